@@ -54,25 +54,18 @@ func TestLineupUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	lighter := first.Lineup
-	lighter.Layers = append([]registry.LineupLayer(nil), first.Lineup.Layers...)
-	for i := range lighter.Layers { // only a layer of weight 0 may fail to reach what its signals warrant
-		if name, _, _ := lighter.Layers[i].Ref(); name == "iban" {
-			lighter.Layers[i].Weight = registry.ForAll(0)
-		}
-	}
-	file := writeJSON(t, lighter)
+	heavier := variant(first.Lineup, weightOf(first.Lineup, "iban")+0.5)
+	file := writeJSON(t, heavier)
 	if diff := output(t, dir, database, "lineup", "diff", file); !strings.Contains(diff, "iban: weight") {
 		t.Errorf("lineup diff:\n%s", diff)
 	}
 	second := outputJSON[map[string]int64](t, dir, database, "lineup", "set", file, "--note", "a test")["revision"]
 	after := waitForScore(t, host, key, body, func(a answer) bool { return a.Score != before.Score })
-	if after.Verdict != "allow" || before.Verdict != "block" {
-		t.Errorf("the verdict changed from %s (%d) to %s (%d)", before.Verdict, before.Score, after.Verdict,
-			after.Score)
+	if after.Score <= before.Score {
+		t.Errorf("the score changed from %d to %d", before.Score, after.Score)
 	}
 
-	unknown := lighter
+	unknown := heavier
 	unknown.Layers = []registry.LineupLayer{{Layer: "nobody@1.0.0", Weight: registry.ForAll(1)}}
 	for name, bad := range map[string]string{
 		"an unpublished layer": writeJSON(t, unknown),

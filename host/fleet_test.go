@@ -75,6 +75,16 @@ func variant(l registry.LineupDocument, weight float64) registry.LineupDocument 
 	return l
 }
 
+// weightOf returns the weight of a layer for IBANs.
+func weightOf(l registry.LineupDocument, layer string) float64 {
+	for _, item := range l.Layers {
+		if name, _, _ := item.Ref(); name == layer {
+			return item.Weight.For("iban")
+		}
+	}
+	return 0
+}
+
 // name returns the name of a host in the fleet.
 func (h *hostProcess) name() string { return h.url[strings.LastIndexByte(h.url, ':')+1:] }
 
@@ -94,13 +104,7 @@ func TestLineupOnThreeHosts(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
 	first := outputJSON[registry.LineupRevision](t, f.dir, f.database, "lineup", "show").Lineup
-	var weight float64
-	for _, item := range first.Layers {
-		if name, _, _ := item.Ref(); name == "iban" {
-			weight = item.Weight.For("iban")
-		}
-	}
-	heavier := writeJSON(t, variant(first, weight+0.5))
+	heavier := writeJSON(t, variant(first, weightOf(first, "iban")+0.5))
 
 	// A host that refuses, next to the three that are ready.
 	ctx, leave := context.WithCancel(t.Context())
