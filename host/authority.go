@@ -199,13 +199,18 @@ func author() string {
 		name = u.Username
 	}
 	machine, _ := os.Hostname()
-	clean := strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) || !unicode.IsPrint(r) {
+	return printable(name + "@" + cmp.Or(machine, "unknown"))
+}
+
+// printable returns a text as the author of an activation: one line without control characters.
+func printable(text string) string {
+	clean := []rune(strings.Map(func(r rune) rune {
+		if r != ' ' && (unicode.IsSpace(r) || !unicode.IsPrint(r)) {
 			return -1
 		}
 		return r
-	}, name+"@"+cmp.Or(machine, "unknown"))
-	return string([]rune(clean)[:min(len([]rune(clean)), 100)])
+	}, text))
+	return strings.TrimSpace(string(clean[:min(len(clean), 100)]))
 }
 
 func (c *Config) trustFile() string {

@@ -70,6 +70,9 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/replay": {"host/check host/entity host/plot",
 		"replaying needs the facts of recorded checks, and neither lookups nor storage"},
 
+	"host/canary": {"host/check host/entity host/replay",
+		"judging a canary needs its checks, and neither storage nor signatures"},
+
 	// Implementations of these interfaces.
 	"host/sandbox": {"host/check registry registry/sealed sdk host/sandbox/meter host/sandbox/linear",
 		"guests run without a database"},

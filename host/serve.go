@@ -184,6 +184,9 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	running.Go(func() { preparer.Run(background) })
 	pulse := b.newPulse(preparer.Host, listener.Addr().String(), follower, log)
 	running.Go(func() { pulse.Run(background) })
+	steps := b.newSteps(trusted, pulse.Name)
+	watch := newWatch(live, collector, gate, steps, metrics, log)
+	running.Go(func() { watch.Run(background) })
 	jobs := append(b.jobs(cfg, trusted.Trust, log, logFile),
 		maintenance.Job{Name: "return unused memory", Every: 2 * time.Minute, Run: follower.Trim},
 		maintenance.Job{Name: "forget old checks", Every: time.Minute, Run: recent.Trim},
@@ -217,6 +220,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	checker := newChecker(live, ledger, &telemetry.Observer{Metrics: metrics, Logger: log})
 	checker.Collector, checker.Gate, checker.BatchDeadline = collector, gate, batchTimeout
 	checker.Memory = recent
+	checker.Trial = watch
 	checker.Overrides = overrides
 
 	proxies, err := cfg.proxies()

@@ -90,6 +90,15 @@ type Memory interface {
 	Remember(records []Record)
 }
 
+// Trial judges a canary by its checks. Its methods must not block.
+type Trial interface {
+	// Decided is called after checks that a canary scored were recorded, before they are answered. It must not change
+	// what the records refer to.
+	Decided(records []Record)
+	// Unavailable is called after a check was refused because its canary could not score it. l is the lineup in force.
+	Unavailable(l *Lineup, err *UnavailableError)
+}
+
 // Observer receives events for metrics and logs. Its methods must not block.
 type Observer interface {
 	// LayerRan is called after each call of a layer. failure is nil unless the layer failed.
@@ -109,6 +118,7 @@ type Checker struct {
 	Now       func() time.Time
 	Gate      *admission.Gate // nil: all checks are accepted, and judged at once
 	Shadow    *Shadow         // nil: shadow layers do not run
+	Trial     Trial           // nil: nobody judges canaries
 	Deadline  time.Duration   // for the lookups and layers of one check; a check that takes longer is refused
 	// BatchDeadline is the same for a batch, whose checks wait for one another; 0: Deadline.
 	BatchDeadline time.Duration
@@ -188,6 +198,9 @@ func (c *Checker) recorded(
 	if errors.Is(err, ErrRevision) {
 		err = &UnavailableError{Part: "lineup", Err: err}
 	}
+	if c.Trial != nil && lineup != ref.Lineup {
+		c.tried(ref.Lineup, records, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -195,6 +208,17 @@ func (c *Checker) recorded(
 		c.Shadow.offer(shadowed{ref, lineup, r})
 	}
 	return records, nil
+}
+
+// tried tells Trial about a call that the canary of l scored.
+func (c *Checker) tried(l *Lineup, records []Record, err error) {
+	var unavailable *UnavailableError
+	switch {
+	case err == nil:
+		c.Trial.Decided(records)
+	case errors.As(err, &unavailable):
+		c.Trial.Unavailable(l, unavailable)
+	}
 }
 
 // record appends decisions of one caller to the ledger. Unexpected errors become an *InternalError.

@@ -135,8 +135,9 @@ type Term struct {
 // Canary is a lineup that scores for a share of the accounts, always the same ones.
 type Canary struct {
 	Lineup  *Lineup
-	Percent int    // of the accounts
-	Seed    []byte // decides which accounts
+	Percent int     // of the accounts
+	Seed    []byte  // decides which accounts
+	Limit   float64 // the share of its verdicts that may differ from the other lineup's before it is withdrawn
 }
 
 // takes reports whether the canary scores for an account. "", which is nobody's, belongs to none.

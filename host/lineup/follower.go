@@ -348,7 +348,8 @@ func (f *Follower) openActivation(ctx context.Context, a Verified) (*check.Lineu
 		return nil, nil, fmt.Errorf("canary: %w", err)
 	}
 	// The hash decides which accounts, so they are the same on each host, and as the share grows, accounts only join.
-	lineup.Canary = &check.Canary{Lineup: trial, Percent: a.Canary.Share, Seed: a.Canary.Hash[:]}
+	lineup.Canary = &check.Canary{Lineup: trial, Percent: a.Canary.Share, Seed: a.Canary.Hash[:],
+		Limit: a.Canary.Limit.Share()}
 	return lineup, append(plugins, more...), nil
 }
 

@@ -22,17 +22,17 @@ type Steps struct {
 	Now      func() time.Time
 }
 
-// WithdrawCanary ends the canary with the given lineup, unless it has ended already. It returns the activation that ended
-// it, whose number is 0 if there was nothing to do.
-func (s *Steps) WithdrawCanary(ctx context.Context, canary activation.Lineup, reason string) (activation.Signed, error) {
+// WithdrawCanary ends the canary with the given revision, unless it has ended already. It returns the activation that
+// ended it, whose number is 0 if there was nothing to do.
+func (s *Steps) WithdrawCanary(ctx context.Context, revision int64, reason string) (activation.Signed, error) {
 	signed, err := s.take(ctx, reason, func(inForce Verified) (step, error) {
-		if inForce.Canary == nil || inForce.Canary.Lineup != canary {
+		if inForce.Canary == nil || inForce.Canary.Revision != revision {
 			return step{}, errTaken
 		}
 		return step{inForce.Document, nil}, nil
 	})
 	if err != nil {
-		return signed, fmt.Errorf("withdrawing the canary, revision %d: %w", canary.Revision, err)
+		return signed, fmt.Errorf("withdrawing the canary, revision %d: %w", revision, err)
 	}
 	return signed, nil
 }

@@ -114,7 +114,7 @@ func TestSteps(t *testing.T) {
 }
 
 func withdraw(s *Steps, trial activation.Lineup) (activation.Signed, error) {
-	return s.WithdrawCanary(context.Background(), trial, "it fails")
+	return s.WithdrawCanary(context.Background(), trial.Revision, "it fails")
 }
 
 func demote(layer string, revision int64) func(*Steps, activation.Lineup) (activation.Signed, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -155,6 +156,50 @@ func (s *scorer) outcomes(
 		}
 	}
 	return next, missing, nil
+}
+
+// Rescore scores a recorded check again with another lineup, as Replay does, but looks up the facts that only that
+// lineup reads. It returns an *check.UnavailableError if the lineup cannot score the check now.
+func Rescore(
+	ctx context.Context, l *check.Lineup, r *check.Record, turn Turn,
+	collect func(ctx context.Context, wanted []string) (entity.Facts, error),
+) (check.Fused, []check.Outcome, error) {
+	if turn == nil {
+		turn = atOnce
+	}
+	d, s := r.Decision, newScorer(l, turn)
+	was := content{Type: d.Type, Query: d.Query, Country: r.Entity.Facts[countryFact], LookedUp: r.LookedUp,
+		Layers: d.Layers}
+	if wanted := s.missing(d.Terms, d.Type); len(wanted) > 0 {
+		more, err := collect(ctx, wanted)
+		if err != nil {
+			return check.Fused{}, nil, err
+		}
+		was.LookedUp = maps.Clone(was.LookedUp)
+		if was.LookedUp == nil {
+			was.LookedUp = entity.Facts{}
+		}
+		maps.Copy(was.LookedUp, more)
+	}
+	layers, _, err := s.outcomes(ctx, d.Terms, was)
+	if err != nil {
+		return check.Fused{}, nil, err
+	}
+	return check.Fuse(l.Bias[d.Type], l.Bands, layers), layers, nil
+}
+
+// missing returns the facts that the scorer's layers read and nobody looked up for a check that was scored by other
+// terms, sorted.
+func (s *scorer) missing(before *check.Terms, t entity.Type) (facts []string) {
+	for i := range s.members[t] {
+		for _, fact := range s.members[t][i].Lookups() {
+			if _, found := slices.BinarySearch(before.Lookups, fact); !found {
+				facts = append(facts, fact)
+			}
+		}
+	}
+	slices.Sort(facts)
+	return slices.Compact(facts)
 }
 
 // attempts is how often a layer is called that has no result, as on a machine that is too busy: a customer would repeat

@@ -33,6 +33,8 @@ type Metrics struct {
 	batchSize    prometheus.Histogram
 	batchSeconds prometheus.Histogram
 	graphLag     prometheus.Histogram
+	canary       *prometheus.CounterVec
+	steps        *prometheus.CounterVec
 	queued       prometheus.Gauge
 	ofLayer      resolved[string, layerMetrics]
 	ofCheck      resolved[checkLabels, checkMetrics]
@@ -69,6 +71,14 @@ func NewMetrics() *Metrics {
 		"in time), or the part that was missing: layer, facts, overrides, ledger, database.", "reason")
 	m.checkSeconds = histograms("assay_check_seconds", "Time from the parsed request to the durable decision.",
 		exponential(0.0005, 2, 12), "type")
+	m.canary = counter("assay_canary_checks_total", "Checks that the canary scored, compared with the lineup of the "+
+		"other accounts: same, flipped (another verdict), failed (a layer failed), again (the value was compared "+
+		"before) or left_out (there was no time).", "outcome")
+	m.steps = counter("assay_lineup_steps_total", "Changes of what is in force that this host signed itself: "+
+		"withdrawal of a canary, or demotion of a layer to shadow.", "step")
+	for _, step := range []Step{Withdrawal, Demotion} {
+		m.steps.WithLabelValues(string(step)) // 0 at first, so that an alert sees the first increase
+	}
 	m.layers = counter("assay_layer_outcomes_total",
 		"Layer calls by outcome: scored, abstained, or the reason of the failure. A call without an outcome refuses "+
 			"the check (assay_refusals_total).", "layer", "outcome")
@@ -114,9 +124,26 @@ func (m *Metrics) gauge(name, help string, value func() float64) {
 func (m *Metrics) WatchLineup(f *lineup.Follower) {
 	m.gauge("assay_lineup_revision", "Lineup revision in force on this host.",
 		func() float64 { return float64(f.State().Revision) })
+	m.gauge("assay_lineup_canary_revision", "Lineup revision that scores for a share of the accounts, 0 if there is none.",
+		func() float64 { return float64(f.State().Canary) })
 	m.gauge("assay_lineup_refused_revision", "Active lineup revision if this host could not load it, else 0.",
 		func() float64 { return float64(f.State().Refused) })
 }
+
+// CanaryCompared counts a check that the canary scored, by what it did to the check.
+func (m *Metrics) CanaryCompared(outcome string) { m.canary.WithLabelValues(outcome).Inc() }
+
+// Step is a change of what is in force that a host may sign itself.
+type Step string
+
+// The steps.
+const (
+	Withdrawal Step = "withdrawal"
+	Demotion   Step = "demotion"
+)
+
+// StepTaken counts a step that this host took.
+func (m *Metrics) StepTaken(s Step) { m.steps.WithLabelValues(string(s)).Inc() }
 
 // WatchDegraded adds the metrics of the problems that /readyz lists as degraded. falseDNS lists the DNS servers among
 // them. It must be called at most once.

@@ -1,0 +1,291 @@
+package canary
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"assay/host/check"
+	"assay/host/entity"
+)
+
+var bands = check.Bands{Review: 40, Block: 70}
+
+type layerFunc func(in check.Input) (check.Result, error)
+
+func (f layerFunc) Score(_ context.Context, in check.Input) (check.Result, error) { return f(in) }
+
+func points(n int) layerFunc {
+	return func(check.Input) (check.Result, error) {
+		return check.Result{Score: n, Signals: []check.Signal{{Points: n, Code: "test:points:of"}}}, nil
+	}
+}
+
+func failing(reason check.FailureReason) layerFunc {
+	return func(check.Input) (check.Result, error) { return check.Result{}, &check.Failure{Reason: reason} }
+}
+
+// byFact scores 100 for entities with a fact.
+func byFact(fact string) layerFunc {
+	return func(in check.Input) (check.Result, error) {
+		if _, ok := in.Get(fact); ok {
+			return check.Result{Score: 100}, nil
+		}
+		return check.Result{}, nil
+	}
+}
+
+func layerOf(name, recipe string, layer check.Layer, facts ...string) check.Member {
+	weights := check.ByType{}
+	for _, t := range entity.Types() {
+		weights[t] = 10
+	}
+	return check.Member{Name: name, Version: "1.0.0", Weight: weights, Range: check.Range{0, 100},
+		Entities: entity.Types(), Facts: facts, Layer: layer, Recipe: recipe}
+}
+
+func lineup(revision int64, bias float64, members ...check.Member) *check.Lineup {
+	biases := check.ByType{}
+	for _, t := range entity.Types() {
+		biases[t] = bias
+	}
+	return check.NewLineup(revision, biases, bands, members)
+}
+
+// host is a Checker with a canary that scores for every account.
+type host struct {
+	check.Checker
+	watch    *Watch
+	override *check.Override
+
+	mu        sync.Mutex
+	outcomes  map[Outcome]int
+	collected []string
+	reasons   []string // of withdrawals
+	broken    int      // so many withdrawals fail, the next ones
+	judged    chan struct{}
+}
+
+func newHost(t *testing.T, base, trial *check.Lineup, limit float64) *host {
+	t.Helper()
+	h := &host{outcomes: map[Outcome]int{}, judged: make(chan struct{}, 1000)}
+	h.Checker = check.Checker{Live: &check.Live{}, Collector: h, Ledger: h, Observer: h, Now: time.Now,
+		Deadline: time.Minute, Overrides: h}
+	h.watch = &Watch{Live: h.Live, Collector: h, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Observe: func(o Outcome) {
+			h.mu.Lock()
+			h.outcomes[o]++
+			h.mu.Unlock()
+			h.judged <- struct{}{}
+		},
+		Withdraw: func(_ context.Context, revision int64, reason string) error {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.reasons = append(h.reasons, fmt.Sprint(revision, " ", reason))
+			if h.broken > 0 {
+				h.broken--
+				return errors.New("the database is away")
+			}
+			return nil
+		}}
+	h.Checker.Trial = h.watch
+	h.put(base, trial, limit)
+	go h.watch.Run(t.Context())
+	return h
+}
+
+func (h *host) put(base, trial *check.Lineup, limit float64) {
+	base.Canary = &check.Canary{Lineup: trial, Percent: 100, Seed: []byte("seed"), Limit: limit}
+	h.Live.Swap(base)
+}
+
+func (h *host) Collect(_ context.Context, _ string, _ entity.Entity, wanted []string) (entity.Facts, []string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.collected = append(h.collected, wanted...)
+	facts := entity.Facts{}
+	for _, name := range wanted {
+		facts[name] = "known"
+	}
+	return facts, nil, nil
+}
+
+func (h *host) Append(_ context.Context, records ...check.Record) error {
+	for i := range records {
+		records[i].Pseudonym = []byte(records[i].Entity.Value)
+	}
+	return nil
+}
+
+func (h *host) LayerRan(entity.Type, check.Outcome, *check.Failure) {}
+func (h *host) CheckDone(*check.Decision, time.Duration)            {}
+func (h *host) Find(string, entity.Entity) (*check.Override, error) { return h.override, nil }
+
+// check checks n different domains, and waits until each was judged.
+func (h *host) check(t *testing.T, from, n int) {
+	t.Helper()
+	pro, _ := check.PlanNamed("pro")
+	for i := from; i < from+n; i++ {
+		_, err := h.Check(t.Context(), check.Request{Caller: check.Caller{Account: "acct_1", Plan: pro},
+			Fields: []check.Field{{Type: entity.Domain, Value: fmt.Sprintf("a%d.example.com", i)}}})
+		var unavailable *check.UnavailableError
+		if err != nil && !errors.As(err, &unavailable) {
+			t.Fatal(err)
+		}
+		select {
+		case <-h.judged:
+		case <-t.Context().Done():
+			t.Fatal("a check was not judged")
+		}
+	}
+}
+
+// A canary is withdrawn for what it changes or fails, and for nothing that happens to the other lineup too.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	same := layerOf("same", "same", points(50))
+	required := layerOf("new", "new", failing(check.Suspended))
+	required.Required = true
+	for name, c := range map[string]struct {
+		base, trial *check.Lineup
+		outcome     Outcome
+		reason      string // of its withdrawal; empty: it is not withdrawn
+	}{
+		"the same":                             {lineup(1, -6, same), lineup(2, -6, same), Same, ""},
+		"other weights with the same verdicts": {lineup(1, -6, same), lineup(2, -6.1, same), Same, ""},
+		"other weights": {lineup(1, -6, same), lineup(2, -4, same), Flipped,
+			"2 Withdrawn: of 11 values that it scored, 11 have another verdict (most often domain: block instead of allow)"},
+		"a changed layer": {lineup(1, -6, layerOf("layer", "old", points(50))),
+			lineup(2, -6, layerOf("layer", "new", points(70))), Flipped, "11 have another verdict"},
+		"a changed layer with the same points": {lineup(1, -6, layerOf("layer", "old", points(50))),
+			lineup(2, -6, layerOf("layer", "new", points(51))), Same, ""},
+		"a layer that fails": {lineup(1, -6, same), lineup(2, -6, same, layerOf("new", "new", failing(check.Trap))),
+			Failed, "11 failed (most often layer new)"},
+		"a layer that fails in both": {lineup(1, -6, same, layerOf("new", "old", failing(check.Trap))),
+			lineup(2, -6, same, layerOf("new", "new", failing(check.Exhausted))), Same, ""},
+		"a required layer that is suspended": {lineup(1, -6, same), lineup(2, -6, same, required), Failed,
+			"11 failed (most often layer new)"},
+		"a layer that only the other lineup has": {lineup(1, -6, same, layerOf("old", "old", byFact("dns.a"), "dns.a")),
+			lineup(2, 4, same), Same, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t, c.base, c.trial, 0.01)
+			h.check(t, 0, 20)
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if h.outcomes[c.outcome] != 20 {
+				t.Errorf("outcomes %v, want 20 %s", h.outcomes, c.outcome)
+			}
+			if c.reason == "" && len(h.reasons) != 0 ||
+				c.reason != "" && (len(h.reasons) != 1 || !strings.Contains(h.reasons[0], c.reason)) {
+				t.Errorf("withdrawn %q, want %q", h.reasons, c.reason)
+			}
+		})
+	}
+}
+
+// What only the other lineup reads is looked up after the answer.
+func TestWatchLooksUpMissingFacts(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, lineup(1, -6, layerOf("layer", "old", byFact("rdap.age_days"), "dns.a", "rdap.age_days")),
+		lineup(2, -6, layerOf("layer", "new", byFact("dns.a"), "dns.a")), 0.01)
+	h.check(t, 0, 1)
+	if got := fmt.Sprint(h.collected); got != "[dns.a rdap.age_days]" {
+		t.Errorf("looked up %s", got)
+	}
+	if h.outcomes[Same] != 1 {
+		t.Errorf("outcomes %v", h.outcomes)
+	}
+}
+
+// A check that says nothing about a canary is not counted: of a value that was counted before, one that an override
+// decided, and one that was refused for another reason.
+func TestWatchIgnores(t *testing.T) {
+	t.Parallel()
+	layer := layerOf("layer", "layer", points(50))
+	h := newHost(t, lineup(1, -6, layer), lineup(2, -4, layer), 0.01)
+	h.check(t, 0, 1)
+	for range 20 {
+		h.check(t, 0, 1)
+	}
+	if h.outcomes[Flipped] != 1 || h.outcomes[Again] != 20 {
+		t.Errorf("outcomes %v", h.outcomes)
+	}
+	h.watch.Decided([]check.Record{{Decision: &check.Decision{Override: &check.Override{}, Revision: 2}}})
+	l := h.Live.Acquire()
+	defer l.Release()
+	suspended := &check.Failure{Reason: check.Suspended}
+	for _, err := range []*check.UnavailableError{
+		{Part: "processor", Err: context.DeadlineExceeded},
+		{Part: "layer layer@1.0.0", Err: context.DeadlineExceeded},
+		{Part: "layer layer@1.0.0", Err: suspended}, // the other lineup has it, too
+		{Part: "layer nobody@1.0.0", Err: suspended},
+		{Part: "ledger", Err: suspended},
+	} {
+		h.watch.Unavailable(l.Lineup, err)
+	}
+	h.check(t, 1, 1) // is judged after all of them
+	if h.outcomes[Flipped] != 2 || h.outcomes[Failed] != 0 || len(h.reasons) != 0 {
+		t.Errorf("outcomes %v, withdrawn %q", h.outcomes, h.reasons)
+	}
+}
+
+// Another canary, or one compared with another lineup, starts from nothing. A check of a canary that has ended is not
+// counted.
+func TestWatchStartsAgain(t *testing.T) {
+	t.Parallel()
+	layer := layerOf("layer", "layer", points(50))
+	h := newHost(t, lineup(1, -6, layer), lineup(2, -4, layer), 0.01)
+	h.check(t, 0, 10)
+	h.put(lineup(3, -6, layer), lineup(2, -4, layer), 0.01)
+	h.check(t, 10, 10)
+	h.put(lineup(3, -6, layer), lineup(4, -4, layer), 0.01)
+	h.watch.Decided([]check.Record{{Decision: &check.Decision{Revision: 2}}})
+	h.check(t, 20, 10)
+	if len(h.reasons) != 0 {
+		t.Errorf("withdrawn %q", h.reasons)
+	}
+	h.check(t, 30, 1)
+	if len(h.reasons) != 1 || !strings.HasPrefix(h.reasons[0], "4 Withdrawn: of 11 values") {
+		t.Errorf("withdrawn %q", h.reasons)
+	}
+}
+
+// A withdrawal that fails is tried again after a while.
+func TestWatchTriesAgain(t *testing.T) {
+	t.Parallel()
+	layer := layerOf("layer", "layer", points(50))
+	h := newHost(t, lineup(1, -6, layer), lineup(2, -4, layer), 0)
+	h.broken = 2
+	for i, want := range []int{1, 1, 2, 3, 3} {
+		if i == 2 || i == 3 {
+			h.watch.failed = h.watch.failed.Add(-time.Hour)
+		}
+		h.check(t, i, 1)
+		if len(h.reasons) != want {
+			t.Errorf("after check %d: %d withdrawals, want %d", i, len(h.reasons), want)
+		}
+	}
+}
+
+// A host that cannot compare leaves checks out instead of keeping customers or their data waiting.
+func TestWatchLeavesOut(t *testing.T) {
+	t.Parallel()
+	layer := layerOf("layer", "layer", points(50))
+	h := newHost(t, lineup(1, -6, layer), lineup(2, -4, layer), 0.01)
+	stopped := &Watch{Live: h.Live, Observe: h.watch.Observe}
+	const queued, more = 256, 5
+	for range queued + more {
+		stopped.Decided([]check.Record{{Decision: &check.Decision{Revision: 2}}})
+	}
+	if h.outcomes[LeftOut] != more {
+		t.Errorf("outcomes %v, want %d left out", h.outcomes, more)
+	}
+}

@@ -1,0 +1,94 @@
+package canary
+
+import (
+	"fmt"
+	"hash/maphash"
+	"math"
+	"strings"
+
+	"assay/host/check"
+	"assay/host/entity"
+)
+
+// tally counts what a canary does to checks, compared with one other lineup.
+type tally struct {
+	checks, flips, failed int // failed of them, although the other lineup answers them
+	flipped               map[flip]int
+	failing               map[string]int // by layer
+	seed                  maphash.Seed
+	seen                  map[uint64]struct{} // hashes of the pseudonyms of the counted values
+}
+
+type flip struct {
+	t        entity.Type
+	from, to check.Verdict
+}
+
+func newTally() *tally {
+	return &tally{flipped: map[flip]int{}, failing: map[string]int{}, seed: maphash.MakeSeed(),
+		seen: map[uint64]struct{}{}}
+}
+
+// maxSeen bounds the memory for values that were counted. Beyond it, they may be counted again.
+const maxSeen = 100_000
+
+// counted reports whether a value was counted. One that is checked over and over says nothing new, and a customer who
+// repeats one must not end a canary.
+func (t *tally) counted(pseudonym []byte) bool {
+	_, seen := t.seen[maphash.Bytes(t.seed, pseudonym)]
+	return seen
+}
+
+func (t *tally) count(pseudonym []byte) {
+	if len(t.seen) == maxSeen {
+		clear(t.seen)
+	}
+	t.seen[maphash.Bytes(t.seed, pseudonym)] = struct{}{}
+	t.checks++
+}
+
+// doubt is the probability with which chance alone may withdraw a canary at its limit.
+const doubt = 1.0 / 1000
+
+// beyond reports whether more than the limit of all checks flip or fail, so clearly that it is not chance.
+//
+// Each check doubles a stake if it flips or fails, and divides it by 1 + limit in any case. As long as the share is not
+// above the limit, the stake does not grow on average. Whoever starts with 1 then reaches 1000 with a probability of at
+// most 1/1000, however long they play (Ville's inequality). So the tally can be examined after every check. At a limit
+// of 1%, a canary that flips everything is withdrawn after 11 checks, one that flips 2% after about 1,800.
+func (t *tally) beyond(limit float64) bool {
+	bad := float64(t.flips + t.failed)
+	if limit == 0 {
+		return bad > 0
+	}
+	return bad*math.Ln2-float64(t.checks)*math.Log1p(limit) >= -math.Log(doubt)
+}
+
+// String returns a sentence of at most 300 characters, one line.
+func (t *tally) String() string {
+	var parts []string
+	if t.flips > 0 {
+		most := largest(t.flipped, func(a, b flip) bool { return fmt.Sprint(a) < fmt.Sprint(b) })
+		parts = append(parts, fmt.Sprintf("%d have another verdict (most often %s: %s instead of %s)", t.flips, most.t,
+			most.to, most.from))
+	}
+	if t.failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d failed (most often layer %s)", t.failed,
+			largest(t.failing, func(a, b string) bool { return a < b })))
+	}
+	if parts == nil {
+		parts = []string{"none differs"}
+	}
+	return fmt.Sprintf("of %d values that it scored, %s", t.checks, strings.Join(parts, " and "))
+}
+
+// largest returns the key with the largest count, the first of several.
+func largest[K comparable](counts map[K]int, less func(a, b K) bool) (most K) {
+	best := 0
+	for key, n := range counts {
+		if n > best || n == best && less(key, most) {
+			most, best = key, n
+		}
+	}
+	return most
+}

@@ -1,0 +1,114 @@
+package canary
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"assay/host/check"
+	"assay/host/entity"
+)
+
+// checksUntil returns after how many checks a canary is withdrawn of which every nth flips, 0 if not after 20,000.
+func checksUntil(n int, limit float64) int {
+	t := newTally()
+	for i := 1; i <= 20_000; i++ {
+		t.checks++
+		if i%n == 0 {
+			t.flips++
+		}
+		if t.beyond(limit) {
+			return i
+		}
+	}
+	return 0
+}
+
+func TestBeyond(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		every int
+		limit float64
+		want  int
+	}{
+		"everything flips":              {1, 0.01, 11},
+		"a half":                        {2, 0.01, 22},
+		"2%":                            {50, 0.01, 1800},
+		"1%, the limit":                 {100, 0.01, 0},
+		"0.1%":                          {1000, 0.01, 0},
+		"the first of a strict one":     {1, 0, 1},
+		"a later one of a strict one":   {500, 0, 500},
+		"everything, without any limit": {1, 1, 0},
+		"a half, at a limit of a tenth": {2, 0.1, 28},
+		"a tenth, at its limit":         {10, 0.1, 0},
+	} {
+		if got := checksUntil(c.every, c.limit); got != c.want {
+			t.Errorf("%s: withdrawn after %d checks, want %d", name, got, c.want)
+		}
+	}
+}
+
+// Chance withdraws a canary that is just at its limit in at most one of a thousand cases, although it is examined after
+// each of many checks.
+func TestChanceRarelyWithdraws(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	const canaries, checks, limit = 3000, 3000, 0.01
+	withdrawn := 0
+	for range canaries {
+		one := newTally()
+		for range checks {
+			one.checks++
+			if random.Float64() < limit {
+				one.flips++
+			}
+			if one.beyond(limit) {
+				withdrawn++
+				break
+			}
+		}
+	}
+	if withdrawn > canaries/1000 {
+		t.Errorf("%d of %d were withdrawn", withdrawn, canaries)
+	}
+}
+
+// A value counts once. The memory for that is bounded.
+func TestCounted(t *testing.T) {
+	t.Parallel()
+	one := newTally()
+	for i := range maxSeen + 10 {
+		value := []byte(fmt.Sprint(i))
+		if one.counted(value) {
+			t.Fatalf("value %d was counted before", i)
+		}
+		one.count(value)
+		if !one.counted(value) {
+			t.Fatalf("value %d was not counted", i)
+		}
+	}
+	if one.checks != maxSeen+10 || len(one.seen) != 10 {
+		t.Errorf("%d checks, %d remembered", one.checks, len(one.seen))
+	}
+}
+
+func TestTallyText(t *testing.T) {
+	t.Parallel()
+	one := newTally()
+	one.checks = 812
+	if got, want := one.String(), "of 812 values that it scored, none differs"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	one.flips, one.failed = 24, 3
+	one.flipped[flip{entity.Email, check.Allow, check.Review}] = 4
+	one.flipped[flip{entity.Domain, check.Allow, check.Block}] = 20
+	one.failing = map[string]int{"lexical": 1, "graph": 1, "similarity": 1}
+	if got, want := one.String(), "of 812 values that it scored, 24 have another verdict (most often domain: block "+
+		"instead of allow) and 3 failed (most often layer graph)"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if strings.Contains(one.String(), "\n") {
+		t.Error("the text has several lines")
+	}
+}

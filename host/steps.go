@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"assay/host/admission"
+	"assay/host/canary"
+	"assay/host/check"
+	"assay/host/lineup"
+	"assay/host/telemetry"
+)
+
+// newSteps returns what a host may change by itself. name is its name in the fleet.
+func (b *backend) newSteps(a *authority, name string) *lineup.Steps {
+	return &lineup.Steps{Verifier: &a.Verifier, Catalog: b.store, Key: a.host, Author: printable("host " + name),
+		Now: time.Now}
+}
+
+// stepTimeout is the limit for a step: an activation waits a few seconds for the heads of all chains.
+const stepTimeout = 15 * time.Second
+
+// newWatch returns what withdraws a canary that changes or fails too many checks.
+func newWatch(
+	live *check.Live, collector check.Collector, gate *admission.Gate, steps *lineup.Steps, metrics *telemetry.Metrics,
+	log *slog.Logger,
+) *canary.Watch {
+	return &canary.Watch{Live: live, Collector: collector, Turn: gate.Spare, Log: log,
+		Observe: func(o canary.Outcome) { metrics.CanaryCompared(string(o)) },
+		Withdraw: func(ctx context.Context, revision int64, reason string) error {
+			ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+			defer cancel()
+			signed, err := steps.WithdrawCanary(ctx, revision, reason)
+			if err == nil && signed.Number != 0 {
+				metrics.StepTaken(telemetry.Withdrawal)
+			}
+			return err
+		}}
+}
