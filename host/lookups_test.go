@@ -97,11 +97,13 @@ func TestLookups(t *testing.T) {
 	dir, database := dataDir(t), postgrestest.Database(t)
 	settings := []string{"--dns", server.Addr, "--rdap-url", rdap.URL}
 	host := startHost(t, dir, database, settings...)
-	issued, err := issueKey(t.Context(), openStore(t, dir, database).store, "", unlimited(), "test")
+	b := openStore(t, dir, database)
+	issued, err := issueKey(t.Context(), b.store, "", unlimited(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Only the layers that read these facts, with weights that make every signal count.
+	// Only the layers that read these facts, with weights that make every signal count. `lineup set` refuses a lineup
+	// that cannot find fraud.
 	l := outputJSON[struct{ Lineup registry.LineupDocument }](t, dir, database, "lineup", "show").Lineup
 	l.Layers = nil
 	for _, layer := range outputJSON[[]layerLine](t, dir, database, "layers", "list", "--all") {
@@ -110,7 +112,9 @@ func TestLookups(t *testing.T) {
 				Weight: registry.ForAll(9)})
 		}
 	}
-	output(t, dir, database, "lineup", "set", writeJSON(t, l), "--note", "a test")
+	if _, err := activateLineup(t.Context(), b, dir, l); err != nil {
+		t.Fatal(err)
+	}
 
 	wantSignal := func(body, want string) {
 		t.Helper()

@@ -1,5 +1,5 @@
--- Signed activations. Everything here is added: hosts of the release before keep following lineup_activations, and what
--- they activate is not signed, so newer hosts refuse it by name.
+-- Signed activations. Everything here is added: hosts of the release before keep following lineup_activations. They
+-- cannot sign, so they no longer change it.
 
 -- The lineup as it was hashed and signed. Null in revisions from before, whose digest is that of their document.
 ALTER TABLE lineup_revisions ADD COLUMN text text;
@@ -81,8 +81,8 @@ BEGIN
     RETURN '';
 END $$;
 
--- As in migration 0015, for hosts of the release before. What they activate is in force next to what was signed last,
--- which newer hosts go on with.
+-- As in migration 0015, for hosts of the release before, until an activation is signed. From then on, one that starts
+-- changes nothing and follows what was signed, instead of its built-in lineup; its commands fail.
 CREATE OR REPLACE FUNCTION activate_lineup(
     new_revision bigint, new_document jsonb, new_digest bytea, new_origin text, new_note text,
     entries jsonb -- by chain
@@ -92,6 +92,13 @@ DECLARE
 BEGIN
     PERFORM set_config('lock_timeout', '3s', true);
     LOCK TABLE lineup_activations IN SHARE ROW EXCLUSIVE MODE; -- serialises changes of the lineup
+    IF EXISTS (SELECT FROM lineup_activations WHERE signed IS NOT NULL) THEN
+        IF new_document IS NOT NULL AND new_origin = 'built-in' THEN
+            RETURN;
+        END IF;
+        RAISE EXCEPTION 'lineups are signed by now: change them with a newer release of assay'
+            USING ERRCODE = 'feature_not_supported';
+    END IF;
     IF new_document IS NOT NULL THEN
         IF new_revision <> (SELECT coalesce(max(revision), 0) + 1 FROM lineup_revisions) THEN
             RAISE EXCEPTION 'lineup revision % is taken', new_revision USING ERRCODE = 'serialization_failure';

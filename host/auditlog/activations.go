@@ -22,6 +22,10 @@ import (
 // the activation may have waited 2 s for the chains and 2 s for a connection.
 const overlap = 8 * time.Second
 
+// upgrading is how long after the first signed activation hosts of the release before may take to load a lineup. The
+// ledger does not refuse their checks.
+const upgrading = 30 * time.Minute
+
 // untilTolerance is how much a revision's end may differ from the time of the activation that ended it.
 const untilTolerance = 6 * time.Second
 
@@ -30,6 +34,8 @@ type history struct {
 	steps  []step
 	place  map[registry.Digest]int // in steps, by hash
 	stored map[int64]store.StoredLineup
+
+	upgraded bool // a release that signed nothing put the first lineup in force
 }
 
 type step struct {
@@ -60,7 +66,8 @@ func readHistory(ctx context.Context, log store.AuditLog, trust activation.Trust
 	var problems []error
 	for _, row := range rows {
 		if row.Signed == nil && row.Number == nil && len(h.steps) == 0 {
-			continue // by an earlier release
+			h.upgraded = true
+			continue
 		}
 		if err := h.add(row, trust); err != nil {
 			problems = append(problems, &activationError{fmt.Sprintf("row %d: %v", row.ID, err)})
@@ -318,7 +325,7 @@ func (w *walk) wrongRevision(revision int64, at time.Time) (reason string) {
 	switch {
 	case !ok:
 		return fmt.Sprintf("it was decided by lineup revision %d, which was not in force", revision)
-	case ended != nil && at.After(ended.Add(overlap)):
+	case ended != nil && at.After(ended.Add(overlap)) && !(w.upgraded && at.Before(w.steps[0].at.Add(upgrading))):
 		return fmt.Sprintf("it was decided by lineup revision %d, which was not in force since %s", revision,
 			ended.UTC().Format(check.TimeFormat))
 	}

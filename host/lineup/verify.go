@@ -12,8 +12,8 @@ import (
 
 // Records provides stored activations and lineups. Nothing that it returns is trusted before a Verifier has seen it.
 type Records interface {
-	// LastActivation returns the activation that was stored last as a signed note, "" if it is not signed. ok is false
-	// before the first.
+	// LastActivation returns the signed activation that was stored last as a signed note, "" if none is signed. ok is
+	// false before the first.
 	LastActivation(ctx context.Context) (signed string, ok bool, err error)
 	// Activation fails with activation.ErrNone.
 	Activation(ctx context.Context, hash registry.Digest) (signed string, err error)
@@ -36,13 +36,14 @@ type Verified struct {
 	Trial    *registry.LineupDocument // of the canary; nil if there is none
 }
 
-// InForce returns the activation that was stored last. ok is false before the first.
+// InForce returns the signed activation that was stored last. ok is false before the first.
 func (v *Verifier) InForce(ctx context.Context) (inForce Verified, ok bool, err error) {
-	signed, ok, err := v.Records.LastActivation(ctx)
-	if err == nil && ok {
-		inForce, err = v.Verify(ctx, signed)
+	signed, _, err := v.Records.LastActivation(ctx)
+	if err != nil || signed == "" {
+		return Verified{}, false, err
 	}
-	return inForce, ok && err == nil, err
+	inForce, err = v.Verify(ctx, signed)
+	return inForce, err == nil, err
 }
 
 // Verify reads a signed activation and its lineups. The error says why a host must not run it.

@@ -129,10 +129,11 @@ func (s *Store) activate(ctx context.Context, a activation.Signed) (refused stri
 //go:embed sql/activate.sql
 var activateStatement string
 
-// LastActivation returns the activation that was stored last as a signed note, or "" if it is not signed. ok is false
-// before the first. Nothing in it is verified. It is cheap enough to poll.
+// LastActivation returns the signed activation that was stored last as a signed note, or "" if none is signed. ok is
+// false before the first. Nothing in it is verified. It is cheap enough to poll.
 func (s *Store) LastActivation(ctx context.Context) (signed string, ok bool, err error) {
-	err = s.db.NewRaw("SELECT coalesce(signed, '') FROM lineup_activations ORDER BY id DESC LIMIT 1").Scan(ctx, &signed)
+	err = s.db.NewRaw(`SELECT coalesce((SELECT signed FROM lineup_activations WHERE signed IS NOT NULL
+		ORDER BY id DESC LIMIT 1), '') FROM lineup_activations LIMIT 1`).Scan(ctx, &signed)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return "", false, nil

@@ -2,6 +2,7 @@ package store
 
 import (
 	"testing"
+	"time"
 
 	"assay/host/check"
 	"assay/host/entity"
@@ -76,5 +77,20 @@ func TestReplacedLineupIsNotRecorded(t *testing.T) {
 		wantError(t, "a call of a batch", err, []error{check.ErrRevision, nil}[i%2])
 		expect(t, "records of the call", one[int](t, s, "SELECT count(*) FROM audit_records WHERE ref = ?", refs[i]), i%2)
 	}
+	verifyLedger(t, s)
+}
+
+// A host of the release before does not know that lineups are replaced, so its checks are recorded until it follows.
+func TestReplacedLineupOfTheReleaseBefore(t *testing.T) {
+	t.Parallel()
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	exec(t, session(t, s.url), "INSERT INTO revisions_in_force (revision, until) VALUES (1, '-infinity')")
+	batch := prepared(t, l, []check.Record{of(1, decided(caller, parse(t, entity.Domain, "john.example"), check.Block))})
+	conn := must(acquire(t.Context(), l.db))(t)
+	defer func() { noError(t, conn.release()) }()
+	params := appendParams(0, []byte("batch"), time.Minute, batch)
+	calls := must(conn.append(params[:len(params)-1], batch))(t) // the last one is new
+	noError(t, calls[0])
+	expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records WHERE revision = 1"), 1)
 	verifyLedger(t, s)
 }

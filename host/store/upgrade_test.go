@@ -112,12 +112,13 @@ func (m messages) Write(line []byte) (int, error) {
 }
 
 // watchBuilds makes the database note, in the table blocking, indexes and foreign keys of the tables that exist now
-// that are built or validated while nobody can write to the table. Heads are few.
+// that are built or validated while nobody can write to the table. Heads and activations are few.
 func watchBuilds(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	exec(t, conn, "CREATE TABLE blocking (what text)",
 		`CREATE TABLE watched AS SELECT oid FROM pg_class
-			WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND relname <> 'audit_heads'`,
+			WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')
+				AND relname NOT IN ('audit_heads', 'lineup_activations')`,
 		`CREATE VIEW built AS
 			SELECT indexrelid AS oid, indrelid AS of, indexrelid::regclass::text AS name FROM pg_index
 			UNION ALL SELECT oid, conrelid, conname FROM pg_constraint WHERE contype = 'f' AND convalidated`,
