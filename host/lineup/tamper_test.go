@@ -344,14 +344,27 @@ func forgeRow(t *testing.T, x *tampered, signed string) {
 func (x *tampered) appendCheck(t *testing.T, revision int64) {
 	t.Helper()
 	at := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
+	appendRecord(t, x.db, at, audit.Record{Kind: audit.Check, Revision: revision})
+}
+
+func appendRecord(t *testing.T, db *pgx.Conn, at time.Time, r audit.Record) {
+	t.Helper()
+	storetest.Must(db.Exec(t.Context(), "SELECT audit_append(0, $1)", entryOf(t, at, r)))(t)
+}
+
+// entryOf returns a record as audit_append takes it.
+func entryOf(t *testing.T, at time.Time, r audit.Record) string {
+	t.Helper()
 	nonce := make([]byte, audit.NonceBytes)
-	record := audit.Record{Kind: audit.Check, At: at.Format(check.TimeFormat), Ref: check.NewRef(), Revision: revision}
-	leaf := audit.Leaf(nonce, record)
-	entry := storetest.Must(json.Marshal(map[string]any{"recorded_at": at, "at": record.At, "kind": record.Kind,
-		"ref": record.Ref, "account_id": "", "key_id": "", "type": "", "verdict": "", "score": 0,
-		"revision": revision, "nonce": `\x` + hex.EncodeToString(nonce),
-		"leaf": `\x` + hex.EncodeToString(leaf[:])}))(t)
-	storetest.Must(x.db.Exec(t.Context(), "SELECT audit_append(0, $1)", string(entry)))(t)
+	r.At, r.Ref = at.Format(check.TimeFormat), check.NewRef()
+	leaf := audit.Leaf(nonce, r)
+	entry := map[string]any{"recorded_at": at, "at": r.At, "kind": r.Kind, "ref": r.Ref, "account_id": "", "key_id": "",
+		"type": "", "verdict": "", "score": 0, "revision": r.Revision, "nonce": `\x` + hex.EncodeToString(nonce),
+		"leaf": `\x` + hex.EncodeToString(leaf[:])}
+	if r.Digest != nil {
+		entry["digest"] = `\x` + hex.EncodeToString(r.Digest)
+	}
+	return string(storetest.Must(json.Marshal(entry))(t))
 }
 
 // Who can write to the database cannot turn an operator's choice into a lineup that the next start replaces.
