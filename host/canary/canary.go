@@ -1,5 +1,5 @@
-// Package canary judges a lineup that scores for a share of the accounts. A [Watch] compares its decisions with what the
-// lineup of the other accounts makes of the same facts, and withdraws it when too many differ.
+// Package canary judges a lineup that scores for a share of the accounts. A [Watch] compares its decisions with what
+// the lineup of the other accounts makes of the same facts, and withdraws it when too many differ.
 package canary
 
 import (
@@ -16,8 +16,8 @@ import (
 	"assay/host/replay"
 )
 
-// Watch judges the canary in force on a host. Its fields are set once, before use. It works after the answers, with what
-// capacity the host has left; the checks that it cannot get to are left out.
+// Watch judges the canary in force on a host. Its fields are set once, before use. It works after the answers, with the
+// capacity that the host has left; the checks that it cannot get to are left out.
 type Watch struct {
 	Live      *check.Live
 	Collector check.Collector // of the facts that only the other lineup reads; nil: none

@@ -160,7 +160,8 @@ func TestWatch(t *testing.T) {
 		"the same":                             {lineup(1, -6, same), lineup(2, -6, same), Same, ""},
 		"other weights with the same verdicts": {lineup(1, -6, same), lineup(2, -6.1, same), Same, ""},
 		"other weights": {lineup(1, -6, same), lineup(2, -4, same), Flipped,
-			"2 Withdrawn: of 11 values that it scored, 11 have another verdict (most often domain: block instead of allow)"},
+			"2 Withdrawn: of 11 values that it scored, 11 have another verdict (most often domain: block instead of " +
+				"allow)"},
 		"a changed layer": {lineup(1, -6, layerOf("layer", "old", points(50))),
 			lineup(2, -6, layerOf("layer", "new", points(70))), Flipped, "11 have another verdict"},
 		"a changed layer with the same points": {lineup(1, -6, layerOf("layer", "old", points(50))),

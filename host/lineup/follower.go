@@ -426,8 +426,8 @@ func ByType(numbers registry.ByType) check.ByType {
 	return b
 }
 
-// swap puts next in force. The plugins of the previous lineup stay open for a while, so that a rollback opens nothing. If
-// only the canary changes, those of the lineup before stay open instead.
+// swap puts next in force. The plugins of the previous lineup stay open for a while, so that a rollback opens nothing.
+// If only the canary changes, those of the lineup before stay open instead.
 func (f *Follower) swap(next *check.Lineup, plugins []*openPlugin, canaryOnly bool) {
 	f.mu.Lock()
 	previous, earlier := &retired{plugins: f.plugins}, f.previous

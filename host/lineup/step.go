@@ -11,9 +11,9 @@ import (
 	"assay/registry/activation"
 )
 
-// Steps takes the steps away from what is in force that a host may take by itself, signed with its own key (see
-// activation.Permit): it ends a canary, or moves a layer to shadow. Several hosts may want the same step at once; one of
-// them takes it, and the others find it taken.
+// Steps takes the steps that a host may take by itself, signed with its own key (see activation.Permit): it ends a
+// canary, or moves a layer to shadow. Several hosts may want the same step at once; one of them takes it, and the
+// others find it taken.
 type Steps struct {
 	Verifier *Verifier
 	Catalog  Catalog
@@ -37,9 +37,9 @@ func (s *Steps) WithdrawCanary(ctx context.Context, revision int64, reason strin
 	return signed, nil
 }
 
-// DemoteLayer moves a layer (its name) from live to shadow, unless a lineup other than revision is in force by now: what
-// was found out about a layer is true of its module and settings in that revision. A canary stays. DemoteLayer returns
-// the activation, whose number is 0 if there was nothing to do. It fails if the layer is required.
+// DemoteLayer moves a layer (its name) from live to shadow, unless a lineup other than revision is in force by now:
+// what was found out about a layer is true of its module and settings in that revision. A canary stays. DemoteLayer
+// returns the activation, whose number is 0 if there was nothing to do. It fails if the layer is required.
 func (s *Steps) DemoteLayer(
 	ctx context.Context, revision int64, layer, reason string,
 ) (activation.Signed, error) {
@@ -128,8 +128,9 @@ func (s *Steps) try(
 		return signed, err
 	}
 	// Every host would refuse a step that this key may not sign, and the database would hold it as the last one.
-	if err := activation.Permit(signed.Role, activation.Step{Activation: inForce.Activation, Document: inForce.Document},
-		activation.Step{Activation: signed.Activation, Document: to.document}); err != nil {
+	from := activation.Step{Activation: inForce.Activation, Document: inForce.Document}
+	err = activation.Permit(signed.Role, from, activation.Step{Activation: signed.Activation, Document: to.document})
+	if err != nil {
 		return signed, err
 	}
 	return signed, s.Catalog.Activate(ctx, signed)

@@ -32,8 +32,8 @@ func (h *host) steps() *Steps {
 	return &Steps{Verifier: h.verifier, Catalog: h.store, Key: hostKey, Author: "host test:1", Now: time.Now}
 }
 
-// A host ends a canary and moves layers to shadow by itself, and nothing else. It tries again when another activation is
-// faster, and leaves alone what is no longer in force.
+// A host ends a canary and moves layers to shadow by itself, and nothing else. It tries again when another activation
+// is faster, and leaves alone what is no longer in force.
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	lineup := lineupOf(-1, "probe@1.0.0", "second@1.0.0", "needed@1.0.0")

@@ -124,7 +124,7 @@ func (m *Metrics) gauge(name, help string, value func() float64) {
 func (m *Metrics) WatchLineup(f *lineup.Follower) {
 	m.gauge("assay_lineup_revision", "Lineup revision in force on this host.",
 		func() float64 { return float64(f.State().Revision) })
-	m.gauge("assay_lineup_canary_revision", "Lineup revision that scores for a share of the accounts, 0 if there is none.",
+	m.gauge("assay_lineup_canary_revision", "Lineup revision that scores for a share of the accounts, else 0.",
 		func() float64 { return float64(f.State().Canary) })
 	m.gauge("assay_lineup_refused_revision", "Active lineup revision if this host could not load it, else 0.",
 		func() float64 { return float64(f.State().Refused) })
