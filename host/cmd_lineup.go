@@ -15,6 +15,7 @@ import (
 	"assay/host/entity"
 	"assay/host/eval"
 	"assay/host/lineup"
+	"assay/host/replay"
 	"assay/host/store"
 	"assay/registry"
 	"assay/registry/activation"
@@ -24,6 +25,8 @@ type lineupCmd struct {
 	Show     lineupShowCmd     `cmd:"" help:"Show the active lineup, another revision, or the history."`
 	Set      lineupSetCmd      `cmd:"" help:"Activate a lineup on all hosts, as a new revision."`
 	Diff     lineupDiffCmd     `cmd:"" help:"Compare the active lineup with a file or another revision."`
+	Canary   lineupCanaryCmd   `cmd:"" help:"${lineup_canary_cmd}"`
+	Promote  lineupPromoteCmd  `cmd:"" help:"Make the canary the lineup for all accounts, at once."`
 	Rollback lineupRollbackCmd `cmd:"" help:"Activate an earlier revision again, at once."`
 	Hosts    lineupHostsCmd    `cmd:"" help:"List the hosts and what each of them runs."`
 	Fit      lineupFitCmd      `cmd:"" help:"${lineup_fit_cmd}"`
@@ -54,15 +57,17 @@ func (cmd *lineupShowCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 		if err != nil {
 			return err
 		}
+		shown := shownLineup{LineupRevision: &r}
 		if r.Revision == inForce.Lineup.Revision {
 			r.Lineup = inForce.Document // what was signed
+			shown.Canary = newShownCanary(inForce.Canary)
 		}
 		r.Lineup.Base = inForce.Hash.String()
 		switch {
 		case cmd.File:
 			return t.json(r.Lineup)
 		case cmd.JSON:
-			return t.json(r)
+			return t.json(shown)
 		}
 		t.printf("revision %d (%s), bias %v, review from %d, block from %d\n", r.Revision, r.Origin, r.Lineup.Bias,
 			r.Lineup.Bands.Review, r.Lineup.Bands.Block)
@@ -72,6 +77,10 @@ func (cmd *lineupShowCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 				t.printf(": %s", r.Note)
 			}
 			t.printf("\n")
+		}
+		if shown.Canary != nil {
+			t.printf("canary: revision %d scores for %d%% of the accounts, and is withdrawn if it changes more than %v of "+
+				"the verdicts\n", shown.Canary.Revision, shown.Canary.Share, shown.Canary.Limit)
 		}
 		t.printf("\n")
 		rows := make([][]string, len(r.Lineup.Layers))
@@ -123,7 +132,27 @@ type lineupSetCmd struct {
 }
 
 func (cmd *lineupSetCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
-	l, err := readLineup(cmd.File)
+	change := fileChange{file: cmd.File, asJSON: cmd.JSON,
+		propose: func(_ lineup.Verified, file activation.Lineup) lineup.Proposal {
+			return lineup.Proposal{Lineup: file, Reason: cmd.Reason, Above: cmd.Above}
+		},
+		judge: func(report *replay.Report) error {
+			return checkFlips(report, cfg.FlipLimit, cmd.Force, cmd.Reason)
+		}}
+	return change.run(ctx, cfg, t)
+}
+
+// fileChange is a change of what is in force by the lineup of a file.
+type fileChange struct {
+	file    string
+	propose func(base lineup.Verified, file activation.Lineup) lineup.Proposal
+	judge   func(*replay.Report) error // fails if the lineup changes too much
+	asJSON  bool
+}
+
+// run has every live host prepare the change and shows what the lineup would change. Then it puts the change in force.
+func (c fileChange) run(ctx context.Context, cfg *Config, t *terminal) error {
+	l, err := readLineup(c.file)
 	if err != nil {
 		return err
 	}
@@ -157,9 +186,11 @@ func (cmd *lineupSetCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 		if err != nil {
 			return err
 		}
-		change := a.complete(lineup.Proposal{Base: base.Activation, Lineup: stored, Reason: cmp.Or(cmd.Reason, l.Note),
-			Above: cmd.Above})
-		rollout := b.rollout(t, cmd.JSON)
+		proposal := c.propose(base, stored)
+		proposal.Base, proposal.Reason = base.Activation, cmp.Or(proposal.Reason, l.Note)
+		warnOfCanary(t, proposal)
+		change := a.complete(proposal)
+		rollout := b.rollout(t, c.asJSON)
 		prepared, err := b.prepare(ctx, a, rollout, change)
 		if err != nil {
 			return fmt.Errorf("nothing was changed, revision %d stays in force: %w", base.Lineup.Revision, err)
@@ -167,7 +198,10 @@ func (cmd *lineupSetCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 		defer prepared.Close()
 		report, err := b.report(ctx, cfg, t, prepared, base.Document, next)
 		if err == nil {
-			err = cmd.judge(cfg, t, report)
+			err = c.show(t, report)
+		}
+		if err == nil {
+			err = c.judge(report)
 		}
 		if err != nil {
 			return fmt.Errorf("nothing was changed, revision %d stays in force: %w", base.Lineup.Revision, err)
@@ -179,7 +213,7 @@ func (cmd *lineupSetCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 		if err != nil {
 			return err
 		}
-		return activated(ctx, b, t, rollout, signed.Activation, cmd.JSON)
+		return activated(ctx, b, t, rollout, signed.Activation, c.asJSON)
 	})
 }
 
@@ -426,7 +460,9 @@ func (cmd *lineupRollbackCmd) Run(ctx context.Context, cfg *Config, t *terminal)
 		if err != nil {
 			return err
 		}
-		signed, err := b.change(ctx, a, lineup.Proposal{Base: base.Activation, Lineup: target, Reason: cmd.Reason})
+		proposal := lineup.Proposal{Base: base.Activation, Lineup: target, Reason: cmd.Reason}
+		warnOfCanary(t, proposal)
+		signed, err := b.change(ctx, a, proposal)
 		if err != nil {
 			return err
 		}

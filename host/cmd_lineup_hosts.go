@@ -63,10 +63,15 @@ func measureOnHosts(ctx context.Context, rollout *fleet.Rollout, l registry.Line
 func activated(
 	ctx context.Context, b *backend, t *terminal, rollout *fleet.Rollout, a activation.Activation, asJSON bool,
 ) error {
-	revision := a.Lineup.Revision
+	what := fmt.Sprintf("revision %d", a.Lineup.Revision)
+	result := map[string]int64{"revision": a.Lineup.Revision, "activation": a.Number}
+	if a.Canary != nil {
+		what = fmt.Sprintf("canary revision %d for %d%% of the accounts", a.Canary.Revision, a.Canary.Share)
+		result["canary"], result["share"] = a.Canary.Revision, int64(a.Canary.Share)
+	}
 	running, failure := rollout.Await(ctx, a.Number)
 	if failure != nil {
-		return fmt.Errorf("activation %d (revision %d) is %s, but not everywhere:\n%w", a.Number, revision,
+		return fmt.Errorf("activation %d (%s) is %s, but not everywhere:\n%w", a.Number, what,
 			runningOn(running), failure)
 	}
 	hosts, err := b.store.Hosts(ctx)
@@ -75,10 +80,10 @@ func activated(
 	}
 	skipped := fleet.Silent(hosts)
 	if asJSON {
-		return t.json(map[string]int64{"revision": revision, "activation": a.Number, "hosts": int64(len(running)),
-			"skipped": int64(len(skipped))})
+		result["hosts"], result["skipped"] = int64(len(running)), int64(len(skipped))
+		return t.json(result)
 	}
-	t.printf("Revision %d is %s.\n", revision, runningOn(running))
+	t.printf("%s is %s.\n", strings.ToUpper(what[:1])+what[1:], runningOn(running))
 	if len(skipped) > 0 {
 		t.printf("Skipped, because silent: %s. Such a host answers nothing until it has followed.\n",
 			strings.Join(skipped, ", "))
@@ -111,6 +116,10 @@ func (cmd *lineupHostsCmd) Run(ctx context.Context, cfg *Config, t *terminal) er
 		if cmd.JSON {
 			return t.json(hosts)
 		}
+		last, err := b.lastActivation(ctx)
+		if err != nil {
+			return err
+		}
 		rows := make([][]string, len(hosts))
 		for i, h := range hosts {
 			state := "running"
@@ -121,8 +130,27 @@ func (cmd *lineupHostsCmd) Run(ctx context.Context, cfg *Config, t *terminal) er
 				state = fmt.Sprintf("refused activation %d: %s", h.Refused, h.Problem)
 			}
 			rows[i] = []string{h.Name, h.StartedAt.UTC().Format(time.DateTime), strconv.FormatInt(h.Activation, 10),
-				strconv.FormatInt(h.Revision, 10), state}
+				revisions(h, last), state}
 		}
 		return t.table([]string{"HOST", "STARTED (UTC)", "ACTIVATION", "REVISION", "STATE"}, rows)
 	})
+}
+
+// lastActivation returns the activation that was stored last, for display only: nobody has verified it. It is the zero
+// value if there is none that can be read.
+func (b *backend) lastActivation(ctx context.Context) (activation.Activation, error) {
+	signed, _, err := b.store.LastActivation(ctx)
+	if err != nil {
+		return activation.Activation{}, err
+	}
+	last, _ := activation.Unverified(signed)
+	return last, nil
+}
+
+// revisions returns the revision of the lineup that a host runs, and of its canary if that is known.
+func revisions(h fleet.Host, last activation.Activation) string {
+	if h.Activation == last.Number && last.Canary != nil {
+		return fmt.Sprintf("%d, canary %d (%d%%)", h.Revision, last.Canary.Revision, last.Canary.Share)
+	}
+	return strconv.FormatInt(h.Revision, 10)
 }

@@ -55,16 +55,13 @@ func (b *backend) report(
 	return report, err
 }
 
-// judge shows what a lineup changes, and fails if that is more than the operator allows.
-func (cmd *lineupSetCmd) judge(cfg *Config, t *terminal, report *replay.Report) error {
+// show prints what a lineup changes.
+func (c fileChange) show(t *terminal, report *replay.Report) error {
 	out := t.out
-	if cmd.JSON {
+	if c.asJSON {
 		out = t.err
 	}
-	if err := report.WriteText(out); err != nil {
-		return err
-	}
-	return checkFlips(report, cfg.FlipLimit, cmd.Force, cmd.Reason)
+	return report.WriteText(out)
 }
 
 // predict reports what a lineup changes compared with another one. Both are opened in this process, which has no recent
@@ -125,17 +122,20 @@ func (b *backend) openCandidate(
 // checkFlips fails if a lineup changes more of a type's verdicts than the operator allows, unless they force it and say
 // why.
 func checkFlips(report *replay.Report, limit percent, force bool, reason string) error {
-	beyond := report.Beyond(float64(limit))
-	switch {
-	case len(beyond) == 0:
-		return nil
-	case force && strings.TrimSpace(reason) != "":
+	excess := excessFlips(report, float64(limit))
+	if excess == "" || force && strings.TrimSpace(reason) != "" {
 		return nil
 	}
+	return fmt.Errorf("the lineup would change more than %v of recent verdicts (%s); to activate it anyway, use "+
+		"--force --reason TEXT. The limit is ASSAY_FLIP_LIMIT", limit, excess)
+}
+
+// excessFlips lists the types of which a lineup changes more than the limit, or returns "".
+func excessFlips(report *replay.Report, limit float64) string {
+	beyond := report.Beyond(limit)
 	parts := make([]string, len(beyond))
 	for i, t := range beyond {
 		parts[i] = fmt.Sprintf("%s: %d of %d (%s)", t.Type, t.Flips+t.Refused, t.Checks, percent(t.Share()))
 	}
-	return fmt.Errorf("the lineup would change more than %v of recent verdicts (%s); to activate it anyway, use "+
-		"--force --reason TEXT. The limit is ASSAY_FLIP_LIMIT", limit, strings.Join(parts, ", "))
+	return strings.Join(parts, ", ")
 }

@@ -78,6 +78,12 @@ var helpTexts = kong.Vars{
 		"Needed after an older backup was restored.",
 	"lineup_show_json": "Print JSON. The field 'lineup' of a revision is a document for 'lineup set'.",
 
+	"lineup_canary_cmd": "Let a lineup score for a share of the accounts. It is withdrawn by itself if it fails, or " +
+		"changes too many verdicts.",
+	"lineup_canary_file": "Lineup as JSON. '-' reads standard input. Without it, the canary in force is changed.",
+	"lineup_canary_limit": "Share of the verdicts that the canary may change before it is withdrawn " +
+		"(default: ASSAY_FLIP_LIMIT).",
+
 	"lineup_force": "Activate the lineup although it changes more verdicts than ASSAY_FLIP_LIMIT allows. Needs --reason.",
 
 	"labelled_files": "Files of labelled values as JSON lines {\"type\", \"value\", \"label\"}, optionally " +

@@ -158,6 +158,9 @@ func (p *Preparer) document(ctx context.Context, c fleet.Candidate) (registry.Li
 		return registry.OpenLineup(text, registry.LineupHash(text))
 	}
 	a, err := p.Follower.verifier.VerifyCandidate(ctx, c.Signed)
+	if err == nil && a.Trial != nil {
+		return *a.Trial, nil // the lineup of the other accounts stays
+	}
 	return a.Document, err
 }
 

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"assay/host/lineup"
+	"assay/host/replay"
+	"assay/registry"
+	"assay/registry/activation"
+)
+
+// wholePercent is a share in whole percent, such as 5%.
+type wholePercent int
+
+// UnmarshalText reads a share.
+func (p *wholePercent) UnmarshalText(text []byte) error {
+	number, found := strings.CutSuffix(strings.TrimSpace(string(text)), "%")
+	n, err := strconv.Atoi(number)
+	if !found || err != nil || n < 1 || n > activation.MaxShare {
+		return fmt.Errorf("%q is not a whole percentage from 1%% to %d%%", text, activation.MaxShare)
+	}
+	*p = wholePercent(n)
+	return nil
+}
+
+type lineupCanaryCmd struct {
+	File   string            `arg:"" optional:"" help:"${lineup_canary_file}"`
+	Share  wholePercent      `placeholder:"PERCENT" help:"Share of the accounts, such as 5%: always the same accounts."`
+	Limit  *activation.Limit `placeholder:"PERCENT" help:"${lineup_canary_limit}"`
+	Stop   bool              `help:"End the canary instead, at once."`
+	Reason string            `placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
+	JSON   bool              `help:"Print JSON."`
+}
+
+// Validate checks the flags. Kong calls it.
+func (cmd *lineupCanaryCmd) Validate() error {
+	switch {
+	case cmd.Stop && (cmd.File != "" || cmd.Share != 0 || cmd.Limit != nil):
+		return errors.New("--stop takes neither a file nor --share or --limit")
+	case !cmd.Stop && cmd.File != "" && cmd.Share == 0:
+		return errors.New("--share is missing")
+	case !cmd.Stop && cmd.File == "" && cmd.Share == 0 && cmd.Limit == nil:
+		return errors.New("a file, --share, --limit or --stop is required")
+	}
+	return nil
+}
+
+// Run starts, changes or ends a canary.
+func (cmd *lineupCanaryCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	if cmd.File == "" {
+		return changeCanary(ctx, cfg, t, cmd.Reason, cmd.JSON,
+			func(base activation.Activation) (activation.Lineup, *activation.Canary) {
+				if cmd.Stop {
+					return base.Lineup, nil
+				}
+				changed := *base.Canary
+				if cmd.Share != 0 {
+					changed.Share = int(cmd.Share)
+				}
+				if cmd.Limit != nil {
+					changed.Limit = *cmd.Limit
+				}
+				return base.Lineup, &changed
+			})
+	}
+	limit := activation.Limit(math.Round(float64(cfg.FlipLimit) * 10_000))
+	if cmd.Limit != nil {
+		limit = *cmd.Limit
+	}
+	change := fileChange{file: cmd.File, asJSON: cmd.JSON,
+		propose: func(base lineup.Verified, file activation.Lineup) lineup.Proposal {
+			return lineup.Proposal{Lineup: base.Lineup, Reason: cmd.Reason,
+				Canary: &activation.Canary{Lineup: file, Share: int(cmd.Share), Limit: limit}}
+		},
+		judge: func(report *replay.Report) error {
+			if excess := excessFlips(report, limit.Share()); excess != "" {
+				return fmt.Errorf("the lineup would change more than %v of recent verdicts (%s), and so be withdrawn; to "+
+					"try it anyway, raise --limit", limit, excess)
+			}
+			return nil
+		}}
+	return change.run(ctx, cfg, t)
+}
+
+type lineupPromoteCmd struct {
+	Reason string `placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
+	JSON   bool   `help:"Print JSON."`
+}
+
+// Run makes the canary the lineup. Every host has it open already, so nothing is prepared.
+func (cmd *lineupPromoteCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	return changeCanary(ctx, cfg, t, cmd.Reason, cmd.JSON,
+		func(base activation.Activation) (activation.Lineup, *activation.Canary) {
+			return base.Canary.Lineup, nil
+		})
+}
+
+var errNoCanary = errors.New("there is no canary: `assay lineup canary FILE --share 5%` starts one")
+
+// changeCanary changes, promotes or ends the canary in force, at once.
+func changeCanary(
+	ctx context.Context, cfg *Config, t *terminal, reason string, asJSON bool,
+	change func(base activation.Activation) (activation.Lineup, *activation.Canary),
+) error {
+	return withBackend(ctx, cfg, t, func(b *backend) error {
+		a, err := b.authority(ctx, cfg, t)
+		if err != nil {
+			return err
+		}
+		base, err := a.inForce(ctx)
+		if err != nil {
+			return err
+		}
+		if base.Canary == nil {
+			return errNoCanary
+		}
+		proposal := lineup.Proposal{Base: base.Activation, Reason: reason}
+		proposal.Lineup, proposal.Canary = change(base.Activation)
+		signed, err := b.change(ctx, a, proposal)
+		if err != nil {
+			return err
+		}
+		return activated(ctx, b, t, b.rollout(t, asJSON), signed.Activation, asJSON)
+	})
+}
+
+// warnOfCanary says that a proposal ends the canary in force.
+func warnOfCanary(t *terminal, p lineup.Proposal) {
+	if p.Base.Canary != nil && p.Canary == nil {
+		fmt.Fprintf(t.err, "warning: this ends the canary, revision %d\n", p.Base.Canary.Revision)
+	}
+}
+
+// shownLineup is the JSON output of `assay lineup show`.
+type shownLineup struct {
+	*registry.LineupRevision
+	Canary *shownCanary `json:"canary,omitempty"` // next to the lineup in force
+}
+
+type shownCanary struct {
+	Revision int64  `json:"revision"`
+	Share    int    `json:"share"` // in percent
+	Limit    string `json:"limit"`
+}
+
+func newShownCanary(c *activation.Canary) *shownCanary {
+	if c == nil {
+		return nil
+	}
+	return &shownCanary{c.Revision, c.Share, c.Limit.String()}
+}
