@@ -5,25 +5,32 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"assay/host/entity"
 )
 
-// Shadow runs the shadow layers of checks after their answers, when nothing else is being judged. What it cannot get to
-// in time it leaves out and counts. Its fields are set once, before use.
+// Shadow runs the shadow layers of checks after their answers, on what the checks leave of the processors. What it
+// cannot get to in time it leaves out. Its fields are set once, before use.
 type Shadow struct {
-	Collector Collector   // of the facts that only shadow layers read; nil: none
-	Idle      func() bool // reports whether no check is being judged; nil: always
+	Collector Collector // of the facts that only shadow layers read; nil: none
+	Observer  ShadowObserver
+	// Spare calls f when no check waits for a processor. It returns the context's error, without calling f, if ctx ends
+	// first. nil: at once.
+	Spare func(ctx context.Context, f func()) error
 
-	// Ran is called after the shadow layers of a check have run, one call at a time. live is the decision as it was
-	// answered, and shadow what it would have been if the shadow layers counted.
-	Ran func(t entity.Type, live *Decision, shadow Fused, outcomes []Outcome)
-
-	once    sync.Once
+	mu      sync.Mutex // of the fields below
 	waiting chan shadowed
-	left    atomic.Int64
+	stopped bool // nothing receives from waiting any longer
+}
+
+// ShadowObserver receives what shadow layers find. Its methods must not block.
+type ShadowObserver interface {
+	// ShadowRan is called after the shadow layers of a check have run. live is the decision as it was answered, and
+	// shadow what it would have been if the shadow layers, whose outcomes these are, had counted.
+	ShadowRan(live *Decision, shadow Fused, outcomes []Outcome)
+	// ShadowLeftOut is called for a check whose shadow layers did not run.
+	ShadowLeftOut(live *Decision)
 }
 
 // shadowed is a check whose shadow layers have not run yet.
@@ -35,58 +42,71 @@ type shadowed struct {
 
 const (
 	maxShadowed    = 256
-	shadowDeadline = time.Second
-	idleInterval   = 5 * time.Millisecond // between questions whether the host is idle
+	shadowDeadline = time.Second // for the shadow layers of one check, from when they begin
 )
 
+// queue returns the checks that wait; s.mu must be locked.
 func (s *Shadow) queue() chan shadowed {
-	s.once.Do(func() { s.waiting = make(chan shadowed, maxShadowed) })
+	if s.waiting == nil {
+		s.waiting = make(chan shadowed, maxShadowed)
+	}
 	return s.waiting
 }
 
-// LeftOut returns the number of checks whose shadow layers did not run.
-func (s *Shadow) LeftOut() int64 { return s.left.Load() }
-
-// offer queues a check if its lineup has shadow layers for it. It never blocks.
+// offer queues a check if its lineup has shadow layers for it. It never blocks. No lineup changes the verdict of a check
+// that an override decided, so it is not queued.
 func (s *Shadow) offer(c shadowed) {
-	if s == nil || len(c.lineup.shadow[c.record.Entity.Type]) == 0 {
+	if s == nil || len(c.lineup.shadow[c.record.Entity.Type]) == 0 || c.record.Decision.Override != nil {
 		return
 	}
-	if !c.ref.retain() {
-		return
-	}
-	select {
-	case s.queue() <- c:
-	default:
-		s.left.Add(1)
-		c.ref.Release()
+	if !s.enqueue(c) {
+		s.Observer.ShadowLeftOut(c.record.Decision)
 	}
 }
 
-// Run runs shadow layers until ctx ends.
+func (s *Shadow) enqueue(c shadowed) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped || !c.ref.retain() {
+		return false
+	}
+	select {
+	case s.queue() <- c:
+		return true
+	default:
+		c.ref.Release()
+		return false
+	}
+}
+
+// Run runs shadow layers until ctx ends. It must be called once at most.
 func (s *Shadow) Run(ctx context.Context) {
+	s.mu.Lock()
+	queue := s.queue()
+	s.mu.Unlock()
 	for {
 		select {
 		case <-ctx.Done():
 			s.drain()
 			return
-		case c := <-s.queue():
-			if s.waitUntilIdle(ctx) {
-				s.run(ctx, c)
-			} else {
-				s.left.Add(1)
+		case c := <-queue:
+			if !s.run(ctx, c) {
+				s.Observer.ShadowLeftOut(c.record.Decision)
 			}
 			c.ref.Release()
 		}
 	}
 }
 
-// drain releases the lineups of the waiting checks.
+// drain releases the lineups of the waiting checks. Otherwise they would never be closed.
 func (s *Shadow) drain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
 	for {
 		select {
-		case c := <-s.queue():
-			s.left.Add(1)
+		case c := <-s.waiting:
+			s.Observer.ShadowLeftOut(c.record.Decision)
 			c.ref.Release()
 		default:
 			return
@@ -94,59 +114,53 @@ func (s *Shadow) drain() {
 	}
 }
 
-func (s *Shadow) waitUntilIdle(ctx context.Context) bool {
-	if s.Idle == nil || s.Idle() {
-		return true
-	}
+// run reports whether all shadow layers had what they need to find what they would have found before the answer.
+func (s *Shadow) run(ctx context.Context, c shadowed) bool {
 	ctx, cancel := context.WithTimeout(ctx, shadowDeadline)
 	defer cancel()
-	tick := time.NewTicker(idleInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-tick.C:
-			if s.Idle() {
-				return true
-			}
-		}
+	live, t := c.record.Decision, c.record.Entity.Type
+	facts, err := s.facts(ctx, c)
+	if err != nil {
+		return false
 	}
-}
-
-func (s *Shadow) run(ctx context.Context, c shadowed) {
-	ctx, cancel := context.WithTimeout(ctx, shadowDeadline)
-	defer cancel()
-	t := c.record.Entity.Type
-	facts := s.facts(ctx, c)
 	var outcomes []Outcome
 	for _, i := range c.lineup.shadow[t] {
-		in := Input{Entity: c.record.Entity.Facts, LookedUp: facts}
-		o, _, err := c.lineup.Members[i].Run(ctx, t, in)
-		if err != nil {
-			s.left.Add(1) // the host could not complete the call, which says nothing about the layer
-			return
+		o, err := s.call(ctx, &c.lineup.Members[i], t, Input{Entity: c.record.Entity.Facts, LookedUp: facts})
+		if err != nil || o.Failure == Suspended {
+			return false
 		}
 		outcomes = append(outcomes, o)
 	}
-	s.Ran(t, c.record.Decision, Fuse(c.lineup.Bias[t], c.lineup.Bands,
-		slices.Concat(c.record.Decision.Layers, outcomes)), outcomes)
+	s.Observer.ShadowRan(live, Fuse(c.lineup.Bias[t], c.lineup.Bands, slices.Concat(live.Layers, outcomes)), outcomes)
+	return true
+}
+
+// call runs a layer. An error says nothing about the layer.
+func (s *Shadow) call(ctx context.Context, m *Member, t entity.Type, in Input) (o Outcome, err error) {
+	if s.Spare == nil {
+		o, _, err = m.Run(ctx, t, in)
+		return o, err
+	}
+	if late := s.Spare(ctx, func() { o, _, err = m.Run(ctx, t, in) }); late != nil {
+		return o, late
+	}
+	return o, err
 }
 
 // facts returns the facts that were looked up for the check, and those that only its shadow layers read.
-func (s *Shadow) facts(ctx context.Context, c shadowed) entity.Facts {
+func (s *Shadow) facts(ctx context.Context, c shadowed) (entity.Facts, error) {
 	missing := c.lineup.shadowLookups[c.record.Entity.Type]
 	if s.Collector == nil || len(missing) == 0 {
-		return c.record.LookedUp
+		return c.record.LookedUp, nil
 	}
 	more, _, err := s.Collector.Collect(ctx, c.record.Caller.Account, c.record.Entity, missing)
 	if err != nil {
-		return c.record.LookedUp
+		return nil, err
 	}
 	all := maps.Clone(more)
 	if all == nil {
 		all = entity.Facts{}
 	}
 	maps.Copy(all, c.record.LookedUp)
-	return all
+	return all, nil
 }

@@ -2,9 +2,10 @@ package check_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
+	"sync"
 	"testing"
 
 	"assay/host/check"
@@ -24,18 +25,45 @@ func (c wantedFacts) Collect(_ context.Context, _ string, _ entity.Entity, wante
 	return facts, nil, nil
 }
 
-// shadowRun is what Shadow.Ran receives.
+// shadowRun is what ShadowRan receives.
 type shadowRun struct {
 	live     *check.Decision
 	shadow   check.Fused
 	outcomes []check.Outcome
 }
 
+// shadowRuns receives what shadow layers find, and counts what they leave out.
+type shadowRuns struct {
+	ran chan shadowRun
+
+	mu   sync.Mutex
+	left int
+}
+
+func (r *shadowRuns) ShadowRan(live *check.Decision, shadow check.Fused, outcomes []check.Outcome) {
+	r.ran <- shadowRun{live, shadow, outcomes}
+}
+
+func (r *shadowRuns) ShadowLeftOut(*check.Decision) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left++
+}
+
+func (r *shadowRuns) wantLeftOut(t *testing.T, want int) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.left != want {
+		t.Errorf("%d checks were left out, want %d", r.left, want)
+	}
+}
+
 // shadowFixture has a live layer and a shadow layer that blocks, each with a fact of its own.
-func shadowFixture(t *testing.T) (f *fixture, collector wantedFacts, ran chan shadowRun) {
+func shadowFixture(t *testing.T) (f *fixture, collector wantedFacts, runs *shadowRuns) {
 	t.Helper()
 	f = newFixture(t)
-	collector, ran = wantedFacts{make(chan []string, 4)}, make(chan shadowRun, 1)
+	collector, runs = wantedFacts{make(chan []string, 4)}, &shadowRuns{ran: make(chan shadowRun, 1)}
 	live := f.member("live")
 	live.Facts = []string{"dns.a", "domain.name"}
 	shadow := f.memberFunc("candidate", func(_ context.Context, in check.Input) (check.Result, error) {
@@ -49,39 +77,34 @@ func shadowFixture(t *testing.T) (f *fixture, collector wantedFacts, ran chan sh
 	shadow.Facts, shadow.Weight, shadow.Shadow = []string{"dns.a", "rdap.age_days"}, eachType(20), true
 	shadow.Config = map[string]string{"zone": "UTC"}
 	f.Collector = collector
-	f.Shadow = &check.Shadow{Collector: collector, Ran: func(_ entity.Type, live *check.Decision, shadow check.Fused,
-		outcomes []check.Outcome) {
-		ran <- shadowRun{live, shadow, outcomes}
-	}}
+	f.Shadow = &check.Shadow{Collector: collector, Observer: runs}
 	f.swap(1, live, shadow)
-	return f, collector, ran
+	return f, collector, runs
 }
 
 // A shadow layer changes neither the answer nor what is looked up for it. Afterwards it runs with all of its facts.
 func TestShadowRunsAfterTheAnswer(t *testing.T) {
 	t.Parallel()
-	f, collector, ran := shadowFixture(t)
+	f, collector, runs := shadowFixture(t)
 	d := f.mustCheck(t, aDomain)
 	if len(d.Layers) != 1 || !slices.Equal(f.ran, []string{"live"}) {
 		t.Errorf("the decision has the layers %+v after %v ran", d.Layers, f.ran)
 	}
 	same(t, []string{"dns.a"}, <-collector.asked)
 	go f.Shadow.Run(t.Context())
-	got := <-ran
+	got := <-runs.ran
 	same(t, []string{"rdap.age_days"}, <-collector.asked)
 	if got.live != d || got.shadow.Verdict != check.Block || len(got.outcomes) != 1 ||
 		got.outcomes[0].Layer != "candidate" {
 		t.Errorf("the shadow layers gave %+v", got)
 	}
-	if f.Shadow.LeftOut() != 0 {
-		t.Errorf("%d checks were left out", f.Shadow.LeftOut())
-	}
+	runs.wantLeftOut(t, 0)
 }
 
 // Each check of a batch gets its shadow run too.
 func TestShadowOfABatch(t *testing.T) {
 	t.Parallel()
-	f, collector, ran := shadowFixture(t)
+	f, collector, runs := shadowFixture(t)
 	go f.Shadow.Run(t.Context())
 	go func() {
 		for range collector.asked { //nolint:revive // only emptied
@@ -93,55 +116,112 @@ func TestShadowOfABatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		<-ran
+		<-runs.ran
 	}
 }
 
-// A check that is answered while the queue is full is left out. A queued check keeps its lineup open.
+// A check that is answered while the queue is full is left out, and so are all after Run has ended. A queued check keeps
+// its lineup open.
 func TestShadowLeavesOut(t *testing.T) {
 	t.Parallel()
-	f, _, _ := shadowFixture(t)
+	f, _, runs := shadowFixture(t)
 	f.Collector = nil
 	const queued, more = 256, 5
 	for range queued + more {
 		f.mustCheck(t, aDomain)
 	}
-	if n := f.Shadow.LeftOut(); n != more {
-		t.Errorf("%d checks were left out, want %d", n, more)
+	runs.wantLeftOut(t, more)
+	ctx, cancel := context.WithCancel(t.Context())
+	f.Shadow.Spare = func(ctx context.Context, _ func()) error {
+		cancel()
+		<-ctx.Done()
+		return ctx.Err()
 	}
 	drained := f.swap(2)
 	if closed(drained) {
 		t.Error("the lineup drained before the shadow layers ran")
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	f.Shadow.Idle = func() bool { return false }
+	f.Shadow.Collector = nil
 	f.Shadow.Run(ctx)
 	<-drained
+	runs.wantLeftOut(t, queued+more)
+
+	shadow := f.member("late")
+	shadow.Shadow = true
+	f.swap(3, f.member("live"), shadow)
+	f.mustCheck(t, aDomain)
+	<-f.swap(4)
+	runs.wantLeftOut(t, queued+more+1)
 }
 
-// While checks are judged, shadow layers wait. When that lasts, they are left out, and the lineup is released.
-func TestShadowWaitsUntilIdle(t *testing.T) {
+// A check is left out if its shadow layers cannot find what they would have found before the answer, and if no lineup
+// would have changed its verdict, it is not counted.
+func TestShadowNeedsFactsAndLayers(t *testing.T) {
 	t.Parallel()
-	f, collector, ran := shadowFixture(t)
-	var asked atomic.Int32
-	f.Shadow.Idle = func() bool { return asked.Add(1) > 3 }
-	f.mustCheck(t, aDomain)
-	<-collector.asked
-	go f.Shadow.Run(t.Context())
-	<-ran
-	if n := asked.Load(); n != 4 {
-		t.Errorf("ran after %d questions", n)
+	type setup struct {
+		fixture *fixture
+		layer   *layerFunc
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	f.Shadow.Idle = func() bool { cancel(); return false }
-	f.mustCheck(t, aDomain)
-	drained := f.swap(2)
-	f.Shadow.Run(ctx)
-	<-drained
-	if n := f.Shadow.LeftOut(); n != 1 {
-		t.Errorf("%d checks were left out, want 1", n)
+	for name, c := range map[string]struct {
+		prepare func(s setup)
+		ran     int
+		left    int
+	}{
+		"all is well": {func(setup) {}, 1, 0},
+		"a fact of the host's own is missing": {func(s setup) {
+			s.fixture.Shadow.Collector = noFacts{}
+		}, 0, 1},
+		"the layer is suspended": {func(s setup) {
+			*s.layer = func(context.Context, check.Input) (check.Result, error) {
+				return check.Result{}, &check.Failure{Reason: check.Suspended}
+			}
+		}, 0, 1},
+		"the call was not completed": {func(s setup) {
+			*s.layer = func(context.Context, check.Input) (check.Result, error) {
+				return check.Result{}, errors.New("no time")
+			}
+		}, 0, 1},
+		"the layer fails": {func(s setup) {
+			*s.layer = func(context.Context, check.Input) (check.Result, error) {
+				return check.Result{}, &check.Failure{Reason: check.Trap}
+			}
+		}, 1, 0},
+		"no processor is free": {func(s setup) {
+			s.fixture.Shadow.Spare = func(context.Context, func()) error { return context.DeadlineExceeded }
+		}, 0, 1},
+		"an override decided": {func(s setup) {
+			s.fixture.Overrides = &fixedOverrides{found: &check.Override{ID: "ovr_1", Verdict: check.Block}}
+		}, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, runs := newFixture(t), &shadowRuns{ran: make(chan shadowRun, 1)}
+			layer := layerFunc(func(context.Context, check.Input) (check.Result, error) { return check.Result{}, nil })
+			shadow := f.memberFunc("shadow", func(ctx context.Context, in check.Input) (check.Result, error) {
+				return layer(ctx, in)
+			})
+			shadow.Shadow, shadow.Facts = true, []string{"dns.a"}
+			f.Shadow = &check.Shadow{Observer: runs}
+			c.prepare(setup{f, &layer})
+			f.swap(1, f.member("live"), shadow)
+			f.mustCheck(t, aDomain)
+			ctx, cancel := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			all.Go(func() { f.Shadow.Run(ctx) })
+			<-f.swap(2) // waits for the queued check
+			cancel()
+			all.Wait()
+			same(t, c.ran, len(runs.ran))
+			runs.wantLeftOut(t, c.left)
+		})
 	}
+}
+
+// noFacts is a Collector whose database does not respond.
+type noFacts struct{}
+
+func (noFacts) Collect(context.Context, string, entity.Entity, []string) (entity.Facts, []string, error) {
+	return nil, nil, &check.UnavailableError{Part: "facts"}
 }
 
 // A canary scores for its share of the accounts, always the same ones, in single checks and batches.

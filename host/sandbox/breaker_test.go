@@ -110,6 +110,26 @@ func TestFailingPluginIsSuspended(t *testing.T) {
 	}
 }
 
+// In shadow, a plugin is suspended too, without consequences for the checks that it counts in.
+func TestPluginIsSuspendedInShadowAlone(t *testing.T) {
+	t.Parallel()
+	p := openIn(t, sandboxOf(t, 1), hostileGuest{wasm: trapIfX}.module())
+	shadow := p.InShadow()
+	for i := range 2 * failureThreshold {
+		want := check.Trap
+		if i >= failureThreshold {
+			want = check.Suspended
+		}
+		_, err := shadow.Score(t.Context(), facts("x", ""))
+		if got := failureOf(t, err).Reason; got != want {
+			t.Fatalf("call %d in shadow: failure %q, want %q", i, got, want)
+		}
+	}
+	if _, err := scoreOf(p, "y"); err != nil || p.Suspended() {
+		t.Errorf("suspended: %v, %v", p.Suspended(), err)
+	}
+}
+
 // The plugins of a measurement are called however often they fail.
 func TestMeasuredPluginIsNeverSuspended(t *testing.T) {
 	t.Parallel()

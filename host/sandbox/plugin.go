@@ -23,6 +23,7 @@ type Plugin struct {
 	memories  *snapshotter // reserves the instances' memory outside Go's heap
 	snapshots *snapshotter // nil if instances are not restored after a call, else memories
 	breaker   circuitBreaker
+	apart     circuitBreaker // of calls in shadow
 	bounds    bounds // of one call
 	clocks    clocks
 	codes     map[string]registry.SignalText // the signals that the manifest declares, by code
@@ -37,7 +38,9 @@ func newPlugin(m registry.Module, engine wazero.Runtime, cfg Config) *Plugin {
 	p := &Plugin{module: m, engine: engine, bounds: boundsOf(m.Manifest.BudgetFuel),
 		codes: map[string]registry.SignalText{},
 		log:   cfg.Logger, clocks: clocks{time.Now, threadTime}}
-	p.breaker.now, p.breaker.disabled, p.breaker.payment = time.Now, cfg.NeverSuspend, p.bounds.fuel
+	for _, b := range []*circuitBreaker{&p.breaker, &p.apart} {
+		b.now, b.disabled, b.payment = time.Now, cfg.NeverSuspend, p.bounds.fuel
+	}
 	p.lowest, p.highest = m.Manifest.Range()
 	for _, s := range m.Manifest.Signals {
 		p.codes[s.Code] = s
@@ -65,17 +68,32 @@ func (p *Plugin) Rehearse(ctx context.Context, facts check.Input) (check.Result,
 // refused answer are a *check.Failure. If the call needs more processor time than its fuel allows, or the deadline of
 // ctx passes, the error is another one, so that the caller refuses the check.
 func (p *Plugin) Score(ctx context.Context, facts check.Input) (check.Result, error) {
-	if !p.breaker.allow() {
+	return p.guarded(ctx, &p.breaker, facts)
+}
+
+// InShadow returns the plugin as a layer whose results reach no customer. It is suspended after repeated failures like
+// any other, but by a circuit breaker of its own: a lineup in which the plugin counts may use the same plugin.
+func (p *Plugin) InShadow() check.Layer { return shadowed{p} }
+
+type shadowed struct{ plugin *Plugin }
+
+func (s shadowed) Score(ctx context.Context, facts check.Input) (check.Result, error) {
+	return s.plugin.guarded(ctx, &s.plugin.apart, facts)
+}
+
+// guarded runs a call unless a circuit breaker is open, and counts the outcome there.
+func (p *Plugin) guarded(ctx context.Context, breaker *circuitBreaker, facts check.Input) (check.Result, error) {
+	if !breaker.allow() {
 		return check.Result{}, new(call).failure(check.Suspended, errSuspended.Error(), errSuspended)
 	}
 	result, restart, err := p.score(ctx, facts)
 	if err != nil && !countsAgainstPlugin(err) {
-		p.breaker.cancel() // and no charge: load must not bring a plugin closer to its suspension
+		breaker.cancel() // and no charge: load must not bring a plugin closer to its suspension
 	} else {
 		if restart > 0 {
-			p.breaker.charge(restart)
+			breaker.charge(restart)
 		}
-		p.breaker.record(err == nil)
+		breaker.record(err == nil)
 	}
 	return result, err
 }
