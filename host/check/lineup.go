@@ -209,6 +209,20 @@ func (l *Lineup) Scoring(t entity.Type) []*Member {
 	return members
 }
 
+// together returns the outcomes of the layers that score entities of a type and of those in shadow, in the order that
+// they would have if all of them scored: sums of the same numbers in another order may differ.
+func (l *Lineup) together(t entity.Type, live, shadow []Outcome) []Outcome {
+	all := make([]Outcome, 0, len(live)+len(shadow))
+	before := l.shadow[t]
+	for i, j := range l.byType[t] {
+		for len(before) > 0 && before[0] < j {
+			all, before, shadow = append(all, shadow[0]), before[1:], shadow[1:]
+		}
+		all = append(all, live[i])
+	}
+	return append(all, shadow...)
+}
+
 // Lookups returns the facts that the layer reads and parsing does not supply.
 func (m *Member) Lookups() []string { return slices.DeleteFunc(slices.Clone(m.Facts), isParsed) }
 

@@ -3,7 +3,6 @@ package check
 import (
 	"context"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -131,7 +130,8 @@ func (s *Shadow) run(ctx context.Context, c shadowed) bool {
 		}
 		outcomes = append(outcomes, o)
 	}
-	s.Observer.ShadowRan(live, Fuse(c.lineup.Bias[t], c.lineup.Bands, slices.Concat(live.Layers, outcomes)), outcomes)
+	s.Observer.ShadowRan(live, Fuse(c.lineup.Bias[t], c.lineup.Bands, c.lineup.together(t, live.Layers, outcomes)),
+		outcomes)
 	return true
 }
 

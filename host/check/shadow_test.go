@@ -217,6 +217,36 @@ func TestShadowNeedsFactsAndLayers(t *testing.T) {
 	}
 }
 
+// What a shadow layer finds is exactly what a check finds when the layer counts.
+func TestShadowEqualsLive(t *testing.T) {
+	t.Parallel()
+	members := func(f *fixture, shadow bool) (all []check.Member) {
+		for i := range 12 {
+			m := f.memberFunc(fmt.Sprint("layer", i), func(_ context.Context, in check.Input) (check.Result, error) {
+				value, _ := in.Get("domain.ascii")
+				points := int(value[0]) % 61
+				return check.Result{Score: points, Threat: "phishing", Signals: []check.Signal{
+					{Points: points, Code: fmt.Sprint("a:b:", i), Text: fmt.Sprint(points)}}}, nil
+			})
+			m.Weight, m.Shadow = eachType(0.7), shadow && i%3 == 0
+			all = append(all, m)
+		}
+		return all
+	}
+	f, runs := newFixture(t), &shadowRuns{ran: make(chan shadowRun, 26)}
+	f.Shadow = &check.Shadow{Observer: runs}
+	f.swap(1, members(f, true)...)
+	value := func(i int) check.Field { return field(entity.Domain, string(rune('a'+i))+"-b.com") }
+	for i := range cap(runs.ran) {
+		f.mustCheck(t, value(i))
+	}
+	go f.Shadow.Run(t.Context())
+	f.swap(2, members(f, false)...)
+	for i := range cap(runs.ran) {
+		same(t, f.mustCheck(t, value(i)).Fused, (<-runs.ran).shadow)
+	}
+}
+
 // noFacts is a Collector whose database does not respond.
 type noFacts struct{}
 

@@ -22,14 +22,19 @@ func (r *Report) WriteText(out io.Writer) error {
 		t.write(w)
 	}
 	r.writeSignals(w)
-	if len(r.Failures) > 0 {
-		w.printf("\nLayers that fail:\n")
-		for _, f := range r.Failures {
-			w.printf("  %s: %d checks (%s)\n", f.Layer, f.Checks, f.Reason)
-		}
-	}
+	r.writeFailures(w)
 	r.writeReferences(w)
 	return w.err
+}
+
+func (r *Report) writeFailures(w *writer) {
+	if len(r.Failures) == 0 {
+		return
+	}
+	w.printf("\nLayers that fail:\n")
+	for _, f := range r.Failures {
+		w.printf("  %s: %d checks (%s)\n", f.Layer, f.Checks, f.Reason)
+	}
 }
 
 // writer keeps the first error.
@@ -54,11 +59,23 @@ func (w *writer) table(rows ...[]string) {
 	}
 }
 
-func (r *Report) writeChecks(w *writer) {
-	replayed := 0
+// checks returns the number of checks that were scored.
+func (r *Report) checks() (n int) {
 	for _, t := range r.Types {
-		replayed += t.Checks
+		n += t.Checks
 	}
+	return n
+}
+
+// writeSpan says when the checks were.
+func (r *Report) writeSpan(w *writer) {
+	if r.From != nil && r.To != nil {
+		w.printf(", %s to %s UTC", r.From.UTC().Format(time.DateTime), r.To.UTC().Format(time.DateTime))
+	}
+}
+
+func (r *Report) writeChecks(w *writer) {
+	replayed := r.checks()
 	switch {
 	case r.Remembered == 0:
 		w.printf("No recent checks to replay.\n")
@@ -68,9 +85,7 @@ func (r *Report) writeChecks(w *writer) {
 	default:
 		w.printf("Replayed %d recent checks", replayed)
 	}
-	if r.From != nil && r.To != nil {
-		w.printf(", %s to %s UTC", r.From.UTC().Format(time.DateTime), r.To.UTC().Format(time.DateTime))
-	}
+	r.writeSpan(w)
 	w.printf(".\n")
 	if replayed < r.Remembered {
 		w.printf("There was no time for the others.\n")

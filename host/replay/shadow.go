@@ -1,0 +1,131 @@
+package replay
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"assay/host/check"
+)
+
+// ShadowReport says what verdicts would have been if the shadow layers of a lineup had counted.
+type ShadowReport struct {
+	Revision int64   `json:"revision"` // of the lineup
+	LeftOut  int     `json:"left_out"` // checks whose shadow layers did not run
+	Report   *Report `json:"report"`   // of the others; nothing in it is about memory or reference values
+}
+
+const (
+	// maxTallied is how many lineups a tally counts: the one in force and its canary.
+	maxTallied = 2
+	// maxTalliedSignals bounds what a host stores of a lineup. Signals are declared, so more of them are rare.
+	maxTalliedSignals = 100
+)
+
+// Tally adds up what the shadow layers of this host's lineups would have changed, in memory. Its zero value is empty.
+type Tally struct {
+	mu      sync.Mutex
+	lineups []*ShadowReport // at most maxTallied, those that were added to last
+}
+
+var _ check.ShadowObserver = (*Tally)(nil)
+
+// of returns the report about the lineup of a decision. It forgets the lineup that was not added to for the longest
+// time, as after a change.
+func (t *Tally) of(live *check.Decision) *ShadowReport {
+	i := slices.IndexFunc(t.lineups, func(s *ShadowReport) bool { return s.Revision == live.Revision })
+	var s *ShadowReport
+	if i < 0 {
+		s = &ShadowReport{Revision: live.Revision, Report: &Report{}}
+		i = min(len(t.lineups), maxTallied-1)
+		t.lineups = t.lineups[:i]
+	} else {
+		s = t.lineups[i]
+		t.lineups = slices.Delete(t.lineups, i, i+1)
+	}
+	t.lineups = slices.Insert(t.lineups, 0, s)
+	return s
+}
+
+// ShadowRan implements check.ShadowObserver.
+func (t *Tally) ShadowRan(live *check.Decision, shadow check.Fused, outcomes []check.Outcome) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.of(live).Report
+	was := content{Type: live.Type, Score: live.Score, Verdict: live.Verdict, Layers: live.Layers}
+	counted := r.count(live.At, was)
+	counted.After.add(shadow.Score)
+	counted.transition(live.Verdict, shadow.Verdict, 1)
+	for _, o := range outcomes {
+		if o.Failure != "" {
+			r.failure(LayerFailures{o.Layer, o.Failure, 1})
+		}
+	}
+	if live.Verdict != shadow.Verdict {
+		layer, code := cause(was, change{fused: shadow, layers: slices.Concat(live.Layers, outcomes)})
+		r.signal(SignalFlips{live.Type, live.Verdict, shadow.Verdict, layer, code, 1})
+	}
+}
+
+// ShadowLeftOut implements check.ShadowObserver.
+func (t *Tally) ShadowLeftOut(live *check.Decision) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.of(live).LeftOut++
+}
+
+// JSON returns the reports for MergeShadows, or nil if there are none.
+func (t *Tally) JSON() (json.RawMessage, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.lineups) == 0 {
+		return nil, nil
+	}
+	stored := make([]ShadowReport, len(t.lineups))
+	for i, s := range t.lineups {
+		stored[i] = ShadowReport{s.Revision, s.LeftOut, Merge(s.Report)}
+		stored[i].Report.Signals = stored[i].Report.Signals[:min(len(s.Report.Signals), maxTalliedSignals)]
+	}
+	slices.SortFunc(stored, func(a, b ShadowReport) int { return int(a.Revision - b.Revision) })
+	return json.Marshal(stored)
+}
+
+// MergeShadows returns one report of several hosts' reports about a lineup.
+func MergeShadows(revision int64, stored ...json.RawMessage) (*ShadowReport, error) {
+	total := &ShadowReport{Revision: revision}
+	var reports []*Report
+	for _, text := range stored {
+		var lineups []ShadowReport
+		if err := json.Unmarshal(text, &lineups); err != nil {
+			return nil, fmt.Errorf("reading a host's shadow report: %w", err)
+		}
+		for _, s := range lineups {
+			if s.Revision == revision {
+				total.LeftOut += s.LeftOut
+				reports = append(reports, s.Report)
+			}
+		}
+	}
+	total.Report = Merge(reports...)
+	return total, nil
+}
+
+// WriteText writes a report for a terminal.
+func (s *ShadowReport) WriteText(out io.Writer) error {
+	w := &writer{out: out}
+	r := s.Report
+	w.printf("%d checks", r.checks())
+	r.writeSpan(w)
+	w.printf("; %d more were left out, because no processor was free in time or facts were missing.\n", s.LeftOut)
+	if r.checks() > 0 {
+		w.printf("If the layers in shadow counted:\n")
+	}
+	for _, t := range r.Types {
+		t.write(w)
+	}
+	r.writeSignals(w)
+	r.writeFailures(w)
+	return w.err
+}
