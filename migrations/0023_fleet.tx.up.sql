@@ -8,7 +8,8 @@ CREATE TABLE hosts (
     activation bigint NOT NULL DEFAULT 0, -- number of the activation that the host runs; 0: none
     revision   bigint NOT NULL DEFAULT 0, -- of its lineup
     refused    bigint NOT NULL DEFAULT 0, -- number of the activation that the host cannot run; 0: none
-    problem    text NOT NULL DEFAULT ''   -- why
+    problem    text NOT NULL DEFAULT '',  -- why
+    shadow     jsonb                      -- what the shadow layers of its lineups would have changed; null: there are none
 );
 
 -- What an operator wants hosts to prepare, or only to measure. The command that made one extends it while it runs and

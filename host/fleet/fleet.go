@@ -3,6 +3,7 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -14,6 +15,9 @@ const (
 	Interval    = 2 * time.Second
 	SilentAfter = 10 * time.Second
 )
+
+// reportInterval is how often a host stores what its shadow layers found, if that has changed.
+const reportInterval = 10 * time.Second
 
 // Host is a host as its database knows it.
 type Host struct {
@@ -65,6 +69,8 @@ type Answer struct {
 type Roster interface {
 	// BeatHost says that a host is alive, and what it scores with.
 	BeatHost(ctx context.Context, id, name string, s State) error
+	// ReportShadow stores what the shadow layers of a host that is alive would have changed.
+	ReportShadow(ctx context.Context, id string, report json.RawMessage) error
 	// RemoveHost says that a host has stopped.
 	RemoveHost(ctx context.Context, id string) error
 }
@@ -76,6 +82,11 @@ type Pulse struct {
 	State    func() State
 	Log      *slog.Logger
 	Changed  <-chan struct{} // receives an element when State returns another value
+	// Shadow returns what the host's shadow layers would have changed, or nil if there are none. It may be nil.
+	Shadow func() (json.RawMessage, error)
+
+	stored    json.RawMessage // the last report that was stored
+	lookAgain time.Time       // for another one
 }
 
 const beatTimeout = Interval
@@ -93,6 +104,11 @@ func (p *Pulse) Run(ctx context.Context) {
 			p.Log.Warn("other hosts may take this one for silent", "error", err)
 		}
 		failing = err != nil
+		if err == nil && p.Shadow != nil {
+			if err := p.reportShadow(ctx); err != nil && ctx.Err() == nil {
+				p.Log.Warn("storing what shadow layers found failed", "error", err)
+			}
+		}
 		select {
 		case <-ctx.Done():
 			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), beatTimeout)
@@ -105,4 +121,24 @@ func (p *Pulse) Run(ctx context.Context) {
 		case <-p.Changed:
 		}
 	}
+}
+
+// reportShadow stores what the host's shadow layers found when it is time to, if it has changed.
+func (p *Pulse) reportShadow(ctx context.Context) error {
+	now := time.Now()
+	if now.Before(p.lookAgain) {
+		return nil
+	}
+	p.lookAgain = now.Add(reportInterval)
+	report, err := p.Shadow()
+	if err != nil || bytes.Equal(report, p.stored) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
+	defer cancel()
+	if err := p.Roster.ReportShadow(ctx, p.ID, report); err != nil {
+		return err
+	}
+	p.stored = report
+	return nil
 }

@@ -36,6 +36,24 @@ func (s *Store) BeatHost(ctx context.Context, id, name string, state fleet.State
 	return nil
 }
 
+// ReportShadow implements fleet.Roster.
+func (s *Store) ReportShadow(ctx context.Context, id string, report json.RawMessage) error {
+	_, err := s.db.NewRaw("UPDATE hosts SET shadow = ?::jsonb WHERE id = ?", string(report), id).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("writing what shadow layers found: %w", err)
+	}
+	return nil
+}
+
+// ShadowReports returns what hosts found last in shadow, also those that are silent.
+func (s *Store) ShadowReports(ctx context.Context) (reports []json.RawMessage, err error) {
+	err = s.db.NewRaw("SELECT shadow FROM hosts WHERE shadow IS NOT NULL ORDER BY id").Scan(ctx, &reports)
+	if err != nil {
+		return nil, fmt.Errorf("reading what shadow layers found: %w", err)
+	}
+	return reports, nil
+}
+
 // RemoveHost implements fleet.Roster.
 func (s *Store) RemoveHost(ctx context.Context, id string) error {
 	if _, err := s.db.NewRaw("DELETE FROM hosts WHERE id = ?", id).Exec(ctx); err != nil {

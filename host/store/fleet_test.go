@@ -30,6 +30,13 @@ func TestHosts(t *testing.T) {
 	if b := must(s.Hosts(t.Context()))(t)[1]; b.Silent() || b.State != running {
 		t.Errorf("after its next beat: %+v", b)
 	}
+	expect(t, "shadow reports", len(must(s.ShadowReports(t.Context()))(t)), 0)
+	noError(t, s.ReportShadow(t.Context(), "host_a", json.RawMessage(`[1]`)))
+	noError(t, s.ReportShadow(t.Context(), "host_b", json.RawMessage(`[2]`)))
+	noError(t, s.ReportShadow(t.Context(), "host_b", json.RawMessage(`[3]`)))
+	noError(t, s.BeatHost(t.Context(), "host_b", "b:1", running))
+	noDiff(t, "shadow reports", []json.RawMessage{json.RawMessage("[1]"), json.RawMessage("[3]")},
+		must(s.ShadowReports(t.Context()))(t))
 	noError(t, s.RemoveHost(t.Context(), "host_a"))
 	exec(t, conn, "UPDATE hosts SET seen_at = seen_at - interval '61 minutes'")
 	noError(t, s.PruneHosts(t.Context()))
