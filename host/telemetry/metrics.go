@@ -39,6 +39,11 @@ type Metrics struct {
 	ofLayer      resolved[string, layerMetrics]
 	ofCheck      resolved[checkLabels, checkMetrics]
 
+	shadowChecks  *prometheus.CounterVec
+	shadowLayers  *prometheus.CounterVec
+	shadowLeftOut prometheus.Counter
+	demotions     *prometheus.CounterVec
+
 	listFetches    *prometheus.CounterVec
 	listEntries    *prometheus.GaugeVec
 	listConfirmed  *prometheus.GaugeVec
@@ -87,6 +92,15 @@ func NewMetrics() *Metrics {
 	m.layerFuel = histograms("assay_layer_fuel", "Fuel used by a layer call, about one unit per instruction. "+
 		"Its budget_fuel is the limit.",
 		exponential(1000, 4, 10), "layer")
+	m.shadowChecks = counter("assay_shadow_checks_total", "Checks whose shadow layers ran, by the verdict that was "+
+		"answered and the one that it would have been if the shadow layers counted.", "type", "verdict",
+		"shadow_verdict")
+	m.shadowLayers = counter("assay_shadow_layer_outcomes_total", "Calls of layers in shadow by outcome: scored, "+
+		"abstained, or the reason of the failure.", "layer", "outcome")
+	m.shadowLeftOut = factory.NewCounter(prometheus.CounterOpts{Name: "assay_shadow_left_out_total",
+		Help: "Checks whose shadow layers did not run, because no processor was free in time or facts were missing."})
+	m.demotions = counter("assay_layer_demotions_total", "Layers that this host has moved to shadow because they left "+
+		"their limits. Alert on it: until an operator sets them live again, they do not count.", "layer")
 	m.batchSize = histogram("assay_ledger_batch_size", "Checks recorded in one transaction.", exponential(1, 2, 9))
 	m.batchSeconds = histogram("assay_ledger_batch_seconds", "Duration of a ledger transaction.",
 		exponential(0.0005, 2, 12))
@@ -272,6 +286,27 @@ func (o *Observer) CheckDone(d *check.Decision, took time.Duration) {
 		o.Metrics.overridden.WithLabelValues(string(d.Override.Verdict), by).Inc()
 	}
 }
+
+// ShadowRan counts a check whose shadow layers ran (check.ShadowObserver).
+func (m *Metrics) ShadowRan(live *check.Decision, shadow check.Fused, outcomes []check.Outcome) {
+	m.shadowChecks.WithLabelValues(string(live.Type), string(live.Verdict), string(shadow.Verdict)).Inc()
+	for _, o := range outcomes {
+		outcome := "scored"
+		switch {
+		case o.Failure != "":
+			outcome = string(o.Failure)
+		case o.Abstained:
+			outcome = "abstained"
+		}
+		m.shadowLayers.WithLabelValues(o.Layer, outcome).Inc()
+	}
+}
+
+// ShadowLeftOut counts a check whose shadow layers did not run (check.ShadowObserver).
+func (m *Metrics) ShadowLeftOut(*check.Decision) { m.shadowLeftOut.Inc() }
+
+// LayerDemoted counts a layer that this host moved to shadow.
+func (m *Metrics) LayerDemoted(layer string) { m.demotions.WithLabelValues(layer).Inc() }
 
 // layerMetrics are the metrics of one layer. Finding a metric by its labels takes longer than counting.
 type layerMetrics struct {

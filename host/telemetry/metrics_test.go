@@ -50,6 +50,34 @@ func TestObserver(t *testing.T) {
 	}
 }
 
+// Shadow layers are counted apart from those that count.
+func TestShadowMetrics(t *testing.T) {
+	t.Parallel()
+	m := NewMetrics()
+	live := &check.Decision{Type: entity.Email, Fused: check.Fused{Verdict: check.Allow}}
+	m.ShadowRan(live, check.Fused{Verdict: check.Block}, []check.Outcome{{Layer: "mailbox"},
+		{Layer: "graph", Failure: check.Trap}, {Layer: "feeds", Abstained: true}})
+	m.ShadowLeftOut(live)
+	m.LayerDemoted("graph")
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, line := range []string{
+		`assay_shadow_checks_total{shadow_verdict="block",type="email",verdict="allow"} 1`,
+		`assay_shadow_layer_outcomes_total{layer="mailbox",outcome="scored"} 1`,
+		`assay_shadow_layer_outcomes_total{layer="graph",outcome="trap"} 1`,
+		`assay_shadow_layer_outcomes_total{layer="feeds",outcome="abstained"} 1`,
+		`assay_shadow_left_out_total 1`,
+		`assay_layer_demotions_total{layer="graph"} 1`,
+	} {
+		if !strings.Contains(w.Body.String(), line+"\n") {
+			t.Errorf("the metrics lack %s", line)
+		}
+	}
+	if strings.Contains(w.Body.String(), "assay_layer_outcomes_total{") {
+		t.Error("calls in shadow count as calls of live layers")
+	}
+}
+
 // A layer can spell the checked entity with dots between the letters, so the log holds nothing that it wrote.
 func TestLogHoldsNoTextOfGuests(t *testing.T) {
 	t.Parallel()
