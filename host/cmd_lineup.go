@@ -28,6 +28,7 @@ type lineupCmd struct {
 	Canary   lineupCanaryCmd   `cmd:"" help:"${lineup_canary_cmd}"`
 	Promote  lineupPromoteCmd  `cmd:"" help:"Make the canary the lineup for all accounts, at once."`
 	Rollback lineupRollbackCmd `cmd:"" help:"Activate an earlier revision again, at once."`
+	Shadow   lineupShadowCmd   `cmd:"" help:"Show what verdicts would have been if the layers in shadow counted."`
 	Hosts    lineupHostsCmd    `cmd:"" help:"List the hosts and what each of them runs."`
 	Fit      lineupFitCmd      `cmd:"" help:"${lineup_fit_cmd}"`
 	Key      lineupKeyCmd      `cmd:"" help:"Create a key that signs activations, and print its line for trust files."`

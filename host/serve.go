@@ -182,7 +182,11 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 			return recent.Report(ctx, live, candidate, gate.Spare)
 		}}
 	running.Go(func() { preparer.Run(background) })
+	tally := &replay.Tally{}
+	shadow := newShadow(collector, gate, metrics, tally)
+	running.Go(func() { shadow.Run(background) })
 	pulse := b.newPulse(preparer.Host, listener.Addr().String(), follower, log)
+	pulse.Shadow = tally.JSON
 	running.Go(func() { pulse.Run(background) })
 	steps := b.newSteps(trusted, pulse.Name)
 	watch := newWatch(live, collector, gate, steps, metrics, log)
@@ -219,8 +223,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 
 	checker := newChecker(live, ledger, &telemetry.Observer{Metrics: metrics, Logger: log})
 	checker.Collector, checker.Gate, checker.BatchDeadline = collector, gate, batchTimeout
-	checker.Memory = recent
-	checker.Trial = watch
+	checker.Memory, checker.Shadow, checker.Trial = recent, shadow, watch
 	checker.Overrides = overrides
 
 	proxies, err := cfg.proxies()

@@ -121,6 +121,7 @@ type Lineup struct {
 // lineup.
 type Terms struct {
 	Bias    float64
+	Bands   Bands
 	Layers  []Term
 	Lookups []string // the facts that were looked up, sorted
 }
@@ -191,7 +192,7 @@ func NewLineup(revision int64, bias ByType, bands Bands, members []Member) *Line
 		})
 	}
 	for t, indices := range l.byType {
-		terms := &Terms{Bias: bias[t], Lookups: l.lookups[t]}
+		terms := &Terms{Bias: bias[t], Bands: bands, Lookups: l.lookups[t]}
 		for _, i := range indices {
 			terms.Layers = append(terms.Layers, Term{members[i].Name, members[i].Weight[t], members[i].Recipe})
 		}

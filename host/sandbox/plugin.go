@@ -24,7 +24,7 @@ type Plugin struct {
 	snapshots *snapshotter // nil if instances are not restored after a call, else memories
 	breaker   circuitBreaker
 	apart     circuitBreaker // of calls in shadow
-	bounds    bounds // of one call
+	bounds    bounds         // of one call
 	clocks    clocks
 	codes     map[string]registry.SignalText // the signals that the manifest declares, by code
 	lowest    int                            // of the manifest's score range

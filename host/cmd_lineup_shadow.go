@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"assay/host/admission"
+	"assay/host/check"
+	"assay/host/replay"
+	"assay/host/telemetry"
+	"assay/registry"
+)
+
+// newShadow returns what runs the shadow layers of a host, on processors that no check waits for.
+func newShadow(
+	collector check.Collector, gate *admission.Gate, metrics *telemetry.Metrics, tally *replay.Tally,
+) *check.Shadow {
+	return &check.Shadow{Collector: collector, Spare: gate.Spare, Observer: shadowObservers{metrics, tally}}
+}
+
+// shadowObservers observe one after another.
+type shadowObservers []check.ShadowObserver
+
+// ShadowRan implements check.ShadowObserver.
+func (all shadowObservers) ShadowRan(live *check.Decision, shadow check.Fused, outcomes []check.Outcome) {
+	for _, o := range all {
+		o.ShadowRan(live, shadow, outcomes)
+	}
+}
+
+// ShadowLeftOut implements check.ShadowObserver.
+func (all shadowObservers) ShadowLeftOut(live *check.Decision) {
+	for _, o := range all {
+		o.ShadowLeftOut(live)
+	}
+}
+
+type lineupShadowCmd struct {
+	JSON bool `help:"Print JSON."`
+}
+
+// shadowOutput is what `assay lineup shadow` prints of a lineup.
+type shadowOutput struct {
+	*replay.ShadowReport
+	Canary bool     `json:"canary"`
+	Layers []string `json:"layers"` // in shadow
+}
+
+// Run shows what verdicts would have been if the layers in shadow counted.
+func (cmd *lineupShadowCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	return withBackend(ctx, cfg, t, func(b *backend) error {
+		a, err := b.authority(ctx, cfg, t)
+		if err != nil {
+			return err
+		}
+		inForce, err := a.inForce(ctx)
+		if err != nil {
+			return err
+		}
+		stored, err := b.store.ShadowReports(ctx)
+		if err != nil {
+			return err
+		}
+		report := func(revision int64, l registry.LineupDocument) (shadowOutput, error) {
+			merged, err := replay.MergeShadows(revision, stored...)
+			return shadowOutput{ShadowReport: merged, Layers: inShadow(l)}, err
+		}
+		first, err := report(inForce.Lineup.Revision, inForce.Document)
+		if err != nil {
+			return err
+		}
+		all := []shadowOutput{first}
+		if inForce.Trial != nil {
+			trial, err := report(inForce.Canary.Revision, *inForce.Trial)
+			if err != nil {
+				return err
+			}
+			trial.Canary = true
+			all = append(all, trial)
+		}
+		if cmd.JSON {
+			return t.json(all)
+		}
+		for _, o := range all {
+			if err := o.print(t); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// inShadow lists the layers of a lineup that are in shadow.
+func inShadow(l registry.LineupDocument) []string {
+	layers := []string{}
+	for _, item := range l.Layers {
+		if item.Runs() == registry.ModeShadow {
+			layers = append(layers, item.Layer)
+		}
+	}
+	return layers
+}
+
+func (o shadowOutput) print(t *terminal) error {
+	what := ""
+	if o.Canary {
+		what = ", the canary,"
+	}
+	if len(o.Layers) == 0 {
+		t.printf("Revision %d%s has no layer in shadow. A layer's \"mode\" in a lineup's file moves it there.\n",
+			o.Revision, what)
+		return nil
+	}
+	t.printf("Revision %d%s has in shadow: %s\n", o.Revision, what, strings.Join(o.Layers, ", "))
+	return o.WriteText(t.out)
+}

@@ -1,0 +1,182 @@
+// Package limits finds out whether layers leave their limits for many accounts, so that the host can move them to shadow.
+package limits
+
+import (
+	"fmt"
+	"math/bits"
+	"sync"
+	"time"
+
+	"assay/host/check"
+)
+
+// Limits counts, in memory, what the layers did in recorded checks. A layer leaves its limits for an account if, of the
+// last 32 calls for it,
+//
+//   - 3 failed: they burned their fuel, crashed or broke the interface; or
+//   - 8 found enough to reach review alone, although a clearing layer vouches for the entity. Of calls for other
+//     entities this says nothing: they may all be fraud.
+//
+// It has left them if that is so for three accounts and for half of all. Customers choose what they check and can open
+// accounts, so less could be one customer's doing. Neither time nor load counts: a call that the host could not complete
+// is not recorded, and one of a suspended layer did not happen.
+//
+// Layers that are required are not counted. The counts are of one lineup, and begin again each day.
+type Limits struct {
+	found chan Finding
+
+	mu      sync.Mutex
+	lineups map[*check.Terms]*calls // by their terms for one type
+}
+
+// Finding is a layer that has left its limits.
+type Finding struct {
+	Revision int64 // of the lineup
+	Layer    string
+	Reason   string // in a sentence
+}
+
+// The limits that a layer can leave for an account.
+const (
+	failing = iota
+	contradicted
+	kinds
+)
+
+// allowed is the number of calls, of the last 32, from which on a layer leaves a limit.
+var allowed = [kinds]int{failing: 3, contradicted: 8}
+
+const (
+	minAccounts = 3
+	// vouches is the score from which on a clearing layer speaks for an entity: domains that are many years old, popular
+	// or on a good list have less.
+	vouches = -40
+	// maxAccounts and maxLineups bound the memory: a lineup has one entry for each of four types, and so has its canary.
+	maxAccounts = 4096
+	maxLineups  = 16
+	restart     = 24 * time.Hour
+	repeat      = 15 * time.Second // until a layer that is still beyond its limits is found again
+)
+
+// New returns limits without counts.
+func New() *Limits {
+	return &Limits{found: make(chan Finding, 8), lineups: map[*check.Terms]*calls{}}
+}
+
+// Found returns the channel of layers that have left their limits. A layer is found again if it goes on.
+func (l *Limits) Found() <-chan Finding { return l.found }
+
+// calls are the calls of the layers of a lineup for one type.
+type calls struct {
+	began    time.Time
+	accounts map[string][]recent // by layer, in the order of the terms
+	layers   []layer
+}
+
+// recent are the last 32 calls of a layer for an account, the newest in the lowest bit. A bit is set if the call counts
+// against the layer.
+type recent [kinds]uint32
+
+// layer is what is known of a layer of a lineup.
+type layer struct {
+	beyond [kinds]int // accounts for which it is beyond a limit
+	found  time.Time
+}
+
+// Remember implements check.Memory.
+func (l *Limits) Remember(records []check.Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range records {
+		r := &records[i]
+		l.of(r.Decision).add(l, r.Caller.Account, r.Decision)
+	}
+}
+
+// of returns the calls of a decision's lineup.
+func (l *Limits) of(d *check.Decision) *calls {
+	c := l.lineups[d.Terms]
+	if c == nil && len(l.lineups) >= maxLineups {
+		clear(l.lineups) // most of them are of lineups that were replaced
+	}
+	if c == nil || len(c.accounts) >= maxAccounts || d.At.Sub(c.began) > restart {
+		c = &calls{began: d.At, accounts: map[string][]recent{}, layers: make([]layer, len(d.Layers))}
+		l.lineups[d.Terms] = c
+	}
+	return c
+}
+
+// add counts the calls of a check.
+func (c *calls) add(l *Limits, account string, d *check.Decision) {
+	last := c.accounts[account]
+	if last == nil {
+		last = make([]recent, len(c.layers))
+		c.accounts[account] = last
+	}
+	established := vouchedFor(d.Layers)
+	for i := range d.Layers {
+		o := &d.Layers[i]
+		if o.Required || o.Failure == check.Suspended {
+			continue
+		}
+		if c.count(last, i, failing, o.Failure != "") {
+			c.report(l, d, i, fmt.Sprintf("it failed (%s) in %d of its last 32 calls", o.Failure, allowed[failing]),
+				c.layers[i].beyond[failing])
+		}
+		if established && o.Failure == "" && c.count(last, i, contradicted, reachesReview(d, i)) {
+			c.report(l, d, i, fmt.Sprintf("it alone would have %d of 32 entities reviewed that a clearing layer vouches for",
+				allowed[contradicted]), c.layers[i].beyond[contradicted])
+		}
+	}
+}
+
+// count adds a call of a layer. It reports whether the call counts against the layer, and takes it beyond its limits or
+// finds it there.
+func (c *calls) count(last []recent, i, kind int, against bool) bool {
+	bit := uint32(0)
+	if against {
+		bit = 1
+	}
+	calls := &last[i][kind]
+	if *calls == 0 && !against {
+		return false // the usual case
+	}
+	before := bits.OnesCount32(*calls) >= allowed[kind]
+	*calls = *calls<<1 | bit
+	after := bits.OnesCount32(*calls) >= allowed[kind]
+	beyond := &c.layers[i].beyond[kind]
+	switch {
+	case after && !before:
+		*beyond++
+	case before && !after:
+		*beyond--
+	}
+	return against && *beyond >= minAccounts && 2**beyond >= len(c.accounts)
+}
+
+// report sends a finding, unless it was sent lately or nobody has received the last ones.
+func (c *calls) report(l *Limits, d *check.Decision, i int, what string, accounts int) {
+	if found := &c.layers[i].found; d.At.Sub(*found) >= repeat {
+		*found = d.At
+		select {
+		case l.found <- Finding{d.Revision, d.Layers[i].Layer,
+			fmt.Sprintf("%s for %d of %d accounts", what, accounts, len(c.accounts))}:
+		default:
+		}
+	}
+}
+
+// vouchedFor reports whether a clearing layer, which never accuses, speaks for the entity.
+func vouchedFor(outcomes []check.Outcome) bool {
+	for i := range outcomes {
+		if outcomes[i].Score <= vouches && outcomes[i].Range[1] == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// reachesReview reports whether a layer alone would have the entity reviewed.
+func reachesReview(d *check.Decision, i int) bool {
+	return d.Layers[i].Score > 0 && check.Fuse(d.Terms.Bias, d.Terms.Bands, d.Layers[i:i+1]).Verdict != check.Allow
+}
