@@ -72,6 +72,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 
 	"host/canary": {"host/check host/entity host/replay",
 		"judging a canary needs its checks, and neither storage nor signatures"},
+	"host/demotion": {"host/check", "judging layers needs their outcomes, and neither storage nor signatures"},
 
 	// Implementations of these interfaces.
 	"host/sandbox": {"host/check registry registry/sealed sdk host/sandbox/meter host/sandbox/linear",

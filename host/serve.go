@@ -25,6 +25,7 @@ import (
 	"assay/host/billing"
 	"assay/host/check"
 	"assay/host/console"
+	"assay/host/demotion"
 	"assay/host/entity"
 	"assay/host/facts"
 	"assay/host/facts/reputation"
@@ -191,6 +192,8 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	steps := b.newSteps(trusted, pulse.Name)
 	watch := newWatch(live, collector, gate, steps, metrics, log)
 	running.Go(func() { watch.Run(background) })
+	layers := demotion.NewWatch()
+	running.Go(func() { demote(background, layers.Found(), steps, metrics, log) })
 	jobs := append(b.jobs(cfg, trusted.Trust, log, logFile),
 		maintenance.Job{Name: "return unused memory", Every: 2 * time.Minute, Run: follower.Trim},
 		maintenance.Job{Name: "forget old checks", Every: time.Minute, Run: recent.Trim},
@@ -223,7 +226,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 
 	checker := newChecker(live, ledger, &telemetry.Observer{Metrics: metrics, Logger: log})
 	checker.Collector, checker.Gate, checker.BatchDeadline = collector, gate, batchTimeout
-	checker.Memory, checker.Shadow, checker.Trial = recent, shadow, watch
+	checker.Memory, checker.Shadow, checker.Trial = memories{recent, layers}, shadow, watch
 	checker.Overrides = overrides
 
 	proxies, err := cfg.proxies()

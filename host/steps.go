@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"assay/host/admission"
 	"assay/host/canary"
 	"assay/host/check"
+	"assay/host/demotion"
 	"assay/host/lineup"
 	"assay/host/telemetry"
 )
@@ -37,4 +39,40 @@ func newWatch(
 			}
 			return err
 		}}
+}
+
+// demote moves layers that left their limits to shadow until ctx ends. A layer whose step fails is found again.
+func demote(
+	ctx context.Context, found <-chan demotion.Finding, steps *lineup.Steps, metrics *telemetry.Metrics, log *slog.Logger,
+) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case f := <-found:
+			bounded, cancel := context.WithTimeout(ctx, stepTimeout)
+			signed, err := steps.DemoteLayer(bounded, f.Revision, f.Layer,
+				fmt.Sprintf("Layer %s left its limits: %s", f.Layer, f.Reason))
+			cancel()
+			switch {
+			case err != nil && ctx.Err() == nil:
+				log.Error("a layer has left its limits, and moving it to shadow failed", "layer", f.Layer,
+					"reason", f.Reason, "error", err)
+			case signed.Number != 0:
+				metrics.StepTaken(telemetry.Demotion)
+				log.Error("a layer has left its limits and was moved to shadow", "layer", f.Layer, "reason", f.Reason,
+					"activation", signed.Number, "revision", signed.Lineup.Revision)
+			}
+		}
+	}
+}
+
+// memories remember checks one after another.
+type memories []check.Memory
+
+// Remember implements check.Memory.
+func (all memories) Remember(records []check.Record) {
+	for _, m := range all {
+		m.Remember(records)
+	}
 }

@@ -52,8 +52,8 @@ func (s *Shadow) queue() chan shadowed {
 	return s.waiting
 }
 
-// offer queues a check if its lineup has shadow layers for it. It never blocks. No lineup changes the verdict of a check
-// that an override decided, so it is not queued.
+// offer queues a check if its lineup has shadow layers for it, unless an override decided it: no lineup changes its
+// verdict. It never blocks.
 func (s *Shadow) offer(c shadowed) {
 	if s == nil || len(c.lineup.shadow[c.record.Entity.Type]) == 0 || c.record.Decision.Override != nil {
 		return

@@ -58,8 +58,9 @@ func TestShadowReport(t *testing.T) {
 	if r.LeftOut != 1 || len(r.Report.Types) != 1 || r.Report.Types[0].Checks != 105 || r.Report.Flips() != 5 {
 		t.Errorf("revision 7: %+v", r)
 	}
-	if diff := cmp.Diff([]replay.SignalFlips{{Type: entity.Domain, From: check.Allow, To: check.Review, Layer: "mailbox",
-		Code: "mailbox:name:random", Flips: 5}}, r.Report.Signals); diff != "" {
+	want := []replay.SignalFlips{{Type: entity.Domain, From: check.Allow, To: check.Review, Layer: "mailbox",
+		Code: "mailbox:name:random", Flips: 5}}
+	if diff := cmp.Diff(want, r.Report.Signals); diff != "" {
 		t.Errorf("signals (-want +got):\n%s", diff)
 	}
 	var text strings.Builder
@@ -72,11 +73,11 @@ func TestShadowReport(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want, err := os.ReadFile(file)
+	golden, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), text.String()); diff != "" {
+	if diff := cmp.Diff(string(golden), text.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if r := merged(8); r.LeftOut != 0 || r.Report.Flips() != 5 {

@@ -42,7 +42,6 @@ type Metrics struct {
 	shadowChecks  *prometheus.CounterVec
 	shadowLayers  *prometheus.CounterVec
 	shadowLeftOut prometheus.Counter
-	demotions     *prometheus.CounterVec
 
 	listFetches    *prometheus.CounterVec
 	listEntries    *prometheus.GaugeVec
@@ -99,8 +98,6 @@ func NewMetrics() *Metrics {
 		"abstained, or the reason of the failure.", "layer", "outcome")
 	m.shadowLeftOut = factory.NewCounter(prometheus.CounterOpts{Name: "assay_shadow_left_out_total",
 		Help: "Checks whose shadow layers did not run, because no processor was free in time or facts were missing."})
-	m.demotions = counter("assay_layer_demotions_total", "Layers that this host has moved to shadow because they left "+
-		"their limits. Alert on it: until an operator sets them live again, they do not count.", "layer")
 	m.batchSize = histogram("assay_ledger_batch_size", "Checks recorded in one transaction.", exponential(1, 2, 9))
 	m.batchSeconds = histogram("assay_ledger_batch_seconds", "Duration of a ledger transaction.",
 		exponential(0.0005, 2, 12))
@@ -304,9 +301,6 @@ func (m *Metrics) ShadowRan(live *check.Decision, shadow check.Fused, outcomes [
 
 // ShadowLeftOut counts a check whose shadow layers did not run (check.ShadowObserver).
 func (m *Metrics) ShadowLeftOut(*check.Decision) { m.shadowLeftOut.Inc() }
-
-// LayerDemoted counts a layer that this host moved to shadow.
-func (m *Metrics) LayerDemoted(layer string) { m.demotions.WithLabelValues(layer).Inc() }
 
 // layerMetrics are the metrics of one layer. Finding a metric by its labels takes longer than counting.
 type layerMetrics struct {

@@ -58,7 +58,6 @@ func TestShadowMetrics(t *testing.T) {
 	m.ShadowRan(live, check.Fused{Verdict: check.Block}, []check.Outcome{{Layer: "mailbox"},
 		{Layer: "graph", Failure: check.Trap}, {Layer: "feeds", Abstained: true}})
 	m.ShadowLeftOut(live)
-	m.LayerDemoted("graph")
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	for _, line := range []string{
@@ -67,7 +66,6 @@ func TestShadowMetrics(t *testing.T) {
 		`assay_shadow_layer_outcomes_total{layer="graph",outcome="trap"} 1`,
 		`assay_shadow_layer_outcomes_total{layer="feeds",outcome="abstained"} 1`,
 		`assay_shadow_left_out_total 1`,
-		`assay_layer_demotions_total{layer="graph"} 1`,
 	} {
 		if !strings.Contains(w.Body.String(), line+"\n") {
 			t.Errorf("the metrics lack %s", line)

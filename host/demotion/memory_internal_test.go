@@ -1,4 +1,4 @@
-package limits
+package demotion
 
 import (
 	"fmt"
@@ -10,14 +10,14 @@ import (
 // Too many accounts or lineups begin the counts again.
 func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
-	l := New()
+	w := NewWatch()
 	remember := func(account string, terms *check.Terms) {
-		l.Remember([]check.Record{{Caller: check.Caller{Account: account}, Decision: &check.Decision{Terms: terms}}})
+		w.Remember([]check.Record{{Caller: check.Caller{Account: account}, Decision: &check.Decision{Terms: terms}}})
 	}
 	terms, most := &check.Terms{}, 0
 	for i := range 3 * maxAccounts {
 		remember(fmt.Sprint(i), terms)
-		most = max(most, len(l.lineups[terms].accounts))
+		most = max(most, len(w.lineups[terms].accounts))
 	}
 	if most != maxAccounts {
 		t.Errorf("%d accounts were remembered, want %d", most, maxAccounts)
@@ -25,7 +25,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	most = 0
 	for range 3 * maxLineups {
 		remember("", &check.Terms{})
-		most = max(most, len(l.lineups))
+		most = max(most, len(w.lineups))
 	}
 	if most != maxLineups {
 		t.Errorf("%d lineups were remembered, want %d", most, maxLineups)

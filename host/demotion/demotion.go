@@ -1,5 +1,5 @@
-// Package limits finds out whether layers leave their limits for many accounts, so that the host can move them to shadow.
-package limits
+// Package demotion finds layers that leave their limits for several accounts, so that the host can move them to shadow.
+package demotion
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"assay/host/check"
 )
 
-// Limits counts, in memory, what the layers did in recorded checks. A layer leaves its limits for an account if, of the
+// Watch counts, in memory, what the layers did in recorded checks. A layer leaves its limits for an account if, of the
 // last 32 calls for it,
 //
 //   - 3 failed: they burned their fuel, crashed or broke the interface; or
@@ -18,11 +18,11 @@ import (
 //     entities this says nothing: they may all be fraud.
 //
 // It has left them if that is so for three accounts and for half of all. Customers choose what they check and can open
-// accounts, so less could be one customer's doing. Neither time nor load counts: a call that the host could not complete
-// is not recorded, and one of a suspended layer did not happen.
+// accounts, so less could be one customer's doing. Neither time nor load counts: a call that the host could not
+// complete is not recorded, and a suspended layer was not called.
 //
 // Layers that are required are not counted. The counts are of one lineup, and begin again each day.
-type Limits struct {
+type Watch struct {
 	found chan Finding
 
 	mu      sync.Mutex
@@ -48,23 +48,23 @@ var allowed = [kinds]int{failing: 3, contradicted: 8}
 
 const (
 	minAccounts = 3
-	// vouches is the score from which on a clearing layer speaks for an entity: domains that are many years old, popular
-	// or on a good list have less.
+	// vouches is the highest score with which a clearing layer vouches for an entity. Domains that are ten years old,
+	// popular or on a good list have it.
 	vouches = -40
-	// maxAccounts and maxLineups bound the memory: a lineup has one entry for each of four types, and so has its canary.
+	// maxAccounts and maxLineups bound the memory. A lineup and its canary have an entry for each of four types.
 	maxAccounts = 4096
 	maxLineups  = 16
 	restart     = 24 * time.Hour
 	repeat      = 15 * time.Second // until a layer that is still beyond its limits is found again
 )
 
-// New returns limits without counts.
-func New() *Limits {
-	return &Limits{found: make(chan Finding, 8), lineups: map[*check.Terms]*calls{}}
+// NewWatch returns a watch without counts.
+func NewWatch() *Watch {
+	return &Watch{found: make(chan Finding, 8), lineups: map[*check.Terms]*calls{}}
 }
 
 // Found returns the channel of layers that have left their limits. A layer is found again if it goes on.
-func (l *Limits) Found() <-chan Finding { return l.found }
+func (w *Watch) Found() <-chan Finding { return w.found }
 
 // calls are the calls of the layers of a lineup for one type.
 type calls struct {
@@ -84,30 +84,30 @@ type layer struct {
 }
 
 // Remember implements check.Memory.
-func (l *Limits) Remember(records []check.Record) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (w *Watch) Remember(records []check.Record) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for i := range records {
 		r := &records[i]
-		l.of(r.Decision).add(l, r.Caller.Account, r.Decision)
+		w.of(r.Decision).add(w, r.Caller.Account, r.Decision)
 	}
 }
 
 // of returns the calls of a decision's lineup.
-func (l *Limits) of(d *check.Decision) *calls {
-	c := l.lineups[d.Terms]
-	if c == nil && len(l.lineups) >= maxLineups {
-		clear(l.lineups) // most of them are of lineups that were replaced
+func (w *Watch) of(d *check.Decision) *calls {
+	c := w.lineups[d.Terms]
+	if c == nil && len(w.lineups) >= maxLineups {
+		clear(w.lineups) // most of them are of lineups that were replaced
 	}
 	if c == nil || len(c.accounts) >= maxAccounts || d.At.Sub(c.began) > restart {
 		c = &calls{began: d.At, accounts: map[string][]recent{}, layers: make([]layer, len(d.Layers))}
-		l.lineups[d.Terms] = c
+		w.lineups[d.Terms] = c
 	}
 	return c
 }
 
 // add counts the calls of a check.
-func (c *calls) add(l *Limits, account string, d *check.Decision) {
+func (c *calls) add(w *Watch, account string, d *check.Decision) {
 	last := c.accounts[account]
 	if last == nil {
 		last = make([]recent, len(c.layers))
@@ -120,11 +120,11 @@ func (c *calls) add(l *Limits, account string, d *check.Decision) {
 			continue
 		}
 		if c.count(last, i, failing, o.Failure != "") {
-			c.report(l, d, i, fmt.Sprintf("it failed (%s) in %d of its last 32 calls", o.Failure, allowed[failing]),
+			c.report(w, d, i, fmt.Sprintf("it failed (%s) in %d of its last 32 calls", o.Failure, allowed[failing]),
 				c.layers[i].beyond[failing])
 		}
 		if established && o.Failure == "" && c.count(last, i, contradicted, reachesReview(d, i)) {
-			c.report(l, d, i, fmt.Sprintf("it alone would have %d of 32 entities reviewed that a clearing layer vouches for",
+			c.report(w, d, i, fmt.Sprintf("it would have %d of 32 entities reviewed that a clearing layer vouches for",
 				allowed[contradicted]), c.layers[i].beyond[contradicted])
 		}
 	}
@@ -155,11 +155,11 @@ func (c *calls) count(last []recent, i, kind int, against bool) bool {
 }
 
 // report sends a finding, unless it was sent lately or nobody has received the last ones.
-func (c *calls) report(l *Limits, d *check.Decision, i int, what string, accounts int) {
+func (c *calls) report(w *Watch, d *check.Decision, i int, what string, accounts int) {
 	if found := &c.layers[i].found; d.At.Sub(*found) >= repeat {
 		*found = d.At
 		select {
-		case l.found <- Finding{d.Revision, d.Layers[i].Layer,
+		case w.found <- Finding{d.Revision, d.Layers[i].Layer,
 			fmt.Sprintf("%s for %d of %d accounts", what, accounts, len(c.accounts))}:
 		default:
 		}

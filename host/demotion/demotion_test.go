@@ -1,4 +1,4 @@
-package limits_test
+package demotion_test
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"assay/host/check"
+	"assay/host/demotion"
 	"assay/host/entity"
-	"assay/host/limits"
 )
 
 var (
@@ -33,7 +33,7 @@ var (
 
 // day is a day of checks.
 type day struct {
-	*limits.Limits
+	*demotion.Watch
 	at time.Time
 }
 
@@ -41,12 +41,12 @@ type day struct {
 func (d *day) check(account string, n int, other, o check.Outcome) {
 	for range n {
 		d.at = d.at.Add(time.Second)
-		d.Remember([]check.Record{{Caller: check.Caller{Account: account}, Decision: &check.Decision{Type: entity.Domain,
-			Revision: 7, At: d.at, Terms: terms, Layers: []check.Outcome{other, o}}}})
+		d.Remember([]check.Record{{Caller: check.Caller{Account: account}, Decision: &check.Decision{
+			Type: entity.Domain, Revision: 7, At: d.at, Terms: terms, Layers: []check.Outcome{other, o}}}})
 	}
 }
 
-func TestLimits(t *testing.T) {
+func TestWatch(t *testing.T) {
 	t.Parallel()
 	// each records n checks for each of some accounts.
 	each := func(accounts, n int, other, o check.Outcome) func(d *day) {
@@ -60,13 +60,14 @@ func TestLimits(t *testing.T) {
 		checks []func(d *day)
 		want   string // part of the reason; empty: nothing is found
 	}{
-		"all is well":                      {[]func(*day){each(9, 50, established, fine)}, ""},
-		"crashes for three accounts":       {[]func(*day){each(3, 3, unknown, trapped)}, "it failed (trap)"},
-		"burned fuel for three accounts":   {[]func(*day){each(3, 3, unknown, exhausted)}, "3 of 3 accounts"},
-		"crashes for two accounts":         {[]func(*day){each(2, 50, unknown, trapped)}, ""},
-		"two crashes for each of many":     {[]func(*day){each(50, 2, unknown, trapped)}, ""},
-		"crashes for fewer than half":      {[]func(*day){each(7, 1, unknown, fine), each(3, 9, unknown, trapped)}, ""},
-		"crashes for half of the accounts": {[]func(*day){each(6, 1, unknown, fine), each(3, 9, unknown, trapped)}, "3 of 6"},
+		"all is well":                    {[]func(*day){each(9, 50, established, fine)}, ""},
+		"crashes for three accounts":     {[]func(*day){each(3, 3, unknown, trapped)}, "it failed (trap)"},
+		"burned fuel for three accounts": {[]func(*day){each(3, 3, unknown, exhausted)}, "3 of 3 accounts"},
+		"crashes for two accounts":       {[]func(*day){each(2, 50, unknown, trapped)}, ""},
+		"two crashes for each of many":   {[]func(*day){each(50, 2, unknown, trapped)}, ""},
+		"crashes for fewer than half":    {[]func(*day){each(7, 1, unknown, fine), each(3, 9, unknown, trapped)}, ""},
+		"crashes for half of the accounts": {[]func(*day){each(6, 1, unknown, fine), each(3, 9, unknown, trapped)},
+			"3 of 6"},
 		"crashes that are long past": {[]func(*day){each(3, 2, unknown, trapped), each(3, 32, unknown, fine),
 			each(3, 2, unknown, trapped)}, ""},
 		"crashes now and then": {[]func(*day){each(3, 1, unknown, trapped), each(3, 10, unknown, fine),
@@ -77,17 +78,20 @@ func TestLimits(t *testing.T) {
 		// One account can suspend a layer, and then all get checks without it.
 		"a suspended layer": {[]func(*day){each(1, 5, unknown, trapped), each(9, 50, unknown, suspended)}, ""},
 
-		"established entities are accused":     {[]func(*day){each(3, 8, established, accusing)}, "it alone would have 8 of 32"},
-		"seven of them":                        {[]func(*day){each(9, 7, established, accusing)}, ""},
-		"unknown entities are accused":         {[]func(*day){each(9, 50, unknown, accusing)}, ""},
-		"entities that look honest":            {[]func(*day){each(9, 50, honestStyle, accusing)}, ""},
-		"hints about established entities":     {[]func(*day){each(9, 50, established, hinting)}, ""},
-		"fraud between":                        {[]func(*day){each(3, 7, established, accusing), each(3, 40, unknown, accusing), each(3, 1, established, accusing)}, "3 of 3"},
-		"established ones for fewer than half": {[]func(*day){each(7, 1, unknown, fine), each(3, 50, established, accusing)}, ""},
+		"established entities are accused": {[]func(*day){each(3, 8, established, accusing)},
+			"it would have 8 of 32"},
+		"seven of them":                    {[]func(*day){each(9, 7, established, accusing)}, ""},
+		"unknown entities are accused":     {[]func(*day){each(9, 50, unknown, accusing)}, ""},
+		"entities that look honest":        {[]func(*day){each(9, 50, honestStyle, accusing)}, ""},
+		"hints about established entities": {[]func(*day){each(9, 50, established, hinting)}, ""},
+		"fraud between": {[]func(*day){each(3, 7, established, accusing), each(3, 40, unknown, accusing),
+			each(3, 1, established, accusing)}, "3 of 3"},
+		"established ones for fewer than half": {[]func(*day){each(7, 1, unknown, fine),
+			each(3, 50, established, accusing)}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := &day{limits.New(), start}
+			d := &day{demotion.NewWatch(), start}
 			for _, more := range c.checks {
 				more(d)
 			}
@@ -107,9 +111,9 @@ func TestLimits(t *testing.T) {
 
 // A layer that goes on is found again after a while, as its step may have failed. A lineup that was swapped in begins
 // without counts.
-func TestLimitsAreFoundAgain(t *testing.T) {
+func TestFoundAgain(t *testing.T) {
 	t.Parallel()
-	d := &day{limits.New(), start}
+	d := &day{demotion.NewWatch(), start}
 	found := func() (n int) {
 		for {
 			select {
@@ -144,9 +148,10 @@ func TestLimitsAreFoundAgain(t *testing.T) {
 	}
 }
 
-func BenchmarkLimits(b *testing.B) {
-	l := limits.New()
-	layers := []check.Outcome{{Required: true}, {Required: true}, fine, fine, hinting, fine, fine, fine, fine, established}
+func BenchmarkWatch(b *testing.B) {
+	w := demotion.NewWatch()
+	layers := []check.Outcome{{Required: true}, {Required: true}, fine, fine, hinting, fine, fine, fine, fine,
+		established}
 	var records [200][]check.Record
 	for i := range records {
 		records[i] = []check.Record{{Caller: check.Caller{Account: fmt.Sprint("acct_", i)},
@@ -154,6 +159,6 @@ func BenchmarkLimits(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		l.Remember(records[i%len(records)])
+		w.Remember(records[i%len(records)])
 	}
 }
