@@ -105,7 +105,13 @@ const emptyLayer = "\x00asm\x01\x00\x00\x00" + // header
 // pushEmpty publishes name@1.0.0, an empty layer, and returns what the command prints.
 func pushEmpty(t *testing.T, dir, database, name, declared string) string {
 	t.Helper()
-	wasm, err := registry.Pack([]byte(emptyLayer), fmt.Appendf(nil, `{"name":%q,"version":"1.0.0","summary":"Empty",
+	return push(t, dir, database, name, emptyLayer, declared)
+}
+
+// push publishes a module as name@1.0.0, and returns what the command prints.
+func push(t *testing.T, dir, database, name, module, declared string) string {
+	t.Helper()
+	wasm, err := registry.Pack([]byte(module), fmt.Appendf(nil, `{"name":%q,"version":"1.0.0","summary":"Empty",
 		"threats":[],"budget_fuel":1000,"memory_mb":1,"default_weight":1,%s}`, name, declared), nil)
 	if err != nil {
 		t.Fatal(err)

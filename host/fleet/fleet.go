@@ -16,7 +16,7 @@ const (
 	SilentAfter = 10 * time.Second
 )
 
-// reportInterval is how often a host stores what its shadow layers found, if that has changed.
+// reportInterval is how often a host stores at most what its shadow layers found, if that has changed.
 const reportInterval = 10 * time.Second
 
 // Host is a host as its database knows it.
@@ -85,8 +85,8 @@ type Pulse struct {
 	// Shadow returns what the host's shadow layers would have changed, or nil if there are none. It may be nil.
 	Shadow func() (json.RawMessage, error)
 
-	stored    json.RawMessage // the last report that was stored
-	lookAgain time.Time       // for another one
+	stored   json.RawMessage // the last report that was stored
+	storedAt time.Time       // or could not be
 }
 
 const beatTimeout = Interval
@@ -125,15 +125,14 @@ func (p *Pulse) Run(ctx context.Context) {
 
 // reportShadow stores what the host's shadow layers found when it is time to, if it has changed.
 func (p *Pulse) reportShadow(ctx context.Context) error {
-	now := time.Now()
-	if now.Before(p.lookAgain) {
+	if time.Since(p.storedAt) < reportInterval {
 		return nil
 	}
-	p.lookAgain = now.Add(reportInterval)
 	report, err := p.Shadow()
 	if err != nil || bytes.Equal(report, p.stored) {
 		return err
 	}
+	p.storedAt = time.Now()
 	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
 	defer cancel()
 	if err := p.Roster.ReportShadow(ctx, p.ID, report); err != nil {
