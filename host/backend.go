@@ -11,6 +11,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/fleet"
 	"assay/host/keyring"
 	"assay/host/lineup"
 	"assay/host/override"
@@ -18,6 +19,7 @@ import (
 	"assay/host/sandbox"
 	"assay/host/store"
 	"assay/registry"
+	"assay/registry/activation"
 	"assay/registry/sealed"
 )
 
@@ -138,7 +140,16 @@ func (b *backend) install(ctx context.Context, a *authority, modules []registry.
 		}
 	}
 	installer := lineup.Installer{Catalog: b.store, Verifier: &a.Verifier, Operator: a.operator, Adopt: a.adopt,
-		Log: log, Now: time.Now}
+		Log: log, Now: time.Now, Prepare: func(ctx context.Context, next activation.Activation) (func() error, error) {
+			rollout := &fleet.Rollout{Store: b.store, Observe: func(e fleet.Event) {
+				log.Info("preparing the built-in lineup", "host", e.Host.Name, "state", e.What, "reason", e.Reason)
+			}}
+			prepared, err := b.prepare(ctx, a, rollout, next)
+			if err != nil {
+				return nil, err
+			}
+			return prepared.Close, nil
+		}}
 	newer, err := installer.Install(ctx, modules)
 	if err != nil {
 		return err

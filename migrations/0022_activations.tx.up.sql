@@ -81,8 +81,8 @@ BEGIN
     RETURN '';
 END $$;
 
--- As in migration 0015, for hosts of the release before, until an activation is signed. From then on, one that starts
--- changes nothing and follows what was signed, instead of its built-in lineup; its commands fail.
+-- As in migration 0015, for hosts and commands of the release before that opened the database before this migration.
+-- Once an activation is signed, a host that is starting follows it instead of its built-in lineup; commands fail.
 CREATE OR REPLACE FUNCTION activate_lineup(
     new_revision bigint, new_document jsonb, new_digest bytea, new_origin text, new_note text,
     entries jsonb -- by chain

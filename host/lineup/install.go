@@ -37,8 +37,11 @@ type Installer struct {
 	// Adopt permits signing what an earlier release put in force. Only a host that has never run a signed activation
 	// may do that, because nothing says who activated it.
 	Adopt bool
-	Log   *slog.Logger
-	Now   func() time.Time
+	// Prepare has all hosts prepare an activation that replaces another. They keep it ready until done is called. nil:
+	// there are no other hosts.
+	Prepare func(ctx context.Context, next activation.Activation) (done func() error, err error)
+	Log     *slog.Logger
+	Now     func() time.Time
 }
 
 var (
@@ -133,8 +136,14 @@ func (in *Installer) install(ctx context.Context, builtIn *registry.LineupDocume
 	}
 	_, err = in.activate(ctx, base.Activation, *builtIn, registry.OriginBuiltIn,
 		Proposal{Author: activation.BuiltIn, Reason: builtIn.Note})
+	if errors.Is(err, errNotPrepared) {
+		in.Log.Warn("the built-in lineup is newer than the one in force, which stays in force", "error", err)
+		return true, nil
+	}
 	return false, err
 }
+
+var errNotPrepared = errors.New("not every host is ready to run it")
 
 // adopt signs the lineup that an earlier release put in force.
 func (in *Installer) adopt(ctx context.Context) (Verified, error) {
@@ -173,10 +182,17 @@ func (in *Installer) activate(
 	}
 	p.Base, p.Lineup, p.At = base, stored, in.Now()
 	signed, err := p.Sign(*in.Operator, in.Verifier.Trust)
-	if err == nil {
-		err = in.Catalog.Activate(ctx, signed)
+	if err != nil {
+		return signed, err
 	}
-	return signed, err
+	if base.Number == 0 || in.Prepare == nil {
+		return signed, in.Catalog.Activate(ctx, signed)
+	}
+	done, err := in.Prepare(ctx, signed.Activation)
+	if err != nil {
+		return signed, fmt.Errorf("%w: %w", errNotPrepared, err)
+	}
+	return signed, errors.Join(in.Catalog.Activate(ctx, signed), done())
 }
 
 // chosenByOperator reports whether an operator chose the lineup in force: it is not the built-in lineup that was

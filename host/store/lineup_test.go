@@ -213,7 +213,7 @@ func TestRevisionsInForce(t *testing.T) {
 }
 
 // A host of the release before follows what is in force. Until an activation is signed it can change that, and from then
-// on no longer: its built-in lineup, which it activates when it starts, is left out, and its commands fail.
+// on no longer: its built-in lineup, which it activates while it starts, is left out, and its commands fail.
 func TestHostsOfTheReleaseBeforeFollow(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
