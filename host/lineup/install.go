@@ -125,7 +125,8 @@ func (in *Installer) install(ctx context.Context, builtIn *registry.LineupDocume
 		return false, nil
 	}
 	if base.Number != 0 {
-		if chosen, err := in.chosenByOperator(ctx, base); err != nil || chosen {
+		// A canary is compared with the lineup in force, so that stays until the canary ends.
+		if chosen, err := in.chosenByOperator(ctx, base); err != nil || chosen || base.Canary != nil {
 			return err == nil && !hasLayers(base.Document, *builtIn), err
 		}
 	}

@@ -1,6 +1,8 @@
 package lineup
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 	"assay/host/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/activation"
 )
 
 // builtIn returns a module for each layer of the default lineup, all with the given version and points.
@@ -68,6 +71,36 @@ func TestInstallUpdatesUntilAnOperatorSetsALineup(t *testing.T) {
 			t.Errorf("%s@%s is not first-party", p.Name, p.Version)
 		}
 	}
+}
+
+// All hosts prepare newer built-in layers before these are activated. If one of them cannot, what is in force stays.
+func TestInstallPreparesHosts(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, postgrestest.Database(t))
+	var asked []string
+	refusal := errors.New("host b:1 refused: no memory left")
+	in := h.installer()
+	in.Prepare = func(_ context.Context, next activation.Activation) (func() error, error) {
+		asked = append(asked, fmt.Sprint("activation ", next.Number, " after ", h.last(t).Number))
+		return func() error { asked = append(asked, fmt.Sprint("done with ", h.last(t).Number)); return nil }, refusal
+	}
+	step := func(when string, modules []registry.Module, updatable bool, want ...string) {
+		t.Helper()
+		asked = nil
+		storetest.Expect(t, when+": updatable", storetest.Must(in.Install(t.Context(), modules))(t), updatable)
+		storetest.NoDiff(t, when, want, asked)
+	}
+	step("first start", builtIn(t, "1.0.0", 1), false)
+	step("second start", builtIn(t, "1.0.0", 1), false)
+	step("newer layers that a host refuses", builtIn(t, "1.1.0", 2), true, "activation 2 after 1")
+	storetest.Expect(t, "in force", h.last(t).Number, 1)
+	refusal = nil
+	step("newer layers", builtIn(t, "1.1.0", 2), false, "activation 2 after 1", "done with 2")
+	canary := storetest.Must(h.store.ActiveLineup(t.Context()))(t).Lineup
+	canary.Bias = registry.ForAll(-2)
+	h.change(t, Proposal{Lineup: h.last(t).Lineup,
+		Canary: &activation.Canary{Lineup: h.storeLineup(t, canary), Share: 5}})
+	step("newer layers during a canary", builtIn(t, "1.2.0", 3), true)
 }
 
 // An operator's rollback to an older built-in lineup survives restarts.
