@@ -46,6 +46,7 @@ type Proxy struct {
 	slow   time.Duration // delay of each message
 	silent bool          // nothing is delivered
 	era    int           // number of silences that have ended
+	deaf   bool          // notifications are dropped
 }
 
 // hold is set by HoldBack.
@@ -208,6 +209,20 @@ func (p *Proxy) Silence(on bool) {
 	p.silent = on
 }
 
+// DropNotifications drops the notifications of the server (LISTEN), or no longer. Everything else passes.
+func (p *Proxy) DropNotifications(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.deaf = on
+}
+
+// drops reports whether a message of the server is dropped.
+func (p *Proxy) drops(message []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.deaf && message[0] == 'A'
+}
+
 // silenced reports whether a connection that was opened in the given era is silent.
 func (p *Proxy) silenced(era int) bool {
 	p.mu.Lock()
@@ -287,6 +302,9 @@ func (p *Proxy) serve(client net.Conn) {
 			}
 			p.delay()
 			if p.silenced(era) {
+				continue
+			}
+			if p.drops(message) {
 				continue
 			}
 			if message[0] == 'N' {
