@@ -216,16 +216,27 @@ func (l *Ledger) wait(p *pending, patience <-chan time.Time) error {
 	if p.withdraw() {
 		return refused(cause)
 	}
-	settling := time.NewTimer(time.Until(p.sentAt.Add(l.settling)))
-	defer settling.Stop()
-	select {
-	case err := <-p.done:
-		return err
-	case <-settling.C:
+	deadline := p.sentAt.Add(l.settling)
+	for {
+		settling := time.NewTimer(time.Until(deadline))
+		select {
+		case err := <-p.done:
+			settling.Stop()
+			return err
+		case <-settling.C:
+		}
+		// After the host itself was paused, all its timers end before it can read the replies that have arrived.
+		if now := time.Now(); now.Sub(deadline) > pauseLength {
+			deadline = now.Add(l.settling)
+			continue
+		}
 		p.state.Store(callUnknown)
 		return fmt.Errorf("waiting for the outcome of a check that was sent: %w", cause)
 	}
 }
+
+// pauseLength is how late a timer is after a pause of the whole host. Shorter pauses, as on a busy machine, do not matter.
+const pauseLength = 200 * time.Millisecond
 
 // refused returns the error for records that are certain not to be stored.
 func refused(err error) error { return &check.UnavailableError{Part: "ledger", Err: err} }

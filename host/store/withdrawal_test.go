@@ -234,3 +234,26 @@ func TestOutages(t *testing.T) {
 		}
 	}
 }
+
+// After a host was paused, its time to learn the outcome of a check begins anew: the reply has arrived, and only has to
+// be read.
+func TestOutcomeAfterAPause(t *testing.T) {
+	t.Parallel()
+	const paused = time.Minute
+	l := &Ledger{settling: time.Second}
+	sent := func() (p *pending, patience chan time.Time) {
+		p = &pending{ctx: t.Context(), done: make(chan error, 1), sentAt: time.Now().Add(-paused)}
+		p.state.Store(callSent)
+		patience = make(chan time.Time, 1)
+		patience <- time.Now()
+		return p, patience
+	}
+	p, patience := sent()
+	time.AfterFunc(20*time.Millisecond, func() { p.done <- check.ErrRevision })
+	wantError(t, "a check whose outcome is read after the pause", l.wait(p, patience), check.ErrRevision)
+
+	l.settling = time.Millisecond
+	p, patience = sent()
+	wantError(t, "a check without an outcome", l.wait(p, patience), errSlow)
+	expect(t, "state", p.state.Load(), callUnknown)
+}
