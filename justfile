@@ -33,7 +33,7 @@ load:
 
 # Change the lineup of three hosts under load, while one is stopped at random and one is killed: just activations 100
 activations count="1000":
-    ASSAY_ACTIVATIONS={{count}} go test ./host -run '^TestActivationsUnderLoad$' -v -timeout 0
+    go test ./host -run '^TestActivationsUnderLoad$' -v -timeout 0 -activations {{count}}
 
 # Break three hosts and their Postgres at random under load, and compare every answer with the records: just chaos 30m 7
 chaos time="30m" seed="0":

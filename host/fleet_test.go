@@ -1,15 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"assay/host/fleet"
-	"assay/host/lineup"
 	"assay/host/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
@@ -27,8 +21,10 @@ import (
 
 // testFleet is a number of hosts that share a database.
 type testFleet struct {
-	dir, database, key string
+	dir, database, key string // of the first host, past its proxy
 	hosts              []*hostProcess
+	dirs               []string           // of the hosts
+	proxies            []*storetest.Proxy // between the hosts and the database
 	backend            *backend
 	conn               *pgx.Conn
 }
@@ -39,9 +35,13 @@ const fleetBody = `{"iban":"DE88370400440532013000"}`
 func newFleet(t *testing.T, n int) *testFleet {
 	t.Helper()
 	f := &testFleet{dir: dataDir(t), database: postgrestest.Database(t)}
-	f.hosts = append(f.hosts, startHost(t, f.dir, f.database))
-	for range n - 1 {
-		f.hosts = append(f.hosts, startHost(t, dataDir(t), f.database))
+	for i := range n {
+		dir, proxy := f.dir, storetest.NewProxy(t, f.database)
+		if i > 0 {
+			dir = dataDir(t)
+		}
+		f.dirs, f.proxies = append(f.dirs, dir), append(f.proxies, proxy)
+		f.hosts = append(f.hosts, startHost(t, dir, proxy.URL))
 	}
 	f.backend, f.conn = openStore(t, f.dir, f.database), storetest.Session(t, f.database)
 	issued, err := issueKey(t.Context(), f.backend.store, "", unlimited(), "test")
@@ -205,130 +205,4 @@ func TestLineupOnThreeHosts(t *testing.T) {
 	if len(hosts) != 3 || len(fleet.Silent(hosts)) != 1 {
 		t.Errorf("lineup hosts: %+v", hosts)
 	}
-}
-
-// TestActivationsUnderLoad changes the lineup of three hosts all the time while they answer checks. One of them is
-// stopped and continued at random, one is killed. No check fails but with 503, and each answer is of one lineup, the one
-// that it is recorded under. ASSAY_ACTIVATIONS sets the number of activations.
-func TestActivationsUnderLoad(t *testing.T) {
-	t.Parallel()
-	activations := 20
-	if text := os.Getenv("ASSAY_ACTIVATIONS"); text != "" {
-		activations = storetest.Must(strconv.Atoi(text))(t)
-	}
-	f := newFleet(t, 3)
-	a := storetest.Must(f.backend.authority(t.Context(), &Config{DataDir: f.dir, DatabaseURL: f.database},
-		&terminal{out: t.Output(), err: t.Output()}))(t)
-	built := storetest.Must(a.inForce(t.Context()))(t)
-	lineups := []registry.LineupDocument{built.Document, variant(built.Document, 0)}
-
-	type given struct {
-		answer
-		took time.Duration
-	}
-	load := func(run func()) (answers []given, refused int) {
-		end := make(chan struct{})
-		var mu sync.Mutex
-		var clients sync.WaitGroup
-		for i := range 6 {
-			clients.Go(func() {
-				for {
-					select {
-					case <-end:
-						return
-					default:
-					}
-					began := time.Now()
-					a := postOnce(http.DefaultClient, f.hosts[i%3].url, f.key, fleetBody)
-					took := time.Since(began)
-					mu.Lock()
-					switch {
-					case a.Status == http.StatusOK:
-						answers = append(answers, given{a, took})
-					case a.Status == http.StatusServiceUnavailable:
-						refused++
-					case a.Status != 0 || i%3 != 1: // the connections of the host that is killed break
-						t.Errorf("a check was answered with %+v", a)
-					}
-					mu.Unlock()
-					if a.Status == 0 {
-						return
-					}
-				}
-			})
-		}
-		run()
-		close(end)
-		clients.Wait()
-		return answers, refused
-	}
-	p99 := func(answers []given) time.Duration {
-		took := make([]time.Duration, len(answers))
-		for i, a := range answers {
-			took[i] = a.took
-		}
-		slices.SortFunc(took, cmp.Compare[time.Duration])
-		return took[len(took)*99/100]
-	}
-	calm, _ := load(func() { <-time.After(time.Duration(activations) * 50 * time.Millisecond) })
-
-	var slowest time.Duration
-	both, refused := load(func() {
-		ctx, stop := context.WithCancel(t.Context())
-		var stopping sync.WaitGroup
-		stopping.Go(func() {
-			for ctx.Err() == nil {
-				_ = f.hosts[2].cmd.Process.Signal(syscall.SIGSTOP)
-				<-time.After(rand.N(300 * time.Millisecond))
-				_ = f.hosts[2].cmd.Process.Signal(syscall.SIGCONT)
-				<-time.After(rand.N(time.Second))
-			}
-		})
-		for i := range activations {
-			if i == activations/2 {
-				f.hosts[1].stop(t, syscall.SIGKILL)
-				f.silence(t, f.hosts[1])
-			}
-			slowest = max(slowest, f.activate(t, a, lineups[(i+1)%2]))
-		}
-		stop()
-		stopping.Wait()
-	})
-	recorded := map[string]int64{}
-	rows := storetest.Must(f.conn.Query(t.Context(), "SELECT ref, revision FROM audit_records WHERE kind = 'check'"))(t)
-	var ref string
-	var revision int64
-	_, err := pgx.ForEachRow(rows, []any{&ref, &revision}, func() error { recorded[ref] = revision; return nil })
-	storetest.NoError(t, err)
-	seen := map[string]int{}
-	for _, a := range slices.Concat(calm, both) {
-		seen[fmt.Sprint("revision ", recorded[a.Ref], ": ", a.Score)]++
-	}
-	if len(seen) != 2 {
-		t.Errorf("answers by recorded revision and score: %v, want one score for each of two revisions", seen)
-	}
-	t.Logf("%d activations, the slowest from the commit until all ran it %v; %d answers, %d refused, p99 %v; "+
-		"before, %d answers, p99 %v", activations, slowest, len(both), refused, p99(both), len(calm), p99(calm))
-}
-
-// activate puts a lineup in force as the command does, and returns the time from the commit until the live hosts ran
-// it. Each of them must then have said so.
-func (f *testFleet) activate(t *testing.T, a *authority, l registry.LineupDocument) time.Duration {
-	t.Helper()
-	rollout := &fleet.Rollout{Store: f.backend.store}
-	base := storetest.Must(a.inForce(t.Context()))(t)
-	stored := storetest.Must(lineup.StoreLineup(t.Context(), f.backend.store, l, registry.OriginOperator))(t)
-	next := a.complete(lineup.Proposal{Base: base.Activation, Lineup: stored})
-	prepared := storetest.Must(f.backend.prepare(t.Context(), a, rollout, next))(t)
-	began := time.Now()
-	signed := storetest.Must(f.backend.commit(t.Context(), a, next))(t)
-	running := storetest.Must(rollout.Await(t.Context(), signed.Number))(t)
-	took := time.Since(began)
-	storetest.NoError(t, prepared.Close())
-	for _, h := range running {
-		if h.Activation != signed.Number || h.Revision != stored.Revision {
-			t.Errorf("%s runs activation %d, want %d", h.Name, h.Activation, signed.Number)
-		}
-	}
-	return took
 }

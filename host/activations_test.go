@@ -1,0 +1,674 @@
+//go:build !race
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"assay/host/auditlog"
+	"assay/host/bench"
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/fleet"
+	"assay/host/lineup"
+	"assay/host/store/storetest"
+	"assay/registry"
+	"assay/registry/activation"
+)
+
+var activationCount = flag.Int("activations", 0, "let TestActivationsUnderLoad make this many activations")
+
+// TestActivationsUnderLoad changes the lineup of three hosts all the time while they answer checks. One of them is
+// stopped and continued at random, another is killed and started again, and notifications get lost. No check fails
+// but with 503, each answer is what the lineup of its record says, and a host that is said to run an activation does.
+func TestActivationsUnderLoad(t *testing.T) {
+	t.Parallel()
+	d := newDrill(t)
+	n := 16
+	if *activationCount > 0 {
+		n = *activationCount
+	}
+	d.run(n)
+	d.verify()
+	report := d.report()
+	t.Log("\n" + report)
+	if *activationCount > 0 {
+		storetest.NoError(t, d.results.Write("Activations", report))
+	}
+}
+
+// The hosts of a drill.
+const (
+	steadyHost  = iota // whose answers are timed
+	killedHost         // is killed and started again
+	stoppedHost        // is stopped and continued
+)
+
+// drill is a fleet whose lineup changes all the time.
+type drill struct {
+	*testing.T
+	*testFleet
+	results   bench.Results
+	operator  *authority
+	lineups   []drillLineup
+	fit       []drillLineup // those that the command accepts
+	inputs    []drillInput
+	accounts  []drillAccount
+	byRef     map[activation.Lineup]drillLineup // those that were stored
+	perHost   int                               // clients of each host
+	rollbacks []activation.Lineup               // where the next rollback leads; the last is in force
+
+	mu      sync.Mutex
+	urls    []string // of the hosts
+	answers []drillAnswer
+	refused int
+	lost    []drillAnswer // those of connections that broke
+	failed  []drillAnswer // neither 200 nor 503
+	stops   []span        // of stoppedHost
+	deaths  []span        // of killedHost, until it was ready again
+
+	steps  []drillStep
+	fences []fence
+}
+
+// drillLineup is a lineup with the score of each input.
+type drillLineup struct {
+	document registry.LineupDocument
+	scores   []int
+}
+
+type drillInput struct {
+	kind        entity.Type
+	value, body string
+}
+
+type drillAccount struct{ id, key string }
+
+// span is a time from the beginning to the end of something.
+type span struct{ began, ended time.Time }
+
+func (s span) overlaps(other span) bool {
+	return s.began.Before(other.ended) && other.began.Before(s.ended)
+}
+
+// drillAnswer is an answer to a check.
+type drillAnswer struct {
+	answer
+	span
+	url                  string // of the host
+	host, account, input int
+	changing             bool // lineups were changing meanwhile
+}
+
+// drillStep is an activation.
+type drillStep struct {
+	activation.Activation
+	kind    string
+	deaf    bool // without notifications
+	span         // until all hosts ran it
+	commits time.Time
+	running []string // ports of the hosts that ran it
+}
+
+// fence is a moment of the database: transactions from before it have numbers below xmax.
+type fence struct {
+	xmax    int64
+	allowed []int64 // the revisions that checks may be recorded under
+}
+
+func newDrill(t *testing.T) *drill {
+	d := &drill{T: t, results: bench.BeginResults(resultsFile), testFleet: newFleet(t, 3), perHost: 2,
+		byRef: map[activation.Lineup]drillLineup{}}
+	for _, h := range d.hosts {
+		d.urls = append(d.urls, h.url)
+	}
+	cfg, out := &Config{DataDir: d.dir, DatabaseURL: d.database, DNS: []string{off}, RDAPURL: off},
+		&terminal{out: t.Output(), err: t.Output()}
+	d.operator = storetest.Must(d.backend.authority(t.Context(), cfg, out))(t)
+	for range 10 {
+		issued := storetest.Must(issueKey(t.Context(), d.backend.store, "", unlimited(), "drill"))(t)
+		d.accounts = append(d.accounts, drillAccount{issued.Account, issued.Secret})
+	}
+	for kind, values := range map[entity.Type][]string{
+		entity.Domain: {"paypal-secure-login.com", "mueller-bakery.de"},
+		entity.Email:  {"x8k2q9vz71@mail-kontakt.xyz", "anna.mueller@example.org"},
+		entity.Phone:  {"+4915112345678"},
+		entity.IBAN:   {"DE88370400440532013000"},
+	} {
+		for _, value := range values {
+			d.inputs = append(d.inputs, drillInput{kind, value, fmt.Sprintf("{%q:%q}", kind, value)})
+		}
+	}
+	d.makeLineups(cfg, out)
+	return d
+}
+
+// changeableLayers read what earlier checks have left. Without them, a score depends on the lineup alone.
+var changeableLayers = []string{"graph", "history", "standing"}
+
+// makeLineups makes lineups with different scores, some of them with a further layer. Those in fit are for operators,
+// who are refused the others.
+func (d *drill) makeLineups(cfg *Config, out *terminal) {
+	pushEmpty(d.T, d.dir, d.database, "further", `"entities":["domain","iban"],"facts":[],"signals":[]`)
+	built := storetest.Must(d.operator.inForce(d.Context()))(d).Document
+	built.Base, built.Layers = "", slices.Clone(built.Layers)
+	for i, layer := range built.Layers {
+		if name, _, _ := layer.Ref(); slices.Contains(changeableLayers, name) {
+			built.Layers[i].Mode = registry.ModeOff
+		}
+	}
+	more := built
+	more.Layers = append(slices.Clone(built.Layers), registry.LineupLayer{Layer: "further@1.0.0",
+		Weight: registry.ForAll(1)})
+	more = storetest.Must(lineup.Pin(d.Context(), d.backend.store, more, built))(d)
+
+	checker, closeChecker, err := d.backend.openChecker(d.Context(), cfg, out)
+	storetest.NoError(d, err)
+	defer func() { storetest.NoError(d, closeChecker()) }()
+	checker.Deadline = measuredDeadline
+	var decisions []*check.Decision
+	for _, in := range d.inputs {
+		e := storetest.Parse(d, in.kind, in.value)
+		decisions = append(decisions, storetest.Must(checker.Rescore(d.Context(), d.accounts[0].id, e))(d))
+	}
+	with := func(l registry.LineupDocument) drillLineup {
+		scores := make([]int, len(decisions))
+		for i, decided := range decisions {
+			outcomes := slices.DeleteFunc(slices.Clone(decided.Layers), func(o check.Outcome) bool {
+				return slices.Contains(changeableLayers, o.Layer)
+			})
+			for j := range outcomes {
+				weight := l.Layers[slices.IndexFunc(l.Layers, func(layer registry.LineupLayer) bool {
+					name, _, _ := layer.Ref()
+					return name == outcomes[j].Layer
+				})].Weight.For(string(decided.Type))
+				outcomes[j].Weight, outcomes[j].Contribution = weight, weight*float64(outcomes[j].Score)/100
+			}
+			scores[i] = check.Fuse(l.Bias.For(string(decided.Type)), check.Bands(l.Bands), outcomes).Score
+		}
+		return drillLineup{l, scores}
+	}
+	for i := range 60 {
+		l := built
+		if i%3 == 2 {
+			l = more
+		}
+		l.Bias = registry.ByType{}
+		for _, kind := range entity.Types() {
+			l.Bias[string(kind)] = built.Bias.For(string(kind)) + float64(i-40)/25
+		}
+		if next := with(l); !slices.ContainsFunc(d.lineups, func(other drillLineup) bool {
+			return slices.Equal(other.scores, next.scores)
+		}) {
+			d.lineups = append(d.lineups, next)
+		}
+	}
+	if len(d.lineups) < 30 {
+		d.Fatalf("%d lineups have different scores, want at least 30", len(d.lineups))
+	}
+	for i := range 5 {
+		d.fit = append(d.fit, with(variant(built, 7+float64(i)/5)))
+	}
+	s := drillStep{kind: "set"}
+	storetest.NoError(d, d.activate(&s, d.lineups[0]))
+	s.ended = time.Now()
+	d.steps = []drillStep{s}
+}
+
+// run makes n activations, with calm times in between.
+func (d *drill) run(n int) {
+	const block = 100
+	ctx, stop := context.WithCancel(d.Context())
+	defer stop()
+	var others sync.WaitGroup
+	others.Go(func() { d.stopAndContinue(ctx) })
+	others.Go(func() { d.watch(ctx) })
+	for first := 0; first < n; first += block {
+		last := min(n, first+block)
+		d.load(false, func() { <-time.After(time.Duration(last-first) * 100 * time.Millisecond) })
+		d.load(true, func() {
+			var restarting sync.WaitGroup
+			for i := first; i < last; i++ {
+				if i == (first+last)/2 {
+					d.kill()
+					restarting.Go(d.restart)
+				}
+				d.deafen(i%20 == 11 || i%20 == 12)
+				d.step(i)
+			}
+			d.deafen(false)
+			restarting.Wait()
+		})
+	}
+	stop()
+	others.Wait()
+}
+
+// deafen drops the notifications to all hosts, or no longer.
+func (d *drill) deafen(on bool) {
+	for _, p := range d.proxies {
+		p.DropNotifications(on)
+	}
+}
+
+// load makes checks while what runs.
+func (d *drill) load(changing bool, what func()) {
+	ctx, stop := context.WithCancel(d.Context())
+	var clients sync.WaitGroup
+	for i := range d.perHost * len(d.urls) {
+		transport := &http.Transport{}
+		defer transport.CloseIdleConnections()
+		clients.Go(func() {
+			client := &http.Client{Transport: transport}
+			for n := i; ctx.Err() == nil; n++ {
+				d.check(client, i%len(d.urls), n%len(d.accounts), n/7%len(d.inputs), changing)
+			}
+		})
+	}
+	what()
+	stop()
+	clients.Wait()
+}
+
+func (d *drill) check(client *http.Client, host, account, input int, changing bool) {
+	d.mu.Lock()
+	url := d.urls[host]
+	d.mu.Unlock()
+	a := drillAnswer{url: url, host: host, account: account, input: input, changing: changing}
+	a.began = time.Now()
+	a.answer = postOnce(client, url, d.accounts[account].key, d.inputs[input].body)
+	a.ended = time.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case a.Status == http.StatusOK:
+		d.answers = append(d.answers, a)
+	case a.Status == http.StatusServiceUnavailable:
+		d.refused++
+	case a.Status == 0 && host == killedHost:
+		d.lost = append(d.lost, a)
+		<-time.After(10 * time.Millisecond)
+	default:
+		d.failed = append(d.failed, a)
+	}
+}
+
+// logged returns what a host has logged with a text.
+func (d *drill) logged(host int, text string) (lines string) {
+	files, _ := filepath.Glob(filepath.Join(d.dirs[host], "logs", "*"))
+	for _, file := range files {
+		content, _ := os.ReadFile(file)
+		for line := range strings.Lines(string(content)) {
+			if strings.Contains(line, text) {
+				lines += line
+			}
+		}
+	}
+	return lines
+}
+
+// stopAndContinue stops a host at random: mostly for a moment, sometimes for longer than a check of a replaced lineup may
+// be recorded, and rarely for so long that the others go on without it.
+func (d *drill) stopAndContinue(ctx context.Context) {
+	pause := func(shortest, longest time.Duration) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(shortest + rand.N(longest-shortest)):
+		}
+	}
+	for n := 1; ctx.Err() == nil; n++ {
+		pause(0, time.Second)
+		began := time.Now()
+		storetest.NoError(d, d.hosts[stoppedHost].cmd.Process.Signal(syscall.SIGSTOP))
+		switch {
+		case n%100 == 50:
+			pause(fleet.SilentAfter, fleet.SilentAfter+5*time.Second)
+		case n%10 == 3:
+			pause(2*time.Second, 4*time.Second)
+		default:
+			pause(0, 300*time.Millisecond)
+		}
+		storetest.NoError(d, d.hosts[stoppedHost].cmd.Process.Signal(syscall.SIGCONT))
+		d.mu.Lock()
+		d.stops = append(d.stops, span{began, time.Now()})
+		d.mu.Unlock()
+	}
+}
+
+func (d *drill) kill() {
+	began := time.Now()
+	d.hosts[killedHost].stop(d.T, syscall.SIGKILL)
+	d.silence(d.T, d.hosts[killedHost])
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.deaths = append(d.deaths, span{began: began, ended: began.Add(24 * time.Hour)})
+}
+
+// restart starts the host that was killed again.
+func (d *drill) restart() {
+	h, err := tryHost(d.T, command(context.WithoutCancel(d.Context()), d.dirs[killedHost], d.proxies[killedHost].URL))
+	if err != nil {
+		d.Error(err)
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hosts[killedHost], d.urls[killedHost] = h, h.url
+	d.deaths[len(d.deaths)-1].ended = time.Now()
+}
+
+// step makes an activation.
+func (d *drill) step(i int) {
+	kind := "set"
+	switch {
+	case i%25 == 7:
+		kind = "command"
+	case i%10 == 3:
+		kind = "canary"
+	case i%10 == 4:
+		kind = "promote"
+	case i%5 == 0 && len(d.rollbacks) > 1:
+		kind = "rollback"
+	}
+	s := drillStep{kind: kind, deaf: i%20 == 11 || i%20 == 12}
+	next := d.lineups[i%len(d.lineups)]
+	s.began = time.Now()
+	var err error
+	if kind == "command" {
+		err = d.setByCommand(&s, d.fit[i%len(d.fit)])
+	} else {
+		err = d.activate(&s, next)
+	}
+	s.ended = time.Now()
+	if err != nil {
+		d.Errorf("activation %d (%s): %v", i, kind, err)
+		return
+	}
+	d.steps = append(d.steps, s)
+}
+
+// activate does what the commands do.
+func (d *drill) activate(s *drillStep, next drillLineup) error {
+	ctx := d.Context()
+	base, err := d.operator.inForce(ctx)
+	if err != nil {
+		return err
+	}
+	p := lineup.Proposal{Base: base.Activation, Lineup: base.Lineup, Reason: s.kind}
+	prepare := false
+	switch s.kind {
+	case "rollback":
+		p.Lineup = d.rollbacks[len(d.rollbacks)-2]
+	case "promote":
+		if base.Canary == nil {
+			return errors.New("there is no canary")
+		}
+		p.Lineup = base.Canary.Lineup
+	default:
+		stored, err := lineup.StoreLineup(ctx, d.backend.store, next.document, registry.OriginOperator)
+		if err != nil {
+			return err
+		}
+		d.byRef[stored] = next
+		prepare = true
+		if s.kind == "canary" {
+			p.Canary = &activation.Canary{Lineup: stored, Share: 40, Limit: 10_000}
+		} else {
+			p.Lineup = stored
+		}
+	}
+	rollout := &fleet.Rollout{Store: d.backend.store}
+	change := d.operator.complete(p)
+	if prepare {
+		prepared, err := d.backend.prepare(ctx, d.operator, rollout, change)
+		if err != nil {
+			return err
+		}
+		defer func() { storetest.NoError(d, prepared.Close()) }()
+	}
+	s.commits = time.Now()
+	signed, err := d.backend.commit(ctx, d.operator, change)
+	if err != nil {
+		return err
+	}
+	running, err := rollout.Await(ctx, signed.Number)
+	if err != nil {
+		return err
+	}
+	d.ran(s, signed.Activation, running)
+	return nil
+}
+
+// setByCommand runs `lineup set`.
+func (d *drill) setByCommand(s *drillStep, next drillLineup) error {
+	ctx := d.Context()
+	s.commits = s.began
+	out, err := command(ctx, d.dir, d.database, "lineup", "set", writeJSON(d.T, next.document), "--force", "--reason",
+		"a drill").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("lineup set: %w\n%s", err, out)
+	}
+	inForce, err := d.operator.inForce(ctx)
+	if err != nil {
+		return err
+	}
+	d.byRef[inForce.Lineup] = next
+	hosts, err := d.backend.store.Hosts(ctx)
+	if err != nil {
+		return err
+	}
+	hosts = slices.DeleteFunc(hosts, func(h fleet.Host) bool { return !strings.Contains(string(out), h.Name+": switched") })
+	d.ran(s, inForce.Activation, hosts)
+	return nil
+}
+
+// ran notes that hosts run an activation.
+func (d *drill) ran(s *drillStep, a activation.Activation, running []fleet.Host) {
+	s.Activation = a
+	for _, h := range running {
+		if h.Activation != a.Number || h.Revision != a.Lineup.Revision {
+			d.Errorf("%s runs activation %d and revision %d, want %d and %d", h.Name, h.Activation, h.Revision, a.Number,
+				a.Lineup.Revision)
+		}
+		_, port, _ := strings.Cut(h.Name, ":")
+		s.running = append(s.running, port)
+	}
+	if n := len(d.rollbacks); n == 0 || a.Lineup != d.rollbacks[n-1] {
+		d.rollbacks = append(d.rollbacks, a.Lineup)
+	}
+}
+
+// watch notes which revisions the database allows.
+func (d *drill) watch(ctx context.Context) {
+	conn, err := pgx.Connect(ctx, d.database)
+	if err != nil {
+		d.Error(err)
+		return
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	for ctx.Err() == nil {
+		var f fence
+		err := conn.QueryRow(ctx, `SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint, array_agg(revision)
+			FROM revisions_in_force WHERE until IS NULL OR until > now() - interval '2 s'`).Scan(&f.xmax, &f.allowed)
+		if err != nil && ctx.Err() == nil {
+			d.Error(err)
+			return
+		}
+		d.fences = append(d.fences, f)
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// record is what the audit log says of a check.
+type drillRecord struct {
+	revision int64
+	xmin     int64 // the transaction that recorded it
+}
+
+// verify compares the answers with the records, and both with the activations.
+func (d *drill) verify() {
+	records := map[string]drillRecord{}
+	rows := storetest.Must(d.conn.Query(d.Context(),
+		"SELECT ref, revision, xmin::text::bigint FROM audit_records WHERE kind = 'check'"))(d)
+	var ref string
+	var r drillRecord
+	_, err := pgx.ForEachRow(rows, []any{&ref, &r.revision, &r.xmin}, func() error { records[ref] = r; return nil })
+	storetest.NoError(d, err)
+
+	lineups := map[int64]drillLineup{}
+	for stored, l := range d.byRef {
+		lineups[stored.Revision] = l
+	}
+	wrong := map[string]int{}
+	problem := func(format string, args ...any) {
+		name, _, _ := strings.Cut(format, ":")
+		if wrong[name]++; wrong[name] < 5 {
+			d.Errorf(format, args...)
+		}
+	}
+	for _, a := range d.failed {
+		problem("failed: %+v\n%s", a, d.logged(a.host, a.Ref))
+	}
+	answered := map[string]bool{}
+	for _, a := range d.answers {
+		r, recorded := records[a.Ref]
+		l, known := lineups[r.revision]
+		switch {
+		case answered[a.Ref]:
+			problem("answered twice: %+v", a)
+		case !recorded:
+			problem("not recorded: %+v", a)
+		case !known:
+			problem("recorded under an unknown revision: %d, %+v", r.revision, a)
+		case a.Score != l.scores[a.input]:
+			problem("not the score of the recorded revision: %d, %d, %+v", r.revision, l.scores[a.input], a)
+		}
+		answered[a.Ref] = true
+		if want, settled := d.expected(a); settled && r.revision != want {
+			problem("not by the revision that its host runs: %d instead of %d, %+v", r.revision, want, a)
+		}
+	}
+	if more := len(records) - len(answered); more < 0 || more > len(d.lost) {
+		problem("recorded without an answer: %d checks, but %d connections broke", more, len(d.lost))
+	}
+	for ref, r := range records {
+		if !d.allowed(r) {
+			problem("recorded too late: %s under revision %d", ref, r.revision)
+		}
+	}
+	for _, a := range d.lost {
+		if !slices.ContainsFunc(d.deaths, func(s span) bool { return s.overlaps(a.span) }) {
+			problem("a connection broke: %+v", a)
+		}
+	}
+	for name, n := range wrong {
+		d.Errorf("%d times: %s", n, name)
+	}
+	if reports := outputJSON[[]auditlog.Report](d.T, d.dir, d.database, "audit", "verify"); slices.ContainsFunc(reports,
+		func(r auditlog.Report) bool { return !r.OK }) {
+		d.Errorf("audit verify: %+v", reports)
+	}
+}
+
+// expected returns the revision that must have decided a check, if its host was said to run an activation before the
+// check began, and the next was signed only after its answer.
+func (d *drill) expected(a drillAnswer) (revision int64, settled bool) {
+	i, _ := slices.BinarySearchFunc(d.steps, a.began, func(s drillStep, at time.Time) int { return s.ended.Compare(at) })
+	i--
+	if i < 0 || i+1 < len(d.steps) && d.steps[i+1].commits.Before(a.ended) ||
+		!slices.ContainsFunc(d.steps[i].running, func(port string) bool { return strings.HasSuffix(a.url, ":"+port) }) {
+		return 0, false
+	}
+	in := d.steps[i].Activation
+	l := &check.Lineup{Revision: in.Lineup.Revision}
+	if c := in.Canary; c != nil {
+		l.Canary = &check.Canary{Lineup: &check.Lineup{Revision: c.Revision}, Percent: c.Share, Seed: c.Hash[:]}
+	}
+	return l.For(d.accounts[a.account].id).Revision, true
+}
+
+// allowed reports whether a record's revision was allowed when its transaction began, or in the 3 s afterwards, for which
+// it may have waited.
+func (d *drill) allowed(r drillRecord) bool {
+	i, _ := slices.BinarySearchFunc(d.fences, r.xmin+1, func(f fence, xid int64) int { return cmp.Compare(f.xmax, xid) })
+	return slices.ContainsFunc(d.fences[max(i-1, 0):min(i+30, len(d.fences))], func(f fence) bool {
+		return slices.Contains(f.allowed, r.revision)
+	})
+}
+
+// report describes the drill.
+func (d *drill) report() string {
+	var b strings.Builder
+	settled, kinds := 0, map[string][]time.Duration{}
+	for _, a := range d.answers {
+		if _, ok := d.expected(a); ok {
+			settled++
+		}
+	}
+	for _, s := range d.steps[1:] {
+		disturbed := slices.ContainsFunc(slices.Concat(d.stops, d.deaths), func(p span) bool {
+			return p.overlaps(span{s.commits, s.ended})
+		})
+		kind := s.kind
+		switch {
+		case kind == "command":
+			continue
+		case disturbed:
+			kind += ", a host stopped or starting"
+		case s.deaf:
+			kind += ", without notifications"
+		}
+		kinds[kind] = append(kinds[kind], s.ended.Sub(s.commits))
+	}
+	took := map[bool][]time.Duration{}
+	for _, a := range d.answers {
+		if a.host == steadyHost {
+			took[a.changing] = append(took[a.changing], a.ended.Sub(a.began))
+		}
+	}
+	fmt.Fprintf(&b, "`just activations %d`: %d activations on three hosts, one stopped %d times, one killed %d times. "+
+		"%d answers, %d refused with 503, %d connections of the killed host broke. Of %d answers, the revision was "+
+		"known in advance.\n\n", *activationCount, len(d.steps)-1, len(d.stops), len(d.deaths), len(d.answers), d.refused,
+		len(d.lost), settled)
+	fmt.Fprintf(&b, "The host that is neither stopped nor killed answered within %v (p50) and %v (p99); without "+
+		"activations, %v and %v.\n\n", milli(quantile(took[true], 50)), milli(quantile(took[true], 99)),
+		milli(quantile(took[false], 50)), milli(quantile(took[false], 99)))
+	b.WriteString("From the commit until all live hosts said that they ran it:\n\n" +
+		"| activation | times | median | most |\n|---|---|---|---|\n")
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		fmt.Fprintf(&b, "| %s | %d | %v | %v |\n", kind, len(kinds[kind]), milli(quantile(kinds[kind], 50)),
+			milli(quantile(kinds[kind], 100)))
+	}
+	return b.String()
+}
+
+func milli(d time.Duration) string { return fmt.Sprintf("%.0f ms", float64(d)/1e6) }
+
+// quantile returns a percentile, and sorts all.
+func quantile(all []time.Duration, percent int) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[min(len(all)*percent/100, len(all)-1)]
+}
