@@ -82,7 +82,8 @@ type State struct {
 // openKey identifies an open plugin. Lineups share plugins with the same key.
 type openKey struct {
 	digest registry.Digest
-	shared bool // opened with [sandbox.Sandbox.OpenShared]
+	shared bool  // opened with [sandbox.Sandbox.OpenShared]
+	fuel   int64 // the budget that the lineup gives the layer; 0: its manifest's
 }
 
 // openPlugin is a plugin and the number of lineups that use it.
@@ -604,7 +605,7 @@ func (f *Follower) openModule(ctx context.Context, layer registry.LineupLayer) (
 	if !ok {
 		return nil, errors.New("it has no digest")
 	}
-	key := openKey{digest, layer.Shares()}
+	key := openKey{digest, layer.Shares(), layer.Fuel}
 	f.mu.Lock()
 	if p, ok := f.open[key]; ok {
 		p.users++
@@ -618,6 +619,9 @@ func (f *Follower) openModule(ctx context.Context, layer registry.LineupLayer) (
 	}
 	if err := fits(layer, module.Manifest); err != nil { // before it is compiled
 		return nil, err
+	}
+	if layer.Fuel != 0 {
+		module.Manifest.BudgetFuel = min(layer.Fuel, module.Manifest.BudgetFuel)
 	}
 	open := f.sandbox.Open
 	if key.shared {

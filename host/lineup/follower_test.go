@@ -82,6 +82,23 @@ func TestModes(t *testing.T) {
 	}
 }
 
+// A lineup may give a layer less fuel than its manifest asks for, next to another lineup that does not.
+func TestFuelOfALineup(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, postgrestest.Database(t))
+	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
+	for _, c := range []struct {
+		fuel int64
+		want string
+	}{{0, "88"}, {5, "50"}, {100_000, "88"}, {0, "88"}} { // of 1,000,000
+		l := lineupOf(-1, "probe@1.0.0", "second@1.0.0")
+		l.Layers[1].Fuel = c.fuel
+		revision := h.activate(t, l)
+		h.follow(t, revision)
+		storetest.Expect(t, fmt.Sprint(c.fuel), h.score(t), fmt.Sprintf("revision %d: %s", revision, c.want))
+	}
+}
+
 // Lineups change while checks run. No check fails, and none mixes two revisions. Odd revisions have a bias of -1 and a
 // layer of 10 points, even ones -5 and 30, so each score identifies its bias and its layer.
 func TestSwapUnderLoad(t *testing.T) {
