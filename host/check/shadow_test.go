@@ -107,7 +107,7 @@ func TestShadowOfABatch(t *testing.T) {
 	f, collector, runs := shadowFixture(t)
 	go f.Shadow.Run(t.Context())
 	go func() {
-		for range collector.asked { //nolint:revive // only emptied
+		for range collector.asked {
 		}
 	}()
 	_, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{Fields: []check.Field{aDomain}},
