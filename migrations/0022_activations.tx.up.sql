@@ -28,9 +28,9 @@ BEGIN
     LOCK TABLE lineup_activations IN SHARE ROW EXCLUSIVE MODE; -- serialises changes of the lineup
     SELECT revision INTO known FROM lineup_revisions AS r WHERE r.digest = hash AND r.text = canonical;
     IF NOT FOUND THEN
+        known := (SELECT coalesce(max(revision), 0) + 1 FROM lineup_revisions);
         INSERT INTO lineup_revisions (revision, document, text, digest, origin)
-        SELECT coalesce(max(revision), 0) + 1, canonical::jsonb, canonical, hash, new_origin FROM lineup_revisions
-        RETURNING revision INTO known;
+        VALUES (known, canonical::jsonb, canonical, hash, new_origin);
     END IF;
     RETURN known;
 END $$;

@@ -107,6 +107,10 @@ DECLARE
     _account  integer;
     _leaf     bytea;
     _place    integer := 0;
+    _name     text;
+    _last     bigint;
+    _names    text[]; -- accounts that get events, and the number of the last event of each
+    _lasts    bigint[];
 BEGIN
     IF EXISTS (SELECT FROM ledger_settlements AS s WHERE s.chain = _chain AND s.batch = _batch) THEN
         RAISE 'the batch was settled before it arrived' USING ERRCODE = 'AS001';
@@ -235,17 +239,22 @@ BEGIN
     -- The events of an account are numbered in the order of the chain. The head's lock makes the numbers visible in
     -- order, so a reader that has seen number n will never find a lower one later. Events of a disabled endpoint fail
     -- without an attempt. They are kept as long as other failed events and can be resent.
+    --
+    -- These are two statements, because Citus would send the result of a common table expression to all machines, and
+    -- commit in two phases.
     IF cardinality(_event_of) > 0 THEN
-        WITH new AS (
-            SELECT e.record, e.event, e.payload, _accounts[_owners[_caller_of[e.record]]] AS account_id,
-                _disabled[_owners[_caller_of[e.record]]] AS disabled
-            FROM unnest(_event_of, _events, _payloads) AS e (record, event, payload)
-            WHERE _leaves[e.record] IS NOT NULL AND _endpoint[_owners[_caller_of[e.record]]]),
-        numbered AS (
+        FOR _name, _last IN
             INSERT INTO webhook_sequences AS s (chain, account_id, last)
-            SELECT _chain, n.account_id, count(*) FROM new AS n GROUP BY n.account_id
+            SELECT _chain, _accounts[_owners[_caller_of[e.record]]], count(*)
+            FROM unnest(_event_of) AS e (record)
+            WHERE _leaves[e.record] IS NOT NULL AND _endpoint[_owners[_caller_of[e.record]]]
+            GROUP BY 2
             ON CONFLICT (chain, account_id) DO UPDATE SET last = s.last + EXCLUDED.last
-            RETURNING s.account_id, s.last)
+            RETURNING s.account_id, s.last
+        LOOP
+            _names := _names || _name;
+            _lasts := _lasts || _last;
+        END LOOP;
         INSERT INTO webhook_events (chain, ref, account_id, event, type, score, occurred_at, sealed_payload, sequence,
             state, next_attempt_at, settled_at)
         SELECT _chain, _refs[n.record], n.account_id, n.event, _types[n.record], _scores[n.record],
@@ -254,7 +263,13 @@ BEGIN
             CASE WHEN n.disabled THEN 'failed' ELSE 'pending' END,
             CASE WHEN NOT n.disabled THEN now() END,
             CASE WHEN n.disabled THEN now() END
-        FROM new AS n JOIN numbered AS s USING (account_id);
+        FROM (
+            SELECT e.record, e.event, e.payload, _accounts[_owners[_caller_of[e.record]]] AS account_id,
+                _disabled[_owners[_caller_of[e.record]]] AS disabled
+            FROM unnest(_event_of, _events, _payloads) AS e (record, event, payload)
+            WHERE _leaves[e.record] IS NOT NULL AND _endpoint[_owners[_caller_of[e.record]]]
+        ) AS n
+        JOIN unnest(_names, _lasts) AS s (account_id, last) USING (account_id);
     END IF;
 
     UPDATE audit_heads AS h SET seq = _seq, hash = _hash WHERE h.chain = _chain AND h.seq = _head.seq;

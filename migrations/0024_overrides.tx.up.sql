@@ -28,11 +28,13 @@ CREATE INDEX override_changes_by_number ON override_changes (change);
 -- Notes a change of an account's overrides. Its lock lasts until the commit, so a host that has seen a number never
 -- misses a lower one.
 CREATE FUNCTION override_changed(of_account text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    number bigint;
 BEGIN
     PERFORM set_config('lock_timeout', '3s', true);
     LOCK TABLE override_changes IN SHARE ROW EXCLUSIVE MODE;
-    INSERT INTO override_changes AS c (account_id, change)
-    VALUES (of_account, (SELECT coalesce(max(change), 0) + 1 FROM override_changes))
+    number := (SELECT coalesce(max(change), 0) + 1 FROM override_changes);
+    INSERT INTO override_changes AS c (account_id, change) VALUES (of_account, number)
     ON CONFLICT (account_id) DO UPDATE SET change = EXCLUDED.change;
 END $$;
 

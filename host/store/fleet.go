@@ -26,7 +26,7 @@ var (
 func (s *Store) BeatHost(ctx context.Context, id, name string, state fleet.State) error {
 	_, err := s.db.NewRaw(`INSERT INTO hosts AS h (id, name, activation, revision, refused, problem)
 		VALUES (?id, ?name, ?activation, ?revision, ?refused, ?problem)
-		ON CONFLICT (id) DO UPDATE SET seen_at = now(), activation = EXCLUDED.activation,
+		ON CONFLICT (id) DO UPDATE SET seen_at = EXCLUDED.seen_at, activation = EXCLUDED.activation,
 			revision = EXCLUDED.revision, refused = EXCLUDED.refused, problem = EXCLUDED.problem`,
 		named{"id": id, "name": name, "activation": state.Activation, "revision": state.Revision,
 			"refused": state.Refused, "problem": state.Problem}).Exec(ctx)

@@ -70,7 +70,7 @@ func TestReplacedLineupIsNotRecorded(t *testing.T) {
 			return l.Append(t.Context(), r)
 		})
 	}()
-	exec(t, conn, "UPDATE revisions_in_force SET until = clock_timestamp() - interval '1 minute' WHERE revision = 1")
+	exec(t, conn, "UPDATE revisions_in_force SET until = now() - interval '1 minute' WHERE revision = 1")
 	lock.release(t)
 	noError(t, <-first)
 	for i, err := range <-errs {
