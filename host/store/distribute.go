@@ -18,8 +18,8 @@ var ErrNoCitus = errors.New("this database does not have the Citus extension: in
 
 // distributedTables names the distribution column of each table that Citus spreads over the nodes. All tables with the
 // column chain are colocated. A statement that a check needs names the column of
-// every one of these tables that it reads or writes, so that it runs on one node. All other tables are reference
-// tables, of which each node has a copy.
+// every one of these tables that it reads or writes, so that it runs on one node. All other tables but localTables are
+// reference tables, of which each node has a copy.
 var distributedTables = []struct{ table, column string }{
 	{"audit_heads", "chain"}, // the first, because the functions in delegatedFunctions run where a head is
 	{"audit_records", "chain"},
@@ -44,6 +44,10 @@ var distributedTables = []struct{ table, column string }{
 	{"registrations", "domain"},
 	{"public_uses", "client"},
 }
+
+// localTables stay on the coordinator, where all nodes can reach them. A host writes its row every two seconds, and each
+// change of a reference table is a commit in two phases on all nodes.
+var localTables = []string{"hosts", "candidates", "candidate_hosts"}
 
 // Citus refuses to distribute a table that another one refers to, so the key is dropped before the first of the two is
 // distributed, and added again with the second.
@@ -71,7 +75,7 @@ var delegatedFunctions = []string{"ledger_append", "ledger_settle", "audit_appen
 type Step struct {
 	Name  string        `json:"name"`            // of the table or function
 	Kind  string        `json:"kind"`            // "table" or "function"
-	As    string        `json:"as"`              // "reference", "on every node", or the distribution column
+	As    string        `json:"as"`              // "reference", "local", "on every node", or the distribution column
 	Keys  []string      `json:"keys,omitempty"`  // unique keys without that column, which were dropped
 	Bytes int64         `json:"bytes,omitempty"` // of the table's rows before they were distributed
 	Took  time.Duration `json:"took_ns"`
@@ -154,13 +158,20 @@ func pendingTables(ctx context.Context, conn *pgx.Conn) (steps []Step, err error
 		Bytes  int64
 		Refers []string
 	}
-	tables, err := collect[pending](ctx, conn, undistributedTables)
+	tables, err := collect[pending](ctx, conn, undistributedTables, localTables)
 	if err != nil {
 		return nil, err
 	}
 	bytes := map[string]int64{}
 	for _, p := range tables {
-		bytes[p.Name] = p.Bytes
+		if !slices.Contains(localTables, p.Name) {
+			bytes[p.Name] = p.Bytes
+			continue
+		}
+		// A table takes those that refer to it along.
+		steps = append(steps, Step{Name: p.Name, Kind: "table", As: "local", Bytes: p.Bytes,
+			statements: []string{fmt.Sprintf(`SELECT citus_add_local_table_to_metadata('%[1]s', true)
+				WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = '%[1]s'::regclass)`, p.Name)}})
 	}
 	chains := "default" // the table that tables of chains are colocated with
 	for _, table := range tablesBy("chain") {

@@ -7,16 +7,23 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/fleet"
 	"assay/host/postgres/postgrestest"
+	"assay/registry"
 )
 
 // TestDistributeFullDatabase distributes a database with records, in two parts.
@@ -56,12 +63,49 @@ func TestDistributeFullDatabase(t *testing.T) {
 		"SELECT sum(pg_relation_size(logicalrelid))::int FROM pg_dist_partition WHERE partmethod = 'h'"), 0)
 }
 
+// TestHostsThroughWorkers opens a store on each worker, as hosts of a large cluster do. They record checks, see each
+// other, and follow what is activated on the coordinator.
+func TestHostsThroughWorkers(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	caller := subscriber(t, s)
+	noError(t, s.PublishPlugin(t.Context(), module(t, "probe", "1.0.0", "Probes"), "1.0.0", false))
+	revision := must(activate(t.Context(), s, lineupOf("probe@1.0.0"), registry.OriginOperator, ""))(t)
+	noError(t, s.Propose(t.Context(), fleet.Candidate{ID: "cand_1", Document: "{}"}))
+	conn := session(t, s.url)
+	rows := must(conn.Query(t.Context(), `SELECT nodeport FROM pg_dist_node WHERE groupid > 0 ORDER BY nodeport`))(t)
+	ports := must(pgx.CollectRows(rows, pgx.RowTo[int]))(t)
+	for _, port := range ports {
+		at := must(url.Parse(s.url))(t)
+		at.Host = net.JoinHostPort(at.Hostname(), strconv.Itoa(port))
+		worker := must(Open(t.Context(), Config{URL: at.String(), DirectURL: s.url, Keys: testRing,
+			Logger: discard()}))(t)
+		defer worker.Close()
+		l := ledgerOn(t, worker, LedgerConfig{})
+		name := fmt.Sprintf("host_%d", port)
+		for range 2 {
+			noError(t, worker.BeatHost(t.Context(), name, name, fleet.State{Revision: revision}))
+			noError(t, worker.Answer(t.Context(), fleet.Answer{Candidate: "cand_1", Host: name,
+				Progress: fleet.Ready}))
+			e := parse(t, entity.Email, "jo@example.org")
+			noError(t, l.Append(t.Context(), of(revision, decided(caller, e, check.Block))))
+		}
+		wantError(t, "a check under no lineup", l.Append(t.Context(), of(revision+9, allowed(t, caller))),
+			check.ErrRevision)
+	}
+	expect(t, "hosts", len(must(s.Hosts(t.Context()))(t)), len(ports))
+	expect(t, "answers", len(must(s.Answers(t.Context(), "cand_1"))(t)), len(ports))
+	noError(t, s.WithdrawCandidate(t.Context(), "cand_1"))
+	expect(t, "answers after the end", len(must(s.Answers(t.Context(), "cand_1"))(t)), 0)
+	expect(t, "records", value[int](t, conn, "SELECT count(*) FROM audit_records WHERE kind = 'check'"), 2*len(ports))
+}
+
 // TestShardsOfHotStatements runs what checks, their events and the graph need, and compares the shards that Citus uses
 // with the table in docs/scale-out.md.
 func TestShardsOfHotStatements(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	conn := session(t, url)
+	address := postgrestest.Database(t)
+	conn := session(t, address)
 	database := value[string](t, conn, "SELECT current_database()")
 	for name, setting := range map[string]string{
 		"citus.log_remote_commands": "on", "citus.log_local_commands": "on", "client_min_messages": "notice",
@@ -84,7 +128,7 @@ func TestShardsOfHotStatements(t *testing.T) {
 	}
 	noError(t, rows.Err())
 	documented := documentedShards(t)
-	through := proxied(t, url)
+	through := proxied(t, address)
 	through.OnNotice(r.add)
 	for _, h := range hotOperations(t, open(t, through.URL, nil)) {
 		r.take()

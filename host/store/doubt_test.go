@@ -31,7 +31,7 @@ func TestUnknownOutcomes(t *testing.T) {
 		}, "SELECT count(*) FROM feedback WHERE ref = ?"},
 		"export": {"audit_export", func(ref string) error {
 			return errOf(s.Export(t.Context(), caller, privacy.Selector{Ref: ref}, privacy.Page{Limit: 1}))
-		}, `SELECT count(*) FROM audit_records AS e JOIN audit_records AS c USING (pseudonym)
+		}, `SELECT count(*) FROM audit_records AS e JOIN audit_records AS c USING (chain, pseudonym)
 			WHERE e.kind = 'export' AND c.ref = ?`},
 		"erasure": {"audit_erase", func(ref string) error {
 			return errOf(s.Erase(t.Context(), caller, privacy.Selector{Ref: ref}))

@@ -186,6 +186,7 @@ func TestCommitWaitsForTheStandby(t *testing.T) {
 	noError(t, err)
 	t.Cleanup(func() { noError(t, cluster.Close(context.Background())) })
 	s := open(t, cluster.URL(), nil)
+	noError(t, storetest.PutInForce(t.Context(), cluster.URL()))
 	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1000))
 	conn := session(t, cluster.URL())
 	const waiting = "SELECT coalesce(max(pid), 0) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE "
@@ -506,7 +507,7 @@ func TestDamagedHeadStopsNoChange(t *testing.T) {
 	_, err := activate(t.Context(), s, lineupOf("probe@1.0.0"), registry.OriginOperator, "")
 	noError(t, err)
 	expect(t, "chains that record the lineup", value[int](t, conn,
-		"SELECT count(*) FROM audit_records WHERE kind = 'lineup'"), 2)
+		"SELECT count(*) FROM audit_records WHERE kind = 'activation'"), 2)
 	exec(t, conn, "SELECT create_partition('audit_records_209901', '2099-01-01', '2099-02-01', 10)")
 	expect(t, "detached", value[bool](t, conn, "SELECT detach_partition('audit_records_209901', '{}', 10)"), true)
 }

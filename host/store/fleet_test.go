@@ -19,7 +19,7 @@ func TestHosts(t *testing.T) {
 		noError(t, s.BeatHost(t.Context(), "host_b", "b:1", broken))
 		noError(t, s.BeatHost(t.Context(), "host_a", "a:1", running))
 	}
-	exec(t, conn, "UPDATE hosts SET seen_at = seen_at - interval '11 seconds' WHERE id = 'host_b'")
+	exec(t, conn, "UPDATE hosts SET seen_at = now() - interval '11 seconds' WHERE id = 'host_b'")
 	hosts := must(s.Hosts(t.Context()))(t)
 	expect(t, "hosts", len(hosts), 2)
 	a, b := hosts[0], hosts[1]
@@ -38,7 +38,7 @@ func TestHosts(t *testing.T) {
 	noDiff(t, "shadow reports", []json.RawMessage{json.RawMessage("[1]"), json.RawMessage("[3]")},
 		must(s.ShadowReports(t.Context()))(t))
 	noError(t, s.RemoveHost(t.Context(), "host_a"))
-	exec(t, conn, "UPDATE hosts SET seen_at = seen_at - interval '61 minutes'")
+	exec(t, conn, "UPDATE hosts SET seen_at = now() - interval '61 minutes'")
 	noError(t, s.PruneHosts(t.Context()))
 	expect(t, "hosts", len(must(s.Hosts(t.Context()))(t)), 0)
 }

@@ -18,6 +18,7 @@ import (
 	"assay/host/entity"
 	"assay/host/facts/registration"
 	"assay/host/facts/reputation"
+	"assay/host/fleet"
 	"assay/host/postgres/postgrestest"
 	"assay/host/webhook"
 )
@@ -114,6 +115,9 @@ func hotOperations(t *testing.T, s *Store) []hotOperation {
 		{"look up lists", func() error { return errOf(s.Listings(t.Context(), subject.Parents)) }},
 		{"look up the graph", func() error {
 			return errOf(s.GraphAggregates(t.Context(), []reputation.Subject{subject}))
+		}},
+		{"say that a host runs", func() error {
+			return s.BeatHost(t.Context(), "host_a", "a:1", fleet.State{Activation: 1, Revision: 1})
 		}},
 		{"keep a registration", func() error {
 			r := registration.Record{Outcome: registration.Registered, Fetched: now, NextFetch: now}

@@ -126,7 +126,7 @@ func TestRecordOfAnOverriddenCheck(t *testing.T) {
 	plain := at(decided(c, parse(t, entity.Domain, "example.net"), check.Block), noon)
 	noError(t, l.Append(t.Context(), r, plain))
 	expect(t, "records with the digest of the addition", one[string](t, s, `SELECT string_agg(r.ref, ' ')
-		FROM audit_records AS r JOIN audit_records AS a ON a.digest = r.digest
+		FROM audit_records AS r JOIN audit_records AS a USING (chain, digest)
 		WHERE a.kind = 'override' AND r.kind = 'check'`), r.Decision.Ref)
 	expect(t, "checks without a digest", one[string](t, s, `SELECT string_agg(ref, ' ') FROM audit_records
 		WHERE kind = 'check' AND digest IS NULL`), plain.Decision.Ref)

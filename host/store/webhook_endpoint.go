@@ -59,7 +59,10 @@ var moveEndpoint string
 // MoveEndpoint changes an endpoint's URL and keeps its secrets. Pending events go to the new URL. A different URL
 // enables the endpoint, because it was the old one that failed. It fails with webhook.ErrNoEndpoint.
 func (s *Store) MoveEndpoint(ctx context.Context, accountID, url string) error {
-	_, err := s.db.NewRaw(moveEndpoint, named{"account": accountID, "url": url}).Exec(ctx)
+	err := again(func() error {
+		_, err := s.db.NewRaw(moveEndpoint, named{"account": accountID, "url": url}).Exec(ctx)
+		return err
+	})
 	if err == nil {
 		err = endpointExists(ctx, s.db, accountID)
 	}
@@ -75,8 +78,11 @@ var enableEndpoint string
 // EnableEndpoint enables a disabled endpoint. Events that failed while it was disabled are not resent; ResendFailed
 // does that. It fails with webhook.ErrNoEndpoint.
 func (s *Store) EnableEndpoint(ctx context.Context, accountID string) error {
-	result, err := s.db.NewRaw(enableEndpoint, named{"account": accountID}).Exec(ctx)
-	if err := oneRow(result, err, webhook.ErrNoEndpoint); err != nil {
+	err := again(func() error {
+		result, err := s.db.NewRaw(enableEndpoint, named{"account": accountID}).Exec(ctx)
+		return oneRow(result, err, webhook.ErrNoEndpoint)
+	})
+	if err != nil {
 		return fmt.Errorf("enabling webhook endpoint: %w", err)
 	}
 	return nil
