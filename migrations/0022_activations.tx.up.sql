@@ -1,16 +1,22 @@
 -- Signed activations. Everything here is added: hosts of the release before keep following lineup_activations. They
 -- cannot sign, so they no longer change it.
 
--- The lineup as it was hashed and signed. Null in revisions from before, whose digest is that of their document.
-ALTER TABLE lineup_revisions ADD COLUMN text text;
+-- Citus accepts neither several of these statements in one message nor a new column that has a constraint.
+DO $$ BEGIN
+    -- The lineup as it was hashed and signed. Null in revisions from before, whose digest is that of their document.
+    ALTER TABLE lineup_revisions ADD COLUMN text text;
 
--- What the signed note says, for queries; `audit verify` compares them. Null in activations from before.
-ALTER TABLE lineup_activations
-    ADD COLUMN number bigint UNIQUE,
-    ADD COLUMN signed text, -- a signed note, see package activation
-    ADD COLUMN hash bytea,  -- of the note's text
-    ADD COLUMN canary_revision bigint REFERENCES lineup_revisions,
-    ADD COLUMN share integer;
+    -- What the signed note says, for queries; `audit verify` compares them. Null in activations from before.
+    ALTER TABLE lineup_activations
+        ADD COLUMN number bigint,
+        ADD COLUMN signed text, -- a signed note, see package activation
+        ADD COLUMN hash bytea,  -- of the note's text
+        ADD COLUMN canary_revision bigint,
+        ADD COLUMN share integer;
+    ALTER TABLE lineup_activations ADD CONSTRAINT lineup_activations_number_key UNIQUE (number);
+    ALTER TABLE lineup_activations ADD CONSTRAINT lineup_activations_canary_revision_fkey
+        FOREIGN KEY (canary_revision) REFERENCES lineup_revisions;
+END $$;
 
 -- The revisions that checks may be recorded under. until is when one stopped being in force.
 CREATE TABLE revisions_in_force (

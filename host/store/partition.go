@@ -7,15 +7,21 @@ import (
 )
 
 // EnsurePartitions creates the audit partitions of this month and the next two. A host calls it at start and every few
-// minutes. If a lock is not available soon, for example during a database dump, it leaves the work to the next call:
-// until then the default partition takes the records.
+// minutes. If a lock is not available soon, for example during a database dump, or a cluster finds a deadlock with
+// another host, it leaves the work to the next call: until then the default partition takes the records.
 func (s *Store) EnsurePartitions(ctx context.Context) error {
 	err := s.createPartitions(ctx, period(s.now()))
-	if sqlState(err) == lockNotAvailable {
+	if postponed(err) {
 		s.log.Info("creating audit partitions was postponed", "error", err)
 		return nil
 	}
 	return err
+}
+
+// postponed reports whether an error means that a change of partitions is to be tried again later.
+func postponed(err error) bool {
+	state := sqlState(err)
+	return state == lockNotAvailable || state == deadlockDetected
 }
 
 // maxMoved is the maximum number of records that are moved to a new partition. Checks wait meanwhile. There are more

@@ -145,7 +145,7 @@ func (s *Store) PruneAudit(ctx context.Context, anchors []audit.Anchor) error {
 			err = s.pruneRows(ctx, a)
 		}
 	}
-	if state := sqlState(err); state == lockNotAvailable || state == deadlockDetected {
+	if postponed(err) {
 		s.log.Info("pruning audit records was postponed", "error", err)
 		return nil
 	}

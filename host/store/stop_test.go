@@ -236,7 +236,7 @@ var operations = map[string]func(ctx context.Context, s *Store, c check.Caller, 
 		for i := range 3 {
 			err = errors.Join(err, s.dropPartition(ctx, partition(first.AddDate(0, i, 0)), nil))
 		}
-		if sqlState(err) == lockNotAvailable { // postponed
+		if postponed(err) {
 			err = nil
 		}
 		return err
