@@ -69,7 +69,7 @@ func tablesBy(column string) (names []string) {
 
 // delegatedFunctions touch only rows of the chain that is their first argument. The node that a host calls passes the
 // call on to the chain's node.
-var delegatedFunctions = []string{"ledger_append", "ledger_settle", "audit_append"}
+var delegatedFunctions = []string{"ledger_append", "ledger_settle", "audit_append", "audit_lock"}
 
 // Step is one step of Distribute.
 type Step struct {
