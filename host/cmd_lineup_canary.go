@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,38 +54,42 @@ func (cmd *lineupCanaryCmd) Validate() error {
 // Run starts, changes or ends a canary.
 func (cmd *lineupCanaryCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	if cmd.File == "" {
-		return changeCanary(ctx, cfg, t, cmd.Reason, cmd.JSON,
-			func(base activation.Activation) (activation.Lineup, *activation.Canary) {
-				if cmd.Stop {
-					return base.Lineup, nil
-				}
-				changed := *base.Canary
-				if cmd.Share != 0 {
-					changed.Share = int(cmd.Share)
-				}
-				if cmd.Limit != nil {
-					changed.Limit = *cmd.Limit
-				}
-				return base.Lineup, &changed
-			})
+		return changeCanary(ctx, cfg, t, cmd.Reason, cmd.JSON, cmd.changed)
 	}
 	limit := activation.Limit(math.Round(float64(cfg.FlipLimit) * 10_000))
 	if cmd.Limit != nil {
 		limit = *cmd.Limit
 	}
-	change := fileChange{file: cmd.File, asJSON: cmd.JSON,
+	change := fileChange{file: cmd.File, asJSON: cmd.JSON, judge: canaryWithin(limit),
 		propose: func(base lineup.Verified, file activation.Lineup) lineup.Proposal {
 			return lineup.Proposal{Lineup: base.Lineup, Reason: cmd.Reason,
 				Canary: &activation.Canary{Lineup: file, Share: int(cmd.Share), Limit: limit}}
-		},
-		judge: func(report *replay.Report) error {
-			if excess := excessFlips(report, limit.Share()); excess != "" {
-				return fmt.Errorf("the lineup would change more than %v of recent verdicts (%s), and so be withdrawn; to "+
-					"try it anyway, raise --limit", limit, excess)
-			}
-			return nil
 		}}
 	return change.run(ctx, cfg, t)
+}
+
+// changed returns what shall be in force instead of a canary.
+func (cmd *lineupCanaryCmd) changed(in activation.Activation) (activation.Lineup, *activation.Canary) {
+	if cmd.Stop {
+		return in.Lineup, nil
+	}
+	canary := *in.Canary
+	canary.Share = cmp.Or(int(cmd.Share), canary.Share)
+	if cmd.Limit != nil {
+		canary.Limit = *cmd.Limit
+	}
+	return in.Lineup, &canary
+}
+
+// canaryWithin returns a function that fails if a lineup changes more verdicts than the limit of its canary allows.
+func canaryWithin(limit activation.Limit) func(*replay.Report) error {
+	return func(report *replay.Report) error {
+		if excess := excessFlips(report, limit.Share()); excess != "" {
+			return fmt.Errorf("the lineup would change more than %v of recent verdicts (%s), and so be withdrawn; to try "+
+				"it anyway, raise --limit", limit, excess)
+		}
+		return nil
+	}
 }
 
 type lineupPromoteCmd struct {

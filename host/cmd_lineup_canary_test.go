@@ -10,6 +10,7 @@ import (
 
 	"assay/host/auditlog"
 	"assay/host/check"
+	"assay/host/replay"
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
@@ -53,112 +54,106 @@ func (h *hostProcess) metric(t *testing.T, prefix string) (sum int) {
 	return sum
 }
 
-// A canary scores for the same accounts on every host, is promoted without being prepared again, and is withdrawn by a
-// host once it changes more verdicts than its limit allows.
+// A canary scores for its share of the accounts until a host withdraws it, because it changes more verdicts than its
+// limit allows. With another limit it stays, and is promoted without being prepared again.
 func TestCanary(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, 2)
-	first := outputJSON[registry.LineupRevision](t, f.dir, f.database, "lineup", "show").Lineup
-	heavier := variant(first, first.Layers[layerIndex(t, first, "iban")].Weight.For("iban")+0.5)
-	if out, err := command(t.Context(), f.dir, f.database, "lineup", "promote").CombinedOutput(); err == nil ||
-		!strings.Contains(string(out), "there is no canary") {
-		t.Errorf("promoting no canary: %v\n%s", err, out)
-	}
-	started := outputJSON[map[string]int64](t, f.dir, f.database, "lineup", "canary", writeJSON(t, heavier), "--share",
-		"50%", "--reason", "a test")
-	if started["canary"] != 2 || started["revision"] != 1 || started["share"] != 50 || started["hosts"] != 2 {
+	f := newFleet(t, 1)
+	host := f.hosts[0]
+	strict := outputJSON[registry.LineupRevision](t, f.dir, f.database, "lineup", "show").Lineup
+	strict.Base, strict.Bands.Review = "", 1
+	file := writeJSON(t, strict)
+	started := outputJSON[map[string]int64](t, f.dir, f.database, "lineup", "canary", file, "--share", "50%",
+		"--reason", "a test")
+	if started["canary"] != 2 || started["revision"] != 1 || started["share"] != 50 || started["hosts"] != 1 {
 		t.Errorf("starting a canary printed %v", started)
 	}
-	inside, outside := f.keysAround(t, f.last(t).Canary.Hash)
-	scores := map[int]bool{}
-	for _, h := range f.hosts {
-		own, other := checkUntilComplete(h, inside, fleetBody), checkUntilComplete(h, outside, fleetBody)
-		if own.Verdict != "block" || other.Verdict != "block" || own.Score <= other.Score {
-			t.Errorf("the canary's account has %+v, the other %+v", own, other)
-		}
-		scores[own.Score], scores[other.Score] = true, true
-		for ref, revision := range map[string]int64{own.Ref: 2, other.Ref: 1} {
-			storetest.Expect(t, "recorded revision", storetest.Value[int64](t, f.conn,
-				"SELECT revision FROM audit_records WHERE ref = $1", ref), revision)
-		}
-	}
-	storetest.Expect(t, "different scores on two hosts", len(scores), 2)
 	if text := output(t, f.dir, f.database, "lineup", "show"); !strings.Contains(text,
 		"canary: revision 2 scores for 50% of the accounts, and is withdrawn if it changes more than 1% of the verdicts") {
 		t.Errorf("lineup show:\n%s", text)
 	}
-	if text := output(t, f.dir, f.database, "lineup", "hosts"); strings.Count(text, "1, canary 2 (50%)") != 2 {
+	if text := output(t, f.dir, f.database, "lineup", "hosts"); !strings.Contains(text, "1, canary 2 (50%)") {
 		t.Errorf("lineup hosts:\n%s", text)
 	}
+	inside, outside := f.keysAround(t, f.last(t).Canary.Hash)
+	for key, revision := range map[string]int64{inside: 2, outside: 1} {
+		a := checkUntilComplete(host, key, fleetBody)
+		storetest.Expect(t, "recorded revision", storetest.Value[int64](t, f.conn,
+			"SELECT revision FROM audit_records WHERE ref = $1", a.Ref), revision)
+	}
 
+	for i := range 20 {
+		checkUntilComplete(host, inside, fmt.Sprintf(`{"domain":"garden-%d.example.com"}`, i))
+	}
+	storetest.Until(t, "the canary to be withdrawn", func() bool { return f.last(t).Canary == nil })
+	last := f.last(t)
+	if !strings.HasPrefix(last.Author, "host ") || !strings.HasSuffix(last.Author, ":"+host.name()) ||
+		last.Lineup.Revision != 1 || !strings.Contains(last.Reason, "have another verdict (most often domain: ") {
+		t.Errorf("it was withdrawn by %+v", last)
+	}
+	storetest.Until(t, "the withdrawal to be counted", func() bool {
+		return host.metric(t, `assay_lineup_steps_total{step="withdrawal"}`) == 1
+	})
+
+	// The operator accepts what the lineup changes.
+	output(t, f.dir, f.database, "lineup", "canary", file, "--share", "50%", "--limit", "100%")
+	const compared = "assay_canary_checks_total"
+	before := host.metric(t, compared)
+	for i := range 20 {
+		checkOnce(host, inside, fmt.Sprintf(`{"domain":"garden-%d.example.org"}`, i))
+	}
+	storetest.Until(t, "the checks to be compared", func() bool { return host.metric(t, compared) == before+20 })
+	if now := f.last(t); now.Canary == nil || now.Canary.Limit != 10_000 {
+		t.Errorf("a canary without a limit was withdrawn: %+v", now)
+	}
 	text := output(t, f.dir, f.database, "lineup", "promote", "--reason", "a test")
-	if !strings.Contains(text, "Revision 2 is in force on 2 hosts.") || strings.Contains(text, "loading") {
+	if !strings.Contains(text, "Revision 2 is in force on ") || strings.Contains(text, "loading") {
 		t.Errorf("lineup promote printed\n%s", text)
 	}
-	if own, other := checkUntilComplete(f.hosts[0], inside, fleetBody),
-		checkUntilComplete(f.hosts[1], outside, fleetBody); own.Score != other.Score || !scores[own.Score] {
-		t.Errorf("after the promotion, the accounts have %+v and %+v", own, other)
+	storetest.Expect(t, "the state of the host", fmt.Sprint(f.last(t).Canary, len(f.running(t, 2))), "<nil> 1")
+	if out, err := command(t.Context(), f.dir, f.database, "lineup", "canary", "--stop").CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "there is no canary") {
+		t.Errorf("stopping no canary: %v\n%s", err, out)
 	}
-	f.withdrawal(t)
 	if reports := outputJSON[[]auditlog.Report](t, f.dir, f.database, "audit", "verify"); !reports[0].OK {
 		t.Errorf("audit verify: %+v", reports)
 	}
 }
 
-// withdrawal has a canary withdrawn by a host, and keeps another one.
-func (f *testFleet) withdrawal(t *testing.T) {
-	t.Helper()
-	strict := outputJSON[registry.LineupRevision](t, f.dir, f.database, "lineup", "show").Lineup
-	strict.Base, strict.Bands.Review = "", 1 // nothing that was checked so far changes
-	file := writeJSON(t, strict)
-	output(t, f.dir, f.database, "lineup", "canary", file, "--share", "50%")
-	inside, _ := f.keysAround(t, f.last(t).Canary.Hash)
-	for i := range 20 {
-		checkUntilComplete(f.hosts[1], inside, fmt.Sprintf(`{"domain":"garden-%d.example.com"}`, i))
-	}
-	storetest.Until(t, "the canary to be withdrawn", func() bool { return f.last(t).Canary == nil })
-	last := f.last(t)
-	if !strings.HasPrefix(last.Author, "host ") || !strings.HasSuffix(last.Author, ":"+f.hosts[1].name()) ||
-		last.Lineup.Revision != 2 || !strings.Contains(last.Reason, "have another verdict (most often domain: ") {
-		t.Errorf("it was withdrawn by %+v", last)
-	}
-	for i, want := range []int{0, 1} {
-		storetest.Expect(t, "withdrawals of a host", f.hosts[i].metric(t, `assay_lineup_steps_total{step="withdrawal"}`),
-			want)
-	}
-
-	// Now it is known what the lineup changes. The operator may accept that.
-	if out, err := command(t.Context(), f.dir, f.database, "lineup", "canary", file, "--share", "50%").
-		CombinedOutput(); err == nil || !strings.Contains(string(out), "raise --limit") {
-		t.Errorf("a canary beyond its limit: %v\n%s", err, out)
-	}
-	output(t, f.dir, f.database, "lineup", "canary", file, "--share", "40%", "--limit", "100%")
-	text := output(t, f.dir, f.database, "lineup", "canary", "--share", "50%")
-	if !strings.Contains(text, "Canary revision 3 for 50% of the accounts is in force on 2 hosts.") {
-		t.Errorf("changing the share printed\n%s", text)
-	}
-	const compared = "assay_canary_checks_total"
-	before := f.hosts[1].metric(t, compared)
-	for i := range 20 {
-		checkOnce(f.hosts[1], inside, fmt.Sprintf(`{"domain":"garden-%d.example.org"}`, i))
-	}
-	storetest.Until(t, "the checks to be compared", func() bool { return f.hosts[1].metric(t, compared) == before+20 })
-	if now := f.last(t); now.Canary == nil || now.Canary.Limit != 10_000 {
-		t.Errorf("a canary without a limit was withdrawn: %+v", now)
-	}
-	output(t, f.dir, f.database, "lineup", "canary", "--stop")
-	storetest.Expect(t, "canary", f.last(t).Canary, nil)
-}
-
-func layerIndex(t *testing.T, l registry.LineupDocument, name string) int {
-	t.Helper()
-	for i := range l.Layers {
-		if own, _, _ := l.Layers[i].Ref(); own == name {
-			return i
+// A candidate that would be withdrawn at once is refused.
+func TestCanaryBeyondItsLimit(t *testing.T) {
+	t.Parallel()
+	report := &replay.Report{Types: []replay.TypeReport{{Type: "domain", Checks: 200, Flips: 1, Refused: 2}}}
+	for limit, want := range map[activation.Limit]string{0: "domain: 3 of 200 (1.5%)", 100: "raise --limit", 150: ""} {
+		err := canaryWithin(limit)(report)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("limit %v: %v, want %q", limit, err, want)
 		}
 	}
-	t.Fatalf("there is no layer %s", name)
-	return 0
+}
+
+// What a canary becomes without its file.
+func TestChangedCanary(t *testing.T) {
+	t.Parallel()
+	limit := activation.Limit(300)
+	own, base := activation.Lineup{Revision: 2}, activation.Lineup{Revision: 1}
+	in := activation.Activation{Lineup: base, Canary: &activation.Canary{Lineup: own, Share: 5, Limit: 100}}
+	for name, c := range map[string]struct {
+		cmd  lineupCanaryCmd
+		want activation.Canary
+	}{
+		"share": {lineupCanaryCmd{Share: 9}, activation.Canary{Lineup: own, Share: 9, Limit: 100}},
+		"limit": {lineupCanaryCmd{Limit: &limit}, activation.Canary{Lineup: own, Share: 5, Limit: 300}},
+		"both":  {lineupCanaryCmd{Share: 9, Limit: &limit}, activation.Canary{Lineup: own, Share: 9, Limit: 300}},
+	} {
+		if l, got := c.cmd.changed(in); l != base || *got != c.want {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if l, got := (&lineupCanaryCmd{Stop: true}).changed(in); l != base || got != nil {
+		t.Errorf("stopped: %+v", got)
+	}
+	storetest.Expect(t, "the canary in force", in.Canary.Share, 5)
 }
 
 // The share is in whole percent, and flags that contradict each other are refused.
