@@ -233,8 +233,9 @@ func (v *Visit) Judge(ctx context.Context, f func()) error {
 	return nil
 }
 
-// Spare calls f when a processor is free that no check waits for. f must be short, because a check that arrives meanwhile
-// may wait for it. It returns the context's error, without calling f, if ctx ends first. A nil gate calls f at once.
+// Spare calls f when a processor is free that no check waits for. f must be short, because a check that arrives
+// meanwhile may wait for it. It returns the context's error, without calling f, if ctx ends first. A nil gate calls f
+// at once.
 func (g *Gate) Spare(ctx context.Context, f func()) error {
 	if g == nil {
 		f()
@@ -318,8 +319,8 @@ func (g *Gate) release(since time.Time) {
 	g.hand()
 }
 
-// hand gives a processor to the next check, else to spare work, or frees it. The time until the check runs counts as its
-// own, so that the cost includes everything else that the processors do.
+// hand gives a processor to the next check, else to spare work, or frees it. The time until the check runs counts as
+// its own, so that the cost includes everything else that the processors do.
 func (g *Gate) hand() {
 	if len(g.turns) == 0 && len(g.spare) > 0 {
 		w := g.spare[0]

@@ -99,7 +99,7 @@ func (s *Store) erase(ctx context.Context, c check.Caller, selector privacy.Sele
 		if p, err = s.findSubject(ctx, tx, r, selector); err != nil || p.pseudonym == nil {
 			return err
 		}
-		return tx.NewSelect().TableExpr(ofSubject, r.Chain, p.pseudonym).
+		return tx.NewSelect().TableExpr("? AS r", r.ofSubject(p.pseudonym)).
 			Column("seq", "recorded_at", "kind", "ref", "leaf").Where("account_id = ?", r.AccountID).
 			Order("seq").Limit(eraseBatch).Scan(ctx, &rows)
 	})

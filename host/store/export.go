@@ -128,7 +128,7 @@ func (s *Store) readPage(ctx context.Context, tx bun.Tx, r requester, p subject,
 		}
 		after = found[0]
 	}
-	err := tx.NewSelect().TableExpr(ofSubject, r.Chain, p.pseudonym).ColumnExpr("count(*)").
+	err := tx.NewSelect().TableExpr("? AS r", r.ofSubject(p.pseudonym)).ColumnExpr("count(*)").
 		Where("account_id = ? AND kind = ?", r.AccountID, audit.Check).Scan(ctx, &export.Total)
 	if err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func (s *Store) readChecks(ctx context.Context, tx bun.Tx, r requester, p subjec
 		SealedNote                    []byte
 		GivenAt                       time.Time
 	}
-	err := tx.NewRaw(exportChecks, named{"chain": r.Chain, "pseudonym": p.pseudonym, "account": r.AccountID,
+	err := tx.NewRaw(exportChecks, named{"chain": r.Chain, "records": r.ofSubject(p.pseudonym), "account": r.AccountID,
 		"kind": audit.Check, "after": after, "limit": limit}).Scan(ctx, &rows)
 	if err != nil {
 		return nil, err
@@ -217,9 +217,6 @@ func timeOf(t *time.Time) *privacy.Time {
 	return &privacy.Time{Time: *t}
 }
 
-//go:embed sql/export_recorded.sql
-var exportRecorded string
-
 // recordExport records in the audit log that a subject's data was disclosed to the holder of a key. The record contains
 // the subject's pseudonym and is erased with the subject's other records. A subject erased meanwhile gets no record.
 func (s *Store) recordExport(ctx context.Context, c check.Caller, pseudonym []byte) error {
@@ -228,9 +225,9 @@ func (s *Store) recordExport(ctx context.Context, c check.Caller, pseudonym []by
 		return err
 	}
 	at := s.now().UTC().Truncate(time.Millisecond)
-	var recorded bool
-	err = s.db.NewRaw(exportRecorded, named{"chain": r.Chain, "pseudonym": pseudonym, "account": r.AccountID,
-		"kind": audit.Export, "key": r.KeyID, "since": at.Add(-exportRecordInterval)}).Scan(ctx, &recorded)
+	recorded, err := s.db.NewSelect().TableExpr("? AS r", r.ofSubject(pseudonym)).
+		Where("account_id = ? AND kind = ? AND key_id = ?", r.AccountID, audit.Export, r.KeyID).
+		Where("recorded_at > ?", at.Add(-exportRecordInterval)).Exists(ctx)
 	if err != nil || recorded {
 		return err
 	}

@@ -52,9 +52,15 @@ func (s *Store) migrate(ctx context.Context, files fs.FS) error {
 	known := steps.Sorted()
 	s.schema = known[len(known)-1].Name
 	// Usually nothing is to be done, and the host need not wait for others.
-	if pending, err := isPending(ctx, db, known); err != nil {
+	pending, err := isPending(ctx, db, known)
+	var incomplete []partitionIndex
+	if err == nil && !pending {
+		incomplete, err = incompleteIndexes(ctx, db)
+	}
+	if err != nil {
 		return err
-	} else if !pending {
+	}
+	if !pending && len(incomplete) == 0 {
 		return s.restoreFunctions(ctx, db, files)
 	}
 	lock, err := s.lockMigrations(ctx, db, lockPing)
@@ -76,6 +82,9 @@ func (s *Store) migrate(ctx context.Context, files fs.FS) error {
 	}
 	for pause := firstMigrationPause; ; pause = min(2*pause, maxMigrationPause) {
 		done, err := migrator.Migrate(ctx)
+		if err == nil {
+			err = s.completeIndexes(ctx, db)
+		}
 		if state := sqlState(err); state != lockNotAvailable && state != deadlockDetected {
 			if err == nil && len(done.Migrations) > 0 {
 				s.log.Info("migrated the database", "to", s.schema)

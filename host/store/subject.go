@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/schema"
 
 	"assay/host/audit"
 	"assay/host/check"
@@ -56,13 +57,16 @@ func (s *Store) pseudonym(r requester, e entity.Entity) []byte {
 	return audit.Pseudonym(s.keys.Pseudonym, r.Salt, string(e.Type), e.Value)
 }
 
-// ofSubject and ofRef select records through the index on one column. OFFSET 0 keeps the planner from using another one
-// for conditions that are added outside: as long as a partition has no statistics, it considers the index on accounts
-// more selective, and reads all records of the account.
-const (
-	ofSubject = "(SELECT * FROM audit_records WHERE chain = ? AND pseudonym = ? OFFSET 0) AS r"
-	ofRef     = "(SELECT * FROM audit_records WHERE chain = ? AND ref = ? OFFSET 0) AS r"
-)
+//go:embed sql/of_subject.sql
+var recordsOfSubject string
+
+// ofSubject selects the records of a data subject, to be used in FROM.
+func (r requester) ofSubject(pseudonym []byte) schema.QueryWithArgs {
+	return bun.SafeQuery(recordsOfSubject, named{"chain": r.Chain, "pseudonym": pseudonym})
+}
+
+// ofRef selects a record by its reference alone, see of_subject.sql.
+const ofRef = "(SELECT * FROM audit_records WHERE chain = ? AND ref = ? OFFSET 0) AS r"
 
 // subject is the data subject of a privacy request.
 type subject struct {
@@ -128,7 +132,7 @@ func (s *Store) findSubject(ctx context.Context, db bun.IDB, r requester, select
 func (s *Store) findNode(ctx context.Context, db bun.IDB, r requester, p *subject) error {
 	const maxChecks = 16
 	var rows []auditRow
-	err := db.NewSelect().TableExpr(ofSubject, r.Chain, p.pseudonym).Column("ref", "type", "sealed_node").
+	err := db.NewSelect().TableExpr("? AS r", r.ofSubject(p.pseudonym)).Column("ref", "type", "sealed_node").
 		Where("account_id = ? AND kind = ?", r.AccountID, audit.Check).
 		OrderExpr("sealed_node IS NULL, seq DESC").Limit(maxChecks).Scan(ctx, &rows)
 	if err != nil {
