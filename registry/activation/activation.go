@@ -81,10 +81,11 @@ const (
 )
 
 const (
-	header     = "assay activation v1"
-	candidate  = "assay candidate v1\n" // precedes the text of an activation that hosts shall only prepare
-	timeFormat = "2006-01-02T15:04:05.000Z"
-	none       = "none"
+	header      = "assay activation v1"
+	candidate   = "assay candidate v1\n"   // precedes the text of an activation that hosts shall only prepare
+	measurement = "assay measurement v1\n" // precedes the text of a lineup that hosts shall measure
+	timeFormat  = "2006-01-02T15:04:05.000Z"
+	none        = "none"
 )
 
 // Validate reports what is wrong with an activation.
@@ -246,6 +247,18 @@ func Sign(a Activation, signer note.Signer) (string, error) {
 func SignCandidate(a Activation, signer note.Signer) (string, error) {
 	return sign(a, candidate+a.Text(), signer)
 }
+
+// SignMeasurement returns a signed note of the canonical text of a lineup that hosts shall measure, without preparing it.
+func SignMeasurement(lineup []byte, signer note.Signer) (string, error) {
+	signed, err := note.Sign(&note.Note{Text: measurement + string(lineup) + "\n"}, signer)
+	if err != nil {
+		return "", fmt.Errorf("signing lineup to measure: %w", err)
+	}
+	return string(signed), nil
+}
+
+// IsMeasurement reports whether a signed note is to be opened with [Trust.OpenMeasurement].
+func IsMeasurement(signed string) bool { return strings.HasPrefix(signed, measurement) }
 
 func sign(a Activation, text string, signer note.Signer) (string, error) {
 	err := a.Validate()

@@ -203,6 +203,42 @@ func TestOpenCandidate(t *testing.T) {
 	wantError(t, "a stranger's", err, "key eve, which the trust file does not list")
 }
 
+// A lineup to measure is signed by an operator, and can be taken for nothing else.
+func TestOpenMeasurement(t *testing.T) {
+	t.Parallel()
+	operator, host, stranger := newKey(t, "ana", 1), newKey(t, "assay/host", 2), newKey(t, "eve", 3)
+	trust, err := activation.ParseTrust("operator " + operator.Verifier + "\nhost " + host.Verifier)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const lineup = `{"bias":-1}`
+	sign := func(k activation.Key) string {
+		signed, err := activation.SignMeasurement([]byte(lineup), k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return signed
+	}
+	text, err := trust.OpenMeasurement(sign(operator))
+	if err != nil || string(text) != lineup || !activation.IsMeasurement(sign(operator)) {
+		t.Errorf("opened %s, %v", text, err)
+	}
+	_, err = trust.OpenMeasurement(sign(host))
+	wantError(t, "a host's", err, `the role "host" may not sign it`)
+	_, err = trust.OpenMeasurement(sign(stranger))
+	wantError(t, "a stranger's", err, "key eve, which the trust file does not list")
+	_, err = trust.OpenMeasurement(strings.Replace(sign(operator), "-1", "-2", 1))
+	wantError(t, "altered", err, "invalid signature")
+	_, err = trust.OpenCandidate(sign(operator))
+	wantError(t, "as a candidate", err, "first line is not")
+	candidate, err := activation.SignCandidate(first(), operator)
+	if err != nil || activation.IsMeasurement(candidate) {
+		t.Errorf("a candidate as a measurement: %v", err)
+	}
+	_, err = trust.OpenMeasurement(candidate)
+	wantError(t, "a candidate as a measurement", err, "first line is not")
+}
+
 func TestParseTrustRefuses(t *testing.T) {
 	t.Parallel()
 	operator := "operator " + newKey(t, "ana", 1).Verifier

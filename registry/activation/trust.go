@@ -103,10 +103,36 @@ func (t Trust) OpenCandidate(signed string) (Signed, error) {
 	return s, nil
 }
 
+// OpenMeasurement verifies the signature of a lineup to measure, which must be an operator's, and returns its text. See
+// SignMeasurement.
+func (t Trust) OpenMeasurement(signed string) (lineup []byte, err error) {
+	n, by, err := t.openNote(signed, measurement)
+	if err == nil && by.role != Operator {
+		err = fmt.Errorf("a key with the role %q may not sign it", by.role)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening lineup to measure: %w", err)
+	}
+	return []byte(strings.TrimSuffix(n, "\n")), nil
+}
+
 // open verifies a note whose text is prefix and then an activation's text.
 func (t Trust) open(signed, prefix string) (Signed, error) {
+	text, by, err := t.openNote(signed, prefix)
+	if err != nil {
+		return Signed{}, err
+	}
+	a, err := Parse(text)
+	if err != nil {
+		return Signed{}, err
+	}
+	return Signed{Activation: a, Hash: a.Hash(), Note: signed, Key: by.verifier.Name(), Role: by.role}, nil
+}
+
+// openNote verifies a note whose text begins with prefix, and returns the rest of the text and the key.
+func (t Trust) openNote(signed, prefix string) (text string, by trusted, err error) {
 	if signed == "" {
-		return Signed{}, errors.New("it is not signed")
+		return "", by, errors.New("it is not signed")
 	}
 	verifiers := make([]note.Verifier, len(t.keys))
 	for i, k := range t.keys {
@@ -115,30 +141,24 @@ func (t Trust) open(signed, prefix string) (Signed, error) {
 	n, err := note.Open([]byte(signed), note.VerifierList(verifiers...))
 	var unknown *note.UnverifiedNoteError
 	if errors.As(err, &unknown) {
-		return Signed{}, fmt.Errorf("it is signed by key %s, which the trust file does not list",
-			keyNames(unknown.Note))
+		return "", by, fmt.Errorf("it is signed by key %s, which the trust file does not list", keyNames(unknown.Note))
 	}
 	if err != nil {
-		return Signed{}, err
+		return "", by, err
 	}
 	if len(n.Sigs) != 1 || len(n.UnverifiedSigs) != 0 {
-		return Signed{}, errors.New("it does not have exactly one signature")
+		return "", by, errors.New("it does not have exactly one signature")
 	}
 	text, found := strings.CutPrefix(n.Text, prefix)
 	if !found {
-		return Signed{}, fmt.Errorf("its first line is not %q", strings.TrimSpace(prefix))
+		return "", by, fmt.Errorf("its first line is not %q", strings.TrimSpace(prefix))
 	}
-	a, err := Parse(text)
-	if err != nil {
-		return Signed{}, err
-	}
-	s := Signed{Activation: a, Hash: a.Hash(), Note: signed, Key: n.Sigs[0].Name}
 	for _, k := range t.keys {
 		if k.verifier.Name() == n.Sigs[0].Name && k.verifier.KeyHash() == n.Sigs[0].Hash {
-			s.Role = k.role
+			by = k
 		}
 	}
-	return s, nil
+	return text, by, nil
 }
 
 func keyNames(n *note.Note) string {
