@@ -78,7 +78,7 @@ type drill struct {
 	mu      sync.Mutex
 	urls    []string // of the hosts
 	answers []drillAnswer
-	refused int
+	refused []drillAnswer // with 503
 	lost    []drillAnswer // those of connections that broke
 	failed  []drillAnswer // neither 200 nor 503
 	stops   []span        // of stoppedHost
@@ -234,7 +234,7 @@ func (d *drill) makeLineups(cfg *Config, out *terminal) {
 
 // run makes n activations, with calm times in between.
 func (d *drill) run(n int) {
-	const block = 100
+	const block = 20
 	ctx, stop := context.WithCancel(d.Context())
 	defer stop()
 	var others sync.WaitGroup
@@ -242,11 +242,11 @@ func (d *drill) run(n int) {
 	others.Go(func() { d.watch(ctx) })
 	for first := 0; first < n; first += block {
 		last := min(n, first+block)
-		d.load(false, func() { <-time.After(time.Duration(last-first) * 100 * time.Millisecond) })
+		d.load(false, func() { <-time.After(time.Duration(last-first) * 150 * time.Millisecond) })
 		d.load(true, func() {
 			var restarting sync.WaitGroup
 			for i := first; i < last; i++ {
-				if i == (first+last)/2 {
+				if i%100 == min(n, 100)/2 {
 					d.kill()
 					restarting.Go(d.restart)
 				}
@@ -301,7 +301,7 @@ func (d *drill) check(client *http.Client, host, account, input int, changing bo
 	case a.Status == http.StatusOK:
 		d.answers = append(d.answers, a)
 	case a.Status == http.StatusServiceUnavailable:
-		d.refused++
+		d.refused = append(d.refused, a)
 	case a.Status == 0 && host == killedHost:
 		d.lost = append(d.lost, a)
 		<-time.After(10 * time.Millisecond)
@@ -648,8 +648,8 @@ func (d *drill) report() string {
 	}
 	fmt.Fprintf(&b, "`just activations %d`: %d activations on three hosts, one stopped %d times, one killed %d times. "+
 		"%d answers, %d refused with 503, %d connections of the killed host broke. Of %d answers, the revision was "+
-		"known in advance.\n\n", *activationCount, len(d.steps)-1, len(d.stops), len(d.deaths), len(d.answers), d.refused,
-		len(d.lost), settled)
+		"known in advance.\n\n", *activationCount, len(d.steps)-1, len(d.stops), len(d.deaths), len(d.answers),
+		len(d.refused), len(d.lost), settled)
 	fmt.Fprintf(&b, "The host that is neither stopped nor killed answered within %v (p50) and %v (p99); without "+
 		"activations, %v and %v.\n\n", milli(quantile(took[true], 50)), milli(quantile(took[true], 99)),
 		milli(quantile(took[false], 50)), milli(quantile(took[false], 99)))

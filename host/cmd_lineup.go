@@ -368,7 +368,7 @@ func (cmd *lineupDiffCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 			return err
 		}
 		changes := registry.Diff(inForce.Document, next, plugins)
-		prepared, err := measureOnHosts(ctx, b.rollout(t, true), next)
+		prepared, err := measureOnHosts(ctx, b.rollout(t, true), a, next)
 		if err != nil {
 			return err
 		}

@@ -49,13 +49,23 @@ func (b *backend) rollout(t *terminal, asJSON bool) *fleet.Rollout {
 	}}
 }
 
-// measureOnHosts has every live host measure a lineup.
-func measureOnHosts(ctx context.Context, rollout *fleet.Rollout, l registry.LineupDocument) (*fleet.Proposal, error) {
+// measureOnHosts has every live host measure a lineup. Without the operator's key, it can have other weights, bias and
+// bands than the one in force, but no other layers.
+func measureOnHosts(
+	ctx context.Context, rollout *fleet.Rollout, a *authority, l registry.LineupDocument,
+) (*fleet.Proposal, error) {
 	text, err := l.Canonical()
 	if err != nil {
 		return nil, err
 	}
-	return rollout.Prepare(ctx, fleet.Candidate{Document: string(text)})
+	if a.operator == nil {
+		return rollout.Prepare(ctx, fleet.Candidate{Document: string(text)})
+	}
+	signed, err := activation.SignMeasurement(text, a.operator)
+	if err != nil {
+		return nil, err
+	}
+	return rollout.Prepare(ctx, fleet.Candidate{Signed: signed})
 }
 
 // activated waits until every live host runs an activation, and prints the result. Its error names the hosts that do

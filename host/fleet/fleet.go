@@ -42,8 +42,8 @@ type State struct {
 // Candidate is what hosts are asked to prepare, or only to measure. It has either of Signed and Document.
 type Candidate struct {
 	ID       string
-	Signed   string // an activation to prepare, see activation.SignCandidate
-	Document string // the canonical text of a lineup to measure, see registry.LineupHash
+	Signed   string // an activation to prepare or a lineup to measure, see activation.SignCandidate and SignMeasurement
+	Document string // the canonical text of a lineup to measure that has no layers but those in force
 }
 
 // Progress is how far a host is with a candidate.

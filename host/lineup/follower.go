@@ -213,6 +213,28 @@ func (f *Follower) Follow(ctx context.Context) error {
 	}
 }
 
+// runs reports an error unless each layer of l has the module and the settings of a layer in force, so that l differs in
+// weights, bias and bands only.
+func (f *Follower) runs(l registry.LineupDocument) error {
+	f.mu.Lock()
+	known := slices.Clone(f.inForce.Document.Layers)
+	if f.inForce.Trial != nil {
+		known = append(known, f.inForce.Trial.Layers...)
+	}
+	f.mu.Unlock()
+	var errs []error
+	for _, layer := range l.Layers {
+		if !slices.ContainsFunc(known, func(k registry.LineupLayer) bool {
+			return k.Layer == layer.Layer && k.Digest == layer.Digest && k.Fuel == layer.Fuel &&
+				maps.Equal(k.Config, layer.Config)
+		}) {
+			errs = append(errs, fmt.Errorf("%s is not in force with this module and these settings: an operator must "+
+				"sign what hosts measure", layer.Layer))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // missing reports an error if no activation is stored, although this host ran one.
 func (f *Follower) missing() error {
 	if number, _ := f.verifier.Memory.Last(); number > 0 {

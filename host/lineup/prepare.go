@@ -11,6 +11,7 @@ import (
 	"assay/host/check"
 	"assay/host/fleet"
 	"assay/registry"
+	"assay/registry/activation"
 )
 
 // Candidates provides the lineups that hosts are asked to prepare, and takes their answers.
@@ -30,19 +31,28 @@ type Preparer struct {
 	// Measure returns what a candidate would have changed on this host. nil: candidates are not measured.
 	Measure func(ctx context.Context, candidate *check.Lineup) (report any, err error)
 
-	once    sync.Once
-	changed chan struct{}
-	polling time.Duration // 0: pollInterval
+	once      sync.Once
+	changed   chan struct{}
+	kept      chan struct{} // holds an element for each candidate that is kept open
+	measuring chan struct{} // holds an element while a lineup is measured
+	polling   time.Duration // 0: pollInterval
 }
 
-// maxCandidates bounds the memory that candidates take: each may have as many plugins open as a lineup.
-const maxCandidates = 4
+// What candidates may cost a host, whoever wrote them into the database: maxCandidates may be kept open, each with as
+// many plugins as a lineup, for keepCandidate at most. Of those that are only measured, one is open at a time.
+const (
+	maxCandidates = 4
+	keepCandidate = time.Hour
+)
 
 // CandidatesChanged notifies the preparer that candidates may have been added or ended. It never blocks.
 func (p *Preparer) CandidatesChanged() { notify(p.changes()) }
 
 func (p *Preparer) changes() chan struct{} {
-	p.once.Do(func() { p.changed = make(chan struct{}, 1) })
+	p.once.Do(func() {
+		p.changed, p.measuring = make(chan struct{}, 1), make(chan struct{}, 1)
+		p.kept = make(chan struct{}, maxCandidates)
+	})
 	return p.changed
 }
 
@@ -56,6 +66,7 @@ func (p *Preparer) Run(ctx context.Context) {
 	}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
+	changes := p.changes()
 	working := map[string]context.CancelFunc{}
 	for {
 		open, err := p.Candidates.Candidates(ctx)
@@ -73,8 +84,7 @@ func (p *Preparer) Run(ctx context.Context) {
 				}
 				one, stop := context.WithCancel(ctx)
 				working[c.ID] = stop
-				crowded := len(working) > maxCandidates
-				all.Go(func() { p.prepare(one, c, crowded) })
+				all.Go(func() { p.prepare(one, c) })
 			}
 			for _, stop := range ended {
 				stop()
@@ -86,7 +96,7 @@ func (p *Preparer) Run(ctx context.Context) {
 				stop()
 			}
 			return
-		case <-p.changes():
+		case <-changes:
 		case <-tick.C:
 		}
 	}
@@ -95,14 +105,20 @@ func (p *Preparer) Run(ctx context.Context) {
 var errCrowded = fmt.Errorf("%d other lineups are being prepared", maxCandidates)
 
 // prepare opens a candidate, says so, and keeps it open until ctx ends.
-func (p *Preparer) prepare(ctx context.Context, c fleet.Candidate, crowded bool) {
+func (p *Preparer) prepare(ctx context.Context, c fleet.Candidate) {
 	p.answer(ctx, fleet.Answer{Candidate: c.ID, Host: p.Host, Progress: fleet.Loading})
 	began := time.Now()
+	document, keep, err := p.document(ctx, c)
+	if err == nil {
+		var leave func()
+		if leave, err = p.enter(ctx, keep); err == nil {
+			defer leave()
+		}
+	}
 	var plugins []*openPlugin
 	var report json.RawMessage
-	err := errCrowded
-	if !crowded {
-		plugins, report, err = p.open(ctx, c)
+	if err == nil {
+		plugins, report, err = p.open(ctx, document)
 	}
 	if p.Follower.opened.Swap(false) {
 		returnMemory()
@@ -122,19 +138,39 @@ func (p *Preparer) prepare(ctx context.Context, c fleet.Candidate, crowded bool)
 	p.Log.Info("prepared a lineup", "candidate", c.ID, "answer", answer.Progress, "reason", answer.Reason, "ms",
 		time.Since(began).Milliseconds())
 	p.answer(ctx, answer)
-	if c.Signed != "" {
-		<-ctx.Done()
+	if keep && err == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(keepCandidate):
+		}
 	}
 }
 
-// open opens a candidate's plugins and measures it. A signed one must be an activation that this host would run.
-func (p *Preparer) open(ctx context.Context, c fleet.Candidate) ([]*openPlugin, json.RawMessage, error) {
+// enter waits until a candidate may be opened. It fails if too many are kept open.
+func (p *Preparer) enter(ctx context.Context, keep bool) (leave func(), err error) {
+	p.changes()
+	if keep {
+		select {
+		case p.kept <- struct{}{}:
+			return func() { <-p.kept }, nil
+		default:
+			return nil, errCrowded
+		}
+	}
+	select {
+	case p.measuring <- struct{}{}:
+		return func() { <-p.measuring }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// open opens a candidate's plugins and measures it.
+func (p *Preparer) open(
+	ctx context.Context, document registry.LineupDocument,
+) ([]*openPlugin, json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	document, err := p.document(ctx, c)
-	if err != nil {
-		return nil, nil, err
-	}
 	candidate, plugins, err := p.Follower.openLineup(ctx, 0, document)
 	if err != nil || p.Measure == nil {
 		return plugins, nil, err
@@ -151,17 +187,30 @@ func (p *Preparer) open(ctx context.Context, c fleet.Candidate) ([]*openPlugin, 
 	return plugins, report, nil
 }
 
-// document returns the lineup to prepare.
-func (p *Preparer) document(ctx context.Context, c fleet.Candidate) (registry.LineupDocument, error) {
-	if c.Signed == "" {
-		text := []byte(c.Document)
-		return registry.OpenLineup(text, registry.LineupHash(text))
+// document returns the lineup of a candidate, and whether it is kept open. An activation must be one that this host would
+// run.
+//
+// Layers run on the values of recent checks, and a report counts what they find. So a layer that an operator has not
+// signed could tell the values to whoever can write to the database and read it.
+func (p *Preparer) document(ctx context.Context, c fleet.Candidate) (l registry.LineupDocument, keep bool, err error) {
+	text := []byte(c.Document)
+	switch {
+	case c.Signed == "":
+		if l, err = registry.OpenLineup(text, registry.LineupHash(text)); err == nil {
+			err = p.Follower.runs(l)
+		}
+		return l, false, err
+	case activation.IsMeasurement(c.Signed):
+		if text, err = p.Follower.verifier.Trust.OpenMeasurement(c.Signed); err == nil {
+			l, err = registry.OpenLineup(text, registry.LineupHash(text))
+		}
+		return l, false, err
 	}
 	a, err := p.Follower.verifier.VerifyCandidate(ctx, c.Signed)
 	if err == nil && a.Trial != nil {
-		return *a.Trial, nil // the lineup of the other accounts stays
+		return *a.Trial, true, nil // the lineup of the other accounts stays
 	}
-	return a.Document, err
+	return a.Document, true, err
 }
 
 // answer repeats an answer until it is stored or ctx ends.

@@ -36,8 +36,15 @@ func (h *host) propose(t *testing.T, id string, l registry.LineupDocument) fleet
 // measure asks to measure a lineup and returns the host's answer, once it is not loading.
 func (h *host) measure(t *testing.T, id string, l registry.LineupDocument) fleet.Answer {
 	t.Helper()
+	signed := storetest.Must(activation.SignMeasurement([]byte(h.canonical(t, l)), operator))(t)
+	return h.answer(t, fleet.Candidate{ID: id, Signed: signed})
+}
+
+// canonical returns the text of a lineup of published plugins.
+func (h *host) canonical(t *testing.T, l registry.LineupDocument) string {
+	t.Helper()
 	l = storetest.Must(Pin(t.Context(), h.store, l, registry.LineupDocument{}))(t)
-	return h.answer(t, fleet.Candidate{ID: id, Document: string(storetest.Must(l.Canonical())(t))})
+	return string(storetest.Must(l.Canonical())(t))
 }
 
 func (h *host) answer(t *testing.T, c fleet.Candidate) fleet.Answer {
@@ -194,4 +201,140 @@ func TestCandidateIsVerified(t *testing.T) {
 		signed, hash) VALUES (3, $1, 3, $2, $3)`, target.Revision, sign(nothing, operator), hash[:]))(t)
 	storetest.WantErrorText(t, "following a candidate", h.follower.Follow(t.Context()), "first line is not")
 	storetest.Expect(t, "revision in force", h.follower.State().Revision, stored.Revision)
+}
+
+// Who can write to the database can make a host measure lineups, but with no layer that an operator has not signed: the
+// report could tell what the layer found in the values of recent checks.
+func TestForgedMeasurement(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, postgrestest.Database(t))
+	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
+	h.follow(t, h.activate(t, lineupOf(-1, "probe@1.0.0")))
+	var measured atomic.Int64
+	h.preparing(t, func(context.Context, *check.Lineup) (any, error) {
+		measured.Add(1)
+		return nil, nil
+	})
+	starved := lineupOf(-1, "probe@1.0.0")
+	starved.Layers[0].Fuel = registry.MinBudget
+	signed := func(key activation.Key) fleet.Candidate {
+		note := storetest.Must(activation.SignMeasurement([]byte(h.canonical(t, lineupOf(-1, "second@1.0.0"))), key))(t)
+		return fleet.Candidate{Signed: note}
+	}
+	id := 0
+	for name, test := range map[string]struct {
+		candidate fleet.Candidate
+		want      string
+	}{
+		"other weights": {fleet.Candidate{Document: h.canonical(t, lineupOf(-3, "probe@1.0.0"))}, ""},
+		"another layer": {fleet.Candidate{Document: h.canonical(t, lineupOf(-1, "probe@1.0.0", "second@1.0.0"))},
+			"second@1.0.0 is not in force with this module"},
+		"another setting":               {fleet.Candidate{Document: h.canonical(t, starved)}, "probe@1.0.0 is not in force"},
+		"another layer, by an operator": {signed(operator), ""},
+		"another layer, by a host":      {signed(hostKey), "may not sign it"},
+		"another layer, by a stranger":  {signed(mustKey("stranger", 9)), "the trust file does not list"},
+		"no lineup":                     {fleet.Candidate{Document: "{"}, "reading lineup"},
+		"no note":                       {fleet.Candidate{Signed: "yes"}, "malformed note"},
+	} {
+		id++
+		before := measured.Load()
+		test.candidate.ID = fmt.Sprint("cand_", id)
+		answer := h.answer(t, test.candidate)
+		if test.want == "" {
+			storetest.Expect(t, name, answer.Progress, fleet.Ready)
+		} else if answer.Progress != fleet.Refused || !strings.Contains(answer.Reason, test.want) ||
+			measured.Load() != before {
+			t.Errorf("%s: %s %s, want it to be refused: %s", name, answer.Progress, answer.Reason, test.want)
+		}
+		storetest.NoError(t, h.store.WithdrawCandidate(t.Context(), test.candidate.ID))
+	}
+}
+
+// Candidates that somebody wrote into the database cost a host little: it measures one at a time, reads no long ones and
+// only the newest, and prepares what an operator signed meanwhile.
+func TestManyCandidates(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	h := newHost(t, url)
+	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
+	h.follow(t, h.activate(t, lineupOf(-1, "probe@1.0.0")))
+	var inProgress, most atomic.Int64
+	release := make(chan struct{})
+	h.preparing(t, func(ctx context.Context, l *check.Lineup) (any, error) {
+		if l.Bias["domain"] != -3 {
+			return nil, nil
+		}
+		most.Store(max(most.Load(), inProgress.Add(1)))
+		defer inProgress.Add(-1)
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return nil, nil
+	})
+	storetest.Must(storetest.Session(t, url).Exec(t.Context(), `INSERT INTO candidates (id, document, made_at, expires)
+		SELECT 'forged_' || n, $1, now() - interval '1 s' * n, 'infinity' FROM generate_series(1, 100) AS n`,
+		h.canonical(t, lineupOf(-3, "probe@1.0.0"))))(t)
+	storetest.Exec(t, storetest.Session(t, url), `INSERT INTO candidates (id, document, expires)
+		VALUES ('long', repeat('x', 600000), 'infinity')`)
+	storetest.Until(t, "one to be measured", func() bool { return inProgress.Load() > 0 })
+	if answer := h.propose(t, "cand_1", lineupOf(-1, "second@1.0.0")); answer.Progress != fleet.Ready {
+		t.Errorf("what an operator signed meanwhile: %+v", answer)
+	}
+	listed := storetest.Must(h.store.Candidates(t.Context()))(t)
+	if len(listed) != 32 || listed[31].ID != "cand_1" || listed[30].ID != "forged_1" {
+		t.Errorf("%d candidates are read, the last is %s", len(listed), listed[len(listed)-1].ID)
+	}
+	close(release)
+	storetest.Until(t, "the others to be measured", func() bool {
+		ready := 0
+		for _, c := range listed {
+			for _, a := range storetest.Must(h.store.Answers(t.Context(), c.ID))(t) {
+				if a.Progress == fleet.Ready {
+					ready++
+				}
+			}
+		}
+		return ready == len(listed)
+	})
+	storetest.Expect(t, "most at once", most.Load(), 1)
+	storetest.WantErrorText(t, "a long one", h.store.Propose(t.Context(), fleet.Candidate{ID: "cand_2",
+		Document: strings.Repeat("x", 600_000)}), "more than 524288 bytes")
+}
+
+// A forged "ready" puts nothing in force on a host that refuses: the host says so after the commit, even if its own row
+// was forged too.
+func TestForgedAnswer(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	h, conn := newHost(t, url), storetest.Session(t, url)
+	h.publish(t, module(t, "probe", "1.0.0", 10), brokenModule(t, "broken", "1.0.0"))
+	first := h.activate(t, lineupOf(-1, "probe@1.0.0"))
+	h.follow(t, first)
+	pulse := &fleet.Pulse{Roster: h.store, ID: "host_a", Name: "a:1", Log: storetest.Discard(),
+		Changed: h.follower.StateChanged(), State: func() fleet.State {
+			s := h.follower.State()
+			return fleet.State{Activation: s.Activation, Revision: s.Revision, Refused: s.RefusedActivation,
+				Problem: s.Reason}
+		}}
+	storetest.Background(t, pulse.Run)
+	h.preparing(t, nil)
+	bad := lineupOf(-1, "broken@1.0.0")
+	storetest.Expect(t, "answer", h.propose(t, "cand_1", bad).Progress, fleet.Refused)
+	storetest.Exec(t, conn, "UPDATE candidate_hosts SET state = 'ready', reason = ''",
+		"UPDATE hosts SET activation = 2, revision = 2")
+	second := h.activate(t, bad)
+	storetest.WantErrorText(t, "following", h.follower.Follow(t.Context()), "unreachable")
+	_, err := (&fleet.Rollout{Store: h.store}).Await(t.Context(), 2)
+	if err == nil {
+		storetest.Until(t, "the host to say what it runs", func() bool {
+			_, err = (&fleet.Rollout{Store: h.store}).Await(t.Context(), 2)
+			return err != nil
+		})
+	}
+	storetest.WantErrorText(t, "waiting for the host", err, "host a:1 did not switch: ")
+	if s := h.follower.State(); s.Revision != first || s.Refused != second {
+		t.Errorf("state %+v, want revision %d in force and %d refused", s, first, second)
+	}
+	storetest.Expect(t, "score", h.score(t), fmt.Sprintf("revision %d: 50", first))
 }

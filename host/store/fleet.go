@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -13,6 +14,12 @@ import (
 
 // TopicCandidates is about the lineups that hosts are asked to prepare.
 const TopicCandidates Topic = "candidates"
+
+// What hosts read of candidates, whoever wrote them: the newest ones, none of them longer than two lineups may be.
+const (
+	maxCandidates     = 32
+	maxCandidateBytes = 512 << 10
+)
 
 // candidateLife is how long a candidate is kept ready after its command last extended it.
 const candidateLife = 30 * time.Second
@@ -99,6 +106,9 @@ func (s *Store) Hosts(ctx context.Context) ([]fleet.Host, error) {
 
 // Propose implements fleet.Store.
 func (s *Store) Propose(ctx context.Context, c fleet.Candidate) error {
+	if len(c.Signed)+len(c.Document) > maxCandidateBytes {
+		return fmt.Errorf("proposing lineup: it has more than %d bytes", maxCandidateBytes)
+	}
 	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		_, err := tx.NewRaw(`INSERT INTO candidates (id, signed, document, expires)
 			VALUES (?, nullif(?, ''), nullif(?, ''), now() + ?::interval)`, c.ID, c.Signed, c.Document,
@@ -138,10 +148,12 @@ func (s *Store) WithdrawCandidate(ctx context.Context, id string) error {
 	return nil
 }
 
-// Candidates lists the candidates that have not expired, oldest first.
+// Candidates lists the newest candidates that have not expired, oldest first.
 func (s *Store) Candidates(ctx context.Context) (candidates []fleet.Candidate, err error) {
 	err = s.db.NewRaw(`SELECT id, coalesce(signed, '') AS signed, coalesce(document, '') AS document FROM candidates
-		WHERE expires > now() ORDER BY made_at, id`).Scan(ctx, &candidates)
+		WHERE expires > now() AND octet_length(coalesce(signed, document)) <= ? ORDER BY made_at DESC, id DESC LIMIT ?`,
+		maxCandidateBytes, maxCandidates).Scan(ctx, &candidates)
+	slices.Reverse(candidates)
 	if err != nil {
 		return nil, fmt.Errorf("reading candidates: %w", err)
 	}
