@@ -30,14 +30,14 @@ func TestIndexesOfPartitionsAreCompleted(t *testing.T) {
 			conn := session(t, url)
 			dropSchema(t, conn)
 			s := &Store{direct: url, log: discard()}
-			noError(t, s.migrate(t.Context(), migrationsUpTo(t, "0024")))
+			noError(t, s.migrate(t.Context(), migrationsUpTo(t, "0025")))
 			exec(t, conn, "CREATE TABLE "+partition+
 				" PARTITION OF audit_records FOR VALUES FROM ('2026-07-01') TO ('2026-08-01')",
 				`INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id, key_id, type,
 					pseudonym, nonce, verdict, revision, leaf, hash)
 				VALUES (0, 1, '2026-07-20', '', 'check', 'chk_1', 'acct', 'key', 'domain', '\x01', '\x01', 'allow', 1,
 					'\x01', '\x01')`)
-			noError(t, s.migrate(t.Context(), migrationsUpTo(t, "0025")))
+			noError(t, s.migrate(t.Context(), migrationsUpTo(t, "0026")))
 			exec(t, conn, "DROP INDEX audit_records_by_subject",
 				"CREATE INDEX IF NOT EXISTS audit_records_by_pseudonym ON audit_records USING hash (pseudonym)")
 			exec(t, conn, interrupted...)
