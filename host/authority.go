@@ -186,8 +186,13 @@ func (b *backend) commit(ctx context.Context, a *authority, next activation.Acti
 		return activation.Signed{}, err
 	}
 	signed, err := a.Trust.Open(note)
-	if err == nil {
-		err = b.store.Activate(ctx, signed)
+	if err != nil {
+		return signed, err
+	}
+	if err = b.store.Activate(ctx, signed); err != nil {
+		if _, missing := b.store.Activation(ctx, signed.Hash); missing == nil { // only the reply was lost
+			err = nil
+		}
 	}
 	return signed, err
 }

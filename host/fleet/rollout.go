@@ -132,8 +132,8 @@ func (r *Rollout) prepared(ctx context.Context, p *Proposal) (done bool, err err
 	return done, nil
 }
 
-// Await waits until every live host runs an activation, or a later one, and returns these hosts. It returns a
-// *NotEverywhereError, with the hosts that do, if others cannot.
+// Await waits until every live host runs an activation, and returns these hosts. It returns a *NotEverywhereError, with
+// the hosts that do, if others cannot or run a later one already.
 func (r *Rollout) Await(ctx context.Context, number int64) (running []Host, err error) {
 	for {
 		hosts, err := r.Store.Hosts(ctx)
@@ -147,7 +147,10 @@ func (r *Rollout) Await(ctx context.Context, number int64) (running []Host, err 
 			switch {
 			case h.Silent():
 				r.skip(h)
-			case h.Activation >= number:
+			case h.Activation > number:
+				failed = append(failed, r.observe(Event{h, "moved on",
+					fmt.Sprintf("activation %d is in force by now", h.Activation)}))
+			case h.Activation == number:
 				r.observe(Event{Host: h, What: "switched"})
 				running = append(running, h)
 			case h.Refused >= number:

@@ -174,8 +174,13 @@ func TestAwait(t *testing.T) {
 		"all hosts": {[]func(r *roster){
 			func(r *roster) { r.add("a", 0, old); r.add("b", 0, old) },
 			func(r *roster) { r.add("b", 0, switched) },
-			func(r *roster) { r.add("a", 0, later) },
+			func(r *roster) { r.add("a", 0, switched) },
 		}, []string{"b switched", "a switched"}, 2, ""},
+		"another is faster": {[]func(r *roster){
+			func(r *roster) { r.add("a", 0, later); r.add("b", 0, old) },
+			func(r *roster) { r.add("b", 0, switched) },
+		}, []string{"a moved on activation 3 is in force by now", "b switched"}, 1,
+			"host a moved on: activation 3 is in force by now"},
 		"one is stopped": {[]func(r *roster){
 			func(r *roster) { r.add("a", 0, switched); r.add("b", 9*time.Second, old) },
 			func(r *roster) { r.add("b", silent, old) },

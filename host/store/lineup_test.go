@@ -125,6 +125,24 @@ func TestPublishedVersionNeverChanges(t *testing.T) {
 	}
 }
 
+// Each start of a host publishes all built-in layers, 27 MB. Those that the database has are not sent again.
+func TestPublishedModulesAreNotSentAgain(t *testing.T) {
+	t.Parallel()
+	needsPlainPostgres(t, "it adds triggers to tables of which each node of a cluster has a copy")
+	s := newStore(t, nil)
+	conn := session(t, s.url)
+	first, other := module(t, "probe", "1.0.0", "Probes"), module(t, "probe", "1.0.0", "Probes better")
+	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", true))
+	exec(t, conn, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN RAISE 'a module was sent'; END $$`,
+		"CREATE TRIGGER refuse BEFORE INSERT ON plugin_modules FOR EACH ROW EXECUTE FUNCTION refuse()")
+	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", true))
+	wantError(t, "another module", s.PublishPlugin(t.Context(), other, "1.0.0", true), registry.ErrVersionTaken)
+	if err := s.PublishPlugin(t.Context(), other, "1.0.1", true); err == nil {
+		t.Error("a new module was published without being sent")
+	}
+}
+
 // If several hosts publish a version with different content, only one of them succeeds.
 func TestConcurrentPublishing(t *testing.T) {
 	t.Parallel()

@@ -37,13 +37,36 @@ func (r pluginRow) published() (registry.PublishedPlugin, error) {
 // PublishPlugin stores a module as the given version of its plugin. Publishing the same bytes again has no effect. It
 // fails with registry.ErrVersionTaken if the version has other bytes.
 func (s *Store) PublishPlugin(ctx context.Context, m registry.Module, version string, firstParty bool) error {
+	if err := s.publish(ctx, m, version, firstParty); err != nil {
+		return fmt.Errorf("publishing %s@%s: %w", m.Manifest.Name, version, err)
+	}
+	return nil
+}
+
+func (s *Store) publish(ctx context.Context, m registry.Module, version string, firstParty bool) error {
 	manifest, err := json.Marshal(m.Manifest)
 	if err != nil {
-		return fmt.Errorf("publishing %s: %w", m.Manifest.Name, err)
+		return err
+	}
+	// Every start of a host publishes all built-in layers. Most are published already, and need not be sent.
+	var known struct {
+		Published []byte
+		Stored    bool
+	}
+	if err := s.db.NewRaw(`SELECT (SELECT digest FROM plugin_versions WHERE name = ? AND version = ?) AS published,
+		EXISTS (SELECT FROM plugin_modules WHERE digest = ?) AS stored`, m.Manifest.Name, version, m.Digest[:]).
+		Scan(ctx, &known); err != nil {
+		return err
+	}
+	switch {
+	case known.Published != nil && !bytes.Equal(known.Published, m.Digest[:]):
+		return registry.ErrVersionTaken
+	case known.Published != nil && known.Stored:
+		return nil
 	}
 	row := pluginRow{Name: m.Manifest.Name, Version: version, Digest: m.Digest[:], Manifest: manifest,
 		FirstParty: firstParty}
-	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.NewRaw("INSERT INTO plugin_modules (digest, wasm) VALUES (?, ?) ON CONFLICT DO NOTHING",
 			m.Digest[:], m.Wasm).Exec(ctx); err != nil {
 			return err
@@ -61,10 +84,6 @@ func (s *Store) PublishPlugin(ctx context.Context, m registry.Module, version st
 		}
 		return notify(ctx, tx, TopicPlugins)
 	})
-	if err != nil {
-		return fmt.Errorf("publishing %s@%s: %w", m.Manifest.Name, version, err)
-	}
-	return nil
 }
 
 // Plugins lists all published versions, by name and newest first.
