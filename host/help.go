@@ -41,7 +41,8 @@ var helpTexts = kong.Vars{
 	"dnsbl": "DNS blocklists to query: a zone that lists addresses, " +
 		"or 'domain:' followed by a zone that lists domains.",
 
-	"flip_limit": "Share of a type's recent verdicts that 'lineup set' may change without --force.",
+	"flip_limit": "Share of a type's recent verdicts that 'lineup set' may change without --force, " +
+		"and a canary before it is withdrawn.",
 
 	// Commands.
 	"check_cmd": "Score one value and show every layer with its points and signals. Nothing is recorded.",

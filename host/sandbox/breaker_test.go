@@ -110,19 +110,20 @@ func TestFailingPluginIsSuspended(t *testing.T) {
 	}
 }
 
-// In shadow, a plugin is suspended too, without consequences for the checks that it counts in.
-func TestPluginIsSuspendedInShadowAlone(t *testing.T) {
+// In shadow and in a canary, a plugin is suspended too, without consequences for the checks that it counts in.
+func TestPluginIsSuspendedSeparately(t *testing.T) {
 	t.Parallel()
 	p := openIn(t, sandboxOf(t, 1), hostileGuest{wasm: trapIfX}.module())
-	shadow := p.InShadow()
-	for i := range 2 * failureThreshold {
-		want := check.Trap
-		if i >= failureThreshold {
-			want = check.Suspended
-		}
-		_, err := shadow.Score(t.Context(), facts("x", ""))
-		if got := failureOf(t, err).Reason; got != want {
-			t.Fatalf("call %d in shadow: failure %q, want %q", i, got, want)
+	for name, layer := range map[string]check.Layer{"shadow": p.InShadow(), "canary": p.InCanary()} {
+		for i := range 2 * failureThreshold {
+			want := check.Trap
+			if i >= failureThreshold {
+				want = check.Suspended
+			}
+			_, err := layer.Score(t.Context(), facts("x", ""))
+			if got := failureOf(t, err).Reason; got != want {
+				t.Fatalf("%s: call %d: failure %q, want %q", name, i, got, want)
+			}
 		}
 	}
 	if _, err := scoreOf(p, "y"); err != nil || p.Suspended() {

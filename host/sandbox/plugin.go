@@ -24,6 +24,7 @@ type Plugin struct {
 	snapshots *snapshotter // nil if instances are not restored after a call, else memories
 	breaker   circuitBreaker
 	apart     circuitBreaker // of calls in shadow
+	canary    circuitBreaker // of calls in a canary
 	bounds    bounds         // of one call
 	clocks    clocks
 	codes     map[string]registry.SignalText // the signals that the manifest declares, by code
@@ -38,7 +39,7 @@ func newPlugin(m registry.Module, engine wazero.Runtime, cfg Config) *Plugin {
 	p := &Plugin{module: m, engine: engine, bounds: boundsOf(m.Manifest.BudgetFuel),
 		codes: map[string]registry.SignalText{},
 		log:   cfg.Logger, clocks: clocks{time.Now, threadTime}}
-	for _, b := range []*circuitBreaker{&p.breaker, &p.apart} {
+	for _, b := range []*circuitBreaker{&p.breaker, &p.apart, &p.canary} {
 		b.now, b.disabled, b.payment = time.Now, cfg.NeverSuspend, p.bounds.fuel
 	}
 	p.lowest, p.highest = m.Manifest.Range()
@@ -73,12 +74,20 @@ func (p *Plugin) Score(ctx context.Context, facts check.Input) (check.Result, er
 
 // InShadow returns the plugin as a layer whose results reach no customer. It is suspended after repeated failures like
 // any other, but by a circuit breaker of its own: a lineup in which the plugin counts may use the same plugin.
-func (p *Plugin) InShadow() check.Layer { return shadowed{p} }
+func (p *Plugin) InShadow() check.Layer { return separate{p, &p.apart} }
 
-type shadowed struct{ plugin *Plugin }
+// InCanary returns the plugin as a layer of a canary. It has a circuit breaker of its own, too: in the canary, the plugin
+// may have settings with which it fails, and the other accounts must not lose it for that.
+func (p *Plugin) InCanary() check.Layer { return separate{p, &p.canary} }
 
-func (s shadowed) Score(ctx context.Context, facts check.Input) (check.Result, error) {
-	return s.plugin.guarded(ctx, &s.plugin.apart, facts)
+// separate is a plugin with another circuit breaker.
+type separate struct {
+	*Plugin
+	breaker *circuitBreaker
+}
+
+func (s separate) Score(ctx context.Context, facts check.Input) (check.Result, error) {
+	return s.guarded(ctx, s.breaker, facts)
 }
 
 // guarded runs a call unless a circuit breaker is open, and counts the outcome there.
