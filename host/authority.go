@@ -151,6 +151,7 @@ func (a *authority) inForce(ctx context.Context) (lineup.Verified, error) {
 func (a *authority) complete(p lineup.Proposal) activation.Activation {
 	remembered, _ := a.Memory.Last()
 	p.Author, p.At, p.Above = author(), time.Now(), max(p.Above, remembered)
+	p.Reason = strings.TrimSpace(p.Reason)
 	return p.Activation()
 }
 

@@ -125,7 +125,7 @@ func TestPublishedVersionNeverChanges(t *testing.T) {
 	}
 }
 
-// Each start of a host publishes all built-in layers, 27 MB. Those that the database has are not sent again.
+// Each start of a host publishes all built-in layers, 27 MiB. Those that the database has are not sent again.
 func TestPublishedModulesAreNotSentAgain(t *testing.T) {
 	t.Parallel()
 	needsPlainPostgres(t, "it adds triggers to tables of which each node of a cluster has a copy")
