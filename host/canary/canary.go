@@ -54,12 +54,14 @@ const (
 // trial is a check that a canary scored, or refused because of a layer.
 type trial struct {
 	revision int64 // the canary's
+	at       time.Time
 	record   check.Record
 	refused  string // the layer; empty: record is set
 }
 
 const (
 	maxWaiting = 256
+	maxWait    = 10 * time.Second // a value may be erased meanwhile, so no check waits for long
 	deadline   = time.Second
 	retryDelay = 15 * time.Second
 )
@@ -73,7 +75,7 @@ func (w *Watch) queue() chan trial {
 func (w *Watch) Decided(records []check.Record) {
 	for _, r := range records {
 		if r.Decision.Override == nil { // which no lineup changes
-			w.offer(trial{revision: r.Decision.Revision, record: r})
+			w.offer(trial{revision: r.Decision.Revision, at: time.Now(), record: r})
 		}
 	}
 }
@@ -91,7 +93,7 @@ func (w *Watch) Unavailable(l *check.Lineup, err *check.UnavailableError) {
 	if own == nil || sameRecipe(own, member(l, name)) {
 		return
 	}
-	w.offer(trial{revision: l.Canary.Lineup.Revision, refused: name})
+	w.offer(trial{revision: l.Canary.Lineup.Revision, at: time.Now(), refused: name})
 }
 
 func member(l *check.Lineup, name string) *check.Member {
@@ -169,6 +171,9 @@ func (w *Watch) compare(ctx context.Context, l *check.Lineup, t trial) Outcome {
 		w.tally.failed++
 		w.tally.failing[t.refused]++
 		return Failed
+	}
+	if time.Since(t.at) > maxWait {
+		return LeftOut
 	}
 	if w.tally.counted(t.record.Pseudonym) {
 		return Again

@@ -172,6 +172,11 @@ func TestWatch(t *testing.T) {
 			lineup(2, -6, same, layerOf("new", "new", failing(check.Exhausted))), Same, ""},
 		"a required layer that is suspended": {lineup(1, -6, same), lineup(2, -6, same, required), Failed,
 			"11 failed (most often layer new)"},
+		"no layer for the type": {lineup(1, 6, same), func() *check.Lineup {
+			phone := same
+			phone.Entities = []entity.Type{entity.Phone}
+			return lineup(2, -6, phone)
+		}(), Flipped, "11 have another verdict"},
 		"a layer that only the other lineup has": {lineup(1, -6, same, layerOf("old", "old", byFact("dns.a"), "dns.a")),
 			lineup(2, 4, same), Same, ""},
 	} {
@@ -288,5 +293,13 @@ func TestWatchLeavesOut(t *testing.T) {
 	}
 	if h.outcomes[LeftOut] != more {
 		t.Errorf("outcomes %v, want %d left out", h.outcomes, more)
+	}
+	for range more {
+		<-h.judged
+	}
+	h.watch.offer(trial{revision: 2, at: time.Now().Add(-maxWait), record: check.Record{Decision: &check.Decision{}}})
+	<-h.judged
+	if h.outcomes[LeftOut] != more+1 {
+		t.Errorf("outcomes %v, want one more that waited too long", h.outcomes)
 	}
 }

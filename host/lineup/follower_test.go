@@ -15,6 +15,7 @@ import (
 	"assay/host/store"
 	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/activation"
 )
 
 type nopObserver struct{}
@@ -99,7 +100,7 @@ func TestFuelOfALineup(t *testing.T) {
 	}
 }
 
-// Lineups change while checks run. No check fails, and none mixes two revisions. Odd revisions have a bias of -1 and a
+// Lineups and canaries change while checks run. No check fails, and none mixes two revisions. Odd revisions have a bias of -1 and a
 // layer of 10 points, even ones -5 and 30, so each score identifies its bias and its layer.
 func TestSwapUnderLoad(t *testing.T) {
 	t.Parallel()
@@ -113,8 +114,10 @@ func TestSwapUnderLoad(t *testing.T) {
 	defer stop()
 	var checked, changed [4]int
 	var wg sync.WaitGroup
-	checker, caller := h.checker(), proCaller(t)
+	checker := h.checker()
 	for worker := range checked {
+		caller := proCaller(t)
+		caller.Account = fmt.Sprint("acct_", worker)
 		wg.Go(func() {
 			last := int64(0)
 			pace := time.NewTicker(200 * time.Microsecond) // leaves CPU time for the swaps
@@ -142,10 +145,14 @@ func TestSwapUnderLoad(t *testing.T) {
 			}
 		})
 	}
+	both := [2]activation.Lineup{h.storeLineup(t, lineups[0]), h.storeLineup(t, lineups[1])}
 	for n := int64(2); n <= 200; n++ { // each lineup keeps its revision
-		revision := h.activate(t, lineups[n%2])
-		storetest.Expect(t, "revision", revision, 2-n%2)
-		h.follow(t, revision)
+		p := Proposal{Lineup: both[n%2]}
+		if n%3 == 0 {
+			p.Canary = &activation.Canary{Lineup: both[(n+1)%2], Share: 50}
+		}
+		h.change(t, p)
+		h.follow(t, 2-n%2)
 	}
 	stop()
 	wg.Wait()

@@ -168,9 +168,13 @@ func Rescore(
 		turn = atOnce
 	}
 	d, s := r.Decision, newScorer(l, turn)
+	before := d.Terms
+	if before == nil { // no layer scored this type
+		before = &check.Terms{}
+	}
 	was := content{Type: d.Type, Query: d.Query, Country: r.Entity.Facts[countryFact], LookedUp: r.LookedUp,
 		Layers: d.Layers}
-	if wanted := s.missing(d.Terms, d.Type); len(wanted) > 0 {
+	if wanted := s.missing(before, d.Type); len(wanted) > 0 {
 		more, err := collect(ctx, wanted)
 		if err != nil {
 			return check.Fused{}, nil, err
@@ -181,7 +185,7 @@ func Rescore(
 		}
 		maps.Copy(was.LookedUp, more)
 	}
-	layers, _, err := s.outcomes(ctx, d.Terms, was)
+	layers, _, err := s.outcomes(ctx, before, was)
 	if err != nil {
 		return check.Fused{}, nil, err
 	}
