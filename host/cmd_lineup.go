@@ -36,19 +36,19 @@ type lineupCmd struct {
 
 type lineupShowCmd struct {
 	Revision int64 `placeholder:"N" help:"Show this revision instead of the active one."`
-	History  bool  `help:"List all revisions."`
+	History  bool  `help:"List all activations."`
 	File     bool  `help:"${lineup_show_file}"`
 	JSON     bool  `help:"${lineup_show_json}"`
 }
 
 func (cmd *lineupShowCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	return withBackend(ctx, cfg, t, func(b *backend) error {
-		if cmd.History {
-			return showHistory(ctx, b.store, t, cmd.JSON)
-		}
 		a, err := b.authority(ctx, cfg, t)
 		if err != nil {
 			return err
+		}
+		if cmd.History {
+			return a.showHistory(ctx, b.store, t, cmd.JSON)
 		}
 		inForce, err := a.inForce(ctx)
 		if err != nil {
@@ -80,8 +80,8 @@ func (cmd *lineupShowCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 			t.printf("\n")
 		}
 		if shown.Canary != nil {
-			t.printf("canary: revision %d scores for %d%% of the accounts, and is withdrawn if it changes more than %v of "+
-				"the verdicts\n", shown.Canary.Revision, shown.Canary.Share, shown.Canary.Limit)
+			t.printf("canary: revision %d scores for %d%% of the accounts, and is withdrawn if it changes more than "+
+				"%v of the verdicts\n", shown.Canary.Revision, shown.Canary.Share, shown.Canary.Limit)
 		}
 		t.printf("\n")
 		rows := make([][]string, len(r.Lineup.Layers))
@@ -94,34 +94,55 @@ func (cmd *lineupShowCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 			if item.Floor != nil {
 				floor = strconv.Itoa(*item.Floor)
 			}
-			rows[i] = []string{item.Layer, item.Weight.String(), floor, required}
+			rows[i] = []string{item.Layer, item.Weight.String(), floor, required, string(item.Runs())}
 		}
-		return t.table([]string{"LAYER", "WEIGHT", "FLOOR", "REQUIRED"}, rows)
+		return t.table([]string{"LAYER", "WEIGHT", "FLOOR", "REQUIRED", "MODE"}, rows)
 	})
 }
 
-func showHistory(ctx context.Context, s *store.Store, t *terminal, asJSON bool) error {
-	history, err := s.LineupHistory(ctx)
+// pastActivation is an activation in the history.
+type pastActivation struct {
+	Number      int64        `json:"activation"` // 0: it is not signed
+	ActivatedAt time.Time    `json:"activated_at"`
+	Revision    int64        `json:"revision"`
+	Canary      *shownCanary `json:"canary,omitempty"`
+	Author      string       `json:"author"`
+	Reason      string       `json:"reason"`
+}
+
+// showHistory lists all activations, newest first. It names those that no trusted key has signed.
+func (a *authority) showHistory(ctx context.Context, s *store.Store, t *terminal, asJSON bool) error {
+	stored, err := s.Activations(ctx)
 	if err != nil {
 		return err
+	}
+	slices.Reverse(stored)
+	history := make([]pastActivation, len(stored))
+	rows := make([][]string, len(stored))
+	for i, row := range stored {
+		p := pastActivation{ActivatedAt: row.ActivatedAt, Revision: row.Revision, Author: "not signed",
+			Reason: row.Note}
+		if row.Signed != nil {
+			p.Author = "unknown: its signature is not valid"
+			if signed, err := a.Trust.Open(*row.Signed); err == nil {
+				p = pastActivation{signed.Number, row.ActivatedAt, signed.Lineup.Revision,
+					newShownCanary(signed.Canary), signed.Author, signed.Reason}
+			}
+		}
+		number, lineup := "", strconv.FormatInt(p.Revision, 10)
+		if p.Number != 0 {
+			number = strconv.FormatInt(p.Number, 10)
+		}
+		if c := p.Canary; c != nil {
+			lineup = fmt.Sprintf("%d, canary %d (%d%%)", p.Revision, c.Revision, c.Share)
+		}
+		history[i] = p
+		rows[i] = []string{number, p.ActivatedAt.UTC().Format(time.DateTime), lineup, p.Author, p.Reason}
 	}
 	if asJSON {
 		return t.json(history)
 	}
-	rows := make([][]string, len(history))
-	for i, r := range history {
-		activated, number := "never", ""
-		if r.ActivatedAt != nil {
-			activated = r.ActivatedAt.UTC().Format(time.DateTime)
-		}
-		if r.Activation != 0 {
-			number = strconv.FormatInt(r.Activation, 10)
-		}
-		rows[i] = []string{strconv.FormatInt(r.Revision, 10), string(r.Origin), r.CreatedAt.UTC().Format(time.DateTime),
-			activated, number, r.Author, r.Note}
-	}
-	return t.table([]string{"REVISION", "ORIGIN", "CREATED (UTC)", "LAST ACTIVATED (UTC)", "ACTIVATION", "AUTHOR",
-		"REASON"}, rows)
+	return t.table([]string{"ACTIVATION", "TIME (UTC)", "REVISION", "AUTHOR", "REASON"}, rows)
 }
 
 type lineupSetCmd struct {

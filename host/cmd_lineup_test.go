@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -80,7 +81,14 @@ func TestLineupUnderLoad(t *testing.T) {
 		t.Errorf("revision %d is active, want %d", now.Revision, second)
 	}
 
-	output(t, dir, database, "lineup", "rollback", fmt.Sprint(first.Revision))
+	output(t, dir, database, "lineup", "rollback", fmt.Sprint(first.Revision), "--reason", "too light")
+	var history []string
+	for _, a := range outputJSON[[]pastActivation](t, dir, database, "lineup", "show", "--history") {
+		history = append(history, fmt.Sprint(a.Number, " ", a.Revision, " ", a.Reason))
+	}
+	if want := []string{"3 1 too light", "2 2 a test", "1 1 " + first.Note}; !slices.Equal(history, want) {
+		t.Errorf("history %q, want %q", history, want)
+	}
 	waitForScore(t, host, key, body, func(a answer) bool { return a.Score == before.Score })
 	close(stop)
 	load.Wait()
