@@ -70,6 +70,12 @@ func TestWatch(t *testing.T) {
 			"3 of 6"},
 		"crashes that are long past": {[]func(*day){each(3, 2, unknown, trapped), each(3, 32, unknown, fine),
 			each(3, 2, unknown, trapped)}, ""},
+		"crashes for one account after another": {[]func(*day){func(d *day) {
+			for i := range 9 {
+				d.check(fmt.Sprint("acct_", i%4), 3, unknown, trapped)
+				d.check(fmt.Sprint("acct_", i%4), 32, unknown, fine)
+			}
+		}}, ""},
 		"crashes now and then": {[]func(*day){each(3, 1, unknown, trapped), each(3, 10, unknown, fine),
 			each(3, 1, unknown, trapped), each(3, 10, unknown, fine), each(3, 1, unknown, trapped)}, "it failed"},
 		"crashes of two days": {[]func(*day){each(3, 2, unknown, trapped),

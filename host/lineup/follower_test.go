@@ -12,6 +12,7 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/postgres/postgrestest"
+	"assay/host/sandbox"
 	"assay/host/store"
 	"assay/host/store/storetest"
 	"assay/registry"
@@ -80,6 +81,13 @@ func TestModes(t *testing.T) {
 		storetest.Expect(t, mode, h.score(t), fmt.Sprintf("revision %d: %s", revision, want.score))
 		h.follower.draining.Wait()
 		storetest.Expect(t, mode+" is open", h.isOpen(second), want.open)
+		inForce := h.follower.live.Acquire()
+		for _, m := range inForce.Members {
+			if _, counts := m.Layer.(*sandbox.Plugin); m.Shadow && counts {
+				t.Errorf("%s: layer %s in shadow could be suspended where it counts", mode, m.Name)
+			}
+		}
+		inForce.Release()
 	}
 }
 
