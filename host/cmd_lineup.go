@@ -215,7 +215,7 @@ func (c fileChange) run(ctx context.Context, cfg *Config, t *terminal) error {
 		rollout := b.rollout(t, c.asJSON)
 		prepared, err := b.prepare(ctx, a, rollout, change)
 		if err != nil {
-			return fmt.Errorf("nothing was changed, revision %d stays in force: %w", base.Lineup.Revision, err)
+			return a.unchanged(ctx, t, base, next, err)
 		}
 		defer prepared.Close()
 		report, err := b.report(ctx, cfg, t, prepared, base.Document, next)
@@ -226,11 +226,11 @@ func (c fileChange) run(ctx context.Context, cfg *Config, t *terminal) error {
 			err = c.judge(report)
 		}
 		if err != nil {
-			return fmt.Errorf("nothing was changed, revision %d stays in force: %w", base.Lineup.Revision, err)
+			return a.unchanged(ctx, t, base, next, err)
 		}
 		signed, err := b.commit(ctx, a, change)
 		if errors.Is(err, activation.ErrSuperseded) {
-			return errors.Join(err, a.showConflict(ctx, t, base.Document, next))
+			return a.unchanged(ctx, t, base, next, err)
 		}
 		if err != nil {
 			return err
@@ -269,6 +269,20 @@ func (a *authority) checkBase(
 		return err
 	}
 	return errors.Join(conflict, a.showConflict(ctx, t, from, l))
+}
+
+// unchanged explains why a lineup that derives from base was not put in force. If another operator was faster, that is
+// the reason, whatever the hosts said, and both changes are shown.
+func (a *authority) unchanged(
+	ctx context.Context, t *terminal, base lineup.Verified, next registry.LineupDocument, reason error,
+) error {
+	now, err := a.inForce(ctx)
+	if err != nil || now.Hash == base.Hash {
+		return errors.Join(fmt.Errorf("nothing was changed, revision %d stays in force: %w", base.Lineup.Revision, reason),
+			err)
+	}
+	return errors.Join(fmt.Errorf("nothing was changed: %w: %d by %s", activation.ErrSuperseded, now.Number, now.Author),
+		a.showConflict(ctx, t, base.Document, next))
 }
 
 // showConflict prints what changed in force since the lineup from, and what the file changes of it.

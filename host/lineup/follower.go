@@ -138,8 +138,8 @@ func (f *Follower) Degraded() []string {
 		if f.state.Refused > 0 {
 			what = fmt.Sprintf("lineup revision %d", f.state.Refused)
 		}
-		problems = append(problems, fmt.Sprintf("%s was refused here; revision %d stays in force", what,
-			f.state.Revision))
+		problems = append(problems, fmt.Sprintf("%s was refused here, and revision %d stays in force: "+
+			"`assay lineup hosts` says why", what, f.state.Revision))
 	}
 	for _, p := range distinct(f.plugins) {
 		if p.Suspended() {
