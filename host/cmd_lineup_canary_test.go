@@ -106,6 +106,10 @@ func TestCanary(t *testing.T) {
 	if now := f.last(t); now.Canary == nil || now.Canary.Limit != 10_000 {
 		t.Errorf("a canary without a limit was withdrawn: %+v", now)
 	}
+	storetest.Until(t, "the host to say what the canary does", func() bool {
+		hosts := storetest.Must(f.backend.store.Hosts(t.Context()))(t)
+		return strings.Contains(hosts[0].Canary, "have another verdict (most often domain: ")
+	})
 	text := output(t, f.dir, f.database, "lineup", "promote", "--reason", "a test")
 	if !strings.Contains(text, "Revision 2 is in force on ") || strings.Contains(text, "loading") {
 		t.Errorf("lineup promote printed\n%s", text)

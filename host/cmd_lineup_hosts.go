@@ -11,24 +11,31 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"assay/host/canary"
 	"assay/host/fleet"
 	"assay/host/lineup"
 	"assay/registry"
 	"assay/registry/activation"
 )
 
-// newPulse returns what tells the other hosts that this one is alive, and what it scores with.
-func (b *backend) newPulse(id, address string, follower *lineup.Follower, log *slog.Logger) *fleet.Pulse {
+// hostName returns the name of a host that listens on an address, for people.
+func hostName(address string) string {
 	machine, err := os.Hostname()
 	if err != nil {
 		machine = "unknown"
 	}
-	port := address[strings.LastIndexByte(address, ':')+1:]
-	return &fleet.Pulse{Roster: b.store, ID: id, Name: machine + ":" + port, Log: log,
+	return machine + address[strings.LastIndexByte(address, ':'):]
+}
+
+// newPulse returns what tells the other hosts that this one is alive, what it scores with, and how its canary does.
+func (b *backend) newPulse(
+	id, name string, follower *lineup.Follower, watch *canary.Watch, log *slog.Logger,
+) *fleet.Pulse {
+	return &fleet.Pulse{Roster: b.store, ID: id, Name: name, Log: log,
 		Changed: follower.StateChanged(), State: func() fleet.State {
 			s := follower.State()
 			return fleet.State{Activation: s.Activation, Revision: s.Revision, Refused: s.RefusedActivation,
-				Problem: s.Reason}
+				Problem: s.Reason, Canary: watch.Summary()}
 		}}
 }
 
@@ -142,7 +149,15 @@ func (cmd *lineupHostsCmd) Run(ctx context.Context, cfg *Config, t *terminal) er
 			rows[i] = []string{h.Name, h.StartedAt.UTC().Format(time.DateTime), strconv.FormatInt(h.Activation, 10),
 				revisions(h, last), state}
 		}
-		return t.table([]string{"HOST", "STARTED (UTC)", "ACTIVATION", "REVISION", "STATE"}, rows)
+		if err := t.table([]string{"HOST", "STARTED (UTC)", "ACTIVATION", "REVISION", "STATE"}, rows); err != nil {
+			return err
+		}
+		for _, h := range hosts {
+			if h.Canary != "" {
+				t.printf("\nThe canary on %s: %s.\n", h.Name, h.Canary)
+			}
+		}
+		return nil
 	})
 }
 

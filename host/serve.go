@@ -186,12 +186,13 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	tally := &replay.Tally{}
 	shadow := newShadow(collector, gate, metrics, tally)
 	running.Go(func() { shadow.Run(background) })
-	pulse := b.newPulse(preparer.Host, listener.Addr().String(), follower, log)
-	pulse.Shadow = tally.JSON
-	running.Go(func() { pulse.Run(background) })
-	steps := b.newSteps(trusted, pulse.Name)
+	name := hostName(listener.Addr().String())
+	steps := b.newSteps(trusted, name)
 	watch := newWatch(live, collector, gate, steps, metrics, log)
 	running.Go(func() { watch.Run(background) })
+	pulse := b.newPulse(preparer.Host, name, follower, watch, log)
+	pulse.Shadow = tally.JSON
+	running.Go(func() { pulse.Run(background) })
 	layers := demotion.NewWatch()
 	running.Go(func() { demote(background, layers.Found(), steps, metrics, log) })
 	jobs := append(b.jobs(cfg, trusted.Trust, log, logFile),

@@ -9,6 +9,7 @@ CREATE TABLE hosts (
     revision   bigint NOT NULL DEFAULT 0, -- of its lineup
     refused    bigint NOT NULL DEFAULT 0, -- number of the activation that the host cannot run; 0: none
     problem    text NOT NULL DEFAULT '',  -- why
+    canary     text NOT NULL DEFAULT '',  -- what the canary did to the checks of this host, in words
     shadow     jsonb                      -- what the shadow layers of its lineups would have changed; null: there are none
 );
 

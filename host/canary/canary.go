@@ -30,9 +30,11 @@ type Watch struct {
 	once    sync.Once
 	waiting chan trial
 
+	mu      sync.Mutex // guards the fields below, which only Run writes
+	lineups [2]int64   // revisions that tally compares: the lineup and its canary
+	tally   *tally
+
 	// Of Run.
-	lineups   [2]int64 // revisions that tally compares: the lineup and its canary
-	tally     *tally
 	withdrawn bool
 	failed    time.Time // when Withdraw failed last
 }
@@ -120,6 +122,21 @@ func (w *Watch) observe(o Outcome) {
 	}
 }
 
+// Summary says in words what the canary in force did to the checks of this host, "" if nothing yet.
+func (w *Watch) Summary() string {
+	ref := w.Live.Acquire()
+	if ref == nil {
+		return ""
+	}
+	defer ref.Release()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if ref.Canary == nil || w.lineups != [2]int64{ref.Revision, ref.Canary.Lineup.Revision} {
+		return ""
+	}
+	return w.tally.String()
+}
+
 // Run judges checks until ctx ends.
 func (w *Watch) Run(ctx context.Context) {
 	for {
@@ -143,7 +160,9 @@ func (w *Watch) judge(ctx context.Context, t trial) {
 		return // it has ended meanwhile
 	}
 	if now := [2]int64{ref.Revision, t.revision}; w.tally == nil || w.lineups != now {
+		w.mu.Lock()
 		w.lineups, w.tally, w.withdrawn = now, newTally(), false
+		w.mu.Unlock()
 	}
 	outcome := w.compare(ctx, ref.Lineup, t)
 	if (outcome == Flipped || outcome == Failed) && w.tally.beyond(ref.Canary.Limit) && !w.withdrawn &&
@@ -167,10 +186,10 @@ func (w *Watch) withdraw(ctx context.Context, revision int64) {
 // compare scores a check with the lineup of the other accounts, and counts what differs.
 func (w *Watch) compare(ctx context.Context, l *check.Lineup, t trial) Outcome {
 	if t.refused != "" {
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		w.tally.checks++
-		w.tally.failed++
-		w.tally.failing[t.refused]++
-		return Failed
+		return w.tally.fail(t.refused)
 	}
 	if time.Since(t.at) > maxWait {
 		return LeftOut
@@ -192,11 +211,11 @@ func (w *Watch) compare(ctx context.Context, l *check.Lineup, t trial) Outcome {
 	if err != nil {
 		return LeftOut
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.tally.count(t.record.Pseudonym)
 	if layer := failure(d.Layers, layers); layer != "" {
-		w.tally.failed++
-		w.tally.failing[layer]++
-		return Failed
+		return w.tally.fail(layer)
 	}
 	if d.Verdict != fused.Verdict {
 		w.tally.flips++

@@ -258,9 +258,16 @@ func TestWatchStartsAgain(t *testing.T) {
 	if len(h.reasons) != 0 {
 		t.Errorf("withdrawn %q", h.reasons)
 	}
+	if got := h.watch.Summary(); !strings.HasPrefix(got, "of 10 values that it scored, 10 have another verdict") {
+		t.Errorf("summary %q", got)
+	}
 	h.check(t, 30, 1)
 	if len(h.reasons) != 1 || !strings.HasPrefix(h.reasons[0], "4 Withdrawn: of 11 values") {
 		t.Errorf("withdrawn %q", h.reasons)
+	}
+	h.Live.Swap(lineup(5, -6, layer))
+	if got := h.watch.Summary(); got != "" {
+		t.Errorf("without a canary, the summary is %q", got)
 	}
 }
 

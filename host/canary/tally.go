@@ -47,6 +47,12 @@ func (t *tally) count(pseudonym []byte) {
 	t.checks++
 }
 
+func (t *tally) fail(layer string) Outcome {
+	t.failed++
+	t.failing[layer]++
+	return Failed
+}
+
 // doubt is the probability with which chance alone may withdraw a canary at its limit.
 const doubt = 1.0 / 1000
 

@@ -37,6 +37,7 @@ type State struct {
 	Revision   int64  `json:"revision"`   // of its lineup
 	Refused    int64  `json:"refused,omitempty"`
 	Problem    string `json:"problem,omitempty"` // why the host cannot run activation Refused
+	Canary     string `json:"canary,omitempty"`  // what the canary did to the checks of this host, in words
 }
 
 // Candidate is what hosts are asked to prepare, or only to measure. It has either of Signed and Document.

@@ -31,12 +31,13 @@ var (
 
 // BeatHost implements fleet.Roster.
 func (s *Store) BeatHost(ctx context.Context, id, name string, state fleet.State) error {
-	_, err := s.db.NewRaw(`INSERT INTO hosts AS h (id, name, activation, revision, refused, problem)
-		VALUES (?id, ?name, ?activation, ?revision, ?refused, ?problem)
+	_, err := s.db.NewRaw(`INSERT INTO hosts AS h (id, name, activation, revision, refused, problem, canary)
+		VALUES (?id, ?name, ?activation, ?revision, ?refused, ?problem, ?canary)
 		ON CONFLICT (id) DO UPDATE SET seen_at = EXCLUDED.seen_at, activation = EXCLUDED.activation,
-			revision = EXCLUDED.revision, refused = EXCLUDED.refused, problem = EXCLUDED.problem`,
+			revision = EXCLUDED.revision, refused = EXCLUDED.refused, problem = EXCLUDED.problem,
+			canary = EXCLUDED.canary`,
 		named{"id": id, "name": name, "activation": state.Activation, "revision": state.Revision,
-			"refused": state.Refused, "problem": state.Problem}).Exec(ctx)
+			"refused": state.Refused, "problem": state.Problem, "canary": state.Canary}).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("writing host: %w", err)
 	}
@@ -84,13 +85,13 @@ func (s *Store) PruneHosts(ctx context.Context) error {
 // Hosts implements fleet.Store.
 func (s *Store) Hosts(ctx context.Context) ([]fleet.Host, error) {
 	var rows []struct {
-		ID, Name, Problem             string
+		ID, Name, Problem, Canary     string
 		StartedAt                     time.Time
 		Unseen                        float64
 		Activation, Revision, Refused int64
 	}
 	err := s.db.NewRaw(`SELECT id, name, started_at, extract(epoch FROM now() - seen_at)::float8 AS unseen, activation,
-		revision, refused, problem FROM hosts ORDER BY name, started_at`).Scan(ctx, &rows)
+		revision, refused, problem, canary FROM hosts ORDER BY name, started_at`).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("reading hosts: %w", err)
 	}
@@ -98,7 +99,7 @@ func (s *Store) Hosts(ctx context.Context) ([]fleet.Host, error) {
 	for i, r := range rows {
 		hosts[i] = fleet.Host{ID: r.ID, Name: r.Name, StartedAt: r.StartedAt,
 			Unseen: time.Duration(r.Unseen * float64(time.Second)),
-			State: fleet.State{Activation: r.Activation, Revision: r.Revision, Refused: r.Refused,
+			State: fleet.State{Activation: r.Activation, Revision: r.Revision, Refused: r.Refused, Canary: r.Canary,
 				Problem: r.Problem}}
 	}
 	return hosts, nil

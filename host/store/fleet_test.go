@@ -13,7 +13,7 @@ func TestHosts(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
 	conn := session(t, s.url)
-	running := fleet.State{Activation: 7, Revision: 3}
+	running := fleet.State{Activation: 7, Revision: 3, Canary: "of 5 values that it scored, none differs"}
 	broken := fleet.State{Activation: 6, Revision: 2, Refused: 7, Problem: "layer probe: no such module"}
 	for range 2 {
 		noError(t, s.BeatHost(t.Context(), "host_b", "b:1", broken))
