@@ -199,7 +199,7 @@ func (c fileChange) run(ctx context.Context, cfg *Config, t *terminal) error {
 			err = next.CheckFitness(manifests)
 		}
 		if err != nil {
-			return err
+			return fmt.Errorf("nothing was changed, revision %d stays in force: %w", base.Lineup.Revision, err)
 		}
 		for _, warning := range slowTypes(manifests) {
 			fmt.Fprintf(t.err, "warning: %s\n", warning)
@@ -403,6 +403,18 @@ func (cmd *lineupDiffCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 			return err
 		}
 		changes := registry.Diff(inForce.Document, next, plugins)
+		manifests := make([]registry.Manifest, len(next.Layers))
+		var clearing []string
+		for i, item := range next.Layers { // the permission to clear is shown even if it does not change
+			manifests[i] = plugins[item.Layer]
+			if lowest, _ := item.Range(manifests[i]); lowest < 0 {
+				clearing = append(clearing, fmt.Sprintf("%s (down to %d)", item.Layer, lowest))
+			}
+		}
+		refused := ""
+		if err := next.CheckFitness(manifests); err != nil {
+			refused = err.Error()
+		}
 		prepared, err := measureOnHosts(ctx, b.rollout(t, true), a, next)
 		if err != nil {
 			return err
@@ -413,7 +425,7 @@ func (cmd *lineupDiffCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 			return err
 		}
 		if cmd.JSON {
-			return t.json(prediction{changes, report})
+			return t.json(prediction{changes, refused, report})
 		}
 		if len(changes) == 0 {
 			t.printf("No difference from revision %d, the active one.\n", inForce.Lineup.Revision)
@@ -421,10 +433,11 @@ func (cmd *lineupDiffCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 			"NEW"); err != nil {
 			return err
 		}
-		for _, item := range next.Layers { // the permission to clear is shown even if it does not change
-			if lowest, _ := item.Range(plugins[item.Layer]); lowest < 0 {
-				t.printf("\n%s may clear: its lowest score is %d.\n", item.Layer, lowest)
-			}
+		if len(clearing) > 0 {
+			t.printf("\nMay clear: %s.\n", strings.Join(clearing, ", "))
+		}
+		if refused != "" {
+			t.printf("\n`assay lineup set` refuses this lineup: %s\n", refused)
 		}
 		t.printf("\n")
 		return report.WriteText(t.out)

@@ -36,6 +36,7 @@ func (p percent) String() string { return strconv.FormatFloat(100*float64(p), 'g
 // prediction is the JSON output of `assay lineup diff`.
 type prediction struct {
 	Changes []registry.Change `json:"changes"`
+	Refused string            `json:"refused,omitempty"` // why `lineup set` refuses the lineup
 	Report  *replay.Report    `json:"report"`
 }
 

@@ -54,8 +54,8 @@ func LogOddsOf(score int) float64 {
 }
 
 // Constraints returns the constraints on the lineup, type by type. manifests has the manifest of each layer of the
-// lineup. Layers that weigh nothing for a type are exempt, and so are types without a finding layer: nothing there
-// decides.
+// lineup. Layers that are not live or weigh nothing for a type are exempt, and so are types without a finding layer:
+// nothing there decides.
 func Constraints(l LineupDocument, manifests []Manifest) []Constraint {
 	var all []Constraint
 	for _, t := range entityTypes {
@@ -69,7 +69,7 @@ func (l LineupDocument) constraintsOf(entityType string, manifests []Manifest) [
 		make([]float64, len(l.Layers))
 	var findings []int
 	for i, item := range l.Layers {
-		if !manifests[i].scores(entityType) || item.Weight.For(entityType) == 0 {
+		if item.Runs() != ModeLive || !manifests[i].scores(entityType) || item.Weight.For(entityType) == 0 {
 			continue
 		}
 		lowest, highest := item.Range(manifests[i])
@@ -116,17 +116,36 @@ func (l LineupDocument) constraintsOf(entityType string, manifests []Manifest) [
 	return all
 }
 
-// CheckConstraints returns an error that names every constraint that the lineup breaks.
+// CheckConstraints returns an error with the constraints that the lineup breaks. Of those on the signals of one layer
+// that warrant the same band, it has the worst, and the number of the others.
 func (l LineupDocument) CheckConstraints(manifests []Manifest) error {
-	var broken []string
+	type kind struct{ entityType, layer, band string }
+	var kinds []kind
+	broken := map[kind][]Constraint{} // the worst one first
 	for _, c := range Constraints(l, manifests) {
-		if c.Slack() < 0 {
-			broken = append(broken, c.String())
+		if c.Slack() >= 0 {
+			continue
+		}
+		k := kind{c.Type, c.Layer, c.Band}
+		all := append(broken[k], c)
+		if len(all) == 1 {
+			kinds = append(kinds, k)
+		} else if last := len(all) - 1; all[last].Slack() < all[0].Slack() {
+			all[0], all[last] = all[last], all[0]
+		}
+		broken[k] = all
+	}
+	if len(kinds) == 0 {
+		return nil
+	}
+	lines := make([]string, len(kinds))
+	for i, k := range kinds {
+		lines[i] = broken[k][0].String()
+		if others := len(broken[k]) - 1; others == 1 {
+			lines[i] += "; another signal of the layer falls short too"
+		} else if others > 1 {
+			lines[i] += fmt.Sprintf("; %d other signals of the layer fall short too", others)
 		}
 	}
-	if len(broken) > 0 {
-		return fmt.Errorf("checking the lineup against what its layers' signals warrant:\n%s",
-			strings.Join(broken, "\n"))
-	}
-	return nil
+	return fmt.Errorf("checking the lineup against what its layers' signals warrant:\n%s", strings.Join(lines, "\n"))
 }
