@@ -275,3 +275,38 @@ func TestUpgradeUnderLoad(t *testing.T) {
 		t.Errorf("an old host waited for %v", longest)
 	}
 }
+
+// After the migration, checks are recorded under the lineup that the release before put in force last, and hosts of that
+// release still see it. Nothing is signed by the migration.
+func TestUpgradeOfLineups(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	conn := session(t, url)
+	dropSchema(t, conn)
+	noError(t, (&Store{direct: url, log: discard()}).migrate(t.Context(), migrationsUpTo(t, "0021")))
+	genesis := audit.Genesis(0)
+	must(conn.Exec(t.Context(), "INSERT INTO audit_heads (chain, seq, hash) VALUES (0, 0, $1)", genesis.Hash[:]))(t)
+	for revision := range int64(2) {
+		must(conn.Exec(t.Context(), `SELECT activate_lineup($1, '{"layers": [{"layer": "probe@1.0.0"}]}', '\x00',
+			'built-in', '', jsonb_build_object('0', $2::jsonb))`, revision+1, entry(audit.Record{Kind: audit.Lineup,
+			At: "2031-05-20T12:00:00.000Z", Revision: revision + 1, Ref: check.NewRef()}, noon)))(t)
+	}
+	s := open(t, url, nil)
+	signed, ok, err := s.LastActivation(t.Context())
+	if err != nil || !ok || signed != "" {
+		t.Errorf("the last activation is %q, %v, %v", signed, ok, err)
+	}
+	active := must(s.ActiveLineup(t.Context()))(t)
+	if active.Revision != 2 || len(active.Lineup.Layers) != 1 {
+		t.Errorf("active is %+v", active)
+	}
+	if text, err := s.LineupText(t.Context(), 2); err != nil || len(text) != 0 {
+		t.Errorf("its canonical text is %q, %v", text, err)
+	}
+	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1000))
+	record := func(revision int64) error {
+		return l.Append(t.Context(), of(revision, decided(caller, parse(t, "domain", "example.org"), check.Allow)))
+	}
+	noError(t, record(2))
+	wantError(t, "a check under the lineup before", record(1), check.ErrRevision)
+}
