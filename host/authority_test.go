@@ -3,8 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,13 +37,6 @@ func wantRefusal(t *testing.T, what, dir, database string, env []string, args []
 			t.Errorf("%s does not print %q:\n%s", what, text, out)
 		}
 	}
-}
-
-func readyz(t *testing.T, host *hostProcess) string {
-	t.Helper()
-	response := storetest.Must(http.Get(host.url + "/readyz"))(t)
-	defer response.Body.Close()
-	return string(storetest.Must(io.ReadAll(response.Body))(t))
 }
 
 // TestFirstStart starts hosts without a trust file: the first one makes it, and others need a copy.
@@ -95,7 +86,7 @@ func TestFirstStart(t *testing.T) {
 	}
 	storetest.NoError(t, os.WriteFile(filepath.Join(second, "trust"), []byte(trust), 0o600))
 	host := startHost(t, second, database)
-	storetest.Expect(t, "/readyz", readyz(t, host), `{"status":"ready"}`)
+	storetest.Expect(t, "/readyz", get(t, host.url+"/readyz", ""), `{"status":"ready"}`)
 	wantRefusal(t, "lineup set without the operator's key", second, database, nil,
 		[]string{"lineup", "set", writeJSON(t, storetest.Must(b.store.ActiveLineup(t.Context()))(t).Lineup)},
 		"set ASSAY_OPERATOR_KEY to its file")
@@ -198,10 +189,15 @@ func TestRestoredBackup(t *testing.T) {
 		"DELETE FROM revisions_in_force WHERE revision = 2", "UPDATE revisions_in_force SET until = NULL WHERE revision = 1",
 		"NOTIFY assay, 'lineup'")
 	const degraded = "lineup revision 1 was refused here, and revision 3 stays in force"
-	storetest.Until(t, "the host to refuse it", func() bool { return strings.Contains(readyz(t, f.hosts[0]), degraded) })
+	storetest.Until(t, "the host to refuse it", func() bool { return strings.Contains(get(t, f.hosts[0].url+"/readyz", ""), degraded) })
 	if text := output(t, f.dir, f.database, "lineup", "hosts"); !strings.Contains(text,
 		"its number is not above 3, which this host ran") {
 		t.Errorf("lineup hosts printed\n%s", text)
+	}
+	for _, line := range []string{"assay_hosts 1", "assay_activation 3", "assay_activation_refused 1"} {
+		if metrics := get(t, f.hosts[0].url+"/metrics", ""); !strings.Contains(metrics, "\n"+line+"\n") {
+			t.Errorf("the metrics lack %q:\n%s", line, metrics)
+		}
 	}
 	operator := dataDir(t) // of a machine that remembers nothing
 	file := writeFile(t, "lineup.json", []byte(output(t, operator, f.database, "lineup", "show", "--file")))
@@ -211,7 +207,7 @@ func TestRestoredBackup(t *testing.T) {
 	if !strings.Contains(text, "Revision 1 is in force on") {
 		t.Errorf("lineup set printed\n%s", text)
 	}
-	storetest.Expect(t, "/readyz", readyz(t, f.hosts[0]), `{"status":"ready"}`)
+	storetest.Expect(t, "/readyz", get(t, f.hosts[0].url+"/readyz", ""), `{"status":"ready"}`)
 	if number := storetest.Must(activation.Unverified(f.signed(t)))(t).Number; number != 4 {
 		t.Errorf("activation %d is in force, want 4", number)
 	}

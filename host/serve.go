@@ -192,6 +192,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	running.Go(func() { watch.Run(background) })
 	pulse := b.newPulse(preparer.Host, name, follower, watch, log)
 	pulse.Shadow = tally.JSON
+	metrics.WatchFleet(follower, pulse.Alive)
 	running.Go(func() { pulse.Run(background) })
 	layers := demotion.NewWatch()
 	running.Go(func() { demote(background, layers.Found(), steps, metrics, log) })

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"sync/atomic"
 	"time"
 )
 
@@ -70,6 +71,8 @@ type Answer struct {
 type Roster interface {
 	// BeatHost says that a host is alive, and what it scores with.
 	BeatHost(ctx context.Context, id, name string, s State) error
+	// LiveHosts counts the hosts that are not silent.
+	LiveHosts(ctx context.Context) (int, error)
 	// ReportShadow stores what the shadow layers of a host that is alive would have changed.
 	ReportShadow(ctx context.Context, id string, report json.RawMessage) error
 	// RemoveHost says that a host has stopped.
@@ -86,11 +89,28 @@ type Pulse struct {
 	// Shadow returns what the host's shadow layers would have changed, or nil if there are none. It may be nil.
 	Shadow func() (json.RawMessage, error)
 
+	alive    atomic.Int64
 	stored   json.RawMessage // the last report that was stored
 	storedAt time.Time       // or could not be
 }
 
 const beatTimeout = Interval
+
+// Alive returns how many hosts were alive at the last beat; 0 before the first one.
+func (p *Pulse) Alive() int { return int(p.alive.Load()) }
+
+func (p *Pulse) beat(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
+	defer cancel()
+	if err := p.Roster.BeatHost(ctx, p.ID, p.Name, p.State()); err != nil {
+		return err
+	}
+	alive, err := p.Roster.LiveHosts(ctx)
+	if err == nil {
+		p.alive.Store(int64(alive))
+	}
+	return err
+}
 
 // Run says that the host is alive until ctx ends, and then that it has stopped.
 func (p *Pulse) Run(ctx context.Context) {
@@ -98,9 +118,7 @@ func (p *Pulse) Run(ctx context.Context) {
 	defer tick.Stop()
 	failing := false
 	for {
-		bounded, cancel := context.WithTimeout(ctx, beatTimeout)
-		err := p.Roster.BeatHost(bounded, p.ID, p.Name, p.State())
-		cancel()
+		err := p.beat(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
 			p.Log.Warn("other hosts may take this one for silent", "error", err)
 		}

@@ -62,6 +62,16 @@ func (s *Store) ShadowReports(ctx context.Context) (reports []json.RawMessage, e
 	return reports, nil
 }
 
+// LiveHosts implements fleet.Roster.
+func (s *Store) LiveHosts(ctx context.Context) (alive int, err error) {
+	err = s.db.NewRaw("SELECT count(*) FROM hosts WHERE seen_at >= now() - ?::interval", fleet.SilentAfter.String()).
+		Scan(ctx, &alive)
+	if err != nil {
+		return 0, fmt.Errorf("counting hosts: %w", err)
+	}
+	return alive, nil
+}
+
 // RemoveHost implements fleet.Roster.
 func (s *Store) RemoveHost(ctx context.Context, id string) error {
 	if _, err := s.db.NewRaw("DELETE FROM hosts WHERE id = ?", id).Exec(ctx); err != nil {

@@ -26,6 +26,7 @@ func TestHosts(t *testing.T) {
 	if a.Name != "a:1" || a.Silent() || a.State != running || b.Name != "b:1" || !b.Silent() || b.State != broken {
 		t.Errorf("hosts %+v", hosts)
 	}
+	expect(t, "live hosts", must(s.LiveHosts(t.Context()))(t), 1)
 	noError(t, s.BeatHost(t.Context(), "host_b", "b:1", running))
 	if b := must(s.Hosts(t.Context()))(t)[1]; b.Silent() || b.State != running {
 		t.Errorf("after its next beat: %+v", b)

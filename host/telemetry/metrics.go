@@ -141,6 +141,16 @@ func (m *Metrics) WatchLineup(f *lineup.Follower) {
 		func() float64 { return float64(f.State().Refused) })
 }
 
+// WatchFleet adds the metrics of the hosts that share the database. It must be called at most once.
+func (m *Metrics) WatchFleet(f *lineup.Follower, alive func() int) {
+	m.gauge("assay_hosts", "Hosts that were alive when this one last looked, itself included.",
+		func() float64 { return float64(alive()) })
+	m.gauge("assay_activation", "Number of the activation in force on this host. It differs between hosts while they "+
+		"switch, and on a host that cannot.", func() float64 { return float64(f.State().Activation) })
+	m.gauge("assay_activation_refused", "Number of the activation that this host refused, else 0.",
+		func() float64 { return float64(f.State().RefusedActivation) })
+}
+
 // CanaryCompared counts a check that the canary scored, by what it did to the check.
 func (m *Metrics) CanaryCompared(outcome string) { m.canary.WithLabelValues(outcome).Inc() }
 
