@@ -1,12 +1,25 @@
 -- Functions of earlier migrations, with statements that Citus understands.
 
--- As in migration 0016, but a cluster delegates this call of audit_lock to the chain's machine, so the time limit of the
--- lock holds there too. Citus does not delegate an expression such as PERFORM audit_lock(...).
+-- What audit_lock sets in the transaction.
+CREATE FUNCTION audit_settings(patience text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('lock_timeout', patience, true);
+    IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+    IF current_setting('client_min_messages') = 'error' THEN
+        PERFORM set_config('client_min_messages', 'warning', true);
+    END IF;
+END $$;
+
+-- As in migration 0016, but a cluster delegates this call of audit_lock to the chain's machine, so the settings hold
+-- there too. Citus does not delegate an expression such as PERFORM audit_lock(...).
 CREATE OR REPLACE FUNCTION audit_lock_all(patience text) RETURNS integer[] LANGUAGE plpgsql AS $$
 DECLARE
     all_chains integer[] := ARRAY(SELECT DISTINCT chain FROM audit_heads ORDER BY chain);
     one integer;
 BEGIN
+    PERFORM audit_settings(patience);
     FOREACH one IN ARRAY all_chains LOOP
         BEGIN
             PERFORM * FROM audit_lock(one, patience);

@@ -24,6 +24,7 @@ const (
 	Stalls                // the client's connection is closed; the server's stays open until Deliver or Drop
 	Held                  // it is kept until Disconnect, and then dropped
 	HeldReply             // it is delivered, and a message of the reply is kept until Disconnect, and then dropped
+	Silences              // it is dropped, and so is everything on all connections that are open
 )
 
 // Proxy forwards connections from a host to Postgres and breaks them as a test demands. It splits the frontend/backend
@@ -237,7 +238,11 @@ func (p *Proxy) fate(message string) (Fate, *hold) {
 	if p.decide == nil {
 		return Passes, nil
 	}
-	return p.decide(message), p.hold
+	f := p.decide(message)
+	if f == Silences {
+		p.era++
+	}
+	return f, p.hold
 }
 
 // track adds a connection to those that the proxy can close, and returns its era. It returns false if the proxy is
@@ -352,6 +357,8 @@ func (p *Proxy) serve(client net.Conn) {
 		switch f {
 		case Lost:
 			return
+		case Silences:
+			continue
 		case Stalls:
 			keep = true
 			p.Stalled <- &Stalled{server: server, message: message}
