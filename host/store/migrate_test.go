@@ -61,7 +61,8 @@ func TestMigrationsEndWithTheirHost(t *testing.T) {
 	noError(t, lock.tx.NewRaw("SHOW idle_in_transaction_session_timeout").Scan(t.Context(), &silence))
 	expect(t, "the lock's time of silence", silence, "1min")
 	must(conn.Exec(t.Context(), `SELECT pg_terminate_backend(l.pid) FROM pg_locks AS l JOIN pg_database AS d
-		ON d.oid = l.database WHERE l.locktype = 'advisory' AND d.datname = current_database()`))(t)
+		ON d.oid = l.database JOIN pg_stat_activity AS a ON a.pid = l.pid AND a.backend_type = 'client backend'
+		WHERE l.locktype = 'advisory' AND d.datname = current_database()`))(t)
 	receive(t, "the end of migrating", lock.ctx.Done())
 
 	files := migrationsUpTo(t, "9999").(fstest.MapFS)
