@@ -2,10 +2,13 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"assay/host/billing"
 	"assay/host/store/storetest"
@@ -103,35 +106,29 @@ func TestLockedAccountIsReadAgain(t *testing.T) {
 	expect(t, "plan", receive(t, "the account", found), "starter<nil>")
 }
 
-// Of hosts that create the same partition, one waits for the other and then finds it.
+// Of hosts that create the same partition while a batch is recorded, one waits for the other and then finds it.
 func TestPartitionIsCreatedByOneHost(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
-	first, second := session(t, s.url), session(t, s.url)
-	monitor := session(t, s.url)
-	for year := 2090; ; year++ {
-		create := fmt.Sprintf("SELECT create_partition('audit_records_%[1]d_01', '%[1]d-01-01', '%[1]d-02-01', 10)", year)
-		exec(t, first, "BEGIN", create)
-		done := make(chan error, 1)
-		go func() { done <- errOf(second.Exec(context.WithoutCancel(t.Context()), create)) }()
-		var err error
-		until(t, "the other host to wait", func() bool {
-			select {
-			case err = <-done:
-				return true
-			default:
-				return lockWaiters(t, monitor) == 1
-			}
-		})
-		exec(t, first, "COMMIT")
-		if err == nil {
-			err = receive(t, "the other host", done)
+	hosts := []*pgx.Conn{session(t, s.url), session(t, s.url)}
+	batch, monitor := session(t, s.url), session(t, s.url)
+	for year := range 30 {
+		create := fmt.Sprintf("SELECT create_partition('audit_records_%[1]d_01', '%[1]d-01-01', '%[1]d-02-01', 10)",
+			2070+year)
+		exec(t, batch, "BEGIN", "SELECT audit_lock(0)")
+		done := make(chan error, len(hosts))
+		for _, host := range hosts {
+			go func() { done <- errOf(host.Exec(context.WithoutCancel(t.Context()), create)) }()
 		}
-		if !postponed(err) { // it waits for a quarter of a second only
-			noError(t, err)
+		until(t, "both hosts to wait", func() bool { return len(done) > 0 || lockWaiters(t, monitor) == len(hosts) })
+		exec(t, batch, "COMMIT")
+		errs := []error{receive(t, "a host", done), receive(t, "a host", done)}
+		if !postponed(errs[0]) && !postponed(errs[1]) { // they wait for a quarter of a second only
+			noError(t, errors.Join(errs...))
 			return
 		}
 	}
+	t.Error("the hosts keep each other from creating partitions")
 }
 
 // A partition is not created if checks would wait while many records move to it.
