@@ -3,7 +3,6 @@
 package replay
 
 import (
-	"bytes"
 	"context"
 	"sync"
 	"time"
@@ -76,25 +75,34 @@ func (r *Ring) Remember(records []check.Record) {
 		c := remembered{subject: pseudonym(record.Pseudonym), at: d.At, terms: d.Terms}
 		buffer := r.scratch.Get().(*[]byte)
 		*buffer = encode((*buffer)[:0], record)
-		c.content = bytes.Clone(*buffer)
+		r.add(c, *buffer)
 		clear(*buffer) // an unused buffer keeps nothing of a check
 		r.scratch.Put(buffer)
-		r.add(c)
 	}
 }
 
-func (r *Ring) add(c remembered) {
+// add remembers a check with a copy of its content, which takes the place of that of the oldest one in a full ring.
+func (r *Ring) add(c remembered, content []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, erased := r.erased[c.subject]; erased || !c.at.After(r.cleared) {
 		return
 	}
+	slot := &r.checks[r.index(r.next)]
 	if r.next-r.oldest == uint64(len(r.checks)) {
-		r.forgetOldest()
+		if cap(slot.content) < len(content) {
+			r.forgetOldest()
+		} else {
+			clear(slot.content[min(len(content), len(slot.content)):])
+			c.content = slot.content[:0]
+			r.size -= int64(cap(slot.content))
+			r.oldest++
+		}
 	}
-	r.checks[r.index(r.next)] = c
+	c.content = append(c.content, content...)
+	*slot = c
 	r.next++
-	r.size += int64(len(c.content))
+	r.size += int64(cap(c.content))
 	for r.size > r.maxSize {
 		r.forgetOldest()
 	}
@@ -110,7 +118,7 @@ func (r *Ring) forgetOldest() {
 
 func (r *Ring) forget(number uint64) {
 	c := &r.checks[r.index(number)]
-	r.size -= int64(len(c.content))
+	r.size -= int64(cap(c.content))
 	clear(c.content)
 	*c = remembered{}
 }

@@ -33,8 +33,8 @@ func recorded(subject byte, at time.Time) check.Record {
 	}
 }
 
-// recordedBytes is the size of such a check's content.
-const recordedBytes = 43
+// recordedBytes is what such a check's content of 43 bytes takes.
+const recordedBytes = 48
 
 func named(subject byte) []byte { return []byte(strings.Repeat(string(subject), pseudonymBytes)) }
 
@@ -136,6 +136,38 @@ func TestErasure(t *testing.T) {
 	}
 }
 
+// The memory of the oldest check of a full ring is used again, and nothing of that check stays in it.
+func TestContentIsReplaced(t *testing.T) {
+	t.Parallel()
+	r, now := clocked(1, 1<<20)
+	long := recorded('a', *now)
+	long.LookedUp["graph.secret"] = strings.Repeat("private ", 100)
+	for range 3 {
+		r.Remember([]check.Record{long})
+		_, before := r.Size()
+		r.remember("b")
+		content := r.checks[0].content
+		if whole := string(content[:cap(content)]); strings.Contains(whole, "private") || r.subjects() != "b" {
+			t.Errorf("the ring has %q, its memory %q", r.subjects(), whole)
+		}
+		if checks, bytes := r.Size(); checks != 1 || bytes != before || bytes != int64(cap(content)) {
+			t.Errorf("%d checks with %d bytes, before %d", checks, bytes, before)
+		}
+	}
+	short := r.checks[0].content
+	short = short[:0:len(short)]
+	r.checks[0].content = append(short, r.checks[0].content...)
+	r.size = int64(cap(short))
+	r.Remember([]check.Record{long})
+	if strings.Trim(string(short[:cap(short)]), "\x00") != "" {
+		t.Errorf("the content that was too short is still %q", short[:cap(short)])
+	}
+	r.Erase(named('a'))
+	if checks, bytes := r.Size(); checks != 0 || bytes != 0 {
+		t.Errorf("%d checks with %d bytes after the erasure", checks, bytes)
+	}
+}
+
 // Erased content is overwritten in memory too.
 func TestForgottenContentIsOverwritten(t *testing.T) {
 	t.Parallel()
@@ -151,7 +183,8 @@ func TestForgottenContentIsOverwritten(t *testing.T) {
 			t.Fatalf("the content is %q", content)
 		}
 		forget(r)
-		if strings.Trim(string(content), "\x00") != "" {
+		if strings.Contains(string(content), "a.example.com") ||
+			name != "evicted" && strings.Trim(string(content), "\x00") != "" {
 			t.Errorf("%s: the content is still %q", name, content)
 		}
 	}
