@@ -86,6 +86,9 @@ type drill struct {
 
 	steps  []drillStep
 	fences []fence
+
+	used   map[drillPhase]float64 // processor time of steadyHost in seconds
+	memory []float64              // of steadyHost, in bytes
 }
 
 // drillLineup is a lineup with the score of each input.
@@ -108,13 +111,22 @@ func (s span) overlaps(other span) bool {
 	return s.began.Before(other.ended) && other.began.Before(s.ended)
 }
 
+// drillPhase is a part of a drill.
+type drillPhase int
+
+const (
+	calm       drillPhase = iota // no activations
+	changing                     // activations
+	overloaded                   // rollbacks, with more checks than the hosts can answer
+)
+
 // drillAnswer is an answer to a check.
 type drillAnswer struct {
 	answer
 	span
 	url                  string // of the host
 	host, account, input int
-	changing             bool // lineups were changing meanwhile
+	phase                drillPhase
 }
 
 // drillStep is an activation.
@@ -135,7 +147,7 @@ type fence struct {
 
 func newDrill(t *testing.T) *drill {
 	d := &drill{T: t, results: bench.BeginResults(resultsFile), testFleet: newFleet(t, 3), perHost: 2,
-		byRef: map[activation.Lineup]drillLineup{}}
+		byRef: map[activation.Lineup]drillLineup{}, used: map[drillPhase]float64{}}
 	for _, h := range d.hosts {
 		d.urls = append(d.urls, h.url)
 	}
@@ -232,7 +244,7 @@ func (d *drill) makeLineups(cfg *Config, out *terminal) {
 	d.steps = []drillStep{s}
 }
 
-// run makes n activations, with calm times in between.
+// run makes n activations, with calm times in between, and then some while the hosts must refuse checks.
 func (d *drill) run(n int) {
 	const block = 20
 	ctx, stop := context.WithCancel(d.Context())
@@ -242,8 +254,8 @@ func (d *drill) run(n int) {
 	others.Go(func() { d.watch(ctx) })
 	for first := 0; first < n; first += block {
 		last := min(n, first+block)
-		d.load(false, func() { <-time.After(time.Duration(last-first) * 150 * time.Millisecond) })
-		d.load(true, func() {
+		d.load(calm, func() { <-time.After(time.Duration(last-first) * 150 * time.Millisecond) })
+		d.load(changing, func() {
 			var restarting sync.WaitGroup
 			for i := first; i < last; i++ {
 				if i%100 == min(n, 100)/2 {
@@ -259,6 +271,13 @@ func (d *drill) run(n int) {
 	}
 	stop()
 	others.Wait()
+	d.perHost = 50
+	d.load(overloaded, func() {
+		for range 2 + n/50 {
+			s := drillStep{kind: "rollback, overloaded"}
+			d.timed(&s, func() error { return d.activate(&s, drillLineup{}) })
+		}
+	})
 }
 
 // deafen drops the notifications to all hosts, or no longer.
@@ -269,7 +288,7 @@ func (d *drill) deafen(on bool) {
 }
 
 // load makes checks while what runs.
-func (d *drill) load(changing bool, what func()) {
+func (d *drill) load(phase drillPhase, what func()) {
 	ctx, stop := context.WithCancel(d.Context())
 	var clients sync.WaitGroup
 	for i := range d.perHost * len(d.urls) {
@@ -278,20 +297,29 @@ func (d *drill) load(changing bool, what func()) {
 		clients.Go(func() {
 			client := &http.Client{Transport: transport}
 			for n := i; ctx.Err() == nil; n++ {
-				d.check(client, i%len(d.urls), n%len(d.accounts), n/7%len(d.inputs), changing)
+				d.check(client, i%len(d.urls), n%len(d.accounts), n/7%len(d.inputs), phase)
 			}
 		})
 	}
+	before := d.measure()
 	what()
 	stop()
 	clients.Wait()
+	d.used[phase] += d.measure() - before
 }
 
-func (d *drill) check(client *http.Client, host, account, input int, changing bool) {
+// measure notes how much memory steadyHost has and returns the processor time that it has used.
+func (d *drill) measure() float64 {
+	page := storetest.Must(scrape(d.Context(), d.urls[steadyHost]))(d)
+	d.memory = append(d.memory, metric(page, "process_resident_memory_bytes"))
+	return metric(page, "process_cpu_seconds_total")
+}
+
+func (d *drill) check(client *http.Client, host, account, input int, phase drillPhase) {
 	d.mu.Lock()
 	url := d.urls[host]
 	d.mu.Unlock()
-	a := drillAnswer{url: url, host: host, account: account, input: input, changing: changing}
+	a := drillAnswer{url: url, host: host, account: account, input: input, phase: phase}
 	a.began = time.Now()
 	a.answer = postOnce(client, url, d.accounts[account].key, d.inputs[input].body)
 	a.ended = time.Now()
@@ -389,19 +417,24 @@ func (d *drill) step(i int) {
 	}
 	s := drillStep{kind: kind, deaf: i%20 == 11 || i%20 == 12}
 	next := d.lineups[i%len(d.lineups)]
+	d.timed(&s, func() error {
+		if kind == "command" {
+			return d.setByCommand(&s, d.fit[i%len(d.fit)])
+		}
+		return d.activate(&s, next)
+	})
+}
+
+// timed makes an activation.
+func (d *drill) timed(s *drillStep, activate func() error) {
 	s.began = time.Now()
-	var err error
-	if kind == "command" {
-		err = d.setByCommand(&s, d.fit[i%len(d.fit)])
-	} else {
-		err = d.activate(&s, next)
-	}
+	err := activate()
 	s.ended = time.Now()
 	if err != nil {
-		d.Errorf("activation %d (%s): %v", i, kind, err)
+		d.Errorf("activation %d (%s): %v", len(d.steps), s.kind, err)
 		return
 	}
-	d.steps = append(d.steps, s)
+	d.steps = append(d.steps, *s)
 }
 
 // activate does what the commands do.
@@ -414,7 +447,7 @@ func (d *drill) activate(s *drillStep, next drillLineup) error {
 	p := lineup.Proposal{Base: base.Activation, Lineup: base.Lineup, Reason: s.kind}
 	prepare := false
 	switch s.kind {
-	case "rollback":
+	case "rollback", "rollback, overloaded":
 		p.Lineup = d.rollbacks[len(d.rollbacks)-2]
 	case "promote":
 		if base.Canary == nil {
@@ -620,6 +653,7 @@ func (d *drill) allowed(r drillRecord) bool {
 func (d *drill) report() string {
 	var b strings.Builder
 	settled, kinds := 0, map[string][]time.Duration{}
+	var rollback time.Duration // the longest, from its beginning
 	for _, a := range d.answers {
 		if _, ok := d.expected(a); ok {
 			settled++
@@ -639,20 +673,29 @@ func (d *drill) report() string {
 			kind += ", without notifications"
 		}
 		kinds[kind] = append(kinds[kind], s.ended.Sub(s.commits))
+		if strings.HasPrefix(s.kind, "rollback") {
+			rollback = max(rollback, s.ended.Sub(s.began))
+		}
 	}
-	took := map[bool][]time.Duration{}
+	took := map[drillPhase][]time.Duration{}
 	for _, a := range d.answers {
 		if a.host == steadyHost {
-			took[a.changing] = append(took[a.changing], a.ended.Sub(a.began))
+			took[a.phase] = append(took[a.phase], a.ended.Sub(a.began))
 		}
+	}
+	perAnswer := func(p drillPhase) string {
+		return fmt.Sprintf("%.1f ms", 1000*d.used[p]/float64(max(1, len(took[p]))))
 	}
 	fmt.Fprintf(&b, "`just activations %d`: %d activations on three hosts, one stopped %d times, one killed %d times. "+
 		"%d answers, %d refused with 503, %d connections of the killed host broke. Of %d answers, the revision was "+
 		"known in advance.\n\n", *activationCount, len(d.steps)-1, len(d.stops), len(d.deaths), len(d.answers),
 		len(d.refused), len(d.lost), settled)
 	fmt.Fprintf(&b, "The host that is neither stopped nor killed answered within %v (p50) and %v (p99); without "+
-		"activations, %v and %v.\n\n", milli(quantile(took[true], 50)), milli(quantile(took[true], 99)),
-		milli(quantile(took[false], 50)), milli(quantile(took[false], 99)))
+		"activations, %v and %v. An answer took %v of its processor time; without activations, %v. Its memory was %.0f MiB "+
+		"at the beginning and %.0f MiB at the end.\n\n", milli(quantile(took[changing], 50)), milli(quantile(took[changing], 99)),
+		milli(quantile(took[calm], 50)), milli(quantile(took[calm], 99)), perAnswer(changing), perAnswer(calm),
+		d.memory[0]/(1<<20), d.memory[len(d.memory)-1]/(1<<20))
+	fmt.Fprintf(&b, "The slowest rollback took %v from its beginning.\n\n", milli(rollback))
 	b.WriteString("From the commit until all live hosts said that they ran it:\n\n" +
 		"| activation | times | median | most |\n|---|---|---|---|\n")
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
