@@ -271,7 +271,7 @@ func (d *drill) run(n int) {
 	}
 	stop()
 	others.Wait()
-	d.perHost = 50
+	d.perHost = 150
 	d.load(overloaded, func() {
 		for range 2 + n/50 {
 			s := drillStep{kind: "rollback, overloaded"}
