@@ -41,11 +41,11 @@ var activationCount = flag.Int("activations", 0, "let TestActivationsUnderLoad m
 func TestActivationsUnderLoad(t *testing.T) {
 	t.Parallel()
 	d := newDrill(t)
-	n := 16
+	n, crowd := 10, 20
 	if *activationCount > 0 {
-		n = *activationCount
+		n, crowd = *activationCount, 150
 	}
-	d.run(n)
+	d.run(n, crowd)
 	d.verify()
 	report := d.report()
 	t.Log("\n" + report)
@@ -73,6 +73,7 @@ type drill struct {
 	accounts  []drillAccount
 	byRef     map[activation.Lineup]drillLineup // those that were stored
 	perHost   int                               // clients of each host
+	still     sync.Mutex                        // held while a host is stopped, or may not be
 	rollbacks []activation.Lineup               // where the next rollback leads; the last is in force
 
 	mu      sync.Mutex
@@ -117,7 +118,7 @@ type drillPhase int
 const (
 	calm       drillPhase = iota // no activations
 	changing                     // activations
-	overloaded                   // rollbacks, with more checks than the hosts can answer
+	overloaded                   // rollbacks, with more clients than the hosts can serve
 )
 
 // drillAnswer is an answer to a check.
@@ -244,8 +245,8 @@ func (d *drill) makeLineups(cfg *Config, out *terminal) {
 	d.steps = []drillStep{s}
 }
 
-// run makes n activations, with calm times in between, and then some while the hosts must refuse checks.
-func (d *drill) run(n int) {
+// run makes n activations, with calm times in between, and then some while each host has a crowd of clients.
+func (d *drill) run(n, crowd int) {
 	const block = 20
 	ctx, stop := context.WithCancel(d.Context())
 	defer stop()
@@ -262,16 +263,14 @@ func (d *drill) run(n int) {
 					d.kill()
 					restarting.Go(d.restart)
 				}
-				d.deafen(i%20 == 11 || i%20 == 12)
 				d.step(i)
 			}
-			d.deafen(false)
 			restarting.Wait()
 		})
 	}
 	stop()
 	others.Wait()
-	d.perHost = 150
+	d.perHost = crowd
 	d.load(overloaded, func() {
 		for range 2 + n/50 {
 			s := drillStep{kind: "rollback, overloaded"}
@@ -280,10 +279,17 @@ func (d *drill) run(n int) {
 	})
 }
 
-// deafen drops the notifications to all hosts, or no longer.
-func (d *drill) deafen(on bool) {
+// deafen drops the notifications to all hosts, and keeps them from being stopped, until the returned function is called.
+func (d *drill) deafen() (end func()) {
+	d.still.Lock()
 	for _, p := range d.proxies {
-		p.DropNotifications(on)
+		p.DropNotifications(true)
+	}
+	return func() {
+		for _, p := range d.proxies {
+			p.DropNotifications(false)
+		}
+		d.still.Unlock()
 	}
 }
 
@@ -363,6 +369,7 @@ func (d *drill) stopAndContinue(ctx context.Context) {
 	}
 	for n := 1; ctx.Err() == nil; n++ {
 		pause(0, time.Second)
+		d.still.Lock()
 		began := time.Now()
 		storetest.NoError(d, d.hosts[stoppedHost].cmd.Process.Signal(syscall.SIGSTOP))
 		switch {
@@ -374,6 +381,7 @@ func (d *drill) stopAndContinue(ctx context.Context) {
 			pause(0, 300*time.Millisecond)
 		}
 		storetest.NoError(d, d.hosts[stoppedHost].cmd.Process.Signal(syscall.SIGCONT))
+		d.still.Unlock()
 		d.mu.Lock()
 		d.stops = append(d.stops, span{began, time.Now()})
 		d.mu.Unlock()
@@ -415,7 +423,10 @@ func (d *drill) step(i int) {
 	case i%5 == 0 && len(d.rollbacks) > 1:
 		kind = "rollback"
 	}
-	s := drillStep{kind: kind, deaf: i%20 == 11 || i%20 == 12}
+	s := drillStep{kind: kind, deaf: i%20 == 8 || i%20 == 9}
+	if s.deaf {
+		defer d.deafen()()
+	}
 	next := d.lineups[i%len(d.lineups)]
 	d.timed(&s, func() error {
 		if kind == "command" {
