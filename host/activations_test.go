@@ -134,6 +134,7 @@ type drillAnswer struct {
 type drillStep struct {
 	activation.Activation
 	kind    string
+	command bool // made by a command
 	deaf    bool // without notifications
 	span         // until all hosts ran it
 	commits time.Time
@@ -249,10 +250,12 @@ func (d *drill) makeLineups(cfg *Config, out *terminal) {
 func (d *drill) run(n, crowd int) {
 	const block = 20
 	ctx, stop := context.WithCancel(d.Context())
+	watched, stopWatching := context.WithCancel(d.Context())
 	defer stop()
-	var others sync.WaitGroup
-	others.Go(func() { d.stopAndContinue(ctx) })
-	others.Go(func() { d.watch(ctx) })
+	defer stopWatching()
+	var stopping, watching sync.WaitGroup
+	stopping.Go(func() { d.stopAndContinue(ctx) })
+	watching.Go(func() { d.watch(watched) })
 	for first := 0; first < n; first += block {
 		last := min(n, first+block)
 		d.load(calm, func() { <-time.After(time.Duration(last-first) * 150 * time.Millisecond) })
@@ -269,7 +272,7 @@ func (d *drill) run(n, crowd int) {
 		})
 	}
 	stop()
-	others.Wait()
+	stopping.Wait()
 	d.perHost = crowd
 	d.load(overloaded, func() {
 		for range 2 + n/50 {
@@ -277,6 +280,8 @@ func (d *drill) run(n, crowd int) {
 			d.timed(&s, func() error { return d.activate(&s, drillLineup{}) })
 		}
 	})
+	stopWatching()
+	watching.Wait()
 }
 
 // deafen drops the notifications to all hosts, and keeps them from being stopped, until the returned function is called.
@@ -322,12 +327,12 @@ func (d *drill) measure() float64 {
 }
 
 func (d *drill) check(client *http.Client, host, account, input int, phase drillPhase) {
-	d.mu.Lock()
-	url := d.urls[host]
-	d.mu.Unlock()
-	a := drillAnswer{url: url, host: host, account: account, input: input, phase: phase}
+	a := drillAnswer{host: host, account: account, input: input, phase: phase}
 	a.began = time.Now()
-	a.answer = postOnce(client, url, d.accounts[account].key, d.inputs[input].body)
+	d.mu.Lock()
+	a.url = d.urls[host]
+	d.mu.Unlock()
+	a.answer = postOnce(client, a.url, d.accounts[account].key, d.inputs[input].body)
 	a.ended = time.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -410,29 +415,26 @@ func (d *drill) restart() {
 	d.deaths[len(d.deaths)-1].ended = time.Now()
 }
 
-// step makes an activation.
+// step makes an activation. Some are made by the commands, which do more and so take longer.
 func (d *drill) step(i int) {
-	kind := "set"
+	s := drillStep{kind: "set", deaf: i%20 == 8 || i%20 == 9}
 	switch {
-	case i%25 == 7:
-		kind = "command"
 	case i%10 == 3:
-		kind = "canary"
+		s.kind = "canary"
 	case i%10 == 4:
-		kind = "promote"
+		s.kind = "promote"
 	case i%5 == 0 && len(d.rollbacks) > 1:
-		kind = "rollback"
+		s.kind = "rollback"
 	}
-	s := drillStep{kind: kind, deaf: i%20 == 8 || i%20 == 9}
+	s.command = slices.Contains([]int{7, 23, 24, 40}, i%50)
 	if s.deaf {
 		defer d.deafen()()
 	}
-	next := d.lineups[i%len(d.lineups)]
 	d.timed(&s, func() error {
-		if kind == "command" {
-			return d.setByCommand(&s, d.fit[i%len(d.fit)])
+		if s.command {
+			return d.command(&s, d.fit[i%len(d.fit)])
 		}
-		return d.activate(&s, next)
+		return d.activate(&s, d.lineups[i%len(d.lineups)])
 	})
 }
 
@@ -500,20 +502,31 @@ func (d *drill) activate(s *drillStep, next drillLineup) error {
 	return nil
 }
 
-// setByCommand runs `lineup set`.
-func (d *drill) setByCommand(s *drillStep, next drillLineup) error {
+// command runs the command of a step.
+func (d *drill) command(s *drillStep, next drillLineup) error {
 	ctx := d.Context()
 	s.commits = s.began
-	out, err := command(ctx, d.dir, d.database, "lineup", "set", writeJSON(d.T, next.document), "--force", "--reason",
-		"a drill").CombinedOutput()
+	args := []string{"lineup", s.kind, "--reason", "a drill"}
+	switch s.kind {
+	case "set":
+		args = append(args, writeJSON(d.T, next.document), "--force")
+	case "canary":
+		args = append(args, writeJSON(d.T, next.document), "--share", "40%", "--limit", "100%")
+	}
+	out, err := command(ctx, d.dir, d.database, args...).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("lineup set: %w\n%s", err, out)
+		return fmt.Errorf("lineup %s: %w\n%s", s.kind, err, out)
 	}
 	inForce, err := d.operator.inForce(ctx)
 	if err != nil {
 		return err
 	}
-	d.byRef[inForce.Lineup] = next
+	switch s.kind {
+	case "set":
+		d.byRef[inForce.Lineup] = next
+	case "canary":
+		d.byRef[inForce.Canary.Lineup] = next
+	}
 	hosts, err := d.backend.store.Hosts(ctx)
 	if err != nil {
 		return err
@@ -563,7 +576,7 @@ func (d *drill) watch(ctx context.Context) {
 	}
 }
 
-// record is what the audit log says of a check.
+// drillRecord is what the audit log says of a check.
 type drillRecord struct {
 	revision int64
 	xmin     int64 // the transaction that recorded it
@@ -664,7 +677,7 @@ func (d *drill) allowed(r drillRecord) bool {
 func (d *drill) report() string {
 	var b strings.Builder
 	settled, kinds := 0, map[string][]time.Duration{}
-	var rollback time.Duration // the longest, from its beginning
+	var rollback time.Duration // the longest while no host was stopped or starting, from its beginning
 	for _, a := range d.answers {
 		if _, ok := d.expected(a); ok {
 			settled++
@@ -676,7 +689,7 @@ func (d *drill) report() string {
 		})
 		kind := s.kind
 		switch {
-		case kind == "command":
+		case s.command:
 			continue
 		case disturbed:
 			kind += ", a host stopped or starting"
@@ -684,7 +697,7 @@ func (d *drill) report() string {
 			kind += ", without notifications"
 		}
 		kinds[kind] = append(kinds[kind], s.ended.Sub(s.commits))
-		if strings.HasPrefix(s.kind, "rollback") {
+		if strings.HasPrefix(s.kind, "rollback") && !disturbed {
 			rollback = max(rollback, s.ended.Sub(s.began))
 		}
 	}
@@ -706,7 +719,7 @@ func (d *drill) report() string {
 		"at the beginning and %.0f MiB at the end.\n\n", milli(quantile(took[changing], 50)), milli(quantile(took[changing], 99)),
 		milli(quantile(took[calm], 50)), milli(quantile(took[calm], 99)), perAnswer(changing), perAnswer(calm),
 		d.memory[0]/(1<<20), d.memory[len(d.memory)-1]/(1<<20))
-	fmt.Fprintf(&b, "The slowest rollback took %v from its beginning.\n\n", milli(rollback))
+	fmt.Fprintf(&b, "The slowest rollback took %v from the beginning of the command's work.\n\n", milli(rollback))
 	b.WriteString("From the commit until all live hosts said that they ran it:\n\n" +
 		"| activation | times | median | most |\n|---|---|---|---|\n")
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
