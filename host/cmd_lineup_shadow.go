@@ -11,11 +11,12 @@ import (
 	"assay/registry"
 )
 
-// newShadow returns what runs the shadow layers of a host, on processors that no check waits for.
+// newShadow returns what runs the shadow layers of a host, on what the checks leave of its processors.
 func newShadow(
 	collector check.Collector, gate *admission.Gate, metrics *telemetry.Metrics, tally *replay.Tally,
 ) *check.Shadow {
-	return &check.Shadow{Collector: collector, Spare: gate.Spare, Observer: shadowObservers{metrics, tally}}
+	return &check.Shadow{Collector: collector, Spare: gate.Spare, Idle: gate.Idle,
+		Observer: shadowObservers{metrics, tally}}
 }
 
 // shadowObservers observe one after another.

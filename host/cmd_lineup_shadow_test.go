@@ -26,8 +26,8 @@ const flakyLayer = "\x00asm\x01\x00\x00\x00" + // header
 	"\x41\x00\x0b" // return 0
 
 // A layer that fails for three accounts is moved to shadow by the host, in a step that `audit verify` accepts and that
-// an operator can undo. There it does no harm, and `lineup shadow` shows it, and what another layer in shadow would have
-// changed.
+// an operator can undo. There it does no harm, and `lineup shadow` shows it, and what another layer in shadow would
+// have changed.
 func TestFailingLayerIsMovedToShadow(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
@@ -51,7 +51,8 @@ func TestFailingLayerIsMovedToShadow(t *testing.T) {
 	}
 	l.Layers = append(l.Layers, registry.LineupLayer{Layer: "flaky@1.0.0", Weight: registry.ForAll(1),
 		Isolation: "shared"})
-	set := outputJSON[map[string]int64](t, dir, database, "lineup", "set", writeJSON(t, l), "--force", "--reason", "a test")
+	set := outputJSON[map[string]int64](t, dir, database, "lineup", "set", writeJSON(t, l), "--force", "--reason",
+		"a test")
 
 	body := `{"phone":"+33 1 23 45 67 89"}`
 	now := func() registry.LineupRevision {
@@ -83,7 +84,8 @@ func TestFailingLayerIsMovedToShadow(t *testing.T) {
 
 	// It fails on, which nobody sees, and what the other layer in shadow finds has no effect.
 	storetest.Until(t, "the host to follow", func() bool {
-		return strings.Contains(get(t, host.url+"/metrics", ""), fmt.Sprintf("assay_lineup_revision %d\n", moved.Revision))
+		return strings.Contains(get(t, host.url+"/metrics", ""),
+			fmt.Sprintf("assay_lineup_revision %d\n", moved.Revision))
 	})
 	for range 20 {
 		if a := checkOnce(host, keys[0], body); a.degraded() || a.Verdict != string(check.Allow) {

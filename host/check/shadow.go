@@ -17,6 +17,9 @@ type Shadow struct {
 	// Spare calls f when no check waits for a processor. It returns the context's error, without calling f, if ctx ends
 	// first. nil: at once.
 	Spare func(ctx context.Context, f func()) error
+	// Idle reports whether no check is in progress. While one is, shadow layers get only a small part of one processor,
+	// because recording and answering need processors too. nil: always idle.
+	Idle func() bool
 
 	mu      sync.Mutex // of the fields below
 	waiting chan shadowed
@@ -42,6 +45,10 @@ type shadowed struct {
 const (
 	maxShadowed    = 256
 	shadowDeadline = time.Second // for the shadow layers of one check, from when they begin
+	// While checks are in progress, shadow layers pause after each check for shadowPauses times as long as they took,
+	// and at least for shadowPause.
+	shadowPauses = 20
+	shadowPause  = 2 * time.Millisecond
 )
 
 // queue returns the checks that wait; s.mu must be locked.
@@ -89,11 +96,24 @@ func (s *Shadow) Run(ctx context.Context) {
 			s.drain()
 			return
 		case c := <-queue:
-			if !s.run(ctx, c) {
+			took, complete := s.run(ctx, c)
+			if !complete {
 				s.Observer.ShadowLeftOut(c.record.Decision)
 			}
 			c.ref.Release()
+			s.pause(ctx, took)
 		}
+	}
+}
+
+// pause leaves the processors to the checks in progress, if there are any, after shadow layers took some time.
+func (s *Shadow) pause(ctx context.Context, took time.Duration) {
+	if s.Idle == nil || s.Idle() {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(max(shadowPauses*took, shadowPause)):
 	}
 }
 
@@ -113,26 +133,28 @@ func (s *Shadow) drain() {
 	}
 }
 
-// run reports whether all shadow layers had what they need to find what they would have found before the answer.
-func (s *Shadow) run(ctx context.Context, c shadowed) bool {
+// run returns how long the layers took. complete is set if they all had what they need to find what they would have
+// found before the answer.
+func (s *Shadow) run(ctx context.Context, c shadowed) (took time.Duration, complete bool) {
 	ctx, cancel := context.WithTimeout(ctx, shadowDeadline)
 	defer cancel()
 	live, t := c.record.Decision, c.record.Entity.Type
 	facts, err := s.facts(ctx, c)
 	if err != nil {
-		return false
+		return 0, false
 	}
 	var outcomes []Outcome
 	for _, i := range c.lineup.shadow[t] {
 		o, err := s.call(ctx, &c.lineup.Members[i], t, Input{Entity: c.record.Entity.Facts, LookedUp: facts})
+		took += time.Duration(o.Micros) * time.Microsecond
 		if err != nil || o.Failure == Suspended {
-			return false
+			return took, false
 		}
 		outcomes = append(outcomes, o)
 	}
 	s.Observer.ShadowRan(live, Fuse(c.lineup.Bias[t], c.lineup.Bands, c.lineup.together(t, live.Layers, outcomes)),
 		outcomes)
-	return true
+	return took, true
 }
 
 // call runs a layer. An error says nothing about the layer.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"assay/host/check"
 	"assay/host/entity"
@@ -244,6 +246,48 @@ func TestShadowEqualsLive(t *testing.T) {
 	f.swap(2, members(f, false)...)
 	for i := range cap(runs.ran) {
 		same(t, f.mustCheck(t, value(i)).Fused, (<-runs.ran).shadow)
+	}
+}
+
+// While checks are in progress, shadow layers have a twentieth of one processor.
+func TestShadowPauses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		busy bool
+		took time.Duration // a call of the layer
+		want time.Duration // 10 checks
+	}{
+		"idle":          {false, 3 * time.Millisecond, 30 * time.Millisecond},
+		"busy":          {true, 3 * time.Millisecond, 10 * 63 * time.Millisecond},
+		"busy, briefly": {true, 50 * time.Microsecond, 10 * 2050 * time.Microsecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f, runs := newFixture(t), &shadowRuns{ran: make(chan shadowRun, 11)}
+				layer := f.memberFunc("shadow", func(context.Context, check.Input) (check.Result, error) {
+					<-time.After(c.took)
+					return check.Result{}, nil
+				})
+				layer.Shadow = true
+				f.Shadow = &check.Shadow{Observer: runs, Idle: func() bool { return !c.busy }}
+				f.swap(1, f.member("live"), layer)
+				for range cap(runs.ran) {
+					f.mustCheck(t, aDomain)
+				}
+				ctx, stop := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				running.Go(func() { f.Shadow.Run(ctx) })
+				<-runs.ran
+				began := time.Now()
+				for range cap(runs.ran) - 1 {
+					<-runs.ran
+				}
+				same(t, c.want, time.Since(began))
+				stop()
+				running.Wait()
+			})
+		})
 	}
 }
 
