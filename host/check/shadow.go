@@ -147,7 +147,7 @@ func (s *Shadow) run(ctx context.Context, c shadowed) (took time.Duration, compl
 	for _, i := range c.lineup.shadow[t] {
 		o, err := s.call(ctx, &c.lineup.Members[i], t, Input{Entity: c.record.Entity.Facts, LookedUp: facts})
 		took += time.Duration(o.Micros) * time.Microsecond
-		if err != nil || o.Failure == Suspended {
+		if err != nil {
 			return took, false
 		}
 		outcomes = append(outcomes, o)

@@ -163,6 +163,7 @@ func TestShadowNeedsFactsAndLayers(t *testing.T) {
 	type setup struct {
 		fixture *fixture
 		layer   *layerFunc
+		shadow  *check.Member
 	}
 	for name, c := range map[string]struct {
 		prepare func(s setup)
@@ -174,6 +175,12 @@ func TestShadowNeedsFactsAndLayers(t *testing.T) {
 			s.fixture.Shadow.Collector = noFacts{}
 		}, 0, 1},
 		"the layer is suspended": {func(s setup) {
+			*s.layer = func(context.Context, check.Input) (check.Result, error) {
+				return check.Result{}, &check.Failure{Reason: check.Suspended}
+			}
+		}, 1, 0}, // as it would be if it counted
+		"the layer is required and suspended": {func(s setup) {
+			s.shadow.Required = true
 			*s.layer = func(context.Context, check.Input) (check.Result, error) {
 				return check.Result{}, &check.Failure{Reason: check.Suspended}
 			}
@@ -204,7 +211,7 @@ func TestShadowNeedsFactsAndLayers(t *testing.T) {
 			})
 			shadow.Shadow, shadow.Facts = true, []string{"dns.a"}
 			f.Shadow = &check.Shadow{Observer: runs}
-			c.prepare(setup{f, &layer})
+			c.prepare(setup{f, &layer, &shadow})
 			f.swap(1, f.member("live"), shadow)
 			f.mustCheck(t, aDomain)
 			ctx, cancel := context.WithCancel(t.Context())

@@ -97,7 +97,7 @@ func NewMetrics() *Metrics {
 	m.shadowLayers = counter("assay_shadow_layer_outcomes_total", "Calls of layers in shadow by outcome: scored, "+
 		"abstained, or the reason of the failure.", "layer", "outcome")
 	m.shadowLeftOut = factory.NewCounter(prometheus.CounterOpts{Name: "assay_shadow_left_out_total",
-		Help: "Checks whose shadow layers did not run, because no processor was free in time or facts were missing."})
+		Help: "Checks whose shadow layers did not run, because the host was busy or facts were missing."})
 	m.batchSize = histogram("assay_ledger_batch_size", "Checks recorded in one transaction.", exponential(1, 2, 9))
 	m.batchSeconds = histogram("assay_ledger_batch_seconds", "Duration of a ledger transaction.",
 		exponential(0.0005, 2, 12))
