@@ -92,7 +92,8 @@ func TestFirstStart(t *testing.T) {
 		"set ASSAY_OPERATOR_KEY to its file")
 }
 
-// TestOperators changes the lineup as operators do who do not know of each other, and with keys that hosts do not trust.
+// TestOperators changes the lineup as operators do who do not know of each other, and with keys that hosts do not
+// trust.
 func TestOperators(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1)
@@ -186,10 +187,12 @@ func TestRestoredBackup(t *testing.T) {
 	}
 	storetest.Until(t, "the host to follow", func() bool { return len(f.running(t, 3)) == 1 })
 	storetest.Exec(t, f.conn, "DELETE FROM lineup_activations WHERE number > 1",
-		"DELETE FROM revisions_in_force WHERE revision = 2", "UPDATE revisions_in_force SET until = NULL WHERE revision = 1",
-		"NOTIFY assay, 'lineup'")
+		"DELETE FROM revisions_in_force WHERE revision = 2",
+		"UPDATE revisions_in_force SET until = NULL WHERE revision = 1", "NOTIFY assay, 'lineup'")
 	const degraded = "lineup revision 1 was refused here, and revision 3 stays in force"
-	storetest.Until(t, "the host to refuse it", func() bool { return strings.Contains(get(t, f.hosts[0].url+"/readyz", ""), degraded) })
+	storetest.Until(t, "the host to refuse it", func() bool {
+		return strings.Contains(get(t, f.hosts[0].url+"/readyz", ""), degraded)
+	})
 	if text := output(t, f.dir, f.database, "lineup", "hosts"); !strings.Contains(text,
 		"its number is not above 3, which this host ran") {
 		t.Errorf("lineup hosts printed\n%s", text)

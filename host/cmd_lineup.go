@@ -278,8 +278,8 @@ func (a *authority) unchanged(
 ) error {
 	now, err := a.inForce(ctx)
 	if err != nil || now.Hash == base.Hash {
-		return errors.Join(fmt.Errorf("nothing was changed, revision %d stays in force: %w", base.Lineup.Revision, reason),
-			err)
+		return errors.Join(err,
+			fmt.Errorf("nothing was changed, revision %d stays in force: %w", base.Lineup.Revision, reason))
 	}
 	return errors.Join(fmt.Errorf("nothing was changed: %w: %d by %s", activation.ErrSuperseded, now.Number, now.Author),
 		a.showConflict(ctx, t, base.Document, next))

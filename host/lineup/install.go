@@ -46,8 +46,8 @@ type Installer struct {
 
 var (
 	errNoOperator = errors.New("this host cannot read the operator's key")
-	errUnsigned   = errors.New("no lineup in the database is signed, although this host has a trust file or ran signed " +
-		"ones: activate one with `assay lineup set`")
+	errUnsigned   = errors.New("no lineup in the database is signed, although this host has a trust file or ran " +
+		"signed ones: activate one with `assay lineup set`")
 )
 
 // attempts bounds how often an installation starts again because another host has activated a lineup meanwhile.

@@ -20,7 +20,9 @@ import (
 const upgrading = 30 * time.Minute
 
 // activateUnsigned puts a lineup in force as the release before activations were signed did.
-func activateUnsigned(t *testing.T, db *pgx.Conn, revision int64, l registry.LineupDocument, origin registry.LineupOrigin) {
+func activateUnsigned(
+	t *testing.T, db *pgx.Conn, revision int64, l registry.LineupDocument, origin registry.LineupOrigin,
+) {
 	t.Helper()
 	at := time.Now().UTC().Truncate(time.Millisecond)
 	document := storetest.Must(l.Encode())(t)
@@ -107,7 +109,8 @@ func TestInstallSignsWhatWasInForce(t *testing.T) {
 			for _, later := range []time.Duration{29 * time.Minute, 31 * time.Minute} {
 				appendRecord(t, db, began.Add(later), audit.Record{Kind: audit.Check, Revision: 1})
 				found := later > upgrading
-				_, broken, err := auditlog.Verify(t.Context(), h.store, auditlog.NewSigner(storetest.Ring.SignSeed), trust, nil)
+				signer := auditlog.NewSigner(storetest.Ring.SignSeed)
+				_, broken, err := auditlog.Verify(t.Context(), h.store, signer, trust, nil)
 				storetest.NoError(t, err)
 				if found != (broken != nil) {
 					t.Errorf("after a check by a replaced lineup %v later, audit verify finds %v", later, broken)
