@@ -125,8 +125,7 @@ func (in *Installer) install(ctx context.Context, builtIn *registry.LineupDocume
 		return false, nil
 	}
 	if base.Number != 0 {
-		// A canary is compared with the lineup in force, so that stays until the canary ends.
-		if chosen, err := in.chosenByOperator(ctx, base); err != nil || chosen || base.Canary != nil {
+		if chosen, err := in.chosenByOperator(ctx, base); err != nil || chosen {
 			return err == nil && !hasLayers(base.Document, *builtIn), err
 		}
 	}
@@ -197,8 +196,8 @@ func (in *Installer) activate(
 }
 
 // chosenByOperator reports whether an operator chose the lineup in force: it is not the built-in lineup that was
-// activated last, or has a canary. Only signed texts tell: who can write to the database cannot turn an operator's choice into one that
-// the next start replaces.
+// activated last, or has a canary. Only signed texts tell: who can write to the database cannot turn an operator's
+// choice into one that the next start replaces.
 func (in *Installer) chosenByOperator(ctx context.Context, inForce Verified) (bool, error) {
 	if inForce.Canary != nil {
 		return true, nil // another lineup would end the canary
