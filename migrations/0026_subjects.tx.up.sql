@@ -5,8 +5,16 @@
 -- On a table with records, hosts build the index while others write, and then drop the one that it replaces: see
 -- completeIndexes in package store.
 DO $migration$
+DECLARE
+    whole boolean := true;
 BEGIN
-    IF NOT EXISTS (SELECT FROM audit_records) OR EXISTS (SELECT FROM pg_extension WHERE extname = 'citus') THEN
+    IF EXISTS (SELECT FROM pg_extension WHERE extname = 'citus') THEN
+        -- Otherwise no function could be changed after the index, which would be built on all machines at once.
+        PERFORM set_config('citus.multi_shard_modify_mode', 'sequential', true);
+    ELSE
+        whole := NOT EXISTS (SELECT FROM audit_records);
+    END IF;
+    IF whole THEN
         DROP INDEX audit_records_by_pseudonym;
         CREATE INDEX audit_records_by_subject ON audit_records ((seq >> 16), substr(pseudonym, 1, 8));
     ELSE
