@@ -96,6 +96,9 @@ func TestCanaryLifecycle(t *testing.T) {
 		t.Error("a rollback to the lineup before would have to open a plugin again")
 	}
 
+	if ended, _, err := h.verifier.Earlier(t.Context(), h.last(t), 3); err != nil || ended != trial {
+		t.Errorf("the canary that has ended cannot be found again: %+v, %v", ended, err)
+	}
 	h.change(t, Proposal{Lineup: base, Canary: canary})
 	h.follow(t, 2)
 	running := h.plugin(second)

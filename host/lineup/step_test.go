@@ -149,3 +149,19 @@ func TestStepIsTakenOnce(t *testing.T) {
 	storetest.Expect(t, "hosts that took the step", taken, 1)
 	storetest.Expect(t, "activations", h.last(t).Number, 2)
 }
+
+// A host whose key is no longer trusted stores nothing that every host would refuse.
+func TestStepWithFormerKey(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, postgrestest.Database(t))
+	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
+	h.activate(t, lineupOf(-1, "probe@1.0.0", "second@1.0.0"))
+	former := *h.verifier
+	former.Trust = mustTrust("operator " + operator.Verifier + "\nformer " + hostKey.Verifier)
+	s := h.steps()
+	s.Verifier = &former
+	if _, err := s.DemoteLayer(t.Context(), 1, "second", "it fails"); err == nil {
+		t.Error("a step with a former key was taken")
+	}
+	storetest.Expect(t, "activations", h.last(t).Number, 1)
+}

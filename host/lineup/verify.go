@@ -177,7 +177,7 @@ func (v *Verifier) permit(ctx context.Context, earlier activation.Activation, la
 	return activation.Permit(later.Role, from, to)
 }
 
-// Earlier returns a lineup that was in force before, by its revision, as it was signed. It fails with
+// Earlier returns a lineup that was in force before, also as a canary, by its revision, as it was signed. It fails with
 // registry.ErrNoRevision.
 func (v *Verifier) Earlier(
 	ctx context.Context, inForce activation.Activation, revision int64,
@@ -186,6 +186,10 @@ func (v *Verifier) Earlier(
 		if a.Lineup.Revision == revision {
 			document, err := v.document(ctx, a.Lineup)
 			return a.Lineup, document, err
+		}
+		if a.Canary != nil && a.Canary.Revision == revision {
+			document, err := v.document(ctx, a.Canary.Lineup)
+			return a.Canary.Lineup, document, err
 		}
 		if a.Previous == (registry.Digest{}) {
 			return activation.Lineup{}, registry.LineupDocument{}, registry.ErrNoRevision

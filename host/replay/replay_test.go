@@ -62,7 +62,8 @@ func lineup(bias float64, bands check.Bands, members ...check.Member) *check.Lin
 type host struct {
 	check.Checker
 
-	ring *replay.Ring
+	ring     *replay.Ring
+	recorded []check.Record
 }
 
 func newHost(l *check.Lineup) *host {
@@ -88,6 +89,7 @@ func (h *host) Append(_ context.Context, records ...check.Record) error {
 	for i := range records {
 		records[i].Pseudonym = pseudonymOf(records[i].Entity)
 	}
+	h.recorded = append(h.recorded, records...)
 	return nil
 }
 
@@ -204,6 +206,16 @@ func TestPredictedVerdictsAreTheObservedOnes(t *testing.T) {
 					t.Errorf("%s: score %d, predicted %v", v.Value, after.Score, predicted.Types[0].After)
 				}
 			}
+			for i, r := range now.recorded {
+				fused, layers, err := replay.Rescore(t.Context(), next.lineup(t), &r, nil, next.collect(t, r))
+				if err != nil {
+					t.Fatal(err)
+				}
+				d := next.recorded[i].Decision
+				if fused.Score != d.Score || fused.Verdict != d.Verdict || len(layers) != len(d.Layers) {
+					t.Errorf("%s: rescored %d, observed %d", d.Query, fused.Score, d.Score)
+				}
+			}
 			report, err := now.ring.Replay(t.Context(), next.lineup(t), nil)
 			if err != nil {
 				t.Fatal(err)
@@ -230,6 +242,19 @@ func TestPredictedVerdictsAreTheObservedOnes(t *testing.T) {
 				t.Errorf("causes of %d flips, want %d: %+v", causes, flips, report.Signals)
 			}
 		})
+	}
+}
+
+// collect returns a function that looks up facts for a record, which must not have been looked up for it.
+func (h *host) collect(t *testing.T, r check.Record) func(context.Context, []string) (entity.Facts, error) {
+	return func(ctx context.Context, wanted []string) (entity.Facts, error) {
+		for _, fact := range wanted {
+			if _, known := r.LookedUp[fact]; known {
+				t.Errorf("%s is looked up again", fact)
+			}
+		}
+		facts, _, err := h.Collect(ctx, "", r.Entity, wanted)
+		return facts, err
 	}
 }
 
@@ -337,6 +362,30 @@ func TestMissingFactsAreCounted(t *testing.T) {
 			lineup(-2, bands, old, member("new", "1", 1, pointsOf("dns.status", 1), c.facts...)), nil)
 		if err != nil || report.Types[0].Missing != c.missing {
 			t.Errorf("%s: %v, %+v", name, err, report)
+		}
+	}
+}
+
+// Unlike a replay, scoring a recorded check again looks up what is missing, and fails if that fails.
+func TestRescoreLooksUpMissingFacts(t *testing.T) {
+	t.Parallel()
+	old, status := member("local", "1", 3, pointsOf("entity.value", 3), "entity.value"),
+		member("status", "1", 4, pointsOf("dns.status", 3), "dns.status")
+	now, next := newHost(lineup(-2, bands, old)), newHost(lineup(-2, bands, old, status))
+	for i, v := range values() {
+		now.check(t, v)
+		want, r := next.check(t, v), now.recorded[i]
+		fused, _, err := replay.Rescore(t.Context(), next.lineup(t), &r, nil, next.collect(t, r))
+		if err != nil || fused.Score != want.Score {
+			t.Errorf("%s: rescored %d, %v, observed %d", v.Value, fused.Score, err, want.Score)
+		}
+		if len(r.LookedUp) != 0 {
+			t.Errorf("the record was changed: %v", r.LookedUp)
+		}
+		_, _, err = replay.Rescore(t.Context(), next.lineup(t), &r, nil,
+			func(context.Context, []string) (entity.Facts, error) { return nil, errBusy })
+		if !errors.Is(err, errBusy) {
+			t.Errorf("without the facts: %v", err)
 		}
 	}
 }
