@@ -86,11 +86,10 @@ func (w *Watch) Decided(records []check.Record) {
 // canary has. Everything else that makes a check unavailable has nothing to do with the canary.
 func (w *Watch) Unavailable(l *check.Lineup, err *check.UnavailableError) {
 	var failure *check.Failure
-	ref, isLayer := strings.CutPrefix(err.Part, "layer ")
-	if !isLayer || !errors.As(err, &failure) || l.Canary == nil {
+	if !errors.As(err, &failure) || l.Canary == nil {
 		return
 	}
-	name, _, _ := strings.Cut(ref, "@")
+	name, _, _ := strings.Cut(strings.TrimPrefix(err.Part, "layer "), "@")
 	own := member(l.Canary.Lineup, name)
 	if own == nil || sameRecipe(own, member(l, name)) {
 		return

@@ -216,7 +216,7 @@ func TestWatchLooksUpMissingFacts(t *testing.T) {
 func TestWatchIgnores(t *testing.T) {
 	t.Parallel()
 	layer := layerOf("layer", "layer", points(50))
-	h := newHost(t, lineup(1, -6, layer), lineup(2, -4, layer), 0.01)
+	h := newHost(t, lineup(1, -6, layer), lineup(2, -4, layer, layerOf("own", "own", points(0))), 0.01)
 	h.check(t, 0, 1)
 	for range 20 {
 		h.check(t, 0, 1)
@@ -231,7 +231,8 @@ func TestWatchIgnores(t *testing.T) {
 	for _, err := range []*check.UnavailableError{
 		{Part: "processor", Err: context.DeadlineExceeded},
 		{Part: "layer layer@1.0.0", Err: context.DeadlineExceeded},
-		{Part: "layer layer@1.0.0", Err: suspended}, // the other lineup has it, too
+		{Part: "layer layer@1.0.0", Err: suspended},              // the other lineup has it, too
+		{Part: "layer own@1.0.0", Err: context.DeadlineExceeded}, // the host is busy
 		{Part: "layer nobody@1.0.0", Err: suspended},
 		{Part: "ledger", Err: suspended},
 	} {

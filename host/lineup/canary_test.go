@@ -1,12 +1,14 @@
 package lineup
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/fleet"
 	"assay/host/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
@@ -29,6 +31,9 @@ func (h *host) accounts(t *testing.T) (inside, outside string) {
 	t.Helper()
 	l := h.live.Acquire()
 	defer l.Release()
+	if l.Canary == nil {
+		t.Fatal("there is no canary")
+	}
 	for i := 0; inside == "" || outside == ""; i++ {
 		account := fmt.Sprintf("acct_%d", i)
 		if l.For(account) == l.Lineup {
@@ -145,4 +150,33 @@ func TestInstallKeepsACanary(t *testing.T) {
 	// When it has ended, updates continue.
 	h.change(t, Proposal{Lineup: h.last(t).Lineup})
 	install(t, h, builtIn(t, "1.1.0", 2), "start of a newer host", 3, "1.1.0", false)
+}
+
+// Of an activation with a canary, hosts prepare and measure the canary's lineup. Starting and promoting it then opens
+// nothing.
+func TestPreparedCanaryIsSwappedIn(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, postgrestest.Database(t))
+	reads := h.counting()
+	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
+	base := h.storeLineup(t, lineupOf(-1, "probe@1.0.0"))
+	trial := h.storeLineup(t, lineupOf(-1, "probe@1.0.0", "second@1.0.0"))
+	h.change(t, Proposal{Lineup: base})
+	h.follow(t, 1)
+	h.preparing(t, func(_ context.Context, l *check.Lineup) (any, error) {
+		return map[string]int{"layers": len(l.Members)}, nil
+	})
+	p := Proposal{Base: h.last(t), Lineup: base, Canary: &activation.Canary{Lineup: trial, Share: 5}, Author: "ana@test",
+		At: time.Now()}
+	signed := storetest.Must(activation.SignCandidate(p.Activation(), operator))(t)
+	answer := h.answer(t, fleet.Candidate{ID: "cand_1", Signed: signed})
+	if answer.Progress != fleet.Ready || string(answer.Report) != `{"layers": 2}` {
+		t.Errorf("answer %+v with report %s", answer, answer.Report)
+	}
+	before := reads.Load()
+	h.change(t, p)
+	h.follow(t, 1)
+	h.change(t, Proposal{Lineup: trial})
+	h.follow(t, 2)
+	storetest.Expect(t, "modules read since it was prepared", reads.Load()-before, 0)
 }
