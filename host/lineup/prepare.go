@@ -69,7 +69,7 @@ func (p *Preparer) Run(ctx context.Context) {
 	changes := p.changes()
 	working := map[string]context.CancelFunc{}
 	for {
-		open, err := p.Candidates.Candidates(ctx)
+		open, err := p.look(ctx)
 		if err != nil && ctx.Err() == nil {
 			p.Log.Warn("looking for lineups to prepare failed", "error", err)
 		}
@@ -100,6 +100,15 @@ func (p *Preparer) Run(ctx context.Context) {
 		case <-tick.C:
 		}
 	}
+}
+
+// lookTimeout bounds a look for candidates, which must not hold a connection to a database that is cut off.
+const lookTimeout = 2 * time.Second
+
+func (p *Preparer) look(ctx context.Context) ([]fleet.Candidate, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	return p.Candidates.Candidates(ctx)
 }
 
 var errCrowded = fmt.Errorf("%d other lineups are being prepared", maxCandidates)
