@@ -284,7 +284,8 @@ func (d *drill) run(n, crowd int) {
 	watching.Wait()
 }
 
-// deafen drops the notifications to all hosts, and keeps them from being stopped, until the returned function is called.
+// deafen drops the notifications to all hosts, and keeps them from being stopped, until the returned function is
+// called.
 func (d *drill) deafen() (end func()) {
 	d.still.Lock()
 	for _, p := range d.proxies {
@@ -363,8 +364,8 @@ func (d *drill) logged(host int, text string) (lines string) {
 	return lines
 }
 
-// stopAndContinue stops a host at random: mostly for a moment, sometimes for longer than a check of a replaced lineup may
-// be recorded, and rarely for so long that the others go on without it.
+// stopAndContinue stops a host at random: mostly for a moment, sometimes for longer than a check of a replaced lineup
+// may be recorded, and rarely for so long that the others go on without it.
 func (d *drill) stopAndContinue(ctx context.Context) {
 	pause := func(shortest, longest time.Duration) {
 		select {
@@ -531,7 +532,9 @@ func (d *drill) command(s *drillStep, next drillLineup) error {
 	if err != nil {
 		return err
 	}
-	hosts = slices.DeleteFunc(hosts, func(h fleet.Host) bool { return !strings.Contains(string(out), h.Name+": switched") })
+	hosts = slices.DeleteFunc(hosts, func(h fleet.Host) bool {
+		return !strings.Contains(string(out), h.Name+": switched")
+	})
 	d.ran(s, inForce.Activation, hosts)
 	return nil
 }
@@ -541,7 +544,8 @@ func (d *drill) ran(s *drillStep, a activation.Activation, running []fleet.Host)
 	s.Activation = a
 	for _, h := range running {
 		if h.Activation != a.Number || h.Revision != a.Lineup.Revision {
-			d.Errorf("%s runs activation %d and revision %d, want %d and %d", h.Name, h.Activation, h.Revision, a.Number,
+			d.Errorf("%s runs activation %d and revision %d, want %d and %d", h.Name, h.Activation, h.Revision,
+				a.Number,
 				a.Lineup.Revision)
 		}
 		_, port, _ := strings.Cut(h.Name, ":")
@@ -650,7 +654,9 @@ func (d *drill) verify() {
 // expected returns the revision that must have decided a check, if its host was said to run an activation before the
 // check began, and the next was signed only after its answer.
 func (d *drill) expected(a drillAnswer) (revision int64, settled bool) {
-	i, _ := slices.BinarySearchFunc(d.steps, a.began, func(s drillStep, at time.Time) int { return s.ended.Compare(at) })
+	i, _ := slices.BinarySearchFunc(d.steps, a.began, func(s drillStep, at time.Time) int {
+		return s.ended.Compare(at)
+	})
 	i--
 	if i < 0 || i+1 < len(d.steps) && d.steps[i+1].commits.Before(a.ended) ||
 		!slices.ContainsFunc(d.steps[i].running, func(port string) bool { return strings.HasSuffix(a.url, ":"+port) }) {
@@ -664,10 +670,12 @@ func (d *drill) expected(a drillAnswer) (revision int64, settled bool) {
 	return l.For(d.accounts[a.account].id).Revision, true
 }
 
-// allowed reports whether a record's revision was allowed when its transaction began, or in the 3 s afterwards, for which
-// it may have waited.
+// allowed reports whether a record's revision was allowed when its transaction began, or in the 3 s afterwards, for
+// which it may have waited.
 func (d *drill) allowed(r drillRecord) bool {
-	i, _ := slices.BinarySearchFunc(d.fences, r.xmin+1, func(f fence, xid int64) int { return cmp.Compare(f.xmax, xid) })
+	i, _ := slices.BinarySearchFunc(d.fences, r.xmin+1, func(f fence, xid int64) int {
+		return cmp.Compare(f.xmax, xid)
+	})
 	return slices.ContainsFunc(d.fences[max(i-1, 0):min(i+30, len(d.fences))], func(f fence) bool {
 		return slices.Contains(f.allowed, r.revision)
 	})
@@ -715,8 +723,9 @@ func (d *drill) report() string {
 		"known in advance.\n\n", *activationCount, len(d.steps)-1, len(d.stops), len(d.deaths), len(d.answers),
 		len(d.refused), len(d.lost), settled)
 	fmt.Fprintf(&b, "The host that is neither stopped nor killed answered within %v (p50) and %v (p99); without "+
-		"activations, %v and %v. An answer took %v of its processor time; without activations, %v. Its memory was %.0f MiB "+
-		"at the beginning and %.0f MiB at the end.\n\n", milli(quantile(took[changing], 50)), milli(quantile(took[changing], 99)),
+		"activations, %v and %v. An answer took %v of its processor time; without activations, %v. Its memory was "+
+		"%.0f MiB at the beginning and %.0f MiB at the end.\n\n",
+		milli(quantile(took[changing], 50)), milli(quantile(took[changing], 99)),
 		milli(quantile(took[calm], 50)), milli(quantile(took[calm], 99)), perAnswer(changing), perAnswer(calm),
 		d.memory[0]/(1<<20), d.memory[len(d.memory)-1]/(1<<20))
 	fmt.Fprintf(&b, "The slowest rollback took %v from the beginning of the command's work.\n\n", milli(rollback))

@@ -39,8 +39,8 @@ type authority struct {
 // openAuthority reads the trust file and, if it is there, the operator's key. memory is that of the host whose data
 // directory is used.
 //
-// Where neither a trust file nor a signed activation exists, it makes an operator's key if create is set. The trust file
-// is written by save, after the first activation: until then an interrupted first start begins again.
+// Where neither a trust file nor a signed activation exists, it makes an operator's key if create is set. The trust
+// file is written by save, after the first activation: until then an interrupted first start begins again.
 func (b *backend) openAuthority(
 	ctx context.Context, cfg *Config, memory *lineup.Memory, create bool,
 ) (*authority, error) {

@@ -163,8 +163,8 @@ func TestOperators(t *testing.T) {
 	wantRefusal(t, "a key that is not trusted", f.dir, f.database, env, next,
 		"nothing was changed", "key bob, which the trust file does not list")
 	trust := writeFile(t, "trust", []byte(readText(t, filepath.Join(f.dir, "trust"))+line))
-	wantRefusal(t, "a key that the host does not trust", f.dir, f.database, append(env, "ASSAY_TRUST_FILE="+trust), next,
-		": refused, ", "nothing was changed", "key bob, which the trust file does not list")
+	wantRefusal(t, "a key that the host does not trust", f.dir, f.database, append(env, "ASSAY_TRUST_FILE="+trust),
+		next, ": refused, ", "nothing was changed", "key bob, which the trust file does not list")
 	storetest.Expect(t, "in force", inForce(), before)
 }
 

@@ -94,7 +94,7 @@ func (cmd *lineupShowCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 			if item.Floor != nil {
 				floor = strconv.Itoa(*item.Floor)
 			}
-			rows[i] = []string{item.Layer, item.Weight.String(), floor, required, string(item.Runs())}
+			rows[i] = []string{item.Layer, item.Weight.String(), floor, required, item.Runs()}
 		}
 		return t.table([]string{"LAYER", "WEIGHT", "FLOOR", "REQUIRED", "MODE"}, rows)
 	})
@@ -281,7 +281,8 @@ func (a *authority) unchanged(
 		return errors.Join(err,
 			fmt.Errorf("nothing was changed, revision %d stays in force: %w", base.Lineup.Revision, reason))
 	}
-	return errors.Join(fmt.Errorf("nothing was changed: %w: %d by %s", activation.ErrSuperseded, now.Number, now.Author),
+	return errors.Join(
+		fmt.Errorf("nothing was changed: %w: %d by %s", activation.ErrSuperseded, now.Number, now.Author),
 		a.showConflict(ctx, t, base.Document, next))
 }
 

@@ -85,8 +85,8 @@ func (cmd *lineupCanaryCmd) changed(in activation.Activation) (activation.Lineup
 func canaryWithin(limit activation.Limit) func(*replay.Report) error {
 	return func(report *replay.Report) error {
 		if excess := excessFlips(report, limit.Share()); excess != "" {
-			return fmt.Errorf("the lineup would change more than %v of recent verdicts (%s), and so be withdrawn; to try "+
-				"it anyway, raise --limit", limit, excess)
+			return fmt.Errorf("the lineup would change more than %v of recent verdicts (%s), and so be withdrawn; to "+
+				"try it anyway, raise --limit", limit, excess)
 		}
 		return nil
 	}

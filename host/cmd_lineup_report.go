@@ -40,8 +40,8 @@ type prediction struct {
 	Report  *replay.Report    `json:"report"`
 }
 
-// report returns what a lineup changes, as the hosts that prepared it have measured. Without such a host, it is what this
-// process can say.
+// report returns what a lineup changes, as the hosts that prepared it have measured. Without such a host, it is what
+// this process can say.
 func (b *backend) report(
 	ctx context.Context, cfg *Config, t *terminal, prepared *fleet.Proposal, base, next registry.LineupDocument,
 ) (*replay.Report, error) {

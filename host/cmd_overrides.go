@@ -26,7 +26,7 @@ type overridesAddCmd struct {
 	Email       string `placeholder:"ADDRESS" xor:"target" help:"This mailbox, with any tag."`
 	Phone       string `placeholder:"NUMBER" xor:"target" help:"This phone number."`
 	IBAN        string `placeholder:"IBAN" xor:"target" help:"This IBAN."`
-	Registrable string `placeholder:"NAME" xor:"target" help:"All names under a registrable domain, and mailboxes there."`
+	Registrable string `placeholder:"NAME" xor:"target" help:"All names under a registrable domain, and its mailboxes."`
 	Range       string `placeholder:"DIGITS" xor:"target" help:"${overrides_range}"`
 	Bank        string `placeholder:"CODE" xor:"target" help:"${overrides_bank}"`
 	Reason      string `required:"" placeholder:"TEXT" help:"Why; stored encrypted."`
@@ -139,7 +139,8 @@ func (cmd *overridesListCmd) Run(ctx context.Context, cfg *Config, t *terminal) 
 			rows[i] = []string{o.ID, cmp.Or(o.Account, "all"), string(o.Action), string(o.Kind), o.Target, o.Author,
 				o.ExpiresAt.UTC().Format(time.DateTime), overrideState(o), o.Reason}
 		}
-		return t.table([]string{"ID", "ACCOUNT", "ACTION", "KIND", "TARGET", "AUTHOR", "EXPIRES (UTC)", "STATE", "REASON"},
+		return t.table(
+			[]string{"ID", "ACCOUNT", "ACTION", "KIND", "TARGET", "AUTHOR", "EXPIRES (UTC)", "STATE", "REASON"},
 			rows)
 	})
 }

@@ -46,8 +46,8 @@ var helpTexts = kong.Vars{
 
 	// Commands.
 	"check_cmd": "Score one value and show every layer with its points and signals. Nothing is recorded.",
-	"check_lineup": "Score with this lineup instead of the one in force. Layers are named name@version as published, or " +
-		"by name alone for those in the source around the working directory.",
+	"check_lineup": "Score with this lineup instead of the one in force. Layers are named name@version as published, " +
+		"or by name alone for those in the source around the working directory.",
 	"eval_cmd":  "Measure a lineup on labelled values: how much fraud it catches, and how many honest values it flags.",
 	"bench_cmd": "Measure throughput and latency on this machine, with hosts started for the purpose.",
 	"plugin_build_cmd": "Compile a plugin written in Go, or pack a module compiled elsewhere, together with its " +
@@ -66,9 +66,10 @@ var helpTexts = kong.Vars{
 	"webhooks_since": "With --account: only events that failed since a time such as 2026-01-31T08:00:00Z, " +
 		"or within a duration such as 2h.",
 
-	"overrides_range":   "Phone numbers that begin with these digits: +, the country code and at least two more.",
-	"overrides_bank":    "IBANs of this bank: the country and the bank code, such as DE37040044.",
-	"overrides_expires": "When it ends: a time such as 2026-01-31T08:00:00Z, or from now, such as 30d or 12h; at most 365d.",
+	"overrides_range": "Phone numbers that begin with these digits: +, the country code and at least two more.",
+	"overrides_bank":  "IBANs of this bank: the country and the bank code, such as DE37040044.",
+	"overrides_expires": "When it ends: a time such as 2026-01-31T08:00:00Z, or from now, such as 30d or 12h; at " +
+		"most 365d.",
 
 	"plugin_wasm": "Module compiled elsewhere, to pack instead of compiling Go code.",
 	"plugin_out":  "File to write (default: NAME-VERSION.wasm in the working directory).",
@@ -85,7 +86,7 @@ var helpTexts = kong.Vars{
 	"lineup_canary_limit": "Share of the verdicts that the canary may change before it is withdrawn " +
 		"(default: ASSAY_FLIP_LIMIT).",
 
-	"lineup_force": "Activate the lineup although it changes more verdicts than ASSAY_FLIP_LIMIT allows. Needs --reason.",
+	"lineup_force": "Activate it even if it changes more verdicts than ASSAY_FLIP_LIMIT allows. Needs --reason.",
 
 	"labelled_files": "Files of labelled values as JSON lines {\"type\", \"value\", \"label\"}, optionally " +
 		"compressed with gzip. '-' reads standard input. Lines may also have \"source\", \"category\", \"rank\", " +

@@ -122,12 +122,12 @@ func withMeasurement(
 func (b *backend) readMeasured(
 	ctx context.Context, cfg *Config, file string, t *terminal,
 ) (*measurement, error) {
-	_, any, err := b.store.LastActivation(ctx)
+	_, found, err := b.store.LastActivation(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var active registry.LineupRevision
-	if any || file == "" {
+	if found || file == "" {
 		a, err := b.authority(ctx, cfg, t)
 		if err != nil {
 			return nil, err

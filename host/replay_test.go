@@ -234,8 +234,8 @@ func mostFuel(records []check.Record, layer string) int64 {
 	return fuel[len(fuel)*95/100]
 }
 
-// layersOfSource builds the layers of this checkout, by name. The sandbox suspends no layer: the verdicts must depend on
-// the facts alone.
+// layersOfSource builds the layers of this checkout, by name. The sandbox suspends no layer: the verdicts must depend
+// on the facts alone.
 func layersOfSource(t *testing.T) (map[string]registry.Module, *sandbox.Sandbox) {
 	t.Helper()
 	log := quietLog(&terminal{err: t.Output()})

@@ -65,7 +65,8 @@ func newDeployment(t *testing.T, customers int, layers ...string) *deployment {
 		t.Fatal(err)
 	}
 	live := &check.Live{}
-	live.Swap(check.NewLineup(storetest.Revision, lineups.ByType(lineup.Bias), check.Bands(lineup.Bands), members(t, layers)))
+	live.Swap(check.NewLineup(storetest.Revision, lineups.ByType(lineup.Bias), check.Bands(lineup.Bands),
+		members(t, layers)))
 	m.checker = newChecker(live, m.ledger, failurePrinter{&terminal{err: t.Output()}})
 	m.checker.Collector = facts.NewCollector(log, reputation.NewFeed(m.store, m.similar.NoLists),
 		reputation.NewGraph(m.store), m.similar)

@@ -43,7 +43,8 @@ func newWatch(
 
 // demote moves layers that left their limits to shadow until ctx ends. A layer whose step fails is found again.
 func demote(
-	ctx context.Context, found <-chan demotion.Finding, steps *lineup.Steps, metrics *telemetry.Metrics, log *slog.Logger,
+	ctx context.Context, found <-chan demotion.Finding, steps *lineup.Steps, metrics *telemetry.Metrics,
+	log *slog.Logger,
 ) {
 	for {
 		select {

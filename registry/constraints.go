@@ -3,6 +3,7 @@ package registry
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -127,13 +128,14 @@ func (l LineupDocument) CheckConstraints(manifests []Manifest) error {
 			continue
 		}
 		k := kind{c.Type, c.Layer, c.Band}
-		all := append(broken[k], c)
-		if len(all) == 1 {
+		if len(broken[k]) == 0 {
 			kinds = append(kinds, k)
-		} else if last := len(all) - 1; all[last].Slack() < all[0].Slack() {
-			all[0], all[last] = all[last], all[0]
 		}
-		broken[k] = all
+		at := len(broken[k])
+		if at > 0 && c.Slack() < broken[k][0].Slack() {
+			at = 0
+		}
+		broken[k] = slices.Insert(broken[k], at, c)
 	}
 	if len(kinds) == 0 {
 		return nil

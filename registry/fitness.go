@@ -54,12 +54,12 @@ func (l LineupDocument) checkReach(manifests []Manifest) error {
 			alone = alone || item.Required && l.Bias.For(t)+most >= review
 		}
 		if !alone {
-			errs = append(errs, fmt.Errorf("%s: no required layer alone can reach review, which begins at a score of %d",
-				t, l.Bands.Review))
+			errs = append(errs, fmt.Errorf("%s: no required layer alone can reach review, which begins at a score of "+
+				"%d", t, l.Bands.Review))
 		}
 		if all < block {
-			errs = append(errs, fmt.Errorf("%s: the highest score is %d, so nothing reaches block, which begins at %d", t,
-				scoreAt(all), l.Bands.Block))
+			errs = append(errs, fmt.Errorf("%s: the highest score is %d, so nothing reaches block, which begins at %d",
+				t, scoreAt(all), l.Bands.Block))
 		}
 	}
 	return errors.Join(errs...)

@@ -376,9 +376,11 @@ func FuzzParseLineup(f *testing.F) {
 // A lineup's identity is its canonical text, whatever a database or an editor made of it.
 func TestOpenLineup(t *testing.T) {
 	t.Parallel()
-	l := registry.LineupDocument{Base: "sha256:00", Note: "why", Bias: registry.ForAll(-4), Bands: registry.Bands{Review: 40, Block: 70},
-		Layers: []registry.LineupLayer{{Layer: "probe@1.0.0", Digest: registry.Digest{1}.String(), Weight: registry.ForAll(1e-7),
-			Config: map[string]string{"b": "<\u2028", "a": "é"}}}}
+	l := registry.LineupDocument{
+		Base: "sha256:00", Note: "why", Bias: registry.ForAll(-4), Bands: registry.Bands{Review: 40, Block: 70},
+		Layers: []registry.LineupLayer{{Layer: "probe@1.0.0", Digest: registry.Digest{1}.String(),
+			Weight: registry.ForAll(1e-7), Config: map[string]string{"b": "<\u2028", "a": "é"}}},
+	}
 	text, err := l.Canonical()
 	if err != nil || strings.Contains(string(text), "why") || strings.Contains(string(text), "base") {
 		t.Fatalf("canonical text %s, %v", text, err)
@@ -393,20 +395,22 @@ func TestOpenLineup(t *testing.T) {
 	if digest, ok := opened.Layers[0].ModuleDigest(); !ok || digest != (registry.Digest{1}) {
 		t.Errorf("digest %v, %v", digest, ok)
 	}
+	reweighed := bytes.Replace(text, []byte("1e-7"), []byte("1e-8"), 1)
 	unpinned := bytes.Replace(text, []byte(`"digest":"`+registry.Digest{1}.String()+`",`), nil, 1)
 	for name, test := range map[string]struct {
 		text   []byte
 		hash   registry.Digest
 		reason string
 	}{
-		"another weight":   {bytes.Replace(text, []byte("1e-7"), []byte("1e-8"), 1), registry.LineupHash(text), "was altered"},
+		"another weight":   {reweighed, registry.LineupHash(text), "was altered"},
 		"a space":          {append([]byte(" "), text...), registry.LineupHash(text), "was altered"},
 		"another hash":     {text, registry.Digest{}, "was altered"},
 		"no digest":        {unpinned, registry.LineupHash(unpinned), "layer probe@1.0.0 has no digest"},
 		"not a lineup":     {[]byte("{}"), registry.LineupHash([]byte("{}")), "layers is empty"},
 		"not even a value": {nil, registry.LineupHash(nil), "reading lineup"},
 	} {
-		if _, err := registry.OpenLineup(test.text, test.hash); err == nil || !strings.Contains(err.Error(), test.reason) {
+		_, err := registry.OpenLineup(test.text, test.hash)
+		if err == nil || !strings.Contains(err.Error(), test.reason) {
 			t.Errorf("%s: error %v, want %q", name, err, test.reason)
 		}
 	}

@@ -442,7 +442,7 @@ func TestSpareWorkComesLast(t *testing.T) {
 			all.Go(func() {
 				if err := enter(func() {
 					order = append(order, name) // one processor, so one at a time
-					time.Sleep(time.Millisecond)
+					<-time.After(time.Millisecond)
 				}); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}

@@ -34,8 +34,8 @@ const (
 	Lineup     Kind = "lineup"     // the activation of lineup Revision with document Digest, before they were signed
 	Erasure    Kind = "erasure"    // the erasure of the records that Digest signs, see SignErasure
 	Export     Kind = "export"     // the export of Pseudonym's data to the holder of Key
-	// Override is the addition of an override, Verdict allow or block, or its removal, Verdict OverrideRemoved. Ref names
-	// it, Digest is the MAC of its row, and Revision the time in Unix milliseconds at which it expires.
+	// Override is the addition of an override, Verdict allow or block, or its removal, Verdict OverrideRemoved. Ref
+	// names it, Digest is the MAC of its row, and Revision the time in Unix milliseconds at which it expires.
 	Override Kind = "override"
 	Pruning  Kind = "pruning" // the pruning of the records up to number Revision with hash Digest, see Anchor
 )

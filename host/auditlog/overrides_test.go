@@ -36,7 +36,7 @@ func TestVerifyOverrides(t *testing.T) {
 	storetest.Exec(t, db, "CREATE TABLE intact AS SELECT * FROM overrides")
 	for name, test := range map[string]struct{ tamper, reason string }{
 		"as they were added":  {"SELECT", ""},
-		"id":                  {"UPDATE overrides SET id = 'ovr_1' WHERE account_id <> ''", "the override ovr_1 was altered"},
+		"id":                  {"UPDATE overrides SET id = 'ovr_1' WHERE account_id <> ''", "ovr_1 was altered"},
 		"account":             {"UPDATE overrides SET account_id = 'acct_1' WHERE account_id <> ''", "was altered"},
 		"for all":             {"UPDATE overrides SET account_id = '' WHERE account_id <> ''", "was altered"},
 		"action":              {"UPDATE overrides SET action = 'allow'", "was altered"},

@@ -40,9 +40,9 @@ func (r Report) String() string {
 }
 
 // Verify verifies all chains in one snapshot of the database, and against signed checkpoints. These must have been read
-// before, so that none is newer than the snapshot. It also verifies the stored activations of lineups with the keys that
-// trust lists, and holds each check's lineup to them; if they are not valid, no chain is. The error broken joins what is
-// wrong with them and an [audit.BreakError] for each chain that is not valid; err means that verifying failed.
+// before, so that none is newer than the snapshot. It also verifies the stored activations of lineups with the keys
+// that trust lists, and holds each check's lineup to them; if they are not valid, no chain is. The error broken joins
+// what is wrong with them and an [audit.BreakError] for each chain that is not valid; err means that verifying failed.
 func Verify(
 	ctx context.Context, s *store.Store, signer *audit.Signer, trust activation.Trust, checkpoints []audit.Head,
 ) (reports []Report, broken, err error) {
@@ -88,9 +88,9 @@ func Verify(
 	return reports, broken, err
 }
 
-// verifyChain verifies one chain from its newest anchor, or its beginning, to its head. The stored lineups must be those
-// that the chain recorded when they came into force, and each check must have been decided by one that was in force. The
-// chain's records of overrides are added to overrides.
+// verifyChain verifies one chain from its newest anchor, or its beginning, to its head. The stored lineups must be
+// those that the chain recorded when they came into force, and each check must have been decided by one that was in
+// force. The chain's records of overrides are added to overrides.
 func verifyChain(
 	ctx context.Context, log store.AuditLog, signer *audit.Signer, head audit.Head, checkpoints []audit.Head,
 	lineups *history, overrides overrideRecords,

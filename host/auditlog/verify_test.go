@@ -85,39 +85,42 @@ func lineupOf(bias float64) registry.LineupDocument {
 // The log proves which weights decided a check, so a lineup altered after its activation must be detected.
 func TestVerifyAlteredLineup(t *testing.T) {
 	t.Parallel()
-	for tamper, reason := range map[string]string{
-		"SELECT": "",
-		"UPDATE lineup_revisions SET text = replace(text, '0.5', '4.5') WHERE revision = 2":       "revision 2: it was altered",
-		"UPDATE lineup_revisions SET digest = '\\x00' WHERE revision = 2":                         "revision 2: it was altered",
-		"UPDATE lineup_revisions SET document = jsonb_set(document, '{bias}', '-4.5')":            "for hosts of earlier releases",
-		"UPDATE lineup_revisions SET document = '[]' WHERE revision = 1":                          "for hosts of earlier releases",
-		"DELETE FROM lineup_activations WHERE id = 2":                                             "which put lineup revision 2",
-		"DELETE FROM lineup_activations WHERE id = 1":                                             "does not follow from",
-		"DELETE FROM lineup_activations; DELETE FROM lineup_revisions":                            "which put lineup revision 1",
-		"UPDATE lineup_activations SET activated_at = activated_at + interval '1 h' WHERE id = 2": "time of activation 2",
-		"INSERT INTO lineup_activations (id, revision) VALUES (3, 1)":                             "row 3: it is not signed",
-		"UPDATE revisions_in_force SET until = NULL":                                              "revision 1 is not in force",
-		"UPDATE revisions_in_force SET until = until + interval '1 h'":                            "revision 1 stopped",
-		"INSERT INTO revisions_in_force VALUES (9)":                                               "revision 9 was never",
-		"DELETE FROM revisions_in_force":                                                          "revision 1 is missing",
+	for _, test := range []struct{ tamper, reason string }{
+		{"SELECT", ""},
+		{"UPDATE lineup_revisions SET text = replace(text, '0.5', '4.5') WHERE revision = 2",
+			"revision 2: it was altered"},
+		{"UPDATE lineup_revisions SET digest = '\\x00' WHERE revision = 2", "revision 2: it was altered"},
+		{"UPDATE lineup_revisions SET document = jsonb_set(document, '{bias}', '-4.5')",
+			"for hosts of earlier releases"},
+		{"UPDATE lineup_revisions SET document = '[]' WHERE revision = 1", "for hosts of earlier releases"},
+		{"DELETE FROM lineup_activations WHERE id = 2", "which put lineup revision 2"},
+		{"DELETE FROM lineup_activations WHERE id = 1", "does not follow from"},
+		{"DELETE FROM lineup_activations; DELETE FROM lineup_revisions", "which put lineup revision 1"},
+		{"UPDATE lineup_activations SET activated_at = activated_at + interval '1 h' WHERE id = 2",
+			"time of activation 2"},
+		{"INSERT INTO lineup_activations (id, revision) VALUES (3, 1)", "row 3: it is not signed"},
+		{"UPDATE revisions_in_force SET until = NULL", "revision 1 is not in force"},
+		{"UPDATE revisions_in_force SET until = until + interval '1 h'", "revision 1 stopped"},
+		{"INSERT INTO revisions_in_force VALUES (9)", "revision 9 was never"},
+		{"DELETE FROM revisions_in_force", "revision 1 is missing"},
 	} {
-		t.Run(tamper, func(t *testing.T) {
+		t.Run(test.tamper, func(t *testing.T) {
 			t.Parallel()
 			k, db := oldLog(t)
-			k.Store = storetest.Close(t, storetest.Must(store.Open(t.Context(), store.Config{
-				URL: db.Config().ConnString(), Keys: storetest.Ring, Logger: storetest.Discard()}))(t)) // with the real time
+			k.Store = storetest.Close(t, storetest.Must(store.Open(t.Context(), store.Config{ // with the real time
+				URL: db.Config().ConnString(), Keys: storetest.Ring, Logger: storetest.Discard()}))(t))
 			first := activate(t, k.Store, activation.Activation{}, lineupOf(math.Copysign(0, -1)))
 			activate(t, k.Store, first, lineupOf(0.5))
 			storetest.Exec(t, db, fmt.Sprint("DELETE FROM revisions_in_force WHERE revision = ", storetest.Revision))
-			storetest.Exec(t, db, tamper)
+			storetest.Exec(t, db, test.tamper)
 			reports, broken, err := Verify(t.Context(), k.Store, k.Signer, trust, nil)
 			storetest.NoError(t, err)
-			if reason == "" {
+			if test.reason == "" {
 				storetest.NoError(t, broken)
 			} else {
-				storetest.WantErrorText(t, "the log", broken, reason)
+				storetest.WantErrorText(t, "the log", broken, test.reason)
 			}
-			storetest.Expect(t, "valid", reports[0].OK, reason == "")
+			storetest.Expect(t, "valid", reports[0].OK, test.reason == "")
 		})
 	}
 }

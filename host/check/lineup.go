@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -146,10 +145,8 @@ func (c *Canary) takes(account string) bool {
 	if account == "" {
 		return false
 	}
-	h := sha256.New()
-	h.Write(c.Seed)
-	io.WriteString(h, account)
-	return binary.BigEndian.Uint64(h.Sum(nil))%100 < uint64(c.Percent)
+	h := sha256.Sum256(append(slices.Clone(c.Seed), account...))
+	return binary.BigEndian.Uint64(h[:])%100 < uint64(c.Percent)
 }
 
 // For returns the lineup that scores for an account: the canary or l itself.

@@ -35,11 +35,13 @@ func TestOverrideHoldsTheScoreToTheBand(t *testing.T) {
 	}{
 		"a block of what is allowed": {0, check.Override{ID: "ovr_1", Verdict: check.Block}, 70, check.Block, "",
 			[]string{"Assay: Blocked by your override ovr_1; the layers' score is 1"}, "check.blocked"},
-		"a block of what is reviewed": {50, check.Override{ID: "ovr_1", Verdict: check.Block}, 70, check.Block, "phishing",
+		"a block of what is reviewed": {50, check.Override{ID: "ovr_1", Verdict: check.Block}, 70, check.Block,
+			"phishing",
 			[]string{"Assay: Blocked by your override ovr_1; the layers' score is 50", "accuses"}, "check.blocked"},
 		"a block of what is blocked": {90, check.Override{ID: "ovr_1", Verdict: check.Block, Operator: true}, 98,
 			check.Block, "phishing", []string{
-				"Assay: Blocked by the operator's override ovr_1; the layers' score is 98", "accuses"}, "check.blocked"},
+				"Assay: Blocked by the operator's override ovr_1; the layers' score is 98", "accuses"},
+			"check.blocked"},
 		"an allow of what is blocked": {90, check.Override{ID: "ovr_1", Verdict: check.Allow}, 39, check.Allow, "",
 			[]string{"Assay: Allowed by your override ovr_1; the layers' score is 98", "accuses"}, ""},
 		"an allow of what is allowed": {0, check.Override{ID: "ovr_1", Verdict: check.Allow}, 1, check.Allow, "",

@@ -66,7 +66,8 @@ func TestOverridesPageErrors(t *testing.T) {
 		{"nonsense", "example.com", "x", day, "The kind is unknown"},
 	} {
 		v.get("/dashboard/overrides")
-		v.press("Save", "action", "block", "kind", test.kind, "value", test.value, "reason", test.reason, "until", test.until)
+		v.press("Save", "action", "block", "kind", test.kind, "value", test.value, "reason", test.reason,
+			"until", test.until)
 		v.is(400, test.want)
 		v.is(400, "No overrides yet")
 	}

@@ -37,7 +37,7 @@ var notes = map[string]string{
 	"cancelled":  "Your subscription is cancelled. Everything works until the end of the period that you paid for.",
 	"resumed":    "Your subscription continues.",
 	"moved":      "The webhook's URL is changed. Its secret stays the same.",
-	"enabled":    "The webhook is enabled. You can now resend the events that failed, as long as their content is kept.",
+	"enabled":    "The webhook is enabled. You can now resend events that failed, as long as their content is kept.",
 }
 
 // asset returns the URL of a static file. It contains a hash of the content, so that browsers can cache the file and

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Interval is how often a host says that it is alive. SilentAfter is when the others stop waiting for one that does not.
+// Interval is how often a host says that it is alive. SilentAfter is when the others stop waiting for one that does
+// not.
 const (
 	Interval    = 2 * time.Second
 	SilentAfter = 10 * time.Second

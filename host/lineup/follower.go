@@ -178,9 +178,9 @@ func (f *Follower) Run(ctx context.Context) {
 // stillRefused reports whether the last activation is the one that this host refused.
 func (f *Follower) stillRefused(ctx context.Context) bool {
 	f.mu.Lock()
-	refused, any := f.refused, f.state.Refused != 0
+	refused, refuses := f.refused, f.state.Refused != 0
 	f.mu.Unlock()
-	if !any {
+	if !refuses {
 		return false
 	}
 	last, _, err := f.verifier.Records.LastActivation(ctx)
@@ -213,8 +213,8 @@ func (f *Follower) Follow(ctx context.Context) error {
 	}
 }
 
-// runs reports an error unless each layer of l has the module and the settings of a layer in force, so that l differs in
-// weights, bias and bands only.
+// runs reports an error unless each layer of l has the module and the settings of a layer in force, so that l differs
+// in weights, bias and bands only.
 func (f *Follower) runs(l registry.LineupDocument) error {
 	f.mu.Lock()
 	known := slices.Clone(f.inForce.Document.Layers)

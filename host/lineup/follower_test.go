@@ -108,8 +108,8 @@ func TestFuelOfALineup(t *testing.T) {
 	}
 }
 
-// Lineups and canaries change while checks run. No check fails, and none mixes two revisions. Odd revisions have a bias of -1 and a
-// layer of 10 points, even ones -5 and 30, so each score identifies its bias and its layer.
+// Lineups and canaries change while checks run. No check fails, and none mixes two revisions. Odd revisions have a bias
+// of -1 and a layer of 10 points, even ones -5 and 30, so each score identifies its bias and its layer.
 func TestSwapUnderLoad(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))

@@ -196,8 +196,8 @@ func (p *Preparer) open(
 	return plugins, report, nil
 }
 
-// document returns the lineup of a candidate, and whether it is kept open. An activation must be one that this host would
-// run.
+// document returns the lineup of a candidate, and whether it is kept open. An activation must be one that this host
+// would run.
 //
 // Layers run on the values of recent checks, and a report counts what they find. So a layer that an operator has not
 // signed could tell the values to whoever can write to the database and read it.

@@ -28,7 +28,8 @@ func activateUnsigned(
 	document := storetest.Must(l.Encode())(t)
 	digest := sha256.Sum256(document)
 	entry := entryOf(t, at, audit.Record{Kind: audit.Lineup, Revision: revision, Digest: digest[:]})
-	storetest.Must(db.Exec(t.Context(), `SELECT activate_lineup($1, $2, $3, $4, '', jsonb_build_object('0', $5::jsonb))`,
+	storetest.Must(db.Exec(t.Context(),
+		`SELECT activate_lineup($1, $2, $3, $4, '', jsonb_build_object('0', $5::jsonb))`,
 		revision, new(string(document)), digest[:], origin, entry))(t)
 }
 
@@ -62,7 +63,7 @@ func TestInstallSignsWhatWasInForce(t *testing.T) {
 		"the built-in lineup of this release": {registry.OriginBuiltIn, nil, "1 1.1.0 built-in", nil},
 		"an older built-in lineup":            {registry.OriginBuiltIn, nil, "2 1.2.0 built-in", nil},
 		"an operator's lineup":                {registry.OriginOperator, nil, "1 1.1.0 unknown", nil},
-		"a rollback to an older built-in lineup": {registry.OriginBuiltIn, func(t *testing.T, _ *Installer, db *pgx.Conn) {
+		"a rollback to a built-in lineup": {registry.OriginBuiltIn, func(t *testing.T, _ *Installer, db *pgx.Conn) {
 			storetest.Exec(t, db, "INSERT INTO lineup_activations (id, revision) VALUES (3, 1)")
 		}, "1 1.0.0 unknown", nil},
 		"a host with a trust file": {registry.OriginBuiltIn, func(_ *testing.T, in *Installer, _ *pgx.Conn) {

@@ -101,9 +101,9 @@ func TestValidate(t *testing.T) {
 		"past":            {func(w *Wanted) { w.ExpiresAt = now }, "expires_at: must be in the future"},
 		"over a year":     {func(w *Wanted) { w.ExpiresAt = now.Add(MaxAge + 1) }, "expires_at: must be within a year"},
 		"no reason":       {func(w *Wanted) { w.Reason = " " }, "reason: is required"},
-		"long reason":     {func(w *Wanted) { w.Reason = strings.Repeat("x", 501) }, "reason: is longer than 500 bytes"},
+		"long reason":     {func(w *Wanted) { w.Reason = strings.Repeat("x", 501) }, "reason: is longer than 500"},
 		"reason of lines": {func(w *Wanted) { w.Reason = "a\nb" }, "reason: contains control characters"},
-		"long author":     {func(w *Wanted) { w.Author = strings.Repeat("x", 101) }, "author: is longer than 100 bytes"},
+		"long author":     {func(w *Wanted) { w.Author = strings.Repeat("x", 101) }, "author: is longer than 100"},
 	} {
 		w := valid
 		test.change(&w)

@@ -59,8 +59,8 @@ func (r *Report) AddReferences(ctx context.Context, base, candidate *check.Lineu
 			return fmt.Errorf("scoring %q with the candidate: %w", ref.Name, err)
 		}
 		if was.Verdict != is.Verdict {
-			r.ReferenceFlips = append(r.ReferenceFlips, ReferenceFlip{ref.Name, ref.Type, ref.Value, was.Verdict, is.Verdict,
-				was.Score, is.Score})
+			r.ReferenceFlips = append(r.ReferenceFlips, ReferenceFlip{ref.Name, ref.Type, ref.Value, was.Verdict,
+				is.Verdict, was.Score, is.Score})
 		}
 	}
 	return nil

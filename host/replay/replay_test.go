@@ -155,6 +155,9 @@ func TestPredictedVerdictsAreTheObservedOnes(t *testing.T) {
 	domains := member("local", "local 2", 3, local, "entity.value")
 	domains.Entities = []entity.Type{entity.Domain}
 
+	refused := member("status", "status 2", 4, failing(check.Refused))
+	mended := member("lame", "lame 2", 2, pointsOf("entity.type", 10))
+	renamed := member("global", "local 1", 3, local, "entity.value")
 	for name, c := range map[string]struct {
 		bias    float64
 		bands   check.Bands
@@ -168,9 +171,9 @@ func TestPredictedVerdictsAreTheObservedOnes(t *testing.T) {
 		"a changed layer":           {-4, bands, replaced(0, doubled), true},
 		"a layer that fails":        {-4, bands, replaced(0, member("local", "local 2", 3, failing(check.Trap))), true},
 		"a layer beyond its fuel":   {-4, bands, replaced(1, slow), true},
-		"a layer that is refused":   {-4, bands, replaced(1, member("status", "status 2", 4, failing(check.Refused))), true},
+		"a layer that is refused":   {-4, bands, replaced(1, refused), true},
 		"a layer that abstains":     {-4, bands, replaced(0, member("local", "local 2", 3, layerFunc(abstain))), true},
-		"a layer that is mended":    {-4, bands, replaced(2, member("lame", "lame 2", 2, pointsOf("entity.type", 10))), true},
+		"a layer that is mended":    {-4, bands, replaced(2, mended), true},
 		"a layer that is required":  {-4, bands, replaced(2, required), true},
 		"a layer with a floor":      {-4, bands, replaced(0, floored), true},
 		"a layer with settings":     {-4, bands, replaced(0, configured), true},
@@ -180,7 +183,7 @@ func TestPredictedVerdictsAreTheObservedOnes(t *testing.T) {
 		"layers in another order":   {-4, bands, []check.Member{base()[2], base()[1], base()[0]}, false},
 		"a layer without a recipe":  {-4, bands, replaced(1, member("status", "", 5, status, "dns.status")), true},
 		"no layer that was there":   {-4, bands, []check.Member{only}, true},
-		"a layer under a new name":  {-4, bands, replaced(0, member("global", "local 1", 3, local, "entity.value")), false},
+		"a renamed layer":           {-4, bands, replaced(0, renamed), false},
 		"everything but the facts":  {1, check.Bands{Review: 20, Block: 50}, []check.Member{required, floored}, true},
 		"every score is the lowest": {-20, bands, base(), true},
 	} {
@@ -325,7 +328,8 @@ func TestUnfinishedCallsAreRepeated(t *testing.T) {
 			}
 			return pointsOf("entity.value", 3)(in)
 		}))), nil)
-	if err != nil || calls != 3 || report.Types[0].Refused != 0 || report.Types[0].Verdicts[check.Allow][check.Allow] != 1 {
+	if err != nil || calls != 3 || report.Types[0].Refused != 0 ||
+		report.Types[0].Verdicts[check.Allow][check.Allow] != 1 {
 		t.Errorf("after %d calls: %+v, %v", calls, report, err)
 	}
 }

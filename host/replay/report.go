@@ -23,8 +23,8 @@ type Report struct {
 	// Signals says which signal weighed most in each flip, most flips first.
 	Signals  []SignalFlips   `json:"signals"`
 	Failures []LayerFailures `json:"failures"` // of the candidate's layers
-	// References is the number of built-in reference values that were scored, and ReferenceFlips has those whose verdict
-	// differs.
+	// References is the number of built-in reference values that were scored, and ReferenceFlips has those whose
+	// verdict differs.
 	References     int             `json:"references"`
 	ReferenceFlips []ReferenceFlip `json:"reference_flips"`
 }
@@ -284,7 +284,8 @@ func (r *Report) sort() {
 			strings.Compare(string(a.Reason), string(b.Reason)))
 	})
 	r.Types, r.Signals = append([]TypeReport{}, r.Types...), append([]SignalFlips{}, r.Signals...)
-	r.Failures, r.ReferenceFlips = append([]LayerFailures{}, r.Failures...), append([]ReferenceFlip{}, r.ReferenceFlips...)
+	r.Failures = append([]LayerFailures{}, r.Failures...)
+	r.ReferenceFlips = append([]ReferenceFlip{}, r.ReferenceFlips...)
 }
 
 // cause returns why a verdict flips: a layer that fails only before or only after, or else what changes the log-odds

@@ -304,7 +304,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// BenchmarkRemember measures what remembering adds to a check: a domain with the facts of all sources and eleven layers.
+// BenchmarkRemember measures what remembering adds to a check: a domain with the facts of all sources and eleven
+// layers.
 func BenchmarkRemember(b *testing.B) {
 	record := recorded('a', start)
 	for i := range 30 {

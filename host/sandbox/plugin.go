@@ -76,8 +76,8 @@ func (p *Plugin) Score(ctx context.Context, facts check.Input) (check.Result, er
 // any other, but by a circuit breaker of its own: a lineup in which the plugin counts may use the same plugin.
 func (p *Plugin) InShadow() check.Layer { return separate{p, &p.apart} }
 
-// InCanary returns the plugin as a layer of a canary. It has a circuit breaker of its own, too: in the canary, the plugin
-// may have settings with which it fails, and the other accounts must not lose it for that.
+// InCanary returns the plugin as a layer of a canary. It has a circuit breaker of its own, too: in the canary, the
+// plugin may have settings with which it fails, and the other accounts must not lose it for that.
 func (p *Plugin) InCanary() check.Layer { return separate{p, &p.canary} }
 
 // separate is a plugin with another circuit breaker.

@@ -45,8 +45,8 @@ var distributedTables = []struct{ table, column string }{
 	{"public_uses", "client"},
 }
 
-// localTables stay on the coordinator, where all nodes can reach them. A host writes its row every two seconds, and each
-// change of a reference table is a commit in two phases on all nodes.
+// localTables stay on the coordinator, where all nodes can reach them. A host writes its row every two seconds, and
+// each change of a reference table is a commit in two phases on all nodes.
 var localTables = []string{"hosts", "candidates", "candidate_hosts"}
 
 // Citus refuses to distribute a table that another one refers to, so the key is dropped before the first of the two is

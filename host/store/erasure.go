@@ -32,10 +32,10 @@ type erasedRow struct {
 }
 
 // Erase erases an account's data about a subject: the content of its audit records, its webhook events and feedback,
-// its sightings and links in the reputation graph, and its overrides of the value. A concurrent check is either erased completely or recorded
-// completely. Erasing a subject again has no further effect and returns the earlier erasures. It fails with
-// check.ErrUnauthorized, with an *entity.InvalidError, with privacy.ErrUnknownSubject if the request names a reference
-// instead of an entity, or with a *check.DoubtError if some of the data may be erased.
+// its sightings and links in the reputation graph, and its overrides of the value. A concurrent check is either erased
+// completely or recorded completely. Erasing a subject again has no further effect and returns the earlier erasures. It
+// fails with check.ErrUnauthorized, with an *entity.InvalidError, with privacy.ErrUnknownSubject if the request names a
+// reference instead of an entity, or with a *check.DoubtError if some of the data may be erased.
 func (s *Store) Erase(ctx context.Context, c check.Caller, selector privacy.Selector) (*privacy.ErasureResult, error) {
 	if err := s.CatchUp(ctx); err != nil { // only for the counts: what is not applied is forgotten too
 		s.log.Warn("erasing a subject before the reputation graph is complete", "error", err)

@@ -96,7 +96,8 @@ func TestLockedAccountIsReadAgain(t *testing.T) {
 	found := make(chan string, 1)
 	go func() {
 		var name string
-		err := waiting.QueryRow(context.WithoutCancel(t.Context()), "SELECT plan FROM account_lock($1)", caller.Account).
+		err := waiting.QueryRow(context.WithoutCancel(t.Context()),
+			"SELECT plan FROM account_lock($1)", caller.Account).
 			Scan(&name)
 		found <- fmt.Sprint(name, err)
 	}()

@@ -32,8 +32,8 @@ func incompleteIndexes(ctx context.Context, db bun.IDB) (missing []partitionInde
 var replacedIndexes = map[string]string{"audit_records_by_subject": "audit_records_by_pseudonym"}
 
 // completeIndexes completes the indexes that migrations have created on partitioned tables alone, and drops those that
-// they replace. It builds the partitions' indexes while hosts write: Postgres cannot do that for all partitions at once.
-// The caller holds the lock of migrations. If it is interrupted, the next host goes on.
+// they replace. It builds the partitions' indexes while hosts write: Postgres cannot do that for all partitions at
+// once. The caller holds the lock of migrations. If it is interrupted, the next host goes on.
 func (s *Store) completeIndexes(ctx context.Context, db *bun.DB) error {
 	missing, err := incompleteIndexes(ctx, db)
 	if err != nil || len(missing) == 0 {

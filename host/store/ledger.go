@@ -235,7 +235,8 @@ func (l *Ledger) wait(p *pending, patience <-chan time.Time) error {
 	}
 }
 
-// pauseLength is how late a timer is after a pause of the whole host. Shorter pauses, as on a busy machine, do not matter.
+// pauseLength is how late a timer is after a pause of the whole host. Shorter pauses, as on a busy machine, do not
+// matter.
 const pauseLength = 200 * time.Millisecond
 
 // refused returns the error for records that are certain not to be stored.

@@ -230,8 +230,8 @@ func TestRevisionsInForce(t *testing.T) {
 		one[int](t, s, "SELECT count(*) FROM revisions_in_force WHERE until IS NULL"), 2)
 }
 
-// A host of the release before follows what is in force. Until an activation is signed it can change that, and from then
-// on no longer: its built-in lineup, which it activates while it starts, is left out, and its commands fail.
+// A host of the release before follows what is in force. Until an activation is signed it can change that, and from
+// then on no longer: its built-in lineup, which it activates while it starts, is left out, and its commands fail.
 func TestHostsOfTheReleaseBeforeFollow(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)

@@ -170,7 +170,9 @@ func TestErasureRemovesOverrides(t *testing.T) {
 		"by reference, never checked": {false, func(_, subject string, _ entity.Entity) privacy.Selector {
 			return privacy.Selector{Subject: subject}
 		}},
-		"by a check": {true, func(ref, _ string, _ entity.Entity) privacy.Selector { return privacy.Selector{Ref: ref} }},
+		"by a check": {true, func(ref, _ string, _ entity.Entity) privacy.Selector {
+			return privacy.Selector{Ref: ref}
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCaller(t, s, plan(t, "pro", 10))
@@ -223,7 +225,7 @@ func TestOverrideHoldsNoRawValue(t *testing.T) {
 		}
 	}
 	expect(t, "matches of the account and for all that are equal",
-		one[int](t, s, "SELECT count(*) FROM overrides AS a JOIN overrides AS b ON a.match = b.match AND a.id <> b.id"), 0)
+		one[int](t, s, "SELECT count(*) FROM overrides AS a JOIN overrides AS b USING (match) WHERE a.id <> b.id"), 0)
 }
 
 func TestPruneOverrides(t *testing.T) {

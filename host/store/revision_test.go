@@ -75,7 +75,8 @@ func TestReplacedLineupIsNotRecorded(t *testing.T) {
 	noError(t, <-first)
 	for i, err := range <-errs {
 		wantError(t, "a call of a batch", err, []error{check.ErrRevision, nil}[i%2])
-		expect(t, "records of the call", one[int](t, s, "SELECT count(*) FROM audit_records WHERE ref = ?", refs[i]), i%2)
+		expect(t, "records of the call",
+			one[int](t, s, "SELECT count(*) FROM audit_records WHERE ref = ?", refs[i]), i%2)
 	}
 	verifyLedger(t, s)
 }

@@ -276,8 +276,8 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	}
 }
 
-// After the migration, checks are recorded under the lineup that the release before put in force last, and hosts of that
-// release still see it. Nothing is signed by the migration.
+// After the migration, checks are recorded under the lineup that the release before put in force last, and hosts of
+// that release still see it. Nothing is signed by the migration.
 func TestUpgradeOfLineups(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)

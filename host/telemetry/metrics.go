@@ -68,8 +68,8 @@ func NewMetrics() *Metrics {
 	exponential := prometheus.ExponentialBuckets
 
 	m.checks = counter("assay_checks_total", "Checks answered.", "type", "verdict")
-	m.overridden = counter("assay_overridden_checks_total", "Recorded checks that an override decided, by verdict and by "+
-		"whether the account or the operator set it.", "verdict", "by")
+	m.overridden = counter("assay_overridden_checks_total", "Recorded checks that an override decided, by verdict and "+
+		"by whether the account or the operator set it.", "verdict", "by")
 	m.refusals = counter("assay_refusals_total", "Requests refused with 503, by reason: door (too many requests in "+
 		"progress), share (the account or address has its share of them), deadline (the check did not have its turn "+
 		"in time), or the part that was missing: layer, facts, overrides, ledger, database.", "reason")

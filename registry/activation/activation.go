@@ -242,13 +242,14 @@ func Sign(a Activation, signer note.Signer) (string, error) {
 	return sign(a, a.Text(), signer)
 }
 
-// SignCandidate returns a signed note of an activation that hosts shall prepare. They verify it like the activation, but
-// never run it: an operator who withdraws it has signed nothing that somebody else could put in force.
+// SignCandidate returns a signed note of an activation that hosts shall prepare. They verify it like the activation,
+// but never run it: an operator who withdraws it has signed nothing that somebody else could put in force.
 func SignCandidate(a Activation, signer note.Signer) (string, error) {
 	return sign(a, candidate+a.Text(), signer)
 }
 
-// SignMeasurement returns a signed note of the canonical text of a lineup that hosts shall measure, without preparing it.
+// SignMeasurement returns a signed note of the canonical text of a lineup that hosts shall measure, without preparing
+// it.
 func SignMeasurement(lineup []byte, signer note.Signer) (string, error) {
 	signed, err := note.Sign(&note.Note{Text: measurement + string(lineup) + "\n"}, signer)
 	if err != nil {

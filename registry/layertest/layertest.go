@@ -3,8 +3,6 @@
 package layertest
 
 import (
-	"bytes"
-	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
@@ -45,15 +43,6 @@ func read(t testing.TB, path string) []byte {
 		t.Fatalf("reading %s: %v", path, err)
 	}
 	return data
-}
-
-func decode(t testing.TB, data []byte, into any) {
-	t.Helper()
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		t.Fatalf("decoding %.80s: %v", data, err)
-	}
 }
 
 // RunCases runs layer on every case as a subtest, and then asserts that the cases raise every declared signal and read
