@@ -118,7 +118,10 @@ func (s *ShadowReport) WriteText(out io.Writer) error {
 	r := s.Report
 	w.printf("%d checks", r.checks())
 	r.writeSpan(w)
-	w.printf("; %d more were left out, because the host was busy or facts were missing.\n", s.LeftOut)
+	w.printf(".\n")
+	if s.LeftOut > 0 {
+		w.printf("Left out, because the host was busy or facts were missing: %d.\n", s.LeftOut)
+	}
 	if r.checks() > 0 {
 		w.printf("If the layers in shadow counted:\n")
 	}
