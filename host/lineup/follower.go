@@ -32,6 +32,14 @@ const (
 	keepPrevious = 30 * time.Minute // for a rollback
 )
 
+// The time limits of statements in the background. Without one, a statement whose connection was cut off silently keeps
+// the connection from the rest of the host, for ever if something between them and Postgres acknowledges what was sent.
+const (
+	readTimeout   = 2 * time.Second  // a single small statement
+	verifyTimeout = 10 * time.Second // verifying reads an activation for each step that hosts have taken since
+	moduleTimeout = time.Minute      // modules have several megabytes
+)
+
 // Source provides published plugins.
 type Source interface {
 	Plugin(ctx context.Context, name, version string) (registry.PublishedPlugin, error)
@@ -168,7 +176,7 @@ func (f *Follower) Run(ctx context.Context) {
 				continue
 			}
 		}
-		if err := f.Follow(ctx); err != nil && ctx.Err() == nil {
+		if err := f.advance(ctx, f.last); err != nil && ctx.Err() == nil {
 			failed = time.Now()
 			f.log.Error("following the lineup failed; the previous revision stays in force", "error", err)
 		}
@@ -183,8 +191,15 @@ func (f *Follower) stillRefused(ctx context.Context) bool {
 	if !refuses {
 		return false
 	}
-	last, _, err := f.verifier.Records.LastActivation(ctx)
+	last, _, err := f.last(ctx)
 	return err == nil && last == refused
+}
+
+// last reads the last activation in the background.
+func (f *Follower) last(ctx context.Context) (signed string, ok bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	return f.verifier.Records.LastActivation(ctx)
 }
 
 // Follow loads the last activation and swaps it in, unless it is already in force. If another one is stored meanwhile,
@@ -192,8 +207,15 @@ func (f *Follower) stillRefused(ctx context.Context) bool {
 //
 // A host that has just started and must refuse the last activation goes on with the one that it ran before.
 func (f *Follower) Follow(ctx context.Context) error {
+	return f.advance(ctx, f.verifier.Records.LastActivation) // a host that starts waits for a database that is busy
+}
+
+// advance is Follow with a function that reads the last activation.
+func (f *Follower) advance(
+	ctx context.Context, read func(ctx context.Context) (signed string, ok bool, err error),
+) error {
 	for {
-		last, ok, err := f.verifier.Records.LastActivation(ctx)
+		last, ok, err := read(ctx)
 		if err != nil {
 			return err
 		}
@@ -250,10 +272,12 @@ func (f *Follower) resume(ctx context.Context) error {
 	if number == 0 {
 		return nil
 	}
-	signed, err := f.verifier.Records.Activation(ctx, hash)
+	bounded, cancel := context.WithTimeout(ctx, verifyTimeout)
+	defer cancel()
+	signed, err := f.verifier.Records.Activation(bounded, hash)
 	var a Verified
 	if err == nil {
-		a, err = f.verifier.Verify(ctx, signed)
+		a, err = f.verifier.Verify(bounded, signed)
 	}
 	if err == nil {
 		err = f.load(ctx, a)
@@ -274,7 +298,7 @@ func (f *Follower) follow(ctx context.Context, last string) error {
 	var watching sync.WaitGroup
 	watching.Go(func() { f.watch(ctx, last, func() { abandon(errSuperseded) }) })
 	began := time.Now()
-	a, err := f.verifier.Verify(ctx, last)
+	a, err := f.verify(ctx, last)
 	if err == nil {
 		err = f.load(ctx, a)
 		if f.opened.Swap(false) {
@@ -303,6 +327,12 @@ func (f *Follower) follow(ctx context.Context, last string) error {
 	return fmt.Errorf("following the last activation: %w", err)
 }
 
+func (f *Follower) verify(ctx context.Context, signed string) (Verified, error) {
+	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
+	defer cancel()
+	return f.verifier.Verify(ctx, signed)
+}
+
 // watch calls abandon if an activation other than last is stored before ctx ends.
 func (f *Follower) watch(ctx context.Context, last string, abandon func()) {
 	tick := time.NewTicker(f.pollInterval)
@@ -315,7 +345,7 @@ func (f *Follower) watch(ctx context.Context, last string, abandon func()) {
 			defer notify(f.changed) // Run must see the change too, if the load ends first
 		case <-tick.C:
 		}
-		if now, ok, err := f.verifier.Records.LastActivation(ctx); err == nil && ok && now != last {
+		if now, ok, err := f.last(ctx); err == nil && ok && now != last {
 			abandon()
 			return
 		}
@@ -640,7 +670,7 @@ func (f *Follower) openModule(ctx context.Context, layer registry.LineupLayer) (
 		return p, nil
 	}
 	f.mu.Unlock()
-	module, err := f.source.Module(ctx, digest)
+	module, err := f.module(ctx, digest)
 	if err != nil {
 		return nil, err
 	}
@@ -664,6 +694,12 @@ func (f *Follower) openModule(ctx context.Context, layer registry.LineupLayer) (
 	p := &openPlugin{Plugin: opened, users: 1}
 	f.open[key], f.prepared[digest] = p, true
 	return p, nil
+}
+
+func (f *Follower) module(ctx context.Context, digest registry.Digest) (registry.Module, error) {
+	ctx, cancel := context.WithTimeout(ctx, moduleTimeout)
+	defer cancel()
+	return f.source.Module(ctx, digest)
 }
 
 // release drops one use of each plugin and closes plugins without users. It ignores nil plugins, and reports whether it
@@ -707,7 +743,9 @@ func (f *Follower) preparePublished(ctx context.Context) {
 
 // prepare compiles newly published modules, so that a lineup with them can be swapped in without delay.
 func (f *Follower) prepare(ctx context.Context) {
-	plugins, err := f.source.Plugins(ctx)
+	bounded, cancel := context.WithTimeout(ctx, moduleTimeout) // it lists all manifests
+	plugins, err := f.source.Plugins(bounded)
+	cancel()
 	if err != nil {
 		f.log.Warn("preparing published plugins failed", "error", err)
 		return
@@ -720,7 +758,7 @@ func (f *Follower) prepare(ctx context.Context) {
 		if known || time.Since(p.PublishedAt) > loadTimeout {
 			continue
 		}
-		module, err := f.source.Module(ctx, p.Digest)
+		module, err := f.module(ctx, p.Digest)
 		if err == nil {
 			err = f.sandbox.Prepare(ctx, module)
 		}

@@ -102,11 +102,8 @@ func (p *Preparer) Run(ctx context.Context) {
 	}
 }
 
-// lookTimeout bounds a look for candidates, which must not hold a connection to a database that is cut off.
-const lookTimeout = 2 * time.Second
-
 func (p *Preparer) look(ctx context.Context) ([]fleet.Candidate, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	return p.Candidates.Candidates(ctx)
 }
@@ -202,6 +199,8 @@ func (p *Preparer) open(
 // Layers run on the values of recent checks, and a report counts what they find. So a layer that an operator has not
 // signed could tell the values to whoever can write to the database and read it.
 func (p *Preparer) document(ctx context.Context, c fleet.Candidate) (l registry.LineupDocument, keep bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
+	defer cancel()
 	text := []byte(c.Document)
 	switch {
 	case c.Signed == "":
@@ -225,7 +224,9 @@ func (p *Preparer) document(ctx context.Context, c fleet.Candidate) (l registry.
 // answer repeats an answer until it is stored or ctx ends.
 func (p *Preparer) answer(ctx context.Context, a fleet.Answer) {
 	for {
-		err := p.Candidates.Answer(ctx, a)
+		bounded, cancel := context.WithTimeout(ctx, readTimeout)
+		err := p.Candidates.Answer(bounded, a)
+		cancel()
 		if err == nil || ctx.Err() != nil {
 			return
 		}

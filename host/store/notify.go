@@ -77,7 +77,9 @@ func (s *Store) listen(ctx context.Context, changed func(Topic)) error {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
+	bounded, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	if _, err := conn.Exec(bounded, "LISTEN "+channel); err != nil {
 		return err
 	}
 	changed(TopicKeys)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"assay/host/check"
@@ -99,6 +100,17 @@ func TestListenRetriesConnecting(t *testing.T) {
 	topics := listening(t, s)
 	until(t, "a first attempt to fail", func() bool { return p.Refused.Load() > 0 })
 	p.Set(nil, false)
+	expectAll(t, topics)
+}
+
+// A listener whose connection is cut off silently before it listens gives up and connects again.
+func TestListenSurvivesASilentCut(t *testing.T) {
+	t.Parallel()
+	p := proxied(t, postgrestest.Database(t))
+	s := open(t, p.URL, nil)
+	cut := p.Once(storetest.Silences, false, func(message string) bool { return strings.HasPrefix(message, "LISTEN") })
+	topics := listening(t, s)
+	<-cut
 	expectAll(t, topics)
 }
 
