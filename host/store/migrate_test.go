@@ -199,6 +199,7 @@ func TestServerSettingsDoNotMatter(t *testing.T) {
 		exec(t, conn, fix)
 	}
 	s := open(t, target, nil)
+	noError(t, storetest.PutInForce(t.Context(), target))
 	expectAll(t, listening(t, s))
 	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 10))
 	e := parse(t, entity.Email, "jane.roe@example.net")
