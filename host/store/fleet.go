@@ -178,8 +178,7 @@ func (s *Store) Answer(ctx context.Context, a fleet.Answer) error {
 		report = new(string(a.Report))
 	}
 	_, err := s.db.NewRaw(`INSERT INTO candidate_hosts AS c (candidate, host, state, reason, report)
-		SELECT ?candidate, ?host, ?state, ?reason, ?report::jsonb
-		WHERE EXISTS (SELECT FROM candidates WHERE id = ?candidate)
+		SELECT id, ?host, ?state, ?reason, ?report::jsonb FROM candidates WHERE id = ?candidate FOR KEY SHARE
 		ON CONFLICT (candidate, host) DO UPDATE
 			SET state = EXCLUDED.state, reason = EXCLUDED.reason, report = EXCLUDED.report`,
 		named{"candidate": a.Candidate, "host": a.Host, "state": string(a.Progress), "reason": a.Reason,

@@ -77,6 +77,23 @@ func TestCandidates(t *testing.T) {
 	expect(t, "answers", one[int](t, s, "SELECT count(*) FROM candidate_hosts"), 0)
 }
 
+// A host answers while a command withdraws the candidate, which is no error of the host.
+func TestAnswerToACandidateThatIsWithdrawn(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	noError(t, s.Propose(t.Context(), fleet.Candidate{ID: "cand_1", Signed: "assay candidate v1\n"}))
+	conn, monitor := session(t, s.url), session(t, s.url)
+	exec(t, conn, "BEGIN", "DELETE FROM candidates WHERE id = 'cand_1'")
+	answered := make(chan error, 1)
+	go func() {
+		answered <- s.Answer(t.Context(), fleet.Answer{Candidate: "cand_1", Host: "host_a", Progress: fleet.Ready})
+	}()
+	until(t, "the answer to wait", func() bool { return lockWaiters(t, monitor) == 1 })
+	exec(t, conn, "COMMIT")
+	noError(t, receive(t, "the answer", answered))
+	expect(t, "answers", len(must(s.Answers(t.Context(), "cand_1"))(t)), 0)
+}
+
 // Commands that are waiting learn within moments that a host has changed, because it says so at once.
 func TestPulse(t *testing.T) {
 	t.Parallel()
