@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"time"
 
 	"assay/host/check"
@@ -20,7 +19,6 @@ import (
 	"assay/host/store"
 	"assay/registry"
 	"assay/registry/activation"
-	"assay/registry/sealed"
 )
 
 // backend holds the secrets and the database that commands use.
@@ -32,10 +30,7 @@ type backend struct {
 
 // openBackend opens the database of a host with the same settings. It starts the private Postgres if it is not running.
 func openBackend(ctx context.Context, cfg *Config, t *terminal, log *slog.Logger) (*backend, error) {
-	if err := cfg.makeDataDir(); err != nil {
-		return nil, err
-	}
-	keys, err := keyring.Load(cfg.secretFile())
+	keys, err := cfg.createInstallation()
 	if err != nil {
 		return nil, err
 	}
@@ -94,40 +89,6 @@ func (b *backend) sandboxConfig(cfg *Config, log *slog.Logger) sandbox.Config {
 		Logger: log}
 }
 
-// layerCacheBytes bounds the built layers on disk.
-const layerCacheBytes = 256 << 20
-
-// layerSource finds the source of the first-party layers around folder dir. It caches built layers in the data
-// directory if that is possible.
-func layerSource(dir string, cfg *Config, log *slog.Logger) (registry.Source, error) {
-	keys, err := keyring.Load(cfg.secretFile())
-	if err != nil {
-		return registry.Source{}, err
-	}
-	cache, err := sealed.Open(cfg.path("layers"), keys.Cache, layerCacheBytes)
-	if err != nil {
-		log.Warn("built layers cannot be cached", "error", err)
-	}
-	return registry.FindSource(dir, cache, log)
-}
-
-// buildLayers builds the first-party modules from the source around the working directory. Outside a checkout it
-// returns none, and the host uses the modules published in its database.
-func buildLayers(ctx context.Context, cfg *Config, t *terminal) ([]registry.Module, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return nil, err
-	}
-	source, err := layerSource(dir, cfg, quietLog(t))
-	if errors.Is(err, registry.ErrNoSource) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return source.BuildAll(ctx, t.progress("building layers"))
-}
-
 var errNoLayers = errors.New("the database has no lineup, and the working directory is not in a checkout of assay " +
 	"to build layers from: run assay once from a checkout, or publish layers with `assay plugin push` and " +
 	"`assay lineup set`")
@@ -177,7 +138,7 @@ func (b *backend) authority(ctx context.Context, cfg *Config, t *terminal) (*aut
 	}
 	var modules []registry.Module
 	if !ok {
-		if modules, err = buildLayers(ctx, cfg, t); err != nil {
+		if modules, err = builtInLayers(ctx, cfg, t); err != nil {
 			return nil, err
 		}
 	}

@@ -91,7 +91,7 @@ func (b *backend) openDocument(
 ) (*check.Lineup, func() error, error) {
 	config := b.sandboxConfig(cfg, quietLog(t))
 	config.NeverSuspend = true
-	build := sync.OnceValues(func() ([]registry.Module, error) { return buildLayers(ctx, cfg, t) })
+	build := sync.OnceValues(func() ([]registry.Module, error) { return builtInLayers(ctx, cfg, t) })
 	candidate, err := lineup.OpenCandidate(ctx, b.store, sandbox.New(config), l, build)
 	if err != nil {
 		return nil, nil, err

@@ -89,7 +89,7 @@ func withMeasurement(
 		config.NeverSuspend = true
 		box := sandbox.New(config)
 
-		build := sync.OnceValues(func() ([]registry.Module, error) { return buildLayers(ctx, cfg, t) })
+		build := sync.OnceValues(func() ([]registry.Module, error) { return builtInLayers(ctx, cfg, t) })
 		m, err := b.readMeasured(ctx, cfg, file, t)
 		if err != nil {
 			return err

@@ -304,9 +304,12 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 func openAndBuild(
 	ctx context.Context, cfg *Config, t *terminal, log *slog.Logger,
 ) (b *backend, modules []registry.Module, err error) {
+	if _, err := cfg.createInstallation(); err != nil { // which both need
+		return nil, nil, err
+	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
-		modules, err = buildLayers(gctx, cfg, t)
+		modules, err = builtInLayers(gctx, cfg, t)
 		return err
 	})
 	g.Go(func() (err error) {

@@ -46,7 +46,7 @@ type site struct {
 // nil.
 func serve(t *testing.T, change func(*Config)) *site {
 	t.Helper()
-	ring, err := keyring.Load(filepath.Join(t.TempDir(), "secret"))
+	ring, err := keyring.Create(filepath.Join(t.TempDir(), "secret"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,18 +36,10 @@ type Ring struct {
 
 const masterBytes = 32
 
-// Load reads the master secret from the file at path, and creates the file if it does not exist. It contains 32 bytes
-// in base64, and only its owner may have access to it.
+// Load reads the master secret from the file at path: 32 bytes in base64, to which only the file's owner may have
+// access. It fails with fs.ErrNotExist if there is no file.
 func Load(path string) (*Ring, error) {
 	text, err := ReadPrivate(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		fresh := make([]byte, masterBytes)
-		rand.Read(fresh)
-		err = CreateFile(path, []byte(base64.StdEncoding.EncodeToString(fresh)+"\n"))
-		if err == nil {
-			text, err = ReadPrivate(path) // that of another host, if it was faster
-		}
-	}
 	if err != nil {
 		return nil, fmt.Errorf("reading secret file: %w", err)
 	}
@@ -56,6 +48,20 @@ func Load(path string) (*Ring, error) {
 		return nil, fmt.Errorf("reading secret file: %s does not contain %d bytes in base64", path, masterBytes)
 	}
 	return derive(master)
+}
+
+// Create is like Load, but creates a file that does not exist, with a new secret.
+func Create(path string) (*Ring, error) {
+	ring, err := Load(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return ring, err
+	}
+	fresh := make([]byte, masterBytes)
+	rand.Read(fresh)
+	if err := CreateFile(path, []byte(base64.StdEncoding.EncodeToString(fresh)+"\n")); err != nil {
+		return nil, fmt.Errorf("creating secret file: %w", err)
+	}
+	return Load(path) // that of another host, if it was faster
 }
 
 // ReadPrivate reads a file to which only its owner may have access.

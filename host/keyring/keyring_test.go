@@ -6,6 +6,7 @@ import (
 	"crypto/cipher"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -62,6 +63,29 @@ func load(t *testing.T, path string) *keyring.Ring {
 	return ring
 }
 
+func create(t *testing.T, path string) *keyring.Ring {
+	t.Helper()
+	ring, err := keyring.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
+}
+
+func TestLoadCreatesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, path := range map[string]string{"no file": filepath.Join(dir, "secret"),
+		"no folder": filepath.Join(dir, "missing", "secret")} {
+		if _, err := keyring.Load(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: Load = %v, want fs.ErrNotExist", name, err)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+		t.Errorf("Load left %v, %v", entries, err)
+	}
+}
+
 func TestDerivedKeys(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}
@@ -75,14 +99,14 @@ func TestDerivedKeys(t *testing.T) {
 		}
 		seen[got] = name
 	}
-	for name, key := range keysOf(load(t, filepath.Join(t.TempDir(), "new"))) {
+	for name, key := range keysOf(create(t, filepath.Join(t.TempDir(), "new"))) {
 		if hex.EncodeToString(key) == fixedKeys[name] {
 			t.Errorf("the %s key does not depend on the master secret", name)
 		}
 	}
 }
 
-func TestConcurrentLoadsCreateOneSecret(t *testing.T) {
+func TestConcurrentStartsCreateOneSecret(t *testing.T) {
 	t.Parallel()
 	const hosts, rounds = 16, 25
 	created := map[string]bool{}
@@ -96,7 +120,7 @@ func TestConcurrentLoadsCreateOneSecret(t *testing.T) {
 		for i := range hosts {
 			wg.Go(func() {
 				<-start
-				rings[i], errs[i] = keyring.Load(path)
+				rings[i], errs[i] = keyring.Create(path)
 			})
 		}
 		close(start)
@@ -189,7 +213,7 @@ func TestLoadValidatesTheFile(t *testing.T) {
 	}
 }
 
-func TestLoadUnusablePaths(t *testing.T) {
+func TestUnusablePaths(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := write(t, fixedMaster, 0o600)
@@ -200,7 +224,7 @@ func TestLoadUnusablePaths(t *testing.T) {
 	for name, path := range map[string]string{
 		"a folder": dir, "below a file": filepath.Join(file, "secret"), "a dangling link": dangling,
 	} {
-		if _, err := keyring.Load(path); err == nil || !strings.HasPrefix(err.Error(), "reading secret file: ") {
+		if _, err := keyring.Create(path); err == nil || !strings.HasPrefix(err.Error(), "reading secret file: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -208,7 +232,7 @@ func TestLoadUnusablePaths(t *testing.T) {
 
 func TestSealAndOpen(t *testing.T) {
 	t.Parallel()
-	ring, other := load(t, write(t, fixedMaster, 0o600)), load(t, filepath.Join(t.TempDir(), "secret"))
+	ring, other := load(t, write(t, fixedMaster, 0o600)), create(t, filepath.Join(t.TempDir(), "secret"))
 	for name, plain := range map[string]string{"a secret": "whsec_0123456789", "empty": "", "bytes": "\x00\xff",
 		"long": strings.Repeat("x", 10_000)} {
 		t.Run(name, func(t *testing.T) {

@@ -41,7 +41,7 @@ func TestContributionIsSealed(t *testing.T) {
 			t.Errorf("no node is a %s", kind)
 		}
 	}
-	other := must(keyring.Load(t.TempDir() + "/secret"))(t)
+	other := must(keyring.Create(t.TempDir() + "/secret"))(t)
 	if _, err := openContribution(other, item); err == nil {
 		t.Error("another secret opens it")
 	}
