@@ -322,7 +322,7 @@ func (d *drill) load(phase drillPhase, what func()) {
 
 // measure notes how much memory steadyHost has and returns the processor time that it has used.
 func (d *drill) measure() float64 {
-	page := storetest.Must(scrape(d.Context(), d.urls[steadyHost]))(d)
+	page := storetest.Must(scrape(d.Context(), d.hosts[steadyHost].admin))(d)
 	d.memory = append(d.memory, metric(page, "process_resident_memory_bytes"))
 	return metric(page, "process_cpu_seconds_total")
 }

@@ -86,7 +86,7 @@ func TestFirstStart(t *testing.T) {
 	}
 	storetest.NoError(t, os.WriteFile(filepath.Join(second, "trust"), []byte(trust), 0o600))
 	host := startHost(t, second, database)
-	storetest.Expect(t, "/readyz", get(t, host.url+"/readyz", ""), `{"status":"ready"}`)
+	storetest.Expect(t, "/readyz", get(t, host.admin+"/readyz", ""), `{"status":"ready"}`+"\n")
 	wantRefusal(t, "lineup set without the operator's key", second, database, nil,
 		[]string{"lineup", "set", writeJSON(t, storetest.Must(b.store.ActiveLineup(t.Context()))(t).Lineup)},
 		"set ASSAY_OPERATOR_KEY to its file")
@@ -191,14 +191,14 @@ func TestRestoredBackup(t *testing.T) {
 		"UPDATE revisions_in_force SET until = NULL WHERE revision = 1", "NOTIFY assay, 'lineup'")
 	const degraded = "lineup revision 1 was refused here, and revision 3 stays in force"
 	storetest.Until(t, "the host to refuse it", func() bool {
-		return strings.Contains(get(t, f.hosts[0].url+"/readyz", ""), degraded)
+		return strings.Contains(get(t, f.hosts[0].admin+"/readyz", ""), degraded)
 	})
 	if text := output(t, f.dir, f.database, "lineup", "hosts"); !strings.Contains(text,
 		"its number is not above 3, which this host ran") {
 		t.Errorf("lineup hosts printed\n%s", text)
 	}
 	for _, line := range []string{"assay_hosts 1", "assay_activation 3", "assay_activation_refused 1"} {
-		if metrics := get(t, f.hosts[0].url+"/metrics", ""); !strings.Contains(metrics, "\n"+line+"\n") {
+		if metrics := get(t, f.hosts[0].admin+"/metrics", ""); !strings.Contains(metrics, "\n"+line+"\n") {
 			t.Errorf("the metrics lack %q:\n%s", line, metrics)
 		}
 	}
@@ -210,7 +210,7 @@ func TestRestoredBackup(t *testing.T) {
 	if !strings.Contains(text, "Revision 1 is in force on") {
 		t.Errorf("lineup set printed\n%s", text)
 	}
-	storetest.Expect(t, "/readyz", get(t, f.hosts[0].url+"/readyz", ""), `{"status":"ready"}`)
+	storetest.Expect(t, "/readyz", get(t, f.hosts[0].admin+"/readyz", ""), `{"status":"ready"}`+"\n")
 	if number := storetest.Must(activation.Unverified(f.signed(t)))(t).Number; number != 4 {
 		t.Errorf("activation %d is in force, want 4", number)
 	}

@@ -201,7 +201,8 @@ func withHostProcess(ctx context.Context, dir string, fn func(url string, pid in
 	if err != nil {
 		return err
 	}
-	host := exec.CommandContext(ctx, self, append([]string{"serve", "--listen=127.0.0.1:0", "--data-dir=" + dir},
+	host := exec.CommandContext(ctx, self, append([]string{"serve", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0",
+		"--data-dir=" + dir},
 		flags...)...)
 	// Lookups are off because they would measure other people's servers.
 	host.Env = append(os.Environ(), "ASSAY_SECRET_FILE="+filepath.Join(dir, "secret"), "ASSAY_DNS=off",
@@ -216,7 +217,7 @@ func withHostProcess(ctx context.Context, dir string, fn func(url string, pid in
 	if err := host.Start(); err != nil {
 		return err
 	}
-	url, err := readyURL(bufio.NewScanner(out))
+	url, err := readURL(bufio.NewScanner(out), greeting)
 	if err == nil {
 		err = fn(url, host.Process.Pid)
 	}
@@ -224,10 +225,10 @@ func withHostProcess(ctx context.Context, dir string, fn func(url string, pid in
 	return errors.Join(err, host.Wait())
 }
 
-// readyURL reads a host's output up to its greeting and returns its URL.
-func readyURL(lines *bufio.Scanner) (string, error) {
+// readURL reads a host's output up to the line that begins with prefix, such as greeting, and returns its URL.
+func readURL(lines *bufio.Scanner, prefix string) (string, error) {
 	for lines.Scan() {
-		if _, url, ok := strings.Cut(lines.Text(), greeting); ok {
+		if url, ok := strings.CutPrefix(lines.Text(), prefix); ok {
 			return url, nil
 		}
 	}

@@ -241,7 +241,7 @@ func TestHostFetchesSubscriptions(t *testing.T) {
 	}
 	host := startHost(t, dir, database)
 	body := func(path string) string {
-		response, err := http.Get(host.url + path)
+		response, err := http.Get(host.admin + path)
 		if err != nil {
 			t.Fatal(err)
 		}

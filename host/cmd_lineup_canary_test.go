@@ -41,7 +41,7 @@ func (f *testFleet) last(t *testing.T) activation.Activation {
 // metric returns the sum of a host's metrics with a prefix.
 func (h *hostProcess) metric(t *testing.T, prefix string) (sum int) {
 	t.Helper()
-	response, err := http.Get(h.url + "/metrics")
+	response, err := http.Get(h.admin + "/metrics")
 	storetest.NoError(t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)

@@ -79,13 +79,13 @@ func TestFailingLayerIsMovedToShadow(t *testing.T) {
 	if degraded < 9 {
 		t.Errorf("%d answers were degraded before", degraded)
 	}
-	if !strings.Contains(get(t, host.url+"/metrics", ""), `assay_lineup_steps_total{step="demotion"} 1`) {
+	if !strings.Contains(get(t, host.admin+"/metrics", ""), `assay_lineup_steps_total{step="demotion"} 1`) {
 		t.Error("the metrics do not count the step")
 	}
 
 	// It fails on, which nobody sees, and what the other layer in shadow finds has no effect.
 	storetest.Until(t, "the host to follow", func() bool {
-		return strings.Contains(get(t, host.url+"/metrics", ""),
+		return strings.Contains(get(t, host.admin+"/metrics", ""),
 			fmt.Sprintf("assay_lineup_revision %d\n", moved.Revision))
 	})
 	for range 20 {

@@ -227,7 +227,7 @@ func TestWebhooks(t *testing.T) {
 	if out := output(t, dir, database, "webhooks", "list"); strings.Contains(out, url) {
 		t.Errorf("after removing: %s", out)
 	}
-	if metrics := get(t, host.url+"/metrics", ""); !strings.Contains(metrics,
+	if metrics := get(t, host.admin+"/metrics", ""); !strings.Contains(metrics,
 		`assay_webhook_attempts_total{outcome="refused"} 4`) {
 		t.Error("the metrics do not count 4 refused attempts")
 	}

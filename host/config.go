@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"assay/host/admin"
 	"assay/host/auditlog"
 	"assay/host/facts/network"
 	"assay/host/facts/resolver"
@@ -21,6 +22,7 @@ import (
 // in help.go.
 type Config struct {
 	Listen         string   `env:"ASSAY_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"${listen}"`
+	AdminListen    string   `env:"ASSAY_ADMIN_LISTEN" placeholder:"HOST:PORT" help:"${admin_listen}"`
 	DatabaseURL    string   `env:"ASSAY_DATABASE_URL" placeholder:"URL" help:"${database_url}"`
 	DataDir        string   `env:"ASSAY_DATA_DIR" default:".assay" placeholder:"DIR" help:"${data_dir}"`
 	SecretFile     string   `env:"ASSAY_SECRET_FILE" placeholder:"FILE" help:"${secret_file}"`
@@ -56,6 +58,9 @@ const off = "off"
 func (c *Config) Validate() error {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		return fmt.Errorf("ASSAY_LISTEN: %q is not of the form host:port", c.Listen)
+	}
+	if err := admin.Validate(c.AdminListen); err != nil {
+		return fmt.Errorf("ASSAY_ADMIN_LISTEN: %w", err)
 	}
 	if err := c.validateDatabase(); err != nil {
 		return err

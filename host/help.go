@@ -10,6 +10,8 @@ var helpTexts = kong.Vars{
 
 	// Settings, in the order of Config.
 	"listen": "Address to serve HTTP on. The host itself does not serve TLS: put a proxy in front of it.",
+	"admin_listen": "Address of metrics, profiles, readiness and the operator's pages, which customers must not reach, " +
+		"or 'off'. Default: loopback, on the port after that of --listen.",
 	"database_url": "Postgres database to use, as postgres://user:password@host:port/name. " +
 		"Default: a private Postgres in the data directory.",
 	"direct_url": "The same database without a pooler, for migrations and notifications. " +

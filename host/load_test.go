@@ -165,8 +165,8 @@ func TestLineupSwapsUnderLoad(t *testing.T) {
 // loadHost is a host in this process whose third parties' answers are replayed.
 type loadHost struct {
 	*backend
-	dir, url, key string
-	client        *http.Client
+	dir, url, admin, key string
+	client               *http.Client
 }
 
 // startLoadHost starts a host that knows lists, registrations and a reputation graph of some of the checked values.
@@ -195,7 +195,7 @@ func startLoadHost(t *testing.T, bodies []string) *loadHost {
 		replayed{"dns", network.DNS{}.Table()}, replayed{"net", (&network.Net{}).Table()},
 		replayed{"rdap", (&registration.Source{}).Table()},
 	}}
-	h.url, _ = serveHere(t, serve, cfg)
+	h.url, h.admin, _ = serveHere(t, serve, cfg)
 	h.forgetHistory(t)
 
 	// Three customers made all votes that the reputation graph counts for these values, so later checks change none.
@@ -220,7 +220,7 @@ func startLoadHost(t *testing.T, bodies []string) *loadHost {
 }
 
 // serveHere runs a host in this process until stop is called or the test ends.
-func serveHere(t *testing.T, serve *serveCmd, cfg *Config) (url string, stop func()) {
+func serveHere(t *testing.T, serve *serveCmd, cfg *Config) (url, admin string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	out, in := io.Pipe()
@@ -233,12 +233,16 @@ func serveHere(t *testing.T, serve *serveCmd, cfg *Config) (url string, stop fun
 		}
 	})
 	t.Cleanup(stop)
-	url, err := readyURL(bufio.NewScanner(out))
+	lines := bufio.NewScanner(out)
+	url, err := readURL(lines, greeting)
+	if err == nil {
+		admin, err = readURL(lines, adminGreeting)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	go func() { _, _ = io.Copy(io.Discard, out) }()
-	return url, stop
+	return url, admin, stop
 }
 
 // forgetHistory activates the lineup without the layer that counts earlier checks of the same value.
@@ -368,7 +372,7 @@ var revisionMetric = regexp.MustCompile(`(?m)^assay_lineup_revision (\d+)$`)
 func (h *loadHost) waitForRevision(t *testing.T, revision int64) {
 	t.Helper()
 	for t.Context().Err() == nil {
-		response, err := h.client.Get(h.url + "/metrics")
+		response, err := h.client.Get(h.admin + "/metrics")
 		if err != nil {
 			t.Fatal(err)
 		}

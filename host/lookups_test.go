@@ -161,7 +161,7 @@ func TestFalseDNS(t *testing.T) {
 			` answers for names that do not exist"]}`,
 		"/metrics": "assay_dns_untrusted_servers 1",
 	} {
-		response, err := http.Get(host.url + path)
+		response, err := http.Get(host.admin + path)
 		if err != nil {
 			t.Fatal(err)
 		}

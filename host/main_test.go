@@ -131,10 +131,11 @@ func outputJSON[T any](t *testing.T, dir, database string, args ...string) T {
 
 // hostProcess is a running host.
 type hostProcess struct {
-	url  string
-	key  string // the demo key, on the private database
-	cmd  *exec.Cmd
-	done chan error
+	url   string
+	admin string // URL for operators
+	key   string // the demo key, on the private database
+	cmd   *exec.Cmd
+	done  chan error
 }
 
 // startHost starts a host and waits until it is ready. The host is stopped when the test ends.
@@ -167,12 +168,15 @@ func tryHost(t testing.TB, cmd *exec.Cmd) (*hostProcess, error) {
 	}
 	t.Cleanup(func() { h.stop(t, syscall.SIGTERM) })
 	lines := bufio.NewScanner(out)
-	if h.url, err = readyURL(lines); err != nil {
+	if h.url, err = readURL(lines, greeting); err != nil {
 		_ = h.cmd.Wait()
 		h.done = nil
 		return nil, fmt.Errorf("starting a host: %w\n%s", err, stderr.String())
 	}
 	for lines.Scan() {
+		if url, ok := strings.CutPrefix(lines.Text(), adminGreeting); ok {
+			h.admin = url
+		}
 		if key, ok := strings.CutPrefix(lines.Text(), "  key  "); ok {
 			h.key = key
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/valyala/fasthttp"
 	"golang.org/x/sync/errgroup"
 
+	"assay/host/admin"
 	"assay/host/admission"
 	"assay/host/api"
 	"assay/host/auditlog"
@@ -64,6 +65,9 @@ const gcPercent = 200
 // greeting precedes the host's URL once it is ready.
 const greeting = "Assay is ready at "
 
+// adminGreeting precedes the URL for operators, below the greeting.
+const adminGreeting = "  admin  "
+
 type serveCmd struct {
 	LedgerBatch int    `default:"256" help:"Maximum number of checks recorded in one database transaction."`
 	CPUProfile  string `name:"cpu-profile" hidden:"" help:"File for a processor profile of the time in service."`
@@ -99,6 +103,13 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		return fmt.Errorf("listening on %s: %w", cfg.Listen, err)
 	}
 	closers = append(closers, closeOnce(listener))
+	operators, err := cfg.listenAdmin(ctx, listener.Addr(), log)
+	if err != nil {
+		return err
+	}
+	if operators != nil {
+		closers = append(closers, closeOnce(operators))
+	}
 
 	b, modules, err := openAndBuild(ctx, cfg, t, log)
 	if err != nil {
@@ -236,6 +247,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		return err
 	}
 	payments := b.newBilling(cfg)
+	ready := readiness{b.store, follower, collector.similar, overrides}
 	var server *api.Server
 	pages, err := b.newConsole(cfg, payments, checker,
 		func(r *fasthttp.RequestCtx) netip.Prefix { return server.Client(r) }, log)
@@ -253,16 +265,18 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		Feedback:       &feedback.Desk{Store: b.store, Scorer: checker},
 		Overrides:      b.store,
 		Outage:         store.IsOutage,
-		Ready:          readiness{b.store, follower, collector.similar, overrides}.problems,
-		Degraded:       degraded,
-		Metrics:        metrics.Handler(),
+		Ready:          ready.err,
 		ProviderEvent:  providerEvents(payments, log),
 		Pages:          pages.Handler(),
 		TrustedProxies: proxies,
 		Logger:         log,
 		Version:        version,
 	})
-	served := make(chan error, 1)
+	served := make(chan error, 2)
+	closers = append(closers, serveAdmin(operators, admin.Config{
+		Metrics: metrics.Handler(), Ready: ready.problems, Degraded: degraded, Draining: server.Draining,
+		Version: version, Logger: log,
+	}, served))
 	go func() { served <- server.Serve(listener) }()
 	closers = append(closers, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
@@ -287,7 +301,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		}
 		closers = append(closers, stop)
 	}
-	if err := cmd.greet(ctx, cfg, t, b, listener.Addr()); err != nil {
+	if err := cmd.greet(ctx, cfg, t, b, listener.Addr(), operators); err != nil {
 		return err
 	}
 	log.Info("ready", "address", listener.Addr().String(), "version", version)
@@ -430,11 +444,16 @@ func providerEvents(payments *billing.Billing, log *slog.Logger) func(context.Co
 	}
 }
 
-// greet prints the host's URL and how to try it. With the private database it also prints the demo key, which is
-// created once and stored in the data directory.
-func (cmd *serveCmd) greet(ctx context.Context, cfg *Config, t *terminal, b *backend, addr net.Addr) error {
+// greet prints the host's URL, that for operators and how to try it. With the private database it also prints the demo
+// key, which is created once and stored in the data directory.
+func (cmd *serveCmd) greet(
+	ctx context.Context, cfg *Config, t *terminal, b *backend, addr net.Addr, operators net.Listener,
+) error {
 	url := "http://" + addr.String()
 	t.printf("\n%s%s\n\n", greeting, url)
+	if operators != nil {
+		t.printf("%shttp://%s\n", adminGreeting, operators.Addr())
+	}
 	if err := suggestLists(ctx, t, b.store); err != nil {
 		return err
 	}
@@ -506,21 +525,30 @@ type readiness struct {
 	override *override.Index
 }
 
-func (r readiness) problems() []api.Problem {
-	var problems []api.Problem
+func (r readiness) problems() []admin.Problem {
+	var problems []admin.Problem
 	for _, p := range r.store.Problems() {
-		problems = append(problems, api.Problem{Part: p.Part, Reason: p.Reason, Err: p.Err})
+		problems = append(problems, admin.Problem{Part: p.Part, Reason: p.Reason, Err: p.Err})
 	}
 	if r.follower.State().Revision == 0 {
-		problems = append(problems, api.Problem{Part: "lineup", Err: check.ErrNoLineup})
+		problems = append(problems, admin.Problem{Part: "lineup", Err: check.ErrNoLineup})
 	}
 	if err := r.lists.Ready(); err != nil {
-		problems = append(problems, api.Problem{Part: "lists", Err: err})
+		problems = append(problems, admin.Problem{Part: "lists", Err: err})
 	}
 	if err := r.override.Ready(); err != nil {
-		problems = append(problems, api.Problem{Part: "overrides", Err: err})
+		problems = append(problems, admin.Problem{Part: "overrides", Err: err})
 	}
 	return problems
+}
+
+// err returns the problems as one error, or nil if there are none.
+func (r readiness) err() error {
+	var errs []error
+	for _, p := range r.problems() {
+		errs = append(errs, p.Error())
+	}
+	return errors.Join(errs...)
 }
 
 // closeOnce returns a function that closes a listener unless its server has closed it already.

@@ -67,7 +67,7 @@ func TestSoak(t *testing.T) {
 	for range minutes {
 		ctx, stop := context.WithCancel(t.Context())
 		sampled := make(chan []float64)
-		go func() { sampled <- smallest(ctx, host.url) }()
+		go func() { sampled <- smallest(ctx, host.admin) }()
 		figures, err := bench.Offer(t.Context(), target, rate, minute)
 		storetest.NoError(t, err)
 		stop()
@@ -99,7 +99,7 @@ func TestSoak(t *testing.T) {
 
 // smallest samples a host's metrics until ctx ends and returns the smallest value of each: what a leak raises, and a
 // collection in progress does not.
-func smallest(ctx context.Context, url string) []float64 {
+func smallest(ctx context.Context, admin string) []float64 {
 	var least []float64
 	for _, m := range soakMetrics {
 		if m.source != "" {
@@ -107,7 +107,7 @@ func smallest(ctx context.Context, url string) []float64 {
 		}
 	}
 	for {
-		if page, err := scrape(ctx, url); err == nil {
+		if page, err := scrape(ctx, admin); err == nil {
 			for i := range least {
 				least[i] = min(least[i], metric(page, soakMetrics[i].source)/soakMetrics[i].scale)
 			}
@@ -120,9 +120,9 @@ func smallest(ctx context.Context, url string) []float64 {
 	}
 }
 
-// scrape returns a host's metrics.
-func scrape(ctx context.Context, url string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", http.NoBody)
+// scrape returns a host's metrics, given its URL for operators.
+func scrape(ctx context.Context, admin string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, admin+"/metrics", http.NoBody)
 	if err != nil {
 		return "", err
 	}

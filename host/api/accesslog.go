@@ -80,7 +80,7 @@ func (s *Server) log(ctx *fasthttp.RequestCtx, x *exchange) {
 // causeOf returns the error to log, which is the cause of a notReady error instead of its text for clients.
 func causeOf(err error) error {
 	var unready *notReady
-	if errors.As(err, &unready) && unready.err != nil {
+	if errors.As(err, &unready) {
 		return unready.err
 	}
 	return err

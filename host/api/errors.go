@@ -65,13 +65,10 @@ func (e *hourlyError) Error() string {
 	return "the hourly limit of checks without a key is used up; it resets at " + stamp(e.resetAt)
 }
 
-// notReady lists the parts of the host that are not ready.
-type notReady struct {
-	parts string
-	err   error // for the log; may be nil
-}
+// notReady means that the host should receive no requests.
+type notReady struct{ err error } // why, for the log
 
-func (e *notReady) Error() string { return "not ready: " + e.parts }
+func (*notReady) Error() string   { return "not ready" }
 func (e *notReady) Unwrap() error { return e.err }
 
 // panicked is a recovered panic of a handler.

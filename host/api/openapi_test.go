@@ -20,8 +20,6 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"assay/host/admission"
 	"assay/host/entity"
@@ -97,17 +95,12 @@ type conversation struct {
 func TestEveryResponseIsAsDocumented(t *testing.T) {
 	t.Parallel()
 	doc, router := loadDocument(t)
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "checks_total", Help: "Checks."}))
 	s := start(t, Config{
 		Version:     "1.2.3",
-		Metrics:     promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 		ReadTimeout: time.Second,
 	})
 	broken := start(t, Config{
-		Ready: func() []Problem {
-			return []Problem{{Part: "database", Err: errors.New(secret)}, {Part: "lineup"}}
-		},
+		Ready:   func() error { return errors.New(secret) },
 		Public:  brokenPublic{&public{}},
 		Checker: newHolding(),
 	})
@@ -245,9 +238,6 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		{s, "GET", "/readyz", "", nil, 200, true, false},
 		{broken, "GET", "/readyz", "", nil, 503, true, false},
 		{s, "GET", "/readyz", "", long, 431, true, false},
-		{s, "GET", "/metrics", "", nil, 200, true, false},
-		{busy, "GET", "/metrics", "", nil, 404, true, false},
-		{s, "GET", "/metrics", "", long, 431, true, false},
 	}
 	for _, path := range []string{exportPath, erasePath, subjectPath} {
 		conversations = append(conversations,

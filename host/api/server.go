@@ -8,7 +8,6 @@ import (
 	"context"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 	"strings"
 	"sync"
@@ -58,13 +57,6 @@ type Door interface {
 	Admits(account string, n int) error
 }
 
-// Problem is a reason why the host is not ready.
-type Problem struct {
-	Part   string // one word that every client sees, such as "database" or "lineup"
-	Reason string // what is wrong with it, such as "is read-only", which every client sees too; may be empty
-	Err    error  // for the log only
-}
-
 // Config configures a Server. Checker, Keys and Public are required; the other fields have defaults.
 type Config struct {
 	Checker Checker
@@ -78,13 +70,11 @@ type Config struct {
 	Feedback Feedback
 	// Overrides keeps verdicts set in advance; nil: 404.
 	Overrides Overrides
-	Ready     func() []Problem // must not wait; nil: always ready
+	// Ready returns nil or what keeps the host from answering, for the log only. It must not wait. nil: always ready.
+	Ready func() error
 	// Outage reports whether an error is due to an outage of the database. Requests that fail with one get 503. It may
 	// be nil.
 	Outage func(error) bool
-	// Degraded returns a sentence for each problem that does not keep the host from responding. It may be nil.
-	Degraded func() []string
-	Metrics  http.Handler // serves GET /metrics; nil: 404
 	// ProviderEvent handles an event of the payment provider, given its body and its Stripe-Signature header. It
 	// returns an *entity.InvalidError if the signature is wrong. nil: 404.
 	ProviderEvent func(ctx context.Context, body []byte, signature string) error
@@ -184,13 +174,10 @@ func New(cfg Config) *Server {
 
 func (cfg *Config) setDefaults() {
 	if cfg.Ready == nil {
-		cfg.Ready = func() []Problem { return nil }
+		cfg.Ready = func() error { return nil }
 	}
 	if cfg.Outage == nil {
 		cfg.Outage = func(error) bool { return false }
-	}
-	if cfg.Degraded == nil {
-		cfg.Degraded = func() []string { return nil }
 	}
 	if cfg.Door == nil {
 		cfg.Door = open{}
@@ -264,7 +251,6 @@ func (s *Server) route() {
 	get("/openapi.json", s.openAPI)
 	get("/healthz", s.health)
 	get("/readyz", s.ready)
-	get("/metrics", s.metrics())
 	s.paths = map[string]string{}
 	for path := range s.allow {
 		s.paths[path] = path
@@ -299,6 +285,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.refusals.close()
 	return err
 }
+
+// Draining reports whether the server is shutting down.
+func (s *Server) Draining() bool { return s.draining.Load() }
 
 // serve handles one request that has been read completely.
 func (s *Server) serve(ctx *fasthttp.RequestCtx) {

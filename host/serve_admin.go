@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"assay/host/admin"
+)
+
+// adminStopTimeout is the limit for responses to operators when the host stops.
+const adminStopTimeout = 2 * time.Second
+
+// listenAdmin opens the listener for operators, or returns nil if there shall be none. customers is the address that
+// customers reach.
+func (c *Config) listenAdmin(ctx context.Context, customers net.Addr, log *slog.Logger) (net.Listener, error) {
+	_, port, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("ASSAY_LISTEN: %w", err)
+	}
+	l, taken, err := admin.Listen(ctx, c.AdminListen, customers, port == "" || port == "0")
+	if taken != nil {
+		log.Warn("the default address for operators is taken, so another port was chosen; ASSAY_ADMIN_LISTEN sets one",
+			"address", l.Addr().String(), "error", taken)
+	}
+	return l, err
+}
+
+// serveAdmin serves operators until the returned function is called. failed receives an error if it ends earlier.
+func serveAdmin(l net.Listener, cfg admin.Config, failed chan<- error) (stop func() error) {
+	if l == nil {
+		return func() error { return nil }
+	}
+	server := admin.New(cfg)
+	go func() {
+		if err := server.Serve(l); err != nil {
+			failed <- fmt.Errorf("serving operators: %w", err)
+		}
+	}()
+	return func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), adminStopTimeout)
+		defer cancel()
+		return server.Shutdown(ctx)
+	}
+}
