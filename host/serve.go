@@ -207,11 +207,17 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	running.Go(func() { pulse.Run(background) })
 	layers := demotion.NewWatch()
 	running.Go(func() { demote(background, layers.Found(), steps, metrics, log) })
-	jobs := append(b.jobs(cfg, trusted.Trust, log, logFile),
-		maintenance.Job{Name: "return unused memory", Every: 2 * time.Minute, Run: follower.Trim},
-		maintenance.Job{Name: "forget old checks", Every: time.Minute, Run: recent.Trim},
-		maintenance.Job{Name: "verify the DNS servers", Every: canaryInterval, Run: collector.verifyDNS})
-	running.Go(func() { maintenance.Run(background, log, jobs) })
+	local := []maintenance.Job{
+		{Name: "return unused memory", Every: 2 * time.Minute, Run: follower.Trim},
+		{Name: "forget old checks", Every: time.Minute, Run: recent.Trim},
+		{Name: "verify the DNS servers", Every: canaryInterval, Run: collector.verifyDNS},
+		{Name: "rotate the log file", Every: jobInterval, Run: func(context.Context) error {
+			return logFile.RotateIfDue(time.Now())
+		}},
+	}
+	for _, jobs := range append(b.jobs(cfg, trusted.Trust, log), local) {
+		running.Go(func() { maintenance.Run(background, log, jobs) })
+	}
 	running.Go(func() { delivery.Run(background) })
 	running.Go(func() { graph.Run(background) })
 	running.Go(func() { subscriber.Run(background) })
@@ -367,30 +373,32 @@ func observeLists(m *telemetry.Metrics, lists []feed.Subscription) {
 	m.ListsObserved(states)
 }
 
-// jobs returns the periodic jobs of a host.
-func (b *backend) jobs(
-	cfg *Config, trust activation.Trust, log *slog.Logger, logFile *telemetry.LogFile,
-) []maintenance.Job {
+// jobInterval is how often most jobs run. longJobLimit leaves jobs that read whole tables the time for large ones.
+const (
+	jobInterval  = 10 * time.Minute
+	longJobLimit = 6 * time.Hour
+)
+
+// jobs returns the periodic jobs that use the database: first the short ones, of which one runs at a time, and those
+// that read whole tables, which must not delay them.
+func (b *backend) jobs(cfg *Config, trust activation.Trust, log *slog.Logger) [][]maintenance.Job {
 	keeper := &auditlog.Keeper{Store: b.store, Signer: auditlog.NewSigner(b.keys.SignSeed), Trust: trust,
 		Dir: cfg.checkpointDir(), Logger: log}
-	const often = 10 * time.Minute
-	return []maintenance.Job{
-		{Name: "create partitions", Every: often, Run: b.store.EnsurePartitions, AtStop: true},
-		{Name: "prune the limits of the public check", Every: often, Run: b.store.PrunePublic, AtStop: true},
-		{Name: "prune webhook events", Every: often, Run: b.store.PruneWebhooks, AtStop: true},
-		{Name: "prune settlements of batches", Every: often, Run: b.store.PruneSettlements},
-		{Name: "forget hosts that were killed", Every: often, Run: b.store.PruneHosts},
-		{Name: "prune overrides", Every: often, Run: b.store.PruneOverrides, AtStop: true},
-		{Name: "prune registrations", Every: often, Run: b.store.PruneRegistrations, AtStop: true},
-		{Name: "end subscriptions", Every: often, Run: b.store.EndSubscriptions, AtStop: true},
-		{Name: "delete old billing data", Every: often, Run: b.store.PruneBilling, AtStop: true},
-		{Name: "sign checkpoints", Every: often, Run: keeper.SignHeads, AtStop: true},
-		{Name: "prune the reputation graph", Every: 24 * time.Hour, Run: b.store.PruneSightings},
-		{Name: "prune the audit log", Every: often, Run: keeper.Prune},
-		{Name: "rotate the log file", Every: often, Run: func(context.Context) error {
-			return logFile.RotateIfDue(time.Now())
-		}},
-	}
+	return [][]maintenance.Job{{
+		{Name: "create partitions", Every: jobInterval, Run: b.store.EnsurePartitions, AtStop: true},
+		{Name: "prune the limits of the public check", Every: jobInterval, Run: b.store.PrunePublic, AtStop: true},
+		{Name: "prune webhook events", Every: jobInterval, Run: b.store.PruneWebhooks, AtStop: true},
+		{Name: "prune settlements of batches", Every: jobInterval, Run: b.store.PruneSettlements},
+		{Name: "forget hosts that were killed", Every: jobInterval, Run: b.store.PruneHosts},
+		{Name: "prune overrides", Every: jobInterval, Run: b.store.PruneOverrides, AtStop: true},
+		{Name: "prune registrations", Every: jobInterval, Run: b.store.PruneRegistrations, AtStop: true},
+		{Name: "end subscriptions", Every: jobInterval, Run: b.store.EndSubscriptions, AtStop: true},
+		{Name: "delete old billing data", Every: jobInterval, Run: b.store.PruneBilling, AtStop: true},
+		{Name: "sign checkpoints", Every: jobInterval, Run: keeper.SignHeads, AtStop: true},
+	}, {
+		{Name: "prune the reputation graph", Every: 24 * time.Hour, Limit: longJobLimit, Run: b.store.PruneSightings},
+		{Name: "prune the audit log", Every: jobInterval, Limit: longJobLimit, Run: keeper.Prune},
+	}}
 }
 
 // newBilling returns billing through Stripe if a Stripe key is set, else through the built-in test checkout.

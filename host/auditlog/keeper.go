@@ -10,7 +10,8 @@ import (
 	"assay/registry/activation"
 )
 
-// Keeper signs checkpoints of the audit log and prunes records past their retention. It is not safe for concurrent use.
+// Keeper signs checkpoints of the audit log and prunes records past their retention. SignHeads and Prune may
+// run at the same time, but neither twice.
 type Keeper struct {
 	Store  *store.Store
 	Signer *audit.Signer

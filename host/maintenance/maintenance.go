@@ -2,19 +2,25 @@
 package maintenance
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 )
 
-// stopTimeout limits the jobs that run when the host stops.
-const stopTimeout = 2 * time.Second
+const (
+	// defaultLimit ends a run. Without one, a statement that hangs would keep all other jobs from running.
+	defaultLimit = 2 * time.Minute
+	stopTimeout  = 2 * time.Second // limits the jobs that run when the host stops
+)
 
 // Job is one periodic task.
 type Job struct {
 	Name   string
 	Every  time.Duration
+	Limit  time.Duration // of one run; 0: two minutes
 	Run    func(ctx context.Context) error
 	AtStop bool // also run when the host stops
 }
@@ -47,7 +53,14 @@ func Run(ctx context.Context, log *slog.Logger, jobs []Job) {
 }
 
 func (j Job) run(ctx context.Context, log *slog.Logger) {
-	if err := j.Run(ctx); err != nil && ctx.Err() == nil {
+	limit := cmp.Or(j.Limit, defaultLimit)
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := j.Run(bounded)
+	if err != nil && bounded.Err() != nil {
+		err = fmt.Errorf("it did not end within %v: %w", limit, err)
+	}
+	if err != nil && ctx.Err() == nil {
 		log.Error("maintenance job failed", "job", j.Name, "error", err)
 	}
 }

@@ -40,3 +40,36 @@ func TestRunJobsAtTheirIntervals(t *testing.T) {
 		}
 	})
 }
+
+// A statement can hang although its connection lives, for example when something between the host and Postgres
+// acknowledges what was sent.
+func TestJobThatHangsDelaysOthersOnly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		runs := map[string]int{}
+		var logged bytes.Buffer
+		job := func(name string, limit time.Duration, run func(ctx context.Context) error) Job {
+			return Job{Name: name, Every: 10 * time.Minute, Limit: limit, Run: func(ctx context.Context) error {
+				runs[name]++
+				return run(ctx)
+			}}
+		}
+		hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		ctx, cancel := context.WithTimeout(t.Context(), 38*time.Minute)
+		defer cancel()
+		Run(ctx, slog.New(slog.NewTextHandler(&logged, nil)), []Job{
+			job("hangs", 0, hang),
+			job("hangs for longer", 5*time.Minute, hang),
+			job("ends", 0, func(context.Context) error { return nil }),
+		})
+		// "hangs" begins after 0, 12, 24 and 37 minutes.
+		if diff := cmp.Diff(map[string]int{"hangs": 4, "hangs for longer": 3, "ends": 3}, runs); diff != "" {
+			t.Errorf("runs within 38 minutes (-want +got):\n%s", diff)
+		}
+		for _, want := range []string{"did not end within 2m0s", "did not end within 5m0s"} {
+			if !strings.Contains(logged.String(), want) {
+				t.Errorf("%q is not logged:\n%s", want, logged.String())
+			}
+		}
+	})
+}
