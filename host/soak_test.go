@@ -75,7 +75,7 @@ func TestSoak(t *testing.T) {
 			series[i] = append(series[i], value)
 		}
 		if refused += figures.Refused; figures.Errors+figures.Failed > 0 {
-			t.Errorf("%d requests failed", figures.Errors+figures.Failed)
+			t.Errorf("%d requests failed, one with: %v", figures.Errors+figures.Failed, figures.Failure)
 		}
 		t.Logf("%d a second, %d refused, p50 %v, p99 %v", rate, figures.Refused, figures.P50, figures.P99)
 	}

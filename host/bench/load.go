@@ -2,6 +2,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,8 @@ type Figures struct {
 	RefusedPerSecond float64       `json:"refused_per_second"`
 	RefusedP99       time.Duration `json:"refused_p99_ns"`
 	SlowestRefusal   time.Duration `json:"slowest_refusal_ns"`
+
+	Failure error `json:"-"` // why one of Errors or Failed failed; nil if none did
 }
 
 const (
@@ -73,7 +76,8 @@ func Saturate(ctx context.Context, t Target, connections int, d time.Duration) (
 // Offer sends rate requests per second for d, whether or not earlier ones have finished. Latency counts from the time a
 // request was due, so that a stalled host cannot hide the requests it delayed.
 func Offer(ctx context.Context, t Target, rate int, d time.Duration) (Figures, error) {
-	client := t.client(rate)
+	// While the host stalls, requests go on being sent: as many as can be unanswered before the first one fails.
+	client := t.client(rate * int(callTimeout/time.Second))
 	samples := make([]sample, rate)
 	began := time.Now()
 	var wg sync.WaitGroup
@@ -133,7 +137,8 @@ type sample struct {
 	answers        []time.Duration
 	refusals       []time.Duration
 	errors, failed int
-	err            error
+	err            error // of a refusal or of a failure
+	failure        error
 }
 
 // add counts a call that was due at the given time.
@@ -148,9 +153,9 @@ func (s *sample) add(err error, due time.Time) {
 	case errors.Is(err, statusError(fasthttp.StatusServiceUnavailable)):
 		s.refusals = append(s.refusals, took)
 	case errors.Is(err, statusError(fasthttp.StatusInternalServerError)):
-		s.errors++
+		s.errors, s.failure = s.errors+1, err
 	default:
-		s.failed++
+		s.failed, s.failure = s.failed+1, err
 	}
 	s.err = err
 }
@@ -165,9 +170,8 @@ func figures(samples []sample, took time.Duration) (Figures, error) {
 		refusals = append(refusals, samples[i].refusals...)
 		f.Errors += samples[i].errors
 		f.Failed += samples[i].failed
-		if samples[i].err != nil {
-			last = samples[i].err
-		}
+		last = cmp.Or(samples[i].err, last)
+		f.Failure = cmp.Or(samples[i].failure, f.Failure)
 	}
 	if len(answers) == 0 {
 		return f, fmt.Errorf("no request succeeded: %w", last)

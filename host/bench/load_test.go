@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -29,5 +30,31 @@ func TestRequestsRotateAccounts(t *testing.T) {
 			t.Errorf("requests by key: %v, want 10 each", seen)
 			break
 		}
+	}
+}
+
+// A host that stalls is offered requests all the same, and none fails for want of a connection.
+func TestOffersAreMadeWhileAHostStalls(t *testing.T) {
+	t.Parallel()
+	const rate, stalled = 20, 30
+	var arrived atomic.Int64
+	goOn := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if arrived.Add(1) == stalled {
+			close(goOn)
+		}
+		select {
+		case <-goOn:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	target := Target{URL: server.URL, Bodies: [][]byte{[]byte("{}")}}
+	f, err := Offer(t.Context(), target, rate, 2*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Answered != 2*rate || f.Failed > 0 {
+		t.Errorf("%d answered, %d failed (%v); want all of %d answered", f.Answered, f.Failed, f.Failure, 2*rate)
 	}
 }
