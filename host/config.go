@@ -19,34 +19,37 @@ import (
 )
 
 // Config holds the settings that all commands share, each as a flag and as an environment variable. The help texts are
-// in help.go.
+// in help.go: the first sentence of each is its line in lists of settings. A group is the topic of a setting and of
+// those after it.
 type Config struct {
-	Listen         string   `env:"ASSAY_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"${listen}"`
-	AdminListen    string   `env:"ASSAY_ADMIN_LISTEN" placeholder:"HOST:PORT" help:"${admin_listen}"`
-	DatabaseURL    string   `env:"ASSAY_DATABASE_URL" placeholder:"URL" help:"${database_url}"`
-	DataDir        string   `env:"ASSAY_DATA_DIR" default:".assay" placeholder:"DIR" help:"${data_dir}"`
-	SecretFile     string   `env:"ASSAY_SECRET_FILE" placeholder:"FILE" help:"${secret_file}"`
-	TrustFile      string   `env:"ASSAY_TRUST_FILE" placeholder:"FILE" help:"${trust_file}"`
-	OperatorKey    string   `env:"ASSAY_OPERATOR_KEY" placeholder:"FILE" help:"${operator_key}"`
+	Listen         string   `group:"serving" env:"ASSAY_LISTEN" default:"127.0.0.1:8080" help:"${listen}"`
+	URL            string   `name:"public-url" env:"ASSAY_URL" placeholder:"URL" help:"${public_url}"`
 	TrustedProxies []string `env:"ASSAY_TRUSTED_PROXIES" placeholder:"CIDR" help:"${trusted_proxies}"`
 	WebhookAllow   []string `env:"ASSAY_WEBHOOK_ALLOW" placeholder:"CIDR" help:"${webhook_allow}"`
-	URL            string   `name:"public-url" env:"ASSAY_URL" placeholder:"URL" help:"${public_url}"`
 
+	AdminListen string `group:"admin" env:"ASSAY_ADMIN_LISTEN" placeholder:"HOST:PORT" help:"${admin_listen}"`
+
+	DataDir    string `group:"files" env:"ASSAY_DATA_DIR" default:".assay" placeholder:"DIR" help:"${data_dir}"`
+	SecretFile string `env:"ASSAY_SECRET_FILE" placeholder:"FILE" help:"${secret_file}"`
+
+	DatabaseURL         string `group:"database" env:"ASSAY_DATABASE_URL" placeholder:"URL" help:"${database_url}"`
 	DatabaseDirectURL   string `env:"ASSAY_DATABASE_DIRECT_URL" placeholder:"URL" help:"${direct_url}"`
 	DatabaseConnections int    `env:"ASSAY_DATABASE_CONNECTIONS" default:"12" help:"${connections}"`
 	Chains              int    `env:"ASSAY_CHAINS" default:"1" help:"${chains}"`
 
-	StripeKey           string `env:"ASSAY_STRIPE_KEY" placeholder:"KEY" help:"${stripe_key}"`
-	StripeWebhookSecret string `env:"ASSAY_STRIPE_WEBHOOK_SECRET" placeholder:"SECRET" help:"${stripe_webhook_secret}"`
-	StripeURL           string `name:"stripe-url" env:"ASSAY_STRIPE_URL" placeholder:"URL" help:"${stripe_url}"`
+	TrustFile   string  `group:"lineup" env:"ASSAY_TRUST_FILE" placeholder:"FILE" help:"${trust_file}"`
+	OperatorKey string  `env:"ASSAY_OPERATOR_KEY" placeholder:"FILE" help:"${operator_key}"`
+	FlipLimit   percent `env:"ASSAY_FLIP_LIMIT" default:"1%" placeholder:"SHARE" help:"${flip_limit}"`
 
-	DNS         []string `env:"ASSAY_DNS" placeholder:"HOST:PORT" help:"${dns}"`
+	DNS         []string `group:"lookups" env:"ASSAY_DNS" placeholder:"HOST:PORT" help:"${dns}"`
 	RDAPURL     string   `name:"rdap-url" env:"ASSAY_RDAP_URL" placeholder:"URL" help:"${rdap_url}"`
+	DNSBL       []string `name:"dnsbl" env:"ASSAY_DNSBL" placeholder:"ZONE" help:"${dnsbl}"`
 	MMDBASN     string   `name:"mmdb-asn" env:"ASSAY_MMDB_ASN" placeholder:"FILE" help:"${mmdb_asn}"`
 	MMDBCountry string   `name:"mmdb-country" env:"ASSAY_MMDB_COUNTRY" placeholder:"FILE" help:"${mmdb_country}"`
-	DNSBL       []string `name:"dnsbl" env:"ASSAY_DNSBL" placeholder:"ZONE" help:"${dnsbl}"`
 
-	FlipLimit percent `env:"ASSAY_FLIP_LIMIT" default:"1%" placeholder:"SHARE" help:"${flip_limit}"`
+	StripeKey           string `group:"billing" env:"ASSAY_STRIPE_KEY" placeholder:"KEY" help:"${stripe_key}"`
+	StripeWebhookSecret string `env:"ASSAY_STRIPE_WEBHOOK_SECRET" placeholder:"SECRET" help:"${stripe_webhook_secret}"`
+	StripeURL           string `name:"stripe-url" env:"ASSAY_STRIPE_URL" placeholder:"URL" help:"${stripe_url}"`
 
 	now func() time.Time // of the store; nil: time.Now. Tests let it jump.
 }

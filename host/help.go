@@ -2,6 +2,13 @@ package main
 
 import "github.com/alecthomas/kong"
 
+// helpExamples are the commands that the first page of help ends with.
+var helpExamples = [][2]string{
+	{"assay keys create", "Create an API key"},
+	{"assay lineup show", "Show the lineup in force"},
+	{"assay audit verify", "Verify the audit trail"},
+}
+
 // helpTexts holds the help texts that do not fit into a struct tag. A tag refers to one as ${name}.
 var helpTexts = kong.Vars{
 	"version": version,
@@ -10,48 +17,54 @@ var helpTexts = kong.Vars{
 
 	// Settings, in the order of Config.
 	"listen": "Address to serve HTTP on. The host itself does not serve TLS: put a proxy in front of it.",
-	"admin_listen": "Address of metrics, profiles, readiness and the operator's pages, which customers must not reach, " +
-		"or 'off'. Default: loopback, on the port after that of --listen.",
-	"database_url": "Postgres database to use, as postgres://user:password@host:port/name. " +
-		"Default: a private Postgres in the data directory.",
-	"direct_url": "The same database without a pooler, for migrations and notifications. " +
-		"Default: the database's URL.",
-	"connections": "Maximum number of connections of a host to the database.",
-	"chains": "Audit chains over which new accounts are spread. More chains record more checks at the same time. " +
+	"admin_listen": "Address for operators alone, or 'off'. It has metrics, profiles, readiness and the operator's " +
+		"pages, which customers must not reach. It is on loopback, on the port after that of --listen. " +
+		"Default: loopback, port + 1.",
+	"database_url": "Postgres, as postgres://user:password@host/name. Default: a private one.",
+	"direct_url": "The same database without a pooler. Migrations and notifications need it. " +
+		"Default: ASSAY_DATABASE_URL.",
+	"connections": "Maximum number of connections of a host.",
+	"chains": "Audit chains over which accounts are spread. More chains record more checks at the same time. " +
 		"Raise it once all hosts run this version; an account keeps its chain.",
-	"data_dir": "Directory of the host's files: secret, logs, built layers, checkpoints and the private Postgres.",
-	"secret_file": "File of the master secret, created at the first start. " +
-		"All hosts of one database need the same secret. Default: 'secret' in the data directory.",
-	"trust_file": "File of the keys that may sign activations of lineups, created at the first start. " +
-		"Default: 'trust' next to the master secret.",
-	"operator_key": "File of the operator's private key, which signs activations, created at the first start. " +
-		"Default: 'operator.key' next to the master secret.",
-	"trusted_proxies": "Networks of proxies whose X-Forwarded-For header is trusted.",
-	"webhook_allow": "Networks that webhooks may be sent to although they are not public. " +
-		"Any port is allowed there, and plain HTTP.",
-	"public_url": "This service's URL as customers reach it, such as https://assay.example. " +
-		"Default: taken from each request.",
-	"stripe_key":            "Stripe's secret API key. Default: a built-in test checkout that accepts no real cards.",
-	"stripe_webhook_secret": "Signing secret of the Stripe webhook that posts to /api/billing/stripe.",
+	"data_dir": "Directory of the host's files. They are the secret, keys, logs, built layers and compiled code, " +
+		"checkpoints and the private Postgres.",
+	"secret_file": "File of the master secret, the same on all hosts. It is created at the first start. " +
+		"Default: DATA_DIR/secret.",
+	"trust_file": "File of keys that may sign activations of lineups. It is created at the first start, named trust. " +
+		"Default: next to the secret.",
+	"operator_key": "File of the private key that signs activations. It is created at the first start, named " +
+		"operator.key. Default: next to the secret.",
+	"trusted_proxies": "Proxies whose X-Forwarded-For is trusted. They are networks or addresses.",
+	"webhook_allow":   "Private networks that webhooks may reach. Any port is allowed there, and plain HTTP.",
+	"public_url": "This service's URL for customers. An example is https://assay.example. " +
+		"Default: the request's host.",
+	"stripe_key": "Stripe's secret API key. A test checkout accepts no real cards. " +
+		"Default: a test checkout.",
+	"stripe_webhook_secret": "Signing secret of Stripe's webhook. The webhook posts to /api/billing/stripe.",
 	"stripe_url":            "Base URL of Stripe's API, for tests.",
-	"dns": "Recursive DNS resolvers to query, in order of preference. " +
-		"'off' disables DNS lookups. Default: the system's resolvers.",
-	"rdap_url": "RDAP server to query for domain registrations, in the background. " +
-		"'off' disables these lookups. Default: the registries' own servers.",
-	"mmdb_asn":     "MaxMind-format file of autonomous systems, such as GeoLite2-ASN.mmdb.",
-	"mmdb_country": "MaxMind-format file of countries, such as GeoLite2-Country.mmdb.",
-	"dnsbl": "DNS blocklists to query: a zone that lists addresses, " +
-		"or 'domain:' followed by a zone that lists domains.",
+	"dns":                   "DNS resolvers to query, by preference, or 'off'. Default: the system's.",
+	"rdap_url": "RDAP server to query, or 'off'. It is asked for domain registrations in the background. " +
+		"Default: the registries'.",
+	"mmdb_asn":     "MaxMind-format file of autonomous systems. An example is GeoLite2-ASN.mmdb.",
+	"mmdb_country": "MaxMind-format file of countries. An example is GeoLite2-Country.mmdb.",
+	"dnsbl":        "Zones of DNS blocklists to query. 'domain:' precedes a zone that lists domains.",
 
-	"flip_limit": "Share of a type's recent verdicts that 'lineup set' may change without --force, " +
-		"and a canary before it is withdrawn.",
+	"flip_limit": "Share of verdicts that a new lineup may change. 'lineup set' needs --force if it changes more of " +
+		"a type's recent verdicts, and a canary is withdrawn.",
 
-	// Commands.
-	"check_cmd": "Score one value and show every layer with its points and signals. Nothing is recorded.",
+	"description": "Assay scores domains, email addresses, phone numbers and IBANs for fraud, in sandboxed layers.",
+
+	// Commands. The first sentence of each is its line in lists of commands.
+	"serve_cmd":    "Run the host: the API, the dashboard and webhooks. It is the default command.",
+	"lineup_cmd":   "Show and change the lineup: which layers score, with what weight.",
+	"feeds_cmd":    "Subscribe to lists of known bad and known good entities, or import and withdraw them.",
+	"feedback_cmd": "Measure signals by what customers reported about their checks.",
+	"audit_cmd":    "Verify the audit trail, the record of all decisions, and sign checkpoints of it.",
+	"check_cmd":    "Score one value and show every layer with its points and signals. Nothing is recorded.",
 	"check_lineup": "Score with this lineup instead of the one in force. Layers are named name@version as published, " +
 		"or by name alone for those in the source around the working directory.",
-	"eval_cmd":  "Measure a lineup on labelled values: how much fraud it catches, and how many honest values it flags.",
-	"bench_cmd": "Measure throughput and latency on this machine, with hosts started for the purpose.",
+	"eval_cmd":  "Measure a lineup on labelled values: how much fraud it catches, how many honest values it flags.",
+	"bench_cmd": "Measure throughput and latency on this machine. It starts hosts for the purpose.",
 	"plugin_build_cmd": "Compile a plugin written in Go, or pack a module compiled elsewhere, together with its " +
 		"manifest.",
 	"lineup_fit_cmd": "Fit the weights and the bias to labelled values. Nothing is set: the result is a document for " +

@@ -17,27 +17,34 @@ import (
 
 const version = "0.1.0"
 
-// cli is the command line. Settings are flags or environment variables.
+// cli is the command line. Settings are flags of all commands, and environment variables. The first page of help shows
+// commands in this order, in their groups, each with the first sentence of its text.
 type cli struct {
 	Config
 
-	Serve    serveCmd    `cmd:"" default:"withargs" help:"Run the host (the default command)."`
-	Check    checkCmd    `cmd:"" help:"${check_cmd}"`
-	Keys     keysCmd     `cmd:"" help:"Create, list and revoke API keys."`
-	Webhooks webhooksCmd `cmd:"" help:"Manage webhook endpoints, their events and signing secrets."`
-	Layers   layersCmd   `cmd:"" help:"List layers."`
-	Lineup   lineupCmd   `cmd:"" help:"Show, set, compare, roll back and fit lineups."`
-	Plugin   pluginCmd   `cmd:"" help:"Build and publish plugins."`
-	Eval     evalCmd     `cmd:"" help:"${eval_cmd}"`
-	Feeds    feedsCmd    `cmd:"" help:"Import, list and withdraw lists of known bad and known good entities."`
-	Feedback feedbackCmd `cmd:"" help:"Measure signals by what customers reported about their checks."`
-	Graph    graphCmd    `cmd:"" help:"Remove data from the reputation graph."`
-	Audit    auditCmd    `cmd:"" help:"Verify the audit log and sign checkpoints of it."`
-	Database databaseCmd `cmd:"" help:"Distribute the database over several machines."`
-	Bench    benchCmd    `cmd:"" help:"${bench_cmd}"`
-	Compile  compileCmd  `cmd:"" hidden:"" help:"Compile a module for a host, which starts this command itself."`
+	Serve serveCmd `cmd:"" default:"1" group:"Run" help:"${serve_cmd}"`
+	Help  helpCmd  `cmd:"" group:"Run" help:"Show help about a command, or about the settings."`
 
-	Overrides overridesCmd `cmd:"" help:"Set verdicts on values in advance, for all accounts."`
+	Check checkCmd `cmd:"" group:"Score and measure" help:"${check_cmd}"`
+	Eval  evalCmd  `cmd:"" group:"Score and measure" help:"${eval_cmd}"`
+	Bench benchCmd `cmd:"" group:"Score and measure" help:"${bench_cmd}"`
+
+	Keys      keysCmd      `cmd:"" group:"Customers" help:"Create, list and revoke API keys."`
+	Webhooks  webhooksCmd  `cmd:"" group:"Customers" help:"Manage webhook endpoints, their events and signing secrets."`
+	Overrides overridesCmd `cmd:"" group:"Customers" help:"Block or allow values in advance, for all accounts."`
+
+	Lineup lineupCmd `cmd:"" group:"Lineup and layers" help:"${lineup_cmd}"`
+	Layers layersCmd `cmd:"" group:"Lineup and layers" help:"List the layers in force, and all published ones."`
+	Plugin pluginCmd `cmd:"" group:"Lineup and layers" help:"Build layers as plugins, and publish them."`
+
+	Feeds    feedsCmd    `cmd:"" group:"Lists and reputation" help:"${feeds_cmd}"`
+	Graph    graphCmd    `cmd:"" group:"Lists and reputation" help:"Remove data from the reputation graph."`
+	Feedback feedbackCmd `cmd:"" group:"Lists and reputation" help:"${feedback_cmd}"`
+
+	Audit    auditCmd    `cmd:"" group:"Audit and database" help:"${audit_cmd}"`
+	Database databaseCmd `cmd:"" group:"Audit and database" help:"Distribute the database over several machines."`
+
+	Compile compileCmd `cmd:"" hidden:"" help:"Compile a module for a host, which starts this command itself."`
 
 	Version kong.VersionFlag `help:"Print the version."`
 }
@@ -64,14 +71,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 		}
 	}()
 	var c cli
-	parser, err := kong.New(&c,
-		kong.Name("assay"),
-		kong.Description("Scores domains, email addresses, phone numbers and IBANs for fraud, in sandboxed layers."),
-		kong.UsageOnError(),
-		helpTexts,
+	parser, err := newParser(&c,
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exitCode(code)) }),
-		kong.Bind(&c.Config),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(&terminal{out: stdout, err: stderr}),
 	)
@@ -81,12 +83,43 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintln(stderr, "assay:", err)
+		if command = worksAnyway(err); command == nil {
+			reportMisuse(stderr, err)
+			return 2
+		}
+	}
+	err = command.Run()
+	if errors.As(err, new(misuse)) {
+		reportMisuse(stderr, err)
 		return 2
 	}
-	if err := command.Run(); err != nil && !errors.Is(err, errStopped) {
+	if err != nil && !errors.Is(err, errStopped) {
 		fmt.Fprintln(stderr, "assay:", err)
 		return 1
 	}
 	return 0
+}
+
+// newParser returns the parser of command lines.
+func newParser(c *cli, options ...kong.Option) (*kong.Kong, error) {
+	return kong.New(c, append(options, helpTexts, kong.Name("assay"), kong.Help(printHelp), kong.Bind(&c.Config),
+		kong.Description("${description}"))...)
+}
+
+// settingsReader is a command that runs even if settings are wrong, as those do that are needed to set them right.
+type settingsReader interface{ readsWrongSettings() }
+
+// worksAnyway returns the command to run although parsing failed, or nil.
+func worksAnyway(err error) *kong.Context {
+	var failed *kong.ParseError
+	if !errors.As(err, &failed) || failed.Context.Error != nil || failed.Context.Selected() == nil {
+		return nil
+	}
+	if _, ok := failed.Context.Selected().Target.Addr().Interface().(settingsReader); !ok {
+		return nil
+	}
+	if _, err := failed.Context.Apply(); err != nil {
+		return nil
+	}
+	return failed.Context
 }
