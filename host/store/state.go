@@ -1,0 +1,118 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// countedEvents and countedBatches bound what is counted of a queue, so that counting a long one stays cheap.
+const (
+	countedEvents  = 10_000
+	countedBatches = 10_000
+)
+
+// WebhookBacklog is the queue of webhook events of all accounts.
+type WebhookBacklog struct {
+	Pending  int           // not delivered yet, counted up to countedEvents
+	Due      int           // of those, how many wait to be claimed
+	Retried  int           // of those pending, how many had an attempt that failed
+	Late     time.Duration // how long the oldest one that is due has waited
+	Failing  int           // endpoints whose last attempt failed
+	Disabled int           // endpoints that were disabled because they kept failing
+	Clipped  bool          // there are more events than were counted
+}
+
+// WebhookBacklog measures the queue of webhook events.
+func (s *Store) WebhookBacklog(ctx context.Context) (b WebhookBacklog, err error) {
+	var row struct {
+		Pending, Due, Retried, Failing, Disabled int
+		Late                                     float64
+	}
+	err = s.db.NewRaw(`SELECT count(*) AS pending, count(*) FILTER (WHERE next_attempt_at <= now()) AS due,
+		count(*) FILTER (WHERE attempts > 0) AS retried,
+		greatest(coalesce(extract(epoch FROM now() - min(next_attempt_at)), 0), 0)::float8 AS late
+		FROM (SELECT next_attempt_at, attempts FROM webhook_events WHERE state = 'pending' LIMIT ?) AS e`,
+		countedEvents+1).Scan(ctx, &row)
+	if err == nil {
+		err = s.db.NewRaw(`SELECT count(*) FILTER (WHERE disabled_at IS NULL AND failing_since IS NOT NULL) AS failing,
+			count(disabled_at) AS disabled FROM webhook_endpoints`).Scan(ctx, &row.Failing, &row.Disabled)
+	}
+	if err != nil {
+		return b, fmt.Errorf("measuring the queue of webhook events: %w", err)
+	}
+	return WebhookBacklog{Pending: min(row.Pending, countedEvents), Due: min(row.Due, countedEvents),
+		Retried: min(row.Retried, countedEvents), Late: time.Duration(row.Late * float64(time.Second)),
+		Failing: row.Failing, Disabled: row.Disabled, Clipped: row.Pending > countedEvents}, nil
+}
+
+// GraphBacklog is what was recorded and is not in the reputation graph yet.
+type GraphBacklog struct {
+	Checks  int           // counted up to countedBatches batches of the ledger
+	Oldest  time.Duration // how long the oldest one has waited
+	Clipped bool          // there are more than were counted
+}
+
+// GraphBacklog measures how far the reputation graph is behind the ledger.
+func (s *Store) GraphBacklog(ctx context.Context) (b GraphBacklog, err error) {
+	var row struct {
+		Batches, Checks int
+		Oldest          float64
+	}
+	err = s.db.NewRaw(`SELECT count(*) AS batches, coalesce(sum(items), 0) AS checks,
+		greatest(coalesce(extract(epoch FROM now() - min(added_at)), 0), 0)::float8 AS oldest
+		FROM (SELECT c.items, c.added_at FROM graph_progress AS p
+			JOIN graph_contributions AS c ON c.chain = p.chain AND c.seq > p.applied LIMIT ?) AS w`,
+		countedBatches+1).Scan(ctx, &row)
+	if err != nil {
+		return b, fmt.Errorf("measuring the backlog of the reputation graph: %w", err)
+	}
+	return GraphBacklog{Checks: row.Checks, Oldest: time.Duration(row.Oldest * float64(time.Second)),
+		Clipped: row.Batches > countedBatches}, nil
+}
+
+// ChainState is the end of an audit chain as the database has it.
+type ChainState struct {
+	Chain   int
+	Records int64     // ever appended, those that were pruned included
+	At      time.Time // of the last record; zero if there is none
+	Damage  string    // what is wrong with the end of the chain; ""
+}
+
+// ChainStates looks at the end of each audit chain. It verifies nothing before the last record.
+func (s *Store) ChainStates(ctx context.Context) ([]ChainState, error) {
+	var rows []struct {
+		headRow
+		RecordedAt *time.Time
+		Same       *bool
+	}
+	// LATERAL with LIMIT has Postgres look each record up by its key, whatever it believes about the tables' sizes.
+	err := s.db.NewRaw(`SELECT h.chain, h.seq, h.hash, r.recorded_at, r.hash = h.hash AS same FROM audit_heads AS h
+		LEFT JOIN LATERAL (SELECT recorded_at, hash FROM audit_records
+			WHERE chain = h.chain AND seq = h.seq LIMIT 1) AS r ON true
+		ORDER BY h.chain, h.seq`).Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("reading the ends of the audit chains: %w", err)
+	}
+	states := make([]ChainState, 0, len(rows))
+	for _, r := range rows {
+		c := ChainState{Chain: r.Chain, Records: r.Seq}
+		if r.RecordedAt != nil {
+			c.At = *r.RecordedAt
+		}
+		_, err := r.head()
+		switch n := len(states); {
+		case n > 0 && states[n-1].Chain == r.Chain:
+			c.Damage = "it has more than one head"
+			states = states[:n-1]
+		case err != nil:
+			c.Damage = "its head's hash is not 32 bytes long"
+		case r.Seq > 0 && r.Same == nil:
+			c.Damage = "its last record is missing"
+		case r.Seq > 0 && !*r.Same:
+			c.Damage = "its head differs from its last record"
+		}
+		states = append(states, c)
+	}
+	return states, nil
+}
