@@ -89,9 +89,9 @@ func (b *backend) sandboxConfig(cfg *Config, log *slog.Logger) sandbox.Config {
 		Logger: log}
 }
 
-var errNoLayers = errors.New("the database has no lineup, and the working directory is not in a checkout of assay " +
-	"to build layers from: run assay once from a checkout, or publish layers with `assay plugin push` and " +
-	"`assay lineup set`")
+var errNoLayers = errors.New("the database has no lineup, this program is not a release with built-in layers, and " +
+	"the working directory is not in a checkout of assay to build them from: run a release once, or run assay once " +
+	"from a checkout")
 
 // install publishes the built layers and makes sure that a signed lineup is active.
 func (b *backend) install(ctx context.Context, a *authority, modules []registry.Module, log *slog.Logger) error {

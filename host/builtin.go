@@ -7,15 +7,19 @@ import (
 	"os"
 
 	"assay/registry"
+	"assay/registry/builtin"
 	"assay/registry/sealed"
 )
 
 // layerCacheBytes bounds the built layers on disk.
 const layerCacheBytes = 256 << 20
 
-// builtInLayers returns the first-party modules, built from the source around the working directory. Outside a checkout
-// it returns none.
+// builtInLayers returns the first-party modules: those that a release contains, also in a checkout, or those built from
+// the source around the working directory. Without either it returns none.
 func builtInLayers(ctx context.Context, cfg *Config, t *terminal) ([]registry.Module, error) {
+	if builtin.Embedded {
+		return builtin.Modules()
+	}
 	dir, err := os.Getwd()
 	if err != nil {
 		return nil, err

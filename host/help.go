@@ -11,7 +11,7 @@ var helpExamples = [][2]string{
 
 // helpTexts holds the help texts that do not fit into a struct tag. A tag refers to one as ${name}.
 var helpTexts = kong.Vars{
-	"version": version,
+	"version": versionText(),
 	"threats": threatNames(),
 	"formats": "auto,hosts,plain,csv,json,misp,stix",
 

@@ -36,7 +36,8 @@ var engineImporters = map[string][]string{
 // others. Paths are relative to the module's. One that ends in /... covers the package and all below it; the most
 // specific rule applies.
 var allowedImports = map[string]struct{ imports, reason string }{
-	"host": {"host/... registry registry/activation registry/sealed sdk", "package main wires everything"},
+	"host": {"host/... registry registry/activation registry/builtin registry/sealed sdk",
+		"package main wires everything"},
 
 	// Pure: no package of the host.
 	"sdk":                 {"", "a layer must build without the host"},
@@ -55,6 +56,8 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"registry/activation": {"registry", "activations are documents, and what keeps them is not known here"},
 	"registry/sealed":     {"", "sealing files is an algorithm"},
 	"registry/layertest":  {"registry host/check host/entity sdk", "layer tests run natively and fuse like the core"},
+
+	"registry/builtin/...": {"registry registry/builtin", "a release contains modules, and nothing that runs them"},
 
 	// The core declares the interfaces that other packages implement.
 	"host/check":   {"host/admission host/entity", "the core declares what it needs, and others implement it"},

@@ -15,8 +15,6 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-const version = "0.1.0"
-
 // cli is the command line. Settings are flags of all commands, and environment variables. The first page of help shows
 // commands in this order, in their groups, each with the first sentence of its text.
 type cli struct {

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"assay/registry/builtin"
+)
+
+const version = "0.1.0"
+
+// versionText describes this program for `assay --version`.
+func versionText() string {
+	layers := "built from the source"
+	if builtin.Embedded {
+		layers = "built in"
+	}
+	var settings []debug.BuildSetting
+	if info, ok := debug.ReadBuildInfo(); ok {
+		settings = info.Settings
+	}
+	return fmt.Sprintf("assay %s\nrevision  %s\ngo        %s %s/%s\nlayers    %s", version, revision(settings),
+		runtime.Version(), runtime.GOOS, runtime.GOARCH, layers)
+}
+
+// revision returns the commit that the program was built from, or "unknown". `go run` and `go test` do not record it.
+func revision(settings []debug.BuildSetting) string {
+	values := map[string]string{}
+	for _, s := range settings {
+		values[s.Key] = s.Value
+	}
+	revision := cmp.Or(values["vcs.revision"], "unknown")
+	if values["vcs.modified"] == "true" {
+		revision += ", modified"
+	}
+	return revision
+}

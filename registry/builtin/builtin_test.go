@@ -1,0 +1,42 @@
+package builtin
+
+import (
+	"log/slog"
+	"maps"
+	"testing"
+
+	"assay/registry"
+)
+
+// A release contains what a host builds from the same source, byte for byte; another program contains nothing. `just
+// release-check` runs it with the tag.
+func TestModules(t *testing.T) {
+	t.Parallel()
+	modules, err := Modules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]registry.Digest{}
+	if Embedded {
+		source, err := registry.FindSource(".", nil, slog.Default())
+		if err != nil {
+			t.Fatal(err)
+		}
+		built, err := source.BuildAll(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = digests(built)
+	}
+	if got := digests(modules); !maps.Equal(got, want) {
+		t.Errorf("the modules are %v, want %v", got, want)
+	}
+}
+
+func digests(modules []registry.Module) map[string]registry.Digest {
+	all := map[string]registry.Digest{}
+	for _, m := range modules {
+		all[m.Ref()] = m.Digest
+	}
+	return all
+}
