@@ -206,7 +206,7 @@ func withHostProcess(ctx context.Context, dir string, fn func(url string, pid in
 		flags...)...)
 	// Lookups are off because they would measure other people's servers.
 	host.Env = append(os.Environ(), "ASSAY_SECRET_FILE="+filepath.Join(dir, "secret"), "ASSAY_DNS=off",
-		"ASSAY_RDAP_URL=off")
+		"ASSAY_RDAP_URL=off", "ASSAY_DRAIN=0s", "ASSAY_TLS_CERT=", "ASSAY_TLS_KEY=")
 	host.Cancel = func() error { return host.Process.Signal(syscall.SIGTERM) }
 	host.WaitDelay = stopTimeout
 	host.Stderr = os.Stderr

@@ -27,6 +27,8 @@ type Config struct {
 	TrustedProxies []string `env:"ASSAY_TRUSTED_PROXIES" placeholder:"CIDR" help:"${trusted_proxies}"`
 	WebhookAllow   []string `env:"ASSAY_WEBHOOK_ALLOW" placeholder:"CIDR" help:"${webhook_allow}"`
 
+	Drain *time.Duration `env:"ASSAY_DRAIN" placeholder:"TIME" help:"${drain}"`
+
 	AdminListen string `group:"admin" env:"ASSAY_ADMIN_LISTEN" placeholder:"HOST:PORT" help:"${admin_listen}"`
 
 	DataDir    string `group:"files" env:"ASSAY_DATA_DIR" default:".assay" placeholder:"DIR" help:"${data_dir}"`
@@ -75,6 +77,9 @@ func (c *Config) Validate() error {
 		return err
 	}
 	if _, err := c.webhookAllow(); err != nil {
+		return err
+	}
+	if err := c.validateDrain(); err != nil {
 		return err
 	}
 	if err := c.validateBilling(); err != nil {

@@ -38,6 +38,8 @@ var helpTexts = kong.Vars{
 	"webhook_allow":   "Private networks that webhooks may reach. Any port is allowed there, and plain HTTP.",
 	"public_url": "This service's URL for customers. An example is https://assay.example. " +
 		"Default: the request's host.",
+	"drain": "How long a stopping host goes on serving. /readyz says 503 meanwhile, so that load balancers go " +
+		"elsewhere. Default: 5s, 0s in a terminal.",
 	"stripe_key": "Stripe's secret API key. A test checkout accepts no real cards. " +
 		"Default: a test checkout.",
 	"stripe_webhook_secret": "Signing secret of Stripe's webhook. The webhook posts to /api/billing/stripe.",

@@ -224,6 +224,7 @@ func serveHere(t *testing.T, serve *serveCmd, cfg *Config) (url, admin string, s
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	out, in := io.Pipe()
+	cfg.Drain = new(time.Duration)
 	served := make(chan error, 1)
 	go func() { served <- serve.Run(ctx, cfg, &terminal{out: in, err: io.Discard}) }()
 	stop = sync.OnceFunc(func() {

@@ -96,7 +96,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	if err != nil {
 		return err
 	}
-	closers = append(closers, logFile.Close)
+	closers = append(closers, logFile.Close, func() error { log.Info("stopped"); return nil })
 
 	listener, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
@@ -284,11 +284,8 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		Version: version, Logger: log,
 	}, served))
 	go func() { served <- server.Serve(listener) }()
-	closers = append(closers, func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
-		defer cancel()
-		return server.Shutdown(ctx)
-	})
+	leaving := &exit{server: server, log: log, terminal: t}
+	closers = append(closers, leaving.finish)
 
 	// Until overrides and lists have been read, checks are refused and the host is not ready. Run tries again after a
 	// failure.
@@ -315,7 +312,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	case err := <-served:
 		return err
 	case <-ctx.Done():
-		t.stage("draining and stopping")
+		leaving.drain(cfg.drain(t))
 		return nil
 	}
 }

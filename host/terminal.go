@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
 )
 
 // terminal holds the streams that a command writes to: results to out, progress and warnings to err.
@@ -55,7 +56,4 @@ func (t *terminal) progress(what string) func(done, total int, name string) {
 // stage announces a step of unknown duration.
 func (t *terminal) stage(name string) { fmt.Fprintln(t.err, name+" ...") }
 
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

@@ -134,6 +134,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	listener *listener // in use by Serve
+	closed   bool      // by Shutdown
 }
 
 // New returns a server that is not listening yet.
@@ -262,20 +263,26 @@ func (s *Server) Serve(l net.Listener) error {
 	bounded := newListener(l, s.cfg.MaxConnections, s.refuseConnection)
 	s.mu.Lock()
 	s.listener = bounded
-	late := s.draining.Load()
+	closed := s.closed
 	s.mu.Unlock()
-	if late {
+	if closed {
 		return bounded.Close()
 	}
 	return s.http.Serve(bounded)
 }
 
+// Drain announces Shutdown: the server is no longer ready, and each response asks the client to close its connection.
+// Apart from that, open and new connections are served as before. So load balancers and pools of connections go
+// elsewhere before a request can be lost.
+func (s *Server) Drain() { s.draining.Store(true) }
+
 // Shutdown stops accepting connections, closes idle ones at once and the others after their response, and waits for
 // them. A connection that has not sent anything yet is closed after up to 5 s. If ctx ends first, Shutdown cancels the
 // remaining work and returns the context's error.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.Drain()
 	s.mu.Lock()
-	s.draining.Store(true)
+	s.closed = true
 	if s.listener != nil {
 		_ = s.listener.Close() // fasthttp may not know the listener yet
 	}
