@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/valyala/fasthttp"
 )
@@ -19,7 +20,19 @@ func (s *Server) Client(ctx *fasthttp.RequestCtx) netip.Prefix {
 	for _, line := range ctx.Request.Header.PeekAll("X-Forwarded-For") {
 		forwarded = append(forwarded, strings.Split(string(line), ",")...)
 	}
+	if len(forwarded) > 0 && len(s.cfg.TrustedProxies) == 0 {
+		s.forwarded.Store(time.Now().Unix())
+	}
 	return block(originalClient(peer.Addr(), forwarded, s.cfg.TrustedProxies))
+}
+
+// Forwarded returns when a request with the header X-Forwarded-For last arrived although no proxy is trusted, to the
+// second; the zero time if none did. All clients of such a proxy count as one.
+func (s *Server) Forwarded() time.Time {
+	if at := s.forwarded.Load(); at != 0 {
+		return time.Unix(at, 0)
+	}
+	return time.Time{}
 }
 
 // originalClient walks back from the peer through the entries of X-Forwarded-For, given in header order, and returns

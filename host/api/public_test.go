@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -107,6 +108,21 @@ func TestPublicLimitAppliesToTheClientAddress(t *testing.T) {
 			append(spoofed, "X-Forwarded-For", "203.0.113.9, 10.1.2.3", "X-Forwarded-For", "10.9.9.9")...)
 		if got := s.public.uses("203.0.113.9/32"); got != 1 {
 			t.Errorf("%d uses counted for the client, want 1: %v", got, s.public.used)
+		}
+		if at := s.Forwarded(); !at.IsZero() {
+			t.Errorf("a proxy is taken for untrusted, at %v", at)
+		}
+	})
+	t.Run("no proxy is trusted", func(t *testing.T) {
+		t.Parallel()
+		s := start(t, Config{})
+		s.send(t, "POST", "/api/check-public", `{"domain":"example.com"}`)
+		if at := s.Forwarded(); !at.IsZero() {
+			t.Errorf("without the header, a proxy was noticed at %v", at)
+		}
+		s.send(t, "POST", "/api/check-public", `{"domain":"example.com"}`, spoofed...)
+		if at := s.Forwarded(); time.Since(at) > time.Hour {
+			t.Errorf("the proxy was noticed at %v, want now", at)
 		}
 	})
 }

@@ -130,7 +130,9 @@ type Server struct {
 	stopWork context.CancelFunc // ends all
 	draining atomic.Bool
 	refusals refusals
-	overflow atomic.Int64 // when a refused connection was last logged, in Unix seconds
+	// forwarded is when X-Forwarded-For last arrived although no proxy is trusted, in Unix seconds.
+	forwarded atomic.Int64
+	overflow  atomic.Int64 // when a refused connection was last logged, in Unix seconds
 
 	mu       sync.Mutex
 	listener *listener // in use by Serve

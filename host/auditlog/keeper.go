@@ -19,11 +19,13 @@ type Keeper struct {
 	Dir    CheckpointDir
 	Logger *slog.Logger
 	signed map[int]int64 // sequence number of the last head that was signed, by chain
+	status status
 }
 
 // SignHeads signs the heads that have moved since the last call and stores the checkpoints outside the database. A
 // damaged head is an error, but the others are signed.
-func (k *Keeper) SignHeads(ctx context.Context) error {
+func (k *Keeper) SignHeads(ctx context.Context) (err error) {
+	defer func() { k.status.ended(signing, err) }()
 	heads, damaged := k.Store.Heads(ctx)
 	if k.signed == nil {
 		k.signed = map[int]int64{}
@@ -40,6 +42,7 @@ func (k *Keeper) SignHeads(ctx context.Context) error {
 			return err
 		}
 		k.signed[head.Chain] = head.Seq
+		k.status.signed(head)
 	}
 	return damaged
 }
@@ -47,7 +50,8 @@ func (k *Keeper) SignHeads(ctx context.Context) error {
 // Prune deletes records past their retention, up to the newest anchor of each chain. It first stores due anchors, both
 // outside and inside the database, so that the chains can be verified even if the host dies halfway. Records of chains
 // that are not valid are evidence and are kept. They are reported, and the other chains are pruned.
-func (k *Keeper) Prune(ctx context.Context) error {
+func (k *Keeper) Prune(ctx context.Context) (err error) {
+	defer func() { k.status.ended(pruning, err) }()
 	due, err := k.Store.AuditDue(ctx)
 	var damaged store.Damaged
 	if err != nil && !errors.As(err, &damaged) {

@@ -196,7 +196,18 @@ func TestDamagedHeadHarmsItsChainOnly(t *testing.T) {
 	storetest.Exec(t, db, `INSERT INTO audit_heads (chain, seq, hash) VALUES (1, 9, '\x00')`)
 	const reason = "audit chain 1 breaks at record 9: the head's hash is not 32 bytes long"
 	storetest.WantErrorText(t, "signing", k.SignHeads(t.Context()), reason)
+	if s := k.Status(); s.Signed[0].Seq != 4 || s.Signed[0].At.IsZero() || len(s.Signed) != 1 ||
+		len(s.Problems) != 1 || !strings.Contains(s.Problems[0], reason) {
+		t.Errorf("after signing, the status is %+v", s)
+	}
 	storetest.WantErrorText(t, "pruning", k.Prune(t.Context()), reason)
+	storetest.Exec(t, db, "DELETE FROM audit_heads WHERE chain = 1")
+	storetest.NoError(t, k.SignHeads(t.Context()))
+	storetest.NoError(t, k.Prune(t.Context()))
+	if s := k.Status(); len(s.Problems) != 0 {
+		t.Errorf("once the damage is mended, the problems are %q", s.Problems)
+	}
+	storetest.Exec(t, db, `INSERT INTO audit_heads (chain, seq, hash) VALUES (1, 9, '\x00')`)
 	wantRows(t, db, 3, 1)
 	reports, broken, err := k.verifyFiles(t)
 	storetest.NoError(t, err)

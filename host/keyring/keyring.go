@@ -28,6 +28,7 @@ type Ring struct {
 	OverrideRow []byte // HMAC key of the rows of overrides
 	SignSeed    []byte // Ed25519 seed of audit checkpoints
 	Activation  []byte // Ed25519 seed of activations that hosts sign
+	Operator    []byte // HMAC key of the sessions of the operator's page
 	Fingerprint []byte // identifies the master secret without revealing it
 	seal        cipher.AEAD
 	node        cipher.AEAD
@@ -120,6 +121,7 @@ func derive(master []byte) (*Ring, error) {
 		OverrideRow: key("override row"),
 		SignSeed:    key("sign"),
 		Activation:  key("activation"),
+		Operator:    key("operator"),
 		Fingerprint: key("fingerprint"),
 	}
 	aead := func(purpose string) cipher.AEAD {

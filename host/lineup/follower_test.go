@@ -57,6 +57,13 @@ func TestFollowSwapsInTheActiveRevision(t *testing.T) {
 	storetest.Expect(t, "before following revision 2", h.score(t), "revision 1: 50")
 	h.follow(t, 2)
 	storetest.Expect(t, "score", h.score(t), "revision 2: 88")
+	a, budgets := h.follower.InForce()
+	storetest.Expect(t, "revision in force", a.Lineup.Revision, 2)
+	for _, layer := range a.Document.Layers {
+		if budgets[layer.Digest] == 0 {
+			t.Errorf("the budget of %s is missing from %v", layer.Layer, budgets)
+		}
+	}
 	h.rollback(t, 1)
 	h.follow(t, 1)
 	storetest.Expect(t, "after the rollback", h.score(t), "revision 1: 50")

@@ -58,11 +58,12 @@ func TestGraphBacklog(t *testing.T) {
 func TestChainStates(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ change, damage string }{
-		"whole":             {"SELECT 1", ""},
-		"another hash":      {`UPDATE audit_heads SET hash = sha256('other')`, "its head differs from its last record"},
-		"a short hash":      {`UPDATE audit_heads SET hash = '\x00'`, "its head's hash is not 32 bytes long"},
-		"a missing record":  {`DELETE FROM audit_records`, "its last record is missing"},
-		"more than one end": {`INSERT INTO audit_heads SELECT chain, seq + 1, hash FROM audit_heads`, "it has more than one head"},
+		"whole":            {"SELECT 1", ""},
+		"another hash":     {`UPDATE audit_heads SET hash = sha256('other')`, "its head differs from its last record"},
+		"a short hash":     {`UPDATE audit_heads SET hash = '\x00'`, "its head's hash is not 32 bytes long"},
+		"a missing record": {`DELETE FROM audit_records`, "its last record is missing"},
+		"more than one end": {`INSERT INTO audit_heads SELECT chain, seq + 1, hash FROM audit_heads`,
+			"it has more than one head"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

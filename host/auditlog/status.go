@@ -1,0 +1,67 @@
+package auditlog
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"assay/host/audit"
+)
+
+// Status is what a keeper did last.
+type Status struct {
+	Signed   map[int]Checkpoint // the last checkpoint of each chain since the host started
+	Problems []string           // why the last signing or pruning failed, or which chains they found damaged
+}
+
+// Checkpoint is a signed head.
+type Checkpoint struct {
+	Seq int64
+	At  time.Time // when it was signed
+}
+
+// The tasks of a keeper.
+const (
+	signing = iota
+	pruning
+	tasks
+)
+
+// status is the Status that a keeper updates.
+type status struct {
+	mu       sync.Mutex
+	last     map[int]Checkpoint
+	problems [tasks]string
+}
+
+// Status returns what the keeper did last. It is safe for concurrent use.
+func (k *Keeper) Status() Status {
+	k.status.mu.Lock()
+	defer k.status.mu.Unlock()
+	s := Status{Signed: maps.Clone(k.status.last)}
+	for _, p := range k.status.problems {
+		if p != "" {
+			s.Problems = append(s.Problems, p)
+		}
+	}
+	return s
+}
+
+func (s *status) signed(head audit.Head) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil {
+		s.last = map[int]Checkpoint{}
+	}
+	s.last[head.Chain] = Checkpoint{head.Seq, time.Now()}
+}
+
+// ended notes the error of a task's last run.
+func (s *status) ended(task int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.problems[task] = ""
+	if err != nil {
+		s.problems[task] = err.Error()
+	}
+}
