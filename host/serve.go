@@ -128,6 +128,8 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	installed := b.install(ctx, trusted, modules, log)
 
 	metrics := telemetry.NewMetrics()
+	metrics.WatchBuild(version, revision())
+	metrics.WatchDatabase(b.store.PoolStats)
 	box, live := b.openSandbox(cfg, log), &check.Live{}
 	follower := lineup.NewFollower(&trusted.Verifier, b.store, box, live, log)
 	if err := errors.Join(installed, follower.Follow(ctx)); err != nil {
@@ -217,6 +219,8 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	}
 	for _, jobs := range append(b.jobs(cfg, trusted.Trust, log), local) {
 		running.Go(func() { maintenance.Run(background, log, jobs) })
+	queues := b.readQueues(metrics.WatchQueues())
+	running.Go(func() { maintenance.Run(background, log, queues) })
 	}
 	running.Go(func() { delivery.Run(background) })
 	running.Go(func() { graph.Run(background) })
@@ -266,6 +270,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		Public:         publicLimit{b.store},
 		Door:           gate,
 		Refused:        metrics.CheckRefused,
+		Answered:       metrics.RequestAnswered,
 		Events:         eventFeed{b.store},
 		Privacy:        b.store,
 		Feedback:       &feedback.Desk{Store: b.store, Scorer: checker},
@@ -278,6 +283,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		Logger:         log,
 		Version:        version,
 	})
+	metrics.WatchServer(server.Load)
 	served := make(chan error, 2)
 	closers = append(closers, serveAdmin(operators, admin.Config{
 		Metrics: metrics.Handler(), Ready: ready.problems, Degraded: degraded, Draining: server.Draining,

@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime/debug"
 	"time"
 
 	"assay/host/admin"
+	"assay/host/maintenance"
+	"assay/host/store"
+	"assay/host/telemetry"
 )
 
 // adminStopTimeout is the limit for responses to operators when the host stops.
@@ -26,6 +30,34 @@ func (c *Config) listenAdmin(ctx context.Context, customers net.Addr, log *slog.
 			"address", l.Addr().String(), "error", taken)
 	}
 	return l, err
+}
+
+// readQueues returns the job that reads the queues in the database for the metrics. It does not wait for other jobs.
+func (b *backend) readQueues(observe func(telemetry.Queues, time.Time)) []maintenance.Job {
+	return []maintenance.Job{{Name: "read the queues", Every: 15 * time.Second, Run: func(ctx context.Context) error {
+		q, err := b.store.Queues(ctx)
+		if store.IsOutage(err) {
+			return nil // /readyz tells
+		}
+		if err == nil {
+			observe(telemetry.Queues(q), time.Now())
+		}
+		return err
+	}}}
+}
+
+// revision returns the revision of the source that the program was built from, or "".
+func revision() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value
+		}
+	}
+	return ""
 }
 
 // serveAdmin serves operators until the returned function is called. failed receives an error if it ends earlier.

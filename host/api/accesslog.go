@@ -15,6 +15,7 @@ type exchange struct {
 	began   time.Time
 	method  string // "other" if HTTP does not define it, "" if it could not be read
 	route   string // the endpoint's path, or ""
+	label   string // of the metrics if route is ""
 	account string // the caller's, once authenticated
 	ref     string // of the check or of the internal error
 	cause   error  // of a 5xx
@@ -23,7 +24,8 @@ type exchange struct {
 // exchangeKey is the key of a request's user value that holds its exchange.
 type exchangeKey struct{}
 
-func begin(ctx *fasthttp.RequestCtx) *exchange {
+func (s *Server) begin(ctx *fasthttp.RequestCtx) *exchange {
+	s.underWay.Add(1)
 	x := &exchange{began: time.Now(), method: methodOf(ctx)}
 	if x.method == "" {
 		x.method = "other" // the client's text could have any length
@@ -39,7 +41,7 @@ func current(ctx *fasthttp.RequestCtx) *exchange {
 }
 
 // log writes the access log's line for a request.
-func (s *Server) log(ctx *fasthttp.RequestCtx, x *exchange) {
+func (s *Server) log(ctx *fasthttp.RequestCtx, x *exchange, took time.Duration) {
 	status := ctx.Response.StatusCode()
 	level := slog.LevelInfo
 	switch {
@@ -59,7 +61,7 @@ func (s *Server) log(ctx *fasthttp.RequestCtx, x *exchange) {
 		slog.String("method", x.method),
 		slog.String("route", x.route),
 		slog.Int("status", status),
-		slog.Float64("ms", float64(time.Since(x.began).Microseconds())/1000),
+		slog.Float64("ms", float64(took.Microseconds())/1000),
 	)
 	if x.ref != "" {
 		attrs = append(attrs, slog.String("ref", x.ref))

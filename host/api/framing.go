@@ -113,7 +113,7 @@ func methodOf(ctx *fasthttp.RequestCtx) string {
 // refuseUnread responds to a request that could not be read completely. The text of err quotes the request, so it is
 // neither sent nor logged.
 func (s *Server) refuseUnread(ctx *fasthttp.RequestCtx, err error) {
-	x := begin(ctx)
+	x := s.begin(ctx)
 	if len(ctx.Request.Header.RawHeaders()) > 0 {
 		x.route = s.knownPath(ctx)
 	} else {
@@ -146,6 +146,7 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, err error) {
 // refuseConnection refuses a connection beyond the limit without reading its request. It runs in the accept loop, so it
 // must not block: the response fits into the buffer of a new socket, but TLS would need a handshake first.
 func (s *Server) refuseConnection(c net.Conn) {
+	s.refused.Add(1)
 	now := time.Now().Unix()
 	if last := s.overflow.Load(); now-last >= 60 && s.overflow.CompareAndSwap(last, now) {
 		s.cfg.Logger.Warn("refusing connections", "limit", s.cfg.MaxConnections)

@@ -5,6 +5,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -63,6 +64,9 @@ type Config struct {
 	Keys    Keys
 	Public  Public
 	Door    Door                // refuses checks before they are read; nil: all are read
+	// Answered is called for each response with its route, status and duration. The route is an endpoint's path, RoutePages
+	// or RouteOther. It must not wait; nil: ignored.
+	Answered func(route string, status int, took time.Duration)
 	Refused func(reason string) // called for each response with 503; nil: ignored
 	Events  Events              // nil: GET /api/events is 404
 	Privacy Privacy             // nil: paths below /gdpr/ are 404
@@ -102,6 +106,12 @@ type Config struct {
 	MaxEvents  int // requests for events, feedback and overrides, by account; 16
 }
 
+// Routes of requests that are not for an endpoint.
+const (
+	RoutePages = "pages"
+	RouteOther = "other" // unknown paths, and requests that could not be read
+)
+
 // Limits on one request in bytes. The limit on the head includes the request line.
 const (
 	maxBody      = 16 << 10
@@ -132,7 +142,9 @@ type Server struct {
 	refusals refusals
 	// forwarded is when X-Forwarded-For last arrived although no proxy is trusted, in Unix seconds.
 	forwarded atomic.Int64
-	overflow  atomic.Int64 // when a refused connection was last logged, in Unix seconds
+	underWay  atomic.Int64 // requests that have been read and not answered
+	refused   atomic.Int64 // connections beyond the limit
+	overflow  atomic.Int64 // when one was last logged, in Unix seconds
 
 	mu       sync.Mutex
 	listener *listener // in use by Serve
@@ -184,6 +196,9 @@ func (cfg *Config) setDefaults() {
 	}
 	if cfg.Door == nil {
 		cfg.Door = open{}
+	}
+	if cfg.Answered == nil {
+		cfg.Answered = func(string, int, time.Duration) {}
 	}
 	if cfg.Refused == nil {
 		cfg.Refused = func(string) {}
@@ -300,7 +315,7 @@ func (s *Server) Draining() bool { return s.draining.Load() }
 
 // serve handles one request that has been read completely.
 func (s *Server) serve(ctx *fasthttp.RequestCtx) {
-	x := begin(ctx)
+	x := s.begin(ctx)
 	defer func() {
 		if p := recover(); p != nil {
 			s.fail(ctx, newPanic(p))
@@ -318,9 +333,13 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	}
 	switch known := methodOf(ctx) != ""; {
 	case x.route == "" && known && s.cfg.Pages != nil:
+		x.label = RoutePages
 		s.cfg.Pages(ctx)
-		if ctx.Response.StatusCode() == fasthttp.StatusNotFound && !wantsPage(&ctx.Request.Header) {
-			s.fail(ctx, errNotFound) // most likely a misspelt endpoint
+		if ctx.Response.StatusCode() == fasthttp.StatusNotFound {
+			x.label = RouteOther
+			if !wantsPage(&ctx.Request.Header) {
+				s.fail(ctx, errNotFound) // most likely a misspelt endpoint
+			}
 		}
 	case known:
 		s.routed(ctx)
@@ -337,7 +356,7 @@ func wantsPage(h *fasthttp.RequestHeader) bool {
 		len(h.Peek("HX-Request")) > 0
 }
 
-// finish sets the headers that every response has, and logs the request.
+// finish sets the headers that every response has, and counts and logs the request.
 func (s *Server) finish(ctx *fasthttp.RequestCtx, x *exchange) {
 	h := &ctx.Response.Header
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -347,7 +366,21 @@ func (s *Server) finish(ctx *fasthttp.RequestCtx, x *exchange) {
 	if s.draining.Load() {
 		ctx.SetConnectionClose()
 	}
-	s.log(ctx, x)
+	took := time.Since(x.began)
+	s.underWay.Add(-1)
+	s.cfg.Answered(cmp.Or(x.route, x.label, RouteOther), ctx.Response.StatusCode(), took)
+	s.log(ctx, x, took)
+}
+
+// Load returns the requests that are being answered, the open connections, and the number of connections that were
+// refused because too many were open.
+func (s *Server) Load() (requests, connections, refused int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listener != nil {
+		connections = int(s.listener.open.Load())
+	}
+	return int(s.underWay.Load()), connections, int(s.refused.Load())
 }
 
 // work returns the context of a request's work.

@@ -1,4 +1,4 @@
-// Package telemetry provides the Prometheus metrics and the log file of a host. Package api serves the metrics.
+// Package telemetry provides the Prometheus metrics and the log file of a host. Package admin serves the metrics.
 package telemetry
 
 import (
@@ -38,6 +38,9 @@ type Metrics struct {
 	queued       prometheus.Gauge
 	ofLayer      resolved[string, layerMetrics]
 	ofCheck      resolved[checkLabels, checkMetrics]
+	httpRequests *prometheus.CounterVec
+	httpSeconds  *prometheus.HistogramVec
+	ofHTTP       resolved[httpLabels, httpMetrics]
 
 	shadowChecks  *prometheus.CounterVec
 	shadowLayers  *prometheus.CounterVec
@@ -67,6 +70,10 @@ func NewMetrics() *Metrics {
 	}
 	exponential := prometheus.ExponentialBuckets
 
+	m.httpRequests = counter("assay_http_requests_total", "Responses to customers by route (an endpoint's path, pages "+
+		"or other) and status code.", "route", "code")
+	m.httpSeconds = histograms("assay_http_seconds", "Time from a complete request to its response, without sending it.",
+		exponential(0.0005, 2, 14), "route")
 	m.checks = counter("assay_checks_total", "Checks answered.", "type", "verdict")
 	m.overridden = counter("assay_overridden_checks_total", "Recorded checks that an override decided, by verdict and "+
 		"by whether the account or the operator set it.", "verdict", "by")

@@ -1,0 +1,103 @@
+package telemetry
+
+import (
+	"database/sql"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type httpLabels struct {
+	route string
+	code  int
+}
+
+// httpMetrics are the metrics of the responses with the same labels.
+type httpMetrics struct {
+	requests prometheus.Counter
+	seconds  prometheus.Observer
+}
+
+func (m *Metrics) newHTTPMetrics(l httpLabels) *httpMetrics {
+	return &httpMetrics{requests: m.httpRequests.WithLabelValues(l.route, strconv.Itoa(l.code)),
+		seconds: m.httpSeconds.WithLabelValues(l.route)}
+}
+
+// RequestAnswered records a response to a customer's request. The caller must bound the routes and the codes.
+func (m *Metrics) RequestAnswered(route string, code int, took time.Duration) {
+	of := m.ofHTTP.get(httpLabels{route, code}, m.newHTTPMetrics)
+	of.requests.Inc()
+	of.seconds.Observe(took.Seconds())
+}
+
+// WatchServer adds the metrics of the customers' requests and connections. It must be called at most once.
+func (m *Metrics) WatchServer(load func() (requests, connections, refused int)) {
+	m.gauge("assay_http_requests_under_way", "Customers' requests that have not been answered yet.",
+		func() float64 { requests, _, _ := load(); return float64(requests) })
+	m.gauge("assay_http_connections", "Open connections of customers.",
+		func() float64 { _, connections, _ := load(); return float64(connections) })
+	m.counter("assay_http_connections_refused_total", "Connections refused because too many were open.",
+		func() float64 { _, _, refused := load(); return float64(refused) })
+}
+
+// WatchDatabase adds the metrics of the pool of database connections. It must be called at most once.
+func (m *Metrics) WatchDatabase(stats func() sql.DBStats) {
+	m.gauge("assay_database_connections_max", "Maximum number of connections of the pool that requests and jobs share. "+
+		"The ledger, webhooks and notifications have their own.",
+		func() float64 { return float64(stats().MaxOpenConnections) })
+	m.gauge("assay_database_connections_in_use", "Connections of the pool in use.",
+		func() float64 { return float64(stats().InUse) })
+	m.gauge("assay_database_connections_idle", "Connections of the pool that are open and not in use.",
+		func() float64 { return float64(stats().Idle) })
+	m.counter("assay_database_waits_total", "How often all connections of the pool were in use, and a statement waited "+
+		"for one.", func() float64 { return float64(stats().WaitCount) })
+	m.counter("assay_database_wait_seconds_total", "Time that statements waited for a connection of the pool.",
+		func() float64 { return stats().WaitDuration.Seconds() })
+}
+
+// Queues is what waits in the database for any of the hosts.
+type Queues struct {
+	EventsDue int           // webhook events whose attempt is due
+	OldestDue time.Duration // since when the first of them is
+	Graph     int           // records whose contributions to the reputation graph are not applied
+}
+
+// WatchQueues adds the metrics of the queues in the database, which all hosts share. It must be called at most once.
+// observe updates them: scrapes must not wait for the database.
+func (m *Metrics) WatchQueues() (observe func(q Queues, at time.Time)) {
+	type reading struct {
+		Queues
+		at time.Time
+	}
+	var last atomic.Pointer[reading]
+	last.Store(&reading{})
+	m.gauge("assay_webhook_events_due", "Webhook events in the database whose attempt is due, at most 10,000 of each "+
+		"account.", func() float64 { return float64(last.Load().EventsDue) })
+	m.gauge("assay_webhook_oldest_due_seconds", "How long the oldest of these events has been due, else 0.",
+		func() float64 { return last.Load().OldestDue.Seconds() })
+	m.gauge("assay_graph_contributions_waiting", "Records in the database whose contributions to the reputation graph "+
+		"are not applied yet.", func() float64 { return float64(last.Load().Graph) })
+	m.gauge("assay_queues_read_timestamp_seconds", "When this host last read the queues in the database, else 0. It "+
+		"reads them every 15 s.", func() float64 {
+		if at := last.Load().at; !at.IsZero() {
+			return float64(at.UnixMilli()) / 1000
+		}
+		return 0
+	})
+	return func(q Queues, at time.Time) { last.Store(&reading{q, at}) }
+}
+
+// WatchBuild adds the metric of the program's build. It must be called at most once. revision is "" if it is unknown.
+func (m *Metrics) WatchBuild(version, revision string) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "assay_build_info",
+		Help:        "The program's version, revision and Go version. The value is always 1.",
+		ConstLabels: prometheus.Labels{"version": version, "revision": revision, "go": runtime.Version()},
+	}, func() float64 { return 1 }))
+}
+
+func (m *Metrics) counter(name, help string, value func() float64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
+}
