@@ -192,18 +192,23 @@ func inMS(d time.Duration) string { return fmt.Sprintf("%.2f ms", float64(d.Micr
 
 // withHost is like withHostProcess for functions that do not need the process.
 func withHost(ctx context.Context, dir string, fn func(url string) error, flags ...string) error {
-	return withHostProcess(ctx, dir, func(url string, _ int) error { return fn(url) }, flags...)
+	return withHostProcess(ctx, dir, func(h benchHost) error { return fn(h.url) }, flags...)
 }
 
-// withHostProcess starts a host in a process of its own, calls fn with its URL and process ID, and stops it.
-func withHostProcess(ctx context.Context, dir string, fn func(url string, pid int) error, flags ...string) error {
+// benchHost is a running host.
+type benchHost struct {
+	url, admin string
+	pid        int
+}
+
+// withHostProcess starts a host in a process of its own, calls fn with it, and stops it.
+func withHostProcess(ctx context.Context, dir string, fn func(h benchHost) error, flags ...string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	host := exec.CommandContext(ctx, self, append([]string{"serve", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0",
-		"--data-dir=" + dir},
-		flags...)...)
+		"--data-dir=" + dir}, flags...)...)
 	// Lookups are off because they would measure other people's servers.
 	host.Env = append(os.Environ(), "ASSAY_SECRET_FILE="+filepath.Join(dir, "secret"), "ASSAY_DNS=off",
 		"ASSAY_RDAP_URL=off", "ASSAY_DRAIN=0s", "ASSAY_TLS_CERT=", "ASSAY_TLS_KEY=")
@@ -217,9 +222,12 @@ func withHostProcess(ctx context.Context, dir string, fn func(url string, pid in
 	if err := host.Start(); err != nil {
 		return err
 	}
-	url, err := readURL(bufio.NewScanner(out), greeting)
+	lines, h := bufio.NewScanner(out), benchHost{pid: host.Process.Pid}
+	if h.url, err = readURL(lines, greeting); err == nil {
+		h.admin, err = readURL(lines, adminGreeting)
+	}
 	if err == nil {
-		err = fn(url, host.Process.Pid)
+		err = fn(h)
 	}
 	err = errors.Join(err, host.Process.Signal(syscall.SIGTERM))
 	return errors.Join(err, host.Wait())

@@ -1,13 +1,16 @@
 package main
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
-	"path/filepath"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"assay/host/bench"
 )
@@ -74,23 +77,30 @@ func readProcessorTimes(dir string, host int) (p processorTimes, err error) {
 }
 
 func (cmd *benchCmd) cost(ctx context.Context, dir, key string, connections int) (r costReport, err error) {
-	file := filepath.Join(dir, "cpu.pprof")
 	r.Connections = connections
 	var figures bench.Figures
 	var before, after processorTimes
-	err = withHostProcess(ctx, dir, func(url string, pid int) (err error) {
-		target := bench.Target{URL: url + "/api/check", Key: key, Others: cmd.others,
+	var samples bytes.Buffer
+	err = withHostProcess(ctx, dir, func(h benchHost) (err error) {
+		target := bench.Target{URL: h.url + "/api/check", Key: key, Others: cmd.others,
 			Bodies: bench.Domains(1 << 18)}
-		if before, err = readProcessorTimes(dir, pid); err != nil {
+		if before, err = readProcessorTimes(dir, h.pid); err != nil {
 			return err
 		}
-		figures, err = bench.Saturate(ctx, target, connections, time.Duration(cmd.Seconds)*time.Second)
-		if err != nil {
+		measuring, ctx := errgroup.WithContext(ctx)
+		measuring.Go(func() error {
+			return download(ctx, fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", h.admin, cmd.Seconds), &samples)
+		})
+		measuring.Go(func() (err error) {
+			figures, err = bench.Saturate(ctx, target, connections, time.Duration(cmd.Seconds)*time.Second)
+			return err
+		})
+		if err := measuring.Wait(); err != nil {
 			return err
 		}
-		after, err = readProcessorTimes(dir, pid)
+		after, err = readProcessorTimes(dir, h.pid)
 		return err
-	}, "--cpu-profile="+file)
+	})
 	if err != nil {
 		return r, err
 	}
@@ -101,15 +111,31 @@ func (cmd *benchCmd) cost(ctx context.Context, dir, key string, connections int)
 	perCheck := func(d time.Duration) float64 { return d.Seconds() * 1e6 / float64(r.Checks) }
 	r.HostMicros, r.Postgres = perCheck(after.host-before.host), perCheck(after.postgres-before.postgres)
 	r.Load = perCheck(after.load - before.load)
-	f, err := os.Open(file)
-	if err != nil {
-		return r, err
-	}
-	parts, err := bench.Attribute(f)
+	parts, err := bench.Attribute(&samples)
 	r.Parts = map[string]float64{}
 	for _, p := range parts {
 		r.Parts[p.Part] = perCheck(p.Time)
 		r.order = append(r.order, p.Part)
 	}
-	return r, cmp.Or(err, f.Close())
+	return r, err
+}
+
+// download writes what a host responds with to w.
+func download(ctx context.Context, url string, w io.Writer) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("reading a profile: %w", err)
+	}
+	defer response.Body.Close()
+	if _, err = io.Copy(w, response.Body); err == nil && response.StatusCode != http.StatusOK {
+		err = errors.New(response.Status)
+	}
+	if err != nil {
+		return fmt.Errorf("reading a profile: %w", err)
+	}
+	return nil
 }

@@ -69,8 +69,7 @@ const greeting = "Assay is ready at "
 const adminGreeting = "  admin  "
 
 type serveCmd struct {
-	LedgerBatch int    `default:"256" help:"Maximum number of checks recorded in one database transaction."`
-	CPUProfile  string `name:"cpu-profile" hidden:"" help:"File for a processor profile of the time in service."`
+	LedgerBatch int `default:"256" help:"Maximum number of checks recorded in one database transaction."`
 
 	thirdParties []facts.Source // further sources of facts; tests replay answers through them
 }
@@ -128,7 +127,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	installed := b.install(ctx, trusted, modules, log)
 
 	metrics := telemetry.NewMetrics()
-	metrics.WatchBuild(version, revision())
+	metrics.WatchBuild(version, revision(buildSettings()))
 	metrics.WatchDatabase(b.store.PoolStats)
 	box, live := b.openSandbox(cfg, log), &check.Live{}
 	follower := lineup.NewFollower(&trusted.Verifier, b.store, box, live, log)
@@ -219,8 +218,8 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	}
 	for _, jobs := range append(b.jobs(cfg, trusted.Trust, log), local) {
 		running.Go(func() { maintenance.Run(background, log, jobs) })
-	queues := b.readQueues(metrics.WatchQueues())
-	running.Go(func() { maintenance.Run(background, log, queues) })
+		queues := b.readQueues(metrics.WatchQueues())
+		running.Go(func() { maintenance.Run(background, log, queues) })
 	}
 	running.Go(func() { delivery.Run(background) })
 	running.Go(func() { graph.Run(background) })
@@ -303,13 +302,6 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		log.Warn("reading the imported lists failed", "error", err)
 	}
 	running.Go(func() { collector.similar.Run(background) })
-	if cmd.CPUProfile != "" {
-		stop, err := startProfile(cmd.CPUProfile)
-		if err != nil {
-			return err
-		}
-		closers = append(closers, stop)
-	}
 	if err := cmd.greet(ctx, cfg, t, b, listener.Addr(), operators); err != nil {
 		return err
 	}

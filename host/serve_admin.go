@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"runtime/debug"
 	"time"
 
 	"assay/host/admin"
@@ -14,8 +13,11 @@ import (
 	"assay/host/telemetry"
 )
 
-// adminStopTimeout is the limit for responses to operators when the host stops.
-const adminStopTimeout = 2 * time.Second
+const (
+	adminStopTimeout = 2 * time.Second // for responses to operators when the host stops
+	queuesInterval   = 15 * time.Second
+	queuesTimeout    = 10 * time.Second
+)
 
 // listenAdmin opens the listener for operators, or returns nil if there shall be none. customers is the address that
 // customers reach.
@@ -32,32 +34,28 @@ func (c *Config) listenAdmin(ctx context.Context, customers net.Addr, log *slog.
 	return l, err
 }
 
-// readQueues returns the job that reads the queues in the database for the metrics. It does not wait for other jobs.
+// readQueues returns the job that measures the queues in the database for the metrics. It does not wait for other jobs.
 func (b *backend) readQueues(observe func(telemetry.Queues, time.Time)) []maintenance.Job {
-	return []maintenance.Job{{Name: "read the queues", Every: 15 * time.Second, Run: func(ctx context.Context) error {
-		q, err := b.store.Queues(ctx)
-		if store.IsOutage(err) {
-			return nil // /readyz tells
+	run := func(ctx context.Context) error {
+		events, err := b.store.WebhookBacklog(ctx)
+		if err != nil {
+			return err
 		}
-		if err == nil {
-			observe(telemetry.Queues(q), time.Now())
+		graph, err := b.store.GraphBacklog(ctx)
+		if err != nil {
+			return err
 		}
-		return err
-	}}}
-}
-
-// revision returns the revision of the source that the program was built from, or "".
-func revision() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
+		observe(telemetry.Queues{EventsDue: events.Due, OldestDue: events.Late, Graph: graph.Checks,
+			OldestGraph: graph.Oldest}, time.Now())
+		return nil
 	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value
-		}
-	}
-	return ""
+	return []maintenance.Job{{Name: "measure queues", Every: queuesInterval, Limit: queuesTimeout,
+		Run: func(ctx context.Context) error {
+			if err := run(ctx); !store.IsOutage(err) {
+				return err
+			}
+			return nil // /readyz tells of outages
+		}}}
 }
 
 // serveAdmin serves operators until the returned function is called. failed receives an error if it ends earlier.

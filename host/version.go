@@ -17,12 +17,15 @@ func versionText() string {
 	if builtin.Embedded {
 		layers = "built in"
 	}
-	var settings []debug.BuildSetting
-	if info, ok := debug.ReadBuildInfo(); ok {
-		settings = info.Settings
-	}
-	return fmt.Sprintf("assay %s\nrevision  %s\ngo        %s %s/%s\nlayers    %s", version, revision(settings),
+	return fmt.Sprintf("assay %s\nrevision  %s\ngo        %s %s/%s\nlayers    %s", version, revision(buildSettings()),
 		runtime.Version(), runtime.GOOS, runtime.GOARCH, layers)
+}
+
+func buildSettings() []debug.BuildSetting {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Settings
+	}
+	return nil
 }
 
 // revision returns the commit that the program was built from, or "unknown". `go run` and `go test` do not record it.

@@ -63,13 +63,13 @@ type Config struct {
 	Checker Checker
 	Keys    Keys
 	Public  Public
-	Door    Door                // refuses checks before they are read; nil: all are read
+	Door    Door // refuses checks before they are read; nil: all are read
 	// Answered is called for each response with its route, status and duration. The route is an endpoint's path, RoutePages
 	// or RouteOther. It must not wait; nil: ignored.
 	Answered func(route string, status int, took time.Duration)
-	Refused func(reason string) // called for each response with 503; nil: ignored
-	Events  Events              // nil: GET /api/events is 404
-	Privacy Privacy             // nil: paths below /gdpr/ are 404
+	Refused  func(reason string) // called for each response with 503; nil: ignored
+	Events   Events              // nil: GET /api/events is 404
+	Privacy  Privacy             // nil: paths below /gdpr/ are 404
 	// Feedback takes reports on checks; nil: 404.
 	Feedback Feedback
 	// Overrides keeps verdicts set in advance; nil: 404.

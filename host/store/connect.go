@@ -67,6 +67,9 @@ func dropIdle(pool *bun.DB) {
 	pool.SetMaxIdleConns(pool.Stats().MaxOpenConnections)
 }
 
+// PoolStats describes the pool of connections that requests and jobs share.
+func (s *Store) PoolStats() sql.DBStats { return s.db.Stats() }
+
 // connectTimeout bounds how long opening a connection takes, so that an attempt from before the database became
 // reachable again does not occupy a slot of the pool for long. A URL can set another: connect_timeout=10.
 const connectTimeout = time.Second

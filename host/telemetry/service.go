@@ -60,9 +60,10 @@ func (m *Metrics) WatchDatabase(stats func() sql.DBStats) {
 
 // Queues is what waits in the database for any of the hosts.
 type Queues struct {
-	EventsDue int           // webhook events whose attempt is due
-	OldestDue time.Duration // since when the first of them is
-	Graph     int           // records whose contributions to the reputation graph are not applied
+	EventsDue   int           // webhook events whose attempt is due
+	OldestDue   time.Duration // how long the oldest of them has been
+	Graph       int           // checks that are not in the reputation graph yet
+	OldestGraph time.Duration // how long the oldest of them has waited
 }
 
 // WatchQueues adds the metrics of the queues in the database, which all hosts share. It must be called at most once.
@@ -74,12 +75,15 @@ func (m *Metrics) WatchQueues() (observe func(q Queues, at time.Time)) {
 	}
 	var last atomic.Pointer[reading]
 	last.Store(&reading{})
-	m.gauge("assay_webhook_events_due", "Webhook events in the database whose attempt is due, at most 10,000 of each "+
-		"account.", func() float64 { return float64(last.Load().EventsDue) })
-	m.gauge("assay_webhook_oldest_due_seconds", "How long the oldest of these events has been due, else 0.",
+	m.gauge("assay_webhook_events_due", "Webhook events in the database whose attempt is due, counted up to 10,000.",
+		func() float64 { return float64(last.Load().EventsDue) })
+	m.gauge("assay_webhook_oldest_due_seconds", "For how long the oldest webhook event has been due, else 0.",
 		func() float64 { return last.Load().OldestDue.Seconds() })
-	m.gauge("assay_graph_contributions_waiting", "Records in the database whose contributions to the reputation graph "+
-		"are not applied yet.", func() float64 { return float64(last.Load().Graph) })
+	m.gauge("assay_graph_contributions_waiting", "Recorded checks that are not in the reputation graph yet, counted up "+
+		"to 10,000 batches.", func() float64 { return float64(last.Load().Graph) })
+	m.gauge("assay_graph_oldest_waiting_seconds", "How long the oldest recorded check that is not in the reputation "+
+		"graph has waited, else 0.",
+		func() float64 { return last.Load().OldestGraph.Seconds() })
 	m.gauge("assay_queues_read_timestamp_seconds", "When this host last read the queues in the database, else 0. It "+
 		"reads them every 15 s.", func() float64 {
 		if at := last.Load().at; !at.IsZero() {
@@ -90,7 +94,7 @@ func (m *Metrics) WatchQueues() (observe func(q Queues, at time.Time)) {
 	return func(q Queues, at time.Time) { last.Store(&reading{q, at}) }
 }
 
-// WatchBuild adds the metric of the program's build. It must be called at most once. revision is "" if it is unknown.
+// WatchBuild adds the metric of the program's build. It must be called at most once.
 func (m *Metrics) WatchBuild(version, revision string) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "assay_build_info",
 		Help:        "The program's version, revision and Go version. The value is always 1.",
