@@ -216,10 +216,9 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 			return logFile.RotateIfDue(time.Now())
 		}},
 	}
-	for _, jobs := range append(b.jobs(cfg, trusted.Trust, log), local) {
+	queues := b.readQueues(metrics.WatchQueues())
+	for _, jobs := range append(b.jobs(cfg, trusted.Trust, log), local, queues) {
 		running.Go(func() { maintenance.Run(background, log, jobs) })
-		queues := b.readQueues(metrics.WatchQueues())
-		running.Go(func() { maintenance.Run(background, log, queues) })
 	}
 	running.Go(func() { delivery.Run(background) })
 	running.Go(func() { graph.Run(background) })
