@@ -47,9 +47,9 @@ func (h *host) accounts(t *testing.T) (inside, outside string) {
 
 // plugin returns the open plugin of a module, or nil.
 func (h *host) plugin(m registry.Module) *openPlugin {
-	h.follower.mu.Lock()
-	defer h.follower.mu.Unlock()
-	for key, p := range h.follower.open {
+	h.follower.open.mu.Lock()
+	defer h.follower.open.mu.Unlock()
+	for key, p := range h.follower.open.byKey {
 		if key.digest == m.Digest {
 			return p
 		}

@@ -4,22 +4,15 @@
 package lineup
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"assay/host/check"
-	"assay/host/entity"
 	"assay/host/sandbox"
 	"assay/registry"
 	"assay/registry/activation"
@@ -52,8 +45,7 @@ type Source interface {
 // alone. If verifying or loading fails, the previous lineup stays in force.
 type Follower struct {
 	verifier     *Verifier
-	source       Source
-	sandbox      *sandbox.Sandbox
+	open         *openPlugins
 	live         *check.Live
 	log          *slog.Logger
 	changed      chan struct{} // holds an element after a notification that another lineup may be active
@@ -62,7 +54,6 @@ type Follower struct {
 	pollInterval time.Duration
 	retryDelay   time.Duration
 	keepPrevious time.Duration
-	opened       atomic.Bool // a plugin was opened, which needs more memory than the open plugin
 
 	mu       sync.Mutex // guards the fields below
 	state    State
@@ -70,9 +61,6 @@ type Follower struct {
 	refused  string        // the last activation, if this host refused it
 	plugins  []*openPlugin // of the lineup in force
 	previous *retired      // the lineup that was in force before, while it is kept; nil: none
-	open     map[openKey]*openPlugin
-	kept     map[*openPlugin]bool     // opened by abandoned loads, for the next one
-	prepared map[registry.Digest]bool // published modules that were opened, prepared or refused
 	draining sync.WaitGroup
 }
 
@@ -87,29 +75,15 @@ type State struct {
 	RefusedActivation int64 // number of the last activation if this host refused it, else 0
 }
 
-// openKey identifies an open plugin. Lineups share plugins with the same key.
-type openKey struct {
-	digest registry.Digest
-	shared bool  // opened with [sandbox.Sandbox.OpenShared]
-	fuel   int64 // the budget that the lineup gives the layer; 0: its manifest's
-}
-
-// openPlugin is a plugin and the number of lineups that use it.
-type openPlugin struct {
-	*sandbox.Plugin
-	users int
-}
-
 // NewFollower returns a follower that swaps lineups into live.
 func NewFollower(
 	verifier *Verifier, source Source, box *sandbox.Sandbox, live *check.Live, log *slog.Logger,
 ) *Follower {
 	return &Follower{
-		verifier: verifier, source: source, sandbox: box, live: live, log: log,
+		verifier: verifier, open: newOpenPlugins(source, box, log), live: live, log: log,
 		changed: make(chan struct{}, 1), published: make(chan struct{}, 1),
 		stateChanged: make(chan struct{}, 1),
 		pollInterval: pollInterval, retryDelay: retryDelay, keepPrevious: keepPrevious,
-		open: map[openKey]*openPlugin{}, kept: map[*openPlugin]bool{}, prepared: map[registry.Digest]bool{},
 	}
 }
 
@@ -226,35 +200,14 @@ func (f *Follower) advance(
 			return nil
 		}
 		err = f.follow(ctx, last)
-		if err == nil || !errors.Is(err, errSuperseded) {
-			if err != nil && f.State().Revision == 0 {
-				err = errors.Join(err, f.resume(ctx))
-			}
-			return err
+		if errors.Is(err, errSuperseded) {
+			continue
 		}
-	}
-}
-
-// runs reports an error unless each layer of l has the module and the settings of a layer in force, so that l differs
-// in weights, bias and bands only.
-func (f *Follower) runs(l registry.LineupDocument) error {
-	f.mu.Lock()
-	known := slices.Clone(f.inForce.Document.Layers)
-	if f.inForce.Trial != nil {
-		known = append(known, f.inForce.Trial.Layers...)
-	}
-	f.mu.Unlock()
-	var errs []error
-	for _, layer := range l.Layers {
-		if !slices.ContainsFunc(known, func(k registry.LineupLayer) bool {
-			return k.Layer == layer.Layer && k.Digest == layer.Digest && k.Fuel == layer.Fuel &&
-				maps.Equal(k.Config, layer.Config)
-		}) {
-			errs = append(errs, fmt.Errorf("%s is not in force with this module and these settings: an operator must "+
-				"sign what hosts measure", layer.Layer))
+		if err != nil && f.State().Revision == 0 {
+			err = errors.Join(err, f.resume(ctx))
 		}
+		return err
 	}
-	return errors.Join(errs...)
 }
 
 // missing reports an error if no activation is stored, although this host ran one.
@@ -301,9 +254,7 @@ func (f *Follower) follow(ctx context.Context, last string) error {
 	a, err := f.verify(ctx, last)
 	if err == nil {
 		err = f.load(ctx, a)
-		if f.opened.Swap(false) {
-			returnMemory()
-		}
+		f.open.trim()
 	}
 	abandon(nil)
 	watching.Wait()
@@ -382,10 +333,10 @@ func (f *Follower) load(ctx context.Context, a Verified) error {
 		return err
 	}
 	if err := f.enter(a, func() { f.swap(next, plugins, sameLineup) }); err != nil {
-		f.release(plugins)
+		f.open.release(plugins)
 		return err
 	}
-	f.dropKept()
+	f.open.dropKept()
 	return nil
 }
 
@@ -397,7 +348,7 @@ func (f *Follower) openActivation(ctx context.Context, a Verified) (*check.Lineu
 	}
 	trial, more, err := f.openLineup(ctx, a.Canary.Revision, *a.Trial)
 	if err != nil {
-		f.keepOrRelease(ctx, plugins)
+		f.open.keepOrRelease(ctx, plugins)
 		return nil, nil, fmt.Errorf("canary: %w", err)
 	}
 	for i, p := range more {
@@ -418,7 +369,7 @@ func (f *Follower) openLineup(
 	l.Layers = slices.DeleteFunc(slices.Clone(l.Layers), func(layer registry.LineupLayer) bool {
 		return layer.Runs() == registry.ModeOff
 	})
-	plugins, err := f.acquire(ctx, l)
+	plugins, err := f.open.acquire(ctx, l)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -446,46 +397,6 @@ func (f *Follower) enter(a Verified, swap func()) error {
 	}
 	notify(f.stateChanged)
 	return nil
-}
-
-// NewMember returns a layer of a lineup with its open plugin.
-func NewMember(layer registry.LineupLayer, p *sandbox.Plugin) check.Member {
-	m := p.Manifest()
-	_, version, _ := layer.Ref()
-	lowest, highest := layer.Range(m)
-	types := make([]entity.Type, len(m.Entities))
-	for i, e := range m.Entities {
-		types[i] = entity.Type(e)
-	}
-	member := check.Member{
-		Name: m.Name, Version: version, Weight: ByType(layer.Weight), Range: check.Range{lowest, highest},
-		Required: layer.Required, Shadow: layer.Runs() == registry.ModeShadow, Entities: types, Facts: m.Facts,
-		Config: layer.Config, Layer: p, Recipe: recipe(layer, p.Digest(), m),
-	}
-	if member.Shadow {
-		member.Layer = p.InShadow()
-	}
-	return member
-}
-
-// recipe returns the [check.Member.Recipe] of a layer with manifest m.
-func recipe(layer registry.LineupLayer, digest registry.Digest, m registry.Manifest) string {
-	lowest, highest := layer.Range(m)
-	text, err := json.Marshal([]any{digest.String(), cmp.Or(layer.Fuel, m.BudgetFuel), lowest, highest, layer.Shares(),
-		layer.Config})
-	if err != nil {
-		panic(err) // numbers and strings can be encoded
-	}
-	return string(text)
-}
-
-// ByType returns a lineup's numbers as the core reads them.
-func ByType(numbers registry.ByType) check.ByType {
-	b := check.ByType{}
-	for _, t := range entity.Types() {
-		b[t] = numbers.For(string(t))
-	}
-	return b
 }
 
 // swap puts next in force. The plugins of the previous lineup stay open for a while, so that a rollback opens nothing.
@@ -540,9 +451,7 @@ func (f *Follower) retire(r *retired) {
 	}
 	f.draining.Go(func() {
 		<-r.drained
-		if f.release(r.plugins) {
-			returnMemory()
-		}
+		f.open.release(r.plugins)
 	})
 }
 
@@ -558,177 +467,6 @@ func (f *Follower) Trim(context.Context) error {
 	return errors.Join(errs...)
 }
 
-// returnMemory returns what loading or closing plugins has left to the operating system. The first collection runs the
-// finalizers that unmap native code.
-func returnMemory() {
-	runtime.GC()
-	debug.FreeOSMemory()
-}
-
-// distinct returns plugins without repetitions: a canary shares most of them with the lineup.
-func distinct(plugins []*openPlugin) []*openPlugin {
-	var all []*openPlugin
-	for _, p := range plugins {
-		if !slices.Contains(all, p) {
-			all = append(all, p)
-		}
-	}
-	return all
-}
-
-// acquire opens the lineup's plugins, reusing those that are already open.
-func (f *Follower) acquire(ctx context.Context, l registry.LineupDocument) ([]*openPlugin, error) {
-	plugins := make([]*openPlugin, len(l.Layers))
-	errs := make([]error, len(l.Layers))
-	var wg sync.WaitGroup
-	// Opening a plugin takes a processor and, for a moment, several times the memory of its module.
-	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for i, layer := range l.Layers {
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			plugins[i], errs[i] = f.openLayer(ctx, layer)
-		})
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		f.keepOrRelease(ctx, plugins)
-		return nil, err
-	}
-	return plugins, nil
-}
-
-// keepOrRelease ends the use of plugins by a load that has failed or was abandoned.
-func (f *Follower) keepOrRelease(ctx context.Context, plugins []*openPlugin) {
-	if errors.Is(context.Cause(ctx), errSuperseded) {
-		f.keep(plugins)
-	} else {
-		f.release(plugins)
-	}
-}
-
-// keep holds the plugins of an abandoned load until a lineup is in force. A host then makes progress even while lineups
-// change faster than it can load one. It ignores nil plugins.
-func (f *Follower) keep(plugins []*openPlugin) {
-	var again []*openPlugin
-	f.mu.Lock()
-	for _, p := range plugins {
-		if p == nil {
-			continue
-		}
-		if f.kept[p] {
-			again = append(again, p)
-		}
-		f.kept[p] = true
-	}
-	f.mu.Unlock()
-	f.release(again)
-}
-
-// dropKept releases the plugins of abandoned loads.
-func (f *Follower) dropKept() {
-	f.mu.Lock()
-	kept := slices.Collect(maps.Keys(f.kept))
-	clear(f.kept)
-	f.mu.Unlock()
-	f.release(kept)
-}
-
-func (f *Follower) openLayer(ctx context.Context, layer registry.LineupLayer) (*openPlugin, error) {
-	p, err := f.openModule(ctx, layer)
-	if err == nil {
-		if err = fits(layer, p.Manifest()); err != nil {
-			f.release([]*openPlugin{p})
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("opening %s: %w", layer.Layer, err)
-	}
-	return p, nil
-}
-
-// fits reports an error unless a module with manifest m is what a layer of a lineup names.
-func fits(layer registry.LineupLayer, m registry.Manifest) error {
-	name, version, _ := layer.Ref()
-	if !m.Is(name, version) {
-		return fmt.Errorf("its module is %s@%s", m.Name, m.Version)
-	}
-	return layer.Suits(m)
-}
-
-// openModule opens a layer's module, or adds a use of the open one.
-func (f *Follower) openModule(ctx context.Context, layer registry.LineupLayer) (*openPlugin, error) {
-	digest, ok := layer.ModuleDigest()
-	if !ok {
-		return nil, errors.New("it has no digest")
-	}
-	key := openKey{digest, layer.Shares(), layer.Fuel}
-	f.mu.Lock()
-	if p, ok := f.open[key]; ok {
-		p.users++
-		f.mu.Unlock()
-		return p, nil
-	}
-	f.mu.Unlock()
-	module, err := f.module(ctx, digest)
-	if err != nil {
-		return nil, err
-	}
-	if err := fits(layer, module.Manifest); err != nil { // before it is compiled
-		return nil, err
-	}
-	if layer.Fuel != 0 {
-		module.Manifest.BudgetFuel = min(layer.Fuel, module.Manifest.BudgetFuel)
-	}
-	open := f.sandbox.Open
-	if key.shared {
-		open = f.sandbox.OpenShared
-	}
-	opened, err := open(ctx, module)
-	if err != nil {
-		return nil, err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.opened.Store(true)
-	p := &openPlugin{Plugin: opened, users: 1}
-	f.open[key], f.prepared[digest] = p, true
-	return p, nil
-}
-
-func (f *Follower) module(ctx context.Context, digest registry.Digest) (registry.Module, error) {
-	ctx, cancel := context.WithTimeout(ctx, moduleTimeout)
-	defer cancel()
-	return f.source.Module(ctx, digest)
-}
-
-// release drops one use of each plugin and closes plugins without users. It ignores nil plugins, and reports whether it
-// closed any.
-func (f *Follower) release(plugins []*openPlugin) (closed bool) {
-	var unused []*openPlugin
-	f.mu.Lock()
-	for _, p := range plugins {
-		if p == nil {
-			continue
-		}
-		if p.users--; p.users == 0 {
-			unused = append(unused, p)
-			for key, open := range f.open {
-				if open == p {
-					delete(f.open, key)
-				}
-			}
-		}
-	}
-	f.mu.Unlock()
-	for _, p := range unused {
-		if err := p.Close(context.Background()); err != nil {
-			f.log.Warn("closing plugin failed", "error", err)
-		}
-	}
-	return len(unused) > 0
-}
-
 // preparePublished prepares plugins after each notification until ctx ends.
 func (f *Follower) preparePublished(ctx context.Context) {
 	for {
@@ -736,34 +474,7 @@ func (f *Follower) preparePublished(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-f.published:
-			f.prepare(ctx)
-		}
-	}
-}
-
-// prepare compiles newly published modules, so that a lineup with them can be swapped in without delay.
-func (f *Follower) prepare(ctx context.Context) {
-	bounded, cancel := context.WithTimeout(ctx, moduleTimeout) // it lists all manifests
-	plugins, err := f.source.Plugins(bounded)
-	cancel()
-	if err != nil {
-		f.log.Warn("preparing published plugins failed", "error", err)
-		return
-	}
-	for _, p := range plugins {
-		f.mu.Lock()
-		known := f.prepared[p.Digest]
-		f.prepared[p.Digest] = true
-		f.mu.Unlock()
-		if known || time.Since(p.PublishedAt) > loadTimeout {
-			continue
-		}
-		module, err := f.module(ctx, p.Digest)
-		if err == nil {
-			err = f.sandbox.Prepare(ctx, module)
-		}
-		if err != nil && ctx.Err() == nil {
-			f.log.Warn("preparing published plugin failed", "plugin", p.Ref(), "error", err)
+			f.open.prepare(ctx)
 		}
 	}
 }
@@ -771,6 +482,6 @@ func (f *Follower) prepare(ctx context.Context) {
 // Close takes the lineup out of force, waits for the checks that use it, and closes its plugins.
 func (f *Follower) Close() {
 	f.swap(nil, nil, false)
-	f.dropKept()
+	f.open.dropKept()
 	f.draining.Wait()
 }

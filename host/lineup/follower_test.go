@@ -272,7 +272,7 @@ func TestPublishedPluginIsPrepared(t *testing.T) {
 	h.follower.pollInterval = time.Hour
 	h.publish(t, brokenModule(t, "broken", "1.0.0"), module(t, "probe", "1.0.0", 10))
 	var read atomic.Int32
-	h.follower.source = &intercepted{Source: h.store, module: func(context.Context, registry.Digest) error {
+	h.follower.open.source = &intercepted{Source: h.store, module: func(context.Context, registry.Digest) error {
 		read.Add(1)
 		return nil
 	}}
@@ -298,7 +298,7 @@ func (s *intercepted) Module(ctx context.Context, digest registry.Digest) (regis
 // slow makes opening and preparing a module take until its context ends. The result receives each attempt.
 func (h *host) slow(m registry.Module) (attempts chan struct{}) {
 	attempts = make(chan struct{}, 100)
-	h.follower.source = &intercepted{Source: h.store, module: func(ctx context.Context, digest registry.Digest) error {
+	h.follower.open.source = &intercepted{Source: h.store, module: func(ctx context.Context, digest registry.Digest) error {
 		if digest != m.Digest {
 			return nil
 		}
@@ -366,9 +366,9 @@ func TestAbandonedLoadsAddUp(t *testing.T) {
 	h := newHost(t, postgrestest.Database(t))
 	first, second := module(t, "first", "1.0.0", 10), module(t, "second", "1.0.0", 10)
 	h.publish(t, first, second)
-	h.follower.prepared[first.Digest], h.follower.prepared[second.Digest] = true, true
+	h.follower.open.prepared[first.Digest], h.follower.open.prepared[second.Digest] = true, true
 	var fetched, attempts atomic.Int64
-	h.follower.source = &intercepted{Source: h.store, module: func(ctx context.Context, digest registry.Digest) error {
+	h.follower.open.source = &intercepted{Source: h.store, module: func(ctx context.Context, digest registry.Digest) error {
 		if digest == first.Digest {
 			fetched.Add(1)
 			return nil
@@ -385,7 +385,7 @@ func TestAbandonedLoadsAddUp(t *testing.T) {
 	h.activate(t, lineupOf(0, "first@1.0.0", "second@1.0.0"))
 	h.follow(t, 4)
 	storetest.Expect(t, "times that the first module was fetched", fetched.Load(), 1)
-	h.follower.source = h.store
+	h.follower.open.source = h.store
 	h.activate(t, lineupOf(0, "second@1.0.0"))
 	h.follow(t, 5)
 	h.follower.draining.Wait()

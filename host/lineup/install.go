@@ -257,11 +257,11 @@ func hasLayers(l, wanted registry.LineupDocument) bool {
 func Try(
 	ctx context.Context, source Source, box *sandbox.Sandbox, l registry.LineupDocument,
 ) ([]registry.Manifest, error) {
-	f := NewFollower(nil, source, box, nil, slog.New(slog.DiscardHandler))
+	open := newOpenPlugins(source, box, slog.New(slog.DiscardHandler))
 	l, unknown := Pin(ctx, source, l, registry.LineupDocument{})
-	plugins, err := f.acquire(ctx, l)
+	plugins, err := open.acquire(ctx, l)
 	if unknown != nil {
-		f.release(plugins)
+		open.release(plugins)
 		err = errors.Join(unknown, err)
 	}
 	if err != nil {

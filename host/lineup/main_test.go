@@ -50,15 +50,15 @@ func newHost(t *testing.T, url string) *host {
 }
 
 func (h *host) openPlugins() int {
-	h.follower.mu.Lock()
-	defer h.follower.mu.Unlock()
-	return len(h.follower.open)
+	h.follower.open.mu.Lock()
+	defer h.follower.open.mu.Unlock()
+	return len(h.follower.open.byKey)
 }
 
 func (h *host) isOpen(m registry.Module) bool {
-	h.follower.mu.Lock()
-	defer h.follower.mu.Unlock()
-	for key := range h.follower.open {
+	h.follower.open.mu.Lock()
+	defer h.follower.open.mu.Unlock()
+	for key := range h.follower.open.byKey {
 		if key.digest == m.Digest {
 			return true
 		}

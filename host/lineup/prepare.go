@@ -3,8 +3,11 @@ package lineup
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -126,14 +129,8 @@ func (p *Preparer) prepare(ctx context.Context, c fleet.Candidate) {
 	if err == nil {
 		plugins, report, err = p.open(ctx, document)
 	}
-	if p.Follower.opened.Swap(false) {
-		returnMemory()
-	}
-	defer func() {
-		if p.Follower.release(plugins) {
-			returnMemory()
-		}
-	}()
+	p.Follower.open.trim()
+	defer func() { p.Follower.open.release(plugins) }()
 	answer := fleet.Answer{Candidate: c.ID, Host: p.Host, Progress: fleet.Ready, Report: report}
 	if err != nil {
 		answer.Progress, answer.Reason = fleet.Refused, err.Error()
@@ -187,7 +184,7 @@ func (p *Preparer) open(
 		report, err = json.Marshal(measured)
 	}
 	if err != nil {
-		p.Follower.release(plugins)
+		p.Follower.open.release(plugins)
 		return nil, nil, fmt.Errorf("measuring the lineup: %w", err)
 	}
 	return plugins, report, nil
@@ -219,6 +216,28 @@ func (p *Preparer) document(ctx context.Context, c fleet.Candidate) (l registry.
 		return *a.Trial, true, nil // the lineup of the other accounts stays
 	}
 	return a.Document, true, err
+}
+
+// runs reports an error unless each layer of l has the module and the settings of a layer in force, so that l differs
+// in weights, bias and bands only.
+func (f *Follower) runs(l registry.LineupDocument) error {
+	f.mu.Lock()
+	known := slices.Clone(f.inForce.Document.Layers)
+	if f.inForce.Trial != nil {
+		known = append(known, f.inForce.Trial.Layers...)
+	}
+	f.mu.Unlock()
+	var errs []error
+	for _, layer := range l.Layers {
+		if !slices.ContainsFunc(known, func(k registry.LineupLayer) bool {
+			return k.Layer == layer.Layer && k.Digest == layer.Digest && k.Fuel == layer.Fuel &&
+				maps.Equal(k.Config, layer.Config)
+		}) {
+			errs = append(errs, fmt.Errorf("%s is not in force with this module and these settings: an operator must "+
+				"sign what hosts measure", layer.Layer))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // answer repeats an answer until it is stored or ctx ends.

@@ -64,7 +64,7 @@ func (h *host) answer(t *testing.T, c fleet.Candidate) fleet.Answer {
 // counting makes the host's follower count the modules that it reads.
 func (h *host) counting() *atomic.Int64 {
 	var reads atomic.Int64
-	h.follower.source = &intercepted{Source: h.store, module: func(context.Context, registry.Digest) error {
+	h.follower.open.source = &intercepted{Source: h.store, module: func(context.Context, registry.Digest) error {
 		reads.Add(1)
 		return nil
 	}}

@@ -89,7 +89,7 @@ func TestStatementsInTheBackgroundAreBounded(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
 	l := &limits{Source: h.store, Records: h.store, candidates: h.store, seen: map[string]bool{}}
-	h.follower.source, h.verifier.Records = l, l
+	h.follower.open.source, h.verifier.Records = l, l
 	h.follower.pollInterval = time.Millisecond
 	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
 	h.activate(t, lineupOf(-1, "probe@1.0.0"))
