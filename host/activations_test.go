@@ -410,6 +410,9 @@ func (d *drill) restart() {
 		d.Error(err)
 		return
 	}
+	if hosts := storetest.Must(d.backend.store.Hosts(d.Context()))(d); len(hosts) != len(d.hosts) {
+		d.Errorf("after the start of a host that was killed, there are %d hosts: %+v", len(hosts), hosts)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.hosts[killedHost], d.urls[killedHost] = h, h.url

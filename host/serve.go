@@ -115,6 +115,12 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		return err
 	}
 	closers = append(closers, b.close)
+	id := newHostID()
+	leave, err := b.succeed(ctx, cfg, id)
+	if err != nil {
+		return err
+	}
+	closers = append(closers, leave)
 	memory, err := lineup.OpenMemory(cfg.memoryFile())
 	if err != nil {
 		return err
@@ -190,7 +196,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	gate := admission.NewGate(admission.Config{Processors: runtime.GOMAXPROCS(0), Target: checkTarget,
 		BatchTarget: batchTarget, Recording: ledger.Pace})
 	metrics.WatchGate(gate.InProgress, gate.Wait)
-	preparer := &lineup.Preparer{Candidates: b.store, Follower: follower, Host: newHostID(), Log: log,
+	preparer := &lineup.Preparer{Candidates: b.store, Follower: follower, Host: id, Log: log,
 		Measure: func(ctx context.Context, candidate *check.Lineup) (any, error) {
 			return recent.Report(ctx, live, candidate, gate.Spare)
 		}}

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"testing"
+
+	"assay/host/fleet"
+	"assay/host/postgres/postgrestest"
+	"assay/host/store/storetest"
+)
+
+// A host that was killed is in the fleet until it is silent, and every change of the lineup waits for it. Its next run
+// takes it out, but no host that runs.
+func TestKilledHostIsReplacedByItsNextRun(t *testing.T) {
+	t.Parallel()
+	dir, ctx := dataDir(t), t.Context()
+	b := openStore(t, dir, postgrestest.Database(t))
+	start := func(dir, id string, wanted ...string) (kill func() error) {
+		t.Helper()
+		kill, err := b.succeed(ctx, &Config{DataDir: dir}, id)
+		storetest.NoError(t, err)
+		storetest.NoError(t, b.store.BeatHost(ctx, id, id, fleet.State{}))
+		var got []string
+		for _, h := range storetest.Must(b.store.Hosts(ctx))(t) {
+			got = append(got, h.ID)
+		}
+		storetest.NoDiff(t, "hosts", wanted, got)
+		return kill
+	}
+	other := start(t.TempDir(), "host_0", "host_0")
+	defer func() { storetest.NoError(t, other()) }()
+	kill := start(dir, "host_1", "host_0", "host_1")
+	storetest.NoError(t, kill())
+	kill = start(dir, "host_2", "host_0", "host_2")
+	second := start(dir, "host_3", "host_0", "host_2", "host_3") // on another port
+	storetest.NoError(t, second())
+	storetest.NoError(t, kill())
+	kill = start(dir, "host_4", "host_0", "host_3", "host_4") // it was the second in its folder
+	storetest.NoError(t, kill())
+}
