@@ -155,7 +155,7 @@ func newDrill(t *testing.T) *drill {
 	}
 	cfg, out := &Config{DataDir: d.dir, DatabaseURL: d.database, DNS: []string{off}, RDAPURL: off},
 		&terminal{out: t.Output(), err: t.Output()}
-	d.operator = storetest.Must(d.backend.authority(t.Context(), cfg, out))(t)
+	d.operator = storetest.Must(d.backend.authority(t.Context(), cfg))(t)
 	for range 10 {
 		issued := storetest.Must(issueKey(t.Context(), d.backend.store, "", unlimited(), "drill"))(t)
 		d.accounts = append(d.accounts, drillAccount{issued.Account, issued.Secret})

@@ -71,11 +71,9 @@ func (a *authority) begin(ctx context.Context, cfg *Config) error {
 	if err != nil {
 		return err
 	}
-	missing := fmt.Errorf("the lineup in force is signed, but the trust file %s does not exist: copy it from a host "+
-		"that runs", a.file)
 	if a.operator == nil {
 		if signed != "" {
-			return missing
+			return a.noTrustFile()
 		}
 		if a.operator, err = createOperatorKey(cfg.operatorKeyFile(), operatorKeyName); err != nil {
 			return err
@@ -91,9 +89,14 @@ func (a *authority) begin(ctx context.Context, cfg *Config) error {
 		return nil
 	}
 	if _, err := a.Trust.Open(signed); err != nil { // not that of an interrupted first start
-		return missing
+		return a.noTrustFile()
 	}
 	return nil
+}
+
+func (a *authority) noTrustFile() error {
+	return fmt.Errorf("the lineup in force is signed, but the trust file %s does not exist: copy it from a host that "+
+		"runs", a.file)
 }
 
 // save writes the trust file of a first start.

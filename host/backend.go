@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
 	"time"
 
 	"assay/host/check"
@@ -28,23 +30,36 @@ type backend struct {
 	cluster *postgres.Cluster // the private Postgres; nil if another database is configured
 }
 
-// openBackend opens the database of a host with the same settings. It starts the private Postgres if it is not running.
-func openBackend(ctx context.Context, cfg *Config, t *terminal, log *slog.Logger) (*backend, error) {
-	keys, err := cfg.createInstallation()
+// openBackend opens the database of the installation that the settings name. It starts the private Postgres if it is
+// not running. With store.CreateSchema, as for a host that starts, it creates whatever is missing; else it creates
+// nothing.
+func openBackend(
+	ctx context.Context, cfg *Config, t *terminal, log *slog.Logger, schema store.Schema,
+) (*backend, error) {
+	create, load := schema == store.CreateSchema, cfg.loadInstallation
+	if create {
+		load = cfg.createInstallation
+	}
+	keys, err := load()
 	if err != nil {
 		return nil, err
 	}
 	b := &backend{keys: keys}
 	url := cfg.DatabaseURL
 	if url == "" {
-		b.cluster, err = postgres.Open(ctx, postgres.Config{Dir: cfg.DataDir, Logger: log, Progress: t.stage})
+		b.cluster, err = postgres.Open(ctx, postgres.Config{Dir: cfg.DataDir, Logger: log, Progress: t.stage,
+			Existing: !create})
+		if errors.Is(err, postgres.ErrNone) {
+			return nil, cfg.noPrivateDatabase()
+		}
 		if err != nil {
 			return nil, fmt.Errorf("opening the private Postgres: %w", err)
 		}
 		url = b.cluster.URL()
 	}
 	if b.store, err = store.Open(ctx, store.Config{URL: url, DirectURL: cfg.DatabaseDirectURL,
-		Connections: cfg.DatabaseConnections, Chains: cfg.Chains, Keys: keys, Logger: log, Now: cfg.now}); err != nil {
+		Connections: cfg.DatabaseConnections, Chains: cfg.Chains, Keys: keys, Logger: log, Now: cfg.now,
+		Schema: schema}); err != nil {
 		return nil, errors.Join(err, b.close())
 	}
 	b.store.Probe(ctx) // reads the database's clock
@@ -65,9 +80,9 @@ func (b *backend) close() error {
 	return errors.Join(errs...)
 }
 
-// withBackend opens the backend, calls fn with it, and closes it.
+// withBackend opens the backend of an installation, calls fn with it, and closes it.
 func withBackend(ctx context.Context, cfg *Config, t *terminal, fn func(*backend) error) error {
-	b, err := openBackend(ctx, cfg, t, quietLog(t))
+	b, err := openBackend(ctx, cfg, t, quietLog(t), store.RequireSchema)
 	if err != nil {
 		return err
 	}
@@ -90,8 +105,7 @@ func (b *backend) sandboxConfig(cfg *Config, log *slog.Logger) sandbox.Config {
 }
 
 var errNoLayers = errors.New("the database has no lineup, this program is not a release with built-in layers, and " +
-	"the working directory is not in a checkout of assay to build them from: run a release once, or run assay once " +
-	"from a checkout")
+	"the working directory is not in a checkout of assay to build them from: start a release once, or a host from a checkout")
 
 // install publishes the built layers and makes sure that a signed lineup is active.
 func (b *backend) install(ctx context.Context, a *authority, modules []registry.Module, log *slog.Logger) error {
@@ -121,34 +135,33 @@ func (b *backend) install(ctx context.Context, a *authority, modules []registry.
 	return a.save()
 }
 
-// authority returns what the host of this data directory trusts, for a command next to it. If nothing signed is in
-// force yet, it installs the layers as a host would.
-func (b *backend) authority(ctx context.Context, cfg *Config, t *terminal) (*authority, error) {
-	memory, err := lineup.RecallMemory(cfg.memoryFile())
+// errNoLineup means that the database has no lineup that is signed.
+var errNoLineup = errors.New("the database has no signed lineup yet: start a host on it first")
+
+// authority returns what the host of this data directory trusts, for a command next to it. It changes nothing: only a
+// host signs the first lineup.
+func (b *backend) authority(ctx context.Context, cfg *Config) (*authority, error) {
+	signed, _, err := b.store.LastActivation(ctx)
 	if err != nil {
 		return nil, err
 	}
-	a, err := b.openAuthority(ctx, cfg, memory, true)
-	if err != nil {
-		return nil, err
+	if signed == "" {
+		return nil, errNoLineup
 	}
-	_, ok, err := b.store.LastActivation(ctx)
-	if err != nil || ok && !a.adopt {
+	a, err := b.verifying(ctx, cfg)
+	if err != nil || a.operator != nil {
 		return a, err
 	}
-	var modules []registry.Module
-	if !ok {
-		if modules, err = builtInLayers(ctx, cfg, t); err != nil {
-			return nil, err
-		}
+	if _, err := os.Stat(a.file); errors.Is(err, fs.ErrNotExist) {
+		return nil, a.noTrustFile() // else nothing would be trusted
 	}
-	return a, b.install(ctx, a, modules, quietLog(t))
+	return a, nil
 }
 
 // openChecker opens the active lineup in this process, to score values without recording them.
 func (b *backend) openChecker(ctx context.Context, cfg *Config, t *terminal) (*check.Checker, func() error, error) {
 	log := quietLog(t)
-	a, err := b.authority(ctx, cfg, t)
+	a, err := b.authority(ctx, cfg)
 	if err != nil {
 		return nil, nil, err
 	}

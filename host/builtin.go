@@ -1,15 +1,24 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 
+	"assay/host/check"
+	"assay/host/lineup"
+	"assay/host/sandbox"
 	"assay/registry"
 	"assay/registry/builtin"
 	"assay/registry/sealed"
 )
+
+var errNoBuiltIn = errors.New("there are no built-in layers: this program is not a release, and the working directory " +
+	"is not in a checkout of assay")
 
 // layerCacheBytes bounds the built layers on disk.
 const layerCacheBytes = 256 << 20
@@ -49,4 +58,97 @@ func layerSource(dir string, cfg *Config, log *slog.Logger) (registry.Source, er
 		log.Warn("built layers cannot be cached", "error", err)
 	}
 	return registry.FindSource(dir, cache, log)
+}
+
+// opener opens lineups in this process, to measure them or to score values without recording them.
+type opener struct {
+	source  lineup.Source
+	sandbox sandbox.Config
+	build   func() ([]registry.Module, error) // for layers that the source does not have
+}
+
+// open opens the layers of a lineup. A layer that fails often is not suspended, so that scores depend on nothing else.
+func (o opener) open(ctx context.Context, l registry.LineupDocument) (*lineup.Candidate, error) {
+	o.sandbox.NeverSuspend = true
+	return lineup.OpenCandidate(ctx, o.source, sandbox.New(o.sandbox), l, o.build)
+}
+
+// opener returns an opener for published layers. Layers without a version are the built-in ones.
+func (b *backend) opener(ctx context.Context, cfg *Config, t *terminal) opener {
+	return opener{b.store, b.sandboxConfig(cfg, quietLog(t)),
+		sync.OnceValues(func() ([]registry.Module, error) { return builtInLayers(ctx, cfg, t) })}
+}
+
+// builtInOpener returns an opener of the built-in layers, for a command without an installation. It keeps no files, and
+// says in a line what the command uses.
+func builtInOpener(ctx context.Context, cfg *Config, t *terminal, file string) (opener, error) {
+	modules, err := builtInLayers(ctx, cfg, t)
+	if err != nil {
+		return opener{}, err
+	}
+	if len(modules) == 0 {
+		return opener{}, fmt.Errorf("%w; %w", cfg.noInstallation(), errNoBuiltIn)
+	}
+	fmt.Fprintf(t.err, "%s, no database: there is no installation in %s\n", cmp.Or(file, "built-in lineup"),
+		cfg.DataDir)
+	return opener{unpublished{}, sandbox.Config{Compiler: compilerCommand(), Logger: quietLog(t)},
+		func() ([]registry.Module, error) { return modules, nil }}, nil
+}
+
+// readDocument reads the lineup of a file, or the built-in one if there is no file.
+func readDocument(file string) (registry.LineupDocument, error) {
+	if file == "" {
+		return registry.DefaultLineup()
+	}
+	data, err := readFile(file)
+	if err != nil {
+		return registry.LineupDocument{}, err
+	}
+	l, err := registry.DecodeLineup(data) // validated when its layers have versions
+	if err != nil {
+		return l, fmt.Errorf("reading lineup: %w", err)
+	}
+	return l, nil
+}
+
+// openBuiltIn opens the lineup of a file, or the built-in one, without an installation. Facts from the database are
+// absent.
+func openBuiltIn(
+	ctx context.Context, o opener, cfg *Config, t *terminal, file string,
+) (*check.Checker, func() error, error) {
+	l, err := readDocument(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	candidate, err := o.open(ctx, l)
+	if err != nil {
+		return nil, nil, err
+	}
+	collector, err := openLookups(ctx, cfg, nil, quietLog(t))
+	if err != nil {
+		return nil, nil, errors.Join(err, candidate.Close())
+	}
+	live := &check.Live{}
+	live.Swap(check.NewLineup(0, lineup.ByType(l.Bias), check.Bands(l.Bands), candidate.Members))
+	checker := newChecker(live, nil, failurePrinter{t})
+	checker.Collector = collector
+	return checker, func() error { return errors.Join(candidate.Close(), collector.close()) }, nil
+}
+
+// unpublished is a source of layers without a database: none is published.
+type unpublished struct{}
+
+var _ lineup.Source = unpublished{}
+
+// Plugin implements lineup.Source.
+func (unpublished) Plugin(context.Context, string, string) (registry.PublishedPlugin, error) {
+	return registry.PublishedPlugin{}, registry.ErrNoPlugin
+}
+
+// Plugins implements lineup.Source.
+func (unpublished) Plugins(context.Context) ([]registry.PublishedPlugin, error) { return nil, nil }
+
+// Module implements lineup.Source.
+func (unpublished) Module(context.Context, registry.Digest) (registry.Module, error) {
+	return registry.Module{}, registry.ErrNoPlugin
 }

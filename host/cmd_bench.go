@@ -2,19 +2,20 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
 	"assay/host/bench"
 	"assay/host/check"
+	"assay/host/store"
 )
 
 type benchCmd struct {
@@ -50,34 +51,48 @@ func (cmd *benchCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		return err
 	}
 	own := *cfg
-	own.DataDir, own.SecretFile = dir, ""
-	return withBackend(ctx, &own, t, func(b *backend) error {
-		issued, err := issueKey(ctx, b.store, "", unlimited(), "bench")
+	own.DataDir, own.SecretFile, own.DatabaseURL, own.DatabaseDirectURL = dir, "", "", ""
+	if _, err := own.createInstallation(); err != nil {
+		return err
+	}
+	// Asked before Postgres starts, and then in the cache of the hosts.
+	if modules, err := builtInLayers(ctx, &own, t); err != nil || len(modules) == 0 {
+		return cmp.Or(err, errNoBuiltIn)
+	}
+	b, err := openBackend(ctx, &own, t, quietLog(t), store.CreateSchema)
+	if err != nil {
+		return err
+	}
+	return errors.Join(cmd.run(ctx, dir, b, t), b.close())
+}
+
+// run measures hosts on the database of a backend.
+func (cmd *benchCmd) run(ctx context.Context, dir string, b *backend, t *terminal) error {
+	issued, err := issueKey(ctx, b.store, "", unlimited(), "bench")
+	if err != nil {
+		return err
+	}
+	for range cmd.Accounts - 1 {
+		other, err := issueKey(ctx, b.store, "", unlimited(), "bench")
 		if err != nil {
 			return err
 		}
-		for range cmd.Accounts - 1 {
-			other, err := issueKey(ctx, b.store, "", unlimited(), "bench")
-			if err != nil {
-				return err
-			}
-			cmd.others = append(cmd.others, other.Secret)
-		}
-		if cmd.Profile {
-			return cmd.profile(ctx, dir, issued.Secret, t)
-		}
-		if cmd.Overload {
-			return cmd.overload(ctx, dir, issued.Secret, t)
-		}
-		report, err := cmd.measure(ctx, dir, issued.Secret, t)
-		if err != nil {
-			return err
-		}
-		if cmd.JSON {
-			return t.json(report)
-		}
-		return cmd.print(t, report)
-	})
+		cmd.others = append(cmd.others, other.Secret)
+	}
+	if cmd.Profile {
+		return cmd.profile(ctx, dir, issued.Secret, t)
+	}
+	if cmd.Overload {
+		return cmd.overload(ctx, dir, issued.Secret, t)
+	}
+	report, err := cmd.measure(ctx, dir, issued.Secret, t)
+	if err != nil {
+		return err
+	}
+	if cmd.JSON {
+		return t.json(report)
+	}
+	return cmd.print(t, report)
 }
 
 // unlimited returns the Pro plan with more quota than any measurement uses.
@@ -209,9 +224,10 @@ func withHostProcess(ctx context.Context, dir string, fn func(h benchHost) error
 	}
 	host := exec.CommandContext(ctx, self, append([]string{"serve", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0",
 		"--data-dir=" + dir}, flags...)...)
-	// Lookups are off because they would measure other people's servers.
-	host.Env = append(os.Environ(), "ASSAY_SECRET_FILE="+filepath.Join(dir, "secret"), "ASSAY_DNS=off",
-		"ASSAY_RDAP_URL=off", "ASSAY_DRAIN=0s", "ASSAY_TLS_CERT=", "ASSAY_TLS_KEY=")
+	// Lookups are off because they would measure other people's servers. Nothing of another installation is used.
+	host.Env = append(os.Environ(), "ASSAY_DATABASE_URL=", "ASSAY_DATABASE_DIRECT_URL=", "ASSAY_SECRET_FILE=",
+		"ASSAY_TRUST_FILE=", "ASSAY_OPERATOR_KEY=", "ASSAY_TLS_CERT=", "ASSAY_TLS_KEY=", "ASSAY_DRAIN=0s",
+		"ASSAY_DNS=off", "ASSAY_RDAP_URL=off")
 	host.Cancel = func() error { return host.Process.Signal(syscall.SIGTERM) }
 	host.WaitDelay = stopTimeout
 	host.Stderr = os.Stderr

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,13 +30,28 @@ type explanation struct {
 	Type      entity.Type     `json:"type"`
 	Query     string          `json:"query"`
 	Timestamp string          `json:"timestamp"`
-	Revision  int64           `json:"lineup_revision"` // 0: a candidate
+	Revision  int64           `json:"lineup_revision"` // 0: a candidate, or the built-in lineup
 	Layers    []check.Outcome `json:"layers"`
 	Override  *check.Override `json:"override"` // null if none decided
 }
 
 func (cmd *checkCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
-	return withBackend(ctx, cfg, t, func(b *backend) (err error) {
+	installed, err := cfg.hasInstallation()
+	if err != nil {
+		return err
+	}
+	if !installed {
+		o, err := builtInOpener(ctx, cfg, t, cmd.Lineup)
+		if err != nil {
+			return err
+		}
+		checker, closeChecker, err := openBuiltIn(ctx, o, cfg, t, cmd.Lineup)
+		if err != nil {
+			return err
+		}
+		return errors.Join(cmd.explain(ctx, t, checker), closeChecker())
+	}
+	return withBackend(ctx, cfg, t, func(b *backend) error {
 		open := b.openChecker
 		if cmd.Lineup != "" {
 			open = func(ctx context.Context, cfg *Config, t *terminal) (*check.Checker, func() error, error) {
@@ -46,24 +62,28 @@ func (cmd *checkCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, closeChecker()) }()
-		kind := entity.Type(cmd.Type)
-		if cmd.Type == "auto" {
-			kind = entity.Guess(cmd.Value)
-		}
-		d, err := checker.Explain(ctx, check.Field{Type: kind, Value: cmd.Value}, cmd.Country)
-		if err != nil {
-			return err
-		}
-		if cmd.JSON {
-			return t.json(newExplanation(d))
-		}
-		name := cmd.Lineup
-		if name == "" {
-			name = fmt.Sprintf("revision %d", d.Revision)
-		}
-		return printDecision(t, d, name)
+		return errors.Join(cmd.explain(ctx, t, checker), closeChecker())
 	})
+}
+
+// explain scores the value and prints the decision.
+func (cmd *checkCmd) explain(ctx context.Context, t *terminal, checker *check.Checker) error {
+	kind := entity.Type(cmd.Type)
+	if cmd.Type == "auto" {
+		kind = entity.Guess(cmd.Value)
+	}
+	d, err := checker.Explain(ctx, check.Field{Type: kind, Value: cmd.Value}, cmd.Country)
+	if err != nil {
+		return err
+	}
+	if cmd.JSON {
+		return t.json(newExplanation(d))
+	}
+	name := cmp.Or(cmd.Lineup, "built-in")
+	if d.Revision != 0 {
+		name = fmt.Sprintf("revision %d", d.Revision)
+	}
+	return printDecision(t, d, name)
 }
 
 func newExplanation(d *check.Decision) explanation {

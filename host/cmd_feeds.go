@@ -104,6 +104,9 @@ type importResult struct {
 
 func (cmd *feedsImportCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	began := time.Now()
+	if _, err := cfg.loadInstallation(); err != nil { // before anything is fetched
+		return err
+	}
 	source, err := openSource(ctx, cfg, cmd.From)
 	if err != nil {
 		return err

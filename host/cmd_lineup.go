@@ -43,7 +43,7 @@ type lineupShowCmd struct {
 
 func (cmd *lineupShowCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	return withBackend(ctx, cfg, t, func(b *backend) error {
-		a, err := b.authority(ctx, cfg, t)
+		a, err := b.authority(ctx, cfg)
 		if err != nil {
 			return err
 		}
@@ -179,7 +179,7 @@ func (c fileChange) run(ctx context.Context, cfg *Config, t *terminal) error {
 		return err
 	}
 	return withBackend(ctx, cfg, t, func(b *backend) error {
-		a, err := b.authority(ctx, cfg, t)
+		a, err := b.authority(ctx, cfg)
 		if err != nil {
 			return err
 		}
@@ -384,7 +384,7 @@ type lineupDiffCmd struct {
 
 func (cmd *lineupDiffCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	return withBackend(ctx, cfg, t, func(b *backend) error {
-		a, err := b.authority(ctx, cfg, t)
+		a, err := b.authority(ctx, cfg)
 		if err != nil {
 			return err
 		}
@@ -485,7 +485,7 @@ type lineupRollbackCmd struct {
 
 func (cmd *lineupRollbackCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	return withBackend(ctx, cfg, t, func(b *backend) error {
-		a, err := b.authority(ctx, cfg, t)
+		a, err := b.authority(ctx, cfg)
 		if err != nil {
 			return err
 		}
@@ -611,6 +611,9 @@ func (cmd *lineupFitCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 	if err == nil && len(rows) == 0 && !cmd.Feedback {
 		err = errNoRows
 	}
+	if err == nil && cmd.Feedback { // is in the database
+		_, err = cfg.loadInstallation()
+	}
 	if err != nil {
 		return err
 	}
@@ -655,7 +658,7 @@ func (cmd *lineupFitCmd) print(t *terminal, r fitReport) error {
 	if err := printChanges(t, r.Changes, "BEFORE", "FITTED"); err != nil {
 		return err
 	}
-	if cmd.Out != "" {
+	if _, _, versioned := r.Lineup.Layers[0].Ref(); versioned && cmd.Out != "" {
 		t.printf("\nActivate it with: assay lineup set %s\n", cmd.Out)
 	}
 	return nil

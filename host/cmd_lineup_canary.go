@@ -113,7 +113,7 @@ func changeCanary(
 	change func(base activation.Activation) (activation.Lineup, *activation.Canary),
 ) error {
 	return withBackend(ctx, cfg, t, func(b *backend) error {
-		a, err := b.authority(ctx, cfg, t)
+		a, err := b.authority(ctx, cfg)
 		if err != nil {
 			return err
 		}

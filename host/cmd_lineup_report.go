@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 
 	"assay/host/check"
 	"assay/host/fleet"
 	"assay/host/lineup"
 	"assay/host/replay"
-	"assay/host/sandbox"
 	"assay/registry"
 )
 
@@ -84,15 +82,11 @@ func (b *backend) predict(
 	return report, report.AddReferences(ctx, before, after, nil)
 }
 
-// openDocument opens the layers of a lineup in this process. A layer that fails often is not suspended, so that scores
-// depend on nothing else. Layers without a version are those of the source around the working directory.
+// openDocument opens the layers of a lineup in this process. Layers without a version are the built-in ones.
 func (b *backend) openDocument(
 	ctx context.Context, cfg *Config, t *terminal, l registry.LineupDocument,
 ) (*check.Lineup, func() error, error) {
-	config := b.sandboxConfig(cfg, quietLog(t))
-	config.NeverSuspend = true
-	build := sync.OnceValues(func() ([]registry.Module, error) { return builtInLayers(ctx, cfg, t) })
-	candidate, err := lineup.OpenCandidate(ctx, b.store, sandbox.New(config), l, build)
+	candidate, err := b.opener(ctx, cfg, t).open(ctx, l)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -103,13 +97,9 @@ func (b *backend) openDocument(
 func (b *backend) openCandidate(
 	ctx context.Context, cfg *Config, t *terminal, file string,
 ) (*check.Checker, func() error, error) {
-	data, err := readFile(file)
+	l, err := readDocument(file)
 	if err != nil {
 		return nil, nil, err
-	}
-	l, err := registry.DecodeLineup(data) // validated when its layers have versions
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading lineup: %w", err)
 	}
 	candidate, closeLineup, err := b.openDocument(ctx, cfg, t, l)
 	if err != nil {

@@ -50,7 +50,7 @@ type shadowOutput struct {
 // Run shows what verdicts would have been if the layers in shadow counted.
 func (cmd *lineupShadowCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	return withBackend(ctx, cfg, t, func(b *backend) error {
-		a, err := b.authority(ctx, cfg, t)
+		a, err := b.authority(ctx, cfg)
 		if err != nil {
 			return err
 		}

@@ -53,7 +53,8 @@ type Config struct {
 	StripeWebhookSecret string `env:"ASSAY_STRIPE_WEBHOOK_SECRET" placeholder:"SECRET" help:"${stripe_webhook_secret}"`
 	StripeURL           string `name:"stripe-url" env:"ASSAY_STRIPE_URL" placeholder:"URL" help:"${stripe_url}"`
 
-	now func() time.Time // of the store; nil: time.Now. Tests let it jump.
+	now   func() time.Time // of the store; nil: time.Now. Tests let it jump.
+	named bool             // see AfterApply
 }
 
 // off disables a source of facts that is enabled by default.

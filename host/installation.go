@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/alecthomas/kong"
+
 	"assay/host/keyring"
 )
 
@@ -38,6 +40,33 @@ func (c *Config) noInstallation() error {
 	}
 	return fmt.Errorf("%w in %s (ASSAY_DATA_DIR): run `assay serve` there first, or name another folder",
 		errNoInstallation, c.DataDir)
+}
+
+// noPrivateDatabase returns the error of a command in an installation that has always used another database.
+func (c *Config) noPrivateDatabase() error {
+	return fmt.Errorf("the installation in %s (ASSAY_DATA_DIR) has no private Postgres: set ASSAY_DATABASE_URL as for "+
+		"its hosts", c.DataDir)
+}
+
+// AfterApply notes whether the operator has named an installation. Kong calls it. Then a command without one must fail
+// even if it could go on with the built-in lineup: a mistyped folder must not give other answers.
+func (c *Config) AfterApply(command *kong.Context) error {
+	_, c.named = os.LookupEnv("ASSAY_DATA_DIR")
+	for _, p := range command.Path {
+		c.named = c.named || p.Flag != nil && p.Flag.Name == "data-dir"
+	}
+	c.named = c.named || c.SecretFile != "" || c.DatabaseURL != ""
+	return nil
+}
+
+// hasInstallation reports whether there is an installation, for commands that can do without one. If the operator has
+// named it, it must exist.
+func (c *Config) hasInstallation() (bool, error) {
+	_, err := c.loadInstallation()
+	if errors.Is(err, errNoInstallation) && !c.named {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // createInstallation is like loadInstallation, but creates what is missing, as the first start of a host does.

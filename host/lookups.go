@@ -12,6 +12,7 @@ import (
 	"assay/host/facts/registration"
 	"assay/host/facts/reputation"
 	"assay/host/facts/resolver"
+	"assay/host/store"
 )
 
 // lookups collects facts from all enabled sources. A source is queried only if a layer of the active lineup reads its
@@ -20,13 +21,20 @@ type lookups struct {
 	*facts.Collector
 	log     *slog.Logger
 	dns     *resolver.Resolver  // nil if DNS is off
-	similar *reputation.Similar // the caller must call Run, or Load once
+	similar *reputation.Similar // the caller must call Run, or Load once; nil without a database
 	closers []func() error
 }
 
 // openLookups opens the sources that cfg enables, in addition to the given ones.
 func (b *backend) openLookups(
 	ctx context.Context, cfg *Config, log *slog.Logger, sources ...facts.Source,
+) (*lookups, error) {
+	return openLookups(ctx, cfg, b.store, log, sources...)
+}
+
+// openLookups is like the method of backend. Without a database, it leaves out the sources that store what they know.
+func openLookups(
+	ctx context.Context, cfg *Config, database *store.Store, log *slog.Logger, sources ...facts.Source,
 ) (l *lookups, err error) {
 	l = &lookups{log: log}
 	defer func() {
@@ -46,8 +54,12 @@ func (b *backend) openLookups(
 		addresses.Resolver, addresses.Logger = l.dns, log
 		sources = append(sources, network.NewDNS(l.dns), network.NewNet(addresses))
 	}
+	if database == nil {
+		l.Collector = facts.NewCollector(log, sources...)
+		return l, nil
+	}
 	if cfg.RDAPURL != off {
-		rdap, err := registration.New(registration.Config{Store: b.store, URL: cfg.RDAPURL,
+		rdap, err := registration.New(registration.Config{Store: database, URL: cfg.RDAPURL,
 			DNS: cfg.configuredResolvers(), Logger: log})
 		if err != nil {
 			return l, fmt.Errorf("ASSAY_RDAP_URL: %w", err)
@@ -55,8 +67,8 @@ func (b *backend) openLookups(
 		l.closers = append(l.closers, rdap.Close)
 		sources = append(sources, rdap)
 	}
-	l.similar = reputation.NewSimilar(b.store, log)
-	sources = append(sources, reputation.NewFeed(b.store, l.similar.NoLists), reputation.NewGraph(b.store), l.similar)
+	l.similar = reputation.NewSimilar(database, log)
+	sources = append(sources, reputation.NewFeed(database, l.similar.NoLists), reputation.NewGraph(database), l.similar)
 	l.Collector = facts.NewCollector(log, sources...)
 	return l, nil
 }

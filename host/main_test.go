@@ -21,6 +21,7 @@ import (
 
 	"assay/host/lineup"
 	"assay/host/postgres/postgrestest"
+	"assay/host/store"
 	"assay/registry"
 )
 
@@ -90,6 +91,10 @@ func withSharedDir(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	sharedDir = dir
+	if _, err := (&Config{DataDir: dir}).createInstallation(); err != nil { // it caches what tests build
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	return postgrestest.Main(m)
 }
 
@@ -289,11 +294,11 @@ func postOnce(client *http.Client, url, key, body string) answer {
 	return a
 }
 
-// openStore opens a database with the secret in a data directory.
+// openStore opens a database with the secret in a data directory, as a host that starts.
 func openStore(t testing.TB, dir, database string) *backend {
 	t.Helper()
 	b, err := openBackend(t.Context(), &Config{DataDir: dir, DatabaseURL: database},
-		&terminal{out: t.Output(), err: t.Output()}, quietLog(&terminal{err: t.Output()}))
+		&terminal{out: t.Output(), err: t.Output()}, quietLog(&terminal{err: t.Output()}), store.CreateSchema)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"assay/host/check"
@@ -15,7 +13,7 @@ import (
 	"assay/host/eval"
 	"assay/host/feedback"
 	"assay/host/lineup"
-	"assay/host/sandbox"
+	"assay/host/store"
 	"assay/registry"
 )
 
@@ -80,55 +78,72 @@ func (f givenFacts) Collect(context.Context, string, entity.Entity, []string) (e
 }
 
 // withMeasurement opens a lineup, calls fn with it, and closes it. file names the lineup's document; if it is empty,
-// the active lineup is measured. With lookups, checks observe facts as a host does.
+// the active lineup is measured, or the built-in one without an installation. With lookups, checks observe facts as a
+// host does.
 func withMeasurement(
 	ctx context.Context, cfg *Config, t *terminal, file string, lookups bool, fn func(*measurement) error,
 ) error {
+	installed, err := cfg.hasInstallation()
+	if err != nil {
+		return err
+	}
+	if !installed {
+		document, err := readDocument(file)
+		if err != nil {
+			return err
+		}
+		o, err := builtInOpener(ctx, cfg, t, file)
+		if err != nil {
+			return err
+		}
+		return (&measurement{document: document}).run(ctx, cfg, t, o, nil, lookups, fn)
+	}
 	return withBackend(ctx, cfg, t, func(b *backend) (err error) {
-		config := b.sandboxConfig(cfg, quietLog(t))
-		config.NeverSuspend = true
-		box := sandbox.New(config)
-
-		build := sync.OnceValues(func() ([]registry.Module, error) { return builtInLayers(ctx, cfg, t) })
-		m, err := b.readMeasured(ctx, cfg, file, t)
+		m, err := b.readMeasured(ctx, cfg, file)
 		if err != nil {
 			return err
 		}
-		candidate, err := lineup.OpenCandidate(ctx, b.store, box, m.document, build)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, candidate.Close()) }()
 		m.labelled = b.store.Labelled
-		m.wire(candidate)
-
-		if lookups {
-			observed, err := b.openLookups(ctx, cfg, quietLog(t))
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, observed.close()) }()
-			if err := observed.similar.Load(ctx); err != nil {
-				return err
-			}
-			m.checker.Collector = observed
-		}
-		return fn(m)
+		return m.run(ctx, cfg, t, b.opener(ctx, cfg, t), b.store, lookups, fn)
 	})
 }
 
-// readMeasured reads the document to measure. Without a file that is the lineup in force; if there is none, the default
-// lineup is installed as a host would.
-func (b *backend) readMeasured(
-	ctx context.Context, cfg *Config, file string, t *terminal,
-) (*measurement, error) {
+// run opens the document, calls fn, and closes it. database is that of the installation, nil if there is none.
+func (m *measurement) run(
+	ctx context.Context, cfg *Config, t *terminal, o opener, database *store.Store, lookups bool,
+	fn func(*measurement) error,
+) (err error) {
+	candidate, err := o.open(ctx, m.document)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, candidate.Close()) }()
+	m.wire(candidate)
+	if lookups {
+		observed, err := openLookups(ctx, cfg, database, quietLog(t))
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, observed.close()) }()
+		if observed.similar != nil {
+			if err := observed.similar.Load(ctx); err != nil {
+				return err
+			}
+		}
+		m.checker.Collector = observed
+	}
+	return fn(m)
+}
+
+// readMeasured reads the document to measure. Without a file that is the lineup in force.
+func (b *backend) readMeasured(ctx context.Context, cfg *Config, file string) (*measurement, error) {
 	_, found, err := b.store.LastActivation(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var active registry.LineupRevision
 	if found || file == "" {
-		a, err := b.authority(ctx, cfg, t)
+		a, err := b.authority(ctx, cfg)
 		if err != nil {
 			return nil, err
 		}
@@ -144,14 +159,8 @@ func (b *backend) readMeasured(
 		m.model.Revision = active.Revision
 		return m, nil
 	}
-	data, err := readFile(file)
-	if err != nil {
-		return nil, err
-	}
-	if m.document, err = registry.DecodeLineup(data); err != nil { // validated when its layers have versions
-		return nil, fmt.Errorf("reading lineup: %w", err)
-	}
-	return m, nil
+	m.document, err = readDocument(file)
+	return m, err
 }
 
 // wire fills in the model and the checker.

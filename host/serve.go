@@ -333,7 +333,7 @@ func openAndBuild(
 		return err
 	})
 	g.Go(func() (err error) {
-		b, err = openBackend(gctx, cfg, t, log)
+		b, err = openBackend(gctx, cfg, t, log, store.CreateSchema)
 		return err
 	})
 	if err := g.Wait(); err != nil {

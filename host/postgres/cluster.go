@@ -39,6 +39,8 @@ type Cluster struct {
 // Open joins the running Postgres of cfg.Dir. If none runs, Open starts it, after creating the cluster and downloading
 // the programs if necessary. It returns once Postgres accepts connections and the database Name exists.
 //
+// With cfg.Existing, it creates nothing and fails with ErrNone where there is no cluster.
+//
 // It waits, until ctx ends, while another process starts or stops the same Postgres and while Postgres recovers from a
 // crash. It fails with ErrNotInstalled if there is no Postgres to run.
 func Open(ctx context.Context, cfg Config) (*Cluster, error) {
@@ -58,6 +60,11 @@ func open(ctx context.Context, cfg Config) (*Cluster, error) {
 	}
 	if cfg.fallbackDir == "" {
 		cfg.fallbackDir = defaultFallbackDir
+	}
+	if cfg.Existing { // asked first, because even the files for locks would be new
+		if _, err := os.Stat(filepath.Join(cfg.Dir, "postgres.json")); errors.Is(err, fs.ErrNotExist) {
+			return nil, ErrNone
+		}
 	}
 	dir, err := prepare(cfg.Dir)
 	if err != nil {
@@ -139,6 +146,8 @@ func (c *Cluster) join(ctx context.Context, alone bool) error {
 	case !c.record.Created.IsZero():
 		return fmt.Errorf("%s, the database's folder since %s, is missing: restore it, or remove %s and %s to begin "+
 			"with an empty one", c.data, c.record.Created.Format(time.DateOnly), c.path("json"), c.path("location"))
+	case c.config.Existing: // its creation was interrupted
+		return ErrNone
 	default:
 		if err := c.create(ctx, home); err != nil {
 			return err

@@ -33,6 +33,9 @@ const (
 // ErrNotInstalled means that this machine has no usable Postgres and that none could be downloaded.
 var ErrNotInstalled = errors.New("no usable Postgres on this machine")
 
+// ErrNone means that a data directory has no private Postgres.
+var ErrNone = errors.New("it has no private Postgres")
+
 // advice ends each error that an operator can resolve by installing Postgres or by configuring another.
 const advice = "install Debian's postgresql (apt-get install postgresql), or set ASSAY_DATABASE_URL"
 
@@ -53,6 +56,7 @@ type Config struct {
 	Logger   *slog.Logger       // nil: nothing is logged
 	Progress func(stage string) // called as each stage begins, from Open's own goroutine; may be nil
 	Offline  bool               // never download Postgres: Open fails with ErrNotInstalled instead
+	Existing bool               // never create a cluster: Open fails with ErrNone instead
 
 	folders     []string // where to look for programs; nil: PATH and the usual folders
 	repository  string   // base URL of downloads; "": the library's default

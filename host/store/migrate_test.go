@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"regexp"
 	"strings"
@@ -90,6 +91,57 @@ func TestOpenRefusesANewerSchema(t *testing.T) {
 		"(migration 9001) is newer than this host")
 	exec(t, conn, "DELETE FROM schema_steps WHERE name = '9001'")
 	noError(t, openOnce(t.Context(), url))
+}
+
+// A command changes the schema of no database, and creates nothing in one without a host.
+func TestOpenForCommands(t *testing.T) {
+	t.Parallel()
+	openAs := func(url string, schema Schema) error {
+		cfg := configOf(url, nil)
+		cfg.Schema = schema
+		s, err := Open(t.Context(), cfg)
+		if err != nil {
+			return err
+		}
+		return s.Close()
+	}
+	current := postgrestest.Database(t)
+	noError(t, openAs(current, RequireSchema))
+	noError(t, openAs(current, MigrateSchema))
+	exec(t, session(t, current), "INSERT INTO schema_steps (name, group_id) VALUES ('9001', 2)")
+	for _, schema := range []Schema{RequireSchema, MigrateSchema} {
+		wantErrorText(t, "a command on a newer schema", openAs(current, schema), "is newer than this host")
+	}
+
+	url := postgrestest.Database(t)
+	conn := session(t, url)
+	dropSchema(t, conn)
+	tables := func() int { return value[int](t, conn, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") }
+	for _, schema := range []Schema{RequireSchema, MigrateSchema} {
+		wantError(t, "a command on an empty database", openAs(url, schema), ErrNoSchema)
+	}
+	expect(t, "tables", tables(), 0)
+
+	noError(t, (&Store{direct: url, log: discard()}).migrate(t.Context(), migrationsUpTo(t, "0024")))
+	before := tables()
+	wantError(t, "a command on a database whose first start was interrupted", openAs(url, RequireSchema), ErrNoSchema)
+	exec(t, conn, fmt.Sprintf(`INSERT INTO installation (secret_fingerprint) VALUES ('\x%x')`, testRing.Fingerprint))
+	wantErrorText(t, "a command on an older schema", openAs(url, RequireSchema), "start a host of this version first")
+	expect(t, "tables", tables(), before)
+	noError(t, openAs(url, MigrateSchema))
+	noError(t, openAs(url, RequireSchema))
+}
+
+// A host with another secret does not migrate the database.
+func TestOtherSecretDoesNotMigrate(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	conn := session(t, url)
+	dropSchema(t, conn)
+	noError(t, (&Store{direct: url, log: discard()}).migrate(t.Context(), migrationsUpTo(t, "0024")))
+	exec(t, conn, "INSERT INTO installation (secret_fingerprint) VALUES ('another')")
+	wantError(t, "opening with another secret", openOnce(t.Context(), url), ErrOtherSecret)
+	expect(t, "the last migration", value[string](t, conn, "SELECT max(name) FROM schema_steps"), "0024")
 }
 
 // A failed migration leaves nothing behind and can run again later.

@@ -22,7 +22,6 @@ import (
 
 	"assay/host/check"
 	"assay/host/keyring"
-	"assay/migrations"
 )
 
 // Store is a database with a current schema. It is safe for concurrent use.
@@ -53,13 +52,15 @@ type Config struct {
 	Logger      *slog.Logger
 	Now         func() time.Time // the host's clock; nil: time.Now
 	Chains      int              // new accounts are spread over this many audit chains; 0: 1
+	Schema      Schema
 }
 
 // MaxChains bounds the number of audit chains. A host has a queue for each, and signs a checkpoint of each that moved.
 const MaxChains = 1024
 
-// Open connects to the database, migrates its schema and compares the host's secret with the one that the database's
-// pseudonyms were derived from. It fails with ErrOtherSecret if they differ.
+// Open connects to the database, compares the host's secret with the one that the database's pseudonyms were derived
+// from, and brings the schema to this version as far as cfg.Schema permits. It fails with ErrOtherSecret if the secrets
+// differ.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -80,9 +81,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		db.Close()
 		return nil, fmt.Errorf("opening database: %w", err)
 	}
-	if err := s.migrate(ctx, migrations.FS); err != nil {
+	if err := s.prepareSchema(ctx, cfg.Schema); err != nil {
 		db.Close()
-		return nil, fmt.Errorf("migrating database: %w", err)
+		return nil, err
 	}
 	if err := whenStarted(ctx, s.initialise); err != nil {
 		db.Close()
