@@ -105,7 +105,8 @@ func (b *backend) sandboxConfig(cfg *Config, log *slog.Logger) sandbox.Config {
 }
 
 var errNoLayers = errors.New("the database has no lineup, this program is not a release with built-in layers, and " +
-	"the working directory is not in a checkout of assay to build them from: start a release once, or a host from a checkout")
+	"the working directory is not in a checkout of assay to build them from: start a release once, or a host from a " +
+	"checkout")
 
 // install publishes the built layers and makes sure that a signed lineup is active.
 func (b *backend) install(ctx context.Context, a *authority, modules []registry.Module, log *slog.Logger) error {

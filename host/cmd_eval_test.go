@@ -66,7 +66,7 @@ type evalReport struct {
 // TestEval measures the active lineup on a small file.
 func TestEval(t *testing.T) {
 	t.Parallel()
-	dir, database := dataDir(t), postgrestest.Database(t)
+	dir, database := installation(t)
 	r := outputJSON[evalReport](t, dir, database, "eval", writeFile(t, "rows.jsonl", []byte(labelled)))
 	if r.Rows != 16 || r.Lineup.Revision != 1 || r.AUC != nil || len(r.Types) != 4 {
 		t.Fatalf("%+v", r)
@@ -106,7 +106,7 @@ func TestEval(t *testing.T) {
 // TestEvalReplaysFacts measures rows with facts as if they had been looked up, without asking anybody.
 func TestEvalReplaysFacts(t *testing.T) {
 	t.Parallel()
-	dir, database := dataDir(t), postgrestest.Database(t)
+	dir, database := installation(t)
 	row := `{"type":"domain","value":"kleine-werkstatt.de","label":%d,"facts":%s}` + "\n"
 	r := outputJSON[evalReport](t, dir, database, "eval", writeFile(t, "rows.jsonl", []byte(
 		fmt.Sprintf(row, 1, `{"feed.listed":"CERT Polska","feed.lists":1,"feed.match":"exact"}`)+
@@ -126,7 +126,7 @@ func TestEvalReplaysFacts(t *testing.T) {
 // TestEvalInput reads compressed files and standard input, and lines that are not labelled values.
 func TestEvalInput(t *testing.T) {
 	t.Parallel()
-	dir, database := dataDir(t), postgrestest.Database(t)
+	dir, database := installation(t)
 	domains := strings.Join(strings.SplitAfter(labelled, "\n")[:4], "")
 	var zipped bytes.Buffer
 	w := gzip.NewWriter(&zipped)
@@ -203,6 +203,7 @@ func TestLabelledFalsePositives(t *testing.T) {
 		args = append(args, writeFile(t, name+".jsonl", rows))
 	}
 	dir, database := dataDir(t), postgrestest.Database(t)
+	openStore(t, dir, database)
 	r := outputJSON[struct {
 		Types []struct {
 			Type  string

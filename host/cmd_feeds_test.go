@@ -20,6 +20,7 @@ import (
 func TestFeedsCommands(t *testing.T) {
 	t.Parallel()
 	dir, database := t.TempDir(), postgrestest.Database(t)
+	openStore(t, dir, database)
 	file := filepath.Join(dir, "list.txt")
 	write := func(lines ...string) {
 		t.Helper()
@@ -114,6 +115,7 @@ func TestFeedsFlags(t *testing.T) {
 func TestFeedsSubscribe(t *testing.T) {
 	t.Parallel()
 	dir, database := t.TempDir(), postgrestest.Database(t)
+	openStore(t, dir, database)
 	var list atomic.Pointer[string]
 	publish := func(names int) {
 		var text strings.Builder

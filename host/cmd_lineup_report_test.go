@@ -84,7 +84,7 @@ func TestPercent(t *testing.T) {
 // TestCheckWithCandidate scores with a file's lineup, which stays without effect.
 func TestCheckWithCandidate(t *testing.T) {
 	t.Parallel()
-	dir, database := dataDir(t), postgrestest.Database(t)
+	dir, database := installation(t)
 	before := outputJSON[explanation](t, dir, database, "check", "example.com")
 	l := outputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
 	l.Bias = registry.ForAll(3)

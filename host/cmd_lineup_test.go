@@ -131,7 +131,7 @@ func push(t *testing.T, dir, database, name, module, declared string) string {
 // clear.
 func TestLineupConstraints(t *testing.T) {
 	t.Parallel()
-	dir, database := dataDir(t), postgrestest.Database(t)
+	dir, database := installation(t)
 	const domains = `"entities":["domain"],"facts":[]`
 	pushEmpty(t, dir, database, "others", `"entities":["email","phone","iban"],"facts":[],"signals":[]`)
 	pushEmpty(t, dir, database, "listing", domains+`,"class":"finding",
@@ -208,7 +208,7 @@ func waitForScore(t *testing.T, host *hostProcess, key, body string, wanted func
 // TestLineupFit fits weights. The resulting document can be compared, measured and set without changes.
 func TestLineupFit(t *testing.T) {
 	t.Parallel()
-	dir, database := dataDir(t), postgrestest.Database(t)
+	dir, database := installation(t)
 	file, fitted := writeFile(t, "rows.jsonl", []byte(labelled)), filepath.Join(t.TempDir(), "fitted.json")
 	text := output(t, dir, database, "lineup", "fit", file, "-o", fitted)
 	for _, want := range []string{"Fitted to 16 rows", "out of fold", "BEFORE", "lineup set"} {

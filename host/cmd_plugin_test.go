@@ -13,6 +13,7 @@ import (
 func TestPluginPush(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
+	openStore(t, dir, database)
 	plugin := filepath.Join(t.TempDir(), "iban.wasm")
 	built := outputJSON[pluginLine](t, dir, database, "plugin", "build", filepath.Join("..", "plugins", "iban"),
 		"-o", plugin)

@@ -435,6 +435,7 @@ func TestSince(t *testing.T) {
 func TestPrivateEndpointPrintsWarning(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
+	openStore(t, dir, database)
 	issued := outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
 	for url, warned := range map[string]bool{"http://10.0.0.1/": true, "https://receiver.example/": false} {
 		cmd := command(t.Context(), dir, database, "webhooks", "set", "--account", issued.Account, "--url", url)

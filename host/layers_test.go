@@ -11,7 +11,6 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/lineup"
-	"assay/host/postgres/postgrestest"
 	"assay/host/sandbox"
 	"assay/registry"
 	"assay/registry/layertest"
@@ -174,7 +173,7 @@ func TestDefaultLineupObeysItsFindings(t *testing.T) {
 // TestSignalsOfAllowedEntities checks which signals an allow verdict still shows.
 func TestSignalsOfAllowedEntities(t *testing.T) {
 	t.Parallel()
-	dir, database := dataDir(t), postgrestest.Database(t)
+	dir, database := installation(t)
 	for value, want := range map[string]string{
 		"jane@duck.com": "Privacy relay", "google.com": "Listed as a site of Google",
 		"DE02120300000000202051": "belongs to a bank",

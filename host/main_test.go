@@ -294,6 +294,29 @@ func postOnce(client *http.Client, url, key, body string) answer {
 	return a
 }
 
+// installation returns the data directory and the database of a host that was started once: with a lineup in force.
+func installation(t testing.TB) (dir, database string) {
+	t.Helper()
+	dir, database = dataDir(t), postgrestest.Database(t)
+	b, cfg, out := openStore(t, dir, database), &Config{DataDir: dir}, &terminal{out: t.Output(), err: t.Output()}
+	memory, err := lineup.OpenMemory(cfg.memoryFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusted, err := b.openAuthority(t.Context(), cfg, memory, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules, err := builtInLayers(t.Context(), cfg, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.install(t.Context(), trusted, modules, quietLog(out)); err != nil {
+		t.Fatal(err)
+	}
+	return dir, database
+}
+
 // openStore opens a database with the secret in a data directory, as a host that starts.
 func openStore(t testing.TB, dir, database string) *backend {
 	t.Helper()
