@@ -33,6 +33,13 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" || slices.Equal(os.Args[1:], compilerCommand()[1:]) {
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
+	if os.Getenv(asCommands) != "" {
+		if err := runCommands(context.Background(), os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	os.Exit(withSharedDir(m))
 }
 

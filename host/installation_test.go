@@ -1,0 +1,268 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/eval"
+	"assay/host/postgres/postgrestest"
+	"assay/host/sandbox"
+	"assay/host/store/storetest"
+	"assay/registry"
+)
+
+// asCommands is the variable that makes the test binary run many assay commands, one after another.
+const asCommands = "ASSAY_TEST_AS_COMMANDS"
+
+// commandRun is a command line and what it did.
+type commandRun struct {
+	Args   []string
+	Code   int
+	Output string   // standard output and standard error
+	Files  []string // of the working directory, afterwards
+}
+
+// runCommands runs the command lines that it reads from in, and writes what they did to out.
+func runCommands(ctx context.Context, in io.Reader, out io.Writer) error {
+	var runs []commandRun
+	if err := json.NewDecoder(in).Decode(&runs); err != nil {
+		return err
+	}
+	for i := range runs {
+		r := &runs[i]
+		var printed bytes.Buffer
+		r.Code = run(ctx, r.Args, &printed, &printed)
+		r.Output = printed.String()
+		entries, err := os.ReadDir(".")
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			r.Files = append(r.Files, e.Name())
+		}
+	}
+	return json.NewEncoder(out).Encode(runs)
+}
+
+// runInEmptyFolder runs command lines in a new folder, and returns what each did.
+func runInEmptyFolder(t *testing.T, commands [][]string, env ...string) []commandRun {
+	t.Helper()
+	runs := make([]commandRun, len(commands))
+	for i, args := range commands {
+		runs[i].Args = args
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Dir = t.TempDir()
+	cmd.Env = append([]string{asCommands + "=1", "PATH=" + os.Getenv("PATH"), "ASSAY_DNS=off"}, env...)
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(storetest.Must(json.Marshal(runs))(t)), t.Output()
+	printed, err := cmd.Output()
+	storetest.NoError(t, err)
+	storetest.NoError(t, json.Unmarshal(printed, &runs))
+	return runs
+}
+
+// commandNames returns the names of all commands, such as "keys create".
+func commandNames(t *testing.T) []string {
+	t.Helper()
+	parser := storetest.Must(newParser(&cli{}))(t)
+	var names []string
+	for _, leaf := range parser.Model.Leaves(false) {
+		name := []string{}
+		for node := leaf; node.Type == kong.CommandNode; node = node.Parent {
+			name = append([]string{node.Name}, name...)
+		}
+		names = append(names, strings.Join(name, " "))
+	}
+	return names
+}
+
+// TestCommandsWithoutInstallation runs every command in a folder without an installation. A command that needs one says
+// so, and none makes one.
+func TestCommandsWithoutInstallation(t *testing.T) {
+	t.Parallel()
+	const needed = "there is no installation in .assay (ASSAY_DATA_DIR): run `assay serve` there first"
+	rows := writeFile(t, "rows.jsonl", []byte(labelled))
+	lineup := writeFile(t, "lineup.json", []byte(`{"bias":-4,"bands":{"review":40,"block":70},"layers":[
+		{"layer":"empty@1.0.0","weight":1}]}`))
+	plugin := filepath.Join(t.TempDir(), "empty")
+	storetest.NoError(t, os.Mkdir(plugin, 0o700))
+	storetest.NoError(t, os.WriteFile(filepath.Join(plugin, "manifest.json"), []byte(`{"name":"empty",
+		"version":"1.0.0","summary":"Empty","threats":[],"budget_fuel":1000,"memory_mb":1,"default_weight":1,
+		"entities":["domain"],"facts":[],"signals":[]}`), 0o600))
+	wasm := writeFile(t, "empty.wasm", []byte(emptyLayer))
+	type outcome struct {
+		args string // after the command's name
+		want string // part of the output of a command that fails; "" if it succeeds
+	}
+	none := outcome{"", needed}
+	commands := map[string]outcome{
+		"serve": {}, // makes an installation: see TestFirstRun
+		"help":  {},
+
+		"check": {"paypal.com", needed + ", or name another folder; there are no built-in layers"},
+		"eval":  {rows, needed + ", or name another folder; there are no built-in layers"},
+		"bench": {"", "there are no built-in layers"},
+
+		"keys create": none, "keys list": none, "keys revoke": {"key_1", needed},
+
+		"webhooks set":  {"--account acct_1 --url https://receiver.example/", needed},
+		"webhooks list": none, "webhooks resend": {"chk_1", needed}, "webhooks test": {"--account acct_1", needed},
+		"webhooks rotate": {"--account acct_1", needed}, "webhooks enable": {"--account acct_1", needed},
+		"webhooks remove": {"--account acct_1", needed},
+
+		"overrides add":  {"block --domain bad.example --reason fraud --expires 30d", needed},
+		"overrides list": none, "overrides remove": {"ovr_1", needed},
+
+		"lineup show": none, "lineup set": {lineup, needed}, "lineup diff": {lineup, needed},
+		"lineup canary": {lineup + " --share 5%", needed}, "lineup promote": none, "lineup rollback": none,
+		"lineup shadow": none, "lineup hosts": none,
+		"lineup fit": {rows, needed + ", or name another folder; there are no built-in layers"},
+		"lineup key": {filepath.Join(t.TempDir(), "operator.key"), ""},
+
+		"layers list":  none,
+		"plugin build": {plugin + " --wasm " + wasm + " -o " + filepath.Join(t.TempDir(), "empty.wasm"), ""},
+		"plugin push":  {wasm, needed},
+
+		"feeds recommend": {}, "feeds subscribe": {"URLhaus --non-commercial", needed}, "feeds unsubscribe": {"URLhaus", needed},
+		"feeds status": none, "feeds accept": {"URLhaus", needed},
+		"feeds import": {"https://lists.example/list.txt --name A --kind bad", needed},
+		"feeds list":   none, "feeds withdraw": {"URLhaus", needed},
+
+		"graph forget": {"paypal.com", needed}, "feedback signals": none,
+
+		"audit verify": none, "audit checkpoint": none, "database distribute": none,
+
+		"compile": {"", "EOF"}, // is started by hosts, and reads from standard input
+	}
+	var lines, help [][]string
+	var wants []string
+	for _, name := range commandNames(t) {
+		c, ok := commands[name]
+		if !ok {
+			t.Errorf("this test has no arguments for the command %q", name)
+			continue
+		}
+		delete(commands, name)
+		help = append(help, append(strings.Fields(name), "--help"))
+		if name != "serve" {
+			lines = append(lines, append(strings.Fields(name), strings.Fields(c.args)...))
+			wants = append(wants, c.want)
+		}
+	}
+	for name := range commands {
+		t.Errorf("there is no command %q", name)
+	}
+	expect := func(r commandRun, code int, want string) {
+		t.Helper()
+		if r.Code != code || !strings.Contains(r.Output, want) {
+			t.Errorf("assay %s: exit code %d, want %d and %q:\n%s", strings.Join(r.Args, " "), r.Code, code, want,
+				r.Output)
+		}
+		if len(r.Files) > 0 {
+			t.Fatalf("assay %s left %q in an empty folder", strings.Join(r.Args, " "), r.Files)
+		}
+	}
+	for i, r := range runInEmptyFolder(t, lines) {
+		code := 1
+		if wants[i] == "" {
+			code = 0
+		}
+		expect(r, code, wants[i])
+	}
+	for _, r := range runInEmptyFolder(t, help) {
+		expect(r, 0, "assay "+r.Args[0])
+	}
+}
+
+// TestNamedInstallation names installations that do not exist. Commands that could do without one must not give other
+// answers then.
+func TestNamedInstallation(t *testing.T) {
+	t.Parallel()
+	check := func(runs []commandRun) {
+		t.Helper()
+		for _, r := range runs {
+			if r.Code != 1 || !strings.Contains(r.Output, errNoInstallation.Error()+" in ") ||
+				strings.Contains(r.Output, "built-in") || len(r.Files) > 0 {
+				t.Errorf("assay %q: exit code %d, files %q\n%s", r.Args, r.Code, r.Files, r.Output)
+			}
+		}
+	}
+	rows := writeFile(t, "rows.jsonl", []byte(labelled))
+	runs := runInEmptyFolder(t, [][]string{
+		{"check", "paypal.com", "--data-dir=.assay"},
+		{"check", "paypal.com", "--database-url=postgres://127.0.0.1:1/none"},
+		{"eval", rows, "--data-dir=missing"},
+		{"lineup", "fit", rows, "--data-dir=missing"},
+		{"lineup", "fit", rows, "--feedback"}, // which is in a database
+		{"check", "paypal.com", "--secret-file=missing"},
+	})
+	check(runs)
+	if text := runs[len(runs)-1].Output; !strings.Contains(text, "with the secret missing (ASSAY_SECRET_FILE)") {
+		t.Errorf("the error does not name the secret's file:\n%s", text)
+	}
+	check(runInEmptyFolder(t, [][]string{{"check", "paypal.com"}}, "ASSAY_DATA_DIR=.assay"))
+}
+
+// TestIncompleteInstallations runs commands where a host has not been started completely: they leave everything to it.
+func TestIncompleteInstallations(t *testing.T) {
+	t.Parallel()
+	dir, database := t.TempDir(), postgrestest.Database(t)
+	storetest.Must((&Config{DataDir: dir}).createInstallation())(t)
+	wantRefusal(t, "a command without the database's URL", dir, "", nil, []string{"keys", "create"},
+		"has no private Postgres: set ASSAY_DATABASE_URL")
+	wantRefusal(t, "a command on an empty database", dir, database, nil, []string{"keys", "create"},
+		"no host has been started on this database (ASSAY_DATABASE_URL)")
+	openStore(t, dir, database)
+	for _, args := range [][]string{{"lineup", "show"}, {"check", "paypal.com"}} {
+		wantRefusal(t, "a command without a lineup", dir, database, nil, args, "no signed lineup yet")
+	}
+	for _, e := range storetest.Must(os.ReadDir(dir))(t) {
+		if e.Name() != "secret" {
+			t.Errorf("commands made %s", e.Name())
+		}
+	}
+}
+
+// TestBuiltInLineup scores and measures without an installation.
+func TestBuiltInLineup(t *testing.T) {
+	t.Parallel()
+	cached, out := &Config{DataDir: dataDir(t)}, &terminal{out: t.Output(), err: t.Output()}
+	keys := storetest.Must(cached.loadInstallation())(t)
+	modules := storetest.Must(builtInLayers(t.Context(), cached, out))(t)
+	o := opener{unpublished{}, sandbox.Config{CacheDir: cached.path("compiled"), CacheKey: keys.Cache,
+		Logger: quietLog(out)}, func() ([]registry.Module, error) { return modules, nil }}
+	cfg := &Config{DataDir: filepath.Join(t.TempDir(), "none"), DNS: []string{off}}
+	checker, closeChecker, err := openBuiltIn(t.Context(), o, cfg, out, "")
+	storetest.NoError(t, err)
+	checker.Deadline = measuredDeadline
+	decision := storetest.Must(checker.Explain(t.Context(), check.Field{Type: entity.Domain,
+		Value: "paypa1-secure-login.xyz"}, ""))(t)
+	storetest.NoError(t, closeChecker())
+	if decision.Verdict != check.Block || decision.Revision != 0 || len(decision.Layers) == 0 {
+		t.Errorf("a check: %+v", decision)
+	}
+	m := &measurement{document: storetest.Must(readDocument(""))(t)}
+	storetest.NoError(t, m.run(t.Context(), cfg, out, o, nil, true, func(m *measurement) error {
+		scored, err := m.Score(t.Context(), eval.Row{Type: entity.Domain, Value: "paypa1-secure-login.xyz"})
+		if err == nil && scored.Score != decision.Score {
+			t.Errorf("measured: %d, a check: %d", scored.Score, decision.Score)
+		}
+		return err
+	}))
+	if _, err := os.Stat(cfg.DataDir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the data directory: %v", err)
+	}
+}
