@@ -20,14 +20,15 @@ import (
 
 // Config holds the settings that all commands share, each as a flag and as an environment variable. The help texts are
 // in help.go: the first sentence of each is its line in lists of settings. A group is the topic of a setting and of
-// those after it.
+// those after it. A secret is not shown; with "label", only keys in it are not.
 type Config struct {
 	Listen         string   `group:"serving" env:"ASSAY_LISTEN" default:"127.0.0.1:8080" help:"${listen}"`
 	URL            string   `name:"public-url" env:"ASSAY_URL" placeholder:"URL" help:"${public_url}"`
 	TrustedProxies []string `env:"ASSAY_TRUSTED_PROXIES" placeholder:"CIDR" help:"${trusted_proxies}"`
 	WebhookAllow   []string `env:"ASSAY_WEBHOOK_ALLOW" placeholder:"CIDR" help:"${webhook_allow}"`
 
-	Drain *time.Duration `env:"ASSAY_DRAIN" placeholder:"TIME" help:"${drain}"`
+	Drain      *time.Duration `env:"ASSAY_DRAIN" placeholder:"TIME" help:"${drain}"`
+	ConfigFile configFile     `name:"config" env:"ASSAY_CONFIG" placeholder:"FILE" help:"${config}"`
 
 	AdminListen string `group:"admin" env:"ASSAY_ADMIN_LISTEN" placeholder:"HOST:PORT" help:"${admin_listen}"`
 
@@ -45,12 +46,12 @@ type Config struct {
 
 	DNS         []string `group:"lookups" env:"ASSAY_DNS" placeholder:"HOST:PORT" help:"${dns}"`
 	RDAPURL     string   `name:"rdap-url" env:"ASSAY_RDAP_URL" placeholder:"URL" help:"${rdap_url}"`
-	DNSBL       []string `name:"dnsbl" env:"ASSAY_DNSBL" placeholder:"ZONE" help:"${dnsbl}"`
+	DNSBL       []string `name:"dnsbl" env:"ASSAY_DNSBL" placeholder:"ZONE" secret:"label" help:"${dnsbl}"`
 	MMDBASN     string   `name:"mmdb-asn" env:"ASSAY_MMDB_ASN" placeholder:"FILE" help:"${mmdb_asn}"`
 	MMDBCountry string   `name:"mmdb-country" env:"ASSAY_MMDB_COUNTRY" placeholder:"FILE" help:"${mmdb_country}"`
 
-	StripeKey           string `group:"billing" env:"ASSAY_STRIPE_KEY" placeholder:"KEY" help:"${stripe_key}"`
-	StripeWebhookSecret string `env:"ASSAY_STRIPE_WEBHOOK_SECRET" placeholder:"SECRET" help:"${stripe_webhook_secret}"`
+	StripeKey           string `group:"billing" env:"ASSAY_STRIPE_KEY" secret:"" help:"${stripe_key}"`
+	StripeWebhookSecret string `env:"ASSAY_STRIPE_WEBHOOK_SECRET" secret:"" help:"${stripe_webhook_secret}"`
 	StripeURL           string `name:"stripe-url" env:"ASSAY_STRIPE_URL" placeholder:"URL" help:"${stripe_url}"`
 
 	now   func() time.Time // of the store; nil: time.Now. Tests let it jump.
@@ -60,52 +61,50 @@ type Config struct {
 // off disables a source of facts that is enabled by default.
 const off = "off"
 
-// Validate checks all settings. Kong calls it.
+// Validate checks all settings. Each error begins with the name of a setting. Kong calls it.
 func (c *Config) Validate() error {
+	return errors.Join(c.validateServing(), c.validateDatabase(), c.validateBilling(), c.validateLookups())
+}
+
+func (c *Config) validateServing() error {
+	var errs []error
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-		return fmt.Errorf("ASSAY_LISTEN: %q is not of the form host:port", c.Listen)
+		errs = append(errs, fmt.Errorf("ASSAY_LISTEN: %q is not of the form host:port", c.Listen))
 	}
 	if err := admin.Validate(c.AdminListen); err != nil {
-		return fmt.Errorf("ASSAY_ADMIN_LISTEN: %w", err)
-	}
-	if err := c.validateDatabase(); err != nil {
-		return err
+		errs = append(errs, fmt.Errorf("ASSAY_ADMIN_LISTEN: %w", err))
 	}
 	if c.DataDir == "" {
-		return errors.New("ASSAY_DATA_DIR: it must not be empty")
+		errs = append(errs, errors.New("ASSAY_DATA_DIR: it must not be empty"))
 	}
-	if _, err := c.proxies(); err != nil {
-		return err
+	if u, err := url.Parse(c.URL); c.URL != "" && (err != nil || u.Host == "" ||
+		(u.Scheme != "https" && u.Scheme != "http") || strings.Trim(u.Path, "/") != "") {
+		errs = append(errs, fmt.Errorf("ASSAY_URL: %q is not of the form https://host", c.URL))
 	}
-	if _, err := c.webhookAllow(); err != nil {
-		return err
-	}
-	if err := c.validateDrain(); err != nil {
-		return err
-	}
-	if err := c.validateBilling(); err != nil {
-		return err
-	}
-	return c.validateLookups()
+	_, err := c.proxies()
+	errs = append(errs, err)
+	_, err = c.webhookAllow()
+	return errors.Join(append(errs, err, c.validateDrain())...)
 }
 
 func (c *Config) validateDatabase() error {
+	var errs []error
 	for setting, url := range map[string]string{"ASSAY_DATABASE_URL": c.DatabaseURL,
 		"ASSAY_DATABASE_DIRECT_URL": c.DatabaseDirectURL} {
 		if url != "" && !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
-			return fmt.Errorf("%s: it must begin with postgres://", setting)
+			errs = append(errs, fmt.Errorf("%s: it must begin with postgres://", setting))
 		}
 	}
 	if c.DatabaseDirectURL != "" && c.DatabaseURL == "" {
-		return errors.New("ASSAY_DATABASE_DIRECT_URL: it is set, but ASSAY_DATABASE_URL is empty")
+		errs = append(errs, errors.New("ASSAY_DATABASE_DIRECT_URL: it is set, but ASSAY_DATABASE_URL is empty"))
 	}
 	if c.DatabaseConnections != 0 && c.DatabaseConnections < store.MinConnections {
-		return fmt.Errorf("ASSAY_DATABASE_CONNECTIONS: a host needs at least %d", store.MinConnections)
+		errs = append(errs, fmt.Errorf("ASSAY_DATABASE_CONNECTIONS: a host needs at least %d", store.MinConnections))
 	}
 	if c.Chains < 0 || c.Chains > store.MaxChains {
-		return fmt.Errorf("ASSAY_CHAINS: it must be from 1 to %d", store.MaxChains)
+		errs = append(errs, fmt.Errorf("ASSAY_CHAINS: it must be from 1 to %d", store.MaxChains))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (c *Config) validateBilling() error {
@@ -115,30 +114,23 @@ func (c *Config) validateBilling() error {
 	if c.StripeKey != "" && c.StripeWebhookSecret == "" {
 		return errors.New("ASSAY_STRIPE_WEBHOOK_SECRET: it is required with ASSAY_STRIPE_KEY to verify Stripe's events")
 	}
-	if c.URL == "" {
-		return nil
-	}
-	u, err := url.Parse(c.URL)
-	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || strings.Trim(u.Path, "/") != "" {
-		return fmt.Errorf("ASSAY_URL: %q is not of the form https://host", c.URL)
-	}
 	return nil
 }
 
 func (c *Config) validateLookups() error {
+	var errs []error
 	for _, server := range c.configuredResolvers() {
 		if host, port, err := net.SplitHostPort(server); err != nil || host == "" || port == "" {
-			return fmt.Errorf("ASSAY_DNS: %q is neither off nor of the form host:port", server)
+			errs = append(errs, fmt.Errorf("ASSAY_DNS: %q is neither off nor of the form host:port", server))
 		}
 	}
-	if c.RDAPURL != "" && c.RDAPURL != off {
-		if u, err := url.Parse(c.RDAPURL); err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http") {
-			return fmt.Errorf("ASSAY_RDAP_URL: %q is neither off nor a URL such as https://rdap.example.net/",
-				c.RDAPURL)
-		}
+	if u, err := url.Parse(c.RDAPURL); c.RDAPURL != "" && c.RDAPURL != off &&
+		(err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http")) {
+		errs = append(errs, fmt.Errorf("ASSAY_RDAP_URL: %q is neither off nor a URL such as https://rdap.example.net/",
+			c.RDAPURL))
 	}
 	_, err := c.blocklists()
-	return err
+	return errors.Join(append(errs, err)...)
 }
 
 // configuredResolvers returns the DNS resolvers that the operator named. It returns none when the setting is empty,

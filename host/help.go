@@ -17,6 +17,7 @@ var helpTexts = kong.Vars{
 
 	// Settings, in the order of Config.
 	"listen": "Address to serve HTTP on. The host itself does not serve TLS: put a proxy in front of it.",
+	"config": "File of settings, in lines such as ASSAY_LISTEN=:8080. A flag and the environment precede it.",
 	"admin_listen": "Address for operators alone, or 'off'. It has metrics, profiles, readiness and the operator's " +
 		"pages, which customers must not reach. It is on loopback, on the port after that of --listen. " +
 		"Default: loopback, port + 1.",
@@ -39,7 +40,7 @@ var helpTexts = kong.Vars{
 	"public_url": "This service's URL for customers. An example is https://assay.example. " +
 		"Default: the request's host.",
 	"drain": "How long a stopping host goes on serving. /readyz says 503 meanwhile, so that load balancers go " +
-		"elsewhere. Default: 5s, 0s in a terminal.",
+		"elsewhere. Default: 5s, terminal 0s.",
 	"stripe_key": "Stripe's secret API key. A test checkout accepts no real cards. " +
 		"Default: a test checkout.",
 	"stripe_webhook_secret": "Signing secret of Stripe's webhook. The webhook posts to /api/billing/stripe.",
@@ -58,6 +59,7 @@ var helpTexts = kong.Vars{
 
 	// Commands. The first sentence of each is its line in lists of commands.
 	"serve_cmd":    "Run the host: the API, the dashboard and webhooks. It is the default command.",
+	"config_cmd":   "Show the settings in force and where each comes from. Nothing is opened or created.",
 	"lineup_cmd":   "Show and change the lineup: which layers score, with what weight.",
 	"feeds_cmd":    "Subscribe to lists of known bad and known good entities, or import and withdraw them.",
 	"feedback_cmd": "Measure signals by what customers reported about their checks.",

@@ -57,7 +57,7 @@ func helpPage(node *kong.Node) *page {
 func settingsPage(app *kong.Node, topic string) (*page, error) {
 	p, topics := &page{}, settingTopics(app)
 	if topic == "" {
-		p.text(0, "Each setting is a variable and a flag: ASSAY_DATA_DIR is --data-dir.")
+		p.text(0, "Each setting is a flag (ASSAY_DATA_DIR: --data-dir), a variable, or a line of a file (--config).")
 		const variable, value = len("ASSAY_STRIPE_WEBHOOK_SECRET"), len("ASSAY_DATABASE_URL")
 		p.text(0, "")
 		p.line(fmt.Sprintf("  %-*s  %-*s  MEANING", variable, "VARIABLE", value, "DEFAULT"))
@@ -96,13 +96,9 @@ func settingsPage(app *kong.Node, topic string) (*page, error) {
 	return nil, fmt.Errorf("there is no topic %q of settings, but there are %s", topic, strings.Join(names, ", "))
 }
 
-// settingTopics returns the settings by topic. Settings are the program's flags that are also variables; one without a
-// group has that of the setting before it.
+// settingTopics returns the settings by topic. One without a group has that of the setting before it.
 func settingTopics(app *kong.Node) (topics []group[*kong.Flag]) {
-	for _, f := range app.Flags {
-		if len(f.Envs) == 0 {
-			continue
-		}
+	for _, f := range settingsOf(app) {
 		title := "general"
 		if f.Group != nil {
 			title = f.Group.Key
@@ -269,22 +265,30 @@ func wrap(text string, columns int) []string {
 type misuse struct{ error }
 
 // reportMisuse reports a command line that cannot be parsed, and which page of help is about it.
-func reportMisuse(w io.Writer, err error) {
-	text, see := err.Error(), "assay --help"
-	var misuse *kong.ParseError
-	if errors.As(err, &misuse) && misuse.Context != nil {
-		node := misuse.Context.Selected()
-		if node == nil {
-			node = misuse.Context.Model.Node
-		} else {
-			see = node.FullPath() + " --help"
-		}
-		if len(node.Children) > 0 {
-			text = strings.Replace(text, "unexpected argument", "unknown command", 1)
-		}
+func reportMisuse(w io.Writer, s *settings, err error) {
+	see := "'assay --help'"
+	var misused *kong.ParseError
+	if errors.As(err, &misused) {
+		err = misused.Unwrap()
 	}
-	if strings.Contains(text, "ASSAY_") {
-		see = "assay help settings"
+	for _, err := range split(err) {
+		text := err.Error()
+		if misused != nil && misused.Context != nil {
+			text = s.locate(misused.Context, err).Error()
+			node := misused.Context.Selected()
+			if node == nil {
+				node = misused.Context.Model.Node
+			} else {
+				see = "'" + node.FullPath() + " --help'"
+			}
+			if len(node.Children) > 0 {
+				text = strings.Replace(text, "unexpected argument", "unknown command", 1)
+			}
+		}
+		if strings.Contains(text, "ASSAY_") || s.broken != nil {
+			see = "'assay config' and 'assay help settings'"
+		}
+		fmt.Fprintln(w, "assay:", text)
 	}
-	fmt.Fprintf(w, "assay: %s\nSee '%s'.\n", text, see)
+	fmt.Fprintf(w, "See %s.\n", see)
 }

@@ -103,7 +103,7 @@ func TestMisuse(t *testing.T) {
 			"assay: unknown flag --nam, did you mean \"--name\"?\nSee 'assay keys create --help'.\n"},
 		{"setting", "--lisen=x", "assay: unknown flag --lisen, did you mean \"--listen\"?\nSee 'assay --help'.\n"},
 		{"value of a setting", "--listen=x",
-			"assay: ASSAY_LISTEN: \"x\" is not of the form host:port\nSee 'assay help settings'.\n"},
+			"assay: ASSAY_LISTEN: \"x\" is not of the form host:port\nSee 'assay config' and 'assay help settings'.\n"},
 		{"help", "help kyes", "assay: unexpected argument kyes, did you mean \"keys\"?\nSee 'assay --help'.\n"},
 		{"topic", "help settings x", "assay: there is no topic \"x\" of settings, but there are serving, "},
 	} {

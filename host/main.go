@@ -20,8 +20,9 @@ import (
 type cli struct {
 	Config
 
-	Serve serveCmd `cmd:"" default:"1" group:"Run" help:"${serve_cmd}"`
-	Help  helpCmd  `cmd:"" group:"Run" help:"Show help about a command, or about the settings."`
+	Serve serveCmd  `cmd:"" default:"1" group:"Run" help:"${serve_cmd}"`
+	Show  configCmd `cmd:"" name:"config" group:"Run" help:"${config_cmd}"`
+	Help  helpCmd   `cmd:"" group:"Run" help:"Show help about a command, or about the settings."`
 
 	Check checkCmd `cmd:"" group:"Score and measure" help:"${check_cmd}"`
 	Eval  evalCmd  `cmd:"" group:"Score and measure" help:"${eval_cmd}"`
@@ -69,7 +70,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 		}
 	}()
 	var c cli
+	var s settings
 	parser, err := newParser(&c,
+		kong.Bind(&s),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exitCode(code)) }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
@@ -82,13 +85,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	command, err := parser.Parse(args)
 	if err != nil {
 		if command = worksAnyway(err); command == nil {
-			reportMisuse(stderr, err)
+			reportMisuse(stderr, &s, err)
 			return 2
 		}
 	}
 	err = command.Run()
 	if errors.As(err, new(misuse)) {
-		reportMisuse(stderr, err)
+		reportMisuse(stderr, &s, err)
 		return 2
 	}
 	if err != nil && !errors.Is(err, errStopped) {

@@ -295,11 +295,11 @@ func TestDefaultAddress(t *testing.T) {
 		{net.IPv4(127, 0, 0, 1), 41234, true, "127.0.0.1:0"},
 		{net.IPv4(127, 0, 0, 1), 65535, false, "127.0.0.1:0"},
 	} {
-		if got := byDefault(&net.TCPAddr{IP: test.ip, Port: test.port}, test.anyPort).String(); got != test.want {
+		if got := ByDefault(&net.TCPAddr{IP: test.ip, Port: test.port}, test.anyPort).String(); got != test.want {
 			t.Errorf("customers on %v:%d, any port %v: %s, want %s", test.ip, test.port, test.anyPort, got, test.want)
 		}
 	}
-	if got := byDefault(&net.UnixAddr{Name: "/run/assay"}, false).String(); got != "127.0.0.1:0" {
+	if got := ByDefault(&net.UnixAddr{Name: "/run/assay"}, false).String(); got != "127.0.0.1:0" {
 		t.Errorf("customers on a socket: %s", got)
 	}
 }

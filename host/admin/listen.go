@@ -28,7 +28,7 @@ func Listen(
 		}
 		return l, nil, nil
 	}
-	preset := byDefault(customers, anyPort)
+	preset := ByDefault(customers, anyPort)
 	if l, taken = config.Listen(ctx, "tcp", preset.String()); taken == nil {
 		return l, nil, nil
 	}
@@ -39,8 +39,8 @@ func Listen(
 	return l, taken, nil
 }
 
-// byDefault returns the address to listen on if none is set.
-func byDefault(customers net.Addr, anyPort bool) netip.AddrPort {
+// ByDefault returns the address to listen on if none is set.
+func ByDefault(customers net.Addr, anyPort bool) netip.AddrPort {
 	at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0)
 	tcp, ok := customers.(*net.TCPAddr)
 	if !ok {

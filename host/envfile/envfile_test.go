@@ -1,0 +1,210 @@
+package envfile
+
+import (
+	"bufio"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, text string
+		want       []Variable
+		err        string
+	}{
+		{"nothing", "", nil, ""},
+		{"comments and empty lines", "# one\n\n \t\n  # two\nA=1\n", []Variable{{"A", "1", 5}}, ""},
+		{"no line end", "A=1", []Variable{{"A", "1", 1}}, ""},
+		{"indented", "\tA=1\n", []Variable{{"A", "1", 1}}, ""},
+		{"what is in a value", "URL=postgres://u:p%27w@h:5432/d?a=b#c\nREASON=two words # $HOME\n",
+			[]Variable{{"URL", "postgres://u:p%27w@h:5432/d?a=b#c", 1}, {"REASON", "two words # $HOME", 2}}, ""},
+
+		{"twice", "A=1\nB=1\nA=1\n", []Variable{{"A", "1", 1}, {"B", "1", 2}}, "f:3: A was set in line 1 already"},
+		{"all errors", "A\nB=1\n=\n", []Variable{{"B", "1", 2}},
+			"f:1: it is neither a comment nor of the form NAME=value\n" +
+				"f:3: it is neither a comment nor of the form NAME=value"},
+		{"export", "export A=1", nil, "f:1: it is neither"},
+		{"digit", "1A=1", nil, "f:1: it is neither"},
+		{"another comment", "; A", nil, "f:1: it is neither"},
+		{"blank before =", "A =1", nil, "f:1: it is neither"},
+		{"byte order mark", "\ufeffA=1", nil, "f:1: it is neither"},
+		{"empty value", "A=", nil, "f:1: A has no value"},
+		{"double quotes", `A="1"`, nil, "f:1: A: quotes and backslashes are refused"},
+		{"single quotes", `A='1'`, nil, "f:1: A: quotes and backslashes are refused"},
+		{"quote inside", `A=it's`, nil, "f:1: A: quotes and backslashes are refused"},
+		{"continuation", "A=1\\\n2", nil, "f:1: A: quotes and backslashes are refused"},
+		{"comment that goes on", "# C:\\\nA=1", []Variable{{"A", "1", 2}}, `f:1: a comment must not end in \`},
+		{"blank after =", "A= 1", nil, "f:1: A: there must be no blanks"},
+		{"blank at the end", "A=1 ", nil, "f:1: A: there must be no blanks"},
+		{"Windows", "A=1\r\n", nil, "f:1: it contains a control character"},
+		{"zero", "A=\x00", nil, "f:1: it contains a control character"},
+		{"not UTF-8", "A=\xff", nil, "f:1: it contains a control character"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := Parse("f", test.text)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("variables (-want +got):\n%s", diff)
+			}
+			if text := errorText(err); !strings.HasPrefix(text, test.err) || (text == "") != (test.err == "") {
+				t.Errorf("error %q, want %q", text, test.err)
+			}
+		})
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// FuzzParse checks that systemd and podman read the same variables from each file that Parse accepts.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{"", "A=1\n# b\nC=d e\n", "A='1'", "A=\"1\\\"", "# \\\nA=1",
+		"# a\\b\nA=1", "A=1\\\nB=2",
+		" A = 1 ", "A=\r\n", "A=1#2", "A==", "A=ä", ";A=1", "A\nB=1"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		variables, err := Parse("f", text)
+		if err != nil {
+			return
+		}
+		got := map[string]string{}
+		for _, v := range variables {
+			got[v.Name] = v.Value
+		}
+		if len(got) != len(variables) {
+			t.Fatalf("a variable is there twice: %v", variables)
+		}
+		for program, want := range map[string]map[string]string{"systemd": systemd(text), "podman": podman(text)} {
+			if !maps.Equal(got, want) {
+				t.Errorf("%q gives %v, but %s reads %v", text, got, program, want)
+			}
+		}
+	})
+}
+
+// podman reads a file as podman 4 and docker do.
+func podman(text string) map[string]string {
+	variables := map[string]string{}
+	for scanner := bufio.NewScanner(strings.NewReader(text)); scanner.Scan(); {
+		line := strings.TrimLeft(scanner.Text(), " \t")
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		// A line without = would take the variable from the environment.
+		name, value, _ := strings.Cut(line, "=")
+		variables[name] = value
+	}
+	return variables
+}
+
+// systemd reads a file as systemd 252 does: values are unquoted, backslashes escape, and lines can go on in the next.
+func systemd(text string) map[string]string {
+	const blank, newline = " \t\n\r", "\n\r"
+	variables := map[string]string{}
+	var name, value, trailing strings.Builder // trailing: blanks that belong to the value if more of it follows
+	end := func() {
+		variables[strings.TrimRight(name.String(), blank)] = value.String()
+		name.Reset()
+		value.Reset()
+		trailing.Reset()
+	}
+	const (
+		start = iota
+		inName
+		beforeValue
+		inValue
+		escaped
+		single
+		double
+		doubleEscaped
+		comment
+		commentEscaped
+	)
+	state := start
+	for i := range len(text) {
+		c := text[i]
+		is := func(set string) bool { return strings.IndexByte(set, c) >= 0 }
+		switch state {
+		case start:
+			if is("#;") {
+				state = comment
+			} else if !is(blank) {
+				state = inName
+				name.WriteByte(c)
+			}
+		case inName:
+			switch {
+			case is(newline):
+				state = start
+				name.Reset()
+			case c == '=':
+				state = beforeValue
+			default:
+				name.WriteByte(c)
+			}
+		case beforeValue, inValue:
+			switch {
+			case is(newline):
+				state = start
+				end()
+			case c == '\\':
+				state = escaped
+			case state == beforeValue && c == '\'':
+				state = single
+			case state == beforeValue && c == '"':
+				state = double
+			case is(blank):
+				if state == inValue {
+					trailing.WriteByte(c)
+				}
+			default:
+				state = inValue
+				value.WriteString(trailing.String())
+				trailing.Reset()
+				value.WriteByte(c)
+			}
+		case escaped:
+			state = inValue
+			if !is(newline) {
+				value.WriteString(trailing.String())
+				trailing.Reset()
+				value.WriteByte(c)
+			}
+		case single, double:
+			switch {
+			case state == single && c == '\'', state == double && c == '"':
+				state = beforeValue
+			case state == double && c == '\\':
+				state = doubleEscaped
+			default:
+				value.WriteByte(c)
+			}
+		case doubleEscaped:
+			state = double
+			if c != '\n' {
+				value.WriteByte(c)
+			}
+		case comment:
+			if c == '\\' {
+				state = commentEscaped
+			} else if is(newline) {
+				state = start
+			}
+		case commentEscaped:
+			state = comment
+		}
+	}
+	if state != start && state != inName && state != comment && state != commentEscaped {
+		end()
+	}
+	return variables
+}
