@@ -43,15 +43,14 @@ func openCache(dir string, key []byte, log *slog.Logger) *codeCache {
 	if dir == "" {
 		return c
 	}
-	folder, err := sealed.Open(dir, key, codeCacheBytes)
-	if err == nil {
-		c.engine, err = identifyEngine()
+	var err error
+	if c.folder, err = sealed.Open(dir, key, codeCacheBytes); err == nil {
+		c.engine, err = c.identifyEngine()
 	}
 	if err != nil {
 		c.warn("", err)
-		return c
+		c.folder = nil
 	}
-	c.folder = folder
 	return c
 }
 
@@ -61,8 +60,8 @@ func (c *codeCache) warn(plugin string, err error) {
 
 // identifyEngine returns the path that wazero's cache gives to an empty module. It contains wazero's version and is a
 // hash of the module and of the processor's features, which wazero does not reveal otherwise.
-func identifyEngine() (string, error) {
-	dir, err := os.MkdirTemp("", "assay-engine-")
+func (c *codeCache) identifyEngine() (string, error) {
+	dir, err := c.private()
 	if err != nil {
 		return "", err
 	}

@@ -340,10 +340,22 @@ func TestCacheName(t *testing.T) {
 			t.Errorf("%s has the same name", what)
 		}
 	}
-	engine, err := identifyEngine()
-	if again, _ := identifyEngine(); err != nil || engine != again || !strings.HasPrefix(engine, "wazero-") {
+	engine, err := cache.identifyEngine()
+	if again, _ := cache.identifyEngine(); err != nil || engine != again || !strings.HasPrefix(engine, "wazero-") {
 		t.Errorf("engines %q and %q, %v", engine, again, err)
 	}
+}
+
+// A container may have no folder for temporary files: the cache's own is used.
+func TestCacheWithoutTemporaryFolder(t *testing.T) {
+	dir := cacheDir(t)
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
+	for range 2 {
+		if log := run(t, dir, cacheKey, sevenPoints(t)); log != "" {
+			t.Errorf("logged %s", log)
+		}
+	}
+	compiled(t, dir)
 }
 
 // replaceCode overwrites the code in one cache with that of another. The file is intact: wazero's checksum matches.

@@ -308,7 +308,7 @@ func TestCompilerOnFullDisk(t *testing.T) {
 	defer os.RemoveAll(dir)
 	if os.Getuid() == 0 {
 		// The superuser may write everywhere, so a file takes the place of wazero's folder.
-		engine, err := identifyEngine()
+		engine, err := box.cache.identifyEngine()
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, filepath.Dir(engine)), nil, 0o600)
 		}
