@@ -10,6 +10,7 @@ import (
 )
 
 type databaseCmd struct {
+	Exec       databaseExecCmd       `cmd:"" help:"${database_exec_cmd}"`
 	Distribute databaseDistributeCmd `cmd:"" help:"${database_distribute_cmd}"`
 }
 
