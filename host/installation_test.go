@@ -144,6 +144,7 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 		"graph forget": {"paypal.com", needed}, "feedback signals": none,
 
 		"audit verify": none, "audit checkpoint": none, "database distribute": none,
+		"database exec": {"true", needed},
 
 		"compile": {"", "EOF"}, // is started by hosts, and reads from standard input
 	}
