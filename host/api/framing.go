@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"strings"
-	"time"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
@@ -147,12 +146,18 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, err error) {
 // must not block: the response fits into the buffer of a new socket, but TLS would need a handshake first.
 func (s *Server) refuseConnection(c net.Conn) {
 	s.refused.Add(1)
-	now := time.Now().Unix()
-	if last := s.overflow.Load(); now-last >= 60 && s.overflow.CompareAndSwap(last, now) {
+	if s.overflow.due() {
 		s.cfg.Logger.Warn("refusing connections", "limit", s.cfg.MaxConnections)
 	}
 	defer func() { _ = c.Close() }()
-	if _, secure := c.(interface{ Handshake() error }); !secure {
+	if s.cfg.TLS == nil {
 		_, _ = c.Write([]byte(tooManyConnections))
+	}
+}
+
+// handshakeFailed logs why a client has no encrypted connection.
+func (s *Server) handshakeFailed(err error) {
+	if s.shaky.due() {
+		s.cfg.Logger.Warn("TLS handshakes fail", "error", err)
 	}
 }

@@ -2,11 +2,9 @@ package api
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
-	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -465,35 +463,5 @@ func TestHeadScanAtEverySplit(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TLS works with wrapped connections, and plain HTTP on a TLS port is refused.
-func TestTLS(t *testing.T) {
-	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := startOn(t, tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{selfSigned(t)}}), Config{})
-	plain, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = plain.Close() }()
-	if _, err := io.WriteString(plain, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	if got, _ := io.ReadAll(resetIsEOF{plain}); strings.Contains(string(got), "HTTP/1.1 200") {
-		t.Errorf("plain HTTP got a response: %q", got)
-	}
-	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	defer client.CloseIdleConnections()
-	resp, err := client.Get("https://" + s.addr + "/healthz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r := readReply(t, resp); r.status != 200 {
-		t.Errorf("status %d over TLS", r.status)
 	}
 }

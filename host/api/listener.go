@@ -26,6 +26,7 @@ type listener struct {
 	max    int64
 	open   atomic.Int64
 	refuse func(net.Conn) // refuses and closes a connection beyond the limit
+	secure *secure        // nil: connections are not encrypted
 	done   chan struct{}
 	once   sync.Once
 }
@@ -54,7 +55,15 @@ func (l *listener) Accept() (net.Conn, error) {
 			l.open.Add(-1)
 			l.refuse(c)
 		default:
-			return &conn{Conn: c, closed: func() { l.open.Add(-1) }}, nil
+			accepted := &conn{Conn: c, closed: func() { l.open.Add(-1) }}
+			if l.secure != nil {
+				if err := l.secure.wrap(accepted); err != nil {
+					l.secure.failed(err)
+					_ = accepted.Close()
+					continue
+				}
+			}
+			return accepted, nil
 		}
 	}
 }
@@ -87,11 +96,18 @@ type conn struct {
 	linger    atomic.Bool
 	once      sync.Once
 	closed    func()
+	handshake func() error // of TLS, before the first Read; nil: none, or it is over
 }
 
 // Read also checks the line ends of the connection's first head. fasthttp accepts some invalid ones, and after others
 // it waits for an end that never comes. Read cannot see where later heads start; only vetHead checks them.
 func (c *conn) Read(p []byte) (int, error) {
+	if handshake := c.handshake; handshake != nil {
+		c.handshake = nil
+		if handshake() != nil {
+			return 0, io.EOF // nothing was received that could be answered
+		}
+	}
 	n, err := c.Conn.Read(p)
 	if c.malformed == nil {
 		c.malformed = c.scan.feed(p[:n])

@@ -3,14 +3,8 @@ package api
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -18,20 +12,6 @@ import (
 	"testing"
 	"time"
 )
-
-func selfSigned(t *testing.T) tls.Certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-}
 
 // dial opens a connection that is closed when the test ends.
 func (s *site) dial(t *testing.T) net.Conn {
@@ -261,28 +241,6 @@ func TestShutdownClosesTheListenerItself(t *testing.T) {
 	}
 	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("the listener is still open: %v", err)
-	}
-}
-
-// tlsConn is a connection whose Write would wait for a handshake.
-type tlsConn struct {
-	net.Conn
-	t *testing.T
-}
-
-func (tlsConn) Handshake() error { return nil }
-
-func (s tlsConn) Write([]byte) (int, error) {
-	s.t.Error("refusing a connection waits for a handshake")
-	return 0, io.ErrClosedPipe
-}
-
-func TestRefusingDoesNotWaitForHandshakes(t *testing.T) {
-	t.Parallel()
-	near, far := net.Pipe()
-	New(Config{}).refuseConnection(tlsConn{near, t})
-	if _, err := far.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("the connection is not closed: %v", err)
 	}
 }
 

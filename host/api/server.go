@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -86,6 +87,7 @@ type Config struct {
 	// responds 404, clients other than browsers get an endpoint's 404 instead. nil: 404.
 	Pages fasthttp.RequestHandler
 
+	TLS            *tls.Config    // nil: plain HTTP
 	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For is trusted
 	Logger         *slog.Logger   // nil: no logs
 	Version        string         // returned by GET /healthz
@@ -94,10 +96,11 @@ type Config struct {
 	// Zero values mean the defaults named here.
 	Timeout        time.Duration // for the work of one request; 5 s
 	CheckTimeout   time.Duration // the same for a single check, until its record is sent to the database; 900 ms
-	ReadTimeout    time.Duration // from a request's first byte to its last, and for a new connection's first byte; 5 s
+	ReadTimeout    time.Duration // from a request's first byte to its last, and until a new connection's first; 5 s
 	WriteTimeout   time.Duration // for writing one response; 10 s
 	IdleTimeout    time.Duration // between two requests on one connection; 30 s
 	MaxConnections int           // concurrent connections, including idle ones, before new ones get 503; 8192
+	MaxHandshakes  int           // of TLS in progress, shared by address blocks, before connections are closed; 1024
 
 	// Slots that callers share. A caller with more than its share gets 503.
 	MaxLookups int // requests whose key is looked up, or whose use is counted without a key, by address block; 64
@@ -144,7 +147,8 @@ type Server struct {
 	forwarded atomic.Int64
 	underWay  atomic.Int64 // requests that have been read and not answered
 	refused   atomic.Int64 // connections beyond the limit
-	overflow  atomic.Int64 // when one was last logged, in Unix seconds
+	overflow  sparsely     // of log lines about these
+	shaky     sparsely     // of log lines about handshakes
 
 	mu       sync.Mutex
 	listener *listener // in use by Serve
@@ -221,7 +225,8 @@ func (cfg *Config) setDefaults() {
 		}
 	}
 	for n, preset := range map[*int]int{
-		&cfg.MaxConnections: 8192, &cfg.MaxLookups: 64, &cfg.MaxBatches: 16, &cfg.MaxPrivacy: 4, &cfg.MaxEvents: 16,
+		&cfg.MaxConnections: 8192, &cfg.MaxHandshakes: 1024, &cfg.MaxLookups: 64,
+		&cfg.MaxBatches: 16, &cfg.MaxPrivacy: 4, &cfg.MaxEvents: 16,
 	} {
 		if *n <= 0 {
 			*n = preset
@@ -278,6 +283,10 @@ func (s *Server) route() {
 // Serve accepts connections on l until Shutdown, and then returns nil. It closes l. It must not be called concurrently.
 func (s *Server) Serve(l net.Listener) error {
 	bounded := newListener(l, s.cfg.MaxConnections, s.refuseConnection)
+	if s.cfg.TLS != nil {
+		bounded.secure = &secure{s.cfg.TLS, s.cfg.ReadTimeout, admission.NewShares(s.cfg.MaxHandshakes),
+			s.handshakeFailed}
+	}
 	s.mu.Lock()
 	s.listener = bounded
 	closed := s.closed

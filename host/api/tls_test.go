@@ -1,0 +1,202 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+func selfSigned(t *testing.T) *tls.Config {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+		NextProtos: []string{"http/1.1"}}
+}
+
+var anyCertificate = &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}
+
+// dialTLS opens an encrypted connection from an address of this machine.
+func (s *site) dialTLS(t *testing.T, from string) (*tls.Conn, error) {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	raw, err := d.DialContext(t.Context(), "tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = raw.Close() })
+	if err := raw.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	c := tls.Client(raw, anyCertificate)
+	return c, c.Handshake()
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{TLS: selfSigned(t)})
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: anyCertificate, ForceAttemptHTTP2: true}}
+	defer client.CloseIdleConnections()
+	for range 2 { // on one connection
+		resp, err := client.Get("https://" + s.addr + "/healthz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := readReply(t, resp); r.status != 200 || resp.ProtoMajor != 1 {
+			t.Errorf("status %d over TLS with %s", r.status, resp.Proto)
+		}
+	}
+	resp, err := client.Post("https://"+s.addr+"/api/check-public", "application/json", strings.NewReader(exampleBody))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := readReply(t, resp); r.status != 200 || s.public.uses("127.0.0.1/32") != 1 {
+		t.Errorf("a check without a key: %d, counted %v", r.status, s.public.used)
+	}
+	// What the connections of a plain port are protected from, these are too.
+	c, err := s.dialTLS(t, "127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\nHost: x\n\n"); err != nil {
+		t.Fatal(err)
+	}
+	if r := readReplies(t, c); len(r) != 1 || r[0].status != 400 || !r[0].closes {
+		t.Errorf("a head with wrong line ends: %v", r)
+	}
+}
+
+func TestPlainHTTPOnATLSPort(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{TLS: selfSigned(t)})
+	for name, request := range map[string]string{
+		"GET":    "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+		"POST":   head + length + "\r\n" + exampleBody,
+		"DELETE": "DELETE /api/feedback HTTP/1.1\r\nHost: x\r\n\r\n",
+		"much":   "POST /api/check HTTP/1.1\r\n" + strings.Repeat("X: y\r\n", 100_000),
+	} {
+		c := s.dial(t)
+		if _, err := io.WriteString(c, request); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		r := readReplies(t, c)
+		if len(r) != 1 || r[0].status != 400 || !r[0].closes || !strings.Contains(r[0].failure(t).Error, "https") {
+			t.Errorf("%s: %v", name, r)
+			continue
+		}
+		r[0].wellBehaved(t)
+	}
+	c := s.dial(t)
+	if _, err := io.WriteString(c, "SSH-2.0-OpenSSH_9.2\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(resetIsEOF{c}); err != nil || strings.Contains(string(got), "HTTP") {
+		t.Errorf("another protocol: %q, %v", got, err)
+	}
+	if n := strings.Count(s.log.String(), "TLS handshakes fail"); n != 1 {
+		t.Errorf("%d lines in the log about handshakes:\n%s", n, s.log.String())
+	}
+}
+
+// Handshakes that never end take up to half of the slots, and nobody waits for them.
+func TestSlowHandshakes(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{TLS: selfSigned(t), MaxHandshakes: 4, ReadTimeout: time.Hour})
+	silent := s.dial(t)
+	half := s.dial(t) // a record is announced, and does not come
+	if _, err := half.Write(binary.BigEndian.AppendUint16([]byte{22, 3, 1}, 500)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.dialTLS(t, "127.0.0.1"); err == nil {
+		t.Error("an address has more than its share of handshakes")
+	}
+	c, err := s.dialTLS(t, "127.0.0.2")
+	if err != nil {
+		t.Fatalf("another address waits: %v", err)
+	}
+	if r := ask(t, c, bufio.NewReader(c)); r.status != 200 {
+		t.Errorf("status %d", r.status)
+	}
+	// A connection that ends in the middle of its handshake gives its slot back.
+	if err := errors.Join(silent.Close(), half.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 { // until the server notices
+		if _, err = s.dialTLS(t, "127.0.0.1"); err == nil {
+			return
+		}
+	}
+	t.Errorf("the slots stay taken: %v", err)
+}
+
+func TestHandshakesEndInTime(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{TLS: selfSigned(t), ReadTimeout: 20 * time.Millisecond})
+	for name, begin := range map[string]string{"silent": "", "half": "\x16\x03\x01\x01\xf4"} {
+		c := s.dial(t)
+		if _, err := io.WriteString(c, begin); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(resetIsEOF{c}); err != nil || len(got) > 0 && got[0] != 21 { // an alert
+			t.Errorf("%s: %q, %v, want the end of the connection", name, got, err)
+		}
+	}
+}
+
+// A connection beyond the limit is closed at once: a response would need a handshake, for which nobody waits.
+func TestRefusingDoesNotWaitForHandshakes(t *testing.T) {
+	t.Parallel()
+	near, far := net.Pipe()
+	New(Config{TLS: selfSigned(t)}).refuseConnection(near)
+	if _, err := far.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the connection is not closed: %v", err)
+	}
+}
+
+func TestShutdownDuringHandshakes(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{addr: l.Addr().String(), Server: New(Config{Checker: &checker{}, Keys: keys{}, Public: &public{},
+		TLS: selfSigned(t), ReadTimeout: 50 * time.Millisecond})}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	idle, err := s.dialTLS(t, "127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := bufio.NewReader(idle)
+	ask(t, idle, reader)
+	s.dial(t) // sends nothing
+	if err := s.Shutdown(context.Background()); err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+	if err := <-served; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	if _, err := reader.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("the idle connection ends with %v, want a proper end of TLS", err)
+	}
+}
