@@ -27,6 +27,9 @@ type Config struct {
 	TrustedProxies []string `env:"ASSAY_TRUSTED_PROXIES" placeholder:"CIDR" help:"${trusted_proxies}"`
 	WebhookAllow   []string `env:"ASSAY_WEBHOOK_ALLOW" placeholder:"CIDR" help:"${webhook_allow}"`
 
+	TLSCert string `name:"tls-cert" env:"ASSAY_TLS_CERT" placeholder:"FILE" help:"${tls_cert}"`
+	TLSKey  string `name:"tls-key" env:"ASSAY_TLS_KEY" placeholder:"FILE" help:"${tls_key}"`
+
 	Drain      *time.Duration `env:"ASSAY_DRAIN" placeholder:"TIME" help:"${drain}"`
 	ConfigFile configFile     `name:"config" env:"ASSAY_CONFIG" placeholder:"FILE" help:"${config}"`
 
@@ -84,7 +87,7 @@ func (c *Config) validateServing() error {
 	_, err := c.proxies()
 	errs = append(errs, err)
 	_, err = c.webhookAllow()
-	return errors.Join(append(errs, err, c.validateDrain())...)
+	return errors.Join(append(errs, err, c.validateDrain(), c.validateTLS())...)
 }
 
 func (c *Config) validateDatabase() error {

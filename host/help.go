@@ -16,8 +16,8 @@ var helpTexts = kong.Vars{
 	"formats": "auto,hosts,plain,csv,json,misp,stix",
 
 	// Settings, in the order of Config.
-	"listen": "Address to serve HTTP on. The host itself does not serve TLS: put a proxy in front of it.",
 	"config": "File of settings, in lines such as ASSAY_LISTEN=:8080. A flag and the environment precede it.",
+	"listen": "Address to serve on. It speaks HTTPS if ASSAY_TLS_CERT is set, else plain HTTP.",
 	"admin_listen": "Address for operators alone, or 'off'. It has metrics, profiles, readiness and the operator's " +
 		"pages, which customers must not reach. It is on loopback, on the port after that of --listen. " +
 		"Default: loopback, port + 1.",
@@ -39,6 +39,9 @@ var helpTexts = kong.Vars{
 	"webhook_allow":   "Private networks that webhooks may reach. Any port is allowed there, and plain HTTP.",
 	"public_url": "This service's URL for customers. An example is https://assay.example. " +
 		"Default: the request's host.",
+	"tls_cert": "File of the certificate for HTTPS, as PEM. Intermediate certificates follow the host's own. The file " +
+		"is read again when it changes. Default: plain HTTP.",
+	"tls_key": "File of the certificate's private key, as PEM. It belongs to ASSAY_TLS_CERT.",
 	"drain": "How long a stopping host goes on serving. /readyz says 503 meanwhile, so that load balancers go " +
 		"elsewhere. Default: 5s, terminal 0s.",
 	"stripe_key": "Stripe's secret API key. A test checkout accepts no real cards. " +

@@ -97,6 +97,10 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	}
 	closers = append(closers, logFile.Close, func() error { log.Info("stopped"); return nil })
 
+	certificate, err := cfg.openCertificate(log)
+	if err != nil {
+		return err
+	}
 	listener, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("listening on %s: %w", cfg.Listen, err)
@@ -181,7 +185,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	}
 	degraded := func() []string {
 		return slices.Concat(follower.Degraded(), collector.problems(), subscriber.Degraded(),
-			ignoredOverrides(overrides))
+			ignoredOverrides(overrides), certificate.Degraded())
 	}
 	metrics.WatchDegraded(degraded, collector.problems)
 	metrics.WatchOverrides(overrides.Size, overrides.Ignored)
@@ -221,6 +225,11 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		{Name: "rotate the log file", Every: jobInterval, Run: func(context.Context) error {
 			return logFile.RotateIfDue(time.Now())
 		}},
+	}
+	if certificate != nil {
+		metrics.WatchCertificate(certificate.Expiry)
+		local = append(local, maintenance.Job{Name: "read the TLS certificate", Every: certificateInterval,
+			Run: certificate.Refresh})
 	}
 	queues := b.readQueues(metrics.WatchQueues())
 	for _, jobs := range append(b.jobs(cfg, trusted.Trust, log), local, queues) {
@@ -283,6 +292,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		Ready:          ready.err,
 		ProviderEvent:  providerEvents(payments, log),
 		Pages:          pages.Handler(),
+		TLS:            certificate.Config(),
 		TrustedProxies: proxies,
 		Logger:         log,
 		Version:        version,
@@ -433,7 +443,7 @@ func (b *backend) newConsole(
 	return console.New(console.Config{
 		Store: b.store, Billing: payments, Checker: checker, Public: publicLimit{b.store}, Sealer: b.keys,
 		Webhook: parseWebhook, Client: client, URL: strings.TrimSuffix(cfg.URL, "/"), Logger: log, Now: time.Now,
-		Outage: store.IsOutage,
+		Outage: store.IsOutage, HTTPS: cfg.TLSCert != "",
 	})
 }
 
@@ -457,7 +467,7 @@ func providerEvents(payments *billing.Billing, log *slog.Logger) func(context.Co
 func (cmd *serveCmd) greet(
 	ctx context.Context, cfg *Config, t *terminal, b *backend, addr net.Addr, operators net.Listener,
 ) error {
-	url := "http://" + addr.String()
+	url := cfg.scheme() + addr.String()
 	t.printf("\n%s%s\n\n", greeting, url)
 	if operators != nil {
 		t.printf("%shttp://%s\n", adminGreeting, operators.Addr())

@@ -65,6 +65,7 @@ type Config struct {
 	Now    func() time.Time
 	// Outage reports whether an error is due to an outage of the database. It may be nil.
 	Outage func(error) bool
+	HTTPS  bool // the host itself encrypts all connections
 }
 
 // pageTimeout bounds the work for one page.
@@ -245,11 +246,13 @@ func pageContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), pageTimeout)
 }
 
-// isSecure reports whether the customer's connection is encrypted, as configured by the operator or reported by a
-// proxy. Any client may send the proxy's header, because it can only make that client's own cookies stricter.
+// isSecure reports whether the customer's connection is encrypted: by this host, as configured by the operator, or as
+// reported by a proxy. Any client may send the proxy's header, because it can only make that client's own cookies
+// stricter.
 func (c *Console) isSecure(ctx *fiber.Ctx) bool {
 	first, _, _ := strings.Cut(ctx.Get("X-Forwarded-Proto"), ",")
-	return strings.HasPrefix(c.cfg.URL, "https://") || strings.EqualFold(strings.TrimSpace(first), "https")
+	return c.cfg.HTTPS || strings.HasPrefix(c.cfg.URL, "https://") ||
+		strings.EqualFold(strings.TrimSpace(first), "https")
 }
 
 // url returns the absolute URL of a page of this host.

@@ -196,11 +196,12 @@ func TestSessions(t *testing.T) {
 	})
 }
 
-// TestCookiesThroughTLS runs behind a proxy that terminates TLS.
+// TestCookiesThroughTLS runs with HTTPS, of the host itself or of a proxy.
 func TestCookiesThroughTLS(t *testing.T) {
 	t.Parallel()
 	plain := serve(t, nil)
 	configured := serve(t, func(c *Config) { c.URL = "https://assay.example" })
+	https := serve(t, func(c *Config) { c.HTTPS = true })
 	for name, test := range map[string]struct {
 		site   *site
 		proto  string
@@ -211,6 +212,7 @@ func TestCookiesThroughTLS(t *testing.T) {
 		"reported by the first proxy":         {plain, "HTTPS, http", true},
 		"a proxy without TLS":                 {plain, "http", false},
 		"configured":                          {configured, "", true},
+		"of the host itself":                  {https, "", true},
 		"configured, and a proxy without TLS": {configured, "http", true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -220,7 +222,7 @@ func TestCookiesThroughTLS(t *testing.T) {
 				v.header.Set("X-Forwarded-Proto", test.proto)
 			}
 			v.header.Set("Origin", "https://assay.example")
-			if !test.secure || test.site == plain {
+			if test.site != configured {
 				v.header.Del("Origin")
 			}
 			p := v.post("/subscribe", "plan", "free")

@@ -214,6 +214,12 @@ func (m *Metrics) WatchGate(inProgress func() int, wait func() time.Duration) {
 		"Checks are refused if it is too long.", func() float64 { return wait().Seconds() })
 }
 
+// WatchCertificate adds the metric of the host's TLS certificate. It must be called at most once.
+func (m *Metrics) WatchCertificate(expiry func() time.Time) {
+	m.gauge("assay_certificate_expiry_timestamp_seconds", "When the TLS certificate in service expires. Absent "+
+		"without ASSAY_TLS_CERT.", func() float64 { return float64(expiry().Unix()) })
+}
+
 // WatchOverrides adds the metrics of overrides. It must be called at most once.
 func (m *Metrics) WatchOverrides(size func() int, ignored func() []string) {
 	m.gauge("assay_overrides", "Overrides in memory.", func() float64 { return float64(size()) })
