@@ -70,6 +70,15 @@ fuzz package target time="60s":
 fuzz-all time="3s":
     bash .ci/fuzz {{time}}
 
+# Build a release in bin/assay: one static program that contains the layers
+release *args:
+    .ci/release {{args}}
+
+# Build it in two clones, run it alone in a container, and rate the systemd unit. Needs Debian's podman, runc, systemd
+# and postgresql
+release-check:
+    bash .ci/release-check
+
 # Lint
 lint:
     go vet ./...

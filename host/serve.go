@@ -321,10 +321,12 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		return err
 	}
 	log.Info("ready", "address", listener.Addr().String(), "version", version)
+	notifyReady(log)
 	select {
 	case err := <-served:
 		return err
 	case <-ctx.Done():
+		notifyStopping(log, cfg.drain(t))
 		leaving.drain(cfg.drain(t))
 		return nil
 	}
