@@ -110,7 +110,7 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 	none := outcome{"", needed}
 	commands := map[string]outcome{
 		"serve": {}, // makes an installation: see TestFirstRun
-		"help":  {},
+		"help":  {}, "config": {},
 
 		"check": {"paypal.com", needed + ", or name another folder; there are no built-in layers"},
 		"eval":  {rows, needed + ", or name another folder; there are no built-in layers"},
@@ -136,8 +136,8 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 		"plugin build": {plugin + " --wasm " + wasm + " -o " + filepath.Join(t.TempDir(), "empty.wasm"), ""},
 		"plugin push":  {wasm, needed},
 
-		"feeds recommend": {}, "feeds subscribe": {"URLhaus --non-commercial", needed}, "feeds unsubscribe": {"URLhaus", needed},
-		"feeds status": none, "feeds accept": {"URLhaus", needed},
+		"feeds recommend": {}, "feeds subscribe": {"URLhaus --non-commercial", needed},
+		"feeds unsubscribe": {"URLhaus", needed}, "feeds status": none, "feeds accept": {"URLhaus", needed},
 		"feeds import": {"https://lists.example/list.txt --name A --kind bad", needed},
 		"feeds list":   none, "feeds withdraw": {"URLhaus", needed},
 
@@ -208,6 +208,7 @@ func TestNamedInstallation(t *testing.T) {
 		{"eval", rows, "--data-dir=missing"},
 		{"lineup", "fit", rows, "--data-dir=missing"},
 		{"lineup", "fit", rows, "--feedback"}, // which is in a database
+		{"check", "paypal.com", "--config=" + writeFile(t, "assay.conf", []byte("ASSAY_DATA_DIR=.assay\n"))},
 		{"check", "paypal.com", "--secret-file=missing"},
 	})
 	check(runs)
