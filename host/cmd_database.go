@@ -22,9 +22,13 @@ type databaseDistributeCmd struct {
 // Run distributes what is not distributed yet. It prints the steps that were completed even if a later one fails.
 //
 // It is the only command that migrates the database: it runs after an upgrade while no host does, and a host must not
-// use the new tables before they are distributed.
+// use the new tables before they are distributed. A dry run does not.
 func (cmd *databaseDistributeCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
-	b, err := openBackend(ctx, cfg, t, quietLog(t), store.MigrateSchema)
+	schema := store.MigrateSchema
+	if cmd.DryRun {
+		schema = store.RequireSchema
+	}
+	b, err := openBackend(ctx, cfg, t, quietLog(t), schema)
 	if err != nil {
 		return err
 	}

@@ -67,10 +67,12 @@ var helpTexts = kong.Vars{
 	"feeds_cmd":    "Subscribe to lists of known bad and known good entities, or import and withdraw them.",
 	"feedback_cmd": "Measure signals by what customers reported about their checks.",
 	"audit_cmd":    "Verify the audit trail, the record of all decisions, and sign checkpoints of it.",
-	"check_cmd":    "Score one value and show every layer with its points and signals. Nothing is recorded.",
+	"check_cmd": "Score one value and show every layer with its points and signals. Nothing is recorded. " +
+		"Without an installation, it uses the built-in lineup and no database.",
 	"check_lineup": "Score with this lineup instead of the one in force. Layers are named name@version as published, " +
-		"or by name alone for those in the source around the working directory.",
-	"eval_cmd":  "Measure a lineup on labelled values: how much fraud it catches, how many honest values it flags.",
+		"or by name alone for built-in ones.",
+	"eval_cmd": "Measure a lineup on labelled values: how much fraud it catches, how many honest values it flags. " +
+		"Without an installation, it uses the built-in lineup and no database.",
 	"bench_cmd": "Measure throughput and latency on this machine. It starts hosts for the purpose.",
 	"plugin_build_cmd": "Compile a plugin written in Go, or pack a module compiled elsewhere, together with its " +
 		"manifest.",
@@ -83,7 +85,7 @@ var helpTexts = kong.Vars{
 		"Postgres is started if necessary.",
 	"database_exec_create": "Create the private Postgres if there is none, to restore a backup into.",
 	"database_distribute_cmd": "Spread the tables over the nodes of a Citus cluster. Repeat it after an interruption " +
-		"or an upgrade. Stop the hosts first.",
+		"or an upgrade, for which it migrates the database. Stop the hosts first.",
 
 	"webhooks_rotate_cmd": "Create a new signing secret and print it. The old one continues to sign for 24 hours.",
 	"webhooks_url": "URL to send events to. It must use https and a public address, " +
@@ -122,7 +124,7 @@ var helpTexts = kong.Vars{
 	"labelled_skip_bad": "Skip lines that cannot be read as labelled values.",
 
 	"eval_lineup": "Measure this document instead of the active lineup. Layers are named name@version as " +
-		"published, or by name alone for those in the source around the working directory.",
+		"published, or by name alone for built-in ones.",
 	"eval_prevalence": "Share of fraud that calibration assumes (default: the share in the files).",
 	"eval_lookups": "Look up facts too, as a check does: what DNS and other sources return today. " +
 		"Without lookups, the same values always give the same report.",

@@ -97,7 +97,7 @@ func findModule(
 		}
 	}
 	return m, version, fmt.Errorf(
-		"looking up %s: it is neither published nor in the source around the working directory", item.Layer)
+		"looking up %s: it is neither published nor built in", item.Layer)
 }
 
 // Close closes the layers.
