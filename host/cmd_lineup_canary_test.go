@@ -94,6 +94,9 @@ func TestCanary(t *testing.T) {
 	storetest.Until(t, "the withdrawal to be counted", func() bool {
 		return host.metric(t, `assay_lineup_steps_total{step="withdrawal"}`) == 1
 	})
+	storetest.Until(t, "/readyz to list the withdrawal", func() bool {
+		return strings.Contains(get(t, host.admin+"/readyz", ""), "the canary, revision 2, was withdrawn by host ")
+	})
 
 	// The operator accepts what the lineup changes.
 	output(t, f.dir, f.database, "lineup", "canary", file, "--share", "50%", "--limit", "100%")

@@ -88,6 +88,9 @@ func TestFailingLayerIsMovedToShadow(t *testing.T) {
 		return strings.Contains(get(t, host.admin+"/metrics", ""),
 			fmt.Sprintf("assay_lineup_revision %d\n", moved.Revision))
 	})
+	storetest.Until(t, "/readyz to list the demotion", func() bool {
+		return strings.Contains(get(t, host.admin+"/readyz", ""), "layer flaky was moved to shadow by host ")
+	})
 	for range 20 {
 		if a := checkOnce(host, keys[0], body); a.degraded() || a.Verdict != string(check.Allow) {
 			t.Fatalf("afterwards: %+v", a)

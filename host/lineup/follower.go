@@ -58,6 +58,7 @@ type Follower struct {
 	mu       sync.Mutex // guards the fields below
 	state    State
 	inForce  Verified      // the activation in force
+	steps    ownSteps      // that led to it
 	refused  string        // the last activation, if this host refused it
 	plugins  []*openPlugin // of the lineup in force
 	previous *retired      // the lineup that was in force before, while it is kept; nil: none
@@ -128,6 +129,9 @@ func (f *Follower) Degraded() []string {
 			problems = append(problems, fmt.Sprintf("layer %s is suspended after repeated failures", p.Manifest().Name))
 		}
 	}
+	if f.steps.of == f.inForce.Hash {
+		problems = append(problems, f.steps.sentences...)
+	}
 	return problems
 }
 
@@ -197,6 +201,7 @@ func (f *Follower) advance(
 			return f.missing()
 		}
 		if f.isInForce(last) {
+			f.noteSteps(ctx)
 			return nil
 		}
 		err = f.follow(ctx, last)
@@ -206,6 +211,7 @@ func (f *Follower) advance(
 		if err != nil && f.State().Revision == 0 {
 			err = errors.Join(err, f.resume(ctx))
 		}
+		f.noteSteps(ctx)
 		return err
 	}
 }
