@@ -16,8 +16,8 @@ var helpTexts = kong.Vars{
 	"formats": "auto,hosts,plain,csv,json,misp,stix",
 
 	// Settings, in the order of Config.
-	"config": "File of settings, in lines such as ASSAY_LISTEN=:8080. A flag and the environment precede it.",
 	"listen": "Address to serve on. It speaks HTTPS if ASSAY_TLS_CERT is set, else plain HTTP.",
+	"config": "File with lines such as ASSAY_LISTEN=:8080. A flag and the environment precede it.",
 	"admin_listen": "Address for operators alone, or 'off'. It has metrics, profiles, readiness and the operator's " +
 		"pages, which customers must not reach. It is on loopback, on the port after that of --listen. " +
 		"Default: loopback, port + 1.",

@@ -124,6 +124,18 @@ func TestConfigurationFileIsMissing(t *testing.T) {
 	}
 }
 
+// TestHelpWithWrongSettings checks that wrong settings do not keep anybody from reading what they mean.
+func TestHelpWithWrongSettings(t *testing.T) {
+	t.Parallel()
+	environ := []string{"ASSAY_CONFIG=/nonexistent/assay.env", "ASSAY_CHAINS=x", "ASSAY_LISTEN=x"}
+	for _, args := range []string{"help settings", "help", "--help", "config --help", "--version"} {
+		out, errs, code := settingsCommand(t, environ, strings.Fields(args)...)
+		if out == "" || errs != "" || code != 0 {
+			t.Errorf("%s: exit code %d, printed %q and %q", args, code, out, errs)
+		}
+	}
+}
+
 // TestConfigShowsWrongSettings checks that assay config shows all settings although some are wrong, and names these.
 func TestConfigShowsWrongSettings(t *testing.T) {
 	t.Parallel()
@@ -275,7 +287,7 @@ func TestSettingsWarnings(t *testing.T) {
 // TestServeWarnsOfTypos checks that assay serve and assay config print the warnings.
 func TestServeWarnsOfTypos(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"config"}, {"serve", "--cpu-profile="}} {
+	for _, args := range [][]string{{"config"}, {"serve"}} {
 		// The host does not start, because its data directory cannot be created.
 		_, errs, _ := settingsCommand(t, []string{"ASSAY_LISTN=x", "ASSAY_DATA_DIR=/dev/null/x"}, args...)
 		if !strings.Contains(errs, "warning: the environment sets ASSAY_LISTN") {
