@@ -1,0 +1,223 @@
+// Package operator serves the operator's page: the state of a host and of what it shares with the others, for the
+// holder of a token. The page changes nothing. It is rendered on the server and needs no scripts.
+package operator
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Path is where the page is. The handler of New serves it and all paths below it.
+const Path = "/operator"
+
+// Config configures the page.
+type Config struct {
+	Token string // opens the page; if empty, the page says how to set it
+	Key   []byte // sessions are signed with a key that derives from it and from the token
+	// State returns the state to show. It returns soon, whatever is out of order.
+	State func(ctx context.Context) *State
+	// Look holds console.css and icon.svg, which the page shares with the customers' pages.
+	Look   fs.FS
+	Logger *slog.Logger
+	Now    func() time.Time
+}
+
+// page serves the page.
+type page struct {
+	cfg       Config
+	door      *door // nil: no token is set
+	templates *template.Template
+	files     map[string]file // by path
+}
+
+// New returns the handler of the page. It fails if a token is shorter than MinToken, or a file cannot be read.
+func New(cfg Config) (http.Handler, error) {
+	if cfg.Token != "" && len(cfg.Token) < MinToken {
+		return nil, fmt.Errorf("opening the operator's page: the token has fewer than %d characters", MinToken)
+	}
+	p := &page{cfg: cfg}
+	var err error
+	if p.files, err = readFiles(cfg.Look); err != nil {
+		return nil, fmt.Errorf("opening the operator's page: %w", err)
+	}
+	if p.templates, err = parseTemplates(p.files); err != nil {
+		return nil, fmt.Errorf("opening the operator's page: %w", err)
+	}
+	if cfg.Token != "" {
+		p.door = newDoor(cfg.Token, cfg.Key, cfg.Now)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+Path, p.state)
+	mux.HandleFunc("POST "+Path+"/signin", p.signIn)
+	mux.HandleFunc("POST "+Path+"/signout", p.signOut)
+	mux.HandleFunc("GET "+Path+"/", func(w http.ResponseWriter, r *http.Request) {
+		p.message(w, r, http.StatusNotFound, "Not found", "There is no such page.")
+	})
+	for path, f := range p.files {
+		mux.HandleFunc("GET "+path, f.serve)
+	}
+	sameOrigin := http.NewCrossOriginProtection()
+	sameOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.message(w, r, http.StatusForbidden, "Refused", "This form was sent from another site.")
+	}))
+	protected := sameOrigin.Handler(mux)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", securityPolicy)
+		h.Set("Referrer-Policy", "same-origin") // with no-referrer, forms would have the origin "null"
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		if p.door == nil && p.files[r.URL.Path].text == nil {
+			p.message(w, r, http.StatusForbidden, "The operator’s page is closed", unset)
+			return
+		}
+		protected.ServeHTTP(w, r)
+	}), nil
+}
+
+// securityPolicy allows only style sheets and images of this host, nothing inline, and forms that lead to this host.
+const securityPolicy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; " +
+	"frame-ancestors 'none'"
+
+var unset = fmt.Sprintf("It shows the state of this host to the holder of a token. Set `ASSAY_OPERATOR_TOKEN` to a "+
+	"random text of at least %d characters, such as the output of `openssl rand -hex 16`, and start the host again.",
+	MinToken)
+
+// state shows the state to the holder of the token or of a session, and a form to everybody else.
+func (p *page) state(w http.ResponseWriter, r *http.Request) {
+	if token, ok := bearer(r); ok {
+		if ok, wait := p.door.try(token); !ok {
+			p.refuse(w, r, wait)
+			return
+		}
+	} else if !p.door.session(r) {
+		if wantsJSON(r) {
+			p.refuse(w, r, 0)
+			return
+		}
+		p.render(w, http.StatusOK, "signin", view{"Title": "Sign in"})
+		return
+	}
+	s := p.cfg.State(r.Context())
+	if wantsJSON(r) {
+		p.json(w, http.StatusOK, struct {
+			Health   Health `json:"health"`
+			Headline string `json:"headline"`
+			*State
+		}{s.Health(), s.Headline(), s})
+		return
+	}
+	p.render(w, http.StatusOK, "state", view{"Title": "Operator", "S": s, "Every": every(r)})
+}
+
+// refreshes are the intervals in seconds at which the page loads itself again if the operator asks for it. By itself it
+// does not: that would disturb readers of the page, above all those who have it read to them.
+var refreshes = []string{"10", "60"}
+
+// every returns the interval that the operator asked for, or "".
+func every(r *http.Request) string {
+	for _, seconds := range refreshes {
+		if r.URL.Query().Get("every") == seconds {
+			return seconds
+		}
+	}
+	return ""
+}
+
+// refuse answers a request without the right token. wait is how long no token is compared.
+func (p *page) refuse(w http.ResponseWriter, r *http.Request, wait time.Duration) {
+	status, text := http.StatusUnauthorized, "This is not the token of this host. It is in ASSAY_OPERATOR_TOKEN."
+	if _, ok := bearer(r); !ok && r.Method != http.MethodPost {
+		text = "Send the header Authorization: Bearer TOKEN. The token is in ASSAY_OPERATOR_TOKEN."
+	}
+	if wait > 0 {
+		seconds := max(1, int(math.Ceil(wait.Seconds())))
+		w.Header().Set("Retry-After", strconv.Itoa(seconds))
+		status, text = http.StatusTooManyRequests, fmt.Sprintf("Too many wrong tokens were tried, here or elsewhere. "+
+			"Wait %d %s.", seconds, plural(seconds, "second"))
+	}
+	if wantsJSON(r) {
+		if status == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+		}
+		p.json(w, status, map[string]string{"error": text})
+		return
+	}
+	p.render(w, status, "signin", view{"Title": "Sign in", "Error": text})
+}
+
+const maxForm = 4 << 10 // bytes
+
+func (p *page) signIn(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if ok, wait := p.door.try(r.PostFormValue("token")); !ok {
+		p.cfg.Logger.Warn("a sign-in to the operator's page failed")
+		p.refuse(w, r, wait)
+		return
+	}
+	p.cfg.Logger.Info("somebody signed in to the operator's page")
+	http.SetCookie(w, p.door.cookie(r, p.cfg.Now().Add(sessionLife)))
+	http.Redirect(w, r, Path, http.StatusSeeOther)
+}
+
+func (p *page) signOut(w http.ResponseWriter, r *http.Request) {
+	http.SetCookie(w, p.door.cookie(r, time.Time{}))
+	http.Redirect(w, r, Path, http.StatusSeeOther)
+}
+
+// message answers with a short text.
+func (p *page) message(w http.ResponseWriter, r *http.Request, status int, title, text string) {
+	if wantsJSON(r) {
+		p.json(w, status, map[string]string{"error": strings.ReplaceAll(text, "`", "")})
+		return
+	}
+	p.render(w, status, "message", view{"Title": title, "Text": text})
+}
+
+// wantsJSON reports whether a client accepts JSON. Browsers do not name it.
+func wantsJSON(r *http.Request) bool {
+	return strings.Contains(strings.ToLower(r.Header.Get("Accept")), "application/json")
+}
+
+func (p *page) json(w http.ResponseWriter, status int, v any) {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		p.fail(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(text.Bytes())
+}
+
+// render sends a page. It renders the whole page first, so that an error never leaves half a page.
+func (p *page) render(w http.ResponseWriter, status int, name string, v view) {
+	v["Page"] = name
+	var text bytes.Buffer
+	if err := p.templates.ExecuteTemplate(&text, name, v); err != nil {
+		p.fail(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(text.Bytes())
+}
+
+func (p *page) fail(w http.ResponseWriter, err error) {
+	p.cfg.Logger.Error("rendering the operator's page failed", "error", err)
+	http.Error(w, "The page could not be rendered. The host's log says why.", http.StatusInternalServerError)
+}
