@@ -332,7 +332,7 @@ func TestHeadline(t *testing.T) {
 			"This host takes checks, but 2 problems need attention"},
 		"unknown": {operator.State{Unknown: map[operator.Part]string{operator.Hosts: "x"}}, operator.Attention,
 			"This host takes checks, but not all of its state could be read"},
-		"not ready": {operator.State{NotReady: []string{"x"}, Warnings: []operator.Warning{problem}}, operator.Failing,
+		"not ready": {operator.State{NotReady: []operator.Warning{problem}, Warnings: []operator.Warning{problem}}, operator.Failing,
 			"This host takes no checks"},
 	} {
 		if got := test.state.Health(); got != test.health || test.state.Headline() != test.headline {
@@ -346,7 +346,7 @@ func TestHostileTexts(t *testing.T) {
 	t.Parallel()
 	const evil = `<script>alert(1)</script>" onload="x' {{.}} \u202e`
 	s := &operator.State{
-		At: now, Host: evil, Version: evil, NotReady: []string{evil + "`" + evil},
+		At: now, Host: evil, Version: evil, NotReady: []operator.Warning{{What: evil + "`" + evil, Do: evil}},
 		Warnings: []operator.Warning{{Severity: operator.Problem, What: evil + "`" + evil + "`", Do: evil}},
 		Hosts: []operator.Host{{Name: evil, Version: evil, Problem: evil, Canary: evil, Refused: 3},
 			{Name: evil, Silent: true}},

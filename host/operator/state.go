@@ -8,11 +8,10 @@ import (
 // State is what the page shows of a host and of what it shares with others. It contains neither keys nor values that
 // were checked.
 type State struct {
-	At      time.Time `json:"at"`
-	Host    string    `json:"host"` // its name in Hosts
-	Version string    `json:"version"`
-	// NotReady says why the host takes no checks, a clause such as "database: does not respond" each.
-	NotReady []string  `json:"not_ready"`
+	At       time.Time `json:"at"`
+	Host     string    `json:"host"` // its name in Hosts
+	Version  string    `json:"version"`
+	NotReady []Warning `json:"not_ready"` // why the host takes no checks; empty: it does
 	Warnings []Warning `json:"warnings"`
 	Hosts    []Host    `json:"hosts"`
 	Lineup   Lineup    `json:"lineup"`
