@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"assay/host/audit"
+	"assay/host/store"
 )
 
 // Status is what a keeper did last.
@@ -56,8 +57,11 @@ func (s *status) signed(head audit.Head) {
 	s.last[head.Chain] = Checkpoint{head.Seq, time.Now()}
 }
 
-// ended notes the error of a task's last run.
+// ended notes the error of a task's last run. An outage of the database says nothing about the audit log.
 func (s *status) ended(task int, err error) {
+	if store.IsOutage(err) {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.problems[task] = ""

@@ -57,11 +57,11 @@ func TestFollowSwapsInTheActiveRevision(t *testing.T) {
 	storetest.Expect(t, "before following revision 2", h.score(t), "revision 1: 50")
 	h.follow(t, 2)
 	storetest.Expect(t, "score", h.score(t), "revision 2: 88")
-	a, budgets := h.follower.InForce()
+	a, manifests := h.follower.InForce()
 	storetest.Expect(t, "revision in force", a.Lineup.Revision, 2)
 	for _, layer := range a.Document.Layers {
-		if budgets[layer.Digest] == 0 {
-			t.Errorf("the budget of %s is missing from %v", layer.Layer, budgets)
+		if m := manifests[layer.Digest]; !strings.HasPrefix(layer.Layer, m.Name+"@") || m.BudgetFuel == 0 {
+			t.Errorf("the manifest of %s is missing from %v", layer.Layer, manifests)
 		}
 	}
 	h.rollback(t, 1)

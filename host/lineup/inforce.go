@@ -1,13 +1,15 @@
 package lineup
 
-// InForce returns the activation that is in force on this host, with number 0 if there is none, and the budget of fuel
-// that the manifest of each of its open layers names, by the digest of the layer's module.
-func (f *Follower) InForce() (a Verified, budgets map[string]int64) {
+import "assay/registry"
+
+// InForce returns the activation that is in force on this host, with number 0 if there is none, and the manifests of
+// its layers that are not off, by the digest of the layer's module.
+func (f *Follower) InForce() (a Verified, manifests map[string]registry.Manifest) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	budgets = map[string]int64{}
+	manifests = map[string]registry.Manifest{}
 	for _, p := range f.plugins {
-		budgets[p.Digest().String()] = p.Manifest().BudgetFuel
+		manifests[p.Digest().String()] = p.Manifest()
 	}
-	return f.inForce, budgets
+	return f.inForce, manifests
 }

@@ -39,6 +39,34 @@ func (m *Metrics) LayerUses() map[string]*LayerUse {
 	return uses
 }
 
+// ShadowUses returns the outcomes of each layer that was called in shadow, by its name.
+func (m *Metrics) ShadowUses() map[string]*LayerUse {
+	uses := map[string]*LayerUse{}
+	each(m.shadowLayers, func(labels map[string]string, v *dto.Metric) {
+		u := uses[labels["layer"]]
+		if u == nil {
+			u = &LayerUse{Outcomes: map[string]uint64{}}
+			uses[labels["layer"]] = u
+		}
+		u.Outcomes[labels["outcome"]] = uint64(v.GetCounter().GetValue())
+	})
+	return uses
+}
+
+// ShadowChecks returns the number of checks whose shadow layers ran, how many of them would have had another verdict,
+// and the number of those whose shadow layers did not run.
+func (m *Metrics) ShadowChecks() (ran, changed, leftOut uint64) {
+	each(m.shadowChecks, func(labels map[string]string, v *dto.Metric) {
+		n := uint64(v.GetCounter().GetValue())
+		ran += n
+		if labels["verdict"] != labels["shadow_verdict"] {
+			changed += n
+		}
+	})
+	each(m.shadowLeftOut, func(_ map[string]string, v *dto.Metric) { leftOut = uint64(v.GetCounter().GetValue()) })
+	return ran, changed, leftOut
+}
+
 // bound returns the upper bound of the bucket below which the given share of a histogram's samples lies.
 func bound(h *dto.Histogram, share float64) float64 {
 	for _, b := range h.GetBucket() {

@@ -45,3 +45,21 @@ func TestLedgerQueue(t *testing.T) {
 		t.Errorf("the queue has %d checks, want 7", n)
 	}
 }
+
+func TestShadowUses(t *testing.T) {
+	t.Parallel()
+	m := NewMetrics()
+	live := &check.Decision{Type: entity.Domain, Fused: check.Fused{Verdict: check.Allow}}
+	for _, verdict := range []check.Verdict{check.Allow, check.Review} {
+		m.ShadowRan(live, check.Fused{Verdict: verdict}, []check.Outcome{{Layer: "new"}})
+	}
+	m.ShadowRan(live, check.Fused{Verdict: check.Allow}, []check.Outcome{{Layer: "new", Failure: check.Trap}})
+	m.ShadowLeftOut(live)
+	want := map[string]*LayerUse{"new": {Outcomes: map[string]uint64{"scored": 2, string(check.Trap): 1}}}
+	if diff := cmp.Diff(want, m.ShadowUses()); diff != "" {
+		t.Errorf("uses (-want +got):\n%s", diff)
+	}
+	if ran, changed, leftOut := m.ShadowChecks(); ran != 3 || changed != 1 || leftOut != 1 {
+		t.Errorf("%d checks, %d changed, %d left out, want 3, 1 and 1", ran, changed, leftOut)
+	}
+}

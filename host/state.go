@@ -1,0 +1,232 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"assay/host/admin"
+	"assay/host/admission"
+	"assay/host/auditlog"
+	"assay/host/feed"
+	"assay/host/fleet"
+	"assay/host/lineup"
+	"assay/host/operator"
+	"assay/host/store"
+	"assay/host/telemetry"
+	"assay/registry"
+)
+
+const (
+	stateTimeout = 900 * time.Millisecond // for reading the state of the database: the page shall appear in a second
+	stateAge     = 2 * time.Second        // for which a reading is shown again
+)
+
+// observer gathers the state of a host for the operator's page. Its fields are set once, before use.
+type observer struct {
+	cfg       *Config
+	name      string // of the host
+	address   net.Addr
+	keyFile   string // of the operator's key; "" if this host cannot read it
+	testing   bool   // the test checkout is in force
+	began     time.Time
+	store     *store.Store
+	follower  *lineup.Follower
+	gate      *admission.Gate
+	metrics   *telemetry.Metrics
+	keeper    *auditlog.Keeper
+	forwarded func() time.Time // when X-Forwarded-For last arrived although no proxy is trusted
+	ready     func() []admin.Problem
+	degraded  []degradation
+
+	mu   sync.Mutex // held while the database is read
+	last reading
+}
+
+// degradation is a source of problems that do not keep the host from answering, and what to do about them.
+type degradation struct {
+	list func() []string
+	do   string
+}
+
+// reading is what the database says.
+type reading struct {
+	at       time.Time
+	hosts    []fleet.Host
+	webhooks store.WebhookBacklog
+	graph    store.GraphBacklog
+	lists    []feed.Subscription
+	imported int // lists, those that are subscribed included
+	chains   []store.ChainState
+	unknown  map[operator.Part]string
+}
+
+// state returns the state for the page.
+func (o *observer) state(ctx context.Context) *operator.State {
+	r := o.read(ctx)
+	audited := o.keeper.Status()
+	s := &operator.State{
+		At: time.Now(), Host: o.name, Version: version, Unknown: r.unknown,
+		Lineup: o.lineup(),
+		Queues: operator.Queues{
+			Checks: o.gate.InProgress(), Wait: o.gate.Wait(), Target: checkTarget, Ledger: o.metrics.LedgerQueue(),
+			Graph: operator.GraphQueue{Checks: r.graph.Checks, Oldest: r.graph.Oldest, More: r.graph.Clipped},
+			Webhooks: operator.WebhookQueue{Pending: r.webhooks.Pending, Due: r.webhooks.Due,
+				Retried: r.webhooks.Retried, Late: r.webhooks.Late, More: r.webhooks.Clipped,
+				Failing: r.webhooks.Failing, Disabled: r.webhooks.Disabled},
+			Lists: map[string]int{},
+		},
+	}
+	for _, l := range r.lists {
+		s.Queues.Lists[string(l.State(o.store.Now()))]++
+	}
+	for _, h := range r.hosts {
+		host := operator.Host{Name: h.Name, This: h.Name == o.name, Seen: h.Unseen, Silent: h.Silent(),
+			Since: h.StartedAt, Activation: h.Activation, Revision: h.Revision, Refused: h.Refused,
+			Problem: h.Problem, Canary: h.Canary}
+		if host.This {
+			host.Version = version
+		}
+		s.Hosts = append(s.Hosts, host)
+	}
+	for _, c := range r.chains {
+		signed := audited.Signed[c.Chain]
+		s.Audit.Chains = append(s.Audit.Chains, operator.Chain{Number: c.Chain, Records: c.Records, At: c.At,
+			Signed: signed.Seq, SignAt: signed.At, Damage: c.Damage})
+	}
+	o.warn(s, r, audited)
+	return s
+}
+
+// read returns what the database says. Requests that come while it is read wait for the same reading.
+func (o *observer) read(ctx context.Context) reading {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if time.Since(o.last.at) < stateAge {
+		return o.last
+	}
+	// The next request shows the same reading, so it does not end with this one.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stateTimeout)
+	defer cancel()
+	r := reading{unknown: map[operator.Part]string{}}
+	failed := func(part operator.Part, err error) {
+		switch {
+		case err == nil:
+		case store.IsOutage(err):
+			r.unknown[part] = "the database does not respond"
+		default:
+			r.unknown[part] = err.Error()
+		}
+	}
+	var err error
+	r.hosts, err = o.store.Hosts(ctx)
+	failed(operator.Hosts, err)
+	r.webhooks, err = o.store.WebhookBacklog(ctx)
+	failed(operator.Webhooks, err)
+	r.graph, err = o.store.GraphBacklog(ctx)
+	failed(operator.Graph, err)
+	r.lists, err = o.store.Subscriptions(ctx)
+	if err == nil {
+		var imported []feed.List
+		imported, err = o.store.Feeds(ctx)
+		r.imported = max(len(imported), len(r.lists))
+	}
+	failed(operator.Lists, err)
+	r.chains, err = o.store.ChainStates(ctx)
+	failed(operator.Chains, err)
+	r.at = time.Now()
+	o.last = r
+	return r
+}
+
+// lineup returns the lineup that the host runs, with the calls of its layers.
+func (o *observer) lineup() operator.Lineup {
+	a, manifests := o.follower.InForce()
+	l := operator.Lineup{Activation: a.Number, Revision: a.Lineup.Revision, Author: a.Author, Reason: a.Reason,
+		Since: a.At}
+	if a.Canary != nil {
+		l.Canary = &operator.Canary{Revision: a.Canary.Revision, Share: a.Canary.Share,
+			Limit: a.Canary.Limit.String()}
+	}
+	uses, shadowUses := o.metrics.LayerUses(), o.metrics.ShadowUses()
+	for _, item := range a.Document.Layers {
+		layer := layerOf(item, manifests[item.Digest])
+		switch item.Runs() {
+		case registry.ModeLive:
+			use(&layer, uses[layer.Name])
+		case registry.ModeShadow:
+			use(&layer, shadowUses[layer.Name])
+			l.Shadow = &operator.Shadow{}
+		}
+		l.Layers = append(l.Layers, layer)
+	}
+	if l.Shadow != nil {
+		l.Shadow.Checks, l.Shadow.Changed, l.Shadow.LeftOut = o.metrics.ShadowChecks()
+	}
+	return l
+}
+
+// layerOf returns a layer without its calls. Without a manifest, because the layer is off, it has the weights of all
+// types.
+func layerOf(item registry.LineupLayer, m registry.Manifest) operator.Layer {
+	name, version, _ := item.Ref()
+	layer := operator.Layer{Name: name, Version: version, Mode: item.Runs(), Required: item.Required,
+		Budget: cmp.Or(item.Fuel, m.BudgetFuel), Weights: map[string]float64{}}
+	types := m.Entities
+	if m.Name == "" {
+		types = []string{"domain", "email", "phone", "iban"}
+	}
+	for _, t := range types {
+		layer.Weights[t] = item.Weight.For(t)
+	}
+	return layer
+}
+
+// use adds the calls of a layer, which may be nil.
+func use(layer *operator.Layer, u *telemetry.LayerUse) {
+	if u == nil {
+		return
+	}
+	for outcome, n := range u.Outcomes {
+		switch outcome {
+		case "scored":
+			layer.Scored = n
+		case "abstained":
+			layer.Abstained = n
+		default:
+			if layer.Failed == nil {
+				layer.Failed = map[string]uint64{}
+			}
+			layer.Failed[outcome] = n
+		}
+	}
+	layer.FuelMean, layer.FuelP99 = u.FuelMean, u.FuelP99
+	if layer.Budget > 0 {
+		layer.FuelP99 = math.Min(layer.FuelP99, float64(layer.Budget)) // no call uses more
+	}
+	if math.IsInf(layer.FuelP99, 0) {
+		layer.FuelP99 = 0
+	}
+}
+
+// sentence returns a text as the beginning of a sentence.
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// lines returns the first line of a text, which a table or a list shows.
+func firstLine(text string) string {
+	line, _, more := strings.Cut(text, "\n")
+	if more {
+		return line + fmt.Sprintf(" (and %d more lines in the log)", strings.Count(text, "\n"))
+	}
+	return line
+}

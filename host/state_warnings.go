@@ -1,0 +1,143 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"assay/host/auditlog"
+	"assay/host/operator"
+)
+
+// When the page warns of what it measures.
+const (
+	lateEvents     = time.Minute     // a webhook event that waits to be claimed
+	lateGraph      = time.Minute     // a check that waits to be applied to the reputation graph
+	lateCheckpoint = 3 * jobInterval // records without a checkpoint; one is signed at each interval
+	forwardedFor   = 24 * time.Hour  // how long an untrusted X-Forwarded-For is remembered
+)
+
+// remedies say what to do if a part keeps the host from being ready.
+var remedies = map[string]string{
+	"database": "See that Postgres runs and takes writes, and that `ASSAY_DATABASE_URL` leads to it. The host takes " +
+		"checks again by itself.",
+	"clock": "Set the clocks of this machine and of the database's by NTP. Times are part of the audit log, so they " +
+		"cannot be corrected later.",
+	"lineup":    "The host's log says why none could be loaded; `assay lineup hosts` lists what the other hosts run.",
+	"lists":     "Lists are read from the database; the host tries again by itself, and its log says why it failed.",
+	"overrides": "Overrides are read from the database; the host tries again by itself, and its log says why it failed.",
+}
+
+// warn adds what the operator should know, the worst first.
+func (o *observer) warn(s *operator.State, r reading, audited auditlog.Status) {
+	for _, p := range o.ready() {
+		s.NotReady = append(s.NotReady, operator.Warning{Severity: operator.Problem,
+			What: firstLine(sentence(p.Error().Error())), Do: remedies[p.Part]})
+	}
+	add := func(severity operator.Severity, what, do string) {
+		s.Warnings = append(s.Warnings, operator.Warning{Severity: severity, What: what, Do: do})
+	}
+	for _, d := range o.degraded {
+		for _, problem := range d.list() {
+			add(operator.Problem, sentence(problem), d.do)
+		}
+	}
+	for _, h := range s.Hosts {
+		switch {
+		case h.This:
+		case h.Silent:
+			add(operator.Problem, fmt.Sprintf("Host %s is silent for %v", h.Name, h.Seen.Round(time.Second)),
+				"If it was not killed, look at its log and at its way to the database. A host that was killed is "+
+					"forgotten after an hour.")
+		case h.Refused > 0:
+			add(operator.Problem, fmt.Sprintf("Host %s refused activation %d and runs %d", h.Name, h.Refused,
+				h.Activation), "The table of hosts says why. `assay lineup rollback` puts the lineup before in force.")
+		}
+	}
+	o.warnOfQueues(s, add)
+	o.warnOfAudit(s, audited, add)
+	o.warnOfSettings(r, add)
+}
+
+// adding adds a warning.
+type adding func(severity operator.Severity, what, do string)
+
+func (o *observer) warnOfQueues(s *operator.State, add adding) {
+	if s.Queues.Wait > s.Queues.Target {
+		add(operator.Problem, "Checks are refused, because this host is busy",
+			"Run more hosts, or this one on more processors. `assay_refusals_total` counts the refused checks.")
+	}
+	if s.Queues.Graph.Oldest > lateGraph {
+		add(operator.Problem, fmt.Sprintf("The reputation graph is %v behind",
+			s.Queues.Graph.Oldest.Round(time.Second)), "Checks do not see what was recorded since. The hosts' logs "+
+			"say why; \"the reputation graph is late\" names the cause.")
+	}
+	if w := s.Queues.Webhooks; w.Due > 0 && w.Late > lateEvents {
+		add(operator.Problem, fmt.Sprintf("Webhook events have waited for %v", w.Late.Round(time.Second)),
+			"The hosts' logs say why they do not send them. Slow receivers delay only their own events.")
+	}
+}
+
+func (o *observer) warnOfAudit(s *operator.State, audited auditlog.Status, add adding) {
+	const verify = "Change nothing in the database: it is evidence. `assay audit verify` says which records are affected."
+	var unsigned []string
+	for _, c := range s.Audit.Chains {
+		if c.Damage != "" {
+			add(operator.Problem, fmt.Sprintf("Audit chain %d is damaged: %s", c.Number, c.Damage), verify)
+			continue
+		}
+		since := c.SignAt
+		if since.IsZero() {
+			since = o.began
+		}
+		if c.Records > c.Signed && s.At.Sub(since) > lateCheckpoint {
+			unsigned = append(unsigned, fmt.Sprint(c.Number))
+		}
+	}
+	for _, problem := range audited.Problems {
+		add(operator.Problem, "The audit log was not signed or pruned as it should be: "+firstLine(problem), verify)
+	}
+	if len(unsigned) > 0 {
+		add(operator.Problem, fmt.Sprintf("For more than %d minutes, this host has signed no checkpoint of audit chain %s",
+			int(lateCheckpoint.Minutes()), strings.Join(unsigned, ", ")),
+			"The host's log says why. See that `"+o.cfg.path("checkpoints")+"` can be written to.")
+	}
+}
+
+func (o *observer) warnOfSettings(r reading, add adding) {
+	public := !isLoopback(o.address)
+	if public && !strings.HasPrefix(o.cfg.URL, "https://") {
+		add(operator.Caution, "Customers reach this host without TLS", "API keys cross the network in plain text. Put "+
+			"a proxy with TLS in front of it, and set `ASSAY_URL` to its URL.")
+	}
+	if at := o.forwarded(); len(o.cfg.TrustedProxies) == 0 {
+		const do = "Behind a proxy, all clients without a key share one limit, and so do those who sign in. Name the " +
+			"proxy’s network in `ASSAY_TRUSTED_PROXIES`."
+		switch {
+		case !at.IsZero() && time.Since(at) < forwardedFor:
+			add(operator.Caution, "Requests with X-Forwarded-For arrive, but no proxy is trusted", do)
+		case public:
+			add(operator.Advice, fmt.Sprintf("This host listens on %s, and no proxy is trusted", o.address),
+				"Without a proxy, that is right. "+do)
+		}
+	}
+	if r.unknown[operator.Lists] == "" && r.imported == 0 {
+		add(operator.Advice, "No list is subscribed", "Lists of known bad and known good entities improve decisions, "+
+			"and none is fetched by itself: `assay feeds recommend` names public ones.")
+	}
+	if o.keyFile != "" {
+		add(operator.Advice, "This host can read the operator’s key", "Whoever takes the host over can then change the "+
+			"lineup. Move `"+o.keyFile+"` to the machine where lineups are changed, and keep a copy offline.")
+	}
+	if o.testing {
+		add(operator.Advice, "The test checkout is in force", "Anybody can subscribe with a test card, and nobody pays. "+
+			"Set `ASSAY_STRIPE_KEY` and `ASSAY_STRIPE_WEBHOOK_SECRET`.")
+	}
+}
+
+// isLoopback reports whether an address can be reached from this machine only.
+func isLoopback(address net.Addr) bool {
+	tcp, ok := address.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
