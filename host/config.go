@@ -15,6 +15,7 @@ import (
 	"assay/host/auditlog"
 	"assay/host/facts/network"
 	"assay/host/facts/resolver"
+	"assay/host/operator"
 	"assay/host/store"
 )
 
@@ -33,7 +34,8 @@ type Config struct {
 	Drain      *time.Duration `env:"ASSAY_DRAIN" placeholder:"TIME" help:"${drain}"`
 	ConfigFile configFile     `name:"config" env:"ASSAY_CONFIG" placeholder:"FILE" help:"${config}"`
 
-	AdminListen string `group:"admin" env:"ASSAY_ADMIN_LISTEN" placeholder:"HOST:PORT" help:"${admin_listen}"`
+	AdminListen   string `group:"admin" env:"ASSAY_ADMIN_LISTEN" placeholder:"HOST:PORT" help:"${admin_listen}"`
+	OperatorToken string `env:"ASSAY_OPERATOR_TOKEN" secret:"" help:"${operator_token}"`
 
 	DataDir    string `group:"files" env:"ASSAY_DATA_DIR" default:".assay" placeholder:"DIR" help:"${data_dir}"`
 	SecretFile string `env:"ASSAY_SECRET_FILE" placeholder:"FILE" help:"${secret_file}"`
@@ -76,6 +78,9 @@ func (c *Config) validateServing() error {
 	}
 	if err := admin.Validate(c.AdminListen); err != nil {
 		errs = append(errs, fmt.Errorf("ASSAY_ADMIN_LISTEN: %w", err))
+	}
+	if err := operator.CheckToken(c.OperatorToken); err != nil {
+		errs = append(errs, fmt.Errorf("ASSAY_OPERATOR_TOKEN: %w", err))
 	}
 	if c.DataDir == "" {
 		errs = append(errs, errors.New("ASSAY_DATA_DIR: it must not be empty"))

@@ -21,6 +21,8 @@ var helpTexts = kong.Vars{
 	"admin_listen": "Address for operators alone, or 'off'. It has metrics, profiles, readiness and the operator's " +
 		"pages, which customers must not reach. It is on loopback, on the port after that of --listen. " +
 		"Default: loopback, port + 1.",
+	"operator_token": "Token that opens the operator's page, /operator on the address for operators. It has at least " +
+		"16 characters. Default: the page is closed.",
 	"database_url": "Postgres, as postgres://user:password@host/name. Default: a private one.",
 	"direct_url": "The same database without a pooler. Migrations and notifications need it. " +
 		"Default: ASSAY_DATABASE_URL.",

@@ -40,7 +40,6 @@ import (
 	"assay/host/telemetry"
 	"assay/host/webhook"
 	"assay/registry"
-	"assay/registry/activation"
 )
 
 // errStopped is returned by a command that was interrupted. It is not reported.
@@ -183,11 +182,12 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	subscriber.Fetched, subscriber.Observed = metrics.ListFetched, func(lists []feed.Subscription) {
 		observeLists(metrics, lists)
 	}
-	degraded := func() []string {
-		return slices.Concat(follower.Degraded(), collector.problems(), subscriber.Degraded(),
-			ignoredOverrides(overrides), certificate.Degraded())
+	degraded := degradations{
+		{follower.Degraded, lineupRemedy}, {collector.problems, dnsRemedy}, {subscriber.Degraded, listsRemedy},
+		{func() []string { return ignoredOverrides(overrides) }, overridesRemedy},
+		{certificate.Degraded, certificateRemedy},
 	}
-	metrics.WatchDegraded(degraded, collector.problems)
+	metrics.WatchDegraded(degraded.list, collector.problems)
 	metrics.WatchOverrides(overrides.Size, overrides.Ignored)
 
 	recent := replay.NewRing(replay.DefaultChecks, replay.DefaultBytes)
@@ -232,7 +232,9 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 			Run: certificate.Refresh})
 	}
 	queues := b.readQueues(metrics.WatchQueues())
-	for _, jobs := range append(b.jobs(cfg, trusted.Trust, log), local, queues) {
+	keeper := &auditlog.Keeper{Store: b.store, Signer: auditlog.NewSigner(b.keys.SignSeed), Trust: trusted.Trust,
+		Dir: cfg.checkpointDir(), Logger: log}
+	for _, jobs := range append(b.jobs(keeper), local, queues) {
 		running.Go(func() { maintenance.Run(background, log, jobs) })
 	}
 	running.Go(func() { delivery.Run(background) })
@@ -298,9 +300,16 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		Version:        version,
 	})
 	metrics.WatchServer(server.Load)
+	page, err := newOperatorPage(&observer{cfg: cfg, id: id, name: name, address: listener.Addr(), began: time.Now(),
+		signs: trusted.operator != nil, testing: payments.Provider.Test(), store: b.store, follower: follower,
+		gate: gate, metrics: metrics, keeper: keeper, forwarded: server.Forwarded, ready: ready.problems,
+		degraded: degraded}, b.keys.Operator, log)
+	if err != nil {
+		return err
+	}
 	served := make(chan error, 2)
 	closers = append(closers, serveAdmin(operators, admin.Config{
-		Metrics: metrics.Handler(), Ready: ready.problems, Degraded: degraded, Draining: server.Draining,
+		Metrics: metrics.Handler(), Operator: page, Ready: ready.problems, Degraded: degraded.list, Draining: server.Draining,
 		Version: version, Logger: log,
 	}, served))
 	go func() { served <- server.Serve(listener) }()
@@ -393,9 +402,7 @@ const (
 
 // jobs returns the periodic jobs that use the database: first the short ones, of which one runs at a time, and those
 // that read whole tables, which must not delay them.
-func (b *backend) jobs(cfg *Config, trust activation.Trust, log *slog.Logger) [][]maintenance.Job {
-	keeper := &auditlog.Keeper{Store: b.store, Signer: auditlog.NewSigner(b.keys.SignSeed), Trust: trust,
-		Dir: cfg.checkpointDir(), Logger: log}
+func (b *backend) jobs(keeper *auditlog.Keeper) [][]maintenance.Job {
 	return [][]maintenance.Job{{
 		{Name: "create partitions", Every: jobInterval, Run: b.store.EnsurePartitions, AtStop: true},
 		{Name: "prune the limits of the public check", Every: jobInterval, Run: b.store.PrunePublic, AtStop: true},

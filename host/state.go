@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"assay/host/admin"
 	"assay/host/admission"
 	"assay/host/auditlog"
+	"assay/host/console"
 	"assay/host/feed"
 	"assay/host/fleet"
 	"assay/host/lineup"
@@ -30,10 +33,10 @@ const (
 // observer gathers the state of a host for the operator's page. Its fields are set once, before use.
 type observer struct {
 	cfg       *Config
-	name      string // of the host
+	id, name  string // of the host
 	address   net.Addr
-	keyFile   string // of the operator's key; "" if this host cannot read it
-	testing   bool   // the test checkout is in force
+	signs     bool // this host can read the operator's key
+	testing   bool // the test checkout is in force
 	began     time.Time
 	store     *store.Store
 	follower  *lineup.Follower
@@ -42,16 +45,34 @@ type observer struct {
 	keeper    *auditlog.Keeper
 	forwarded func() time.Time // when X-Forwarded-For last arrived although no proxy is trusted
 	ready     func() []admin.Problem
-	degraded  []degradation
+	degraded  degradations
 
 	mu   sync.Mutex // held while the database is read
 	last reading
 }
 
-// degradation is a source of problems that do not keep the host from answering, and what to do about them.
-type degradation struct {
-	list func() []string
-	do   string
+// newOperatorPage returns the operator's page. key is that of its sessions.
+func newOperatorPage(o *observer, key []byte, log *slog.Logger) (http.Handler, error) {
+	look, err := console.Look()
+	if err != nil {
+		return nil, err
+	}
+	return operator.New(operator.Config{Token: o.cfg.OperatorToken, Key: key, State: o.state, Look: look,
+		Logger: log, Now: time.Now})
+}
+
+// degradations are sources of problems that do not keep the host from answering, and what to do about them.
+type degradations []struct {
+	problems func() []string
+	remedy   string
+}
+
+// list returns the problems of all sources, a sentence each.
+func (d degradations) list() (all []string) {
+	for _, source := range d {
+		all = append(all, source.problems()...)
+	}
+	return all
 }
 
 // reading is what the database says.
@@ -86,7 +107,7 @@ func (o *observer) state(ctx context.Context) *operator.State {
 		s.Queues.Lists[string(l.State(o.store.Now()))]++
 	}
 	for _, h := range r.hosts {
-		host := operator.Host{Name: h.Name, This: h.Name == o.name, Seen: h.Unseen, Silent: h.Silent(),
+		host := operator.Host{Name: h.Name, This: h.ID == o.id, Seen: h.Unseen, Silent: h.Silent(),
 			Since: h.StartedAt, Activation: h.Activation, Revision: h.Revision, Refused: h.Refused,
 			Problem: h.Problem, Canary: h.Canary}
 		if host.This {
@@ -222,7 +243,7 @@ func sentence(text string) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// lines returns the first line of a text, which a table or a list shows.
+// firstLine returns the first line of a text, which a table or a list shows.
 func firstLine(text string) string {
 	line, _, more := strings.Cut(text, "\n")
 	if more {

@@ -29,6 +29,16 @@ var remedies = map[string]string{
 	"overrides": "Overrides are read from the database; the host tries again by itself, and its log says why it failed.",
 }
 
+// What to do about problems that do not keep the host from answering.
+const (
+	lineupRemedy = "`assay lineup rollback` puts the lineup before in force on all hosts. A layer that is suspended is " +
+		"tried again by itself, and its outcomes are below."
+	dnsRemedy         = "The server is not asked while it gives false answers. Name another one in `ASSAY_DNS`."
+	listsRemedy       = "`assay feeds status` shows all lists. `assay feeds accept NAME` imports a version that is held back."
+	overridesRemedy   = "`assay audit verify` says which records were altered. Remove these overrides and set them again."
+	certificateRemedy = "Renew the files of `ASSAY_TLS_CERT` and `ASSAY_TLS_KEY`. They are read again by themselves."
+)
+
 // warn adds what the operator should know, the worst first.
 func (o *observer) warn(s *operator.State, r reading, audited auditlog.Status) {
 	for _, p := range o.ready() {
@@ -39,8 +49,8 @@ func (o *observer) warn(s *operator.State, r reading, audited auditlog.Status) {
 		s.Warnings = append(s.Warnings, operator.Warning{Severity: severity, What: what, Do: do})
 	}
 	for _, d := range o.degraded {
-		for _, problem := range d.list() {
-			add(operator.Problem, sentence(problem), d.do)
+		for _, problem := range d.problems() {
+			add(operator.Problem, sentence(problem), d.remedy)
 		}
 	}
 	for _, h := range s.Hosts {
@@ -107,9 +117,10 @@ func (o *observer) warnOfAudit(s *operator.State, audited auditlog.Status, add a
 
 func (o *observer) warnOfSettings(r reading, add adding) {
 	public := !isLoopback(o.address)
-	if public && !strings.HasPrefix(o.cfg.URL, "https://") {
-		add(operator.Caution, "Customers reach this host without TLS", "API keys cross the network in plain text. Put "+
-			"a proxy with TLS in front of it, and set `ASSAY_URL` to its URL.")
+	if public && o.cfg.TLSCert == "" && !strings.HasPrefix(o.cfg.URL, "https://") {
+		add(operator.Caution, "Customers reach this host without TLS", "API keys cross the network in plain text. "+
+			"Set `ASSAY_TLS_CERT` and `ASSAY_TLS_KEY`, or put a proxy with TLS in front of it and set `ASSAY_URL` to "+
+			"the proxy’s URL.")
 	}
 	if at := o.forwarded(); len(o.cfg.TrustedProxies) == 0 {
 		const do = "Behind a proxy, all clients without a key share one limit, and so do those who sign in. Name the " +
@@ -126,9 +137,9 @@ func (o *observer) warnOfSettings(r reading, add adding) {
 		add(operator.Advice, "No list is subscribed", "Lists of known bad and known good entities improve decisions, "+
 			"and none is fetched by itself: `assay feeds recommend` names public ones.")
 	}
-	if o.keyFile != "" {
+	if o.signs {
 		add(operator.Advice, "This host can read the operator’s key", "Whoever takes the host over can then change the "+
-			"lineup. Move `"+o.keyFile+"` to the machine where lineups are changed, and keep a copy offline.")
+			"lineup. Move `"+o.cfg.operatorKeyFile()+"` to the machine where lineups are changed, and keep a copy offline.")
 	}
 	if o.testing {
 		add(operator.Advice, "The test checkout is in force", "Anybody can subscribe with a test card, and nobody pays. "+

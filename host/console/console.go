@@ -77,6 +77,9 @@ const staticAge = 365 * 24 * 60 * 60
 //go:embed static
 var static embed.FS
 
+// Look returns the style sheet console.css and the icon icon.svg, which the operator's page shares.
+func Look() (fs.FS, error) { return fs.Sub(static, "static") }
+
 // Console serves pages.
 type Console struct {
 	cfg   Config
@@ -94,7 +97,7 @@ func New(cfg Config) (*Console, error) {
 	c.app = fiber.New(fiber.Config{
 		Immutable: true, StrictRouting: true, CaseSensitive: true, DisableStartupMessage: true, ErrorHandler: c.fail,
 	})
-	files, err := fs.Sub(static, "static")
+	files, err := Look()
 	if err != nil {
 		return nil, fmt.Errorf("reading static files: %w", err)
 	}

@@ -42,8 +42,8 @@ type page struct {
 
 // New returns the handler of the page. It fails if a token is shorter than MinToken, or a file cannot be read.
 func New(cfg Config) (http.Handler, error) {
-	if cfg.Token != "" && len(cfg.Token) < MinToken {
-		return nil, fmt.Errorf("opening the operator's page: the token has fewer than %d characters", MinToken)
+	if err := CheckToken(cfg.Token); err != nil {
+		return nil, fmt.Errorf("opening the operator's page: the token is refused: %w", err)
 	}
 	p := &page{cfg: cfg}
 	var err error

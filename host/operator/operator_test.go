@@ -100,11 +100,16 @@ func TestClosedWithoutAToken(t *testing.T) {
 	want(t, "the style sheet", r, http.StatusOK, text, "color-scheme")
 }
 
-func TestShortTokensAreRefused(t *testing.T) {
+func TestBadTokensAreRefused(t *testing.T) {
 	t.Parallel()
-	_, err := operator.New(operator.Config{Token: token[:operator.MinToken-1], Look: os.DirFS("../console/static")})
-	if err == nil || !strings.Contains(err.Error(), "fewer than 16 characters") {
-		t.Errorf("a token of 15 characters: %v", err)
+	for token, want := range map[string]string{
+		token[:operator.MinToken-1]: "at least 16 characters",
+		token + " ":                 "must not begin or end with a blank",
+	} {
+		_, err := operator.New(operator.Config{Token: token, Look: os.DirFS("../console/static")})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("token %q: %v, want %q", token, err, want)
+		}
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -15,6 +17,20 @@ import (
 
 // MinToken is the least number of bytes in a token: one of random letters and digits then has more than 80 bits.
 const MinToken = 16
+
+// CheckToken returns an error if a token is not empty and too short, or has blanks around it, which would be lost on the
+// way from a file through a form.
+func CheckToken(token string) error {
+	switch {
+	case token == "":
+		return nil
+	case len(token) < MinToken:
+		return fmt.Errorf("it must have at least %d characters", MinToken)
+	case strings.TrimSpace(token) != token:
+		return errors.New("it must not begin or end with a blank")
+	}
+	return nil
+}
 
 const (
 	sessionLife = 12 * time.Hour
