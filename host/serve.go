@@ -234,6 +234,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	queues := b.readQueues(metrics.WatchQueues())
 	keeper := &auditlog.Keeper{Store: b.store, Signer: auditlog.NewSigner(b.keys.SignSeed), Trust: trusted.Trust,
 		Dir: cfg.checkpointDir(), Logger: log}
+	metrics.WatchAudit(func() int { return len(keeper.Status().Problems) })
 	for _, jobs := range append(b.jobs(keeper), local, queues) {
 		running.Go(func() { maintenance.Run(background, log, jobs) })
 	}
@@ -300,6 +301,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		Version:        version,
 	})
 	metrics.WatchServer(server.Load)
+	metrics.WatchReady(func() bool { return ready.err() == nil && !server.Draining() })
 	page, err := newOperatorPage(&observer{cfg: cfg, id: id, name: name, address: listener.Addr(), began: time.Now(),
 		signs: trusted.operator != nil, testing: payments.Provider.Test(), store: b.store, follower: follower,
 		gate: gate, metrics: metrics, keeper: keeper, forwarded: server.Forwarded, ready: ready.problems,
@@ -309,8 +311,8 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	}
 	served := make(chan error, 2)
 	closers = append(closers, serveAdmin(operators, admin.Config{
-		Metrics: metrics.Handler(), Operator: page, Ready: ready.problems, Degraded: degraded.list, Draining: server.Draining,
-		Version: version, Logger: log,
+		Metrics: metrics.Handler(), Operator: page, Ready: ready.problems, Degraded: degraded.list,
+		Draining: server.Draining, Version: version, Logger: log,
 	}, served))
 	go func() { served <- server.Serve(listener) }()
 	leaving := &exit{server: server, log: log, terminal: t}

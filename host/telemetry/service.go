@@ -33,6 +33,22 @@ func (m *Metrics) RequestAnswered(route string, code int, took time.Duration) {
 	of.seconds.Observe(took.Seconds())
 }
 
+// WatchReady adds the metric of what /readyz says. It must be called at most once.
+func (m *Metrics) WatchReady(ready func() bool) {
+	m.gauge("assay_ready", "1 if the host can answer checks, 0 if it cannot or is draining.", func() float64 {
+		if ready() {
+			return 1
+		}
+		return 0
+	})
+}
+
+// WatchAudit adds the metric of the audit log's upkeep. It must be called at most once.
+func (m *Metrics) WatchAudit(problems func() int) {
+	m.gauge("assay_audit_problems", "Problems that this host met when it last signed checkpoints and pruned the audit "+
+		"log, such as a damaged chain.", func() float64 { return float64(problems()) })
+}
+
 // WatchServer adds the metrics of the customers' requests and connections. It must be called at most once.
 func (m *Metrics) WatchServer(load func() (requests, connections, refused int)) {
 	m.gauge("assay_http_requests_under_way", "Customers' requests that have not been answered yet.",

@@ -1,0 +1,42 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+
+	"assay/host/check"
+	"assay/host/telemetry"
+)
+
+// BenchmarkRequest measures what the server adds to a check, without a network.
+func BenchmarkRequest(b *testing.B) {
+	metrics := telemetry.NewMetrics()
+	s := New(Config{Checker: &nothing{}, Keys: keys{}, Public: &public{}, Answered: metrics.RequestAnswered,
+		Logger: slog.New(slog.DiscardHandler)})
+	var ctx fasthttp.RequestCtx
+	var request fasthttp.Request
+	request.Header.SetMethod("POST")
+	request.SetRequestURI("/api/check")
+	request.Header.SetHost("x")
+	request.Header.SetContentType("application/json")
+	request.Header.Set("Authorization", "Bearer "+goodKey)
+	request.SetBodyString(exampleBody)
+	ctx.Init(&request, nil, nil)
+	for b.Loop() {
+		ctx.Response.Reset()
+		s.serve(&ctx)
+	}
+	if ctx.Response.StatusCode() != 200 {
+		b.Fatalf("status %d: %s", ctx.Response.StatusCode(), ctx.Response.Body())
+	}
+}
+
+// nothing is a checker that always finds the same.
+type nothing struct{ checker }
+
+func (*nothing) Check(_ context.Context, req check.Request) (*check.Decision, error) {
+	return &check.Decision{Ref: knownRef, Type: req.Fields[0].Type, Query: req.Fields[0].Value, At: atCheck}, nil
+}
