@@ -43,6 +43,11 @@ chaos time="30m" seed="0":
 soak time="1h":
     go test ./host -run '^TestSoak$' -v -timeout 0 -soak {{time}}
 
+# Restart two hosts behind haproxy under load, and compare every answer with the records: just rolling 20. Needs Debian's
+# haproxy
+rolling times="20" drain="2s":
+    go test ./host -run '^TestRollingRestart$' -v -timeout 0 -rolling-restarts {{times}} -rolling-drain {{drain}}
+
 # Kill the leader of a Patroni cluster under load, and compare every answer with the records. Needs Debian's patroni,
 # etcd-server and haproxy
 drill-failover times="10":
