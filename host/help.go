@@ -63,7 +63,7 @@ var helpTexts = kong.Vars{
 	"description": "Assay scores domains, email addresses, phone numbers and IBANs for fraud, in sandboxed layers.",
 
 	// Commands. The first sentence of each is its line in lists of commands.
-	"serve_cmd":    "Run the host: the API, the dashboard and webhooks. It is the default command.",
+	"serve_cmd":    "Run the host (the default): the API, the dashboard and webhooks.",
 	"config_cmd":   "Show the settings in force and where each comes from. Nothing is opened or created.",
 	"lineup_cmd":   "Show and change the lineup: which layers score, with what weight.",
 	"feeds_cmd":    "Subscribe to lists of known bad and known good entities, or import and withdraw them.",
@@ -73,11 +73,9 @@ var helpTexts = kong.Vars{
 		"Without an installation, it uses the built-in lineup and no database.",
 	"check_lineup": "Score with this lineup instead of the one in force. Layers are named name@version as published, " +
 		"or by name alone for built-in ones.",
-	"eval_cmd": "Measure a lineup on labelled values: how much fraud it catches, how many honest values it flags. " +
-		"Without an installation, it uses the built-in lineup and no database.",
-	"bench_cmd": "Measure throughput and latency on this machine. It starts hosts for the purpose.",
-	"plugin_build_cmd": "Compile a plugin written in Go, or pack a module compiled elsewhere, together with its " +
-		"manifest.",
+	"eval_cmd":         "Measure a lineup on labelled values: the fraud it catches, the honest values it flags.",
+	"bench_cmd":        "Measure throughput and latency on this machine. It starts hosts for the purpose.",
+	"plugin_build_cmd": "Compile a plugin written in Go, or pack a compiled module, with its manifest.",
 	"lineup_fit_cmd": "Fit the weights and the bias to labelled values. Nothing is set: the result is a document for " +
 		"'lineup diff' and 'lineup set'.",
 

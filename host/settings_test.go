@@ -88,6 +88,19 @@ func TestSettingsPrecedence(t *testing.T) {
 	}
 }
 
+// TestConfigurationFileExamples reads the files of settings that examples and documents show.
+func TestConfigurationFileExamples(t *testing.T) {
+	t.Parallel()
+	_, shown, _ := strings.Cut(readText(t, "../docs/settings.md"), "```\n# /etc/assay.env\n")
+	shown, _, _ = strings.Cut(shown, "```")
+	for name, text := range map[string]string{"docs": shown, "deploy": readText(t, "../examples/deploy/assay.env")} {
+		all, _ := configJSON(t, nil, 0, "--config", writeFile(t, "assay.env", []byte(text)))
+		if got := all["ASSAY_LISTEN"]; got.Value != "0.0.0.0:8080" {
+			t.Errorf("%s: ASSAY_LISTEN is %+v", name, got)
+		}
+	}
+}
+
 // TestConfigurationFileErrors checks that commands refuse a file with errors, and say all of them with their lines.
 func TestConfigurationFileErrors(t *testing.T) {
 	t.Parallel()
