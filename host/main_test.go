@@ -54,7 +54,14 @@ func dataDir(t testing.TB) string {
 	t.Helper()
 	sharedDirOnce.Do(func() { fillSharedDir(t) })
 	dir := t.TempDir()
-	for _, name := range []string{"secret", "trust", "operator.key", "layers", "compiled"} {
+	linkShared(t, dir, "secret", "trust", "operator.key", "layers", "compiled")
+	return dir
+}
+
+// linkShared links files and folders of the shared directory into another data directory.
+func linkShared(t testing.TB, dir string, names ...string) {
+	t.Helper()
+	for _, name := range names {
 		err := filepath.WalkDir(filepath.Join(sharedDir, name), func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err
@@ -72,7 +79,6 @@ func dataDir(t testing.TB) string {
 			t.Fatal(err)
 		}
 	}
-	return dir
 }
 
 // fillSharedDir starts a host in the shared directory, which builds and compiles the layers. With the race detector, it
