@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 
 	"assay/host/check"
+	"assay/host/entity"
 	"assay/host/lineup"
 	"assay/host/sandbox"
 	"assay/registry"
@@ -91,7 +93,8 @@ func builtInOpener(ctx context.Context, cfg *Config, t *terminal, file string) (
 	}
 	fmt.Fprintf(t.err, "%s, no database: there is no installation in %s\n", cmp.Or(file, "built-in lineup"),
 		cfg.DataDir)
-	return opener{unpublished{}, sandbox.Config{Compiler: compilerCommand(), Logger: quietLog(t)},
+	// They are part of this program, so they are compiled in this process, which may use all processors.
+	return opener{unpublished{}, sandbox.Config{Logger: quietLog(t)},
 		func() ([]registry.Module, error) { return modules, nil }}, nil
 }
 
@@ -111,13 +114,16 @@ func readDocument(file string) (registry.LineupDocument, error) {
 	return l, nil
 }
 
-// openBuiltIn opens the lineup of a file, or the built-in one, without an installation. Facts from the database are
-// absent.
+// openBuiltIn opens the lineup of a file, or the built-in one, without an installation, to score entities of a type.
+// Facts from the database are absent.
 func openBuiltIn(
-	ctx context.Context, o opener, cfg *Config, t *terminal, file string,
+	ctx context.Context, o opener, cfg *Config, t *terminal, file string, kind entity.Type,
 ) (*check.Checker, func() error, error) {
 	l, err := readDocument(file)
 	if err != nil {
+		return nil, nil, err
+	}
+	if l.Layers, err = o.scoring(l.Layers, kind); err != nil {
 		return nil, nil, err
 	}
 	candidate, err := o.open(ctx, l)
@@ -133,6 +139,23 @@ func openBuiltIn(
 	checker := newChecker(live, nil, failurePrinter{t})
 	checker.Collector = collector
 	return checker, func() error { return errors.Join(candidate.Close(), collector.close()) }, nil
+}
+
+// scoring returns the layers without those that do not score a type. They take no part in its checks, and without a
+// cache, compiling them would take seconds.
+func (o opener) scoring(layers []registry.LineupLayer, kind entity.Type) ([]registry.LineupLayer, error) {
+	modules, err := o.build()
+	if err != nil {
+		return nil, err
+	}
+	others := map[string]bool{}
+	for _, m := range modules {
+		others[m.Manifest.Name] = !slices.Contains(m.Manifest.Entities, string(kind))
+	}
+	return slices.DeleteFunc(slices.Clone(layers), func(item registry.LineupLayer) bool {
+		name, _, _ := item.Ref()
+		return others[name]
+	}), nil
 }
 
 // unpublished is a source of layers without a database: none is published.

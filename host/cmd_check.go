@@ -45,7 +45,7 @@ func (cmd *checkCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 		if err != nil {
 			return err
 		}
-		checker, closeChecker, err := openBuiltIn(ctx, o, cfg, t, cmd.Lineup)
+		checker, closeChecker, err := openBuiltIn(ctx, o, cfg, t, cmd.Lineup, cmd.kind())
 		if err != nil {
 			return err
 		}
@@ -66,13 +66,17 @@ func (cmd *checkCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	})
 }
 
+// kind returns the type of the value.
+func (cmd *checkCmd) kind() entity.Type {
+	if cmd.Type == "auto" {
+		return entity.Guess(cmd.Value)
+	}
+	return entity.Type(cmd.Type)
+}
+
 // explain scores the value and prints the decision.
 func (cmd *checkCmd) explain(ctx context.Context, t *terminal, checker *check.Checker) error {
-	kind := entity.Type(cmd.Type)
-	if cmd.Type == "auto" {
-		kind = entity.Guess(cmd.Value)
-	}
-	d, err := checker.Explain(ctx, check.Field{Type: kind, Value: cmd.Value}, cmd.Country)
+	d, err := checker.Explain(ctx, check.Field{Type: cmd.kind(), Value: cmd.Value}, cmd.Country)
 	if err != nil {
 		return err
 	}

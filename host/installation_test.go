@@ -247,7 +247,7 @@ func TestBuiltInLineup(t *testing.T) {
 	o := opener{unpublished{}, sandbox.Config{CacheDir: cached.path("compiled"), CacheKey: keys.Cache,
 		Logger: quietLog(out)}, func() ([]registry.Module, error) { return modules, nil }}
 	cfg := &Config{DataDir: filepath.Join(t.TempDir(), "none"), DNS: []string{off}}
-	checker, closeChecker, err := openBuiltIn(t.Context(), o, cfg, out, "")
+	checker, closeChecker, err := openBuiltIn(t.Context(), o, cfg, out, "", entity.Domain)
 	storetest.NoError(t, err)
 	checker.Deadline = measuredDeadline
 	decision := storetest.Must(checker.Explain(t.Context(), check.Field{Type: entity.Domain,
