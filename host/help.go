@@ -41,8 +41,8 @@ var helpTexts = kong.Vars{
 	"webhook_allow":   "Private networks that webhooks may reach. Any port is allowed there, and plain HTTP.",
 	"public_url": "This service's URL for customers. An example is https://assay.example. " +
 		"Default: the request's host.",
-	"tls_cert": "File of the certificate for HTTPS, as PEM. Intermediate certificates follow the host's own. The file " +
-		"is read again when it changes. Default: plain HTTP.",
+	"tls_cert": "File of the certificate for HTTPS, as PEM. Intermediate certificates follow the host's own. The " +
+		"file is read again when it changes. Default: plain HTTP.",
 	"tls_key": "File of the certificate's private key, as PEM. It belongs to ASSAY_TLS_CERT.",
 	"drain": "How long a stopping host goes on serving. /readyz says 503 meanwhile, so that load balancers go " +
 		"elsewhere. Default: 5s, terminal 0s.",

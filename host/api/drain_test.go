@@ -44,7 +44,7 @@ func TestDrainLosesNoRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{addr: l.Addr().String(), Server: New(Config{Checker: &checker{}, Keys: keys{}, Public: &public{limit: 1}})}
+	s := &site{addr: l.Addr().String(), Server: New(Config{Checker: &checker{}, Keys: keys{}, Public: &public{}})}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	const clients, atLeast, atMost = 16, 50, 100_000
