@@ -59,7 +59,7 @@ func (e *exit) drain(wait time.Duration) {
 		return
 	}
 	e.log.Info("draining: not ready, still serving", "for", wait.String())
-	e.terminal.stage(fmt.Sprintf("draining for %v, in which requests are served; another signal stops at once", wait))
+	e.terminal.stage(fmt.Sprintf("draining for %v (another signal stops at once)", wait))
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {

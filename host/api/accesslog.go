@@ -50,8 +50,8 @@ func (s *Server) log(ctx *fasthttp.RequestCtx, x *exchange, took time.Duration) 
 	case status >= fasthttp.StatusInternalServerError:
 		level = slog.LevelError
 	}
-	if !s.cfg.Logger.Enabled(context.Background(), level) {
-		return
+	if !s.cfg.Logger.Enabled(context.Background(), level) || errors.Is(x.cause, errDraining) {
+		return // a drain is announced once, and load balancers ask often
 	}
 	// Errors with a reference have a line each, because support looks them up.
 	if status == fasthttp.StatusServiceUnavailable && !s.refusals.admit(refusalKind{x.route, refusalReason(x.cause)}) {

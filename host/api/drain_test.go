@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,13 +16,16 @@ import (
 // A draining server is not ready, serves open and new connections as before, and asks clients to close theirs.
 func TestDrainServes(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{})
+	s := start(t, Config{Refused: func(reason string) { t.Errorf("counted as a refusal: %s", reason) }})
 	open := s.dial(t)
 	reader := bufio.NewReader(open)
 	ask(t, open, reader)
 	s.Drain()
 	if r := s.send(t, "GET", "/readyz", ""); r.status != 503 {
 		t.Errorf("readyz: %d %s", r.status, r.body)
+	}
+	if log := s.log.String(); strings.Contains(log, "/readyz") {
+		t.Errorf("load balancers that ask fill the log: %s", log)
 	}
 	if r := s.send(t, "GET", "/healthz", ""); r.status != 200 {
 		t.Errorf("healthz: %d", r.status)

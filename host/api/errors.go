@@ -191,7 +191,9 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 		h.Set("Allow", s.allow[string(ctx.URI().PathOriginal())])
 	case status == fasthttp.StatusServiceUnavailable:
 		h.Set("Retry-After", "1")
-		s.cfg.Refused(refusalReason(err))
+		if !errors.Is(err, errDraining) {
+			s.cfg.Refused(refusalReason(err))
+		}
 	case errors.As(err, &hourly):
 		left := hourly.resetAt.Sub(s.cfg.Now()).Seconds()
 		h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(left)))))

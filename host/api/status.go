@@ -29,10 +29,12 @@ func (s *Server) health(c *fiber.Ctx) error {
 	return nil
 }
 
+var errDraining = errors.New("shutting down")
+
 // ready reports whether the host should receive requests. The reasons are the operator's business (package admin).
 func (s *Server) ready(c *fiber.Ctx) error {
 	if s.draining.Load() {
-		return &notReady{errors.New("shutting down")}
+		return &notReady{errDraining}
 	}
 	if err := s.cfg.Ready(); err != nil {
 		return &notReady{err}

@@ -14,6 +14,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -160,6 +161,27 @@ func TestHandshakesEndInTime(t *testing.T) {
 		if got, err := io.ReadAll(resetIsEOF{c}); err != nil || len(got) > 0 && got[0] != 21 { // an alert
 			t.Errorf("%s: %q, %v, want the end of the connection", name, got, err)
 		}
+	}
+}
+
+// deaf is a connection that is never read.
+type deaf struct {
+	net.Conn
+	ctx context.Context
+}
+
+func (d deaf) Read([]byte) (int, error) { <-d.ctx.Done(); return 0, io.EOF }
+
+func TestHandshakeWithAClientThatDoesNotRead(t *testing.T) {
+	t.Parallel()
+	near, far := net.Pipe() // which keeps nothing that is not read
+	defer near.Close()
+	go func() { _ = tls.Client(deaf{far, t.Context()}, anyCertificate).Handshake() }()
+	failed := make(chan error, 1)
+	s := &secure{timeout: 20 * time.Millisecond, failed: func(err error) { failed <- err }}
+	if err := s.handshake(tls.Server(near, selfSigned(t))); !errors.Is(err, os.ErrDeadlineExceeded) ||
+		!errors.Is(<-failed, os.ErrDeadlineExceeded) {
+		t.Errorf("the handshake ends with %v", err)
 	}
 }
 
