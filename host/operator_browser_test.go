@@ -48,8 +48,10 @@ func operatorStates(now time.Time) map[string]*operator.State {
 		Hosts: []operator.Host{
 			{Name: "assay-eu-west-1a-frontend-0:8080", This: true, Version: "0.1.0 (4f2c9d1)", Seen: time.Second,
 				Since: ago(49 * time.Hour), Activation: 48, Revision: 17,
-				Canary: "of 12,881 values that it scored, 3 have another verdict (most often email: review instead of allow)"},
-			{Name: "assay-2:8080", Seen: 900 * time.Millisecond, Since: ago(3 * time.Hour), Activation: 48, Revision: 17},
+				Canary: "of 12,881 values that it scored, 3 have another verdict (most often email: review instead " +
+					"of allow)"},
+			{Name: "assay-2:8080", Seen: 900 * time.Millisecond, Since: ago(3 * time.Hour), Activation: 48,
+				Revision: 17},
 			{Name: "assay-3:8080", Seen: time.Second, Since: ago(30 * time.Minute), Activation: 47, Revision: 16,
 				Refused: 48, Problem: "loading lineup revision 17: layer mailbox@1.5.0: module is not published"},
 			{Name: "assay-4:8080", Seen: 47 * time.Second, Silent: true, Since: ago(20 * 24 * time.Hour),
@@ -59,9 +61,10 @@ func operatorStates(now time.Time) map[string]*operator.State {
 			Reason: "fewer reviews of new domains of known registrars", Since: ago(26 * time.Hour),
 			Canary: &operator.Canary{Revision: 18, Share: 10, Limit: "1%"},
 			Shadow: &operator.Shadow{Checks: 18_211, Changed: 31, LeftOut: 402},
-			Layers: []operator.Layer{layer("lexical", 1_204_551, 64_000, all(3.125)), layer("lookalike", 1_204_551, 1_024_000,
-				map[string]float64{"domain": 5.5, "email": 4.25}), layer("numbering", 88_120, 16_000,
-				map[string]float64{"phone": 6}), layer("checksum", 3100, 4000, map[string]float64{"iban": 9})},
+			Layers: []operator.Layer{layer("lexical", 1_204_551, 64_000, all(3.125)),
+				layer("lookalike", 1_204_551, 1_024_000, map[string]float64{"domain": 5.5, "email": 4.25}),
+				layer("numbering", 88_120, 16_000, map[string]float64{"phone": 6}),
+				layer("checksum", 3100, 4000, map[string]float64{"iban": 9})},
 		},
 		Queues: operator.Queues{Checks: 184, Wait: 61 * time.Millisecond, Target: 160 * time.Millisecond, Ledger: 96,
 			Graph: operator.GraphQueue{Checks: 10_344, Oldest: 3 * time.Second, More: true},
@@ -70,7 +73,8 @@ func operatorStates(now time.Time) map[string]*operator.State {
 			Lists: map[string]int{"current": 4, "failing": 1, "stale": 1}},
 		Audit: operator.Audit{Chains: []operator.Chain{
 			{Number: 0, Records: 18_220_441, At: ago(time.Second), Signed: 18_201_118, SignAt: ago(4 * time.Minute)},
-			{Number: 1, Records: 17_001_200, At: ago(2 * time.Second), Signed: 16_999_001, SignAt: ago(4 * time.Minute)},
+			{Number: 1, Records: 17_001_200, At: ago(2 * time.Second), Signed: 16_999_001,
+				SignAt: ago(4 * time.Minute)},
 			{Number: 2, Records: 9, Damage: "its head differs from its last record"},
 		}},
 	}
@@ -81,7 +85,8 @@ func operatorStates(now time.Time) map[string]*operator.State {
 	const down = "the database does not respond"
 	outage := &operator.State{
 		At: now, Host: "assay-1:8080", Version: "0.1.0", NotReady: []operator.Warning{{Severity: operator.Problem,
-			What: "The database does not respond", Do: "See that Postgres runs, and that `ASSAY_DATABASE_URL` leads to it."}},
+			What: "The database does not respond",
+			Do:   "See that Postgres runs, and that `ASSAY_DATABASE_URL` leads to it."}},
 		Lineup: busy.Lineup, Queues: queues,
 		Unknown: map[operator.Part]string{operator.Hosts: down, operator.Webhooks: down, operator.Graph: down,
 			operator.Lists: down, operator.Chains: down},

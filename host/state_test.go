@@ -179,16 +179,21 @@ func TestWarningsOfQueuesAndAudit(t *testing.T) {
 		problems []string // of signing and pruning
 		want     string
 	}{
-		"nothing":      {chain(operator.Chain{Records: 7, Signed: 7, SignAt: now.AddDate(-1, 0, 0)}), nil, ""},
-		"a busy host":  {operator.State{Queues: operator.Queues{Wait: 2 * checkTarget, Target: checkTarget}}, nil, "Checks are refused"},
-		"a late graph": {operator.State{Queues: operator.Queues{Graph: operator.GraphQueue{Oldest: time.Hour}}}, nil, "graph is 1h0m0s behind"},
-		"late events": {operator.State{Queues: operator.Queues{Webhooks: operator.WebhookQueue{Due: 1, Late: time.Hour}}}, nil,
-			"events have waited for 1h0m0s"},
-		"a damaged chain":    {chain(operator.Chain{Number: 4, Damage: "its last record is missing"}), nil, "chain 4 is damaged"},
-		"an old checkpoint":  {chain(operator.Chain{Records: 8, Signed: 7, SignAt: now.Add(-time.Hour)}), nil, "no checkpoint of audit chain 0"},
+		"nothing": {chain(operator.Chain{Records: 7, Signed: 7, SignAt: now.AddDate(-1, 0, 0)}), nil, ""},
+		"a busy host": {operator.State{Queues: operator.Queues{Wait: 2 * checkTarget, Target: checkTarget}}, nil,
+			"Checks are refused"},
+		"a late graph": {operator.State{Queues: operator.Queues{Graph: operator.GraphQueue{Oldest: time.Hour}}}, nil,
+			"graph is 1h0m0s behind"},
+		"late events": {operator.State{Queues: operator.Queues{Webhooks: operator.WebhookQueue{Due: 1,
+			Late: time.Hour}}}, nil, "events have waited for 1h0m0s"},
+		"a damaged chain": {chain(operator.Chain{Number: 4, Damage: "its last record is missing"}), nil,
+			"chain 4 is damaged"},
+		"an old checkpoint": {chain(operator.Chain{Records: 8, Signed: 7, SignAt: now.Add(-time.Hour)}), nil,
+			"no checkpoint of audit chain 0"},
 		"no checkpoint ever": {chain(operator.Chain{Records: 8}), nil, "no checkpoint of audit chain 0"},
 		"a fresh checkpoint": {chain(operator.Chain{Records: 8, Signed: 7, SignAt: now.Add(-time.Minute)}), nil, ""},
-		"a failed signature": {chain(operator.Chain{}), []string{"storing checkpoint: disk full\nmore"}, "disk full (and 1 more"},
+		"a failed signature": {chain(operator.Chain{}), []string{"storing checkpoint: disk full\nmore"},
+			"disk full (and 1 more"},
 	} {
 		o := &observer{cfg: &Config{}, began: now.Add(-time.Hour)}
 		var got []string

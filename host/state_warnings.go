@@ -24,18 +24,20 @@ var remedies = map[string]string{
 		"checks again by itself.",
 	"clock": "Set the clocks of this machine and of the database's by NTP. Times are part of the audit log, so they " +
 		"cannot be corrected later.",
-	"lineup":    "The host's log says why none could be loaded; `assay lineup hosts` lists what the other hosts run.",
-	"lists":     "Lists are read from the database; the host tries again by itself, and its log says why it failed.",
-	"overrides": "Overrides are read from the database; the host tries again by itself, and its log says why it failed.",
+	"lineup":    "The host's log says why none could be loaded. `assay lineup hosts` lists what the other hosts run.",
+	"lists":     "They are read from the database. The host tries again by itself, and its log says why it failed.",
+	"overrides": "They are read from the database. The host tries again by itself, and its log says why it failed.",
 }
 
 // What to do about problems that do not keep the host from answering.
 const (
-	lineupRemedy = "`assay lineup rollback` puts the lineup before in force on all hosts. A layer that is suspended is " +
-		"tried again by itself, and its outcomes are below."
-	dnsRemedy         = "The server is not asked while it gives false answers. Name another one in `ASSAY_DNS`."
-	listsRemedy       = "`assay feeds status` shows all lists. `assay feeds accept NAME` imports a version that is held back."
-	overridesRemedy   = "`assay audit verify` says which records were altered. Remove these overrides and set them again."
+	lineupRemedy = "`assay lineup rollback` puts the lineup before in force on all hosts. A layer that is suspended " +
+		"is tried again by itself, and its outcomes are below."
+	dnsRemedy   = "The server is not asked while it gives false answers. Name another one in `ASSAY_DNS`."
+	listsRemedy = "`assay feeds status` shows all lists. `assay feeds accept NAME` imports a version that is held " +
+		"back."
+	overridesRemedy = "`assay audit verify` says which records were altered. Remove these overrides and set them " +
+		"again."
 	certificateRemedy = "Renew the files of `ASSAY_TLS_CERT` and `ASSAY_TLS_KEY`. They are read again by themselves."
 )
 
@@ -90,7 +92,7 @@ func (o *observer) warnOfQueues(s *operator.State, add adding) {
 }
 
 func (o *observer) warnOfAudit(s *operator.State, audited auditlog.Status, add adding) {
-	const verify = "Change nothing in the database: it is evidence. `assay audit verify` says which records are affected."
+	const verify = "Change nothing in the database: it is evidence. `assay audit verify` names the records."
 	var unsigned []string
 	for _, c := range s.Audit.Chains {
 		if c.Damage != "" {
@@ -106,10 +108,12 @@ func (o *observer) warnOfAudit(s *operator.State, audited auditlog.Status, add a
 		}
 	}
 	for _, problem := range audited.Problems {
-		add(operator.Problem, "The audit log was not signed or pruned as it should be: "+firstLine(problem), verify)
+		add(operator.Problem, "The audit log was not signed or pruned as it should be: "+firstLine(problem),
+			"If it is about records, they are evidence: change nothing, and run `assay audit verify`. Otherwise the "+
+				"host's log says more.")
 	}
 	if len(unsigned) > 0 {
-		add(operator.Problem, fmt.Sprintf("For more than %d minutes, this host has signed no checkpoint of audit chain %s",
+		add(operator.Problem, fmt.Sprintf("For more than %d minutes, this host signed no checkpoint of audit chain %s",
 			int(lateCheckpoint.Minutes()), strings.Join(unsigned, ", ")),
 			"The host's log says why. See that `"+o.cfg.path("checkpoints")+"` can be written to.")
 	}
@@ -138,12 +142,13 @@ func (o *observer) warnOfSettings(r reading, add adding) {
 			"and none is fetched by itself: `assay feeds recommend` names public ones.")
 	}
 	if o.signs {
-		add(operator.Advice, "This host can read the operator’s key", "Whoever takes the host over can then change the "+
-			"lineup. Move `"+o.cfg.operatorKeyFile()+"` to the machine where lineups are changed, and keep a copy offline.")
+		add(operator.Advice, "This host can read the operator’s key", "Somebody who takes over the host can "+
+			"then change the lineup. Move `"+o.cfg.operatorKeyFile()+"` to the machine where lineups are changed, and "+
+			"keep a copy offline.")
 	}
 	if o.testing {
-		add(operator.Advice, "The test checkout is in force", "Anybody can subscribe with a test card, and nobody pays. "+
-			"Set `ASSAY_STRIPE_KEY` and `ASSAY_STRIPE_WEBHOOK_SECRET`.")
+		add(operator.Advice, "The test checkout is in force", "Anybody can subscribe with a test card, and nobody "+
+			"pays. Set `ASSAY_STRIPE_KEY` and `ASSAY_STRIPE_WEBHOOK_SECRET`.")
 	}
 }
 

@@ -330,15 +330,16 @@ func TestHeadline(t *testing.T) {
 	}{
 		"nothing": {operator.State{}, operator.Healthy, "Healthy: this host takes checks, and no problem is known"},
 		"settings only": {operator.State{Warnings: []operator.Warning{{Severity: operator.Caution},
-			{Severity: operator.Advice}}}, operator.Healthy, "Healthy: this host takes checks, and no problem is known"},
+			{Severity: operator.Advice}}}, operator.Healthy,
+			"Healthy: this host takes checks, and no problem is known"},
 		"a problem": {operator.State{Warnings: []operator.Warning{problem}}, operator.Attention,
 			"This host takes checks, but 1 problem needs attention"},
 		"two problems": {operator.State{Warnings: []operator.Warning{problem, problem}}, operator.Attention,
 			"This host takes checks, but 2 problems need attention"},
 		"unknown": {operator.State{Unknown: map[operator.Part]string{operator.Hosts: "x"}}, operator.Attention,
 			"This host takes checks, but not all of its state could be read"},
-		"not ready": {operator.State{NotReady: []operator.Warning{problem}, Warnings: []operator.Warning{problem}}, operator.Failing,
-			"This host takes no checks"},
+		"not ready": {operator.State{NotReady: []operator.Warning{problem}, Warnings: []operator.Warning{problem}},
+			operator.Failing, "This host takes no checks"},
 	} {
 		if got := test.state.Health(); got != test.health || test.state.Headline() != test.headline {
 			t.Errorf("%s: %s, %q, want %s, %q", name, got, test.state.Headline(), test.health, test.headline)

@@ -18,8 +18,8 @@ import (
 // MinToken is the least number of bytes in a token: one of random letters and digits then has more than 80 bits.
 const MinToken = 16
 
-// CheckToken returns an error if a token is not empty and too short, or has blanks around it, which would be lost on the
-// way from a file through a form.
+// CheckToken returns an error if a token is not empty and too short, or has blanks around it, which would be lost on
+// the way from a file through a form.
 func CheckToken(token string) error {
 	switch {
 	case token == "":

@@ -111,7 +111,7 @@ type Queues struct {
 	Checks   int            `json:"checks_in_progress"` // accepted by this host and not answered
 	Wait     time.Duration  `json:"predicted_wait_ns"`  // of a new check on this host
 	Target   time.Duration  `json:"target_ns"`          // a check is refused if Wait is longer
-	Ledger   int            `json:"ledger"`             // checks that waited for this host's ledger after its last batch
+	Ledger   int            `json:"ledger"`             // checks that waited when this host's last batch ended
 	Graph    GraphQueue     `json:"graph"`
 	Webhooks WebhookQueue   `json:"webhooks"`
 	Lists    map[string]int `json:"lists"` // subscribed lists by state
