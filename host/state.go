@@ -34,6 +34,7 @@ const (
 type observer struct {
 	cfg       *Config
 	id, name  string // of the host
+	version   string
 	address   net.Addr
 	signs     bool // this host can read the operator's key
 	testing   bool // the test checkout is in force
@@ -92,7 +93,7 @@ func (o *observer) state(ctx context.Context) *operator.State {
 	r := o.read(ctx)
 	audited := o.keeper.Status()
 	s := &operator.State{
-		At: time.Now(), Host: o.name, Version: version, Unknown: r.unknown,
+		At: time.Now(), Host: o.name, Version: o.version, Unknown: r.unknown,
 		Lineup: o.lineup(),
 		Queues: operator.Queues{
 			Checks: o.gate.InProgress(), Wait: o.gate.Wait(), Target: checkTarget, Ledger: o.metrics.LedgerQueue(),
@@ -111,7 +112,7 @@ func (o *observer) state(ctx context.Context) *operator.State {
 			Since: h.StartedAt, Activation: h.Activation, Revision: h.Revision, Refused: h.Refused,
 			Problem: h.Problem, Canary: h.Canary}
 		if host.This {
-			host.Version = version
+			host.Version = o.version
 		}
 		s.Hosts = append(s.Hosts, host)
 	}

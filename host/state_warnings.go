@@ -31,8 +31,8 @@ var remedies = map[string]string{
 
 // What to do about problems that do not keep the host from answering.
 const (
-	lineupRemedy = "`assay lineup rollback` puts the lineup before in force on all hosts. A layer that is suspended " +
-		"is tried again by itself, and its outcomes are below."
+	lineupRemedy = "`assay lineup show` and `assay lineup hosts` say more. `assay lineup set` or `assay lineup " +
+		"rollback` puts another lineup in force on all hosts. A suspended layer is tried again by itself."
 	dnsRemedy   = "The server is not asked while it gives false answers. Name another one in `ASSAY_DNS`."
 	listsRemedy = "`assay feeds status` shows all lists. `assay feeds accept NAME` imports a version that is held " +
 		"back."

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"assay/registry/builtin"
 )
@@ -19,6 +20,19 @@ func versionText() string {
 	}
 	return fmt.Sprintf("assay %s\nrevision  %s\ngo        %s %s/%s\nlayers    %s", version, revision(buildSettings()),
 		runtime.Version(), runtime.GOOS, runtime.GOARCH, layers)
+}
+
+// versionLine is the version with the commit, if that is known, in short.
+func versionLine() string {
+	commit, modified, _ := strings.Cut(revision(buildSettings()), ",")
+	if commit == "unknown" {
+		return version
+	}
+	line := version + " (" + commit[:min(len(commit), 7)]
+	if modified != "" {
+		line += "," + modified
+	}
+	return line + ")"
 }
 
 func buildSettings() []debug.BuildSetting {
