@@ -36,7 +36,9 @@ type settingInForce struct {
 // Run prints the settings in force and where they come from. It opens and creates nothing. It fails if a setting is
 // wrong.
 func (cmd *configCmd) Run(ctx *kong.Context, cfg *Config, s *settings, t *terminal) error {
-	s.warn(ctx, t)
+	if err := s.warn(ctx, t); err != nil {
+		return err
+	}
 	all, err := s.inForce(ctx, cfg)
 	if cmd.JSON {
 		return errors.Join(t.json(all), err)

@@ -145,17 +145,17 @@ func fromElsewhere(name, value string) bool {
 }
 
 // warn prints the warnings.
-func (s *settings) warn(ctx *kong.Context, t *terminal) {
+func (s *settings) warn(ctx *kong.Context, t *terminal) error {
 	for _, warning := range s.warnings(settingsOf(ctx.Model.Node), os.Environ()) {
-		fmt.Fprintln(t.err, "warning:", warning)
+		if _, err := fmt.Fprintln(t.err, "warning:", warning); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // AfterApply prints warnings about settings. Kong calls it.
-func (*serveCmd) AfterApply(ctx *kong.Context, t *terminal, s *settings) error {
-	s.warn(ctx, t)
-	return nil
-}
+func (*serveCmd) AfterApply(ctx *kong.Context, t *terminal, s *settings) error { return s.warn(ctx, t) }
 
 // settingsOf returns the settings: the program's flags that are also variables.
 func settingsOf(app *kong.Node) (all []*kong.Flag) {

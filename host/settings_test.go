@@ -333,7 +333,7 @@ func TestHidePassword(t *testing.T) {
 		{"postgres://app:secret@a:1,b:2/assay", "postgres://app:***@a:1,b:2/assay"},
 		{"postgres://db/assay?user=app&password=secret&a=b", "postgres://db/assay?user=app&password=***&a=b"},
 		{"postgres://db/assay?sslPassword=secret", "postgres://db/assay?sslPassword=***"},
-		{"postgres://app:secret@db/assay?options=a@b", "postgres://app:***@b"}, // it cannot be told where a password ends
+		{"postgres://app:secret@db/assay?options=a@b", "postgres://app:***@b"}, // where a password ends is not known
 		{"https://key:secret@rdap.example/", "https://key:***@rdap.example/"},
 	} {
 		if got := hidePassword(test.value); got != test.want {
