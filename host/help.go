@@ -81,8 +81,9 @@ var helpTexts = kong.Vars{
 
 	"keys_account": "Add a key to this account instead of creating an account. The keys of an account share its quota.",
 
-	"database_exec_cmd": "Run a program of Postgres on the database. It gets the address in its environment. The private " +
-		"Postgres is started if necessary.",
+	"database_cmd": "Run a program such as pg_dump on the database, or distribute it.",
+	"database_exec_cmd": "Run a program of Postgres on the database. It gets the address in its environment. The " +
+		"private Postgres is started if necessary.",
 	"database_exec_create": "Create the private Postgres if there is none, to restore a backup into.",
 	"database_distribute_cmd": "Spread the tables over the nodes of a Citus cluster. Repeat it after an interruption " +
 		"or an upgrade, for which it migrates the database. Stop the hosts first.",

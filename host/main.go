@@ -41,7 +41,7 @@ type cli struct {
 	Feedback feedbackCmd `cmd:"" group:"Lists and reputation" help:"${feedback_cmd}"`
 
 	Audit    auditCmd    `cmd:"" group:"Audit and database" help:"${audit_cmd}"`
-	Database databaseCmd `cmd:"" group:"Audit and database" help:"Run a program such as pg_dump on the database, or distribute it."`
+	Database databaseCmd `cmd:"" group:"Audit and database" help:"${database_cmd}"`
 
 	Compile compileCmd `cmd:"" hidden:"" help:"Compile a module for a host, which starts this command itself."`
 

@@ -51,8 +51,8 @@ func TestSettingsPrecedence(t *testing.T) {
 	file := writeFile(t, "assay.env", []byte("# settings\nASSAY_LISTEN=127.0.0.1:3\n"+
 		"ASSAY_TRUSTED_PROXIES=10.0.0.3,10.0.1.3\nASSAY_CHAINS=3\nASSAY_FLIP_LIMIT=3%\n"))
 	inFile := []string{"ASSAY_CONFIG=" + file}
-	inEnvironment := append(inFile, "ASSAY_LISTEN=127.0.0.1:2", "ASSAY_TRUSTED_PROXIES=10.0.0.2", "ASSAY_CHAINS=2",
-		"ASSAY_FLIP_LIMIT=2%")
+	inEnvironment := append(slices.Clone(inFile), "ASSAY_LISTEN=127.0.0.1:2", "ASSAY_TRUSTED_PROXIES=10.0.0.2",
+		"ASSAY_CHAINS=2", "ASSAY_FLIP_LIMIT=2%")
 	flags := []string{"--listen=127.0.0.1:1", "--trusted-proxies=10.0.0.1", "--chains=1", "--flip-limit=1%"}
 	for _, test := range []struct {
 		name    string
