@@ -19,8 +19,8 @@ import (
 	"assay/registry/sealed"
 )
 
-var errNoBuiltIn = errors.New("there are no built-in layers: this program is not a release, and the working directory " +
-	"is not in a checkout of assay")
+var errNoBuiltIn = errors.New("there are no built-in layers: this program is not a release, and the working " +
+	"directory is not in a checkout of assay")
 
 // layerCacheBytes bounds the built layers on disk.
 const layerCacheBytes = 256 << 20

@@ -222,8 +222,8 @@ func withHostProcess(ctx context.Context, dir string, fn func(h benchHost) error
 	if err != nil {
 		return err
 	}
-	host := exec.CommandContext(ctx, self, append([]string{"serve", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0",
-		"--data-dir=" + dir}, flags...)...)
+	host := exec.CommandContext(ctx, self, append([]string{"serve", "--listen=127.0.0.1:0",
+		"--admin-listen=127.0.0.1:0", "--data-dir=" + dir}, flags...)...)
 	// Lookups are off because they would measure other people's servers. Nothing of another installation is used.
 	host.Env = append(os.Environ(), "ASSAY_CONFIG=", "ASSAY_DATABASE_URL=", "ASSAY_DATABASE_DIRECT_URL=",
 		"ASSAY_SECRET_FILE=", "ASSAY_TRUST_FILE=", "ASSAY_OPERATOR_KEY=", "ASSAY_TLS_CERT=", "ASSAY_TLS_KEY=",

@@ -50,7 +50,7 @@ func (c *Config) noPrivateDatabase() error {
 
 // AfterApply notes whether the operator has named an installation. Kong calls it. Then a command without one must fail
 // even if it could go on with the built-in lineup: a mistyped folder must not give other answers.
-func (c *Config) AfterApply(command *kong.Context) error {
+func (c *Config) AfterApply(command *kong.Context) error { //nolint:unparam // kong wants an error
 	_, c.named = os.LookupEnv("ASSAY_DATA_DIR")
 	for _, p := range command.Path {
 		c.named = c.named || p.Flag != nil && p.Flag.Name == "data-dir"
