@@ -49,6 +49,17 @@ func TestBeyond(t *testing.T) {
 	}
 }
 
+// Whatever share a canary flips, from twice its limit on, few verdicts are wrong before a host withdraws it. That is why
+// hosts need not add up what they count.
+func TestFlipsUntilWithdrawal(t *testing.T) {
+	t.Parallel()
+	for every := 1; every <= 50; every++ {
+		if n := checksUntil(every, 0.01); n == 0 || n/every > 36 {
+			t.Errorf("a canary of which every %dth verdict flips is withdrawn after %d checks", every, n)
+		}
+	}
+}
+
 // Chance withdraws a canary that is just at its limit in at most one of a thousand cases, although it is examined after
 // each of many checks.
 func TestChanceRarelyWithdraws(t *testing.T) {

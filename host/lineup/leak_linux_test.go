@@ -1,0 +1,72 @@
+package lineup
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/postgres/postgrestest"
+	"assay/host/store/storetest"
+	"assay/registry"
+	"assay/registry/activation"
+)
+
+// Lineups, canaries and refused lineups come and go, each with modules that are opened for it. What a host keeps of
+// them is the lineup in force, the one before and the canary: neither plugins nor code nor memories of plugins add up.
+//
+// Not parallel, because it counts the mappings of the whole process.
+func TestActivationsLeaveNothingOpen(t *testing.T) {
+	h := newHost(t, postgrestest.Database(t))
+	h.follower.keepPrevious = time.Hour
+	const versions = 5
+	var lineups [versions]registry.LineupDocument
+	for i := range lineups {
+		version := fmt.Sprintf("%d.0.0", i+1)
+		h.publish(t, module(t, "probe", version, byte(10+i)))
+		lineups[i] = lineupOf(-1, "probe@"+version)
+	}
+	h.publish(t, brokenModule(t, "broken", "1.0.0"))
+	broken := h.storeLineup(t, lineupOf(-1, "probe@1.0.0", "broken@1.0.0"))
+	step := func(n int) {
+		stored := h.storeLineup(t, lineups[n%versions])
+		p := Proposal{Lineup: stored}
+		if n%3 == 0 {
+			p.Canary = &activation.Canary{Lineup: h.storeLineup(t, lineups[(n+2)%versions]), Share: 50}
+		}
+		if n%7 == 0 {
+			h.change(t, Proposal{Lineup: broken})
+			if h.follower.Follow(t.Context()) == nil {
+				t.Fatal("a lineup with a broken layer was loaded")
+			}
+		}
+		h.change(t, p)
+		h.follow(t, stored.Revision)
+		h.score(t)
+	}
+	const warmUp, steps = 2 * versions, 6 * versions
+	for n := 1; n <= warmUp; n++ {
+		step(n)
+	}
+	before := executableMappings(t)
+	for n := 1; n <= steps; n++ { // it ends where the warm-up did, because both are multiples of the versions
+		step(n)
+	}
+	if open := h.openPlugins(); open > 3 {
+		t.Errorf("%d plugins are open", open)
+	}
+	storetest.Until(t, "the code of closed plugins to be unmapped", func() bool {
+		runtime.GC()
+		return executableMappings(t) <= before
+	})
+}
+
+// executableMappings counts the parts of this process's memory that have code.
+func executableMappings(t *testing.T) int {
+	t.Helper()
+	runtime.GC() // runs the finalizers that unmap code
+	maps := storetest.Must(os.ReadFile("/proc/self/maps"))(t)
+	return strings.Count(string(maps), " r-xp ")
+}
