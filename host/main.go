@@ -103,8 +103,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 
 // newParser returns the parser of command lines.
 func newParser(c *cli, options ...kong.Option) (*kong.Kong, error) {
-	return kong.New(c, append(options, helpTexts, kong.Name("assay"), kong.Help(printHelp), kong.Bind(&c.Config),
-		kong.Description("${description}"))...)
+	return kong.New(c, append(options, kong.Vars{"version": helpTexts["version"]}, kong.Name("assay"),
+		kong.Help(printHelp), kong.Bind(&c.Config), kong.Description("${description}"), kong.PostBuild(expandHelp))...)
 }
 
 // settingsReader is a command that runs even if settings are wrong, as those do that are needed to set them right.
