@@ -143,8 +143,8 @@ func (r *chaosRun) startHosts() {
 	}
 	storetest.NoError(r, starting.Wait())
 	here := &chaosHost{dir: dataDir(r.T), proxy: storetest.NewProxy(r, r.url)}
-	here.url, _, here.stop = serveHere(r.T, &serveCmd{LedgerBatch: 256}, &Config{Listen: "127.0.0.1:0", DataDir: here.dir,
-		DatabaseURL: here.proxy.URL, DNS: []string{off}, RDAPURL: off,
+	here.url, _, here.stop = serveHere(r.T, &serveCmd{LedgerBatch: 256}, &Config{Listen: "127.0.0.1:0",
+		DataDir: here.dir, DatabaseURL: here.proxy.URL, DNS: []string{off}, RDAPURL: off,
 		WebhookAllow: []string{"127.0.0.1/32"},
 		now:          func() time.Time { return time.Now().Add(time.Duration(r.clock.Load())) }})
 	r.hosts[chaosHosts] = here

@@ -65,8 +65,8 @@ type Config struct {
 	Keys    Keys
 	Public  Public
 	Door    Door // refuses checks before they are read; nil: all are read
-	// Answered is called for each response with its route, status and duration. The route is an endpoint's path, RoutePages
-	// or RouteOther. It must not wait; nil: ignored.
+	// Answered is called for each response with its route, status and duration. The route is an endpoint's path,
+	// RoutePages or RouteOther. It must not wait; nil: ignored.
 	Answered func(route string, status int, took time.Duration)
 	Refused  func(reason string) // called for each response with 503; nil: ignored
 	Events   Events              // nil: GET /api/events is 404

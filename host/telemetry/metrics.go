@@ -72,8 +72,8 @@ func NewMetrics() *Metrics {
 
 	m.httpRequests = counter("assay_http_requests_total", "Responses to customers by route (an endpoint's path, pages "+
 		"or other) and status code.", "route", "code")
-	m.httpSeconds = histograms("assay_http_seconds", "Time from a complete request to its response, without sending it.",
-		exponential(0.0005, 2, 14), "route")
+	m.httpSeconds = histograms("assay_http_seconds", "Time from a complete request to its response, without "+
+		"sending it.", exponential(0.0005, 2, 14), "route")
 	m.checks = counter("assay_checks_total", "Checks answered.", "type", "verdict")
 	m.overridden = counter("assay_overridden_checks_total", "Recorded checks that an override decided, by verdict and "+
 		"by whether the account or the operator set it.", "verdict", "by")

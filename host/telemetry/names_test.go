@@ -107,8 +107,8 @@ func TestNames(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(want, string(text)); diff != "" {
-		t.Errorf("docs/metrics.md differs from the code (-code +page): dashboards and alerts rely on these names. If the "+
-			"change is meant, run go test ./host/telemetry -run TestNames -update\n%s", diff)
+		t.Errorf("docs/metrics.md differs from the code (-code +page): dashboards and alerts rely on these names. If "+
+			"the change is meant, run go test ./host/telemetry -run TestNames -update\n%s", diff)
 	}
 }
 

@@ -61,15 +61,15 @@ func (m *Metrics) WatchServer(load func() (requests, connections, refused int)) 
 
 // WatchDatabase adds the metrics of the pool of database connections. It must be called at most once.
 func (m *Metrics) WatchDatabase(stats func() sql.DBStats) {
-	m.gauge("assay_database_connections_max", "Maximum number of connections of the pool that requests and jobs share. "+
-		"The ledger, webhooks and notifications have their own.",
+	m.gauge("assay_database_connections_max", "Maximum number of connections of the pool that requests and jobs "+
+		"share. The ledger, webhooks and notifications have their own.",
 		func() float64 { return float64(stats().MaxOpenConnections) })
 	m.gauge("assay_database_connections_in_use", "Connections of the pool in use.",
 		func() float64 { return float64(stats().InUse) })
 	m.gauge("assay_database_connections_idle", "Connections of the pool that are open and not in use.",
 		func() float64 { return float64(stats().Idle) })
-	m.counter("assay_database_waits_total", "How often all connections of the pool were in use, and a statement waited "+
-		"for one.", func() float64 { return float64(stats().WaitCount) })
+	m.counter("assay_database_waits_total", "How often all connections of the pool were in use, and a statement "+
+		"waited for one.", func() float64 { return float64(stats().WaitCount) })
 	m.counter("assay_database_wait_seconds_total", "Time that statements waited for a connection of the pool.",
 		func() float64 { return stats().WaitDuration.Seconds() })
 }
@@ -95,8 +95,8 @@ func (m *Metrics) WatchQueues() (observe func(q Queues, at time.Time)) {
 		func() float64 { return float64(last.Load().EventsDue) })
 	m.gauge("assay_webhook_oldest_due_seconds", "For how long the oldest webhook event has been due, else 0.",
 		func() float64 { return last.Load().OldestDue.Seconds() })
-	m.gauge("assay_graph_contributions_waiting", "Recorded checks that are not in the reputation graph yet, counted up "+
-		"to 10,000 batches.", func() float64 { return float64(last.Load().Graph) })
+	m.gauge("assay_graph_contributions_waiting", "Recorded checks that are not in the reputation graph yet, counted "+
+		"up to 10,000 batches.", func() float64 { return float64(last.Load().Graph) })
 	m.gauge("assay_graph_oldest_waiting_seconds", "How long the oldest recorded check that is not in the reputation "+
 		"graph has waited, else 0.",
 		func() float64 { return last.Load().OldestGraph.Seconds() })

@@ -18,7 +18,8 @@ func TestServiceMetrics(t *testing.T) {
 	m.RequestAnswered("/api/check", 503, time.Second)
 	m.WatchServer(func() (requests, connections, refused int) { return 1, 2, 3 })
 	m.WatchDatabase(func() sql.DBStats {
-		return sql.DBStats{MaxOpenConnections: 5, InUse: 2, Idle: 1, WaitCount: 7, WaitDuration: 1500 * time.Millisecond}
+		return sql.DBStats{MaxOpenConnections: 5, InUse: 2, Idle: 1, WaitCount: 7,
+			WaitDuration: 1500 * time.Millisecond}
 	})
 	ready := false
 	m.WatchReady(func() bool { return ready })
@@ -35,8 +36,8 @@ func TestServiceMetrics(t *testing.T) {
 	}
 	want(`assay_http_requests_total{code="200",route="/api/check"} 3`,
 		`assay_http_requests_total{code="503",route="/api/check"} 1`, `assay_http_seconds_count{route="/api/check"} 4`,
-		`assay_http_seconds_sum{route="/api/check"} 1.003`, "assay_http_requests_under_way 1", "assay_http_connections 2",
-		"assay_http_connections_refused_total 3", "assay_database_connections_max 5",
+		`assay_http_seconds_sum{route="/api/check"} 1.003`, "assay_http_requests_under_way 1",
+		"assay_http_connections 2", "assay_http_connections_refused_total 3", "assay_database_connections_max 5",
 		"assay_database_connections_in_use 2", "assay_database_connections_idle 1", "assay_database_waits_total 7",
 		"assay_database_wait_seconds_total 1.5", "assay_ready 0", "assay_webhook_events_due 0",
 		"assay_queues_read_timestamp_seconds 0")
