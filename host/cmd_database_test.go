@@ -13,8 +13,8 @@ func TestLibpqVariables(t *testing.T) {
 		"all parts": {"postgres://assay:p%40ss@db.example:6432/scores?sslmode=verify-full&sslrootcert=/ca.pem",
 			"PGDATABASE=scores PGHOST=db.example PGPASSWORD=p@ss PGPORT=6432 PGSSLMODE=verify-full " +
 				"PGSSLROOTCERT=/ca.pem PGUSER=assay"},
-		"little":          {"postgresql://db.example/", "PGHOST=db.example PGPORT=5432"},
-		"a socket":        {"postgres:///scores?host=/run/postgresql&port=5433",
+		"little": {"postgresql://db.example/", "PGHOST=db.example PGPORT=5432"},
+		"a socket": {"postgres:///scores?host=/run/postgresql&port=5433",
 			"PGDATABASE=scores PGHOST=/run/postgresql PGPORT=5433"},
 		"IPv6":            {"postgres://[::1]:5433/x", "PGDATABASE=x PGHOST=::1 PGPORT=5433"},
 		"several hosts":   {"postgres://a,b/x", "PGDATABASE=x PGHOST=a,b PGPORT=5432,5432"},
