@@ -400,8 +400,8 @@ func (d *drill) stopAndContinue(ctx context.Context) {
 	}
 }
 
-// paused makes an activation while a host with checks in progress is stopped, until the revision that is replaced may no
-// longer be recorded. The host does not learn of the activation before it has completed some checks: only the ledger
+// paused makes an activation while a host with checks in progress is stopped, until the revision that is replaced may
+// no longer be recorded. The host does not learn of the activation before it has completed some checks: only the ledger
 // keeps it from answering them by that revision.
 func (d *drill) paused(activate func() error) error {
 	d.still.Lock()
@@ -473,7 +473,8 @@ func (d *drill) restart() {
 		d.Error(err)
 		return
 	}
-	if hosts := storetest.Must(d.backend.store.Hosts(d.Context()))(d); len(hosts) > len(d.hosts) { // its own row may be missing yet
+	// Its own row may be missing yet.
+	if hosts := storetest.Must(d.backend.store.Hosts(d.Context()))(d); len(hosts) > len(d.hosts) {
 		d.Errorf("after the start of a host that was killed, there are %d hosts: %+v", len(hosts), hosts)
 	}
 	d.mu.Lock()

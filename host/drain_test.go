@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -77,7 +76,8 @@ func TestDrainSetting(t *testing.T) {
 		}
 	}
 	for _, bad := range []*time.Duration{&negative, &hour} {
-		if err := (&Config{Drain: bad}).validateDrain(); err == nil || !strings.Contains(fmt.Sprint(err), "ASSAY_DRAIN") {
+		err := (&Config{Drain: bad}).validateDrain()
+		if err == nil || !strings.Contains(err.Error(), "ASSAY_DRAIN") {
 			t.Errorf("%v: %v", *bad, err)
 		}
 	}

@@ -36,7 +36,7 @@ var failovers = flag.Int("failovers", 10, "how often TestFailover kills the lead
 // TestFailover kills the leader of a Patroni cluster under load, again and again. Afterwards everything that was
 // answered must be recorded and counted once. It needs Debian's patroni, etcd-server, haproxy and postgresql.
 func TestFailover(t *testing.T) {
-	d := newDrill(t)
+	d := newFailover(t)
 	ctx, stop := context.WithCancel(t.Context())
 	var load sync.WaitGroup
 	load.Go(func() { d.load.Run(ctx, 8, 20*time.Millisecond) })
@@ -72,8 +72,8 @@ type kill struct {
 	back    time.Duration // from the first write that the new leader accepted to the first answer
 }
 
-// drill is a Patroni cluster of three nodes behind haproxy, with three hosts.
-type drill struct {
+// failover is a Patroni cluster of three nodes behind haproxy, with three hosts.
+type failover struct {
 	*testing.T
 	results bench.Results
 	dir     string
@@ -90,14 +90,14 @@ type drill struct {
 
 // node is a Patroni with its Postgres.
 type node struct {
-	*drill
+	*failover
 	name           string
 	postgres, rest int // ports
 	cmd            *exec.Cmd
 }
 
-func newDrill(t *testing.T) *drill {
-	d := &drill{T: t, results: bench.BeginResults(resultsFile)}
+func newFailover(t *testing.T) *failover {
+	d := &failover{T: t, results: bench.BeginResults(resultsFile)}
 	var err error
 	d.dir, err = os.MkdirTemp("", "assay-failover-")
 	storetest.NoError(t, err)
@@ -121,7 +121,7 @@ func newDrill(t *testing.T) *drill {
 	d.run("etcd", "etcd", "--data-dir", filepath.Join(d.dir, "etcd"), "--listen-client-urls", "http://"+d.etcd,
 		"--advertise-client-urls", "http://"+d.etcd, "--listen-peer-urls", fmt.Sprint("http://127.0.0.1:", ports[1]))
 	for i := range 3 {
-		n := &node{drill: d, name: fmt.Sprint("n", i), postgres: ports[2+2*i], rest: ports[3+2*i]}
+		n := &node{failover: d, name: fmt.Sprint("n", i), postgres: ports[2+2*i], rest: ports[3+2*i]}
 		d.nodes = append(d.nodes, n)
 		d.write(n.name+".yml", n.config())
 	}
@@ -141,7 +141,7 @@ func newDrill(t *testing.T) *drill {
 }
 
 // startHosts starts three hosts and prepares their load.
-func (d *drill) startHosts() {
+func (d *failover) startHosts() {
 	var starting errgroup.Group
 	d.hosts, d.dirs = make([]*hostProcess, 3), make([]string, 3)
 	for i := range d.hosts {
@@ -215,7 +215,7 @@ func binaries(t testing.TB) string {
 }
 
 // haproxyConfig returns settings of haproxy that send every connection to the leader.
-func (d *drill) haproxyConfig(port int) string {
+func (d *failover) haproxyConfig(port int) string {
 	text := fmt.Sprintf(`defaults
   mode tcp
   timeout connect 1s
@@ -233,7 +233,7 @@ listen primary
 	return text
 }
 
-func (d *drill) write(name, text string) {
+func (d *failover) write(name, text string) {
 	d.Helper()
 	file := filepath.Join(d.dir, name)
 	storetest.NoError(d, os.WriteFile(file, []byte(text), 0o600))
@@ -243,7 +243,7 @@ func (d *drill) write(name, text string) {
 }
 
 // run starts a program that runs until the test ends. Its output goes to a file.
-func (d *drill) run(name string, args ...string) *exec.Cmd {
+func (d *failover) run(name string, args ...string) *exec.Cmd {
 	d.Helper()
 	log, err := os.OpenFile(filepath.Join(d.dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	storetest.NoError(d, err)
@@ -288,7 +288,7 @@ func (n *node) kill(machine bool) {
 }
 
 // await waits for a condition for longer than storetest.Until does.
-func (d *drill) await(what string, holds func() bool) {
+func (d *failover) await(what string, holds func() bool) {
 	d.Helper()
 	for deadline := time.Now().Add(3 * time.Minute); !holds(); {
 		if time.Now().After(deadline) {
@@ -299,7 +299,7 @@ func (d *drill) await(what string, holds func() bool) {
 }
 
 // leader returns the node that serves as leader, or nil.
-func (d *drill) leader() *node {
+func (d *failover) leader() *node {
 	for _, n := range d.nodes {
 		if status, _ := n.get("/primary"); status == http.StatusOK {
 			return n
@@ -309,7 +309,7 @@ func (d *drill) leader() *node {
 }
 
 // whole reports whether the leader has a synchronous standby and another one that streams.
-func (d *drill) whole() bool {
+func (d *failover) whole() bool {
 	leader := d.leader()
 	if leader == nil {
 		return false
@@ -342,7 +342,7 @@ func (n *node) get(path string) (status int, body []byte) {
 }
 
 // answering reports whether every host answered a check within the last second.
-func (d *drill) answering() bool {
+func (d *failover) answering() bool {
 	recent := map[int]bool{}
 	for _, c := range d.history.Since(time.Now().Add(-time.Second)) {
 		if c.Status == http.StatusOK {
@@ -353,7 +353,7 @@ func (d *drill) answering() bool {
 }
 
 // accepting reports whether the leader commits a write, which includes a standby.
-func (d *drill) accepting() bool {
+func (d *failover) accepting() bool {
 	ctx, cancel := context.WithTimeout(d.Context(), time.Second)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, d.url)
@@ -366,7 +366,7 @@ func (d *drill) accepting() bool {
 }
 
 // firstAnswer returns how long after a time the first check was answered.
-func (d *drill) firstAnswer(since time.Time) time.Duration {
+func (d *failover) firstAnswer(since time.Time) time.Duration {
 	first := time.Hour
 	for _, c := range d.history.Since(since) {
 		if c.Status == http.StatusOK {
@@ -377,7 +377,7 @@ func (d *drill) firstAnswer(since time.Time) time.Duration {
 }
 
 // longestGap returns the longest time without an answer since a time.
-func (d *drill) longestGap(since time.Time) (longest time.Duration) {
+func (d *failover) longestGap(since time.Time) (longest time.Duration) {
 	var ends []time.Time
 	for _, c := range d.history.Since(since.Add(-time.Second)) {
 		if c.Status == http.StatusOK {
@@ -392,7 +392,7 @@ func (d *drill) longestGap(since time.Time) (longest time.Duration) {
 }
 
 // finish waits until the hosts have nothing left to do, compares the records with the answers, and writes the results.
-func (d *drill) finish(kills []kill) {
+func (d *failover) finish(kills []kill) {
 	conn := storetest.Session(d, d.url)
 	d.await("the hosts to come to rest", func() bool {
 		return storetest.Value[int](d, conn, `SELECT (SELECT count(*) FROM graph_contributions) +

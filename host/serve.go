@@ -302,10 +302,12 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	})
 	metrics.WatchServer(server.Load)
 	metrics.WatchReady(func() bool { return ready.err() == nil && !server.Draining() })
-	page, err := newOperatorPage(&observer{cfg: cfg, id: id, name: name, version: versionLine(), address: listener.Addr(), began: time.Now(),
+	page, err := newOperatorPage(&observer{
+		cfg: cfg, id: id, name: name, version: versionLine(), address: listener.Addr(), began: time.Now(),
 		signs: trusted.operator != nil, testing: payments.Provider.Test(), store: b.store, follower: follower,
 		gate: gate, metrics: metrics, keeper: keeper, forwarded: server.Forwarded, ready: ready.problems,
-		degraded: degraded}, b.keys.Operator, log)
+		degraded: degraded,
+	}, b.keys.Operator, log)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,8 @@ func TestRevision(t *testing.T) {
 		want     string
 	}{
 		"not recorded": {nil, "unknown"},
-		"clean":        {[]debug.BuildSetting{{Key: "vcs.revision", Value: "4f1"}, {Key: "vcs.modified", Value: "false"}}, "4f1"},
+		"clean": {[]debug.BuildSetting{{Key: "vcs.revision", Value: "4f1"}, {Key: "vcs.modified", Value: "false"}},
+			"4f1"},
 		"modified": {[]debug.BuildSetting{{Key: "vcs.revision", Value: "4f1"}, {Key: "vcs.modified", Value: "true"}},
 			"4f1, modified"},
 	} {

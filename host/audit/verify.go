@@ -161,8 +161,8 @@ func (v *Verifier) Close(stored Head) error {
 	if len(v.checkpoints) > 0 {
 		last := slices.Max(slices.Collect(maps.Keys(v.checkpoints)))
 		return &BreakError{v.Head.Chain, v.Head.Seq,
-			fmt.Sprintf("the records end here, but a signed checkpoint covers %d: the tail was cut off, or an older backup "+
-				"was restored", last)}
+			fmt.Sprintf("the records end here, but a signed checkpoint covers %d: the tail was cut off, "+
+				"or an older backup was restored", last)}
 	}
 	if v.start.Seq > 0 && !v.pruned {
 		return &BreakError{v.Head.Chain, v.start.Seq,

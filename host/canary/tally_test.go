@@ -49,8 +49,8 @@ func TestBeyond(t *testing.T) {
 	}
 }
 
-// Whatever share a canary flips, from twice its limit on, few verdicts are wrong before a host withdraws it. That is why
-// hosts need not add up what they count.
+// Whatever share a canary flips, from twice its limit on, few verdicts are wrong before a host withdraws it. That is
+// why hosts need not add up what they count.
 func TestFlipsUntilWithdrawal(t *testing.T) {
 	t.Parallel()
 	for every := 1; every <= 50; every++ {

@@ -298,14 +298,15 @@ func (s *intercepted) Module(ctx context.Context, digest registry.Digest) (regis
 // slow makes opening and preparing a module take until its context ends. The result receives each attempt.
 func (h *host) slow(m registry.Module) (attempts chan struct{}) {
 	attempts = make(chan struct{}, 100)
-	h.follower.open.source = &intercepted{Source: h.store, module: func(ctx context.Context, digest registry.Digest) error {
+	intercept := func(ctx context.Context, digest registry.Digest) error {
 		if digest != m.Digest {
 			return nil
 		}
 		attempts <- struct{}{}
 		<-ctx.Done()
 		return ctx.Err()
-	}}
+	}
+	h.follower.open.source = &intercepted{Source: h.store, module: intercept}
 	return attempts
 }
 
@@ -368,7 +369,7 @@ func TestAbandonedLoadsAddUp(t *testing.T) {
 	h.publish(t, first, second)
 	h.follower.open.prepared[first.Digest], h.follower.open.prepared[second.Digest] = true, true
 	var fetched, attempts atomic.Int64
-	h.follower.open.source = &intercepted{Source: h.store, module: func(ctx context.Context, digest registry.Digest) error {
+	intercept := func(ctx context.Context, digest registry.Digest) error {
 		if digest == first.Digest {
 			fetched.Add(1)
 			return nil
@@ -381,7 +382,8 @@ func TestAbandonedLoadsAddUp(t *testing.T) {
 		h.follower.LineupChanged()
 		<-ctx.Done()
 		return ctx.Err()
-	}}
+	}
+	h.follower.open.source = &intercepted{Source: h.store, module: intercept}
 	h.activate(t, lineupOf(0, "first@1.0.0", "second@1.0.0"))
 	h.follow(t, 4)
 	storetest.Expect(t, "times that the first module was fetched", fetched.Load(), 1)
