@@ -291,7 +291,7 @@ func sqlInt(t *testing.T, database, statement string) (n int) {
 func TestWebhooksSurviveKills(t *testing.T) {
 	t.Parallel()
 	const callers = 4
-	kills := 10
+	kills := 4
 	if raceDetector {
 		kills = 3
 	}

@@ -46,7 +46,7 @@ func loadScale() int {
 	case raceDetector:
 		return 50
 	}
-	return 5
+	return 12
 }
 
 // TestSameDecisionAtAnyLoad makes 20,000 checks (fewer without -full-load) on an idle host, and again at twice the rate

@@ -114,7 +114,7 @@ func TestQuotaAcrossHosts(t *testing.T) {
 func TestKillUnderLoad(t *testing.T) {
 	t.Parallel()
 	const callers = 16
-	kills := 20
+	kills := 8
 	if raceDetector {
 		kills = 5
 	}
