@@ -27,6 +27,9 @@ import (
 	"assay/registry"
 )
 
+// patientLedger waits for a disk that other tests keep busy.
+var patientLedger = store.LedgerConfig{Patience: time.Minute, Settling: time.Minute, Late: time.Minute}
+
 // deployment is a checker with the reputation layers on a real database, and its customers.
 type deployment struct {
 	t         *testing.T
@@ -55,7 +58,7 @@ func newDeployment(t *testing.T, customers int, layers ...string) *deployment {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = m.store.Close() })
-	if m.ledger, err = m.store.NewLedger(store.LedgerConfig{}); err != nil {
+	if m.ledger, err = m.store.NewLedger(patientLedger); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = m.ledger.Close() })
