@@ -35,8 +35,9 @@ func (l rehearsed) Score(ctx context.Context, in check.Input) (check.Result, err
 
 // Replay scores the remembered checks again with a candidate and reports what differs. Layers with the same recipe as
 // when the check was answered keep their results, and their weights are those of the candidate. All others run, each
-// call in a turn; turn may be nil. At ctx's deadline, the report has the checks so far, the newest ones. The facts are
-// those of the answered check: nothing is looked up.
+// call in a turn; turn may be nil. It takes a quarter of a processor at most, for checks in progress need the rest. At
+// ctx's deadline, the report has the checks so far, the newest ones. The facts are those of the answered check: nothing
+// is looked up.
 func (r *Ring) Replay(ctx context.Context, candidate *check.Lineup, turn Turn) (*Report, error) {
 	if turn == nil {
 		turn = atOnce
@@ -44,12 +45,14 @@ func (r *Ring) Replay(ctx context.Context, candidate *check.Lineup, turn Turn) (
 	report := &Report{}
 	scorer := newScorer(candidate, turn)
 	var failed error
+	pace := pace{since: time.Now()}
 	r.newest(func(c remembered) bool {
 		report.Remembered++
 		if failed != nil || ctx.Err() != nil {
 			return true // only counted
 		}
 		failed = scorer.replay(ctx, c, report)
+		pace.rest(ctx)
 		return true
 	})
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -62,6 +65,27 @@ func (r *Ring) Replay(ctx context.Context, candidate *check.Lineup, turn Turn) (
 	}
 	report.sort()
 	return report, nil
+}
+
+// pace makes work take its time.
+type pace struct{ since time.Time } // the end of the last rest
+
+// spell is how long work goes on without a rest. A check that arrives meanwhile hardly notices it.
+const spell = time.Millisecond
+
+// rest waits three times as long as the work since the last rest took, if that was a spell, or until ctx ends.
+func (p *pace) rest(ctx context.Context) {
+	worked := time.Since(p.since)
+	if worked < spell {
+		return
+	}
+	timer := time.NewTimer(3 * worked)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	p.since = time.Now()
 }
 
 // scorer scores checks again with a candidate.
@@ -224,7 +248,7 @@ func (s *scorer) run(ctx context.Context, m *check.Member, t entity.Type, in che
 }
 
 // reportTime is how long a replay may take before an operator who waits for it gets what there is.
-const reportTime = 10 * time.Second
+const reportTime = 20 * time.Second
 
 // Report replays the remembered checks and the reference values with a candidate, as an operator wants to see it before
 // the candidate replaces the lineup in force.
