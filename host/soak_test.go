@@ -58,7 +58,7 @@ func TestSoak(t *testing.T) {
 	target := bench.Target{URL: host.url + "/api/check", Key: issued.Secret, Bodies: bench.Bodies(1 << 16)}
 	var capacity bench.Figures
 	if *soakFor > 0 {
-		capacity, err = bench.Saturate(t.Context(), target, 64, 10*time.Second)
+		capacity, err = bench.Saturate(t.Context(), target, 64, time.Minute)
 		storetest.NoError(t, err)
 		rate = int(0.7 * capacity.PerSecond)
 	}
@@ -91,8 +91,8 @@ func TestSoak(t *testing.T) {
 		t.Error(problem)
 	}
 	text := soakReport(series)
-	text = fmt.Sprintf("`just soak %v`: one host, %d checks a second, 70%% of the %.0f that 64 connections got; "+
-		"%d refused.\n\n", *soakFor, rate, capacity.PerSecond, refused) + text
+	text = fmt.Sprintf("`just soak %v`: one host, %d checks a second, 70%% of the %.0f that 64 connections got for a "+
+		"minute; %d refused.\n\n", *soakFor, rate, capacity.PerSecond, refused) + text
 	t.Log("\n" + text)
 	storetest.NoError(t, results.Write("Soak", text))
 }

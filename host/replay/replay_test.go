@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -433,6 +434,30 @@ func TestReplayTakesTurns(t *testing.T) {
 			t.Errorf("at the deadline: %v, %+v", err, report)
 		}
 	}
+}
+
+// TestReplayRests: three quarters of a replay's time are for checks in progress.
+func TestReplayRests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		now := newHost(lineup(-2, bands, member("local", "1", 3, pointsOf("entity.value", 3))))
+		for _, v := range values() {
+			now.check(t, v)
+		}
+		const each = 2 * time.Millisecond
+		var worked time.Duration
+		began := time.Now()
+		_, err := now.ring.Replay(t.Context(), lineup(-2, bands, member("local", "2", 3, pointsOf("entity.value", 3))),
+			func(_ context.Context, f func()) error {
+				<-time.After(each)
+				worked += each
+				f()
+				return nil
+			})
+		if took := time.Since(began); err != nil || worked != 60*each || took != 4*worked {
+			t.Errorf("work of %v took %v, want four times as long (%v)", worked, took, err)
+		}
+	})
 }
 
 // endingContext ends when it is told to.
