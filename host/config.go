@@ -28,6 +28,8 @@ type Config struct {
 	TrustedProxies []string `env:"ASSAY_TRUSTED_PROXIES" placeholder:"CIDR" help:"${trusted_proxies}"`
 	WebhookAllow   []string `env:"ASSAY_WEBHOOK_ALLOW" placeholder:"CIDR" help:"${webhook_allow}"`
 
+	SecurityContact []string `env:"ASSAY_SECURITY_CONTACT" placeholder:"URI" help:"${security_contact}"`
+
 	TLSCert string `name:"tls-cert" env:"ASSAY_TLS_CERT" placeholder:"FILE" help:"${tls_cert}"`
 	TLSKey  string `name:"tls-key" env:"ASSAY_TLS_KEY" placeholder:"FILE" help:"${tls_key}"`
 
@@ -92,7 +94,20 @@ func (c *Config) validateServing() error {
 	_, err := c.proxies()
 	errs = append(errs, err)
 	_, err = c.webhookAllow()
-	return errors.Join(append(errs, err, c.validateDrain(), c.validateTLS())...)
+	return errors.Join(append(errs, err, c.validateDrain(), c.validateTLS(), c.validateContact())...)
+}
+
+// validateContact checks that the contacts are URIs, as security.txt must name them.
+func (c *Config) validateContact() error {
+	var errs []error
+	for _, text := range c.SecurityContact {
+		if u, err := url.Parse(text); err != nil || strings.ContainsAny(text, " \t\r\n") ||
+			(u.Scheme != "mailto" || !strings.Contains(u.Opaque, "@")) && (u.Scheme != "https" || u.Host == "") {
+			errs = append(errs, fmt.Errorf("ASSAY_SECURITY_CONTACT: %q is neither of the form mailto:name@host nor "+
+				"https://host/path", text))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (c *Config) validateDatabase() error {

@@ -39,6 +39,8 @@ var helpTexts = kong.Vars{
 		"operator.key. Default: next to the secret.",
 	"trusted_proxies": "Proxies whose X-Forwarded-For is trusted. They are networks or addresses.",
 	"webhook_allow":   "Private networks that webhooks may reach. Any port is allowed there, and plain HTTP.",
+	"security_contact": "Where to report vulnerabilities, such as mailto:security@assay.example. It is published as " +
+		"/.well-known/security.txt. Default: no such file.",
 	"public_url": "This service's URL for customers. An example is https://assay.example. " +
 		"Default: the request's host.",
 	"tls_cert": "File of the certificate for HTTPS, as PEM. Intermediate certificates follow the host's own. The " +

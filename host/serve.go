@@ -296,6 +296,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		ProviderEvent:  providerEvents(payments, log),
 		Pages:          pages.Handler(),
 		TLS:            certificate.Config(),
+		HTTPS:          cfg.TLSCert != "" || strings.HasPrefix(cfg.URL, "https://"),
 		TrustedProxies: proxies,
 		Logger:         log,
 		Version:        version,
@@ -456,7 +457,7 @@ func (b *backend) newConsole(
 	return console.New(console.Config{
 		Store: b.store, Billing: payments, Checker: checker, Public: publicLimit{b.store}, Sealer: b.keys,
 		Webhook: parseWebhook, Client: client, URL: strings.TrimSuffix(cfg.URL, "/"), Logger: log, Now: time.Now,
-		Outage: store.IsOutage, HTTPS: cfg.TLSCert != "",
+		Outage: store.IsOutage, HTTPS: cfg.TLSCert != "", SecurityContact: cfg.SecurityContact,
 	})
 }
 

@@ -12,13 +12,15 @@ import (
 // exchange collects what the access log records about one request. It never contains the checked entity, a key, a query
 // string or an address.
 type exchange struct {
+	id      string // of the request; see requestHeader
 	began   time.Time
-	method  string // "other" if HTTP does not define it, "" if it could not be read
-	route   string // the endpoint's path, or ""
-	label   string // of the metrics if route is ""
-	account string // the caller's, once authenticated
-	ref     string // of the check or of the internal error
-	cause   error  // of a 5xx
+	method  string  // "other" if HTTP does not define it, "" if it could not be read
+	route   string  // the endpoint's path, or ""
+	label   string  // of the metrics if route is ""
+	account string  // the caller's, once authenticated
+	ref     string  // of the check or of the internal error
+	cause   error   // of a 5xx
+	timing  *timing // nil: the client did not ask for it
 }
 
 // exchangeKey is the key of a request's user value that holds its exchange.
@@ -26,11 +28,15 @@ type exchangeKey struct{}
 
 func (s *Server) begin(ctx *fasthttp.RequestCtx) *exchange {
 	s.underWay.Add(1)
-	x := &exchange{began: time.Now(), method: methodOf(ctx)}
+	x := &exchange{id: newRequestID(), began: time.Now(), method: methodOf(ctx)}
 	if x.method == "" {
 		x.method = "other" // the client's text could have any length
 	}
+	if string(ctx.Request.Header.Peek(timingHeader)) == "1" {
+		x.timing = &timing{}
+	}
 	ctx.SetUserValue(exchangeKey{}, x)
+	ctx.Response.Header.Set(requestHeader, x.id) // pages read it
 	return x
 }
 
@@ -57,7 +63,8 @@ func (s *Server) log(ctx *fasthttp.RequestCtx, x *exchange, took time.Duration) 
 	if status == fasthttp.StatusServiceUnavailable && !s.refusals.admit(refusalKind{x.route, refusalReason(x.cause)}) {
 		return
 	}
-	attrs := append(make([]slog.Attr, 0, 8), // room for all
+	attrs := append(make([]slog.Attr, 0, 9), // room for all
+		slog.String("request_id", x.id),
 		slog.String("method", x.method),
 		slog.String("route", x.route),
 		slog.Int("status", status),

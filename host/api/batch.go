@@ -36,7 +36,9 @@ func (s *Server) answerBatch(work context.Context, c *fiber.Ctx, caller check.Ca
 	if err != nil {
 		return err
 	}
+	end := current(c.Context()).part("check")
 	answers, err := s.cfg.Checker.CheckBatch(work, caller, items)
+	end()
 	if err != nil {
 		return err
 	}

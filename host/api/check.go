@@ -68,7 +68,10 @@ func (s *Server) checkPublic(c *fiber.Ctx) error {
 	}
 	work, cancel := context.WithTimeout(s.all, s.cfg.CheckTimeout)
 	defer cancel()
-	if err := s.countPublic(work, s.Client(c.Context())); err != nil {
+	end := current(c.Context()).part("limit")
+	err := s.countPublic(work, s.Client(c.Context()))
+	end()
+	if err != nil {
 		return err
 	}
 	q, err := readQuery(c.Request())
@@ -118,11 +121,14 @@ func (s *Server) keyedWithin(
 ) error {
 	work, cancel := context.WithTimeout(s.all, timeout)
 	defer cancel()
+	x := current(c.Context())
+	end := x.part("auth")
 	caller, err := s.authenticate(work, c.Context())
+	end()
 	if err != nil {
 		return err
 	}
-	current(c.Context()).account = caller.Account
+	x.account = caller.Account
 	return f(work, caller)
 }
 
@@ -153,7 +159,9 @@ func (s *Server) lookUp(work context.Context, client netip.Prefix, f func(contex
 }
 
 func (s *Server) answerCheck(work context.Context, ctx *fasthttp.RequestCtx, req check.Request) error {
+	end := current(ctx).part("check")
 	d, err := s.cfg.Checker.Check(work, req)
+	end()
 	if err != nil {
 		return err
 	}

@@ -48,11 +48,6 @@ func tooLarge(limit int) error {
 	return &refusal{fasthttp.StatusRequestEntityTooLarge, fmt.Sprintf("the body exceeds %d bytes", limit)}
 }
 
-// tooManyConnections is a complete response, for connections that are refused without reading a request.
-const tooManyConnections = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n" +
-	"Content-Type: application/json\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n" +
-	"Content-Length: 41\r\n\r\n" + `{"error":"too many connections are open"}`
-
 // invalidBody is the reason why a body as a whole is invalid. Errors of single fields are of type entity.InvalidError.
 type invalidBody string
 
@@ -90,6 +85,12 @@ type failure struct {
 	Error   string `json:"error"`
 	Ref     string `json:"ref,omitempty"`
 	ResetAt string `json:"reset_at,omitempty"`
+}
+
+// refused is a failure as the whole body of a response; batches contain failures too.
+type refused struct {
+	failure
+	RequestID string `json:"request_id,omitempty"`
 }
 
 // answerTo returns the status and body for an error. It is the only place that maps errors to responses. Any other
@@ -198,8 +199,13 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 		left := hourly.resetAt.Sub(s.cfg.Now()).Seconds()
 		h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(left)))))
 	}
-	s.answer(ctx, status, body)
-	if x := current(ctx); x != nil {
+	x := current(ctx)
+	answer := refused{failure: body}
+	if x != nil {
+		answer.RequestID = x.id
+	}
+	s.answer(ctx, status, answer)
+	if x != nil {
 		x.ref = body.Ref
 		if status >= fasthttp.StatusInternalServerError {
 			x.cause = err

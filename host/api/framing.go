@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net"
+	"strconv"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
@@ -43,6 +44,16 @@ func vetHead(h *fasthttp.RequestHeader) error {
 	if p := h.Protocol(); string(p) != "HTTP/1.1" && string(p) != "HTTP/1.0" {
 		return errVersion
 	}
+	if target := string(h.RequestURI()); !strings.HasPrefix(target, "/") { // the absolute form names the host too
+		if _, rest, ok := strings.Cut(target, "://"); ok {
+			if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+				rest = rest[:end]
+			}
+			if !isHost(rest) {
+				return errMalformed
+			}
+		}
+	}
 	var n, length, coding, kind int
 	for raw := h.RawHeaders(); len(raw) > 0; n++ {
 		line, rest, ok := bytes.Cut(raw, []byte("\r\n"))
@@ -60,7 +71,7 @@ func vetHead(h *fasthttp.RequestHeader) error {
 		value = bytes.Trim(value, " ")
 		switch len(name) {
 		case len("Host"):
-			if bytes.EqualFold(name, []byte("Host")) && bytes.ContainsAny(value, "@/\\?# \t\"<>%,;") {
+			if bytes.EqualFold(name, []byte("Host")) && !isHost(string(value)) {
 				return errMalformed
 			}
 		case len("Content-Type"):
@@ -86,6 +97,30 @@ func vetHead(h *fasthttp.RequestHeader) error {
 		return errMalformed
 	}
 	return nil
+}
+
+// isHost reports whether value can be a host with or without a port (RFC 9110 section 7.2). Whether there is such a host
+// is not known here.
+func isHost(value string) bool {
+	if strings.ContainsAny(value, "@/\\?# \t\"<>%,;") {
+		return false
+	}
+	name, port, hasPort := strings.Cut(value, ":")
+	if strings.HasPrefix(value, "[") {
+		var ok bool
+		if name, port, ok = strings.Cut(value, "]"); !ok {
+			return false
+		}
+		name = name[1:]
+		if port, hasPort = strings.CutPrefix(port, ":"); !hasPort && port != "" {
+			return false
+		}
+	}
+	if !hasPort || port == "" { // a port may be left out after its colon
+		return !strings.ContainsAny(name, "[]")
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0 && !strings.ContainsAny(name, "[]")
 }
 
 // isToken reports whether name is a token, as header names must be (RFC 9110 section 5.6.2).
@@ -151,7 +186,7 @@ func (s *Server) refuseConnection(c net.Conn) {
 	}
 	defer func() { _ = c.Close() }()
 	if s.cfg.TLS == nil {
-		_, _ = c.Write([]byte(tooManyConnections))
+		_ = writeRefusal(c, "503 Service Unavailable", "Retry-After: 1\r\n", "too many connections are open")
 	}
 }
 

@@ -24,6 +24,21 @@ const length = "Content-Length: 24\r\n"
 const smuggled = "POST /api/check HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + goodKey +
 	"\r\nConnection: close\r\nContent-Length: 25\r\n\r\n" + `{"domain":"smuggled.com"}`
 
+func TestIsHost(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]bool{
+		"": true, "x": true, "assay.example": true, "assay.example:8080": true, "x:": true, "x:1": true,
+		"x:65535": true, "192.0.2.1:80": true, "[::1]": true, "[::1]:": true, "[2001:db8::1]:443": true,
+		"x:0": false, "x:65536": false, "x:99999999999999999999": false, "x:-1": false, "x:+1": false, "x:80a": false,
+		"x:8 0": false, "x:80:80": false, "::1": false, "[::1": false, "::1]": false, "[::1]80": false,
+		"[::1]:0": false, "[::1]:80:80": false, "[[::1]]": false, "a@x:80": false, "x/y": false,
+	} {
+		if got := isHost(value); got != want {
+			t.Errorf("isHost(%q) = %v, want %v", value, got, want)
+		}
+	}
+}
+
 // Each request is refused and the connection closed, without executing what follows.
 func TestFramingIsStrict(t *testing.T) {
 	t.Parallel()
@@ -46,6 +61,8 @@ func TestFramingIsStrict(t *testing.T) {
 		"userinfo in Host":                   {"GET /healthz HTTP/1.1\r\nHost: a@x\r\n\r\n", 400},
 		"space in Host":                      {"GET /healthz HTTP/1.1\r\nHost: a x\r\n\r\n", 400},
 		"path in Host":                       {"GET /healthz HTTP/1.1\r\nHost: x/y\r\n\r\n", 400},
+		"port of Host too large":             {"GET /healthz HTTP/1.1\r\nHost: x:65536\r\n\r\n", 400},
+		"port of the target too large":       {"GET http://x:65536/healthz HTTP/1.1\r\nHost: x\r\n\r\n", 400},
 		"HTTP/0.9":                           {"GET /healthz\r\n\r\n", 400},
 		"HTTP/2.0":                           {"GET /healthz HTTP/2.0\r\nHost: x\r\n\r\n", 400},
 		"HTTP/1.2":                           {"GET /healthz HTTP/1.2\r\nHost: x\r\n\r\n", 400},

@@ -88,6 +88,7 @@ type Config struct {
 	Pages fasthttp.RequestHandler
 
 	TLS            *tls.Config    // nil: plain HTTP
+	HTTPS          bool           // customers reach the host by https; browsers are told to use nothing else
 	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For is trusted
 	Logger         *slog.Logger   // nil: no logs
 	Version        string         // returned by GET /healthz
@@ -368,7 +369,11 @@ func wantsPage(h *fasthttp.RequestHeader) bool {
 // finish sets the headers that every response has, and counts and logs the request.
 func (s *Server) finish(ctx *fasthttp.RequestCtx, x *exchange) {
 	h := &ctx.Response.Header
+	h.Set(requestHeader, x.id)
 	h.Set("X-Content-Type-Options", "nosniff")
+	if s.cfg.HTTPS {
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
 	if len(h.Peek("Cache-Control")) == 0 {
 		h.Set("Cache-Control", "no-store")
 	}
@@ -376,6 +381,9 @@ func (s *Server) finish(ctx *fasthttp.RequestCtx, x *exchange) {
 		ctx.SetConnectionClose()
 	}
 	took := time.Since(x.began)
+	if x.timing != nil {
+		h.Set("Server-Timing", x.timing.header(took))
+	}
 	s.underWay.Add(-1)
 	s.cfg.Answered(cmp.Or(x.route, x.label, RouteOther), ctx.Response.StatusCode(), took)
 	s.log(ctx, x, took)

@@ -251,6 +251,10 @@ func (r reply) wellBehaved(t testing.TB) {
 	if got := r.header.Get("X-Content-Type-Options"); got != "nosniff" {
 		t.Errorf("X-Content-Type-Options is %q", got)
 	}
+	id := r.header.Get(requestHeader)
+	if !isRequestID(id) {
+		t.Errorf("%s is %q", requestHeader, id)
+	}
 	for name := range r.header {
 		if strings.HasPrefix(name, "Access-Control-") || name == "Server" {
 			t.Errorf("unwanted header %s", name)
@@ -261,6 +265,9 @@ func (r reply) wellBehaved(t testing.TB) {
 	}
 	if got := r.header.Get("Content-Type"); got != "application/json" {
 		t.Errorf("Content-Type of an error is %q", got)
+	}
+	if r.body != "" && !strings.HasSuffix(r.body, `,"request_id":"`+id+`"}`) { // the answer to HEAD is empty
+		t.Errorf("the body does not have the id of the request: %s", r.body)
 	}
 	if strings.Contains(r.body, secret) || strings.Contains(r.body, "goroutine") ||
 		strings.Contains(r.body, "fasthttp") {

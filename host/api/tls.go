@@ -3,7 +3,6 @@ package api
 import (
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -65,15 +64,9 @@ func looksLikeHTTP(first [5]byte) bool {
 	return false
 }
 
-var plainRefusal = func() string {
-	const body = `{"error":"this port serves https, and the request was sent with http"}`
-	return fmt.Sprintf("HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"+
-		"X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n%s", len(body), body)
-}()
-
 // refusePlain responds to a request that was sent without encryption. The deadlines of the connection apply.
 func refusePlain(c net.Conn) {
-	if _, err := io.WriteString(c, plainRefusal); err != nil {
+	if writeRefusal(c, "400 Bad Request", "", "this port serves https, and the request was sent with http") != nil {
 		return
 	}
 	if half, ok := c.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil &&

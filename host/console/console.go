@@ -19,6 +19,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/gofiber/fiber/v2/middleware/compress"
 	"github.com/gofiber/fiber/v2/middleware/filesystem"
 	"github.com/valyala/fasthttp"
 
@@ -66,6 +67,9 @@ type Config struct {
 	// Outage reports whether an error is due to an outage of the database. It may be nil.
 	Outage func(error) bool
 	HTTPS  bool // the host itself encrypts all connections
+	// SecurityContact lists the URIs of those who take reports of vulnerabilities; without any, there is no
+	// security.txt.
+	SecurityContact []string
 }
 
 // pageTimeout bounds the work for one page.
@@ -119,8 +123,13 @@ func (c *Console) Handler() fasthttp.RequestHandler {
 }
 
 func (c *Console) route(files fs.FS) {
-	c.app.Use(c.setHeaders, rejectBadPath, c.rejectCrossSite)
+	c.app.Use(c.setHeaders, rejectBadPath, c.rejectCrossSite, compress.New(compress.Config{
+		Next: holdsSecrets, Level: compress.LevelBestSpeed, // a flood must not cost much
+	}))
 	c.app.Use("/static", filesystem.New(filesystem.Config{Root: http.FS(files), MaxAge: staticAge}))
+
+	c.app.Get("/favicon.ico", favicon) // what browsers ask for without a page
+	c.app.Get("/.well-known/security.txt", c.securityText)
 
 	c.app.Get("/", c.landing)
 	c.app.Post("/try", c.try)
@@ -209,12 +218,12 @@ func (c *Console) fail(ctx *fiber.Ctx, err error) error {
 	case errors.Is(err, webhook.ErrNoEvent):
 		page = &pageError{fiber.StatusNotFound, sentence(webhook.ErrNoEvent)}
 	case c.cfg.Outage != nil && c.cfg.Outage(err):
-		c.cfg.Logger.Debug("page refused", "route", ctx.Route().Path, "error", err)
+		c.cfg.Logger.Debug("page refused", "request_id", requestID(ctx), "route", ctx.Route().Path, "error", err)
 		ctx.Set(fiber.HeaderRetryAfter, "1")
 		page = &pageError{fiber.StatusServiceUnavailable,
 			"The database is not available at the moment. Please try again in a minute."}
 	default:
-		c.cfg.Logger.Error("page failed", "route", ctx.Route().Path, "error", err)
+		c.cfg.Logger.Error("page failed", "request_id", requestID(ctx), "route", ctx.Route().Path, "error", err)
 		page = &pageError{fiber.StatusInternalServerError, "The fault is on our side. Please try again in a minute."}
 	}
 	ctx.Status(page.status)
@@ -222,8 +231,11 @@ func (c *Console) fail(ctx *fiber.Ctx, err error) error {
 	if page.status < fiber.StatusInternalServerError { // after an unexpected error the database may be unreachable
 		s, _ = c.current(ctx)
 	}
-	return c.render(ctx, "error", s, view{"Title": page.title(), "Text": page.text})
+	return c.render(ctx, "error", s, view{"Title": page.title(), "Text": page.text, "Request": requestID(ctx)})
 }
+
+// requestID returns the id that the server gave to a request.
+func requestID(ctx *fiber.Ctx) string { return ctx.GetRespHeader("X-Request-Id") }
 
 // title returns the heading above the text.
 func (e *pageError) title() string {

@@ -1,0 +1,52 @@
+package api
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// requestHeader carries the id of a request in every response. Support finds the log line by it. The host makes the id
+// itself: one that a client sends is ignored, because two requests could have the same, and it could hold anything.
+const requestHeader = "X-Request-Id"
+
+func newRequestID() string { return "req_" + ulid.Make().String() }
+
+// writeRefusal writes a complete response to a connection whose request is not read. It has the headers that finish
+// sets. further are lines that end with CRLF.
+func writeRefusal(c net.Conn, status, further, text string) error {
+	id := newRequestID()
+	body := fmt.Sprintf(`{"error":%q,"request_id":%q}`, text, id)
+	_, err := fmt.Fprintf(c, "HTTP/1.1 %s\r\nConnection: close\r\n%sContent-Type: application/json\r\n"+
+		"X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n%s: %s\r\nContent-Length: %d\r\n\r\n%s",
+		status, further, requestHeader, id, len(body), body)
+	return err
+}
+
+// timingHeader asks for Server-Timing if it is 1.
+const timingHeader = "X-Service-Timing"
+
+// timing collects the durations of a request's parts. A check is one part, because the duration of its lookups alone
+// would show more clearly what other customers have checked lately.
+type timing struct{ parts []string }
+
+// part starts to measure a part of the request until its result is called. Both do nothing if nobody asked.
+func (x *exchange) part(name string) (end func()) {
+	if x == nil || x.timing == nil {
+		return func() {}
+	}
+	began := time.Now()
+	return func() { x.timing.parts = append(x.timing.parts, metric(name, time.Since(began))) }
+}
+
+// header returns the value of Server-Timing for a request that took so long in all.
+func (t *timing) header(total time.Duration) string {
+	return strings.Join(append(t.parts, metric("total", total)), ", ")
+}
+
+func metric(name string, took time.Duration) string {
+	return fmt.Sprintf("%s;dur=%.3f", name, float64(took.Microseconds())/1000)
+}

@@ -1,0 +1,93 @@
+package api
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+)
+
+func isRequestID(id string) bool {
+	return regexp.MustCompile(`^req_[0-9A-HJKMNP-TV-Z]{26}$`).MatchString(id)
+}
+
+// TestRequestIDs checks that every response has an id of the host's own, and that the log has the same.
+func TestRequestIDs(t *testing.T) {
+	t.Parallel()
+	const clients = "req_01KF0HBGZ0Q8WJ3V5N7T9R2M4C"
+	for name, send := range map[string]func(*site) reply{
+		"check": func(s *site) reply { return s.check(t, exampleBody, requestHeader, clients) },
+		"error": func(s *site) reply { return s.check(t, "{", requestHeader, clients) },
+		"panic": func(s *site) reply {
+			return s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+panicKey)
+		},
+		"page":         func(s *site) reply { return s.send(t, "GET", "/page", "", requestHeader, clients) },
+		"unknown path": func(s *site) reply { return s.send(t, "GET", "/none", "") },
+		"malformed":    func(s *site) reply { return s.exchange(t, "GET /healthz HTTP/1.1\r\nHost: x:0\r\n\r\n")[0] },
+		"unreadable":   func(s *site) reply { return s.exchange(t, "GET\r\n\r\n")[0] },
+		"large head": func(s *site) reply {
+			return s.send(t, "GET", "/healthz", "", "X-Long", strings.Repeat("x", maxHead))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, Config{Pages: func(ctx *fasthttp.RequestCtx) {
+				if string(ctx.Path()) != "/page" {
+					ctx.NotFound()
+					return
+				}
+				ctx.SetBodyString(string(ctx.Response.Header.Peek(requestHeader)))
+			}})
+			r := send(s)
+			id := r.header.Get(requestHeader)
+			if !isRequestID(id) || id == clients {
+				t.Errorf("the id is %q", id)
+			}
+			if name == "page" && r.body != id {
+				t.Errorf("the page saw the id %q, want %q", r.body, id)
+			}
+			if r.status != 200 {
+				r.wellBehaved(t)
+			}
+			if log := s.log.String(); !strings.Contains(log, `"request_id":"`+id+`"`) || strings.Contains(log, clients) {
+				t.Errorf("the id is %s, but the log says %s", id, log)
+			}
+		})
+	}
+}
+
+func TestServerTiming(t *testing.T) {
+	t.Parallel()
+	const dur = `;dur=\d+\.\d{3}`
+	s := start(t, Config{})
+	for _, test := range []struct{ name, path, body, value, want string }{
+		{"check", "/api/check", exampleBody, "1", "auth" + dur + ", check" + dur + ", total" + dur},
+		{"batch", batchPath, `{"checks":[` + exampleBody + `]}`, "1", "auth" + dur + ", check" + dur + ", total" + dur},
+		{"without a key", "/api/check-public", exampleBody, "1", "limit" + dur + ", check" + dur + ", total" + dur},
+		{"error", "/api/check", "{", "1", "auth" + dur + ", total" + dur},
+		{"another endpoint", "/none", "", "1", "total" + dur},
+		{"not asked for", "/api/check", exampleBody, "", ""},
+		{"asked for in another way", "/api/check", exampleBody, "yes", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := s.send(t, "POST", test.path, test.body, "Authorization", "Bearer "+goodKey, timingHeader, test.value)
+			if got := r.header.Get("Server-Timing"); !regexp.MustCompile("^" + test.want + "$").MatchString(got) {
+				t.Errorf("Server-Timing is %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestStrictTransportSecurity(t *testing.T) {
+	t.Parallel()
+	for https, want := range map[bool]string{true: "max-age=31536000", false: ""} {
+		s := start(t, Config{HTTPS: https})
+		for _, path := range []string{"/healthz", "/none"} {
+			if got := s.send(t, "GET", path, "").header.Get("Strict-Transport-Security"); got != want {
+				t.Errorf("HTTPS %v, %s: the header is %q, want %q", https, path, got, want)
+			}
+		}
+	}
+}

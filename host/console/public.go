@@ -1,0 +1,56 @@
+package console
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// holdsSecrets reports whether the response to a request can hold a secret, such as the token of a session's forms, a
+// new key or a customer's data. Such responses are not compressed: their length would tell whether text that somebody
+// else put into them occurs in the secret (BREACH).
+func holdsSecrets(ctx *fiber.Ctx) bool {
+	if ctx.Method() != fiber.MethodGet {
+		return true
+	}
+	path := ctx.Path()
+	if strings.HasPrefix(path, "/static/") {
+		return false
+	}
+	return path != "/" && path != "/docs" || len(ctx.Request().Header.Peek(fiber.HeaderCookie)) > 0
+}
+
+// favicon serves the icon that pages name themselves.
+func favicon(ctx *fiber.Ctx) error {
+	icon, err := static.ReadFile("static/icon.svg")
+	if err != nil {
+		return fmt.Errorf("reading the icon: %w", err)
+	}
+	ctx.Set(fiber.HeaderContentType, "image/svg+xml")
+	ctx.Set(fiber.HeaderCacheControl, "public, max-age=86400")
+	return ctx.Send(icon)
+}
+
+// contactLife is for how long security.txt says that it is up to date. It must be less than a year (RFC 9116 section
+// 2.5.5); the text is made anew for each request.
+const contactLife = 180 * 24 * time.Hour
+
+// securityText says where to report vulnerabilities (RFC 9116).
+func (c *Console) securityText(ctx *fiber.Ctx) error {
+	if len(c.cfg.SecurityContact) == 0 {
+		return fiber.ErrNotFound
+	}
+	var text strings.Builder
+	for _, uri := range c.cfg.SecurityContact {
+		fmt.Fprintf(&text, "Contact: %s\n", uri)
+	}
+	expires := c.cfg.Now().UTC().Add(contactLife).Truncate(24 * time.Hour)
+	fmt.Fprintf(&text, "Expires: %s\n", expires.Format(time.RFC3339))
+	if strings.HasPrefix(c.cfg.URL, "https://") {
+		fmt.Fprintf(&text, "Canonical: %s\n", c.cfg.URL+ctx.Path())
+	}
+	ctx.Set(fiber.HeaderContentType, fiber.MIMETextPlainCharsetUTF8)
+	return ctx.SendString(text.String())
+}

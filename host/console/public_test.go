@@ -1,0 +1,90 @@
+package console
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+func TestSecurityText(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(cfg *Config) {
+		cfg.URL = "https://assay.example"
+		cfg.SecurityContact = []string{"mailto:security@assay.example", "https://assay.example/report"}
+		cfg.Now = func() time.Time { return time.Date(2026, 3, 1, 13, 14, 15, 0, time.UTC) }
+	})
+	v := s.visit(t)
+	v.get("/.well-known/security.txt")
+	const want = "Contact: mailto:security@assay.example\nContact: https://assay.example/report\n" +
+		"Expires: 2026-08-28T00:00:00Z\nCanonical: https://assay.example/.well-known/security.txt\n"
+	if v.at.status != 200 || v.at.body != want || v.at.header.Get("Content-Type") != "text/plain; charset=utf-8" {
+		t.Errorf("status %d, %s:\n%s", v.at.status, v.at.header.Get("Content-Type"), v.at.body)
+	}
+	v = serve(t, nil).visit(t)
+	v.get("/.well-known/security.txt")
+	v.is(404, "There is no such page.")
+}
+
+func TestFavicon(t *testing.T) {
+	t.Parallel()
+	v := serve(t, nil).visit(t)
+	v.get("/favicon.ico")
+	icon, err := static.ReadFile("static/icon.svg")
+	if err != nil || v.at.status != 200 || !bytes.Equal([]byte(v.at.body), icon) ||
+		v.at.header.Get("Content-Type") != "image/svg+xml" {
+		t.Errorf("status %d, %s, %v", v.at.status, v.at.header.Get("Content-Type"), err)
+	}
+}
+
+// TestCompression checks that pages are compressed unless they can hold a secret.
+func TestCompression(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	style, err := asset("console.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	customer, _ := s.customer(t, "starter")
+	stranger := s.visit(t)
+	for _, test := range []struct {
+		name, method, path string
+		v                  *visitor
+		accept, want       string
+	}{
+		{"landing page", "GET", "/", stranger, "br, gzip", "br"},
+		{"gzip", "GET", "/docs", stranger, "gzip", "gzip"},
+		{"style sheet", "GET", style, customer, "br", "br"},
+		{"not asked for", "GET", "/", stranger, "identity", ""},
+		{"sign-in", "GET", "/signin", stranger, "br", ""},
+		{"landing page of a session", "GET", "/", customer, "br", ""},
+		{"dashboard", "GET", "/dashboard", customer, "br", ""},
+		{"form", "POST", "/try", stranger, "br", ""},
+		{"no such page", "GET", "/none", stranger, "br", ""},
+	} {
+		v := test.v.alone()
+		v.header.Set("Accept-Encoding", test.accept)
+		p := v.send(test.method, test.path, "", "")
+		if got := p.header.Get("Content-Encoding"); got != test.want {
+			t.Errorf("%s: status %d, Content-Encoding %q, want %q", test.name, p.status, got, test.want)
+		}
+		if vary := strings.Contains(p.header.Get("Vary"), "Accept-Encoding"); test.want != "" && !vary {
+			t.Errorf("%s: Vary is %q", test.name, p.header.Get("Vary"))
+		}
+	}
+}
+
+// TestErrorPagesNameTheRequest checks that an error page shows the id that the server gave to the request.
+func TestErrorPagesNameTheRequest(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	var ctx fasthttp.RequestCtx
+	ctx.Request.SetRequestURI("/none")
+	ctx.Response.Header.Set("X-Request-Id", "req_1")
+	s.Handler()(&ctx)
+	if body := string(ctx.Response.Body()); !strings.Contains(body, "Request <code>req_1</code>") {
+		t.Errorf("the page does not name the request: %s", body)
+	}
+}
