@@ -40,7 +40,7 @@ func operatorStates(now time.Time) map[string]*operator.State {
 		Warnings: []operator.Warning{
 			{Severity: operator.Problem, What: "Host assay-3:8080 refused activation 48: module is not published",
 				Do: "`assay lineup hosts` says why. `assay lineup rollback` puts the lineup before in force."},
-			{Severity: operator.Caution, What: "Requests with X-Forwarded-For arrive, but no proxy is trusted",
+			{Severity: operator.Caution, What: "Requests arrive through a proxy that is not trusted",
 				Do: "All clients behind the proxy share one limit. Name its network in `ASSAY_TRUSTED_PROXIES`."},
 			{Severity: operator.Advice, What: "This host can read the operator’s key",
 				Do: "Move `/var/lib/assay/operator.key` to where lineups are changed from."},

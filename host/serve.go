@@ -275,8 +275,10 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	payments := b.newBilling(cfg)
 	ready := readiness{b.store, follower, collector.similar, overrides}
 	var server *api.Server
-	pages, err := b.newConsole(cfg, payments, checker,
-		func(r *fasthttp.RequestCtx) netip.Prefix { return server.Client(r) }, log)
+	pages, err := b.newConsole(cfg, payments, checker, clients{
+		address: func(r *fasthttp.RequestCtx) netip.Prefix { return server.Client(r) },
+		shared:  func(r *fasthttp.RequestCtx) bool { return server.Shared(r) },
+	}, log)
 	if err != nil {
 		return err
 	}
@@ -434,10 +436,15 @@ func (b *backend) newBilling(cfg *Config) *billing.Billing {
 	return &billing.Billing{Accounts: b.store, Provider: provider, Now: time.Now}
 }
 
-// newConsole returns the pages. client returns the address of a request's client, which only the server can determine.
+// clients tells the pages what only the server can know about a request's client; see console.Config.
+type clients struct {
+	address func(*fasthttp.RequestCtx) netip.Prefix
+	shared  func(*fasthttp.RequestCtx) bool
+}
+
+// newConsole returns the pages.
 func (b *backend) newConsole(
-	cfg *Config, payments *billing.Billing, checker *check.Checker, client func(*fasthttp.RequestCtx) netip.Prefix,
-	log *slog.Logger,
+	cfg *Config, payments *billing.Billing, checker *check.Checker, from clients, log *slog.Logger,
 ) (*console.Console, error) {
 	allow, err := cfg.webhookAllow()
 	if err != nil {
@@ -456,7 +463,7 @@ func (b *backend) newConsole(
 	}
 	return console.New(console.Config{
 		Store: b.store, Billing: payments, Checker: checker, Public: publicLimit{b.store}, Sealer: b.keys,
-		Webhook: parseWebhook, Client: client, URL: strings.TrimSuffix(cfg.URL, "/"), Logger: log, Now: time.Now,
+		Webhook: parseWebhook, Client: from.address, Shared: from.shared, URL: strings.TrimSuffix(cfg.URL, "/"), Logger: log, Now: time.Now,
 		Outage: store.IsOutage, HTTPS: cfg.TLSCert != "", SecurityContact: cfg.SecurityContact,
 	})
 }

@@ -44,7 +44,7 @@ type observer struct {
 	gate      *admission.Gate
 	metrics   *telemetry.Metrics
 	keeper    *auditlog.Keeper
-	forwarded func() time.Time // when X-Forwarded-For last arrived although no proxy is trusted
+	forwarded func() time.Time // when a request last arrived through an untrusted proxy
 	ready     func() []admin.Problem
 	degraded  degradations
 

@@ -83,7 +83,7 @@ func TestOperatorState(t *testing.T) {
 			t.Errorf("%q is missing from %+v", text, s.Warnings)
 		}
 	}
-	if warns(s.Warnings, "X-Forwarded-For") {
+	if warns(s.Warnings, "a proxy that is not trusted") {
 		t.Error("a proxy is noticed, but there is none")
 	}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, host.url+"/api/check-public",
@@ -93,7 +93,7 @@ func TestOperatorState(t *testing.T) {
 	response, err := http.DefaultClient.Do(request)
 	storetest.NoError(t, err)
 	storetest.NoError(t, response.Body.Close())
-	if s = host.state(t); !warns(s.Warnings, "X-Forwarded-For arrive") {
+	if s = host.state(t); !warns(s.Warnings, "a proxy that is not trusted") {
 		t.Errorf("an untrusted proxy is missing from %+v", s.Warnings)
 	}
 	for _, accept := range []string{"text/html", "application/json"} {
@@ -151,7 +151,9 @@ func TestWarningsOfSettings(t *testing.T) {
 		"with a certificate": {Config{TLSCert: "c.pem", TLSKey: "k.pem"}, all, time.Time{}, 1, false, false,
 			[]string{"no proxy is trusted"}},
 		"behind an untrusted proxy": {Config{}, loopback, time.Now(), 1, false, false,
-			[]string{"X-Forwarded-For arrive"}},
+			[]string{"through a proxy that is not trusted"}},
+		"behind another proxy than the trusted one": {Config{TrustedProxies: []string{"10.0.0.0/8"}}, loopback,
+			time.Now(), 1, false, false, []string{"through a proxy that is not trusted"}},
 		"a proxy of last week": {Config{}, loopback, time.Now().AddDate(0, 0, -7), 1, false, false, nil},
 		"a first start": {Config{}, loopback, time.Time{}, 0, true, true,
 			[]string{"No list", "operator’s key", "test checkout"}},

@@ -15,7 +15,7 @@ const (
 	lateEvents     = time.Minute     // a webhook event that waits to be claimed
 	lateGraph      = time.Minute     // a check that waits to be applied to the reputation graph
 	lateCheckpoint = 3 * jobInterval // records without a checkpoint; one is signed at each interval
-	forwardedFor   = 24 * time.Hour  // how long an untrusted X-Forwarded-For is remembered
+	forwardedFor   = 24 * time.Hour  // how long an untrusted proxy is remembered
 )
 
 // remedies say what to do if a part keeps the host from being ready.
@@ -126,16 +126,15 @@ func (o *observer) warnOfSettings(r reading, add adding) {
 			"Set `ASSAY_TLS_CERT` and `ASSAY_TLS_KEY`, or put a proxy with TLS in front of it and set `ASSAY_URL` to "+
 			"the proxy’s URL.")
 	}
-	if at := o.forwarded(); len(o.cfg.TrustedProxies) == 0 {
-		const do = "Behind a proxy, all clients without a key share one limit, and so do those who sign in. Name the " +
-			"proxy’s network in `ASSAY_TRUSTED_PROXIES`."
-		switch {
-		case !at.IsZero() && time.Since(at) < forwardedFor:
-			add(operator.Caution, "Requests with X-Forwarded-For arrive, but no proxy is trusted", do)
-		case public:
-			add(operator.Advice, fmt.Sprintf("This host listens on %s, and no proxy is trusted", o.address),
-				"Without a proxy, that is right. "+do)
-		}
+	const trust = "Behind a proxy, all clients without a key share one limit, and so do those who sign in. Name the " +
+		"proxy’s network in `ASSAY_TRUSTED_PROXIES`."
+	switch at := o.forwarded(); {
+	case !at.IsZero() && time.Since(at) < forwardedFor:
+		add(operator.Caution, "Requests arrive through a proxy that is not trusted", "They have X-Forwarded-For or "+
+			"Forwarded and come from a private address. "+trust+" Assay reads X-Forwarded-For.")
+	case public && len(o.cfg.TrustedProxies) == 0:
+		add(operator.Advice, fmt.Sprintf("This host listens on %s, and no proxy is trusted", o.address),
+			"Without a proxy, that is right. "+trust)
 	}
 	if r.unknown[operator.Lists] == "" && r.imported == 0 {
 		add(operator.Advice, "No list is subscribed", "Lists of known bad and known good entities improve decisions, "+

@@ -21,6 +21,7 @@ type exchange struct {
 	ref     string  // of the check or of the internal error
 	cause   error   // of a 5xx
 	timing  *timing // nil: the client did not ask for it
+	shared  bool    // the client's address is that of a proxy that is not trusted
 }
 
 // exchangeKey is the key of a request's user value that holds its exchange.

@@ -99,7 +99,8 @@ func TestAccessLog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, Config{Ready: func() error { return errors.New("database: " + secret) }})
+			s := start(t, Config{Ready: func() error { return errors.New("database: " + secret) },
+				TrustedProxies: prefixes("127.0.0.0/8")})
 			test.send(s)
 			// The line is written before the response.
 			logged := strings.TrimSpace(s.log.String())

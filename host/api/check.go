@@ -69,7 +69,7 @@ func (s *Server) checkPublic(c *fiber.Ctx) error {
 	work, cancel := context.WithTimeout(s.all, s.cfg.CheckTimeout)
 	defer cancel()
 	end := current(c.Context()).part("limit")
-	err := s.countPublic(work, s.Client(c.Context()))
+	err := s.countPublic(work, c.Context())
 	end()
 	if err != nil {
 		return err
@@ -85,11 +85,12 @@ func (s *Server) checkPublic(c *fiber.Ctx) error {
 }
 
 // countPublic counts a use without a key.
-func (s *Server) countPublic(work context.Context, client netip.Prefix) error {
+func (s *Server) countPublic(work context.Context, ctx *fasthttp.RequestCtx) error {
+	client := s.Client(ctx)
 	return s.lookUp(work, client, func(work context.Context) error {
 		resetAt, ok, err := s.cfg.Public.Take(work, client)
 		if err == nil && !ok {
-			err = &hourlyError{resetAt: resetAt}
+			err = &hourlyError{resetAt: resetAt, shared: s.Shared(ctx)}
 		}
 		return err
 	})

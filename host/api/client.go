@@ -20,14 +20,40 @@ func (s *Server) Client(ctx *fasthttp.RequestCtx) netip.Prefix {
 	for _, line := range ctx.Request.Header.PeekAll("X-Forwarded-For") {
 		forwarded = append(forwarded, strings.Split(string(line), ",")...)
 	}
-	if len(forwarded) > 0 && len(s.cfg.TrustedProxies) == 0 {
+	if s.hidesClients(peer.Addr(), &ctx.Request.Header) {
 		s.forwarded.Store(time.Now().Unix())
+		s.noticed.Do(func() {
+			s.cfg.Logger.Warn("a proxy is not trusted: all its clients share one limit, and one can lock out the others; " +
+				"name its network in ASSAY_TRUSTED_PROXIES")
+		})
+		if x := current(ctx); x != nil {
+			x.shared = true
+		}
 	}
 	return block(originalClient(peer.Addr(), forwarded, s.cfg.TrustedProxies))
 }
 
-// Forwarded returns when a request with the header X-Forwarded-For last arrived although no proxy is trusted, to the
-// second; the zero time if none did. All clients of such a proxy count as one.
+// hidesClients reports whether the peer of a request is most likely a proxy that is not trusted. A proxy has a private
+// address and adds headers. Anybody else can send these headers too, but not from such an address.
+func (s *Server) hidesClients(peer netip.Addr, h *fasthttp.RequestHeader) bool {
+	peer = plain(peer)
+	return !within(peer, s.cfg.TrustedProxies) &&
+		(peer.IsPrivate() || peer.IsLoopback() || peer.IsLinkLocalUnicast() || carrierGrade.Contains(peer)) &&
+		(len(h.Peek(fasthttp.HeaderXForwardedFor)) > 0 || len(h.Peek(fasthttp.HeaderForwarded)) > 0)
+}
+
+// carrierGrade is address space that a provider's own network uses (RFC 6598), among them clouds.
+var carrierGrade = netip.MustParsePrefix("100.64.0.0/10")
+
+// Shared reports whether the address that Client returned for a request is that of a proxy that is not trusted, and so
+// counts for all of its clients.
+func (s *Server) Shared(ctx *fasthttp.RequestCtx) bool {
+	x := current(ctx)
+	return x != nil && x.shared
+}
+
+// Forwarded returns when a request last arrived through a proxy that is not trusted, to the second; the zero time if
+// none did. All clients of such a proxy count as one.
 func (s *Server) Forwarded() time.Time {
 	if at := s.forwarded.Load(); at != 0 {
 		return time.Unix(at, 0)

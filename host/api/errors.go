@@ -54,11 +54,22 @@ type invalidBody string
 func (e invalidBody) Error() string { return string(e) }
 
 // hourlyError means that a client without a key has used up its hourly limit.
-type hourlyError struct{ resetAt time.Time }
+type hourlyError struct {
+	resetAt time.Time
+	shared  bool // with the other clients of a proxy
+}
 
 func (e *hourlyError) Error() string {
-	return "the hourly limit of checks without a key is used up; it resets at " + stamp(e.resetAt)
+	text := "the hourly limit of checks without a key is used up; it resets at " + stamp(e.resetAt)
+	if e.shared {
+		text += sharedLimit
+	}
+	return text
 }
+
+// sharedLimit follows the text of a limit that counts all clients of a proxy as one. Only the operator can change that.
+const sharedLimit = "; all clients share this limit, because the service does not know the proxy in front of it " +
+	"(setting ASSAY_TRUSTED_PROXIES)"
 
 // notReady means that the host should receive no requests.
 type notReady struct{ err error } // why, for the log

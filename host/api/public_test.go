@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/valyala/fasthttp"
 )
 
 func prefixes(list ...string) (ps []netip.Prefix) {
@@ -125,6 +126,62 @@ func TestPublicLimitAppliesToTheClientAddress(t *testing.T) {
 			t.Errorf("the proxy was noticed at %v, want now", at)
 		}
 	})
+}
+
+// TestUntrustedProxyIsNoticed checks that an untrusted proxy is logged once, and named when its clients' limit is used
+// up.
+func TestUntrustedProxyIsNoticed(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		headers []string
+		trusted []string
+		noticed bool
+	}{
+		"X-Forwarded-For":           {[]string{"X-Forwarded-For", "198.51.100.1"}, nil, true},
+		"Forwarded":                 {[]string{"Forwarded", "for=198.51.100.1"}, nil, true},
+		"another proxy is trusted":  {[]string{"X-Forwarded-For", "198.51.100.1"}, []string{"10.0.0.0/8"}, true},
+		"the proxy is trusted":      {[]string{"X-Forwarded-For", "198.51.100.1"}, []string{"127.0.0.0/8"}, false},
+		"no header":                 {nil, nil, false},
+		"another header of proxies": {[]string{"X-Forwarded-Proto", "https"}, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, Config{Public: &public{limit: 1}, TrustedProxies: prefixes(test.trusted...)})
+			var last reply
+			for range 3 {
+				last = s.send(t, "POST", "/api/check-public", exampleBody, test.headers...)
+			}
+			if last.status != 429 || strings.Contains(last.body, "ASSAY_TRUSTED_PROXIES") != test.noticed {
+				t.Errorf("status %d: %s", last.status, last.body)
+			}
+			if s.Forwarded().IsZero() == test.noticed {
+				t.Errorf("the proxy was noticed at %v", s.Forwarded())
+			}
+			want := 0
+			if test.noticed {
+				want = 1
+			}
+			if n := strings.Count(s.log.String(), "a proxy is not trusted"); n != want {
+				t.Errorf("%d lines in the log, want %d", n, want)
+			}
+		})
+	}
+}
+
+func TestHidesClients(t *testing.T) {
+	t.Parallel()
+	s := New(Config{TrustedProxies: prefixes("10.1.0.0/16")})
+	var h fasthttp.RequestHeader
+	h.Set("X-Forwarded-For", "198.51.100.1")
+	for peer, want := range map[string]bool{
+		"10.0.0.1": true, "172.17.0.1": true, "192.168.1.1": true, "127.0.0.1": true, "::1": true, "fd00::1": true,
+		"169.254.1.1": true, "fe80::1%eth0": true, "100.64.0.1": true, "::ffff:10.0.0.1": true,
+		"10.1.0.1": false, "::ffff:10.1.0.1": false, "203.0.113.1": false, "2001:db8::1": false, "100.128.0.1": false,
+	} {
+		if got := s.hidesClients(netip.MustParseAddr(peer), &h); got != want {
+			t.Errorf("hidesClients(%s) = %v, want %v", peer, got, want)
+		}
+	}
 }
 
 func TestOriginalClient(t *testing.T) {

@@ -144,8 +144,9 @@ type Server struct {
 	stopWork context.CancelFunc // ends all
 	draining atomic.Bool
 	refusals refusals
-	// forwarded is when X-Forwarded-For last arrived although no proxy is trusted, in Unix seconds.
+	// forwarded is when a request last arrived through a proxy that is not trusted, in Unix seconds.
 	forwarded atomic.Int64
+	noticed   sync.Once    // the log says so
 	underWay  atomic.Int64 // requests that have been read and not answered
 	refused   atomic.Int64 // connections beyond the limit
 	overflow  sparsely     // of log lines about these

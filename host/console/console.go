@@ -61,6 +61,8 @@ type Config struct {
 	Webhook func(url string) (string, error)
 	// Client returns the address block that counts as the client of a request.
 	Client func(*fasthttp.RequestCtx) netip.Prefix
+	// Shared reports whether that block is a proxy's, so that a limit counts all of its clients as one. nil: never.
+	Shared func(*fasthttp.RequestCtx) bool
 	URL    string // the host's public URL without a path; if empty, it is derived from each request
 	Logger *slog.Logger
 	Now    func() time.Time

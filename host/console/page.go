@@ -140,6 +140,8 @@ func (c *Console) render(ctx *fiber.Ctx, name string, s *session, v view) error 
 	}
 	v["Page"], v["Session"] = name, s
 	v["TestMode"] = c.cfg.Billing.Provider.Test()
+	v["Shared"] = ctx.Response().StatusCode() == fiber.StatusTooManyRequests && c.cfg.Shared != nil &&
+		c.cfg.Shared(ctx.Context())
 	var page bytes.Buffer
 	if err := t.ExecuteTemplate(&page, "layout", v); err != nil {
 		return fmt.Errorf("rendering page %s: %w", name, err)

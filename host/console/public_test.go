@@ -88,3 +88,22 @@ func TestErrorPagesNameTheRequest(t *testing.T) {
 		t.Errorf("the page does not name the request: %s", body)
 	}
 }
+
+// TestSharedLimit checks that a page about a limit by address says if the address is a proxy's.
+func TestSharedLimit(t *testing.T) {
+	t.Parallel()
+	for _, shared := range []bool{true, false} {
+		s := serve(t, func(cfg *Config) {
+			cfg.Shared = func(*fasthttp.RequestCtx) bool { return shared }
+		})
+		v := s.visit(t)
+		for range maxSignIns + 1 {
+			if v.post("/signin", "key", "x"); strings.Contains(v.at.body, "TRUSTED_PROXIES") && v.at.status != 429 {
+				t.Errorf("a page with status %d is about proxies", v.at.status)
+			}
+		}
+		if v.at.status != 429 || strings.Contains(v.at.body, "ASSAY_TRUSTED_PROXIES") != shared {
+			t.Errorf("shared %v: status %d: %s", shared, v.at.status, v.at.body)
+		}
+	}
+}
