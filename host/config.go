@@ -28,6 +28,7 @@ type Config struct {
 	TrustedProxies []string `env:"ASSAY_TRUSTED_PROXIES" placeholder:"CIDR" help:"${trusted_proxies}"`
 	WebhookAllow   []string `env:"ASSAY_WEBHOOK_ALLOW" placeholder:"CIDR" help:"${webhook_allow}"`
 
+	Rates           []string `env:"ASSAY_RATES" placeholder:"NAME=N" help:"${rates}"`
 	SecurityContact []string `env:"ASSAY_SECURITY_CONTACT" placeholder:"URI" help:"${security_contact}"`
 
 	TLSCert string `name:"tls-cert" env:"ASSAY_TLS_CERT" placeholder:"FILE" help:"${tls_cert}"`
@@ -94,6 +95,8 @@ func (c *Config) validateServing() error {
 	_, err := c.proxies()
 	errs = append(errs, err)
 	_, err = c.webhookAllow()
+	errs = append(errs, err)
+	_, err = c.rates()
 	return errors.Join(append(errs, err, c.validateDrain(), c.validateTLS(), c.validateContact())...)
 }
 

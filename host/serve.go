@@ -275,7 +275,14 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	payments := b.newBilling(cfg)
 	ready := readiness{b.store, follower, collector.similar, overrides}
 	var server *api.Server
-	pages, err := b.newConsole(cfg, payments, checker, clients{
+	limits, err := cfg.rates()
+	if err != nil {
+		return err
+	}
+	rates := newRates(limits)
+	running.Go(func() { rates.run(background, b.store, log) })
+	public := newPublicLimit(b.store, rates)
+	pages, err := b.newConsole(cfg, payments, checker, public, clients{
 		address: func(r *fasthttp.RequestCtx) netip.Prefix { return server.Client(r) },
 		shared:  func(r *fasthttp.RequestCtx) bool { return server.Shared(r) },
 	}, log)
@@ -285,7 +292,8 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	server = api.New(api.Config{
 		Checker:        checker,
 		Keys:           b.store,
-		Public:         publicLimit{b.store},
+		Public:         public,
+		Rates:          rates,
 		Door:           gate,
 		Refused:        metrics.CheckRefused,
 		Answered:       metrics.RequestAnswered,
@@ -413,6 +421,7 @@ func (b *backend) jobs(keeper *auditlog.Keeper) [][]maintenance.Job {
 	return [][]maintenance.Job{{
 		{Name: "create partitions", Every: jobInterval, Run: b.store.EnsurePartitions, AtStop: true},
 		{Name: "prune the limits of the public check", Every: jobInterval, Run: b.store.PrunePublic, AtStop: true},
+		{Name: "prune the limits of requests a minute", Every: jobInterval, Run: b.store.PruneRates, AtStop: true},
 		{Name: "prune webhook events", Every: jobInterval, Run: b.store.PruneWebhooks, AtStop: true},
 		{Name: "prune settlements of batches", Every: jobInterval, Run: b.store.PruneSettlements},
 		{Name: "forget hosts that were killed", Every: jobInterval, Run: b.store.PruneHosts},
@@ -444,7 +453,8 @@ type clients struct {
 
 // newConsole returns the pages.
 func (b *backend) newConsole(
-	cfg *Config, payments *billing.Billing, checker *check.Checker, from clients, log *slog.Logger,
+	cfg *Config, payments *billing.Billing, checker *check.Checker, public *publicLimit, from clients,
+	log *slog.Logger,
 ) (*console.Console, error) {
 	allow, err := cfg.webhookAllow()
 	if err != nil {
@@ -462,7 +472,7 @@ func (b *backend) newConsole(
 		return receiver, guard.CheckURL(receiver)
 	}
 	return console.New(console.Config{
-		Store: b.store, Billing: payments, Checker: checker, Public: publicLimit{b.store}, Sealer: b.keys,
+		Store: b.store, Billing: payments, Checker: checker, Public: public, Sealer: b.keys,
 		Webhook: parseWebhook, Client: from.address, Shared: from.shared, URL: strings.TrimSuffix(cfg.URL, "/"), Logger: log, Now: time.Now,
 		Outage: store.IsOutage, HTTPS: cfg.TLSCert != "", SecurityContact: cfg.SecurityContact,
 	})
@@ -545,15 +555,6 @@ func demoKey(ctx context.Context, cfg *Config, s *store.Store) (string, error) {
 func newChecker(live *check.Live, ledger check.Ledger, o check.Observer) *check.Checker {
 	return &check.Checker{Live: live, Ledger: ledger, Observer: o, Now: time.Now, Deadline: checkTimeout}
 }
-
-// publicLimit adapts the store to api.Public.
-type publicLimit struct{ store *store.Store }
-
-func (p publicLimit) Take(ctx context.Context, client netip.Prefix) (time.Time, bool, error) {
-	return p.store.TakePublic(ctx, client)
-}
-
-func (p publicLimit) Caller() check.Caller { return p.store.PublicCaller() }
 
 // readiness tells what a host lacks to answer checks: a database that takes them, a clock that agrees with the
 // database's, a lineup in force, and the imported lists.

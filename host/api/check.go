@@ -130,6 +130,9 @@ func (s *Server) keyedWithin(
 		return err
 	}
 	x.account = caller.Account
+	if err := s.cfg.Rates.TakeKey(caller); err != nil {
+		return err
+	}
 	return f(work, caller)
 }
 
@@ -200,7 +203,11 @@ func (s *Server) authenticate(work context.Context, ctx *fasthttp.RequestCtx) (c
 	// would else be refused whenever its key is not remembered.
 	found, err, _ := s.presents.Do(key, func() (any, error) {
 		var caller check.Caller
-		err := s.lookUp(work, s.Client(ctx), func(work context.Context) (err error) {
+		client := s.Client(ctx)
+		if err := s.cfg.Rates.TakeNetwork(client); err != nil {
+			return caller, err
+		}
+		err := s.lookUp(work, client, func(work context.Context) (err error) {
 			caller, err = s.cfg.Keys.Authenticate(work, key)
 			return err
 		})

@@ -116,6 +116,7 @@ func answerTo(err error) (status int, body failure) {
 		plan    *check.PlanError
 		quota   *check.QuotaError
 		hourly  *hourlyError
+		rate    *admission.RateError
 		unready *notReady
 		missing *check.UnavailableError
 		inside  *check.InternalError
@@ -151,6 +152,8 @@ func answerTo(err error) (status int, body failure) {
 		return fasthttp.StatusTooManyRequests, failure{Error: quota.Error(), ResetAt: stamp(quota.ResetAt)}
 	case errors.As(err, &hourly):
 		return fasthttp.StatusTooManyRequests, failure{Error: hourly.Error(), ResetAt: stamp(hourly.resetAt)}
+	case errors.As(err, &rate):
+		return fasthttp.StatusTooManyRequests, failure{Error: rate.Error(), ResetAt: stamp(rate.Until)}
 	case errors.Is(err, admission.ErrBusy):
 		return fasthttp.StatusServiceUnavailable, failure{Error: admission.ErrBusy.Error()}
 	case errors.Is(err, admission.ErrShare):
@@ -195,7 +198,6 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 	status, body := answerTo(err)
 	ctx.Response.Reset()
 	h := &ctx.Response.Header
-	var hourly *hourlyError
 	switch {
 	case status == fasthttp.StatusUnauthorized:
 		h.Set("WWW-Authenticate", "Bearer") // RFC 6750 section 3
@@ -206,14 +208,17 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 		if !errors.Is(err, errDraining) {
 			s.cfg.Refused(refusalReason(err))
 		}
-	case errors.As(err, &hourly):
-		left := hourly.resetAt.Sub(s.cfg.Now()).Seconds()
-		h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(left)))))
+	case status == fasthttp.StatusTooManyRequests:
+		s.explainLimit(h, err)
 	}
 	x := current(ctx)
 	answer := refused{failure: body}
 	if x != nil {
 		answer.RequestID = x.id
+	}
+	var rate *admission.RateError
+	if errors.As(err, &rate) && rate.Rate.Name == admission.NetworkRate && s.Shared(ctx) {
+		answer.Error += sharedLimit
 	}
 	s.answer(ctx, status, answer)
 	if x != nil {
@@ -222,6 +227,31 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 			x.cause = err
 		}
 	}
+}
+
+// explainLimit sets Retry-After. If a rate or the limit per hour was exceeded, it also sets the fields of
+// draft-ietf-httpapi-ratelimit-headers-10. Quotas are not reported in headers (contract section 7).
+func (s *Server) explainLimit(h *fasthttp.ResponseHeader, err error) {
+	var (
+		quota  *check.QuotaError
+		hourly *hourlyError
+		rate   *admission.RateError
+	)
+	seconds := func(until time.Time) int { return max(1, int(math.Ceil(until.Sub(s.cfg.Now()).Seconds()))) }
+	wait := 1
+	switch {
+	case errors.As(err, &quota):
+		wait = seconds(quota.ResetAt)
+	case errors.As(err, &hourly):
+		wait = seconds(hourly.resetAt)
+		h.Set("RateLimit", fmt.Sprintf(`"hour";r=0;t=%d`, wait))
+	case errors.As(err, &rate):
+		wait = seconds(rate.Until)
+		h.Set("RateLimit-Policy", fmt.Sprintf(`%q;q=%d;w=%d`, rate.Rate.Name, rate.Rate.PerMinute,
+			int(admission.RateWindow.Seconds())))
+		h.Set("RateLimit", fmt.Sprintf(`%q;r=0;t=%d`, rate.Rate.Name, wait))
+	}
+	h.Set("Retry-After", strconv.Itoa(wait))
 }
 
 // withOutage returns err as a *check.UnavailableError if the database's outage caused it. An internal error of a check

@@ -112,6 +112,7 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		return nil
 	}})
 	full := start(t, Config{Door: closedDoor{}, MaxPrivacy: 1, MaxEvents: 1})
+	fast := start(t, Config{Rates: exceeded{}})
 	for _, slots := range []*admission.Shares{full.privacy, full.events} {
 		if _, err := slots.Take("another"); err != nil {
 			t.Fatal(err)
@@ -231,6 +232,15 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		{s, "GET", export + known, "", append(auth(goodKey), long...), 431, true, false},
 		{s, "GET", export + known, "", auth(failKey), 500, true, false},
 		{full, "GET", export + known, "", auth(goodKey), 503, true, false},
+		{fast, "POST", check, domain, auth(goodKey), 429, true, false},
+		{fast, "POST", batch, two, auth(goodKey), 429, true, false},
+		{fast, "GET", "/api/events", "", auth(goodKey), 429, true, false},
+		{fast, "POST", feedbackPath, report, auth(goodKey), 429, true, false},
+		{fast, "DELETE", feedbackPath + known, "", auth(goodKey), 429, true, false},
+		{fast, "POST", overridesPath, blocking, auth(goodKey), 429, true, false},
+		{fast, "GET", overridesPath, "", auth(goodKey), 429, true, false},
+		{fast, "DELETE", overridesPath + overridden, "", auth(goodKey), 429, true, false},
+		{fast, "GET", export + known, "", auth(goodKey), 429, true, false},
 		{s, "GET", "/openapi.json", "", nil, 200, true, false},
 		{s, "GET", "/openapi.json", "", long, 431, true, false},
 		{s, "GET", "/healthz", "", nil, 200, true, false},
@@ -253,6 +263,7 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 			conversation{s, "POST", path, `{"email":"a@example.com"}`, append(auth(goodKey), long...), 431, true,
 				false},
 			conversation{s, "POST", path, `{"email":"a@example.com"}`, auth(failKey), 500, true, false},
+			conversation{fast, "POST", path, `{"email":"a@example.com"}`, auth(goodKey), 429, true, false},
 			conversation{full, "POST", path, `{"email":"a@example.com"}`, auth(goodKey), 503, true, false})
 		if path != subjectPath {
 			conversations = append(conversations, conversation{s, "POST", path, `{"ref":"` + unknownRef + `"}`,

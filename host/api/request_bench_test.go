@@ -12,10 +12,15 @@ import (
 )
 
 // BenchmarkRequest measures what the server adds to a check, without a network.
-func BenchmarkRequest(b *testing.B) {
-	metrics := telemetry.NewMetrics()
-	s := New(Config{Checker: &nothing{}, Keys: keys{}, Public: &public{}, Answered: metrics.RequestAnswered,
-		Logger: slog.New(slog.DiscardHandler)})
+func BenchmarkRequest(b *testing.B) { benchmarkRequest(b, Config{}, 200) }
+
+// BenchmarkRefusal measures a request with a key that makes too many.
+func BenchmarkRefusal(b *testing.B) { benchmarkRequest(b, Config{Rates: exceeded{}}, 429) }
+
+func benchmarkRequest(b *testing.B, cfg Config, status int) {
+	cfg.Checker, cfg.Keys, cfg.Public, cfg.Answered = &nothing{}, keys{}, &public{}, telemetry.NewMetrics().RequestAnswered
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	s := New(cfg)
 	var ctx fasthttp.RequestCtx
 	var request fasthttp.Request
 	request.Header.SetMethod("POST")
@@ -29,7 +34,7 @@ func BenchmarkRequest(b *testing.B) {
 		ctx.Response.Reset()
 		s.serve(&ctx)
 	}
-	if ctx.Response.StatusCode() != 200 {
+	if ctx.Response.StatusCode() != status {
 		b.Fatalf("status %d: %s", ctx.Response.StatusCode(), ctx.Response.Body())
 	}
 }

@@ -46,10 +46,19 @@ type KeyMemory interface {
 // Public limits the endpoint that needs no key.
 type Public interface {
 	// Take counts one use by the client. ok reports whether it was within the limit; if not, resetAt is when the client
-	// can try again. The client is a /32 (IPv4), a /64 (IPv6), or the zero Prefix if the connection has no IP address.
+	// can try again. It returns an *admission.RateError if too many clients use it. The client is a /32 (IPv4), a /64 (IPv6), or the zero Prefix if the connection has no IP address.
 	Take(ctx context.Context, client netip.Prefix) (resetAt time.Time, ok bool, err error)
 	// Caller returns the caller of checks without a key.
 	Caller() check.Caller
+}
+
+// Rates limits how often requests come. Refusals are of type *admission.RateError. Its methods do not wait, and ask
+// nobody.
+type Rates interface {
+	// TakeKey counts a request with a key.
+	TakeKey(caller check.Caller) error
+	// TakeNetwork counts a look-up of a key for a client, whose network has one limit.
+	TakeNetwork(client netip.Prefix) error
 }
 
 // Door decides whether the host accepts further checks; *admission.Gate implements it.
@@ -64,7 +73,8 @@ type Config struct {
 	Checker Checker
 	Keys    Keys
 	Public  Public
-	Door    Door // refuses checks before they are read; nil: all are read
+	Door    Door  // refuses checks before they are read; nil: all are read
+	Rates   Rates // nil: no limits
 	// Answered is called for each response with its route, status and duration. The route is an endpoint's path,
 	// RoutePages or RouteOther. It must not wait; nil: ignored.
 	Answered func(route string, status int, took time.Duration)
@@ -203,6 +213,9 @@ func (cfg *Config) setDefaults() {
 	if cfg.Door == nil {
 		cfg.Door = open{}
 	}
+	if cfg.Rates == nil {
+		cfg.Rates = boundless{}
+	}
 	if cfg.Answered == nil {
 		cfg.Answered = func(string, int, time.Duration) {}
 	}
@@ -245,6 +258,12 @@ func (cfg *Config) setDefaults() {
 type open struct{}
 
 func (open) Admits(string, int) error { return nil }
+
+// boundless are rates without limits.
+type boundless struct{}
+
+func (boundless) TakeKey(check.Caller) error     { return nil }
+func (boundless) TakeNetwork(netip.Prefix) error { return nil }
 
 // route registers the endpoints. fiber registers HEAD together with GET.
 func (s *Server) route() {

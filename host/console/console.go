@@ -37,7 +37,7 @@ type Checker interface {
 // Public limits checks without a key.
 type Public interface {
 	// Take counts one use by the client. If the client has reached the limit, ok is false and resetAt is when the next
-	// use is possible.
+	// use is possible. It returns an *admission.RateError if too many clients use it.
 	Take(ctx context.Context, client netip.Prefix) (resetAt time.Time, ok bool, err error)
 	// Caller returns the account that checks without a key are recorded for.
 	Caller() check.Caller

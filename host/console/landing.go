@@ -37,6 +37,12 @@ func (c *Console) try(ctx *fiber.Ctx) error {
 	work, cancel := pageContext()
 	defer cancel()
 	resetAt, ok, err := c.cfg.Public.Take(work, c.cfg.Client(ctx.Context()))
+	var rate *admission.RateError
+	if errors.As(err, &rate) {
+		ctx.Status(fiber.StatusTooManyRequests)
+		form.Error = "Too many visitors try checks at the moment. Try again in a minute. A free key needs no card."
+		return c.showLanding(ctx, form)
+	}
 	if err != nil {
 		return err
 	}

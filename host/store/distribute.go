@@ -45,9 +45,9 @@ var distributedTables = []struct{ table, column string }{
 	{"public_uses", "client"},
 }
 
-// localTables stay on the coordinator, where all nodes can reach them. A host writes its row every two seconds, and
-// each change of a reference table is a commit in two phases on all nodes.
-var localTables = []string{"hosts", "candidates", "candidate_hosts"}
+// localTables stay on the coordinator, where all nodes can reach them. A host writes to hosts every two seconds and to
+// rate_uses every second, and each change of a reference table is a commit in two phases on all nodes.
+var localTables = []string{"hosts", "candidates", "candidate_hosts", "rate_uses"}
 
 // Citus refuses to distribute a table that another one refers to, so the key is dropped before the first of the two is
 // distributed, and added again with the second.

@@ -119,6 +119,9 @@ func hotOperations(t *testing.T, s *Store) []hotOperation {
 		{"say that a host runs", func() error {
 			return s.BeatHost(t.Context(), "host_a", "a:1", fleet.State{Activation: 1, Revision: 1})
 		}},
+		{"settle rates", func() error {
+			return errOf(s.SettleUses(t.Context(), map[string]int64{"key_1": 1, "key_2": 0}))
+		}},
 		{"keep a registration", func() error {
 			r := registration.Record{Outcome: registration.Registered, Fetched: now, NextFetch: now}
 			return s.SaveRegistration(t.Context(), "example.org", r)

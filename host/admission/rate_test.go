@@ -1,0 +1,236 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// clock is a time that tests move.
+type clock struct{ at time.Time }
+
+func newClock() *clock                { return &clock{time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)} }
+func (c *clock) now() time.Time       { return c.at }
+func (c *clock) pass(d time.Duration) { c.at = c.at.Add(d) }
+
+// together keeps what hosts accepted, as the database does.
+type together map[string]int64
+
+func (u together) SettleUses(_ context.Context, accepted map[string]int64) (map[string]int64, error) {
+	total := map[string]int64{}
+	for name, n := range accepted {
+		u[name] += n
+		total[name] = u[name]
+	}
+	return total, nil
+}
+
+func TestLimiter(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	l := NewLimiter(c.now)
+	rate := Rate{"pro", 120} // one each half second, ten at once
+	for i := range 10 {
+		if err := l.Take("a", rate); err != nil {
+			t.Fatalf("use %d of a burst of 10: %v", i+1, err)
+		}
+	}
+	var refused *RateError
+	if err := l.Take("a", rate); !errors.As(err, &refused) || !refused.Until.Equal(c.at.Add(500*time.Millisecond)) {
+		t.Errorf("the use after the burst: %v, %v", err, refused)
+	}
+	if err := l.Take("b", rate); err != nil {
+		t.Errorf("another name: %v", err)
+	}
+	c.pass(500*time.Millisecond - 1)
+	if err := l.Take("a", rate); err == nil {
+		t.Error("a use too early was accepted")
+	}
+	c.pass(1)
+	if err := l.Take("a", rate); err != nil { // refused uses do not count
+		t.Errorf("a use at its time: %v", err)
+	}
+	c.pass(time.Hour)
+	for i := range 11 {
+		if err := l.Take("a", rate); (err == nil) != (i < 10) {
+			t.Errorf("use %d after an hour: %v", i+1, err)
+		}
+	}
+	for range 1000 {
+		if err := l.Take("c", Rate{}); err != nil {
+			t.Fatalf("without a limit: %v", err)
+		}
+	}
+	for range 2 {
+		if err := l.Take("d", Rate{"tiny", 1}); err == nil {
+			c.pass(time.Minute)
+		} else {
+			t.Errorf("one use a minute: %v", err)
+		}
+	}
+}
+
+// TestLimiterAcrossHosts floods hosts for three minutes, and counts what they accept in any minute.
+func TestLimiterAcrossHosts(t *testing.T) {
+	t.Parallel()
+	const step = 10 * time.Millisecond
+	for _, test := range []struct {
+		name  string
+		hosts int
+		rate  int
+		each  time.Duration // between uses of a host; a host is used by turns of this length if turns
+		turns bool
+		most  float64 // of the rate, in any minute
+		least float64 // in the last minute
+	}{
+		{"one host", 1, 1200, step, false, 1.09, 0.99},
+		{"two hosts", 2, 1200, step, false, 1.2, 0.9},
+		{"two hosts, a low rate", 2, 60, step, false, 1.2, 0.9},
+		{"two hosts by turns", 2, 1200, 7 * time.Second, true, 1.2, 0.9},
+		{"two hosts, each below the rate", 2, 1200, 60 * time.Millisecond, false, 1.2, 0.9},
+		{"four hosts", 4, 1200, step, false, 1.4, 0.9},
+		{"two hosts within the rate", 2, 1200, 110 * time.Millisecond, false, 1, 0.9},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c, uses := newClock(), together{}
+			hosts := make([]*Limiter, test.hosts)
+			for i := range hosts {
+				hosts[i] = NewLimiter(c.now)
+			}
+			rate := Rate{"pro", test.rate}
+			accepted := make([]int, 3*int(RateWindow/step))
+			for n := range accepted {
+				at := time.Duration(n) * step
+				for i, h := range hosts {
+					use := at%test.each == 0
+					if test.turns {
+						use = int(at/test.each)%test.hosts == i
+					}
+					if use && h.Take("key", rate) == nil {
+						accepted[n]++
+					}
+					if n%100 == 100*i/test.hosts { // each second, and not all at once
+						if err := h.Settle(t.Context(), uses); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				c.pass(step)
+			}
+			window, most := 0, 0
+			for n, k := range accepted {
+				window += k
+				if n >= int(RateWindow/step) {
+					window -= accepted[n-int(RateWindow/step)]
+				}
+				most = max(most, window)
+			}
+			if got := float64(most) / float64(test.rate); got > test.most {
+				t.Errorf("%.3f of the rate were accepted in a minute, want at most %v", got, test.most)
+			}
+			if got := float64(window) / float64(test.rate); got < test.least {
+				t.Errorf("%.3f of the rate were accepted in the last minute, want at least %v", got, test.least)
+			}
+		})
+	}
+}
+
+// failing is a database that does not respond.
+type failing struct{}
+
+func (failing) SettleUses(context.Context, map[string]int64) (map[string]int64, error) {
+	return nil, errors.New("no database")
+}
+
+func TestLimiterWithoutDatabase(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	l := NewLimiter(c.now)
+	accepted := 0
+	for range 60 {
+		for range 20 {
+			if l.Take("key", Rate{"pro", 120}) == nil {
+				accepted++
+			}
+		}
+		if err := l.Settle(t.Context(), failing{}); err == nil {
+			t.Error("a failure is not reported")
+		}
+		c.pass(time.Second)
+	}
+	if accepted < 120 || accepted > 130 {
+		t.Errorf("%d uses in a minute, want those of one host", accepted)
+	}
+}
+
+// TestLimiterSettlesLittle checks that names without recent uses cost neither memory nor statements, and that an absurd
+// total does not lock a customer out.
+func TestLimiterSettlesLittle(t *testing.T) {
+	t.Parallel()
+	c, uses := newClock(), together{}
+	l := NewLimiter(c.now)
+	rate := Rate{"pro", 1200}
+	if err := l.Settle(t.Context(), failing{}); err != nil {
+		t.Errorf("without uses, the database was asked: %v", err)
+	}
+	for range 9 {
+		_ = l.Take("key", rate)
+	}
+	if got := l.accepted(); len(got) != 1 || got["key"] != 0 {
+		t.Errorf("few uses are written: %v", got)
+	}
+	_ = l.Take("key", rate)
+	if err := l.Settle(t.Context(), uses); err != nil || uses["key"] != 10 {
+		t.Errorf("%d uses are written, %v", uses["key"], err)
+	}
+	uses["key"] += 1 << 60
+	if err := l.Settle(t.Context(), uses); err != nil {
+		t.Error(err)
+	}
+	c.pass(2 * RateWindow)
+	if err := l.Take("key", rate); err != nil {
+		t.Errorf("after an absurd total: %v", err)
+	}
+	c.pass(3 * RateWindow)
+	if got := l.accepted(); len(got) != 0 || len(l.buckets) != 0 {
+		t.Errorf("%v are still known", got)
+	}
+	for i := range maxBuckets + 1 {
+		_ = l.Take(fmt.Sprint(i), rate)
+	}
+	if len(l.buckets) > maxBuckets {
+		t.Errorf("%d names are known", len(l.buckets))
+	}
+}
+
+// TestRefusalsAreCheap checks that a flood that is refused costs neither much memory nor statements.
+func TestRefusalsAreCheap(t *testing.T) {
+	c := newClock()
+	l := NewLimiter(c.now)
+	rate := Rate{"pro", 12}
+	_ = l.Take("key", rate)
+	if n := testing.AllocsPerRun(1000, func() {
+		if l.Take("key", rate) == nil {
+			t.Error("a use beyond the burst was accepted")
+		}
+	}); n > 1 {
+		t.Errorf("a refusal takes %v allocations, want that of its error alone", n)
+	}
+	if got := l.buckets["key"].accepted; got != 1 {
+		t.Errorf("%d uses are to be told to other hosts, want 1", got)
+	}
+}
+
+func BenchmarkLimiter(b *testing.B) {
+	for name, rate := range map[string]Rate{"accepted": {"pro", 1 << 30}, "refused": {"pro", 1}} {
+		b.Run(name, func(b *testing.B) {
+			l := NewLimiter(time.Now)
+			for b.Loop() {
+				_ = l.Take("key", rate)
+			}
+		})
+	}
+}

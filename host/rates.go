@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"assay/host/admission"
+	"assay/host/check"
+	"assay/host/lru"
+	"assay/host/store"
+)
+
+// The rates besides those of the plans, in requests a minute.
+const (
+	publicRate  = "public"              // all checks without a key
+	networkRate = admission.NetworkRate // look-ups of keys for one network, which is a /24 or a /48
+)
+
+// defaultRates are the limits in requests a minute, of a key by its plan and of everybody without one.
+var defaultRates = map[string]int{"free": 120, "starter": 300, "pro": 1200, publicRate: 600, networkRate: 6000}
+
+// publicShare is how many networks it takes to use up the rate of checks without a key.
+const publicShare = 5
+
+// rates returns the requests a minute by name; 0 means that there is no limit.
+func (c *Config) rates() (map[string]int, error) {
+	all := maps.Clone(defaultRates)
+	if len(c.Rates) == 1 && c.Rates[0] == off {
+		clear(all)
+		return all, nil
+	}
+	var errs []error
+	for _, text := range c.Rates {
+		name, number, ok := strings.Cut(text, "=")
+		if _, known := all[name]; !known || !ok {
+			errs = append(errs, fmt.Errorf("ASSAY_RATES: %q is neither off nor of the form NAME=NUMBER, with the name %s",
+				text, strings.Join(slices.Sorted(maps.Keys(defaultRates)), ", ")))
+			continue
+		}
+		n, err := strconv.Atoi(number)
+		switch {
+		case number == off:
+			n = 0
+		case err != nil || n < 1 || n > maxRate:
+			errs = append(errs, fmt.Errorf("ASSAY_RATES: %q: the number of requests a minute must be from 1 to %d, or off",
+				text, maxRate))
+		}
+		all[name] = n
+	}
+	return all, errors.Join(errs...)
+}
+
+// maxRate bounds a rate, also one that grew with the quota.
+const maxRate = 1_000_000_000
+
+// rates limits how often requests come, together with the other hosts.
+type rates struct {
+	limiter *admission.Limiter
+	limits  map[string]int
+}
+
+func newRates(limits map[string]int) *rates {
+	return &rates{limiter: admission.NewLimiter(time.Now), limits: limits}
+}
+
+// TakeKey implements api.Rates. An account whose quota exceeds its plan's has a rate that is higher in proportion.
+func (r *rates) TakeKey(caller check.Caller) error {
+	limit := r.limits[caller.Plan.Name]
+	if plan, ok := check.PlanNamed(caller.Plan.Name); ok && plan.Quota > 0 && caller.Plan.Quota > plan.Quota {
+		limit = int(min(float64(limit)*float64(caller.Plan.Quota)/float64(plan.Quota), maxRate))
+	}
+	return r.limiter.Take("key "+caller.Key, admission.Rate{Name: caller.Plan.Name, PerMinute: limit})
+}
+
+// TakeNetwork implements api.Rates.
+func (r *rates) TakeNetwork(client netip.Prefix) error {
+	return r.limiter.Take("network "+networkOf(client).String(),
+		admission.Rate{Name: admission.NetworkRate, PerMinute: r.limits[networkRate]})
+}
+
+// takePublic counts a check without a key. A network has a share of the rate, so that it alone cannot use it up.
+func (r *rates) takePublic(client netip.Prefix) error {
+	limit := r.limits[publicRate]
+	share := admission.Rate{Name: admission.NetworkRate, PerMinute: (limit + publicShare - 1) / publicShare}
+	if err := r.limiter.Take("public "+networkOf(client).String(), share); err != nil {
+		return err
+	}
+	return r.limiter.Take("public", admission.Rate{Name: publicRate, PerMinute: limit})
+}
+
+// networkOf returns the network of a client: a /24 (IPv4) or a /48 (IPv6).
+func networkOf(client netip.Prefix) netip.Prefix {
+	bits := 48
+	if client.Addr().Is4() {
+		bits = 24
+	}
+	network, err := client.Addr().Prefix(min(bits, max(0, client.Bits())))
+	if err != nil {
+		return netip.Prefix{} // no address
+	}
+	return network
+}
+
+// settleInterval is how often hosts tell each other what they accepted.
+const settleInterval = time.Second
+
+// run settles with the other hosts until ctx ends.
+func (r *rates) run(ctx context.Context, uses admission.Uses, log *slog.Logger) {
+	ticker := time.NewTicker(settleInterval)
+	defer ticker.Stop()
+	failed := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		work, cancel := context.WithTimeout(ctx, settleInterval)
+		err := r.limiter.Settle(work, uses)
+		cancel()
+		if err != nil && !failed && ctx.Err() == nil {
+			log.Warn("rates are not shared with the other hosts; each limits by itself", "error", err)
+		}
+		failed = err != nil
+	}
+}
+
+// publicLimit limits checks without a key. It implements api.Public.
+type publicLimit struct {
+	store *store.Store
+	rates *rates
+	// spent is when clients that have reached their limit can check again. Until then they cost no query.
+	spent *lru.Cache[netip.Prefix, time.Time]
+	now   func() time.Time
+}
+
+const maxSpent = 50_000 // clients
+
+func newPublicLimit(s *store.Store, r *rates) *publicLimit {
+	return &publicLimit{store: s, rates: r, spent: lru.New[netip.Prefix, time.Time](maxSpent, maxSpent), now: s.Now}
+}
+
+// Take implements api.Public.
+func (p *publicLimit) Take(ctx context.Context, client netip.Prefix) (time.Time, bool, error) {
+	if until, ok := p.spent.Get(client); ok && p.now().Before(until) {
+		return until, false, nil
+	}
+	if err := p.rates.takePublic(client); err != nil {
+		return time.Time{}, false, err
+	}
+	resetAt, ok, err := p.store.TakePublic(ctx, client)
+	if err == nil && !ok {
+		p.spent.Put(client, resetAt, 1)
+	}
+	return resetAt, ok, err
+}
+
+// Caller implements api.Public.
+func (p *publicLimit) Caller() check.Caller { return p.store.PublicCaller() }

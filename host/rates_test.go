@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"maps"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/admission"
+	"assay/host/check"
+	"assay/host/lru"
+)
+
+func TestRateSettings(t *testing.T) {
+	t.Parallel()
+	changed := maps.Clone(defaultRates)
+	changed["pro"], changed["public"] = 3000, 0
+	for _, test := range []struct {
+		setting string
+		want    map[string]int // nil: an error
+	}{
+		{"", defaultRates}, {"pro=3000,public=off", changed}, {"off", map[string]int{}},
+		{"gold=1", nil}, {"pro", nil}, {"pro=0", nil}, {"pro=-1", nil}, {"pro=1.5", nil}, {"pro=1e3", nil},
+		{"pro=1000000001", nil}, {"off,pro=1", nil},
+	} {
+		var c Config
+		if test.setting != "" {
+			c.Rates = strings.Split(test.setting, ",")
+		}
+		got, err := c.rates()
+		if (err != nil) != (test.want == nil) || err == nil && !maps.Equal(got, test.want) {
+			t.Errorf("%q: %v, %v, want %v", test.setting, got, err, test.want)
+		}
+		if err != nil && !strings.HasPrefix(err.Error(), "ASSAY_RATES: ") {
+			t.Errorf("%q: the error %v does not name the setting", test.setting, err)
+		}
+	}
+	for _, p := range append(check.Plans(), check.PublicPlan()) {
+		if defaultRates[p.Name] == 0 {
+			t.Errorf("the plan %s has no rate", p.Name)
+		}
+		if !strings.Contains(helpTexts["rates"], p.Name+"=") {
+			t.Errorf("the help does not name the rate of %s", p.Name)
+		}
+	}
+}
+
+// accepted counts how many of n uses at once are accepted.
+func accepted(n int, take func() error) (count int) {
+	for range n {
+		if take() == nil {
+			count++
+		}
+	}
+	return count
+}
+
+func TestRates(t *testing.T) {
+	t.Parallel()
+	pro, _ := check.PlanNamed("pro")
+	r := newRates(map[string]int{"pro": 12, publicRate: 120, networkRate: 24})
+	now := time.Now()
+	r.limiter = admission.NewLimiter(func() time.Time { return now })
+	use := func(key string, quota int) int {
+		p := pro
+		p.Quota = quota
+		return accepted(50, func() error { return r.TakeKey(check.Caller{Account: "acct_1", Key: key, Plan: p}) })
+	}
+	for _, test := range []struct {
+		name string
+		got  int
+		want int
+	}{
+		{"a key", use("key_1", pro.Quota), 1},
+		{"another key of the account", use("key_2", pro.Quota), 1},
+		{"a lower quota", use("key_3", 1), 1},
+		{"a quota of ten times the plan's", use("key_4", 10*pro.Quota), 10},
+		{"a quota without a bound", use("key_5", 1<<40), 50},
+		{"a network", accepted(9, func() error { return r.TakeNetwork(netip.MustParsePrefix("192.0.2.7/32")) }), 2},
+		{"the same network", accepted(9, func() error { return r.TakeNetwork(netip.MustParsePrefix("192.0.2.8/32")) }),
+			0},
+		{"checks of a network", accepted(9, func() error {
+			return r.takePublic(netip.MustParsePrefix("2001:db8:1:2::/64"))
+		}), 2},
+		{"another /64 of it", accepted(9, func() error {
+			return r.takePublic(netip.MustParsePrefix("2001:db8:1:3::/64"))
+		}), 0},
+		{"all networks", accepted(200, func() func() error {
+			n := byte(0)
+			return func() error {
+				n++
+				return r.takePublic(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, n, 0, 1}), 32))
+			}
+		}()), 8},
+		{"no address", accepted(9, func() error { return r.TakeNetwork(netip.Prefix{}) }), 2},
+	} {
+		if test.got != test.want {
+			t.Errorf("%s: %d uses at once were accepted, want %d", test.name, test.got, test.want)
+		}
+	}
+	none := newRates(map[string]int{})
+	if n := accepted(1000, func() error { return none.takePublic(netip.Prefix{}) }); n != 1000 {
+		t.Errorf("without limits, %d of 1000 uses were accepted", n)
+	}
+}
+
+// TestSpentClientsCostNoQuery checks that a client who has reached the limit is refused without the database, which
+// there is none of here, and so is a network that floods.
+func TestSpentClientsCostNoQuery(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	p := &publicLimit{rates: newRates(map[string]int{publicRate: 1}), now: func() time.Time { return now },
+		spent: lru.New[netip.Prefix, time.Time](9, 9)}
+	client := netip.MustParsePrefix("192.0.2.7/32")
+	p.spent.Put(client, now.Add(time.Minute), 1)
+	if until, ok, err := p.Take(t.Context(), client); ok || err != nil || !until.Equal(now.Add(time.Minute)) {
+		t.Errorf("a client without uses left: %v, %v, %v", until, ok, err)
+	}
+	if err := p.rates.takePublic(client); err != nil {
+		t.Fatal(err)
+	}
+	var refused *admission.RateError
+	if _, _, err := p.Take(t.Context(), netip.MustParsePrefix("192.0.2.8/32")); !errors.As(err, &refused) {
+		t.Errorf("a network that floods: %v", err)
+	}
+}

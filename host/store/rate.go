@@ -1,0 +1,55 @@
+package store
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/uptrace/bun/dialect/pgdialect"
+)
+
+//go:embed sql/settle_uses.sql
+var settleUses string
+
+// SettleUses implements admission.Uses. The database holds keyed hashes of the names, which can contain addresses.
+func (s *Store) SettleUses(ctx context.Context, accepted map[string]int64) (map[string]int64, error) {
+	names, used := make([]string, 0, len(accepted)), make([]int64, 0, len(accepted))
+	origin := make(map[string]string, len(accepted))
+	for name, n := range accepted {
+		hash := s.rateName(name)
+		origin[hash] = name
+		names, used = append(names, hash), append(used, n)
+	}
+	var rows []struct {
+		Name string
+		Used int64
+	}
+	err := s.db.NewRaw(settleUses, named{"names": pgdialect.Array(names), "used": pgdialect.Array(used)}).
+		Scan(ctx, &rows)
+	if err != nil {
+		return nil, withOutage(fmt.Errorf("settling uses: %w", err))
+	}
+	total := make(map[string]int64, len(rows))
+	for _, r := range rows {
+		total[origin[r.Name]] = r.Used
+	}
+	return total, nil
+}
+
+// PruneRates deletes what does not count any longer.
+func (s *Store) PruneRates(ctx context.Context) error {
+	_, err := s.db.NewRaw("DELETE FROM rate_uses WHERE used_at <= now() - interval '1 minute'").Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("pruning uses: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) rateName(name string) string {
+	mac := hmac.New(sha256.New, s.keys.Client)
+	mac.Write([]byte("rate " + name))
+	return hex.EncodeToString(mac.Sum(nil)[:16])
+}

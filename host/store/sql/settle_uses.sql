@@ -1,0 +1,14 @@
+-- Adds what a host accepted and returns what all hosts accepted under each name. A number begins again after a minute
+-- without uses. The order of the names makes deadlocks between hosts impossible.
+WITH told AS (
+    SELECT name, used FROM unnest(?names::text[], ?used::bigint[]) AS t (name, used)
+), added AS (
+    INSERT INTO rate_uses AS r (name, used)
+    SELECT name, used FROM told WHERE used > 0 ORDER BY name
+    ON CONFLICT (name) DO UPDATE SET used_at = now(),
+        used = EXCLUDED.used + CASE WHEN r.used_at > now() - interval '1 minute' THEN r.used ELSE 0 END
+    RETURNING name, used
+)
+SELECT name, used FROM added
+UNION ALL
+SELECT name, r.used FROM rate_uses AS r JOIN told USING (name) WHERE told.used = 0
