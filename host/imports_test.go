@@ -88,7 +88,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/sandbox/linear": {"", "memory for guests depends on wazero alone"},
 	"host/sandbox/meter":  {"", "rewriting a module is an algorithm"},
 	"host/store": {"host/check host/entity host/audit host/apikey host/keyring host/facts/registration " +
-		"host/facts/reputation host/feed host/feedback host/fleet host/billing host/override host/privacy " +
+		"host/facts/reputation host/feed host/feedback host/fleet host/billing host/lru host/override host/privacy " +
 		"host/webhook registry registry/activation migrations",
 		"storage runs no guests and serves no requests"},
 	"host/postgres/postgrestest": {"host/postgres", "a test database needs only a server"},

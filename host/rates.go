@@ -14,7 +14,6 @@ import (
 
 	"assay/host/admission"
 	"assay/host/check"
-	"assay/host/lru"
 	"assay/host/store"
 )
 
@@ -137,31 +136,15 @@ func (r *rates) run(ctx context.Context, uses admission.Uses, log *slog.Logger) 
 type publicLimit struct {
 	store *store.Store
 	rates *rates
-	// spent is when clients that have reached their limit can check again. Until then they cost no query.
-	spent *lru.Cache[netip.Prefix, time.Time]
-	now   func() time.Time
-}
-
-const maxSpent = 50_000 // clients
-
-func newPublicLimit(s *store.Store, r *rates) *publicLimit {
-	return &publicLimit{store: s, rates: r, spent: lru.New[netip.Prefix, time.Time](maxSpent, maxSpent), now: s.Now}
 }
 
 // Take implements api.Public.
-func (p *publicLimit) Take(ctx context.Context, client netip.Prefix) (time.Time, bool, error) {
-	if until, ok := p.spent.Get(client); ok && p.now().Before(until) {
-		return until, false, nil
-	}
+func (p publicLimit) Take(ctx context.Context, client netip.Prefix) (time.Time, bool, error) {
 	if err := p.rates.takePublic(client); err != nil {
 		return time.Time{}, false, err
 	}
-	resetAt, ok, err := p.store.TakePublic(ctx, client)
-	if err == nil && !ok {
-		p.spent.Put(client, resetAt, 1)
-	}
-	return resetAt, ok, err
+	return p.store.TakePublic(ctx, client)
 }
 
 // Caller implements api.Public.
-func (p *publicLimit) Caller() check.Caller { return p.store.PublicCaller() }
+func (p publicLimit) Caller() check.Caller { return p.store.PublicCaller() }

@@ -281,7 +281,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	}
 	rates := newRates(limits)
 	running.Go(func() { rates.run(background, b.store, log) })
-	public := newPublicLimit(b.store, rates)
+	public := publicLimit{b.store, rates}
 	pages, err := b.newConsole(cfg, payments, checker, public, clients{
 		address: func(r *fasthttp.RequestCtx) netip.Prefix { return server.Client(r) },
 		shared:  func(r *fasthttp.RequestCtx) bool { return server.Shared(r) },
@@ -453,7 +453,7 @@ type clients struct {
 
 // newConsole returns the pages.
 func (b *backend) newConsole(
-	cfg *Config, payments *billing.Billing, checker *check.Checker, public *publicLimit, from clients,
+	cfg *Config, payments *billing.Billing, checker *check.Checker, public publicLimit, from clients,
 	log *slog.Logger,
 ) (*console.Console, error) {
 	allow, err := cfg.webhookAllow()
@@ -473,8 +473,9 @@ func (b *backend) newConsole(
 	}
 	return console.New(console.Config{
 		Store: b.store, Billing: payments, Checker: checker, Public: public, Sealer: b.keys,
-		Webhook: parseWebhook, Client: from.address, Shared: from.shared, URL: strings.TrimSuffix(cfg.URL, "/"), Logger: log, Now: time.Now,
-		Outage: store.IsOutage, HTTPS: cfg.TLSCert != "", SecurityContact: cfg.SecurityContact,
+		Webhook: parseWebhook, Client: from.address, Shared: from.shared, URL: strings.TrimSuffix(cfg.URL, "/"),
+		Logger: log, Now: time.Now, Outage: store.IsOutage, HTTPS: cfg.TLSCert != "",
+		SecurityContact: cfg.SecurityContact,
 	})
 }
 

@@ -81,7 +81,9 @@ func TestErrorPagesNameTheRequest(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	var ctx fasthttp.RequestCtx
-	ctx.Request.SetRequestURI("/none")
+	var request fasthttp.Request
+	request.SetRequestURI("/none")
+	ctx.Init(&request, nil, nil)
 	ctx.Response.Header.Set("X-Request-Id", "req_1")
 	s.Handler()(&ctx)
 	if body := string(ctx.Response.Body()); !strings.Contains(body, "Request <code>req_1</code>") {

@@ -12,6 +12,9 @@ import (
 	"time"
 )
 
+// maxSpent is how many clients who have reached a limit are remembered.
+const maxSpent = 50_000
+
 // The limit of the endpoint without a key (contract section 4.2), counted over a sliding hour.
 const (
 	publicUses   = 10
@@ -29,11 +32,14 @@ var takeUse string
 
 // Take counts a client's use of an action that is limited to limit uses in a sliding window of at most an hour, exactly
 // across hosts. If the client has reached the limit, Take counts nothing, ok is false and resetAt is when the next use
-// is possible.
+// is possible. Until then, further uses cost no query.
 func (s *Store) Take(ctx context.Context, action string, client netip.Prefix, limit int,
 	window time.Duration) (resetAt time.Time, ok bool, err error) {
 	now := s.now().UTC()
 	name, since := s.clientName(action, client), now.Add(-window)
+	if until, ok := s.spent.Get(string(name)); ok && now.Before(until) {
+		return until, false, nil
+	}
 	var uses int
 	err = s.db.NewRaw(takeUse, named{"client": name, "now": now, "since": since, "limit": limit}).Scan(ctx, &uses)
 	if err == nil {
@@ -48,7 +54,9 @@ func (s *Store) Take(ctx context.Context, action string, client netip.Prefix, li
 	if err != nil {
 		return time.Time{}, false, withOutage(fmt.Errorf("counting a client's use: %w", err))
 	}
-	return oldest.Add(window).UTC(), false, nil
+	resetAt = oldest.Add(window).UTC()
+	s.spent.Put(string(name), resetAt, 1)
+	return resetAt, false, nil
 }
 
 // PrunePublic deletes the clients without a counted use in the last hour.

@@ -34,6 +34,31 @@ func TestTakePublicIsExactAcrossHosts(t *testing.T) {
 	}
 }
 
+// TestSpentClientsCostNoQuery checks that a client who has reached the limit is refused without the database.
+func TestSpentClientsCostNoQuery(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := newStore(t, func() time.Time { return now })
+	client := netip.MustParsePrefix("192.0.2.7/32")
+	take := func() (time.Time, bool, error) { return s.Take(t.Context(), "a ", client, 2, time.Minute) }
+	for i := range 3 {
+		if _, ok, err := take(); err != nil || ok != (i < 2) {
+			t.Fatalf("use %d: %v, %v", i+1, ok, err)
+		}
+	}
+	noError(t, s.Close())
+	if reset, ok, err := take(); err != nil || ok || !reset.Equal(noon.Add(time.Minute)) {
+		t.Errorf("without a database: %v, %v, %v", reset, ok, err)
+	}
+	if _, _, err := s.Take(t.Context(), "b ", client, 2, time.Minute); err == nil {
+		t.Error("another action did not ask the database")
+	}
+	now = noon.Add(time.Minute)
+	if _, _, err := take(); err == nil {
+		t.Error("after the reset, the database was not asked")
+	}
+}
+
 func TestTakePublicSlidingWindow(t *testing.T) {
 	t.Parallel()
 	now := noon

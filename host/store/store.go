@@ -22,6 +22,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/keyring"
+	"assay/host/lru"
 )
 
 // Store is a database with a current schema. It is safe for concurrent use.
@@ -39,6 +40,7 @@ type Store struct {
 
 	watched watched
 	callers callerCache
+	spent   *lru.Cache[string, time.Time] // see Take
 }
 
 // Config configures a Store.
@@ -75,7 +77,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("opening database: %w", err)
 	}
 	s := &Store{db: db, url: cfg.URL, direct: cmp.Or(cfg.DirectURL, cfg.URL), long: make(chan struct{}, 1),
-		keys: cfg.Keys, log: cfg.Logger, hostNow: cfg.Now, newChains: cfg.Chains}
+		keys: cfg.Keys, log: cfg.Logger, hostNow: cfg.Now, newChains: cfg.Chains,
+		spent: lru.New[string, time.Time](maxSpent, maxSpent)}
 	s.now = s.time
 	if err := whenStarted(ctx, func(ctx context.Context) error { return checkSettings(ctx, db) }); err != nil {
 		db.Close()
