@@ -46,7 +46,8 @@ type KeyMemory interface {
 // Public limits the endpoint that needs no key.
 type Public interface {
 	// Take counts one use by the client. ok reports whether it was within the limit; if not, resetAt is when the client
-	// can try again. It returns an *admission.RateError if too many clients use it. The client is a /32 (IPv4), a /64 (IPv6), or the zero Prefix if the connection has no IP address.
+	// can try again. It returns an *admission.RateError if too many clients use it. The client is a /32 (IPv4), a /64
+	// (IPv6), or the zero Prefix if the connection has no IP address.
 	Take(ctx context.Context, client netip.Prefix) (resetAt time.Time, ok bool, err error)
 	// Caller returns the caller of checks without a key.
 	Caller() check.Caller
