@@ -222,7 +222,7 @@ func TestErrorsOfACheck(t *testing.T) {
 	}{
 		"plan": {key: freeKey, status: 403,
 			body: failure{Error: "the free plan does not cover iban checks, only domain and email"}},
-		"quota": {key: usedKey, status: 429, body: failure{
+		"quota": {key: usedKey, status: 429, retryAfter: "1431000", body: failure{
 			Error:   "the monthly quota of 50 checks is used up; it resets on 2026-02-01",
 			ResetAt: "2026-02-01T00:00:00.000Z"}},
 		"overloaded": {key: busyKey, status: 503, retryAfter: "1",
