@@ -116,7 +116,7 @@ func TestBodySize(t *testing.T) {
 func TestAuthorization(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
-	const unauthorized = `{"error":"the API key is missing, malformed, revoked or cancelled"}`
+	unauthorized := failure{Error: "the API key is missing, malformed, revoked or cancelled"}
 	tests := map[string]struct {
 		headers []string
 		path    string
@@ -165,7 +165,7 @@ func TestAuthorization(t *testing.T) {
 				t.Fatalf("status %d, want %d: %s", r.status, test.status, r.body)
 			}
 			if r.status == http.StatusUnauthorized {
-				if diff := cmp.Diff(unauthorized, r.body); diff != "" {
+				if diff := cmp.Diff(unauthorized, r.failure(t)); diff != "" {
 					t.Error(diff)
 				}
 				if got := r.header.Get("WWW-Authenticate"); got != "Bearer" {
