@@ -19,8 +19,8 @@ import (
 
 // The rates besides those of the plans, in requests a minute.
 const (
-	publicRate  = "public"              // all checks without a key
-	networkRate = admission.NetworkRate // look-ups of keys for one network, which is a /24 or a /48
+	publicRate  = "public"  // all checks without a key
+	networkRate = "network" // look-ups of keys for one network, which is a /24 or a /48
 )
 
 // defaultRates are the limits in requests a minute, of a key by its plan and of everybody without one.
@@ -64,17 +64,22 @@ const maxRate = 1_000_000_000
 type rates struct {
 	limiter *admission.Limiter
 	limits  map[string]int
+	quotas  map[string]int // by plan
 }
 
 func newRates(limits map[string]int) *rates {
-	return &rates{limiter: admission.NewLimiter(time.Now), limits: limits}
+	quotas := map[string]int{}
+	for _, p := range check.Plans() {
+		quotas[p.Name] = p.Quota
+	}
+	return &rates{limiter: admission.NewLimiter(time.Now), limits: limits, quotas: quotas}
 }
 
 // TakeKey implements api.Rates. An account whose quota exceeds its plan's has a rate that is higher in proportion.
 func (r *rates) TakeKey(caller check.Caller) error {
 	limit := r.limits[caller.Plan.Name]
-	if plan, ok := check.PlanNamed(caller.Plan.Name); ok && plan.Quota > 0 && caller.Plan.Quota > plan.Quota {
-		limit = int(min(float64(limit)*float64(caller.Plan.Quota)/float64(plan.Quota), maxRate))
+	if usual := r.quotas[caller.Plan.Name]; usual > 0 && caller.Plan.Quota > usual {
+		limit = int(min(float64(limit)*float64(caller.Plan.Quota)/float64(usual), maxRate))
 	}
 	return r.limiter.Take("key "+caller.Key, admission.Rate{Name: caller.Plan.Name, PerMinute: limit})
 }
@@ -82,13 +87,13 @@ func (r *rates) TakeKey(caller check.Caller) error {
 // TakeNetwork implements api.Rates.
 func (r *rates) TakeNetwork(client netip.Prefix) error {
 	return r.limiter.Take("network "+networkOf(client).String(),
-		admission.Rate{Name: admission.NetworkRate, PerMinute: r.limits[networkRate]})
+		admission.Rate{Name: networkRate, PerMinute: r.limits[networkRate], ByAddress: true})
 }
 
 // takePublic counts a check without a key. A network has a share of the rate, so that it alone cannot use it up.
 func (r *rates) takePublic(client netip.Prefix) error {
 	limit := r.limits[publicRate]
-	share := admission.Rate{Name: admission.NetworkRate, PerMinute: (limit + publicShare - 1) / publicShare}
+	share := admission.Rate{Name: "public-network", PerMinute: (limit + publicShare - 1) / publicShare, ByAddress: true}
 	if err := r.limiter.Take("public "+networkOf(client).String(), share); err != nil {
 		return err
 	}

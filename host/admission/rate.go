@@ -12,10 +12,8 @@ import (
 type Rate struct {
 	Name      string // for clients
 	PerMinute int    // 0: no limit
+	ByAddress bool   // counts clients by their network
 }
-
-// NetworkRate is the name of rates of all clients of a network.
-const NetworkRate = "network"
 
 // RateWindow is the time that a Rate is about.
 const RateWindow = time.Minute

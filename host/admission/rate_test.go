@@ -31,7 +31,7 @@ func TestLimiter(t *testing.T) {
 	t.Parallel()
 	c := newClock()
 	l := NewLimiter(c.now)
-	rate := Rate{"pro", 120} // one each half second, ten at once
+	rate := Rate{Name: "pro", PerMinute: 120} // one each half second, ten at once
 	for i := range 10 {
 		if err := l.Take("a", rate); err != nil {
 			t.Fatalf("use %d of a burst of 10: %v", i+1, err)
@@ -64,7 +64,7 @@ func TestLimiter(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if err := l.Take("d", Rate{"tiny", 1}); err == nil {
+		if err := l.Take("d", Rate{Name: "tiny", PerMinute: 1}); err == nil {
 			c.pass(time.Minute)
 		} else {
 			t.Errorf("one use a minute: %v", err)
@@ -100,7 +100,7 @@ func TestLimiterAcrossHosts(t *testing.T) {
 			for i := range hosts {
 				hosts[i] = NewLimiter(c.now)
 			}
-			rate := Rate{"pro", test.rate}
+			rate := Rate{Name: "pro", PerMinute: test.rate}
 			accepted := make([]int, 3*int(RateWindow/step))
 			for n := range accepted {
 				at := time.Duration(n) * step
@@ -152,7 +152,7 @@ func TestLimiterWithoutDatabase(t *testing.T) {
 	accepted := 0
 	for range 60 {
 		for range 20 {
-			if l.Take("key", Rate{"pro", 120}) == nil {
+			if l.Take("key", Rate{Name: "pro", PerMinute: 120}) == nil {
 				accepted++
 			}
 		}
@@ -172,7 +172,7 @@ func TestLimiterSettlesLittle(t *testing.T) {
 	t.Parallel()
 	c, uses := newClock(), together{}
 	l := NewLimiter(c.now)
-	rate := Rate{"pro", 1200}
+	rate := Rate{Name: "pro", PerMinute: 1200}
 	if err := l.Settle(t.Context(), failing{}); err != nil {
 		t.Errorf("without uses, the database was asked: %v", err)
 	}
@@ -210,7 +210,7 @@ func TestLimiterSettlesLittle(t *testing.T) {
 func TestRefusalsAreCheap(t *testing.T) {
 	c := newClock()
 	l := NewLimiter(c.now)
-	rate := Rate{"pro", 12}
+	rate := Rate{Name: "pro", PerMinute: 12}
 	_ = l.Take("key", rate)
 	if n := testing.AllocsPerRun(1000, func() {
 		if l.Take("key", rate) == nil {
@@ -225,7 +225,7 @@ func TestRefusalsAreCheap(t *testing.T) {
 }
 
 func BenchmarkLimiter(b *testing.B) {
-	for name, rate := range map[string]Rate{"accepted": {"pro", 1 << 30}, "refused": {"pro", 1}} {
+	for name, rate := range map[string]Rate{"accepted": {PerMinute: 1 << 30}, "refused": {PerMinute: 1}} {
 		b.Run(name, func(b *testing.B) {
 			l := NewLimiter(time.Now)
 			for b.Loop() {

@@ -42,7 +42,7 @@ func (s *Server) hidesClients(peer netip.Addr, h *fasthttp.RequestHeader) bool {
 		(len(h.Peek(fasthttp.HeaderXForwardedFor)) > 0 || len(h.Peek(fasthttp.HeaderForwarded)) > 0)
 }
 
-// carrierGrade is address space that a provider's own network uses (RFC 6598), among them clouds.
+// carrierGrade is shared address space (RFC 6598), which some clouds use between a load balancer and its hosts.
 var carrierGrade = netip.MustParsePrefix("100.64.0.0/10")
 
 // Shared reports whether the address that Client returned for a request is that of a proxy that is not trusted, and so

@@ -217,7 +217,7 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 		answer.RequestID = x.id
 	}
 	var rate *admission.RateError
-	if errors.As(err, &rate) && rate.Rate.Name == admission.NetworkRate && s.Shared(ctx) {
+	if errors.As(err, &rate) && rate.Rate.ByAddress && s.Shared(ctx) {
 		answer.Error += sharedLimit
 	}
 	s.answer(ctx, status, answer)

@@ -26,7 +26,7 @@ func (exceeded) TakeKey(caller check.Caller) error {
 type flooded struct{ boundless }
 
 func (flooded) TakeNetwork(netip.Prefix) error {
-	return &admission.RateError{Rate: admission.Rate{Name: admission.NetworkRate, PerMinute: 6000},
+	return &admission.RateError{Rate: admission.Rate{Name: "network", PerMinute: 6000, ByAddress: true},
 		Until: atCheck.Add(10 * time.Millisecond)}
 }
 

@@ -15,8 +15,8 @@ const requestHeader = "X-Request-Id"
 
 func newRequestID() string { return "req_" + ulid.Make().String() }
 
-// writeRefusal writes a complete response to a connection whose request is not read. It has the headers that finish
-// sets. further are lines that end with CRLF.
+// writeRefusal writes a complete response to a connection whose request is not read, with the headers that every
+// response has. further are header lines that end with CRLF.
 func writeRefusal(c net.Conn, status, further, text string) error {
 	id := newRequestID()
 	body := fmt.Sprintf(`{"error":%q,"request_id":%q}`, text, id)

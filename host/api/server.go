@@ -53,8 +53,8 @@ type Public interface {
 	Caller() check.Caller
 }
 
-// Rates limits how often requests come. Refusals are of type *admission.RateError. Its methods do not wait, and ask
-// nobody.
+// Rates limits how often requests come. Refusals are of type *admission.RateError. Its methods do not wait and query no
+// database.
 type Rates interface {
 	// TakeKey counts a request with a key.
 	TakeKey(caller check.Caller) error
