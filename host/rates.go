@@ -40,7 +40,7 @@ func (c *Config) rates() (map[string]int, error) {
 	for _, text := range c.Rates {
 		name, number, ok := strings.Cut(text, "=")
 		if _, known := all[name]; !known || !ok {
-			errs = append(errs, fmt.Errorf("ASSAY_RATES: %q is neither off nor of the form NAME=NUMBER, with the name %s",
+			errs = append(errs, fmt.Errorf("ASSAY_RATES: %q is neither off nor of the form NAME=NUMBER; names are %s",
 				text, strings.Join(slices.Sorted(maps.Keys(defaultRates)), ", ")))
 			continue
 		}
@@ -49,8 +49,8 @@ func (c *Config) rates() (map[string]int, error) {
 		case number == off:
 			n = 0
 		case err != nil || n < 1 || n > maxRate:
-			errs = append(errs, fmt.Errorf("ASSAY_RATES: %q: the number of requests a minute must be from 1 to %d, or off",
-				text, maxRate))
+			errs = append(errs, fmt.Errorf("ASSAY_RATES: %q: the requests a minute must be off or from 1 to %d", text,
+				maxRate))
 		}
 		all[name] = n
 	}

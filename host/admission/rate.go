@@ -43,10 +43,10 @@ type Uses interface {
 }
 
 // Limiter limits how often things are used, by rates. It is the generic cell rate algorithm: a bucket holds a burst of
-// uses, and refills steadily. Take asks no other host. Instead, hosts tell each other with Settle what they accepted, and
-// what others accepted is a debt here. So with a Settle each second, two hosts together accept at most 1.2 times the rate
-// in any minute (TestLimiterAcrossHosts). If nothing can be settled, each host limits by itself. A Limiter is safe for
-// concurrent use.
+// uses, and refills steadily. Take asks no other host. Instead, hosts tell each other with Settle what they accepted,
+// and what others accepted is a debt here. So with a Settle each second, two hosts together accept at most 1.2 times
+// the rate in any minute (TestLimiterAcrossHosts). If nothing can be settled, each host limits by itself. A Limiter is
+// safe for concurrent use.
 type Limiter struct {
 	now func() time.Time
 

@@ -23,8 +23,8 @@ func (s *Server) Client(ctx *fasthttp.RequestCtx) netip.Prefix {
 	if s.hidesClients(peer.Addr(), &ctx.Request.Header) {
 		s.forwarded.Store(time.Now().Unix())
 		s.noticed.Do(func() {
-			s.cfg.Logger.Warn("a proxy is not trusted: all its clients share one limit, and one can lock out the others; " +
-				"name its network in ASSAY_TRUSTED_PROXIES")
+			s.cfg.Logger.Warn("a proxy is not trusted: all its clients share one limit, and one can lock out the " +
+				"others; name its network in ASSAY_TRUSTED_PROXIES")
 		})
 		if x := current(ctx); x != nil {
 			x.shared = true

@@ -99,8 +99,7 @@ func vetHead(h *fasthttp.RequestHeader) error {
 	return nil
 }
 
-// isHost reports whether value can be a host with or without a port (RFC 9110 section 7.2). Whether there is such a host
-// is not known here.
+// isHost reports whether value can be a host with or without a port (RFC 9110 section 7.2).
 func isHost(value string) bool {
 	if strings.ContainsAny(value, "@/\\?# \t\"<>%,;") {
 		return false

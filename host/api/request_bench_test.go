@@ -18,7 +18,8 @@ func BenchmarkRequest(b *testing.B) { benchmarkRequest(b, Config{}, 200) }
 func BenchmarkRefusal(b *testing.B) { benchmarkRequest(b, Config{Rates: exceeded{}}, 429) }
 
 func benchmarkRequest(b *testing.B, cfg Config, status int) {
-	cfg.Checker, cfg.Keys, cfg.Public, cfg.Answered = &nothing{}, keys{}, &public{}, telemetry.NewMetrics().RequestAnswered
+	cfg.Checker, cfg.Keys, cfg.Public = &nothing{}, keys{}, &public{}
+	cfg.Answered = telemetry.NewMetrics().RequestAnswered
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	s := New(cfg)
 	var ctx fasthttp.RequestCtx

@@ -50,7 +50,8 @@ func TestRequestIDs(t *testing.T) {
 			if r.status != 200 {
 				r.wellBehaved(t)
 			}
-			if log := s.log.String(); !strings.Contains(log, `"request_id":"`+id+`"`) || strings.Contains(log, clients) {
+			log := s.log.String()
+			if !strings.Contains(log, `"request_id":"`+id+`"`) || strings.Contains(log, clients) {
 				t.Errorf("the id is %s, but the log says %s", id, log)
 			}
 		})
