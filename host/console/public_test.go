@@ -2,11 +2,15 @@ package console
 
 import (
 	"bytes"
+	"context"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"assay/host/admission"
 )
 
 func TestSecurityText(t *testing.T) {
@@ -108,4 +112,18 @@ func TestSharedLimit(t *testing.T) {
 			t.Errorf("shared %v: status %d: %s", shared, v.at.status, v.at.body)
 		}
 	}
+}
+
+// crowded refuses all checks without a key.
+type crowded struct{ unlimited }
+
+func (crowded) Take(context.Context, netip.Prefix) (time.Time, bool, error) {
+	return time.Time{}, false, &admission.RateError{Rate: admission.Rate{Name: "public", PerMinute: 600}}
+}
+
+func TestTooManyVisitors(t *testing.T) {
+	t.Parallel()
+	v := serve(t, func(cfg *Config) { cfg.Public = crowded{} }).visit(t)
+	v.post("/try", "domain", "example.com")
+	v.is(429, "Too many visitors try checks at the moment.")
 }
