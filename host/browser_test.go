@@ -312,7 +312,7 @@ func TestCustomer(t *testing.T) {
 	p.press("Resend", "The event is on its way again.")
 	receiver.await(t, a.Ref)
 
-	p.press("Keys", "A rotated key works for another 24 hours")
+	p.press("Keys", "All keys share the account's quota")
 	p.press("Rotate", "This is the new key.")
 	p.look("keys")
 	rotated := p.read("issued")

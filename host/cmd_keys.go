@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"assay/host/apikey"
@@ -13,20 +14,59 @@ import (
 type keysCmd struct {
 	Create keysCreateCmd `cmd:"" help:"Create a key. It is shown only once."`
 	List   keysListCmd   `cmd:"" help:"List keys, with their accounts' usage this month."`
+	Rotate keysRotateCmd `cmd:"" help:"${keys_rotate_cmd}"`
 	Revoke keysRevokeCmd `cmd:"" help:"Revoke a key on all hosts at once."`
 }
 
 type keysCreateCmd struct {
-	Plan    string `enum:"free,starter,pro" default:"free" help:"Plan of the new account: ${enum}."`
-	Account string `placeholder:"ID" help:"${keys_account}"`
-	Name    string `default:"default" help:"Purpose of the key."`
-	JSON    bool   `help:"Print JSON."`
+	Plan    string   `enum:"free,starter,pro" default:"free" help:"Plan of the new account: ${enum}."`
+	Account string   `placeholder:"ID" help:"${keys_account}"`
+	Name    string   `default:"default" help:"Purpose of the key."`
+	Scope   []string `placeholder:"NAME" help:"${keys_scope}"`
+	Allow   []string `placeholder:"CIDR" help:"${keys_allow}"`
+	Expires string   `placeholder:"TIME" help:"${keys_expires}"`
+	Test    bool     `help:"${keys_test}"`
+	JSON    bool     `help:"Print JSON."`
+}
+
+// wanted returns the key that the flags describe.
+func (cmd *keysCreateCmd) wanted(now time.Time) (w apikey.Wanted, err error) {
+	w.Name, w.Limits.Test = cmd.Name, cmd.Test
+	if w.Limits.Scopes, err = apikey.ParseScopes(cmd.Scope); err != nil {
+		return w, fmt.Errorf("--scope: %w", err)
+	}
+	if w.Limits.Networks, err = apikey.ParseNetworks(cmd.Allow); err != nil {
+		return w, fmt.Errorf("--allow: %w", err)
+	}
+	if cmd.Expires == "" {
+		return w, nil
+	}
+	ends, err := expiry(cmd.Expires, now)
+	if err != nil {
+		return w, err
+	}
+	w.Lifetime, err = apikey.LifetimeUntil(ends, now)
+	return w, err
+}
+
+// Validate rejects invalid values. Kong calls it.
+func (cmd *keysCreateCmd) Validate() error {
+	_, err := cmd.wanted(time.Now())
+	return err
 }
 
 func (cmd *keysCreateCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	return withBackend(ctx, cfg, t, func(b *backend) error {
+		wanted, err := cmd.wanted(b.store.Now())
+		if err != nil {
+			return err
+		}
 		plan, _ := check.PlanNamed(cmd.Plan)
-		issued, err := issueKey(ctx, b.store, cmd.Account, plan, cmd.Name)
+		account, err := accountOn(ctx, b.store, cmd.Account, plan)
+		if err != nil {
+			return err
+		}
+		issued, err := b.store.IssueKey(ctx, account, wanted)
 		if err != nil {
 			return err
 		}
@@ -40,15 +80,21 @@ func (cmd *keysCreateCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 	})
 }
 
-// issueKey creates a key for an account. If accountID is empty, it creates an account on the plan first.
+// accountOn returns accountID, or a new account on the plan if accountID is empty.
+func accountOn(ctx context.Context, s *store.Store, accountID string, plan check.Plan) (string, error) {
+	if accountID != "" {
+		return accountID, nil
+	}
+	return s.CreateAccount(ctx, plan)
+}
+
+// issueKey creates a key without limits for an account. If accountID is empty, it creates an account on the plan first.
 func issueKey(
 	ctx context.Context, s *store.Store, accountID string, plan check.Plan, name string,
 ) (apikey.Issued, error) {
-	if accountID == "" {
-		var err error
-		if accountID, err = s.CreateAccount(ctx, plan); err != nil {
-			return apikey.Issued{}, err
-		}
+	accountID, err := accountOn(ctx, s, accountID, plan)
+	if err != nil {
+		return apikey.Issued{}, err
 	}
 	return s.CreateKey(ctx, accountID, name)
 }
@@ -69,11 +115,19 @@ func (cmd *keysListCmd) Run(ctx context.Context, cfg *Config, t *terminal) error
 		}
 		rows := make([][]string, len(keys))
 		for i, k := range keys {
+			scopes, networks := "all", "all"
+			if k.Scopes != nil {
+				scopes = fmt.Sprint(k.Scopes)
+			}
+			if k.Networks != nil {
+				networks = fmt.Sprint(k.Networks)
+			}
 			rows[i] = []string{k.ID, k.Hint, k.Name, string(k.State), k.Account, k.Plan, fmt.Sprint(k.Used),
+				strings.Trim(scopes, "[]"), strings.Trim(networks, "[]"),
 				k.CreatedAt.UTC().Format(time.DateTime), dateTime(k.LastUsedAt), dateTime(k.ExpiresAt)}
 		}
-		return t.table([]string{"ID", "KEY", "NAME", "STATE", "ACCOUNT", "PLAN", "USED THIS MONTH", "CREATED (UTC)",
-			"LAST USED", "EXPIRES"}, rows)
+		return t.table([]string{"ID", "KEY", "NAME", "STATE", "ACCOUNT", "PLAN", "USED THIS MONTH", "SCOPES", "ALLOWED",
+			"CREATED (UTC)", "LAST USED", "EXPIRES"}, rows)
 	})
 }
 
@@ -83,6 +137,37 @@ func dateTime(t *time.Time) string {
 		return "-"
 	}
 	return t.UTC().Format(time.DateTime)
+}
+
+type keysRotateCmd struct {
+	ID      string        `arg:"" help:"ID of the key (key_...)."`
+	Overlap time.Duration `default:"24h" help:"How long the old key goes on working; 0s ends it now."`
+	JSON    bool          `help:"Print JSON."`
+}
+
+// Validate rejects an overlap that is negative. Kong calls it.
+func (cmd *keysRotateCmd) Validate() error {
+	if cmd.Overlap < 0 {
+		return fmt.Errorf("--overlap: %v is negative", cmd.Overlap)
+	}
+	return nil
+}
+
+func (cmd *keysRotateCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	return withBackend(ctx, cfg, t, func(b *backend) error {
+		issued, err := b.store.RotateKey(ctx, "", cmd.ID, cmd.Overlap)
+		if err != nil {
+			return err
+		}
+		if cmd.JSON {
+			return t.json(issued)
+		}
+		t.printf("key      %s\nid       %s\naccount  %s\nplan     %s\n\n", issued.Secret, issued.ID, issued.Account,
+			issued.Plan)
+		t.printf("Store the key now. The host keeps only a hash of it. %s works until %s UTC, or until it would have "+
+			"expired.\n", cmd.ID, b.store.Now().Add(cmd.Overlap).UTC().Format(time.DateTime))
+		return nil
+	})
 }
 
 type keysRevokeCmd struct {

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"assay/host/apikey"
 	"assay/host/postgres/postgrestest"
+	"assay/host/store/storetest"
 )
 
 func TestKeysListTable(t *testing.T) {
@@ -17,4 +21,52 @@ func TestKeysListTable(t *testing.T) {
 		!strings.HasSuffix(strings.TrimSpace(lines[1]), "-") {
 		t.Errorf("printed:\n%s", strings.Join(lines, "\n"))
 	}
+}
+
+// A key with limits is created and rotated on the command line. Its replacement has the same limits and a new lifetime.
+func TestKeysWithLimits(t *testing.T) {
+	t.Parallel()
+	dir, database := dataDir(t), postgrestest.Database(t)
+	openStore(t, dir, database)
+	old := outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--scope=privacy,check", "--test",
+		"--allow=192.0.2.7,2001:db8::/32", "--expires=90d")
+	next := outputJSON[apikey.Issued](t, dir, database, "keys", "rotate", old.ID, "--overlap=2h")
+	if !strings.HasPrefix(old.Secret, "assay_test_") || !strings.HasPrefix(next.Secret, "assay_test_") ||
+		next.Account != old.Account || next.Plan != "free" {
+		t.Errorf("issued %+v and %+v", old, next)
+	}
+	keys := outputJSON[[]apikey.Key](t, dir, database, "keys", "list")
+	slices.SortFunc(keys, func(a, b apikey.Key) int { return strings.Compare(a.ID, b.ID) })
+	for i, want := range []struct {
+		id   string
+		ends time.Duration
+	}{{old.ID, 2 * time.Hour}, {next.ID, 90 * 24 * time.Hour}} {
+		k := keys[i]
+		if k.ID != want.id || apikey.JoinScopes(k.Scopes) != "check and privacy" || !k.Test || len(k.Networks) != 2 ||
+			k.ExpiresAt == nil || time.Until(*k.ExpiresAt).Round(time.Hour) != want.ends {
+			t.Errorf("key %d is %+v, want %s with the limits, for %v", i, k, want.id, want.ends)
+		}
+	}
+	table := output(t, dir, database, "keys", "list")
+	if !strings.Contains(table, "check privacy") || !strings.Contains(table, "192.0.2.7/32 2001:db8::/32") {
+		t.Errorf("printed:\n%s", table)
+	}
+}
+
+func TestKeysCreateRefusesLimits(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		cmd  keysCreateCmd
+		want string
+	}{
+		"a scope":        {keysCreateCmd{Scope: []string{"check", "admin"}}, `--scope: there is no scope "admin"`},
+		"a network":      {keysCreateCmd{Allow: []string{"192.0.2.1/24"}}, "--allow: "},
+		"a time":         {keysCreateCmd{Expires: "soon"}, "expires: "},
+		"the past":       {keysCreateCmd{Expires: "2020-01-31T08:00:00Z"}, "is not in the future"},
+		"no time at all": {keysCreateCmd{Expires: "0s"}, "is not in the future"},
+	} {
+		storetest.WantErrorText(t, name, c.cmd.Validate(), c.want)
+	}
+	storetest.WantErrorText(t, "a negative overlap", (&keysRotateCmd{Overlap: -time.Second}).Validate(), "--overlap: ")
+	storetest.NoError(t, (&keysCreateCmd{Name: "plain"}).Validate())
 }

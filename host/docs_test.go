@@ -104,6 +104,19 @@ func TestContract(t *testing.T) {
 	}
 }
 
+// TestTestingPage compares the values in docs/testing.md with those that test keys get answers to.
+func TestTestingPage(t *testing.T) {
+	t.Parallel()
+	page := readText(t, "../docs/testing.md")
+	for values := range slices.Chunk(check.TestValues(), len(entity.Types())) {
+		row := fmt.Sprintf("| `%s` | `any@%s` | `%s` | `%s` |", values[0].Value, values[1].Value, values[2].Value,
+			values[3].Value)
+		if !strings.Contains(page, row) {
+			t.Errorf("docs/testing.md lacks the row %s", row)
+		}
+	}
+}
+
 // TestReadmeAnswer compares the README's example response with a host's.
 func TestReadmeAnswer(t *testing.T) {
 	t.Parallel()

@@ -85,6 +85,15 @@ var helpTexts = kong.Vars{
 		"'lineup diff' and 'lineup set'.",
 
 	"keys_account": "Add a key to this account instead of creating an account. The keys of an account share its quota.",
+	"keys_scope": "What the key may be used for, separated by commas: check, batch, events, feedback, overrides or " +
+		"privacy. All if absent.",
+	"keys_allow": "Networks or addresses that the key may be used from, separated by commas, such as 192.0.2.0/24 or " +
+		"2001:db8::/32. All if absent.",
+	"keys_expires": "When the key ends: a time such as 2026-01-31T08:00:00Z, or from now, such as 90d. A key that " +
+		"replaces it gets the same lifetime.",
+	"keys_test": "Create a test key: checks of documented test values get fixed answers, and nothing is recorded or " +
+		"counted.",
+	"keys_rotate_cmd": "Issue a new key with the same name, limits and lifetime, and end the old one after an overlap.",
 
 	"database_cmd": "Run a program such as pg_dump on the database, or distribute it.",
 	"database_exec_cmd": "Run a program of Postgres on the database. It gets the address in its environment. The " +

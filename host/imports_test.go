@@ -64,7 +64,8 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/certificate/...": {"", "certificates are files, and what they protect is not known here"},
 
 	// The core declares the interfaces that other packages implement.
-	"host/check":   {"host/admission host/entity", "the core declares what it needs, and others implement it"},
+	"host/check": {"host/admission host/apikey host/entity",
+		"the core declares what it needs, and others implement it"},
 	"host/privacy": {"host/check host/entity", "privacy requests are types"},
 	"host/feedback": {"host/check host/entity host/privacy",
 		"feedback declares the store and the scorer that it needs"},
@@ -113,7 +114,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/maintenance": {"", "a schedule does not depend on its jobs"},
 	"host/telemetry": {"host/check host/entity host/lineup host/webhook",
 		"metrics and logs observe the host and change nothing"},
-	"host/api": {"host/admission host/check host/entity host/feedback host/override host/privacy",
+	"host/api": {"host/admission host/apikey host/check host/entity host/feedback host/override host/privacy",
 		"the API sees only the core"},
 	"host/console": {"host/admission host/apikey host/billing host/check host/entity host/override host/plot " +
 		"host/privacy host/webhook",

@@ -297,6 +297,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		Door:           gate,
 		Refused:        metrics.CheckRefused,
 		Answered:       metrics.RequestAnswered,
+		Used:           b.store.NoteUse,
 		Events:         eventFeed{b.store},
 		Privacy:        b.store,
 		Feedback:       &feedback.Desk{Store: b.store, Scorer: checker},
@@ -419,6 +420,7 @@ const (
 // that read whole tables, which must not delay them.
 func (b *backend) jobs(keeper *auditlog.Keeper) [][]maintenance.Job {
 	return [][]maintenance.Job{{
+		{Name: "store the last uses of keys", Every: time.Minute, Run: b.store.SaveKeyUses, AtStop: true},
 		{Name: "create partitions", Every: jobInterval, Run: b.store.EnsurePartitions, AtStop: true},
 		{Name: "prune the limits of the public check", Every: jobInterval, Run: b.store.PrunePublic, AtStop: true},
 		{Name: "prune the limits of requests a minute", Every: jobInterval, Run: b.store.PruneRates, AtStop: true},

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"assay/host/apikey"
 )
 
 // exchange collects what the access log records about one request. It never contains the checked entity, a key, a query
@@ -14,14 +16,16 @@ import (
 type exchange struct {
 	id      string // of the request; see requestHeader
 	began   time.Time
-	method  string  // "other" if HTTP does not define it, "" if it could not be read
-	route   string  // the endpoint's path, or ""
-	label   string  // of the metrics if route is ""
-	account string  // the caller's, once authenticated
-	ref     string  // of the check or of the internal error
-	cause   error   // of a 5xx
-	timing  *timing // nil: the client did not ask for it
-	shared  bool    // the client's address is that of a proxy that is not trusted
+	method  string       // "other" if HTTP does not define it, "" if it could not be read
+	route   string       // the endpoint's path, or ""
+	label   string       // of the metrics if route is ""
+	scope   apikey.Scope // that a key needs for the endpoint
+	account string       // the caller's, once authenticated
+	ref     string       // of the check or of the internal error
+	cause   error        // of a 5xx
+	timing  *timing      // nil: the client did not ask for it
+	shared  bool         // the client's address is that of a proxy that is not trusted
+	test    bool         // the key is a test key, so that the answer tells nothing about the host
 }
 
 // exchangeKey is the key of a request's user value that holds its exchange.
@@ -51,9 +55,11 @@ func current(ctx *fasthttp.RequestCtx) *exchange {
 func (s *Server) log(ctx *fasthttp.RequestCtx, x *exchange, took time.Duration) {
 	status := ctx.Response.StatusCode()
 	level := slog.LevelInfo
+	refused := status == fasthttp.StatusServiceUnavailable && !x.test
 	switch {
-	case status == fasthttp.StatusServiceUnavailable:
+	case refused:
 		level = slog.LevelWarn
+	case status == fasthttp.StatusServiceUnavailable:
 	case status >= fasthttp.StatusInternalServerError:
 		level = slog.LevelError
 	}
@@ -61,7 +67,7 @@ func (s *Server) log(ctx *fasthttp.RequestCtx, x *exchange, took time.Duration) 
 		return // a drain is announced once, and load balancers ask often
 	}
 	// Errors with a reference have a line each, because support looks them up.
-	if status == fasthttp.StatusServiceUnavailable && !s.refusals.admit(refusalKind{x.route, refusalReason(x.cause)}) {
+	if refused && !s.refusals.admit(refusalKind{x.route, refusalReason(x.cause)}) {
 		return
 	}
 	attrs := append(make([]slog.Attr, 0, 9), // room for all

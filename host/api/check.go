@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"assay/host/admission"
+	"assay/host/apikey"
 	"assay/host/check"
 	"assay/host/entity"
 )
@@ -129,9 +130,16 @@ func (s *Server) keyedWithin(
 	if err != nil {
 		return err
 	}
-	x.account = caller.Account
+	x.account, x.test = caller.Account, caller.Limits.Test
+	// First, so that a key that is used elsewhere does not use up the rate of the account.
+	if err := s.permit(c.Context(), caller.Limits); err != nil {
+		return err
+	}
 	if err := s.cfg.Rates.TakeKey(caller); err != nil {
 		return err
+	}
+	if recorded := x.scope == apikey.ScopeCheck || x.scope == apikey.ScopeBatch; !recorded || x.test {
+		s.cfg.Used(caller)
 	}
 	return f(work, caller)
 }

@@ -11,10 +11,13 @@ import (
 
 // Client returns the address block that identifies the client of a request without a key: an IPv4 address or an IPv6
 // /64. It is the zero Prefix if the connection has no IP address.
-func (s *Server) Client(ctx *fasthttp.RequestCtx) netip.Prefix {
+func (s *Server) Client(ctx *fasthttp.RequestCtx) netip.Prefix { return block(s.address(ctx)) }
+
+// address returns the client's address, or the zero Addr if the connection has none.
+func (s *Server) address(ctx *fasthttp.RequestCtx) netip.Addr {
 	peer, err := netip.ParseAddrPort(ctx.RemoteAddr().String())
 	if err != nil {
-		return netip.Prefix{} // no TCP connection
+		return netip.Addr{} // no TCP connection
 	}
 	var forwarded []string
 	for _, line := range ctx.Request.Header.PeekAll("X-Forwarded-For") {
@@ -30,7 +33,7 @@ func (s *Server) Client(ctx *fasthttp.RequestCtx) netip.Prefix {
 			x.shared = true
 		}
 	}
-	return block(originalClient(peer.Addr(), forwarded, s.cfg.TrustedProxies))
+	return originalClient(peer.Addr(), forwarded, s.cfg.TrustedProxies)
 }
 
 // hidesClients reports whether the peer of a request is most likely a proxy that is not trusted. A proxy has a private

@@ -144,6 +144,8 @@ func answerTo(err error) (status int, body failure) {
 		return fasthttp.StatusNotFound, failure{Error: override.ErrUnknown.Error()}
 	case errors.As(err, &tooMany):
 		return fasthttp.StatusBadRequest, failure{Error: tooMany.Error()}
+	case errors.Is(err, check.ErrExpired):
+		return fasthttp.StatusUnauthorized, failure{Error: check.ErrExpired.Error()}
 	case errors.Is(err, check.ErrUnauthorized):
 		return fasthttp.StatusUnauthorized, failure{Error: check.ErrUnauthorized.Error()}
 	case errors.As(err, &plan):
@@ -196,6 +198,7 @@ func refusalReason(err error) string {
 func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 	err = s.withOutage(err)
 	status, body := answerTo(err)
+	x := current(ctx)
 	ctx.Response.Reset()
 	h := &ctx.Response.Header
 	switch {
@@ -205,13 +208,12 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 		h.Set("Allow", s.allow[string(ctx.URI().PathOriginal())])
 	case status == fasthttp.StatusServiceUnavailable:
 		h.Set("Retry-After", "1")
-		if !errors.Is(err, errDraining) {
+		if !errors.Is(err, errDraining) && (x == nil || !x.test) {
 			s.cfg.Refused(refusalReason(err))
 		}
 	case status == fasthttp.StatusTooManyRequests:
 		s.explainLimit(h, err)
 	}
-	x := current(ctx)
 	answer := refused{failure: body}
 	if x != nil {
 		answer.RequestID = x.id

@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"assay/host/admission"
+	"assay/host/apikey"
 	"assay/host/entity"
 	"assay/sdk"
 )
@@ -111,6 +112,7 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		}
 		return nil
 	}})
+	limited := start(t, Config{Keys: limitedKeys{goodKey: {Scopes: []apikey.Scope{"another"}}, freeKey: nil}})
 	full := start(t, Config{Door: closedDoor{}, MaxPrivacy: 1, MaxEvents: 1})
 	fast := start(t, Config{Rates: exceeded{}})
 	for _, slots := range []*admission.Shares{full.privacy, full.events} {
@@ -145,6 +147,8 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		{s, "POST", check, domain, nil, 401, true, false},
 		{s, "POST", check, domain, auth("key-unknown"), 401, true, false},
 		{s, "POST", check, iban, auth(freeKey), 403, true, false},
+		{limited, "POST", check, domain, auth(goodKey), 403, true, false},
+		{limited, "POST", check, domain, auth(freeKey), 401, true, false},
 		{s, "POST", check, unfinished(check), nil, 408, false, true},
 		{s, "POST", check, large, auth(goodKey), 413, false, false},
 		{s, "POST", check, domain, append(auth(goodKey), "Content-Type", "text/plain"), 415, false, false},
@@ -181,12 +185,14 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		{s, "GET", "/api/events?after=1&limit=100", "", auth(goodKey), 200, true, false},
 		{s, "GET", "/api/events?after=-1", "", auth(goodKey), 400, false, false},
 		{s, "GET", "/api/events", "", nil, 401, true, false},
+		{limited, "GET", "/api/events", "", auth(goodKey), 403, true, false},
 		{s, "GET", "/api/events", "", append(auth(goodKey), long...), 431, true, false},
 		{s, "GET", "/api/events", "", auth(failKey), 500, true, false},
 		{full, "GET", "/api/events", "", auth(goodKey), 503, true, false},
 		{s, "POST", feedbackPath, report, auth(goodKey), 200, true, false},
 		{s, "POST", feedbackPath, `{"ref":"` + knownRef + `","label":"spam"}`, auth(goodKey), 400, false, false},
 		{s, "POST", feedbackPath, report, nil, 401, true, false},
+		{limited, "POST", feedbackPath, report, auth(goodKey), 403, true, false},
 		{s, "POST", feedbackPath, `{"ref":"` + unknownRef + `","label":"fraud"}`, auth(goodKey), 404, true, false},
 		{s, "POST", feedbackPath, unfinished(feedbackPath), nil, 408, false, true},
 		{s, "POST", feedbackPath, large, auth(goodKey), 413, false, false},
@@ -197,6 +203,7 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		{s, "DELETE", feedbackPath + known, "", auth(goodKey), 200, true, false},
 		{s, "DELETE", feedbackPath + "?ref=x", "", auth(goodKey), 400, false, false},
 		{s, "DELETE", feedbackPath + known, "", nil, 401, true, false},
+		{limited, "DELETE", feedbackPath + known, "", auth(goodKey), 403, true, false},
 		{s, "DELETE", feedbackPath + "?ref=" + unknownRef, "", auth(goodKey), 404, true, false},
 		{s, "DELETE", feedbackPath + known, "", append(auth(goodKey), long...), 431, true, false},
 		{s, "DELETE", feedbackPath + known, "", auth(failKey), 500, true, false},
@@ -204,6 +211,7 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		{s, "POST", overridesPath, blocking, auth(goodKey), 200, true, false},
 		{s, "POST", overridesPath, `{"action":"block"}`, auth(goodKey), 400, false, false},
 		{s, "POST", overridesPath, blocking, nil, 401, true, false},
+		{limited, "POST", overridesPath, blocking, auth(goodKey), 403, true, false},
 		{s, "POST", overridesPath, unfinished(overridesPath), nil, 408, false, true},
 		{s, "POST", overridesPath, large, auth(goodKey), 413, false, false},
 		{s, "POST", overridesPath, blocking, append(auth(goodKey), "Content-Type", "text/plain"), 415, false, false},
@@ -212,12 +220,14 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		{full, "POST", overridesPath, blocking, auth(goodKey), 503, true, false},
 		{s, "GET", overridesPath, "", auth(goodKey), 200, true, false},
 		{s, "GET", overridesPath, "", nil, 401, true, false},
+		{limited, "GET", overridesPath, "", auth(goodKey), 403, true, false},
 		{s, "GET", overridesPath, "", append(auth(goodKey), long...), 431, true, false},
 		{s, "GET", overridesPath, "", auth(failKey), 500, true, false},
 		{full, "GET", overridesPath, "", auth(goodKey), 503, true, false},
 		{s, "DELETE", overridesPath + overridden, "", auth(goodKey), 200, true, false},
 		{s, "DELETE", overridesPath + "?id=x", "", auth(goodKey), 400, false, false},
 		{s, "DELETE", overridesPath + overridden, "", nil, 401, true, false},
+		{limited, "DELETE", overridesPath + overridden, "", auth(goodKey), 403, true, false},
 		{s, "DELETE", overridesPath + "?id=" + unknownOverride, "", auth(goodKey), 404, true, false},
 		{s, "DELETE", overridesPath + overridden, "", append(auth(goodKey), long...), 431, true, false},
 		{s, "DELETE", overridesPath + overridden, "", auth(failKey), 500, true, false},

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"assay/host/admission"
+	"assay/host/apikey"
 	"assay/host/check"
 )
 
@@ -77,11 +78,14 @@ type Config struct {
 	Door    Door  // refuses checks before they are read; nil: all are read
 	Rates   Rates // nil: no limits
 	// Answered is called for each response with its route, status and duration. The route is an endpoint's path,
-	// RoutePages or RouteOther. It must not wait; nil: ignored.
+	// RoutePages, RouteOther or RouteTest. It must not wait; nil: ignored.
 	Answered func(route string, status int, took time.Duration)
 	Refused  func(reason string) // called for each response with 503; nil: ignored
 	Events   Events              // nil: GET /api/events is 404
 	Privacy  Privacy             // nil: paths below /gdpr/ are 404
+	// Used is called for each request that a key may make, unless the ledger notes the key's use because it records a
+	// check. It must not wait; nil: ignored.
+	Used func(check.Caller)
 	// Feedback takes reports on checks; nil: 404.
 	Feedback Feedback
 	// Overrides keeps verdicts set in advance; nil: 404.
@@ -121,10 +125,11 @@ type Config struct {
 	MaxEvents  int // requests for events, feedback and overrides, by account; 16
 }
 
-// Routes of requests that are not for an endpoint.
+// Routes of requests that are not for an endpoint, or do not count as its load.
 const (
 	RoutePages = "pages"
 	RouteOther = "other" // unknown paths, and requests that could not be read
+	RouteTest  = "test"  // with test keys
 )
 
 // Limits on one request in bytes. The limit on the head includes the request line.
@@ -220,6 +225,9 @@ func (cfg *Config) setDefaults() {
 	if cfg.Answered == nil {
 		cfg.Answered = func(string, int, time.Duration) {}
 	}
+	if cfg.Used == nil {
+		cfg.Used = func(check.Caller) {}
+	}
 	if cfg.Refused == nil {
 		cfg.Refused = func(string) {}
 	}
@@ -266,36 +274,39 @@ type boundless struct{}
 func (boundless) TakeKey(check.Caller) error     { return nil }
 func (boundless) TakeNetwork(netip.Prefix) error { return nil }
 
-// route registers the endpoints. fiber registers HEAD together with GET.
+// noKey is the scope of endpoints that take no key. A handler there that asks for the caller refuses every key.
+const noKey apikey.Scope = ""
+
+// route registers the endpoints with the scope that a key needs for each. fiber registers HEAD together with GET.
 func (s *Server) route() {
 	s.allow = map[string]string{}
-	post := func(path string, h fiber.Handler) {
-		s.app.Post(path, h)
+	post := func(path string, scope apikey.Scope, h fiber.Handler) {
+		s.app.Post(path, scoped(scope, h))
 		s.allow[path] = strings.TrimPrefix(s.allow[path]+", POST", ", ")
 	}
-	get := func(path string, h fiber.Handler) {
-		s.app.Get(path, h)
+	get := func(path string, scope apikey.Scope, h fiber.Handler) {
+		s.app.Get(path, scoped(scope, h))
 		s.allow[path] = "GET, HEAD"
 	}
-	post("/api/check", s.check)
-	post(batchPath, s.checkBatch)
-	post("/api/check-public", s.checkPublic)
-	post(feedbackPath, s.giveFeedback)
-	s.app.Delete(feedbackPath, s.revokeFeedback)
+	post("/api/check", apikey.ScopeCheck, s.check)
+	post(batchPath, apikey.ScopeBatch, s.checkBatch)
+	post("/api/check-public", noKey, s.checkPublic)
+	post(feedbackPath, apikey.ScopeFeedback, s.giveFeedback)
+	s.app.Delete(feedbackPath, scoped(apikey.ScopeFeedback, s.revokeFeedback))
 	s.allow[feedbackPath] = "DELETE, POST"
-	post(overridesPath, s.addOverride)
-	get(overridesPath, s.listOverrides)
-	s.app.Delete(overridesPath, s.removeOverride)
+	post(overridesPath, apikey.ScopeOverrides, s.addOverride)
+	get(overridesPath, apikey.ScopeOverrides, s.listOverrides)
+	s.app.Delete(overridesPath, scoped(apikey.ScopeOverrides, s.removeOverride))
 	s.allow[overridesPath] = "DELETE, GET, HEAD, POST"
-	post(providerPath, s.providerEvent)
-	get("/api/events", s.listEvents)
-	get(exportPath, s.export)
-	post(exportPath, s.exportPosted)
-	post(erasePath, s.erase)
-	post(subjectPath, s.subject)
-	get("/openapi.json", s.openAPI)
-	get("/healthz", s.health)
-	get("/readyz", s.ready)
+	post(providerPath, noKey, s.providerEvent)
+	get("/api/events", apikey.ScopeEvents, s.listEvents)
+	get(exportPath, apikey.ScopePrivacy, s.export)
+	post(exportPath, apikey.ScopePrivacy, s.exportPosted)
+	post(erasePath, apikey.ScopePrivacy, s.erase)
+	post(subjectPath, apikey.ScopePrivacy, s.subject)
+	get("/openapi.json", noKey, s.openAPI)
+	get("/healthz", noKey, s.health)
+	get("/readyz", noKey, s.ready)
 	s.paths = map[string]string{}
 	for path := range s.allow {
 		s.paths[path] = path
@@ -406,7 +417,11 @@ func (s *Server) finish(ctx *fasthttp.RequestCtx, x *exchange) {
 		h.Set("Server-Timing", x.timing.header(took))
 	}
 	s.underWay.Add(-1)
-	s.cfg.Answered(cmp.Or(x.route, x.label, RouteOther), ctx.Response.StatusCode(), took)
+	route := cmp.Or(x.route, x.label, RouteOther)
+	if x.test {
+		route = RouteTest
+	}
+	s.cfg.Answered(route, ctx.Response.StatusCode(), took)
 	s.log(ctx, x, took)
 }
 

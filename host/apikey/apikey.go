@@ -1,6 +1,6 @@
 // Package apikey generates and parses API keys: "assay_", 32 random characters and a checksum of 6 characters, all base
-// 62. The prefix lets secret scanners find a leaked key, and the checksum rejects a mistyped key without a query. The
-// package also declares the types of issued keys; it does not store them.
+// 62. Test keys begin with "assay_test_". The prefix lets secret scanners find a leaked key, and the checksum rejects a
+// mistyped key without a query. The package also declares the types of issued keys; it does not store them.
 package apikey
 
 import (
@@ -12,20 +12,26 @@ import (
 
 const (
 	prefix        = "assay_"
-	secretChars   = 32 // 190 bits
-	checksumChars = 6  // CRC-32 in base 62, as in GitHub's tokens
+	testPrefix    = prefix + "test_" // no key without it has a second underscore
+	secretChars   = 32               // 190 bits
+	checksumChars = 6                // CRC-32 in base 62, as in GitHub's tokens
 	digits        = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
 // Pattern is a regular expression for secret scanners.
-const Pattern = `assay_[0-9A-Za-z]{38}`
+const Pattern = `assay_(test_)?[0-9A-Za-z]{38}`
 
 // Hash is the SHA-256 of a key, which is stored in its place (contract section 2.5). A slow hash would add no
 // protection to 190 random bits.
 type Hash [sha256.Size]byte
 
 // New returns a new key.
-func New() string {
+func New() string { return prefix + newSecret() }
+
+// NewTest returns a new test key.
+func NewTest() string { return testPrefix + newSecret() }
+
+func newSecret() string {
 	secret := make([]byte, 0, secretChars)
 	var pool [64]byte
 	for len(secret) < secretChars {
@@ -37,12 +43,15 @@ func New() string {
 			}
 		}
 	}
-	return prefix + string(secret) + checksum(string(secret))
+	return string(secret) + checksum(string(secret))
 }
 
 // Parse returns the hash of a well-formed key; ok is false if the format or the checksum is wrong.
 func Parse(key string) (h Hash, ok bool) {
-	rest, found := strings.CutPrefix(key, prefix)
+	rest, found := strings.CutPrefix(key, testPrefix)
+	if !found {
+		rest, found = strings.CutPrefix(key, prefix)
+	}
 	if !found || len(rest) != secretChars+checksumChars || strings.Trim(rest, digits) != "" {
 		return Hash{}, false
 	}
@@ -53,7 +62,13 @@ func Parse(key string) (h Hash, ok bool) {
 }
 
 // Hint returns the part of a key that may be displayed: its prefix and last four characters.
-func Hint(key string) string { return prefix + "..." + key[len(key)-4:] }
+func Hint(key string) string {
+	shown := prefix
+	if strings.HasPrefix(key, testPrefix) {
+		shown = testPrefix
+	}
+	return shown + "..." + key[len(key)-4:]
+}
 
 func checksum(secret string) string {
 	sum := crc32.ChecksumIEEE([]byte(secret))

@@ -64,6 +64,9 @@ func TestParse(t *testing.T) {
 		ok        bool
 	}{
 		{"valid", fixed, true},
+		{"a test key", "assay_test_" + strings.TrimPrefix(fixed, "assay_"), true},
+		{"test twice", "assay_test_test_" + strings.TrimPrefix(fixed, "assay_"), false},
+		{"only the test prefix", "assay_test_", false},
 		{"checksum with leading digits", "assay_000000000000000000000000000000002wjyrI", true},
 		{"empty", "", false},
 		{"only the prefix", "assay_", false},
@@ -96,6 +99,19 @@ func TestParse(t *testing.T) {
 	hash, _ := apikey.Parse(fixed)
 	if got := hex.EncodeToString(hash[:]); got != hashed {
 		t.Errorf("the key's hash is %s, want %s", got, hashed)
+	}
+}
+
+func TestTestKeys(t *testing.T) {
+	t.Parallel()
+	key := apikey.NewTest()
+	if _, ok := apikey.Parse(key); !ok || !strings.HasPrefix(key, "assay_test_") || !whole.MatchString(key) {
+		t.Errorf("a new test key is %q", key)
+	}
+	for key, want := range map[string]string{fixed: "assay_...gZdL", key: "assay_test_..." + key[len(key)-4:]} {
+		if got := apikey.Hint(key); got != want {
+			t.Errorf("the hint of %s is %q, want %q", key, got, want)
+		}
 	}
 }
 

@@ -25,10 +25,27 @@ type Key struct {
 	State      State      `json:"state"`
 	CreatedAt  time.Time  `json:"created_at"`
 	EndedAt    *time.Time `json:"ended_at"`
-	ExpiresAt  *time.Time `json:"expires_at"`   // when a rotated key stops working
+	ExpiresAt  *time.Time `json:"expires_at"`   // when the key stops working, by its lifetime or because it was rotated
 	LastUsedAt *time.Time `json:"last_used_at"` // to the minute
-	Plan       string     `json:"plan"`
-	Used       int        `json:"used_this_month"` // by the whole account
+	Limits
+	Plan string `json:"plan"`
+	Used int    `json:"used_this_month"` // by the whole account
+}
+
+// Wanted describes a key to issue.
+type Wanted struct {
+	Name   string
+	Limits Limits
+	// Lifetime is how long the key works, and how long each key that replaces it by rotation does; 0: permanently.
+	Lifetime time.Duration
+}
+
+// LifetimeUntil returns the lifetime of a key that is issued now and ends at a time, which must be later.
+func LifetimeUntil(ends, now time.Time) (time.Duration, error) {
+	if !ends.After(now) {
+		return 0, fmt.Errorf("expires: %s is not in the future", ends.UTC().Format(time.DateTime))
+	}
+	return ends.Sub(now), nil
 }
 
 // Issued is a new key. Its secret is shown once and never stored.

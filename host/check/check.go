@@ -137,6 +137,9 @@ func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
 	if err != nil {
 		return nil, err
 	}
+	if req.Caller.Limits.Test {
+		return answerTest(req.Caller, p, c.Now())
+	}
 	if err := c.spent.refusal(req.Caller, 1, c.Now()); err != nil {
 		return nil, err
 	}

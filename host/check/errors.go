@@ -14,6 +14,14 @@ import (
 // section 7).
 var ErrUnauthorized = errors.New("the API key is missing, malformed, revoked or cancelled")
 
+// ErrExpired is the ErrUnauthorized of a key that has expired. Telling it helps only somebody who has the key.
+var ErrExpired error = expired{}
+
+type expired struct{}
+
+func (expired) Error() string { return "the API key has expired" }
+func (expired) Unwrap() error { return ErrUnauthorized }
+
 // ErrRevision means that a decision was not recorded, because its lineup is not in force any longer.
 var ErrRevision = errors.New("the lineup was replaced while the check was scored")
 

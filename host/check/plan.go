@@ -3,6 +3,7 @@ package check
 import (
 	"slices"
 
+	"assay/host/apikey"
 	"assay/host/entity"
 )
 
@@ -48,4 +49,5 @@ type Caller struct {
 	Account string // acct_...
 	Key     string // key_...; empty for the endpoint without a key
 	Plan    Plan
+	Limits  apikey.Limits // of the key
 }

@@ -64,7 +64,11 @@ func TestHostileText(t *testing.T) {
 	ordinary := v.ordinary()
 	send := map[string]func(v *visitor, text string) page{
 		"a key's name": func(v *visitor, text string) page {
-			return v.post("/dashboard/keys", "csrf", token, "name", text)
+			return v.post("/dashboard/keys", "csrf", token, "name", text, "scope", "check")
+		},
+		"a key's limits": func(v *visitor, text string) page {
+			return v.post("/dashboard/keys", "csrf", token, "name", "x", "scope", text, "networks", text, "until", text,
+				"test", text)
 		},
 		"a webhook's URL": func(v *visitor, text string) page {
 			return v.post("/dashboard/webhooks", "csrf", token, "url", text)
@@ -136,7 +140,7 @@ func (v *visitor) ordinary() page {
 	}
 	w.get("/dashboard/keys")
 	all.AppendChild(w.press("Create key", "name", "ordinary").root)
-	all.AppendChild(w.press("Create key", "name", "").root)
+	all.AppendChild(w.press("Create key", "name", "", "scope", "x", "networks", "x", "until", "x").root)
 	w.get("/dashboard")
 	all.AppendChild(w.press("Check", "value", "example.com", "type", "domain").root)
 	w.get("/dashboard/webhooks")

@@ -2,10 +2,12 @@ package console
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/gofiber/fiber/v2"
 
 	"assay/host/admission"
+	"assay/host/apikey"
 	"assay/host/billing"
 	"assay/host/check"
 	"assay/host/entity"
@@ -28,7 +30,8 @@ func (c *Console) docs(ctx *fiber.Ctx) error {
 		return err
 	}
 	return c.render(ctx, "docs", s, view{"Title": "API documentation", "URL": c.url(ctx, ""),
-		"MaxBatch": check.MaxBatch})
+		"MaxBatch": check.MaxBatch, "Scopes": apikey.Scopes(),
+		"Tests": slices.Collect(slices.Chunk(check.TestValues(), len(entity.Types())))})
 }
 
 // try checks a domain without a key, within the limit of the endpoint without a key.

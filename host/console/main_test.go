@@ -230,18 +230,21 @@ func (v *visitor) press(text string, typed ...string) page {
 		if form.DataAtom != atom.Form || !slices.Contains(buttons(form), text) {
 			continue
 		}
-		fields := []string{}
+		fields := url.Values{}
 		for n := range form.Descendants() {
-			if name := attribute(n, "name"); n.DataAtom == atom.Input && name != "" {
-				fields = append(fields, name, attribute(n, "value"))
+			unchecked := attribute(n, "type") == "checkbox" && !slices.ContainsFunc(n.Attr,
+				func(a html.Attribute) bool { return a.Key == "checked" })
+			if name := attribute(n, "name"); n.DataAtom == atom.Input && name != "" && !unchecked {
+				fields.Add(name, attribute(n, "value"))
 			}
 		}
 		for i := 0; i < len(typed); i += 2 {
 			if !strings.Contains(v.at.body, `name="`+typed[i]+`"`) {
 				v.Fatalf("the form has no field %s", typed[i])
 			}
+			fields.Set(typed[i], typed[i+1])
 		}
-		return v.post(attribute(form, "action"), append(fields, typed...)...)
+		return v.send("POST", attribute(form, "action"), "application/x-www-form-urlencoded", fields.Encode())
 	}
 	v.Fatalf("there is no form with a button %q on the page:\n%s", text, words(v.at.root))
 	return page{}

@@ -57,8 +57,8 @@ type Usage interface {
 // Keys manages an account's API keys. Errors: apikey.ErrNotFound, ErrTooMany, ErrLast; billing.ErrSubscriptionEnded.
 type Keys interface {
 	Keys(ctx context.Context, account string) ([]apikey.Key, error)
-	CreateKey(ctx context.Context, account, name string) (apikey.Issued, error)
-	// RotateKey replaces a key, which keeps working during the overlap.
+	IssueKey(ctx context.Context, account string, wanted apikey.Wanted) (apikey.Issued, error)
+	// RotateKey replaces a key, which keeps working during the overlap, by one with the same name and limits.
 	RotateKey(ctx context.Context, account, id string, overlap time.Duration) (apikey.Issued, error)
 	RevokeAccountKey(ctx context.Context, account, id string) error
 }

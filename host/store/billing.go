@@ -209,6 +209,7 @@ func (s *Store) PruneBilling(ctx context.Context) error {
 	}{
 		{"DELETE FROM api_keys WHERE state <> 'valid' AND ended_at < ?", now.Add(-keyRetention)},
 		{"DELETE FROM api_keys WHERE expires_at < ?", now.Add(-keyRetention)},
+		{"DELETE FROM key_limits AS l WHERE NOT EXISTS (SELECT 1 FROM api_keys AS k WHERE k.id = l.key_id)", now},
 		{"DELETE FROM billing_checkouts WHERE created_at < ?", now.Add(-billing.ClaimLife)},
 		{"DELETE FROM billing_events WHERE applied_at < ?", now.Add(-eventRetention)},
 		{"DELETE FROM billing_subscriptions WHERE account_id IS NULL AND changed_at < ?", now.Add(-eventRetention)},

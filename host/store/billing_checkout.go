@@ -10,6 +10,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/uptrace/bun"
 
+	"assay/host/apikey"
 	"assay/host/billing"
 	"assay/host/check"
 )
@@ -167,14 +168,15 @@ func (s *Store) withCheckout(ctx context.Context, session [32]byte, fn func(*che
 // requests only one gets the key. If the subscription has ended in the meantime, the key can sign in but does not work
 // until another subscription serves the account.
 func (s *Store) claimKey(ctx context.Context, c *checkoutRow, replaces string, claim *billing.Claim) error {
-	secret, k, err := generateKey(c.AccountID, "default")
+	secret := apikey.New()
+	k, err := newKeyRow(secret, c.AccountID, "default")
 	if err != nil {
 		return err
 	}
 	c.KeyID = k.ID
 	refusal, err := once[string](ctx, s,
 		"SELECT claim_key(?checkout, ?before, ?replaces, ?key, ?now, ?plans, ?serving)", withTerms(named{
-			"checkout": c.json(), "before": c.Version, "replaces": replaces, "key": k.insert(), "now": s.now(),
+			"checkout": c.json(), "before": c.Version, "replaces": replaces, "key": k.insert(apikey.Wanted{}), "now": s.now(),
 		}))
 	claim.Key, claim.KeyID, claim.Hint, claim.Ended = secret, k.ID, k.Hint, refusal == "ended"
 	return errors.Join(err, refusals[refusal])

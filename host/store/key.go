@@ -33,30 +33,51 @@ type keyRow struct {
 	EndedAt    *time.Time
 	ExpiresAt  *time.Time
 	LastUsedAt *time.Time
-	Plan       string `bun:",scanonly"`
-	Used       int    `bun:",scanonly"`
+	Plan       string   `bun:",scanonly"`
+	Used       int      `bun:",scanonly"`
+	Scopes     []string `bun:",array,scanonly"`
+	Networks   []string `bun:",array,scanonly"`
+	Test       bool     `bun:",scanonly"`
 }
 
-// key converts the row. A rotated key counts as revoked once it has expired.
-func (k *keyRow) key(now time.Time) apikey.Key {
+// limitsOf returns the limits in a row of key_limits, or no limits if it is null.
+func limitsOf(scopes, networks []string, test bool) (limits apikey.Limits, err error) {
+	limits.Test = test
+	for _, s := range scopes {
+		limits.Scopes = append(limits.Scopes, apikey.Scope(s)) // a later release may know it
+	}
+	if limits.Networks, err = apikey.ParseNetworks(networks); err != nil {
+		return limits, fmt.Errorf("reading the limits of a key: %w", err)
+	}
+	return limits, nil
+}
+
+// key converts the row. A key counts as revoked once it has expired.
+func (k *keyRow) key(now time.Time) (apikey.Key, error) {
+	limits, err := limitsOf(k.Scopes, k.Networks, k.Test)
 	out := apikey.Key{
 		ID: k.ID, Account: k.AccountID, Name: k.Name, Hint: k.Hint, State: k.State, CreatedAt: k.CreatedAt,
-		EndedAt: k.EndedAt, ExpiresAt: k.ExpiresAt, LastUsedAt: k.LastUsedAt, Plan: k.Plan, Used: k.Used,
+		EndedAt: k.EndedAt, ExpiresAt: k.ExpiresAt, LastUsedAt: k.LastUsedAt, Plan: k.Plan, Used: k.Used, Limits: limits,
 	}
 	if k.State == apikey.Valid && !k.signsIn(now) {
 		out.State, out.EndedAt = apikey.Revoked, k.ExpiresAt
 	}
-	return out
+	return out, err
 }
 
-// CreateKey issues a key to an account. The monthly quota is shared by all keys of the account. It fails with
+// CreateKey is IssueKey for a key without limits.
+func (s *Store) CreateKey(ctx context.Context, accountID, name string) (apikey.Issued, error) {
+	return s.IssueKey(ctx, accountID, apikey.Wanted{Name: name})
+}
+
+// IssueKey issues a key to an account. The monthly quota is shared by all keys of the account. It fails with
 // billing.ErrNoAccount, billing.ErrSubscriptionEnded or apikey.ErrTooMany.
-func (s *Store) CreateKey(ctx context.Context, accountID, name string) (issued apikey.Issued, err error) {
+func (s *Store) IssueKey(ctx context.Context, accountID string, wanted apikey.Wanted) (apikey.Issued, error) {
 	plan, err := s.accountPlan(ctx, accountID)
 	if err != nil {
 		return apikey.Issued{}, fmt.Errorf("creating key: %w", err)
 	}
-	issued, err = s.addKey(ctx, accountID, name, "", time.Time{})
+	issued, err := s.addKey(ctx, accountID, wanted, "", time.Time{})
 	if err != nil {
 		return apikey.Issued{}, fmt.Errorf("creating key: %w", err)
 	}
@@ -64,17 +85,22 @@ func (s *Store) CreateKey(ctx context.Context, accountID, name string) (issued a
 	return issued, nil
 }
 
-// addKey issues another key to an account. If replaces names a key, the new one gets its name, and that key expires at
-// the given time. It fails with apikey.ErrTooMany, apikey.ErrNotFound or billing.ErrSubscriptionEnded.
-func (s *Store) addKey(ctx context.Context, accountID, name, replaces string, expires time.Time) (apikey.Issued,
-	error) {
-	secret, k, err := generateKey(accountID, name)
+// addKey issues another key to an account. If replaces names a key, the new one gets its name and limits, and that key
+// expires at the given time. It fails with apikey.ErrTooMany, apikey.ErrNotFound or billing.ErrSubscriptionEnded.
+func (s *Store) addKey(ctx context.Context, accountID string, wanted apikey.Wanted, replaces string,
+	expires time.Time) (apikey.Issued, error) {
+	secret := apikey.New()
+	if wanted.Limits.Test {
+		secret = apikey.NewTest()
+	}
+	k, err := newKeyRow(secret, accountID, wanted.Name)
 	if err != nil {
 		return apikey.Issued{}, err
 	}
 	refusal, err := once[string](ctx, s, "SELECT add_key(?key, ?replaces, ?expires, ?max, ?now, ?plans, ?serving)",
 		withTerms(named{
-			"key": k.insert(), "replaces": replaces, "expires": expires, "max": apikey.MaxPerAccount, "now": s.now(),
+			"key": k.insert(wanted), "replaces": replaces, "expires": expires, "max": apikey.MaxPerAccount,
+			"now": s.now(),
 		}))
 	return apikey.Issued{Secret: secret, ID: k.ID, Account: accountID}, errors.Join(err, refusals[refusal])
 }
@@ -100,10 +126,18 @@ func withTerms(args named) named {
 	return args
 }
 
-// insert returns the columns of a new key.
-func (k *keyRow) insert() string {
-	return columns{"id": k.ID, "account_id": k.AccountID, "name": k.Name, "hash": k.Hash, "hint": k.Hint,
-		"state": apikey.Valid}.json()
+// insert returns the columns of a new key, and of its limits if it has any.
+func (k *keyRow) insert(wanted apikey.Wanted) string {
+	row := columns{"id": k.ID, "account_id": k.AccountID, "name": k.Name, "hash": k.Hash, "hint": k.Hint,
+		"state": apikey.Valid}
+	if l := wanted.Limits; l.Scopes != nil || l.Networks != nil || l.Test || wanted.Lifetime != 0 {
+		limits := columns{"scopes": l.Scopes, "networks": l.Networks, "test": l.Test}
+		if wanted.Lifetime != 0 {
+			limits["lifetime"] = fmt.Sprintf("%d microseconds", wanted.Lifetime.Microseconds())
+		}
+		row["limits"] = limits
+	}
+	return row.json()
 }
 
 // caller is the state of a key.
@@ -117,27 +151,44 @@ func (c caller) isValid(now time.Time) bool {
 	return c.State == "valid" && (c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt))
 }
 
-// generateKey returns a new key and its row.
-func generateKey(account, name string) (secret string, k *keyRow, err error) {
-	secret = apikey.New()
+// newKeyRow returns the row of a new key.
+func newKeyRow(secret, account, name string) (*keyRow, error) {
 	hash, ok := apikey.Parse(secret)
 	if !ok {
-		return "", nil, errors.New("the new key does not parse")
+		return nil, errors.New("the new key does not parse")
 	}
-	return secret, &keyRow{ID: "key_" + ulid.Make().String(), AccountID: account, Name: name, Hash: hash[:],
+	return &keyRow{ID: "key_" + ulid.Make().String(), AccountID: account, Name: name, Hash: hash[:],
 		Hint: apikey.Hint(secret)}, nil
 }
 
-// RotateKey issues a replacement for a key, which keeps working until the overlap has passed. It fails with
+// RotateKey issues a replacement with the same name, limits and lifetime for a key, which keeps working until the
+// overlap has passed, or until it would have expired. An empty accountID means the key's. It fails with
 // apikey.ErrNotFound or apikey.ErrTooMany.
-func (s *Store) RotateKey(ctx context.Context, accountID, id string,
-	overlap time.Duration) (issued apikey.Issued, err error) {
-	issued, err = s.addKey(ctx, accountID, "", id, s.now().Add(overlap))
+func (s *Store) RotateKey(ctx context.Context, accountID, id string, overlap time.Duration) (apikey.Issued, error) {
+	var old struct {
+		AccountID, Plan string
+		Test            bool
+	}
+	err := s.db.NewRaw(rotatedKeyQuery, named{"key": id, "account": accountID}).Scan(ctx, &old)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = apikey.ErrNotFound
+	}
+	var issued apikey.Issued
+	if err == nil {
+		// The database takes the limits from the replaced key. Only the form of the new key depends on them here.
+		wanted := apikey.Wanted{Limits: apikey.Limits{Test: old.Test}}
+		issued, err = s.addKey(ctx, old.AccountID, wanted, id, s.now().Add(overlap))
+	}
 	if err != nil {
 		return apikey.Issued{}, fmt.Errorf("rotating key %s: %w", id, err)
 	}
+	issued.Plan = old.Plan
 	return issued, nil
 }
+
+const rotatedKeyQuery = `SELECT k.account_id, a.plan, coalesce(l.test, false) AS test
+	FROM api_keys AS k JOIN accounts AS a ON a.id = k.account_id LEFT JOIN key_limits AS l ON l.key_id = k.id
+	WHERE k.id = ?key AND (?account = '' OR k.account_id = ?account)`
 
 //go:embed sql/keys.sql
 var keysQuery string
@@ -152,7 +203,9 @@ func (s *Store) Keys(ctx context.Context, accountID string) ([]apikey.Key, error
 	}
 	keys := make([]apikey.Key, len(rows))
 	for i := range rows {
-		keys[i] = rows[i].key(now)
+		if keys[i], err = rows[i].key(now); err != nil {
+			return nil, fmt.Errorf("listing keys: %w", err)
+		}
 	}
 	return keys, nil
 }
@@ -174,7 +227,8 @@ var callerByKey string
 
 // Authenticate returns the caller that a key belongs to. A malformed or mistyped key costs no query. Results are cached
 // for a few seconds, which is harmless because the transaction that records a check validates the key again. It fails
-// with check.ErrUnauthorized, with a *check.UnavailableError if the database does not respond, or with another error.
+// with check.ErrUnauthorized, check.ErrExpired, with a *check.UnavailableError if the database does not respond, or with
+// another error.
 func (s *Store) Authenticate(ctx context.Context, presented string) (check.Caller, error) {
 	if caller, known, err := s.Recall(presented); known {
 		return caller, err
@@ -185,20 +239,35 @@ func (s *Store) Authenticate(ctx context.Context, presented string) (check.Calle
 		State               apikey.State
 		Quota               int
 		ExpiresAt           time.Time
+		Scopes, Networks    []string `bun:",array"`
+		Test                bool
 	}
+	now := s.now()
 	err := s.db.NewRaw(callerByKey, named{"hash": hash[:]}).Scan(ctx, &row)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return check.Caller{}, withOutage(fmt.Errorf("looking up key: %w", err))
 	}
 	plan, ok := check.PlanNamed(row.Plan)
-	if err != nil || row.State != apikey.Valid || !ok || (!row.ExpiresAt.IsZero() && !s.now().Before(row.ExpiresAt)) {
-		s.callers.put(hash, check.Caller{}, s.now())
-		return check.Caller{}, check.ErrUnauthorized
+	found := cachedCaller{until: now.Add(cacheInvalid)}
+	switch {
+	case err != nil || row.State != apikey.Valid || !ok:
+		found.err = check.ErrUnauthorized
+	case !row.ExpiresAt.IsZero() && !now.Before(row.ExpiresAt):
+		found.err = check.ErrExpired
+	default:
+		limits, err := limitsOf(row.Scopes, row.Networks, row.Test)
+		if err != nil {
+			return check.Caller{}, err
+		}
+		plan.Quota = row.Quota
+		found.Caller = check.Caller{Account: row.AccountID, Key: row.ID, Plan: plan, Limits: limits}
+		found.until = now.Add(cacheValid)
+		if ends := row.ExpiresAt; !ends.IsZero() && ends.Before(found.until) {
+			found.until = ends
+		}
 	}
-	plan.Quota = row.Quota
-	caller := check.Caller{Account: row.AccountID, Key: row.ID, Plan: plan}
-	s.callers.put(hash, caller, s.now())
-	return caller, nil
+	s.callers.put(hash, found)
+	return found.Caller, found.err
 }
 
 // Recall is Authenticate without a query. known is false if the key is not cached.
@@ -207,29 +276,28 @@ func (s *Store) Recall(presented string) (caller check.Caller, known bool, err e
 	if !ok {
 		return check.Caller{}, true, check.ErrUnauthorized
 	}
-	caller, known = s.callers.get(hash, s.now())
-	if known && caller.Key == "" {
-		return check.Caller{}, true, check.ErrUnauthorized
-	}
-	return caller, known, nil
+	found, known := s.callers.get(hash, s.now())
+	return found.Caller, known, found.err
 }
 
 // SignIn returns the key that a user presents to sign in to the dashboard. It accepts valid keys, and keys that ended
-// with their subscription, so that the user can choose a plan again. It fails with check.ErrUnauthorized.
+// with their subscription, so that the user can choose a plan again, but none with limits, which the dashboard does not
+// have. It fails with check.ErrUnauthorized.
 func (s *Store) SignIn(ctx context.Context, presented string) (apikey.Key, error) {
 	hash, ok := apikey.Parse(strings.TrimSpace(presented))
 	if !ok {
 		return apikey.Key{}, check.ErrUnauthorized
 	}
 	var k keyRow
-	err := s.db.NewSelect().Model(&k).Where("hash = ?", hash[:]).Scan(ctx)
+	err := s.db.NewSelect().Model(&k).Where("hash = ?", hash[:]).
+		Where("NOT EXISTS (SELECT 1 FROM key_limits AS l WHERE l.key_id = key.id)").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) || (err == nil && !k.signsIn(s.now())) {
 		return apikey.Key{}, check.ErrUnauthorized
 	}
 	if err != nil {
 		return apikey.Key{}, fmt.Errorf("looking up key: %w", err)
 	}
-	return k.key(s.now()), nil
+	return k.key(s.now())
 }
 
 // signsIn reports whether the key can open the dashboard.
@@ -263,7 +331,7 @@ func (s *Store) RevokeAccountKey(ctx context.Context, accountID, id string) erro
 // ForgetCallers clears the cache of Authenticate, after keys or plans have changed.
 func (s *Store) ForgetCallers() { s.callers.clear() }
 
-// callerCache caches callers by key hash. An empty caller means that the key is not valid.
+// callerCache caches callers by key hash.
 type callerCache struct {
 	mu      sync.Mutex
 	entries map[apikey.Hash]cachedCaller
@@ -271,6 +339,7 @@ type callerCache struct {
 
 type cachedCaller struct {
 	check.Caller
+	err   error // check.ErrUnauthorized, check.ErrExpired, or nil
 	until time.Time
 }
 
@@ -280,24 +349,22 @@ const (
 	maxCached    = 20_000 // the cache is cleared beyond this, so that random keys cannot fill the memory
 )
 
-func (c *callerCache) get(hash apikey.Hash, now time.Time) (check.Caller, bool) {
+func (c *callerCache) get(hash apikey.Hash, now time.Time) (e cachedCaller, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e, ok := c.entries[hash]
-	return e.Caller, ok && now.Before(e.until)
+	if e, known = c.entries[hash]; !known || !now.Before(e.until) {
+		return cachedCaller{}, false
+	}
+	return e, true
 }
 
-func (c *callerCache) put(hash apikey.Hash, caller check.Caller, now time.Time) {
+func (c *callerCache) put(hash apikey.Hash, e cachedCaller) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.entries == nil || len(c.entries) >= maxCached {
 		c.entries = map[apikey.Hash]cachedCaller{}
 	}
-	keep := cacheValid
-	if caller.Key == "" {
-		keep = cacheInvalid
-	}
-	c.entries[hash] = cachedCaller{caller, now.Add(keep)}
+	c.entries[hash] = e
 }
 
 func (c *callerCache) clear() {

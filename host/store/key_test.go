@@ -140,7 +140,7 @@ func TestCallerCacheIsBounded(t *testing.T) {
 	for i := range 3 * maxCached {
 		var hash apikey.Hash
 		hash[0], hash[1], hash[2] = byte(i), byte(i>>8), byte(i>>16)
-		c.put(hash, check.Caller{}, noon)
+		c.put(hash, cachedCaller{})
 		if len(c.entries) > maxCached {
 			t.Fatalf("%d cached callers, want at most %d", len(c.entries), maxCached)
 		}
@@ -180,6 +180,36 @@ func TestLastUseOfKeys(t *testing.T) {
 		after := one[time.Time](t, s, "SELECT used_at FROM key_uses")
 		expect(t, "stored again after "+age, !after.Equal(before), renewed)
 	}
+}
+
+// Uses without a recorded check are stored later, and never put the last use back.
+func TestUsesWithoutChecks(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := newStore(t, func() time.Time { return now })
+	caller := newCaller(t, s, plan(t, "pro", 10))
+	lastUse := func() time.Time {
+		k := must(s.Keys(t.Context(), caller.Account))(t)[0]
+		if k.LastUsedAt == nil {
+			return time.Time{}
+		}
+		return k.LastUsedAt.UTC()
+	}
+	s.NoteUse(caller)
+	expect(t, "the last use before it is stored", lastUse(), time.Time{})
+	noError(t, s.SaveKeyUses(t.Context()))
+	expect(t, "the last use", lastUse(), noon)
+	now = noon.Add(-time.Hour) // a host whose clock is late
+	s.NoteUse(caller)
+	noError(t, s.SaveKeyUses(t.Context()))
+	expect(t, "the last use after an earlier one", lastUse(), noon)
+	now = noon.Add(time.Hour)
+	s.NoteUse(caller)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	wantError(t, "storing without a database", s.SaveKeyUses(ended), context.Canceled)
+	noError(t, s.SaveKeyUses(t.Context()))
+	expect(t, "the last use after a failure", lastUse(), now)
 }
 
 func TestKeysOfAccounts(t *testing.T) {

@@ -41,6 +41,7 @@ type Store struct {
 	watched watched
 	callers callerCache
 	spent   *lru.Cache[string, time.Time] // see Take
+	uses    keyUses
 }
 
 // Config configures a Store.
