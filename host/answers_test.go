@@ -135,6 +135,7 @@ func withoutVolatile(v any) any {
 	case map[string]any:
 		delete(v, "ref")
 		delete(v, "timestamp")
+		delete(v, "request_id")
 		delete(v, "subject") // a pseudonym, computed with this run's secret
 		for k, e := range v {
 			v[k] = withoutVolatile(e)
