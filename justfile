@@ -39,6 +39,10 @@ activations count="1000":
 chaos time="30m" seed="0":
     go test ./host -run '^TestChaos$' -v -timeout 0 -chaos {{time}} -chaos-seed {{seed}}
 
+# Send requests with an Idempotency-Key to two hosts that are replaced, lose 5% of the answers, and count
+repeats count="100000":
+    ASSAY_REPEATS={{count}} go test ./host/api -run '^TestRequestsAreCountedOnce$' -v -timeout 0
+
 # Offer a host 70% of its capacity; its memory, goroutines, descriptors and latencies must not grow
 soak time="1h":
     go test ./host -run '^TestSoak$' -v -timeout 0 -soak {{time}}

@@ -14,18 +14,19 @@ import (
 // exchange collects what the access log records about one request. It never contains the checked entity, a key, a query
 // string or an address.
 type exchange struct {
-	id      string // of the request; see requestHeader
-	began   time.Time
-	method  string       // "other" if HTTP does not define it, "" if it could not be read
-	route   string       // the endpoint's path, or ""
-	label   string       // of the metrics if route is ""
-	scope   apikey.Scope // that a key needs for the endpoint
-	account string       // the caller's, once authenticated
-	ref     string       // of the check or of the internal error
-	cause   error        // of a 5xx
-	timing  *timing      // nil: the client did not ask for it
-	shared  bool         // the client's address is that of a proxy that is not trusted
-	test    bool         // the key is a test key, so that the answer tells nothing about the host
+	id       string // of the request; see requestHeader
+	began    time.Time
+	method   string       // "other" if HTTP does not define it, "" if it could not be read
+	route    string       // the endpoint's path, or ""
+	label    string       // of the metrics if route is ""
+	scope    apikey.Scope // that a key needs for the endpoint
+	account  string       // the caller's, once authenticated
+	ref      string       // of the check or of the internal error
+	cause    error        // of a 5xx
+	timing   *timing      // nil: the client did not ask for it
+	shared   bool         // the client's address is that of a proxy that is not trusted
+	test     bool         // the key is a test key, so that the answer tells nothing about the host
+	replayed bool         // the answer was kept from an earlier request
 }
 
 // exchangeKey is the key of a request's user value that holds its exchange.
@@ -82,6 +83,9 @@ func (s *Server) log(ctx *fasthttp.RequestCtx, x *exchange, took time.Duration) 
 	}
 	if x.account != "" {
 		attrs = append(attrs, slog.String("account", x.account))
+	}
+	if x.replayed {
+		attrs = append(attrs, slog.Bool("replayed", true))
 	}
 	if x.cause != nil {
 		attrs = append(attrs, slog.String("error", causeOf(x.cause).Error()))

@@ -9,7 +9,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gofiber/fiber/v2"
-	"github.com/valyala/fasthttp"
 
 	"assay/host/check"
 )
@@ -36,12 +35,13 @@ func (s *Server) answerBatch(work context.Context, c *fiber.Ctx, caller check.Ca
 	if err != nil {
 		return err
 	}
-	end := current(c.Context()).part("check")
-	answers, err := s.cfg.Checker.CheckBatch(work, caller, items)
-	end()
-	if err != nil {
-		return err
-	}
+	return s.answerOnce(work, c.Context(), caller, renderBatch, func(once *check.Once) ([]check.Answer, error) {
+		return s.cfg.Checker.CheckBatch(work, caller, items, once)
+	})
+}
+
+// renderBatch returns the body that answers a batch.
+func renderBatch(answers []check.Answer) []byte {
 	body := batchResult{Results: make([]any, len(answers))}
 	for i, a := range answers {
 		if a.Err != nil {
@@ -50,8 +50,7 @@ func (s *Server) answerBatch(work context.Context, c *fiber.Ctx, caller check.Ca
 		}
 		body.Results[i] = newResult(a.Decision)
 	}
-	s.answer(c.Context(), fasthttp.StatusOK, body)
-	return nil
+	return encode(body)
 }
 
 // decodeBatch reads a batch, each of its requests as strictly as a single one. An invalid request sets the error of its

@@ -56,7 +56,11 @@ func (s *Server) check(c *fiber.Ctx) error {
 		if len(q.fields) == 0 {
 			return check.NoFieldError{}
 		}
-		return s.answerCheck(work, c.Context(), check.Request{Caller: caller, Fields: q.fields, Country: q.country})
+		req := check.Request{Caller: caller, Fields: q.fields, Country: q.country}
+		return s.answerOnce(work, c.Context(), caller, renderCheck, func(once *check.Once) ([]check.Answer, error) {
+			req.Once = once
+			return s.scoreCheck(work, c.Context(), req)
+		})
 	})
 }
 
@@ -82,7 +86,15 @@ func (s *Server) checkPublic(c *fiber.Ctx) error {
 	if len(q.fields) == 0 || q.fields[0].Type != entity.Domain {
 		return &entity.InvalidError{Field: "domain", Reason: "is required; without a key, only domains can be checked"}
 	}
-	return s.answerCheck(work, c.Context(), check.Request{Caller: caller, Fields: q.fields[:1], Country: q.country})
+	end = current(c.Context()).part("check")
+	answers, err := s.scoreCheck(work, c.Context(),
+		check.Request{Caller: caller, Fields: q.fields[:1], Country: q.country})
+	end()
+	if err != nil {
+		return err
+	}
+	write(c.Context(), fasthttp.StatusOK, renderCheck(answers))
+	return nil
 }
 
 // countPublic counts a use without a key.
@@ -170,17 +182,20 @@ func (s *Server) lookUp(work context.Context, client netip.Prefix, f func(contex
 	return f(work)
 }
 
-func (s *Server) answerCheck(work context.Context, ctx *fasthttp.RequestCtx, req check.Request) error {
-	end := current(ctx).part("check")
+// scoreCheck scores a single check.
+func (s *Server) scoreCheck(
+	work context.Context, ctx *fasthttp.RequestCtx, req check.Request,
+) ([]check.Answer, error) {
 	d, err := s.cfg.Checker.Check(work, req)
-	end()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	current(ctx).ref = d.Ref
-	s.answer(ctx, fasthttp.StatusOK, newResult(d))
-	return nil
+	return []check.Answer{{Decision: d}}, nil
 }
+
+// renderCheck returns the body that answers a single check.
+func renderCheck(answers []check.Answer) []byte { return encode(newResult(answers[0].Decision)) }
 
 // readQuery reads a check request. It does not use fiber's Body method, which decompresses without limit.
 func readQuery(r *fasthttp.Request) (query, error) {

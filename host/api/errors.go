@@ -142,6 +142,8 @@ func answerTo(err error) (status int, body failure) {
 		return fasthttp.StatusNotFound, failure{Error: feedback.ErrUnknownCheck.Error()}
 	case errors.Is(err, override.ErrUnknown):
 		return fasthttp.StatusNotFound, failure{Error: override.ErrUnknown.Error()}
+	case errors.Is(err, check.ErrOtherRequest):
+		return fasthttp.StatusConflict, failure{Error: check.ErrOtherRequest.Error()}
 	case errors.As(err, &tooMany):
 		return fasthttp.StatusBadRequest, failure{Error: tooMany.Error()}
 	case errors.Is(err, check.ErrExpired):
@@ -268,15 +270,23 @@ func (s *Server) withOutage(err error) error {
 	return &check.UnavailableError{Part: "database", Err: err}
 }
 
-// answer writes v as JSON. Invalid UTF-8 in v is replaced.
-func (s *Server) answer(ctx *fasthttp.RequestCtx, status int, v any) {
+// answer writes v as JSON.
+func (s *Server) answer(ctx *fasthttp.RequestCtx, status int, v any) { write(ctx, status, encode(v)) }
+
+// encode returns v as JSON. Invalid UTF-8 in v is replaced.
+func encode(v any) []byte {
 	body, err := json.Marshal(v)
 	if err != nil {
 		panic(fmt.Sprintf("encoding a response: %v", err)) // impossible: bodies consist of strings and numbers
 	}
+	return body
+}
+
+// write sets a response whose body nothing changes afterwards.
+func write(ctx *fasthttp.RequestCtx, status int, body []byte) {
 	ctx.SetStatusCode(status)
 	ctx.SetContentType("application/json")
-	ctx.Response.SetBodyRaw(body) // nothing else holds body
+	ctx.Response.SetBodyRaw(body)
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(check.TimeFormat) }

@@ -113,6 +113,9 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		return nil
 	}})
 	limited := start(t, Config{Keys: limitedKeys{goodKey: {Scopes: []apikey.Scope{"another"}}, freeKey: nil}})
+	auth := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
+	repeating := startOnce(t, &onceChecker{})
+	once := func(key string) []string { return append(auth(goodKey), onceHeader, key) }
 	full := start(t, Config{Door: closedDoor{}, MaxPrivacy: 1, MaxEvents: 1})
 	fast := start(t, Config{Rates: exceeded{}})
 	for _, slots := range []*admission.Shares{full.privacy, full.events} {
@@ -121,7 +124,6 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		}
 	}
 
-	auth := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
 	const domain, iban = `{"domain":"example.com"}`, `{"iban":"DE89 3704 0044 0532 0130 00","region":{"country":"DE"}}`
 	large := strings.Repeat(" ", maxBody+1)
 	long := []string{"X-Long", strings.Repeat("x", maxHead)}
@@ -159,6 +161,13 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		{s, "POST", check, domain, auth(downKey), 500, true, false},
 		{s, "POST", check, domain, auth(busyKey), 503, true, false},
 		{full, "POST", check, domain, auth(goodKey), 503, true, false},
+		{repeating, "POST", check, domain, once("k"), 200, true, false},
+		{repeating, "POST", check, domain, once("k"), 200, true, false},
+		{repeating, "POST", check, iban, once("k"), 409, true, false},
+		{repeating, "POST", check, domain, once(strings.Repeat("k", 256)), 400, false, false},
+		{repeating, "POST", batch, two, once("k2"), 200, true, false},
+		{repeating, "POST", batch, two, once("k2"), 200, true, false},
+		{repeating, "POST", batch, two, once("k"), 409, true, false},
 		{s, "POST", batch, two, auth(goodKey), 200, true, false},
 		{s, "POST", batch, `{"checks":[]}`, auth(goodKey), 400, false, false},
 		{s, "POST", batch, two, nil, 401, true, false},

@@ -28,7 +28,7 @@ import (
 // Checker scores entities and records the decisions; *check.Checker implements it. It returns soon after ctx ends.
 type Checker interface {
 	Check(ctx context.Context, req check.Request) (*check.Decision, error)
-	CheckBatch(ctx context.Context, caller check.Caller, items []check.Item) ([]check.Answer, error)
+	CheckBatch(ctx context.Context, caller check.Caller, items []check.Item, once *check.Once) ([]check.Answer, error)
 }
 
 // Keys authenticates API keys.
@@ -75,8 +75,9 @@ type Config struct {
 	Checker Checker
 	Keys    Keys
 	Public  Public
-	Door    Door  // refuses checks before they are read; nil: all are read
-	Rates   Rates // nil: no limits
+	Answers Answers // nil: an Idempotency-Key is ignored
+	Door    Door    // refuses checks before they are read; nil: all are read
+	Rates   Rates   // nil: no limits
 	// Answered is called for each response with its route, status and duration. The route is an endpoint's path,
 	// RoutePages, RouteOther or RouteTest. It must not wait; nil: ignored.
 	Answered func(route string, status int, took time.Duration)
@@ -156,6 +157,9 @@ type Server struct {
 	batches  *admission.Shares
 	privacy  *admission.Shares
 	events   *admission.Shares
+	// keptLookups are slots for look-ups of kept answers, which no other limit on checks covers.
+	keptLookups *admission.Shares
+
 	all      context.Context    // parent of the contexts of all requests
 	stopWork context.CancelFunc // ends all
 	draining atomic.Bool
@@ -179,6 +183,7 @@ func New(cfg Config) *Server {
 	s := &Server{
 		cfg: cfg, lookups: admission.NewShares(cfg.MaxLookups), batches: admission.NewShares(cfg.MaxBatches),
 		privacy: admission.NewShares(cfg.MaxPrivacy), events: admission.NewShares(cfg.MaxEvents),
+		keptLookups: admission.NewShares(maxKeptLookups),
 	}
 	s.refusals.log, s.refusals.kinds = cfg.Logger, map[refusalKind]*suppressed{}
 	s.recall, _ = cfg.Keys.(KeyMemory)

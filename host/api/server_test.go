@@ -74,7 +74,8 @@ func (c *checker) Check(_ context.Context, req check.Request) (*check.Decision, 
 }
 
 // CheckBatch calls Check for each item.
-func (c *checker) CheckBatch(ctx context.Context, caller check.Caller, items []check.Item) ([]check.Answer, error) {
+func (c *checker) CheckBatch(ctx context.Context, caller check.Caller, items []check.Item, once *check.Once) (
+	[]check.Answer, error) {
 	if caller.Account == freeKey {
 		return nil, &check.PlanError{Plan: "free", Feature: "batch checks"}
 	}
@@ -362,7 +363,8 @@ func newHolding() *holding {
 	return &holding{entered: make(chan struct{}), release: make(chan struct{})}
 }
 
-func (h *holding) CheckBatch(ctx context.Context, caller check.Caller, items []check.Item) ([]check.Answer, error) {
+func (h *holding) CheckBatch(ctx context.Context, caller check.Caller, items []check.Item, _ *check.Once) (
+	[]check.Answer, error) {
 	d, err := h.Check(ctx, check.Request{Caller: caller, Fields: items[0].Fields})
 	return []check.Answer{{Decision: d}}, err
 }

@@ -136,9 +136,10 @@ func (h *hoarder) Export(ctx context.Context, c check.Caller, whose privacy.Sele
 	return h.archive.Export(ctx, c, whose, page)
 }
 
-func (h *hoarder) CheckBatch(ctx context.Context, c check.Caller, items []check.Item) ([]check.Answer, error) {
+func (h *hoarder) CheckBatch(ctx context.Context, c check.Caller, items []check.Item, once *check.Once) (
+	[]check.Answer, error) {
 	h.hold(c)
-	return h.checker.CheckBatch(ctx, c, items)
+	return h.checker.CheckBatch(ctx, c, items, once)
 }
 
 func (h *hoarder) After(ctx context.Context, account string, after int64, limit int) ([]Event, error) {

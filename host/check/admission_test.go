@@ -59,7 +59,7 @@ func TestBatchDoesNotDelayOtherAccounts(t *testing.T) {
 		}, entity.Email)
 		f.swap(1, batched, other)
 		go func() {
-			if _, err := f.CheckBatch(context.Background(), f.caller, batchOf(check.MaxBatch)); err != nil {
+			if _, err := f.CheckBatch(context.Background(), f.caller, batchOf(check.MaxBatch), nil); err != nil {
 				t.Error(err)
 			}
 		}()
@@ -100,7 +100,7 @@ func TestLateCheckIsRefused(t *testing.T) {
 	done.Go(func() { _ = v.Judge(context.Background(), func() { close(occupied); <-release }) })
 	<-occupied
 	_, single := f.check(aDomain)
-	_, batch := f.CheckBatch(t.Context(), f.caller, batchOf(3))
+	_, batch := f.CheckBatch(t.Context(), f.caller, batchOf(3), nil)
 	for what, err := range map[string]error{"a check": single, "a batch": batch} {
 		var refused *check.UnavailableError
 		if !errors.As(err, &refused) || refused.Reason() != "deadline" {
@@ -129,7 +129,7 @@ func TestGateRefuses(t *testing.T) {
 	if _, err := f.check(aDomain); !errors.Is(err, admission.ErrBusy) {
 		t.Errorf("a check: %v", err)
 	}
-	if _, err := f.CheckBatch(t.Context(), f.caller, batchOf(2)); !errors.Is(err, admission.ErrBusy) {
+	if _, err := f.CheckBatch(t.Context(), f.caller, batchOf(2), nil); !errors.Is(err, admission.ErrBusy) {
 		t.Errorf("a batch: %v", err)
 	}
 	if len(f.ran)+len(f.records) != 0 {
@@ -170,7 +170,7 @@ func TestSpentQuotaIsRemembered(t *testing.T) {
 			f.Now = func() time.Time { return now }
 			f.swap(1, f.member("only"))
 			f.appendErr = &check.QuotaError{Quota: 10, Left: test.left, Needed: 7, ResetAt: february}
-			if _, err := f.CheckBatch(t.Context(), f.caller, batchOf(7)); !errors.Is(err, f.appendErr) {
+			if _, err := f.CheckBatch(t.Context(), f.caller, batchOf(7), nil); !errors.Is(err, f.appendErr) {
 				t.Fatal(err)
 			}
 			before := len(f.ran)
@@ -179,7 +179,7 @@ func TestSpentQuotaIsRemembered(t *testing.T) {
 			}
 			var err error
 			if test.batch > 0 {
-				_, err = f.CheckBatch(t.Context(), f.caller, batchOf(test.batch))
+				_, err = f.CheckBatch(t.Context(), f.caller, batchOf(test.batch), nil)
 			} else {
 				_, err = f.check(aDomain)
 			}
@@ -215,7 +215,7 @@ func TestSpentQuotaHidesNoErrors(t *testing.T) {
 	if _, err := f.check(field(entity.Domain, "not a domain")); !errors.As(err, &invalid) {
 		t.Errorf("an invalid domain: %v", err)
 	}
-	answers, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{}})
+	answers, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{}}, nil)
 	if err != nil || answers[0].Err == nil {
 		t.Errorf("a batch without valid checks: %v, %v", answers, err)
 	}

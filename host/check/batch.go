@@ -27,9 +27,10 @@ type Answer struct {
 }
 
 // CheckBatch scores each item as Check would, with one lineup, and returns the answers in the order of the items. It
-// records all scored items or none: the quota must cover them all. It returns a *PlanError, ErrUnauthorized,
-// *QuotaError, admission.ErrBusy, admission.ErrShare or *UnavailableError; any other failure is an *InternalError.
-func (c *Checker) CheckBatch(ctx context.Context, caller Caller, items []Item) ([]Answer, error) {
+// records all scored items or none: the quota must cover them all. once may be nil. It returns a *PlanError,
+// ErrUnauthorized, ErrAnswered, *QuotaError, admission.ErrBusy, admission.ErrShare or *UnavailableError; any other
+// failure is an *InternalError.
+func (c *Checker) CheckBatch(ctx context.Context, caller Caller, items []Item, once *Once) ([]Answer, error) {
 	if !caller.Plan.Batch {
 		return nil, &PlanError{Plan: caller.Plan.Name, Feature: "batch checks"}
 	}
@@ -62,7 +63,11 @@ func (c *Checker) CheckBatch(ctx context.Context, caller Caller, items []Item) (
 					return nil, err
 				}
 			}
-			return c.scoreAll(ctx, l, visit, caller, requests, answers)
+			records, err := c.scoreAll(ctx, l, visit, caller, requests, answers)
+			if err == nil {
+				once.keep(answers, records)
+			}
+			return records, err
 		})
 	if err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ func TestCheckBatch(t *testing.T) {
 		{Fields: []check.Field{field(entity.IBAN, "DE89370400440532013000"), field(entity.Email, "jane@example.org")}},
 		{Fields: []check.Field{field(entity.Domain, "example.com")}, Country: "Atlantis"},
 	}
-	answers, err := f.CheckBatch(t.Context(), f.caller, items)
+	answers, err := f.CheckBatch(t.Context(), f.caller, items, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestCheckBatchIsAllOrNothing(t *testing.T) {
 			f.swap(1, f.member("only"))
 			f.appendErr = refuse
 			item := check.Item{Fields: []check.Field{field(entity.Domain, "example.com")}}
-			answers, err := f.CheckBatch(t.Context(), f.caller, []check.Item{item, item})
+			answers, err := f.CheckBatch(t.Context(), f.caller, []check.Item{item, item}, nil)
 			if !errors.Is(err, refuse) || answers != nil {
 				t.Errorf("got %v and %v", answers, err)
 			}
@@ -79,7 +79,7 @@ func TestCheckBatchNeedsAPlanWithBatches(t *testing.T) {
 	f := newFixture(t)
 	f.swap(1, f.member("only"))
 	f.caller.Plan, _ = check.PlanNamed("starter")
-	_, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{}})
+	_, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{}}, nil)
 	var plan *check.PlanError
 	if !errors.As(err, &plan) || plan.Error() != "the starter plan does not include batch checks" {
 		t.Errorf("got %v", err)
@@ -110,7 +110,7 @@ func TestCheckBatchLooksUpConcurrently(t *testing.T) {
 	for i := range items {
 		items[i].Fields = []check.Field{field(entity.Domain, fmt.Sprintf("n%d.example.com", i))}
 	}
-	answers, err := f.CheckBatch(t.Context(), f.caller, items)
+	answers, err := f.CheckBatch(t.Context(), f.caller, items, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ type Request struct {
 	Caller  Caller
 	Fields  []Field // in any order; the first in the order of entity.Types is scored, the others are linked to it
 	Country string  // region.country as sent; "" means EU
+	Once    *Once   // nil: the request is a new check whenever it is sent
 }
 
 // Field is one scorable field of a request.
@@ -53,6 +54,7 @@ type Record struct {
 	Linked   []entity.Entity // the request's other entities, for the reputation graph
 	LookedUp entity.Facts    // facts about Entity that the Collector returned, for the reputation graph
 	Decision *Decision
+	Once     *Once // of the call, the same for all its records; nil: none
 	// Pseudonym is the name of Entity in the audit log. The ledger sets it when it records the decision.
 	Pseudonym []byte
 }
@@ -77,9 +79,10 @@ const UntrustedSource = "untrusted:"
 type Ledger interface {
 	// Append commits the records of one caller, all or none: their use of the quota, their links in the audit chain and
 	// their webhook events. It returns ErrUnauthorized if the key is no longer valid, a *QuotaError if the month's
-	// quota does not cover all records, ErrRevision if their lineup was replaced too long ago, and an *UnavailableError
-	// if it cannot store them now; nothing is stored in these cases. After any other error the records may or may not
-	// have been committed. Append sets the pseudonyms of the records.
+	// quota does not cover all records, ErrRevision if their lineup was replaced too long ago, ErrAnswered if a call
+	// with their idempotency key may have been recorded before, and an *UnavailableError if it cannot store them now;
+	// nothing is stored in these cases. After any other error the records may or may not have been committed. Append
+	// sets the pseudonyms of the records.
 	Append(ctx context.Context, records ...Record) error
 }
 
@@ -130,8 +133,8 @@ type Checker struct {
 var ErrNoLineup = errors.New("no lineup is in force")
 
 // Check scores the request's entity and records the decision. It returns a NoFieldError, *entity.InvalidError,
-// *PlanError, ErrUnauthorized, *QuotaError, admission.ErrBusy, admission.ErrShare or *UnavailableError; any other
-// failure is an *InternalError.
+// *PlanError, ErrUnauthorized, ErrAnswered, *QuotaError, admission.ErrBusy, admission.ErrShare or *UnavailableError;
+// any other failure is an *InternalError.
 func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
 	p, err := parseCovered(req)
 	if err != nil {
@@ -154,7 +157,9 @@ func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
 			if err != nil {
 				return nil, err
 			}
-			return []Record{p.record(req.Caller, lookedUp, d)}, nil
+			records := []Record{p.record(req.Caller, lookedUp, d)}
+			req.Once.keep([]Answer{{Decision: d}}, records)
+			return records, nil
 		})
 	if err != nil {
 		return nil, err
@@ -239,7 +244,8 @@ func (c *Checker) record(ctx context.Context, records ...Record) error {
 	case errors.As(err, &quota):
 		c.spent.remember(records[0].Caller, quota, c.Now())
 		return err
-	case errors.Is(err, ErrUnauthorized), errors.Is(err, ErrRevision), errors.As(err, &unavailable):
+	case errors.Is(err, ErrUnauthorized), errors.Is(err, ErrRevision), errors.Is(err, ErrAnswered),
+		errors.As(err, &unavailable):
 		return err
 	}
 	return &InternalError{Ref: records[0].Decision.Ref, Err: err}

@@ -235,6 +235,7 @@ func TestLedgerErrors(t *testing.T) {
 	}{
 		{"key ended", check.ErrUnauthorized, true},
 		{"key ended, wrapped", fmt.Errorf("appending: %w", check.ErrUnauthorized), true},
+		{"answered", check.ErrAnswered, true},
 		{"unavailable", &check.UnavailableError{Part: "ledger", Err: down}, true},
 		{"quota", quota, true},
 		{"quota, wrapped", fmt.Errorf("appending: %w", quota), true},

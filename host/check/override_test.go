@@ -112,7 +112,7 @@ func TestWhoUsesOverrides(t *testing.T) {
 		t.Errorf("explained as %+v, %v", d, err)
 	}
 	answers, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{Fields: []check.Field{field}}, {},
-		{Fields: []check.Field{field}}})
+		{Fields: []check.Field{field}}}, nil)
 	if err != nil || answers[0].Decision.Verdict != check.Block || answers[2].Decision.Override == nil {
 		t.Errorf("batch answered %+v, %v", answers, err)
 	}
@@ -127,7 +127,7 @@ func TestUnknownOverridesRefuseTheCheck(t *testing.T) {
 	f.Overrides = &fixedOverrides{err: &check.UnavailableError{Part: "overrides", Err: errors.New("too old")}}
 	fields := []check.Field{{Type: entity.Domain, Value: "example.com"}}
 	_, single := f.Check(t.Context(), check.Request{Caller: f.caller, Fields: fields})
-	_, batch := f.CheckBatch(t.Context(), f.caller, []check.Item{{Fields: fields}})
+	_, batch := f.CheckBatch(t.Context(), f.caller, []check.Item{{Fields: fields}}, nil)
 	for what, err := range map[string]error{"check": single, "batch": batch} {
 		var unavailable *check.UnavailableError
 		if !errors.As(err, &unavailable) || !strings.HasPrefix(unavailable.Error(), "overrides unavailable") {

@@ -54,7 +54,8 @@ func TestReplacedLineupIsNotRecorded(t *testing.T) {
 				return []int64{d.Revision}, nil
 			},
 			"batch": func(f *guarded) (revisions []int64, err error) {
-				answers, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{Fields: domain}, {Fields: domain}})
+				answers, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{Fields: domain}, {Fields: domain}},
+					nil)
 				for _, a := range answers {
 					revisions = append(revisions, a.Decision.Revision)
 				}

@@ -113,7 +113,7 @@ func TestShadowOfABatch(t *testing.T) {
 		}
 	}()
 	_, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{Fields: []check.Field{aDomain}},
-		{Fields: []check.Field{anEmail}}})
+		{Fields: []check.Field{anEmail}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +328,7 @@ func TestCanary(t *testing.T) {
 		if d := f.mustCheck(t, aDomain); d.Revision != l.Revision {
 			t.Errorf("%s was scored by revision %d, then by %d", account, l.Revision, d.Revision)
 		}
-		answers, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{Fields: []check.Field{aDomain}}})
+		answers, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{Fields: []check.Field{aDomain}}}, nil)
 		if err != nil || answers[0].Decision.Revision != l.Revision {
 			t.Errorf("%s in a batch: %+v, %v", account, answers, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -24,6 +25,7 @@ type Ring struct {
 	Client      []byte // HMAC key of the addresses of callers without a key
 	Cache       []byte // HMAC key of the compile cache
 	Erased      []byte // HMAC key of the marks that identify erased subjects
+	Answer      []byte // HMAC key of the idempotency keys and requests of kept answers
 	Override    []byte // HMAC key of what overrides cover
 	OverrideRow []byte // HMAC key of the rows of overrides
 	SignSeed    []byte // Ed25519 seed of audit checkpoints
@@ -33,6 +35,7 @@ type Ring struct {
 	seal        cipher.AEAD
 	node        cipher.AEAD
 	graph       cipher.AEAD
+	answer      []byte // HMAC key from which each kept answer's own key is derived
 }
 
 const masterBytes = 32
@@ -117,12 +120,14 @@ func derive(master []byte) (*Ring, error) {
 		Client:      key("client"),
 		Cache:       key("cache"),
 		Erased:      key("erased"),
+		Answer:      key("answer"),
 		Override:    key("override"),
 		OverrideRow: key("override row"),
 		SignSeed:    key("sign"),
 		Activation:  key("activation"),
 		Operator:    key("operator"),
 		Fingerprint: key("fingerprint"),
+		answer:      key("sealed answer"),
 	}
 	aead := func(purpose string) cipher.AEAD {
 		block, e := aes.NewCipher(key(purpose))
@@ -182,4 +187,38 @@ func (r *Ring) OpenContribution(sealed []byte) ([]byte, error) {
 		return nil, fmt.Errorf("opening sealed contribution: %w", err)
 	}
 	return plain, nil
+}
+
+// SealAnswer encrypts an answer with a key of its own, which also depends on the request that it answers: Ring alone
+// does not open it.
+func (r *Ring) SealAnswer(answer, request []byte, context string) ([]byte, error) {
+	aead, err := r.answerCipher(request, context)
+	if err != nil {
+		return nil, fmt.Errorf("sealing answer: %w", err)
+	}
+	return aead.Seal(nil, nil, answer, nil), nil
+}
+
+// OpenAnswer decrypts an answer that SealAnswer encrypted with the same request and context.
+func (r *Ring) OpenAnswer(sealed, request []byte, context string) ([]byte, error) {
+	aead, err := r.answerCipher(request, context)
+	var answer []byte
+	if err == nil {
+		answer, err = aead.Open(nil, nil, sealed, nil)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening sealed answer: %w", err)
+	}
+	return answer, nil
+}
+
+func (r *Ring) answerCipher(request []byte, context string) (cipher.AEAD, error) {
+	mac := hmac.New(sha256.New, r.answer)
+	fmt.Fprintf(mac, "%d %s", len(context), context)
+	mac.Write(request)
+	block, err := aes.NewCipher(mac.Sum(nil))
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
 }

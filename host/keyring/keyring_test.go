@@ -32,13 +32,14 @@ var fixedKeys = map[string]string{
 	"erased":       "ad04ca3f5a32d938f4bcfcda88379bd10a4dd9cb66047607c68b63c167b21719",
 	"node":         "fb5c2496388c94a6a05e9a6a4fa2190b28c3b2cc46b465ef80d4d0b66e2f9c17",
 	"contribution": "6d645ab008e0a05d8970d9603e661d004e241a1f999d5938c120354941ef9c13",
+	"answer":       "9588c652a71cd2780adc27d996698aab40b755f2be1c6ca088c8f0a31775ff6b",
 	"seal":         "b6325eef0cfa061136ecba2a34ce7fbbca7a5197a19b0686244225ca564cb455",
 }
 
 func keysOf(r *keyring.Ring) map[string][]byte {
 	return map[string][]byte{
 		"pseudonym": r.Pseudonym, "graph": r.Graph, "client": r.Client, "cache": r.Cache, "sign": r.SignSeed,
-		"activation": r.Activation, "fingerprint": r.Fingerprint, "erased": r.Erased,
+		"activation": r.Activation, "fingerprint": r.Fingerprint, "erased": r.Erased, "answer": r.Answer,
 	}
 }
 
@@ -310,5 +311,42 @@ func TestSealIsPlainGCM(t *testing.T) {
 	}
 	if _, err := ring.OpenNode(sealed, ""); err == nil {
 		t.Error("OpenNode opens a contribution")
+	}
+}
+
+// A kept answer opens with the ring, the request and the context that it was sealed with, and not without one of them.
+func TestSealAnswer(t *testing.T) {
+	t.Parallel()
+	ring, other := load(t, write(t, fixedMaster, 0o600)), create(t, filepath.Join(t.TempDir(), "new"))
+	answer, request := []byte("the answer"), []byte("the request")
+	sealed, err := ring.SealAnswer(answer, request, "context")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(sealed, answer) || bytes.Contains(sealed, request) {
+		t.Errorf("the sealed answer shows what is in it: %q", sealed)
+	}
+	altered := bytes.Clone(sealed)
+	altered[len(altered)-1] ^= 1
+	for name, c := range map[string]struct {
+		ring    *keyring.Ring
+		sealed  []byte
+		request string
+		context string
+		opens   bool
+	}{
+		"as it was sealed":     {ring, sealed, "the request", "context", true},
+		"with another secret":  {other, sealed, "the request", "context", false},
+		"with another request": {ring, sealed, "the request ", "context", false},
+		"with another context": {ring, sealed, "the request", "context ", false},
+		"with bytes moved":     {ring, sealed, "tthe request", "contex", false},
+		"without a request":    {ring, sealed, "", "context", false},
+		"altered":              {ring, altered, "the request", "context", false},
+		"cut":                  {ring, sealed[:11], "the request", "context", false},
+	} {
+		got, err := c.ring.OpenAnswer(c.sealed, []byte(c.request), c.context)
+		if (err == nil) != c.opens || c.opens && !bytes.Equal(got, answer) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
 	}
 }

@@ -37,6 +37,7 @@ var distributedTables = []struct{ table, column string }{
 	{"webhook_attempts", "chain"},
 	{"webhook_sequences", "chain"},
 	{"feedback", "chain"},
+	{"answers", "chain"},
 	{"graph_sightings", "node"},
 	{"graph_edges", "node"},
 	{"feed_entries", "node"},

@@ -63,6 +63,7 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 			for _, verdict := range []check.Verdict{check.Allow, check.Review, check.Block} {
 				r := decided(mine, jane, verdict)
 				r.Linked = []entity.Entity{domain}
+				r.Once = onceAs(string(verdict), jane.Value, jane.Value)
 				refs = append(refs, appendOne(t, l, r))
 			}
 			along := decided(mine, domain, check.Block) // jane was sent together with a domain

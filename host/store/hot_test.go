@@ -79,6 +79,16 @@ func hotOperations(t *testing.T, s *Store) []hotOperation {
 			e := parse(t, entity.Email, "jo@example.org")
 			return l.Append(t.Context(), decided(caller, e, check.Block), decided(caller, e, check.Allow))
 		}},
+		{"record a check with an idempotency key", func() error {
+			return l.Append(t.Context(), with(onceAs("key", "request", "answer"), allowed(t, quiet))...)
+		}},
+		{"look up a kept answer", func() error {
+			kept, err := l.Kept(t.Context(), quiet.Account, onceAs("key", "request", ""))
+			if err == nil && string(kept) != "answer" {
+				err = fmt.Errorf("found %q", kept)
+			}
+			return err
+		}},
 		{"refuse a check", func() error {
 			if err := l.Append(t.Context(), allowed(t, poor)); err == nil {
 				return fmt.Errorf("a check beyond the quota was recorded")

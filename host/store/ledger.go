@@ -57,8 +57,9 @@ type pending struct {
 	ctx     context.Context
 	records []check.Record
 	rows    []row
-	lacking bool       // an event has no payload
-	done    chan error // buffered, because the caller may have stopped waiting
+	lacking bool        // an event has no payload
+	answer  *keptAnswer // nil: the call has no idempotency key
+	done    chan error  // buffered, because the caller may have stopped waiting
 	state   atomic.Int32
 	sentAt  time.Time // set before the state becomes callSent
 }
@@ -179,6 +180,10 @@ func (l *Ledger) Append(ctx context.Context, records ...check.Record) error {
 	patience := time.NewTimer(l.patience)
 	defer patience.Stop()
 	id := records[0].Caller.Account
+	answer, err := l.store.answerOf(id, records[0].Once)
+	if err != nil {
+		return err
+	}
 	for attempt := 1; ; attempt++ {
 		a, err := l.account(ctx, id)
 		if err != nil {
@@ -188,7 +193,8 @@ func (l *Ledger) Append(ctx context.Context, records ...check.Record) error {
 		if err != nil {
 			return err
 		}
-		p := &pending{ctx: ctx, records: records, rows: rows, lacking: lacking, done: make(chan error, 1)}
+		p := &pending{ctx: ctx, records: records, rows: rows, lacking: lacking, answer: answer,
+			done: make(chan error, 1)}
 		err = l.enqueue(a.Chain, p)
 		if err == nil {
 			err = l.wait(p, patience.C)

@@ -152,6 +152,8 @@ func (c *connection) append(params []param, batch []*pending) ([]error, error) {
 			calls[call] = errMoved
 		case "revision":
 			calls[call] = check.ErrRevision
+		case "answered":
+			calls[call] = check.ErrAnswered
 		default:
 			return fmt.Errorf("ledger_append returned the unknown outcome %q", outcome)
 		}

@@ -91,7 +91,7 @@ func TestReplacedLineupOfTheReleaseBefore(t *testing.T) {
 	conn := must(acquire(t.Context(), l.db))(t)
 	defer func() { noError(t, conn.release()) }()
 	params := appendParams(0, []byte("batch"), time.Minute, batch)
-	calls := must(conn.append(params[:len(params)-1], batch))(t) // the last one is new
+	calls := must(conn.append(params[:len(params)-6], batch))(t) // the last six are new
 	noError(t, calls[0])
 	expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records WHERE revision = 1"), 1)
 	verifyLedger(t, s)

@@ -126,9 +126,17 @@ func appendParams(chain int, id []byte, lockTimeout time.Duration, batch []*pend
 	revisions := newArray(pgtype.Int8ArrayOID, pgtype.Int8OID, 12*n)
 	leaves, nodes, items, digests := bytesArray(36*n), bytesArray(64*n), bytesArray(400*n), bytesArray(4*n)
 	eventOf, events, payloads := intArray(0), textArray(0), bytesArray(0)
+	onceOf, firsts, onceKeys, requests, answers := intArray(0), intArray(0), bytesArray(0), bytesArray(0), bytesArray(0)
 
 	record := 0 // its place
-	for _, p := range batch {
+	for i, p := range batch {
+		if p.answer != nil {
+			onceOf.int(i + 1)
+			firsts.int(record + 1)
+			onceKeys.bytes(p.answer.key)
+			requests.bytes(p.answer.request)
+			answers.bytes(p.answer.sealed)
+		}
 		caller := known.add(p.caller(), len(p.rows))
 		callers.int(caller)
 		sizes.int(len(p.rows))
@@ -160,7 +168,7 @@ func appendParams(chain int, id []byte, lockTimeout time.Duration, batch []*pend
 	params := []param{intParam(chain), {pgtype.ByteaOID, id}, intParam(int(lockTimeout.Milliseconds()))}
 	for _, c := range []*array{known.accounts, known.counts(), known.keys, known.owners, callers, sizes, lacking,
 		callerOf, recordedAt, at, refs, types, pseudonyms, nonces, scores, verdicts, revisions, leaves, nodes, items,
-		eventOf, events, payloads, digests} {
+		eventOf, events, payloads, digests, onceOf, firsts, onceKeys, requests, answers} {
 		params = append(params, c.param())
 	}
 	return params

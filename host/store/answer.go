@@ -1,0 +1,90 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	_ "embed"
+	"errors"
+	"fmt"
+
+	"assay/host/audit"
+	"assay/host/check"
+)
+
+// keptAnswer is the answer of a call with an idempotency key, as ledger_append keeps it.
+type keptAnswer struct {
+	key, request []byte // keyed hashes
+	sealed       []byte
+}
+
+// answerOf prepares the answer of a call. It returns nil if the call has no idempotency key.
+func (s *Store) answerOf(account string, once *check.Once) (*keptAnswer, error) {
+	if once == nil {
+		return nil, nil
+	}
+	k := s.answerNames(account, once)
+	var err error
+	k.sealed, err = s.keys.SealAnswer(once.Answer, once.Request, answerContext(k.key))
+	return &k, err
+}
+
+// answerNames returns what identifies the answer to a request, and the request.
+func (s *Store) answerNames(account string, once *check.Once) keptAnswer {
+	return keptAnswer{
+		key:     audit.Pseudonym(s.keys.Answer, []byte(account), "key", once.Key),
+		request: audit.Pseudonym(s.keys.Answer, []byte(account), "request", string(once.Request)),
+	}
+}
+
+func answerContext(key []byte) string { return "answer " + string(key) }
+
+//go:embed sql/kept_answer.sql
+var keptAnswerQuery string
+
+// Kept returns the answer to the account's request with the same idempotency key, or nil if none is kept. It fails with
+// check.ErrOtherRequest if the key belongs to another request.
+func (l *Ledger) Kept(ctx context.Context, account string, once *check.Once) ([]byte, error) {
+	a, err := l.account(ctx, account)
+	if err != nil {
+		return nil, err
+	}
+	s := l.store
+	k := s.answerNames(account, once)
+	var row struct{ Request, Sealed []byte }
+	err = s.db.NewRaw(keptAnswerQuery, named{"chain": a.Chain, "account": account, "key": k.key}).Scan(ctx, &row)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil, nil
+	case err != nil:
+		return nil, withOutage(fmt.Errorf("looking up an answer: %w", err))
+	case !bytes.Equal(row.Request, k.request):
+		return nil, check.ErrOtherRequest
+	}
+	answer, err := s.keys.OpenAnswer(row.Sealed, once.Request, answerContext(k.key))
+	if err != nil {
+		return nil, fmt.Errorf("looking up an answer: %w", err)
+	}
+	return answer, nil
+}
+
+//go:embed sql/prune_answers.sql
+var pruneAnswers string
+
+// PruneAnswers deletes the answers that were kept for 24 hours.
+func (s *Store) PruneAnswers(ctx context.Context) error {
+	chains, err := s.chains(ctx)
+	for _, chain := range chains {
+		for deleted := int64(pruneBatch); err == nil && deleted == pruneBatch; {
+			var result sql.Result
+			result, err = s.db.NewRaw(pruneAnswers, named{"chain": chain, "limit": pruneBatch}).Exec(ctx)
+			if err == nil {
+				deleted, err = result.RowsAffected()
+			}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("pruning answers: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,3 @@
+-- An answer that ledger_append would not replace.
+SELECT request, sealed FROM answers
+WHERE chain = ?chain AND account_id = ?account AND key = ?key AND at > now() - interval '24 hours'
