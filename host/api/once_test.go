@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"assay/host/apikey"
 	"assay/host/check"
 )
 
@@ -298,5 +299,33 @@ func TestLookUpsOfAnswersAreShared(t *testing.T) {
 	r := s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+usedKey, "Idempotency-Key", "k")
 	if r.status != 429 {
 		t.Errorf("another account: %d", r.status)
+	}
+}
+
+// Test keys have no part in the answers of the account's other keys. A replay is a use of a key that the ledger does
+// not note.
+func TestReplaysByKey(t *testing.T) {
+	t.Parallel()
+	used := make(chan string, 9)
+	c := &onceChecker{}
+	keys := limitedKeys{"live": {}, "other": {}, "test": &apikey.Limits{Test: true}}
+	s := start(t, Config{Checker: c, Answers: c, Keys: keys, Used: func(c check.Caller) { used <- c.Key }})
+	send := func(key, once string) reply {
+		return s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+key, "Idempotency-Key", once)
+	}
+	first := send("live", "k")
+	if again := send("other", "k"); again.status != 200 || again.body != first.body || <-used != "other" {
+		t.Errorf("another key of the account: %d, %s, want %s", again.status, again.body, first.body)
+	}
+	for range 2 {
+		if r := send("test", "k"); r.status != 200 || r.body == first.body || <-used != "test" {
+			t.Errorf("a test key: %d, %s", r.status, r.body)
+		}
+	}
+	if r := send("test", ""); r.status != 400 {
+		t.Errorf("a test key with an invalid idempotency key: %d", r.status)
+	}
+	if n := len(c.kept); n != 1 {
+		t.Errorf("%d answers are kept", n)
 	}
 }

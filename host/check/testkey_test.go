@@ -101,8 +101,9 @@ func TestBatchWithTestKey(t *testing.T) {
 		return check.Item{Fields: []check.Field{field(t, value)}}
 	}
 	unreadable := errors.New("unreadable")
-	answers, err := f.CheckBatch(t.Context(), f.caller, []check.Item{item(entity.Domain, "block.test"), {Err: unreadable},
-		item(entity.Domain, "example.com"), item(entity.Email, "jo@allow.test")})
+	answers, err := f.CheckBatch(t.Context(), f.caller, []check.Item{
+		item(entity.Domain, "block.test"), {Err: unreadable},
+		item(entity.Domain, "example.com"), item(entity.Email, "jo@allow.test")}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +114,7 @@ func TestBatchWithTestKey(t *testing.T) {
 	}
 	var quota *check.QuotaError
 	if _, err := f.CheckBatch(t.Context(), f.caller,
-		[]check.Item{item(entity.Domain, "block.test"), item(entity.Domain, "quota.test")}); !errors.As(err, &quota) {
+		[]check.Item{item(entity.Domain, "block.test"), item(entity.Domain, "quota.test")}, nil); !errors.As(err, &quota) {
 		t.Errorf("a batch with quota.test: %v", err)
 	}
 	if len(f.records)+len(f.done)+len(f.ran) != 0 {
