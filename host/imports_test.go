@@ -50,7 +50,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/envfile":        {"", "files of variables are a format, and what they mean is not known here"},
 	"host/keyring":        {"", "secrets depend on nothing that could leak them"},
 	"host/plot":           {"", "charts are drawn from numbers and texts"},
-	"host/operator":       {"", "the page shows a state that is handed in"},
+	"host/operator":       {"host/decision host/entity", "the page shows what is handed in, and settles reviews"},
 	"host/postgres":       {"", "starting a server needs no knowledge of its contents"},
 	"host/bench":          {"", "load is generated from outside the host"},
 	"host/chaos":          {"host/bench host/entity", "the checker shares no code with what it checks"},
@@ -69,6 +69,8 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/privacy": {"host/check host/entity", "privacy requests are types"},
 	"host/feedback": {"host/check host/entity host/privacy",
 		"feedback declares the store and the scorer that it needs"},
+	"host/decision": {"host/check host/entity host/privacy host/replay",
+		"questions about checks declare the storage and the scorer that they need"},
 	"host/override": {"host/audit host/check host/entity host/privacy",
 		"overrides are found in memory, and stored through an interface"},
 	"host/billing": {"host/check", "billing needs neither pages nor the database"},
@@ -88,7 +90,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 		"guests run without a database"},
 	"host/sandbox/linear": {"", "memory for guests depends on wazero alone"},
 	"host/sandbox/meter":  {"", "rewriting a module is an algorithm"},
-	"host/store": {"host/check host/entity host/audit host/apikey host/keyring host/facts/registration " +
+	"host/store": {"host/check host/decision host/entity host/audit host/apikey host/keyring host/facts/registration " +
 		"host/facts/reputation host/feed host/feedback host/fleet host/billing host/lru host/override host/privacy " +
 		"host/webhook registry registry/activation migrations",
 		"storage runs no guests and serves no requests"},
@@ -114,9 +116,11 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/maintenance": {"", "a schedule does not depend on its jobs"},
 	"host/telemetry": {"host/check host/entity host/lineup host/webhook",
 		"metrics and logs observe the host and change nothing"},
-	"host/api": {"host/admission host/apikey host/check host/entity host/feedback host/override host/privacy",
+	"host/api": {"host/admission host/apikey host/check host/decision host/entity host/feedback host/override " +
+		"host/privacy",
 		"the API sees only the core"},
-	"host/console": {"host/admission host/apikey host/billing host/check host/entity host/override host/plot " +
+	"host/console": {"host/admission host/apikey host/billing host/check host/decision host/entity host/feedback " +
+		"host/override host/plot " +
 		"host/privacy host/webhook",
 		"pages declare the storage that they need, run no guests and send no webhooks"},
 	"host/lineup": {"host/check host/entity host/fleet host/sandbox registry registry/activation",

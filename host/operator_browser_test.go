@@ -11,7 +11,9 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"assay/host/decision"
 	"assay/host/operator"
+	"assay/host/privacy"
 )
 
 // operatorStates are the states in which operators look at the page, from the best to the worst.
@@ -94,6 +96,19 @@ func operatorStates(now time.Time) map[string]*operator.State {
 	return map[string]*operator.State{"first": first, "busy": busy, "outage": outage}
 }
 
+// openCases are two reviews, one of which a person has taken.
+type openCases struct{ operator.Reviews }
+
+func (openCases) OpenReviews(context.Context, int) ([]decision.Case, error) {
+	asked := decision.Case{Review: privacy.Review{Ref: "chk_01KF0HBGZ0Q8WJ3V5N7T9R2M4C", State: decision.Asked,
+		Reason:  "The customer says that the address is ten years old.\nShe sent a bank statement.",
+		AskedAt: privacy.Time{Time: time.Now()}}, Account: "acct_01KF0HBGZ0Q8WJ3V5N7T9R2M4C", Type: "email", Score: 91,
+		Verdict: "block", Timestamp: "2026-01-15T10:30:00.123Z", Revision: 17}
+	taken := asked
+	taken.Ref, taken.State, taken.Reviewer = "chk_01KF0HBGZ0Q8WJ3V5N7T9R2M4D", decision.Taken, "Ana"
+	return []decision.Case{asked, taken}, nil
+}
+
 // TestOperatorPages looks at the operator's page in each state, as TestCustomer does at the customers' pages.
 func TestOperatorPages(t *testing.T) {
 	t.Parallel()
@@ -103,7 +118,7 @@ func TestOperatorPages(t *testing.T) {
 	const token = "a token that nobody guesses"
 	handler, err := operator.New(operator.Config{Token: token, Key: []byte("key"), Now: time.Now,
 		State: func(context.Context) *operator.State { return state }, Look: os.DirFS("console/static"),
-		Logger: slog.New(slog.DiscardHandler)})
+		Reviews: openCases{}, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,6 +140,8 @@ func TestOperatorPages(t *testing.T) {
 		p.look("operator-" + name)
 		p.wide(name)
 	}
+	p.press("Reviews", "The customer says that")
+	p.look("operator-reviews")
 	p.press("Sign out", "It opens with the token in ASSAY_OPERATOR_TOKEN.")
 }
 

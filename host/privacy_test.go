@@ -62,6 +62,15 @@ func TestErasure(t *testing.T) {
 	if first.Status != 200 || second.Status != 200 || other.Status != 200 {
 		t.Fatalf("checks: %+v %+v %+v", first, second, other)
 	}
+	about := `{"ref":"` + first.Ref + `","email":"` + jane + `"}`
+	status, why := callPrivacy(t, host, key, "POST", "/gdpr/explain", about)
+	if status != 200 || why["decided_by"] == nil || fmt.Sprint(why["decided_by"]) != fmt.Sprint(why["today"]) {
+		t.Errorf("explanation: %d %v", status, why)
+	}
+	_, found := callPrivacy(t, host, key, "POST", "/api/checks/search", `{"email":"`+jane+`"}`)
+	if list, _ := found["checks"].([]any); len(list) != 2 {
+		t.Errorf("found %v", found)
+	}
 	status, held := callPrivacy(t, host, key, "GET", "/gdpr/export?ref="+second.Ref, "")
 	if status != 200 || held["total"] != 2.0 {
 		t.Fatalf("export: %d %v", status, held)
@@ -76,6 +85,9 @@ func TestErasure(t *testing.T) {
 		if want := []float64{2, 0}[again]; status != 200 || erased["erased"] != want {
 			t.Errorf("erasure %d: %d %v", again+1, status, erased)
 		}
+	}
+	if status, why := callPrivacy(t, host, key, "POST", "/gdpr/explain", about); status != 404 {
+		t.Errorf("explanation after the erasure: %d %v", status, why)
 	}
 	if status, held := callPrivacy(t, host, key, "GET", "/gdpr/export?subject="+subject, ""); status != 200 ||
 		held["total"] != 0.0 || held["graph"] != nil {

@@ -26,6 +26,7 @@ import (
 	"assay/host/billing"
 	"assay/host/check"
 	"assay/host/console"
+	"assay/host/decision"
 	"assay/host/demotion"
 	"assay/host/entity"
 	"assay/host/facts"
@@ -272,6 +273,8 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	if err != nil {
 		return err
 	}
+	explainer := &decision.Explainer{Records: b.store, Scorer: checker, Collector: collector,
+		Past: lineup.NewPast(follower), Turn: gate.Spare, Logger: log}
 	payments := b.newBilling(cfg)
 	ready := readiness{b.store, follower, collector.similar, overrides}
 	var server *api.Server
@@ -282,7 +285,8 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	rates := newRates(limits)
 	running.Go(func() { rates.run(background, b.store, log) })
 	public := publicLimit{b.store, rates}
-	pages, err := b.newConsole(cfg, payments, checker, public, clients{
+	reports := &feedback.Desk{Store: b.store, Scorer: checker}
+	pages, err := b.newConsole(cfg, payments, checker, explainer, reports, public, clients{
 		address: func(r *fasthttp.RequestCtx) netip.Prefix { return server.Client(r) },
 		shared:  func(r *fasthttp.RequestCtx) bool { return server.Shared(r) },
 	}, log)
@@ -301,7 +305,9 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		Used:           b.store.NoteUse,
 		Events:         eventFeed{b.store},
 		Privacy:        b.store,
-		Feedback:       &feedback.Desk{Store: b.store, Scorer: checker},
+		Decisions:      b.store,
+		Explainer:      explainer,
+		Feedback:       reports,
 		Overrides:      b.store,
 		Outage:         store.IsOutage,
 		Ready:          ready.err,
@@ -457,8 +463,8 @@ type clients struct {
 
 // newConsole returns the pages.
 func (b *backend) newConsole(
-	cfg *Config, payments *billing.Billing, checker *check.Checker, public publicLimit, from clients,
-	log *slog.Logger,
+	cfg *Config, payments *billing.Billing, checker *check.Checker, explainer *decision.Explainer,
+	reports *feedback.Desk, public publicLimit, from clients, log *slog.Logger,
 ) (*console.Console, error) {
 	allow, err := cfg.webhookAllow()
 	if err != nil {
@@ -477,6 +483,7 @@ func (b *backend) newConsole(
 	}
 	return console.New(console.Config{
 		Store: b.store, Billing: payments, Checker: checker, Public: public, Sealer: b.keys,
+		Explainer: explainer, Feedback: reports,
 		Webhook: parseWebhook, Client: from.address, Shared: from.shared, URL: strings.TrimSuffix(cfg.URL, "/"),
 		Logger: log, Now: time.Now, Outage: store.IsOutage, HTTPS: cfg.TLSCert != "",
 		SecurityContact: cfg.SecurityContact,

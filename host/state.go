@@ -58,8 +58,8 @@ func newOperatorPage(o *observer, key []byte, log *slog.Logger) (http.Handler, e
 	if err != nil {
 		return nil, err
 	}
-	return operator.New(operator.Config{Token: o.cfg.OperatorToken, Key: key, State: o.state, Look: look,
-		Logger: log, Now: time.Now})
+	return operator.New(operator.Config{Token: o.cfg.OperatorToken, Key: key, State: o.state, Reviews: o.store,
+		Look: look, Logger: log, Now: time.Now})
 }
 
 // degradations are sources of problems that do not keep the host from answering, and what to do about them.
@@ -85,6 +85,7 @@ type reading struct {
 	lists    []feed.Subscription
 	imported int // lists, those that are subscribed included
 	chains   []store.ChainState
+	reviews  operator.ReviewQueue
 	unknown  map[operator.Part]string
 }
 
@@ -101,7 +102,7 @@ func (o *observer) state(ctx context.Context) *operator.State {
 			Webhooks: operator.WebhookQueue{Pending: r.webhooks.Pending, Due: r.webhooks.Due,
 				Retried: r.webhooks.Retried, Late: r.webhooks.Late, More: r.webhooks.Clipped,
 				Failing: r.webhooks.Failing, Disabled: r.webhooks.Disabled},
-			Lists: map[string]int{},
+			Lists: map[string]int{}, Reviews: r.reviews,
 		},
 	}
 	for _, l := range r.lists {
@@ -161,6 +162,8 @@ func (o *observer) read(ctx context.Context) reading {
 	failed(operator.Lists, err)
 	r.chains, err = o.store.ChainStates(ctx)
 	failed(operator.Chains, err)
+	r.reviews.Open, r.reviews.Oldest, err = o.store.ReviewBacklog(ctx)
+	failed(operator.Contests, err)
 	r.at = time.Now()
 	o.last = r
 	return r

@@ -106,7 +106,7 @@ func TestOperatorState(t *testing.T) {
 	proxy.Set(nil, true)
 	storetest.Until(t, "the page to show the outage", func() bool {
 		s = host.state(t)
-		return s.Health == operator.Failing && len(s.Unknown) == 5
+		return s.Health == operator.Failing && len(s.Unknown) == 6
 	})
 	if !warns(s.NotReady, "Database") || s.NotReady[0].Do == "" || len(s.Hosts) != 0 || s.Lineup.Activation == 0 ||
 		warns(s.Warnings, "No list is subscribed") {
@@ -188,6 +188,8 @@ func TestWarningsOfQueuesAndAudit(t *testing.T) {
 			"graph is 1h0m0s behind"},
 		"late events": {operator.State{Queues: operator.Queues{Webhooks: operator.WebhookQueue{Due: 1,
 			Late: time.Hour}}}, nil, "events have waited for 1h0m0s"},
+		"late reviews": {operator.State{Queues: operator.Queues{Reviews: operator.ReviewQueue{Open: 1,
+			Oldest: 200 * time.Hour}}}, nil, "Reviews have waited for 8 days"},
 		"a damaged chain": {chain(operator.Chain{Number: 4, Damage: "its last record is missing"}), nil,
 			"chain 4 is damaged"},
 		"an old checkpoint": {chain(operator.Chain{Records: 8, Signed: 7, SignAt: now.Add(-time.Hour)}), nil,

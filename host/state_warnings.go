@@ -12,10 +12,11 @@ import (
 
 // When the page warns of what it measures.
 const (
-	lateEvents     = time.Minute     // a webhook event that waits to be claimed
-	lateGraph      = time.Minute     // a check that waits to be applied to the reputation graph
-	lateCheckpoint = 3 * jobInterval // records without a checkpoint; one is signed at each interval
-	forwardedFor   = 24 * time.Hour  // how long an untrusted proxy is remembered
+	lateEvents     = time.Minute        // a webhook event that waits to be claimed
+	lateGraph      = time.Minute        // a check that waits to be applied to the reputation graph
+	lateReview     = 7 * 24 * time.Hour // a customer's request for a review
+	lateCheckpoint = 3 * jobInterval    // records without a checkpoint; one is signed at each interval
+	forwardedFor   = 24 * time.Hour     // how long an untrusted proxy is remembered
 )
 
 // remedies say what to do if a part keeps the host from being ready.
@@ -88,6 +89,10 @@ func (o *observer) warnOfQueues(s *operator.State, add adding) {
 	if w := s.Queues.Webhooks; w.Due > 0 && w.Late > lateEvents {
 		add(operator.Problem, fmt.Sprintf("Webhook events have waited for %v", w.Late.Round(time.Second)),
 			"The hosts' logs say why they do not send them. Slow receivers delay only their own events.")
+	}
+	if r := s.Queues.Reviews; r.Oldest > lateReview {
+		add(operator.Problem, fmt.Sprintf("Reviews have waited for %d days", r.Oldest/(24*time.Hour)),
+			"Settle them at `/operator/reviews`: a person who contests a verdict can expect an answer within a month.")
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"assay/host/admission"
 	"assay/host/check"
+	"assay/host/decision"
 	"assay/host/entity"
 	"assay/host/feedback"
 	"assay/host/override"
@@ -140,6 +141,8 @@ func answerTo(err error) (status int, body failure) {
 		return fasthttp.StatusNotFound, failure{Error: privacy.ErrUnknownSubject.Error()}
 	case errors.Is(err, feedback.ErrUnknownCheck):
 		return fasthttp.StatusNotFound, failure{Error: feedback.ErrUnknownCheck.Error()}
+	case errors.Is(err, decision.ErrNoReview):
+		return fasthttp.StatusNotFound, failure{Error: decision.ErrNoReview.Error()}
 	case errors.Is(err, override.ErrUnknown):
 		return fasthttp.StatusNotFound, failure{Error: override.ErrUnknown.Error()}
 	case errors.Is(err, check.ErrOtherRequest):
@@ -207,7 +210,7 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 	case status == fasthttp.StatusUnauthorized:
 		h.Set("WWW-Authenticate", "Bearer") // RFC 6750 section 3
 	case status == fasthttp.StatusMethodNotAllowed:
-		h.Set("Allow", s.allow[string(ctx.URI().PathOriginal())])
+		h.Set("Allow", s.allow[s.knownPath(ctx)])
 	case status == fasthttp.StatusServiceUnavailable:
 		h.Set("Retry-After", "1")
 		if !errors.Is(err, errDraining) && (x == nil || !x.test) {

@@ -7,7 +7,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"assay/host/check"
-	"assay/host/entity"
 	"assay/host/feedback"
 )
 
@@ -76,10 +75,6 @@ func decodeReport(body []byte) (r feedback.Report, err error) {
 	if err != nil {
 		return r, err
 	}
-	country, err := countryOf(members["region"])
-	if err != nil {
-		return r, err
-	}
 	var label string
 	for name, into := range map[string]*string{"ref": &r.Ref, "label": &label, "note": &r.Note} {
 		if *into, err = textOf(members[name], name); err != nil {
@@ -90,23 +85,6 @@ func decodeReport(body []byte) (r feedback.Report, err error) {
 	if err := r.Validate(); err != nil {
 		return r, err
 	}
-	for _, t := range entity.Types() {
-		value := members[string(t)]
-		if value == nil {
-			continue
-		}
-		if r.Entity != nil {
-			return r, invalidBody("at most one of domain, email, phone or iban can be given: the one that was scored")
-		}
-		text, err := textOf(value, string(t))
-		if err != nil {
-			return r, err
-		}
-		e, err := entity.Parse(t, text, country)
-		if err != nil {
-			return r, err
-		}
-		r.Entity = &e
-	}
-	return r, nil
+	r.Entity, err = valueIn(members)
+	return r, err
 }

@@ -101,10 +101,10 @@ func TestPrivacyRequests(t *testing.T) {
 				`"webhook":{"event":"check.blocked","sequence":3,"state":"failed","attempts":4,` +
 				`"timestamp":"2026-01-15T10:30:00.123Z","next_attempt_at":null,` +
 				`"settled_at":"2026-01-15T10:30:00.123Z","body":{"data":{}}},` +
-				`"feedback":{"label":"fraud","note":null,"timestamp":"2026-01-15T10:30:00.123Z"}},` +
+				`"feedback":{"label":"fraud","note":null,"timestamp":"2026-01-15T10:30:00.123Z"},"review":null},` +
 				`{"ref":"` + unknownRef +
 				`","timestamp":"2026-01-15T10:30:00.123Z","type":"email","score":3,"verdict":"allow",` +
-				`"key":"key_1","webhook":null,"feedback":null}],` +
+				`"key":"key_1","webhook":null,"feedback":null,"review":null}],` +
 				`"next":"` + knownRef + `","graph":{"checks":2,"blocked":1,"reviewed":0,` +
 				`"first_seen":"2026-01-15T10:30:00.123Z","last_seen":"2026-01-15T10:30:00.123Z",` +
 				`"links":2},"erasures":[],"overrides":[{"id":"` + knownOverride + `","action":"block","kind":"email",` +

@@ -56,7 +56,7 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 	s := New(Config{})
 	for _, r := range s.app.GetRoutes() {
 		if r.Method != http.MethodHead { // registered with GET
-			routed = append(routed, r.Method+" "+r.Path)
+			routed = append(routed, r.Method+" "+strings.ReplaceAll(r.Path, ":ref", "{ref}"))
 		}
 	}
 	slices.Sort(documented)
@@ -260,6 +260,28 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		{fast, "GET", overridesPath, "", auth(goodKey), 429, true, false},
 		{fast, "DELETE", overridesPath + overridden, "", auth(goodKey), 429, true, false},
 		{fast, "GET", export + known, "", auth(goodKey), 429, true, false},
+		{s, "POST", searchPath, `{"verdict":"block"}`, auth(goodKey), 200, true, false},
+		{s, "POST", searchPath, `{"verdict":"BLOCK"}`, auth(goodKey), 400, false, false},
+		{s, "POST", searchPath, `{}`, nil, 401, true, false},
+		{s, "GET", checksPrefix + knownRef, "", auth(goodKey), 200, true, false},
+		{s, "GET", checksPrefix + "chk_x", "", auth(goodKey), 400, false, false},
+		{s, "GET", checksPrefix + knownRef, "", nil, 401, true, false},
+		{s, "GET", checksPrefix + unknownRef, "", auth(goodKey), 404, true, false},
+		{limited, "POST", searchPath, `{}`, auth(goodKey), 403, true, false},
+		{limited, "GET", checksPrefix + knownRef, "", auth(goodKey), 403, true, false},
+		{fast, "GET", checksPrefix + knownRef, "", auth(goodKey), 429, true, false},
+		{fast, "GET", reviewPath + known, "", auth(goodKey), 429, true, false},
+		{s, "GET", checksPrefix + knownRef, "", append(auth(goodKey), long...), 431, true, false},
+		{s, "GET", checksPrefix + knownRef, "", auth(failKey), 500, true, false},
+		{full, "GET", checksPrefix + knownRef, "", auth(goodKey), 503, true, false},
+		{s, "GET", reviewPath + known, "", auth(goodKey), 200, true, false},
+		{s, "GET", reviewPath + "?ref=x", "", auth(goodKey), 400, false, false},
+		{s, "GET", reviewPath + known, "", nil, 401, true, false},
+		{s, "GET", reviewPath + known, "", auth(freeKey), 403, true, false},
+		{s, "GET", reviewPath + "?ref=" + unknownRef, "", auth(goodKey), 404, true, false},
+		{s, "GET", reviewPath + known, "", append(auth(goodKey), long...), 431, true, false},
+		{s, "GET", reviewPath + known, "", auth(failKey), 500, true, false},
+		{full, "GET", reviewPath + known, "", auth(goodKey), 503, true, false},
 		{s, "GET", "/openapi.json", "", nil, 200, true, false},
 		{s, "GET", "/openapi.json", "", long, 431, true, false},
 		{s, "GET", "/healthz", "", nil, 200, true, false},
@@ -289,6 +311,29 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 				auth(goodKey), 404, true, false})
 		}
 	}
+	for path, body := range map[string]string{
+		searchPath: `{}`, explainPath: `{"ref":"` + knownRef + `","email":"a@example.com"}`,
+		reviewPath: `{"ref":"` + knownRef + `","reason":"x"}`,
+	} {
+		conversations = append(conversations,
+			conversation{s, "POST", path, unfinished(path), nil, 408, false, true},
+			conversation{s, "POST", path, large, auth(goodKey), 413, false, false},
+			conversation{s, "POST", path, body, append(auth(goodKey), "Content-Type", "text/plain"), 415, false, false},
+			conversation{s, "POST", path, body, append(auth(goodKey), long...), 431, true, false},
+			conversation{fast, "POST", path, body, auth(goodKey), 429, true, false},
+			conversation{s, "POST", path, body, auth(failKey), 500, true, false},
+			conversation{full, "POST", path, body, auth(goodKey), 503, true, false})
+		if path == searchPath {
+			continue
+		}
+		conversations = append(conversations,
+			conversation{s, "POST", path, body, auth(goodKey), 200, true, false},
+			conversation{s, "POST", path, `{"ref":"x"}`, auth(goodKey), 400, false, false},
+			conversation{s, "POST", path, body, nil, 401, true, false},
+			conversation{s, "POST", path, body, auth(freeKey), 403, true, false},
+			conversation{s, "POST", path, strings.Replace(body, knownRef, unknownRef, 1), auth(goodKey), 404, true,
+				false})
+	}
 	seen := map[string]bool{}
 	for _, c := range conversations {
 		r, err := c.validate(t, router, nil)
@@ -300,6 +345,9 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		}
 		r.wellBehaved(t)
 		path, _, _ := strings.Cut(c.path, "?")
+		if path != searchPath && strings.HasPrefix(path, checksPrefix) {
+			path = checkRefPath
+		}
 		operation := doc.Paths.Value(path).GetOperation(c.method)
 		which := http.StatusText(r.status)
 		if operation.Responses.Status(r.status) == nil {

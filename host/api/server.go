@@ -87,6 +87,9 @@ type Config struct {
 	// Used is called for each request that a key may make, unless the ledger notes the key's use because it records a
 	// check. It must not wait; nil: ignored.
 	Used func(check.Caller)
+	// Decisions reads recorded checks and has them reviewed, and Explainer explains them; nil: 404.
+	Decisions Decisions
+	Explainer Explainer
 	// Feedback takes reports on checks; nil: 404.
 	Feedback Feedback
 	// Overrides keeps verdicts set in advance; nil: 404.
@@ -309,12 +312,20 @@ func (s *Server) route() {
 	post(exportPath, apikey.ScopePrivacy, s.exportPosted)
 	post(erasePath, apikey.ScopePrivacy, s.erase)
 	post(subjectPath, apikey.ScopePrivacy, s.subject)
+	post(explainPath, apikey.ScopePrivacy, s.explain)
+	get(reviewPath, apikey.ScopePrivacy, s.showReview)
+	post(reviewPath, apikey.ScopePrivacy, s.askReview)
+	post(searchPath, apikey.ScopeEvents, s.searchChecks)
+	s.app.Get(checksPrefix+":ref", scoped(apikey.ScopeEvents, s.showCheck))
+	s.allow[checkRefPath] = "GET, HEAD"
 	get("/openapi.json", noKey, s.openAPI)
 	get("/healthz", noKey, s.health)
 	get("/readyz", noKey, s.ready)
 	s.paths = map[string]string{}
 	for path := range s.allow {
-		s.paths[path] = path
+		if path != checkRefPath {
+			s.paths[path] = path
+		}
 	}
 }
 
@@ -446,7 +457,14 @@ func (s *Server) work() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(s.all, s.cfg.Timeout)
 }
 
-// knownPath returns the request's path if it is an endpoint's, and "" otherwise.
+// knownPath returns the endpoint of the request's path as the documentation writes it, or "" if there is none.
 func (s *Server) knownPath(ctx *fasthttp.RequestCtx) string {
-	return s.paths[string(ctx.URI().PathOriginal())]
+	path := string(ctx.URI().PathOriginal())
+	if known := s.paths[path]; known != "" {
+		return known
+	}
+	if ref, ok := strings.CutPrefix(path, checksPrefix); ok && ref != "" && !strings.Contains(ref, "/") {
+		return checkRefPath
+	}
+	return ""
 }

@@ -185,6 +185,12 @@ func startOn(t testing.TB, l net.Listener, cfg Config) *site {
 	if cfg.Feedback == nil {
 		cfg.Feedback = &reports{}
 	}
+	if cfg.Decisions == nil {
+		cfg.Decisions = &decisions{}
+	}
+	if cfg.Explainer == nil {
+		cfg.Explainer = &decisions{}
+	}
 	switch cfg.Privacy {
 	case nil:
 		cfg.Privacy = &archive{}

@@ -25,13 +25,3 @@ type DailyChecks struct {
 	Date                 time.Time
 	Allow, Review, Block int
 }
-
-// RecentCheck is the part of a recorded check that the dashboard shows: neither the value nor its pseudonym.
-type RecentCheck struct {
-	Ref     string
-	Type    string
-	Score   int
-	Verdict check.Verdict
-	At      string // the decision's timestamp
-	KeyID   string
-}

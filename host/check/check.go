@@ -273,6 +273,15 @@ func (c *Checker) Explain(ctx context.Context, f Field, country string) (*Decisi
 // Rescore scores an entity for an account as Check would, without recording the decision or counting it against a
 // quota, and without overrides: its result is what the layers find. Its errors are those of Check.
 func (c *Checker) Rescore(ctx context.Context, account string, e entity.Entity) (*Decision, error) {
+	r, err := c.RescoreRecord(ctx, account, e)
+	if err != nil {
+		return nil, err
+	}
+	return r.Decision, nil
+}
+
+// RescoreRecord is like Rescore, and returns the decision with the facts that were looked up.
+func (c *Checker) RescoreRecord(ctx context.Context, account string, e entity.Entity) (*Record, error) {
 	lineup := c.Live.Acquire()
 	if lineup == nil {
 		return nil, &InternalError{Ref: NewRef(), Err: ErrNoLineup}
@@ -283,8 +292,13 @@ func (c *Checker) Rescore(ctx context.Context, account string, e entity.Entity) 
 		return nil, err
 	}
 	defer visit.Close()
-	d, _, err := c.score(ctx, lineup.For(account), visit, parsed{account: account, scored: e})
-	return d, err
+	p := parsed{account: account, scored: e}
+	d, lookedUp, err := c.score(ctx, lineup.For(account), visit, p)
+	if err != nil {
+		return nil, err
+	}
+	r := p.record(Caller{Account: account}, lookedUp, d)
+	return &r, nil
 }
 
 // score looks up the facts about the scored entity and runs the lineup's layers. It returns an *UnavailableError if it

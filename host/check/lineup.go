@@ -130,6 +130,8 @@ type Term struct {
 	Name   string
 	Weight float64
 	Recipe string // of the Member
+	// Lookups are the facts that the layer reads and parsing does not supply.
+	Lookups []string
 }
 
 // Canary is a lineup that scores for a share of the accounts, always the same ones.
@@ -191,7 +193,8 @@ func NewLineup(revision int64, bias ByType, bands Bands, members []Member) *Line
 	for t, indices := range l.byType {
 		terms := &Terms{Bias: bias[t], Bands: bands, Lookups: l.lookups[t]}
 		for _, i := range indices {
-			terms.Layers = append(terms.Layers, Term{members[i].Name, members[i].Weight[t], members[i].Recipe})
+			m := &members[i]
+			terms.Layers = append(terms.Layers, Term{m.Name, m.Weight[t], m.Recipe, m.Lookups()})
 		}
 		l.terms[t] = terms
 	}
@@ -206,6 +209,9 @@ func (l *Lineup) Scoring(t entity.Type) []*Member {
 	}
 	return members
 }
+
+// Terms returns how the lineup scores entities of a type, or nil if no layer does.
+func (l *Lineup) Terms(t entity.Type) *Terms { return l.terms[t] }
 
 // together returns the outcomes of the layers that score entities of a type and of those in shadow, in the order that
 // they would have if all of them scored: sums of the same numbers in another order may differ.

@@ -26,12 +26,25 @@ import (
 	"assay/host/apikey"
 	"assay/host/billing"
 	"assay/host/check"
+	"assay/host/decision"
+	"assay/host/entity"
+	"assay/host/feedback"
 	"assay/host/webhook"
 )
 
 // Checker scores one entity and records the decision. Its errors are those of check.Checker.Check.
 type Checker interface {
 	Check(ctx context.Context, req check.Request) (*check.Decision, error)
+}
+
+// Explainer explains recorded checks; *decision.Explainer implements it.
+type Explainer interface {
+	Explain(ctx context.Context, c check.Caller, ref string, e entity.Entity) (*decision.Explanation, error)
+}
+
+// Feedback takes customers' feedback on their checks; *feedback.Desk implements it.
+type Feedback interface {
+	Give(ctx context.Context, c check.Caller, r feedback.Report) (*feedback.Kept, error)
 }
 
 // Public limits checks without a key.
@@ -56,6 +69,9 @@ type Config struct {
 	Checker Checker
 	Public  Public
 	Sealer  Sealer
+	// Explainer explains recorded checks, and Feedback takes reports on them.
+	Explainer Explainer
+	Feedback  Feedback
 	// Webhook checks the URL of a webhook and returns its canonical form. Its errors begin with "url: " and are shown
 	// to the customer.
 	Webhook func(url string) (string, error)
@@ -148,6 +164,11 @@ func (c *Console) route(files fs.FS) {
 	c.signedIn(fiber.MethodGet, "/dashboard", c.overview)
 	c.signedIn(fiber.MethodPost, "/dashboard/try", c.tryKeyed)
 	c.signedIn(fiber.MethodGet, "/dashboard/checks", c.checks)
+	c.signedIn(fiber.MethodPost, "/dashboard/checks", c.checks)
+	c.signedIn(fiber.MethodGet, "/dashboard/checks/:ref", c.check)
+	c.signedIn(fiber.MethodPost, "/dashboard/checks/:ref/explain", c.explain)
+	c.signedIn(fiber.MethodPost, "/dashboard/checks/:ref/feedback", c.reportCheck)
+	c.signedIn(fiber.MethodPost, "/dashboard/checks/:ref/review", c.askReview)
 	c.signedIn(fiber.MethodGet, "/dashboard/keys", c.keys)
 	c.signedIn(fiber.MethodPost, "/dashboard/keys", c.createKey)
 	c.signedIn(fiber.MethodPost, "/dashboard/keys/:id/rotate", c.rotateKey)
@@ -217,6 +238,8 @@ func (c *Console) fail(ctx *fiber.Ctx, err error) error {
 		page = &pageError{fiber.StatusNotFound, "There is no such page."}
 	case errors.Is(err, apikey.ErrNotFound):
 		page = &pageError{fiber.StatusNotFound, sentence(apikey.ErrNotFound)}
+	case errors.Is(err, feedback.ErrUnknownCheck):
+		page = &pageError{fiber.StatusNotFound, sentence(feedback.ErrUnknownCheck)}
 	case errors.Is(err, webhook.ErrNoEvent):
 		page = &pageError{fiber.StatusNotFound, sentence(webhook.ErrNoEvent)}
 	case c.cfg.Outage != nil && c.cfg.Outage(err):

@@ -92,7 +92,18 @@ func TestHostileText(t *testing.T) {
 		"a key":  func(v *visitor, text string) page { return v.post("/signin", "key", text) },
 		"a note": func(v *visitor, text string) page { return v.get("/dashboard/keys?note=" + escape(text)) },
 		"a page's position": func(v *visitor, text string) page {
-			return v.get("/dashboard/checks?before=" + escape(text))
+			return v.get("/dashboard/checks?after=" + escape(text))
+		},
+		"a filter": func(v *visitor, text string) page {
+			text = escape(text)
+			return v.get("/dashboard/checks?verdict=" + text + "&type=" + text + "&key=" + text + "&from=" + text)
+		},
+		"a value to find": func(v *visitor, text string) page {
+			return v.post("/dashboard/checks", "csrf", token, "value", text)
+		},
+		"a check": func(v *visitor, text string) page { return v.get("/dashboard/checks/" + escape(text)) },
+		"a check to explain": func(v *visitor, text string) page {
+			return v.post("/dashboard/checks/"+escape(text)+"/explain", "csrf", token, "value", text)
 		},
 		"a state": func(v *visitor, text string) page {
 			return v.get("/dashboard/webhooks?state=" + escape(text) + "&below=" + escape(text))

@@ -109,6 +109,7 @@ func (f *tryForm) finish(ctx *fiber.Ctx, d *check.Decision, err error) error {
 var fieldNames = map[string]string{
 	"iban": "IBAN", "region.country": "country", "ref": "check reference", "subject": "subject reference",
 	"registrable_domain": "registrable domain", "number_range": "number range", "expires_at": "last day",
+	"from": "first day", "until": "last day", "after": "page",
 }
 
 // describe returns the sentence that explains an invalid field.

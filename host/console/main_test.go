@@ -25,6 +25,7 @@ import (
 	"assay/host/billing"
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/feedback"
 	"assay/host/keyring"
 	"assay/host/postgres/postgrestest"
 	"assay/host/store"
@@ -65,6 +66,7 @@ func serve(t *testing.T, change func(*Config)) *site {
 		t.Fatal(err)
 	}
 	cfg := Config{
+		Explainer: explained{s.store}, Feedback: &feedback.Desk{Store: s.store},
 		Store: s.store, Checker: parser{}, Public: unlimited{s.store}, Sealer: ring, Logger: log, Now: clock,
 		Billing: &billing.Billing{Accounts: s.store, Provider: &billing.TestCheckout{Now: clock,
 			Page: TestCheckoutPath}, Now: clock},

@@ -6,6 +6,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"assay/host/check"
+	"assay/host/decision"
 	"assay/host/entity"
 )
 
@@ -31,13 +32,13 @@ func (c *Console) showOverview(ctx *fiber.Ctx, s *session, form *tryForm) error 
 	if err != nil {
 		return err
 	}
-	checks, err := c.cfg.Store.RecentChecks(work, s.Account, "", recentChecks)
+	recent, err := c.cfg.Store.SearchChecks(work, s.holder(), decision.Query{Limit: recentChecks})
 	if err != nil {
 		return err
 	}
 	return c.render(ctx, "overview", s, view{
-		"Title": "Overview", "Usage": usage, "Days": days, "Total": total(days), "Chart": chart(days), "Checks": checks,
-		"Try": form, "Types": entity.Types(),
+		"Title": "Overview", "Usage": usage, "Days": days, "Total": total(days), "Chart": chart(days),
+		"Checks": recent.Checks, "Try": form, "Types": entity.Types(),
 	})
 }
 
@@ -59,18 +60,4 @@ func (c *Console) tryKeyed(ctx *fiber.Ctx, s *session) error {
 		return err
 	}
 	return c.showOverview(ctx, s, form)
-}
-
-func (c *Console) checks(ctx *fiber.Ctx, s *session) error {
-	work, cancel := pageContext()
-	defer cancel()
-	list, err := c.cfg.Store.RecentChecks(work, s.Account, query(ctx, "before"), checksPerPage)
-	if err != nil {
-		return err
-	}
-	v := view{"Title": "Checks", "Checks": list, "Before": query(ctx, "before")}
-	if len(list) == checksPerPage {
-		v["Next"] = list[len(list)-1].Ref
-	}
-	return c.render(ctx, "checks", s, v)
 }

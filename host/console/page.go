@@ -14,6 +14,8 @@ import (
 	"unicode"
 
 	"github.com/gofiber/fiber/v2"
+
+	"assay/host/check"
 )
 
 //go:embed pages
@@ -25,6 +27,8 @@ type view map[string]any
 // notes are the messages that a page can show after an action, by the name in the page's URL. Text from a URL is never
 // shown.
 var notes = map[string]string{
+	"reported":   "The feedback is saved. It is your account's vote on the value.",
+	"asked":      "The review is asked for. Its outcome will be on this page.",
 	"revoked":    "The key is revoked. Within a second every host rejects it.",
 	"removed":    "The webhook is removed. New checks create no events.",
 	"sent":       "A test event is on its way.",
@@ -66,6 +70,8 @@ var templateFuncs = template.FuncMap{
 	"words":      func(s string) string { return strings.ReplaceAll(s, "_", " ") },
 	"percent":    func(part, whole int) int { return min(100, 100*part/max(1, whole)) },
 	"plural":     plural,
+	"verdicts":   func() []check.Verdict { return []check.Verdict{check.Allow, check.Review, check.Block} },
+	"signed":     func(points float64) string { return strings.ReplaceAll(fmt.Sprintf("%+.1f", points), "-", "−") },
 	"dict": func(pairs ...any) map[string]any {
 		m := map[string]any{}
 		for i := 0; i+1 < len(pairs); i += 2 {

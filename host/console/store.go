@@ -8,6 +8,7 @@ import (
 	"assay/host/apikey"
 	"assay/host/billing"
 	"assay/host/check"
+	"assay/host/decision"
 	"assay/host/override"
 	"assay/host/privacy"
 	"assay/host/webhook"
@@ -20,6 +21,7 @@ type Store interface {
 	Usage
 	Keys
 	Webhooks
+	Checks
 	Overrides
 	Subjects
 }
@@ -48,8 +50,6 @@ type Usage interface {
 	Usage(ctx context.Context, account string) (billing.Usage, error)
 	// DailyChecks returns the last days, oldest first.
 	DailyChecks(ctx context.Context, account string, days int) ([]billing.DailyChecks, error)
-	// RecentChecks returns up to limit checks, newest first: those before a check, or the newest if before is empty.
-	RecentChecks(ctx context.Context, account, before string, limit int) ([]billing.RecentCheck, error)
 	// Subscription returns the account's paid subscription. Error: billing.ErrNotPaid.
 	Subscription(ctx context.Context, account string) (billing.Subscription, error)
 }
@@ -96,6 +96,15 @@ type Overrides interface {
 	Overrides(ctx context.Context, account string) ([]override.Listed, error)
 	AddOverride(ctx context.Context, caller check.Caller, wanted override.Wanted) (*override.Listed, error)
 	RemoveOverride(ctx context.Context, caller check.Caller, id string) error
+}
+
+// Checks reads the account's recorded checks and has persons review them. Errors: feedback.ErrUnknownCheck,
+// *entity.InvalidError.
+type Checks interface {
+	SearchChecks(ctx context.Context, c check.Caller, q decision.Query) (*decision.Page, error)
+	decision.Records
+	// AskReview returns the review of a check. It asks for one if there is none.
+	AskReview(ctx context.Context, c check.Caller, ref, reason string) (*privacy.Review, error)
 }
 
 // Subjects exports and erases a person's data. Errors: privacy.ErrUnknownSubject, check.ErrUnauthorized.

@@ -1,5 +1,6 @@
 // Package operator serves the operator's page: the state of a host and of what it shares with the others, for the
-// holder of a token. The page changes nothing. It is rendered on the server and needs no scripts.
+// holder of a token. There, persons also settle the reviews that customers ask for, which is all that the pages change.
+// They are rendered on the server and need no scripts.
 package operator
 
 import (
@@ -26,6 +27,8 @@ type Config struct {
 	Key   []byte // sessions are signed with a key that derives from it and from the token
 	// State returns the state to show. It returns soon, whatever is out of order.
 	State func(ctx context.Context) *State
+	// Reviews are settled at Path/reviews; nil: 404.
+	Reviews Reviews
 	// Look holds console.css and icon.svg, which the page shares with the customers' pages.
 	Look   fs.FS
 	Logger *slog.Logger
@@ -58,6 +61,10 @@ func New(cfg Config) (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+Path, p.state)
+	if cfg.Reviews != nil {
+		mux.HandleFunc("GET "+reviewsPath, p.reviews)
+		mux.HandleFunc("POST "+reviewsPath+"/{ref}", p.changeReview)
+	}
 	mux.HandleFunc("POST "+Path+"/signin", p.signIn)
 	mux.HandleFunc("POST "+Path+"/signout", p.signOut)
 	mux.HandleFunc("GET "+Path+"/", func(w http.ResponseWriter, r *http.Request) {
@@ -95,19 +102,30 @@ var unset = fmt.Sprintf("It shows the state of this host to the holder of a toke
 	"random text of at least %d characters, such as the output of `openssl rand -hex 16`, and start the host again.",
 	MinToken)
 
-// state shows the state to the holder of the token or of a session, and a form to everybody else.
-func (p *page) state(w http.ResponseWriter, r *http.Request) {
+// admits reports whether a request comes from the holder of the token or of a session. If not, it answers the request:
+// a browser gets a form.
+func (p *page) admits(w http.ResponseWriter, r *http.Request) bool {
 	if token, ok := bearer(r); ok {
-		if ok, wait := p.door.try(token); !ok {
+		ok, wait := p.door.try(token)
+		if !ok {
 			p.refuse(w, r, wait)
-			return
 		}
-	} else if !p.door.session(r) {
-		if wantsJSON(r) {
-			p.refuse(w, r, 0)
-			return
-		}
+		return ok
+	}
+	if p.door.session(r) {
+		return true
+	}
+	if wantsJSON(r) {
+		p.refuse(w, r, 0)
+	} else {
 		p.render(w, http.StatusOK, "signin", view{"Title": "Sign in"})
+	}
+	return false
+}
+
+// state shows the state.
+func (p *page) state(w http.ResponseWriter, r *http.Request) {
+	if !p.admits(w, r) {
 		return
 	}
 	s := p.cfg.State(r.Context())

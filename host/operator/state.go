@@ -31,6 +31,7 @@ const (
 	Graph    Part = "graph"
 	Lists    Part = "lists"
 	Chains   Part = "chains"
+	Contests Part = "reviews"
 )
 
 // Severity orders warnings.
@@ -115,6 +116,13 @@ type Queues struct {
 	Graph    GraphQueue     `json:"graph"`
 	Webhooks WebhookQueue   `json:"webhooks"`
 	Lists    map[string]int `json:"lists"` // subscribed lists by state
+	Reviews  ReviewQueue    `json:"reviews"`
+}
+
+// ReviewQueue holds the reviews that no person has settled yet.
+type ReviewQueue struct {
+	Open   int           `json:"open"`
+	Oldest time.Duration `json:"oldest_ns"`
 }
 
 // GraphQueue holds the recorded checks that are not in the reputation graph yet.

@@ -93,6 +93,7 @@ type Check struct {
 	Webhook   *Event `json:"webhook"` // null if there was none
 
 	Feedback *Feedback `json:"feedback"` // null if there is none
+	Review   *Review   `json:"review"`   // null if none was asked for
 }
 
 // Feedback is what the account reported about a check later.
@@ -100,6 +101,17 @@ type Feedback struct {
 	Label     string  `json:"label"` // fraud or legitimate
 	Note      *string `json:"note"`  // null if there is none
 	Timestamp Time    `json:"timestamp"`
+}
+
+// Review is a person's review of a check's verdict (GDPR Art. 22).
+type Review struct {
+	Ref       string  `json:"ref"`
+	State     string  `json:"state"`  // asked, taken, upheld or overturned
+	Reason    string  `json:"reason"` // why it was asked for
+	AskedAt   Time    `json:"asked_at"`
+	TakenAt   *Time   `json:"taken_at"`   // null until a person takes it
+	SettledAt *Time   `json:"settled_at"` // null until it is upheld or overturned
+	Finding   *string `json:"finding"`    // the person's reasons; null until then
 }
 
 // Event is a webhook event and the state of its delivery.

@@ -16,6 +16,7 @@ type content struct {
 	Type     entity.Type
 	Query    string // the value as it was sent
 	Country  string
+	Parsed   entity.Facts // nil: not kept, and Query is parsed again
 	Account  string
 	Score    int
 	Verdict  check.Verdict

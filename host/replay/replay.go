@@ -164,11 +164,14 @@ func (s *scorer) outcomes(
 	if len(changed) == 0 {
 		return next, false, nil
 	}
-	e, err := entity.Parse(was.Type, was.Query, was.Country)
-	if err != nil {
-		return nil, false, fmt.Errorf("parsing a remembered value again: %w", err)
+	if was.Parsed == nil {
+		e, err := entity.Parse(was.Type, was.Query, was.Country)
+		if err != nil {
+			return nil, false, fmt.Errorf("parsing a remembered value again: %w", err)
+		}
+		was.Parsed = e.Facts
 	}
-	in := check.Input{Entity: e.Facts, LookedUp: was.LookedUp}
+	in := check.Input{Entity: was.Parsed, LookedUp: was.LookedUp}
 	for _, i := range changed {
 		m := &members[i]
 		missing = missing || slices.ContainsFunc(m.Lookups(), func(fact string) bool {
@@ -196,8 +199,7 @@ func Rescore(
 	if before == nil { // no layer scored this type
 		before = &check.Terms{}
 	}
-	was := content{Type: d.Type, Query: d.Query, Country: r.Entity.Facts[countryFact], LookedUp: r.LookedUp,
-		Layers: d.Layers}
+	was := content{Type: d.Type, Parsed: r.Entity.Facts, LookedUp: r.LookedUp, Layers: d.Layers}
 	if wanted := s.missing(before, d.Type); len(wanted) > 0 {
 		more, err := collect(ctx, wanted)
 		if err != nil {

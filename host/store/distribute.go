@@ -38,6 +38,7 @@ var distributedTables = []struct{ table, column string }{
 	{"webhook_sequences", "chain"},
 	{"feedback", "chain"},
 	{"answers", "chain"},
+	{"reviews", "chain"},
 	{"graph_sightings", "node"},
 	{"graph_edges", "node"},
 	{"feed_entries", "node"},

@@ -31,11 +31,11 @@ type erasedRow struct {
 	Ref     []byte // a tombstone
 }
 
-// Erase erases an account's data about a subject: the content of its audit records, its webhook events and feedback,
-// its sightings and links in the reputation graph, and its overrides of the value. A concurrent check is either erased
-// completely or recorded completely. Erasing a subject again has no further effect and returns the earlier erasures. It
-// fails with check.ErrUnauthorized, with an *entity.InvalidError, with privacy.ErrUnknownSubject if the request names a
-// reference instead of an entity, or with a *check.DoubtError if some of the data may be erased.
+// Erase erases an account's data about a subject: the content of its audit records, its webhook events, feedback and
+// reviews, its sightings and links in the reputation graph, and its overrides of the value. A concurrent check is
+// either erased completely or recorded completely. Erasing a subject again has no further effect and returns the
+// earlier erasures. It fails with check.ErrUnauthorized, with an *entity.InvalidError, with privacy.ErrUnknownSubject
+// if the request names a reference instead of an entity, or with a *check.DoubtError if some of the data may be erased.
 func (s *Store) Erase(ctx context.Context, c check.Caller, selector privacy.Selector) (*privacy.ErasureResult, error) {
 	if err := s.CatchUp(ctx); err != nil { // only for the counts: what is not applied is forgotten too
 		s.log.Warn("erasing a subject before the reputation graph is complete", "error", err)
@@ -150,8 +150,8 @@ var errNodeUnknown = &entity.InvalidError{Field: "subject",
 
 // deletion is what audit_erase deleted besides records.
 type deletion struct {
-	Events, Sightings, Links int
-	Recorded                 bool // there was anything to erase
+	Events, Sightings, Links, Reviews int
+	Recorded                          bool // there was anything to erase
 }
 
 // eraseRows erases a subject's rows and its node in the reputation graph, and appends a record of that to the chain. It
@@ -179,8 +179,8 @@ func (s *Store) eraseRows(ctx context.Context, r requester, p subject, rows []au
 		Digest: audit.SignErasure(s.keys.SignSeed, r.Chain, signed),
 	}
 	deleted, err := once[deletion](ctx, s,
-		`SELECT * FROM audit_erase(?chain, ?account, ?key, ?now, ?pseudonym, ?node, ?subject, ?seqs,
-		?times, ?refs, ?leaves, ?tombstones, ?checks, ?entry)`, named{
+		`SELECT *, erase_reviews(?chain, ?seqs) AS reviews FROM audit_erase(?chain, ?account, ?key, ?now, ?pseudonym,
+		?node, ?subject, ?seqs, ?times, ?refs, ?leaves, ?tombstones, ?checks, ?entry)`, named{
 			"chain": r.Chain, "account": r.AccountID, "key": r.KeyID, "now": s.now(), "pseudonym": p.pseudonym,
 			"node": p.node, "subject": s.tombstone(r, "subject", string(p.pseudonym)), "seqs": pgdialect.Array(seqs),
 			"times": pgdialect.Array(times), "refs": pgdialect.Array(refs), "leaves": pgdialect.Array(leaves),

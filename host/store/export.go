@@ -156,7 +156,7 @@ func (s *Store) readPage(ctx context.Context, tx bun.Tx, r requester, p subject,
 //go:embed sql/export_checks.sql
 var exportChecks string
 
-// readChecks reads checks after a chain position, in chain order, each with its webhook event and feedback.
+// readChecks reads checks after a chain position, in chain order, each with its webhook event, feedback and review.
 func (s *Store) readChecks(ctx context.Context, tx bun.Tx, r requester, p subject, after int64, limit int) (
 	[]privacy.Check, error) {
 	var rows []struct {
@@ -171,6 +171,7 @@ func (s *Store) readChecks(ctx context.Context, tx bun.Tx, r requester, p subjec
 		Label                         *feedback.Label
 		SealedNote                    []byte
 		GivenAt                       time.Time
+		reviewColumns
 	}
 	err := tx.NewRaw(exportChecks, named{"chain": r.Chain, "records": r.ofSubject(p.pseudonym), "account": r.AccountID,
 		"kind": audit.Check, "after": after, "limit": limit}).Scan(ctx, &rows)
@@ -190,6 +191,9 @@ func (s *Store) readChecks(ctx context.Context, tx bun.Tx, r requester, p subjec
 			}
 			checks[i].Feedback = &privacy.Feedback{Label: string(kept.Label), Note: kept.Note,
 				Timestamp: kept.Timestamp}
+		}
+		if checks[i].Review, err = s.openReview(row.Ref, row.reviewColumns); err != nil {
+			s.log.Error("a review cannot be opened", "ref", row.Ref, "error", err)
 		}
 		if row.Event == "" {
 			continue

@@ -65,7 +65,8 @@ func TestExportIsComplete(t *testing.T) {
     "settled_at": null,
     "body": null
    },
-   "feedback": null
+   "feedback": null,
+   "review": null
   },
   {
    "ref": %q,
@@ -84,7 +85,8 @@ func TestExportIsComplete(t *testing.T) {
     "settled_at": null,
     "body": %s
    },
-   "feedback": null
+   "feedback": null,
+   "review": null
   },
   {
    "ref": %q,
@@ -94,7 +96,8 @@ func TestExportIsComplete(t *testing.T) {
    "verdict": "allow",
    "key": %q,
    "webhook": null,
-   "feedback": null
+   "feedback": null,
+   "review": null
   }
  ],
  "next": null,

@@ -60,7 +60,7 @@ func (s *Store) Feedback(ctx context.Context, c check.Caller, ref string, e *ent
 func (s *Store) readFeedback(
 	ctx context.Context, c check.Caller, ref string, e *entity.Entity,
 ) (*feedback.Kept, error) {
-	r, err := s.findRequester(ctx, s.db, c)
+	r, err := s.findHolder(ctx, s.db, c)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (s *Store) RevokeFeedback(ctx context.Context, c check.Caller, ref string) 
 func (s *Store) giveFeedback(ctx context.Context, c check.Caller, ref string, args named) (
 	record auditRow, scored bool, err error) {
 	err = again(func() error {
-		r, err := s.findRequester(ctx, s.db, c)
+		r, err := s.findHolder(ctx, s.db, c)
 		if err != nil {
 			return err
 		}

@@ -174,9 +174,9 @@ func (s *Store) dropPartition(ctx context.Context, month string, cut map[int]int
 //go:embed sql/prune_records.sql
 var pruneRecords string
 
-// pruneRows deletes a chain's records, erasures and feedback up to its anchor. It keeps the complete list of each later
-// erasure, even of pruned records, because the list's signature covers all of it. No check waits for these rows, and an
-// erasure that has read one of them finds it gone and starts again.
+// pruneRows deletes a chain's records, erasures, feedback and reviews up to its anchor. It keeps the complete list of
+// each later erasure, even of pruned records, because the list's signature covers all of it. No check waits for these
+// rows, and an erasure that has read one of them finds it gone and starts again.
 func (s *Store) pruneRows(ctx context.Context, anchor audit.Anchor) error {
 	for deleted := int64(pruneBatch); deleted == pruneBatch; {
 		result, err := s.db.NewRaw(pruneRecords, named{"chain": anchor.Chain, "seq": anchor.Seq,
@@ -190,6 +190,7 @@ func (s *Store) pruneRows(ctx context.Context, anchor audit.Anchor) error {
 	}
 	_, err := s.db.ExecContext(ctx, `DELETE FROM erased_records WHERE chain = ?chain AND erasure <= ?seq;
 		DELETE FROM erasures WHERE chain = ?chain AND seq <= ?seq;
-		DELETE FROM feedback WHERE chain = ?chain AND seq <= ?seq`, named{"chain": anchor.Chain, "seq": anchor.Seq})
+		DELETE FROM feedback WHERE chain = ?chain AND seq <= ?seq;
+		DELETE FROM reviews WHERE chain = ?chain AND seq <= ?seq`, named{"chain": anchor.Chain, "seq": anchor.Seq})
 	return err
 }

@@ -69,17 +69,3 @@ func (s *Store) DailyChecks(ctx context.Context, accountID string, days int) ([]
 	}
 	return list, nil
 }
-
-//go:embed sql/recent_checks.sql
-var recentChecks string
-
-// RecentChecks lists an account's checks, newest first. It starts after the check with the reference before, or with
-// the newest if before is empty.
-func (s *Store) RecentChecks(ctx context.Context, accountID, before string, limit int) ([]billing.RecentCheck, error) {
-	var checks []billing.RecentCheck
-	err := s.db.NewRaw(recentChecks, named{"account": accountID, "before": before, "limit": limit}).Scan(ctx, &checks)
-	if err != nil {
-		return nil, fmt.Errorf("listing checks: %w", err)
-	}
-	return checks, nil
-}

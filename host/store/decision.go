@@ -1,0 +1,172 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	_ "embed"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"assay/host/audit"
+	"assay/host/check"
+	"assay/host/decision"
+	"assay/host/entity"
+	"assay/host/feedback"
+	"assay/host/privacy"
+)
+
+// maxSearched is how many of an account's records one search reads, so that a search for a rare verdict among millions
+// of checks costs no more than another.
+const maxSearched = 10_000
+
+//go:embed sql/search_checks.sql
+var searchChecks string
+
+// SearchChecks lists an account's checks. It fails with check.ErrUnauthorized.
+func (s *Store) SearchChecks(ctx context.Context, c check.Caller, q decision.Query) (*decision.Page, error) {
+	page, err := s.searchChecks(ctx, c, q, maxSearched)
+	if err != nil {
+		return nil, withOutage(fmt.Errorf("searching checks: %w", err))
+	}
+	return page, nil
+}
+
+func (s *Store) searchChecks(
+	ctx context.Context, c check.Caller, q decision.Query, reads int,
+) (*decision.Page, error) {
+	r, err := s.findHolder(ctx, s.db, c)
+	if err != nil {
+		return nil, err
+	}
+	latest := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+	args := named{"chain": r.Chain, "account": r.AccountID, "verdict": q.Verdict, "type": q.Type, "key": q.Key,
+		"from": q.From, "until": latest, "before": latest, "ref": "", "reads": reads, "limit": q.Limit + 1,
+		"records": bun.Ident("audit_records")}
+	if !q.Until.IsZero() {
+		args["until"] = q.Until
+	}
+	if q.After != (decision.Cursor{}) {
+		args["before"], args["ref"] = q.After.At, q.After.Ref
+	}
+	if q.Entity != nil {
+		args["records"] = r.ofSubject(s.pseudonym(r, *q.Entity))
+	}
+	var rows []struct {
+		checkRow
+		Matches bool
+		Number  int
+	}
+	if err := s.db.NewRaw(searchChecks, args).Scan(ctx, &rows); err != nil {
+		return nil, err
+	}
+	page := &decision.Page{Checks: []decision.Check{}}
+	for i, row := range rows {
+		if row.Matches {
+			page.Checks = append(page.Checks, row.check())
+		}
+		// The page is full and there are more, or nobody knows whether there are.
+		if len(page.Checks) == q.Limit && i+1 < len(rows) || row.Number == reads {
+			next := decision.Cursor{At: row.RecordedAt, Ref: row.Ref}.String()
+			page.Next = &next
+			break
+		}
+	}
+	return page, nil
+}
+
+// checkRow is the part of a record that an account sees of its check.
+type checkRow struct {
+	Ref        string
+	At         string
+	RecordedAt time.Time
+	Type       string
+	Score      int
+	Verdict    string
+	KeyID      string
+	Revision   int64
+	Overridden bool
+}
+
+func (r checkRow) check() decision.Check {
+	return decision.Check{Ref: r.Ref, Timestamp: r.At, Type: r.Type, Score: r.Score, Verdict: r.Verdict, Key: r.KeyID,
+		Revision: r.Revision, Overridden: r.Overridden}
+}
+
+// findHolder is findRequester for callers that may have signed in without a key.
+func (s *Store) findHolder(ctx context.Context, db bun.IDB, c check.Caller) (requester, error) {
+	if c.Key != "" {
+		return s.findRequester(ctx, db, c)
+	}
+	var r requester
+	err := db.NewRaw("SELECT id AS account_id, salt, chain FROM accounts WHERE id = ?", c.Account).Scan(ctx, &r)
+	if errors.Is(err, sql.ErrNoRows) {
+		return r, check.ErrUnauthorized
+	}
+	return r, err
+}
+
+//go:embed sql/recorded_check.sql
+var recordedCheck string
+
+// RecordedCheck implements [decision.Records].
+func (s *Store) RecordedCheck(ctx context.Context, c check.Caller, ref string, e *entity.Entity) (
+	*decision.Details, error,
+) {
+	details, err := s.recordedCheck(ctx, c, ref, e)
+	if err != nil {
+		return nil, withOutage(fmt.Errorf("reading a check: %w", err))
+	}
+	return details, nil
+}
+
+func (s *Store) recordedCheck(ctx context.Context, c check.Caller, ref string, e *entity.Entity) (
+	*decision.Details, error,
+) {
+	r, err := s.findHolder(ctx, s.db, c)
+	if err != nil {
+		return nil, err
+	}
+	var row struct {
+		auditRow
+		reviewColumns
+		Event, State string
+		Attempts     int
+		Label        *feedback.Label
+		SealedNote   []byte
+		GivenAt      time.Time
+	}
+	err = s.db.NewRaw(recordedCheck, named{"chain": r.Chain, "ref": ref, "account": r.AccountID}).Scan(ctx, &row)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = feedback.ErrUnknownCheck
+	}
+	if err != nil {
+		return nil, err
+	}
+	if e != nil && !bytes.Equal(row.Pseudonym, s.pseudonym(r, *e)) {
+		return nil, &entity.InvalidError{Field: string(e.Type), Reason: "is not the value of this check"}
+	}
+	leaf := audit.Leaf(row.Nonce, row.row().Record)
+	details := &decision.Details{
+		Check: checkRow{Ref: row.Ref, At: row.At, Type: row.Type, Score: row.Score, Verdict: row.Verdict,
+			KeyID: row.KeyID, Revision: row.Revision, Overridden: row.Digest != nil}.check(),
+		Record: decision.Record{Chain: row.Chain, Number: row.Seq,
+			Intact: row.corruption() == "" && bytes.Equal(leaf[:], row.Leaf)},
+	}
+	if row.Event != "" {
+		details.Webhook = &decision.Delivery{Event: row.Event, State: row.State, Attempts: row.Attempts}
+	}
+	if row.Label != nil {
+		kept, err := s.kept(feedbackRow{Ref: row.Ref, SealedNote: row.SealedNote})
+		if err != nil {
+			return nil, err
+		}
+		details.Feedback = &privacy.Feedback{Label: string(*row.Label), Note: kept.Note,
+			Timestamp: privacy.Time{Time: row.GivenAt}}
+	}
+	details.Review, err = s.openReview(ref, row.reviewColumns)
+	return details, err
+}

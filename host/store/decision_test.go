@@ -1,0 +1,181 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/check"
+	"assay/host/decision"
+	"assay/host/entity"
+	"assay/host/feedback"
+	"assay/host/privacy"
+)
+
+// searched returns the references of all pages of a search that reads a few records at a time, and the number of pages.
+func searched(t *testing.T, s *Store, c check.Caller, q decision.Query, reads int) (refs []string, pages int) {
+	t.Helper()
+	for {
+		page := must(s.searchChecks(t.Context(), c, q, reads))(t)
+		pages++
+		for _, found := range page.Checks {
+			refs = append(refs, found.Ref)
+		}
+		if len(page.Checks) > q.Limit {
+			t.Fatalf("%d checks on a page of %d", len(page.Checks), q.Limit)
+		}
+		if page.Next == nil {
+			return refs, pages
+		}
+		q.After = must(decision.ParseCursor(*page.Next))(t)
+	}
+}
+
+func TestSearchChecks(t *testing.T) {
+	t.Parallel()
+	s, l, mine := newLedger(t, nil, LedgerConfig{})
+	theirs := newCaller(t, s, plan(t, "pro", 10))
+	second, _ := newKey(t, s, mine.Account)
+	jane, shop := parse(t, entity.Email, "jane@example.net"), parse(t, entity.Domain, "shop.example")
+	appendOne(t, l, decided(theirs, jane, check.Block))
+	verdicts := []check.Verdict{check.Allow, check.Review, check.Block}
+	var all []check.Record
+	for i := range 24 { // four checks in each millisecond
+		e, c := jane, mine
+		if i%2 == 1 {
+			e = shop
+		}
+		if i%8 >= 4 {
+			c = second
+		}
+		r := at(decided(c, e, verdicts[i%3]), noon.Add(time.Duration(i/4)*time.Millisecond))
+		appendOne(t, l, r)
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b check.Record) int { // newest first
+		if d := b.Decision.At.Compare(a.Decision.At); d != 0 {
+			return d
+		}
+		return strings.Compare(b.Decision.Ref, a.Decision.Ref)
+	})
+	for name, test := range map[string]struct {
+		q       decision.Query
+		matches func(r check.Record) bool
+	}{
+		"all": {decision.Query{}, func(check.Record) bool { return true }},
+		"a verdict": {decision.Query{Verdict: check.Block},
+			func(r check.Record) bool { return r.Decision.Verdict == check.Block }},
+		"a type": {decision.Query{Type: entity.Domain},
+			func(r check.Record) bool { return r.Entity.Type == entity.Domain }},
+		"a key": {decision.Query{Key: second.Key}, func(r check.Record) bool { return r.Caller.Key == second.Key }},
+		"a time": {decision.Query{From: noon.Add(time.Millisecond), Until: noon.Add(3 * time.Millisecond)},
+			func(r check.Record) bool {
+				since := r.Decision.At.Sub(noon)
+				return since >= time.Millisecond && since < 3*time.Millisecond
+			}},
+		"a value": {decision.Query{Entity: &jane}, func(r check.Record) bool { return r.Entity.Value == jane.Value }},
+		"a value and a verdict": {decision.Query{Entity: &shop, Verdict: check.Review},
+			func(r check.Record) bool { return r.Entity.Value == shop.Value && r.Decision.Verdict == check.Review }},
+		"nothing": {decision.Query{Key: theirs.Key}, func(check.Record) bool { return false }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var want []string
+			for _, r := range all {
+				if test.matches(r) {
+					want = append(want, r.Decision.Ref)
+				}
+			}
+			for _, size := range [][2]int{{100, 1000}, {5, 1000}, {1, 7}, {3, 3}, {100, 24}, {24, 25}} {
+				test.q.Limit = size[0]
+				got, pages := searched(t, s, mine, test.q, size[1])
+				noDiff(t, fmt.Sprintf("%d per page, reading %d", size[0], size[1]), want, got)
+				if most := 2 + len(all)/min(size[0], size[1]); pages > most {
+					t.Errorf("%d pages, want at most %d", pages, most)
+				}
+			}
+		})
+	}
+}
+
+// A page that was read stays the start of the next one although its last check is erased.
+func TestSearchAfterErasure(t *testing.T) {
+	t.Parallel()
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	older := appendOne(t, l, recordAt(t, caller, "a.example", noon))
+	newer := appendOne(t, l, recordAt(t, caller, "b.example", noon.Add(time.Second)))
+	page := must(s.SearchChecks(t.Context(), caller, decision.Query{Limit: 1}))(t)
+	expect(t, "first page", page.Checks[0].Ref, newer)
+	erase(t, s, caller, privacy.Selector{Ref: newer})
+	after := must(decision.ParseCursor(*page.Next))(t)
+	page = must(s.SearchChecks(t.Context(), caller, decision.Query{Limit: 1, After: after}))(t)
+	expect(t, "second page", page.Checks[0].Ref, older)
+	if page.Next != nil {
+		t.Errorf("there is a third page: %s", *page.Next)
+	}
+}
+
+func TestRecordedCheck(t *testing.T) {
+	t.Parallel()
+	s, l, mine := newLedger(t, func() time.Time { return noon }, LedgerConfig{})
+	theirs := newCaller(t, s, plan(t, "pro", 10))
+	r := at(decided(mine, parse(t, entity.Email, "jane@example.net"), check.Block), noon)
+	r.Decision.Override = &check.Override{ID: "ovr_1", Verdict: check.Block, Digest: []byte("digest of the override")}
+	ref := appendOne(t, l, r)
+	want := &decision.Details{Check: decision.Check{Ref: ref, Timestamp: noon.Format(check.TimeFormat), Type: "email",
+		Score: r.Decision.Score, Verdict: "block", Key: mine.Key, Revision: r.Decision.Revision, Overridden: true}}
+	want.Record = decision.Record{Intact: true,
+		Chain:  one[int](t, s, "SELECT chain FROM audit_records WHERE ref = ?", ref),
+		Number: one[int64](t, s, "SELECT seq FROM audit_records WHERE ref = ?", ref)}
+	noDiff(t, "by reference", want, must(s.RecordedCheck(t.Context(), mine, ref, nil))(t))
+	keyless := check.Caller{Account: mine.Account}
+	noDiff(t, "by value", want, must(s.RecordedCheck(t.Context(), keyless, ref, &r.Entity))(t))
+	var invalid *entity.InvalidError
+	for _, other := range []entity.Entity{parse(t, entity.Email, "john@example.net"),
+		parse(t, entity.Domain, "example.net")} {
+		_, err := s.RecordedCheck(t.Context(), mine, ref, &other)
+		if !errors.As(err, &invalid) || invalid.Field != string(other.Type) ||
+			invalid.Reason != "is not the value of this check" {
+			t.Errorf("%s: %v", other.Value, err)
+		}
+	}
+	for name, err := range map[string]error{
+		"another account's check": errOf(s.RecordedCheck(t.Context(), theirs, ref, nil)),
+		"no check":                errOf(s.RecordedCheck(t.Context(), mine, check.NewRef(), nil)),
+	} {
+		wantError(t, name, err, feedback.ErrUnknownCheck)
+	}
+	must(s.AskReview(t.Context(), mine, ref, "why?"))(t)
+	keep(t, s, mine, feedback.Report{Ref: ref, Label: feedback.Legitimate, Note: "an old customer"}, nil)
+	note := "an old customer"
+	want.Review = &privacy.Review{Ref: ref, State: decision.Asked, Reason: "why?", AskedAt: privacy.Time{Time: noon}}
+	want.Feedback = &privacy.Feedback{Label: "legitimate", Note: &note, Timestamp: privacy.Time{Time: noon}}
+	noDiff(t, "with feedback and a review", want, must(s.RecordedCheck(t.Context(), mine, ref, nil))(t))
+	must(s.db.ExecContext(t.Context(), "UPDATE audit_records SET score = 7 WHERE ref = ?", ref))(t)
+	if must(s.RecordedCheck(t.Context(), mine, ref, nil))(t).Record.Intact {
+		t.Error("an altered record is called intact")
+	}
+	noError(t, s.RevokeKey(t.Context(), mine.Key))
+	_, err := s.RecordedCheck(t.Context(), mine, ref, nil)
+	wantError(t, "with a revoked key", err, check.ErrUnauthorized)
+	_, err = s.SearchChecks(t.Context(), mine, decision.Query{Limit: 1})
+	wantError(t, "search with a revoked key", err, check.ErrUnauthorized)
+}
+
+// BenchmarkSearchChecks searches for a verdict that no check has, among a million checks of one account.
+func BenchmarkSearchChecks(b *testing.B) {
+	s, l, caller := newLedger(b, nil, LedgerConfig{})
+	noError(b, l.Append(b.Context(), allowed(b, caller)))
+	must(s.db.ExecContext(b.Context(), `INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id,
+		key_id, type, pseudonym, nonce, score, verdict, revision, leaf, hash)
+		SELECT chain, seq + n, recorded_at - n * interval '1 second', at, kind, 'chk_' || n, account_id, key_id, type,
+		sha256(n::text::bytea), nonce, score, verdict, revision, leaf, hash
+		FROM audit_records, generate_series(1, 1000000) AS n WHERE kind = 'check'`))(b)
+	must(s.db.ExecContext(b.Context(), "ANALYZE audit_records"))(b)
+	for b.Loop() {
+		must(s.SearchChecks(b.Context(), caller, decision.Query{Verdict: check.Block, Limit: 50}))(b)
+	}
+}

@@ -1,0 +1,211 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"fmt"
+	"time"
+
+	"assay/host/check"
+	"assay/host/decision"
+	"assay/host/entity"
+	"assay/host/privacy"
+)
+
+// reviewColumns are the columns of reviews that a customer sees, in a row of a check.
+type reviewColumns struct {
+	Review          string // the state; "": no review
+	ReviewReason    []byte // sealed
+	ReviewAskedAt   time.Time
+	ReviewTakenAt   *time.Time
+	ReviewSettledAt *time.Time
+	ReviewFinding   []byte // sealed
+}
+
+// The contexts bind sealed texts to their check.
+func contestContext(ref string) string { return "review " + ref }
+func findingContext(ref string) string { return "finding " + ref }
+
+// openReview returns a review, or nil if there is none.
+func (s *Store) openReview(ref string, c reviewColumns) (*privacy.Review, error) {
+	if c.Review == "" {
+		return nil, nil
+	}
+	reason, err := s.keys.Open(c.ReviewReason, contestContext(ref))
+	if err != nil {
+		return nil, fmt.Errorf("opening the review of %s: %w", ref, err)
+	}
+	r := &privacy.Review{Ref: ref, State: c.Review, Reason: string(reason),
+		AskedAt: privacy.Time{Time: c.ReviewAskedAt}, TakenAt: timeOf(c.ReviewTakenAt),
+		SettledAt: timeOf(c.ReviewSettledAt)}
+	if c.ReviewFinding != nil {
+		finding, err := s.keys.Open(c.ReviewFinding, findingContext(ref))
+		if err != nil {
+			return nil, fmt.Errorf("opening the review of %s: %w", ref, err)
+		}
+		text := string(finding)
+		r.Finding = &text
+	}
+	return r, nil
+}
+
+// AskReview asks for a person's review of one of the account's checks, unless one was asked for, and returns the
+// review. It fails with check.ErrUnauthorized, feedback.ErrUnknownCheck or an *entity.InvalidError.
+func (s *Store) AskReview(ctx context.Context, c check.Caller, ref, reason string) (*privacy.Review, error) {
+	if err := decision.ValidateAsking(ref, reason); err != nil {
+		return nil, err
+	}
+	var details *decision.Details
+	err := again(func() (err error) {
+		if details, err = s.recordedCheck(ctx, c, ref, nil); err != nil || details.Review != nil {
+			return err
+		}
+		if details.Verdict == string(check.Allow) {
+			return &entity.InvalidError{Field: "ref", Reason: "is an allowed check, so there is nothing to contest; " +
+				"POST /api/feedback reports fraud"}
+		}
+		at, err := time.Parse(check.TimeFormat, details.Timestamp)
+		if err != nil {
+			return err
+		}
+		_, err = once[bool](ctx, s, "SELECT ask_review(?chain, ?seq, ?ref, ?account, ?at, ?reason, ?now)", named{
+			"chain": details.Record.Chain, "seq": details.Record.Number, "ref": ref, "account": c.Account, "at": at,
+			"reason": s.keys.Seal([]byte(reason), contestContext(ref)), "now": s.now().UTC().Truncate(time.Millisecond)})
+		if err == nil {
+			details, err = s.recordedCheck(ctx, c, ref, nil) // another request may have been first
+		}
+		return err
+	})
+	if err != nil {
+		return nil, withOutage(fmt.Errorf("asking for a review: %w", err))
+	}
+	if details.Review == nil { // it was erased meanwhile
+		return nil, decision.ErrNoReview
+	}
+	return details.Review, nil
+}
+
+// Review returns the review of one of the account's checks. It fails with check.ErrUnauthorized,
+// feedback.ErrUnknownCheck or decision.ErrNoReview.
+func (s *Store) Review(ctx context.Context, c check.Caller, ref string) (*privacy.Review, error) {
+	details, err := s.RecordedCheck(ctx, c, ref, nil)
+	if err == nil && details.Review == nil {
+		err = decision.ErrNoReview
+	}
+	if err != nil {
+		return nil, err
+	}
+	return details.Review, nil
+}
+
+// caseRow is a review with its check's record.
+type caseRow struct {
+	auditRow
+	reviewColumns
+	Reviewer string
+}
+
+//go:embed sql/open_reviews.sql
+var openReviews string
+
+// readCases reads the open reviews, or with a reference the review of that check.
+func (s *Store) readCases(ctx context.Context, ref string, limit int) (rows []caseRow, err error) {
+	err = s.db.NewRaw(openReviews, named{"ref": ref, "limit": limit}).Scan(ctx, &rows)
+	return rows, err
+}
+
+// OpenReviews lists the reviews of all accounts that are not settled, oldest first.
+func (s *Store) OpenReviews(ctx context.Context, limit int) ([]decision.Case, error) {
+	rows, err := s.readCases(ctx, "", limit)
+	if err != nil {
+		return nil, withOutage(fmt.Errorf("listing reviews: %w", err))
+	}
+	cases := make([]decision.Case, len(rows))
+	for i, row := range rows {
+		review, err := s.openReview(row.Ref, row.reviewColumns)
+		if err != nil { // an altered text must not hide the other reviews
+			s.log.Error("a review cannot be opened", "ref", row.Ref, "error", err)
+			review = &privacy.Review{Ref: row.Ref, State: row.Review, AskedAt: privacy.Time{Time: row.ReviewAskedAt}}
+		}
+		cases[i] = decision.Case{Review: *review, Account: row.AccountID, Type: row.Type, Score: row.Score,
+			Verdict: row.Verdict, Timestamp: row.At, Revision: row.Revision, Reviewer: row.Reviewer}
+	}
+	return cases, nil
+}
+
+// ReviewBacklog returns how many reviews are not settled, and how long the oldest one has waited.
+func (s *Store) ReviewBacklog(ctx context.Context) (open int, oldest time.Duration, err error) {
+	var since *time.Time
+	err = s.db.NewRaw("SELECT count(*), min(asked_at) FROM reviews WHERE settled_at IS NULL").Scan(ctx, &open, &since)
+	if err != nil {
+		return 0, 0, fmt.Errorf("counting reviews: %w", err)
+	}
+	if since != nil {
+		oldest = s.now().Sub(*since)
+	}
+	return open, oldest, nil
+}
+
+// findCase reads the review of a check. It fails with decision.ErrNoReview.
+func (s *Store) findCase(ctx context.Context, ref string) (caseRow, error) {
+	rows, err := s.readCases(ctx, ref, 1)
+	if err == nil && len(rows) == 0 {
+		err = decision.ErrNoReview
+	}
+	if err != nil {
+		return caseRow{}, err
+	}
+	return rows[0], nil
+}
+
+// TakeReview notes the person who settles a review; another one can take it over. It fails with decision.ErrNoReview,
+// decision.ErrNotTaken if the review is settled, or an *entity.InvalidError.
+func (s *Store) TakeReview(ctx context.Context, ref, reviewer string) error {
+	if err := decision.ValidateReviewer(reviewer); err != nil {
+		return err
+	}
+	of, err := s.findCase(ctx, ref)
+	if err == nil {
+		var result sql.Result
+		result, err = s.db.NewRaw(`UPDATE reviews SET state = 'taken', reviewer = ?reviewer, taken_at = ?now
+			WHERE chain = ?chain AND seq = ?seq AND settled_at IS NULL`, named{"chain": of.Chain, "seq": of.Seq,
+			"reviewer": reviewer, "now": s.now().UTC().Truncate(time.Millisecond)}).Exec(ctx)
+		err = oneRow(result, err, decision.ErrNotTaken)
+	}
+	if err != nil {
+		return withOutage(fmt.Errorf("taking a review: %w", err))
+	}
+	return nil
+}
+
+// SettleReview upholds or overturns a verdict. An overturned verdict becomes the account's feedback that the entity is
+// legitimate. It fails with decision.ErrNoReview, decision.ErrNotTaken or an *entity.InvalidError.
+func (s *Store) SettleReview(ctx context.Context, ref string, how decision.Settlement) error {
+	if err := how.Validate(); err != nil {
+		return err
+	}
+	err := again(func() error {
+		of, err := s.findCase(ctx, ref)
+		if err != nil {
+			return err
+		}
+		node, err := s.keys.OpenNode(of.SealedNode, nodeContext(ref))
+		if err != nil {
+			node = nil // as in giveFeedback
+		}
+		settled, err := once[bool](ctx, s, `SELECT settle_review(?chain, ?seq, ?ref, ?account, ?pseudonym, ?type, ?at,
+			?node, ?reviewer, ?state, ?finding, ?now)`, named{"chain": of.Chain, "seq": of.Seq, "ref": ref,
+			"account": of.AccountID, "pseudonym": of.Pseudonym, "type": of.Type, "at": of.RecordedAt, "node": node,
+			"reviewer": how.Reviewer, "state": how.State, "now": s.now().UTC().Truncate(time.Millisecond),
+			"finding": s.keys.Seal([]byte(how.Finding), findingContext(ref))})
+		if err == nil && !settled {
+			err = decision.ErrNotTaken
+		}
+		return err
+	})
+	if err != nil {
+		return withOutage(fmt.Errorf("settling a review: %w", err))
+	}
+	return nil
+}

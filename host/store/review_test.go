@@ -1,0 +1,158 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"assay/host/check"
+	"assay/host/decision"
+	"assay/host/entity"
+	"assay/host/feedback"
+	"assay/host/privacy"
+)
+
+func settle(state string) decision.Settlement {
+	return decision.Settlement{Reviewer: "Ana", State: state, Finding: "the address is ten years old"}
+}
+
+// A review is asked for once, taken by a person and settled once. An overturned verdict becomes feedback.
+func TestReview(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
+	for _, outcome := range []string{decision.Upheld, decision.Overturned} {
+		ref := appendOne(t, l, decided(caller, parse(t, entity.Email, outcome+"@example.net"), check.Block))
+		_, err := s.Review(t.Context(), caller, ref)
+		wantError(t, "before it is asked for", err, decision.ErrNoReview)
+		wantError(t, "taking none", s.TakeReview(t.Context(), ref, "Ana"), decision.ErrNoReview)
+		want := &privacy.Review{Ref: ref, State: decision.Asked, Reason: "Jane says: <b>no</b>",
+			AskedAt: privacy.Time{Time: now}}
+		noDiff(t, "asked", want, must(s.AskReview(t.Context(), caller, ref, "Jane says: <b>no</b>"))(t))
+		asked := now
+		now = now.Add(time.Minute)
+		noDiff(t, "asked again", want, must(s.AskReview(t.Context(), caller, ref, "another reason"))(t))
+		noDiff(t, "read", want, must(s.Review(t.Context(), caller, ref))(t))
+
+		err = s.SettleReview(t.Context(), ref, settle(outcome))
+		wantError(t, "settling what nobody has taken", err, decision.ErrNotTaken)
+		noError(t, s.TakeReview(t.Context(), ref, "Bob"))
+		err = s.SettleReview(t.Context(), ref, settle(outcome))
+		wantError(t, "settling what another has taken", err, decision.ErrNotTaken)
+		noError(t, s.TakeReview(t.Context(), ref, "Ana"))
+		open := must(s.OpenReviews(t.Context(), 10))(t)
+		waiting, oldest, err := s.ReviewBacklog(t.Context())
+		if err != nil || waiting != 1 || oldest != time.Minute {
+			t.Errorf("%d reviews have waited for %v, %v", waiting, oldest, err)
+		}
+		if len(open) != 1 || open[0].Reviewer != "Ana" || open[0].Account != caller.Account ||
+			open[0].Verdict != "block" || open[0].Reason != want.Reason {
+			t.Errorf("open reviews: %+v", open)
+		}
+		noError(t, s.SettleReview(t.Context(), ref, settle(outcome)))
+		finding := settle(outcome).Finding
+		at := privacy.Time{Time: now}
+		noDiff(t, "settled", &privacy.Review{Ref: ref, State: outcome, Reason: want.Reason,
+			AskedAt: privacy.Time{Time: asked}, TakenAt: &at, SettledAt: &at, Finding: &finding},
+			must(s.AskReview(t.Context(), caller, ref, "once more"))(t))
+		wantError(t, "settling again", s.SettleReview(t.Context(), ref, settle(decision.Upheld)), decision.ErrNotTaken)
+		wantError(t, "taking again", s.TakeReview(t.Context(), ref, "Ana"), decision.ErrNotTaken)
+		kept := must(s.Feedback(t.Context(), caller, ref, nil))(t)
+		legitimate := kept != nil && kept.Label == feedback.Legitimate
+		if legitimate != (outcome == decision.Overturned) {
+			t.Errorf("feedback on an %s verdict: %+v", outcome, kept)
+		}
+		expect(t, "open reviews", len(must(s.OpenReviews(t.Context(), 10))(t)), 0)
+	}
+	expect(t, "readable reasons", one[int](t, s, `SELECT count(*) FROM reviews
+		WHERE position('Jane'::bytea in sealed_reason) > 0 OR position('ten'::bytea in sealed_finding) > 0`), 0)
+	verifyLedger(t, s)
+}
+
+func TestReviewOnOwnContestedChecksOnly(t *testing.T) {
+	t.Parallel()
+	s, l, mine := newLedger(t, nil, LedgerConfig{})
+	theirs := newCaller(t, s, plan(t, "pro", 10))
+	e := parse(t, entity.Email, "jane@example.net")
+	ref := appendOne(t, l, decided(mine, e, check.Review))
+	harmless := appendOne(t, l, decided(mine, e, check.Allow))
+	for name, test := range map[string]struct {
+		caller check.Caller
+		ref    string
+	}{"another account's check": {theirs, ref}, "no check": {mine, check.NewRef()}} {
+		wantError(t, name, errOf(s.AskReview(t.Context(), test.caller, test.ref, "x")), feedback.ErrUnknownCheck)
+		wantError(t, name, errOf(s.Review(t.Context(), test.caller, test.ref)), feedback.ErrUnknownCheck)
+	}
+	var invalid *entity.InvalidError
+	for field, err := range map[string]error{
+		"ref":      errOf(s.AskReview(t.Context(), mine, harmless, "x")),
+		"reason":   errOf(s.AskReview(t.Context(), mine, ref, "")),
+		"reviewer": s.TakeReview(t.Context(), ref, " "),
+		"state":    s.SettleReview(t.Context(), ref, settle(decision.Asked)),
+		"finding":  s.SettleReview(t.Context(), ref, decision.Settlement{Reviewer: "Ana", State: decision.Upheld}),
+	} {
+		if !errors.As(err, &invalid) || invalid.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	expect(t, "reviews", one[int](t, s, "SELECT count(*) FROM reviews"), 0)
+}
+
+func TestReviewIsExportedErasedAndPruned(t *testing.T) {
+	t.Parallel()
+	now := day(2021, time.January, 5)
+	s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
+	blocked := func(value string) string {
+		return appendOne(t, l, at(decided(caller, parse(t, entity.Domain, value), check.Block), now))
+	}
+	old := blocked("old.example")
+	must(s.AskReview(t.Context(), caller, old, "x"))(t)
+	now = day(2022, time.March, 10)
+	kept, erased := blocked("kept.example"), blocked("erased.example")
+	for _, ref := range []string{kept, erased} {
+		must(s.AskReview(t.Context(), caller, ref, "x"))(t)
+	}
+	exported := export(t, s, caller, privacy.Selector{Ref: kept})
+	noDiff(t, "exported", must(s.Review(t.Context(), caller, kept))(t), exported.Checks[0].Review)
+	prune(t, s)
+	expect(t, "reviews of a pruned check", one[int](t, s, "SELECT count(*) FROM reviews WHERE ref = ?", old), 0)
+	erase(t, s, caller, privacy.Selector{Ref: erased})
+	expect(t, "all reviews", one[string](t, s, "SELECT string_agg(ref, ' ') FROM reviews"), kept)
+	_, err := s.AskReview(t.Context(), caller, erased, "x")
+	wantError(t, "a review of an erased check", err, feedback.ErrUnknownCheck)
+}
+
+// Requests for reviews, their outcomes and erasures of one subject at once leave no review of an erased check, and
+// never deadlock.
+func TestReviewsDuringErasures(t *testing.T) {
+	t.Parallel()
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	e := parse(t, entity.Domain, "example.org")
+	for range 10 {
+		ref := appendOne(t, l, decided(caller, e, check.Block))
+		errs := concurrently(4, func(i int) error {
+			ctx := context.Background()
+			if i == 0 {
+				return errOf(s.Erase(ctx, caller, about(e)))
+			}
+			err := errOf(s.AskReview(ctx, caller, ref, "x"))
+			if err == nil {
+				err = s.TakeReview(ctx, ref, "Ana")
+			}
+			if err == nil {
+				err = s.SettleReview(ctx, ref, settle(decision.Overturned))
+			}
+			for _, ended := range []error{feedback.ErrUnknownCheck, decision.ErrNoReview, decision.ErrNotTaken} {
+				if errors.Is(err, ended) {
+					return nil
+				}
+			}
+			return err
+		})
+		noError(t, errors.Join(errs...))
+		expect(t, "reviews left", one[int](t, s, "SELECT count(*) FROM reviews"), 0)
+		expect(t, "feedback left", one[int](t, s, "SELECT count(*) FROM feedback"), 0)
+	}
+	verifyLedger(t, s)
+}
