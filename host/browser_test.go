@@ -23,6 +23,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"assay/host/mail/mailtest"
 	"assay/host/postgres/postgrestest"
 )
 
@@ -239,13 +240,21 @@ func newReceiver(t *testing.T) *receiver {
 }
 
 // TestCustomer follows a customer through a browser: the landing page, the test checkout, the key, checks, webhooks, a
-// rotated key, privacy requests, and signing out.
+// rotated key, privacy requests, signing out, and recovering the account.
 func TestCustomer(t *testing.T) {
 	t.Parallel()
 	p := browse(t)
 	receiver := newReceiver(t)
-	dir := dataDir(t)
-	host := startHost(t, dir, postgrestest.Database(t), "--webhook-allow=127.0.0.0/8", "--dns=off")
+	dir, database := dataDir(t), postgrestest.Database(t)
+	mailbox := mailtest.Start(t, mailtest.Plain)
+	const publicURL = "http://assay.example"
+	host := startHost(t, dir, database, "--webhook-allow=127.0.0.0/8", "--dns=off", "--public-url="+publicURL,
+		"--smtp-url=smtp://"+mailbox.Addr+"?from=assay%40example.com")
+	open := func(text string) { // follows a link in a message
+		_, rest, _ := strings.Cut(text, publicURL)
+		path, _, _ := strings.Cut(rest, "\n")
+		p.do(chromedp.Navigate(host.url + path))
+	}
 
 	p.do(chromedp.Navigate(host.url))
 	p.see("Prices")
@@ -355,11 +364,46 @@ func TestCustomer(t *testing.T) {
 	p.press("Erase permanently", "Permanently erased: 1 check")
 	p.look("privacy-erased")
 	p.press("Sign out", "Prices")
-	p.press("Sign in", "Use any API key of your account.")
+	p.press("Sign in", "It was shown next to your API key.")
 	p.look("signin")
-	p.write("key", "assay_nonsense")
-	p.do(chromedp.Submit("#key"))
-	p.see("This API key does not work")
+	p.write("code", "nonsense")
+	p.do(chromedp.Submit("#code"))
+	p.see("A character is wrong, missing or too many.")
+	p.look("signin-error")
+	p.write("code", key)
+	p.do(chromedp.Submit("#code"))
+	p.see("its API keys do not sign in")
+	account := outputJSON[[]struct{ Account string }](t, dir, database, "keys", "list")[0].Account
+	recovery := outputJSON[struct{ Link string }](t, dir, database, "accounts", "signin", account,
+		"--public-url="+host.url)
+	p.do(chromedp.Navigate(recovery.Link))
+	p.see("This link signs this browser in.")
+	p.look("link")
+	p.do(chromedp.Submit("main form"))
+	p.see("Signed-in browsers")
+	p.look("account")
+	p.press("Replace the code", "This is your new sign-in code.")
+	code := p.read("code")
+	p.write("email", "owner@example.org")
+	p.press("Send a link", "A link is on its way.")
+	open(mailbox.Next(t).Text)
+	p.see("With this link you confirm")
+	p.look("link-confirm")
+	p.press("Confirm the address", "Your e-mail address is confirmed.")
+	p.press("Sign out", "Prices")
+	p.press("Sign in", "It was shown next to your API key.")
+	p.write("email", "owner@example.org")
+	p.press("Send me a link", "Look into your mailbox")
+	p.look("mailed")
+	open(mailbox.Next(t).Text)
+	p.see("This link signs this browser in.")
+	p.do(chromedp.Submit("main form"))
+	p.see("Signed-in browsers")
+	p.press("Sign out", "Prices")
+	p.press("Sign in", "It was shown next to your API key.")
+	p.write("code", code)
+	p.do(chromedp.Submit("#code"))
+	p.see("This month")
 	if n := receiver.forged.Load(); n != 0 {
 		t.Errorf("%d events were not signed with the secret", n)
 	}
@@ -412,23 +456,26 @@ func TestKeyboard(t *testing.T) {
 	p := browse(t)
 	dir, database := dataDir(t), postgrestest.Database(t)
 	host := startHost(t, dir, database, "--webhook-allow=127.0.0.0/8", "--dns=off")
-	key := outputJSON[struct{ ID, Key string }](t, dir, database, "keys", "create", "--plan=pro")
+	owner := outputJSON[struct {
+		Account string
+		Code    string `json:"sign_in_code"`
+	}](t, dir, database, "keys", "create", "--plan=pro")
 
 	p.do(chromedp.Navigate(strings.Replace(host.url, "127.0.0.1", remoteName, 1) + "/signin"))
-	p.see("Use any API key of your account.")
+	p.see("It was shown next to your API key.")
 	if at := p.moveFocus("\t"); at.Name != "Skip to content" || !at.Seen || !at.Outline {
 		t.Errorf("the first focus is %+v", at)
 	}
 	p.do(chromedp.KeyEvent("\r"))
-	if at := p.moveFocus("\t"); at.Name != "API key" || !at.Seen || !at.Outline {
+	if at := p.moveFocus("\t"); at.Name != "Sign-in code" || !at.Seen || !at.Outline {
 		t.Errorf("the focus after skipping to the content is %+v", at)
 	}
-	p.do(chromedp.KeyEvent(key.Key + "\r"))
+	p.do(chromedp.KeyEvent(owner.Code + "\r"))
 	p.see("This month")
 	p.until("the whole page", `document.readyState === "complete" && !!document.querySelector("#chart svg")`)
 	for _, want := range []string{
 		"Skip to content", "Assay", "Prices", "Docs", "Dashboard", "Sign out", "Overview", "Checks", "Keys", "Webhooks",
-		"Overrides", "Privacy", "Plan",
+		"Overrides", "Privacy", "Plan", "Account",
 		"Change plan", "Value", "Type", "Country", "Check", "As a table",
 	} {
 		if at := p.moveFocus("\t"); at.Name != want || !at.Outline || !at.Seen {
@@ -455,8 +502,8 @@ func TestKeyboard(t *testing.T) {
 	evaluate[bool](p, `(window.fetch = window.workingFetch, true)`)
 	p.until("the list brought up to date",
 		`!document.body.innerText.includes("This list is out of date") && !!document.querySelector("[id^=see-]")`)
-	output(t, dir, database, "keys", "revoke", key.ID)
-	p.see("Use any API key of your account.") // the next update finds the session ended
+	output(t, dir, database, "accounts", "signout", owner.Account)
+	p.see("It was shown next to your API key.") // the next update finds the session ended
 	if n := evaluate[int](p, `document.querySelectorAll("header").length`); n != 1 {
 		t.Errorf("there are %d headers", n)
 	}

@@ -70,12 +70,27 @@ func (cmd *keysCreateCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 		if err != nil {
 			return err
 		}
-		if cmd.JSON {
-			return t.json(issued)
+		// A new account also gets its sign-in code, so that its API key never opens the dashboard.
+		var code string
+		if cmd.Account == "" {
+			if code, err = b.store.FirstCode(ctx, issued.Account); err != nil {
+				return err
+			}
 		}
-		t.printf("key      %s\nid       %s\naccount  %s\nplan     %s\n\n", issued.Secret, issued.ID, issued.Account,
+		if cmd.JSON {
+			return t.json(struct {
+				apikey.Issued
+				Code string `json:"sign_in_code,omitempty"`
+			}{issued, code})
+		}
+		t.printf("key      %s\nid       %s\naccount  %s\nplan     %s\n", issued.Secret, issued.ID, issued.Account,
 			issued.Plan)
-		t.printf("Store the key now. The host keeps only a hash of it.\n")
+		if code != "" {
+			t.printf("code     %s\n\nStore the key for programs, and the code, which signs in to the dashboard, now. "+
+				"The host keeps only hashes of them.\n", code)
+			return nil
+		}
+		t.printf("\nStore the key now. The host keeps only a hash of it.\n")
 		return nil
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"assay/host/auditlog"
 	"assay/host/facts/network"
 	"assay/host/facts/resolver"
+	"assay/host/mail"
 	"assay/host/operator"
 	"assay/host/store"
 )
@@ -62,6 +63,8 @@ type Config struct {
 	StripeWebhookSecret string `env:"ASSAY_STRIPE_WEBHOOK_SECRET" secret:"" help:"${stripe_webhook_secret}"`
 	StripeURL           string `name:"stripe-url" env:"ASSAY_STRIPE_URL" placeholder:"URL" help:"${stripe_url}"`
 
+	SMTPURL string `name:"smtp-url" group:"mail" env:"ASSAY_SMTP_URL" placeholder:"URL" help:"${smtp_url}"`
+
 	now   func() time.Time // of the store; nil: time.Now. Tests let it jump.
 	named bool             // see AfterApply
 }
@@ -71,7 +74,8 @@ const off = "off"
 
 // Validate checks all settings. Each error begins with the name of a setting. Kong calls it.
 func (c *Config) Validate() error {
-	return errors.Join(c.validateServing(), c.validateDatabase(), c.validateBilling(), c.validateLookups())
+	return errors.Join(c.validateServing(), c.validateDatabase(), c.validateBilling(), c.validateLookups(),
+		c.validateMail())
 }
 
 func (c *Config) validateServing() error {
@@ -141,6 +145,21 @@ func (c *Config) validateBilling() error {
 		return errors.New("ASSAY_STRIPE_WEBHOOK_SECRET: it is required with ASSAY_STRIPE_KEY to verify Stripe's events")
 	}
 	return nil
+}
+
+func (c *Config) validateMail() error {
+	if c.SMTPURL == "" {
+		return nil
+	}
+	var errs []error
+	if _, err := mail.New(c.SMTPURL); err != nil {
+		errs = append(errs, fmt.Errorf("ASSAY_SMTP_URL: %w", err))
+	}
+	if c.URL == "" {
+		errs = append(errs, errors.New("ASSAY_URL: it is required with ASSAY_SMTP_URL, because links in messages begin "+
+			"with it"))
+	}
+	return errors.Join(errs...)
 }
 
 func (c *Config) validateLookups() error {

@@ -54,8 +54,10 @@ var helpTexts = kong.Vars{
 	"stripe_key": "Stripe's secret API key. A test checkout accepts no real cards. " +
 		"Default: a test checkout.",
 	"stripe_webhook_secret": "Signing secret of Stripe's webhook. The webhook posts to /api/billing/stripe.",
-	"stripe_url":            "Base URL of Stripe's API, for tests.",
-	"dns":                   "DNS resolvers to query, by preference, or 'off'. Default: the system's.",
+	"smtp_url": "Mail server for sign-in links, as smtps://user:password@host:465?from=assay%40example.com. " +
+		"With smtp:// it uses STARTTLS. It needs ASSAY_URL. Default: no e-mail addresses.",
+	"stripe_url": "Base URL of Stripe's API, for tests.",
+	"dns":        "DNS resolvers to query, by preference, or 'off'. Default: the system's.",
 	"rdap_url": "RDAP server to query, or 'off'. It is asked for domain registrations in the background. " +
 		"Default: the registries'.",
 	"mmdb_asn":     "MaxMind-format file of autonomous systems. An example is GeoLite2-ASN.mmdb.",
@@ -94,6 +96,11 @@ var helpTexts = kong.Vars{
 	"keys_test": "Create a test key: checks of documented test values get fixed answers, and nothing is recorded or " +
 		"counted.",
 	"keys_rotate_cmd": "Issue a new key with the same name, limits and lifetime, and end the old one after an overlap.",
+
+	"accounts_signin_cmd": "Print a link that signs in to an account once, within 15 minutes. It is for an owner who " +
+		"lost the sign-in code and can prove to be the owner.",
+	"accounts_signout_cmd": "End all sessions of an account and withdraw its sign-in code. Keys keep working: " +
+		"'assay keys revoke' ends them.",
 
 	"database_cmd": "Run a program such as pg_dump on the database, or distribute it.",
 	"database_exec_cmd": "Run a program of Postgres on the database. It gets the address in its environment. The " +

@@ -30,6 +30,8 @@ var engineImporters = map[string][]string{
 	"gopkg.in/natefinch/lumberjack.v2":           {"host/telemetry"},
 	"github.com/alecthomas/kong":                 {"host"},
 	"github.com/google/pprof":                    {"host/bench"},
+	"github.com/wneessen/go-mail":                {"host/mail"},
+	"github.com/emersion/go-smtp":                {"host/mail/mailtest"},
 }
 
 // allowedImports lists, for each package, the packages of this module that it may import, and why it may import no
@@ -51,6 +53,9 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/keyring":        {"", "secrets depend on nothing that could leak them"},
 	"host/plot":           {"", "charts are drawn from numbers and texts"},
 	"host/operator":       {"host/decision host/entity", "the page shows what is handed in, and settles reviews"},
+	"host/mail/mailtest":  {"", "a test server needs no sender"},
+	"host/mail":           {"", "sending a text needs to know nothing about it"},
+	"host/signin":         {"", "codes, links and sessions are formats and plain types"},
 	"host/postgres":       {"", "starting a server needs no knowledge of its contents"},
 	"host/bench":          {"", "load is generated from outside the host"},
 	"host/chaos":          {"host/bench host/entity", "the checker shares no code with what it checks"},
@@ -92,7 +97,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/sandbox/meter":  {"", "rewriting a module is an algorithm"},
 	"host/store": {"host/check host/decision host/entity host/audit host/apikey host/keyring host/facts/registration " +
 		"host/facts/reputation host/feed host/feedback host/fleet host/billing host/lru host/override host/privacy " +
-		"host/webhook registry registry/activation migrations",
+		"host/signin host/webhook registry registry/activation migrations",
 		"storage runs no guests and serves no requests"},
 	"host/postgres/postgrestest": {"host/postgres", "a test database needs only a server"},
 	"host/store/storetest": {"host/apikey host/check host/entity host/keyring host/postgres/postgrestest",
@@ -120,8 +125,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 		"host/privacy",
 		"the API sees only the core"},
 	"host/console": {"host/admission host/apikey host/billing host/check host/decision host/entity host/feedback " +
-		"host/override host/plot " +
-		"host/privacy host/webhook",
+		"host/mail host/override host/plot host/privacy host/signin host/webhook",
 		"pages declare the storage that they need, run no guests and send no webhooks"},
 	"host/lineup": {"host/check host/entity host/fleet host/sandbox registry registry/activation",
 		"following the active lineup needs neither the database nor HTTP"},

@@ -29,6 +29,7 @@ type cli struct {
 	Bench benchCmd `cmd:"" group:"Score and measure" help:"${bench_cmd}"`
 
 	Keys      keysCmd      `cmd:"" group:"Customers" help:"Create, list and revoke API keys."`
+	Accounts  accountsCmd  `cmd:"" group:"Customers" help:"Let an account's owner sign in again, or end all sessions."`
 	Webhooks  webhooksCmd  `cmd:"" group:"Customers" help:"Manage webhook endpoints, their events and signing secrets."`
 	Overrides overridesCmd `cmd:"" group:"Customers" help:"Block or allow values in advance, for all accounts."`
 

@@ -331,7 +331,7 @@ const (
 // send makes a request that needs the database.
 func (o *outages) send(t *testing.T, request string) (status int, retryAfter string) {
 	method, path, _ := strings.Cut(request, " ")
-	body := map[string]string{"/signin": "key=" + o.key, "/api/feedback": `{"ref":"` + someRef + `","label":"fraud"}`,
+	body := map[string]string{"/signin": "code=" + o.key, "/api/feedback": `{"ref":"` + someRef + `","label":"fraud"}`,
 		"/gdpr/subject": someSubject, "/gdpr/export": someSubject, "/gdpr/erase": someSubject}[path]
 	response, _ := o.do(t, method, path, body, "Bearer "+o.key)
 	return response.StatusCode, response.Header.Get("Retry-After")
@@ -345,7 +345,7 @@ func (o *outages) do(t *testing.T, method, path, body, authorization string) (*h
 	}
 	request.Header.Set("Authorization", authorization)
 	request.Header.Set("Content-Type", "application/json")
-	if strings.HasPrefix(body, "key=") {
+	if strings.HasPrefix(body, "code=") {
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	response, err := http.DefaultClient.Do(request)

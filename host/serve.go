@@ -34,6 +34,7 @@ import (
 	"assay/host/feed"
 	"assay/host/feedback"
 	"assay/host/lineup"
+	"assay/host/mail"
 	"assay/host/maintenance"
 	"assay/host/override"
 	"assay/host/replay"
@@ -293,6 +294,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	if err != nil {
 		return err
 	}
+	running.Go(func() { pages.Run(background) })
 	server = api.New(api.Config{
 		Checker:        checker,
 		Keys:           b.store,
@@ -437,6 +439,7 @@ func (b *backend) jobs(keeper *auditlog.Keeper) [][]maintenance.Job {
 		{Name: "forget hosts that were killed", Every: jobInterval, Run: b.store.PruneHosts},
 		{Name: "prune overrides", Every: jobInterval, Run: b.store.PruneOverrides, AtStop: true},
 		{Name: "prune registrations", Every: jobInterval, Run: b.store.PruneRegistrations, AtStop: true},
+		{Name: "delete expired sessions", Every: jobInterval, Run: b.store.PruneSignIns, AtStop: true},
 		{Name: "end subscriptions", Every: jobInterval, Run: b.store.EndSubscriptions, AtStop: true},
 		{Name: "delete old billing data", Every: jobInterval, Run: b.store.PruneBilling, AtStop: true},
 		{Name: "sign checkpoints", Every: jobInterval, Run: keeper.SignHeads, AtStop: true},
@@ -481,7 +484,14 @@ func (b *backend) newConsole(
 		}
 		return receiver, guard.CheckURL(receiver)
 	}
+	var sender console.Mail
+	if cfg.SMTPURL != "" {
+		if sender, err = mail.New(cfg.SMTPURL); err != nil {
+			return nil, err
+		}
+	}
 	return console.New(console.Config{
+		Mail:  sender,
 		Store: b.store, Billing: payments, Checker: checker, Public: public, Sealer: b.keys,
 		Explainer: explainer, Feedback: reports,
 		Webhook: parseWebhook, Client: from.address, Shared: from.shared, URL: strings.TrimSuffix(cfg.URL, "/"),

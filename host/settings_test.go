@@ -186,6 +186,8 @@ func TestConfigHidesSecrets(t *testing.T) {
 	const secret = "hunter2hunter2hunter2hunter2"
 	environ := []string{"ASSAY_DATABASE_URL=postgres://app:" + secret + "@db.example:5432/assay?sslmode=require",
 		"ASSAY_DATABASE_DIRECT_URL=postgres://app@db.example/assay?sslpassword=" + secret,
+		"ASSAY_SMTP_URL=smtps://app:" + secret + "@mail.example:465?from=assay%40example.com",
+		"ASSAY_URL=https://assay.example",
 		"ASSAY_DNSBL=" + secret + ".zen.dq.spamhaus.net,domain:" + secret + ".dbl.dq.spamhaus.net"}
 	parser, err := newParser(&cli{})
 	if err != nil {
@@ -202,6 +204,7 @@ func TestConfigHidesSecrets(t *testing.T) {
 	}
 	for _, text := range []string{"postgres://app:***@db.example:5432/assay?sslmode=require ",
 		"postgres://app@db.example/assay?sslpassword=*** ",
+		"smtps://app:***@mail.example:465?from=assay%40example.com ",
 		" ***.zen.dq.spamhaus.net,domain:***.dbl.dq.spamhaus.net "} {
 		if !strings.Contains(out, text) {
 			t.Errorf("lacks %q:\n%s", text, out)

@@ -63,5 +63,5 @@ const MaxPerAccount = 20
 var (
 	ErrNotFound = errors.New("there is no such valid key") // also if the key belongs to another account
 	ErrTooMany  = fmt.Errorf("an account can have at most %d keys: revoke one first", MaxPerAccount)
-	ErrLast     = errors.New("this is the account's only key, and you need a key to sign in: create another first")
+	ErrLast     = errors.New("this is the account's only key: create another first")
 )

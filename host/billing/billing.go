@@ -112,7 +112,7 @@ type Claim struct {
 	KeyID   string
 	Hint    string // of the key, see apikey.Hint
 	Upgrade bool   // an existing account's plan changed; its keys stay the same
-	Ended   bool   // the subscription has already ended: the key can sign in but not check
+	Ended   bool   // the subscription has already ended: the key does not work until another one serves
 }
 
 // Errors of this package.
@@ -120,7 +120,7 @@ var (
 	ErrNoCheckout  = errors.New("there is no such checkout, or it has expired")
 	ErrPending     = errors.New("the payment has not been confirmed yet")
 	ErrNoPlan      = errors.New("there is no such plan")
-	ErrNoReissue   = errors.New("this key cannot be issued again: sign in with it, or contact support")
+	ErrNoReissue   = errors.New("this key cannot be issued again: rotate it in the dashboard, or contact support")
 	ErrSubscribed  = errors.New("the account already has a subscription: change its plan instead")
 	ErrNotPaid     = errors.New("the account has no subscription")
 	ErrUnavailable = errors.New("the payment provider cannot be reached; nothing was charged")

@@ -56,7 +56,7 @@ func (c *Console) subscribe(ctx *fiber.Ctx) error {
 	// Earlier checkouts are kept, because the customer may pay for one that is open in another tab.
 	tokens := append(c.checkouts(ctx), checkout.Token)
 	tokens = tokens[max(0, len(tokens)-maxOpenCheckouts):]
-	if err := c.setCookie(ctx, "checkout", checkoutContext, tokens, c.cfg.Now().Add(billing.ClaimLife)); err != nil {
+	if err := c.sealCookie(ctx, "checkout", checkoutContext, tokens, c.cfg.Now().Add(billing.ClaimLife)); err != nil {
 		return err
 	}
 	return ctx.Redirect(checkout.URL, fiber.StatusSeeOther)
@@ -142,7 +142,7 @@ func (c *Console) done(ctx *fiber.Ctx) error {
 	if len(tokens) == 0 {
 		return &pageError{fiber.StatusNotFound,
 			"This browser has not started a checkout, or it has expired. " +
-				"If you paid, sign in with your key or contact support."}
+				"If you paid, sign in with your sign-in code or contact support."}
 	}
 	if ctx.Get("Sec-Purpose") != "" || ctx.Get("Purpose") != "" {
 		// Prefetching would use up the one time that the key is shown.
@@ -156,7 +156,7 @@ func (c *Console) done(ctx *fiber.Ctx) error {
 		return c.render(ctx, "pending", nil, view{"Title": "Waiting for your payment"})
 	case errors.Is(err, billing.ErrNoCheckout):
 		return &pageError{fiber.StatusGone,
-			"This checkout has expired. If you paid, sign in with your key or contact support."}
+			"This checkout has expired. If you paid, sign in with your sign-in code or contact support."}
 	case err != nil:
 		return err
 	}
@@ -203,17 +203,25 @@ func (c *Console) reissue(ctx *fiber.Ctx) error {
 }
 
 func (c *Console) showClaim(ctx *fiber.Ctx, claim billing.Claim) error {
-	s, err := c.current(ctx)
-	title := "You are subscribed"
-	if claim.Key != "" {
-		// The customer is signed in, so that the dashboard is one click away.
-		s, err = c.startSession(ctx, claim.Account, claim.KeyID)
-	} else if !claim.Upgrade {
-		ctx.Status(fiber.StatusGone)
-		title = "Your key was already shown"
+	v := view{"Title": "You are subscribed", "Claim": claim, "URL": c.url(ctx, "")}
+	if claim.Key == "" {
+		if !claim.Upgrade {
+			ctx.Status(fiber.StatusGone)
+			v["Title"] = "Your key was already shown"
+		}
+		s, err := c.current(ctx)
+		if err != nil {
+			return err
+		}
+		return c.render(ctx, "done", s, v)
 	}
-	if err != nil {
-		return err
-	}
-	return c.render(ctx, "done", s, view{"Title": title, "Claim": claim, "URL": c.url(ctx, "")})
+	// The customer is signed in, so that the dashboard is one click away. If that fails, the key is still shown: it is
+	// now or never.
+	s, err := c.beginSession(ctx, claim.Account)
+	c.warn("a new customer is not signed in", err)
+	work, cancel := pageContext()
+	defer cancel()
+	v["Code"], err = c.cfg.Store.FirstCode(work, claim.Account)
+	c.warn("a new customer gets no sign-in code", err)
+	return c.render(ctx, "done", s, v)
 }

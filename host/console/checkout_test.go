@@ -145,7 +145,7 @@ func TestSubscriptionEndedBeforeSuccessPage(t *testing.T) {
 	s.pay(t, v, billing.Active)
 	s.pay(t, v, billing.Canceled)
 	v.get(donePath)
-	v.is(200, "The subscription has already ended.")
+	v.is(200, "The subscription has already ended,")
 	v.follow("Go to the dashboard")
 	v.is(200, "This month")
 	v.follow("Keys")

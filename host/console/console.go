@@ -69,6 +69,7 @@ type Config struct {
 	Checker Checker
 	Public  Public
 	Sealer  Sealer
+	Mail    Mail // nil: customers have no e-mail addresses. It requires URL, with which links in messages begin
 	// Explainer explains recorded checks, and Feedback takes reports on them.
 	Explainer Explainer
 	Feedback  Feedback
@@ -104,9 +105,10 @@ func Look() (fs.FS, error) { return fs.Sub(static, "static") }
 
 // Console serves pages.
 type Console struct {
-	cfg   Config
-	app   *fiber.App
-	pages map[string]*template.Template // by name; each is the layout with the page's blocks
+	cfg     Config
+	app     *fiber.App
+	letters chan letter                   // to be sent by Run
+	pages   map[string]*template.Template // by name; each is the layout with the page's blocks
 }
 
 // New returns a console. It fails if a page's template is malformed.
@@ -115,7 +117,11 @@ func New(cfg Config) (*Console, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading pages: %w", err)
 	}
-	c := &Console{cfg: cfg, pages: pages}
+	if cfg.Mail != nil && cfg.URL == "" {
+		// Otherwise the sender of a request could choose the host in somebody else's link.
+		return nil, errors.New("sending links by mail requires the public URL")
+	}
+	c := &Console{cfg: cfg, pages: pages, letters: make(chan letter, maxMails)}
 	c.app = fiber.New(fiber.Config{
 		Immutable: true, StrictRouting: true, CaseSensitive: true, DisableStartupMessage: true, ErrorHandler: c.fail,
 	})
@@ -159,6 +165,8 @@ func (c *Console) route(files fs.FS) {
 	c.app.Post("/checkout/reissue", c.reissue)
 	c.app.Get("/signin", c.signInForm)
 	c.app.Post("/signin", c.signIn)
+	c.app.Get(LinkPath+":token", c.linkForm)
+	c.app.Post("/signin/link", c.useLink)
 	c.app.Post("/signout", c.signOut)
 
 	c.signedIn(fiber.MethodGet, "/dashboard", c.overview)
@@ -189,6 +197,17 @@ func (c *Console) route(files fs.FS) {
 	c.signedIn(fiber.MethodPost, "/dashboard/privacy", c.findSubject)
 	c.signedIn(fiber.MethodPost, "/dashboard/privacy/export", c.exportSubject)
 	c.signedIn(fiber.MethodPost, "/dashboard/privacy/erase", c.eraseSubject)
+	c.signedIn(fiber.MethodGet, accountPath, c.account)
+	c.signedIn(fiber.MethodPost, accountPath+"/code", c.replaceCode)
+	c.signedIn(fiber.MethodPost, accountPath+"/sessions/end", c.endOtherSessions)
+	c.signedIn(fiber.MethodPost, accountPath+"/sessions/:id/end", c.endOneSession)
+	if c.cfg.Mail != nil {
+		c.app.Post("/signin/mail", c.mailLink)
+		c.signedIn(fiber.MethodPost, accountPath+"/address", c.setAddress)
+		c.signedIn(fiber.MethodPost, accountPath+"/address/remove", c.removeAddress)
+		c.signedIn(fiber.MethodPost, accountPath+"/address/confirm", c.confirmAddress)
+		c.signedIn(fiber.MethodGet, confirmPath+":token", c.confirmForm)
+	}
 	c.signedIn(fiber.MethodGet, "/dashboard/plan", c.plan)
 	c.signedIn(fiber.MethodPost, "/dashboard/plan", c.changePlan)
 	c.signedIn(fiber.MethodPost, "/dashboard/plan/cancel", c.cancelPlan)

@@ -89,7 +89,12 @@ func TestHostileText(t *testing.T) {
 		"a date": func(v *visitor, text string) page {
 			return v.post("/dashboard/webhooks/resend", "csrf", token, "since", text)
 		},
-		"a key":  func(v *visitor, text string) page { return v.post("/signin", "key", text) },
+		"a code":         func(v *visitor, text string) page { return v.post("/signin", "code", text) },
+		"a link":         func(v *visitor, text string) page { return v.get(LinkPath + escape(text)) },
+		"a link's token": func(v *visitor, text string) page { return v.post("/signin/link", "token", text) },
+		"a session's id": func(v *visitor, text string) page {
+			return v.post(accountPath+"/sessions/"+escape(text)+"/end", "csrf", token)
+		},
 		"a note": func(v *visitor, text string) page { return v.get("/dashboard/keys?note=" + escape(text)) },
 		"a page's position": func(v *visitor, text string) page {
 			return v.get("/dashboard/checks?after=" + escape(text))
@@ -146,7 +151,7 @@ func (v *visitor) ordinary() page {
 	w := *v
 	all := &html.Node{Type: html.DocumentNode}
 	for _, path := range []string{"/", "/docs", "/nothing", "/dashboard", "/dashboard/keys", "/dashboard/checks",
-		"/dashboard/webhooks", "/dashboard/plan"} {
+		"/dashboard/webhooks", "/dashboard/plan", accountPath, LinkPath + "ordinary"} {
 		all.AppendChild(w.get(path).root)
 	}
 	w.get("/dashboard/keys")
@@ -162,7 +167,7 @@ func (v *visitor) ordinary() page {
 	}
 	other := w
 	other.client = &http.Client{Transport: w.client.Transport} // signed out
-	all.AppendChild(other.post("/signin", "key", "ordinary").root)
+	all.AppendChild(other.post("/signin", "code", "ordinary").root)
 	return page{root: all}
 }
 
@@ -270,7 +275,7 @@ func TestOtherMethods(t *testing.T) {
 func TestDatabaseDown(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	v, key := s.customer(t, "starter")
+	v, _ := s.customer(t, "starter")
 	token := v.at.token()
 	v.get("/")
 	v.press("Subscribe to Pro") // redirects to the plan, because the account has a subscription
@@ -278,20 +283,18 @@ func TestDatabaseDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, get := range []string{"/", "/docs", "/dashboard", "/dashboard/checks", "/dashboard/keys",
-		"/dashboard/webhooks", "/dashboard/webhooks/chk_1", "/dashboard/plan", "/signin", donePath,
+		"/dashboard/webhooks", "/dashboard/webhooks/chk_1", "/dashboard/plan", accountPath, "/signin", donePath,
 		TestCheckoutPath + "co_1"} {
 		checkFailed(v.alone(), v.alone().get(get), get)
 	}
 	for _, post := range append([]string{"/subscribe", "/checkout/reissue"}, posts...) {
-		if post == "/signout" {
-			continue // needs no database
-		}
 		checkFailed(v.alone(), v.alone().post(post, "csrf", token, "plan", "free", "name", "x",
 			"url", "https://example.com", "since", "2026-01-01", "value", "example.com"), post)
 	}
 	w := s.visit(t)
-	checkFailed(w, w.post("/signin", "key", key), "/signin")
-	for _, path := range []string{"/", "/docs", "/signin"} { // pages without the database keep working
+	checkFailed(w, w.post("/signin", "code", v.code), "/signin")
+	checkFailed(w, w.post("/signin/link", "token", "x"), "/signin/link")
+	for _, path := range []string{"/", "/docs", "/signin", LinkPath + "x"} { // pages without the database keep working
 		if p := w.get(path); p.status != 200 {
 			t.Errorf("%s, signed out: status %d", path, p.status)
 		}

@@ -168,10 +168,6 @@ func (c *Console) revokeKey(ctx *fiber.Ctx, s *session) error {
 	if err := c.cfg.Store.RevokeAccountKey(work, s.Account, ctx.Params("id")); err != nil {
 		return c.showKeyError(ctx, s, err, view{})
 	}
-	if ctx.Params("id") == s.Key {
-		c.dropCookie(ctx, "session")
-		return ctx.Redirect("/signin", fiber.StatusSeeOther)
-	}
 	return ctx.Redirect("/dashboard/keys?note=revoked", fiber.StatusSeeOther)
 }
 

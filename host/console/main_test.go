@@ -134,6 +134,7 @@ type visitor struct {
 	*testing.T
 	client *http.Client
 	header http.Header // of every request
+	code   string      // that signs in to the customer's account
 	at     page
 }
 
@@ -166,7 +167,7 @@ func (s *site) visit(t *testing.T) *visitor {
 func (v *visitor) alone() *visitor {
 	client := *v.client
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &visitor{T: v.T, client: &client, header: v.header.Clone(), at: v.at}
+	return &visitor{T: v.T, client: &client, header: v.header.Clone(), code: v.code, at: v.at}
 }
 
 func (v *visitor) send(method, target, kind, body string) page {
@@ -318,7 +319,7 @@ func (p page) cookies() map[string]*http.Cookie {
 	return set
 }
 
-// customer returns a visitor who has subscribed to a plan and is signed in, and the key.
+// customer returns a visitor who has subscribed to a plan, is signed in and knows the sign-in code, and the key.
 func (s *site) customer(t *testing.T, plan string) (*visitor, string) {
 	t.Helper()
 	v := s.visit(t)
@@ -331,6 +332,7 @@ func (s *site) customer(t *testing.T, plan string) (*visitor, string) {
 	}
 	v.is(200, "This is your API key.")
 	key := v.at.text("key")
+	v.code = v.at.text("code")
 	v.get("/dashboard")
 	v.is(200, "This month")
 	return v, key

@@ -121,7 +121,7 @@ func (c *Console) showOverrideError(ctx *fiber.Ctx, s *session, v view, err erro
 		ctx.Status(fiber.StatusNotFound)
 		v["Error"] = "The override was already removed."
 	case errors.Is(err, check.ErrUnauthorized):
-		return errKeyEnded()
+		return errNoKey()
 	default:
 		return err
 	}

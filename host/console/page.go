@@ -27,21 +27,26 @@ type view map[string]any
 // notes are the messages that a page can show after an action, by the name in the page's URL. Text from a URL is never
 // shown.
 var notes = map[string]string{
-	"reported":   "The feedback is saved. It is your account's vote on the value.",
-	"asked":      "The review is asked for. Its outcome will be on this page.",
-	"revoked":    "The key is revoked. Within a second every host rejects it.",
-	"removed":    "The webhook is removed. New checks create no events.",
-	"sent":       "A test event is on its way.",
-	"resent":     "The event is on its way again.",
-	"resentall":  "The failed events are on their way again, except those whose content was already deleted.",
-	"lifted":     "The override is removed. Within a second the layers decide again.",
-	"overridden": "The override is saved. Within a second every host applies it.",
-	"replaced":   "The override is saved in place of the earlier one for the same value.",
-	"changed":    "Your plan has changed. Your keys stay the same.",
-	"cancelled":  "Your subscription is cancelled. Everything works until the end of the period that you paid for.",
-	"resumed":    "Your subscription continues.",
-	"moved":      "The webhook's URL is changed. Its secret stays the same.",
-	"enabled":    "The webhook is enabled. You can now resend events that failed, as long as their content is kept.",
+	"reported":    "The feedback is saved. It is your account's vote on the value.",
+	"asked":       "The review is asked for. Its outcome will be on this page.",
+	"revoked":     "The key is revoked. Within a second every host rejects it.",
+	"removed":     "The webhook is removed. New checks create no events.",
+	"sent":        "A test event is on its way.",
+	"resent":      "The event is on its way again.",
+	"resentall":   "The failed events are on their way again, except those whose content was already deleted.",
+	"lifted":      "The override is removed. Within a second the layers decide again.",
+	"overridden":  "The override is saved. Within a second every host applies it.",
+	"replaced":    "The override is saved in place of the earlier one for the same value.",
+	"changed":     "Your plan has changed. Your keys stay the same.",
+	"cancelled":   "Your subscription is cancelled. Everything works until the end of the period that you paid for.",
+	"resumed":     "Your subscription continues.",
+	"moved":       "The webhook's URL is changed. Its secret stays the same.",
+	"enabled":     "The webhook is enabled. You can now resend events that failed, as long as their content is kept.",
+	"mailed":      "A link is on its way. Open it in this browser to confirm the address.",
+	"confirmed":   "Your e-mail address is confirmed. It now signs in.",
+	"forgotten":   "Your e-mail address is removed. It no longer signs in.",
+	"ended":       "The session is ended.",
+	"endedothers": "All other sessions are ended.",
 }
 
 // asset returns the URL of a static file. It contains a hash of the content, so that browsers can cache the file and
@@ -145,6 +150,7 @@ func (c *Console) render(ctx *fiber.Ctx, name string, s *session, v view) error 
 		return fmt.Errorf("rendering page: there is no %q", name)
 	}
 	v["Page"], v["Session"] = name, s
+	v["Mail"] = c.cfg.Mail != nil
 	v["TestMode"] = c.cfg.Billing.Provider.Test()
 	v["Shared"] = ctx.Response().StatusCode() == fiber.StatusTooManyRequests && c.cfg.Shared != nil &&
 		c.cfg.Shared(ctx.Context())

@@ -77,7 +77,7 @@ func (c *Console) showPrivacyError(ctx *fiber.Ctx, s *session, v view, err error
 		ctx.Status(fiber.StatusNotFound)
 		v["Error"] = "Your account has no data for this value or reference."
 	case errors.Is(err, check.ErrUnauthorized):
-		return errKeyEnded()
+		return errNoKey()
 	default:
 		return err
 	}

@@ -104,7 +104,7 @@ func TestSharedLimit(t *testing.T) {
 		})
 		v := s.visit(t)
 		for range maxSignIns + 1 {
-			if v.post("/signin", "key", "x"); strings.Contains(v.at.body, "TRUSTED_PROXIES") && v.at.status != 429 {
+			if v.post("/signin", "code", "x"); strings.Contains(v.at.body, "TRUSTED_PROXIES") && v.at.status != 429 {
 				t.Errorf("a page with status %d is about proxies", v.at.status)
 			}
 		}

@@ -1,11 +1,15 @@
 package console
 
 import (
-	"encoding/base64"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"assay/host/billing"
+	"assay/host/check"
+	"assay/host/signin"
 )
 
 // posts are the paths of the dashboard's forms.
@@ -15,7 +19,8 @@ var posts = []string{
 	"/dashboard/webhooks/remove", "/dashboard/webhooks/secret", "/dashboard/webhooks/test",
 	"/dashboard/webhooks/enable", "/dashboard/webhooks/resend",
 	"/dashboard/webhooks/chk_1/resend", "/dashboard/privacy", "/dashboard/privacy/export", "/dashboard/privacy/erase",
-	"/dashboard/plan", "/dashboard/plan/cancel", "/dashboard/plan/resume", "/signout",
+	"/dashboard/plan", "/dashboard/plan/cancel", "/dashboard/plan/resume",
+	"/dashboard/account/code", "/dashboard/account/sessions/end", "/dashboard/account/sessions/ID/end", "/signout",
 }
 
 // TestForgedForms sends every form of the dashboard as another site, an old page or another customer would. All are
@@ -23,11 +28,11 @@ var posts = []string{
 func TestForgedForms(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	v, key := s.customer(t, "pro")
+	v, _ := s.customer(t, "pro")
 	mine := v.at.token()
 	other, _ := s.customer(t, "free")
 	v.get("/signin") // replaces the session
-	v.post("/signin", "key", key)
+	v.post("/signin", "code", v.code)
 	v.get("/dashboard/keys")
 	token := v.at.token()
 	if token == mine || token == "" {
@@ -91,10 +96,10 @@ func TestForgedForms(t *testing.T) {
 	if v.get("/dashboard/keys"); words(v.at.root) != before {
 		t.Errorf("the forms changed the keys to\n%s\nfrom\n%s", words(v.at.root), before)
 	}
-	for _, public := range []string{"/try", "/subscribe", "/signin", "/checkout/reissue"} {
+	for _, public := range []string{"/try", "/subscribe", "/signin", "/signin/link", "/checkout/reissue"} {
 		w := s.visit(t).alone()
 		w.header.Set("Sec-Fetch-Site", "cross-site")
-		if p := w.post(public, "key", key, "plan", "free"); p.status != 403 || len(p.cookies()) != 0 {
+		if p := w.post(public, "code", v.code, "plan", "free"); p.status != 403 || len(p.cookies()) != 0 {
 			t.Errorf("%s from another site: status %d, cookies %v", public, p.status, p.cookies())
 		}
 	}
@@ -102,98 +107,225 @@ func TestForgedForms(t *testing.T) {
 	// policy, the origin.
 	w := s.visit(t).alone()
 	w.header.Set("Origin", "null")
-	if p := w.post("/signin", "key", key); p.status != 303 {
+	if p := w.post("/signin", "code", v.code); p.status != 303 {
 		t.Errorf("a form of our own over plain HTTP: status %d", p.status)
 	}
+}
+
+// token returns the token in the cookie of a visitor's session, or "".
+func (v *visitor) token() string {
+	for _, c := range v.client.Jar.Cookies(v.at.url) {
+		if c.Name == "assay_session" {
+			return c.Value
+		}
+	}
+	return ""
+}
+
+// with returns a visitor who has the token of a session.
+func (s *site) with(t *testing.T, token string) *visitor {
+	t.Helper()
+	v := s.visit(t)
+	v.client.Jar.SetCookies(v.at.url, []*http.Cookie{{Name: "assay_session", Value: token, Path: "/"}})
+	return v
+}
+
+// isSignedOut checks that a token signs nobody in.
+func (s *site) isSignedOut(t *testing.T, token, why string) {
+	t.Helper()
+	p := s.with(t, token).alone().get("/dashboard/webhooks")
+	if p.status != 303 || p.header.Get("Location") != "/signin" { // the script that refreshes a page relies on it
+		t.Errorf("%s, the token %.20q gets status %d", why, token, p.status)
+	}
+}
+
+// signIn returns a visitor who signed in with a customer's code.
+func (s *site) signIn(t *testing.T, code string) *visitor {
+	t.Helper()
+	v := s.visit(t)
+	v.get("/signin")
+	v.press("Sign in", "code", code)
+	v.is(200, "This month")
+	return v
 }
 
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	owner, key := s.customer(t, "pro")
-	home, err := owner.at.url.Parse("/")
+	copied := owner.token()
+	if strings.Contains(copied, key) || strings.Contains(copied, owner.at.token()) || len(copied) != 43 {
+		t.Errorf("the cookie holds %q", copied)
+	}
+	for _, value := range []string{"x", copied[:len(copied)-1], copied + "A", copied[1:] + copied[:1], key, owner.code,
+		strings.Repeat("A", 43), strings.Repeat("A", 3000), "!!"} {
+		s.isSignedOut(t, value, "a guess")
+	}
+	for _, c := range owner.client.Jar.Cookies(owner.at.url) {
+		if c.Name == "assay_checkout" {
+			s.isSignedOut(t, c.Value, "as a session's cookie")
+		}
+	}
+
+	// Signing in again replaces the session of the browser, so that nobody can prepare one for somebody else.
+	owner.post("/signin", "code", owner.code)
+	s.isSignedOut(t, copied, "after signing in again")
+
+	// A session that is ended on the account page is dead at once, on every host.
+	phone, tablet := s.signIn(t, owner.code), s.signIn(t, owner.code)
+	owner.get(accountPath)
+	if n := strings.Count(owner.at.body, "/end\""); n != 3 { // two sessions, and all others
+		t.Errorf("the page offers to end %d times", n)
+	}
+	s.pass(2 * time.Minute)
+	phone.get("/dashboard")
+	owner.get(accountPath)
+	owner.press("End") // the one that was used last
+	owner.is(200, "The session is ended.")
+	s.isSignedOut(t, phone.token(), "after it was ended")
+	p := phone.post("/dashboard/keys", "csrf", "x", "name", "x")
+	if p.status != 403 {
+		t.Errorf("a form of an ended session: status %d", p.status)
+	}
+	tablet.get("/dashboard")
+	tablet.is(200, "This month")
+	owner.get(accountPath)
+	owner.press("End all others")
+	owner.is(200, "All other sessions are ended.")
+	s.isSignedOut(t, tablet.token(), "after all others were ended")
+	owner.is(200, "(this one)")
+
+	// Nobody ends another account's sessions.
+	stranger, _ := s.customer(t, "free")
+	sessions, err := s.store.Sessions(t.Context(), account(t, s, owner.token()))
+	if err != nil || len(sessions) != 1 {
+		t.Fatalf("Sessions = %v, %v", sessions, err)
+	}
+	stranger.post(accountPath+"/sessions/"+sessions[0].ID+"/end", "csrf", stranger.at.token())
+	owner.get("/dashboard")
+	owner.is(200, "This month")
+
+	// A copy of the cookie is worth nothing after signing out.
+	copied = owner.token()
+	owner.press("Sign out")
+	s.isSignedOut(t, copied, "after signing out")
+
+	again := s.signIn(t, owner.code)
+	s.pass(signin.SessionLife)
+	s.isSignedOut(t, again.token(), "after 12 hours")
+	if err := s.store.PruneSignIns(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// account returns the account of a session.
+func account(t *testing.T, s *site, token string) string {
+	t.Helper()
+	found, _, err := s.store.Session(t.Context(), token, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	sessionOf := func(v *visitor) string {
-		for _, c := range v.client.Jar.Cookies(home) {
-			if c.Name == "assay_session" {
-				return c.Value
-			}
-		}
-		return ""
-	}
-	stolen := sessionOf(owner)
-	with := func(value string) *visitor {
-		v := s.visit(t)
-		v.client.Jar.SetCookies(home, []*http.Cookie{{Name: "assay_session", Value: value, Path: "/"}})
-		return v
-	}
-	if strings.Contains(stolen, key) {
-		t.Error("the cookie holds the key")
-	}
+	return found.Account
+}
 
-	t.Run("a preset cookie is replaced", func(t *testing.T) {
-		v := with(stolen)
+// TestSignInWithKey checks that an API key opens a session once, for an account from before there were codes.
+func TestSignInWithKey(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	plan, _ := check.PlanNamed("pro")
+	id, err := s.store.CreateAccount(t.Context(), plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	issued, err := s.store.CreateKey(t.Context(), id, "old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown []string
+	for range 5 { // of several browsers, one gets the code
+		v := s.visit(t)
 		v.get("/signin")
-		v.post("/signin", "key", key)
-		if now := sessionOf(v); now == stolen || now == "" {
-			t.Error("signing in keeps the previous session")
+		if v.press("Sign in", "code", " "+issued.Secret); v.at.status == 200 {
+			v.is(200, "your API keys no longer do")
+			shown = append(shown, v.at.text("code"))
+			v.follow("Go to the dashboard")
+			v.is(200, "This month")
+			continue
 		}
-	})
-	t.Run("tampered", func(t *testing.T) {
-		raw, err := base64.RawURLEncoding.DecodeString(stolen)
+		v.is(401, "its API keys do not sign in")
+		if v.token() != "" {
+			t.Error("a key that was refused begins a session")
+		}
+	}
+	if len(shown) != 1 {
+		t.Fatalf("the codes %q were shown", shown)
+	}
+	s.signIn(t, shown[0])
+	v := s.visit(t)
+	v.get("/signin")
+	v.press("Sign in", "code", "assay_nonsense")
+	v.is(401, "This is an API key, which does not sign in.")
+
+	// Once the last working key is gone, the owner still signs in, and what needs a key says so.
+	v = s.signIn(t, shown[0])
+	if err := s.store.RevokeKey(t.Context(), issued.ID); err != nil {
+		t.Fatal(err)
+	}
+	v.get("/dashboard/privacy")
+	v.press("Find", "who", "example.com")
+	v.is(403, "No key of your account works.")
+}
+
+// TestSignInLink checks that a link works once, for 15 minutes, and that looking at it does not use it up.
+func TestSignInLink(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	owner, _ := s.customer(t, "pro")
+	id := account(t, s, owner.token())
+	link := func() string {
+		token, err := s.store.NewLink(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range raw {
-			bad := append([]byte(nil), raw...)
-			bad[i] ^= 1
-			if v := with(base64.RawURLEncoding.EncodeToString(bad)); !strings.HasSuffix(v.get("/dashboard").url.Path,
-				"/signin") {
-				t.Fatalf("a cookie with byte %d changed signs in", i)
-			}
+		return LinkPath + token
+	}
+	first := link()
+	for _, method := range []string{"GET", "HEAD", "GET"} { // as mail scanners do
+		if p := s.visit(t).send(method, first, "", ""); p.status != 200 || len(p.cookies()) != 0 {
+			t.Errorf("%s: status %d, cookies %v", method, p.status, p.cookies())
 		}
-		for _, value := range []string{"x", stolen[:len(stolen)-1], stolen + "A", strings.Repeat("A", 3000), "!!"} {
-			if v := with(value); !strings.HasSuffix(v.get("/dashboard").url.Path, "/signin") {
-				t.Errorf("the cookie %.20q signs in", value)
-			}
-		}
-	})
-	t.Run("a cookie of another kind", func(t *testing.T) {
-		for _, c := range owner.client.Jar.Cookies(home) {
-			if c.Name == "assay_checkout" {
-				if v := with(c.Value); !strings.HasSuffix(v.get("/dashboard").url.Path, "/signin") {
-					t.Error("the checkout cookie signs in")
-				}
-			}
-		}
-	})
-	t.Run("a revoked key ends the session", func(t *testing.T) {
-		v := s.visit(t)
-		owner.get("/dashboard/keys")
-		owner.press("Create key", "name", "spare")
-		v.post("/signin", "key", owner.at.text("issued"))
-		v.is(200, "This month")
-		owner.press("Revoke") // the newest key is listed first
-		owner.is(200, "The key is revoked.")
-		v.get("/dashboard")
-		v.is(200, "Use any API key of your account.")
-		v.post("/signin", "key", owner.at.text("issued"))
-		v.is(401, "This API key does not work")
-		owner.press("Revoke")
-		owner.is(409, "only key")
-	})
-	t.Run("the session expires", func(t *testing.T) {
-		s.pass(sessionLife)
-		owner.get("/dashboard")
-		owner.is(200, "Use any API key of your account.")
-		// The script that refreshes a page relies on this redirect.
-		p := with(stolen).alone().get("/dashboard/webhooks")
-		if p.status != 303 || p.header.Get("Location") != "/signin" {
-			t.Errorf("status %d, %v", p.status, p.header)
-		}
-	})
+	}
+	v := s.visit(t)
+	v.get(first)
+	v.press("Sign in")
+	v.is(200, "Account")
+	v.is(200, id)
+	w := s.visit(t)
+	w.get(first)
+	w.press("Sign in")
+	w.is(410, "This link was used, or it has expired.")
+
+	late := link()
+	s.pass(signin.LinkLife)
+	w.get(late)
+	w.press("Sign in")
+	w.is(410, "This link was used, or it has expired.")
+
+	// The operator can end all ways in.
+	unused := link()
+	if err := s.store.CloseAccountSignIn(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	s.isSignedOut(t, v.token(), "after the operator signed the account out")
+	w.get(unused)
+	w.press("Sign in")
+	w.is(410, "This link was used, or it has expired.")
+	w.get("/signin")
+	w.press("Sign in", "code", owner.code)
+	w.is(401, "There is no such sign-in code.")
+	if _, err := s.store.NewLink(t.Context(), "acct_nobody"); !errors.Is(err, billing.ErrNoAccount) {
+		t.Errorf("NewLink = %v", err)
+	}
 }
 
 // TestCookiesThroughTLS runs with HTTPS, of the host itself or of a proxy.
@@ -258,9 +390,14 @@ func TestRateLimits(t *testing.T) {
 		fields []string
 		status int // within the limit
 	}{
-		"/signin":    {maxSignIns, signInsWindow, []string{"key", "assay_nonsense"}, 401},
-		"/subscribe": {maxCheckouts, checkoutsWindow, []string{"plan", "free"}, 303},
+		"/signin":      {maxSignIns, signInsWindow, []string{"code", "nonsense"}, 400},
+		"/signin/link": {maxSignIns, signInsWindow, []string{"token", "nonsense"}, 410},
+		"/subscribe":   {maxCheckouts, checkoutsWindow, []string{"plan", "free"}, 303},
 	} {
+		clients := [2]string{"192.0.2.1/32", "192.0.2.2/32"}
+		if path == "/signin/link" { // attempts with codes and links count together
+			clients = [2]string{"198.51.100.1/32", "198.51.100.2/32"}
+		}
 		requests := 0
 		status := func(client string) int {
 			requests++
@@ -269,18 +406,18 @@ func TestRateLimits(t *testing.T) {
 			return v.post(path, test.fields...).status
 		}
 		for i := range test.limit {
-			if status := status("192.0.2.1/32"); status != test.status {
+			if status := status(clients[0]); status != test.status {
 				t.Fatalf("%s, attempt %d: status %d", path, i, status)
 			}
 		}
-		if status := status("192.0.2.1/32"); status != 429 {
+		if status := status(clients[0]); status != 429 {
 			t.Errorf("%s beyond the limit: status %d", path, status)
 		}
-		if status := status("192.0.2.2/32"); status != test.status {
+		if status := status(clients[1]); status != test.status {
 			t.Errorf("%s by another client: status %d", path, status)
 		}
 		s.pass(test.window)
-		if status := status("192.0.2.1/32"); status != test.status {
+		if status := status(clients[0]); status != test.status {
 			t.Errorf("%s after the window: status %d", path, status)
 		}
 	}

@@ -11,12 +11,13 @@ import (
 	"assay/host/decision"
 	"assay/host/override"
 	"assay/host/privacy"
+	"assay/host/signin"
 	"assay/host/webhook"
 )
 
 // Store is the storage that the pages need.
 type Store interface {
-	Sessions
+	SignIns
 	Checkouts
 	Usage
 	Keys
@@ -26,12 +27,47 @@ type Store interface {
 	Subjects
 }
 
-// Sessions signs customers in and limits how often clients may try.
-type Sessions interface {
-	// SignIn returns the key that was presented. Error: check.ErrUnauthorized.
-	SignIn(ctx context.Context, presented string) (apikey.Key, error)
-	// SessionPlan returns the account's plan while the key is valid. Error: apikey.ErrNotFound.
-	SessionPlan(ctx context.Context, account, key string) (check.Plan, error)
+// SignIns signs customers in, keeps their sessions, and limits how often clients may try.
+type SignIns interface {
+	// SignInByCode returns the account of a sign-in code. Errors: signin.ErrMistyped, ErrUnknown.
+	SignInByCode(ctx context.Context, presented string) (account string, err error)
+	// SignInByKey returns the account of an API key that has no sign-in code yet, and its new code. Errors:
+	// signin.ErrUnknown, ErrKeyRetired.
+	SignInByKey(ctx context.Context, presented string) (account, code string, err error)
+	// UseLink uses up a sign-in link and returns its account. Error: signin.ErrUnknown.
+	UseLink(ctx context.Context, token string) (account string, err error)
+
+	// FirstCode issues the code of a new account, in place of one that nobody has used. It returns "" if the code was
+	// used.
+	FirstCode(ctx context.Context, account string) (code string, err error)
+	// ReplaceCode issues another code. The one before no longer signs in.
+	ReplaceCode(ctx context.Context, account string) (code string, err error)
+	// CodeIssuedAt returns when the account's code was issued, or the zero time if it has none.
+	CodeIssuedAt(ctx context.Context, account string) (time.Time, error)
+
+	// OwnerAddress returns the confirmed e-mail address of the account's owner, or "".
+	OwnerAddress(ctx context.Context, account string) (string, error)
+	// NewAddressLink returns the token of a link that confirms the address of the account's owner.
+	NewAddressLink(ctx context.Context, account, address string) (token string, err error)
+	// ConfirmAddress uses up such a link, stores its address, and returns the address before, or "". Error:
+	// signin.ErrUnknown.
+	ConfirmAddress(ctx context.Context, account, token string) (former string, err error)
+	// RemoveAddress deletes the address and returns it.
+	RemoveAddress(ctx context.Context, account string) (former string, err error)
+	// LinksTo returns a sign-in link for each account whose owner has the address.
+	LinksTo(ctx context.Context, address string) ([]signin.Link, error)
+
+	BeginSession(ctx context.Context, account string, from signin.Origin) (token string, err error)
+	// Session returns the session of a token, and the caller as whom the dashboard acts: its key is "" if no key of the
+	// account works. Error: signin.ErrNoSession.
+	Session(ctx context.Context, token, network string) (signin.Session, check.Caller, error)
+	// Sessions lists an account's sessions, the last used first.
+	Sessions(ctx context.Context, account string) ([]signin.Session, error)
+	// EndSession ends a session of an account at once. Error: signin.ErrNoSession.
+	EndSession(ctx context.Context, account, id string) error
+	// EndOtherSessions ends the sessions of an account but one.
+	EndOtherSessions(ctx context.Context, account, except string) error
+
 	// Take counts a client's use of an action that is limited to limit uses in a sliding window. If the client has
 	// reached the limit, ok is false and resetAt is when the next use is possible.
 	Take(ctx context.Context, action string, client netip.Prefix, limit int, window time.Duration) (

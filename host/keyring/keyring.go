@@ -28,6 +28,7 @@ type Ring struct {
 	Answer      []byte // HMAC key of the idempotency keys and requests of kept answers
 	Override    []byte // HMAC key of what overrides cover
 	OverrideRow []byte // HMAC key of the rows of overrides
+	Owner       []byte // HMAC key of the e-mail addresses of accounts' owners
 	SignSeed    []byte // Ed25519 seed of audit checkpoints
 	Activation  []byte // Ed25519 seed of activations that hosts sign
 	Operator    []byte // HMAC key of the sessions of the operator's page
@@ -123,6 +124,7 @@ func derive(master []byte) (*Ring, error) {
 		Answer:      key("answer"),
 		Override:    key("override"),
 		OverrideRow: key("override row"),
+		Owner:       key("owner"),
 		SignSeed:    key("sign"),
 		Activation:  key("activation"),
 		Operator:    key("operator"),

@@ -165,8 +165,8 @@ func (s *Store) withCheckout(ctx context.Context, session [32]byte, fn func(*che
 }
 
 // claimKey issues a key for a checkout, in place of an unused one if replaces is not empty. Of several concurrent
-// requests only one gets the key. If the subscription has ended in the meantime, the key can sign in but does not work
-// until another subscription serves the account.
+// requests only one gets the key. If the subscription has ended in the meantime, the key does not work until another
+// subscription serves the account.
 func (s *Store) claimKey(ctx context.Context, c *checkoutRow, replaces string, claim *billing.Claim) error {
 	secret := apikey.New()
 	k, err := newKeyRow(secret, c.AccountID, "default")

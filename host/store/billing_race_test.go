@@ -216,8 +216,8 @@ func TestEndedAccountsGetNoKeys(t *testing.T) {
 		t.Fatalf("Claim = %+v, %v; want Ended", claim, err)
 	}
 	expect(t, "the claimed key", keyStatus(t, s, claim.Key), "ended")
-	if _, err := s.SignIn(t.Context(), claim.Key); err != nil {
-		t.Errorf("signing in: %v", err)
+	if account, _, err := s.SignInByKey(t.Context(), claim.Key); err != nil || account != claim.Account {
+		t.Errorf("signing in: %q, %v", account, err)
 	}
 	created, err := s.CreateKey(t.Context(), claim.Account, "another")
 	if !errors.Is(err, billing.ErrSubscriptionEnded) {

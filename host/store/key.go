@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -59,7 +58,7 @@ func (k *keyRow) key(now time.Time) (apikey.Key, error) {
 		ID: k.ID, Account: k.AccountID, Name: k.Name, Hint: k.Hint, State: k.State, CreatedAt: k.CreatedAt,
 		EndedAt: k.EndedAt, ExpiresAt: k.ExpiresAt, LastUsedAt: k.LastUsedAt, Plan: k.Plan, Used: k.Used, Limits: limits,
 	}
-	if k.State == apikey.Valid && !k.signsIn(now) {
+	if k.State == apikey.Valid && k.ExpiresAt != nil && !now.Before(*k.ExpiresAt) {
 		out.State, out.EndedAt = apikey.Revoked, k.ExpiresAt
 	}
 	return out, err
@@ -280,46 +279,7 @@ func (s *Store) Recall(presented string) (caller check.Caller, known bool, err e
 	return found.Caller, known, found.err
 }
 
-// SignIn returns the key that a user presents to sign in to the dashboard. It accepts valid keys, and keys that ended
-// with their subscription, so that the user can choose a plan again, but none with limits, which the dashboard does not
-// have. It fails with check.ErrUnauthorized.
-func (s *Store) SignIn(ctx context.Context, presented string) (apikey.Key, error) {
-	hash, ok := apikey.Parse(strings.TrimSpace(presented))
-	if !ok {
-		return apikey.Key{}, check.ErrUnauthorized
-	}
-	var k keyRow
-	err := s.db.NewSelect().Model(&k).Where("hash = ?", hash[:]).
-		Where("NOT EXISTS (SELECT 1 FROM key_limits AS l WHERE l.key_id = key.id)").Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) || (err == nil && !k.signsIn(s.now())) {
-		return apikey.Key{}, check.ErrUnauthorized
-	}
-	if err != nil {
-		return apikey.Key{}, fmt.Errorf("looking up key: %w", err)
-	}
-	return k.key(s.now())
-}
-
-// signsIn reports whether the key can open the dashboard.
-func (k *keyRow) signsIn(now time.Time) bool {
-	return k.State != apikey.Revoked && (k.ExpiresAt == nil || now.Before(*k.ExpiresAt))
-}
-
-// SessionPlan returns the plan of the account of a dashboard session, which was opened with keyID. It fails with
-// apikey.ErrNotFound if that key can no longer sign in.
-func (s *Store) SessionPlan(ctx context.Context, accountID, keyID string) (check.Plan, error) {
-	var k keyRow
-	err := s.db.NewSelect().Model(&k).Where("id = ? AND account_id = ?", keyID, accountID).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) || (err == nil && !k.signsIn(s.now())) {
-		return check.Plan{}, apikey.ErrNotFound
-	}
-	if err != nil {
-		return check.Plan{}, fmt.Errorf("looking up session: %w", err)
-	}
-	return s.accountPlan(ctx, accountID)
-}
-
-// RevokeAccountKey ends a key of an account, except the last one that can sign in. It fails with apikey.ErrLast, or
+// RevokeAccountKey ends a key of an account, except the last one that does not expire. It fails with apikey.ErrLast, or
 // with apikey.ErrNotFound, also for another account's key.
 func (s *Store) RevokeAccountKey(ctx context.Context, accountID, id string) error {
 	if accountID == "" {

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"assay/host/console"
+	"assay/host/signin"
+)
+
+type accountsCmd struct {
+	SignIn  accountsSignInCmd  `cmd:"" name:"signin" help:"${accounts_signin_cmd}"`
+	SignOut accountsSignOutCmd `cmd:"" name:"signout" help:"${accounts_signout_cmd}"`
+}
+
+type accountsSignInCmd struct {
+	ID   string `arg:"" help:"ID of the account (acct_...). 'assay keys list' shows those of keys."`
+	JSON bool   `help:"Print JSON."`
+}
+
+func (cmd *accountsSignInCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	return withBackend(ctx, cfg, t, func(b *backend) error {
+		token, err := b.store.NewLink(ctx, cmd.ID)
+		if err != nil {
+			return err
+		}
+		base := strings.TrimSuffix(cfg.URL, "/")
+		if base == "" {
+			base = cfg.scheme() + cfg.Listen
+		}
+		link, until := base+console.LinkPath+token, b.store.Now().Add(signin.LinkLife)
+		if cmd.JSON {
+			return t.json(map[string]any{"account": cmd.ID, "link": link, "expires_at": until})
+		}
+		t.printf("%s\n\nThis link signs in to %s once, until %s UTC. Give it to the account's owner alone.\n", link,
+			cmd.ID, until.UTC().Format(time.TimeOnly))
+		return nil
+	})
+}
+
+type accountsSignOutCmd struct {
+	ID   string `arg:"" help:"ID of the account (acct_...)."`
+	JSON bool   `help:"Print JSON."`
+}
+
+func (cmd *accountsSignOutCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	return withBackend(ctx, cfg, t, func(b *backend) error {
+		if err := b.store.CloseAccountSignIn(ctx, cmd.ID); err != nil {
+			return err
+		}
+		if cmd.JSON {
+			return t.json(map[string]string{"account": cmd.ID, "state": "signed out"})
+		}
+		t.printf("Nobody is signed in to %s, and its sign-in code no longer works. Its keys do.\n", cmd.ID)
+		return nil
+	})
+}

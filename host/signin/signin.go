@@ -1,0 +1,164 @@
+// Package signin defines how customers open the dashboard: with a sign-in code, or with a link that works once. Both
+// begin a session, which the host stores, so that ending one takes effect at once. An API key begins none. The package
+// holds formats and plain types; it stores nothing.
+package signin
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"hash/crc32"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+const (
+	// SessionLife is how long a session lasts, however much it is used.
+	SessionLife = 12 * time.Hour
+	// LinkLife is how long a link works.
+	LinkLife = 15 * time.Minute
+)
+
+// Errors of signing in.
+var (
+	ErrMistyped   = errors.New("this is not a sign-in code: a character is wrong, missing or too many")
+	ErrUnknown    = errors.New("there is no such sign-in code or link")
+	ErrKeyRetired = errors.New("the account has a sign-in code, so its API keys no longer sign in")
+	ErrNoSession  = errors.New("there is no such session")
+)
+
+// Session is a browser that is signed in.
+type Session struct {
+	ID      string
+	Account string
+	BeganAt time.Time
+	UsedAt  time.Time // to the minute
+	Origin
+}
+
+// Link is the token of a link that signs in to an account.
+type Link struct{ Account, Token string }
+
+// Origin says where a session is used.
+type Origin struct {
+	Browser string // as in "Firefox on Linux"
+	Network string // the shortened address
+}
+
+// Hash is the SHA-256 of a code or token, which is stored in its place. A slow hash would add no protection to 100
+// random bits.
+type Hash [sha256.Size]byte
+
+// The digits of codes are Crockford's: no letter looks like a digit.
+const (
+	digits        = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+	secretChars   = 20 // 100 bits
+	checksumChars = 4  // 20 bits of a CRC-32
+	groupChars    = 4
+)
+
+// NewCode returns a new sign-in code, in groups of four characters, and its hash.
+func NewCode() (code string, h Hash) {
+	secret := make([]byte, secretChars)
+	rand.Read(secret)
+	for i, b := range secret {
+		secret[i] = digits[b%32]
+	}
+	plain := string(secret) + checksum(string(secret))
+	for i := 0; i < len(plain); i += groupChars {
+		if i > 0 {
+			code += "-"
+		}
+		code += plain[i : i+groupChars]
+	}
+	return code, sha256.Sum256([]byte(plain))
+}
+
+var readable = strings.NewReplacer("-", "", " ", "", "\t", "", "\r", "", "\n", "", "O", "0", "I", "1", "L", "1")
+
+// ParseCode returns the hash of a code. It ignores case, blanks and hyphens, and reads O as 0, and I and L as 1. ok is
+// false if the text is no code or was mistyped.
+func ParseCode(text string) (h Hash, ok bool) {
+	plain := readable.Replace(strings.ToUpper(text))
+	if len(plain) != secretChars+checksumChars || strings.Trim(plain, digits) != "" ||
+		checksum(plain[:secretChars]) != plain[secretChars:] {
+		return Hash{}, false
+	}
+	return sha256.Sum256([]byte(plain)), true
+}
+
+func checksum(secret string) string {
+	sum := crc32.ChecksumIEEE([]byte(secret))
+	var out [checksumChars]byte
+	for i := range out {
+		out[i] = digits[sum%32]
+		sum /= 32
+	}
+	return string(out[:])
+}
+
+const tokenBytes = 32
+
+// NewToken returns the random token of a new session or link, and its hash.
+func NewToken() (token string, h Hash) {
+	raw := make([]byte, tokenBytes)
+	rand.Read(raw)
+	token = base64.RawURLEncoding.EncodeToString(raw)
+	return token, sha256.Sum256([]byte(token))
+}
+
+// ParseToken returns the hash of a token; ok is false if the format is wrong.
+func ParseToken(token string) (h Hash, ok bool) {
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	if err != nil || len(raw) != tokenBytes || len(token) != base64.RawURLEncoding.EncodedLen(tokenBytes) {
+		return Hash{}, false
+	}
+	return sha256.Sum256([]byte(token)), true
+}
+
+// FormToken returns what every form of a session must contain. It is derived from the session's token, which it does
+// not reveal.
+func FormToken(token string) string {
+	sum := sha256.Sum256([]byte("assay form " + token))
+	return base64.RawURLEncoding.EncodeToString(sum[:18])
+}
+
+// The marks of browsers and systems in the header User-Agent. The first that is found counts, because browsers also
+// claim to be those that they resemble.
+var (
+	browsers = [][2]string{{"Edg", "Edge"}, {"OPR/", "Opera"}, {"Firefox/", "Firefox"}, {"FxiOS/", "Firefox"},
+		{"Chrome/", "Chrome"}, {"CriOS/", "Chrome"}, {"Safari/", "Safari"}}
+	systems = [][2]string{{"Windows", "Windows"}, {"Android", "Android"}, {"iPhone", "iPhone"}, {"iPad", "iPad"},
+		{"Mac OS X", "macOS"}, {"CrOS", "ChromeOS"}, {"Linux", "Linux"}}
+)
+
+// NewOrigin returns what a session shows of a browser's User-Agent and of the address block of a client: the families
+// of the browser and of its system, and the first 24 bits of an IPv4 address or 48 of an IPv6 address.
+func NewOrigin(userAgent string, client netip.Prefix) Origin {
+	o := Origin{Browser: "Unknown browser", Network: "unknown"}
+	if browser := find(browsers, userAgent); browser != "" {
+		o.Browser = browser
+		if system := find(systems, userAgent); system != "" {
+			o.Browser += " on " + system
+		}
+	}
+	if client.IsValid() {
+		bits := 48
+		if client.Addr().Is4() {
+			bits = 24
+		}
+		o.Network = netip.PrefixFrom(client.Addr(), min(bits, client.Bits())).Masked().String()
+	}
+	return o
+}
+
+func find(marks [][2]string, text string) string {
+	for _, m := range marks {
+		if strings.Contains(text, m[0]) {
+			return m[1]
+		}
+	}
+	return ""
+}

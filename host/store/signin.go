@@ -1,0 +1,284 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/uptrace/bun"
+
+	"assay/host/apikey"
+	"assay/host/check"
+	"assay/host/signin"
+)
+
+// sessionRow is a row of sessions.
+type sessionRow struct {
+	bun.BaseModel `bun:"table:sessions,alias:s"`
+
+	ID        string `bun:",pk"`
+	Hash      []byte
+	AccountID string
+	BeganAt   time.Time
+	UsedAt    time.Time
+	ExpiresAt time.Time
+	Browser   string
+	Network   string
+	Plan      string `bun:",scanonly"`
+	Quota     int    `bun:",scanonly"`
+	KeyID     string `bun:",scanonly"`
+}
+
+func (r sessionRow) session() signin.Session {
+	return signin.Session{ID: r.ID, Account: r.AccountID, BeganAt: r.BeganAt, UsedAt: r.UsedAt,
+		Origin: signin.Origin{Browser: r.Browser, Network: r.Network}}
+}
+
+// usePrecision is how exactly the last use of a session is stored, so that most pages write nothing.
+const usePrecision = time.Minute
+
+// maxSessions limits the list of an account's sessions.
+const maxSessions = 100
+
+// SignInByCode returns the account whose sign-in code is presented. It fails with signin.ErrMistyped or
+// signin.ErrUnknown.
+func (s *Store) SignInByCode(ctx context.Context, presented string) (account string, err error) {
+	hash, ok := signin.ParseCode(presented)
+	if !ok {
+		return "", signin.ErrMistyped
+	}
+	err = s.db.NewRaw("UPDATE sign_in_codes SET used_at = ? WHERE hash = ? RETURNING account_id", s.now(), hash[:]).
+		Scan(ctx, &account)
+	return account, signInError("signing in by code", err)
+}
+
+func signInError(doing string, err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return signin.ErrUnknown
+	}
+	if err != nil {
+		return withOutage(fmt.Errorf("%s: %w", doing, err))
+	}
+	return nil
+}
+
+// SignInByKey returns the account of an API key that has no sign-in code yet, and its new code, which ends this way of
+// signing in. It accepts valid keys, and keys that ended with their subscription, so that the customer can choose a
+// plan again, but none with limits, which the dashboard does not have. It fails with signin.ErrUnknown or signin.ErrKeyRetired.
+func (s *Store) SignInByKey(ctx context.Context, presented string) (account, code string, err error) {
+	hash, ok := apikey.Parse(presented)
+	if !ok {
+		return "", "", signin.ErrUnknown
+	}
+	var k keyRow
+	err = s.db.NewSelect().Model(&k).Where("hash = ?", hash[:]).
+		Where("NOT EXISTS (SELECT 1 FROM key_limits AS l WHERE l.key_id = key.id)").Scan(ctx)
+	if err == nil && (k.State == apikey.Revoked || (k.ExpiresAt != nil && !s.now().Before(*k.ExpiresAt))) {
+		return "", "", signin.ErrUnknown
+	}
+	if err != nil {
+		return "", "", signInError("signing in by key", err)
+	}
+	code, err = s.issueCode(ctx, k.AccountID, ifNone)
+	if err == nil && code == "" {
+		err = signin.ErrKeyRetired
+	}
+	return k.AccountID, code, err
+}
+
+// FirstCode issues the sign-in code of a new account, in place of one that nobody has used. If the account's code was
+// used, it returns "".
+func (s *Store) FirstCode(ctx context.Context, account string) (code string, err error) {
+	return s.issueCode(ctx, account, ifUnused)
+}
+
+// ReplaceCode issues another sign-in code to an account. The one before no longer signs in.
+func (s *Store) ReplaceCode(ctx context.Context, account string) (code string, err error) {
+	return s.issueCode(ctx, account, always)
+}
+
+// codeRule says when a sign-in code replaces the one of the account.
+type codeRule string
+
+const (
+	ifNone   codeRule = "c.hash = EXCLUDED.hash" // as if the statement was sent again, because its reply was lost
+	ifUnused codeRule = "c.used_at IS NULL"
+	always   codeRule = "TRUE"
+)
+
+func (s *Store) issueCode(ctx context.Context, account string, rule codeRule) (string, error) {
+	code, hash := signin.NewCode()
+	now := s.now()
+	var used *time.Time // a new account's code is unused until it signs in; others go to an owner who is signed in
+	if rule != ifUnused {
+		used = &now
+	}
+	result, err := s.db.NewRaw(`INSERT INTO sign_in_codes AS c (account_id, hash, issued_at, used_at)
+		VALUES (?, ?, ?, ?)
+		ON CONFLICT (account_id) DO UPDATE SET
+			hash = EXCLUDED.hash, issued_at = EXCLUDED.issued_at, used_at = EXCLUDED.used_at
+		WHERE ?`, account, hash[:], now, used, bun.Safe(rule)).Exec(ctx)
+	errNotDue := errors.New("the account's code stays")
+	err = oneRow(result, err, errNotDue)
+	if errors.Is(err, errNotDue) {
+		return "", nil
+	}
+	if err != nil {
+		return "", withOutage(fmt.Errorf("issuing sign-in code: %w", err))
+	}
+	return code, nil
+}
+
+// CodeIssuedAt returns when an account's sign-in code was issued, or the zero time if it has none.
+func (s *Store) CodeIssuedAt(ctx context.Context, account string) (at time.Time, err error) {
+	err = s.db.NewRaw("SELECT issued_at FROM sign_in_codes WHERE account_id = ?", account).Scan(ctx, &at)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return time.Time{}, withOutage(fmt.Errorf("reading sign-in code: %w", err))
+	}
+	return at, nil
+}
+
+// NewLink returns the token of a link that signs in to an account once, within signin.LinkLife. It fails with
+// billing.ErrNoAccount.
+func (s *Store) NewLink(ctx context.Context, account string) (token string, err error) {
+	if _, err := s.accountPlan(ctx, account); err != nil {
+		return "", withOutage(fmt.Errorf("creating sign-in link: %w", err))
+	}
+	return s.addLink(ctx, account, nil)
+}
+
+// addLink creates a link that signs in, or that confirms an address.
+func (s *Store) addLink(ctx context.Context, account string, sealedAddress []byte) (token string, err error) {
+	token, hash := signin.NewToken()
+	_, err = s.db.NewRaw(`INSERT INTO sign_in_links (hash, account_id, sealed_address, expires_at)
+		VALUES (?, ?, ?, ?)`, hash[:], account, sealedAddress, s.now().Add(signin.LinkLife)).Exec(ctx)
+	if err != nil {
+		return "", withOutage(fmt.Errorf("creating link: %w", err))
+	}
+	return token, nil
+}
+
+// UseLink uses up a link and returns its account. It fails with signin.ErrUnknown.
+func (s *Store) UseLink(ctx context.Context, token string) (account string, err error) {
+	hash, ok := signin.ParseToken(token)
+	if !ok {
+		return "", signin.ErrUnknown
+	}
+	err = s.db.NewRaw(`DELETE FROM sign_in_links
+		WHERE hash = ? AND sealed_address IS NULL AND expires_at > ? RETURNING account_id`, hash[:], s.now()).
+		Scan(ctx, &account)
+	return account, signInError("using sign-in link", err)
+}
+
+// BeginSession begins a session and returns its token. Whoever has the token is signed in.
+func (s *Store) BeginSession(ctx context.Context, account string, from signin.Origin) (token string, err error) {
+	token, hash := signin.NewToken()
+	now := s.now()
+	row := &sessionRow{ID: "ses_" + ulid.Make().String(), Hash: hash[:], AccountID: account, BeganAt: now, UsedAt: now,
+		ExpiresAt: now.Add(signin.SessionLife), Browser: from.Browser, Network: from.Network}
+	if _, err := s.db.NewInsert().Model(row).Exec(ctx); err != nil {
+		return "", withOutage(fmt.Errorf("beginning session: %w", err))
+	}
+	return token, nil
+}
+
+//go:embed sql/session.sql
+var sessionQuery string
+
+// Session returns the session of a token, and the caller as whom the dashboard acts: its key is "" if no key of the
+// account works. It keeps when and from which network the session is used. It fails with signin.ErrNoSession.
+func (s *Store) Session(ctx context.Context, token, network string) (signin.Session, check.Caller, error) {
+	hash, ok := signin.ParseToken(token)
+	if !ok {
+		return signin.Session{}, check.Caller{}, signin.ErrNoSession
+	}
+	var row sessionRow
+	now := s.now()
+	err := s.db.NewRaw(sessionQuery, named{"hash": hash[:], "now": now}).Scan(ctx, &row)
+	if errors.Is(err, sql.ErrNoRows) {
+		return signin.Session{}, check.Caller{}, signin.ErrNoSession
+	}
+	if err != nil {
+		return signin.Session{}, check.Caller{}, withOutage(fmt.Errorf("looking up session: %w", err))
+	}
+	plan, ok := check.PlanNamed(row.Plan)
+	if !ok {
+		return signin.Session{}, check.Caller{}, fmt.Errorf("looking up session: the plan %q is unknown", row.Plan)
+	}
+	plan.Quota = row.Quota
+	if now.Sub(row.UsedAt) >= usePrecision {
+		// A database that takes no writes still shows pages.
+		if _, err := s.db.NewRaw("UPDATE sessions SET used_at = ?, network = ? WHERE hash = ?", now, network,
+			hash[:]).Exec(ctx); err != nil {
+			s.log.Debug("a session's use is not stored", "error", err)
+		}
+	}
+	return row.session(), check.Caller{Account: row.AccountID, Key: row.KeyID, Plan: plan}, nil
+}
+
+// Sessions lists an account's sessions, the last used first.
+func (s *Store) Sessions(ctx context.Context, account string) ([]signin.Session, error) {
+	var rows []sessionRow
+	err := s.db.NewSelect().Model(&rows).Where("account_id = ? AND expires_at > ?", account, s.now()).
+		OrderExpr("used_at DESC, id DESC").Limit(maxSessions).Scan(ctx)
+	if err != nil {
+		return nil, withOutage(fmt.Errorf("listing sessions: %w", err))
+	}
+	sessions := make([]signin.Session, len(rows))
+	for i, r := range rows {
+		sessions[i] = r.session()
+	}
+	return sessions, nil
+}
+
+// EndSession ends a session of an account at once. It fails with signin.ErrNoSession.
+func (s *Store) EndSession(ctx context.Context, account, id string) error {
+	result, err := s.db.NewRaw("DELETE FROM sessions WHERE account_id = ? AND id = ?", account, id).Exec(ctx)
+	err = oneRow(result, err, signin.ErrNoSession)
+	if err != nil && !errors.Is(err, signin.ErrNoSession) {
+		return withOutage(fmt.Errorf("ending session: %w", err))
+	}
+	return err
+}
+
+// EndOtherSessions ends the sessions of an account but one.
+func (s *Store) EndOtherSessions(ctx context.Context, account, except string) error {
+	if _, err := s.db.NewRaw("DELETE FROM sessions WHERE account_id = ? AND id <> ?", account, except).
+		Exec(ctx); err != nil {
+		return withOutage(fmt.Errorf("ending sessions: %w", err))
+	}
+	return nil
+}
+
+// CloseAccountSignIn ends all sessions and links of an account, withdraws its sign-in code and deletes its owner's
+// address. Nobody can sign in until the operator hands out a link. It fails with billing.ErrNoAccount.
+func (s *Store) CloseAccountSignIn(ctx context.Context, account string) error {
+	_, err := s.accountPlan(ctx, account)
+	if err == nil {
+		_, err = s.issueCode(ctx, account, always) // and nobody gets to see it
+	}
+	for _, statement := range []string{"DELETE FROM owner_addresses WHERE account_id = ?",
+		"DELETE FROM sign_in_links WHERE account_id = ?", "DELETE FROM sessions WHERE account_id = ?"} {
+		if err == nil {
+			_, err = s.db.NewRaw(statement, account).Exec(ctx)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("closing an account's sign-in: %w", err)
+	}
+	return nil
+}
+
+// PruneSignIns deletes the sessions and links that have expired.
+func (s *Store) PruneSignIns(ctx context.Context) error {
+	for _, table := range []bun.Ident{"sessions", "sign_in_links"} {
+		if _, err := s.db.NewRaw("DELETE FROM ? WHERE expires_at <= ?", table, s.now()).Exec(ctx); err != nil {
+			return fmt.Errorf("pruning sign-ins: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,15 @@
+-- A session that has not expired, with the plan of its account and the key with which the dashboard acts: the newest
+-- that works and is no test key, but rather one without limits, and one that does not expire. It is empty if no key
+-- works.
+SELECT s.*, a.plan, a.quota, coalesce((
+    SELECT k.id
+    FROM api_keys AS k
+    LEFT JOIN key_limits AS l ON l.key_id = k.id
+    WHERE k.account_id = s.account_id AND k.state = 'valid' AND (k.expires_at IS NULL OR k.expires_at > ?now)
+        AND coalesce(l.test, false) = false
+    ORDER BY l.key_id IS NULL DESC, k.expires_at DESC NULLS FIRST, k.id DESC
+    LIMIT 1
+), '') AS key_id
+FROM sessions AS s
+JOIN accounts AS a ON a.id = s.account_id
+WHERE s.hash = ?hash AND s.expires_at > ?now
