@@ -32,6 +32,7 @@ type Config struct {
 	Rates           []string `env:"ASSAY_RATES" placeholder:"NAME=N" help:"${rates}"`
 	SecurityContact []string `env:"ASSAY_SECURITY_CONTACT" placeholder:"URI" help:"${security_contact}"`
 
+	SMTPURL string `name:"smtp-url" env:"ASSAY_SMTP_URL" placeholder:"URL" help:"${smtp_url}"`
 	TLSCert string `name:"tls-cert" env:"ASSAY_TLS_CERT" placeholder:"FILE" help:"${tls_cert}"`
 	TLSKey  string `name:"tls-key" env:"ASSAY_TLS_KEY" placeholder:"FILE" help:"${tls_key}"`
 
@@ -62,8 +63,6 @@ type Config struct {
 	StripeKey           string `group:"billing" env:"ASSAY_STRIPE_KEY" secret:"" help:"${stripe_key}"`
 	StripeWebhookSecret string `env:"ASSAY_STRIPE_WEBHOOK_SECRET" secret:"" help:"${stripe_webhook_secret}"`
 	StripeURL           string `name:"stripe-url" env:"ASSAY_STRIPE_URL" placeholder:"URL" help:"${stripe_url}"`
-
-	SMTPURL string `name:"smtp-url" group:"mail" env:"ASSAY_SMTP_URL" placeholder:"URL" help:"${smtp_url}"`
 
 	now   func() time.Time // of the store; nil: time.Now. Tests let it jump.
 	named bool             // see AfterApply

@@ -21,8 +21,8 @@ var helpTexts = kong.Vars{
 	"admin_listen": "Address for operators alone, or 'off'. It has metrics, profiles, readiness and the operator's " +
 		"pages, which customers must not reach. It is on loopback, on the port after that of --listen. " +
 		"Default: loopback, port + 1.",
-	"operator_token": "Token that opens the operator's page, /operator on the address for operators. It has at least " +
-		"16 characters. Default: the page is closed.",
+	"operator_token": "Token that opens the operator's page, /operator. The page is on the address for operators. " +
+		"The token has at least 16 characters. Default: the page is closed.",
 	"database_url": "Postgres, as postgres://user:password@host/name. Default: a private one.",
 	"direct_url": "The same database without a pooler. Migrations and notifications need it. " +
 		"Default: ASSAY_DATABASE_URL.",
@@ -42,8 +42,8 @@ var helpTexts = kong.Vars{
 	"rates": "Requests a minute of a key by its plan, such as pro=3000, or 'off'. 'public' limits all checks without " +
 		"a key together, and 'network' the look-ups of keys for a /24 or /48. " +
 		"Default: free=120, starter=300, pro=1200, public=600, network=6000.",
-	"security_contact": "Where to report vulnerabilities, such as mailto:security@assay.example. It is published as " +
-		"/.well-known/security.txt. Default: no such file.",
+	"security_contact": "Where to report vulnerabilities. An example is mailto:security@assay.example. It is published " +
+		"as /.well-known/security.txt. Default: no such file.",
 	"public_url": "This service's URL for customers. An example is https://assay.example. " +
 		"Default: the request's host.",
 	"tls_cert": "File of the certificate for HTTPS, as PEM. Intermediate certificates follow the host's own. The " +
@@ -54,8 +54,9 @@ var helpTexts = kong.Vars{
 	"stripe_key": "Stripe's secret API key. A test checkout accepts no real cards. " +
 		"Default: a test checkout.",
 	"stripe_webhook_secret": "Signing secret of Stripe's webhook. The webhook posts to /api/billing/stripe.",
-	"smtp_url": "Mail server for sign-in links, as smtps://user:password@host:465?from=assay%40example.com. " +
-		"With smtp:// it uses STARTTLS. It needs ASSAY_URL. Default: no e-mail addresses.",
+	"smtp_url": "Mail server for sign-in links. An example is " +
+		"smtps://user:password@host:465?from=assay%40example.com. With smtp:// it uses STARTTLS. It needs ASSAY_URL. " +
+		"Default: none.",
 	"stripe_url": "Base URL of Stripe's API, for tests.",
 	"dns":        "DNS resolvers to query, by preference, or 'off'. Default: the system's.",
 	"rdap_url": "RDAP server to query, or 'off'. It is asked for domain registrations in the background. " +

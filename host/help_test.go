@@ -98,7 +98,7 @@ func TestMisuse(t *testing.T) {
 		{"command of a command", "keys creat",
 			"assay: unknown command creat, did you mean \"create\"?\nSee 'assay keys --help'.\n"},
 		{"no command of a command", "keys",
-			"assay: expected one of \"create\", \"list\", \"revoke\"\nSee 'assay keys --help'.\n"},
+			"assay: expected one of \"create\", \"list\", \"rotate\", \"revoke\"\nSee 'assay keys --help'.\n"},
 		{"flag", "keys create --nam=x",
 			"assay: unknown flag --nam, did you mean \"--name\"?\nSee 'assay keys create --help'.\n"},
 		{"setting", "--lisen=x", "assay: unknown flag --lisen, did you mean \"--listen\"?\nSee 'assay --help'.\n"},
