@@ -149,7 +149,7 @@ func (c *Console) showCheck(ctx *fiber.Ctx, s *session, form checkForm) error {
 // refuse shows the page of a check with the reason why a form on it was not accepted. It returns unexpected errors.
 func (c *Console) refuse(ctx *fiber.Ctx, s *session, form checkForm, err error) error {
 	if errors.Is(err, check.ErrUnauthorized) {
-		return errKeyEnded()
+		return errNoKey()
 	}
 	var reason tryForm
 	if err := reason.finish(ctx, nil, err); err != nil {
