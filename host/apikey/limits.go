@@ -14,7 +14,7 @@ type Scope string
 const (
 	ScopeCheck     Scope = "check"     // single checks
 	ScopeBatch     Scope = "batch"     // batches of checks
-	ScopeEvents    Scope = "events"    // the account's webhook events
+	ScopeEvents    Scope = "events"    // the account's webhook events and recorded checks
 	ScopeFeedback  Scope = "feedback"  // feedback on checks
 	ScopeOverrides Scope = "overrides" // verdicts set in advance
 	ScopePrivacy   Scope = "privacy"   // exports and erasures of a subject's data

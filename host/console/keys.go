@@ -21,8 +21,8 @@ const maxKeyName = 60 // characters
 var overlaps = []struct {
 	Value, Label string
 	Default      bool
-}{{"0s", "at once", false}, {"1h", "after 1 hour", false}, {"24h", "after 24 hours", true},
-	{"168h", "after 7 days", false}}
+}{{"0s", "old one ends at once", false}, {"1h", "old one ends in 1 hour", false},
+	{"24h", "old one ends in 24 hours", true}, {"168h", "old one ends in 7 days", false}}
 
 // listedKey is a row of the page.
 type listedKey struct {
