@@ -249,7 +249,7 @@ func TestCustomer(t *testing.T) {
 	mailbox := mailtest.Start(t, mailtest.Plain)
 	const publicURL = "http://assay.example"
 	host := startHost(t, dir, database, "--webhook-allow=127.0.0.0/8", "--dns=off", "--public-url="+publicURL,
-		"--smtp-url=smtp://"+mailbox.Addr+"?from=assay%40example.com")
+		"--smtp-url=smtp://"+mailbox.Addr+"?from=assay%40example.com", "--test-checkout")
 	open := func(text string) { // follows a link in a message
 		_, rest, _ := strings.Cut(text, publicURL)
 		path, _, _ := strings.Cut(rest, "\n")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"assay/host/api"
+	"assay/host/check"
 	"assay/host/store"
 	"assay/host/webhook"
 )
@@ -227,13 +228,14 @@ func (cmd *webhooksResendCmd) Run(ctx context.Context, cfg *Config, t *terminal)
 }
 
 type webhooksTestCmd struct {
-	Account string `required:"" placeholder:"ID" help:"The account."`
-	JSON    bool   `help:"Print JSON."`
+	Account string        `required:"" placeholder:"ID" help:"The account."`
+	Verdict check.Verdict `enum:"review,block" default:"review" help:"Verdict of the event: review or block."`
+	JSON    bool          `help:"Print JSON."`
 }
 
 func (cmd *webhooksTestCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	return withBackend(ctx, cfg, t, func(b *backend) error {
-		ref, err := b.store.SendTestEvent(ctx, cmd.Account)
+		ref, err := b.store.SendTestEvent(ctx, cmd.Account, cmd.Verdict)
 		if err != nil {
 			return err
 		}

@@ -63,6 +63,7 @@ type Config struct {
 	StripeKey           string `group:"billing" env:"ASSAY_STRIPE_KEY" secret:"" help:"${stripe_key}"`
 	StripeWebhookSecret string `env:"ASSAY_STRIPE_WEBHOOK_SECRET" secret:"" help:"${stripe_webhook_secret}"`
 	StripeURL           string `name:"stripe-url" env:"ASSAY_STRIPE_URL" placeholder:"URL" help:"${stripe_url}"`
+	TestCheckout        bool   `env:"ASSAY_TEST_CHECKOUT" help:"${test_checkout}"`
 
 	now   func() time.Time // of the store; nil: time.Now. Tests let it jump.
 	named bool             // see AfterApply
@@ -143,6 +144,9 @@ func (c *Config) validateBilling() error {
 	if c.StripeKey != "" && c.StripeWebhookSecret == "" {
 		return errors.New("ASSAY_STRIPE_WEBHOOK_SECRET: it is required with ASSAY_STRIPE_KEY to verify Stripe's events")
 	}
+	if c.StripeKey != "" && c.TestCheckout {
+		return errors.New("ASSAY_TEST_CHECKOUT: it cannot be set together with ASSAY_STRIPE_KEY")
+	}
 	return nil
 }
 
@@ -160,6 +164,9 @@ func (c *Config) validateMail() error {
 	}
 	return errors.Join(errs...)
 }
+
+// testMode reports whether plans are sold for test cards. With the operator's own database, that must be asked for.
+func (c *Config) testMode() bool { return c.StripeKey == "" && (c.TestCheckout || c.DatabaseURL == "") }
 
 func (c *Config) validateLookups() error {
 	var errs []error

@@ -51,14 +51,15 @@ var helpTexts = kong.Vars{
 	"tls_key": "File of the certificate's private key, as PEM. It belongs to ASSAY_TLS_CERT.",
 	"drain": "How long a stopping host goes on serving. /readyz says 503 meanwhile, so that load balancers go " +
 		"elsewhere. Default: 5s, terminal 0s.",
-	"stripe_key": "Stripe's secret API key. A test checkout accepts no real cards. " +
-		"Default: a test checkout.",
+	"stripe_key":            "Stripe's secret API key. Default: no paid plans.",
 	"stripe_webhook_secret": "Signing secret of Stripe's webhook. The webhook posts to /api/billing/stripe.",
 	"smtp_url": "Mail server for sign-in links. An example is " +
 		"smtps://user:password@host:465?from=assay%40example.com. With smtp:// it uses STARTTLS. It needs ASSAY_URL. " +
 		"Default: none.",
 	"stripe_url": "Base URL of Stripe's API, for tests.",
-	"dns":        "DNS resolvers to query, by preference, or 'off'. Default: the system's.",
+	"test_checkout": "Sell all plans for test cards. Anybody gets a key, and nobody pays. It is always so with the " +
+		"private database, unless ASSAY_STRIPE_KEY is set.",
+	"dns": "DNS resolvers to query, by preference, or 'off'. Default: the system's.",
 	"rdap_url": "RDAP server to query, or 'off'. It is asked for domain registrations in the background. " +
 		"Default: the registries'.",
 	"mmdb_asn":     "MaxMind-format file of autonomous systems. An example is GeoLite2-ASN.mmdb.",

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"assay/host/apikey"
+	"assay/host/check"
 	"assay/host/postgres/postgrestest"
 	"assay/host/webhook"
 )
@@ -60,7 +61,7 @@ func TestReceivers(t *testing.T) {
 			if _, err := b.store.RotateSecret(t.Context(), issued.Account, webhook.SecretOverlap); err != nil {
 				t.Fatal(err)
 			}
-			ref, err := b.store.SendTestEvent(t.Context(), issued.Account)
+			ref, err := b.store.SendTestEvent(t.Context(), issued.Account, check.Review)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -237,6 +237,9 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	keeper := &auditlog.Keeper{Store: b.store, Signer: auditlog.NewSigner(b.keys.SignSeed), Trust: trusted.Trust,
 		Dir: cfg.checkpointDir(), Logger: log}
 	metrics.WatchAudit(func() int { return len(keeper.Status().Problems) })
+	payments := b.newBilling(cfg)
+	local = append(local, maintenance.Job{Name: "refund second subscriptions", Every: jobInterval,
+		Run: payments.RefundDue})
 	for _, jobs := range append(b.jobs(keeper), local, queues) {
 		running.Go(func() { maintenance.Run(background, log, jobs) })
 	}
@@ -276,7 +279,6 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	}
 	explainer := &decision.Explainer{Records: b.store, Scorer: checker, Collector: collector,
 		Past: lineup.NewPast(follower), Turn: gate.Spare, Logger: log}
-	payments := b.newBilling(cfg)
 	ready := readiness{b.store, follower, collector.similar, overrides}
 	var server *api.Server
 	limits, err := cfg.rates()
@@ -449,11 +451,15 @@ func (b *backend) jobs(keeper *auditlog.Keeper) [][]maintenance.Job {
 	}}
 }
 
-// newBilling returns billing through Stripe if a Stripe key is set, else through the built-in test checkout.
+// newBilling returns billing through Stripe, through the test checkout, or without paid plans.
 func (b *backend) newBilling(cfg *Config) *billing.Billing {
-	var provider billing.Provider = &billing.TestCheckout{Now: time.Now, Page: console.TestCheckoutPath}
-	if cfg.StripeKey != "" {
+	trial := billing.TestCheckout{Now: time.Now, Page: console.TestCheckoutPath}
+	var provider billing.Provider = &billing.Closed{TestCheckout: trial}
+	switch {
+	case cfg.StripeKey != "":
 		provider = billing.NewStripe(cfg.StripeKey, cfg.StripeWebhookSecret, cfg.StripeURL)
+	case cfg.testMode():
+		provider = &trial
 	}
 	return &billing.Billing{Accounts: b.store, Provider: provider, Now: time.Now}
 }
@@ -524,6 +530,9 @@ func (cmd *serveCmd) greet(
 	t.printf("\n%s%s\n\n", greeting, url)
 	if operators != nil {
 		t.printf("%shttp://%s\n", adminGreeting, operators.Addr())
+	}
+	if cfg.testMode() {
+		t.printf("  test mode  plans are sold for test cards, and nobody pays\n")
 	}
 	if err := suggestLists(ctx, t, b.store); err != nil {
 		return err

@@ -227,7 +227,8 @@ func recordedRefs(t *testing.T, s *store.Store) (refs map[string]int, used int) 
 // TestPages sends requests to a host that no browser would send.
 func TestPages(t *testing.T) {
 	t.Parallel()
-	host := startHost(t, dataDir(t), postgrestest.Database(t), "--dns=off", "--public-url=https://assay.example")
+	host := startHost(t, dataDir(t), postgrestest.Database(t), "--dns=off", "--test-checkout",
+		"--public-url=https://assay.example")
 	b := newBuyer(t, host)
 	for name, test := range map[string]struct {
 		method, path, cookie string

@@ -345,3 +345,29 @@ func TestHidePassword(t *testing.T) {
 		}
 	}
 }
+
+// TestTestModeMustBeAskedFor checks that a host on the operator's own database does not give keys away by default.
+func TestTestModeMustBeAskedFor(t *testing.T) {
+	t.Parallel()
+	const database = "postgres://h/d"
+	for name, test := range map[string]struct {
+		cfg     Config
+		testing bool
+		err     string
+	}{
+		"private database":        {Config{}, true, ""},
+		"own database":            {Config{DatabaseURL: database}, false, ""},
+		"own database, asked for": {Config{DatabaseURL: database, TestCheckout: true}, true, ""},
+		"Stripe":                  {Config{StripeKey: "sk_live_1", StripeWebhookSecret: "whsec_1"}, false, ""},
+		"Stripe and test checkout": {Config{StripeKey: "sk_live_1", StripeWebhookSecret: "whsec_1", TestCheckout: true},
+			false, "ASSAY_TEST_CHECKOUT: it cannot be set"},
+	} {
+		if err := test.cfg.validateBilling(); (err != nil) != (test.err != "") ||
+			err != nil && !strings.HasPrefix(err.Error(), test.err) {
+			t.Errorf("%s: %v, want %q", name, err, test.err)
+		}
+		if got := test.cfg.testMode(); got != test.testing {
+			t.Errorf("%s: test mode is %v, want %v", name, got, test.testing)
+		}
+	}
+}

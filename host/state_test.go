@@ -60,7 +60,7 @@ func TestOperatorState(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
 	proxy := storetest.NewProxy(t, postgrestest.Database(t))
-	host := startHost(t, dir, proxy.URL, "--operator-token", operatorToken)
+	host := startHost(t, dir, proxy.URL, "--operator-token", operatorToken, "--test-checkout")
 	key := outputJSON[apikey.Issued](t, dir, proxy.URL, "keys", "create", "--plan", "pro").Secret
 	const value = "paypa1-secure-login.xyz"
 	if a := post(http.DefaultClient, host.url, key, `{"domain":"`+value+`"}`); a.Status != http.StatusOK {

@@ -151,8 +151,12 @@ func (o *observer) warnOfSettings(r reading, add adding) {
 			"keep a copy offline.")
 	}
 	if o.testing {
-		add(operator.Advice, "The test checkout is in force", "Anybody can subscribe with a test card, and nobody "+
-			"pays. Set `ASSAY_STRIPE_KEY` and `ASSAY_STRIPE_WEBHOOK_SECRET`.")
+		level := operator.Advice
+		if o.cfg.DatabaseURL != "" { // customers may think that it is real
+			level = operator.Caution
+		}
+		add(level, "Test mode: the test checkout is in force", "Anybody can subscribe with a test card, and nobody "+
+			"pays. Set `ASSAY_STRIPE_KEY` and `ASSAY_STRIPE_WEBHOOK_SECRET`, and remove `ASSAY_TEST_CHECKOUT`.")
 	}
 }
 

@@ -60,6 +60,9 @@ const (
 // Serves reports whether keys work in this status. They still work while a failed payment is retried.
 func (s Status) Serves() bool { return s == Active || s == PastDue }
 
+// Live reports whether a subscription in this status was paid and has not ended. An account has at most one.
+func (s Status) Live() bool { return s != Incomplete && s != Canceled }
+
 // Change is a provider's change to a subscription. It is applied at most once, and only if it is newer than the stored
 // state. A canceled subscription stays canceled.
 type Change struct {
@@ -100,8 +103,16 @@ type Checkout struct {
 	Account  string   // the account whose plan changes; "" for a new customer
 	Plan     string
 	Provider string
-	Paid     bool // already when it begins: the plan is free
-	At       time.Time
+	Paid     bool       // already when it begins: the plan is free
+	At       time.Time  // when it begins; after a pause if it is in the future
+	Tabs     [][32]byte // the sessions of the browser's earlier checkouts, if there is no account
+}
+
+// Refund is a subscription that was paid although the account had one.
+type Refund struct {
+	Plan string
+	At   time.Time // when the payment arrived
+	Done bool      // the provider has cancelled it and returned the money
 }
 
 // Claim is the result of a checkout, for the browser that began it.
@@ -113,6 +124,8 @@ type Claim struct {
 	Hint    string // of the key, see apikey.Hint
 	Upgrade bool   // an existing account's plan changed; its keys stay the same
 	Ended   bool   // the subscription has already ended: the key does not work until another one serves
+
+	Refunded bool // another subscription was paid before, so this payment is returned; there is no key
 }
 
 // Errors of this package.
@@ -123,8 +136,16 @@ var (
 	ErrNoReissue   = errors.New("this key cannot be issued again: rotate it in the dashboard, or contact support")
 	ErrSubscribed  = errors.New("the account already has a subscription: change its plan instead")
 	ErrNotPaid     = errors.New("the account has no subscription")
+	ErrNotForSale  = errors.New("this host sells no paid plans")
 	ErrUnavailable = errors.New("the payment provider cannot be reached; nothing was charged")
 )
+
+// PausedError means that the key of a free plan is issued later, because the client's network got several.
+type PausedError struct{ Until time.Time }
+
+func (e *PausedError) Error() string {
+	return "the key will be issued at " + e.Until.UTC().Format(time.RFC3339)
+}
 
 // Accounts stores checkouts and subscriptions, and updates accounts and keys accordingly.
 type Accounts interface {
@@ -133,9 +154,14 @@ type Accounts interface {
 	BeginCheckout(ctx context.Context, c Checkout) error
 	// Apply stores a change and its consequences in one transaction: the account of a new customer, the plan, the
 	// quota, and whether the keys work. It ignores a change that was applied before or is older than the stored state.
+	// A subscription that is paid although the account has a live one, or one from another tab, becomes a due refund.
 	Apply(ctx context.Context, c Change) error
-	// Claim issues the key of a paid checkout. Further calls return only its hint. It fails with ErrNoCheckout or
-	// ErrPending.
+	// DueRefunds returns the provider's subscriptions that are to be refunded: the given one, or all if it is "".
+	DueRefunds(ctx context.Context, provider, subscription string) ([]Subscription, error)
+	// Refunded records that a subscription was cancelled and refunded.
+	Refunded(ctx context.Context, subscription string) error
+	// Claim issues the key of a paid checkout. Further calls return only its hint. It fails with ErrNoCheckout,
+	// ErrPending or a *PausedError.
 	Claim(ctx context.Context, session [32]byte) (Claim, error)
 	// Reissue revokes the key that Claim issued and issues another. It fails with ErrNoCheckout or ErrNoReissue.
 	Reissue(ctx context.Context, session [32]byte) (Claim, error)
@@ -156,6 +182,8 @@ type Provider interface {
 	// Cancel ends a subscription at the end of the paid period; Resume reverts that.
 	Cancel(ctx context.Context, s Subscription) (Change, error)
 	Resume(ctx context.Context, s Subscription) (Change, error)
+	// Refund ends a subscription at once and returns all its payments. It can be repeated.
+	Refund(ctx context.Context, s Subscription) error
 }
 
 // Billing manages subscriptions. Its fields must not change after the first call.
@@ -173,7 +201,7 @@ type Events interface {
 }
 
 // Receive applies an event from the provider. Events may arrive repeatedly, late and in any order. It fails with
-// ErrSignature, or with a database error, after which the provider resends the event.
+// ErrSignature, or because of the database or a refund, after which the provider resends the event.
 func (b *Billing) Receive(ctx context.Context, body []byte, signature string) error {
 	events, ok := b.Provider.(Events)
 	if !ok {
@@ -183,7 +211,30 @@ func (b *Billing) Receive(ctx context.Context, body []byte, signature string) er
 	if err != nil || !ok {
 		return err
 	}
-	return b.Accounts.Apply(ctx, c)
+	return b.Apply(ctx, c)
+}
+
+// Apply applies a change, and refunds its subscription if the account had one already.
+func (b *Billing) Apply(ctx context.Context, c Change) error {
+	if err := b.Accounts.Apply(ctx, c); err != nil {
+		return err
+	}
+	return b.refund(ctx, c.Subscription)
+}
+
+// RefundDue refunds all subscriptions that are to be refunded, such as those that the provider did not accept before.
+func (b *Billing) RefundDue(ctx context.Context) error { return b.refund(ctx, "") }
+
+func (b *Billing) refund(ctx context.Context, subscription string) error {
+	due, err := b.Accounts.DueRefunds(ctx, b.Provider.Name(), subscription)
+	for _, s := range due {
+		err2 := b.Provider.Refund(ctx, s)
+		if err2 == nil {
+			err2 = b.Accounts.Refunded(ctx, s.ID)
+		}
+		err = errors.Join(err, err2) // a refund that fails must not keep others waiting
+	}
+	return err
 }
 
 // Portal is implemented by providers with pages for payment methods, open payments and invoices.
@@ -216,15 +267,32 @@ type Session struct {
 	URL   string // where to send the browser
 }
 
+// Order is a customer's wish to subscribe.
+type Order struct {
+	Plan     string
+	Account  string   // "" for a new customer
+	Tabs     []string // the tokens of checkouts that the browser began earlier
+	ReturnTo string   // the URL for the browser once it has paid
+	CancelTo string   // and if it has not
+
+	Pause time.Duration // before the key of a free plan is issued
+}
+
+// Sells reports whether paid plans can be bought.
+func (b *Billing) Sells() bool { _, closed := b.Provider.(*Closed); return !closed }
+
 // Subscribe begins a checkout of a plan for a new customer, or for an account without a subscription. A free plan needs
-// no payment. It fails with ErrNoPlan, ErrSubscribed or ErrUnavailable.
-func (b *Billing) Subscribe(ctx context.Context, plan, account, returnTo, cancelTo string) (Session, error) {
-	offer, ok := OfferOf(plan)
+// no payment. It fails with ErrNoPlan, ErrNotForSale, ErrSubscribed or ErrUnavailable.
+func (b *Billing) Subscribe(ctx context.Context, o Order) (Session, error) {
+	offer, ok := OfferOf(o.Plan)
 	if !ok {
-		return Session{}, fmt.Errorf("%w: %q", ErrNoPlan, plan)
+		return Session{}, fmt.Errorf("%w: %q", ErrNoPlan, o.Plan)
 	}
-	if account != "" {
-		if s, err := b.Accounts.Subscription(ctx, account); err == nil && s.Status != Canceled {
+	if offer.Cents > 0 && !b.Sells() {
+		return Session{}, ErrNotForSale
+	}
+	if o.Account != "" {
+		if s, err := b.Accounts.Subscription(ctx, o.Account); err == nil && s.Status != Canceled {
 			return Session{}, ErrSubscribed
 		} else if err != nil && !errors.Is(err, ErrNotPaid) {
 			return Session{}, err
@@ -232,24 +300,32 @@ func (b *Billing) Subscribe(ctx context.Context, plan, account, returnTo, cancel
 	}
 	token := newToken()
 	c := Checkout{
-		ID: "co_" + ulid.Make().String(), Session: SessionHash(token), Account: account, Plan: plan,
+		ID: "co_" + ulid.Make().String(), Session: SessionHash(token), Account: o.Account, Plan: o.Plan,
 		Provider: b.Provider.Name(), Paid: offer.Cents == 0, At: b.Now(),
+	}
+	if c.Paid {
+		c.At = c.At.Add(o.Pause)
+	}
+	if o.Account == "" {
+		for _, tab := range o.Tabs {
+			c.Tabs = append(c.Tabs, SessionHash(tab))
+		}
 	}
 	if err := b.Accounts.BeginCheckout(ctx, c); err != nil {
 		return Session{}, err
 	}
 	if c.Paid {
-		return Session{Token: token, URL: returnTo}, nil
+		return Session{Token: token, URL: o.ReturnTo}, nil
 	}
-	url, err := b.Provider.Checkout(ctx, c, returnTo, cancelTo)
+	url, err := b.Provider.Checkout(ctx, c, o.ReturnTo, o.CancelTo)
 	if err != nil {
 		return Session{}, fmt.Errorf("opening checkout: %w", err)
 	}
 	return Session{Token: token, URL: url}, nil
 }
 
-// Claim issues the key of the browser's paid checkout. Further calls return only its hint. It fails with ErrNoCheckout
-// or ErrPending.
+// Claim issues the key of the browser's paid checkout. Further calls return only its hint. It fails with ErrNoCheckout,
+// ErrPending or a *PausedError.
 func (b *Billing) Claim(ctx context.Context, token string) (Claim, error) {
 	return b.Accounts.Claim(ctx, SessionHash(token))
 }
@@ -261,7 +337,7 @@ func (b *Billing) Reissue(ctx context.Context, token string) (Claim, error) {
 }
 
 // ChangePlan moves an account's subscription to another paid plan. Its keys stay the same, and its quota changes
-// immediately. It fails with ErrNoPlan, ErrNotPaid or ErrUnavailable.
+// immediately. It fails with ErrNoPlan, ErrNotPaid, ErrNotForSale or ErrUnavailable.
 func (b *Billing) ChangePlan(ctx context.Context, account, plan string) error {
 	offer, ok := OfferOf(plan)
 	if !ok || offer.Cents == 0 {

@@ -3,6 +3,7 @@ package billing
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,22 @@ type recorder struct {
 	applied []Change
 	sub     Subscription
 	err     error // of Subscription
+
+	due      []Subscription
+	refunded []string
+}
+
+func (a *recorder) DueRefunds(_ context.Context, provider, subscription string) (due []Subscription, _ error) {
+	for _, s := range a.due {
+		if s.Provider == provider && (subscription == "" || s.ID == subscription) {
+			due = append(due, s)
+		}
+	}
+	return due, nil
+}
+func (a *recorder) Refunded(_ context.Context, subscription string) error {
+	a.refunded = append(a.refunded, subscription)
+	return nil
 }
 
 func (a *recorder) BeginCheckout(_ context.Context, c Checkout) error {
@@ -61,8 +78,8 @@ func TestSubscribe(t *testing.T) {
 			t.Parallel()
 			a := &recorder{sub: test.sub, err: test.subErr}
 			b, _ := newTest(a)
-			s, err := b.Subscribe(t.Context(), test.plan, test.account, "https://a.example/back",
-				"https://a.example/no")
+			s, err := b.Subscribe(t.Context(), Order{Plan: test.plan, Account: test.account,
+				ReturnTo: "https://a.example/back", CancelTo: "https://a.example/no"})
 			if !errors.Is(err, test.err) {
 				t.Fatalf("got %v, want %v", err, test.err)
 			}
@@ -187,5 +204,60 @@ func TestTestCheckoutRejectsEvents(t *testing.T) {
 	b, _ := newTest(a)
 	if err := b.Receive(t.Context(), []byte(`{}`), ""); !errors.Is(err, ErrSignature) || len(a.applied) != 0 {
 		t.Errorf("got %v and %v", err, a.applied)
+	}
+}
+
+// brokenProvider refuses to refund one subscription.
+type brokenProvider struct{ *TestCheckout }
+
+func (brokenProvider) Refund(_ context.Context, s Subscription) error {
+	if s.ID == "sub_refused" {
+		return ErrUnavailable
+	}
+	return nil
+}
+
+// A second subscription is refunded when its payment arrives. A refund that fails is tried again, and delays no other.
+func TestRefunds(t *testing.T) {
+	t.Parallel()
+	a := &recorder{due: []Subscription{{ID: "sub_refused", Provider: "test"}, {ID: "sub_2", Provider: "test"},
+		{ID: "sub_of_another_provider", Provider: "stripe"}}}
+	b, provider := newTest(a)
+	b.Provider = brokenProvider{provider}
+	if err := b.Apply(t.Context(), Change{Subscription: "sub_1"}); err != nil || len(a.refunded) != 0 {
+		t.Errorf("a first subscription: %v, refunded %v", err, a.refunded)
+	}
+	if err := b.Apply(t.Context(), Change{Subscription: "sub_refused"}); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("a refund that failed: %v, want ErrUnavailable, so that the event is sent again", err)
+	}
+	if err := b.RefundDue(t.Context()); !errors.Is(err, ErrUnavailable) ||
+		!slices.Equal(a.refunded, []string{"sub_2"}) {
+		t.Errorf("RefundDue: %v, refunded %v", err, a.refunded)
+	}
+	if err := b.Apply(t.Context(), Change{Subscription: "sub_2"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A host without a payment provider gives free keys only. What was sold for test cards can be cancelled.
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	a := &recorder{err: ErrNotPaid}
+	b, provider := newTest(a)
+	b.Provider = &Closed{*provider}
+	for plan, want := range map[string]error{"free": nil, "starter": ErrNotForSale, "pro": ErrNotForSale} {
+		if _, err := b.Subscribe(t.Context(), Order{Plan: plan}); !errors.Is(err, want) {
+			t.Errorf("subscribing to %s: %v, want %v", plan, err, want)
+		}
+	}
+	if len(a.begun) != 1 || b.Sells() || b.Provider.Test() {
+		t.Errorf("checkouts %+v, sells: %v, test mode: %v", a.begun, b.Sells(), b.Provider.Test())
+	}
+	b.Accounts = &recorder{sub: Subscription{ID: "test_sub_1", Status: Active}}
+	if err := b.ChangePlan(t.Context(), "acct_1", "pro"); !errors.Is(err, ErrNotForSale) {
+		t.Errorf("changing the plan: %v, want ErrNotForSale", err)
+	}
+	if err := b.Cancel(t.Context(), "acct_1"); err != nil {
+		t.Errorf("cancelling: %v", err)
 	}
 }

@@ -167,6 +167,39 @@ func (s *Stripe) Resume(ctx context.Context, sub Subscription) (Change, error) {
 	return s.endAtPeriod(ctx, sub, false)
 }
 
+// Refund implements Provider. Stripe refuses to cancel a subscription or refund a payment twice, which is then done.
+func (s *Stripe) Refund(ctx context.Context, sub Subscription) error {
+	_, err := s.client.V1Subscriptions.Cancel(ctx, sub.ID, nil)
+	if err != nil && !isStripeError(err, stripe.ErrorCodeResourceMissing) {
+		return stripeError("cancelling the second subscription", err)
+	}
+	invoices := &stripe.InvoiceListParams{Subscription: stripe.String(sub.ID)}
+	for invoice, err := range s.client.V1Invoices.List(ctx, invoices).All(ctx) {
+		if err != nil {
+			return stripeError("listing invoices", err)
+		}
+		payments := &stripe.InvoicePaymentListParams{Invoice: stripe.String(invoice.ID), Status: stripe.String("paid")}
+		for payment, err := range s.client.V1InvoicePayments.List(ctx, payments).All(ctx) {
+			if err != nil {
+				return stripeError("listing payments", err)
+			}
+			if payment.Payment == nil || payment.Payment.PaymentIntent == nil {
+				continue
+			}
+			refund := &stripe.RefundCreateParams{
+				PaymentIntent: stripe.String(payment.Payment.PaymentIntent.ID),
+				Reason:        stripe.String(stripe.RefundReasonDuplicate),
+			}
+			refund.SetIdempotencyKey("refund-" + payment.ID)
+			_, err := s.client.V1Refunds.Create(ctx, refund)
+			if err != nil && !isStripeError(err, stripe.ErrorCodeChargeAlreadyRefunded) {
+				return stripeError("refunding the second subscription", err)
+			}
+		}
+	}
+	return nil
+}
+
 func (s *Stripe) endAtPeriod(ctx context.Context, sub Subscription, end bool) (Change, error) {
 	changed, err := s.client.V1Subscriptions.Update(ctx, sub.ID,
 		&stripe.SubscriptionUpdateParams{CancelAtPeriodEnd: stripe.Bool(end)})
@@ -281,6 +314,11 @@ func endOf(s *stripe.Subscription) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(s.CancelAt, 0).UTC()
+}
+
+func isStripeError(err error, code stripe.ErrorCode) bool {
+	var known *stripe.Error
+	return errors.As(err, &known) && known.Code == code
 }
 
 // stripeError reports the status and code of an API error, but not its message, which can quote the request.

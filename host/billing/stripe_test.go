@@ -83,6 +83,11 @@ func TestStripe(t *testing.T) {
 	if url, err := s.Portal(ctx, sub, "https://a.example/plan"); err != nil || !strings.HasPrefix(url, "https://") {
 		t.Errorf("portal: %q, %v", url, err)
 	}
+	for range 2 { // it can be repeated
+		if err := s.Refund(ctx, sub); err != nil {
+			t.Errorf("refund: %v", err)
+		}
+	}
 	if c, err := s.Resume(ctx, sub); err != nil || c.Subscription != "sub_1" {
 		t.Errorf("resume: %+v, %v", c, err)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// TestCheckout is the provider of hosts without a Stripe key. It works like Stripe's checkout, but accepts only
-// Stripe's published test numbers (docs.stripe.com/testing), and no money moves.
+// TestCheckout is the provider for trials without a Stripe key. It works like Stripe's checkout, but accepts only
+// Stripe's published test numbers (docs.stripe.com/testing), and no money moves: anybody can get a key of any plan.
 type TestCheckout struct {
 	Now func() time.Time
 	// Page is the path of the card form, to which the checkout's id is appended.
@@ -139,8 +139,29 @@ func (t *TestCheckout) Resume(_ context.Context, s Subscription) (Change, error)
 	return c, nil
 }
 
+// Refund implements Provider. No money moved.
+func (*TestCheckout) Refund(context.Context, Subscription) error { return nil }
+
 // event returns a change of the subscription with a new event id.
 func (t *TestCheckout) event(s Subscription) Change {
 	return Change{Event: "test_evt_" + ulid.Make().String(), At: t.Now(), Provider: t.Name(), Customer: s.Customer,
 		Subscription: s.ID}
+}
+
+// Closed is the provider of hosts that sell no paid plans. Subscriptions from the test checkout can still be cancelled.
+type Closed struct{ TestCheckout }
+
+var _ Provider = (*Closed)(nil)
+
+// Test implements Provider.
+func (*Closed) Test() bool { return false }
+
+// Checkout implements Provider. It fails with ErrNotForSale.
+func (*Closed) Checkout(context.Context, Checkout, string, string) (string, error) {
+	return "", ErrNotForSale
+}
+
+// Change implements Provider. It fails with ErrNotForSale.
+func (*Closed) Change(context.Context, Subscription, Offer) (Change, error) {
+	return Change{}, ErrNotForSale
 }

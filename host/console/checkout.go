@@ -1,8 +1,11 @@
 package console
 
 import (
+	"context"
 	"errors"
+	"net/netip"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -18,6 +21,11 @@ const (
 	maxOpenCheckouts = 5  // checkouts that a browser's cookie remembers
 	maxCheckouts     = 10 // by one client within checkoutsWindow
 	checkoutsWindow  = time.Hour
+
+	// Free keys of one network: from the second group on, each waits longer than the one before.
+	maxFreeKeys    = 12 // within checkoutsWindow
+	freeKeysAtOnce = 3
+	freeKeyPause   = 20 * time.Second
 )
 
 // subscribe starts a checkout for a new customer or for the signed-in account.
@@ -39,11 +47,23 @@ func (c *Console) subscribe(ctx *fiber.Ctx) error {
 	if s != nil {
 		account = s.Account
 	}
-	checkout, err := c.cfg.Billing.Subscribe(work, field(ctx, "plan"), account, c.url(ctx, donePath),
-		c.url(ctx, "/#prices"))
+	plan := field(ctx, "plan")
+	var pause time.Duration
+	if offer, ok := billing.OfferOf(plan); ok && offer.Cents == 0 && account == "" {
+		if pause, err = c.takeFreeKey(work, c.cfg.Client(ctx.Context())); err != nil {
+			return err
+		}
+	}
+	earlier := c.checkouts(ctx)
+	checkout, err := c.cfg.Billing.Subscribe(work, billing.Order{
+		Plan: plan, Account: account, Tabs: earlier, Pause: pause, ReturnTo: c.url(ctx, donePath),
+		CancelTo: c.url(ctx, "/#prices"),
+	})
 	switch {
 	case errors.Is(err, billing.ErrNoPlan):
 		return &pageError{fiber.StatusBadRequest, "There is no such plan."}
+	case errors.Is(err, billing.ErrNotForSale):
+		return errNotForSale()
 	case errors.Is(err, billing.ErrSubscribed): // also if it chose the free plan
 		return ctx.Redirect("/dashboard/plan", fiber.StatusSeeOther)
 	case errors.Is(err, billing.ErrUnavailable):
@@ -54,12 +74,39 @@ func (c *Console) subscribe(ctx *fiber.Ctx) error {
 		return err
 	}
 	// Earlier checkouts are kept, because the customer may pay for one that is open in another tab.
-	tokens := append(c.checkouts(ctx), checkout.Token)
+	tokens := append(earlier, checkout.Token)
 	tokens = tokens[max(0, len(tokens)-maxOpenCheckouts):]
 	if err := c.sealCookie(ctx, "checkout", checkoutContext, tokens, c.cfg.Now().Add(billing.ClaimLife)); err != nil {
 		return err
 	}
 	return ctx.Redirect(checkout.URL, fiber.StatusSeeOther)
+}
+
+// takeFreeKey counts a free key of the client's network, and returns how long the key must wait. Addresses of one
+// network are cheap, and each could get as many keys as a client may start checkouts.
+func (c *Console) takeFreeKey(ctx context.Context, client netip.Prefix) (pause time.Duration, err error) {
+	uses, resetAt, err := c.cfg.Store.TakeCounted(ctx, "free key ", networkOf(client), maxFreeKeys, checkoutsWindow)
+	if err != nil {
+		return 0, err
+	}
+	if uses == 0 {
+		return 0, &pageError{fiber.StatusTooManyRequests, "Too many free keys were issued to your network. " +
+			"The next one is possible at " + resetAt.UTC().Format("15:04") + " UTC."}
+	}
+	return time.Duration(max(0, uses-freeKeysAtOnce)) * freeKeyPause, nil
+}
+
+// networkOf returns the IPv4 /24 or the IPv6 /48 of a client: one customer of a provider can have all its addresses.
+func networkOf(client netip.Prefix) netip.Prefix {
+	bits := 48
+	if client.Addr().Is4() {
+		bits = 24
+	}
+	return netip.PrefixFrom(client.Addr(), min(bits, client.Bits())).Masked()
+}
+
+func errNotForSale() error {
+	return &pageError{fiber.StatusForbidden, "This host does not sell paid plans. Nothing was charged."}
 }
 
 // checkouts returns the tokens of the checkouts that this browser started, oldest first.
@@ -106,8 +153,12 @@ func (c *Console) checkoutOffer(ctx *fiber.Ctx) (billing.Offer, error) {
 	work, cancel := pageContext()
 	defer cancel()
 	plan, err := c.cfg.Store.CheckoutPlan(work, ctx.Params("id"))
-	if errors.Is(err, billing.ErrNoCheckout) {
+	switch {
+	case errors.Is(err, billing.ErrNoCheckout):
 		return billing.Offer{}, gone
+	case errors.Is(err, billing.ErrSubscribed):
+		return billing.Offer{}, &pageError{fiber.StatusConflict,
+			"Your account already has a subscription, perhaps from another tab. Nothing was charged."}
 	}
 	offer, _ := billing.OfferOf(plan)
 	return offer, err
@@ -130,7 +181,7 @@ func (c *Console) payTest(ctx *fiber.Ctx) error {
 	}
 	work, cancel := pageContext()
 	defer cancel()
-	if err := c.cfg.Store.Apply(work, change); err != nil {
+	if err := c.cfg.Billing.Apply(work, change); err != nil {
 		return err
 	}
 	return ctx.Redirect(donePath, fiber.StatusSeeOther)
@@ -149,7 +200,13 @@ func (c *Console) done(ctx *fiber.Ctx) error {
 		return &pageError{fiber.StatusForbidden, "This page cannot be loaded in advance."}
 	}
 	claim, err := c.claim(tokens)
+	var paused *billing.PausedError
 	switch {
+	case errors.As(err, &paused):
+		ctx.Status(fiber.StatusAccepted)
+		seconds := int((paused.Until.Sub(c.cfg.Now()) + time.Second - 1) / time.Second)
+		ctx.Set("Refresh", strconv.Itoa(seconds))
+		return c.render(ctx, "pending", nil, view{"Title": "Your key is being issued", "Seconds": seconds})
 	case errors.Is(err, billing.ErrPending):
 		ctx.Status(fiber.StatusPaymentRequired)
 		ctx.Set("Refresh", "2")
@@ -205,7 +262,9 @@ func (c *Console) reissue(ctx *fiber.Ctx) error {
 func (c *Console) showClaim(ctx *fiber.Ctx, claim billing.Claim) error {
 	v := view{"Title": "You are subscribed", "Claim": claim, "URL": c.url(ctx, "")}
 	if claim.Key == "" {
-		if !claim.Upgrade {
+		if claim.Refunded {
+			v["Title"] = "You already had a subscription"
+		} else if !claim.Upgrade {
 			ctx.Status(fiber.StatusGone)
 			v["Title"] = "Your key was already shown"
 		}

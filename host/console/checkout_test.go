@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -17,7 +18,8 @@ import (
 // lateProvider is a provider whose payments are confirmed when a test says so.
 type lateProvider struct{ *billing.TestCheckout }
 
-func (lateProvider) Test() bool { return false }
+func (lateProvider) Test() bool   { return false }
+func (lateProvider) Name() string { return "late" }
 
 func (lateProvider) Checkout(_ context.Context, c billing.Checkout, returnTo, _ string) (string, error) {
 	return returnTo + "?paid=" + c.ID, nil
@@ -31,7 +33,7 @@ func (lateProvider) Portal(_ context.Context, s billing.Subscription, returnTo s
 func (s *site) pay(t *testing.T, v *visitor, status billing.Status) {
 	t.Helper()
 	id := v.at.url.Query().Get("paid")
-	err := s.store.Apply(t.Context(), billing.Change{
+	err := s.cfg.Billing.Apply(t.Context(), billing.Change{
 		Event: "evt_" + id + string(status), At: *s.clock.Load(), Provider: "late", Checkout: id,
 		Subscription: "sub_" + id, Plan: "pro", Status: status,
 	})
@@ -132,6 +134,132 @@ func TestCheckoutsInSeveralTabs(t *testing.T) {
 	v.is(402, "Waiting")
 	v.post("/checkout/reissue") // the page in another tab offers it
 	v.is(200, "This is your API key.")
+}
+
+// TestSecondSubscription pays for a plan in two tabs. The second payment is returned, with a notice, and the
+// subscription that is left can be cancelled.
+func TestSecondSubscription(t *testing.T) {
+	t.Parallel()
+	s := serve(t, useLateProvider)
+	for name, signedIn := range map[string]bool{"of a new customer": false, "of an account": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := s.visit(t)
+			v.get("/")
+			if signedIn {
+				v.press("Get a free key")
+				v.is(200, "This is your API key.")
+				v.get("/")
+			}
+			landing := *v
+			v.press("Subscribe to Pro")
+			second := landing // of the same browser
+			second.press("Subscribe to Pro")
+			s.pay(t, v, billing.Active)
+			s.pay(t, &second, billing.Active)
+			v.get(donePath)
+			if !signedIn {
+				v.is(200, "This is your API key.")
+				v.get(donePath)
+			}
+			v.is(200, "You already had a subscription")
+			v.get("/dashboard/plan")
+			v.is(200, "a second subscription to Pro was paid")
+			v.is(200, "the payment was returned to your card")
+			v.press("Cancel subscription")
+			v.is(200, "ends on")
+		})
+	}
+}
+
+// TestSecondTestPayment opens the test checkout in two tabs. The second card is not taken.
+func TestSecondTestPayment(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, _ := s.customer(t, "free")
+	v.get("/")
+	landing := *v
+	v.press("Subscribe to Starter")
+	second := landing
+	second.press("Subscribe to Pro")
+	card := []string{"number", "4242424242424242", "expiry", "12/40", "cvc", "123", "name", "Jane Doe"}
+	v.press("Subscribe", card...)
+	v.is(200, "You are on Starter")
+	second.press("Subscribe", card...)
+	second.is(409, "Your account already has a subscription")
+	v.get("/dashboard/plan")
+	v.is(200, "You are on Starter")
+}
+
+// TestClosedCheckout checks that a host without a payment provider gives free keys and sells nothing.
+func TestClosedCheckout(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(c *Config) {
+		c.Billing.Provider = &billing.Closed{TestCheckout: *c.Billing.Provider.(*billing.TestCheckout)}
+	})
+	v := s.visit(t)
+	v.get("/")
+	v.is(200, "Not for sale on this host")
+	if strings.Contains(v.at.body, "Subscribe to") || strings.Contains(v.at.body, "est mode") {
+		t.Error("the page sells a plan, or claims to be in test mode")
+	}
+	v.post("/subscribe", "plan", "pro")
+	v.is(403, "This host does not sell paid plans.")
+	v.get("/")
+	v.press("Get a free key")
+	v.is(200, "This is your API key.")
+	v.get("/dashboard/plan")
+	v.is(200, "Not for sale on this host")
+}
+
+// TestTestMode checks that every page says that the host is in test mode.
+func TestTestMode(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, _ := s.customer(t, "pro")
+	for _, path := range []string{"/", "/docs", "/signin", donePath, "/nowhere", "/dashboard", "/dashboard/checks",
+		"/dashboard/keys", "/dashboard/webhooks", "/dashboard/overrides", "/dashboard/privacy", "/dashboard/plan"} {
+		page := v.get(path)
+		if !strings.Contains(page.body, "(test mode)</title>") ||
+			!strings.Contains(page.body, "Test mode: no real card") {
+			t.Errorf("%s does not say that the host is in test mode", path)
+		}
+	}
+}
+
+// TestFreeKeys checks that free keys are limited by network, and that some have to wait.
+func TestFreeKeys(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	for name, address := range map[string]func(i int) string{
+		"IPv4": func(i int) string { return fmt.Sprintf("192.0.2.%d/32", i) },
+		"IPv6": func(i int) string { return fmt.Sprintf("2001:db8:1:%d::/64", i) },
+	} {
+		begin := func(client, plan string) *visitor {
+			v := s.visit(t)
+			v.header.Set("X-Test-Client", client)
+			v.post("/subscribe", "plan", plan)
+			return v
+		}
+		for i := range maxFreeKeys {
+			v := begin(address(i), "free")
+			if pause := time.Duration(i+1-freeKeysAtOnce) * freeKeyPause; pause > 0 {
+				v.is(202, "Your key is being issued")
+				if got, want := v.at.header.Get("Refresh"), fmt.Sprint(int(pause/time.Second)); got != want {
+					t.Errorf("%s: key %d waits %s s, want %s", name, i, got, want)
+				}
+				v.post("/checkout/reissue")
+				v.is(409, "")
+				s.pass(pause)
+				v.get(donePath)
+			}
+			v.is(200, "This is your API key.")
+		}
+		begin(address(99), "free").is(429, "Too many free keys were issued to your network.")
+		begin(address(98), "pro").is(200, "Pay with card")
+		begin(map[string]string{"IPv4": "192.0.3.1/32", "IPv6": "2001:db8:2::/64"}[name], "free").
+			is(200, "This is your API key.")
+	}
 }
 
 // TestSubscriptionEndedBeforeSuccessPage checks that a customer whose subscription ended before the success page was

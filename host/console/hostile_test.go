@@ -184,9 +184,10 @@ func TestHostileResponses(t *testing.T) {
 		}
 		return s.render(ctx, "event", &session{}, view{"Title": "Webhook event", "Ref": "chk_1",
 			"Attempts": []webhook.Attempt{
-				{Number: 1, StartedAt: time.Now(), TookMS: &took, Status: 500, ResponseBody: text},
+				{Number: 1, StartedAt: time.Now(), TookMS: &took, Status: 500, ResponseBody: text,
+					ResponseHeader: text, Request: webhook.Request{Header: text, Body: text}},
 				{Number: 2, Error: text},
-			}})
+			}, "Payload": indented(text)})
 	})
 	s.Handler() // registers the route
 	v := s.visit(t)

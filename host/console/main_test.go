@@ -56,6 +56,7 @@ func serve(t *testing.T, change func(*Config)) *site {
 	s.clock.Store(&now)
 	clock := func() time.Time { return *s.clock.Load() }
 	log := slog.New(slog.DiscardHandler)
+	var clients atomic.Uint32
 	s.store, err = store.Open(t.Context(), store.Config{URL: s.database, Keys: ring, Logger: log, Now: clock})
 	if err != nil {
 		t.Fatal(err)
@@ -75,8 +76,11 @@ func serve(t *testing.T, change func(*Config)) *site {
 			return receiver, errors.Join(err, guard.CheckURL(receiver))
 		},
 		Client: func(ctx *fasthttp.RequestCtx) netip.Prefix {
-			block, _ := netip.ParsePrefix(string(ctx.Request.Header.Peek("X-Test-Client")))
-			return block
+			if block, err := netip.ParsePrefix(string(ctx.Request.Header.Peek("X-Test-Client"))); err == nil {
+				return block
+			}
+			n := clients.Add(1) // by default, each request comes from another network
+			return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 1}), 32)
 		},
 	}
 	if change != nil {

@@ -151,7 +151,7 @@ func (c *Console) render(ctx *fiber.Ctx, name string, s *session, v view) error 
 	}
 	v["Page"], v["Session"] = name, s
 	v["Mail"] = c.cfg.Mail != nil
-	v["TestMode"] = c.cfg.Billing.Provider.Test()
+	v["TestMode"], v["ForSale"] = c.cfg.Billing.Provider.Test(), c.cfg.Billing.Sells()
 	v["Shared"] = ctx.Response().StatusCode() == fiber.StatusTooManyRequests && c.cfg.Shared != nil &&
 		c.cfg.Shared(ctx.Context())
 	var page bytes.Buffer

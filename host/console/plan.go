@@ -20,6 +20,9 @@ func (c *Console) plan(ctx *fiber.Ctx, s *session) error {
 	if err == nil {
 		v["Subscription"] = sub
 	}
+	if v["Refunds"], err = c.cfg.Store.Refunds(work, s.Account); err != nil {
+		return err
+	}
 	if v["Usage"], err = c.cfg.Store.Usage(work, s.Account); err != nil {
 		return err
 	}
@@ -61,6 +64,8 @@ func (c *Console) showPlanChange(ctx *fiber.Ctx, note string, err error) error {
 	switch {
 	case errors.Is(err, billing.ErrNoPlan):
 		return &pageError{fiber.StatusBadRequest, "There is no such plan to change to."}
+	case errors.Is(err, billing.ErrNotForSale):
+		return errNotForSale()
 	case errors.Is(err, billing.ErrNotPaid):
 		return &pageError{fiber.StatusConflict, "There is no subscription to change: choose a plan first."}
 	case errors.Is(err, billing.ErrUnavailable):

@@ -72,13 +72,17 @@ type SignIns interface {
 	// reached the limit, ok is false and resetAt is when the next use is possible.
 	Take(ctx context.Context, action string, client netip.Prefix, limit int, window time.Duration) (
 		resetAt time.Time, ok bool, err error)
+	// TakeCounted is like Take, and returns the number of uses in the window, this one included; 0 if the client has
+	// reached the limit.
+	TakeCounted(ctx context.Context, action string, client netip.Prefix, limit int, window time.Duration) (
+		uses int, resetAt time.Time, err error)
 }
 
 // Checkouts are the purchases of the built-in test checkout.
 type Checkouts interface {
 	// CheckoutPlan returns the plan of an open checkout. Error: billing.ErrNoCheckout.
+	// It is billing.ErrSubscribed if the account has got a subscription meanwhile.
 	CheckoutPlan(ctx context.Context, id string) (plan string, err error)
-	Apply(ctx context.Context, change billing.Change) error
 }
 
 // Usage reports an account's plan and checks.
@@ -88,6 +92,8 @@ type Usage interface {
 	DailyChecks(ctx context.Context, account string, days int) ([]billing.DailyChecks, error)
 	// Subscription returns the account's paid subscription. Error: billing.ErrNotPaid.
 	Subscription(ctx context.Context, account string) (billing.Subscription, error)
+	// Refunds returns the second subscriptions that the account paid for lately, newest first.
+	Refunds(ctx context.Context, account string) ([]billing.Refund, error)
 }
 
 // Keys manages an account's API keys. Errors: apikey.ErrNotFound, ErrTooMany, ErrLast; billing.ErrSubscriptionEnded.
@@ -113,7 +119,8 @@ type Webhooks interface {
 	// RotateSecret replaces the secret. The old one keeps signing during the overlap.
 	RotateSecret(ctx context.Context, account string, overlap time.Duration) (secret string, err error)
 
-	SendTestEvent(ctx context.Context, account string) (ref string, err error)
+	// SendTestEvent sends an event of a review or a block. Error: webhook.ErrTestVerdict.
+	SendTestEvent(ctx context.Context, account string, verdict check.Verdict) (ref string, err error)
 	// RecentEvents returns up to limit events, newest first: those in a state, unless it is empty, and with a sequence
 	// number less than below, unless it is 0.
 	RecentEvents(ctx context.Context, account, state string, below int64, limit int) ([]webhook.Event, error)

@@ -1,6 +1,9 @@
 package console
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -8,6 +11,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"assay/host/check"
 	"assay/host/webhook"
 )
 
@@ -127,9 +131,14 @@ func errNoEndpoint() error {
 func (c *Console) sendTestEvent(ctx *fiber.Ctx, s *session) error {
 	work, cancel := pageContext()
 	defer cancel()
-	_, err := c.cfg.Store.SendTestEvent(work, s.Account)
+	verdict := check.Verdict(cmp.Or(field(ctx, "verdict"), string(check.Review)))
+	_, err := c.cfg.Store.SendTestEvent(work, s.Account, verdict)
 	if errors.Is(err, webhook.ErrNoEndpoint) {
 		return errNoEndpoint()
+	}
+	if errors.Is(err, webhook.ErrTestVerdict) {
+		ctx.Status(fiber.StatusBadRequest)
+		return c.showWebhooks(ctx, s, view{"VerdictError": sentence(err)})
 	}
 	if err != nil {
 		return err
@@ -162,7 +171,22 @@ func (c *Console) event(ctx *fiber.Ctx, s *session) error {
 	if err != nil {
 		return err
 	}
-	return c.render(ctx, "event", s, view{"Title": "Webhook event", "Ref": ctx.Params("ref"), "Attempts": attempts})
+	v := view{"Title": "Webhook event", "Ref": ctx.Params("ref"), "Attempts": attempts}
+	for _, a := range attempts {
+		if a.Request.Body != "" {
+			v["Payload"] = indented(a.Request.Body)
+		}
+	}
+	return c.render(ctx, "event", s, v)
+}
+
+// indented returns JSON on several lines. Other texts are returned as they are.
+func indented(text string) string {
+	var b bytes.Buffer
+	if err := json.Indent(&b, []byte(text), "", "  "); err != nil {
+		return text
+	}
+	return b.String()
 }
 
 func (c *Console) resend(ctx *fiber.Ctx, s *session) error {

@@ -10,6 +10,46 @@ import (
 	"assay/host/webhook"
 )
 
+// TestDeliveries checks that the page of an event shows what was sent and answered, and that a test event has the
+// verdict that was chosen.
+func TestDeliveries(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, _ := s.customer(t, "pro")
+	v.follow("Webhooks")
+	v.press("Save", "url", "https://hooks.example.com/a")
+	v.press("Send a test event", "verdict", "allow")
+	v.is(400, "The verdict of a test event is review or block.")
+	v.press("Send a test event", "verdict", "block")
+	v.is(200, "A test event is on its way.")
+	outbox, err := s.store.NewOutbox()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer outbox.Close()
+	claimed, err := outbox.Claim(t.Context(), webhook.ClaimOptions{MaxEvents: 1, MaxPerAccount: 1})
+	if err != nil || len(claimed) != 1 || claimed[0].Event != "check.blocked" {
+		t.Fatal(claimed, err)
+	}
+	if _, _, err := outbox.Finish(t.Context(), webhook.Outcome{
+		Ref: claimed[0].Ref, Attempt: 1, EndedAt: time.Now(), Status: 500, ResponseBody: []byte("out of order"),
+		ResponseHeader: "HTTP/1.1 500 Oops\nServer: lighttpd\n",
+		Request: webhook.Request{Header: "POST /a HTTP/1.1\nHost: hooks.example.com\n",
+			Body: string(claimed[0].Body)},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	v.get("/dashboard/webhooks")
+	v.follow("Attempts")
+	for _, text := range []string{`"query": "test.example"`, `"verdict": "BLOCK"`, `"score": 70`, "answered 500",
+		"Host: hooks.example.com", "Server: lighttpd", "out of order"} {
+		v.is(200, text)
+	}
+	other, _ := s.customer(t, "pro")
+	other.get(v.at.url.Path)
+	other.is(404, "")
+}
+
 // TestFailingWebhook checks that the page warns about a failing webhook, explains why one is disabled, and enables it.
 func TestFailingWebhook(t *testing.T) {
 	t.Parallel()

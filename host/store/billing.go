@@ -200,7 +200,7 @@ func (s *Store) EndSubscriptions(ctx context.Context) error {
 const keyRetention = 30 * 24 * time.Hour
 
 // PruneBilling deletes expired rows: ended keys, checkouts whose key can no longer be claimed, event ids that Stripe no
-// longer resends, and subscriptions that never belonged to an account.
+// longer resends, refunds, and subscriptions that never belonged to an account.
 func (s *Store) PruneBilling(ctx context.Context) error {
 	now := s.now()
 	for _, q := range []struct {
@@ -212,7 +212,10 @@ func (s *Store) PruneBilling(ctx context.Context) error {
 		{"DELETE FROM key_limits AS l WHERE NOT EXISTS (SELECT 1 FROM api_keys AS k WHERE k.id = l.key_id)", now},
 		{"DELETE FROM billing_checkouts WHERE created_at < ?", now.Add(-billing.ClaimLife)},
 		{"DELETE FROM billing_events WHERE applied_at < ?", now.Add(-eventRetention)},
-		{"DELETE FROM billing_subscriptions WHERE account_id IS NULL AND changed_at < ?", now.Add(-eventRetention)},
+		{"DELETE FROM billing_tabs WHERE created_at < ?", now.Add(-billing.ClaimLife)},
+		{"DELETE FROM billing_refunds WHERE refunded_at < ?", now.Add(-refundRetention)},
+		{`DELETE FROM billing_subscriptions WHERE account_id IS NULL AND changed_at < ?
+			AND id NOT IN (SELECT subscription_id FROM billing_refunds)`, now.Add(-eventRetention)},
 	} {
 		if _, err := s.db.ExecContext(ctx, q.sql, q.before); err != nil {
 			return fmt.Errorf("pruning billing: %w", err)

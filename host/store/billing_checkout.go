@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -65,6 +66,9 @@ func (s *Store) BeginCheckout(ctx context.Context, c billing.Checkout) error {
 	if err == nil && c.Paid && row.Upgrade {
 		err = s.discardOrphans(ctx, row.AccountID)
 	}
+	if err == nil && !c.Paid && len(c.Tabs) > 0 {
+		err = s.joinTabs(ctx, c)
+	}
 	if err != nil {
 		return fmt.Errorf("beginning checkout: %w", err)
 	}
@@ -72,7 +76,7 @@ func (s *Store) BeginCheckout(ctx context.Context, c billing.Checkout) error {
 }
 
 // CheckoutPlan returns the plan of an open checkout, for the page that asks for a card. It fails with
-// billing.ErrNoCheckout.
+// billing.ErrNoCheckout, or with billing.ErrSubscribed if the account has got a subscription meanwhile.
 func (s *Store) CheckoutPlan(ctx context.Context, id string) (string, error) {
 	var row checkoutRow
 	err := s.db.NewSelect().Model(&row).
@@ -83,7 +87,24 @@ func (s *Store) CheckoutPlan(ctx context.Context, id string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading checkout: %w", err)
 	}
+	if plan, err := s.livePlan(ctx, row.AccountID); err != nil {
+		return "", err
+	} else if plan != "" {
+		return "", billing.ErrSubscribed
+	}
 	return row.Plan, nil
+}
+
+// livePlan returns the plan of an account's live subscription, or "" if there is none.
+func (s *Store) livePlan(ctx context.Context, account string) (string, error) {
+	if account == "" {
+		return "", nil
+	}
+	sub, err := s.Subscription(ctx, account)
+	if errors.Is(err, billing.ErrNotPaid) || err == nil && !sub.Status.Live() {
+		return "", nil
+	}
+	return sub.Plan, err
 }
 
 // pay marks a checkout as paid and returns the account of a new customer, or nil if there is one already.
@@ -118,10 +139,23 @@ func (s *Store) findCheckout(ctx context.Context, where string, args ...any) (*c
 func (s *Store) Claim(ctx context.Context, session [32]byte) (claim billing.Claim, err error) {
 	err = s.withCheckout(ctx, session, func(c *checkoutRow) error {
 		claim = billing.Claim{Plan: c.Plan, Account: c.AccountID, Upgrade: c.Upgrade}
+		if c.State == "open" {
+			// If the account was subscribed in another tab, this checkout leads nowhere.
+			plan, err := s.livePlan(ctx, c.AccountID)
+			if plan == "" {
+				return cmp.Or(err, billing.ErrPending)
+			}
+			claim.Plan = plan
+			return err
+		}
+		if c.CreatedAt.After(s.now()) {
+			return &billing.PausedError{Until: c.CreatedAt}
+		}
+		claim.Refunded, err = s.db.NewSelect().Table("billing_refunds").Where("checkout_id = ?", c.ID).Exists(ctx)
 		switch {
-		case c.State == "open":
-			return billing.ErrPending
-		case c.Upgrade:
+		case err != nil:
+			return err
+		case claim.Refunded, c.Upgrade:
 			return nil
 		case c.State == "claimed":
 			claim.KeyID = c.KeyID

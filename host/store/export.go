@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"assay/host/entity"
 	"assay/host/feedback"
 	"assay/host/privacy"
+	"assay/host/webhook"
 )
 
 // exportRecordInterval is the time during which repeated exports of a subject to the same key share one audit record.
@@ -167,7 +169,8 @@ func (s *Store) readChecks(ctx context.Context, tx bun.Tx, r requester, p subjec
 		Attempts                      int
 		OccurredAt                    time.Time
 		NextAttemptAt, SettledAt      *time.Time
-		SealedPayload                 []byte
+		SealedPayload, SealedExchange []byte
+		Number                        int // of the attempt with the exchange
 		Label                         *feedback.Label
 		SealedNote                    []byte
 		GivenAt                       time.Time
@@ -207,6 +210,13 @@ func (s *Store) readChecks(ctx context.Context, tx bun.Tx, r requester, p subjec
 			// One altered event must not prevent the rest of the export.
 			if e.Body, err = s.keys.Open(row.SealedPayload, eventContext(row.Ref)); err != nil {
 				s.log.Error("opening the payload of a webhook event failed", "ref", row.Ref, "error", err)
+			}
+		} else if row.SealedExchange != nil {
+			a := webhook.Attempt{Number: row.Number}
+			if err := s.openExchange(row.Ref, &a, nil, row.SealedExchange); err != nil {
+				s.log.Error("opening the request of a webhook event failed", "ref", row.Ref, "error", err)
+			} else if json.Valid([]byte(a.Request.Body)) {
+				e.Body = json.RawMessage(a.Request.Body)
 			}
 		}
 		checks[i].Webhook = e

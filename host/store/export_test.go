@@ -204,6 +204,28 @@ func TestExportOfAnAlteredEvent(t *testing.T) {
 	}
 }
 
+// What is kept of a delivered event's request is exported, and goes with an erasure.
+func TestExportOfADeliveredEvent(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	o, caller := outboxOf(t, s), subscriber(t, s)
+	ref := blocked(t, ledgerOn(t, s, LedgerConfig{}), caller, 1)[0]
+	for _, status := range []int{500, 200} {
+		exec(t, session(t, s.url), "UPDATE webhook_events SET next_attempt_at = now()")
+		d := claimOne(t, o)
+		e := ended(d, status)
+		e.Request.Body = string(d.Body)
+		finish(t, o, e)
+	}
+	got := export(t, s, caller, privacy.Selector{Ref: ref})
+	if got.Total != 1 || got.Checks[0].Webhook == nil ||
+		!strings.Contains(string(got.Checks[0].Webhook.Body), "example.org") {
+		t.Errorf("exported %+v, want 1 check with the event's body", got)
+	}
+	erase(t, s, caller, privacy.Selector{Ref: ref})
+	expect(t, "attempts", one[int](t, s, "SELECT count(*) FROM webhook_attempts"), 0)
+}
+
 // An export during an erasure is a snapshot: it contains either all data or none.
 func TestExportDuringErasure(t *testing.T) {
 	t.Parallel()

@@ -35,28 +35,35 @@ var takeUse string
 // is possible. Until then, further uses cost no query.
 func (s *Store) Take(ctx context.Context, action string, client netip.Prefix, limit int,
 	window time.Duration) (resetAt time.Time, ok bool, err error) {
+	uses, resetAt, err := s.TakeCounted(ctx, action, client, limit, window)
+	return resetAt, uses > 0, err
+}
+
+// TakeCounted is like Take, and returns the number of uses in the window, this one included; 0 if the client has
+// reached the limit.
+func (s *Store) TakeCounted(ctx context.Context, action string, client netip.Prefix, limit int,
+	window time.Duration) (uses int, resetAt time.Time, err error) {
 	now := s.now().UTC()
 	name, since := s.clientName(action, client), now.Add(-window)
 	if until, ok := s.spent.Get(string(name)); ok && now.Before(until) {
-		return until, false, nil
+		return 0, until, nil
 	}
-	var uses int
 	err = s.db.NewRaw(takeUse, named{"client": name, "now": now, "since": since, "limit": limit}).Scan(ctx, &uses)
 	if err == nil {
-		return time.Time{}, true, nil
+		return uses, time.Time{}, nil
 	}
 	if !errors.Is(err, sql.ErrNoRows) {
-		return time.Time{}, false, withOutage(fmt.Errorf("counting a client's use: %w", err))
+		return 0, time.Time{}, withOutage(fmt.Errorf("counting a client's use: %w", err))
 	}
 	var oldest time.Time
 	err = s.db.NewRaw("SELECT min(u) FROM public_uses, unnest(uses) AS u WHERE client = ? AND u > ?", name,
 		since).Scan(ctx, &oldest)
 	if err != nil {
-		return time.Time{}, false, withOutage(fmt.Errorf("counting a client's use: %w", err))
+		return 0, time.Time{}, withOutage(fmt.Errorf("counting a client's use: %w", err))
 	}
 	resetAt = oldest.Add(window).UTC()
 	s.spent.Put(string(name), resetAt, 1)
-	return resetAt, false, nil
+	return 0, resetAt, nil
 }
 
 // PrunePublic deletes the clients without a counted use in the last hour.

@@ -262,7 +262,7 @@ var operations = map[string]func(ctx context.Context, s *Store, c check.Caller, 
 		return errors.Join(err, s.KeepAnchor(ctx, anchor, note), s.pruneRows(ctx, anchor))
 	},
 	"events": func(ctx context.Context, s *Store, c check.Caller, _ int) error {
-		err := errOf(s.SendTestEvent(ctx, c.Account))
+		err := errOf(s.SendTestEvent(ctx, c.Account, check.Review))
 		if errors.Is(err, webhook.ErrNoEndpoint) {
 			err = nil
 		}

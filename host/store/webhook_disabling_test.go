@@ -36,7 +36,7 @@ func expectEndpoint(t *testing.T, s *Store, account, when, want string) {
 // attempt makes one attempt to deliver a test event, with the given status, and returns the event's reference.
 func attempt(t *testing.T, s *Store, o *Outbox, caller check.Caller, status int) (ref string) {
 	t.Helper()
-	ref = must(s.SendTestEvent(t.Context(), caller.Account))(t)
+	ref = must(s.SendTestEvent(t.Context(), caller.Account, check.Review))(t)
 	for _, d := range claim(t, o, all) {
 		finish(t, o, ended(d, status))
 	}

@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"assay/host/check"
 	"assay/host/webhook"
 )
 
 // signingSecrets returns the secrets that currently sign an account's events.
 func signingSecrets(t *testing.T, s *Store, o *Outbox, account string) []string {
 	t.Helper()
-	must(s.SendTestEvent(t.Context(), account))(t)
+	must(s.SendTestEvent(t.Context(), account, check.Review))(t)
 	d := claimOne(t, o)
 	finish(t, o, ended(d, 200))
 	return d.Secrets

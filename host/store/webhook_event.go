@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,7 +19,7 @@ import (
 
 // Retention of events. The payload of a delivered event is deleted on delivery.
 const (
-	failedPayloadRetention = 72 * time.Hour      // also of response bodies, which may echo the payload
+	failedPayloadRetention = 72 * time.Hour      // for resending; also of response bodies, which may echo the payload
 	webhookRetention       = 30 * 24 * time.Hour // from delivery or failure; as for request logs (contract section 8)
 	rowsPerStatement       = 10_000              // limits how long one statement takes
 )
@@ -75,26 +76,51 @@ func (s *Store) Attempts(ctx context.Context, accountID, ref string) ([]webhook.
 	}
 	var rows []struct {
 		webhook.Attempt
-		SealedAnswer []byte
+		SealedAnswer, SealedExchange []byte
 	}
-	err := s.db.NewRaw(`SELECT number, started_at, took_ms, status, error, sealed_answer FROM webhook_attempts
-		WHERE ref = ? ORDER BY number`, ref).Scan(ctx, &rows)
+	err := s.db.NewRaw(`SELECT number, started_at, took_ms, status, error, sealed_answer, sealed_exchange
+		FROM webhook_attempts WHERE ref = ? ORDER BY number`, ref).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("listing attempts: %w", err)
 	}
 	attempts := make([]webhook.Attempt, len(rows))
 	for i, r := range rows {
 		attempts[i] = r.Attempt
-		if r.SealedAnswer == nil {
-			continue
-		}
-		body, err := s.keys.Open(r.SealedAnswer, responseContext(ref, r.Number))
-		if err != nil {
+		if err := s.openExchange(ref, &attempts[i], r.SealedAnswer, r.SealedExchange); err != nil {
 			return nil, fmt.Errorf("listing attempts: %w", err)
 		}
-		attempts[i].ResponseBody = strings.ToValidUTF8(string(body), "\uFFFD")
 	}
 	return attempts, nil
+}
+
+// exchange is what is kept of an attempt's request and response, besides the response's body.
+type exchange struct {
+	Request        webhook.Request `json:"request"`
+	ResponseHeader string          `json:"answer_header"`
+}
+
+// openExchange adds what is kept of an attempt's request and response.
+func (s *Store) openExchange(ref string, a *webhook.Attempt, sealedAnswer, sealedExchange []byte) error {
+	if sealedAnswer != nil {
+		body, err := s.keys.Open(sealedAnswer, responseContext(ref, a.Number))
+		if err != nil {
+			return err
+		}
+		a.ResponseBody = strings.ToValidUTF8(string(body), "\uFFFD")
+	}
+	if sealedExchange == nil {
+		return nil
+	}
+	text, err := s.keys.Open(sealedExchange, exchangeContext(ref, a.Number))
+	if err != nil {
+		return err
+	}
+	var kept exchange
+	if err := json.Unmarshal(text, &kept); err != nil {
+		return err
+	}
+	a.Request, a.ResponseHeader = kept.Request, kept.ResponseHeader
+	return nil
 }
 
 // eventState returns the account, the state and PayloadHeld of an event. An empty accountID matches any account. It
@@ -186,13 +212,20 @@ func (s *Store) resendBatch(ctx context.Context, accountID string, since, until 
 	return n, err
 }
 
-// SendTestEvent adds a test event to the outbox and returns its reference, which begins with "test_". The event is a
-// check.review of a reserved domain with the single signal host:test:event, so receivers need no special handling. It
-// is not in the audit log. It is also sent to a disabled endpoint, without enabling it. It fails with
-// webhook.ErrNoEndpoint.
-func (s *Store) SendTestEvent(ctx context.Context, accountID string) (ref string, err error) {
+// testScores are the scores of test events, the lowest with each verdict.
+var testScores = map[check.Verdict]int{check.Review: 40, check.Block: 70}
+
+// SendTestEvent adds a test event to the outbox and returns its reference, which begins with "test_". The event is one
+// of a review or a block of a reserved domain with the single signal host:test:event, so receivers need no special
+// handling. It is not in the audit log. It is also sent to a disabled endpoint, without enabling it. It fails with
+// webhook.ErrNoEndpoint, or with webhook.ErrTestVerdict.
+func (s *Store) SendTestEvent(ctx context.Context, accountID string, verdict check.Verdict) (ref string, err error) {
+	score, ok := testScores[verdict]
+	if !ok {
+		return "", webhook.ErrTestVerdict
+	}
 	d := &check.Decision{
-		Fused: check.Fused{Score: 40, Lowest: 40, Highest: 40, Verdict: check.Review,
+		Fused: check.Fused{Score: score, Lowest: score, Highest: score, Verdict: verdict,
 			Signals: []check.Signal{{Code: "host:test:event", Text: "A test event, sent by hand"}}},
 		Ref: testPrefix + ulid.Make().String(), Type: entity.Domain, Query: "test.example",
 		At: s.now().UTC().Truncate(time.Millisecond),
@@ -224,13 +257,18 @@ var (
 	pruneFailedPayloads string
 	//go:embed sql/prune_responses.sql
 	pruneResponses string
+	//go:embed sql/prune_exchanges.sql
+	pruneExchanges string
+	//go:embed sql/prune_removed_exchanges.sql
+	pruneRemovedExchanges string
 	//go:embed sql/prune_settled_events.sql
 	pruneSettledEvents string
 )
 
-// PruneWebhooks deletes webhook data past its retention: payloads and response bodies 72 hours after a failure, and
-// events with their attempts 30 days after they were delivered or failed. It also deletes the payloads of events
-// without an endpoint, and secrets that no longer sign. It also fails pending events of disabled endpoints.
+// PruneWebhooks deletes webhook data past its retention: payloads 72 hours after a failure, requests and responses 72
+// hours after the attempt, and events with their attempts 30 days after they were delivered or failed. It also deletes
+// payloads and requests of events without an endpoint, and secrets that no longer sign. It also fails pending events of
+// disabled endpoints.
 func (s *Store) PruneWebhooks(ctx context.Context) error {
 	var chains []int
 	err := s.db.NewRaw("SELECT chain FROM audit_heads ORDER BY chain").Scan(ctx, &chains)
@@ -271,6 +309,8 @@ func (s *Store) pruneEvents(ctx context.Context, chain int) error {
 	}{
 		{pruneFailedPayloads, failedPayloadRetention},
 		{pruneResponses, failedPayloadRetention},
+		{pruneExchanges, webhook.ExchangeRetention},
+		{pruneRemovedExchanges, 0},
 		{pruneSettledEvents, webhookRetention},
 	} {
 		for n := int64(rowsPerStatement); n == rowsPerStatement; {

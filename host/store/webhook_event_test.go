@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ func TestSequenceBecomesVisibleInOrder(t *testing.T) {
 			for i := range each {
 				caller := callers[(w+i)%2]
 				if w == 0 {
-					if _, err := s.SendTestEvent(context.Background(), caller.Account); err != nil {
+					if _, err := s.SendTestEvent(context.Background(), caller.Account, check.Review); err != nil {
 						t.Error(err)
 					}
 					continue
@@ -221,9 +222,8 @@ func TestPruneWebhooks(t *testing.T) {
 	if got, want := prune(), ref+" "+waiting; got != want {
 		t.Errorf("before 72 hours, payloads of %q are held, want %q", got, want)
 	}
-	if n := one[int](t, s, "SELECT count(sealed_answer) FROM webhook_attempts"); n == 0 {
-		t.Error("before 72 hours, no response body is held")
-	}
+	const kept = "SELECT count(sealed_answer) + count(sealed_exchange) FROM webhook_attempts"
+	expect(t, "requests and responses of attempts within 72 hours", one[int](t, s, kept), 2) // of the last one
 	if got := state(t, s, orphan); !strings.HasPrefix(got, "failed") {
 		t.Errorf("the event without an endpoint is %q", got)
 	}
@@ -231,18 +231,33 @@ func TestPruneWebhooks(t *testing.T) {
 	if got, want := prune(), waiting; got != want {
 		t.Errorf("after 72 hours, payloads of %q are held, want %q", got, want)
 	}
-	if n := one[int](t, s, "SELECT count(sealed_answer) FROM webhook_attempts"); n != 0 {
-		t.Errorf("after 72 hours, %d response bodies are held", n)
-	}
+	expect(t, "requests and responses after 72 hours", one[int](t, s, kept), 0)
 	clock.advance(t, 30*24*time.Hour)
 	if prune(); one[int](t, s, "SELECT count(*) FROM webhook_events") != 1 ||
 		one[int](t, s, "SELECT count(*) FROM webhook_attempts") != 0 {
 		t.Error("after 30 days, more than the pending event is listed")
 	}
 	// The sequence continues after deleted events.
-	must(s.SendTestEvent(t.Context(), caller.Account))(t)
+	must(s.SendTestEvent(t.Context(), caller.Account, check.Review))(t)
 	expect(t, "number of the next event",
 		one[int64](t, s, "SELECT max(sequence) FROM webhook_events WHERE account_id = ?", caller.Account), 3)
+}
+
+// What is kept of requests goes with the endpoint, also of delivered events.
+func TestRequestsGoWithTheEndpoint(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	o, l := outboxOf(t, s), ledgerOn(t, s, LedgerConfig{})
+	stays, leaves := subscriber(t, s), subscriber(t, s)
+	for _, caller := range []check.Caller{stays, leaves} {
+		blocked(t, l, caller, 1)
+		finish(t, o, ended(claimOne(t, o), 200))
+	}
+	noError(t, s.RemoveEndpoint(t.Context(), leaves.Account))
+	noError(t, s.PruneWebhooks(t.Context()))
+	expect(t, "accounts with requests", one[string](t, s, `SELECT string_agg(e.account_id, ' ')
+		FROM webhook_attempts AS a JOIN webhook_events AS e USING (chain, ref) WHERE sealed_exchange IS NOT NULL`),
+		stays.Account)
 }
 
 // Resending and pruning handle more events than one statement may change.
@@ -286,7 +301,7 @@ func TestSendTestEvent(t *testing.T) {
 	s := open(t, at, func() time.Time { return noon })
 	caller := subscriber(t, s)
 	exec(t, session(t, at), "UPDATE accounts SET chain = 1 WHERE id = '"+caller.Account+"'")
-	ref := must(s.SendTestEvent(t.Context(), caller.Account))(t)
+	ref := must(s.SendTestEvent(t.Context(), caller.Account, check.Review))(t)
 	d := claimOne(t, outboxOf(t, s))
 	want := fmt.Sprintf(`{"event":"check.review","timestamp":"2031-05-20T12:00:00.000Z",`+
 		`"data":{"query":"test.example","type":"domain",`+
@@ -294,8 +309,16 @@ func TestSendTestEvent(t *testing.T) {
 	if string(d.Body) != want || d.Event != "check.review" || !strings.HasPrefix(ref, "test_") {
 		t.Errorf("test event %s:\n%s\nwant\n%s", ref, d.Body, want)
 	}
-	wantError(t, "without an endpoint", errOf(s.SendTestEvent(t.Context(), newCaller(t, s, plan(t, "pro", 1)).Account)),
-		webhook.ErrNoEndpoint)
+	for verdict, want := range map[check.Verdict]string{check.Block: "check.blocked", check.Review: "check.review"} {
+		must(s.SendTestEvent(t.Context(), caller.Account, verdict))(t)
+		expect(t, "the event of a "+string(verdict), claimOne(t, outboxOf(t, s)).Event, want)
+	}
+	for _, verdict := range []check.Verdict{check.Allow, "", "BLOCK"} {
+		wantError(t, "a test event of "+string(verdict), errOf(s.SendTestEvent(t.Context(), caller.Account, verdict)),
+			webhook.ErrTestVerdict)
+	}
+	wantError(t, "without an endpoint", errOf(s.SendTestEvent(t.Context(), newCaller(t, s, plan(t, "pro", 1)).Account,
+		check.Review)), webhook.ErrNoEndpoint)
 }
 
 func TestAttempts(t *testing.T) {
@@ -306,11 +329,18 @@ func TestAttempts(t *testing.T) {
 	ref := blocked(t, ledgerOn(t, s, LedgerConfig{}), caller, 1)[0]
 	e := ended(claimOne(t, o), 500)
 	e.ResponseBody, e.Error = []byte("half a rune: \xc3"), "why"
+	e.Request = webhook.Request{Header: "POST / HTTP/1.1\n", Body: `{"data":{"query":"example.org"}}`}
+	e.ResponseHeader = "HTTP/1.1 500 \xff\n"
 	finish(t, o, e)
 	attempts, err := s.Attempts(t.Context(), caller.Account, ref)
 	if err != nil || len(attempts) != 1 || attempts[0].ResponseBody != "half a rune: \uFFFD" ||
-		attempts[0].Error != "why" || *attempts[0].TookMS != 40 {
+		attempts[0].Error != "why" || *attempts[0].TookMS != 40 || attempts[0].Request != e.Request ||
+		attempts[0].ResponseHeader != "HTTP/1.1 500 \uFFFD\n" {
 		t.Errorf("attempts: %+v, %v", attempts, err)
+	}
+	if sealed := one[[]byte](t, s, "SELECT sealed_exchange FROM webhook_attempts"); len(sealed) == 0 ||
+		bytes.Contains(sealed, []byte("example.org")) {
+		t.Error("the request is stored in plain text, or not at all")
 	}
 	wantError(t, "as another account", errOf(s.Attempts(t.Context(), subscriber(t, s).Account, ref)),
 		webhook.ErrNoEvent)

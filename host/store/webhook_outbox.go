@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	_ "embed"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -220,8 +221,8 @@ func (o *Outbox) Finish(ctx context.Context, out webhook.Outcome) (delay time.Du
 	args := named{
 		"chain": out.Chain, "ref": out.Ref, "attempt": out.Attempt, "delivered": out.Delivered, "status": out.Status,
 		"error": out.Error, "elapsed": elapsed.Microseconds(), "took": max(0, out.Took).Microseconds(),
-		"sealed_response": o.sealResponse(out),
-		"retries":         len(delays), "retry_delays": pgdialect.Array(delays),
+		"sealed_response": o.sealResponse(out), "sealed_exchange": o.sealExchange(out),
+		"retries": len(delays), "retry_delays": pgdialect.Array(delays),
 		"max_failure_gap":  int(maxFailureGap.Seconds()),
 		"failure_interval": int(failureInterval.Seconds()),
 		"disable_after":    int(webhook.DisableAfter.Seconds()),
@@ -261,4 +262,16 @@ func (o *Outbox) sealResponse(out webhook.Outcome) []byte {
 
 func responseContext(ref string, attempt int) string {
 	return fmt.Sprintf("answer %s %d", ref, attempt)
+}
+
+func (o *Outbox) sealExchange(out webhook.Outcome) []byte {
+	text, err := json.Marshal(exchange{out.Request, out.ResponseHeader})
+	if err != nil {
+		panic(err) // texts only
+	}
+	return o.store.keys.Seal(text, exchangeContext(out.Ref, out.Attempt))
+}
+
+func exchangeContext(ref string, attempt int) string {
+	return fmt.Sprintf("exchange %s %d", ref, attempt)
 }

@@ -32,11 +32,25 @@ type Attempt struct {
 	Status       int       `json:"status"`  // 0: there was no response
 	Error        string    `json:"error"`
 	ResponseBody string    `json:"answer"` // the first KiB, with invalid UTF-8 replaced
+
+	// What the dashboard shows for ExchangeRetention. The request contains the checked value.
+	Request        Request `json:"-"`
+	ResponseHeader string  `json:"-"`
 }
+
+// Request is a request as the receiver got it, without secrets. Signatures are shortened.
+type Request struct {
+	Header string `json:"header"` // from the request line on; "": nothing was sent
+	Body   string `json:"body"`
+}
+
+// ExchangeRetention is how long the requests and responses of attempts are kept.
+const ExchangeRetention = 72 * time.Hour
 
 // Errors of events.
 var (
 	ErrNoEvent      = errors.New("there is no such webhook event")
+	ErrTestVerdict  = errors.New("the verdict of a test event is review or block")
 	ErrEventPending = errors.New("the event is still being sent")
 	ErrPayloadGone  = errors.New("the event's payload is no longer held: " +
 		"it is deleted on delivery, or 72 hours after the event failed")

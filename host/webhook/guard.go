@@ -20,8 +20,7 @@ type Guard struct {
 	own   []netip.Addr // of this machine
 }
 
-// errForbidden means that an address may not be called. Its text is shown to customers, so it does not reveal which
-// address of the operator's network a name resolves to.
+// errForbidden means that an address may not be called.
 var errForbidden = errors.New("the host's address is not permitted")
 
 // permittedPorts may be called outside the allowed networks. Any other port would let customers use the host as a port

@@ -46,13 +46,16 @@ type Delivery struct {
 
 // Outcome is the result of an attempt.
 type Outcome struct {
-	Chain        int // of the delivery
-	Ref          string
-	Attempt      int
-	EndedAt      time.Time // by this host's clock; the schedule is corrected for the time that has passed since
-	Took         time.Duration
-	Status       int    // of the HTTP response; 0: there was none
-	Error        string // why there was no response, as a text for the customer
-	ResponseBody []byte // its first KiB
-	Delivered    bool   // the status was 2xx
+	Chain     int // of the delivery
+	Ref       string
+	Attempt   int
+	EndedAt   time.Time // by this host's clock; the schedule is corrected for the time that has passed since
+	Took      time.Duration
+	Status    int    // of the HTTP response; 0: there was none
+	Error     string // the class of error if there was no response, as a text for the customer
+	Delivered bool   // the status was 2xx
+
+	Request        Request
+	ResponseHeader string // its first 4 KiB, from the status line on, without secrets
+	ResponseBody   []byte // its first KiB, without secrets
 }

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"net/netip"
 	"net/url"
 	"runtime/debug"
 	"strings"
@@ -23,6 +25,9 @@ const (
 	attemptTimeout    = 10 * time.Second // DNS lookup, connection, TLS, request and response header
 	bodyTimeout       = time.Second      // for the response body, which no longer affects the outcome
 	maxBody           = 1 << 10          // bytes of the response body that are kept
+	maxHeader         = 4 << 10          // bytes of a header that are kept
+	maxRequest        = 16 << 10         // bytes of a request body that are kept
+	maxSecret         = 128              // bytes beyond maxBody in which a secret can end
 	maxDiscarded      = 64 << 10         // further bytes that are read, so that the receiver can finish its response
 	maxResponseHeader = 16 << 10         // bytes
 )
@@ -96,26 +101,30 @@ func (s *sender) send(d Delivery) (o Outcome) {
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 	defer cancel()
-	response, err := s.post(ctx, d, began)
+	var seen wire
+	response, err := s.post(httptrace.WithClientTrace(ctx, seen.trace()), d, began, &seen)
+	o.Request = seen.request(d.Body)
 	if err != nil {
-		o.Error = reason(ctx, err)
+		o.Error = reason(ctx, d.URL, &seen, err)
 		return o
 	}
 	defer response.Body.Close()
 	o.Status = response.StatusCode
 	o.Delivered = response.StatusCode >= 200 && response.StatusCode <= 299
+	o.ResponseHeader = seen.hide(responseHeader(response), maxHeader)
 	if o.Status == http.StatusSwitchingProtocols {
 		return o // what follows is not a body, and reading it ignores ctx
 	}
 	timer := time.AfterFunc(bodyTimeout, cancel)
 	defer timer.Stop()
 	// The status alone decides the outcome, so errors of the body are ignored.
-	o.ResponseBody, _ = io.ReadAll(io.LimitReader(response.Body, maxBody))
+	body, _ := io.ReadAll(io.LimitReader(response.Body, maxBody+maxSecret))
+	o.ResponseBody = []byte(seen.hide(string(body), maxBody))
 	_, _ = io.CopyN(io.Discard, response.Body, maxDiscarded)
 	return o
 }
 
-func (s *sender) post(ctx context.Context, d Delivery, at time.Time) (*http.Response, error) {
+func (s *sender) post(ctx context.Context, d Delivery, at time.Time, seen *wire) (*http.Response, error) {
 	// The stored URL is parsed again, because it may predate today's rules.
 	u, err := ParseURL(d.URL)
 	if err != nil {
@@ -128,57 +137,64 @@ func (s *sender) post(ctx context.Context, d Delivery, at time.Time) (*http.Resp
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "Assay-Webhooks/1")
 	sign(request.Header, d, at)
+	seen.begin(request.Request, d.Secrets)
 	if request.URL.Scheme == "https" {
 		return s.secure.Do(request)
 	}
 	return s.plain.Do(request)
 }
 
-// reason returns a text for the customer that explains why there was no response. The error itself is withheld, because
-// it may contain addresses of the operator's network.
-func reason(ctx context.Context, err error) string {
-	var (
-		wrapped *url.Error
-		lookup  *net.DNSError
-		unknown x509.UnknownAuthorityError
-		name    x509.HostnameError
-		invalid x509.CertificateInvalidError
-		alert   tls.AlertError
-		record  tls.RecordHeaderError
-	)
+// The classes of failed attempts, as texts for the customer. A class never depends on what DNS or TLS answered, because
+// a customer can set a URL with a guessed name: whether the operator's network has the name, and what serves there, is
+// not the customer's to know.
+const (
+	noAddress   = "the name was not found, or its address is not allowed"
+	notAllowed  = "the address is not allowed"
+	timedOut    = "timed out: no response within 10 seconds"
+	notAccepted = "the connection was refused"
+	notReached  = "the host could not be reached"
+	noTLS       = "the TLS handshake failed"
+	closedEarly = "the connection was closed before a response"
+	notHTTP     = "the response is not valid HTTP"
+	longHeader  = "the response header is too large"
+	noResponse  = "no response"
+)
+
+// reason returns the class of an error.
+func reason(ctx context.Context, to string, seen *wire, err error) string {
+	var lookup *net.DNSError
 	switch {
-	case errors.Is(err, errForbidden):
-		return errForbidden.Error()
-	case ctx.Err() != nil:
-		return "no response within 10 seconds"
-	case errors.As(err, &lookup) && lookup.IsNotFound:
-		return "the host name does not exist"
-	case errors.As(err, &lookup):
-		return "the host name could not be resolved"
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return "the connection was refused"
-	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.ETIMEDOUT):
-		return "the host could not be reached"
-	case errors.As(err, &unknown):
-		return "TLS: the certificate is not signed by a known authority"
-	case errors.As(err, &name):
-		return "TLS: the certificate is for another host"
-	case errors.As(err, &invalid):
-		return "TLS: the certificate is not valid"
-	case errors.As(err, &alert), errors.As(err, &record):
-		return "TLS: the handshake failed"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
-		errors.Is(err, syscall.EPIPE):
-		return "the connection was closed before a response"
-	case strings.Contains(err.Error(), "malformed "),
-		strings.Contains(err.Error(), "server gave HTTP response to HTTPS"):
-		return "the response is not valid HTTP"
-	case strings.Contains(err.Error(), "response headers exceeded"):
-		return "the response header is too large"
-	case errors.As(err, &wrapped) && strings.HasPrefix(wrapped.Err.Error(), "tls: "):
-		return "TLS: the handshake failed"
 	case strings.HasPrefix(err.Error(), "url: "):
 		return err.Error()
+	case errors.Is(err, errForbidden) && isAddress(to):
+		return notAllowed
+	case errors.Is(err, errForbidden), errors.As(err, &lookup):
+		return noAddress
+	case ctx.Err() != nil:
+		return timedOut
+	case seen.handshaking.Load():
+		return noTLS
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return notAccepted
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.ETIMEDOUT):
+		return notReached
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
+		errors.Is(err, syscall.EPIPE):
+		return closedEarly
+	case strings.Contains(err.Error(), "malformed "):
+		return notHTTP
+	case strings.Contains(err.Error(), "response headers exceeded"):
+		return longHeader
 	}
-	return "no response"
+	return noResponse
+}
+
+// isAddress reports whether the host of a URL is an address, of which DNS is not asked.
+func isAddress(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil {
+		return false
+	}
+	_, err = netip.ParseAddr(u.Hostname())
+	return err == nil
 }

@@ -81,7 +81,7 @@ func failed(reason string) Outcome { return Outcome{Error: reason} }
 
 func TestResponsesAndFaults(t *testing.T) {
 	t.Parallel()
-	noTLS, plain := receiver(t, func(net.Conn) {}), listen(t, "127.0.0.1:0", http.NotFoundHandler())
+	silent, plain := receiver(t, func(net.Conn) {}), listen(t, "127.0.0.1:0", http.NotFoundHandler())
 	unused := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	unused.Close()
 	for name, test := range map[string]struct {
@@ -117,30 +117,28 @@ func TestResponsesAndFaults(t *testing.T) {
 		"wrong Content-Encoding": {serve: writes(ok + "Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\nplain"),
 			want: accepted(200, "plain")},
 		"two Content-Lengths": {serve: writes(ok + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab"),
-			want: failed("no response")},
+			want: failed(noResponse)},
 		"an endless body": {serve: floods(ok+"\r\n", strings.Repeat("x", 1<<12)),
 			want: accepted(200, strings.Repeat("x", 1024))},
 		"an endless body with a length": {serve: floods(ok+"Content-Length: 9223372036854775807\r\n\r\n",
 			strings.Repeat("x", 1<<12)), want: accepted(200, strings.Repeat("x", 1024))},
 		"an endless header": {serve: floods(ok, "X-Filler: "+strings.Repeat("x", 100)+"\r\n"),
-			want: failed("the response header is too large")},
-		"an endless line": {serve: floods("HTTP/1.1 200 ", "OK"), want: failed("the response header is too large")},
+			want: failed(longHeader)},
+		"an endless line": {serve: floods("HTTP/1.1 200 ", "OK"), want: failed(longHeader)},
 		"endless 100 responses": {serve: floods("", "HTTP/1.1 100 Continue\r\n\r\n"),
-			want: failed("the response header is too large")},
-		"not HTTP": {serve: writes("220 mail.example ESMTP\r\n"), want: failed("the response is not valid HTTP")},
-		"binary":   {serve: writes("\x00\xff\x00\n\n"), want: failed("the response is not valid HTTP")},
+			want: failed(longHeader)},
+		"not HTTP": {serve: writes("220 mail.example ESMTP\r\n"), want: failed(notHTTP)},
+		"binary":   {serve: writes("\x00\xff\x00\n\n"), want: failed(notHTTP)},
 		"closes without a response": {serve: func(net.Conn) {},
-			want: failed("the connection was closed before a response")},
+			want: failed(closedEarly)},
 		"closes within the header": {serve: writes("HTTP/1.1 200 OK\r\nX-"),
-			want: failed("the response is not valid HTTP")},
+			want: failed(notHTTP)},
 		"resets the connection": {serve: func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0) },
-			want: failed("the connection was closed before a response")},
-		"refuses the connection": {url: "http://" + unused.Addr().String(), want: failed("the connection was refused")},
-		"unknown host name":      {url: "http://nowhere.test/", want: failed("the host name does not exist")},
-		"closes during the TLS handshake": {url: "https://" + noTLS,
-			want: failed("the connection was closed before a response")},
-		"speaks HTTP instead of TLS": {url: strings.Replace(plain.URL, "http:", "https:", 1),
-			want: failed("the response is not valid HTTP")},
+			want: failed(closedEarly)},
+		"refuses the connection":          {url: "http://" + unused.Addr().String(), want: failed(notAccepted)},
+		"unknown host name":               {url: "http://nowhere.test/", want: failed(noAddress)},
+		"closes during the TLS handshake": {url: "https://" + silent, want: failed(noTLS)},
+		"speaks HTTP instead of TLS":      {url: strings.Replace(plain.URL, "http:", "https:", 1), want: failed(noTLS)},
 		"a URL that is no longer valid": {url: "http://user@127.0.0.1/",
 			want: failed("url: must not contain a user or password")},
 	} {
@@ -171,7 +169,7 @@ func TestSlowReceivers(t *testing.T) {
 	hangs := func(c net.Conn) { _, _ = c.Read(make([]byte, 1)) } // until the client disconnects
 	full := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)  // never accepts, so the TLS handshake hangs
 	t.Cleanup(func() { full.Close() })
-	const late = "no response within 10 seconds"
+	const late = timedOut
 	for name, test := range map[string]struct {
 		serve  func(net.Conn)
 		url    string
@@ -286,5 +284,65 @@ func TestRequest(t *testing.T) {
 	}
 	if len(got) != 0 {
 		t.Error("it was sent twice")
+	}
+}
+
+// What is kept of an attempt is what the receiver got and answered, without secrets, even if the receiver repeats them.
+func TestExchange(t *testing.T) {
+	t.Parallel()
+	d := newDelivery("")
+	d.Secrets = append(d.Secrets, "whsec_c2VjcmV0IHR3bw==")
+	d.Body = []byte(`{"event":"check.blocked"}` + strings.Repeat(" ", maxRequest))
+	got := make(chan string, 1)
+	server := listen(t, "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got <- r.Header.Get("X-Service-Signature")
+		w.Header().Set("Set-Cookie", "session=abc")
+		w.Header().Set("X-Api-Key", "abc")
+		w.Header().Set("X-Echo", r.Header.Get("Webhook-Signature"))
+		w.Header().Set("X-Request-Id", "req_1")
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprintf(w, "%s\n%s\n%s%s", r.Header.Get("X-Service-Signature"), d.Secrets[1],
+			strings.Repeat("x", maxBody-110), d.Secrets[0])
+	}))
+	d.URL = server.URL + "/hook?token=abc"
+	o := newSender(newGuard(t, "127.0.0.1/32"), nil, nil, storetest.Discard()).send(d)
+	signature := <-got
+	for _, want := range []string{"POST /hook?*** HTTP/1.1\n", "Host: " + strings.TrimPrefix(server.URL, "http://"),
+		"\nContent-Type: application/json\n", "\nUser-Agent: Assay-Webhooks/1\n", "\nX-Service-Attempt: 2\n",
+		"\nWebhook-Id: " + d.Ref + "\n", "\nContent-Length: " + fmt.Sprint(len(d.Body)) + "\n",
+		"\nX-Service-Signature: " + signature[:15] + "***\n"} {
+		if !strings.Contains(o.Request.Header, want) {
+			t.Errorf("the request has no %q:\n%s", want, o.Request.Header)
+		}
+	}
+	if o.Request.Body != string(d.Body[:maxRequest]) {
+		t.Errorf("%d bytes of the request are kept, want %d", len(o.Request.Body), maxRequest)
+	}
+	for _, want := range []string{"HTTP/1.1 400 Bad Request\n", "Set-Cookie: ***\n", "X-Api-Key: ***\n",
+		"X-Request-Id: req_1\n", "X-Echo: *** ***\n"} {
+		if !strings.Contains(o.ResponseHeader, want) {
+			t.Errorf("the response has no %q:\n%s", want, o.ResponseHeader)
+		}
+	}
+	kept := o.Request.Header + o.ResponseHeader + string(o.ResponseBody)
+	for _, secret := range append([]string{signature, signature[7:], "abc\n", "c2VjcmV0"}, d.Secrets...) {
+		if strings.Contains(kept, secret) {
+			t.Errorf("%q is kept:\n%s", secret, kept)
+		}
+	}
+	if !strings.HasPrefix(string(o.ResponseBody), "***\n***\nxxx") || len(o.ResponseBody) > maxBody {
+		t.Errorf("the body is %q", o.ResponseBody)
+	}
+}
+
+// Nothing of a request is kept as sent if no connection was made.
+func TestExchangeWithoutConnection(t *testing.T) {
+	t.Parallel()
+	unused := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	unused.Close()
+	d := newDelivery("http://" + unused.Addr().String())
+	o := newSender(newGuard(t, "127.0.0.1/32"), nil, nil, storetest.Discard()).send(d)
+	if o.Request.Header != "" || o.Request.Body != string(d.Body) || o.ResponseHeader != "" {
+		t.Errorf("kept %+v", o)
 	}
 }

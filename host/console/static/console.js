@@ -55,6 +55,9 @@ async function submit(form, submitter) {
   document.getElementById(ids[0]).replaceChildren(alertElement(text));
 }
 
+const doubleClick = 1_000; // milliseconds
+const sent = new WeakMap(); // when each form was submitted
+
 document.addEventListener("submit", (event) => {
   const form = event.target;
   if (form.dataset.confirm && !confirm(form.dataset.confirm)) {
@@ -62,6 +65,10 @@ document.addEventListener("submit", (event) => {
   } else if (form.dataset.update) {
     event.preventDefault();
     submit(form, event.submitter);
+  } else if (event.timeStamp - (sent.get(form) ?? -doubleClick) < doubleClick) {
+    event.preventDefault(); // the second click of a double click must not begin a second checkout
+  } else {
+    sent.set(form, event.timeStamp);
   }
 });
 

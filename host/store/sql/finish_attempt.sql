@@ -15,12 +15,14 @@ WITH event AS (
         ELSE state = 'pending' AND attempts = ?attempt AND leased_until IS NOT NULL END
     RETURNING next_attempt_at),
 attempt AS (
-    INSERT INTO webhook_attempts (chain, ref, number, started_at, took_ms, status, error, sealed_answer)
+    INSERT INTO webhook_attempts (chain, ref, number, started_at, took_ms, status, error, sealed_answer,
+        sealed_exchange)
     SELECT chain, ref, ?attempt, now() - (?elapsed + ?took) * interval '1 microsecond', ?took / 1000, ?status, ?error,
-        ?sealed_response
+        ?sealed_response, ?sealed_exchange
     FROM webhook_events WHERE chain = ?chain AND ref = ?ref
     ON CONFLICT (chain, ref, number) DO UPDATE SET started_at = EXCLUDED.started_at, took_ms = EXCLUDED.took_ms,
-        status = EXCLUDED.status, error = EXCLUDED.error, sealed_answer = EXCLUDED.sealed_answer)
+        status = EXCLUDED.status, error = EXCLUDED.error, sealed_answer = EXCLUDED.sealed_answer,
+        sealed_exchange = EXCLUDED.sealed_exchange)
 SELECT (SELECT (1e6 * extract(epoch FROM next_attempt_at - now()))::bigint FROM event) AS delay_micros,
     (SELECT w.account_id FROM webhook_events AS e JOIN webhook_endpoints AS w USING (account_id)
         WHERE e.chain = ?chain AND e.ref = ?ref AND (?delivered AND w.failed_at IS NOT NULL

@@ -1,0 +1,79 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"assay/host/billing"
+)
+
+// joinTabs remembers that a new customer's browser has other checkouts open, so that a second payment is refunded
+// instead of making a second account. apply_billing finds it.
+func (s *Store) joinTabs(ctx context.Context, c billing.Checkout) error {
+	var sessions [][]byte
+	for _, tab := range c.Tabs {
+		sessions = append(sessions, tab[:])
+	}
+	_, err := s.db.NewRaw(`INSERT INTO billing_tabs (checkout_id, earlier, created_at)
+		SELECT ?id, c.id, ?at::timestamptz FROM billing_checkouts AS c
+		WHERE c.session IN (?sessions) AND NOT c.upgrade AND c.state <> 'claimed' AND c.created_at > ?since
+		ON CONFLICT DO NOTHING`, named{"id": c.ID, "at": c.At, "sessions": bun.List(sessions),
+		"since": c.At.Add(-billing.ClaimLife)}).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("joining checkouts: %w", err)
+	}
+	return nil
+}
+
+// DueRefunds implements billing.Accounts.
+func (s *Store) DueRefunds(ctx context.Context, provider, subscription string) ([]billing.Subscription, error) {
+	var rows []subscriptionRow
+	err := s.db.NewSelect().Model(&rows).ExcludeColumn("changed_at").
+		Join("JOIN billing_refunds AS r ON r.subscription_id = s.id").
+		Where("r.refunded_at IS NULL AND s.provider = ?", provider).
+		Where("? = '' OR s.id = ?", subscription, subscription).OrderExpr("r.found_at").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing refunds: %w", err)
+	}
+	due := make([]billing.Subscription, len(rows))
+	for i, row := range rows {
+		due[i] = billing.Subscription{ID: row.ID, Provider: row.Provider, Customer: row.Customer, Plan: row.Plan,
+			Status: row.Status}
+	}
+	return due, nil
+}
+
+// Refunded implements billing.Accounts.
+func (s *Store) Refunded(ctx context.Context, subscription string) error {
+	// Two statements: if the second is lost, the provider is asked again, which changes nothing.
+	_, err := s.db.NewRaw("UPDATE billing_subscriptions SET status = ? WHERE id = ?", billing.Canceled, subscription).
+		Exec(ctx)
+	if err == nil {
+		_, err = s.db.NewRaw("UPDATE billing_refunds SET refunded_at = ? WHERE subscription_id = ?", s.now(),
+			subscription).Exec(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("recording the refund of %s: %w", subscription, err)
+	}
+	s.log.Warn("refunded a second subscription of an account", "subscription", subscription)
+	return nil
+}
+
+// Refunds lists the second subscriptions that an account paid for in the last 30 days, newest first.
+func (s *Store) Refunds(ctx context.Context, account string) ([]billing.Refund, error) {
+	refunds := []billing.Refund{}
+	err := s.db.NewRaw(`SELECT s.plan, r.found_at AS at, r.refunded_at IS NOT NULL AS done
+		FROM billing_refunds AS r JOIN billing_subscriptions AS s ON s.id = r.subscription_id
+		WHERE r.account_id = ? AND (r.refunded_at IS NULL OR r.refunded_at > ?) ORDER BY r.found_at DESC`, account,
+		s.now().Add(-refundRetention)).Scan(ctx, &refunds)
+	if err != nil {
+		return nil, fmt.Errorf("listing refunds: %w", err)
+	}
+	return refunds, nil
+}
+
+// refundRetention is how long a refund is kept and shown.
+const refundRetention = 30 * 24 * time.Hour
