@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -69,4 +70,39 @@ func TestKeysCreateRefusesLimits(t *testing.T) {
 	}
 	storetest.WantErrorText(t, "a negative overlap", (&keysRotateCmd{Overlap: -time.Second}).Validate(), "--overlap: ")
 	storetest.NoError(t, (&keysCreateCmd{Name: "plain"}).Validate())
+}
+
+// A running host holds keys to their limits, and a test key leaves no trace.
+func TestLimitedKeysOnAHost(t *testing.T) {
+	t.Parallel()
+	dir, database := dataDir(t), postgrestest.Database(t)
+	host := startHost(t, dir, database)
+	b := openStore(t, dir, database)
+	account := storetest.Must(b.store.CreateAccount(t.Context(), storetest.Plan(t, "pro", 1500)))(t)
+	create := func(limits apikey.Limits) string {
+		return storetest.Must(b.store.IssueKey(t.Context(), account, apikey.Wanted{Limits: limits}))(t).Secret
+	}
+	test := create(apikey.Limits{Test: true})
+	events := create(apikey.Limits{Scopes: []apikey.Scope{apikey.ScopeEvents}})
+	elsewhere := create(apikey.Limits{Networks: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}})
+	for _, c := range []struct {
+		name, key, domain string
+		status            int
+		verdict, text     string
+	}{
+		{"a test key", test, "block.test", 200, "block", ""},
+		{"a test key, another value", test, "example.com", 400, "", "is not a test value such as allow.test"},
+		{"a test key, a failure", test, "quota.test", 429, "", "the monthly quota of 1500 checks is used up"},
+		{"another scope", events, "block.test", 403, "", "the key does not have the scope check"},
+		{"another network", elsewhere, "block.test", 403, "", "requests from 127.0.0.1"},
+	} {
+		a := checkOnce(host, c.key, `{"domain":"`+c.domain+`"}`)
+		if a.Status != c.status || a.Verdict != c.verdict || !strings.Contains(a.Error, c.text) ||
+			strings.HasPrefix(a.Ref, "test_") != (c.status == 200) {
+			t.Errorf("%s: %+v, want status %d with %q", c.name, a, c.status, c.text)
+		}
+	}
+	refs, used := recordedRefs(t, b.store)
+	storetest.Expect(t, "recorded checks", len(refs), 0)
+	storetest.Expect(t, "counted checks", used, 0)
 }
