@@ -247,7 +247,7 @@ func TestStripeEvents(t *testing.T) {
 	}
 	_, page := c.get("/checkout/done")
 	found := shownKey.FindStringSubmatch(page)
-	if found == nil || !strings.Contains(page, "The subscription has already ended.") {
+	if found == nil || !strings.Contains(page, "The subscription has already ended,") {
 		t.Fatalf("after the end of the subscription: %s", page)
 	}
 	if a := post(http.DefaultClient, host.url, found[1], `{"domain":"example.com"}`); a.Status != 401 {

@@ -116,7 +116,9 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 		"eval":  {rows, needed + ", or name another folder; there are no built-in layers"},
 		"bench": {"", "there are no built-in layers"},
 
-		"keys create": none, "keys list": none, "keys revoke": {"key_1", needed},
+		"accounts signin": {"acct_1", needed}, "accounts signout": {"acct_1", needed},
+
+		"keys create": none, "keys list": none, "keys revoke": {"key_1", needed}, "keys rotate": {"key_1", needed},
 
 		"webhooks set":  {"--account acct_1 --url https://receiver.example/", needed},
 		"webhooks list": none, "webhooks resend": {"chk_1", needed}, "webhooks test": {"--account acct_1", needed},
