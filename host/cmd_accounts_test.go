@@ -1,0 +1,44 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"assay/host/console"
+	"assay/host/postgres/postgrestest"
+	"assay/host/signin"
+)
+
+// TestAccountsCommands creates an account with its code, prints a link that signs in, and signs everybody out.
+func TestAccountsCommands(t *testing.T) {
+	t.Parallel()
+	dir, database := dataDir(t), postgrestest.Database(t)
+	s := openStore(t, dir, database).store
+	issued := outputJSON[struct {
+		Account string
+		Code    string `json:"sign_in_code"`
+	}](t, dir, database, "keys", "create")
+	if account, err := s.SignInByCode(t.Context(), issued.Code); err != nil || account != issued.Account {
+		t.Errorf("the code %q signs in to %q, %v", issued.Code, account, err)
+	}
+	if text := output(t, dir, database, "keys", "create", "--account", issued.Account); strings.Contains(text, "code ") {
+		t.Errorf("a further key comes with a code:\n%s", text)
+	}
+	text := output(t, dir, database, "accounts", "signin", issued.Account, "--public-url=https://assay.example/")
+	link, _, _ := strings.Cut(text, "\n")
+	token, ok := strings.CutPrefix(link, "https://assay.example"+console.LinkPath)
+	if account, err := s.UseLink(t.Context(), token); !ok || err != nil || account != issued.Account {
+		t.Errorf("the link %q signs in to %q, %v", link, account, err)
+	}
+	output(t, dir, database, "accounts", "signout", issued.Account)
+	if _, err := s.SignInByCode(t.Context(), issued.Code); !errors.Is(err, signin.ErrUnknown) {
+		t.Errorf("after signout, the code fails with %v", err)
+	}
+	for _, command := range []string{"signin", "signout"} {
+		if code, text := failing(t, dir, database, "accounts", command, "acct_nobody"); code != 1 ||
+			!strings.Contains(text, "there is no such account") {
+			t.Errorf("%s: exit code %d, printed %s", command, code, text)
+		}
+	}
+}
