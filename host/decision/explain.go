@@ -235,8 +235,12 @@ func (x *Explanation) words() []string {
 	if at, err := time.Parse(check.TimeFormat, x.Timestamp); err == nil {
 		when = at.UTC().Format("2 January 2006, 15:04 UTC")
 	}
+	kind := x.Type
+	if kind == string(entity.IBAN) {
+		kind = "IBAN"
+	}
 	text := []string{fmt.Sprintf("On %s, this %s was scored %d of 100 and %s, by revision %d of the lineup, which is "+
-		"the set of layers and their weights.", when, x.Type, x.Score, outcomes[x.Verdict], x.Revision)}
+		"the set of layers and their weights.", when, kind, x.Score, outcomes[x.Verdict], x.Revision)}
 	if x.Overridden {
 		text = append(text, "An override that was set in advance decided the verdict, not the layers. What follows is "+
 			"what the layers find.")
