@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/store/storetest"
@@ -127,6 +129,16 @@ func TestConcurrentRequestsWithOneKey(t *testing.T) {
 		wantKept(t, "of a batch", l, caller.Account, onceAs(fmt.Sprint("key ", i), "request", ""), fmt.Sprint(i))
 	}
 	wantCounted(t, s, caller.Account, 1+1+2) // one opens the batch
+
+	// The function finds the second call of a batch, too, before the key's index does.
+	batch := prepared(t, l, allowedMany(t, caller, 2), allowedMany(t, caller, 1))
+	for i, p := range batch {
+		p.answer = must(s.answerOf(caller.Account, onceAs("key of a batch", "request", fmt.Sprint(i))))(t)
+	}
+	calls, err := send(t, l, []byte("batch"), batch)
+	noError(t, err)
+	noDiff(t, "outcomes", []error{nil, check.ErrAnswered}, calls, cmpopts.EquateErrors())
+	wantKept(t, "of the first call", l, caller.Account, onceAs("key of a batch", "request", ""), "0")
 	verifyLedger(t, s)
 }
 
