@@ -156,7 +156,7 @@ func (p *person) read(id string) string {
 }
 
 // look checks that the page has no serious accessibility problems in both color schemes, and no horizontal scrolling on
-// a phone. It also saves screenshots.
+// screens from 320 to 1440 pixels. It also saves screenshots.
 func (p *person) look(name string) {
 	p.Helper()
 	for _, light := range []string{"light", "dark"} {
@@ -169,12 +169,14 @@ func (p *person) look(name string) {
 		}
 		p.capture(name + "-" + light)
 	}
-	p.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile))
-	const excess = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-	if pixels := evaluate[int](p, excess); pixels > 0 {
-		p.Errorf("%s is %d pixels wider than a phone", name, pixels)
+	for _, width := range []int64{320, 390, 768, 1440} {
+		p.do(chromedp.EmulateViewport(width, 844, chromedp.EmulateMobile))
+		const excess = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+		if pixels := evaluate[int](p, excess); pixels > 0 {
+			p.Errorf("%s is %d pixels wider than a screen of %d", name, pixels, width)
+		}
+		p.capture(fmt.Sprintf("%s-%d", name, width))
 	}
-	p.capture(name + "-phone")
 	p.do(scheme("light"))
 	p.do(chromedp.EmulateViewport(1100, 800))
 }
@@ -472,11 +474,12 @@ func TestKeyboard(t *testing.T) {
 	}
 	p.do(chromedp.KeyEvent(owner.Code + "\r"))
 	p.see("This month")
-	p.until("the whole page", `document.readyState === "complete" && !!document.querySelector("#chart svg")`)
+	p.until("the whole page", `document.readyState === "complete" && !!document.querySelector(".steps")`)
 	for _, want := range []string{
-		"Skip to content", "Assay", "Prices", "Docs", "Dashboard", "Sign out", "Overview", "Checks", "Keys", "Webhooks",
-		"Overrides", "Privacy", "Plan", "Account",
-		"Change plan", "Value", "Type", "Country", "Check", "As a table",
+		"Skip to content", "Assay", "Overview", "Checks", "Keys", "Webhooks", "Overrides", "Privacy", "Plan", "Account",
+		"Docs", "Sign out",
+		"Get a key", "Make the first check", "Receive webhooks", "Go live",
+		"Change plan", "Value", "Type", "Country", "Check",
 	} {
 		if at := p.moveFocus("\t"); at.Name != want || !at.Outline || !at.Seen {
 			t.Errorf("the next focus is %+v, want %s", at, want)

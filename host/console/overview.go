@@ -36,8 +36,15 @@ func (c *Console) showOverview(ctx *fiber.Ctx, s *session, form *tryForm) error 
 	if err != nil {
 		return err
 	}
+	sum := total(days)
+	counted := max(usage.Used, sum.Allow+sum.Review+sum.Block)
+	steps, err := c.firstSteps(work, s, counted, days)
+	if err != nil {
+		return err
+	}
 	return c.render(ctx, "overview", s, view{
-		"Title": "Overview", "Usage": usage, "Days": days, "Total": total(days), "Chart": chart(days),
+		"Title": "Overview", "Usage": usage, "Days": days, "Total": sum, "Chart": chart(days),
+		"Counted": counted, "Steps": steps,
 		"Checks": recent.Checks, "Try": form, "Types": entity.Types(),
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"assay/host/billing"
+	"assay/host/check"
+	"assay/host/signin"
 	"assay/sdk"
 )
 
@@ -48,7 +50,7 @@ func TestUpdatedParts(t *testing.T) {
 	token := v.at.token()
 	for _, test := range []struct{ page, action, field, update string }{
 		{"/", "/try", "domain", "result"},
-		{"/dashboard", "/dashboard/try", "value", "result usage chart days recent"},
+		{"/dashboard", "/dashboard/try", "value", "result usage steps activity"},
 	} {
 		v.get(test.page)
 		if !strings.Contains(v.at.body, `action="`+test.action+`" data-update="`+test.update+`"`) {
@@ -68,6 +70,48 @@ func TestUpdatedParts(t *testing.T) {
 	}
 	if v.get("/dashboard/webhooks"); !strings.Contains(v.at.body, `id="events" data-refresh="/dashboard/webhooks?`) {
 		t.Error("the list of events is not refreshed")
+	}
+}
+
+// TestFirstSteps checks that a new account is guided by what is stored, and an account of a week only until its first
+// check.
+func TestFirstSteps(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, _ := s.customer(t, "starter")
+	for _, text := range []string{"works. Your program sends it", "None is counted yet.", "No URL is set yet.",
+		"Have your program send its checks."} {
+		v.is(200, text)
+	}
+	if strings.Contains(v.at.body, "<svg") {
+		t.Error("a new account sees an empty chart")
+	}
+	v.follow("Receive webhooks")
+	v.press("Save", "url", "https://hooks.example.com/a")
+	v.get("/dashboard")
+	v.is(200, "A URL is set. Nothing was delivered yet")
+	v.get(accountPath)
+	session := &session{Session: signin.Session{Account: v.at.text("account")}, Plan: check.Plan{Webhooks: true}}
+	steps := func(counted int, days ...billing.DailyChecks) []step {
+		got, err := s.firstSteps(t.Context(), session, counted, days)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	one := billing.DailyChecks{Allow: 1}
+	if got := steps(1, one); len(got) != 4 || !got[1].Done || got[1].State != "1 check counted." || got[3].Done {
+		t.Errorf("after the first check: %+v", got)
+	}
+	if got := steps(2, one, one); got != nil {
+		t.Errorf("after all steps: %+v", got)
+	}
+	s.pass(firstDays)
+	if got := steps(0); len(got) != 4 {
+		t.Errorf("after a week without a check: %+v", got)
+	}
+	if got := steps(1, one); got != nil {
+		t.Errorf("a week after the start: %+v", got)
 	}
 }
 
