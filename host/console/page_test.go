@@ -106,7 +106,7 @@ func TestFirstSteps(t *testing.T) {
 	if got := steps(2, one, one); got != nil {
 		t.Errorf("after all steps: %+v", got)
 	}
-	s.pass(firstDays)
+	s.pass(firstDays + time.Hour)
 	if got := steps(0); len(got) != 4 {
 		t.Errorf("after a week without a check: %+v", got)
 	}

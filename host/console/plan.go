@@ -18,7 +18,7 @@ func (c *Console) plan(ctx *fiber.Ctx, s *session) error {
 		return err
 	}
 	if err == nil {
-		v["Subscription"] = sub
+		v["Subscription"], v["Change"] = sub, sub.Status != billing.Canceled
 	}
 	if v["Refunds"], err = c.cfg.Store.Refunds(work, s.Account); err != nil {
 		return err
