@@ -164,7 +164,7 @@ func newDrill(t *testing.T) *drill {
 		&terminal{out: t.Output(), err: t.Output()}
 	d.operator = storetest.Must(d.backend.authority(t.Context(), cfg))(t)
 	for range 10 {
-		issued := storetest.Must(issueKey(t.Context(), d.backend.store, "", unlimited(), "drill"))(t)
+		issued := storetest.Must(issueKey(t.Context(), d.backend.store, unlimited(), "drill"))(t)
 		d.accounts = append(d.accounts, drillAccount{issued.Account, issued.Secret})
 	}
 	for kind, values := range map[entity.Type][]string{
@@ -795,7 +795,7 @@ func (d *drill) report() string {
 		}
 	}
 	took := map[drillPhase][]time.Duration{}
-	var undisturbed []time.Duration // while no command ran and no host started, which take the processors from the hosts
+	var undisturbed []time.Duration // while no command ran and no host started on the same processors
 	for _, a := range d.answers {
 		if a.host != steadyHost {
 			continue
@@ -810,8 +810,8 @@ func (d *drill) report() string {
 		return fmt.Sprintf("%.1f ms", 1000*d.used[p]/float64(max(1, len(took[p]))))
 	}
 	fmt.Fprintf(&b, "`just activations %d`: %d activations on three hosts, one stopped %d times, one killed %d times. "+
-		"%d answers, %d refused with 503, %d with 500 and a reference because their outcome was unknown after a second, "+
-		"%d failed otherwise. %d connections broke at a kill or a stop for seconds. Of %d answers, the revision was "+
+		"%d answers, %d refused with 503, %d with 500 and a reference because their outcome was unknown after a "+
+		"second, %d failed otherwise. %d connections broke at a kill or a stop for seconds. Of %d answers, the revision was "+
 		"known in advance.\n\n", *activationCount, len(d.steps)-1, len(d.stops), len(d.deaths), len(d.answers),
 		len(d.refused), len(d.doubted), len(d.failed)-len(d.doubted), len(d.lost), settled)
 	fmt.Fprintf(&b, "The host that is neither stopped nor killed answered within %v (p50) and %v (p99); while no "+

@@ -163,7 +163,7 @@ func (r *chaosRun) newClients() (clients []*chaos.Client) {
 	}{{"pro", 1_000_000_000, true}, {"pro", 1_000_000_000, true}, {"pro", 1_000_000_000, false},
 		{"starter", 1_000_000_000, true}, {"pro", 300, true}, {"starter", 50, false}} {
 		plan := storetest.Plan(r, account.plan, account.quota)
-		issued, err := issueKey(r.Context(), r.store.store, "", plan, "chaos")
+		issued, err := issueKey(r.Context(), r.store.store, plan, "chaos")
 		storetest.NoError(r, err)
 		client := &chaos.Client{Account: issued.Account, Batches: account.plan == "pro"}
 		client.SetKey(issued.ID, issued.Secret)

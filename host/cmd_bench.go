@@ -68,12 +68,12 @@ func (cmd *benchCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 
 // run measures hosts on the database of a backend.
 func (cmd *benchCmd) run(ctx context.Context, dir string, b *backend, t *terminal) error {
-	issued, err := issueKey(ctx, b.store, "", unlimited(), "bench")
+	issued, err := issueKey(ctx, b.store, unlimited(), "bench")
 	if err != nil {
 		return err
 	}
 	for range cmd.Accounts - 1 {
-		other, err := issueKey(ctx, b.store, "", unlimited(), "bench")
+		other, err := issueKey(ctx, b.store, unlimited(), "bench")
 		if err != nil {
 			return err
 		}

@@ -103,11 +103,9 @@ func accountOn(ctx context.Context, s *store.Store, accountID string, plan check
 	return s.CreateAccount(ctx, plan)
 }
 
-// issueKey creates a key without limits for an account. If accountID is empty, it creates an account on the plan first.
-func issueKey(
-	ctx context.Context, s *store.Store, accountID string, plan check.Plan, name string,
-) (apikey.Issued, error) {
-	accountID, err := accountOn(ctx, s, accountID, plan)
+// issueKey creates an account with a key without limits.
+func issueKey(ctx context.Context, s *store.Store, plan check.Plan, name string) (apikey.Issued, error) {
+	accountID, err := s.CreateAccount(ctx, plan)
 	if err != nil {
 		return apikey.Issued{}, err
 	}

@@ -22,7 +22,7 @@ func (f *testFleet) keysAround(t *testing.T, canary registry.Digest) (inside, ou
 	l := &check.Lineup{}
 	l.Canary = &check.Canary{Lineup: &check.Lineup{}, Percent: 50, Seed: canary[:]}
 	for inside == "" || outside == "" {
-		issued := storetest.Must(issueKey(t.Context(), f.backend.store, "", unlimited(), "test"))(t)
+		issued := storetest.Must(issueKey(t.Context(), f.backend.store, unlimited(), "test"))(t)
 		if l.For(issued.Account) == l {
 			outside = issued.Secret
 		} else {

@@ -18,7 +18,7 @@ func TestFlipsAreShownAndLimited(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
 	host := startHost(t, dir, database)
-	issued, err := issueKey(t.Context(), openStore(t, dir, database).store, "", unlimited(), "test")
+	issued, err := issueKey(t.Context(), openStore(t, dir, database).store, unlimited(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func TestFailingLayerIsMovedToShadow(t *testing.T) {
 	store := openStore(t, dir, database).store
 	var keys []string
 	for i := range 3 {
-		issued, err := issueKey(t.Context(), store, "", unlimited(), fmt.Sprint("account ", i))
+		issued, err := issueKey(t.Context(), store, unlimited(), fmt.Sprint("account ", i))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -297,7 +297,7 @@ func TestWebhooksSurviveKills(t *testing.T) {
 	}
 	dir, database := dataDir(t), postgrestest.Database(t)
 	b := openStore(t, dir, database)
-	issued, err := issueKey(t.Context(), b.store, "", unlimited(), "test")
+	issued, err := issueKey(t.Context(), b.store, unlimited(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -159,8 +159,8 @@ func (c *Config) validateMail() error {
 		errs = append(errs, fmt.Errorf("ASSAY_SMTP_URL: %w", err))
 	}
 	if c.URL == "" {
-		errs = append(errs, errors.New("ASSAY_URL: it is required with ASSAY_SMTP_URL, because links in messages begin "+
-			"with it"))
+		errs = append(errs, errors.New("ASSAY_URL: it is required with ASSAY_SMTP_URL, because links in messages "+
+			"begin with it"))
 	}
 	return errors.Join(errs...)
 }

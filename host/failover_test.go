@@ -160,7 +160,7 @@ func (d *failover) startHosts() {
 	d.keys = chaos.Keys{Pseudonym: b.keys.Pseudonym, Graph: b.keys.Graph, Erased: b.keys.Erased}
 	var clients []*chaos.Client
 	for range 4 {
-		issued, err := issueKey(d.Context(), b.store, "", storetest.Plan(d, "pro", 1_000_000_000), "drill")
+		issued, err := issueKey(d.Context(), b.store, storetest.Plan(d, "pro", 1_000_000_000), "drill")
 		storetest.NoError(d, err)
 		client := &chaos.Client{Account: issued.Account, Batches: true}
 		client.SetKey(issued.ID, issued.Secret)

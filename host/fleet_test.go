@@ -44,7 +44,7 @@ func newFleet(t *testing.T, n int) *testFleet {
 		f.hosts = append(f.hosts, startHost(t, dir, proxy.URL))
 	}
 	f.backend, f.conn = openStore(t, f.dir, f.database), storetest.Session(t, f.database)
-	issued, err := issueKey(t.Context(), f.backend.store, "", unlimited(), "test")
+	issued, err := issueKey(t.Context(), f.backend.store, unlimited(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,8 +33,8 @@ func TestFloodsLeaveOthersAlone(t *testing.T) {
 	host := runHost(t, cmd)
 	b := openStore(t, dir, database)
 	pro, _ := check.PlanNamed("pro")
-	customer := storetest.Must(issueKey(t.Context(), b.store, "", unlimited(), "customer"))(t)
-	flooder := storetest.Must(issueKey(t.Context(), b.store, "", pro, "flooder"))(t)
+	customer := storetest.Must(issueKey(t.Context(), b.store, unlimited(), "customer"))(t)
+	flooder := storetest.Must(issueKey(t.Context(), b.store, pro, "flooder"))(t)
 	target := bench.Target{URL: host.url + "/api/check", Key: customer.Secret, Bodies: bench.Bodies(4096)}
 	elsewhere, err := net.Listen("tcp", "127.0.0.1:0")
 	storetest.NoError(t, err)

@@ -42,8 +42,8 @@ var helpTexts = kong.Vars{
 	"rates": "Requests a minute of a key by its plan, such as pro=3000, or 'off'. 'public' limits all checks without " +
 		"a key together, and 'network' the look-ups of keys for a /24 or /48. " +
 		"Default: free=120, starter=300, pro=1200, public=600, network=6000.",
-	"security_contact": "Where to report vulnerabilities. An example is mailto:security@assay.example. It is published " +
-		"as /.well-known/security.txt. Default: no such file.",
+	"security_contact": "Where to report vulnerabilities. An example is mailto:security@assay.example. It is " +
+		"published as /.well-known/security.txt. Default: no such file.",
 	"public_url": "This service's URL for customers. An example is https://assay.example. " +
 		"Default: the request's host.",
 	"tls_cert": "File of the certificate for HTTPS, as PEM. Intermediate certificates follow the host's own. The " +

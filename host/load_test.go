@@ -203,7 +203,7 @@ func startLoadHost(t *testing.T, bodies []string) *loadHost {
 	const votes = 10
 	seeds := sample(slices.DeleteFunc(listed, func(domain string) bool { return strings.Count(domain, ".") > 1 }), 20)
 	for range 3 {
-		issued, err := issueKey(t.Context(), h.store, "", unlimited(), "test")
+		issued, err := issueKey(t.Context(), h.store, unlimited(), "test")
 		if err != nil {
 			t.Fatal(err)
 		}

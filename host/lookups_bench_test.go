@@ -23,7 +23,7 @@ func BenchmarkLookups(b *testing.B) {
 			server.Delay(resolver.delay)
 			dir, database := dataDir(b), postgrestest.Database(b)
 			host := startHost(b, dir, database, "--dns", server.Addr, "--rdap-url", off)
-			issued, err := issueKey(b.Context(), openStore(b, dir, database).store, "", unlimited(), "bench")
+			issued, err := issueKey(b.Context(), openStore(b, dir, database).store, unlimited(), "bench")
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -98,7 +98,7 @@ func TestLookups(t *testing.T) {
 	settings := []string{"--dns", server.Addr, "--rdap-url", rdap.URL}
 	host := startHost(t, dir, database, settings...)
 	b := openStore(t, dir, database)
-	issued, err := issueKey(t.Context(), b.store, "", unlimited(), "test")
+	issued, err := issueKey(t.Context(), b.store, unlimited(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestFalseDNS(t *testing.T) {
 	server.HandleAll(resolvertest.Redirect)
 	dir, database := dataDir(t), postgrestest.Database(t)
 	host := startHost(t, dir, database, "--dns", server.Addr, "--rdap-url", off)
-	issued, err := issueKey(t.Context(), openStore(t, dir, database).store, "", unlimited(), "test")
+	issued, err := issueKey(t.Context(), openStore(t, dir, database).store, unlimited(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}

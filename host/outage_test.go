@@ -151,7 +151,7 @@ func newOutages(t *testing.T) *outages {
 	o.proxy = storetest.NewProxy(t, o.direct)
 	o.data = dataDir(t)
 	o.host = startHost(t, o.data, o.proxy.URL)
-	issued, err := issueKey(t.Context(), openStore(t, o.data, o.direct).store, "", unlimited(), "test")
+	issued, err := issueKey(t.Context(), openStore(t, o.data, o.direct).store, unlimited(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func TestErasure(t *testing.T) {
 	dir, database := dataDir(t), postgrestest.Database(t)
 	host := startHost(t, dir, database, "--dns=off", "--rdap-url=off")
 	b := openStore(t, dir, database)
-	issued, err := issueKey(t.Context(), b.store, "", unlimited(), "test")
+	issued, err := issueKey(t.Context(), b.store, unlimited(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestFloodOfExports(t *testing.T) {
 	b := openStore(t, dir, database)
 	keys := make([]string, 2)
 	for i := range keys {
-		issued, err := issueKey(t.Context(), b.store, "", unlimited(), "test")
+		issued, err := issueKey(t.Context(), b.store, unlimited(), "test")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -54,7 +54,7 @@ func TestRollingRestart(t *testing.T) {
 		start(i)
 	}
 	b := openStore(t, dirs[0], database)
-	issued, err := issueKey(t.Context(), b.store, "", unlimited(), "test")
+	issued, err := issueKey(t.Context(), b.store, unlimited(), "test")
 	storetest.NoError(t, err)
 	url := runHAProxy(t, haproxy)
 

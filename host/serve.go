@@ -572,7 +572,7 @@ func demoKey(ctx context.Context, cfg *Config, s *store.Store) (string, error) {
 		return "", fmt.Errorf("reading demo key: %w", err)
 	}
 	plan, _ := check.PlanNamed("pro")
-	issued, err := issueKey(ctx, s, "", plan, "demo")
+	issued, err := issueKey(ctx, s, plan, "demo")
 	if err != nil {
 		return "", err
 	}

@@ -111,7 +111,8 @@ func TestConfigurationFileErrors(t *testing.T) {
 		{"syntax", "ASSAY_DNS\n", ":1: it is neither a comment nor of the form NAME=value\n"},
 		{"quotes", "ASSAY_DNS=\"off\"\n", ":1: ASSAY_DNS: quotes and backslashes are refused, "},
 		{"number", "\nASSAY_CHAINS=many\n", ":2: ASSAY_CHAINS: expected a valid 64 bit int but got \"many\"\n"},
-		{"contact", "ASSAY_SECURITY_CONTACT=me@x.example\n", ":1: ASSAY_SECURITY_CONTACT: \"me@x.example\" is neither "},
+		{"contact", "ASSAY_SECURITY_CONTACT=me@x.example\n",
+			":1: ASSAY_SECURITY_CONTACT: \"me@x.example\" is neither "},
 		{"value", "#\nASSAY_DNS=nowhere\n", ":2: ASSAY_DNS: \"nowhere\" is neither off nor of the form host:port\n"},
 		{"itself", "ASSAY_CONFIG=other\n", ":1: ASSAY_CONFIG cannot be set in a file that it names\n"},
 	} {

@@ -53,7 +53,7 @@ func TestSoak(t *testing.T) {
 	}
 	dir, database := dataDir(t), postgrestest.Database(t)
 	host := startHost(t, dir, database)
-	issued, err := issueKey(t.Context(), openStore(t, dir, database).store, "", unlimited(), "soak")
+	issued, err := issueKey(t.Context(), openStore(t, dir, database).store, unlimited(), "soak")
 	storetest.NoError(t, err)
 	target := bench.Target{URL: host.url + "/api/check", Key: issued.Secret, Bodies: bench.Bodies(1 << 16)}
 	var capacity bench.Figures

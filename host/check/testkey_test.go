@@ -113,8 +113,8 @@ func TestBatchWithTestKey(t *testing.T) {
 		t.Errorf("answers %+v", answers)
 	}
 	var quota *check.QuotaError
-	if _, err := f.CheckBatch(t.Context(), f.caller,
-		[]check.Item{item(entity.Domain, "block.test"), item(entity.Domain, "quota.test")}, nil); !errors.As(err, &quota) {
+	items := []check.Item{item(entity.Domain, "block.test"), item(entity.Domain, "quota.test")}
+	if _, err := f.CheckBatch(t.Context(), f.caller, items, nil); !errors.As(err, &quota) {
 		t.Errorf("a batch with quota.test: %v", err)
 	}
 	if len(f.records)+len(f.done)+len(f.ran) != 0 {

@@ -74,9 +74,9 @@ func (c *Console) subscribe(ctx *fiber.Ctx) error {
 		return err
 	}
 	// Earlier checkouts are kept, because the customer may pay for one that is open in another tab.
-	tokens := append(earlier, checkout.Token)
-	tokens = tokens[max(0, len(tokens)-maxOpenCheckouts):]
-	if err := c.sealCookie(ctx, "checkout", checkoutContext, tokens, c.cfg.Now().Add(billing.ClaimLife)); err != nil {
+	earlier = append(earlier, checkout.Token)
+	if err := c.sealCookie(ctx, "checkout", checkoutContext, earlier[max(0, len(earlier)-maxOpenCheckouts):],
+		c.cfg.Now().Add(billing.ClaimLife)); err != nil {
 		return err
 	}
 	return ctx.Redirect(checkout.URL, fiber.StatusSeeOther)

@@ -210,7 +210,8 @@ func (s *Store) claimKey(ctx context.Context, c *checkoutRow, replaces string, c
 	c.KeyID = k.ID
 	refusal, err := once[string](ctx, s,
 		"SELECT claim_key(?checkout, ?before, ?replaces, ?key, ?now, ?plans, ?serving)", withTerms(named{
-			"checkout": c.json(), "before": c.Version, "replaces": replaces, "key": k.insert(apikey.Wanted{}), "now": s.now(),
+			"checkout": c.json(), "before": c.Version, "replaces": replaces, "key": k.insert(apikey.Wanted{}),
+			"now": s.now(),
 		}))
 	claim.Key, claim.KeyID, claim.Hint, claim.Ended = secret, k.ID, k.Hint, refusal == "ended"
 	return errors.Join(err, refusals[refusal])

@@ -68,7 +68,8 @@ func signInError(doing string, err error) error {
 
 // SignInByKey returns the account of an API key that has no sign-in code yet, and its new code, which ends this way of
 // signing in. It accepts valid keys, and keys that ended with their subscription, so that the customer can choose a
-// plan again, but none with limits, which the dashboard does not have. It fails with signin.ErrUnknown or signin.ErrKeyRetired.
+// plan again, but none with limits, which the dashboard does not have. It fails with signin.ErrUnknown or
+// signin.ErrKeyRetired.
 func (s *Store) SignInByKey(ctx context.Context, presented string) (account, code string, err error) {
 	hash, ok := apikey.Parse(presented)
 	if !ok {
