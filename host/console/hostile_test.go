@@ -100,7 +100,7 @@ func TestHostileText(t *testing.T) {
 			return v.get("/dashboard/checks?after=" + escape(text))
 		},
 		"a filter": func(v *visitor, text string) page {
-			text = escape(text)
+			text = escape(text[:min(len(text), 400)]) // four times, within the limit on heads
 			return v.get("/dashboard/checks?verdict=" + text + "&type=" + text + "&key=" + text + "&from=" + text)
 		},
 		"a value to find": func(v *visitor, text string) page {
