@@ -1,0 +1,266 @@
+// Package client calls Assay's API and verifies its webhooks. It needs the standard library alone.
+package client
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Client calls the API with a key. Create it with New, and change its fields before the first call only. It can be used
+// by several goroutines at once.
+type Client struct {
+	HTTP           *http.Client  // New sets one that follows no redirects
+	Attempts       int           // the most attempts of a call
+	AttemptTimeout time.Duration // the time limit of an attempt
+	Timeout        time.Duration // the time limit of a call with its attempts and the pauses between them
+
+	url, key string
+}
+
+// New returns a client for the service at url, such as https://assay.example.
+func New(url, key string) *Client {
+	return &Client{
+		HTTP: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		}},
+		Attempts: 4, AttemptTimeout: 5 * time.Second, Timeout: 20 * time.Second,
+		url: strings.TrimRight(url, "/"), key: key,
+	}
+}
+
+// Request is what to check. The first of Domain, Email, Phone and IBAN that is set is scored.
+type Request struct {
+	Domain string  `json:"domain,omitempty"`
+	Email  string  `json:"email,omitempty"`
+	Phone  string  `json:"phone,omitempty"`
+	IBAN   string  `json:"iban,omitempty"`
+	Region *Region `json:"region,omitempty"`
+}
+
+// Region is where a value is from.
+type Region struct {
+	Country string `json:"country"` // ISO 3166-1 alpha-2, or EU
+}
+
+// Verdict is what a score means.
+type Verdict string
+
+// The verdicts of a Result. Those of an Event are in upper case.
+const (
+	Allow  Verdict = "allow"
+	Review Verdict = "review"
+	Block  Verdict = "block"
+)
+
+// Result is the answer to a check.
+type Result struct {
+	Score          int       `json:"score"` // 0 to 100, higher is more suspicious
+	Verdict        Verdict   `json:"verdict"`
+	Signals        []string  `json:"signals"`         // the reasons
+	DominantThreat *string   `json:"dominant_threat"` // nil if there is none
+	Type           string    `json:"type"`            // domain, email, phone or iban
+	Query          string    `json:"query"`
+	Timestamp      time.Time `json:"timestamp"`
+	Ref            string    `json:"ref"`
+}
+
+// BatchResult is the answer to one request of a batch: a result, or the reason why the request is invalid.
+type BatchResult struct {
+	Result
+	Error string `json:"error"` // empty if there is a result
+}
+
+// Feedback reports what a checked entity turned out to be.
+type Feedback struct {
+	Ref   string `json:"ref"`
+	Label string `json:"label"` // fraud or legitimate
+	Note  string `json:"note,omitempty"`
+}
+
+// Error is an answer that is not 200.
+type Error struct {
+	Status     int
+	Message    string        // for people; the text may change
+	Field      string        // the invalid field of the request, if one is named
+	Ref        string        // of an internal error, to quote to support
+	RequestID  string        // the X-Request-Id
+	ResetAt    time.Time     // when an exceeded limit ends
+	RetryAfter time.Duration // how long to wait, 0 if the answer does not say
+}
+
+func (e *Error) Error() string {
+	text := fmt.Sprintf("status %d: %s", e.Status, e.Message)
+	if e.RequestID != "" {
+		text += " (" + e.RequestID + ")"
+	}
+	return text
+}
+
+// Option changes a call.
+type Option func(*call)
+
+// IdempotencyKey sets the Idempotency-Key of a call, such as the number of an order, so that the program can make the
+// call again after it was restarted. Without it, each call has a random one.
+func IdempotencyKey(key string) Option { return func(c *call) { c.key = key } }
+
+type call struct{ key string }
+
+// Check scores one entity.
+func (c *Client) Check(ctx context.Context, request Request, options ...Option) (Result, error) {
+	return post[Result](ctx, c, "/api/check", request, options)
+}
+
+// CheckBatch scores up to 100 entities. The results are in the order of the requests.
+func (c *Client) CheckBatch(ctx context.Context, requests []Request, options ...Option) ([]BatchResult, error) {
+	type batch struct {
+		Checks []Request `json:"checks"`
+	}
+	type answer struct {
+		Results []BatchResult `json:"results"`
+	}
+	a, err := post[answer](ctx, c, "/api/check/batch", batch{requests}, options)
+	if err == nil && len(a.Results) != len(requests) {
+		err = fmt.Errorf("the batch has %d results for %d requests", len(a.Results), len(requests))
+	}
+	return a.Results, err
+}
+
+// GiveFeedback labels a check of the account. Another report on the same check replaces the earlier one.
+func (c *Client) GiveFeedback(ctx context.Context, feedback Feedback) error {
+	_, err := post[struct{}](ctx, c, "/api/feedback", feedback, nil)
+	return err
+}
+
+// post sends a request until it is answered, with the same bytes and the same key each time (contract section 4.6).
+func post[T any](ctx context.Context, c *Client, path string, in any, options []Option) (out T, err error) {
+	made := call{key: rand.Text()}
+	for _, o := range options {
+		o(&made)
+	}
+	body, err := json.Marshal(in)
+	if err != nil {
+		return out, fmt.Errorf("encoding the request: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	for attempt := 1; ; attempt++ {
+		answer, err := c.attempt(ctx, path, made.key, body)
+		if err == nil {
+			if err := json.Unmarshal(answer, &out); err != nil {
+				return out, fmt.Errorf("decoding the answer: %w", err)
+			}
+			return out, nil
+		}
+		if attempt >= c.Attempts || !retryable(err) || !wait(ctx, pause(attempt, err)) {
+			return out, err
+		}
+	}
+}
+
+// attempt sends a request once. An answer other than 200 is an *Error.
+func (c *Client) attempt(ctx context.Context, path, key string, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.AttemptTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, &unsendable{err}
+	}
+	request.Header.Set("Authorization", "Bearer "+c.key)
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Idempotency-Key", key)
+	response, err := c.HTTP.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	const most = 4 << 20 // a batch of 100 results is far smaller
+	answer, err := io.ReadAll(io.LimitReader(response.Body, most))
+	if err != nil {
+		return nil, fmt.Errorf("reading the answer: %w", err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, newError(response, answer)
+	}
+	return answer, nil
+}
+
+// unsendable means that no attempt can succeed, for example because the URL is invalid.
+type unsendable struct{ error }
+
+func (e *unsendable) Unwrap() error { return e.error }
+
+// field matches a message about a field of a check.
+var field = regexp.MustCompile(`^(domain|email|phone|iban|region\.country|type|ref|label|note): `)
+
+func newError(response *http.Response, body []byte) *Error {
+	var failure struct {
+		Error   string    `json:"error"`
+		Ref     string    `json:"ref"`
+		ResetAt time.Time `json:"reset_at"`
+	}
+	// A proxy's error need not be JSON; its status says enough.
+	_ = json.Unmarshal(body, &failure)
+	e := &Error{
+		Status: response.StatusCode, Message: cmp.Or(failure.Error, http.StatusText(response.StatusCode)),
+		Ref: failure.Ref, RequestID: response.Header.Get("X-Request-Id"), ResetAt: failure.ResetAt,
+	}
+	if m := field.FindStringSubmatch(failure.Error); m != nil && e.Status == http.StatusBadRequest {
+		e.Field = m[1]
+	}
+	const most = 366 * 24 * 60 * 60
+	if s, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && s >= 0 {
+		e.RetryAfter = time.Duration(min(s, most)) * time.Second
+	}
+	return e
+}
+
+// retryable reports whether a request can have another answer if it is sent again: after a limit, an error of the server
+// or a lost answer.
+func retryable(err error) bool {
+	var (
+		refused *Error
+		never   *unsendable
+	)
+	if errors.As(err, &refused) {
+		return refused.Status == http.StatusTooManyRequests || refused.Status >= 500
+	}
+	return !errors.As(err, &never)
+}
+
+// pause returns how long to wait after an attempt: at least what the answer asks for, else longer each time, and never
+// the same for all clients.
+func pause(attempt int, err error) time.Duration {
+	var refused *Error
+	if errors.As(err, &refused) && refused.RetryAfter > 0 {
+		return refused.RetryAfter + mathrand.N(time.Second/2)
+	}
+	most := 200 * time.Millisecond << min(attempt-1, 4)
+	return most/2 + mathrand.N(most/2)
+}
+
+// wait waits, and reports false at once if the call's time ends before.
+func wait(ctx context.Context, d time.Duration) bool {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) <= d {
+		return false
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

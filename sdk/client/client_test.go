@@ -1,0 +1,223 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+const checked = `{"score":94,"verdict":"block","signals":["x"],"dominant_threat":null,"type":"domain",` +
+	`"query":"a.example","timestamp":"2026-01-15T10:30:00.123Z","ref":"chk_1"}`
+
+// seen is what a server got in one attempt.
+type seen struct{ key, body string }
+
+// answers starts a server that gives one answer to each attempt, the last one to all others. Status 0 cuts the
+// connection.
+func answers(t *testing.T, all ...func(http.ResponseWriter)) (*Client, func() []seen) {
+	t.Helper()
+	var (
+		mu       sync.Mutex
+		attempts []seen
+	)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		attempts = append(attempts, seen{r.Header.Get("Idempotency-Key"), string(body)})
+		n := len(attempts)
+		mu.Unlock()
+		all[min(n, len(all))-1](w)
+	}))
+	t.Cleanup(server.Close)
+	return New(server.URL+"/", "assay_x"), func() []seen {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(attempts)
+	}
+}
+
+func respond(status int, body string, header ...string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) {
+		for i := 0; i < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+func cut(http.ResponseWriter) { panic(http.ErrAbortHandler) }
+
+// half sends a part of its answer.
+func half(w http.ResponseWriter) {
+	w.Header().Set("Content-Length", "1000")
+	_, _ = io.WriteString(w, checked)
+}
+
+func TestAttempts(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answers []func(http.ResponseWriter)
+		seen    int
+		status  int // of the error; 0: success
+	}{
+		"at once":              {[]func(http.ResponseWriter){respond(200, checked)}, 1, 0},
+		"a lost answer":        {[]func(http.ResponseWriter){cut, respond(200, checked)}, 2, 0},
+		"half an answer":       {[]func(http.ResponseWriter){half, respond(200, checked)}, 2, 0},
+		"an overloaded host":   {[]func(http.ResponseWriter){respond(503, "{}"), respond(200, checked)}, 2, 0},
+		"a proxy without host": {[]func(http.ResponseWriter){respond(502, "<html>"), respond(200, checked)}, 2, 0},
+		"always overloaded":    {[]func(http.ResponseWriter){respond(503, "{}")}, 4, 503},
+		"another month": {
+			[]func(http.ResponseWriter){respond(429, `{"error":"quota"}`, "Retry-After", "864000")}, 1, 429},
+		"an absurd wait": {
+			[]func(http.ResponseWriter){respond(429, `{}`, "Retry-After", "9223372036854775807")}, 1, 429},
+		"an invalid request": {[]func(http.ResponseWriter){respond(400, `{"error":"domain: has no dot"}`)}, 1, 400},
+		"a redirect": {[]func(http.ResponseWriter){
+			respond(307, "", "Location", "https://elsewhere.example/")}, 1, 307},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client, attempts := answers(t, c.answers...)
+			result, err := client.Check(t.Context(), Request{Domain: "a.example"})
+			var refused *Error
+			switch {
+			case c.status == 0 && (err != nil || result.Ref != "chk_1" || result.Verdict != Block):
+				t.Errorf("got %+v, %v", result, err)
+			case c.status != 0 && (!errors.As(err, &refused) || refused.Status != c.status):
+				t.Errorf("error %v, want status %d", err, c.status)
+			}
+			got := attempts()
+			if len(got) != c.seen {
+				t.Errorf("%d attempts, want %d", len(got), c.seen)
+			}
+			for _, a := range got {
+				if a != got[0] || len(a.key) < 20 || a.body != `{"domain":"a.example"}` {
+					t.Errorf("attempts differ: %q", got)
+				}
+			}
+		})
+	}
+}
+
+func TestError(t *testing.T) {
+	t.Parallel()
+	client, _ := answers(t, respond(400, `{"error":"region.country: is no country","request_id":"req_1"}`,
+		"X-Request-Id", "req_1"))
+	_, err := client.Check(t.Context(), Request{Phone: "1", Region: &Region{"XX"}})
+	want := Error{Status: 400, Message: "region.country: is no country", Field: "region.country", RequestID: "req_1"}
+	if got := (*Error)(nil); !errors.As(err, &got) || *got != want {
+		t.Errorf("error %#v, want %#v", got, want)
+	}
+	client, _ = answers(t, respond(500, `{"error":"internal error","ref":"chk_2"}`))
+	client.Attempts = 1
+	_, err = client.CheckBatch(t.Context(), []Request{{Domain: "a.example"}})
+	if got := (*Error)(nil); !errors.As(err, &got) || got.Ref != "chk_2" || got.Field != "" {
+		t.Errorf("error %#v", got)
+	}
+}
+
+func TestGivenKey(t *testing.T) {
+	t.Parallel()
+	client, attempts := answers(t, respond(200, checked))
+	for _, options := range [][]Option{{IdempotencyKey("order-17")}, nil, nil} {
+		if _, err := client.Check(t.Context(), Request{Domain: "a.example"}, options...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := attempts(); got[0].key != "order-17" || got[1].key == got[2].key {
+		t.Errorf("keys %q", got)
+	}
+}
+
+// TestRetryAfter checks that a client waits as long as the answer asks for.
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	client, attempts := answers(t, respond(503, "{}", "Retry-After", "1"), respond(200, checked))
+	begun := time.Now()
+	if _, err := client.Check(t.Context(), Request{Domain: "a.example"}); err != nil || len(attempts()) != 2 {
+		t.Fatalf("%v after %d attempts", err, len(attempts()))
+	}
+	if took := time.Since(begun); took < time.Second {
+		t.Errorf("the second attempt came after %v, want 1s at least", took)
+	}
+}
+
+// TestTimeLimits checks that an attempt without an answer ends, and that the caller's context ends a call.
+func TestTimeLimits(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	hang := func(http.ResponseWriter) { <-release }
+	client, attempts := answers(t, hang, respond(200, checked))
+	client.AttemptTimeout = 200 * time.Millisecond
+	if _, err := client.Check(t.Context(), Request{Domain: "a.example"}); err != nil || len(attempts()) != 2 {
+		t.Errorf("%v after %d attempts", err, len(attempts()))
+	}
+	client, attempts = answers(t, hang)
+	t.Cleanup(func() { close(release) }) // before the servers stop
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := client.Check(ctx, Request{Domain: "a.example"}); !errors.Is(err, context.DeadlineExceeded) ||
+		len(attempts()) != 1 {
+		t.Errorf("%v after %d attempts", err, len(attempts()))
+	}
+}
+
+// TestWebhooks verifies what a host signs. host/webhook writes the cases.
+func TestWebhooks(t *testing.T) {
+	t.Parallel()
+	file, err := os.ReadFile("../testdata/webhooks.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct {
+		Name, Secret, Body string
+		Now                int64
+		Headers            map[string]string
+		Valid              bool
+	}
+	if err := json.Unmarshal(file, &cases); err != nil || len(cases) < 20 {
+		t.Fatalf("%d cases, %v", len(cases), err)
+	}
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			webhook, err := NewWebhook(c.Secret)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := http.Header{}
+			for name, value := range c.Headers {
+				h.Set(name, value)
+			}
+			event, err := webhook.Verify(h, []byte(c.Body), time.Unix(c.Now, 0))
+			if c.Valid && (err != nil || event.Data.Query != "é.example" || event.Data.Score != 94) {
+				t.Errorf("got %+v, %v", event, err)
+			}
+			if !c.Valid && !errors.Is(err, ErrSignature) {
+				t.Errorf("error %v, want %v", err, ErrSignature)
+			}
+		})
+	}
+	if _, err := NewWebhook("whsec_"); err == nil {
+		t.Error("an empty secret was accepted")
+	}
+}
+
+func ExampleClient_Check() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, checked)
+	}))
+	defer server.Close()
+	result, err := New(server.URL, "assay_...").Check(context.Background(), Request{Domain: "a.example"})
+	fmt.Println(result.Verdict, result.Score, err)
+	// Output: block 94 <nil>
+}

@@ -1,0 +1,92 @@
+package client
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ErrSignature means that a webhook is not genuine, was altered or is a replay. Answer it with 401.
+var ErrSignature = errors.New("the webhook has no valid signature")
+
+// Event is the body of a webhook.
+type Event struct {
+	Event     string    `json:"event"` // check.blocked or check.review
+	Timestamp string    `json:"timestamp"`
+	Data      EventData `json:"data"`
+}
+
+// EventData is the check that an event is about.
+type EventData struct {
+	Query   string   `json:"query"`
+	Type    string   `json:"type"`
+	Verdict string   `json:"verdict"` // BLOCK or REVIEW
+	Score   int      `json:"score"`
+	Signals []string `json:"signals"` // codes
+	Ref     string   `json:"ref"`     // the same event can arrive twice, with the same ref
+}
+
+// Webhook verifies the webhooks of one endpoint.
+type Webhook struct {
+	Tolerance time.Duration // how old, or how far in the future, a webhook can be
+
+	key []byte
+}
+
+// NewWebhook returns a Webhook for the endpoint's secret (whsec_...).
+func NewWebhook(secret string) (*Webhook, error) {
+	encoded := strings.TrimPrefix(secret, "whsec_")
+	if encoded == "" {
+		return nil, errors.New("the webhook secret is empty: it has the form whsec_...")
+	}
+	key, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		key = []byte(secret) // a secret that is not base64 is used as it is
+	}
+	return &Webhook{Tolerance: 5 * time.Minute, key: key}, nil
+}
+
+// Verify checks the signature and the time of a request, and returns its event. Pass the body as received: decoding and
+// encoding it again would change its bytes. An error is ErrSignature, or the body is not an event.
+func (w *Webhook) Verify(h http.Header, body []byte, now time.Time) (Event, error) {
+	var event Event
+	if !w.signed(h, body, now) {
+		return event, ErrSignature
+	}
+	if err := json.Unmarshal(body, &event); err != nil {
+		return event, fmt.Errorf("decoding the event: %w", err)
+	}
+	return event, nil
+}
+
+var seconds = regexp.MustCompile(`^[0-9]{1,12}$`)
+
+// signed verifies the signature of Standard Webhooks 1.0. During a rotation there is one for each secret, and one match
+// is enough.
+func (w *Webhook) signed(h http.Header, body []byte, now time.Time) bool {
+	id, timestamp := h.Get("webhook-id"), h.Get("webhook-timestamp")
+	if !seconds.MatchString(timestamp) {
+		return false
+	}
+	at, err := strconv.ParseInt(timestamp, 10, 64)
+	if err != nil || now.Sub(time.Unix(at, 0)).Abs() > w.Tolerance {
+		return false // a replay
+	}
+	mac := hmac.New(sha256.New, w.key)
+	fmt.Fprintf(mac, "%s.%s.%s", id, timestamp, body)
+	want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	for signature := range strings.FieldsSeq(h.Get("webhook-signature")) {
+		if hmac.Equal([]byte(signature), []byte(want)) {
+			return true
+		}
+	}
+	return false
+}
