@@ -1,0 +1,142 @@
+"""Tests of the client. With ASSAY_URL and ASSAY_KEY they also call that host."""
+
+import json
+import os
+import threading
+import time
+import unittest
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from assay import AssayError, BatchError, Client, Result, SignatureError, Webhook
+
+CHECKED = json.dumps({
+    "score": 94, "verdict": "block", "signals": ["x"], "dominant_threat": None, "type": "domain", "query": "a.example",
+    "timestamp": "2026-01-15T10:30:00.123Z", "ref": "chk_1", "added_later": 1,
+})
+Answer = tuple[int, str, dict[str, str]]
+CUT: Answer = (0, "", {})
+HALF: Answer = (200, CHECKED, {"Content-Length": "1000"})
+OK: Answer = (200, CHECKED, {})
+
+
+class Attempts(unittest.TestCase):
+    def serve(self, *answers: Answer) -> tuple[str, list[tuple[str, bytes]]]:
+        """Starts a server that gives one answer to each attempt, the last one to all others."""
+        seen: list[tuple[str, bytes]] = []
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                seen.append((self.headers["Idempotency-Key"], body))
+                status, text, headers = answers[min(len(seen), len(answers)) - 1]
+                if status == 0:
+                    return
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        return f"http://127.0.0.1:{server.server_address[1]}/", seen
+
+    def test_attempts(self) -> None:
+        month = {"Retry-After": "864000"}
+        for name, answers, attempts, status in [
+            ("at once", [OK], 1, 0),
+            ("a lost answer", [CUT, OK], 2, 0),
+            ("half an answer", [HALF, OK], 2, 0),
+            ("an overloaded host", [(503, "{}", {}), OK], 2, 0),
+            ("a proxy without host", [(502, "<html>", {}), OK], 2, 0),
+            ("always overloaded", [(503, "[]", {})], 4, 503),
+            ("another month", [(429, '{"error":"quota"}', month)], 1, 429),
+            ("an invalid request", [(400, '{"error":"domain: has no dot"}', {})], 1, 400),
+            ("a redirect", [(307, "", {"Location": "http://elsewhere.example/"})], 1, 307),
+        ]:
+            with self.subTest(name):
+                url, seen = self.serve(*answers)
+                try:
+                    result = Client(url, "assay_x").check({"domain": "a.example"})
+                    self.assertEqual((status, result.ref, result.verdict), (0, "chk_1", "block"))
+                except AssayError as error:
+                    self.assertEqual(error.status, status)
+                self.assertEqual(len(seen), attempts)
+                self.assertEqual(len(set(seen)), 1, "attempts differ")
+                self.assertGreaterEqual(len(seen[0][0]), 20)
+
+    def test_error(self) -> None:
+        text = '{"error":"region.country: is no country","request_id":"req_1"}'
+        url, _ = self.serve((400, text, {"X-Request-Id": "req_1"}), (500, '{"error":"internal","ref":"chk_2"}', {}))
+        client = Client(url, "assay_x", attempts=1)
+        with self.assertRaises(AssayError) as raised:
+            client.check({"phone": "1", "region": {"country": "XX"}})
+        self.assertEqual((raised.exception.field, raised.exception.request_id), ("region.country", "req_1"))
+        with self.assertRaises(AssayError) as raised:
+            client.check_batch([{"domain": "a.example"}])
+        self.assertEqual((raised.exception.status, raised.exception.ref), (500, "chk_2"))
+
+    def test_given_key(self) -> None:
+        url, seen = self.serve(OK)
+        client = Client(url, "assay_x")
+        for key in ["order-17", None, None]:
+            client.check({"domain": "a.example"}, idempotency_key=key)
+        self.assertEqual(seen[0][0], "order-17")
+        self.assertNotEqual(seen[1][0], seen[2][0])
+
+    def test_retry_after(self) -> None:
+        url, seen = self.serve((503, "{}", {"Retry-After": "1"}), OK)
+        begun = time.monotonic()
+        Client(url, "assay_x").check({"domain": "a.example"})
+        self.assertEqual(len(seen), 2)
+        self.assertGreaterEqual(time.monotonic() - begun, 1)
+
+
+class Webhooks(unittest.TestCase):
+    def test_cases(self) -> None:
+        file = Path(__file__).parents[2] / "testdata" / "webhooks.json"
+        cases = json.loads(file.read_text(encoding="utf-8"))
+        self.assertGreaterEqual(len(cases), 20)
+        for c in cases:
+            with self.subTest(c["name"]):
+                webhook, body = Webhook(c["secret"]), c["body"].encode()
+                if c["valid"]:
+                    event = webhook.verify(c["headers"], body, c["now"])
+                    self.assertEqual((event.data.query, event.data.score), ("é.example", 94))
+                else:
+                    with self.assertRaises(SignatureError):
+                        webhook.verify(c["headers"], body, c["now"])
+
+    def test_empty_secret(self) -> None:
+        with self.assertRaises(ValueError):
+            Webhook("whsec_")
+
+
+@unittest.skipUnless("ASSAY_URL" in os.environ, "set ASSAY_URL and ASSAY_KEY to call a host")
+class Host(unittest.TestCase):
+    def test_calls(self) -> None:
+        """The host's TestClients counts these four calls."""
+        client = Client(os.environ["ASSAY_URL"], os.environ["ASSAY_KEY"])
+        result = client.check({"domain": "lost-answers.example"})
+        self.assertEqual(result.type, "domain")
+        first, second = client.check_batch([{"domain": "lost-answers.example"}, {"email": "nobody"}])
+        self.assertIsInstance(first, Result)
+        self.assertIsInstance(second, BatchError)
+        client.give_feedback(result.ref, "legitimate")
+        with self.assertRaises(AssayError) as raised:
+            client.check({"email": "nobody"})
+        self.assertEqual((raised.exception.status, raised.exception.field), (400, "email"))
+        self.assertRegex(raised.exception.request_id or "", "^req_")
+
+
+if __name__ == "__main__":
+    unittest.main()
