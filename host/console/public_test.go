@@ -103,6 +103,7 @@ func TestSharedLimit(t *testing.T) {
 			cfg.Shared = func(*fasthttp.RequestCtx) bool { return shared }
 		})
 		v := s.visit(t)
+		v.header.Set("X-Test-Client", "192.0.2.1/32")
 		for range maxSignIns + 1 {
 			if v.post("/signin", "code", "x"); strings.Contains(v.at.body, "TRUSTED_PROXIES") && v.at.status != 429 {
 				t.Errorf("a page with status %d is about proxies", v.at.status)
