@@ -631,19 +631,21 @@ func (d *drill) ran(s *drillStep, a activation.Activation, running []fleet.Host)
 	}
 }
 
-// watch notes which revisions the database allows.
+// watch notes which revisions the database allows, for the last time after ctx has ended.
 func (d *drill) watch(ctx context.Context) {
-	conn, err := pgx.Connect(ctx, d.database)
+	patient := context.WithoutCancel(ctx)
+	conn, err := pgx.Connect(patient, d.database)
 	if err != nil {
 		d.Error(err)
 		return
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	for ctx.Err() == nil {
+	defer conn.Close(patient)
+	for last := false; !last; {
+		last = ctx.Err() != nil
 		var f fence
-		err := conn.QueryRow(ctx, `SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint, array_agg(revision)
-			FROM revisions_in_force WHERE until IS NULL OR until > now() - interval '2 s'`).Scan(&f.xmax, &f.allowed)
-		if err != nil && ctx.Err() == nil {
+		if err := conn.QueryRow(patient, `SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint, array_agg(revision)
+			FROM revisions_in_force WHERE until IS NULL OR until > now() - interval '2 s'`).
+			Scan(&f.xmax, &f.allowed); err != nil {
 			d.Error(err)
 			return
 		}
@@ -811,8 +813,8 @@ func (d *drill) report() string {
 	}
 	fmt.Fprintf(&b, "`just activations %d`: %d activations on three hosts, one stopped %d times, one killed %d times. "+
 		"%d answers, %d refused with 503, %d with 500 and a reference because their outcome was unknown after a "+
-		"second, %d failed otherwise. %d connections broke at a kill or a stop for seconds. Of %d answers, the revision was "+
-		"known in advance.\n\n", *activationCount, len(d.steps)-1, len(d.stops), len(d.deaths), len(d.answers),
+		"second, %d failed otherwise. %d connections broke at a kill or a stop for seconds. Of %d answers, the "+
+		"revision was known in advance.\n\n", *activationCount, len(d.steps)-1, len(d.stops), len(d.deaths), len(d.answers),
 		len(d.refused), len(d.doubted), len(d.failed)-len(d.doubted), len(d.lost), settled)
 	fmt.Fprintf(&b, "The host that is neither stopped nor killed answered within %v (p50) and %v (p99); while no "+
 		"command ran and no host started on the same processors, %v and %v; without activations, %v and %v. An "+

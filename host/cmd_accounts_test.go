@@ -22,10 +22,11 @@ func TestAccountsCommands(t *testing.T) {
 	if account, err := s.SignInByCode(t.Context(), issued.Code); err != nil || account != issued.Account {
 		t.Errorf("the code %q signs in to %q, %v", issued.Code, account, err)
 	}
-	if text := output(t, dir, database, "keys", "create", "--account", issued.Account); strings.Contains(text, "code ") {
+	text := output(t, dir, database, "keys", "create", "--account", issued.Account)
+	if strings.Contains(text, "code ") {
 		t.Errorf("a further key comes with a code:\n%s", text)
 	}
-	text := output(t, dir, database, "accounts", "signin", issued.Account, "--public-url=https://assay.example/")
+	text = output(t, dir, database, "accounts", "signin", issued.Account, "--public-url=https://assay.example/")
 	link, _, _ := strings.Cut(text, "\n")
 	token, ok := strings.CutPrefix(link, "https://assay.example"+console.LinkPath)
 	if account, err := s.UseLink(t.Context(), token); !ok || err != nil || account != issued.Account {

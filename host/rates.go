@@ -14,6 +14,7 @@ import (
 
 	"assay/host/admission"
 	"assay/host/check"
+	"assay/host/internet"
 	"assay/host/store"
 )
 
@@ -86,7 +87,7 @@ func (r *rates) TakeKey(caller check.Caller) error {
 
 // TakeNetwork implements api.Rates.
 func (r *rates) TakeNetwork(client netip.Prefix) error {
-	return r.limiter.Take("network "+networkOf(client).String(),
+	return r.limiter.Take("network "+internet.Network(client).String(),
 		admission.Rate{Name: networkRate, PerMinute: r.limits[networkRate], ByAddress: true})
 }
 
@@ -94,23 +95,10 @@ func (r *rates) TakeNetwork(client netip.Prefix) error {
 func (r *rates) takePublic(client netip.Prefix) error {
 	limit := r.limits[publicRate]
 	share := admission.Rate{Name: "public-network", PerMinute: (limit + publicShare - 1) / publicShare, ByAddress: true}
-	if err := r.limiter.Take("public "+networkOf(client).String(), share); err != nil {
+	if err := r.limiter.Take("public "+internet.Network(client).String(), share); err != nil {
 		return err
 	}
 	return r.limiter.Take("public", admission.Rate{Name: publicRate, PerMinute: limit})
-}
-
-// networkOf returns the network of a client: a /24 (IPv4) or a /48 (IPv6).
-func networkOf(client netip.Prefix) netip.Prefix {
-	bits := 48
-	if client.Addr().Is4() {
-		bits = 24
-	}
-	network, err := client.Addr().Prefix(min(bits, max(0, client.Bits())))
-	if err != nil {
-		return netip.Prefix{} // no address
-	}
-	return network
 }
 
 // settleInterval is how often hosts tell each other what they accepted.

@@ -20,7 +20,8 @@ func TestParseScopes(t *testing.T) {
 	}{
 		{"none", "", "", nil},
 		{"one", "events", "", []apikey.Scope{apikey.ScopeEvents}},
-		{"in another order, twice", "privacy check privacy", "", []apikey.Scope{apikey.ScopeCheck, apikey.ScopePrivacy}},
+		{"in another order, twice", "privacy check privacy", "",
+			[]apikey.Scope{apikey.ScopeCheck, apikey.ScopePrivacy}},
 		{"all", "check batch events feedback overrides privacy", "", apikey.Scopes()},
 		{"unknown", "check admin", `no scope "admin", only check, batch, events, feedback, overrides and privacy`, nil},
 		{"upper case", "Check", `no scope "Check"`, nil},

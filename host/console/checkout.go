@@ -11,6 +11,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"assay/host/billing"
+	"assay/host/internet"
 )
 
 // TestCheckoutPath is the path of the built-in test checkout's pages. The checkout's id follows.
@@ -85,7 +86,8 @@ func (c *Console) subscribe(ctx *fiber.Ctx) error {
 // takeFreeKey counts a free key of the client's network, and returns how long the key must wait. Addresses of one
 // network are cheap, and each could get as many keys as a client may start checkouts.
 func (c *Console) takeFreeKey(ctx context.Context, client netip.Prefix) (pause time.Duration, err error) {
-	uses, resetAt, err := c.cfg.Store.TakeCounted(ctx, "free key ", networkOf(client), maxFreeKeys, checkoutsWindow)
+	uses, resetAt, err := c.cfg.Store.TakeCounted(ctx, "free key ", internet.Network(client), maxFreeKeys,
+		checkoutsWindow)
 	if err != nil {
 		return 0, err
 	}
@@ -94,15 +96,6 @@ func (c *Console) takeFreeKey(ctx context.Context, client netip.Prefix) (pause t
 			"The next one is possible at " + resetAt.UTC().Format("15:04") + " UTC."}
 	}
 	return time.Duration(max(0, uses-freeKeysAtOnce)) * freeKeyPause, nil
-}
-
-// networkOf returns the IPv4 /24 or the IPv6 /48 of a client: one customer of a provider can have all its addresses.
-func networkOf(client netip.Prefix) netip.Prefix {
-	bits := 48
-	if client.Addr().Is4() {
-		bits = 24
-	}
-	return netip.PrefixFrom(client.Addr(), min(bits, client.Bits())).Masked()
 }
 
 func errNotForSale() error {

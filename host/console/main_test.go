@@ -98,7 +98,11 @@ func serve(t *testing.T, change func(*Config)) *site {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
-		if err := errors.Join(server.Shutdown(), <-served); err != nil {
+		// Shutdown alone ends no server that has not begun to serve yet.
+		if err := errors.Join(listener.Close(), <-served); err != nil {
+			t.Error(err)
+		}
+		if err := server.Shutdown(); err != nil && !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
 	})

@@ -33,8 +33,8 @@ func (c *Console) firstSteps(ctx context.Context, s *session, counted int, days 
 		return nil, err
 	}
 	key := step{Name: "Get a key", URL: "/dashboard/keys", State: "No live key of this account works. Create one."}
-	live := step{Name: "Go live", URL: "/docs", State: "Have your program send its checks. This is done once checks are " +
-		"counted on two days."}
+	live := step{Name: "Go live", URL: "/docs", State: "Have your program send its checks. This is done once " +
+		"checks are counted on two days."}
 	isNew := true
 	for _, k := range keys {
 		isNew = isNew && c.cfg.Now().Sub(k.CreatedAt) < firstDays

@@ -70,8 +70,8 @@ func NewMetrics() *Metrics {
 	}
 	exponential := prometheus.ExponentialBuckets
 
-	m.httpRequests = counter("assay_http_requests_total", "Responses to customers by route (an endpoint's path, pages, "+
-		"test for test keys, or other) and status code.", "route", "code")
+	m.httpRequests = counter("assay_http_requests_total", "Responses to customers by route (an endpoint's path, "+
+		"pages, test for test keys, or other) and status code.", "route", "code")
 	m.httpSeconds = histograms("assay_http_seconds", "Time from a complete request to its response, without "+
 		"sending it.", exponential(0.0005, 2, 14), "route")
 	m.checks = counter("assay_checks_total", "Checks answered.", "type", "verdict")

@@ -45,7 +45,7 @@ type Webhook struct {
 func NewWebhook(secret string) (*Webhook, error) {
 	encoded := strings.TrimPrefix(secret, "whsec_")
 	if encoded == "" {
-		return nil, errors.New("the webhook secret is empty: it has the form whsec_...")
+		return nil, errors.New("the webhook secret is empty; one begins with whsec_")
 	}
 	key, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {

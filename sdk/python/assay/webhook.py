@@ -47,7 +47,7 @@ class Webhook:
     def __init__(self, secret: str, tolerance: float = 300) -> None:
         encoded = secret.removeprefix("whsec_")
         if not encoded:
-            raise ValueError("the webhook secret is empty: it has the form whsec_...")
+            raise ValueError("the webhook secret is empty; one begins with whsec_")
         try:
             self._key = base64.b64decode(encoded, validate=True)
         except binascii.Error:
