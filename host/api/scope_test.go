@@ -66,7 +66,8 @@ func TestEveryEndpointNeedsItsScope(t *testing.T) {
 				switch permitted := limits.Permits(scope); {
 				case permitted && (r.status == http.StatusForbidden || r.status == http.StatusUnauthorized):
 					t.Errorf("%s with %s: status %d: %s", name, key, r.status, r.body)
-				case !permitted && (r.status != http.StatusForbidden || !strings.Contains(r.body, " scope "+names[0])):
+				case !permitted &&
+					(r.status != http.StatusForbidden || !strings.Contains(r.body, " scope "+names[0])):
 					t.Errorf("%s with %s: status %d, want 403 with the scope %s: %s", name, key, r.status, scope, r.body)
 				}
 			}
@@ -200,7 +201,8 @@ func TestTestKeysDoNotCountAsLoad(t *testing.T) {
 	if got := <-answered; got != "/api/check 401" || len(refused) != 0 {
 		t.Errorf("counted as %q, with %d refusals", got, len(refused))
 	}
-	if log := s.log.String(); !strings.Contains(log, `"level":"INFO","msg":"request"`) || strings.Contains(log, "WARN") {
+	log := s.log.String()
+	if !strings.Contains(log, `"level":"INFO","msg":"request"`) || strings.Contains(log, "WARN") {
 		t.Errorf("logged:\n%s", log)
 	}
 }

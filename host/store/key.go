@@ -56,7 +56,8 @@ func (k *keyRow) key(now time.Time) (apikey.Key, error) {
 	limits, err := limitsOf(k.Scopes, k.Networks, k.Test)
 	out := apikey.Key{
 		ID: k.ID, Account: k.AccountID, Name: k.Name, Hint: k.Hint, State: k.State, CreatedAt: k.CreatedAt,
-		EndedAt: k.EndedAt, ExpiresAt: k.ExpiresAt, LastUsedAt: k.LastUsedAt, Plan: k.Plan, Used: k.Used, Limits: limits,
+		EndedAt: k.EndedAt, ExpiresAt: k.ExpiresAt, LastUsedAt: k.LastUsedAt, Plan: k.Plan, Used: k.Used,
+		Limits: limits,
 	}
 	if k.State == apikey.Valid && k.ExpiresAt != nil && !now.Before(*k.ExpiresAt) {
 		out.State, out.EndedAt = apikey.Revoked, k.ExpiresAt
@@ -226,8 +227,8 @@ var callerByKey string
 
 // Authenticate returns the caller that a key belongs to. A malformed or mistyped key costs no query. Results are cached
 // for a few seconds, which is harmless because the transaction that records a check validates the key again. It fails
-// with check.ErrUnauthorized, check.ErrExpired, with a *check.UnavailableError if the database does not respond, or with
-// another error.
+// with check.ErrUnauthorized, check.ErrExpired, with a *check.UnavailableError if the database does not respond, or
+// with another error.
 func (s *Store) Authenticate(ctx context.Context, presented string) (check.Caller, error) {
 	if caller, known, err := s.Recall(presented); known {
 		return caller, err

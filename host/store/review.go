@@ -71,7 +71,8 @@ func (s *Store) AskReview(ctx context.Context, c check.Caller, ref, reason strin
 		}
 		_, err = once[bool](ctx, s, "SELECT ask_review(?chain, ?seq, ?ref, ?account, ?at, ?reason, ?now)", named{
 			"chain": details.Record.Chain, "seq": details.Record.Number, "ref": ref, "account": c.Account, "at": at,
-			"reason": s.keys.Seal([]byte(reason), contestContext(ref)), "now": s.now().UTC().Truncate(time.Millisecond)})
+			"reason": s.keys.Seal([]byte(reason), contestContext(ref)),
+			"now":    s.now().UTC().Truncate(time.Millisecond)})
 		if err == nil {
 			details, err = s.recordedCheck(ctx, c, ref, nil) // another request may have been first
 		}
