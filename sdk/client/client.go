@@ -226,8 +226,8 @@ func newError(response *http.Response, body []byte) *Error {
 	return e
 }
 
-// retryable reports whether a request can have another answer if it is sent again: after a limit, an error of the server
-// or a lost answer.
+// retryable reports whether a request can have another answer if it is sent again: after a limit, an error of the
+// server or a lost answer.
 func retryable(err error) bool {
 	var (
 		refused *Error
