@@ -30,7 +30,7 @@ bench *args:
 # Compare 20,000 decisions on an idle and an overloaded host, swap lineups 200 times under load, and compare a customer's
 # p99 with and without floods of others
 load:
-    go test ./host -run 'TestSameDecisionAtAnyLoad|TestLineupSwapsUnderLoad|TestFloodsLeaveOthersAlone' -v -full-load
+    go test ./host -tags drill -run 'TestSameDecisionAtAnyLoad|TestLineupSwapsUnderLoad|TestFloodsLeaveOthersAlone' -v -full-load
 
 # Change the lineup of three hosts under load, while one is stopped at random and one is killed: just activations 100
 activations count="1000":

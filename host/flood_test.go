@@ -1,3 +1,5 @@
+//go:build drill
+
 package main
 
 import (
@@ -20,12 +22,8 @@ import (
 
 // TestFloodsLeaveOthersAlone measures a customer's p99 while one key, or one /24 without a key, sends 1,000 requests a
 // second. It may not exceed by more than 20% what it is while the same requests go to another server, because this
-// machine makes them too. The quietest round of each counts: other programs can only raise a p99. It runs with
-// -full-load only.
+// machine makes them too. The quietest round of each counts: other programs can only raise a p99.
 func TestFloodsLeaveOthersAlone(t *testing.T) {
-	if !*fullLoad {
-		t.Skip("it takes minutes: -full-load runs it")
-	}
 	const rate, flooding, rounds, each = 100, 1000, 9, 5 * time.Second
 	dir, database := dataDir(t), postgrestest.Database(t)
 	cmd := command(context.WithoutCancel(t.Context()), dir, database)

@@ -46,12 +46,12 @@ func TestActivationsLeaveNothingOpen(t *testing.T) {
 		h.follow(t, stored.Revision)
 		h.score(t)
 	}
-	const warmUp, steps = 2 * versions, 6 * versions
+	const warmUp, steps = 3 * versions, 6 * versions
 	for n := 1; n <= warmUp; n++ {
 		step(n)
 	}
 	before := executableMappings(t)
-	for n := 1; n <= steps; n++ { // it ends where the warm-up did, because both are multiples of the versions
+	for n := 1; n <= steps; n++ { // ends as the warm-up did: both are multiples of the versions and of a canary's steps
 		step(n)
 	}
 	if open := h.openPlugins(); open > 3 {
