@@ -60,7 +60,7 @@ func TestKeysCreateRefusesLimits(t *testing.T) {
 		cmd  keysCreateCmd
 		want string
 	}{
-		"a scope":        {keysCreateCmd{Scope: []string{"check", "admin"}}, `--scope: there is no scope "admin"`},
+		"a scope":        {keysCreateCmd{Scope: []string{"check", "admin"}}, `--scope: unknown scope "admin"`},
 		"a network":      {keysCreateCmd{Allow: []string{"192.0.2.1/24"}}, "--allow: "},
 		"a time":         {keysCreateCmd{Expires: "soon"}, "expires: "},
 		"the past":       {keysCreateCmd{Expires: "2020-01-31T08:00:00Z"}, "is not in the future"},

@@ -30,7 +30,7 @@ var defaultRates = map[string]int{"free": 120, "starter": 300, "pro": 1200, publ
 // publicShare is how many networks it takes to use up the rate of checks without a key.
 const publicShare = 5
 
-// rates returns the requests a minute by name; 0 means that there is no limit.
+// rates returns the requests a minute by name; 0 means no limit.
 func (c *Config) rates() (map[string]int, error) {
 	all := maps.Clone(defaultRates)
 	if len(c.Rates) == 1 && c.Rates[0] == off {

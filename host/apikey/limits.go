@@ -31,7 +31,7 @@ func ParseScopes(names []string) ([]Scope, error) {
 	var scopes []Scope
 	for _, name := range names {
 		if !slices.Contains(Scopes(), Scope(name)) {
-			return nil, fmt.Errorf("there is no scope %.40q, only %s", name, JoinScopes(Scopes()))
+			return nil, fmt.Errorf("unknown scope %.40q; the scopes are %s", name, JoinScopes(Scopes()))
 		}
 	}
 	for _, s := range Scopes() {

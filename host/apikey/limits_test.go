@@ -23,8 +23,9 @@ func TestParseScopes(t *testing.T) {
 		{"in another order, twice", "privacy check privacy", "",
 			[]apikey.Scope{apikey.ScopeCheck, apikey.ScopePrivacy}},
 		{"all", "check batch events feedback overrides privacy", "", apikey.Scopes()},
-		{"unknown", "check admin", `no scope "admin", only check, batch, events, feedback, overrides and privacy`, nil},
-		{"upper case", "Check", `no scope "Check"`, nil},
+		{"unknown", "check admin",
+			`unknown scope "admin"; the scopes are check, batch, events, feedback, overrides and privacy`, nil},
+		{"upper case", "Check", `unknown scope "Check"`, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -105,7 +105,7 @@ type Checkout struct {
 	Provider string
 	Paid     bool       // already when it begins: the plan is free
 	At       time.Time  // when it begins; after a pause if it is in the future
-	Tabs     [][32]byte // the sessions of the browser's earlier checkouts, if there is no account
+	Tabs     [][32]byte // sessions of the browser's earlier checkouts; empty if there is an account
 }
 
 // Refund is a subscription that was paid although the account had one.
@@ -125,7 +125,7 @@ type Claim struct {
 	Upgrade bool   // an existing account's plan changed; its keys stay the same
 	Ended   bool   // the subscription has already ended: the key does not work until another one serves
 
-	Refunded bool // another subscription was paid before, so this payment is returned; there is no key
+	Refunded bool // the account was already subscribed, so this payment is returned and there is no key
 }
 
 // Errors of this package.

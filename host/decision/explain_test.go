@@ -42,9 +42,9 @@ func signal(points int, text string) check.Signal {
 // nodes is a layer that reads a looked-up fact.
 type nodes struct{}
 
-func (nodes) Score(_ context.Context, in check.Input) (check.Result, error) {
+func (nodes) Score(ctx context.Context, in check.Input) (check.Result, error) {
 	status, _ := in.Get("dns.status")
-	return layer{signal(len(status), "DNS status "+status)}.Score(context.TODO(), in)
+	return layer{signal(len(status), "DNS status "+status)}.Score(ctx, in)
 }
 
 func member(name string, weight float64, l check.Layer, facts ...string) check.Member {

@@ -79,7 +79,7 @@ func NewCode() (code string, h Hash) {
 var readable = strings.NewReplacer("-", "", " ", "", "\t", "", "\r", "", "\n", "", "O", "0", "I", "1", "L", "1")
 
 // ParseCode returns the hash of a code. It ignores case, blanks and hyphens, and reads O as 0, and I and L as 1. ok is
-// false if the text is no code or was mistyped.
+// false if the text is not a code, or is mistyped.
 func ParseCode(text string) (h Hash, ok bool) {
 	plain := readable.Replace(strings.ToUpper(text))
 	if len(plain) != secretChars+checksumChars || strings.Trim(plain, digits) != "" ||
