@@ -27,8 +27,8 @@ bench *args:
     go test -run '^$' -bench . -benchmem ./...
     cd host/bench/extism && go test -run '^$' -bench . .
 
-# Compare 20,000 decisions on an idle and an overloaded host, swap lineups 200 times under load, and compare a customer's
-# p99 with and without floods of others
+# Compare 20,000 decisions on an idle and an overloaded host, swap lineups 200 times under load, and compare a
+# customer's p99 with and without floods of others
 load:
     go test ./host -tags drill -run 'TestSameDecisionAtAnyLoad|TestLineupSwapsUnderLoad|TestFloodsLeaveOthersAlone' -v -full-load
 

@@ -66,8 +66,8 @@ DECLARE
     _seq      bigint      := _head.seq;
     _hash     bytea       := _head.hash;
     _number   bytea       := int4send(_chain);
-    -- Assigning element n of an empty array makes one that begins at n, and unnest would pair it with the wrong rows. So
-    -- these have all their elements from the beginning.
+    -- Assigning element n of an empty array makes one that begins at n, and unnest would pair it with the wrong rows.
+    -- So these have all their elements from the beginning.
     _seqs     bigint[]    := array_fill(NULL::bigint, ARRAY[cardinality(_leaves)]);
     _hashes   bytea[]     := array_fill(NULL::bytea, ARRAY[cardinality(_leaves)]);
     _valid    boolean[];
@@ -328,7 +328,8 @@ BEGIN
         GET DIAGNOSTICS events = ROW_COUNT;
         -- After the records: feedback is given under a lock on its record.
         DELETE FROM feedback WHERE chain = of_chain AND seq = ANY (seqs);
-        -- Looked for before the head is locked, and deleted afterwards: a batch that replaces one holds the head's lock.
+        -- Looked for before the head is locked, and deleted afterwards: a batch that replaces one holds the head's
+        -- lock.
         told := ARRAY(SELECT a.key FROM answers AS a
             WHERE a.chain = of_chain AND a.account_id = of_account AND of_pseudonym = ANY (a.subjects));
     END IF;

@@ -111,7 +111,7 @@ class Client:
         self._post("/api/feedback", {"ref": ref, "label": label, "note": note}, None)
 
     def _post(self, path: str, body: Mapping[str, Any], key: str | None) -> dict[str, Any]:
-        """Sends a request until it is answered, with the same bytes and the same key each time (contract section 4.6)."""
+        """Sends a request until it is answered, each time with the same bytes and key (contract section 4.6)."""
         data, key = json.dumps(body).encode(), key or secrets.token_urlsafe(18)
         headers = {
             "Authorization": f"Bearer {self._key}", "Content-Type": "application/json", "Idempotency-Key": key,
