@@ -6,8 +6,6 @@ package check
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -327,59 +325,6 @@ func (c *Checker) judge(
 	return d, err
 }
 
-// parsed holds the entities of a request.
-type parsed struct {
-	account string // the caller's; empty if there is none
-	scored  entity.Entity
-	query   string // scored's value as it was sent
-	linked  []entity.Entity
-
-	override *Override // nil: none
-}
-
-func (p parsed) record(caller Caller, lookedUp entity.Facts, d *Decision) Record {
-	return Record{Caller: caller, Entity: p.scored, Linked: p.linked, LookedUp: lookedUp, Decision: d}
-}
-
-// parseCovered parses a request whose scored entity the caller's plan must cover.
-func parseCovered(req Request) (parsed, error) {
-	p, err := parse(req)
-	p.account = req.Caller.Account
-	if err == nil && !req.Caller.Plan.Covers(p.scored.Type) {
-		err = &PlanError{Plan: req.Caller.Plan.Name, Type: p.scored.Type}
-	}
-	return p, err
-}
-
-// parse parses the fields of a request. A field of white space alone counts as not given.
-func parse(req Request) (p parsed, err error) {
-	country, err := entity.Country(req.Country)
-	if err != nil {
-		return p, err
-	}
-	found := false
-	for _, t := range entity.Types() {
-		for _, f := range req.Fields {
-			if f.Type != t || strings.TrimSpace(f.Value) == "" {
-				continue
-			}
-			e, err := entity.Parse(t, f.Value, country)
-			if err != nil {
-				return p, err
-			}
-			if found {
-				p.linked = append(p.linked, e)
-				continue
-			}
-			p.scored, p.query, found = e, f.Value, true
-		}
-	}
-	if !found {
-		return p, NoFieldError{}
-	}
-	return p, nil
-}
-
 // collect looks up the facts about the scored entity that the lineup's layers read.
 func (c *Checker) collect(
 	ctx context.Context, l *Lineup, p parsed,
@@ -424,43 +369,6 @@ func (c *Checker) decide(
 		Terms:    l.terms[e.Type],
 		Override: override,
 	}, nil
-}
-
-// hostText begins the text of every signal of the host, so that readers can tell it from the layers'. No layer's text
-// may begin with it (sdk.HostText).
-const hostText = "Assay: "
-
-// unansweredSignals reports the third parties that did not respond, or falsely. Missing facts do not change the score.
-func unansweredSignals(sources []string) []Signal {
-	var signals []Signal
-	for _, source := range sources {
-		if name, ok := strings.CutPrefix(source, UntrustedSource); ok {
-			signals = append(signals, Signal{
-				Code: "host:" + source,
-				Text: hostText + fmt.Sprintf("Scored without %s: the DNS server gives false answers",
-					sourceName(name)),
-			})
-			continue
-		}
-		signals = append(signals, Signal{
-			Code: "host:unknown:" + source,
-			Text: hostText + fmt.Sprintf("Scored without %s: no answer in time", sourceName(source)),
-		})
-	}
-	return signals
-}
-
-// sourceName returns the readable name of a source of facts.
-func sourceName(source string) string {
-	switch source {
-	case "dns":
-		return "DNS"
-	case "rdap":
-		return "the domain's registration"
-	case "net":
-		return "network data"
-	}
-	return source
 }
 
 // Run calls the layer about an entity of the given type; it ignores the settings of in. The failure is nil if the layer

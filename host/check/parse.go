@@ -1,0 +1,60 @@
+package check
+
+import (
+	"strings"
+
+	"assay/host/entity"
+)
+
+// parsed holds the entities of a request.
+type parsed struct {
+	account string // the caller's; empty if there is none
+	scored  entity.Entity
+	query   string // scored's value as it was sent
+	linked  []entity.Entity
+
+	override *Override // nil: none
+}
+
+func (p parsed) record(caller Caller, lookedUp entity.Facts, d *Decision) Record {
+	return Record{Caller: caller, Entity: p.scored, Linked: p.linked, LookedUp: lookedUp, Decision: d}
+}
+
+// parseCovered parses a request whose scored entity the caller's plan must cover.
+func parseCovered(req Request) (parsed, error) {
+	p, err := parse(req)
+	p.account = req.Caller.Account
+	if err == nil && !req.Caller.Plan.Covers(p.scored.Type) {
+		err = &PlanError{Plan: req.Caller.Plan.Name, Type: p.scored.Type}
+	}
+	return p, err
+}
+
+// parse parses the fields of a request. A field of white space alone counts as not given.
+func parse(req Request) (p parsed, err error) {
+	country, err := entity.Country(req.Country)
+	if err != nil {
+		return p, err
+	}
+	found := false
+	for _, t := range entity.Types() {
+		for _, f := range req.Fields {
+			if f.Type != t || strings.TrimSpace(f.Value) == "" {
+				continue
+			}
+			e, err := entity.Parse(t, f.Value, country)
+			if err != nil {
+				return p, err
+			}
+			if found {
+				p.linked = append(p.linked, e)
+				continue
+			}
+			p.scored, p.query, found = e, f.Value, true
+		}
+	}
+	if !found {
+		return p, NoFieldError{}
+	}
+	return p, nil
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"assay/host/eval"
+	"assay/registry"
+)
+
+type lineupFitCmd struct {
+	labelledValues `embed:""`
+
+	Lineup     string   `placeholder:"FILE" help:"${fit_lineup}"`
+	L2         float64  `name:"l2" default:"0.05" placeholder:"X" help:"${fit_l2} (default: ${default})."`
+	Prevalence float64  `default:"0.3" placeholder:"P" help:"${fit_prevalence} (default: ${default})."`
+	ReviewFPR  float64  `default:"0.01" placeholder:"P" help:"${fit_review_fpr} (default: ${default})."`
+	BlockFPR   float64  `default:"0.002" placeholder:"P" help:"${fit_block_fpr} (default: ${default})."`
+	SuffixFPR  float64  `default:"0.05" placeholder:"P" help:"${fit_suffix_fpr} (default: ${default})."`
+	Only       []string `placeholder:"LAYER" help:"${fit_only}"`
+	Feedback   bool     `help:"${fit_feedback}"`
+	Out        string   `short:"o" placeholder:"FILE" help:"Write the fitted lineup to this file."`
+	JSON       bool     `help:"Print JSON."`
+}
+
+// Validate checks the flags. Kong calls it.
+func (cmd *lineupFitCmd) Validate() error {
+	for name, share := range map[string]float64{"prevalence": cmd.Prevalence, "review-fpr": cmd.ReviewFPR,
+		"block-fpr": cmd.BlockFPR, "suffix-fpr": cmd.SuffixFPR} {
+		if !(share > 0 && share < 1) {
+			return fmt.Errorf("--%s must be between 0 and 1, not %v", name, share)
+		}
+	}
+	if !(cmd.L2 >= 0) {
+		return errors.New("--l2 must not be negative")
+	}
+	return nil
+}
+
+// fitReport is the JSON output of `assay lineup fit`.
+type fitReport struct {
+	Lineup  registry.LineupDocument `json:"-"`       // written to a file of its own
+	Changes []registry.Change       `json:"changes"` // relative to the lineup with the old weights
+	*eval.Fit
+}
+
+func (cmd *lineupFitCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	rows, _, err := cmd.read()
+	if err == nil && len(rows) == 0 && !cmd.Feedback {
+		err = errNoRows
+	}
+	if err == nil && cmd.Feedback { // is in the database
+		_, err = cfg.loadInstallation()
+	}
+	if err != nil {
+		return err
+	}
+	return withMeasurement(ctx, cfg, t, cmd.Lineup, false, func(m *measurement) error {
+		scored, err := eval.Run(ctx, m, m.model, rows, 0, scoringProgress(t))
+		if err != nil {
+			return err
+		}
+		if cmd.Feedback {
+			labels, err := m.feedback(ctx)
+			if err != nil {
+				return err
+			}
+			scored = append(scored, m.model.Scored(labels)...)
+		}
+		fit, err := eval.FitLineup(m.model, scored, eval.FitOptions{L2: cmd.L2, Prevalence: cmd.Prevalence,
+			ReviewFPR: cmd.ReviewFPR, BlockFPR: cmd.BlockFPR, SuffixFPR: cmd.SuffixFPR, Only: cmd.Only})
+		if err != nil {
+			return err
+		}
+		r := fitReport{Lineup: m.fitted(fit), Fit: fit}
+		r.Lineup.Note = fmt.Sprintf("Fitted to %d rows of %s", fit.Rows, strings.Join(baseNames(cmd.Files), ", "))
+		r.Changes = registry.Diff(m.document, r.Lineup, nil)
+		return cmd.print(t, r)
+	})
+}
+
+func (cmd *lineupFitCmd) print(t *terminal, r fitReport) error {
+	document := func(out io.Writer) error { return (&terminal{out: out}).json(r.Lineup) }
+	if cmd.Out != "" {
+		if err := writeTo(cmd.Out, document); err != nil {
+			return fmt.Errorf("writing the lineup: %w", err)
+		}
+	}
+	if cmd.JSON {
+		return t.json(r)
+	}
+	if err := r.WriteText(t.out); err != nil {
+		return err
+	}
+	t.printf("\n")
+	if err := printChanges(t, r.Changes, "BEFORE", "FITTED"); err != nil {
+		return err
+	}
+	if _, _, versioned := r.Lineup.Layers[0].Ref(); versioned && cmd.Out != "" {
+		t.printf("\nActivate it with: assay lineup set %s\n", cmd.Out)
+	}
+	return nil
+}

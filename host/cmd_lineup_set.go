@@ -1,0 +1,250 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"assay/host/entity"
+	"assay/host/lineup"
+	"assay/host/replay"
+	"assay/registry"
+	"assay/registry/activation"
+)
+
+type lineupSetCmd struct {
+	File   string `arg:"" help:"Lineup as JSON. '-' reads standard input."`
+	Reason string `aliases:"note" placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
+	Force  bool   `help:"${lineup_force}"`
+	Above  int64  `placeholder:"N" help:"${lineup_above}"`
+	JSON   bool   `help:"Print JSON."`
+}
+
+func (cmd *lineupSetCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	change := fileChange{file: cmd.File, asJSON: cmd.JSON,
+		propose: func(_ lineup.Verified, file activation.Lineup) lineup.Proposal {
+			return lineup.Proposal{Lineup: file, Reason: cmd.Reason, Above: cmd.Above}
+		},
+		judge: func(report *replay.Report) error {
+			return checkFlips(report, cfg.FlipLimit, cmd.Force, cmd.Reason)
+		}}
+	return change.run(ctx, cfg, t)
+}
+
+// fileChange is a change of what is in force by the lineup of a file.
+type fileChange struct {
+	file    string
+	propose func(base lineup.Verified, file activation.Lineup) lineup.Proposal
+	judge   func(*replay.Report) error // fails if the lineup changes too much
+	asJSON  bool
+}
+
+// run has every live host prepare the change and shows what the lineup would change. Then it puts the change in force.
+func (c fileChange) run(ctx context.Context, cfg *Config, t *terminal) error {
+	l, err := readLineup(c.file)
+	if err != nil {
+		return err
+	}
+	return withBackend(ctx, cfg, t, func(b *backend) error {
+		a, err := b.authority(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		base, err := a.inForce(ctx)
+		if err != nil {
+			return err
+		}
+		if err := a.checkBase(ctx, t, l, base); err != nil {
+			return err
+		}
+		next, err := lineup.Pin(ctx, b.store, l, base.Document)
+		if err != nil {
+			return err
+		}
+		manifests, err := tryLineup(ctx, cfg, b, t, next)
+		if err == nil {
+			err = next.CheckFitness(manifests)
+		}
+		if err != nil {
+			return fmt.Errorf("nothing was changed, revision %d stays in force: %w", base.Lineup.Revision, err)
+		}
+		for _, warning := range slowTypes(manifests) {
+			fmt.Fprintf(t.err, "warning: %s\n", warning)
+		}
+		stored, err := lineup.StoreLineup(ctx, b.store, next, registry.OriginOperator)
+		if err != nil {
+			return err
+		}
+		proposal := c.propose(base, stored)
+		proposal.Base, proposal.Reason = base.Activation, cmp.Or(proposal.Reason, l.Note)
+		warnOfCanary(t, proposal)
+		change := a.complete(proposal)
+		rollout := b.rollout(t, c.asJSON)
+		prepared, err := b.prepare(ctx, a, rollout, change)
+		if err != nil {
+			return a.unchanged(ctx, t, base, next, err)
+		}
+		defer prepared.Close()
+		report, err := b.report(ctx, cfg, t, prepared, base.Document, next)
+		if err == nil {
+			err = c.show(t, report)
+		}
+		if err == nil {
+			err = c.judge(report)
+		}
+		if err != nil {
+			return a.unchanged(ctx, t, base, next, err)
+		}
+		signed, err := b.commit(ctx, a, change)
+		if errors.Is(err, activation.ErrSuperseded) {
+			return a.unchanged(ctx, t, base, next, err)
+		}
+		if err != nil {
+			return err
+		}
+		return activated(ctx, b, t, rollout, signed.Activation, c.asJSON)
+	})
+}
+
+// checkBase fails if a lineup derives from another activation than the one in force, and shows who changed what.
+func (a *authority) checkBase(
+	ctx context.Context, t *terminal, l registry.LineupDocument, inForce lineup.Verified,
+) error {
+	if l.Base == "" {
+		fmt.Fprintf(t.err, "warning: the file does not say which activation it derives from: it replaces %d, which is "+
+			"in force now. `assay lineup show --file` writes a file that says so\n", inForce.Number)
+		return nil
+	}
+	if l.Base == inForce.Hash.String() {
+		return nil
+	}
+	conflict := fmt.Errorf("the file derives from another activation than %d, which is in force: write a new file "+
+		"with `assay lineup show --file` and make your change again", inForce.Number)
+	hash, err := registry.ParseDigest(l.Base)
+	if err != nil {
+		return fmt.Errorf("reading the file's base: %w", err)
+	}
+	signed, err := a.Records.Activation(ctx, hash)
+	if errors.Is(err, activation.ErrNone) {
+		return errors.Join(conflict, errors.New("the activation that it derives from is not in this database"))
+	}
+	if err != nil {
+		return err
+	}
+	from, err := a.lineupOf(ctx, signed)
+	if err != nil {
+		return err
+	}
+	return errors.Join(conflict, a.showConflict(ctx, t, from, l))
+}
+
+// unchanged explains why a lineup that derives from base was not put in force. If another operator was faster, that is
+// the reason, whatever the hosts said, and both changes are shown.
+func (a *authority) unchanged(
+	ctx context.Context, t *terminal, base lineup.Verified, next registry.LineupDocument, reason error,
+) error {
+	now, err := a.inForce(ctx)
+	if err != nil || now.Hash == base.Hash {
+		return errors.Join(err,
+			fmt.Errorf("nothing was changed, revision %d stays in force: %w", base.Lineup.Revision, reason))
+	}
+	return errors.Join(
+		fmt.Errorf("nothing was changed: %w: %d by %s", activation.ErrSuperseded, now.Number, now.Author),
+		a.showConflict(ctx, t, base.Document, next))
+}
+
+// showConflict prints what changed in force since the lineup from, and what the file changes of it.
+func (a *authority) showConflict(ctx context.Context, t *terminal, from, file registry.LineupDocument) error {
+	inForce, err := a.inForce(ctx)
+	if err != nil {
+		return err
+	}
+	out := &terminal{out: t.err, err: t.err}
+	for _, change := range []struct {
+		heading string
+		to      registry.LineupDocument
+	}{
+		{fmt.Sprintf("Changed in force by %s (activation %d)", inForce.Author, inForce.Number), inForce.Document},
+		{"Changed by the file", file},
+	} {
+		to := change.to
+		for i, item := range to.Layers { // a layer without a digest keeps that of its version
+			for _, before := range from.Layers {
+				if item.Layer == before.Layer && item.Digest == "" {
+					to.Layers = slices.Clone(to.Layers)
+					to.Layers[i].Digest = before.Digest
+				}
+			}
+		}
+		out.printf("%s:\n\n", change.heading)
+		changes := registry.Diff(from, to, nil)
+		if len(changes) == 0 {
+			out.printf("nothing\n")
+		} else if err := printChanges(out, changes, "BEFORE", "AFTER"); err != nil {
+			return err
+		}
+		out.printf("\n")
+	}
+	return nil
+}
+
+// lineupOf returns the lineup of an activation from the history, as it was signed.
+func (a *authority) lineupOf(ctx context.Context, signed string) (registry.LineupDocument, error) {
+	s, err := a.Trust.Open(signed)
+	if err != nil {
+		return registry.LineupDocument{}, err
+	}
+	text, err := a.Records.LineupText(ctx, s.Lineup.Revision)
+	if err != nil {
+		return registry.LineupDocument{}, err
+	}
+	return registry.OpenLineup(text, s.Lineup.Hash)
+}
+
+// tryLineup opens the layers of a lineup in this process, before any host has to.
+func tryLineup(
+	ctx context.Context, cfg *Config, b *backend, t *terminal, l registry.LineupDocument,
+) (manifests []registry.Manifest, err error) {
+	box := b.openSandbox(cfg, quietLog(t))
+	return lineup.Try(ctx, b.store, box, l)
+}
+
+// slowTypes returns a warning for each entity type whose layers, if all burn their budgets, leave no time for lookups
+// before a check's deadline. Such a check is refused. A unit of fuel takes about a nanosecond.
+func slowTypes(manifests []registry.Manifest) []string {
+	var warnings []string
+	for _, kind := range entity.Types() {
+		var fuel int64
+		for _, m := range manifests {
+			if slices.Contains(m.Entities, string(kind)) {
+				fuel += m.BudgetFuel
+			}
+		}
+		if most := time.Duration(fuel) * time.Nanosecond; most > checkTimeout-lookupTimeout {
+			warnings = append(warnings, fmt.Sprintf("%s: the layers' budgets together are %d units of fuel, about %v; "+
+				"a check that burns them all is refused after %v", kind, fuel, most.Round(time.Millisecond),
+				checkTimeout))
+		}
+	}
+	return warnings
+}
+
+func readLineup(file string) (registry.LineupDocument, error) {
+	data, err := readFile(file)
+	if err != nil {
+		return registry.LineupDocument{}, err
+	}
+	return registry.ParseLineup(data)
+}
+
+func readFile(name string) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(os.Stdin)
+	}
+	return os.ReadFile(name)
+}
