@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -47,8 +48,8 @@ func TestExamples(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := os.Stat("../examples/client-typescript/node_modules"); c.command[0] == "npm" && err != nil {
-				t.Skip("TypeScript is not installed: npm ci --prefix examples/client-typescript --ignore-scripts")
+			if c.command[0] == "npm" {
+				typeScriptClient(t, "../examples/client-typescript")
 			}
 			var out []byte
 			var err error
@@ -77,6 +78,10 @@ func TestClients(t *testing.T) {
 		"go": goClient,
 		"python": testProgram("install Debian's python3", "python3", "-m", "unittest", "discover",
 			"../sdk/python/tests", "-t", "../sdk/python"),
+		"typescript": func(t *testing.T, url, key string) {
+			typeScriptClient(t, "../sdk/typescript")
+			testProgram("install Debian's nodejs", "node", "--test", "../sdk/typescript/test/assay.test.mjs")(t, url, key)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -102,6 +107,24 @@ func TestClients(t *testing.T) {
 		})
 	}
 }
+
+// typeScriptClient compiles the client for a program in folder, or skips the test if the compiler is missing.
+func typeScriptClient(t *testing.T, folder string) {
+	t.Helper()
+	for _, f := range []string{"../sdk/typescript", folder} {
+		if _, err := os.Stat(filepath.Join(f, "node_modules")); err != nil {
+			t.Skipf("TypeScript is not installed: npm ci --prefix %s --ignore-scripts", strings.TrimPrefix(f, "../"))
+		}
+	}
+	if out, err := compiledClient(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// compiledClient compiles the client once for all tests, which use it at the same time.
+var compiledClient = sync.OnceValues(func() ([]byte, error) {
+	return exec.Command("npm", "run", "-s", "build", "--prefix", "../sdk/typescript").CombinedOutput()
+})
 
 // goClient makes the same four calls as the test programs of the other clients.
 func goClient(t *testing.T, url, key string) {

@@ -95,6 +95,7 @@ func (e *panicked) Error() string { return "panic: " + e.text }
 // failure is the body of every error response (contract section 7). Empty fields are omitted.
 type failure struct {
 	Error   string `json:"error"`
+	Field   string `json:"field,omitempty"`
 	Ref     string `json:"ref,omitempty"`
 	ResetAt string `json:"reset_at,omitempty"`
 }
@@ -136,7 +137,7 @@ func answerTo(err error) (status int, body failure) {
 	case errors.As(err, &none):
 		return fasthttp.StatusBadRequest, failure{Error: none.Error()}
 	case errors.As(err, &invalid):
-		return fasthttp.StatusBadRequest, failure{Error: invalid.Error()}
+		return fasthttp.StatusBadRequest, failure{Error: invalid.Error(), Field: invalid.Field}
 	case errors.Is(err, privacy.ErrUnknownSubject):
 		return fasthttp.StatusNotFound, failure{Error: privacy.ErrUnknownSubject.Error()}
 	case errors.Is(err, feedback.ErrUnknownCheck):

@@ -4,12 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -428,6 +431,9 @@ func (c conversation) validate(t *testing.T, router routers.Router, tamper func(
 	if err != nil {
 		return r, err
 	}
+	if err := namesField(r); err != nil {
+		return r, err
+	}
 	input := &openapi3filter.RequestValidationInput{Request: req, Route: route, PathParams: params,
 		Options: &openapi3filter.Options{
 			IncludeResponseStatus: true,
@@ -446,6 +452,28 @@ func (c conversation) validate(t *testing.T, router routers.Router, tamper func(
 		Body:                   io.NopCloser(bytes.NewReader([]byte(r.body))),
 		Options:                input.Options,
 	})
+}
+
+// namedField is the beginning of an error about a single field.
+var namedField = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_.-]*): `)
+
+// namesField checks that a 400 whose text begins with a field names it in "field" too, and no other does.
+func namesField(r reply) error {
+	var failure struct{ Error, Field string }
+	if r.status != http.StatusBadRequest {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(r.body), &failure); err != nil {
+		return err
+	}
+	want := ""
+	if m := namedField.FindStringSubmatch(failure.Error); m != nil {
+		want = m[1]
+	}
+	if failure.Field != want {
+		return fmt.Errorf("the error is about %q, but names %q: %s", want, failure.Field, failure.Error)
+	}
+	return nil
 }
 
 // sendRaw writes c.body as the whole request and reads one response.

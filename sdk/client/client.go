@@ -12,7 +12,6 @@ import (
 	"io"
 	mathrand "math/rand/v2"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -80,6 +79,7 @@ type Result struct {
 type BatchResult struct {
 	Result
 	Error string `json:"error"` // empty if there is a result
+	Field string `json:"field"` // the invalid field of the request, if it is one
 }
 
 // Feedback reports what a checked entity turned out to be.
@@ -93,7 +93,7 @@ type Feedback struct {
 type Error struct {
 	Status     int
 	Message    string        // for people; the text may change
-	Field      string        // the invalid field of the request, if one is named
+	Field      string        // the invalid field of the request, if it is one
 	Ref        string        // of an internal error, to quote to support
 	RequestID  string        // the X-Request-Id
 	ResetAt    time.Time     // when an exceeded limit ends
@@ -201,12 +201,10 @@ type unsendable struct{ error }
 
 func (e *unsendable) Unwrap() error { return e.error }
 
-// field matches a message about a field of a check.
-var field = regexp.MustCompile(`^(domain|email|phone|iban|region\.country|type|ref|label|note): `)
-
 func newError(response *http.Response, body []byte) *Error {
 	var failure struct {
 		Error   string    `json:"error"`
+		Field   string    `json:"field"`
 		Ref     string    `json:"ref"`
 		ResetAt time.Time `json:"reset_at"`
 	}
@@ -214,10 +212,7 @@ func newError(response *http.Response, body []byte) *Error {
 	_ = json.Unmarshal(body, &failure)
 	e := &Error{
 		Status: response.StatusCode, Message: cmp.Or(failure.Error, http.StatusText(response.StatusCode)),
-		Ref: failure.Ref, RequestID: response.Header.Get("X-Request-Id"), ResetAt: failure.ResetAt,
-	}
-	if m := field.FindStringSubmatch(failure.Error); m != nil && e.Status == http.StatusBadRequest {
-		e.Field = m[1]
+		Field: failure.Field, Ref: failure.Ref, RequestID: response.Header.Get("X-Request-Id"), ResetAt: failure.ResetAt,
 	}
 	const most = 366 * 24 * 60 * 60
 	if s, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && s >= 0 {

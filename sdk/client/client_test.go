@@ -110,8 +110,8 @@ func TestAttempts(t *testing.T) {
 
 func TestError(t *testing.T) {
 	t.Parallel()
-	client, _ := answers(t, respond(400, `{"error":"region.country: is not a country","request_id":"req_1"}`,
-		"X-Request-Id", "req_1"))
+	client, _ := answers(t, respond(400, `{"error":"region.country: is not a country",`+
+		`"field":"region.country","request_id":"req_1"}`, "X-Request-Id", "req_1"))
 	_, err := client.Check(t.Context(), Request{Phone: "1", Region: &Region{"XX"}})
 	want := Error{Status: 400, Message: "region.country: is not a country", Field: "region.country", RequestID: "req_1"}
 	if got := (*Error)(nil); !errors.As(err, &got) || *got != want {

@@ -51,6 +51,7 @@ class BatchError:
     """The answer to an invalid request of a batch."""
 
     error: str
+    field: str | None = None  # the invalid field of the request, if it is one
 
 
 class AssayError(Exception):
@@ -69,8 +70,7 @@ class AssayError(Exception):
         self.request_id: str | None = headers.get("X-Request-Id")
         wait = headers.get("Retry-After") or ""
         self.retry_after: int | None = int(wait) if re.fullmatch("[0-9]{1,9}", wait) else None  # seconds
-        named = re.match(r"(domain|email|phone|iban|region\.country|type|ref|label|note): ", self.message)
-        self.field: str | None = named[1] if named and status == 400 else None  # the invalid field, if one is named
+        self.field: str | None = failure.get("field")  # the invalid field of the request, if it is one
         suffix = f" ({self.request_id})" if self.request_id else ""
         super().__init__(f"status {status}: {self.message}{suffix}")
 
@@ -104,7 +104,7 @@ class Client:
     ) -> list[Result | BatchError]:
         """Scores up to 100 entities. The results are in the order of the requests."""
         answer = self._post("/api/check/batch", {"checks": list(requests)}, idempotency_key)
-        return [BatchError(r["error"]) if "error" in r else _result(r) for r in answer["results"]]
+        return [BatchError(r["error"], r.get("field")) if "error" in r else _result(r) for r in answer["results"]]
 
     def give_feedback(self, ref: str, label: Literal["fraud", "legitimate"], note: str = "") -> None:
         """Labels a check of the account. Another report on the same check replaces the earlier one."""

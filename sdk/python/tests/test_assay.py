@@ -75,7 +75,7 @@ class Attempts(unittest.TestCase):
                 self.assertGreaterEqual(len(seen[0][0]), 20)
 
     def test_error(self) -> None:
-        text = '{"error":"region.country: is not a country","request_id":"req_1"}'
+        text = '{"error":"region.country: is not a country","field":"region.country"}'
         url, _ = self.serve((400, text, {"X-Request-Id": "req_1"}), (500, '{"error":"internal","ref":"chk_2"}', {}))
         client = Client(url, "assay_x", attempts=1)
         with self.assertRaises(AssayError) as raised:
@@ -131,6 +131,7 @@ class Host(unittest.TestCase):
         first, second = client.check_batch([{"domain": "lost-answers.example"}, {"email": "nobody"}])
         self.assertIsInstance(first, Result)
         self.assertIsInstance(second, BatchError)
+        self.assertEqual(second, BatchError(second.error, "email"))
         client.give_feedback(result.ref, "legitimate")
         with self.assertRaises(AssayError) as raised:
             client.check({"email": "nobody"})

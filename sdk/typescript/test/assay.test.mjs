@@ -1,0 +1,150 @@
+// Tests of the client. With ASSAY_URL and ASSAY_KEY they also call that host.
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { readFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import { test } from "node:test";
+
+import { AssayError, Client, SignatureError, Webhook } from "../build/index.js";
+
+const checked = JSON.stringify({
+  score: 94, verdict: "block", signals: ["x"], dominant_threat: null, type: "domain", query: "a.example",
+  timestamp: "2026-01-15T10:30:00.123Z", ref: "chk_1",
+});
+const ok = [200, checked];
+const cut = [0];
+const half = [200, checked, { "Content-Length": "1000" }];
+const hang = [-1];
+
+/** Starts a server that gives one answer to each attempt, the last one to all others. */
+async function serve(t, ...answers) {
+  const seen = [];
+  const server = createServer(async (request, response) => {
+    let body = "";
+    for await (const part of request) body += part;
+    seen.push(`${request.headers["idempotency-key"]} ${body}`);
+    const [status, text, headers] = answers[Math.min(seen.length, answers.length) - 1];
+    if (status === 0) request.destroy();
+    if (status <= 0) return;
+    response.writeHead(status, headers);
+    response.write(text);
+    if (headers?.["Content-Length"]) response.flushHeaders(), setImmediate(() => request.destroy());
+    else response.end();
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { url: `http://127.0.0.1:${server.address().port}/`, seen };
+}
+
+for (const [name, answers, attempts, status] of [
+  ["at once", [ok], 1, 0],
+  ["a lost answer", [cut, ok], 2, 0],
+  ["half an answer", [half, ok], 2, 0],
+  ["an overloaded host", [[503, "{}"], ok], 2, 0],
+  ["a proxy without host", [[502, "<html>"], ok], 2, 0],
+  ["always overloaded", [[503, "[]"]], 4, 503],
+  ["another month", [[429, '{"error":"quota"}', { "Retry-After": "864000" }]], 1, 429],
+  ["an absurd wait", [[429, "{}", { "Retry-After": "9223372036854775807" }], [400, "{}"]], 2, 400],
+  ["an invalid request", [[400, '{"error":"domain: has no dot"}']], 1, 400],
+  ["a redirect", [[307, "", { Location: "http://elsewhere.example/" }]], 1, 307],
+]) {
+  test(name, async (t) => {
+    const { url, seen } = await serve(t, ...answers);
+    try {
+      const result = await new Client(url, "assay_x").check({ domain: "a.example" });
+      assert.deepEqual([status, result.ref, result.verdict], [0, "chk_1", "block"]);
+    } catch (error) {
+      if (!(error instanceof AssayError)) throw error;
+      assert.equal(error.status, status);
+    }
+    assert.equal(seen.length, attempts);
+    assert.equal(new Set(seen).size, 1, "attempts differ");
+    assert.match(seen[0], /^\S{20,} \{"domain":"a\.example"\}$/);
+  });
+}
+
+test("errors", async (t) => {
+  const text = '{"error":"region.country: is not a country","field":"region.country","request_id":"req_1"}';
+  const { url } = await serve(t, [400, text, { "X-Request-Id": "req_1" }], [500, '{"error":"internal","ref":"chk_2"}']);
+  const client = new Client(url, "assay_x", { attempts: 1 });
+  await assert.rejects(client.check({ phone: "1", region: { country: "XX" } }), {
+    name: "AssayError", status: 400, field: "region.country", requestId: "req_1",
+    message: "status 400: region.country: is not a country (req_1)",
+  });
+  await assert.rejects(client.checkBatch([{ domain: "a.example" }]), { status: 500, ref: "chk_2", field: undefined });
+});
+
+test("a given key", async (t) => {
+  const { url, seen } = await serve(t, ok);
+  const client = new Client(url, "assay_x");
+  for (const options of [{ idempotencyKey: "order-17" }, {}, {}]) await client.check({ domain: "a.example" }, options);
+  const keys = seen.map((attempt) => attempt.split(" ")[0]);
+  assert.equal(keys[0], "order-17");
+  assert.notEqual(keys[1], keys[2]);
+});
+
+test("Retry-After", async (t) => {
+  const { url, seen } = await serve(t, [503, "{}", { "Retry-After": "1" }], ok);
+  const begun = performance.now();
+  await new Client(url, "assay_x").check({ domain: "a.example" });
+  assert.equal(seen.length, 2);
+  assert.ok(performance.now() - begun >= 1_000);
+});
+
+test("time limits", async (t) => {
+  const lost = await serve(t, hang, ok);
+  await new Client(lost.url, "assay_x", { attemptTimeout: 200 }).check({ domain: "a.example" });
+  assert.equal(lost.seen.length, 2);
+
+  const silent = await serve(t, hang);
+  const late = new Client(silent.url, "assay_x", { timeout: 100 }).check({ domain: "a.example" });
+  await assert.rejects(late, { name: "TimeoutError" });
+  assert.equal(silent.seen.length, 1);
+
+  const given = new Client(silent.url, "assay_x").check({ domain: "a.example" }, { signal: AbortSignal.timeout(100) });
+  await assert.rejects(given, { name: "TimeoutError" });
+  const paused = await serve(t, [503, "{}", { "Retry-After": "5" }]);
+  const controller = new AbortController();
+  const call = new Client(paused.url, "assay_x").check({ domain: "a.example" }, { signal: controller.signal });
+  setTimeout(() => controller.abort(new Error("the user left")), 100);
+  await assert.rejects(call, { message: "the user left" });
+});
+
+test("webhooks", async (t) => {
+  const cases = JSON.parse(await readFile(new URL("../../testdata/webhooks.json", import.meta.url), "utf8"));
+  assert.ok(cases.length >= 20);
+  for (const c of cases) {
+    await t.test(c.name, async () => {
+      const webhook = new Webhook(c.secret);
+      for (const headers of [c.headers, new Headers(c.headers)]) {
+        const verified = webhook.verify(headers, c.body, new Date(c.now * 1_000));
+        if (!c.valid) {
+          await assert.rejects(verified, SignatureError);
+          continue;
+        }
+        const { data } = await verified;
+        assert.deepEqual([data.query, data.score], ["é.example", 94]);
+      }
+    });
+  }
+  assert.throws(() => new Webhook("whsec_"), TypeError);
+});
+
+const { ASSAY_URL: url, ASSAY_KEY: key } = process.env;
+test("calls a host", { skip: url ? false : "set ASSAY_URL and ASSAY_KEY to call a host" }, async () => {
+  const client = new Client(url, key); // the host's TestClients counts these four calls
+  const result = await client.check({ domain: "lost-answers.example" });
+  assert.equal(result.type, "domain");
+  const [first, second] = await client.checkBatch([{ domain: "lost-answers.example" }, { email: "nobody" }]);
+  assert.match(first.ref, /^chk_/);
+  assert.equal(second.field, "email");
+  await client.giveFeedback({ ref: result.ref, label: "legitimate" });
+  await assert.rejects(client.check({ email: "nobody" }), (error) => {
+    assert.deepEqual([error.status, error.field], [400, "email"]);
+    return /^req_/.test(error.requestId);
+  });
+});
