@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"assay/host/lineup"
-	"assay/host/store"
 	"assay/registry"
 	"assay/registry/activation"
 )

@@ -19,9 +19,3 @@ type Usage struct {
 	Used    int
 	ResetAt time.Time // the first instant of the next calendar month, UTC
 }
-
-// DailyChecks counts an account's checks of one day (UTC) by verdict.
-type DailyChecks struct {
-	Date                 time.Time
-	Allow, Review, Block int
-}

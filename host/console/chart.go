@@ -5,8 +5,8 @@ import (
 	"html/template"
 	"time"
 
-	"assay/host/billing"
 	"assay/host/check"
+	"assay/host/decision"
 	"assay/host/plot"
 )
 
@@ -14,7 +14,7 @@ import (
 const maxTicks = 5
 
 // chart draws an account's checks a day as stacked bars, with a label a week.
-func chart(days []billing.DailyChecks) template.HTML {
+func chart(days []decision.Day) template.HTML {
 	highest := maxTicks
 	for _, d := range days {
 		highest = max(highest, d.Allow+d.Review+d.Block)
@@ -47,7 +47,7 @@ func chart(days []billing.DailyChecks) template.HTML {
 	return p.HTML()
 }
 
-func tooltip(d billing.DailyChecks) string {
+func tooltip(d decision.Day) string {
 	return fmt.Sprintf("%s: %s allow, %s review, %s block", d.Date.UTC().Format(time.DateOnly), count(d.Allow),
 		count(d.Review), count(d.Block))
 }
@@ -64,7 +64,7 @@ func tickStep(highest int) int {
 }
 
 // total sums the checks of all days.
-func total(days []billing.DailyChecks) (sum billing.DailyChecks) {
+func total(days []decision.Day) (sum decision.Day) {
 	for _, d := range days {
 		sum.Allow += d.Allow
 		sum.Review += d.Review

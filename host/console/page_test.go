@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/billing"
 	"assay/host/check"
+	"assay/host/decision"
 	"assay/host/signin"
 	"assay/sdk"
 )
@@ -92,14 +92,14 @@ func TestFirstSteps(t *testing.T) {
 	v.is(200, "A URL is set. Nothing was delivered yet")
 	v.get(accountPath)
 	session := &session{Session: signin.Session{Account: v.at.text("account")}, Plan: check.Plan{Webhooks: true}}
-	steps := func(counted int, days ...billing.DailyChecks) []step {
+	steps := func(counted int, days ...decision.Day) []step {
 		got, err := s.firstSteps(t.Context(), session, counted, days)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return got
 	}
-	one := billing.DailyChecks{Allow: 1}
+	one := decision.Day{Allow: 1}
 	if got := steps(1, one); len(got) != 4 || !got[1].Done || got[1].State != "1 check counted." || got[3].Done {
 		t.Errorf("after the first check: %+v", got)
 	}
@@ -117,9 +117,9 @@ func TestFirstSteps(t *testing.T) {
 
 func TestChart(t *testing.T) {
 	t.Parallel()
-	var days []billing.DailyChecks
+	var days []decision.Day
 	for i := range 30 {
-		days = append(days, billing.DailyChecks{Date: time.Date(2026, 1, 1+i, 0, 0, 0, 0, time.UTC)})
+		days = append(days, decision.Day{Date: time.Date(2026, 1, 1+i, 0, 0, 0, 0, time.UTC)})
 	}
 	if svg := string(chart(days)); strings.Contains(svg, "<rect") {
 		t.Errorf("a chart without checks has bars: %s", svg)

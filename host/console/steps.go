@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"assay/host/apikey"
-	"assay/host/billing"
+	"assay/host/decision"
 )
 
 // firstDays is how long a new account sees its first steps. After its first check they end earlier, once all are done.
@@ -22,7 +22,7 @@ type step struct {
 // firstSteps returns the steps from a new account to a live one, or nothing once they are done or the account is no
 // longer new. counted is the number of the account's checks, and days are the last ones. A key's last use does not show
 // that a program used it, because the dashboard acts with the key too: checks on several days do.
-func (c *Console) firstSteps(ctx context.Context, s *session, counted int, days []billing.DailyChecks) (
+func (c *Console) firstSteps(ctx context.Context, s *session, counted int, days []decision.Day) (
 	[]step, error) {
 	keys, err := c.cfg.Store.Keys(ctx, s.Account)
 	if err != nil {

@@ -88,8 +88,10 @@ type Checkouts interface {
 // Usage reports an account's plan and checks.
 type Usage interface {
 	Usage(ctx context.Context, account string) (billing.Usage, error)
-	// DailyChecks returns the last days, oldest first.
-	DailyChecks(ctx context.Context, account string, days int) ([]billing.DailyChecks, error)
+	// CountChecks counts the account's checks from one instant until another, which is not included.
+	CountChecks(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error)
+	// MonthlyUsage returns what the account used in the month that begins at the given instant.
+	MonthlyUsage(ctx context.Context, c check.Caller, month time.Time) (*decision.Usage, error)
 	// Subscription returns the account's paid subscription. Error: billing.ErrNotPaid.
 	Subscription(ctx context.Context, account string) (billing.Subscription, error)
 	// Refunds returns the second subscriptions that the account paid for lately, newest first.

@@ -4,10 +4,12 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"slices"
 	"time"
 
 	"assay/host/billing"
 	"assay/host/check"
+	"assay/host/decision"
 )
 
 // Usage returns the account's plan and its use of this month's quota. It fails with billing.ErrNoAccount.
@@ -32,40 +34,55 @@ func (s *Store) Usage(ctx context.Context, accountID string) (billing.Usage, err
 	return billing.Usage{Plan: plan, Used: row.Used, ResetAt: row.Month.UTC().AddDate(0, 1, 0)}, nil
 }
 
-//go:embed sql/daily_checks.sql
-var dailyChecks string
+//go:embed sql/count_checks.sql
+var countChecks string
 
-// DailyChecks counts an account's checks by day and verdict for the last days days, including today and days without
-// checks.
-func (s *Store) DailyChecks(ctx context.Context, accountID string, days int) ([]billing.DailyChecks, error) {
-	today := s.now().UTC().Truncate(24 * time.Hour)
-	first := today.AddDate(0, 0, 1-days)
-	var rows []struct {
-		Date    time.Time
-		Verdict check.Verdict
-		N       int
-	}
-	err := s.db.NewRaw(dailyChecks, named{"account": accountID, "first": first}).Scan(ctx, &rows)
+// CountChecks counts an account's checks from one instant until another, which is not included. It fails with
+// check.ErrUnauthorized.
+func (s *Store) CountChecks(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error) {
+	r, err := s.findHolder(ctx, s.db, c)
 	if err != nil {
-		return nil, fmt.Errorf("counting checks: %w", err)
+		return nil, withOutage(fmt.Errorf("counting checks: %w", err))
 	}
-	list := make([]billing.DailyChecks, days)
-	for i := range list {
-		list[i].Date = first.AddDate(0, 0, i)
+	counts := []decision.Count{}
+	err = s.db.NewRaw(countChecks, named{"chain": r.Chain, "account": r.AccountID, "from": from, "until": until}).
+		Scan(ctx, &counts)
+	if err != nil {
+		return nil, withOutage(fmt.Errorf("counting checks: %w", err))
 	}
-	for _, r := range rows {
-		i := int(r.Date.UTC().Sub(first) / (24 * time.Hour))
-		if i < 0 || i >= days {
-			continue // the clocks of two hosts differ
-		}
-		switch r.Verdict {
-		case check.Allow:
-			list[i].Allow += r.N
-		case check.Review:
-			list[i].Review += r.N
-		case check.Block:
-			list[i].Block += r.N
-		}
+	return counts, nil
+}
+
+// MonthlyUsage returns what an account used in the month that begins at the given instant, with a forecast if the month
+// is not over. It fails with check.ErrUnauthorized.
+func (s *Store) MonthlyUsage(ctx context.Context, c check.Caller, month time.Time) (*decision.Usage, error) {
+	now, next := s.now().UTC(), month.AddDate(0, 1, 0)
+	current := !now.Before(month) && now.Before(next)
+	from := month
+	if since := now.Truncate(24*time.Hour).AddDate(0, 0, -decision.ForecastDays); current && since.Before(from) {
+		from = since
 	}
-	return list, nil
+	counts, err := s.CountChecks(ctx, c, from, next)
+	if err != nil {
+		return nil, err
+	}
+	u := &decision.Usage{Month: month.Format(decision.MonthFormat)}
+	err = s.db.NewRaw(`SELECT coalesce(q.used, 0) AS used
+		FROM accounts AS a
+		LEFT JOIN quota_usage AS q ON q.chain = a.chain AND q.account_id = a.id AND q.period = ?
+		WHERE a.id = ?`, month.Format(time.DateOnly), c.Account).Scan(ctx, &u.Used)
+	if err != nil {
+		return nil, withOutage(fmt.Errorf("reading usage: %w", err))
+	}
+	plan, err := s.accountPlan(ctx, c.Account)
+	if err != nil {
+		return nil, withOutage(fmt.Errorf("reading usage: %w", err))
+	}
+	u.Quota = plan.Quota
+	if current {
+		u.Forecast = decision.Forecast(u.Used, counts, now)
+	}
+	first := month.Format(time.DateOnly)
+	u.Counts = slices.DeleteFunc(counts, func(n decision.Count) bool { return n.Date < first })
+	return u, nil
 }

@@ -1,12 +1,12 @@
 package store
 
 import (
-	"slices"
 	"testing"
 	"time"
 
 	"assay/host/billing"
 	"assay/host/check"
+	"assay/host/decision"
 	"assay/host/entity"
 )
 
@@ -31,18 +31,28 @@ func TestUsage(t *testing.T) {
 		r := at(decided(c.caller, e, c.verdict), now.Add(-c.age))
 		noError(t, l.Append(t.Context(), r))
 	}
-	days := must(s.DailyChecks(t.Context(), caller.Account, 3))(t)
 	day := func(d int) time.Time { return time.Date(2031, 5, d, 0, 0, 0, 0, time.UTC) }
-	want := []billing.DailyChecks{
-		{Date: day(4), Block: 1}, {Date: day(5), Allow: 1, Review: 1}, {Date: day(6), Block: 1, Allow: 2},
+	count := func(d, verdict string, checks int) decision.Count {
+		return decision.Count{Date: "2031-05-0" + d, Key: caller.Key, Type: "domain", Verdict: verdict, Checks: checks}
 	}
-	if !slices.Equal(days, want) {
-		t.Errorf("DailyChecks = %v, want %v", days, want)
-	}
+	want := []decision.Count{count("5", "allow", 1), count("5", "review", 1), count("6", "allow", 2),
+		count("6", "block", 1)}
+	noDiff(t, "counts", want, must(s.CountChecks(t.Context(), caller, day(5), day(7)))(t))
+	noDiff(t, "without the last day", want[:2], must(s.CountChecks(t.Context(), caller, day(5), day(6)))(t))
 	u, err := s.Usage(t.Context(), caller.Account)
 	if err != nil || u.Used != 6 || u.Plan.Quota != 150 ||
 		!u.ResetAt.Equal(time.Date(2031, 6, 1, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("Usage = %+v, %v", u, err)
 	}
+	month := func(m time.Month) time.Time { return time.Date(2031, m, 1, 0, 0, 0, 0, time.UTC) }
+	forecast := 44 // 6, and 25 days and an hour more like the two before
+	noDiff(t, "this month", &decision.Usage{Month: "2031-05", Quota: 150, Used: 6, Forecast: &forecast,
+		Counts: append([]decision.Count{count("4", "block", 1)}, want...)},
+		must(s.MonthlyUsage(t.Context(), caller, month(time.May)))(t))
+	noDiff(t, "another month", &decision.Usage{Month: "2031-04", Quota: 150, Counts: []decision.Count{}},
+		must(s.MonthlyUsage(t.Context(), check.Caller{Account: caller.Account}, month(time.April)))(t))
+	now = now.AddDate(0, 0, 26) // on the first day of June, the forecast looks at May
+	noDiff(t, "days before the month", []decision.Count{},
+		must(s.MonthlyUsage(t.Context(), caller, month(time.June)))(t).Counts)
 	wantError(t, "usage of an unknown account", errOf(s.Usage(t.Context(), "acct_none")), billing.ErrNoAccount)
 }

@@ -1,0 +1,144 @@
+package decision
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"assay/host/check"
+	"assay/host/entity"
+)
+
+// listed is a list of checks, newest first, whose pages are short. The page after broken fails.
+type listed struct {
+	checks []Check
+	size   int
+	broken int
+}
+
+func (l listed) SearchChecks(ctx context.Context, _ check.Caller, q Query) (*Page, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	from := 0
+	if q.After != (Cursor{}) {
+		from = 1 + slices.IndexFunc(l.checks, func(c Check) bool { return c.Ref == q.After.Ref })
+	}
+	if l.broken > 0 && from >= l.broken {
+		return nil, errors.New("the database is down")
+	}
+	until := min(from+l.size, len(l.checks))
+	page := &Page{Checks: l.checks[from:until]}
+	if until < len(l.checks) {
+		next := Cursor{time.Unix(0, 0), l.checks[until-1].Ref}.String()
+		page.Next = &next
+	}
+	return page, nil
+}
+
+func checksOf(n int) []Check {
+	checks := make([]Check, n)
+	for i := range checks {
+		checks[i] = Check{Ref: fmt.Sprintf("chk_%026d", i), Timestamp: "2026-01-15T10:30:00.123Z", Type: "email", Score: i,
+			Verdict: "allow", Key: "key_1", Revision: 7, Overridden: i == 1}
+	}
+	return checks
+}
+
+func TestExport(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{0, 1, 4, 5, 13} {
+		t.Run(fmt.Sprintf("%d checks", n), func(t *testing.T) {
+			t.Parallel()
+			want, pages := checksOf(n), 0
+			read := func(f Format) []byte {
+				ctx, end := context.WithCancel(t.Context())
+				e, err := NewExport(ctx, listed{checks: want, size: 4}, check.Caller{}, Query{}, f, func() { pages++ })
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer e.Close()
+				end() // as the request's context ends before the body is sent
+				text, err := io.ReadAll(iotest.OneByteReader(e))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return text
+			}
+			var document struct {
+				Checks []Check
+				Total  int
+			}
+			if err := json.Unmarshal(read(JSON), &document); err != nil || document.Total != n ||
+				!slices.Equal(document.Checks, want) {
+				t.Errorf("%+v, %v", document, err)
+			}
+			lines, err := csv.NewReader(strings.NewReader(string(read(CSV)))).ReadAll()
+			if err != nil || len(lines) != n+1 || len(lines[0]) != 8 {
+				t.Fatalf("%d lines, %v", len(lines), err)
+			}
+			if n > 1 && strings.Join(lines[2], " ") != "chk_00000000000000000000000001 2026-01-15T10:30:00.123Z email 1 "+
+				"allow key_1 7 true" {
+				t.Errorf("line %q", lines[2])
+			}
+			if further := max(0, n-1) / 4 * 2; pages != further {
+				t.Errorf("paced %d times, want %d", pages, further)
+			}
+		})
+	}
+}
+
+func TestBrokenExport(t *testing.T) {
+	t.Parallel()
+	all := listed{checks: checksOf(10), size: 4, broken: 4}
+	e, err := NewExport(t.Context(), all, check.Caller{}, Query{}, JSON, func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	text, err := io.ReadAll(e)
+	if err == nil || json.Valid(text) {
+		t.Errorf("a part of an export reads as a whole one: %v, %s", err, text)
+	}
+	e, err = NewExport(t.Context(), listed{checks: checksOf(10), size: 4}, check.Caller{}, Query{}, CSV, func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Close()
+	if _, err := io.ReadAll(e); !errors.Is(err, context.Canceled) {
+		t.Errorf("a closed export reads on: %v", err)
+	}
+	all.broken = 0
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := NewExport(ctx, all, check.Caller{}, Query{}, CSV, func() {}); err == nil {
+		t.Error("an export began although its first page could not be read")
+	}
+	var invalid *entity.InvalidError
+	if _, err := ParseFormat("xml"); !errors.As(err, &invalid) || invalid.Field != "format" {
+		t.Errorf("format xml: %v", err)
+	}
+}
+
+func TestSelected(t *testing.T) {
+	t.Parallel()
+	counts := []Count{{"2026-01-01", "a", "domain", "allow", 1}, {"2026-01-02", "a", "email", "block", 2},
+		{"2026-01-02", "b", "email", "allow", 4}}
+	for name, test := range map[string]struct {
+		q    Query
+		want int
+	}{"all": {Query{}, 7}, "verdict": {Query{Verdict: check.Allow}, 5}, "type": {Query{Type: entity.Email}, 6},
+		"key": {Query{Key: "a"}, 3}, "all three": {Query{Verdict: check.Allow, Type: entity.Email, Key: "b"}, 4}} {
+		if got := test.q.Selected(counts); got != test.want {
+			t.Errorf("%s: %d, want %d", name, got, test.want)
+		}
+	}
+}
