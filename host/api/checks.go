@@ -24,8 +24,12 @@ const (
 // Decisions reads an account's recorded checks and has persons review them. Errors: check.ErrUnauthorized,
 // feedback.ErrUnknownCheck, decision.ErrNoReview and *entity.InvalidError.
 type Decisions interface {
-	SearchChecks(ctx context.Context, c check.Caller, q decision.Query) (*decision.Page, error)
+	decision.Searcher
 	decision.Records
+	// CountChecks counts the account's checks from one instant until another, which is not included.
+	CountChecks(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error)
+	// MonthlyUsage returns what the account used in the month that begins at the given instant.
+	MonthlyUsage(ctx context.Context, c check.Caller, month time.Time) (*decision.Usage, error)
 	// AskReview returns the review of a check. It asks for one if there is none.
 	AskReview(ctx context.Context, c check.Caller, ref, reason string) (*privacy.Review, error)
 	Review(ctx context.Context, c check.Caller, ref string) (*privacy.Review, error)
@@ -77,25 +81,17 @@ func decodeQuery(body []byte) (q decision.Query, err error) {
 	if err != nil {
 		return q, err
 	}
-	var verdict, kind, from, until, after string
-	for _, field := range []struct {
-		name string
-		into *string
-	}{{"verdict", &verdict}, {"type", &kind}, {"key", &q.Key}, {"from", &from}, {"until", &until},
-		{"after", &after}} {
-		if *field.into, err = textOf(members[field.name], field.name); err != nil {
-			return q, err
-		}
+	text := func(name string) (string, error) { return textOf(members[name], name) }
+	if q, err = readSelection(text); err != nil {
+		return q, err
 	}
-	q.Verdict, q.Type, q.Limit = check.Verdict(verdict), entity.Type(kind), decision.DefaultPage
+	after, err := text("after")
+	if err != nil {
+		return q, err
+	}
+	q.Limit = decision.DefaultPage
 	if limit := members["limit"]; limit != nil {
 		q.Limit, _ = strconv.Atoi(string(limit)) // 0, which is invalid, for everything but a whole number
-	}
-	if q.From, err = timeOf(from, "from"); err != nil {
-		return q, err
-	}
-	if q.Until, err = timeOf(until, "until"); err != nil {
-		return q, err
 	}
 	if after != "" {
 		if q.After, err = decision.ParseCursor(after); err != nil {
@@ -106,6 +102,24 @@ func decodeQuery(body []byte) (q decision.Query, err error) {
 		return q, err
 	}
 	return q, q.Validate()
+}
+
+// readSelection reads the fields of a query that searches and exports have in common.
+func readSelection(text func(name string) (string, error)) (q decision.Query, err error) {
+	var verdict, kind, from, until string
+	for _, field := range []struct {
+		name string
+		into *string
+	}{{"verdict", &verdict}, {"type", &kind}, {"key", &q.Key}, {"from", &from}, {"until", &until}} {
+		if *field.into, err = text(field.name); err != nil {
+			return q, err
+		}
+	}
+	q.Verdict, q.Type = check.Verdict(verdict), entity.Type(kind)
+	if q.From, err = timeOf(from, "from"); err == nil {
+		q.Until, err = timeOf(until, "until")
+	}
+	return q, err
 }
 
 // timeOf returns the time that a field names, or the zero time if the field is empty.

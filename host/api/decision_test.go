@@ -55,9 +55,24 @@ var recordedCheck = decision.Check{Ref: knownRef, Timestamp: stamp(atCheck), Typ
 
 func (d *decisions) SearchChecks(_ context.Context, c check.Caller, q decision.Query) (*decision.Page, error) {
 	next := decision.Cursor{At: atCheck, Ref: knownRef}.String()
-	return &decision.Page{Checks: []decision.Check{recordedCheck}, Next: &next},
+	page := &decision.Page{Checks: []decision.Check{recordedCheck}, Next: &next}
+	if q.Limit == decision.MaxPage && q.After != (decision.Cursor{}) { // the second page of an export is the last
+		page.Next = nil
+	}
+	return page,
 		d.call(c, "", "search %s %s %s %d-%d %s %s %d", q.Verdict, q.Type, q.Key, q.From.Unix(), q.Until.Unix(),
 			valueOf(q.Entity), q.After.Ref, q.Limit)
+}
+
+func (d *decisions) CountChecks(_ context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error) {
+	return []decision.Count{{Date: "2026-01-15", Key: "key_1", Type: "email", Verdict: "block", Checks: 1},
+		{Date: "2026-01-15", Key: "key_1", Type: "email", Verdict: "allow", Checks: 7}}, d.call(c, "", "count")
+}
+
+func (d *decisions) MonthlyUsage(_ context.Context, c check.Caller, month time.Time) (*decision.Usage, error) {
+	forecast := 44
+	return &decision.Usage{Month: month.Format(decision.MonthFormat), Quota: 1500, Used: 8, Forecast: &forecast,
+		Counts: []decision.Count{}}, d.call(c, "", "usage %d", month.Unix())
 }
 
 func (d *decisions) RecordedCheck(_ context.Context, c check.Caller, ref string, e *entity.Entity) (

@@ -337,6 +337,21 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 			conversation{s, "POST", path, strings.Replace(body, knownRef, unknownRef, 1), auth(goodKey), 404, true,
 				false})
 	}
+	for path, invalid := range map[string]string{
+		exportChecksPath + "?format=json": exportChecksPath + "?format=xml", usagePath: usagePath + "?month=May",
+	} {
+		conversations = append(conversations,
+			conversation{s, "GET", path, "", auth(goodKey), 200, true, false},
+			conversation{s, "GET", invalid, "", auth(goodKey), 400, false, false},
+			conversation{s, "GET", path, "", nil, 401, true, false},
+			conversation{limited, "GET", path, "", auth(goodKey), 403, true, false},
+			conversation{fast, "GET", path, "", auth(goodKey), 429, true, false},
+			conversation{s, "GET", path, "", append(auth(goodKey), long...), 431, true, false},
+			conversation{s, "GET", path, "", auth(failKey), 500, true, false},
+			conversation{full, "GET", path, "", auth(goodKey), 503, true, false})
+	}
+	conversations = append(conversations,
+		conversation{s, "GET", exportChecksPath + "?format=csv", "", auth(goodKey), 200, true, false})
 	seen := map[string]bool{}
 	for _, c := range conversations {
 		r, err := c.validate(t, router, nil)
@@ -348,7 +363,7 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		}
 		r.wellBehaved(t)
 		path, _, _ := strings.Cut(c.path, "?")
-		if path != searchPath && strings.HasPrefix(path, checksPrefix) {
+		if path != searchPath && path != exportChecksPath && strings.HasPrefix(path, checksPrefix) {
 			path = checkRefPath
 		}
 		operation := doc.Paths.Value(path).GetOperation(c.method)

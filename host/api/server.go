@@ -316,6 +316,8 @@ func (s *Server) route() {
 	get(reviewPath, apikey.ScopePrivacy, s.showReview)
 	post(reviewPath, apikey.ScopePrivacy, s.askReview)
 	post(searchPath, apikey.ScopeEvents, s.searchChecks)
+	get(exportChecksPath, apikey.ScopeEvents, s.exportChecks)
+	get(usagePath, apikey.ScopeEvents, s.showUsage)
 	s.app.Get(checksPrefix+":ref", scoped(apikey.ScopeEvents, s.showCheck))
 	s.allow[checkRefPath] = "GET, HEAD"
 	get("/openapi.json", noKey, s.openAPI)

@@ -173,6 +173,8 @@ func (c *Console) route(files fs.FS) {
 	c.signedIn(fiber.MethodPost, "/dashboard/try", c.tryKeyed)
 	c.signedIn(fiber.MethodGet, "/dashboard/checks", c.checks)
 	c.signedIn(fiber.MethodPost, "/dashboard/checks", c.checks)
+	c.signedIn(fiber.MethodGet, "/dashboard/checks/export", c.exportChecks)
+	c.signedIn(fiber.MethodGet, "/dashboard/usage", c.usage)
 	c.signedIn(fiber.MethodGet, "/dashboard/checks/:ref", c.check)
 	c.signedIn(fiber.MethodPost, "/dashboard/checks/:ref/explain", c.explain)
 	c.signedIn(fiber.MethodPost, "/dashboard/checks/:ref/feedback", c.reportCheck)

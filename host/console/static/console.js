@@ -17,13 +17,16 @@ async function load(url, options) {
   }
 }
 
-// replace updates the part of this page with an id from another page, and keeps the keyboard focus. It reports whether
-// the other page has the part.
+// replace updates the part of this page with an id from another page, and keeps the keyboard focus and what is
+// unfolded. It reports whether the other page has the part.
 function replace(id, page) {
   const part = document.getElementById(id);
   const update = page.getElementById(id);
   if (!part || !update) return false;
   const focused = part.contains(document.activeElement) ? document.activeElement.id : "";
+  for (const open of part.querySelectorAll("details[open][id]")) {
+    update.querySelector(`#${open.id}`)?.setAttribute("open", "");
+  }
   part.replaceChildren(...update.childNodes);
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
   return true;
@@ -101,5 +104,42 @@ for (const button of document.querySelectorAll("[data-copy]")) {
     button.textContent = await navigator.clipboard.writeText(text).then(() => "Copied", () => "Not copied");
     clearTimeout(timer);
     timer = setTimeout(() => { button.textContent = label; }, 1_500);
+  });
+}
+
+// <a href="/list" data-download="status"> downloads a list with a line for each entry, and the element with that id says
+// how much of it has come. A response that breaks off is not saved.
+async function download(link) {
+  const status = document.getElementById(link.dataset.download);
+  if (link.ariaBusy) return;
+  link.ariaBusy = "true";
+  try {
+    const response = await fetch(link.href);
+    if (!response.ok || response.redirected) throw new Error(`status ${response.status}`);
+    const total = Number(response.headers.get("X-Total-Count"));
+    const parts = [];
+    let lines = 0;
+    const reader = response.body.getReader();
+    for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      parts.push(part.value);
+      for (const byte of part.value) if (byte === 10) lines++;
+      status.textContent = `${Math.min(lines, total).toLocaleString("en")} of ${total.toLocaleString("en")} …`;
+    }
+    const file = document.createElement("a");
+    file.href = URL.createObjectURL(new Blob(parts, { type: response.headers.get("Content-Type") }));
+    file.download = /filename="([^"]+)"/.exec(response.headers.get("Content-Disposition"))[1];
+    file.click();
+    URL.revokeObjectURL(file.href);
+    status.textContent = `${total.toLocaleString("en")} saved.`;
+  } catch {
+    status.textContent = "The download broke off, and nothing was saved. Please try again.";
+  }
+  link.ariaBusy = null;
+}
+
+for (const link of document.querySelectorAll("[data-download]")) {
+  link.addEventListener("click", (event) => {
+    event.preventDefault();
+    download(link);
   });
 }
