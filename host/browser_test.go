@@ -342,7 +342,7 @@ func TestCustomer(t *testing.T) {
 	p.look("overview")
 	p.press("By day, key and type", "By day and verdict")
 	p.look("usage")
-	p.press("All checks", "for twelve months")
+	p.press("Checks", "for twelve months")
 	p.press("CSV", " saved.")
 	p.look("checks")
 	p.press(evaluate[string](p, `document.querySelector("td a code").innerText`), "its content matches its hash")
