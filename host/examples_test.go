@@ -80,7 +80,8 @@ func TestClients(t *testing.T) {
 			"../sdk/python/tests", "-t", "../sdk/python"),
 		"typescript": func(t *testing.T, url, key string) {
 			typeScriptClient(t, "../sdk/typescript")
-			testProgram("install Debian's nodejs", "node", "--test", "../sdk/typescript/test/assay.test.mjs")(t, url, key)
+			test := testProgram("install Debian's nodejs", "node", "--test", "../sdk/typescript/test/assay.test.mjs")
+			test(t, url, key)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

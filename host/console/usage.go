@@ -98,8 +98,8 @@ func keyName(keys []apikey.Key, id string) string {
 	return id
 }
 
-// exportChecks sends the checks that the filter selects as a file. A value cannot be part of the filter, because it must
-// not be in a URL.
+// exportChecks sends the checks that the filter selects as a file. A value cannot be part of the filter, because it
+// must not be in a URL.
 func (c *Console) exportChecks(ctx *fiber.Ctx, s *session) error {
 	work, cancel := pageContext()
 	defer cancel()

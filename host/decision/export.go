@@ -46,8 +46,8 @@ type Searcher interface {
 	SearchChecks(ctx context.Context, c check.Caller, q Query) (*Page, error)
 }
 
-// Export is a stream of all checks that a query selects. It holds one page at a time. Its reader gets an error if a page
-// cannot be read, so that a part of an export cannot be taken for the whole. Close it after use.
+// Export is a stream of all checks that a query selects. It holds one page at a time. Its reader gets an error if a
+// page cannot be read, so that a part of an export cannot be taken for the whole. Close it after use.
 type Export struct {
 	search func(context.Context, Query) (*Page, error)
 	paced  func()

@@ -47,8 +47,8 @@ func (l listed) SearchChecks(ctx context.Context, _ check.Caller, q Query) (*Pag
 func checksOf(n int) []Check {
 	checks := make([]Check, n)
 	for i := range checks {
-		checks[i] = Check{Ref: fmt.Sprintf("chk_%026d", i), Timestamp: "2026-01-15T10:30:00.123Z", Type: "email", Score: i,
-			Verdict: "allow", Key: "key_1", Revision: 7, Overridden: i == 1}
+		checks[i] = Check{Ref: fmt.Sprintf("chk_%026d", i), Timestamp: "2026-01-15T10:30:00.123Z", Type: "email",
+			Score: i, Verdict: "allow", Key: "key_1", Revision: 7, Overridden: i == 1}
 	}
 	return checks
 }
@@ -85,8 +85,8 @@ func TestExport(t *testing.T) {
 			if err != nil || len(lines) != n+1 || len(lines[0]) != 8 {
 				t.Fatalf("%d lines, %v", len(lines), err)
 			}
-			if n > 1 && strings.Join(lines[2], " ") != "chk_00000000000000000000000001 2026-01-15T10:30:00.123Z email 1 "+
-				"allow key_1 7 true" {
+			const second = "chk_00000000000000000000000001 2026-01-15T10:30:00.123Z email 1 allow key_1 7 true"
+			if n > 1 && strings.Join(lines[2], " ") != second {
 				t.Errorf("line %q", lines[2])
 			}
 			if further := max(0, n-1) / 4 * 2; pages != further {

@@ -212,7 +212,8 @@ func newError(response *http.Response, body []byte) *Error {
 	_ = json.Unmarshal(body, &failure)
 	e := &Error{
 		Status: response.StatusCode, Message: cmp.Or(failure.Error, http.StatusText(response.StatusCode)),
-		Field: failure.Field, Ref: failure.Ref, RequestID: response.Header.Get("X-Request-Id"), ResetAt: failure.ResetAt,
+		Field: failure.Field, Ref: failure.Ref, RequestID: response.Header.Get("X-Request-Id"),
+		ResetAt: failure.ResetAt,
 	}
 	const most = 366 * 24 * 60 * 60
 	if s, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && s >= 0 {
