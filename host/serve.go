@@ -36,6 +36,7 @@ import (
 	"assay/host/mail"
 	"assay/host/maintenance"
 	"assay/host/override"
+	"assay/host/privacy"
 	"assay/host/replay"
 	"assay/host/store"
 	"assay/host/telemetry"
@@ -238,6 +239,9 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	}
 	running.Go(func() { delivery.Run(background) })
 	running.Go(func() { graph.Run(background) })
+	requests := &privacy.Runner{Queue: b.store, Every: requestInterval, Logger: log,
+		Late: func() time.Duration { _, _, late := ledger.Pace(); return late }}
+	running.Go(func() { requests.Run(background) })
 	running.Go(func() { subscriber.Run(background) })
 	running.Go(func() {
 		b.store.Listen(background, func(topic store.Topic) {
@@ -416,8 +420,9 @@ func observeLists(m *telemetry.Metrics, lists []feed.Subscription) {
 
 // jobInterval is how often most jobs run. longJobLimit leaves jobs that read whole tables the time for large ones.
 const (
-	jobInterval  = 10 * time.Minute
-	longJobLimit = 6 * time.Hour
+	jobInterval     = 10 * time.Minute
+	requestInterval = 2 * time.Second // between two looks for privacy requests in the background
+	longJobLimit    = 6 * time.Hour
 )
 
 // jobs returns the periodic jobs that use the database: first the short ones, of which one runs at a time, and those
@@ -431,6 +436,7 @@ func (b *backend) jobs(keeper *auditlog.Keeper) [][]maintenance.Job {
 		{Name: "prune webhook events", Every: jobInterval, Run: b.store.PruneWebhooks, AtStop: true},
 		{Name: "prune settlements of batches", Every: jobInterval, Run: b.store.PruneSettlements},
 		{Name: "prune kept answers", Every: jobInterval, Run: b.store.PruneAnswers, AtStop: true},
+		{Name: "prune privacy requests", Every: jobInterval, Run: b.store.PruneRequests, AtStop: true},
 		{Name: "forget hosts that were killed", Every: jobInterval, Run: b.store.PruneHosts},
 		{Name: "prune overrides", Every: jobInterval, Run: b.store.PruneOverrides, AtStop: true},
 		{Name: "prune registrations", Every: jobInterval, Run: b.store.PruneRegistrations, AtStop: true},

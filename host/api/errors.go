@@ -138,6 +138,10 @@ func answerTo(err error) (status int, body failure) {
 		return fasthttp.StatusBadRequest, failure{Error: none.Error()}
 	case errors.As(err, &invalid):
 		return fasthttp.StatusBadRequest, failure{Error: invalid.Error(), Field: invalid.Field}
+	case errors.Is(err, privacy.ErrUnknownRequest):
+		return fasthttp.StatusNotFound, failure{Error: privacy.ErrUnknownRequest.Error()}
+	case errors.Is(err, privacy.ErrNoExport):
+		return fasthttp.StatusNotFound, failure{Error: privacy.ErrNoExport.Error()}
 	case errors.Is(err, privacy.ErrUnknownSubject):
 		return fasthttp.StatusNotFound, failure{Error: privacy.ErrUnknownSubject.Error()}
 	case errors.Is(err, feedback.ErrUnknownCheck):

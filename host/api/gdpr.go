@@ -2,7 +2,10 @@ package api
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
@@ -17,20 +20,33 @@ const (
 	exportPath  = "/gdpr/export"
 	erasePath   = "/gdpr/erase"
 	subjectPath = "/gdpr/subject"
+
+	requestsPrefix  = "/gdpr/requests/"
+	requestPath     = requestsPrefix + "{id}"
+	requestDataPath = requestPath + requestData
+	requestData     = "/export"
 )
 
 // maxExported is the maximum number of checks in one response.
-const maxExported = 1000
+const maxExported = privacy.AtOnce
 
 // Privacy exports and erases a subject's data. It returns check.ErrUnauthorized, privacy.ErrUnknownSubject and
 // *entity.InvalidError; other errors are internal.
 type Privacy interface {
 	// Export returns the data that the caller's account holds about a subject, as of one moment.
 	Export(ctx context.Context, caller check.Caller, whose privacy.Selector, page privacy.Page) (*privacy.Export, error)
-	// Erase permanently erases that data. It succeeds if there is none about an entity.
+	// Erase permanently erases that data. It succeeds if there is none about an entity. It returns a
+	// privacy.LargeError, and erases nothing, if it would take long.
 	Erase(ctx context.Context, caller check.Caller, whose privacy.Selector) (*privacy.ErasureResult, error)
 	// SubjectOf returns the account's reference for an entity, whether or not it holds data about it.
 	SubjectOf(ctx context.Context, caller check.Caller, e entity.Entity) (string, error)
+	// Begin makes a request that is worked on in the background.
+	Begin(ctx context.Context, caller check.Caller, kind privacy.Kind, whose privacy.Selector) (*privacy.Request, error)
+	// Request returns such a request; otherwise privacy.ErrUnknownRequest.
+	Request(ctx context.Context, caller check.Caller, id string) (*privacy.Request, error)
+	// Download returns the part of a finished export that follows a check, or the first one; otherwise
+	// privacy.ErrNoExport.
+	Download(ctx context.Context, caller check.Caller, id, after string) (json.RawMessage, error)
 }
 
 // private authenticates the caller and calls f if the caller's plan includes the privacy endpoints.
@@ -75,20 +91,62 @@ func (s *Server) answerExport(work context.Context, c *fiber.Ctx, caller check.C
 		return err
 	}
 	page := privacy.Page{Limit: int(limit)}
-	if args.Has("after") {
-		if page.After, err = once(args, "after"); err != nil {
-			return err
-		}
-		if err := privacy.ValidateRef("after", page.After); err != nil {
-			return err
-		}
+	if page.After, err = afterOf(args); err != nil {
+		return err
 	}
 	held, err := s.cfg.Privacy.Export(work, caller, whose, page)
 	if err != nil {
 		return err
 	}
+	if held.Next != nil && !args.Has("limit") && !args.Has("after") {
+		return s.inBackground(work, c, caller, privacy.KindExport, whose)
+	}
 	s.answer(c.Context(), fasthttp.StatusOK, held)
 	return nil
+}
+
+// afterOf returns the reference after which a page of an export begins; "" if none is given.
+func afterOf(args *fasthttp.Args) (after string, err error) {
+	if args.Has("after") {
+		if after, err = once(args, "after"); err == nil {
+			err = privacy.ValidateRef("after", after)
+		}
+	}
+	return after, err
+}
+
+// inBackground makes a request that hosts work on in the background, and says where its state is.
+func (s *Server) inBackground(work context.Context, c *fiber.Ctx, caller check.Caller, kind privacy.Kind,
+	whose privacy.Selector,
+) error {
+	request, err := s.cfg.Privacy.Begin(work, caller, kind, whose)
+	if err != nil {
+		return err
+	}
+	s.answer(c.Context(), fasthttp.StatusAccepted, request)
+	c.Context().Response.Header.Set(fasthttp.HeaderLocation, requestsPrefix+request.ID)
+	return nil
+}
+
+// showRequest serves GET /gdpr/requests/{id} and GET /gdpr/requests/{id}/export.
+func (s *Server) showRequest(c *fiber.Ctx) error {
+	return s.private(c, func(work context.Context, caller check.Caller) error {
+		path := strings.TrimPrefix(string(c.Context().URI().PathOriginal()), requestsPrefix)
+		id, isData := strings.CutSuffix(path, requestData)
+		if err := privacy.ValidateRequestID(id); err != nil {
+			return err
+		}
+		if !isData {
+			request, err := s.cfg.Privacy.Request(work, caller, id)
+			return s.reply(c, request, err)
+		}
+		after, err := afterOf(c.Context().QueryArgs())
+		if err != nil {
+			return err
+		}
+		part, err := s.cfg.Privacy.Download(work, caller, id, after)
+		return s.reply(c, part, err)
+	})
 }
 
 // erase serves POST /gdpr/erase.
@@ -99,6 +157,9 @@ func (s *Server) erase(c *fiber.Ctx) error {
 			return err
 		}
 		erased, err := s.cfg.Privacy.Erase(work, caller, whose)
+		if errors.As(err, new(privacy.LargeError)) {
+			return s.inBackground(work, c, caller, privacy.KindErasure, whose)
+		}
 		if err != nil {
 			return err
 		}

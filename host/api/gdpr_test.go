@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -18,8 +19,11 @@ import (
 )
 
 const (
-	knownSubject = "sub_3f0c1f9a5de2b1c67e04b4a3b7d9e8f1a2b3c4d5e6f708192a3b4c5d6e7f8091"
-	unknownRef   = "chk_01KF0HBGZ0Q8WJ3V5N7T9R2M4X"
+	knownSubject   = "sub_3f0c1f9a5de2b1c67e04b4a3b7d9e8f1a2b3c4d5e6f708192a3b4c5d6e7f8091"
+	unknownRef     = "chk_01KF0HBGZ0Q8WJ3V5N7T9R2M4X"
+	largeRef       = "chk_01KF0HBGZ0Q8WJ3V5N7T9R2M5A" // its subject has more checks than are erased at once
+	unknownRequest = "req_01KF0HBGZ0Q8WJ3V5N7T9R2M4R"
+	knownRequest   = "req_01KF0HBGZ0Q8WJ3V5N7T9R2M4Q"
 )
 
 // archive has the check knownRef of knownSubject, and records its calls.
@@ -53,10 +57,15 @@ func (a *archive) Export(_ context.Context, c check.Caller, whose privacy.Select
 	if err := a.call(fmt.Sprint("export ", page.After, " ", page.Limit), c, whose); err != nil {
 		return nil, err
 	}
-	subject, kind, next := knownSubject, "email", knownRef
+	subject, kind := knownSubject, "email"
+	last := knownRef
+	next := &last
+	if whose.Ref != largeRef && page.After == "" && page.Limit == maxExported {
+		next = nil
+	}
 	at := privacy.Time{Time: atCheck.In(time.FixedZone("", 3600))}
 	return &privacy.Export{
-		Subject: &subject, Type: &kind, Total: 2, Next: &next,
+		Subject: &subject, Type: &kind, Total: 2, Next: next,
 		Checks: []privacy.Check{
 			{Ref: knownRef, Timestamp: stamp(atCheck), Type: "email", Score: 78, Verdict: "block", Key: "key_1",
 				Webhook: &privacy.Event{
@@ -76,6 +85,9 @@ func (a *archive) Erase(_ context.Context, c check.Caller, whose privacy.Selecto
 	if err := a.call("erase", c, whose); err != nil {
 		return nil, err
 	}
+	if whose.Ref == largeRef {
+		return nil, fmt.Errorf("erasing: %w", privacy.LargeError{})
+	}
 	return &privacy.ErasureResult{Checks: 2, Events: 1, Sightings: 1, Links: 2, Erasures: []privacy.Erasure{
 		{Ref: "erasure_01KF0HBGZ0Q8WJ3V5N7T9R2M4C", Timestamp: stamp(atCheck), Checks: 2},
 	}}, nil
@@ -83,6 +95,41 @@ func (a *archive) Erase(_ context.Context, c check.Caller, whose privacy.Selecto
 
 func (a *archive) SubjectOf(_ context.Context, c check.Caller, e entity.Entity) (string, error) {
 	return knownSubject, a.call("name", c, privacy.Selector{Entity: &e})
+}
+
+func (a *archive) Begin(_ context.Context, c check.Caller, kind privacy.Kind, whose privacy.Selector) (
+	*privacy.Request, error) {
+	if err := a.call(fmt.Sprint("begin ", kind), c, whose); err != nil {
+		return nil, err
+	}
+	return privacy.NewRequest(privacy.Request{ID: knownRequest, Kind: kind, State: privacy.StateRunning, Total: 50_000,
+		CreatedAt: privacy.Time{Time: atCheck}}), nil
+}
+
+func (a *archive) Request(_ context.Context, c check.Caller, id string) (*privacy.Request, error) {
+	switch {
+	case c.Account == failKey:
+		return nil, errors.New(secret)
+	case id != knownRequest:
+		return nil, fmt.Errorf("reading: %w", privacy.ErrUnknownRequest)
+	}
+	at := privacy.Time{Time: atCheck}
+	return privacy.NewRequest(privacy.Request{ID: id, Kind: privacy.KindExport, State: privacy.StateDone, Total: 50_000,
+		Done: 50_000, CreatedAt: at, SettledAt: &at}), nil
+}
+
+func (a *archive) Download(ctx context.Context, c check.Caller, id, after string) (json.RawMessage, error) {
+	if _, err := a.Request(ctx, c, id); err != nil {
+		return nil, err
+	}
+	if after == unknownRef {
+		return nil, fmt.Errorf("downloading: %w", privacy.ErrNoExport)
+	}
+	part, err := a.Export(ctx, c, privacy.Selector{Subject: knownSubject}, privacy.Page{After: after})
+	if err != nil {
+		return nil, err
+	}
+	return encode(part), nil
 }
 
 func (a *archive) requests() []string {
@@ -105,7 +152,7 @@ func TestPrivacyRequests(t *testing.T) {
 				`{"ref":"` + unknownRef +
 				`","timestamp":"2026-01-15T10:30:00.123Z","type":"email","score":3,"verdict":"allow",` +
 				`"key":"key_1","webhook":null,"feedback":null,"review":null}],` +
-				`"next":"` + knownRef + `","graph":{"checks":2,"blocked":1,"reviewed":0,` +
+				`"next":null,"graph":{"checks":2,"blocked":1,"reviewed":0,` +
 				`"first_seen":"2026-01-15T10:30:00.123Z","last_seen":"2026-01-15T10:30:00.123Z",` +
 				`"links":2},"erasures":[],"overrides":[{"id":"` + knownOverride + `","action":"block","kind":"email",` +
 				`"reason":"fraud ring","author":"key_1","created_at":"2026-01-15T10:30:00.123Z",` +
@@ -144,6 +191,52 @@ func TestPrivacyRequests(t *testing.T) {
 				t.Errorf("the log contains the subject: %s", log)
 			}
 		})
+	}
+}
+
+// A subject with many checks is exported and erased in the background. Without limit and after, an export is whole.
+func TestLargePrivacyRequests(t *testing.T) {
+	t.Parallel()
+	const about = `{"ref":"` + largeRef + `"}`
+	running := func(kind string) string {
+		return `{"id":"` + knownRequest + `","kind":"` + kind + `","state":"running","total":50000,"done":0,` +
+			`"created_at":"2026-01-15T10:30:00.123Z","settled_at":null,"expires_at":null}`
+	}
+	const done = `{"id":"` + knownRequest + `","kind":"export","state":"done","total":50000,"done":50000,` +
+		`"created_at":"2026-01-15T10:30:00.123Z","settled_at":"2026-01-15T10:30:00.123Z",` +
+		`"expires_at":"2026-01-16T10:30:00.123Z"}`
+	s := start(t, Config{Privacy: &archive{}})
+	for _, test := range []struct {
+		request, body string
+		status        int
+		want          string
+	}{
+		{"POST /gdpr/erase", about, 202, running("erasure")},
+		{"POST /gdpr/export", about, 202, running("export")},
+		{"GET /gdpr/export?ref=" + largeRef, "", 202, running("export")},
+		{"GET /gdpr/export?limit=1000&ref=" + largeRef, "", 200, `"next":"` + knownRef + `"`},
+		{"GET /gdpr/export?after=" + knownRef + "&ref=" + largeRef, "", 200, `"next":"` + knownRef + `"`},
+		{"GET " + requestsPrefix + knownRequest, "", 200, done},
+		{"GET " + requestsPrefix + unknownRequest, "", 404, "there is no such privacy request"},
+		{"GET " + requestsPrefix + "req_1", "", 400, "id: must be the id of a privacy request"},
+		{"GET " + requestsPrefix, "", 404, "there is no such endpoint"},
+		{"POST " + requestsPrefix + knownRequest, "", 405, "does not support this method"},
+		{"GET " + requestsPrefix + knownRequest + "/export", "", 200, `"total":2`},
+		{"GET " + requestsPrefix + knownRequest + "/export?after=" + unknownRef, "", 404, "this request has no export"},
+		{"GET " + requestsPrefix + knownRequest + "/export?after=x", "", 400, "after: must be the reference"},
+		{"GET " + requestsPrefix + unknownRequest + "/export", "", 404, "there is no such privacy request"},
+		{"GET " + requestsPrefix + knownRequest + "/", "", 404, "there is no such endpoint"},
+	} {
+		method, path, _ := strings.Cut(test.request, " ")
+		r := s.send(t, method, path, test.body, "Authorization", "Bearer "+goodKey)
+		r.wellBehaved(t)
+		if r.status != test.status || !strings.Contains(r.body, test.want) {
+			t.Errorf("%s: %d %s\nwant %d %s", test.request, r.status, r.body, test.status, test.want)
+		}
+		location := r.header.Get("Location")
+		if want := requestsPrefix + knownRequest; (r.status == 202) != (location == want) {
+			t.Errorf("%s: %d with the location %q", test.request, r.status, location)
+		}
 	}
 }
 

@@ -56,10 +56,10 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 			documented = append(documented, method+" "+path)
 		}
 	}
-	s := New(Config{})
+	s, places := New(Config{}), strings.NewReplacer(":ref", "{ref}", ":id", "{id}")
 	for _, r := range s.app.GetRoutes() {
 		if r.Method != http.MethodHead { // registered with GET
-			routed = append(routed, r.Method+" "+strings.ReplaceAll(r.Path, ":ref", "{ref}"))
+			routed = append(routed, r.Method+" "+places.Replace(r.Path))
 		}
 	}
 	slices.Sort(documented)
@@ -314,6 +314,24 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 				auth(goodKey), 404, true, false})
 		}
 	}
+	about := `{"ref":"` + largeRef + `"}`
+	conversations = append(conversations,
+		conversation{s, "GET", export + "?ref=" + largeRef, "", auth(goodKey), 202, true, false},
+		conversation{s, "POST", export, about, auth(goodKey), 202, true, false},
+		conversation{s, "POST", erasePath, about, auth(goodKey), 202, true, false})
+	for _, data := range []string{"", requestData} {
+		path := requestsPrefix + knownRequest + data
+		conversations = append(conversations,
+			conversation{s, "GET", path, "", auth(goodKey), 200, true, false},
+			conversation{s, "GET", requestsPrefix + "req_x" + data, "", auth(goodKey), 400, false, false},
+			conversation{s, "GET", path, "", nil, 401, true, false},
+			conversation{s, "GET", path, "", auth(freeKey), 403, true, false},
+			conversation{s, "GET", requestsPrefix + unknownRequest + data, "", auth(goodKey), 404, true, false},
+			conversation{fast, "GET", path, "", auth(goodKey), 429, true, false},
+			conversation{s, "GET", path, "", append(auth(goodKey), long...), 431, true, false},
+			conversation{s, "GET", path, "", auth(failKey), 500, true, false},
+			conversation{full, "GET", path, "", auth(goodKey), 503, true, false})
+	}
 	for path, body := range map[string]string{
 		searchPath: `{}`, explainPath: `{"ref":"` + knownRef + `","email":"a@example.com"}`,
 		reviewPath: `{"ref":"` + knownRef + `","reason":"x"}`,
@@ -365,6 +383,9 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		path, _, _ := strings.Cut(c.path, "?")
 		if path != searchPath && path != exportChecksPath && strings.HasPrefix(path, checksPrefix) {
 			path = checkRefPath
+		}
+		if id, ok := strings.CutPrefix(path, requestsPrefix); ok {
+			path = requestPath + strings.TrimLeft(id, "req_0123456789ABCDEFGHJKMNPQRSTVWXYZx")
 		}
 		operation := doc.Paths.Value(path).GetOperation(c.method)
 		which := http.StatusText(r.status)

@@ -320,12 +320,18 @@ func (s *Server) route() {
 	get(usagePath, apikey.ScopeEvents, s.showUsage)
 	s.app.Get(checksPrefix+":ref", scoped(apikey.ScopeEvents, s.showCheck))
 	s.allow[checkRefPath] = "GET, HEAD"
+	for path, pattern := range map[string]string{
+		requestPath: requestsPrefix + ":id", requestDataPath: requestsPrefix + ":id" + requestData,
+	} {
+		s.app.Get(pattern, scoped(apikey.ScopePrivacy, s.showRequest))
+		s.allow[path] = "GET, HEAD"
+	}
 	get("/openapi.json", noKey, s.openAPI)
 	get("/healthz", noKey, s.health)
 	get("/readyz", noKey, s.ready)
 	s.paths = map[string]string{}
 	for path := range s.allow {
-		if path != checkRefPath {
+		if !strings.Contains(path, "{") {
 			s.paths[path] = path
 		}
 	}
@@ -467,6 +473,15 @@ func (s *Server) knownPath(ctx *fasthttp.RequestCtx) string {
 	}
 	if ref, ok := strings.CutPrefix(path, checksPrefix); ok && ref != "" && !strings.Contains(ref, "/") {
 		return checkRefPath
+	}
+	if id, ok := strings.CutPrefix(path, requestsPrefix); ok {
+		known := requestPath
+		if id, ok = strings.CutSuffix(id, requestData); ok {
+			known = requestDataPath
+		}
+		if id != "" && !strings.Contains(id, "/") {
+			return known
+		}
 	}
 	return ""
 }

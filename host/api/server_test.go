@@ -267,7 +267,7 @@ func (r reply) wellBehaved(t testing.TB) {
 			t.Errorf("unwanted header %s", name)
 		}
 	}
-	if r.status == http.StatusOK {
+	if r.status == http.StatusOK || r.status == http.StatusAccepted {
 		return
 	}
 	if got := r.header.Get("Content-Type"); got != "application/json" {

@@ -199,6 +199,7 @@ func (c *Console) route(files fs.FS) {
 	c.signedIn(fiber.MethodPost, "/dashboard/privacy", c.findSubject)
 	c.signedIn(fiber.MethodPost, "/dashboard/privacy/export", c.exportSubject)
 	c.signedIn(fiber.MethodPost, "/dashboard/privacy/erase", c.eraseSubject)
+	c.signedIn(fiber.MethodPost, "/dashboard/privacy/download", c.downloadExport)
 	c.signedIn(fiber.MethodGet, accountPath, c.account)
 	c.signedIn(fiber.MethodPost, accountPath+"/code", c.replaceCode)
 	c.signedIn(fiber.MethodPost, accountPath+"/sessions/end", c.endOtherSessions)

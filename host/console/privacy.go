@@ -1,9 +1,12 @@
 package console
 
 import (
+	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -12,13 +15,17 @@ import (
 	"assay/host/privacy"
 )
 
-// maxExported limits the checks in a downloaded export. On no plan can an account have more checks of one subject.
-const maxExported = 100_000
-
 func (c *Console) privacy(ctx *fiber.Ctx, s *session) error { return c.showPrivacy(ctx, s, view{}) }
 
 func (c *Console) showPrivacy(ctx *fiber.Ctx, s *session, v view) error {
 	v["Title"], v["Types"] = "Privacy", entity.Types()
+	work, cancel := pageContext()
+	defer cancel()
+	requests, err := c.cfg.Store.Requests(work, s.caller())
+	if err != nil && !errors.Is(err, check.ErrUnauthorized) {
+		return err
+	}
+	v["Requests"] = requests
 	return c.render(ctx, "privacy", s, v)
 }
 
@@ -73,6 +80,9 @@ func (c *Console) showPrivacyError(ctx *fiber.Ctx, s *session, v view, err error
 	case errors.As(err, &invalid):
 		ctx.Status(fiber.StatusBadRequest)
 		v["Error"] = describe(invalid)
+	case errors.Is(err, privacy.ErrNoExport), errors.Is(err, privacy.ErrUnknownRequest):
+		ctx.Status(fiber.StatusNotFound)
+		v["Error"] = "This export was deleted."
 	case errors.Is(err, privacy.ErrUnknownSubject):
 		ctx.Status(fiber.StatusNotFound)
 		v["Error"] = "Your account has no data for this value or reference."
@@ -84,11 +94,14 @@ func (c *Console) showPrivacyError(ctx *fiber.Ctx, s *session, v view, err error
 	return c.showPrivacy(ctx, s, v)
 }
 
-// exportSubject sends all of an account's data about a subject as a file.
+// exportSubject sends all of an account's data about a subject as a file, or has it exported in the background.
 func (c *Console) exportSubject(ctx *fiber.Ctx, s *session) error {
-	export, v, err := c.export(ctx, s, maxExported)
+	export, v, err := c.export(ctx, s, privacy.AtOnce)
 	if err != nil {
 		return c.showPrivacyError(ctx, s, v, err)
+	}
+	if export.Next != nil {
+		return c.beginRequest(ctx, s, privacy.KindExport)
 	}
 	file, err := json.MarshalIndent(export, "", "  ")
 	if err != nil {
@@ -96,6 +109,57 @@ func (c *Console) exportSubject(ctx *fiber.Ctx, s *session) error {
 	}
 	ctx.Attachment("subject.json") // also sets the content type
 	return ctx.Send(append(file, '\n'))
+}
+
+// beginRequest makes a request in the background and shows it.
+func (c *Console) beginRequest(ctx *fiber.Ctx, s *session, kind privacy.Kind) error {
+	selector, v, err := selectSubject(ctx)
+	if err == nil {
+		work, cancel := pageContext()
+		defer cancel()
+		v["Begun"], err = c.cfg.Store.Begin(work, s.caller(), kind, selector)
+	}
+	if err != nil {
+		return c.showPrivacyError(ctx, s, v, err)
+	}
+	return c.showPrivacy(ctx, s, view{"Begun": v["Begun"]})
+}
+
+// downloadTimeout bounds the reading of an export's parts.
+const downloadTimeout = time.Minute
+
+// downloadExport sends an export that was made in the background: a JSON array of its parts, of which only one is in
+// memory at a time.
+func (c *Console) downloadExport(ctx *fiber.Ctx, s *session) error {
+	id, caller := field(ctx, "id"), s.caller()
+	if err := privacy.ValidateRequestID(id); err != nil {
+		return c.showPrivacyError(ctx, s, view{}, err)
+	}
+	work, cancel := pageContext()
+	defer cancel()
+	part, err := c.cfg.Store.Download(work, caller, id, "")
+	if err != nil {
+		return c.showPrivacyError(ctx, s, view{}, err)
+	}
+	ctx.Attachment("subject.json")
+	ctx.Context().SetBodyStreamWriter(func(w *bufio.Writer) {
+		reading, cancel := context.WithTimeout(context.Background(), downloadTimeout)
+		defer cancel()
+		for start := "["; err == nil; start = "," {
+			w.WriteString(start)
+			w.Write(part)
+			var place struct{ Next *string }
+			if err = json.Unmarshal(part, &place); err == nil && place.Next == nil {
+				w.WriteString("]\n")
+				return
+			}
+			if err == nil {
+				part, err = c.cfg.Store.Download(reading, caller, id, *place.Next)
+			}
+		}
+		c.cfg.Logger.Error("an export was sent in part", "request", id, "error", err) // the file is not valid JSON
+	})
+	return nil
 }
 
 // eraseSubject asks for confirmation first, and erases the subject once the form confirms it.
@@ -115,6 +179,9 @@ func (c *Console) eraseSubject(ctx *fiber.Ctx, s *session) error {
 	work, cancel := pageContext()
 	defer cancel()
 	erased, err := c.cfg.Store.Erase(work, s.caller(), selector)
+	if errors.As(err, new(privacy.LargeError)) {
+		return c.beginRequest(ctx, s, privacy.KindErasure)
+	}
 	if err != nil {
 		return c.showPrivacyError(ctx, s, v, err)
 	}

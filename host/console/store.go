@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"encoding/json"
 	"net/netip"
 	"time"
 
@@ -152,9 +153,14 @@ type Checks interface {
 	AskReview(ctx context.Context, c check.Caller, ref, reason string) (*privacy.Review, error)
 }
 
-// Subjects exports and erases a person's data. Errors: privacy.ErrUnknownSubject, check.ErrUnauthorized.
+// Subjects exports and erases a person's data, in the background if there is much of it. Errors:
+// privacy.ErrUnknownSubject, privacy.LargeError, check.ErrUnauthorized, and privacy.ErrNoExport for a download.
 type Subjects interface {
 	Export(ctx context.Context, caller check.Caller, subject privacy.Selector, page privacy.Page) (
 		*privacy.Export, error)
 	Erase(ctx context.Context, caller check.Caller, subject privacy.Selector) (*privacy.ErasureResult, error)
+	Begin(ctx context.Context, caller check.Caller, kind privacy.Kind, subject privacy.Selector) (
+		*privacy.Request, error)
+	Requests(ctx context.Context, caller check.Caller) ([]*privacy.Request, error)
+	Download(ctx context.Context, caller check.Caller, id, after string) (json.RawMessage, error)
 }

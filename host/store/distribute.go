@@ -39,6 +39,8 @@ var distributedTables = []struct{ table, column string }{
 	{"feedback", "chain"},
 	{"answers", "chain"},
 	{"reviews", "chain"},
+	{"subject_requests", "chain"},
+	{"export_parts", "chain"},
 	{"graph_sightings", "node"},
 	{"graph_edges", "node"},
 	{"feed_entries", "node"},

@@ -16,9 +16,16 @@ import (
 	"assay/host/privacy"
 )
 
-// eraseBatch is the maximum number of audit records that one call of audit_erase erases, because the chain is locked
-// during part of it. Larger erasures take several calls, each with its own record in the chain.
-const eraseBatch = 500
+const (
+	// eraseBatch is the maximum number of audit records that one call of audit_erase erases, because the chain is
+	// locked during part of it. Larger erasures take several calls, each with its own record in the chain.
+	eraseBatch = 100
+	// eraseRead is the maximum number of records that an erasure reads at once. Each read looks at all of the subject's
+	// records.
+	eraseRead = 5000
+	// forgetLinks is the maximum number of links in the reputation graph that are deleted with the chain locked.
+	forgetLinks = 200
+)
 
 // erasedRow is a row of erased_records: one record and the erasure that erased it.
 type erasedRow struct {
@@ -32,11 +39,15 @@ type erasedRow struct {
 }
 
 // Erase erases an account's data about a subject: the content of its audit records, its webhook events, feedback and
-// reviews, its sightings and links in the reputation graph, and its overrides of the value. A concurrent check is
-// either erased completely or recorded completely. Erasing a subject again has no further effect and returns the
-// earlier erasures. It fails with check.ErrUnauthorized, with an *entity.InvalidError, with privacy.ErrUnknownSubject
-// if the request names a reference instead of an entity, or with a *check.DoubtError if some of the data may be erased.
+// reviews, its exports, its sightings and links in the reputation graph, and its overrides of the value. A concurrent
+// check is either erased completely or recorded completely. Erasing a subject again has no further effect and returns
+// the earlier erasures. It fails with check.ErrUnauthorized, with an *entity.InvalidError, with
+// privacy.ErrUnknownSubject if the request names a reference instead of an entity, with a privacy.LargeError before it
+// erases anything, or with a *check.DoubtError if some of the data may be erased.
 func (s *Store) Erase(ctx context.Context, c check.Caller, selector privacy.Selector) (*privacy.ErasureResult, error) {
+	if err := s.requireSmall(ctx, c, selector); err != nil {
+		return nil, withOutage(fmt.Errorf("erasing subject: %w", err))
+	}
 	if err := s.CatchUp(ctx); err != nil { // only for the counts: what is not applied is forgotten too
 		s.log.Warn("erasing a subject before the reputation graph is complete", "error", err)
 	}
@@ -46,19 +57,15 @@ func (s *Store) Erase(ctx context.Context, c check.Caller, selector privacy.Sele
 	if total.Overrides, total.Subject, err = s.eraseOverrides(ctx, c, selector); err != nil {
 		return nil, withOutage(fmt.Errorf("erasing subject: %w", err))
 	}
-	var node []byte
-	for first, more := true, true; more; first = false {
-		var batch erasureBatch
-		err := again(func() (err error) {
-			batch, err = s.erase(ctx, c, selector, node, first)
-			return err
-		})
+	e := &erasing{caller: c, selector: selector}
+	for more := true; more; {
+		batch, err := s.eraseStep(ctx, e)
 		if total.Overrides > 0 && errors.Is(err, privacy.ErrUnknownSubject) {
 			return total, nil // there were only overrides
 		}
 		if err != nil {
 			err = fmt.Errorf("erasing subject: %w", err)
-			if !first && isOutage(err) { // an earlier step has committed
+			if e.started && isOutage(err) { // an earlier step has committed
 				return nil, &check.DoubtError{Err: err}
 			}
 			return nil, withOutage(err)
@@ -68,67 +75,113 @@ func (s *Store) Erase(ctx context.Context, c check.Caller, selector privacy.Sele
 		total.Events += batch.Events
 		total.Sightings += batch.Sightings
 		total.Links += batch.Links
-		more, node = batch.more, batch.node
-		if more && selector.Entity == nil {
-			selector = privacy.Selector{Subject: *batch.Subject} // the check that named it is erased by now
-		}
+		more = batch.more
 	}
 	return total, nil
+}
+
+// erasing is an erasure between two steps.
+type erasing struct {
+	caller   check.Caller
+	selector privacy.Selector
+	node     []byte // of the subject, if it was known before or an earlier read found it
+	started  bool   // an earlier step erased something
+
+	// What the last read found.
+	r    requester
+	p    subject
+	rows []auditRow // not erased yet
 }
 
 // erasureBatch is the result of one step of an erasure.
 type erasureBatch struct {
 	privacy.ErasureResult
-	node []byte // of the subject; nil: unknown
 	// Further records may remain. Checks recorded during the step lose what they added to the graph, so they must be
-	// erased as well: the last step of an erasure is one that finds no record.
+	// erased as well: the last step of an erasure is one that reads and finds no record.
 	more bool
 }
 
-// erase erases up to eraseBatch records of a subject. node is the subject's node if an earlier batch found it. first is
-// false if an earlier batch erased something.
-func (s *Store) erase(ctx context.Context, c check.Caller, selector privacy.Selector, node []byte, first bool) (
-	batch erasureBatch, err error) {
-	var r requester
-	var p subject
-	var rows []auditRow
-	err = s.inSnapshot(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if r, err = s.findRequester(ctx, tx, c); err != nil {
-			return err
+// eraseStep takes one step of an erasure, again if another host is in the way.
+func (s *Store) eraseStep(ctx context.Context, e *erasing) (batch erasureBatch, err error) {
+	err = again(func() (err error) {
+		batch, err = s.tryErase(ctx, e)
+		if err != nil {
+			e.rows = nil // read again
 		}
-		if p, err = s.findSubject(ctx, tx, r, selector); err != nil || p.pseudonym == nil {
-			return err
-		}
-		return tx.NewSelect().TableExpr("? AS r", r.ofSubject(p.pseudonym)).
-			Column("seq", "recorded_at", "kind", "ref", "leaf").Where("account_id = ?", r.AccountID).
-			Order("seq").Limit(eraseBatch).Scan(ctx, &rows)
+		return err
 	})
-	if err != nil {
-		return batch, err
+	return batch, err
+}
+
+// tryErase erases up to eraseBatch records of a subject, or up to forgetLinks of its links if there are more.
+func (s *Store) tryErase(ctx context.Context, e *erasing) (batch erasureBatch, err error) {
+	if len(e.rows) == 0 {
+		if err := s.readErasable(ctx, e); err != nil {
+			return batch, err
+		}
 	}
-	if p.node == nil {
-		p.node = node
-	}
-	batch.Subject, batch.Erasures, batch.node = p.reference(), p.erasures, p.node
+	batch.Subject, batch.Erasures = e.p.reference(), e.p.erasures
 	switch {
-	case p.pseudonym == nil, len(rows) == 0 && !first:
+	case e.p.pseudonym == nil, len(e.rows) == 0 && e.started:
 		return batch, nil
-	case len(rows) > 0 && p.node == nil:
+	case len(e.rows) > 0 && e.p.node == nil:
 		return batch, errNodeUnknown
 	}
-	if err := s.notifyErasure(ctx, p.pseudonym); err != nil {
+	if err := s.notifyErasure(ctx, e.p.pseudonym); err != nil {
 		return batch, err
 	}
-	done, recorded, err := s.eraseRows(ctx, r, p, rows, &batch)
+	if e.p.node != nil {
+		batch.Links, err = once[int](ctx, s, "SELECT graph_forget_links(?chain, ?account, ?node, ?most)", named{
+			"chain": e.r.Chain, "account": e.r.AccountID, "node": e.p.node, "most": forgetLinks})
+		if err != nil {
+			return batch, err
+		}
+		if batch.Links > 0 {
+			e.started, batch.more = true, true
+			return batch, nil
+		}
+	}
+	rows := e.rows[:min(len(e.rows), eraseBatch)]
+	done, recorded, err := s.eraseRows(ctx, e.r, e.p, rows, &batch)
 	if err != nil {
 		return batch, err
 	}
-	if recorded {
-		batch.Checks, batch.Erasures, batch.more = done.Checks, append(batch.Erasures, done), len(rows) > 0
-	} else if len(p.erasures) == 0 && selector.Entity == nil {
-		return batch, privacy.ErrUnknownSubject
+	if !recorded {
+		if len(e.p.erasures) == 0 && e.selector.Entity == nil && !e.started {
+			return batch, privacy.ErrUnknownSubject
+		}
+		return batch, nil
+	}
+	e.started, e.rows = true, e.rows[len(rows):]
+	e.p.erasures = append(e.p.erasures, done)
+	batch.Checks, batch.Erasures, batch.more = done.Checks, e.p.erasures, len(rows) > 0
+	if e.selector.Entity == nil {
+		e.selector = privacy.Selector{Subject: *batch.Subject} // the check that named it is erased by now
 	}
 	return batch, nil
+}
+
+// readErasable reads up to eraseRead records of a subject, and deletes its exports.
+func (s *Store) readErasable(ctx context.Context, e *erasing) error {
+	err := s.inSnapshot(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		if e.r, err = s.findRequester(ctx, tx, e.caller); err != nil {
+			return err
+		}
+		if e.p, err = s.findSubject(ctx, tx, e.r, e.selector); err != nil || e.p.pseudonym == nil {
+			return err
+		}
+		return tx.NewSelect().TableExpr("? AS r", e.r.ofSubject(e.p.pseudonym)).
+			Column("seq", "recorded_at", "kind", "ref", "leaf").Where("account_id = ?", e.r.AccountID).
+			Order("seq").Limit(eraseRead).Scan(ctx, &e.rows)
+	})
+	if err != nil || e.p.pseudonym == nil {
+		return err
+	}
+	if e.p.node == nil {
+		e.p.node = e.node
+	}
+	e.node = e.p.node
+	return s.deleteExports(ctx, e.r, e.p)
 }
 
 // notifyErasure tells every host that a subject is about to be erased, so that they forget its checks. It precedes each

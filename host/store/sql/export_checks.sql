@@ -5,7 +5,11 @@ SELECT r.ref, r.at, r.type, r.score, r.verdict, r.key_id,
     f.label, f.sealed_note, f.given_at, v.state AS review, v.sealed_reason AS review_reason,
     v.asked_at AS review_asked_at, v.taken_at AS review_taken_at, v.settled_at AS review_settled_at,
     v.sealed_finding AS review_finding
-FROM ?records AS r
+FROM (
+    SELECT * FROM ?records AS found
+    WHERE account_id = ?account AND kind = ?kind AND seq > ?after AND seq <= ?until
+    ORDER BY seq
+    LIMIT ?limit) AS r
 LEFT JOIN webhook_events AS e ON e.chain = ?chain AND e.ref = r.ref AND e.account_id = r.account_id
 LEFT JOIN LATERAL (
     SELECT w.number, w.sealed_exchange FROM webhook_attempts AS w
@@ -13,6 +17,4 @@ LEFT JOIN LATERAL (
     ORDER BY w.number DESC LIMIT 1) AS a ON true
 LEFT JOIN feedback AS f ON f.chain = ?chain AND f.seq = r.seq
 LEFT JOIN reviews AS v ON v.chain = ?chain AND v.seq = r.seq
-WHERE r.account_id = ?account AND r.kind = ?kind AND r.seq > ?after
 ORDER BY r.seq
-LIMIT ?limit

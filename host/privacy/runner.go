@@ -1,0 +1,77 @@
+package privacy
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Work is a request that a host has claimed.
+type Work interface {
+	// Step does a part of the work in short transactions and reports whether more remains.
+	Step(ctx context.Context) (more bool, err error)
+}
+
+// Queue holds the requests in the background.
+type Queue interface {
+	// ClaimRequest returns a request that no other host works on, or nil if there is none. A request that nobody has
+	// worked on for some seconds can be claimed again.
+	ClaimRequest(ctx context.Context) (Work, error)
+}
+
+// Runner works on requests in the background, one at a time. It rests after each step, so that checks are not delayed.
+type Runner struct {
+	Queue  Queue
+	Every  time.Duration        // between two looks into an empty queue; at most the delay of a request
+	Late   func() time.Duration // by how much the batch of checks in progress is late; nil: never late
+	Logger *slog.Logger
+}
+
+// restFactor is the time of rest after each step, as a multiple of the step's time.
+const restFactor = 3
+
+// maxRest bounds the rest after a step, so that the host keeps the request.
+const maxRest = 2 * time.Second
+
+// Run works until ctx ends. Another host continues with a request that it leaves unfinished.
+func (r *Runner) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		work, err := r.Queue.ClaimRequest(ctx)
+		if err != nil && ctx.Err() == nil {
+			r.Logger.Error("claiming a privacy request failed", "error", err)
+		}
+		if work == nil {
+			rest(ctx, r.Every)
+			continue
+		}
+		if err := r.finish(ctx, work); err != nil && ctx.Err() == nil {
+			r.Logger.Error("a step of a privacy request failed; it is tried again", "error", err)
+		}
+	}
+}
+
+// finish takes the remaining steps of a request.
+func (r *Runner) finish(ctx context.Context, work Work) error {
+	for ctx.Err() == nil {
+		start := time.Now()
+		more, err := work.Step(ctx)
+		if err != nil || !more {
+			return err
+		}
+		pause := restFactor * time.Since(start)
+		if r.Late != nil {
+			pause += r.Late()
+		}
+		rest(ctx, min(pause, maxRest))
+	}
+	return ctx.Err()
+}
+
+func rest(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

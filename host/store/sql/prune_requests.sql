@@ -1,0 +1,1 @@
+DELETE FROM subject_requests WHERE chain = ?chain AND settled_at <= ?requests

@@ -1,0 +1,392 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/uptrace/bun"
+
+	"assay/host/audit"
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/privacy"
+)
+
+// requestLease is the time after which another host may continue a request whose host has stopped. Each step renews it.
+const requestLease = 15 * time.Second
+
+// requestRow is a row of subject_requests.
+type requestRow struct {
+	bun.BaseModel `bun:"table:subject_requests,alias:q"`
+
+	Chain      int
+	ID         string
+	AccountID  string
+	KeyID      string
+	Kind       privacy.Kind
+	State      privacy.State
+	Subject    []byte // a tombstone
+	Sealed     []byte
+	Total      int
+	Done       int
+	Since      int64
+	AtSeq      int64
+	LeaseUntil time.Time
+	CreatedAt  time.Time
+	SettledAt  *time.Time
+}
+
+// requestSubject is the content of requestRow.Sealed.
+type requestSubject struct{ Pseudonym, Node []byte }
+
+func requestContext(id string) string { return "subject request " + id }
+
+// requireSmall fails with a privacy.LargeError if the caller's account has more than privacy.AtOnce records of a
+// subject.
+func (s *Store) requireSmall(ctx context.Context, c check.Caller, selector privacy.Selector) error {
+	r, p, err := s.requested(ctx, c, selector)
+	if err != nil || p.pseudonym == nil {
+		return err
+	}
+	records := s.db.NewSelect().TableExpr("? AS r", r.ofSubject(p.pseudonym)).ColumnExpr("1").
+		Where("account_id = ?", r.AccountID).Offset(privacy.AtOnce).Limit(1)
+	large, err := records.Exists(ctx)
+	if err == nil && large {
+		err = privacy.LargeError{}
+	}
+	return err
+}
+
+// requested finds the caller and the subject of a request.
+func (s *Store) requested(ctx context.Context, c check.Caller, selector privacy.Selector) (r requester, p subject,
+	err error) {
+	if r, err = s.findRequester(ctx, s.db, c); err == nil {
+		p, err = s.findSubject(ctx, s.db, r, selector)
+	}
+	return r, p, err
+}
+
+// Begin makes a request that hosts work on in the background, and records in the audit log that data is disclosed. A
+// request of the same kind for the same subject that is still running is returned instead. An erasure erases the
+// account's overrides of the value at once. Errors are those of Export.
+func (s *Store) Begin(ctx context.Context, c check.Caller, kind privacy.Kind, selector privacy.Selector) (
+	*privacy.Request, error) {
+	request, err := s.begin(ctx, c, kind, selector)
+	if err != nil {
+		return nil, withOutage(fmt.Errorf("beginning a privacy request: %w", err))
+	}
+	return request, nil
+}
+
+//go:embed sql/begin_request.sql
+var beginRequest string
+
+func (s *Store) begin(ctx context.Context, c check.Caller, kind privacy.Kind, selector privacy.Selector) (
+	*privacy.Request, error) {
+	r, p, err := s.requested(ctx, c, selector)
+	switch {
+	case err != nil:
+		return nil, err
+	case p.pseudonym == nil:
+		return nil, privacy.ErrUnknownSubject
+	case kind == privacy.KindErasure && p.node == nil:
+		return nil, errNodeUnknown
+	case kind == privacy.KindErasure:
+		_, _, err = s.eraseOverrides(ctx, c, selector)
+	default:
+		err = s.recordExport(ctx, c, p.pseudonym)
+	}
+	if err != nil {
+		return nil, err
+	}
+	total, err := s.db.NewSelect().TableExpr("? AS r", r.ofSubject(p.pseudonym)).
+		Where("account_id = ? AND kind = ?", r.AccountID, audit.Check).Count(ctx)
+	if err != nil {
+		return nil, err
+	}
+	name, err := json.Marshal(requestSubject{p.pseudonym, p.node})
+	if err != nil {
+		return nil, err
+	}
+	id := "req_" + ulid.Make().String()
+	id, err = once[string](ctx, s, beginRequest, named{"chain": r.Chain, "id": id, "account": r.AccountID,
+		"key": r.KeyID, "kind": kind, "subject": s.tombstone(r, "subject", string(p.pseudonym)),
+		"sealed": s.keys.Seal(name, requestContext(id)), "total": total, "now": s.now()})
+	if err != nil {
+		return nil, err
+	}
+	return s.Request(ctx, c, id)
+}
+
+//go:embed sql/requests.sql
+var requestsQuery string
+
+// Request returns a request of the caller's account. It fails with check.ErrUnauthorized or privacy.ErrUnknownRequest.
+func (s *Store) Request(ctx context.Context, c check.Caller, id string) (*privacy.Request, error) {
+	found, err := s.requests(ctx, c, id)
+	if err == nil && len(found) == 0 {
+		err = privacy.ErrUnknownRequest
+	}
+	if err != nil {
+		return nil, withOutage(fmt.Errorf("reading a privacy request: %w", err))
+	}
+	return found[0], nil
+}
+
+// Requests returns the last requests of the caller's account, newest first, up to 20. It fails with
+// check.ErrUnauthorized.
+func (s *Store) Requests(ctx context.Context, c check.Caller) ([]*privacy.Request, error) {
+	found, err := s.requests(ctx, c, "")
+	if err != nil {
+		return nil, withOutage(fmt.Errorf("reading privacy requests: %w", err))
+	}
+	return found, nil
+}
+
+// requests returns the caller's requests with an id, or all if it is empty.
+func (s *Store) requests(ctx context.Context, c check.Caller, id string) ([]*privacy.Request, error) {
+	r, err := s.findRequester(ctx, s.db, c)
+	if err != nil {
+		return nil, err
+	}
+	var rows []requestRow
+	err = s.db.NewRaw(requestsQuery, named{"chain": r.Chain, "account": r.AccountID, "id": id}).Scan(ctx, &rows)
+	found := make([]*privacy.Request, len(rows))
+	for i, row := range rows {
+		found[i] = privacy.NewRequest(privacy.Request{ID: row.ID, Kind: row.Kind, State: row.State, Total: row.Total,
+			Done: row.Done, CreatedAt: privacy.Time{Time: row.CreatedAt}, SettledAt: timeOf(row.SettledAt)})
+	}
+	return found, err
+}
+
+// Download returns a part of a finished export, as JSON of a privacy.Export: the first one, or that after a check. It
+// fails with check.ErrUnauthorized, privacy.ErrUnknownRequest or privacy.ErrNoExport.
+func (s *Store) Download(ctx context.Context, c check.Caller, id, after string) (part json.RawMessage, err error) {
+	r, err := s.findRequester(ctx, s.db, c)
+	if err == nil {
+		_, err = s.Request(ctx, c, id)
+	}
+	if err == nil {
+		part, err = s.openPart(ctx, r, id, after)
+	}
+	if err != nil {
+		return nil, withOutage(fmt.Errorf("downloading an export: %w", err))
+	}
+	return part, nil
+}
+
+//go:embed sql/export_part.sql
+var exportPart string
+
+func (s *Store) openPart(ctx context.Context, r requester, id, after string) (json.RawMessage, error) {
+	var sealed []byte
+	err := s.db.NewRaw(exportPart, named{"chain": r.Chain, "id": id, "account": r.AccountID,
+		"after": s.partName(r, after), "oldest": s.now().Add(-privacy.KeepExport)}).Scan(ctx, &sealed)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, privacy.ErrNoExport
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.keys.Open(sealed, partContext(id, after))
+}
+
+// partName returns the name of the part of an export that follows a check.
+func (s *Store) partName(r requester, after string) []byte {
+	if after == "" {
+		return []byte{}
+	}
+	return s.tombstone(r, "part", after)
+}
+
+func partContext(id, after string) string { return "export " + id + " " + after }
+
+// deleteExports deletes an account's exports of a subject, finished or not.
+func (s *Store) deleteExports(ctx context.Context, r requester, p subject) error {
+	_, err := once[int](ctx, s, "SELECT delete_exports(?chain, ?account, ?subject)", named{"chain": r.Chain,
+		"account": r.AccountID, "subject": s.tombstone(r, "subject", string(p.pseudonym))})
+	return err
+}
+
+//go:embed sql/due_request.sql
+var dueRequest string
+
+//go:embed sql/claim_request.sql
+var claimRequest string
+
+// ClaimRequest implements privacy.Queue.
+func (s *Store) ClaimRequest(ctx context.Context) (privacy.Work, error) {
+	var row requestRow
+	err := s.db.NewRaw(dueRequest).Scan(ctx, &row)
+	if err == nil {
+		err = s.db.NewRaw(claimRequest, named{"chain": row.Chain, "id": row.ID, "lease": lease()}).Scan(ctx, &row)
+	}
+	if errors.Is(err, sql.ErrNoRows) { // or another host was faster
+		return nil, nil
+	}
+	var name requestSubject
+	var text []byte
+	if err == nil {
+		text, err = s.keys.Open(row.Sealed, requestContext(row.ID))
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("claiming a privacy request: %w", err)
+	}
+	w := &requestWork{store: s, row: row, erasing: erasing{
+		caller:   check.Caller{Account: row.AccountID, Key: row.KeyID},
+		selector: privacy.Selector{Subject: privacy.Reference(name.Pseudonym)}, node: name.Node,
+		started: true, // the request was made because there is data
+	}}
+	return w, nil
+}
+
+// lease returns requestLease as Postgres reads it.
+func lease() string { return fmt.Sprint(requestLease.Milliseconds(), " milliseconds") }
+
+// requestWork is a claimed request.
+type requestWork struct {
+	store   *Store
+	row     requestRow
+	erasing erasing
+	after   string // the last check of an export's last part
+}
+
+// Step implements privacy.Work.
+func (w *requestWork) Step(ctx context.Context) (more bool, err error) {
+	if w.row.Kind == privacy.KindErasure {
+		more, err = w.erase(ctx)
+	} else {
+		more, err = w.export(ctx)
+	}
+	var invalid *entity.InvalidError
+	switch {
+	case errors.Is(err, check.ErrUnauthorized), errors.As(err, &invalid):
+		w.store.log.Warn("a privacy request failed", "request", w.row.ID, "error", err)
+		return false, w.settle(ctx, privacy.StateFailed)
+	case errors.Is(err, privacy.ErrUnknownSubject): // erased or pruned meanwhile
+		return false, w.settle(ctx, privacy.StateDeleted)
+	case err != nil:
+		return false, fmt.Errorf("working on privacy request %s: %w", w.row.ID, err)
+	}
+	return more, nil
+}
+
+// erase takes a step of an erasure.
+func (w *requestWork) erase(ctx context.Context) (more bool, err error) {
+	batch, err := w.store.eraseStep(ctx, &w.erasing)
+	if err != nil {
+		return false, err
+	}
+	if !batch.more {
+		return false, w.settle(ctx, privacy.StateDone)
+	}
+	if time.Until(w.row.LeaseUntil) < requestLease*2/3 {
+		w.row.LeaseUntil = time.Now().Add(requestLease)
+		_, err = w.store.db.NewRaw(`UPDATE subject_requests SET lease_until = now() + ?::interval
+			WHERE chain = ? AND id = ?`, lease(), w.row.Chain, w.row.ID).Exec(ctx)
+	}
+	return true, err
+}
+
+// settle ends a request.
+func (w *requestWork) settle(ctx context.Context, state privacy.State) error {
+	_, err := w.store.db.NewRaw(`UPDATE subject_requests SET state = ?, sealed = NULL, settled_at = now()
+		WHERE chain = ? AND id = ? AND state = 'running'`, state, w.row.Chain, w.row.ID).Exec(ctx)
+	return err
+}
+
+// export stores the next part of an export: up to privacy.AtOnce checks that were recorded before the request. All
+// parts list the subject's overrides, erasures and part of the graph as of their own time.
+func (w *requestWork) export(ctx context.Context) (more bool, err error) {
+	s := w.store
+	var part *privacy.Export
+	var r requester
+	last, next := int64(0), false
+	err = s.inSnapshot(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		if r, err = s.findRequester(ctx, tx, w.erasing.caller); err != nil {
+			return err
+		}
+		p, err := s.findSubject(ctx, tx, r, w.erasing.selector)
+		if err != nil {
+			return err
+		}
+		w.after, err = s.refAt(ctx, tx, r, w.row.AtSeq)
+		if err != nil {
+			return err
+		}
+		if part, err = s.readPage(ctx, tx, r, p, privacy.Page{After: w.after, Limit: privacy.AtOnce},
+			w.row.Since); err != nil {
+			return err
+		}
+		next = part.Next != nil
+		if n := len(part.Checks); n > 0 {
+			last, err = s.seqOf(ctx, tx, r, part.Checks[n-1].Ref)
+		}
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	text, err := json.Marshal(part)
+	if err != nil {
+		return false, err
+	}
+	stored, err := once[bool](ctx, s, `SELECT store_export_part(?chain, ?id, ?from, ?to, ?checks, ?after, ?part, ?last,
+		?lease)`, named{"chain": r.Chain, "id": w.row.ID, "from": w.row.AtSeq, "to": last, "checks": len(part.Checks),
+		"after": s.partName(r, w.after), "part": s.keys.Seal(text, partContext(w.row.ID, w.after)), "last": !next,
+		"lease": lease()})
+	w.row.AtSeq = last
+	return stored && next, err
+}
+
+// refAt returns the reference of the record at a place of the chain, or "" before the first.
+func (s *Store) refAt(ctx context.Context, db bun.IDB, r requester, seq int64) (ref string, err error) {
+	if seq == 0 {
+		return "", nil
+	}
+	err = db.NewRaw("SELECT ref FROM audit_records WHERE chain = ? AND seq = ? AND ref IS NOT NULL", r.Chain, seq).
+		Scan(ctx, &ref)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = privacy.ErrUnknownSubject
+	}
+	return ref, err
+}
+
+// seqOf returns the place of a check in the chain.
+func (s *Store) seqOf(ctx context.Context, db bun.IDB, r requester, ref string) (seq int64, err error) {
+	err = db.NewSelect().TableExpr(ofRef, r.Chain, ref).Column("seq").Scan(ctx, &seq)
+	return seq, err
+}
+
+//go:embed sql/prune_requests.sql
+var pruneRequests string
+
+//go:embed sql/delete_old_exports.sql
+var deleteOldExports string
+
+// PruneRequests deletes exports after privacy.KeepExport, and requests after privacy.KeepRequest.
+func (s *Store) PruneRequests(ctx context.Context) error {
+	chains, err := s.chains(ctx)
+	for _, chain := range chains {
+		for _, statement := range []string{deleteOldExports, pruneRequests} {
+			if err != nil {
+				break
+			}
+			_, err = s.db.NewRaw(statement, named{"chain": chain, "exports": s.now().Add(-privacy.KeepExport),
+				"requests": s.now().Add(-privacy.KeepRequest)}).Exec(ctx)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("pruning privacy requests: %w", err)
+	}
+	return nil
+}
