@@ -37,8 +37,11 @@ type Checker interface {
 	Check(ctx context.Context, req check.Request) (*check.Decision, error)
 }
 
-// Explainer explains recorded checks; *decision.Explainer implements it.
+// Explainer explains scores; *decision.Explainer implements it.
 type Explainer interface {
+	// Preview scores a value without recording or counting it.
+	Preview(ctx context.Context, account string, e entity.Entity) (*decision.Scoring, error)
+	// Explain explains a recorded check.
 	Explain(ctx context.Context, c check.Caller, ref string, e entity.Entity) (*decision.Explanation, error)
 }
 
@@ -70,7 +73,7 @@ type Config struct {
 	Public  Public
 	Sealer  Sealer
 	Mail    Mail // nil: customers have no e-mail addresses. It requires URL, with which links in messages begin
-	// Explainer explains recorded checks, and Feedback takes reports on them.
+	// Explainer explains scores, and Feedback takes reports on recorded checks.
 	Explainer Explainer
 	Feedback  Feedback
 	// Webhook checks the URL of a webhook and returns its canonical form. Its errors begin with "url: " and are shown
@@ -175,6 +178,8 @@ func (c *Console) route(files fs.FS) {
 	c.signedIn(fiber.MethodPost, "/dashboard/checks", c.checks)
 	c.signedIn(fiber.MethodGet, "/dashboard/checks/export", c.exportChecks)
 	c.signedIn(fiber.MethodGet, "/dashboard/usage", c.usage)
+	c.signedIn(fiber.MethodGet, "/dashboard/playground", c.playground)
+	c.signedIn(fiber.MethodPost, "/dashboard/playground", c.preview)
 	c.signedIn(fiber.MethodGet, "/dashboard/checks/:ref", c.check)
 	c.signedIn(fiber.MethodPost, "/dashboard/checks/:ref/explain", c.explain)
 	c.signedIn(fiber.MethodPost, "/dashboard/checks/:ref/feedback", c.reportCheck)

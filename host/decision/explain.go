@@ -92,7 +92,7 @@ func (x *Explainer) Explain(ctx context.Context, c check.Caller, ref string, e e
 		return nil, err
 	}
 	d := now.Decision
-	today := newScoring(d.Revision, d.Fused, d.Layers, d.Terms, hostSignals(d.Signals))
+	today := scoringOf(d)
 	explained := &Explanation{Check: recorded.Check, Today: today, DecidedBy: today}
 	looked := lookupsOf(d.Terms)
 	if d.Revision != recorded.Revision {
@@ -106,6 +106,20 @@ func (x *Explainer) Explain(ctx context.Context, c check.Caller, ref string, e e
 	explained.FactsOfToday = sourcesOf(looked)
 	explained.Text = explained.words()
 	return explained, nil
+}
+
+// Preview scores a value under the lineup of today, without a record and without counting. It returns the errors of
+// [Scorer].
+func (x *Explainer) Preview(ctx context.Context, account string, e entity.Entity) (*Scoring, error) {
+	scored, err := x.Scorer.RescoreRecord(ctx, account, e)
+	if err != nil {
+		return nil, err
+	}
+	return scoringOf(scored.Decision), nil
+}
+
+func scoringOf(d *check.Decision) *Scoring {
+	return newScoring(d.Revision, d.Fused, d.Layers, d.Terms, hostSignals(d.Signals))
 }
 
 // again scores a value under an earlier lineup with the facts that were looked up for today's.
