@@ -56,7 +56,7 @@ var recordedCheck = decision.Check{Ref: knownRef, Timestamp: stamp(atCheck), Typ
 func (d *decisions) SearchChecks(_ context.Context, c check.Caller, q decision.Query) (*decision.Page, error) {
 	next := decision.Cursor{At: atCheck, Ref: knownRef}.String()
 	page := &decision.Page{Checks: []decision.Check{recordedCheck}, Next: &next}
-	if q.Limit == decision.MaxPage && q.After != (decision.Cursor{}) { // the second page of an export is the last
+	if q.Limit == decision.MaxSearched && q.After != (decision.Cursor{}) { // the second page of an export is the last
 		page.Next = nil
 	}
 	return page,

@@ -49,10 +49,12 @@ type Delivery struct {
 	Attempts int    `json:"attempts"`
 }
 
-// The number of checks on one page.
+// The number of checks on one page. A search reads up to MaxSearched of the account's records for one, so that a search
+// for a rare verdict among millions of checks costs no more than another.
 const (
 	DefaultPage = 50
 	MaxPage     = 1000
+	MaxSearched = 10_000
 )
 
 // Query selects an account's checks, newest first. Fields with zero values select all.

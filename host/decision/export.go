@@ -64,7 +64,7 @@ type Export struct {
 // NewExport begins an export and reads its first page, so that a query that fails is an error before anything is sent.
 // paced is called before each further page is read.
 func NewExport(ctx context.Context, s Searcher, c check.Caller, q Query, f Format, paced func()) (*Export, error) {
-	q.Limit = MaxPage
+	q.Limit = MaxSearched
 	search := func(ctx context.Context, q Query) (*Page, error) { return s.SearchChecks(ctx, c, q) }
 	page, err := search(ctx, q)
 	if err != nil {

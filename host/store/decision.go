@@ -19,16 +19,12 @@ import (
 	"assay/host/privacy"
 )
 
-// maxSearched is how many of an account's records one search reads, so that a search for a rare verdict among millions
-// of checks costs no more than another.
-const maxSearched = 10_000
-
 //go:embed sql/search_checks.sql
 var searchChecks string
 
 // SearchChecks lists an account's checks. It fails with check.ErrUnauthorized.
 func (s *Store) SearchChecks(ctx context.Context, c check.Caller, q decision.Query) (*decision.Page, error) {
-	page, err := s.searchChecks(ctx, c, q, maxSearched)
+	page, err := s.searchChecks(ctx, c, q, decision.MaxSearched)
 	if err != nil {
 		return nil, withOutage(fmt.Errorf("searching checks: %w", err))
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -165,17 +166,32 @@ func TestRecordedCheck(t *testing.T) {
 	wantError(t, "search with a revoked key", err, check.ErrUnauthorized)
 }
 
-// BenchmarkSearchChecks searches for a verdict that no check has, among a million checks of one account.
-func BenchmarkSearchChecks(b *testing.B) {
+// BenchmarkRecordedChecks searches for a verdict that no check has, counts, and exports, a million checks of one account.
+func BenchmarkRecordedChecks(b *testing.B) {
 	s, l, caller := newLedger(b, nil, LedgerConfig{})
 	noError(b, l.Append(b.Context(), allowed(b, caller)))
 	must(s.db.ExecContext(b.Context(), `INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id,
 		key_id, type, pseudonym, nonce, score, verdict, revision, leaf, hash)
-		SELECT chain, seq + n, recorded_at - n * interval '1 second', at, kind, 'chk_' || n, account_id, key_id, type,
+		SELECT chain, seq + n, recorded_at - n * interval '1 second', at, kind, 'chk_' || lpad(n::text, 26, '0'), account_id, key_id, type,
 		sha256(n::text::bytea), nonce, score, verdict, revision, leaf, hash
 		FROM audit_records, generate_series(1, 1000000) AS n WHERE kind = 'check'`))(b)
 	must(s.db.ExecContext(b.Context(), "ANALYZE audit_records"))(b)
-	for b.Loop() {
-		must(s.SearchChecks(b.Context(), caller, decision.Query{Verdict: check.Block, Limit: 50}))(b)
-	}
+	b.Run("search", func(b *testing.B) {
+		for b.Loop() {
+			must(s.SearchChecks(b.Context(), caller, decision.Query{Verdict: check.Block, Limit: 50}))(b)
+		}
+	})
+	b.Run("count", func(b *testing.B) {
+		for b.Loop() {
+			counts := must(s.CountChecks(b.Context(), caller, time.Time{}, noon.AddDate(1, 0, 0)))(b)
+			expect(b, "checks", decision.Query{}.Selected(counts), 1_000_001)
+		}
+	})
+	b.Run("export", func(b *testing.B) {
+		for b.Loop() {
+			export := must(decision.NewExport(b.Context(), s, caller, decision.Query{}, decision.CSV, func() {}))(b)
+			b.ReportMetric(float64(must(io.Copy(io.Discard, export))(b)), "bytes")
+			noError(b, export.Close())
+		}
+	})
 }
