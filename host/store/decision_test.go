@@ -166,14 +166,15 @@ func TestRecordedCheck(t *testing.T) {
 	wantError(t, "search with a revoked key", err, check.ErrUnauthorized)
 }
 
-// BenchmarkRecordedChecks searches for a verdict that no check has, counts, and exports, a million checks of one account.
+// BenchmarkRecordedChecks searches a million checks of one account for a verdict that none has, counts them, and
+// exports them.
 func BenchmarkRecordedChecks(b *testing.B) {
 	s, l, caller := newLedger(b, nil, LedgerConfig{})
 	noError(b, l.Append(b.Context(), allowed(b, caller)))
 	must(s.db.ExecContext(b.Context(), `INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id,
 		key_id, type, pseudonym, nonce, score, verdict, revision, leaf, hash)
-		SELECT chain, seq + n, recorded_at - n * interval '1 second', at, kind, 'chk_' || lpad(n::text, 26, '0'), account_id, key_id, type,
-		sha256(n::text::bytea), nonce, score, verdict, revision, leaf, hash
+		SELECT chain, seq + n, recorded_at - n * interval '1 second', at, kind, 'chk_' || lpad(n::text, 26, '0'),
+		account_id, key_id, type, sha256(n::text::bytea), nonce, score, verdict, revision, leaf, hash
 		FROM audit_records, generate_series(1, 1000000) AS n WHERE kind = 'check'`))(b)
 	must(s.db.ExecContext(b.Context(), "ANALYZE audit_records"))(b)
 	b.Run("search", func(b *testing.B) {
