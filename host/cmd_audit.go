@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"assay/host/auditlog"
 	"assay/host/lineup"
@@ -30,9 +32,12 @@ func (cmd *auditVerifyCmd) Run(ctx context.Context, cfg *Config, t *terminal) er
 			}
 		}
 		signer := auditlog.NewSigner(b.keys.SignSeed)
-		checkpoints, err := auditlog.ReadCheckpoints(files, signer)
-		if err != nil {
-			return err
+		checkpoints := auditlog.ReadCheckpoints(files, signer)
+		for _, damage := range checkpoints.Damaged {
+			if len(cmd.Checkpoints) > 0 {
+				return fmt.Errorf("reading checkpoints: %s", damage)
+			}
+			fmt.Fprintf(t.err, "%s. Verification goes on with the others.\n", damage)
 		}
 		a, err := b.verifying(ctx, cfg)
 		if err != nil {
@@ -41,6 +46,12 @@ func (cmd *auditVerifyCmd) Run(ctx context.Context, cfg *Config, t *terminal) er
 		reports, broken, err := auditlog.Verify(ctx, b.store, signer, a.Trust, checkpoints)
 		if err != nil {
 			return err
+		}
+		for i, r := range reports {
+			if err := r.Unsigned(b.store.Now()); err != nil && r.OK {
+				reports[i].OK, reports[i].Error = false, err.Error()
+				broken = errors.Join(broken, err)
+			}
 		}
 		inForce, err := a.inForce(ctx)
 		broken = errors.Join(broken, err)
@@ -74,29 +85,33 @@ type auditCheckpointCmd struct {
 	JSON bool `help:"Print JSON."`
 }
 
+// Run brings the trees up to date, as a host does, and prints the newest checkpoints.
 func (cmd *auditCheckpointCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	return withBackend(ctx, cfg, t, func(b *backend) error {
-		heads, damaged := b.store.Heads(ctx)
-		if len(heads) == 0 {
-			return damaged
+		// Without a directory, whose files belong to the host.
+		keeper := &auditlog.Keeper{Store: b.store, Signer: auditlog.NewSigner(b.keys.SignSeed), Logger: quietLog(t)}
+		damaged := keeper.SignHeads(ctx)
+		trees, err := b.store.Trees(ctx)
+		if err != nil && len(trees) == 0 {
+			return errors.Join(damaged, err)
 		}
-		signer := auditlog.NewSigner(b.keys.SignSeed)
-		var signed []string
-		for _, head := range heads {
-			text, err := signer.Checkpoint(head)
+		var signed, keys []string
+		for _, chain := range slices.Sorted(maps.Keys(trees)) {
+			note, err := b.store.NewestCheckpoint(ctx, chain)
 			if err != nil {
 				return err
 			}
-			signed = append(signed, text)
+			if note != "" {
+				signed, keys = append(signed, note), append(keys, keeper.Signer.TreeKey(chain))
+			}
 		}
 		if cmd.JSON {
-			return errors.Join(damaged, t.json(map[string]any{"verifier_key": signer.VerifierKey(),
-				"checkpoints": signed}))
+			return errors.Join(damaged, t.json(map[string]any{"verifier_keys": keys, "checkpoints": signed}))
 		}
-		for _, text := range signed {
+		for i, text := range signed {
 			t.printf("%s\n", text)
+			fmt.Fprintf(t.err, "verifier key: %s\n", keys[i])
 		}
-		fmt.Fprintf(t.err, "verifier key: %s\n", signer.VerifierKey())
 		return damaged
 	})
 }

@@ -231,6 +231,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	keeper := &auditlog.Keeper{Store: b.store, Signer: auditlog.NewSigner(b.keys.SignSeed), Trust: trusted.Trust,
 		Dir: cfg.checkpointDir(), Logger: log}
 	metrics.WatchAudit(func() int { return len(keeper.Status().Problems) })
+	running.Go(func() { keeper.Run(background) })
 	payments := b.newBilling(cfg)
 	local = append(local, maintenance.Job{Name: "refund second subscriptions", Every: jobInterval,
 		Run: payments.RefundDue})
@@ -310,6 +311,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		Explainer:      explainer,
 		Feedback:       reports,
 		Overrides:      b.store,
+		AuditLog:       auditlog.Files{Store: b.store},
 		Outage:         store.IsOutage,
 		Ready:          ready.err,
 		ProviderEvent:  providerEvents(payments, log),
@@ -445,6 +447,7 @@ func (b *backend) jobs(keeper *auditlog.Keeper) [][]maintenance.Job {
 		{Name: "delete old billing data", Every: jobInterval, Run: b.store.PruneBilling, AtStop: true},
 		{Name: "sign checkpoints", Every: jobInterval, Run: keeper.SignHeads, AtStop: true},
 	}, {
+		{Name: "tidy checkpoints", Every: time.Hour, Limit: longJobLimit, Run: keeper.Tidy},
 		{Name: "prune the reputation graph", Every: 24 * time.Hour, Limit: longJobLimit, Run: b.store.PruneSightings},
 		{Name: "prune the audit log", Every: jobInterval, Limit: longJobLimit, Run: keeper.Prune},
 	}}

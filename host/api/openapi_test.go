@@ -56,7 +56,8 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 			documented = append(documented, method+" "+path)
 		}
 	}
-	s, places := New(Config{}), strings.NewReplacer(":ref", "{ref}", ":id", "{id}")
+	s, places := New(Config{}), strings.NewReplacer(":ref", "{ref}", ":id", "{id}",
+		":chain", "{chain}", "*", "{path}")
 	for _, r := range s.app.GetRoutes() {
 		if r.Method != http.MethodHead { // registered with GET
 			routed = append(routed, r.Method+" "+places.Replace(r.Path))
@@ -285,6 +286,15 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		{s, "GET", reviewPath + known, "", append(auth(goodKey), long...), 431, true, false},
 		{s, "GET", reviewPath + known, "", auth(failKey), 500, true, false},
 		{full, "GET", reviewPath + known, "", auth(goodKey), 503, true, false},
+		{s, "GET", checkpointPath + "?chain=3", "", nil, 200, true, false},
+		{s, "GET", checkpointPath, "", nil, 404, true, false},
+		{s, "GET", checkpointPath + "?chain=03", "", nil, 400, false, false},
+		{fast, "GET", checkpointPath, "", nil, 429, true, false},
+		{s, "GET", checkpointPath, "", long, 431, true, false},
+		{s, "GET", "/audit/3/checkpoint", "", nil, 200, true, false},
+		{s, "GET", "/audit/0/checkpoint", "", nil, 404, true, false},
+		{fast, "GET", "/audit/3/checkpoint", "", nil, 429, true, false},
+		{s, "GET", "/audit/3/checkpoint", "", long, 431, true, false},
 		{s, "GET", "/openapi.json", "", nil, 200, true, false},
 		{s, "GET", "/openapi.json", "", long, 431, true, false},
 		{s, "GET", "/healthz", "", nil, 200, true, false},
@@ -386,6 +396,9 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		}
 		if id, ok := strings.CutPrefix(path, requestsPrefix); ok {
 			path = requestPath + strings.TrimLeft(id, "req_0123456789ABCDEFGHJKMNPQRSTVWXYZx")
+		}
+		if path != checkpointPath && strings.HasPrefix(path, auditPrefix) {
+			path = auditFilePath
 		}
 		operation := doc.Paths.Value(path).GetOperation(c.method)
 		which := http.StatusText(r.status)

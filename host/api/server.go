@@ -94,6 +94,8 @@ type Config struct {
 	Feedback Feedback
 	// Overrides keeps verdicts set in advance; nil: 404.
 	Overrides Overrides
+	// AuditLog has the public files of the audit log; nil: 404.
+	AuditLog AuditLog
 	// Ready returns nil or what keeps the host from answering, for the log only. It must not wait. nil: always ready.
 	Ready func() error
 	// Outage reports whether an error is due to an outage of the database. Requests that fail with one get 503. It may
@@ -326,6 +328,9 @@ func (s *Server) route() {
 		s.app.Get(pattern, scoped(apikey.ScopePrivacy, s.showRequest))
 		s.allow[path] = "GET, HEAD"
 	}
+	get(checkpointPath, noKey, s.checkpoint)
+	s.app.Get(auditPrefix+":chain/*", scoped(noKey, s.chainFile))
+	s.allow[auditFilePath] = "GET, HEAD"
 	get("/openapi.json", noKey, s.openAPI)
 	get("/healthz", noKey, s.health)
 	get("/readyz", noKey, s.ready)

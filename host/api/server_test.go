@@ -182,6 +182,9 @@ func startOn(t testing.TB, l net.Listener, cfg Config) *site {
 	if cfg.Overrides == nil {
 		cfg.Overrides = &verdicts{}
 	}
+	if cfg.AuditLog == nil {
+		cfg.AuditLog = auditFiles{}
+	}
 	if cfg.Feedback == nil {
 		cfg.Feedback = &reports{}
 	}

@@ -5,59 +5,202 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"assay/host/audit"
 )
 
-// signerName is the origin of this product's checkpoints.
+// signerName is the origin of anchors, and of checkpoints of hash chains, which earlier releases signed.
 const signerName = "assay/audit"
 
 // NewSigner returns the signer of checkpoints and anchors. seed is an Ed25519 seed.
 func NewSigner(seed []byte) *audit.Signer { return audit.NewSigner(signerName, seed) }
 
-// CheckpointDir is a directory of signed checkpoints and anchors, one file per day in UTC, so that old files can be
-// archived. It is outside the database because it protects the database: an attacker who can write to the database
-// cannot rewrite signed history.
+// CheckpointDir is a directory of signed checkpoints and anchors. It is outside the database because it protects the
+// database: an attacker who can write to the database cannot rewrite signed history. There is one file for each of the
+// last hours, and one for each day before, so that old files can be archived. Days and hours are in UTC. The directory
+// "" has no files, and what is appended to it is not stored.
 type CheckpointDir string
 
-// Files returns the paths of the directory's files.
+// The names of files. The files of hours are merged into those of days.
+const (
+	dayFile  = "2006-01-02.txt"
+	hourFile = "2006-01-02T15.txt"
+)
+
+// Files returns the paths of the directory's files, in order of their time.
 func (d CheckpointDir) Files() ([]string, error) {
+	if d == "" {
+		return nil, nil
+	}
 	return filepath.Glob(filepath.Join(string(d), "*.txt"))
 }
 
-// Append adds a signed checkpoint or anchor to today's file and syncs it to disk.
-func (d CheckpointDir) Append(signed string) error {
+// Append adds signed checkpoints or anchors to this hour's file and syncs it to disk.
+func (d CheckpointDir) Append(signed ...string) error {
+	return d.append(time.Now().UTC().Format(hourFile), signed)
+}
+
+func (d CheckpointDir) append(name string, signed []string) error {
+	if len(signed) == 0 || d == "" {
+		return nil
+	}
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return fmt.Errorf("storing checkpoint: %w", err)
 	}
-	name := filepath.Join(string(d), time.Now().UTC().Format(time.DateOnly)+".txt")
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(filepath.Join(string(d), name), os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("storing checkpoint: %w", err)
 	}
-	_, err = f.WriteString(signed + "\n")
+	text := strings.Join(signed, "\n") + "\n"
+	if !endsEmpty(f) { // the last line was cut off: it must not spoil the next checkpoint
+		text = "\n\n" + text
+	}
+	_, err = f.WriteString(text)
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("storing checkpoint: %w", err)
 	}
 	return nil
 }
 
-// ReadCheckpoints reads the heads in files of checkpoints and verifies their signatures.
-func ReadCheckpoints(files []string, signer *audit.Signer) ([]audit.Head, error) {
-	var heads []audit.Head
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return nil, err
-		}
-		for _, signed := range audit.SplitCheckpoints(string(text)) {
-			head, err := audit.OpenCheckpoint(signed, signer.VerifierKey())
-			if err != nil {
-				return nil, fmt.Errorf("reading %s: %w", file, err)
-			}
-			heads = append(heads, head)
+// endsEmpty reports whether a file has no text or ends with an empty line.
+func endsEmpty(f *os.File) bool {
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 {
+		return err == nil
+	}
+	end := make([]byte, 2)
+	_, err = f.ReadAt(end, info.Size()-2)
+	return err == nil && string(end) == "\n\n"
+}
+
+// Checkpoints are what files of checkpoints contain.
+type Checkpoints struct {
+	Heads   []audit.Head     // of hash chains, and of anchors
+	Trees   []audit.TreeHead // of Merkle trees
+	Damaged []string         // files with text that is not a valid checkpoint, or that cannot be read, and why
+}
+
+// ReadCheckpoints reads files of checkpoints and verifies their signatures. Damage is part of the result, because it
+// must not prevent verification: a host that dies can leave a checkpoint that is cut off.
+func ReadCheckpoints(files []string, signer *audit.Signer) *Checkpoints {
+	c := &Checkpoints{}
+	for _, name := range files {
+		f, err := readFile(name, signer)
+		c.Heads, c.Trees = append(c.Heads, f.heads...), append(c.Trees, f.trees...)
+		switch {
+		case err != nil:
+			c.Damaged = append(c.Damaged, err.Error())
+		case f.damaged > 0:
+			c.Damaged = append(c.Damaged, fmt.Sprintf("%s: %d entries are not checkpoints with this installation's "+
+				"signature", name, f.damaged))
 		}
 	}
-	return heads, nil
+	return c
+}
+
+// checkpointFile is the content of a file.
+type checkpointFile struct {
+	heads   []audit.Head
+	trees   []audit.TreeHead
+	valid   []string // texts
+	others  []string // those that are not checkpoints of trees
+	damaged int      // entries that are not valid
+}
+
+func readFile(name string, signer *audit.Signer) (f checkpointFile, err error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return f, err
+	}
+	for _, signed := range audit.SplitCheckpoints(string(text)) {
+		if tree, err := signer.OpenTree(signed); err == nil {
+			f.trees = append(f.trees, tree)
+		} else if head, err := audit.OpenCheckpoint(signed, signer.VerifierKey()); err == nil {
+			f.heads, f.others = append(f.heads, head), append(f.others, signed)
+		} else {
+			f.damaged++
+			continue
+		}
+		f.valid = append(f.valid, signed)
+	}
+	return f, nil
+}
+
+// Tidy repairs files with damaged entries: it keeps them under a name that ends in ".damaged", and rewrites the valid
+// entries. It also thins files of hours that are older than a day: the newest checkpoint of each tree moves to the file
+// of the day. It returns the names of the files that it repaired.
+func (d CheckpointDir) Tidy(signer *audit.Signer, now time.Time) (repaired []string, err error) {
+	files, err := d.Files()
+	for _, name := range files {
+		f, err2 := readFile(name, signer)
+		if err2 != nil {
+			err = errors.Join(err, err2)
+			continue
+		}
+		if f.damaged > 0 {
+			if err2 := d.repair(name, f.valid); err2 != nil {
+				err = errors.Join(err, fmt.Errorf("repairing %s: %w", name, err2))
+				continue
+			}
+			repaired = append(repaired, name)
+		}
+		hour, err2 := time.Parse(hourFile, filepath.Base(name))
+		if err2 != nil || now.Sub(hour) < 25*time.Hour {
+			continue
+		}
+		// A host that dies between the two steps repeats the first, which only adds entries twice.
+		err2 = d.append(hour.Format(dayFile), append(f.others, newest(f, signer)...))
+		if err2 == nil {
+			err2 = os.Remove(name)
+		}
+		if err2 != nil {
+			err = errors.Join(err, fmt.Errorf("thinning checkpoints: %w", err2))
+		}
+	}
+	return repaired, err
+}
+
+// newest returns the text of the largest tree of each chain.
+func newest(f checkpointFile, signer *audit.Signer) (texts []string) {
+	heads := map[int]audit.TreeHead{}
+	for _, h := range f.trees {
+		if h.Size >= heads[h.Chain].Size {
+			heads[h.Chain] = h
+		}
+	}
+	for _, text := range f.valid {
+		if head, err := signer.OpenTree(text); err == nil && heads[head.Chain] == head &&
+			!slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// repair replaces a file's entries with the valid ones.
+func (d CheckpointDir) repair(name string, valid []string) error {
+	text, err := os.ReadFile(name)
+	if err == nil {
+		err = writeFile(name+".damaged", text)
+	}
+	if err == nil {
+		err = writeFile(name+".new", []byte(strings.Join(valid, "\n")+"\n"))
+	}
+	if err == nil {
+		err = os.Rename(name+".new", name)
+	}
+	return err
+}
+
+// writeFile writes a file and syncs it to disk.
+func writeFile(name string, text []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Sync(), f.Close())
 }

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"assay/host/audit"
 	"assay/host/store"
 )
 
@@ -15,9 +14,9 @@ type Status struct {
 	Problems []string           // why the last signing or pruning failed, or which chains they found damaged
 }
 
-// Checkpoint is a signed head.
+// Checkpoint is a signed head of a tree.
 type Checkpoint struct {
-	Seq int64
+	Seq int64     // number of the last record that it covers
 	At  time.Time // when it was signed
 }
 
@@ -48,13 +47,13 @@ func (k *Keeper) Status() Status {
 	return s
 }
 
-func (s *status) signed(head audit.Head) {
+func (s *status) signed(chain int, seq int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last == nil {
 		s.last = map[int]Checkpoint{}
 	}
-	s.last[head.Chain] = Checkpoint{head.Seq, time.Now()}
+	s.last[chain] = Checkpoint{seq, time.Now()}
 }
 
 // ended notes the error of a task's last run. An outage of the database says nothing about the audit log.

@@ -24,6 +24,9 @@ var distributedTables = []struct{ table, column string }{
 	{"audit_heads", "chain"}, // the first, because the functions in delegatedFunctions run where a head is
 	{"audit_records", "chain"},
 	{"audit_anchors", "chain"},
+	{"audit_trees", "chain"},
+	{"audit_tiles", "chain"},
+	{"audit_checkpoints", "chain"},
 	{"erasures", "chain"},
 	{"erased_records", "chain"},
 	{"quota_usage", "chain"},
@@ -73,7 +76,7 @@ func tablesBy(column string) (names []string) {
 
 // delegatedFunctions touch only rows of the chain that is their first argument. The node that a host calls passes the
 // call on to the chain's node.
-var delegatedFunctions = []string{"ledger_append", "ledger_settle", "audit_append", "audit_lock"}
+var delegatedFunctions = []string{"ledger_append", "ledger_settle", "audit_append", "audit_lock", "audit_grow"}
 
 // Step is one step of Distribute.
 type Step struct {

@@ -174,7 +174,7 @@ func (s *Store) dropPartition(ctx context.Context, month string, cut map[int]int
 //go:embed sql/prune_records.sql
 var pruneRecords string
 
-// pruneRows deletes a chain's records, erasures, feedback and reviews up to its anchor. It keeps the complete list of
+// pruneRows deletes a chain's records, tiles, erasures, feedback and reviews up to its anchor. It keeps the complete list of
 // each later erasure, even of pruned records, because the list's signature covers all of it. No check waits for these
 // rows, and an erasure that has read one of them finds it gone and starts again.
 func (s *Store) pruneRows(ctx context.Context, anchor audit.Anchor) error {
@@ -187,6 +187,9 @@ func (s *Store) pruneRows(ctx context.Context, anchor audit.Anchor) error {
 		if deleted, err = result.RowsAffected(); err != nil {
 			return err
 		}
+	}
+	if err := s.pruneTiles(ctx, anchor); err != nil {
+		return err
 	}
 	_, err := s.db.ExecContext(ctx, `DELETE FROM erased_records WHERE chain = ?chain AND erasure <= ?seq;
 		DELETE FROM erasures WHERE chain = ?chain AND seq <= ?seq;

@@ -1,0 +1,349 @@
+package auditlog
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"assay/host/audit"
+	"assay/host/store"
+	"assay/host/store/storetest"
+)
+
+// fill appends records with arbitrary leaves to chain 0. Their hashes are not valid, which trees do not look at.
+func fill(t testing.TB, db *pgx.Conn, n int) {
+	t.Helper()
+	_, err := db.Exec(t.Context(), `INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, leaf, hash)
+		SELECT 0, h.seq + i, now(), '', 'check', 'fill ' || h.seq + i, sha256(int8send(h.seq + i)), '' FROM audit_heads AS h,
+		generate_series(1, $1::bigint) AS i WHERE h.chain = 0`, n)
+	if err == nil {
+		_, err = db.Exec(t.Context(), "UPDATE audit_heads SET seq = seq + $1 WHERE chain = 0", n)
+	}
+	storetest.NoError(t, err)
+}
+
+// treeOf returns the tree of a chain's stored leaves.
+func treeOf(t *testing.T, k *Keeper, until int64) audit.TreeHead {
+	t.Helper()
+	tree := &audit.Tree{}
+	for _, leaf := range storetest.Must(k.Store.Leaves(t.Context(), 0, 1, until, int(until)))(t) {
+		tree.Append(leaf)
+	}
+	return tree.Head(0)
+}
+
+// newestTree returns the head of the newest checkpoint that hosts serve.
+func newestTree(t *testing.T, k *Keeper) audit.TreeHead {
+	t.Helper()
+	note := storetest.Must(k.Store.NewestCheckpoint(t.Context(), 0))(t)
+	return storetest.Must(k.Signer.OpenTree(note))(t)
+}
+
+// another returns a keeper of another host.
+func another(t *testing.T, k *Keeper) *Keeper {
+	t.Helper()
+	return &Keeper{Store: k.Store, Signer: k.Signer, Logger: k.Logger, Trust: k.Trust,
+		Dir: CheckpointDir(filepath.Join(t.TempDir(), "checkpoints"))}
+}
+
+// Proofs need neither the content of records nor, once it is pruned, the beginning of the chain.
+func TestProofsSurviveErasureAndPruning(t *testing.T) {
+	t.Parallel()
+	k, db := oldLog(t)
+	storetest.NoError(t, k.SignHeads(t.Context()))
+	first := newestTree(t, k)
+	storetest.Expect(t, "the signed tree", first, treeOf(t, k, 4))
+	storetest.Exec(t, db, "UPDATE audit_records SET nonce = NULL, pseudonym = NULL, kind = 'erased' WHERE seq = 3")
+	leaves := storetest.Must(k.Store.Leaves(t.Context(), 0, 1, 4, 10))(t)
+	storetest.Exec(t, db, "DELETE FROM audit_records WHERE seq = 1")
+	fill(t, db, 600)
+	storetest.NoError(t, k.SignHeads(t.Context()))
+	second := newestTree(t, k)
+	storetest.Expect(t, "leaves", second.Size, 604)
+	for _, head := range []audit.TreeHead{first, second} {
+		for seq := int64(1); seq <= 4; seq++ {
+			p := storetest.Must(Prove(t.Context(), k.Store, 0, seq, head.Size))(t)
+			storetest.Expect(t, "the tree that the proof is of", p.TreeHead, head)
+			storetest.NoError(t, audit.CheckInclusion(head, p.Index, leaves[seq-1], p.Proof))
+		}
+	}
+	for _, seq := range []int64{0, 605} {
+		if _, err := Prove(t.Context(), k.Store, 0, seq, 604); !errors.Is(err, ErrNotInTree) {
+			t.Errorf("proving record %d: %v", seq, err)
+		}
+	}
+	proof := storetest.Must(audit.ProveConsistency(first.Size, second, reading(t.Context(), k.Store, 0)))(t)
+	storetest.NoError(t, audit.CheckConsistency(first, second, proof))
+
+	// Level 0 is pruned up to the tile with the first record that is kept.
+	cut := audit.Anchor{Head: audit.Head{Seq: 600}, Before: time.Now()}
+	storetest.NoError(t, k.Store.PruneAudit(t.Context(), []audit.Anchor{cut}))
+	storetest.Expect(t, "tiles of level 0", storetest.Value[string](t, db,
+		"SELECT string_agg(index::text, ' ') FROM audit_tiles WHERE level = 0"), "2")
+	storetest.Expect(t, "upper tiles", storetest.Value[int](t, db,
+		"SELECT count(*) FROM audit_tiles WHERE level > 0"), 1)
+	kept := storetest.Must(k.Store.Leaves(t.Context(), 0, 602, 602, 1))(t)
+	p := storetest.Must(Prove(t.Context(), k.Store, 0, 602, 604))(t)
+	storetest.NoError(t, audit.CheckInclusion(second, p.Index, kept[0], p.Proof))
+	if _, err := Prove(t.Context(), k.Store, 0, 2, 604); err == nil {
+		t.Error("a pruned record can be proved without its tile")
+	}
+	fill(t, db, 300)
+	storetest.NoError(t, k.SignHeads(t.Context()))
+	storetest.Expect(t, "leaves after pruning", newestTree(t, k).Size, 904)
+}
+
+// The tree of a chain that was pruned before it had one begins with the first record that is kept.
+func TestTreeOfPrunedChain(t *testing.T) {
+	t.Parallel()
+	k, db := oldLog(t)
+	storetest.NoError(t, k.Prune(t.Context()))
+	storetest.Exec(t, db, "TRUNCATE audit_trees, audit_tiles, audit_checkpoints") // as before the migration
+	storetest.NoError(t, os.RemoveAll(string(k.Dir)))
+	k = another(t, k)
+	storetest.NoError(t, k.Prune(t.Context()))
+	storetest.NoError(t, k.SignHeads(t.Context()))
+	tree := storetest.Must(k.Store.Trees(t.Context()))(t)[0]
+	if tree.First != 3 || tree.Size != 3 {
+		t.Errorf("the tree is %+v", tree)
+	}
+	reports, broken, err := k.verifyFiles(t)
+	if broken != nil || err != nil || reports[0].Checkpoints != 1 {
+		t.Errorf("%+v, %v, %v", reports, broken, err)
+	}
+}
+
+// Several hosts extend one tree while records are added, and one of them stops halfway.
+func TestHostsExtendOneTree(t *testing.T) {
+	t.Parallel()
+	k, db := oldLog(t)
+	fill(t, db, 3*growBatch)
+	var hosts sync.WaitGroup
+	for range 3 {
+		host := another(t, k)
+		hosts.Go(func() {
+			if err := host.SignHeads(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	fill(t, db, growBatch)
+	hosts.Wait()
+	// This host had read the tree before the others extended it.
+	stale := storetest.Must(k.Store.Trees(t.Context()))(t)[0]
+	fill(t, db, 1000)
+	storetest.NoError(t, another(t, k).SignHeads(t.Context()))
+	open := storetest.Must(k.open(t.Context(), storetest.Must(k.Store.Trees(t.Context()))(t)[0]))(t)
+	grown, err := k.extend(t.Context(), &stale, open, stale.Last()+10)
+	if grown || err != nil {
+		t.Errorf("a stale tree was extended: %v, %v", grown, err)
+	}
+	size := int64(4 + 4*growBatch + 1000)
+	storetest.NoError(t, k.SignHeads(t.Context()))
+	storetest.Expect(t, "the tree", newestTree(t, k), treeOf(t, k, size))
+	storetest.NoError(t, k.SignHeads(t.Context()))
+	files := storetest.Must(k.Dir.Files())(t)
+	storetest.Expect(t, "checkpoints of a chain that did not move", len(ReadCheckpoints(files, k.Signer).Trees), 1)
+}
+
+// What contradicts the tree is reported, and neither the tree nor signed history changes.
+func TestContradictedTrees(t *testing.T) {
+	t.Parallel()
+	k, db := oldLog(t)
+	fill(t, db, 600)
+	storetest.NoError(t, k.SignHeads(t.Context()))
+	const state = "SELECT md5(string_agg(t::text, ' ' ORDER BY level, index)) FROM audit_tiles AS t"
+	tiles := storetest.Value[string](t, db, state)
+	for _, test := range []struct {
+		name, damage, mend, reason string
+	}{
+		{"the last record was replaced", "UPDATE audit_records SET leaf = sha256('x') WHERE seq = 604",
+			"UPDATE audit_records SET leaf = sha256(int8send(604)) WHERE seq = 604",
+			"record 604: its leaf differs from the one in the Merkle tree"},
+		{"the root was altered", "UPDATE audit_trees SET root = sha256('x')", "", "do not have the stored root"},
+		{"the row was altered", "UPDATE audit_trees SET root = 'x'", "", "the row of its Merkle tree was altered"},
+		{"a tile on the edge was altered", "UPDATE audit_tiles SET hashes = set_byte(hashes, 0, get_byte(hashes, 0) # 1) " +
+			"WHERE level = 1", "", "do not have the stored root"},
+		{"a tile on the edge was deleted", "DELETE FROM audit_tiles WHERE level = 1", "", "do not have the stored root"},
+		{"a new tile is there already", "INSERT INTO audit_tiles VALUES (0, 0, 3, sha256('x'))",
+			"DELETE FROM audit_tiles WHERE index = 3", "a stored tile of its Merkle tree differs from the records"},
+		{"a record is missing", "UPDATE audit_records SET seq = 9999 WHERE seq = 700",
+			"UPDATE audit_records SET seq = 700 WHERE seq = 9999", "record 700: the record is missing"},
+		{"the chain was cut", "UPDATE audit_heads SET seq = 500", "", "its Merkle tree covers record 604"},
+	} {
+		storetest.Exec(t, db, "CREATE TABLE kept_trees AS TABLE audit_trees; CREATE TABLE kept_tiles AS TABLE audit_tiles;"+
+			"CREATE TABLE kept_heads AS TABLE audit_heads")
+		fill(t, db, 500)
+		storetest.Exec(t, db, test.damage)
+		signed := storetest.Value[int](t, db, "SELECT count(*) FROM audit_checkpoints")
+		storetest.WantErrorText(t, test.name, k.SignHeads(t.Context()), test.reason)
+		storetest.Expect(t, test.name+": checkpoints", storetest.Value[int](t, db,
+			"SELECT count(*) FROM audit_checkpoints"), signed)
+		storetest.Exec(t, db, test.mend+`; DELETE FROM audit_records WHERE seq > 604; TRUNCATE audit_trees, audit_tiles;
+			DELETE FROM audit_heads; INSERT INTO audit_heads TABLE kept_heads; INSERT INTO audit_trees TABLE kept_trees;
+			INSERT INTO audit_tiles TABLE kept_tiles; DROP TABLE kept_heads, kept_trees, kept_tiles`)
+		storetest.NoError(t, k.SignHeads(t.Context()))
+		storetest.Expect(t, test.name+": tiles", storetest.Value[string](t, db, state), tiles)
+	}
+
+	// A tree that was built again from other records is not signed, by this host or by one that was just started.
+	storetest.Exec(t, db, `TRUNCATE audit_trees, audit_tiles;
+		UPDATE audit_records SET leaf = sha256('x') WHERE seq = 300`)
+	for _, host := range []*Keeper{k, another(t, k), {Store: k.Store, Signer: k.Signer, Logger: k.Logger, Dir: k.Dir}} {
+		storetest.WantErrorText(t, "signing a rewritten history", host.SignHeads(t.Context()),
+			"contradicts the signed checkpoint of 604 leaves")
+	}
+}
+
+// Verification holds the tree against the records that it reads.
+func TestVerifyTree(t *testing.T) {
+	t.Parallel()
+	k, db := oldLog(t)
+	storetest.NoError(t, k.SignHeads(t.Context()))
+	files := storetest.Must(k.Dir.Files())(t)
+	outside := ReadCheckpoints(files, k.Signer)
+	forged := storetest.Must(k.Signer.SignTree(audit.TreeHead{Size: 3, Root: audit.EmptyRoot}))(t)
+	later := storetest.Must(k.Signer.SignTree(audit.TreeHead{Size: 9, Root: audit.EmptyRoot}))(t)
+	for _, test := range []struct{ name, damage, reason string }{
+		{"nothing", "", ""},
+		{"a tile altered", "UPDATE audit_tiles SET hashes = set_byte(hashes, 40, get_byte(hashes, 40) # 1)",
+			"record 2: its leaf differs from the one in tile/0/000.p/4"},
+		{"a tile deleted", "DELETE FROM audit_tiles", "record 1: its leaf differs"},
+		{"the root altered", "UPDATE audit_trees SET root = sha256('x')", "does not have the stored root"},
+		{"the row altered", "UPDATE audit_trees SET size = -1", "the row of its Merkle tree was altered"},
+		{"the tree behind", "UPDATE audit_trees SET size = 0, root = sha256('')", ""},
+		{"the tree longer", "UPDATE audit_trees SET size = 5", "the Merkle tree covers record 5"},
+		{"the tree moved", "UPDATE audit_trees SET first = 2", "its Merkle tree begins at record 2 only"},
+		{"the tree deleted", "DELETE FROM audit_trees", "the tree is not in the database"},
+		{"a checkpoint of other records", "INSERT INTO audit_checkpoints VALUES (0, 3, '" + forged + "')",
+			"record 3: the Merkle tree differs from a signed checkpoint"},
+		{"a checkpoint of later records", "INSERT INTO audit_checkpoints VALUES (0, 9, '" + later + "')",
+			"a signed checkpoint covers 9: the tail was cut off"},
+		{"a forged checkpoint", "UPDATE audit_checkpoints SET note = replace(note, E'\\n4\\n', E'\\n3\\n')",
+			"was not signed by this installation"},
+	} {
+		storetest.Exec(t, db, "BEGIN")
+		storetest.Exec(t, db, "CREATE TABLE kept_trees AS TABLE audit_trees; CREATE TABLE kept_tiles AS TABLE audit_tiles;"+
+			"CREATE TABLE kept_checkpoints AS TABLE audit_checkpoints;"+test.damage+"; COMMIT")
+		reports, broken, err := Verify(t.Context(), k.Store, k.Signer, trust, outside)
+		storetest.NoError(t, err)
+		if test.reason == "" {
+			if broken != nil || reports[0].Checkpoints != 1 {
+				t.Errorf("%s: %v, %+v", test.name, broken, reports)
+			}
+		} else {
+			storetest.WantErrorText(t, test.name, broken, test.reason)
+		}
+		storetest.Exec(t, db, `TRUNCATE audit_trees, audit_tiles, audit_checkpoints;
+			INSERT INTO audit_trees TABLE kept_trees; INSERT INTO audit_tiles TABLE kept_tiles;
+			INSERT INTO audit_checkpoints TABLE kept_checkpoints; DROP TABLE kept_trees, kept_tiles, kept_checkpoints`)
+	}
+	// Without any checkpoint, nothing would show that all was rewritten.
+	storetest.Exec(t, db, "TRUNCATE audit_checkpoints")
+	reports, _, err := Verify(t.Context(), k.Store, k.Signer, trust, nil)
+	storetest.NoError(t, err)
+	since := time.Date(2021, 1, 20, 12, 0, 0, 0, time.UTC)
+	storetest.WantErrorText(t, "a chain without checkpoints", reports[0].Unsigned(since.Add(unsignedFor)),
+		"no signed checkpoint covers this record")
+	storetest.NoError(t, reports[0].Unsigned(since.Add(unsignedFor-time.Second)))
+	reports[0].Checkpoints = 1
+	storetest.NoError(t, reports[0].Unsigned(since.Add(unsignedFor)))
+}
+
+// Damaged and lost files are repaired from the database, and meanwhile stop neither verification nor pruning.
+func TestDamagedCheckpointFiles(t *testing.T) {
+	t.Parallel()
+	k, _ := oldLog(t)
+	storetest.NoError(t, k.SignHeads(t.Context()))
+	name := storetest.Must(k.Dir.Files())(t)[0]
+	text := storetest.Must(os.ReadFile(name))(t)
+	storetest.NoError(t, os.WriteFile(name, text[:len(text)-20], 0o600)) // the host died while writing
+	storetest.NoError(t, k.Prune(t.Context()))
+	storetest.NoError(t, k.SignHeads(t.Context()))
+	files := storetest.Must(k.Dir.Files())(t)
+	c := ReadCheckpoints(files, k.Signer)
+	if len(c.Damaged) != 1 || !strings.Contains(c.Damaged[0], "1 entries are not checkpoints") || len(c.Trees) != 1 ||
+		len(c.Heads) != 1 {
+		t.Errorf("checkpoints after a cut %+v", c)
+	}
+	reports, broken, err := k.verifyFiles(t)
+	if broken != nil || err != nil || reports[0].Checkpoints != 3 {
+		t.Errorf("%+v, %v, %v", reports, broken, err)
+	}
+	storetest.NoError(t, k.Tidy(t.Context()))
+	c = ReadCheckpoints(storetest.Must(k.Dir.Files())(t), k.Signer)
+	if len(c.Damaged) != 0 || len(c.Trees) != 2 || len(c.Heads) != 1 {
+		t.Errorf("repaired %+v", c)
+	}
+	storetest.NoError(t, os.RemoveAll(string(k.Dir)))
+	storetest.NoError(t, k.Tidy(t.Context()))
+	storetest.NoError(t, k.Tidy(t.Context())) // nothing is missing
+	c = ReadCheckpoints(storetest.Must(k.Dir.Files())(t), k.Signer)
+	if len(c.Damaged) != 0 || len(c.Trees) != 2 {
+		t.Errorf("restored from the database %+v", c)
+	}
+	if c := ReadCheckpoints([]string{"missing"}, k.Signer); len(c.Damaged) != 1 {
+		t.Errorf("a missing file is read as %+v", c)
+	}
+}
+
+// Files of hours become files of days with a checkpoint an hour. Anchors are kept.
+func TestCheckpointFilesAreThinned(t *testing.T) {
+	t.Parallel()
+	signer := NewSigner(storetest.Ring.SignSeed)
+	dir := CheckpointDir(t.TempDir())
+	tree := func(chain int, size int64) string {
+		return storetest.Must(signer.SignTree(audit.TreeHead{Chain: chain, Size: size}))(t)
+	}
+	anchor := storetest.Must(signer.Anchor(audit.Anchor{Head: audit.Head{Seq: 1}, Before: time.Now()}))(t)
+	for hour, texts := range map[string][]string{
+		"2026-05-01T09": {tree(0, 1), anchor, tree(0, 2), tree(1, 5)},
+		"2026-05-01T10": {tree(0, 3), tree(0, 4)},
+		"2026-05-02T09": {tree(0, 5), tree(0, 6)},
+	} {
+		storetest.NoError(t, dir.append(hour+".txt", texts))
+	}
+	now := time.Date(2026, 5, 2, 11, 0, 0, 0, time.UTC)
+	for range 2 {
+		repaired, err := dir.Tidy(signer, now)
+		if err != nil || repaired != nil {
+			t.Errorf("%v, %v", repaired, err)
+		}
+	}
+	files := storetest.Must(dir.Files())(t)
+	for i := range files {
+		files[i] = filepath.Base(files[i])
+	}
+	if !slices.Equal(files, []string{"2026-05-01.txt", "2026-05-02T09.txt"}) {
+		t.Errorf("files %v", files)
+	}
+	c := ReadCheckpoints(storetest.Must(dir.Files())(t), signer)
+	var sizes []int64
+	for _, head := range c.Trees {
+		sizes = append(sizes, head.Size)
+	}
+	if !slices.Equal(sizes, []int64{2, 5, 4, 5, 6}) || len(c.Heads) != 1 || c.Damaged != nil {
+		t.Errorf("sizes %v, %+v", sizes, c)
+	}
+}
+
+// Run signs within 2 s, and catches up with many records while it does.
+func TestRunSigns(t *testing.T) {
+	t.Parallel()
+	k, db := oldLog(t)
+	storetest.Background(t, k.Run)
+	for _, n := range []int{0, 1, 2*growBatch + 1} {
+		fill(t, db, n)
+		want := storetest.Value[int64](t, db, "SELECT seq FROM audit_heads WHERE chain = 0")
+		storetest.Until(t, "the checkpoint of all records", func() bool { return k.Status().Signed[0].Seq == want })
+	}
+}
+
+var _ tileSource = (*store.Store)(nil)

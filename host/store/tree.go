@@ -1,0 +1,222 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"assay/host/audit"
+)
+
+// Tree is the stored Merkle tree of an audit chain.
+type Tree struct {
+	audit.TreeHead
+	First int64         // number of the record that is leaf 0
+	Age   time.Duration // since it last grew
+}
+
+// Last returns the number of the last record in the tree.
+func (t Tree) Last() int64 { return t.First + t.Size - 1 }
+
+// treeRow is a row of audit_trees.
+type treeRow struct {
+	Chain int
+	First int64
+	Size  int64
+	Root  []byte
+	Age   float64 // seconds
+}
+
+// Trees returns the trees by chain, and a Damaged for those that it leaves out.
+func (l AuditLog) Trees(ctx context.Context) (map[int]Tree, error) {
+	var rows []treeRow
+	err := l.db.NewRaw(`SELECT chain, first, size, root,
+			least(extract(epoch FROM clock_timestamp() - greatest(grown_at, '2000-01-01')), 1e9)::float8 AS age
+		FROM audit_trees ORDER BY chain`).Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("reading Merkle trees: %w", err)
+	}
+	trees := make(map[int]Tree, len(rows))
+	var damaged Damaged
+	for _, r := range rows {
+		if len(r.Root) != len(audit.Hash{}) || r.Size < 0 || r.First < 1 || r.First > math.MaxInt64-r.Size {
+			damaged = append(damaged, &audit.BreakError{Chain: r.Chain, Seq: r.First,
+				Reason: "the row of its Merkle tree was altered"})
+			continue
+		}
+		trees[r.Chain] = Tree{audit.TreeHead{Chain: r.Chain, Size: r.Size, Root: audit.Hash(r.Root)}, r.First,
+			time.Duration(r.Age * float64(time.Second))}
+	}
+	if damaged != nil {
+		return trees, damaged
+	}
+	return trees, nil
+}
+
+// Trees returns the trees by chain, see AuditLog.Trees.
+func (s *Store) Trees(ctx context.Context) (map[int]Tree, error) { return AuditLog{s.db}.Trees(ctx) }
+
+// StartTree creates a chain's tree, unless it exists. Its leaf 0 will be the record with number first.
+func (s *Store) StartTree(ctx context.Context, chain int, first int64) error {
+	_, err := s.db.NewRaw(`INSERT INTO audit_trees (chain, first, root) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
+		chain, first, audit.EmptyRoot[:]).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("starting the Merkle tree of audit chain %d: %w", chain, err)
+	}
+	return nil
+}
+
+// GrowTree extends a chain's stored tree from one head to another, with the tiles that are new or longer. It reports
+// false if the stored tree has another head. A stored tile is never overwritten: if one is not the beginning of the new
+// one, the error is an *audit.BreakError.
+func (s *Store) GrowTree(ctx context.Context, from, to audit.TreeHead, tiles []audit.Tile) (bool, error) {
+	grown, err := callFunction(ctx, s.db, "audit_grow", int32(from.Chain), from.Size, from.Root[:], to.Size, to.Root[:],
+		column(tiles, func(t audit.Tile) int32 { return int32(t.Level) }),
+		column(tiles, func(t audit.Tile) int64 { return t.Index }),
+		column(tiles, func(t audit.Tile) []byte { return t.Hashes }))
+	if sqlState(err) == dataCorrupted {
+		return false, &audit.BreakError{Chain: from.Chain, Seq: from.Size,
+			Reason: "a stored tile of its Merkle tree differs from the records"}
+	}
+	if err != nil {
+		return false, fmt.Errorf("extending the Merkle tree of audit chain %d: %w", from.Chain, err)
+	}
+	return grown, nil
+}
+
+// dataCorrupted is the SQLSTATE with which audit_grow refuses to overwrite a tile.
+const dataCorrupted = "XX001"
+
+// Leaves returns the leaves of the records with from <= number <= until, at most limit, in order. The error is an
+// *audit.BreakError if one is missing, stored twice, or not 32 bytes long.
+func (s *Store) Leaves(ctx context.Context, chain int, from, until int64, limit int) ([]audit.Hash, error) {
+	var rows []struct {
+		Seq  int64
+		Leaf []byte
+	}
+	err := s.db.NewRaw("SELECT seq, leaf FROM audit_records WHERE chain = ? AND seq BETWEEN ? AND ? ORDER BY seq LIMIT ?",
+		chain, from, until, limit).Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("reading leaves of audit chain %d: %w", chain, err)
+	}
+	leaves := make([]audit.Hash, len(rows))
+	for i, r := range rows {
+		switch {
+		case r.Seq != from+int64(i):
+			return nil, &audit.BreakError{Chain: chain, Seq: from + int64(i),
+				Reason: "the record is missing or stored twice, so the Merkle tree cannot grow"}
+		case len(r.Leaf) != len(audit.Hash{}):
+			return nil, &audit.BreakError{Chain: chain, Seq: r.Seq, Reason: badLength}
+		}
+		leaves[i] = audit.Hash(r.Leaf)
+	}
+	return leaves, nil
+}
+
+// Tiles returns the hashes of tiles, as they are stored: more than asked for, fewer, or nil.
+func (l AuditLog) Tiles(ctx context.Context, chain int, ids []audit.TileID) ([][]byte, error) {
+	type place struct {
+		level int
+		index int64
+	}
+	tiles := make([][]byte, len(ids))
+	if len(ids) == 0 {
+		return tiles, nil
+	}
+	places := make(map[place][]int, len(ids))
+	tuples := make([]string, len(ids))
+	for i, id := range ids {
+		p := place{id.Level, id.Index}
+		places[p] = append(places[p], i)
+		tuples[i] = fmt.Sprintf("(%d, %d)", id.Level, id.Index)
+	}
+	var rows []struct {
+		Level  int
+		Index  int64
+		Hashes []byte
+	}
+	err := l.db.NewRaw("SELECT level, index, hashes FROM audit_tiles WHERE chain = ? AND (level, index) IN (?)", chain,
+		bun.Safe(strings.Join(tuples, ", "))).Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("reading tiles of audit chain %d: %w", chain, err)
+	}
+	for _, r := range rows {
+		for _, i := range places[place{r.Level, r.Index}] {
+			tiles[i] = r.Hashes
+		}
+	}
+	return tiles, nil
+}
+
+// Tiles returns the hashes of tiles, see AuditLog.Tiles.
+func (s *Store) Tiles(ctx context.Context, chain int, ids []audit.TileID) ([][]byte, error) {
+	return AuditLog{s.db}.Tiles(ctx, chain, ids)
+}
+
+// KeepCheckpoints stores signed checkpoints of trees, unless they are stored already.
+func (s *Store) KeepCheckpoints(ctx context.Context, trees []Tree, notes []string) error {
+	for i, t := range trees {
+		_, err := s.db.NewRaw("INSERT INTO audit_checkpoints (chain, size, note) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+			t.Chain, t.Size, notes[i]).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("storing a checkpoint of audit chain %d: %w", t.Chain, err)
+		}
+	}
+	return nil
+}
+
+// Checkpoints returns the signed checkpoints of a chain's tree from a size on, in ascending order. They are not verified.
+func (l AuditLog) Checkpoints(ctx context.Context, chain int, from int64) (notes []string, err error) {
+	err = l.db.NewRaw("SELECT note FROM audit_checkpoints WHERE chain = ? AND size >= ? ORDER BY size", chain, from).
+		Scan(ctx, &notes)
+	if err != nil {
+		return nil, fmt.Errorf("reading checkpoints of audit chain %d: %w", chain, err)
+	}
+	return notes, nil
+}
+
+// Checkpoints returns signed checkpoints, see AuditLog.Checkpoints.
+func (s *Store) Checkpoints(ctx context.Context, chain int, from int64) ([]string, error) {
+	return AuditLog{s.db}.Checkpoints(ctx, chain, from)
+}
+
+// NewestCheckpoint returns the signed checkpoint of the largest tree of a chain, or "". It is not verified.
+func (s *Store) NewestCheckpoint(ctx context.Context, chain int) (note string, err error) {
+	err = s.db.NewRaw("SELECT note FROM audit_checkpoints WHERE chain = ? ORDER BY size DESC LIMIT 1", chain).
+		Scan(ctx, &note)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading the checkpoint of audit chain %d: %w", chain, err)
+	}
+	return note, nil
+}
+
+// ThinCheckpoints deletes checkpoints that are older than a day, but for the newest of each chain and hour. The hours
+// are those of the database's clock.
+func (s *Store) ThinCheckpoints(ctx context.Context) error {
+	_, err := s.db.ExecContext(ctx, `DELETE FROM audit_checkpoints AS c
+		WHERE signed_at < date_trunc('hour', now()) - interval '1 day' AND EXISTS (SELECT FROM audit_checkpoints AS later
+			WHERE later.chain = c.chain AND later.size > c.size
+				AND date_trunc('hour', later.signed_at) = date_trunc('hour', c.signed_at))`)
+	if err != nil {
+		return fmt.Errorf("thinning checkpoints: %w", err)
+	}
+	return nil
+}
+
+// pruneTiles deletes a chain's tiles of leaves that no record up to its anchor needs. Upper levels are kept, because the
+// proofs of later records need them.
+func (s *Store) pruneTiles(ctx context.Context, anchor audit.Anchor) error {
+	_, err := s.db.NewRaw(`DELETE FROM audit_tiles AS t USING audit_trees AS tree
+		WHERE tree.chain = ?0 AND t.chain = ?0 AND t.level = 0 AND t.index < (?1 + 1 - tree.first) / ?2`,
+		anchor.Chain, anchor.Seq, audit.TileWidth).Exec(ctx)
+	return err
+}
