@@ -3,8 +3,12 @@ package api
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"strings"
 	"testing"
+	"time"
+
+	"assay/host/admission"
 )
 
 // auditFiles has the files of chain 3. The chain 9 fails.
@@ -69,4 +73,12 @@ func TestAuditFiles(t *testing.T) {
 	if r := s.send(t, "POST", "/audit/3/checkpoint", ""); r.status != 405 || r.header.Get("Allow") != "GET, HEAD" {
 		t.Errorf("POST: %d, %v", r.status, r.header)
 	}
+}
+
+// crowded are rates of which a network has used up its own.
+type crowded struct{ boundless }
+
+func (crowded) TakeNetwork(netip.Prefix) error {
+	return &admission.RateError{Rate: admission.Rate{Name: "network", PerMinute: 6000, ByAddress: true},
+		Until: atCheck.Add(time.Second)}
 }

@@ -122,6 +122,7 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 	once := func(key string) []string { return append(auth(goodKey), onceHeader, key) }
 	full := start(t, Config{Door: closedDoor{}, MaxPrivacy: 1, MaxEvents: 1})
 	fast := start(t, Config{Rates: exceeded{}})
+	crowd := start(t, Config{Rates: crowded{}})
 	for _, slots := range []*admission.Shares{full.privacy, full.events} {
 		if _, err := slots.Take("another"); err != nil {
 			t.Fatal(err)
@@ -289,11 +290,11 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		{s, "GET", checkpointPath + "?chain=3", "", nil, 200, true, false},
 		{s, "GET", checkpointPath, "", nil, 404, true, false},
 		{s, "GET", checkpointPath + "?chain=x", "", nil, 400, false, false},
-		{fast, "GET", checkpointPath, "", nil, 429, true, false},
+		{crowd, "GET", checkpointPath, "", nil, 429, true, false},
 		{s, "GET", checkpointPath, "", long, 431, true, false},
 		{s, "GET", "/audit/3/checkpoint", "", nil, 200, true, false},
 		{s, "GET", "/audit/0/checkpoint", "", nil, 404, true, false},
-		{fast, "GET", "/audit/3/checkpoint", "", nil, 429, true, false},
+		{crowd, "GET", "/audit/3/checkpoint", "", nil, 429, true, false},
 		{s, "GET", "/audit/3/checkpoint", "", long, 431, true, false},
 		{s, "GET", "/openapi.json", "", nil, 200, true, false},
 		{s, "GET", "/openapi.json", "", long, 431, true, false},

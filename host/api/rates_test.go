@@ -17,11 +17,6 @@ import (
 // exceeded refuses all keys.
 type exceeded struct{ boundless }
 
-func (exceeded) TakeNetwork(netip.Prefix) error {
-	return &admission.RateError{Rate: admission.Rate{Name: "network", PerMinute: 6000, ByAddress: true},
-		Until: atCheck.Add(2500 * time.Millisecond)}
-}
-
 func (exceeded) TakeKey(caller check.Caller) error {
 	return &admission.RateError{Rate: admission.Rate{Name: caller.Plan.Name, PerMinute: 1200},
 		Until: atCheck.Add(2500 * time.Millisecond)}
