@@ -75,10 +75,10 @@ func TestAuditFiles(t *testing.T) {
 	}
 }
 
-// crowded are rates of which a network has used up its own.
-type crowded struct{ boundless }
+// busyNetwork are rates of which a network has used up its own.
+type busyNetwork struct{ boundless }
 
-func (crowded) TakeNetwork(netip.Prefix) error {
+func (busyNetwork) TakeNetwork(netip.Prefix) error {
 	return &admission.RateError{Rate: admission.Rate{Name: "network", PerMinute: 6000, ByAddress: true},
 		Until: atCheck.Add(time.Second)}
 }

@@ -122,7 +122,7 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 	once := func(key string) []string { return append(auth(goodKey), onceHeader, key) }
 	full := start(t, Config{Door: closedDoor{}, MaxPrivacy: 1, MaxEvents: 1})
 	fast := start(t, Config{Rates: exceeded{}})
-	crowd := start(t, Config{Rates: crowded{}})
+	crowd := start(t, Config{Rates: busyNetwork{}})
 	for _, slots := range []*admission.Shares{full.privacy, full.events} {
 		if _, err := slots.Take("another"); err != nil {
 			t.Fatal(err)
