@@ -1,5 +1,5 @@
--- The Merkle tree (RFC 6962) of each audit chain, built in the background from the leaves of its records, and its signed
--- checkpoints. docs/audit-format.md describes both.
+-- The Merkle tree (RFC 6962) of each audit chain, built in the background from the leaves of its records, and its
+-- signed checkpoints. docs/audit-format.md describes both.
 
 CREATE TABLE audit_trees (
     chain    integer PRIMARY KEY,

@@ -479,6 +479,9 @@ func (s *Server) knownPath(ctx *fasthttp.RequestCtx) string {
 	if ref, ok := strings.CutPrefix(path, checksPrefix); ok && ref != "" && !strings.Contains(ref, "/") {
 		return checkRefPath
 	}
+	if rest, ok := strings.CutPrefix(path, auditPrefix); ok && strings.Contains(rest, "/") {
+		return auditFilePath
+	}
 	if id, ok := strings.CutPrefix(path, requestsPrefix); ok {
 		known := requestPath
 		if id, ok = strings.CutSuffix(id, requestData); ok {

@@ -21,8 +21,8 @@ import (
 func fill(t testing.TB, db *pgx.Conn, n int) {
 	t.Helper()
 	_, err := db.Exec(t.Context(), `INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, leaf, hash)
-		SELECT 0, h.seq + i, now(), '', 'check', 'fill ' || h.seq + i, sha256(int8send(h.seq + i)), '' FROM audit_heads AS h,
-		generate_series(1, $1::bigint) AS i WHERE h.chain = 0`, n)
+		SELECT 0, h.seq + i, now(), '', 'check', 'fill ' || h.seq + i, sha256(int8send(h.seq + i)), ''
+		FROM audit_heads AS h, generate_series(1, $1::bigint) AS i WHERE h.chain = 0`, n)
 	if err == nil {
 		_, err = db.Exec(t.Context(), "UPDATE audit_heads SET seq = seq + $1 WHERE chain = 0", n)
 	}
@@ -169,17 +169,19 @@ func TestContradictedTrees(t *testing.T) {
 			"record 604: its leaf differs from the one in the Merkle tree"},
 		{"the root was altered", "UPDATE audit_trees SET root = sha256('x')", "", "do not have the stored root"},
 		{"the row was altered", "UPDATE audit_trees SET root = 'x'", "", "the row of its Merkle tree was altered"},
-		{"a tile on the edge was altered", "UPDATE audit_tiles SET hashes = set_byte(hashes, 0, get_byte(hashes, 0) # 1) " +
-			"WHERE level = 1", "", "do not have the stored root"},
-		{"a tile on the edge was deleted", "DELETE FROM audit_tiles WHERE level = 1", "", "do not have the stored root"},
+		{"a tile on the edge was altered", "UPDATE audit_tiles " +
+			"SET hashes = set_byte(hashes, 0, get_byte(hashes, 0) # 1) WHERE level = 1", "",
+			"do not have the stored root"},
+		{"a tile on the edge was deleted", "DELETE FROM audit_tiles WHERE level = 1", "",
+			"do not have the stored root"},
 		{"a new tile is there already", "INSERT INTO audit_tiles VALUES (0, 0, 3, sha256('x'))",
 			"DELETE FROM audit_tiles WHERE index = 3", "a stored tile of its Merkle tree differs from the records"},
 		{"a record is missing", "UPDATE audit_records SET seq = 9999 WHERE seq = 700",
 			"UPDATE audit_records SET seq = 700 WHERE seq = 9999", "record 700: the record is missing"},
 		{"the chain was cut", "UPDATE audit_heads SET seq = 500", "", "its Merkle tree covers record 604"},
 	} {
-		storetest.Exec(t, db, "CREATE TABLE kept_trees AS TABLE audit_trees; CREATE TABLE kept_tiles AS TABLE audit_tiles;"+
-			"CREATE TABLE kept_heads AS TABLE audit_heads")
+		storetest.Exec(t, db, "CREATE TABLE kept_trees AS TABLE audit_trees",
+			"CREATE TABLE kept_tiles AS TABLE audit_tiles", "CREATE TABLE kept_heads AS TABLE audit_heads")
 		fill(t, db, 500)
 		storetest.Exec(t, db, test.damage)
 		signed := storetest.Value[int](t, db, "SELECT count(*) FROM audit_checkpoints")
@@ -229,9 +231,9 @@ func TestVerifyTree(t *testing.T) {
 		{"a forged checkpoint", "UPDATE audit_checkpoints SET note = replace(note, E'\\n4\\n', E'\\n3\\n')",
 			"was not signed by this installation"},
 	} {
-		storetest.Exec(t, db, "BEGIN")
-		storetest.Exec(t, db, "CREATE TABLE kept_trees AS TABLE audit_trees; CREATE TABLE kept_tiles AS TABLE audit_tiles;"+
-			"CREATE TABLE kept_checkpoints AS TABLE audit_checkpoints;"+test.damage+"; COMMIT")
+		storetest.Exec(t, db, "CREATE TABLE kept_trees AS TABLE audit_trees",
+			"CREATE TABLE kept_tiles AS TABLE audit_tiles",
+			"CREATE TABLE kept_checkpoints AS TABLE audit_checkpoints", test.damage)
 		reports, broken, err := Verify(t.Context(), k.Store, k.Signer, trust, outside)
 		storetest.NoError(t, err)
 		if test.reason == "" {

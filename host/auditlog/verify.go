@@ -51,8 +51,8 @@ func (r Report) Unsigned(now time.Time) error {
 	if r.Checkpoints > 0 || err != nil || now.Sub(since) < unsignedFor {
 		return nil
 	}
-	return &audit.BreakError{Chain: r.Chain, Seq: r.Pruned + 1, Reason: "no signed checkpoint covers this record or a " +
-		"later one, neither in the database nor outside: they were deleted, or no host has run since"}
+	return &audit.BreakError{Chain: r.Chain, Seq: r.Pruned + 1, Reason: "no signed checkpoint covers this record or " +
+		"a later one, neither in the database nor outside: they were deleted, or no host has run since"}
 }
 
 // Verify verifies all chains in one snapshot of the database: their hashes, their Merkle trees, and both against signed

@@ -15,8 +15,8 @@ import (
 // comparedTiles is how many full tiles are compared with the stored ones in one query.
 const comparedTiles = 64
 
-// treeWalk verifies a chain's Merkle tree while its records are read: the checkpoints and the stored tiles must be those
-// of the records' leaves. Its memory is the checkpoints, the right edge and comparedTiles tiles.
+// treeWalk verifies a chain's Merkle tree while its records are read: the checkpoints and the stored tiles must be
+// those of the records' leaves. Its memory is the checkpoints, the right edge and comparedTiles tiles.
 type treeWalk struct {
 	log         store.AuditLog
 	stored      store.Tree
@@ -25,8 +25,8 @@ type treeWalk struct {
 	met         int                  // checkpoints that match
 }
 
-// newTreeWalk returns a walk over the records after start. It opens the tree at start, which is an anchor or the genesis,
-// from stored tiles: if these were altered, it meets no checkpoint.
+// newTreeWalk returns a walk over the records after start. It opens the tree at start, which is an anchor or the
+// genesis, from stored tiles: if these were altered, it meets no checkpoint.
 func newTreeWalk(ctx context.Context, log store.AuditLog, signer *audit.Signer, start audit.Head,
 	outside []audit.TreeHead) (*treeWalk, error) {
 	w := &treeWalk{log: log, checkpoints: map[int64]audit.Hash{}}

@@ -100,8 +100,8 @@ func (s *Store) Leaves(ctx context.Context, chain int, from, until int64, limit 
 		Seq  int64
 		Leaf []byte
 	}
-	err := s.db.NewRaw("SELECT seq, leaf FROM audit_records WHERE chain = ? AND seq BETWEEN ? AND ? ORDER BY seq LIMIT ?",
-		chain, from, until, limit).Scan(ctx, &rows)
+	err := s.db.NewRaw(`SELECT seq, leaf FROM audit_records WHERE chain = ? AND seq BETWEEN ? AND ?
+		ORDER BY seq LIMIT ?`, chain, from, until, limit).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("reading leaves of audit chain %d: %w", chain, err)
 	}
@@ -162,8 +162,8 @@ func (s *Store) Tiles(ctx context.Context, chain int, ids []audit.TileID) ([][]b
 // KeepCheckpoints stores signed checkpoints of trees, unless they are stored already.
 func (s *Store) KeepCheckpoints(ctx context.Context, trees []Tree, notes []string) error {
 	for i, t := range trees {
-		_, err := s.db.NewRaw("INSERT INTO audit_checkpoints (chain, size, note) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-			t.Chain, t.Size, notes[i]).Exec(ctx)
+		_, err := s.db.NewRaw(`INSERT INTO audit_checkpoints (chain, size, note) VALUES (?, ?, ?)
+			ON CONFLICT DO NOTHING`, t.Chain, t.Size, notes[i]).Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("storing a checkpoint of audit chain %d: %w", t.Chain, err)
 		}
@@ -171,7 +171,8 @@ func (s *Store) KeepCheckpoints(ctx context.Context, trees []Tree, notes []strin
 	return nil
 }
 
-// Checkpoints returns the signed checkpoints of a chain's tree from a size on, in ascending order. They are not verified.
+// Checkpoints returns the signed checkpoints of a chain's tree from a size on, in ascending order. They are not
+// verified.
 func (l AuditLog) Checkpoints(ctx context.Context, chain int, from int64) (notes []string, err error) {
 	err = l.db.NewRaw("SELECT note FROM audit_checkpoints WHERE chain = ? AND size >= ? ORDER BY size", chain, from).
 		Scan(ctx, &notes)
@@ -203,8 +204,8 @@ func (s *Store) NewestCheckpoint(ctx context.Context, chain int) (note string, e
 // are those of the database's clock.
 func (s *Store) ThinCheckpoints(ctx context.Context) error {
 	_, err := s.db.ExecContext(ctx, `DELETE FROM audit_checkpoints AS c
-		WHERE signed_at < date_trunc('hour', now()) - interval '1 day' AND EXISTS (SELECT FROM audit_checkpoints AS later
-			WHERE later.chain = c.chain AND later.size > c.size
+		WHERE signed_at < date_trunc('hour', now()) - interval '1 day'
+			AND EXISTS (SELECT FROM audit_checkpoints AS later WHERE later.chain = c.chain AND later.size > c.size
 				AND date_trunc('hour', later.signed_at) = date_trunc('hour', c.signed_at))`)
 	if err != nil {
 		return fmt.Errorf("thinning checkpoints: %w", err)
@@ -212,8 +213,8 @@ func (s *Store) ThinCheckpoints(ctx context.Context) error {
 	return nil
 }
 
-// pruneTiles deletes a chain's tiles of leaves that no record up to its anchor needs. Upper levels are kept, because the
-// proofs of later records need them.
+// pruneTiles deletes a chain's tiles whose leaves are all of records up to its anchor. Upper levels are kept, because
+// the proofs of later records need them.
 func (s *Store) pruneTiles(ctx context.Context, anchor audit.Anchor) error {
 	_, err := s.db.NewRaw(`DELETE FROM audit_tiles AS t USING audit_trees AS tree
 		WHERE tree.chain = ?0 AND t.chain = ?0 AND t.level = 0 AND t.index < (?1 + 1 - tree.first) / ?2`,
