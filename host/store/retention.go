@@ -175,8 +175,8 @@ func (s *Store) dropPartition(ctx context.Context, month string, cut map[int]int
 var pruneRecords string
 
 // pruneRows deletes a chain's records, tiles, erasures, feedback and reviews up to its anchor. It keeps the complete
-// list of each later erasure, even of pruned records, because the list's signature covers all of it. No check waits for these
-// rows, and an erasure that has read one of them finds it gone and starts again.
+// list of each later erasure, even of pruned records, because the list's signature covers all of it. No check waits for
+// these rows, and an erasure that has read one of them finds it gone and starts again.
 func (s *Store) pruneRows(ctx context.Context, anchor audit.Anchor) error {
 	for deleted := int64(pruneBatch); deleted == pruneBatch; {
 		result, err := s.db.NewRaw(pruneRecords, named{"chain": anchor.Chain, "seq": anchor.Seq,
