@@ -28,7 +28,8 @@ func (c *Console) showAccount(ctx *fiber.Ctx, s *session, v view) error {
 			return err
 		}
 	}
-	v["Title"], v["Sessions"], v["Note"] = "Account", sessions, notes[query(ctx, "note")]
+	v["Title"], v["Sessions"], v["Note"] = "Account", paged(ctx, v, sessions), notes[query(ctx, "note")]
+	v["Others"] = len(sessions) > 1
 	if !issued.IsZero() {
 		v["IssuedAt"] = issued
 	}

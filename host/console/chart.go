@@ -13,16 +13,22 @@ import (
 // maxTicks limits the grid lines of a chart above zero.
 const maxTicks = 5
 
-// chart draws an account's checks a day as stacked bars, with a label a week.
+// chart draws an account's checks a day as stacked bars, with a label a week: twice, because a drawing that is scaled
+// down to a phone has unreadable labels. The style sheet shows one of them.
 func chart(days []decision.Day) template.HTML {
+	return `<div class="large">` + drawChart(days, 720, 230) + `</div><div class="small">` + drawChart(days, 320, 190) +
+		`</div>`
+}
+
+func drawChart(days []decision.Day, width, height float64) template.HTML {
 	highest := maxTicks
 	for _, d := range days {
 		highest = max(highest, d.Allow+d.Review+d.Block)
 	}
 	step := tickStep(highest)
 	top := (highest + step - 1) / step * step
-	p := plot.New("Checks a day by verdict; the table below has the same numbers", 720, 230)
-	p.Left, p.Right, p.Top, p.Bottom = 16+11*float64(len(count(top))), 714, 18, 198
+	p := plot.New("Checks a day by verdict; the table below has the same numbers", width, height)
+	p.Left, p.Right, p.Top, p.Bottom = 16+11*float64(len(count(top))), width-6, 18, height-32
 	p.Axes(plot.Linear(-0.5, float64(len(days))-0.5), plot.Linear(0, float64(top)))
 	for n := 0; n <= top; n += step {
 		p.TickY(float64(n), count(n))

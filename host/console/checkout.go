@@ -133,7 +133,7 @@ func (c *Console) showTestCheckout(ctx *fiber.Ctx, invalid *billing.CardError, c
 	v := view{"Title": "Checkout", "Offer": offer, "ID": ctx.Params("id"), "Name": card.Name}
 	if invalid != nil {
 		ctx.Status(fiber.StatusPaymentRequired)
-		v["Invalid"] = invalid
+		v["Errors"] = map[string]string{invalid.Field: invalid.Reason}
 	}
 	return c.render(ctx, "testcheckout", s, v)
 }

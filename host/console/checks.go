@@ -3,6 +3,7 @@ package console
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,7 +83,11 @@ func (c *Console) checks(ctx *fiber.Ctx, s *session) error {
 	var invalid *entity.InvalidError
 	if errors.As(err, &invalid) {
 		ctx.Status(fiber.StatusBadRequest)
-		v["Error"], v["Invalid"] = describe(invalid), invalid.Field
+		field := invalid.Field
+		if slices.Contains(entity.Types(), entity.Type(field)) {
+			field = "value"
+		}
+		v["Errors"] = map[string]string{field: describe(invalid)}
 		return c.render(ctx, "checks", s, v)
 	}
 	page, err := c.cfg.Store.SearchChecks(work, s.holder(), q)

@@ -21,8 +21,7 @@ const maxKeyName = 60 // characters
 var overlaps = []struct {
 	Value, Label string
 	Default      bool
-}{{"0s", "old one ends at once", false}, {"1h", "old one ends in 1 hour", false},
-	{"24h", "old one ends in 24 hours", true}, {"168h", "old one ends in 7 days", false}}
+}{{"0s", "at once", false}, {"1h", "in 1 hour", false}, {"24h", "in 24 hours", true}, {"168h", "in 7 days", false}}
 
 // listedKey is a row of the page.
 type listedKey struct {
@@ -49,6 +48,7 @@ func (c *Console) showKeys(ctx *fiber.Ctx, s *session, v view) error {
 	if err != nil {
 		return err
 	}
+	list = paged(ctx, v, list)
 	rows := make([]listedKey, len(list))
 	for i, k := range list {
 		rows[i] = listedKey{k, describeLimits(k.Limits)}
@@ -59,9 +59,6 @@ func (c *Console) showKeys(ctx *fiber.Ctx, s *session, v view) error {
 			form.Scopes = append(form.Scopes, string(scope))
 		}
 		v["Form"] = form
-	}
-	if v["Errors"] == nil {
-		v["Errors"] = map[string]string{}
 	}
 	v["Title"], v["Keys"], v["Note"] = "Keys", rows, notes[query(ctx, "note")]
 	v["Scopes"], v["Overlaps"], v["Today"] = apikey.Scopes(), overlaps, c.cfg.Now()

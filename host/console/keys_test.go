@@ -67,7 +67,7 @@ func TestKeyFormErrors(t *testing.T) {
 		}
 		described := false
 		for n := range p.root.Descendants() {
-			described = described || attribute(n, "aria-describedby") == id
+			described = described || strings.HasPrefix(attribute(n, "aria-describedby"), id)
 			if name := attribute(n, "name"); name == "networks" && len(c.fields) > 4 && c.fields[4] == name {
 				storetest.Expect(t, "the entered networks", attribute(n, "value"), c.fields[5])
 			}

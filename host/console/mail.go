@@ -129,7 +129,8 @@ func (c *Console) mailLink(ctx *fiber.Ctx) error {
 	}
 	if problem != "" {
 		ctx.Status(status)
-		return c.render(ctx, "signin", nil, view{"Title": "Sign in", "MailError": problem, "Address": address})
+		return c.render(ctx, "signin", nil, view{"Title": "Sign in",
+			"Errors": map[string]string{"email": problem}, "Address": address})
 	}
 	c.post(letter{address, "Sign in to Assay", func(ctx context.Context) (string, error) {
 		links, err := c.cfg.Store.LinksTo(ctx, address)
@@ -158,7 +159,7 @@ func (c *Console) setAddress(ctx *fiber.Ctx, s *session) error {
 	}
 	if problem != "" {
 		ctx.Status(status)
-		return c.showAccount(ctx, s, view{"MailError": problem, "Entered": address})
+		return c.showAccount(ctx, s, view{"Errors": map[string]string{"email": problem}, "Entered": address})
 	}
 	c.post(letter{address, "Confirm your e-mail address", func(ctx context.Context) (string, error) {
 		token, err := c.cfg.Store.NewAddressLink(ctx, s.Account, address)

@@ -300,6 +300,17 @@ func (p page) text(id string) string {
 	return ""
 }
 
+// problem returns the id of the first field that is marked as invalid, and its error.
+func (p page) problem() (field, text string) {
+	for n := range p.root.Descendants() {
+		if attribute(n, "aria-invalid") == "true" {
+			described, _, _ := strings.Cut(attribute(n, "aria-describedby"), " ")
+			return attribute(n, "id"), p.text(described)
+		}
+	}
+	return "", ""
+}
+
 // is checks the status of the current page, and that it contains a text.
 func (v *visitor) is(status int, text string) {
 	v.Helper()

@@ -42,6 +42,7 @@ func (c *Console) showOverrides(ctx *fiber.Ctx, s *session, v view) error {
 	if err != nil {
 		return err
 	}
+	list = paged(ctx, v, list)
 	keys, err := c.cfg.Store.Keys(work, s.Account)
 	if err != nil {
 		return err
@@ -113,7 +114,12 @@ func (c *Console) showOverrideError(ctx *fiber.Ctx, s *session, v view, err erro
 	switch {
 	case errors.As(err, &invalid):
 		ctx.Status(fiber.StatusBadRequest)
-		v["Error"] = describe(invalid)
+		field, ok := map[string]string{"kind": "kind", "action": "action", "reason": "reason",
+			"expires_at": "until"}[invalid.Field]
+		if !ok {
+			field = "value" // the error names the kind of value
+		}
+		v["Errors"] = map[string]string{field: describe(invalid)}
 	case errors.As(err, &tooMany):
 		ctx.Status(fiber.StatusConflict)
 		v["Error"] = sentence(tooMany)

@@ -77,6 +77,8 @@ var templateFuncs = template.FuncMap{
 	"plural":     plural,
 	"verdicts":   func() []check.Verdict { return []check.Verdict{check.Allow, check.Review, check.Block} },
 	"signed":     func(points float64) string { return strings.ReplaceAll(fmt.Sprintf("%+.1f", points), "-", "−") },
+	"aria":       aria,
+	"problem":    problem,
 	"dict": func(pairs ...any) map[string]any {
 		m := map[string]any{}
 		for i := 0; i+1 < len(pairs); i += 2 {
@@ -84,6 +86,49 @@ var templateFuncs = template.FuncMap{
 		}
 		return m
 	},
+}
+
+// aria returns the attributes that connect a form field to its error in wrong, if there is one, and otherwise to hints,
+// which are ids. The browser focuses the first field with an error.
+func aria(wrong map[string]string, field string, hints ...string) template.HTMLAttr {
+	if wrong[field] != "" {
+		hints = append([]string{field + "-error"}, hints...)
+	}
+	attributes := ""
+	if len(hints) > 0 {
+		attributes = ` aria-describedby="` + strings.Join(hints, " ") + `"`
+	}
+	if wrong[field] != "" {
+		attributes += ` aria-invalid="true" autofocus`
+	}
+	return template.HTMLAttr(attributes) //nolint:gosec // ids are constants of the templates
+}
+
+// problem returns the error of a form field, to be shown below it.
+func problem(wrong map[string]string, field string) template.HTML {
+	if wrong[field] == "" {
+		return ""
+	}
+	return template.HTML(`<p class="problem" role="alert" id="` + field + `-error">` + //nolint:gosec // escaped
+		template.HTMLEscapeString(wrong[field]) + `</p>`)
+}
+
+// rowsPerPage is the length of lists that are read whole and shown in pages.
+const rowsPerPage = 25
+
+// paged returns the part of a list that the request asks for, and sets the numbers of the pages around it.
+func paged[T any](ctx *fiber.Ctx, v view, list []T) []T {
+	pages := max(1, (len(list)+rowsPerPage-1)/rowsPerPage)
+	asked, _ := strconv.Atoi(query(ctx, "page"))
+	at := min(max(1, asked), pages)
+	v["PageNumber"], v["PagesInAll"] = at, pages
+	if at > 1 {
+		v["PageBefore"] = at - 1
+	}
+	if at < pages {
+		v["PageAfter"] = at + 1
+	}
+	return list[(at-1)*rowsPerPage : min(at*rowsPerPage, len(list))]
 }
 
 // parsePages returns the template of each page by its name.

@@ -126,12 +126,12 @@ func TestChart(t *testing.T) {
 	}
 	days[4].Allow, days[4].Block = 1200, 34
 	svg := string(chart(days))
-	if n := strings.Count(svg, "<title>2026-01-05: 1200 allow, 0 review, 34 block</title>"); n != 2 {
-		t.Errorf("the chart has %d bars for the day with checks, want 2: %s", n, svg)
+	if n := strings.Count(svg, "<title>2026-01-05: 1200 allow, 0 review, 34 block</title>"); n != 4 {
+		t.Errorf("the two charts have %d bars for the day with checks, want 4: %s", n, svg)
 	}
 	for _, label := range []string{">0<", ">500<", ">1500<", ">6 Jan<", ">27 Jan<"} {
-		if !strings.Contains(svg, label) {
-			t.Errorf("the chart lacks the label %s", label)
+		if strings.Count(svg, label) != 2 {
+			t.Errorf("the charts for a large screen and a phone lack the label %s", label)
 		}
 	}
 	for highest, want := range map[int]int{1: 1, 5: 1, 6: 2, 10: 2, 11: 5, 26: 10, 250: 50, 1234: 500} {

@@ -79,13 +79,13 @@ func (c *Console) showPrivacyError(ctx *fiber.Ctx, s *session, v view, err error
 	switch {
 	case errors.As(err, &invalid):
 		ctx.Status(fiber.StatusBadRequest)
-		v["Error"] = describe(invalid)
+		v["Errors"] = map[string]string{"who": describe(invalid)}
 	case errors.Is(err, privacy.ErrNoExport), errors.Is(err, privacy.ErrUnknownRequest):
 		ctx.Status(fiber.StatusNotFound)
 		v["Error"] = "This export was deleted."
 	case errors.Is(err, privacy.ErrUnknownSubject):
 		ctx.Status(fiber.StatusNotFound)
-		v["Error"] = "Your account has no data for this value or reference."
+		v["Errors"] = map[string]string{"who": "Your account has no data for this value or reference."}
 	case errors.Is(err, check.ErrUnauthorized):
 		return errNoKey()
 	default:

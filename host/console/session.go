@@ -205,7 +205,7 @@ func (c *Console) signIn(ctx *fiber.Ctx) error {
 	entered := strings.TrimSpace(field(ctx, "code"))
 	refuse := func(status int, text string) error {
 		ctx.Status(status)
-		return c.render(ctx, "signin", nil, view{"Title": "Sign in", "CodeError": text})
+		return c.render(ctx, "signin", nil, view{"Title": "Sign in", "Errors": map[string]string{"code": text}})
 	}
 	if ok, err := c.takeSignIn(ctx); err != nil {
 		return err

@@ -66,7 +66,8 @@ func (c *Console) setEndpoint(ctx *fiber.Ctx, s *session) error {
 	if err != nil {
 		ctx.Status(fiber.StatusBadRequest)
 		return c.showWebhooks(ctx, s, view{
-			"Error": "Webhook URL: " + strings.TrimPrefix(err.Error(), "url: "), "EnteredURL": entered,
+			"Errors":     map[string]string{"url": "Webhook URL: " + strings.TrimPrefix(err.Error(), "url: ")},
+			"EnteredURL": entered,
 		})
 	}
 	work, cancel := pageContext()
@@ -138,7 +139,7 @@ func (c *Console) sendTestEvent(ctx *fiber.Ctx, s *session) error {
 	}
 	if errors.Is(err, webhook.ErrTestVerdict) {
 		ctx.Status(fiber.StatusBadRequest)
-		return c.showWebhooks(ctx, s, view{"VerdictError": sentence(err)})
+		return c.showWebhooks(ctx, s, view{"Errors": map[string]string{"verdict": sentence(err)}})
 	}
 	if err != nil {
 		return err
@@ -150,7 +151,7 @@ func (c *Console) resendFailed(ctx *fiber.Ctx, s *session) error {
 	since, err := time.Parse(time.DateOnly, field(ctx, "since"))
 	if err != nil {
 		ctx.Status(fiber.StatusBadRequest)
-		return c.showWebhooks(ctx, s, view{"Error": "The day must be a date such as 2026-01-31.", "SinceInvalid": true})
+		return c.showWebhooks(ctx, s, view{"Errors": map[string]string{"since": "The day must be a date such as 2026-01-31."}})
 	}
 	work, cancel := pageContext()
 	defer cancel()

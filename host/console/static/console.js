@@ -40,6 +40,18 @@ function alertElement(text) {
   return alert;
 }
 
+// markFields connects the fields of a form to their errors, as on the page that answered it, and focuses the first.
+function markFields(form, page) {
+  for (const field of form.querySelectorAll("input, select, textarea")) {
+    const answered = page.getElementById(field.id);
+    for (const name of ["aria-invalid", "aria-describedby"]) {
+      if (answered?.hasAttribute(name)) field.setAttribute(name, answered.getAttribute(name));
+      else if (answered) field.removeAttribute(name);
+    }
+  }
+  form.querySelector("[aria-invalid]")?.focus();
+}
+
 // <form data-update="result usage"> replaces the parts with these ids by those of the page that answers the form.
 async function submit(form, submitter) {
   if (form.ariaBusy) return;
@@ -47,7 +59,10 @@ async function submit(form, submitter) {
   const answer = await load(form.action, { method: "POST", body: new URLSearchParams(new FormData(form, submitter)) });
   form.ariaBusy = null;
   const ids = form.dataset.update.split(" ");
-  if (answer && ids.filter((id) => replace(id, answer.page)).length > 0) return;
+  if (answer && ids.filter((id) => replace(id, answer.page)).length > 0) {
+    markFields(form, answer.page);
+    return;
+  }
   if (answer?.redirected) {
     location.assign(answer.url);
     return;
