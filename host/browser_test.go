@@ -2,19 +2,11 @@ package main
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -23,7 +15,6 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
-	"assay/host/mail/mailtest"
 	"assay/host/postgres/postgrestest"
 )
 
@@ -33,6 +24,8 @@ type person struct {
 	tab  context.Context
 	axe  string // the accessibility checker's source
 	shot string // directory of screenshots, or "" for none
+	// glance skips look, for a second walk over the same pages.
+	glance bool
 }
 
 // remoteName is a name of this machine that browsers do not treat as local, unlike loopback addresses. Pages from there
@@ -120,9 +113,9 @@ func scheme(name string) chromedp.Action[chromedp.Void] {
 }
 
 // until waits until a condition is true.
-func (p *person) until(what, condition string) {
+func (p *person) until(what, condition string, options ...chromedp.EvaluateOption) {
 	p.Helper()
-	awaited(p, what, condition, func(holds bool) bool { return holds })
+	awaited(p, what, condition, func(holds bool) bool { return holds }, options...)
 }
 
 // see waits until the page shows a text.
@@ -135,7 +128,8 @@ func (p *person) see(text string) {
 // ignores errors of the click itself, because the click may have worked.
 func (p *person) press(label, then string) {
 	p.Helper()
-	find := fmt.Sprintf(`[...document.querySelectorAll("button, a")].find((e) => e.innerText.trim() === %q)`, label)
+	find := fmt.Sprintf(
+		`[...document.querySelectorAll("button, a, summary")].find((e) => e.innerText.trim() === %q)`, label)
 	p.until(label, fmt.Sprintf(`document.readyState === "complete" && !!%s`, find))
 	_, err := chromedp.Run(p.tab, chromedp.Evaluate[bool](fmt.Sprintf(`(() => { %s.click(); return true; })()`, find)))
 	if err != nil {
@@ -155,31 +149,81 @@ func (p *person) read(id string) string {
 	return strings.TrimSpace(evaluate[string](p, fmt.Sprintf("document.getElementById(%q).innerText", id)))
 }
 
-// look checks that the page has no serious accessibility problems in both color schemes, and no horizontal scrolling on
-// screens from 320 to 1440 pixels. It also saves screenshots.
+// look checks the page on a phone, a tablet and a large screen: its layout on each, and its accessibility once in light
+// and once in dark. It also saves screenshots.
 func (p *person) look(name string) {
 	p.Helper()
-	for _, light := range []string{"light", "dark"} {
-		p.do(scheme(light))
-		found := evaluate[[]violation](p, p.axe+"; axe.run().then((r) => r.violations)", chromedp.EvalAwaitPromise)
-		for _, v := range found {
-			if v.Impact == "serious" || v.Impact == "critical" {
-				p.Errorf("%s in %s: %s (%s): %v", name, light, v.Help, v.ID, v.Nodes)
+	if p.glance {
+		return
+	}
+	for _, screen := range []struct {
+		width  int64
+		mobile bool
+		axe    string // the color scheme in which accessibility is checked; empty: none
+	}{{320, true, "light"}, {768, true, ""}, {1440, false, "dark"}} {
+		view := []chromedp.EmulateViewportOption{}
+		if screen.mobile {
+			view = append(view, chromedp.EmulateMobile, chromedp.EmulateTouch)
+		}
+		p.do(chromedp.EmulateViewport(screen.width, 844, view...))
+		for _, colors := range []string{"light", "dark"} {
+			p.do(scheme(colors))
+			at := fmt.Sprintf("%s-%d-%s", name, screen.width, colors)
+			p.capture(at)
+			if screen.axe != colors {
+				continue
+			}
+			found := evaluate[[]violation](p, "window.axe || "+p.axe+`;
+				axe.run({ rules: { "target-size": { enabled: true } } }).then((r) => r.violations)`,
+				chromedp.EvalAwaitPromise)
+			for _, v := range found {
+				p.Errorf("%s: %s (%s): %v", at, v.Help, v.ID, v.Nodes)
 			}
 		}
-		p.capture(name + "-" + light)
-	}
-	for _, width := range []int64{320, 390, 768, 1440} {
-		p.do(chromedp.EmulateViewport(width, 844, chromedp.EmulateMobile))
-		const excess = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-		if pixels := evaluate[int](p, excess); pixels > 0 {
-			p.Errorf("%s is %d pixels wider than a screen of %d", name, pixels, width)
+		for _, flaw := range evaluate[[]string](p, layoutFlaws) {
+			p.Errorf("%s at %d pixels: %s", name, screen.width, flaw)
 		}
-		p.capture(fmt.Sprintf("%s-%d", name, width))
 	}
 	p.do(scheme("light"))
 	p.do(chromedp.EmulateViewport(1100, 800))
 }
+
+// layoutFlaws lists what does not fit on the screen: content beside it, controls that are cut off, labels on two lines,
+// and texts in charts that are too small to read.
+const layoutFlaws = `(() => {
+	const flaws = [], root = document.documentElement, excess = root.scrollWidth - root.clientWidth;
+	const name = (e) => e.tagName.toLowerCase() + " " + (e.innerText || e.id || e.className).trim().slice(0, 40);
+	if (excess > 0) flaws.push("content is wider than the screen by " + excess);
+	const shown = (e) => e.checkVisibility() && !e.closest(".hidden, .skip") && e.getBoundingClientRect().width > 1;
+	for (const e of document.querySelectorAll(".wide, .card, section, .row, td")) {
+		if (shown(e) && e.scrollWidth > e.clientWidth + 1) flaws.push(name(e) + " is wider than its place");
+	}
+	const pen = document.createElement("canvas").getContext("2d");
+	const labels = "button, .button, .state, .verdict, .top nav a";
+	for (const e of document.querySelectorAll(labels + ", select, input, textarea")) {
+		if (!shown(e)) continue;
+		const at = e.getBoundingClientRect(), style = getComputedStyle(e);
+		if (at.left < 0 || at.right > root.clientWidth + 1) flaws.push(name(e) + " is cut off");
+		if (e.matches(labels)) {
+			const text = document.createRange();
+			text.selectNodeContents(e);
+			const parts = [...text.getClientRects()].filter((r) => r.width > 1);
+			const lines = new Set(parts.map((r) => Math.round(r.top / 8)));
+			if (lines.size > 1) flaws.push(name(e) + " has its label on " + lines.size + " lines");
+		}
+		if (e.matches("select")) {
+			pen.font = style.font;
+			const room = e.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) - 16;
+			const text = e.selectedOptions[0]?.label ?? "";
+			if (pen.measureText(text).width > room + 2) flaws.push("select " + e.id + " cuts off " + text);
+		}
+	}
+	for (const e of document.querySelectorAll("svg text")) {
+		const size = parseFloat(getComputedStyle(e).fontSize) * (e.getScreenCTM()?.a ?? 1);
+		if (shown(e) && size < 10.5) flaws.push("the label " + e.textContent + " has " + size.toFixed(1) + " px");
+	}
+	return [...new Set(flaws)];
+})()`
 
 // violation is a problem found by the accessibility checker.
 type violation struct {
@@ -203,234 +247,6 @@ func (p *person) capture(name string) {
 	}
 	if err := os.WriteFile(filepath.Join(p.shot, name+".png"), picture, 0o644); err != nil {
 		p.Fatal(err)
-	}
-}
-
-// receiver is a customer's webhook receiver. It verifies signatures.
-type receiver struct {
-	*httptest.Server
-	secret atomic.Pointer[string]
-	broken atomic.Bool
-	events chan string // references of the accepted events
-	forged atomic.Int64
-}
-
-func newReceiver(t *testing.T) *receiver {
-	r := &receiver{events: make(chan string, 100)}
-	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		body, err := io.ReadAll(req.Body)
-		if err != nil || r.broken.Load() {
-			http.Error(w, "out of order", http.StatusInternalServerError)
-			return
-		}
-		mac := hmac.New(sha256.New, []byte(*r.secret.Load()))
-		mac.Write(body)
-		if !hmac.Equal([]byte("sha256="+hex.EncodeToString(mac.Sum(nil))),
-			[]byte(req.Header.Get("X-Service-Signature"))) {
-			r.forged.Add(1)
-			http.Error(w, "forged", http.StatusUnauthorized)
-			return
-		}
-		var event struct{ Data struct{ Ref string } }
-		if err := json.Unmarshal(body, &event); err != nil {
-			t.Error(err)
-		}
-		r.events <- event.Data.Ref
-	}))
-	t.Cleanup(r.Close)
-	return r
-}
-
-// TestCustomer follows a customer through a browser: the landing page, the test checkout, the key, checks, webhooks, a
-// rotated key, privacy requests, signing out, and recovering the account.
-func TestCustomer(t *testing.T) {
-	t.Parallel()
-	p := browse(t)
-	receiver := newReceiver(t)
-	dir, database := dataDir(t), postgrestest.Database(t)
-	mailbox := mailtest.Start(t, mailtest.Plain)
-	const publicURL = "http://assay.example"
-	host := startHost(t, dir, database, "--webhook-allow=127.0.0.0/8", "--dns=off", "--public-url="+publicURL,
-		"--smtp-url=smtp://"+mailbox.Addr+"?from=assay%40example.com", "--test-checkout")
-	open := func(text string) { // follows a link in a message
-		_, rest, _ := strings.Cut(text, publicURL)
-		path, _, _ := strings.Cut(rest, "\n")
-		p.do(chromedp.Navigate(host.url + path))
-	}
-
-	p.do(chromedp.Navigate(host.url))
-	p.see("Prices")
-	p.write("domain", "paypa1-secure-login.xyz")
-	p.press("Check", "Reference chk_")
-	p.see("block")
-	p.look("landing")
-	p.press("Docs", "API documentation")
-	p.look("docs")
-	p.press("Prices", "Subscribe to Starter")
-
-	p.press("Subscribe to Starter", "Pay with card")
-	p.write("number", "4000 0000 0000 0002")
-	p.write("expiry", "12 / 40")
-	p.write("cvc", "123")
-	p.write("name", "Jane Doe")
-	p.press("Subscribe", "Your card was declined.")
-	p.look("checkout")
-	p.write("number", "4242 4242 4242 4242")
-	p.write("expiry", "12 / 40")
-	p.write("cvc", "123")
-	p.press("Subscribe", "This is your API key.")
-	p.look("done")
-	key := p.read("key")
-	p.do(chromedp.Reload())
-	p.see("Your key was already shown")
-	p.press("Issue another key", "This is your API key.")
-	if again := p.read("key"); again == key ||
-		post(http.DefaultClient, host.url, key, `{"domain":"example.com"}`).Status != 401 {
-		t.Error("the first key was not replaced")
-	} else {
-		key = again
-	}
-
-	p.press("Go to the dashboard", "This month")
-	p.press("Webhooks", "Every review and block is posted to")
-	p.write("url", "http://169.254.169.254/latest")
-	p.press("Save", "Webhook URL:")
-	p.write("url", receiver.URL+"/hook")
-	p.press("Save", "This is the secret that signs events.")
-	secret := p.read("secret")
-	receiver.secret.Store(&secret)
-	p.look("webhooks-new")
-
-	a := checkOnce(host, key, `{"domain":"paypa1-secure-login.xyz"}`)
-	if a.Status != 200 || a.Verdict == "allow" {
-		t.Fatalf("the check got %+v", a)
-	}
-	receiver.await(t, a.Ref)
-	receiver.broken.Store(true)
-	a = checkOnce(host, key, `{"domain":"paypal-account-verify.top"}`)
-	if a.Status != 200 || a.Verdict == "allow" {
-		t.Fatalf("the second check got %+v", a)
-	}
-	p.press("Webhooks", "Delivered")
-	p.press("Failed", "No failed events yet.")
-	// The page updates itself once the attempts have failed.
-	p.until("the failed event", `!!document.querySelector("[id^=resend-]")`)
-	p.look("webhooks")
-	p.press("Attempts", "out of order")
-	p.look("event")
-	receiver.broken.Store(false)
-	p.press("All events", "Resend all events that failed since")
-	p.press("Resend", "The event is on its way again.")
-	receiver.await(t, a.Ref)
-
-	p.press("Keys", "All keys share the account's quota")
-	p.press("Rotate", "This is the new key.")
-	p.look("keys")
-	rotated := p.read("issued")
-	for _, k := range []string{key, rotated} {
-		if a := post(http.DefaultClient, host.url, k, `{"domain":"example.com"}`); a.Status != 200 {
-			t.Errorf("within the overlap a key got %+v", a)
-		}
-	}
-	p.press("Plan", "Change to Pro")
-	p.press("Change to Pro", "Your plan has changed.")
-	p.look("plan")
-	p.press("Overview", "of 1500 checks")
-	p.write("value", "DE89370400440532013000")
-	p.press("Check", "Reference chk_")
-	p.see("iban")
-	p.look("overview")
-	p.press("By day, key and type", "By day and verdict")
-	p.look("usage")
-	p.press("Checks", "for twelve months")
-	p.press("CSV", " saved.")
-	p.look("checks")
-	p.press(evaluate[string](p, `document.querySelector("td a code").innerText`), "its content matches its hash")
-	p.write("value", "DE89370400440532013000")
-	p.press("Explain", "Every 10 points double the odds of fraud")
-	p.look("check")
-	p.press("Overrides", "No overrides yet")
-	p.write("value", "www.example.com")
-	p.write("kind", "registrable_domain")
-	p.write("reason", "fraud ring of March")
-	p.write("until", time.Now().UTC().AddDate(0, 0, 30).Format(time.DateOnly))
-	p.press("Save", "is a name below the registrable domain")
-	p.look("overrides-error")
-	p.write("value", "example.com")
-	p.press("Save", "The override is saved.")
-	p.look("overrides")
-	p.press("Privacy", "A person decides")
-	p.look("privacy")
-	p.write("who", "paypa1-secure-login.xyz")
-	p.press("Find", "Subject reference")
-	p.look("privacy-found")
-	p.press("Erase …", "This cannot be undone")
-	p.look("privacy-confirm")
-	p.press("Erase permanently", "Permanently erased: 1 check")
-	p.look("privacy-erased")
-	p.press("Sign out", "Prices")
-	p.press("Sign in", "It was shown next to your API key.")
-	p.look("signin")
-	p.write("code", "nonsense")
-	p.do(chromedp.Submit("#code"))
-	p.see("A character is wrong, missing or too many.")
-	p.look("signin-error")
-	p.write("code", key)
-	p.do(chromedp.Submit("#code"))
-	p.see("its API keys do not sign in")
-	account := outputJSON[[]struct{ Account string }](t, dir, database, "keys", "list")[0].Account
-	recovery := outputJSON[struct{ Link string }](t, dir, database, "accounts", "signin", account,
-		"--public-url="+host.url)
-	p.do(chromedp.Navigate(recovery.Link))
-	p.see("This link signs this browser in.")
-	p.look("link")
-	p.do(chromedp.Submit("main form"))
-	p.see("Signed-in browsers")
-	p.look("account")
-	p.press("Replace the code", "This is your new sign-in code.")
-	code := p.read("code")
-	p.write("email", "owner@example.org")
-	p.press("Send a link", "A link is on its way.")
-	open(mailbox.Next(t).Text)
-	p.see("With this link you confirm")
-	p.look("link-confirm")
-	p.press("Confirm the address", "Your e-mail address is confirmed.")
-	p.press("Sign out", "Prices")
-	p.press("Sign in", "It was shown next to your API key.")
-	p.write("email", "owner@example.org")
-	p.press("Send me a link", "Look into your mailbox")
-	p.look("mailed")
-	open(mailbox.Next(t).Text)
-	p.see("This link signs this browser in.")
-	p.do(chromedp.Submit("main form"))
-	p.see("Signed-in browsers")
-	p.press("Sign out", "Prices")
-	p.press("Sign in", "It was shown next to your API key.")
-	p.write("code", code)
-	p.do(chromedp.Submit("#code"))
-	p.see("This month")
-	if n := receiver.forged.Load(); n != 0 {
-		t.Errorf("%d events were not signed with the secret", n)
-	}
-	if log, err := os.ReadFile(filepath.Join(dir, "logs", "assay.log")); err != nil ||
-		strings.Contains(string(log), key) || strings.Contains(string(log), secret) {
-		t.Errorf("the log holds a secret, or cannot be read: %v", err)
-	}
-	host.stop(t, syscall.SIGTERM)
-}
-
-func (r *receiver) await(t *testing.T, ref string) {
-	t.Helper()
-	timeout := time.After(2 * time.Minute)
-	for {
-		select {
-		case got := <-r.events:
-			if got == ref {
-				return
-			}
-		case <-timeout:
-			t.Fatalf("no event for %s arrived", ref)
-		}
 	}
 }
 
@@ -482,7 +298,7 @@ func TestKeyboard(t *testing.T) {
 		"Skip to content", "Assay", "Overview", "Checks", "Keys", "Webhooks", "Overrides", "Privacy", "Plan", "Account",
 		"Docs", "Sign out",
 		"Get a key", "Make the first check", "Receive webhooks", "Go live",
-		"Change plan", "Value", "Type", "Country", "Check",
+		"By day, key and type", "Change plan", "Value", "Type", "Country", "Check",
 	} {
 		if at := p.moveFocus("\t"); at.Name != want || !at.Outline || !at.Seen {
 			t.Errorf("the next focus is %+v, want %s", at, want)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"assay/docs"
 	"assay/host/admission"
 	"assay/host/apikey"
 	"assay/host/billing"
@@ -21,7 +22,7 @@ func (c *Console) showLanding(ctx *fiber.Ctx, form *tryForm) error {
 		return err
 	}
 	return c.render(ctx, "landing", s, view{"Title": "Fraud scores for domains, emails, phones and IBANs",
-		"Offers": billing.Offers(), "Try": form})
+		"Offers": billing.Offers(), "Try": form, "Figures": figures(docs.Results)})
 }
 
 func (c *Console) docs(ctx *fiber.Ctx) error {

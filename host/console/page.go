@@ -109,7 +109,7 @@ func problem(wrong map[string]string, field string) template.HTML {
 	if wrong[field] == "" {
 		return ""
 	}
-	return template.HTML(`<p class="problem" role="alert" id="` + field + `-error">` + //nolint:gosec // escaped
+	return template.HTML(`<p class="wrong" role="alert" id="` + field + `-error">` + //nolint:gosec // escaped
 		template.HTMLEscapeString(wrong[field]) + `</p>`)
 }
 

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"assay/docs"
 	"assay/host/admission"
 )
 
@@ -127,4 +129,29 @@ func TestTooManyVisitors(t *testing.T) {
 	v := serve(t, func(cfg *Config) { cfg.Public = crowded{} }).visit(t)
 	v.post("/try", "domain", "example.com")
 	v.is(429, "Too many visitors try checks at the moment.")
+}
+
+// TestFigures checks that docs/results.md has the landing page's figures, and that a page shows none that it lacks.
+func TestFigures(t *testing.T) {
+	t.Parallel()
+	plain := strings.ReplaceAll(docs.Results, ",", "")
+	list := figures(docs.Results)
+	if len(list) != 3 {
+		t.Errorf("%d figures are in the results, want 3: has a report's wording changed?", len(list))
+	}
+	for _, f := range list {
+		if number, _, _ := strings.Cut(f.Number, " "); !strings.Contains(plain, number) {
+			t.Errorf("the results do not contain %s", f.Number)
+		}
+	}
+	const text = "# Results\n\n## Faults\n\n2026-01-31 10:00 UTC, revision 1.\n\n12345 records, 1 erasure.\n\n**2 " +
+		"differences.**\n\n| fault | times |\n|---|---|\n| disk full | 4 |\n| kill -9 of a host | 1200 |\n\n## Other\n"
+	want := []figure{{"2", "records of 12,345 differ from the answers, after 1204 faults such as full disks and " +
+		"killed hosts", "2026-01-31"}}
+	if got := figures(text); !slices.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := figures("# Results\n"); len(got) != 0 {
+		t.Errorf("got %+v from nothing", got)
+	}
 }

@@ -151,7 +151,8 @@ func (c *Console) resendFailed(ctx *fiber.Ctx, s *session) error {
 	since, err := time.Parse(time.DateOnly, field(ctx, "since"))
 	if err != nil {
 		ctx.Status(fiber.StatusBadRequest)
-		return c.showWebhooks(ctx, s, view{"Errors": map[string]string{"since": "The day must be a date such as 2026-01-31."}})
+		return c.showWebhooks(ctx, s,
+			view{"Errors": map[string]string{"since": "The day must be a date such as 2026-01-31."}})
 	}
 	work, cancel := pageContext()
 	defer cancel()
