@@ -1,0 +1,83 @@
+package audit_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"assay/host/audit"
+)
+
+// TestFormatVectors recomputes the vectors of docs/audit-format.md. Their hashes come from an independent
+// implementation (Python's hashlib). They must never change, because stored logs depend on them.
+func TestFormatVectors(t *testing.T) {
+	t.Parallel()
+	text := string(must(os.ReadFile("../../docs/audit-format.md")))
+	_, text, _ = strings.Cut(text, "```json\n")
+	text, _, _ = strings.Cut(text, "```")
+	want := map[string]json.RawMessage{}
+	if err := json.Unmarshal([]byte(text), &want); err != nil {
+		t.Fatal(err)
+	}
+	// The encoding is that of the package if its hash is the leaf.
+	encoding := must(hex.DecodeString(strings.Join(parts(t, want["encoding"]), "")))
+	entry := sha256.Sum256(slices.Concat([]byte{0}, nonce, encoding))
+	if entry != audit.Leaf(nonce, record) {
+		t.Errorf("the encoding of the record has the leaf %x", entry)
+	}
+	leaves := []audit.Hash{audit.Leaf(nonce, record), audit.Leaf(nonce, audit.Record{}), audit.Leaf(nonce, record)}
+	tree, stored, head := &audit.Tree{}, tiles{}, audit.Genesis(0)
+	roots, chain := []audit.Hash{tree.Root()}, []audit.Hash{head.Hash}
+	for _, leaf := range leaves {
+		tree.Append(leaf)
+		head = head.Next(leaf)
+		roots, chain = append(roots, tree.Root()), append(chain, head.Hash)
+	}
+	stored.keep(t, tree.Take())
+	treeHead := tree.Head(0)
+	for name, hashes := range map[string][]audit.Hash{
+		"leaves": leaves, "roots": roots, "chain_hashes": chain,
+		"inclusion":   must(audit.ProveInclusion(treeHead, 0, stored.read)),
+		"consistency": must(audit.ProveConsistency(2, treeHead, stored.read)),
+	} {
+		var got []string
+		for _, h := range hashes {
+			got = append(got, hex.EncodeToString(h[:]))
+		}
+		if diff := cmp.Diff(parts(t, want[name]), got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	id := audit.TileID{Width: 3}
+	key := audit.NewSigner("assay/audit", sequence(0, 32))
+	erased := []audit.Erased{{Seq: 1, Leaf: leaves[0]}}
+	for name, got := range map[string]string{
+		"origin":       key.Origin(0),
+		"verifier_key": key.TreeKey(0),
+		"checkpoint":   must(key.SignTree(treeHead)),
+		"tile":         id.Path() + " " + hex.EncodeToString(stored[audit.TileID{}]),
+		"anchor":       must(key.Anchor(audit.Anchor{Head: head, Before: cut.Before})),
+		"erasure":      hex.EncodeToString(audit.SignErasure(sequence(0, 32), 0, erased)),
+	} {
+		if diff := cmp.Diff(strings.Join(parts(t, want[name]), ""), got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	if len(want) != 13 {
+		t.Errorf("the document has %d vectors, of which some are not tested", len(want))
+	}
+}
+
+func parts(t *testing.T, list json.RawMessage) (parts []string) {
+	t.Helper()
+	if err := json.Unmarshal(list, &parts); err != nil {
+		t.Fatal(err)
+	}
+	return parts
+}

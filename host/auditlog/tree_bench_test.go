@@ -1,0 +1,93 @@
+package auditlog
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+
+	"assay/host/audit"
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/postgres/postgrestest"
+	"assay/host/store"
+	"assay/host/store/storetest"
+)
+
+// benchLeaves is the size of the tree of BenchmarkProve; ASSAY_TREE_LEAVES sets another.
+func benchLeaves() int64 {
+	if n, err := strconv.ParseInt(os.Getenv("ASSAY_TREE_LEAVES"), 10, 64); err == nil {
+		return n
+	}
+	return 100_000
+}
+
+// BenchmarkProve measures a proof of inclusion, with its queries, in a stored tree.
+func BenchmarkProve(b *testing.B) {
+	url := postgrestest.Database(b)
+	s := storetest.Close(b, storetest.Must(store.Open(b.Context(), store.Config{URL: url, Keys: storetest.Ring,
+		Logger: storetest.Discard()}))(b))
+	storetest.NoError(b, s.StartTree(b.Context(), 0, 1))
+	n := benchLeaves()
+	tree, from := &audit.Tree{}, audit.TreeHead{Root: audit.EmptyRoot}
+	for i := range n {
+		tree.Append(sha256.Sum256(binary.BigEndian.AppendUint64(nil, uint64(i))))
+		if tree.Full() == 256 || i == n-1 {
+			to := tree.Head(0)
+			if ok, err := s.GrowTree(b.Context(), from, to, tree.Take()); !ok || err != nil {
+				b.Fatal(ok, err)
+			}
+			from = to
+		}
+	}
+	seq := int64(0)
+	for b.Loop() {
+		seq = seq*6364136223846793005 + 1442695040888963407
+		at := int64(uint64(seq)%uint64(n)) + 1
+		p := storetest.Must(Prove(b.Context(), s, 0, at, n))(b)
+		if len(p.Proof) == 0 || p.Size != n {
+			b.Fatal("no proof")
+		}
+	}
+	b.ReportMetric(float64(n), "leaves")
+}
+
+// BenchmarkVerify measures how many records are verified in a second, with their tree.
+func BenchmarkVerify(b *testing.B) {
+	const records = 512 * 100
+	url := postgrestest.Database(b)
+	s := storetest.Close(b, storetest.Must(store.Open(b.Context(), store.Config{URL: url, Keys: storetest.Ring,
+		Logger: storetest.Discard()}))(b))
+	record(b, s, records)
+	k := &Keeper{Store: s, Signer: NewSigner(storetest.Ring.SignSeed), Logger: storetest.Discard()}
+	storetest.NoError(b, k.SignHeads(b.Context()))
+	for b.Loop() {
+		reports, broken, err := Verify(b.Context(), s, k.Signer, trust, nil)
+		if err != nil || broken != nil || reports[0].Checkpoints != 1 {
+			b.Fatal(reports, broken, err)
+		}
+	}
+	b.ReportMetric(records*float64(b.N)/b.Elapsed().Seconds(), "records/s")
+}
+
+// record appends checks to chain 0, many at once.
+func record(b *testing.B, s *store.Store, n int) {
+	b.Helper()
+	ledger := storetest.Must(s.NewLedger(store.LedgerConfig{}))(b)
+	defer ledger.Close()
+	caller := storetest.NewCaller(b, s, storetest.Plan(b, "pro", n+1))
+	e := storetest.Parse(b, entity.Domain, "example.org")
+	var callers sync.WaitGroup
+	for range 512 {
+		callers.Go(func() {
+			for range n / 512 {
+				if err := ledger.Append(b.Context(), storetest.Decided(caller, e, check.Allow)); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	callers.Wait()
+}
