@@ -96,6 +96,7 @@ func TestBackupAndRestore(t *testing.T) {
 	storetest.Expect(t, "feedback", status, http.StatusOK)
 	status, _ = callPrivacy(t, host, issued.Secret, "POST", "/gdpr/erase", `{"ref":"`+erased.Ref+`"}`)
 	storetest.Expect(t, "erasure", status, http.StatusOK)
+	verifyPublicTree(t, host.url, dir, database)
 
 	// Checks go on during the backup, so that some of their events are due.
 	loaded, stop := make(chan struct{}), make(chan struct{})

@@ -3,10 +3,13 @@ package auditlog
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"assay/host/audit"
 	"assay/host/check"
@@ -72,22 +75,49 @@ func BenchmarkVerify(b *testing.B) {
 	b.ReportMetric(records*float64(b.N)/b.Elapsed().Seconds(), "records/s")
 }
 
-// record appends checks to chain 0, many at once.
-func record(b *testing.B, s *store.Store, n int) {
+// record appends checks to chain 0, of 512 callers at once, and returns how long each took.
+func record(b *testing.B, s *store.Store, n int) (took []time.Duration) {
 	b.Helper()
 	ledger := storetest.Must(s.NewLedger(store.LedgerConfig{}))(b)
 	defer ledger.Close()
 	caller := storetest.NewCaller(b, s, storetest.Plan(b, "pro", n+1))
 	e := storetest.Parse(b, entity.Domain, "example.org")
 	var callers sync.WaitGroup
-	for range 512 {
+	took = make([]time.Duration, n/512*512)
+	for i := range 512 {
 		callers.Go(func() {
-			for range n / 512 {
+			for j := range n / 512 {
+				began := time.Now()
 				if err := ledger.Append(b.Context(), storetest.Decided(caller, e, check.Allow)); err != nil {
 					b.Error(err)
 				}
+				took[i*(n/512)+j] = time.Since(began)
 			}
 		})
 	}
 	callers.Wait()
+	return took
+}
+
+// BenchmarkAppend measures how long the ledger takes to record checks of 512 callers, without and with a host that
+// extends the tree and signs it.
+func BenchmarkAppend(b *testing.B) {
+	for _, tree := range []bool{false, true} {
+		b.Run(fmt.Sprintf("tree=%v", tree), func(b *testing.B) {
+			s := storetest.Close(b, storetest.Must(store.Open(b.Context(), store.Config{URL: postgrestest.Database(b),
+				Keys: storetest.Ring, Logger: storetest.Discard()}))(b))
+			if tree {
+				k := &Keeper{Store: s, Signer: NewSigner(storetest.Ring.SignSeed), Logger: storetest.Discard(),
+					Dir: CheckpointDir(b.TempDir())}
+				storetest.Background(b, k.Run)
+			}
+			var took []time.Duration
+			for b.Loop() {
+				took = append(took, record(b, s, 512*100)...)
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
+		})
+	}
 }
