@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/schema"
 
 	"assay/host/audit"
 	"assay/host/check"
@@ -40,7 +40,7 @@ func (s *Store) Export(ctx context.Context, c check.Caller, selector privacy.Sel
 			if p, err = s.findSubject(ctx, tx, r, selector); err != nil {
 				return err
 			}
-			export, err = s.readPage(ctx, tx, r, p, page, math.MaxInt64)
+			export, err = s.readPage(ctx, tx, r, p, page)
 			return err
 		})
 	}
@@ -106,9 +106,9 @@ func (s *Store) privacyState(ctx context.Context, c check.Caller, selector priva
 	return fmt.Sprint(applied, forgets, p.erasures), err
 }
 
-// readPage reads one page of an account's data about a subject, with checks up to a place in the chain.
-func (s *Store) readPage(ctx context.Context, tx bun.Tx, r requester, p subject, page privacy.Page, until int64) (
-	*privacy.Export, error) {
+// readPage reads one page of an account's data about a subject.
+func (s *Store) readPage(ctx context.Context, tx bun.Tx, r requester, p subject, page privacy.Page) (*privacy.Export,
+	error) {
 	export := &privacy.Export{Subject: p.reference(), Checks: []privacy.Check{}, Erasures: p.erasures,
 		Overrides: []privacy.Override{}}
 	if p.kind != "" {
@@ -132,12 +132,12 @@ func (s *Store) readPage(ctx context.Context, tx bun.Tx, r requester, p subject,
 		after = found[0]
 	}
 	err := tx.NewSelect().TableExpr("? AS r", r.ofSubject(p.pseudonym)).ColumnExpr("count(*)").
-		Where("account_id = ? AND kind = ? AND seq <= ?", r.AccountID, audit.Check, until).Scan(ctx, &export.Total)
+		Where("account_id = ? AND kind = ?", r.AccountID, audit.Check).Scan(ctx, &export.Total)
 	if err != nil {
 		return nil, err
 	}
 	// One row beyond the page shows whether there is a next page.
-	if export.Checks, err = s.readChecks(ctx, tx, r, p, after, until, page.Limit+1); err != nil {
+	if export.Checks, err = s.readChecks(ctx, tx, r, r.ofSubject(p.pseudonym), after, page.Limit+1); err != nil {
 		return nil, err
 	}
 	if len(export.Checks) > page.Limit {
@@ -159,10 +159,11 @@ func (s *Store) readPage(ctx context.Context, tx bun.Tx, r requester, p subject,
 //go:embed sql/export_checks.sql
 var exportChecks string
 
-// readChecks reads checks between two places of the chain, in its order, each with its webhook event, feedback and
-// review.
-func (s *Store) readChecks(ctx context.Context, tx bun.Tx, r requester, p subject, after, until int64, limit int) (
-	[]privacy.Check, error) {
+// readChecks reads the checks among records after a place of the chain, in its order, each with its webhook event,
+// feedback and review.
+func (s *Store) readChecks(
+	ctx context.Context, tx bun.Tx, r requester, records schema.QueryWithArgs, after int64, limit int,
+) ([]privacy.Check, error) {
 	var rows []struct {
 		Ref, At, Type, Verdict, KeyID string
 		Score                         int
@@ -178,8 +179,8 @@ func (s *Store) readChecks(ctx context.Context, tx bun.Tx, r requester, p subjec
 		GivenAt                       time.Time
 		reviewColumns
 	}
-	err := tx.NewRaw(exportChecks, named{"chain": r.Chain, "records": r.ofSubject(p.pseudonym), "account": r.AccountID,
-		"kind": audit.Check, "after": after, "until": until, "limit": limit}).Scan(ctx, &rows)
+	err := tx.NewRaw(exportChecks, named{"chain": r.Chain, "records": records, "account": r.AccountID,
+		"kind": audit.Check, "after": after, "limit": limit}).Scan(ctx, &rows)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
 
 	"assay/host/audit"
 	"assay/host/check"
@@ -257,7 +258,13 @@ type requestWork struct {
 	store   *Store
 	row     requestRow
 	erasing erasing
-	after   string // the last check of an export's last part
+
+	// Of an export. The rest is nil or empty until its first step.
+	frame     *privacy.Export // what all parts have in common
+	pseudonym []byte
+	after     string  // the last check of the last part
+	seqs      []int64 // of the next checks
+	all       bool    // seqs holds all that remain
 }
 
 // Step implements privacy.Work.
@@ -304,48 +311,92 @@ func (w *requestWork) settle(ctx context.Context, state privacy.State) error {
 	return err
 }
 
-// export stores the next part of an export: up to privacy.AtOnce checks that were recorded before the request. All
-// parts list the subject's overrides, erasures and part of the graph as of their own time.
+// export stores the next part of an export: up to privacy.AtOnce checks that were recorded before the request. The
+// subject's overrides, erasures and part of the graph are as of the claim of the request.
 func (w *requestWork) export(ctx context.Context) (more bool, err error) {
 	s := w.store
-	var part *privacy.Export
+	var part privacy.Export
 	var r requester
-	last, next := int64(0), false
+	var seqs []int64
 	err = s.inSnapshot(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		if r, err = s.findRequester(ctx, tx, w.erasing.caller); err != nil {
 			return err
 		}
-		p, err := s.findSubject(ctx, tx, r, w.erasing.selector)
-		if err != nil {
-			return err
+		if w.frame == nil {
+			if err := w.readFrame(ctx, tx, r); err != nil {
+				return err
+			}
 		}
-		w.after, err = s.refAt(ctx, tx, r, w.row.AtSeq)
-		if err != nil {
-			return err
+		if len(w.seqs) <= privacy.AtOnce && !w.all {
+			if err := w.readSeqs(ctx, tx, r); err != nil {
+				return err
+			}
 		}
-		if part, err = s.readPage(ctx, tx, r, p, privacy.Page{After: w.after, Limit: privacy.AtOnce},
-			w.row.Since); err != nil {
-			return err
-		}
-		next = part.Next != nil
-		if n := len(part.Checks); n > 0 {
-			last, err = s.seqOf(ctx, tx, r, part.Checks[n-1].Ref)
-		}
+		part, seqs = *w.frame, w.seqs[:min(len(w.seqs), privacy.AtOnce)]
+		records := bun.SafeQuery("(SELECT * FROM audit_records WHERE chain = ? AND seq = ANY (?))", r.Chain,
+			pgdialect.Array(seqs))
+		part.Checks, err = s.readChecks(ctx, tx, r, records, 0, privacy.AtOnce)
 		return err
 	})
+	if err == nil && len(part.Checks) < len(seqs) {
+		err = privacy.ErrUnknownSubject // checks were erased or pruned
+	}
 	if err != nil {
 		return false, err
+	}
+	after, to := w.after, w.row.AtSeq
+	if n := len(seqs); n > 0 {
+		w.after, to = part.Checks[n-1].Ref, seqs[n-1]
+	}
+	if w.seqs = w.seqs[len(seqs):]; len(w.seqs) > 0 {
+		part.Next = &w.after
 	}
 	text, err := json.Marshal(part)
 	if err != nil {
 		return false, err
 	}
 	stored, err := once[bool](ctx, s, `SELECT store_export_part(?chain, ?id, ?from, ?to, ?checks, ?after, ?part, ?last,
-		?lease)`, named{"chain": r.Chain, "id": w.row.ID, "from": w.row.AtSeq, "to": last, "checks": len(part.Checks),
-		"after": s.partName(r, w.after), "part": s.keys.Seal(text, partContext(w.row.ID, w.after)), "last": !next,
-		"lease": lease()})
-	w.row.AtSeq = last
-	return stored && next, err
+		?lease)`, named{"chain": r.Chain, "id": w.row.ID, "from": w.row.AtSeq, "to": to, "checks": len(seqs),
+		"after": s.partName(r, after), "part": s.keys.Seal(text, partContext(w.row.ID, after)),
+		"last": part.Next == nil, "lease": lease()})
+	w.row.AtSeq = to
+	return stored && part.Next != nil, err
+}
+
+// readFrame reads what all parts of an export have in common, and where the export goes on.
+func (w *requestWork) readFrame(ctx context.Context, tx bun.Tx, r requester) error {
+	s := w.store
+	p, err := s.findSubject(ctx, tx, r, w.erasing.selector)
+	if err == nil {
+		w.after, err = s.refAt(ctx, tx, r, w.row.AtSeq)
+	}
+	if err != nil {
+		return err
+	}
+	if p.node == nil {
+		p.node = w.erasing.node
+	}
+	w.frame = &privacy.Export{Subject: p.reference(), Total: w.row.Total, Erasures: p.erasures}
+	if p.kind != "" {
+		w.frame.Type = &p.kind
+	}
+	if w.frame.Graph, err = s.readSightings(ctx, tx, r, p); err != nil {
+		return err
+	}
+	w.pseudonym = p.pseudonym
+	w.frame.Overrides, err = s.exportOverrides(ctx, tx, r, p)
+	return err
+}
+
+// readSeqs reads the places of the next checks, because each read looks at all of the subject's records.
+func (w *requestWork) readSeqs(ctx context.Context, tx bun.Tx, r requester) error {
+	const most = 10 * privacy.AtOnce
+	w.seqs = nil
+	err := tx.NewSelect().TableExpr("? AS r", r.ofSubject(w.pseudonym)).Column("seq").
+		Where("account_id = ? AND kind = ?", r.AccountID, audit.Check).
+		Where("seq > ? AND seq <= ?", w.row.AtSeq, w.row.Since).Order("seq").Limit(most).Scan(ctx, &w.seqs)
+	w.all = len(w.seqs) < most
+	return err
 }
 
 // refAt returns the reference of the record at a place of the chain, or "" before the first.
@@ -359,12 +410,6 @@ func (s *Store) refAt(ctx context.Context, db bun.IDB, r requester, seq int64) (
 		err = privacy.ErrUnknownSubject
 	}
 	return ref, err
-}
-
-// seqOf returns the place of a check in the chain.
-func (s *Store) seqOf(ctx context.Context, db bun.IDB, r requester, ref string) (seq int64, err error) {
-	err = db.NewSelect().TableExpr(ofRef, r.Chain, ref).Column("seq").Scan(ctx, &seq)
-	return seq, err
 }
 
 //go:embed sql/prune_requests.sql

@@ -7,7 +7,7 @@ SELECT r.ref, r.at, r.type, r.score, r.verdict, r.key_id,
     v.sealed_finding AS review_finding
 FROM (
     SELECT * FROM ?records AS found
-    WHERE account_id = ?account AND kind = ?kind AND seq > ?after AND seq <= ?until
+    WHERE account_id = ?account AND kind = ?kind AND seq > ?after
     ORDER BY seq
     LIMIT ?limit) AS r
 LEFT JOIN webhook_events AS e ON e.chain = ?chain AND e.ref = r.ref AND e.account_id = r.account_id
