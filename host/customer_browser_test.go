@@ -239,6 +239,7 @@ func (n *newcomer) manage() {
 	n.press("Change to Pro", "Your plan has changed.")
 	n.look("plan")
 	n.press("Overview", "of 1500 checks")
+	n.capture("overview") // also the picture in README.md
 	n.press("As a table", "Day (UTC)")
 	n.write("value", "DE89370400440532013000")
 	n.press("Check", "Reference chk_")
@@ -249,6 +250,10 @@ func (n *newcomer) manage() {
 	n.look("overview")
 	n.press("By day, key and type", "By day and verdict")
 	n.look("usage")
+	n.do(chromedp.Navigate(n.host.url + "/dashboard/playground"))
+	n.write("value", "paypal-account-verify.top")
+	n.press("Explain", "Every 10 points double the odds of fraud")
+	n.look("playground")
 	n.press("Checks", "for twelve months")
 	n.press("CSV", " saved.")
 	n.look("checks")

@@ -114,6 +114,9 @@ type checkForm struct {
 	Today, Then                         []bar
 }
 
+// checkFields are the fields of the forms on the page of a check that can be invalid.
+var checkFields = map[string]string{"why": "value", "feedback": "note", "review": "reason"}
+
 // bar is a reason with its length on the page.
 type bar struct {
 	decision.Reason
@@ -146,7 +149,8 @@ func (c *Console) showCheck(ctx *fiber.Ctx, s *session, form checkForm) error {
 		return err
 	}
 	now := c.cfg.Now().UTC()
-	return c.render(ctx, "check", s, view{"Title": "Check", "Check": found, "Form": form, "MaxNote": feedback.MaxNote,
+	return c.render(ctx, "check", s, view{"Title": "Check", "Check": found, "Form": form,
+		"Errors": map[string]string{checkFields[form.Form]: form.Error}, "MaxNote": feedback.MaxNote,
 		"MaxReason": decision.MaxReason, "FirstDay": now, "PresetDay": now.AddDate(0, 0, 90),
 		"LastDay": now.Add(override.MaxAge - 24*time.Hour), "Note": notes[query(ctx, "note")]})
 }

@@ -32,7 +32,7 @@ func (c *Console) playground(ctx *fiber.Ctx, s *session) error {
 
 func (c *Console) showPlayground(ctx *fiber.Ctx, s *session, form *playgroundForm) error {
 	return c.render(ctx, "playground", s, view{"Title": "Playground", "Form": form, "Types": entity.Types(),
-		"Limit": maxPreviews})
+		"Limit": maxPreviews, "Errors": map[string]string{"value": form.Error}})
 }
 
 // preview shows what speaks for and against a value.
