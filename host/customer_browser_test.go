@@ -274,7 +274,12 @@ func (n *newcomer) manage() {
 	n.receiver.broken.Store(false)
 	ref, _, _ := strings.Cut(evaluate[string](n.person, `location.pathname.split("/").pop()`), "?")
 	n.press("All events", "Resend all events that failed since")
-	n.press("Resend", "The event is on its way again.")
+	n.until("the button to resend", fmt.Sprintf(`(() => {
+		const button = document.getElementById("resend-%s");
+		if (button) button.click();
+		return !!button;
+	})()`, ref))
+	n.see("The event is on its way again.")
 	n.receiver.await(n.T, ref)
 	n.press("Privacy", "A person decides")
 	n.write("who", "paypal-account-verify.top")
