@@ -8,6 +8,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/privacy"
 	"assay/host/store"
 	"assay/host/store/storetest"
 )
@@ -138,5 +139,57 @@ func TestPrivacyPageErrors(t *testing.T) {
 	}
 	if v.get("/dashboard/privacy?who=example.org"); strings.Contains(v.at.body, "example.org") {
 		t.Error("the form takes the value from the URL")
+	}
+}
+
+// TestLargeSubjectPage exports and erases a person with many checks: the page lists both requests with their progress.
+func TestLargeSubjectPage(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, key := s.customer(t, "pro")
+	const jane = "jane.roe@example.net"
+	s.record(t, key, entity.Email, jane, check.Allow)
+	caller := storetest.Must(s.store.Authenticate(t.Context(), key))(t)
+	e := storetest.Must(entity.Parse(entity.Email, jane, ""))(t)
+	ledger := storetest.Must(s.store.NewLedger(store.LedgerConfig{}))(t)
+	for range privacy.AtOnce / 50 {
+		records := make([]check.Record, 50)
+		for i := range records {
+			d := &check.Decision{Fused: check.Fused{Score: 1, Verdict: check.Allow}, Ref: check.NewRef(),
+				Type: entity.Email, At: s.clock.Load().UTC().Truncate(time.Millisecond), Revision: storetest.Revision}
+			records[i] = check.Record{Caller: caller, Entity: e, Decision: d}
+		}
+		storetest.NoError(t, ledger.Append(t.Context(), records...))
+	}
+	storetest.NoError(t, ledger.Close())
+	finish := func() {
+		work := storetest.Must(s.store.ClaimRequest(t.Context()))(t)
+		for more := true; more; {
+			more = storetest.Must(work.Step(t.Context()))(t)
+		}
+	}
+	v.follow("Privacy")
+	v.press("Find", "who", jane)
+	v.press("Download as JSON")
+	v.is(200, "The export of 1001 checks has begun")
+	v.is(200, "running 0 of 1001")
+	finish()
+	v.get("/dashboard/privacy")
+	v.is(200, "done 1001 of 1001")
+	var parts []privacy.Export
+	storetest.NoError(t, json.Unmarshal([]byte(v.alone().press("Download").body), &parts))
+	if len(parts) != 2 || len(parts[0].Checks)+len(parts[1].Checks) != 1001 {
+		t.Errorf("downloaded %d parts", len(parts))
+	}
+	v.press("Find", "who", jane)
+	v.press("Erase …")
+	v.press("Erase permanently")
+	v.is(200, "The erasure of 1001 checks has begun")
+	finish()
+	v.get("/dashboard/privacy")
+	v.is(200, "done 1001 of 1001")
+	v.is(200, "deleted 1001 of 1001")
+	if strings.Contains(v.at.body, "Download</button>") || strings.Contains(v.at.body, jane) {
+		t.Errorf("after the erasure, the page shows:\n%s", words(v.at.root))
 	}
 }
