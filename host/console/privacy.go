@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -146,11 +147,12 @@ func (c *Console) downloadExport(ctx *fiber.Ctx, s *session) error {
 		reading, cancel := context.WithTimeout(context.Background(), downloadTimeout)
 		defer cancel()
 		for start := "["; err == nil; start = "," {
-			w.WriteString(start)
-			w.Write(part)
 			var place struct{ Next *string }
-			if err = json.Unmarshal(part, &place); err == nil && place.Next == nil {
-				w.WriteString("]\n")
+			if err = json.Unmarshal(part, &place); err == nil {
+				_, err = fmt.Fprintf(w, "%s%s", start, part)
+			}
+			if err == nil && place.Next == nil {
+				_, _ = w.WriteString("]\n") // w keeps the error, and its owner flushes it
 				return
 			}
 			if err == nil {
