@@ -20,8 +20,8 @@ func (f Files) AuditFile(ctx context.Context, chain int, path string) (content [
 		}
 		return []byte(note), false, err
 	}
-	id, err := audit.ParseTilePath(path)
-	if err != nil {
+	id, _ := audit.ParseTilePath(path)
+	if id.Width == 0 { // not a path of a tile
 		return nil, false, nil
 	}
 	tiles, err := f.Store.Tiles(ctx, chain, []audit.TileID{id})

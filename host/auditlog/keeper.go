@@ -100,7 +100,8 @@ func (k *Keeper) follows(ctx context.Context, tree *store.Tree) error {
 		if err != nil {
 			return err
 		}
-		if last, err = k.Signer.OpenTree(note); err != nil || last.Chain != tree.Chain { // none, or not signed by us
+		last, _ = k.Signer.OpenTree(note)
+		if last.Size == 0 || last.Chain != tree.Chain { // none, or not signed by us
 			return nil
 		}
 	}
