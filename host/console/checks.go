@@ -160,11 +160,9 @@ func (c *Console) refuse(ctx *fiber.Ctx, s *session, form checkForm, err error) 
 	if errors.Is(err, check.ErrUnauthorized) {
 		return errNoKey()
 	}
-	var reason tryForm
-	if err := reason.finish(ctx, nil, err); err != nil {
+	if form.Error, err = refusal(ctx, err); err != nil {
 		return err
 	}
-	form.Error = reason.Error
 	return c.showCheck(ctx, s, form)
 }
 

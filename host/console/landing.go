@@ -75,6 +75,16 @@ type tryForm struct {
 
 // finish sets the outcome of the check and the status of the response. It returns unexpected errors.
 func (f *tryForm) finish(ctx *fiber.Ctx, d *check.Decision, err error) error {
+	if err == nil {
+		f.Decision = d
+	}
+	f.Error, err = refusal(ctx, err)
+	return err
+}
+
+// refusal sets the status of the response for an error that the customer can act on, and returns the sentence that
+// explains it. It returns other errors.
+func refusal(ctx *fiber.Ctx, err error) (text string, unexpected error) {
 	var (
 		invalid *entity.InvalidError
 		plan    *check.PlanError
@@ -84,26 +94,26 @@ func (f *tryForm) finish(ctx *fiber.Ctx, d *check.Decision, err error) error {
 	)
 	switch {
 	case err == nil:
-		f.Decision = d
+		return "", nil
 	case errors.As(err, &invalid):
 		ctx.Status(fiber.StatusBadRequest)
-		f.Error = describe(invalid)
+		text = describe(invalid)
 	case errors.As(err, &none):
 		ctx.Status(fiber.StatusBadRequest)
-		f.Error = "The value is empty. Enter a value to check."
+		text = "The value is empty. Enter a value to check."
 	case errors.As(err, &plan):
 		ctx.Status(fiber.StatusForbidden)
-		f.Error = sentence(plan)
+		text = sentence(plan)
 	case errors.As(err, &quota):
 		ctx.Status(fiber.StatusTooManyRequests)
-		f.Error = sentence(quota)
+		text = sentence(quota)
 	case errors.Is(err, admission.ErrBusy), errors.Is(err, admission.ErrShare), errors.As(err, &missing):
 		ctx.Status(fiber.StatusServiceUnavailable)
-		f.Error = "The server is busy. Try again in a second."
+		text = "The server is busy. Try again in a second."
 	default:
-		return err
+		return "", err
 	}
-	return nil
+	return text, nil
 }
 
 // fieldNames are the names on the pages of fields whose API name differs.

@@ -57,16 +57,11 @@ func (c *Console) preview(ctx *fiber.Ctx, s *session) error {
 		form.Scoring, err = c.limitedPreview(work, s, e)
 	}
 	var limited *pageError
-	switch {
-	case errors.As(err, &limited):
+	if errors.As(err, &limited) {
 		ctx.Status(limited.status)
 		form.Error = limited.text
-	case err != nil:
-		var reason tryForm
-		if err := reason.finish(ctx, nil, err); err != nil {
-			return err
-		}
-		form.Error = reason.Error
+	} else if form.Error, err = refusal(ctx, err); err != nil {
+		return err
 	}
 	form.Bars = bars(form.Scoring)
 	return c.showPlayground(ctx, s, form)
