@@ -31,7 +31,7 @@ func (c *Console) showOverview(ctx *fiber.Ctx, s *session, form *tryForm) error 
 	}
 	now := c.cfg.Now().UTC()
 	first := now.Truncate(24*time.Hour).AddDate(0, 0, 1-chartDays)
-	counts, err := c.cfg.Store.CountChecks(work, s.holder(), first, now.Add(time.Minute)) // other hosts' clocks differ
+	counts, err := c.cfg.Store.CountDays(work, s.holder(), first, now.Add(time.Minute)) // other hosts' clocks differ
 	if err != nil {
 		return err
 	}

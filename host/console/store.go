@@ -91,6 +91,8 @@ type Usage interface {
 	Usage(ctx context.Context, account string) (billing.Usage, error)
 	// CountChecks counts the account's checks from one instant until another, which is not included.
 	CountChecks(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error)
+	// CountDays is CountChecks, but checks of past days that were just erased may be counted.
+	CountDays(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error)
 	// MonthlyUsage returns what the account used in the month that begins at the given instant.
 	MonthlyUsage(ctx context.Context, c check.Caller, month time.Time) (*decision.Usage, error)
 	// Subscription returns the account's paid subscription. Error: billing.ErrNotPaid.

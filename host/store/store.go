@@ -41,6 +41,7 @@ type Store struct {
 	watched watched
 	callers callerCache
 	spent   *lru.Cache[string, time.Time] // see Take
+	counted *lru.Cache[span, pastDays]    // see CountDays
 	uses    keyUses
 }
 
@@ -79,7 +80,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	s := &Store{db: db, url: cfg.URL, direct: cmp.Or(cfg.DirectURL, cfg.URL), long: make(chan struct{}, 1),
 		keys: cfg.Keys, log: cfg.Logger, hostNow: cfg.Now, newChains: cfg.Chains,
-		spent: lru.New[string, time.Time](maxSpent, maxSpent)}
+		spent: lru.New[string, time.Time](maxSpent, maxSpent), counted: lru.New[span, pastDays](maxCounts, maxCounts)}
 	s.now = s.time
 	if err := whenStarted(ctx, func(ctx context.Context) error { return checkSettings(ctx, db) }); err != nil {
 		db.Close()

@@ -41,16 +41,78 @@ var countChecks string
 // check.ErrUnauthorized.
 func (s *Store) CountChecks(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error) {
 	r, err := s.findHolder(ctx, s.db, c)
-	if err != nil {
-		return nil, withOutage(fmt.Errorf("counting checks: %w", err))
+	var counts []decision.Count
+	if err == nil {
+		counts, err = s.countChecks(ctx, r, from, until)
 	}
-	counts := []decision.Count{}
-	err = s.db.NewRaw(countChecks, named{"chain": r.Chain, "account": r.AccountID, "from": from, "until": until}).
-		Scan(ctx, &counts)
 	if err != nil {
 		return nil, withOutage(fmt.Errorf("counting checks: %w", err))
 	}
 	return counts, nil
+}
+
+func (s *Store) countChecks(ctx context.Context, r requester, from, until time.Time) ([]decision.Count, error) {
+	counts := []decision.Count{}
+	err := s.db.NewRaw(countChecks, named{"chain": r.Chain, "account": r.AccountID, "from": from, "until": until}).
+		Scan(ctx, &counts)
+	return counts, err
+}
+
+const (
+	pastAge   = 5 * time.Minute // how long the counts of past days are kept, which change little
+	maxCounts = 50_000          // of all accounts together
+)
+
+// span is a part of an account's checks, in Unix seconds.
+type span struct {
+	account     string
+	from, until int64
+}
+
+// pastDays are the counts of a span that ended.
+type pastDays struct {
+	counts []decision.Count
+	until  time.Time // when they are counted again
+}
+
+// CountDays is CountChecks for pages: checks of today are always counted, those of earlier days at most once in five
+// minutes. Until then, checks that were erased in between are counted too.
+func (s *Store) CountDays(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error) {
+	counts, err := s.countDays(ctx, c, from, until)
+	if err != nil {
+		return nil, withOutage(fmt.Errorf("counting checks: %w", err))
+	}
+	return counts, nil
+}
+
+func (s *Store) countDays(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error) {
+	r, err := s.findHolder(ctx, s.db, c)
+	if err != nil {
+		return nil, err
+	}
+	now := s.now().UTC()
+	today := now.Truncate(24 * time.Hour)
+	if until.Before(today) {
+		today = until
+	}
+	var past pastDays
+	if from.Before(today) {
+		key := span{r.AccountID, from.Unix(), today.Unix()}
+		known := false
+		if past, known = s.counted.Get(key); !known || !now.Before(past.until) {
+			if past.counts, err = s.countChecks(ctx, r, from, today); err != nil {
+				return nil, err
+			}
+			past.until = now.Add(pastAge)
+			s.counted.Put(key, past, 1+len(past.counts))
+		}
+		from = today
+	}
+	counts := []decision.Count{}
+	if from.Before(until) {
+		counts, err = s.countChecks(ctx, r, from, until)
+	}
+	return append(append([]decision.Count{}, past.counts...), counts...), err // the caller may change them
 }
 
 // MonthlyUsage returns what an account used in the month that begins at the given instant, with a forecast if the month
@@ -62,7 +124,7 @@ func (s *Store) MonthlyUsage(ctx context.Context, c check.Caller, month time.Tim
 	if since := now.Truncate(24*time.Hour).AddDate(0, 0, -decision.ForecastDays); current && since.Before(from) {
 		from = since
 	}
-	counts, err := s.CountChecks(ctx, c, from, next)
+	counts, err := s.CountDays(ctx, c, from, next)
 	if err != nil {
 		return nil, err
 	}

@@ -51,6 +51,26 @@ func TestUsage(t *testing.T) {
 		must(s.MonthlyUsage(t.Context(), caller, month(time.May)))(t))
 	noDiff(t, "another month", &decision.Usage{Month: "2031-04", Quota: 150, Counts: []decision.Count{}},
 		must(s.MonthlyUsage(t.Context(), check.Caller{Account: caller.Account}, month(time.April)))(t))
+	noError(t, l.Append(t.Context(), at(decided(caller, e, check.Allow), now.Add(-24*time.Hour))))
+	noError(t, l.Append(t.Context(), at(decided(caller, e, check.Allow), now)))
+	late := func() (yesterday, today int) {
+		for _, c := range must(s.MonthlyUsage(t.Context(), caller, month(time.May)))(t).Counts {
+			switch {
+			case c.Date == "2031-05-05" && c.Verdict == "allow":
+				yesterday = c.Checks
+			case c.Date == "2031-05-06" && c.Verdict == "allow":
+				today = c.Checks
+			}
+		}
+		return yesterday, today
+	}
+	if yesterday, today := late(); yesterday != 1 || today != 3 {
+		t.Errorf("counted at once: %d yesterday, %d today", yesterday, today)
+	}
+	now = now.Add(pastAge)
+	if yesterday, today := late(); yesterday != 2 || today != 3 {
+		t.Errorf("counted later: %d yesterday, %d today", yesterday, today)
+	}
 	now = now.AddDate(0, 0, 26) // on the first day of June, the forecast looks at May
 	noDiff(t, "days before the month", []decision.Count{},
 		must(s.MonthlyUsage(t.Context(), caller, month(time.June)))(t).Counts)
