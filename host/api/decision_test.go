@@ -78,7 +78,8 @@ func (d *decisions) MonthlyUsage(_ context.Context, c check.Caller, month time.T
 func (d *decisions) RecordedCheck(_ context.Context, c check.Caller, ref string, e *entity.Entity) (
 	*decision.Details, error,
 ) {
-	return &decision.Details{Check: recordedCheck, Record: decision.Record{Number: 7, Intact: true},
+	return &decision.Details{Check: recordedCheck, Record: decision.Record{Number: 7, Intact: true,
+		Checkpoint: &decision.Checkpoint{Number: 9, SignedAt: privacy.Time{Time: atCheck}}},
 		Webhook: &decision.Delivery{Event: "check.blocked", State: "failed", Attempts: 4}, Review: reviewOf(ref),
 		Feedback: &privacy.Feedback{Label: "fraud", Timestamp: privacy.Time{Time: atCheck}},
 	}, d.call(c, ref, "show %s", ref)
@@ -126,8 +127,9 @@ func TestDecisions(t *testing.T) {
 			`"until":"2026-02-01T01:00:00+01:00","limit":7,"after":"` + cursor + `",` + jane + `}`,
 			"search block email key_1 1767225600-1769904000 jane@example.com " + knownRef + " 7", ""},
 		{"GET /api/checks/" + knownRef, "", "show " + knownRef, `{` + recorded +
-			`,"record":{"chain":0,"number":7,"intact":true},"webhook":{"event":"check.blocked","state":"failed",` +
-			`"attempts":4},"feedback":{"label":"fraud","note":null,"timestamp":` + at + `},"review":` + review + `}`},
+			`,"record":{"chain":0,"number":7,"intact":true,"checkpoint":{"number":9,"signed_at":` + at + `}},` +
+			`"webhook":{"event":"check.blocked","state":"failed","attempts":4},"feedback":` +
+			`{"label":"fraud","note":null,"timestamp":` + at + `},"review":` + review + `}`},
 		{"POST /gdpr/explain", `{"ref":"` + knownRef + `",` + jane + `}`, "explain " + knownRef + " jane@example.com",
 			`{` + recorded + `,"text":["because"],"decided_by":null,"today":{"revision":13,"score":40,` +
 				`"verdict":"review","start":-60,"total":-5.8,"reasons":[{"text":"x","code":"a:b:c","layer":"email",` +

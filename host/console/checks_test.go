@@ -50,7 +50,7 @@ func TestCheckPage(t *testing.T) {
 	v.get("/dashboard")
 	v.follow(ref)
 	v.is(200, "of 100 block email,")
-	v.is(200, "its content matches its hash")
+	v.is(200, "its content matches its hash Checkpoint no published checkpoint covers this record yet")
 	v.is(200, "Webhook no event")
 	v.press("Explain", "value", "john.roe@example.net")
 	v.is(400, "The email is not the value of this check.")

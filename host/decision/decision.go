@@ -40,6 +40,14 @@ type Record struct {
 	Number int64 `json:"number"`
 	// Intact reports whether the record's content matches its hash in the chain.
 	Intact bool `json:"intact"`
+	// Checkpoint is the first published one that covers the record; null if there is none yet.
+	Checkpoint *Checkpoint `json:"checkpoint"`
+}
+
+// Checkpoint is a published statement, signed by this installation, of what a chain contains.
+type Checkpoint struct {
+	Number   int64        `json:"number"` // of the last record that it covers
+	SignedAt privacy.Time `json:"signed_at"`
 }
 
 // Delivery is the state of a check's webhook event.

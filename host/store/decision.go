@@ -134,6 +134,7 @@ func (s *Store) recordedCheck(ctx context.Context, c check.Caller, ref string, e
 		Label        *feedback.Label
 		SealedNote   []byte
 		GivenAt      time.Time
+		checkpointColumns
 	}
 	err = s.db.NewRaw(recordedCheck, named{"chain": r.Chain, "ref": ref, "account": r.AccountID}).Scan(ctx, &row)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -150,7 +151,8 @@ func (s *Store) recordedCheck(ctx context.Context, c check.Caller, ref string, e
 		Check: checkRow{Ref: row.Ref, At: row.At, Type: row.Type, Score: row.Score, Verdict: row.Verdict,
 			KeyID: row.KeyID, Revision: row.Revision, Overridden: row.Digest != nil}.check(),
 		Record: decision.Record{Chain: row.Chain, Number: row.Seq,
-			Intact: row.corruption() == "" && bytes.Equal(leaf[:], row.Leaf)},
+			Intact:     row.corruption() == "" && bytes.Equal(leaf[:], row.Leaf),
+			Checkpoint: s.openCheckpoint(row.Chain, row.checkpointColumns)},
 	}
 	if row.Event != "" {
 		details.Webhook = &decision.Delivery{Event: row.Event, State: row.State, Attempts: row.Attempts}
@@ -165,4 +167,22 @@ func (s *Store) recordedCheck(ctx context.Context, c check.Caller, ref string, e
 	}
 	details.Review, err = s.openReview(ref, row.reviewColumns)
 	return details, err
+}
+
+// checkpointColumns are a stored checkpoint, in a row of a check.
+type checkpointColumns struct {
+	Size       int64
+	Covered    int64  // number of the last record
+	Checkpoint string // the signed note; "": none
+	SignedAt   time.Time
+}
+
+// openCheckpoint returns a chain's checkpoint, or nil if there is none with this installation's signature: a row of the
+// database alone proves nothing.
+func (s *Store) openCheckpoint(chain int, c checkpointColumns) *decision.Checkpoint {
+	head, err := audit.NewSigner("", s.keys.SignSeed).OpenTree(c.Checkpoint)
+	if err != nil || head.Chain != chain || head.Size != c.Size {
+		return nil
+	}
+	return &decision.Checkpoint{Number: c.Covered, SignedAt: privacy.Time{Time: c.SignedAt}}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/decision"
 	"assay/host/entity"
@@ -166,6 +167,47 @@ func TestRecordedCheck(t *testing.T) {
 	wantError(t, "search with a revoked key", err, check.ErrUnauthorized)
 }
 
+// A check names the first checkpoint that covers its record, unless its signature is not valid.
+func TestCheckpointOfCheck(t *testing.T) {
+	t.Parallel()
+	s, l, mine := newLedger(t, nil, LedgerConfig{})
+	ref := appendOne(t, l, recordAt(t, mine, "a.example", noon))
+	record := func() decision.Record { return must(s.RecordedCheck(t.Context(), mine, ref, nil))(t).Record }
+	r := record()
+	if r.Checkpoint != nil {
+		t.Errorf("without any: %+v", r.Checkpoint)
+	}
+	first := r.Number // record number first is leaf 0
+	noError(t, s.StartTree(t.Context(), r.Chain, first))
+	signer := audit.NewSigner("", s.keys.SignSeed)
+	for _, step := range []struct {
+		name       string
+		size, sign int64 // of the stored tree, and of the signed one
+		want       int64 // the last record of the checkpoint; 0: none
+	}{
+		{"before the record", 0, 0, 0},
+		{"far after it", 300, 300, first + 299},
+		{"first after it", 20, 20, first + 19},
+		{"signed for another size", 2, 3, 0},
+		{"up to it", 1, 1, first},
+	} {
+		tree := Tree{TreeHead: audit.TreeHead{Chain: r.Chain, Size: step.size}, First: first}
+		note := must(signer.SignTree(audit.TreeHead{Chain: r.Chain, Size: step.sign}))(t)
+		noError(t, s.KeepCheckpoints(t.Context(), []Tree{tree}, []string{note}))
+		got := record().Checkpoint
+		if (got == nil) != (step.want == 0) || got != nil && got.Number != step.want {
+			t.Errorf("%s: %+v", step.name, got)
+		}
+		if got != nil && time.Since(got.SignedAt.Time) > time.Hour {
+			t.Errorf("%s: signed at %s", step.name, got.SignedAt)
+		}
+	}
+	must(s.db.ExecContext(t.Context(), "UPDATE audit_trees SET first = first + 1"))(t)
+	if got := record().Checkpoint; got != nil {
+		t.Errorf("of a tree that begins after the record: %+v", got)
+	}
+}
+
 // BenchmarkRecordedChecks searches a million checks of one account for a verdict that none has, counts them, and
 // exports them.
 func BenchmarkRecordedChecks(b *testing.B) {
@@ -185,6 +227,12 @@ func BenchmarkRecordedChecks(b *testing.B) {
 	b.Run("count", func(b *testing.B) {
 		for b.Loop() {
 			counts := must(s.CountChecks(b.Context(), caller, time.Time{}, noon.AddDate(1, 0, 0)))(b)
+			expect(b, "checks", decision.Query{}.Selected(counts), 1_000_001)
+		}
+	})
+	b.Run("days", func(b *testing.B) { // as a page counts them
+		for b.Loop() {
+			counts := must(s.CountDays(b.Context(), caller, noon.AddDate(-1, 0, 0), noon.AddDate(1, 0, 0)))(b)
 			expect(b, "checks", decision.Query{}.Selected(counts), 1_000_001)
 		}
 	})
