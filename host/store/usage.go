@@ -98,7 +98,7 @@ func (s *Store) countDays(ctx context.Context, c check.Caller, from, until time.
 	var past pastDays
 	if from.Before(today) {
 		key := span{r.AccountID, from.Unix(), today.Unix()}
-		known := false
+		var known bool
 		if past, known = s.counted.Get(key); !known || !now.Before(past.until) {
 			if past.counts, err = s.countChecks(ctx, r, from, today); err != nil {
 				return nil, err
