@@ -120,7 +120,7 @@ func TestTreeOfPrunedChain(t *testing.T) {
 	}
 }
 
-// Several hosts extend one tree while records are added, and one of them stops halfway.
+// Several hosts extend one tree while records are added, and one of them comes too late with what it computed.
 func TestHostsExtendOneTree(t *testing.T) {
 	t.Parallel()
 	k, db := oldLog(t)
