@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -143,7 +144,8 @@ func leaveTraces(t *testing.T, host *hostProcess, data, database string) string 
 	call("/api/check", `{"domain":"`+company+`","email":"`+janeMail+`"}`) // a link in the graph
 	call("/api/check/batch", `{"checks":[`+aboutJane+`,`+aboutCompany+`,{"phone":"+4915123456789"}]}`)
 	next(t, calls)
-	request, err := http.NewRequestWithContext(t.Context(), "POST", host.url+"/api/check", strings.NewReader(aboutJane))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, host.url+"/api/check",
+		strings.NewReader(aboutJane))
 	storetest.NoError(t, err)
 	request.Header.Set("Authorization", "Bearer "+issued.Secret)
 	request.Header.Set("Idempotency-Key", "once-jane")
@@ -196,17 +198,25 @@ func execAll(t *testing.T, conn *pgx.Conn, statements ...string) {
 	}
 }
 
+// unlessGone returns err, unless a file was deleted while the folder was read.
+func unlessGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 // search returns the files below a folder that contain each trace, as bytes or in hexadecimal.
 func search(t *testing.T, traces map[string][]byte, below string) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
 	err := filepath.WalkDir(below, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
-			return nil // it was deleted meanwhile, or is a socket
+			return unlessGone(err)
 		}
 		content, err := os.ReadFile(path)
 		if err != nil {
-			return nil
+			return unlessGone(err)
 		}
 		for what, trace := range traces {
 			if bytes.Contains(content, trace) || bytes.Contains(content, []byte(hex.EncodeToString(trace))) {

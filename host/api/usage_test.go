@@ -95,14 +95,14 @@ func TestBrokenExport(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Decisions: brokenPages{&decisions{}}, MaxEvents: 1})
 	for range 2 {
-		request, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+s.addr+"/api/checks/export?format=csv",
-			http.NoBody)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			"http://"+s.addr+"/api/checks/export?format=csv", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
 		request.Header.Set("Authorization", "Bearer "+goodKey)
 		response, err := http.DefaultClient.Do(request)
-		if err != nil || response.StatusCode != 200 {
+		if err != nil || response.StatusCode != http.StatusOK {
 			t.Fatalf("%v, %v", response, err)
 		}
 		text, err := io.ReadAll(response.Body)
