@@ -70,7 +70,8 @@ func catalogue(t *testing.T) string {
 		"[classes](../sdk/ABI.md#4-exports). Points speak against an entity, negative points for it. A signal that\n" +
 		"warrants a band puts an entity there whatever the style layers say, and one that is final whatever " +
 		"speaks for\n" +
-		"the entity. `ASSAY_UPDATE=1 go test ./host -run TestCatalogue` generates this page from the manifests.\n\n" +
+		"the entity.\n\n" +
+		"<!-- ASSAY_UPDATE=1 go test ./host -run TestCatalogue generates this page from the manifests. -->\n\n" +
 		"| layer | version | class | score | entities | summary |\n|---|---|---|---|---|---|\n" + layers.String() +
 		signals.String()
 }

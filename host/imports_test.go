@@ -32,6 +32,7 @@ var engineImporters = map[string][]string{
 	"github.com/google/pprof":                    {"host/bench"},
 	"github.com/wneessen/go-mail":                {"host/mail"},
 	"github.com/emersion/go-smtp":                {"host/mail/mailtest"},
+	"github.com/yuin/goldmark":                   {"docs"},
 }
 
 // allowedImports lists, for each package, the packages of this module that it may import, and why it may import no
@@ -45,6 +46,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"sdk":                 {"", "a layer must build without the host"},
 	"sdk/client":          {"", "a customer's client has only the API"},
 	"migrations":          {"", "the schema is data"},
+	"assay":               {"", "documents are texts"},
 	"docs":                {"", "documents are texts"},
 	"host/admin":          {"", "what operators are served is handed in"},
 	"host/admission":      {"", "whose turn it is does not depend on what is judged"},

@@ -23,6 +23,7 @@ import (
 	"github.com/gofiber/fiber/v2/middleware/filesystem"
 	"github.com/valyala/fasthttp"
 
+	"assay/docs"
 	"assay/host/apikey"
 	"assay/host/billing"
 	"assay/host/check"
@@ -112,9 +113,11 @@ type Console struct {
 	app     *fiber.App
 	letters chan letter                   // to be sent by Run
 	pages   map[string]*template.Template // by name; each is the layout with the page's blocks
+
+	documents []docs.Page
 }
 
-// New returns a console. It fails if a page's template is malformed.
+// New returns a console. It fails if a page's template or document is malformed.
 func New(cfg Config) (*Console, error) {
 	pages, err := parsePages()
 	if err != nil {
@@ -124,7 +127,11 @@ func New(cfg Config) (*Console, error) {
 		// Otherwise the sender of a request could choose the host in somebody else's link.
 		return nil, errors.New("sending links by mail requires the public URL")
 	}
-	c := &Console{cfg: cfg, pages: pages, letters: make(chan letter, maxMails)}
+	documents, err := docs.Pages()
+	if err != nil {
+		return nil, fmt.Errorf("reading the documentation: %w", err)
+	}
+	c := &Console{cfg: cfg, pages: pages, documents: documents, letters: make(chan letter, maxMails)}
 	c.app = fiber.New(fiber.Config{
 		Immutable: true, StrictRouting: true, CaseSensitive: true, DisableStartupMessage: true, ErrorHandler: c.fail,
 	})
@@ -160,7 +167,8 @@ func (c *Console) route(files fs.FS) {
 
 	c.app.Get("/", c.landing)
 	c.app.Post("/try", c.try)
-	c.app.Get("/docs", c.docs)
+	c.app.Get("/docs", c.guide)
+	c.app.Get("/docs/:page", c.guide)
 	c.app.Post("/subscribe", c.subscribe)
 	c.app.Get(TestCheckoutPath+":id", c.testCheckout)
 	c.app.Post(TestCheckoutPath+":id", c.payTest)

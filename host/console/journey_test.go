@@ -17,7 +17,7 @@ func TestWithoutJavaScript(t *testing.T) {
 	v.press("Check", "domain", "no domain")
 	v.is(400, "The domain contains a space.")
 	v.follow("Docs")
-	v.is(200, "API documentation")
+	v.is(200, "Act on the verdict")
 	v.follow("Sign in")
 	v.press("Sign in", "code", "nonsense")
 	v.is(400, "A character is wrong, missing or too many.")

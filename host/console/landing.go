@@ -2,13 +2,11 @@ package console
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/gofiber/fiber/v2"
 
 	"assay/docs"
 	"assay/host/admission"
-	"assay/host/apikey"
 	"assay/host/billing"
 	"assay/host/check"
 	"assay/host/entity"
@@ -23,16 +21,6 @@ func (c *Console) showLanding(ctx *fiber.Ctx, form *tryForm) error {
 	}
 	return c.render(ctx, "landing", s, view{"Title": "Fraud scores for domains, emails, phones and IBANs",
 		"Offers": billing.Offers(), "Try": form, "Figures": figures(docs.Results)})
-}
-
-func (c *Console) docs(ctx *fiber.Ctx) error {
-	s, err := c.current(ctx)
-	if err != nil {
-		return err
-	}
-	return c.render(ctx, "docs", s, view{"Title": "API documentation", "URL": c.url(ctx, ""),
-		"MaxBatch": check.MaxBatch, "Scopes": apikey.Scopes(),
-		"Tests": slices.Collect(slices.Chunk(check.TestValues(), len(entity.Types())))})
 }
 
 // try checks a domain without a key, within the limit of the endpoint without a key.

@@ -33,8 +33,8 @@ func TestFormats(t *testing.T) {
 func TestDocsNameThreats(t *testing.T) {
 	t.Parallel()
 	v := serve(t, nil).visit(t)
-	v.get("/docs")
-	v.is(200, "API documentation")
+	v.get("/docs/scores")
+	v.is(200, "What a score means")
 	for _, threat := range sdk.Threats() {
 		if !strings.Contains(v.at.body, "<code>"+string(threat)+"</code>") {
 			t.Errorf("the documentation does not name %s", threat)

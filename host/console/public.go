@@ -19,7 +19,8 @@ func holdsSecrets(ctx *fiber.Ctx) bool {
 	if strings.HasPrefix(path, "/static/") {
 		return false
 	}
-	return path != "/" && path != "/docs" || len(ctx.Request().Header.Peek(fiber.HeaderCookie)) > 0
+	public := path == "/" || path == "/docs" || strings.HasPrefix(path, "/docs/")
+	return !public || len(ctx.Request().Header.Peek(fiber.HeaderCookie)) > 0
 }
 
 // favicon serves the icon that pages name themselves.

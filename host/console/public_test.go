@@ -62,6 +62,7 @@ func TestCompression(t *testing.T) {
 	}{
 		{"landing page", "GET", "/", stranger, "br, gzip", "br"},
 		{"gzip", "GET", "/docs", stranger, "gzip", "gzip"},
+		{"a page of the documentation", "GET", "/docs/errors", stranger, "br", "br"},
 		{"style sheet", "GET", style, customer, "br", "br"},
 		{"not asked for", "GET", "/", stranger, "identity", ""},
 		{"sign-in", "GET", "/signin", stranger, "br", ""},

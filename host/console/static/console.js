@@ -122,6 +122,33 @@ for (const button of document.querySelectorAll("[data-copy]")) {
   });
 }
 
+// The language of snippets that the reader chose last is shown in all of them, on every page.
+const languageKey = "language";
+
+function showLanguage(language) {
+  for (const tab of document.querySelectorAll(".tabbed input")) {
+    if (tab.value === language) tab.checked = true;
+  }
+}
+
+document.addEventListener("change", (event) => {
+  if (!event.target.matches(".tabbed input")) return;
+  const top = event.target.getBoundingClientRect().top;
+  showLanguage(event.target.value);
+  scrollBy(0, event.target.getBoundingClientRect().top - top); // snippets above can have another height now
+  try {
+    localStorage.setItem(languageKey, event.target.value);
+  } catch {
+    // Storage is full or forbidden; the choice lasts as long as the page.
+  }
+});
+
+try {
+  showLanguage(localStorage.getItem(languageKey));
+} catch {
+  // Storage is forbidden.
+}
+
 // <a href="/list" data-download="status"> downloads a list with a line for each entry, and the element with that id says
 // how much of it has come. A response that breaks off is not saved.
 async function download(link) {
