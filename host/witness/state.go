@@ -1,0 +1,82 @@
+package witness
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"assay/host/audit"
+)
+
+// ErrLocked means that another process uses the directory of a witness.
+var ErrLocked = errors.New("another process uses the directory")
+
+// lockDir locks a directory until the result is closed or the process ends.
+func lockDir(dir string) (io.Closer, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("%w: %w", ErrLocked, err)
+	}
+	return f, nil
+}
+
+// readState returns the head of the newest cosigned checkpoint of a log, or of the empty tree if there is none. A file
+// that is not one is an error: to go on as if nothing was signed could cosign a contradiction.
+func readState(path, origin string) (audit.TreeHead, error) {
+	checkpoint, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return audit.TreeHead{Root: sha256.Sum256(nil)}, nil
+	}
+	if err != nil {
+		return audit.TreeHead{}, fmt.Errorf("reading state: %w", err)
+	}
+	text, _, ok := strings.Cut(string(checkpoint), "\n\n")
+	stored, head, err := parseHead(text + "\n")
+	if err == nil && (!ok || stored != origin) {
+		err = fmt.Errorf("the file is not a checkpoint of %s", origin)
+	}
+	if err != nil {
+		return audit.TreeHead{}, fmt.Errorf("reading state %s: %w", path, err)
+	}
+	return head, nil
+}
+
+// writeState stores a checkpoint. It is on disk when writeState returns.
+func writeState(path, checkpoint string) error {
+	if err := replace(path, checkpoint); err != nil {
+		return fmt.Errorf("writing state: %w", err)
+	}
+	return nil
+}
+
+func replace(path, content string) error {
+	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(content)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
