@@ -2,14 +2,16 @@ package witness_test
 
 import (
 	"bytes"
+	"crypto/ed25519"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -250,24 +252,48 @@ func TestTwoWitnesses(t *testing.T) {
 	noError(t, err)
 }
 
-// TestConcurrentSubmissions submits two histories at once: only one of them may be cosigned.
+// TestConcurrentSubmissions submits a checkpoint while the witness signs another: the second must wait, or what the
+// witness knows could change between comparison and signature.
 func TestConcurrentSubmissions(t *testing.T) {
 	t.Parallel()
-	w := start(t, t.TempDir(), "one.example", 2)
-	trees := []*history{grow(t, 40, 40), grow(t, 40, 0)}
-	var wait sync.WaitGroup
-	cosigned := make([]bool, len(trees))
-	for i, tree := range trees {
-		wait.Go(func() {
-			for size := int64(1); size <= 40; size++ {
-				_, err := w.client().Cosign(t.Context(), tree.checkpoint(t, size, signer), tree.prove(size))
-				cosigned[i] = cosigned[i] || err == nil
+	entered, release := make(chan struct{}, 2), make(chan struct{})
+	key, err := witness.NewKey("one.example", bytes.Repeat([]byte{2}, 32), func() time.Time {
+		entered <- struct{}{}
+		<-release
+		return at
+	})
+	noError(t, err)
+	server, err := witness.NewServer(t.TempDir(), key, []string{signer.TreeKey(0)})
+	noError(t, err)
+	defer func() { noError(t, server.Close()) }()
+	listening := httptest.NewServer(server)
+	defer listening.Close()
+	tree := grow(t, 2, 2)
+	statuses := make(chan int, 2)
+	submit := func(old, size int64) {
+		request := body(t, tree, old, old, size, tree.checkpoint(t, size, signer))
+		go func() {
+			response, err := listening.Client().Post(listening.URL+"/add-checkpoint", "", strings.NewReader(request))
+			if err != nil {
+				t.Error(err)
+				statuses <- 0
+				return
 			}
-		})
+			_ = response.Body.Close()
+			statuses <- response.StatusCode
+		}()
 	}
-	wait.Wait()
-	if cosigned[0] == cosigned[1] {
-		t.Errorf("cosigned: %v", cosigned)
+	submit(0, 1)
+	<-entered // and the first checkpoint is stored
+	submit(1, 2)
+	select {
+	case <-entered:
+		t.Error("two checkpoints are signed at once")
+	case <-time.After(200 * time.Millisecond):
+	}
+	close(release)
+	if first, second := <-statuses, <-statuses; first != http.StatusOK || second != http.StatusOK {
+		t.Errorf("statuses %d and %d", first, second)
 	}
 }
 
@@ -284,11 +310,19 @@ func TestStateIsKept(t *testing.T) {
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "[0-9a-f]*"))
 	noError(t, err)
-	for _, file := range files {
-		noError(t, os.WriteFile(file, []byte("damaged"), 0o600))
-	}
-	if status, _, _ := w.post(t, body(t, tree, 0, 0, 9, tree.checkpoint(t, 9, signer))); status != 500 {
-		t.Errorf("a witness with damaged state answers with %d", status)
+	other := audit.NewSigner("assay/audit", bytes.Repeat([]byte{9}, 32))
+	for name, content := range map[string]string{
+		"damaged": "damaged", "cut": "origin\n1\n", "of another log": tree.checkpoint(t, 9, other),
+	} {
+		for _, file := range files {
+			noError(t, os.WriteFile(file, []byte(content), 0o600))
+		}
+		for _, old := range []int64{0, 9} {
+			request := body(t, tree, old, old, 9, tree.checkpoint(t, 9, signer))
+			if status, _, _ := w.post(t, request); status != http.StatusInternalServerError {
+				t.Errorf("%s: a witness with such a state answers with %d", name, status)
+			}
+		}
 	}
 }
 
@@ -362,6 +396,27 @@ func TestKeys(t *testing.T) {
 		altered[i] ^= 1
 		if verifier.Verify([]byte("text\n"), altered) {
 			t.Errorf("byte %d is not covered", i)
+		}
+	}
+}
+
+// TestTimeOfCosignature signs at times before 1970 and after 2^63 s, which are not allowed.
+func TestTimeOfCosignature(t *testing.T) {
+	t.Parallel()
+	seed := bytes.Repeat([]byte{2}, 32)
+	early, err := witness.NewKey("one.example", seed, func() time.Time { return time.Unix(-1, 0) })
+	noError(t, err)
+	if _, err := early.Sign([]byte("text\n")); err == nil {
+		t.Error("signed before 1970")
+	}
+	verifier, err := witness.ParseVerifier(early.VerifierKey())
+	noError(t, err)
+	for late, want := range map[uint64]bool{1<<63 - 1: true, 1 << 63: false} {
+		message := fmt.Appendf(nil, "cosignature/v1\ntime %d\ntext\n", late)
+		signature := ed25519.Sign(ed25519.NewKeyFromSeed(seed), message)
+		signature = append(binary.BigEndian.AppendUint64(nil, late), signature...)
+		if verifier.Verify([]byte("text\n"), signature) != want {
+			t.Errorf("a signature of time %d: want %t", late, want)
 		}
 	}
 }
