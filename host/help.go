@@ -78,6 +78,10 @@ var helpTexts = kong.Vars{
 	"feeds_cmd":    "Subscribe to lists of known bad and known good entities, or import and withdraw them.",
 	"feedback_cmd": "Measure signals by what customers reported about their checks.",
 	"audit_cmd":    "Verify the audit trail, the record of all decisions, and sign checkpoints of it.",
+	"witness_cmd": "Run a witness: it cosigns checkpoints of logs that only grow. Run it on a machine that the log's " +
+		"operator cannot change, with a proxy for HTTPS. It needs no installation.",
+	"witness_trust": "File of verifier keys of logs, one a line, as 'assay audit checkpoint' prints them. " +
+		"The name of a key is its log's origin.",
 	"check_cmd": "Score one value and show every layer with its points and signals. Nothing is recorded. " +
 		"Without an installation, it uses the built-in lineup and no database.",
 	"check_lineup": "Score with this lineup instead of the one in force. Layers are named name@version as published, " +

@@ -148,6 +148,8 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 		"audit verify": none, "audit checkpoint": none, "database distribute": none,
 		"database exec": {"true", needed},
 
+		"witness": {"--name one.example --state state --trust missing", "open missing: no such file"},
+
 		"compile": {"", "EOF"}, // is started by hosts, and reads from standard input
 	}
 	var lines, help [][]string

@@ -43,6 +43,7 @@ type cli struct {
 
 	Audit    auditCmd    `cmd:"" group:"Audit and database" help:"${audit_cmd}"`
 	Database databaseCmd `cmd:"" group:"Audit and database" help:"${database_cmd}"`
+	Witness  witnessCmd  `cmd:"" group:"Audit and database" help:"${witness_cmd}"`
 
 	Compile compileCmd `cmd:"" hidden:"" help:"Compile a module for a host, which starts this command itself."`
 

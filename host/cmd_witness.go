@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"assay/host/witness"
+)
+
+// witnessTimeout limits a request to a witness, and its stop.
+const witnessTimeout = 10 * time.Second
+
+type witnessCmd struct {
+	Name  string `required:"" placeholder:"NAME" help:"Name of the key, such as witness.example/w1. It cannot change."`
+	State string `required:"" placeholder:"DIR" help:"Directory of the key and of the last checkpoint of each log."`
+	Trust string `required:"" placeholder:"FILE" help:"${witness_trust}"`
+}
+
+// Run prints the witness's public key and serves until ctx ends. It needs no installation.
+func (cmd *witnessCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err error) {
+	trusted, err := readLines(cmd.Trust)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(cmd.State, 0o700); err != nil {
+		return err
+	}
+	key, err := witness.OpenKey(cmd.State, cmd.Name)
+	if err != nil {
+		return err
+	}
+	server, err := witness.NewServer(cmd.State, key, trusted)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	listener, err := net.Listen("tcp", cfg.Listen)
+	if err != nil {
+		return err
+	}
+	t.printf("%s\n", key.VerifierKey())
+	fmt.Fprintf(t.err, "listening on http://%s\n", listener.Addr())
+	return serveUntil(ctx, listener, server)
+}
+
+// serveUntil serves until ctx ends, and then finishes the requests in progress.
+func serveUntil(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadTimeout: witnessTimeout, WriteTimeout: witnessTimeout,
+		IdleTimeout: time.Minute}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), witnessTimeout)
+	defer cancel()
+	err := server.Shutdown(ending)
+	<-served // http.ErrServerClosed
+	return err
+}
+
+// readLines returns the lines of a file that are not empty or comments, which begin with #.
+func readLines(path string) (lines []string, err error) {
+	content, err := os.ReadFile(path)
+	for line := range strings.Lines(string(content)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			lines = append(lines, line)
+		}
+	}
+	return lines, err
+}
