@@ -63,7 +63,9 @@ func serveUntil(ctx context.Context, listener net.Listener, handler http.Handler
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), witnessTimeout)
 	defer cancel()
 	err := server.Shutdown(ending)
-	<-served // http.ErrServerClosed
+	if failed := <-served; !errors.Is(failed, http.ErrServerClosed) {
+		err = errors.Join(err, failed)
+	}
 	return err
 }
 
