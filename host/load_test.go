@@ -272,7 +272,7 @@ type reply struct {
 	took   time.Duration
 }
 
-var volatileFields = regexp.MustCompile(`"(timestamp|ref)":"([^"]*)"`)
+var volatileFields = regexp.MustCompile(`"(timestamp|ref|request_id)":"([^"]*)"`)
 
 // post makes one check. If the connection breaks, the status is 0.
 func (h *loadHost) post(body string) reply {

@@ -108,6 +108,14 @@ func withSharedDir(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	postgrestest.Prepare(func(ctx context.Context, url string) error {
+		t := &terminal{out: io.Discard, err: os.Stderr}
+		b, err := openBackend(ctx, &Config{DataDir: dir, DatabaseURL: url}, t, quietLog(t), store.CreateSchema)
+		if err != nil {
+			return err
+		}
+		return b.close()
+	})
 	return postgrestest.Main(m)
 }
 
