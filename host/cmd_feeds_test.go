@@ -19,7 +19,7 @@ import (
 
 func TestFeedsCommands(t *testing.T) {
 	t.Parallel()
-	dir, database := t.TempDir(), postgrestest.Database(t)
+	dir, database := t.TempDir(), postgrestest.Empty(t)
 	openStore(t, dir, database)
 	file := filepath.Join(dir, "list.txt")
 	write := func(lines ...string) {
@@ -114,7 +114,7 @@ func TestFeedsFlags(t *testing.T) {
 // An operator subscribes to a list, sees its state, accepts a smaller version and unsubscribes.
 func TestFeedsSubscribe(t *testing.T) {
 	t.Parallel()
-	dir, database := t.TempDir(), postgrestest.Database(t)
+	dir, database := t.TempDir(), postgrestest.Empty(t)
 	openStore(t, dir, database)
 	var list atomic.Pointer[string]
 	publish := func(names int) {
@@ -274,7 +274,7 @@ func TestHostFetchesSubscriptions(t *testing.T) {
 // The greeting says how to subscribe until there is a list.
 func TestSuggestLists(t *testing.T) {
 	t.Parallel()
-	dir, database := t.TempDir(), postgrestest.Database(t)
+	dir, database := t.TempDir(), postgrestest.Empty(t)
 	s := openStore(t, dir, database).store
 	suggestion := func() string {
 		var out bytes.Buffer

@@ -225,7 +225,7 @@ func TestNamedInstallation(t *testing.T) {
 // TestIncompleteInstallations runs commands where a host has not been started completely: they leave everything to it.
 func TestIncompleteInstallations(t *testing.T) {
 	t.Parallel()
-	dir, database := t.TempDir(), postgrestest.Database(t)
+	dir, database := t.TempDir(), postgrestest.Empty(t)
 	storetest.Must((&Config{DataDir: dir}).createInstallation())(t)
 	wantRefusal(t, "a command without the database's URL", dir, "", nil, []string{"keys", "create"},
 		"has no private Postgres: set ASSAY_DATABASE_URL")

@@ -44,7 +44,7 @@ type deployment struct {
 func newDeployment(t *testing.T, customers int, layers ...string) *deployment {
 	t.Helper()
 	log := quietLog(&terminal{err: t.Output()})
-	keys, err := keyring.Create(filepath.Join(t.TempDir(), "secret"))
+	keys, err := keyring.Load(filepath.Join(sharedDir, "secret"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,6 +94,17 @@ func Prepare(fn func(ctx context.Context, url string) error) {
 // subtests. It skips the test if there is no Postgres. Tests may call it repeatedly and in parallel.
 func Database(t testing.TB) string {
 	t.Helper()
+	return database(t, func(template string) string { return template })
+}
+
+// Empty is Database without what Prepare filled the template with.
+func Empty(t testing.TB) string {
+	t.Helper()
+	return database(t, func(string) string { return "template0" })
+}
+
+func database(t testing.TB, from func(template string) string) string {
+	t.Helper()
 	nodes, template, err := shared.begin()
 	if errors.Is(err, postgres.ErrNotInstalled) {
 		t.Skipf("this test needs Postgres: %v", err)
@@ -102,7 +113,7 @@ func Database(t testing.TB) string {
 		t.Fatalf("starting the tests' Postgres: %v", err)
 	}
 	name := newName("test")
-	if err := create(nodes, name, template); err != nil {
+	if err := create(nodes, name, from(template)); err != nil {
 		t.Fatalf("creating the test's database: %v", err)
 	}
 	t.Cleanup(func() {
