@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -157,60 +155,6 @@ func (l AuditLog) Tiles(ctx context.Context, chain int, ids []audit.TileID) ([][
 // Tiles returns the hashes of tiles, see AuditLog.Tiles.
 func (s *Store) Tiles(ctx context.Context, chain int, ids []audit.TileID) ([][]byte, error) {
 	return AuditLog{s.db}.Tiles(ctx, chain, ids)
-}
-
-// KeepCheckpoints stores signed checkpoints of trees, unless they are stored already.
-func (s *Store) KeepCheckpoints(ctx context.Context, trees []Tree, notes []string) error {
-	for i, t := range trees {
-		_, err := s.db.NewRaw(`INSERT INTO audit_checkpoints (chain, size, note) VALUES (?, ?, ?)
-			ON CONFLICT DO NOTHING`, t.Chain, t.Size, notes[i]).Exec(ctx)
-		if err != nil {
-			return fmt.Errorf("storing a checkpoint of audit chain %d: %w", t.Chain, err)
-		}
-	}
-	return nil
-}
-
-// Checkpoints returns the signed checkpoints of a chain's tree from a size on, in ascending order. They are not
-// verified.
-func (l AuditLog) Checkpoints(ctx context.Context, chain int, from int64) (notes []string, err error) {
-	err = l.db.NewRaw("SELECT note FROM audit_checkpoints WHERE chain = ? AND size >= ? ORDER BY size", chain, from).
-		Scan(ctx, &notes)
-	if err != nil {
-		return nil, fmt.Errorf("reading checkpoints of audit chain %d: %w", chain, err)
-	}
-	return notes, nil
-}
-
-// Checkpoints returns signed checkpoints, see AuditLog.Checkpoints.
-func (s *Store) Checkpoints(ctx context.Context, chain int, from int64) ([]string, error) {
-	return AuditLog{s.db}.Checkpoints(ctx, chain, from)
-}
-
-// NewestCheckpoint returns the signed checkpoint of the largest tree of a chain, or "". It is not verified.
-func (s *Store) NewestCheckpoint(ctx context.Context, chain int) (note string, err error) {
-	err = s.db.NewRaw("SELECT note FROM audit_checkpoints WHERE chain = ? ORDER BY size DESC LIMIT 1", chain).
-		Scan(ctx, &note)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("reading the checkpoint of audit chain %d: %w", chain, err)
-	}
-	return note, nil
-}
-
-// ThinCheckpoints deletes checkpoints that are older than a day, but for the newest of each chain and hour. The hours
-// are those of the database's clock.
-func (s *Store) ThinCheckpoints(ctx context.Context) error {
-	_, err := s.db.ExecContext(ctx, `DELETE FROM audit_checkpoints AS c
-		WHERE signed_at < date_trunc('hour', now()) - interval '1 day'
-			AND EXISTS (SELECT FROM audit_checkpoints AS later WHERE later.chain = c.chain AND later.size > c.size
-				AND date_trunc('hour', later.signed_at) = date_trunc('hour', c.signed_at))`)
-	if err != nil {
-		return fmt.Errorf("thinning checkpoints: %w", err)
-	}
-	return nil
 }
 
 // pruneTiles deletes a chain's tiles whose leaves are all of records up to its anchor. Upper levels are kept, because

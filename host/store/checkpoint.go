@@ -1,0 +1,88 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// KeepCheckpoints stores signed checkpoints of trees, unless they are stored already.
+func (s *Store) KeepCheckpoints(ctx context.Context, trees []Tree, notes []string) error {
+	for i, t := range trees {
+		_, err := s.db.NewRaw(`INSERT INTO audit_checkpoints (chain, size, note) VALUES (?, ?, ?)
+			ON CONFLICT DO NOTHING`, t.Chain, t.Size, notes[i]).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("storing a checkpoint of audit chain %d: %w", t.Chain, err)
+		}
+	}
+	return nil
+}
+
+// Checkpoints returns the signed checkpoints of a chain's tree from a size on, in ascending order. They are not
+// verified.
+func (l AuditLog) Checkpoints(ctx context.Context, chain int, from int64) (notes []string, err error) {
+	err = l.db.NewRaw("SELECT note FROM audit_checkpoints WHERE chain = ? AND size >= ? ORDER BY size", chain, from).
+		Scan(ctx, &notes)
+	if err != nil {
+		return nil, fmt.Errorf("reading checkpoints of audit chain %d: %w", chain, err)
+	}
+	return notes, nil
+}
+
+// Checkpoints returns signed checkpoints, see AuditLog.Checkpoints.
+func (s *Store) Checkpoints(ctx context.Context, chain int, from int64) ([]string, error) {
+	return AuditLog{s.db}.Checkpoints(ctx, chain, from)
+}
+
+// NewestCheckpoint returns the signed checkpoint of the largest tree of a chain with the signatures of witnesses that
+// it has, or "". It is not verified.
+func (s *Store) NewestCheckpoint(ctx context.Context, chain int) (note string, err error) {
+	return s.checkpoint(ctx, `SELECT note || cosignatures FROM audit_checkpoints WHERE chain = ?
+		ORDER BY size DESC LIMIT 1`, chain)
+}
+
+// NewestCosigned returns the newest checkpoint of a chain that has at least size leaves and the signature of a witness,
+// or "". It is not verified.
+func (s *Store) NewestCosigned(ctx context.Context, chain int, size int64) (note string, err error) {
+	return s.checkpoint(ctx, `SELECT note || cosignatures FROM audit_checkpoints
+		WHERE chain = ? AND size >= ? AND cosignatures <> '' ORDER BY size DESC LIMIT 1`, chain, size)
+}
+
+// checkpoint returns the checkpoint that a query selects, or "".
+func (s *Store) checkpoint(ctx context.Context, query string, args ...any) (note string, err error) {
+	err = s.db.NewRaw(query, args...).Scan(ctx, &note)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading the checkpoint of audit chain %d: %w", args[0], err)
+	}
+	return note, nil
+}
+
+// KeepCosignature adds the signature lines of a witness to the checkpoint of a chain's tree with size leaves. It does
+// nothing if the checkpoint is not stored, or has lines under the witness's name.
+func (s *Store) KeepCosignature(ctx context.Context, chain int, size int64, name, lines string) error {
+	_, err := s.db.NewRaw(`UPDATE audit_checkpoints SET cosignatures = cosignatures || ?
+		WHERE chain = ? AND size = ? AND position(? IN cosignatures) = 0`, lines, chain, size,
+		"\u2014 "+name+" ").Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("storing a cosignature of audit chain %d: %w", chain, err)
+	}
+	return nil
+}
+
+// ThinCheckpoints deletes checkpoints that are older than a day, but for the newest of each chain and hour, and the
+// newest with the signature of a witness. The hours are those of the database's clock.
+func (s *Store) ThinCheckpoints(ctx context.Context) error {
+	_, err := s.db.ExecContext(ctx, `DELETE FROM audit_checkpoints AS c
+		WHERE signed_at < date_trunc('hour', now()) - interval '1 day'
+			AND EXISTS (SELECT FROM audit_checkpoints AS later WHERE later.chain = c.chain AND later.size > c.size
+				AND date_trunc('hour', later.signed_at) = date_trunc('hour', c.signed_at)
+				AND (c.cosignatures = '' OR later.cosignatures <> ''))`)
+	if err != nil {
+		return fmt.Errorf("thinning checkpoints: %w", err)
+	}
+	return nil
+}
