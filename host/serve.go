@@ -287,7 +287,8 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	running.Go(func() { rates.run(background, b.store, log) })
 	public := publicLimit{b.store, rates}
 	reports := &feedback.Desk{Store: b.store, Scorer: checker}
-	pages, err := b.newConsole(cfg, payments, checker, explainer, reports, public, clients{
+	slots := admission.NewShares(eventSlots)
+	pages, err := b.newConsole(cfg, payments, checker, explainer, reports, public, slots, clients{
 		address: func(r *fasthttp.RequestCtx) netip.Prefix { return server.Client(r) },
 		shared:  func(r *fasthttp.RequestCtx) bool { return server.Shared(r) },
 	}, log)
@@ -306,6 +307,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		Answered:       metrics.RequestAnswered,
 		Used:           b.store.NoteUse,
 		Events:         eventFeed{b.store},
+		EventSlots:     slots,
 		Privacy:        b.store,
 		Decisions:      b.store,
 		Explainer:      explainer,
@@ -472,10 +474,14 @@ type clients struct {
 	shared  func(*fasthttp.RequestCtx) bool
 }
 
+// eventSlots is how many requests for events, feedback, overrides and exports of checks run at once, and downloads on
+// the dashboard.
+const eventSlots = 16
+
 // newConsole returns the pages.
 func (b *backend) newConsole(
 	cfg *Config, payments *billing.Billing, checker *check.Checker, explainer *decision.Explainer,
-	reports *feedback.Desk, public publicLimit, from clients, log *slog.Logger,
+	reports *feedback.Desk, public publicLimit, downloads *admission.Shares, from clients, log *slog.Logger,
 ) (*console.Console, error) {
 	allow, err := cfg.webhookAllow()
 	if err != nil {
@@ -501,7 +507,7 @@ func (b *backend) newConsole(
 	return console.New(console.Config{
 		Mail:  sender,
 		Store: b.store, Billing: payments, Checker: checker, Public: public, Sealer: b.keys,
-		Explainer: explainer, Feedback: reports,
+		Explainer: explainer, Feedback: reports, Downloads: downloads,
 		Webhook: parseWebhook, Client: from.address, Shared: from.shared, URL: strings.TrimSuffix(cfg.URL, "/"),
 		Logger: log, Now: time.Now, Outage: store.IsOutage, HTTPS: cfg.TLSCert != "",
 		SecurityContact: cfg.SecurityContact,

@@ -120,7 +120,7 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 	auth := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
 	repeating := startOnce(t, &onceChecker{})
 	once := func(key string) []string { return append(auth(goodKey), onceHeader, key) }
-	full := start(t, Config{Door: closedDoor{}, MaxPrivacy: 1, MaxEvents: 1})
+	full := start(t, Config{Door: closedDoor{}, MaxPrivacy: 1, EventSlots: admission.NewShares(1)})
 	fast := start(t, Config{Rates: exceeded{}})
 	crowd := start(t, Config{Rates: busyNetwork{}})
 	for _, slots := range []*admission.Shares{full.privacy, full.events} {

@@ -128,7 +128,8 @@ type Config struct {
 	MaxLookups int // requests whose key is looked up, or whose use is counted without a key, by address block; 64
 	MaxBatches int // batches, by account; 16
 	MaxPrivacy int // privacy requests, which can delay the audit chain, by account; 4
-	MaxEvents  int // requests for events, feedback and overrides, by account; 16
+	// EventSlots are for requests for events, feedback, overrides and exports, by account; nil: 16 of them.
+	EventSlots *admission.Shares
 }
 
 // Routes of requests that are not for an endpoint, or do not count as its load.
@@ -187,7 +188,7 @@ func New(cfg Config) *Server {
 	cfg.setDefaults()
 	s := &Server{
 		cfg: cfg, lookups: admission.NewShares(cfg.MaxLookups), batches: admission.NewShares(cfg.MaxBatches),
-		privacy: admission.NewShares(cfg.MaxPrivacy), events: admission.NewShares(cfg.MaxEvents),
+		privacy: admission.NewShares(cfg.MaxPrivacy), events: cfg.EventSlots,
 		keptLookups: admission.NewShares(maxKeptLookups),
 	}
 	s.refusals.log, s.refusals.kinds = cfg.Logger, map[refusalKind]*suppressed{}
@@ -260,11 +261,14 @@ func (cfg *Config) setDefaults() {
 	}
 	for n, preset := range map[*int]int{
 		&cfg.MaxConnections: 8192, &cfg.MaxHandshakes: 1024, &cfg.MaxLookups: 64,
-		&cfg.MaxBatches: 16, &cfg.MaxPrivacy: 4, &cfg.MaxEvents: 16,
+		&cfg.MaxBatches: 16, &cfg.MaxPrivacy: 4,
 	} {
 		if *n <= 0 {
 			*n = preset
 		}
+	}
+	if cfg.EventSlots == nil {
+		cfg.EventSlots = admission.NewShares(16)
 	}
 	trusted := make([]netip.Prefix, len(cfg.TrustedProxies))
 	for i, p := range cfg.TrustedProxies {

@@ -3,9 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
-	"io"
 	"strconv"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -77,20 +75,10 @@ func (s *Server) exportChecks(c *fiber.Ctx) error {
 		response.Header.Set("X-Total-Count", strconv.Itoa(q.Selected(counts)))
 		response.Header.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="checks.%s"`, format))
 		response.Header.SetContentType(format.Type())
-		response.SetBodyStream(&held{export, sync.OnceFunc(release)}, -1)
+		export.OnClose(release)
+		response.SetBodyStream(export, -1)
 		return nil
 	})
-}
-
-// held is a stream that holds a slot until it is closed.
-type held struct {
-	io.ReadCloser
-	release func()
-}
-
-func (h *held) Close() error {
-	defer h.release()
-	return h.ReadCloser.Close()
 }
 
 // exportQuery reads the parameters of an export. Without "until", it ends now, so that it does not grow while it is

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"assay/host/admission"
 	"assay/host/check"
 	"assay/host/decision"
 )
@@ -49,7 +50,7 @@ func TestUsage(t *testing.T) {
 
 func TestExportChecks(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{Decisions: &decisions{}, MaxEvents: 1})
+	s := start(t, Config{Decisions: &decisions{}, EventSlots: admission.NewShares(1)})
 	for range 3 { // each gives its slot back
 		r := s.send(t, "GET", "/api/checks/export?format=json&verdict=block&from=2026-01-01T00:00:00Z", "",
 			"Authorization", "Bearer "+goodKey)
@@ -93,7 +94,7 @@ func (b brokenPages) SearchChecks(ctx context.Context, c check.Caller, q decisio
 // TestBrokenExport checks that a client sees that an export broke off, and that its slot is free again.
 func TestBrokenExport(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{Decisions: brokenPages{&decisions{}}, MaxEvents: 1})
+	s := start(t, Config{Decisions: brokenPages{&decisions{}}, EventSlots: admission.NewShares(1)})
 	for range 2 {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
 			"http://"+s.addr+"/api/checks/export?format=csv", http.NoBody)

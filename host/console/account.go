@@ -1,6 +1,10 @@
 package console
 
-import "github.com/gofiber/fiber/v2"
+import (
+	"context"
+
+	"github.com/gofiber/fiber/v2"
+)
 
 // LinkPath is the path of sign-in links. A link's token follows.
 const LinkPath = "/signin/link/"
@@ -15,25 +19,27 @@ func (c *Console) account(ctx *fiber.Ctx, s *session) error { return c.showAccou
 func (c *Console) showAccount(ctx *fiber.Ctx, s *session, v view) error {
 	work, cancel := pageContext()
 	defer cancel()
-	sessions, err := c.cfg.Store.Sessions(work, s.Account)
-	if err != nil {
+	p := c.panels(ctx)
+	p.read(work, "sessions", func(work context.Context) error {
+		sessions, err := c.cfg.Store.Sessions(work, s.Account)
+		v["Sessions"], v["Others"] = paged(ctx, v, sessions), len(sessions) > 1
 		return err
-	}
-	issued, err := c.cfg.Store.CodeIssuedAt(work, s.Account)
-	if err != nil {
-		return err
-	}
-	if c.cfg.Mail != nil {
-		if v["Address"], err = c.cfg.Store.OwnerAddress(work, s.Account); err != nil {
-			return err
+	})
+	p.read(work, "code", func(work context.Context) error {
+		issued, err := c.cfg.Store.CodeIssuedAt(work, s.Account)
+		if !issued.IsZero() {
+			v["IssuedAt"] = issued
 		}
+		return err
+	})
+	if c.cfg.Mail != nil {
+		p.read(work, "address", func(work context.Context) (err error) {
+			v["Address"], err = c.cfg.Store.OwnerAddress(work, s.Account)
+			return err
+		})
 	}
-	v["Title"], v["Sessions"], v["Note"] = "Account", paged(ctx, v, sessions), notes[query(ctx, "note")]
-	v["Others"] = len(sessions) > 1
-	if !issued.IsZero() {
-		v["IssuedAt"] = issued
-	}
-	return c.render(ctx, "account", s, v)
+	v["Title"], v["Note"] = "Account", notes[query(ctx, "note")]
+	return p.render("account", s, v)
 }
 
 func (c *Console) replaceCode(ctx *fiber.Ctx, s *session) error {

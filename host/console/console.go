@@ -60,6 +60,12 @@ type Public interface {
 	Caller() check.Caller
 }
 
+// Slots limits what runs at once; *admission.Shares implements it.
+type Slots interface {
+	// Take takes a slot until release is called. The error says that too many are taken.
+	Take(holder string) (release func(), err error)
+}
+
 // Sealer encrypts cookies with a key that neither clients nor the database have. Context separates kinds of cookies.
 type Sealer interface {
 	Seal(plain []byte, context string) []byte
@@ -77,6 +83,8 @@ type Config struct {
 	// Explainer explains scores, and Feedback takes reports on recorded checks.
 	Explainer Explainer
 	Feedback  Feedback
+	// Downloads limits the downloads of checks that run at once, by account.
+	Downloads Slots
 	// Webhook checks the URL of a webhook and returns its canonical form. Its errors begin with "url: " and are shown
 	// to the customer.
 	Webhook func(url string) (string, error)

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
+	"assay/host/admission"
 	"assay/host/billing"
 	"assay/host/check"
 	"assay/host/entity"
@@ -68,7 +69,7 @@ func serve(t *testing.T, change func(*Config)) *site {
 	}
 	cfg := Config{
 		Explainer: explained{s.store}, Feedback: &feedback.Desk{Store: s.store},
-		Store: s.store, Checker: parser{}, Public: unlimited{s.store}, Sealer: ring, Logger: log, Now: clock,
+		Downloads: admission.NewShares(2), Store: s.store, Checker: parser{}, Public: unlimited{s.store}, Sealer: ring, Logger: log, Now: clock,
 		Billing: &billing.Billing{Accounts: s.store, Provider: &billing.TestCheckout{Now: clock,
 			Page: TestCheckoutPath}, Now: clock},
 		Webhook: func(text string) (string, error) {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -25,32 +26,36 @@ func (c *Console) overview(ctx *fiber.Ctx, s *session) error {
 func (c *Console) showOverview(ctx *fiber.Ctx, s *session, form *tryForm) error {
 	work, cancel := pageContext()
 	defer cancel()
-	usage, err := c.cfg.Store.Usage(work, s.Account)
-	if err != nil {
+	p, v := c.panels(ctx), view{"Title": "Overview", "Try": form, "Types": entity.Types()}
+	used := 0
+	hasUsage := p.read(work, "usage", func(work context.Context) error {
+		usage, err := c.cfg.Store.Usage(work, s.Account)
+		v["Usage"], used = usage, usage.Used
 		return err
-	}
-	now := c.cfg.Now().UTC()
-	first := now.Truncate(24*time.Hour).AddDate(0, 0, 1-chartDays)
-	counts, err := c.cfg.Store.CountDays(work, s.holder(), first, now.Add(time.Minute)) // other hosts' clocks differ
-	if err != nil {
-		return err
-	}
-	days := decision.Days(counts, first, chartDays)
-	recent, err := c.cfg.Store.SearchChecks(work, s.holder(), decision.Query{Limit: recentChecks})
-	if err != nil {
-		return err
-	}
-	sum := total(days)
-	counted := max(usage.Used, sum.Allow+sum.Review+sum.Block)
-	steps, err := c.firstSteps(work, s, counted, days)
-	if err != nil {
-		return err
-	}
-	return c.render(ctx, "overview", s, view{
-		"Title": "Overview", "Usage": usage, "Days": days, "Total": sum, "Chart": chart(days),
-		"Counted": counted, "Steps": steps,
-		"Checks": recent.Checks, "Try": form, "Types": entity.Types(),
 	})
+	var days []decision.Day
+	hasDays := p.read(work, "chart", func(work context.Context) error {
+		now := c.cfg.Now().UTC()
+		first := now.Truncate(24*time.Hour).AddDate(0, 0, 1-chartDays)
+		counts, err := c.cfg.Store.CountDays(work, s.holder(), first, now.Add(time.Minute)) // other hosts' clocks differ
+		days = decision.Days(counts, first, chartDays)
+		v["Days"], v["Total"], v["Chart"] = days, total(days), chart(days)
+		return err
+	})
+	p.read(work, "recent", func(work context.Context) error {
+		recent, err := c.cfg.Store.SearchChecks(work, s.holder(), decision.Query{Limit: recentChecks})
+		v["Checks"] = recent.Checks
+		return err
+	})
+	if sum := total(days); hasUsage && hasDays {
+		counted := max(used, sum.Allow+sum.Review+sum.Block)
+		v["Counted"] = counted
+		p.read(work, "steps", func(work context.Context) (err error) {
+			v["Steps"], err = c.firstSteps(work, s, counted, days)
+			return err
+		})
+	}
+	return p.render("overview", s, v)
 }
 
 // tryKeyed checks a value and counts it against the account's quota.

@@ -2,7 +2,6 @@ package console
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -126,9 +125,6 @@ func (c *Console) beginRequest(ctx *fiber.Ctx, s *session, kind privacy.Kind) er
 	return c.showPrivacy(ctx, s, view{"Begun": v["Begun"]})
 }
 
-// downloadTimeout bounds the reading of an export's parts.
-const downloadTimeout = time.Minute
-
 // downloadExport sends an export that was made in the background: a JSON array of its parts, of which only one is in
 // memory at a time.
 func (c *Console) downloadExport(ctx *fiber.Ctx, s *session) error {
@@ -143,9 +139,14 @@ func (c *Console) downloadExport(ctx *fiber.Ctx, s *session) error {
 		return c.showPrivacyError(ctx, s, view{}, err)
 	}
 	ctx.Attachment("subject.json")
-	ctx.Context().SetBodyStreamWriter(func(w *bufio.Writer) {
-		reading, cancel := context.WithTimeout(context.Background(), downloadTimeout)
+	conn := ctx.Context().Conn()
+	next := func(after string) (json.RawMessage, error) {
+		_ = conn.SetWriteDeadline(time.Now().Add(pageTimeout)) // for each part, not for all of them
+		reading, cancel := pageContext()
 		defer cancel()
+		return c.cfg.Store.Download(reading, caller, id, after)
+	}
+	ctx.Context().SetBodyStreamWriter(func(w *bufio.Writer) {
 		for start := "["; err == nil; start = "," {
 			var place struct{ Next *string }
 			if err = json.Unmarshal(part, &place); err == nil {
@@ -156,7 +157,7 @@ func (c *Console) downloadExport(ctx *fiber.Ctx, s *session) error {
 				return
 			}
 			if err == nil {
-				part, err = c.cfg.Store.Download(reading, caller, id, *place.Next)
+				part, err = next(*place.Next)
 			}
 		}
 		c.cfg.Logger.Error("an export was sent in part", "request", id, "error", err) // the file is not valid JSON

@@ -115,17 +115,24 @@ func (c *Console) exportChecks(ctx *fiber.Ctx, s *session) error {
 	if q.Until.IsZero() {
 		q.Until = c.cfg.Now().UTC() // so that it does not grow while it is read
 	}
+	release, err := c.cfg.Downloads.Take(s.Account) // until the file is sent
+	if err != nil {
+		ctx.Set(fiber.HeaderRetryAfter, "1")
+		return &pageError{fiber.StatusServiceUnavailable, "Too many downloads are under way. Try again when one has ended."}
+	}
 	counts, err := c.cfg.Store.CountChecks(work, s.holder(), q.From, q.Until)
+	var export *decision.Export
+	if err == nil {
+		conn := ctx.Context().Conn()
+		export, err = decision.NewExport(work, c.cfg.Store, s.holder(), q, format, func() {
+			_ = conn.SetWriteDeadline(time.Now().Add(pageTimeout)) // for each page, not for all of them
+		})
+	}
 	if err != nil {
+		release()
 		return err
 	}
-	conn := ctx.Context().Conn()
-	export, err := decision.NewExport(work, c.cfg.Store, s.holder(), q, format, func() {
-		_ = conn.SetWriteDeadline(time.Now().Add(pageTimeout)) // for each page, not for all of them
-	})
-	if err != nil {
-		return err
-	}
+	export.OnClose(release)
 	ctx.Set("X-Total-Count", strconv.Itoa(q.Selected(counts)))
 	ctx.Set(fiber.HeaderContentDisposition, fmt.Sprintf(`attachment; filename="checks.%s"`, format))
 	ctx.Set(fiber.HeaderContentType, format.Type())

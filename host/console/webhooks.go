@@ -3,6 +3,7 @@ package console
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"strconv"
@@ -26,19 +27,22 @@ func (c *Console) webhooks(ctx *fiber.Ctx, s *session) error { return c.showWebh
 func (c *Console) showWebhooks(ctx *fiber.Ctx, s *session, v view) error {
 	work, cancel := pageContext()
 	defer cancel()
-	endpoints, err := c.cfg.Store.Endpoints(work, s.Account)
-	if err != nil {
+	p := c.panels(ctx)
+	var endpoints []webhook.Endpoint
+	p.read(work, "endpoint", func(work context.Context) (err error) {
+		endpoints, err = c.cfg.Store.Endpoints(work, s.Account)
 		return err
-	}
+	})
 	below, _ := strconv.ParseInt(query(ctx, "below"), 10, 64)
 	state := query(ctx, "state")
 	if state != "pending" && state != "delivered" && state != "failed" {
 		state = ""
 	}
-	events, err := c.cfg.Store.RecentEvents(work, s.Account, state, below, eventsPerPage)
-	if err != nil {
+	var events []webhook.Event
+	p.read(work, "events", func(work context.Context) (err error) {
+		events, err = c.cfg.Store.RecentEvents(work, s.Account, state, below, eventsPerPage)
 		return err
-	}
+	})
 	v["Title"], v["Events"], v["State"] = "Webhooks", events, state
 	if below > 0 {
 		v["Below"] = below
@@ -56,7 +60,7 @@ func (c *Console) showWebhooks(ctx *fiber.Ctx, s *session, v view) error {
 	if v["Note"] == nil {
 		v["Note"] = notes[query(ctx, "note")]
 	}
-	return c.render(ctx, "webhooks", s, v)
+	return p.render("webhooks", s, v)
 }
 
 // setEndpoint sets the webhook's URL. The first time it also creates the secret and shows it.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"strconv"
+	"sync"
 	"time"
 
 	"assay/host/check"
@@ -51,6 +52,7 @@ type Searcher interface {
 type Export struct {
 	search func(context.Context, Query) (*Page, error)
 	paced  func()
+	closed func()
 	query  Query
 	format Format
 
@@ -99,9 +101,15 @@ func (e *Export) Read(p []byte) (int, error) {
 	return e.buffer.Read(p)
 }
 
+// OnClose has f called once, when the export is closed.
+func (e *Export) OnClose(f func()) { e.closed = sync.OnceFunc(f) }
+
 // Close ends the export.
 func (e *Export) Close() error {
 	e.cancel()
+	if e.closed != nil {
+		e.closed()
+	}
 	return nil
 }
 
