@@ -90,11 +90,7 @@ func TestSnippets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ids []string
-	for _, id := range regexp.MustCompile(`value="\w+"( checked)?>|<code id="[\w-]+">|</fieldset>`).
-		FindAllString(string(got), -1) {
-		ids = append(ids, id)
-	}
+	ids := regexp.MustCompile(`value="\w+"( checked)?>|<code id="[\w-]+">|</fieldset>`).FindAllString(string(got), -1)
 	want := []string{`value="sh" checked>`, `value="go">`, `value="python">`, `<code id="code-1-sh">`,
 		`<code id="code-1-go">`, `<code id="code-1-python">`, `</fieldset>`, `<code id="code-2-json">`,
 		`<code id="code-3-text">`, `<code id="code-4-sh">`, `value="sh" checked>`, `value="go">`,

@@ -3,6 +3,11 @@ package main
 import (
 	"bytes"
 	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"assay/host/audit"
@@ -10,12 +15,12 @@ import (
 )
 
 // verifyPublicTree verifies a host's public checkpoint and tiles as anybody with the verifier key can.
-func verifyPublicTree(t *testing.T, url, dir, database string) {
+func verifyPublicTree(t *testing.T, address, dir, database string) {
 	t.Helper()
 	keys := outputJSON[struct {
 		VerifierKeys []string `json:"verifier_keys"`
 	}](t, dir, database, "audit", "checkpoint").VerifierKeys
-	_, note := fetch(t, http.DefaultClient, url+"/audit/checkpoint?chain=0")
+	_, note := fetch(t, http.DefaultClient, address+"/audit/checkpoint?chain=0")
 	head := storetest.Must(audit.ParseTreeHead(note, 0, keys[0]))(t)
 	if head.Size < 3 {
 		t.Errorf("the checkpoint covers %d records", head.Size)
@@ -23,7 +28,7 @@ func verifyPublicTree(t *testing.T, url, dir, database string) {
 	var tile []byte
 	read := func(ids []audit.TileID) (tiles [][]byte, err error) {
 		for _, id := range ids {
-			r, hashes := fetch(t, http.DefaultClient, url+"/audit/0/"+id.Path())
+			r, hashes := fetch(t, http.DefaultClient, address+"/audit/0/"+id.Path())
 			storetest.Expect(t, "the status of a tile", r.StatusCode, http.StatusOK)
 			tile = []byte(hashes)
 			tiles = append(tiles, tile)
@@ -33,9 +38,51 @@ func verifyPublicTree(t *testing.T, url, dir, database string) {
 	proof := storetest.Must(audit.ProveInclusion(head, head.Size-1, read))(t)
 	last := audit.Hash(tile[len(tile)-len(audit.Hash{}):])
 	storetest.NoError(t, audit.CheckInclusion(head, head.Size-1, last, proof))
-	r, _ := fetch(t, http.DefaultClient, url+"/audit/0/tile/entries/000")
+	r, _ := fetch(t, http.DefaultClient, address+"/audit/0/tile/entries/000")
 	storetest.Expect(t, "the status of entries", r.StatusCode, http.StatusNotFound)
+	verifyElsewhere(t, address, database, keys, note)
 	if bytes.Count([]byte(note), []byte("\n")) != 5 {
 		t.Errorf("the checkpoint is %q", note)
+	}
+}
+
+// verifyElsewhere verifies a host's log on a machine without the installation: through a connection that may only read,
+// from an export, and with the verifier in Python, which also verifies that the public log only grew.
+func verifyElsewhere(t *testing.T, address, database string, keys []string, checkpoint string) {
+	t.Helper()
+	none := filepath.Join(t.TempDir(), "none")
+	key := writeFile(t, "keys", []byte(strings.Join(keys, "\n")))
+	kept := writeFile(t, "checkpoint", []byte(checkpoint))
+	export := filepath.Join(t.TempDir(), "export.jsonl")
+	at := storetest.Must(url.Parse(database))(t)
+	settings := at.Query()
+	settings.Set("default_transaction_read_only", "on")
+	at.RawQuery = settings.Encode()
+	readOnly := at.String()
+	output(t, none, readOnly, "audit", "export", export, "--public-key", key)
+	for _, args := range [][]string{{"--public-key", key}, {"--public-key", key, "--offline", export},
+		{"--public-key", key, "--checkpoints", kept}} {
+		if text := output(t, none, readOnly, append([]string{"audit", "verify"}, args...)...); !strings.Contains(text,
+			"Audit chain 0 is valid") {
+			t.Errorf("audit verify %v: %s", args, text)
+		}
+	}
+	if _, err := os.Stat(none); err == nil {
+		t.Error("verifying made a data directory")
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("this test needs python3: install it with `apt-get install python3`")
+	}
+	const program = "../examples/verify-python/verify.py"
+	for want, args := range map[string][]string{
+		"Audit chain 0 is valid":  {"export", "--key", key, "--checkpoints", kept, export},
+		"Audit chain 0 only grew": {"log", "--key", key, "--checkpoint", kept, address},
+	} {
+		cmd := exec.CommandContext(t.Context(), python, append([]string{program}, args...)...)
+		cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+		if text, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%v: %v\n%s", args, err, text)
+		}
 	}
 }

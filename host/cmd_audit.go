@@ -4,25 +4,40 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
+	"time"
 
+	"assay/host/audit"
 	"assay/host/auditlog"
 	"assay/host/lineup"
+	"assay/host/store"
 )
 
 type auditCmd struct {
 	Verify     auditVerifyCmd     `cmd:"" help:"Verify all audit chains, also against signed checkpoints."`
 	Checkpoint auditCheckpointCmd `cmd:"" help:"Print signed checkpoints of the audit chains, to be stored elsewhere."`
+	Export     auditExportCmd     `cmd:"" help:"${audit_export_cmd}"`
 }
 
 type auditVerifyCmd struct {
 	Checkpoints []string `type:"existingfile" placeholder:"FILE" help:"${audit_checkpoints}"`
+	PublicKey   string   `type:"existingfile" placeholder:"FILE" help:"${audit_public_key}"`
+	Offline     string   `type:"existingfile" placeholder:"EXPORT" help:"${audit_offline}"`
 	JSON        bool     `help:"Print JSON."`
 }
 
 // Run verifies the audit log. It returns an error if a chain is not valid, so that the exit code is 1.
 func (cmd *auditVerifyCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	if cmd.PublicKey != "" {
+		return cmd.verifyPublic(ctx, cfg, t)
+	}
+	if cmd.Offline != "" {
+		return errors.New("--offline requires --public-key: an export must not vouch for itself")
+	}
 	return withBackend(ctx, cfg, t, func(b *backend) error {
 		files := cmd.Checkpoints
 		if len(files) == 0 {
@@ -31,45 +46,177 @@ func (cmd *auditVerifyCmd) Run(ctx context.Context, cfg *Config, t *terminal) er
 				return err
 			}
 		}
-		signer := auditlog.NewSigner(b.keys.SignSeed)
-		checkpoints := auditlog.ReadCheckpoints(files, signer)
-		for _, damage := range checkpoints.Damaged {
-			if len(cmd.Checkpoints) > 0 {
-				return fmt.Errorf("reading checkpoints: %s", damage)
-			}
-			fmt.Fprintf(t.err, "%s. Verification goes on with the others.\n", damage)
+		key := auditlog.NewSigner(b.keys.SignSeed).Public
+		checkpoints, err := cmd.readCheckpoints(files, key, t)
+		if err != nil {
+			return err
 		}
 		a, err := b.verifying(ctx, cfg)
 		if err != nil {
 			return err
 		}
-		reports, broken, err := auditlog.Verify(ctx, b.store, signer, a.Trust, checkpoints)
+		reports, broken, err := auditlog.Verify(ctx, b.store, key, a.Trust, checkpoints)
 		if err != nil {
 			return err
 		}
-		for i, r := range reports {
-			if err := r.Unsigned(b.store.Now()); err != nil && r.OK {
-				reports[i].OK, reports[i].Error = false, err.Error()
-				broken = errors.Join(broken, err)
-			}
-		}
+		broken = errors.Join(broken, auditlog.RequireSigned(reports, b.store.Now()))
 		inForce, err := a.inForce(ctx)
 		broken = errors.Join(broken, err)
 		altered, err := auditlog.VerifyPlugins(ctx, b.store, inForce.Document)
 		if err != nil {
 			return err
 		}
-		broken = errors.Join(broken, altered)
-		if cmd.JSON {
-			return errors.Join(broken, t.json(reports))
-		}
-		for _, r := range reports {
-			if r.OK {
-				t.printf("%s\n", r)
-			}
-		}
-		return broken
+		return cmd.print(reports, errors.Join(broken, altered), t)
 	})
+}
+
+// readCheckpoints reads files of checkpoints. Those that the command line names must be whole.
+func (cmd *auditVerifyCmd) readCheckpoints(files []string, key audit.Public, t *terminal) (
+	*auditlog.Checkpoints, error) {
+	checkpoints := auditlog.ReadCheckpoints(files, key)
+	for _, damage := range checkpoints.Damaged {
+		if len(cmd.Checkpoints) > 0 {
+			return nil, fmt.Errorf("reading checkpoints: %s", damage)
+		}
+		fmt.Fprintf(t.err, "%s. Verification goes on with the others.\n", damage)
+	}
+	return checkpoints, nil
+}
+
+func (cmd *auditVerifyCmd) print(reports []auditlog.Report, broken error, t *terminal) error {
+	if cmd.JSON {
+		return errors.Join(broken, t.json(reports))
+	}
+	for _, r := range reports {
+		if r.OK {
+			t.printf("%s\n", r)
+		}
+	}
+	return broken
+}
+
+// verifyPublic verifies an export, or the database with a role that may only read. It needs no installation.
+func (cmd *auditVerifyCmd) verifyPublic(ctx context.Context, cfg *Config, t *terminal) error {
+	key, err := readPublicKey(cmd.PublicKey)
+	if err != nil {
+		return err
+	}
+	checkpoints, err := cmd.readCheckpoints(cmd.Checkpoints, key, t)
+	if err != nil {
+		return err
+	}
+	var reports []auditlog.Report
+	var broken error
+	verify := func(ctx context.Context, log auditlog.Log, now time.Time) (err error) {
+		reports, broken, err = auditlog.VerifyPublic(ctx, log, key, checkpoints, now)
+		return err
+	}
+	if cmd.Offline != "" {
+		err = withExport(cmd.Offline, func(e *auditlog.Export) error { return verify(ctx, e, time.Now()) })
+	} else {
+		err = cfg.readAuditLog(ctx, func(ctx context.Context, log store.AuditLog, now time.Time) error {
+			return verify(ctx, log, now)
+		})
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(t.err, "Not verified without the installation: activations of lineups, plugins and overrides.")
+	return cmd.print(reports, broken, t)
+}
+
+func readPublicKey(file string) (audit.Public, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return audit.Public{}, err
+	}
+	key, err := auditlog.ParseKeys(string(text))
+	if err != nil {
+		return key, fmt.Errorf("%s: %w", file, err)
+	}
+	return key, nil
+}
+
+func withExport(file string, fn func(*auditlog.Export) error) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	export, err := auditlog.OpenExport(f, info.Size())
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return fn(export)
+}
+
+// readAuditLog calls fn with a snapshot of the audit log. It needs the database's address and nothing else of the
+// installation.
+func (c *Config) readAuditLog(ctx context.Context, fn func(context.Context, store.AuditLog, time.Time) error) error {
+	if c.DatabaseURL == "" {
+		return errors.New("--public-key requires ASSAY_DATABASE_URL, or an export with --offline")
+	}
+	reader, err := store.OpenAuditReader(ctx, c.DatabaseURL)
+	if err != nil {
+		return err
+	}
+	return errors.Join(reader.Read(ctx, fn), reader.Close())
+}
+
+type auditExportCmd struct {
+	File      string `arg:"" help:"File to write; - is standard output."`
+	PublicKey string `type:"existingfile" placeholder:"FILE" help:"${audit_public_key}"`
+}
+
+// Run exports the audit log.
+func (cmd *auditExportCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	if cmd.PublicKey != "" {
+		key, err := readPublicKey(cmd.PublicKey)
+		if err != nil {
+			return err
+		}
+		return cfg.readAuditLog(ctx, func(ctx context.Context, log store.AuditLog, now time.Time) error {
+			return cmd.export(ctx, log, key, now, t)
+		})
+	}
+	return withBackend(ctx, cfg, t, func(b *backend) error {
+		return b.store.ReadAuditLog(ctx, func(ctx context.Context, log store.AuditLog) error {
+			return cmd.export(ctx, log, auditlog.NewSigner(b.keys.SignSeed).Public, b.store.Now(), t)
+		})
+	})
+}
+
+func (cmd *auditExportCmd) export(ctx context.Context, log store.AuditLog, key audit.Public, now time.Time,
+	t *terminal) error {
+	write := func(to io.Writer) error {
+		records, err := auditlog.WriteExport(ctx, log, key, now, to, func(n int64) {
+			fmt.Fprintf(t.err, "%d records are exported.\n", n)
+		})
+		if err == nil {
+			fmt.Fprintf(t.err, "%d records are exported. Verify them with `assay audit verify --offline`.\n", records)
+		}
+		return err
+	}
+	if cmd.File == "-" {
+		return write(t.out)
+	}
+	// A file with the given name is always whole.
+	f, err := os.CreateTemp(filepath.Dir(cmd.File), filepath.Base(cmd.File)+".*.new")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(write(f), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), cmd.File)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
 }
 
 // verifying returns what the host of this data directory trusts. It changes nothing.

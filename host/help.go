@@ -78,6 +78,11 @@ var helpTexts = kong.Vars{
 	"feeds_cmd":    "Subscribe to lists of known bad and known good entities, or import and withdraw them.",
 	"feedback_cmd": "Measure signals by what customers reported about their checks.",
 	"audit_cmd":    "Verify the audit trail, the record of all decisions, and sign checkpoints of it.",
+	"audit_export_cmd": "Export the audit log to a file, which 'audit verify --offline' verifies without a database. " +
+		"It has the records' pseudonyms, and no values.",
+	"audit_public_key": "File of the installation's verifier keys, as 'assay audit checkpoint' prints them. With it, " +
+		"the command needs no secret, no data directory and no more than a role that may read the database.",
+	"audit_offline": "Verify this export instead of a database. Requires --public-key.",
 	"witness_cmd": "Run a witness: it cosigns checkpoints of logs that only grow. Run it on a machine that the log's " +
 		"operator cannot change, with a proxy for HTTPS. It needs no installation.",
 	"witness_trust": "File of verifier keys of logs, one a line, as 'assay audit checkpoint' prints them. " +

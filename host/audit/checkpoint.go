@@ -4,7 +4,6 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,41 +13,18 @@ import (
 
 // Signer signs checkpoints under a name, such as "assay.example/audit". It implements note.Signer.
 type Signer struct {
-	name string
-	key  ed25519.PrivateKey
+	Public
+	private ed25519.PrivateKey
 }
 
 // NewSigner returns a signer with the Ed25519 key derived from seed (32 bytes).
 func NewSigner(name string, seed []byte) *Signer {
-	return &Signer{name: name, key: ed25519.NewKeyFromSeed(seed)}
-}
-
-// keyAlgorithm is the signed-note type byte of Ed25519 (C2SP signed-note).
-const keyAlgorithm = 1
-
-func (s *Signer) public() []byte {
-	return append([]byte{keyAlgorithm}, s.PublicKey()...)
-}
-
-// PublicKey returns the key that verifies erasures.
-func (s *Signer) PublicKey() ed25519.PublicKey { return s.key.Public().(ed25519.PublicKey) }
-
-// Name returns the key's name in signature lines.
-func (s *Signer) Name() string { return s.name }
-
-// KeyHash returns the key's hash in signature lines (C2SP signed-note).
-func (s *Signer) KeyHash() uint32 {
-	sum := sha256.Sum256(append([]byte(s.name+"\n"), s.public()...))
-	return binary.BigEndian.Uint32(sum[:])
+	key := ed25519.NewKeyFromSeed(seed)
+	return &Signer{Public{name, key.Public().(ed25519.PublicKey)}, key}
 }
 
 // Sign returns the Ed25519 signature of msg.
-func (s *Signer) Sign(msg []byte) ([]byte, error) { return ed25519.Sign(s.key, msg), nil }
-
-// VerifierKey returns the public key in the format of signed-note tools.
-func (s *Signer) VerifierKey() string {
-	return fmt.Sprintf("%s+%08x+%s", s.name, s.KeyHash(), base64.StdEncoding.EncodeToString(s.public()))
-}
+func (s *Signer) Sign(msg []byte) ([]byte, error) { return ed25519.Sign(s.private, msg), nil }
 
 var _ note.Signer = (*Signer)(nil)
 

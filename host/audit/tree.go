@@ -74,8 +74,8 @@ type Tree struct {
 // ErrTiles means that stored tiles are missing or contradict each other.
 var ErrTiles = errors.New("stored tiles of the Merkle tree are missing or differ from its head")
 
-// edgeOf returns the tiles on the right edge of a tree that are not full.
-func edgeOf(size int64) (ids []TileID) {
+// Edge returns the tiles on the right edge of a tree of size leaves that are not full: OpenTree reads these.
+func Edge(size int64) (ids []TileID) {
 	for level := 0; size > 0; level++ {
 		if width := int(size % TileWidth); width > 0 {
 			ids = append(ids, TileID{level, size / TileWidth, width})
@@ -89,7 +89,7 @@ func edgeOf(size int64) (ids []TileID) {
 // compare Root with a head that is known. The error is ErrTiles if one is missing.
 func OpenTree(size int64, read ReadTiles) (*Tree, error) {
 	t := &Tree{size: size}
-	ids := edgeOf(size)
+	ids := Edge(size)
 	if len(ids) == 0 {
 		return t, nil
 	}
@@ -194,7 +194,7 @@ func (t *Tree) Full() int { return len(t.full) }
 func (t *Tree) Take() []Tile {
 	tiles := t.full
 	t.full = nil
-	for _, id := range edgeOf(t.size) {
+	for _, id := range Edge(t.size) {
 		if id.Width > t.first[id.Level] {
 			t.first[id.Level] = id.Width
 			tiles = append(tiles, Tile{id, append([]byte(nil), t.edge[id.Level]...)})

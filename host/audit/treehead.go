@@ -3,7 +3,6 @@ package audit
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,18 +10,10 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// Origin returns the origin of a chain's tree: "assay/", 16 hexadecimal digits that name the installation by its public
-// key, "/chain/" and the chain's number. It is also the name of the key that signs the tree's checkpoints.
-func (s *Signer) Origin(chain int) string {
-	sum := sha256.Sum256(s.PublicKey())
-	return fmt.Sprintf("assay/%s/chain/%d", hex.EncodeToString(sum[:8]), chain)
-}
-
 // ofTree returns the signer of a chain's tree: the same key under the name that is the tree's origin.
-func (s *Signer) ofTree(chain int) *Signer { return &Signer{name: s.Origin(chain), key: s.key} }
-
-// TreeKey returns the public key of a chain's tree in the format of signed-note tools.
-func (s *Signer) TreeKey(chain int) string { return s.ofTree(chain).VerifierKey() }
+func (s *Signer) ofTree(chain int) *Signer {
+	return &Signer{Public{s.Origin(chain), s.key}, s.private}
+}
 
 // SignTree signs the head of a tree as a C2SP tlog-checkpoint. The same head always gives the same text.
 func (s *Signer) SignTree(h TreeHead) (string, error) {
@@ -32,26 +23,6 @@ func (s *Signer) SignTree(h TreeHead) (string, error) {
 		return "", fmt.Errorf("signing checkpoint: %w", err)
 	}
 	return string(signed), nil
-}
-
-// OpenTree verifies a checkpoint that SignTree signed, and returns its head. Signatures of others, such as witnesses,
-// may follow.
-func (s *Signer) OpenTree(signed string) (TreeHead, error) {
-	head, err := s.openTree(signed)
-	if err != nil {
-		return TreeHead{}, fmt.Errorf("opening checkpoint: %w", err)
-	}
-	return head, nil
-}
-
-func (s *Signer) openTree(signed string) (TreeHead, error) {
-	origin, _, _ := strings.Cut(signed, "\n")
-	_, number, _ := strings.Cut(origin, "/chain/")
-	chain, err := strconv.Atoi(number)
-	if err != nil || chain < 0 || s.Origin(chain) != origin {
-		return TreeHead{}, fmt.Errorf("%q is not the origin of a tree of this installation", origin)
-	}
-	return ParseTreeHead(signed, chain, s.TreeKey(chain))
 }
 
 // ParseTreeHead verifies a checkpoint of a chain's tree with its public key, see TreeKey, whose name is the origin.

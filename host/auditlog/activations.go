@@ -220,7 +220,7 @@ func (h *history) ended(revision int64, place int) (at *time.Time, ok bool) {
 	return nil, false
 }
 
-// walk compares one chain's records with the history, in order.
+// walk compares one chain's records with the history, in order. Without a history, it accepts them.
 type walk struct {
 	*history
 	known   bool // whether place is known: from the first record of an activation on
@@ -240,6 +240,7 @@ func newWalk(h *history) *walk { return &walk{history: h, decided: map[int64]dec
 func (w *walk) add(row audit.Row) (reason string) {
 	r := row.Record
 	switch {
+	case w.history == nil:
 	case r.Kind == audit.Activation:
 		return w.activated(r)
 	case r.Kind == audit.Lineup:
@@ -306,6 +307,9 @@ func (w *walk) settle(place int) (reason string) {
 
 // close judges the checks of a chain that recorded no activation: a new or pruned chain.
 func (w *walk) close() (reason string) {
+	if w.history == nil {
+		return ""
+	}
 	if w.known {
 		if w.place != len(w.steps)-1 {
 			return fmt.Sprintf("activation %d is stored, but not recorded", w.steps[len(w.steps)-1].Number)

@@ -18,6 +18,30 @@ const signerName = "assay/audit"
 // NewSigner returns the signer of checkpoints and anchors. seed is an Ed25519 seed.
 func NewSigner(seed []byte) *audit.Signer { return audit.NewSigner(signerName, seed) }
 
+// ParseKeys reads an installation's public key from a list of its verifier keys, one a line, as
+// `assay audit checkpoint` prints them. Empty lines and those that begin with # are ignored.
+func ParseKeys(text string) (key audit.Public, err error) {
+	found := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		next, err := audit.ParsePublic(signerName, strings.TrimPrefix(line, "verifier key: "))
+		if err != nil {
+			return key, err
+		}
+		if found && !key.PublicKey().Equal(next.PublicKey()) {
+			return key, errors.New("reading verifier keys: they are of different installations")
+		}
+		key, found = next, true
+	}
+	if !found {
+		return key, errors.New("reading verifier keys: there is none")
+	}
+	return key, nil
+}
+
 // CheckpointDir is a directory of signed checkpoints and anchors. It is outside the database because it protects the
 // database: an attacker who can write to the database cannot rewrite signed history. There is one file for each of the
 // last hours, and one for each day before, so that old files can be archived. Days and hours are in UTC. The directory
@@ -85,10 +109,10 @@ type Checkpoints struct {
 
 // ReadCheckpoints reads files of checkpoints and verifies their signatures. Damage is part of the result, because it
 // must not prevent verification: a host that dies can leave a checkpoint that is cut off.
-func ReadCheckpoints(files []string, signer *audit.Signer) *Checkpoints {
+func ReadCheckpoints(files []string, key audit.Public) *Checkpoints {
 	c := &Checkpoints{}
 	for _, name := range files {
-		f, err := readFile(name, signer)
+		f, err := readFile(name, key)
 		c.Heads, c.Trees = append(c.Heads, f.heads...), append(c.Trees, f.trees...)
 		switch {
 		case err != nil:
@@ -110,15 +134,15 @@ type checkpointFile struct {
 	damaged int      // entries that are not valid
 }
 
-func readFile(name string, signer *audit.Signer) (f checkpointFile, err error) {
+func readFile(name string, key audit.Public) (f checkpointFile, err error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
 		return f, err
 	}
 	for _, signed := range audit.SplitCheckpoints(string(text)) {
-		if tree, err := signer.OpenTree(signed); err == nil {
+		if tree, err := key.OpenTree(signed); err == nil {
 			f.trees = append(f.trees, tree)
-		} else if head, err := audit.OpenCheckpoint(signed, signer.VerifierKey()); err == nil {
+		} else if head, err := audit.OpenCheckpoint(signed, key.VerifierKey()); err == nil {
 			f.heads, f.others = append(f.heads, head), append(f.others, signed)
 		} else {
 			f.damaged++
@@ -132,10 +156,10 @@ func readFile(name string, signer *audit.Signer) (f checkpointFile, err error) {
 // Tidy repairs files with damaged entries: it keeps them under a name that ends in ".damaged", and rewrites the valid
 // entries. It also thins files of hours that are older than a day: the newest checkpoint of each tree moves to the file
 // of the day. It returns the names of the files that it repaired.
-func (d CheckpointDir) Tidy(signer *audit.Signer, now time.Time) (repaired []string, err error) {
+func (d CheckpointDir) Tidy(key audit.Public, now time.Time) (repaired []string, err error) {
 	files, err := d.Files()
 	for _, name := range files {
-		f, err2 := readFile(name, signer)
+		f, err2 := readFile(name, key)
 		if err2 != nil {
 			err = errors.Join(err, err2)
 			continue
@@ -152,7 +176,7 @@ func (d CheckpointDir) Tidy(signer *audit.Signer, now time.Time) (repaired []str
 			continue
 		}
 		// A host that dies between the two steps repeats the first, which only adds entries twice.
-		err2 = d.append(hour.Format(dayFile), append(f.others, newest(f, signer)...))
+		err2 = d.append(hour.Format(dayFile), append(f.others, newest(f, key)...))
 		if err2 == nil {
 			err2 = os.Remove(name)
 		}
@@ -164,7 +188,7 @@ func (d CheckpointDir) Tidy(signer *audit.Signer, now time.Time) (repaired []str
 }
 
 // newest returns the text of the largest tree of each chain.
-func newest(f checkpointFile, signer *audit.Signer) (texts []string) {
+func newest(f checkpointFile, key audit.Public) (texts []string) {
 	heads := map[int]audit.TreeHead{}
 	for _, h := range f.trees {
 		if h.Size >= heads[h.Chain].Size {
@@ -172,7 +196,7 @@ func newest(f checkpointFile, signer *audit.Signer) (texts []string) {
 		}
 	}
 	for _, text := range f.valid {
-		if head, err := signer.OpenTree(text); err == nil && heads[head.Chain] == head &&
+		if head, err := key.OpenTree(text); err == nil && heads[head.Chain] == head &&
 			!slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}

@@ -132,7 +132,7 @@ const recalled = 3
 func (k *Keeper) recall() map[int]audit.TreeHead {
 	last := map[int]audit.TreeHead{}
 	files, _ := k.Dir.Files()
-	for _, head := range ReadCheckpoints(files[max(0, len(files)-recalled):], k.Signer).Trees {
+	for _, head := range ReadCheckpoints(files[max(0, len(files)-recalled):], k.Signer.Public).Trees {
 		if head.Size > last[head.Chain].Size {
 			last[head.Chain] = head
 		}
@@ -149,7 +149,7 @@ func (k *Keeper) Tidy(ctx context.Context) error {
 	}
 	k.mu.Lock() // nothing may be appended to a file that is replaced
 	defer k.mu.Unlock()
-	repaired, err := k.Dir.Tidy(k.Signer, time.Now())
+	repaired, err := k.Dir.Tidy(k.Signer.Public, time.Now())
 	for _, name := range repaired {
 		k.Logger.Warn("a file of checkpoints was damaged: the valid ones were kept", "file", name, "damaged",
 			name+".damaged")
@@ -162,7 +162,7 @@ func (k *Keeper) Tidy(ctx context.Context) error {
 		return err
 	}
 	known := map[audit.TreeHead]bool{}
-	for _, head := range ReadCheckpoints(files, k.Signer).Trees {
+	for _, head := range ReadCheckpoints(files, k.Signer.Public).Trees {
 		known[head] = true
 	}
 	trees, err := k.Store.Trees(ctx)
@@ -284,11 +284,11 @@ func (k *Keeper) storeAnchors(ctx context.Context, due []audit.Anchor) (invalid 
 	if err != nil {
 		return nil, nil, err
 	}
-	checkpoints := ReadCheckpoints(files, k.Signer)
+	checkpoints := ReadCheckpoints(files, k.Signer.Public)
 	for _, a := range due { // as checkpoints, so that only verified heads are signed
 		checkpoints.Heads = append(checkpoints.Heads, a.Head)
 	}
-	reports, broken, err := Verify(ctx, k.Store, k.Signer, k.Trust, checkpoints)
+	reports, broken, err := Verify(ctx, k.Store, k.Signer.Public, k.Trust, checkpoints)
 	if err != nil {
 		return nil, broken, err
 	}

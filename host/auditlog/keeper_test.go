@@ -69,8 +69,8 @@ func (k *Keeper) signChain(head audit.Head) error {
 func (k *Keeper) verifyFiles(t *testing.T) (reports []Report, broken, err error) {
 	t.Helper()
 	files := storetest.Must(k.Dir.Files())(t)
-	checkpoints := ReadCheckpoints(files, k.Signer)
-	return Verify(t.Context(), k.Store, k.Signer, trust, checkpoints)
+	checkpoints := ReadCheckpoints(files, k.Signer.Public)
+	return Verify(t.Context(), k.Store, k.Signer.Public, trust, checkpoints)
 }
 
 // wantRows checks the numbers of rows in the database.

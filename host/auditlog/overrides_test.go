@@ -55,7 +55,7 @@ func TestVerifyOverrides(t *testing.T) {
 		"of another database": {"INSERT INTO overrides SELECT * FROM foreign_row", "no record says that it was added"},
 	} {
 		storetest.Exec(t, db, test.tamper)
-		reports, broken, err := Verify(t.Context(), k.Store, k.Signer, trust, nil)
+		reports, broken, err := Verify(t.Context(), k.Store, k.Signer.Public, trust, nil)
 		storetest.NoError(t, err)
 		ok := true
 		for _, r := range reports {

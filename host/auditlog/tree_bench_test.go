@@ -67,7 +67,7 @@ func BenchmarkVerify(b *testing.B) {
 	k := &Keeper{Store: s, Signer: NewSigner(storetest.Ring.SignSeed), Logger: storetest.Discard()}
 	storetest.NoError(b, k.SignHeads(b.Context()))
 	for b.Loop() {
-		reports, broken, err := Verify(b.Context(), s, k.Signer, trust, nil)
+		reports, broken, err := Verify(b.Context(), s, k.Signer.Public, trust, nil)
 		if err != nil || broken != nil || reports[0].Checkpoints != 1 {
 			b.Fatal(reports, broken, err)
 		}

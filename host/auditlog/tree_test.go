@@ -150,7 +150,8 @@ func TestHostsExtendOneTree(t *testing.T) {
 	storetest.Expect(t, "the tree", newestTree(t, k), treeOf(t, k, size))
 	storetest.NoError(t, k.SignHeads(t.Context()))
 	files := storetest.Must(k.Dir.Files())(t)
-	storetest.Expect(t, "checkpoints of a chain that did not move", len(ReadCheckpoints(files, k.Signer).Trees), 1)
+	signed := ReadCheckpoints(files, k.Signer.Public).Trees
+	storetest.Expect(t, "checkpoints of a chain that did not move", len(signed), 1)
 }
 
 // What contradicts the tree is reported, and neither the tree nor signed history changes.
@@ -210,7 +211,7 @@ func TestVerifyTree(t *testing.T) {
 	k, db := oldLog(t)
 	storetest.NoError(t, k.SignHeads(t.Context()))
 	files := storetest.Must(k.Dir.Files())(t)
-	outside := ReadCheckpoints(files, k.Signer)
+	outside := ReadCheckpoints(files, k.Signer.Public)
 	forged := storetest.Must(k.Signer.SignTree(audit.TreeHead{Size: 3, Root: audit.EmptyRoot}))(t)
 	later := storetest.Must(k.Signer.SignTree(audit.TreeHead{Size: 9, Root: audit.EmptyRoot}))(t)
 	for _, test := range []struct{ name, damage, reason string }{
@@ -234,7 +235,7 @@ func TestVerifyTree(t *testing.T) {
 		storetest.Exec(t, db, "CREATE TABLE kept_trees AS TABLE audit_trees",
 			"CREATE TABLE kept_tiles AS TABLE audit_tiles",
 			"CREATE TABLE kept_checkpoints AS TABLE audit_checkpoints", test.damage)
-		reports, broken, err := Verify(t.Context(), k.Store, k.Signer, trust, outside)
+		reports, broken, err := Verify(t.Context(), k.Store, k.Signer.Public, trust, outside)
 		storetest.NoError(t, err)
 		if test.reason == "" {
 			if broken != nil || reports[0].Checkpoints != 1 {
@@ -249,7 +250,7 @@ func TestVerifyTree(t *testing.T) {
 	}
 	// Without any checkpoint, nothing would show that all was rewritten.
 	storetest.Exec(t, db, "TRUNCATE audit_checkpoints")
-	reports, _, err := Verify(t.Context(), k.Store, k.Signer, trust, nil)
+	reports, _, err := Verify(t.Context(), k.Store, k.Signer.Public, trust, nil)
 	storetest.NoError(t, err)
 	since := time.Date(2021, 1, 20, 12, 0, 0, 0, time.UTC)
 	storetest.WantErrorText(t, "a chain without checkpoints", reports[0].Unsigned(since.Add(unsignedFor)),
@@ -270,7 +271,7 @@ func TestDamagedCheckpointFiles(t *testing.T) {
 	storetest.NoError(t, k.Prune(t.Context()))
 	storetest.NoError(t, k.SignHeads(t.Context()))
 	files := storetest.Must(k.Dir.Files())(t)
-	c := ReadCheckpoints(files, k.Signer)
+	c := ReadCheckpoints(files, k.Signer.Public)
 	if len(c.Damaged) != 1 || !strings.Contains(c.Damaged[0], "1 entries are not checkpoints") || len(c.Trees) != 1 ||
 		len(c.Heads) != 1 {
 		t.Errorf("checkpoints after a cut %+v", c)
@@ -280,18 +281,18 @@ func TestDamagedCheckpointFiles(t *testing.T) {
 		t.Errorf("%+v, %v, %v", reports, broken, err)
 	}
 	storetest.NoError(t, k.Tidy(t.Context()))
-	c = ReadCheckpoints(storetest.Must(k.Dir.Files())(t), k.Signer)
+	c = ReadCheckpoints(storetest.Must(k.Dir.Files())(t), k.Signer.Public)
 	if len(c.Damaged) != 0 || len(c.Trees) != 2 || len(c.Heads) != 1 {
 		t.Errorf("repaired %+v", c)
 	}
 	storetest.NoError(t, os.RemoveAll(string(k.Dir)))
 	storetest.NoError(t, k.Tidy(t.Context()))
 	storetest.NoError(t, k.Tidy(t.Context())) // nothing is missing
-	c = ReadCheckpoints(storetest.Must(k.Dir.Files())(t), k.Signer)
+	c = ReadCheckpoints(storetest.Must(k.Dir.Files())(t), k.Signer.Public)
 	if len(c.Damaged) != 0 || len(c.Trees) != 2 {
 		t.Errorf("restored from the database %+v", c)
 	}
-	if c := ReadCheckpoints([]string{"missing"}, k.Signer); len(c.Damaged) != 1 {
+	if c := ReadCheckpoints([]string{"missing"}, k.Signer.Public); len(c.Damaged) != 1 {
 		t.Errorf("a missing file is read as %+v", c)
 	}
 }
@@ -314,7 +315,7 @@ func TestCheckpointFilesAreThinned(t *testing.T) {
 	}
 	now := time.Date(2026, 5, 2, 11, 0, 0, 0, time.UTC)
 	for range 2 {
-		repaired, err := dir.Tidy(signer, now)
+		repaired, err := dir.Tidy(signer.Public, now)
 		if err != nil || repaired != nil {
 			t.Errorf("%v, %v", repaired, err)
 		}
@@ -326,7 +327,7 @@ func TestCheckpointFilesAreThinned(t *testing.T) {
 	if !slices.Equal(files, []string{"2026-05-01.txt", "2026-05-02T09.txt"}) {
 		t.Errorf("files %v", files)
 	}
-	c := ReadCheckpoints(storetest.Must(dir.Files())(t), signer)
+	c := ReadCheckpoints(storetest.Must(dir.Files())(t), signer.Public)
 	var sizes []int64
 	for _, head := range c.Trees {
 		sizes = append(sizes, head.Size)

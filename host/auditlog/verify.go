@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"time"
@@ -55,69 +56,136 @@ func (r Report) Unsigned(now time.Time) error {
 		"a later one, neither in the database nor outside: they were deleted, or no host has run since"}
 }
 
+// Log is what is verified: a snapshot of the database, which is a store.AuditLog, or an *Export.
+type Log interface {
+	// Chains returns the head of each chain, and the genesis of each chain that has records but no head. The error is a
+	// store.Damaged for chains that it leaves out.
+	Chains(ctx context.Context) ([]audit.Head, error)
+	// Anchors returns a chain's anchors, oldest first. The error is an *audit.BreakError if one was not signed with the
+	// verifier's key.
+	Anchors(ctx context.Context, chain int, verifierKey string) ([]audit.Anchor, error)
+	// Rows yields the records of a chain with after < Seq <= until, in order. It ends at the first error.
+	Rows(ctx context.Context, chain int, after, until int64) iter.Seq2[audit.Row, error]
+	// Trees returns the Merkle trees by chain, and a store.Damaged for those that it leaves out.
+	Trees(ctx context.Context) (map[int]store.Tree, error)
+	// Checkpoints returns a chain's checkpoints from a size on. They are not verified.
+	Checkpoints(ctx context.Context, chain int, from int64) (notes []string, err error)
+	// Tiles returns the hashes of tiles, as they are stored. An *Export has only those with which its trees begin.
+	Tiles(ctx context.Context, chain int, ids []audit.TileID) ([][]byte, error)
+}
+
+// verification is what a log is verified with.
+type verification struct {
+	log         Log
+	key         audit.Public
+	checkpoints *Checkpoints
+	tiles       bool     // compare the log's tiles
+	lineups     *history // nil: what scored is not verified
+	overrides   overrideRecords
+}
+
+// chains verifies all chains.
+func (v *verification) chains(ctx context.Context) (reports []Report, broken, err error) {
+	if v.checkpoints == nil {
+		v.checkpoints = &Checkpoints{}
+	}
+	v.overrides = overrideRecords{added: map[string]overrideRecord{}, removed: map[string]bool{}}
+	heads, err := v.log.Chains(ctx)
+	var damaged store.Damaged
+	if err != nil && !errors.As(err, &damaged) {
+		return nil, nil, err
+	}
+	broken = err
+	known := map[int]bool{}
+	for _, head := range heads {
+		known[head.Chain] = true
+		report, err := v.chain(ctx, head)
+		var breaks *audit.BreakError
+		if errors.As(err, &breaks) {
+			report.Error = err.Error()
+			broken = errors.Join(broken, err)
+		} else if err != nil {
+			return nil, nil, err
+		}
+		reports = append(reports, report)
+	}
+	for _, b := range damaged {
+		known[b.Chain] = true
+		reports = append(reports, Report{Chain: b.Chain, Error: b.Error()})
+	}
+	for _, h := range v.checkpoints.Trees {
+		if h.Size > 0 && !known[h.Chain] {
+			known[h.Chain] = true
+			gone := &audit.BreakError{Chain: h.Chain, Seq: 1,
+				Reason: "the chain is gone, but a signed checkpoint covers it"}
+			broken = errors.Join(broken, gone)
+			reports = append(reports, Report{Chain: h.Chain, Error: gone.Error()})
+		}
+	}
+	return reports, broken, nil
+}
+
 // Verify verifies all chains in one snapshot of the database: their hashes, their Merkle trees, and both against signed
 // checkpoints, those of the database and others. These must have been read before, so that none is newer than the
 // snapshot; they may be nil. It also verifies the stored activations of lineups with the keys
 // that trust lists, and holds each check's lineup to them; if they are not valid, no chain is. The error broken joins
 // what is wrong with them and an [audit.BreakError] for each chain that is not valid; err means that verifying failed.
 func Verify(
-	ctx context.Context, s *store.Store, signer *audit.Signer, trust activation.Trust, checkpoints *Checkpoints,
+	ctx context.Context, s *store.Store, key audit.Public, trust activation.Trust, checkpoints *Checkpoints,
 ) (reports []Report, broken, err error) {
-	if checkpoints == nil {
-		checkpoints = &Checkpoints{}
-	}
 	err = s.ReadAuditLog(ctx, func(ctx context.Context, log store.AuditLog) error {
-		heads, err := log.Chains(ctx)
-		var damaged store.Damaged
-		if err != nil && !errors.As(err, &damaged) {
-			return err
-		}
-		broken = err
 		lineups, wrong, err := readHistory(ctx, log, trust)
 		if err != nil {
 			return err
 		}
-		overrides := overrideRecords{added: map[string]overrideRecord{}, removed: map[string]bool{}}
-		broken = errors.Join(broken, wrong)
-		reports = make([]Report, len(heads))
-		for i, head := range heads {
-			reports[i], err = verifyChain(ctx, log, signer, head, checkpoints, lineups, overrides)
-			var breaks *audit.BreakError
-			if errors.As(err, &breaks) {
-				reports[i].Error = err.Error()
-				broken = errors.Join(broken, err)
-			} else if err != nil {
-				return err
-			}
-		}
-		altered, err := overrides.compare(ctx, log, s.OverrideKeys(), s.Now())
-		broken = errors.Join(broken, report(reports, altered))
-		if err != nil {
+		v := &verification{log: log, key: key, checkpoints: checkpoints, tiles: true, lineups: lineups}
+		if reports, broken, err = v.chains(ctx); err != nil {
 			return err
 		}
+		altered, err := v.overrides.compare(ctx, log, s.OverrideKeys(), s.Now())
+		broken = errors.Join(broken, wrong, report(reports, altered))
 		for i := range reports {
 			if wrong != nil && reports[i].OK {
 				reports[i].OK, reports[i].Error = false, wrong.Error()
 			}
 		}
-		for _, b := range damaged {
-			reports = append(reports, Report{Chain: b.Chain, Error: b.Error()})
-		}
-		return nil
+		return err
 	})
 	return reports, broken, err
 }
 
-// verifyChain verifies one chain from its newest anchor, or its beginning, to its head. The stored lineups must be
-// those that the chain recorded when they came into force, and each check must have been decided by one that was in
-// force. The chain's records of overrides are added to overrides.
-func verifyChain(
-	ctx context.Context, log store.AuditLog, signer *audit.Signer, head audit.Head, checkpoints *Checkpoints,
-	lineups *history, overrides overrideRecords,
-) (Report, error) {
+// VerifyPublic verifies what can be verified without the installation's secret and the keys that it trusts: the chains
+// with their erasures and anchors, their Merkle trees, and both against signed checkpoints. It fails for a chain
+// without any, see Report.Unsigned. Its results are those of Verify.
+func VerifyPublic(ctx context.Context, log Log, key audit.Public, checkpoints *Checkpoints, now time.Time) (
+	reports []Report, broken, err error,
+) {
+	_, stored := log.(store.AuditLog)
+	v := &verification{log: log, key: key, checkpoints: checkpoints, tiles: stored}
+	if reports, broken, err = v.chains(ctx); err != nil {
+		return nil, nil, err
+	}
+	return reports, errors.Join(broken, RequireSigned(reports, now)), nil
+}
+
+// RequireSigned notes in reports which valid chains have no checkpoint, see Report.Unsigned, and joins these errors.
+func RequireSigned(reports []Report, now time.Time) (broken error) {
+	for i, r := range reports {
+		if err := r.Unsigned(now); err != nil && r.OK {
+			reports[i].OK, reports[i].Error = false, err.Error()
+			broken = errors.Join(broken, err)
+		}
+	}
+	return broken
+}
+
+// chain verifies one chain from its newest anchor, or its beginning, to its head. The stored lineups must be those that
+// the chain recorded when they came into force, and each check must have been decided by one that was in force. The
+// chain's records of overrides are added to overrides.
+func (v *verification) chain(ctx context.Context, head audit.Head) (Report, error) {
 	report := Report{Chain: head.Chain}
 	start := audit.Genesis(head.Chain)
-	anchors, err := log.Anchors(ctx, head.Chain, signer.VerifierKey())
+	anchors, err := v.log.Anchors(ctx, head.Chain, v.key.VerifierKey())
 	if err != nil {
 		return report, err
 	}
@@ -125,19 +193,19 @@ func verifyChain(
 		newest := anchors[n-1]
 		start, report.Pruned, report.PrunedBefore = newest.Head, newest.Seq, newest.Before.Format(time.DateOnly)
 	}
-	heads := slices.DeleteFunc(slices.Clone(checkpoints.Heads), func(c audit.Head) bool {
+	heads := slices.DeleteFunc(slices.Clone(v.checkpoints.Heads), func(c audit.Head) bool {
 		return c.Chain != head.Chain || c.Seq < start.Seq
 	})
-	v := audit.NewVerifier(start, signer.PublicKey(), heads)
-	tree, err := newTreeWalk(ctx, log, signer, start, checkpoints.Trees)
+	verifier := audit.NewVerifier(start, v.key.PublicKey(), heads)
+	tree, err := v.newTreeWalk(ctx, start)
 	if err != nil {
 		return report, err
 	}
-	w := newWalk(lineups)
+	w := newWalk(v.lineups)
 	// Records past the head are read too: there must be none.
-	for row, err := range log.Rows(ctx, head.Chain, start.Seq, math.MaxInt64) {
+	for row, err := range v.log.Rows(ctx, head.Chain, start.Seq, math.MaxInt64) {
 		if err == nil {
-			err = v.Add(row)
+			err = verifier.Add(row)
 		}
 		if err == nil {
 			err = tree.add(ctx, row.Leaf)
@@ -154,11 +222,12 @@ func verifyChain(
 			report.Since = row.Record.At
 		}
 		if row.Record.Kind == audit.Override {
-			overrides.add(head.Chain, row)
+			v.overrides.add(head.Chain, row)
 		}
 	}
-	report.Records, report.Erased, report.Erasures = v.Head.Seq-start.Seq, v.Erased, v.Erasures
-	err = v.Close(head)
+	report.Records, report.Erased, report.Erasures = verifier.Head.Seq-start.Seq, verifier.Erased,
+		verifier.Erasures
+	err = verifier.Close(head)
 	if err == nil {
 		err = tree.close(ctx)
 	}

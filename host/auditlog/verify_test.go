@@ -34,7 +34,7 @@ func TestVerifyRecordsOutsideTheChain(t *testing.T) {
 			t.Parallel()
 			k, db := oldLog(t)
 			storetest.Exec(t, db, test.tamper)
-			reports, broken, err := Verify(t.Context(), k.Store, k.Signer, trust, nil)
+			reports, broken, err := Verify(t.Context(), k.Store, k.Signer.Public, trust, nil)
 			storetest.NoError(t, err)
 			storetest.WantErrorText(t, "the log", broken, test.reason)
 			if n := len(reports); reports[n-1].OK {
@@ -113,7 +113,7 @@ func TestVerifyAlteredLineup(t *testing.T) {
 			activate(t, k.Store, first, lineupOf(0.5))
 			storetest.Exec(t, db, fmt.Sprint("DELETE FROM revisions_in_force WHERE revision = ", storetest.Revision))
 			storetest.Exec(t, db, test.tamper)
-			reports, broken, err := Verify(t.Context(), k.Store, k.Signer, trust, nil)
+			reports, broken, err := Verify(t.Context(), k.Store, k.Signer.Public, trust, nil)
 			storetest.NoError(t, err)
 			if test.reason == "" {
 				storetest.NoError(t, broken)

@@ -18,7 +18,8 @@ const comparedTiles = 64
 // treeWalk verifies a chain's Merkle tree while its records are read: the checkpoints and the stored tiles must be
 // those of the records' leaves. Its memory is the checkpoints, the right edge and comparedTiles tiles.
 type treeWalk struct {
-	log         store.AuditLog
+	log         Log
+	compares    bool // with the stored tiles
 	stored      store.Tree
 	tree        *audit.Tree          // of the leaves so far; nil if no tree is stored
 	checkpoints map[int64]audit.Hash // signed roots by size, not reached yet
@@ -27,9 +28,9 @@ type treeWalk struct {
 
 // newTreeWalk returns a walk over the records after start. It opens the tree at start, which is an anchor or the
 // genesis, from stored tiles: if these were altered, it meets no checkpoint.
-func newTreeWalk(ctx context.Context, log store.AuditLog, signer *audit.Signer, start audit.Head,
-	outside []audit.TreeHead) (*treeWalk, error) {
-	w := &treeWalk{log: log, checkpoints: map[int64]audit.Hash{}}
+func (v *verification) newTreeWalk(ctx context.Context, start audit.Head) (*treeWalk, error) {
+	log := v.log
+	w := &treeWalk{log: log, compares: v.tiles, checkpoints: map[int64]audit.Hash{}}
 	fail := func(format string, args ...any) (*treeWalk, error) {
 		return nil, &audit.BreakError{Chain: start.Chain, Seq: start.Seq, Reason: fmt.Sprintf(format, args...)}
 	}
@@ -40,13 +41,14 @@ func newTreeWalk(ctx context.Context, log store.AuditLog, signer *audit.Signer, 
 	if damagedChain(err, start.Chain) {
 		return fail("the row of its Merkle tree was altered")
 	}
-	signed := slices.DeleteFunc(slices.Clone(outside), func(h audit.TreeHead) bool { return h.Chain != start.Chain })
+	signed := slices.DeleteFunc(slices.Clone(v.checkpoints.Trees),
+		func(h audit.TreeHead) bool { return h.Chain != start.Chain })
 	notes, err := log.Checkpoints(ctx, start.Chain, 0)
 	if err != nil {
 		return nil, err
 	}
 	for _, note := range notes {
-		head, err := signer.OpenTree(note)
+		head, err := v.key.OpenTree(note)
 		if err != nil || head.Chain != start.Chain {
 			return fail("a checkpoint in the database was not signed by this installation for this chain")
 		}
@@ -131,7 +133,11 @@ func (w *treeWalk) reached() error {
 func (w *treeWalk) compare(ctx context.Context) error {
 	var ids []audit.TileID
 	var hashes [][]byte
-	for _, tile := range w.tree.Take() {
+	tiles := w.tree.Take()
+	if !w.compares {
+		return nil
+	}
+	for _, tile := range tiles {
 		// The stored tree may be behind.
 		leaves := w.stored.Size
 		for range tile.Level {

@@ -69,7 +69,8 @@ func serve(t *testing.T, change func(*Config)) *site {
 	}
 	cfg := Config{
 		Explainer: explained{s.store}, Feedback: &feedback.Desk{Store: s.store},
-		Downloads: admission.NewShares(2), Store: s.store, Checker: parser{}, Public: unlimited{s.store}, Sealer: ring, Logger: log, Now: clock,
+		Downloads: admission.NewShares(2), Store: s.store, Checker: parser{}, Public: unlimited{s.store},
+		Sealer: ring, Logger: log, Now: clock,
 		Billing: &billing.Billing{Accounts: s.store, Provider: &billing.TestCheckout{Now: clock,
 			Page: TestCheckoutPath}, Now: clock},
 		Webhook: func(text string) (string, error) {

@@ -37,7 +37,8 @@ func (c *Console) showOverview(ctx *fiber.Ctx, s *session, form *tryForm) error 
 	hasDays := p.read(work, "chart", func(work context.Context) error {
 		now := c.cfg.Now().UTC()
 		first := now.Truncate(24*time.Hour).AddDate(0, 0, 1-chartDays)
-		counts, err := c.cfg.Store.CountDays(work, s.holder(), first, now.Add(time.Minute)) // other hosts' clocks differ
+		until := now.Add(time.Minute) // other hosts' clocks differ
+		counts, err := c.cfg.Store.CountDays(work, s.holder(), first, until)
 		days = decision.Days(counts, first, chartDays)
 		v["Days"], v["Total"], v["Chart"] = days, total(days), chart(days)
 		return err

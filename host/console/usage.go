@@ -118,7 +118,8 @@ func (c *Console) exportChecks(ctx *fiber.Ctx, s *session) error {
 	release, err := c.cfg.Downloads.Take(s.Account) // until the file is sent
 	if err != nil {
 		ctx.Set(fiber.HeaderRetryAfter, "1")
-		return &pageError{fiber.StatusServiceUnavailable, "Too many downloads are under way. Try again when one has ended."}
+		return &pageError{fiber.StatusServiceUnavailable,
+			"Too many downloads are under way. Try again when one has ended."}
 	}
 	counts, err := c.cfg.Store.CountChecks(work, s.holder(), q.From, q.Until)
 	var export *decision.Export

@@ -75,7 +75,8 @@ func (x *tampered) start(t *testing.T, m *Memory) (score string, refused error) 
 // verify returns what `assay audit verify` finds.
 func (x *tampered) verify(t *testing.T) error {
 	t.Helper()
-	_, broken, err := auditlog.Verify(t.Context(), x.store, auditlog.NewSigner(storetest.Ring.SignSeed), trust, nil)
+	key := auditlog.NewSigner(storetest.Ring.SignSeed).Public
+	_, broken, err := auditlog.Verify(t.Context(), x.store, key, trust, nil)
 	storetest.NoError(t, err)
 	inForce, _, _ := x.verifier.InForce(t.Context())
 	if inForce.Number == 0 {

@@ -111,7 +111,7 @@ func TestInstallSignsWhatWasInForce(t *testing.T) {
 				appendRecord(t, db, began.Add(later), audit.Record{Kind: audit.Check, Revision: 1})
 				found := later > upgrading
 				signer := auditlog.NewSigner(storetest.Ring.SignSeed)
-				_, broken, err := auditlog.Verify(t.Context(), h.store, signer, trust, nil)
+				_, broken, err := auditlog.Verify(t.Context(), h.store, signer.Public, trust, nil)
 				storetest.NoError(t, err)
 				if found != (broken != nil) {
 					t.Errorf("after a check by a replaced lineup %v later, audit verify finds %v", later, broken)

@@ -22,6 +22,14 @@ type Tree struct {
 // Last returns the number of the last record in the tree.
 func (t Tree) Last() int64 { return t.First + t.Size - 1 }
 
+// NewTree returns the tree of a chain as it was stored. It reports false if no host can have stored it so.
+func NewTree(chain int, first, size int64, root []byte) (Tree, bool) {
+	if len(root) != len(audit.Hash{}) || size < 0 || first < 1 || first > math.MaxInt64-size {
+		return Tree{}, false
+	}
+	return Tree{TreeHead: audit.TreeHead{Chain: chain, Size: size, Root: audit.Hash(root)}, First: first}, true
+}
+
 // treeRow is a row of audit_trees.
 type treeRow struct {
 	Chain int
@@ -43,13 +51,14 @@ func (l AuditLog) Trees(ctx context.Context) (map[int]Tree, error) {
 	trees := make(map[int]Tree, len(rows))
 	var damaged Damaged
 	for _, r := range rows {
-		if len(r.Root) != len(audit.Hash{}) || r.Size < 0 || r.First < 1 || r.First > math.MaxInt64-r.Size {
+		tree, ok := NewTree(r.Chain, r.First, r.Size, r.Root)
+		if !ok {
 			damaged = append(damaged, &audit.BreakError{Chain: r.Chain, Seq: r.First,
 				Reason: "the row of its Merkle tree was altered"})
 			continue
 		}
-		trees[r.Chain] = Tree{audit.TreeHead{Chain: r.Chain, Size: r.Size, Root: audit.Hash(r.Root)}, r.First,
-			time.Duration(r.Age * float64(time.Second))}
+		tree.Age = time.Duration(r.Age * float64(time.Second))
+		trees[r.Chain] = tree
 	}
 	if damaged != nil {
 		return trees, damaged

@@ -1,0 +1,604 @@
+#!/usr/bin/env python3
+"""Verifies Assay's audit log without Assay, as docs/audit-format.md describes it. Needs Python 3.11 and nothing else.
+
+    verify.py export --key KEYS [--checkpoints FILE] EXPORT...   verify exports of the audit log
+    verify.py log --key KEYS --checkpoint OLD URL                verify that a host's public log only grew since OLD
+
+KEYS are the verifier keys that the operator published: the output of `assay audit checkpoint` will do. OLD is a
+checkpoint that you kept. The exit status is 0 if everything is valid, 1 if something is not, and 2 for a wrong call.
+"""
+
+import argparse
+import base64
+import binascii
+import hashlib
+import json
+import re
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+ANCHORS = "assay/audit"  # the name of the key that signs anchors
+UNSIGNED_SECONDS = 600  # a chain with older records must have a checkpoint
+
+
+class Invalid(Exception):
+    """What is wrong with the log, for people."""
+
+
+def sha256(*parts: bytes) -> bytes:
+    return hashlib.sha256(b"".join(parts)).digest()
+
+
+# Ed25519 (RFC 8032, section 5.1): only verification, so no time depends on a secret.
+
+P = 2**255 - 19
+ORDER = 2**252 + 27742317777372353535851937790883648493
+D = -121665 * pow(121666, -1, P) % P
+ROOT = pow(2, (P - 1) // 4, P)  # of -1
+Point = tuple[int, int, int, int]  # x, y, z and t with x/z, y/z and x*y = z*t
+
+
+def recover(encoded: bytes) -> Point | None:
+    """Decodes a point (section 5.1.3)."""
+    y = int.from_bytes(encoded, "little")
+    sign, y = y >> 255, y & (1 << 255) - 1
+    if y >= P:
+        return None
+    square = (y * y - 1) * pow(D * y * y + 1, -1, P) % P
+    x = pow(square, (P + 3) // 8, P)
+    if (x * x - square) % P:
+        x = x * ROOT % P
+    if (x * x - square) % P or not x and sign:
+        return None
+    if x & 1 != sign:
+        x = P - x
+    return x, y, 1, x * y % P
+
+
+def add(a: Point, b: Point) -> Point:
+    """Adds two points (section 5.1.4)."""
+    e = (a[1] - a[0]) * (b[1] - b[0]) % P
+    f = (a[1] + a[0]) * (b[1] + b[0]) % P
+    g = 2 * a[3] * b[3] * D % P
+    h = 2 * a[2] * b[2] % P
+    x, y, z, t = f - e, h - g, h + g, f + e
+    return x * y % P, t * z % P, y * z % P, x * t % P
+
+
+def multiply(n: int, point: Point) -> Point:
+    result: Point = (0, 1, 1, 0)
+    while n:
+        if n & 1:
+            result = add(result, point)
+        point, n = add(point, point), n >> 1
+    return result
+
+
+BASE = recover((4 * pow(5, -1, P) % P).to_bytes(32, "little"))
+
+
+def signed_by(key: bytes, message: bytes, signature: bytes) -> bool:
+    """Whether a signature is the key's (section 5.1.7)."""
+    a = recover(key)
+    if len(signature) != 64 or a is None or BASE is None:
+        return False
+    s = int.from_bytes(signature[32:], "little")
+    if s >= ORDER:
+        return False
+    h = int.from_bytes(hashlib.sha512(signature[:32] + key + message).digest(), "little") % ORDER
+    minus = (P - a[0], a[1], a[2], P - a[3])
+    x, y, z, _ = add(multiply(s, BASE), multiply(h, minus))
+    inverse = pow(z, -1, P)
+    x, y = x * inverse % P, y * inverse % P
+    return (y | (x & 1) << 255).to_bytes(32, "little") == signature[:32]
+
+
+# Signed notes (C2SP signed-note).
+
+NAMED = re.compile(r"assay/[0-9a-f]{16}/chain/(0|[1-9][0-9]{0,9})")
+
+
+def read_key(text: str) -> bytes:
+    """Reads the installation's public key from a text with its verifier keys."""
+    found: set[bytes] = set()
+    for line in text.splitlines():
+        name, _, rest = line.strip().removeprefix("verifier key: ").partition("+")
+        if name != ANCHORS and not NAMED.fullmatch(name):
+            continue
+        number, _, encoded = rest.partition("+")
+        try:
+            key = base64.b64decode(encoded, validate=True)
+        except binascii.Error:
+            raise Invalid(f"the key {line!r} is not base 64") from None
+        if len(key) != 33 or key[0] != 1 or number != key_hash(name, key[1:]).hex():
+            raise Invalid(f"the key {line!r} is not a verifier key of Ed25519")
+        found.add(key[1:])
+    if len(found) != 1:
+        raise Invalid(f"the file of keys has the keys of {len(found)} installations, not of one")
+    return found.pop()
+
+
+def key_hash(name: str, key: bytes) -> bytes:
+    return sha256(name.encode() + b"\n\x01" + key)[:4]
+
+
+def origin(key: bytes, chain: int) -> str:
+    return f"assay/{sha256(key)[:8].hex()}/chain/{chain}"
+
+
+def open_note(note: str, name: str, key: bytes) -> list[str]:
+    """Returns the lines of a note that the key signed under a name."""
+    text, blank, signatures = note.rpartition("\n\n")
+    text += "\n"
+    if blank and signatures.endswith("\n"):
+        for line in signatures[:-1].split("\n"):
+            dash, signer, encoded = (line.split(" ") + ["", ""])[:3]
+            if dash != "\u2014" or signer != name or line.count(" ") != 2:
+                continue
+            try:
+                raw = base64.b64decode(encoded, validate=True)
+            except binascii.Error:
+                continue
+            if raw[:4] == key_hash(name, key) and signed_by(key, text.encode(), raw[4:]):
+                return text[:-1].split("\n")
+    raise Invalid(f"a note is not signed by {name} with this installation's key: {note[:60]!r}")
+
+
+def number(text: str) -> int:
+    if not re.fullmatch("0|[1-9][0-9]{0,18}", text):
+        raise Invalid(f"{text!r} is not a number")
+    return int(text)
+
+
+def open_checkpoint(note: str, key: bytes) -> tuple[int, int, bytes]:
+    """Returns the chain, the size and the root of a checkpoint."""
+    name = note.partition("\n")[0]
+    match = NAMED.fullmatch(name)
+    if not match or origin(key, int(match[1])) != name:
+        raise Invalid(f"{name!r} is not the origin of a tree of this installation")
+    lines = open_note(note, name, key)
+    if len(lines) != 3:
+        raise Invalid("a checkpoint does not have three lines")
+    return int(match[1]), number(lines[1]), decode_hash(lines[2])
+
+
+def open_anchor(note: str, key: bytes) -> tuple[int, int, bytes]:
+    """Returns the chain, the number and the hash of an anchor."""
+    lines = open_note(note, ANCHORS, key)
+    if len(lines) != 4 or not re.fullmatch(r"pruned before \d{4}-\d{2}-\d{2}", lines[3]):
+        raise Invalid("a note is not an anchor")
+    chain = number(lines[0].removeprefix(ANCHORS + "/chain/"))
+    return chain, number(lines[1]), decode_hash(lines[2])
+
+
+def decode_hash(text: str) -> bytes:
+    try:
+        value = base64.b64decode(text, validate=True)
+    except binascii.Error:
+        value = b""
+    if len(value) != 32:
+        raise Invalid(f"{text!r} is not a hash in base 64")
+    return value
+
+
+def split_notes(text: str) -> list[str]:
+    """Splits a file of notes, each of which is text, an empty line and signatures."""
+    return re.findall(r"(?:[^\n]+\n)+\n(?:\u2014 [^\n]+\n)+", text)
+
+
+# Merkle trees (RFC 6962, section 2.1).
+
+
+def node(left: bytes, right: bytes) -> bytes:
+    return sha256(b"\x01", left, right)
+
+
+@dataclass
+class Tree:
+    """A tree that grows: the roots of its complete subtrees from left to right, with their heights."""
+
+    edge: list[tuple[int, bytes]] = field(default_factory=list)
+    size: int = 0
+
+    def push(self, height: int, value: bytes) -> None:
+        self.size += 1 << height
+        self.edge.append((height, value))
+        while len(self.edge) > 1 and self.edge[-1][0] == self.edge[-2][0]:
+            (height, left), (_, right) = self.edge[-2:]
+            self.edge[-2:] = [(height + 1, node(left, right))]
+
+    def root(self) -> bytes:
+        if not self.edge:
+            return sha256()
+        value = self.edge[-1][1]
+        for _, left in reversed(self.edge[:-1]):
+            value = node(left, value)
+        return value
+
+
+def largest_power(n: int) -> int:
+    """The largest power of two below n."""
+    return 1 << (n - 1).bit_length() - 1
+
+
+def range_root(read: Callable[[int, int], bytes], start: int, end: int) -> bytes:
+    """The root of the leaves from start to end. read(height, index) is the root of a complete subtree."""
+    size = end - start
+    if size & (size - 1) == 0:
+        height = size.bit_length() - 1
+        return read(height, start >> height)
+    middle = start + largest_power(size)
+    return node(range_root(read, start, middle), range_root(read, middle, end))
+
+
+def consistency(read: Callable[[int, int], bytes], old: int, new: int) -> list[bytes]:
+    """The proof that the tree of the first old leaves is the beginning of that of new (RFC 6962, section 2.1.2)."""
+
+    def part(old: int, start: int, end: int, known: bool) -> list[bytes]:
+        if old == end - start:
+            return [] if known else [range_root(read, start, end)]
+        k = largest_power(end - start)
+        if old <= k:
+            return part(old, start, start + k, known) + [range_root(read, start + k, end)]
+        return part(old - k, start + k, end, False) + [range_root(read, start, start + k)]
+
+    return part(old, 0, new, True)
+
+
+def consistent(old: int, old_root: bytes, new: int, new_root: bytes, proof: list[bytes]) -> bool:
+    """Whether the proof is right (RFC 9162, section 2.1.4.2)."""
+    if old == 0 or old == new:
+        return not proof and (old == 0 or old_root == new_root)
+    if old & (old - 1) == 0:
+        proof = [old_root, *proof]
+    first, last = old - 1, new - 1
+    while first & 1:
+        first, last = first >> 1, last >> 1
+    if not proof:
+        return False
+    left = right = proof[0]
+    for step in proof[1:]:
+        if last == 0:
+            return False
+        if first & 1 or first == last:
+            left, right = node(step, left), node(step, right)
+            while first and not first & 1:
+                first, last = first >> 1, last >> 1
+        else:
+            right = node(right, step)
+        first, last = first >> 1, last >> 1
+    return last == 0 and left == old_root and right == new_root
+
+
+# Exports.
+
+
+def text_field(value: str) -> bytes:
+    data = value.encode()
+    return len(data).to_bytes(4, "big") + data
+
+
+def bytes_field(value: bytes) -> bytes:
+    return len(value).to_bytes(4, "big") + value
+
+
+def from_hex(value: object, length: int | None = None) -> bytes:
+    if not isinstance(value, str) or not re.fullmatch("([0-9a-f]{2})*", value):
+        raise Invalid(f"{value!r} is not hexadecimal")
+    data = bytes.fromhex(value)
+    if length is not None and len(data) != length:
+        raise Invalid(f"{value!r} is not {length} bytes long")
+    return data
+
+
+CONTENT = {"at": "", "ref": "", "account": "", "key": "", "type": "", "pseudonym": "", "score": 0, "verdict": "",
+           "revision": 0, "digest": ""}
+
+
+def leaf_of(nonce: bytes, record: dict[str, Any]) -> bytes:
+    """The leaf of a record."""
+    r = CONTENT | record
+    try:
+        encoding = b"".join([
+            b"\x01", *(text_field(r[name]) for name in ("kind", "at", "ref", "account", "key", "type")),
+            bytes_field(from_hex(r["pseudonym"])), r["score"].to_bytes(8, "big", signed=True),
+            text_field(r["verdict"]), r["revision"].to_bytes(8, "big", signed=True), bytes_field(from_hex(r["digest"])),
+        ])
+    except (AttributeError, OverflowError, UnicodeEncodeError):
+        raise Invalid("a member has the wrong type") from None
+    return sha256(b"\x00", nonce, encoding)
+
+
+@dataclass
+class Chain:
+    """A chain that is verified record by record."""
+
+    number: int
+    key: bytes
+    line: dict[str, Any]
+    outside: dict[int, bytes]  # roots of checkpoints that are kept elsewhere, by size
+
+    def __post_init__(self) -> None:
+        self.seq = self.start = 0
+        self.head = sha256(f"assay audit chain {self.number}, version 1".encode())
+        for note in self.line["anchors"] or []:
+            chain, seq, value = open_anchor(note, self.key)
+            if chain != self.number or seq < self.start or seq == 0:
+                raise Invalid("an anchor is of another chain, or not in its place")
+            self.seq = self.start = seq
+            self.head = value
+        self.anchor, self.pruned = self.head, False
+        self.blank: dict[int, bytes] = {}  # erased records that no erasure has named yet
+        self.since, self.met, self.erased = "", 0, 0
+        self.open_tree()
+
+    def open_tree(self) -> None:
+        """Reads the checkpoints, and the tree of the records before the first one."""
+        self.roots = dict(self.outside)
+        for note in self.line["checkpoints"] or []:
+            chain, size, root = open_checkpoint(note, self.key)
+            if chain != self.number or self.roots.get(size, root) != root:
+                raise Invalid("a checkpoint is of another chain, or two of the same size differ")
+            self.roots[size] = root
+        stored = self.line["tree"]
+        self.tree: Tree | None = None
+        if stored is None:
+            if self.roots:
+                raise Invalid("a checkpoint of its Merkle tree was signed, but the export has no tree")
+            return
+        self.first, self.size = stored["first"], stored["size"]
+        self.root = from_hex(stored["root"], 32)
+        size = self.start + 1 - self.first
+        if size < 0 or size > self.size or self.first < 1:
+            raise Invalid("its Merkle tree does not cover the records before the first one")
+        self.tree = Tree()
+        for tile in sorted(self.line["edge"] or [], key=lambda tile: -tile["level"]):
+            level, hashes = tile["level"], from_hex(tile["hashes"])
+            width = size // 256**level % 256
+            values = [hashes[i : i + 32] for i in range(0, len(hashes), 32)]
+            if len(hashes) != width * 32 or tile["index"] != size // 256 ** (level + 1):
+                raise Invalid("a tile of its Merkle tree is not the one on the right edge")
+            while values:  # complete subtrees, the largest first
+                part = 1 << len(values).bit_length() - 1
+                subtree = Tree()
+                for value in values[:part]:
+                    subtree.push(0, value)
+                self.tree.push(8 * level + part.bit_length() - 1, subtree.root())
+                values = values[part:]
+        if self.tree.size != size:
+            raise Invalid("tiles of its Merkle tree are missing")
+        self.roots = {n: root for n, root in self.roots.items() if n >= size}
+        self.compare_root()
+
+    def compare_root(self) -> None:
+        if self.tree is None:
+            return
+        size = self.tree.size
+        if size not in self.roots and size != self.size:
+            return
+        root = self.tree.root()
+        if size in self.roots:
+            if self.roots.pop(size) != root:
+                raise Invalid("the Merkle tree differs from a signed checkpoint: records up to here were rewritten")
+            self.met += 1
+        if size == self.size and root != self.root:
+            raise Invalid("the Merkle tree of the records does not have the stored root")
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Verifies the next record."""
+        if record.get("seq") != self.seq + 1:
+            raise Invalid(f"the next record is number {record.get('seq')!r}")
+        leaf, nonce = from_hex(record["leaf"], 32), record.get("nonce")
+        if nonce is None:
+            if any(record.get(name) for name in CONTENT):
+                raise Invalid("its nonce was deleted, but not its content")
+            self.blank[self.seq + 1] = leaf
+            self.erased += 1
+        else:
+            if leaf_of(from_hex(nonce, 16), record) != leaf:
+                raise Invalid("the record does not match its leaf")
+            self.since = self.since or record.get("at", "")
+            if record["kind"] == "erasure":
+                self.erase(record)
+            elif record["kind"] == "pruning":
+                self.prune(record)
+        self.seq += 1
+        place = self.number.to_bytes(4, "big") + self.seq.to_bytes(8, "big")
+        self.head = sha256(b"\x01", self.head, place, leaf)
+        if self.head != from_hex(record["hash"], 32):
+            raise Invalid("the hash does not follow from the previous record")
+        if self.tree is not None:
+            self.tree.push(0, leaf)
+            self.compare_root()
+
+    def erase(self, record: dict[str, Any]) -> None:
+        named = [(e["seq"], from_hex(e["leaf"], 32)) for e in record.get("erased") or []]
+        message = b"assay erasure, version 1\n" + self.number.to_bytes(4, "big")
+        message += b"".join(seq.to_bytes(8, "big") + leaf for seq, leaf in named)
+        if not signed_by(self.key, message, from_hex(record.get("digest", ""))):
+            raise Invalid("the list of erased records differs from the signed one")
+        for seq, leaf in named:
+            if seq > self.start and self.blank.pop(seq, None) != leaf:
+                raise Invalid(f"record {seq}, which it erased, has content, another leaf or another erasure")
+
+    def prune(self, record: dict[str, Any]) -> None:
+        if record.get("revision", 0) > self.start:
+            raise Invalid("it reports a pruning without a signed anchor")
+        if record.get("revision", 0) == self.start:
+            if from_hex(record.get("digest", "")) != self.anchor:
+                raise Invalid("the anchor that it names differs from the signed one")
+            self.pruned = True
+
+    def close(self) -> str:
+        """Verifies the end, and returns a sentence about the chain."""
+        head = self.line["head"]
+        if head["seq"] != self.seq or from_hex(head["hash"]) != self.head:
+            raise Invalid(f"the records end here, but the chain's head is record {head['seq']}")
+        if self.start and not self.pruned:
+            raise Invalid("no record after the anchor reports the pruning")
+        if self.blank:
+            raise Invalid(f"the content of record {min(self.blank)} was deleted, but no later erasure names it")
+        if self.roots:
+            raise Invalid(f"the records end here, but a signed checkpoint covers {max(self.roots)} leaves")
+        if self.tree is not None and self.size > self.tree.size:
+            raise Invalid("the records end here, but the Merkle tree has more leaves")
+        if not self.met and self.since and age(self.since) > UNSIGNED_SECONDS:
+            raise Invalid("no signed checkpoint covers the records: they were deleted")
+        return (f"Audit chain {self.number} is valid: {self.seq - self.start} records ({self.erased} erased), "
+                f"{self.met} signed checkpoints match.")
+
+
+def age(timestamp: str) -> float:
+    try:
+        return time.time() - datetime.fromisoformat(timestamp).timestamp()
+    except ValueError:
+        raise Invalid(f"{timestamp!r} is not a time") from None
+
+
+def parse_line(line: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise Invalid("a line is not a JSON object")
+    return value
+
+
+def verify_export(lines: Iterator[str], key: bytes, outside: dict[int, dict[int, bytes]]) -> list[str]:
+    """Verifies an export, and returns a sentence about each chain."""
+    if parse_line(next(lines, "")).get("format") != "assay-audit-export-1":
+        raise Invalid("the first line is not that of an export")
+    said: list[str] = []
+    chain: Chain | None = None
+    seen: set[int] = set()
+    records, ended = 0, False
+    for line in lines:
+        value = parse_line(line)
+        if ended:
+            raise Invalid("there are lines after the end")
+        try:
+            if line.startswith(('{"chain":', '{"records":')) and chain is not None:
+                said.append(chain.close())
+            if line.startswith('{"chain":'):
+                if not isinstance(value["chain"], int) or seen and value["chain"] <= max(seen):
+                    raise Invalid("the chains are not in ascending order")
+                seen.add(value["chain"])
+                chain = Chain(value["chain"], key, value, outside.get(value["chain"], {}))
+            elif line.startswith('{"records":'):
+                ended = value.get("end") is True and value["records"] == records
+            elif chain is None:
+                raise Invalid("a record belongs to no chain")
+            else:
+                records += 1
+                chain.add(value)
+        except Invalid as error:
+            place = f"audit chain {chain.number}, after record {chain.seq}: " if chain else ""
+            raise Invalid(f"{place}{error}") from None
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise Invalid(f"a line lacks a member or has a wrong one: {error!r}") from None
+    if not ended:
+        raise Invalid("the export was cut off")
+    for number, roots in outside.items():
+        if number not in seen and any(roots):
+            raise Invalid(f"audit chain {number} is gone, but a signed checkpoint covers it")
+    return said
+
+
+# Public logs (C2SP tlog-tiles).
+
+
+def verify_log(url: str, old_note: str, key: bytes) -> str:
+    """Verifies that a host's log contains the tree of an older checkpoint."""
+    chain, old, old_root = open_checkpoint(old_note, key)
+    base = f"{url.rstrip('/')}/audit/{chain}/"
+    number, new, new_root = open_checkpoint(fetch(base + "checkpoint").decode(), key)
+    if number != chain:
+        raise Invalid("the host serves the checkpoint of another chain")
+    if new < old:
+        raise Invalid(f"the log has {new} leaves, but a signed checkpoint covers {old}: it went back")
+    kept: dict[tuple[int, int], bytes] = {}
+
+    def read(height: int, index: int) -> bytes:
+        level, inner = divmod(height, 8)
+        start = index << inner
+        tile, offset = divmod(start, 256)
+        if (level, tile) not in kept:
+            width = min(256, (new >> 8 * level) - 256 * tile)
+            kept[level, tile] = fetch(base + tile_path(level, tile, width))
+        hashes = kept[level, tile]
+        subtree = Tree()
+        for i in range(offset, offset + (1 << inner)):
+            subtree.push(0, hashes[32 * i : 32 * i + 32])
+        return subtree.root()
+
+    if not consistent(old, old_root, new, new_root, consistency(read, old, new) if 0 < old < new else []):
+        raise Invalid(f"the log of {new} leaves does not begin with the signed tree of {old}: it was rewritten")
+    return f"Audit chain {chain} only grew, from {old} to {new} records."
+
+
+def tile_path(level: int, index: int, width: int) -> str:
+    groups = [f"{index % 1000:03}"]
+    while index >= 1000:
+        index //= 1000
+        groups.insert(0, f"x{index % 1000:03}")
+    return f"tile/{level}/{'/'.join(groups)}" + (f".p/{width}" if width < 256 else "")
+
+
+def fetch(url: str) -> bytes:
+    if not url.startswith(("https://", "http://")):
+        raise Invalid(f"{url!r} is not the URL of a host")
+    with urllib.request.urlopen(url, timeout=30) as response:
+        data: bytes = response.read()
+        return data
+
+
+def read_text(name: str) -> str:
+    with open(name, encoding="utf-8") as file:
+        return file.read()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Verify Assay's audit log without Assay.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    export = commands.add_parser("export", help="verify exports of the audit log")
+    export.add_argument("--checkpoints", action="append", default=[], metavar="FILE", help="checkpoints that you kept")
+    export.add_argument("file", nargs="+", metavar="EXPORT")
+    log = commands.add_parser("log", help="verify that a host's public log only grew")
+    log.add_argument("--checkpoint", required=True, metavar="OLD", help="file of a checkpoint that you kept")
+    log.add_argument("url", metavar="URL")
+    for command in (export, log):
+        command.add_argument("--key", required=True, metavar="KEYS", help="file of the operator's verifier keys")
+    args = parser.parse_args()
+    status = 0
+    try:
+        key = read_key(read_text(args.key))
+        if args.command == "log":
+            print(verify_log(args.url, (split_notes(read_text(args.checkpoint)) or [""])[-1], key))
+            return 0
+        outside: dict[int, dict[int, bytes]] = {}
+        for name in args.checkpoints:
+            for note in split_notes(read_text(name)):
+                chain, size, root = open_checkpoint(note, key)
+                outside.setdefault(chain, {})[size] = root
+        for name in args.file:
+            try:
+                with open(name, encoding="utf-8", newline="\n") as file:
+                    for sentence in verify_export(iter(file), key, outside):
+                        print(sentence)
+            except (Invalid, UnicodeDecodeError) as error:
+                print(f"{name}: {error}", file=sys.stderr)
+                status = 1
+    except (Invalid, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,184 @@
+package auditlog
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"assay/host/audit"
+	"assay/host/check"
+	"assay/host/store"
+)
+
+// exportFormat names the format of exports, which docs/audit-format.md describes.
+const exportFormat = "assay-audit-export-1"
+
+// The lines of an export, in their order: a header, then each chain followed by its records, then the end.
+type (
+	exportHeader struct {
+		Format     string `json:"format"`
+		ExportedAt string `json:"exported_at"`
+		Key        string `json:"key"` // a hint: a verifier must have it from elsewhere
+	}
+	exportChain struct {
+		Chain       int          `json:"chain"`
+		Head        exportHead   `json:"head"`
+		Anchors     []string     `json:"anchors"`
+		Tree        *exportTree  `json:"tree"` // null if there is none
+		Edge        []exportTile `json:"edge"`
+		Checkpoints []string     `json:"checkpoints"`
+	}
+	exportHead struct {
+		Seq  int64    `json:"seq"`
+		Hash hexBytes `json:"hash"`
+	}
+	exportTree struct {
+		First int64    `json:"first"`
+		Size  int64    `json:"size"`
+		Root  hexBytes `json:"root"`
+	}
+	exportTile struct {
+		Level  int      `json:"level"`
+		Index  int64    `json:"index"`
+		Hashes hexBytes `json:"hashes"`
+	}
+	exportRecord struct {
+		Seq       int64          `json:"seq"`
+		Leaf      hexBytes       `json:"leaf"`
+		Hash      hexBytes       `json:"hash"`
+		Nonce     hexBytes       `json:"nonce,omitempty"` // none if the record was erased
+		Kind      audit.Kind     `json:"kind"`
+		At        string         `json:"at,omitempty"`
+		Ref       string         `json:"ref,omitempty"`
+		Account   string         `json:"account,omitempty"`
+		Key       string         `json:"key,omitempty"`
+		Type      string         `json:"type,omitempty"`
+		Pseudonym hexBytes       `json:"pseudonym,omitempty"`
+		Score     int            `json:"score,omitempty"`
+		Verdict   string         `json:"verdict,omitempty"`
+		Revision  int64          `json:"revision,omitempty"`
+		Digest    hexBytes       `json:"digest,omitempty"`
+		Erased    []exportErased `json:"erased,omitempty"`
+	}
+	exportErased struct {
+		Seq  int64    `json:"seq"`
+		Leaf hexBytes `json:"leaf"`
+	}
+	exportEnd struct {
+		Records int64 `json:"records"`
+		End     bool  `json:"end"`
+	}
+)
+
+// hexBytes are lowercase hexadecimal in JSON.
+type hexBytes []byte
+
+// MarshalText implements encoding.TextMarshaler.
+func (b hexBytes) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, b), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (b *hexBytes) UnmarshalText(text []byte) (err error) {
+	*b, err = hex.AppendDecode(nil, text)
+	return err
+}
+
+// WriteExport writes a snapshot of the audit log as a file that OpenExport reads, so that it can be verified without
+// the database, and returns the number of records. It does not verify them. progress is called with the number of
+// records so far after every progressRecords of them.
+func WriteExport(ctx context.Context, log store.AuditLog, key audit.Public, at time.Time, to io.Writer,
+	progress func(int64)) (records int64, err error) {
+	w := bufio.NewWriterSize(to, 1<<16)
+	lines := json.NewEncoder(w)
+	lines.SetEscapeHTML(false)
+	heads, err := log.Chains(ctx)
+	if err == nil {
+		err = lines.Encode(exportHeader{exportFormat, at.UTC().Format(check.TimeFormat), key.VerifierKey()})
+	}
+	for _, head := range heads {
+		if err != nil {
+			break
+		}
+		var start audit.Head
+		if start, err = writeChain(ctx, log, key, head, lines); err != nil {
+			break
+		}
+		for row, rowErr := range log.Rows(ctx, head.Chain, start.Seq, math.MaxInt64) {
+			if err = rowErr; err == nil {
+				err = lines.Encode(exported(row))
+			}
+			if err != nil {
+				break
+			}
+			if records++; records%progressRecords == 0 {
+				progress(records)
+			}
+		}
+	}
+	if err == nil {
+		err = lines.Encode(exportEnd{records, true})
+	}
+	if err == nil {
+		err = w.Flush()
+	}
+	if err != nil {
+		return records, fmt.Errorf("exporting the audit log: %w", err)
+	}
+	return records, nil
+}
+
+// progressRecords is how many records are exported between two reports of progress.
+const progressRecords = 500_000
+
+// writeChain writes a chain without its records, and returns the head after which they begin.
+func writeChain(ctx context.Context, log store.AuditLog, key audit.Public, head audit.Head, lines *json.Encoder) (
+	start audit.Head, err error) {
+	start = audit.Genesis(head.Chain)
+	c := exportChain{Chain: head.Chain, Head: exportHead{head.Seq, head.Hash[:]}, Edge: []exportTile{}}
+	anchors, err := log.Anchors(ctx, head.Chain, key.VerifierKey())
+	if n := len(anchors); n > 0 {
+		start = anchors[n-1].Head
+	}
+	if err == nil {
+		c.Anchors, err = log.AnchorNotes(ctx, head.Chain)
+	}
+	if err == nil {
+		c.Checkpoints, err = log.Checkpoints(ctx, head.Chain, 0)
+	}
+	var trees map[int]store.Tree
+	if err == nil {
+		trees, err = log.Trees(ctx)
+	}
+	if err != nil {
+		return start, err
+	}
+	if tree, ok := trees[head.Chain]; ok {
+		c.Tree = &exportTree{tree.First, tree.Size, tree.Root[:]}
+		ids := audit.Edge(start.Seq + 1 - tree.First)
+		tiles, err := log.Tiles(ctx, head.Chain, ids)
+		if err != nil {
+			return start, err
+		}
+		for i, id := range ids {
+			hashes := tiles[i][:min(len(tiles[i]), id.Width*len(audit.Hash{}))]
+			c.Edge = append(c.Edge, exportTile{id.Level, id.Index, hashes})
+		}
+	}
+	return start, lines.Encode(c)
+}
+
+// exported returns the line of a record.
+func exported(row audit.Row) exportRecord {
+	r := row.Record
+	line := exportRecord{Seq: row.Seq, Leaf: row.Leaf[:], Hash: row.Hash[:], Nonce: row.Nonce, Kind: r.Kind, At: r.At,
+		Ref: r.Ref, Account: r.Account, Key: r.Key, Type: r.Type, Pseudonym: r.Pseudonym, Score: r.Score,
+		Verdict: r.Verdict, Revision: r.Revision, Digest: r.Digest}
+	for _, e := range row.Erased {
+		line.Erased = append(line.Erased, exportErased{e.Seq, e.Leaf[:]})
+	}
+	return line
+}

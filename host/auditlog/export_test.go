@@ -1,0 +1,307 @@
+package auditlog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"assay/host/audit"
+	"assay/host/entity"
+	"assay/host/privacy"
+	"assay/host/store"
+	"assay/host/store/storetest"
+)
+
+// exportedLog returns an export of two chains with records of each common kind, of which the first begins after an
+// anchor and has an erased record, and a checkpoint of each that is kept elsewhere.
+func exportedLog(t *testing.T) (k *Keeper, export []byte, outside *Checkpoints) {
+	t.Helper()
+	k, _ = oldChains(t, 2)
+	storetest.NoError(t, k.SignHeads(t.Context()))
+	storetest.NoError(t, k.Prune(t.Context()))
+	caller := storetest.NewCaller(t, k.Store, storetest.Plan(t, "pro", 10))
+	e := storetest.Parse(t, entity.Email, "jane.doe@example.net")
+	ledger := storetest.Must(k.Store.NewLedger(store.LedgerConfig{}))(t)
+	defer ledger.Close()
+	for range 2 {
+		storetest.NoError(t, ledger.Append(t.Context(), storetest.Decided(caller, e, "block")))
+	}
+	_ = storetest.Must(k.Store.Erase(t.Context(), caller, privacy.Selector{Entity: &e}))(t)
+	storetest.NoError(t, ledger.Append(t.Context(), storetest.Decided(caller, e, "allow")))
+	storetest.NoError(t, k.SignHeads(t.Context()))
+	outside = ReadCheckpoints(storetest.Must(k.Dir.Files())(t), k.Signer.Public)
+	return k, writeExport(t, k), outside
+}
+
+func writeExport(t *testing.T, k *Keeper) []byte {
+	t.Helper()
+	var export bytes.Buffer
+	storetest.NoError(t, k.Store.ReadAuditLog(t.Context(), func(ctx context.Context, log store.AuditLog) error {
+		_, err := WriteExport(ctx, log, k.Signer.Public, k.Store.Now(), &export, func(int64) {})
+		return err
+	}))
+	return export.Bytes()
+}
+
+// verifyExport returns what is wrong with an export.
+func verifyExport(t *testing.T, text []byte, key audit.Public, outside *Checkpoints) ([]Report, error) {
+	t.Helper()
+	export, err := OpenExport(bytes.NewReader(text), int64(len(text)))
+	if err != nil {
+		storetest.WantError(t, "an export that cannot be read", err, ErrExport)
+		return nil, err
+	}
+	reports, broken, err := VerifyPublic(t.Context(), export, key, outside, time.Now())
+	storetest.NoError(t, err)
+	return reports, broken
+}
+
+// jsonToken matches the names and values of JSON.
+var jsonToken = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?\d+|true|null`)
+
+// changes calls fn with every single change of an export: of each value, and each line that is deleted, doubled or
+// swapped with the next. what names the change. Nothing signed binds the values that it leaves out: in the first line,
+// the time and the key, which is a hint, and the kind of an erased record.
+func changes(text []byte, fn func(what string, changed []byte)) {
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	lines = lines[:len(lines)-1]
+	for i, line := range lines {
+		join := func(middle ...[]byte) []byte {
+			return slices.Concat(bytes.Join(lines[:i], nil), bytes.Join(middle, nil), bytes.Join(lines[i+1:], nil))
+		}
+		fn(fmt.Sprintf("line %d deleted", i+1), join())
+		fn(fmt.Sprintf("line %d doubled", i+1), join(line, line))
+		if i+1 < len(lines) {
+			swapped := append([][]byte{}, lines...)
+			swapped[i], swapped[i+1] = swapped[i+1], swapped[i]
+			fn(fmt.Sprintf("line %d swapped with the next", i+1), bytes.Join(swapped, nil))
+		}
+		erased := bytes.Contains(line, []byte(`"leaf"`)) && !bytes.Contains(line, []byte(`"nonce"`))
+		name := ""
+		for _, at := range jsonToken.FindAllIndex(line, -1) {
+			from, until := at[0], at[1]
+			if line[until] == ':' {
+				name = string(line[from+1 : until-1])
+				continue
+			}
+			if i == 0 && name != "format" || erased && name == "kind" {
+				continue
+			}
+			fn(fmt.Sprintf("line %d: %s", i+1, name), join(line[:from], altered(line[from:until]), line[until:]))
+		}
+	}
+}
+
+// altered returns another JSON value of the same type.
+func altered(value []byte) []byte {
+	switch value[0] {
+	case 't':
+		return []byte("false")
+	case 'n':
+		return []byte(`["x"]`)
+	}
+	if value[0] != '"' {
+		n, _ := strconv.ParseInt(string(value), 10, 64)
+		return strconv.AppendInt(nil, n+1, 10)
+	}
+	inner := value[1 : len(value)-1]
+	if len(inner) == 0 {
+		return []byte(`"0"`)
+	}
+	changed := bytes.Clone(value)
+	middle := 1 + len(inner)/2
+	for changed[middle] == '\\' || changed[middle-1] == '\\' {
+		middle++
+	}
+	if changed[middle]++; changed[middle] == 'g' || changed[middle] == ':' || changed[middle] == '{' ||
+		changed[middle] == '[' || changed[middle] == '"' || changed[middle] == ',' || changed[middle] > '~' {
+		changed[middle] = '1'
+	}
+	return changed
+}
+
+// TestEveryChangeOfAnExportIsFound changes each value and each line of an export, one at a time. Both verifiers find
+// each change with the checkpoints that are kept elsewhere.
+func TestEveryChangeOfAnExportIsFound(t *testing.T) {
+	t.Parallel()
+	k, text, outside := exportedLog(t)
+	reports, err := verifyExport(t, text, k.Signer.Public, outside)
+	if err != nil || len(reports) != 2 || reports[0].Erased+reports[1].Erased != 2 || reports[0].Pruned != 2 ||
+		reports[0].Checkpoints == 0 || reports[1].Checkpoints == 0 {
+		t.Fatalf("the export as it is: %v, %+v\n%s", err, reports, text)
+	}
+	dir, count := t.TempDir(), 0
+	names := map[string]string{} // what was changed, by file
+	changes(text, func(what string, changed []byte) {
+		count++
+		if _, err := verifyExport(t, changed, k.Signer.Public, outside); err == nil {
+			t.Errorf("%s: not found", what)
+		}
+		file := filepath.Join(dir, strconv.Itoa(count)+".jsonl")
+		storetest.NoError(t, os.WriteFile(file, changed, 0o600))
+		names[file] = what
+	})
+	t.Logf("%d changes", count)
+	if count < 150 {
+		t.Errorf("only %d changes were made", count)
+	}
+	storetest.NoError(t, os.WriteFile(filepath.Join(dir, "whole.jsonl"), text, 0o600))
+	files := []string{filepath.Join(dir, "whole.jsonl")}
+	for file := range names {
+		files = append(files, file)
+	}
+	out, notes := verifyInPython(t, k, files...)
+	if strings.Count(out, "is valid") < 2 || strings.Contains(notes, "whole.jsonl") {
+		t.Errorf("Python about the export as it is: %s", notes)
+	}
+	for file, what := range names {
+		if !strings.Contains(notes, file+": ") {
+			t.Errorf("%s: not found by Python", what)
+		}
+	}
+	if strings.Contains(notes, "Traceback") {
+		t.Errorf("Python failed: %s", notes)
+	}
+}
+
+// verifyInPython verifies exports with the verifier in examples/verify-python, and returns what it prints.
+func verifyInPython(t *testing.T, k *Keeper, files ...string) (out, notes string) {
+	t.Helper()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("this test needs python3: install it with `apt-get install python3`")
+	}
+	dir := t.TempDir()
+	key := filepath.Join(dir, "keys")
+	storetest.NoError(t, os.WriteFile(key, []byte(k.Signer.TreeKey(0)+"\n"), 0o600))
+	args := []string{"../../examples/verify-python/verify.py", "export", "--key", key}
+	for _, file := range storetest.Must(k.Dir.Files())(t) {
+		text := storetest.Must(os.ReadFile(file))(t)
+		trees := ""
+		for _, note := range audit.SplitCheckpoints(string(text)) {
+			if _, err := k.Signer.OpenTree(note); err == nil {
+				trees += note + "\n"
+			}
+		}
+		kept := filepath.Join(dir, filepath.Base(file))
+		storetest.NoError(t, os.WriteFile(kept, []byte(trees), 0o600))
+		args = append(args, "--checkpoints", kept)
+	}
+	cmd := exec.CommandContext(t.Context(), python, append(args, files...)...)
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
+	}
+	return stdout.String(), stderr.String()
+}
+
+// TestLostChain checks that a chain that is gone with all its rows is missed if a checkpoint of it is known.
+func TestLostChain(t *testing.T) {
+	t.Parallel()
+	k, text, outside := exportedLog(t)
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	second := 0
+	for i, line := range lines {
+		if bytes.HasPrefix(line, []byte(`{"chain":1,`)) {
+			second = i
+		}
+	}
+	cut := bytes.Join(lines[:second], nil)
+	cut = append(cut, fmt.Sprintf(`{"records":%d,"end":true}`+"\n", second-2)...)
+	_, err := verifyExport(t, cut, k.Signer.Public, outside)
+	storetest.WantErrorText(t, "an export without a chain", err, "chain 1 breaks at record 1: the chain is gone")
+	_, err = verifyExport(t, cut, k.Signer.Public, nil)
+	storetest.NoError(t, err)
+}
+
+// TestVerifyPublic verifies a database with a role that may only read, and without the secret.
+func TestVerifyPublic(t *testing.T) {
+	t.Parallel()
+	k, db := oldLog(t)
+	storetest.NoError(t, k.SignHeads(t.Context()))
+	role := "assay_reader_" + strings.ToLower(db.Config().Database)
+	storetest.Exec(t, db, "CREATE ROLE "+role+" LOGIN PASSWORD 'reader'", "GRANT pg_read_all_data TO "+role)
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		conn, err := pgx.Connect(ctx, db.Config().ConnString())
+		if err == nil {
+			_, err = conn.Exec(ctx, "DROP ROLE "+role)
+			err = errors.Join(err, conn.Close(ctx))
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	at := db.Config()
+	url := fmt.Sprintf("postgres://%s:reader@%s:%d/%s", role, at.Host, at.Port, at.Database)
+	if strings.HasPrefix(at.Host, "/") {
+		url = fmt.Sprintf("postgres://%s:reader@/%s?host=%s&port=%d", role, at.Database, at.Host, at.Port)
+	}
+	reader := storetest.Close(t, storetest.Must(store.OpenAuditReader(t.Context(), url))(t))
+	verify := func() (broken error) {
+		read := func(ctx context.Context, log store.AuditLog, now time.Time) (err error) {
+			_, broken, err = VerifyPublic(ctx, log, k.Signer.Public, nil, now)
+			return err
+		}
+		storetest.NoError(t, reader.Read(t.Context(), read))
+		return broken
+	}
+	storetest.NoError(t, verify())
+	storetest.Exec(t, db, "UPDATE audit_records SET score = score + 1 WHERE seq = 3")
+	storetest.WantErrorText(t, "an altered record", verify(), "record 3: the record does not match its leaf")
+	storetest.Exec(t, db, "UPDATE audit_records SET score = score - 1 WHERE seq = 3")
+	storetest.Exec(t, db, "TRUNCATE audit_checkpoints")
+	storetest.WantErrorText(t, "a log without checkpoints", verify(), "no signed checkpoint covers this record")
+}
+
+func TestParseKeys(t *testing.T) {
+	t.Parallel()
+	signer, other := NewSigner(bytes.Repeat([]byte{1}, 32)), NewSigner(bytes.Repeat([]byte{2}, 32))
+	for name, test := range map[string]struct{ text, reason string }{
+		"of anchors":       {signer.VerifierKey() + "\n", ""},
+		"of trees":         {"# keys\n\n" + signer.TreeKey(0) + "\nverifier key: " + signer.TreeKey(7) + "\n", ""},
+		"none":             {"# keys\n", "there is none"},
+		"of two":           {signer.TreeKey(0) + "\n" + other.TreeKey(0), "of different installations"},
+		"another name":     {audit.NewSigner("x", make([]byte, 32)).VerifierKey(), "not the name of an audit log"},
+		"another's origin": {audit.NewSigner(other.Origin(0), make([]byte, 32)).VerifierKey(), "not the name of"},
+		"not a key":        {"assay/audit", "malformed verifier id"},
+	} {
+		key, err := ParseKeys(test.text)
+		switch {
+		case test.reason != "":
+			storetest.WantErrorText(t, name, err, test.reason)
+		case err != nil || key.VerifierKey() != signer.VerifierKey():
+			t.Errorf("%s: %v, %v", name, key, err)
+		}
+	}
+}
+
+// FuzzOpenExport reads any file without a panic.
+func FuzzOpenExport(f *testing.F) {
+	f.Add([]byte(`{"format":"assay-audit-export-1"}` + "\n" + `{"chain":0,"head":{},"tree":{"first":1}}` + "\n" +
+		`{"seq":1,"leaf":"","kind":"erasure","erased":[{}]}` + "\n" + `{"records":1,"end":true}` + "\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		export, err := OpenExport(bytes.NewReader(text), int64(len(text)))
+		if err != nil {
+			return
+		}
+		key := NewSigner(make([]byte, 32)).Public
+		if _, _, err := VerifyPublic(t.Context(), export, key, nil, time.Now()); err != nil {
+			t.Error(err)
+		}
+	})
+}
