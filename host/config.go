@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"assay/host/mail"
 	"assay/host/operator"
 	"assay/host/store"
+	"assay/host/witness"
 )
 
 // Config holds the settings that all commands share, each as a flag and as an environment variable. The help texts are
@@ -31,6 +33,8 @@ type Config struct {
 
 	Rates           []string `env:"ASSAY_RATES" placeholder:"NAME=N" help:"${rates}"`
 	SecurityContact []string `env:"ASSAY_SECURITY_CONTACT" placeholder:"URI" help:"${security_contact}"`
+
+	Witness []string `env:"ASSAY_WITNESS" placeholder:"URL KEY" help:"${witness_setting}"`
 
 	SMTPURL string `name:"smtp-url" env:"ASSAY_SMTP_URL" placeholder:"URL" help:"${smtp_url}"`
 	TLSCert string `name:"tls-cert" env:"ASSAY_TLS_CERT" placeholder:"FILE" help:"${tls_cert}"`
@@ -101,7 +105,8 @@ func (c *Config) validateServing() error {
 	_, err = c.webhookAllow()
 	errs = append(errs, err)
 	_, err = c.rates()
-	return errors.Join(append(errs, err, c.validateDrain(), c.validateTLS(), c.validateContact())...)
+	_, err2 := c.witnesses()
+	return errors.Join(append(errs, err, err2, c.validateDrain(), c.validateTLS(), c.validateContact())...)
 }
 
 // validateContact checks that the contacts are URIs, as security.txt must name them.
@@ -215,6 +220,26 @@ func (c *Config) blocklists() ([]network.Blocklist, error) {
 
 func (c *Config) proxies() ([]netip.Prefix, error) {
 	return parseNetworks("ASSAY_TRUSTED_PROXIES", c.TrustedProxies)
+}
+
+// witnesses returns the witnesses of the audit log.
+func (c *Config) witnesses() ([]witness.Address, error) {
+	var all []witness.Address
+	for line := range strings.Lines(strings.Join(c.Witness, "\n")) {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		address, err := witness.ParseAddress(line)
+		if err != nil {
+			return nil, fmt.Errorf("ASSAY_WITNESS: %w", err)
+		}
+		same := func(a witness.Address) bool { return a.Key.Name() == address.Key.Name() }
+		if slices.ContainsFunc(all, same) {
+			return nil, fmt.Errorf("ASSAY_WITNESS: two witnesses have the name %s", address.Key.Name())
+		}
+		all = append(all, address)
+	}
+	return all, nil
 }
 
 func (c *Config) webhookAllow() ([]netip.Prefix, error) {

@@ -56,6 +56,8 @@ var helpTexts = kong.Vars{
 	"smtp_url": "Mail server for sign-in links. An example is " +
 		"smtps://user:password@host:465?from=assay%40example.com. With smtp:// it uses STARTTLS. It needs ASSAY_URL. " +
 		"Default: none.",
+	"witness_setting": "Witnesses that cosign checkpoints of the audit log: the URL of each, a space, and the key that " +
+		"'assay witness' prints. Default: none.",
 	"stripe_url": "Base URL of Stripe's API, for tests.",
 	"test_checkout": "Sell all plans for test cards. Anybody gets a key, and nobody pays. It is always so with the " +
 		"private database, unless ASSAY_STRIPE_KEY is set.",

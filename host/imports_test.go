@@ -119,7 +119,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/facts/reputation": {"host/entity host/facts host/feed", "reputation is read through an interface"},
 
 	// Users of the core and the store.
-	"host/auditlog": {"host/audit host/check host/override host/store registry registry/activation",
+	"host/auditlog": {"host/audit host/check host/override host/store host/witness registry registry/activation",
 		"maintaining the audit log makes no checks and serves no requests"},
 	"host/fleet":       {"", "who runs what does not depend on what it is"},
 	"host/maintenance": {"", "a schedule does not depend on its jobs"},

@@ -178,7 +178,15 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	subscriber.Fetched, subscriber.Observed = metrics.ListFetched, func(lists []feed.Subscription) {
 		observeLists(metrics, lists)
 	}
+	signer := auditlog.NewSigner(b.keys.SignSeed)
+	witnesses, err := cfg.witnesses()
+	if err != nil {
+		return err
+	}
+	submitter := auditlog.NewSubmitter(b.store, signer, witnesses, log)
+	metrics.WatchWitnesses(submitter.Names(), submitter.Waiting)
 	degraded := degradations{
+		{submitter.Contradicted, contradictionRemedy}, {submitter.Delayed, witnessRemedy},
 		{follower.Degraded, lineupRemedy}, {collector.problems, dnsRemedy}, {subscriber.Degraded, listsRemedy},
 		{func() []string { return ignoredOverrides(overrides) }, overridesRemedy},
 		{certificate.Degraded, certificateRemedy},
@@ -228,9 +236,10 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 			Run: certificate.Refresh})
 	}
 	queues := b.readQueues(metrics.WatchQueues())
-	keeper := &auditlog.Keeper{Store: b.store, Signer: auditlog.NewSigner(b.keys.SignSeed), Trust: trusted.Trust,
-		Dir: cfg.checkpointDir(), Logger: log}
-	metrics.WatchAudit(func() int { return len(keeper.Status().Problems) })
+	keeper := &auditlog.Keeper{Store: b.store, Signer: signer, Trust: trusted.Trust, Dir: cfg.checkpointDir(),
+		Logger: log}
+	metrics.WatchAudit(func() int { return len(keeper.Status().Problems) + len(submitter.Contradicted()) })
+	running.Go(func() { submitter.Run(background) })
 	running.Go(func() { keeper.Run(background) })
 	payments := b.newBilling(cfg)
 	local = append(local, maintenance.Job{Name: "refund second subscriptions", Every: jobInterval,

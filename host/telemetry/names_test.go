@@ -39,6 +39,7 @@ func everyMetric() *Metrics {
 	m.WatchOverrides(func() int { return 0 }, none)
 	m.WatchDelivery(func() (all, slow int) { return 0, 0 })
 	m.WatchAudit(func() int { return 0 })
+	m.WatchWitnesses([]string{"w"}, func(string) time.Duration { return 0 })
 	m.WatchReady(func() bool { return true })
 	m.WatchCertificate(func() time.Time { return time.Unix(1, 0) })
 	m.WatchServer(func() (requests, connections, refused int) { return 0, 0, 0 })

@@ -45,8 +45,20 @@ func (m *Metrics) WatchReady(ready func() bool) {
 
 // WatchAudit adds the metric of the audit log's upkeep. It must be called at most once.
 func (m *Metrics) WatchAudit(problems func() int) {
-	m.gauge("assay_audit_problems", "Problems that this host met when it last signed checkpoints and pruned the audit "+
-		"log, such as a damaged chain.", func() float64 { return float64(problems()) })
+	m.gauge("assay_audit_problems", "Problems that this host met when it last signed checkpoints, pruned the audit log "+
+		"and asked witnesses, such as a damaged chain or a witness that cosigned records that the database lacks.",
+		func() float64 { return float64(problems()) })
+}
+
+// WatchWitnesses adds the metric of the witnesses with some names. It must be called at most once.
+func (m *Metrics) WatchWitnesses(names []string, waiting func(name string) time.Duration) {
+	for _, name := range names {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "assay_witness_waiting_seconds",
+			Help: "For how long checkpoints of the audit log have waited for the witness's signature on this host, " +
+				"else 0.",
+			ConstLabels: prometheus.Labels{"witness": name},
+		}, func() float64 { return waiting(name).Seconds() }))
+	}
 }
 
 // WatchServer adds the metrics of the customers' requests and connections. It must be called at most once.

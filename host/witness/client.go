@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync/atomic"
 
@@ -27,6 +28,23 @@ type AheadError struct {
 
 func (e *AheadError) Error() string {
 	return fmt.Sprintf("witness %s cosigned a tree of %d records, larger than the submitted one", e.Witness, e.Size)
+}
+
+// Address is where a witness takes checkpoints, and the key of its signatures.
+type Address struct {
+	URL string // submission prefix, such as "https://witness.example"
+	Key Verifier
+}
+
+// ParseAddress parses a submission prefix and a verifier key, separated by a space.
+func ParseAddress(text string) (Address, error) {
+	prefix, key, _ := strings.Cut(strings.TrimSpace(text), " ")
+	u, err := url.Parse(prefix)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.User != nil {
+		return Address{}, fmt.Errorf("%q does not begin with a URL such as https://witness.example", text)
+	}
+	verifier, err := ParseVerifier(strings.TrimSpace(key))
+	return Address{prefix, verifier}, err
 }
 
 // maxAttempts is how often a checkpoint is submitted when the witness knows other sizes than expected: hosts of one

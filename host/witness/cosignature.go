@@ -103,6 +103,12 @@ func (v Verifier) Verify(text, signature []byte) bool {
 	return at <= math.MaxInt64 && ed25519.Verify(v.public, message(at, text), signature[timestampSize:])
 }
 
+// Signed reports whether a checkpoint has a valid signature of the witness. Signatures of others are not verified.
+func (v Verifier) Signed(checkpoint string) bool {
+	_, err := note.Open([]byte(checkpoint), note.VerifierList(v))
+	return err == nil
+}
+
 var (
 	_ note.Signer   = (*Key)(nil)
 	_ note.Verifier = Verifier{}

@@ -1,0 +1,210 @@
+package auditlog
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/store/storetest"
+	"assay/host/witness"
+)
+
+// observer is a witness on a socket.
+type observer struct {
+	witness.Address
+	dir    string
+	key    *witness.Key
+	server *witness.Server
+	http   *http.Server
+}
+
+// observe starts a witness that trusts the chains of a keeper.
+func observe(t *testing.T, k *Keeper, name string) *observer {
+	t.Helper()
+	o := &observer{dir: t.TempDir()}
+	o.key = storetest.Must(witness.NewKey(name, bytes.Repeat([]byte(name[:1]), 32), time.Now))(t)
+	o.Key = storetest.Must(witness.ParseVerifier(o.key.VerifierKey()))(t)
+	o.start(t, k, "127.0.0.1:0")
+	t.Cleanup(o.stop)
+	return o
+}
+
+func (o *observer) start(t *testing.T, k *Keeper, address string) {
+	t.Helper()
+	o.server = storetest.Must(witness.NewServer(o.dir, o.key, []string{k.Signer.TreeKey(0)}))(t)
+	listener := storetest.Must(net.Listen("tcp", address))(t)
+	o.URL = "http://" + listener.Addr().String()
+	o.http = &http.Server{Handler: o.server}
+	go func() { _ = o.http.Serve(listener) }()
+}
+
+func (o *observer) stop() {
+	_ = o.http.Close()
+	_ = o.server.Close()
+}
+
+// submitterOf returns a submitter of a new host.
+func submitterOf(t *testing.T, k *Keeper, to ...*observer) *Submitter {
+	t.Helper()
+	var addresses []witness.Address
+	for _, o := range to {
+		addresses = append(addresses, o.Address)
+	}
+	s := NewSubmitter(k.Store, k.Signer, addresses, k.Logger)
+	t.Cleanup(s.http.CloseIdleConnections)
+	return s
+}
+
+// turn lets all witnesses be asked, also after a failure.
+func (s *Submitter) turn(ctx context.Context) {
+	for _, o := range s.outlets {
+		for chain, sub := range o.chains {
+			sub.next = time.Time{}
+			o.chains[chain] = sub
+		}
+		o.turn(ctx)
+	}
+}
+
+// signMore appends records and signs a checkpoint.
+func signMore(t *testing.T, k *Keeper, records func()) {
+	t.Helper()
+	records()
+	storetest.NoError(t, k.SignHeads(t.Context()))
+}
+
+// wantWitnesses checks who cosigned the newest checkpoint that hosts serve, and that its text is the host's.
+func wantWitnesses(t *testing.T, k *Keeper, want string, all ...*observer) {
+	t.Helper()
+	served, _, err := Files{k.Store}.AuditFile(t.Context(), 0, "checkpoint")
+	storetest.NoError(t, err)
+	alone := storetest.Must(k.Signer.SignTree(storetest.Must(k.Signer.OpenTree(string(served)))(t)))(t)
+	lines, ok := strings.CutPrefix(string(served), alone)
+	var names []string
+	for _, o := range all {
+		if o.Key.Signed(string(served)) {
+			names = append(names, o.Key.Name())
+		}
+	}
+	if got := strings.Join(names, " "); got != want || !ok || strings.Count(lines, "\n") != len(names) {
+		t.Errorf("cosigned by %q, want %q:\n%s", got, want, served)
+	}
+}
+
+// One witness stops, and starts again; another host submits too.
+func TestSubmission(t *testing.T) {
+	t.Parallel()
+	k, db := oldLog(t)
+	one, two := observe(t, k, "one.example"), observe(t, k, "two.example")
+	s := submitterOf(t, k, one, two)
+	s.turn(t.Context()) // there is no checkpoint yet
+	signMore(t, k, func() {})
+	wantWitnesses(t, k, "", one, two)
+	s.turn(t.Context())
+	wantWitnesses(t, k, "one.example two.example", one, two)
+	first := storetest.Must(k.Store.NewestCosigned(t.Context(), 0, 1))(t)
+
+	two.stop()
+	signMore(t, k, func() { fill(t, db, 300) })
+	s.turn(t.Context())
+	wantWitnesses(t, k, "one.example", one, two)
+	delayed := s.Delayed()
+	if len(delayed) != 1 || !strings.HasPrefix(delayed[0], "witness two.example has not cosigned checkpoints of 1 audit "+
+		"chains for 0s: asking witness two.example: ") || s.Waiting("two.example") <= 0 || s.Waiting("one.example") != 0 {
+		t.Errorf("delayed %q", delayed)
+	}
+	s.outlets[1].turn(t.Context()) // too early for another attempt
+	storetest.Expect(t, "the pause", s.outlets[1].chains[0].pause, submitInterval)
+
+	two.start(t, k, strings.TrimPrefix(two.URL, "http://"))
+	signMore(t, k, func() { fill(t, db, 1) }) // it has not seen the checkpoint before
+	s.turn(t.Context())
+	wantWitnesses(t, k, "one.example two.example", one, two)
+	if s.Delayed() != nil || s.Contradicted() != nil || s.Waiting("two.example") != 0 {
+		t.Errorf("delayed %q, contradicted %q", s.Delayed(), s.Contradicted())
+	}
+
+	// A host that starts asks once more, but adds no second signature. It is no evidence that a witness is ahead.
+	other := submitterOf(t, k, one, two)
+	other.turn(t.Context())
+	wantWitnesses(t, k, "one.example two.example", one, two)
+	size := newestTree(t, k).Size
+	storetest.NoError(t, other.outlets[0].judge(t.Context(), 0, &witness.AheadError{Size: size}))
+	signMore(t, k, func() { fill(t, db, 7) })
+	s.turn(t.Context())
+	one.stop() // the signature of the first host is enough
+	other.turn(t.Context())
+	if len(other.Delayed()) > 0 {
+		t.Errorf("a host submits what another one did: %q", other.Delayed())
+	}
+	if old := storetest.Must(k.Signer.OpenTree(first))(t); old.Size != 4 {
+		t.Errorf("the first cosigned checkpoint has %d records", old.Size)
+	}
+}
+
+// A database that went back is found with the next request, by hosts that ran before and by one that starts.
+func TestWitnessKnowsMore(t *testing.T) {
+	t.Parallel()
+	k, db := oldLog(t)
+	one := observe(t, k, "one.example")
+	s := submitterOf(t, k, one)
+	signMore(t, k, func() {})
+	s.turn(t.Context())
+	storetest.Exec(t, db, "CREATE TABLE kept_trees AS TABLE audit_trees", "CREATE TABLE kept_tiles AS TABLE audit_tiles",
+		"CREATE TABLE kept_checkpoints AS TABLE audit_checkpoints")
+	signMore(t, k, func() { fill(t, db, 300) })
+	s.turn(t.Context())
+	if s.Contradicted() != nil {
+		t.Fatalf("contradicted %q", s.Contradicted())
+	}
+	storetest.Exec(t, db, `TRUNCATE audit_trees, audit_tiles, audit_checkpoints; DELETE FROM audit_records WHERE seq > 4;
+		UPDATE audit_heads SET seq = 4; INSERT INTO audit_trees TABLE kept_trees; INSERT INTO audit_tiles TABLE kept_tiles;
+		INSERT INTO audit_checkpoints TABLE kept_checkpoints`)
+	started := submitterOf(t, k, one)
+	for _, host := range []*Submitter{s, started} {
+		host.turn(t.Context())
+		if got := host.Contradicted(); len(got) != 1 || got[0] != "witness one.example cosigned 304 records of audit "+
+			"chain 0, but the newest checkpoint in the database has 4: "+ErrWentBack.Error() || host.Delayed() != nil {
+			t.Errorf("contradicted %q, delayed %q", got, host.Delayed())
+		}
+	}
+	// The chain goes on with other records.
+	fill(t, db, 400)
+	storetest.Exec(t, db, "UPDATE audit_records SET leaf = sha256(leaf) WHERE seq > 4")
+	storetest.NoError(t, another(t, k).SignHeads(t.Context()))
+	for _, host := range []*Submitter{s, started} {
+		host.turn(t.Context())
+		if got := host.Contradicted(); len(got) != 1 || !strings.Contains(got[0], "is not the beginning of the one in") {
+			t.Errorf("contradicted %q", got)
+		}
+	}
+	wantWitnesses(t, k, "", one)
+	// A proof without its tiles.
+	storetest.Exec(t, db, "UPDATE audit_tiles SET hashes = substr(hashes, 1, 32)")
+	started = submitterOf(t, k, one)
+	started.turn(t.Context())
+	if got := started.Contradicted(); len(got) != 1 || !strings.Contains(got[0], "are missing or altered") {
+		t.Errorf("contradicted %q", got)
+	}
+}
+
+// A witness that does not answer does not delay others.
+func TestRunSubmits(t *testing.T) {
+	t.Parallel()
+	k, _ := oldLog(t)
+	silent := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	t.Cleanup(func() { _ = silent.Close() })
+	one := observe(t, k, "one.example")
+	two := &observer{Address: observe(t, k, "two.example").Address}
+	two.URL = "http://" + silent.Addr().String()
+	s := submitterOf(t, k, two, one)
+	storetest.NoError(t, k.SignHeads(t.Context()))
+	storetest.Background(t, s.Run)
+	storetest.Until(t, "the signature", func() bool {
+		return one.Key.Signed(storetest.Must(k.Store.NewestCheckpoint(t.Context(), 0))(t))
+	})
+}
