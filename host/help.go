@@ -39,7 +39,7 @@ var helpTexts = kong.Vars{
 		"operator.key. Default: next to the secret.",
 	"trusted_proxies": "Proxies whose X-Forwarded-For is trusted. They are networks or addresses.",
 	"webhook_allow":   "Private networks that webhooks may reach. Any port is allowed there, and plain HTTP.",
-	"rates": "Requests a minute of a key by its plan, such as pro=3000, or 'off'. 'public' limits all checks without " +
+	"rates": "Requests a minute by plan (pro=3000), or 'off'. 'public' limits all checks without " +
 		"a key together, and 'network' the look-ups of keys for a /24 or /48. " +
 		"Default: free=120, starter=300, pro=1200, public=600, network=6000.",
 	"security_contact": "Where to report vulnerabilities. An example is mailto:security@assay.example. It is " +
@@ -56,7 +56,7 @@ var helpTexts = kong.Vars{
 	"smtp_url": "Mail server for sign-in links. An example is " +
 		"smtps://user:password@host:465?from=assay%40example.com. With smtp:// it uses STARTTLS. It needs ASSAY_URL. " +
 		"Default: none.",
-	"witness_setting": "Witnesses that cosign checkpoints of the audit log: the URL of each, a space, and the key that " +
+	"witness_setting": "Witnesses that cosign the audit log's checkpoints. Each is a URL, a space and the key that " +
 		"'assay witness' prints. Default: none.",
 	"stripe_url": "Base URL of Stripe's API, for tests.",
 	"test_checkout": "Sell all plans for test cards. Anybody gets a key, and nobody pays. It is always so with the " +

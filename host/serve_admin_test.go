@@ -13,14 +13,24 @@ import (
 	"assay/host/store/storetest"
 )
 
+// witnessKey is the public key of a witness.
+const witnessKey = "w.example+3e6d1c1c+BOpKbGPinFIKvvVQexMuxfmVR3auvr57kkIe6mkURtIs"
+
 // TestAdmin looks at what a host shows operators, and that customers do not see it.
 func TestAdmin(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
-	host := startHost(t, dir, database)
+	host := startHost(t, dir, database, "--witness=http://127.0.0.1:1 "+witnessKey)
 	key := outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
 	if a := post(http.DefaultClient, host.url, key, `{"domain":"example.com"}`); a.Status != http.StatusOK {
 		t.Fatalf("a check: %+v", a)
+	}
+	storetest.Until(t, "the report of a witness that is down", func() bool {
+		return strings.Contains(get(t, host.admin+"/readyz", ""), `{"status":"ready","degraded":["witness w.example `+
+			`has not cosigned checkpoints of audit chain 0 for `)
+	})
+	if !strings.Contains(get(t, host.admin+"/metrics", ""), `assay_witness_waiting_seconds{witness="w.example"} `) {
+		t.Error("a witness has no metric")
 	}
 	for _, path := range []string{"/readyz", "/healthz"} {
 		if text := get(t, host.url+path, ""); strings.Contains(text, "degraded") {

@@ -40,8 +40,8 @@ const (
 	overridesRemedy = "`assay audit verify` says which records were altered. Remove these overrides and set them " +
 		"again."
 	contradictionRemedy = "Change nothing in the database: it is evidence. Find out whether a backup was restored, a " +
-		"standby that lagged took over, or records were rewritten: `assay audit verify` compares them with the hosts' " +
-		"checkpoints."
+		"standby that lagged took over, or records were rewritten. `assay audit verify` compares them with the " +
+		"checkpoints of this host."
 	witnessRemedy = "Checks go on, and the next checkpoint is submitted. Ask the witness's operator, or take it out " +
 		"of `ASSAY_WITNESS`."
 	certificateRemedy = "Renew the files of `ASSAY_TLS_CERT` and `ASSAY_TLS_KEY`. They are read again by themselves."

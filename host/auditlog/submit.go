@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,9 +27,9 @@ const (
 // ErrWentBack means that a witness cosigned a tree that is not in the database.
 var ErrWentBack = errors.New("the database went back, or records were rewritten")
 
-// Submitter submits the newest checkpoint of each chain to witnesses and stores their signatures. A host sends a witness
-// one request at a time, and leaves out checkpoints that are no longer the newest. Any number of hosts may submit. The
-// methods are safe for concurrent use.
+// Submitter submits the newest checkpoint of each chain to witnesses and stores their signatures. A witness gets one
+// request at a time, and no checkpoint that is no longer the newest. Any number of hosts may submit. The methods are
+// safe for concurrent use.
 type Submitter struct {
 	store   *store.Store
 	signer  *audit.Signer
@@ -107,16 +108,16 @@ func (s *Submitter) Waiting(name string) (longest time.Duration) {
 // Delayed returns a sentence for each witness that does not cosign.
 func (s *Submitter) Delayed() (sentences []string) {
 	for _, o := range s.outlets {
-		var chains []int
+		var chains []string
 		var last error
 		o.each(func(chain int, sub submission) {
 			if sub.err != nil && !errors.Is(sub.err, ErrWentBack) {
-				chains, last = append(chains, chain), sub.err
+				chains, last = append(chains, fmt.Sprint(chain)), sub.err
 			}
 		})
 		if last != nil {
-			sentences = append(sentences, fmt.Sprintf("witness %s has not cosigned checkpoints of %d audit chains for "+
-				"%v: %v", o.Key.Name(), len(chains), s.Waiting(o.Key.Name()).Round(time.Second), last))
+			sentences = append(sentences, fmt.Sprintf("witness %s has not cosigned checkpoints of audit chain %s for "+
+				"%v: %v", o.Key.Name(), strings.Join(chains, ", "), s.Waiting(o.Key.Name()).Round(time.Second), last))
 		}
 	}
 	return sentences
@@ -262,8 +263,8 @@ func (o *outlet) judge(ctx context.Context, chain int, refused error) error {
 		return fmt.Errorf("witness %s cosigned a tree of audit chain %d that is not the beginning of the one in the "+
 			"database: %w", o.Key.Name(), chain, ErrWentBack)
 	case errors.Is(refused, audit.ErrTiles):
-		return fmt.Errorf("the hashes that prove to witness %s that audit chain %d only grew are missing or altered: %w",
-			o.Key.Name(), chain, ErrWentBack)
+		return fmt.Errorf("the hashes that prove to witness %s that audit chain %d only grew are missing or "+
+			"altered: %w", o.Key.Name(), chain, ErrWentBack)
 	}
 	return errors.New(refused.Error()) // not wrapped: store.IsOutage would take it for an outage of the database
 }

@@ -113,8 +113,9 @@ func TestSubmission(t *testing.T) {
 	s.turn(t.Context())
 	wantWitnesses(t, k, "one.example", one, two)
 	delayed := s.Delayed()
-	if len(delayed) != 1 || !strings.HasPrefix(delayed[0], "witness two.example has not cosigned checkpoints of 1 audit "+
-		"chains for 0s: asking witness two.example: ") || s.Waiting("two.example") <= 0 || s.Waiting("one.example") != 0 {
+	if len(delayed) != 1 || !strings.HasPrefix(delayed[0], "witness two.example has not cosigned checkpoints of audit "+
+		"chain 0 for 0s: asking witness two.example: ") || s.Waiting("two.example") <= 0 ||
+		s.Waiting("one.example") != 0 {
 		t.Errorf("delayed %q", delayed)
 	}
 	s.outlets[1].turn(t.Context()) // too early for another attempt
@@ -154,15 +155,16 @@ func TestWitnessKnowsMore(t *testing.T) {
 	s := submitterOf(t, k, one)
 	signMore(t, k, func() {})
 	s.turn(t.Context())
-	storetest.Exec(t, db, "CREATE TABLE kept_trees AS TABLE audit_trees", "CREATE TABLE kept_tiles AS TABLE audit_tiles",
-		"CREATE TABLE kept_checkpoints AS TABLE audit_checkpoints")
+	storetest.Exec(t, db, "CREATE TABLE kept_trees AS TABLE audit_trees",
+		"CREATE TABLE kept_tiles AS TABLE audit_tiles", "CREATE TABLE kept_checkpoints AS TABLE audit_checkpoints")
 	signMore(t, k, func() { fill(t, db, 300) })
 	s.turn(t.Context())
 	if s.Contradicted() != nil {
 		t.Fatalf("contradicted %q", s.Contradicted())
 	}
-	storetest.Exec(t, db, `TRUNCATE audit_trees, audit_tiles, audit_checkpoints; DELETE FROM audit_records WHERE seq > 4;
-		UPDATE audit_heads SET seq = 4; INSERT INTO audit_trees TABLE kept_trees; INSERT INTO audit_tiles TABLE kept_tiles;
+	storetest.Exec(t, db, `TRUNCATE audit_trees, audit_tiles, audit_checkpoints;
+		DELETE FROM audit_records WHERE seq > 4; UPDATE audit_heads SET seq = 4;
+		INSERT INTO audit_trees TABLE kept_trees; INSERT INTO audit_tiles TABLE kept_tiles;
 		INSERT INTO audit_checkpoints TABLE kept_checkpoints`)
 	started := submitterOf(t, k, one)
 	for _, host := range []*Submitter{s, started} {
@@ -178,7 +180,7 @@ func TestWitnessKnowsMore(t *testing.T) {
 	storetest.NoError(t, another(t, k).SignHeads(t.Context()))
 	for _, host := range []*Submitter{s, started} {
 		host.turn(t.Context())
-		if got := host.Contradicted(); len(got) != 1 || !strings.Contains(got[0], "is not the beginning of the one in") {
+		if got := host.Contradicted(); len(got) != 1 || !strings.Contains(got[0], "is not the beginning of the one") {
 			t.Errorf("contradicted %q", got)
 		}
 	}

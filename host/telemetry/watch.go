@@ -45,8 +45,8 @@ func (m *Metrics) WatchReady(ready func() bool) {
 
 // WatchAudit adds the metric of the audit log's upkeep. It must be called at most once.
 func (m *Metrics) WatchAudit(problems func() int) {
-	m.gauge("assay_audit_problems", "Problems that this host met when it last signed checkpoints, pruned the audit log "+
-		"and asked witnesses, such as a damaged chain or a witness that cosigned records that the database lacks.",
+	m.gauge("assay_audit_problems", "Problems that this host met when it last signed checkpoints, pruned the audit "+
+		"log and asked witnesses, such as a damaged chain or a witness that cosigned records that the database lacks.",
 		func() float64 { return float64(problems()) })
 }
 
