@@ -41,6 +41,10 @@ func verifyPublicTree(t *testing.T, address, dir, database string) {
 	r, _ := fetch(t, http.DefaultClient, address+"/audit/0/tile/entries/000")
 	storetest.Expect(t, "the status of entries", r.StatusCode, http.StatusNotFound)
 	verifyElsewhere(t, address, database, keys, note)
+	if code, errs := failing(t, dir, database, "audit", "verify", "--witness-key=w+1"); code != 1 ||
+		!strings.Contains(errs, `--witness-key: "w+1" is not the public key of a witness`) {
+		t.Errorf("audit verify with a malformed key: exit code %d, %s", code, errs)
+	}
 	if bytes.Count([]byte(note), []byte("\n")) != 5 {
 		t.Errorf("the checkpoint is %q", note)
 	}
@@ -66,6 +70,10 @@ func verifyElsewhere(t *testing.T, address, database string, keys []string, chec
 			"Audit chain 0 is valid") {
 			t.Errorf("audit verify %v: %s", args, text)
 		}
+	}
+	if code, errs := failing(t, none, readOnly, "audit", "verify", "--public-key", key, "--offline", export,
+		"--witness-key=w+1"); code != 1 || !strings.Contains(errs, "is not the public key of a witness") {
+		t.Errorf("audit verify --offline with a malformed key: exit code %d, %s", code, errs)
 	}
 	if _, err := os.Stat(none); err == nil {
 		t.Error("verifying made a data directory")

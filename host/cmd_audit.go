@@ -15,6 +15,7 @@ import (
 	"assay/host/auditlog"
 	"assay/host/lineup"
 	"assay/host/store"
+	"assay/host/witness"
 )
 
 type auditCmd struct {
@@ -27,6 +28,7 @@ type auditVerifyCmd struct {
 	Checkpoints []string `type:"existingfile" placeholder:"FILE" help:"${audit_checkpoints}"`
 	PublicKey   string   `type:"existingfile" placeholder:"FILE" help:"${audit_public_key}"`
 	Offline     string   `type:"existingfile" placeholder:"EXPORT" help:"${audit_offline}"`
+	WitnessKey  []string `placeholder:"KEY" help:"${audit_witness}"`
 	JSON        bool     `help:"Print JSON."`
 }
 
@@ -60,6 +62,14 @@ func (cmd *auditVerifyCmd) Run(ctx context.Context, cfg *Config, t *terminal) er
 			return err
 		}
 		broken = errors.Join(broken, auditlog.RequireSigned(reports, b.store.Now()))
+		err = b.store.ReadAuditLog(ctx, func(ctx context.Context, log store.AuditLog) error {
+			missing, err := cmd.requireCosigned(ctx, log, key, reports, b.store.Now())
+			broken = errors.Join(broken, missing)
+			return err
+		})
+		if err != nil {
+			return err
+		}
 		inForce, err := a.inForce(ctx)
 		broken = errors.Join(broken, err)
 		altered, err := auditlog.VerifyPlugins(ctx, b.store, inForce.Document)
@@ -81,6 +91,20 @@ func (cmd *auditVerifyCmd) readCheckpoints(files []string, key audit.Public, t *
 		fmt.Fprintf(t.err, "%s. Verification goes on with the others.\n", damage)
 	}
 	return checkpoints, nil
+}
+
+// requireCosigned returns what the witnesses that the command line names did not cosign.
+func (cmd *auditVerifyCmd) requireCosigned(ctx context.Context, log auditlog.Log, key audit.Public,
+	reports []auditlog.Report, now time.Time) (missing, err error) {
+	var witnesses []witness.Verifier
+	for _, text := range cmd.WitnessKey {
+		w, err := witness.ParseVerifier(text)
+		if err != nil {
+			return nil, fmt.Errorf("--witness-key: %w", err)
+		}
+		witnesses = append(witnesses, w)
+	}
+	return auditlog.RequireCosigned(ctx, log, key, witnesses, reports, now)
 }
 
 func (cmd *auditVerifyCmd) print(reports []auditlog.Report, broken error, t *terminal) error {
@@ -108,7 +132,11 @@ func (cmd *auditVerifyCmd) verifyPublic(ctx context.Context, cfg *Config, t *ter
 	var reports []auditlog.Report
 	var broken error
 	verify := func(ctx context.Context, log auditlog.Log, now time.Time) (err error) {
-		reports, broken, err = auditlog.VerifyPublic(ctx, log, key, checkpoints, now)
+		if reports, broken, err = auditlog.VerifyPublic(ctx, log, key, checkpoints, now); err != nil {
+			return err
+		}
+		missing, err := cmd.requireCosigned(ctx, log, key, reports, now)
+		broken = errors.Join(broken, missing)
 		return err
 	}
 	if cmd.Offline != "" {

@@ -85,6 +85,8 @@ var helpTexts = kong.Vars{
 	"audit_public_key": "File of the installation's verifier keys, as 'assay audit checkpoint' prints them. With it, " +
 		"the command needs no secret, no data directory and no more than a role that may read the database.",
 	"audit_offline": "Verify this export instead of a database. Requires --public-key.",
+	"audit_witness": "Key of a witness, as 'assay witness' prints it. With it, records that are older than a minute " +
+		"and that the witness did not cosign are an error. Can be repeated.",
 	"witness_cmd": "Run a witness: it cosigns checkpoints of logs that only grow. Run it on a machine that the log's " +
 		"operator cannot change, with a proxy for HTTPS. It needs no installation.",
 	"witness_trust": "File of verifier keys of logs, one a line, as 'assay audit checkpoint' prints them. " +

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/store"
 	"assay/host/store/storetest"
 	"assay/host/witness"
 )
@@ -209,4 +212,52 @@ func TestRunSubmits(t *testing.T) {
 	storetest.Until(t, "the signature", func() bool {
 		return one.Key.Signed(storetest.Must(k.Store.NewestCheckpoint(t.Context(), 0))(t))
 	})
+}
+
+// Verification with a witness's key requires that it cosigned all records but the newest, in a database and an export.
+func TestRequireCosigned(t *testing.T) {
+	t.Parallel()
+	k, _ := oldLog(t)
+	one, two := observe(t, k, "one.example"), observe(t, k, "two.example")
+	s := submitterOf(t, k, one)
+	signMore(t, k, func() {})
+	s.turn(t.Context())
+	at := k.Store.Now()
+	caller := storetest.NewCaller(t, k.Store, storetest.Plan(t, "pro", 10))
+	ledger := storetest.Must(k.Store.NewLedger(store.LedgerConfig{}))(t)
+	storetest.NoError(t, ledger.Append(t.Context(), storetest.At(storetest.Decided(caller,
+		storetest.Parse(t, entity.Domain, "example.net"), check.Allow), at)))
+	storetest.NoError(t, ledger.Close())
+	storetest.NoError(t, k.SignHeads(t.Context()))
+	text := writeExport(t, k)
+	export := storetest.Must(OpenExport(bytes.NewReader(text), int64(len(text))))(t)
+	for name, c := range map[string]struct {
+		witnesses []witness.Verifier
+		after     time.Duration // since the record that is not cosigned
+		want      string
+	}{
+		"nobody is asked":    {nil, time.Hour, ""},
+		"a recent record":    {[]witness.Verifier{one.Key}, 59 * time.Second, ""},
+		"an old record":      {[]witness.Verifier{one.Key}, 61 * time.Second, "record 5: witness one.example"},
+		"an unknown witness": {[]witness.Verifier{one.Key, two.Key}, 0, "record 1: witness two.example"},
+	} {
+		verify := func(log Log) error {
+			reports, broken, err := VerifyPublic(t.Context(), log, k.Signer.Public, nil, at)
+			storetest.NoError(t, err)
+			storetest.NoError(t, broken)
+			broken, err = RequireCosigned(t.Context(), log, k.Signer.Public, c.witnesses, reports, at.Add(c.after))
+			storetest.NoError(t, err)
+			if (broken == nil) != (c.want == "") || broken != nil && !strings.Contains(broken.Error(), c.want) {
+				t.Errorf("%s: %v", name, broken)
+			}
+			if reports[0].OK != (broken == nil) || broken != nil && reports[0].Error != broken.Error() {
+				t.Errorf("%s: the report is %+v", name, reports[0])
+			}
+			return nil
+		}
+		storetest.NoError(t, verify(export))
+		storetest.NoError(t, k.Store.ReadAuditLog(t.Context(), func(_ context.Context, log store.AuditLog) error {
+			return verify(log)
+		}))
+	}
 }

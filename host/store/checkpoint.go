@@ -19,11 +19,11 @@ func (s *Store) KeepCheckpoints(ctx context.Context, trees []Tree, notes []strin
 	return nil
 }
 
-// Checkpoints returns the signed checkpoints of a chain's tree from a size on, in ascending order. They are not
-// verified.
+// Checkpoints returns the signed checkpoints of a chain's tree from a size on, in ascending order, with the signatures
+// of witnesses that they have. They are not verified.
 func (l AuditLog) Checkpoints(ctx context.Context, chain int, from int64) (notes []string, err error) {
-	err = l.db.NewRaw("SELECT note FROM audit_checkpoints WHERE chain = ? AND size >= ? ORDER BY size", chain, from).
-		Scan(ctx, &notes)
+	err = l.db.NewRaw(`SELECT note || cosignatures FROM audit_checkpoints WHERE chain = ? AND size >= ?
+		ORDER BY size`, chain, from).Scan(ctx, &notes)
 	if err != nil {
 		return nil, fmt.Errorf("reading checkpoints of audit chain %d: %w", chain, err)
 	}
