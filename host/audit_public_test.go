@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -47,6 +49,73 @@ func verifyPublicTree(t *testing.T, address, dir, database string) {
 	}
 	if bytes.Count([]byte(note), []byte("\n")) != 5 {
 		t.Errorf("the checkpoint is %q", note)
+	}
+}
+
+// verifyReceipts verifies the receipt of a check that was just made, with its proof as soon as it has one.
+func verifyReceipts(t *testing.T, host *hostProcess, key, dir, database string) {
+	t.Helper()
+	keys := outputJSON[struct {
+		VerifierKeys []string `json:"verifier_keys"`
+	}](t, dir, database, "audit", "checkpoint").VerifierKeys
+	known := writeFile(t, "keys", []byte(strings.Join(keys, "\n")))
+	var result struct {
+		Ref     string
+		Receipt json.RawMessage
+	}
+	ask := func(method, path, body string) (status int, text string) {
+		request, err := http.NewRequestWithContext(t.Context(), method, host.url+path, strings.NewReader(body))
+		storetest.NoError(t, err)
+		request.Header.Set("Authorization", "Bearer "+key)
+		response := storetest.Must(http.DefaultClient.Do(request))(t)
+		defer response.Body.Close()
+		return response.StatusCode, string(storetest.Must(io.ReadAll(response.Body))(t))
+	}
+	const body = `{"domain":"receipt-example.net","receipt":true}`
+	untilAccepted(func() int {
+		status, text := ask("POST", "/api/check", body)
+		if status == http.StatusOK {
+			storetest.NoError(t, json.Unmarshal([]byte(text), &result))
+		}
+		return status
+	})
+	none := filepath.Join(t.TempDir(), "none")
+	verify := func(receipt []byte, args ...string) string {
+		file := writeFile(t, "receipt.json", receipt)
+		return output(t, none, "", append([]string{"audit", "verify-receipt", file, "--public-key", known}, args...)...)
+	}
+	text := verify(result.Receipt)
+	if !strings.Contains(text, result.Ref) || !strings.Contains(text, "not proved yet") {
+		t.Errorf("a promise: %s", text)
+	}
+	var proved []byte
+	storetest.Until(t, "the receipt has a proof", func() bool {
+		status, text := ask("GET", "/api/receipts/"+result.Ref, "")
+		proved = []byte(text)
+		return status == http.StatusOK && !strings.Contains(text, `"proof":null`)
+	})
+	for _, args := range [][]string{nil, {"--log", host.url}} {
+		if text := verify(proved, args...); !strings.Contains(text, "of the signed tree of") {
+			t.Errorf("a proof, %v: %s", args, text)
+		}
+	}
+	if text := verify(result.Receipt, "--log", host.url); !strings.Contains(text, "of the signed tree of") {
+		t.Errorf("a promise that was kept: %s", text)
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("this test needs python3: install it with `apt-get install python3`")
+	}
+	altered := bytes.Replace(proved, []byte(`"kind":"check"`), []byte(`"kind":"export"`), 1)
+	for want, receipt := range map[string][]byte{"is leaf": proved, "promised": result.Receipt,
+		"about another record": altered} {
+		cmd := exec.CommandContext(t.Context(), python, "../examples/verify-python/verify.py", "receipt",
+			"--key", known, writeFile(t, "receipt.json", receipt))
+		cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+		if text, err := cmd.CombinedOutput(); (err == nil) != (want != "about another record") ||
+			!strings.Contains(string(text), want) {
+			t.Errorf("Python, %s: %v\n%s", want, err, text)
+		}
 	}
 }
 

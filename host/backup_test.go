@@ -97,6 +97,7 @@ func TestBackupAndRestore(t *testing.T) {
 	status, _ = callPrivacy(t, host, issued.Secret, "POST", "/gdpr/erase", `{"ref":"`+erased.Ref+`"}`)
 	storetest.Expect(t, "erasure", status, http.StatusOK)
 	verifyPublicTree(t, host.url, dir, database)
+	verifyReceipts(t, host, issued.Secret, dir, database)
 
 	// Checks go on during the backup, so that some of their events are due.
 	loaded, stop := make(chan struct{}), make(chan struct{})

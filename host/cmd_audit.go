@@ -22,6 +22,7 @@ type auditCmd struct {
 	Verify     auditVerifyCmd     `cmd:"" help:"Verify all audit chains, also against signed checkpoints."`
 	Checkpoint auditCheckpointCmd `cmd:"" help:"Print signed checkpoints of the audit chains, to be stored elsewhere."`
 	Export     auditExportCmd     `cmd:"" help:"${audit_export_cmd}"`
+	Receipt    auditReceiptCmd    `cmd:"" name:"verify-receipt" help:"${audit_receipt_cmd}"`
 }
 
 type auditVerifyCmd struct {
@@ -53,15 +54,10 @@ func (cmd *auditVerifyCmd) Run(ctx context.Context, cfg *Config, t *terminal) er
 		if err != nil {
 			return err
 		}
-		a, err := b.verifying(ctx, cfg)
+		reports, broken, err := b.verifyAudit(ctx, cfg, key, checkpoints)
 		if err != nil {
 			return err
 		}
-		reports, broken, err := auditlog.Verify(ctx, b.store, key, a.Trust, checkpoints)
-		if err != nil {
-			return err
-		}
-		broken = errors.Join(broken, auditlog.RequireSigned(reports, b.store.Now()))
 		err = b.store.ReadAuditLog(ctx, func(ctx context.Context, log store.AuditLog) error {
 			missing, err := cmd.requireCosigned(ctx, log, key, reports, b.store.Now())
 			broken = errors.Join(broken, missing)
@@ -70,14 +66,23 @@ func (cmd *auditVerifyCmd) Run(ctx context.Context, cfg *Config, t *terminal) er
 		if err != nil {
 			return err
 		}
-		inForce, err := a.inForce(ctx)
-		broken = errors.Join(broken, err)
-		altered, err := auditlog.VerifyPlugins(ctx, b.store, inForce.Document)
-		if err != nil {
-			return err
-		}
-		return cmd.print(reports, errors.Join(broken, altered), t)
+		return cmd.print(reports, broken, t)
 	})
+}
+
+// verifyAudit verifies everything that an installation can verify. The results are those of auditlog.Verify.
+func (b *backend) verifyAudit(ctx context.Context, cfg *Config, key audit.Public, checkpoints *auditlog.Checkpoints) (
+	reports []auditlog.Report, broken, err error) {
+	a, err := b.verifying(ctx, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	if reports, broken, err = auditlog.Verify(ctx, b.store, key, a.Trust, checkpoints); err != nil {
+		return nil, nil, err
+	}
+	inForce, wrong := a.inForce(ctx)
+	altered, err := auditlog.VerifyPlugins(ctx, b.store, inForce.Document)
+	return reports, errors.Join(broken, auditlog.RequireSigned(reports, b.store.Now()), wrong, altered), err
 }
 
 // readCheckpoints reads files of checkpoints. Those that the command line names must be whole.
@@ -158,7 +163,7 @@ func readPublicKey(file string) (audit.Public, error) {
 	if err != nil {
 		return audit.Public{}, err
 	}
-	key, err := auditlog.ParseKeys(string(text))
+	key, err := audit.ParseKeys(string(text))
 	if err != nil {
 		return key, fmt.Errorf("%s: %w", file, err)
 	}

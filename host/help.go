@@ -82,6 +82,11 @@ var helpTexts = kong.Vars{
 	"audit_cmd":    "Verify the audit trail, the record of all decisions, and sign checkpoints of it.",
 	"audit_export_cmd": "Export the audit log to a file, which 'audit verify --offline' verifies without a database. " +
 		"It has the records' pseudonyms, and no values.",
+	"audit_receipt_cmd":  "Verify the receipt of a check, also on a machine without an installation.",
+	"receipt_public_key": "File of the service's verifier keys, as its 'assay audit checkpoint' prints them.",
+	"receipt_witness":    "Verifier key of a witness that must have signed the checkpoint.",
+	"receipt_log": "Compare the receipt also with the log that the service at this URL publishes now. A promise that " +
+		"was not kept is reported as broken.",
 	"audit_public_key": "File of the installation's verifier keys, as 'assay audit checkpoint' prints them. With it, " +
 		"the command needs no secret, no data directory and no more than a role that may read the database.",
 	"audit_offline": "Verify this export instead of a database. Requires --public-key.",

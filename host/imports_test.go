@@ -39,12 +39,13 @@ var engineImporters = map[string][]string{
 // others. Paths are relative to the module's. One that ends in /... covers the package and all below it; the most
 // specific rule applies.
 var allowedImports = map[string]struct{ imports, reason string }{
-	"host": {"host/... registry registry/activation registry/builtin registry/sealed sdk",
+	"host": {"host/... registry registry/activation registry/builtin registry/sealed sdk sdk/receipt",
 		"package main wires everything"},
 
 	// Pure: no package of the host.
 	"sdk":                 {"", "a layer must build without the host"},
 	"sdk/client":          {"", "a customer's client has only the API"},
+	"sdk/receipt":         {"host/audit host/witness", "whoever verifies a receipt has only the proofs"},
 	"migrations":          {"", "the schema is data"},
 	"assay":               {"", "documents are texts"},
 	"docs":                {"", "documents are texts"},
@@ -119,7 +120,8 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/facts/reputation": {"host/entity host/facts host/feed", "reputation is read through an interface"},
 
 	// Users of the core and the store.
-	"host/auditlog": {"host/audit host/check host/override host/store host/witness registry registry/activation",
+	"host/auditlog": {"host/audit host/check host/override host/store host/witness registry registry/activation " +
+		"sdk/receipt",
 		"maintaining the audit log makes no checks and serves no requests"},
 	"host/fleet":       {"", "who runs what does not depend on what it is"},
 	"host/maintenance": {"", "a schedule does not depend on its jobs"},

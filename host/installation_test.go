@@ -146,8 +146,9 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 		"graph forget": {"paypal.com", needed}, "feedback signals": none,
 
 		"audit verify": none, "audit checkpoint": none, "audit export": {"export.jsonl", needed},
-		"database distribute": none,
-		"database exec":       {"true", needed},
+		"audit verify-receipt": {rows + " --public-key " + rows, "reading verifier key"},
+		"database distribute":  none,
+		"database exec":        {"true", needed},
 
 		"witness": {"--name one.example --state state --trust missing", "open missing: no such file"},
 

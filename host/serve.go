@@ -323,6 +323,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		Feedback:       reports,
 		Overrides:      b.store,
 		AuditLog:       auditlog.Files{Store: b.store},
+		Receipts:       auditlog.Receipts{Store: b.store, Signer: keeper.Signer},
 		Outage:         store.IsOutage,
 		Ready:          ready.err,
 		ProviderEvent:  providerEvents(payments, log),
@@ -517,7 +518,8 @@ func (b *backend) newConsole(
 		Mail:  sender,
 		Store: b.store, Billing: payments, Checker: checker, Public: public, Sealer: b.keys,
 		Explainer: explainer, Feedback: reports, Downloads: downloads,
-		Webhook: parseWebhook, Client: from.address, Shared: from.shared, URL: strings.TrimSuffix(cfg.URL, "/"),
+		Receipts: auditlog.Receipts{Store: b.store, Signer: auditlog.NewSigner(b.keys.SignSeed)},
+		Webhook:  parseWebhook, Client: from.address, Shared: from.shared, URL: strings.TrimSuffix(cfg.URL, "/"),
 		Logger: log, Now: time.Now, Outage: store.IsOutage, HTTPS: cfg.TLSCert != "",
 		SecurityContact: cfg.SecurityContact,
 	})

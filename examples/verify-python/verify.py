@@ -3,6 +3,7 @@
 
     verify.py export --key KEYS [--checkpoints FILE] EXPORT...   verify exports of the audit log
     verify.py log --key KEYS --checkpoint OLD URL                verify that a host's public log only grew since OLD
+    verify.py receipt --key KEYS RECEIPT...                      verify receipts of checks
 
 KEYS are the verifier keys that the operator published: the output of `assay audit checkpoint` will do. OLD is a
 checkpoint that you kept. The exit status is 0 if everything is valid, 1 if something is not, and 2 for a wrong call.
@@ -275,6 +276,24 @@ def consistent(old: int, old_root: bytes, new: int, new_root: bytes, proof: list
     return last == 0 and left == old_root and right == new_root
 
 
+def included(leaf: bytes, index: int, size: int, root: bytes, proof: list[bytes]) -> bool:
+    """Whether the proof that a leaf is in a tree is right (RFC 9162, section 2.1.3.2)."""
+    if not 0 <= index < size:
+        return False
+    value, last = leaf, size - 1
+    for step in proof:
+        if last == 0:
+            return False
+        if index & 1 or index == last:
+            value = node(step, value)
+            while index and not index & 1:
+                index, last = index >> 1, last >> 1
+        else:
+            value = node(value, step)
+        index, last = index >> 1, last >> 1
+    return last == 0 and value == root
+
+
 # Exports.
 
 
@@ -542,6 +561,38 @@ def verify_log(url: str, old_note: str, key: bytes) -> str:
     return f"Audit chain {chain} only grew, from {old} to {new} records."
 
 
+# Receipts.
+
+
+def verify_receipt(receipt: dict[str, Any], key: bytes) -> str:
+    """Verifies a receipt, and returns a sentence about it."""
+    if receipt.get("format") != "assay-receipt-1":
+        raise Invalid("the file is not a receipt")
+    record, note = receipt["record"], receipt["promise"]
+    name = (note.split("\n") + [""])[1]
+    match = NAMED.fullmatch(name)
+    if not match or origin(key, int(match[1])) != name:
+        raise Invalid(f"{name!r} is not the origin of a tree of this installation")
+    lines = open_note(note, name, key)
+    if len(lines) != 5 or lines[0] != "assay promise, version 1":
+        raise Invalid("the promise does not have five lines")
+    chain, index, leaf = int(match[1]), number(lines[2]), decode_hash(lines[3])
+    if leaf_of(from_hex(record["nonce"], 16), record) != leaf:
+        raise Invalid("the promise is about another record")
+    about = f"{record.get('ref')}: {record.get('verdict')} {record.get('score', 0)} at {record.get('at')}"
+    proof = receipt["proof"]
+    if proof is None:
+        return f"{about}, promised to be leaf {index} of {name} by {lines[4]}."
+    signed, size, root = open_checkpoint(proof["checkpoint"], key)
+    joined = base64.b64decode(proof["hashes"], validate=True)
+    hashes = [joined[i : i + 32] for i in range(0, len(joined), 32)]
+    if signed != chain or proof["index"] != index or len(joined) % 32:
+        raise Invalid("the proof is about another place in the log")
+    if not included(leaf, index, size, root, hashes):
+        raise Invalid("the proof is wrong: the signed tree does not contain the record")
+    return f"{about}, is leaf {index} of the signed tree of {size} leaves of {name}."
+
+
 def tile_path(level: int, index: int, width: int) -> str:
     groups = [f"{index % 1000:03}"]
     while index >= 1000:
@@ -572,7 +623,9 @@ def main() -> int:
     log = commands.add_parser("log", help="verify that a host's public log only grew")
     log.add_argument("--checkpoint", required=True, metavar="OLD", help="file of a checkpoint that you kept")
     log.add_argument("url", metavar="URL")
-    for command in (export, log):
+    receipt = commands.add_parser("receipt", help="verify receipts of checks")
+    receipt.add_argument("file", nargs="+", metavar="RECEIPT")
+    for command in (export, log, receipt):
         command.add_argument("--key", required=True, metavar="KEYS", help="file of the operator's verifier keys")
     args = parser.parse_args()
     status = 0
@@ -580,6 +633,13 @@ def main() -> int:
         key = read_key(read_text(args.key))
         if args.command == "log":
             print(verify_log(args.url, (split_notes(read_text(args.checkpoint)) or [""])[-1], key))
+            return 0
+        if args.command == "receipt":
+            for name in args.file:
+                try:
+                    print(verify_receipt(parse_line(read_text(name)), key))
+                except (KeyError, TypeError, AttributeError, binascii.Error) as error:
+                    raise Invalid(f"{name}: a member is missing or wrong: {error!r}") from None
             return 0
         outside: dict[int, dict[int, bytes]] = {}
         for name in args.checkpoints:

@@ -57,10 +57,14 @@ func (s *Server) check(c *fiber.Ctx) error {
 			return check.NoFieldError{}
 		}
 		req := check.Request{Caller: caller, Fields: q.fields, Country: q.country}
-		return s.answerOnce(work, c.Context(), caller, renderCheck, func(once *check.Once) ([]check.Answer, error) {
+		err = s.answerOnce(work, c.Context(), caller, renderCheck, func(once *check.Once) ([]check.Answer, error) {
 			req.Once = once
 			return s.scoreCheck(work, c.Context(), req)
 		})
+		if err == nil && q.receipt {
+			s.attachReceipt(work, c.Context(), caller)
+		}
+		return err
 	})
 }
 

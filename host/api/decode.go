@@ -48,6 +48,7 @@ func vetContent(h *fasthttp.RequestHeader) error {
 type query struct {
 	fields  []check.Field // without blank ones, in the order of entity.Types
 	country string        // region.country; "" if not given
+	receipt bool          // the result has a receipt
 }
 
 // decode reads a check request strictly (RFC 8259 in the profile of RFC 7493, I-JSON), so that no two readers can
@@ -69,8 +70,19 @@ func decode(body []byte) (q query, err error) {
 			q.fields = append(q.fields, check.Field{Type: t, Value: text})
 		}
 	}
+	if q.receipt, err = flagOf(members["receipt"], "receipt"); err != nil {
+		return query{}, err
+	}
 	q.country, err = countryOf(members["region"])
 	return q, err
+}
+
+// flagOf returns a JSON boolean, or false for a member that is missing.
+func flagOf(value jsontext.Value, field string) (bool, error) {
+	if value != nil && value.Kind() != 't' && value.Kind() != 'f' {
+		return false, &entity.InvalidError{Field: field, Reason: "must be true or false, not " + kindName(value.Kind())}
+	}
+	return value != nil && value.Kind() == 't', nil
 }
 
 // decodeObject reads a body that is one JSON object, and returns its members. The limits do not apply to the value of

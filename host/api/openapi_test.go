@@ -279,6 +279,16 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		{s, "GET", checksPrefix + knownRef, "", append(auth(goodKey), long...), 431, true, false},
 		{s, "GET", checksPrefix + knownRef, "", auth(failKey), 500, true, false},
 		{full, "GET", checksPrefix + knownRef, "", auth(goodKey), 503, true, false},
+		{s, "POST", check, `{"domain":"example.com","receipt":true}`, auth(goodKey), 200, true, false},
+		{s, "GET", receiptsPrefix + knownRef, "", auth(goodKey), 200, true, false},
+		{s, "GET", receiptsPrefix + "chk_x", "", auth(goodKey), 400, false, false},
+		{s, "GET", receiptsPrefix + knownRef, "", nil, 401, true, false},
+		{limited, "GET", receiptsPrefix + knownRef, "", auth(goodKey), 403, true, false},
+		{s, "GET", receiptsPrefix + unknownRef, "", auth(goodKey), 404, true, false},
+		{fast, "GET", receiptsPrefix + knownRef, "", auth(goodKey), 429, true, false},
+		{s, "GET", receiptsPrefix + knownRef, "", append(auth(goodKey), long...), 431, true, false},
+		{s, "GET", receiptsPrefix + knownRef, "", auth(failKey), 500, true, false},
+		{full, "GET", receiptsPrefix + knownRef, "", auth(goodKey), 503, true, false},
 		{s, "GET", reviewPath + known, "", auth(goodKey), 200, true, false},
 		{s, "GET", reviewPath + "?ref=x", "", auth(goodKey), 400, false, false},
 		{s, "GET", reviewPath + known, "", nil, 401, true, false},
@@ -394,6 +404,9 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		path, _, _ := strings.Cut(c.path, "?")
 		if path != searchPath && path != exportChecksPath && strings.HasPrefix(path, checksPrefix) {
 			path = checkRefPath
+		}
+		if strings.HasPrefix(path, receiptsPrefix) {
+			path = receiptPath
 		}
 		if id, ok := strings.CutPrefix(path, requestsPrefix); ok {
 			path = requestPath + strings.TrimLeft(id, "req_0123456789ABCDEFGHJKMNPQRSTVWXYZx")

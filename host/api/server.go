@@ -94,6 +94,7 @@ type Config struct {
 	Feedback Feedback
 	// Overrides keeps verdicts set in advance; nil: 404.
 	Overrides Overrides
+	Receipts  Receipts // nil: 404
 	// AuditLog has the public files of the audit log; nil: 404.
 	AuditLog AuditLog
 	// Ready returns nil or what keeps the host from answering, for the log only. It must not wait. nil: always ready.
@@ -326,6 +327,8 @@ func (s *Server) route() {
 	get(usagePath, apikey.ScopeEvents, s.showUsage)
 	s.app.Get(checksPrefix+":ref", scoped(apikey.ScopeEvents, s.showCheck))
 	s.allow[checkRefPath] = "GET, HEAD"
+	s.app.Get(receiptsPrefix+":ref", scoped(apikey.ScopeEvents, s.showReceipt))
+	s.allow[receiptPath] = "GET, HEAD"
 	for path, pattern := range map[string]string{
 		requestPath: requestsPrefix + ":id", requestDataPath: requestsPrefix + ":id" + requestData,
 	} {
@@ -482,6 +485,9 @@ func (s *Server) knownPath(ctx *fasthttp.RequestCtx) string {
 	}
 	if ref, ok := strings.CutPrefix(path, checksPrefix); ok && ref != "" && !strings.Contains(ref, "/") {
 		return checkRefPath
+	}
+	if ref, ok := strings.CutPrefix(path, receiptsPrefix); ok && ref != "" && !strings.Contains(ref, "/") {
+		return receiptPath
 	}
 	if rest, ok := strings.CutPrefix(path, auditPrefix); ok && strings.Contains(rest, "/") {
 		return auditFilePath

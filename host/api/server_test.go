@@ -185,6 +185,9 @@ func startOn(t testing.TB, l net.Listener, cfg Config) *site {
 	if cfg.AuditLog == nil {
 		cfg.AuditLog = auditFiles{}
 	}
+	if cfg.Receipts == nil {
+		cfg.Receipts = receipts{}
+	}
 	if cfg.Feedback == nil {
 		cfg.Feedback = &reports{}
 	}

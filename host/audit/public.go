@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -21,6 +22,34 @@ type Public struct {
 
 // keyAlgorithm is the signed-note type byte of Ed25519 (C2SP signed-note).
 const keyAlgorithm = 1
+
+// KeyName is the name of the key that signs anchors, and is their origin. Earlier releases signed checkpoints of hash
+// chains with it.
+const KeyName = "assay/audit"
+
+// ParseKeys reads an installation's public key from a list of its verifier keys, one a line, as
+// `assay audit checkpoint` prints them. Empty lines and those that begin with # are ignored.
+func ParseKeys(text string) (key Public, err error) {
+	found := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		next, err := ParsePublic(KeyName, strings.TrimPrefix(line, "verifier key: "))
+		if err != nil {
+			return key, err
+		}
+		if found && !key.PublicKey().Equal(next.PublicKey()) {
+			return key, errors.New("reading verifier keys: they are of different installations")
+		}
+		key, found = next, true
+	}
+	if !found {
+		return key, errors.New("reading verifier keys: there is none")
+	}
+	return key, nil
+}
 
 // ParsePublic reads an installation's public key from any of its verifier keys: that of its anchors, which has the
 // given name, or that of a chain's tree.

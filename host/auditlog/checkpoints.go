@@ -12,35 +12,8 @@ import (
 	"assay/host/audit"
 )
 
-// signerName is the origin of anchors, and of checkpoints of hash chains, which earlier releases signed.
-const signerName = "assay/audit"
-
 // NewSigner returns the signer of checkpoints and anchors. seed is an Ed25519 seed.
-func NewSigner(seed []byte) *audit.Signer { return audit.NewSigner(signerName, seed) }
-
-// ParseKeys reads an installation's public key from a list of its verifier keys, one a line, as
-// `assay audit checkpoint` prints them. Empty lines and those that begin with # are ignored.
-func ParseKeys(text string) (key audit.Public, err error) {
-	found := false
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		next, err := audit.ParsePublic(signerName, strings.TrimPrefix(line, "verifier key: "))
-		if err != nil {
-			return key, err
-		}
-		if found && !key.PublicKey().Equal(next.PublicKey()) {
-			return key, errors.New("reading verifier keys: they are of different installations")
-		}
-		key, found = next, true
-	}
-	if !found {
-		return key, errors.New("reading verifier keys: there is none")
-	}
-	return key, nil
-}
+func NewSigner(seed []byte) *audit.Signer { return audit.NewSigner(audit.KeyName, seed) }
 
 // CheckpointDir is a directory of signed checkpoints and anchors. It is outside the database because it protects the
 // database: an attacker who can write to the database cannot rewrite signed history. There is one file for each of the

@@ -3,7 +3,6 @@ package auditlog
 import (
 	"bufio"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/store"
+	"assay/sdk/receipt"
 )
 
 // exportFormat names the format of exports, which docs/audit-format.md describes.
@@ -34,58 +34,35 @@ type (
 		Checkpoints []string     `json:"checkpoints"`
 	}
 	exportHead struct {
-		Seq  int64    `json:"seq"`
-		Hash hexBytes `json:"hash"`
+		Seq  int64       `json:"seq"`
+		Hash receipt.Hex `json:"hash"`
 	}
 	exportTree struct {
-		First int64    `json:"first"`
-		Size  int64    `json:"size"`
-		Root  hexBytes `json:"root"`
+		First int64       `json:"first"`
+		Size  int64       `json:"size"`
+		Root  receipt.Hex `json:"root"`
 	}
 	exportTile struct {
-		Level  int      `json:"level"`
-		Index  int64    `json:"index"`
-		Hashes hexBytes `json:"hashes"`
+		Level  int         `json:"level"`
+		Index  int64       `json:"index"`
+		Hashes receipt.Hex `json:"hashes"`
 	}
 	exportRecord struct {
-		Seq       int64          `json:"seq"`
-		Leaf      hexBytes       `json:"leaf"`
-		Hash      hexBytes       `json:"hash"`
-		Nonce     hexBytes       `json:"nonce,omitempty"` // none if the record was erased
-		Kind      audit.Kind     `json:"kind"`
-		At        string         `json:"at,omitempty"`
-		Ref       string         `json:"ref,omitempty"`
-		Account   string         `json:"account,omitempty"`
-		Key       string         `json:"key,omitempty"`
-		Type      string         `json:"type,omitempty"`
-		Pseudonym hexBytes       `json:"pseudonym,omitempty"`
-		Score     int            `json:"score,omitempty"`
-		Verdict   string         `json:"verdict,omitempty"`
-		Revision  int64          `json:"revision,omitempty"`
-		Digest    hexBytes       `json:"digest,omitempty"`
-		Erased    []exportErased `json:"erased,omitempty"`
+		Seq  int64       `json:"seq"`
+		Leaf receipt.Hex `json:"leaf"`
+		Hash receipt.Hex `json:"hash"`
+		receipt.Record
+		Erased []exportErased `json:"erased,omitempty"`
 	}
 	exportErased struct {
-		Seq  int64    `json:"seq"`
-		Leaf hexBytes `json:"leaf"`
+		Seq  int64       `json:"seq"`
+		Leaf receipt.Hex `json:"leaf"`
 	}
 	exportEnd struct {
 		Records int64 `json:"records"`
 		End     bool  `json:"end"`
 	}
 )
-
-// hexBytes are lowercase hexadecimal in JSON.
-type hexBytes []byte
-
-// MarshalText implements encoding.TextMarshaler.
-func (b hexBytes) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, b), nil }
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (b *hexBytes) UnmarshalText(text []byte) (err error) {
-	*b, err = hex.AppendDecode(nil, text)
-	return err
-}
 
 // WriteExport writes a snapshot of the audit log as a file that OpenExport reads, so that it can be verified without
 // the database, and returns the number of records. It does not verify them. progress is called with the number of
@@ -173,10 +150,8 @@ func writeChain(ctx context.Context, log store.AuditLog, key audit.Public, head 
 
 // exported returns the line of a record.
 func exported(row audit.Row) exportRecord {
-	r := row.Record
-	line := exportRecord{Seq: row.Seq, Leaf: row.Leaf[:], Hash: row.Hash[:], Nonce: row.Nonce, Kind: r.Kind, At: r.At,
-		Ref: r.Ref, Account: r.Account, Key: r.Key, Type: r.Type, Pseudonym: r.Pseudonym, Score: r.Score,
-		Verdict: r.Verdict, Revision: r.Revision, Digest: r.Digest}
+	line := exportRecord{Seq: row.Seq, Leaf: row.Leaf[:], Hash: row.Hash[:],
+		Record: receipt.NewRecord(row.Nonce, row.Record)}
 	for _, e := range row.Erased {
 		line.Erased = append(line.Erased, exportErased{e.Seq, e.Leaf[:]})
 	}

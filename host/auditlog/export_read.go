@@ -164,8 +164,7 @@ func (e *Export) Rows(_ context.Context, chain int, _, _ int64) iter.Seq2[audit.
 // row returns the record of a line whose leaf and hash have the right length.
 func (r exportRecord) row() (audit.Row, error) {
 	row := audit.Row{Seq: r.Seq, Leaf: audit.Hash(r.Leaf), Hash: audit.Hash(r.Hash), Nonce: r.Nonce,
-		Record: audit.Record{Kind: r.Kind, At: r.At, Ref: r.Ref, Account: r.Account, Key: r.Key, Type: r.Type,
-			Pseudonym: r.Pseudonym, Score: r.Score, Verdict: r.Verdict, Revision: r.Revision, Digest: r.Digest}}
+		Record: r.Content()}
 	for _, erased := range r.Erased {
 		if len(erased.Leaf) != len(audit.Hash{}) {
 			return row, errors.New("a leaf in its list of erased records is not 32 bytes long")

@@ -280,7 +280,7 @@ func TestParseKeys(t *testing.T) {
 		"another's origin": {audit.NewSigner(other.Origin(0), make([]byte, 32)).VerifierKey(), "not the name of"},
 		"not a key":        {"assay/audit", "malformed verifier id"},
 	} {
-		key, err := ParseKeys(test.text)
+		key, err := audit.ParseKeys(test.text)
 		switch {
 		case test.reason != "":
 			storetest.WantErrorText(t, name, err, test.reason)

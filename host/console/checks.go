@@ -155,6 +155,18 @@ func (c *Console) showCheck(ctx *fiber.Ctx, s *session, form checkForm) error {
 		"LastDay": now.Add(override.MaxAge - 24*time.Hour), "Note": notes[query(ctx, "note")]})
 }
 
+// receipt sends the receipt of a check as a file.
+func (c *Console) receipt(ctx *fiber.Ctx, s *session) error {
+	work, cancel := pageContext()
+	defer cancel()
+	receipt, _, err := c.cfg.Receipts.Receipt(work, s.holder(), ctx.Params("ref"), true)
+	if err != nil {
+		return err
+	}
+	ctx.Attachment("receipt.json") // also sets the content type
+	return ctx.Send(append(receipt, '\n'))
+}
+
 // refuse shows the page of a check with the reason why a form on it was not accepted. It returns unexpected errors.
 func (c *Console) refuse(ctx *fiber.Ctx, s *session, form checkForm, err error) error {
 	if errors.Is(err, check.ErrUnauthorized) {

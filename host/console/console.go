@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
@@ -60,6 +61,13 @@ type Public interface {
 	Caller() check.Caller
 }
 
+// Receipts issues receipts of recorded checks; auditlog.Receipts implements it.
+type Receipts interface {
+	// Receipt returns a check's receipt. Error: feedback.ErrUnknownCheck.
+	Receipt(ctx context.Context, c check.Caller, ref string, prove bool) (
+		receipt json.RawMessage, proved bool, err error)
+}
+
 // Slots limits what runs at once; *admission.Shares implements it.
 type Slots interface {
 	// Take takes a slot until release is called. The error says that too many are taken.
@@ -83,6 +91,7 @@ type Config struct {
 	// Explainer explains scores, and Feedback takes reports on recorded checks.
 	Explainer Explainer
 	Feedback  Feedback
+	Receipts  Receipts
 	// Downloads limits the downloads of checks that run at once, by account.
 	Downloads Slots
 	// Webhook checks the URL of a webhook and returns its canonical form. Its errors begin with "url: " and are shown
@@ -197,6 +206,7 @@ func (c *Console) route(files fs.FS) {
 	c.signedIn(fiber.MethodGet, "/dashboard/playground", c.playground)
 	c.signedIn(fiber.MethodPost, "/dashboard/playground", c.preview)
 	c.signedIn(fiber.MethodGet, "/dashboard/checks/:ref", c.check)
+	c.signedIn(fiber.MethodGet, "/dashboard/checks/:ref/receipt", c.receipt)
 	c.signedIn(fiber.MethodPost, "/dashboard/checks/:ref/explain", c.explain)
 	c.signedIn(fiber.MethodPost, "/dashboard/checks/:ref/feedback", c.reportCheck)
 	c.signedIn(fiber.MethodPost, "/dashboard/checks/:ref/review", c.askReview)

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/net/html/atom"
 
 	"assay/host/admission"
+	"assay/host/auditlog"
 	"assay/host/billing"
 	"assay/host/check"
 	"assay/host/entity"
@@ -68,7 +69,8 @@ func serve(t *testing.T, change func(*Config)) *site {
 		t.Fatal(err)
 	}
 	cfg := Config{
-		Explainer: explained{s.store}, Feedback: &feedback.Desk{Store: s.store},
+		Explainer: explained{s.store}, Receipts: auditlog.Receipts{Store: s.store,
+			Signer: auditlog.NewSigner(ring.SignSeed)}, Feedback: &feedback.Desk{Store: s.store},
 		Downloads: admission.NewShares(2), Store: s.store, Checker: parser{}, Public: unlimited{s.store},
 		Sealer: ring, Logger: log, Now: clock,
 		Billing: &billing.Billing{Accounts: s.store, Provider: &billing.TestCheckout{Now: clock,

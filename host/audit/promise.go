@@ -1,0 +1,74 @@
+package audit
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+)
+
+// Promise is the signed statement that a leaf will be in a chain's tree, and at which place, by a time: what a signed
+// certificate timestamp is in Certificate Transparency (RFC 6962, section 3.2).
+type Promise struct {
+	Chain int
+	Index int64 // of the leaf
+	Leaf  Hash
+	Until time.Time // in whole seconds
+}
+
+// promiseLine is the first line of a promise. No checkpoint or anchor, which the same key signs, begins with it.
+const promiseLine = "assay promise, version 1"
+
+// SignPromise signs a promise as a C2SP signed note. The same promise always gives the same text.
+func (s *Signer) SignPromise(p Promise) (string, error) {
+	text := fmt.Sprintf("%s\n%s\n%d\n%s\n%s\n", promiseLine, s.Origin(p.Chain), p.Index,
+		base64.StdEncoding.EncodeToString(p.Leaf[:]), p.Until.UTC().Format(time.RFC3339))
+	signed, err := note.Sign(&note.Note{Text: text}, s.ofTree(p.Chain))
+	if err != nil {
+		return "", fmt.Errorf("signing promise: %w", err)
+	}
+	return string(signed), nil
+}
+
+// OpenPromise verifies a promise that SignPromise signed.
+func (p Public) OpenPromise(signed string) (Promise, error) {
+	promise, err := p.openPromise(signed)
+	if err != nil {
+		return promise, fmt.Errorf("opening promise: %w", err)
+	}
+	return promise, nil
+}
+
+func (p Public) openPromise(signed string) (promise Promise, err error) {
+	lines := strings.SplitN(signed, "\n", 7)
+	bad := fmt.Errorf("%.200q is not a promise of this installation", signed)
+	if len(lines) < 7 || lines[0] != promiseLine || lines[5] != "" {
+		return promise, bad
+	}
+	_, number, _ := strings.Cut(lines[1], "/chain/")
+	if promise.Chain, err = strconv.Atoi(number); err != nil || p.Origin(promise.Chain) != lines[1] {
+		return promise, bad
+	}
+	verifier, err := note.NewVerifier(p.TreeKey(promise.Chain))
+	if err != nil {
+		return promise, err
+	}
+	if _, err := note.Open([]byte(signed), note.VerifierList(verifier)); err != nil {
+		return promise, err
+	}
+	leaf, err := base64.StdEncoding.Strict().DecodeString(lines[3])
+	if err != nil || len(leaf) != len(Hash{}) {
+		return promise, bad
+	}
+	promise.Leaf = Hash(leaf)
+	if promise.Index, err = strconv.ParseInt(lines[2], 10, 64); err != nil || promise.Index < 0 {
+		return promise, bad
+	}
+	if promise.Until, err = time.Parse(time.RFC3339, lines[4]); err != nil {
+		return promise, bad
+	}
+	return promise, nil
+}

@@ -1,0 +1,34 @@
+package audit_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/audit"
+)
+
+func TestPromises(t *testing.T) {
+	t.Parallel()
+	promise := audit.Promise{Chain: 2, Index: 7, Leaf: leaf(1), Until: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	signed := must(signer.SignPromise(promise))
+	if got, err := signer.OpenPromise(signed); err != nil || got != promise {
+		t.Errorf("opened as %+v, %v", got, err)
+	}
+	tree := must(signer.SignTree(audit.TreeHead{Chain: 2, Size: 7, Root: leaf(1)}))
+	for name, text := range map[string]string{
+		"another index":   strings.Replace(signed, "\n7\n", "\n8\n", 1),
+		"another chain":   strings.ReplaceAll(signed, "/chain/2", "/chain/3"),
+		"another version": strings.Replace(signed, "version 1", "version 2", 1),
+		"a checkpoint":    tree,
+		"cut off":         signed[:len(signed)/2],
+		"nothing":         "",
+	} {
+		if got, err := signer.OpenPromise(text); err == nil {
+			t.Errorf("%s: opens as %+v", name, got)
+		}
+	}
+	if _, err := signer.OpenTree(signed); err == nil {
+		t.Error("a promise opens as a checkpoint")
+	}
+}

@@ -1,0 +1,201 @@
+package receipt
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math/bits"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/audit"
+)
+
+var (
+	signer = audit.NewSigner(audit.KeyName, bytes.Repeat([]byte{1}, 32))
+	other  = audit.NewSigner(audit.KeyName, bytes.Repeat([]byte{2}, 32))
+	nonce  = bytes.Repeat([]byte{3}, audit.NonceBytes)
+	at     = time.Date(2026, 1, 15, 10, 30, 0, 0, time.UTC)
+)
+
+// record is as long as the records of checks are.
+var record = audit.Record{Kind: audit.Check, At: "2026-01-15T10:30:00.123Z", Ref: "chk_01KF0HBGZ0Q8WJ3V5N7T9R2M4C",
+	Account: "acct_01KF0HBGZ0Q8WJ3V5N7T9R2M4C", Key: "key_01KF0HBGZ0Q8WJ3V5N7T9R2M4C", Type: "domain",
+	Pseudonym: bytes.Repeat([]byte{4}, 32), Score: 100, Verdict: "review", Revision: 1234, Digest: nil}
+
+// uniform is a log of 2^height leaves that are all the same, so that its tiles need no memory.
+type uniform struct{ leaf audit.Hash }
+
+// subtree returns the root of 2^height leaves.
+func (u uniform) subtree(height int) audit.Hash {
+	tree := &audit.Tree{}
+	tree.Append(u.leaf)
+	root := tree.Root()
+	for range height {
+		root = parent(root)
+	}
+	return root
+}
+
+func parent(h audit.Hash) audit.Hash {
+	tree := &audit.Tree{}
+	tree.Append(h) // a leaf of the tree is hashed no more, so two of them have the root of two subtrees
+	tree.Append(h)
+	return tree.Root()
+}
+
+func (u uniform) head(size int64) audit.TreeHead {
+	return audit.TreeHead{Chain: 3, Size: size, Root: u.subtree(bits.TrailingZeros64(uint64(size)))}
+}
+
+func (u uniform) read(ids []audit.TileID) (tiles [][]byte, err error) {
+	for _, id := range ids {
+		h := u.subtree(8 * id.Level)
+		tiles = append(tiles, bytes.Repeat(h[:], id.Width))
+	}
+	return tiles, nil
+}
+
+// issue returns a receipt of the leaf with an index in a log of size leaves.
+func issue(t *testing.T, by *audit.Signer, log uniform, index, size int64) *Receipt {
+	t.Helper()
+	promise, err := by.SignPromise(audit.Promise{Chain: 3, Index: index, Leaf: log.leaf, Until: at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Receipt{Format: Format, Record: NewRecord(nonce, record), Activation: bytes.Repeat([]byte{5}, 32),
+		Promise: promise}
+	if size == 0 {
+		return r
+	}
+	head := log.head(size)
+	checkpoint, err := by.SignTree(head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hashes, err := audit.ProveInclusion(head, index, log.read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Proof = &Proof{Index: index, Checkpoint: checkpoint}
+	for _, h := range hashes {
+		r.Proof.Hashes = append(r.Proof.Hashes, h[:]...)
+	}
+	return r
+}
+
+// again returns a receipt as its JSON says.
+func again(t *testing.T, r *Receipt) (*Receipt, []byte) {
+	t.Helper()
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed, text
+}
+
+// A receipt of a log with a billion records has less than 2.5 KB.
+func TestReceiptOfABillionRecords(t *testing.T) {
+	t.Parallel()
+	log := uniform{leaf: audit.Leaf(nonce, record)}
+	const size, index = 1 << 30, 987654321
+	r, text := again(t, issue(t, signer, log, index, size))
+	result, err := r.Verify(signer.Public)
+	if err != nil || result.Size != size || result.Index != index || result.Chain != 3 {
+		t.Errorf("%+v, %v", result, err)
+	}
+	t.Logf("%d bytes", len(text))
+	if len(text) > 2500 {
+		t.Errorf("the receipt has %d bytes: %s", len(text), text)
+	}
+}
+
+func TestPromisedOnly(t *testing.T) {
+	t.Parallel()
+	log := uniform{leaf: audit.Leaf(nonce, record)}
+	r, _ := again(t, issue(t, signer, log, 5, 0))
+	result, err := r.Verify(signer.Public)
+	if err != nil || result.Size != 0 || !result.Until.Equal(at) {
+		t.Errorf("%+v, %v", result, err)
+	}
+	for name, test := range map[string]struct {
+		size   int64
+		leaf   audit.Hash
+		now    time.Time
+		broken bool
+	}{
+		"in the log":        {8, log.leaf, at, false},
+		"not yet":           {4, log.leaf, at, false},
+		"too late":          {4, log.leaf, at.Add(time.Second), true},
+		"another record":    {8, audit.Hash{1}, at, true},
+		"another, too late": {8, audit.Hash{1}, at.Add(time.Hour), true},
+	} {
+		published := uniform{leaf: test.leaf}
+		checkpoint, err := signer.SignTree(published.head(test.size))
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := r.Compare(signer.Public, checkpoint, published.read, test.now)
+		if errors.Is(err, ErrBroken) != test.broken || !test.broken && (err != nil ||
+			(result.Size > 0) != (test.size > 5)) {
+			t.Errorf("%s: %+v, %v", name, result, err)
+		}
+	}
+	proved := issue(t, signer, log, 5, 8)
+	checkpoint, err := signer.SignTree(log.head(4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := proved.Compare(signer.Public, checkpoint, log.read, at); !errors.Is(err, ErrBroken) {
+		t.Errorf("a log that is shorter than a signed tree: %v", err)
+	}
+}
+
+// Every change of a receipt is found.
+func TestAlteredReceipts(t *testing.T) {
+	t.Parallel()
+	log := uniform{leaf: audit.Leaf(nonce, record)}
+	fresh := func() *Receipt { return issue(t, signer, log, 5, 8) }
+	for name, alter := range map[string]func(*Receipt){
+		"nonce":                       func(r *Receipt) { r.Record.Nonce[0]++ },
+		"long nonce":                  func(r *Receipt) { r.Record.Nonce = append(r.Record.Nonce, 0) },
+		"time":                        func(r *Receipt) { r.Record.At = strings.Replace(r.Record.At, "10", "11", 1) },
+		"account":                     func(r *Receipt) { r.Record.Account += "x" },
+		"score":                       func(r *Receipt) { r.Record.Score-- },
+		"verdict":                     func(r *Receipt) { r.Record.Verdict = "allow" },
+		"revision":                    func(r *Receipt) { r.Record.Revision++ },
+		"promise":                     func(r *Receipt) { r.Promise = strings.Replace(r.Promise, "\n5\n", "\n4\n", 1) },
+		"of another":                  func(r *Receipt) { r.Promise = issue(t, other, log, 5, 0).Promise },
+		"a checkpoint as the promise": func(r *Receipt) { r.Promise = r.Proof.Checkpoint },
+		"index":                       func(r *Receipt) { r.Proof.Index++ },
+		"hashes":                      func(r *Receipt) { r.Proof.Hashes[7]++ },
+		"a hash less":                 func(r *Receipt) { r.Proof.Hashes = r.Proof.Hashes[32:] },
+		"half a hash":                 func(r *Receipt) { r.Proof.Hashes = r.Proof.Hashes[16:] },
+		"checkpoint of another": func(r *Receipt) {
+			r.Proof.Checkpoint = issue(t, other, log, 5, 8).Proof.Checkpoint
+		},
+		"checkpoint of another tree": func(r *Receipt) {
+			r.Proof.Checkpoint = issue(t, signer, log, 5, 16).Proof.Checkpoint
+		},
+	} {
+		r := fresh()
+		r.Record.Nonce, r.Record.Pseudonym = bytes.Clone(r.Record.Nonce), bytes.Clone(r.Record.Pseudonym)
+		alter(r)
+		if _, err := r.Verify(signer.Public); err == nil {
+			t.Errorf("%s: not found", name)
+		}
+	}
+	if _, err := fresh().Verify(signer.Public); err != nil {
+		t.Errorf("as issued: %v", err)
+	}
+	for _, text := range []string{"", "{}", `{"format":"x"}`, `{"format":"` + Format + `","record":{"nonce":"x"}}`} {
+		if _, err := Parse([]byte(text)); err == nil {
+			t.Errorf("%q was read", text)
+		}
+	}
+}
