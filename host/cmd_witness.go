@@ -69,12 +69,13 @@ func serveUntil(ctx context.Context, listener net.Listener, handler http.Handler
 	return err
 }
 
-// readLines returns the lines of a file that are not empty or comments, which begin with #.
+// readLines returns the lines of a file that are not empty or comments, which begin with #, without the label that
+// assay audit checkpoint prints before a key.
 func readLines(path string) (lines []string, err error) {
 	content, err := os.ReadFile(path)
 	for line := range strings.Lines(string(content)) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-			lines = append(lines, line)
+			lines = append(lines, strings.TrimPrefix(line, "verifier key: "))
 		}
 	}
 	return lines, err

@@ -18,7 +18,7 @@ import (
 func TestWitness(t *testing.T) {
 	t.Parallel()
 	signer := audit.NewSigner("assay/audit", bytes.Repeat([]byte{1}, 32))
-	trust := writeFile(t, "trust", []byte("# the log of a test\n\n"+signer.TreeKey(0)+"\n"))
+	trust := writeFile(t, "trust", []byte("# the log of a test\n\nverifier key: "+signer.TreeKey(0)+"\n"))
 	state := filepath.Join(t.TempDir(), "state")
 	tree := storetest.Must(audit.OpenTree(0, nil))(t)
 	var keys [2]string
