@@ -295,8 +295,8 @@ func TestKeyboard(t *testing.T) {
 	p.see("This month")
 	p.until("the whole page", `document.readyState === "complete" && !!document.querySelector(".steps")`)
 	for _, want := range []string{
-		"Skip to content", "Assay", "Overview", "Checks", "Keys", "Webhooks", "Overrides", "Privacy", "Plan", "Account",
-		"Docs", "Sign out",
+		"Skip to content", "Assay", "Overview", "Checks", "Usage", "Keys", "Webhooks", "Overrides", "Privacy", "Plan",
+		"Account", "Docs", "Sign out",
 		"Get a key", "Make the first check", "Receive webhooks", "Go live",
 		"By day, key and type", "Change plan", "Value", "Type", "Country", "Check",
 	} {

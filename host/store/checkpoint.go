@@ -5,6 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
+
+	"assay/host/audit"
 )
 
 // KeepCheckpoints stores signed checkpoints of trees, unless they are stored already.
@@ -20,12 +24,28 @@ func (s *Store) KeepCheckpoints(ctx context.Context, trees []Tree, notes []strin
 }
 
 // Checkpoints returns the signed checkpoints of a chain's tree from a size on, in ascending order, with the signatures
-// of witnesses that they have. They are not verified.
+// of witnesses that they have. They are not verified. The error is an *audit.BreakError if the row of one does not have
+// its chain and size.
 func (l AuditLog) Checkpoints(ctx context.Context, chain int, from int64) (notes []string, err error) {
-	err = l.db.NewRaw(`SELECT note || cosignatures FROM audit_checkpoints WHERE chain = ? AND size >= ?
-		ORDER BY size`, chain, from).Scan(ctx, &notes)
+	var rows []struct {
+		Chain      int
+		Size       int64
+		Note, Text string
+	}
+	// Also those of the chain that were moved to another.
+	err = l.db.NewRaw(`SELECT chain, size, note, note || cosignatures AS text FROM audit_checkpoints
+		WHERE chain = ?0 AND size >= ?1 OR chain <> ?0 AND split_part(note, chr(10), 1) LIKE ?2
+		ORDER BY size`, chain, from, fmt.Sprintf("%%/chain/%d", chain)).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("reading checkpoints of audit chain %d: %w", chain, err)
+	}
+	for _, r := range rows {
+		lines := strings.SplitN(r.Note, "\n", 3)
+		if len(lines) == 3 && (r.Chain != chain || lines[1] != strconv.FormatInt(r.Size, 10)) {
+			return nil, &audit.BreakError{Chain: chain, Seq: r.Size,
+				Reason: "the row of a checkpoint has another chain or size than the checkpoint"}
+		}
+		notes = append(notes, r.Text)
 	}
 	return notes, nil
 }

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"assay/host/apikey"
+	"assay/host/auditlog"
+	"assay/host/postgres/postgrestest"
+	"assay/host/store/storetest"
+	"assay/registry"
+)
+
+// uncovered matches a table in docs/audit-format.md, and those of its columns that nothing signed binds. Without
+// columns, it is all of them.
+var uncovered = regexp.MustCompile("`(\\w+)`(?: \\(((?:`\\w+`[ ,\n]*)+)\\))?")
+
+// anotherValue are SQL expressions for a value other than that of the column $, by type.
+// firstValue are SQL expressions for a value in place of null.
+var firstValue = map[string]string{
+	"text": "'x'", "bytea": `'\\x00'`, "bigint": "1", "integer": "1", "smallint": "1", "boolean": "true",
+	"double precision": "1", "numeric": "1", "real": "1", "timestamp with time zone": "now()", "date": "now()",
+	"jsonb": "'{}'", "interval": "'1 h'", "text[]": "'{}'", "bigint[]": "'{}'",
+	"timestamp with time zone[]": "'{}'", "bytea[]": "'{}'",
+}
+
+var anotherValue = map[string]string{
+	"text": "$ || 'x'", "bytea": "CASE WHEN length($) = 0 THEN '\\x00' ELSE set_byte($, 0, get_byte($, 0) # 1) END",
+	"bigint": "$ + 1000", "integer": "$ + 1000", "smallint": "$ + 1000", "boolean": "NOT $", "double precision": "$ + 1",
+	"numeric": "$ + 1", "real": "$ + 1", "timestamp with time zone": "$ + interval '1 h'", "date": "$ + 1",
+	"jsonb": `$ || '{"x": 1}'`, "interval": "$ + interval '1 h'", "text[]": "$ || ARRAY['x']",
+	"bigint[]": "$ || 1::bigint", "timestamp with time zone[]": "$ || now()",
+	"bytea[]": `$ || '\x00'::bytea`,
+}
+
+// TestColumnsThatVerificationCovers changes a value of each column of each table, one at a time. `audit verify` finds
+// it, or docs/audit-format.md lists the column.
+func TestColumnsThatVerificationCovers(t *testing.T) {
+	t.Parallel()
+	needPostgres(t)
+	dir, database := dataDir(t), postgrestest.Database(t)
+	fillInstallation(t, dir, database)
+	b := openStore(t, dir, database)
+	cfg := &Config{DataDir: dir, DatabaseURL: database}
+	key := auditlog.NewSigner(b.keys.SignSeed).Public
+	checkpoints := auditlog.ReadCheckpoints(storetest.Must(cfg.checkpointDir().Files())(t), key)
+	a := storetest.Must(b.verifying(t.Context(), cfg))(t)
+	found := func(table string) bool {
+		if strings.HasPrefix(table, "plugin_") { // which takes longer
+			_, broken, err := b.verifyAudit(t.Context(), cfg, key, checkpoints)
+			return broken != nil || err != nil
+		}
+		_, broken, err := auditlog.Verify(t.Context(), b.store, key, a.Trust, checkpoints)
+		return broken != nil || err != nil
+	}
+	if _, broken, err := b.verifyAudit(t.Context(), cfg, key, checkpoints); broken != nil || err != nil {
+		t.Fatal(broken, err)
+	}
+	_, text, _ := strings.Cut(readText(t, "../docs/audit-format.md"), "## What verification does not cover\n")
+	_, text, _ = strings.Cut(text, "\n- ") // the paragraph before names other things
+	text, _, _ = strings.Cut(text, "\n## ")
+	documented := map[string][]string{}
+	for _, row := range uncovered.FindAllStringSubmatch(text, -1) {
+		documented[row[1]] = strings.Fields(strings.NewReplacer("`", "", ",", "").Replace(row[2]))
+	}
+	db := withoutConstraints(t, database)
+	for table, columns := range tableColumns(t, db) {
+		if table == "audit_anchors" { // has no rows here; TestPrune and TestEveryChangeOfAnExportIsFound cover it
+			continue
+		}
+		var open []string
+		for _, c := range columns {
+			if !change(t, db, table, c, found) {
+				open = append(open, c.name)
+			}
+		}
+		want, listed := documented[table]
+		if listed && len(want) == 0 && len(open) == len(columns) {
+			want = open
+		}
+		slices.Sort(open)
+		slices.Sort(want)
+		if !slices.Equal(open, want) {
+			t.Errorf("changes of %s pass in the columns %v; docs/audit-format.md lists %v", table, open,
+				documented[table])
+		}
+		delete(documented, table)
+	}
+	for table := range documented {
+		t.Errorf("docs/audit-format.md lists the table %s, which does not exist", table)
+	}
+}
+
+type column struct{ name, typ string }
+
+// tableColumns returns the columns of all tables, sorted by name.
+func tableColumns(t *testing.T, db *pgx.Conn) map[string][]column {
+	t.Helper()
+	rows := storetest.Must(db.Query(t.Context(), `
+		SELECT c.relname::text, a.attname::text, format_type(a.atttypid, NULL)
+		FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+		WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+			AND c.relname NOT LIKE 'schema\_%' ORDER BY 1, 2`))(t)
+	tables := map[string][]column{}
+	var table, name, typ string
+	_, err := pgx.ForEachRow(rows, []any{&table, &name, &typ}, func() error {
+		tables[table] = append(tables[table], column{name, typ})
+		return nil
+	})
+	storetest.NoError(t, err)
+	return tables
+}
+
+// withoutConstraints returns a connection whose changes no constraint and no trigger of the database refuses, as those
+// of its owner.
+func withoutConstraints(t *testing.T, database string) *pgx.Conn {
+	t.Helper()
+	db := storetest.Session(t, database)
+	storetest.Exec(t, db, "SET session_replication_role = replica", `DO $$
+		DECLARE c record;
+		BEGIN
+			FOR c IN SELECT conrelid::regclass AS rel, conname FROM pg_constraint
+				WHERE connamespace = 'public'::regnamespace AND contype IN ('c', 'f') AND coninhcount = 0
+					AND conrelid <> 0
+				ORDER BY contype DESC
+			LOOP
+				EXECUTE format('ALTER TABLE %s DROP CONSTRAINT IF EXISTS %I', c.rel, c.conname);
+			END LOOP;
+			FOR c IN SELECT attrelid::regclass AS rel, attname FROM pg_attribute WHERE attidentity = 'a' LOOP
+				EXECUTE format('ALTER TABLE %s ALTER COLUMN %I DROP IDENTITY', c.rel, c.attname);
+			END LOOP;
+		END $$`)
+	return db
+}
+
+// change changes a value of a column, reports whether that is found, and restores it.
+func change(t *testing.T, db *pgx.Conn, table string, c column, found func(table string) bool) bool {
+	t.Helper()
+	expression, ok := anotherValue[c.typ]
+	if !ok {
+		t.Fatalf("%s.%s: no other value of the type %s is known", table, c.name, c.typ)
+	}
+	name := pgx.Identifier{c.name}.Sanitize()
+	if !storetest.Value[bool](t, db, "SELECT EXISTS (TABLE "+table+")") {
+		return false
+	}
+	storetest.Exec(t, db, "CREATE TEMP TABLE intact AS TABLE "+table)
+	storetest.Exec(t, db, fmt.Sprintf(`UPDATE %[1]s SET %[2]s = CASE WHEN %[2]s IS NULL THEN %[4]s ELSE %[3]s END
+		WHERE (tableoid, ctid) = (SELECT tableoid, ctid FROM %[1]s ORDER BY %[2]s IS NULL, ctid DESC LIMIT 1)`, table,
+		name, strings.ReplaceAll(expression, "$", name), firstValue[c.typ]))
+	seen := found(table)
+	storetest.Exec(t, db, "DELETE FROM "+table, "INSERT INTO "+table+" OVERRIDING SYSTEM VALUE SELECT * FROM intact",
+		"DROP TABLE intact")
+	return seen
+}
+
+// fillInstallation runs a host and does what leaves rows in the tables.
+func fillInstallation(t *testing.T, dir, database string) {
+	t.Helper()
+	host := startHost(t, dir, database, allowLoopback)
+	issued := outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
+	receiver, _ := receive(t, func(call) int { return http.StatusServiceUnavailable })
+	output(t, dir, database, "webhooks", "set", "--account", issued.Account, "--url", receiver)
+	base := outputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
+	output(t, dir, database, "lineup", "set", writeJSON(t, variant(base, weightOf(base, "iban")+0.5)))
+	blocked := checkUntilComplete(host, issued.Secret, `{"domain":"paypa1-secure-login.xyz"}`)
+	erased := checkUntilComplete(host, issued.Secret, `{"email":"jane.roe@mailbox-example.net"}`)
+	for _, call := range [][2]string{
+		{"/api/feedback", `{"ref":"` + blocked.Ref + `","label":"fraud","note":"told us so"}`},
+		{"/gdpr/review", `{"ref":"` + blocked.Ref + `","reason":"it is ours"}`},
+		{"/api/overrides", `{"action":"allow","domain":"kept-example.net","reason":"known","expires_at":"` +
+			time.Now().Add(24*time.Hour).UTC().Format(time.RFC3339) + `"}`},
+		{"/gdpr/export", `{"ref":"` + blocked.Ref + `"}`}, {"/gdpr/erase", `{"ref":"` + erased.Ref + `"}`},
+	} {
+		status, answer := callPrivacy(t, host, issued.Secret, "POST", call[0], call[1])
+		if status != http.StatusOK {
+			t.Fatalf("%s: %d %v", call[0], status, answer)
+		}
+	}
+	checkUntilComplete(host, issued.Secret, `{"domain":"kept-example.net"}`)
+	host.stop(t, syscall.SIGTERM)
+}
