@@ -36,7 +36,7 @@ var anotherValue = map[string]string{
 	"text": "$ || 'x'", "bytea": "CASE WHEN length($) = 0 THEN '\\x00' ELSE set_byte($, 0, get_byte($, 0) # 1) END",
 	"bigint": "$ + 1000", "integer": "$ + 1000", "smallint": "$ + 1000", "boolean": "NOT $",
 	"double precision": "$ + 1",
-	"numeric": "$ + 1", "real": "$ + 1", "timestamp with time zone": "$ + interval '1 h'", "date": "$ + 1",
+	"numeric":          "$ + 1", "real": "$ + 1", "timestamp with time zone": "$ + interval '1 h'", "date": "$ + 1",
 	"jsonb": `$ || '{"x": 1}'`, "interval": "$ + interval '1 h'", "text[]": "$ || ARRAY['x']",
 	"bigint[]": "$ || 1::bigint", "timestamp with time zone[]": "$ || now()",
 	"bytea[]": `$ || '\x00'::bytea`,
