@@ -60,6 +60,9 @@ func openBackend(
 	if b.store, err = store.Open(ctx, store.Config{URL: url, DirectURL: cfg.DatabaseDirectURL,
 		Connections: cfg.DatabaseConnections, Chains: cfg.Chains, Keys: keys, Logger: log, Now: cfg.now,
 		Schema: schema}); err != nil {
+		if errors.Is(err, store.ErrOtherSecret) && cfg.fresh {
+			err = cfg.withoutSecret()
+		}
 		return nil, errors.Join(err, b.close())
 	}
 	b.store.Probe(ctx) // reads the database's clock

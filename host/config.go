@@ -71,6 +71,7 @@ type Config struct {
 
 	now   func() time.Time // of the store; nil: time.Now. Tests let it jump.
 	named bool             // see AfterApply
+	fresh bool             // createInstallation made the secret
 }
 
 // off disables a source of facts that is enabled by default.

@@ -74,5 +74,17 @@ func (c *Config) createInstallation() (*keyring.Ring, error) {
 	if err := c.makeDataDir(); err != nil {
 		return nil, err
 	}
+	if _, err := os.Stat(c.secretFile()); errors.Is(err, fs.ErrNotExist) {
+		c.fresh = true
+	}
 	return keyring.Create(c.secretFile())
+}
+
+// withoutSecret returns the error of a host whose database has a secret that is not here, and removes the one that was
+// made in its place: another start must not take it for the right one.
+func (c *Config) withoutSecret() error {
+	return errors.Join(fmt.Errorf("the database belongs to an installation whose secret was not at %s: copy the file "+
+		"from another host or a backup, or set ASSAY_SECRET_FILE. If there is no copy, the audit log and all that was "+
+		"signed can still be verified with the public key, but nothing can be sealed, signed or found by its value "+
+		"any more: begin with an empty database (ASSAY_DATABASE_URL)", c.secretFile()), os.Remove(c.secretFile()))
 }

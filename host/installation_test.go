@@ -20,6 +20,7 @@ import (
 	"assay/host/eval"
 	"assay/host/postgres/postgrestest"
 	"assay/host/sandbox"
+	"assay/host/store"
 	"assay/host/store/storetest"
 	"assay/registry"
 )
@@ -242,6 +243,28 @@ func TestIncompleteInstallations(t *testing.T) {
 			t.Errorf("commands made %s", e.Name())
 		}
 	}
+}
+
+// A secret that is lost is told apart from that of another installation, and none is left in its place.
+func TestLostSecret(t *testing.T) {
+	t.Parallel()
+	database := postgrestest.Database(t)
+	openStore(t, dataDir(t), database)
+	open := func(dir string) error {
+		_, err := openBackend(t.Context(), &Config{DataDir: dir, DatabaseURL: database},
+			&terminal{out: t.Output(), err: t.Output()}, quietLog(&terminal{err: t.Output()}), store.CreateSchema)
+		return err
+	}
+	lost, other := t.TempDir(), t.TempDir()
+	for range 2 { // the second start finds no more than the first
+		storetest.WantErrorText(t, "a lost secret", open(lost), "whose secret was not at "+filepath.Join(lost, "secret"))
+	}
+	if _, err := os.Stat(filepath.Join(lost, "secret")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a secret was left: %v", err)
+	}
+	storetest.Must((&Config{DataDir: other}).createInstallation())(t)
+	storetest.WantError(t, "another secret", open(other), store.ErrOtherSecret)
+	storetest.Must((&Config{DataDir: other}).loadInstallation())(t) // it is kept
 }
 
 // TestBuiltInLineup scores and measures without an installation.

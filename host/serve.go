@@ -22,18 +22,13 @@ import (
 	"assay/host/admission"
 	"assay/host/api"
 	"assay/host/auditlog"
-	"assay/host/billing"
 	"assay/host/check"
-	"assay/host/console"
 	"assay/host/decision"
 	"assay/host/demotion"
-	"assay/host/entity"
 	"assay/host/facts"
-	"assay/host/facts/reputation"
 	"assay/host/feed"
 	"assay/host/feedback"
 	"assay/host/lineup"
-	"assay/host/mail"
 	"assay/host/maintenance"
 	"assay/host/override"
 	"assay/host/privacy"
@@ -465,119 +460,9 @@ func (b *backend) jobs(keeper *auditlog.Keeper) [][]maintenance.Job {
 	}}
 }
 
-// newBilling returns billing through Stripe, through the test checkout, or without paid plans.
-func (b *backend) newBilling(cfg *Config) *billing.Billing {
-	trial := billing.TestCheckout{Now: time.Now, Page: console.TestCheckoutPath}
-	var provider billing.Provider = &billing.Closed{TestCheckout: trial}
-	switch {
-	case cfg.StripeKey != "":
-		provider = billing.NewStripe(cfg.StripeKey, cfg.StripeWebhookSecret, cfg.StripeURL)
-	case cfg.testMode():
-		provider = &trial
-	}
-	return &billing.Billing{Accounts: b.store, Provider: provider, Now: time.Now}
-}
-
-// clients tells the pages what only the server can know about a request's client; see console.Config.
-type clients struct {
-	address func(*fasthttp.RequestCtx) netip.Prefix
-	shared  func(*fasthttp.RequestCtx) bool
-}
-
-// eventSlots is how many requests for events, feedback, overrides and exports of checks run at once, and downloads on
-// the dashboard.
-const eventSlots = 16
-
-// newConsole returns the pages.
-func (b *backend) newConsole(
-	cfg *Config, payments *billing.Billing, checker *check.Checker, explainer *decision.Explainer,
-	reports *feedback.Desk, public publicLimit, downloads *admission.Shares, from clients, log *slog.Logger,
-) (*console.Console, error) {
-	allow, err := cfg.webhookAllow()
-	if err != nil {
-		return nil, err
-	}
-	guard, err := webhook.NewGuard(allow)
-	if err != nil {
-		return nil, err
-	}
-	parseWebhook := func(text string) (string, error) {
-		receiver, err := webhook.ParseURL(text)
-		if err != nil {
-			return "", err
-		}
-		return receiver, guard.CheckURL(receiver)
-	}
-	var sender console.Mail
-	if cfg.SMTPURL != "" {
-		if sender, err = mail.New(cfg.SMTPURL); err != nil {
-			return nil, err
-		}
-	}
-	return console.New(console.Config{
-		Mail:  sender,
-		Store: b.store, Billing: payments, Checker: checker, Public: public, Sealer: b.keys,
-		Explainer: explainer, Feedback: reports, Downloads: downloads,
-		Receipts: auditlog.Receipts{Store: b.store, Signer: auditlog.NewSigner(b.keys.SignSeed)},
-		Webhook:  parseWebhook, Client: from.address, Shared: from.shared, URL: strings.TrimSuffix(cfg.URL, "/"),
-		Logger: log, Now: time.Now, Outage: store.IsOutage, HTTPS: cfg.TLSCert != "",
-		SecurityContact: cfg.SecurityContact,
-	})
-}
-
-// providerEvents returns the handler of the payment provider's events, or nil if the provider sends none.
-func providerEvents(payments *billing.Billing, log *slog.Logger) func(context.Context, []byte, string) error {
-	if _, ok := payments.Provider.(billing.Events); !ok {
-		return nil
-	}
-	return func(ctx context.Context, body []byte, signature string) error {
-		err := payments.Receive(ctx, body, signature)
-		if errors.Is(err, billing.ErrSignature) {
-			log.Warn("payment event refused", "error", err)
-			return &entity.InvalidError{Field: "Stripe-Signature", Reason: "is missing, wrong or too old"}
-		}
-		return err
-	}
-}
-
 // newChecker returns a checker with the time limits of a host.
 func newChecker(live *check.Live, ledger check.Ledger, o check.Observer) *check.Checker {
 	return &check.Checker{Live: live, Ledger: ledger, Observer: o, Now: time.Now, Deadline: checkTimeout}
-}
-
-// readiness tells what a host lacks to answer checks: a database that takes them, a clock that agrees with the
-// database's, a lineup in force, and the imported lists.
-type readiness struct {
-	store    *store.Store
-	follower *lineup.Follower
-	lists    *reputation.Similar
-	override *override.Index
-}
-
-func (r readiness) problems() []admin.Problem {
-	var problems []admin.Problem
-	for _, p := range r.store.Problems() {
-		problems = append(problems, admin.Problem{Part: p.Part, Reason: p.Reason, Err: p.Err})
-	}
-	if r.follower.State().Revision == 0 {
-		problems = append(problems, admin.Problem{Part: "lineup", Err: check.ErrNoLineup})
-	}
-	if err := r.lists.Ready(); err != nil {
-		problems = append(problems, admin.Problem{Part: "lists", Err: err})
-	}
-	if err := r.override.Ready(); err != nil {
-		problems = append(problems, admin.Problem{Part: "overrides", Err: err})
-	}
-	return problems
-}
-
-// err returns the problems as one error, or nil if there are none.
-func (r readiness) err() error {
-	var errs []error
-	for _, p := range r.problems() {
-		errs = append(errs, p.Error())
-	}
-	return errors.Join(errs...)
 }
 
 // closeOnce returns a function that closes a listener unless its server has closed it already.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -15,6 +16,7 @@ import (
 
 	"assay/host/audit"
 	"assay/host/check"
+	"assay/host/keyring"
 )
 
 // auditRow is a row of audit_records.
@@ -65,6 +67,17 @@ func (r auditRow) corruption() (reason string) {
 	case r.Nonce != nil && r.RecordedAt.UTC().Format(check.TimeFormat) != r.At:
 		// recorded_at is not hashed, but decides when the record is pruned.
 		return "its recorded_at differs from its timestamp"
+	}
+	return ""
+}
+
+// wrongNode says what is wrong with the sealed node of a row, or returns "". keys may be nil.
+func (r auditRow) wrongNode(keys *keyring.Ring) (reason string) {
+	if keys == nil || r.SealedNode == nil || r.Nonce == nil {
+		return ""
+	}
+	if _, err := keys.OpenNode(r.SealedNode, nodeContext(r.Ref)); err != nil {
+		return "its sealed node in the reputation graph was altered"
 	}
 	return ""
 }
@@ -141,16 +154,21 @@ func (s *Store) chains(ctx context.Context) (numbers []int, err error) {
 }
 
 // Heads returns the head of each chain, see AuditLog.Heads.
-func (s *Store) Heads(ctx context.Context) ([]audit.Head, error) { return AuditLog{s.db}.Heads(ctx) }
+func (s *Store) Heads(ctx context.Context) ([]audit.Head, error) {
+	return AuditLog{db: s.db}.Heads(ctx)
+}
 
 // ReadAuditLog calls fn with a snapshot of the audit log. Without a snapshot, a reader could see a record erased by a
 // concurrent erasure but miss the erasure's own record.
 func (s *Store) ReadAuditLog(ctx context.Context, fn func(ctx context.Context, log AuditLog) error) error {
-	return s.inSnapshot(ctx, func(ctx context.Context, tx bun.Tx) error { return fn(ctx, AuditLog{tx}) })
+	return s.inSnapshot(ctx, func(ctx context.Context, tx bun.Tx) error { return fn(ctx, AuditLog{tx, s.keys}) })
 }
 
 // AuditLog reads the audit log.
-type AuditLog struct{ db bun.IDB }
+type AuditLog struct {
+	db   bun.IDB
+	keys *keyring.Ring // nil: without the secret, sealed nodes are not verified
+}
 
 // Damaged is the error for chains with a head or a record that no host can have stored.
 type Damaged []*audit.BreakError
@@ -225,9 +243,12 @@ func (l AuditLog) Rows(ctx context.Context, chain int, after, until int64) iter.
 		where, from := "seq > ?", []any{after}
 		for {
 			var page []auditRow
-			err := l.db.NewSelect().Model(&page).ExcludeColumn("sealed_node").
-				Where("chain = ? AND seq <= ?", chain, until).Where(where, from...).
-				Order("seq", "recorded_at").Limit(auditPage).Scan(ctx)
+			query := l.db.NewSelect().Model(&page).Where("chain = ? AND seq <= ?", chain, until).
+				Where(where, from...).Order("seq", "recorded_at").Limit(auditPage)
+			if l.keys == nil {
+				query = query.ExcludeColumn("sealed_node")
+			}
+			err := query.Scan(ctx)
 			var erased map[int64][]audit.Erased
 			if err == nil {
 				erased, err = l.erased(ctx, chain, page)
@@ -237,7 +258,7 @@ func (l AuditLog) Rows(ctx context.Context, chain int, after, until int64) iter.
 				return
 			}
 			for _, r := range page {
-				if reason := r.corruption(); reason != "" {
+				if reason := cmp.Or(r.corruption(), r.wrongNode(l.keys)); reason != "" {
 					yield(audit.Row{}, &audit.BreakError{Chain: chain, Seq: r.Seq, Reason: reason})
 					return
 				}

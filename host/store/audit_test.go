@@ -51,7 +51,7 @@ func TestAuditRowRecordsTheDecision(t *testing.T) {
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	r := at(decided(caller, parse(t, entity.Email, "jane@example.org"), check.Review), noon.Add(7*time.Millisecond))
 	noError(t, l.Append(t.Context(), r))
-	for row, err := range (AuditLog{s.db}).Rows(t.Context(), 0, 0, 1) {
+	for row, err := range (AuditLog{db: s.db}).Rows(t.Context(), 0, 0, 1) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +152,7 @@ func TestRowsArePaged(t *testing.T) {
 		"after the end":  {7, 9, nil},
 	} {
 		var got []int64
-		for row, err := range (AuditLog{s.db}).Rows(t.Context(), 0, test.after, test.until) {
+		for row, err := range (AuditLog{db: s.db}).Rows(t.Context(), 0, test.after, test.until) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -162,7 +162,7 @@ func TestRowsArePaged(t *testing.T) {
 			t.Errorf("%s: records %v, want %v", name, got, test.want)
 		}
 	}
-	for _, err := range (AuditLog{s.db}).Rows(t.Context(), 0, 0, 7) {
+	for _, err := range (AuditLog{db: s.db}).Rows(t.Context(), 0, 0, 7) {
 		if err != nil {
 			t.Error(err)
 		}
@@ -180,7 +180,7 @@ func TestHashOfWrongLengthIsABreak(t *testing.T) {
 			noError(t, l.Append(t.Context(), allowed(t, newCaller(t, s, plan(t, "pro", 1)))))
 			exec(t, session(t, s.url), fmt.Sprintf(`UPDATE audit_records SET %s = '\x00'`, column))
 			rows := 0
-			for _, err := range (AuditLog{s.db}).Rows(t.Context(), 0, 0, 1) {
+			for _, err := range (AuditLog{db: s.db}).Rows(t.Context(), 0, 0, 1) {
 				rows++
 				if !errors.As(err, new(*audit.BreakError)) {
 					t.Errorf("a %s of one byte: %v, want a break", column, err)
@@ -218,7 +218,7 @@ func TestPagingKeepsDuplicateNumbers(t *testing.T) {
 			sha256('leaf'), sha256('hash')
 		FROM generate_series(1, %[1]d + 2) AS n`, auditPage))
 	rows := 0
-	for row, err := range (AuditLog{s.db}).Rows(t.Context(), 0, 0, auditPage) {
+	for row, err := range (AuditLog{db: s.db}).Rows(t.Context(), 0, 0, auditPage) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -237,7 +237,7 @@ func TestChainsIncludesOrphans(t *testing.T) {
 	s := newStore(t, nil)
 	exec(t, session(t, s.url), `INSERT INTO audit_records (chain, seq, recorded_at, kind, leaf, hash)
 		SELECT chain, 1, now(), 'check', sha256('leaf'), sha256('hash') FROM unnest(ARRAY[-1, 7, 7000]) AS chain`)
-	found := must(AuditLog{s.db}.Chains(t.Context()))(t)
+	found := must(AuditLog{db: s.db}.Chains(t.Context()))(t)
 	if want := []audit.Head{audit.Genesis(0), audit.Genesis(-1), audit.Genesis(7),
 		audit.Genesis(7000)}; !slices.Equal(found, want) {
 		t.Errorf("chains %+v, want %+v", found, want)

@@ -52,7 +52,7 @@ func (l AuditLog) Checkpoints(ctx context.Context, chain int, from int64) (notes
 
 // Checkpoints returns signed checkpoints, see AuditLog.Checkpoints.
 func (s *Store) Checkpoints(ctx context.Context, chain int, from int64) ([]string, error) {
-	return AuditLog{s.db}.Checkpoints(ctx, chain, from)
+	return AuditLog{db: s.db}.Checkpoints(ctx, chain, from)
 }
 
 // NewestCheckpoint returns the signed checkpoint of the largest tree of a chain with the signatures of witnesses that

@@ -272,7 +272,7 @@ type StoredActivation struct {
 
 // Activations returns all activations in the order in which they were stored.
 func (s *Store) Activations(ctx context.Context) ([]StoredActivation, error) {
-	return AuditLog{s.db}.Activations(ctx)
+	return AuditLog{db: s.db}.Activations(ctx)
 }
 
 // Activations returns all activations in the order in which they were stored.

@@ -328,7 +328,7 @@ func TestLineupHistory(t *testing.T) {
 	}
 	wantError(t, "revision 3", errOf(s.LineupRevision(t.Context(), 3)), registry.ErrNoRevision)
 	var activated []string
-	for row, err := range (AuditLog{s.db}).Rows(t.Context(), 0, 0, 99) {
+	for row, err := range (AuditLog{db: s.db}).Rows(t.Context(), 0, 0, 99) {
 		if err != nil {
 			t.Fatal(err)
 		}

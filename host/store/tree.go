@@ -67,7 +67,9 @@ func (l AuditLog) Trees(ctx context.Context) (map[int]Tree, error) {
 }
 
 // Trees returns the trees by chain, see AuditLog.Trees.
-func (s *Store) Trees(ctx context.Context) (map[int]Tree, error) { return AuditLog{s.db}.Trees(ctx) }
+func (s *Store) Trees(ctx context.Context) (map[int]Tree, error) {
+	return AuditLog{db: s.db}.Trees(ctx)
+}
 
 // StartTree creates a chain's tree, unless it exists. Its leaf 0 will be the record with number first.
 func (s *Store) StartTree(ctx context.Context, chain int, first int64) error {
@@ -163,7 +165,7 @@ func (l AuditLog) Tiles(ctx context.Context, chain int, ids []audit.TileID) ([][
 
 // Tiles returns the hashes of tiles, see AuditLog.Tiles.
 func (s *Store) Tiles(ctx context.Context, chain int, ids []audit.TileID) ([][]byte, error) {
-	return AuditLog{s.db}.Tiles(ctx, chain, ids)
+	return AuditLog{db: s.db}.Tiles(ctx, chain, ids)
 }
 
 // pruneTiles deletes a chain's tiles whose leaves are all of records up to its anchor. Upper levels are kept, because
