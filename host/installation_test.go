@@ -257,7 +257,8 @@ func TestLostSecret(t *testing.T) {
 	}
 	lost, other := t.TempDir(), t.TempDir()
 	for range 2 { // the second start finds no more than the first
-		storetest.WantErrorText(t, "a lost secret", open(lost), "whose secret was not at "+filepath.Join(lost, "secret"))
+		storetest.WantErrorText(t, "a lost secret", open(lost),
+			"whose secret was not at "+filepath.Join(lost, "secret"))
 	}
 	if _, err := os.Stat(filepath.Join(lost, "secret")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a secret was left: %v", err)
