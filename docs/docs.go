@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"assay"
@@ -29,6 +30,8 @@ type Page struct {
 	Title string
 	Group string // the heading above it in the list of pages
 	HTML  template.HTML
+
+	TestValues bool // its snippets check test values, so that they run with a test key
 }
 
 // URL returns the path of the page on a host.
@@ -57,6 +60,9 @@ var sources = []source{
 	{"changelog", "Reference", "CHANGELOG.md"},
 }
 
+// ofTestValues are the names of the pages whose snippets check test values.
+var ofTestValues = []string{"", "checks", "errors"}
+
 // Pages renders the customers' documentation. It fails if a page has no title or includes a section that does not
 // exist.
 func Pages() ([]Page, error) {
@@ -73,7 +79,8 @@ func Pages() ([]Page, error) {
 		if err != nil {
 			return nil, fmt.Errorf("rendering %s: %w", s.file, err)
 		}
-		pages[i] = Page{Name: s.name, Title: title, Group: s.group, HTML: html}
+		pages[i] = Page{Name: s.name, Title: title, Group: s.group, HTML: html,
+			TestValues: slices.Contains(ofTestValues, s.name)}
 	}
 	return pages, nil
 }

@@ -112,6 +112,8 @@ func TestCustomer(t *testing.T) {
 			n.explain(blocked)
 			if mailbox != nil {
 				n.manage()
+			} else {
+				n.fillIn()
 			}
 			n.signOut()
 			n.recover(dir, database)
@@ -170,6 +172,23 @@ func (n *newcomer) subscribe() {
 	}
 	n.press("Go to the dashboard", "This month")
 	n.look("overview-new")
+}
+
+// fillIn creates a test key, which the browser fills into the documentation's snippets.
+func (n *newcomer) fillIn() {
+	n.press("Keys", "New key")
+	n.write("name", "trial")
+	n.do(chromedp.Click("[name=test]"))
+	n.press("Create key", "This is the new key.")
+	key := n.read("issued")
+	n.press("Docs", "The snippets have your test key")
+	for language, want := range map[string]string{"sh": "Bearer " + key + `"`, "go": `"` + key + `"`,
+		"ts": `"` + key + `"`, "python": `"` + key + `"`} {
+		if text := n.read("code-1-" + language); !strings.Contains(text, want) || strings.Contains(text, "ASSAY_KEY") {
+			n.Errorf("the snippet in %s: %s", language, text)
+		}
+	}
+	n.press("Overview", "This month")
 }
 
 // connect sets the webhook and returns its secret.

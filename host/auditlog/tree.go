@@ -213,37 +213,3 @@ type tileSource interface {
 func reading(ctx context.Context, from tileSource, chain int) audit.ReadTiles {
 	return func(ids []audit.TileID) ([][]byte, error) { return from.Tiles(ctx, chain, ids) }
 }
-
-// Inclusion is the proof that a record is in a chain's Merkle tree, see audit.CheckInclusion.
-type Inclusion struct {
-	audit.TreeHead
-	Index int64 // of the record's leaf
-	Proof []audit.Hash
-}
-
-// ErrNotInTree means that a record is not in a tree, or no longer kept.
-var ErrNotInTree = errors.New("the Merkle tree does not contain this record")
-
-// Prove returns the proof that a record is in the tree of the first size leaves of its chain. It does not compare the
-// tree with a checkpoint. The error is ErrNotInTree, or audit.ErrTiles if tiles were altered.
-func Prove(ctx context.Context, s *store.Store, chain int, seq, size int64) (p Inclusion, err error) {
-	trees, err := s.Trees(ctx)
-	tree, ok := trees[chain]
-	if err != nil && !ok {
-		return p, fmt.Errorf("proving record %d of audit chain %d: %w", seq, chain, err)
-	}
-	p.Index = seq - tree.First
-	if !ok || size > tree.Size || p.Index < 0 || p.Index >= size {
-		return p, fmt.Errorf("proving record %d of audit chain %d: %w", seq, chain, ErrNotInTree)
-	}
-	read := reading(ctx, s, chain)
-	open, err := audit.OpenTree(size, read)
-	if err == nil {
-		p.TreeHead = open.Head(chain)
-		p.Proof, err = audit.ProveInclusion(p.TreeHead, p.Index, read)
-	}
-	if err != nil {
-		return p, fmt.Errorf("proving record %d of audit chain %d: %w", seq, chain, err)
-	}
-	return p, nil
-}

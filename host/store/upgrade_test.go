@@ -52,6 +52,7 @@ func (h *oldHost) record(ctx context.Context, account string) error {
 	args := named{"account": account, "key": "key_" + account, "when": at, "month": period(at),
 		"at": at.Format(check.TimeFormat), "ref": check.NewRef(), "pseudonym": []byte(account),
 		"nonce": make([]byte, audit.NonceBytes)}
+	args["node"] = testRing.SealNode([]byte(account), nodeContext(args["ref"].(string)))
 	err := h.db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = '3s'"); err != nil {
 			return err

@@ -78,6 +78,7 @@ const sent = new WeakMap(); // when each form was submitted
 
 document.addEventListener("submit", (event) => {
   const form = event.target;
+  if (form.getAttribute("action") === "/signout") remember(testKey, null);
   if (form.dataset.confirm && !confirm(form.dataset.confirm)) {
     event.preventDefault();
   } else if (form.dataset.update) {
@@ -122,6 +123,42 @@ for (const button of document.querySelectorAll("[data-copy]")) {
   });
 }
 
+// remembered returns what this browser remembers under a name, and remember changes it; null forgets it. Storage can be
+// full or forbidden: then it lasts as long as the page.
+function remembered(name) {
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+function remember(name, value) {
+  try {
+    if (value === null) localStorage.removeItem(name);
+    else localStorage.setItem(name, value);
+  } catch {
+    // See above.
+  }
+}
+
+// The reader's own test key is filled into the snippets of <article data-test-key>. It gets fixed answers and nothing
+// else, so the browser may remember it until it signs out.
+const testKey = "test-key";
+
+const issued = document.getElementById("issued")?.textContent ?? "";
+if (issued.startsWith("assay_test_")) remember(testKey, issued);
+
+const filled = document.querySelector("[data-test-key]");
+const own = remembered(testKey);
+if (filled && own) {
+  for (const code of filled.querySelectorAll("code[id^=code-]")) {
+    code.textContent = code.textContent.replaceAll("$ASSAY_KEY", own).replaceAll(
+      /os\.Getenv\("ASSAY_KEY"\)|process\.env\.ASSAY_KEY!|os\.environ\["ASSAY_KEY"\]/g, `"${own}"`);
+  }
+  document.getElementById("own-key").hidden = false;
+}
+
 // The language of snippets that the reader chose last is shown in all of them, on every page.
 const languageKey = "language";
 
@@ -136,18 +173,10 @@ document.addEventListener("change", (event) => {
   const top = event.target.getBoundingClientRect().top;
   showLanguage(event.target.value);
   scrollBy(0, event.target.getBoundingClientRect().top - top); // snippets above can have another height now
-  try {
-    localStorage.setItem(languageKey, event.target.value);
-  } catch {
-    // Storage is full or forbidden; the choice lasts as long as the page.
-  }
+  remember(languageKey, event.target.value);
 });
 
-try {
-  showLanguage(localStorage.getItem(languageKey));
-} catch {
-  // Storage is forbidden.
-}
+showLanguage(remembered(languageKey));
 
 // <a href="/list" data-download="status"> downloads a list with a line for each entry, and the element with that id says
 // how much of it has come. A response that breaks off is not saved.

@@ -17,7 +17,7 @@ ON CONFLICT (account_id, period) DO UPDATE SET used = q.used + EXCLUDED.used;
 INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id, key_id, type, pseudonym, nonce, score,
 	verdict, revision, digest, leaf, hash, sealed_node)
 VALUES (0, ?seq, ?when, ?at, 'check', ?ref, ?account, ?key, 'domain', ?pseudonym, ?nonce, 91, 'block', 3, NULL, ?leaf,
-	?hash, '\x36');
+	?hash, ?node);
 WITH new (ref, account_id, event, type, score, occurred_at, sealed_payload, later) AS (VALUES (?ref::VARCHAR,
 	?account::VARCHAR, 'check.blocked'::VARCHAR, 'domain'::VARCHAR, 91::BIGINT, ?when::TIMESTAMPTZ, '\x32'::BYTEA,
 	0::BIGINT)),
