@@ -7,15 +7,17 @@ import (
 
 	"assay/host/sandbox"
 	"assay/registry"
+	"assay/registry/project"
 )
 
 type pluginCmd struct {
+	New   pluginNewCmd   `cmd:"" help:"${plugin_new_cmd}"`
 	Build pluginBuildCmd `cmd:"" help:"${plugin_build_cmd}"`
 	Push  pluginPushCmd  `cmd:"" help:"Publish a plugin. It scores nothing until a lineup names it."`
 }
 
 type pluginBuildCmd struct {
-	Dir  string `arg:"" type:"existingdir" default:"." help:"Directory of the plugin, with its manifest.json."`
+	Dir  string `arg:"" type:"existingdir" default:"." help:"Folder of the layer, with its manifest.json."`
 	Wasm string `type:"existingfile" placeholder:"FILE" help:"${plugin_wasm}"`
 	Out  string `short:"o" placeholder:"FILE" help:"${plugin_out}"`
 	JSON bool   `help:"Print JSON."`
@@ -75,7 +77,7 @@ func printPermissions(t *terminal, m registry.Manifest) {
 
 func (cmd *pluginBuildCmd) build(ctx context.Context) ([]byte, error) {
 	if cmd.Wasm == "" {
-		return registry.CompileGo(ctx, cmd.Dir)
+		return project.Build(ctx, cmd.Dir)
 	}
 	manifest, cases, err := registry.ReadDescription(cmd.Dir)
 	if err != nil {
@@ -100,13 +102,21 @@ func openChecked(ctx context.Context, box *sandbox.Sandbox, wasm []byte) (m regi
 	return m, p.Close(ctx)
 }
 
+// readPlugin returns the module of a file, or builds the layer in a folder.
+func readPlugin(ctx context.Context, path string) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return project.Build(ctx, path)
+	}
+	return os.ReadFile(path)
+}
+
 type pluginPushCmd struct {
-	File string `arg:"" type:"existingfile" help:"File written by 'assay plugin build'."`
-	JSON bool   `help:"Print JSON."`
+	Plugin string `arg:"" help:"${plugin_path}"`
+	JSON   bool   `help:"Print JSON."`
 }
 
 func (cmd *pluginPushCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
-	wasm, err := os.ReadFile(cmd.File)
+	wasm, err := readPlugin(ctx, cmd.Plugin)
 	if err != nil {
 		return err
 	}

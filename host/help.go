@@ -100,9 +100,11 @@ var helpTexts = kong.Vars{
 		"Without an installation, it uses the built-in lineup and no database.",
 	"check_lineup": "Score with this lineup instead of the one in force. Layers are named name@version as published, " +
 		"or by name alone for built-in ones.",
-	"eval_cmd":         "Measure a lineup on labelled values: the fraud it catches, the honest values it flags.",
-	"bench_cmd":        "Measure throughput and latency on this machine. It starts hosts for the purpose.",
-	"plugin_build_cmd": "Compile a plugin written in Go, or pack a compiled module, with its manifest.",
+	"eval_cmd":  "Measure a lineup on labelled values: the fraud it catches, the honest values it flags.",
+	"bench_cmd": "Measure throughput and latency on this machine. It starts hosts for the purpose.",
+	"plugin_new_cmd": "Create a folder with a complete small layer, its tests and a copy of the SDK. It needs no " +
+		"network and nothing else of Assay.",
+	"plugin_build_cmd": "Compile a layer with its language's compiler, or pack a compiled module, with its manifest.",
 	"lineup_fit_cmd": "Fit the weights and the bias to labelled values. Nothing is set: the result is a document for " +
 		"'lineup diff' and 'lineup set'.",
 
@@ -140,7 +142,8 @@ var helpTexts = kong.Vars{
 	"overrides_expires": "When it ends: a time such as 2026-01-31T08:00:00Z, or from now, such as 30d or 12h; at " +
 		"most 365d.",
 
-	"plugin_wasm": "Module compiled elsewhere, to pack instead of compiling Go code.",
+	"plugin_path": "Folder of a layer, which is built, or a .wasm file of 'assay plugin build'.",
+	"plugin_wasm": "Module compiled elsewhere, to pack instead of compiling the folder's code.",
 	"plugin_out":  "File to write (default: NAME-VERSION.wasm in the working directory).",
 
 	"lineup_show_file": "Print the lineup as a file to edit and to give to 'lineup set'. " +

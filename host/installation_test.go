@@ -136,6 +136,7 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 		"lineup key": {filepath.Join(t.TempDir(), "operator.key"), ""},
 
 		"layers list":  none,
+		"plugin new":   {"x", `name "x" must be 2 to 40 characters`},
 		"plugin build": {plugin + " --wasm " + wasm + " -o " + filepath.Join(t.TempDir(), "empty.wasm"), ""},
 		"plugin push":  {wasm, needed},
 

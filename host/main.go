@@ -35,7 +35,7 @@ type cli struct {
 
 	Lineup lineupCmd `cmd:"" group:"Lineup and layers" help:"${lineup_cmd}"`
 	Layers layersCmd `cmd:"" group:"Lineup and layers" help:"List the layers in force, and all published ones."`
-	Plugin pluginCmd `cmd:"" group:"Lineup and layers" help:"Build layers as plugins, and publish them."`
+	Plugin pluginCmd `cmd:"" group:"Lineup and layers" help:"Write, test, build and publish layers."`
 
 	Feeds    feedsCmd    `cmd:"" group:"Lists and reputation" help:"${feeds_cmd}"`
 	Graph    graphCmd    `cmd:"" group:"Lists and reputation" help:"Remove data from the reputation graph."`

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"golang.org/x/text/unicode/norm"
 )
 
 // ValidCode returns an error unless code is a signal code: three or more words of a-z, 0-9, '_' or '-', joined by
@@ -98,8 +96,7 @@ func isJoinControl(r rune) bool { return r == 0x200c || r == 0x200d }
 // mayJoin reports whether a joining character may stand between two others: after a virama, as in the languages of
 // India, and between letters of scripts that are written joined, as in Persian (RFC 5892, appendix A).
 func mayJoin(before, after rune) bool {
-	const virama = 9
-	return norm.NFC.PropertiesString(string(before)).CCC() == virama || isCursive(before) && isCursive(after)
+	return isVirama(before) || isCursive(before) && isCursive(after)
 }
 
 // isCursive reports whether r belongs to a script that is written joined, or is a mark that any script may use.
@@ -121,7 +118,7 @@ func imitatesHost(text string) bool {
 		}
 		decomposed := string(r)
 		if r >= utf8.RuneSelf {
-			decomposed = norm.NFKD.String(decomposed)
+			decomposed = decompose(r)
 		}
 		for _, folded := range decomposed {
 			folded = lookalike(unicode.ToLower(folded))

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"path/filepath"
+
+	"assay/registry/project"
+)
+
+type pluginNewCmd struct {
+	Name string `arg:"" help:"Name of the layer, and of its folder in the working directory."`
+	Lang string `enum:"go" default:"go" help:"Programming language: ${enum}."`
+	JSON bool   `help:"Print JSON."`
+}
+
+// newProject is the JSON output of `assay plugin new`.
+type newProject struct {
+	Folder   string           `json:"folder"`
+	Language project.Language `json:"language"`
+	Files    []string         `json:"files"`
+}
+
+func (cmd *pluginNewCmd) Run(t *terminal) error {
+	files, err := project.Create(cmd.Name, cmd.Name, project.Language(cmd.Lang))
+	if err != nil {
+		return err
+	}
+	if cmd.JSON {
+		return t.json(newProject{cmd.Name, project.Language(cmd.Lang), files})
+	}
+	for _, file := range files {
+		t.printf("%s\n", file)
+	}
+	t.printf("\nRead %s, then:\n\n  cd %s\n  assay plugin test .\n", filepath.Join(cmd.Name, "README.md"), cmd.Name)
+	return nil
+}

@@ -1,0 +1,100 @@
+package project
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"assay/registry"
+	"assay/sdk"
+)
+
+// templateName is the name of the layer in the templates.
+const templateName = "my-layer"
+
+// sdkFiles are the SDK's files of each language, and the folder of the project that they are copied to.
+var sdkFiles = map[Language]struct {
+	folder string
+	files  []string
+}{
+	Go: {"sdk", []string{"abi.go", "check_native.go", "check_wasip1.go", "layer.go", "valid.go"}},
+}
+
+// Create writes the folder of a new layer: its source, manifest, cases and tests, and a copy of the SDK. The folder must
+// not exist, or be empty. Create returns the paths of the files, sorted.
+func Create(dir, name string, language Language) ([]string, error) {
+	files, err := filesOf(name, language)
+	if err == nil {
+		_, err = registry.ParseManifest([]byte(files["manifest.json"]))
+	}
+	if err == nil {
+		err = requireEmpty(dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("creating layer %q: %w", name, err)
+	}
+	var paths []string
+	for file, text := range files {
+		target := filepath.Join(dir, filepath.FromSlash(file))
+		paths = append(paths, target)
+		mode := fs.FileMode(0o644)
+		if path.Ext(file) == ".sh" {
+			mode = 0o755
+		}
+		err := os.MkdirAll(filepath.Dir(target), 0o755)
+		if err == nil {
+			err = os.WriteFile(target, []byte(text), mode)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("creating layer %q: %w", name, err)
+		}
+	}
+	slices.Sort(paths)
+	return paths, nil
+}
+
+// requireEmpty returns an error unless dir does not exist or is empty.
+func requireEmpty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && len(entries) > 0 {
+		err = fmt.Errorf("%s is not empty", dir)
+	}
+	return err
+}
+
+// filesOf returns the texts of a new project's files, by their path in the project.
+func filesOf(name string, language Language) (map[string]string, error) {
+	files := map[string]string{}
+	for _, root := range []string{"_templates/all", "_templates/" + string(language)} {
+		err := fs.WalkDir(sdk.Source, root, func(file string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			text, err := fs.ReadFile(sdk.Source, file)
+			// A folder with a go.mod would not be embedded.
+			target := strings.TrimSuffix(strings.TrimPrefix(file, root+"/"), ".txt")
+			files[target] = strings.ReplaceAll(string(text), templateName, name)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	from := sdkFiles[language]
+	for _, file := range from.files {
+		text, err := fs.ReadFile(sdk.Source, file)
+		if err != nil {
+			return nil, err
+		}
+		files[path.Join(from.folder, path.Base(file))] = string(text)
+	}
+	return files, nil
+}
