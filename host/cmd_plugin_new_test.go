@@ -14,7 +14,7 @@ import (
 	"assay/registry/project"
 )
 
-// layerAuthor runs programs as the author of a layer does, in a folder outside of the repository and without the network.
+// layerAuthor runs programs as the author of a layer does, in a folder outside of the repository, without the network.
 type layerAuthor struct {
 	folder string
 	path   string // PATH

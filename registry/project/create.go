@@ -25,8 +25,8 @@ var sdkFiles = map[Language]struct {
 	Go: {"sdk", []string{"abi.go", "check_native.go", "check_wasip1.go", "layer.go", "valid.go"}},
 }
 
-// Create writes the folder of a new layer: its source, manifest, cases and tests, and a copy of the SDK. The folder must
-// not exist, or be empty. Create returns the paths of the files, sorted.
+// Create writes the folder of a new layer: its source, manifest, cases and tests, and a copy of the SDK. The folder
+// must not exist, or be empty. Create returns the paths of the files, sorted.
 func Create(dir, name string, language Language) ([]string, error) {
 	files, err := filesOf(name, language)
 	if err == nil {
