@@ -49,7 +49,7 @@ func (cmd *auditVerifyCmd) Run(ctx context.Context, cfg *Config, t *terminal) er
 				return err
 			}
 		}
-		key := auditlog.NewSigner(b.keys.SignSeed).Public
+		key := b.store.Signer().Public
 		checkpoints, err := cmd.readCheckpoints(files, key, t)
 		if err != nil {
 			return err
@@ -130,6 +130,9 @@ func (cmd *auditVerifyCmd) verifyPublic(ctx context.Context, cfg *Config, t *ter
 	if err != nil {
 		return err
 	}
+	if key, err = cmd.follow(ctx, cfg, key); err != nil {
+		return err
+	}
 	checkpoints, err := cmd.readCheckpoints(cmd.Checkpoints, key, t)
 	if err != nil {
 		return err
@@ -156,6 +159,27 @@ func (cmd *auditVerifyCmd) verifyPublic(ctx context.Context, cfg *Config, t *ter
 	}
 	fmt.Fprintln(t.err, "Not verified without the installation: activations of lineups, plugins and overrides.")
 	return cmd.print(reports, broken, t)
+}
+
+// follow returns the key with the later keys of the log, which the checkpoints may have been signed with.
+func (cmd *auditVerifyCmd) follow(ctx context.Context, cfg *Config, key audit.Public) (audit.Public, error) {
+	var statements []string
+	var err error
+	if cmd.Offline != "" {
+		err = withExport(cmd.Offline, func(e *auditlog.Export) (err error) {
+			statements, err = e.KeyStatements(ctx)
+			return err
+		})
+	} else {
+		err = cfg.readAuditLog(ctx, func(ctx context.Context, log store.AuditLog, _ time.Time) (err error) {
+			statements, err = log.KeyStatements(ctx)
+			return err
+		})
+	}
+	if err != nil {
+		return key, err
+	}
+	return key.With(statements)
 }
 
 func readPublicKey(file string) (audit.Public, error) {
@@ -218,7 +242,7 @@ func (cmd *auditExportCmd) Run(ctx context.Context, cfg *Config, t *terminal) er
 	}
 	return withBackend(ctx, cfg, t, func(b *backend) error {
 		return b.store.ReadAuditLog(ctx, func(ctx context.Context, log store.AuditLog) error {
-			return cmd.export(ctx, log, auditlog.NewSigner(b.keys.SignSeed).Public, b.store.Now(), t)
+			return cmd.export(ctx, log, b.store.Signer().Public, b.store.Now(), t)
 		})
 	})
 }
@@ -269,28 +293,39 @@ type auditCheckpointCmd struct {
 func (cmd *auditCheckpointCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	return withBackend(ctx, cfg, t, func(b *backend) error {
 		// Without a directory, whose files belong to the host.
-		keeper := &auditlog.Keeper{Store: b.store, Signer: auditlog.NewSigner(b.keys.SignSeed), Logger: quietLog(t)}
+		keeper := &auditlog.Keeper{Store: b.store, Signer: b.store.Signer(), Logger: quietLog(t)}
 		damaged := keeper.SignHeads(ctx)
 		trees, err := b.store.Trees(ctx)
 		if err != nil && len(trees) == 0 {
 			return errors.Join(damaged, err)
 		}
-		var signed, keys []string
+		var signed []string
+		var chains []int
 		for _, chain := range slices.Sorted(maps.Keys(trees)) {
 			note, err := b.store.NewestCheckpoint(ctx, chain)
 			if err != nil {
 				return err
 			}
 			if note != "" {
-				signed, keys = append(signed, note), append(keys, keeper.Signer.TreeKey(chain))
+				signed, chains = append(signed, note), append(chains, chain)
 			}
 		}
 		if cmd.JSON {
-			return errors.Join(damaged, t.json(map[string]any{"verifier_keys": keys, "checkpoints": signed}))
+			var keys []string
+			for _, chain := range chains {
+				keys = append(keys, keeper.Signer.TreeKeys(chain)...)
+			}
+			return errors.Join(damaged, t.json(map[string]any{"verifier_keys": keys, "checkpoints": signed,
+				"key_statements": keeper.Signer.Statements()}))
 		}
 		for i, text := range signed {
 			t.printf("%s\n", text)
-			fmt.Fprintf(t.err, "verifier key: %s\n", keys[i])
+			for _, key := range keeper.Signer.TreeKeys(chains[i]) {
+				fmt.Fprintf(t.err, "verifier key: %s\n", key)
+			}
+		}
+		for _, statement := range keeper.Signer.Statements() {
+			fmt.Fprintf(t.err, "\n%s", statement)
 		}
 		return damaged
 	})

@@ -7,9 +7,9 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
+	"assay/host/audit"
 	"assay/host/witness"
 )
 
@@ -24,9 +24,13 @@ type witnessCmd struct {
 
 // Run prints the witness's public key and serves until ctx ends. It needs no installation.
 func (cmd *witnessCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err error) {
-	trusted, err := readLines(cmd.Trust)
+	text, err := os.ReadFile(cmd.Trust)
 	if err != nil {
 		return err
+	}
+	trusted, err := audit.TrustedKeys(string(text))
+	if err != nil {
+		return fmt.Errorf("%s: %w", cmd.Trust, err)
 	}
 	if err := os.MkdirAll(cmd.State, 0o700); err != nil {
 		return err
@@ -67,16 +71,4 @@ func serveUntil(ctx context.Context, listener net.Listener, handler http.Handler
 		err = errors.Join(err, failed)
 	}
 	return err
-}
-
-// readLines returns the lines of a file that are not empty or comments, which begin with #, without the label that
-// assay audit checkpoint prints before a key.
-func readLines(path string) (lines []string, err error) {
-	content, err := os.ReadFile(path)
-	for line := range strings.Lines(string(content)) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-			lines = append(lines, strings.TrimPrefix(line, "verifier key: "))
-		}
-	}
-	return lines, err
 }

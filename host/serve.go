@@ -173,7 +173,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	subscriber.Fetched, subscriber.Observed = metrics.ListFetched, func(lists []feed.Subscription) {
 		observeLists(metrics, lists)
 	}
-	signer := auditlog.NewSigner(b.keys.SignSeed)
+	signer := b.store.Signer()
 	witnesses, err := cfg.witnesses()
 	if err != nil {
 		return err

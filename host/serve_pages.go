@@ -76,7 +76,7 @@ func (b *backend) newConsole(
 		Mail:  sender,
 		Store: b.store, Billing: payments, Checker: checker, Public: public, Sealer: b.keys,
 		Explainer: explainer, Feedback: reports, Downloads: downloads,
-		Receipts: auditlog.Receipts{Store: b.store, Signer: auditlog.NewSigner(b.keys.SignSeed)},
+		Receipts: auditlog.Receipts{Store: b.store, Signer: b.store.Signer()},
 		Webhook:  parseWebhook, Client: from.address, Shared: from.shared, URL: strings.TrimSuffix(cfg.URL, "/"),
 		Logger: log, Now: time.Now, Outage: store.IsOutage, HTTPS: cfg.TLSCert != "",
 		SecurityContact: cfg.SecurityContact,

@@ -5,8 +5,9 @@
     verify.py log --key KEYS --checkpoint OLD URL                verify that a host's public log only grew since OLD
     verify.py receipt --key KEYS RECEIPT...                      verify receipts of checks
 
-KEYS are the verifier keys that the operator published: the output of `assay audit checkpoint` will do. OLD is a
-checkpoint that you kept. The exit status is 0 if everything is valid, 1 if something is not, and 2 for a wrong call.
+KEYS are the verifier keys that the operator published: the output of `assay audit checkpoint` will do. Later keys are
+followed. OLD is a checkpoint that you kept. The exit status is 0 if everything is valid, 1 if something is not, and 2
+for a wrong call.
 """
 
 import argparse
@@ -102,38 +103,110 @@ def signed_by(key: bytes, message: bytes, signature: bytes) -> bool:
 # Signed notes (C2SP signed-note).
 
 NAMED = re.compile(r"assay/[0-9a-f]{16}/chain/(0|[1-9][0-9]{0,9})")
+STATEMENT = "assay key, version 1"  # the first line of a statement that introduces a key
+OVERLAP = 3600  # seconds for which records may be covered by a key that was replaced
+Term = tuple[bytes, float]  # a key, and when it was replaced; infinity if it was not
 
 
-def read_key(text: str) -> bytes:
-    """Reads the installation's public key from a text with its verifier keys."""
-    found: set[bytes] = set()
+@dataclass
+class Keys:
+    """The keys of an installation: the first, which names its logs, and those that statements introduce."""
+
+    first: bytes
+    statements: list[tuple[str, bytes, str, float]] = field(default_factory=list)  # text, key, uses, and from when
+
+    def name(self) -> str:
+        return f"assay/{sha256(self.first)[:8].hex()}"
+
+    def origin(self, chain: int) -> str:
+        return f"{self.name()}/chain/{chain}"
+
+    def terms(self, use: str) -> list[Term]:
+        """The keys for a use, oldest first."""
+        terms = [(self.first, float("inf"))]
+        for _, key, uses, since in self.statements:
+            if use in uses.split():
+                terms[-1:] = [(terms[-1][0], since), (key, float("inf"))]
+        return terms
+
+    def follow(self, notes: list[str]) -> "Keys":
+        """Returns the keys with those that statements introduce."""
+        result = Keys(self.first, list(self.statements))
+        for note in notes:
+            result.add(note)
+        return result
+
+    def add(self, note: str) -> None:
+        text = note.partition("\n\n")[0]
+        lines = text.split("\n")
+        if len(lines) != 6 or lines[0] != STATEMENT or lines[1] != self.name():
+            raise Invalid(f"{text[:200]!r} does not introduce a key of this installation")
+        place, uses, encoded = number(lines[2]) - 2, lines[3], lines[4]
+        if 0 <= place < len(self.statements):
+            if self.statements[place][0] != text:
+                raise Invalid(f"there are two statements about key {lines[2]}")
+            return
+        key = decode_key(encoded)
+        since = seconds(lines[5])
+        if place != len(self.statements) or uses not in ("checkpoints", "records", "checkpoints records"):
+            raise Invalid(f"the statement about key {len(self.statements) + 2} is missing")
+        if self.statements and since < self.statements[-1][3]:
+            raise Invalid(f"key {lines[2]} begins before the key before it")
+        if key in [self.first] + [known for _, known, _, _ in self.statements]:
+            raise Invalid(f"key {lines[2]} is an earlier key")
+        for signer in (self.terms("checkpoints")[-1][0], key):
+            open_note(note, self.name(), [(signer, 0)])
+        self.statements.append((text, key, uses, since))
+
+
+def read_keys(text: str) -> Keys:
+    """Reads an installation's keys from a text with its verifier keys and statements."""
+    found: dict[bytes, set[str]] = {}
     for line in text.splitlines():
         name, _, rest = line.strip().removeprefix("verifier key: ").partition("+")
         if name != ANCHORS and not NAMED.fullmatch(name):
             continue
-        number, _, encoded = rest.partition("+")
-        try:
-            key = base64.b64decode(encoded, validate=True)
-        except binascii.Error:
-            raise Invalid(f"the key {line!r} is not base 64") from None
-        if len(key) != 33 or key[0] != 1 or number != key_hash(name, key[1:]).hex():
+        hashed, _, encoded = rest.partition("+")
+        key = decode_key(encoded)
+        if hashed != key_hash(name, key).hex():
             raise Invalid(f"the key {line!r} is not a verifier key of Ed25519")
-        found.add(key[1:])
-    if len(found) != 1:
-        raise Invalid(f"the file of keys has the keys of {len(found)} installations, not of one")
-    return found.pop()
+        found.setdefault(key, set()).add(name)
+    first = {key for key, names in found.items() if ANCHORS in names or
+             any(name.startswith(Keys(key).name() + "/") for name in names)}
+    if len(first) != 1:
+        raise Invalid(f"the file of keys has the keys of {len(first)} installations, not of one")
+    keys = Keys(first.pop())
+    keys = keys.follow([note for note in split_notes(text) if note.startswith(STATEMENT + "\n")])
+    for key in found:
+        if key not in [known for known, _ in keys.terms("checkpoints")]:
+            raise Invalid("the file of keys has the keys of two installations, or lacks a statement")
+    return keys
+
+
+def decode_key(encoded: str) -> bytes:
+    try:
+        key = base64.b64decode(encoded, validate=True)
+    except binascii.Error:
+        raise Invalid(f"the key {encoded!r} is not base 64") from None
+    if len(key) != 33 or key[0] != 1:
+        raise Invalid(f"the key {encoded!r} is not one of Ed25519")
+    return key[1:]
 
 
 def key_hash(name: str, key: bytes) -> bytes:
     return sha256(name.encode() + b"\n\x01" + key)[:4]
 
 
-def origin(key: bytes, chain: int) -> str:
-    return f"assay/{sha256(key)[:8].hex()}/chain/{chain}"
+def open_note(note: str, name: str, terms: list[Term]) -> tuple[list[str], float]:
+    """Returns the lines of a note that one of the keys signed under a name, and when that key was replaced."""
+    for key, until in reversed(terms):
+        lines = signed_note(note, name, key)
+        if lines is not None:
+            return lines, until
+    raise Invalid(f"a note is not signed by {name} with this installation's key: {note[:60]!r}")
 
 
-def open_note(note: str, name: str, key: bytes) -> list[str]:
-    """Returns the lines of a note that the key signed under a name."""
+def signed_note(note: str, name: str, key: bytes) -> list[str] | None:
     text, blank, signatures = note.rpartition("\n\n")
     text += "\n"
     if blank and signatures.endswith("\n"):
@@ -147,7 +220,7 @@ def open_note(note: str, name: str, key: bytes) -> list[str]:
                 continue
             if raw[:4] == key_hash(name, key) and signed_by(key, text.encode(), raw[4:]):
                 return text[:-1].split("\n")
-    raise Invalid(f"a note is not signed by {name} with this installation's key: {note[:60]!r}")
+    return None
 
 
 def number(text: str) -> int:
@@ -156,21 +229,21 @@ def number(text: str) -> int:
     return int(text)
 
 
-def open_checkpoint(note: str, key: bytes) -> tuple[int, int, bytes]:
-    """Returns the chain, the size and the root of a checkpoint."""
+def open_checkpoint(note: str, keys: Keys) -> tuple[int, int, bytes, float]:
+    """Returns the chain, the size and the root of a checkpoint, and when its key was replaced."""
     name = note.partition("\n")[0]
     match = NAMED.fullmatch(name)
-    if not match or origin(key, int(match[1])) != name:
+    if not match or keys.origin(int(match[1])) != name:
         raise Invalid(f"{name!r} is not the origin of a tree of this installation")
-    lines = open_note(note, name, key)
+    lines, until = open_note(note, name, keys.terms("checkpoints"))
     if len(lines) != 3:
         raise Invalid("a checkpoint does not have three lines")
-    return int(match[1]), number(lines[1]), decode_hash(lines[2])
+    return int(match[1]), number(lines[1]), decode_hash(lines[2]), until
 
 
-def open_anchor(note: str, key: bytes) -> tuple[int, int, bytes]:
+def open_anchor(note: str, keys: Keys) -> tuple[int, int, bytes]:
     """Returns the chain, the number and the hash of an anchor."""
-    lines = open_note(note, ANCHORS, key)
+    lines, _ = open_note(note, ANCHORS, keys.terms("checkpoints"))
     if len(lines) != 4 or not re.fullmatch(r"pruned before \d{4}-\d{2}-\d{2}", lines[3]):
         raise Invalid("a note is not an anchor")
     chain = number(lines[0].removeprefix(ANCHORS + "/chain/"))
@@ -338,15 +411,15 @@ class Chain:
     """A chain that is verified record by record."""
 
     number: int
-    key: bytes
+    keys: Keys
     line: dict[str, Any]
-    outside: dict[int, bytes]  # roots of checkpoints that are kept elsewhere, by size
+    outside: dict[int, tuple[bytes, float]]  # checkpoints that are kept elsewhere, by size: see roots
 
     def __post_init__(self) -> None:
         self.seq = self.start = 0
         self.head = sha256(f"assay audit chain {self.number}, version 1".encode())
         for note in self.line["anchors"] or []:
-            chain, seq, value = open_anchor(note, self.key)
+            chain, seq, value = open_anchor(note, self.keys)
             if chain != self.number or seq < self.start or seq == 0:
                 raise Invalid("an anchor is of another chain, or not in its place")
             self.seq = self.start = seq
@@ -354,16 +427,18 @@ class Chain:
         self.anchor, self.pruned = self.head, False
         self.blank: dict[int, bytes] = {}  # erased records that no erasure has named yet
         self.since, self.met, self.erased = "", 0, 0
+        self.newest = 0.0  # time of the newest record
         self.open_tree()
 
     def open_tree(self) -> None:
         """Reads the checkpoints, and the tree of the records before the first one."""
-        self.roots = dict(self.outside)
+        self.roots = dict(self.outside)  # by size: the root, and when the key of the checkpoint was replaced
         for note in self.line["checkpoints"] or []:
-            chain, size, root = open_checkpoint(note, self.key)
-            if chain != self.number or self.roots.get(size, root) != root:
+            chain, size, root, until = open_checkpoint(note, self.keys)
+            known, before = self.roots.get(size, (root, until))
+            if chain != self.number or known != root:
                 raise Invalid("a checkpoint is of another chain, or two of the same size differ")
-            self.roots[size] = root
+            self.roots[size] = root, min(before, until)
         stored = self.line["tree"]
         self.tree: Tree | None = None
         if stored is None:
@@ -402,8 +477,11 @@ class Chain:
             return
         root = self.tree.root()
         if size in self.roots:
-            if self.roots.pop(size) != root:
+            signed, until = self.roots.pop(size)
+            if signed != root:
                 raise Invalid("the Merkle tree differs from a signed checkpoint: records up to here were rewritten")
+            if self.newest > until + OVERLAP:
+                raise Invalid("a checkpoint up to here was signed with a key that had been replaced")
             self.met += 1
         if size == self.size and root != self.root:
             raise Invalid("the Merkle tree of the records does not have the stored root")
@@ -422,6 +500,8 @@ class Chain:
             if leaf_of(from_hex(nonce, 16), record) != leaf:
                 raise Invalid("the record does not match its leaf")
             self.since = self.since or record.get("at", "")
+            if record.get("at") and self.keys.statements:
+                self.newest = max(self.newest, seconds(record["at"]))
             if record["kind"] == "erasure":
                 self.erase(record)
             elif record["kind"] == "pruning":
@@ -439,7 +519,10 @@ class Chain:
         named = [(e["seq"], from_hex(e["leaf"], 32)) for e in record.get("erased") or []]
         message = b"assay erasure, version 1\n" + self.number.to_bytes(4, "big")
         message += b"".join(seq.to_bytes(8, "big") + leaf for seq, leaf in named)
-        if not signed_by(self.key, message, from_hex(record.get("digest", ""))):
+        digest = from_hex(record.get("digest", ""))
+        keys = [key for key, until in self.keys.terms("records")
+                if until == float("inf") or seconds(record["at"]) <= until + OVERLAP]
+        if not any(signed_by(key, message, digest) for key in keys):
             raise Invalid("the list of erased records differs from the signed one")
         for seq, leaf in named:
             if seq > self.start and self.blank.pop(seq, None) != leaf:
@@ -473,8 +556,13 @@ class Chain:
 
 
 def age(timestamp: str) -> float:
+    return time.time() - seconds(timestamp)
+
+
+def seconds(timestamp: str) -> float:
+    """A time in seconds since 1970."""
     try:
-        return time.time() - datetime.fromisoformat(timestamp).timestamp()
+        return datetime.fromisoformat(timestamp).timestamp()
     except ValueError:
         raise Invalid(f"{timestamp!r} is not a time") from None
 
@@ -489,10 +577,21 @@ def parse_line(line: str) -> dict[str, Any]:
     return value
 
 
-def verify_export(lines: Iterator[str], key: bytes, outside: dict[int, dict[int, bytes]]) -> list[str]:
-    """Verifies an export, and returns a sentence about each chain."""
-    if parse_line(next(lines, "")).get("format") != "assay-audit-export-1":
+def verify_export(lines: Iterator[str], keys: Keys, notes: list[str]) -> list[str]:
+    """Verifies an export and checkpoints that were kept, and returns a sentence about each chain."""
+    header = parse_line(next(lines, ""))
+    if header.get("format") != "assay-audit-export-1":
         raise Invalid("the first line is not that of an export")
+    statements = header.get("statements", [])
+    if not isinstance(statements, list) or not all(isinstance(note, str) for note in statements):
+        raise Invalid("the statements that introduce keys are not a list of texts")
+    if len(statements) < len(keys.statements):
+        raise Invalid("statements that introduce keys were deleted")
+    keys = keys.follow(statements)
+    outside: dict[int, dict[int, tuple[bytes, float]]] = {}
+    for note in notes:
+        chain_number, size, root, until = open_checkpoint(note, keys)
+        outside.setdefault(chain_number, {})[size] = root, until
     said: list[str] = []
     chain: Chain | None = None
     seen: set[int] = set()
@@ -508,7 +607,7 @@ def verify_export(lines: Iterator[str], key: bytes, outside: dict[int, dict[int,
                 if not isinstance(value["chain"], int) or seen and value["chain"] <= max(seen):
                     raise Invalid("the chains are not in ascending order")
                 seen.add(value["chain"])
-                chain = Chain(value["chain"], key, value, outside.get(value["chain"], {}))
+                chain = Chain(value["chain"], keys, value, outside.get(value["chain"], {}))
             elif line.startswith('{"records":'):
                 ended = value.get("end") is True and value["records"] == records
             elif chain is None:
@@ -532,12 +631,16 @@ def verify_export(lines: Iterator[str], key: bytes, outside: dict[int, dict[int,
 # Public logs (C2SP tlog-tiles).
 
 
-def verify_log(url: str, old_note: str, key: bytes) -> str:
+def verify_log(url: str, old_note: str, keys: Keys) -> str:
     """Verifies that a host's log contains the tree of an older checkpoint."""
-    chain, old, old_root = open_checkpoint(old_note, key)
-    base = f"{url.rstrip('/')}/audit/{chain}/"
-    number, new, new_root = open_checkpoint(fetch(base + "checkpoint").decode(), key)
-    if number != chain:
+    match = NAMED.fullmatch(old_note.partition("\n")[0])
+    if not match:
+        raise Invalid("the old checkpoint is not one")
+    base = f"{url.rstrip('/')}/audit/{match[1]}/"
+    keys = keys.follow([note for note in split_notes(fetch(base + "keys").decode()) if note.startswith(STATEMENT)])
+    chain, old, old_root, _ = open_checkpoint(old_note, keys)
+    served, new, new_root, _ = open_checkpoint(fetch(base + "checkpoint").decode(), keys)
+    if served != chain:
         raise Invalid("the host serves the checkpoint of another chain")
     if new < old:
         raise Invalid(f"the log has {new} leaves, but a signed checkpoint covers {old}: it went back")
@@ -564,26 +667,31 @@ def verify_log(url: str, old_note: str, key: bytes) -> str:
 # Receipts.
 
 
-def verify_receipt(receipt: dict[str, Any], key: bytes) -> str:
+def verify_receipt(receipt: dict[str, Any], keys: Keys) -> str:
     """Verifies a receipt, and returns a sentence about it."""
     if receipt.get("format") != "assay-receipt-1":
         raise Invalid("the file is not a receipt")
     record, note = receipt["record"], receipt["promise"]
+    keys = keys.follow(receipt.get("keys", []))
     name = (note.split("\n") + [""])[1]
     match = NAMED.fullmatch(name)
-    if not match or origin(key, int(match[1])) != name:
+    if not match or keys.origin(int(match[1])) != name:
         raise Invalid(f"{name!r} is not the origin of a tree of this installation")
-    lines = open_note(note, name, key)
+    lines, until = open_note(note, name, keys.terms("records"))
     if len(lines) != 5 or lines[0] != "assay promise, version 1":
         raise Invalid("the promise does not have five lines")
     chain, index, leaf = int(match[1]), number(lines[2]), decode_hash(lines[3])
     if leaf_of(from_hex(record["nonce"], 16), record) != leaf:
         raise Invalid("the promise is about another record")
+    if seconds(record["at"]) > until + OVERLAP:
+        raise Invalid("the key of the promise was replaced before the check")
     about = f"{record.get('ref')}: {record.get('verdict')} {record.get('score', 0)} at {record.get('at')}"
     proof = receipt["proof"]
     if proof is None:
         return f"{about}, promised to be leaf {index} of {name} by {lines[4]}."
-    signed, size, root = open_checkpoint(proof["checkpoint"], key)
+    signed, size, root, until = open_checkpoint(proof["checkpoint"], keys)
+    if seconds(record["at"]) > until + OVERLAP:
+        raise Invalid("the key of the checkpoint was replaced before the check")
     joined = base64.b64decode(proof["hashes"], validate=True)
     hashes = [joined[i : i + 32] for i in range(0, len(joined), 32)]
     if signed != chain or proof["index"] != index or len(joined) % 32:
@@ -630,26 +738,22 @@ def main() -> int:
     args = parser.parse_args()
     status = 0
     try:
-        key = read_key(read_text(args.key))
+        keys = read_keys(read_text(args.key))
         if args.command == "log":
-            print(verify_log(args.url, (split_notes(read_text(args.checkpoint)) or [""])[-1], key))
+            print(verify_log(args.url, (split_notes(read_text(args.checkpoint)) or [""])[-1], keys))
             return 0
         if args.command == "receipt":
             for name in args.file:
                 try:
-                    print(verify_receipt(parse_line(read_text(name)), key))
+                    print(verify_receipt(parse_line(read_text(name)), keys))
                 except (KeyError, TypeError, AttributeError, binascii.Error) as error:
                     raise Invalid(f"{name}: a member is missing or wrong: {error!r}") from None
             return 0
-        outside: dict[int, dict[int, bytes]] = {}
-        for name in args.checkpoints:
-            for note in split_notes(read_text(name)):
-                chain, size, root = open_checkpoint(note, key)
-                outside.setdefault(chain, {})[size] = root
+        notes = [note for name in args.checkpoints for note in split_notes(read_text(name))]
         for name in args.file:
             try:
                 with open(name, encoding="utf-8", newline="\n") as file:
-                    for sentence in verify_export(iter(file), key, outside):
+                    for sentence in verify_export(iter(file), keys, notes):
                         print(sentence)
             except (Invalid, UnicodeDecodeError) as error:
                 print(f"{name}: {error}", file=sys.stderr)

@@ -21,9 +21,9 @@ func (s *Signer) Anchor(a Anchor) (string, error) {
 	return s.sign(a.Head, prunedBefore+a.Before.UTC().Format(time.DateOnly)+"\n")
 }
 
-// OpenAnchor verifies an anchor with a verifier key.
-func OpenAnchor(signed, verifierKey string) (Anchor, error) {
-	head, extension, err := open(signed, verifierKey)
+// OpenAnchor verifies an anchor with any of the verifier keys, which have the same name.
+func OpenAnchor(signed string, verifierKeys ...string) (Anchor, error) {
+	head, extension, err := open(signed, verifierKeys)
 	if err != nil {
 		return Anchor{}, fmt.Errorf("opening anchor: %w", err)
 	}

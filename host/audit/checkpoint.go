@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
@@ -11,23 +10,6 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// Signer signs checkpoints under a name, such as "assay.example/audit". It implements note.Signer.
-type Signer struct {
-	Public
-	private ed25519.PrivateKey
-}
-
-// NewSigner returns a signer with the Ed25519 key derived from seed (32 bytes).
-func NewSigner(name string, seed []byte) *Signer {
-	key := ed25519.NewKeyFromSeed(seed)
-	return &Signer{Public{name, key.Public().(ed25519.PublicKey)}, key}
-}
-
-// Sign returns the Ed25519 signature of msg.
-func (s *Signer) Sign(msg []byte) ([]byte, error) { return ed25519.Sign(s.private, msg), nil }
-
-var _ note.Signer = (*Signer)(nil)
-
 // Checkpoint signs a head as a C2SP tlog-checkpoint: origin, size and hash in a signed note. The origin contains the
 // chain's number.
 func (s *Signer) Checkpoint(h Head) (string, error) { return s.sign(h, "") }
@@ -35,16 +17,17 @@ func (s *Signer) Checkpoint(h Head) (string, error) { return s.sign(h, "") }
 func (s *Signer) sign(h Head, extension string) (string, error) {
 	text := fmt.Sprintf("%s/chain/%d\n%d\n%s\n%s", s.name, h.Chain, h.Seq, base64.StdEncoding.EncodeToString(h.Hash[:]),
 		extension)
-	signed, err := note.Sign(&note.Note{Text: text}, s)
+	signed, err := s.signNote(text, s.name, Checkpoints)
 	if err != nil {
 		return "", fmt.Errorf("signing checkpoint: %w", err)
 	}
-	return string(signed), nil
+	return signed, nil
 }
 
-// OpenCheckpoint verifies a checkpoint or an anchor with a verifier key and returns its head.
-func OpenCheckpoint(signed, verifierKey string) (Head, error) {
-	head, extension, err := open(signed, verifierKey)
+// OpenCheckpoint verifies a checkpoint or an anchor with any of the verifier keys, which have the same name, and
+// returns its head.
+func OpenCheckpoint(signed string, verifierKeys ...string) (Head, error) {
+	head, extension, err := open(signed, verifierKeys)
 	if err == nil && extension != "" {
 		_, err = parsePruned(extension)
 	}
@@ -55,12 +38,16 @@ func OpenCheckpoint(signed, verifierKey string) (Head, error) {
 }
 
 // open verifies a signed note and returns its head, and its extension line or "".
-func open(signed, verifierKey string) (head Head, extension string, err error) {
-	verifier, err := note.NewVerifier(verifierKey)
-	if err != nil {
-		return Head{}, "", err
+func open(signed string, verifierKeys []string) (head Head, extension string, err error) {
+	var verifiers []note.Verifier
+	for _, key := range verifierKeys {
+		verifier, err := note.NewVerifier(key)
+		if err != nil {
+			return Head{}, "", err
+		}
+		verifiers = append(verifiers, verifier)
 	}
-	n, err := note.Open([]byte(signed), note.VerifierList(verifier))
+	n, err := note.Open([]byte(signed), note.VerifierList(verifiers...))
 	if err != nil {
 		return Head{}, "", err
 	}
@@ -72,7 +59,7 @@ func open(signed, verifierKey string) (head Head, extension string, err error) {
 	case len(lines) != 3:
 		return Head{}, "", bad
 	}
-	number, ok := strings.CutPrefix(lines[0], verifier.Name()+"/chain/")
+	number, ok := strings.CutPrefix(lines[0], n.Sigs[0].Name+"/chain/")
 	chain, err := strconv.Atoi(number)
 	if !ok || err != nil || chain < 0 || strconv.Itoa(chain) != number {
 		return Head{}, "", bad

@@ -3,6 +3,9 @@ package audit
 import (
 	"crypto/ed25519"
 	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
 )
 
 // Erased identifies a record whose content was erased. Its number and leaf remain.
@@ -11,11 +14,24 @@ type Erased struct {
 	Leaf Hash
 }
 
-// SignErasure returns the Digest of an erasure record: an Ed25519 signature, with the key derived from seed, over the
-// erased records in the order of the chain. The stored list therefore cannot be changed, and an attacker with only the
-// database cannot blank a row and append a matching erasure.
-func SignErasure(seed []byte, chain int, erased []Erased) []byte {
-	return ed25519.Sign(ed25519.NewKeyFromSeed(seed), erasure(chain, erased))
+// SignErasure returns the Digest of an erasure record: an Ed25519 signature over the erased records in the order of the
+// chain. The stored list therefore cannot be changed, and an attacker with only the database cannot blank a row and
+// append a matching erasure.
+func (s *Signer) SignErasure(chain int, erased []Erased) ([]byte, error) {
+	key, err := s.current(Records)
+	if err != nil {
+		return nil, fmt.Errorf("signing erasure: %w", err)
+	}
+	return key.sign(erasure(chain, erased))
+}
+
+// erased reports whether a key that was not replaced at the time of an erasure record signed its list.
+func (p Public) erased(r Record, chain int, erased []Erased) bool {
+	at, err := time.Parse(time.RFC3339, r.At)
+	return slices.ContainsFunc(p.terms(Records), func(t term) bool {
+		return (t.until.IsZero() || err == nil && !Late(t.until, at)) &&
+			ed25519.Verify(t.key, erasure(chain, erased), r.Digest)
+	})
 }
 
 // erasure returns the signed encoding of an erasure. Its first line differs from any checkpoint's, which the same key

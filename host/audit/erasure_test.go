@@ -11,8 +11,8 @@ import (
 // erasure returns a signed erasure's row.
 func erasure(chain int, erased []audit.Erased) audit.Row {
 	return audit.Row{Nonce: nonce, Erased: erased, Record: audit.Record{
-		Kind: audit.Erasure, At: "2026-01-02T03:04:05.006Z", Account: "acct_1", Digest: audit.SignErasure(seed, chain,
-			erased),
+		Kind: audit.Erasure, At: "2026-01-02T03:04:05.006Z", Account: "acct_1", Digest: must(erasers.SignErasure(chain,
+			erased)),
 	}}
 }
 
@@ -27,7 +27,7 @@ func TestErasuresAcrossAnAnchor(t *testing.T) {
 	tr.rows[9] = erasure(tr.head.Chain, []audit.Erased{blank(2), blank(4), blank(6)})
 	tr.link(9)
 	for anchor, erased := range []int64{3, 3, 3, 2, 2, 1, 1, 0, 0, 0} {
-		v, left := audit.NewVerifier(tr.at(anchor), erasers, nil), tr
+		v, left := audit.NewVerifier(tr.at(anchor), erasers.Public, nil), tr
 		if anchor > 0 {
 			left = tr.prunedAt(anchor, tr.at(anchor))
 		}
@@ -51,7 +51,7 @@ func TestErasureIsSignedAsDocumented(t *testing.T) {
 		"\x00\x00\x00\x00\x00\x00\x01\x02" + string(sequence(0, 32)) + "\x00\x00\x00\x00\x00\x00\x01\x03" +
 		string(sequence(32, 32))
 	if !ed25519.Verify(ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey), []byte(message),
-		audit.SignErasure(seed, 3, erased)) {
+		must(erasers.SignErasure(3, erased))) {
 		t.Error("another message was signed")
 	}
 }

@@ -22,7 +22,7 @@ func Example() {
 	}
 
 	verify := func() error {
-		verifier := audit.NewVerifier(audit.Genesis(0), signer.PublicKey(), []audit.Head{head})
+		verifier := audit.NewVerifier(audit.Genesis(0), signer.Public, []audit.Head{head})
 		for _, row := range rows {
 			if err := verifier.Add(row); err != nil {
 				return err

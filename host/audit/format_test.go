@@ -57,19 +57,23 @@ func TestFormatVectors(t *testing.T) {
 	id := audit.TileID{Width: 3}
 	key := audit.NewSigner("assay/audit", sequence(0, 32))
 	erased := []audit.Erased{{Seq: 1, Leaf: leaves[0]}}
+	later := audit.NewSigner("assay/audit", sequence(0, 32))
+	statement := must(later.Introduce(later.Hold(sequence(32, 32)), audit.Checkpoints|audit.Records, rotated))
 	for name, got := range map[string]string{
-		"origin":       key.Origin(0),
-		"verifier_key": key.TreeKey(0),
-		"checkpoint":   must(key.SignTree(treeHead)),
-		"tile":         id.Path() + " " + hex.EncodeToString(stored[audit.TileID{}]),
-		"anchor":       must(key.Anchor(audit.Anchor{Head: head, Before: cut.Before})),
-		"erasure":      hex.EncodeToString(audit.SignErasure(sequence(0, 32), 0, erased)),
+		"origin":           key.Origin(0),
+		"verifier_key":     key.TreeKey(0),
+		"checkpoint":       must(key.SignTree(treeHead)),
+		"tile":             id.Path() + " " + hex.EncodeToString(stored[audit.TileID{}]),
+		"anchor":           must(key.Anchor(audit.Anchor{Head: head, Before: cut.Before})),
+		"erasure":          hex.EncodeToString(must(key.SignErasure(0, erased))),
+		"statement":        statement,
+		"later_checkpoint": must(later.SignTree(treeHead)),
 	} {
 		if diff := cmp.Diff(strings.Join(parts(t, want[name]), ""), got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	if len(want) != 13 {
+	if len(want) != 15 {
 		t.Errorf("the document has %d vectors, of which some are not tested", len(want))
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/mod/sumdb/note"
 )
 
 // Promise is the signed statement that a leaf will be in a chain's tree, and at which place, by a time: what a signed
@@ -17,6 +15,8 @@ type Promise struct {
 	Index int64 // of the leaf
 	Leaf  Hash
 	Until time.Time // in whole seconds
+
+	Replaced time.Time // when the key that signed it was replaced, see Late; zero: it was not
 }
 
 // promiseLine is the first line of a promise. No checkpoint or anchor, which the same key signs, begins with it.
@@ -26,11 +26,11 @@ const promiseLine = "assay promise, version 1"
 func (s *Signer) SignPromise(p Promise) (string, error) {
 	text := fmt.Sprintf("%s\n%s\n%d\n%s\n%s\n", promiseLine, s.Origin(p.Chain), p.Index,
 		base64.StdEncoding.EncodeToString(p.Leaf[:]), p.Until.UTC().Format(time.RFC3339))
-	signed, err := note.Sign(&note.Note{Text: text}, s.ofTree(p.Chain))
+	signed, err := s.signNote(text, s.Origin(p.Chain), Records)
 	if err != nil {
 		return "", fmt.Errorf("signing promise: %w", err)
 	}
-	return string(signed), nil
+	return signed, nil
 }
 
 // OpenPromise verifies a promise that SignPromise signed.
@@ -52,13 +52,11 @@ func (p Public) openPromise(signed string) (promise Promise, err error) {
 	if promise.Chain, err = strconv.Atoi(number); err != nil || p.Origin(promise.Chain) != lines[1] {
 		return promise, bad
 	}
-	verifier, err := note.NewVerifier(p.TreeKey(promise.Chain))
+	_, by, err := p.open(signed, lines[1], Records)
 	if err != nil {
 		return promise, err
 	}
-	if _, err := note.Open([]byte(signed), note.VerifierList(verifier)); err != nil {
-		return promise, err
-	}
+	promise.Replaced = by.until
 	leaf, err := base64.StdEncoding.Strict().DecodeString(lines[3])
 	if err != nil || len(leaf) != len(Hash{}) {
 		return promise, bad

@@ -8,16 +8,19 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/mod/sumdb/note"
 )
 
-// Public is the public half of a Signer. It verifies what the signer signed.
+// Public verifies what the keys of an installation signed. Its copies share the keys that a Signer learns of.
 type Public struct {
-	name string
-	key  ed25519.PublicKey
+	name  string
+	key   ed25519.PublicKey // the first, which names the logs
+	later *pointer
 }
 
 // keyAlgorithm is the signed-note type byte of Ed25519 (C2SP signed-note).
@@ -27,28 +30,47 @@ const keyAlgorithm = 1
 // chains with it.
 const KeyName = "assay/audit"
 
-// ParseKeys reads an installation's public key from a list of its verifier keys, one a line, as
-// `assay audit checkpoint` prints them. Empty lines and those that begin with # are ignored.
+// ParseKeys reads an installation's keys from a file: verifier keys, one a line, of which at least one is the first
+// key's, and the statements that introduce later keys, as `assay audit checkpoint` prints them. Empty lines and those
+// that begin with # are ignored.
 func ParseKeys(text string) (key Public, err error) {
-	found := false
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		next, err := ParsePublic(KeyName, strings.TrimPrefix(line, "verifier key: "))
-		if err != nil {
-			return key, err
-		}
-		if found && !key.PublicKey().Equal(next.PublicKey()) {
+	lines, statements := cutStatements(text)
+	var others []string
+	var wrong error
+	for _, line := range lines {
+		next, err := ParsePublic(KeyName, line)
+		switch {
+		case err != nil:
+			others, wrong = append(others, line), err
+		case key.key != nil && !key.key.Equal(next.key):
 			return key, errors.New("reading verifier keys: they are of different installations")
+		default:
+			key = next
 		}
-		key, found = next, true
 	}
-	if !found {
+	switch {
+	case key.key == nil && wrong != nil:
+		return key, wrong
+	case key.key == nil:
 		return key, errors.New("reading verifier keys: there is none")
 	}
+	if key, err = key.With(statements); err != nil {
+		return key, fmt.Errorf("reading verifier keys: %w", err)
+	}
+	for _, line := range others {
+		if !key.lists(line) {
+			return key, wrong
+		}
+	}
 	return key, nil
+}
+
+// lists reports whether a verifier key is one of the installation's, for the tree that it names.
+func (p Public) lists(verifierKey string) bool {
+	origin, _, _ := strings.Cut(verifierKey, "+")
+	_, number, _ := strings.Cut(origin, "/chain/")
+	chain, err := strconv.Atoi(number)
+	return err == nil && slices.Contains(p.TreeKeys(chain), verifierKey)
 }
 
 // ParsePublic reads an installation's public key from any of its verifier keys: that of its anchors, which has the
@@ -63,7 +85,7 @@ func ParsePublic(name, verifierKey string) (Public, error) {
 	if err != nil || len(key) != 1+ed25519.PublicKeySize {
 		return Public{}, fmt.Errorf("reading verifier key: it is not an Ed25519 key: %q", verifierKey)
 	}
-	p := Public{name, key[1:]}
+	p := Public{name: name, key: key[1:]}
 	if _, number, ok := strings.Cut(verifier.Name(), "/chain/"); ok {
 		if chain, err := strconv.Atoi(number); err == nil && p.Origin(chain) == verifier.Name() {
 			return p, nil
@@ -75,51 +97,98 @@ func ParsePublic(name, verifierKey string) (Public, error) {
 	return p, nil
 }
 
-// PublicKey returns the key that verifies erasures.
-func (p Public) PublicKey() ed25519.PublicKey { return p.key }
-
-// Name returns the key's name in signature lines.
+// Name returns the name of the key of anchors in signature lines.
 func (p Public) Name() string { return p.name }
 
-func (p Public) encoded() []byte { return append([]byte{keyAlgorithm}, p.key...) }
+// KeyHash returns the hash of the first key in signature lines (C2SP signed-note).
+func (p Public) KeyHash() uint32 { return keyHash(p.name, p.key) }
 
-// KeyHash returns the key's hash in signature lines (C2SP signed-note).
-func (p Public) KeyHash() uint32 {
-	sum := sha256.Sum256(append([]byte(p.name+"\n"), p.encoded()...))
+func keyHash(name string, key ed25519.PublicKey) uint32 {
+	sum := sha256.Sum256(append([]byte(name+"\n"), encoded(key)...))
 	return binary.BigEndian.Uint32(sum[:])
 }
 
-// VerifierKey returns the public key in the format of signed-note tools.
-func (p Public) VerifierKey() string {
-	return fmt.Sprintf("%s+%08x+%s", p.name, p.KeyHash(), base64.StdEncoding.EncodeToString(p.encoded()))
+func encoded(key ed25519.PublicKey) []byte { return append([]byte{keyAlgorithm}, key...) }
+
+// VerifierKey returns the first public key in the format of signed-note tools.
+func (p Public) VerifierKey() string { return verifierKey(p.name, p.key) }
+
+func verifierKey(name string, key ed25519.PublicKey) string {
+	return fmt.Sprintf("%s+%08x+%s", name, keyHash(name, key), base64.StdEncoding.EncodeToString(encoded(key)))
 }
 
-// Origin returns the origin of a chain's tree: "assay/", 16 hexadecimal digits that name the installation by its public
-// key, "/chain/" and the chain's number. It is also the name of the key that signs the tree's checkpoints.
-func (p Public) Origin(chain int) string {
+// VerifierKeys returns the public keys that verify anchors, oldest first.
+func (p Public) VerifierKeys() []string { return p.verifierKeys(p.name) }
+
+func (p Public) verifierKeys(name string) (keys []string) {
+	for _, t := range p.terms(Checkpoints) {
+		keys = append(keys, verifierKey(name, t.key))
+	}
+	return keys
+}
+
+// Origin returns the origin of a chain's tree: "assay/", 16 hexadecimal digits that name the installation by its first
+// public key, "/chain/" and the chain's number. It is also the name of the keys that sign the tree's checkpoints.
+func (p Public) Origin(chain int) string { return fmt.Sprintf("%s/chain/%d", p.installation(), chain) }
+
+// installation returns the name of the installation, under which statements about keys are signed.
+func (p Public) installation() string {
 	sum := sha256.Sum256(p.key)
-	return fmt.Sprintf("assay/%s/chain/%d", hex.EncodeToString(sum[:8]), chain)
+	return "assay/" + hex.EncodeToString(sum[:8])
 }
 
-// TreeKey returns the public key of a chain's tree in the format of signed-note tools.
-func (p Public) TreeKey(chain int) string { return Public{p.Origin(chain), p.key}.VerifierKey() }
+// TreeKey returns the first public key of a chain's tree in the format of signed-note tools.
+func (p Public) TreeKey(chain int) string { return verifierKey(p.Origin(chain), p.key) }
+
+// TreeKeys returns the public keys that sign checkpoints of a chain's tree, oldest first.
+func (p Public) TreeKeys(chain int) []string { return p.verifierKeys(p.Origin(chain)) }
+
+// SignedTree is the head of a tree in a checkpoint.
+type SignedTree struct {
+	TreeHead
+	Replaced time.Time // when the key that signed it was replaced; zero: it was not
+}
 
 // OpenTree verifies a checkpoint that SignTree signed, and returns its head. Signatures of others, such as witnesses,
-// may follow.
+// may follow. It accepts a key that was replaced: see OpenSigned.
 func (p Public) OpenTree(signed string) (TreeHead, error) {
+	tree, err := p.OpenSigned(signed)
+	return tree.TreeHead, err
+}
+
+// OpenSigned is OpenTree, but also says when the key was replaced.
+func (p Public) OpenSigned(signed string) (SignedTree, error) {
 	head, err := p.openTree(signed)
 	if err != nil {
-		return TreeHead{}, fmt.Errorf("opening checkpoint: %w", err)
+		return SignedTree{}, fmt.Errorf("opening checkpoint: %w", err)
 	}
 	return head, nil
 }
 
-func (p Public) openTree(signed string) (TreeHead, error) {
+func (p Public) openTree(signed string) (SignedTree, error) {
 	origin, _, _ := strings.Cut(signed, "\n")
 	_, number, _ := strings.Cut(origin, "/chain/")
 	chain, err := strconv.Atoi(number)
 	if err != nil || chain < 0 || p.Origin(chain) != origin {
-		return TreeHead{}, fmt.Errorf("%q is not the origin of a tree of this installation", origin)
+		return SignedTree{}, fmt.Errorf("%q is not the origin of a tree of this installation", origin)
 	}
-	return ParseTreeHead(signed, chain, p.TreeKey(chain))
+	text, by, err := p.open(signed, origin, Checkpoints)
+	if err != nil {
+		return SignedTree{}, err
+	}
+	head, err := parseTreeHead(text, chain, origin)
+	return SignedTree{head, by.until}, err
+}
+
+// Own returns a checkpoint without the signatures of others.
+func (p Public) Own(signed string) string {
+	origin, _, _ := strings.Cut(signed, "\n")
+	text, signatures, _ := strings.Cut(signed, "\n\n")
+	own := text + "\n\n"
+	for line := range strings.Lines(signatures) {
+		if strings.HasPrefix(line, "\u2014 "+origin+" ") {
+			own += line
+		}
+	}
+	return own
 }

@@ -10,19 +10,15 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// ofTree returns the signer of a chain's tree: the same key under the name that is the tree's origin.
-func (s *Signer) ofTree(chain int) *Signer {
-	return &Signer{Public{s.Origin(chain), s.key}, s.private}
-}
-
-// SignTree signs the head of a tree as a C2SP tlog-checkpoint. The same head always gives the same text.
+// SignTree signs the head of a tree as a C2SP tlog-checkpoint. The same head and
+// key always give the same text.
 func (s *Signer) SignTree(h TreeHead) (string, error) {
 	text := fmt.Sprintf("%s\n%d\n%s\n", s.Origin(h.Chain), h.Size, base64.StdEncoding.EncodeToString(h.Root[:]))
-	signed, err := note.Sign(&note.Note{Text: text}, s.ofTree(h.Chain))
+	signed, err := s.signNote(text, s.Origin(h.Chain), Checkpoints)
 	if err != nil {
 		return "", fmt.Errorf("signing checkpoint: %w", err)
 	}
-	return string(signed), nil
+	return signed, nil
 }
 
 // ParseTreeHead verifies a checkpoint of a chain's tree with its public key, see TreeKey, whose name is the origin.
@@ -35,9 +31,13 @@ func ParseTreeHead(signed string, chain int, verifierKey string) (TreeHead, erro
 	if err != nil {
 		return TreeHead{}, err
 	}
-	bad := fmt.Errorf("%q is not origin, size and root", n.Text)
-	lines := strings.Split(n.Text, "\n")
-	if len(lines) != 4 || lines[0] != verifier.Name() {
+	return parseTreeHead(n.Text, chain, verifier.Name())
+}
+
+func parseTreeHead(text string, chain int, origin string) (TreeHead, error) {
+	bad := fmt.Errorf("%q is not origin, size and root", text)
+	lines := strings.Split(text, "\n")
+	if len(lines) != 4 || lines[0] != origin {
 		return TreeHead{}, bad
 	}
 	size, err := strconv.ParseInt(lines[1], 10, 64)

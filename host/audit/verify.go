@@ -2,7 +2,6 @@ package audit
 
 import (
 	"bytes"
-	"crypto/ed25519"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,17 +34,17 @@ type Verifier struct {
 	Erased   int64 // number of records without content
 	Erasures int64 // number of records of kind Erasure
 
-	start       Head              // the anchor, or the genesis
-	pruned      bool              // a record after the anchor names it
-	key         ed25519.PublicKey // verifies erasures
-	blank       map[int64]Hash    // erased rows that no erasure has named yet
-	checkpoints map[int64]Hash    // not reached yet
-	broken      error             // a contradiction between checkpoints
+	start       Head           // the anchor, or the genesis
+	pruned      bool           // a record after the anchor names it
+	key         Public         // verifies erasures
+	blank       map[int64]Hash // erased rows that no erasure has named yet
+	checkpoints map[int64]Hash // not reached yet
+	broken      error          // a contradiction between checkpoints
 }
 
-// NewVerifier returns a verifier that starts after anchor, which is the genesis if nothing was pruned. key is the
-// Signer's PublicKey. checkpoints are heads kept outside the database; the chain must pass through each of them.
-func NewVerifier(anchor Head, key ed25519.PublicKey, checkpoints []Head) *Verifier {
+// NewVerifier returns a verifier that starts after anchor, which is the genesis if nothing was pruned. key
+// verifies erasures. checkpoints are heads kept outside the database; the chain must pass through each of them.
+func NewVerifier(anchor Head, key Public, checkpoints []Head) *Verifier {
 	v := &Verifier{Head: anchor, start: anchor, key: key, blank: map[int64]Hash{},
 		checkpoints: map[int64]Hash{anchor.Seq: anchor.Hash}}
 	for _, c := range checkpoints {
@@ -114,7 +113,7 @@ func (v *Verifier) Add(row Row) error {
 // rows, which can no longer be checked.
 func (v *Verifier) erase(row Row) (reason string) {
 	v.Erasures++
-	if !ed25519.Verify(v.key, erasure(v.Head.Chain, row.Erased), row.Record.Digest) {
+	if !v.key.erased(row.Record, v.Head.Chain, row.Erased) {
 		return "the list of erased records differs from the signed one"
 	}
 	for _, e := range row.Erased {

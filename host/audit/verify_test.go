@@ -41,10 +41,10 @@ func (tr *storedLog) link(from int) {
 // seed derives the key that signs erasures.
 var seed = sequence(7, 32)
 
-var erasers = audit.NewSigner("test", seed).PublicKey()
+var erasers = audit.NewSigner("test", seed)
 
 func (tr storedLog) verify(checkpoints ...audit.Head) (*audit.Verifier, error) {
-	v := audit.NewVerifier(audit.Genesis(tr.head.Chain), erasers, checkpoints)
+	v := audit.NewVerifier(audit.Genesis(tr.head.Chain), erasers.Public, checkpoints)
 	for _, row := range tr.rows {
 		if err := v.Add(row); err != nil {
 			return v, err
@@ -186,7 +186,7 @@ func TestVerifierStartsAtAnAnchor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := audit.NewVerifier(c.anchor, erasers, c.checkpoints)
+			v := audit.NewVerifier(c.anchor, erasers.Public, c.checkpoints)
 			var err error
 			for _, row := range c.rows.rows {
 				if err = v.Add(row); err != nil {

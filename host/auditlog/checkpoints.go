@@ -75,9 +75,9 @@ func endsEmpty(f *os.File) bool {
 
 // Checkpoints are what files of checkpoints contain.
 type Checkpoints struct {
-	Heads   []audit.Head     // of hash chains, and of anchors
-	Trees   []audit.TreeHead // of Merkle trees
-	Damaged []string         // files with text that is not a valid checkpoint, or that cannot be read, and why
+	Heads   []audit.Head       // of hash chains, and of anchors
+	Trees   []audit.SignedTree // of Merkle trees
+	Damaged []string           // files with text that is not a valid checkpoint, or that cannot be read, and why
 }
 
 // ReadCheckpoints reads files of checkpoints and verifies their signatures. Damage is part of the result, because it
@@ -101,7 +101,7 @@ func ReadCheckpoints(files []string, key audit.Public) *Checkpoints {
 // checkpointFile is the content of a file.
 type checkpointFile struct {
 	heads   []audit.Head
-	trees   []audit.TreeHead
+	trees   []audit.SignedTree
 	valid   []string // texts
 	others  []string // those that are not checkpoints of trees
 	damaged int      // entries that are not valid
@@ -113,9 +113,9 @@ func readFile(name string, key audit.Public) (f checkpointFile, err error) {
 		return f, err
 	}
 	for _, signed := range audit.SplitCheckpoints(string(text)) {
-		if tree, err := key.OpenTree(signed); err == nil {
+		if tree, err := key.OpenSigned(signed); err == nil {
 			f.trees = append(f.trees, tree)
-		} else if head, err := audit.OpenCheckpoint(signed, key.VerifierKey()); err == nil {
+		} else if head, err := audit.OpenCheckpoint(signed, key.VerifierKeys()...); err == nil {
 			f.heads, f.others = append(f.heads, head), append(f.others, signed)
 		} else {
 			f.damaged++
@@ -165,7 +165,7 @@ func newest(f checkpointFile, key audit.Public) (texts []string) {
 	heads := map[int]audit.TreeHead{}
 	for _, h := range f.trees {
 		if h.Size >= heads[h.Chain].Size {
-			heads[h.Chain] = h
+			heads[h.Chain] = h.TreeHead
 		}
 	}
 	for _, text := range f.valid {

@@ -24,6 +24,8 @@ type (
 		Format     string `json:"format"`
 		ExportedAt string `json:"exported_at"`
 		Key        string `json:"key"` // a hint: a verifier must have it from elsewhere
+
+		Statements []string `json:"statements,omitempty"`
 	}
 	exportChain struct {
 		Chain       int          `json:"chain"`
@@ -73,8 +75,15 @@ func WriteExport(ctx context.Context, log store.AuditLog, key audit.Public, at t
 	lines := json.NewEncoder(w)
 	lines.SetEscapeHTML(false)
 	heads, err := log.Chains(ctx)
+	var statements []string
 	if err == nil {
-		err = lines.Encode(exportHeader{exportFormat, at.UTC().Format(check.TimeFormat), key.VerifierKey()})
+		statements, err = log.KeyStatements(ctx)
+	}
+	if err == nil {
+		key, err = key.With(statements)
+	}
+	if err == nil {
+		err = lines.Encode(exportHeader{exportFormat, at.UTC().Format(check.TimeFormat), key.VerifierKey(), statements})
 	}
 	for _, head := range heads {
 		if err != nil {
@@ -116,7 +125,7 @@ func writeChain(ctx context.Context, log store.AuditLog, key audit.Public, head 
 	start audit.Head, err error) {
 	start = audit.Genesis(head.Chain)
 	c := exportChain{Chain: head.Chain, Head: exportHead{head.Seq, head.Hash[:]}, Edge: []exportTile{}}
-	anchors, err := log.Anchors(ctx, head.Chain, key.VerifierKey())
+	anchors, err := log.Anchors(ctx, head.Chain, key.VerifierKeys()...)
 	if n := len(anchors); n > 0 {
 		start = anchors[n-1].Head
 	}

@@ -17,8 +17,9 @@ import (
 
 // Export is an exported audit log. It implements Log, and reads the records from the file each time.
 type Export struct {
-	file   io.ReaderAt
-	chains []exportedChain // ascending
+	file       io.ReaderAt
+	statements []string
+	chains     []exportedChain // ascending
 }
 
 // exportedChain is a chain of an export and the place of its records in the file.
@@ -43,6 +44,7 @@ func OpenExport(file io.ReaderAt, size int64) (*Export, error) {
 	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &header) != nil || header.Format != exportFormat {
 		return nil, fmt.Errorf("reading export: %w: its first line is not that of %s", ErrExport, exportFormat)
 	}
+	e.statements = header.Statements
 	at += int64(len(lines.Bytes())) + 1
 	var end exportEnd
 	records := int64(0)
@@ -101,6 +103,9 @@ func (e *Export) find(chain int) exportedChain {
 	return exportedChain{}
 }
 
+// KeyStatements implements Log.
+func (e *Export) KeyStatements(context.Context) ([]string, error) { return e.statements, nil }
+
 // Chains implements Log.
 func (e *Export) Chains(context.Context) (heads []audit.Head, err error) {
 	var damaged store.Damaged
@@ -119,10 +124,10 @@ func (e *Export) Chains(context.Context) (heads []audit.Head, err error) {
 }
 
 // Anchors implements Log.
-func (e *Export) Anchors(_ context.Context, chain int, verifierKey string) (anchors []audit.Anchor, err error) {
+func (e *Export) Anchors(_ context.Context, chain int, verifierKeys ...string) (anchors []audit.Anchor, err error) {
 	last := int64(-1)
 	for _, note := range e.find(chain).exportChain.Anchors {
-		anchor, err := audit.OpenAnchor(note, verifierKey)
+		anchor, err := audit.OpenAnchor(note, verifierKeys...)
 		if err != nil || anchor.Chain != chain || anchor.Seq <= last {
 			return nil, &audit.BreakError{Chain: chain, Seq: last + 1,
 				Reason: "an anchor here was not signed by the installation's key, or is not in its place"}

@@ -2,6 +2,7 @@ package auditlog
 
 import (
 	"context"
+	"strings"
 
 	"assay/host/audit"
 	"assay/host/store"
@@ -10,8 +11,8 @@ import (
 // Files are the public files of the trees (C2SP tlog-tiles), by chain. They contain hashes, no records.
 type Files struct{ Store *store.Store }
 
-// AuditFile returns a chain's newest checkpoint or a tile, given its path, and whether it never changes. The content is
-// nil if there is none.
+// AuditFile returns a chain's newest checkpoint, its keys (see audit.ParseKeys) or a tile, given its path, and whether
+// it never changes. The content is nil if there is none.
 func (f Files) AuditFile(ctx context.Context, chain int, path string) (content []byte, constant bool, err error) {
 	if path == "checkpoint" {
 		note, err := f.Store.NewestCheckpoint(ctx, chain)
@@ -19,6 +20,9 @@ func (f Files) AuditFile(ctx context.Context, chain int, path string) (content [
 			return nil, false, err
 		}
 		return []byte(note), false, err
+	}
+	if path == "keys" {
+		return []byte(Keys(f.Store.Signer().Public, chain)), false, nil
 	}
 	id, _ := audit.ParseTilePath(path)
 	if id.Width == 0 { // not a path of a tile
@@ -29,4 +33,16 @@ func (f Files) AuditFile(ctx context.Context, chain int, path string) (content [
 		return tiles[0][:n], id.Width == audit.TileWidth, nil
 	}
 	return nil, false, err
+}
+
+// Keys returns the keys of chains as a file that audit.ParseKeys reads.
+func Keys(key audit.Public, chains ...int) string {
+	var lines []string
+	for _, chain := range chains {
+		lines = append(lines, key.TreeKeys(chain)...)
+	}
+	for _, statement := range key.Statements() {
+		lines = append(lines, "", strings.TrimSuffix(statement, "\n"))
+	}
+	return strings.Join(lines, "\n") + "\n"
 }

@@ -134,7 +134,7 @@ func (k *Keeper) recall() map[int]audit.TreeHead {
 	files, _ := k.Dir.Files()
 	for _, head := range ReadCheckpoints(files[max(0, len(files)-recalled):], k.Signer.Public).Trees {
 		if head.Size > last[head.Chain].Size {
-			last[head.Chain] = head
+			last[head.Chain] = head.TreeHead
 		}
 	}
 	return last
@@ -163,7 +163,7 @@ func (k *Keeper) Tidy(ctx context.Context) error {
 	}
 	known := map[audit.TreeHead]bool{}
 	for _, head := range ReadCheckpoints(files, k.Signer.Public).Trees {
-		known[head] = true
+		known[head.TreeHead] = true
 	}
 	trees, err := k.Store.Trees(ctx)
 	for _, chain := range slices.Sorted(maps.Keys(trees)) {
@@ -221,7 +221,7 @@ func (k *Keeper) Prune(ctx context.Context) (err error) {
 			if invalid[head.Chain] {
 				continue
 			}
-			anchors, err := log.Anchors(ctx, head.Chain, k.Signer.VerifierKey())
+			anchors, err := log.Anchors(ctx, head.Chain, k.Signer.VerifierKeys()...)
 			var altered *audit.BreakError
 			if errors.As(err, &altered) {
 				broken = errors.Join(broken, err)

@@ -33,7 +33,7 @@ func (r Receipts) Receipt(ctx context.Context, c check.Caller, ref string, prove
 		return nil, false, err
 	}
 	made := receipt.Receipt{Format: receipt.Format, Record: receipt.NewRecord(found.Nonce, found.Record),
-		Activation: found.Activation}
+		Activation: found.Activation, Keys: r.Signer.Statements()}
 	if found.First == 0 {
 		return nil, false, &check.UnavailableError{Part: "audit log"} // a host is about to begin the tree
 	}

@@ -209,12 +209,8 @@ func (o *outlet) submit(ctx context.Context, chain int, sub *submission) error {
 	if sub.waiting.IsZero() {
 		sub.waiting = time.Now()
 	}
-	checkpoint, err := o.signer.SignTree(head) // the same text, without signatures of others
-	if err != nil {
-		return err
-	}
 	var unread error // by the proof
-	lines, err := sub.client.Cosign(ctx, checkpoint, func(old int64) (proof []audit.Hash, err error) {
+	lines, err := sub.client.Cosign(ctx, o.signer.Own(signed), func(old int64) (proof []audit.Hash, err error) {
 		proof, err = audit.ProveConsistency(old, head, reading(ctx, o.store, chain))
 		if !errors.Is(err, audit.ErrTiles) {
 			unread = err

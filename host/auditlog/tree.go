@@ -21,12 +21,16 @@ const (
 	progressInterval = 10 * time.Second // of lines in the log
 )
 
+// keysInterval is how often hosts look for statements that introduce keys.
+const keysInterval = time.Minute
+
 // Run signs checkpoints of chains within 2 s of their records, until ctx ends.
 func (k *Keeper) Run(ctx context.Context) {
 	ticker := time.NewTicker(turnInterval)
 	defer ticker.Stop()
 	var reported time.Time
 	var last string
+	learned := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -34,6 +38,9 @@ func (k *Keeper) Run(ctx context.Context) {
 		case <-ticker.C:
 		}
 		err := k.sign(ctx, true)
+		if err == nil && time.Since(learned) > keysInterval {
+			learned, err = time.Now(), k.Store.LearnKeys(ctx)
+		}
 		if err == nil || ctx.Err() != nil {
 			last = ""
 			continue
@@ -116,7 +123,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 func (k *Keeper) startTree(ctx context.Context, chain int) (tree store.Tree, err error) {
 	first := int64(1)
 	err = k.Store.ReadAuditLog(ctx, func(ctx context.Context, log store.AuditLog) error {
-		anchors, err := log.Anchors(ctx, chain, k.Signer.VerifierKey())
+		anchors, err := log.Anchors(ctx, chain, k.Signer.VerifierKeys()...)
 		if n := len(anchors); n > 0 {
 			first = anchors[n-1].Seq + 1
 		}

@@ -61,13 +61,15 @@ type Log interface {
 	// Chains returns the head of each chain, and the genesis of each chain that has records but no head. The error is a
 	// store.Damaged for chains that it leaves out.
 	Chains(ctx context.Context) ([]audit.Head, error)
-	// Anchors returns a chain's anchors, oldest first. The error is an *audit.BreakError if one was not signed with the
-	// verifier's key.
-	Anchors(ctx context.Context, chain int, verifierKey string) ([]audit.Anchor, error)
+	// Anchors returns a chain's anchors, oldest first. The error is an *audit.BreakError if one was not signed with any
+	// of the keys.
+	Anchors(ctx context.Context, chain int, verifierKeys ...string) ([]audit.Anchor, error)
 	// Rows yields the records of a chain with after < Seq <= until, in order. It ends at the first error.
 	Rows(ctx context.Context, chain int, after, until int64) iter.Seq2[audit.Row, error]
 	// Trees returns the Merkle trees by chain, and a store.Damaged for those that it leaves out.
 	Trees(ctx context.Context) (map[int]store.Tree, error)
+	// KeyStatements returns the statements that introduce keys, oldest first. They are not verified.
+	KeyStatements(ctx context.Context) ([]string, error)
 	// Checkpoints returns a chain's checkpoints from a size on. They are not verified.
 	Checkpoints(ctx context.Context, chain int, from int64) (notes []string, err error)
 	// Tiles returns the hashes of tiles, as they are stored. An *Export has only those with which its trees begin.
@@ -134,6 +136,10 @@ func Verify(
 	ctx context.Context, s *store.Store, key audit.Public, trust activation.Trust, checkpoints *Checkpoints,
 ) (reports []Report, broken, err error) {
 	err = s.ReadAuditLog(ctx, func(ctx context.Context, log store.AuditLog) error {
+		key, forged, err := follow(ctx, log, key)
+		if err != nil {
+			return err
+		}
 		lineups, wrong, err := readHistory(ctx, log, trust)
 		if err != nil {
 			return err
@@ -143,6 +149,7 @@ func Verify(
 			return err
 		}
 		altered, err := v.overrides.compare(ctx, log, s.OverrideKeys(), s.Now())
+		wrong = errors.Join(forged, wrong)
 		broken = errors.Join(broken, wrong, report(reports, altered))
 		for i := range reports {
 			if wrong != nil && reports[i].OK {
@@ -161,11 +168,29 @@ func VerifyPublic(ctx context.Context, log Log, key audit.Public, checkpoints *C
 	reports []Report, broken, err error,
 ) {
 	_, stored := log.(store.AuditLog)
+	key, forged, err := follow(ctx, log, key)
+	if err != nil {
+		return nil, nil, err
+	}
 	v := &verification{log: log, key: key, checkpoints: checkpoints, tiles: stored}
 	if reports, broken, err = v.chains(ctx); err != nil {
 		return nil, nil, err
 	}
-	return reports, errors.Join(broken, RequireSigned(reports, now)), nil
+	return reports, errors.Join(forged, broken, RequireSigned(reports, now)), nil
+}
+
+// follow returns the key with the later keys of a log. The error forged means that they do not follow from it.
+func follow(ctx context.Context, log Log, key audit.Public) (next audit.Public, forged, err error) {
+	statements, err := log.KeyStatements(ctx)
+	if err != nil {
+		return key, nil, err
+	}
+	next, forged = key.With(statements)
+	if known := len(key.Statements()); forged == nil && len(statements) < known {
+		forged = fmt.Errorf("the log has %d statements that introduce keys, but %d are known: they were deleted",
+			len(statements), known)
+	}
+	return next, forged, nil
 }
 
 // RequireSigned notes in reports which valid chains have no checkpoint, see Report.Unsigned, and joins these errors.
@@ -185,7 +210,7 @@ func RequireSigned(reports []Report, now time.Time) (broken error) {
 func (v *verification) chain(ctx context.Context, head audit.Head) (Report, error) {
 	report := Report{Chain: head.Chain}
 	start := audit.Genesis(head.Chain)
-	anchors, err := v.log.Anchors(ctx, head.Chain, v.key.VerifierKey())
+	anchors, err := v.log.Anchors(ctx, head.Chain, v.key.VerifierKeys()...)
 	if err != nil {
 		return report, err
 	}
@@ -196,7 +221,7 @@ func (v *verification) chain(ctx context.Context, head audit.Head) (Report, erro
 	heads := slices.DeleteFunc(slices.Clone(v.checkpoints.Heads), func(c audit.Head) bool {
 		return c.Chain != head.Chain || c.Seq < start.Seq
 	})
-	verifier := audit.NewVerifier(start, v.key.PublicKey(), heads)
+	verifier := audit.NewVerifier(start, v.key, heads)
 	tree, err := v.newTreeWalk(ctx, start)
 	if err != nil {
 		return report, err
@@ -208,7 +233,7 @@ func (v *verification) chain(ctx context.Context, head audit.Head) (Report, erro
 			err = verifier.Add(row)
 		}
 		if err == nil {
-			err = tree.add(ctx, row.Leaf)
+			err = tree.add(ctx, row)
 		}
 		if err == nil {
 			if reason := w.add(row); reason != "" {

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"assay/host/audit"
+	"assay/host/check"
 	"assay/host/store"
 )
 
@@ -23,6 +25,8 @@ type treeWalk struct {
 	stored      store.Tree
 	tree        *audit.Tree          // of the leaves so far; nil if no tree is stored
 	checkpoints map[int64]audit.Hash // signed roots by size, not reached yet
+	replaced    map[int64]time.Time  // when the keys of checkpoints were replaced, by size
+	newest      time.Time            // of the records so far; known only if keys were replaced
 	met         int                  // checkpoints that match
 }
 
@@ -30,7 +34,8 @@ type treeWalk struct {
 // genesis, from stored tiles: if these were altered, it meets no checkpoint.
 func (v *verification) newTreeWalk(ctx context.Context, start audit.Head) (*treeWalk, error) {
 	log := v.log
-	w := &treeWalk{log: log, compares: v.tiles, checkpoints: map[int64]audit.Hash{}}
+	w := &treeWalk{log: log, compares: v.tiles, checkpoints: map[int64]audit.Hash{},
+		replaced: map[int64]time.Time{}}
 	fail := func(format string, args ...any) (*treeWalk, error) {
 		return nil, &audit.BreakError{Chain: start.Chain, Seq: start.Seq, Reason: fmt.Sprintf(format, args...)}
 	}
@@ -42,13 +47,13 @@ func (v *verification) newTreeWalk(ctx context.Context, start audit.Head) (*tree
 		return fail("the row of its Merkle tree was altered")
 	}
 	signed := slices.DeleteFunc(slices.Clone(v.checkpoints.Trees),
-		func(h audit.TreeHead) bool { return h.Chain != start.Chain })
+		func(h audit.SignedTree) bool { return h.Chain != start.Chain })
 	notes, err := log.Checkpoints(ctx, start.Chain, 0)
 	if err != nil {
 		return nil, err
 	}
 	for _, note := range notes {
-		head, err := v.key.OpenTree(note)
+		head, err := v.key.OpenSigned(note)
 		if err != nil || head.Chain != start.Chain {
 			return fail("a checkpoint in the database was not signed by this installation for this chain")
 		}
@@ -75,6 +80,9 @@ func (v *verification) newTreeWalk(ctx context.Context, start audit.Head) (*tree
 		}
 		if h.Size >= size {
 			w.checkpoints[h.Size] = h.Root
+			if !h.Replaced.IsZero() {
+				w.replaced[h.Size] = h.Replaced
+			}
 		}
 	}
 	w.tree, err = audit.OpenTree(size, reading(ctx, log, start.Chain))
@@ -94,11 +102,16 @@ func (w *treeWalk) fails(format string, args ...any) error {
 }
 
 // add adds the leaf of the next record.
-func (w *treeWalk) add(ctx context.Context, leaf audit.Hash) error {
+func (w *treeWalk) add(ctx context.Context, row audit.Row) error {
 	if w.tree == nil {
 		return nil
 	}
-	w.tree.Append(leaf)
+	if len(w.replaced) > 0 && row.Record.At != "" {
+		if at, err := time.Parse(check.TimeFormat, row.Record.At); err == nil && at.After(w.newest) {
+			w.newest = at
+		}
+	}
+	w.tree.Append(row.Leaf)
 	if err := w.reached(); err != nil {
 		return err
 	}
@@ -118,6 +131,10 @@ func (w *treeWalk) reached() error {
 	root := w.tree.Root()
 	if ok && root != want {
 		return w.fails("the Merkle tree differs from a signed checkpoint: records up to here were rewritten")
+	}
+	if ok && audit.Late(w.replaced[size], w.newest) {
+		return w.fails("a checkpoint up to here was signed with a key that had been replaced at %s",
+			w.replaced[size].Format(check.TimeFormat))
 	}
 	if ok {
 		w.met++

@@ -180,7 +180,7 @@ type checkpointColumns struct {
 // openCheckpoint returns a chain's checkpoint, or nil if there is none with this installation's signature: a row of the
 // database alone proves nothing.
 func (s *Store) openCheckpoint(chain int, c checkpointColumns) *decision.Checkpoint {
-	head, err := audit.NewSigner("", s.keys.SignSeed).OpenTree(c.Checkpoint)
+	head, err := s.signer.OpenTree(c.Checkpoint)
 	if err != nil || head.Chain != chain || head.Size != c.Size {
 		return nil
 	}

@@ -227,10 +227,12 @@ func (s *Store) eraseRows(ctx context.Context, r requester, p subject, rows []au
 			done.Checks++
 		}
 	}
-	record := audit.Record{
-		Kind: audit.Erasure, At: done.Timestamp, Ref: done.Ref, Account: r.AccountID, Key: r.KeyID,
-		Digest: audit.SignErasure(s.keys.SignSeed, r.Chain, signed),
+	digest, err := s.signer.SignErasure(r.Chain, signed)
+	if err != nil {
+		return done, false, err
 	}
+	record := audit.Record{Kind: audit.Erasure, At: done.Timestamp, Ref: done.Ref, Account: r.AccountID, Key: r.KeyID,
+		Digest: digest}
 	deleted, err := once[deletion](ctx, s,
 		`SELECT *, erase_reviews(?chain, ?seqs) AS reviews FROM audit_erase(?chain, ?account, ?key, ?now, ?pseudonym,
 		?node, ?subject, ?seqs, ?times, ?refs, ?leaves, ?tombstones, ?checks, ?entry)`, named{

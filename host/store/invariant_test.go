@@ -72,7 +72,7 @@ func verifyChains(ctx context.Context, log AuditLog) error {
 		if n := len(anchors); n > 0 {
 			start = anchors[n-1].Head
 		}
-		v := audit.NewVerifier(start, testSigner().PublicKey(), nil)
+		v := audit.NewVerifier(start, testSigner().Public, nil)
 		// There is no upper bound, because a record after the head would be an error as well.
 		for row, err := range log.Rows(ctx, head.Chain, start.Seq, 1<<62) {
 			if err == nil {

@@ -107,16 +107,16 @@ func (l AuditLog) AnchorNotes(ctx context.Context, chain int) (notes []string, e
 	return notes, nil
 }
 
-// Anchors returns a chain's anchors, oldest first. The error is an *audit.BreakError if one was not signed with the
-// verifier's key for this chain and number.
-func (l AuditLog) Anchors(ctx context.Context, chain int, verifierKey string) ([]audit.Anchor, error) {
+// Anchors returns a chain's anchors, oldest first. The error is an *audit.BreakError if one was not signed with
+// any of the keys for this chain and number.
+func (l AuditLog) Anchors(ctx context.Context, chain int, verifierKeys ...string) ([]audit.Anchor, error) {
 	var rows []anchorRow
 	if err := l.db.NewSelect().Model(&rows).Where("chain = ?", chain).Order("seq").Scan(ctx); err != nil {
 		return nil, fmt.Errorf("reading audit anchors: %w", err)
 	}
 	anchors := make([]audit.Anchor, len(rows))
 	for i, r := range rows {
-		anchor, err := audit.OpenAnchor(r.Note, verifierKey)
+		anchor, err := audit.OpenAnchor(r.Note, verifierKeys...)
 		if err != nil || anchor.Chain != r.Chain || anchor.Seq != r.Seq {
 			return nil, &audit.BreakError{Chain: r.Chain, Seq: r.Seq,
 				Reason: "the anchor here was not signed by this host's key"}

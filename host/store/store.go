@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/uptrace/bun"
 
+	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/keyring"
 	"assay/host/lru"
@@ -32,6 +33,7 @@ type Store struct {
 	direct    string        // as url, but not through a pooler
 	long      chan struct{} // held by the long transaction in progress
 	keys      *keyring.Ring
+	signer    *audit.Signer // of the audit log
 	log       *slog.Logger
 	now       func() time.Time // see time
 	hostNow   func() time.Time
@@ -79,7 +81,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("opening database: %w", err)
 	}
 	s := &Store{db: db, url: cfg.URL, direct: cmp.Or(cfg.DirectURL, cfg.URL), long: make(chan struct{}, 1),
-		keys: cfg.Keys, log: cfg.Logger, hostNow: cfg.Now, newChains: cfg.Chains,
+		keys: cfg.Keys, signer: audit.NewSigner(audit.KeyName, cfg.Keys.SignSeed), log: cfg.Logger,
+		hostNow: cfg.Now, newChains: cfg.Chains,
 		spent: lru.New[string, time.Time](maxSpent, maxSpent), counted: lru.New[span, pastDays](maxCounts, maxCounts)}
 	s.now = s.time
 	if err := whenStarted(ctx, func(ctx context.Context) error { return checkSettings(ctx, db) }); err != nil {
@@ -138,6 +141,9 @@ func (s *Store) initialise(ctx context.Context) error {
 	}
 	if !bytes.Equal(fingerprint, s.keys.Fingerprint) {
 		return ErrOtherSecret
+	}
+	if err := s.LearnKeys(ctx); err != nil {
+		return err
 	}
 	if err := s.createHeads(ctx); err != nil {
 		return err

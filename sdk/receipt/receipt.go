@@ -25,6 +25,8 @@ type Receipt struct {
 	Activation Hex    `json:"activation,omitempty"` // the hash of the activation of the lineup that decided
 	Promise    string `json:"promise"`              // see audit.Promise
 	Proof      *Proof `json:"proof"`                // nil: promised, not proved yet
+
+	Keys []string `json:"keys,omitempty"` // the statements that introduce keys after the first, see audit.Statement
 }
 
 // Record is the content of a record of the audit log, and its nonce.
@@ -98,6 +100,10 @@ func Parse(text []byte) (*Receipt, error) {
 // Verify verifies a receipt with the service's public key, and that each of the witnesses has signed its checkpoint.
 func (r *Receipt) Verify(key audit.Public, witnesses ...witness.Verifier) (Result, error) {
 	fail := func(err error) (Result, error) { return Result{}, fmt.Errorf("verifying receipt: %w", err) }
+	key, err := key.With(r.Keys)
+	if err != nil {
+		return fail(err)
+	}
 	promise, err := key.OpenPromise(r.Promise)
 	if err != nil {
 		return fail(err)
@@ -106,22 +112,29 @@ func (r *Receipt) Verify(key audit.Public, witnesses ...witness.Verifier) (Resul
 		return fail(errors.New("the promise is about another record"))
 	}
 	result := Result{Promise: promise}
+	at, err := time.Parse(time.RFC3339, r.Record.At)
+	if err != nil || audit.Late(promise.Replaced, at) {
+		return fail(errors.New("the key of the promise was replaced before the check"))
+	}
 	switch {
 	case r.Proof == nil && len(witnesses) > 0:
 		return fail(errors.New("it has no proof yet, so no witness has signed a checkpoint"))
 	case r.Proof == nil:
 		return result, nil
 	}
-	head, err := key.OpenTree(r.Proof.Checkpoint)
+	head, err := key.OpenSigned(r.Proof.Checkpoint)
 	if err != nil {
 		return fail(err)
+	}
+	if audit.Late(head.Replaced, at) {
+		return fail(errors.New("the key of the checkpoint was replaced before the check"))
 	}
 	if head.Chain != promise.Chain || r.Proof.Index != promise.Index {
 		return fail(errors.New("the proof is about another place in the log"))
 	}
 	proof, err := splitHashes(r.Proof.Hashes)
 	if err == nil {
-		err = audit.CheckInclusion(head, promise.Index, promise.Leaf, proof)
+		err = audit.CheckInclusion(head.TreeHead, promise.Index, promise.Leaf, proof)
 	}
 	if err != nil {
 		return fail(err)
@@ -142,6 +155,9 @@ func (r *Receipt) Compare(key audit.Public, checkpoint string, read audit.ReadTi
 	result, err := r.Verify(key)
 	if err != nil {
 		return result, err
+	}
+	if key, err = key.With(r.Keys); err != nil {
+		return fail(err)
 	}
 	head, err := key.OpenTree(checkpoint)
 	switch {

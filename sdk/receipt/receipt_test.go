@@ -199,3 +199,34 @@ func TestAlteredReceipts(t *testing.T) {
 		}
 	}
 }
+
+// A receipt of a log whose key was replaced is verified with the first key.
+func TestReceiptAfterRotation(t *testing.T) {
+	t.Parallel()
+	log := uniform{leaf: audit.Leaf(nonce, record)}
+	rotated := audit.NewSigner(audit.KeyName, bytes.Repeat([]byte{1}, 32))
+	next := rotated.Hold(bytes.Repeat([]byte{7}, 32))
+	statement, err := rotated.Introduce(next, audit.Checkpoints|audit.Records, at.Add(-2*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := issue(t, rotated, log, 5, 8)
+	if _, err := r.Verify(signer.Public); err == nil {
+		t.Error("valid without the statement")
+	}
+	r.Keys = []string{statement}
+	r, text := again(t, r)
+	if _, err := r.Verify(signer.Public); err != nil {
+		t.Error(err)
+	}
+	t.Logf("%d bytes", len(text))
+	thief := issue(t, signer, log, 5, 8) // the old key signs a check that came later
+	thief.Keys = r.Keys
+	if _, err := thief.Verify(signer.Public); err == nil || !strings.Contains(err.Error(), "key of the promise") {
+		t.Errorf("an old key's promise: %v", err)
+	}
+	thief.Promise = r.Promise
+	if _, err := thief.Verify(signer.Public); err == nil || !strings.Contains(err.Error(), "key of the checkpoint") {
+		t.Errorf("an old key's checkpoint: %v", err)
+	}
+}

@@ -1,0 +1,199 @@
+package audit_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/audit"
+)
+
+var rotated = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+
+// rotation returns a signer whose second key signs from rotated on, and the statement. Its clock is at a time.
+func rotation(t *testing.T, uses audit.Use, now time.Time) (s *audit.Signer, statement string) {
+	t.Helper()
+	s = audit.NewSigner(origin, sequence(0, 32))
+	s.Now = func() time.Time { return now }
+	return s, must(s.Introduce(s.Hold(sequence(32, 32)), uses, rotated))
+}
+
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	head := audit.TreeHead{Chain: 1, Size: 3, Root: leaf(1)}
+	for name, test := range map[string]struct {
+		uses     audit.Use
+		now      time.Time
+		replaced bool // the first key signs it, and is replaced later
+	}{
+		"before":          {audit.Checkpoints | audit.Records, rotated.Add(-time.Second), true},
+		"at the time":     {audit.Checkpoints | audit.Records, rotated, false},
+		"for checkpoints": {audit.Checkpoints, rotated.Add(time.Hour), false},
+		"for records":     {audit.Records, rotated.Add(time.Hour), false},
+	} {
+		s, statement := rotation(t, test.uses, test.now)
+		first := audit.NewSigner(origin, sequence(0, 32)).Public
+		key := must(first.With([]string{statement}))
+		tree := must(s.SignTree(head))
+		got, err := key.OpenSigned(tree)
+		if err != nil || got.TreeHead != head || got.Replaced.IsZero() == test.replaced {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		bySecond := !test.replaced && test.uses&audit.Checkpoints != 0
+		if _, err := first.OpenTree(tree); (err != nil) != bySecond {
+			t.Errorf("%s: the first key alone: %v", name, err)
+		}
+		if len(first.Statements()) != 0 || len(key.Statements()) != 1 || key.Origin(1) != first.Origin(1) {
+			t.Errorf("%s: %v, %v", name, first.Statements(), key.Statements())
+		}
+		promise := audit.Promise{Chain: 1, Leaf: leaf(1), Until: rotated}
+		opened, err := key.OpenPromise(must(s.SignPromise(promise)))
+		if err != nil || opened.Replaced.IsZero() != (test.uses&audit.Records == 0 || !test.replaced) {
+			t.Errorf("%s: %+v, %v", name, opened, err)
+		}
+		anchor := must(s.Anchor(cut))
+		if got, err := audit.OpenAnchor(anchor, key.VerifierKeys()...); err != nil || got != cut {
+			t.Errorf("%s: anchor %+v, %v", name, got, err)
+		}
+		own := must(audit.NewSigner(origin, sequence(0, 32)).SignTree(head))
+		if got := key.Own(own + "\u2014 witness.example AAAA\n"); got != own {
+			t.Errorf("%s: without the witness: %q", name, got)
+		}
+	}
+	stale := audit.NewSigner(origin, sequence(0, 32))
+	_, statement := rotation(t, audit.Checkpoints, rotated)
+	if err := stale.Learn([]string{statement}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stale.SignTree(head); !errors.Is(err, audit.ErrKeyElsewhere) || stale.Ready() == nil {
+		t.Errorf("without the key that signs now: %v, %v", err, stale.Ready())
+	}
+}
+
+func TestStatementsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	both := audit.Checkpoints | audit.Records
+	s, second := rotation(t, both, rotated)
+	third := must(s.Introduce(s.Hold(sequence(64, 32)), both, rotated.Add(time.Hour)))
+	thief := audit.NewSigner(origin, sequence(0, 32)) // has the first key
+	other := must(thief.Introduce(thief.Hold(sequence(96, 32)), both, rotated))
+	records, statement := rotation(t, audit.Records, rotated)
+	lesser := audit.NewSigner(origin, sequence(32, 32)) // the key for records alone
+	lesser.Public = records.Public
+	_, err := lesser.Introduce(lesser.Hold(sequence(64, 32)), both, rotated)
+	if !errors.Is(err, audit.ErrKeyElsewhere) {
+		t.Errorf("a key for records introduced another: %v (%s)", err, statement)
+	}
+	_, err = s.Introduce(s.Hold(sequence(0, 32)), both, rotated.Add(2*time.Hour))
+	wantText(t, "an earlier key", err, "an earlier key again")
+	_, err = s.Introduce(s.Hold(sequence(128, 32)), both, rotated)
+	wantText(t, "an earlier time", err, "begins before the key before it")
+	text, signatures, _ := strings.Cut(second, "\n\n")
+	lines := strings.SplitAfter(signatures, "\n")
+	for name, test := range map[string]struct {
+		statements []string
+		reason     string
+	}{
+		"all":                 {[]string{second, third}, ""},
+		"again":               {[]string{second, second, third, second}, ""},
+		"a missing one":       {[]string{third}, "the statement about key 2 is missing"},
+		"two that contradict": {[]string{second, other}, "there are two statements about key 2"},
+		"another use":         {[]string{strings.Replace(second, "checkpoints records", "records", 1)}, "must sign it"},
+		"another time":        {[]string{strings.Replace(second, "01-02T", "01-03T", 1)}, "must sign it"},
+		"not the key before":  {[]string{text + "\n\n" + lines[1]}, "must sign it"},
+		"not the new key":     {[]string{text + "\n\n" + lines[0]}, "must sign it"},
+		"another version":     {[]string{strings.Replace(second, "version 1", "version 2", 1)}, "does not introduce"},
+		"another log":         {[]string{strings.Replace(second, "assay/5", "assay/6", 1)}, "does not introduce"},
+		"nothing":             {[]string{""}, "does not introduce"},
+	} {
+		first := audit.NewSigner(origin, sequence(0, 32)).Public
+		key, err := first.With(test.statements)
+		if test.reason != "" {
+			wantText(t, name, err, test.reason)
+		} else if err != nil || !slices.Equal(key.Statements(), []string{second, third}) {
+			t.Errorf("%s: %v, %q", name, err, key.Statements())
+		}
+	}
+}
+
+func wantText(t *testing.T, what string, err error, text string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("%s: error %v, want %q", what, err, text)
+	}
+}
+
+// A key that was replaced does not cover erasures of later times.
+func TestErasureAfterRotation(t *testing.T) {
+	t.Parallel()
+	s, statement := rotation(t, audit.Records, rotated)
+	erased := []audit.Erased{{Seq: 1, Leaf: leaf(1)}}
+	for name, test := range map[string]struct {
+		at    time.Time
+		old   bool
+		valid bool
+	}{
+		"new key":           {rotated.Add(2 * time.Hour), false, true},
+		"old key, in time":  {rotated.Add(-time.Hour), true, true},
+		"old key, overlap":  {rotated.Add(audit.Overlap), true, true},
+		"old key, too late": {rotated.Add(audit.Overlap + time.Second), true, false},
+	} {
+		by := s
+		if test.old {
+			by = audit.NewSigner(origin, sequence(0, 32))
+		}
+		r := audit.Record{Kind: audit.Erasure, At: test.at.Format(time.RFC3339)}
+		key := must(s.With([]string{statement}))
+		v := audit.NewVerifier(audit.Genesis(0), key, nil)
+		blank := audit.Leaf(nonce, record)
+		erasedRow := audit.Row{Seq: 1, Leaf: blank, Hash: audit.Genesis(0).Next(blank).Hash}
+		erased[0].Leaf = blank
+		r.Digest = must(by.SignErasure(0, erased))
+		if err := v.Add(erasedRow); err != nil {
+			t.Fatal(err)
+		}
+		last := audit.Leaf(nonce, r)
+		err := v.Add(audit.Row{Seq: 2, Leaf: last, Hash: v.Head.Next(last).Hash, Nonce: nonce, Record: r,
+			Erased: erased})
+		if (err == nil) != test.valid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestFilesOfKeys(t *testing.T) {
+	t.Parallel()
+	s := audit.NewSigner(audit.KeyName, sequence(0, 32))
+	second := must(s.Introduce(s.Hold(sequence(32, 32)), audit.Checkpoints, rotated))
+	keys := s.TreeKeys(3)
+	file := "# of us\nverifier key: " + keys[0] + "\n" + keys[1] + "\n\n" + second + "\n"
+	key, err := audit.ParseKeys(file)
+	if err != nil || !slices.Equal(key.Statements(), []string{second}) || key.VerifierKey() != s.VerifierKey() {
+		t.Errorf("%v, %q", err, key.Statements())
+	}
+	for name, text := range map[string]string{"no statement": keys[0] + "\n" + keys[1] + "\n", "no first key": second,
+		"a cut statement": keys[0] + "\n" + second[:len(second)/2], "a later key alone": keys[1]} {
+		if _, err := audit.ParseKeys(text); err == nil {
+			t.Errorf("%s: read", name)
+		}
+	}
+	log := audit.NewSigner("other.example/log", sequence(7, 32)).VerifierKey()
+	trusted, err := audit.TrustedKeys(log + "\n" + s.TreeKey(0) + "\n" + second + "\n" + s.TreeKey(4))
+	want := append(append([]string{log}, s.TreeKeys(0)...), s.TreeKeys(4)...)
+	if err != nil || !slices.Equal(trusted, want) {
+		t.Errorf("%q, %v, want %q", trusted, err, want)
+	}
+}
+
+func FuzzStatements(f *testing.F) {
+	s := audit.NewSigner(origin, sequence(0, 32))
+	f.Add(must(s.Introduce(s.Hold(sequence(32, 32)), audit.Records, rotated)))
+	f.Add("assay key, version 1\n\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		_, _ = s.With([]string{text})
+		_, _ = audit.ParseKeys(text)
+		_, _ = audit.TrustedKeys(text)
+	})
+}

@@ -1,0 +1,144 @@
+package audit
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+)
+
+// Signer signs for an installation with the key that its statements name for the time. It is safe for concurrent use
+// once it holds its keys. As a note.Signer, it signs with the first key.
+type Signer struct {
+	Public
+	Now  func() time.Time // nil: time.Now
+	held []heldKey
+}
+
+// heldKey is a private key, or who signs with it.
+type heldKey struct {
+	public ed25519.PublicKey
+	sign   func(msg []byte) ([]byte, error)
+}
+
+var _ note.Signer = (*Signer)(nil)
+
+// ErrKeyElsewhere means that another key than those that the signer holds signs now.
+var ErrKeyElsewhere = errors.New("this host does not have the key that signs now: copy the secret file of another " +
+	"host here, set ASSAY_CHECKPOINT_KEY or ASSAY_CHECKPOINT_COMMAND as there, and restart")
+
+// NewSigner returns a signer for the logs that the Ed25519 key derived from seed (32 bytes) names. The name, such as
+// "assay.example/audit", is that of its anchors.
+func NewSigner(name string, seed []byte) *Signer {
+	s := &Signer{}
+	s.Public = Public{name: name, key: s.Hold(seed), later: new(pointer)}
+	return s
+}
+
+// Hold adds the private key derived from seed (32 bytes), and returns its public key.
+func (s *Signer) Hold(seed []byte) ed25519.PublicKey {
+	private := ed25519.NewKeyFromSeed(seed)
+	public := private.Public().(ed25519.PublicKey)
+	s.HoldElsewhere(public, func(msg []byte) ([]byte, error) { return ed25519.Sign(private, msg), nil })
+	return public
+}
+
+// HoldElsewhere adds a key with which sign signs.
+func (s *Signer) HoldElsewhere(public ed25519.PublicKey, sign func(msg []byte) ([]byte, error)) {
+	s.held = append(s.held, heldKey{public, sign})
+}
+
+// Learn adds the keys that statements introduce, see Public.With.
+func (s *Signer) Learn(statements []string) error {
+	next, err := s.With(statements)
+	if err == nil {
+		s.later.Store(next.later.Load())
+	}
+	return err
+}
+
+// Sign returns the first key's signature of msg.
+func (s *Signer) Sign(msg []byte) ([]byte, error) { return s.held[0].sign(msg) }
+
+// Ready returns ErrKeyElsewhere if the signer does not hold a key that signs now.
+func (s *Signer) Ready() error {
+	_, err := s.current(Records)
+	if err == nil {
+		_, err = s.current(Checkpoints)
+	}
+	return err
+}
+
+// current returns the key for a use that signs now.
+func (s *Signer) current(use Use) (heldKey, error) {
+	now := time.Now
+	if s.Now != nil {
+		now = s.Now
+	}
+	var key ed25519.PublicKey
+	for _, t := range s.terms(use) {
+		if !now().Before(t.from) {
+			key = t.key
+		}
+	}
+	return s.holds(key)
+}
+
+func (s *Signer) holds(key ed25519.PublicKey) (heldKey, error) {
+	for _, h := range s.held {
+		if h.public.Equal(key) {
+			return h, nil
+		}
+	}
+	return heldKey{}, ErrKeyElsewhere
+}
+
+// signNote signs a text under a name.
+func (s *Signer) signNote(text, name string, use Use) (string, error) {
+	key, err := s.current(use)
+	if err != nil {
+		return "", err
+	}
+	signed, err := note.Sign(&note.Note{Text: text}, named{key, name})
+	return string(signed), err
+}
+
+// Introduce signs the statement that a key, which the signer holds, signs from a time on, and learns it.
+func (s *Signer) Introduce(key ed25519.PublicKey, uses Use, from time.Time) (signed string, err error) {
+	signers := s.terms(Checkpoints)
+	before, err := s.holds(signers[len(signers)-1].key)
+	var next heldKey
+	if err == nil {
+		next, err = s.holds(key)
+	}
+	var text []byte
+	if err == nil {
+		statement := Statement{len(s.introductions()) + 2, uses, key, from.UTC().Truncate(time.Second)}
+		text, err = note.Sign(&note.Note{Text: statement.text(s.installation())}, named{before, s.installation()},
+			named{next, s.installation()})
+	}
+	if err == nil {
+		err = s.Learn([]string{string(text)})
+	}
+	if err != nil {
+		return "", fmt.Errorf("introducing a key: %w", err)
+	}
+	return string(text), nil
+}
+
+// named is a key under a name. It implements note.Signer.
+type named struct {
+	heldKey
+	name string
+}
+
+// Name implements note.Signer.
+func (n named) Name() string { return n.name }
+
+// KeyHash implements note.Signer.
+func (n named) KeyHash() uint32 { return keyHash(n.name, n.public) }
+
+// Sign implements note.Signer.
+func (n named) Sign(msg []byte) ([]byte, error) { return n.sign(msg) }

@@ -1,0 +1,88 @@
+package auditlog
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/audit"
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/privacy"
+	"assay/host/store"
+	"assay/host/store/storetest"
+)
+
+// TestKeyRotation replaces the key of a log while it grows. Whoever has only the first key can follow, with each
+// verifier. A statement that was deleted and a checkpoint that the old key signed later are found.
+func TestKeyRotation(t *testing.T) {
+	t.Parallel()
+	k, db := oldLog(t)
+	first := k.Signer.Public
+	k.Signer = k.Store.Signer()
+	storetest.NoError(t, k.SignHeads(t.Context()))
+	second := bytes.Repeat([]byte{2}, 32)
+	from := time.Date(2021, 5, 1, 0, 0, 0, 0, time.UTC)
+	statement := storetest.Must(k.Signer.Introduce(k.Signer.Hold(second), audit.Checkpoints|audit.Records, from))(t)
+	storetest.NoError(t, k.Store.KeepKeyStatement(t.Context(), 2, statement))
+	stale := storetest.Close(t, storetest.Must(store.Open(t.Context(), store.Config{URL: db.Config().ConnString(),
+		Keys: storetest.Ring, Logger: storetest.Discard()}))(t))
+	behind := &Keeper{Store: stale, Signer: stale.Signer(), Logger: storetest.Discard()}
+
+	caller := storetest.NewCaller(t, k.Store, storetest.Plan(t, "pro", 10))
+	e := storetest.Parse(t, entity.Domain, "example.com")
+	ledger := storetest.Must(k.Store.NewLedger(store.LedgerConfig{}))(t)
+	storetest.NoError(t, ledger.Append(t.Context(), storetest.Decided(caller, e, check.Allow)))
+	storetest.NoError(t, ledger.Close())
+	_ = storetest.Must(k.Store.Erase(t.Context(), caller, privacy.Selector{Entity: &e}))(t)
+	storetest.WantError(t, "a host without the key", behind.SignHeads(t.Context()), audit.ErrKeyElsewhere)
+	_, err := stale.Erase(t.Context(), caller, privacy.Selector{Entity: &e})
+	storetest.WantError(t, "an erasure by a host without the key", err, audit.ErrKeyElsewhere)
+	storetest.NoError(t, k.SignHeads(t.Context()))
+
+	public := func(key audit.Public) (broken error) {
+		read := func(ctx context.Context, log store.AuditLog) (err error) {
+			_, broken, err = VerifyPublic(ctx, log, key, nil, time.Now())
+			return err
+		}
+		storetest.NoError(t, k.Store.ReadAuditLog(t.Context(), read))
+		return broken
+	}
+	storetest.NoError(t, public(first))
+	_, broken, err := k.verifyFiles(t)
+	storetest.NoError(t, broken)
+	storetest.NoError(t, err)
+	dir := t.TempDir()
+	export := func(name string) string {
+		file := filepath.Join(dir, name)
+		storetest.NoError(t, os.WriteFile(file, writeExport(t, k), 0o600))
+		return file
+	}
+	whole := export("whole")
+	_, err = verifyExport(t, storetest.Must(os.ReadFile(whole))(t), first, nil)
+	storetest.NoError(t, err)
+
+	// The key that was replaced signs the newest tree.
+	thief := NewSigner(storetest.Ring.SignSeed)
+	head := storetest.Must(k.Signer.OpenTree(storetest.Must(k.Store.NewestCheckpoint(t.Context(), 0))(t)))(t)
+	intact := storetest.Value[string](t, db, "SELECT note FROM audit_checkpoints WHERE size = $1", head.Size)
+	replace := "UPDATE audit_checkpoints SET note = $2 WHERE size = $1"
+	storetest.Must(db.Exec(t.Context(), replace, head.Size, storetest.Must(thief.SignTree(head))(t)))(t)
+	storetest.WantErrorText(t, "a late checkpoint", public(first), "signed with a key that had been replaced")
+	late := export("late")
+	storetest.Must(db.Exec(t.Context(), replace, head.Size, intact))(t)
+
+	out, notes := verifyInPython(t, k, whole, late)
+	if !strings.Contains(out, "Audit chain 0 is valid") || !strings.Contains(notes, late+": ") ||
+		!strings.Contains(notes, "had been replaced") || strings.Contains(notes, whole+": ") {
+		t.Errorf("Python: %s\n%s", out, notes)
+	}
+
+	storetest.Exec(t, db, "DELETE FROM audit_keys")
+	storetest.WantErrorText(t, "a deleted statement", public(k.Signer.Public), "they were deleted")
+	storetest.WantErrorText(t, "a deleted statement, without it", public(first), "not signed by this installation")
+}

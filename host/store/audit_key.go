@@ -1,0 +1,55 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"assay/host/audit"
+)
+
+// Signer returns the signer of the audit log, with the keys of the host's secret.
+func (s *Store) Signer() *audit.Signer { return s.signer }
+
+// LearnKeys gives the signer the statements that introduce keys, see audit.Statement.
+func (s *Store) LearnKeys(ctx context.Context) error {
+	notes, err := s.KeyStatements(ctx)
+	if err == nil {
+		err = s.signer.Learn(notes)
+	}
+	if err != nil {
+		return fmt.Errorf("following the keys of the audit log: %w", err)
+	}
+	return nil
+}
+
+// KeyStatements returns the stored statements that introduce keys, oldest first. They are not verified.
+func (s *Store) KeyStatements(ctx context.Context) ([]string, error) {
+	return AuditLog{db: s.db}.KeyStatements(ctx)
+}
+
+// KeyStatements returns the stored statements that introduce keys, oldest first. They are not verified.
+func (l AuditLog) KeyStatements(ctx context.Context) (notes []string, err error) {
+	var rows []struct {
+		Number int
+		Note   string
+	}
+	if err := l.db.NewRaw("SELECT number, note FROM audit_keys ORDER BY number").Scan(ctx, &rows); err != nil {
+		return nil, fmt.Errorf("reading the keys of the audit log: %w", err)
+	}
+	for i, r := range rows {
+		if r.Number != i+2 {
+			return nil, fmt.Errorf("reading the keys of the audit log: the statement about key %d is missing", i+2)
+		}
+		notes = append(notes, r.Note)
+	}
+	return notes, nil
+}
+
+// KeepKeyStatement stores the statement about the key with a number. It fails if there is one already.
+func (s *Store) KeepKeyStatement(ctx context.Context, number int, note string) error {
+	_, err := s.db.NewRaw("INSERT INTO audit_keys (number, note) VALUES (?, ?)", number, note).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("storing the statement about key %d: %w", number, err)
+	}
+	return nil
+}
