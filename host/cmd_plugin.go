@@ -11,9 +11,13 @@ import (
 )
 
 type pluginCmd struct {
-	New   pluginNewCmd   `cmd:"" help:"${plugin_new_cmd}"`
-	Build pluginBuildCmd `cmd:"" help:"${plugin_build_cmd}"`
-	Push  pluginPushCmd  `cmd:"" help:"Publish a plugin. It scores nothing until a lineup names it."`
+	New     pluginNewCmd     `cmd:"" help:"${plugin_new_cmd}"`
+	Build   pluginBuildCmd   `cmd:"" help:"${plugin_build_cmd}"`
+	Test    pluginTestCmd    `cmd:"" help:"${plugin_test_cmd}"`
+	Run     pluginRunCmd     `cmd:"" help:"${plugin_run_cmd}"`
+	Inspect pluginInspectCmd `cmd:"" help:"${plugin_inspect_cmd}"`
+	Bench   pluginBenchCmd   `cmd:"" help:"${plugin_bench_cmd}"`
+	Push    pluginPushCmd    `cmd:"" help:"Publish a plugin. It scores nothing until a lineup names it."`
 }
 
 type pluginBuildCmd struct {

@@ -136,6 +136,8 @@ var allowedImports = map[string]struct{ imports, reason string }{
 		"host/feedback host/internet host/mail host/override host/plot host/privacy host/signin host/webhook",
 		"pages declare the storage that they need, run no guests and send no webhooks"},
 	"host/witness": {"host/audit", "a witness runs without a host, and needs only the proofs"},
+	"host/rehearsal": {"host/check host/entity host/sandbox registry",
+		"an author's layer runs without a lineup, a database and lookups"},
 	"host/lineup": {"host/check host/entity host/fleet host/sandbox registry registry/activation",
 		"following the active lineup needs neither the database nor HTTP"},
 

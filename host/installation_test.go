@@ -138,7 +138,9 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 		"layers list":  none,
 		"plugin new":   {"x", `name "x" must be 2 to 40 characters`},
 		"plugin build": {plugin + " --wasm " + wasm + " -o " + filepath.Join(t.TempDir(), "empty.wasm"), ""},
-		"plugin push":  {wasm, needed},
+		"plugin test":  {wasm, "it has no section assay.manifest"}, "plugin run": {wasm + " x.de", "it has no section"},
+		"plugin inspect": {wasm, "it has no section"}, "plugin bench": {wasm, "it has no section"},
+		"plugin push": {wasm, needed},
 
 		"feeds recommend": {}, "feeds subscribe": {"URLhaus --non-commercial", needed},
 		"feeds unsubscribe": {"URLhaus", needed}, "feeds status": none, "feeds accept": {"URLhaus", needed},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"assay/sdk"
 )
@@ -50,6 +51,33 @@ func ParseCases(text []byte) ([]Case, error) {
 		cases = append(cases, c)
 	}
 	return cases, nil
+}
+
+// Answer is what a layer said about a case's value.
+type Answer struct {
+	Abstained bool
+	Score     int
+	Threat    string
+	Codes     []string // of its signals
+}
+
+// Differences lists how an answer differs from what the case expects. There are none if it is as expected.
+func (c Case) Differences(got Answer) []string {
+	var all []string
+	if got.Abstained {
+		all = append(all, fmt.Sprintf("the layer abstains, and a score of %d to %d is expected", c.Min, c.Max))
+	} else if got.Score < c.Min || got.Score > c.Max {
+		all = append(all, fmt.Sprintf("the score is %d, outside %d to %d", got.Score, c.Min, c.Max))
+	}
+	if c.Threat != "" && got.Threat != string(c.Threat) {
+		all = append(all, fmt.Sprintf("the threat is %q, not %q", got.Threat, c.Threat))
+	}
+	for _, code := range c.Codes {
+		if !slices.Contains(got.Codes, code) {
+			all = append(all, fmt.Sprintf("the signal %s is missing", code))
+		}
+	}
+	return all
 }
 
 // Cases returns the test cases that were packed with the module. There may be none.

@@ -98,38 +98,20 @@ func appendSection(wasm []byte, name string, content []byte) ([]byte, error) {
 
 var errNoSection = errors.New(": build it with `assay plugin build`")
 
-// customSection returns the content of the custom section with that name, which must be unique. It steps over all other
-// sections by their size without decoding them (WebAssembly 2.0, sections 5.5.2 and 5.5.3).
-func customSection(wasm []byte, name string) ([]byte, error) {
-	if !bytes.HasPrefix(wasm, wasmHeader) {
-		return nil, errors.New("it is not a WebAssembly 1.0 binary module")
-	}
-	var found []byte
-	for rest := wasm[len(wasmHeader):]; len(rest) > 0; {
-		id := rest[0]
-		size, n := binary.Uvarint(rest[1:])
-		if n <= 0 || size > uint64(len(rest)-1-n) {
-			return nil, fmt.Errorf("section %d at byte %d is longer than the file", id, len(wasm)-len(rest))
-		}
-		body := rest[1+n : 1+n+int(size)]
-		rest = rest[1+n+int(size):]
-		if id != 0 {
-			continue
-		}
-		length, n := binary.Uvarint(body)
-		if n <= 0 || length > uint64(len(body)-n) {
-			return nil, errors.New("a custom section's name is longer than the section")
-		}
-		if string(body[n:n+int(length)]) != name {
-			continue
+// customSection returns the content of the custom section with that name, which must be unique.
+func customSection(wasm []byte, name string) (found []byte, err error) {
+	err = eachSection(wasm, func(id byte, _ int, own string, content []byte) error {
+		if id != 0 || own != name {
+			return nil
 		}
 		if found != nil {
-			return nil, fmt.Errorf("it has two sections %q", name)
+			return fmt.Errorf("it has two sections %q", name)
 		}
-		found = body[n+int(length):]
+		found = content
+		return nil
+	})
+	if err == nil && found == nil {
+		err = fmt.Errorf("it has no section %s%w", name, errNoSection)
 	}
-	if found == nil {
-		return nil, fmt.Errorf("it has no section %s%w", name, errNoSection)
-	}
-	return found, nil
+	return found, err
 }

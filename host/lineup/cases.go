@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
+	"strings"
 
 	"assay/host/check"
 	"assay/host/entity"
@@ -34,16 +34,12 @@ func runCase(ctx context.Context, layer check.Layer, config map[string]string, c
 	if err != nil {
 		return err
 	}
-	if got.Abstained || got.Score < c.Min || got.Score > c.Max {
-		return fmt.Errorf("the score is %d, outside %d to %d", got.Score, c.Min, c.Max)
+	answer := registry.Answer{Abstained: got.Abstained, Score: got.Score, Threat: got.Threat}
+	for _, s := range got.Signals {
+		answer.Codes = append(answer.Codes, s.Code)
 	}
-	if c.Threat != "" && got.Threat != string(c.Threat) {
-		return fmt.Errorf("the threat is %q, not %q", got.Threat, c.Threat)
-	}
-	for _, code := range c.Codes {
-		if !slices.ContainsFunc(got.Signals, func(s check.Signal) bool { return s.Code == code }) {
-			return fmt.Errorf("the signal %s is missing", code)
-		}
+	if differences := c.Differences(answer); len(differences) > 0 {
+		return errors.New(strings.Join(differences, "; "))
 	}
 	return nil
 }

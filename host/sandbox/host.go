@@ -31,6 +31,7 @@ type call struct {
 	level         sdk.Level  // the highest of the guest's log lines
 	violation     *violation // the first one
 	fuel          fuelTank
+	trace         *Trace // nil unless the layer's author wants to see the call
 }
 
 // current is the context of an instance's calls. It leads host functions to the call that the instance serves, and is
@@ -66,12 +67,13 @@ func (c *call) reject(rule, format string, args ...any) {
 	}
 }
 
-// write collects the output of the guest.
-func (c *call) write(p []byte) {
+// write collects the output of the guest, and returns what it kept.
+func (c *call) write(p []byte) []byte {
 	kept := min(sdk.LogBytes-len(c.output), len(p))
 	c.copied(kept)
 	c.output = append(c.output, p[:kept]...)
 	c.droppedOutput += len(p) - kept
+	return p[:kept]
 }
 
 // copied charges fuel for bytes that the host copies for the guest, as much as memory.copy.
@@ -169,6 +171,9 @@ func hostFact(ctx context.Context, m api.Module, stack []uint64) {
 	c := callOf(ctx)
 	name := read(m, stack[0], stack[1])
 	value, known := c.fact(name)
+	if c.trace != nil {
+		c.trace.read(c.plugin.module.Manifest, name, value, known)
+	}
 	if !known {
 		stack[0] = api.EncodeI32(-1)
 		return
@@ -268,8 +273,12 @@ const maxThreatBytes = 64
 func hostLog(ctx context.Context, m api.Module, stack []uint64) {
 	text := read(m, stack[1], stack[2])
 	c := callOf(ctx)
-	c.level = max(c.level, levelOf(int32(stack[0])))
-	c.write(text)
+	level := levelOf(int32(stack[0]))
+	c.level = max(c.level, level)
+	kept := c.write(text)
+	if c.trace != nil && (len(kept) > 0 || len(text) == 0) {
+		c.trace.Log = append(c.trace.Log, LogLine{level, string(kept)})
+	}
 	c.write([]byte{'\n'})
 }
 

@@ -61,7 +61,7 @@ func (p *Plugin) Digest() registry.Digest { return p.module.Digest }
 // Rehearse is Score for a call that no customer waits for: it ignores the circuit breaker and never opens it, so that
 // the results depend on the facts alone, and checks do not depend on rehearsals.
 func (p *Plugin) Rehearse(ctx context.Context, facts check.Input) (check.Result, error) {
-	result, _, err := p.score(ctx, facts)
+	result, _, err := p.score(ctx, facts, nil)
 	return result, err
 }
 
@@ -95,7 +95,7 @@ func (p *Plugin) guarded(ctx context.Context, breaker *circuitBreaker, facts che
 	if !breaker.allow() {
 		return check.Result{}, new(call).failure(check.Suspended, errSuspended.Error(), errSuspended)
 	}
-	result, restart, err := p.score(ctx, facts)
+	result, restart, err := p.score(ctx, facts, nil)
 	if err != nil && !countsAgainstPlugin(err) {
 		breaker.cancel() // and no charge: load must not bring a plugin closer to its suspension
 	} else {
@@ -127,15 +127,23 @@ func (e *refusal) Error() string { return e.err.Error() }
 func (e *refusal) Unwrap() error { return e.err }
 
 // score runs a call on an instance, then releases or replaces the instance. restart is the fuel that initialising a new
-// instance costs, if the call made its instance unusable. The error is a *check.Failure or a *refusal.
-func (p *Plugin) score(ctx context.Context, facts check.Input) (result check.Result, restart int64, err error) {
+// instance costs, if the call made its instance unusable. The error is a *check.Failure or a *refusal. trace may be nil.
+func (p *Plugin) score(
+	ctx context.Context, facts check.Input, trace *Trace,
+) (result check.Result, restart int64, err error) {
 	in, err := p.pool.acquire(ctx)
 	if err != nil {
 		return check.Result{}, 0, err
 	}
 	c := &in.call
-	*c = call{plugin: p, facts: facts, fuel: fuelTank{bounds: p.bounds, clocks: p.clocks}}
+	*c = call{plugin: p, facts: facts, fuel: fuelTank{bounds: p.bounds, clocks: p.clocks}, trace: trace}
+	if trace != nil {
+		trace.began = p.clocks.wall()
+	}
 	outcome, err := in.score(ctx, c)
+	if trace != nil {
+		trace.end(in, c)
+	}
 	if err != nil {
 		err = c.ended(err)
 		p.pool.discard(in, countsAgainstPlugin(err)) // a trap may have left it in any state

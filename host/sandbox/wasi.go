@@ -203,7 +203,10 @@ func wasiWrite(c *call, m api.Memory, args []uint64) uint64 {
 	for ; ok && len(vectors) > 0; vectors = vectors[8:] {
 		var buffer []byte
 		if buffer, ok = m.Read(binary.LittleEndian.Uint32(vectors), binary.LittleEndian.Uint32(vectors[4:])); ok {
-			c.write(buffer)
+			kept := c.write(buffer)
+			if c.trace != nil {
+				c.trace.Printed += string(kept)
+			}
 			written += uint32(len(buffer))
 		}
 	}

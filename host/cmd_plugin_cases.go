@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"assay/host/rehearsal"
+	"assay/host/sandbox"
+	"assay/registry"
+	"assay/sdk"
+)
+
+type pluginTestCmd struct {
+	Plugin string `arg:"" default:"." help:"${plugin_path}"`
+	JSON   bool   `help:"Print JSON."`
+}
+
+func (cmd *pluginTestCmd) Run(ctx context.Context, t *terminal) error {
+	report, err := testPlugin(ctx, t, cmd.Plugin)
+	if err != nil {
+		return err
+	}
+	if cmd.JSON {
+		err = t.json(report)
+	} else {
+		printReport(t, report)
+	}
+	if err == nil && report.Failed > 0 {
+		err = fmt.Errorf("%d of %d cases failed", report.Failed, len(report.Cases))
+	}
+	return err
+}
+
+var errNoCases = errors.New("the layer has no cases: write cases.jsonl, a case a line")
+
+// testPlugin runs the cases of a layer.
+func testPlugin(ctx context.Context, t *terminal, path string) (report rehearsal.Report, err error) {
+	err = withPlugin(ctx, t, path, func(p *sandbox.Plugin, m registry.Module) error {
+		cases, err := m.Cases()
+		if err != nil {
+			return err
+		}
+		if len(cases) == 0 {
+			return errNoCases
+		}
+		report, err = rehearsal.Cases(ctx, p, cases)
+		return err
+	})
+	return report, err
+}
+
+// withPlugin reads or builds a plugin, opens it in the sandbox as a host does, and calls do.
+func withPlugin(
+	ctx context.Context, t *terminal, path string, do func(*sandbox.Plugin, registry.Module) error,
+) error {
+	wasm, err := readPlugin(ctx, path)
+	if err != nil {
+		return err
+	}
+	m, err := registry.OpenModule(wasm)
+	if err != nil {
+		return err
+	}
+	box := sandbox.New(sandbox.Config{Compiler: compilerCommand(), Instances: 1, NeverSuspend: true,
+		Logger: quietLog(t)})
+	p, err := box.Open(ctx, m)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(p, m), p.Close(ctx))
+}
+
+// printReport prints the cases, those that failed with what the layer did, and the coverage.
+func printReport(t *terminal, r rehearsal.Report) {
+	for _, c := range r.Cases {
+		if len(c.Differences) == 0 {
+			t.printf("ok    %s\n", oneLine(c.Name))
+			continue
+		}
+		t.printf("FAIL  %s\n", oneLine(c.Name))
+		for _, difference := range c.Differences {
+			t.printf("      - %s\n", oneLine(difference))
+		}
+		printCall(t, c.Call, "      ")
+	}
+	t.printf("\n%s: %d of %d cases passed, %d of %d signals emitted\n", r.Plugin, len(r.Cases)-r.Failed, len(r.Cases),
+		r.Covered(), len(r.Signals))
+	for _, s := range r.Signals {
+		if s.Cases == 0 {
+			t.printf("  no case emits %s\n", s.Code)
+		}
+	}
+	for _, fact := range r.Unread {
+		t.printf("  no case makes the layer read %s\n", fact)
+	}
+}
+
+// printCall prints what a layer did with a value.
+func printCall(t *terminal, c rehearsal.Call, indent string) {
+	line := func(label, format string, args ...any) {
+		t.printf("%s%-8s %s\n", indent, label, fmt.Sprintf(format, args...))
+	}
+	if c.Outcome == "" {
+		return // the value could not be read
+	}
+	line("value", "%s %q", c.Type, c.Value)
+	switch c.Outcome {
+	case rehearsal.Failed:
+		line("failed", "%s", oneLine(c.Failure))
+	case rehearsal.Abstained:
+		line("outcome", "abstains")
+	default:
+		line("score", "%d", c.Score)
+	}
+	for _, s := range c.Signals {
+		line("signal", "%+d %s: %s", s.Points, s.Code, s.Text)
+	}
+	if c.Threat != "" {
+		line("threat", "%s", c.Threat)
+	}
+	for _, f := range c.Facts {
+		switch {
+		case f.Known:
+			line("fact", "%s = %q", oneLine(f.Name), f.Value)
+		case f.Declared:
+			line("fact", "%s is absent", oneLine(f.Name))
+		default:
+			line("fact", "%s is absent: the manifest does not declare it", oneLine(f.Name))
+		}
+	}
+	for _, name := range c.Unread {
+		line("unread", "%s was given, and the layer did not read it", oneLine(name))
+	}
+	for _, l := range c.Log {
+		line("log", "%s: %s", levelName(l.Level), oneLine(l.Text))
+	}
+	if c.Printed != "" {
+		line("printed", "%s", oneLine(strings.TrimSuffix(c.Printed, "\n")))
+	}
+	if c.LogDropped > 0 {
+		line("log", "%d bytes more were dropped", c.LogDropped)
+	}
+	line("cost", "%d of %d units of fuel (%.1f%%), %d KiB of memory, %.1f us", c.Fuel, c.Budget,
+		100*float64(c.Fuel)/float64(c.Budget), c.Memory>>10, c.Micros)
+}
+
+// levelName returns the word for a level.
+func levelName(level sdk.Level) string {
+	switch level {
+	case sdk.Debug:
+		return "debug"
+	case sdk.Warn:
+		return "warning"
+	case sdk.Error:
+		return "error"
+	}
+	return "info"
+}
+
+// oneLine quotes a layer's text if it is more than a line of printable characters: it must not control the terminal.
+func oneLine(text string) string {
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return strconv.Quote(text)
+	}
+	return text
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"assay/host/rehearsal"
+	"assay/host/store/storetest"
+	"assay/registry"
+	"assay/registry/project"
+)
+
+// newLayer creates a layer in a new folder and builds it there.
+func newLayer(t *testing.T, name string, language project.Language) (folder, file string) {
+	t.Helper()
+	folder = filepath.Join(t.TempDir(), name)
+	storetest.Must(project.Create(folder, name, language))(t)
+	file = filepath.Join(folder, "built.wasm")
+	runs(t, 0, "plugin", "build", folder, "-o", file)
+	return folder, file
+}
+
+// runs runs a command in this process, which must end with a code, and returns what it printed.
+func runs(t *testing.T, code int, args ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if got := run(t.Context(), args, &out, &errs); got != code {
+		t.Fatalf("assay %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), got, code, out.String(),
+			errs.String())
+	}
+	return out.String() + errs.String()
+}
+
+// runsJSON is runs for a command that prints JSON and succeeds.
+func runsJSON[T any](t *testing.T, args ...string) (got T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(runs(t, 0, append(args, "--json")...)), &got); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// has reports the lines that text lacks.
+func has(t *testing.T, text string, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
+		if !strings.Contains(text, line) {
+			t.Errorf("%q is missing from:\n%s", line, text)
+		}
+	}
+}
+
+// TestPluginCommands runs the commands of an author on a new layer, as a folder and as a file.
+func TestPluginCommands(t *testing.T) {
+	t.Parallel()
+	folder, file := newLayer(t, "numbers", project.Go)
+	t.Run("test", func(t *testing.T) {
+		report := runsJSON[rehearsal.Report](t, "plugin", "test", file)
+		if report.Failed != 0 || len(report.Cases) != 4 || report.Covered() != 2 || len(report.Unread) != 0 {
+			t.Errorf("%+v", report)
+		}
+	})
+	t.Run("test fails", func(t *testing.T) {
+		other := filepath.Join(t.TempDir(), "other")
+		storetest.NoError(t, os.CopyFS(other, os.DirFS(folder)))
+		storetest.NoError(t, os.WriteFile(filepath.Join(other, "cases.jsonl"), []byte(
+			`{"name": "wrong", "type": "domain", "value": "shop20245.com", "min": 30, "max": 50, "threat": "spam",
+				"codes": ["numbers:age:new"]}`+"\n"), 0o600))
+		runs(t, 1, "plugin", "build", other, "-o", file+".other") // a case has one line
+		storetest.NoError(t, os.WriteFile(filepath.Join(other, "cases.jsonl"), []byte(
+			`{"name": "wrong", "type": "domain", "value": "shop20245.com", "min": 30, "max": 50, "threat": "spam", `+
+				`"codes": ["numbers:age:new"]}
+{"name": "not a domain", "type": "domain", "value": "a b", "min": 0, "max": 0}
+{"name": "right", "type": "domain", "value": "a.de", "min": 0, "max": 0}
+`), 0o600))
+		has(t, runs(t, 1, "plugin", "test", other), "FAIL  wrong\n      - the score is 20, outside 30 to 50\n",
+			`- the threat is "", not "spam"`, "- the signal numbers:age:new is missing",
+			"signal   +20 numbers:name:digits: Contains the number “20245”", "rdap.age_days is absent",
+			"log      debug: longest number: 5 digits", "FAIL  not a domain\n      - ", "ok    right",
+			"numbers@0.1.0: 1 of 3 cases passed, 1 of 2 signals emitted\n  no case emits numbers:age:new",
+			"assay: 2 of 3 cases failed")
+		storetest.NoError(t, os.Remove(filepath.Join(other, "cases.jsonl")))
+		has(t, runs(t, 1, "plugin", "test", other), "the layer has no cases")
+	})
+	t.Run("run", func(t *testing.T) {
+		facts := writeFile(t, "facts.json", []byte(`{"rdap.age_days": "1", "config.limit": "5"}`))
+		has(t, runs(t, 0, "plugin", "run", file, "jane@shop20245.com", "--facts", facts), `email "jane@shop20245.com"`,
+			"score    50", "signal   +30 numbers:age:new: Registered 1 day ago", "threat   scam",
+			`fact     rdap.age_days = "1"`, "unread   config.limit was given", "debug: longest number: 5 digits",
+			" of 200000 units of fuel (", " KiB of memory, ")
+		call := runsJSON[rehearsal.Call](t, "plugin", "run", file, "shop20245.com")
+		if call.Outcome != rehearsal.Scored || call.Score != 20 || len(call.Facts) != 2 || call.Facts[1].Known ||
+			call.Fuel < 1000 || call.Memory < 1<<20 || call.Micros <= 0 || len(call.Log) != 1 {
+			t.Errorf("%+v", call)
+		}
+		has(t, runs(t, 1, "plugin", "run", file, "DE89370400440532013000"), "does not score values of type iban",
+			"domain, email")
+		has(t, runs(t, 1, "plugin", "run", file, "a.de", "--facts", folder), "reading facts, a JSON object of texts")
+	})
+	t.Run("inspect", func(t *testing.T) {
+		i := runsJSON[inspection](t, "plugin", "inspect", file)
+		sum := 8 // the header of the file
+		for _, s := range i.Sections {
+			sum += s.Bytes
+		}
+		if i.Plugin != "numbers@0.1.0" || sum != i.Bytes || i.Cases != 4 || i.MayClear || len(i.Imports) < 4 ||
+			i.Digest != storetest.Must(registry.OpenModule(storetest.Must(os.ReadFile(file))(t)))(t).Digest.String() {
+			t.Errorf("%+v; the sections have %d bytes", i, sum)
+		}
+		has(t, runs(t, 0, "plugin", "inspect", file), "Class style, score 0 to 50.", "Reads    domain.registrable, ",
+			"assay.fact", "numbers:age:new", `"assay.manifest"`, i.Digest)
+		has(t, runs(t, 0, "plugin", "inspect", "--diff", file, file), "are the same")
+		manifest := storetest.Must(os.ReadFile(filepath.Join(folder, "manifest.json")))(t)
+		other := filepath.Join(t.TempDir(), "other")
+		storetest.NoError(t, os.CopyFS(other, os.DirFS(folder)))
+		storetest.NoError(t, os.WriteFile(filepath.Join(other, "manifest.json"), bytes.ReplaceAll(bytes.ReplaceAll(
+			manifest, []byte("[0, 50]"), []byte("[-10, 40]")), []byte(`"facts": [`), []byte(`"facts": ["dns.a", `)),
+			0o600))
+		has(t, runs(t, 0, "plugin", "inspect", "--diff", file, other), "more    lowest score   0     -10",
+			"more    fact                 dns.a", "        highest score  50    40")
+		runs(t, 2, "plugin", "inspect", file, file)
+		runs(t, 2, "plugin", "inspect", file, "--diff")
+	})
+	t.Run("bench", func(t *testing.T) {
+		text := runs(t, 0, "plugin", "bench", file, "--rounds", "2", "--json")
+		var m rehearsal.Measurement
+		storetest.NoError(t, json.Unmarshal([]byte(text), &m))
+		if m.Calls != 2*m.Values || m.Fuel.Median <= 0 || m.Fuel.Maximum < m.Fuel.P99 || m.Memory.Median < 1<<20 ||
+			m.Micros.Maximum < m.Micros.Median || m.Failed != 0 {
+			t.Errorf("%+v", m)
+		}
+		baseline, values := writeFile(t, "b.json", []byte(text)), writeFile(t, "v", []byte("a.de\n\nb.de\nj@a.de\n"))
+		has(t, runs(t, 0, "plugin", "bench", file, "--rounds", "1", "--baseline", baseline), " (+0.0%)", "200000",
+			"Compared with numbers@0.1.0")
+		has(t, runs(t, 0, "plugin", "bench", file, "--rounds", "3", "--values", values, "--baseline", file),
+			"9 calls with 3 values", " (+0.0%)")
+		has(t, runs(t, 1, "plugin", "bench", file, "--baseline", writeFile(t, "c.json", []byte("{}"))),
+			"it is not an output of")
+		has(t, runs(t, 1, "plugin", "bench", file, "--values", writeFile(t, "n", []byte("+491712345678\n"))),
+			rehearsal.ErrNoValues.Error())
+	})
+}
+
+// TestLayerTextsAreOneLine checks that what a layer logs cannot control the author's terminal.
+func TestLayerTextsAreOneLine(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"a “b” \"c\"": "a “b” \"c\"", "a\nb": `"a\nb"`, "\x1b[2J": `"\x1b[2J"`, "\xff": `"\xff"`, "a\u202eb": `"a\u202eb"`,
+	} {
+		if got := oneLine(text); got != want {
+			t.Errorf("%q becomes %s, want %s", text, got, want)
+		}
+	}
+}

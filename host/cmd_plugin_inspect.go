@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"assay/host/sandbox"
+	"assay/registry"
+)
+
+type pluginInspectCmd struct {
+	Plugins []string `arg:"" name:"plugin" help:"${plugin_path}"`
+	Diff    bool     `help:"Compare two plugins: what the second may do that the first may not, first."`
+	JSON    bool     `help:"Print JSON."`
+}
+
+// inspection is the JSON output of `assay plugin inspect`.
+type inspection struct {
+	Plugin   string             `json:"plugin"`
+	Digest   string             `json:"digest"`
+	Bytes    int                `json:"bytes"`
+	Class    registry.Class     `json:"class"`
+	Range    [2]int             `json:"score_range"`
+	MayClear bool               `json:"may_clear"`
+	Imports  []string           `json:"imports"`
+	Cases    int                `json:"cases"`
+	Sections []registry.Section `json:"sections"`
+	Manifest registry.Manifest  `json:"manifest"`
+}
+
+func (cmd *pluginInspectCmd) Run(ctx context.Context, t *terminal) error {
+	if want := 1 + min(1, len(cmd.Plugins)-1); cmd.Diff != (want == 2) || len(cmd.Plugins) != want {
+		return misuse{errors.New("give one plugin, or two with --diff")}
+	}
+	all := make([]inspection, len(cmd.Plugins))
+	for i, path := range cmd.Plugins {
+		var err error
+		if all[i], err = inspect(ctx, path); err != nil {
+			return err
+		}
+	}
+	if cmd.Diff {
+		changes := append(registry.DiffSets("import", all[0].Imports, all[1].Imports),
+			registry.DiffManifests(all[0].Manifest, all[1].Manifest)...)
+		slices.SortStableFunc(changes, func(a, b registry.ManifestChange) int { return rank(a) - rank(b) })
+		return printManifestChanges(t, cmd.JSON, changes)
+	}
+	if cmd.JSON {
+		return t.json(all[0])
+	}
+	return printInspection(t, all[0])
+}
+
+// rank puts changes first that let a plugin do more.
+func rank(c registry.ManifestChange) int {
+	if c.Grants {
+		return 0
+	}
+	return 1
+}
+
+// inspect reads or builds a plugin and describes it.
+func inspect(ctx context.Context, path string) (inspection, error) {
+	wasm, err := readPlugin(ctx, path)
+	if err != nil {
+		return inspection{}, err
+	}
+	m, err := registry.OpenModule(wasm)
+	if err != nil {
+		return inspection{}, err
+	}
+	line := newPluginLine(m)
+	i := inspection{Plugin: line.Plugin, Digest: line.Digest, Bytes: len(wasm), Class: line.Class, Range: line.Range,
+		MayClear: line.Range[0] < 0, Manifest: m.Manifest}
+	if i.Imports, err = sandbox.Imports(m); err != nil {
+		return i, err
+	}
+	if i.Sections, err = registry.Sections(wasm); err != nil {
+		return i, err
+	}
+	cases, err := m.Cases()
+	i.Cases = len(cases)
+	return i, err
+}
+
+func printInspection(t *terminal, i inspection) error {
+	m := i.Manifest
+	t.printf("%s: %s\n%s, %d bytes\n\n", i.Plugin, m.Summary, i.Digest, i.Bytes)
+	printPermissions(t, m)
+	t.printf("Budget of a call: %d units of fuel, %d MiB of memory. Suggested weight %v. %d cases.\n\n", m.BudgetFuel,
+		m.MemoryMB, m.DefaultWeight, i.Cases)
+	threats := make([]string, len(m.Threats))
+	for n, threat := range m.Threats {
+		threats[n] = string(threat)
+	}
+	for _, list := range []struct {
+		label string
+		names []string
+	}{{"Scores", m.Entities}, {"Reads", m.Facts}, {"Names", threats}, {"Imports", i.Imports}} {
+		text := strings.Join(list.names, ", ")
+		if text == "" {
+			text = "nothing"
+		}
+		t.printf("%-8s %s\n", list.label, text)
+	}
+	t.printf("\n")
+	rows := make([][]string, len(m.Signals))
+	for n, s := range m.Signals {
+		points := ""
+		if s.Points != 0 {
+			points = strconv.Itoa(s.Points)
+		}
+		rows[n] = []string{s.Code, points, s.Warrants, s.Text}
+	}
+	if err := t.table([]string{"SIGNAL", "POINTS", "WARRANTS", "MEANING"}, rows); err != nil {
+		return err
+	}
+	t.printf("\n")
+	rows = nil
+	for _, s := range i.Sections {
+		rows = append(rows, []string{s.Name, strconv.Itoa(s.Bytes), fmt.Sprintf("%.1f%%",
+			100*float64(s.Bytes)/float64(i.Bytes))})
+	}
+	return t.table([]string{"SECTION", "BYTES", "SHARE"}, rows)
+}
+
+// printManifestChanges prints what an operator must know before they put the second plugin in a lineup.
+func printManifestChanges(t *terminal, asJSON bool, changes []registry.ManifestChange) error {
+	if asJSON {
+		return t.json(changes)
+	}
+	if len(changes) == 0 {
+		t.printf("The manifests and the imports are the same.\n")
+		return nil
+	}
+	rows := make([][]string, len(changes))
+	for i, c := range changes {
+		may := ""
+		if c.Grants {
+			may = "more"
+		}
+		rows[i] = []string{may, c.What, c.From, c.To}
+	}
+	return t.table([]string{"MAY DO", "WHAT", "FROM", "TO"}, rows)
+}

@@ -1,0 +1,97 @@
+// Package rehearsal runs a layer for its author: single values, test cases and measurements, in the sandbox that hosts
+// use and without a lineup.
+package rehearsal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/sandbox"
+)
+
+// Subject is a value to score, and what is known about it besides what its text says.
+type Subject struct {
+	Type    entity.Type
+	Value   string
+	Country string            // the request's region; "" means EU
+	Facts   map[string]string // looked-up facts, and settings as config.NAME
+}
+
+// Outcome says how a call ended.
+type Outcome string
+
+// The outcomes of a call.
+const (
+	Scored    Outcome = "scored"
+	Abstained Outcome = "abstained"
+	Failed    Outcome = "failed"
+)
+
+// Call is what a layer did with one value.
+type Call struct {
+	Type       entity.Type        `json:"type"`
+	Value      string             `json:"value"` // normalised
+	Outcome    Outcome            `json:"outcome"`
+	Failure    string             `json:"failure,omitempty"` // why the call failed
+	Score      int                `json:"score"`
+	Signals    []check.Signal     `json:"signals"` // also those of an answer that was refused
+	Threat     string             `json:"threat,omitempty"`
+	Facts      []sandbox.FactRead `json:"facts"`            // that the layer asked for
+	Unread     []string           `json:"unread,omitempty"` // facts of the subject that the layer did not ask for
+	Log        []sandbox.LogLine  `json:"log"`
+	Printed    string             `json:"printed,omitempty"`
+	LogDropped int                `json:"log_dropped_bytes,omitempty"`
+	Fuel       int64              `json:"fuel"`
+	Budget     int64              `json:"budget_fuel"`
+	Memory     int                `json:"memory_bytes"`
+	Micros     float64            `json:"micros"`
+}
+
+// Run calls the layer with a value. A layer that fails is not an error: the call says why.
+func Run(ctx context.Context, p *sandbox.Plugin, s Subject) (Call, error) {
+	m := p.Manifest()
+	if !slices.Contains(m.Entities, string(s.Type)) {
+		return Call{}, fmt.Errorf("%s does not score values of type %s: its manifest lists %s", m.Name, s.Type,
+			strings.Join(m.Entities, ", "))
+	}
+	e, err := entity.Parse(s.Type, s.Value, s.Country)
+	if err != nil {
+		return Call{}, fmt.Errorf("reading %q: %w", s.Value, err)
+	}
+	in := check.Input{Entity: e.Facts, LookedUp: entity.Facts{}, Config: map[string]string{}}
+	for name, value := range s.Facts {
+		if setting, ok := strings.CutPrefix(name, "config."); ok {
+			in.Config[setting] = value
+			continue
+		}
+		delete(in.Entity, name) // a given fact replaces one of the text
+		in.LookedUp[name] = value
+	}
+	result, trace, err := p.Trace(ctx, in)
+	c := Call{Type: s.Type, Value: e.Value, Outcome: Scored, Score: result.Score, Threat: result.Threat,
+		Signals: trace.Signals, Facts: trace.Facts, Log: trace.Log, Printed: trace.Printed, LogDropped: trace.Dropped,
+		Fuel: trace.Fuel, Budget: m.BudgetFuel, Memory: trace.Memory, Micros: float64(trace.Time.Nanoseconds()) / 1000}
+	for _, name := range slices.Sorted(maps.Keys(s.Facts)) {
+		if !slices.ContainsFunc(c.Facts, func(f sandbox.FactRead) bool { return f.Name == name }) {
+			c.Unread = append(c.Unread, name)
+		}
+	}
+	failure := (*check.Failure)(nil)
+	switch {
+	case errors.As(err, &failure):
+		// The engine adds a trace of calls by number, which says nothing without the names.
+		text, _, _ := strings.Cut(failure.Err.Error(), "\nwasm stack trace:")
+		c.Outcome, c.Failure = Failed, string(failure.Reason)+": "+text
+	case err != nil:
+		return Call{}, fmt.Errorf("calling %s: %w", m.Name, err)
+	case result.Abstained:
+		c.Outcome = Abstained
+	}
+	return c, nil
+}

@@ -1,0 +1,92 @@
+package rehearsal
+
+import (
+	"context"
+	"slices"
+
+	"assay/host/entity"
+	"assay/host/sandbox"
+	"assay/registry"
+)
+
+// Report says which of a layer's cases pass, and which of its signals and facts they reach.
+type Report struct {
+	Plugin  string       `json:"plugin"`
+	Cases   []CaseResult `json:"cases"`
+	Failed  int          `json:"failed"`
+	Signals []Coverage   `json:"signals"` // of the manifest, in its order
+	Unread  []string     `json:"unread"`  // facts of the manifest that no case made the layer read
+}
+
+// CaseResult is a case with what the layer did.
+type CaseResult struct {
+	Name        string   `json:"name"`
+	Differences []string `json:"differences"` // from what the case expects; none if it passes
+	Call        Call     `json:"call"`
+}
+
+// Coverage is a declared signal with the number of cases in which the layer emits it.
+type Coverage struct {
+	Code  string `json:"code"`
+	Cases int    `json:"cases"`
+}
+
+// Covered returns how many of the declared signals the cases reach.
+func (r Report) Covered() int {
+	n := 0
+	for _, s := range r.Signals {
+		n += min(s.Cases, 1)
+	}
+	return n
+}
+
+// Cases runs a layer's test cases.
+func Cases(ctx context.Context, p *sandbox.Plugin, cases []registry.Case) (Report, error) {
+	m := p.Manifest()
+	r := Report{Plugin: m.Name + "@" + m.Version, Cases: make([]CaseResult, len(cases)), Unread: []string{}}
+	emitted, read := map[string]int{}, map[string]bool{}
+	for i, c := range cases {
+		got := CaseResult{Name: c.Name, Differences: []string{}}
+		subject := Subject{Type: entity.Type(c.Type), Value: c.Value, Country: c.Country, Facts: c.Facts}
+		var err error
+		if got.Call, err = Run(ctx, p, subject); err != nil {
+			if ctx.Err() != nil {
+				return r, err
+			}
+			got.Differences = append(got.Differences, err.Error())
+		} else {
+			got.Differences = append(got.Differences, differences(c, got.Call)...)
+		}
+		if len(got.Differences) > 0 {
+			r.Failed++
+		}
+		codes := map[string]bool{}
+		for _, s := range got.Call.Signals {
+			codes[s.Code] = true
+		}
+		for code := range codes {
+			emitted[code]++
+		}
+		for _, f := range got.Call.Facts {
+			read[f.Name] = true
+		}
+		r.Cases[i] = got
+	}
+	for _, s := range m.Signals {
+		r.Signals = append(r.Signals, Coverage{s.Code, emitted[s.Code]})
+	}
+	r.Unread = append(r.Unread, slices.DeleteFunc(slices.Clone(m.Facts), func(f string) bool { return read[f] })...)
+	return r, nil
+}
+
+// differences compares a call with what its case expects.
+func differences(c registry.Case, got Call) []string {
+	if got.Outcome == Failed {
+		return []string{"the layer failed: " + got.Failure}
+	}
+	answer := registry.Answer{Abstained: got.Outcome == Abstained, Score: got.Score, Threat: got.Threat}
+	for _, s := range got.Signals {
+		answer.Codes = append(answer.Codes, s.Code)
+	}
+	return c.Differences(answer)
+}

@@ -1,0 +1,116 @@
+package registry
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ManifestChange is one difference between the manifests of two plugins.
+type ManifestChange struct {
+	What string `json:"what"`
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Grants reports whether the second plugin may do more than the first: read or emit more, move a score further or
+	// use more resources. An operator agrees to these by putting it in a lineup.
+	Grants bool `json:"grants"`
+}
+
+// DiffManifests returns the differences between two manifests.
+func DiffManifests(from, to Manifest) []ManifestChange {
+	changes := []ManifestChange{}
+	differ := func(what string, a, b any, grants bool) {
+		if x, y := fmt.Sprint(a), fmt.Sprint(b); x != y {
+			changes = append(changes, ManifestChange{what, x, y, grants})
+		}
+	}
+	fromLowest, fromHighest := from.Range()
+	toLowest, toHighest := to.Range()
+	differ("plugin", from.Name, to.Name, false)
+	differ("version", from.Version, to.Version, false)
+	differ("summary", from.Summary, to.Summary, false)
+	differ("class", from.LayerClass(), to.LayerClass(), true) // decides what its signals may do
+	differ("lowest score", fromLowest, toLowest, toLowest < fromLowest)
+	differ("highest score", fromHighest, toHighest, toHighest > fromHighest)
+	differ("budget of fuel", from.BudgetFuel, to.BudgetFuel, to.BudgetFuel > from.BudgetFuel)
+	differ("memory in MiB", from.MemoryMB, to.MemoryMB, to.MemoryMB > from.MemoryMB)
+	differ("suggested weight", strconv.FormatFloat(from.DefaultWeight, 'g', -1, 64),
+		strconv.FormatFloat(to.DefaultWeight, 'g', -1, 64), false)
+	changes = append(changes, DiffSets("entity type", from.Entities, to.Entities)...)
+	changes = append(changes, DiffSets("fact", from.Facts, to.Facts)...)
+	changes = append(changes, DiffSets("threat", from.Threats, to.Threats)...)
+	changes = append(changes, diffSignals(from, to)...)
+	return changes
+}
+
+// DiffSets returns the members that only one of two sets has; what names a member. Those that are added grant more.
+func DiffSets[T cmp.Ordered](what string, from, to []T) []ManifestChange {
+	var changes []ManifestChange
+	for _, member := range slices.Sorted(slices.Values(to)) {
+		if !slices.Contains(from, member) {
+			changes = append(changes, ManifestChange{what, "", fmt.Sprint(member), true})
+		}
+	}
+	for _, member := range slices.Sorted(slices.Values(from)) {
+		if !slices.Contains(to, member) {
+			changes = append(changes, ManifestChange{what, fmt.Sprint(member), "", false})
+		}
+	}
+	return changes
+}
+
+// diffSignals returns the differences between the signals of two manifests. A signal that warrants a band or becomes
+// final grants more.
+func diffSignals(from, to Manifest) []ManifestChange {
+	a, b := signalsByCode(from), signalsByCode(to)
+	changes := DiffSets("signal", slices.Collect(maps.Keys(a)), slices.Collect(maps.Keys(b)))
+	for _, code := range slices.Sorted(maps.Keys(b)) {
+		before, ok := a[code]
+		after := b[code]
+		if !ok {
+			before = SignalText{}
+		}
+		if x, y := before.promise(), after.promise(); x != y {
+			changes = append(changes, ManifestChange{"promise of " + code, x, y,
+				bandOrder(after.Warrants) > bandOrder(before.Warrants) || after.Final && !before.Final ||
+					after.Warrants != "" && after.Points > before.Points})
+		}
+		if ok && before.Text != after.Text {
+			changes = append(changes, ManifestChange{"text of " + code, before.Text, after.Text, false})
+		}
+	}
+	return changes
+}
+
+func signalsByCode(m Manifest) map[string]SignalText {
+	all := map[string]SignalText{}
+	for _, s := range m.Signals {
+		all[s.Code] = s
+	}
+	return all
+}
+
+func bandOrder(band string) int {
+	return slices.Index([]string{"", WarrantsReview, WarrantsBlock}, band)
+}
+
+// promise returns what the signal promises besides its text, such as "100 points, warrants block, final".
+func (s SignalText) promise() string {
+	var parts []string
+	if s.Points != 0 {
+		parts = append(parts, fmt.Sprintf("%d points", s.Points))
+	}
+	if s.Warrants != "" {
+		parts = append(parts, "warrants "+s.Warrants)
+	}
+	if s.Final {
+		parts = append(parts, "final")
+	}
+	if s.Threat != "" {
+		parts = append(parts, string(s.Threat))
+	}
+	return strings.Join(parts, ", ")
+}
