@@ -127,7 +127,8 @@ func (e *refusal) Error() string { return e.err.Error() }
 func (e *refusal) Unwrap() error { return e.err }
 
 // score runs a call on an instance, then releases or replaces the instance. restart is the fuel that initialising a new
-// instance costs, if the call made its instance unusable. The error is a *check.Failure or a *refusal. trace may be nil.
+// instance costs, if the call made its instance unusable. The error is a *check.Failure or a *refusal. trace may be
+// nil.
 func (p *Plugin) score(
 	ctx context.Context, facts check.Input, trace *Trace,
 ) (result check.Result, restart int64, err error) {
