@@ -149,7 +149,8 @@ func TestPluginCommands(t *testing.T) {
 func TestLayerTextsAreOneLine(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"a “b” \"c\"": "a “b” \"c\"", "a\nb": `"a\nb"`, "\x1b[2J": `"\x1b[2J"`, "\xff": `"\xff"`, "a\u202eb": `"a\u202eb"`,
+		"a “b” \"c\"": "a “b” \"c\"", "a\nb": `"a\nb"`, "\x1b[2J": `"\x1b[2J"`, "\xff": `"\xff"`,
+		"a\u202eb": `"a\u202eb"`,
 	} {
 		if got := oneLine(text); got != want {
 			t.Errorf("%q becomes %s, want %s", text, got, want)

@@ -144,13 +144,14 @@ var helpTexts = kong.Vars{
 
 	"plugin_test_cmd": "Run a layer's cases in the sandbox. It shows what the layer did in each case that fails, and " +
 		"which signals no case emits.",
-	"plugin_run_cmd": "Call a layer with one value, and show all that it did. That is facts read, signals, log lines, " +
-		"fuel, memory and time.",
+	"plugin_run_cmd": "Call a layer with one value, and show all that it did. That is facts read, signals, log " +
+		"lines, fuel, memory and time.",
 	"plugin_facts": "Looked-up facts and settings as a JSON object, such as {\"rdap.age_days\": \"3\", " +
 		"\"config.limit\": \"5\"}. '-' reads standard input. Default: none.",
 	"plugin_inspect_cmd": "Show what a plugin is and may do: permissions, facts, signals, imports, sizes.",
 	"plugin_bench_cmd":   "Measure the fuel, memory and time of a layer's calls over a corpus of values.",
-	"plugin_values":      "Values to call the layer with, one a line. '-' reads standard input. Default: built-in ones.",
+	"plugin_values": "Values to call the layer with, one a line. '-' reads standard input. " +
+		"Default: built-in ones.",
 	"plugin_baseline": "Compare with this: a file of 'assay plugin bench --json' that ends in .json, a folder or a " +
 		".wasm file.",
 	"plugin_path": "Folder of a layer, which is built, or a .wasm file of 'assay plugin build'.",
