@@ -29,7 +29,7 @@ const (
 // authority is what a host trusts to change its lineup, and what it can sign itself.
 type authority struct {
 	lineup.Verifier
-	host     activation.Key
+	host     activation.Key  // of the generation of the secret that is in use
 	operator *activation.Key // nil if this host cannot read it
 	adopt    bool            // neither trust nor a signed activation exists yet
 	file     string          // the trust file
@@ -46,7 +46,7 @@ func (b *backend) openAuthority(
 ) (*authority, error) {
 	a := &authority{file: cfg.trustFile(), Verifier: lineup.Verifier{Records: b.store, Memory: memory}}
 	var err error
-	if a.host, err = activation.NewKey(hostKeyName, b.keys.Activation); err != nil {
+	if a.host, err = b.hostKey(); err != nil {
 		return nil, err
 	}
 	if a.operator, err = readOperatorKey(cfg.operatorKeyFile()); err != nil {
@@ -63,6 +63,11 @@ func (b *backend) openAuthority(
 		return a, nil // nothing is trusted
 	}
 	return a, a.begin(ctx, cfg)
+}
+
+// hostKey returns the key with which hosts sign activations now.
+func (b *backend) hostKey() (activation.Key, error) {
+	return activation.NewKey(hostKeyName, b.keys.Current().Activation)
 }
 
 // begin prepares a trust file.

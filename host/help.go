@@ -82,6 +82,10 @@ var helpTexts = kong.Vars{
 	"audit_cmd":    "Verify the audit trail, the record of all decisions, and sign checkpoints of it.",
 	"audit_export_cmd": "Export the audit log to a file, which 'audit verify --offline' verifies without a database. " +
 		"It has the records' pseudonyms, and no values.",
+	"secret_rotate_cmd": "Replace the keys that sign checkpoints and encrypt values. It adds a generation to the " +
+		"secret file, from which keys derive after a time. Keys by which stored data is found stay.",
+	"secret_in":          "Time until the new keys are in use. By then, all hosts need the file (default: ${default}).",
+	"secret_reseal_cmd":  "Encrypt values again that do not end by themselves, under the keys in use.",
 	"audit_receipt_cmd":  "Verify the receipt of a check, also on a machine without an installation.",
 	"receipt_public_key": "File of the service's verifier keys, as its 'assay audit checkpoint' prints them.",
 	"receipt_witness":    "Verifier key of a witness that must have signed the checkpoint.",

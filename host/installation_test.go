@@ -152,7 +152,8 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 		"audit verify": none, "audit checkpoint": none, "audit export": {"export.jsonl", needed},
 		"audit verify-receipt": {rows + " --public-key " + rows, "reading verifier key"},
 		"database distribute":  none,
-		"database exec":        {"true", needed},
+		"secret rotate":        none, "secret list": none, "secret reseal": none, "secret remove": {"2", needed},
+		"database exec": {"true", needed},
 
 		"witness": {"--name one.example --state state --trust missing", "open missing: no such file"},
 

@@ -42,6 +42,7 @@ type cli struct {
 	Feedback feedbackCmd `cmd:"" group:"Lists and reputation" help:"${feedback_cmd}"`
 
 	Audit    auditCmd    `cmd:"" group:"Audit and database" help:"${audit_cmd}"`
+	Secret   secretCmd   `cmd:"" group:"Audit and database" help:"Replace the secret from which keys derive."`
 	Database databaseCmd `cmd:"" group:"Audit and database" help:"${database_cmd}"`
 	Witness  witnessCmd  `cmd:"" group:"Audit and database" help:"${witness_cmd}"`
 

@@ -116,7 +116,8 @@ func TestOperatorPages(t *testing.T) {
 	states := operatorStates(time.Now())
 	state := states["first"]
 	const token = "a token that nobody guesses"
-	handler, err := operator.New(operator.Config{Token: token, Key: []byte("key"), Now: time.Now,
+	handler, err := operator.New(operator.Config{Token: token, Now: time.Now,
+		Keys:  func() [][]byte { return [][]byte{[]byte("key")} },
 		State: func(context.Context) *operator.State { return state }, Look: os.DirFS("console/static"),
 		Reviews: openCases{}, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -123,6 +123,9 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	if err != nil {
 		return err
 	}
+	if err := b.store.Signer().Ready(); err != nil {
+		return err
+	}
 	// A database that was altered keeps nobody from going on with what this host ran last.
 	installed := b.install(ctx, trusted, modules, log)
 
@@ -184,7 +187,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		{submitter.Contradicted, contradictionRemedy}, {submitter.Delayed, witnessRemedy},
 		{follower.Degraded, lineupRemedy}, {collector.problems, dnsRemedy}, {subscriber.Degraded, listsRemedy},
 		{func() []string { return ignoredOverrides(overrides) }, overridesRemedy},
-		{certificate.Degraded, certificateRemedy},
+		{certificate.Degraded, certificateRemedy}, {func() []string { return keyElsewhere(signer) }, keyRemedy},
 	}
 	metrics.WatchDegraded(degraded.list, collector.problems)
 	metrics.WatchOverrides(overrides.Size, overrides.Ignored)
@@ -336,7 +339,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		signs: trusted.operator != nil, testing: payments.Provider.Test(), store: b.store, follower: follower,
 		gate: gate, metrics: metrics, keeper: keeper, forwarded: server.Forwarded, ready: ready.problems,
 		degraded: degraded,
-	}, b.keys.Operator, log)
+	}, b.keys.Operators, log)
 	if err != nil {
 		return err
 	}

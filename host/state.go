@@ -52,13 +52,13 @@ type observer struct {
 	last reading
 }
 
-// newOperatorPage returns the operator's page. key is that of its sessions.
-func newOperatorPage(o *observer, key []byte, log *slog.Logger) (http.Handler, error) {
+// newOperatorPage returns the operator's page. keys are those of its sessions.
+func newOperatorPage(o *observer, keys func() [][]byte, log *slog.Logger) (http.Handler, error) {
 	look, err := console.Look()
 	if err != nil {
 		return nil, err
 	}
-	return operator.New(operator.Config{Token: o.cfg.OperatorToken, Key: key, State: o.state, Reviews: o.store,
+	return operator.New(operator.Config{Token: o.cfg.OperatorToken, Keys: keys, State: o.state, Reviews: o.store,
 		Look: look, Logger: log, Now: time.Now})
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"assay/host/audit"
 	"assay/host/auditlog"
 	"assay/host/operator"
 )
@@ -44,8 +45,18 @@ const (
 		"checkpoints of this host."
 	witnessRemedy = "Checks go on, and the next checkpoint is submitted. Ask the witness's operator, or take it out " +
 		"of `ASSAY_WITNESS`."
+	keyRemedy = "Copy the secret and the trust file from the host on which `assay secret rotate` ran, and restart " +
+		"this host. Until then it signs nothing, and cannot read what the others encrypt."
 	certificateRemedy = "Renew the files of `ASSAY_TLS_CERT` and `ASSAY_TLS_KEY`. They are read again by themselves."
 )
+
+// keyElsewhere returns a sentence if the host does not have the keys that are in use.
+func keyElsewhere(signer *audit.Signer) []string {
+	if signer.Ready() == nil {
+		return nil
+	}
+	return []string{"the keys that sign the audit log were replaced, and this host does not have the new ones"}
+}
 
 // warn adds what the operator should know, the worst first.
 func (o *observer) warn(s *operator.State, r reading, audited auditlog.Status) {

@@ -16,7 +16,7 @@ import (
 
 // newSteps returns what a host may change by itself. name is its name in the fleet.
 func (b *backend) newSteps(a *authority, name string) *lineup.Steps {
-	return &lineup.Steps{Verifier: &a.Verifier, Catalog: b.store, Key: a.host, Author: printable("host " + name),
+	return &lineup.Steps{Verifier: &a.Verifier, Catalog: b.store, Key: b.hostKey, Author: printable("host " + name),
 		Now: time.Now}
 }
 

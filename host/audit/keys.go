@@ -155,8 +155,7 @@ func (p Public) verify(s Statement, signed string) error {
 	if n := len(known); n > 0 && s.From.Before(known[n-1].From) {
 		return errors.New("it begins before the key before it")
 	}
-	before := p.terms(Checkpoints | Records)
-	if slices.ContainsFunc(before, func(t term) bool { return t.key.Equal(s.Key) }) {
+	if p.Knows(s.Key) {
 		return errors.New("it introduces an earlier key again")
 	}
 	signers := p.terms(Checkpoints)
@@ -170,6 +169,11 @@ func (p Public) verify(s Statement, signed string) error {
 		}
 	}
 	return nil
+}
+
+// Knows reports whether a key is one of the installation's.
+func (p Public) Knows(key ed25519.PublicKey) bool {
+	return slices.ContainsFunc(p.terms(Checkpoints|Records), func(t term) bool { return t.key.Equal(key) })
 }
 
 // term is the time of a key.

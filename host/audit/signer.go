@@ -105,10 +105,21 @@ func (s *Signer) signNote(text, name string, use Use) (string, error) {
 	return string(signed), err
 }
 
+// CheckpointKey returns the newest key for checkpoints, which signs the next statement.
+func (s *Signer) CheckpointKey() ed25519.PublicKey {
+	terms := s.terms(Checkpoints)
+	return terms[len(terms)-1].key
+}
+
+// CanIntroduce returns ErrKeyElsewhere if the signer does not hold the key that signs the next statement.
+func (s *Signer) CanIntroduce() error {
+	_, err := s.holds(s.CheckpointKey())
+	return err
+}
+
 // Introduce signs the statement that a key, which the signer holds, signs from a time on, and learns it.
 func (s *Signer) Introduce(key ed25519.PublicKey, uses Use, from time.Time) (signed string, err error) {
-	signers := s.terms(Checkpoints)
-	before, err := s.holds(signers[len(signers)-1].key)
+	before, err := s.holds(s.CheckpointKey())
 	var next heldKey
 	if err == nil {
 		next, err = s.holds(key)

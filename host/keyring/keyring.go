@@ -1,8 +1,10 @@
 // Package keyring holds the secrets that must not be in the database: a master secret in a file, and one key derived
-// from it for each purpose. It also encrypts values with these keys, but does not store them.
+// from it for each purpose. It also encrypts values with these keys, but does not store them. Later generations of the
+// master secret replace it for signing and encrypting.
 package keyring
 
 import (
+	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
@@ -15,10 +17,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"time"
 )
 
-// Ring is the set of derived keys. All hosts that share a database must have the same keys.
+// Ring is the set of derived keys. All hosts that share a database must have the same keys. The keys in its fields
+// derive from the first master secret and never change: stored data is found by them.
 type Ring struct {
 	Pseudonym   []byte // HMAC key of audit pseudonyms
 	Graph       []byte // HMAC key of graph nodes; not Pseudonym, so that audit rows of two accounts cannot be joined
@@ -29,30 +32,36 @@ type Ring struct {
 	Override    []byte // HMAC key of what overrides cover
 	OverrideRow []byte // HMAC key of the rows of overrides
 	Owner       []byte // HMAC key of the e-mail addresses of accounts' owners
-	SignSeed    []byte // Ed25519 seed of audit checkpoints
-	Activation  []byte // Ed25519 seed of activations that hosts sign
-	Operator    []byte // HMAC key of the sessions of the operator's page
+	SignSeed    []byte // Ed25519 seed of the audit log's first key
 	Fingerprint []byte // identifies the master secret without revealing it
-	seal        cipher.AEAD
-	node        cipher.AEAD
-	graph       cipher.AEAD
-	answer      []byte // HMAC key from which each kept answer's own key is derived
+
+	Now         func() time.Time // nil: time.Now
+	generations []Generation     // oldest first; the first is the master secret of the keys above
 }
 
 const masterBytes = 32
 
 // Load reads the master secret from the file at path: 32 bytes in base64, to which only the file's owner may have
-// access. It fails with fs.ErrNotExist if there is no file.
+// access. Lines with later generations may follow, see AddGeneration. It fails with fs.ErrNotExist if there is no file.
 func Load(path string) (*Ring, error) {
 	text, err := ReadPrivate(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading secret file: %w", err)
 	}
-	master, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil || len(master) != masterBytes {
-		return nil, fmt.Errorf("reading secret file: %s does not contain %d bytes in base64", path, masterBytes)
+	lines, err := parse(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("reading secret file: %s: %w", path, err)
 	}
-	return derive(master)
+	ring, err := derive(lines[0].secret)
+	for _, l := range lines {
+		if err == nil {
+			err = ring.add(l)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("deriving keys: %w", err)
+	}
+	return ring, nil
 }
 
 // Create is like Load, but creates a file that does not exist, with a new secret.
@@ -126,36 +135,19 @@ func derive(master []byte) (*Ring, error) {
 		OverrideRow: key("override row"),
 		Owner:       key("owner"),
 		SignSeed:    key("sign"),
-		Activation:  key("activation"),
-		Operator:    key("operator"),
 		Fingerprint: key("fingerprint"),
-		answer:      key("sealed answer"),
 	}
-	aead := func(purpose string) cipher.AEAD {
-		block, e := aes.NewCipher(key(purpose))
-		if e != nil {
-			err = errors.Join(err, e)
-			return nil
-		}
-		a, e := cipher.NewGCMWithRandomNonce(block)
-		err = errors.Join(err, e)
-		return a
-	}
-	r.seal, r.node, r.graph = aead("seal"), aead("node"), aead("contribution")
-	if err != nil {
-		return nil, fmt.Errorf("deriving keys: %w", err)
-	}
-	return r, nil
+	return r, err
 }
 
 // Seal encrypts plain with AES-256-GCM. Open succeeds only with the same context, such as the id of the value's row.
 func (r *Ring) Seal(plain []byte, context string) []byte {
-	return r.seal.Seal(nil, nil, plain, []byte(context))
+	return r.seal(sealCipher, plain, context)
 }
 
 // Open decrypts a value that Seal encrypted with the same context.
 func (r *Ring) Open(sealed []byte, context string) ([]byte, error) {
-	plain, err := r.seal.Open(nil, nil, sealed, []byte(context))
+	plain, err := r.open(sealCipher, sealed, context)
 	if err != nil {
 		return nil, fmt.Errorf("opening sealed value: %w", err)
 	}
@@ -166,12 +158,12 @@ func (r *Ring) Open(sealed []byte, context string) ([]byte, error) {
 // is safe for 2^32 values only (NIST SP 800-38D, section 8.3). Beyond that, a repeated nonce would reveal the values of
 // Seal, but nothing about nodes, which are hashes.
 func (r *Ring) SealNode(node []byte, context string) []byte {
-	return r.node.Seal(nil, nil, node, []byte(context))
+	return r.seal(nodeCipher, node, context)
 }
 
 // OpenNode decrypts a node that SealNode encrypted with the same context.
 func (r *Ring) OpenNode(sealed []byte, context string) ([]byte, error) {
-	node, err := r.node.Open(nil, nil, sealed, []byte(context))
+	node, err := r.open(nodeCipher, sealed, context)
 	if err != nil {
 		return nil, fmt.Errorf("opening sealed node: %w", err)
 	}
@@ -180,11 +172,11 @@ func (r *Ring) OpenNode(sealed []byte, context string) ([]byte, error) {
 
 // SealContribution encrypts what a check adds to the reputation graph. It has a key of its own, because every check
 // seals one: a nonce repeated with a value of SealNode would reveal that check's node.
-func (r *Ring) SealContribution(plain []byte) []byte { return r.graph.Seal(nil, nil, plain, nil) }
+func (r *Ring) SealContribution(plain []byte) []byte { return r.seal(graphCipher, plain, "") }
 
 // OpenContribution decrypts what SealContribution encrypted.
 func (r *Ring) OpenContribution(sealed []byte) ([]byte, error) {
-	plain, err := r.graph.Open(nil, nil, sealed, nil)
+	plain, err := r.open(graphCipher, sealed, "")
 	if err != nil {
 		return nil, fmt.Errorf("opening sealed contribution: %w", err)
 	}
@@ -194,28 +186,32 @@ func (r *Ring) OpenContribution(sealed []byte) ([]byte, error) {
 // SealAnswer encrypts an answer with a key of its own, which also depends on the request that it answers: Ring alone
 // does not open it.
 func (r *Ring) SealAnswer(answer, request []byte, context string) ([]byte, error) {
-	aead, err := r.answerCipher(request, context)
+	g := r.Current()
+	aead, err := g.answerCipher(request, context)
 	if err != nil {
 		return nil, fmt.Errorf("sealing answer: %w", err)
 	}
-	return aead.Seal(nil, nil, answer, nil), nil
+	return aead.Seal(bytes.Clone(g.Prefix), nil, answer, nil), nil
 }
 
 // OpenAnswer decrypts an answer that SealAnswer encrypted with the same request and context.
 func (r *Ring) OpenAnswer(sealed, request []byte, context string) ([]byte, error) {
-	aead, err := r.answerCipher(request, context)
+	var aead cipher.AEAD
 	var answer []byte
-	if err == nil {
-		answer, err = aead.Open(nil, nil, sealed, nil)
-	}
+	err := r.try(sealed, func(g Generation, sealed []byte) (err error) {
+		if aead, err = g.answerCipher(request, context); err == nil {
+			answer, err = aead.Open(nil, nil, sealed, nil)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("opening sealed answer: %w", err)
 	}
 	return answer, nil
 }
 
-func (r *Ring) answerCipher(request []byte, context string) (cipher.AEAD, error) {
-	mac := hmac.New(sha256.New, r.answer)
+func (g Generation) answerCipher(request []byte, context string) (cipher.AEAD, error) {
+	mac := hmac.New(sha256.New, g.answer)
 	fmt.Fprintf(mac, "%d %s", len(context), context)
 	mac.Write(request)
 	block, err := aes.NewCipher(mac.Sum(nil))

@@ -39,7 +39,8 @@ var fixedKeys = map[string]string{
 func keysOf(r *keyring.Ring) map[string][]byte {
 	return map[string][]byte{
 		"pseudonym": r.Pseudonym, "graph": r.Graph, "client": r.Client, "cache": r.Cache, "sign": r.SignSeed,
-		"activation": r.Activation, "fingerprint": r.Fingerprint, "erased": r.Erased, "answer": r.Answer,
+		"activation": r.Generations()[0].Activation, "fingerprint": r.Fingerprint, "erased": r.Erased,
+		"answer": r.Answer,
 	}
 }
 

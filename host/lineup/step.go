@@ -17,8 +17,8 @@ import (
 type Steps struct {
 	Verifier *Verifier
 	Catalog  Catalog
-	Key      activation.Key // with the role activation.Host in the trust file
-	Author   string         // such as "host web-1:8080"; see activation.Activation
+	Key      func() (activation.Key, error) // with the role activation.Host in the trust file
+	Author   string                         // such as "host web-1:8080"; see activation.Activation
 	Now      func() time.Time
 }
 
@@ -123,7 +123,11 @@ func (s *Steps) try(
 			return activation.Signed{}, err
 		}
 	}
-	signed, err := p.Sign(s.Key, s.Verifier.Trust)
+	key, err := s.Key()
+	if err != nil {
+		return activation.Signed{}, err
+	}
+	signed, err := p.Sign(key, s.Verifier.Trust)
 	if err != nil {
 		return signed, err
 	}

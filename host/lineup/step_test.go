@@ -29,7 +29,8 @@ func (r *racing) Activate(ctx context.Context, a activation.Signed) error {
 }
 
 func (h *host) steps() *Steps {
-	return &Steps{Verifier: h.verifier, Catalog: h.store, Key: hostKey, Author: "host test:1", Now: time.Now}
+	return &Steps{Verifier: h.verifier, Catalog: h.store,
+		Key: func() (activation.Key, error) { return hostKey, nil }, Author: "host test:1", Now: time.Now}
 }
 
 // A host ends a canary and moves layers to shadow by itself, and nothing else. It tries again when another activation

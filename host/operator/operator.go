@@ -24,7 +24,8 @@ const Path = "/operator"
 // Config configures the page.
 type Config struct {
 	Token string // opens the page; if empty, the page says how to set it
-	Key   []byte // sessions are signed with a key that derives from it and from the token
+	// Keys returns keys from which, with the token, those of sessions derive. The first signs; all are accepted.
+	Keys func() [][]byte
 	// State returns the state to show. It returns soon, whatever is out of order.
 	State func(ctx context.Context) *State
 	// Reviews are settled at Path/reviews; nil: 404.
@@ -57,7 +58,7 @@ func New(cfg Config) (http.Handler, error) {
 		return nil, fmt.Errorf("opening the operator's page: %w", err)
 	}
 	if cfg.Token != "" {
-		p.door = newDoor(cfg.Token, cfg.Key, cfg.Now)
+		p.door = newDoor(cfg.Token, cfg.Keys, cfg.Now)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+Path, p.state)

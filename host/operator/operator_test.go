@@ -31,7 +31,7 @@ func newPage(t *testing.T, s *operator.State, change func(*operator.Config)) htt
 	if s == nil {
 		s = &operator.State{At: now, Host: "here:8080", Version: "1.2.3"}
 	}
-	cfg := operator.Config{Token: token, Key: []byte("key"), State: func(context.Context) *operator.State { return s },
+	cfg := operator.Config{Token: token, Keys: keys("key"), State: func(context.Context) *operator.State { return s },
 		Look: os.DirFS("../console/static"), Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Now: func() time.Time { return now }}
 	if change != nil {
@@ -167,8 +167,11 @@ func TestSessionsEnd(t *testing.T) {
 	if shown(newPage(t, nil, func(cfg *operator.Config) { at(cfg); cfg.Token += "!" }), cookie) {
 		t.Error("a session outlives its token")
 	}
-	if shown(newPage(t, nil, func(cfg *operator.Config) { at(cfg); cfg.Key = []byte("other") }), cookie) {
+	if shown(newPage(t, nil, func(cfg *operator.Config) { at(cfg); cfg.Keys = keys("other") }), cookie) {
 		t.Error("a session of another installation opens the page")
+	}
+	if !shown(newPage(t, nil, func(cfg *operator.Config) { at(cfg); cfg.Keys = keys("new", "key") }), cookie) {
+		t.Error("a session ends when the key is replaced")
 	}
 	for i := range len(cookie) {
 		altered := []byte(cookie)
@@ -376,4 +379,13 @@ func TestHostileTexts(t *testing.T) {
 			t.Errorf("the page is not complete:\n%s", text)
 		}
 	}
+}
+
+// keys returns keys of sessions.
+func keys(of ...string) func() [][]byte {
+	var all [][]byte
+	for _, key := range of {
+		all = append(all, []byte(key))
+	}
+	return func() [][]byte { return all }
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,15 +48,21 @@ const (
 // door decides who may see the page.
 type door struct {
 	token [sha256.Size]byte // its hash, so that comparing takes the same time whatever the length of the other
-	key   []byte            // of sessions; it depends on the token, so another token ends them
+	keys  func() [][]byte   // of sessions; they depend on the token, so another token ends them
 	wrong *rate.Limiter     // counts the wrong tokens of all clients
 	now   func() time.Time
 }
 
-func newDoor(token string, key []byte, now func() time.Time) *door {
-	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte("sessions of token " + token))
-	return &door{token: sha256.Sum256([]byte(token)), key: mac.Sum(nil), now: now,
+func newDoor(token string, keys func() [][]byte, now func() time.Time) *door {
+	derived := func() (derived [][]byte) {
+		for _, key := range keys() {
+			mac := hmac.New(sha256.New, key)
+			mac.Write([]byte("sessions of token " + token))
+			derived = append(derived, mac.Sum(nil))
+		}
+		return derived
+	}
+	return &door{token: sha256.Sum256([]byte(token)), keys: derived, now: now,
 		wrong: rate.NewLimiter(rate.Every(wrongEvery), wrongTokens)}
 }
 
@@ -76,9 +83,11 @@ func (d *door) try(token string) (ok bool, wait time.Duration) {
 }
 
 // sign returns the value of a session's cookie: when it ends, and an HMAC of that.
-func (d *door) sign(until time.Time) string {
+func (d *door) sign(until time.Time) string { return signed(d.keys()[0], until) }
+
+func signed(key []byte, until time.Time) string {
 	end := binary.BigEndian.AppendUint64(nil, uint64(until.Unix()))
-	mac := hmac.New(sha256.New, d.key)
+	mac := hmac.New(sha256.New, key)
 	mac.Write(end)
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(end))
 }
@@ -94,7 +103,9 @@ func (d *door) session(r *http.Request) bool {
 		return false
 	}
 	until := time.Unix(int64(binary.BigEndian.Uint64(value)), 0)
-	return hmac.Equal([]byte(d.sign(until)), []byte(cookie.Value)) && d.now().Before(until)
+	return d.now().Before(until) && slices.ContainsFunc(d.keys(), func(key []byte) bool {
+		return hmac.Equal([]byte(signed(key, until)), []byte(cookie.Value))
+	})
 }
 
 // cookie returns the cookie of a new session, or one that ends it in the browser if until is zero. The path keeps it

@@ -84,6 +84,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		keys: cfg.Keys, signer: audit.NewSigner(audit.KeyName, cfg.Keys.SignSeed), log: cfg.Logger,
 		hostNow: cfg.Now, newChains: cfg.Chains,
 		spent: lru.New[string, time.Time](maxSpent, maxSpent), counted: lru.New[span, pastDays](maxCounts, maxCounts)}
+	for _, g := range cfg.Keys.Generations()[1:] {
+		s.signer.Hold(g.SignSeed)
+	}
 	s.now = s.time
 	if err := whenStarted(ctx, func(ctx context.Context) error { return checkSettings(ctx, db) }); err != nil {
 		db.Close()
