@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 type accountsCmd struct {
 	SignIn  accountsSignInCmd  `cmd:"" name:"signin" help:"${accounts_signin_cmd}"`
 	SignOut accountsSignOutCmd `cmd:"" name:"signout" help:"${accounts_signout_cmd}"`
+	Quota   accountsQuotaCmd   `cmd:"" help:"Set an account's checks a month, until its plan changes."`
 }
 
 type accountsSignInCmd struct {
@@ -53,6 +55,34 @@ func (cmd *accountsSignOutCmd) Run(ctx context.Context, cfg *Config, t *terminal
 			return t.json(map[string]string{"account": cmd.ID, "state": "signed out"})
 		}
 		t.printf("Nobody is signed in to %s, and its sign-in code no longer works. Its keys do.\n", cmd.ID)
+		return nil
+	})
+}
+
+type accountsQuotaCmd struct {
+	ID     string `arg:"" help:"ID of the account (acct_...)."`
+	Checks int32  `arg:"" help:"Checks a month, from 0 on."`
+	JSON   bool   `help:"Print JSON."`
+}
+
+// Validate rejects a negative quota. Kong calls it.
+func (cmd *accountsQuotaCmd) Validate() error {
+	if cmd.Checks < 0 {
+		return errors.New("the quota must not be negative")
+	}
+	return nil
+}
+
+func (cmd *accountsQuotaCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	return withBackend(ctx, cfg, t, func(b *backend) error {
+		if err := b.store.SetQuota(ctx, cmd.ID, int(cmd.Checks)); err != nil {
+			return err
+		}
+		if cmd.JSON {
+			return t.json(map[string]any{"account": cmd.ID, "quota": cmd.Checks})
+		}
+		t.printf("%s has %d checks a month until its plan changes. The audit log has a record of it.\n", cmd.ID,
+			cmd.Checks)
 		return nil
 	})
 }

@@ -32,12 +32,16 @@ func TestAccountsCommands(t *testing.T) {
 	if account, err := s.UseLink(t.Context(), token); !ok || err != nil || account != issued.Account {
 		t.Errorf("the link %q signs in to %q, %v", link, account, err)
 	}
+	text = output(t, dir, database, "accounts", "quota", issued.Account, "2000")
+	if usage, err := s.Usage(t.Context(), issued.Account); err != nil || usage.Plan.Quota != 2000 {
+		t.Errorf("%sthe usage is %+v, %v", text, usage, err)
+	}
 	output(t, dir, database, "accounts", "signout", issued.Account)
 	if _, err := s.SignInByCode(t.Context(), issued.Code); !errors.Is(err, signin.ErrUnknown) {
 		t.Errorf("after signout, the code fails with %v", err)
 	}
-	for _, command := range []string{"signin", "signout"} {
-		if code, text := failing(t, dir, database, "accounts", command, "acct_nobody"); code != 1 ||
+	for _, command := range []string{"signin acct_nobody", "signout acct_nobody", "quota acct_nobody 1"} {
+		if code, text := failing(t, dir, database, append([]string{"accounts"}, strings.Fields(command)...)...); code != 1 ||
 			!strings.Contains(text, "there is no such account") {
 			t.Errorf("%s: exit code %d, printed %s", command, code, text)
 		}

@@ -169,6 +169,8 @@ func fillInstallation(t *testing.T, dir, database string) {
 	t.Helper()
 	host := startHost(t, dir, database, allowLoopback)
 	issued := outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
+	output(t, dir, database, "keys", "create", "--account", issued.Account, "--scope", "check", "--allow", "192.0.2.7",
+		"--expires", "30d")
 	receiver, _ := receive(t, func(call) int { return http.StatusServiceUnavailable })
 	output(t, dir, database, "webhooks", "set", "--account", issued.Account, "--url", receiver)
 	base := outputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup

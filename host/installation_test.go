@@ -118,6 +118,7 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 		"bench": {"", "there are no built-in layers"},
 
 		"accounts signin": {"acct_1", needed}, "accounts signout": {"acct_1", needed},
+		"accounts quota": {"acct_1 1", needed},
 
 		"keys create": none, "keys list": none, "keys revoke": {"key_1", needed}, "keys rotate": {"key_1", needed},
 

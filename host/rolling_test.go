@@ -101,7 +101,7 @@ func TestRollingRestart(t *testing.T) {
 		t.Errorf("%d answered, %d recorded, %d counted", len(load.refs), len(recorded), used)
 	}
 	reports := outputJSON[[]auditlog.Report](t, dirs[0], database, "audit", "verify")
-	if len(reports) != 1 || !reports[0].OK {
+	if len(reports) != 2 || !reports[0].OK || !reports[1].OK {
 		t.Errorf("audit verify: %+v", reports)
 	}
 }

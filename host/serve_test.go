@@ -75,7 +75,7 @@ func TestFirstRun(t *testing.T) {
 		t.Errorf("after a crash: %+v", a)
 	}
 	reports := outputJSON[[]auditlog.Report](t, dir, "", "audit", "verify")
-	if len(reports) != 1 || !reports[0].OK || reports[0].Records < int64(len(cases)+1) {
+	if len(reports) != 2 || !reports[0].OK || !reports[1].OK || reports[0].Records < int64(len(cases)+1) {
 		t.Errorf("audit verify: %+v", reports)
 	}
 }
@@ -179,7 +179,7 @@ func TestKillUnderLoad(t *testing.T) {
 		}
 	}
 	reports := outputJSON[[]auditlog.Report](t, dir, database, "audit", "verify")
-	if len(reports) != 1 || !reports[0].OK {
+	if len(reports) != 2 || !reports[0].OK || !reports[1].OK {
 		t.Fatalf("audit verify: %+v", reports)
 	}
 	requests := 0

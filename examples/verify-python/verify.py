@@ -26,6 +26,8 @@ from typing import Any
 
 ANCHORS = "assay/audit"  # the name of the key that signs anchors
 UNSIGNED_SECONDS = 600  # a chain with older records must have a checkpoint
+STATES = 1_000_000  # the chain of the records about accounts and keys
+KEPT_SECONDS = 30 * 24 * 3600  # after a key has ended, its row may be deleted
 
 
 class Invalid(Exception):
@@ -428,6 +430,7 @@ class Chain:
         self.blank: dict[int, bytes] = {}  # erased records that no erasure has named yet
         self.since, self.met, self.erased = "", 0, 0
         self.newest = 0.0  # time of the newest record
+        self.states: dict[tuple[str, str], dict[str, Any]] = {}  # the last record of each account and key
         self.open_tree()
 
     def open_tree(self) -> None:
@@ -506,6 +509,8 @@ class Chain:
                 self.erase(record)
             elif record["kind"] == "pruning":
                 self.prune(record)
+            elif record["kind"] == "state":
+                self.states[record.get("type", ""), record.get("key") or record.get("account", "")] = record
         self.seq += 1
         place = self.number.to_bytes(4, "big") + self.seq.to_bytes(8, "big")
         self.head = sha256(b"\x01", self.head, place, leaf)
@@ -555,6 +560,20 @@ class Chain:
                 f"{self.met} signed checkpoints match.")
 
 
+def compare_states(stored: dict[tuple[str, str], str], recorded: dict[tuple[str, str], dict[str, Any]]) -> None:
+    """Compares the accounts and keys that are stored with the last record of each."""
+    for name, digest in stored.items():
+        if name not in recorded:
+            raise Invalid(f"the {' '.join(name)} is stored, but no record says that it was added")
+        if not digest or recorded[name].get("digest") != digest:
+            raise Invalid(f"the {' '.join(name)} differs from its last record")
+    for name, record in recorded.items():
+        ends = record.get("revision", 0) / 1000
+        deletable = ends and ends + KEPT_SECONDS <= time.time()
+        if name not in stored and record.get("digest") and not deletable:
+            raise Invalid(f"the {' '.join(name)} is gone, but no record says that it was removed")
+
+
 def age(timestamp: str) -> float:
     return time.time() - seconds(timestamp)
 
@@ -596,14 +615,26 @@ def verify_export(lines: Iterator[str], keys: Keys, notes: list[str]) -> list[st
     chain: Chain | None = None
     seen: set[int] = set()
     records, ended = 0, False
+    stored: dict[tuple[str, str], str] = {}
+    recorded: dict[tuple[str, str], dict[str, Any]] = {}
     for line in lines:
         value = parse_line(line)
         if ended:
             raise Invalid("there are lines after the end")
         try:
-            if line.startswith(('{"chain":', '{"records":')) and chain is not None:
+            if line.startswith(('{"chain":', '{"state":', '{"records":')) and chain is not None:
                 said.append(chain.close())
-            if line.startswith('{"chain":'):
+                if chain.number == STATES:
+                    recorded = chain.states
+                chain = None
+            if line.startswith('{"state":'):
+                name = value["state"], value["id"]
+                if not seen or stored and name <= max(stored):
+                    raise Invalid("the stored states are not in ascending order")
+                stored[name] = value["digest"]
+            elif stored and not line.startswith('{"records":'):
+                raise Invalid("there are lines after the stored states")
+            elif line.startswith('{"chain":'):
                 if not isinstance(value["chain"], int) or seen and value["chain"] <= max(seen):
                     raise Invalid("the chains are not in ascending order")
                 seen.add(value["chain"])
@@ -622,6 +653,7 @@ def verify_export(lines: Iterator[str], keys: Keys, notes: list[str]) -> list[st
             raise Invalid(f"a line lacks a member or has a wrong one: {error!r}") from None
     if not ended:
         raise Invalid("the export was cut off")
+    compare_states(stored, recorded)
     for number, roots in outside.items():
         if number not in seen and any(roots):
             raise Invalid(f"audit chain {number} is gone, but a signed checkpoint covers it")

@@ -38,7 +38,15 @@ const (
 	// names it, Digest is the MAC of its row, and Revision the time in Unix milliseconds at which it expires.
 	Override Kind = "override"
 	Pruning  Kind = "pruning" // the pruning of the records up to number Revision with hash Digest, see Anchor
+	// State is the state of an account or a key after a change, in StateChain: Type says of what, Digest is the SHA-256
+	// of its row, or nil if it was removed. Verdict and Score are an account's plan and quota. Verdict is a key's state,
+	// and Revision the time in Unix milliseconds at which it ends or has ended, or 0.
+	State Kind = "state"
 )
+
+// StateChain is the number of the chain of records of kind State. It is above those of the accounts' chains, so that
+// its head is locked last. Its records are not pruned, because they must stay as long as the rows that they cover.
+const StateChain = 1_000_000
 
 // OverrideRemoved is the Verdict of the removal of an override, and follows its id and a hyphen in Ref.
 const OverrideRemoved = "removed"

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"assay/host/audit"
@@ -18,7 +19,7 @@ import (
 // exportFormat names the format of exports, which docs/audit-format.md describes.
 const exportFormat = "assay-audit-export-1"
 
-// The lines of an export, in their order: a header, then each chain followed by its records, then the end.
+// The lines of an export, in their order: a header, each chain followed by its records, the stored states, the end.
 type (
 	exportHeader struct {
 		Format     string `json:"format"`
@@ -59,6 +60,11 @@ type (
 	exportErased struct {
 		Seq  int64       `json:"seq"`
 		Leaf receipt.Hex `json:"leaf"`
+	}
+	exportState struct {
+		State  string      `json:"state"` // the type
+		ID     string      `json:"id"`
+		Digest receipt.Hex `json:"digest"`
 	}
 	exportEnd struct {
 		Records int64 `json:"records"`
@@ -106,6 +112,9 @@ func WriteExport(ctx context.Context, log store.AuditLog, key audit.Public, at t
 		}
 	}
 	if err == nil {
+		err = writeStates(ctx, log, lines)
+	}
+	if err == nil {
 		err = lines.Encode(exportEnd{records, true})
 	}
 	if err == nil {
@@ -115,6 +124,18 @@ func WriteExport(ctx context.Context, log store.AuditLog, key audit.Public, at t
 		return records, fmt.Errorf("exporting the audit log: %w", err)
 	}
 	return records, nil
+}
+
+// writeStates writes the stored states in ascending order.
+func writeStates(ctx context.Context, log store.AuditLog, lines *json.Encoder) error {
+	states, err := log.States(ctx)
+	slices.SortFunc(states, store.StoredState.Compare)
+	for _, s := range states {
+		if err == nil {
+			err = lines.Encode(exportState{s.Type, s.ID, s.Digest})
+		}
+	}
+	return err
 }
 
 // progressRecords is how many records are exported between two reports of progress.

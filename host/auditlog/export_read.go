@@ -20,6 +20,7 @@ type Export struct {
 	file       io.ReaderAt
 	statements []string
 	chains     []exportedChain // ascending
+	states     []store.StoredState
 }
 
 // exportedChain is a chain of an export and the place of its records in the file.
@@ -56,6 +57,10 @@ func OpenExport(file io.ReaderAt, size int64) (*Export, error) {
 		switch {
 		case end.End:
 			err = errors.New("it follows the end")
+		case bytes.HasPrefix(line, []byte(`{"state":`)):
+			err = e.addState(line)
+		case len(e.states) > 0 && !bytes.HasPrefix(line, []byte(`{"records":`)):
+			err = errors.New("it follows the stored states")
 		case bytes.HasPrefix(line, []byte(`{"chain":`)):
 			c := exportedChain{from: next, until: next}
 			err = json.Unmarshal(line, &c.exportChain)
@@ -86,6 +91,22 @@ func OpenExport(file io.ReaderAt, size int64) (*Export, error) {
 	}
 	return e, nil
 }
+
+func (e *Export) addState(line []byte) error {
+	var s exportState
+	if err := json.Unmarshal(line, &s); err != nil {
+		return err
+	}
+	state := store.StoredState{Type: s.State, ID: s.ID, Digest: s.Digest}
+	if n := len(e.states); n > 0 && e.states[n-1].Compare(state) >= 0 {
+		return errors.New("the stored states are not in ascending order")
+	}
+	e.states = append(e.states, state)
+	return nil
+}
+
+// States implements Log.
+func (e *Export) States(context.Context) ([]store.StoredState, error) { return e.states, nil }
 
 func exportLines(file io.ReaderAt, from, until int64) *bufio.Scanner {
 	lines := bufio.NewScanner(io.NewSectionReader(file, from, until-from))

@@ -24,7 +24,7 @@ import (
 	"assay/host/store/storetest"
 )
 
-// exportedLog returns an export of two chains with records of each common kind, of which the first begins after an
+// exportedLog returns an export of the chain of states and of two others with records of each common kind, of which the first begins after an
 // anchor and has an erased record, and a checkpoint of each that is kept elsewhere.
 func exportedLog(t *testing.T) (k *Keeper, export []byte, outside *Checkpoints) {
 	t.Helper()
@@ -138,7 +138,7 @@ func TestEveryChangeOfAnExportIsFound(t *testing.T) {
 	t.Parallel()
 	k, text, outside := exportedLog(t)
 	reports, err := verifyExport(t, text, k.Signer.Public, outside)
-	if err != nil || len(reports) != 2 || reports[0].Erased+reports[1].Erased != 2 || reports[0].Pruned != 2 ||
+	if err != nil || len(reports) != 3 || reports[0].Erased+reports[1].Erased != 2 || reports[0].Pruned != 2 ||
 		reports[0].Checkpoints == 0 || reports[1].Checkpoints == 0 {
 		t.Fatalf("the export as it is: %v, %+v\n%s", err, reports, text)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/store"
@@ -38,7 +39,8 @@ func observe(t *testing.T, k *Keeper, name string) *observer {
 
 func (o *observer) start(t *testing.T, k *Keeper, address string) {
 	t.Helper()
-	o.server = storetest.Must(witness.NewServer(o.dir, o.key, []string{k.Signer.TreeKey(0)}))(t)
+	o.server = storetest.Must(witness.NewServer(o.dir, o.key, []string{k.Signer.TreeKey(0),
+		k.Signer.TreeKey(audit.StateChain)}))(t)
 	listener := storetest.Must(net.Listen("tcp", address))(t)
 	o.URL = "http://" + listener.Addr().String()
 	o.http = &http.Server{Handler: o.server}
@@ -166,7 +168,7 @@ func TestWitnessKnowsMore(t *testing.T) {
 		t.Fatalf("contradicted %q", s.Contradicted())
 	}
 	storetest.Exec(t, db, `TRUNCATE audit_trees, audit_tiles, audit_checkpoints;
-		DELETE FROM audit_records WHERE seq > 4; UPDATE audit_heads SET seq = 4;
+		DELETE FROM audit_records WHERE seq > 4 AND chain = 0; UPDATE audit_heads SET seq = 4 WHERE chain = 0;
 		INSERT INTO audit_trees TABLE kept_trees; INSERT INTO audit_tiles TABLE kept_tiles;
 		INSERT INTO audit_checkpoints TABLE kept_checkpoints`)
 	started := submitterOf(t, k, one)
@@ -179,7 +181,7 @@ func TestWitnessKnowsMore(t *testing.T) {
 	}
 	// The chain goes on with other records.
 	fill(t, db, 400)
-	storetest.Exec(t, db, "UPDATE audit_records SET leaf = sha256(leaf) WHERE seq > 4")
+	storetest.Exec(t, db, "UPDATE audit_records SET leaf = sha256(leaf) WHERE seq > 4 AND chain = 0")
 	storetest.NoError(t, another(t, k).SignHeads(t.Context()))
 	for _, host := range []*Submitter{s, started} {
 		host.turn(t.Context())
@@ -189,7 +191,7 @@ func TestWitnessKnowsMore(t *testing.T) {
 	}
 	wantWitnesses(t, k, "", one)
 	// A proof without its tiles.
-	storetest.Exec(t, db, "UPDATE audit_tiles SET hashes = substr(hashes, 1, 32)")
+	storetest.Exec(t, db, "UPDATE audit_tiles SET hashes = substr(hashes, 1, 32) WHERE chain = 0")
 	started = submitterOf(t, k, one)
 	started.turn(t.Context())
 	if got := started.Contradicted(); len(got) != 1 || !strings.Contains(got[0], "are missing or altered") {

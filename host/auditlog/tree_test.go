@@ -80,7 +80,7 @@ func TestProofsSurviveErasureAndPruning(t *testing.T) {
 	cut := audit.Anchor{Head: audit.Head{Seq: 600}, Before: time.Now()}
 	storetest.NoError(t, k.Store.PruneAudit(t.Context(), []audit.Anchor{cut}))
 	storetest.Expect(t, "tiles of level 0", storetest.Value[string](t, db,
-		"SELECT string_agg(index::text, ' ') FROM audit_tiles WHERE level = 0"), "2")
+		"SELECT string_agg(index::text, ' ') FROM audit_tiles WHERE level = 0 AND chain = 0"), "2")
 	storetest.Expect(t, "upper tiles", storetest.Value[int](t, db,
 		"SELECT count(*) FROM audit_tiles WHERE level > 0"), 1)
 	kept := storetest.Must(k.Store.Leaves(t.Context(), 0, 602, 602, 1))(t)
@@ -145,7 +145,7 @@ func TestHostsExtendOneTree(t *testing.T) {
 	storetest.NoError(t, k.SignHeads(t.Context()))
 	files := storetest.Must(k.Dir.Files())(t)
 	signed := ReadCheckpoints(files, k.Signer.Public).Trees
-	storetest.Expect(t, "checkpoints of a chain that did not move", len(signed), 1)
+	storetest.Expect(t, "checkpoints of chains that did not move", len(signed), 2)
 }
 
 // What contradicts the tree is reported, and neither the tree nor signed history changes.
@@ -225,7 +225,7 @@ func TestVerifyTree(t *testing.T) {
 			"a signed checkpoint covers 9: the tail was cut off"},
 		{"a forged size", "UPDATE audit_checkpoints SET note = replace(note, E'\\n4\\n', E'\\n3\\n')",
 			"the row of a checkpoint has another chain or size"},
-		{"a checkpoint moved", "UPDATE audit_checkpoints SET chain = 5",
+		{"a checkpoint moved", "UPDATE audit_checkpoints SET chain = 5 WHERE chain = 0",
 			"the row of a checkpoint has another chain or size"},
 		{"a forged root", `UPDATE audit_checkpoints SET note = regexp_replace(note, E'\n[^\n]{43}=\n',
 			E'\n' || repeat('A', 43) || E'=\n')`, "was not signed by this installation"},
@@ -265,12 +265,14 @@ func TestDamagedCheckpointFiles(t *testing.T) {
 	storetest.NoError(t, k.SignHeads(t.Context()))
 	name := storetest.Must(k.Dir.Files())(t)[0]
 	text := storetest.Must(os.ReadFile(name))(t)
+	notes := audit.SplitCheckpoints(string(text))
+	text = []byte(notes[1] + "\n" + notes[0] + "\n")                     // that of chain 0 last
 	storetest.NoError(t, os.WriteFile(name, text[:len(text)-20], 0o600)) // the host died while writing
 	storetest.NoError(t, k.Prune(t.Context()))
 	storetest.NoError(t, k.SignHeads(t.Context()))
 	files := storetest.Must(k.Dir.Files())(t)
 	c := ReadCheckpoints(files, k.Signer.Public)
-	if len(c.Damaged) != 1 || !strings.Contains(c.Damaged[0], "1 entries are not checkpoints") || len(c.Trees) != 1 ||
+	if len(c.Damaged) != 1 || !strings.Contains(c.Damaged[0], "1 entries are not checkpoints") || len(c.Trees) != 2 ||
 		len(c.Heads) != 1 {
 		t.Errorf("checkpoints after a cut %+v", c)
 	}
@@ -280,14 +282,14 @@ func TestDamagedCheckpointFiles(t *testing.T) {
 	}
 	storetest.NoError(t, k.Tidy(t.Context()))
 	c = ReadCheckpoints(storetest.Must(k.Dir.Files())(t), k.Signer.Public)
-	if len(c.Damaged) != 0 || len(c.Trees) != 2 || len(c.Heads) != 1 {
+	if len(c.Damaged) != 0 || len(c.Trees) != 3 || len(c.Heads) != 1 {
 		t.Errorf("repaired %+v", c)
 	}
 	storetest.NoError(t, os.RemoveAll(string(k.Dir)))
 	storetest.NoError(t, k.Tidy(t.Context()))
 	storetest.NoError(t, k.Tidy(t.Context())) // nothing is missing
 	c = ReadCheckpoints(storetest.Must(k.Dir.Files())(t), k.Signer.Public)
-	if len(c.Damaged) != 0 || len(c.Trees) != 2 {
+	if len(c.Damaged) != 0 || len(c.Trees) != 3 {
 		t.Errorf("restored from the database %+v", c)
 	}
 	if c := ReadCheckpoints([]string{"missing"}, k.Signer.Public); len(c.Damaged) != 1 {

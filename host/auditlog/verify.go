@@ -72,6 +72,8 @@ type Log interface {
 	KeyStatements(ctx context.Context) ([]string, error)
 	// Checkpoints returns a chain's checkpoints from a size on. They are not verified.
 	Checkpoints(ctx context.Context, chain int, from int64) (notes []string, err error)
+	// States returns the states of accounts and keys that are stored now.
+	States(ctx context.Context) ([]store.StoredState, error)
 	// Tiles returns the hashes of tiles, as they are stored. An *Export has only those with which its trees begin.
 	Tiles(ctx context.Context, chain int, ids []audit.TileID) ([][]byte, error)
 }
@@ -84,6 +86,8 @@ type verification struct {
 	tiles       bool     // compare the log's tiles
 	lineups     *history // nil: what scored is not verified
 	overrides   overrideRecords
+	states      stateRecords
+	now         time.Time
 }
 
 // chains verifies all chains.
@@ -92,6 +96,7 @@ func (v *verification) chains(ctx context.Context) (reports []Report, broken, er
 		v.checkpoints = &Checkpoints{}
 	}
 	v.overrides = overrideRecords{added: map[string]overrideRecord{}, removed: map[string]bool{}}
+	v.states = stateRecords{}
 	heads, err := v.log.Chains(ctx)
 	var damaged store.Damaged
 	if err != nil && !errors.As(err, &damaged) {
@@ -124,11 +129,19 @@ func (v *verification) chains(ctx context.Context) (reports []Report, broken, er
 			reports = append(reports, Report{Chain: h.Chain, Error: gone.Error()})
 		}
 	}
-	return reports, broken, nil
+	states, err := v.log.States(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(states) > 0 && !known[audit.StateChain] {
+		gone := &audit.BreakError{Chain: audit.StateChain, Seq: 1, Reason: "the chain of accounts and keys is gone"}
+		return append(reports, Report{Chain: gone.Chain, Error: gone.Error()}), errors.Join(broken, gone), nil
+	}
+	return reports, errors.Join(broken, report(reports, v.states.compare(states, v.now))), nil
 }
 
 // Verify verifies all chains in one snapshot of the database: their hashes, their Merkle trees, and both against signed
-// checkpoints, those of the database and others. These must have been read before, so that none is newer than the
+// checkpoints, those of the database and others, and accounts and keys against their records. These must have been read before, so that none is newer than the
 // snapshot; they may be nil. It also verifies the stored activations of lineups with the keys
 // that trust lists, and holds each check's lineup to them; if they are not valid, no chain is. The error broken joins
 // what is wrong with them and an [audit.BreakError] for each chain that is not valid; err means that verifying failed.
@@ -144,7 +157,8 @@ func Verify(
 		if err != nil {
 			return err
 		}
-		v := &verification{log: log, key: key, checkpoints: checkpoints, tiles: true, lineups: lineups}
+		v := &verification{log: log, key: key, checkpoints: checkpoints, tiles: true, lineups: lineups,
+			now: s.Now()}
 		if reports, broken, err = v.chains(ctx); err != nil {
 			return err
 		}
@@ -162,8 +176,8 @@ func Verify(
 }
 
 // VerifyPublic verifies what can be verified without the installation's secret and the keys that it trusts: the chains
-// with their erasures and anchors, their Merkle trees, and both against signed checkpoints. It fails for a chain
-// without any, see Report.Unsigned. Its results are those of Verify.
+// with their erasures and anchors, their Merkle trees, both against signed checkpoints, and accounts and keys against
+// their records. It fails for a chain without any checkpoint, see Report.Unsigned. Its results are those of Verify.
 func VerifyPublic(ctx context.Context, log Log, key audit.Public, checkpoints *Checkpoints, now time.Time) (
 	reports []Report, broken, err error,
 ) {
@@ -172,7 +186,7 @@ func VerifyPublic(ctx context.Context, log Log, key audit.Public, checkpoints *C
 	if err != nil {
 		return nil, nil, err
 	}
-	v := &verification{log: log, key: key, checkpoints: checkpoints, tiles: stored}
+	v := &verification{log: log, key: key, checkpoints: checkpoints, tiles: stored, now: now}
 	if reports, broken, err = v.chains(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -206,7 +220,7 @@ func RequireSigned(reports []Report, now time.Time) (broken error) {
 
 // chain verifies one chain from its newest anchor, or its beginning, to its head. The stored lineups must be those that
 // the chain recorded when they came into force, and each check must have been decided by one that was in force. The
-// chain's records of overrides are added to overrides.
+// chain's records of overrides and states are added to those of v.
 func (v *verification) chain(ctx context.Context, head audit.Head) (Report, error) {
 	report := Report{Chain: head.Chain}
 	start := audit.Genesis(head.Chain)
@@ -246,8 +260,11 @@ func (v *verification) chain(ctx context.Context, head audit.Head) (Report, erro
 		if report.Since == "" {
 			report.Since = row.Record.At
 		}
-		if row.Record.Kind == audit.Override {
+		switch {
+		case row.Record.Kind == audit.Override:
 			v.overrides.add(head.Chain, row)
+		case row.Record.Kind == audit.State && head.Chain == audit.StateChain:
+			v.states.add(row)
 		}
 	}
 	report.Records, report.Erased, report.Erasures = verifier.Head.Seq-start.Seq, verifier.Erased,

@@ -27,7 +27,8 @@ func TestVerifyRecordsOutsideTheChain(t *testing.T) {
 			FROM audit_records WHERE seq = 4`,
 			"audit chain 7 breaks at record 1"},
 		"after a head that was set back": {
-			`UPDATE audit_heads SET (seq, hash) = (SELECT seq, hash FROM audit_records WHERE seq = 2)`,
+			`UPDATE audit_heads AS h SET (seq, hash) =
+				(SELECT seq, hash FROM audit_records AS r WHERE r.seq = 2 AND r.chain = h.chain)`,
 			"the chain's head is record 2"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -100,11 +100,20 @@ func (s *Store) PublicCaller() check.Caller {
 }
 
 func (s *Store) createPublicAccount(ctx context.Context) error {
-	a := s.newAccount(publicAccount, check.PublicPlan())
-	if _, err := s.db.NewInsert().Model(a).On("CONFLICT (id) DO NOTHING").Exec(ctx); err != nil {
+	var exists bool
+	err := s.db.NewRaw("SELECT EXISTS (SELECT FROM accounts WHERE id = ?)", publicAccount).Scan(ctx, &exists)
+	if err == nil && !exists {
+		err = s.insertAccount(ctx, s.newAccount(publicAccount, check.PublicPlan()))
+	}
+	if err != nil && sqlState(err) != uniqueViolation { // another host was faster
 		return fmt.Errorf("creating the public account: %w", err)
 	}
 	return nil
+}
+
+func (s *Store) insertAccount(ctx context.Context, a *account) error {
+	_, err := once[string](ctx, s, "SELECT insert_account(?account)", named{"account": a.json()})
+	return err
 }
 
 // newAccount returns an account on one of the chains of the host's configuration. It stays on its chain.
@@ -114,10 +123,15 @@ func (s *Store) newAccount(id string, plan check.Plan) *account {
 	return &account{ID: id, Plan: plan.Name, Quota: plan.Quota, Salt: salt, Chain: mathrand.IntN(s.newChains)}
 }
 
+// json returns the columns of a new account for the database's functions.
+func (a *account) json() string {
+	return columns{"id": a.ID, "plan": a.Plan, "quota": a.Quota, "salt": a.Salt, "chain": a.Chain}.json()
+}
+
 // CreateAccount creates an account with a plan and returns its id.
 func (s *Store) CreateAccount(ctx context.Context, plan check.Plan) (string, error) {
 	a := s.newAccount("acct_"+ulid.Make().String(), plan)
-	if _, err := s.db.NewInsert().Model(a).Exec(ctx); err != nil {
+	if err := s.insertAccount(ctx, a); err != nil {
 		return "", fmt.Errorf("creating account: %w", err)
 	}
 	return a.ID, nil

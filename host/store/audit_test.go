@@ -238,6 +238,7 @@ func TestChainsIncludesOrphans(t *testing.T) {
 	exec(t, session(t, s.url), `INSERT INTO audit_records (chain, seq, recorded_at, kind, leaf, hash)
 		SELECT chain, 1, now(), 'check', sha256('leaf'), sha256('hash') FROM unnest(ARRAY[-1, 7, 7000]) AS chain`)
 	found := must(AuditLog{db: s.db}.Chains(t.Context()))(t)
+	found = slices.DeleteFunc(found, func(h audit.Head) bool { return h.Chain == audit.StateChain })
 	if want := []audit.Head{audit.Genesis(0), audit.Genesis(-1), audit.Genesis(7),
 		audit.Genesis(7000)}; !slices.Equal(found, want) {
 		t.Errorf("chains %+v, want %+v", found, want)

@@ -119,7 +119,7 @@ func (s *Store) pay(c *checkoutRow) (*string, error) {
 	}
 	a := s.newAccount("acct_"+ulid.Make().String(), plan)
 	c.AccountID = a.ID
-	return new(columns{"id": a.ID, "plan": a.Plan, "quota": a.Quota, "salt": a.Salt, "chain": a.Chain}.json()), nil
+	return new(a.json()), nil
 }
 
 // findCheckout returns a checkout. It fails with billing.ErrNoCheckout.

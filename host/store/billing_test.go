@@ -38,6 +38,7 @@ func apply(t *testing.T, s *Store, changes ...billing.Change) {
 	for _, c := range changes {
 		noError(t, s.Apply(t.Context(), c))
 	}
+	wantStates(t, s)
 }
 
 func TestClaimShowsTheKeyOnce(t *testing.T) {
@@ -75,6 +76,7 @@ func TestClaimShowsTheKeyOnce(t *testing.T) {
 
 	// The response was lost: the same browser gets another key, and the lost one is revoked.
 	again, err := s.Reissue(t.Context(), c.Session)
+	wantStates(t, s)
 	if err != nil || again.Key == shown.Key {
 		t.Fatalf("Reissue = %+v, %v", again, err)
 	}
@@ -254,7 +256,10 @@ func TestPaymentKeepsQuotaAndRevokedKeys(t *testing.T) {
 	claim := must(s.Claim(t.Context(), c.Session))(t)
 	revoked := must(s.CreateKey(t.Context(), claim.Account, "revoked"))(t)
 	noError(t, s.RevokeKey(t.Context(), revoked.ID))
-	exec(t, session(t, s.url), fmt.Sprintf("UPDATE accounts SET quota = 9999 WHERE id = '%s'", claim.Account))
+	noError(t, s.SetQuota(t.Context(), claim.Account, 9999))
+	for _, account := range []string{publicAccount, "acct_unknown"} {
+		wantError(t, "raising the quota of "+account, s.SetQuota(t.Context(), account, 1), billing.ErrNoAccount)
+	}
 	apply(t, s, newChange(c, 1, billing.Active))
 	expect(t, "quota", one[int](t, s, "SELECT quota FROM accounts WHERE id = ?", claim.Account), 9999)
 	expect(t, "state", one[string](t, s, "SELECT state FROM api_keys WHERE id = ?", revoked.ID), "revoked")
@@ -276,6 +281,7 @@ func TestRotateKeyOverlap(t *testing.T) {
 	for _, c := range []check.Caller{caller, fresh, second} {
 		wantError(t, "recording within the overlap", l.Append(t.Context(), allowed(t, c)), nil)
 	}
+	wantStates(t, s)
 	now = now.Add(time.Hour)
 	clock.advance(t, time.Hour)
 	wantError(t, "recording after the overlap", l.Append(t.Context(), allowed(t, caller)), check.ErrUnauthorized)

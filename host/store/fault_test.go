@@ -336,7 +336,7 @@ func TestChainsOfNewAccounts(t *testing.T) {
 			used[one[int](t, s, "SELECT chain FROM accounts WHERE id = ?", caller.Account)] = true
 		}
 		expect(t, "chains in use", len(used), chains)
-		expect(t, "heads", one[int](t, s, "SELECT count(*) FROM audit_heads"), 4)
+		expect(t, "heads", one[int](t, s, "SELECT count(*) FROM audit_heads WHERE chain < 1000000"), 4)
 		verifyLedger(t, s)
 		noError(t, l.Close())
 		noError(t, s.Close())
@@ -511,7 +511,7 @@ func TestDamagedHeadStopsNoChange(t *testing.T) {
 	_, err := activate(t.Context(), s, lineupOf("probe@1.0.0"), registry.OriginOperator, "")
 	noError(t, err)
 	expect(t, "chains that record the lineup", value[int](t, conn,
-		"SELECT count(*) FROM audit_records WHERE kind = 'activation'"), 2)
+		"SELECT count(*) FROM audit_records WHERE kind = 'activation' AND chain < 3"), 2)
 	exec(t, conn, "SELECT create_partition('audit_records_209901', '2099-01-01', '2099-02-01', 10)")
 	expect(t, "detached", value[bool](t, conn, "SELECT detach_partition('audit_records_209901', '{}', 10)"), true)
 }

@@ -208,7 +208,7 @@ func TestActivateComparesTheOneInForce(t *testing.T) {
 		t.Errorf("in force is %+v", got)
 	}
 	expect(t, "activations in the audit log",
-		one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'activation'"), 2)
+		one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'activation' AND chain = 0"), 2)
 	verifyLedger(t, s)
 }
 
@@ -239,14 +239,17 @@ func TestHostsOfTheReleaseBeforeFollow(t *testing.T) {
 	const followed = `SELECT r.document -> 'layers' -> 0 ->> 'layer' FROM lineup_activations AS a
 		JOIN lineup_revisions AS r ON r.revision = a.revision ORDER BY a.id DESC LIMIT 1`
 	activateUnsigned := func(revision int64, layer, origin string) error {
-		entry := entry(audit.Record{Kind: audit.Lineup, At: "2031-05-20T12:00:00.000Z", Revision: revision,
-			Ref: fmt.Sprint("lineup_", revision)}, noon)
+		entryOf := func(chain int) string {
+			return entry(audit.Record{Kind: audit.Lineup, At: "2031-05-20T12:00:00.000Z", Revision: revision,
+				Ref: fmt.Sprintf("lineup_%d_%d", chain, revision)}, noon)
+		}
 		document := new(fmt.Sprintf(`{"layers": [{"layer": %q}]}`, layer))
 		if layer == "" {
 			document = nil // a rollback
 		}
 		_, err := conn.Exec(t.Context(), `SELECT activate_lineup($1, $2, '\x00', $3, '',
-			jsonb_build_object('0', $4::jsonb))`, revision, document, origin, entry)
+			jsonb_build_object('0', $4::jsonb, '1000000', $5::jsonb))`, revision, document, origin, entryOf(0),
+			entryOf(audit.StateChain))
 		return err
 	}
 	noError(t, activateUnsigned(1, "probe@1.0.0", "built-in"))
@@ -264,7 +267,8 @@ func TestHostsOfTheReleaseBeforeFollow(t *testing.T) {
 	expect(t, "its lineup afterwards", one[string](t, s, followed), "probe@2.0.0")
 	expect(t, "activations", one[int](t, s, "SELECT count(*) FROM lineup_activations"), 2)
 	expect(t, "recorded activations",
-		one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind IN ('lineup', 'activation')"), 2)
+		one[int](t, s,
+			"SELECT count(*) FROM audit_records WHERE kind IN ('lineup', 'activation') AND chain = 0"), 2)
 
 	// A row that somebody inserts without a signature changes nothing either.
 	exec(t, conn, "INSERT INTO lineup_activations (id, revision) VALUES (9, 1)")
@@ -367,7 +371,7 @@ func TestLineupsChangeWhileChecksAreRecorded(t *testing.T) {
 	noError(t, errors.Join(append(errs, appended...)...))
 	expect(t, "number of the last activation", last(t, a).Number, changes)
 	expect(t, "changes in the audit log",
-		one[int](t, a, "SELECT count(*) FROM audit_records WHERE kind = 'activation'"),
+		one[int](t, a, "SELECT count(*) FROM audit_records WHERE kind = 'activation' AND chain = 0"),
 		changes)
 	verifyLedger(t, a)
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
+
+	"assay/host/audit"
 )
 
 // Projection applies the contributions of recorded checks to the reputation graph, whichever host recorded them. Any
@@ -371,6 +373,7 @@ func callFunction(ctx context.Context, db *bun.DB, name string, args ...any) (re
 // createProgress lets the contributions of new chains be applied.
 func createProgress(ctx context.Context, tx bun.Tx) error {
 	_, err := tx.ExecContext(ctx,
-		"INSERT INTO graph_progress (chain) SELECT DISTINCT chain FROM audit_heads ON CONFLICT DO NOTHING")
+		`INSERT INTO graph_progress (chain) SELECT DISTINCT chain FROM audit_heads WHERE chain <> ?
+		ON CONFLICT DO NOTHING`, audit.StateChain)
 	return err
 }

@@ -186,7 +186,7 @@ func TestPublicChecksHaveNoQuota(t *testing.T) {
 		noError(t, l.Append(t.Context(), allowed(t, s.PublicCaller())))
 	}
 	expect(t, "public checks recorded", one[int](t, s,
-		"SELECT count(*) FROM audit_records WHERE account_id = ? AND key_id = ''", publicAccount), 3)
+		"SELECT count(*) FROM audit_records WHERE kind = 'check' AND account_id = ? AND key_id = ''", publicAccount), 3)
 	expect(t, "quota rows for an account without a quota", one[int](t, s, "SELECT count(*) FROM quota_usage"), 0)
 	verifyLedger(t, s)
 }

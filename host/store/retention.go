@@ -31,7 +31,7 @@ const (
 var auditDue string
 
 // AuditDue returns the point at which to cut each chain that has records past their retention, beyond those that its
-// newest anchor covers, and a Damaged for the chains that it leaves out. Records are ordered by time only as well as
+// newest anchor covers, and a Damaged for the chains that it leaves out. audit.StateChain is never cut. Records are ordered by time only as well as
 // the hosts' clocks agree: a record that is due stays as long as any record before it must stay.
 func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 	var due []audit.Anchor
@@ -47,6 +47,9 @@ func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 	}
 	var damaged Damaged
 	for _, chain := range chains {
+		if chain == audit.StateChain {
+			continue
+		}
 		var row headRow
 		err := s.db.NewRaw(auditDue, named{"chain": chain, "before": before, "future": now.Add(maxClockSkew)}).
 			Scan(ctx, &row)

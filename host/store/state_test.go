@@ -74,7 +74,7 @@ func TestChainStates(t *testing.T) {
 				t.Fatal(err)
 			}
 			after := must(s.ChainStates(t.Context()))(t)
-			if len(before) != 1 || len(after) != 1 || after[0].Records <= before[0].Records ||
+			if len(before) != 2 || len(after) != 2 || after[0].Records <= before[0].Records ||
 				after[0].Damage != test.damage {
 				t.Errorf("before the check %+v, after it %+v, want the damage %q", before, after, test.damage)
 			}

@@ -167,6 +167,7 @@ const (
 	readOnly             = "25006" // a standby, during a failover
 	diskFull             = "53100"
 	undefinedTable       = "42P01"
+	uniqueViolation      = "23505"
 	cannotConnectNow     = "57P03" // Postgres is starting, recovering or stopping
 )
 

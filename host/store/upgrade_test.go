@@ -268,6 +268,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 		t.Errorf("hosts could not write while these were built: %q", blocking)
 	}
 	verifyLedger(t, s)
+	wantStates(t, s)
 	expect(t, "records", one[int64](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'check'"),
 		old.accepted.Load()+10)
 	expect(t, "counted", one[int64](t, s, "SELECT sum(used) FROM quota_usage"), old.accepted.Load()+10)

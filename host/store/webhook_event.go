@@ -271,7 +271,7 @@ var (
 // disabled endpoints.
 func (s *Store) PruneWebhooks(ctx context.Context) error {
 	var chains []int
-	err := s.db.NewRaw("SELECT chain FROM audit_heads ORDER BY chain").Scan(ctx, &chains)
+	err := s.db.NewRaw("SELECT chain FROM graph_progress ORDER BY chain").Scan(ctx, &chains)
 	for _, chain := range chains {
 		err = errors.Join(err, s.pruneEvents(ctx, chain))
 	}

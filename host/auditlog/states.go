@@ -1,0 +1,68 @@
+package auditlog
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"assay/host/audit"
+	"assay/host/store"
+)
+
+// stateRecords holds the last record of each account and key in audit.StateChain, by type and ID.
+type stateRecords map[stateName]stateRecord
+
+type stateName struct{ typ, id string }
+
+type stateRecord struct {
+	seq    int64
+	digest []byte // nil: it was removed
+	ends   int64  // Unix milliseconds; 0: it does not
+}
+
+// add notes a record of kind audit.State.
+func (s stateRecords) add(row audit.Row) {
+	r := row.Record
+	s[stateName{r.Type, cmp.Or(r.Key, r.Account)}] = stateRecord{row.Seq, r.Digest, r.Revision}
+}
+
+// keptAfterEnd is how long a key's row is kept after the key has ended. It is deleted without a record.
+const keptAfterEnd = 30 * 24 * time.Hour
+
+// compare returns a BreakError for each stored state that is not the recorded one, or was never recorded, and for each
+// recorded one that is not stored.
+func (s stateRecords) compare(stored []store.StoredState, now time.Time) (altered []*audit.BreakError) {
+	found := map[stateName]bool{}
+	wrong := func(name stateName, reason string) {
+		altered = append(altered, &audit.BreakError{Chain: audit.StateChain, Seq: s[name].seq,
+			Reason: "the " + name.typ + " " + name.id + " " + reason})
+	}
+	for _, state := range stored {
+		name := stateName{state.Type, state.ID}
+		record, recorded := s[name]
+		switch {
+		case found[name]:
+			wrong(name, "is stored twice")
+		case !recorded:
+			wrong(name, "is stored, but no record says that it was added")
+		case record.digest == nil:
+			wrong(name, "is stored, but a record says that it was removed")
+		case !bytes.Equal(record.digest, state.Digest):
+			wrong(name, "differs from its last record: it was altered")
+		}
+		found[name] = true
+	}
+	names := slices.SortedFunc(maps.Keys(s), func(a, b stateName) int {
+		return cmp.Or(cmp.Compare(a.typ, b.typ), cmp.Compare(a.id, b.id))
+	})
+	for _, name := range names {
+		record := s[name]
+		deletable := record.ends != 0 && !now.Before(time.UnixMilli(record.ends).Add(keptAfterEnd))
+		if !found[name] && record.digest != nil && !deletable {
+			wrong(name, "is gone, but no record says that it was removed")
+		}
+	}
+	return altered
+}

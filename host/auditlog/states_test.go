@@ -1,0 +1,108 @@
+package auditlog
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"assay/host/apikey"
+	"assay/host/audit"
+	"assay/host/store"
+	"assay/host/store/storetest"
+)
+
+// Accounts, keys and their limits are held to their last records, column by column, with and without the secret.
+func TestVerifyStates(t *testing.T) {
+	t.Parallel()
+	k, db := oldLog(t)
+	caller := storetest.NewCaller(t, k.Store, storetest.Plan(t, "pro", 10))
+	limited := storetest.Must(k.Store.IssueKey(t.Context(), caller.Account, apikey.Wanted{Name: "limited",
+		Lifetime: 20 * 365 * 24 * time.Hour, Limits: apikey.Limits{Scopes: []apikey.Scope{apikey.ScopeCheck}}}))(t)
+	storetest.NoError(t, k.Store.RevokeKey(t.Context(), limited.ID))
+	storetest.NoError(t, k.SignHeads(t.Context()))
+	account, key, revoked := "'"+caller.Account+"'", "'"+caller.Key+"'", "'"+limited.ID+"'"
+	storetest.Exec(t, db, "SET session_replication_role = replica", // without foreign keys
+		"ALTER TABLE api_keys DROP CONSTRAINT api_keys_check", "CREATE TABLE kept_accounts AS TABLE accounts",
+		"CREATE TABLE kept_keys AS TABLE api_keys", "CREATE TABLE kept_limits AS TABLE key_limits",
+		"CREATE TABLE kept_records AS TABLE audit_records", "CREATE TABLE kept_heads AS TABLE audit_heads")
+	later := time.Now().Add(30*24*time.Hour + time.Minute)
+	altered := func(what string) string { return what + " differs from its last record: it was altered" }
+	for name, test := range map[string]struct {
+		tamper, reason string
+		now            time.Time
+	}{
+		"as they are":     {"SELECT", "", time.Now()},
+		"plan":            {"UPDATE accounts SET plan = 'starter' WHERE id = " + account, "account acct_", later},
+		"quota":           {"UPDATE accounts SET quota = 11 WHERE id = " + account, "account acct_", later},
+		"public quota":    {"UPDATE accounts SET quota = 1 WHERE id = 'acct_public'", altered("account acct_public"), later},
+		"salt":            {"UPDATE accounts SET salt = sha256(salt) WHERE id = " + account, "account acct_", later},
+		"chain":           {"UPDATE accounts SET chain = 1 WHERE id = " + account, "account acct_", later},
+		"account's time":  {"UPDATE accounts SET created_at = 'infinity'", "account acct_", later},
+		"account added":   {"INSERT INTO accounts VALUES ('acct_x', 'pro', 1, '')", "no record says that it was added", later},
+		"account deleted": {"DELETE FROM accounts WHERE id = " + account, "is gone, but no record", later},
+		"key restored": {"UPDATE api_keys SET state = 'valid', ended_at = NULL, expires_at = NULL WHERE id = " + revoked,
+			altered(limited.ID), later},
+		"key ended":    {"UPDATE api_keys SET state = 'revoked' WHERE id = " + key, altered(caller.Key), later},
+		"hash":         {"UPDATE api_keys SET hash = sha256('x') WHERE id = " + key, altered(caller.Key), later},
+		"owner":        {"UPDATE api_keys SET account_id = 'acct_1' WHERE id = " + key, altered(caller.Key), later},
+		"name":         {"UPDATE api_keys SET name = 'x' WHERE id = " + key, altered(caller.Key), later},
+		"hint":         {"UPDATE api_keys SET hint = 'x' WHERE id = " + key, altered(caller.Key), later},
+		"expiry":       {"UPDATE api_keys SET expires_at = now() WHERE id = " + key, altered(caller.Key), later},
+		"key's time":   {"UPDATE api_keys SET created_at = now() WHERE id = " + key, altered(caller.Key), later},
+		"last use":     {"UPDATE api_keys SET last_used_at = now()", "", time.Now()},
+		"scopes":       {"UPDATE key_limits SET scopes = NULL", altered(limited.ID), later},
+		"networks":     {"UPDATE key_limits SET networks = '{::/0}'", altered(limited.ID), later},
+		"lifetime":     {"UPDATE key_limits SET lifetime = NULL", altered(limited.ID), later},
+		"test":         {"UPDATE key_limits SET test = true", altered(limited.ID), later},
+		"limits gone":  {"DELETE FROM key_limits", altered(limited.ID), later},
+		"limits added": {"INSERT INTO key_limits VALUES (" + key + ", NULL, NULL, NULL, true)", altered(caller.Key), later},
+		"key added": {"INSERT INTO api_keys (id, account_id, name, hash, hint) VALUES ('key_x', " + account +
+			", '', '', '')", "no record says that it was added", later},
+		"key deleted":        {"DELETE FROM api_keys WHERE id = " + key, "is gone, but no record", later},
+		"key deleted early":  {"DELETE FROM api_keys WHERE id = " + revoked, "is gone, but no record", time.Now()},
+		"key deleted in due": {"DELETE FROM api_keys WHERE id = " + revoked, "", later},
+		"all records": {`DELETE FROM audit_records WHERE chain = 1000000; DELETE FROM audit_heads WHERE chain = 1000000`,
+			"chain of accounts and keys is gone", later},
+		"a change that is recorded": {"UPDATE accounts SET quota = 11; SELECT record_account(id) FROM accounts", "",
+			time.Now()},
+	} {
+		storetest.Exec(t, db, test.tamper)
+		var broken error
+		storetest.NoError(t, k.Store.ReadAuditLog(t.Context(), func(ctx context.Context, log store.AuditLog) error {
+			var err error
+			_, broken, err = VerifyPublic(ctx, log, k.Signer.Public, nil, test.now)
+			if err != nil || name == "all records" {
+				return err
+			}
+			var text bytes.Buffer
+			_, err = WriteExport(ctx, log, k.Signer.Public, test.now, &text, func(int64) {})
+			if err != nil {
+				return err
+			}
+			export := storetest.Must(OpenExport(bytes.NewReader(text.Bytes()), int64(text.Len())))(t)
+			_, same, err := VerifyPublic(ctx, export, k.Signer.Public, nil, test.now)
+			if (same == nil) != (broken == nil) {
+				t.Errorf("%s: the export: %v", name, same)
+			}
+			return err
+		}))
+		if test.reason == "" {
+			storetest.NoError(t, broken)
+		} else {
+			storetest.WantErrorText(t, name, broken, test.reason)
+		}
+		storetest.Exec(t, db, `DELETE FROM accounts; INSERT INTO accounts TABLE kept_accounts;
+			DELETE FROM api_keys; INSERT INTO api_keys TABLE kept_keys;
+			DELETE FROM key_limits; INSERT INTO key_limits TABLE kept_limits;
+			DELETE FROM audit_records; INSERT INTO audit_records TABLE kept_records;
+			DELETE FROM audit_heads; INSERT INTO audit_heads TABLE kept_heads`)
+	}
+	storetest.Exec(t, db, "UPDATE accounts SET quota = 11 WHERE id = "+account)
+	reports, broken, err := k.verifyFiles(t)
+	storetest.NoError(t, err)
+	storetest.WantErrorText(t, "a quota", broken, "audit chain 1000000 breaks at record ")
+	if last := reports[len(reports)-1]; last.Chain != audit.StateChain || last.OK {
+		t.Errorf("the report is %+v", last)
+	}
+}

@@ -1,0 +1,49 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strings"
+
+	"assay/host/billing"
+)
+
+//go:embed sql/stored_states.sql
+var storedStates string
+
+// StoredState is the digest of an account, a key or a list as the database has it, see audit.State.
+type StoredState struct {
+	Type, ID string
+	Digest   []byte
+}
+
+// Compare orders states by type and ID, and returns -1, 0 or 1.
+func (s StoredState) Compare(other StoredState) int {
+	return strings.Compare(s.Type+"\x00"+s.ID, other.Type+"\x00"+other.ID)
+}
+
+// States returns the stored states, in no order.
+func (l AuditLog) States(ctx context.Context) (states []StoredState, err error) {
+	if err := l.db.NewRaw(storedStates).Scan(ctx, &states); err != nil {
+		return nil, fmt.Errorf("reading accounts and keys: %w", err)
+	}
+	return states, nil
+}
+
+// SetQuota sets the monthly quota of an account until its plan changes. It fails with billing.ErrNoAccount.
+func (s *Store) SetQuota(ctx context.Context, accountID string, quota int) error {
+	found := false
+	var err error
+	if accountID != publicAccount { // which has a limit of its own
+		found, err = once[bool](ctx, s, "SELECT set_quota(?account, ?quota)",
+			named{"account": accountID, "quota": quota})
+	}
+	if err == nil && !found {
+		err = fmt.Errorf("%w: %s", billing.ErrNoAccount, accountID)
+	}
+	if err != nil {
+		return fmt.Errorf("setting the quota: %w", err)
+	}
+	return nil
+}
