@@ -41,7 +41,8 @@ func TestAccountsCommands(t *testing.T) {
 		t.Errorf("after signout, the code fails with %v", err)
 	}
 	for _, command := range []string{"signin acct_nobody", "signout acct_nobody", "quota acct_nobody 1"} {
-		if code, text := failing(t, dir, database, append([]string{"accounts"}, strings.Fields(command)...)...); code != 1 ||
+		args := append([]string{"accounts"}, strings.Fields(command)...)
+		if code, text := failing(t, dir, database, args...); code != 1 ||
 			!strings.Contains(text, "there is no such account") {
 			t.Errorf("%s: exit code %d, printed %s", command, code, text)
 		}

@@ -38,9 +38,9 @@ const (
 	// names it, Digest is the MAC of its row, and Revision the time in Unix milliseconds at which it expires.
 	Override Kind = "override"
 	Pruning  Kind = "pruning" // the pruning of the records up to number Revision with hash Digest, see Anchor
-	// State is the state of an account or a key after a change, in StateChain: Type says of what, Digest is the SHA-256
-	// of its row, or nil if it was removed. Verdict and Score are an account's plan and quota. Verdict is a key's state,
-	// and Revision the time in Unix milliseconds at which it ends or has ended, or 0.
+	// State is the state of an account or a key after a change, in StateChain: Type says of what, and Digest is the
+	// SHA-256 of its row, or nil if it was removed. Verdict and Score are an account's plan and quota. Verdict is a
+	// key's state, and Revision the time in Unix milliseconds at which it ends or has ended, or 0.
 	State Kind = "state"
 )
 

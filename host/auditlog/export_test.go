@@ -24,8 +24,8 @@ import (
 	"assay/host/store/storetest"
 )
 
-// exportedLog returns an export of the chain of states and of two others with records of each common kind, of which the first begins after an
-// anchor and has an erased record, and a checkpoint of each that is kept elsewhere.
+// exportedLog returns an export of the chain of states and of two others with records of each common kind, and a
+// checkpoint of each that is kept elsewhere. The first begins after an anchor and has an erased record.
 func exportedLog(t *testing.T) (k *Keeper, export []byte, outside *Checkpoints) {
 	t.Helper()
 	k, _ = oldChains(t, 2)

@@ -141,10 +141,11 @@ func (v *verification) chains(ctx context.Context) (reports []Report, broken, er
 }
 
 // Verify verifies all chains in one snapshot of the database: their hashes, their Merkle trees, and both against signed
-// checkpoints, those of the database and others, and accounts and keys against their records. These must have been read before, so that none is newer than the
-// snapshot; they may be nil. It also verifies the stored activations of lineups with the keys
-// that trust lists, and holds each check's lineup to them; if they are not valid, no chain is. The error broken joins
-// what is wrong with them and an [audit.BreakError] for each chain that is not valid; err means that verifying failed.
+// checkpoints, those of the database and others. These must have been read before, so that none is newer than the
+// snapshot; they may be nil. It compares accounts and keys with their records. It also verifies the stored activations
+// of lineups with the keys that trust lists, and holds each check's lineup to them; if they are not valid, no chain is.
+// The error broken joins what is wrong with them and an [audit.BreakError] for each chain that is not valid; err means
+// that verifying failed.
 func Verify(
 	ctx context.Context, s *store.Store, key audit.Public, trust activation.Trust, checkpoints *Checkpoints,
 ) (reports []Report, broken, err error) {

@@ -27,10 +27,12 @@ func activateUnsigned(
 	at := time.Now().UTC().Truncate(time.Millisecond)
 	document := storetest.Must(l.Encode())(t)
 	digest := sha256.Sum256(document)
-	entry := entryOf(t, at, audit.Record{Kind: audit.Lineup, Revision: revision, Digest: digest[:]})
+	entry := func() string {
+		return entryOf(t, at, audit.Record{Kind: audit.Lineup, Revision: revision, Digest: digest[:]})
+	}
 	storetest.Must(db.Exec(t.Context(),
-		`SELECT activate_lineup($1, $2, $3, $4, '', jsonb_build_object('0', $5::jsonb))`,
-		revision, new(string(document)), digest[:], origin, entry))(t)
+		`SELECT activate_lineup($1, $2, $3, $4, '', jsonb_build_object('0', $5::jsonb, '1000000', $6::jsonb))`,
+		revision, new(string(document)), digest[:], origin, entry(), entry()))(t)
 }
 
 // unsigned returns a host on a database in which the release before put lineups of the given versions of the built-in

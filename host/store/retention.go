@@ -31,8 +31,9 @@ const (
 var auditDue string
 
 // AuditDue returns the point at which to cut each chain that has records past their retention, beyond those that its
-// newest anchor covers, and a Damaged for the chains that it leaves out. audit.StateChain is never cut. Records are ordered by time only as well as
-// the hosts' clocks agree: a record that is due stays as long as any record before it must stay.
+// newest anchor covers, and a Damaged for the chains that it leaves out. Records are ordered by time only as well as
+// the hosts' clocks agree: a record that is due stays as long as any record before it must stay. audit.StateChain is
+// never cut.
 func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 	var due []audit.Anchor
 	// Use the earlier of the host's and the database's time, so that one fast clock does not cause early pruning.
