@@ -15,11 +15,26 @@ import (
 )
 
 type pluginTestCmd struct {
-	Plugin string `arg:"" default:"." help:"${plugin_path}"`
-	JSON   bool   `help:"Print JSON."`
+	Plugin      string `arg:"" default:"." help:"${plugin_path}"`
+	Watch       bool   `help:"Run the cases again after each change of the folder, until interrupted."`
+	Conformance bool   `help:"${plugin_conformance}"`
+	JSON        bool   `help:"Print JSON."`
 }
 
 func (cmd *pluginTestCmd) Run(ctx context.Context, t *terminal) error {
+	switch {
+	case cmd.Watch && (cmd.JSON || cmd.Conformance):
+		return misuse{errors.New("--watch goes with no other flag")}
+	case cmd.Conformance:
+		return cmd.conform(ctx, t)
+	case cmd.Watch:
+		return watch(ctx, t, cmd.Plugin, func() error { return cmd.test(ctx, t) })
+	}
+	return cmd.test(ctx, t)
+}
+
+// test runs the cases.
+func (cmd *pluginTestCmd) test(ctx context.Context, t *terminal) error {
 	report, err := testPlugin(ctx, t, cmd.Plugin)
 	if err != nil {
 		return err
@@ -33,6 +48,36 @@ func (cmd *pluginTestCmd) Run(ctx context.Context, t *terminal) error {
 		err = fmt.Errorf("%d of %d cases failed", report.Failed, len(report.Cases))
 	}
 	return err
+}
+
+// conformance is the JSON output of `assay plugin test --conformance`.
+type conformance struct {
+	Vectors    int                  `json:"vectors"`
+	Mismatches []rehearsal.Mismatch `json:"mismatches"` // the first ones
+}
+
+// conform compares the layer with the same layer in Go.
+func (cmd *pluginTestCmd) conform(ctx context.Context, t *terminal) error {
+	return withPlugin(ctx, t, cmd.Plugin, func(p *sandbox.Plugin, m registry.Module) error {
+		mismatches, err := rehearsal.Conform(ctx, p, rehearsal.VectorCount)
+		if err != nil {
+			return err
+		}
+		if cmd.JSON {
+			err = t.json(conformance{rehearsal.VectorCount, mismatches})
+		} else {
+			for _, mismatch := range mismatches {
+				t.printf("facts %q\n-- want\n%s\n-- got\n%s\n\n", mismatch.Facts, mismatch.Want, mismatch.Got)
+			}
+		}
+		if err == nil && len(mismatches) > 0 {
+			return fmt.Errorf("%s differs from the first layer of `assay plugin new`", m.Ref())
+		}
+		if !cmd.JSON {
+			t.printf("%s: the same answers as in Go for %d vectors\n", m.Ref(), rehearsal.VectorCount)
+		}
+		return err
+	})
 }
 
 var errNoCases = errors.New("the layer has no cases: write cases.jsonl, a case a line")

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,7 +21,12 @@ func newLayer(t *testing.T, name string, language project.Language) (folder, fil
 	folder = filepath.Join(t.TempDir(), name)
 	storetest.Must(project.Create(folder, name, language))(t)
 	file = filepath.Join(folder, "built.wasm")
-	runs(t, 0, "plugin", "build", folder, "-o", file)
+	wasm, err := project.Build(t.Context(), folder)
+	if errors.As(err, new(*project.MissingTool)) {
+		t.Skip(err)
+	}
+	storetest.NoError(t, err)
+	storetest.NoError(t, os.WriteFile(file, wasm, 0o600))
 	return folder, file
 }
 
@@ -57,7 +63,7 @@ func has(t *testing.T, text string, lines ...string) {
 // TestPluginCommands runs the commands of an author on a new layer, as a folder and as a file.
 func TestPluginCommands(t *testing.T) {
 	t.Parallel()
-	folder, file := newLayer(t, "numbers", project.Go)
+	folder, file := newLayer(t, "numbers", project.C)
 	t.Run("test", func(t *testing.T) {
 		report := runsJSON[rehearsal.Report](t, "plugin", "test", file)
 		if report.Failed != 0 || len(report.Cases) != 4 || report.Covered() != 2 || len(report.Unread) != 0 {
@@ -94,7 +100,7 @@ func TestPluginCommands(t *testing.T) {
 			" of 200000 units of fuel (", " KiB of memory, ")
 		call := runsJSON[rehearsal.Call](t, "plugin", "run", file, "shop20245.com")
 		if call.Outcome != rehearsal.Scored || call.Score != 20 || len(call.Facts) != 2 || call.Facts[1].Known ||
-			call.Fuel < 1000 || call.Memory < 1<<20 || call.Micros <= 0 || len(call.Log) != 1 {
+			call.Fuel < 1000 || call.Memory < 1<<16 || call.Micros <= 0 || len(call.Log) != 1 {
 			t.Errorf("%+v", call)
 		}
 		has(t, runs(t, 1, "plugin", "run", file, "DE89370400440532013000"), "does not score values of type iban",
@@ -129,7 +135,7 @@ func TestPluginCommands(t *testing.T) {
 		text := runs(t, 0, "plugin", "bench", file, "--rounds", "2", "--json")
 		var m rehearsal.Measurement
 		storetest.NoError(t, json.Unmarshal([]byte(text), &m))
-		if m.Calls != 2*m.Values || m.Fuel.Median <= 0 || m.Fuel.Maximum < m.Fuel.P99 || m.Memory.Median < 1<<20 ||
+		if m.Calls != 2*m.Values || m.Fuel.Median <= 0 || m.Fuel.Maximum < m.Fuel.P99 || m.Memory.Median < 1<<16 ||
 			m.Micros.Maximum < m.Micros.Median || m.Failed != 0 {
 			t.Errorf("%+v", m)
 		}

@@ -8,7 +8,7 @@ import (
 
 type pluginNewCmd struct {
 	Name string `arg:"" help:"Name of the layer, and of its folder in the working directory."`
-	Lang string `enum:"go" default:"go" help:"Programming language: ${enum}."`
+	Lang string `enum:"go,rust,assemblyscript,c" default:"go" help:"Programming language: ${enum}."`
 	JSON bool   `help:"Print JSON."`
 }
 

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
-	"errors"
+	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,43 +51,143 @@ func (a layerAuthor) must(t *testing.T, folder, line string) string {
 	return out
 }
 
-// TestPluginNew creates a layer in an empty folder, tests it natively, and builds it twice: the same source gives the
-// same bytes in every folder.
+// TestPluginNew runs the commands of docs/layers.md word for word in an empty folder. Another build of the same source,
+// elsewhere, gives the same bytes.
 func TestPluginNew(t *testing.T) {
 	t.Parallel()
 	a := newAuthor(t)
-	var built [][]byte
-	for _, parent := range []string{"a", "b"} {
-		storetest.NoError(t, os.Mkdir(filepath.Join(a.folder, parent), 0o700))
-		a.must(t, parent, "assay plugin new long-numbers")
-		folder := filepath.Join(parent, "long-numbers")
-		if parent == "a" {
-			a.must(t, folder, "./ci.sh") // tests and builds
-		} else {
-			a.must(t, folder, "assay plugin build")
+	page := readText(t, "../docs/layers.md")
+	_, commands, _ := strings.Cut(page, "```sh\n")
+	commands, rest, _ := strings.Cut(commands, "```\n")
+	_, shown, _ := strings.Cut(rest, "```text\n")
+	shown, _, _ = strings.Cut(shown, "```\n")
+	storetest.NoError(t, os.Mkdir(filepath.Join(a.folder, "a"), 0o700))
+	out := a.must(t, "a", "set -e\n"+commands)
+	for line := range strings.Lines(shown) {
+		if label, _, _ := strings.Cut(line, " "); label != "cost" && !strings.Contains(out, line) {
+			t.Errorf("docs/layers.md shows %q, which is missing from:\n%s", line, out)
 		}
-		built = append(built, storetest.Must(os.ReadFile(
-			filepath.Join(a.folder, folder, "long-numbers-0.1.0.wasm")))(t))
 	}
-	if !bytes.Equal(built[0], built[1]) {
-		t.Error("two builds of the same source differ")
-	}
+	storetest.NoError(t, os.Mkdir(filepath.Join(a.folder, "b"), 0o700))
+	a.must(t, "b", "assay plugin new long-numbers && cd long-numbers && ./ci.sh")
+	a.must(t, "", "cmp a/long-numbers/long-numbers-0.1.0.wasm b/long-numbers/plugin.wasm")
 	for line, want := range map[string]string{
 		"assay plugin new long-numbers": "long-numbers is not empty",
 		"assay plugin new Long":         `name "Long" must be 2 to 40 characters`,
-		"assay plugin new x --lang tcl": "--lang must be one of",
+		"assay plugin new x --lang tcl": "--lang must be one of \"go\",\"rust\",\"assemblyscript\",\"c\"",
 		"assay plugin build .":          "assay plugin new",
 	} {
 		if out, err := a.run(t, "a", line); err == nil || !strings.Contains(out, want) {
 			t.Errorf("%s: %v, %s, want %q", line, err, out, want)
 		}
 	}
-	without := layerAuthor{a.folder, strings.Split(a.path, string(os.PathListSeparator))[0] + ":/usr/bin:/bin"}
-	if _, err := exec.LookPath("/usr/bin/go"); errors.Is(err, os.ErrNotExist) {
-		out, err := without.run(t, "a/long-numbers", "assay plugin build")
-		if want := "go was not found: install Go 1.24 or later"; err == nil || !strings.Contains(out, want) {
-			t.Errorf("without Go: %v, %s, want %q", err, out, want)
+}
+
+// TestPluginLanguages goes from new to run in each other language than Go, in a folder with nothing else in it. The
+// layers do all that the one in Go does, for 10,000 vectors of facts.
+func TestPluginLanguages(t *testing.T) {
+	t.Parallel()
+	for _, language := range project.Languages() {
+		t.Run(string(language), func(t *testing.T) {
+			t.Parallel()
+			if language == project.Go {
+				_, file := newLayer(t, "same", language) // TestPluginNew has the rest
+				has(t, runs(t, 0, "plugin", "test", file, "--conformance"), "for 10000 vectors")
+				return
+			}
+			a := newAuthor(t)
+			a.must(t, "", "assay plugin new same --lang "+string(language))
+			if out, err := a.run(t, "same", "assay plugin build -o ../first.wasm"); err != nil {
+				if strings.Contains(out, " was not found: ") {
+					t.Skip(out)
+				}
+				t.Fatal(out)
+			}
+			has(t, a.must(t, "same", "./ci.sh"), "same@0.1.0: 4 of 4 cases passed, 2 of 2 signals emitted")
+			a.must(t, "", "cmp first.wasm same/plugin.wasm")
+			has(t, a.must(t, "", "assay plugin run first.wasm shop20245.com"), "score    20",
+				"log      debug: longest number: 5 digits")
+			has(t, a.must(t, "", "assay plugin test --conformance first.wasm"), "for 10000 vectors")
+		})
+	}
+}
+
+// TestConformanceFails checks that a layer with another answer does not conform.
+func TestConformanceFails(t *testing.T) {
+	t.Parallel()
+	folder, _ := newLayer(t, "other", project.C)
+	changeLayer(t, folder, "NEW_DAYS = 30", "NEW_DAYS = 29")
+	text := runs(t, 1, "plugin", "test", folder, "--conformance")
+	has(t, text, `"rdap.age_days":"29"`, `signal 30 other:age:new "Registered 29 days ago"`, "-- got\n",
+		"other@0.1.0 differs from the first layer")
+}
+
+// changeLayer replaces a text in the source of a layer in C.
+func changeLayer(t *testing.T, folder, old, with string) {
+	t.Helper()
+	file := filepath.Join(folder, "layer.c")
+	text := storetest.Must(os.ReadFile(file))(t)
+	if !bytes.Contains(text, []byte(old)) {
+		t.Fatalf("%q is not in %s", old, file)
+	}
+	storetest.NoError(t, os.WriteFile(file, bytes.ReplaceAll(text, []byte(old), []byte(with)), 0o600))
+}
+
+// TestMissingTools builds layers without compilers: each error says what to install.
+func TestMissingTools(t *testing.T) {
+	t.Parallel()
+	a := newAuthor(t)
+	a.path, _, _ = strings.Cut(a.path, string(os.PathListSeparator))
+	for language, want := range map[project.Language]string{
+		project.Go:             "go was not found: install Go 1.24 or later",
+		project.Rust:           "rustc with the target wasm32-unknown-unknown was not found: install it",
+		project.AssemblyScript: "asc was not found: run `npm install`",
+		project.C:              "clang was not found: install clang and lld (Debian: apt install clang lld)",
+	} {
+		name := "in-" + string(language)
+		a.must(t, "", "assay plugin new "+name+" --lang "+string(language))
+		if out, err := a.run(t, "", "assay plugin build "+name); err == nil || !strings.Contains(out, want) {
+			t.Errorf("%s: %v, %s, want %q", language, err, out, want)
 		}
+	}
+}
+
+// TestPluginWatch changes a layer that is watched.
+func TestPluginWatch(t *testing.T) {
+	t.Parallel()
+	folder, _ := newLayer(t, "watched", project.C)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out, in := io.Pipe()
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, []string{"plugin", "test", folder, "--watch"}, in, in)
+		in.Close()
+	}()
+	lines := bufio.NewScanner(out)
+	until := func(text string) {
+		t.Helper()
+		for lines.Scan() {
+			if strings.HasPrefix(lines.Text(), text) {
+				return
+			}
+		}
+		t.Fatalf("the output ended before %q", text)
+	}
+	until("watched@0.1.0: 4 of 4 cases passed, 2 of 2 signals emitted")
+	until("-- ")
+	changeLayer(t, folder, "MIN_DIGITS = 4", "MIN_DIGITS = 9")
+	until("FAIL  a long number")
+	until("assay: 2 of 4 cases failed")
+	until("-- ")
+	changeLayer(t, folder, "MIN_DIGITS = 9", "MIN_DIGITS = ")
+	until("assay: building layer: running clang: ")
+	until("-- ")
+	cancel()
+	for lines.Scan() { // until the command has ended
+	}
+	if got := <-code; got != 0 {
+		t.Errorf("exit code %d", got)
 	}
 }
 

@@ -150,6 +150,8 @@ var helpTexts = kong.Vars{
 		"which signals no case emits.",
 	"plugin_run_cmd": "Call a layer with one value, and show all that it did. That is facts read, signals, log " +
 		"lines, fuel, memory and time.",
+	"plugin_conformance": "Test the SDK: compare the layer with the first one of 'assay plugin new' in Go. " +
+		"All that it does must be the same for 10,000 vectors of facts.",
 	"plugin_facts": "Looked-up facts and settings as a JSON object, such as {\"rdap.age_days\": \"3\", " +
 		"\"config.limit\": \"5\"}. '-' reads standard input. Default: none.",
 	"plugin_inspect_cmd": "Show what a plugin is and may do: permissions, facts, signals, imports, sizes.",

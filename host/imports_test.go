@@ -46,6 +46,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	// Pure: no package of the host.
 	"sdk":                 {"", "a layer must build without the host"},
 	"sdk/client":          {"", "a customer's client has only the API"},
+	"sdk/starter":         {"sdk", "a layer has only the SDK"},
 	"sdk/receipt":         {"host/audit host/witness", "whoever verifies a receipt has only the proofs"},
 	"migrations":          {"", "the schema is data"},
 	"assay":               {"", "documents are texts"},
@@ -136,7 +137,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 		"host/feedback host/internet host/mail host/override host/plot host/privacy host/signin host/webhook",
 		"pages declare the storage that they need, run no guests and send no webhooks"},
 	"host/witness": {"host/audit", "a witness runs without a host, and needs only the proofs"},
-	"host/rehearsal": {"host/check host/entity host/sandbox registry",
+	"host/rehearsal": {"host/check host/entity host/sandbox registry sdk sdk/starter",
 		"an author's layer runs without a lineup, a database and lookups"},
 	"host/lineup": {"host/check host/entity host/fleet host/sandbox registry registry/activation",
 		"following the active lineup needs neither the database nor HTTP"},

@@ -4,8 +4,10 @@ package sdk
 
 import "embed"
 
-// Source holds the SDKs and the templates of layers that `assay plugin new` copies into an author's folder. The Go SDK
-// is at its root, without normal.go: the copy has no dependencies, and its template replaces that file.
+// Source holds what `assay plugin new` copies into an author's folder: the SDK of each language and a first layer. The
+// Go SDK is copied without normal.go, which has a dependency; the template replaces it. The first layer in Go is
+// package starter.
 //
-//go:embed abi.go check_native.go check_wasip1.go layer.go valid.go all:_templates
+//go:embed abi.go check_native.go check_wasip1.go layer.go valid.go starter/score.go starter/score_test.go
+//go:embed rust/assay.rs assemblyscript/assay.ts c/assay.h all:_templates
 var Source embed.FS

@@ -17,13 +17,21 @@ import (
 // templateName is the name of the layer in the templates.
 const templateName = "my-layer"
 
-// sdkFiles are the SDK's files of each language, and the folder of the project that they are copied to.
-var sdkFiles = map[Language]struct {
-	folder string
-	files  []string
-}{
-	Go: {"sdk", []string{"abi.go", "check_native.go", "check_wasip1.go", "layer.go", "valid.go"}},
+// copied are the files of sdk.Source that a language's project has besides its template, by their path in the project.
+var copied = map[Language]map[string]string{
+	Go: {
+		"score.go": "starter/score.go", "score_test.go": "starter/score_test.go", "sdk/abi.go": "abi.go",
+		"sdk/check_native.go": "check_native.go", "sdk/check_wasip1.go": "check_wasip1.go", "sdk/layer.go": "layer.go",
+		"sdk/valid.go": "valid.go",
+	},
+	Rust:           {"assay.rs": "rust/assay.rs"},
+	AssemblyScript: {"assay.ts": "assemblyscript/assay.ts"},
+	C:              {"assay.h": "c/assay.h"},
 }
+
+// adapt makes package starter the program of a project.
+var adapt = strings.NewReplacer("package starter\n", "package main\n", `"assay/sdk"`,
+	`"layer/`+templateName+`/sdk"`)
 
 // Create writes the folder of a new layer: its source, manifest, cases and tests, and a copy of the SDK. The folder
 // must not exist, or be empty. Create returns the paths of the files, sorted.
@@ -81,20 +89,22 @@ func filesOf(name string, language Language) (map[string]string, error) {
 			text, err := fs.ReadFile(sdk.Source, file)
 			// A folder with a go.mod would not be embedded.
 			target := strings.TrimSuffix(strings.TrimPrefix(file, root+"/"), ".txt")
-			files[target] = strings.ReplaceAll(string(text), templateName, name)
+			files[target] = string(text)
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	from := sdkFiles[language]
-	for _, file := range from.files {
-		text, err := fs.ReadFile(sdk.Source, file)
+	for target, source := range copied[language] {
+		text, err := fs.ReadFile(sdk.Source, source)
 		if err != nil {
 			return nil, err
 		}
-		files[path.Join(from.folder, path.Base(file))] = string(text)
+		files[target] = adapt.Replace(string(text))
+	}
+	for target, text := range files {
+		files[target] = strings.ReplaceAll(text, templateName, name)
 	}
 	return files, nil
 }

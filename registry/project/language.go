@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // Language is a programming language for layers.
@@ -15,14 +17,17 @@ type Language string
 
 // The languages that have an SDK.
 const (
-	Go Language = "go"
+	Go             Language = "go"
+	Rust           Language = "rust"
+	AssemblyScript Language = "assemblyscript"
+	C              Language = "c"
 )
 
 // Languages returns the languages that have an SDK.
-func Languages() []Language { return []Language{Go} }
+func Languages() []Language { return []Language{Go, Rust, AssemblyScript, C} }
 
 // mainFile is the file by which a folder's language is recognised.
-var mainFile = map[Language]string{Go: "main.go"}
+var mainFile = map[Language]string{Go: "main.go", Rust: "layer.rs", AssemblyScript: "layer.ts", C: "layer.c"}
 
 // LanguageOf returns the language of the layer in folder dir.
 func LanguageOf(dir string) (Language, error) {
@@ -35,6 +40,11 @@ func LanguageOf(dir string) (Language, error) {
 			return "", err
 		}
 	}
-	return "", fmt.Errorf("%s has no %s: create a layer with `assay plugin new`, or compile it yourself and pack it "+
-		"with `assay plugin build --wasm`", dir, mainFile[Go])
+	var files []string
+	for _, l := range Languages() {
+		files = append(files, mainFile[l])
+	}
+	slices.Sort(files)
+	return "", fmt.Errorf("%s has none of %s: create a layer with `assay plugin new`, or pack a compiled module with "+
+		"`assay plugin build --wasm`", dir, strings.Join(files, ", "))
 }

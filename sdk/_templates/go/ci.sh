@@ -1,8 +1,8 @@
 #!/bin/sh
-# Tests the layer natively and in the sandbox, and builds it. It needs Go and assay on the PATH.
+# Builds the layer, and tests it natively and in the sandbox. It needs Go and assay on the PATH.
 set -eu
 cd "$(dirname "$0")"
 go vet ./...
 go test ./...
-assay plugin test .
-assay plugin build .
+assay plugin build . -o plugin.wasm
+assay plugin test plugin.wasm

@@ -1,9 +1,9 @@
-package main
+package starter
 
 import (
 	"testing"
 
-	"layer/my-layer/sdk"
+	"assay/sdk"
 )
 
 // These tests run natively, within a second. `assay plugin test` runs cases.jsonl in the sandbox.

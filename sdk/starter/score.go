@@ -1,9 +1,9 @@
-package main
+package starter
 
 import (
 	"strconv"
 
-	"layer/my-layer/sdk"
+	"assay/sdk"
 )
 
 // The points of each signal, and the limits from which they apply.

@@ -1,0 +1,201 @@
+// The SDK of Assay's layers for C: a copy, so do not edit it. A guest needs no C library. Natively the same layer runs
+// in a test, with the host's limits, through assay_run.
+#ifndef ASSAY_H
+#define ASSAY_H
+
+enum assay_outcome { ASSAY_SCORED = 0, ASSAY_ABSTAINED = 1, ASSAY_FAILED = 2 };
+enum assay_level { ASSAY_DEBUG = -4, ASSAY_INFO = 0, ASSAY_WARN = 4, ASSAY_ERROR = 8 };
+enum { ASSAY_MAX_POINTS = 100, ASSAY_MAX_TEXT = 240, ASSAY_MAX_SIGNALS = 64 };
+
+// The categories of fraud. The manifest declares those that the layer names.
+#define ASSAY_PHISHING "phishing"
+#define ASSAY_IMPERSONATION "impersonation"
+#define ASSAY_SCAM "scam"
+#define ASSAY_INVESTMENT_SCAM "investment_scam"
+#define ASSAY_MALWARE "malware"
+#define ASSAY_SPAM "spam"
+#define ASSAY_DISPOSABLE "disposable"
+#define ASSAY_FAKE_IDENTITY "fake_identity"
+#define ASSAY_TOLL_FRAUD "toll_fraud"
+
+#ifdef __wasm__
+
+#define ASSAY_IMPORT(name) __attribute__((import_module("assay"), import_name(name)))
+ASSAY_IMPORT("fact")
+int assay_host_fact(const char *name, unsigned name_length, char *buffer, unsigned capacity);
+ASSAY_IMPORT("signal")
+void assay_host_signal(int points, const char *code, unsigned code_length, const char *text, unsigned text_length);
+ASSAY_IMPORT("threat") void assay_host_threat(const char *name, unsigned name_length);
+ASSAY_IMPORT("log") void assay_host_log(int level, const char *text, unsigned text_length);
+
+// Exports the function as the module's layer.
+#define ASSAY_LAYER(score) \
+  __attribute__((export_name("assay_v1_score"))) int assay_v1_score(void) { return score(); }
+
+#else
+
+static int assay_host_fact(const char *name, unsigned name_length, char *buffer, unsigned capacity);
+static void assay_host_signal(int points, const char *code, unsigned code_length, const char *text,
+                              unsigned text_length);
+static void assay_host_threat(const char *name, unsigned name_length);
+static void assay_host_log(int level, const char *text, unsigned text_length);
+#define ASSAY_LAYER(score)
+
+#endif
+
+#define ASSAY_HELPER static inline __attribute__((unused))
+
+ASSAY_HELPER unsigned assay_length(const char *text) {
+  unsigned n = 0;
+  while (text[n]) n++;
+  return n;
+}
+
+// Writes a line for the layer's author. Customers never see it.
+ASSAY_HELPER void assay_log(enum assay_level level, const char *text) {
+  assay_host_log(level, text, assay_length(text));
+}
+
+// Copies the named fact to the buffer with a NUL, and returns its length, or -1 if it is absent. Absent means "not
+// known" and must never add risk. A fact that does not fit is absent too, and a warning is logged.
+ASSAY_HELPER int assay_fact(const char *name, char *buffer, unsigned capacity) {
+  int length = assay_host_fact(name, assay_length(name), buffer, capacity - 1);
+  if (length >= 0 && (unsigned)length > capacity - 1) {
+    assay_log(ASSAY_WARN, "a fact does not fit into its buffer; its name follows");
+    assay_log(ASSAY_WARN, name);
+    length = -1;
+  }
+  buffer[length < 0 ? 0 : length] = 0;
+  return length;
+}
+
+// Whether the named fact is known.
+ASSAY_HELPER int assay_has(const char *name) { return assay_host_fact(name, assay_length(name), (char *)name, 0) >= 0; }
+
+// The named fact as a number of at most nine digits, or -1 if it is absent or anything else.
+ASSAY_HELPER int assay_count(const char *name) {
+  char digits[9];
+  int length = assay_host_fact(name, assay_length(name), digits, sizeof digits), n = 0;
+  if (length < 1 || length > (int)sizeof digits || (digits[0] == '0' && length > 1)) return -1;
+  for (int i = 0; i < length; i++) {
+    if (digits[i] < '0' || digits[i] > '9') return -1;
+    n = n * 10 + (digits[i] - '0');
+  }
+  return n;
+}
+
+ASSAY_HELPER int assay_reads(const char *name, const char *value) {
+  char text[3];
+  int length = assay_host_fact(name, assay_length(name), text, sizeof text);
+  if (length != (int)assay_length(value)) return 0;
+  for (int i = 0; i < length; i++)
+    if (text[i] != value[i]) return 0;
+  return 1;
+}
+
+// Whether the named yes-or-no fact is known and yes, or known and no.
+ASSAY_HELPER int assay_is(const char *name) { return assay_reads(name, "yes"); }
+ASSAY_HELPER int assay_not(const char *name) { return assay_reads(name, "no"); }
+
+// A text that is put together. Begin with {0}. What does not fit is cut.
+struct assay_text {
+  unsigned length;
+  char bytes[256];
+};
+
+ASSAY_HELPER void assay_add_bytes(struct assay_text *t, const char *bytes, unsigned length) {
+  for (unsigned i = 0; i < length && t->length < sizeof t->bytes - 1; i++) t->bytes[t->length++] = bytes[i];
+  t->bytes[t->length] = 0;
+}
+
+ASSAY_HELPER void assay_add(struct assay_text *t, const char *text) { assay_add_bytes(t, text, assay_length(text)); }
+
+ASSAY_HELPER void assay_add_number(struct assay_text *t, unsigned n) {
+  char digits[10];
+  unsigned begin = sizeof digits;
+  do digits[--begin] = '0' + n % 10;
+  while (n /= 10);
+  assay_add_bytes(t, digits + begin, sizeof digits - begin);
+}
+
+// Adds one reason: points from -100 (reassuring) to 100 (alarming), a code that the manifest declares, and a sentence
+// that names the evidence.
+ASSAY_HELPER void assay_signal(int points, const char *code, const char *text) {
+  assay_host_signal(points, code, assay_length(code), text, assay_length(text));
+}
+
+// Names the category of fraud that this layer found. The last call counts.
+ASSAY_HELPER void assay_threat(const char *name) { assay_host_threat(name, assay_length(name)); }
+
+#ifndef __wasm__ // for tests
+
+#include <stdio.h>
+#include <string.h>
+
+// A layer's answer to one native call. The score is 0 unless the layer scored; a host holds it to the manifest's
+// score_range too. refused says why a host would refuse the answer, or is empty.
+struct assay_answer {
+  enum assay_outcome outcome;
+  int score, signals;
+  char codes[ASSAY_MAX_SIGNALS][97], texts[ASSAY_MAX_SIGNALS][ASSAY_MAX_TEXT + 1];
+  char threat[65], refused[200];
+};
+
+struct assay_known {
+  const char *name, *value;
+};
+
+static struct assay_answer assay_current;
+static const struct assay_known *assay_facts;
+
+static void assay_refuse(const char *code, const char *why) {
+  if (!assay_current.refused[0])
+    snprintf(assay_current.refused, sizeof assay_current.refused, "%.96s: %s", code, why);
+}
+
+static int assay_host_fact(const char *name, unsigned name_length, char *buffer, unsigned capacity) {
+  for (const struct assay_known *f = assay_facts; f && f->name; f++) {
+    if (strlen(f->name) != name_length || strncmp(f->name, name, name_length)) continue;
+    unsigned length = strlen(f->value);
+    if (length <= capacity) memcpy(buffer, f->value, length);
+    return length;
+  }
+  return -1;
+}
+
+static void assay_host_signal(int points, const char *code, unsigned code_length, const char *text,
+                              unsigned text_length) {
+  struct assay_answer *a = &assay_current;
+  int colons = 0;
+  for (unsigned i = 0; i < code_length; i++) colons += code[i] == ':';
+  if (points < -ASSAY_MAX_POINTS || points > ASSAY_MAX_POINTS) assay_refuse(code, "points out of range");
+  if (code_length > 96 || colons < 2) assay_refuse(code, "not of the form group:kind:detail");
+  if (text_length < 1 || text_length > ASSAY_MAX_TEXT) assay_refuse(code, "the text is empty or too long");
+  if (a->signals == ASSAY_MAX_SIGNALS) assay_refuse(code, "too many signals");
+  if (a->refused[0]) return;
+  snprintf(a->codes[a->signals], sizeof a->codes[0], "%.*s", (int)code_length, code);
+  snprintf(a->texts[a->signals++], sizeof a->texts[0], "%.*s", (int)text_length, text);
+  a->score += points;
+}
+
+static void assay_host_threat(const char *name, unsigned name_length) {
+  snprintf(assay_current.threat, sizeof assay_current.threat, "%.*s", (int)name_length, name);
+}
+
+static void assay_host_log(int level, const char *text, unsigned text_length) {
+  fprintf(stderr, "log %d: %.*s\n", level, (int)text_length, text);
+}
+
+// Calls a layer natively with facts, which end with {0}. Tests of layers call it.
+ASSAY_HELPER struct assay_answer assay_run(int (*score)(void), const struct assay_known *facts) {
+  memset(&assay_current, 0, sizeof assay_current);
+  assay_facts = facts;
+  assay_current.outcome = score();
+  if (assay_current.outcome != ASSAY_SCORED || assay_current.refused[0]) assay_current.score = 0;
+  if (assay_current.score > ASSAY_MAX_POINTS) assay_current.score = ASSAY_MAX_POINTS;
+  if (assay_current.score < -ASSAY_MAX_POINTS) assay_current.score = -ASSAY_MAX_POINTS;
+  return assay_current;
+}
+
+#endif
+#endif

@@ -1,0 +1,325 @@
+//! The SDK of Assay's layers for Rust: a copy, so do not edit it. In a guest it needs only `core`. Natively the same
+//! layer runs under `rustc --test`, with the host's limits, through [`run`].
+#![allow(dead_code)]
+
+use core::fmt::{self, Display, Write};
+
+/// The most points that a signal may have, and the fewest, negated.
+pub const MAX_POINTS: i32 = 100;
+
+/// The most bytes of a signal's text.
+pub const MAX_TEXT_BYTES: usize = 240;
+
+/// The result of a call. A layer abstains when it cannot assess an entity; its points then do not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Scored = 0,
+    Abstained = 1,
+    Failed = 2,
+}
+
+/// The severity of a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    Debug = -4,
+    Info = 0,
+    Warn = 4,
+    Error = 8,
+}
+
+/// A category of fraud. The manifest declares those that the layer names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threat {
+    Phishing,
+    Impersonation,
+    Scam,
+    InvestmentScam,
+    Malware,
+    Spam,
+    Disposable,
+    FakeIdentity,
+    TollFraud,
+}
+
+impl Threat {
+    /// The name of the category in the interface.
+    pub fn name(self) -> &'static str {
+        match self {
+            Threat::Phishing => "phishing",
+            Threat::Impersonation => "impersonation",
+            Threat::Scam => "scam",
+            Threat::InvestmentScam => "investment_scam",
+            Threat::Malware => "malware",
+            Threat::Spam => "spam",
+            Threat::Disposable => "disposable",
+            Threat::FakeIdentity => "fake_identity",
+            Threat::TollFraud => "toll_fraud",
+        }
+    }
+}
+
+/// One call of a layer: the facts to read and the answer to build.
+pub struct Check {
+    host: Host,
+}
+
+impl Check {
+    /// The named fact, copied to the buffer, or None if it is absent. Absent means "not known" and must never add risk.
+    /// A fact that is longer than the buffer is absent too, and a warning is logged.
+    pub fn fact<'a>(&mut self, name: &str, buffer: &'a mut [u8]) -> Option<&'a str> {
+        let length = self.host.fact(name, buffer)?;
+        if length > buffer.len() {
+            self.log(Level::Warn, format_args!("{} has {} bytes, more than the buffer", name, length));
+            return None;
+        }
+        core::str::from_utf8(&buffer[..length]).ok()
+    }
+
+    /// Whether the named fact is known.
+    pub fn has(&mut self, name: &str) -> bool {
+        self.host.fact(name, &mut []).is_some()
+    }
+
+    /// The named fact as a number of at most nine digits; None if it is absent or anything else.
+    pub fn count(&mut self, name: &str) -> Option<u32> {
+        let mut buffer = [0; 9];
+        let length = self.host.fact(name, &mut buffer)?;
+        if length == 0 || length > buffer.len() {
+            return None;
+        }
+        let digits = &buffer[..length];
+        if digits[0] == b'0' && length > 1 || !digits.iter().all(u8::is_ascii_digit) {
+            return None;
+        }
+        Some(digits.iter().fold(0, |n, digit| n * 10 + u32::from(digit - b'0')))
+    }
+
+    /// Whether the named yes-or-no fact is known and yes.
+    pub fn is(&mut self, name: &str) -> bool {
+        self.reads(name, "yes")
+    }
+
+    /// Whether the named yes-or-no fact is known and no.
+    pub fn not(&mut self, name: &str) -> bool {
+        self.reads(name, "no")
+    }
+
+    fn reads(&mut self, name: &str, value: &str) -> bool {
+        let mut buffer = [0; 3];
+        match self.host.fact(name, &mut buffer) {
+            Some(length) => length <= buffer.len() && &buffer[..length] == value.as_bytes(),
+            None => false,
+        }
+    }
+
+    /// Adds one reason: points from -100 (reassuring) to 100 (alarming), a code that the manifest declares, and a
+    /// sentence that names the evidence, such as `format_args!("Registered {} days ago", n)`.
+    pub fn signal(&mut self, points: i32, code: &str, text: impl Display) {
+        let text = Text::<{ MAX_TEXT_BYTES + 4 }>::of(text); // a longer one is refused, not cut
+        self.host.signal(points, code, text.as_str());
+    }
+
+    /// Names the category of fraud that this layer found. The last call counts.
+    pub fn threat(&mut self, threat: Threat) {
+        self.host.threat(threat.name());
+    }
+
+    /// Writes a line for the layer's author, at most 1000 bytes of it. Customers never see it.
+    pub fn log(&mut self, level: Level, text: impl Display) {
+        self.host.log(level, Text::<1000>::of(text).as_str());
+    }
+
+    /// Logs a reason and returns `Failed`. The host then decides the check without this layer.
+    pub fn fail(&mut self, reason: impl Display) -> Outcome {
+        self.log(Level::Error, reason);
+        Outcome::Failed
+    }
+}
+
+/// A text of at most N bytes. What does not fit is cut.
+struct Text<const N: usize> {
+    bytes: [u8; N],
+    length: usize,
+}
+
+impl<const N: usize> Text<N> {
+    fn of(value: impl Display) -> Self {
+        let mut text = Text { bytes: [0; N], length: 0 };
+        let _ = write!(text, "{}", value); // an error means that it is full
+        text
+    }
+
+    fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..self.length]).unwrap_or("")
+    }
+}
+
+impl<const N: usize> Write for Text<N> {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        for c in part.chars() {
+            if self.length + c.len_utf8() > N {
+                return Err(fmt::Error);
+            }
+            self.length += c.encode_utf8(&mut self.bytes[self.length..]).len();
+        }
+        Ok(())
+    }
+}
+
+/// Exports the function as the module's layer: `layer!(score);`.
+#[macro_export]
+macro_rules! layer {
+    ($score:path) => {
+        #[cfg(target_arch = "wasm32")]
+        #[no_mangle]
+        pub extern "C" fn assay_v1_score() -> i32 {
+            $score(&mut $crate::assay::guest()) as i32
+        }
+    };
+}
+
+#[cfg(target_arch = "wasm32")]
+use wasm::Host;
+#[cfg(target_arch = "wasm32")]
+pub use wasm::guest;
+
+#[cfg(target_arch = "wasm32")]
+mod wasm {
+    use super::{Check, Level};
+
+    mod import {
+        #[link(wasm_import_module = "assay")]
+        extern "C" {
+            pub fn fact(name: *const u8, name_length: usize, buffer: *mut u8, capacity: usize) -> i32;
+            pub fn signal(points: i32, code: *const u8, code_length: usize, text: *const u8, text_length: usize);
+            pub fn threat(name: *const u8, name_length: usize);
+            pub fn log(level: i32, text: *const u8, text_length: usize);
+        }
+    }
+
+    pub struct Host;
+
+    pub fn guest() -> Check {
+        Check { host: Host }
+    }
+
+    impl Host {
+        pub fn fact(&mut self, name: &str, buffer: &mut [u8]) -> Option<usize> {
+            let length = unsafe { import::fact(name.as_ptr(), name.len(), buffer.as_mut_ptr(), buffer.len()) };
+            usize::try_from(length).ok()
+        }
+
+        pub fn signal(&mut self, points: i32, code: &str, text: &str) {
+            unsafe { import::signal(points, code.as_ptr(), code.len(), text.as_ptr(), text.len()) }
+        }
+
+        pub fn threat(&mut self, name: &str) {
+            unsafe { import::threat(name.as_ptr(), name.len()) }
+        }
+
+        pub fn log(&mut self, level: Level, text: &str) {
+            unsafe { import::log(level as i32, text.as_ptr(), text.len()) }
+        }
+    }
+
+    #[panic_handler]
+    fn panic(info: &core::panic::PanicInfo) -> ! {
+        guest().log(Level::Error, info);
+        core::arch::wasm32::unreachable()
+    }
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+#[allow(unused_imports)]
+pub use native::{run, Answer, Signal};
+#[cfg(not(target_arch = "wasm32"))]
+use native::Host;
+
+#[cfg(not(target_arch = "wasm32"))]
+mod native {
+    use super::{Check, Level, Outcome, MAX_POINTS, MAX_TEXT_BYTES};
+
+    /// One reason for a score.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Signal {
+        pub points: i32,
+        pub code: String,
+        pub text: String,
+    }
+
+    /// A layer's answer to one native call.
+    #[derive(Debug)]
+    pub struct Answer {
+        pub outcome: Outcome,
+        pub score: i32, // 0 unless the layer scored; a host holds it to the manifest's score_range too
+        pub signals: Vec<Signal>,
+        pub threat: Option<String>,
+        pub log: Vec<String>,
+        pub read: Vec<String>,       // the names of facts, known or not
+        pub refused: Option<String>, // why a host would refuse the answer
+    }
+
+    pub struct Host {
+        facts: Vec<(String, String)>,
+        answer: Answer,
+    }
+
+    /// Calls a layer natively with facts, and returns its answer. Tests of layers call it.
+    pub fn run(layer: fn(&mut Check) -> Outcome, facts: &[(&str, &str)]) -> Answer {
+        let facts = facts.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        let answer = Answer {
+            outcome: Outcome::Failed,
+            score: 0,
+            signals: Vec::new(),
+            threat: None,
+            log: Vec::new(),
+            read: Vec::new(),
+            refused: None,
+        };
+        let mut check = Check { host: Host { facts, answer } };
+        let outcome = layer(&mut check);
+        let mut answer = check.host.answer;
+        answer.outcome = outcome;
+        if outcome == Outcome::Scored && answer.refused.is_none() {
+            let sum: i32 = answer.signals.iter().map(|s| s.points).sum();
+            answer.score = sum.clamp(-MAX_POINTS, MAX_POINTS);
+        }
+        answer
+    }
+
+    impl Host {
+        pub fn fact(&mut self, name: &str, buffer: &mut [u8]) -> Option<usize> {
+            self.answer.read.push(name.to_string());
+            let (_, value) = self.facts.iter().find(|(known, _)| known == name)?;
+            if value.len() <= buffer.len() {
+                buffer[..value.len()].copy_from_slice(value.as_bytes());
+            }
+            Some(value.len())
+        }
+
+        pub fn signal(&mut self, points: i32, code: &str, text: &str) {
+            if !(-MAX_POINTS..=MAX_POINTS).contains(&points) {
+                self.refuse(format!("{} is worth {} points", code, points));
+            }
+            if text.is_empty() || text.len() > MAX_TEXT_BYTES || text.chars().any(char::is_control) {
+                self.refuse(format!("the text of {} is empty, too long or has control characters", code));
+            }
+            if code.split(':').count() < 3 || self.answer.signals.len() == 64 {
+                self.refuse(format!("{} is not of the form group:kind:detail, or is the 65th signal", code));
+            }
+            self.answer.signals.push(Signal { points, code: code.to_string(), text: text.to_string() });
+        }
+
+        pub fn threat(&mut self, name: &str) {
+            self.answer.threat = Some(name.to_string());
+        }
+
+        pub fn log(&mut self, _: Level, text: &str) {
+            self.answer.log.push(text.to_string());
+        }
+
+        fn refuse(&mut self, reason: String) {
+            self.answer.refused.get_or_insert(reason);
+        }
+    }
+}
