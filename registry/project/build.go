@@ -76,8 +76,8 @@ var commandsOf = map[Language]func(ctx context.Context, dir, out string) ([][]st
 	Rust: func(ctx context.Context, _, out string) ([][]string, error) {
 		rustc, err := rustcForWasm(ctx)
 		return [][]string{{rustc, "--edition=2021", "--crate-name=layer", "--crate-type=cdylib",
-			"--target=" + rustTarget, "-Copt-level=3", "-Cpanic=abort", "-Cstrip=symbols", "-Clink-arg=-zstack-size=65536", "-o", out,
-			mainFile[Rust]}}, err
+			"--target=" + rustTarget, "-Copt-level=3", "-Cpanic=abort", "-Cstrip=symbols",
+			"-Clink-arg=-zstack-size=65536", "-o", out, mainFile[Rust]}}, err
 	},
 	AssemblyScript: func(_ context.Context, dir, out string) ([][]string, error) {
 		asc, err := filepath.Abs(filepath.Join(dir, "node_modules", ".bin", "asc"))
