@@ -23,6 +23,7 @@ type auditCmd struct {
 	Checkpoint auditCheckpointCmd `cmd:"" help:"Print signed checkpoints of the audit chains, to be stored elsewhere."`
 	Export     auditExportCmd     `cmd:"" help:"${audit_export_cmd}"`
 	Receipt    auditReceiptCmd    `cmd:"" name:"verify-receipt" help:"${audit_receipt_cmd}"`
+	AcceptLoss auditLossCmd       `cmd:"" help:"${audit_loss_cmd}"`
 }
 
 type auditVerifyCmd struct {

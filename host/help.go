@@ -84,8 +84,11 @@ var helpTexts = kong.Vars{
 		"It has the records' pseudonyms, and no values.",
 	"secret_rotate_cmd": "Replace the keys that sign checkpoints and encrypt values. It adds a generation to the " +
 		"secret file, from which keys derive after a time. Keys by which stored data is found stay.",
-	"secret_in":          "Time until the new keys are in use. By then, all hosts need the file (default: ${default}).",
-	"secret_reseal_cmd":  "Encrypt values again that do not end by themselves, under the keys in use.",
+	"secret_in":         "Time until the new keys are in use. By then, all hosts need the file (default: ${default}).",
+	"secret_reseal_cmd": "Encrypt values again that do not end by themselves, under the keys in use.",
+	"audit_loss_cmd": "Accept that records which were answered are lost, after a failover or the restore of an older " +
+		"backup. Until then, hosts that miss them refuse checks. Without --reason, it only shows the losses.",
+	"audit_loss_reason":  "Accept the losses, and record this reason in the audit log: one line.",
 	"audit_receipt_cmd":  "Verify the receipt of a check, also on a machine without an installation.",
 	"receipt_public_key": "File of the service's verifier keys, as its 'assay audit checkpoint' prints them.",
 	"receipt_witness":    "Verifier key of a witness that must have signed the checkpoint.",

@@ -55,6 +55,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/admission":      {"", "whose turn it is does not depend on what is judged"},
 	"host/apikey":         {"", "keys are a format and plain types"},
 	"host/audit":          {"", "the hash chain is an algorithm, independent of storage"},
+	"host/durable":        {"", "a file's content is not known here"},
 	"host/entity":         {"", "parsing is pure"},
 	"host/envfile":        {"", "files of variables are a format, and what they mean is not known here"},
 	"host/keyring":        {"", "secrets depend on nothing that could leak them"},
@@ -103,7 +104,8 @@ var allowedImports = map[string]struct{ imports, reason string }{
 		"guests run without a database"},
 	"host/sandbox/linear": {"", "memory for guests depends on wazero alone"},
 	"host/sandbox/meter":  {"", "rewriting a module is an algorithm"},
-	"host/store": {"host/check host/decision host/entity host/audit host/apikey host/keyring host/facts/registration " +
+	"host/store": {"host/check host/decision host/durable host/entity host/audit host/apikey host/keyring " +
+		"host/facts/registration " +
 		"host/facts/reputation host/feed host/feedback host/fleet host/billing host/lru host/override host/privacy " +
 		"host/signin host/webhook registry registry/activation migrations",
 		"storage runs no guests and serves no requests"},
@@ -123,8 +125,8 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/facts/reputation": {"host/entity host/facts host/feed", "reputation is read through an interface"},
 
 	// Users of the core and the store.
-	"host/auditlog": {"host/audit host/check host/override host/store host/witness registry registry/activation " +
-		"sdk/receipt",
+	"host/auditlog": {"host/audit host/check host/durable host/override host/store host/witness registry " +
+		"registry/activation sdk/receipt",
 		"maintaining the audit log makes no checks and serves no requests"},
 	"host/fleet":       {"", "who runs what does not depend on what it is"},
 	"host/maintenance": {"", "a schedule does not depend on its jobs"},
@@ -136,10 +138,10 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/console": {"docs host/admission host/apikey host/billing host/check host/decision host/entity " +
 		"host/feedback host/internet host/mail host/override host/plot host/privacy host/signin host/webhook",
 		"pages declare the storage that they need, run no guests and send no webhooks"},
-	"host/witness": {"host/audit", "a witness runs without a host, and needs only the proofs"},
 	"host/rehearsal": {"host/check host/entity host/sandbox registry sdk sdk/starter",
 		"an author's layer runs without a lineup, a database and lookups"},
-	"host/lineup": {"host/check host/entity host/fleet host/sandbox registry registry/activation",
+	"host/witness": {"host/audit host/durable", "a witness runs without a host, and needs only the proofs"},
+	"host/lineup": {"host/check host/durable host/entity host/fleet host/sandbox registry registry/activation",
 		"following the active lineup needs neither the database nor HTTP"},
 
 	"plugins/...": {"sdk plugins/...", "a layer's module contains nothing of the host"},

@@ -152,6 +152,7 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 
 		"audit verify": none, "audit checkpoint": none, "audit export": {"export.jsonl", needed},
 		"audit verify-receipt": {rows + " --public-key " + rows, "reading verifier key"},
+		"audit accept-loss":    none,
 		"database distribute":  none,
 		"secret rotate":        none, "secret list": none, "secret reseal": none, "secret remove": {"2", needed},
 		"database exec": {"true", needed},

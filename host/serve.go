@@ -156,7 +156,12 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	metrics.WatchDelivery(delivery.InFlight)
 
 	graph := b.store.NewProjection(store.ProjectionConfig{OnApplied: metrics.GraphApplied})
+	answered, err := store.OpenAnswered(cfg.path("answered"))
+	if err != nil {
+		return err
+	}
 	ledger, err := b.store.NewLedger(store.LedgerConfig{Batch: cmd.LedgerBatch, OnEvents: delivery.Hint,
+		Answered: answered, Host: hostName(listener.Addr().String()),
 		OnBatch: func(size int, took time.Duration, queued int) {
 			metrics.BatchDone(size, took, queued)
 			graph.Hint()
@@ -165,6 +170,10 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		return err
 	}
 	closers = append(closers, ledger.Close)
+	// Before the first answer. Without the database, each batch still compares.
+	if err := ledger.Compare(ctx); err != nil {
+		log.Warn("comparing the audit chains with what was answered failed", "error", err)
+	}
 
 	overrides := override.NewIndex(b.store, b.store.OverrideKeys(), b.store.Now, log)
 	collector, err := b.openLookups(ctx, cfg, log, cmd.thirdParties...)
@@ -198,6 +207,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	var running sync.WaitGroup
 	closers = append(closers, func() error { stopBackground(); running.Wait(); return nil })
 	running.Go(func() { b.store.Watch(background) })
+	running.Go(func() { ledger.Guard(background) })
 	running.Go(func() { follower.Run(background) })
 	gate := admission.NewGate(admission.Config{Processors: runtime.GOMAXPROCS(0), Target: checkTarget,
 		BatchTarget: batchTarget, Recording: ledger.Pace})

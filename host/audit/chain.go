@@ -42,6 +42,9 @@ const (
 	// SHA-256 of its row, or nil if it was removed. Verdict and Score are an account's plan and quota. Verdict is a
 	// key's state, and Revision the time in Unix milliseconds at which it ends or has ended, or 0.
 	State Kind = "state"
+	// Loss is the acceptance of a loss. Revision is the number of the last record that is known to have survived, 0 if
+	// none is, and Digest the SHA-256 of the signed acceptance, see LossAcceptance.
+	Loss Kind = "loss"
 )
 
 // StateChain is the number of the chain of records of kind State. It is above those of the accounts' chains, so that

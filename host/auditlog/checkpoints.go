@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"assay/host/audit"
+	"assay/host/durable"
 )
 
 // NewSigner returns the signer of checkpoints and anchors. seed is an Ed25519 seed.
@@ -181,23 +182,10 @@ func newest(f checkpointFile, key audit.Public) (texts []string) {
 func (d CheckpointDir) repair(name string, valid []string) error {
 	text, err := os.ReadFile(name)
 	if err == nil {
-		err = writeFile(name+".damaged", text)
+		err = durable.WriteFile(name+".damaged", text)
 	}
 	if err == nil {
-		err = writeFile(name+".new", []byte(strings.Join(valid, "\n")+"\n"))
-	}
-	if err == nil {
-		err = os.Rename(name+".new", name)
+		err = durable.WriteFile(name, []byte(strings.Join(valid, "\n")+"\n"))
 	}
 	return err
-}
-
-// writeFile writes a file and syncs it to disk.
-func writeFile(name string, text []byte) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	return errors.Join(err, f.Sync(), f.Close())
 }

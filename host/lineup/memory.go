@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 
+	"assay/host/durable"
 	"assay/registry"
 )
 
@@ -67,31 +67,10 @@ func (m *Memory) Remember(number int64, hash registry.Digest) error {
 		return nil
 	}
 	if !m.readOnly {
-		if err := writeDurably(m.path, fmt.Sprintf("%d %s\n", number, hash)); err != nil {
+		if err := durable.WriteFile(m.path, fmt.Appendf(nil, "%d %s\n", number, hash)); err != nil {
 			return fmt.Errorf("remembering activation %d: %w", number, err)
 		}
 	}
 	m.number, m.hash = number, hash
 	return nil
-}
-
-// writeDurably replaces a file's content, which survives a crash at any moment as a whole.
-func writeDurably(path, text string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.WriteString(text)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

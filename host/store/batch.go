@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"assay/host/audit"
 )
 
 // batcher gathers the calls of one chain into batches. One batch is in flight, and a second only if it is full: a busy
@@ -128,8 +130,12 @@ func (b *batcher) commit(batch []*pending) {
 			batch = left
 			continue
 		}
+		if sqlState(err) == recordsLost {
+			b.ledger.store.watched.lost.Store(true) // Guard finds out what is lost
+			err = errRecordsLost
+		}
 		err = fmt.Errorf("recording check: %w", err)
-		if isOutage(err) || errors.Is(err, errLost) || errors.Is(err, errLate) {
+		if isOutage(err) || errors.Is(err, errRecordsLost) || errors.Is(err, errLost) || errors.Is(err, errLate) {
 			err = refused(err)
 		}
 		reply(left, err)
@@ -185,18 +191,19 @@ func (b *batcher) attempt(batch []*pending) (left []*pending, err error) {
 // result is the outcome of a batch: an error for each call.
 type result struct {
 	calls []error
-	err   error // the statement failed; nothing is recorded unless it is an *inDoubtError
+	err   error      // the statement failed; nothing is recorded unless it is an *inDoubtError
+	head  audit.Head // that the batch leaves; its number is 0 if it is not known
 }
 
 // start sends a batch without waiting for its reply. The statement has no context: cancelling one that waits for a
 // synchronous standby would commit it without the standby.
 func (b *batcher) start(conn *connection, batch []*pending, id []byte) <-chan result {
-	params := appendParams(b.chain, id, b.ledger.lockTimeout(), batch)
+	params := appendParams(b.chain, id, b.ledger.lockTimeout(), batch, b.ledger.answered.last(b.chain))
 	replied := make(chan result, 1)
 	b.ledger.work.Go(func() {
-		calls, err := conn.append(params, batch)
+		calls, head, err := conn.append(params, batch)
 		_ = conn.release()
-		replied <- result{calls, err}
+		replied <- result{calls, err, head}
 	})
 	return replied
 }
@@ -262,11 +269,25 @@ func (b *batcher) answer(batch []*pending, r result) (left []*pending, err error
 			p.done <- r.calls[i]
 		}
 	}
+	if len(recorded) > 0 && r.head.Seq > 0 {
+		b.ledger.answered.add(b.chain, batchOf(recorded, r.head))
+	}
 	reply(recorded, nil)
 	if event {
 		b.ledger.onEvents()
 	}
 	return left, err
+}
+
+// batchOf returns what is remembered of calls that are recorded, in the order of the chain, which ends with head.
+func batchOf(recorded []*pending, head audit.Head) answeredBatch {
+	b := answeredBatch{Seq: head.Seq, Hash: head.Hash[:], Refs: make([]string, 0, countRecords(recorded))}
+	for _, p := range recorded {
+		for i := range p.rows {
+			b.Refs, b.At = append(b.Refs, p.rows[i].ref), p.rows[i].at
+		}
+	}
+	return b
 }
 
 // settle finds out which calls of a batch are recorded. If none is, the database refuses the batch from then on. settle

@@ -15,7 +15,7 @@ import (
 
 // Problem is a reason why checks cannot be recorded at the moment.
 type Problem struct {
-	Part   string // "database" or "clock"
+	Part   string // "database", "clock" or "audit"
 	Reason string // for clients
 	Err    error  // the cause, for the log; may be nil
 }
@@ -34,6 +34,7 @@ type watched struct {
 	condition atomic.Pointer[condition]    // nil: not probed yet
 	clock     atomic.Pointer[clockReading] // nil: not read yet
 	full      atomic.Bool                  // the last batch failed because the disk was full
+	lost      atomic.Bool                  // records that were answered are lost, see Ledger.Guard
 }
 
 const (
@@ -82,6 +83,10 @@ func (s *Store) Problems() []Problem {
 	}
 	if c.clock != nil {
 		problems = append(problems, *c.clock)
+	}
+	if s.watched.lost.Load() {
+		problems = append(problems, Problem{Part: "audit", Reason: "has lost records that were answered",
+			Err: errRecordsLost})
 	}
 	return problems
 }

@@ -27,6 +27,7 @@ var distributedTables = []struct{ table, column string }{
 	{"audit_trees", "chain"},
 	{"audit_tiles", "chain"},
 	{"audit_checkpoints", "chain"},
+	{"audit_losses", "chain"},
 	{"erasures", "chain"},
 	{"erased_records", "chain"},
 	{"quota_usage", "chain"},

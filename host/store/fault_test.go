@@ -146,7 +146,8 @@ func send(t *testing.T, l *Ledger, id []byte, batch []*pending) ([]error, error)
 	t.Helper()
 	conn := must(acquire(t.Context(), l.db))(t)
 	defer func() { noError(t, conn.release()) }()
-	return conn.append(appendParams(0, id, time.Minute, batch), batch)
+	calls, _, err := conn.append(appendParams(0, id, time.Minute, batch, answeredBatch{}), batch)
+	return calls, err
 }
 
 // settled returns the places of the calls of batch id that are recorded.

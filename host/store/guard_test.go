@@ -76,11 +76,11 @@ func TestAppendGivesUp(t *testing.T) {
 	needsPlainPostgres(t, "it replaces a function on one node")
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	exec(t, session(t, s.url), "CREATE SEQUENCE calls", `DO $$ BEGIN
-		EXECUTE format('CREATE OR REPLACE FUNCTION ledger_append(%s) RETURNS TABLE (call integer, outcome text,
-			quota integer, remaining integer, resets_at timestamptz) LANGUAGE plpgsql AS $f$ BEGIN
+		EXECUTE format('CREATE OR REPLACE FUNCTION ledger_append(%s) RETURNS %s LANGUAGE plpgsql AS $f$ BEGIN
 			PERFORM nextval(''calls'');
-			RETURN QUERY SELECT 0, ''moved'', 0, 0, now();
-		END $f$', pg_get_function_arguments('ledger_append'::regproc));
+			RETURN QUERY SELECT 0, ''moved'', 0, 0, now(), 0::bigint, NULL::bytea;
+		END $f$', pg_get_function_arguments('ledger_append'::regproc),
+			pg_get_function_result('ledger_append'::regproc));
 	END $$`)
 	wantError(t, "a check of an account that is always elsewhere", l.Append(t.Context(), allowed(t, caller)), errMoved)
 	expect(t, "attempts", one[int](t, s, "SELECT last_value FROM calls"), 3)

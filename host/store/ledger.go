@@ -29,6 +29,8 @@ type Ledger struct {
 	settling time.Duration
 	late     time.Duration
 	accounts accountCache
+	answered *Answered
+	host     string
 	pace     pace
 
 	mu       sync.Mutex
@@ -45,6 +47,9 @@ type LedgerConfig struct {
 	Patience time.Duration // withdraw a check that is not sent to the database within this time; 0: 1 s
 	Settling time.Duration // report a check's outcome as unknown at this time after it was sent; 0: 1 s
 	Late     time.Duration // settle a batch over another connection at this time after it was sent; 0: 500 ms
+
+	Answered *Answered // what this host answered for; nil: nothing, and it is not written to a file
+	Host     string    // the host's name, for losses that it finds
 
 	// OnBatch is called after each batch. It may be nil.
 	OnBatch func(size int, took time.Duration, queued int)
@@ -122,6 +127,9 @@ func (s *Store) NewLedger(cfg LedgerConfig) (*Ledger, error) {
 	if cfg.Late == 0 {
 		cfg.Late = 500 * time.Millisecond
 	}
+	if cfg.Answered == nil {
+		cfg.Answered = &Answered{chains: map[int][]answeredBatch{}}
+	}
 	if cfg.OnBatch == nil {
 		cfg.OnBatch = func(int, time.Duration, int) {}
 	}
@@ -138,7 +146,7 @@ func (s *Store) NewLedger(cfg LedgerConfig) (*Ledger, error) {
 	}
 	l := &Ledger{store: s, db: db, settler: settler, batch: cfg.Batch, queue: cfg.Queue, onBatch: cfg.OnBatch,
 		onEvents: cfg.OnEvents, patience: cfg.Patience, settling: cfg.Settling, late: cfg.Late,
-		batchers: map[int]*batcher{}}
+		batchers: map[int]*batcher{}, answered: cfg.Answered, host: cfg.Host}
 	l.pace.start(cfg.Batch)
 	l.work.Go(l.prepare)
 	return l, nil
@@ -176,6 +184,9 @@ func (l *Ledger) Append(ctx context.Context, records ...check.Record) error {
 	}
 	if err := l.store.clockError(); err != nil {
 		return err
+	}
+	if l.store.watched.lost.Load() {
+		return refused(errRecordsLost)
 	}
 	patience := time.NewTimer(l.patience)
 	defer patience.Stop()
@@ -294,5 +305,5 @@ func (l *Ledger) Close() error {
 		b.close()
 	}
 	l.work.Wait()
-	return errors.Join(l.db.Close(), l.settler.Close())
+	return errors.Join(l.db.Close(), l.settler.Close(), l.answered.Save())
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
 
+	"assay/host/audit"
 	"assay/host/check"
 )
 
@@ -129,10 +130,16 @@ func (c *connection) query(function string, params []param, scan func(values [][
 	return nil
 }
 
-// append sends a batch and returns the error of each call.
-func (c *connection) append(params []param, batch []*pending) ([]error, error) {
-	calls := make([]error, len(batch))
-	err := c.query("ledger_append", params, func(v [][]byte) error {
+// append sends a batch and returns the error of each call, and the head that it leaves; its number is 0 if nothing is
+// recorded.
+func (c *connection) append(params []param, batch []*pending) (calls []error, head audit.Head, err error) {
+	calls = make([]error, len(batch))
+	err = c.query("ledger_append", params, func(v [][]byte) error {
+		if string(v[1]) == "head" {
+			head.Seq = int64(binary.BigEndian.Uint64(v[5]))
+			copy(head.Hash[:], v[6])
+			return nil
+		}
 		call := int(binary.BigEndian.Uint32(v[0]))
 		if call >= len(calls) {
 			return fmt.Errorf("ledger_append returned call %d of %d", call, len(calls))
@@ -162,7 +169,7 @@ func (c *connection) append(params []param, batch []*pending) ([]error, error) {
 	if sqlState(err) == batchSettled {
 		err = errLost
 	}
-	return calls, err
+	return calls, head, err
 }
 
 // settle returns the places of the calls that are recorded.

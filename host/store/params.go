@@ -17,6 +17,14 @@ func intParam(n int) param {
 	return param{pgtype.Int4OID, binary.BigEndian.AppendUint32(nil, uint32(n))}
 }
 
+func longParam(n int64) param {
+	return param{pgtype.Int8OID, binary.BigEndian.AppendUint64(nil, uint64(n))}
+}
+
+func timeParam(t time.Time) param {
+	return param{pgtype.TimestamptzOID, binary.BigEndian.AppendUint64(nil, uint64(t.UnixMicro()-postgresEpoch))}
+}
+
 // array builds an array parameter.
 type array struct {
 	oid, element uint32 // types

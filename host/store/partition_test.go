@@ -75,7 +75,9 @@ func TestPartitionWaitsForUncommittedRecords(t *testing.T) {
 	conn := must(acquire(t.Context(), l.db))(t)
 	defer func() { noError(t, conn.release()) }()
 	noError(t, errOf(conn.pg.Exec(t.Context(), "BEGIN").ReadAll()))
-	noError(t, errOf(conn.append(appendParams(0, []byte("batch"), time.Minute, batch), batch)))
+	params := appendParams(0, []byte("batch"), time.Minute, batch, answeredBatch{})
+	_, _, err := conn.append(params, batch)
+	noError(t, err)
 	look := session(t, s.url)
 	s.now = func() time.Time { return noon }
 	created := make(chan error, 1)

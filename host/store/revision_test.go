@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -90,9 +91,9 @@ func TestReplacedLineupOfTheReleaseBefore(t *testing.T) {
 	batch := prepared(t, l, []check.Record{of(1, blocked)})
 	conn := must(acquire(t.Context(), l.db))(t)
 	defer func() { noError(t, conn.release()) }()
-	params := appendParams(0, []byte("batch"), time.Minute, batch)
-	calls := must(conn.append(params[:len(params)-6], batch))(t) // the last six are new
-	noError(t, calls[0])
+	params := appendParams(0, []byte("batch"), time.Minute, batch, answeredBatch{})
+	calls, _, err := conn.append(params[:len(params)-9], batch) // the last nine are new
+	noError(t, errors.Join(append(calls, err)...))
 	expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records WHERE revision = 1"), 1)
 	verifyLedger(t, s)
 }

@@ -114,8 +114,9 @@ func (c *batchCallers) counts() *array {
 	return counts
 }
 
-// appendParams returns the parameters of ledger_append for a batch of calls.
-func appendParams(chain int, id []byte, lockTimeout time.Duration, batch []*pending) []param {
+// appendParams returns the parameters of ledger_append for a batch of calls. last is the last batch that this host
+// answered for.
+func appendParams(chain int, id []byte, lockTimeout time.Duration, batch []*pending, last answeredBatch) []param {
 	n := countRecords(batch)
 	known := newBatchCallers()
 	callers, sizes := intArray(n), intArray(n)
@@ -171,7 +172,7 @@ func appendParams(chain int, id []byte, lockTimeout time.Duration, batch []*pend
 		eventOf, events, payloads, digests, onceOf, firsts, onceKeys, requests, answers} {
 		params = append(params, c.param())
 	}
-	return params
+	return append(params, longParam(last.Seq), timeParam(last.At), param{pgtype.ByteaOID, last.Hash})
 }
 
 // settleParams returns the parameters of ledger_settle for a batch.

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"assay/host/durable"
 )
 
 // OpenKey returns the key in the directory of a witness, and creates one if there is none. A directory keeps its name:
@@ -57,5 +59,5 @@ func createKey(path, name string) (*Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	return key, replace(path, name+"\n"+base64.StdEncoding.EncodeToString(seed)+"\n")
+	return key, durable.WriteFile(path, []byte(name+"\n"+base64.StdEncoding.EncodeToString(seed)+"\n"))
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"assay/host/audit"
+	"assay/host/durable"
 )
 
 // maxBody is the most bytes of a request: a proof of 63 hashes and a checkpoint with many signatures fit.
@@ -127,7 +128,7 @@ func (s *Server) add(body string) (string, error) {
 		return "", err
 	}
 	// Stored first: a cosigned tree that the witness does not remember could be contradicted.
-	if err := writeState(l.path, request.Checkpoint); err != nil {
+	if err := durable.WriteFile(l.path, []byte(request.Checkpoint)); err != nil {
 		return "", err
 	}
 	signed, err := note.Sign(&note.Note{Text: text}, s.key)

@@ -50,33 +50,3 @@ func readState(path, origin string) (audit.TreeHead, error) {
 	}
 	return head, nil
 }
-
-// writeState stores a checkpoint. It is on disk when writeState returns.
-func writeState(path, checkpoint string) error {
-	if err := replace(path, checkpoint); err != nil {
-		return fmt.Errorf("writing state: %w", err)
-	}
-	return nil
-}
-
-func replace(path, content string) error {
-	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(content)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
-}

@@ -1,0 +1,59 @@
+package audit_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"assay/host/audit"
+)
+
+func TestAcceptedLoss(t *testing.T) {
+	t.Parallel()
+	signer := audit.NewSigner(audit.KeyName, make([]byte, 32))
+	nine := audit.Head{Chain: 3, Seq: 9, Hash: audit.Hash{1}}
+	loss := audit.LossAcceptance{Chain: 3, At: time.Date(2031, 5, 20, 12, 0, 0, 0, time.UTC), Survived: 7,
+		Lost: []audit.Head{nine, {Chain: 3, Seq: 11, Hash: audit.Hash{2}}}, Reason: "a failover lost 2 s: ticket 42"}
+	signed, err := signer.AcceptLoss(loss)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := signer.OpenLoss(signed)
+	if diff := cmp.Diff(loss, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	other := make([]byte, 32)
+	other[0] = 1
+	for name, text := range map[string]string{
+		"another number":   strings.Replace(signed, "lost 9", "lost 8", 1),
+		"another reason":   strings.Replace(signed, "42", "43", 1),
+		"another key":      must(audit.NewSigner(audit.KeyName, other).AcceptLoss(loss)),
+		"a checkpoint":     must(signer.Checkpoint(nine)),
+		"an anchor":        must(signer.Anchor(audit.Anchor{Head: nine, Before: loss.At})),
+		"nothing":          "",
+		"no signature":     strings.SplitAfter(signed, "\n\n")[0],
+		"cut off":          signed[:len(signed)-9],
+		"a tree's of ours": must(signer.SignTree(audit.TreeHead{Chain: 3, Size: 9})),
+	} {
+		if _, err := signer.OpenLoss(text); err == nil {
+			t.Errorf("%s is opened", name)
+		}
+	}
+	if _, err := audit.OpenCheckpoint(signed, signer.VerifierKey()); err == nil {
+		t.Error("the acceptance of a loss is opened as a checkpoint")
+	}
+}
+
+func TestReasonsForLosses(t *testing.T) {
+	t.Parallel()
+	for reason, ok := range map[string]bool{
+		"Ausfall am Morgen, Störung 17": true, strings.Repeat("é", 500): true,
+		"": false, " ": false, "two\nlines": false, "a\x00byte": false, "\xff": false, strings.Repeat("é", 501): false,
+	} {
+		if err := audit.CheckReason(reason); (err == nil) != ok {
+			t.Errorf("%q: %v", reason, err)
+		}
+	}
+}

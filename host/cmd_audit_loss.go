@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"assay/host/audit"
+	"assay/host/auditlog"
+	"assay/host/store"
+)
+
+type auditLossCmd struct {
+	Reason string `placeholder:"TEXT" help:"${audit_loss_reason}"`
+	JSON   bool   `help:"Print JSON."`
+}
+
+// acceptedLosses is a result of accept-loss.
+type acceptedLosses struct {
+	Losses  []store.FoundLoss `json:"losses"`
+	Records map[int]int64     `json:"records"` // numbers of the records that accept them, by chain
+}
+
+// Run shows the losses that hosts found, and accepts them if there is a reason.
+func (cmd *auditLossCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	if cmd.Reason != "" {
+		if err := audit.CheckReason(cmd.Reason); err != nil {
+			return fmt.Errorf("--reason: %w", err)
+		}
+	}
+	return withBackend(ctx, cfg, t, func(b *backend) error {
+		losses, err := b.store.Losses(ctx)
+		if err != nil {
+			return err
+		}
+		result := acceptedLosses{Losses: losses, Records: map[int]int64{}}
+		if cmd.Reason != "" {
+			if result.Records, err = b.acceptLosses(ctx, losses, cmd.Reason); err != nil {
+				return err
+			}
+		}
+		if cmd.JSON {
+			if losses == nil {
+				result.Losses = []store.FoundLoss{}
+			}
+			return t.json(result)
+		}
+		cmd.print(result, t)
+		return nil
+	})
+}
+
+// acceptLosses signs and records the acceptance of losses, one for each chain.
+func (b *backend) acceptLosses(ctx context.Context, losses []store.FoundLoss, reason string) (map[int]int64, error) {
+	records := map[int]int64{}
+	signer := auditlog.NewSigner(b.keys.SignSeed)
+	for len(losses) > 0 {
+		chain := losses[0].Chain
+		accepted := audit.LossAcceptance{Chain: chain, At: b.store.Now().UTC(), Survived: losses[0].Survived,
+			Reason: reason}
+		n := 0
+		for ; n < len(losses) && losses[n].Chain == chain; n++ {
+			accepted.Lost = append(accepted.Lost, losses[n].Head())
+			accepted.Survived = min(accepted.Survived, losses[n].Survived)
+		}
+		note, err := signer.AcceptLoss(accepted)
+		if err != nil {
+			return records, err
+		}
+		if records[chain], err = b.store.AcceptLosses(ctx, losses[:n], accepted.Survived, note); err != nil {
+			return records, err
+		}
+		losses = losses[n:]
+	}
+	return records, nil
+}
+
+func (cmd *auditLossCmd) print(result acceptedLosses, t *terminal) {
+	if len(result.Losses) == 0 {
+		t.printf("No host misses records that it answered for.\n")
+		return
+	}
+	for _, l := range result.Losses {
+		t.printf("Host %s answered for record %d of audit chain %d at %s. The database does not contain it.\n", l.Host,
+			l.Seq, l.Chain, l.AnsweredAt.Format(time.RFC3339))
+		if l.Survived > 0 {
+			t.printf("The host's records are there up to number %d. These %d are lost:\n", l.Survived, len(l.Refs))
+		} else {
+			t.printf("The host remembers no record that is there. At least these %d are lost:\n", len(l.Refs))
+		}
+		t.printf("  %s\n", strings.Join(l.Refs, "\n  "))
+		if number := result.Records[l.Chain]; number > 0 {
+			t.printf("The loss is accepted by record %d of audit chain %d.\n", number, l.Chain)
+		}
+	}
+	if len(result.Records) == 0 {
+		t.printf("Hosts refuse checks until a reason is given with --reason.\n")
+	} else {
+		t.printf("Hosts answer again within seconds.\n")
+	}
+}

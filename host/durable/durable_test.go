@@ -1,0 +1,47 @@
+package durable
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestWriteFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "memory")
+	for _, content := range []string{"a longer first one", "second", ""} {
+		if err := WriteFile(path, []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != content {
+			t.Errorf("the file contains %q, %v, want %q", got, err, content)
+		}
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode() != 0o600 {
+		t.Errorf("the file's mode is %v, %v", info.Mode(), err)
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
+		t.Errorf("the folder contains %v, %v", files, err)
+	}
+}
+
+// A file that cannot be replaced stays as it was, and leaves no other one.
+func TestFailedWriteChangesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "memory")
+	if err := os.MkdirAll(filepath.Join(path, "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteFile(path, []byte("text")); err == nil {
+		t.Error("a folder that is not empty was replaced by a file")
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
+		t.Errorf("the folder contains %v, %v", files, err)
+	}
+	if err := WriteFile(filepath.Join(dir, "missing", "memory"), nil); err == nil {
+		t.Error("a file was written into a folder that does not exist")
+	}
+}

@@ -1,0 +1,146 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"assay/host/audit"
+	"assay/host/durable"
+)
+
+// Answered remembers what a host answered for: the last batches of each audit chain that the database confirmed. It is
+// kept outside the database, so that a host notices when the database went back to an earlier state. In memory it is
+// exact, but for a batch whose reply was lost, which the next one covers. Its file is written by Save, so a host that
+// is killed forgets what it answered since.
+type Answered struct {
+	path string // "": only in memory
+
+	mu      sync.Mutex
+	chains  map[int][]answeredBatch // in ascending order of their numbers
+	changed bool                    // since the file was written
+}
+
+// answeredBatch is a batch that the database confirmed.
+type answeredBatch struct {
+	Seq  int64     `json:"seq"`  // of its last record
+	Hash []byte    `json:"hash"` // of that record
+	At   time.Time `json:"at"`   // when that record was recorded
+	Refs []string  `json:"refs"` // of all its records
+}
+
+// How many references are remembered for each chain. With a lost batch they name what was lost.
+const (
+	refsInMemory = 16384
+	refsInFile   = 512
+)
+
+// OpenAnswered reads what a host answered for from a file, which need not exist.
+func OpenAnswered(path string) (*Answered, error) {
+	a := &Answered{path: path, chains: map[int][]answeredBatch{}}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return a, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &a.chains)
+	}
+	for _, batches := range a.chains {
+		for i, b := range batches {
+			if len(b.Hash) != len(audit.Hash{}) || b.Seq < 1 || i > 0 && b.Seq <= batches[i-1].Seq {
+				err = errors.New("a batch has a wrong number or hash")
+			}
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading what this host answered for from %s: %w", path, err)
+	}
+	return a, nil
+}
+
+// last returns the newest batch of a chain; its number is 0 if there is none.
+func (a *Answered) last(chain int) answeredBatch {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if batches := a.chains[chain]; len(batches) > 0 {
+		return batches[len(batches)-1]
+	}
+	return answeredBatch{}
+}
+
+// add notes a batch. Batches of one chain can be added in any order.
+func (a *Answered) add(chain int, b answeredBatch) {
+	b.At = b.At.UTC().Truncate(time.Microsecond) // as the database stores it
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	batches := a.chains[chain]
+	at, found := slices.BinarySearchFunc(batches, b.Seq, func(b answeredBatch, seq int64) int {
+		return int(b.Seq - seq)
+	})
+	if found {
+		return
+	}
+	a.chains[chain] = newestOf(slices.Insert(batches, at, b), refsInMemory)
+	a.changed = true
+}
+
+// newestOf returns the last batches that have at most a number of references together, at least one.
+func newestOf(batches []answeredBatch, refs int) []answeredBatch {
+	first := len(batches) - 1
+	for n := len(batches[first].Refs); first > 0; first-- {
+		if n += len(batches[first-1].Refs); n > refs {
+			break
+		}
+	}
+	return batches[first:]
+}
+
+// forget drops what is remembered of a chain.
+func (a *Answered) forget(chain int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.chains, chain)
+	a.changed = true
+}
+
+// batches returns a copy of what is remembered, by chain.
+func (a *Answered) batches() map[int][]answeredBatch {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := make(map[int][]answeredBatch, len(a.chains))
+	for chain, batches := range a.chains {
+		all[chain] = slices.Clone(batches)
+	}
+	return all
+}
+
+// Save writes the newest batches to the file, unless it has them.
+func (a *Answered) Save() error {
+	a.mu.Lock()
+	if a.path == "" || !a.changed {
+		a.mu.Unlock()
+		return nil
+	}
+	newest := make(map[int][]answeredBatch, len(a.chains))
+	for chain, batches := range a.chains {
+		newest[chain] = newestOf(batches, refsInFile)
+	}
+	text, err := json.Marshal(newest)
+	a.changed = false
+	a.mu.Unlock()
+	if err == nil {
+		err = durable.WriteFile(a.path, text)
+	}
+	if err != nil {
+		a.mu.Lock()
+		a.changed = true
+		a.mu.Unlock()
+		return fmt.Errorf("remembering what was answered: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,213 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/uptrace/bun/dialect/pgdialect"
+
+	"assay/host/audit"
+	"assay/host/check"
+)
+
+// recordsLost is the SQLSTATE with which ledger_append fails if the chain does not contain the record that the host
+// answered for last.
+const recordsLost = "AS002"
+
+// errRecordsLost is the reason why checks are refused after a loss.
+var errRecordsLost = errors.New("the database has lost records that were answered: an operator must run " +
+	"assay audit accept-loss")
+
+// FoundLoss is what a host answered for and the database no longer contains.
+type FoundLoss struct {
+	Chain      int       `json:"chain"`
+	Seq        int64     `json:"seq"` // of the last record that the host answered for
+	Hash       []byte    `json:"-"`
+	AnsweredAt time.Time `json:"answered_at"` // when that record was recorded
+	Survived   int64     `json:"survived"`    // the last record that is known to be there; 0: unknown
+	Refs       []string  `json:"refs" bun:"refs,array"`
+	Host       string    `json:"host"`
+	FoundAt    time.Time `json:"found_at"`
+}
+
+// Head returns the last head that the host answered for.
+func (l FoundLoss) Head() audit.Head {
+	h := audit.Head{Chain: l.Chain, Seq: l.Seq}
+	copy(h.Hash[:], l.Hash)
+	return h
+}
+
+// Losses returns the losses that no operator has accepted, in the order of chains and numbers.
+func (s *Store) Losses(ctx context.Context) (losses []FoundLoss, err error) {
+	err = s.db.NewRaw(`SELECT chain, seq, hash, answered_at, survived, refs, host, found_at FROM audit_losses
+		WHERE accepted IS NULL ORDER BY chain, seq, hash`).Scan(ctx, &losses)
+	if err != nil {
+		return nil, fmt.Errorf("reading losses: %w", err)
+	}
+	return losses, nil
+}
+
+// AcceptLosses records that an operator accepts losses of one chain. note is the signed acceptance. It returns the
+// number of the record. It fails if other losses of the chain were found meanwhile.
+func (s *Store) AcceptLosses(ctx context.Context, losses []FoundLoss, survived int64, note string) (int64, error) {
+	at := s.now().UTC().Truncate(time.Millisecond)
+	digest := sha256.Sum256([]byte(note))
+	record := audit.Record{Kind: audit.Loss, At: at.Format(check.TimeFormat), Ref: "loss_" + ulid.Make().String(),
+		Revision: survived, Digest: digest[:]}
+	number, err := once[int64](ctx, s, "SELECT audit_accept(?chain, ?seqs, ?hashes, ?note, ?entry)", named{
+		"chain": losses[0].Chain, "note": note, "entry": entry(record, at),
+		"seqs":   pgdialect.Array(column(losses, func(l FoundLoss) int64 { return l.Seq })),
+		"hashes": pgdialect.Array(column(losses, func(l FoundLoss) []byte { return l.Hash })),
+	})
+	if err != nil {
+		return 0, fmt.Errorf("accepting losses of audit chain %d: %w", losses[0].Chain, err)
+	}
+	return number, nil
+}
+
+// contains reports whether a chain contains the last record of a batch, or has pruned it.
+func (s *Store) contains(ctx context.Context, chain int, b answeredBatch) (kept bool, err error) {
+	err = s.db.NewRaw("SELECT audit_contains(?, ?, ?, ?)", chain, b.Seq, b.At, b.Hash).Scan(ctx, &kept)
+	return kept, err
+}
+
+// accepted reports whether an operator has accepted that a batch is lost: by its head, or after it was answered. The
+// acceptance must be signed and recorded.
+func (s *Store) accepted(ctx context.Context, chain int, b answeredBatch) (bool, error) {
+	var rows []struct {
+		Note   string
+		Digest []byte
+	}
+	err := s.db.NewRaw(`SELECT DISTINCT l.note, r.digest FROM audit_losses AS l
+		JOIN audit_records AS r ON r.chain = l.chain AND r.seq = l.accepted AND r.kind = ?
+		WHERE l.chain = ?`, audit.Loss, chain).Scan(ctx, &rows)
+	key := audit.NewSigner(audit.KeyName, s.keys.SignSeed).Public
+	for _, r := range rows {
+		loss, invalid := key.OpenLoss(r.Note)
+		digest := sha256.Sum256([]byte(r.Note))
+		if invalid != nil || loss.Chain != chain || !bytes.Equal(digest[:], r.Digest) {
+			continue
+		}
+		if loss.At.After(b.At) || slices.Contains(loss.Lost, audit.Head{Chain: chain, Seq: b.Seq,
+			Hash: audit.Hash(b.Hash)}) {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// keepLoss stores what a host found, unless it is stored.
+func (s *Store) keepLoss(ctx context.Context, l FoundLoss) error {
+	_, err := s.db.NewRaw(`INSERT INTO audit_losses (chain, seq, hash, answered_at, survived, refs, host)
+		VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, l.Chain, l.Seq, l.Hash, l.AnsweredAt, l.Survived,
+		pgdialect.Array(l.Refs), l.Host).Exec(ctx)
+	return err
+}
+
+const (
+	guardInterval   = time.Second
+	compareInterval = 5 * time.Second
+)
+
+// Guard compares the database with what this host answered for, and writes that to its file, until ctx ends. Every batch
+// makes the same comparison; Guard also makes it while nobody calls, and finds out what is lost. While this host or
+// another one misses records, checks are refused.
+func (l *Ledger) Guard(ctx context.Context) {
+	ticker := time.NewTicker(guardInterval)
+	defer ticker.Stop()
+	compared := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if err := l.answered.Save(); err != nil {
+			l.store.log.Warn("remembering what was answered failed", "error", err)
+		}
+		if !l.store.watched.lost.Load() && time.Since(compared) < compareInterval {
+			continue
+		}
+		compared = time.Now()
+		if err := l.Compare(ctx); err != nil && ctx.Err() == nil && !isOutage(err) {
+			l.store.log.Warn("comparing the audit chains with what was answered failed", "error", err)
+		}
+	}
+}
+
+// Compare compares the database once with what this host answered for, see Guard.
+func (l *Ledger) Compare(ctx context.Context) error {
+	lost := false
+	for chain, batches := range l.answered.batches() {
+		kept, err := l.keeps(ctx, chain, batches)
+		if err != nil {
+			return fmt.Errorf("comparing audit chain %d with what was answered: %w", chain, err)
+		}
+		lost = lost || !kept
+	}
+	if !lost {
+		err := l.store.db.NewRaw("SELECT true FROM audit_losses WHERE accepted IS NULL LIMIT 1").Scan(ctx, &lost)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("reading losses: %w", err)
+		}
+	}
+	if l.store.watched.lost.Swap(lost) && !lost {
+		l.store.log.Info("the loss of records was accepted")
+	}
+	return nil
+}
+
+// keeps reports whether the database contains what this host answered for in a chain. If not, it stores the loss.
+func (l *Ledger) keeps(ctx context.Context, chain int, batches []answeredBatch) (bool, error) {
+	s, last := l.store, batches[len(batches)-1]
+	kept, err := s.contains(ctx, chain, last)
+	if err != nil || kept {
+		return kept, err
+	}
+	accepted, err := s.accepted(ctx, chain, last)
+	if err != nil {
+		return false, err
+	}
+	// A chain contains each record with all those before it.
+	first := sort.Search(len(batches), func(i int) bool {
+		if err != nil {
+			return true
+		}
+		kept, failed := s.contains(ctx, chain, batches[i])
+		err = failed
+		return !kept
+	})
+	if err != nil {
+		return false, err
+	}
+	found := FoundLoss{Chain: chain, Seq: last.Seq, Hash: last.Hash, AnsweredAt: last.At, Host: l.host, Refs: []string{}}
+	if first > 0 {
+		found.Survived = batches[first-1].Seq
+	}
+	for _, b := range batches[first:] {
+		found.Refs = append(found.Refs, b.Refs...)
+	}
+	if accepted {
+		l.answered.forget(chain)
+		s.log.Warn("records that this host answered for are lost, as an operator has accepted", "chain", chain,
+			"records", len(found.Refs), "refs", firstOf(found.Refs))
+		return true, nil
+	}
+	if !s.watched.lost.Swap(true) {
+		s.log.Error("the database has lost records that this host answered for", "chain", chain, "survived",
+			found.Survived, "answered", found.Seq, "records", len(found.Refs), "refs", firstOf(found.Refs),
+			"remedy", "find out why, then run assay audit accept-loss")
+	}
+	return false, s.keepLoss(ctx, found)
+}
+
+// firstOf returns at most the first references, for the log.
+func firstOf(refs []string) []string { return refs[:min(len(refs), 20)] }

@@ -1,0 +1,231 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"assay/host/audit"
+	"assay/host/check"
+	"assay/host/privacy"
+)
+
+func answeredIn(t *testing.T, path string) *Answered {
+	t.Helper()
+	return must(OpenAnswered(path))(t)
+}
+
+func TestAnsweredIsRemembered(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "answered")
+	a := answeredIn(t, path)
+	expect(t, "the last batch of a new host", a.last(0).Seq, 0)
+	noError(t, a.Save()) // writes nothing
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a host that answered nothing wrote a file")
+	}
+	hash := func(n byte) []byte { return append(make([]byte, 31), n) }
+	for _, seq := range []int64{2, 5, 4} { // replies can arrive in another order
+		a.add(3, answeredBatch{Seq: seq, Hash: hash(byte(seq)), At: noon.Add(time.Nanosecond),
+			Refs: []string{fmt.Sprint("ref", seq)}})
+	}
+	a.add(0, answeredBatch{Seq: 9, Hash: hash(9), At: noon, Refs: make([]string, refsInMemory+1)})
+	noError(t, a.Save())
+	again := answeredIn(t, path)
+	for chain, batches := range a.batches() {
+		for i, b := range again.batches()[chain] {
+			if want := batches[i]; b.Seq != want.Seq || !slices.Equal(b.Hash, want.Hash) || !b.At.Equal(want.At) ||
+				!slices.Equal(b.Refs, want.Refs) {
+				t.Errorf("chain %d: read %+v, want %+v", chain, b, want)
+			}
+		}
+	}
+	expect(t, "the last number", again.last(3).Seq, 5)
+	again.forget(3)
+	noError(t, again.Save())
+	expect(t, "the last number after it was forgotten", answeredIn(t, path).last(3).Seq, 0)
+	for name, text := range map[string]string{"not JSON": "{", "a short hash": `{"0":[{"seq":1,"hash":"AA=="}]}`} {
+		noError(t, os.WriteFile(path, []byte(text), 0o600))
+		if _, err := OpenAnswered(path); err == nil {
+			t.Errorf("%s was read", name)
+		}
+	}
+}
+
+func TestNewestBatchesAreRemembered(t *testing.T) {
+	t.Parallel()
+	a := &Answered{chains: map[int][]answeredBatch{}}
+	for n := range int64(100) {
+		a.add(0, answeredBatch{Seq: 256 * (n + 1), Refs: make([]string, 256)})
+	}
+	batches := a.batches()[0]
+	expect(t, "batches", len(batches), refsInMemory/256)
+	expect(t, "the newest", batches[len(batches)-1].Seq, 25600)
+	expect(t, "batches for the file", len(newestOf(batches, refsInFile)), refsInFile/256)
+}
+
+// goBackTo makes a chain end with a record, as if later commits were lost.
+func goBackTo(t *testing.T, conn *pgx.Conn, seq int) {
+	t.Helper()
+	exec(t, conn, fmt.Sprintf("DELETE FROM audit_records WHERE seq > %d", seq),
+		fmt.Sprintf("DELETE FROM graph_contributions WHERE seq > %d", seq), fmt.Sprintf(`UPDATE audit_heads AS h
+		SET seq = r.seq, hash = r.hash FROM audit_records AS r WHERE r.seq = %d AND h.chain = r.chain`, seq))
+}
+
+// A host notices with its next check that the database does not contain what it answered for, whatever else it
+// contains. What was erased or pruned by the rules is not missed.
+func TestDatabaseThatWentBack(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(t *testing.T, s *Store, caller check.Caller, refs []string)
+		lost   int // records, at the end
+	}{
+		"nothing happened": {func(*testing.T, *Store, check.Caller, []string) {}, 0},
+		"another host recorded more": {func(t *testing.T, s *Store, caller check.Caller, _ []string) {
+			noError(t, ledgerOn(t, s, LedgerConfig{}).Append(t.Context(), allowed(t, caller)))
+		}, 0},
+		"the last record was erased": {func(t *testing.T, s *Store, caller check.Caller, refs []string) {
+			must(s.Erase(t.Context(), caller, privacy.Selector{Ref: refs[3]}))(t)
+		}, 0},
+		"all records were pruned": {func(t *testing.T, s *Store, _ check.Caller, _ []string) {
+			conn := session(t, s.url)
+			exec(t, conn, "DELETE FROM audit_records", "INSERT INTO audit_anchors (chain, seq, note) VALUES (0, 4, '')")
+		}, 0},
+		"the last two are lost": {func(t *testing.T, s *Store, _ check.Caller, _ []string) {
+			goBackTo(t, session(t, s.url), 2)
+		}, 2},
+		"all are lost": {func(t *testing.T, s *Store, _ check.Caller, _ []string) {
+			genesis := audit.Genesis(0)
+			conn := session(t, s.url)
+			exec(t, conn, "DELETE FROM audit_records")
+			must(conn.Exec(t.Context(), "UPDATE audit_heads SET seq = 0, hash = $1", genesis.Hash[:]))(t)
+		}, 4},
+		"the last one is lost, and another host recorded as many": {
+			func(t *testing.T, s *Store, caller check.Caller, _ []string) {
+				goBackTo(t, session(t, s.url), 3)
+				noError(t, ledgerOn(t, s, LedgerConfig{}).Append(t.Context(), allowed(t, caller)))
+			}, 1},
+		"the last one is lost, and another host recorded more": {
+			func(t *testing.T, s *Store, caller check.Caller, _ []string) {
+				goBackTo(t, session(t, s.url), 3)
+				l := ledgerOn(t, s, LedgerConfig{})
+				for range 3 {
+					noError(t, l.Append(t.Context(), allowed(t, caller)))
+				}
+			}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, l, caller := newLedger(t, nil, LedgerConfig{Host: "one"})
+			var refs []string
+			for range 4 {
+				refs = append(refs, appendOne(t, l, allowed(t, caller)))
+			}
+			test.change(t, s, caller, refs)
+			records := one[int](t, s, "SELECT count(*) FROM audit_records")
+			err := l.Append(t.Context(), allowed(t, caller))
+			noError(t, l.Compare(t.Context()))
+			losses := must(s.Losses(t.Context()))(t)
+			if test.lost == 0 {
+				noError(t, err)
+				expect(t, "losses", len(losses), 0)
+				return
+			}
+			var refused *check.UnavailableError
+			if !errors.As(err, &refused) || !errors.Is(err, errRecordsLost) {
+				t.Errorf("the next check: %v", err)
+			}
+			expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records"), records)
+			if len(losses) != 1 {
+				t.Fatalf("losses: %+v", losses)
+			}
+			found, kept := losses[0], len(refs)-test.lost
+			if !slices.Equal(found.Refs, refs[kept:]) || found.Survived != int64(kept) || found.Seq != 4 ||
+				found.Host != "one" {
+				t.Errorf("found %+v, want the references %q", found, refs[kept:])
+			}
+			s.Probe(t.Context())
+			problems := s.Problems()
+			if p := problems[len(problems)-1]; p.Part != "audit" {
+				t.Errorf("the host's problems are %+v", problems)
+			}
+		})
+	}
+}
+
+// accept accepts all losses, as the command does.
+func accept(t *testing.T, s *Store, at time.Time) {
+	t.Helper()
+	losses := must(s.Losses(t.Context()))(t)
+	l := audit.LossAcceptance{Chain: losses[0].Chain, At: at, Survived: losses[0].Survived, Reason: "a failover"}
+	for _, found := range losses {
+		l.Lost = append(l.Lost, found.Head())
+	}
+	note := must(audit.NewSigner(audit.KeyName, testRing.SignSeed).AcceptLoss(l))(t)
+	must(s.AcceptLosses(t.Context(), losses, l.Survived, note))(t)
+}
+
+// One acceptance lets all hosts go on: the one that found the loss, one that only knows of it, and one that was down.
+// It is a record of the chain.
+func TestAcceptedLossLetsHostsGoOn(t *testing.T) {
+	t.Parallel()
+	s, l, caller := newLedger(t, nil, LedgerConfig{Host: "one"})
+	path := filepath.Join(t.TempDir(), "answered")
+	other, down := open(t, s.url, nil), open(t, s.url, nil)
+	knows := ledgerOn(t, other, LedgerConfig{Host: "two"})
+	before := must(down.NewLedger(LedgerConfig{Answered: answeredIn(t, path)}))(t)
+	appendOne(t, l, allowed(t, caller))
+	appendOne(t, before, allowed(t, caller))
+	noError(t, before.Close())
+	appendOne(t, l, allowed(t, caller))
+	goBackTo(t, session(t, s.url), 1)
+
+	noError(t, l.Compare(t.Context()))
+	noError(t, knows.Compare(t.Context()))
+	for _, ledger := range []*Ledger{l, knows} {
+		if err := ledger.Append(t.Context(), allowed(t, caller)); !errors.Is(err, errRecordsLost) {
+			t.Errorf("a check before the loss is accepted: %v", err)
+		}
+	}
+	accept(t, s, noon.Add(time.Minute))
+	expect(t, "losses that are not accepted", len(must(s.Losses(t.Context()))(t)), 0)
+	after := ledgerOn(t, down, LedgerConfig{Answered: answeredIn(t, path)})
+	for _, ledger := range []*Ledger{l, knows, after} {
+		noError(t, ledger.Compare(t.Context()))
+		noError(t, ledger.Append(t.Context(), at(allowed(t, caller), noon.Add(time.Hour))))
+	}
+	expect(t, "records of the loss", one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'loss'"), 1)
+	noError(t, verifyAuditLog(t, s))
+
+	// What is lost after the acceptance is another loss.
+	goBackTo(t, session(t, s.url), 4)
+	noError(t, after.Compare(t.Context()))
+	if err := after.Append(t.Context(), allowed(t, caller)); !errors.Is(err, errRecordsLost) {
+		t.Errorf("a check after a second loss: %v", err)
+	}
+}
+
+// Only an operator's signature accepts a loss.
+func TestForgedAcceptanceIsIgnored(t *testing.T) {
+	t.Parallel()
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	appendOne(t, l, allowed(t, caller))
+	appendOne(t, l, allowed(t, caller))
+	conn := session(t, s.url)
+	goBackTo(t, conn, 1)
+	noError(t, l.Compare(t.Context()))
+	losses := must(s.Losses(t.Context()))(t)
+	forged := must(audit.NewSigner(audit.KeyName, make([]byte, 32)).AcceptLoss(audit.LossAcceptance{
+		At: noon.Add(time.Hour), Lost: []audit.Head{losses[0].Head()}, Reason: "forged"}))(t)
+	must(s.AcceptLosses(t.Context(), losses, 1, forged))(t)
+	noError(t, l.Compare(t.Context()))
+	if err := l.Append(t.Context(), allowed(t, caller)); !errors.Is(err, errRecordsLost) {
+		t.Errorf("a check after a forged acceptance: %v", err)
+	}
+}
