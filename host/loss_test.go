@@ -67,9 +67,8 @@ func wantLoss(t *testing.T, h *hostProcess, key, dir, database string, refs []st
 		return strings.HasPrefix(readinessOf(t, h), "200") &&
 			post(http.DefaultClient, h.url, key, `{"domain":"google.com"}`).Status == http.StatusOK
 	})
-	if text := output(t, dir, database, "audit", "accept-loss"); text != "No host misses records that it answered for.\n" {
-		t.Errorf("accept-loss printed %q", text)
-	}
+	storetest.Expect(t, "what accept-loss prints", output(t, dir, database, "audit", "accept-loss"),
+		"No host misses records that it answered for.\n")
 }
 
 // checksOf makes checks and returns their references.

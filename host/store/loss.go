@@ -117,9 +117,9 @@ const (
 	compareInterval = 5 * time.Second
 )
 
-// Guard compares the database with what this host answered for, and writes that to its file, until ctx ends. Every batch
-// makes the same comparison; Guard also makes it while nobody calls, and finds out what is lost. While this host or
-// another one misses records, checks are refused.
+// Guard compares the database with what this host answered for, and writes that to its file, until ctx ends. Every
+// batch makes the same comparison; Guard also makes it while nobody calls, and finds out what is lost. While this host
+// or another one misses records, checks are refused.
 func (l *Ledger) Guard(ctx context.Context) {
 	ticker := time.NewTicker(guardInterval)
 	defer ticker.Stop()
@@ -188,7 +188,8 @@ func (l *Ledger) keeps(ctx context.Context, chain int, batches []answeredBatch) 
 	if err != nil {
 		return false, err
 	}
-	found := FoundLoss{Chain: chain, Seq: last.Seq, Hash: last.Hash, AnsweredAt: last.At, Host: l.host, Refs: []string{}}
+	found := FoundLoss{Chain: chain, Seq: last.Seq, Hash: last.Hash, AnsweredAt: last.At, Host: l.host,
+		Refs: []string{}}
 	if first > 0 {
 		found.Survived = batches[first-1].Seq
 	}
