@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"assay/host/audit"
-	"assay/host/auditlog"
 	"assay/host/store"
 )
 
@@ -54,7 +53,7 @@ func (cmd *auditLossCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 // acceptLosses signs and records the acceptance of losses, one for each chain.
 func (b *backend) acceptLosses(ctx context.Context, losses []store.FoundLoss, reason string) (map[int]int64, error) {
 	records := map[int]int64{}
-	signer := auditlog.NewSigner(b.keys.SignSeed)
+	signer := b.store.Signer()
 	for len(losses) > 0 {
 		chain := losses[0].Chain
 		accepted := audit.LossAcceptance{Chain: chain, At: b.store.Now().UTC(), Survived: losses[0].Survived,

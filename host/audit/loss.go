@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
-
-	"golang.org/x/mod/sumdb/note"
 )
 
 // LossAcceptance says that an operator knows that records of a chain were answered and are lost, and lets the chain go
@@ -58,11 +56,11 @@ func (s *Signer) AcceptLoss(l LossAcceptance) (string, error) {
 	if err := CheckReason(l.Reason); err != nil {
 		return "", err
 	}
-	signed, err := note.Sign(&note.Note{Text: l.text(s.name)}, s)
+	signed, err := s.signNote(l.text(s.name), s.name, Records)
 	if err != nil {
 		return "", fmt.Errorf("signing the acceptance of a loss: %w", err)
 	}
-	return string(signed), nil
+	return signed, nil
 }
 
 // OpenLoss verifies the acceptance of a loss.
@@ -75,15 +73,11 @@ func (p Public) OpenLoss(signed string) (LossAcceptance, error) {
 }
 
 func (p Public) openLoss(signed string) (l LossAcceptance, err error) {
-	verifier, err := note.NewVerifier(p.VerifierKey())
+	text, _, err := p.open(signed, p.name, Records)
 	if err != nil {
 		return l, err
 	}
-	n, err := note.Open([]byte(signed), note.VerifierList(verifier))
-	if err != nil {
-		return l, err
-	}
-	for line := range strings.Lines(n.Text) {
+	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		switch name {
 		case "chain":
@@ -106,8 +100,8 @@ func (p Public) openLoss(signed string) (l LossAcceptance, err error) {
 	for i := range l.Lost {
 		l.Lost[i].Chain = l.Chain
 	}
-	if l.text(p.name) != n.Text {
-		return l, fmt.Errorf("%q is not the acceptance of a loss", n.Text)
+	if l.text(p.name) != text {
+		return l, fmt.Errorf("%q is not the acceptance of a loss", text)
 	}
 	return l, nil
 }

@@ -89,9 +89,8 @@ func (s *Store) accepted(ctx context.Context, chain int, b answeredBatch) (bool,
 	err := s.db.NewRaw(`SELECT DISTINCT l.note, r.digest FROM audit_losses AS l
 		JOIN audit_records AS r ON r.chain = l.chain AND r.seq = l.accepted AND r.kind = ?
 		WHERE l.chain = ?`, audit.Loss, chain).Scan(ctx, &rows)
-	key := audit.NewSigner(audit.KeyName, s.keys.SignSeed).Public
 	for _, r := range rows {
-		loss, invalid := key.OpenLoss(r.Note)
+		loss, invalid := s.signer.OpenLoss(r.Note)
 		digest := sha256.Sum256([]byte(r.Note))
 		if invalid != nil || loss.Chain != chain || !bytes.Equal(digest[:], r.Digest) {
 			continue
