@@ -66,7 +66,7 @@ func TestPluginCommands(t *testing.T) {
 	folder, file := newLayer(t, "numbers", project.C)
 	t.Run("test", func(t *testing.T) {
 		report := runsJSON[rehearsal.Report](t, "plugin", "test", file)
-		if report.Failed != 0 || len(report.Cases) != 4 || report.Covered() != 2 || len(report.Unread) != 0 {
+		if report.Failed != 0 || len(report.Cases) != 5 || report.Covered() != 2 || len(report.Unread) != 0 {
 			t.Errorf("%+v", report)
 		}
 	})
@@ -103,6 +103,11 @@ func TestPluginCommands(t *testing.T) {
 			call.Fuel < 1000 || call.Memory < 1<<16 || call.Micros <= 0 || len(call.Log) != 1 {
 			t.Errorf("%+v", call)
 		}
+		failing := filepath.Join(t.TempDir(), "failing")
+		storetest.NoError(t, os.CopyFS(failing, os.DirFS(folder)))
+		changeLayer(t, failing, `"numbers:name:digits"`, `"numbers:name:digit"`)
+		has(t, runs(t, 1, "plugin", "run", failing, "shop20245.com"), "assay: the call failed",
+			`failed   refused: the manifest declares no signal code "numbers:name:digit"`)
 		has(t, runs(t, 1, "plugin", "run", file, "DE89370400440532013000"), "does not score values of type iban",
 			"domain, email")
 		has(t, runs(t, 1, "plugin", "run", file, "a.de", "--facts", folder), "reading facts, a JSON object of texts")
@@ -113,7 +118,7 @@ func TestPluginCommands(t *testing.T) {
 		for _, s := range i.Sections {
 			sum += s.Bytes
 		}
-		if i.Plugin != "numbers@0.1.0" || sum != i.Bytes || i.Cases != 4 || i.MayClear || len(i.Imports) < 4 ||
+		if i.Plugin != "numbers@0.1.0" || sum != i.Bytes || i.Cases != 5 || i.MayClear || len(i.Imports) < 4 ||
 			i.Digest != storetest.Must(registry.OpenModule(storetest.Must(os.ReadFile(file))(t)))(t).Digest.String() {
 			t.Errorf("%+v; the sections have %d bytes", i, sum)
 		}

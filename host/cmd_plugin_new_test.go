@@ -103,7 +103,7 @@ func TestPluginLanguages(t *testing.T) {
 				}
 				t.Fatal(out)
 			}
-			has(t, a.must(t, "same", "./ci.sh"), "same@0.1.0: 4 of 4 cases passed, 2 of 2 signals emitted")
+			has(t, a.must(t, "same", "./ci.sh"), "same@0.1.0: 5 of 5 cases passed, 2 of 2 signals emitted")
 			a.must(t, "", "cmp first.wasm same/plugin.wasm")
 			has(t, a.must(t, "", "assay plugin run first.wasm shop20245.com"), "score    20",
 				"log      debug: longest number: 5 digits")
@@ -174,11 +174,11 @@ func TestPluginWatch(t *testing.T) {
 		}
 		t.Fatalf("the output ended before %q", text)
 	}
-	until("watched@0.1.0: 4 of 4 cases passed, 2 of 2 signals emitted")
+	until("watched@0.1.0: 5 of 5 cases passed, 2 of 2 signals emitted")
 	until("-- ")
 	changeLayer(t, folder, "MIN_DIGITS = 4", "MIN_DIGITS = 9")
 	until("FAIL  a long number")
-	until("assay: 2 of 4 cases failed")
+	until("assay: 2 of 5 cases failed")
 	until("-- ")
 	changeLayer(t, folder, "MIN_DIGITS = 9", "MIN_DIGITS = ")
 	until("assay: building layer: running clang: ")

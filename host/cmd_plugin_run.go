@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"assay/host/entity"
@@ -40,9 +41,13 @@ func (cmd *pluginRunCmd) Run(ctx context.Context, t *terminal) error {
 			return err
 		}
 		if cmd.JSON {
-			return t.json(call)
+			err = t.json(call)
+		} else {
+			printCall(t, call, "")
 		}
-		printCall(t, call, "")
-		return nil
+		if err == nil && call.Outcome == rehearsal.Failed {
+			err = errors.New("the call failed")
+		}
+		return err
 	})
 }

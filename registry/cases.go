@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"assay/sdk"
 )
@@ -14,18 +15,34 @@ const CasesSection = "assay.cases"
 
 const maxCasesBytes = 256 << 10
 
-// Case is one line of cases.jsonl: the layer's own score must lie in Min..Max (-100 to 100), its signals must include
-// every code of Codes and, if Threat is set, it must name that threat.
+// Case is one line of cases.jsonl (sdk/ABI.md section 8): the layer's own score must lie in Min..Max (-100 to 100), its
+// signals must include every code of Codes and, if Threat is set, it must name that threat. Or it must abstain.
 type Case struct {
 	Name    string     `json:"name"`
 	Type    string     `json:"type"`
 	Value   string     `json:"value"`
 	Country string     `json:"country"` // the request's region; "" means EU
-	Facts   sdk.Facts  `json:"facts"`   // looked-up facts, in addition to the parsed ones
+	Facts   sdk.Facts  `json:"facts"`   // in addition to the parsed ones, and settings as config.NAME
 	Min     int        `json:"min"`
 	Max     int        `json:"max"`
 	Codes   []string   `json:"codes"`
 	Threat  sdk.Threat `json:"threat"`
+
+	Abstains bool `json:"abstains"` // then nothing else is expected
+}
+
+// Input returns the case's looked-up facts and, by their names without the prefix "config.", its settings. The settings
+// take the place of those of a lineup.
+func (c Case) Input() (facts, settings map[string]string) {
+	facts, settings = map[string]string{}, map[string]string{}
+	for name, value := range c.Facts {
+		if setting, ok := strings.CutPrefix(name, "config."); ok {
+			settings[setting] = value
+		} else {
+			facts[name] = value
+		}
+	}
+	return facts, settings
 }
 
 // ParseCases decodes cases.jsonl. Empty lines are skipped. An error names the line.
@@ -44,6 +61,9 @@ func ParseCases(text []byte) ([]Case, error) {
 		err := decodeStrict(line, maxCasesBytes, &c)
 		if err == nil && c.Min > c.Max {
 			err = fmt.Errorf("min %d is above max %d", c.Min, c.Max)
+		}
+		if err == nil && c.Abstains && (c.Min != 0 || c.Max != 0 || len(c.Codes) > 0 || c.Threat != "") {
+			err = errors.New("a layer that abstains has no score, codes and threat")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading cases: line %d: %w", number, err)
@@ -64,9 +84,14 @@ type Answer struct {
 // Differences lists how an answer differs from what the case expects. There are none if it is as expected.
 func (c Case) Differences(got Answer) []string {
 	var all []string
-	if got.Abstained {
+	switch {
+	case got.Abstained && c.Abstains:
+		return nil
+	case c.Abstains:
+		return []string{fmt.Sprintf("the layer scores %d, and is expected to abstain", got.Score)}
+	case got.Abstained:
 		all = append(all, fmt.Sprintf("the layer abstains, and a score of %d to %d is expected", c.Min, c.Max))
-	} else if got.Score < c.Min || got.Score > c.Max {
+	case got.Score < c.Min || got.Score > c.Max:
 		all = append(all, fmt.Sprintf("the score is %d, outside %d to %d", got.Score, c.Min, c.Max))
 	}
 	if c.Threat != "" && got.Threat != string(c.Threat) {

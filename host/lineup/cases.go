@@ -29,7 +29,13 @@ func runCase(ctx context.Context, layer check.Layer, config map[string]string, c
 	if err != nil {
 		return err
 	}
-	maps.Copy(e.Facts, entity.Facts(c.Facts))
+	facts, settings := c.Input()
+	maps.Copy(e.Facts, facts)
+	config = maps.Clone(config)
+	if config == nil {
+		config = settings
+	}
+	maps.Copy(config, settings)
 	got, err := layer.Score(ctx, check.Input{Entity: e.Facts, Config: config})
 	if err != nil {
 		return err

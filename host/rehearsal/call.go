@@ -13,6 +13,7 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/sandbox"
+	"assay/registry"
 )
 
 // Subject is a value to score, and what is known about it besides what its text says.
@@ -64,16 +65,9 @@ func Run(ctx context.Context, p *sandbox.Plugin, s Subject) (Call, error) {
 	if err != nil {
 		return Call{}, fmt.Errorf("reading %q: %w", s.Value, err)
 	}
-	in := check.Input{Entity: e.Facts, LookedUp: entity.Facts{}, Config: map[string]string{}}
-	for name, value := range s.Facts {
-		if setting, ok := strings.CutPrefix(name, "config."); ok {
-			in.Config[setting] = value
-			continue
-		}
-		delete(in.Entity, name) // a given fact replaces one of the text
-		in.LookedUp[name] = value
-	}
-	result, trace, err := p.Trace(ctx, in)
+	facts, settings := registry.Case{Facts: s.Facts}.Input()
+	maps.Copy(e.Facts, facts) // a given fact replaces one of the text
+	result, trace, err := p.Trace(ctx, check.Input{Entity: e.Facts, Config: settings})
 	c := Call{Type: s.Type, Value: e.Value, Outcome: Scored, Score: result.Score, Threat: result.Threat,
 		Signals: trace.Signals, Facts: trace.Facts, Log: trace.Log, Printed: trace.Printed, LogDropped: trace.Dropped,
 		Fuel: trace.Fuel, Budget: m.BudgetFuel, Memory: trace.Memory, Micros: float64(trace.Time.Nanoseconds()) / 1000}

@@ -37,7 +37,8 @@ func Conform(ctx context.Context, p *sandbox.Plugin, n int) ([]Mismatch, error) 
 	for range n {
 		facts := vector(random)
 		result, trace, err := p.Trace(ctx, check.Input{Entity: entity.Facts(facts)})
-		got, failure := "", (*check.Failure)(nil)
+		var got string
+		var failure *check.Failure
 		switch {
 		case errors.As(err, &failure):
 			got = string(failure.Reason)

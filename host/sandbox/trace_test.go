@@ -40,8 +40,9 @@ func TestTrace(t *testing.T) {
 	} {
 		config := map[string]string{"mode": c.mode, "text": long, "undeclared": "yes"}
 		result, got, err := p.Trace(t.Context(), check.Input{Config: config})
-		if text := ""; err != nil {
-			if text = failureOf(t, err).Unwrap().Error(); c.err == "" || !strings.Contains(text, c.err) {
+		if err != nil {
+			text := failureOf(t, err).Unwrap().Error()
+			if c.err == "" || !strings.Contains(text, c.err) {
 				t.Errorf("%s: %s, want %q", c.name, text, c.err)
 			}
 		} else if c.err != "" {

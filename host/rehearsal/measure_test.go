@@ -1,0 +1,58 @@
+package rehearsal
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+func TestDistribution(t *testing.T) {
+	t.Parallel()
+	hundred := make([]float64, 100)
+	for i := range hundred {
+		hundred[i] = float64(100 - i)
+	}
+	for name, test := range map[string]struct {
+		values []float64
+		want   Distribution
+	}{
+		"one":         {[]float64{7}, Distribution{7, 7, 7, 7}},
+		"three":       {[]float64{3, 1, 2}, Distribution{2, 3, 3, 3}},
+		"one hundred": {hundred, Distribution{50, 90, 99, 100}},
+	} {
+		if got := distributionOf(test.values); got != test.want {
+			t.Errorf("%s: %+v, want %+v", name, got, test.want)
+		}
+	}
+}
+
+// TestVectorsCoverAnswers checks that the vectors of a conformance test lead to every answer of the first layer.
+func TestVectorsCoverAnswers(t *testing.T) {
+	t.Parallel()
+	random, answers := rand.New(rand.NewPCG(1, 2)), map[string]int{}
+	for range VectorCount {
+		facts := vector(random)
+		if len(facts["domain.registrable"]) > 253 {
+			t.Fatalf("%q is longer than a name", facts)
+		}
+		answers[described(facts)]++
+	}
+	has := func(want string) bool {
+		for answer := range answers {
+			if strings.HasPrefix(answer, want) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, want := range []string{"refused", "abstained true", "abstained false, score 0, ",
+		"abstained false, score 20, ",
+		"abstained false, score 30, ", `abstained false, score 50, threat "scam"`} {
+		if !has(want) {
+			t.Errorf("no vector leads to %q", want)
+		}
+	}
+	if len(answers) < VectorCount/2 {
+		t.Errorf("only %d different answers", len(answers))
+	}
+}
