@@ -65,6 +65,9 @@ func openBackend(
 		}
 		return nil, errors.Join(err, b.close())
 	}
+	if err := cfg.holdCheckpointKey(ctx, b.store.Signer()); err != nil {
+		return nil, errors.Join(err, b.close())
+	}
 	b.store.Probe(ctx) // reads the database's clock
 	return b, nil
 }

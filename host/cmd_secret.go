@@ -21,6 +21,10 @@ type secretCmd struct {
 	List   secretListCmd   `cmd:"" help:"List the generations of the secret and the values encrypted under them."`
 	Reseal secretResealCmd `cmd:"" help:"${secret_reseal_cmd}"`
 	Remove secretRemoveCmd `cmd:"" help:"Remove a generation of the secret that nothing is encrypted under any more."`
+
+	Delegate secretDelegateCmd `cmd:"" help:"${secret_delegate_cmd}"`
+	Key      secretKeyCmd      `cmd:"" help:"Create a key that signs checkpoints apart from the hosts."`
+	Sign     secretSignCmd     `cmd:"" help:"${secret_sign_cmd}"`
 }
 
 type secretRotateCmd struct {
@@ -65,8 +69,7 @@ func (cmd *secretRotateCmd) Run(ctx context.Context, cfg *Config, t *terminal) e
 // generation returns the last generation if its key was not introduced, else a new one.
 func (cmd *secretRotateCmd) generation(cfg *Config, b *backend, known audit.Public) (keyring.Generation, error) {
 	last := b.keys.Generations()[len(b.keys.Generations())-1]
-	public := ed25519.NewKeyFromSeed(last.SignSeed).Public().(ed25519.PublicKey)
-	if last.Number > 1 && !known.Knows(public) {
+	if last.Number > 1 && !known.Knows(publicOf(last.SignSeed)) {
 		return last, nil
 	}
 	from := b.store.Now().Add(cmd.In).Truncate(time.Second)
@@ -86,12 +89,17 @@ func (b *backend) introduce(ctx context.Context, key ed25519.PublicKey, from tim
 	signer := b.store.Signer()
 	uses := audit.Records
 	if signs := signer.CheckpointKey(); slices.ContainsFunc(b.keys.Generations(), func(g keyring.Generation) bool {
-		return signs.Equal(ed25519.NewKeyFromSeed(g.SignSeed).Public())
+		return signs.Equal(publicOf(g.SignSeed))
 	}) {
 		uses |= audit.Checkpoints
 	}
-	number := len(signer.Statements()) + 2
-	statement, err := signer.Introduce(key, uses, from)
+	return b.announce(ctx, key, uses, from)
+}
+
+// announce introduces a key of the audit log that the signer holds.
+func (b *backend) announce(ctx context.Context, key ed25519.PublicKey, uses audit.Use, from time.Time) error {
+	number := len(b.store.Signer().Statements()) + 2
+	statement, err := b.store.Signer().Introduce(key, uses, from)
 	if err != nil {
 		return err
 	}

@@ -49,6 +49,9 @@ type Config struct {
 	DataDir    string `group:"files" env:"ASSAY_DATA_DIR" default:".assay" placeholder:"DIR" help:"${data_dir}"`
 	SecretFile string `env:"ASSAY_SECRET_FILE" placeholder:"FILE" help:"${secret_file}"`
 
+	CheckpointKey     string `env:"ASSAY_CHECKPOINT_KEY" placeholder:"FILE" help:"${checkpoint_key}"`
+	CheckpointCommand string `env:"ASSAY_CHECKPOINT_COMMAND" placeholder:"COMMAND" help:"${checkpoint_command}"`
+
 	DatabaseURL         string `group:"database" env:"ASSAY_DATABASE_URL" placeholder:"URL" help:"${database_url}"`
 	DatabaseDirectURL   string `env:"ASSAY_DATABASE_DIRECT_URL" placeholder:"URL" help:"${direct_url}"`
 	DatabaseConnections int    `env:"ASSAY_DATABASE_CONNECTIONS" default:"12" help:"${connections}"`

@@ -33,6 +33,11 @@ var helpTexts = kong.Vars{
 		"checkpoints and the private Postgres.",
 	"secret_file": "File of the master secret, the same on all hosts. It is created at the first start. " +
 		"Default: DATA_DIR/secret.",
+	"checkpoint_key": "File of the key that signs checkpoints. 'assay secret key' creates it, and 'assay secret " +
+		"delegate' puts it in use. Default: the secret's.",
+	"checkpoint_command": "Command that signs checkpoints. It gets the text as its input and prints the Ed25519 " +
+		"signature in base 64, within 5 seconds. Its words are separated by spaces. 'assay secret delegate' puts it " +
+		"in use. Default: none.",
 	"trust_file": "File of keys that may sign activations of lineups. It is created at the first start, named trust. " +
 		"Default: next to the secret.",
 	"operator_key": "File of the private key that signs activations. It is created at the first start, named " +
@@ -84,7 +89,12 @@ var helpTexts = kong.Vars{
 		"It has the records' pseudonyms, and no values.",
 	"secret_rotate_cmd": "Replace the keys that sign checkpoints and encrypt values. It adds a generation to the " +
 		"secret file, from which keys derive after a time. Keys by which stored data is found stay.",
-	"secret_in":         "Time until the new keys are in use. By then, all hosts need the file (default: ${default}).",
+	"secret_in": "Time until the new keys are in use. By then, all hosts need the file (default: ${default}).",
+	"secret_delegate_cmd": "Let another key than that of the secret sign checkpoints. ASSAY_CHECKPOINT_KEY or " +
+		"ASSAY_CHECKPOINT_COMMAND says where it is.",
+	"secret_public_key": "Public key with which the command signs, as 'assay secret key' printed it.",
+	"secret_sign_cmd": "Sign a checkpoint. This is for ASSAY_CHECKPOINT_COMMAND, on the machine that has the key, " +
+		"such as 'ssh signer assay secret sign FILE'.",
 	"secret_reseal_cmd": "Encrypt values again that do not end by themselves, under the keys in use.",
 	"audit_loss_cmd": "Accept that records which were answered are lost, after a failover or the restore of an older " +
 		"backup. Until then, hosts that miss them refuse checks. Without --reason, it only shows the losses.",

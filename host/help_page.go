@@ -59,13 +59,16 @@ func settingsPage(app *kong.Node, topic string) (*page, error) {
 	if topic == "" {
 		p.text(0, "Each setting is a flag (ASSAY_DATA_DIR: --data-dir), a variable, or a line of a file (--config).")
 		const variable, value = len("ASSAY_STRIPE_WEBHOOK_SECRET"), len("ASSAY_DATABASE_URL")
-		p.text(0, "")
 		p.line(fmt.Sprintf("  %-*s  %-*s  MEANING", variable, "VARIABLE", value, "DEFAULT"))
 		for _, group := range topics {
 			p.text(0, group.title)
 			var rows [][2]string
 			for _, f := range group.members {
-				left := fmt.Sprintf("%-*s  %s", variable, f.Envs[0], settingDefault(f))
+				shown := settingDefault(f)
+				if first, _, list := strings.Cut(shown, ", "); list && len(shown) > value {
+					shown = first + ", ..."
+				}
+				left := fmt.Sprintf("%-*s  %s", variable, f.Envs[0], shown)
 				rows = append(rows, [2]string{left, settingLine(f)})
 			}
 			p.rows(rows, variable+value+2)

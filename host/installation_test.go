@@ -155,6 +155,8 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 		"audit accept-loss":    none,
 		"database distribute":  none,
 		"secret rotate":        none, "secret list": none, "secret reseal": none, "secret remove": {"2", needed},
+		"secret delegate": none, "secret key": {filepath.Join(t.TempDir(), "key"), ""},
+		"secret sign":   {"missing", "open missing: no such file"},
 		"database exec": {"true", needed},
 
 		"witness": {"--name one.example --state state --trust missing", "open missing: no such file"},

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
@@ -109,6 +110,22 @@ func (s *Signer) signNote(text, name string, use Use) (string, error) {
 func (s *Signer) CheckpointKey() ed25519.PublicKey {
 	terms := s.terms(Checkpoints)
 	return terms[len(terms)-1].key
+}
+
+// Missing returns the keys for checkpoints that the signer does not hold.
+func (s *Signer) Missing() (keys []ed25519.PublicKey) {
+	for _, t := range s.terms(Checkpoints) {
+		if _, err := s.holds(t.key); err != nil {
+			keys = append(keys, t.key)
+		}
+	}
+	return keys
+}
+
+// IsForCheckpointKey reports whether a text is of a kind that a key for checkpoints signs: a checkpoint, an anchor or a
+// statement that introduces a key.
+func IsForCheckpointKey(text []byte) bool {
+	return bytes.HasPrefix(text, []byte("assay/")) || bytes.HasPrefix(text, []byte(statementLine+"\n"))
 }
 
 // CanIntroduce returns ErrKeyElsewhere if the signer does not hold the key that signs the next statement.
