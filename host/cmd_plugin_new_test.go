@@ -152,6 +152,32 @@ func TestMissingTools(t *testing.T) {
 	}
 }
 
+// TestWatchedFiles checks which changes of a folder run the cases again: those of sources.
+func TestWatchedFiles(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	write := func(name string) string {
+		t.Helper()
+		file := filepath.Join(folder, name)
+		storetest.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		storetest.NoError(t, os.WriteFile(file, []byte(name), 0o600))
+		return storetest.Must(stateOf(folder))(t)
+	}
+	last := write("layer.c")
+	for _, name := range []string{"x.wasm", ".git/HEAD", ".hidden", "node_modules/a/b.js", "build/layer.js"} {
+		if write(name) != last {
+			t.Errorf("%s counts as a source", name)
+		}
+	}
+	for _, name := range []string{"cases.jsonl", "sdk/layer.go"} {
+		if now := write(name); now == last {
+			t.Errorf("%s does not count as a source", name)
+		} else {
+			last = now
+		}
+	}
+}
+
 // TestPluginWatch changes a layer that is watched.
 func TestPluginWatch(t *testing.T) {
 	t.Parallel()

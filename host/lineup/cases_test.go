@@ -16,8 +16,11 @@ type settingLayer struct{ check.Layer }
 
 func (settingLayer) Score(_ context.Context, in check.Input) (check.Result, error) {
 	limit, known := in.Get("config.limit")
+	if !known {
+		return check.Result{Abstained: true}, nil
+	}
 	score, err := strconv.Atoi(limit)
-	return check.Result{Score: score, Abstained: err != nil || !known}, nil
+	return check.Result{Score: score}, err
 }
 
 // TestSettingsOfCases checks that the settings of a case take the place of the lineup's, which stay as they are.

@@ -69,8 +69,9 @@ func Run(ctx context.Context, p *sandbox.Plugin, s Subject) (Call, error) {
 	maps.Copy(e.Facts, facts) // a given fact replaces one of the text
 	result, trace, err := p.Trace(ctx, check.Input{Entity: e.Facts, Config: settings})
 	c := Call{Type: s.Type, Value: e.Value, Outcome: Scored, Score: result.Score, Threat: result.Threat,
-		Signals: trace.Signals, Facts: trace.Facts, Log: trace.Log, Printed: trace.Printed, LogDropped: trace.Dropped,
-		Fuel: trace.Fuel, Budget: m.BudgetFuel, Memory: trace.Memory, Micros: float64(trace.Time.Nanoseconds()) / 1000}
+		Signals: listed(trace.Signals), Facts: listed(trace.Facts), Log: listed(trace.Log), Printed: trace.Printed,
+		LogDropped: trace.Dropped, Fuel: trace.Fuel, Budget: m.BudgetFuel, Memory: trace.Memory,
+		Micros: float64(trace.Time.Nanoseconds()) / 1000}
 	for _, name := range slices.Sorted(maps.Keys(s.Facts)) {
 		if !slices.ContainsFunc(c.Facts, func(f sandbox.FactRead) bool { return f.Name == name }) {
 			c.Unread = append(c.Unread, name)
@@ -89,3 +90,6 @@ func Run(ctx context.Context, p *sandbox.Plugin, s Subject) (Call, error) {
 	}
 	return c, nil
 }
+
+// listed returns a list that is not nil, which would be null in JSON.
+func listed[T any](list []T) []T { return append([]T{}, list...) }

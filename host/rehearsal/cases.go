@@ -43,7 +43,8 @@ func (r Report) Covered() int {
 // Cases runs a layer's test cases.
 func Cases(ctx context.Context, p *sandbox.Plugin, cases []registry.Case) (Report, error) {
 	m := p.Manifest()
-	r := Report{Plugin: m.Name + "@" + m.Version, Cases: make([]CaseResult, len(cases)), Unread: []string{}}
+	r := Report{Plugin: m.Name + "@" + m.Version, Cases: make([]CaseResult, len(cases)),
+		Signals: []Coverage{}, Unread: []string{}}
 	emitted, read := map[string]int{}, map[string]bool{}
 	for i, c := range cases {
 		got := CaseResult{Name: c.Name, Differences: []string{}}

@@ -1,0 +1,31 @@
+package project_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"assay/registry"
+	"assay/registry/project"
+)
+
+// TestBuildIgnoresWorkspace builds a layer below a Go workspace that does not contain it.
+func TestBuildIgnoresWorkspace(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "go.work"), []byte("go 1.24\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	layer := filepath.Join(folder, "layer")
+	if _, err := project.Create(layer, "below", project.Go); err != nil {
+		t.Fatal(err)
+	}
+	wasm, err := project.Build(t.Context(), layer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := registry.OpenModule(wasm)
+	if err != nil || m.Ref() != "below@0.1.0" {
+		t.Errorf("built %s, %v", m.Ref(), err)
+	}
+}
