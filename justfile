@@ -48,6 +48,10 @@ repeats count="100000":
 soak time="1h":
     go test ./host -run '^TestSoak$' -v -timeout 0 -soak {{time}}
 
+# Change the database at random, one value or row at a time, and verify the audit log after each: just changes 1000 7
+changes count="1000" seed="1":
+    go test ./host -run '^TestColumnsThatVerificationCovers$/random' -v -timeout 0 -random-changes {{count}} -random-seed {{seed}}
+
 # Restart two hosts behind haproxy under load, and compare every answer with the records: just rolling 20. Needs Debian's
 # haproxy
 rolling times="20" drain="2s":

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -13,10 +14,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"assay/host/apikey"
+	"assay/host/audit"
 	"assay/host/auditlog"
 	"assay/host/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/activation"
 )
 
 // uncovered matches a table in docs/audit-format.md, and those of its columns that nothing signed binds. Without
@@ -42,45 +45,28 @@ var anotherValue = map[string]string{
 	"bytea[]": `$ || '\x00'::bytea`,
 }
 
-// TestColumnsThatVerificationCovers changes a value of each column of each table, one at a time. `audit verify` finds
-// it, or docs/audit-format.md lists the column.
+// TestColumnsThatVerificationCovers changes the database of an installation, one value or row at a time. `audit verify`
+// finds each change, or docs/audit-format.md lists it.
 func TestColumnsThatVerificationCovers(t *testing.T) {
 	t.Parallel()
 	needPostgres(t)
-	dir, database := dataDir(t), postgrestest.Database(t)
-	fillInstallation(t, dir, database)
-	b := openStore(t, dir, database)
-	cfg := &Config{DataDir: dir, DatabaseURL: database}
-	key := b.store.Signer().Public
-	checkpoints := auditlog.ReadCheckpoints(storetest.Must(cfg.checkpointDir().Files())(t), key)
-	a := storetest.Must(b.verifying(t.Context(), cfg))(t)
-	found := func(table string) bool {
-		if strings.HasPrefix(table, "plugin_") { // which takes longer
-			_, broken, err := b.verifyAudit(t.Context(), cfg, key, checkpoints)
-			return broken != nil || err != nil
-		}
-		_, broken, err := auditlog.Verify(t.Context(), b.store, key, a.Trust, checkpoints)
-		return broken != nil || err != nil
-	}
-	if _, broken, err := b.verifyAudit(t.Context(), cfg, key, checkpoints); broken != nil || err != nil {
-		t.Fatal(broken, err)
-	}
-	_, text, _ := strings.Cut(readText(t, "../docs/audit-format.md"), "## What verification does not cover\n")
-	_, text, _ = strings.Cut(text, "\n- ") // the paragraph before names other things
-	text, _, _ = strings.Cut(text, "\n## ")
-	documented := map[string][]string{}
-	for _, row := range uncovered.FindAllStringSubmatch(text, -1) {
-		documented[row[1]] = strings.Fields(strings.NewReplacer("`", "", ",", "").Replace(row[2]))
-	}
-	db := withoutConstraints(t, database)
+	v := newVerified(t)
+	db := withoutConstraints(t, v.database)
+	t.Run("each column", func(t *testing.T) { changeEachColumn(t, v, db) })
+	t.Run("random changes", func(t *testing.T) { changeAtRandom(t, v, db) })
+}
+
+func changeEachColumn(t *testing.T, v *verified, db *pgx.Conn) {
+	t.Helper()
+	documented := uncoveredColumns(t)
 	for table, columns := range tableColumns(t, db) {
-		// They have no rows here; TestPrune, TestEveryChangeOfAnExportIsFound and TestKeyRotation cover them.
+		// They have no rows here: TestPrune, TestKeyRotation and TestEveryChangeOfAnExportIsFound cover them.
 		if table == "audit_anchors" || table == "audit_keys" {
 			continue
 		}
 		var open []string
 		for _, c := range columns {
-			if !change(t, db, table, c, found) {
+			if !change(t, db, table, c, v.found) {
 				open = append(open, c.name)
 			}
 		}
@@ -99,6 +85,54 @@ func TestColumnsThatVerificationCovers(t *testing.T) {
 	for table := range documented {
 		t.Errorf("docs/audit-format.md lists the table %s, which does not exist", table)
 	}
+}
+
+// verified is an installation that was used and stopped, and what its log is verified with.
+type verified struct {
+	database    string
+	b           *backend
+	cfg         *Config
+	key         audit.Public
+	trust       activation.Trust
+	checkpoints *auditlog.Checkpoints // that are kept outside the database
+}
+
+func newVerified(t *testing.T) *verified {
+	t.Helper()
+	dir, database := dataDir(t), postgrestest.Database(t)
+	fillInstallation(t, dir, database)
+	v := &verified{database: database, b: openStore(t, dir, database),
+		cfg: &Config{DataDir: dir, DatabaseURL: database}}
+	v.key = v.b.store.Signer().Public
+	v.checkpoints = auditlog.ReadCheckpoints(storetest.Must(v.cfg.checkpointDir().Files())(t), v.key)
+	v.trust = storetest.Must(v.b.verifying(t.Context(), v.cfg))(t).Trust
+	if _, broken, err := v.b.verifyAudit(t.Context(), v.cfg, v.key, v.checkpoints); broken != nil || err != nil {
+		t.Fatal(broken, err)
+	}
+	return v
+}
+
+// found reports whether `audit verify` finds something wrong after a change of a table.
+func (v *verified) found(ctx context.Context, table string) bool {
+	if strings.HasPrefix(table, "plugin_") { // which takes longer
+		_, broken, err := v.b.verifyAudit(ctx, v.cfg, v.key, v.checkpoints)
+		return broken != nil || err != nil
+	}
+	_, broken, err := auditlog.Verify(ctx, v.b.store, v.key, v.trust, v.checkpoints)
+	return broken != nil || err != nil
+}
+
+// uncoveredColumns returns the columns that docs/audit-format.md lists as not covered, by table; none: all of them.
+func uncoveredColumns(t *testing.T) map[string][]string {
+	t.Helper()
+	_, text, _ := strings.Cut(readText(t, "../docs/audit-format.md"), "## What verification does not cover\n")
+	_, text, _ = strings.Cut(text, "\n- ") // the paragraph before names other things
+	text, _, _ = strings.Cut(text, "\n## ")
+	documented := map[string][]string{}
+	for _, row := range uncovered.FindAllStringSubmatch(text, -1) {
+		documented[row[1]] = strings.Fields(strings.NewReplacer("`", "", ",", "").Replace(row[2]))
+	}
+	return documented
 }
 
 type column struct{ name, typ string }
@@ -144,7 +178,8 @@ func withoutConstraints(t *testing.T, database string) *pgx.Conn {
 }
 
 // change changes a value of a column, reports whether that is found, and restores it.
-func change(t *testing.T, db *pgx.Conn, table string, c column, found func(table string) bool) bool {
+func change(t *testing.T, db *pgx.Conn, table string, c column,
+	found func(ctx context.Context, table string) bool) bool {
 	t.Helper()
 	expression, ok := anotherValue[c.typ]
 	if !ok {
@@ -158,7 +193,7 @@ func change(t *testing.T, db *pgx.Conn, table string, c column, found func(table
 	storetest.Exec(t, db, fmt.Sprintf(`UPDATE %[1]s SET %[2]s = CASE WHEN %[2]s IS NULL THEN %[4]s ELSE %[3]s END
 		WHERE (tableoid, ctid) = (SELECT tableoid, ctid FROM %[1]s ORDER BY %[2]s IS NULL, ctid DESC LIMIT 1)`, table,
 		name, strings.ReplaceAll(expression, "$", name), firstValue[c.typ]))
-	seen := found(table)
+	seen := found(t.Context(), table)
 	storetest.Exec(t, db, "DELETE FROM "+table, "INSERT INTO "+table+" OVERRIDING SYSTEM VALUE SELECT * FROM intact",
 		"DROP TABLE intact")
 	return seen
@@ -171,6 +206,10 @@ func fillInstallation(t *testing.T, dir, database string) {
 	issued := outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
 	output(t, dir, database, "keys", "create", "--account", issued.Account, "--scope", "check", "--allow", "192.0.2.7",
 		"--expires", "30d")
+	list := writeFile(t, "list.txt", []byte("listed-example.net\nlisted-example.org\n"))
+	output(t, dir, database, "feeds", "import", list, "--name", "Test", "--kind", "bad", "--category", "phishing")
+	ranks := writeFile(t, "ranks.csv", []byte("1,listed-example.com\n2,listed-example.edu\n"))
+	output(t, dir, database, "feeds", "import", ranks, "--name", "Popular", "--kind", "ranked")
 	receiver, _ := receive(t, func(call) int { return http.StatusServiceUnavailable })
 	output(t, dir, database, "webhooks", "set", "--account", issued.Account, "--url", receiver)
 	base := outputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup

@@ -11,7 +11,7 @@ import (
 	"assay/host/store"
 )
 
-// stateRecords holds the last record of each account and key in audit.StateChain, by type and ID.
+// stateRecords holds the last record of each account, key and list in audit.StateChain, by type and ID.
 type stateRecords map[stateName]stateRecord
 
 type stateName struct{ typ, id string }

@@ -3,16 +3,20 @@ package auditlog
 import (
 	"bytes"
 	"context"
+	"io"
 	"testing"
 	"time"
 
 	"assay/host/apikey"
 	"assay/host/audit"
+	"assay/host/entity"
+	"assay/host/feed"
 	"assay/host/store"
 	"assay/host/store/storetest"
 )
 
-// Accounts, keys and their limits are held to their last records, column by column, with and without the secret.
+// Accounts, keys with their limits, and lists with their entries are held to their last records, column by column, with
+// and without the secret.
 func TestVerifyStates(t *testing.T) {
 	t.Parallel()
 	k, db := oldLog(t)
@@ -20,12 +24,30 @@ func TestVerifyStates(t *testing.T) {
 	limited := storetest.Must(k.Store.IssueKey(t.Context(), caller.Account, apikey.Wanted{Name: "limited",
 		Lifetime: 20 * 365 * 24 * time.Hour, Limits: apikey.Limits{Scopes: []apikey.Scope{apikey.ScopeCheck}}}))(t)
 	storetest.NoError(t, k.Store.RevokeKey(t.Context(), limited.ID))
+	for _, list := range []feed.List{{Name: "Bad", Kind: feed.Bad, Category: "phishing", Format: feed.Plain},
+		{Name: "Popular", Kind: feed.Ranked, Format: feed.Plain}, {Name: "Gone", Kind: feed.Bad, Format: feed.Plain}} {
+		entries := []feed.Entry{{Type: entity.Domain, Value: "bad.example", Name: "bad"}}
+		if list.Kind == feed.Ranked {
+			entries[0].Rank = 7
+		}
+		_ = storetest.Must(k.Store.ImportFeed(t.Context(), list, func() ([]feed.Entry, error) {
+			if entries == nil {
+				return nil, io.EOF
+			}
+			page := entries
+			entries = nil
+			return page, nil
+		}))(t)
+	}
+	storetest.NoError(t, k.Store.WithdrawFeed(t.Context(), "Gone"))
 	storetest.NoError(t, k.SignHeads(t.Context()))
 	account, key, revoked := "'"+caller.Account+"'", "'"+caller.Key+"'", "'"+limited.ID+"'"
 	storetest.Exec(t, db, "SET session_replication_role = replica", // without foreign keys
 		"ALTER TABLE api_keys DROP CONSTRAINT api_keys_check", "CREATE TABLE kept_accounts AS TABLE accounts",
 		"CREATE TABLE kept_keys AS TABLE api_keys", "CREATE TABLE kept_limits AS TABLE key_limits",
-		"CREATE TABLE kept_records AS TABLE audit_records", "CREATE TABLE kept_heads AS TABLE audit_heads")
+		"CREATE TABLE kept_feeds AS TABLE feeds", "CREATE TABLE kept_entries AS TABLE feed_entries",
+		"CREATE TABLE kept_ranks AS TABLE feed_ranks", "CREATE TABLE kept_records AS TABLE audit_records",
+		"CREATE TABLE kept_heads AS TABLE audit_heads")
 	later := time.Now().Add(30*24*time.Hour + time.Minute)
 	altered := func(what string) string { return what + " differs from its last record: it was altered" }
 	for name, test := range map[string]struct {
@@ -63,8 +85,28 @@ func TestVerifyStates(t *testing.T) {
 		"key deleted":        {"DELETE FROM api_keys WHERE id = " + key, "is gone, but no record", later},
 		"key deleted early":  {"DELETE FROM api_keys WHERE id = " + revoked, "is gone, but no record", time.Now()},
 		"key deleted in due": {"DELETE FROM api_keys WHERE id = " + revoked, "", later},
+		"list name":          {"UPDATE feeds SET name = 'x' WHERE kind = 'bad'", "no record says", later},
+		"list kind":          {"UPDATE feeds SET kind = 'good' WHERE kind = 'bad'", altered("list Bad"), later},
+		"list category":      {"UPDATE feeds SET category = 'x' WHERE kind = 'bad'", altered("list Bad"), later},
+		"list source":        {"UPDATE feeds SET source = 'x' WHERE kind = 'bad'", altered("list Bad"), later},
+		"list format":        {"UPDATE feeds SET format = 'x' WHERE kind = 'bad'", altered("list Bad"), later},
+		"list licence":       {"UPDATE feeds SET licence = 'x' WHERE kind = 'bad'", altered("list Bad"), later},
+		"list entries":       {"UPDATE feeds SET entries = 2 WHERE kind = 'bad'", altered("list Bad"), later},
+		"list version":       {"UPDATE feeds SET version = 2 WHERE kind = 'bad'", altered("list Bad"), later},
+		"list import":        {"UPDATE feeds SET imported_at = now()", altered("list Bad"), later},
+		"list expiry":        {"UPDATE feeds SET expires_at = 'infinity'", altered("list Bad"), later},
+		"list freshness":     {"UPDATE feeds SET fresh_until = now()", altered("list Bad"), later},
+		"list deleted":       {"DELETE FROM feeds WHERE kind = 'bad'", "the list Bad is gone, but no record", later},
+		"entry value":        {"UPDATE feed_entries SET value = 'x'", altered("list content Bad"), later},
+		"entry node":         {"UPDATE feed_entries SET node = sha256(node)", altered("list content Bad"), later},
+		"entry page":         {"UPDATE feed_entries SET page = true", altered("list content Bad"), later},
+		"entry category":     {"UPDATE feed_entries SET category = 'x'", altered("list content Bad"), later},
+		"entry age":          {"UPDATE feed_entries SET first_seen = '2020-01-01'", altered("list content Bad"), later},
+		"entry deleted":      {"DELETE FROM feed_entries", altered("list content Bad"), later},
+		"rank":               {"UPDATE feed_ranks SET ranks = sha256(ranks)", altered("list content Popular"), later},
+		"ranks deleted":      {"DELETE FROM feed_ranks", altered("list content Popular"), later},
 		"all records": {`DELETE FROM audit_records WHERE chain = 1000000;
-			DELETE FROM audit_heads WHERE chain = 1000000`, "chain of accounts and keys is gone", later},
+			DELETE FROM audit_heads WHERE chain = 1000000`, "chain of accounts, keys and lists is gone", later},
 		"a change that is recorded": {"UPDATE accounts SET quota = 11; SELECT record_account(id) FROM accounts", "",
 			time.Now()},
 	} {
@@ -96,6 +138,9 @@ func TestVerifyStates(t *testing.T) {
 		storetest.Exec(t, db, `DELETE FROM accounts; INSERT INTO accounts TABLE kept_accounts;
 			DELETE FROM api_keys; INSERT INTO api_keys TABLE kept_keys;
 			DELETE FROM key_limits; INSERT INTO key_limits TABLE kept_limits;
+			DELETE FROM feeds; INSERT INTO feeds OVERRIDING SYSTEM VALUE TABLE kept_feeds;
+			DELETE FROM feed_entries; INSERT INTO feed_entries TABLE kept_entries;
+			DELETE FROM feed_ranks; INSERT INTO feed_ranks TABLE kept_ranks;
 			DELETE FROM audit_records; INSERT INTO audit_records TABLE kept_records;
 			DELETE FROM audit_heads; INSERT INTO audit_heads TABLE kept_heads`)
 	}

@@ -72,7 +72,7 @@ type Log interface {
 	KeyStatements(ctx context.Context) ([]string, error)
 	// Checkpoints returns a chain's checkpoints from a size on. They are not verified.
 	Checkpoints(ctx context.Context, chain int, from int64) (notes []string, err error)
-	// States returns the states of accounts and keys that are stored now.
+	// States returns the states of accounts, keys and lists that are stored now.
 	States(ctx context.Context) ([]store.StoredState, error)
 	// Tiles returns the hashes of tiles, as they are stored. An *Export has only those with which its trees begin.
 	Tiles(ctx context.Context, chain int, ids []audit.TileID) ([][]byte, error)
@@ -134,7 +134,8 @@ func (v *verification) chains(ctx context.Context) (reports []Report, broken, er
 		return nil, nil, err
 	}
 	if len(states) > 0 && !known[audit.StateChain] {
-		gone := &audit.BreakError{Chain: audit.StateChain, Seq: 1, Reason: "the chain of accounts and keys is gone"}
+		gone := &audit.BreakError{Chain: audit.StateChain, Seq: 1,
+			Reason: "the chain of accounts, keys and lists is gone"}
 		return append(reports, Report{Chain: gone.Chain, Error: gone.Error()}), errors.Join(broken, gone), nil
 	}
 	return reports, errors.Join(broken, report(reports, v.states.compare(states, v.now))), nil
@@ -142,8 +143,9 @@ func (v *verification) chains(ctx context.Context) (reports []Report, broken, er
 
 // Verify verifies all chains in one snapshot of the database: their hashes, their Merkle trees, and both against signed
 // checkpoints, those of the database and others. These must have been read before, so that none is newer than the
-// snapshot; they may be nil. It compares accounts and keys with their records. It also verifies the stored activations
-// of lineups with the keys that trust lists, and holds each check's lineup to them; if they are not valid, no chain is.
+// snapshot; they may be nil. It compares accounts, keys and lists with their records. It also verifies the stored
+// activations of lineups with the keys that trust lists, and holds each check's lineup to them; if they are not valid,
+// no chain is.
 // The error broken joins what is wrong with them and an [audit.BreakError] for each chain that is not valid; err means
 // that verifying failed.
 func Verify(
@@ -177,7 +179,7 @@ func Verify(
 }
 
 // VerifyPublic verifies what can be verified without the installation's secret and the keys that it trusts: the chains
-// with their erasures and anchors, their Merkle trees, both against signed checkpoints, and accounts and keys against
+// with their erasures and anchors, their Merkle trees, both against signed checkpoints, and what is stored against
 // their records. It fails for a chain without any checkpoint, see Report.Unsigned. Its results are those of Verify.
 func VerifyPublic(ctx context.Context, log Log, key audit.Public, checkpoints *Checkpoints, now time.Time) (
 	reports []Report, broken, err error,

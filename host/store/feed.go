@@ -101,7 +101,11 @@ func (s *Store) importFeed(
 		if err := mergeEntries(ctx, tx, id, now, &change); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, "SELECT pg_notify($1, $2)", channel, string(TopicFeeds))
+		if _, err = tx.Exec(ctx, "SELECT pg_notify($1, $2)", channel, string(TopicFeeds)); err != nil {
+			return err
+		}
+		// In one message, because changes of keys wait for the record's chain, and this host may be stopped.
+		_, err = tx.Exec(ctx, fmt.Sprintf("SELECT record_list(%d, true); COMMIT", id))
 		return err
 	})
 	if err != nil {
@@ -224,24 +228,10 @@ func execAll(ctx context.Context, tx pgx.Tx, statements ...string) error {
 // WithdrawFeed disables a list on every host at once, ends its subscription, then deletes its entries. It fails with
 // ErrNoFeed if there is no such list or subscription.
 func (s *Store) WithdrawFeed(ctx context.Context, name string) error {
-	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		deleted := int64(0)
-		for _, table := range []string{"feed_subscriptions", "feeds"} {
-			result, err := tx.NewRaw("DELETE FROM ? WHERE name = ?", bun.Ident(table), name).Exec(ctx)
-			if err != nil {
-				return err
-			}
-			n, err := result.RowsAffected()
-			if err != nil {
-				return err
-			}
-			deleted += n
-		}
-		if deleted == 0 {
-			return fmt.Errorf("%w: %s", ErrNoFeed, name)
-		}
-		return notify(ctx, tx, TopicFeeds)
-	})
+	found, err := once[bool](ctx, s, "SELECT withdraw_list(?name)", named{"name": name})
+	if err == nil && !found {
+		err = fmt.Errorf("%w: %s", ErrNoFeed, name)
+	}
 	if err == nil {
 		// Entries without a row in feeds have no effect. This also deletes the entries left by an interrupted
 		// withdrawal.

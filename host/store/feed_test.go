@@ -52,6 +52,7 @@ func inPairs(list []feed.Entry) func() ([]feed.Entry, error) {
 func importList(t *testing.T, s *Store, list feed.List, entries ...feed.Entry) feed.Change {
 	t.Helper()
 	change := must(s.ImportFeed(t.Context(), list, inPairs(entries)))(t)
+	wantStates(t, s)
 	return change
 }
 
@@ -100,6 +101,7 @@ func TestImportFeed(t *testing.T) {
 		t.Errorf("lists %+v", feeds)
 	}
 	noError(t, s.WithdrawFeed(t.Context(), "Bad"))
+	wantStates(t, s)
 	if got := listings(t, s, "b.example", "c.example"); len(got) != 1 || got[0].Name != "Another" {
 		t.Errorf("after the withdrawal: %+v", got)
 	}
@@ -150,6 +152,7 @@ func TestFeedEntriesAreCompacted(t *testing.T) {
 		SELECT id, decode(md5(i::text), 'hex'), 'domain', i || '.a-rather-long-name.example', 'a-rather-long-name',
 			false, '', now()
 		FROM feeds, generate_series(1, 80000) AS i RETURNING 1) SELECT count(*) FROM added`)
+	one[string](t, s, "SELECT record_list(id, true) FROM feeds")
 	small := feed.List{Name: "Small", Kind: feed.Bad, Category: "scam"}
 	importList(t, s, small, entries(t, "a.example", "b.example")...)
 	pages := func() int { return one[int](t, s, "SELECT pg_relation_size('feed_entries') / 8192") }
@@ -281,5 +284,6 @@ func TestRankedFeed(t *testing.T) {
 		t.Errorf("as a good list: %+v", got)
 	}
 	noError(t, s.WithdrawFeed(t.Context(), "Umbrella"))
+	wantStates(t, s)
 	expect(t, "remaining rows", one[int](t, s, "SELECT count(*) FROM feed_ranks"), 0)
 }

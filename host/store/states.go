@@ -26,7 +26,7 @@ func (s StoredState) Compare(other StoredState) int {
 // States returns the stored states, in no order.
 func (l AuditLog) States(ctx context.Context) (states []StoredState, err error) {
 	if err := l.db.NewRaw(storedStates).Scan(ctx, &states); err != nil {
-		return nil, fmt.Errorf("reading accounts and keys: %w", err)
+		return nil, fmt.Errorf("reading accounts, keys and lists: %w", err)
 	}
 	return states, nil
 }

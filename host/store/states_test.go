@@ -10,7 +10,7 @@ import (
 	"assay/host/audit"
 )
 
-// wantStates checks that the last record of each account and key is about its row as it is stored.
+// wantStates checks that the last record of each account, key and list is about its row as it is stored.
 func wantStates(t *testing.T, s *Store) {
 	t.Helper()
 	recorded := map[[2]string]audit.Hash{} // by type and ID
@@ -20,7 +20,11 @@ func wantStates(t *testing.T, s *Store) {
 				return err
 			}
 			if r := row.Record; r.Kind == audit.State {
-				recorded[[2]string{r.Type, cmp.Or(r.Key, r.Account)}] = audit.Hash(r.Digest)
+				name := [2]string{r.Type, cmp.Or(r.Key, r.Account)}
+				delete(recorded, name)
+				if r.Digest != nil { // it was not removed
+					recorded[name] = audit.Hash(r.Digest)
+				}
 			}
 		}
 		stored, err := log.States(ctx)

@@ -126,10 +126,6 @@ func (s *Store) ClaimSubscription(ctx context.Context, name string, lease time.D
 // claimed is the condition that a claim still holds.
 const claimed = " WHERE name = ?name AND leased_until = ?until"
 
-// confirmed are the changes of a subscription whose content the publisher confirmed.
-const confirmed = `leased_until = NULL, next_fetch_at = ?next, confirmed_at = ?now, failing_since = NULL, failures = 0,
-	error = '', held_entries = NULL, accepted_entries = NULL`
-
 // ImportSubscribed replaces the list by a new version and ends the claim. It fails with a *feed.HeldError if the size
 // of the version is unusual, and with feed.ErrClaimLost if the claim has ended.
 func (s *Store) ImportSubscribed(
@@ -168,16 +164,16 @@ func (s *Store) ImportSubscribed(
 // ConfirmSubscribed records that the publisher still has the version at hand, and ends the claim.
 func (s *Store) ConfirmSubscribed(ctx context.Context, c *feed.Claim) error {
 	now := s.now().UTC()
-	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		args := named{"name": c.Name, "until": c.Until, "now": now, "next": now.Add(c.Every),
-			"fresh": now.Add(c.FreshFor), "expires": now.Add(c.ExpiresAfter)}
-		if err := endClaim(ctx, tx, "UPDATE feed_subscriptions SET "+confirmed+claimed, args); err != nil {
-			return err
-		}
-		_, err := tx.NewRaw("UPDATE feeds SET fresh_until = ?fresh, expires_at = ?expires WHERE name = ?name", args).
-			Exec(ctx)
-		return err
-	})
+	held, err := once[bool](ctx, s, "SELECT confirm_list(?name, ?until, ?now, ?next, ?fresh, ?expires)",
+		named{"name": c.Name, "until": c.Until, "now": now, "next": now.Add(c.Every), "fresh": now.Add(c.FreshFor),
+			"expires": now.Add(c.ExpiresAfter)})
+	if err == nil && !held {
+		err = feed.ErrClaimLost
+	}
+	if err != nil {
+		return fmt.Errorf("storing the outcome of a fetch: %w", err)
+	}
+	return nil
 }
 
 // FailSubscribed records why no new version was imported, and ends the claim. held is the size of a version that is
