@@ -215,7 +215,11 @@ func TestUpgradeUnderLoad(t *testing.T) {
 		`INSERT INTO api_keys (id, account_id, name, hash, hint)
 			SELECT 'key_' || id, id, '', id::bytea, '' FROM accounts`,
 		`INSERT INTO webhook_endpoints (account_id, url, sealed_secret)
-			SELECT id, 'https://receiver.example', '\x01' FROM accounts`)
+			SELECT id, 'https://receiver.example', '\x01' FROM accounts`,
+		`INSERT INTO feeds (name, kind, source, format, entries, version, imported_at)
+			SELECT n, n, '', 'plain', 2, 1, now() FROM unnest(ARRAY['bad', 'ranked']) AS n`,
+		`INSERT INTO feed_entries SELECT id, sha256(id::text::bytea), 'domain', '', '', false, '', now() FROM feeds`,
+		`INSERT INTO feed_ranks SELECT id, '\x0102', '\x03' FROM feeds WHERE kind = 'ranked'`)
 	old := newOldHost(t, url)
 	ctx, stop := context.WithCancel(t.Context())
 	var hosts sync.WaitGroup
