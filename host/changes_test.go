@@ -54,10 +54,11 @@ func changeAtRandom(t *testing.T, v *verified, db *pgx.Conn) {
 	loose := looseRows(t)
 	dir, counts := t.TempDir(), map[string]int{}
 	exports := map[string]string{} // what was changed, by file
-	for n := range *randomChanges {
+	for n := 0; n < *randomChanges; n++ {
 		d := g.next(t)
 		if d.passes(documented) || slices.Contains(loose[d.kind], cmp.Or(d.column, d.table)) {
-			counts["documented as not covered"]++
+			counts["more, documented as not covered"]++
+			n--
 			continue
 		}
 		storetest.Exec(t, db, "CREATE TEMP TABLE intact AS TABLE "+d.table)
