@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/fleet"
@@ -65,7 +66,11 @@ func openBackend(
 		}
 		return nil, errors.Join(err, b.close())
 	}
-	if err := cfg.holdCheckpointKey(ctx, b.store.Signer()); err != nil {
+	err = cfg.holdCheckpointKey(ctx, b.store.Signer())
+	if err == nil {
+		err = b.store.Signer().Ready(audit.Records) // else it cannot read what others encrypt
+	}
+	if err != nil {
 		return nil, errors.Join(err, b.close())
 	}
 	b.store.Probe(ctx) // reads the database's clock

@@ -36,9 +36,9 @@ func TestCheckpointKeyElsewhere(t *testing.T) {
 
 	cfg := &Config{DataDir: dir, DatabaseURL: database, CheckpointCommand: command}
 	signer := openStore(t, dir, database).store.Signer()
-	storetest.WantError(t, "without the command", signer.Ready(), audit.ErrKeyElsewhere)
+	storetest.WantError(t, "without the command", signer.Ready(audit.Checkpoints|audit.Records), audit.ErrKeyElsewhere)
 	storetest.NoError(t, cfg.holdCheckpointKey(t.Context(), signer))
-	storetest.NoError(t, signer.Ready())
+	storetest.NoError(t, signer.Ready(audit.Checkpoints|audit.Records))
 	signed := storetest.Must(signer.SignTree(audit.TreeHead{Size: 1}))(t)
 	first := audit.NewSigner(audit.KeyName, storetest.Must(keyring.Load(filepath.Join(dir, "secret")))(t).SignSeed)
 	key := storetest.Must(first.With(signer.Statements()))(t)

@@ -296,7 +296,7 @@ func (cmd *auditCheckpointCmd) Run(ctx context.Context, cfg *Config, t *terminal
 		// Without a directory, whose files belong to the host.
 		keeper := &auditlog.Keeper{Store: b.store, Signer: b.store.Signer(), Logger: quietLog(t)}
 		var damaged error
-		if keeper.Signer.Ready() == nil { // else hosts sign, and the newest are seconds old
+		if keeper.Signer.Ready(audit.Checkpoints) == nil { // else hosts sign, and the newest are seconds old
 			damaged = keeper.SignHeads(ctx)
 		}
 		trees, err := b.store.Trees(ctx)

@@ -46,7 +46,7 @@ func TestSecretRotation(t *testing.T) {
 		for _, other := range []*backend{a, b, old} {
 			storetest.NoError(t, open(by, other))
 		}
-		storetest.NoError(t, by.store.Signer().Ready())
+		storetest.NoError(t, by.store.Signer().Ready(audit.Checkpoints|audit.Records))
 	}
 	storetest.NoError(t, stale.store.LearnKeys(t.Context())) // as a host does that runs meanwhile
 
@@ -60,7 +60,8 @@ func TestSecretRotation(t *testing.T) {
 		t.Error("a host without the new secret reads its values")
 	}
 	for _, h := range []*backend{old, stale} {
-		storetest.WantError(t, "a host without the new secret", h.store.Signer().Ready(), audit.ErrKeyElsewhere)
+		storetest.WantError(t, "a host without the new secret", h.store.Signer().Ready(audit.Records),
+			audit.ErrKeyElsewhere)
 		if len(keyElsewhere(h.store.Signer())) != 1 {
 			t.Error("the operator's page does not say so")
 		}
@@ -114,6 +115,9 @@ func TestSecretRemoval(t *testing.T) {
 		!strings.Contains(out, "webhook_endpoints 1") {
 		t.Errorf("left: %s", out)
 	}
+	stale := ownSecrets(t, dataDir(t))
+	wantRefusal(t, "a command with the old secret", stale, database, nil, []string{"audit", "verify"},
+		"copy the secret file of another host")
 	// The log is still signed by the newest key, and verified with the first.
 	b := openStore(t, dir, database)
 	keys := writeFile(t, "keys", []byte(b.store.Signer().TreeKey(0)+"\n"))

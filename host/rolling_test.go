@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"assay/host/auditlog"
+	"assay/host/keyring"
 	"assay/host/postgres/postgrestest"
 	"assay/host/store/storetest"
 )
@@ -27,6 +28,7 @@ import (
 var (
 	rollingRestarts = flag.Int("rolling-restarts", 1, "how often TestRollingRestart restarts each host")
 	rollingDrain    = flag.Duration("rolling-drain", 2*time.Second, "ASSAY_DRAIN of the hosts of TestRollingRestart")
+	rollingRotate   = flag.Duration("rolling-rotate", 0, "after which time its hosts use a new secret; 0: none")
 	rollingRetries  = flag.Int("rolling-retries", 3, "how often its haproxy tries to connect to a host again")
 )
 
@@ -65,6 +67,14 @@ func TestRollingRestart(t *testing.T) {
 		clients.Go(func() { load.client(ctx, c) })
 	}
 	answered := func() int64 { return load.answered.Load() }
+	rotated := time.Now().Add(*rollingRotate)
+	if *rollingRotate > 0 {
+		output(t, dirs[0], database, "secret", "rotate", "--in="+rollingRotate.String())
+		for _, name := range []string{"secret", "trust"} {
+			storetest.NoError(t, keyring.ReplaceFile(filepath.Join(dirs[1], name),
+				[]byte(readText(t, filepath.Join(dirs[0], name)))))
+		}
+	}
 	for range *rollingRestarts {
 		for i := range hosts {
 			before := answered()
@@ -79,6 +89,10 @@ func TestRollingRestart(t *testing.T) {
 			})
 		}
 	}
+	if left := time.Until(rotated); *rollingRotate > 0 && left < 0 {
+		t.Errorf("the restarts took %v too long: the hosts ran with different keys", -left)
+	}
+	storetest.Until(t, "the new keys", func() bool { return time.Now().After(rotated.Add(time.Second)) })
 	before := answered()
 	storetest.Until(t, "answers", func() bool { return answered() > before+100 })
 	stop()
@@ -87,7 +101,7 @@ func TestRollingRestart(t *testing.T) {
 		"%d lost, %d connections", 2**rollingRestarts, *rollingDrain, answered(), load.busy.Load(), len(load.unknown),
 		load.lost.Load(), load.dialled.Load())
 
-	recorded, used := recordedRefs(t, b.store)
+	recorded, used := recordedRefs(t, openStore(t, dirs[1], database).store)
 	for ref := range load.unknown {
 		load.refs[ref] = recorded[ref] > 0
 	}

@@ -21,6 +21,7 @@ import (
 	"assay/host/admin"
 	"assay/host/admission"
 	"assay/host/api"
+	"assay/host/audit"
 	"assay/host/auditlog"
 	"assay/host/check"
 	"assay/host/decision"
@@ -123,7 +124,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	if err != nil {
 		return err
 	}
-	if err := b.store.Signer().Ready(); err != nil {
+	if err := b.store.Signer().Ready(audit.Checkpoints | audit.Records); err != nil {
 		return err
 	}
 	// A database that was altered keeps nobody from going on with what this host ran last.

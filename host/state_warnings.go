@@ -52,7 +52,7 @@ const (
 
 // keyElsewhere returns a sentence if the host does not have the keys that are in use.
 func keyElsewhere(signer *audit.Signer) []string {
-	if signer.Ready() == nil {
+	if signer.Ready(audit.Checkpoints|audit.Records) == nil {
 		return nil
 	}
 	return []string{"the keys that sign the audit log were replaced, and this host does not have the new ones"}

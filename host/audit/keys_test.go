@@ -67,8 +67,12 @@ func TestRotation(t *testing.T) {
 	if err := stale.Learn([]string{statement}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stale.SignTree(head); !errors.Is(err, audit.ErrKeyElsewhere) || stale.Ready() == nil {
-		t.Errorf("without the key that signs now: %v, %v", err, stale.Ready())
+	_, err := stale.SignTree(head)
+	if !errors.Is(err, audit.ErrKeyElsewhere) || stale.Ready(audit.Checkpoints) == nil {
+		t.Errorf("without the key that signs now: %v", err)
+	}
+	if err := stale.Ready(audit.Records); err != nil {
+		t.Errorf("with the key for records: %v", err)
 	}
 }
 

@@ -63,13 +63,17 @@ func (s *Signer) Learn(statements []string) error {
 // Sign returns the first key's signature of msg.
 func (s *Signer) Sign(msg []byte) ([]byte, error) { return s.held[0].sign(msg) }
 
-// Ready returns ErrKeyElsewhere if the signer does not hold a key that signs now.
-func (s *Signer) Ready() error {
-	_, err := s.current(Records)
-	if err == nil {
-		_, err = s.current(Checkpoints)
+// Ready returns ErrKeyElsewhere if the signer does not hold the keys that sign now for some uses.
+func (s *Signer) Ready(uses Use) error {
+	for _, use := range []Use{Records, Checkpoints} {
+		if uses&use == 0 {
+			continue
+		}
+		if _, err := s.current(use); err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // current returns the key for a use that signs now.
