@@ -77,6 +77,17 @@ func compareReceipt(ctx context.Context, r *receipt.Receipt, key audit.Public, c
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	base := fmt.Sprintf("%s/audit/%d/", strings.TrimRight(url, "/"), chain)
+	keys, err := fetchFile(ctx, base+"keys") // those after the receipt, too
+	if err != nil {
+		return receipt.Result{}, err
+	}
+	published, err := audit.ParseKeys(string(keys))
+	if err == nil {
+		key, err = key.With(published.Statements())
+	}
+	if err != nil {
+		return receipt.Result{}, fmt.Errorf("%skeys: %w", base, err)
+	}
 	checkpoint, err := fetchFile(ctx, base+"checkpoint")
 	if err != nil {
 		return receipt.Result{}, err

@@ -77,7 +77,7 @@ func (s *Server) auditFile(c *fiber.Ctx, chain int, path string) error {
 	}
 	r := &c.Context().Response
 	r.Header.SetContentType("application/octet-stream")
-	if path == "checkpoint" {
+	if path == "checkpoint" || path == "keys" {
 		r.Header.SetContentType("text/plain; charset=utf-8")
 	}
 	r.Header.Set("Cache-Control", "no-cache")
