@@ -304,27 +304,27 @@ func (cmd *auditCheckpointCmd) Run(ctx context.Context, cfg *Config, t *terminal
 			return errors.Join(damaged, err)
 		}
 		var signed []string
-		var chains []int
+		var published []audit.TreeHead
 		for _, chain := range slices.Sorted(maps.Keys(trees)) {
 			note, err := b.store.NewestCheckpoint(ctx, chain)
 			if err != nil {
 				return err
 			}
 			if note != "" {
-				signed, chains = append(signed, note), append(chains, chain)
+				signed, published = append(signed, note), append(published, trees[chain].TreeHead)
 			}
 		}
 		if cmd.JSON {
 			var keys []string
-			for _, chain := range chains {
-				keys = append(keys, keeper.Signer.TreeKeys(chain)...)
+			for _, tree := range published {
+				keys = append(keys, keeper.Signer.TreeKeys(tree)...)
 			}
 			return errors.Join(damaged, t.json(map[string]any{"verifier_keys": keys, "checkpoints": signed,
 				"key_statements": keeper.Signer.Statements()}))
 		}
 		for i, text := range signed {
 			t.printf("%s\n", text)
-			for _, key := range keeper.Signer.TreeKeys(chains[i]) {
+			for _, key := range keeper.Signer.TreeKeys(published[i]) {
 				fmt.Fprintf(t.err, "verifier key: %s\n", key)
 			}
 		}

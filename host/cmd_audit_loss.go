@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,27 +51,33 @@ func (cmd *auditLossCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 	})
 }
 
-// acceptLosses signs and records the acceptance of losses, one for each chain.
+// acceptLosses signs and records the acceptance of losses, in every chain: a database goes back as a whole, and hosts
+// remember checks only.
 func (b *backend) acceptLosses(ctx context.Context, losses []store.FoundLoss, reason string) (map[int]int64, error) {
 	records := map[int]int64{}
-	signer := b.store.Signer()
-	for len(losses) > 0 {
-		chain := losses[0].Chain
-		accepted := audit.LossAcceptance{Chain: chain, At: b.store.Now().UTC(), Survived: losses[0].Survived,
-			Reason: reason}
-		n := 0
-		for ; n < len(losses) && losses[n].Chain == chain; n++ {
-			accepted.Lost = append(accepted.Lost, losses[n].Head())
-			accepted.Survived = min(accepted.Survived, losses[n].Survived)
+	if len(losses) == 0 {
+		return records, nil
+	}
+	heads, err := b.store.Heads(ctx)
+	if err != nil {
+		return records, err
+	}
+	for _, head := range heads {
+		accepted := audit.LossAcceptance{Chain: head.Chain, At: b.store.Now().UTC(), Reason: reason}
+		of := slices.DeleteFunc(slices.Clone(losses), func(l store.FoundLoss) bool { return l.Chain != head.Chain })
+		for i, l := range of {
+			accepted.Lost = append(accepted.Lost, l.Head())
+			if accepted.Survived = min(accepted.Survived, l.Survived); i == 0 {
+				accepted.Survived = l.Survived
+			}
 		}
-		note, err := signer.AcceptLoss(accepted)
+		note, err := b.store.Signer().AcceptLoss(accepted)
+		if err == nil {
+			records[head.Chain], err = b.store.AcceptLosses(ctx, head.Chain, of, accepted.Survived, note)
+		}
 		if err != nil {
 			return records, err
 		}
-		if records[chain], err = b.store.AcceptLosses(ctx, losses[:n], accepted.Survived, note); err != nil {
-			return records, err
-		}
-		losses = losses[n:]
 	}
 	return records, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"assay/host/apikey"
+	"assay/host/auditlog"
 	"assay/host/postgres"
 	"assay/host/postgres/postgrestest"
 	"assay/host/store/storetest"
@@ -67,6 +68,13 @@ func wantLoss(t *testing.T, h *hostProcess, key, dir, database string, refs []st
 		return strings.HasPrefix(readinessOf(t, h), "200") &&
 			post(http.DefaultClient, h.url, key, `{"domain":"google.com"}`).Status == http.StatusOK
 	})
+	storetest.Until(t, "the host to sign the log that goes on", func() bool {
+		_, note := fetch(t, http.DefaultClient, h.url+"/audit/checkpoint?chain=0")
+		return strings.Contains(note, "/chain/0/after/")
+	})
+	for _, r := range outputJSON[[]auditlog.Report](t, dir, database, "audit", "verify") {
+		storetest.Expect(t, fmt.Sprintf("accepted losses of chain %d", r.Chain), r.Losses, 1)
+	}
 	storetest.Expect(t, "what accept-loss prints", output(t, dir, database, "audit", "accept-loss"),
 		"No host misses records that it answered for.\n")
 }

@@ -10,9 +10,17 @@ CREATE TABLE audit_losses (
     host        text NOT NULL,
     found_at    timestamptz NOT NULL DEFAULT now(),
     accepted    bigint,               -- number of the record that accepts the loss
-    note        text,                 -- the signed acceptance
     PRIMARY KEY (chain, seq, hash)
 );
+
+-- Signed acceptances of losses, by the number of their record. The Merkle tree goes on under an origin of its own.
+CREATE TABLE audit_acceptances (
+    chain integer NOT NULL,
+    seq   bigint NOT NULL,
+    note  text NOT NULL,
+    PRIMARY KEY (chain, seq)
+);
+ALTER TABLE audit_trees ADD COLUMN after bigint NOT NULL DEFAULT 0; -- the last such record; 0: none
 
 -- Whether a chain contains a record, or has pruned it.
 CREATE FUNCTION audit_contains(of_chain integer, of_seq bigint, at_time timestamptz, of_hash bytea) RETURNS boolean
@@ -32,7 +40,9 @@ DECLARE
     changed integer;
 BEGIN
     number := audit_append(of_chain, entry);
-    UPDATE audit_losses AS l SET accepted = number, note = signed_note
+    INSERT INTO audit_acceptances (chain, seq, note) VALUES (of_chain, number, signed_note);
+    UPDATE audit_trees AS t SET after = number WHERE t.chain = of_chain;
+    UPDATE audit_losses AS l SET accepted = number
         FROM unnest(seqs, hashes) AS g (seq, hash)
         WHERE l.chain = of_chain AND l.seq = g.seq AND l.hash = g.hash AND l.accepted IS NULL;
     GET DIAGNOSTICS changed = ROW_COUNT;

@@ -104,8 +104,9 @@ def signed_by(key: bytes, message: bytes, signature: bytes) -> bool:
 
 # Signed notes (C2SP signed-note).
 
-NAMED = re.compile(r"assay/[0-9a-f]{16}/chain/(0|[1-9][0-9]{0,9})")
+NAMED = re.compile(r"assay/[0-9a-f]{16}/chain/(0|[1-9][0-9]{0,9})(?:/after/([1-9][0-9]{0,18}))?")
 STATEMENT = "assay key, version 1"  # the first line of a statement that introduces a key
+REWRITTEN = "the Merkle tree differs from a signed checkpoint: records up to here were rewritten"
 OVERLAP = 3600  # seconds for which records may be covered by a key that was replaced
 Term = tuple[bytes, float]  # a key, and when it was replaced; infinity if it was not
 
@@ -120,8 +121,12 @@ class Keys:
     def name(self) -> str:
         return f"assay/{sha256(self.first)[:8].hex()}"
 
-    def origin(self, chain: int) -> str:
-        return f"{self.name()}/chain/{chain}"
+    def tree_of(self, origin: str) -> tuple[int, int]:
+        """Returns the chain of a tree, and the number of the record that accepts its last loss, given its origin."""
+        match = NAMED.fullmatch(origin)
+        if not match or not origin.startswith(self.name() + "/"):
+            raise Invalid(f"{origin!r} is not the origin of a tree of this installation")
+        return int(match[1]), int(match[2] or 0)
 
     def terms(self, use: str) -> list[Term]:
         """The keys for a use, oldest first."""
@@ -231,16 +236,25 @@ def number(text: str) -> int:
     return int(text)
 
 
-def open_checkpoint(note: str, keys: Keys) -> tuple[int, int, bytes, float]:
-    """Returns the chain, the size and the root of a checkpoint, and when its key was replaced."""
+@dataclass(frozen=True)
+class Signed:
+    """A checkpoint: the size and the root of a tree, and what its signature says."""
+
+    chain: int
+    after: int  # number of the record that accepts the chain's last loss; 0: none
+    size: int
+    root: bytes
+    until: float  # when its key was replaced; infinity if it was not
+
+
+def open_checkpoint(note: str, keys: Keys) -> Signed:
+    """Verifies the signature of a checkpoint."""
     name = note.partition("\n")[0]
-    match = NAMED.fullmatch(name)
-    if not match or keys.origin(int(match[1])) != name:
-        raise Invalid(f"{name!r} is not the origin of a tree of this installation")
+    chain, after = keys.tree_of(name)
     lines, until = open_note(note, name, keys.terms("checkpoints"))
     if len(lines) != 3:
         raise Invalid("a checkpoint does not have three lines")
-    return int(match[1]), number(lines[1]), decode_hash(lines[2]), until
+    return Signed(chain, after, number(lines[1]), decode_hash(lines[2]), until)
 
 
 def open_anchor(note: str, keys: Keys) -> tuple[int, int, bytes]:
@@ -415,7 +429,7 @@ class Chain:
     number: int
     keys: Keys
     line: dict[str, Any]
-    outside: dict[int, tuple[bytes, float]]  # checkpoints that are kept elsewhere, by size: see roots
+    outside: list[Signed]  # checkpoints that are kept elsewhere
 
     def __post_init__(self) -> None:
         self.seq = self.start = 0
@@ -435,19 +449,25 @@ class Chain:
 
     def open_tree(self) -> None:
         """Reads the checkpoints, and the tree of the records before the first one."""
-        self.roots = dict(self.outside)  # by size: the root, and when the key of the checkpoint was replaced
-        for note in self.line["checkpoints"] or []:
-            chain, size, root, until = open_checkpoint(note, self.keys)
-            known, before = self.roots.get(size, (root, until))
-            if chain != self.number or known != root:
-                raise Invalid("a checkpoint is of another chain, or two of the same size differ")
-            self.roots[size] = root, min(before, until)
+        notes = [open_checkpoint(note, self.keys) for note in self.line["checkpoints"] or []]
+        if any(signed.chain != self.number for signed in notes):
+            raise Invalid("a checkpoint is of another chain")
+        self.signed: dict[int, list[Signed]] = {}  # by size, not reached yet
+        for signed in self.outside + notes:
+            known = self.signed.setdefault(signed.size, [])
+            if any(k.after == signed.after and k.root != signed.root for k in known):
+                raise Invalid("two checkpoints of the same size differ")
+            known.append(signed)
+        self.contradicted: list[Signed] = []  # signed before a loss; the records differ from them
+        self.loss = self.confirmed = 0
+        self.excused = False
         stored = self.line["tree"]
         self.tree: Tree | None = None
         if stored is None:
-            if self.roots:
+            if self.signed:
                 raise Invalid("a checkpoint of its Merkle tree was signed, but the export has no tree")
             return
+        self.after = stored.get("after", 0)
         self.first, self.size = stored["first"], stored["size"]
         self.root = from_hex(stored["root"], 32)
         size = self.start + 1 - self.first
@@ -469,25 +489,41 @@ class Chain:
                 values = values[part:]
         if self.tree.size != size:
             raise Invalid("tiles of its Merkle tree are missing")
-        self.roots = {n: root for n, root in self.roots.items() if n >= size}
+        self.signed = {n: signed for n, signed in self.signed.items() if n >= size}
         self.compare_root()
 
     def compare_root(self) -> None:
         if self.tree is None:
             return
         size = self.tree.size
-        if size not in self.roots and size != self.size:
+        if size not in self.signed and size != self.size:
             return
-        root = self.tree.root()
-        if size in self.roots:
-            signed, until = self.roots.pop(size)
-            if signed != root:
-                raise Invalid("the Merkle tree differs from a signed checkpoint: records up to here were rewritten")
-            if self.newest > until + OVERLAP:
+        root, met = self.tree.root(), False
+        for signed in self.signed.pop(size, []):
+            if signed.root != root and signed.after < self.after:
+                self.contradicted.append(signed)
+            elif signed.root != root:
+                raise Invalid(REWRITTEN)
+            elif self.newest > signed.until + OVERLAP:
                 raise Invalid("a checkpoint up to here was signed with a key that had been replaced")
-            self.met += 1
+            else:
+                met = True
+                self.confirmed = max(self.confirmed, signed.after)
+        self.met += met
         if size == self.size and root != self.root:
             raise Invalid("the Merkle tree of the records does not have the stored root")
+
+    def lose(self, seq: int, survived: int) -> None:
+        """Notes an accepted loss: checkpoints signed before need not be met if they cover more than survived."""
+
+        def kept(signed: Signed) -> bool:
+            excused = signed.after < seq and self.first + signed.size - 1 > survived
+            self.excused = self.excused or excused
+            return not excused
+
+        self.loss = seq
+        self.contradicted = [signed for signed in self.contradicted if kept(signed)]
+        self.signed = {size: left for size, all in self.signed.items() if (left := [s for s in all if kept(s)])}
 
     def add(self, record: dict[str, Any]) -> None:
         """Verifies the next record."""
@@ -518,6 +554,8 @@ class Chain:
             raise Invalid("the hash does not follow from the previous record")
         if self.tree is not None:
             self.tree.push(0, leaf)
+            if nonce is not None and record["kind"] == "loss":
+                self.lose(self.seq, record.get("revision", 0))
             self.compare_root()
 
     def erase(self, record: dict[str, Any]) -> None:
@@ -550,8 +588,14 @@ class Chain:
             raise Invalid("no record after the anchor reports the pruning")
         if self.blank:
             raise Invalid(f"the content of record {min(self.blank)} was deleted, but no later erasure names it")
-        if self.roots:
-            raise Invalid(f"the records end here, but a signed checkpoint covers {max(self.roots)} leaves")
+        if self.signed:
+            raise Invalid(f"the records end here, but a signed checkpoint covers {max(self.signed)} leaves")
+        if self.contradicted:
+            raise Invalid(REWRITTEN)
+        if self.tree is not None and self.after != self.loss and (self.loss or self.after > self.start):
+            raise Invalid("the Merkle tree goes on after a loss that no record accepts")
+        if self.excused and self.confirmed < self.loss:
+            raise Invalid(f"record {self.loss} accepts a loss, but no checkpoint was signed since")
         if self.tree is not None and self.size > self.tree.size:
             raise Invalid("the records end here, but the Merkle tree has more leaves")
         if not self.met and self.since and age(self.since) > UNSIGNED_SECONDS:
@@ -607,10 +651,10 @@ def verify_export(lines: Iterator[str], keys: Keys, notes: list[str]) -> list[st
     if len(statements) < len(keys.statements):
         raise Invalid("statements that introduce keys were deleted")
     keys = keys.follow(statements)
-    outside: dict[int, dict[int, tuple[bytes, float]]] = {}
+    outside: dict[int, list[Signed]] = {}
     for note in notes:
-        chain_number, size, root, until = open_checkpoint(note, keys)
-        outside.setdefault(chain_number, {})[size] = root, until
+        signed = open_checkpoint(note, keys)
+        outside.setdefault(signed.chain, []).append(signed)
     said: list[str] = []
     chain: Chain | None = None
     seen: set[int] = set()
@@ -638,7 +682,7 @@ def verify_export(lines: Iterator[str], keys: Keys, notes: list[str]) -> list[st
                 if not isinstance(value["chain"], int) or seen and value["chain"] <= max(seen):
                     raise Invalid("the chains are not in ascending order")
                 seen.add(value["chain"])
-                chain = Chain(value["chain"], keys, value, outside.get(value["chain"], {}))
+                chain = Chain(value["chain"], keys, value, outside.get(value["chain"], []))
             elif line.startswith('{"records":'):
                 ended = value.get("end") is True and value["records"] == records
             elif chain is None:
@@ -654,8 +698,8 @@ def verify_export(lines: Iterator[str], keys: Keys, notes: list[str]) -> list[st
     if not ended:
         raise Invalid("the export was cut off")
     compare_states(stored, recorded)
-    for number, roots in outside.items():
-        if number not in seen and any(roots):
+    for number, kept in outside.items():
+        if number not in seen and any(signed.size for signed in kept):
             raise Invalid(f"audit chain {number} is gone, but a signed checkpoint covers it")
     return said
 
@@ -670,10 +714,12 @@ def verify_log(url: str, old_note: str, keys: Keys) -> str:
         raise Invalid("the old checkpoint is not one")
     base = f"{url.rstrip('/')}/audit/{match[1]}/"
     keys = keys.follow([note for note in split_notes(fetch(base + "keys").decode()) if note.startswith(STATEMENT)])
-    chain, old, old_root, _ = open_checkpoint(old_note, keys)
-    served, new, new_root, _ = open_checkpoint(fetch(base + "checkpoint").decode(), keys)
-    if served != chain:
+    before, now = open_checkpoint(old_note, keys), open_checkpoint(fetch(base + "checkpoint").decode(), keys)
+    chain, old, old_root, new, new_root = before.chain, before.size, before.root, now.size, now.root
+    if now.chain != chain:
         raise Invalid("the host serves the checkpoint of another chain")
+    if now.after != before.after:
+        raise Invalid(f"the operator accepted a loss in record {now.after}, so the log goes on as another one")
     if new < old:
         raise Invalid(f"the log has {new} leaves, but a signed checkpoint covers {old}: it went back")
     kept: dict[tuple[int, int], bytes] = {}
@@ -706,13 +752,11 @@ def verify_receipt(receipt: dict[str, Any], keys: Keys) -> str:
     record, note = receipt["record"], receipt["promise"]
     keys = keys.follow(receipt.get("keys", []))
     name = (note.split("\n") + [""])[1]
-    match = NAMED.fullmatch(name)
-    if not match or keys.origin(int(match[1])) != name:
-        raise Invalid(f"{name!r} is not the origin of a tree of this installation")
+    chain, _ = keys.tree_of(name)
     lines, until = open_note(note, name, keys.terms("records"))
     if len(lines) != 5 or lines[0] != "assay promise, version 1":
         raise Invalid("the promise does not have five lines")
-    chain, index, leaf = int(match[1]), number(lines[2]), decode_hash(lines[3])
+    index, leaf = number(lines[2]), decode_hash(lines[3])
     if leaf_of(from_hex(record["nonce"], 16), record) != leaf:
         raise Invalid("the promise is about another record")
     if seconds(record["at"]) > until + OVERLAP:
@@ -721,12 +765,13 @@ def verify_receipt(receipt: dict[str, Any], keys: Keys) -> str:
     proof = receipt["proof"]
     if proof is None:
         return f"{about}, promised to be leaf {index} of {name} by {lines[4]}."
-    signed, size, root, until = open_checkpoint(proof["checkpoint"], keys)
-    if seconds(record["at"]) > until + OVERLAP:
+    signed = open_checkpoint(proof["checkpoint"], keys)
+    size, root = signed.size, signed.root
+    if seconds(record["at"]) > signed.until + OVERLAP:
         raise Invalid("the key of the checkpoint was replaced before the check")
     joined = base64.b64decode(proof["hashes"], validate=True)
     hashes = [joined[i : i + 32] for i in range(0, len(joined), 32)]
-    if signed != chain or proof["index"] != index or len(joined) % 32:
+    if signed.chain != chain or proof["index"] != index or len(joined) % 32:
         raise Invalid("the proof is about another place in the log")
     if not included(leaf, index, size, root, hashes):
         raise Invalid("the proof is wrong: the signed tree does not contain the record")

@@ -252,10 +252,9 @@ func TrustedKeys(text string) (keys []string, err error) {
 	for _, line := range lines {
 		keys = append(keys, line)
 		name, _, _ := strings.Cut(line, "+")
-		installation, number, _ := strings.Cut(name, "/chain/")
+		installation, _, _ := strings.Cut(name, "/chain/")
 		notes := of[installation]
-		chain, err := strconv.Atoi(number)
-		if len(notes) == 0 || err != nil {
+		if len(notes) == 0 {
 			continue
 		}
 		key, err := ParsePublic(KeyName, line)
@@ -265,7 +264,9 @@ func TrustedKeys(text string) (keys []string, err error) {
 		if key, err = key.With(notes); err != nil {
 			return nil, fmt.Errorf("reading verifier keys: %w", err)
 		}
-		keys = append(keys, key.TreeKeys(chain)[1:]...)
+		if tree, ok := key.ofOrigin(name); ok {
+			keys = append(keys, key.TreeKeys(tree)[1:]...)
+		}
 	}
 	return keys, nil
 }

@@ -171,7 +171,7 @@ func TestFilesOfKeys(t *testing.T) {
 	t.Parallel()
 	s := audit.NewSigner(audit.KeyName, sequence(0, 32))
 	second := must(s.Introduce(s.Hold(sequence(32, 32)), audit.Checkpoints, rotated))
-	keys := s.TreeKeys(3)
+	keys := s.TreeKeys(audit.TreeHead{Chain: 3})
 	file := "# of us\nverifier key: " + keys[0] + "\n" + keys[1] + "\n\n" + second + "\n"
 	key, err := audit.ParseKeys(file)
 	if err != nil || !slices.Equal(key.Statements(), []string{second}) || key.VerifierKey() != s.VerifierKey() {
@@ -185,7 +185,7 @@ func TestFilesOfKeys(t *testing.T) {
 	}
 	log := audit.NewSigner("other.example/log", sequence(7, 32)).VerifierKey()
 	trusted, err := audit.TrustedKeys(log + "\n" + s.TreeKey(0) + "\n" + second + "\n" + s.TreeKey(4))
-	want := append(append([]string{log}, s.TreeKeys(0)...), s.TreeKeys(4)...)
+	want := append(append([]string{log}, s.TreeKeys(audit.TreeHead{})...), s.TreeKeys(audit.TreeHead{Chain: 4})...)
 	if err != nil || !slices.Equal(trusted, want) {
 		t.Errorf("%q, %v, want %q", trusted, err, want)
 	}

@@ -68,9 +68,8 @@ func ParseKeys(text string) (key Public, err error) {
 // lists reports whether a verifier key is one of the installation's, for the tree that it names.
 func (p Public) lists(verifierKey string) bool {
 	origin, _, _ := strings.Cut(verifierKey, "+")
-	_, number, _ := strings.Cut(origin, "/chain/")
-	chain, err := strconv.Atoi(number)
-	return err == nil && slices.Contains(p.TreeKeys(chain), verifierKey)
+	tree, ok := p.ofOrigin(origin)
+	return ok && slices.Contains(p.TreeKeys(tree), verifierKey)
 }
 
 // ParsePublic reads an installation's public key from any of its verifier keys: that of its anchors, which has the
@@ -86,10 +85,8 @@ func ParsePublic(name, verifierKey string) (Public, error) {
 		return Public{}, fmt.Errorf("reading verifier key: it is not an Ed25519 key: %q", verifierKey)
 	}
 	p := Public{name: name, key: key[1:]}
-	if _, number, ok := strings.Cut(verifier.Name(), "/chain/"); ok {
-		if chain, err := strconv.Atoi(number); err == nil && p.Origin(chain) == verifier.Name() {
-			return p, nil
-		}
+	if _, ok := p.ofOrigin(verifier.Name()); ok {
+		return p, nil
 	}
 	if verifier.Name() != name {
 		return Public{}, fmt.Errorf("reading verifier key: %q is not the name of an audit log", verifier.Name())
@@ -131,6 +128,28 @@ func (p Public) verifierKeys(name string) (keys []string) {
 // public key, "/chain/" and the chain's number. It is also the name of the keys that sign the tree's checkpoints.
 func (p Public) Origin(chain int) string { return fmt.Sprintf("%s/chain/%d", p.installation(), chain) }
 
+// OriginOf returns the origin of a tree. After the acceptance of a loss, "/after/" and the number of its record follow
+// that of the chain: the tree goes on with other leaves, which the tree before must not be taken for.
+func (p Public) OriginOf(tree TreeHead) string {
+	if tree.After == 0 {
+		return p.Origin(tree.Chain)
+	}
+	return fmt.Sprintf("%s/after/%d", p.Origin(tree.Chain), tree.After)
+}
+
+// ofOrigin returns the chain and the acceptance that an origin names. It reports false if it is not one of the
+// installation's.
+func (p Public) ofOrigin(origin string) (tree TreeHead, ok bool) {
+	_, rest, _ := strings.Cut(origin, "/chain/")
+	number, after, _ := strings.Cut(rest, "/after/")
+	var err error
+	if tree.Chain, err = strconv.Atoi(number); err != nil {
+		return tree, false
+	}
+	tree.After, _ = strconv.ParseInt(after, 10, 64)
+	return tree, tree.Chain >= 0 && tree.After >= 0 && p.OriginOf(tree) == origin
+}
+
 // installation returns the name of the installation, under which statements about keys are signed.
 func (p Public) installation() string {
 	sum := sha256.Sum256(p.key)
@@ -140,8 +159,8 @@ func (p Public) installation() string {
 // TreeKey returns the first public key of a chain's tree in the format of signed-note tools.
 func (p Public) TreeKey(chain int) string { return verifierKey(p.Origin(chain), p.key) }
 
-// TreeKeys returns the public keys that sign checkpoints of a chain's tree, oldest first.
-func (p Public) TreeKeys(chain int) []string { return p.verifierKeys(p.Origin(chain)) }
+// TreeKeys returns the public keys that sign checkpoints of a tree, oldest first.
+func (p Public) TreeKeys(tree TreeHead) []string { return p.verifierKeys(p.OriginOf(tree)) }
 
 // SignedTree is the head of a tree in a checkpoint.
 type SignedTree struct {
@@ -167,16 +186,16 @@ func (p Public) OpenSigned(signed string) (SignedTree, error) {
 
 func (p Public) openTree(signed string) (SignedTree, error) {
 	origin, _, _ := strings.Cut(signed, "\n")
-	_, number, _ := strings.Cut(origin, "/chain/")
-	chain, err := strconv.Atoi(number)
-	if err != nil || chain < 0 || p.Origin(chain) != origin {
+	tree, ok := p.ofOrigin(origin)
+	if !ok {
 		return SignedTree{}, fmt.Errorf("%q is not the origin of a tree of this installation", origin)
 	}
 	text, by, err := p.open(signed, origin, Checkpoints)
 	if err != nil {
 		return SignedTree{}, err
 	}
-	head, err := parseTreeHead(text, chain, origin)
+	head, err := parseTreeHead(text, tree.Chain, origin)
+	head.After = tree.After
 	return SignedTree{head, by.until}, err
 }
 

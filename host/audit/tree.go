@@ -12,6 +12,7 @@ import (
 // TreeHead is the head of the Merkle tree (RFC 6962) over a chain's leaves.
 type TreeHead struct {
 	Chain int
+	After int64 // number of the record that accepts the chain's last loss; 0: none. It is part of the tree's origin
 	Size  int64 // number of leaves
 	Root  Hash
 }
@@ -185,7 +186,7 @@ func (t *Tree) Root() Hash {
 }
 
 // Head returns the head of the tree as that of a chain.
-func (t *Tree) Head(chain int) TreeHead { return TreeHead{chain, t.size, t.Root()} }
+func (t *Tree) Head(chain int) TreeHead { return TreeHead{Chain: chain, Size: t.size, Root: t.Root()} }
 
 // Full returns how many full tiles Take would return.
 func (t *Tree) Full() int { return len(t.full) }

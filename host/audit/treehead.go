@@ -13,8 +13,8 @@ import (
 // SignTree signs the head of a tree as a C2SP tlog-checkpoint. The same head and
 // key always give the same text.
 func (s *Signer) SignTree(h TreeHead) (string, error) {
-	text := fmt.Sprintf("%s\n%d\n%s\n", s.Origin(h.Chain), h.Size, base64.StdEncoding.EncodeToString(h.Root[:]))
-	signed, err := s.signNote(text, s.Origin(h.Chain), Checkpoints)
+	text := fmt.Sprintf("%s\n%d\n%s\n", s.OriginOf(h), h.Size, base64.StdEncoding.EncodeToString(h.Root[:]))
+	signed, err := s.signNote(text, s.OriginOf(h), Checkpoints)
 	if err != nil {
 		return "", fmt.Errorf("signing checkpoint: %w", err)
 	}
@@ -48,5 +48,5 @@ func parseTreeHead(text string, chain int, origin string) (TreeHead, error) {
 	if err != nil || len(root) != sha256.Size {
 		return TreeHead{}, bad
 	}
-	return TreeHead{chain, size, Hash(root)}, nil
+	return TreeHead{Chain: chain, Size: size, Root: Hash(root)}, nil
 }

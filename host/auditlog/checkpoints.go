@@ -165,7 +165,7 @@ func (d CheckpointDir) Tidy(key audit.Public, now time.Time) (repaired []string,
 func newest(f checkpointFile, key audit.Public) (texts []string) {
 	heads := map[int]audit.TreeHead{}
 	for _, h := range f.trees {
-		if h.Size >= heads[h.Chain].Size {
+		if l := heads[h.Chain]; h.After > l.After || h.After == l.After && h.Size >= l.Size {
 			heads[h.Chain] = h.TreeHead
 		}
 	}

@@ -41,6 +41,7 @@ type (
 		Hash receipt.Hex `json:"hash"`
 	}
 	exportTree struct {
+		After int64       `json:"after,omitempty"`
 		First int64       `json:"first"`
 		Size  int64       `json:"size"`
 		Root  receipt.Hex `json:"root"`
@@ -164,7 +165,7 @@ func writeChain(ctx context.Context, log store.AuditLog, key audit.Public, head 
 		return start, err
 	}
 	if tree, ok := trees[head.Chain]; ok {
-		c.Tree = &exportTree{tree.First, tree.Size, tree.Root[:]}
+		c.Tree = &exportTree{tree.After, tree.First, tree.Size, tree.Root[:]}
 		ids := audit.Edge(start.Seq + 1 - tree.First)
 		tiles, err := log.Tiles(ctx, head.Chain, ids)
 		if err != nil {

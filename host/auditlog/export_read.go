@@ -209,7 +209,7 @@ func (e *Export) Trees(context.Context) (map[int]store.Tree, error) {
 		if t == nil {
 			continue
 		}
-		tree, ok := store.NewTree(c.Chain, t.First, t.Size, t.Root)
+		tree, ok := store.NewTree(c.Chain, t.After, t.First, t.Size, t.Root)
 		if !ok {
 			damaged = append(damaged, &audit.BreakError{Chain: c.Chain, Seq: t.First,
 				Reason: "its Merkle tree was altered"})

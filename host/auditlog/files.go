@@ -22,7 +22,13 @@ func (f Files) AuditFile(ctx context.Context, chain int, path string) (content [
 		return []byte(note), false, err
 	}
 	if path == "keys" {
-		return []byte(Keys(f.Store.Signer().Public, chain)), false, nil
+		trees, err := f.Store.Trees(ctx)
+		tree, ok := trees[chain]
+		if !ok && err != nil {
+			return nil, false, err
+		}
+		tree.Chain = chain
+		return []byte(Keys(f.Store.Signer().Public, tree.TreeHead)), false, nil
 	}
 	id, _ := audit.ParseTilePath(path)
 	if id.Width == 0 { // not a path of a tile
@@ -35,11 +41,11 @@ func (f Files) AuditFile(ctx context.Context, chain int, path string) (content [
 	return nil, false, err
 }
 
-// Keys returns the keys of chains as a file that audit.ParseKeys reads.
-func Keys(key audit.Public, chains ...int) string {
+// Keys returns the keys of trees as a file that audit.ParseKeys reads.
+func Keys(key audit.Public, trees ...audit.TreeHead) string {
 	var lines []string
-	for _, chain := range chains {
-		lines = append(lines, key.TreeKeys(chain)...)
+	for _, tree := range trees {
+		lines = append(lines, key.TreeKeys(tree)...)
 	}
 	for _, statement := range key.Statements() {
 		lines = append(lines, "", strings.TrimSuffix(statement, "\n"))

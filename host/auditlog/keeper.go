@@ -105,7 +105,15 @@ func (k *Keeper) follows(ctx context.Context, tree *store.Tree) error {
 			return nil
 		}
 	}
-	if last.Size > tree.Size { // another host may have extended it since it was read
+	if last.After < tree.After {
+		accepted, err := k.Store.LossAccepted(ctx, tree.Chain, tree.After)
+		if err == nil && !accepted {
+			err = &audit.BreakError{Chain: tree.Chain, Seq: tree.After,
+				Reason: "its Merkle tree goes on after a loss that no operator has accepted here"}
+		}
+		return err
+	}
+	if last.Size > tree.Size || last.After > tree.After { // another host may have extended it since it was read
 		again, err := k.reload(ctx, tree.Chain)
 		if err != nil {
 			return err
@@ -115,7 +123,7 @@ func (k *Keeper) follows(ctx context.Context, tree *store.Tree) error {
 	broken := &audit.BreakError{Chain: tree.Chain, Seq: tree.Last(), Reason: fmt.Sprintf("the Merkle tree up to here "+
 		"contradicts the signed checkpoint of %d leaves: records were rewritten, or an older backup was restored",
 		last.Size)}
-	if last.Size > tree.Size {
+	if last.Size > tree.Size || last.After != tree.After {
 		return broken
 	}
 	proof, err := audit.ProveConsistency(last.Size, tree.TreeHead, reading(ctx, k.Store, tree.Chain))
@@ -133,7 +141,7 @@ func (k *Keeper) recall() map[int]audit.TreeHead {
 	last := map[int]audit.TreeHead{}
 	files, _ := k.Dir.Files()
 	for _, head := range ReadCheckpoints(files[max(0, len(files)-recalled):], k.Signer.Public).Trees {
-		if head.Size > last[head.Chain].Size {
+		if l := last[head.Chain]; head.After > l.After || head.After == l.After && head.Size > l.Size {
 			last[head.Chain] = head.TreeHead
 		}
 	}

@@ -194,6 +194,7 @@ func (k *Keeper) extend(ctx context.Context, tree *store.Tree, open *audit.Tree,
 		open.Append(leaf)
 	}
 	to := open.Head(tree.Chain)
+	to.After = tree.After
 	grown, err := k.Store.GrowTree(ctx, tree.TreeHead, to, open.Take())
 	if grown {
 		tree.TreeHead, tree.Age = to, 0

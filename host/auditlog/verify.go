@@ -25,6 +25,7 @@ type Report struct {
 	Erasures     int64  `json:"erasures"`      // records that document an erasure
 	Pruned       int64  `json:"pruned"`        // records deleted from the start of the chain, not counted in Records
 	PrunedBefore string `json:"pruned_before"` // first day, in UTC, of the records kept; "" if nothing was pruned
+	Losses       int    `json:"losses"`        // records that accept a loss of answered checks
 	Checkpoints  int    `json:"checkpoints"`   // signed checkpoints of the records kept
 	Since        string `json:"since"`         // time of the first record that has content; "" if none has
 	OK           bool   `json:"ok"`
@@ -35,6 +36,9 @@ type Report struct {
 func (r Report) String() string {
 	text := fmt.Sprintf("Audit chain %d is valid: %d records (%d erased in %d erasures), %d signed checkpoints match.",
 		r.Chain, r.Records, r.Erased, r.Erasures, r.Checkpoints)
+	if r.Losses > 0 {
+		text += fmt.Sprintf(" %d records accept a loss.", r.Losses)
+	}
 	if r.Pruned > 0 {
 		text += fmt.Sprintf(" %d earlier records, from before %s, were pruned under a signed anchor.", r.Pruned,
 			r.PrunedBefore)
@@ -276,7 +280,7 @@ func (v *verification) chain(ctx context.Context, head audit.Head) (Report, erro
 	if err == nil {
 		err = tree.close(ctx)
 	}
-	report.Checkpoints = len(heads) + tree.met
+	report.Checkpoints, report.Losses = len(heads)+tree.met, tree.losses.accepted
 	if err == nil {
 		if reason := w.close(); reason != "" {
 			err = &audit.BreakError{Chain: head.Chain, Seq: head.Seq, Reason: reason}

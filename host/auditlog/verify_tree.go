@@ -21,21 +21,31 @@ const comparedTiles = 64
 // those of the records' leaves. Its memory is the checkpoints, the right edge and comparedTiles tiles.
 type treeWalk struct {
 	log         Log
-	compares    bool // with the stored tiles
+	compares    bool  // with the stored tiles
+	start       int64 // number of the last record that was pruned
 	stored      store.Tree
-	tree        *audit.Tree          // of the leaves so far; nil if no tree is stored
-	checkpoints map[int64]audit.Hash // signed roots by size, not reached yet
-	replaced    map[int64]time.Time  // when the keys of checkpoints were replaced, by size
-	newest      time.Time            // of the records so far; known only if keys were replaced
-	met         int                  // checkpoints that match
+	tree        *audit.Tree                  // of the leaves so far; nil if no tree is stored
+	checkpoints map[int64][]audit.SignedTree // by size, not reached yet
+	rotated     bool                         // a checkpoint's key was replaced
+	newest      time.Time                    // of the records so far; known only if keys were replaced
+	met         int                          // checkpoints that match
+	losses      losses
+}
+
+// losses are what the records say about losses that an operator has accepted, see audit.LossAcceptance.
+type losses struct {
+	contradicted []audit.SignedTree // signed before the last loss so far; the records differ from them
+	accepted     int                // records of acceptances
+	last         int64              // the number of the newest
+	excused      bool               // it explains why a signed checkpoint is not met
+	confirmed    int64              // the newest acceptance after which a checkpoint that is met was signed
 }
 
 // newTreeWalk returns a walk over the records after start. It opens the tree at start, which is an anchor or the
 // genesis, from stored tiles: if these were altered, it meets no checkpoint.
 func (v *verification) newTreeWalk(ctx context.Context, start audit.Head) (*treeWalk, error) {
 	log := v.log
-	w := &treeWalk{log: log, compares: v.tiles, checkpoints: map[int64]audit.Hash{},
-		replaced: map[int64]time.Time{}}
+	w := &treeWalk{log: log, compares: v.tiles, checkpoints: map[int64][]audit.SignedTree{}}
 	fail := func(format string, args ...any) (*treeWalk, error) {
 		return nil, &audit.BreakError{Chain: start.Chain, Seq: start.Seq, Reason: fmt.Sprintf(format, args...)}
 	}
@@ -66,7 +76,7 @@ func (v *verification) newTreeWalk(ctx context.Context, start audit.Head) (*tree
 		}
 		return w, nil
 	}
-	w.stored = stored
+	w.stored, w.start = stored, start.Seq
 	size := start.Seq + 1 - stored.First
 	if size < 0 {
 		return fail("its Merkle tree begins at record %d only", stored.First)
@@ -75,14 +85,16 @@ func (v *verification) newTreeWalk(ctx context.Context, start audit.Head) (*tree
 		return fail("its Merkle tree ends at record %d, but the records up to here were pruned", stored.Last())
 	}
 	for _, h := range signed {
-		if known, ok := w.checkpoints[h.Size]; ok && known != h.Root {
+		if h.Size < size {
+			continue
+		}
+		known := w.checkpoints[h.Size]
+		if slices.ContainsFunc(known, func(k audit.SignedTree) bool { return k.After == h.After && k.Root != h.Root }) {
 			return fail("two signed Merkle trees of %d leaves differ: records were rewritten", h.Size)
 		}
-		if h.Size >= size {
-			w.checkpoints[h.Size] = h.Root
-			if !h.Replaced.IsZero() {
-				w.replaced[h.Size] = h.Replaced
-			}
+		if !slices.Contains(known, h) {
+			w.checkpoints[h.Size] = append(known, h)
+			w.rotated = w.rotated || !h.Replaced.IsZero()
 		}
 	}
 	w.tree, err = audit.OpenTree(size, reading(ctx, log, start.Chain))
@@ -106,12 +118,15 @@ func (w *treeWalk) add(ctx context.Context, row audit.Row) error {
 	if w.tree == nil {
 		return nil
 	}
-	if len(w.replaced) > 0 && row.Record.At != "" {
+	if w.rotated && row.Record.At != "" {
 		if at, err := time.Parse(check.TimeFormat, row.Record.At); err == nil && at.After(w.newest) {
 			w.newest = at
 		}
 	}
 	w.tree.Append(row.Leaf)
+	if row.Record.Kind == audit.Loss {
+		w.lost(row.Seq, row.Record.Revision)
+	}
 	if err := w.reached(); err != nil {
 		return err
 	}
@@ -124,24 +139,67 @@ func (w *treeWalk) add(ctx context.Context, row audit.Row) error {
 // reached compares the tree with the checkpoint of its size, and with the stored root.
 func (w *treeWalk) reached() error {
 	size := w.tree.Size()
-	want, ok := w.checkpoints[size]
+	signed, ok := w.checkpoints[size]
 	if !ok && size != w.stored.Size {
 		return nil
 	}
 	root := w.tree.Root()
-	if ok && root != want {
-		return w.fails("the Merkle tree differs from a signed checkpoint: records up to here were rewritten")
+	met := false
+	for _, h := range signed {
+		switch {
+		case root != h.Root && h.After < w.stored.After:
+			w.losses.contradicted = append(w.losses.contradicted, h)
+		case root != h.Root:
+			return w.fails(rewritten)
+		case audit.Late(h.Replaced, w.newest):
+			return w.fails("a checkpoint up to here was signed with a key that had been replaced at %s",
+				h.Replaced.Format(check.TimeFormat))
+		default:
+			met = true
+			w.losses.confirmed = max(w.losses.confirmed, h.After)
+		}
 	}
-	if ok && audit.Late(w.replaced[size], w.newest) {
-		return w.fails("a checkpoint up to here was signed with a key that had been replaced at %s",
-			w.replaced[size].Format(check.TimeFormat))
-	}
-	if ok {
+	if met {
 		w.met++
-		delete(w.checkpoints, size)
 	}
+	delete(w.checkpoints, size)
 	if size == w.stored.Size && root != w.stored.Root {
 		return w.fails("the Merkle tree of the records does not have the stored root")
+	}
+	return nil
+}
+
+const rewritten = "the Merkle tree differs from a signed checkpoint: records up to here were rewritten"
+
+// lost notes the record of an acceptance: checkpoints that were signed before need not be met if they cover more than
+// survived, which is the number of a record, or 0 if it is not known.
+func (w *treeWalk) lost(seq, survived int64) {
+	w.losses.accepted, w.losses.last = w.losses.accepted+1, seq
+	excused := func(h audit.SignedTree) bool {
+		is := h.After < seq && w.stored.First+h.Size-1 > survived
+		w.losses.excused = w.losses.excused || is
+		return is
+	}
+	w.losses.contradicted = slices.DeleteFunc(w.losses.contradicted, excused)
+	for size, signed := range w.checkpoints {
+		if signed = slices.DeleteFunc(signed, excused); len(signed) > 0 {
+			w.checkpoints[size] = signed
+		} else {
+			delete(w.checkpoints, size)
+		}
+	}
+}
+
+// close verifies what is said about losses.
+func (l losses) close(w *treeWalk, start int64) error {
+	switch {
+	case len(l.contradicted) > 0:
+		return w.fails(rewritten)
+	case w.stored.After != l.last && (l.last > 0 || w.stored.After > start):
+		return w.fails("the Merkle tree goes on after a loss that no record accepts")
+	case l.excused && l.confirmed < l.last:
+		return w.fails("record %d accepts a loss, but no checkpoint was signed since: a host does so within seconds",
+			l.last)
 	}
 	return nil
 }
@@ -205,5 +263,5 @@ func (w *treeWalk) close(ctx context.Context) error {
 	if w.stored.Size > w.tree.Size() {
 		return w.fails("the records end here, but the Merkle tree covers record %d", w.stored.Last())
 	}
-	return nil
+	return w.losses.close(w, w.start)
 }

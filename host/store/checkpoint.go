@@ -34,8 +34,8 @@ func (l AuditLog) Checkpoints(ctx context.Context, chain int, from int64) (notes
 	}
 	// Also those of the chain that were moved to another.
 	err = l.db.NewRaw(`SELECT chain, size, note, note || cosignatures AS text FROM audit_checkpoints
-		WHERE chain = ?0 AND size >= ?1 OR chain <> ?0 AND split_part(note, chr(10), 1) LIKE ?2
-		ORDER BY size`, chain, from, fmt.Sprintf("%%/chain/%d", chain)).Scan(ctx, &rows)
+		WHERE chain = ?0 AND size >= ?1 OR chain <> ?0 AND split_part(note, chr(10), 1) ~ ?2
+		ORDER BY size`, chain, from, fmt.Sprintf("/chain/%d(/after/[0-9]+)?$", chain)).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("reading checkpoints of audit chain %d: %w", chain, err)
 	}

@@ -28,6 +28,7 @@ var distributedTables = []struct{ table, column string }{
 	{"audit_tiles", "chain"},
 	{"audit_checkpoints", "chain"},
 	{"audit_losses", "chain"},
+	{"audit_acceptances", "chain"},
 	{"erasures", "chain"},
 	{"erased_records", "chain"},
 	{"quota_usage", "chain"},

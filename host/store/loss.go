@@ -55,20 +55,22 @@ func (s *Store) Losses(ctx context.Context) (losses []FoundLoss, err error) {
 	return losses, nil
 }
 
-// AcceptLosses records that an operator accepts losses of one chain. note is the signed acceptance. It returns the
-// number of the record. It fails if other losses of the chain were found meanwhile.
-func (s *Store) AcceptLosses(ctx context.Context, losses []FoundLoss, survived int64, note string) (int64, error) {
+// AcceptLosses records that an operator accepts losses of a chain, and lets its tree go on under another origin. note
+// is the signed acceptance. It returns the number of the record. It fails if other losses of the chain were found
+// meanwhile.
+func (s *Store) AcceptLosses(ctx context.Context, chain int, losses []FoundLoss, survived int64, note string) (
+	int64, error) {
 	at := s.now().UTC().Truncate(time.Millisecond)
 	digest := sha256.Sum256([]byte(note))
 	record := audit.Record{Kind: audit.Loss, At: at.Format(check.TimeFormat), Ref: "loss_" + ulid.Make().String(),
 		Revision: survived, Digest: digest[:]}
 	number, err := once[int64](ctx, s, "SELECT audit_accept(?chain, ?seqs, ?hashes, ?note, ?entry)", named{
-		"chain": losses[0].Chain, "note": note, "entry": entry(record, at),
+		"chain": chain, "note": note, "entry": entry(record, at),
 		"seqs":   pgdialect.Array(column(losses, func(l FoundLoss) int64 { return l.Seq })),
 		"hashes": pgdialect.Array(column(losses, func(l FoundLoss) []byte { return l.Hash })),
 	})
 	if err != nil {
-		return 0, fmt.Errorf("accepting losses of audit chain %d: %w", losses[0].Chain, err)
+		return 0, fmt.Errorf("accepting losses of audit chain %d: %w", chain, err)
 	}
 	return number, nil
 }
@@ -79,24 +81,46 @@ func (s *Store) contains(ctx context.Context, chain int, b answeredBatch) (kept 
 	return kept, err
 }
 
-// accepted reports whether an operator has accepted that a batch is lost: by its head, or after it was answered. The
-// acceptance must be signed and recorded.
-func (s *Store) accepted(ctx context.Context, chain int, b answeredBatch) (bool, error) {
-	var rows []struct {
-		Note   string
-		Digest []byte
+// acceptance is a row of audit_acceptances, with the digest of its record.
+type acceptance struct {
+	Seq    int64
+	Note   string
+	Digest []byte
+}
+
+// acceptances returns the acceptances of a chain that are signed and recorded, by the numbers of their records.
+func (s *Store) acceptances(ctx context.Context, chain int) (map[int64]audit.LossAcceptance, error) {
+	var rows []acceptance
+	err := s.db.NewRaw(`SELECT a.seq, a.note, r.digest FROM audit_acceptances AS a
+		JOIN audit_records AS r ON r.chain = a.chain AND r.seq = a.seq AND r.kind = ?
+		WHERE a.chain = ?`, audit.Loss, chain).Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("reading acceptances of losses: %w", err)
 	}
-	err := s.db.NewRaw(`SELECT DISTINCT l.note, r.digest FROM audit_losses AS l
-		JOIN audit_records AS r ON r.chain = l.chain AND r.seq = l.accepted AND r.kind = ?
-		WHERE l.chain = ?`, audit.Loss, chain).Scan(ctx, &rows)
+	valid := map[int64]audit.LossAcceptance{}
 	for _, r := range rows {
-		loss, invalid := s.signer.OpenLoss(r.Note)
 		digest := sha256.Sum256([]byte(r.Note))
-		if invalid != nil || loss.Chain != chain || !bytes.Equal(digest[:], r.Digest) {
-			continue
+		loss, err := s.signer.OpenLoss(r.Note)
+		if err == nil && loss.Chain == chain && bytes.Equal(digest[:], r.Digest) {
+			valid[r.Seq] = loss
 		}
-		if loss.At.After(b.At) || slices.Contains(loss.Lost, audit.Head{Chain: chain, Seq: b.Seq,
-			Hash: audit.Hash(b.Hash)}) {
+	}
+	return valid, nil
+}
+
+// LossAccepted reports whether the record of a chain with a number accepts a loss.
+func (s *Store) LossAccepted(ctx context.Context, chain int, seq int64) (bool, error) {
+	valid, err := s.acceptances(ctx, chain)
+	_, ok := valid[seq]
+	return ok, err
+}
+
+// accepted reports whether an operator has accepted that a batch is lost: by its head, or after it was answered.
+func (s *Store) accepted(ctx context.Context, chain int, b answeredBatch) (bool, error) {
+	valid, err := s.acceptances(ctx, chain)
+	head := audit.Head{Chain: chain, Seq: b.Seq, Hash: audit.Hash(b.Hash)}
+	for _, loss := range valid {
+		if loss.At.After(b.At) || slices.Contains(loss.Lost, head) {
 			return true, nil
 		}
 	}

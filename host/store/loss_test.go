@@ -168,7 +168,7 @@ func accept(t *testing.T, s *Store, at time.Time) {
 		l.Lost = append(l.Lost, found.Head())
 	}
 	note := must(audit.NewSigner(audit.KeyName, testRing.SignSeed).AcceptLoss(l))(t)
-	must(s.AcceptLosses(t.Context(), losses, l.Survived, note))(t)
+	must(s.AcceptLosses(t.Context(), l.Chain, losses, l.Survived, note))(t)
 }
 
 // One acceptance lets all hosts go on: the one that found the loss, one that only knows of it, and one that was down.
@@ -223,7 +223,7 @@ func TestForgedAcceptanceIsIgnored(t *testing.T) {
 	losses := must(s.Losses(t.Context()))(t)
 	forged := must(audit.NewSigner(audit.KeyName, make([]byte, 32)).AcceptLoss(audit.LossAcceptance{
 		At: noon.Add(time.Hour), Lost: []audit.Head{losses[0].Head()}, Reason: "forged"}))(t)
-	must(s.AcceptLosses(t.Context(), losses, 1, forged))(t)
+	must(s.AcceptLosses(t.Context(), 0, losses, 1, forged))(t)
 	noError(t, l.Compare(t.Context()))
 	if err := l.Append(t.Context(), allowed(t, caller)); !errors.Is(err, errRecordsLost) {
 		t.Errorf("a check after a forged acceptance: %v", err)

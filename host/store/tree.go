@@ -23,16 +23,18 @@ type Tree struct {
 func (t Tree) Last() int64 { return t.First + t.Size - 1 }
 
 // NewTree returns the tree of a chain as it was stored. It reports false if no host can have stored it so.
-func NewTree(chain int, first, size int64, root []byte) (Tree, bool) {
-	if len(root) != len(audit.Hash{}) || size < 0 || first < 1 || first > math.MaxInt64-size {
+func NewTree(chain int, after, first, size int64, root []byte) (Tree, bool) {
+	if len(root) != len(audit.Hash{}) || size < 0 || after < 0 || first < 1 || first > math.MaxInt64-size {
 		return Tree{}, false
 	}
-	return Tree{TreeHead: audit.TreeHead{Chain: chain, Size: size, Root: audit.Hash(root)}, First: first}, true
+	return Tree{TreeHead: audit.TreeHead{Chain: chain, After: after, Size: size, Root: audit.Hash(root)}, First: first},
+		true
 }
 
 // treeRow is a row of audit_trees.
 type treeRow struct {
 	Chain int
+	After int64
 	First int64
 	Size  int64
 	Root  []byte
@@ -42,7 +44,7 @@ type treeRow struct {
 // Trees returns the trees by chain, and a Damaged for those that it leaves out.
 func (l AuditLog) Trees(ctx context.Context) (map[int]Tree, error) {
 	var rows []treeRow
-	err := l.db.NewRaw(`SELECT chain, first, size, root,
+	err := l.db.NewRaw(`SELECT chain, after, first, size, root,
 			least(extract(epoch FROM clock_timestamp() - greatest(grown_at, '2000-01-01')), 1e9)::float8 AS age
 		FROM audit_trees ORDER BY chain`).Scan(ctx, &rows)
 	if err != nil {
@@ -51,7 +53,7 @@ func (l AuditLog) Trees(ctx context.Context) (map[int]Tree, error) {
 	trees := make(map[int]Tree, len(rows))
 	var damaged Damaged
 	for _, r := range rows {
-		tree, ok := NewTree(r.Chain, r.First, r.Size, r.Root)
+		tree, ok := NewTree(r.Chain, r.After, r.First, r.Size, r.Root)
 		if !ok {
 			damaged = append(damaged, &audit.BreakError{Chain: r.Chain, Seq: r.First,
 				Reason: "the row of its Merkle tree was altered"})
