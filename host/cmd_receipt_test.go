@@ -27,7 +27,7 @@ func TestOldReceiptAfterRotation(t *testing.T) {
 		time.Now().Add(-time.Hour)))(t)
 	tree := &audit.Tree{}
 	tree.Append(leaf)
-	files := map[string]string{"/audit/0/keys": auditlog.Keys(signer.Public, 0),
+	files := map[string]string{"/audit/0/keys": auditlog.Keys(signer.Public, audit.TreeHead{}),
 		"/audit/0/tile/0/000.p/1": string(leaf[:]),
 		"/audit/0/checkpoint":     storetest.Must(signer.SignTree(tree.Head(0)))(t)}
 	log := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
