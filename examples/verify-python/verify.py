@@ -533,6 +533,8 @@ class Chain:
         if nonce is None:
             if any(record.get(name) for name in CONTENT):
                 raise Invalid("its nonce was deleted, but not its content")
+            if record.get("kind") != "erased":
+                raise Invalid("its content was deleted, but its kind is not that of an erased record")
             self.blank[self.seq + 1] = leaf
             self.erased += 1
         else:

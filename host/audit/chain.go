@@ -52,6 +52,9 @@ const (
 // its head is locked last. Its records are not pruned, because they must stay as long as the rows that they cover.
 const StateChain = 1_000_000
 
+// Blank is the Kind of a record whose content was erased.
+const Blank Kind = "erased"
+
 // OverrideRemoved is the Verdict of the removal of an override, and follows its id and a hyphen in Ref.
 const OverrideRemoved = "removed"
 

@@ -21,7 +21,7 @@ func TestErasuresAcrossAnAnchor(t *testing.T) {
 	t.Parallel()
 	tr := wholeLog(rand.New(rand.NewPCG(15, 16)), 12)
 	blank := func(i int) audit.Erased {
-		tr.rows[i].Nonce, tr.rows[i].Record = nil, audit.Record{}
+		tr.rows[i].Nonce, tr.rows[i].Record = nil, audit.Record{Kind: audit.Blank}
 		return audit.Erased{Seq: tr.rows[i].Seq, Leaf: tr.rows[i].Leaf}
 	}
 	tr.rows[9] = erasure(tr.head.Chain, []audit.Erased{blank(2), blank(4), blank(6)})

@@ -152,7 +152,8 @@ func TestErasureAfterRotation(t *testing.T) {
 		key := must(s.With([]string{statement}))
 		v := audit.NewVerifier(audit.Genesis(0), key, nil)
 		blank := audit.Leaf(nonce, record)
-		erasedRow := audit.Row{Seq: 1, Leaf: blank, Hash: audit.Genesis(0).Next(blank).Hash}
+		erasedRow := audit.Row{Seq: 1, Leaf: blank, Hash: audit.Genesis(0).Next(blank).Hash,
+			Record: audit.Record{Kind: audit.Blank}}
 		erased[0].Leaf = blank
 		r.Digest = must(by.SignErasure(0, erased))
 		if err := v.Add(erasedRow); err != nil {

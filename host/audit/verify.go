@@ -79,6 +79,8 @@ func (v *Verifier) Add(row Row) error {
 	switch {
 	case row.Nonce == nil && !row.Record.blank(): // without a nonce, nothing ties the content to the leaf
 		return fail("its nonce was deleted, but not its content")
+	case row.Nonce == nil && row.Record.Kind != Blank: // which no leaf binds any longer
+		return fail("its content was deleted, but its kind is not that of an erased record")
 	case row.Nonce == nil:
 		v.Erased++
 		v.blank[row.Seq] = row.Leaf

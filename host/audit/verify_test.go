@@ -265,7 +265,7 @@ var mutations = []struct {
 	{"blank a row", func(tr *storedLog, r *rand.Rand) bool {
 		row := &tr.rows[r.IntN(len(tr.rows))]
 		ok := row.Nonce != nil
-		row.Nonce, row.Record, row.Erased = nil, audit.Record{}, nil
+		row.Nonce, row.Record, row.Erased = nil, audit.Record{Kind: audit.Blank}, nil
 		return ok
 	}},
 	{"blank a row and name it in an erasure", func(tr *storedLog, r *rand.Rand) bool {
@@ -275,7 +275,7 @@ var mutations = []struct {
 		}
 		tr.rows[j].Erased = append(slices.Clone(tr.rows[j].Erased),
 			audit.Erased{Seq: tr.rows[i].Seq, Leaf: tr.rows[i].Leaf})
-		tr.rows[i].Nonce, tr.rows[i].Record = nil, audit.Record{}
+		tr.rows[i].Nonce, tr.rows[i].Record = nil, audit.Record{Kind: audit.Blank}
 		return true
 	}},
 	{"blank a row and append an erasure without the key", func(tr *storedLog, r *rand.Rand) bool {
@@ -285,7 +285,7 @@ var mutations = []struct {
 		}
 		forged := erasure(tr.head.Chain, []audit.Erased{{Seq: tr.rows[i].Seq, Leaf: tr.rows[i].Leaf}})
 		forged.Record.Digest = randomBytes(r, []int{64, 32, 0}[r.IntN(3)])
-		tr.rows[i].Nonce, tr.rows[i].Record = nil, audit.Record{}
+		tr.rows[i].Nonce, tr.rows[i].Record = nil, audit.Record{Kind: audit.Blank}
 		tr.rows = append(tr.rows, forged)
 		tr.link(len(tr.rows) - 1)
 		return true
@@ -465,7 +465,7 @@ func TestBreaksAreLocated(t *testing.T) {
 	tr.rows[2].Record.Kind, tr.rows[3].Record.Kind = audit.Check, audit.Check
 	tr.link(0)
 	gone := func(tr *storedLog, i int) audit.Erased {
-		tr.rows[i].Nonce, tr.rows[i].Record = nil, audit.Record{}
+		tr.rows[i].Nonce, tr.rows[i].Record = nil, audit.Record{Kind: audit.Blank}
 		return audit.Erased{Seq: tr.rows[i].Seq, Leaf: tr.rows[i].Leaf}
 	}
 	say := func(tr *storedLog, i int, row audit.Row) { tr.rows[i] = row; tr.link(i) }

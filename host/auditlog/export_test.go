@@ -73,7 +73,7 @@ var jsonToken = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?\d+|true|null`)
 
 // changes calls fn with every single change of an export: of each value, and each line that is deleted, doubled or
 // swapped with the next. what names the change. Nothing signed binds the values that it leaves out: in the first line,
-// the time and the key, which is a hint, and the kind of an erased record.
+// the time and the key, which is a hint.
 func changes(text []byte, fn func(what string, changed []byte)) {
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	lines = lines[:len(lines)-1]
@@ -88,7 +88,6 @@ func changes(text []byte, fn func(what string, changed []byte)) {
 			swapped[i], swapped[i+1] = swapped[i+1], swapped[i]
 			fn(fmt.Sprintf("line %d swapped with the next", i+1), bytes.Join(swapped, nil))
 		}
-		erased := bytes.Contains(line, []byte(`"leaf"`)) && !bytes.Contains(line, []byte(`"nonce"`))
 		name := ""
 		for _, at := range jsonToken.FindAllIndex(line, -1) {
 			from, until := at[0], at[1]
@@ -96,7 +95,7 @@ func changes(text []byte, fn func(what string, changed []byte)) {
 				name = string(line[from+1 : until-1])
 				continue
 			}
-			if i == 0 && name != "format" || erased && name == "kind" {
+			if i == 0 && name != "format" {
 				continue
 			}
 			fn(fmt.Sprintf("line %d: %s", i+1, name), join(line[:from], altered(line[from:until]), line[until:]))
