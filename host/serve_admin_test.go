@@ -27,7 +27,7 @@ func TestAdmin(t *testing.T) {
 	}
 	storetest.Until(t, "the report of a witness that is down", func() bool {
 		return strings.Contains(get(t, host.admin+"/readyz", ""), `{"status":"ready","degraded":["witness w.example `+
-			`has not cosigned checkpoints of audit chain 0 for `)
+			`has not cosigned checkpoints of audit chain 0`)
 	})
 	if !strings.Contains(get(t, host.admin+"/metrics", ""), `assay_witness_waiting_seconds{witness="w.example"} `) {
 		t.Error("a witness has no metric")
