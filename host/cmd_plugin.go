@@ -130,7 +130,7 @@ func (cmd *pluginPushCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 		if err != nil {
 			return err
 		}
-		if err := b.store.PublishPlugin(ctx, m, m.Manifest.Version, false); err != nil {
+		if err := b.store.PublishPlugin(ctx, m, m.Manifest.Version, false, nil); err != nil {
 			return err
 		}
 		if cmd.JSON {

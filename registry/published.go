@@ -24,6 +24,18 @@ type PublishedPlugin struct {
 	PublishedAt time.Time
 }
 
+// NoteKind is the kind of a signed note about a plugin.
+type NoteKind string
+
+// The kinds of notes.
+const (
+	NoteSignature NoteKind = "signature" // who answers for the plugin, see package release
+	NotePassport  NoteKind = "passport"  // what was measured when it was published
+)
+
+// Notes are signed notes (C2SP signed-note) about one plugin, at most one of each kind.
+type Notes map[NoteKind]string
+
 // Ref returns name@version, as lineups refer to the plugin.
 func (p PublishedPlugin) Ref() string { return p.Name + "@" + p.Version }
 

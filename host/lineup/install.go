@@ -17,7 +17,7 @@ import (
 // Catalog stores published plugins, lineups and activations.
 type Catalog interface {
 	Source
-	PublishPlugin(ctx context.Context, m registry.Module, version string, firstParty bool) error
+	PublishPlugin(ctx context.Context, m registry.Module, version string, firstParty bool, notes registry.Notes) error
 	// StoreLineup returns the revision of a lineup, that of an equal one if there is one.
 	StoreLineup(ctx context.Context, canonical []byte, origin registry.LineupOrigin) (revision int64, err error)
 	// Activate fails with activation.ErrSuperseded unless the activation before is in force.
@@ -223,10 +223,10 @@ func (in *Installer) chosenByOperator(ctx context.Context, inForce Verified) (bo
 // which happens between releases, publish appends a prefix of the digest as build metadata.
 func publish(ctx context.Context, catalog Catalog, m registry.Module) (version string, err error) {
 	version = m.Manifest.Version
-	err = catalog.PublishPlugin(ctx, m, version, true)
+	err = catalog.PublishPlugin(ctx, m, version, true, nil)
 	if errors.Is(err, registry.ErrVersionTaken) {
 		version += "+" + strings.TrimPrefix(m.Digest.String(), "sha256:")[:12]
-		err = catalog.PublishPlugin(ctx, m, version, true)
+		err = catalog.PublishPlugin(ctx, m, version, true, nil)
 	}
 	return version, err
 }

@@ -78,7 +78,7 @@ func (h *host) follow(t *testing.T, revision int64) {
 func (h *host) publish(t *testing.T, modules ...registry.Module) {
 	t.Helper()
 	for _, m := range modules {
-		storetest.NoError(t, h.store.PublishPlugin(t.Context(), m, m.Manifest.Version, false))
+		storetest.NoError(t, h.store.PublishPlugin(t.Context(), m, m.Manifest.Version, false, nil))
 	}
 }
 

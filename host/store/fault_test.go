@@ -475,7 +475,7 @@ func TestMissingAndUnknownHeads(t *testing.T) {
 	t.Parallel()
 	needsPlainPostgres(t, "a row stays on its machine")
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
-	noError(t, s.PublishPlugin(t.Context(), module(t, "probe", "1.0.0", "Probes"), "1.0.0", false))
+	noError(t, s.PublishPlugin(t.Context(), module(t, "probe", "1.0.0", "Probes"), "1.0.0", false, nil))
 	conn := session(t, s.url)
 	exec(t, conn, "UPDATE audit_heads SET chain = 7")
 	wantErrorText(t, "appending to a chain without a head", l.Append(t.Context(), allowed(t, caller)),

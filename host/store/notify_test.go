@@ -47,7 +47,7 @@ func TestListenReportsChanges(t *testing.T) {
 		make  func() error
 	}{
 		{TopicPlugins, func() error {
-			return b.PublishPlugin(t.Context(), module(t, "probe", "1.0.0", "Probes"), "1.0.0", false)
+			return b.PublishPlugin(t.Context(), module(t, "probe", "1.0.0", "Probes"), "1.0.0", false, nil)
 		}},
 		{TopicLineup, func() error {
 			_, err := activate(t.Context(), b, lineupOf("probe@1.0.0"), registry.OriginOperator, "")
@@ -68,7 +68,7 @@ func TestListenReportsChanges(t *testing.T) {
 	if err := b.RevokeKey(t.Context(), caller.Key); err == nil {
 		t.Error("revoking a key twice succeeded")
 	}
-	noError(t, b.PublishPlugin(t.Context(), module(t, "marker", "1.0.0", "Marks"), "1.0.0", false))
+	noError(t, b.PublishPlugin(t.Context(), module(t, "marker", "1.0.0", "Marks"), "1.0.0", false, nil))
 	expect(t, "topic", receive(t, "the marker", topics), TopicPlugins)
 }
 
@@ -87,7 +87,7 @@ func TestListenReconnects(t *testing.T) {
 		}
 		expectAll(t, topics)
 	}
-	noError(t, s.PublishPlugin(t.Context(), module(t, "probe", "1.0.0", "Probes"), "1.0.0", false))
+	noError(t, s.PublishPlugin(t.Context(), module(t, "probe", "1.0.0", "Probes"), "1.0.0", false, nil))
 	expect(t, "topic", receive(t, "a notification", topics), TopicPlugins)
 }
 

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -34,16 +36,21 @@ func (r pluginRow) published() (registry.PublishedPlugin, error) {
 		Manifest: r.Manifest, FirstParty: r.FirstParty, PublishedAt: r.PublishedAt}, nil
 }
 
-// PublishPlugin stores a module as the given version of its plugin. Publishing the same bytes again has no effect. It
-// fails with registry.ErrVersionTaken if the version has other bytes.
-func (s *Store) PublishPlugin(ctx context.Context, m registry.Module, version string, firstParty bool) error {
-	if err := s.publish(ctx, m, version, firstParty); err != nil {
+// PublishPlugin stores a module as the given version of its plugin, with notes about it, which it does not verify.
+// Publishing the same bytes again only stores the notes; each replaces the one of its kind. It fails with
+// registry.ErrVersionTaken if the version has other bytes.
+func (s *Store) PublishPlugin(
+	ctx context.Context, m registry.Module, version string, firstParty bool, notes registry.Notes,
+) error {
+	if err := s.publish(ctx, m, version, firstParty, notes); err != nil {
 		return fmt.Errorf("publishing %s@%s: %w", m.Manifest.Name, version, err)
 	}
 	return nil
 }
 
-func (s *Store) publish(ctx context.Context, m registry.Module, version string, firstParty bool) error {
+func (s *Store) publish(
+	ctx context.Context, m registry.Module, version string, firstParty bool, notes registry.Notes,
+) error {
 	manifest, err := json.Marshal(m.Manifest)
 	if err != nil {
 		return err
@@ -61,7 +68,7 @@ func (s *Store) publish(ctx context.Context, m registry.Module, version string, 
 	switch {
 	case known.Published != nil && !bytes.Equal(known.Published, m.Digest[:]):
 		return registry.ErrVersionTaken
-	case known.Published != nil && known.Stored:
+	case known.Published != nil && known.Stored && len(notes) == 0:
 		return nil
 	}
 	row := pluginRow{Name: m.Manifest.Name, Version: version, Digest: m.Digest[:], Manifest: manifest,
@@ -82,8 +89,53 @@ func (s *Store) publish(ctx context.Context, m registry.Module, version string, 
 		if !bytes.Equal(stored, m.Digest[:]) {
 			return registry.ErrVersionTaken
 		}
+		for _, kind := range slices.Sorted(maps.Keys(notes)) { // in one order, so that no two hosts wait for each other
+			if _, err := tx.NewRaw(`INSERT INTO plugin_notes (digest, kind, note) VALUES (?, ?, ?)
+				ON CONFLICT (digest, kind) DO UPDATE SET note = EXCLUDED.note`, m.Digest[:], kind, notes[kind]).
+				Exec(ctx); err != nil {
+				return err
+			}
+		}
 		return notify(ctx, tx, TopicPlugins)
 	})
+}
+
+// PluginNotes returns the notes about the plugin with the given digest. It does not verify them.
+func (s *Store) PluginNotes(ctx context.Context, digest registry.Digest) (registry.Notes, error) {
+	all, err := s.pluginNotes(ctx, digest[:])
+	return all[digest], err
+}
+
+// AllPluginNotes returns the notes about all plugins by digest. It does not verify them.
+func (s *Store) AllPluginNotes(ctx context.Context) (map[registry.Digest]registry.Notes, error) {
+	return s.pluginNotes(ctx, nil)
+}
+
+// pluginNotes returns the notes about one plugin, or with nil about all.
+func (s *Store) pluginNotes(ctx context.Context, digest []byte) (map[registry.Digest]registry.Notes, error) {
+	var rows []struct {
+		Digest []byte
+		Kind   registry.NoteKind
+		Note   string
+	}
+	err := s.db.NewRaw("SELECT digest, kind, note FROM plugin_notes WHERE ?0::bytea IS NULL OR digest = ?0", digest).
+		Scan(ctx, &rows)
+	all := map[registry.Digest]registry.Notes{}
+	for _, r := range rows {
+		if len(r.Digest) != len(registry.Digest{}) {
+			err = errors.New("a digest is not 32 bytes long")
+			break
+		}
+		d := registry.Digest(r.Digest)
+		if all[d] == nil {
+			all[d] = registry.Notes{}
+		}
+		all[d][r.Kind] = r.Note
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading notes about plugins: %w", err)
+	}
+	return all, nil
 }
 
 // Plugins lists all published versions, by name and newest first.
