@@ -8,7 +8,6 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/sandbox"
 )
 
 // TestBudgets computes the most fuel that each first-party layer burns on long and hostile input. Its budget is at
@@ -26,7 +25,7 @@ func TestBudgets(t *testing.T) {
 	for _, m := range modules {
 		t.Run(m.Manifest.Name, func(t *testing.T) {
 			t.Parallel()
-			box := sandbox.New(sandbox.Config{Instances: 1, Logger: quietLog(&terminal{err: t.Output()})})
+			box := layerSandbox(t)
 			plugin, err := box.OpenShared(t.Context(), m) // as in the default lineup, so the guest collects its garbage
 			if err != nil {
 				t.Fatal(err)

@@ -18,7 +18,6 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/sandbox"
 	"assay/registry"
 )
 
@@ -125,7 +124,7 @@ func burnReferences(t *testing.T, modules []registry.Module, values []fuelRefere
 	var layers sync.WaitGroup
 	for _, m := range modules {
 		layers.Go(func() {
-			box := sandbox.New(sandbox.Config{Instances: 1, Logger: quietLog(&terminal{err: t.Output()})})
+			box := layerSandbox(t)
 			plugin, err := box.Open(t.Context(), m)
 			if err != nil {
 				t.Error(err)

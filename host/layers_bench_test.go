@@ -77,7 +77,7 @@ type sandboxedLayers struct {
 
 func sandboxLayers(b *testing.B, source registry.Source, layers []string, facts []entity.Facts) *sandboxedLayers {
 	b.Helper()
-	box := sandbox.New(sandbox.Config{Instances: 1, Logger: quietLog(&terminal{err: b.Output()})})
+	box := layerSandbox(b)
 	s := &sandboxedLayers{facts: facts}
 	for _, name := range layers {
 		m, err := source.Build(b.Context(), filepath.Join(source.Root, "plugins", name))

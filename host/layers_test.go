@@ -33,7 +33,7 @@ func TestLayers(t *testing.T) {
 	for _, m := range modules {
 		t.Run(m.Manifest.Name, func(t *testing.T) {
 			t.Parallel()
-			box := sandbox.New(sandbox.Config{Instances: 1, Logger: quietLog(&terminal{err: t.Output()})})
+			box := layerSandbox(t)
 			plugin, err := box.Open(t.Context(), m)
 			if err != nil {
 				t.Fatal(err)
@@ -88,7 +88,7 @@ func BenchmarkLayers(b *testing.B) {
 	}
 	for _, m := range modules {
 		b.Run(m.Manifest.Name, func(b *testing.B) {
-			box := sandbox.New(sandbox.Config{Instances: 1, Logger: quietLog(&terminal{err: b.Output()})})
+			box := layerSandbox(b)
 			plugin, err := box.OpenShared(b.Context(), m)
 			if err != nil {
 				b.Fatal(err)

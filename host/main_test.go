@@ -20,8 +20,10 @@ import (
 	"time"
 
 	"assay/host/auditlog"
+	"assay/host/keyring"
 	"assay/host/lineup"
 	"assay/host/postgres/postgrestest"
+	"assay/host/sandbox"
 	"assay/host/store"
 	"assay/registry"
 )
@@ -95,6 +97,18 @@ func fillSharedDir(t testing.TB) {
 		}
 	}
 	runHost(t, cmd).stop(t, syscall.SIGTERM)
+}
+
+// layerSandbox returns a sandbox that finds the layers of this checkout compiled, with the race detector too.
+func layerSandbox(t testing.TB) *sandbox.Sandbox {
+	t.Helper()
+	sharedDirOnce.Do(func() { fillSharedDir(t) })
+	keys, err := keyring.Load(filepath.Join(sharedDir, "secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sandbox.New(sandbox.Config{CacheDir: filepath.Join(sharedDir, "compiled"), CacheKey: keys.Cache,
+		Instances: 1, NeverSuspend: true, Logger: quietLog(&terminal{err: t.Output()})})
 }
 
 func withSharedDir(m *testing.M) int {

@@ -251,7 +251,7 @@ func layersOfSource(t *testing.T) (map[string]registry.Module, *sandbox.Sandbox)
 	for _, m := range built {
 		modules[m.Manifest.Name] = m
 	}
-	return modules, sandbox.New(sandbox.Config{Instances: 1, NeverSuspend: true, Logger: log})
+	return modules, layerSandbox(t)
 }
 
 // openLayer opens a layer whose instance is restored after each call, as on a host: the fuel that a call burns would

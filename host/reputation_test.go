@@ -21,7 +21,6 @@ import (
 	"assay/host/keyring"
 	lineups "assay/host/lineup"
 	"assay/host/postgres/postgrestest"
-	"assay/host/sandbox"
 	"assay/host/store"
 	"assay/host/store/storetest"
 	"assay/registry"
@@ -101,7 +100,7 @@ func members(t testing.TB, names []string) []check.Member {
 	if err != nil {
 		t.Fatal(err)
 	}
-	box := sandbox.New(sandbox.Config{Instances: 1, Logger: quietLog(&terminal{err: t.Output()})})
+	box := layerSandbox(t)
 	document, err := registry.DefaultLineup()
 	if err != nil {
 		t.Fatal(err)
