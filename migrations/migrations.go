@@ -1,10 +1,9 @@
-// Package migrations embeds the database schema as a sequence of migrations. It contains only SQL; package store runs
-// it.
+// Package migrations embeds the database schema as a sequence of SQL files, which package store runs.
 //
-// Files are named NNNN_subject.tx.up.sql, and each runs in one transaction. Those without ".tx" commit between their
-// steps, which "--bun:split" separates, and may run again after an interruption. They build indexes of tables that may
-// be large (CREATE INDEX CONCURRENTLY), because hosts write meanwhile. The statements of a released migration never
-// change: a later migration corrects them.
+// A file named NNNN_subject.tx.up.sql runs in one transaction. Without ".tx", each step, separated by "--bun:split",
+// commits by itself and must be repeatable after an interruption. Such files build indexes on large tables
+// (CREATE INDEX CONCURRENTLY), so that hosts can keep writing. A released migration never changes; a later one corrects
+// it.
 package migrations
 
 import "embed"

@@ -75,41 +75,41 @@ func NewMetrics() *Metrics {
 	m.httpSeconds = histograms("assay_http_seconds", "Time from a complete request to its response, without "+
 		"sending it.", exponential(0.0005, 2, 14), "route")
 	m.checks = counter("assay_checks_total", "Checks answered.", "type", "verdict")
-	m.overridden = counter("assay_overridden_checks_total", "Recorded checks that an override decided, by verdict and "+
-		"by whether the account or the operator set it.", "verdict", "by")
+	m.overridden = counter("assay_overridden_checks_total", "Recorded checks decided by an override, by verdict and "+
+		"by who set it: account or operator.", "verdict", "by")
 	m.refusals = counter("assay_refusals_total", "Requests refused with 503, by reason: door (too many requests in "+
-		"progress), share (the account or address has its share of them), deadline (the check did not have its turn "+
+		"progress), share (the account or address has used up its share), deadline (the check's turn did not come "+
 		"in time), or the part that was missing: layer, facts, overrides, ledger, database.", "reason")
 	m.checkSeconds = histograms("assay_check_seconds", "Time from the parsed request to the durable decision.",
 		exponential(0.0005, 2, 12), "type")
 	m.canary = counter("assay_canary_checks_total", "Checks that the canary scored, compared with the lineup of the "+
 		"other accounts: same, flipped (another verdict), failed (a layer failed), again (the value was compared "+
-		"before) or left_out (there was no time).", "outcome")
-	m.steps = counter("assay_lineup_steps_total", "Changes of what is in force that this host signed itself: "+
+		"before) or left_out (the host was busy).", "outcome")
+	m.steps = counter("assay_lineup_steps_total", "Lineup changes that this host signed itself: "+
 		"withdrawal of a canary, or demotion of a layer to shadow.", "step")
 	for _, step := range []Step{Withdrawal, Demotion} {
-		m.steps.WithLabelValues(string(step)) // 0 at first, so that an alert sees the first increase
+		m.steps.WithLabelValues(string(step)) // starts at 0, so that an alert sees the first increase
 	}
 	m.layers = counter("assay_layer_outcomes_total",
-		"Layer calls by outcome: scored, abstained, or the reason of the failure. A call without an outcome refuses "+
+		"Layer calls by outcome: scored, abstained, or the reason for the failure. A call without an outcome refuses "+
 			"the check (assay_refusals_total).", "layer", "outcome")
 	m.layerSeconds = histograms("assay_layer_seconds", "Duration of a layer call.", exponential(0.000002, 4, 10),
 		"layer")
 	m.layerFuel = histograms("assay_layer_fuel", "Fuel used by a layer call, about one unit per instruction. "+
-		"Its budget_fuel is the limit.",
+		"The layer's budget_fuel is the limit.",
 		exponential(1000, 4, 10), "layer")
-	m.shadowChecks = counter("assay_shadow_checks_total", "Checks whose shadow layers ran, by the verdict that was "+
-		"answered and the one that it would have been if the shadow layers counted.", "type", "verdict",
+	m.shadowChecks = counter("assay_shadow_checks_total", "Checks whose shadow layers ran, by the answered verdict "+
+		"and the verdict if the shadow layers counted.", "type", "verdict",
 		"shadow_verdict")
 	m.shadowLayers = counter("assay_shadow_layer_outcomes_total", "Calls of layers in shadow by outcome: scored, "+
-		"abstained, or the reason of the failure.", "layer", "outcome")
+		"abstained, or the reason for the failure.", "layer", "outcome")
 	m.shadowLeftOut = factory.NewCounter(prometheus.CounterOpts{Name: "assay_shadow_left_out_total",
 		Help: "Checks whose shadow layers did not run, because the host was busy or facts were missing."})
 	m.batchSize = histogram("assay_ledger_batch_size", "Checks recorded in one transaction.", exponential(1, 2, 9))
 	m.batchSeconds = histogram("assay_ledger_batch_seconds", "Duration of a ledger transaction.",
 		exponential(0.0005, 2, 12))
-	m.graphLag = histogram("assay_graph_lag_seconds", "Time from the recording of a batch of checks until this host "+
-		"applied it to the reputation graph.", exponential(0.002, 2, 14))
+	m.graphLag = histogram("assay_graph_lag_seconds", "Time from recording a batch of checks to applying it to "+
+		"the reputation graph on this host.", exponential(0.002, 2, 14))
 	m.queued = factory.NewGauge(prometheus.GaugeOpts{Name: "assay_ledger_queue",
 		Help: "Checks waiting for the ledger when its last transaction finished."})
 	m.listFetches = counter("assay_list_fetches_total", "Fetches of subscribed lists by this host, by outcome: "+
@@ -117,13 +117,13 @@ func NewMetrics() *Metrics {
 	m.listEntries = factory.NewGaugeVec(prometheus.GaugeOpts{Name: "assay_list_entries",
 		Help: "Entries of a subscribed list."}, []string{"list"})
 	m.listConfirmed = factory.NewGaugeVec(prometheus.GaugeOpts{Name: "assay_list_confirmed_timestamp_seconds",
-		Help: "When a subscribed list was last fetched or found unchanged, by any host."}, []string{"list"})
+		Help: "When any host last fetched a subscribed list or found it unchanged."}, []string{"list"})
 	m.attempts = counter("assay_webhook_attempts_total", "Finished attempts to deliver an event, by outcome: "+
-		"delivered, refused (another status) or unanswered.", "outcome")
+		"delivered, refused (an error status) or unanswered.", "outcome")
 	m.attemptSeconds = histogram("assay_webhook_attempt_seconds", "Duration of an attempt to deliver an event.",
 		exponential(0.001, 2, 15))
-	m.attemptDelay = histogram("assay_webhook_late_seconds", "Time from when an attempt was due until it was "+
-		"claimed. The first attempt is due at its check.", exponential(0.001, 2, 15))
+	m.attemptDelay = histogram("assay_webhook_late_seconds", "Time between an attempt's due time and its "+
+		"start. The first attempt is due when the check is recorded.", exponential(0.001, 2, 15))
 	m.registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -142,26 +142,26 @@ func (m *Metrics) gauge(name, help string, value func() float64) {
 func (m *Metrics) WatchLineup(f *lineup.Follower) {
 	m.gauge("assay_lineup_revision", "Lineup revision in force on this host.",
 		func() float64 { return float64(f.State().Revision) })
-	m.gauge("assay_lineup_canary_revision", "Lineup revision that scores for a share of the accounts, else 0.",
+	m.gauge("assay_lineup_canary_revision", "Lineup revision that scores for a share of the accounts, or 0.",
 		func() float64 { return float64(f.State().Canary) })
-	m.gauge("assay_lineup_refused_revision", "Active lineup revision if this host could not load it, else 0.",
+	m.gauge("assay_lineup_refused_revision", "Active lineup revision if this host could not load it, or 0.",
 		func() float64 { return float64(f.State().Refused) })
 }
 
 // WatchFleet adds the metrics of the hosts that share the database. It must be called at most once.
 func (m *Metrics) WatchFleet(f *lineup.Follower, alive func() int) {
-	m.gauge("assay_hosts", "Hosts that were alive when this one last looked, itself included.",
+	m.gauge("assay_hosts", "Live hosts when this one last looked, including itself.",
 		func() float64 { return float64(alive()) })
-	m.gauge("assay_activation", "Number of the activation in force on this host. It differs between hosts while they "+
-		"switch, and on a host that cannot.", func() float64 { return float64(f.State().Activation) })
-	m.gauge("assay_activation_refused", "Number of the activation that this host refused, else 0.",
+	m.gauge("assay_activation", "Number of the activation in force on this host. Hosts differ while they switch, and "+
+		"if one cannot.", func() float64 { return float64(f.State().Activation) })
+	m.gauge("assay_activation_refused", "Number of the activation that this host refused, or 0.",
 		func() float64 { return float64(f.State().RefusedActivation) })
 }
 
-// CanaryCompared counts a check that the canary scored, by what it did to the check.
+// CanaryCompared counts a check that the canary scored, by outcome.
 func (m *Metrics) CanaryCompared(outcome string) { m.canary.WithLabelValues(outcome).Inc() }
 
-// Step is a change of what is in force that a host may sign itself.
+// Step is a lineup change that a host may sign itself.
 type Step string
 
 // The steps.
@@ -178,7 +178,7 @@ func (m *Metrics) StepTaken(s Step) { m.steps.WithLabelValues(string(s)).Inc() }
 func (m *Metrics) WatchDegraded(all, falseDNS func() []string) {
 	m.gauge("assay_degraded", "Number of problems that /readyz lists as degraded.",
 		func() float64 { return float64(len(all())) })
-	m.gauge("assay_dns_untrusted_servers", "DNS servers that are not asked because they give false answers.",
+	m.gauge("assay_dns_untrusted_servers", "DNS servers that this host does not use because they give false answers.",
 		func() float64 { return float64(len(falseDNS())) })
 }
 
@@ -208,9 +208,9 @@ func (m *Metrics) ListsObserved(lists []ListState) {
 
 // WatchGate adds the metrics of accepted checks. It must be called at most once.
 func (m *Metrics) WatchGate(inProgress func() int, wait func() time.Duration) {
-	m.gauge("assay_checks_under_way", "Accepted checks that have not been answered yet.",
+	m.gauge("assay_checks_under_way", "Accepted checks that are not answered yet.",
 		func() float64 { return float64(inProgress()) })
-	m.gauge("assay_check_wait_seconds", "Predicted time to the answer for an account without checks in progress. "+
+	m.gauge("assay_check_wait_seconds", "Predicted response time for an account without checks in progress. "+
 		"Checks are refused if it is too long.", func() float64 { return wait().Seconds() })
 }
 
@@ -223,7 +223,7 @@ func (m *Metrics) WatchCertificate(expiry func() time.Time) {
 // WatchOverrides adds the metrics of overrides. It must be called at most once.
 func (m *Metrics) WatchOverrides(size func() int, ignored func() []string) {
 	m.gauge("assay_overrides", "Overrides in memory.", func() float64 { return float64(size()) })
-	m.gauge("assay_overrides_ignored", "Overrides that are ignored because their rows were altered. "+
+	m.gauge("assay_overrides_ignored", "Overrides ignored because their rows were altered. "+
 		"'assay overrides list' names them.", func() float64 { return float64(len(ignored())) })
 }
 
@@ -232,10 +232,10 @@ func (m *Metrics) CheckRefused(reason string) { m.refusals.WithLabelValues(reaso
 
 // WatchDelivery adds the metrics of webhook attempts in progress. It must be called at most once.
 func (m *Metrics) WatchDelivery(inProgress func() (all, slow int)) {
-	m.gauge("assay_webhook_attempts_under_way", "Attempts to deliver an event that are in progress.",
+	m.gauge("assay_webhook_attempts_under_way", "Attempts in progress to deliver an event.",
 		func() float64 { all, _ := inProgress(); return float64(all) })
 	m.gauge("assay_webhook_slow_attempts_under_way",
-		"Attempts in progress to slow receivers, which have taken more than a second.",
+		"Attempts in progress to slow receivers, which recently took more than a second.",
 		func() float64 { _, slow := inProgress(); return float64(slow) })
 }
 
@@ -271,11 +271,11 @@ type Observer struct {
 
 var _ check.Observer = (*Observer)(nil)
 
-// roughly returns the power of two above n. A guest chooses how much it prints, and could spell the checked entity in
-// exact numbers.
+// roughly returns the power of two above n. A guest chooses how much it prints, and exact numbers could encode the
+// checked entity.
 func roughly(n int) int { return 1 << bits.Len(uint(n)) }
 
-// LayerRan implements check.Observer. It logs nothing that the guest chose.
+// LayerRan implements check.Observer. It logs no text of the guest.
 func (o *Observer) LayerRan(t entity.Type, out check.Outcome, failure *check.Failure) {
 	m := o.Metrics.ofLayer.get(out.Layer, o.Metrics.newLayerMetrics)
 	switch {
@@ -325,7 +325,7 @@ func (m *Metrics) ShadowRan(live *check.Decision, shadow check.Fused, outcomes [
 // ShadowLeftOut counts a check whose shadow layers did not run (check.ShadowObserver).
 func (m *Metrics) ShadowLeftOut(*check.Decision) { m.shadowLeftOut.Inc() }
 
-// layerMetrics are the metrics of one layer. Finding a metric by its labels takes longer than counting.
+// layerMetrics are the metrics of one layer, kept because finding a metric by its labels takes longer than counting.
 type layerMetrics struct {
 	scored, abstained prometheus.Counter
 	seconds, fuel     prometheus.Observer

@@ -45,8 +45,8 @@ func (m *Metrics) WatchReady(ready func() bool) {
 
 // WatchAudit adds the metric of the audit log's upkeep. It must be called at most once.
 func (m *Metrics) WatchAudit(problems func() int) {
-	m.gauge("assay_audit_problems", "Problems that this host met when it last signed checkpoints, pruned the audit "+
-		"log and asked witnesses, such as a damaged chain or a witness that cosigned records that the database lacks.",
+	m.gauge("assay_audit_problems", "Problems when this host last signed checkpoints, pruned the audit log and asked "+
+		"witnesses, such as a damaged chain or a witness that cosigned records that the database lacks.",
 		func() float64 { return float64(problems()) })
 }
 
@@ -54,8 +54,7 @@ func (m *Metrics) WatchAudit(problems func() int) {
 func (m *Metrics) WatchWitnesses(names []string, waiting func(name string) time.Duration) {
 	for _, name := range names {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "assay_witness_waiting_seconds",
-			Help: "For how long checkpoints of the audit log have waited for the witness's signature on this host, " +
-				"else 0.",
+			Help:        "How long audit log checkpoints have waited for the witness's signature on this host, or 0.",
 			ConstLabels: prometheus.Labels{"witness": name},
 		}, func() float64 { return waiting(name).Seconds() }))
 	}
@@ -63,9 +62,9 @@ func (m *Metrics) WatchWitnesses(names []string, waiting func(name string) time.
 
 // WatchServer adds the metrics of the customers' requests and connections. It must be called at most once.
 func (m *Metrics) WatchServer(load func() (requests, connections, refused int)) {
-	m.gauge("assay_http_requests_under_way", "Customers' requests that have not been answered yet.",
+	m.gauge("assay_http_requests_under_way", "Customers' requests that are not answered yet.",
 		func() float64 { requests, _, _ := load(); return float64(requests) })
-	m.gauge("assay_http_connections", "Open connections of customers.",
+	m.gauge("assay_http_connections", "Customers' open connections.",
 		func() float64 { _, connections, _ := load(); return float64(connections) })
 	m.counter("assay_http_connections_refused_total", "Connections refused because too many were open.",
 		func() float64 { _, _, refused := load(); return float64(refused) })
@@ -73,23 +72,23 @@ func (m *Metrics) WatchServer(load func() (requests, connections, refused int)) 
 
 // WatchDatabase adds the metrics of the pool of database connections. It must be called at most once.
 func (m *Metrics) WatchDatabase(stats func() sql.DBStats) {
-	m.gauge("assay_database_connections_max", "Maximum number of connections of the pool that requests and jobs "+
-		"share. The ledger, webhooks and notifications have their own.",
+	m.gauge("assay_database_connections_max", "Maximum size of the connection pool that requests and jobs share. The "+
+		"ledger, webhooks and notifications have their own connections.",
 		func() float64 { return float64(stats().MaxOpenConnections) })
-	m.gauge("assay_database_connections_in_use", "Connections of the pool in use.",
+	m.gauge("assay_database_connections_in_use", "Pooled connections in use.",
 		func() float64 { return float64(stats().InUse) })
-	m.gauge("assay_database_connections_idle", "Connections of the pool that are open and not in use.",
+	m.gauge("assay_database_connections_idle", "Pooled connections that are open and not in use.",
 		func() float64 { return float64(stats().Idle) })
-	m.counter("assay_database_waits_total", "How often all connections of the pool were in use, and a statement "+
-		"waited for one.", func() float64 { return float64(stats().WaitCount) })
-	m.counter("assay_database_wait_seconds_total", "Time that statements waited for a connection of the pool.",
+	m.counter("assay_database_waits_total", "How often a statement had to wait because all pooled connections were in "+
+		"use.", func() float64 { return float64(stats().WaitCount) })
+	m.counter("assay_database_wait_seconds_total", "Time that statements waited for a pooled connection.",
 		func() float64 { return stats().WaitDuration.Seconds() })
 }
 
-// Queues is what waits in the database for any of the hosts.
+// Queues counts work that waits in the database for any host.
 type Queues struct {
 	EventsDue   int           // webhook events whose attempt is due
-	OldestDue   time.Duration // how long the oldest of them has been
+	OldestDue   time.Duration // how long the oldest of them has been due
 	Graph       int           // checks that are not in the reputation graph yet
 	OldestGraph time.Duration // how long the oldest of them has waited
 }
@@ -103,16 +102,16 @@ func (m *Metrics) WatchQueues() (observe func(q Queues, at time.Time)) {
 	}
 	var last atomic.Pointer[reading]
 	last.Store(&reading{})
-	m.gauge("assay_webhook_events_due", "Webhook events in the database whose attempt is due, counted up to 10,000.",
+	m.gauge("assay_webhook_events_due", "Webhook events in the database that are due, counted up to 10,000.",
 		func() float64 { return float64(last.Load().EventsDue) })
-	m.gauge("assay_webhook_oldest_due_seconds", "For how long the oldest webhook event has been due, else 0.",
+	m.gauge("assay_webhook_oldest_due_seconds", "How long the oldest webhook event has been due, or 0.",
 		func() float64 { return last.Load().OldestDue.Seconds() })
 	m.gauge("assay_graph_contributions_waiting", "Recorded checks that are not in the reputation graph yet, counted "+
 		"up to 10,000 batches.", func() float64 { return float64(last.Load().Graph) })
 	m.gauge("assay_graph_oldest_waiting_seconds", "How long the oldest recorded check that is not in the reputation "+
-		"graph has waited, else 0.",
+		"graph has waited, or 0.",
 		func() float64 { return last.Load().OldestGraph.Seconds() })
-	m.gauge("assay_queues_read_timestamp_seconds", "When this host last read the queues in the database, else 0. It "+
+	m.gauge("assay_queues_read_timestamp_seconds", "When this host last read the queues in the database, or 0. It "+
 		"reads them every 15 s.", func() float64 {
 		if at := last.Load().at; !at.IsZero() {
 			return float64(at.UnixMilli()) / 1000
