@@ -23,7 +23,7 @@ const (
 	// eraseRead is the maximum number of records that an erasure reads at once. Each read looks at all of the subject's
 	// records.
 	eraseRead = 5000
-	// forgetLinks is the maximum number of links in the reputation graph that are deleted with the chain locked.
+	// forgetLinks is the maximum number of links in the reputation graph that are deleted at once.
 	forgetLinks = 200
 )
 
@@ -203,8 +203,8 @@ var errNodeUnknown = &entity.InvalidError{Field: "subject",
 
 // deletion is what audit_erase deleted besides records.
 type deletion struct {
-	Events, Sightings, Links, Reviews int
-	Recorded                          bool // there was anything to erase
+	Events, Sightings, Links int
+	Recorded                 bool // there was anything to erase
 }
 
 // eraseRows erases a subject's rows and its node in the reputation graph, and appends a record of that to the chain. It
@@ -234,8 +234,8 @@ func (s *Store) eraseRows(ctx context.Context, r requester, p subject, rows []au
 	record := audit.Record{Kind: audit.Erasure, At: done.Timestamp, Ref: done.Ref, Account: r.AccountID, Key: r.KeyID,
 		Digest: digest}
 	deleted, err := once[deletion](ctx, s,
-		`SELECT *, erase_reviews(?chain, ?seqs) AS reviews FROM audit_erase(?chain, ?account, ?key, ?now, ?pseudonym,
-		?node, ?subject, ?seqs, ?times, ?refs, ?leaves, ?tombstones, ?checks, ?entry)`, named{
+		`SELECT * FROM audit_erase(?chain, ?account, ?key, ?now, ?pseudonym, ?node, ?subject, ?seqs, ?times, ?refs,
+		?leaves, ?tombstones, ?checks, ?entry)`, named{
 			"chain": r.Chain, "account": r.AccountID, "key": r.KeyID, "now": s.now(), "pseudonym": p.pseudonym,
 			"node": p.node, "subject": s.tombstone(r, "subject", string(p.pseudonym)), "seqs": pgdialect.Array(seqs),
 			"times": pgdialect.Array(times), "refs": pgdialect.Array(refs), "leaves": pgdialect.Array(leaves),

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -149,4 +150,36 @@ func TestConcurrentErasures(t *testing.T) {
 		t.Errorf("%d checks were erased, want 1", total)
 	}
 	verifyLedger(t, hosts[0])
+}
+
+// While an erasure waits for something else, it does not hold the head, for which all checks of the chain wait.
+func TestErasureLocksHeadLast(t *testing.T) {
+	t.Parallel()
+	for name, links := range map[string]int{"a subject": 0, "a subject with many links": forgetLinks + 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, l, caller := newLedger(t, nil, LedgerConfig{})
+			jane := parse(t, entity.Email, "jane.roe@mailbox-example.net")
+			appendOne(t, l, decided(caller, jane, check.Allow))
+			noError(t, s.CatchUp(t.Context()))
+			other := session(t, s.url)
+			exec(t, other, fmt.Sprintf(`INSERT INTO graph_edges (node, other, account_id, checks, last_seen)
+				SELECT node, sha256(int4send(n)), account_id, 1, now()
+				FROM graph_sightings, generate_series(1, %d) AS n WHERE kind = 'email'`, links),
+				"BEGIN", "SELECT FROM graph_sightings FOR UPDATE", "SELECT FROM graph_edges FOR UPDATE")
+			erased := make(chan error, 1)
+			go func() {
+				_, err := s.Erase(context.Background(), caller, about(jane))
+				erased <- err
+			}()
+			monitor := session(t, s.url)
+			until(t, "the erasure to wait", func() bool { return lockWaiters(t, monitor) == 1 })
+			if _, err := monitor.Exec(t.Context(), "SELECT FROM audit_heads FOR UPDATE NOWAIT"); err != nil {
+				t.Errorf("locking the head: %v", err)
+			}
+			exec(t, other, "COMMIT")
+			noError(t, receive(t, "the erasure", erased))
+			verifyLedger(t, s)
+		})
+	}
 }

@@ -57,7 +57,7 @@ func TestMain(m *testing.M) {
 }
 
 // needsPlainPostgres skips a test of something that a distributed database does not have, or refuses.
-func needsPlainPostgres(t *testing.T, why string) {
+func needsPlainPostgres(t testing.TB, why string) {
 	t.Helper()
 	if onCitus() {
 		t.Skipf("this test needs a database without Citus: %s", why)
