@@ -246,7 +246,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	}
 	queues := b.readQueues(metrics.WatchQueues())
 	keeper := &auditlog.Keeper{Store: b.store, Signer: signer, Trust: trusted.Trust, Dir: cfg.checkpointDir(),
-		Logger: log}
+		Logger: log, Covered: metrics.CheckpointStored}
 	metrics.WatchAudit(func() int { return len(keeper.Status().Problems) + len(submitter.Contradicted()) })
 	running.Go(func() { submitter.Run(background) })
 	running.Go(func() { keeper.Run(background) })

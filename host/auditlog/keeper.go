@@ -23,10 +23,14 @@ type Keeper struct {
 	Trust  activation.Trust // verifies activations of lineups
 	Dir    CheckpointDir
 	Logger *slog.Logger
+	// Covered is called when a checkpoint is stored, with the time since the oldest record that it is the first to
+	// cover; it must not block, and may be nil.
+	Covered func(lag time.Duration)
 
 	mu     sync.Mutex             // held while signing
 	signed map[int]audit.TreeHead // the last head that was signed, by chain
 	logged time.Time              // progress of building trees
+	oldest map[int]time.Time      // time of the oldest record that no checkpoint covers yet, by chain
 	status status
 }
 
@@ -76,6 +80,10 @@ func (k *Keeper) sign(ctx context.Context, patience bool) (err error) {
 	for _, tree := range moved {
 		k.signed[tree.Chain] = tree.TreeHead
 		k.status.signed(tree.Chain, tree.Last())
+		if oldest, ok := k.oldest[tree.Chain]; ok {
+			k.Covered(k.Store.Now().Sub(oldest))
+		}
+		delete(k.oldest, tree.Chain)
 	}
 	return damaged
 }

@@ -190,6 +190,16 @@ func (k *Keeper) extend(ctx context.Context, tree *store.Tree, open *audit.Tree,
 		return false, &audit.BreakError{Chain: tree.Chain, Seq: tree.Last() + 1, Reason: "the record is missing, so " +
 			"the Merkle tree cannot grow"}
 	}
+	if _, ok := k.oldest[tree.Chain]; !ok && k.Covered != nil {
+		at, err := k.Store.RecordedAt(ctx, tree.Chain, tree.Last()+1)
+		if err != nil {
+			return false, err
+		}
+		if k.oldest == nil {
+			k.oldest = map[int]time.Time{}
+		}
+		k.oldest[tree.Chain] = at
+	}
 	for _, leaf := range leaves {
 		open.Append(leaf)
 	}

@@ -87,7 +87,8 @@ func record(b *testing.B, s *store.Store, n int) (took []time.Duration) {
 		callers.Go(func() {
 			for j := range n / 512 {
 				began := time.Now()
-				if err := ledger.Append(b.Context(), storetest.Decided(caller, e, check.Allow)); err != nil {
+				r := storetest.At(storetest.Decided(caller, e, check.Allow), began)
+				if err := ledger.Append(b.Context(), r); err != nil {
 					b.Error(err)
 				}
 				took[i*(n/512)+j] = time.Since(began)
@@ -96,6 +97,33 @@ func record(b *testing.B, s *store.Store, n int) (took []time.Duration) {
 	}
 	callers.Wait()
 	return took
+}
+
+// BenchmarkCheckpointLag measures how long records wait to be covered by a checkpoint while 512 callers check.
+func BenchmarkCheckpointLag(b *testing.B) {
+	s := storetest.Close(b, storetest.Must(store.Open(b.Context(), store.Config{URL: postgrestest.Database(b),
+		Keys: storetest.Ring, Logger: storetest.Discard()}))(b))
+	var lags []time.Duration
+	var mu sync.Mutex
+	k := &Keeper{Store: s, Signer: NewSigner(storetest.Ring.SignSeed), Logger: storetest.Discard(),
+		Dir: CheckpointDir(b.TempDir()), Covered: func(lag time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			lags = append(lags, lag)
+		}}
+	storetest.Background(b, k.Run)
+	for b.Loop() {
+		record(b, s, 512*100)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(lags) == 0 {
+		b.Skip("too short: no checkpoint was signed")
+	}
+	slices.Sort(lags)
+	b.ReportMetric(float64(len(lags)), "checkpoints")
+	b.ReportMetric(lags[len(lags)/2].Seconds(), "p50-s")
+	b.ReportMetric(lags[len(lags)-1].Seconds(), "longest-s")
 }
 
 // BenchmarkAppend measures how long the ledger takes to record checks of 512 callers, without and with a host that

@@ -52,6 +52,31 @@ func another(t *testing.T, k *Keeper) *Keeper {
 		Dir: CheckpointDir(filepath.Join(t.TempDir(), "checkpoints"))}
 }
 
+// The host that extends a tree reports how long the oldest record waited for a checkpoint, once for each.
+func TestCheckpointLag(t *testing.T) {
+	t.Parallel()
+	k, db := oldLog(t)
+	var lags []time.Duration
+	k.Covered = func(lag time.Duration) { lags = append(lags, lag) }
+	storetest.NoError(t, k.SignHeads(t.Context()))
+	fill(t, db, 3)
+	storetest.Exec(t, db, "UPDATE audit_records SET recorded_at = '2022-03-10 11:59:57Z' WHERE seq = 5",
+		"UPDATE audit_records SET recorded_at = '2022-03-10 11:59:58Z' WHERE seq > 5")
+	dir := k.Dir
+	k.Dir = CheckpointDir(filepath.Join(t.TempDir(), "file"))
+	storetest.NoError(t, os.WriteFile(string(k.Dir), nil, 0o600))
+	if k.SignHeads(t.Context()) == nil {
+		t.Error("a checkpoint was stored in a file instead of a directory")
+	}
+	k.Dir = dir
+	storetest.NoError(t, k.SignHeads(t.Context()))
+	storetest.NoError(t, k.SignHeads(t.Context()))
+	if len(lags) != 3 { // those of chain 0, and of accounts and keys
+		t.Fatalf("%d checkpoints: %v", len(lags), lags)
+	}
+	storetest.Expect(t, "lag", lags[2], 3*time.Second)
+}
+
 // Proofs need neither the content of records nor, once it is pruned, the beginning of the chain.
 func TestProofsSurviveErasureAndPruning(t *testing.T) {
 	t.Parallel()

@@ -130,6 +130,15 @@ func (s *Store) Leaves(ctx context.Context, chain int, from, until int64, limit 
 	return leaves, nil
 }
 
+// RecordedAt returns the time of a record.
+func (s *Store) RecordedAt(ctx context.Context, chain int, seq int64) (at time.Time, err error) {
+	err = s.db.NewRaw("SELECT recorded_at FROM audit_records WHERE chain = ? AND seq = ?", chain, seq).Scan(ctx, &at)
+	if err != nil {
+		return at, fmt.Errorf("reading the time of record %d of audit chain %d: %w", seq, chain, err)
+	}
+	return at, nil
+}
+
 // Tiles returns the hashes of tiles, as they are stored: more than asked for, fewer, or nil.
 func (l AuditLog) Tiles(ctx context.Context, chain int, ids []audit.TileID) ([][]byte, error) {
 	type place struct {

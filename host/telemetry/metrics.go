@@ -33,6 +33,7 @@ type Metrics struct {
 	batchSize    prometheus.Histogram
 	batchSeconds prometheus.Histogram
 	graphLag     prometheus.Histogram
+	auditLag     prometheus.Histogram
 	canary       *prometheus.CounterVec
 	steps        *prometheus.CounterVec
 	queued       prometheus.Gauge
@@ -110,6 +111,8 @@ func NewMetrics() *Metrics {
 		exponential(0.0005, 2, 12))
 	m.graphLag = histogram("assay_graph_lag_seconds", "Time from recording a batch of checks to applying it to "+
 		"the reputation graph on this host.", exponential(0.002, 2, 14))
+	m.auditLag = histogram("assay_audit_checkpoint_lag_seconds", "Time from recording the oldest check that a "+
+		"checkpoint is the first to cover to storing the checkpoint.", exponential(0.125, 2, 10))
 	m.queued = factory.NewGauge(prometheus.GaugeOpts{Name: "assay_ledger_queue",
 		Help: "Checks waiting for the ledger when its last transaction finished."})
 	m.listFetches = counter("assay_list_fetches_total", "Fetches of subscribed lists by this host, by outcome: "+
@@ -248,6 +251,9 @@ func (m *Metrics) BatchDone(size int, took time.Duration, queued int) {
 
 // GraphApplied records that a batch of checks was applied to the reputation graph.
 func (m *Metrics) GraphApplied(_ int, lag time.Duration) { m.graphLag.Observe(lag.Seconds()) }
+
+// CheckpointStored records how long the oldest check that a checkpoint is the first to cover has waited for it.
+func (m *Metrics) CheckpointStored(lag time.Duration) { m.auditLag.Observe(lag.Seconds()) }
 
 // AttemptEnded records an attempt to deliver an event and how late it started.
 func (m *Metrics) AttemptEnded(o webhook.Outcome, late time.Duration) {
