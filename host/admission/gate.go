@@ -1,5 +1,5 @@
-// Package admission decides which requests a host accepts and whose turn it is. A host that is offered more than it can
-// do refuses the excess at once, and no customer waits or is refused because of another customer's flood.
+// Package admission decides which requests a host accepts and whose turn it is. An overloaded host refuses the excess
+// at once, and one customer's flood neither delays nor refuses another customer's requests.
 package admission
 
 import (
@@ -18,33 +18,33 @@ var (
 
 // Config configures a Gate.
 type Config struct {
-	Processors  int           // checks that are judged at once
+	Processors  int           // checks that are judged concurrently
 	Target      time.Duration // the longest predicted time at which a check is accepted
 	BatchTarget time.Duration // the same for a batch
-	// Recording returns how long recording a check takes at least, for how long each check delays the next, and by how
-	// much recording is late at the moment, as it is while the database does not respond. It may be nil.
+	// Recording returns the minimum time to record a check, the delay that each check adds to the next, and how late
+	// recording is at the moment, for example because the database does not respond. It may be nil.
 	Recording func() (least, each, late time.Duration)
 	Now       func() time.Time // nil: time.Now
 }
 
-// Gate accepts checks as long as they will be answered in time, and judges as many at once as there are processors.
+// Gate accepts checks as long as they can be answered in time, and judges one at a time on each processor.
 //
-// The predicted time is what recording takes at least, and the number of checks in progress times the time that each
-// takes from the next: on a busy host, that is the mean time for which a check occupies a processor, divided by the
-// processors, or the time of its recording if that is longer. Checks take turns by account, so of another account at
-// most as many count as the own account has. An account's single checks precede those of its batches. A check is
-// accepted if it would be in time even if a newcomer arrived with as many checks as the account then has. An account
-// alone therefore fills half of the time, k flooding accounts fill k/(k+1) of it, and a newcomer always finds room.
+// The predicted time is the minimum recording time plus the number of checks in progress times the interval between
+// completions: on a busy host, the mean processor time of a check divided by the processors, or its recording time if
+// that is longer. Checks take turns by account, so each other account counts with at most as many checks as this
+// account has. An account's single checks precede its batches. A check is accepted if it would be in time even if a
+// newcomer arrived with as many checks as the account then has. A single account therefore fills half of the time, k
+// flooding accounts fill k/(k+1) of it, and a newcomer always finds room.
 type Gate struct {
 	cfg Config
 
 	mu       sync.Mutex
 	free     int           // processors
-	cost     time.Duration // moving mean of the time for which a check occupies a processor
+	cost     time.Duration // moving mean of a check's processor time
 	accepted int           // checks in progress
 	accounts map[string]*account
-	turns    []*account // those with waiting checks, in the order of their turns
-	spare    []*waiter  // work that is no check
+	turns    []*account // accounts with waiting checks, in the order of their turns
+	spare    []*waiter  // work that isn't a check
 }
 
 // account is an account with checks in progress.
@@ -54,7 +54,7 @@ type account struct {
 	waiting [lanes][]*waiter
 }
 
-// The lanes of an account. Checks of the first precede those of the second.
+// The lanes of an account. The first precedes the second.
 const (
 	singles = iota
 	batches
@@ -85,7 +85,7 @@ type waiter struct {
 const (
 	initialCost = time.Millisecond // assumed until checks have been judged
 	longest     = 16               // a check counts as at most this many times the mean
-	costWeight  = 64               // a check changes the mean by one part in this many of the difference
+	costWeight  = 64               // each check moves the mean by this fraction of the difference
 )
 
 // NewGate returns a gate.
@@ -113,7 +113,8 @@ func (g *Gate) admits(name string, n int) error {
 	if n > 1 {
 		target = g.cfg.BatchTarget
 	}
-	// An idle host accepts whatever the last checks cost, or it could never find out that they have become cheaper.
+	// An idle host always accepts, whatever the last checks cost; otherwise it could never learn that they have become
+	// cheaper.
 	if g.accepted == 0 && late <= target || late+g.predict(name, n, least, each) <= target {
 		return nil
 	}
@@ -124,8 +125,8 @@ func (g *Gate) admits(name string, n int) error {
 }
 
 // predict returns the time until n further checks of an account will be answered, if a newcomer arrives with as many
-// checks as the account then has in progress. Recording takes least, and each check delays the next. Of least, no more
-// than half of the target counts, so that a database that is far away does not close the gate.
+// checks as the account then has in progress. Recording takes least, and each check delays the next. At most half of
+// the target counts as least, so that a distant database does not close the gate.
 func (g *Gate) predict(name string, n int, least, each time.Duration) time.Duration {
 	own := n
 	if a := g.accounts[name]; a != nil {
@@ -233,8 +234,8 @@ func (v *Visit) Judge(ctx context.Context, f func()) error {
 	return nil
 }
 
-// Spare calls f when a processor is free that no check waits for. f must be short, because a check that arrives
-// meanwhile may wait for it. It returns the context's error, without calling f, if ctx ends first. A nil gate calls f
+// Spare calls f when a processor is free and no check is waiting. f must be short, because a check that arrives
+// meanwhile may have to wait. It returns the context's error, without calling f, if ctx ends first. A nil gate calls f
 // at once.
 func (g *Gate) Spare(ctx context.Context, f func()) error {
 	if g == nil {
@@ -275,7 +276,7 @@ func (g *Gate) Spare(ctx context.Context, f func()) error {
 	return nil
 }
 
-// acquire waits for a processor and returns since when the check has had it.
+// acquire waits for a processor and returns when the check got it.
 func (g *Gate) acquire(ctx context.Context, v *Visit) (since time.Time, err error) {
 	g.mu.Lock()
 	if err := ctx.Err(); err != nil {
@@ -311,9 +312,9 @@ func (g *Gate) acquire(ctx context.Context, v *Visit) (since time.Time, err erro
 	return since, ctx.Err()
 }
 
-// release takes a processor from a check that has had it since the given time.
+// release takes the processor from a check that got it at the given time.
 func (g *Gate) release(since time.Time) {
-	// A check that was stopped for long, together with its process, says little about the next ones.
+	// If the whole process was stopped for long, the check says little about the next ones.
 	took := min(g.cfg.Now().Sub(since), longest*g.cost)
 	g.cost += (took - g.cost) / costWeight
 	g.hand()

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Rate is how many requests are accepted in a minute. A twelfth of them may come at once.
+// Rate is how many requests are accepted in a minute. A twelfth of them may come in one burst.
 type Rate struct {
 	Name      string // for clients
 	PerMinute int    // 0: no limit
 	ByAddress bool   // counts clients by their network
 }
 
-// RateWindow is the time that a Rate is about.
+// RateWindow is the period of a Rate.
 const RateWindow = time.Minute
 
 // interval is the time after which a use is free again.
@@ -35,18 +35,18 @@ func (e *RateError) Error() string {
 		e.Rate.PerMinute, e.Rate.Name)
 }
 
-// Uses keeps what all hosts accepted.
+// Uses stores the uses that all hosts accepted.
 type Uses interface {
-	// SettleUses adds what this host accepted since the last call, and returns what all hosts accepted, this one
-	// included, under each of the names. A number begins again at 0 after a minute without uses.
+	// SettleUses adds the uses that this host accepted since the last call, and returns the total over all hosts for
+	// each name. A total restarts at 0 after a minute without uses.
 	SettleUses(ctx context.Context, accepted map[string]int64) (total map[string]int64, err error)
 }
 
 // Limiter limits how often things are used, by rates. It is the generic cell rate algorithm: a bucket holds a burst of
-// uses, and refills steadily. Take asks no other host. Instead, hosts tell each other with Settle what they accepted,
-// and what others accepted is a debt here. So with a Settle each second, two hosts together accept at most 1.2 times
-// the rate in any minute (TestLimiterAcrossHosts). If nothing can be settled, each host limits by itself. A Limiter is
-// safe for concurrent use.
+// uses, and refills steadily. Take asks no other host. Instead, hosts exchange the uses that they accepted with Settle,
+// and deduct those of the others. With a Settle each second, two hosts together accept at most 1.2 times the rate in
+// any minute (TestLimiterAcrossHosts). If nothing can be settled, each host limits by itself. A Limiter is safe for
+// concurrent use.
 type Limiter struct {
 	now func() time.Time
 
@@ -54,7 +54,7 @@ type Limiter struct {
 	buckets map[string]*bucket
 }
 
-// bucket is what is known about one name.
+// bucket holds the uses of one name.
 type bucket struct {
 	rate     Rate
 	full     time.Time // when all uses are free again; not after now: they are
@@ -64,7 +64,7 @@ type bucket struct {
 	settled  bool
 }
 
-// maxBuckets bounds the memory of a Limiter to some megabytes. More are forgotten together.
+// maxBuckets limits a Limiter's memory to a few megabytes. Beyond it, all buckets are dropped.
 const maxBuckets = 100_000
 
 // NewLimiter returns a Limiter with full buckets. now is time.Now, except in tests.
@@ -98,7 +98,7 @@ func (l *Limiter) Take(name string, r Rate) error {
 	return nil
 }
 
-// Settle exchanges with other hosts what was accepted. What it could not exchange is forgotten.
+// Settle exchanges accepted uses with other hosts. Uses that it could not exchange are forgotten.
 func (l *Limiter) Settle(ctx context.Context, uses Uses) error {
 	accepted := l.accepted()
 	if len(accepted) == 0 {
@@ -119,9 +119,9 @@ func (l *Limiter) Settle(ctx context.Context, uses Uses) error {
 	return nil
 }
 
-// accepted returns what to tell other hosts, and forgets the buckets that have been full and unused for a minute. A few
-// uses wait for the next call, so that a name that is used rarely costs no write; its number is 0, because what others
-// accepted counts nevertheless.
+// accepted returns the uses to report to other hosts, and drops buckets that have been full and unused for a minute. A
+// few uses wait for the next call, so that rarely used names cost no write; such a name is reported with 0, because
+// other hosts' uses still count.
 func (l *Limiter) accepted() map[string]int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,8 +140,8 @@ func (l *Limiter) accepted() map[string]int64 {
 	return accepted
 }
 
-// settle counts what other hosts accepted, given the total of all and what this host has just told them. What they
-// accepted before this host knew of it counts for half a burst at most: a customer who is new here is not refused.
+// settle deducts other hosts' uses, given the total and the uses that this host has just reported. Uses from before
+// this host knew the name count for at most half a burst, so that a customer who is new here is not refused.
 func (b *bucket) settle(now time.Time, total, told int64) {
 	others := total - told - b.total
 	if !b.settled {

@@ -2,8 +2,8 @@ package admission
 
 import "sync"
 
-// Shares are slots for requests. A holder may take a slot only while it holds fewer than are free: one holder alone
-// takes up to half of the slots, each of k holders up to one in k+1, and a newcomer finds a slot that a flood has left.
+// Shares are slots for requests. A holder may take a slot only while it holds fewer than are free: a single holder
+// takes up to half of the slots, each of k holders up to one in k+1, and a newcomer always finds a free slot.
 type Shares struct {
 	mu   sync.Mutex
 	free int
@@ -13,8 +13,8 @@ type Shares struct {
 // NewShares returns n free slots.
 func NewShares(n int) *Shares { return &Shares{free: n, held: map[string]int{}} }
 
-// Take takes a slot until release is called. It returns ErrBusy if all are taken, and ErrShare if the holder has its
-// share.
+// Take takes a slot until release is called. It returns ErrBusy if all are taken, and ErrShare if the holder has used
+// up its share.
 func (s *Shares) Take(holder string) (release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

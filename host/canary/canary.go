@@ -1,5 +1,5 @@
-// Package canary judges a lineup that scores for a share of the accounts. A [Watch] compares its decisions with what
-// the lineup of the other accounts makes of the same facts, and withdraws it when too many differ.
+// Package canary judges a lineup that scores for a share of the accounts. A [Watch] compares its decisions with those
+// of the other accounts' lineup on the same facts, and withdraws it when too many differ.
 package canary
 
 import (
@@ -17,14 +17,14 @@ import (
 )
 
 // Watch judges the canary in force on a host. Its fields are set once, before use. It works after the answers, with the
-// capacity that the host has left; the checks that it cannot get to are left out.
+// host's spare capacity, and skips checks that it has no time for.
 type Watch struct {
 	Live      *check.Live
 	Collector check.Collector // of the facts that only the other lineup reads; nil: none
 	Turn      replay.Turn     // for calls of layers; nil: at once
-	// Withdraw ends the canary with the given revision. It is called again after a while if it fails.
+	// Withdraw ends the canary with the given revision. If it fails, it is called again later.
 	Withdraw func(ctx context.Context, revision int64, reason string) error
-	Observe  func(Outcome) // called for each check; nil: nobody
+	Observe  func(Outcome) // called for each check; may be nil
 	Log      *slog.Logger
 
 	once    sync.Once
@@ -41,7 +41,7 @@ type Watch struct {
 
 var _ check.Trial = (*Watch)(nil)
 
-// Outcome is what a canary did to a check.
+// Outcome is the effect of a canary on a check.
 type Outcome string
 
 // The outcomes.
@@ -63,7 +63,7 @@ type trial struct {
 
 const (
 	maxWaiting = 256
-	maxWait    = 10 * time.Second // a value may be erased meanwhile, so no check waits for long
+	maxWait    = 10 * time.Second // a value may be erased meanwhile, so a check must not wait for long
 	deadline   = time.Second
 	retryDelay = 15 * time.Second
 )
@@ -83,7 +83,7 @@ func (w *Watch) Decided(records []check.Record) {
 }
 
 // Unavailable implements check.Trial. It counts checks that were refused because of a suspended layer that only the
-// canary has. Everything else that makes a check unavailable has nothing to do with the canary.
+// canary has. Other reasons have nothing to do with the canary.
 func (w *Watch) Unavailable(l *check.Lineup, err *check.UnavailableError) {
 	var failure *check.Failure
 	if !errors.As(err, &failure) || l.Canary == nil {
@@ -121,7 +121,7 @@ func (w *Watch) observe(o Outcome) {
 	}
 }
 
-// Summary says in words what the canary in force did to the checks of this host, "" if nothing yet.
+// Summary describes the effect of the canary in force on this host's checks; "" if there is none yet.
 func (w *Watch) Summary() string {
 	ref := w.Live.Acquire()
 	if ref == nil {
@@ -148,7 +148,7 @@ func (w *Watch) Run(ctx context.Context) {
 	}
 }
 
-// judge counts a check, and withdraws the canary if that was one too many.
+// judge counts a check, and withdraws the canary if it has exceeded its limit.
 func (w *Watch) judge(ctx context.Context, t trial) {
 	ref := w.Live.Acquire()
 	if ref == nil {

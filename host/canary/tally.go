@@ -10,7 +10,7 @@ import (
 	"assay/host/entity"
 )
 
-// tally counts what a canary does to checks, compared with one other lineup.
+// tally counts the effects of a canary on checks, compared with one other lineup.
 type tally struct {
 	checks, flips, failed int // failed of them, although the other lineup answers them
 	flipped               map[flip]int
@@ -32,8 +32,8 @@ func newTally() *tally {
 // maxSeen bounds the memory for values that were counted. Beyond it, they may be counted again.
 const maxSeen = 100_000
 
-// counted reports whether a value was counted. One that is checked over and over says nothing new, and a customer who
-// repeats one must not end a canary.
+// counted reports whether a value was counted. Repeated checks of a value prove nothing new, and a customer who repeats
+// one must not end a canary.
 func (t *tally) counted(pseudonym []byte) bool {
 	_, seen := t.seen[maphash.Bytes(t.seed, pseudonym)]
 	return seen
@@ -56,12 +56,12 @@ func (t *tally) fail(layer string) Outcome {
 // doubt is the probability with which chance alone may withdraw a canary at its limit.
 const doubt = 1.0 / 1000
 
-// beyond reports whether more than the limit of all checks flip or fail, so clearly that it is not chance.
+// beyond reports whether the share of checks that flip or fail is above the limit, too clearly for chance.
 //
 // Each check doubles a stake if it flips or fails, and divides it by 1 + limit in any case. As long as the share is not
-// above the limit, the stake does not grow on average. Whoever starts with 1 then reaches 1000 with a probability of at
-// most 1/1000, however long they play (Ville's inequality). So the tally can be examined after every check. At a limit
-// of 1%, a canary that flips everything is withdrawn after 11 checks, one that flips 2% after about 1,800.
+// above the limit, the stake does not grow on average. A stake of 1 then reaches 1000 with a probability of at most
+// 1/1000, however long it runs (Ville's inequality), so the tally can be examined after every check. At a limit of 1%,
+// a canary that flips everything is withdrawn after 11 checks, one that flips 2% after about 1,800.
 func (t *tally) beyond(limit float64) bool {
 	bad := float64(t.flips + t.failed)
 	if limit == 0 {

@@ -27,7 +27,7 @@ type Answer struct {
 }
 
 // CheckBatch scores each item as Check would, with one lineup, and returns the answers in the order of the items. It
-// records all scored items or none: the quota must cover them all. once may be nil. It returns a *PlanError,
+// records all scored items or none, so the quota must cover them all. once may be nil. It returns a *PlanError,
 // ErrUnauthorized, ErrAnswered, *QuotaError, admission.ErrBusy, admission.ErrShare or *UnavailableError; any other
 // failure is an *InternalError.
 func (c *Checker) CheckBatch(ctx context.Context, caller Caller, items []Item, once *Once) ([]Answer, error) {
@@ -92,8 +92,8 @@ func (c *Checker) scoreAll(
 	records := make([]Record, len(requests))
 	var failed error
 	var once sync.Once
-	// Lookups wait for the network, so all of them run concurrently. The gate decides how many checks are judged at
-	// once.
+	// Lookups wait for the network, so all of them run concurrently. The gate limits how many checks are judged
+	// concurrently.
 	var all sync.WaitGroup
 	for i, p := range requests {
 		if answers[i].Err != nil {

@@ -1,6 +1,6 @@
-// Package check decides what a request scores: it parses the entity, collects its facts, runs the layers of one lineup,
-// fuses their scores and has the ledger record the decision. Lookups, layers and storage are interfaces here; their
-// implementations live in facts, sandbox and store.
+// Package check scores requests: it parses the entity, collects its facts, runs the layers of one lineup, fuses their
+// scores and has the ledger record the decision. Lookups, layers and storage are interfaces here; their implementations
+// live in facts, sandbox and store.
 package check
 
 import (
@@ -19,7 +19,7 @@ type Request struct {
 	Caller  Caller
 	Fields  []Field // in any order; the first in the order of entity.Types is scored, the others are linked to it
 	Country string  // region.country as sent; "" means EU
-	Once    *Once   // nil: the request is a new check whenever it is sent
+	Once    *Once   // nil: every request is a new check
 }
 
 // Field is one scorable field of a request.
@@ -38,10 +38,10 @@ type Decision struct {
 	Revision int64     // of the lineup
 	Layers   []Outcome
 	Terms    *Terms    // of the lineup that decided, for the layers in the same order
-	Override *Override // that decided the verdict instead of the layers; nil: none did
+	Override *Override // decided the verdict instead of the layers; nil: none
 }
 
-// TimeFormat is the layout of every time that clients see and the audit log hashes: ISO 8601 in UTC with milliseconds
+// TimeFormat is the layout of all times that clients see and the audit log hashes: ISO 8601 in UTC with milliseconds
 // (contract section 2).
 const TimeFormat = "2006-01-02T15:04:05.000Z"
 
@@ -64,13 +64,13 @@ type Collector interface {
 	// of account; without an account there are none. Facts of the host's own database are complete, or Collect returns
 	// an *UnavailableError. A third party may not respond in time; its facts are then absent, and unanswered lists the
 	// sources concerned by the first part of their facts' names (dns, rdap, ...), after UntrustedSource if the third
-	// party answers falsely. Collect makes only the lookups that the wanted facts need, and returns when ctx ends at
-	// the latest.
+	// party answers falsely. Collect makes only the lookups that the wanted facts need, and returns no later than ctx
+	// ends.
 	Collect(ctx context.Context, account string, e entity.Entity, wanted []string) (facts entity.Facts,
 		unanswered []string, err error)
 }
 
-// UntrustedSource begins the names of sources whose facts are absent because a third party gives false answers.
+// UntrustedSource is the prefix of sources whose facts are absent because a third party gives false answers.
 const UntrustedSource = "untrusted:"
 
 // Ledger makes decisions durable.
@@ -86,17 +86,17 @@ type Ledger interface {
 
 // Memory remembers recorded checks for a while, to score them again with another lineup.
 type Memory interface {
-	// Remember is called after records were committed, before they are answered. It must neither block nor change what
-	// the records refer to.
+	// Remember is called after records are committed and before they are answered. It must neither block nor change
+	// what the records refer to.
 	Remember(records []Record)
 }
 
 // Trial judges a canary by its checks. Its methods must not block.
 type Trial interface {
-	// Decided is called after checks that a canary scored were recorded, before they are answered. It must not change
+	// Decided is called after checks scored by a canary are recorded and before they are answered. It must not change
 	// what the records refer to.
 	Decided(records []Record)
-	// Unavailable is called after a check was refused because its canary could not score it. l is the lineup in force.
+	// Unavailable is called when a check is refused because its canary could not score it. l is the lineup in force.
 	Unavailable(l *Lineup, err *UnavailableError)
 }
 
@@ -119,9 +119,9 @@ type Checker struct {
 	Now       func() time.Time
 	Gate      *admission.Gate // nil: all checks are accepted, and judged at once
 	Shadow    *Shadow         // nil: shadow layers do not run
-	Trial     Trial           // nil: nobody judges canaries
+	Trial     Trial           // nil: canaries are not judged
 	Deadline  time.Duration   // for the lookups and layers of one check; a check that takes longer is refused
-	// BatchDeadline is the same for a batch, whose checks wait for one another; 0: Deadline.
+	// BatchDeadline is the same for a batch, whose checks wait for each other; 0: Deadline.
 	BatchDeadline time.Duration
 
 	spent spentQuotas
@@ -249,8 +249,8 @@ func (c *Checker) record(ctx context.Context, records ...Record) error {
 	return &InternalError{Ref: records[0].Decision.Ref, Err: err}
 }
 
-// Explain scores an entity without recording the decision or counting it against a quota. Of the overrides, it uses
-// those for all accounts.
+// Explain scores an entity without recording the decision or counting it against a quota. It uses only the overrides
+// for all accounts.
 func (c *Checker) Explain(ctx context.Context, f Field, country string) (*Decision, error) {
 	p, err := parse(Request{Fields: []Field{f}, Country: country})
 	if err != nil {
@@ -269,7 +269,7 @@ func (c *Checker) Explain(ctx context.Context, f Field, country string) (*Decisi
 }
 
 // Rescore scores an entity for an account as Check would, without recording the decision or counting it against a
-// quota, and without overrides: its result is what the layers find. Its errors are those of Check.
+// quota, and without overrides. Its errors are those of Check.
 func (c *Checker) Rescore(ctx context.Context, account string, e entity.Entity) (*Decision, error) {
 	r, err := c.RescoreRecord(ctx, account, e)
 	if err != nil {
@@ -372,7 +372,7 @@ func (c *Checker) decide(
 }
 
 // Run calls the layer about an entity of the given type; it ignores the settings of in. The failure is nil if the layer
-// returned a result. The error is an *UnavailableError, if the layer has no result for a reason other than its input.
+// returned a result. The error is an *UnavailableError if the layer has no result for a reason other than its input.
 func (m *Member) Run(ctx context.Context, t entity.Type, in Input) (Outcome, *Failure, error) {
 	o := m.Outcome(t)
 	began := time.Now()

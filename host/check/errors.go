@@ -14,7 +14,7 @@ import (
 // section 7).
 var ErrUnauthorized = errors.New("the API key is missing, malformed, revoked or cancelled")
 
-// ErrExpired is the ErrUnauthorized of a key that has expired. Telling it helps only somebody who has the key.
+// ErrExpired is the ErrUnauthorized of a key that has expired. Revealing this helps only the holder of the key.
 var ErrExpired error = expired{}
 
 type expired struct{}
@@ -22,12 +22,12 @@ type expired struct{}
 func (expired) Error() string { return "the API key has expired" }
 func (expired) Unwrap() error { return ErrUnauthorized }
 
-// ErrRevision means that a decision was not recorded, because its lineup is not in force any longer.
+// ErrRevision means that a decision was not recorded, because its lineup is no longer in force.
 var ErrRevision = errors.New("the lineup was replaced while the check was scored")
 
 // UnavailableError means that the host cannot score or record a check in full at the moment: a layer, a fact of its own
 // or the database is missing for a reason that lies neither in the entity nor in the lineup. The host refuses such a
-// check, because a score from less would depend on the load. Nothing was counted.
+// check, because an incomplete score would depend on the load. Nothing was counted.
 type UnavailableError struct {
 	Part string // what is missing, such as "layer lexical@1.2.0"; for the log. Its first word is a metric label
 	Err  error
@@ -49,7 +49,7 @@ func (e *UnavailableError) Reason() string {
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
 // DoubtError means that a request may have taken effect, in whole or in part, because the database's answer was lost or
-// late. It does not unwrap, so that its cause cannot make anyone report it as refused.
+// late. It does not unwrap, so that no caller mistakes it for its cause and reports a refusal.
 type DoubtError struct{ Err error }
 
 func (e *DoubtError) Error() string { return fmt.Sprintf("the outcome is unknown: %v", e.Err) }

@@ -3,11 +3,11 @@ package check
 // Failure is the error of a layer that returned no score because of its input or its own defects. It never depends on
 // the load: a call that fails for another reason, such as time, returns another type of error.
 //
-// A layer can spell the checked entity in any text that it chooses. So logs show the reason, the rule and what Output
-// counts; only a layer's author sees Err and the text, in a session of their own.
+// A layer can hide the checked entity in any text. So logs show only the reason, the rule and the counts of Output; Err
+// and the text are only shown to a layer's author who runs it.
 type Failure struct {
 	Reason FailureReason
-	Rule   string // what the layer did, in a sentence of the host's own
+	Rule   string // what the layer did, in the host's words
 	Err    error  // the details, which may repeat the guest's text
 	Output Output
 }
@@ -20,7 +20,7 @@ type Output struct {
 	Level int    // the highest level of a line: -4 debug, 0 information, 4 warning or 8 error
 }
 
-// Error returns no text that the guest chose.
+// Error returns no text from the guest.
 func (e *Failure) Error() string { return string(e.Reason) + ": " + e.Rule }
 func (e *Failure) Unwrap() error { return e.Err }
 

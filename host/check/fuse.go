@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Verdict is the recommendation that a score amounts to.
+// Verdict is the recommendation that follows from a score.
 type Verdict string
 
 // The verdicts, mildest first (contract section 2.2).
@@ -55,8 +55,8 @@ type Fused struct {
 	Highest int // the score if every failed layer had given its highest score
 	Verdict Verdict
 	Threat  string // the category with the most evidence; "" for an allow verdict
-	// Signals is sorted by weight, those that accuse first, or for an allow verdict, the heaviest first either way.
-	// Signals that weigh nothing are left out, and so are light ones for an allow verdict.
+	// Signals is sorted by weight, accusing ones first; for an allow verdict, by absolute weight. It leaves out signals
+	// without weight, and for an allow verdict also light ones.
 	Signals []Signal
 }
 
@@ -69,9 +69,8 @@ const minAllowedWeight = 0.25
 // rises.
 //
 // A failed layer counts as a score of 0, and a signal reports how far the score could have been, unless its weight is
-// 0. A block is lowered to the end of the review band if the lost layers could have cleared the entity, and an allow is
-// raised to the start of the review band if one of them is required and they could have accused it. So a person
-// decides.
+// 0. So that a person decides, a block is lowered to the end of the review band if the failed layers could have cleared
+// the entity, and an allow is raised to its start if one of them is required and they could have accused it.
 func Fuse(bias float64, bands Bands, outcomes []Outcome) Fused {
 	sum, low, high := bias, 0.0, 0.0
 	required := false
@@ -117,8 +116,8 @@ func (f Fused) signals(outcomes []Outcome) []Signal {
 func percent(x float64) int { return int(math.Round(100 / (1 + math.Exp(-x)))) }
 
 // sortedSignals returns the signals that changed the fused log-odds, from those that raised it most to those that
-// lowered it most. For an allow verdict, it leaves out those below minAllowedWeight, and sorts by weight either way:
-// what speaks for an allowed entity is why it is allowed.
+// lowered it most. For an allow verdict, it leaves out those below minAllowedWeight and sorts by absolute weight,
+// because clearing signals are the reasons for an allow.
 func sortedSignals(outcomes []Outcome, verdict Verdict) []Signal {
 	type weighted struct {
 		Signal
@@ -150,16 +149,16 @@ func sortedSignals(outcomes []Outcome, verdict Verdict) []Signal {
 	return signals
 }
 
-// unspecific is the category that deception of no clear kind has (sdk/ABI.md section 6).
+// unspecific is the category of deception of no clear kind (sdk/ABI.md section 6).
 const unspecific = "scam"
 
-// minThreatShare is the least share of all evidence against an entity that its dominant threat has. With less, other
-// evidence decided, and a specific category would be a guess.
+// minThreatShare is the minimum share of all evidence against an entity for its dominant threat. Below it, a specific
+// category would be a guess.
 const minThreatShare = 0.25
 
-// dominantThreat returns the category with the most evidence; of equal ones, the first by name. The evidence of a layer
-// is its contribution, which its signals share by their points. A signal's category is the one that its layer's
-// manifest declares for it, else the one that the layer named.
+// dominantThreat returns the category with the most evidence; of equal ones, the first by name. A layer's evidence is
+// its contribution, divided among its signals by points. A signal's category is the one that the manifest declares for
+// it, or otherwise the one that the layer named.
 func dominantThreat(outcomes []Outcome) string {
 	type evidence struct {
 		category string

@@ -13,8 +13,8 @@ import (
 )
 
 // Layer is a scoring layer that is ready to run. Implementations are safe for concurrent use, respect their own budget,
-// never panic, and return the same result or the same *Failure for the same input; only a Suspended one may pass. Any
-// other error means that the host could not complete the call, for example before the context's deadline.
+// never panic, and return the same result or the same *Failure for the same input, except for a temporary Suspended.
+// Any other error means that the host could not complete the call, for example before the context's deadline.
 type Layer interface {
 	Score(ctx context.Context, in Input) (Result, error)
 }
@@ -64,7 +64,7 @@ type Member struct {
 	Version  string
 	Weight   ByType // what a score of 100 adds to the fused log-odds; not negative
 	Range    Range  // of the layer's score in this lineup
-	Shadow   bool   // the layer runs after the answer, and counts for nothing
+	Shadow   bool   // the layer runs after the answer and does not count
 	Required bool   // if the layer fails and could have raised the verdict, the verdict is at least review
 	Entities []entity.Type
 	Facts    []string // the facts that the layer declares to read
@@ -97,7 +97,7 @@ func (b ByType) String() string {
 // Range is the lowest and the highest score of a layer: -100 to 0, and 0 to 100.
 type Range [2]int
 
-// Lineup is one revision of the layers and weights that score. It is immutable, and a check uses the same lineup from
+// Lineup is one revision of the layers and weights that score. It is immutable, and a check uses one lineup from
 // beginning to end.
 type Lineup struct {
 	Revision int64
@@ -116,8 +116,7 @@ type Lineup struct {
 	shadowLookups map[entity.Type][]string
 }
 
-// Terms is how a lineup scores one entity type, without the layers' code, so that it can be kept longer than the
-// lineup.
+// Terms describes how a lineup scores one entity type, without the layers' code, so it can outlive the lineup.
 type Terms struct {
 	Bias    float64
 	Bands   Bands
@@ -142,7 +141,7 @@ type Canary struct {
 	Limit   float64 // the share of its verdicts that may differ from the other lineup's before it is withdrawn
 }
 
-// takes reports whether the canary scores for an account. "", which is nobody's, belongs to none.
+// takes reports whether the canary scores for an account. It never does without an account ("").
 func (c *Canary) takes(account string) bool {
 	if account == "" {
 		return false

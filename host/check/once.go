@@ -2,11 +2,11 @@ package check
 
 import "errors"
 
-// Once is what makes a request of checks repeatable. Of all requests of an account with the same key within 24 hours,
-// the ledger records one, and keeps its answer for the others.
+// Once makes a request repeatable. The ledger records one of an account's requests with the same key within 24 hours,
+// and keeps its answer for the others.
 type Once struct {
 	Key     string                // chosen by the caller
-	Request []byte                // what was sent; a key belongs to one request
+	Request []byte                // hash of the request; a key belongs to one request
 	Render  func([]Answer) []byte // returns the answer to keep
 	Answer  []byte                // what Render returned; set before the decisions are recorded, nil if there are none
 }

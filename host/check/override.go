@@ -22,7 +22,7 @@ type Override struct {
 // Overrides finds the override for an entity in memory.
 type Overrides interface {
 	// Find returns the override that decides an account's check of e, or nil. "" stands for a check without an account.
-	// It returns an *UnavailableError if what it knows may be out of date.
+	// It returns an *UnavailableError if its data may be out of date.
 	Find(account string, e entity.Entity) (*Override, error)
 }
 
@@ -34,15 +34,15 @@ func (c *Checker) override(p parsed) (*Override, error) {
 	return c.Overrides.Find(p.account, p.scored)
 }
 
-// over returns a copy of the override with what the layers found.
+// over returns a copy of the override with the layers' findings.
 func (o Override) over(f Fused) *Override {
 	o.Score, o.Found = f.Score, f.Verdict
 	return &o
 }
 
 // hold moves the score into the band of the override's verdict, unless it is there already, and says so first. The
-// layers' signals stay as reasons for and against. The threat is the one that the layers found, so a block that they
-// would not have recommended names none.
+// layers' signals stay as reasons for and against. The threat is the one that the layers found, so a block against
+// their findings names none.
 func (o *Override) hold(f Fused, bands Bands, outcomes []Outcome) Fused {
 	f.Verdict = o.Verdict
 	if o.Verdict == Block {

@@ -30,7 +30,7 @@ func parseCovered(req Request) (parsed, error) {
 	return p, err
 }
 
-// parse parses the fields of a request. A field of white space alone counts as not given.
+// parse parses the fields of a request. A field that contains only white space counts as absent.
 func parse(req Request) (p parsed, err error) {
 	country, err := entity.Country(req.Country)
 	if err != nil {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// spentQuotas remembers which accounts the ledger has refused because of their quota, so that an account that keeps
-// asking costs neither lookups nor layers. Only the ledger decides: an answer counts for a second, and only for the
-// account's plan, quota and month of that answer. The zero value is ready for use.
+// spentQuotas remembers which accounts the ledger has refused because of their quota, so that its further checks cost
+// neither lookups nor layers. Only the ledger decides: an answer counts for a second, and only for the account's plan,
+// quota and month of that answer. The zero value is ready for use.
 type spentQuotas struct {
 	mu       sync.Mutex
 	accounts map[string]spentQuota

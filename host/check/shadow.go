@@ -9,8 +9,8 @@ import (
 	"assay/host/entity"
 )
 
-// Shadow runs the shadow layers of checks after their answers, on what the checks leave of the processors. What it
-// cannot get to in time it leaves out. Its fields are set once, before use.
+// Shadow runs the shadow layers of checks after their answers, on idle processors, and skips checks that it has no time
+// for. Its fields are set once, before use.
 type Shadow struct {
 	Collector Collector // of the facts that only shadow layers read; nil: none
 	Observer  ShadowObserver
@@ -23,13 +23,13 @@ type Shadow struct {
 
 	mu      sync.Mutex // of the fields below
 	waiting chan shadowed
-	stopped bool // nothing receives from waiting any longer
+	stopped bool // nothing receives from waiting anymore
 }
 
 // ShadowObserver receives what shadow layers find. Its methods must not block.
 type ShadowObserver interface {
 	// ShadowRan is called after the shadow layers of a check have run. live is the decision as it was answered, and
-	// shadow what it would have been if the shadow layers, whose outcomes these are, had counted.
+	// shadow the result if the shadow layers, which have these outcomes, had counted.
 	ShadowRan(live *Decision, shadow Fused, outcomes []Outcome)
 	// ShadowLeftOut is called for a check whose shadow layers did not run.
 	ShadowLeftOut(live *Decision)
@@ -85,7 +85,7 @@ func (s *Shadow) enqueue(c shadowed) bool {
 	}
 }
 
-// Run runs shadow layers until ctx ends. It must be called once at most.
+// Run runs shadow layers until ctx ends. It must be called at most once.
 func (s *Shadow) Run(ctx context.Context) {
 	s.mu.Lock()
 	queue := s.queue()
@@ -106,7 +106,7 @@ func (s *Shadow) Run(ctx context.Context) {
 	}
 }
 
-// pause leaves the processors to the checks in progress, if there are any, after shadow layers took some time.
+// pause leaves the processors to any checks in progress after shadow layers took some time.
 func (s *Shadow) pause(ctx context.Context, took time.Duration) {
 	if s.Idle == nil || s.Idle() {
 		return
@@ -133,8 +133,8 @@ func (s *Shadow) drain() {
 	}
 }
 
-// run returns how long the layers took. complete is set if they all had what they need to find what they would have
-// found before the answer.
+// run returns how long the layers took. complete is set if all of them had the facts that they would have had before
+// the answer.
 func (s *Shadow) run(ctx context.Context, c shadowed) (took time.Duration, complete bool) {
 	ctx, cancel := context.WithTimeout(ctx, shadowDeadline)
 	defer cancel()
@@ -157,7 +157,7 @@ func (s *Shadow) run(ctx context.Context, c shadowed) (took time.Duration, compl
 	return took, true
 }
 
-// call runs a layer. An error says nothing about the layer.
+// call runs a layer. An error is not the layer's fault.
 func (s *Shadow) call(ctx context.Context, m *Member, t entity.Type, in Input) (o Outcome, err error) {
 	if s.Spare == nil {
 		o, _, err = m.Run(ctx, t, in)

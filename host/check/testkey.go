@@ -48,10 +48,10 @@ var testAnswers = map[string]Fused{
 	string(Block):  {Score: 95, Verdict: Block, Threat: "phishing"},
 }
 
-// testSignal says in every answer to a test key that it is one.
+// testSignal marks every answer to a test key.
 var testSignal = Signal{Code: "host:test:fixed", Text: hostText + "Fixed answer to a test key, nothing was scored"}
 
-// answerTest returns the fixed answer to a check with a test key. It needs nothing but the value and the time.
+// answerTest returns the fixed answer to a check with a test key, which depends only on the value and the time.
 func answerTest(caller Caller, p parsed, now time.Time) (*Decision, error) {
 	name := p.scored.Value
 	if p.scored.Type == entity.Email {
@@ -79,8 +79,8 @@ func answerTest(caller Caller, p parsed, now time.Time) (*Decision, error) {
 		At: now.UTC().Truncate(time.Millisecond)}, nil
 }
 
-// answerTests sets the answers to the requests of a batch that have no error. A value whose answer is a failure that
-// ends a batch ends this one.
+// answerTests sets the answers to the requests of a batch that have no error. A value whose answer is an error for a
+// whole batch ends the batch.
 func answerTests(caller Caller, requests []parsed, answers []Answer, now time.Time) ([]Answer, error) {
 	for i, p := range requests {
 		if answers[i].Err != nil {

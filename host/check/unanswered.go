@@ -9,7 +9,8 @@ import (
 // may begin with it (sdk.HostText).
 const hostText = "Assay: "
 
-// unansweredSignals reports the third parties that did not respond, or falsely. Missing facts do not change the score.
+// unansweredSignals reports third parties that did not respond or gave false answers. Missing facts do not change the
+// score.
 func unansweredSignals(sources []string) []Signal {
 	var signals []Signal
 	for _, source := range sources {

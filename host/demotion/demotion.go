@@ -1,4 +1,5 @@
-// Package demotion finds layers that leave their limits for several accounts, so that the host can move them to shadow.
+// Package demotion finds layers that exceed their limits for several accounts, so that the host can move them to
+// shadow.
 package demotion
 
 import (
@@ -10,18 +11,18 @@ import (
 	"assay/host/check"
 )
 
-// Watch counts, in memory, what the layers did in recorded checks. A layer leaves its limits for an account if, of the
-// last 32 calls for it,
+// Watch counts, in memory, the layers' outcomes in recorded checks. A layer exceeds its limits for an account if, of
+// the last 32 calls for it,
 //
 //   - 3 failed: they burned their fuel, crashed or broke the interface; or
 //   - 8 found enough to reach review alone, although a clearing layer vouches for the entity. Of calls for other
 //     entities this says nothing: they may all be fraud.
 //
-// It has left them if that is so for three accounts and for half of all. Customers choose what they check and can open
-// accounts, so less could be one customer's doing. Neither time nor load counts: a call that the host could not
-// complete is not recorded, and a suspended layer was not called.
+// It has exceeded its limits if that is so for three accounts and for half of all. Customers choose what they check and
+// can open accounts, so less could be one customer's doing. Neither time nor load counts: a call that the host could
+// not complete is not recorded, and a suspended layer is not called.
 //
-// Layers that are required are not counted. The counts are of one lineup, and begin again each day.
+// Required layers are not counted. The counts apply to one lineup, and restart each day.
 type Watch struct {
 	found chan Finding
 
@@ -29,33 +30,33 @@ type Watch struct {
 	lineups map[*check.Terms]*calls // by their terms for one type
 }
 
-// Finding is a layer that has left its limits.
+// Finding is a layer that has exceeded its limits.
 type Finding struct {
 	Revision int64 // of the lineup
 	Layer    string
 	Reason   string // in a sentence
 }
 
-// The limits that a layer can leave for an account.
+// The limits that a layer can exceed for an account.
 const (
 	failing = iota
 	contradicted
 	kinds
 )
 
-// allowed is the number of calls, of the last 32, from which on a layer leaves a limit.
+// allowed is the number of the last 32 calls at which a layer exceeds a limit.
 var allowed = [kinds]int{failing: 3, contradicted: 8}
 
 const (
 	minAccounts = 3
 	// vouches is the highest score with which a clearing layer vouches for an entity. Domains that are ten years old,
-	// popular or on a good list have it.
+	// popular or on a good list get it.
 	vouches = -40
 	// maxAccounts and maxLineups bound the memory. A lineup and its canary have an entry for each of four types.
 	maxAccounts = 4096
 	maxLineups  = 16
 	restart     = 24 * time.Hour
-	repeat      = 15 * time.Second // until a layer that is still beyond its limits is found again
+	repeat      = 15 * time.Second // until a layer that is still beyond its limits is reported again
 )
 
 // NewWatch returns a watch without counts.
@@ -63,7 +64,7 @@ func NewWatch() *Watch {
 	return &Watch{found: make(chan Finding, 8), lineups: map[*check.Terms]*calls{}}
 }
 
-// Found returns the channel of layers that have left their limits. A layer is found again if it goes on.
+// Found returns the channel of layers that have exceeded their limits. A layer that still does is reported again.
 func (w *Watch) Found() <-chan Finding { return w.found }
 
 // calls are the calls of the layers of a lineup for one type.
@@ -77,7 +78,7 @@ type calls struct {
 // against the layer.
 type recent [kinds]uint32
 
-// layer is what is known of a layer of a lineup.
+// layer is the state of a layer of a lineup.
 type layer struct {
 	beyond [kinds]int // accounts for which it is beyond a limit
 	found  time.Time
@@ -130,8 +131,8 @@ func (c *calls) add(w *Watch, account string, d *check.Decision) {
 	}
 }
 
-// count adds a call of a layer. It reports whether the call counts against the layer, and takes it beyond its limits or
-// finds it there.
+// count adds a call of a layer. It reports whether the call counts against the layer, and the layer is now beyond its
+// limits.
 func (c *calls) count(last []recent, i, kind int, against bool) bool {
 	bit := uint32(0)
 	if against {

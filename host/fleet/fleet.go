@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Interval is how often a host says that it is alive. SilentAfter is when the others stop waiting for one that does
-// not.
+// Interval is how often a host reports that it is alive. After SilentAfter without a report, the others stop waiting
+// for it.
 const (
 	Interval    = 2 * time.Second
 	SilentAfter = 10 * time.Second
 )
 
-// reportInterval is how often a host stores at most what its shadow layers found, if that has changed.
+// reportInterval is the minimum time between stored reports of a host's shadow layers.
 const reportInterval = 10 * time.Second
 
 // Host is a host as its database knows it.
@@ -30,16 +30,16 @@ type Host struct {
 	State
 }
 
-// Silent reports whether nobody waits for the host, because it was stopped or killed, or its connection is cut.
+// Silent reports whether the host is no longer waited for, because it was stopped or killed, or its connection was cut.
 func (h Host) Silent() bool { return h.Unseen > SilentAfter }
 
-// State is what a host scores with.
+// State describes the lineup that a host runs.
 type State struct {
 	Activation int64  `json:"activation"` // the number of the activation that it runs; 0: none
 	Revision   int64  `json:"revision"`   // of its lineup
 	Refused    int64  `json:"refused,omitempty"`
 	Problem    string `json:"problem,omitempty"` // why the host cannot run activation Refused
-	Canary     string `json:"canary,omitempty"`  // what the canary did to the checks of this host, in words
+	Canary     string `json:"canary,omitempty"`  // effect of the canary on this host's checks, in words
 }
 
 // Candidate is what hosts are asked to prepare, or only to measure. It has either of Signed and Document.
@@ -49,7 +49,7 @@ type Candidate struct {
 	Document string // the canonical text of a lineup to measure that has no layers but those in force
 }
 
-// Progress is how far a host is with a candidate.
+// Progress is a host's progress with a candidate.
 type Progress string
 
 // The progress of a candidate is Loading, then Ready or Refused.
@@ -59,24 +59,24 @@ const (
 	Refused Progress = "refused"
 )
 
-// Answer is what a host says about a candidate.
+// Answer is a host's answer about a candidate.
 type Answer struct {
 	Candidate string          // its ID
 	Host      string          // the host's ID
 	Progress  Progress        // of the host
 	Reason    string          // why it refused
-	Report    json.RawMessage // what the candidate would have changed on the host; nil: it was not measured
+	Report    json.RawMessage // the changes that the candidate would make on the host; nil: not measured
 }
 
 // Roster stores the hosts.
 type Roster interface {
-	// BeatHost says that a host is alive, and what it scores with.
+	// BeatHost records that a host is alive, and its state.
 	BeatHost(ctx context.Context, id, name string, s State) error
 	// LiveHosts counts the hosts that are not silent.
 	LiveHosts(ctx context.Context) (int, error)
-	// ReportShadow stores what the shadow layers of a host that is alive would have changed.
+	// ReportShadow stores the changes that a live host's shadow layers would have made.
 	ReportShadow(ctx context.Context, id string, report json.RawMessage) error
-	// RemoveHost says that a host has stopped.
+	// RemoveHost records that a host has stopped.
 	RemoveHost(ctx context.Context, id string) error
 }
 
@@ -86,8 +86,9 @@ type Pulse struct {
 	ID, Name string
 	State    func() State
 	Log      *slog.Logger
-	Changed  <-chan struct{} // receives an element when State returns another value
-	// Shadow returns what the host's shadow layers would have changed, or nil if there are none. It may be nil.
+	Changed  <-chan struct{} // receives a value when State changes
+	// Shadow returns the changes that the host's shadow layers would have made, or nil if there are none. It may be
+	// nil.
 	Shadow func() (json.RawMessage, error)
 
 	alive    atomic.Int64
@@ -113,7 +114,7 @@ func (p *Pulse) beat(ctx context.Context) error {
 	return err
 }
 
-// Run says that the host is alive until ctx ends, and then that it has stopped.
+// Run reports that the host is alive until ctx ends, and then that it has stopped.
 func (p *Pulse) Run(ctx context.Context) {
 	tick := time.NewTicker(Interval)
 	defer tick.Stop()
@@ -143,7 +144,7 @@ func (p *Pulse) Run(ctx context.Context) {
 	}
 }
 
-// reportShadow stores what the host's shadow layers found when it is time to, if it has changed.
+// reportShadow stores the shadow layers' report when it is due, if it has changed.
 func (p *Pulse) reportShadow(ctx context.Context) error {
 	if time.Since(p.storedAt) < reportInterval {
 		return nil

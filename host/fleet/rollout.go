@@ -10,7 +10,7 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// Store is what a rollout needs of the database.
+// Store is the part of the database that a rollout needs.
 type Store interface {
 	// Hosts lists the hosts by name.
 	Hosts(ctx context.Context) ([]Host, error)
@@ -26,13 +26,13 @@ type Store interface {
 // Rollout puts a lineup in force on all hosts.
 type Rollout struct {
 	Store Store
-	// Observe is called with each host that has got further, or that is silent and therefore skipped. It may be nil.
+	// Observe is called for each host that has made progress, or is silent and therefore skipped. It may be nil.
 	Observe func(Event)
 
-	reported map[string]string // what Observe was last told, by host
+	reported map[string]string // last passed to Observe, by host
 }
 
-// Event is what became of a host.
+// Event is the progress of a host.
 type Event struct {
 	Host   Host
 	What   string // such as "ready"
@@ -185,7 +185,7 @@ func (r *Rollout) skip(h Host) {
 	r.observe(Event{Host: h, What: "skipped", Reason: fmt.Sprintf("silent for %v", h.Unseen.Round(time.Second))})
 }
 
-// observe calls Observe unless the host is as far as before. It returns the event.
+// observe calls Observe if the host has made progress. It returns the event.
 func (r *Rollout) observe(e Event) Event {
 	if r.reported == nil {
 		r.reported = map[string]string{}
@@ -223,7 +223,7 @@ func (p *Proposal) keep(ctx context.Context) {
 
 const withdrawTimeout = 5 * time.Second
 
-// Close ends the candidate. Hosts release what they have prepared, unless it is in force.
+// Close ends the candidate. Hosts release it unless it is in force.
 func (p *Proposal) Close() error {
 	p.stop()
 	<-p.kept

@@ -10,8 +10,8 @@ import (
 	"assay/host/entity"
 )
 
-// content is what a ring holds of a check besides the terms of its lineup. The facts that come from parsing are not
-// kept: they are computed again from the value as it was sent.
+// content is the part of a check that a ring stores, besides the terms of its lineup. Facts from parsing are not
+// stored: they are computed again from the value as it was sent.
 type content struct {
 	Type     entity.Type
 	Query    string // the value as it was sent
@@ -21,7 +21,7 @@ type content struct {
 	Score    int
 	Verdict  check.Verdict
 	LookedUp entity.Facts
-	Layers   []check.Outcome // only what encode says
+	Layers   []check.Outcome // only the fields that encode documents
 }
 
 var (
@@ -70,7 +70,7 @@ func appendText(b []byte, s string) []byte {
 
 var errContent = errors.New("a remembered check is damaged")
 
-// decode returns what encode wrote.
+// decode reads the output of encode.
 func decode(b []byte) (c content, err error) {
 	defer func() {
 		if recover() != nil { // an index out of range

@@ -11,7 +11,7 @@ import (
 	"assay/host/entity"
 )
 
-// reference is a built-in value. Its facts are part of it, so that its score depends on the lineup alone.
+// reference is a built-in value. It includes its facts, so that its score depends only on the lineup.
 type reference struct {
 	Name  string       `json:"name"`
 	Type  entity.Type  `json:"type"`

@@ -33,11 +33,10 @@ func (l rehearsed) Score(ctx context.Context, in check.Input) (check.Result, err
 	return l.Rehearse(ctx, in)
 }
 
-// Replay scores the remembered checks again with a candidate and reports what differs. Layers with the same recipe as
-// when the check was answered keep their results, and their weights are those of the candidate. All others run, each
-// call in a turn; turn may be nil. It takes a quarter of a processor at most, for checks in progress need the rest. At
-// ctx's deadline, the report has the checks so far, the newest ones. The facts are those of the answered check: nothing
-// is looked up.
+// Replay scores the remembered checks again with a candidate and reports the differences. Layers whose recipe has not
+// changed keep their results, with the candidate's weights. All others run, each call in a turn; turn may be nil.
+// Replay takes at most a quarter of a processor, because checks in progress need the rest. If ctx's deadline passes,
+// the report covers the newest checks. The facts are those of the answered check: nothing is looked up.
 func (r *Ring) Replay(ctx context.Context, candidate *check.Lineup, turn Turn) (*Report, error) {
 	if turn == nil {
 		turn = atOnce
@@ -67,10 +66,10 @@ func (r *Ring) Replay(ctx context.Context, candidate *check.Lineup, turn Turn) (
 	return report, nil
 }
 
-// pace makes work take its time.
+// pace slows work down.
 type pace struct{ since time.Time } // the end of the last rest
 
-// spell is how long work goes on without a rest. A check that arrives meanwhile hardly notices it.
+// spell is how long work continues without a rest, short enough not to delay a check noticeably.
 const spell = time.Millisecond
 
 // rest waits three times as long as the work since the last rest took, if that was a spell, or until ctx ends.
@@ -140,7 +139,7 @@ func (s *scorer) replay(ctx context.Context, checked remembered, report *Report)
 	return nil
 }
 
-// outcomes returns the outcomes of the candidate's layers. missing is set if a layer ran without facts that nobody
+// outcomes returns the outcomes of the candidate's layers. missing is set if a layer ran without facts that were not
 // looked up for this check.
 func (s *scorer) outcomes(
 	ctx context.Context, before *check.Terms, was content,
@@ -218,8 +217,8 @@ func Rescore(
 	return check.Fuse(l.Bias[d.Type], l.Bands, layers), layers, nil
 }
 
-// missing returns the facts that the scorer's layers read and nobody looked up for a check that was scored by other
-// terms, sorted.
+// missing returns the facts, sorted, that the scorer's layers read and that were not looked up for a check scored by
+// other terms.
 func (s *scorer) missing(before *check.Terms, t entity.Type) (facts []string) {
 	for i := range s.members[t] {
 		for _, fact := range s.members[t][i].Lookups() {
@@ -232,8 +231,8 @@ func (s *scorer) missing(before *check.Terms, t entity.Type) (facts []string) {
 	return slices.Compact(facts)
 }
 
-// attempts is how often a layer is called that has no result, as on a machine that is too busy: a customer would repeat
-// a refused check too.
+// attempts is how often to call a layer that returns no result, for example because the machine is busy: a customer
+// would also repeat a refused check.
 const attempts = 3
 
 // run calls a layer, each time in a turn.
@@ -249,11 +248,11 @@ func (s *scorer) run(ctx context.Context, m *check.Member, t entity.Type, in che
 	return o, err
 }
 
-// reportTime is how long a replay may take before an operator who waits for it gets what there is.
+// reportTime limits a replay for an operator who is waiting for the report.
 const reportTime = 20 * time.Second
 
-// Report replays the remembered checks and the reference values with a candidate, as an operator wants to see it before
-// the candidate replaces the lineup in force.
+// Report replays the remembered checks and the reference values with a candidate, to show an operator before the
+// candidate replaces the lineup in force.
 func (r *Ring) Report(ctx context.Context, live *check.Live, candidate *check.Lineup, turn Turn) (*Report, error) {
 	limited, cancel := context.WithTimeout(ctx, reportTime)
 	defer cancel()

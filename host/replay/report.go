@@ -13,8 +13,8 @@ import (
 	"assay/host/entity"
 )
 
-// Report says what a candidate lineup changes. It names no checked value, only built-in ones, so hosts may store and
-// exchange reports.
+// Report describes the changes that a candidate lineup makes. It contains no checked values, only built-in ones, so
+// hosts may store and exchange reports.
 type Report struct {
 	Remembered int          `json:"remembered"`     // checks in memory; more than were replayed if the time was up
 	From       *time.Time   `json:"from,omitempty"` // the oldest replayed check
@@ -47,7 +47,7 @@ type TypeReport struct {
 	After    Histogram                               `json:"scores_after"`
 }
 
-// Share returns the share of checks whose verdict the candidate changes or cannot give.
+// Share returns the share of checks whose verdict the candidate changes or cannot determine.
 func (t TypeReport) Share() float64 {
 	if t.Checks == 0 {
 		return 0
@@ -147,7 +147,7 @@ func (r *Report) Flips() (n int) {
 	return n
 }
 
-// Beyond returns the types of which the candidate changes more than a share of all verdicts, or cannot give them.
+// Beyond returns the types for which the candidate changes, or cannot determine, more than a share of all verdicts.
 func (r *Report) Beyond(limit float64) (types []TypeReport) {
 	for _, t := range r.Types {
 		if t.Share() > limit {
@@ -157,7 +157,7 @@ func (r *Report) Beyond(limit float64) (types []TypeReport) {
 	return types
 }
 
-// change is what a candidate makes of a check.
+// change is a candidate's effect on a check.
 type change struct {
 	fused   check.Fused
 	layers  []check.Outcome
@@ -314,7 +314,7 @@ func cause(was content, c change) (layer, code string) {
 	if slices.Index(verdicts, c.fused.Verdict) < slices.Index(verdicts, was.Verdict) {
 		towards = -1
 	}
-	const negligible = 1e-9 // what rounding leaves of equal numbers
+	const negligible = 1e-9 // rounding errors of equal numbers
 	most, best := part{"", codeBands}, 0.0
 	for _, p := range slices.SortedFunc(maps.Keys(changes), func(a, b part) int {
 		return cmp.Or(strings.Compare(a.layer, b.layer), strings.Compare(a.code, b.code))

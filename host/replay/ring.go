@@ -1,5 +1,5 @@
-// Package replay answers what a lineup would change, before it is in force. A [Ring] remembers the last checks of a
-// host in memory, [Ring.Replay] scores them again with a candidate, and a [Report] says which verdicts differ.
+// Package replay predicts the changes of a lineup before it is in force. A [Ring] remembers the last checks of a host
+// in memory, [Ring.Replay] scores them again with a candidate, and a [Report] shows which verdicts differ.
 package replay
 
 import (
@@ -123,8 +123,8 @@ func (r *Ring) forget(number uint64) {
 	*c = remembered{}
 }
 
-// Erase forgets the checks of a subject, which is about to be erased in the audit log. If nobody knows which subject
-// that is, because a notification may have been lost, it forgets everything.
+// Erase forgets the checks of a subject that is about to be erased in the audit log. If the subject is unknown, because
+// a notification may have been lost, it forgets everything.
 func (r *Ring) Erase(subject []byte) {
 	if len(subject) != pseudonymBytes {
 		r.Clear()
@@ -164,7 +164,7 @@ func (r *Ring) Clear() {
 	}
 }
 
-// Trim forgets what is too old.
+// Trim forgets checks that are too old.
 func (r *Ring) Trim(context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,30 +10,31 @@ import (
 	"assay/host/check"
 )
 
-// ShadowReport says what verdicts would have been if the shadow layers of a lineup had counted.
+// ShadowReport shows the verdicts as they would have been if a lineup's shadow layers had counted.
 type ShadowReport struct {
 	Revision int64   `json:"revision"` // of the lineup
 	LeftOut  int     `json:"left_out"` // checks whose shadow layers did not run
-	Report   *Report `json:"report"`   // of the others; nothing in it is about memory or reference values
+	Report   *Report `json:"report"`   // of the others; without memory and reference values
 }
 
 const (
 	// maxTallied is how many lineups a tally counts: the one in force and its canary.
 	maxTallied = 2
-	// maxTalliedSignals bounds what a host stores of a lineup. Signals are declared, so more of them are rare.
+	// maxTalliedSignals limits the report that a host stores for a lineup. Signals are declared, so more are rare.
 	maxTalliedSignals = 100
 )
 
-// Tally adds up what the shadow layers of this host's lineups would have changed, in memory. Its zero value is empty.
+// Tally adds up, in memory, the changes that the shadow layers of this host's lineups would have made. Its zero value
+// is empty.
 type Tally struct {
 	mu      sync.Mutex
-	lineups []*ShadowReport // at most maxTallied, those that were added to last
+	lineups []*ShadowReport // at most maxTallied, the most recently used ones
 }
 
 var _ check.ShadowObserver = (*Tally)(nil)
 
-// of returns the report about the lineup of a decision. It forgets the lineup that was not added to for the longest
-// time, as after a change.
+// of returns the report about the lineup of a decision. It drops the least recently used lineup, for example after a
+// change.
 func (t *Tally) of(live *check.Decision) *ShadowReport {
 	i := slices.IndexFunc(t.lineups, func(s *ShadowReport) bool { return s.Revision == live.Revision })
 	var s *ShadowReport

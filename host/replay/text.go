@@ -92,7 +92,7 @@ func (r *Report) writeChecks(w *writer) {
 	}
 }
 
-// percent writes a share so that a small one is not shown as zero.
+// percent formats a share without rounding small ones to zero.
 func percent(n, of int) string { return fmt.Sprintf("%.3g%%", 100*float64(n)/float64(max(of, 1))) }
 
 func (t TypeReport) write(w *writer) {
