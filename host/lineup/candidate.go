@@ -11,7 +11,7 @@ import (
 	"assay/registry"
 )
 
-// Candidate is a lineup whose layers are open in this process to be measured. It is not put in force.
+// Candidate is a lineup whose layers are open in this process to be measured. It is not in force.
 type Candidate struct {
 	Members   []check.Member
 	Manifests []registry.Manifest // of the members

@@ -12,8 +12,8 @@ import (
 	"assay/registry"
 )
 
-// RunCases runs a layer's own test cases with the configuration that it has in a lineup. The error names each case that
-// fails, and how.
+// RunCases runs a layer's own test cases with its configuration in a lineup. The error names each failed case and the
+// reason.
 func RunCases(ctx context.Context, layer check.Layer, config map[string]string, cases []registry.Case) error {
 	var errs []error
 	for _, c := range cases {

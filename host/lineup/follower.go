@@ -25,8 +25,8 @@ const (
 	keepPrevious = 30 * time.Minute // for a rollback
 )
 
-// The time limits of statements in the background. Without one, a statement whose connection was cut off silently keeps
-// the connection from the rest of the host, for ever if something between them and Postgres acknowledges what was sent.
+// The time limits of statements in the background. Without one, a statement whose connection was cut off silently
+// blocks the connection, permanently if a device in between acknowledges its data.
 const (
 	readTimeout   = 2 * time.Second  // a single small statement
 	verifyTimeout = 10 * time.Second // verifying reads an activation for each step that hosts have taken since
@@ -41,8 +41,8 @@ type Source interface {
 }
 
 // Follower keeps one host on the activation that was stored last, if its Verifier lets it run. It loads the lineup
-// completely (every module vetted, compiled and warmed) before swapping it in, and goes by the digests that were signed
-// alone. If verifying or loading fails, the previous lineup stays in force.
+// completely (every module vetted, compiled and warmed) before swapping it in, and relies only on signed digests. If
+// verifying or loading fails, the previous lineup stays in force.
 type Follower struct {
 	verifier     *Verifier
 	open         *openPlugins
@@ -61,7 +61,7 @@ type Follower struct {
 	steps    ownSteps      // that led to it
 	refused  string        // the last activation, if this host refused it
 	plugins  []*openPlugin // of the lineup in force
-	previous *retired      // the lineup that was in force before, while it is kept; nil: none
+	previous *retired      // the previous lineup, while it is kept; nil: none
 	draining sync.WaitGroup
 }
 
@@ -70,10 +70,10 @@ type State struct {
 	Activation int64  // number of the activation in force on this host; 0 before the first
 	Revision   int64  // of its lineup
 	Canary     int64  // revision of its canary, 0 if there is none
-	Refused    int64  // revision of the last activation if this host refused it, -1 if that is not known, else 0
+	Refused    int64  // revision of the last activation if this host refused it, -1 if unknown, otherwise 0
 	Reason     string // why it was refused
 
-	RefusedActivation int64 // number of the last activation if this host refused it, else 0
+	RefusedActivation int64 // number of the last activation if this host refused it, otherwise 0
 }
 
 // NewFollower returns a follower that swaps lineups into live.
@@ -108,10 +108,10 @@ func (f *Follower) State() State {
 	return f.state
 }
 
-// StateChanged returns a channel that receives an element when State returns something else. It has one receiver.
+// StateChanged returns a channel that receives an element when State changes. It has one receiver.
 func (f *Follower) StateChanged() <-chan struct{} { return f.stateChanged }
 
-// Degraded lists the lineup's problems that do not keep the host from answering, a sentence each.
+// Degraded describes the lineup's problems that do not keep the host from answering, in a sentence each.
 func (f *Follower) Degraded() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -183,9 +183,9 @@ func (f *Follower) last(ctx context.Context) (signed string, ok bool, err error)
 // Follow loads the last activation and swaps it in, unless it is already in force. If another one is stored meanwhile,
 // Follow abandons the load, so that a rollback does not wait for a lineup that takes long to compile.
 //
-// A host that has just started and must refuse the last activation goes on with the one that it ran before.
+// A host that has just started and must refuse the last activation continues with the one that it ran before.
 func (f *Follower) Follow(ctx context.Context) error {
-	return f.advance(ctx, f.verifier.Records.LastActivation) // a host that starts waits for a database that is busy
+	return f.advance(ctx, f.verifier.Records.LastActivation) // a starting host waits for a busy database
 }
 
 // advance is Follow with a function that reads the last activation.
@@ -324,7 +324,7 @@ func (f *Follower) isInForce(signed string) bool {
 	return true
 }
 
-// load opens an activation's layers and swaps them in, unless they are those in force.
+// load opens an activation's layers and swaps them in, unless they are in force already.
 func (f *Follower) load(ctx context.Context, a Verified) error {
 	f.mu.Lock()
 	sameLineup := f.state.Revision != 0 && f.inForce.Lineup == a.Lineup
@@ -362,7 +362,7 @@ func (f *Follower) openActivation(ctx context.Context, a Verified) (*check.Lineu
 			m.Layer = p.InCanary()
 		}
 	}
-	// The hash decides which accounts, so they are the same on each host, and as the share grows, accounts only join.
+	// The hash selects the accounts, so they are the same on each host, and as the share grows, accounts only join.
 	lineup.Canary = &check.Canary{Lineup: trial, Percent: a.Canary.Share, Seed: a.Canary.Hash[:],
 		Limit: a.Canary.Limit.Share()}
 	return lineup, append(plugins, more...), nil
@@ -406,7 +406,7 @@ func (f *Follower) enter(a Verified, swap func()) error {
 }
 
 // swap puts next in force. The plugins of the previous lineup stay open for a while, so that a rollback opens nothing.
-// If only the canary changes, those of the lineup before stay open instead.
+// If only the canary changes, those of the previous lineup stay open instead.
 func (f *Follower) swap(next *check.Lineup, plugins []*openPlugin, canaryOnly bool) {
 	f.mu.Lock()
 	previous, earlier := &retired{plugins: f.plugins}, f.previous
@@ -444,7 +444,7 @@ func (f *Follower) swap(next *check.Lineup, plugins []*openPlugin, canaryOnly bo
 type retired struct {
 	plugins []*openPlugin
 	drained <-chan struct{} // closed when its last check has finished
-	timer   *time.Timer     // ends the time for which it is kept
+	timer   *time.Timer     // ends the period for which it is kept
 }
 
 // retire releases a lineup's plugins once the last check that uses it has finished.
@@ -461,7 +461,7 @@ func (f *Follower) retire(r *retired) {
 	})
 }
 
-// Trim returns memory to the operating system that the last checks did not need.
+// Trim returns memory that recent checks did not need to the operating system.
 func (f *Follower) Trim(context.Context) error {
 	f.mu.Lock() // no plugin is closed meanwhile
 	var errs []error

@@ -18,12 +18,12 @@ import (
 type Catalog interface {
 	Source
 	PublishPlugin(ctx context.Context, m registry.Module, version string, firstParty bool, notes registry.Notes) error
-	// StoreLineup returns the revision of a lineup, that of an equal one if there is one.
+	// StoreLineup returns the revision of a lineup, or of an equal one if it exists.
 	StoreLineup(ctx context.Context, canonical []byte, origin registry.LineupOrigin) (revision int64, err error)
-	// Activate fails with activation.ErrSuperseded unless the activation before is in force.
+	// Activate fails with activation.ErrSuperseded unless the previous activation is in force.
 	Activate(ctx context.Context, a activation.Signed) error
-	// ActiveLineup returns the revision that was activated last, whether that was signed or not. It fails with
-	// registry.ErrNoRevision before the first activation.
+	// ActiveLineup returns the revision that was activated last, signed or not. It fails with registry.ErrNoRevision
+	// before the first activation.
 	ActiveLineup(ctx context.Context) (registry.LineupRevision, error)
 	// LineupHistory lists all revisions, newest first.
 	LineupHistory(ctx context.Context) ([]registry.LineupRevision, error)
@@ -35,10 +35,10 @@ type Installer struct {
 	Verifier *Verifier
 	Operator *activation.Key // nil if this host does not have the operator's key
 	// Adopt permits signing what an earlier release put in force. Only a host that has never run a signed activation
-	// may do that, because nothing says who activated it.
+	// may do that, because nothing proves who activated it.
 	Adopt bool
-	// Prepare has all hosts prepare an activation that replaces another. They keep it ready until done is called. nil:
-	// there are no other hosts.
+	// Prepare makes all hosts prepare an activation that replaces another. They keep it ready until done is called.
+	// nil: there are no other hosts.
 	Prepare func(ctx context.Context, next activation.Activation) (done func() error, err error)
 	Log     *slog.Logger
 	Now     func() time.Time
@@ -50,7 +50,7 @@ var (
 		"signed ones: activate one with `assay lineup set`")
 )
 
-// attempts bounds how often an installation starts again because another host has activated a lineup meanwhile.
+// attempts limits how often an installation restarts because another host has activated a lineup meanwhile.
 const attempts = 10
 
 // Install publishes the built-in layers and, unless an operator chose the lineup in force, activates the default lineup
@@ -196,8 +196,8 @@ func (in *Installer) activate(
 }
 
 // chosenByOperator reports whether an operator chose the lineup in force: it is not the built-in lineup that was
-// activated last, or has a canary. Only signed texts tell: who can write to the database cannot turn an operator's
-// choice into one that the next start replaces.
+// activated last, or has a canary. It trusts only signed texts, so that write access to the database is not enough to
+// have the next start replace an operator's choice.
 func (in *Installer) chosenByOperator(ctx context.Context, inForce Verified) (bool, error) {
 	if inForce.Canary != nil {
 		return true, nil // another lineup would end the canary
@@ -253,7 +253,7 @@ func hasLayers(l, wanted registry.LineupDocument) bool {
 
 // Try pins a lineup, opens every module of it in this process, runs its test cases in the lineup's configuration, and
 // closes it again. It returns the layers' manifests, or all errors, so that an operator does not activate a lineup that
-// no host can load or whose layers do not do what they promise.
+// no host can load or whose layers fail their own cases.
 func Try(
 	ctx context.Context, source Source, box *sandbox.Sandbox, l registry.LineupDocument,
 ) ([]registry.Manifest, error) {

@@ -41,7 +41,7 @@ func recipe(layer registry.LineupLayer, digest registry.Digest, m registry.Manif
 	return string(text)
 }
 
-// ByType returns a lineup's numbers as the core reads them.
+// ByType returns a lineup's numbers in the form that package check uses.
 func ByType(numbers registry.ByType) check.ByType {
 	b := check.ByType{}
 	for _, t := range entity.Types() {

@@ -13,8 +13,8 @@ import (
 	"assay/registry"
 )
 
-// Memory is the activation with the highest number that a host ran. It is kept outside the database, so that nobody who
-// can write to the database can bring back an earlier one.
+// Memory is the activation with the highest number that a host ran. It is kept outside the database, so that write
+// access to the database is not enough to bring back an earlier one.
 type Memory struct {
 	path     string
 	readOnly bool

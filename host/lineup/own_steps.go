@@ -11,14 +11,15 @@ import (
 	"assay/registry/activation"
 )
 
-// ownSteps are the steps that hosts took by themselves since an operator's last activation and that are still in force.
+// ownSteps are the steps that hosts have taken themselves since an operator's last activation and that are still in
+// force.
 type ownSteps struct {
 	of        registry.Digest // hash of the activation in force
 	sentences []string
 	retry     time.Time // if they could not be read
 }
 
-// noteSteps finds out which steps of hosts led to the activation in force, unless that is known.
+// noteSteps finds the hosts' steps that led to the activation in force, unless they are known.
 func (f *Follower) noteSteps(ctx context.Context) {
 	f.mu.Lock()
 	a, known := f.inForce, f.steps
@@ -73,7 +74,7 @@ func (v *Verifier) ownSteps(ctx context.Context, inForce Verified) (sentences []
 	return sentences, nil
 }
 
-// step says what a host's step did, or nothing if that is no longer in force.
+// step describes a host's step, or returns "" if it is no longer in force.
 func (v *Verifier) step(ctx context.Context, earlier, later activation.Activation, inForce Verified) (string, error) {
 	if earlier.Lineup == later.Lineup {
 		if earlier.Canary == nil || inForce.Canary != nil {

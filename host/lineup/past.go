@@ -8,17 +8,17 @@ import (
 )
 
 // Past opens lineups that were in force, one at a time, because opening a layer takes a processor and memory that
-// checks need. Layers that are open already, as those of the lineup in force are, are not opened again.
+// checks need. Layers that are open already, such as those of the lineup in force, are not opened again.
 type Past struct {
 	follower *Follower
 	turn     chan struct{} // holds an element while a lineup is open
 }
 
-// NewPast returns the past of the lineups that a host follows.
+// NewPast returns the past lineups of a follower.
 func NewPast(f *Follower) *Past { return &Past{f, make(chan struct{}, 1)} }
 
-// Open opens a revision to which the signed activations lead back from the one in force, when no other one is open.
-// The caller must call release after the last use.
+// Open waits until no other one is open, then opens a revision to which signed activations lead back from the one in
+// force. The caller must call release after the last use.
 func (p *Past) Open(ctx context.Context, revision int64) (l *check.Lineup, release func(), err error) {
 	select {
 	case p.turn <- struct{}{}:

@@ -55,8 +55,8 @@ func (o *openPlugins) trim() {
 	}
 }
 
-// returnMemory returns what opening or closing plugins has left to the operating system. The first collection runs the
-// finalizers that unmap native code.
+// returnMemory returns memory freed by opening or closing plugins to the operating system. The first collection runs
+// the finalizers that unmap native code.
 func returnMemory() {
 	runtime.GC()
 	debug.FreeOSMemory()
@@ -144,7 +144,7 @@ func (o *openPlugins) openLayer(ctx context.Context, layer registry.LineupLayer)
 	return p, nil
 }
 
-// fits reports an error unless a module with manifest m is what a layer of a lineup names.
+// fits reports an error unless a module with manifest m is the one that a layer of a lineup names.
 func fits(layer registry.LineupLayer, m registry.Manifest) error {
 	name, version, _ := layer.Ref()
 	if !m.Is(name, version) {

@@ -17,7 +17,7 @@ import (
 	"assay/registry/activation"
 )
 
-// Candidates provides the lineups that hosts are asked to prepare, and takes their answers.
+// Candidates provides the lineups that hosts should prepare, and stores their answers.
 type Candidates interface {
 	// Candidates lists those that have not ended, oldest first.
 	Candidates(ctx context.Context) ([]fleet.Candidate, error)
@@ -31,7 +31,7 @@ type Preparer struct {
 	Follower   *Follower
 	Host       string // the host's ID in the fleet
 	Log        *slog.Logger
-	// Measure returns what a candidate would have changed on this host. nil: candidates are not measured.
+	// Measure returns the changes that a candidate would have made on this host. nil: candidates are not measured.
 	Measure func(ctx context.Context, candidate *check.Lineup) (report any, err error)
 
 	once      sync.Once
@@ -41,8 +41,8 @@ type Preparer struct {
 	polling   time.Duration // 0: pollInterval
 }
 
-// What candidates may cost a host, whoever wrote them into the database: maxCandidates may be kept open, each with as
-// many plugins as a lineup, for keepCandidate at most. Of those that are only measured, one is open at a time.
+// Limits on the cost of candidates, whoever wrote them into the database: maxCandidates may be kept open, each with as
+// many plugins as a lineup, for keepCandidate at most. Only one measured candidate is open at a time.
 const (
 	maxCandidates = 4
 	keepCandidate = time.Hour
@@ -113,7 +113,7 @@ func (p *Preparer) look(ctx context.Context) ([]fleet.Candidate, error) {
 
 var errCrowded = fmt.Errorf("%d other lineups are being prepared", maxCandidates)
 
-// prepare opens a candidate, says so, and keeps it open until ctx ends.
+// prepare opens a candidate, answers that it is ready, and keeps it open until ctx ends.
 func (p *Preparer) prepare(ctx context.Context, c fleet.Candidate) {
 	p.answer(ctx, fleet.Answer{Candidate: c.ID, Host: p.Host, Progress: fleet.Loading})
 	began := time.Now()
@@ -193,8 +193,8 @@ func (p *Preparer) open(
 // document returns the lineup of a candidate, and whether it is kept open. An activation must be one that this host
 // would run.
 //
-// Layers run on the values of recent checks, and a report counts what they find. So a layer that an operator has not
-// signed could tell the values to whoever can write to the database and read it.
+// Layers run on the values of recent checks, and a report counts their findings. A layer that no operator has signed
+// could therefore leak the values to an attacker with access to the database.
 func (p *Preparer) document(ctx context.Context, c fleet.Candidate) (l registry.LineupDocument, keep bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
 	defer cancel()

@@ -11,9 +11,9 @@ import (
 	"assay/registry/activation"
 )
 
-// Steps takes the steps that a host may take by itself, signed with its own key (see activation.Permit): it ends a
-// canary, or moves a layer to shadow. Several hosts may want the same step at once; one of them takes it, and the
-// others find it taken.
+// Steps takes the steps that a host may take itself, signed with its own key (see activation.Permit): it ends a canary,
+// or moves a layer to shadow. Several hosts may want the same step at once; one of them takes it, and the others find
+// it taken.
 type Steps struct {
 	Verifier *Verifier
 	Catalog  Catalog
@@ -37,9 +37,9 @@ func (s *Steps) WithdrawCanary(ctx context.Context, revision int64, reason strin
 	return signed, nil
 }
 
-// DemoteLayer moves a layer (its name) from live to shadow, unless a lineup other than revision is in force by now:
-// what was found out about a layer is true of its module and settings in that revision. A canary stays. DemoteLayer
-// returns the activation, whose number is 0 if there was nothing to do. It fails if the layer is required.
+// DemoteLayer moves a layer (its name) from live to shadow, unless a lineup other than revision is in force by now: the
+// findings about a layer apply to its module and settings in that revision. A canary stays. DemoteLayer returns the
+// activation, whose number is 0 if there was nothing to do. It fails if the layer is required.
 func (s *Steps) DemoteLayer(
 	ctx context.Context, revision int64, layer, reason string,
 ) (activation.Signed, error) {
@@ -76,7 +76,7 @@ func demoted(l registry.LineupDocument, layer string) (registry.LineupDocument, 
 	return l, nil
 }
 
-// step is what shall be in force.
+// step is the state to put in force.
 type step struct {
 	document registry.LineupDocument
 	canary   *activation.Canary
@@ -85,7 +85,8 @@ type step struct {
 // errTaken means that there is nothing left to do.
 var errTaken = errors.New("the step was taken already")
 
-// take puts in force what next returns for the activation in force. It tries again if another activation is faster.
+// take puts the step in force that next returns for the activation in force. It retries if another activation is
+// faster.
 func (s *Steps) take(
 	ctx context.Context, reason string, next func(inForce Verified) (step, error),
 ) (signed activation.Signed, err error) {
@@ -118,7 +119,7 @@ func (s *Steps) try(
 	p := Proposal{Base: inForce.Activation, Lineup: inForce.Lineup, Canary: to.canary, Author: s.Author, Reason: reason,
 		At: s.Now()}
 	if !equal(to.document, inForce.Document) {
-		// Its origin keeps hosts of the release before from replacing it with their built-in lineup.
+		// Its origin keeps hosts of the previous release from replacing it with their built-in lineup.
 		if p.Lineup, err = StoreLineup(ctx, s.Catalog, to.document, registry.OriginOperator); err != nil {
 			return activation.Signed{}, err
 		}

@@ -10,7 +10,8 @@ import (
 	"assay/registry/activation"
 )
 
-// Records provides stored activations and lineups. Nothing that it returns is trusted before a Verifier has seen it.
+// Records provides stored activations and lineups. Nothing that it returns is trusted before a Verifier has verified
+// it.
 type Records interface {
 	// LastActivation returns the signed activation that was stored last as a signed note, "" if none is signed. ok is
 	// false before the first.
@@ -21,8 +22,8 @@ type Records interface {
 	LineupText(ctx context.Context, revision int64) (canonical []byte, err error)
 }
 
-// Verifier decides which activations a host may run: those that a trusted key signed, that this key may sign, and that
-// are newer than what the host ran.
+// Verifier decides which activations a host may run: those that are signed by a trusted key with the right to do so,
+// and are newer than the last one that the host ran.
 type Verifier struct {
 	Records Records
 	Trust   activation.Trust
@@ -55,7 +56,7 @@ func (v *Verifier) Verify(ctx context.Context, signed string) (Verified, error) 
 	return v.verify(ctx, s)
 }
 
-// VerifyCandidate is like Verify for an activation that this host shall prepare, see activation.SignCandidate.
+// VerifyCandidate is like Verify for an activation that this host should prepare, see activation.SignCandidate.
 func (v *Verifier) VerifyCandidate(ctx context.Context, signed string) (Verified, error) {
 	s, err := v.Trust.OpenCandidate(signed)
 	if err != nil {
@@ -82,7 +83,7 @@ func (v *Verifier) verify(ctx context.Context, s activation.Signed) (verified Ve
 	return verified, nil
 }
 
-// document reads a lineup by its revision, and holds it to its hash.
+// document reads a lineup by its revision, and verifies its hash.
 func (v *Verifier) document(ctx context.Context, l activation.Lineup) (registry.LineupDocument, error) {
 	text, err := v.Records.LineupText(ctx, l.Revision)
 	if err != nil {
@@ -95,12 +96,12 @@ func (v *Verifier) document(ctx context.Context, l activation.Lineup) (registry.
 	return document, nil
 }
 
-// checkPlace verifies that an activation comes after what this host ran, and that its key may sign the step from the
-// one before.
+// checkPlace verifies that an activation is later than the one that this host ran, and that its key may sign the step
+// from the previous one.
 //
-// An operator's signature is enough for any step forward, also for one that leaves out what this host ran: so an
-// operator continues after a backup was restored. What a host's key signed must follow, step by step, from an
-// activation that an operator signed or this host ran; otherwise that key could bring an early lineup back.
+// An operator's signature is enough for any step forward, even one that skips activations that this host ran, so that
+// an operator can continue after restoring a backup. Activations signed by a host's key must follow, step by step, from
+// one that an operator signed or this host ran; otherwise that key could bring back an early lineup.
 func (v *Verifier) checkPlace(ctx context.Context, s activation.Signed) error {
 	number, hash := v.Memory.Last()
 	if s.Number == number && s.Hash == hash {
@@ -110,7 +111,7 @@ func (v *Verifier) checkPlace(ctx context.Context, s activation.Signed) error {
 		return fmt.Errorf("its number is not above %d, which this host ran", number)
 	}
 	if s.Role == activation.Operator {
-		if s.Previous == (registry.Digest{}) || s.Previous == hash { // this host ran the one before
+		if s.Previous == (registry.Digest{}) || s.Previous == hash { // this host ran the previous one
 			return nil
 		}
 		_, err := v.before(ctx, s.Activation)
@@ -144,7 +145,7 @@ func (v *Verifier) checkPlace(ctx context.Context, s activation.Signed) error {
 	}
 }
 
-// before returns the signed note of the activation before a, whose signature is not verified.
+// before returns the signed note of the activation before a. Its signature is not verified.
 func (v *Verifier) before(ctx context.Context, a activation.Activation) (signed string, err error) {
 	signed, err = v.Records.Activation(ctx, a.Previous)
 	if errors.Is(err, activation.ErrNone) {
@@ -177,8 +178,7 @@ func (v *Verifier) permit(ctx context.Context, earlier activation.Activation, la
 	return activation.Permit(later.Role, from, to)
 }
 
-// Earlier returns a lineup that was in force before, also as a canary, by its revision, as it was signed. It fails with
-// registry.ErrNoRevision.
+// Earlier returns an earlier lineup or canary, by its revision, as it was signed. It fails with registry.ErrNoRevision.
 func (v *Verifier) Earlier(
 	ctx context.Context, inForce activation.Activation, revision int64,
 ) (activation.Lineup, registry.LineupDocument, error) {
@@ -235,7 +235,7 @@ func (p Proposal) Sign(key activation.Key, trust activation.Trust) (activation.S
 	return trust.Open(note)
 }
 
-// StoreLineup stores a lineup whose layers have digests, see Pin, and returns what an activation says of it.
+// StoreLineup stores a lineup whose layers have digests, see Pin, and returns its description for an activation.
 func StoreLineup(
 	ctx context.Context, catalog Catalog, l registry.LineupDocument, origin registry.LineupOrigin,
 ) (activation.Lineup, error) {
@@ -251,8 +251,8 @@ func StoreLineup(
 	return stored, err
 }
 
-// Pin adds the digests to the layers that have none: that of base, if it has the same version, else the published one.
-// The error joins those of the layers that it cannot find.
+// Pin adds digests to layers that have none: that of base if it has the same version, otherwise the published one. The
+// error joins those of the layers that it cannot find.
 func Pin(ctx context.Context, source Source, l, base registry.LineupDocument) (registry.LineupDocument, error) {
 	digests := map[string]string{}
 	for _, item := range base.Layers {

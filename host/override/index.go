@@ -23,7 +23,7 @@ type Source interface {
 	OverridesSince(ctx context.Context, since int64) (Changes, error)
 }
 
-// Changes is what a Source read as of one moment.
+// Changes is a Source's state at one moment.
 type Changes struct {
 	Last     int64              // the number of the latest change of any account; less than since: the source went back
 	Accounts map[string][]Entry // all entries of each account that changed
@@ -31,10 +31,10 @@ type Changes struct {
 
 const (
 	pollInterval = time.Second
-	// reloadInterval is how often all overrides are read, so that rows that were altered without a change's number
-	// count for no longer.
+	// reloadInterval is how often all overrides are read, which limits the effect of rows that were altered without
+	// recording a change.
 	reloadInterval = time.Minute
-	// maxAge is the age from which what was read is no longer used.
+	// maxAge is the age from which overrides are no longer used.
 	maxAge      = 5 * time.Second
 	loadTimeout = 3 * time.Second
 )
@@ -45,7 +45,7 @@ type Index struct {
 	keys   Keys
 	log    *slog.Logger
 	now    func() time.Time // the database's clock, for expiry
-	host   func() time.Time // monotonic, for the age of what was read
+	host   func() time.Time // monotonic, for the age of the overrides
 	hints  chan struct{}
 
 	loaded atomic.Pointer[snapshot]  // nil: nothing was read yet
@@ -155,7 +155,7 @@ func (x *Index) newScope(account string, entries []Entry) *scope {
 			s.ignored = append(s.ignored, e.ID)
 			continue
 		}
-		// The table holds one entry for each target; of copies that were inserted there, the latest counts.
+		// The table has one entry for each target; if copies were inserted, the latest counts.
 		if other, ok := s.entries[string(e.Match)]; ok && other.ID > e.ID {
 			continue
 		}
@@ -208,8 +208,8 @@ func (x *Index) Size() (n int) {
 	return n
 }
 
-// Find implements check.Overrides. Of the overrides of an account, and of those for all, the most specific one counts.
-// An account's override precedes one for all, except a block: what the operator blocks for all stays blocked.
+// Find implements check.Overrides. The most specific of an account's overrides counts, and the most specific of those
+// for all. The account's takes precedence, except over an operator's block.
 func (x *Index) Find(account string, e entity.Entity) (*check.Override, error) {
 	s := x.loaded.Load()
 	if s == nil {

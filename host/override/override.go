@@ -1,6 +1,6 @@
-// Package override lets customers and the operator decide the verdict on what they know: a value, a registrable domain,
-// a range of phone numbers or a bank. It defines what an override covers, how one is named without its value, and the
-// index in which a check finds those that cover its entity. Package store keeps them.
+// Package override lets customers and the operator set verdicts in advance: for a value, a registrable domain, a range
+// of phone numbers or a bank. It defines targets, their keyed hashes, and the index in which a check finds the
+// overrides for its entity. Package store stores them.
 package override
 
 import (
@@ -33,7 +33,7 @@ const (
 	Bank        = Kind(entity.BankField)        // IBANs of one bank
 )
 
-// Kinds returns all kinds: the most specific first, as they are preferred.
+// Kinds returns all kinds in order of precedence, most specific first.
 func Kinds() []Kind { return []Kind{Domain, Email, Phone, IBAN, Range, Registrable, Bank} }
 
 // Target is what an override covers.
@@ -61,8 +61,8 @@ func ParseTarget(kind Kind, raw, country string) (t Target, err error) {
 	return t, err
 }
 
-// Subject returns the entity whose data the override is, so that the erasure of the entity removes the override. A
-// range and a bank belong to nobody.
+// Subject returns the entity that the override is personal data of, so that erasing the entity removes the override. A
+// range or a bank has none.
 func (t Target) Subject() (of entity.Type, value string, ok bool) {
 	switch t.Kind {
 	case Range, Bank:
@@ -73,7 +73,7 @@ func (t Target) Subject() (of entity.Type, value string, ok bool) {
 	return entity.Type(t.Kind), t.Value, true
 }
 
-// ellipsis replaces what a mask hides, as in the hints of API keys.
+// ellipsis replaces masked characters, as in the hints of API keys.
 const ellipsis = "..."
 
 // Masked returns enough of the value for people to recognise it, and too little to learn it: the ends of a domain's
@@ -125,7 +125,7 @@ type Wanted struct {
 	Action    check.Verdict // check.Block or check.Allow
 	Target    Target
 	Reason    string
-	Author    string // who added it; for an account, the API key that did if it is empty
+	Author    string // who added it; if empty for an account, the API key
 	ExpiresAt time.Time
 }
 
@@ -212,7 +212,7 @@ type Entry struct {
 	MAC          []byte // over all other columns
 }
 
-// Keys are the secrets without which an override can neither be made nor guessed.
+// Keys are the secrets that are needed to make or guess an override.
 type Keys struct {
 	Targets []byte // HMAC key of Entry.Match
 	Rows    []byte // HMAC key of Entry.MAC
@@ -236,10 +236,10 @@ func (k Keys) MAC(e Entry) []byte {
 	return audit.Pseudonym(k.Rows, nil, "override", string(b))
 }
 
-// Listed is what people see of an override.
+// Listed is an override as shown to people.
 type Listed struct {
 	ID        string        `json:"id"`
-	Account   string        `json:"account,omitempty"` // for operators only; "": it holds for all accounts
+	Account   string        `json:"account,omitempty"` // for operators only; "": it applies to all accounts
 	Action    check.Verdict `json:"action"`
 	Kind      Kind          `json:"kind"`
 	Target    string        `json:"target"` // masked

@@ -21,12 +21,12 @@ import (
 // codeCacheBytes bounds the compiled code on disk.
 const codeCacheBytes = 1 << 30
 
-// codeCache keeps compiled code on disk between starts, one sealed file for each module. wazero runs what it finds in
-// its own cache as native code and checks no more than a checksum. So wazero never sees this folder: code whose seal
-// matches is copied to a private folder, and wazero loads it from there.
+// codeCache keeps compiled code on disk between starts, one sealed file for each module. wazero runs the files in its
+// own cache as native code after a mere checksum. So wazero never sees this folder: code with a valid seal is copied to
+// a private folder, and wazero loads it from there.
 type codeCache struct {
 	folder *sealed.Folder // nil: nothing is kept
-	engine string         // what wazero's code depends on besides the module: its version and the processor
+	engine string         // wazero's version and the processor, on which its code also depends
 	log    *slog.Logger
 }
 
@@ -139,7 +139,7 @@ func (c *codeCache) private() (string, error) {
 // staging is a private folder in which wazero finds the code of one module or, if it is empty, leaves it.
 type staging struct {
 	dir   string
-	code  *nativeCode // what the folder contains; nil if it is empty
+	code  *nativeCode // the folder's content; nil if it is empty
 	stamp fileStamp   // of the file with the code
 	keep  bool        // whether the plugin stays open, so that its code is better mapped from a file
 }

@@ -41,7 +41,7 @@ type compileReport struct {
 const (
 	compileCPUSeconds = 20 * slowdown
 	compileMemory     = 1 << 30
-	compileTime       = 10 * time.Minute // also for a compiler that hardly gets a processor
+	compileTime       = 10 * time.Minute // in all, even if the compiler hardly gets a processor
 )
 
 // The priorities of compilers, as in nice(1). The threads that serve requests have 0.
@@ -54,7 +54,7 @@ const (
 // plugins.
 const maxOpenCompilers = 2
 
-// maxReport bounds what is read of a compiler's output.
+// maxReport limits how much of a compiler's output is read.
 const maxReport = 64 << 10
 
 // compiler runs compilers. Compilers that prepare plugins never delay those for plugins that are being opened.

@@ -70,7 +70,7 @@ type fuelTank struct {
 	used     time.Duration // at most so much processor time had been used since then, at the last refill
 	usedFuel int64         // the fuel burned until that refill
 	timed    bool          // the goroutine is locked to its thread, whose clock counts from now on
-	started  time.Duration // what the thread's clock showed at the first refill, or earlier
+	started  time.Duration // the thread's clock at the first refill, or earlier
 }
 
 // A slice has meter.Slice units, and fewer when little time is left: as many as the slowest guest burns in that time.
@@ -85,8 +85,8 @@ const (
 	minSlice    = 250
 )
 
-// untimed is how long a call goes on without a look at the thread's clock, which takes a system call. In that time it
-// cannot have run for longer on a processor.
+// untimed is how long a call runs before reading the thread's clock, which takes a system call. Until then, its
+// processor time cannot be longer.
 const untimed = time.Millisecond
 
 // fill grants the first slice.
@@ -124,7 +124,7 @@ func (t *fuelTank) overrun() error {
 	return nil
 }
 
-// left returns the time for which the call may go on: until its processor time or the deadline of the check ends.
+// left returns the remaining time of the call: until its processor time or the check's deadline ends.
 func (t *fuelTank) left(ctx context.Context) (time.Duration, error) {
 	now := t.clocks.wall()
 	left := t.time - t.measure(now)

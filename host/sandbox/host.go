@@ -26,7 +26,7 @@ type call struct {
 	points        int
 	warranted     int // the most points that the manifest promises for a signal of the answer that warrants a band
 	threat        string
-	output        []byte     // what the guest logged or printed, at most sdk.LogBytes
+	output        []byte     // the guest's log and output, at most sdk.LogBytes
 	droppedOutput int        // bytes of output beyond that
 	level         sdk.Level  // the highest of the guest's log lines
 	violation     *violation // the first one
@@ -67,7 +67,7 @@ func (c *call) reject(rule, format string, args ...any) {
 	}
 }
 
-// write collects the output of the guest, and returns what it kept.
+// write collects the guest's output, and returns the part that it kept.
 func (c *call) write(p []byte) []byte {
 	kept := min(sdk.LogBytes-len(c.output), len(p))
 	c.copied(kept)

@@ -8,8 +8,8 @@ import (
 )
 
 // skeleton returns a module with the same structure as wasm, but with functions that trap and with fewer data segments.
-// Once a module is compiled, the engine needs the rest of its code section no longer, and keeps it as long as the
-// plugin is open. So code is loaded with the skeleton of its module instead of the module. wasm must be valid.
+// Once a module is compiled, the engine no longer needs the rest of its code section, but keeps it as long as the
+// plugin is open. So code is loaded with the module's skeleton instead of the module. wasm must be valid.
 func skeleton(wasm []byte) ([]byte, error) {
 	sections, err := sectionsOf(wasm)
 	if err != nil {

@@ -31,14 +31,14 @@ type account struct {
 	CreatedAt time.Time `bun:",nullzero,default:now()"`
 }
 
-// accountInfo is what the ledger needs to know to prepare an account's records. Salt and Chain never change.
+// accountInfo is the information that the ledger needs to prepare an account's records. Salt and Chain never change.
 type accountInfo struct {
 	Salt     []byte
 	Chain    int
 	Endpoint bool // the account had a webhook endpoint; the database knows whether it still has one
 }
 
-// accountCache remembers accounts, so that preparing a record needs no query. Nothing depends on it being right.
+// accountCache remembers accounts, so that preparing a record needs no query. It may be outdated: the database decides.
 type accountCache struct {
 	mu      sync.Mutex
 	entries map[string]accountInfo
@@ -69,7 +69,8 @@ func (c *accountCache) forget(id string) {
 	delete(c.entries, id)
 }
 
-// account returns what the ledger needs to know about an account. It fails with check.ErrUnauthorized if there is none.
+// account returns the information about an account that the ledger needs. It fails with check.ErrUnauthorized if there
+// is none.
 func (l *Ledger) account(ctx context.Context, id string) (accountInfo, error) {
 	if a, ok := l.accounts.get(id); ok {
 		return a, nil

@@ -131,7 +131,7 @@ func (b *batcher) commit(batch []*pending) {
 			continue
 		}
 		if sqlState(err) == recordsLost {
-			b.ledger.store.watched.lost.Store(true) // Guard finds out what is lost
+			b.ledger.store.watched.lost.Store(true) // Guard finds the lost records
 			err = errRecordsLost
 		}
 		err = fmt.Errorf("recording check: %w", err)
@@ -192,7 +192,7 @@ func (b *batcher) attempt(batch []*pending) (left []*pending, err error) {
 type result struct {
 	calls []error
 	err   error      // the statement failed; nothing is recorded unless it is an *inDoubtError
-	head  audit.Head // that the batch leaves; its number is 0 if it is not known
+	head  audit.Head // the head after the batch; its number is 0 if unknown
 }
 
 // start sends a batch without waiting for its reply. The statement has no context: cancelling one that waits for a
@@ -279,7 +279,7 @@ func (b *batcher) answer(batch []*pending, r result) (left []*pending, err error
 	return left, err
 }
 
-// batchOf returns what is remembered of calls that are recorded, in the order of the chain, which ends with head.
+// batchOf returns the entry to remember for recorded calls, in the order of the chain, which ends with head.
 func batchOf(recorded []*pending, head audit.Head) answeredBatch {
 	b := answeredBatch{Seq: head.Seq, Hash: head.Hash[:], Refs: make([]string, 0, countRecords(recorded))}
 	for _, p := range recorded {

@@ -59,7 +59,7 @@ func (s *Store) apply(ctx context.Context, c billing.Change) error {
 	}
 	// A subscription's events name its checkout permanently, but the checkout is deleted after billing.ClaimLife.
 	if checkout == nil && c.Checkout != "" && row.AccountID == "" {
-		// The event belongs to another installation with the same provider account, or its checkout was deleted.
+		// The event belongs to another installation that shares the provider account, or its checkout was deleted.
 		result, err := s.db.NewRaw("INSERT INTO billing_events (id) VALUES (?) ON CONFLICT DO NOTHING", c.Event).
 			Exec(ctx)
 		if err := oneRow(result, err, errApplied); err != nil && !errors.Is(err, errApplied) {
@@ -122,8 +122,8 @@ func orNull[T comparable](v T) any {
 	return v
 }
 
-// discardOrphans discards the events of an account whose endpoint went with its plan. Nobody waits for them, so they
-// are not discarded under the lock of the account's chain. If it fails, PruneWebhooks does it later.
+// discardOrphans discards the events of an account that lost its endpoint with its plan. This is not urgent, so it is
+// not done under the lock of the account's chain. If it fails, PruneWebhooks does it later.
 func (s *Store) discardOrphans(ctx context.Context, accountID string) error {
 	_, err := discardEvents(s.db).Where("account_id = ?", accountID).
 		Where("NOT EXISTS (SELECT FROM webhook_endpoints AS w WHERE w.account_id = ?)", accountID).Exec(ctx)

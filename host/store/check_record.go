@@ -18,7 +18,7 @@ type CheckRecord struct {
 	audit.Row
 	Chain      int
 	First      int64  // the number of the record that is leaf 0 of the chain's tree; 0: the tree has not begun
-	Activation []byte // the hash of the activation that had put the check's lineup in force; nil: it was not signed
+	Activation []byte // the hash of the activation that put the check's lineup in force; nil: it was not signed
 }
 
 //go:embed sql/check_record.sql
@@ -58,7 +58,7 @@ func (s *Store) checkRecord(ctx context.Context, c check.Caller, ref string) (fo
 	return found, err
 }
 
-// activationOf returns the hash of the activation that had put a revision in force at a time.
+// activationOf returns the hash of the activation by which a revision was in force at a time.
 func (s *Store) activationOf(ctx context.Context, revision int64, at time.Time) (hash []byte, err error) {
 	err = s.db.NewRaw(`SELECT hash FROM lineup_activations
 		WHERE signed IS NOT NULL AND (revision = ?0 OR canary_revision = ?0)

@@ -32,7 +32,7 @@ func (l AuditLog) Checkpoints(ctx context.Context, chain int, from int64) (notes
 		Size       int64
 		Note, Text string
 	}
-	// Also those of the chain that were moved to another.
+	// Includes checkpoints of the chain that were moved to another.
 	err = l.db.NewRaw(`SELECT chain, size, note, note || cosignatures AS text FROM audit_checkpoints
 		WHERE chain = ?0 AND size >= ?1 OR chain <> ?0 AND split_part(note, chr(10), 1) ~ ?2
 		ORDER BY size`, chain, from, fmt.Sprintf("/chain/%d(/after/[0-9]+)?$", chain)).Scan(ctx, &rows)

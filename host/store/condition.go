@@ -20,21 +20,21 @@ type Problem struct {
 	Err    error  // the cause, for the log; may be nil
 }
 
-// condition is what the last probe found.
+// condition is the result of the last probe.
 type condition struct {
-	database *Problem // nil: the database takes checks
+	database *Problem // nil: the database can record checks
 	clock    *Problem // nil: the host's clock is right
 }
 
 // clockReading is a time of the database and the host's time at that moment, which has a monotonic reading.
 type clockReading struct{ database, host time.Time }
 
-// watched is what a store knows about its database.
+// watched is the last known state of a store's database.
 type watched struct {
 	condition atomic.Pointer[condition]    // nil: not probed yet
 	clock     atomic.Pointer[clockReading] // nil: not read yet
 	full      atomic.Bool                  // the last batch failed because the disk was full
-	lost      atomic.Bool                  // records that were answered are lost, see Ledger.Guard
+	lost      atomic.Bool                  // answered records are lost, see Ledger.Guard
 }
 
 const (
@@ -45,7 +45,7 @@ const (
 	maxClockOffset = 2 * time.Second
 )
 
-// time returns the time by the database's clock as of the last probe, carried on by the host's monotonic clock, so that
+// time returns the time by the database's clock as of the last probe, advanced by the host's monotonic clock, so that
 // all hosts agree on what has expired. Before the first probe it returns the host's time.
 func (s *Store) time() time.Time {
 	if c := s.watched.clock.Load(); c != nil {
@@ -68,7 +68,7 @@ func (s *Store) Watch(ctx context.Context) {
 	}
 }
 
-// Problems returns what the last probe and the last batch found.
+// Problems returns the problems that the last probe and the last batch found.
 func (s *Store) Problems() []Problem {
 	c := s.watched.condition.Load()
 	if c == nil {
@@ -91,8 +91,8 @@ func (s *Store) Problems() []Problem {
 	return problems
 }
 
-// clockError returns an error if the host's clock is wrong. The times of checks are hashed, so they could not be
-// mended.
+// clockError returns an error if the host's clock is wrong. The times of checks are hashed, so they cannot be corrected
+// later.
 func (s *Store) clockError() error {
 	if c := s.watched.condition.Load(); c != nil && c.clock != nil {
 		return &check.UnavailableError{Part: "clock", Err: errors.New("the host's clock " + c.clock.Reason)}
@@ -110,7 +110,7 @@ func (s *Store) batchEnded(err error) {
 	}
 }
 
-// Probe finds out whether the database takes checks, and reads its clock. Problems returns the result.
+// Probe tests whether the database can record checks, and reads its clock. Problems returns the result.
 func (s *Store) Probe(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -190,8 +190,8 @@ func extend(ctx context.Context, conn bun.Conn) error {
 	return err
 }
 
-// clockOffset is by how much the host's clock is ahead of the database's, and how much of that may be due to the time
-// that reading both took.
+// clockOffset is how far the host's clock is ahead of the database's, and how much of that may be due to the time that
+// reading both took.
 type clockOffset struct{ ahead, uncertain time.Duration }
 
 // newClockOffset compares a time of the database with the host's times before and after reading it.

@@ -70,12 +70,12 @@ func dropIdle(pool *bun.DB) {
 // PoolStats describes the pool of connections that requests and jobs share.
 func (s *Store) PoolStats() sql.DBStats { return s.db.Stats() }
 
-// connectTimeout bounds how long opening a connection takes, so that an attempt from before the database became
-// reachable again does not occupy a slot of the pool for long. A URL can set another: connect_timeout=10.
+// connectTimeout bounds how long opening a connection takes, so that an attempt made while the database was unreachable
+// does not occupy a slot of the pool for long. A URL can set another: connect_timeout=10.
 const connectTimeout = time.Second
 
-// A server that lost its power says nothing. A connection to it ends after maxSilence, whether it is idle or has sent
-// something that is not acknowledged. Linux would wait for the acknowledgement for 15 minutes (tcp_retries2).
+// A server without power sends nothing. A connection to it ends after maxSilence, whether it is idle or has
+// unacknowledged data. Linux would wait for the acknowledgement for 15 minutes (tcp_retries2).
 const (
 	keepAliveIdle     = 5 * time.Second
 	keepAliveInterval = 2 * time.Second
@@ -85,8 +85,8 @@ const (
 )
 
 // connConfig returns the configuration of every connection. It sets only parameters that a pooler in transaction mode
-// keeps for each client (pgbouncer refuses others). What else affects hosts is set in each transaction, or checked by
-// checkSettings.
+// keeps for each client (pgbouncer refuses others). Other settings that affect hosts are set in each transaction, or
+// checked by checkSettings.
 func connConfig(url string) (*pgx.ConnConfig, error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -131,7 +131,7 @@ func dial(ctx context.Context, url string) (*pgx.Conn, error) {
 var unsuitableSettings string
 
 // checkSettings returns an error if a default of the server, the database or the role would make a host fail or lose
-// what it acknowledged. Statements outside of transactions cannot set these themselves.
+// acknowledged writes. Statements outside transactions cannot set these themselves.
 func checkSettings(ctx context.Context, db *bun.DB) error {
 	var wrong []struct{ Name, Value, Wanted, Role, Database string }
 	err := transact(ctx, db, func(ctx context.Context, tx bun.Tx) error {
@@ -224,15 +224,15 @@ func again(fn func() error) error {
 }
 
 // once runs a statement that commits by itself, and returns its row. The end of ctx does not cancel it, as in transact.
-// A statement whose reply is lost is not sent again. The pool would do so, because pgx calls every failure to receive
-// safe to retry. The error is a *check.DoubtError if the statement may have committed.
+// A statement whose reply is lost is not sent again. The pool would do so, because pgx considers every failure to
+// receive safe to retry. The error is a *check.DoubtError if the statement may have committed.
 func once[T any](ctx context.Context, s *Store, statement string, args named) (T, error) {
 	type result struct {
 		row T
 		err error
 	}
 	done := make(chan result, 1) // buffered, because nobody may be waiting
-	var decided atomic.Bool      // whether the statement is sent, or the caller has left before
+	var decided atomic.Bool      // whether the statement was sent, or the caller left first
 	go func() {
 		var r result
 		defer func() { done <- r }()
@@ -311,7 +311,7 @@ func (s *Store) onLongConn(ctx context.Context, fn func(ctx context.Context, con
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	err = fn(ctx, conn)
-	if err != nil && ctx.Err() != nil { // the error may only tell that the connection was closed
+	if err != nil && ctx.Err() != nil { // the error may only say that the connection was closed
 		return errors.Join(ctx.Err(), err)
 	}
 	return err

@@ -15,7 +15,7 @@ import (
 	"assay/host/keyring"
 )
 
-// contribution is what one check adds to the reputation graph. The ledger stores it with the check's record; a
+// contribution is the data that one check adds to the reputation graph. The ledger stores it with the check's record; a
 // projection applies it later.
 type contribution struct {
 	account string
@@ -32,8 +32,8 @@ type nodeSeen struct {
 	node []byte // keyed hash
 }
 
-// newContribution returns what a check adds to the reputation graph, encoded and encrypted, and the node of the scored
-// entity.
+// newContribution returns a check's contribution to the reputation graph, encoded and encrypted, and the node of the
+// scored entity.
 func newContribution(keys *keyring.Ring, account string, r check.Record) (item, node []byte) {
 	c := contributionOf(audit.NewPseudonyms(keys.Graph), account, r)
 	return keys.SealContribution(c.encode()), c.nodes[0].node
@@ -76,7 +76,7 @@ func contributionOf(names *audit.Pseudonyms, account string, r check.Record) con
 // contributionVersion is the first byte of an encoded contribution.
 const contributionVersion = 1
 
-// The kinds of nodes and the verdicts, by their numbers in an encoded contribution. They must never change place.
+// The kinds of nodes and the verdicts, by their numbers in an encoded contribution. Their order must never change.
 var (
 	nodeKinds = []string{"domain", "email", "phone", "iban", "registrable", "maildomain", "range", "bank",
 		"nameserver", "network"}
@@ -108,7 +108,7 @@ func (c contribution) encode() []byte {
 
 var errContribution = errors.New("not a contribution to the reputation graph that this host can read")
 
-// decodeContribution is the inverse of encode. It refuses what the database would not store.
+// decodeContribution is the inverse of encode. It refuses values that the database would not store.
 func decodeContribution(b []byte) (contribution, error) {
 	if len(b) < 10 || b[0] != contributionVersion || int(b[1]) >= len(verdicts) {
 		return contribution{}, errContribution
@@ -158,8 +158,8 @@ func decodeContribution(b []byte) (contribution, error) {
 	return c, nil
 }
 
-// without returns the contribution without a node: its links, and what they add to its parents, are left out too.
-// Linked entities were checked themselves.
+// without returns the contribution without a node, its links and their effect on its parents. Linked entities have
+// their own checks.
 func (c contribution) without(node []byte) contribution {
 	gone := map[int]bool{}
 	for i, n := range c.nodes {

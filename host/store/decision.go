@@ -64,7 +64,7 @@ func (s *Store) searchChecks(
 		if row.Matches {
 			page.Checks = append(page.Checks, row.check())
 		}
-		// The page is full and there are more, or nobody knows whether there are.
+		// The page is full and there are, or may be, more.
 		if len(page.Checks) == q.Limit && i+1 < len(rows) || row.Number == reads {
 			next := decision.Cursor{At: row.RecordedAt, Ref: row.Ref}.String()
 			page.Next = &next

@@ -76,8 +76,8 @@ func tablesBy(column string) (names []string) {
 	return names
 }
 
-// delegatedFunctions touch only rows of the chain that is their first argument. The node that a host calls passes the
-// call on to the chain's node.
+// delegatedFunctions touch only rows of the chain that is their first argument. The node that a host calls forwards the
+// call to the chain's node.
 var delegatedFunctions = []string{"ledger_append", "ledger_settle", "audit_append", "audit_lock", "audit_grow"}
 
 // Step is one step of Distribute.
@@ -160,7 +160,8 @@ func distribute(ctx context.Context, conn *pgx.Conn, dry bool, progress func(don
 //go:embed sql/undistributed_tables.sql
 var undistributedTables string
 
-// pendingTables returns the tables that are left to do: first the reference tables, each after those that it refers to.
+// pendingTables returns the tables that are not distributed yet: first the reference tables, each after those that it
+// refers to.
 func pendingTables(ctx context.Context, conn *pgx.Conn) (steps []Step, err error) {
 	type pending struct {
 		Name   string
@@ -177,7 +178,7 @@ func pendingTables(ctx context.Context, conn *pgx.Conn) (steps []Step, err error
 			bytes[p.Name] = p.Bytes
 			continue
 		}
-		// A table takes those that refer to it along.
+		// Distributing a table also distributes those that refer to it.
 		steps = append(steps, Step{Name: p.Name, Kind: "table", As: "local", Bytes: p.Bytes,
 			statements: []string{fmt.Sprintf(`SELECT citus_add_local_table_to_metadata('%[1]s', true)
 				WHERE NOT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = '%[1]s'::regclass)`, p.Name)}})

@@ -15,7 +15,8 @@ import (
 // TopicCandidates is about the lineups that hosts are asked to prepare.
 const TopicCandidates Topic = "candidates"
 
-// What hosts read of candidates, whoever wrote them: the newest ones, none of them longer than two lineups may be.
+// Limits on the candidates that hosts read, whoever wrote them: only the newest ones, none longer than two lineups may
+// be.
 const (
 	maxCandidates     = 32
 	maxCandidateBytes = 512 << 10
@@ -53,7 +54,7 @@ func (s *Store) ReportShadow(ctx context.Context, id string, report json.RawMess
 	return nil
 }
 
-// ShadowReports returns what hosts found last in shadow, also those that are silent.
+// ShadowReports returns the latest shadow reports of all hosts, including silent ones.
 func (s *Store) ShadowReports(ctx context.Context) (reports []json.RawMessage, err error) {
 	err = s.db.NewRaw("SELECT shadow FROM hosts WHERE shadow IS NOT NULL ORDER BY id").Scan(ctx, &reports)
 	if err != nil {
@@ -80,7 +81,7 @@ func (s *Store) RemoveHost(ctx context.Context, id string) error {
 	return nil
 }
 
-// PruneHosts forgets the hosts that were killed an hour ago, and candidates whose command was.
+// PruneHosts deletes hosts and candidates whose process was killed an hour ago.
 func (s *Store) PruneHosts(ctx context.Context) error {
 	_, err := s.db.NewRaw("DELETE FROM hosts WHERE seen_at < now() - interval '1 hour'").Exec(ctx)
 	if err == nil {
@@ -171,7 +172,7 @@ func (s *Store) Candidates(ctx context.Context) (candidates []fleet.Candidate, e
 	return candidates, nil
 }
 
-// Answer stores what a host says about a candidate, unless the candidate has ended.
+// Answer stores a host's answer about a candidate, unless the candidate has ended.
 func (s *Store) Answer(ctx context.Context, a fleet.Answer) error {
 	var report *string
 	if a.Report != nil {

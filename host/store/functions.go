@@ -35,8 +35,8 @@ func functions(files fs.FS) (map[string]string, error) {
 	return definitions, nil
 }
 
-// restoreFunctions creates the functions that the database has lost: undistribute_table of Citus replaces a table by
-// another one, and drops the functions that use the type of its rows.
+// restoreFunctions creates the functions that the database has lost: Citus's undistribute_table replaces a table, and
+// drops the functions that use its row type.
 func (s *Store) restoreFunctions(ctx context.Context, db *bun.DB, files fs.FS) error {
 	definitions, err := functions(files)
 	if err != nil {

@@ -60,8 +60,8 @@ func (s *Store) graphAggregates(ctx context.Context, subjects []reputation.Subje
 	return r.aggregates, r.aggregate(ctx, known)
 }
 
-// ForgetAccountSightings deletes everything that an account contributed to the graph, or will have contributed once it
-// is applied, and returns how much was deleted. Its keys should be revoked first: further checks contribute again.
+// ForgetAccountSightings deletes an account's contributions to the graph, including those not applied yet, and returns
+// how many were deleted. Revoke its keys first, because further checks contribute again.
 func (s *Store) ForgetAccountSightings(ctx context.Context, accountID string) (sightings, links int64, err error) {
 	if err := s.CatchUp(ctx); err != nil { // only for the counts
 		s.log.Warn("forgetting an account before the reputation graph is complete", "error", err)
@@ -128,7 +128,7 @@ func (s *Store) PruneSightings(ctx context.Context) error {
 	return nil
 }
 
-// pruneOld deletes up to graphPruneBatch old rows that are not locked and returns how many. Of a distributed table it
+// pruneOld deletes up to graphPruneBatch old rows that are not locked and returns how many. From a distributed table it
 // deletes as many from each shard, each in a transaction of its own, and returns the largest number: Citus locks and
 // limits rows of one shard at a time.
 func pruneOld(ctx context.Context, conn *pgx.Conn, table, seen string, oldest time.Time, distributed bool) (n int,
@@ -174,8 +174,8 @@ func (s *Store) ForgetSightings(ctx context.Context, accountID string, e entity.
 //go:embed sql/export_sightings.sql
 var exportSightings string
 
-// readSightings reads an account's contribution to the reputation graph about a subject, including what is not applied
-// yet, or nil if there is none.
+// readSightings reads an account's contribution to the reputation graph about a subject, including contributions that
+// are not applied yet, or nil if there is none.
 func (s *Store) readSightings(ctx context.Context, tx bun.Tx, r requester, p subject) (*privacy.Sightings, error) {
 	if p.node == nil {
 		return nil, nil
@@ -220,7 +220,7 @@ func (s *Store) readSightings(ctx context.Context, tx bun.Tx, r requester, p sub
 		FirstSeen: privacy.Time{Time: row.FirstSeen}, LastSeen: privacy.Time{Time: row.LastSeen}}, nil
 }
 
-// sightingRow is what an export shows of a row of graph_sightings.
+// sightingRow is the exported part of a row of graph_sightings.
 type sightingRow struct {
 	Checks, Blocked, Reviewed int
 	FirstSeen, LastSeen       time.Time

@@ -36,7 +36,7 @@ func (s *Store) newGraphReader() *graphReader {
 	return &graphReader{store: s, now: now, oldest: now.Add(-sightingMaxAge)}
 }
 
-// known returns the nodes that enough customers checked. It also aggregates what the callers' own accounts did.
+// known returns the nodes that enough customers checked. It also aggregates the checks of the callers' own accounts.
 func (r *graphReader) known(ctx context.Context, subjects []reputation.Subject) (map[string]bool, error) {
 	r.aggregates = make([]reputation.Aggregate, len(subjects))
 	r.subjects = make([]graphSubject, len(subjects))
@@ -96,7 +96,7 @@ func (r *graphReader) known(ctx context.Context, subjects []reputation.Subject) 
 	return known, nil
 }
 
-// observed is what an account observed of a node.
+// observed holds an account's observations of a node.
 type observed struct {
 	Node            []byte
 	AccountID       string
@@ -132,7 +132,7 @@ func (r *graphReader) vote(lastSeen time.Time) float64 {
 	return math.Pow(0.5, max(0, r.now.Sub(lastSeen).Seconds())/voteHalfLife.Seconds())
 }
 
-// aggregate completes the aggregates of subjects of which a node is known.
+// aggregate completes the aggregates of subjects with a known node.
 func (r *graphReader) aggregate(ctx context.Context, known map[string]bool) error {
 	var entities, nodes []string
 	for _, sub := range r.subjects {
@@ -193,7 +193,7 @@ func (r *graphReader) aggregate(ctx context.Context, known map[string]bool) erro
 	return r.judge(ctx, neighbours)
 }
 
-// ofEntity adds what customers observed of the subject itself, if they are enough.
+// ofEntity adds customers' observations of the subject itself, if there are enough customers.
 func (r *graphReader) ofEntity(a reputation.Aggregate, rows []observed) reputation.Aggregate {
 	if len(rows) < minCustomers {
 		return a
@@ -241,7 +241,7 @@ type neighbour struct {
 	weight, vote  float64
 }
 
-// neighbours returns what is one or two links away. The second hop has half the weight.
+// neighbours returns the entities one or two links away. The second hop has half the weight.
 func (r *graphReader) neighbours(sub graphSubject, via []string, links map[string][]linked) []neighbour {
 	type key struct{ node, account string }
 	found := map[key]int{}
@@ -314,7 +314,7 @@ var neighboursQuery string
 //go:embed sql/graph_listed.sql
 var listedNodesQuery string
 
-// badness returns how bad each neighbour is that is an entity, from 0 to 1, by its node followed by its account.
+// badness returns the badness, from 0 to 1, of each neighbour that is an entity, by its node followed by its account.
 func (r *graphReader) badness(ctx context.Context, neighbours []neighbour) (map[string]float64, error) {
 	bad := map[string]float64{}
 	if len(neighbours) == 0 {
@@ -353,7 +353,7 @@ func (r *graphReader) badness(ctx context.Context, neighbours []neighbour) (map[
 	return bad, nil
 }
 
-// sightings returns what customers observed of each node.
+// sightings returns customers' observations of each node.
 func (r *graphReader) sightings(ctx context.Context, nodes []string) (map[string][]observed, error) {
 	var rows []observed
 	found := map[string][]observed{}

@@ -31,9 +31,9 @@ func incompleteIndexes(ctx context.Context, db bun.IDB) (missing []partitionInde
 // replacedIndexes names the index that each index of a partitioned table replaces.
 var replacedIndexes = map[string]string{"audit_records_by_subject": "audit_records_by_pseudonym"}
 
-// completeIndexes completes the indexes that migrations have created on partitioned tables alone, and drops those that
+// completeIndexes completes the indexes that migrations have created only on partitioned tables, and drops those that
 // they replace. It builds the partitions' indexes while hosts write: Postgres cannot do that for all partitions at
-// once. The caller holds the lock of migrations. If it is interrupted, the next host goes on.
+// once. The caller holds the lock of migrations. If it is interrupted, the next host continues.
 func (s *Store) completeIndexes(ctx context.Context, db *bun.DB) error {
 	missing, err := incompleteIndexes(ctx, db)
 	if err != nil || len(missing) == 0 {
@@ -79,7 +79,7 @@ func buildIndex(ctx context.Context, db *bun.DB, m partitionIndex) (err error) {
 	for _, statement := range []string{
 		"SET lock_timeout = " + milliseconds(migrationLockTimeout),
 		"DROP INDEX IF EXISTS " + m.Name, // of an interrupted attempt
-		// Building one waits for transactions that began before, and nobody waits for it.
+		// Building an index waits for earlier transactions, and blocks none.
 		"SET lock_timeout = 0",
 		"CREATE INDEX CONCURRENTLY " + m.Name + " ON " + m.Partition + m.Definition,
 	} {

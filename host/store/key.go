@@ -115,7 +115,7 @@ var refusals = map[string]error{
 	"the subscription has ended": billing.ErrSubscriptionEnded,
 }
 
-// withTerms adds what functions of the database must know about plans and subscriptions to their arguments.
+// withTerms adds the plans and subscription rules that database functions need to their arguments.
 func withTerms(args named) named {
 	plans := columns{}
 	for _, p := range check.Plans() {
@@ -307,7 +307,7 @@ type cachedCaller struct {
 const (
 	cacheValid   = 5 * time.Second
 	cacheInvalid = time.Second
-	maxCached    = 20_000 // the cache is cleared beyond this, so that random keys cannot fill the memory
+	maxCached    = 20_000 // the cache is cleared beyond this, so that random keys cannot exhaust memory
 )
 
 func (c *callerCache) get(hash apikey.Hash, now time.Time) (e cachedCaller, known bool) {

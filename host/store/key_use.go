@@ -57,7 +57,7 @@ func (s *Store) SaveKeyUses(ctx context.Context) error {
 func (s *Store) saveKeyUse(ctx context.Context, key string, use keyUse) error {
 	var chain int
 	err := s.db.NewRaw("SELECT chain FROM accounts WHERE id = ?", use.account).Scan(ctx, &chain)
-	if errors.Is(err, sql.ErrNoRows) { // nor is there the key any longer
+	if errors.Is(err, sql.ErrNoRows) { // the key is gone too
 		return nil
 	}
 	if err == nil {

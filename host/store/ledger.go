@@ -48,7 +48,7 @@ type LedgerConfig struct {
 	Settling time.Duration // report a check's outcome as unknown at this time after it was sent; 0: 1 s
 	Late     time.Duration // settle a batch over another connection at this time after it was sent; 0: 500 ms
 
-	Answered *Answered // what this host answered for; nil: nothing, and it is not written to a file
+	Answered *Answered // the records that this host answered for; nil: they are not remembered
 	Host     string    // the host's name, for losses that it finds
 
 	// OnBatch is called after each batch. It may be nil.
@@ -167,14 +167,14 @@ var (
 	errTestKey = errors.New("checks with test keys are not recorded")
 )
 
-// Outcomes of a call after which Append prepares its records again.
+// Outcomes after which Append prepares a call's records again.
 var (
 	errNeedsEvent = errors.New("the account has a webhook endpoint")
 	errMoved      = errors.New("the account belongs to another audit chain")
 )
 
 // Append implements check.Ledger. A caller that gives up before its records are sent to the database withdraws them. It
-// waits for the outcome of records that were sent, but not for long; the ledger then finds it out without the caller.
+// waits only briefly for the outcome of records that were sent; after that, the ledger finds it out without the caller.
 func (l *Ledger) Append(ctx context.Context, records ...check.Record) error {
 	if len(records) == 0 {
 		return nil
@@ -257,8 +257,8 @@ func (l *Ledger) wait(p *pending, patience <-chan time.Time) error {
 	}
 }
 
-// pauseLength is how late a timer is after a pause of the whole host. Shorter pauses, as on a busy machine, do not
-// matter.
+// pauseLength is the delay of a timer that indicates a pause of the whole host. Shorter delays, as on a busy machine,
+// do not matter.
 const pauseLength = 200 * time.Millisecond
 
 // refused returns the error for records that are certain not to be stored.
@@ -291,8 +291,8 @@ func (l *Ledger) batcher(chain int) (*batcher, error) {
 }
 
 // Pace returns how long a record that arrives now waits for the constant parts of the batch in progress and its own,
-// for how long each record delays those after it, and by how much the batch in progress is late. A batch is late when
-// it takes twice as long as usual.
+// how long each record delays the next, and how late the batch in progress is. A batch is late when it takes twice as
+// long as usual.
 func (l *Ledger) Pace() (least, each, late time.Duration) { return l.pace.at(time.Now()) }
 
 // Close records the queued checks and stops the ledger. Later calls of Append are refused.

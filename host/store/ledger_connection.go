@@ -130,7 +130,7 @@ func (c *connection) query(function string, params []param, scan func(values [][
 	return nil
 }
 
-// append sends a batch and returns the error of each call, and the head that it leaves; its number is 0 if nothing is
+// append sends a batch and returns the error of each call, and the head after the batch; its number is 0 if nothing is
 // recorded.
 func (c *connection) append(params []param, batch []*pending) (calls []error, head audit.Head, err error) {
 	calls = make([]error, len(batch))
@@ -172,7 +172,7 @@ func (c *connection) append(params []param, batch []*pending) (calls []error, he
 	return calls, head, err
 }
 
-// settle returns the places of the calls that are recorded.
+// settle returns the positions of the recorded calls.
 func (c *connection) settle(params []param) (recorded []int, err error) {
 	err = c.query("ledger_settle", params, func(v [][]byte) error {
 		recorded = append(recorded, int(binary.BigEndian.Uint32(v[0])))

@@ -177,9 +177,9 @@ func (s *Store) LineupText(ctx context.Context, revision int64) (canonical []byt
 //go:embed sql/active_lineup.sql
 var activeLineup string
 
-// ActiveLineup returns the revision that was activated last, as the database has it. Hosts and commands go by what was
-// signed instead, except at the upgrade from a release that signed nothing. It fails with registry.ErrNoRevision before
-// the first activation.
+// ActiveLineup returns the revision that was activated last, as the database has it. Hosts and commands use signed
+// activations instead, except when upgrading from a release that signed nothing. It fails with registry.ErrNoRevision
+// before the first activation.
 func (s *Store) ActiveLineup(ctx context.Context) (registry.LineupRevision, error) {
 	return s.oneRevision(ctx, activeLineup)
 }
@@ -230,7 +230,7 @@ type StoredLineup struct {
 	Text     string // canonical; "" if an earlier release stored it
 	Digest   []byte
 	Computed []byte // digest of the text or, without one, of the document; nil if that cannot be decoded
-	Same     bool   // whether the document, which earlier releases read, says the same as the text
+	Same     bool   // whether the document, which earlier releases read, equals the text
 }
 
 // Lineups returns all revisions.
@@ -285,14 +285,14 @@ func (l AuditLog) Activations(ctx context.Context) (rows []StoredActivation, err
 	return rows, nil
 }
 
-// RevisionsInForce returns the revisions that checks may be recorded under, and since when they may not: nil for those
+// RevisionsInForce returns the revisions that checks may be recorded under, and when each was replaced: nil for those
 // in force.
 func (l AuditLog) RevisionsInForce(ctx context.Context) (map[int64]*time.Time, error) {
 	var rows []struct {
 		Revision int64
 		Until    *time.Time
 	}
-	// A time without end is none that a host wrote, and cannot be read.
+	// An infinite time was not written by a host, and cannot be read.
 	err := l.db.NewRaw(`SELECT revision, CASE WHEN until IN ('infinity', '-infinity') THEN 'epoch' ELSE until END
 		AS until FROM revisions_in_force`).Scan(ctx, &rows)
 	if err != nil {

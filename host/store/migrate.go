@@ -36,7 +36,7 @@ func (s *Store) migrate(ctx context.Context, files fs.FS) error {
 		return err
 	}
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-	cfg.ConnectTimeout = startTimeout // nobody waits for an answer, and a busy server may take long
+	cfg.ConnectTimeout = startTimeout // no caller waits for an answer, and a busy server may take long
 	pool := stdlib.OpenDB(*cfg)
 	pool.SetMaxOpenConns(2)
 	defer pool.Close()
@@ -51,7 +51,7 @@ func (s *Store) migrate(ctx context.Context, files fs.FS) error {
 	}
 	known := steps.Sorted()
 	s.schema = known[len(known)-1].Name
-	// Usually nothing is to be done, and the host need not wait for others.
+	// Usually there is nothing to do, and the host need not wait for others.
 	pending, err := isPending(ctx, db, known)
 	var incomplete []partitionIndex
 	if err == nil && !pending {
@@ -103,7 +103,7 @@ func (s *Store) migrate(ctx context.Context, files fs.FS) error {
 	}
 }
 
-// A host keeps the lock of migrations as long as it says something every lockPing. If it is stopped or cut off, the
+// A host keeps the migration lock as long as it sends a statement every lockPing. If it is stopped or cut off, the
 // database gives the lock to another host after lockSilence.
 const (
 	lockPing    = 5 * time.Second
@@ -118,10 +118,10 @@ type migrationsLock struct {
 	end func()
 }
 
-// lockMigrations waits until no other host migrates. It asks again and again, because a statement that waits has a
-// snapshot, for which building an index concurrently waits in turn.
+// lockMigrations waits until no other host migrates. It polls, because a waiting statement has a snapshot, and a
+// concurrent index build would wait for it in turn.
 func (s *Store) lockMigrations(ctx context.Context, db *bun.DB, ping time.Duration) (*migrationsLock, error) {
-	// A session's lock would stay with a pooler's connection if the URL is a pooler's after all.
+	// A session lock would stay with a pooler's connection if the URL is a pooler's after all.
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return nil, err

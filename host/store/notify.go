@@ -21,7 +21,7 @@ const (
 	TopicKeys    Topic = "keys"    // keys and accounts
 	TopicLineup  Topic = "lineup"  // the lineup in force
 	TopicPlugins Topic = "plugins" // published plugins
-	// TopicErasures is about erased subjects. Of a single one, the topic goes on as Erased says.
+	// TopicErasures is about erased subjects. For a single one, the topic has a suffix, see Erased.
 	TopicErasures  Topic = "erasures"
 	TopicOverrides Topic = "overrides" // verdicts set in advance
 )

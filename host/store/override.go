@@ -79,8 +79,7 @@ func (s *Store) AddOverride(ctx context.Context, c check.Caller, w override.Want
 	return s.addOverride(ctx, r, w, override.MaxOfAccount)
 }
 
-// AddOverrideForAll adds an override of the operator, which holds for all accounts. It fails with an
-// *entity.InvalidError.
+// AddOverrideForAll adds an operator's override, which applies to all accounts. It fails with an *entity.InvalidError.
 func (s *Store) AddOverrideForAll(ctx context.Context, w override.Wanted) (*override.Listed, error) {
 	r, err := s.operator(ctx)
 	if err != nil {
@@ -155,7 +154,7 @@ func (s *Store) tryAddOverride(ctx context.Context, r requester, w override.Want
 }
 
 // overrideRecord returns the audit record of an override's addition or removal. It contains nothing about the value
-// but the MAC of the row, so an erasure keeps it.
+// except the row's MAC, so an erasure keeps it.
 func overrideRecord(r requester, row overrideRow, at time.Time, verdict string) audit.Record {
 	ref := row.ID
 	if verdict == audit.OverrideRemoved {
@@ -339,7 +338,7 @@ func (s *Store) exportOverrides(ctx context.Context, db bun.IDB, r requester, p 
 // overrideRetention is how long an expired override is still listed.
 const overrideRetention = 24 * time.Hour
 
-// PruneOverrides deletes overrides that expired some time ago. The audit log says when they did.
+// PruneOverrides deletes overrides that expired some time ago. The audit log records when they did.
 func (s *Store) PruneOverrides(ctx context.Context) error {
 	_, err := s.db.ExecContext(ctx, "DELETE FROM overrides WHERE expires_at < ?", s.now().Add(-overrideRetention))
 	if err != nil {

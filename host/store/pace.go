@@ -10,15 +10,14 @@ import (
 type pace struct {
 	mu       sync.Mutex
 	batch    int           // a full batch
-	each     time.Duration // moving mean of the time by which a record delays those after it
+	each     time.Duration // moving mean of the delay that a record adds to the next
 	flying   int           // batches in progress
 	records  int           // their records
 	progress time.Time     // when the last batch ended, or when the first one in progress began
 }
 
-// ownRecords is the assumed constant part of a batch's time: as much as for this many records. What delays a small
-// batch has little to do with its records, so without a constant part a ledger would look slow when it has little to
-// do.
+// ownRecords is the assumed constant part of a batch's time, in records. A small batch's time has little to do with its
+// records, so without a constant part an idle ledger would look slow.
 const ownRecords = 16
 
 // initialEach is assumed for each record until batches have been recorded. Without an assumption, the first batches of
@@ -49,9 +48,9 @@ func (p *pace) ended(n int, now time.Time) {
 	p.progress = now
 }
 
-// observe updates the durations that are expected, after n records took some time.
+// observe updates the expected durations after n records took some time.
 func (p *pace) observe(n int, took time.Duration) {
-	const longest = 200 * time.Millisecond // an outage says nothing about the batches after it
+	const longest = 200 * time.Millisecond // an outage says nothing about later batches
 	took = min(took, longest)
 	p.each += (took/time.Duration(ownRecords+n) - p.each) * time.Duration(n) / time.Duration(n+p.batch)
 }

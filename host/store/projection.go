@@ -35,7 +35,7 @@ const (
 	lateAfter      = 5 * time.Second // contributions that wait longer are reported
 	reportInterval = time.Minute
 	applyChecks    = 1000 // checks applied in one transaction, unless one batch has more
-	applyBatches   = 500  // batches of the ledger likewise
+	applyBatches   = 500  // the same for batches of the ledger
 	applyTimeout   = 10 * time.Second
 )
 
@@ -51,7 +51,7 @@ func (s *Store) NewProjection(cfg ProjectionConfig) *Projection {
 	return p
 }
 
-// Hint says that this host has recorded checks. It never blocks.
+// Hint tells the projection that this host has recorded checks. It never blocks.
 func (p *Projection) Hint() {
 	select {
 	case p.hint <- struct{}{}:
@@ -101,8 +101,8 @@ type progress struct {
 	Last             int64 // the last contribution
 }
 
-// applyContributions applies what is waiting, and returns the number of checks and how long the oldest had waited. A
-// chain that fails does not hold up the others.
+// applyContributions applies the waiting contributions, and returns the number of checks and how long the oldest had
+// waited. A chain that fails does not delay the others.
 func (s *Store) applyContributions(ctx context.Context, onApplied func(checks int, lag time.Duration)) (n int,
 	oldest time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
@@ -169,7 +169,7 @@ func (s *Store) CatchUp(ctx context.Context) error {
 	return fmt.Errorf("waiting for the reputation graph: %w", err)
 }
 
-// applied says what a transaction applied.
+// applied is the result of a transaction.
 type applied struct {
 	upTo   int64
 	checks int
@@ -257,7 +257,7 @@ type badItem struct {
 	item []byte
 }
 
-// addUp adds the checks of one row to g, without what is forgotten. It returns the items that cannot be read.
+// addUp adds the checks of one row to g, without forgotten items. It returns the items that cannot be read.
 func (s *Store) addUp(g *sightings, row contributionRow, forgotten []forgottenRow) (bad []badItem) {
 	items := splitItems(row.Added)
 	if len(items) != row.Items {

@@ -39,7 +39,7 @@ func (s *Store) SettleUses(ctx context.Context, accepted map[string]int64) (map[
 	return total, nil
 }
 
-// PruneRates deletes what does not count any longer.
+// PruneRates deletes uses that no longer count.
 func (s *Store) PruneRates(ctx context.Context) error {
 	_, err := s.db.NewRaw("DELETE FROM rate_uses WHERE used_at <= now() - interval '1 minute'").Exec(ctx)
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 	// record is up to 13 months old.
 	auditRetentionMonths = 12
 
-	// A record dated further than this after the host's time is considered dated in the future.
+	// A record dated later than this after the host's time is considered to be in the future.
 	maxClockSkew = 24 * time.Hour
 
 	pruneBatch = 1_000 // rows in one statement
@@ -31,7 +31,7 @@ const (
 var auditDue string
 
 // AuditDue returns the point at which to cut each chain that has records past their retention, beyond those that its
-// newest anchor covers, and a Damaged for the chains that it leaves out. Records are ordered by time only as well as
+// newest anchor covers, and a Damaged for each chain that it leaves out. Records are ordered by time only as well as
 // the hosts' clocks agree: a record that is due stays as long as any record before it must stay. audit.StateChain is
 // never cut.
 func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {

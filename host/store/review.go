@@ -23,7 +23,7 @@ type reviewColumns struct {
 	ReviewFinding   []byte // sealed
 }
 
-// The contexts bind sealed texts to their check.
+// The contexts bind encrypted texts to their check.
 func contestContext(ref string) string { return "review " + ref }
 func findingContext(ref string) string { return "finding " + ref }
 
@@ -50,8 +50,8 @@ func (s *Store) openReview(ref string, c reviewColumns) (*privacy.Review, error)
 	return r, nil
 }
 
-// AskReview asks for a person's review of one of the account's checks, unless one was asked for, and returns the
-// review. It fails with check.ErrUnauthorized, feedback.ErrUnknownCheck or an *entity.InvalidError.
+// AskReview requests a human review of one of the account's checks, unless there is one already, and returns it. It
+// fails with check.ErrUnauthorized, feedback.ErrUnknownCheck or an *entity.InvalidError.
 func (s *Store) AskReview(ctx context.Context, c check.Caller, ref, reason string) (*privacy.Review, error) {
 	if err := decision.ValidateAsking(ref, reason); err != nil {
 		return nil, err
@@ -160,8 +160,8 @@ func (s *Store) findCase(ctx context.Context, ref string) (caseRow, error) {
 	return rows[0], nil
 }
 
-// TakeReview notes the person who settles a review; another one can take it over. It fails with decision.ErrNoReview,
-// decision.ErrNotTaken if the review is settled, or an *entity.InvalidError.
+// TakeReview records the person who settles a review; another person can take it over. It fails with
+// decision.ErrNoReview, decision.ErrNotTaken if the review is settled, or an *entity.InvalidError.
 func (s *Store) TakeReview(ctx context.Context, ref, reviewer string) error {
 	if err := decision.ValidateReviewer(reviewer); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"assay/migrations"
 )
 
-// Schema is what Open does about the schema of the database.
+// Schema tells Open how to treat the database's schema.
 type Schema int
 
 // A host that starts creates and migrates the schema. Commands require it: an operator decides on an upgrade by

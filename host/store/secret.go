@@ -8,8 +8,8 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// sealedColumns are the columns with encrypted values, see keyring.Ring.Seal. The values of those with a context do not
-// end by themselves: Reseal encrypts them again. The context is that of a row's key.
+// sealedColumns are the columns with encrypted values, see keyring.Ring.Seal. Values with a context do not expire:
+// Reseal encrypts them again. The context is that of a row's key.
 var sealedColumns = []sealedColumn{
 	{"webhook_endpoints", "sealed_secret", "account_id", endpointContext},
 	{"owner_addresses", "sealed_address", "account_id", ownerContext},
@@ -60,8 +60,8 @@ func (s *Store) SealedWith(ctx context.Context, prefix []byte) (map[string]int, 
 	return counts, nil
 }
 
-// Reseal encrypts the values that do not end by themselves under the generation of the secret that is in use, and
-// returns how many it changed.
+// Reseal encrypts the values that do not expire under the current generation of the secret, and returns how many it
+// changed.
 func (s *Store) Reseal(ctx context.Context) (changed int, err error) {
 	prefix := s.keys.Current().Prefix
 	for _, c := range sealedColumns {

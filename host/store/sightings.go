@@ -20,8 +20,8 @@ type sightings struct {
 	edges map[string]*edge
 }
 
-// sighting is what an account observed of a node. The counts are as wide as in the database, where they stop at their
-// maximum.
+// sighting holds an account's observations of a node. The counts are as wide as in the database, where they stop at
+// their maximum.
 type sighting struct {
 	node                      []byte
 	account, kind             string
@@ -84,7 +84,7 @@ func (g *sightings) link(c contribution, node, other []byte) {
 	row.lastSeen = later(row.lastSeen, c.at)
 }
 
-// isEntity reports whether nodes of a kind are entities, and not what entities have in common.
+// isEntity reports whether nodes of a kind are entities, not things that entities have in common.
 func isEntity(kind string) bool {
 	switch entity.Type(kind) {
 	case entity.Domain, entity.Email, entity.Phone, entity.IBAN:
@@ -133,11 +133,11 @@ func later(a, b time.Time) time.Time {
 
 // firstHandVerdict returns the verdict without the contributions of second-hand layers, by the bands of contract
 // section 6. With them, a block caused by the graph would reinforce itself, and a withdrawn list would live on in the
-// blocks it caused. What clears an entity stays: the graph must not count a block that nobody was told. Scores near 0
-// and 100 are clamped and hide how far the sum exceeded them, so the result errs on the mild side.
+// blocks it caused. Clearing contributions stay: the graph must not count a block that no customer received. Scores
+// near 0 and 100 are clamped and hide how far the sum exceeded them, so the result errs on the mild side.
 //
-// An override is an account's opinion, not evidence for others: of a blocked entity, the graph counts what the layers
-// found. An allowed one was accused to nobody, so the graph counts no block and no review.
+// An override is an account's opinion, not evidence for others: for a blocked entity, the graph counts the layers'
+// findings. No customer received an accusation of an allowed one, so the graph counts neither a block nor a review.
 func firstHandVerdict(d *check.Decision) check.Verdict {
 	score, verdict := d.Score, d.Verdict
 	if o := d.Override; o != nil {

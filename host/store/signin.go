@@ -38,7 +38,7 @@ func (r sessionRow) session() signin.Session {
 		Origin: signin.Origin{Browser: r.Browser, Network: r.Network}}
 }
 
-// usePrecision is how exactly the last use of a session is stored, so that most pages write nothing.
+// usePrecision is the precision of a session's stored last use, so that most pages write nothing.
 const usePrecision = time.Minute
 
 // maxSessions limits the list of an account's sessions.
@@ -97,7 +97,7 @@ func (s *Store) FirstCode(ctx context.Context, account string) (code string, err
 	return s.issueCode(ctx, account, ifUnused)
 }
 
-// ReplaceCode issues another sign-in code to an account. The one before no longer signs in.
+// ReplaceCode issues another sign-in code to an account. The previous one no longer signs in.
 func (s *Store) ReplaceCode(ctx context.Context, account string) (code string, err error) {
 	return s.issueCode(ctx, account, always)
 }
@@ -175,7 +175,7 @@ func (s *Store) UseLink(ctx context.Context, token string) (account string, err 
 	return account, signInError("using sign-in link", err)
 }
 
-// BeginSession begins a session and returns its token. Whoever has the token is signed in.
+// BeginSession begins a session and returns its token, which is all that signing in takes.
 func (s *Store) BeginSession(ctx context.Context, account string, from signin.Origin) (token string, err error) {
 	token, hash := signin.NewToken()
 	now := s.now()
@@ -190,8 +190,8 @@ func (s *Store) BeginSession(ctx context.Context, account string, from signin.Or
 //go:embed sql/session.sql
 var sessionQuery string
 
-// Session returns the session of a token, and the caller as whom the dashboard acts: its key is "" if no key of the
-// account works. It keeps when and from which network the session is used. It fails with signin.ErrNoSession.
+// Session returns the session of a token, and the caller that the dashboard acts as: its key is "" if no key of the
+// account works. It records when and from which network the session is used. It fails with signin.ErrNoSession.
 func (s *Store) Session(ctx context.Context, token, network string) (signin.Session, check.Caller, error) {
 	hash, ok := signin.ParseToken(token)
 	if !ok {
@@ -212,7 +212,7 @@ func (s *Store) Session(ctx context.Context, token, network string) (signin.Sess
 	}
 	plan.Quota = row.Quota
 	if now.Sub(row.UsedAt) >= usePrecision {
-		// A database that takes no writes still shows pages.
+		// Pages still work while the database is read-only.
 		if _, err := s.db.NewRaw("UPDATE sessions SET used_at = ?, network = ? WHERE hash = ?", now, network,
 			hash[:]).Exec(ctx); err != nil {
 			s.log.Debug("a session's use is not stored", "error", err)

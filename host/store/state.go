@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// countedEvents and countedBatches bound what is counted of a queue, so that counting a long one stays cheap.
+// countedEvents and countedBatches limit counting, so that a long queue stays cheap to count.
 const (
 	countedEvents  = 10_000
 	countedBatches = 10_000
@@ -46,7 +46,7 @@ func (s *Store) WebhookBacklog(ctx context.Context) (b WebhookBacklog, err error
 		Failing: row.Failing, Disabled: row.Disabled, Clipped: row.Pending > countedEvents}, nil
 }
 
-// GraphBacklog is what was recorded and is not in the reputation graph yet.
+// GraphBacklog counts recorded checks that are not in the reputation graph yet.
 type GraphBacklog struct {
 	Checks  int           // counted up to countedBatches batches of the ledger
 	Oldest  time.Duration // how long the oldest one has waited
@@ -74,19 +74,19 @@ func (s *Store) GraphBacklog(ctx context.Context) (b GraphBacklog, err error) {
 // ChainState is the end of an audit chain as the database has it.
 type ChainState struct {
 	Chain   int
-	Records int64     // ever appended, those that were pruned included
+	Records int64     // ever appended, including pruned ones
 	At      time.Time // of the last record; zero if there is none
-	Damage  string    // what is wrong with the end of the chain; ""
+	Damage  string    // a problem with the end of the chain, or ""
 }
 
-// ChainStates looks at the end of each audit chain. It verifies nothing before the last record.
+// ChainStates returns the end of each audit chain. It verifies nothing before the last record.
 func (s *Store) ChainStates(ctx context.Context) ([]ChainState, error) {
 	var rows []struct {
 		headRow
 		RecordedAt *time.Time
 		Same       *bool
 	}
-	// LATERAL with LIMIT has Postgres look each record up by its key, whatever it believes about the tables' sizes.
+	// LATERAL with LIMIT makes Postgres look up each record by its key, whatever its estimates of the tables' sizes.
 	err := s.db.NewRaw(`SELECT h.chain, h.seq, h.hash, r.recorded_at, r.hash = h.hash AS same FROM audit_heads AS h
 		LEFT JOIN LATERAL (SELECT recorded_at, hash FROM audit_records
 			WHERE chain = h.chain AND seq = h.seq LIMIT 1) AS r ON true

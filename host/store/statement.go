@@ -25,8 +25,8 @@ type row struct {
 }
 
 // rows prepares the checks of a call. lacking reports that an event would need a payload if the account had an
-// endpoint, which it does not as far as this host knows: the payload contains the raw entity, so it is not stored
-// without a reason.
+// endpoint. As far as this host knows, it has none: the payload contains the raw entity, so it is stored only if
+// needed.
 func (s *Store) rows(a accountInfo, records []check.Record) (rows []row, lacking bool, err error) {
 	rows = make([]row, len(records))
 	names := audit.NewPseudonyms(s.keys.Pseudonym)
@@ -71,9 +71,9 @@ func (s *Store) rows(a accountInfo, records []check.Record) (rows []row, lacking
 	return rows, lacking, nil
 }
 
-// batchCallers are the accounts and keys of a batch, each once. Places are counted from 1, as in Postgres.
+// batchCallers are the accounts and keys of a batch, each once. Positions start at 1, as in Postgres.
 type batchCallers struct {
-	accounts, keys, owners *array // owners are the places of the keys' accounts
+	accounts, keys, owners *array // owners are the positions of the keys' accounts
 	needed                 []int  // the number of each account's records
 	accountPlaces          map[string]int
 	keyPlaces              map[[2]string]int // by account and key

@@ -103,7 +103,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// startTimeout is how long a host that starts waits for a Postgres that is starting or recovering, too.
+// startTimeout is how long a starting host waits for a Postgres that is also starting, or recovering.
 const startTimeout = 30 * time.Second
 
 // whenStarted calls f until the database accepts connections. One that takes long to accept them is busy, so
@@ -186,9 +186,8 @@ func sqlState(err error) string {
 	return ""
 }
 
-// isOutage reports whether the database did not do what it was asked for a reason that lies neither in the statement
-// nor in its values: it did not respond, is stopping, short of resources or read-only, or other transactions were in
-// the way.
+// isOutage reports whether a statement failed for a reason other than its text and values: the database did not
+// respond, is stopping, short of resources or read-only, or other transactions interfered.
 func isOutage(err error) bool {
 	if state := sqlState(err); state != "" {
 		return strings.HasPrefix(state, "08") || strings.HasPrefix(state, "40") || strings.HasPrefix(state, "53") ||

@@ -137,7 +137,7 @@ func (s *Store) ImportSubscribed(
 		Licence: c.Licence, FreshUntil: &fresh, ExpiresAt: &expires}
 	change, err := s.importFeed(ctx, list, next, func(ctx context.Context, tx pgx.Tx, entries int) error {
 		var before, accepted int
-		// An imported list of the same name may come from elsewhere, so its size says nothing.
+		// An imported list of the same name may have another source, so its size is no reference.
 		err := tx.QueryRow(ctx, `SELECT coalesce(f.entries, 0), coalesce(s.accepted_entries, 0)
 			FROM feed_subscriptions AS s LEFT JOIN feeds AS f USING (name, source, kind)
 			WHERE s.name = $1 AND s.leased_until = $2 FOR UPDATE OF s`, c.Name, c.Until).Scan(&before, &accepted)
@@ -161,7 +161,7 @@ func (s *Store) ImportSubscribed(
 	return change, nil
 }
 
-// ConfirmSubscribed records that the publisher still has the version at hand, and ends the claim.
+// ConfirmSubscribed records that the publisher's version has not changed, and ends the claim.
 func (s *Store) ConfirmSubscribed(ctx context.Context, c *feed.Claim) error {
 	now := s.now().UTC()
 	held, err := once[bool](ctx, s, "SELECT confirm_list(?name, ?until, ?now, ?next, ?fresh, ?expires)",

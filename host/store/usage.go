@@ -75,8 +75,8 @@ type pastDays struct {
 	until  time.Time // when they are counted again
 }
 
-// CountDays is CountChecks for pages: checks of today are always counted, those of earlier days at most once in five
-// minutes. Until then, checks that were erased in between are counted too.
+// CountDays is CountChecks for pages: today's checks are always counted, those of earlier days at most every five
+// minutes, so that recently erased checks may still be included.
 func (s *Store) CountDays(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error) {
 	counts, err := s.countDays(ctx, c, from, until)
 	if err != nil {
@@ -115,7 +115,7 @@ func (s *Store) countDays(ctx context.Context, c check.Caller, from, until time.
 	return append(append([]decision.Count{}, past.counts...), counts...), err // the caller may change them
 }
 
-// MonthlyUsage returns what an account used in the month that begins at the given instant, with a forecast if the month
+// MonthlyUsage returns an account's usage in the month that begins at the given instant, with a forecast if the month
 // is not over. It fails with check.ErrUnauthorized.
 func (s *Store) MonthlyUsage(ctx context.Context, c check.Caller, month time.Time) (*decision.Usage, error) {
 	now, next := s.now().UTC(), month.AddDate(0, 1, 0)

@@ -8,7 +8,7 @@ import (
 	"assay/host/check"
 )
 
-// eventRow is what a check or a test event adds to webhook_events.
+// eventRow is the row that a check or a test event adds to webhook_events.
 type eventRow struct {
 	Ref           string
 	AccountID     string

@@ -93,13 +93,13 @@ func (s *Store) Attempts(ctx context.Context, accountID, ref string) ([]webhook.
 	return attempts, nil
 }
 
-// exchange is what is kept of an attempt's request and response, besides the response's body.
+// exchange is the stored part of an attempt's request and response, except for the response's body.
 type exchange struct {
 	Request        webhook.Request `json:"request"`
 	ResponseHeader string          `json:"answer_header"`
 }
 
-// openExchange adds what is kept of an attempt's request and response.
+// openExchange adds the stored part of an attempt's request and response.
 func (s *Store) openExchange(ref string, a *webhook.Attempt, sealedAnswer, sealedExchange []byte) error {
 	if sealedAnswer != nil {
 		body, err := s.keys.Open(sealedAnswer, responseContext(ref, a.Number))
@@ -166,8 +166,8 @@ func (s *Store) ResendEvent(ctx context.Context, accountID, ref string) error {
 var errNotResent = errors.New("nothing was resent")
 
 // ResendFailed resends all events of an account that failed at or after since. It returns how many were resent, and how
-// many cannot be because their payload was deleted. It fails with webhook.ErrNoEndpoint or ErrEndpointDisabled. After
-// any other error some events may have been resent, and the call can be repeated.
+// many cannot be resent because their payload was deleted. It fails with webhook.ErrNoEndpoint or ErrEndpointDisabled.
+// After any other error some events may have been resent, and the call can be repeated.
 func (s *Store) ResendFailed(ctx context.Context, accountID string, since time.Time) (resent, gone int, err error) {
 	var enabled bool
 	err = s.db.NewRaw("SELECT disabled_at IS NULL FROM webhook_endpoints WHERE account_id = ?", accountID).
@@ -199,7 +199,7 @@ var resendFailedEvents string
 // resendBatch resends up to rowsPerStatement events of an account that failed between since and until, and returns how
 // many.
 func (s *Store) resendBatch(ctx context.Context, accountID string, since, until time.Time) (n int, err error) {
-	err = again(func() error { // a statement of its own, because erasures wait for the events
+	err = again(func() error { // a separate statement, because erasures wait for the events
 		result, err := s.db.NewRaw(resendFailedEvents, named{"account": accountID, "since": since, "until": until,
 			"limit": rowsPerStatement}).Exec(ctx)
 		if err != nil {
