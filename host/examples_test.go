@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -16,7 +17,9 @@ import (
 
 	"assay/host/apikey"
 	"assay/host/postgres/postgrestest"
+	"assay/host/privacy"
 	"assay/sdk/client"
+	"assay/sdk/receipt"
 )
 
 // busy matches what a client prints when a host on a busy machine refuses a check or answers too late for the client.
@@ -69,11 +72,12 @@ func TestExamples(t *testing.T) {
 }
 
 // TestClients runs the official clients against a real host, over a relay that loses the first answer to each request:
-// they send it again with the same Idempotency-Key, and it is counted once.
+// they send it again, and it is counted once. The account has so many checks of one value that their export and erasure
+// run in the background.
 func TestClients(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
-	host := startHost(t, dir, database)
+	host := startHost(t, dir, database, "--dns=off", "--rdap-url=off")
 	for name, run := range map[string]func(t *testing.T, url, key string){
 		"go": goClient,
 		"python": testProgram("install Debian's python3", "python3", "-m", "unittest", "discover",
@@ -87,25 +91,47 @@ func TestClients(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			key := outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
+			const earlier = privacy.AtOnce
+			repeatChecks(t, host, key, `{"domain":"paypa1-secure-login.xyz"}`, earlier)
 			relay := &losingRelay{to: host.url, attempts: map[string]int{}}
 			server := httptest.NewServer(relay)
 			defer server.Close()
 			run(t, server.URL, key)
 			relay.mu.Lock()
 			defer relay.mu.Unlock()
-			if len(relay.attempts) != 4 {
-				t.Errorf("%d keys for 4 calls: %v", len(relay.attempts), relay.attempts)
+			if len(relay.attempts) < 14 {
+				t.Errorf("%d different requests: %v", len(relay.attempts), relay.attempts)
 			}
-			for key, n := range relay.attempts {
-				if key == "" || n < 2 {
-					t.Errorf("%d attempts with the key %q", n, key)
+			for request, n := range relay.attempts {
+				if n < 2 {
+					t.Errorf("%d attempts of %s", n, request)
 				}
 			}
-			status, held := callPrivacy(t, host, key, "POST", "/gdpr/export", `{"domain":"lost-answers.example"}`)
-			if status != http.StatusOK || held["total"] != 2.0 {
-				t.Errorf("status %d, %v checks, want 2: one by itself, one in a batch", status, held["total"])
+			status, usage := callPrivacy(t, host, key, "GET", "/api/usage", "")
+			if status != http.StatusOK || usage["used"] != earlier+2.0 {
+				t.Errorf("status %d, %v checks, want %d, one by itself and one in a batch", status, usage["used"], earlier)
+			}
+			status, held := callPrivacy(t, host, key, "POST", "/gdpr/export", `{"domain":"paypa1-secure-login.xyz"}`)
+			if status != http.StatusOK || held["total"] != 0.0 {
+				t.Errorf("status %d, %v checks after the erasure", status, held["total"])
 			}
 		})
+	}
+}
+
+// repeatChecks makes n checks with one body, in batches.
+func repeatChecks(t *testing.T, host *hostProcess, key, body string, n int) {
+	t.Helper()
+	for range n / 100 {
+		var status int
+		untilAccepted(func() int {
+			status, _ = callPrivacy(t, host, key, "POST", "/api/check/batch",
+				`{"checks":[`+strings.Repeat(body+",", 99)+body+`]}`)
+			return status
+		})
+		if status != http.StatusOK {
+			t.Fatalf("a batch got %d", status)
+		}
 	}
 }
 
@@ -127,11 +153,11 @@ var compiledClient = sync.OnceValues(func() ([]byte, error) {
 	return exec.Command("npm", "run", "-s", "build", "--prefix", "../sdk/typescript").CombinedOutput()
 })
 
-// goClient makes the same four calls as the test programs of the other clients.
+// goClient makes the same calls as the test programs of the other clients.
 func goClient(t *testing.T, url, key string) {
 	t.Helper()
 	assay := client.New(url, key)
-	valid, invalid := client.Request{Domain: "lost-answers.example"}, client.Request{Email: "nobody"}
+	valid, invalid := client.Request{Domain: "paypa1-secure-login.xyz"}, client.Request{Email: "nobody"}
 	result, err := assay.Check(t.Context(), valid)
 	if err != nil || result.Type != "domain" {
 		t.Fatalf("check: %+v, %v", result, err)
@@ -147,6 +173,38 @@ func goClient(t *testing.T, url, key string) {
 	if refused := (*client.Error)(nil); !errors.As(err, &refused) || refused.Status != http.StatusBadRequest ||
 		refused.Field != "email" || !strings.HasPrefix(refused.RequestID, "req_") {
 		t.Errorf("error of an invalid check: %#v", err)
+	}
+	proof, err := assay.Receipt(t.Context(), result.Ref)
+	if err != nil || !strings.Contains(string(proof), result.Ref) {
+		t.Errorf("receipt: %s, %v", proof, err)
+	}
+	if _, err := receipt.Parse(proof); err != nil {
+		t.Errorf("receipt: %v", err)
+	}
+	explained, err := assay.Explain(t.Context(), result.Ref, valid)
+	if err != nil || explained.Score != result.Score || len(explained.Text) == 0 || explained.DecidedBy == nil ||
+		len(explained.DecidedBy.Reasons) == 0 || explained.Today.Verdict != client.Block {
+		t.Errorf("explanation: %+v, %v", explained, err)
+	}
+	if asked, err := assay.AskReview(t.Context(), result.Ref, "Our shop."); err != nil || asked.State != "asked" {
+		t.Errorf("asking for a review: %+v, %v", asked, err)
+	}
+	if review, err := assay.Review(t.Context(), result.Ref); err != nil || review.Reason != "Our shop." {
+		t.Errorf("review: %+v, %v", review, err)
+	}
+	text, err := assay.Export(t.Context(), client.Subject{Domain: valid.Domain})
+	var export struct {
+		Checks []struct{ Ref string }
+		Total  int
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &export)
+	}
+	if err != nil || export.Total != 1002 || len(export.Checks) != 1002 {
+		t.Errorf("export: %d of %d checks, %v", len(export.Checks), export.Total, err)
+	}
+	if err := assay.Erase(t.Context(), client.Subject{Ref: result.Ref}); err != nil {
+		t.Errorf("erasure: %v", err)
 	}
 }
 
@@ -165,17 +223,17 @@ func testProgram(install string, command ...string) func(t *testing.T, url, key 
 	}
 }
 
-// losingRelay passes requests to a host. It waits for the first answer to each Idempotency-Key and then closes the
-// client's connection without it.
+// losingRelay passes requests to a host. It waits for the first answer to each request and then closes the client's
+// connection without it. Requests with different keys are different.
 type losingRelay struct {
 	to string
 
 	mu       sync.Mutex
-	attempts map[string]int // by Idempotency-Key
+	attempts map[string]int // by method, path and Idempotency-Key
 }
 
 func (l *losingRelay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	forwarded, err := http.NewRequestWithContext(r.Context(), r.Method, l.to+r.URL.Path, r.Body)
+	forwarded, err := http.NewRequestWithContext(r.Context(), r.Method, l.to+r.RequestURI, r.Body)
 	if err != nil {
 		panic(err)
 	}
@@ -187,8 +245,9 @@ func (l *losingRelay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	l.mu.Lock()
-	l.attempts[r.Header.Get("Idempotency-Key")]++
-	first := l.attempts[r.Header.Get("Idempotency-Key")] == 1
+	request := r.Method + " " + r.RequestURI + " " + r.Header.Get("Idempotency-Key")
+	l.attempts[request]++
+	first := l.attempts[request] == 1
 	l.mu.Unlock()
 	if first || err != nil {
 		panic(http.ErrAbortHandler)

@@ -12,6 +12,7 @@ import (
 	"io"
 	mathrand "math/rand/v2"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,7 @@ type Client struct {
 	Attempts       int           // the most attempts of a call
 	AttemptTimeout time.Duration // the time limit of an attempt
 	Timeout        time.Duration // the time limit of a call with its attempts and the pauses between them
+	Wait           time.Duration // the time limit of an export or erasure in the background
 
 	url, key string
 }
@@ -34,7 +36,7 @@ func New(url, key string) *Client {
 		HTTP: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
 		}},
-		Attempts: 4, AttemptTimeout: 5 * time.Second, Timeout: 20 * time.Second,
+		Attempts: 4, AttemptTimeout: 5 * time.Second, Timeout: 20 * time.Second, Wait: 10 * time.Minute,
 		url: strings.TrimRight(url, "/"), key: key,
 	}
 }
@@ -89,7 +91,7 @@ type Feedback struct {
 	Note  string `json:"note,omitempty"`
 }
 
-// Error is an answer that is not 200.
+// Error is an answer that is neither 200 nor 202.
 type Error struct {
 	Status     int
 	Message    string        // for people; the text may change
@@ -109,17 +111,17 @@ func (e *Error) Error() string {
 }
 
 // Option changes a call.
-type Option func(*call)
+type Option func(*sending)
 
 // IdempotencyKey sets the Idempotency-Key of a call, such as the number of an order, so that the program can make the
 // call again after it was restarted. Without it, each call has a random one.
-func IdempotencyKey(key string) Option { return func(c *call) { c.key = key } }
+func IdempotencyKey(key string) Option { return func(s *sending) { s.key = key } }
 
-type call struct{ key string }
+type sending struct{ key string }
 
 // Check scores one entity.
 func (c *Client) Check(ctx context.Context, request Request, options ...Option) (Result, error) {
-	return post[Result](ctx, c, "/api/check", request, options)
+	return call[Result](ctx, c, http.MethodPost, "/api/check", request, options...)
 }
 
 // CheckBatch scores up to 100 entities. The results are in the order of the requests.
@@ -127,10 +129,10 @@ func (c *Client) CheckBatch(ctx context.Context, requests []Request, options ...
 	type batch struct {
 		Checks []Request `json:"checks"`
 	}
-	type answer struct {
+	type results struct {
 		Results []BatchResult `json:"results"`
 	}
-	a, err := post[answer](ctx, c, "/api/check/batch", batch{requests}, options)
+	a, err := call[results](ctx, c, http.MethodPost, "/api/check/batch", batch{requests}, options...)
 	if err == nil && len(a.Results) != len(requests) {
 		err = fmt.Errorf("the batch has %d results for %d requests", len(a.Results), len(requests))
 	}
@@ -139,61 +141,95 @@ func (c *Client) CheckBatch(ctx context.Context, requests []Request, options ...
 
 // GiveFeedback labels a check of the account. Another report on the same check replaces the earlier one.
 func (c *Client) GiveFeedback(ctx context.Context, feedback Feedback) error {
-	_, err := post[struct{}](ctx, c, "/api/feedback", feedback, nil)
+	_, err := c.send(ctx, http.MethodPost, "/api/feedback", feedback)
 	return err
 }
 
-// post sends a request until it is answered, with the same bytes and the same key each time (contract section 4.6).
-func post[T any](ctx context.Context, c *Client, path string, in any, options []Option) (out T, err error) {
-	made := call{key: rand.Text()}
+// Receipt returns the receipt of a check, which proves its record to others, as JSON to store. It waits for the proof,
+// which the service has within seconds. If it takes longer than a call may, the receipt has the member "proof": null.
+func (c *Client) Receipt(ctx context.Context, ref string) (json.RawMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	for attempt := 1; ; attempt++ {
+		a, err := c.send(ctx, http.MethodGet, "/api/receipts/"+url.PathEscape(ref), nil)
+		if err != nil || a.retryAfter == 0 || attempt >= c.Attempts || !wait(ctx, a.retryAfter) {
+			return a.body, err
+		}
+	}
+}
+
+// call sends a request and decodes the answer.
+func call[T any](ctx context.Context, c *Client, method, path string, in any, options ...Option) (out T, err error) {
+	a, err := c.send(ctx, method, path, in, options...)
+	if err == nil {
+		err = a.decode(&out)
+	}
+	return out, err
+}
+
+// answer is the answer to a request: 200 or 202.
+type answer struct {
+	status     int
+	body       []byte
+	retryAfter time.Duration
+}
+
+func (a answer) decode(out any) error {
+	if err := json.Unmarshal(a.body, out); err != nil {
+		return fmt.Errorf("decoding the answer: %w", err)
+	}
+	return nil
+}
+
+// send sends a request until it is answered, with the same bytes and the same key each time (contract section 4.6).
+func (c *Client) send(ctx context.Context, method, path string, in any, options ...Option) (a answer, err error) {
+	made := sending{key: rand.Text()}
 	for _, o := range options {
 		o(&made)
 	}
-	body, err := json.Marshal(in)
-	if err != nil {
-		return out, fmt.Errorf("encoding the request: %w", err)
+	var body []byte
+	if in != nil {
+		if body, err = json.Marshal(in); err != nil {
+			return answer{}, fmt.Errorf("encoding the request: %w", err)
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	for attempt := 1; ; attempt++ {
-		answer, err := c.attempt(ctx, path, made.key, body)
-		if err == nil {
-			if err := json.Unmarshal(answer, &out); err != nil {
-				return out, fmt.Errorf("decoding the answer: %w", err)
-			}
-			return out, nil
-		}
-		if attempt >= c.Attempts || !retryable(err) || !wait(ctx, pause(attempt, err)) {
-			return out, err
+		a, err = c.attempt(ctx, method, path, made.key, body)
+		if err == nil || attempt >= c.Attempts || !retryable(err) || !wait(ctx, pause(attempt, err)) {
+			return a, err
 		}
 	}
 }
 
-// attempt sends a request once. An answer other than 200 is an *Error.
-func (c *Client) attempt(ctx context.Context, path, key string, body []byte) ([]byte, error) {
+// attempt sends a request once. An answer other than 200 and 202 is an *Error.
+func (c *Client) attempt(ctx context.Context, method, path, key string, body []byte) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.AttemptTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+path, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(body))
 	if err != nil {
-		return nil, &unsendable{err}
+		return answer{}, &unsendable{err}
 	}
 	request.Header.Set("Authorization", "Bearer "+c.key)
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Idempotency-Key", key)
+	if method == http.MethodPost {
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Idempotency-Key", key)
+	}
 	response, err := c.HTTP.Do(request)
 	if err != nil {
-		return nil, err
+		return answer{}, err
 	}
 	defer response.Body.Close()
-	const most = 4 << 20 // a batch of 100 results is far smaller
-	answer, err := io.ReadAll(io.LimitReader(response.Body, most))
+	const most = 64 << 20 // a part of an export with 1,000 checks is far smaller
+	content, err := io.ReadAll(io.LimitReader(response.Body, most))
 	if err != nil {
-		return nil, fmt.Errorf("reading the answer: %w", err)
+		return answer{}, fmt.Errorf("reading the answer: %w", err)
 	}
-	if response.StatusCode != http.StatusOK {
-		return nil, newError(response, answer)
+	if s := response.StatusCode; s != http.StatusOK && s != http.StatusAccepted {
+		return answer{}, newError(response, content)
 	}
-	return answer, nil
+	return answer{response.StatusCode, content, retryAfter(response.Header)}, nil
 }
 
 // unsendable means that no attempt can succeed, for example because the URL is invalid.
@@ -210,16 +246,20 @@ func newError(response *http.Response, body []byte) *Error {
 	}
 	// A proxy's error need not be JSON; its status says enough.
 	_ = json.Unmarshal(body, &failure)
-	e := &Error{
+	return &Error{
 		Status: response.StatusCode, Message: cmp.Or(failure.Error, http.StatusText(response.StatusCode)),
 		Field: failure.Field, Ref: failure.Ref, RequestID: response.Header.Get("X-Request-Id"),
-		ResetAt: failure.ResetAt,
+		ResetAt: failure.ResetAt, RetryAfter: retryAfter(response.Header),
 	}
+}
+
+func retryAfter(h http.Header) time.Duration {
 	const most = 366 * 24 * 60 * 60
-	if s, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && s >= 0 {
-		e.RetryAfter = time.Duration(min(s, most)) * time.Second
+	s, err := strconv.Atoi(h.Get("Retry-After"))
+	if err != nil || s < 0 {
+		return 0
 	}
-	return e
+	return time.Duration(min(s, most)) * time.Second
 }
 
 // retryable reports whether a request can have another answer if it is sent again: after a limit, an error of the

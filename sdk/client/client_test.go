@@ -19,7 +19,7 @@ const checked = `{"score":94,"verdict":"block","signals":["x"],"dominant_threat"
 	`"query":"a.example","timestamp":"2026-01-15T10:30:00.123Z","ref":"chk_1"}`
 
 // seen is what a server got in one attempt.
-type seen struct{ key, body string }
+type seen struct{ call, key, body string }
 
 // answers starts a server that gives one answer to each attempt, the last one to all others. Status 0 cuts the
 // connection.
@@ -32,7 +32,8 @@ func answers(t *testing.T, all ...func(http.ResponseWriter)) (*Client, func() []
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		mu.Lock()
-		attempts = append(attempts, seen{r.Header.Get("Idempotency-Key"), string(body)})
+		attempts = append(attempts, seen{
+			r.Method + " " + r.RequestURI, r.Header.Get("Idempotency-Key"), string(body)})
 		n := len(attempts)
 		mu.Unlock()
 		all[min(n, len(all))-1](w)

@@ -11,9 +11,12 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from email.message import Message
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict, TypeVar
+from urllib.parse import quote
 
+T = TypeVar("T")
 Type = Literal["domain", "email", "phone", "iban"]
+Verdict = Literal["allow", "review", "block"]
 
 
 class Region(TypedDict):
@@ -37,13 +40,25 @@ class Result:
     """The answer to a check."""
 
     score: int  # 0 to 100, higher is more suspicious
-    verdict: Literal["allow", "review", "block"]
+    verdict: Verdict
     signals: list[str]  # the reasons
     dominant_threat: str | None
     type: Type
     query: str
     timestamp: str
     ref: str
+
+
+class Subject(TypedDict):
+    """Whose data a privacy request is about: one member, and region with a national phone number."""
+
+    subject: NotRequired[str]  # the reference sub_... that an export names
+    ref: NotRequired[str]  # the reference of one of the subject's checks
+    domain: NotRequired[str]
+    email: NotRequired[str]
+    phone: NotRequired[str]
+    iban: NotRequired[str]
+    region: NotRequired[Region]
 
 
 @dataclass(frozen=True)
@@ -54,8 +69,60 @@ class BatchError:
     field: str | None = None  # the invalid field of the request, if it is one
 
 
+@dataclass(frozen=True)
+class Reason:
+    """A signal with its weight."""
+
+    text: str
+    code: str
+    layer: str
+    points: float  # above 0 against the entity, below 0 for it
+    facts_of_today: bool  # whether it rests on facts that may have changed
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """A score and what it consists of. start and the points of all reasons add up to total."""
+
+    score: int
+    verdict: Verdict
+    start: float
+    total: float  # 0 is a score of 50, and every 10 points double the odds of fraud
+    reasons: list[Reason]
+    unknown: list[str]  # what was not known
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a check was decided as it was."""
+
+    ref: str
+    timestamp: str
+    type: Type
+    score: int
+    verdict: Verdict
+    overridden: bool  # whether an override decided the verdict
+    text: list[str]  # the explanation in plain words, a paragraph each
+    decided_by: Scoring | None  # under the weights that decided; None if they cannot be loaded
+    today: Scoring  # under today's
+    facts_of_today: list[str]  # sources of facts that may have changed since the check
+
+
+@dataclass(frozen=True)
+class HumanReview:
+    """A person's review of a check."""
+
+    ref: str
+    state: Literal["asked", "taken", "upheld", "overturned"]
+    reason: str
+    asked_at: str
+    taken_at: str | None
+    settled_at: str | None
+    finding: str | None  # the reviewer's reasons; None until the review is settled
+
+
 class AssayError(Exception):
-    """An answer that is not 200."""
+    """An answer that is neither 200 nor 202."""
 
     def __init__(self, status: int, headers: Mapping[str, str] | Message, body: bytes) -> None:
         try:
@@ -68,11 +135,22 @@ class AssayError(Exception):
         self.ref: str | None = failure.get("ref")  # of an internal error, to quote to support
         self.reset_at: str | None = failure.get("reset_at")  # when an exceeded limit ends
         self.request_id: str | None = headers.get("X-Request-Id")
-        wait = headers.get("Retry-After") or ""
-        self.retry_after: int | None = int(wait) if re.fullmatch("[0-9]{1,9}", wait) else None  # seconds
+        self.retry_after = _retry_after(headers)  # seconds
         self.field: str | None = failure.get("field")  # the invalid field of the request, if it is one
         suffix = f" ({self.request_id})" if self.request_id else ""
         super().__init__(f"status {status}: {self.message}{suffix}")
+
+
+def _retry_after(headers: Mapping[str, str] | Message) -> int | None:
+    wait = headers.get("Retry-After") or ""
+    return int(wait) if re.fullmatch("[0-9]{1,9}", wait) else None
+
+
+@dataclass(frozen=True)
+class _Answer:
+    status: int  # 200 or 202
+    content: Any
+    retry_after: int | None
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -83,47 +161,126 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 class Client:
     """Calls the API with a key. Can be used by several threads at once.
 
-    A call makes at most `attempts`, each within `attempt_timeout` seconds, and all within `timeout` seconds.
+    A call makes at most `attempts`, each within `attempt_timeout` seconds, and all within `timeout` seconds. An export
+    or erasure in the background may take `wait` seconds.
     """
 
     def __init__(
-        self, url: str, key: str, *, attempts: int = 4, attempt_timeout: float = 5, timeout: float = 20
+        self, url: str, key: str, *, attempts: int = 4, attempt_timeout: float = 5, timeout: float = 20,
+        wait: float = 600,
     ) -> None:
         if not url.startswith(("https://", "http://")):
             raise ValueError("url must begin with https:// or http://")
         self._url, self._key = url.rstrip("/"), key
-        self._attempts, self._attempt_timeout, self._timeout = attempts, attempt_timeout, timeout
+        self._attempts, self._attempt_timeout, self._timeout, self._wait = attempts, attempt_timeout, timeout, wait
         self._opener = urllib.request.build_opener(_NoRedirects)
 
     def check(self, request: Request, *, idempotency_key: str | None = None) -> Result:
         """Scores one entity."""
-        return _result(self._post("/api/check", request, idempotency_key))
+        return _read(Result, self._post("/api/check", request, idempotency_key).content)
 
     def check_batch(
         self, requests: Sequence[Request], *, idempotency_key: str | None = None
     ) -> list[Result | BatchError]:
         """Scores up to 100 entities. The results are in the order of the requests."""
-        answer = self._post("/api/check/batch", {"checks": list(requests)}, idempotency_key)
-        return [BatchError(r["error"], r.get("field")) if "error" in r else _result(r) for r in answer["results"]]
+        answer = self._post("/api/check/batch", {"checks": list(requests)}, idempotency_key).content
+        return [
+            BatchError(r["error"], r.get("field")) if "error" in r else _read(Result, r) for r in answer["results"]
+        ]
 
     def give_feedback(self, ref: str, label: Literal["fraud", "legitimate"], note: str = "") -> None:
         """Labels a check of the account. Another report on the same check replaces the earlier one."""
-        self._post("/api/feedback", {"ref": ref, "label": label, "note": note}, None)
+        self._post("/api/feedback", {"ref": ref, "label": label, "note": note})
 
-    def _post(self, path: str, body: Mapping[str, Any], key: str | None) -> dict[str, Any]:
-        """Sends a request until it is answered, each time with the same bytes and key (contract section 4.6)."""
+    def receipt(self, ref: str) -> dict[str, Any]:
+        """Returns the receipt of a check, which proves its record to others, to store as JSON.
+
+        Waits for the proof, which the service has within seconds. If it takes longer than a call may, the receipt has
+        "proof": None.
+        """
+        end, attempt = time.monotonic() + self._timeout, 0
+        while True:
+            attempt += 1
+            answer = self._get(f"/api/receipts/{quote(ref, '')}")
+            pause = answer.retry_after
+            if not pause or attempt >= self._attempts or time.monotonic() + pause >= end:
+                receipt: dict[str, Any] = answer.content
+                return receipt
+            time.sleep(pause)
+
+    def export(self, whose: Subject) -> dict[str, Any]:
+        """Returns the account's data about a subject, to hand over as JSON. "checks" has all checks: if they are many,
+        the service collects them in the background, and this method waits."""
+        answer = self._post("/gdpr/export", whose)
+        whole: dict[str, Any] = answer.content
+        if answer.status == 200:
+            return whole
+        path = f"/gdpr/requests/{self._await(answer)}/export"
+        whole = part = self._get(path).content
+        while part["next"]:
+            part = self._get(f"{path}?after={quote(part['next'], '')}").content
+            whole["checks"] += part["checks"]
+        whole["next"] = None
+        return whole
+
+    def erase(self, whose: Subject) -> None:
+        """Permanently erases the account's data about a subject. If its checks are many, the service erases them in the
+        background, and this method waits. Erasing again succeeds."""
+        answer = self._post("/gdpr/erase", whose)
+        if answer.status == 202:
+            self._await(answer)
+
+    def explain(self, ref: str, value: Request) -> Explanation:
+        """Says why a check was decided as it was. The value is not kept, so pass the one that was scored."""
+        answer = self._post("/gdpr/explain", {**value, "ref": ref}).content
+        for name in ("decided_by", "today"):
+            if answer[name]:
+                answer[name]["reasons"] = [_read(Reason, r) for r in answer[name]["reasons"]]
+                answer[name] = _read(Scoring, answer[name])
+        return _read(Explanation, answer)
+
+    def ask_review(self, ref: str, reason: str) -> HumanReview:
+        """Asks for a person's review of a block or a review. Asking again returns the same review."""
+        return _read(HumanReview, self._post("/gdpr/review", {"ref": ref, "reason": reason}).content)
+
+    def review(self, ref: str) -> HumanReview:
+        """Returns a person's review of a check. The AssayError has the status 404 if none was asked for."""
+        return _read(HumanReview, self._get(f"/gdpr/review?ref={quote(ref, '')}").content)
+
+    def _await(self, begun: _Answer) -> str:
+        """Waits for the end of a request in the background, and returns its id."""
+        end, attempt, request = time.monotonic() + self._wait, 0, begun.content
+        while request["state"] == "running":
+            attempt += 1
+            pause = _pause(attempt, None)
+            if time.monotonic() + pause >= end:
+                raise TimeoutError(f"waiting for the {request['kind']} {request['id']}, which goes on")
+            time.sleep(pause)
+            request = self._get(f"/gdpr/requests/{quote(request['id'], '')}").content
+        if request["state"] != "done":
+            raise RuntimeError(f"the {request['kind']} {request['id']} is {request['state']}")
+        return str(request["id"])
+
+    def _get(self, path: str) -> _Answer:
+        return self._send(urllib.request.Request(self._url + path, headers=self._headers()))
+
+    def _post(self, path: str, body: Mapping[str, Any], key: str | None = None) -> _Answer:
         data, key = json.dumps(body).encode(), key or secrets.token_urlsafe(18)
-        headers = {
-            "Authorization": f"Bearer {self._key}", "Content-Type": "application/json", "Idempotency-Key": key,
-        }
+        headers = {**self._headers(), "Content-Type": "application/json", "Idempotency-Key": key}
+        return self._send(urllib.request.Request(self._url + path, data, headers, method="POST"))
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self._key}"}
+
+    def _send(self, request: urllib.request.Request) -> _Answer:
+        """Sends a request until it is answered, each time with the same bytes and key (contract section 4.6)."""
         end = time.monotonic() + self._timeout
         attempt = 0
         while True:
             attempt += 1
-            request = urllib.request.Request(self._url + path, data, headers, method="POST")
             limit = max(0.001, min(self._attempt_timeout, end - time.monotonic()))
             try:
-                return json.loads(_send(self._opener, request, limit))
+                return _attempt(self._opener, request, limit)
             except AssayError as error:
                 if attempt >= self._attempts or not (error.status == 429 or error.status >= 500):
                     raise
@@ -137,14 +294,14 @@ class Client:
             time.sleep(pause)
 
 
-def _send(opener: urllib.request.OpenerDirector, request: urllib.request.Request, limit: float) -> bytes:
+def _attempt(opener: urllib.request.OpenerDirector, request: urllib.request.Request, limit: float) -> _Answer:
     """Sends a request once. The limit holds for connecting and for each read, of which a small answer needs few."""
     try:
         with opener.open(request, timeout=limit) as response:
             body: bytes = response.read()
-            if response.status != 200:
+            if response.status not in (200, 202):
                 raise AssayError(response.status, response.headers, body)
-            return body
+            return _Answer(response.status, json.loads(body), _retry_after(response.headers))
     except urllib.error.HTTPError as error:
         with error:
             raise AssayError(error.code, error.headers, error.read()) from None
@@ -159,6 +316,6 @@ def _pause(attempt: int, retry_after: int | None) -> float:
     return random.uniform(most / 2, most)
 
 
-def _result(answer: dict[str, Any]) -> Result:
+def _read(kind: type[T], answer: dict[str, Any]) -> T:
     # Later releases can add fields.
-    return Result(**{f.name: answer[f.name] for f in fields(Result)})
+    return kind(**{f.name: answer[f.name] for f in fields(kind)})

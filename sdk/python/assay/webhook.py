@@ -58,7 +58,8 @@ class Webhook:
         """Checks the signature and the time of a request, and returns its event.
 
         Names of headers are in lower case, unless the mapping ignores case as that of http.server does. Pass the body
-        as received: decoding and encoding it again would change its bytes. Raises SignatureError, or ValueError if the body is not an event.
+        as received: decoding and encoding it again would change its bytes. Raises SignatureError, or ValueError if the
+        body is not an event.
         """
         if not self._signed(headers, body, time.time() if now is None else now):
             raise SignatureError("the webhook has no valid signature")

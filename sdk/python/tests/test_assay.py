@@ -25,10 +25,13 @@ class Attempts(unittest.TestCase):
     def serve(self, *answers: Answer) -> tuple[str, list[tuple[str, bytes]]]:
         """Starts a server that gives one answer to each attempt, the last one to all others."""
         seen: list[tuple[str, bytes]] = []
+        self.calls: list[str] = []
+        calls = self.calls
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                calls.append(f"{self.command} {self.path}")
                 seen.append((self.headers["Idempotency-Key"], body))
                 status, text, headers = answers[min(len(seen), len(answers)) - 1]
                 if status == 0:
@@ -38,6 +41,8 @@ class Attempts(unittest.TestCase):
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(text.encode())
+
+            do_GET = do_POST
 
             def log_message(self, *_: Any) -> None:
                 pass
@@ -100,6 +105,57 @@ class Attempts(unittest.TestCase):
         self.assertEqual(len(seen), 2)
         self.assertGreaterEqual(time.monotonic() - begun, 1)
 
+    def test_background(self) -> None:
+        def running(kind: str) -> Answer:
+            return 202, f'{{"id":"req_1","kind":"{kind}","state":"running"}}', {}
+
+        def settled(state: str) -> Answer:
+            return 200, f'{{"id":"req_1","kind":"export","state":"{state}"}}', {}
+
+        def part(checks: list[int], following: str | None) -> Answer:
+            return 200, json.dumps({"checks": checks, "later": True, "next": following}), {}
+
+        asked, poll, data = "POST /gdpr/export", "GET /gdpr/requests/req_1", "GET /gdpr/requests/req_1/export"
+        for name, answers, calls, want in [
+            ("an export at once", [part([1], None)], [asked], [1]),
+            (
+                "an export in the background",
+                [running("export"), settled("running"), CUT, settled("done"), part([1, 2], "chk_2"), part([3], None)],
+                [asked, poll, poll, poll, data, data + "?after=chk_2"], [1, 2, 3],
+            ),
+            ("a revoked key", [running("export"), settled("failed")], [asked, poll], "the export req_1 is failed"),
+            ("an erasure at once", [(200, '{"erased":2}', {})], ["POST /gdpr/erase"], None),
+            (
+                "an erasure in the background", [running("erasure"), settled("running"), settled("done")],
+                ["POST /gdpr/erase", poll, poll], None,
+            ),
+        ]:
+            with self.subTest(name):
+                url, seen = self.serve(*answers)
+                client = Client(url, "assay_x")
+                got: Any = None
+                try:
+                    if calls[0] == asked:
+                        got = client.export({"email": "a@example.com"})["checks"]
+                    else:
+                        client.erase({"ref": "chk_1"})
+                except RuntimeError as error:
+                    got = str(error)
+                self.assertEqual((got, self.calls), (want, calls))
+                for call, (key, body) in zip(self.calls, seen, strict=True):
+                    self.assertEqual((key is not None, body != b""), (call.startswith("POST"),) * 2)
+        url, _ = self.serve(running("erasure"))
+        with self.assertRaisesRegex(TimeoutError, "req_1"):
+            Client(url, "assay_x", wait=0.05).erase({"ref": "chk_1"})
+
+    def test_receipt(self) -> None:
+        promised = (200, '{"proof":null}', {"Retry-After": "1"})
+        url, _ = self.serve(promised, (200, '{"proof":{}}', {}))
+        self.assertEqual(Client(url, "assay_x").receipt("chk_1/.."), {"proof": {}})
+        self.assertEqual(self.calls, ["GET /api/receipts/chk_1%2F.."] * 2)
+        url, _ = self.serve(promised)
+        self.assertEqual(Client(url, "assay_x", attempts=1).receipt("chk_1"), {"proof": None})
+
 
 class Webhooks(unittest.TestCase):
     def test_cases(self) -> None:
@@ -124,11 +180,12 @@ class Webhooks(unittest.TestCase):
 @unittest.skipUnless("ASSAY_URL" in os.environ, "set ASSAY_URL and ASSAY_KEY to call a host")
 class Host(unittest.TestCase):
     def test_calls(self) -> None:
-        """The host's TestClients counts these four calls."""
+        """Makes the same calls as the host's TestClients."""
         client = Client(os.environ["ASSAY_URL"], os.environ["ASSAY_KEY"])
-        result = client.check({"domain": "lost-answers.example"})
+        domain = "paypa1-secure-login.xyz"
+        result = client.check({"domain": domain})
         self.assertEqual(result.type, "domain")
-        first, second = client.check_batch([{"domain": "lost-answers.example"}, {"email": "nobody"}])
+        first, second = client.check_batch([{"domain": domain}, {"email": "nobody"}])
         self.assertIsInstance(first, Result)
         self.assertIsInstance(second, BatchError)
         self.assertEqual(second, BatchError(second.error, "email"))
@@ -137,6 +194,16 @@ class Host(unittest.TestCase):
             client.check({"email": "nobody"})
         self.assertEqual((raised.exception.status, raised.exception.field), (400, "email"))
         self.assertRegex(raised.exception.request_id or "", "^req_")
+        receipt = client.receipt(result.ref)
+        self.assertEqual((receipt["record"]["ref"], receipt["format"]), (result.ref, "assay-receipt-1"))
+        explained = client.explain(result.ref, {"domain": domain})
+        self.assertEqual((explained.score, explained.today.verdict), (result.score, "block"))
+        self.assertTrue(explained.text and explained.decided_by and explained.decided_by.reasons[0].points)
+        self.assertEqual(client.ask_review(result.ref, "Our shop.").state, "asked")
+        self.assertEqual(client.review(result.ref).reason, "Our shop.")
+        export = client.export({"domain": domain})
+        self.assertEqual((export["total"], len(export["checks"])), (1002, 1002))
+        client.erase({"ref": result.ref})
 
 
 if __name__ == "__main__":
