@@ -26,7 +26,7 @@ const (
 	operatorKeyName = "assay/operator"
 )
 
-// authority is what a host trusts to change its lineup, and what it can sign itself.
+// authority holds the keys that a host trusts to change its lineup, and its own.
 type authority struct {
 	lineup.Verifier
 	host     activation.Key  // of the generation of the secret that is in use
@@ -36,11 +36,11 @@ type authority struct {
 	text     string          // to be written to it, once a lineup is in force; "" if it exists
 }
 
-// openAuthority reads the trust file and, if it is there, the operator's key. memory is that of the host whose data
-// directory is used.
+// openAuthority reads the trust file and, if it exists, the operator's key. memory is that of the data directory's
+// host.
 //
-// Where neither a trust file nor a signed activation exists, it makes an operator's key if create is set. The trust
-// file is written by save, after the first activation: until then an interrupted first start begins again.
+// If neither a trust file nor a signed activation exists and create is set, it makes an operator's key. save writes the
+// trust file after the first activation, so that an interrupted first start begins again.
 func (b *backend) openAuthority(
 	ctx context.Context, cfg *Config, memory *lineup.Memory, create bool,
 ) (*authority, error) {
@@ -132,7 +132,7 @@ func readOperatorKey(file string) (*activation.Key, error) {
 	return &key, nil
 }
 
-// createOperatorKey returns the key of the file, which it creates unless another host was faster.
+// createOperatorKey creates a key file, unless another host was faster, and returns its key.
 func createOperatorKey(file, name string) (*activation.Key, error) {
 	seed := make([]byte, 32)
 	rand.Read(seed)
@@ -155,7 +155,7 @@ func (a *authority) inForce(ctx context.Context) (lineup.Verified, error) {
 	return verified, err
 }
 
-// complete returns the activation of a proposal by who runs this command.
+// complete returns the activation of a proposal, with the user of this command as its author.
 func (a *authority) complete(p lineup.Proposal) activation.Activation {
 	remembered, _ := a.Memory.Last()
 	p.Author, p.At, p.Above = author(), time.Now(), max(p.Above, remembered)
@@ -168,7 +168,7 @@ func (b *backend) change(ctx context.Context, a *authority, p lineup.Proposal) (
 	return b.commit(ctx, a, a.complete(p))
 }
 
-// prepare has every live host prepare an activation: they verify all of it, as if it were in force already.
+// prepare makes every live host prepare an activation, which they verify completely, as if it were in force already.
 func (b *backend) prepare(
 	ctx context.Context, a *authority, rollout *fleet.Rollout, next activation.Activation,
 ) (*fleet.Proposal, error) {
@@ -177,7 +177,7 @@ func (b *backend) prepare(
 	}
 	candidate, err := activation.SignCandidate(next, a.operator)
 	if err == nil {
-		_, err = a.VerifyCandidate(ctx, candidate) // tells of a mistake even if no host is alive
+		_, err = a.VerifyCandidate(ctx, candidate) // detects mistakes even if no host is alive
 	}
 	if err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func (b *backend) commit(ctx context.Context, a *authority, next activation.Acti
 	return signed, err
 }
 
-// author returns who runs this command, such as "ana@laptop".
+// author returns the user of this command, such as "ana@laptop".
 func author() string {
 	name := "unknown"
 	if u, err := user.Current(); err == nil {

@@ -32,8 +32,7 @@ type backend struct {
 }
 
 // openBackend opens the database of the installation that the settings name. It starts the private Postgres if it is
-// not running. With store.CreateSchema, as for a host that starts, it creates whatever is missing; else it creates
-// nothing.
+// not running. With store.CreateSchema, for a starting host, it creates missing parts; otherwise it creates nothing.
 func openBackend(
 	ctx context.Context, cfg *Config, t *terminal, log *slog.Logger, schema store.Schema,
 ) (*backend, error) {
@@ -68,7 +67,7 @@ func openBackend(
 	}
 	err = cfg.holdCheckpointKey(ctx, b.store.Signer())
 	if err == nil {
-		err = b.store.Signer().Ready(audit.Records) // else it cannot read what others encrypt
+		err = b.store.Signer().Ready(audit.Records) // otherwise it cannot read values that others encrypt
 	}
 	if err != nil {
 		return nil, errors.Join(err, b.close())
@@ -147,10 +146,10 @@ func (b *backend) install(ctx context.Context, a *authority, modules []registry.
 	return a.save()
 }
 
-// errNoLineup means that the database has no lineup that is signed.
+// errNoLineup means that the database has no signed lineup.
 var errNoLineup = errors.New("the database has no signed lineup yet: start a host on it first")
 
-// authority returns what the host of this data directory trusts, for a command next to it. It changes nothing: only a
+// authority returns the authority of this data directory's host, for a command next to it. It changes nothing: only a
 // host signs the first lineup.
 func (b *backend) authority(ctx context.Context, cfg *Config) (*authority, error) {
 	signed, _, err := b.store.LastActivation(ctx)
@@ -165,7 +164,7 @@ func (b *backend) authority(ctx context.Context, cfg *Config) (*authority, error
 		return a, err
 	}
 	if _, err := os.Stat(a.file); errors.Is(err, fs.ErrNotExist) {
-		return nil, a.noTrustFile() // else nothing would be trusted
+		return nil, a.noTrustFile() // otherwise nothing would be trusted
 	}
 	return a, nil
 }

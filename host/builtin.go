@@ -25,8 +25,8 @@ var errNoBuiltIn = errors.New("there are no built-in layers: this program is not
 // layerCacheBytes bounds the built layers on disk.
 const layerCacheBytes = 256 << 20
 
-// builtInLayers returns the first-party modules: those that a release contains, also in a checkout, or those built from
-// the source around the working directory. Without either it returns none.
+// builtInLayers returns the first-party modules: those in the release, even in a checkout, or those built from the
+// source around the working directory. Without either it returns none.
 func builtInLayers(ctx context.Context, cfg *Config, t *terminal) ([]registry.Module, error) {
 	if builtin.Embedded {
 		return builtin.Modules()
@@ -69,7 +69,8 @@ type opener struct {
 	build   func() ([]registry.Module, error) // for layers that the source does not have
 }
 
-// open opens the layers of a lineup. A layer that fails often is not suspended, so that scores depend on nothing else.
+// open opens the layers of a lineup. A layer that fails often is not suspended, so that each score depends only on its
+// value.
 func (o opener) open(ctx context.Context, l registry.LineupDocument) (*lineup.Candidate, error) {
 	o.sandbox.NeverSuspend = true
 	return lineup.OpenCandidate(ctx, o.source, sandbox.New(o.sandbox), l, o.build)
@@ -82,7 +83,7 @@ func (b *backend) opener(ctx context.Context, cfg *Config, t *terminal) opener {
 }
 
 // builtInOpener returns an opener of the built-in layers, for a command without an installation. It keeps no files, and
-// says in a line what the command uses.
+// prints a line about what the command uses.
 func builtInOpener(ctx context.Context, cfg *Config, t *terminal, file string) (opener, error) {
 	modules, err := builtInLayers(ctx, cfg, t)
 	if err != nil {
@@ -141,8 +142,8 @@ func openBuiltIn(
 	return checker, func() error { return errors.Join(candidate.Close(), collector.close()) }, nil
 }
 
-// scoring returns the layers without those that do not score a type. They take no part in its checks, and without a
-// cache, compiling them would take seconds.
+// scoring returns the layers without those that do not score a type. Its checks do not use them, and without a cache,
+// compiling them would take seconds.
 func (o opener) scoring(layers []registry.LineupLayer, kind entity.Type) ([]registry.LineupLayer, error) {
 	modules, err := o.build()
 	if err != nil {

@@ -19,11 +19,11 @@ import (
 	"assay/host/keyring"
 )
 
-// checkpointTimeout is the limit for a command that signs.
+// checkpointTimeout limits a signing command.
 const checkpointTimeout = 5 * time.Second
 
-// holdCheckpointKey gives a signer the key that the settings name. The command signs with each key for checkpoints that
-// is not here.
+// holdCheckpointKey gives a signer the key that the settings name. The command signs with each checkpoint key that is
+// not here.
 func (c *Config) holdCheckpointKey(ctx context.Context, signer *audit.Signer) error {
 	if c.CheckpointKey != "" {
 		seed, err := readCheckpointKey(c.CheckpointKey)
@@ -107,7 +107,7 @@ func (cmd *secretKeyCmd) Run(t *terminal) error {
 	return nil
 }
 
-// maxSignedText is how much of its input secret sign reads, in bytes. A checkpoint has less than 200.
+// maxSignedText is the most input that secret sign reads, in bytes. A checkpoint has less than 200.
 const maxSignedText = 64 << 10
 
 type secretSignCmd struct {
@@ -138,7 +138,7 @@ type secretDelegateCmd struct {
 	In        time.Duration `default:"24h" placeholder:"TIME" help:"${secret_in}"`
 }
 
-// Run introduces a key that signs checkpoints, and nothing else, in place of the one that derives from the secret.
+// Run introduces a key that signs only checkpoints, in place of the one derived from the secret.
 func (cmd *secretDelegateCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	if cmd.In < 0 {
 		return errors.New("--in: the time must not be in the past")

@@ -94,7 +94,7 @@ func (cmd *auditVerifyCmd) readCheckpoints(files []string, key audit.Public, t *
 		if len(cmd.Checkpoints) > 0 {
 			return nil, fmt.Errorf("reading checkpoints: %s", damage)
 		}
-		fmt.Fprintf(t.err, "%s. Verification goes on with the others.\n", damage)
+		fmt.Fprintf(t.err, "%s. Verification continues with the others.\n", damage)
 	}
 	return checkpoints, nil
 }

@@ -34,7 +34,7 @@ type benchCmd struct {
 type benchReport struct {
 	Batched   bench.Figures `json:"batched"`    // up to 256 checks per transaction
 	Unbatched bench.Figures `json:"unbatched"`  // one check per transaction
-	Echo      bench.Figures `json:"echo"`       // a fiber server that always sends the same answer
+	Echo      bench.Figures `json:"echo"`       // a fiber server with a constant answer
 	Offered   bench.Figures `json:"at_offered"` // batched, at a fixed rate of requests
 	Ratio     float64       `json:"batched_to_unbatched"`
 }
@@ -55,7 +55,7 @@ func (cmd *benchCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	if _, err := own.createInstallation(); err != nil {
 		return err
 	}
-	// Asked before Postgres starts, and then in the cache of the hosts.
+	// Built before Postgres starts, and then in the hosts' cache.
 	if modules, err := builtInLayers(ctx, &own, t); err != nil || len(modules) == 0 {
 		return cmp.Or(err, errNoBuiltIn)
 	}
@@ -166,7 +166,7 @@ type overloadReport struct {
 	Overload bench.Figures `json:"overload"`
 }
 
-// overload measures the capacity of a host, and then what it does with twice as many requests.
+// overload measures the capacity of a host, and then its behaviour with twice as many requests.
 func (cmd *benchCmd) overload(ctx context.Context, dir, key string, t *terminal) error {
 	d := time.Duration(cmd.Seconds) * time.Second
 	target := bench.Target{Key: key, Others: cmd.others, Bodies: bench.Bodies(4096)}

@@ -30,11 +30,10 @@ type settingInForce struct {
 	Source  string `json:"source"`
 	Error   string `json:"error,omitempty"`
 
-	otherwise string // what an empty value means
+	otherwise string // the meaning of an empty value
 }
 
-// Run prints the settings in force and where they come from. It opens and creates nothing. It fails if a setting is
-// wrong.
+// Run prints the settings in force and their sources. It opens and creates nothing. It fails if a setting is invalid.
 func (cmd *configCmd) Run(ctx *kong.Context, cfg *Config, s *settings, t *terminal) error {
 	if err := s.warn(ctx, t); err != nil {
 		return err
@@ -55,7 +54,7 @@ func (cmd *configCmd) Run(ctx *kong.Context, cfg *Config, s *settings, t *termin
 }
 
 // inForce returns the settings in force. Parsing the command line may have failed because of one of them, so it reads
-// each again from where it comes. The error names all that are wrong.
+// each again from its source. The error names all invalid ones.
 func (s *settings) inForce(ctx *kong.Context, cfg *Config) ([]settingInForce, error) {
 	known := settingsOf(ctx.Model.Node)
 	if file := cmp.Or(string(cfg.ConfigFile), os.Getenv("ASSAY_CONFIG")); file != "" && s.variables == nil {

@@ -19,7 +19,8 @@ type databaseDistributeCmd struct {
 	JSON   bool `help:"Print JSON."`
 }
 
-// Run distributes what is not distributed yet. It prints the steps that were completed even if a later one fails.
+// Run distributes the tables and functions that are not distributed yet. It prints the completed steps even if a later
+// one fails.
 //
 // It is the only command that migrates the database: it runs after an upgrade while no host does, and a host must not
 // use the new tables before they are distributed. A dry run does not.

@@ -61,7 +61,7 @@ func (cmd *databaseExecCmd) Run(ctx context.Context, cfg *Config, t *terminal) (
 	return nil
 }
 
-// libpqNames are the environment variables of parameters in a Postgres URL. Others concern this program's driver alone.
+// libpqNames are the environment variables of parameters in a Postgres URL. Others concern only this program's driver.
 var libpqNames = map[string]string{
 	"application_name": "PGAPPNAME", "channel_binding": "PGCHANNELBINDING", "connect_timeout": "PGCONNECT_TIMEOUT",
 	"dbname": "PGDATABASE", "gssencmode": "PGGSSENCMODE", "host": "PGHOST", "krbsrvname": "PGKRBSRVNAME",

@@ -154,7 +154,7 @@ func dateTime(t *time.Time) string {
 
 type keysRotateCmd struct {
 	ID      string        `arg:"" help:"ID of the key (key_...)."`
-	Overlap time.Duration `default:"24h" help:"How long the old key goes on working; 0s ends it now."`
+	Overlap time.Duration `default:"24h" help:"How long the old key keeps working; 0s ends it now."`
 	JSON    bool          `help:"Print JSON."`
 }
 

@@ -68,7 +68,7 @@ func (cmd *lineupCanaryCmd) Run(ctx context.Context, cfg *Config, t *terminal) e
 	return change.run(ctx, cfg, t)
 }
 
-// changed returns what shall be in force instead of a canary.
+// changed returns the proposal for a changed or ended canary.
 func (cmd *lineupCanaryCmd) changed(in activation.Activation) (activation.Lineup, *activation.Canary) {
 	if cmd.Stop {
 		return in.Lineup, nil
@@ -134,7 +134,7 @@ func changeCanary(
 	})
 }
 
-// warnOfCanary says that a proposal ends the canary in force.
+// warnOfCanary warns that a proposal ends the canary in force.
 func warnOfCanary(t *terminal, p lineup.Proposal) {
 	if p.Base.Canary != nil && p.Canary == nil {
 		fmt.Fprintf(t.err, "warning: this ends the canary, revision %d\n", p.Base.Canary.Revision)

@@ -27,7 +27,7 @@ func hostName(address string) string {
 	return machine + address[strings.LastIndexByte(address, ':'):]
 }
 
-// newPulse returns what tells the other hosts that this one is alive, what it scores with, and how its canary does.
+// newPulse returns the pulse that reports this host, its lineup and its canary's outcome to the other hosts.
 func (b *backend) newPulse(
 	id, name string, follower *lineup.Follower, watch *canary.Watch, log *slog.Logger,
 ) *fleet.Pulse {
@@ -41,7 +41,7 @@ func (b *backend) newPulse(
 
 func newHostID() string { return "host_" + ulid.Make().String() }
 
-// rollout returns a rollout to all hosts that prints them as they get further.
+// rollout returns a rollout to all hosts that prints their progress.
 func (b *backend) rollout(t *terminal, asJSON bool) *fleet.Rollout {
 	return &fleet.Rollout{Store: b.store, Observe: func(e fleet.Event) {
 		out := t.out
@@ -56,8 +56,8 @@ func (b *backend) rollout(t *terminal, asJSON bool) *fleet.Rollout {
 	}}
 }
 
-// measureOnHosts has every live host measure a lineup. Without the operator's key, it can have other weights, bias and
-// bands than the one in force, but no other layers.
+// measureOnHosts makes every live host measure a lineup. Without the operator's key, the lineup may differ from the one
+// in force in weights, bias and bands, but not in layers.
 func measureOnHosts(
 	ctx context.Context, rollout *fleet.Rollout, a *authority, l registry.LineupDocument,
 ) (*fleet.Proposal, error) {
@@ -102,17 +102,17 @@ func activated(
 	}
 	t.printf("%s is %s.\n", strings.ToUpper(what[:1])+what[1:], runningOn(running))
 	if len(skipped) > 0 {
-		t.printf("Skipped, because silent: %s. Such a host answers nothing until it has followed.\n",
+		t.printf("Skipped, because silent: %s. They refuse checks until they run it.\n",
 			strings.Join(skipped, ", "))
 	}
 	return nil
 }
 
-// runningOn says on which hosts an activation is in force.
+// runningOn describes the hosts on which an activation is in force.
 func runningOn(hosts []fleet.Host) string {
 	switch len(hosts) {
 	case 0:
-		return "stored, and runs on no host"
+		return "stored, but no host runs it"
 	case 1:
 		return "in force on " + hosts[0].Name
 	}
@@ -161,8 +161,8 @@ func (cmd *lineupHostsCmd) Run(ctx context.Context, cfg *Config, t *terminal) er
 	})
 }
 
-// lastActivation returns the activation that was stored last, for display only: nobody has verified it. It is the zero
-// value if there is none that can be read.
+// lastActivation returns the activation that was stored last, unverified and for display only. It is the zero value if
+// none can be read.
 func (b *backend) lastActivation(ctx context.Context) (activation.Activation, error) {
 	signed, _, err := b.store.LastActivation(ctx)
 	if err != nil {

@@ -38,8 +38,8 @@ type prediction struct {
 	Report  *replay.Report    `json:"report"`
 }
 
-// report returns what a lineup changes, as the hosts that prepared it have measured. Without such a host, it is what
-// this process can say.
+// report returns the changes that a lineup makes, as measured by the hosts that prepared it, or by this process if
+// there are none.
 func (b *backend) report(
 	ctx context.Context, cfg *Config, t *terminal, prepared *fleet.Proposal, base, next registry.LineupDocument,
 ) (*replay.Report, error) {
@@ -54,7 +54,7 @@ func (b *backend) report(
 	return report, err
 }
 
-// show prints what a lineup changes.
+// show prints the changes that a lineup makes.
 func (c fileChange) show(t *terminal, report *replay.Report) error {
 	out := t.out
 	if c.asJSON {
@@ -63,8 +63,8 @@ func (c fileChange) show(t *terminal, report *replay.Report) error {
 	return report.WriteText(out)
 }
 
-// predict reports what a lineup changes compared with another one. Both are opened in this process, which has no recent
-// checks: it scores the reference values only.
+// predict reports the changes that a lineup makes compared with another one. Both are opened in this process, which has
+// no recent checks, so it scores only the reference values.
 func (b *backend) predict(
 	ctx context.Context, cfg *Config, t *terminal, base, next registry.LineupDocument,
 ) (report *replay.Report, err error) {
@@ -110,8 +110,8 @@ func (b *backend) openCandidate(
 	return b.newExplainer(ctx, cfg, t, live, closeLineup)
 }
 
-// checkFlips fails if a lineup changes more of a type's verdicts than the operator allows, unless they force it and say
-// why.
+// checkFlips fails if a lineup changes more of a type's verdicts than the operator allows, unless they force it with a
+// reason.
 func checkFlips(report *replay.Report, limit percent, force bool, reason string) error {
 	excess := excessFlips(report, float64(limit))
 	if excess == "" || force && strings.TrimSpace(reason) != "" {
@@ -121,7 +121,7 @@ func checkFlips(report *replay.Report, limit percent, force bool, reason string)
 		"--force --reason TEXT. The limit is ASSAY_FLIP_LIMIT", limit, excess)
 }
 
-// excessFlips lists the types of which a lineup changes more than the limit, or returns "".
+// excessFlips lists the types for which a lineup changes more verdicts than the limit, or returns "".
 func excessFlips(report *replay.Report, limit float64) string {
 	beyond := report.Beyond(limit)
 	parts := make([]string, len(beyond))

@@ -11,7 +11,7 @@ import (
 )
 
 type lineupRollbackCmd struct {
-	Revision int64  `arg:"" optional:"" help:"Revision to activate; the one before the active one by default."`
+	Revision int64  `arg:"" optional:"" help:"Revision to activate (default: the previous one)."`
 	Reason   string `aliases:"note" placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
 	JSON     bool   `help:"Print JSON."`
 }
@@ -32,9 +32,9 @@ func (cmd *lineupRollbackCmd) Run(ctx context.Context, cfg *Config, t *terminal)
 				return err
 			}
 		}
-		// Neither tried nor held to the constraints: it was in force, and must be reachable at once in an emergency.
+		// It is neither tried nor validated: it was in force before, and must be available at once in an emergency.
 		target, _, err := a.Earlier(ctx, base.Activation, wanted)
-		if errors.Is(err, registry.ErrNoRevision) { // not in the signed history: what an earlier release stored
+		if errors.Is(err, registry.ErrNoRevision) { // not in the signed history: stored by an earlier release
 			var l registry.LineupDocument
 			if target, l, err = b.unsigned(ctx, t, wanted); err == nil {
 				_, err = tryLineup(ctx, cfg, b, t, l)
@@ -60,17 +60,17 @@ func (a *authority) revisionBefore(ctx context.Context, inForce activation.Activ
 		if err != nil {
 			return 0, err
 		}
-		if before, err = activation.Unverified(signed); err != nil { // Earlier holds it to its hash
+		if before, err = activation.Unverified(signed); err != nil { // Earlier verifies its hash
 			return 0, err
 		}
 		if before.Lineup != inForce.Lineup {
 			return before.Lineup.Revision, nil
 		}
 	}
-	return 0, errors.New("no other lineup was in force before")
+	return 0, errors.New("there is no earlier lineup")
 }
 
-// unsigned stores a revision of an earlier release, which nobody signed, as one that can be signed.
+// unsigned stores an unsigned revision of an earlier release as one that can be signed.
 func (b *backend) unsigned(
 	ctx context.Context, t *terminal, revision int64,
 ) (activation.Lineup, registry.LineupDocument, error) {
@@ -78,7 +78,7 @@ func (b *backend) unsigned(
 	if err != nil {
 		return activation.Lineup{}, r.Lineup, err
 	}
-	fmt.Fprintf(t.err, "warning: revision %d was never signed: its content is what the database says\n", revision)
+	fmt.Fprintf(t.err, "warning: revision %d was never signed, so its content is not verified\n", revision)
 	l, err := lineup.Pin(ctx, b.store, r.Lineup, registry.LineupDocument{})
 	if err != nil {
 		return activation.Lineup{}, l, err

@@ -36,7 +36,7 @@ func (cmd *lineupSetCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 	return change.run(ctx, cfg, t)
 }
 
-// fileChange is a change of what is in force by the lineup of a file.
+// fileChange is a change to the lineup in a file.
 type fileChange struct {
 	file    string
 	propose func(base lineup.Verified, file activation.Lineup) lineup.Proposal
@@ -44,7 +44,7 @@ type fileChange struct {
 	asJSON  bool
 }
 
-// run has every live host prepare the change and shows what the lineup would change. Then it puts the change in force.
+// run makes every live host prepare the change and shows its effect on verdicts. Then it puts the change in force.
 func (c fileChange) run(ctx context.Context, cfg *Config, t *terminal) error {
 	l, err := readLineup(c.file)
 	if err != nil {
@@ -111,7 +111,7 @@ func (c fileChange) run(ctx context.Context, cfg *Config, t *terminal) error {
 	})
 }
 
-// checkBase fails if a lineup derives from another activation than the one in force, and shows who changed what.
+// checkBase fails if a lineup derives from another activation than the one in force, and shows both changes.
 func (a *authority) checkBase(
 	ctx context.Context, t *terminal, l registry.LineupDocument, inForce lineup.Verified,
 ) error {
@@ -144,7 +144,7 @@ func (a *authority) checkBase(
 }
 
 // unchanged explains why a lineup that derives from base was not put in force. If another operator was faster, that is
-// the reason, whatever the hosts said, and both changes are shown.
+// the reason, regardless of the hosts' answers, and both changes are shown.
 func (a *authority) unchanged(
 	ctx context.Context, t *terminal, base lineup.Verified, next registry.LineupDocument, reason error,
 ) error {
@@ -158,7 +158,7 @@ func (a *authority) unchanged(
 		a.showConflict(ctx, t, base.Document, next))
 }
 
-// showConflict prints what changed in force since the lineup from, and what the file changes of it.
+// showConflict prints the differences of the lineup in force and of the file from the lineup from.
 func (a *authority) showConflict(ctx context.Context, t *terminal, from, file registry.LineupDocument) error {
 	inForce, err := a.inForce(ctx)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"assay/registry"
 )
 
-// newShadow returns what runs the shadow layers of a host, on what the checks leave of its processors.
+// newShadow returns the runner of a host's shadow layers, which uses idle processors.
 func newShadow(
 	collector check.Collector, gate *admission.Gate, metrics *telemetry.Metrics, tally *replay.Tally,
 ) *check.Shadow {
@@ -40,14 +40,14 @@ type lineupShadowCmd struct {
 	JSON bool `help:"Print JSON."`
 }
 
-// shadowOutput is what `assay lineup shadow` prints of a lineup.
+// shadowOutput is the output of `assay lineup shadow` for a lineup.
 type shadowOutput struct {
 	*replay.ShadowReport
 	Canary bool     `json:"canary"`
 	Layers []string `json:"layers"` // in shadow
 }
 
-// Run shows what verdicts would have been if the layers in shadow counted.
+// Run shows the verdicts as they would have been if the layers in shadow counted.
 func (cmd *lineupShadowCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	return withBackend(ctx, cfg, t, func(b *backend) error {
 		a, err := b.authority(ctx, cfg)

@@ -73,7 +73,7 @@ func TestFailingLayerIsMovedToShadow(t *testing.T) {
 	layers := moved.Lineup.Layers
 	if last := layers[len(layers)-1]; last.Mode != registry.ModeShadow || moved.Activation != set["activation"]+1 ||
 		!strings.HasPrefix(moved.Author, "host ") ||
-		!strings.Contains(moved.Note, "Layer flaky left its limits: it failed (trap) in 3 of its last 32 calls for ") {
+		!strings.Contains(moved.Note, "Layer flaky exceeded its limits: it failed (trap) in 3 of its last 32 calls") {
 		t.Errorf("in force: %+v", moved)
 	}
 	if degraded < 9 {

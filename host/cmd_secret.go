@@ -20,7 +20,7 @@ type secretCmd struct {
 	Rotate secretRotateCmd `cmd:"" help:"${secret_rotate_cmd}"`
 	List   secretListCmd   `cmd:"" help:"List the generations of the secret and the values encrypted under them."`
 	Reseal secretResealCmd `cmd:"" help:"${secret_reseal_cmd}"`
-	Remove secretRemoveCmd `cmd:"" help:"Remove a generation of the secret that nothing is encrypted under any more."`
+	Remove secretRemoveCmd `cmd:"" help:"Remove a generation of the secret that no value is encrypted under."`
 
 	Delegate secretDelegateCmd `cmd:"" help:"${secret_delegate_cmd}"`
 	Key      secretKeyCmd      `cmd:"" help:"Create a key that signs checkpoints apart from the hosts."`
@@ -32,8 +32,8 @@ type secretRotateCmd struct {
 }
 
 // Run adds a generation to the secret file, introduces its key to the audit log and lists its host's key in the trust
-// file. It goes on with one that it could not introduce before: the file comes first, so that no key is announced that
-// is lost.
+// file. It continues with one that it could not introduce before: the file is written first, so that no lost key is
+// announced.
 func (cmd *secretRotateCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	if cmd.In < 0 {
 		return errors.New("--in: the time must not be in the past")
@@ -83,7 +83,7 @@ func (cmd *secretRotateCmd) generation(cfg *Config, b *backend, known audit.Publ
 	return ring.Generations()[len(ring.Generations())-1], nil
 }
 
-// introduce announces a key of the secret for the audit log. If checkpoints have a key that does not derive from the
+// introduce announces a key of the secret for the audit log. If checkpoints have a key that is not derived from the
 // secret, they keep it.
 func (b *backend) introduce(ctx context.Context, key ed25519.PublicKey, from time.Time) error {
 	signer := b.store.Signer()
@@ -199,8 +199,8 @@ func (cmd *secretRemoveCmd) Run(ctx context.Context, cfg *Config, t *terminal) e
 			}
 			values, err := b.store.SealedWith(ctx, g.Prefix)
 			if err == nil && len(values) > 0 {
-				err = fmt.Errorf("values are encrypted under generation %d: %s. `assay secret reseal` encrypts those "+
-					"again that do not end by themselves", g.Number, counts(values))
+				err = fmt.Errorf("values are encrypted under generation %d: %s. `assay secret reseal` encrypts "+
+					"again those that do not expire", g.Number, counts(values))
 			}
 			if err != nil {
 				return err

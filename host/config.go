@@ -24,7 +24,7 @@ import (
 
 // Config holds the settings that all commands share, each as a flag and as an environment variable. The help texts are
 // in help.go: the first sentence of each is its line in lists of settings. A group is the topic of a setting and of
-// those after it. A secret is not shown; with "label", only keys in it are not.
+// those after it. A secret is not shown; with "label", only the keys in it are hidden.
 type Config struct {
 	Listen         string   `group:"serving" env:"ASSAY_LISTEN" default:"127.0.0.1:8080" help:"${listen}"`
 	URL            string   `name:"public-url" env:"ASSAY_URL" placeholder:"URL" help:"${public_url}"`
@@ -174,7 +174,7 @@ func (c *Config) validateMail() error {
 	return errors.Join(errs...)
 }
 
-// testMode reports whether plans are sold for test cards. With the operator's own database, that must be asked for.
+// testMode reports whether plans are sold for test cards. With the operator's own database, this must be requested.
 func (c *Config) testMode() bool { return c.StripeKey == "" && (c.TestCheckout || c.DatabaseURL == "") }
 
 func (c *Config) validateLookups() error {
@@ -275,8 +275,8 @@ func (c *Config) secretFile() string {
 	return c.path("secret")
 }
 
-// makeDataDir creates the data directory. Other users may traverse it but not list it, because Postgres may run as a
-// user of its own. Files that must stay private have their own modes.
+// makeDataDir creates the data directory. Other users may traverse it but not list it, because Postgres may run as
+// another user. Files that must stay private have their own modes.
 func (c *Config) makeDataDir() error {
 	if err := os.MkdirAll(c.DataDir, 0o711); err != nil {
 		return fmt.Errorf("creating the data directory: %w", err)

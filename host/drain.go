@@ -18,8 +18,8 @@ const (
 	maxDrain     = 10 * time.Minute
 )
 
-// drain returns for how long a stopping host goes on serving while it is not ready. A person who stops a host in a
-// terminal does not wait for a load balancer.
+// drain returns how long a stopping host keeps serving while it is not ready. In a terminal there is no load balancer
+// to wait for.
 func (c *Config) drain(t *terminal) time.Duration {
 	if c.Drain != nil {
 		return *c.Drain
@@ -45,8 +45,8 @@ type exit struct {
 	hurry    context.Context // ends at the second signal; nil: there was no first one
 }
 
-// drain has the server say that the host is stopping, and serve on for a while. A second signal ends that, and a third
-// one ends the process.
+// drain makes the server report that the host is stopping, and keeps serving for a while. A second signal ends the
+// drain, and a third one the process.
 func (e *exit) drain(wait time.Duration) {
 	hurry, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(hurry, func() {

@@ -11,7 +11,7 @@ import (
 	"assay/host/keyring"
 )
 
-// errNoInstallation is the error of a command that needs an installation where there is none. Only serve creates one.
+// errNoInstallation is the error of a command that needs an installation. Only serve creates one.
 var errNoInstallation = errors.New("there is no installation")
 
 // loadInstallation returns the keys of the installation that the settings name: a data directory with its master
@@ -48,8 +48,8 @@ func (c *Config) noPrivateDatabase() error {
 		"its hosts", c.DataDir)
 }
 
-// AfterApply notes whether the operator has named an installation. Kong calls it. Then a command without one must fail
-// even if it could go on with the built-in lineup: a mistyped folder must not give other answers.
+// AfterApply notes whether the operator has named an installation. Kong calls it. If so, a command must fail without
+// it, even if it could use the built-in lineup: a mistyped folder must not change the answers.
 func (c *Config) AfterApply(command *kong.Context) error { //nolint:unparam // kong wants an error
 	_, c.named = os.LookupEnv("ASSAY_DATA_DIR")
 	for _, p := range command.Path {
@@ -59,8 +59,8 @@ func (c *Config) AfterApply(command *kong.Context) error { //nolint:unparam // k
 	return nil
 }
 
-// hasInstallation reports whether there is an installation, for commands that can do without one. If the operator has
-// named it, it must exist.
+// hasInstallation reports whether there is an installation, for commands that can do without one. If the operator named
+// one, it must exist.
 func (c *Config) hasInstallation() (bool, error) {
 	_, err := c.loadInstallation()
 	if errors.Is(err, errNoInstallation) && !c.named {
@@ -69,7 +69,7 @@ func (c *Config) hasInstallation() (bool, error) {
 	return err == nil, err
 }
 
-// createInstallation is like loadInstallation, but creates what is missing, as the first start of a host does.
+// createInstallation is like loadInstallation, but creates missing parts, for the first start of a host.
 func (c *Config) createInstallation() (*keyring.Ring, error) {
 	if err := c.makeDataDir(); err != nil {
 		return nil, err
@@ -80,11 +80,11 @@ func (c *Config) createInstallation() (*keyring.Ring, error) {
 	return keyring.Create(c.secretFile())
 }
 
-// withoutSecret returns the error of a host whose database has a secret that is not here, and removes the one that was
-// made in its place: another start must not take it for the right one.
+// withoutSecret returns the error of a host that lacks its database's secret, and removes the one that was made in its
+// place, so that the next start does not take it for the right one.
 func (c *Config) withoutSecret() error {
 	return errors.Join(fmt.Errorf("the database belongs to an installation whose secret was not at %s: copy the file "+
 		"from another host or a backup, or set ASSAY_SECRET_FILE. If there is no copy, the audit log and all that was "+
-		"signed can still be verified with the public key, but nothing can be sealed, signed or found by its value "+
-		"any more: begin with an empty database (ASSAY_DATABASE_URL)", c.secretFile()), os.Remove(c.secretFile()))
+		"signed can still be verified with the public key, but nothing can be encrypted, signed or found by its value "+
+		"again: start over with an empty database (ASSAY_DATABASE_URL)", c.secretFile()), os.Remove(c.secretFile()))
 }

@@ -32,7 +32,7 @@ func (b *backend) openLookups(
 	return openLookups(ctx, cfg, b.store, log, sources...)
 }
 
-// openLookups is like the method of backend. Without a database, it leaves out the sources that store what they know.
+// openLookups is like the method of backend. Without a database, it leaves out the sources that need one.
 func openLookups(
 	ctx context.Context, cfg *Config, database *store.Store, log *slog.Logger, sources ...facts.Source,
 ) (l *lookups, err error) {
@@ -73,8 +73,7 @@ func openLookups(
 	return l, nil
 }
 
-// verifyDNS finds the DNS servers that give false answers, and logs when they change. It is a maintenance job that
-// never fails.
+// verifyDNS finds DNS servers that give false answers, and logs changes. It is a maintenance job that never fails.
 func (l *lookups) verifyDNS(ctx context.Context) error {
 	before := l.problems()
 	if l.dns != nil {

@@ -110,7 +110,7 @@ func newParser(c *cli, options ...kong.Option) (*kong.Kong, error) {
 		kong.Help(printHelp), kong.Bind(&c.Config), kong.Description("${description}"), kong.PostBuild(expandHelp))...)
 }
 
-// settingsReader is a command that runs even if settings are wrong, as those do that are needed to set them right.
+// settingsReader is a command that runs even with invalid settings, because it helps to correct them.
 type settingsReader interface{ readsWrongSettings() }
 
 // worksAnyway returns the command to run although parsing failed, or nil.

@@ -32,8 +32,8 @@ type measurement struct {
 	labelled func(context.Context) ([]feedback.Labelled, error)
 }
 
-// feedback returns the labels that customers gave. Labels whose scores are of other versions of a layer are left out: a
-// weight for one version says nothing about another.
+// feedback returns the labels that customers gave. Labels with scores of other versions of a layer are left out: a
+// weight for one version is meaningless for another.
 func (m *measurement) feedback(ctx context.Context) ([]eval.Labelled, error) {
 	labelled, err := m.labelled(ctx)
 	if err != nil {
@@ -108,7 +108,7 @@ func withMeasurement(
 	})
 }
 
-// run opens the document, calls fn, and closes it. database is that of the installation, nil if there is none.
+// run opens the document, calls fn, and closes it. database is the installation's, or nil.
 func (m *measurement) run(
 	ctx context.Context, cfg *Config, t *terminal, o opener, database *store.Store, lookups bool,
 	fn func(*measurement) error,
@@ -135,7 +135,7 @@ func (m *measurement) run(
 	return fn(m)
 }
 
-// readMeasured reads the document to measure. Without a file that is the lineup in force.
+// readMeasured reads the document to measure. Without a file, it is the lineup in force.
 func (b *backend) readMeasured(ctx context.Context, cfg *Config, file string) (*measurement, error) {
 	_, found, err := b.store.LastActivation(ctx)
 	if err != nil {
@@ -179,7 +179,7 @@ func (m *measurement) wire(candidate *lineup.Candidate) {
 	m.checker.Deadline = measuredDeadline
 }
 
-// limits returns what the lineup must obey whatever its weights are.
+// limits returns the constraints that the lineup must obey whatever its weights.
 func limits(l registry.LineupDocument, manifests []registry.Manifest) map[entity.Type][]eval.Limit {
 	l.Layers = slices.Clone(l.Layers)
 	for i := range l.Layers {
@@ -200,7 +200,7 @@ func limits(l registry.LineupDocument, manifests []registry.Manifest) map[entity
 	return all
 }
 
-// fitted returns the document with the fitted biases and weights. Those of types without rows stay.
+// fitted returns the document with the fitted biases and weights. Those of types without rows do not change.
 func (m *measurement) fitted(fit *eval.Fit) registry.LineupDocument {
 	l := m.document
 	bias := maps.Clone(m.model.Bias)
@@ -230,7 +230,7 @@ func byType(numbers check.ByType, types []entity.Type) registry.ByType {
 	return b
 }
 
-// silentObserver ignores everything: the report of a measurement contains what happened.
+// silentObserver ignores everything: a measurement's report covers it.
 type silentObserver struct{}
 
 var _ check.Observer = silentObserver{}

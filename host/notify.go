@@ -20,8 +20,8 @@ func notifyStopping(log *slog.Logger, drain time.Duration) {
 	notify(log, fmt.Sprintf("STOPPING=1\nEXTEND_TIMEOUT_USEC=%d", (drain+stopSlack).Microseconds()))
 }
 
-// notify sends a message to the service manager that started this process, as in sd_notify(3), if it is one that wants
-// to be told.
+// notify sends a message to the service manager that started this process, as in sd_notify(3), if it wants to be
+// notified.
 func notify(log *slog.Logger, message string) {
 	address := os.Getenv("NOTIFY_SOCKET")
 	if address == "" {

@@ -41,7 +41,7 @@ func operatorStates(now time.Time) map[string]*operator.State {
 		At: now, Host: "assay-eu-west-1a-frontend-0:8080", Version: "0.1.0 (4f2c9d1)",
 		Warnings: []operator.Warning{
 			{Severity: operator.Problem, What: "Host assay-3:8080 refused activation 48: module is not published",
-				Do: "`assay lineup hosts` says why. `assay lineup rollback` puts the lineup before in force."},
+				Do: "`assay lineup hosts` says why. `assay lineup rollback` restores the previous lineup."},
 			{Severity: operator.Caution, What: "Requests arrive through a proxy that is not trusted",
 				Do: "All clients behind the proxy share one limit. Name its network in `ASSAY_TRUSTED_PROXIES`."},
 			{Severity: operator.Advice, What: "This host can read the operator’s key",

@@ -10,12 +10,12 @@ import (
 	"syscall"
 )
 
-// succeed notes in the data directory that a host, by its ID in the fleet, runs there, until the returned function is
-// called. If the host that ran there before was killed, succeed takes it out of the fleet: whoever changes the lineup
-// would wait for it until it is silent, and so would a start with newer built-in layers.
+// succeed records in the data directory the fleet ID of the host that runs there, until the returned function is
+// called. If the previous host was killed, succeed removes it from the fleet; otherwise lineup changes, and starts with
+// newer built-in layers, would wait until it counts as silent.
 //
-// A lock on the file says whether that host still runs, because the lock ends with its process. A file that was copied
-// from another machine says nothing.
+// A lock on the file shows whether that host is still running, because it ends with the process. A file copied from
+// another machine is ignored.
 func (b *backend) succeed(ctx context.Context, cfg *Config, id string) (leave func() error, err error) {
 	file, err := os.OpenFile(cfg.path("host"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"assay/host/store"
 )
 
-// The rates besides those of the plans, in requests a minute.
+// The rates in addition to those of the plans, in requests a minute.
 const (
 	publicRate  = "public"  // all checks without a key
 	networkRate = "network" // look-ups of keys for one network, which is a /24 or a /48
@@ -27,7 +27,7 @@ const (
 // defaultRates are the limits in requests a minute, of a key by its plan and of everybody without one.
 var defaultRates = map[string]int{"free": 120, "starter": 300, "pro": 1200, publicRate: 600, networkRate: 6000}
 
-// publicShare is how many networks it takes to use up the rate of checks without a key.
+// publicShare is the number of networks that it takes to use up the rate of checks without a key.
 const publicShare = 5
 
 // rates returns the requests a minute by name; 0 means no limit.
@@ -91,7 +91,7 @@ func (r *rates) TakeNetwork(client netip.Prefix) error {
 		admission.Rate{Name: networkRate, PerMinute: r.limits[networkRate], ByAddress: true})
 }
 
-// takePublic counts a check without a key. A network has a share of the rate, so that it alone cannot use it up.
+// takePublic counts a check without a key. A network gets only a share of the rate.
 func (r *rates) takePublic(client netip.Prefix) error {
 	limit := r.limits[publicRate]
 	share := admission.Rate{Name: "public-network", PerMinute: (limit + publicShare - 1) / publicShare, ByAddress: true}
@@ -101,7 +101,7 @@ func (r *rates) takePublic(client netip.Prefix) error {
 	return r.limiter.Take("public", admission.Rate{Name: publicRate, PerMinute: limit})
 }
 
-// settleInterval is how often hosts tell each other what they accepted.
+// settleInterval is how often hosts exchange the uses that they accepted.
 const settleInterval = time.Second
 
 // run settles with the other hosts until ctx ends.

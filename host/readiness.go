@@ -11,8 +11,8 @@ import (
 	"assay/host/store"
 )
 
-// readiness tells what a host lacks to answer checks: a database that takes them, a clock that agrees with the
-// database's, a lineup in force, and the imported lists.
+// readiness reports which requirements for answering checks a host lacks: a database that records them, a clock that
+// agrees with the database's, a lineup in force, and the imported lists.
 type readiness struct {
 	store    *store.Store
 	follower *lineup.Follower

@@ -47,7 +47,7 @@ var errStopped = errors.New("stopped")
 const (
 	lookupTimeout  = 80 * time.Millisecond  // a DNS answer; later ones are absent
 	checkTimeout   = 300 * time.Millisecond // lookups and layers of one check; a check that takes longer is refused
-	batchTimeout   = 2 * time.Second        // the same for a batch, whose checks wait for one another
+	batchTimeout   = 2 * time.Second        // the same for a batch, whose checks wait for each other
 	checkTarget    = 160 * time.Millisecond // a check is refused if its answer would take longer
 	batchTarget    = time.Second            // the same for a batch
 	drainTimeout   = 10 * time.Second       // requests in progress when the host stops
@@ -55,8 +55,8 @@ const (
 	canaryInterval = 3 * time.Minute        // between questions that show whether a DNS server is honest
 )
 
-// gcPercent is how much a host allocates between garbage collections, relative to what it keeps: twice as much as by
-// default, which halves the processor time of collections.
+// gcPercent is how much a host allocates between garbage collections, relative to its live heap: twice the default,
+// which halves the processor time of collections.
 const gcPercent = 200
 
 type serveCmd struct {
@@ -127,7 +127,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	if err := b.store.Signer().Ready(audit.Checkpoints | audit.Records); err != nil {
 		return err
 	}
-	// A database that was altered keeps nobody from going on with what this host ran last.
+	// An altered database must not keep this host from continuing with the activation that it ran last.
 	installed := b.install(ctx, trusted, modules, log)
 
 	metrics := telemetry.NewMetrics()
@@ -139,7 +139,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		if follower.State().Revision == 0 {
 			return err
 		}
-		log.Error("the last activation was refused; going on with the one that this host ran", "error", err)
+		log.Error("the last activation was refused; continuing with the one that this host ran", "error", err)
 	}
 	closers = append(closers, func() error { follower.Close(); return nil })
 	metrics.WatchLineup(follower)
@@ -171,7 +171,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		return err
 	}
 	closers = append(closers, ledger.Close)
-	// Before the first answer. Without the database, each batch still compares.
+	// Compare before the first answer. If the database does not respond, each batch still compares.
 	if err := ledger.Compare(ctx); err != nil {
 		log.Warn("comparing the audit chains with what was answered failed", "error", err)
 	}
@@ -441,10 +441,10 @@ func observeLists(m *telemetry.Metrics, lists []feed.Subscription) {
 	m.ListsObserved(states)
 }
 
-// jobInterval is how often most jobs run. longJobLimit leaves jobs that read whole tables the time for large ones.
+// jobInterval is how often most jobs run. longJobLimit is long enough for jobs that read whole large tables.
 const (
 	jobInterval     = 10 * time.Minute
-	requestInterval = 2 * time.Second // between two looks for privacy requests in the background
+	requestInterval = 2 * time.Second // between two polls for privacy requests in the background
 	longJobLimit    = 6 * time.Hour
 )
 

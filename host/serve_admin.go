@@ -19,8 +19,7 @@ const (
 	queuesTimeout    = 10 * time.Second
 )
 
-// listenAdmin opens the listener for operators, or returns nil if there shall be none. customers is the address that
-// customers reach.
+// listenAdmin opens the operators' listener, or returns nil if it is turned off. customers is the customers' address.
 func (c *Config) listenAdmin(ctx context.Context, customers net.Addr, log *slog.Logger) (net.Listener, error) {
 	_, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
@@ -54,7 +53,7 @@ func (b *backend) readQueues(observe func(telemetry.Queues, time.Time)) []mainte
 			if err := run(ctx); !store.IsOutage(err) {
 				return err
 			}
-			return nil // /readyz tells of outages
+			return nil // /readyz reports outages
 		}}}
 }
 

@@ -49,7 +49,7 @@ func (cmd *serveCmd) greet(
 	return nil
 }
 
-// suggestLists says how to subscribe to lists, unless the host has some.
+// suggestLists prints how to subscribe to lists, unless the host has some.
 func suggestLists(ctx context.Context, t *terminal, s *store.Store) error {
 	lists, err := s.Feeds(ctx)
 	if err != nil || len(lists) > 0 {

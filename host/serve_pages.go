@@ -36,7 +36,7 @@ func (b *backend) newBilling(cfg *Config) *billing.Billing {
 	return &billing.Billing{Accounts: b.store, Provider: provider, Now: time.Now}
 }
 
-// clients tells the pages what only the server can know about a request's client; see console.Config.
+// clients gives the pages information about a request's client that only the server has; see console.Config.
 type clients struct {
 	address func(*fasthttp.RequestCtx) netip.Prefix
 	shared  func(*fasthttp.RequestCtx) bool

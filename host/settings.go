@@ -14,7 +14,7 @@ import (
 	"assay/host/envfile"
 )
 
-// Where the value of a setting comes from. The name of a file and a line is the fourth way.
+// The sources of a setting's value. A fourth is a file, with its name and line.
 const (
 	fromFlag        = "flag"
 	fromEnvironment = "environment"
@@ -35,12 +35,12 @@ func (configFile) BeforeResolve(ctx *kong.Context, path *kong.Path, s *settings)
 	return err
 }
 
-// settings is what a configuration file sets.
+// settings are the settings in a configuration file.
 type settings struct {
 	file      string
 	public    bool // every user of the machine can read the file
 	variables map[string]envfile.Variable
-	broken    error // lines that set nothing, or the file itself
+	broken    error // the error of invalid lines, or of the file itself
 }
 
 // read reads a file. Variables that are not settings, and values that a setting cannot have, are errors.
@@ -93,7 +93,7 @@ func (s *settings) Resolve(_ *kong.Context, _ *kong.Path, f *kong.Flag) (any, er
 	return nil, nil
 }
 
-// source says where a setting comes from, and returns the text that it was given there, unless it is a flag.
+// source returns the source of a setting and, unless it is a flag, its text there.
 func (s *settings) source(ctx *kong.Context, f *kong.Flag) (from, text string) {
 	if slices.ContainsFunc(ctx.Path, func(p *kong.Path) bool { return p.Flag == f && !p.Resolved }) {
 		return fromFlag, ""
@@ -107,7 +107,7 @@ func (s *settings) source(ctx *kong.Context, f *kong.Flag) (from, text string) {
 	return fromDefault, f.Default
 }
 
-// locate adds to an error about a setting where it comes from, if that is the file.
+// locate adds the line to an error about a setting from the file.
 func (s *settings) locate(ctx *kong.Context, err error) error {
 	name, _, _ := strings.Cut(err.Error(), ":")
 	for _, f := range settingsOf(ctx.Model.Node) {
@@ -118,8 +118,8 @@ func (s *settings) locate(ctx *kong.Context, err error) error {
 	return err
 }
 
-// warnings returns a sentence for each variable in the environment that looks like a setting and is none, and for
-// secrets that every user can read.
+// warnings returns a sentence for each environment variable that looks like a setting but isn't one, and for secrets
+// that every user can read.
 func (s *settings) warnings(known []*kong.Flag, environ []string) (warnings []string) {
 	for _, variable := range environ {
 		name, value, _ := strings.Cut(variable, "=")
@@ -167,7 +167,7 @@ func settingsOf(app *kong.Node) (all []*kong.Flag) {
 	return all
 }
 
-// decode returns the value of a setting that a text gives it.
+// decode parses the text of a setting.
 func decode(f *kong.Flag, text string) (reflect.Value, error) {
 	value := reflect.New(f.Target.Type()).Elem()
 	if value.Kind() == reflect.Pointer {
@@ -180,10 +180,10 @@ func decode(f *kong.Flag, text string) (reflect.Value, error) {
 	return value, nil
 }
 
-// accessKey is a label of a zone that is a key of its subscriber.
+// accessKey matches a label of a zone that is a subscriber's key.
 var accessKey = regexp.MustCompile(`[a-z0-9]{20,}\.`)
 
-// hide returns the value of a setting without what is secret in it: all of it, a key in it, or the password of a URL.
+// hide returns the value of a setting without its secret part: all of it, a key in it, or a URL's password.
 func hide(f *kong.Flag, value string) string {
 	switch {
 	case value == "" || !f.Tag.Has("secret"):
@@ -195,7 +195,7 @@ func hide(f *kong.Flag, value string) string {
 	}
 }
 
-// hidePassword hides the password in a URL. In doubt it hides more than that.
+// hidePassword hides the password in a URL. If in doubt, it hides more.
 func hidePassword(value string) string {
 	const hidden = "***"
 	scheme, rest, found := strings.Cut(value, "://")
@@ -234,7 +234,7 @@ func suggestion(name string, known []*kong.Flag) string {
 	return ": is it " + best + "?"
 }
 
-// editDistance returns how many letters must be inserted, removed or replaced to make b of a.
+// editDistance returns how many letters must be inserted, removed or replaced to turn a into b.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

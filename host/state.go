@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	stateTimeout = 900 * time.Millisecond // for reading the state of the database: the page shall appear in a second
-	stateAge     = 2 * time.Second        // for which a reading is shown again
+	stateTimeout = 900 * time.Millisecond // for reading the database's state, so that the page appears within a second
+	stateAge     = 2 * time.Second        // how long a reading is reused
 )
 
 // observer gathers the state of a host for the operator's page. Its fields are set once, before use.
@@ -76,7 +76,7 @@ func (d degradations) list() (all []string) {
 	return all
 }
 
-// reading is what the database says.
+// reading is the state of the database.
 type reading struct {
 	at       time.Time
 	hosts    []fleet.Host
@@ -126,14 +126,14 @@ func (o *observer) state(ctx context.Context) *operator.State {
 	return s
 }
 
-// read returns what the database says. Requests that come while it is read wait for the same reading.
+// read returns the database's state. Requests that arrive meanwhile share the reading.
 func (o *observer) read(ctx context.Context) reading {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if time.Since(o.last.at) < stateAge {
 		return o.last
 	}
-	// The next request shows the same reading, so it does not end with this one.
+	// The next request reuses the reading, so it does not end with this one.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stateTimeout)
 	defer cancel()
 	r := reading{unknown: map[operator.Part]string{}}

@@ -11,7 +11,7 @@ import (
 	"assay/host/operator"
 )
 
-// When the page warns of what it measures.
+// The thresholds of the page's warnings.
 const (
 	lateEvents     = time.Minute        // a webhook event that waits to be claimed
 	lateGraph      = time.Minute        // a check that waits to be applied to the reputation graph
@@ -20,22 +20,22 @@ const (
 	forwardedFor   = 24 * time.Hour     // how long an untrusted proxy is remembered
 )
 
-// remedies say what to do if a part keeps the host from being ready.
+// remedies describe what to do if a part keeps the host from being ready.
 var remedies = map[string]string{
-	"database": "See that Postgres runs and takes writes, and that `ASSAY_DATABASE_URL` leads to it. The host takes " +
-		"checks again by itself.",
-	"clock": "Set the clocks of this machine and of the database's by NTP. Times are part of the audit log, so they " +
-		"cannot be corrected later.",
-	"lineup":    "The host's log says why none could be loaded. `assay lineup hosts` lists what the other hosts run.",
-	"lists":     "They are read from the database. The host tries again by itself, and its log says why it failed.",
-	"overrides": "They are read from the database. The host tries again by itself, and its log says why it failed.",
+	"database": "Make sure that Postgres runs and accepts writes, and that `ASSAY_DATABASE_URL` points to it. The " +
+		"host then accepts checks again.",
+	"clock": "Synchronise the clocks of this machine and the database's with NTP. Times are part of the audit log, " +
+		"so they cannot be corrected later.",
+	"lineup":    "The host's log says why none could be loaded. `assay lineup hosts` shows what the other hosts run.",
+	"lists":     "They are read from the database. The host keeps trying, and its log says why it failed.",
+	"overrides": "They are read from the database. The host keeps trying, and its log says why it failed.",
 }
 
 // What to do about problems that do not keep the host from answering.
 const (
-	lineupRemedy = "`assay lineup show` and `assay lineup hosts` say more. `assay lineup set` or `assay lineup " +
-		"rollback` puts another lineup in force on all hosts. A suspended layer is tried again by itself."
-	dnsRemedy   = "The server is not asked while it gives false answers. Name another one in `ASSAY_DNS`."
+	lineupRemedy = "See `assay lineup show` and `assay lineup hosts`. `assay lineup set` or `assay lineup rollback` " +
+		"puts another lineup in force on all hosts. The host retries a suspended layer."
+	dnsRemedy   = "The host does not use the server while it gives false answers. Set `ASSAY_DNS` to another one."
 	listsRemedy = "`assay feeds status` shows all lists. `assay feeds accept NAME` imports a version that is held " +
 		"back."
 	overridesRemedy = "`assay audit verify` says which records were altered. Remove these overrides and set them " +
@@ -43,14 +43,14 @@ const (
 	contradictionRemedy = "Change nothing in the database: it is evidence. Find out whether a backup was restored, a " +
 		"standby that lagged took over, or records were rewritten. `assay audit verify` compares them with the " +
 		"checkpoints of this host."
-	witnessRemedy = "Checks go on, and the next checkpoint is submitted. Ask the witness's operator, or take it out " +
-		"of `ASSAY_WITNESS`."
+	witnessRemedy = "Checks continue, and the next checkpoint is submitted. Ask the witness's operator, or remove it " +
+		"from `ASSAY_WITNESS`."
 	keyRemedy = "Copy the secret and the trust file from the host on which `assay secret rotate` ran, and restart " +
-		"this host. Until then it signs nothing, and cannot read what the others encrypt."
-	certificateRemedy = "Renew the files of `ASSAY_TLS_CERT` and `ASSAY_TLS_KEY`. They are read again by themselves."
+		"this host. Until then it signs nothing, and cannot read values that the others encrypt."
+	certificateRemedy = "Renew the files of `ASSAY_TLS_CERT` and `ASSAY_TLS_KEY`. The host reads them again by itself."
 )
 
-// keyElsewhere returns a sentence if the host does not have the keys that are in use.
+// keyElsewhere returns a sentence if the host lacks the keys in use.
 func keyElsewhere(signer *audit.Signer) []string {
 	if signer.Ready(audit.Checkpoints|audit.Records) == nil {
 		return nil
@@ -77,11 +77,11 @@ func (o *observer) warn(s *operator.State, r reading, audited auditlog.Status) {
 		case h.This:
 		case h.Silent:
 			add(operator.Problem, fmt.Sprintf("Host %s is silent for %v", h.Name, h.Seen.Round(time.Second)),
-				"If it was not killed, look at its log and at its way to the database. A host that was killed is "+
-					"forgotten after an hour.")
+				"If it was not killed, check its log and its connection to the database. A killed host is removed "+
+					"from the list after an hour.")
 		case h.Refused > 0:
 			add(operator.Problem, fmt.Sprintf("Host %s refused activation %d and runs %d", h.Name, h.Refused,
-				h.Activation), "The table of hosts says why. `assay lineup rollback` puts the lineup before in force.")
+				h.Activation), "The table of hosts says why. `assay lineup rollback` restores the previous lineup.")
 		}
 	}
 	o.warnOfQueues(s, add)
@@ -99,8 +99,8 @@ func (o *observer) warnOfQueues(s *operator.State, add adding) {
 	}
 	if s.Queues.Graph.Oldest > lateGraph {
 		add(operator.Problem, fmt.Sprintf("The reputation graph is %v behind",
-			s.Queues.Graph.Oldest.Round(time.Second)), "Checks do not see what was recorded since. The hosts' logs "+
-			"say why; \"the reputation graph is late\" names the cause.")
+			s.Queues.Graph.Oldest.Round(time.Second)), "Checks do not see later records yet. Look in the hosts' "+
+			"logs for \"the reputation graph is late\", which names the cause.")
 	}
 	if w := s.Queues.Webhooks; w.Due > 0 && w.Late > lateEvents {
 		add(operator.Problem, fmt.Sprintf("Webhook events have waited for %v", w.Late.Round(time.Second)),
@@ -108,7 +108,7 @@ func (o *observer) warnOfQueues(s *operator.State, add adding) {
 	}
 	if r := s.Queues.Reviews; r.Oldest > lateReview {
 		add(operator.Problem, fmt.Sprintf("Reviews have waited for %d days", r.Oldest/(24*time.Hour)),
-			"Settle them at `/operator/reviews`: a person who contests a verdict can expect an answer within a month.")
+			"Settle them at `/operator/reviews`: people who contest a verdict can expect an answer within a month.")
 	}
 }
 
@@ -129,14 +129,14 @@ func (o *observer) warnOfAudit(s *operator.State, audited auditlog.Status, add a
 		}
 	}
 	for _, problem := range audited.Problems {
-		add(operator.Problem, "The audit log was not signed or pruned as it should be: "+firstLine(problem),
-			"If it is about records, they are evidence: change nothing, and run `assay audit verify`. Otherwise the "+
-				"host's log says more.")
+		add(operator.Problem, "The audit log was not signed or pruned: "+firstLine(problem),
+			"If this concerns records, they are evidence: change nothing, and run `assay audit verify`. Otherwise "+
+				"see the host's log.")
 	}
 	if len(unsigned) > 0 {
-		add(operator.Problem, fmt.Sprintf("For more than %d minutes, this host signed no checkpoint of audit chain %s",
+		add(operator.Problem, fmt.Sprintf("This host has signed no checkpoint of audit chain %[2]s for %[1]d minutes",
 			int(lateCheckpoint.Minutes()), strings.Join(unsigned, ", ")),
-			"The host's log says why. See that `"+o.cfg.path("checkpoints")+"` can be written to.")
+			"The host's log says why. Make sure that `"+o.cfg.path("checkpoints")+"` is writable.")
 	}
 }
 
@@ -147,7 +147,7 @@ func (o *observer) warnOfSettings(r reading, add adding) {
 			"Set `ASSAY_TLS_CERT` and `ASSAY_TLS_KEY`, or put a proxy with TLS in front of it and set `ASSAY_URL` to "+
 			"the proxy’s URL.")
 	}
-	const trust = "Behind a proxy, all clients without a key share one limit, and so do those who sign in. Name the " +
+	const trust = "With a proxy, all clients without a key share one limit, and so do those who sign in. Name the " +
 		"proxy’s network in `ASSAY_TRUSTED_PROXIES`."
 	switch at := o.forwarded(); {
 	case !at.IsZero() && time.Since(at) < forwardedFor:
@@ -155,7 +155,7 @@ func (o *observer) warnOfSettings(r reading, add adding) {
 			"Forwarded and come from a private address. "+trust+" Assay reads X-Forwarded-For.")
 	case public && len(o.cfg.TrustedProxies) == 0:
 		add(operator.Advice, fmt.Sprintf("This host listens on %s, and no proxy is trusted", o.address),
-			"Without a proxy, that is right. "+trust)
+			"This is right without a proxy. "+trust)
 	}
 	if r.unknown[operator.Lists] == "" && r.imported == 0 {
 		add(operator.Advice, "No list is subscribed", "Lists of known bad and known good entities improve decisions, "+
@@ -168,7 +168,7 @@ func (o *observer) warnOfSettings(r reading, add adding) {
 	}
 	if o.testing {
 		level := operator.Advice
-		if o.cfg.DatabaseURL != "" { // customers may think that it is real
+		if o.cfg.DatabaseURL != "" { // customers may take it for real
 			level = operator.Caution
 		}
 		add(level, "Test mode: the test checkout is in force", "Anybody can subscribe with a test card, and nobody "+

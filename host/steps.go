@@ -14,7 +14,7 @@ import (
 	"assay/host/telemetry"
 )
 
-// newSteps returns what a host may change by itself. name is its name in the fleet.
+// newSteps returns the steps that a host may take itself. name is its name in the fleet.
 func (b *backend) newSteps(a *authority, name string) *lineup.Steps {
 	return &lineup.Steps{Verifier: &a.Verifier, Catalog: b.store, Key: b.hostKey, Author: printable("host " + name),
 		Now: time.Now}
@@ -23,7 +23,7 @@ func (b *backend) newSteps(a *authority, name string) *lineup.Steps {
 // stepTimeout is the limit for a step: an activation waits a few seconds for the heads of all chains.
 const stepTimeout = 15 * time.Second
 
-// newWatch returns what withdraws a canary that changes or fails too many checks.
+// newWatch returns the watch that withdraws a canary that changes or fails too many checks.
 func newWatch(
 	live *check.Live, collector check.Collector, gate *admission.Gate, steps *lineup.Steps, metrics *telemetry.Metrics,
 	log *slog.Logger,
@@ -41,7 +41,7 @@ func newWatch(
 		}}
 }
 
-// demote moves layers that left their limits to shadow until ctx ends. A layer whose step fails is found again.
+// demote moves layers that exceed their limits to shadow until ctx ends. A layer whose step fails is reported again.
 func demote(
 	ctx context.Context, found <-chan demotion.Finding, steps *lineup.Steps, metrics *telemetry.Metrics,
 	log *slog.Logger,
@@ -53,16 +53,16 @@ func demote(
 		case f := <-found:
 			bounded, cancel := context.WithTimeout(ctx, stepTimeout)
 			signed, err := steps.DemoteLayer(bounded, f.Revision, f.Layer,
-				fmt.Sprintf("Layer %s left its limits: %s", f.Layer, f.Reason))
+				fmt.Sprintf("Layer %s exceeded its limits: %s", f.Layer, f.Reason))
 			cancel()
 			switch {
 			case err != nil && ctx.Err() == nil:
-				log.Error("a layer has left its limits, and moving it to shadow failed", "layer", f.Layer,
+				log.Error("a layer has exceeded its limits, and moving it to shadow failed", "layer", f.Layer,
 					"reason", f.Reason, "error", err)
 			case signed.Number != 0:
 				metrics.StepTaken(telemetry.Demotion)
-				log.Error("a layer has left its limits and was moved to shadow", "layer", f.Layer, "reason", f.Reason,
-					"activation", signed.Number, "revision", signed.Lineup.Revision)
+				log.Error("a layer has exceeded its limits and was moved to shadow", "layer", f.Layer, "reason",
+					f.Reason, "activation", signed.Number, "revision", signed.Lineup.Revision)
 			}
 		}
 	}

@@ -35,8 +35,8 @@ func (t *terminal) table(header []string, rows [][]string) error {
 
 func (t *terminal) printf(format string, args ...any) { fmt.Fprintf(t.out, format, args...) }
 
-// progress returns a function that shows the progress of a task with several steps: as a bar on a terminal, else as one
-// line for each step.
+// progress returns a function that shows the progress of a task with several steps: as a bar on a terminal, otherwise
+// as one line for each step.
 func (t *terminal) progress(what string) func(done, total int, name string) {
 	if f, ok := t.err.(*os.File); !ok || !isTerminal(f) {
 		return func(done, total int, name string) { fmt.Fprintf(t.err, "%s %d/%d: %s\n", what, done, total, name) }
