@@ -56,17 +56,17 @@ func Run(layer Layer, facts Facts) Result {
 }
 
 // Fact returns the named fact and whether it is known. Facts that the manifest does not declare are never known.
-func (c *Check) Fact(name string) (value string, known bool) {
-	c.result.Read = append(c.result.Read, name)
+func (c *Check) Fact(name TextFact) (value string, known bool) {
+	c.result.Read = append(c.result.Read, string(name))
 	if len(name) > MaxFactName {
 		return "", false
 	}
-	value, known = c.facts[name]
+	value, known = c.facts[string(name)]
 	return value, known
 }
 
 // Has reports whether the named fact is known. In a guest it costs less than Fact.
-func (c *Check) Has(name string) bool {
+func (c *Check) Has(name TextFact) bool {
 	_, known := c.Fact(name)
 	return known
 }

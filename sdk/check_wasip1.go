@@ -68,10 +68,10 @@ var (
 
 const roomBytes = 4096
 
-func ptr(s string) unsafe.Pointer { return unsafe.Pointer(unsafe.StringData(s)) }
+func ptr[S ~string](s S) unsafe.Pointer { return unsafe.Pointer(unsafe.StringData(string(s))) }
 
 // Fact returns the named fact and whether it is known. Facts that the manifest does not declare are never known.
-func (c *Check) Fact(name string) (value string, known bool) {
+func (c *Check) Fact(name TextFact) (value string, known bool) {
 	n := int(hostFact(ptr(name), uint32(len(name)), unsafe.Add(unsafe.Pointer(room), used), uint32(roomBytes-used)))
 	switch {
 	case n < 0:
@@ -84,7 +84,7 @@ func (c *Check) Fact(name string) (value string, known bool) {
 }
 
 // longFact returns a fact of n bytes, which do not fit into the rest of the room.
-func longFact(name string, n int) string {
+func longFact(name TextFact, n int) string {
 	buf := take(n)
 	hostFact(ptr(name), uint32(len(name)), unsafe.Pointer(&buf[0]), uint32(n))
 	return unsafe.String(&buf[0], n)
@@ -103,7 +103,9 @@ func take(n int) []byte {
 }
 
 // Has reports whether the named fact is known. In a guest it costs less than Fact.
-func (c *Check) Has(name string) bool { return hostFact(ptr(name), uint32(len(name)), nil, 0) >= 0 }
+func (c *Check) Has(name TextFact) bool {
+	return hostFact(ptr(name), uint32(len(name)), nil, 0) >= 0
+}
 
 // Join returns the concatenated parts of a signal's text. In a guest it costs less than the operator +, which allocates
 // memory.
@@ -129,7 +131,7 @@ func (c *Check) Signal(points int, code, text string) {
 }
 
 // Threat names the category of fraud that this layer found. The last call counts.
-func (c *Check) Threat(t Threat) { hostThreat(ptr(string(t)), uint32(len(t))) }
+func (c *Check) Threat(t Threat) { hostThreat(ptr(t), uint32(len(t))) }
 
 // Log writes a line for the layer's author, up to LogBytes a call. Customers never see it.
 func (c *Check) Log(level Level, text string) { hostLog(int32(level), ptr(text), uint32(len(text))) }

@@ -1,18 +1,32 @@
 package sdk
 
+import (
+	"iter"
+	"strings"
+)
+
 // Layer is the one function that an author writes. Its answer must depend only on the check's facts: the clock is
 // frozen, randomness is fixed, there are no files, and no state survives from one call to the next.
 type Layer func(*Check) Outcome
 
+// The kinds of facts. There is a constant of its kind for each fact of ABI.md, such as [RDAPAgeDays], so that a misspelt
+// name does not compile, nor a number read as a text. Settings (config.*) have no constants: a literal is of any kind.
+type (
+	TextFact   string // read with Fact, Get and Has
+	NumberFact string // read with Count
+	YesNoFact  string // read with Is and Not
+	ListFact   string // read with List
+)
+
 // Get returns the named fact, or "" if it is absent. Absent means "not known" and must never add risk.
-func (c *Check) Get(name string) string {
+func (c *Check) Get(name TextFact) string {
 	value, _ := c.Fact(name)
 	return value
 }
 
 // Count returns the named fact as a number of at most nine digits. It is not known if it is absent or anything else.
-func (c *Check) Count(name string) (n int, known bool) {
-	digits := c.Get(name)
+func (c *Check) Count(name NumberFact) (n int, known bool) {
+	digits := c.Get(TextFact(name))
 	if len(digits) == 0 || len(digits) > 9 || digits[0] == '0' && len(digits) > 1 {
 		return 0, false
 	}
@@ -27,10 +41,13 @@ func (c *Check) Count(name string) (n int, known bool) {
 }
 
 // Is reports whether the named yes-or-no fact is known and yes.
-func (c *Check) Is(name string) bool { return c.Get(name) == "yes" }
+func (c *Check) Is(name YesNoFact) bool { return c.Get(TextFact(name)) == "yes" }
 
 // Not reports whether the named yes-or-no fact is known and no.
-func (c *Check) Not(name string) bool { return c.Get(name) == "no" }
+func (c *Check) Not(name YesNoFact) bool { return c.Get(TextFact(name)) == "no" }
+
+// List returns an iterator over the entries of the named fact, which has none if it is absent.
+func (c *Check) List(name ListFact) iter.Seq[string] { return strings.FieldsSeq(c.Get(TextFact(name))) }
 
 // Fail logs a reason for the layer's author and returns Failed. The host then decides the check without this layer.
 func (c *Check) Fail(reason string) Outcome {

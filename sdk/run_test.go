@@ -62,7 +62,7 @@ func TestRun(t *testing.T) {
 		{
 			"facts read are recorded, known or not",
 			func(c *sdk.Check) sdk.Outcome {
-				for name, want := range map[string]string{"domain.ascii": "example.com", "domain.tld": ""} {
+				for name, want := range map[sdk.TextFact]string{"domain.ascii": "example.com", "domain.tld": ""} {
 					if got, known := c.Fact(name); got != want || known != (want != "") || c.Get(name) != want {
 						c.Log(sdk.Error, fmt.Sprintf("%s is %q, %t", name, got, known))
 					}
@@ -74,7 +74,7 @@ func TestRun(t *testing.T) {
 		{
 			"yes, no and not known",
 			func(c *sdk.Check) sdk.Outcome {
-				for _, name := range []string{"phone.valid", "phone.assumed", "phone.none", "entity.type"} {
+				for _, name := range []sdk.YesNoFact{"phone.valid", "phone.assumed", "phone.none", "entity.type"} {
 					c.Log(sdk.Info, fmt.Sprint(c.Is(name), c.Not(name)))
 				}
 				return sdk.Scored
@@ -124,7 +124,7 @@ func TestRun(t *testing.T) {
 func TestFactsAreReadInOrder(t *testing.T) {
 	t.Parallel()
 	got := sdk.Run(func(c *sdk.Check) sdk.Outcome {
-		for _, name := range []string{"b.b", "a.a", "c.c", "a.a"} {
+		for _, name := range []sdk.TextFact{"b.b", "a.a", "c.c", "a.a"} {
 			c.Get(name)
 		}
 		return sdk.Scored
@@ -151,6 +151,21 @@ func TestCount(t *testing.T) {
 			}
 			return sdk.Scored
 		}, sdk.Facts{"graph.seen": text})
+	}
+}
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{"": nil, "a.example": {"a.example"}, "a.example b.example": {"a.example", "b.example"}} {
+		sdk.Run(func(c *sdk.Check) sdk.Outcome {
+			if got := slices.Collect(c.List(sdk.DNSNS)); !slices.Equal(got, want) {
+				t.Errorf("the list of %q is %q", text, got)
+			}
+			if got := slices.Collect(c.List(sdk.DNSMX)); len(got) > 0 {
+				t.Errorf("an absent list is %q", got)
+			}
+			return sdk.Scored
+		}, sdk.Facts{"dns.ns": text})
 	}
 }
 
@@ -257,10 +272,10 @@ func TestLongFactNamesReadAsAbsent(t *testing.T) {
 	t.Parallel()
 	longest := "config." + strings.Repeat("x", sdk.MaxFactName-len("config."))
 	sdk.Run(func(c *sdk.Check) sdk.Outcome {
-		if c.Get(longest) != "value" {
+		if c.Get(sdk.TextFact(longest)) != "value" {
 			t.Errorf("a fact with a name of %d bytes is absent", len(longest))
 		}
-		if value, known := c.Fact(longest + "x"); known || value != "" {
+		if value, known := c.Fact(sdk.TextFact(longest + "x")); known || value != "" {
 			t.Errorf("a fact with a name of %d bytes reads %q", len(longest)+1, value)
 		}
 		return sdk.Scored

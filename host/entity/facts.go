@@ -3,59 +3,78 @@ package entity
 import "slices"
 
 // Fact describes a fact that layers can read by its name (sdk/ABI.md section 7).
-type Fact struct{ Name, Format, Example string }
+type Fact struct {
+	Name            string
+	Kind            Kind
+	Format, Example string
+}
+
+// Kind is how layers read a fact. In each SDK, an accessor of the fact returns this kind of value.
+type Kind int
+
+// The kinds of facts. The entries of a list are separated by spaces.
+const (
+	Text Kind = iota
+	YesNo
+	Number
+	List
+)
+
+// String returns the kind's name in sdk/ABI.md.
+func (k Kind) String() string { return [...]string{"text", "yes/no", "number", "list"}[k] }
 
 // FactTable returns the facts that this package produces, in the order of ABI.md.
 func FactTable() []Fact { return slices.Clone(factTable) }
 
 var factTable = []Fact{
-	{"entity.type", "domain, email, phone or iban", "email"},
-	{"entity.value", "the normalised value, the identity of the entity", "jane@gmail.com"},
-	{"entity.country", "the request's region: ISO 3166-1 alpha-2, or EU", "DE"},
-	{"domain.ascii", "A-labels, lower case, no trailing dot (email: the mail domain)", "xn--pypal-4ve.com"},
-	{"domain.unicode", "the same in U-labels", "pаypal.com"},
-	{"domain.registrable", "public suffix plus one label, A-labels; absent if the name is itself a public suffix",
+	{"entity.type", Text, "domain, email, phone or iban", "email"},
+	{"entity.value", Text, "the normalised value, the identity of the entity", "jane@gmail.com"},
+	{"entity.country", Text, "the request's region: ISO 3166-1 alpha-2, or EU", "DE"},
+	{"domain.ascii", Text, "A-labels, lower case, no trailing dot (email: the mail domain)", "xn--pypal-4ve.com"},
+	{"domain.unicode", Text, "domain.ascii in U-labels", "pаypal.com"},
+	{"domain.registrable", Text, "public suffix plus one label, A-labels; absent if the name is itself a public suffix",
 		"example.co.uk"},
-	{"domain.suffix", "the public suffix, A-labels", "co.uk"},
-	{"domain.suffix_kind", "icann, private (shared hosting and the like) or unlisted", "private"},
-	{"domain.tld", "the last label, A-label", "uk"},
-	{"domain.name", "the label left of the suffix, U-label; absent if the name is itself a public suffix", "example"},
-	{"domain.subdomain", "the labels left of the registrable domain, U-labels; absent if there are none",
+	{"domain.suffix", Text, "the public suffix, A-labels", "co.uk"},
+	{"domain.suffix_kind", Text, "icann, private (shared hosting and the like) or unlisted", "private"},
+	{"domain.tld", Text, "the last label, A-label", "uk"},
+	{"domain.name", Text, "the label left of the suffix, U-label; absent if the name is itself a public suffix",
+		"example"},
+	{"domain.subdomain", Text, "the labels left of the registrable domain, U-labels; absent if there are none",
 		"login.secure"},
-	{"domain.scripts", "per label of domain.unicode, left to right, joined by \".\"; the label's Unicode scripts " +
+	{"domain.scripts", Text, "per label of domain.unicode, left to right, joined by \".\"; the label's Unicode scripts " +
 		"(Common and Inherited left out) sorted and joined by \"+\"; \"Common\" if none is left",
 		"Cyrillic+Latin.Latin"},
-	{"email.address", "local part as written, \"@\", mail domain in A-labels", "Jane.Doe+shop@googlemail.com"},
-	{"email.local", "the local part as written, including quotes", "Jane.Doe+shop"},
-	{"email.user", "the mailbox: lower case, tag removed, dots removed if the provider ignores them", "janedoe"},
-	{"email.tag", "the tag that was removed; absent if there is none", "shop"},
-	{"email.domain", "the mail domain after provider aliases (googlemail.com -> gmail.com), A-labels", "gmail.com"},
-	{"email.provider", "a large mailbox provider's name: google, microsoft, yahoo, apple, proton, fastmail, gmx, " +
+	{"email.address", Text, "local part as written, \"@\", mail domain in A-labels", "Jane.Doe+shop@googlemail.com"},
+	{"email.local", Text, "the local part as written, including quotes", "Jane.Doe+shop"},
+	{"email.user", Text, "the mailbox: lower case, tag removed, dots removed if the provider ignores them", "janedoe"},
+	{"email.tag", Text, "the tag that was removed; absent if there is none", "shop"},
+	{"email.domain", Text, "the mail domain after provider aliases (googlemail.com -> gmail.com), A-labels", "gmail.com"},
+	{"email.provider", Text, "a large mailbox provider's name: google, microsoft, yahoo, apple, proton, fastmail, gmx, " +
 		"webde, mailru, yandex, zoho, tutanota, aol, qq, naver, orange_fr, ... ; absent if there is none", "google"},
-	{"phone.e164", "E.164 with \"+\"; absent if the number cannot be read as one", "+33612345678"},
-	{"phone.country", "ISO 3166-1 alpha-2, or 001 for non-geographic codes; absent if unknown", "FR"},
-	{"phone.calling_code", "digits", "33"},
-	{"phone.national", "the national significant number, digits", "612345678"},
-	{"phone.type", "mobile, fixed_line, fixed_line_or_mobile, premium_rate, toll_free, shared_cost, voip, " +
+	{"phone.e164", Text, "E.164 with \"+\"; absent if the number cannot be read as one", "+33612345678"},
+	{"phone.country", Text, "ISO 3166-1 alpha-2, or 001 for non-geographic codes; absent if unknown", "FR"},
+	{"phone.calling_code", Text, "digits", "33"},
+	{"phone.national", Text, "the national significant number, digits", "612345678"},
+	{"phone.type", Text, "mobile, fixed_line, fixed_line_or_mobile, premium_rate, toll_free, shared_cost, voip, " +
 		"personal, pager, uan, voicemail, unknown", "mobile"},
-	{"phone.valid", "yes or no: matches a range of its country's numbering plan", "yes"},
-	{"phone.possible", "possible, too_short, too_long, local_only or invalid_length", "possible"},
-	{"phone.assumed", "yes if the country was guessed (national format, region EU); else no", "no"},
-	{"phone.otherwise_ordinary", "yes if the country was guessed and another plan, which fits the writing " +
+	{"phone.valid", YesNo, "yes or no: matches a range of its country's numbering plan", "yes"},
+	{"phone.possible", Text, "possible, too_short, too_long, local_only or invalid_length", "possible"},
+	{"phone.assumed", YesNo, "yes if the country was guessed (national format, region EU); else no", "no"},
+	{"phone.otherwise_ordinary", YesNo, "yes if the country was guessed and another plan, which fits the writing " +
 		"as well, has the number as a mobile or fixed line, while the guessed one has a special number; else no; " +
 		"absent without phone.e164", "no"},
-	{"iban.country", "the first two letters", "DE"},
-	{"iban.listed", "yes if the ISO 13616 registry lists the country, or the country issues IBANs " +
+	{"iban.country", Text, "the first two letters", "DE"},
+	{"iban.listed", YesNo, "yes if the ISO 13616 registry lists the country, or the country issues IBANs " +
 		"without being in it", "yes"},
-	{"iban.structure", "ok, length or format, against the registry; absent if not listed", "ok"},
-	{"iban.check", "ok or wrong: ISO 7064 mod 97-10", "ok"},
-	{"iban.check_digits", "the two digits as written", "89"},
-	{"iban.bban", "the part after the check digits", "370400440532013000"},
-	{"iban.bank", "the bank identifier by the registry's positions; absent if not listed or structure is not " +
+	{"iban.structure", Text, "ok, length or format, against the registry; absent if not listed", "ok"},
+	{"iban.check", Text, "ok or wrong: ISO 7064 mod 97-10", "ok"},
+	{"iban.check_digits", Text, "the two digits as written", "89"},
+	{"iban.bban", Text, "the part after the check digits", "370400440532013000"},
+	{"iban.bank", Text, "the bank identifier by the registry's positions; absent if not listed or structure is not " +
 		"ok", "37040044"},
-	{"iban.branch", "the branch identifier likewise; absent if the country has none", "005"},
-	{"iban.account", "the part after bank and branch", "0532013000"},
-	{"iban.sepa", "yes if the country takes part in SEPA; absent if not listed", "yes"},
-	{"iban.national", "ok or wrong: the country's own check digits inside the BBAN; absent unless the host knows " +
+	{"iban.branch", Text, "the branch identifier by the registry's positions; absent if the country has none", "005"},
+	{"iban.account", Text, "the part after bank and branch", "0532013000"},
+	{"iban.sepa", YesNo, "yes if the country takes part in SEPA; absent if not listed", "yes"},
+	{"iban.national", Text, "ok or wrong: the country's own check digits inside the BBAN; absent unless the host knows " +
 		"the country's algorithm", "ok"},
 }

@@ -70,16 +70,34 @@ export function count(name: string): i32 {
   return n;
 }
 
+/** The values of a yes-or-no fact. */
+export enum YesNo {
+  Unknown = -1,
+  No = 0,
+  Yes = 1,
+}
+
+/** The named yes-or-no fact, or Unknown if it is absent or anything else. */
+export function yesNo(name: string): YesNo {
+  const value = fact(name);
+  if (value === null) return YesNo.Unknown;
+  return value == "yes" ? YesNo.Yes : value == "no" ? YesNo.No : YesNo.Unknown;
+}
+
 /** Whether the named yes-or-no fact is known and yes. */
 export function isYes(name: string): bool {
-  const value = fact(name);
-  return value !== null && value == "yes";
+  return yesNo(name) == YesNo.Yes;
 }
 
 /** Whether the named yes-or-no fact is known and no. */
 export function isNo(name: string): bool {
-  const value = fact(name);
-  return value !== null && value == "no";
+  return yesNo(name) == YesNo.No;
+}
+
+/** The entries of the named fact; none if it is absent. */
+export function list(name: string): string[] {
+  const entries = fact(name);
+  return entries === null || entries.length == 0 ? [] : entries.split(" ");
 }
 
 /**

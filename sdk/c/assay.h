@@ -84,18 +84,31 @@ ASSAY_HELPER int assay_count(const char *name) {
   return n;
 }
 
-ASSAY_HELPER int assay_reads(const char *name, const char *value) {
+// The named yes-or-no fact: 1 if it is yes, 0 if it is no, -1 if it is absent or anything else.
+ASSAY_HELPER int assay_yes_no(const char *name) {
   char text[3];
   int length = assay_host_fact(name, assay_length(name), text, sizeof text);
-  if (length != (int)assay_length(value)) return 0;
-  for (int i = 0; i < length; i++)
-    if (text[i] != value[i]) return 0;
-  return 1;
+  if (length == 3 && text[0] == 'y' && text[1] == 'e' && text[2] == 's') return 1;
+  return length == 2 && text[0] == 'n' && text[1] == 'o' ? 0 : -1;
 }
 
 // Whether the named yes-or-no fact is known and yes, or known and no.
-ASSAY_HELPER int assay_is(const char *name) { return assay_reads(name, "yes"); }
-ASSAY_HELPER int assay_not(const char *name) { return assay_reads(name, "no"); }
+ASSAY_HELPER int assay_is(const char *name) { return assay_yes_no(name) == 1; }
+ASSAY_HELPER int assay_not(const char *name) { return assay_yes_no(name) == 0; }
+
+// Cuts the first entry off a list, whose entries are separated by spaces, and returns it; 0 if none is left:
+//   char servers[1024], *rest = servers, *server;
+//   assay_dns_ns(servers, sizeof servers);
+//   while ((server = assay_next(&rest))) ...
+ASSAY_HELPER char *assay_next(char **rest) {
+  char *entry = *rest;
+  if (!*entry) return 0;
+  while (**rest && **rest != ' ') ++*rest;
+  if (**rest) *(*rest)++ = 0;
+  return entry;
+}
+
+#include "assay_facts.h"
 
 // A text that is put together. Begin with {0}. What does not fit is cut.
 struct assay_text {

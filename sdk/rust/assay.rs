@@ -3,6 +3,10 @@
 #![allow(dead_code)]
 
 use core::fmt::{self, Display, Write};
+use core::str::SplitAsciiWhitespace;
+
+#[path = "assay_facts.rs"]
+mod facts;
 
 /// The most points that a signal may have, and the fewest, negated.
 pub const MAX_POINTS: i32 = 100;
@@ -96,20 +100,28 @@ impl Check {
 
     /// Whether the named yes-or-no fact is known and yes.
     pub fn is(&mut self, name: &str) -> bool {
-        self.reads(name, "yes")
+        self.yes_no(name) == Some(true)
     }
 
     /// Whether the named yes-or-no fact is known and no.
     pub fn not(&mut self, name: &str) -> bool {
-        self.reads(name, "no")
+        self.yes_no(name) == Some(false)
     }
 
-    fn reads(&mut self, name: &str, value: &str) -> bool {
+    /// Whether the named yes-or-no fact is yes; None unless it is known.
+    pub fn yes_no(&mut self, name: &str) -> Option<bool> {
         let mut buffer = [0; 3];
-        match self.host.fact(name, &mut buffer) {
-            Some(length) => length <= buffer.len() && &buffer[..length] == value.as_bytes(),
-            None => false,
+        let length = self.host.fact(name, &mut buffer)?;
+        match buffer.get(..length)? {
+            b"yes" => Some(true),
+            b"no" => Some(false),
+            _ => None,
         }
+    }
+
+    /// The entries of the named fact, copied to the buffer; none if it is absent.
+    pub fn list<'a>(&mut self, name: &str, buffer: &'a mut [u8]) -> SplitAsciiWhitespace<'a> {
+        self.fact(name, buffer).unwrap_or("").split_ascii_whitespace()
     }
 
     /// Adds one reason: points from -100 (reassuring) to 100 (alarming), a code that the manifest declares, and a

@@ -50,21 +50,24 @@ var dnsTable = []entity.Fact{
 			"alias of a missing name) or servfail",
 	},
 	{
-		Name: "dns.a", Example: "93.184.215.14",
+		Name: "dns.a", Kind: entity.List, Example: "93.184.215.14",
 		Format: "public IPv4 addresses, sorted, the first 8, separated by spaces; absent if none",
 	},
-	{Name: "dns.aaaa", Format: "public IPv6 addresses likewise", Example: "2606:2800:21f:cb07:6820:80da:af6b:8b2c"},
 	{
-		Name: "dns.special", Example: "loopback",
+		Name: "dns.aaaa", Kind: entity.List, Example: "2606:2800:21f:cb07:6820:80da:af6b:8b2c",
+		Format: "public IPv6 addresses, sorted, the first 8, separated by spaces; absent if none",
+	},
+	{
+		Name: "dns.special", Kind: entity.List, Example: "loopback",
 		Format: "kinds of non-public IPv4 addresses, separated by spaces: unspecified, loopback, private, " +
 			"shared, link_local, documentation, benchmark, multicast, reserved; absent if all are public",
 	},
 	{
-		Name: "dns.networks", Example: "1",
+		Name: "dns.networks", Kind: entity.Number, Example: "1",
 		Format: "number of different /16 networks of the public IPv4 addresses, from at most 32 addresses",
 	},
 	{
-		Name: "dns.ttl", Example: "300",
+		Name: "dns.ttl", Kind: entity.Number, Example: "300",
 		Format: "seconds for which the resolver may cache the IPv4 addresses: at most the owner's setting",
 	},
 	{
@@ -77,17 +80,17 @@ var dnsTable = []entity.Fact{
 			"dangling or servfail",
 	},
 	{
-		Name: "dns.ns", Example: "a.iana-servers.net b.iana-servers.net",
+		Name: "dns.ns", Kind: entity.List, Example: "a.iana-servers.net b.iana-servers.net",
 		Format: "name servers of the registrable domain, sorted, the first 8, separated by spaces; absent if " +
 			"none",
 	},
 	{
-		Name: "dns.wildcard", Example: "no",
+		Name: "dns.wildcard", Kind: entity.YesNo, Example: "no",
 		Format: "yes or no: whether the registrable domain answers for every name below it, so that a name's " +
 			"existence says nothing",
 	},
 	{
-		Name: "dns.mx", Example: "aspmx.l.google.com",
+		Name: "dns.mx", Kind: entity.List, Example: "aspmx.l.google.com",
 		Format: "mail servers of the mail domain (for a domain: of the registrable domain), by preference, " +
 			"the first 8; none; or null if it accepts no mail (RFC 7505)",
 	},
