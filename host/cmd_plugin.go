@@ -12,6 +12,7 @@ import (
 
 type pluginCmd struct {
 	New     pluginNewCmd     `cmd:"" help:"${plugin_new_cmd}"`
+	SDK     pluginSDKCmd     `cmd:"" name:"sdk" help:"${plugin_sdk_cmd}"`
 	Build   pluginBuildCmd   `cmd:"" help:"${plugin_build_cmd}"`
 	Test    pluginTestCmd    `cmd:"" help:"${plugin_test_cmd}"`
 	Run     pluginRunCmd     `cmd:"" help:"${plugin_run_cmd}"`

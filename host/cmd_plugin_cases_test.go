@@ -105,7 +105,7 @@ func TestPluginCommands(t *testing.T) {
 		}
 		failing := filepath.Join(t.TempDir(), "failing")
 		storetest.NoError(t, os.CopyFS(failing, os.DirFS(folder)))
-		changeLayer(t, failing, `"numbers:name:digits"`, `"numbers:name:digit"`)
+		changeLayer(t, failing, "SIGNAL_NAME_DIGITS", `"numbers:name:digit"`)
 		has(t, runs(t, 1, "plugin", "run", failing, "shop20245.com"), "assay: the call failed",
 			`failed   refused: the manifest declares no signal code "numbers:name:digit"`)
 		has(t, runs(t, 1, "plugin", "run", file, "DE89370400440532013000"), "does not score values of type iban",

@@ -33,3 +33,22 @@ func (cmd *pluginNewCmd) Run(t *terminal) error {
 	t.printf("\nRead %s, then:\n\n  cd %s\n  assay plugin test .\n", filepath.Join(cmd.Name, "README.md"), cmd.Name)
 	return nil
 }
+
+type pluginSDKCmd struct {
+	Dir  string `arg:"" type:"existingdir" default:"." help:"Folder of the layer, with its manifest.json."`
+	JSON bool   `help:"Print JSON: the files that were written."`
+}
+
+func (cmd *pluginSDKCmd) Run(t *terminal) error {
+	files, err := project.Update(cmd.Dir)
+	if err != nil {
+		return err
+	}
+	if cmd.JSON {
+		return t.json(files)
+	}
+	for _, file := range files {
+		t.printf("%s\n", file)
+	}
+	return nil
+}

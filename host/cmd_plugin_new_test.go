@@ -125,7 +125,12 @@ func TestConformanceFails(t *testing.T) {
 // changeLayer replaces a text in the source of a layer in C.
 func changeLayer(t *testing.T, folder, old, with string) {
 	t.Helper()
-	file := filepath.Join(folder, "layer.c")
+	replaceIn(t, filepath.Join(folder, "layer.c"), old, with)
+}
+
+// replaceIn replaces a text in a file that must contain it.
+func replaceIn(t *testing.T, file, old, with string) {
+	t.Helper()
 	text := storetest.Must(os.ReadFile(file))(t)
 	if !bytes.Contains(text, []byte(old)) {
 		t.Fatalf("%q is not in %s", old, file)

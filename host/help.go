@@ -121,6 +121,7 @@ var helpTexts = kong.Vars{
 	"bench_cmd": "Measure throughput and latency on this machine. It starts hosts for the purpose.",
 	"plugin_new_cmd": "Create a folder with a complete small layer, its tests and a copy of the SDK. It needs no " +
 		"network and nothing else of Assay.",
+	"plugin_sdk_cmd":   "Write this version's copy of the SDK to a layer's folder, and the constants of its signals.",
 	"plugin_build_cmd": "Compile a layer with its language's compiler, or pack a compiled module, with its manifest.",
 	"lineup_fit_cmd": "Fit the weights and the bias to labelled values. Nothing is set: the result is a document for " +
 		"'lineup diff' and 'lineup set'.",

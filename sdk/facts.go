@@ -17,7 +17,7 @@ const (
 	// xn--pypal-4ve.com.
 	DomainASCII TextFact = "domain.ascii"
 
-	// DomainUnicode is domain.unicode: the same in U-labels. Example: pаypal.com.
+	// DomainUnicode is domain.unicode: domain.ascii in U-labels. Example: pаypal.com.
 	DomainUnicode TextFact = "domain.unicode"
 
 	// DomainRegistrable is domain.registrable: public suffix plus one label, A-labels; absent if the name is itself a
@@ -124,7 +124,8 @@ const (
 	// ok. Example: 37040044.
 	IBANBank TextFact = "iban.bank"
 
-	// IBANBranch is iban.branch: the branch identifier likewise; absent if the country has none. Example: 005.
+	// IBANBranch is iban.branch: the branch identifier by the registry's positions; absent if the country has none.
+	// Example: 005.
 	IBANBranch TextFact = "iban.branch"
 
 	// IBANAccount is iban.account: the part after bank and branch. Example: 0532013000.
@@ -145,7 +146,8 @@ const (
 	// 93.184.215.14.
 	DNSA ListFact = "dns.a"
 
-	// DNSAAAA is dns.aaaa: public IPv6 addresses likewise. Example: 2606:2800:21f:cb07:6820:80da:af6b:8b2c.
+	// DNSAAAA is dns.aaaa: public IPv6 addresses, sorted, the first 8, separated by spaces; absent if none. Example:
+	// 2606:2800:21f:cb07:6820:80da:af6b:8b2c.
 	DNSAAAA ListFact = "dns.aaaa"
 
 	// DNSSpecial is dns.special: kinds of non-public IPv4 addresses, separated by spaces: unspecified, loopback,
@@ -207,8 +209,8 @@ const (
 	// spaces; absent if none; needs ASSAY_DNSBL. Example: zen.spamhaus.org=127.0.0.2.
 	NetListed ListFact = "net.listed"
 
-	// NetDomainListed is net.domain_listed: DNS blocklists that list the registrable domain, likewise. Example:
-	// dbl.spamhaus.org=127.0.1.4.
+	// NetDomainListed is net.domain_listed: DNS blocklists that list the registrable domain, as zone=answer, sorted,
+	// separated by spaces; absent if none. Example: dbl.spamhaus.org=127.0.1.4.
 	NetDomainListed ListFact = "net.domain_listed"
 
 	// RDAPFound is rdap.found: yes or no: whether the registry has the registrable domain; absent while unknown.
@@ -218,7 +220,7 @@ const (
 	// RDAPCreated is rdap.created: date of registration, UTC. Example: 1995-08-14.
 	RDAPCreated TextFact = "rdap.created"
 
-	// RDAPAgeDays is rdap.age_days: whole days from then until the check. Example: 3.
+	// RDAPAgeDays is rdap.age_days: whole days from registration until the check. Example: 3.
 	RDAPAgeDays NumberFact = "rdap.age_days"
 
 	// RDAPUnchangedDays is rdap.unchanged_days: whole days since the registry last changed its record of the domain:
@@ -264,8 +266,8 @@ const (
 	// 20, 50, ...; absent below 3, and so are seen, blocked_share and first_seen_days. Example: 5.
 	GraphCustomers NumberFact = "graph.customers"
 
-	// GraphSeen is graph.seen: their checks, at most 10 per customer, halved every 30 days, rounded down likewise.
-	// Example: 20.
+	// GraphSeen is graph.seen: checks by these customers, at most 10 per customer, halved every 30 days, rounded down
+	// likewise. Example: 20.
 	GraphSeen NumberFact = "graph.seen"
 
 	// GraphBlockedShare is graph.blocked_share: percentage of their checks that were blocked, rounded to 5; each
@@ -292,7 +294,8 @@ const (
 	// down to 3, 5, 10, 20, 50, ...; absent unless 3 customers made some of them. Example: 20.
 	HistorySeen1h NumberFact = "history.seen_1h"
 
-	// HistorySeen24h is history.seen_24h: the same within the last 24 hours. Example: 50.
+	// HistorySeen24h is history.seen_24h: checks of the entity within the last 24 hours, counted like history.seen_1h.
+	// Example: 50.
 	HistorySeen24h NumberFact = "history.seen_24h"
 
 	// HistoryOwnFirstSeenDays is history.own_first_seen_days: whole days since the caller's own account first checked
@@ -303,7 +306,8 @@ const (
 	// one; exact up to 64, which means 64 or more. Example: 2.
 	HistoryOwnSeen1h NumberFact = "history.own_seen_1h"
 
-	// HistoryOwnSeen24h is history.own_seen_24h: the same within the last 24 hours. Example: 7.
+	// HistoryOwnSeen24h is history.own_seen_24h: the account's checks of the entity within the last 24 hours, counted
+	// like history.own_seen_1h. Example: 7.
 	HistoryOwnSeen24h NumberFact = "history.own_seen_24h"
 
 	// FeedListed is feed.listed: names of the bad lists that have the best match in feed.match: the first 3, joined by

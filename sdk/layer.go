@@ -1,10 +1,5 @@
 package sdk
 
-import (
-	"iter"
-	"strings"
-)
-
 // Layer is the one function that an author writes. Its answer must depend only on the check's facts: the clock is
 // frozen, randomness is fixed, there are no files, and no state survives from one call to the next.
 type Layer func(*Check) Outcome
@@ -47,7 +42,20 @@ func (c *Check) Is(name YesNoFact) bool { return c.Get(TextFact(name)) == "yes" 
 func (c *Check) Not(name YesNoFact) bool { return c.Get(TextFact(name)) == "no" }
 
 // List returns an iterator over the entries of the named fact, which has none if it is absent.
-func (c *Check) List(name ListFact) iter.Seq[string] { return strings.FieldsSeq(c.Get(TextFact(name))) }
+func (c *Check) List(name ListFact) func(yield func(string) bool) { // package iter would make each guest larger
+	return func(yield func(string) bool) {
+		list, begin := c.Get(TextFact(name)), 0
+		for i := 0; i <= len(list); i++ {
+			if i < len(list) && list[i] != ' ' {
+				continue
+			}
+			if begin < i && !yield(list[begin:i]) {
+				return
+			}
+			begin = i + 1
+		}
+	}
+}
 
 // Fail logs a reason for the layer's author and returns Failed. The host then decides the check without this layer.
 func (c *Check) Fail(reason string) Outcome {

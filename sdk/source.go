@@ -8,6 +8,6 @@ import "embed"
 // Go SDK is copied without normal.go, which has a dependency; the template replaces it. The first layer in Go is
 // package starter.
 //
-//go:embed abi.go check_native.go check_wasip1.go layer.go valid.go starter/score.go starter/score_test.go
-//go:embed rust/assay.rs assemblyscript/assay.ts c/assay.h all:_templates
+//go:embed abi.go check_native.go check_wasip1.go facts.go layer.go valid.go starter/score.go starter/score_test.go
+//go:embed rust/*.rs assemblyscript/*.ts c/*.h all:_templates
 var Source embed.FS

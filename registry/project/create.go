@@ -17,35 +17,67 @@ import (
 // templateName is the name of the layer in the templates.
 const templateName = "my-layer"
 
-// copied are the files of sdk.Source that a language's project has besides its template, by their path in the project.
-var copied = map[Language]map[string]string{
+// sdkFiles are the files of sdk.Source that are the SDK in a language's project, by their path in the project.
+var sdkFiles = map[Language]map[string]string{
 	Go: {
-		"score.go": "starter/score.go", "score_test.go": "starter/score_test.go", "sdk/abi.go": "abi.go",
-		"sdk/check_native.go": "check_native.go", "sdk/check_wasip1.go": "check_wasip1.go", "sdk/layer.go": "layer.go",
+		"sdk/abi.go": "abi.go", "sdk/check_native.go": "check_native.go", "sdk/check_wasip1.go": "check_wasip1.go",
+		"sdk/facts.go": "facts.go", "sdk/layer.go": "layer.go", "sdk/normal.go": "_templates/normal.go",
 		"sdk/valid.go": "valid.go",
 	},
-	Rust:           {"assay.rs": "rust/assay.rs"},
-	AssemblyScript: {"assay.ts": "assemblyscript/assay.ts"},
-	C:              {"assay.h": "c/assay.h"},
+	Rust: {"assay.rs": "rust/assay.rs", "assay_facts.rs": "rust/assay_facts.rs"},
+	AssemblyScript: {
+		"assay.ts": "assemblyscript/assay.ts", "assay_facts.ts": "assemblyscript/assay_facts.ts",
+	},
+	C: {"assay.h": "c/assay.h", "assay_facts.h": "c/assay_facts.h"},
 }
 
-// adapt makes package starter the program of a project.
-var adapt = strings.NewReplacer("package starter\n", "package main\n", `"assay/sdk"`,
-	`"layer/`+templateName+`/sdk"`)
+// starterFiles are the files of package starter in a project in Go, and adapt makes them its program.
+var (
+	starterFiles = map[string]string{"score.go": "starter/score.go", "score_test.go": "starter/score_test.go"}
+	adapt        = strings.NewReplacer("package starter\n", "package main\n", `"assay/sdk"`,
+		`"layer/`+templateName+`/sdk"`)
+)
 
 // Create writes the folder of a new layer: its source, manifest, cases and tests, and a copy of the SDK. The folder
 // must not exist, or be empty. Create returns the paths of the files, sorted.
 func Create(dir, name string, language Language) ([]string, error) {
 	files, err := filesOf(name, language)
 	if err == nil {
-		_, err = registry.ParseManifest([]byte(files["manifest.json"]))
-	}
-	if err == nil {
 		err = requireEmpty(dir)
+	}
+	var paths []string
+	if err == nil {
+		paths, err = write(dir, files)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("creating layer %q: %w", name, err)
 	}
+	return paths, nil
+}
+
+// Update writes the SDK of this version to the layer's folder dir, and the constants of the manifest's signals. It
+// returns the paths of the files, sorted.
+func Update(dir string) ([]string, error) {
+	language, err := LanguageOf(dir)
+	files := map[string]string{}
+	if err == nil {
+		err = addSDK(files, language)
+	}
+	if err == nil {
+		files[signalsFile[language]], err = signalsOf(dir, language)
+	}
+	var paths []string
+	if err == nil {
+		paths, err = write(dir, files)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("updating the SDK of a layer: %w", err)
+	}
+	return paths, nil
+}
+
+// write writes files to the folder dir, and returns their paths, sorted.
+func write(dir string, files map[string]string) ([]string, error) {
 	var paths []string
 	for file, text := range files {
 		target := filepath.Join(dir, filepath.FromSlash(file))
@@ -54,12 +86,11 @@ func Create(dir, name string, language Language) ([]string, error) {
 		if path.Ext(file) == ".sh" {
 			mode = 0o755
 		}
-		err := os.MkdirAll(filepath.Dir(target), 0o755)
-		if err == nil {
-			err = os.WriteFile(target, []byte(text), mode)
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return nil, err
 		}
-		if err != nil {
-			return nil, fmt.Errorf("creating layer %q: %w", name, err)
+		if err := os.WriteFile(target, []byte(text), mode); err != nil {
+			return nil, err
 		}
 	}
 	slices.Sort(paths)
@@ -96,15 +127,38 @@ func filesOf(name string, language Language) (map[string]string, error) {
 			return nil, err
 		}
 	}
-	for target, source := range copied[language] {
-		text, err := fs.ReadFile(sdk.Source, source)
-		if err != nil {
+	if err := addSDK(files, language); err != nil {
+		return nil, err
+	}
+	if language == Go {
+		if err := addSources(files, starterFiles); err != nil {
 			return nil, err
 		}
-		files[target] = adapt.Replace(string(text))
 	}
 	for target, text := range files {
-		files[target] = strings.ReplaceAll(text, templateName, name)
+		files[target] = strings.ReplaceAll(adapt.Replace(text), templateName, name)
 	}
-	return files, nil
+	manifest, err := registry.ParseManifest([]byte(files["manifest.json"]))
+	if err != nil {
+		return nil, err
+	}
+	files[signalsFile[language]], err = signals(manifest, language)
+	return files, err
+}
+
+// addSDK adds a language's SDK to the files of a project.
+func addSDK(files map[string]string, language Language) error {
+	return addSources(files, sdkFiles[language])
+}
+
+// addSources adds files of sdk.Source to the files of a project.
+func addSources(files, sources map[string]string) error {
+	for target, source := range sources {
+		text, err := fs.ReadFile(sdk.Source, source)
+		if err != nil {
+			return err
+		}
+		files[target] = string(text)
+	}
+	return nil
 }

@@ -2,493 +2,508 @@
 
 import { YesNo, count, fact, list, yesNo } from "./assay";
 
-/** domain, email, phone or iban. Example: email. */
+/** entity.type: domain, email, phone or iban. Example: email. */
 export function entityType(): string | null {
   return fact("entity.type");
 }
 
-/** the normalised value, the identity of the entity. Example: jane@gmail.com. */
+/** entity.value: the normalised value, the identity of the entity. Example: jane@gmail.com. */
 export function entityValue(): string | null {
   return fact("entity.value");
 }
 
-/** the request's region: ISO 3166-1 alpha-2, or EU. Example: DE. */
+/** entity.country: the request's region: ISO 3166-1 alpha-2, or EU. Example: DE. */
 export function entityCountry(): string | null {
   return fact("entity.country");
 }
 
-/** A-labels, lower case, no trailing dot (email: the mail domain). Example: xn--pypal-4ve.com. */
+/** domain.ascii: A-labels, lower case, no trailing dot (email: the mail domain). Example: xn--pypal-4ve.com. */
 export function domainASCII(): string | null {
   return fact("domain.ascii");
 }
 
-/** the same in U-labels. Example: pаypal.com. */
+/** domain.unicode: domain.ascii in U-labels. Example: pаypal.com. */
 export function domainUnicode(): string | null {
   return fact("domain.unicode");
 }
 
-/** public suffix plus one label, A-labels; absent if the name is itself a public suffix. Example: example.co.uk. */
+/** domain.registrable: public suffix plus one label, A-labels; absent if the name is itself a public suffix. Example:
+ * example.co.uk. */
 export function domainRegistrable(): string | null {
   return fact("domain.registrable");
 }
 
-/** the public suffix, A-labels. Example: co.uk. */
+/** domain.suffix: the public suffix, A-labels. Example: co.uk. */
 export function domainSuffix(): string | null {
   return fact("domain.suffix");
 }
 
-/** icann, private (shared hosting and the like) or unlisted. Example: private. */
+/** domain.suffix_kind: icann, private (shared hosting and the like) or unlisted. Example: private. */
 export function domainSuffixKind(): string | null {
   return fact("domain.suffix_kind");
 }
 
-/** the last label, A-label. Example: uk. */
+/** domain.tld: the last label, A-label. Example: uk. */
 export function domainTLD(): string | null {
   return fact("domain.tld");
 }
 
-/** the label left of the suffix, U-label; absent if the name is itself a public suffix. Example: example. */
+/** domain.name: the label left of the suffix, U-label; absent if the name is itself a public suffix. Example: example.
+ * */
 export function domainName(): string | null {
   return fact("domain.name");
 }
 
-/** the labels left of the registrable domain, U-labels; absent if there are none. Example: login.secure. */
+/** domain.subdomain: the labels left of the registrable domain, U-labels; absent if there are none. Example:
+ * login.secure. */
 export function domainSubdomain(): string | null {
   return fact("domain.subdomain");
 }
 
-/** per label of domain.unicode, left to right, joined by "."; the label's Unicode scripts (Common and Inherited left
- * out) sorted and joined by "+"; "Common" if none is left. Example: Cyrillic+Latin.Latin. */
+/** domain.scripts: per label of domain.unicode, left to right, joined by "."; the label's Unicode scripts (Common and
+ * Inherited left out) sorted and joined by "+"; "Common" if none is left. Example: Cyrillic+Latin.Latin. */
 export function domainScripts(): string | null {
   return fact("domain.scripts");
 }
 
-/** local part as written, "@", mail domain in A-labels. Example: Jane.Doe+shop@googlemail.com. */
+/** email.address: local part as written, "@", mail domain in A-labels. Example: Jane.Doe+shop@googlemail.com. */
 export function emailAddress(): string | null {
   return fact("email.address");
 }
 
-/** the local part as written, including quotes. Example: Jane.Doe+shop. */
+/** email.local: the local part as written, including quotes. Example: Jane.Doe+shop. */
 export function emailLocal(): string | null {
   return fact("email.local");
 }
 
-/** the mailbox: lower case, tag removed, dots removed if the provider ignores them. Example: janedoe. */
+/** email.user: the mailbox: lower case, tag removed, dots removed if the provider ignores them. Example: janedoe. */
 export function emailUser(): string | null {
   return fact("email.user");
 }
 
-/** the tag that was removed; absent if there is none. Example: shop. */
+/** email.tag: the tag that was removed; absent if there is none. Example: shop. */
 export function emailTag(): string | null {
   return fact("email.tag");
 }
 
-/** the mail domain after provider aliases (googlemail.com -> gmail.com), A-labels. Example: gmail.com. */
+/** email.domain: the mail domain after provider aliases (googlemail.com -> gmail.com), A-labels. Example: gmail.com. */
 export function emailDomain(): string | null {
   return fact("email.domain");
 }
 
-/** a large mailbox provider's name: google, microsoft, yahoo, apple, proton, fastmail, gmx, webde, mailru, yandex,
- * zoho, tutanota, aol, qq, naver, orange_fr, ... ; absent if there is none. Example: google. */
+/** email.provider: a large mailbox provider's name: google, microsoft, yahoo, apple, proton, fastmail, gmx, webde,
+ * mailru, yandex, zoho, tutanota, aol, qq, naver, orange_fr, ... ; absent if there is none. Example: google. */
 export function emailProvider(): string | null {
   return fact("email.provider");
 }
 
-/** E.164 with "+"; absent if the number cannot be read as one. Example: +33612345678. */
+/** phone.e164: E.164 with "+"; absent if the number cannot be read as one. Example: +33612345678. */
 export function phoneE164(): string | null {
   return fact("phone.e164");
 }
 
-/** ISO 3166-1 alpha-2, or 001 for non-geographic codes; absent if unknown. Example: FR. */
+/** phone.country: ISO 3166-1 alpha-2, or 001 for non-geographic codes; absent if unknown. Example: FR. */
 export function phoneCountry(): string | null {
   return fact("phone.country");
 }
 
-/** digits. Example: 33. */
+/** phone.calling_code: digits. Example: 33. */
 export function phoneCallingCode(): string | null {
   return fact("phone.calling_code");
 }
 
-/** the national significant number, digits. Example: 612345678. */
+/** phone.national: the national significant number, digits. Example: 612345678. */
 export function phoneNational(): string | null {
   return fact("phone.national");
 }
 
-/** mobile, fixed_line, fixed_line_or_mobile, premium_rate, toll_free, shared_cost, voip, personal, pager, uan,
- * voicemail, unknown. Example: mobile. */
+/** phone.type: mobile, fixed_line, fixed_line_or_mobile, premium_rate, toll_free, shared_cost, voip, personal, pager,
+ * uan, voicemail, unknown. Example: mobile. */
 export function phoneType(): string | null {
   return fact("phone.type");
 }
 
-/** yes or no: matches a range of its country's numbering plan. Example: yes. */
+/** phone.valid: yes or no: matches a range of its country's numbering plan. Example: yes. */
 export function phoneValid(): YesNo {
   return yesNo("phone.valid");
 }
 
-/** possible, too_short, too_long, local_only or invalid_length. Example: possible. */
+/** phone.possible: possible, too_short, too_long, local_only or invalid_length. Example: possible. */
 export function phonePossible(): string | null {
   return fact("phone.possible");
 }
 
-/** yes if the country was guessed (national format, region EU); else no. Example: no. */
+/** phone.assumed: yes if the country was guessed (national format, region EU); else no. Example: no. */
 export function phoneAssumed(): YesNo {
   return yesNo("phone.assumed");
 }
 
-/** yes if the country was guessed and another plan, which fits the writing as well, has the number as a mobile or fixed
- * line, while the guessed one has a special number; else no; absent without phone.e164. Example: no. */
+/** phone.otherwise_ordinary: yes if the country was guessed and another plan, which fits the writing as well, has the
+ * number as a mobile or fixed line, while the guessed one has a special number; else no; absent without phone.e164.
+ * Example: no. */
 export function phoneOtherwiseOrdinary(): YesNo {
   return yesNo("phone.otherwise_ordinary");
 }
 
-/** the first two letters. Example: DE. */
+/** iban.country: the first two letters. Example: DE. */
 export function ibanCountry(): string | null {
   return fact("iban.country");
 }
 
-/** yes if the ISO 13616 registry lists the country, or the country issues IBANs without being in it. Example: yes. */
+/** iban.listed: yes if the ISO 13616 registry lists the country, or the country issues IBANs without being in it.
+ * Example: yes. */
 export function ibanListed(): YesNo {
   return yesNo("iban.listed");
 }
 
-/** ok, length or format, against the registry; absent if not listed. Example: ok. */
+/** iban.structure: ok, length or format, against the registry; absent if not listed. Example: ok. */
 export function ibanStructure(): string | null {
   return fact("iban.structure");
 }
 
-/** ok or wrong: ISO 7064 mod 97-10. Example: ok. */
+/** iban.check: ok or wrong: ISO 7064 mod 97-10. Example: ok. */
 export function ibanCheck(): string | null {
   return fact("iban.check");
 }
 
-/** the two digits as written. Example: 89. */
+/** iban.check_digits: the two digits as written. Example: 89. */
 export function ibanCheckDigits(): string | null {
   return fact("iban.check_digits");
 }
 
-/** the part after the check digits. Example: 370400440532013000. */
+/** iban.bban: the part after the check digits. Example: 370400440532013000. */
 export function ibanBBAN(): string | null {
   return fact("iban.bban");
 }
 
-/** the bank identifier by the registry's positions; absent if not listed or structure is not ok. Example: 37040044. */
+/** iban.bank: the bank identifier by the registry's positions; absent if not listed or structure is not ok. Example:
+ * 37040044. */
 export function ibanBank(): string | null {
   return fact("iban.bank");
 }
 
-/** the branch identifier likewise; absent if the country has none. Example: 005. */
+/** iban.branch: the branch identifier by the registry's positions; absent if the country has none. Example: 005. */
 export function ibanBranch(): string | null {
   return fact("iban.branch");
 }
 
-/** the part after bank and branch. Example: 0532013000. */
+/** iban.account: the part after bank and branch. Example: 0532013000. */
 export function ibanAccount(): string | null {
   return fact("iban.account");
 }
 
-/** yes if the country takes part in SEPA; absent if not listed. Example: yes. */
+/** iban.sepa: yes if the country takes part in SEPA; absent if not listed. Example: yes. */
 export function ibanSEPA(): YesNo {
   return yesNo("iban.sepa");
 }
 
-/** ok or wrong: the country's own check digits inside the BBAN; absent unless the host knows the country's algorithm.
- * Example: ok. */
+/** iban.national: ok or wrong: the country's own check digits inside the BBAN; absent unless the host knows the
+ * country's algorithm. Example: ok. */
 export function ibanNational(): string | null {
   return fact("iban.national");
 }
 
-/** status of the name itself: ok, nodata (no address), nxdomain (no such name), dangling (an alias of a missing name)
- * or servfail. Example: ok. */
+/** dns.status: status of the name itself: ok, nodata (no address), nxdomain (no such name), dangling (an alias of a
+ * missing name) or servfail. Example: ok. */
 export function dnsStatus(): string | null {
   return fact("dns.status");
 }
 
-/** public IPv4 addresses, sorted, the first 8, separated by spaces; absent if none. Example: 93.184.215.14. */
+/** dns.a: public IPv4 addresses, sorted, the first 8, separated by spaces; absent if none. Example: 93.184.215.14. */
 export function dnsA(): string[] {
   return list("dns.a");
 }
 
-/** public IPv6 addresses likewise. Example: 2606:2800:21f:cb07:6820:80da:af6b:8b2c. */
+/** dns.aaaa: public IPv6 addresses, sorted, the first 8, separated by spaces; absent if none. Example:
+ * 2606:2800:21f:cb07:6820:80da:af6b:8b2c. */
 export function dnsAAAA(): string[] {
   return list("dns.aaaa");
 }
 
-/** kinds of non-public IPv4 addresses, separated by spaces: unspecified, loopback, private, shared, link_local,
- * documentation, benchmark, multicast, reserved; absent if all are public. Example: loopback. */
+/** dns.special: kinds of non-public IPv4 addresses, separated by spaces: unspecified, loopback, private, shared,
+ * link_local, documentation, benchmark, multicast, reserved; absent if all are public. Example: loopback. */
 export function dnsSpecial(): string[] {
   return list("dns.special");
 }
 
-/** number of different /16 networks of the public IPv4 addresses, from at most 32 addresses. Example: 1. */
+/** dns.networks: number of different /16 networks of the public IPv4 addresses, from at most 32 addresses. Example: 1.
+ * */
 export function dnsNetworks(): i32 {
   return count("dns.networks");
 }
 
-/** seconds for which the resolver may cache the IPv4 addresses: at most the owner's setting. Example: 300. */
+/** dns.ttl: seconds for which the resolver may cache the IPv4 addresses: at most the owner's setting. Example: 300. */
 export function dnsTTL(): i32 {
   return count("dns.ttl");
 }
 
-/** the end of the chain of aliases (CNAME); absent if none. Example: shops.myshopify.com. */
+/** dns.alias: the end of the chain of aliases (CNAME); absent if none. Example: shops.myshopify.com. */
 export function dnsAlias(): string | null {
   return fact("dns.alias");
 }
 
-/** status of the registrable domain: ok, nodata (no name servers of its own), nxdomain, dangling or servfail. Example:
- * ok. */
+/** dns.zone: status of the registrable domain: ok, nodata (no name servers of its own), nxdomain, dangling or servfail.
+ * Example: ok. */
 export function dnsZone(): string | null {
   return fact("dns.zone");
 }
 
-/** name servers of the registrable domain, sorted, the first 8, separated by spaces; absent if none. Example:
+/** dns.ns: name servers of the registrable domain, sorted, the first 8, separated by spaces; absent if none. Example:
  * a.iana-servers.net b.iana-servers.net. */
 export function dnsNS(): string[] {
   return list("dns.ns");
 }
 
-/** yes or no: whether the registrable domain answers for every name below it, so that a name's existence says nothing.
- * Example: no. */
+/** dns.wildcard: yes or no: whether the registrable domain answers for every name below it, so that a name's existence
+ * says nothing. Example: no. */
 export function dnsWildcard(): YesNo {
   return yesNo("dns.wildcard");
 }
 
-/** mail servers of the mail domain (for a domain: of the registrable domain), by preference, the first 8; none; or null
- * if it accepts no mail (RFC 7505). Example: aspmx.l.google.com. */
+/** dns.mx: mail servers of the mail domain (for a domain: of the registrable domain), by preference, the first 8; none;
+ * or null if it accepts no mail (RFC 7505). Example: aspmx.l.google.com. */
 export function dnsMX(): string[] {
   return list("dns.mx");
 }
 
-/** who may send as the mail domain (RFC 7208): none (no policy), invalid, nobody, fail (only listed senders), softfail,
- * neutral or pass_all (anyone). Example: softfail. */
+/** dns.spf: who may send as the mail domain (RFC 7208): none (no policy), invalid, nobody, fail (only listed senders),
+ * softfail, neutral or pass_all (anyone). Example: softfail. */
 export function dnsSPF(): string | null {
   return fact("dns.spf");
 }
 
-/** requested handling of forged mail (RFC 7489): none (no policy), invalid, monitor, quarantine or reject. Example:
- * reject. */
+/** dns.dmarc: requested handling of forged mail (RFC 7489): none (no policy), invalid, monitor, quarantine or reject.
+ * Example: reject. */
 export function dnsDMARC(): string | null {
   return fact("dns.dmarc");
 }
 
-/** DNSSEC status of the registrable domain: validated (by the resolver), signed (not validated), unsigned or bogus.
- * Example: unsigned. */
+/** dns.dnssec: DNSSEC status of the registrable domain: validated (by the resolver), signed (not validated), unsigned
+ * or bogus. Example: unsigned. */
 export function dnsDNSSEC(): string | null {
   return fact("dns.dnssec");
 }
 
-/** autonomous systems that announce the host's addresses, by number, the first 8, separated by spaces; needs
+/** net.asn: autonomous systems that announce the host's addresses, by number, the first 8, separated by spaces; needs
  * ASSAY_MMDB_ASN. Example: AS13335. */
 export function netASN(): string[] {
   return list("net.asn");
 }
 
-/** organisation of the first system in net.asn. Example: Cloudflare, Inc.. */
+/** net.org: organisation of the first system in net.asn. Example: Cloudflare, Inc.. */
 export function netOrg(): string | null {
   return fact("net.org");
 }
 
-/** countries of the addresses, ISO 3166-1 alpha-2, sorted, separated by spaces; needs ASSAY_MMDB_COUNTRY. Example: DE.
- * */
+/** net.country: countries of the addresses, ISO 3166-1 alpha-2, sorted, separated by spaces; needs ASSAY_MMDB_COUNTRY.
+ * Example: DE. */
 export function netCountry(): string[] {
   return list("net.country");
 }
 
-/** DNS blocklists that list one of the addresses, as zone=answer, sorted, separated by spaces; absent if none; needs
- * ASSAY_DNSBL. Example: zen.spamhaus.org=127.0.0.2. */
+/** net.listed: DNS blocklists that list one of the addresses, as zone=answer, sorted, separated by spaces; absent if
+ * none; needs ASSAY_DNSBL. Example: zen.spamhaus.org=127.0.0.2. */
 export function netListed(): string[] {
   return list("net.listed");
 }
 
-/** DNS blocklists that list the registrable domain, likewise. Example: dbl.spamhaus.org=127.0.1.4. */
+/** net.domain_listed: DNS blocklists that list the registrable domain, as zone=answer, sorted, separated by spaces;
+ * absent if none. Example: dbl.spamhaus.org=127.0.1.4. */
 export function netDomainListed(): string[] {
   return list("net.domain_listed");
 }
 
-/** yes or no: whether the registry has the registrable domain; absent while unknown. Example: yes. */
+/** rdap.found: yes or no: whether the registry has the registrable domain; absent while unknown. Example: yes. */
 export function rdapFound(): YesNo {
   return yesNo("rdap.found");
 }
 
-/** date of registration, UTC. Example: 1995-08-14. */
+/** rdap.created: date of registration, UTC. Example: 1995-08-14. */
 export function rdapCreated(): string | null {
   return fact("rdap.created");
 }
 
-/** whole days from then until the check. Example: 3. */
+/** rdap.age_days: whole days from registration until the check. Example: 3. */
 export function rdapAgeDays(): i32 {
   return count("rdap.age_days");
 }
 
-/** whole days since the registry last changed its record of the domain: for as long, name servers, registrar and holder
- * are the same; at most rdap.age_days. Example: 412. */
+/** rdap.unchanged_days: whole days since the registry last changed its record of the domain: for as long, name servers,
+ * registrar and holder are the same; at most rdap.age_days. Example: 412. */
 export function rdapUnchangedDays(): i32 {
   return count("rdap.unchanged_days");
 }
 
-/** date on which the registration expires, UTC. Example: 2026-08-13. */
+/** rdap.expires: date on which the registration expires, UTC. Example: 2026-08-13. */
 export function rdapExpires(): string | null {
   return fact("rdap.expires");
 }
 
-/** name of the registrar according to the registry, at most 80 bytes. Example: NameSilo, LLC. */
+/** rdap.registrar: name of the registrar according to the registry, at most 80 bytes. Example: NameSilo, LLC. */
 export function rdapRegistrar(): string | null {
   return fact("rdap.registrar");
 }
 
-/** status values (RFC 8056) with "_" for spaces, sorted, separated by spaces. Example: client_hold. */
+/** rdap.status: status values (RFC 8056) with "_" for spaces, sorted, separated by spaces. Example: client_hold. */
 export function rdapStatus(): string[] {
   return list("rdap.status");
 }
 
-/** the nearest known scam domain, as listed; absent if none is near, if a good list has the same registrable label
- * under any suffix, and for mailboxes, which would identify a person. Example: secure-paypal-login.xyz. */
+/** similar.nearest: the nearest known scam domain, as listed; absent if none is near, if a good list has the same
+ * registrable label under any suffix, and for mailboxes, which would identify a person. Example:
+ * secure-paypal-login.xyz. */
 export function similarNearest(): string | null {
   return fact("similar.nearest");
 }
 
-/** the part that matches: domain (the registrable label) or user (the mailbox of an address). Example: domain. */
+/** similar.part: the part that matches: domain (the registrable label) or user (the mailbox of an address). Example:
+ * domain. */
 export function similarPart(): string | null {
   return fact("similar.part");
 }
 
-/** edit distance between the two names, 0 to 3, ignoring the suffix, hyphens and the digits within a run of digits.
- * Example: 1. */
+/** similar.distance: edit distance between the two names, 0 to 3, ignoring the suffix, hyphens and the digits within a
+ * run of digits. Example: 1. */
 export function similarDistance(): i32 {
   return count("similar.distance");
 }
 
-/** length of the longer of the two names without the ignored characters, 7 to 63. Example: 17. */
+/** similar.letters: length of the longer of the two names without the ignored characters, 7 to 63. Example: 17. */
 export function similarLetters(): i32 {
   return count("similar.letters");
 }
 
-/** the threat that the list names (section 6); absent if it names none. Example: phishing. */
+/** similar.category: the threat that the list names (section 6); absent if it names none. Example: phishing. */
 export function similarCategory(): string | null {
   return fact("similar.category");
 }
 
-/** name of the list. Example: CERT Polska. */
+/** similar.list: name of the list. Example: CERT Polska. */
 export function similarList(): string | null {
   return fact("similar.list");
 }
 
-/** customers that checked the entity within 90 days, rounded down to 3, 5, 10, 20, 50, ...; absent below 3, and so are
- * seen, blocked_share and first_seen_days. Example: 5. */
+/** graph.customers: customers that checked the entity within 90 days, rounded down to 3, 5, 10, 20, 50, ...; absent
+ * below 3, and so are seen, blocked_share and first_seen_days. Example: 5. */
 export function graphCustomers(): i32 {
   return count("graph.customers");
 }
 
-/** their checks, at most 10 per customer, halved every 30 days, rounded down likewise. Example: 20. */
+/** graph.seen: checks by these customers, at most 10 per customer, halved every 30 days, rounded down likewise.
+ * Example: 20. */
 export function graphSeen(): i32 {
   return count("graph.seen");
 }
 
-/** percentage of their checks that were blocked, rounded to 5; each customer has one vote; the contributions of the
- * graph, feed and similarity layers are left out. Example: 65. */
+/** graph.blocked_share: percentage of their checks that were blocked, rounded to 5; each customer has one vote; the
+ * contributions of the graph, feed and similarity layers are left out. Example: 65. */
 export function graphBlockedShare(): i32 {
   return count("graph.blocked_share");
 }
 
-/** whole days since the third customer first checked the entity. Example: 41. */
+/** graph.first_seen_days: whole days since the third customer first checked the entity. Example: 41. */
 export function graphFirstSeenDays(): i32 {
   return count("graph.first_seen_days");
 }
 
-/** other entities that were sent in the same request or share a domain, name server, network, number range or bank,
- * rounded down likewise; absent unless 3 customers link them. Example: 10. */
+/** graph.neighbours: other entities that were sent in the same request or share a domain, name server, network, number
+ * range or bank, rounded down likewise; absent unless 3 customers link them. Example: 10. */
 export function graphNeighbours(): i32 {
   return count("graph.neighbours");
 }
 
-/** percentage of the neighbours that were blocked or are on a bad list, rounded to 5; each customer has one vote.
- * Example: 80. */
+/** graph.neighbour_risk: percentage of the neighbours that were blocked or are on a bad list, rounded to 5; each
+ * customer has one vote. Example: 80. */
 export function graphNeighbourRisk(): i32 {
   return count("graph.neighbour_risk");
 }
 
-/** whole days since the third customer first checked the entity; absent below 3 customers within 90 days. Example: 41.
- * */
+/** history.first_seen_days: whole days since the third customer first checked the entity; absent below 3 customers
+ * within 90 days. Example: 41. */
 export function historyFirstSeenDays(): i32 {
   return count("history.first_seen_days");
 }
 
-/** checks of the entity within the last hour, at most 10 per customer, rounded down to 3, 5, 10, 20, 50, ...; absent
- * unless 3 customers made some of them. Example: 20. */
+/** history.seen_1h: checks of the entity within the last hour, at most 10 per customer, rounded down to 3, 5, 10, 20,
+ * 50, ...; absent unless 3 customers made some of them. Example: 20. */
 export function historySeen1h(): i32 {
   return count("history.seen_1h");
 }
 
-/** the same within the last 24 hours. Example: 50. */
+/** history.seen_24h: checks of the entity within the last 24 hours, counted like history.seen_1h. Example: 50. */
 export function historySeen24h(): i32 {
   return count("history.seen_24h");
 }
 
-/** whole days since the caller's own account first checked the entity; absent if it has not within 90 days, and so are
- * own_seen_1h and own_seen_24h. Example: 12. */
+/** history.own_first_seen_days: whole days since the caller's own account first checked the entity; absent if it has
+ * not within 90 days, and so are own_seen_1h and own_seen_24h. Example: 12. */
 export function historyOwnFirstSeenDays(): i32 {
   return count("history.own_first_seen_days");
 }
 
-/** the account's checks of the entity within the last hour, without this one; exact up to 64, which means 64 or more.
- * Example: 2. */
+/** history.own_seen_1h: the account's checks of the entity within the last hour, without this one; exact up to 64,
+ * which means 64 or more. Example: 2. */
 export function historyOwnSeen1h(): i32 {
   return count("history.own_seen_1h");
 }
 
-/** the same within the last 24 hours. Example: 7. */
+/** history.own_seen_24h: the account's checks of the entity within the last 24 hours, counted like history.own_seen_1h.
+ * Example: 7. */
 export function historyOwnSeen24h(): i32 {
   return count("history.own_seen_24h");
 }
 
-/** names of the bad lists that have the best match in feed.match: the first 3, joined by ", ", then the number of
- * others; absent if there is none. Example: URLhaus, CERT Polska. */
+/** feed.listed: names of the bad lists that have the best match in feed.match: the first 3, joined by ", ", then the
+ * number of others; absent if there is none. Example: URLhaus, CERT Polska. */
 export function feedListed(): string | null {
   return fact("feed.listed");
 }
 
-/** number of lists in feed.listed. Example: 2. */
+/** feed.lists: number of lists in feed.listed. Example: 2. */
 export function feedLists(): i32 {
   return count("feed.lists");
 }
 
-/** best match on a bad list: exact (the entity itself), mail_domain (the domain of the address, or one above it),
- * parent (a domain above the name, up to the registrable domain), or page (only pages on the host). Example: exact. */
+/** feed.match: best match on a bad list: exact (the entity itself), mail_domain (the domain of the address, or one
+ * above it), parent (a domain above the name, up to the registrable domain), or page (only pages on the host). Example:
+ * exact. */
 export function feedMatch(): string | null {
   return fact("feed.match");
 }
 
-/** the threat that most of these lists name (section 6); absent if none names one. Example: phishing. */
+/** feed.category: the threat that most of these lists name (section 6); absent if none names one. Example: phishing. */
 export function feedCategory(): string | null {
   return fact("feed.category");
 }
 
-/** whole days since the oldest of these entries was imported. Example: 12. */
+/** feed.days: whole days since the oldest of these entries was imported. Example: 12. */
 export function feedDays(): i32 {
   return count("feed.days");
 }
 
-/** names of the good lists that have the best match in feed.good_match, as in feed.listed. Example: Tranco. */
+/** feed.good: names of the good lists that have the best match in feed.good_match, as in feed.listed. Example: Tranco.
+ * */
 export function feedGood(): string | null {
   return fact("feed.good");
 }
 
-/** best rank of the domain, of the mail domain, or of a domain above them up to the registrable domain, on the ranked
- * lists; 1 is the most popular; absent for addresses at large mail providers. Example: 8410. */
+/** feed.rank: best rank of the domain, of the mail domain, or of a domain above them up to the registrable domain, on
+ * the ranked lists; 1 is the most popular; absent for addresses at large mail providers. Example: 8410. */
 export function feedRank(): i32 {
   return count("feed.rank");
 }
 
-/** name of the list in which it has this rank. Example: Tranco. */
+/** feed.rank_list: name of the list in which it has this rank. Example: Tranco. */
 export function feedRankList(): string | null {
   return fact("feed.rank_list");
 }
 
-/** yes or no: whether at least one of the lists in feed.listed is not out of date. Example: yes. */
+/** feed.fresh: yes or no: whether at least one of the lists in feed.listed is not out of date. Example: yes. */
 export function feedFresh(): YesNo {
   return yesNo("feed.fresh");
 }
 
-/** best match on a good list: exact, mail_domain or parent. Example: exact. */
+/** feed.good_match: best match on a good list: exact, mail_domain or parent. Example: exact. */
 export function feedGoodMatch(): string | null {
   return fact("feed.good_match");
 }

@@ -5,494 +5,510 @@ use core::str::SplitAsciiWhitespace;
 
 /// The facts, read by name. Absent means "not known" and must never add risk.
 impl Check {
-    /// domain, email, phone or iban. Example: email.
+    /// entity.type: domain, email, phone or iban. Example: email.
     pub fn entity_type<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("entity.type", buffer)
     }
 
-    /// the normalised value, the identity of the entity. Example: jane@gmail.com.
+    /// entity.value: the normalised value, the identity of the entity. Example: jane@gmail.com.
     pub fn entity_value<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("entity.value", buffer)
     }
 
-    /// the request's region: ISO 3166-1 alpha-2, or EU. Example: DE.
+    /// entity.country: the request's region: ISO 3166-1 alpha-2, or EU. Example: DE.
     pub fn entity_country<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("entity.country", buffer)
     }
 
-    /// A-labels, lower case, no trailing dot (email: the mail domain). Example: xn--pypal-4ve.com.
+    /// domain.ascii: A-labels, lower case, no trailing dot (email: the mail domain). Example: xn--pypal-4ve.com.
     pub fn domain_ascii<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("domain.ascii", buffer)
     }
 
-    /// the same in U-labels. Example: pаypal.com.
+    /// domain.unicode: domain.ascii in U-labels. Example: pаypal.com.
     pub fn domain_unicode<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("domain.unicode", buffer)
     }
 
-    /// public suffix plus one label, A-labels; absent if the name is itself a public suffix. Example: example.co.uk.
+    /// domain.registrable: public suffix plus one label, A-labels; absent if the name is itself a public suffix.
+    /// Example: example.co.uk.
     pub fn domain_registrable<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("domain.registrable", buffer)
     }
 
-    /// the public suffix, A-labels. Example: co.uk.
+    /// domain.suffix: the public suffix, A-labels. Example: co.uk.
     pub fn domain_suffix<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("domain.suffix", buffer)
     }
 
-    /// icann, private (shared hosting and the like) or unlisted. Example: private.
+    /// domain.suffix_kind: icann, private (shared hosting and the like) or unlisted. Example: private.
     pub fn domain_suffix_kind<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("domain.suffix_kind", buffer)
     }
 
-    /// the last label, A-label. Example: uk.
+    /// domain.tld: the last label, A-label. Example: uk.
     pub fn domain_tld<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("domain.tld", buffer)
     }
 
-    /// the label left of the suffix, U-label; absent if the name is itself a public suffix. Example: example.
+    /// domain.name: the label left of the suffix, U-label; absent if the name is itself a public suffix. Example:
+    /// example.
     pub fn domain_name<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("domain.name", buffer)
     }
 
-    /// the labels left of the registrable domain, U-labels; absent if there are none. Example: login.secure.
+    /// domain.subdomain: the labels left of the registrable domain, U-labels; absent if there are none. Example:
+    /// login.secure.
     pub fn domain_subdomain<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("domain.subdomain", buffer)
     }
 
-    /// per label of domain.unicode, left to right, joined by "."; the label's Unicode scripts (Common and Inherited
-    /// left out) sorted and joined by "+"; "Common" if none is left. Example: Cyrillic+Latin.Latin.
+    /// domain.scripts: per label of domain.unicode, left to right, joined by "."; the label's Unicode scripts (Common
+    /// and Inherited left out) sorted and joined by "+"; "Common" if none is left. Example: Cyrillic+Latin.Latin.
     pub fn domain_scripts<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("domain.scripts", buffer)
     }
 
-    /// local part as written, "@", mail domain in A-labels. Example: Jane.Doe+shop@googlemail.com.
+    /// email.address: local part as written, "@", mail domain in A-labels. Example: Jane.Doe+shop@googlemail.com.
     pub fn email_address<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("email.address", buffer)
     }
 
-    /// the local part as written, including quotes. Example: Jane.Doe+shop.
+    /// email.local: the local part as written, including quotes. Example: Jane.Doe+shop.
     pub fn email_local<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("email.local", buffer)
     }
 
-    /// the mailbox: lower case, tag removed, dots removed if the provider ignores them. Example: janedoe.
+    /// email.user: the mailbox: lower case, tag removed, dots removed if the provider ignores them. Example: janedoe.
     pub fn email_user<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("email.user", buffer)
     }
 
-    /// the tag that was removed; absent if there is none. Example: shop.
+    /// email.tag: the tag that was removed; absent if there is none. Example: shop.
     pub fn email_tag<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("email.tag", buffer)
     }
 
-    /// the mail domain after provider aliases (googlemail.com -> gmail.com), A-labels. Example: gmail.com.
+    /// email.domain: the mail domain after provider aliases (googlemail.com -> gmail.com), A-labels. Example:
+    /// gmail.com.
     pub fn email_domain<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("email.domain", buffer)
     }
 
-    /// a large mailbox provider's name: google, microsoft, yahoo, apple, proton, fastmail, gmx, webde, mailru, yandex,
-    /// zoho, tutanota, aol, qq, naver, orange_fr, ... ; absent if there is none. Example: google.
+    /// email.provider: a large mailbox provider's name: google, microsoft, yahoo, apple, proton, fastmail, gmx, webde,
+    /// mailru, yandex, zoho, tutanota, aol, qq, naver, orange_fr, ... ; absent if there is none. Example: google.
     pub fn email_provider<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("email.provider", buffer)
     }
 
-    /// E.164 with "+"; absent if the number cannot be read as one. Example: +33612345678.
+    /// phone.e164: E.164 with "+"; absent if the number cannot be read as one. Example: +33612345678.
     pub fn phone_e164<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("phone.e164", buffer)
     }
 
-    /// ISO 3166-1 alpha-2, or 001 for non-geographic codes; absent if unknown. Example: FR.
+    /// phone.country: ISO 3166-1 alpha-2, or 001 for non-geographic codes; absent if unknown. Example: FR.
     pub fn phone_country<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("phone.country", buffer)
     }
 
-    /// digits. Example: 33.
+    /// phone.calling_code: digits. Example: 33.
     pub fn phone_calling_code<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("phone.calling_code", buffer)
     }
 
-    /// the national significant number, digits. Example: 612345678.
+    /// phone.national: the national significant number, digits. Example: 612345678.
     pub fn phone_national<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("phone.national", buffer)
     }
 
-    /// mobile, fixed_line, fixed_line_or_mobile, premium_rate, toll_free, shared_cost, voip, personal, pager, uan,
-    /// voicemail, unknown. Example: mobile.
+    /// phone.type: mobile, fixed_line, fixed_line_or_mobile, premium_rate, toll_free, shared_cost, voip, personal,
+    /// pager, uan, voicemail, unknown. Example: mobile.
     pub fn phone_type<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("phone.type", buffer)
     }
 
-    /// yes or no: matches a range of its country's numbering plan. Example: yes.
+    /// phone.valid: yes or no: matches a range of its country's numbering plan. Example: yes.
     pub fn phone_valid(&mut self) -> Option<bool> {
         self.yes_no("phone.valid")
     }
 
-    /// possible, too_short, too_long, local_only or invalid_length. Example: possible.
+    /// phone.possible: possible, too_short, too_long, local_only or invalid_length. Example: possible.
     pub fn phone_possible<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("phone.possible", buffer)
     }
 
-    /// yes if the country was guessed (national format, region EU); else no. Example: no.
+    /// phone.assumed: yes if the country was guessed (national format, region EU); else no. Example: no.
     pub fn phone_assumed(&mut self) -> Option<bool> {
         self.yes_no("phone.assumed")
     }
 
-    /// yes if the country was guessed and another plan, which fits the writing as well, has the number as a mobile or
-    /// fixed line, while the guessed one has a special number; else no; absent without phone.e164. Example: no.
+    /// phone.otherwise_ordinary: yes if the country was guessed and another plan, which fits the writing as well, has
+    /// the number as a mobile or fixed line, while the guessed one has a special number; else no; absent without
+    /// phone.e164. Example: no.
     pub fn phone_otherwise_ordinary(&mut self) -> Option<bool> {
         self.yes_no("phone.otherwise_ordinary")
     }
 
-    /// the first two letters. Example: DE.
+    /// iban.country: the first two letters. Example: DE.
     pub fn iban_country<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("iban.country", buffer)
     }
 
-    /// yes if the ISO 13616 registry lists the country, or the country issues IBANs without being in it. Example: yes.
+    /// iban.listed: yes if the ISO 13616 registry lists the country, or the country issues IBANs without being in it.
+    /// Example: yes.
     pub fn iban_listed(&mut self) -> Option<bool> {
         self.yes_no("iban.listed")
     }
 
-    /// ok, length or format, against the registry; absent if not listed. Example: ok.
+    /// iban.structure: ok, length or format, against the registry; absent if not listed. Example: ok.
     pub fn iban_structure<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("iban.structure", buffer)
     }
 
-    /// ok or wrong: ISO 7064 mod 97-10. Example: ok.
+    /// iban.check: ok or wrong: ISO 7064 mod 97-10. Example: ok.
     pub fn iban_check<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("iban.check", buffer)
     }
 
-    /// the two digits as written. Example: 89.
+    /// iban.check_digits: the two digits as written. Example: 89.
     pub fn iban_check_digits<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("iban.check_digits", buffer)
     }
 
-    /// the part after the check digits. Example: 370400440532013000.
+    /// iban.bban: the part after the check digits. Example: 370400440532013000.
     pub fn iban_bban<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("iban.bban", buffer)
     }
 
-    /// the bank identifier by the registry's positions; absent if not listed or structure is not ok. Example: 37040044.
+    /// iban.bank: the bank identifier by the registry's positions; absent if not listed or structure is not ok.
+    /// Example: 37040044.
     pub fn iban_bank<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("iban.bank", buffer)
     }
 
-    /// the branch identifier likewise; absent if the country has none. Example: 005.
+    /// iban.branch: the branch identifier by the registry's positions; absent if the country has none. Example: 005.
     pub fn iban_branch<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("iban.branch", buffer)
     }
 
-    /// the part after bank and branch. Example: 0532013000.
+    /// iban.account: the part after bank and branch. Example: 0532013000.
     pub fn iban_account<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("iban.account", buffer)
     }
 
-    /// yes if the country takes part in SEPA; absent if not listed. Example: yes.
+    /// iban.sepa: yes if the country takes part in SEPA; absent if not listed. Example: yes.
     pub fn iban_sepa(&mut self) -> Option<bool> {
         self.yes_no("iban.sepa")
     }
 
-    /// ok or wrong: the country's own check digits inside the BBAN; absent unless the host knows the country's
-    /// algorithm. Example: ok.
+    /// iban.national: ok or wrong: the country's own check digits inside the BBAN; absent unless the host knows the
+    /// country's algorithm. Example: ok.
     pub fn iban_national<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("iban.national", buffer)
     }
 
-    /// status of the name itself: ok, nodata (no address), nxdomain (no such name), dangling (an alias of a missing
-    /// name) or servfail. Example: ok.
+    /// dns.status: status of the name itself: ok, nodata (no address), nxdomain (no such name), dangling (an alias of a
+    /// missing name) or servfail. Example: ok.
     pub fn dns_status<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("dns.status", buffer)
     }
 
-    /// public IPv4 addresses, sorted, the first 8, separated by spaces; absent if none. Example: 93.184.215.14.
+    /// dns.a: public IPv4 addresses, sorted, the first 8, separated by spaces; absent if none. Example: 93.184.215.14.
     pub fn dns_a<'a>(&mut self, buffer: &'a mut [u8]) -> SplitAsciiWhitespace<'a> {
         self.list("dns.a", buffer)
     }
 
-    /// public IPv6 addresses likewise. Example: 2606:2800:21f:cb07:6820:80da:af6b:8b2c.
+    /// dns.aaaa: public IPv6 addresses, sorted, the first 8, separated by spaces; absent if none. Example:
+    /// 2606:2800:21f:cb07:6820:80da:af6b:8b2c.
     pub fn dns_aaaa<'a>(&mut self, buffer: &'a mut [u8]) -> SplitAsciiWhitespace<'a> {
         self.list("dns.aaaa", buffer)
     }
 
-    /// kinds of non-public IPv4 addresses, separated by spaces: unspecified, loopback, private, shared, link_local,
-    /// documentation, benchmark, multicast, reserved; absent if all are public. Example: loopback.
+    /// dns.special: kinds of non-public IPv4 addresses, separated by spaces: unspecified, loopback, private, shared,
+    /// link_local, documentation, benchmark, multicast, reserved; absent if all are public. Example: loopback.
     pub fn dns_special<'a>(&mut self, buffer: &'a mut [u8]) -> SplitAsciiWhitespace<'a> {
         self.list("dns.special", buffer)
     }
 
-    /// number of different /16 networks of the public IPv4 addresses, from at most 32 addresses. Example: 1.
+    /// dns.networks: number of different /16 networks of the public IPv4 addresses, from at most 32 addresses. Example:
+    /// 1.
     pub fn dns_networks(&mut self) -> Option<u32> {
         self.count("dns.networks")
     }
 
-    /// seconds for which the resolver may cache the IPv4 addresses: at most the owner's setting. Example: 300.
+    /// dns.ttl: seconds for which the resolver may cache the IPv4 addresses: at most the owner's setting. Example: 300.
     pub fn dns_ttl(&mut self) -> Option<u32> {
         self.count("dns.ttl")
     }
 
-    /// the end of the chain of aliases (CNAME); absent if none. Example: shops.myshopify.com.
+    /// dns.alias: the end of the chain of aliases (CNAME); absent if none. Example: shops.myshopify.com.
     pub fn dns_alias<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("dns.alias", buffer)
     }
 
-    /// status of the registrable domain: ok, nodata (no name servers of its own), nxdomain, dangling or servfail.
-    /// Example: ok.
+    /// dns.zone: status of the registrable domain: ok, nodata (no name servers of its own), nxdomain, dangling or
+    /// servfail. Example: ok.
     pub fn dns_zone<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("dns.zone", buffer)
     }
 
-    /// name servers of the registrable domain, sorted, the first 8, separated by spaces; absent if none. Example:
-    /// a.iana-servers.net b.iana-servers.net.
+    /// dns.ns: name servers of the registrable domain, sorted, the first 8, separated by spaces; absent if none.
+    /// Example: a.iana-servers.net b.iana-servers.net.
     pub fn dns_ns<'a>(&mut self, buffer: &'a mut [u8]) -> SplitAsciiWhitespace<'a> {
         self.list("dns.ns", buffer)
     }
 
-    /// yes or no: whether the registrable domain answers for every name below it, so that a name's existence says
-    /// nothing. Example: no.
+    /// dns.wildcard: yes or no: whether the registrable domain answers for every name below it, so that a name's
+    /// existence says nothing. Example: no.
     pub fn dns_wildcard(&mut self) -> Option<bool> {
         self.yes_no("dns.wildcard")
     }
 
-    /// mail servers of the mail domain (for a domain: of the registrable domain), by preference, the first 8; none; or
-    /// null if it accepts no mail (RFC 7505). Example: aspmx.l.google.com.
+    /// dns.mx: mail servers of the mail domain (for a domain: of the registrable domain), by preference, the first 8;
+    /// none; or null if it accepts no mail (RFC 7505). Example: aspmx.l.google.com.
     pub fn dns_mx<'a>(&mut self, buffer: &'a mut [u8]) -> SplitAsciiWhitespace<'a> {
         self.list("dns.mx", buffer)
     }
 
-    /// who may send as the mail domain (RFC 7208): none (no policy), invalid, nobody, fail (only listed senders),
-    /// softfail, neutral or pass_all (anyone). Example: softfail.
+    /// dns.spf: who may send as the mail domain (RFC 7208): none (no policy), invalid, nobody, fail (only listed
+    /// senders), softfail, neutral or pass_all (anyone). Example: softfail.
     pub fn dns_spf<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("dns.spf", buffer)
     }
 
-    /// requested handling of forged mail (RFC 7489): none (no policy), invalid, monitor, quarantine or reject. Example:
-    /// reject.
+    /// dns.dmarc: requested handling of forged mail (RFC 7489): none (no policy), invalid, monitor, quarantine or
+    /// reject. Example: reject.
     pub fn dns_dmarc<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("dns.dmarc", buffer)
     }
 
-    /// DNSSEC status of the registrable domain: validated (by the resolver), signed (not validated), unsigned or bogus.
-    /// Example: unsigned.
+    /// dns.dnssec: DNSSEC status of the registrable domain: validated (by the resolver), signed (not validated),
+    /// unsigned or bogus. Example: unsigned.
     pub fn dns_dnssec<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("dns.dnssec", buffer)
     }
 
-    /// autonomous systems that announce the host's addresses, by number, the first 8, separated by spaces; needs
-    /// ASSAY_MMDB_ASN. Example: AS13335.
+    /// net.asn: autonomous systems that announce the host's addresses, by number, the first 8, separated by spaces;
+    /// needs ASSAY_MMDB_ASN. Example: AS13335.
     pub fn net_asn<'a>(&mut self, buffer: &'a mut [u8]) -> SplitAsciiWhitespace<'a> {
         self.list("net.asn", buffer)
     }
 
-    /// organisation of the first system in net.asn. Example: Cloudflare, Inc..
+    /// net.org: organisation of the first system in net.asn. Example: Cloudflare, Inc..
     pub fn net_org<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("net.org", buffer)
     }
 
-    /// countries of the addresses, ISO 3166-1 alpha-2, sorted, separated by spaces; needs ASSAY_MMDB_COUNTRY. Example:
-    /// DE.
+    /// net.country: countries of the addresses, ISO 3166-1 alpha-2, sorted, separated by spaces; needs
+    /// ASSAY_MMDB_COUNTRY. Example: DE.
     pub fn net_country<'a>(&mut self, buffer: &'a mut [u8]) -> SplitAsciiWhitespace<'a> {
         self.list("net.country", buffer)
     }
 
-    /// DNS blocklists that list one of the addresses, as zone=answer, sorted, separated by spaces; absent if none;
-    /// needs ASSAY_DNSBL. Example: zen.spamhaus.org=127.0.0.2.
+    /// net.listed: DNS blocklists that list one of the addresses, as zone=answer, sorted, separated by spaces; absent
+    /// if none; needs ASSAY_DNSBL. Example: zen.spamhaus.org=127.0.0.2.
     pub fn net_listed<'a>(&mut self, buffer: &'a mut [u8]) -> SplitAsciiWhitespace<'a> {
         self.list("net.listed", buffer)
     }
 
-    /// DNS blocklists that list the registrable domain, likewise. Example: dbl.spamhaus.org=127.0.1.4.
+    /// net.domain_listed: DNS blocklists that list the registrable domain, as zone=answer, sorted, separated by spaces;
+    /// absent if none. Example: dbl.spamhaus.org=127.0.1.4.
     pub fn net_domain_listed<'a>(&mut self, buffer: &'a mut [u8]) -> SplitAsciiWhitespace<'a> {
         self.list("net.domain_listed", buffer)
     }
 
-    /// yes or no: whether the registry has the registrable domain; absent while unknown. Example: yes.
+    /// rdap.found: yes or no: whether the registry has the registrable domain; absent while unknown. Example: yes.
     pub fn rdap_found(&mut self) -> Option<bool> {
         self.yes_no("rdap.found")
     }
 
-    /// date of registration, UTC. Example: 1995-08-14.
+    /// rdap.created: date of registration, UTC. Example: 1995-08-14.
     pub fn rdap_created<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("rdap.created", buffer)
     }
 
-    /// whole days from then until the check. Example: 3.
+    /// rdap.age_days: whole days from registration until the check. Example: 3.
     pub fn rdap_age_days(&mut self) -> Option<u32> {
         self.count("rdap.age_days")
     }
 
-    /// whole days since the registry last changed its record of the domain: for as long, name servers, registrar and
-    /// holder are the same; at most rdap.age_days. Example: 412.
+    /// rdap.unchanged_days: whole days since the registry last changed its record of the domain: for as long, name
+    /// servers, registrar and holder are the same; at most rdap.age_days. Example: 412.
     pub fn rdap_unchanged_days(&mut self) -> Option<u32> {
         self.count("rdap.unchanged_days")
     }
 
-    /// date on which the registration expires, UTC. Example: 2026-08-13.
+    /// rdap.expires: date on which the registration expires, UTC. Example: 2026-08-13.
     pub fn rdap_expires<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("rdap.expires", buffer)
     }
 
-    /// name of the registrar according to the registry, at most 80 bytes. Example: NameSilo, LLC.
+    /// rdap.registrar: name of the registrar according to the registry, at most 80 bytes. Example: NameSilo, LLC.
     pub fn rdap_registrar<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("rdap.registrar", buffer)
     }
 
-    /// status values (RFC 8056) with "_" for spaces, sorted, separated by spaces. Example: client_hold.
+    /// rdap.status: status values (RFC 8056) with "_" for spaces, sorted, separated by spaces. Example: client_hold.
     pub fn rdap_status<'a>(&mut self, buffer: &'a mut [u8]) -> SplitAsciiWhitespace<'a> {
         self.list("rdap.status", buffer)
     }
 
-    /// the nearest known scam domain, as listed; absent if none is near, if a good list has the same registrable label
-    /// under any suffix, and for mailboxes, which would identify a person. Example: secure-paypal-login.xyz.
+    /// similar.nearest: the nearest known scam domain, as listed; absent if none is near, if a good list has the same
+    /// registrable label under any suffix, and for mailboxes, which would identify a person. Example:
+    /// secure-paypal-login.xyz.
     pub fn similar_nearest<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("similar.nearest", buffer)
     }
 
-    /// the part that matches: domain (the registrable label) or user (the mailbox of an address). Example: domain.
+    /// similar.part: the part that matches: domain (the registrable label) or user (the mailbox of an address).
+    /// Example: domain.
     pub fn similar_part<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("similar.part", buffer)
     }
 
-    /// edit distance between the two names, 0 to 3, ignoring the suffix, hyphens and the digits within a run of digits.
-    /// Example: 1.
+    /// similar.distance: edit distance between the two names, 0 to 3, ignoring the suffix, hyphens and the digits
+    /// within a run of digits. Example: 1.
     pub fn similar_distance(&mut self) -> Option<u32> {
         self.count("similar.distance")
     }
 
-    /// length of the longer of the two names without the ignored characters, 7 to 63. Example: 17.
+    /// similar.letters: length of the longer of the two names without the ignored characters, 7 to 63. Example: 17.
     pub fn similar_letters(&mut self) -> Option<u32> {
         self.count("similar.letters")
     }
 
-    /// the threat that the list names (section 6); absent if it names none. Example: phishing.
+    /// similar.category: the threat that the list names (section 6); absent if it names none. Example: phishing.
     pub fn similar_category<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("similar.category", buffer)
     }
 
-    /// name of the list. Example: CERT Polska.
+    /// similar.list: name of the list. Example: CERT Polska.
     pub fn similar_list<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("similar.list", buffer)
     }
 
-    /// customers that checked the entity within 90 days, rounded down to 3, 5, 10, 20, 50, ...; absent below 3, and so
-    /// are seen, blocked_share and first_seen_days. Example: 5.
+    /// graph.customers: customers that checked the entity within 90 days, rounded down to 3, 5, 10, 20, 50, ...; absent
+    /// below 3, and so are seen, blocked_share and first_seen_days. Example: 5.
     pub fn graph_customers(&mut self) -> Option<u32> {
         self.count("graph.customers")
     }
 
-    /// their checks, at most 10 per customer, halved every 30 days, rounded down likewise. Example: 20.
+    /// graph.seen: checks by these customers, at most 10 per customer, halved every 30 days, rounded down likewise.
+    /// Example: 20.
     pub fn graph_seen(&mut self) -> Option<u32> {
         self.count("graph.seen")
     }
 
-    /// percentage of their checks that were blocked, rounded to 5; each customer has one vote; the contributions of the
-    /// graph, feed and similarity layers are left out. Example: 65.
+    /// graph.blocked_share: percentage of their checks that were blocked, rounded to 5; each customer has one vote; the
+    /// contributions of the graph, feed and similarity layers are left out. Example: 65.
     pub fn graph_blocked_share(&mut self) -> Option<u32> {
         self.count("graph.blocked_share")
     }
 
-    /// whole days since the third customer first checked the entity. Example: 41.
+    /// graph.first_seen_days: whole days since the third customer first checked the entity. Example: 41.
     pub fn graph_first_seen_days(&mut self) -> Option<u32> {
         self.count("graph.first_seen_days")
     }
 
-    /// other entities that were sent in the same request or share a domain, name server, network, number range or bank,
-    /// rounded down likewise; absent unless 3 customers link them. Example: 10.
+    /// graph.neighbours: other entities that were sent in the same request or share a domain, name server, network,
+    /// number range or bank, rounded down likewise; absent unless 3 customers link them. Example: 10.
     pub fn graph_neighbours(&mut self) -> Option<u32> {
         self.count("graph.neighbours")
     }
 
-    /// percentage of the neighbours that were blocked or are on a bad list, rounded to 5; each customer has one vote.
-    /// Example: 80.
+    /// graph.neighbour_risk: percentage of the neighbours that were blocked or are on a bad list, rounded to 5; each
+    /// customer has one vote. Example: 80.
     pub fn graph_neighbour_risk(&mut self) -> Option<u32> {
         self.count("graph.neighbour_risk")
     }
 
-    /// whole days since the third customer first checked the entity; absent below 3 customers within 90 days. Example:
-    /// 41.
+    /// history.first_seen_days: whole days since the third customer first checked the entity; absent below 3 customers
+    /// within 90 days. Example: 41.
     pub fn history_first_seen_days(&mut self) -> Option<u32> {
         self.count("history.first_seen_days")
     }
 
-    /// checks of the entity within the last hour, at most 10 per customer, rounded down to 3, 5, 10, 20, 50, ...;
-    /// absent unless 3 customers made some of them. Example: 20.
+    /// history.seen_1h: checks of the entity within the last hour, at most 10 per customer, rounded down to 3, 5, 10,
+    /// 20, 50, ...; absent unless 3 customers made some of them. Example: 20.
     pub fn history_seen_1h(&mut self) -> Option<u32> {
         self.count("history.seen_1h")
     }
 
-    /// the same within the last 24 hours. Example: 50.
+    /// history.seen_24h: checks of the entity within the last 24 hours, counted like history.seen_1h. Example: 50.
     pub fn history_seen_24h(&mut self) -> Option<u32> {
         self.count("history.seen_24h")
     }
 
-    /// whole days since the caller's own account first checked the entity; absent if it has not within 90 days, and so
-    /// are own_seen_1h and own_seen_24h. Example: 12.
+    /// history.own_first_seen_days: whole days since the caller's own account first checked the entity; absent if it
+    /// has not within 90 days, and so are own_seen_1h and own_seen_24h. Example: 12.
     pub fn history_own_first_seen_days(&mut self) -> Option<u32> {
         self.count("history.own_first_seen_days")
     }
 
-    /// the account's checks of the entity within the last hour, without this one; exact up to 64, which means 64 or
-    /// more. Example: 2.
+    /// history.own_seen_1h: the account's checks of the entity within the last hour, without this one; exact up to 64,
+    /// which means 64 or more. Example: 2.
     pub fn history_own_seen_1h(&mut self) -> Option<u32> {
         self.count("history.own_seen_1h")
     }
 
-    /// the same within the last 24 hours. Example: 7.
+    /// history.own_seen_24h: the account's checks of the entity within the last 24 hours, counted like
+    /// history.own_seen_1h. Example: 7.
     pub fn history_own_seen_24h(&mut self) -> Option<u32> {
         self.count("history.own_seen_24h")
     }
 
-    /// names of the bad lists that have the best match in feed.match: the first 3, joined by ", ", then the number of
-    /// others; absent if there is none. Example: URLhaus, CERT Polska.
+    /// feed.listed: names of the bad lists that have the best match in feed.match: the first 3, joined by ", ", then
+    /// the number of others; absent if there is none. Example: URLhaus, CERT Polska.
     pub fn feed_listed<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("feed.listed", buffer)
     }
 
-    /// number of lists in feed.listed. Example: 2.
+    /// feed.lists: number of lists in feed.listed. Example: 2.
     pub fn feed_lists(&mut self) -> Option<u32> {
         self.count("feed.lists")
     }
 
-    /// best match on a bad list: exact (the entity itself), mail_domain (the domain of the address, or one above it),
-    /// parent (a domain above the name, up to the registrable domain), or page (only pages on the host). Example:
-    /// exact.
+    /// feed.match: best match on a bad list: exact (the entity itself), mail_domain (the domain of the address, or one
+    /// above it), parent (a domain above the name, up to the registrable domain), or page (only pages on the host).
+    /// Example: exact.
     pub fn feed_match<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("feed.match", buffer)
     }
 
-    /// the threat that most of these lists name (section 6); absent if none names one. Example: phishing.
+    /// feed.category: the threat that most of these lists name (section 6); absent if none names one. Example:
+    /// phishing.
     pub fn feed_category<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("feed.category", buffer)
     }
 
-    /// whole days since the oldest of these entries was imported. Example: 12.
+    /// feed.days: whole days since the oldest of these entries was imported. Example: 12.
     pub fn feed_days(&mut self) -> Option<u32> {
         self.count("feed.days")
     }
 
-    /// names of the good lists that have the best match in feed.good_match, as in feed.listed. Example: Tranco.
+    /// feed.good: names of the good lists that have the best match in feed.good_match, as in feed.listed. Example:
+    /// Tranco.
     pub fn feed_good<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("feed.good", buffer)
     }
 
-    /// best rank of the domain, of the mail domain, or of a domain above them up to the registrable domain, on the
-    /// ranked lists; 1 is the most popular; absent for addresses at large mail providers. Example: 8410.
+    /// feed.rank: best rank of the domain, of the mail domain, or of a domain above them up to the registrable domain,
+    /// on the ranked lists; 1 is the most popular; absent for addresses at large mail providers. Example: 8410.
     pub fn feed_rank(&mut self) -> Option<u32> {
         self.count("feed.rank")
     }
 
-    /// name of the list in which it has this rank. Example: Tranco.
+    /// feed.rank_list: name of the list in which it has this rank. Example: Tranco.
     pub fn feed_rank_list<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("feed.rank_list", buffer)
     }
 
-    /// yes or no: whether at least one of the lists in feed.listed is not out of date. Example: yes.
+    /// feed.fresh: yes or no: whether at least one of the lists in feed.listed is not out of date. Example: yes.
     pub fn feed_fresh(&mut self) -> Option<bool> {
         self.yes_no("feed.fresh")
     }
 
-    /// best match on a good list: exact, mail_domain or parent. Example: exact.
+    /// feed.good_match: best match on a good list: exact, mail_domain or parent. Example: exact.
     pub fn feed_good_match<'a>(&mut self, buffer: &'a mut [u8]) -> Option<&'a str> {
         self.fact("feed.good_match", buffer)
     }

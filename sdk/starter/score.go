@@ -16,26 +16,26 @@ const (
 
 // Score scores a domain by the longest number in its name and by its age.
 func Score(c *sdk.Check) sdk.Outcome {
-	name, known := c.Fact("domain.registrable")
+	name, known := c.Fact(sdk.DomainRegistrable)
 	if !known {
 		return sdk.Abstained // absent means "not known", and must never add risk
 	}
 	digits := longestNumber(name)
 	c.Log(sdk.Debug, sdk.Join("longest number: ", strconv.Itoa(len(digits)), " digits"))
 	if len(digits) >= minDigits {
-		c.Signal(digitsPoints, "my-layer:name:digits", sdk.Join("Contains the number “", digits, "”"))
+		c.Signal(digitsPoints, signalNameDigits, sdk.Join("Contains the number “", digits, "”"))
 	}
-	age, known := c.Count("rdap.age_days")
+	age, known := c.Count(sdk.RDAPAgeDays)
 	if !known || age >= newDays {
 		return sdk.Scored
 	}
 	switch age {
 	case 0:
-		c.Signal(newPoints, "my-layer:age:new", "Registered today")
+		c.Signal(newPoints, signalAgeNew, "Registered today")
 	case 1:
-		c.Signal(newPoints, "my-layer:age:new", "Registered 1 day ago")
+		c.Signal(newPoints, signalAgeNew, "Registered 1 day ago")
 	default:
-		c.Signal(newPoints, "my-layer:age:new", sdk.Join("Registered ", strconv.Itoa(age), " days ago"))
+		c.Signal(newPoints, signalAgeNew, sdk.Join("Registered ", strconv.Itoa(age), " days ago"))
 	}
 	if len(digits) >= minDigits {
 		c.Threat(sdk.Scam)

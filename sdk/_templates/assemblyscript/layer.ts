@@ -1,5 +1,7 @@
 // The layer my-layer: domains with long numbers in their names, and new ones.
-import { Level, Outcome, Threat, count, fact, log, signal, threat } from "./assay";
+import { Level, Outcome, Threat, log, signal, threat } from "./assay";
+import { domainRegistrable, rdapAgeDays } from "./assay_facts";
+import { Signal } from "./signals";
 
 const minDigits = 4; // in a row
 const digitsPoints = 20;
@@ -8,16 +10,16 @@ const newPoints = 30;
 
 /** Scores a domain by the longest number in its name and by its age. */
 export function assay_v1_score(): i32 {
-  const name = fact("domain.registrable");
+  const name = domainRegistrable();
   if (name === null) return Outcome.Abstained; // absent means "not known", and must never add risk
   const digits = longestNumber(name);
   log(Level.Debug, "longest number: " + digits.length.toString() + " digits");
   if (digits.length >= minDigits) {
-    signal(digitsPoints, "my-layer:name:digits", "Contains the number “" + digits + "”");
+    signal(digitsPoints, Signal.NameDigits, "Contains the number “" + digits + "”");
   }
-  const age = count("rdap.age_days");
+  const age = rdapAgeDays();
   if (age < 0 || age >= newDays) return Outcome.Scored;
-  signal(newPoints, "my-layer:age:new", registered(age));
+  signal(newPoints, Signal.AgeNew, registered(age));
   if (digits.length >= minDigits) threat(Threat.Scam);
   return Outcome.Scored;
 }

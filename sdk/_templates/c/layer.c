@@ -1,5 +1,6 @@
 // The layer my-layer: domains with long numbers in their names, and new ones.
 #include "assay.h"
+#include "signals.h"
 
 enum { MIN_DIGITS = 4, DIGITS_POINTS = 20, NEW_DAYS = 30, NEW_POINTS = 30 };
 
@@ -22,7 +23,7 @@ static int longest_number(const char *name, int length, const char **longest) {
 static int score(void) {
   char name[256];
   const char *digits;
-  int length = assay_fact("domain.registrable", name, sizeof name);
+  int length = assay_domain_registrable(name, sizeof name);
   if (length < 0) return ASSAY_ABSTAINED; // absent means "not known", and must never add risk
   int run = longest_number(name, length, &digits);
   struct assay_text text = {0};
@@ -35,9 +36,9 @@ static int score(void) {
     assay_add(&text, "Contains the number “");
     assay_add_bytes(&text, digits, run);
     assay_add(&text, "”");
-    assay_signal(DIGITS_POINTS, "my-layer:name:digits", text.bytes);
+    assay_signal(DIGITS_POINTS, SIGNAL_NAME_DIGITS, text.bytes);
   }
-  int age = assay_count("rdap.age_days");
+  int age = assay_rdap_age_days();
   if (age < 0 || age >= NEW_DAYS) return ASSAY_SCORED;
   text.length = 0;
   if (age == 0) {
@@ -47,7 +48,7 @@ static int score(void) {
     assay_add_number(&text, age);
     assay_add(&text, age == 1 ? " day ago" : " days ago");
   }
-  assay_signal(NEW_POINTS, "my-layer:age:new", text.bytes);
+  assay_signal(NEW_POINTS, SIGNAL_AGE_NEW, text.bytes);
   if (run >= MIN_DIGITS) assay_threat(ASSAY_SCAM);
   return ASSAY_SCORED;
 }

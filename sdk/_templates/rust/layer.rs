@@ -2,6 +2,7 @@
 #![cfg_attr(target_arch = "wasm32", no_std)]
 
 mod assay;
+mod signals;
 
 use assay::{Check, Level, Outcome, Threat};
 
@@ -15,20 +16,20 @@ layer!(score);
 /// Scores a domain by the longest number in its name and by its age.
 pub fn score(c: &mut Check) -> Outcome {
     let mut buffer = [0; 256];
-    let name = match c.fact("domain.registrable", &mut buffer) {
+    let name = match c.domain_registrable(&mut buffer) {
         Some(name) => name,
         None => return Outcome::Abstained, // absent means "not known", and must never add risk
     };
     let digits = longest_number(name);
     c.log(Level::Debug, format_args!("longest number: {} digits", digits.len()));
     if digits.len() >= MIN_DIGITS {
-        c.signal(DIGITS_POINTS, "my-layer:name:digits", format_args!("Contains the number “{}”", digits));
+        c.signal(DIGITS_POINTS, signals::NAME_DIGITS, format_args!("Contains the number “{}”", digits));
     }
-    match c.count("rdap.age_days") {
-        Some(0) => c.signal(NEW_POINTS, "my-layer:age:new", "Registered today"),
-        Some(1) => c.signal(NEW_POINTS, "my-layer:age:new", "Registered 1 day ago"),
+    match c.rdap_age_days() {
+        Some(0) => c.signal(NEW_POINTS, signals::AGE_NEW, "Registered today"),
+        Some(1) => c.signal(NEW_POINTS, signals::AGE_NEW, "Registered 1 day ago"),
         Some(age) if age < NEW_DAYS => {
-            c.signal(NEW_POINTS, "my-layer:age:new", format_args!("Registered {} days ago", age))
+            c.signal(NEW_POINTS, signals::AGE_NEW, format_args!("Registered {} days ago", age))
         }
         _ => return Outcome::Scored,
     }

@@ -1,0 +1,136 @@
+package project_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"assay/registry/project"
+)
+
+// newProject creates a layer in a new folder and adds a signal to its manifest.
+func newProject(t *testing.T, language project.Language, code string) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "numbers")
+	if _, err := project.Create(dir, "numbers", language); err != nil {
+		t.Fatal(err)
+	}
+	replace(t, filepath.Join(dir, "manifest.json"), `"signals": [`,
+		`"signals": [{"code": "`+code+`", "text": "A  new one."}, `)
+	return dir
+}
+
+func replace(t *testing.T, file, old, with string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err == nil && !strings.Contains(string(text), old) {
+		t.Fatalf("%q is not in %s", old, file)
+	}
+	if err == nil {
+		err = os.WriteFile(file, []byte(strings.ReplaceAll(string(text), old, with)), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestUpdateWritesSignals(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		language         project.Language
+		file, code, want string
+	}{
+		{project.Go, "signals.go", "numbers:new-kind:of_it",
+			"\t// A new one.\n\tsignalNewKindOfIt = \"numbers:new-kind:of_it\"\n"},
+		{project.Go, "signals.go", "other:2fa:x", "\tsignalOther2faX = \"other:2fa:x\"\n"},
+		{project.Rust, "signals.rs", "numbers:new-kind:of_it",
+			"/// A new one.\npub const NEW_KIND_OF_IT: &str = \"numbers:new-kind:of_it\";\n"},
+		{project.Rust, "signals.rs", "numbers:2fa:x", "pub const _2FA_X: &str"},
+		{project.AssemblyScript, "signals.ts", "numbers:2fa:x",
+			"  // A new one.\n  export const _2faX: string = \"numbers:2fa:x\";\n"},
+		{project.C, "signals.h", "numbers:2fa:x", "// A new one.\n#define SIGNAL_2FA_X \"numbers:2fa:x\"\n"},
+	} {
+		t.Run(string(c.language)+" "+c.code, func(t *testing.T) {
+			t.Parallel()
+			dir := newProject(t, c.language, c.code)
+			if _, err := project.Update(dir); err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(filepath.Join(dir, c.file))
+			if err != nil || !strings.Contains(string(text), c.want) {
+				t.Errorf("%v; %q is missing from:\n%s", err, c.want, text)
+			}
+		})
+	}
+	dir := newProject(t, project.C, "numbers:name_digits:x")
+	replace(t, filepath.Join(dir, "manifest.json"), `"signals": [`,
+		`"signals": [{"code": "numbers:name:digits-x", "text": "x"}, `)
+	if _, err := project.Update(dir); err == nil || !strings.Contains(err.Error(), "would have the same constant") {
+		t.Errorf("two signals with one constant: %v", err)
+	}
+}
+
+// TestUpdateReplacesSDK checks that Update replaces the SDK and leaves the author's files alone.
+func TestUpdateReplacesSDK(t *testing.T) {
+	t.Parallel()
+	for language, file := range map[project.Language]string{
+		project.Go: "sdk/facts.go", project.Rust: "assay_facts.rs", project.AssemblyScript: "assay.ts", project.C: "assay.h",
+	} {
+		dir := filepath.Join(t.TempDir(), "numbers")
+		if _, err := project.Create(dir, "numbers", language); err != nil {
+			t.Fatal(err)
+		}
+		before, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(filepath.Join(dir, file)); err != nil {
+			t.Fatal(err)
+		}
+		files, err := project.Update(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil || string(after) != string(before) {
+			t.Errorf("%s: %v, %s is not what it was", language, err, file)
+		}
+		for _, f := range files {
+			if base := filepath.Base(f); base == "score.go" || base == "manifest.json" || strings.HasPrefix(base, "layer.") &&
+				filepath.Dir(f) == dir {
+				t.Errorf("%s: wrote %s", language, f)
+			}
+		}
+	}
+}
+
+// TestBuildFollowsManifest checks that a build writes the constants of new signals, fails when the code emits a signal
+// that the manifest no longer declares, and leaves an author's own file alone.
+func TestBuildFollowsManifest(t *testing.T) {
+	t.Parallel()
+	dir := newProject(t, project.C, "numbers:name:new")
+	code, constants := filepath.Join(dir, "layer.c"), filepath.Join(dir, "signals.h")
+	replace(t, code, "SIGNAL_AGE_NEW", "SIGNAL_NAME_NEW")
+	if _, err := project.Build(t.Context(), dir); err != nil {
+		if errors.As(err, new(*project.MissingTool)) {
+			t.Skip(err)
+		}
+		t.Fatal(err)
+	}
+	replace(t, filepath.Join(dir, "manifest.json"), "numbers:name:new", "numbers:name:newer")
+	if _, err := project.Build(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "SIGNAL_NAME_NEW") {
+		t.Errorf("the code emits an undeclared signal: %v", err)
+	}
+	own := "#define SIGNAL_NAME_NEW \"numbers:name:new\"\n#define SIGNAL_NAME_DIGITS SIGNAL_NAME_NEW\n"
+	if err := os.WriteFile(constants, []byte(own), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := project.Build(t.Context(), dir); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(constants); err != nil || string(text) != own {
+		t.Errorf("%v, the author's file is now:\n%s", err, text)
+	}
+}
