@@ -81,8 +81,10 @@ ASSAY_LAYER(score)
 // TestAccessors reads a fact of each kind in each language, known and absent. A misspelt fact does not compile.
 func TestAccessors(t *testing.T) {
 	t.Parallel()
-	sources := map[project.Language][2]string{project.Go: {"score.go", "sdk.DNSNS"}, project.Rust: {"layer.rs", "c.dns_ns"},
-		project.AssemblyScript: {"layer.ts", "dnsNS"}, project.C: {"layer.c", "assay_dns_ns"}}
+	sources := map[project.Language][2]string{ // the file and a fact in it
+		project.Go: {"score.go", "sdk.DNSNS"}, project.Rust: {"layer.rs", "c.dns_ns"},
+		project.AssemblyScript: {"layer.ts", "dnsNS"}, project.C: {"layer.c", "assay_dns_ns"},
+	}
 	for language, source := range accessors {
 		t.Run(string(language), func(t *testing.T) {
 			t.Parallel()
@@ -92,8 +94,8 @@ func TestAccessors(t *testing.T) {
 			manifest := filepath.Join(folder, "manifest.json")
 			replaceIn(t, manifest, `"domain.registrable"`,
 				`"dns.ns", "dns.wildcard", "dns.status", "dns.networks", "rdap.found"`)
-			facts := writeFile(t, "facts.json",
-				[]byte(`{"dns.ns": "a.example b.example", "dns.wildcard": "no", "dns.status": "ok", "dns.networks": "7"}`))
+			facts := writeFile(t, "facts.json", []byte(`{"dns.ns": "a.example b.example", "dns.wildcard": "no", `+
+				`"dns.status": "ok", "dns.networks": "7"}`))
 			has(t, runs(t, 0, "plugin", "run", folder, "shop.example", "--facts", facts), "score    11\n",
 				"signal   +1 kinds:age:new: a.example\nsignal   +1 kinds:age:new: b.example\n"+
 					"signal   +2 kinds:age:new: ok\nsignal   +7 kinds:age:new: networks\n")

@@ -4,13 +4,18 @@ package sdk
 // frozen, randomness is fixed, there are no files, and no state survives from one call to the next.
 type Layer func(*Check) Outcome
 
-// The kinds of facts. There is a constant of its kind for each fact of ABI.md, such as [RDAPAgeDays], so that a misspelt
-// name does not compile, nor a number read as a text. Settings (config.*) have no constants: a literal is of any kind.
+// There is a constant for each fact of ABI.md, such as [RDAPAgeDays]. Its type says how to read the fact, so that a
+// misspelt name does not compile, nor a number that is read as a text. A literal has any of the types: settings
+// (config.*) have no constants.
 type (
-	TextFact   string // read with Fact, Get and Has
-	NumberFact string // read with Count
-	YesNoFact  string // read with Is and Not
-	ListFact   string // read with List
+	// TextFact is the name of a fact for Fact, Get and Has.
+	TextFact string
+	// NumberFact is the name of a fact for Count.
+	NumberFact string
+	// YesNoFact is the name of a fact for Is and Not.
+	YesNoFact string
+	// ListFact is the name of a fact for List.
+	ListFact string
 )
 
 // Get returns the named fact, or "" if it is absent. Absent means "not known" and must never add risk.

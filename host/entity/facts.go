@@ -41,14 +41,15 @@ var factTable = []Fact{
 		"example"},
 	{"domain.subdomain", Text, "the labels left of the registrable domain, U-labels; absent if there are none",
 		"login.secure"},
-	{"domain.scripts", Text, "per label of domain.unicode, left to right, joined by \".\"; the label's Unicode scripts " +
-		"(Common and Inherited left out) sorted and joined by \"+\"; \"Common\" if none is left",
+	{"domain.scripts", Text, "per label of domain.unicode, left to right, joined by \".\"; the label's Unicode " +
+		"scripts (Common and Inherited left out) sorted and joined by \"+\"; \"Common\" if none is left",
 		"Cyrillic+Latin.Latin"},
 	{"email.address", Text, "local part as written, \"@\", mail domain in A-labels", "Jane.Doe+shop@googlemail.com"},
 	{"email.local", Text, "the local part as written, including quotes", "Jane.Doe+shop"},
 	{"email.user", Text, "the mailbox: lower case, tag removed, dots removed if the provider ignores them", "janedoe"},
 	{"email.tag", Text, "the tag that was removed; absent if there is none", "shop"},
-	{"email.domain", Text, "the mail domain after provider aliases (googlemail.com -> gmail.com), A-labels", "gmail.com"},
+	{"email.domain", Text, "the mail domain after provider aliases (googlemail.com -> gmail.com), A-labels",
+		"gmail.com"},
 	{"email.provider", Text, "a large mailbox provider's name: google, microsoft, yahoo, apple, proton, fastmail, gmx, " +
 		"webde, mailru, yandex, zoho, tutanota, aol, qq, naver, orange_fr, ... ; absent if there is none", "google"},
 	{"phone.e164", Text, "E.164 with \"+\"; absent if the number cannot be read as one", "+33612345678"},

@@ -22,8 +22,8 @@ type MissingTool struct {
 func (e *MissingTool) Error() string { return fmt.Sprintf("%s was not found: %s", e.Name, e.Install) }
 
 // Build compiles the layer in folder dir with its language's own compiler, and packs the folder's manifest.json and
-// cases.jsonl into it. The constants of its signals follow the manifest. The same source and compiler give the same bytes
-// in every folder. The error is a *MissingTool if the compiler is not installed.
+// cases.jsonl into it. First it writes the constants of the manifest's signals, if they changed. The same source and
+// compiler give the same bytes in every folder. The error is a *MissingTool if the compiler is not installed.
 func Build(ctx context.Context, dir string) ([]byte, error) {
 	language, err := LanguageOf(dir)
 	if err == nil {

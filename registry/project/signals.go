@@ -25,8 +25,8 @@ func signals(m registry.Manifest, language Language) (string, error) {
 	var b strings.Builder
 	b.WriteString(generated)
 	form := map[Language]struct{ begin, constant, end string }{
-		Go: {"\npackage main\n\n// The signals that the manifest declares.\nconst (\n", "\t// %[3]s.\n\tsignal%[1]s = %[2]q\n",
-			")\n"},
+		Go: {"\npackage main\n\n// The signals that the manifest declares.\nconst (\n",
+			"\t// %[3]s.\n\tsignal%[1]s = %[2]q\n", ")\n"},
 		Rust: {"#![allow(dead_code)]\n", "\n/// %[3]s.\npub const %[1]s: &str = %[2]q;\n", ""},
 		AssemblyScript: {"\n/** The signals that the manifest declares. */\nexport namespace Signal {\n",
 			"  // %[3]s.\n  export const %[1]s: string = %[2]q;\n", "}\n"},

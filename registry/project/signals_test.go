@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,7 +77,8 @@ func TestUpdateWritesSignals(t *testing.T) {
 func TestUpdateReplacesSDK(t *testing.T) {
 	t.Parallel()
 	for language, file := range map[project.Language]string{
-		project.Go: "sdk/facts.go", project.Rust: "assay_facts.rs", project.AssemblyScript: "assay.ts", project.C: "assay.h",
+		project.Go: "sdk/facts.go", project.Rust: "assay_facts.rs", project.AssemblyScript: "assay.ts",
+		project.C: "assay.h",
 	} {
 		dir := filepath.Join(t.TempDir(), "numbers")
 		if _, err := project.Create(dir, "numbers", language); err != nil {
@@ -98,8 +100,8 @@ func TestUpdateReplacesSDK(t *testing.T) {
 			t.Errorf("%s: %v, %s is not what it was", language, err, file)
 		}
 		for _, f := range files {
-			if base := filepath.Base(f); base == "score.go" || base == "manifest.json" || strings.HasPrefix(base, "layer.") &&
-				filepath.Dir(f) == dir {
+			if own := []string{"score.go", "manifest.json", "layer.rs", "layer.ts", "layer.c"}; filepath.Dir(f) == dir &&
+				slices.Contains(own, filepath.Base(f)) {
 				t.Errorf("%s: wrote %s", language, f)
 			}
 		}
