@@ -138,6 +138,7 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 
 		"layers list":  none,
 		"plugin new":   {"x", `name "x" must be 2 to 40 characters`},
+		"plugin sdk":   {plugin, "has none of layer.c, layer.rs, layer.ts, main.go"},
 		"plugin build": {plugin + " --wasm " + wasm + " -o " + filepath.Join(t.TempDir(), "empty.wasm"), ""},
 		"plugin test":  {wasm, "it has no section assay.manifest"}, "plugin run": {wasm + " x.de", "it has no section"},
 		"plugin inspect": {wasm, "it has no section"}, "plugin bench": {wasm, "it has no section"},
