@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 
+	"assay/host/rehearsal"
 	"assay/host/sandbox"
 )
 
@@ -14,12 +15,23 @@ func (compileCmd) Run(ctx context.Context, t *terminal) error {
 	return sandbox.ServeCompiler(ctx, os.Stdin, t.out)
 }
 
+type measureCmd struct{}
+
+func (measureCmd) Run(ctx context.Context, t *terminal) error {
+	return rehearsal.ServeMeasure(ctx, os.Stdin, t.out)
+}
+
 // compilerCommand returns the command line of a compiler: this program, so that it compiles exactly as this process
 // would.
-func compilerCommand() []string {
+func compilerCommand() []string { return ownCommand("compile") }
+
+// measureCommand returns the command line of a process that measures a module.
+func measureCommand() []string { return ownCommand("measure") }
+
+func ownCommand(name string) []string {
 	program := "/proc/self/exe" // still this program when its file has been replaced by a newer one
 	if runtime.GOOS != "linux" {
-		program, _ = os.Executable() // if that fails, so does starting the compiler
+		program, _ = os.Executable() // if that fails, so does starting the process
 	}
-	return []string{program, "compile"}
+	return []string{program, name}
 }

@@ -47,6 +47,7 @@ type cli struct {
 	Witness  witnessCmd  `cmd:"" group:"Audit and database" help:"${witness_cmd}"`
 
 	Compile compileCmd `cmd:"" hidden:"" help:"Compile a module for a host, which starts this command itself."`
+	Measure measureCmd `cmd:"" hidden:"" help:"Measure a module. 'assay plugin' starts this command itself."`
 
 	Version kong.VersionFlag `help:"Print the version."`
 }

@@ -32,8 +32,9 @@ import (
 const asCommand = "ASSAY_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
-	// A host runs its own program as a compiler, without an environment.
-	if os.Getenv(asCommand) != "" || slices.Equal(os.Args[1:], compilerCommand()[1:]) {
+	// A host runs its own program as a compiler and to measure modules, without an environment.
+	if os.Getenv(asCommand) != "" || slices.Equal(os.Args[1:], compilerCommand()[1:]) ||
+		slices.Equal(os.Args[1:], measureCommand()[1:]) {
 		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
 	if os.Getenv(asCommands) != "" {

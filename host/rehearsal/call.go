@@ -80,15 +80,20 @@ func Run(ctx context.Context, p *sandbox.Plugin, s Subject) (Call, error) {
 	failure := (*check.Failure)(nil)
 	switch {
 	case errors.As(err, &failure):
-		// The engine adds a trace of calls by number, which says nothing without the names.
-		text, _, _ := strings.Cut(failure.Err.Error(), "\nwasm stack trace:")
-		c.Outcome, c.Failure = Failed, string(failure.Reason)+": "+text
+		c.Outcome, c.Failure = Failed, whyFailed(failure)
 	case err != nil:
 		return Call{}, fmt.Errorf("calling %s: %w", m.Name, err)
 	case result.Abstained:
 		c.Outcome = Abstained
 	}
 	return c, nil
+}
+
+// whyFailed returns a failure's text for the author. The engine adds a trace of calls by number, which says nothing
+// without the names.
+func whyFailed(f *check.Failure) string {
+	text, _, _ := strings.Cut(f.Err.Error(), "\nwasm stack trace:")
+	return string(f.Reason) + ": " + text
 }
 
 // listed returns a list that is not nil, which would be null in JSON.

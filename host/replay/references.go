@@ -11,12 +11,13 @@ import (
 	"assay/host/entity"
 )
 
-// reference is a built-in value. It includes its facts, so that its score depends only on the lineup.
-type reference struct {
-	Name  string       `json:"name"`
-	Type  entity.Type  `json:"type"`
-	Value string       `json:"value"`
-	Facts entity.Facts `json:"facts"` // as if they had been looked up
+// Reference is a built-in value. It includes its facts, so that its score depends only on the lineup.
+type Reference struct {
+	Name   string       `json:"name"`
+	Type   entity.Type  `json:"type"`
+	Value  string       `json:"value"`
+	Facts  entity.Facts `json:"facts"`  // as if they had been looked up
+	Honest bool         `json:"honest"` // no layer should flag it
 }
 
 // referenceLines holds one reference per line.
@@ -24,11 +25,12 @@ type reference struct {
 //go:embed references.jsonl
 var referenceLines []byte
 
-func references() (all []reference, err error) {
+// References returns the built-in values.
+func References() (all []Reference, err error) {
 	d := json.NewDecoder(bytes.NewReader(referenceLines))
 	d.DisallowUnknownFields()
 	for d.More() {
-		var r reference
+		var r Reference
 		if err := d.Decode(&r); err != nil {
 			return nil, fmt.Errorf("reading the reference values: %w", err)
 		}
@@ -40,7 +42,7 @@ func references() (all []reference, err error) {
 // AddReferences scores the built-in reference values with two lineups and adds those whose verdicts differ to the
 // report. It fails if a lineup cannot answer one of them.
 func (r *Report) AddReferences(ctx context.Context, base, candidate *check.Lineup, turn Turn) error {
-	all, err := references()
+	all, err := References()
 	if err != nil {
 		return err
 	}
@@ -66,7 +68,7 @@ func (r *Report) AddReferences(ctx context.Context, base, candidate *check.Lineu
 	return nil
 }
 
-func (s *scorer) reference(ctx context.Context, ref reference) (check.Fused, error) {
+func (s *scorer) reference(ctx context.Context, ref Reference) (check.Fused, error) {
 	country, err := entity.Country("")
 	if err != nil {
 		return check.Fused{}, err

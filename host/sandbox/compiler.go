@@ -27,6 +27,8 @@ type compileRequest struct {
 	Nice       int    `json:"nice"`
 	CPUSeconds uint64 `json:"cpu_seconds"`
 	Memory     uint64 `json:"memory"` // bytes; 0: unlimited
+
+	work string // what takes the time and the memory, for errors
 }
 
 // compileReport is the output of a compiler.
@@ -69,7 +71,8 @@ type compiler struct {
 func newCompiler(command []string) *compiler {
 	return &compiler{
 		command: command,
-		limits:  compileRequest{CPUSeconds: compileCPUSeconds, Memory: compileMemory},
+		limits: compileRequest{CPUSeconds: compileCPUSeconds, Memory: compileMemory,
+			work: "compiling the module and initialising it"},
 		timeout: compileTime,
 		opening: make(chan struct{}, maxOpenCompilers), preparing: make(chan struct{}, 1),
 	}
@@ -119,13 +122,44 @@ func (c *compiler) compile(
 func (c *compiler) run(
 	ctx context.Context, dir string, request compileRequest, wasm []byte,
 ) (report compileReport, err error) {
-	header, err := json.Marshal(request)
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	out, err := runLimited(ctx, c.command, dir, request, wasm)
 	if err != nil {
 		return report, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	if err := json.Unmarshal(out, &report); err != nil {
+		return report, fmt.Errorf("reading the compiler's report: %w", err)
+	}
+	return report, nil
+}
+
+// Limits of a process that calls a module: what a compiler takes, and calls that each burn the largest budget.
+const measureCPUSeconds = 3 * compileCPUSeconds
+
+// RunLimited runs a program that calls [ServeLimited], with a module as its input and the limits of a compiler, and
+// returns what it printed.
+func RunLimited(ctx context.Context, command []string, wasm []byte) ([]byte, error) {
+	dir, err := os.MkdirTemp("", "assay-")
+	if err != nil {
+		return nil, fmt.Errorf("starting a process with limits: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	ctx, cancel := context.WithTimeout(ctx, compileTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, c.command[0], c.command[1:]...)
+	return runLimited(ctx, command, dir, compileRequest{Nice: loadNice, Processors: 1, Memory: compileMemory,
+		CPUSeconds: measureCPUSeconds, work: "compiling the module and calling it"}, wasm)
+}
+
+// runLimited runs a program in the folder dir that limits itself as requested.
+func runLimited(
+	ctx context.Context, command []string, dir string, request compileRequest, wasm []byte,
+) ([]byte, error) {
+	header, err := json.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Dir, cmd.Env = dir, []string{} // nil would pass on this process's environment
 	cmd.Stdin = bytes.NewReader(bytes.Join([][]byte{header, []byte("\n"), wasm}, nil))
 	stdout, stderr := &limitedBuffer{}, &limitedBuffer{}
@@ -134,14 +168,11 @@ func (c *compiler) run(
 	err = runToEnd(cmd)
 	switch {
 	case ctx.Err() != nil:
-		return report, fmt.Errorf("compiling in a process of its own: %w", ctx.Err())
+		return nil, fmt.Errorf("%s in a process of its own: %w", request.work, ctx.Err())
 	case err != nil:
-		return report, describeEnd(err, stderr.String(), request)
+		return nil, describeEnd(err, stderr.String(), request)
 	}
-	if err := json.Unmarshal(stdout.Bytes(), &report); err != nil {
-		return report, fmt.Errorf("reading the compiler's report: %w", err)
-	}
-	return report, nil
+	return stdout.Bytes(), nil
 }
 
 // describeEnd explains why a compiler ended without a report.
@@ -153,11 +184,9 @@ func describeEnd(err error, stderr string, request compileRequest) error {
 		return fmt.Errorf("starting the compiler: %w", err)
 	// The kernel counts the time towards the limit in ticks, so the exact time may be shorter.
 	case !exit.Exited() && cpuTime(exit) >= time.Duration(request.CPUSeconds)*time.Second/2:
-		return fmt.Errorf("compiling the module and initialising it takes more than %d s of processor time",
-			request.CPUSeconds)
+		return fmt.Errorf("%s takes more than %d s of processor time", request.work, request.CPUSeconds)
 	case strings.Contains(stderr, "out of memory") || strings.Contains(stderr, "cannot allocate memory"):
-		return fmt.Errorf("compiling the module and initialising it takes more than %d MiB of memory",
-			request.Memory>>20)
+		return fmt.Errorf("%s takes more than %d MiB of memory", request.work, request.Memory>>20)
 	}
 	return fmt.Errorf("the compiler failed: %w: %.200s", err, first)
 }

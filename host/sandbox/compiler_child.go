@@ -18,6 +18,12 @@ import (
 // ServeCompiler compiles one module for another process, which runs this one as [Config].Compiler. It limits the whole
 // process, so it must be the only thing that the process does.
 func ServeCompiler(ctx context.Context, in io.Reader, out io.Writer) error {
+	return ServeLimited(in, out, func(wasm []byte) any { return compileInto(ctx, ".", wasm) })
+}
+
+// ServeLimited limits this process as another one asks, which runs it with [RunLimited], and prints what work returns
+// for the module as JSON. It must be the only thing that the process does.
+func ServeLimited(in io.Reader, out io.Writer, work func(wasm []byte) any) error {
 	r := bufio.NewReader(in)
 	line, err := r.ReadSlice('\n')
 	if err != nil {
@@ -28,13 +34,13 @@ func ServeCompiler(ctx context.Context, in io.Reader, out io.Writer) error {
 		return fmt.Errorf("reading the request: %w", err)
 	}
 	if err := request.limitProcess(); err != nil {
-		return fmt.Errorf("limiting the compiler: %w", err)
+		return fmt.Errorf("limiting the process: %w", err)
 	}
 	wasm, err := io.ReadAll(io.LimitReader(r, registry.MaxModuleBytes+1))
 	if err != nil {
 		return fmt.Errorf("reading the module: %w", err)
 	}
-	return json.NewEncoder(out).Encode(compileInto(ctx, ".", wasm))
+	return json.NewEncoder(out).Encode(work(wasm))
 }
 
 // limitProcess applies the limits to this process.

@@ -136,6 +136,23 @@ func (p *Plugin) score(
 	if err != nil {
 		return check.Result{}, 0, err
 	}
+	result, trapped, err := p.call(ctx, in, facts, trace)
+	if trapped {
+		p.pool.discard(in, countsAgainstPlugin(err)) // a trap may have left it in any state
+		return check.Result{}, in.started, err
+	}
+	if !p.restore(in) {
+		p.pool.discard(in, true)
+		return result, in.started, err
+	}
+	p.pool.release(in)
+	return result, 0, err
+}
+
+// call runs a call on an instance. trapped reports that the guest did not return.
+func (p *Plugin) call(
+	ctx context.Context, in *instance, facts check.Input, trace *Trace,
+) (result check.Result, trapped bool, err error) {
 	c := &in.call
 	*c = call{plugin: p, facts: facts, fuel: fuelTank{bounds: p.bounds, clocks: p.clocks}, trace: trace}
 	if trace != nil {
@@ -146,18 +163,11 @@ func (p *Plugin) score(
 		trace.end(in, c)
 	}
 	if err != nil {
-		err = c.ended(err)
-		p.pool.discard(in, countsAgainstPlugin(err)) // a trap may have left it in any state
-		return check.Result{}, in.started, err
+		return result, true, c.ended(err)
 	}
 	result, err = c.result(outcome)
 	*c = call{} // an idle instance keeps nothing of a check
-	if !p.restore(in) {
-		p.pool.discard(in, true)
-		return result, in.started, err
-	}
-	p.pool.release(in)
-	return result, 0, err
+	return result, false, err
 }
 
 // ended returns the error of a call whose guest was trapped.

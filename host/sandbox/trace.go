@@ -45,6 +45,42 @@ func (p *Plugin) Trace(ctx context.Context, facts check.Input) (check.Result, Tr
 	return result, trace, err
 }
 
+// Instance is an instance of a plugin apart from those that serve its calls. Nothing restores it, so that measurements
+// can tell whether earlier calls change later ones. It serves one call at a time.
+type Instance struct {
+	Started int64 // fuel that the initialisation burned
+
+	plugin *Plugin
+	in     *instance
+}
+
+// NewInstance starts an instance, which the caller closes.
+func (p *Plugin) NewInstance(ctx context.Context) (*Instance, error) {
+	in, err := p.instantiate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Instance{in.started, p, in}, nil
+}
+
+// Trace is [Plugin.Trace] with this instance. After a call that trapped, it starts another one.
+func (i *Instance) Trace(ctx context.Context, facts check.Input) (check.Result, Trace, error) {
+	var trace Trace
+	result, trapped, err := i.plugin.call(ctx, i.in, facts, &trace)
+	if trapped {
+		next, again := i.plugin.instantiate(ctx)
+		if again != nil {
+			return result, trace, again
+		}
+		i.in.close()
+		i.in = next
+	}
+	return result, trace, err
+}
+
+// Close ends the instance.
+func (i *Instance) Close() { i.in.close() }
+
 // read records that the layer asked for a fact.
 func (t *Trace) read(m registry.Manifest, raw []byte, value string, known bool) {
 	name := clip(raw)
