@@ -181,14 +181,14 @@ func describeEnd(err error, stderr string, request compileRequest) error {
 	first, _, _ := strings.Cut(strings.TrimSpace(stderr), "\n")
 	switch {
 	case !errors.As(err, &exit):
-		return fmt.Errorf("starting the compiler: %w", err)
+		return fmt.Errorf("starting a process with limits: %w", err)
 	// The kernel counts the time towards the limit in ticks, so the exact time may be shorter.
 	case !exit.Exited() && cpuTime(exit) >= time.Duration(request.CPUSeconds)*time.Second/2:
 		return fmt.Errorf("%s takes more than %d s of processor time", request.work, request.CPUSeconds)
 	case strings.Contains(stderr, "out of memory") || strings.Contains(stderr, "cannot allocate memory"):
 		return fmt.Errorf("%s takes more than %d MiB of memory", request.work, request.Memory>>20)
 	}
-	return fmt.Errorf("the compiler failed: %w: %.200s", err, first)
+	return fmt.Errorf("the process failed: %w: %.200s", err, first)
 }
 
 // cpuTime returns the processor time of a process that has ended.

@@ -231,7 +231,7 @@ func TestCompilerThatCannotStart(t *testing.T) {
 	t.Parallel()
 	box := New(Config{Compiler: []string{filepath.Join(t.TempDir(), "none")}, Logger: discard()})
 	_, err := box.Open(t.Context(), sevenPoints(t))
-	if err == nil || !strings.Contains(err.Error(), "starting the compiler") {
+	if err == nil || !strings.Contains(err.Error(), "starting a process with limits") {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,0 +1,187 @@
+//go:build !race
+
+// The race detector takes terabytes into use, more than a process with limits may.
+
+package rehearsal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"assay/registry"
+)
+
+// processes are the programs that the test binary can be instead of the tests.
+var processes = map[string]func(in io.Reader, out io.Writer) error{
+	"measure": func(in io.Reader, out io.Writer) error { return ServeMeasure(context.Background(), in, out) },
+	"print nothing": func(in io.Reader, _ io.Writer) error {
+		_, err := io.Copy(io.Discard, in)
+		return err
+	},
+	"fail": func(io.Reader, io.Writer) error { return errors.New("a bug") },
+	"print its ID": func(in io.Reader, out io.Writer) error {
+		_, err := io.Copy(io.Discard, in)
+		fmt.Fprintf(out, `{"passport":{"digest":"%d"}}`, os.Getpid())
+		return err
+	},
+}
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 1 || strings.HasPrefix(os.Args[1], "-test.") {
+		m.Run()
+		return
+	}
+	run := processes[os.Args[1]] // never the tests, which would start processes again
+	if run == nil {
+		os.Exit(2)
+	}
+	if err := run(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// sections returns a module with a memory of one page and a function that scores.
+func sections(imports, functions, globals, exported, code, data string) []byte {
+	section := func(id byte, content string) string {
+		if content == "" {
+			return ""
+		}
+		return string([]byte{id, byte(len(content))}) + content
+	}
+	return []byte("\x00asm\x01\x00\x00\x00" +
+		section(1, "\x02\x60\x00\x01\x7f\x60\x04\x7f\x7f\x7f\x7f\x01\x7f") + section(2, imports) +
+		section(3, functions) + section(5, "\x01\x01\x01\x01") + section(6, globals) +
+		section(7, "\x02\x06memory\x02\x00\x0eassay_v1_score\x00"+exported) +
+		section(10, "\x01"+string([]byte{byte(len(code))})+code) + section(11, data))
+}
+
+// plain returns a module whose function has a body and a mutable global.
+func plain(body string) []byte {
+	return sections("", "\x01\x00", "\x01\x7f\x01\x41\x00\x0b", "\x00", "\x00"+body, "")
+}
+
+// asking returns a module that asks for the fact entity.value.
+func asking() []byte {
+	return sections("\x01\x05assay\x04fact\x00\x01", "\x01\x00", "", "\x01",
+		"\x00\x41\x00\x41\x0c\x41\xe4\x00\x41\x20\x10\x00\x1a\x41\x00\x0b", "\x01\x00\x41\x00\x0b\x0centity.value")
+}
+
+func packed(t *testing.T, wasm []byte) registry.Module {
+	t.Helper()
+	wasm, err := registry.Pack(wasm, []byte(`{"name":"guest","version":"1.0.0","summary":"A test's layer",
+		"entities":["domain","iban"],"facts":["domain.ascii"],"signals":[],"threats":[],"budget_fuel":1000,
+		"memory_mb":1,"default_weight":1}`), []byte(`{"name":"a case","type":"iban","value":"XX000000000"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := registry.OpenModule(wasm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestIssue measures modules. Those whose answers depend on anything but the input get no passport.
+func TestIssue(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		wasm    []byte
+		process string
+		want    string // of the error
+		is      error
+		check   func(Passport) bool
+	}{
+		"scores": {wasm: plain("\x41\x00\x0b"), check: func(p Passport) bool {
+			warnings, err := p.Judge()
+			return err == nil && len(warnings) == 0 && slices.Equal(p.Unread, []string{"domain.ascii"}) &&
+				p.Format == PassportFormat && p.Memory == 64<<10 && p.Margin() > 100 && len(p.FalsePositives) == 2
+		}},
+		"asks for a fact that it does not declare": {wasm: asking(), check: func(p Passport) bool {
+			warnings, err := p.Judge()
+			return err == nil && len(warnings) == 1 && strings.Contains(warnings[0], "absent: entity.value")
+		}},
+		"never ends": {wasm: plain("\x03\x40\x0c\x00\x0b\x41\x00\x0b"), check: func(p Passport) bool {
+			_, err := p.Judge()
+			return p.Failed == p.Values && err != nil && strings.Contains(err.Error(), "the fuel ran out")
+		}},
+		"scores every second call": {wasm: plain("\x23\x00\x41\x01\x6a\x24\x00\x23\x00\x41\x01\x71\x0b"),
+			is: ErrNotDeterministic, want: `answers "abstained true`},
+		"reads what the last call left in its memory": {
+			wasm: plain("\x41\xe4\x00\x28\x02\x00\x41\xe4\x00\x41\x01\x36\x02\x00\x0b"),
+			is:   ErrNotDeterministic, want: "after other calls in the same instance"},
+		"is no layer":         {wasm: sections("", "\x01\x01", "", "\x00", "\x00\x41\x00\x0b", ""), want: "assay_v1_score"},
+		"a process fails":     {process: "fail", want: "the process failed"},
+		"a process is silent": {process: "print nothing", want: "printed no passport"},
+		"processes disagree":  {process: "print its ID", is: ErrNotDeterministic, want: "two processes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			process := "measure"
+			if test.process != "" {
+				process, test.wasm = test.process, plain("\x41\x00\x0b")
+			}
+			m := packed(t, test.wasm)
+			p, err := Issue(t.Context(), []string{os.Args[0], process}, m)
+			if test.check == nil {
+				if err == nil || !strings.Contains(err.Error(), test.want) || test.is != nil && !errors.Is(err, test.is) {
+					t.Errorf("%v does not contain %q", err, test.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !test.check(p) || p.Digest != m.Digest.String() || p.Plugin != "guest@1.0.0" {
+				t.Errorf("%+v", p)
+			}
+		})
+	}
+}
+
+// TestJudge checks which budgets are too small.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		passport Passport
+		warnings int
+		err      string
+	}{
+		"a wide budget":    {passport: Passport{Budget: 300, MostFuel: 100}},
+		"a scarce budget":  {passport: Passport{Budget: 299, MostFuel: 100}, warnings: 1},
+		"the least budget": {passport: Passport{Budget: 200, MostFuel: 100}, warnings: 1},
+		"no margin":        {passport: Passport{Budget: 199, MostFuel: 100}, err: "set budget_fuel to 200 or more"},
+		"honest values": {passport: Passport{Budget: 300, MostFuel: 100, FalsePositives: []FalsePositive{
+			{"domain", 10, 2, 1}, {"email", 10, 0, 0}}}, warnings: 1},
+	} {
+		warnings, err := test.passport.Judge()
+		if len(warnings) != test.warnings || (err != nil) != (test.err != "") ||
+			err != nil && !strings.Contains(err.Error(), test.err) {
+			t.Errorf("%s: %q, %v", name, warnings, err)
+		}
+	}
+}
+
+// TestHonestBands checks the bands of false positives, and that every built-in value can be read.
+func TestHonestBands(t *testing.T) {
+	t.Parallel()
+	lineup, err := registry.DefaultLineup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bands := (registry.Bands{Review: reviewScore, Block: blockScore}); lineup.Bands != bands {
+		t.Errorf("the default lineup has %+v, passports use %+v", lineup.Bands, bands)
+	}
+	m := packed(t, plain("\x41\x00\x0b"))
+	m.Manifest.Entities = []string{"domain", "email", "phone", "iban"}
+	values, err := samples(m)
+	if err != nil || len(values) < len(Corpus())+len(Honest()) {
+		t.Errorf("%d values, %v", len(values), err)
+	}
+}
