@@ -8,7 +8,7 @@ import _ "embed"
 //go:embed CHANGELOG.md
 var Changelog string
 
-// Catalogue is plugins/CATALOGUE.md, which TestCatalogue generates from the manifests of the layers.
+// Catalogue is plugins/CATALOGUE.md, the list of layers, which TestCatalogue generates.
 //
 //go:embed plugins/CATALOGUE.md
 var Catalogue string

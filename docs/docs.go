@@ -18,7 +18,7 @@ import (
 //go:embed results.md
 var Results string
 
-//go:embed guide contract.md testing.md decisions/scoring.md
+//go:embed guide catalogue contract.md testing.md decisions/scoring.md
 var files embed.FS
 
 // Host is the address in the documentation's texts and snippets, in place of that of the host that serves them.
@@ -29,6 +29,7 @@ type Page struct {
 	Name  string // in its URL; empty for the first page
 	Title string
 	Group string // the heading above it in the list of pages
+	Part  bool   // of the last page before it that is none; the list shows it next to the other parts only
 	HTML  template.HTML
 
 	TestValues bool // its snippets check test values, so that they run with a test key
@@ -43,8 +44,27 @@ type source struct{ name, group, file string }
 // URL returns the path of the page on a host.
 func (s source) URL() string { return strings.TrimSuffix("/docs/"+s.name, "/") }
 
+// part reports whether the page belongs to the one above it.
+func (s source) part() bool { return strings.Contains(s.name, "/") }
+
 // sources lists the pages in their order.
-var sources = []source{
+var sources = slices.Concat(guide, layers(), []source{{"changelog", "Reference", "CHANGELOG.md"}})
+
+// layers returns the pages of the catalogue, one of each layer.
+func layers() (pages []source) {
+	entries, err := files.ReadDir("catalogue")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	for _, e := range entries {
+		name := "catalogue/" + strings.TrimSuffix(e.Name(), ".md")
+		pages = append(pages, source{name, "Reference", "docs/catalogue/" + e.Name()})
+	}
+	return pages
+}
+
+// guide lists the pages before those of the layers.
+var guide = []source{
 	{"", "Start", "docs/guide/quickstart.md"},
 	{"keys", "Start", "docs/guide/keys.md"},
 	{"testing", "Start", "docs/testing.md"},
@@ -57,7 +77,6 @@ var sources = []source{
 	{"privacy", "Data protection", "docs/guide/privacy.md"},
 	{"contract", "Reference", "docs/contract.md"},
 	{"catalogue", "Reference", "plugins/CATALOGUE.md"},
-	{"changelog", "Reference", "CHANGELOG.md"},
 }
 
 // ofTestValues are the names of the pages whose snippets check test values.
@@ -79,7 +98,7 @@ func Pages() ([]Page, error) {
 		if err != nil {
 			return nil, fmt.Errorf("rendering %s: %w", s.file, err)
 		}
-		pages[i] = Page{Name: s.name, Title: title, Group: s.group, HTML: html,
+		pages[i] = Page{Name: s.name, Title: title, Group: s.group, Part: s.part(), HTML: html,
 			TestValues: slices.Contains(ofTestValues, s.name)}
 	}
 	return pages, nil

@@ -117,3 +117,27 @@ func TestInclude(t *testing.T) {
 		}
 	}
 }
+
+// TestParts checks that each layer has a page, and each signal an anchor there.
+func TestParts(t *testing.T) {
+	t.Parallel()
+	pages, err := Pages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := 0
+	for _, p := range pages {
+		if p.Part != strings.HasPrefix(p.Name, "catalogue/") {
+			t.Errorf("%s: part %t", p.Name, p.Part)
+		}
+		if p.Part {
+			parts++
+		}
+		if p.Name == "catalogue/feeds" && !strings.Contains(string(p.HTML), `<h2 id="feeds:listed:exact">`) {
+			t.Error("a signal has no anchor")
+		}
+	}
+	if parts < 10 {
+		t.Errorf("%d pages of layers", parts)
+	}
+}

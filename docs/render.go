@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -129,9 +130,15 @@ func (r *renderer) plain(n ast.Node) string {
 	return b.String()
 }
 
-// heading writes a heading that links to itself.
+// signalCode matches the code of a signal.
+var signalCode = regexp.MustCompile(`^[a-z0-9_-]+(:[a-z0-9_-]+){2}$`)
+
+// heading writes a heading that links to itself. The code of a signal is its own ID.
 func (r *renderer) heading(n *ast.Heading) {
 	id, _ := n.AttributeString("id")
+	if text := r.plain(n); signalCode.MatchString(text) {
+		id = []byte(text)
+	}
 	fmt.Fprintf(r, "<h%d id=\"%s\"><a href=\"#%s\">", n.Level, id, id)
 	r.children(n)
 	fmt.Fprintf(r, "</a></h%d>\n", n.Level)

@@ -2,78 +2,192 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"assay/host/rehearsal"
 	"assay/registry"
 )
 
-// TestCatalogue checks that plugins/CATALOGUE.md matches the manifests of the first-party layers. With ASSAY_UPDATE=1
-// it writes the page.
+// TestCatalogue checks that plugins/CATALOGUE.md and the pages in docs/catalogue match the manifests of the first-party
+// layers, what the layers do with their cases in the sandbox, and the recorded fuel. With ASSAY_UPDATE=1 it writes them.
 func TestCatalogue(t *testing.T) {
 	t.Parallel()
-	const page = "../plugins/CATALOGUE.md"
-	want := catalogue(t)
-	if os.Getenv("ASSAY_UPDATE") != "" {
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
+	source, err := layerSource(".", &Config{DataDir: sharedDir}, quietLog(&terminal{err: t.Output()}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules, err := source.BuildAll(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := map[string]string{"../plugins/CATALOGUE.md": catalogueIndex(modules)}
+	fuel := readFuel(t)
+	var mu sync.Mutex // guards pages
+	var layers sync.WaitGroup
+	for _, m := range modules {
+		layers.Go(func() {
+			page := cataloguePage(t, m, fuel)
+			mu.Lock()
+			pages[filepath.Join("../docs/catalogue", m.Manifest.Name+".md")] = page
+			mu.Unlock()
+		})
+	}
+	layers.Wait()
+	for file, want := range pages {
+		if os.Getenv("ASSAY_UPDATE") != "" {
+			if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff(want, readText(t, file)); diff != "" {
+			t.Errorf("%s is out of date: run ASSAY_UPDATE=1 go test ./host -run TestCatalogue (-want +got):\n%s", file,
+				diff)
 		}
 	}
-	if diff := cmp.Diff(want, readText(t, page)); diff != "" {
-		t.Errorf("plugins/CATALOGUE.md is out of date: run ASSAY_UPDATE=1 go test ./host -run TestCatalogue "+
-			"(-want +got):\n%s", diff)
+	files, err := filepath.Glob("../docs/catalogue/*.md")
+	if err != nil || len(files) != len(modules) {
+		t.Errorf("%d pages of %d layers: %v", len(files), len(modules), err)
 	}
 }
 
-// catalogue returns the page: every layer with its signals, from the manifests.
-func catalogue(t *testing.T) string {
-	t.Helper()
-	files, err := filepath.Glob("../plugins/*/manifest.json")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no manifests: %v", err)
-	}
-	var layers, signals strings.Builder
-	for _, file := range files {
-		m, err := registry.ParseManifest([]byte(readText(t, file)))
-		if err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		var facts, threats []string
-		for _, f := range m.Facts {
-			facts = append(facts, "`"+f+"`")
-		}
-		for _, threat := range m.Threats {
-			threats = append(threats, "`"+string(threat)+"`")
-		}
-		lowest, highest := m.Range()
-		fmt.Fprintf(&layers, "| [%s](#%s) | %s | %s | %d to %d | %s | %s |\n", m.Name, m.Name, m.Version,
-			m.LayerClass(), lowest, highest, strings.Join(m.Entities, ", "), m.Summary)
-		fmt.Fprintf(&signals, "\n## %s\n\n%s.\n\nReads %s.", m.Name, strings.TrimSuffix(m.Summary, "."),
-			strings.Join(facts, ", "))
-		if len(threats) > 0 {
-			fmt.Fprintf(&signals, " Can name the threats %s.", strings.Join(threats, ", "))
-		}
-		fmt.Fprintf(&signals, " Budget %d units of fuel, memory %d MB.\n\n"+
-			"| signal | meaning | worth | what an honest owner can do |\n|---|---|---|---|\n", m.BudgetFuel, m.MemoryMB)
-		for _, s := range m.Signals {
-			fmt.Fprintf(&signals, "| `%s` | %s | %s | %s |\n", s.Code, strings.ReplaceAll(s.Text, "|", "\\|"), worth(s),
-				strings.ReplaceAll(s.Remedy, "|", "\\|"))
-		}
+const generated = "<!-- ASSAY_UPDATE=1 go test ./host -run TestCatalogue generates this page. -->\n"
+
+// catalogueIndex returns the list of layers.
+func catalogueIndex(modules []registry.Module) string {
+	var rows strings.Builder
+	for _, m := range modules {
+		lowest, highest := m.Manifest.Range()
+		fmt.Fprintf(&rows, "| [%s](../docs/catalogue/%s.md) | %s | %d to %d | %s | %d | %s |\n", m.Manifest.Name,
+			m.Manifest.Name, m.Manifest.LayerClass(), lowest, highest, strings.Join(m.Manifest.Entities, ", "),
+			len(m.Manifest.Signals), m.Manifest.Summary)
 	}
 	return "# Layers and signals\n\n" +
-		"Every first-party layer with the facts that it reads, the threats that it can name and the signals that\n" +
-		"it can raise. ABI.md defines the [facts](../sdk/ABI.md#7-facts), [threats](../sdk/ABI.md#6-threats) and\n" +
-		"[classes](../sdk/ABI.md#4-exports). Points speak against an entity, negative points for it. A signal that\n" +
-		"warrants a band puts an entity there whatever the style layers say, and one that is final whatever " +
-		"speaks for\n" +
-		"the entity.\n\n" +
-		"<!-- ASSAY_UPDATE=1 go test ./host -run TestCatalogue generates this page from the manifests. -->\n\n" +
-		"| layer | version | class | score | entities | summary |\n|---|---|---|---|---|---|\n" + layers.String() +
-		signals.String()
+		"Each layer looks at one kind of evidence, and has a page with its signals: what they mean, an example, and what " +
+		"an\nhonest owner can do. Points speak against an entity, negative points for it. A signal that warrants a band " +
+		"puts an\nentity there whatever the style layers say, and one that is final whatever speaks for the entity. " +
+		"ABI.md defines the\n[facts](../sdk/ABI.md#7-facts), [threats](../sdk/ABI.md#6-threats) and " +
+		"[classes](../sdk/ABI.md#4-exports).\n\n" + generated + "\n" +
+		"| layer | class | score | entities | signals | evidence |\n|---|---|---|---|---|---|\n" + rows.String()
+}
+
+// cataloguePage returns the page of a layer.
+func cataloguePage(t *testing.T, module registry.Module, fuel fuelTable) string {
+	m := module.Manifest
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n%s\n%s\n", m.Name, fill(strings.TrimSuffix(m.Summary, ".")+".", ""), generated)
+	lowest, highest := m.Range()
+	item := func(label, format string, args ...any) {
+		b.WriteString("- " + fill(label+": "+fmt.Sprintf(format, args...), "  "))
+	}
+	most := int64(0)
+	for _, v := range fuel.Values {
+		most = max(most, v.Fuel[m.Name])
+	}
+	item("Class and score", "%s, %d to %d", m.LayerClass(), lowest, highest)
+	item("Entities", "%s", strings.Join(m.Entities, ", "))
+	item("Facts that it reads", "%s", codes(m.Facts))
+	if len(m.Threats) > 0 {
+		item("Threats that it can name", "%s", codes(m.Threats))
+	}
+	item("Budget", "%d units of fuel and %d MB of memory; reference values burn up to %d units", m.BudgetFuel,
+		m.MemoryMB, most)
+	item("Version and owner", "%s, the maintainers of Assay", m.Version)
+	examples := examplesOf(t, module)
+	for _, s := range m.Signals {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n", s.Code, fill(prose(s.Text)+".", ""))
+		if worth := worth(s); worth != "" {
+			item("Worth", "%s", worth)
+		}
+		shown, ok := examples[s.Code]
+		if !ok {
+			t.Errorf("no case of %s emits %s", m.Name, s.Code)
+		}
+		item("Example", "%s", shown.input)
+		item("Result", "%s", shown.result)
+		if s.Remedy != "" {
+			item("What an honest owner can do", "%s", prose(s.Remedy))
+		}
+	}
+	return b.String()
+}
+
+// example is a case with its result, as texts.
+type example struct{ input, result string }
+
+// examplesOf returns, for each signal, a case in which the layer emits it, with what the layer did: the one with the
+// fewest other signals and the fewest facts.
+func examplesOf(t *testing.T, m registry.Module) map[string]example {
+	plugin, err := layerSandbox(t).Open(t.Context(), m)
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	defer plugin.Close(t.Context())
+	cases, err := m.Cases()
+	if err != nil {
+		t.Error(err)
+	}
+	report, err := rehearsal.Cases(t.Context(), plugin, cases)
+	if err != nil {
+		t.Error(err)
+	}
+	found, size := map[string]example{}, map[string]int{}
+	for i, r := range report.Cases {
+		if r.Call.Outcome != rehearsal.Scored {
+			continue
+		}
+		for _, s := range r.Call.Signals {
+			n := 10*len(r.Call.Signals) + len(cases[i].Facts)
+			if was, ok := size[s.Code]; ok && n >= was {
+				continue
+			}
+			size[s.Code] = n
+			var given []string
+			for _, name := range slices.Sorted(maps.Keys(cases[i].Facts)) {
+				given = append(given, fmt.Sprintf("`%s` = %s", name, code(cases[i].Facts[name])))
+			}
+			e := example{code(cases[i].Value), fmt.Sprintf("%+d, “%s”; the layer's score is %d", s.Points, prose(s.Text),
+				r.Call.Score)}
+			if len(given) > 0 {
+				e.input += ", with " + strings.Join(given, ", ")
+			}
+			found[s.Code] = e
+		}
+	}
+	return found
+}
+
+func code(text string) string {
+	if text == "" {
+		return "(empty)"
+	}
+	return "`" + text + "`"
+}
+
+func codes[T ~string](all []T) string {
+	texts := make([]string, len(all))
+	for i, text := range all {
+		texts[i] = code(string(text))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// prose escapes what Markdown would take for markup.
+var proseEscapes = strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "`", "\\`", "<", `\<`, "[", `\[`)
+
+func prose(text string) string { return proseEscapes.Replace(text) }
+
+// fill breaks a text into lines.
+func fill(text, indent string) string {
+	return strings.Join(wrap(text, 120-len(indent)), "\n"+indent) + "\n"
 }
 
 // worth says what a signal promises.

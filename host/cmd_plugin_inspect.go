@@ -4,17 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 
+	"assay/host/rehearsal"
 	"assay/host/sandbox"
 	"assay/registry"
 )
 
 type pluginInspectCmd struct {
-	Plugins []string `arg:"" name:"plugin" help:"${plugin_path}"`
+	Plugins []string `arg:"" name:"plugin" help:"${plugin_inspect_path}"`
 	Diff    bool     `help:"Compare two plugins: what the second may do that the first may not, first."`
+	Measure bool     `help:"Measure the plugin as 'assay plugin push' does."`
 	JSON    bool     `help:"Print JSON."`
 }
 
@@ -30,22 +33,31 @@ type inspection struct {
 	Cases    int                `json:"cases"`
 	Sections []registry.Section `json:"sections"`
 	Manifest registry.Manifest  `json:"manifest"`
+
+	Passport *rehearsal.Passport `json:"passport,omitempty"` // if it was measured
 }
 
-func (cmd *pluginInspectCmd) Run(ctx context.Context, t *terminal) error {
+func (cmd *pluginInspectCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	if want := 1 + min(1, len(cmd.Plugins)-1); cmd.Diff != (want == 2) || len(cmd.Plugins) != want {
 		return misuse{errors.New("give one plugin, or two with --diff")}
 	}
 	all := make([]inspection, len(cmd.Plugins))
 	for i, path := range cmd.Plugins {
-		var err error
-		if all[i], err = inspect(ctx, path); err != nil {
+		m, err := readAnyPlugin(ctx, cfg, t, path)
+		if err == nil {
+			all[i], err = inspect(m)
+		}
+		if err == nil && cmd.Measure {
+			all[i].Passport, err = measure(ctx, m)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	if cmd.Diff {
 		changes := append(registry.DiffSets("import", all[0].Imports, all[1].Imports),
 			registry.DiffManifests(all[0].Manifest, all[1].Manifest)...)
+		changes = append(changes, comparePassports(all[0].Passport, all[1].Passport)...)
 		slices.SortStableFunc(changes, func(a, b registry.ManifestChange) int { return rank(a) - rank(b) })
 		return printManifestChanges(t, cmd.JSON, changes)
 	}
@@ -63,23 +75,35 @@ func rank(c registry.ManifestChange) int {
 	return 1
 }
 
-// inspect reads or builds a plugin and describes it.
-func inspect(ctx context.Context, path string) (inspection, error) {
+// readAnyPlugin reads or builds a plugin, or reads a published one.
+func readAnyPlugin(ctx context.Context, cfg *Config, t *terminal, path string) (m registry.Module, err error) {
+	name, version, published := strings.Cut(path, "@")
+	if _, missing := os.Stat(path); published && missing != nil {
+		err = withBackend(ctx, cfg, t, func(b *backend) error {
+			p, err := b.store.Plugin(ctx, name, version)
+			if err == nil {
+				m, err = b.store.Module(ctx, p.Digest)
+			}
+			return err
+		})
+		return m, err
+	}
 	wasm, err := readPlugin(ctx, path)
 	if err != nil {
-		return inspection{}, err
+		return m, err
 	}
-	m, err := registry.OpenModule(wasm)
-	if err != nil {
-		return inspection{}, err
-	}
+	return registry.OpenModule(wasm)
+}
+
+// inspect describes a plugin.
+func inspect(m registry.Module) (i inspection, err error) {
 	line := newPluginLine(m)
-	i := inspection{Plugin: line.Plugin, Digest: line.Digest, Bytes: len(wasm), Class: line.Class, Range: line.Range,
+	i = inspection{Plugin: line.Plugin, Digest: line.Digest, Bytes: len(m.Wasm), Class: line.Class, Range: line.Range,
 		MayClear: line.Range[0] < 0, Manifest: m.Manifest}
 	if i.Imports, err = sandbox.Imports(m); err != nil {
 		return i, err
 	}
-	if i.Sections, err = registry.Sections(wasm); err != nil {
+	if i.Sections, err = registry.Sections(m.Wasm); err != nil {
 		return i, err
 	}
 	cases, err := m.Cases()
@@ -125,7 +149,12 @@ func printInspection(t *terminal, i inspection) error {
 		rows = append(rows, []string{s.Name, strconv.Itoa(s.Bytes), fmt.Sprintf("%.1f%%",
 			100*float64(s.Bytes)/float64(i.Bytes))})
 	}
-	return t.table([]string{"SECTION", "BYTES", "SHARE"}, rows)
+	if err := t.table([]string{"SECTION", "BYTES", "SHARE"}, rows); err != nil || i.Passport == nil {
+		return err
+	}
+	t.printf("\n")
+	printPassport(t, *i.Passport)
+	return nil
 }
 
 // printManifestChanges prints what an operator must know before they put the second plugin in a lineup.

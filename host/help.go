@@ -174,9 +174,10 @@ var helpTexts = kong.Vars{
 		"Default: built-in ones.",
 	"plugin_baseline": "Compare with this: a file of 'assay plugin bench --json' that ends in .json, a folder or a " +
 		".wasm file.",
-	"plugin_path": "Folder of a layer, which is built, or a .wasm file of 'assay plugin build'.",
-	"plugin_wasm": "Module compiled elsewhere, to pack instead of compiling the folder's code.",
-	"plugin_out":  "File to write (default: NAME-VERSION.wasm in the working directory).",
+	"plugin_inspect_path": "Folder of a layer, which is built, a .wasm file, or a published plugin, NAME@VERSION.",
+	"plugin_path":         "Folder of a layer, which is built, or a .wasm file of 'assay plugin build'.",
+	"plugin_wasm":         "Module compiled elsewhere, to pack instead of compiling the folder's code.",
+	"plugin_out":          "File to write (default: NAME-VERSION.wasm in the working directory).",
 
 	"lineup_show_file": "Print the lineup as a file to edit and to give to 'lineup set'. " +
 		"It names the activation in force, which must still be in force then.",

@@ -186,6 +186,7 @@ func (c *Console) route(files fs.FS) {
 	c.app.Post("/try", c.try)
 	c.app.Get("/docs", c.guide)
 	c.app.Get("/docs/:page", c.guide)
+	c.app.Get("/docs/:page/:part", c.guide)
 	c.app.Post("/subscribe", c.subscribe)
 	c.app.Get(TestCheckoutPath+":id", c.testCheckout)
 	c.app.Post(TestCheckoutPath+":id", c.payTest)

@@ -29,7 +29,7 @@ func (c *Console) guide(ctx *fiber.Ctx) error {
 	page := c.documents[i]
 	host := template.HTMLEscapeString(c.url(ctx, ""))
 	page.HTML = template.HTML(strings.ReplaceAll(string(page.HTML), docs.Host, host)) //nolint:gosec // escaped
-	v := view{"Title": page.Title, "Document": page, "Groups": groupPages(c.documents)}
+	v := view{"Title": page.Title, "Document": page, "Groups": groupPages(c.documents, i)}
 	if i > 0 {
 		v["Before"] = c.documents[i-1]
 	}
@@ -39,8 +39,19 @@ func (c *Console) guide(ctx *fiber.Ctx) error {
 	return c.render(ctx, "docs", s, v)
 }
 
-func groupPages(pages []docs.Page) (groups []guideGroup) {
-	for _, p := range pages {
+// groupPages returns the list of pages for the page with a number. Parts of a page are in it next to that page or
+// another part of it.
+func groupPages(pages []docs.Page, number int) (groups []guideGroup) {
+	whole := func(i int) int {
+		for pages[i].Part {
+			i--
+		}
+		return i
+	}
+	for i, p := range pages {
+		if p.Part && whole(i) != whole(number) {
+			continue
+		}
 		if len(groups) == 0 || groups[len(groups)-1].Title != p.Group {
 			groups = append(groups, guideGroup{Title: p.Group})
 		}

@@ -42,6 +42,28 @@ func TestDocsNameThreats(t *testing.T) {
 	}
 }
 
+// TestDocsOfLayers checks that the page of a layer is shown, and that only the catalogue's own pages list those of
+// layers.
+func TestDocsOfLayers(t *testing.T) {
+	t.Parallel()
+	v := serve(t, nil).visit(t)
+	const entry = `<li class="part"><a href="/docs/catalogue/feeds"`
+	for path, listed := range map[string]bool{
+		"/docs": false, "/docs/contract": false, "/docs/catalogue": true, "/docs/catalogue/feeds": true,
+		"/docs/changelog": false,
+	} {
+		v.get(path)
+		v.is(200, "Documentation")
+		if got := strings.Contains(v.at.body, entry); got != listed {
+			t.Errorf("%s lists the pages of layers: %t", path, got)
+		}
+	}
+	v.get("/docs/catalogue/feeds")
+	v.is(200, `<h2 id="feeds:listed:exact">`)
+	v.get("/docs/catalogue/none")
+	v.is(404, "")
+}
+
 // TestUpdatedParts checks that the page that answers a form has each part that console.js takes from it.
 func TestUpdatedParts(t *testing.T) {
 	t.Parallel()
