@@ -53,13 +53,15 @@ func TestDocsOfLayers(t *testing.T) {
 		"/docs/changelog": false,
 	} {
 		v.get(path)
-		v.is(200, "Documentation")
+		v.is(200, "All pages")
 		if got := strings.Contains(v.at.body, entry); got != listed {
 			t.Errorf("%s lists the pages of layers: %t", path, got)
 		}
 	}
 	v.get("/docs/catalogue/feeds")
-	v.is(200, `<h2 id="feeds:listed:exact">`)
+	if !strings.Contains(v.at.body, `<h2 id="feeds:listed:exact">`) {
+		t.Error("a signal has no anchor")
+	}
 	v.get("/docs/catalogue/none")
 	v.is(404, "")
 }
