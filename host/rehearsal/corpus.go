@@ -17,7 +17,8 @@ func Corpus() []Subject {
 	values := map[entity.Type][]string{
 		entity.Domain: {"example.com", "blumenwiese.de", "www.example.co.uk", "paypa1-secure-login.xyz",
 			"shop20245.com", "xn--pypal-4ve.com", "bücher.example", "пример.рф", "例え.jp",
-			"123-456-789.top", "a.b.c.d.e.example.org", "user.github.io", "x.io", label + ".com", longest, labels, words, scripts},
+			"123-456-789.top", "a.b.c.d.e.example.org", "user.github.io", "x.io", label + ".com", longest, labels,
+			words, scripts},
 		entity.Email: {"jane@example.com", "Jane.Doe+shop@googlemail.com", "j@x.io", "qzxv8842@mail.example",
 			"info@paypa1-secure-login.xyz", "m.müller@bücher.example", "support@xn--pypal-4ve.com",
 			strings.Repeat("a", 64) + "@" + label + ".com"},
