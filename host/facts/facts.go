@@ -38,8 +38,8 @@ type Memory interface {
 	Recall(e entity.Entity, wants func(fact string) bool) (found entity.Facts, ok bool, err error)
 }
 
-// ErrUnanswered means that a third party has not answered a lookup in the time that it had, or that its answer is of no
-// use. It never means that this host was too slow.
+// ErrUnanswered means that a third party has not answered a lookup in the time that it had, or that its answer is
+// unusable. It never means that this host was too slow.
 var ErrUnanswered = errors.New("a third party has not answered")
 
 // ErrUntrusted means that a third party answers, but falsely, so its answers are not used.
@@ -164,7 +164,7 @@ func (c *Collector) Collect(
 			if o.err != nil && !errors.Is(o.err, ErrUnanswered) {
 				return nil, nil, unavailable(source, o.err)
 			}
-			// What a third party left unanswered at the end of the check, it may have had no time to answer.
+			// At the end of the check, a third party may have had too little time to answer.
 			if err := ctx.Err(); err != nil {
 				return nil, nil, unavailable(source, err)
 			}
@@ -206,7 +206,7 @@ func (m *member) isWanted(wanted []string) bool {
 // accountKey is the key of the caller's account in the context of Observe. Only one source reads it.
 type accountKey struct{}
 
-// Account returns the account whose own checks a source may tell about, or "".
+// Account returns the account whose own checks a source may report, or "".
 func Account(ctx context.Context) string {
 	account, _ := ctx.Value(accountKey{}).(string)
 	return account

@@ -24,7 +24,7 @@ const (
 	maxRetryAfter   = 24 * 60 * 60 // seconds
 )
 
-// Source is the open file or response of a list. It counts what is read, and fails when that exceeds 1 GiB.
+// Source is the open file or response of a list. It counts the bytes read, and fails beyond 1 GiB.
 type Source struct {
 	Size       int64 // bytes, or -1 if unknown
 	Validators       // of a response

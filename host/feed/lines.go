@@ -55,7 +55,7 @@ func cutComment(line string) string {
 	return line
 }
 
-// readHosts reads lines of an address and host names. It also accepts a host name alone.
+// readHosts reads lines of an address and host names. It also accepts a host name without an address.
 func readHosts(in *bufio.Reader, _ Options, take func(item) error) error {
 	return eachLine(in, func(number int64, line string, cut bool) error {
 		line = strings.TrimSpace(line)

@@ -199,7 +199,7 @@ func (r *Reader) Next() ([]Entry, error) {
 	return nil, io.EOF
 }
 
-// Report returns the report on what was read so far.
+// Report returns the report on the part read so far.
 func (r *Reader) Report() Report { return r.report }
 
 // Close stops reading and waits for the goroutines to end.

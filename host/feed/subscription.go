@@ -68,7 +68,7 @@ func (s Subscription) State(at time.Time) State {
 	return Current
 }
 
-// problem describes what an operator must know, or returns "".
+// problem describes a problem for the operator, or returns "".
 func (s Subscription) problem(at time.Time) string {
 	switch state := s.State(at); {
 	case s.Held != nil:
@@ -93,7 +93,7 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("the new version has %d instead of %d entries and is held back", e.Entries, e.Before)
 }
 
-// Limits on the size of a new version, in relation to the one before.
+// Limits on the size of a new version, relative to the previous one.
 const (
 	maxShrink  = 2   // times smaller
 	maxGrowth  = 3   // times larger
@@ -162,7 +162,7 @@ type Subscriber struct {
 	problems atomic.Pointer[[]string]
 }
 
-// Result is what a fetch changed.
+// Result describes the changes of a fetch.
 type Result struct {
 	Change
 	Report    Report
@@ -251,7 +251,7 @@ func (s *Subscriber) Fetch(ctx context.Context, c *Claim) (Result, error) {
 		outcome = "failed"
 	}
 	if err != nil {
-		// ctx may have ended because the host is stopping; the next host must not wait for the end of the lease.
+		// ctx may have ended because the host is stopping; the next host should not have to wait for the lease to end.
 		storing, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 		defer cancel()
 		if ctx.Err() != nil {

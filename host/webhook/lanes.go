@@ -16,7 +16,7 @@ const (
 	slowFor   = time.Minute // after this long without an attempt, a slow account is forgotten and starts fast again
 
 	maxPerAccount        = 16 // concurrent attempts to one account from this host
-	maxPerUnknownAccount = 4  // likewise, while the account has no recent fast attempt, as after a start
+	maxPerUnknownAccount = 4  // the same while the account has no recent fast attempt, as after a start
 	maxPerClaim          = 4  // events of one account in one claim
 )
 

@@ -113,7 +113,7 @@ func (s *sender) send(d Delivery) (o Outcome) {
 	o.Delivered = response.StatusCode >= 200 && response.StatusCode <= 299
 	o.ResponseHeader = seen.hide(responseHeader(response), maxHeader)
 	if o.Status == http.StatusSwitchingProtocols {
-		return o // what follows is not a body, and reading it ignores ctx
+		return o // the rest is not a body, and reading it ignores ctx
 	}
 	timer := time.AfterFunc(bodyTimeout, cancel)
 	defer timer.Stop()
@@ -144,9 +144,9 @@ func (s *sender) post(ctx context.Context, d Delivery, at time.Time, seen *wire)
 	return s.plain.Do(request)
 }
 
-// The classes of failed attempts, as texts for the customer. A class never depends on what DNS or TLS answered, because
-// a customer can set a URL with a guessed name: whether the operator's network has the name, and what serves there, is
-// not the customer's to know.
+// The classes of failed attempts, as texts for the customer. A class never depends on DNS or TLS answers, because a
+// customer can set a URL with a guessed name, and must not learn whether the operator's network has the name or what it
+// serves.
 const (
 	noAddress   = "the name was not found, or its address is not allowed"
 	notAllowed  = "the address is not allowed"
@@ -189,7 +189,7 @@ func reason(ctx context.Context, to string, seen *wire, err error) string {
 	return noResponse
 }
 
-// isAddress reports whether the host of a URL is an address, of which DNS is not asked.
+// isAddress reports whether the host of a URL is an address, which needs no DNS.
 func isAddress(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 // sign sets the headers that identify an attempt and authenticate it.
 //
-// X-Service-Signature (contract section 5) signs the body alone; its key is the current secret as displayed, including
+// X-Service-Signature (contract section 5) signs only the body; its key is the current secret as displayed, including
 // the prefix. The header holds one value, so while a replaced secret still signs, X-Service-Signature-Previous carries
 // the signature of the most recently replaced one. The webhook-* headers follow Standard Webhooks 1.0: one signature
 // per secret over id, time and body, keyed with the bytes that the secret encodes in base64. Each attempt has a new

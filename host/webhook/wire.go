@@ -12,20 +12,20 @@ import (
 	"sync/atomic"
 )
 
-// wire observes what an attempt sends. The connection writes on another goroutine, which can outlive the attempt.
+// wire records an attempt's traffic. The connection writes on another goroutine, which can outlive the attempt.
 type wire struct {
 	handshaking atomic.Bool // TLS was begun and has not succeeded
 
 	mu      sync.Mutex
 	sent    bool // at least the beginning of the header
 	header  strings.Builder
-	secrets []string // what must not be kept: the endpoint's secrets and whole signatures
+	secrets []string // secrets that must not be kept: the endpoint's, and whole signatures
 }
 
 // hidden replaces secrets.
 const hidden = "***"
 
-// begin notes what the request must not reveal. It is called before the request is sent.
+// begin notes the request's secrets. It is called before the request is sent.
 func (w *wire) begin(r *http.Request, secrets []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -47,7 +47,7 @@ func (w *wire) begin(r *http.Request, secrets []string) {
 	w.secrets = slices.DeleteFunc(w.secrets, func(s string) bool { return s == "" })
 }
 
-// trace returns the hooks by which the HTTP client reports what it does.
+// trace returns hooks through which the HTTP client reports its progress.
 func (w *wire) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
 		TLSHandshakeStart: func() { w.handshaking.Store(true) },
@@ -90,7 +90,8 @@ func responseHeader(r *http.Response) string {
 	return b.String()
 }
 
-// writeField writes a field of a header. A signature is shortened, because it proves the body to whoever has both.
+// writeField writes a field of a header. A signature is shortened, because with the body it would be proof to any
+// receiver.
 func writeField(b *strings.Builder, name, value string) {
 	switch {
 	case isSignature(name):
@@ -111,8 +112,8 @@ func isSecret(name string) bool {
 		func(word string) bool { return strings.Contains(name, word) })
 }
 
-// hide returns the beginning of a receiver's text, in which secrets of the request are replaced. Some receivers answer
-// with what they got.
+// hide returns the beginning of a receiver's text, with the request's secrets replaced. Some receivers echo the
+// request.
 func (w *wire) hide(text string, limit int) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -260,8 +260,8 @@ func (d DNS) zone(ctx context.Context, zone string) (entity.Facts, error) {
 	return entity.Facts{"dns.zone": string(a.Status), "dns.ns": hostNames(a.Hosts)}, nil
 }
 
-// dnssec reports what is known without validating signatures here: whether the parent has a DS record for the zone (RFC
-// 4034 section 5), and whether the resolver validated it.
+// dnssec reports the DNSSEC state without validating signatures here: whether the parent has a DS record for the zone
+// (RFC 4034 section 5), and whether the resolver validated it.
 func (d DNS) dnssec(ctx context.Context, zone string) (entity.Facts, error) {
 	a, err := d.resolver.Lookup(ctx, resolver.Question{Name: zone, Type: resolver.DS})
 	if err != nil {

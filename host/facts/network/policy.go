@@ -76,8 +76,8 @@ func readSPF(texts []string) (verdict, redirect string) {
 	return "neutral", redirect
 }
 
-// dmarc returns how domain wants receivers to treat forged mail (DMARC, RFC 7489): by its own policy, else by that of
-// the registrable domain.
+// dmarc returns how domain wants receivers to treat forged mail (DMARC, RFC 7489): by its own policy, or otherwise by
+// the registrable domain's.
 func (d DNS) dmarc(ctx context.Context, domain, registrable string) (entity.Facts, error) {
 	type answer struct {
 		resolver.Answer

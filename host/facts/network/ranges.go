@@ -56,7 +56,7 @@ func (r *Ranges) system(a netip.Addr) (number uint64, organisation string) {
 	return number, facts.Text(organisation)
 }
 
-// country returns the ISO 3166-1 alpha-2 code of the country where a is used, else where it is registered, or "".
+// country returns the ISO 3166-1 alpha-2 code of the country where a is used or, if unknown, registered, or "".
 func (r *Ranges) country(a netip.Addr) string {
 	found := r.reader.Lookup(a)
 	for _, path := range [][]any{{"country", "iso_code"}, {"country_code"}, {"country"},

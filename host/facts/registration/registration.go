@@ -28,7 +28,7 @@ const (
 	Failed     Outcome = "failed"   // every query so far has failed
 )
 
-// Record is what is known about the registration of a domain.
+// Record is the known registration data of a domain.
 type Record struct {
 	Outcome   Outcome
 	Created   time.Time // zero if unknown
@@ -157,7 +157,7 @@ func (s *Source) Recall(e entity.Entity, wants func(string) bool) (entity.Facts,
 }
 
 // Observe implements facts.Source. It never waits for a registry: if a record is missing or due for a refresh, it
-// queues the domain for the fetcher. Reading the stored record must succeed, because that depends on this host alone.
+// queues the domain for the fetcher. Reading the stored record must succeed, because that depends only on this host.
 func (s *Source) Observe(ctx context.Context, e entity.Entity, wants func(string) bool) (entity.Facts, error) {
 	domain, ok := registeredDomain(e, wants)
 	if !ok {

@@ -1,6 +1,6 @@
 // Package reputation collects facts about an entity from other observations of it: the sources "feed" (imported lists),
-// "graph" (earlier checks by all customers) and "similar" (names on lists of known scams). It declares what it needs of
-// a store and contains no SQL.
+// "graph" (earlier checks by all customers) and "similar" (names on lists of known scams). It declares the store that
+// it needs and contains no SQL.
 package reputation
 
 import (
@@ -56,12 +56,12 @@ type ListedName struct {
 type Subject struct {
 	Entity  Node
 	Parents []Node
-	Account string // the caller's own; "": nobody's
+	Account string // the caller's own; may be ""
 }
 
 // Aggregate summarises the graph around one subject. Each half is zero unless at least three customers contributed to
-// it, so that it never reveals what one or two customers did. Within a share every customer has one vote, however many
-// checks it made; the vote halves every 30 days. Callers without a key have no vote.
+// it, so that it never reveals the checks of one or two customers. Within a share every customer has one vote, however
+// many checks it made; the vote halves every 30 days. Callers without a key have no vote.
 type Aggregate struct {
 	Customers    int       // customers that checked the subject within the last 90 days
 	Seen         float64   // their checks, at most 10 per customer, halved every 30 days
@@ -75,7 +75,7 @@ type Aggregate struct {
 	NeighbourRisk float64 // 0 to 1: share of the neighbours that were blocked or are on a bad list
 }
 
-// History is what one account did with an entity within 90 days. It is zero if that is nothing.
+// History summarises one account's checks of an entity within 90 days. It is zero if there are none.
 type History struct {
 	Since     time.Time // its first check
 	Hour, Day int       // checks in the last hour and day, at most 64

@@ -18,7 +18,7 @@ import (
 )
 
 // Similar is the source "similar": the known scam name that is nearest to an entity's name. It keeps the names of all
-// lists in memory, with a separate index for each list, so that a withdrawn list leaves nothing behind.
+// lists in memory, with a separate index for each list, so that withdrawing a list removes all its names.
 type Similar struct {
 	store   Store
 	log     *slog.Logger
@@ -106,8 +106,8 @@ var similarTable = []entity.Fact{
 	{Name: "similar.list", Format: "name of the list", Example: "CERT Polska"},
 }
 
-// NoLists reports whether no list was imported, bad or good, when Load looked a moment ago. If Load has not looked for
-// a while, there may be lists.
+// NoLists reports whether Load has just found that no list, bad or good, was imported. If Load has not run for a while,
+// there may be lists.
 func (s *Similar) NoLists() bool {
 	seen := s.noLists.Load()
 	return seen != nil && s.now().Sub(*seen) < noListsFor

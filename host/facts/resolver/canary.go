@@ -10,14 +10,14 @@ import (
 	"sync"
 )
 
-// ErrUntrusted means that every configured server gives false answers, so none is asked.
+// ErrUntrusted means that every configured server gives false answers, so none is used.
 var ErrUntrusted = fmt.Errorf("%w truthfully: the servers give false answers", ErrUnanswered)
 
 // trust is the set of servers whose answers are used. It is immutable. Answers are only used under the trust that they
 // were received under, so that a lie is not served from the cache.
 type trust struct {
 	servers  []string
-	problems []string // for each configured server why it is left out, a sentence, or ""
+	problems []string // for each configured server, a sentence about why it is excluded, or ""
 }
 
 // The canaries are questions to which every honest resolver has the same answer. They cost registries little: resolvers
@@ -26,15 +26,15 @@ var (
 	// existing names have the records of the type. RFC 8880 fixes the first; the second is the largest registry.
 	existing = []Question{{"ipv4only.arpa.", A}, {"com.", NS}}
 	// Below these zones nothing exists: the first is reserved for that (RFC 6761 section 6.4). Servers that redirect
-	// typing errors may leave it out, but not the second, which is reserved for documentation (section 6.5).
+	// typing errors may exempt it, but not the second, which is reserved for documentation (section 6.5).
 	empty = []string{"invalid.", "example.com."}
 )
 
-// RandomLabel returns a label that nobody can have registered or guessed.
+// RandomLabel returns a label that cannot have been registered or guessed.
 func RandomLabel() string { return strings.ToLower(rand.Text()) }
 
 // Verify asks every server the canaries, and from then on uses only servers that neither answer for names that do not
-// exist, as captive portals do, nor deny names that exist. A server that does not answer them keeps its standing.
+// exist, as captive portals do, nor deny names that exist. A server that does not answer them keeps its status.
 func (r *Resolver) Verify(ctx context.Context) {
 	before, next := r.trust.Load(), &trust{problems: make([]string, len(r.cfg.Servers))}
 	var asked sync.WaitGroup

@@ -74,12 +74,12 @@ const (
 	staleFor       = 6 * time.Hour // how long an expired answer may replace a failure (serve-stale, RFC 8767)
 )
 
-// lateness is how long this host may delay a query or a timer. A server that had less time than it should have had by
-// more than this was not silent: this host was busy.
+// lateness is how long this host may delay a query or a timer. If a server had even less time than that, this host was
+// busy and the server does not count as silent.
 const lateness = 5 * time.Millisecond
 
 var (
-	// ErrUnanswered means that the servers had the time to answer and did not, or that their response is of no use. All
+	// ErrUnanswered means that the servers had the time to answer and did not, or that their response is unusable. All
 	// other errors are this host's own.
 	ErrUnanswered = errors.New("no DNS server answered")
 	// ErrLate means that this host was too busy to tell whether a server would have answered in time.
@@ -211,8 +211,8 @@ func (f *flight) unread() (found bool) {
 }
 
 // Lookup returns the answer to a question from the cache or from a server. If the servers fail, it returns a stale
-// answer if it has one. It returns when ctx ends at the latest. An error that wraps ErrUnanswered means that the
-// servers are to blame; any other error is this host's. A name or record that does not exist is an answer.
+// answer if it has one. It returns no later than ctx ends. An error that wraps ErrUnanswered means that the servers are
+// to blame; any other error is this host's. A name or record that does not exist is an answer.
 func (r *Resolver) Lookup(ctx context.Context, q Question) (Answer, error) {
 	q.Name = strings.ToLower(dns.Fqdn(q.Name))
 	if _, ok := dns.IsDomainName(q.Name); !ok || len(q.Name) > 254 {
@@ -262,8 +262,8 @@ func (r *Resolver) Lookup(ctx context.Context, q Question) (Answer, error) {
 	}
 }
 
-// late reports whether this host delayed a query that somebody waited for from began until now: it was not sent at
-// once, or the wait ended late.
+// late reports whether this host delayed a query that a caller has waited for since began: it was sent late, or the
+// wait ended late.
 func (f *flight) late(began, now time.Time, patience time.Duration) bool {
 	sent := f.sent.Load()
 	return sent == nil || sent.Sub(began) > lateness || now.Sub(began) > patience+lateness
