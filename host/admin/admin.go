@@ -1,6 +1,6 @@
 // Package admin serves what operators and their monitoring need over HTTP/1.1: metrics, profiles, readiness with its
-// reasons, and the operator's pages. It has a listener of its own, on loopback by default, because all of this tells
-// more about a host than customers may know.
+// reasons, and the operator's pages. It has its own listener, on loopback by default, because all of this reveals more
+// about a host than customers may know.
 package admin
 
 import (
@@ -24,7 +24,7 @@ import (
 // Problem is a reason why the host is not ready.
 type Problem struct {
 	Part   string // one word, such as "database" or "lineup"
-	Reason string // what is wrong with it, such as "is read-only"; may be empty
+	Reason string // the problem with it, such as "is read-only"; may be empty
 	Err    error  // may be nil
 }
 
@@ -46,13 +46,13 @@ type Config struct {
 	Metrics  http.Handler     // serves GET /metrics
 	Operator http.Handler     // serves /operator and all paths below; nil: 404
 	Ready    func() []Problem // what keeps the host from answering checks
-	Degraded func() []string  // a sentence for each problem that does not
+	Degraded func() []string  // a sentence for each problem that does not keep the host from answering
 	Draining func() bool      // reports whether the host is about to stop
 	Version  string           // returned by GET /healthz
 	Logger   *slog.Logger
 }
 
-// The limits of the server. They also bound what a client without good intentions can hold open.
+// The limits of the server. They also limit what a malicious client can hold open.
 const (
 	headTimeout    = 5 * time.Second
 	requestTimeout = 10 * time.Second // reading a request, and writing a response; profiles get their duration more
@@ -163,7 +163,7 @@ func namesLoopback(host string) bool {
 }
 
 // fromHere refuses requests that pages of other sites make. They could not read a profile, but recording one takes
-// processor time and keeps others from recording one.
+// processor time and blocks other recordings.
 func fromHere(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.Header.Get("Sec-Fetch-Site") {
@@ -211,7 +211,7 @@ type problem struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// ready responds as the customers' address does, with the reasons.
+// ready responds like the customers' address, but with reasons.
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	r := readiness{Status: "ready", Degraded: s.cfg.Degraded()}
 	for _, p := range s.cfg.Ready() {
@@ -237,5 +237,5 @@ func answer(w http.ResponseWriter, status int, v any) {
 	w.WriteHeader(status)
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // the client may have gone
+	_ = enc.Encode(v) // the client may have left
 }

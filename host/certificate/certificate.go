@@ -44,8 +44,8 @@ func Open(certFile, keyFile string, log *slog.Logger, now func() time.Time) (*Pa
 	return p, nil
 }
 
-// Refresh serves what is in the files now. If that cannot be used, it logs why once, and the certificate before stays
-// in service. Refresh compares contents, so it does not matter how files are replaced.
+// Refresh serves the certificate that the files contain now. If it cannot be used, Refresh logs why once, and the
+// previous certificate stays in service. Refresh compares contents, so it does not matter how files are replaced.
 func (p *Pair) Refresh(context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +117,7 @@ func (p *Pair) Degraded() (problems []string) {
 	return problems
 }
 
-// validity returns what is wrong with the period in which the certificate is valid.
+// validity returns the problem with the certificate's validity period, or "".
 func (p *Pair) validity() string {
 	leaf, now := p.served.Load().Leaf, p.now()
 	const layout = "2006-01-02 at 15:04 UTC"

@@ -1,5 +1,5 @@
-// Package decision answers questions about recorded checks: which ones an account made, why one scored as it did (GDPR
-// Art. 15(1)(h)), and whether a person upholds its verdict (Art. 22). Package store reads and keeps what this needs.
+// Package decision answers questions about recorded checks: which ones an account made, why one got its score (GDPR
+// Art. 15(1)(h)), and whether a person upholds its verdict (Art. 22). Package store stores them.
 package decision
 
 import (
@@ -13,7 +13,7 @@ import (
 	"assay/host/privacy"
 )
 
-// Check is what the audit log holds of a check, apart from the pseudonym.
+// Check is a check's record in the audit log, without the pseudonym.
 type Check struct {
 	Ref        string `json:"ref"`
 	Timestamp  string `json:"timestamp"` // as in the response to the check
@@ -25,13 +25,13 @@ type Check struct {
 	Overridden bool   `json:"overridden"` // an override decided the verdict
 }
 
-// Details is a check with what followed it.
+// Details is a check with its record, webhook event, feedback and review.
 type Details struct {
 	Check
 	Record   Record            `json:"record"`
 	Webhook  *Delivery         `json:"webhook"`  // null if there was no event
 	Feedback *privacy.Feedback `json:"feedback"` // null if there is none
-	Review   *privacy.Review   `json:"review"`   // null if none was asked for
+	Review   *privacy.Review   `json:"review"`   // null if none was requested
 }
 
 // Record is the place of a check's record in the audit log.
@@ -44,7 +44,7 @@ type Record struct {
 	Checkpoint *Checkpoint `json:"checkpoint"`
 }
 
-// Checkpoint is a published statement, signed by this installation, of what a chain contains.
+// Checkpoint is a published statement about a chain's content, signed by this installation.
 type Checkpoint struct {
 	Number   int64        `json:"number"` // of the last record that it covers
 	SignedAt privacy.Time `json:"signed_at"`
@@ -92,7 +92,7 @@ type Cursor struct {
 // String encodes the cursor.
 func (c Cursor) String() string { return c.At.UTC().Format(check.TimeFormat) + "_" + c.Ref }
 
-// ParseCursor reads what String wrote. The error is an *entity.InvalidError.
+// ParseCursor parses the result of String. The error is an *entity.InvalidError.
 func ParseCursor(text string) (Cursor, error) {
 	at, ref, _ := strings.Cut(text, "_")
 	t, err := time.Parse(check.TimeFormat, at)

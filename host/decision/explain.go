@@ -15,8 +15,8 @@ import (
 	"assay/host/replay"
 )
 
-// Explanation says in plain words why a check scored as it did. The value is scored again, without a record and without
-// counting.
+// Explanation says in plain words why a check got its score. The value is scored again, without recording or counting
+// it.
 type Explanation struct {
 	Check
 	Text []string `json:"text"` // the explanation, a paragraph each
@@ -28,8 +28,8 @@ type Explanation struct {
 	FactsOfToday []string `json:"facts_of_today"`
 }
 
-// Scoring is a score with what it consists of. Start and the points of all reasons add up to Total, apart from
-// rounding. A total of 0 is a score of 50, and every 10 points double the odds of fraud.
+// Scoring is a score with its parts. Start and the points of all reasons add up to Total, apart from rounding. A total
+// of 0 is a score of 50, and every 10 points double the odds of fraud.
 type Scoring struct {
 	Revision int64    `json:"revision"`
 	Score    int      `json:"score"`
@@ -37,7 +37,7 @@ type Scoring struct {
 	Start    float64  `json:"start"` // the points of a value without any signal
 	Total    float64  `json:"total"`
 	Reasons  []Reason `json:"reasons"` // the heaviest first
-	Unknown  []string `json:"unknown"` // what was not known
+	Unknown  []string `json:"unknown"` // facts that were not known
 }
 
 // Reason is a signal of a layer.
@@ -80,7 +80,7 @@ type Explainer struct {
 	Logger    *slog.Logger
 }
 
-// Explain explains one of the account's checks, whose entity the caller must name, because it is not kept. It returns
+// Explain explains one of the account's checks. The caller must name the entity, because it is not stored. It returns
 // the errors of [Records] and [Scorer].
 func (x *Explainer) Explain(ctx context.Context, c check.Caller, ref string, e entity.Entity) (*Explanation, error) {
 	recorded, err := x.Records.RecordedCheck(ctx, c, ref, &e)
@@ -108,8 +108,7 @@ func (x *Explainer) Explain(ctx context.Context, c check.Caller, ref string, e e
 	return explained, nil
 }
 
-// Preview scores a value under the lineup of today, without a record and without counting. It returns the errors of
-// [Scorer].
+// Preview scores a value under today's lineup, without recording or counting it. It returns the errors of [Scorer].
 func (x *Explainer) Preview(ctx context.Context, account string, e entity.Entity) (*Scoring, error) {
 	scored, err := x.Scorer.RescoreRecord(ctx, account, e)
 	if err != nil {
@@ -192,7 +191,7 @@ func newScoring(
 // points converts log-odds to points, of which 10 double the odds, with one decimal.
 func points(logOdds float64) float64 { return math.Round(100*logOdds/math.Ln2) / 10 }
 
-// hostSignals returns the texts of the host's own signals, which say what a score lacks.
+// hostSignals returns the texts of the host's own signals, which report missing parts of a score.
 func hostSignals(signals []check.Signal) (texts []string) {
 	for _, s := range signals {
 		if strings.HasPrefix(s.Code, "host:") {

@@ -48,7 +48,7 @@ type Searcher interface {
 }
 
 // Export is a stream of all checks that a query selects. It holds one page at a time. Its reader gets an error if a
-// page cannot be read, so that a part of an export cannot be taken for the whole. Close it after use.
+// page cannot be read, so that a partial export cannot be mistaken for a complete one. Close it after use.
 type Export struct {
 	search func(context.Context, Query) (*Page, error)
 	paced  func()
@@ -101,7 +101,7 @@ func (e *Export) Read(p []byte) (int, error) {
 	return e.buffer.Read(p)
 }
 
-// OnClose has f called once, when the export is closed.
+// OnClose makes the export call f once, when it is closed.
 func (e *Export) OnClose(f func()) { e.closed = sync.OnceFunc(f) }
 
 // Close ends the export.
@@ -151,7 +151,7 @@ func (e *Export) addObject(c Check) error {
 	return err
 }
 
-// Selected returns how many of the counted checks a query selects. It does not look at times and values.
+// Selected returns how many of the counted checks a query selects. It ignores times and values.
 func (q Query) Selected(counts []Count) (n int) {
 	for _, c := range counts {
 		if (q.Verdict == "" || string(q.Verdict) == c.Verdict) && (q.Type == "" || string(q.Type) == c.Type) &&

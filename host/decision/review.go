@@ -19,7 +19,7 @@ const (
 
 // Limits on texts of reviews, in bytes.
 const (
-	MaxReason   = 2000 // also of what the reviewer found
+	MaxReason   = 2000 // also of the reviewer's findings
 	MaxReviewer = 100
 )
 
@@ -29,7 +29,7 @@ var (
 	ErrNotTaken = errors.New("the review is settled, or another person has taken it")
 )
 
-// Case is a review as the person who settles it sees it.
+// Case is a review as shown to the person who settles it.
 type Case struct {
 	privacy.Review
 	Account   string `json:"account"`

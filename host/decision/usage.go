@@ -16,7 +16,7 @@ type Count struct {
 	Checks  int    `json:"checks"`
 }
 
-// Usage is what an account used in a calendar month (UTC).
+// Usage is an account's use in a calendar month (UTC).
 type Usage struct {
 	Month    string  `json:"month"`    // such as 2026-01
 	Quota    int     `json:"quota"`    // checks a month, as of today

@@ -19,11 +19,11 @@ type fold struct {
 }
 
 // crossValidate returns every row's log-odds by weights fitted without the rows of its source, and without all rows
-// that share their first letters with one of these: sister names of one campaign would flatter the figures. If holding
-// out a source would leave too few rows of a label, or none of a category, its rows are divided by a hash of their
-// letters, and byLetters lists the source. Rows without a source are divided likewise. All folds keep the bias of
-// fitted, because rows without any signals must score the same in all folds: the folds' different biases would distort
-// the AUC.
+// that share their first letters with one of these: similar names from one campaign would flatter the figures. If
+// holding out a source would leave too few rows of a label, or none of a category, its rows are divided by a hash of
+// their letters, and byLetters lists the source. Rows without a source are divided in the same way. All folds keep the
+// bias of fitted, because rows without any signals must score the same in all folds: the folds' different biases would
+// distort the AUC.
 func (s *sample) crossValidate(fitted solution) (logOdds []float64, folds int, byLetters []string) {
 	canHoldOut, fixedBias := s.sourcesToHoldOut(), *s
 	fixedBias.low, fixedBias.high = slices.Clone(s.low), slices.Clone(s.high)

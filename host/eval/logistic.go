@@ -11,7 +11,7 @@ type regression struct {
 	cases     []weightedCase
 	l2        []float64 // penalties on the coefficients; that of the bias is ignored, as in around
 	low, high []float64 // bounds of the bias and the coefficients
-	around    []float64 // what the penalties draw the coefficients to
+	around    []float64 // the values to which the penalties draw the coefficients
 	limits    []limit
 
 	// of the augmented Lagrangian

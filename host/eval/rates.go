@@ -92,7 +92,7 @@ func byTopRank(s *Scored) string {
 	return "rank 1 to 1,000"
 }
 
-// Threats says how often flagged malicious rows are named right.
+// Threats counts how often flagged malicious rows get the right threat.
 type Threats struct {
 	// mean of the categories' shares, each of which counts the same however many rows it has
 	MacroRecall Number           `json:"macro_recall"`
@@ -109,7 +109,7 @@ type CategoryThreat struct {
 }
 
 // wantedThreats holds the threats that are right for categories of labelled rows that are not named like a threat
-// themselves. Categories that say nothing about the crime, such as that of suspicious registrations, are not in it.
+// themselves. Categories that do not name a crime, such as suspicious registrations, are not in it.
 var wantedThreats = map[string][]sdk.Threat{
 	"crypto":                 {sdk.InvestmentScam},
 	"fake_shop":              {sdk.Scam},

@@ -1,6 +1,6 @@
-// Package feedback takes what customers learn about an entity after its check: that it was fraud, or legitimate. A
-// label is the account's vote in the reputation graph. With the checked value, which is not kept, the entity is scored
-// again, so that signals can be measured and weights fitted. Package store keeps the labels.
+// Package feedback accepts customers' labels of checked entities: fraud or legitimate. A label is the account's vote in
+// the reputation graph. With the checked value, which is not kept, the entity is scored again, so that signals can be
+// measured and weights fitted. Package store keeps the labels.
 package feedback
 
 import (
@@ -14,7 +14,7 @@ import (
 	"assay/host/privacy"
 )
 
-// Label is what an entity turned out to be.
+// Label states what an entity turned out to be.
 type Label string
 
 // The labels.
@@ -82,13 +82,13 @@ var ErrUnknownCheck = errors.New("there is no check with this reference")
 // Store keeps feedback. Its methods fail with check.ErrUnauthorized if the key is no longer valid, and with
 // ErrUnknownCheck.
 type Store interface {
-	// Feedback returns what is kept about one of the account's checks, or nil. If e is not nil, it fails with an
+	// Feedback returns the feedback on one of the account's checks, or nil. If e is not nil, it fails with an
 	// *entity.InvalidError unless e is the checked entity.
 	Feedback(ctx context.Context, c check.Caller, ref string, e *entity.Entity) (*Kept, error)
 	// KeepFeedback stores a report in place of an earlier one on the same check, and makes it the account's vote on the
 	// entity. If layers is nil, it keeps those of the earlier report.
 	KeepFeedback(ctx context.Context, c check.Caller, r Report, layers []Layer) (*Kept, error)
-	// RevokeFeedback deletes what is kept about a check. If the account reported the same entity before, its latest
+	// RevokeFeedback deletes the feedback on a check. If the account reported the same entity before, its latest
 	// remaining report is its vote again. It succeeds if nothing is kept.
 	RevokeFeedback(ctx context.Context, c check.Caller, ref string) error
 }

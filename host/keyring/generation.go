@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// Generation is a master secret and the keys that derive from it for signing and encrypting. From a time on, it
-// replaces the generation before; hosts with both in their files go on reading what was written under either.
+// Generation is a master secret and the keys derived from it for signing and encrypting. From a given time, it replaces
+// the previous generation; hosts with both in their files can still read values encrypted under either.
 type Generation struct {
 	Number     int       // 1 for the first
 	From       time.Time // zero for the first

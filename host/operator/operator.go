@@ -1,6 +1,6 @@
-// Package operator serves the operator's page: the state of a host and of what it shares with the others, for the
-// holder of a token. There, persons also settle the reviews that customers ask for, which is all that the pages change.
-// They are rendered on the server and need no scripts.
+// Package operator serves the operator's page: the state of a host and its shared data, for the holder of a token. On
+// the page, people also settle reviews that customers request; it changes nothing else. It is rendered on the server
+// and needs no scripts.
 package operator
 
 import (
@@ -26,7 +26,7 @@ type Config struct {
 	Token string // opens the page; if empty, the page says how to set it
 	// Keys returns keys from which, with the token, those of sessions derive. The first signs; all are accepted.
 	Keys func() [][]byte
-	// State returns the state to show. It returns soon, whatever is out of order.
+	// State returns the state to show. It returns soon, whatever is broken.
 	State func(ctx context.Context) *State
 	// Reviews are settled at Path/reviews; nil: 404.
 	Reviews Reviews

@@ -9,8 +9,8 @@ import (
 	"assay/host/entity"
 )
 
-// Reviews keeps the customers' requests for a person's review, which persons settle on the page. Errors:
-// decision.ErrNoReview, decision.ErrNotTaken and *entity.InvalidError.
+// Reviews stores customers' requests for a human review, which people settle on the page. Errors: decision.ErrNoReview,
+// decision.ErrNotTaken and *entity.InvalidError.
 type Reviews interface {
 	// OpenReviews lists the reviews that are not settled, oldest first.
 	OpenReviews(ctx context.Context, limit int) ([]decision.Case, error)

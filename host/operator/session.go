@@ -39,7 +39,7 @@ const (
 )
 
 // Wrong tokens that all clients together may present at once, and how often one more. With a token of MinToken random
-// letters and digits, guessing is hopeless at any rate; this also protects a token that a person thought of.
+// letters and digits, guessing is hopeless at any rate; the limit also protects weaker tokens.
 const (
 	wrongTokens = 10
 	wrongEvery  = 10 * time.Second
@@ -47,7 +47,7 @@ const (
 
 // door decides who may see the page.
 type door struct {
-	token [sha256.Size]byte // its hash, so that comparing takes the same time whatever the length of the other
+	token [sha256.Size]byte // its hash, so that comparing takes constant time
 	keys  func() [][]byte   // of sessions; they depend on the token, so another token ends them
 	wrong *rate.Limiter     // counts the wrong tokens of all clients
 	now   func() time.Time

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// State is what the page shows of a host and of what it shares with others. It contains neither keys nor values that
-// were checked.
+// State is the state of a host and its shared data for the page. It contains neither keys nor values that were checked.
 type State struct {
 	At       time.Time `json:"at"`
 	Host     string    `json:"host"` // its name in Hosts
@@ -17,7 +16,7 @@ type State struct {
 	Lineup   Lineup    `json:"lineup"`
 	Queues   Queues    `json:"queues"`
 	Audit    Audit     `json:"audit"`
-	// Unknown says what could not be read and why, by Part. What is unknown is empty above.
+	// Unknown gives the reason for each Part that could not be read. Its values above are empty.
 	Unknown map[Part]string `json:"unknown"`
 }
 
@@ -63,7 +62,7 @@ type Host struct {
 	Revision   int64         `json:"revision"`
 	Refused    int64         `json:"refused,omitempty"` // the activation that it cannot run
 	Problem    string        `json:"problem,omitempty"` // why
-	Canary     string        `json:"canary,omitempty"`  // what the canary did to its checks
+	Canary     string        `json:"canary,omitempty"`  // effect of the canary on its checks
 }
 
 // Lineup is the lineup that the host runs.
@@ -100,14 +99,14 @@ type Layer struct {
 	FuelP99   float64            `json:"fuel_p99_below"` // at least 99 of 100 calls used at most this much
 }
 
-// Shadow is what the layers in shadow would have changed on this host since it started.
+// Shadow counts the changes that layers in shadow would have made on this host since it started.
 type Shadow struct {
 	Checks  uint64 `json:"checks"`
 	Changed uint64 `json:"changed"`  // of these, how many would have another verdict
 	LeftOut uint64 `json:"left_out"` // checks whose shadow layers did not run
 }
 
-// Queues are what waits.
+// Queues are the host's queues.
 type Queues struct {
 	Checks   int            `json:"checks_in_progress"` // accepted by this host and not answered
 	Wait     time.Duration  `json:"predicted_wait_ns"`  // of a new check on this host
@@ -194,7 +193,7 @@ func (s *State) Headline() string {
 	return "Healthy: this host takes checks, and no problem is known"
 }
 
-// Missing says why a part is not known, or returns "".
+// Missing returns why a part is unknown, or "".
 func (s *State) Missing(part Part) string { return s.Unknown[part] }
 
 func (s *State) count(severity Severity) (n int) {
