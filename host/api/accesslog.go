@@ -25,7 +25,7 @@ type exchange struct {
 	cause    error        // of a 5xx
 	timing   *timing      // nil: the client did not ask for it
 	shared   bool         // the client's address is that of a proxy that is not trusted
-	test     bool         // the key is a test key, so that the answer tells nothing about the host
+	test     bool         // the key is a test key, so the answer reveals nothing about the host
 	replayed bool         // the answer was kept from an earlier request
 }
 

@@ -227,7 +227,7 @@ func (s *Server) authenticate(work context.Context, ctx *fasthttp.RequestCtx) (c
 		}
 	}
 	// Requests that wait for the same key share one look-up, and the slot of the first. A client with many connections
-	// would else be refused whenever its key is not remembered.
+	// would otherwise be refused whenever its key is not cached.
 	found, err, _ := s.presents.Do(key, func() (any, error) {
 		var caller check.Caller
 		client := s.Client(ctx)

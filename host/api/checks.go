@@ -21,16 +21,16 @@ const (
 	checkRefPath = checksPrefix + "{ref}"
 )
 
-// Decisions reads an account's recorded checks and has persons review them. Errors: check.ErrUnauthorized,
+// Decisions reads an account's recorded checks and requests human reviews of them. Errors: check.ErrUnauthorized,
 // feedback.ErrUnknownCheck, decision.ErrNoReview and *entity.InvalidError.
 type Decisions interface {
 	decision.Searcher
 	decision.Records
 	// CountChecks counts the account's checks from one instant until another, which is not included.
 	CountChecks(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error)
-	// MonthlyUsage returns what the account used in the month that begins at the given instant.
+	// MonthlyUsage returns the account's usage in the month that begins at the given instant.
 	MonthlyUsage(ctx context.Context, c check.Caller, month time.Time) (*decision.Usage, error)
-	// AskReview returns the review of a check. It asks for one if there is none.
+	// AskReview returns the review of a check, after requesting one if there is none.
 	AskReview(ctx context.Context, c check.Caller, ref, reason string) (*privacy.Review, error)
 	Review(ctx context.Context, c check.Caller, ref string) (*privacy.Review, error)
 }

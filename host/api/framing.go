@@ -12,7 +12,7 @@ import (
 )
 
 // headReceived is called after a request's head and before its body. It cannot refuse the request. If serve is going
-// to, it makes sure that fasthttp neither waits for a body nor reads what follows as another request.
+// to, it makes sure that fasthttp neither waits for a body nor reads the following bytes as another request.
 func headReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	switch {
 	case vetHead(h) != nil:

@@ -25,7 +25,7 @@ const (
 	maxKeptLookups = 512 // look-ups of kept answers in progress, shared by accounts
 )
 
-// readOnce returns what the Idempotency-Key makes of a request, or nil without one. The request is identified by its
+// readOnce returns the check.Once of a request's Idempotency-Key, or nil without one. The request is identified by its
 // path and its body, byte for byte.
 func (s *Server) readOnce(ctx *fasthttp.RequestCtx, render func([]check.Answer) []byte) (*check.Once, error) {
 	lines := ctx.Request.Header.PeekAll(onceHeader)
@@ -44,7 +44,7 @@ func (s *Server) readOnce(ctx *fasthttp.RequestCtx, render func([]check.Answer) 
 	return &check.Once{Key: key, Request: request, Render: render}, nil
 }
 
-// answerOnce answers a request of checks: with the answer kept for its Idempotency-Key, or else with what score finds.
+// answerOnce answers a request with the answer kept for its Idempotency-Key, or otherwise with the result of score.
 func (s *Server) answerOnce(
 	work context.Context, ctx *fasthttp.RequestCtx, caller check.Caller, render func([]check.Answer) []byte,
 	score func(*check.Once) ([]check.Answer, error),

@@ -29,11 +29,12 @@ func writeRefusal(c net.Conn, status, further, text string) error {
 // timingHeader asks for Server-Timing if it is 1.
 const timingHeader = "X-Service-Timing"
 
-// timing collects the durations of a request's parts. A check is one part, because the duration of its lookups alone
-// would show more clearly what other customers have checked lately.
+// timing collects the durations of a request's parts. A check is one part, because the duration of its lookups would
+// reveal more about other customers' recent checks.
 type timing struct{ parts []string }
 
-// part starts to measure a part of the request until its result is called. Both do nothing if nobody asked.
+// part starts to measure a part of the request until its result is called. Both do nothing unless the client asked for
+// timing.
 func (x *exchange) part(name string) (end func()) {
 	if x == nil || x.timing == nil {
 		return func() {}

@@ -18,7 +18,7 @@ func scoped(scope apikey.Scope, h fiber.Handler) fiber.Handler {
 }
 
 // permit returns the reason why a valid key may not be used for a request, or nil. The address is looked at first, so
-// that a stolen key tells nothing about its scopes elsewhere.
+// that a stolen key used elsewhere does not reveal its scopes.
 func (s *Server) permit(ctx *fasthttp.RequestCtx, limits apikey.Limits) error {
 	if limits.Networks != nil {
 		if client := s.address(ctx); !limits.Admits(client) {

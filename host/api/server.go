@@ -66,7 +66,7 @@ type Rates interface {
 // Door decides whether the host accepts further checks; *admission.Gate implements it.
 type Door interface {
 	// Admits returns nil if the host would accept n checks of an account now, else admission.ErrBusy or
-	// admission.ErrShare. The account "" stands for one without checks in progress.
+	// admission.ErrShare. The account "" means one without checks in progress.
 	Admits(account string, n int) error
 }
 
@@ -97,7 +97,8 @@ type Config struct {
 	Receipts  Receipts // nil: 404
 	// AuditLog has the public files of the audit log; nil: 404.
 	AuditLog AuditLog
-	// Ready returns nil or what keeps the host from answering, for the log only. It must not wait. nil: always ready.
+	// Ready returns the reason why the host cannot answer, for the log only, or nil. It must not wait. nil: always
+	// ready.
 	Ready func() error
 	// Outage reports whether an error is due to an outage of the database. Requests that fail with one get 503. It may
 	// be nil.
@@ -110,7 +111,7 @@ type Config struct {
 	Pages fasthttp.RequestHandler
 
 	TLS            *tls.Config    // nil: plain HTTP
-	HTTPS          bool           // customers reach the host by https; browsers are told to use nothing else
+	HTTPS          bool           // customers reach the host by https, and browsers must not use http
 	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For is trusted
 	Logger         *slog.Logger   // nil: no logs
 	Version        string         // returned by GET /healthz

@@ -6,7 +6,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Echo responds to every POST on l with the same body until stop is called. It measures the HTTP library alone.
+// Echo responds to every POST on l with the same body until stop is called. It measures only the HTTP library.
 func Echo(l net.Listener, body []byte) (stop func() error) {
 	app := fiber.New(fiber.Config{DisableStartupMessage: true})
 	app.Post("/*", func(c *fiber.Ctx) error {

@@ -76,7 +76,8 @@ func Saturate(ctx context.Context, t Target, connections int, d time.Duration) (
 // Offer sends rate requests per second for d, whether or not earlier ones have finished. Latency counts from the time a
 // request was due, so that a stalled host cannot hide the requests it delayed.
 func Offer(ctx context.Context, t Target, rate int, d time.Duration) (Figures, error) {
-	// While the host stalls, requests go on being sent: as many as can be unanswered before the first one fails.
+	// While the host stalls, requests are still sent, up to the number that can be unanswered before the first one
+	// fails.
 	client := t.client(rate * int(callTimeout/time.Second))
 	samples := make([]sample, rate)
 	began := time.Now()

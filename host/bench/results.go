@@ -90,7 +90,7 @@ func wrap(text string) string {
 	return strings.Join(paragraphs, "\n\n")
 }
 
-// wordPattern matches what is not broken: words, with code such as `just soak 1h` in one piece.
+// wordPattern matches text that is not wrapped: words, and code such as `just soak 1h`.
 var wordPattern = regexp.MustCompile("(?:`[^`]*`|\\S)+")
 
 // revision returns the commit of a checkout, and says whether files other than results have changed since.

@@ -90,7 +90,7 @@ func keyed(key, salt []byte, kind, value string) string {
 	return string(mac.Sum(nil))
 }
 
-// subject returns what the history says about an entity.
+// subject returns the history of an entity.
 func (c *checker) subject(accountID string, item Item) *subject {
 	var salt []byte
 	if a := c.accounts[accountID]; a != nil {

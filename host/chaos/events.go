@@ -63,7 +63,7 @@ func eventName(verdict string) string {
 	return ""
 }
 
-// deliveries compares what receivers got with the events and the records.
+// deliveries compares received events with the stored events and the records.
 func (c *checker) deliveries() {
 	first := map[string]Delivery{}
 	for _, d := range c.history.Deliveries {

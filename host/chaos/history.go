@@ -1,5 +1,5 @@
-// Package chaos compares what the clients of hosts saw with what a database holds, after faults. The comparison shares
-// no code with the ledger: it computes keyed hashes and the hash chain itself, as host/audit documents them.
+// Package chaos compares clients' observations with the content of the database, after faults. The comparison shares no
+// code with the ledger: it computes keyed hashes and the hash chain itself, as host/audit documents them.
 package chaos
 
 import (
@@ -64,7 +64,7 @@ type Delivery struct {
 	Signed              bool // the signature is valid
 }
 
-// History is what clients and receivers saw. Its methods may be called concurrently.
+// History records the observations of clients and receivers. Its methods may be called concurrently.
 type History struct {
 	mu          sync.Mutex
 	Calls       []*Call

@@ -22,7 +22,7 @@ import (
 	"assay/host/entity"
 )
 
-// Load checks entities through several hosts, each call through any of them, and remembers what it saw.
+// Load checks entities through several hosts, each call through any of them, and records the answers.
 type Load struct {
 	Clients []*Client
 

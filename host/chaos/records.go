@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// records compares each record of a check with what the clients know about it.
+// records compares each record of a check with the clients' history.
 func (c *checker) records() {
 	chains := map[int]bool{}
 	for _, head := range c.state.Heads {
@@ -151,7 +151,7 @@ func (c *checker) revocations() {
 	}
 }
 
-// usage compares what quotas counted with the records.
+// usage compares quotas with the records.
 func (c *checker) usage() {
 	used := map[string]int{}
 	for _, u := range c.state.Usage {

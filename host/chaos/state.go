@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// State is what a database holds. Its fields are exported so that they can be altered to test the checker.
+// State is the content of a database. Its fields are exported so that tests of the checker can alter them.
 type State struct {
 	Accounts []Account
 	Heads    []Head

@@ -125,8 +125,8 @@ func bankOf(raw string) (string, error) {
 	return code, nil
 }
 
-// Groups returns what the functions above return for the groups that e belongs to: its registrable domain, the number
-// whose first digits are a range, and its bank. They are "" where e has none.
+// Groups returns the results of the functions above for the groups that e belongs to: its registrable domain, the
+// number whose first digits are a range, and its bank. They are "" where e has none.
 func (e Entity) Groups() (registrable, number, bank string) {
 	switch e.Type {
 	case Domain, Email:

@@ -143,7 +143,7 @@ type Erasure struct {
 	Checks    int    `json:"checks"` // number of checks erased
 }
 
-// ErasureResult reports what an erasure request erased, and lists all erasures of the subject so far.
+// ErasureResult counts the data that an erasure request erased, and lists all erasures of the subject so far.
 type ErasureResult struct {
 	Subject   *string   `json:"subject"` // null if the request names a check that was erased
 	Checks    int       `json:"erased"`

@@ -34,7 +34,7 @@ func (LargeError) Error() string {
 	return fmt.Sprintf("the subject has more than %d checks, so its data is erased in the background", AtOnce)
 }
 
-// Kind is what a request in the background does.
+// Kind is the kind of a background request.
 type Kind string
 
 // The kinds of requests.

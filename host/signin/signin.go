@@ -118,8 +118,8 @@ func ParseToken(token string) (h Hash, ok bool) {
 	return sha256.Sum256([]byte(token)), true
 }
 
-// FormToken returns what every form of a session must contain. It is derived from the session's token, which it does
-// not reveal.
+// FormToken returns the token that every form of a session must contain. It is derived from the session's token, which
+// it does not reveal.
 func FormToken(token string) string {
 	sum := sha256.Sum256([]byte("assay form " + token))
 	return base64.RawURLEncoding.EncodeToString(sum[:18])

@@ -8,10 +8,10 @@ import (
 	"assay/sdk"
 )
 
-// The points of each signal. Only a listing of the very entity on a list that is up to date is final: nothing clears
-// it. A listing that is out of date still blocks an unknown entity, but popularity clears it. The others ask for a
-// review, and two lists that agree block. A name below a listed one was not listed itself, and lists of pages include
-// hacked sites of honest owners.
+// The points of each signal. Only a listing of the exact entity on an up-to-date list is final: nothing clears it. An
+// outdated listing still blocks an unknown entity, but popularity clears it. The others ask for a review, and two lists
+// that agree block. A name below a listed one was not listed itself, and lists of pages include hacked sites of honest
+// owners.
 const (
 	pointsExact   = 100
 	pointsExpired = 60
@@ -26,7 +26,7 @@ type listing struct {
 	points           int
 	code             string
 	lead             string // before the names of the lists
-	as, named, after string // the threat, and what comes after it
+	as, named, after string // the threat and the text after it
 }
 
 // Score scores an entity by the lists that contain it, from the feed.* facts.

@@ -7,9 +7,9 @@ type finding struct {
 	text   string // "%" is replaced by evidence
 }
 
-// The findings of the layer. Their points add up to its score, 0 to 100. What a person can verify and act on reaches
-// review or block alone (TestVerdicts). The rest is circumstantial, because many honest domains are young, parked or
-// badly configured: 11 points are a unit of log-odds.
+// The findings of the layer. Their points add up to its score, 0 to 100. A finding that a person can verify and act on
+// reaches review or block alone (TestVerdicts). The rest is circumstantial, because many honest domains are young,
+// parked or badly configured: 11 points are a unit of log-odds.
 var (
 	noDomain = finding{90, "network:dns:no_domain", "The domain % does not exist"}
 	noHost   = finding{8, "network:dns:no_host", "The name % does not exist, only %"}
@@ -47,5 +47,5 @@ var (
 )
 
 // ages holds the points of a registration that is less than a number of days old. Older ones speak for a domain, which
-// is what the standing layer counts (docs/decisions/detection.md has the figures).
+// the standing layer counts (docs/decisions/detection.md has the figures).
 var ages = [...]struct{ days, points int }{{8, 33}, {31, 30}, {91, 16}, {181, 9}, {366, 3}}

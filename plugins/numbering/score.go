@@ -43,7 +43,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 // answer reports signals.
 type answer struct {
 	check   *sdk.Check
-	guessed bool // the country is a guess, so what depends on it counts half
+	guessed bool // the country is a guess, so points that depend on it count half
 }
 
 func (a *answer) add(kind *style, evidence ...string) {

@@ -93,9 +93,9 @@ func scoreGood(c *sdk.Check) {
 	c.Signal(worth, kind.code, quote.Fill(kind.own, c.Get("feed.good")))
 }
 
-// scoreDomain scores what is known of the registrable domain. It counts half for whoever the owner may have given a
-// part of the domain: a name below it or a mailbox. A mail provider's domain says nothing about its users, and a name
-// under a private suffix has no registration of its own.
+// scoreDomain scores the registrable domain. It counts half for a name below it or a mailbox, which the owner may have
+// given to somebody else. A mail provider's domain says nothing about its users, and a name under a private suffix has
+// no registration of its own.
 func scoreDomain(c *sdk.Check) {
 	if c.Has("email.provider") {
 		return
@@ -169,7 +169,7 @@ func (d *domain) scoreRegistration() {
 	}
 }
 
-// scoreMail scores a domain that takes mail and has forged mail in its name refused.
+// scoreMail scores a domain that accepts mail and asks receivers to refuse forged mail in its name.
 func (d *domain) scoreMail() {
 	if d.Get("dns.dmarc") != "reject" {
 		return
