@@ -119,7 +119,7 @@ func (r *rates) run(ctx context.Context, uses admission.Uses, log *slog.Logger) 
 		err := r.limiter.Settle(work, uses)
 		cancel()
 		if err != nil && !failed && ctx.Err() == nil {
-			log.Warn("rates are not shared with the other hosts; each limits by itself", "error", err)
+			log.Warn("rates are not shared between hosts; each host limits alone", "error", err)
 		}
 		failed = err != nil
 	}

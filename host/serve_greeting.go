@@ -58,7 +58,7 @@ func suggestLists(ctx context.Context, t *terminal, s *store.Store) error {
 	if subscribed, err := s.Subscriptions(ctx); err != nil || len(subscribed) > 0 {
 		return err
 	}
-	t.printf("  lists  none, and none is fetched by itself: assay feeds recommend\n")
+	t.printf("  lists  none; to subscribe to some: assay feeds recommend\n")
 	return nil
 }
 

@@ -54,7 +54,7 @@ func (p *Pair) Refresh(context.Context) error {
 		problem = err.Error()
 	}
 	if problem != "" && problem != p.problem {
-		p.log.Error("the TLS certificate was not replaced; the one before stays in service", "error", problem)
+		p.log.Error("the TLS certificate was not replaced; the previous one stays in service", "error", problem)
 	}
 	p.problem = problem
 	p.warn()

@@ -242,7 +242,7 @@ func (f *Follower) resume(ctx context.Context) error {
 		err = f.load(ctx, a)
 	}
 	if err != nil {
-		return fmt.Errorf("going on with activation %d: %w", number, err)
+		return fmt.Errorf("continuing with activation %d: %w", number, err)
 	}
 	return nil
 }

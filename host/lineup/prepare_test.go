@@ -176,7 +176,7 @@ func TestCandidateIsVerified(t *testing.T) {
 		"an old number": {sign(func(a *activation.Activation) { a.Number = 2 }, operator),
 			"its number is not above 2, which this host ran"},
 		"another one before": {sign(func(a *activation.Activation) { a.Previous = registry.Digest{7} }, operator),
-			"the one before 3, is missing"},
+			"the predecessor of 3, is missing"},
 		"another lineup": {sign(func(a *activation.Activation) { a.Lineup.Hash = registry.Digest{7} }, operator),
 			"its text was altered"},
 		"an unknown revision": {sign(func(a *activation.Activation) { a.Lineup.Revision = 70 }, operator),

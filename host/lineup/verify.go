@@ -149,7 +149,7 @@ func (v *Verifier) checkPlace(ctx context.Context, s activation.Signed) error {
 func (v *Verifier) before(ctx context.Context, a activation.Activation) (signed string, err error) {
 	signed, err = v.Records.Activation(ctx, a.Previous)
 	if errors.Is(err, activation.ErrNone) {
-		return "", fmt.Errorf("the chain of activations is broken: %s, the one before %d, is missing", a.Previous,
+		return "", fmt.Errorf("the chain of activations is broken: %s, the predecessor of %d, is missing", a.Previous,
 			a.Number)
 	}
 	if err != nil {
@@ -160,7 +160,7 @@ func (v *Verifier) before(ctx context.Context, a activation.Activation) (signed 
 		return "", fmt.Errorf("the chain of activations is broken before %d: %w", a.Number, err)
 	}
 	if earlier.Hash() != a.Previous || earlier.Number >= a.Number {
-		return "", fmt.Errorf("the chain of activations is broken: the one before %d was altered", a.Number)
+		return "", fmt.Errorf("the chain of activations is broken: the predecessor of %d was altered", a.Number)
 	}
 	return signed, nil
 }

@@ -186,7 +186,7 @@ func (p *page) signIn(w http.ResponseWriter, r *http.Request) {
 		p.refuse(w, r, wait)
 		return
 	}
-	p.cfg.Logger.Info("somebody signed in to the operator's page")
+	p.cfg.Logger.Info("a user signed in to the operator's page")
 	http.SetCookie(w, p.door.cookie(r, p.cfg.Now().Add(sessionLife)))
 	http.Redirect(w, r, Path, http.StatusSeeOther)
 }

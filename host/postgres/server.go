@@ -114,7 +114,7 @@ func (c *Cluster) start(ctx context.Context) error {
 				return err
 			}
 		default:
-			return fmt.Errorf("starting Postgres: it ended at once: %s", output)
+			return fmt.Errorf("starting Postgres: it exited immediately: %s", output)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func (t TypeReport) write(w *writer) {
 		w.printf("  The candidate refuses %d checks (%s) with 503.\n", t.Refused, percent(t.Refused, t.Checks))
 	}
 	if t.Missing > 0 {
-		w.printf("  A new layer scored %d checks without facts that nobody had looked up.\n", t.Missing)
+		w.printf("  A new layer scored %d checks without facts that had not been looked up.\n", t.Missing)
 	}
 	var rows [][]string
 	for _, from := range verdicts {

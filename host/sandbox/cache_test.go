@@ -320,7 +320,7 @@ func TestCodeOfAnotherMeteringIsNotRun(t *testing.T) {
 	wantScore(t, openIn(t, box, m), 7)
 	code := box.cache.read(box.cache.name(m, limitsOf(m)))
 	if code == nil || bytes.Equal(code.content, forged.content) {
-		t.Error("the cache was not mended")
+		t.Error("the cache was not repaired")
 	}
 }
 

@@ -1,4 +1,4 @@
--- Makes a request in the background, or returns the one that is running.
+-- Starts a background request, or returns the one that is running.
 INSERT INTO subject_requests AS q (chain, id, account_id, key_id, kind, state, subject, sealed, total, since,
     lease_until, created_at)
 SELECT h.chain, ?id, ?account, ?key, ?kind, 'running', ?subject, ?sealed, ?total, h.seq, now(), ?now

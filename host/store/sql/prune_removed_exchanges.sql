@@ -1,4 +1,4 @@
--- What is kept of requests goes with the endpoint.
+-- Stored requests and responses are deleted with the endpoint.
 UPDATE webhook_attempts SET sealed_exchange = NULL
 WHERE chain = ?chain AND (ref, number) IN (
     SELECT a.ref, a.number FROM webhook_attempts AS a

@@ -1,5 +1,5 @@
--- An account's requests in the background, newest first. What an erasure has done is counted from its records in the
--- chain, so that the count is right after a host has stopped.
+-- An account's background requests, newest first. An erasure's progress is counted from its records in the chain, so
+-- that it is right even after a host has stopped.
 SELECT q.id, q.kind, q.state, q.total, q.created_at, q.settled_at,
     CASE q.kind WHEN 'erasure' THEN (
         SELECT coalesce(sum(e.checks), 0) FROM erasures AS e

@@ -1,6 +1,5 @@
 -- A session that has not expired, with the plan of its account and the key with which the dashboard acts: the newest
--- that works and is no test key, but rather one without limits, and one that does not expire. It is empty if no key
--- works.
+-- working key that is not a test key, preferably without limits and without expiry. It is empty if no key works.
 SELECT s.*, a.plan, a.quota, coalesce((
     SELECT k.id
     FROM api_keys AS k

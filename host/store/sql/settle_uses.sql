@@ -1,4 +1,4 @@
--- Adds what a host accepted and returns what all hosts accepted under each name. A number begins again after a minute
+-- Adds the uses that a host accepted and returns the total of all hosts for each name. A total restarts after a minute
 -- without uses. The order of the names makes deadlocks between hosts impossible.
 WITH told AS (
     SELECT name, used FROM unnest(?names::text[], ?used::bigint[]) AS t (name, used)

@@ -1,5 +1,5 @@
--- The unique keys of a table that lack a column, and statements that replace each: by another key with the same columns
--- and that one, or else by itself with the column added.
+-- The unique keys of a table that lack a column, and statements that replace each: by another key that has the column
+-- in addition, or otherwise by itself with the column added.
 SELECT k.name::text,
     CASE WHEN k.named THEN format('ALTER TABLE %I DROP CONSTRAINT %I', $1::text, k.name)
         ELSE format('DROP INDEX %I', k.name) END,
