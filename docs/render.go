@@ -133,14 +133,19 @@ func (r *renderer) plain(n ast.Node) string {
 // signalCode matches the code of a signal.
 var signalCode = regexp.MustCompile(`^[a-z0-9_-]+(:[a-z0-9_-]+){2}$`)
 
-// heading writes a heading that links to itself. The code of a signal is its own ID.
+// heading writes a heading that links to itself. The code of a signal is its own ID, and may be broken at its colons.
 func (r *renderer) heading(n *ast.Heading) {
 	id, _ := n.AttributeString("id")
-	if text := r.plain(n); signalCode.MatchString(text) {
-		id = []byte(text)
+	code := r.plain(n)
+	if signalCode.MatchString(code) {
+		id = code
 	}
 	fmt.Fprintf(r, "<h%d id=\"%s\"><a href=\"#%s\">", n.Level, id, id)
-	r.children(n)
+	if id == code {
+		r.WriteString(strings.ReplaceAll(code, ":", ":<wbr>"))
+	} else {
+		r.children(n)
+	}
 	fmt.Fprintf(r, "</a></h%d>\n", n.Level)
 }
 

@@ -65,9 +65,9 @@ func catalogueIndex(modules []registry.Module) string {
 	var rows strings.Builder
 	for _, m := range modules {
 		lowest, highest := m.Manifest.Range()
-		fmt.Fprintf(&rows, "| [%s](../docs/catalogue/%s.md) | %s | %d to %d | %s | %d | %s |\n", m.Manifest.Name,
-			m.Manifest.Name, m.Manifest.LayerClass(), lowest, highest, strings.Join(m.Manifest.Entities, ", "),
-			len(m.Manifest.Signals), m.Manifest.Summary)
+		fmt.Fprintf(&rows, "| [%s](../docs/catalogue/%s.md) | %s | %s, %d to %d | %s |\n", m.Manifest.Name,
+			m.Manifest.Name, strings.Join(m.Manifest.Entities, ", "), m.Manifest.LayerClass(), lowest, highest,
+			m.Manifest.Summary)
 	}
 	return "# Layers and signals\n\n" +
 		"Each layer looks at one kind of evidence, and has a page with its signals: what they mean, an example, and what " +
@@ -75,7 +75,7 @@ func catalogueIndex(modules []registry.Module) string {
 		"puts an\nentity there whatever the style layers say, and one that is final whatever speaks for the entity. " +
 		"ABI.md defines the\n[facts](../sdk/ABI.md#7-facts), [threats](../sdk/ABI.md#6-threats) and " +
 		"[classes](../sdk/ABI.md#4-exports).\n\n" + generated + "\n" +
-		"| layer | class | score | entities | signals | evidence |\n|---|---|---|---|---|---|\n" + rows.String()
+		"| layer | entities | class and score | evidence |\n|---|---|---|---|\n" + rows.String()
 }
 
 // cataloguePage returns the page of a layer.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,6 +72,12 @@ func TestFeedbackOfACustomer(t *testing.T) {
 	if out := output(t, dir, database, "feedback", "signals"); !strings.Contains(out, lines[0].Signal) {
 		t.Errorf("no %s in the table:\n%s", lines[0].Signal, out)
 	}
+	shown := outputJSON[shownLayer](t, dir, database, "layers", "show", "domain")
+	at := slices.IndexFunc(shown.Signals, func(s shownSignal) bool { return s.Code == "domain:brand:lookalike" })
+	if shown.Labels != 1 || at < 0 || shown.Signals[at].HitRate != 1 || shown.Signals[at].Precision != 1 {
+		t.Errorf("%+v", shown)
+	}
+	has(t, output(t, dir, database, "layers", "show", "domain"), "domain:brand:lookalike", "100%")
 	// Weights are fitted to feedback like to labelled values.
 	rows := writeFile(t, "rows.jsonl", []byte(labelled))
 	if out := output(t, dir, database, "lineup", "fit", rows, "--feedback"); !strings.Contains(out, "to 17 rows") {

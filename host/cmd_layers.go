@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
+	"assay/host/eval"
+	"assay/host/feedback"
 	"assay/registry"
 )
 
 type layersCmd struct {
 	List layersListCmd `cmd:"" help:"List the layers of the active lineup, or all published layers."`
+	Show layersShowCmd `cmd:"" help:"${layers_show_cmd}"`
 }
 
 type layersListCmd struct {
@@ -91,6 +95,107 @@ func layerLines(plugins []registry.PublishedPlugin, lineup registry.LineupDocume
 		})
 	}
 	return lines, nil
+}
+
+type layersShowCmd struct {
+	Layer string `arg:"" help:"${layers_show_layer}"`
+	JSON  bool   `help:"Print JSON."`
+}
+
+// shownLayer is the JSON output of `assay layers show`.
+type shownLayer struct {
+	layerLine
+	Labels  int           `json:"labels"` // of values that the version scored
+	Signals []shownSignal `json:"signals"`
+}
+
+// shownSignal is a signal of a layer, and how it fared with the values that customers labelled.
+type shownSignal struct {
+	registry.SignalText
+	Fraud      int           `json:"fraud"`
+	Legitimate int           `json:"legitimate"`
+	HitRate    eval.Number   `json:"hit_rate"`  // share of the values that it was raised for; null without labels
+	Precision  eval.Number   `json:"precision"` // share of fraud among them; null if there are none
+	Interval   eval.Interval `json:"interval"`  // of the precision, 95%
+}
+
+func (cmd *layersShowCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	return withBackend(ctx, cfg, t, func(b *backend) error {
+		shown, err := cmd.read(ctx, b)
+		if err != nil {
+			return err
+		}
+		if cmd.JSON {
+			return t.json(shown)
+		}
+		t.printf("%s@%s: %s\n%d labelled values were scored by this version.\n\n", shown.Name, shown.Version,
+			shown.Summary, shown.Labels)
+		rows := make([][]string, len(shown.Signals))
+		for i, s := range shown.Signals {
+			rows[i] = []string{s.Code, strconv.Itoa(s.Points), s.Warrants, "", "", "", s.Text}
+			if s.Fraud+s.Legitimate > 0 {
+				rows[i][3], rows[i][4] = percentOf(s.HitRate), percentOf(s.Precision)
+				rows[i][5] = percentOf(s.Interval[0]) + " to " + percentOf(s.Interval[1])
+			}
+		}
+		return t.table([]string{"SIGNAL", "POINTS", "WARRANTS", "HIT RATE", "PRECISION", "95% INTERVAL", "MEANING"}, rows)
+	})
+}
+
+// read finds the layer: the named version, or that of the lineup in force, or the newest.
+func (cmd *layersShowCmd) read(ctx context.Context, b *backend) (shown shownLayer, err error) {
+	plugins, err := b.store.Plugins(ctx)
+	if err != nil {
+		return shown, err
+	}
+	active, err := b.store.ActiveLineup(ctx)
+	if err != nil && !errors.Is(err, registry.ErrNoRevision) {
+		return shown, err
+	}
+	lines, err := layerLines(plugins, active.Lineup, true)
+	if err != nil {
+		return shown, err
+	}
+	name, version, _ := strings.Cut(cmd.Layer, "@")
+	lines = slices.DeleteFunc(lines, func(l layerLine) bool {
+		return l.Name != name || version != "" && l.Version != version
+	})
+	if len(lines) == 0 {
+		return shown, fmt.Errorf("showing %s: %w", cmd.Layer, registry.ErrNoPlugin)
+	}
+	shown.layerLine = lines[max(0, slices.IndexFunc(lines, func(l layerLine) bool { return l.Active }))]
+	at := slices.IndexFunc(plugins, func(p registry.PublishedPlugin) bool {
+		return p.Name == shown.Name && p.Version == shown.Version
+	})
+	m, err := registry.ParseManifest(plugins[at].Manifest)
+	if err != nil {
+		return shown, fmt.Errorf("showing %s: %w", cmd.Layer, err)
+	}
+	labelled, err := b.store.Labelled(ctx)
+	if err != nil {
+		return shown, err
+	}
+	shown.Labels = feedback.CountScored(labelled, shown.Name, shown.Version)
+	shown.Signals = signalsOf(m, shown, feedback.TallySignals(labelled))
+	return shown, nil
+}
+
+// signalsOf returns the signals of a manifest with their labels.
+func signalsOf(m registry.Manifest, of shownLayer, tallies []feedback.Tally) []shownSignal {
+	signals := make([]shownSignal, len(m.Signals))
+	for i, s := range m.Signals {
+		signals[i].SignalText = s
+		for _, t := range tallies {
+			if t.Layer == of.Name && t.Version == of.Version && t.Signal == s.Code {
+				signals[i].Fraud, signals[i].Legitimate = t.Fraud, t.Legitimate
+			}
+		}
+		raised := signals[i].Fraud + signals[i].Legitimate
+		signals[i].HitRate = eval.Number(float64(raised) / float64(of.Labels))
+		signals[i].Precision = eval.Number(float64(signals[i].Fraud) / float64(raised))
+		signals[i].Interval = eval.Wilson(signals[i].Fraud, raised)
+	}
+	return signals
 }
 
 // scoreRange returns a range of scores as text, such as "-60 to 0".

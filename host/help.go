@@ -160,6 +160,9 @@ var helpTexts = kong.Vars{
 	"overrides_expires": "When it ends: a time such as 2026-01-31T08:00:00Z, or from now, such as 30d or 12h; at " +
 		"most 365d.",
 
+	"layers_show_cmd":   "Show a layer's signals. The hit rate and the precision come from customers' feedback.",
+	"layers_show_layer": "Name of a layer, or NAME@VERSION. Default: the version in force, or the newest.",
+
 	"plugin_test_cmd": "Run a layer's cases in the sandbox. It shows what the layer did in each case that fails, and " +
 		"which signals no case emits.",
 	"plugin_run_cmd": "Call a layer with one value, and show all that it did. That is facts read, signals, log " +

@@ -121,12 +121,13 @@ func TestTallySignals(t *testing.T) {
 	layer := func(version string, signals ...string) []Layer {
 		return []Layer{{Name: "a", Version: version, Signals: signals}}
 	}
-	got := TallySignals([]Labelled{
+	labelled := []Labelled{
 		{Label: Fraud, Layers: layer("1.0.0", "a:x:y", "a:x:z", "a:x:y")},
 		{Label: Legitimate, Layers: layer("1.0.0", "a:x:y")},
 		{Label: Fraud, Layers: layer("1.1.0", "a:x:y")},
 		{Label: Fraud, Layers: layer("1.1.0")},
-	})
+	}
+	got := TallySignals(labelled)
 	want := []Tally{
 		{Layer: "a", Version: "1.0.0", Signal: "a:x:y", Fraud: 1, Legitimate: 1},
 		{Layer: "a", Version: "1.0.0", Signal: "a:x:z", Fraud: 1},
@@ -134,5 +135,10 @@ func TestTallySignals(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for version, want := range map[string]int{"1.0.0": 2, "1.1.0": 2, "2.0.0": 0} {
+		if got := CountScored(labelled, "a", version); got != want {
+			t.Errorf("a@%s scored %d values, want %d", version, got, want)
+		}
 	}
 }

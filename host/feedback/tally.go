@@ -42,3 +42,13 @@ func TallySignals(labelled []Labelled) []Tally {
 	})
 	return list
 }
+
+// CountScored returns the number of labels of values that a version of a layer scored.
+func CountScored(labelled []Labelled, layer, version string) (n int) {
+	for _, l := range labelled {
+		if slices.ContainsFunc(l.Layers, func(l Layer) bool { return l.Name == layer && l.Version == version }) {
+			n++
+		}
+	}
+	return n
+}
