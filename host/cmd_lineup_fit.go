@@ -26,6 +26,11 @@ type lineupFitCmd struct {
 	JSON       bool     `help:"Print JSON."`
 }
 
+// usualFit returns the options of a fit without flags.
+func usualFit() eval.FitOptions {
+	return eval.FitOptions{L2: .05, Prevalence: .3, ReviewFPR: .01, BlockFPR: .002, SuffixFPR: .05}
+}
+
 // Validate checks the flags. Kong calls it.
 func (cmd *lineupFitCmd) Validate() error {
 	for name, share := range map[string]float64{"prevalence": cmd.Prevalence, "review-fpr": cmd.ReviewFPR,

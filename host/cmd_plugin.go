@@ -17,7 +17,9 @@ type pluginCmd struct {
 	Test    pluginTestCmd    `cmd:"" help:"${plugin_test_cmd}"`
 	Run     pluginRunCmd     `cmd:"" help:"${plugin_run_cmd}"`
 	Inspect pluginInspectCmd `cmd:"" help:"${plugin_inspect_cmd}"`
+	Facts   pluginFactsCmd   `cmd:"" help:"${plugin_facts_cmd}"`
 	Bench   pluginBenchCmd   `cmd:"" help:"${plugin_bench_cmd}"`
+	Eval    pluginEvalCmd    `cmd:"" help:"${plugin_eval_cmd}"`
 	Push    pluginPushCmd    `cmd:"" help:"Publish a plugin. It scores nothing until a lineup names it."`
 }
 

@@ -110,7 +110,7 @@ func withPlugin(
 	if err != nil {
 		return err
 	}
-	box := sandbox.New(sandbox.Config{Compiler: compilerCommand(), Instances: 1, Logger: quietLog(t)})
+	box := sandbox.New(sandbox.Config{Compiler: compilerCommand(), NeverSuspend: true, Logger: quietLog(t)})
 	p, err := box.Open(ctx, m)
 	if err != nil {
 		return err

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"assay/host/entity"
 	"assay/host/rehearsal"
@@ -18,28 +20,38 @@ type pluginRunCmd struct {
 	Type    string `enum:"domain,email,phone,iban,auto" default:"auto" help:"Type of the value: ${enum}."`
 	Country string `placeholder:"CC" help:"The request's region.country: ISO 3166-1 alpha-2, or EU."`
 	Facts   string `placeholder:"FILE" help:"${plugin_facts}"`
+	Live    bool   `help:"${plugin_live}"`
 	JSON    bool   `help:"Print JSON."`
 }
 
-func (cmd *pluginRunCmd) Run(ctx context.Context, t *terminal) error {
-	subject := rehearsal.Subject{Type: entity.Type(cmd.Type), Value: cmd.Value, Country: cmd.Country}
-	if cmd.Type == "auto" {
-		subject.Type = entity.Guess(cmd.Value)
+func (cmd *pluginRunCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	e, err := parseValue(cmd.Type, cmd.Value, cmd.Country)
+	if err != nil {
+		return err
 	}
+	given := map[string]string{}
 	if cmd.Facts != "" {
 		text, err := readFile(cmd.Facts)
 		if err == nil {
-			err = json.Unmarshal(text, &subject.Facts)
+			err = json.Unmarshal(text, &given)
 		}
 		if err != nil {
 			return fmt.Errorf("reading facts, a JSON object of texts: %w", err)
 		}
 	}
-	return withPlugin(ctx, t, cmd.Plugin, func(p *sandbox.Plugin, _ registry.Module) error {
+	return withPlugin(ctx, t, cmd.Plugin, func(p *sandbox.Plugin, m registry.Module) error {
+		subject := rehearsal.Subject{Type: e.Type, Value: cmd.Value, Country: cmd.Country, Facts: given}
+		if cmd.Live {
+			if subject.Facts, err = lookUpFor(ctx, cfg, t, m.Manifest, e); err != nil {
+				return err
+			}
+			maps.Copy(subject.Facts, given)
+		}
 		call, err := rehearsal.Run(ctx, p, subject)
 		if err != nil {
 			return err
 		}
+		call.Unread = slices.DeleteFunc(call.Unread, func(name string) bool { _, ok := given[name]; return !ok })
 		if cmd.JSON {
 			err = t.json(call)
 		} else {
@@ -50,4 +62,17 @@ func (cmd *pluginRunCmd) Run(ctx context.Context, t *terminal) error {
 		}
 		return err
 	})
+}
+
+// lookUpFor returns the facts about an entity that a manifest declares.
+func lookUpFor(
+	ctx context.Context, cfg *Config, t *terminal, m registry.Manifest, e entity.Entity,
+) (found entity.Facts, err error) {
+	err = withLookups(ctx, cfg, t, func(l *lookups) error {
+		var unanswered []string
+		found, unanswered, err = l.lookUp(ctx, "", e, m.Facts)
+		printUnanswered(t, unanswered)
+		return err
+	})
+	return found, err
 }

@@ -170,7 +170,18 @@ var helpTexts = kong.Vars{
 	"plugin_conformance": "Test the SDK: compare the layer with the first one of 'assay plugin new' in Go. " +
 		"All that it does must be the same for 10,000 vectors of facts.",
 	"plugin_facts": "Looked-up facts and settings as a JSON object, such as {\"rdap.age_days\": \"3\", " +
-		"\"config.limit\": \"5\"}. '-' reads standard input. Default: none.",
+		"\"config.limit\": \"5\"}, or a file of 'assay plugin facts --record'. '-' reads standard input. " +
+		"Default: none.",
+	"plugin_live": "Look up the facts that the layer's manifest declares, as 'assay plugin facts' does. Those of " +
+		"--facts take their place.",
+	"plugin_facts_cmd": "Look up the facts about a value as a host does. Without an installation, those that need a " +
+		"database are unknown.",
+	"plugin_record":  "Write the looked-up facts to this file, for 'assay plugin run --facts' and for cases.",
+	"plugin_account": "Also look up the history of this account's checks.",
+	"plugin_eval_cmd": "Measure a layer on labelled values: alone, and what it adds to a lineup. Weights are fitted " +
+		"with and without it, and values are scored by weights that were fitted without them.",
+	"plugin_eval_lineup": "Compare with this document instead of the active lineup. Layers are named name@version as " +
+		"published, or by name alone for built-in ones.",
 	"plugin_inspect_cmd": "Show what a plugin is and may do: permissions, facts, signals, imports, sizes.",
 	"plugin_bench_cmd":   "Measure the fuel, memory and time of a layer's calls over a corpus of values.",
 	"plugin_values": "Values to call the layer with, one a line. '-' reads standard input. " +

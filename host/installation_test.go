@@ -142,6 +142,7 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 		"plugin build": {plugin + " --wasm " + wasm + " -o " + filepath.Join(t.TempDir(), "empty.wasm"), ""},
 		"plugin test":  {wasm, "it has no section assay.manifest"}, "plugin run": {wasm + " x.de", "it has no section"},
 		"plugin inspect": {wasm, "it has no section"}, "plugin bench": {wasm, "it has no section"},
+		"plugin eval": {wasm + " " + rows, "it has no section"}, "plugin facts": {"paypal.com", ""},
 		"plugin push": {wasm, needed},
 
 		"feeds recommend": {}, "feeds subscribe": {"URLhaus --non-commercial", needed},

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
+	"assay/host/entity"
 	"assay/host/facts"
 	"assay/host/facts/network"
 	"assay/host/facts/registration"
@@ -71,6 +73,51 @@ func openLookups(
 	sources = append(sources, reputation.NewFeed(database, l.similar.NoLists), reputation.NewGraph(database), l.similar)
 	l.Collector = facts.NewCollector(log, sources...)
 	return l, nil
+}
+
+// useLookups opens the sources for a command, calls do, and closes them.
+func useLookups(
+	ctx context.Context, cfg *Config, database *store.Store, t *terminal, do func(*lookups) error,
+) (err error) {
+	l, err := openLookups(ctx, cfg, database, quietLog(t))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	if l.similar != nil {
+		if err := l.similar.Load(ctx); err != nil {
+			return err
+		}
+	}
+	return do(l)
+}
+
+// A lookup of a command asks sources that have not answered again after this time, and gives up at last.
+const (
+	askAgainAfter = 200 * time.Millisecond
+	giveUpAfter   = 5 * time.Second
+)
+
+// lookUp returns the wanted facts about an entity, and the sources that did not respond. Unlike a check, it waits for a
+// registry, which is asked in the background.
+func (l *lookups) lookUp(
+	ctx context.Context, account string, e entity.Entity, wanted []string,
+) (found entity.Facts, silent []string, err error) {
+	wanted = slices.Sorted(slices.Values(wanted))
+	end := time.After(giveUpAfter)
+	for {
+		found, silent, err = l.Collect(ctx, account, e, wanted)
+		if err != nil || len(silent) == 0 {
+			return found, silent, err
+		}
+		select {
+		case <-end:
+			return found, silent, nil
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		case <-time.After(askAgainAfter):
+		}
+	}
 }
 
 // verifyDNS finds DNS servers that give false answers, and logs changes. It is a maintenance job that never fails.

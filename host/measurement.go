@@ -13,6 +13,7 @@ import (
 	"assay/host/eval"
 	"assay/host/feedback"
 	"assay/host/lineup"
+	"assay/host/sandbox"
 	"assay/host/store"
 	"assay/registry"
 )
@@ -29,6 +30,7 @@ type measurement struct {
 	active   registry.LineupRevision // the active lineup; zero if there is none and a document is measured
 	model    eval.Model
 	checker  *check.Checker
+	opened   *lineup.Candidate
 	labelled func(context.Context) ([]feedback.Labelled, error)
 }
 
@@ -110,7 +112,7 @@ func withMeasurement(
 
 // run opens the document, calls fn, and closes it. database is the installation's, or nil.
 func (m *measurement) run(
-	ctx context.Context, cfg *Config, t *terminal, o opener, database *store.Store, lookups bool,
+	ctx context.Context, cfg *Config, t *terminal, o opener, database *store.Store, lookUp bool,
 	fn func(*measurement) error,
 ) (err error) {
 	candidate, err := o.open(ctx, m.document)
@@ -119,20 +121,13 @@ func (m *measurement) run(
 	}
 	defer func() { err = errors.Join(err, candidate.Close()) }()
 	m.wire(candidate)
-	if lookups {
-		observed, err := openLookups(ctx, cfg, database, quietLog(t))
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, observed.close()) }()
-		if observed.similar != nil {
-			if err := observed.similar.Load(ctx); err != nil {
-				return err
-			}
-		}
-		m.checker.Collector = observed
+	if !lookUp {
+		return fn(m)
 	}
-	return fn(m)
+	return useLookups(ctx, cfg, database, t, func(l *lookups) error {
+		m.checker.Collector = l
+		return fn(m)
+	})
 }
 
 // readMeasured reads the document to measure. Without a file, it is the lineup in force.
@@ -166,6 +161,7 @@ func (b *backend) readMeasured(ctx context.Context, cfg *Config, file string) (*
 // wire fills in the model and the checker.
 func (m *measurement) wire(candidate *lineup.Candidate) {
 	l := m.document
+	m.opened = candidate
 	m.model.Bias, m.model.Bands = lineup.ByType(l.Bias), check.Bands(l.Bands)
 	for i, member := range candidate.Members {
 		m.model.Layers = append(m.model.Layers, eval.Layer{Name: member.Name, Version: member.Version,
@@ -177,6 +173,38 @@ func (m *measurement) wire(candidate *lineup.Candidate) {
 	live.Swap(check.NewLineup(m.model.Revision, m.model.Bias, m.model.Bands, candidate.Members))
 	m.checker = newChecker(live, nil, silentObserver{})
 	m.checker.Deadline = measuredDeadline
+}
+
+// with returns a measurement of the lineup with one more layer, which is the last of the model. If the lineup has the
+// layer in another version, the plugin takes its place and its settings, and replaced is the lineup's name for it.
+// limits are those of the lineup without either.
+func (m *measurement) with(p *sandbox.Plugin) (
+	next *measurement, replaced string, without map[entity.Type][]eval.Limit,
+) {
+	manifest := p.Manifest()
+	item := registry.LineupLayer{Weight: registry.ForAll(manifest.DefaultWeight)}
+	next = &measurement{document: m.document, active: m.active}
+	next.document.Layers = nil
+	next.model.Revision, next.model.Traced = m.model.Revision, manifest.Name
+	opened := &lineup.Candidate{}
+	for i, member := range m.opened.Members {
+		layer := m.document.Layers[i]
+		if member.Name == manifest.Name {
+			item, replaced = layer, member.Name+"@"+member.Version
+			continue
+		}
+		next.document.Layers = append(next.document.Layers, layer)
+		opened.Members = append(opened.Members, member)
+		opened.Manifests = append(opened.Manifests, m.opened.Manifests[i])
+	}
+	without = limits(next.document, opened.Manifests)
+	item.Layer, item.Digest, item.Mode, item.Fuel = manifest.Name+"@"+manifest.Version, "", "", 0
+	next.document.Layers = append(next.document.Layers, item)
+	opened.Members = append(opened.Members, lineup.NewMember(item, p))
+	opened.Manifests = append(opened.Manifests, manifest)
+	next.wire(opened)
+	next.checker.Collector = m.checker.Collector
+	return next, replaced, without
 }
 
 // limits returns the constraints that the lineup must obey whatever its weights.

@@ -7,10 +7,15 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"assay/host/check"
 )
 
 //go:embed report.html
 var reportPage string
+
+//go:embed plugin.html
+var pluginPage string
 
 // Arguments of the page's templates.
 type (
@@ -19,49 +24,80 @@ type (
 		Caught string // "caught" or "flagged", for rows at or above the threshold
 		Groups []Group
 	}
+	titledPluginGroups struct {
+		Title  string
+		Groups []PluginGroup
+	}
 	titledMistakes struct {
 		Title    string
 		Mistakes []Mistake
 	}
+	titledExamples struct {
+		Title    string
+		Examples []Example
+	}
 )
 
 // WriteHTML writes the report as a self-contained page, without scripts, fonts or requests. Plots are inline SVG.
-func (r *Report) WriteHTML(out io.Writer) error {
-	page, err := template.New("report").Funcs(template.FuncMap{
+func (r *Report) WriteHTML(out io.Writer) error { return writePage(out, "report", r) }
+
+// WriteHTML writes the report as a page like that of [Report.WriteHTML].
+func (r *PluginReport) WriteHTML(out io.Writer) error { return writePage(out, "plugin", r) }
+
+func writePage(out io.Writer, name string, report any) error {
+	pages, err := template.New("report").Funcs(template.FuncMap{
 		"count":     count,
 		"fixed":     func(digits int, n Number) string { return n.fixed(digits) },
 		"signed":    func(digits int, n Number) string { return n.signed(digits) },
 		"percent":   func(digits int, n Number) string { return n.percent(digits) },
+		"points":    func(n Number) string { return n.points() },
 		"within":    func(digits int, i Interval) string { return i.percent(digits) },
 		"between":   func(digits int, i Interval) string { return i.fixed(digits) },
+		"changes":   func(digits int, i Interval) string { return i.signed(digits) },
 		"minus":     func(a, b Number) Number { return a - b },
 		"weight":    func(w float64) string { return fmt.Sprintf("%.2f", w) },
 		"upper":     func(s any) string { return strings.ToUpper(fmt.Sprint(s)) },
 		"join":      func(s []string) string { return strings.Join(s, ", ") },
 		"printable": printable,
 		"breakable": breakable,
+		"lookups":   lookupsText,
+		"lineup":    LineupLine.name,
+		"notes":     (*PluginReport).notes,
 		"bands":     func(t *TypeReport) []namedBand { return t.bands() },
+		"compared":  (*PluginType).compared,
+		"folded":    (*PluginType).howFolded,
+		"means":     Gain.verdict,
 		"benign":    func(t *TypeReport) int { return t.N - t.Positives },
 		"origin":    Mistake.origin,
 		"silent":    Mistake.hasNoSignals,
 		"roc":       (*TypeReport).rocPlot,
-		"histogram": func(t *TypeReport) template.HTML {
-			return t.histogramPlot(r.Lineup.Bands.Review, r.Lineup.Bands.Block)
+		"rocs":      (*PluginType).rocPlot,
+		"repeats":   (*PluginType).repeatsPlot,
+		"histogram": func(bands check.Bands, t *TypeReport) template.HTML {
+			return t.histogramPlot(bands.Review, bands.Block)
 		},
 		"reliability": (*TypeReport).reliabilityPlot,
 		"layers":      (*TypeReport).layersPlot,
 		"only": func(malicious bool, groups []Group) []Group {
 			return slices.DeleteFunc(slices.Clone(groups), func(g Group) bool { return g.Malicious != malicious })
 		},
+		"labelled": onlyLabel,
 		"group": func(title, caught string, groups []Group) titledGroups {
 			return titledGroups{title, caught, groups}
 		},
+		"spoken": func(title string, groups []PluginGroup) titledPluginGroups {
+			return titledPluginGroups{title, groups}
+		},
 		"mistakes": func(title string, mistakes []Mistake) titledMistakes { return titledMistakes{title, mistakes} },
+		"examples": func(title string, examples []Example) titledExamples { return titledExamples{title, examples} },
 	}).Parse(reportPage)
+	if err == nil {
+		_, err = pages.New("plugin").Parse(pluginPage)
+	}
 	if err != nil {
 		return err
 	}
-	return page.Execute(out, r)
+	return pages.ExecuteTemplate(out, name, report)
 }
 
 // breakable allows line breaks after the separators of a name, because names of sources are long.

@@ -10,9 +10,24 @@ import (
 
 func newPlot(label string) *plot.Plot { return plot.New(label, 440, 300) }
 
-// rocPlot draws the ROC curve with false positives on a logarithmic axis, because only small shares of false positives
-// are usable in practice.
+// rocPlot draws the ROC curve, and marks the bands on it.
 func (r *TypeReport) rocPlot() template.HTML {
+	p := newROCPlot()
+	p.Line("curve", rocPoints(r.curve))
+	review, block := r.bands()[1], r.bands()[2]
+	if overlap(p, review, block) {
+		markBand(p, review, "")
+		markBand(p, block, "review and block")
+	} else {
+		markBand(p, review, "review")
+		markBand(p, block, "block")
+	}
+	return p.HTML()
+}
+
+// newROCPlot returns a plot for ROC curves. False positives are on a logarithmic axis, because only small shares of
+// them are usable in practice.
+func newROCPlot() *plot.Plot {
 	const least = 1e-4
 	p := newPlot("Recall by share of false positives")
 	p.Axes(plot.Logarithmic(least, 1), plot.Linear(0, 1))
@@ -23,27 +38,24 @@ func (r *TypeReport) rocPlot() template.HTML {
 		p.TickY(v, Number(v*100).short()+"%")
 	}
 	p.LabelX("false positives (log scale)")
-	var chance, points []plot.Point
+	var chance []plot.Point
 	for e := -40.0; e <= 0; e++ {
 		chance = append(chance, plot.Point{math.Pow(10, e/10), math.Pow(10, e/10)})
 	}
 	p.Line("chance", chance)
-	for i, v := range r.curve.Points() {
-		if i > 0 { // a step to the right, then up: no threshold lies between two points
+	return p
+}
+
+// rocPoints returns the points of a curve as steps to the right, then up: no threshold lies between two points.
+func rocPoints(c *Curve) []plot.Point {
+	var points []plot.Point
+	for i, v := range c.Points() {
+		if i > 0 {
 			points = append(points, plot.Point{v.FPR, points[len(points)-1][1]})
 		}
 		points = append(points, plot.Point{v.FPR, v.Recall})
 	}
-	p.Line("curve", points)
-	review, block := r.bands()[1], r.bands()[2]
-	if overlap(p, review, block) {
-		markBand(p, review, "")
-		markBand(p, block, "review and block")
-	} else {
-		markBand(p, review, "review")
-		markBand(p, block, "block")
-	}
-	return p.HTML()
+	return points
 }
 
 // markBand marks the recall and the false positives of treating a band and all above it as malicious.

@@ -29,6 +29,7 @@ type Model struct {
 	Layers   []Layer
 	// Limits are conditions on the bias and weights of a type, such as that every finding reaches the band it warrants.
 	Limits map[entity.Type][]Limit
+	Traced string // the layer whose signals are kept for each row, by name; "": none
 }
 
 // Layer is a layer of a [Model].
@@ -50,6 +51,7 @@ type Scored struct {
 	suffix  string        // the public suffix of the domain or mail domain; "" for other types
 	letters string        // see lettersOf
 	layers  []layerResult // by index into Model.Layers
+	codes   []string      // of the signals of Model.Traced
 }
 
 // layerResult is the result of a layer for one row.
@@ -117,6 +119,9 @@ func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers i
 				return s, fmt.Errorf("scoring %s: result of layer %s, which is not in the lineup", row.Type, o.Layer)
 			}
 			s.layers[i] = layerResult{abstained: o.Abstained, failure: o.Failure, score: int16(o.Score)}
+			if o.Layer == lineup.Traced {
+				s.codes = codesOf(o.Signals)
+			}
 		}
 		return s, nil
 	}
@@ -128,6 +133,17 @@ func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers i
 		return nil, err
 	}
 	return scored, nil
+}
+
+// codesOf returns the distinct codes of signals.
+func codesOf(signals []check.Signal) []string {
+	var codes []string
+	for _, s := range signals {
+		if !slices.Contains(codes, s.Code) {
+			codes = append(codes, s.Code)
+		}
+	}
+	return codes
 }
 
 // explain scores a row. Its held-out scores replace those of the layers.

@@ -14,17 +14,9 @@ import (
 // WriteText writes the report as plain text.
 func (r *Report) WriteText(out io.Writer) error {
 	p := &page{}
-	lineup := "the given lineup"
-	if r.Lineup.Revision != 0 {
-		lineup = fmt.Sprintf("lineup revision %d", r.Lineup.Revision)
-	}
-	how := "without lookups"
-	if r.Lookups {
-		how = "with current lookups"
-	}
 	p.line("%s rows of %s through %s (bias %v, review from %d, block from %d), %s, in %s s", count(r.Rows),
-		strings.Join(r.Files, ", "), lineup,
-		r.Lineup.Bias, r.Lineup.Bands.Review, r.Lineup.Bands.Block, how, r.Seconds.fixed(1))
+		strings.Join(r.Files, ", "), r.Lineup.name(),
+		r.Lineup.Bias, r.Lineup.Bands.Review, r.Lineup.Bands.Block, lookupsText(r.Lookups), r.Seconds.fixed(1))
 	if r.Skipped > 0 {
 		p.line("NOTE  %s invalid lines are skipped", count(r.Skipped))
 	}
@@ -37,6 +29,20 @@ func (r *Report) WriteText(out io.Writer) error {
 	}
 	_, err := out.Write(p.Bytes())
 	return err
+}
+
+func (l LineupLine) name() string {
+	if l.Revision != 0 {
+		return fmt.Sprintf("lineup revision %d", l.Revision)
+	}
+	return "the given lineup"
+}
+
+func lookupsText(lookups bool) string {
+	if lookups {
+		return "with current lookups"
+	}
+	return "without lookups"
 }
 
 // writeFalsePositives writes what share of honest values of each type is reviewed or blocked.
@@ -241,11 +247,7 @@ func (f *FitType) write(p *page) {
 		p.line("NOTE  the lineup's limits change the AUC by %s; those that decide weights: %s",
 			(f.Fitted.AUC - f.Free.AUC).signed(4), strings.Join(f.Binding, "; "))
 	}
-	how := "each by its source, without rows that share the first six letters"
-	if len(f.ByLetters) > 0 {
-		how += "; by the first six letters alone: " + printable(strings.Join(f.ByLetters, ", "))
-	}
-	p.line("NOTE  out of fold: %d folds, %s", f.Folds, how)
+	p.line("NOTE  out of fold: %s", howFolded(f.Folds, f.ByLetters))
 	p.line("")
 	var rows [][]string
 	for _, v := range []struct {
@@ -302,7 +304,11 @@ func (n Number) signed(digits int) string {
 	if !n.Defined() {
 		return "-"
 	}
-	return fmt.Sprintf("%+.*f", digits, float64(n))
+	text := fmt.Sprintf("%+.*f", digits, float64(n))
+	if strings.Trim(text, "-0.") == "" { // rounded to zero
+		return "+" + text[1:]
+	}
+	return text
 }
 
 func (n Number) percent(digits int) string {

@@ -1,0 +1,554 @@
+package eval
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"assay/host/check"
+	"assay/host/entity"
+)
+
+// PluginReport is the result of [MeasurePlugin].
+type PluginReport struct {
+	Files    []string      `json:"files"`
+	Plugin   string        `json:"plugin"` // name@version
+	Lineup   LineupLine    `json:"lineup"`
+	Replaced string        `json:"replaced,omitempty"` // the version in the lineup, whose place the plugin takes
+	Lookups  bool          `json:"lookups"`            // see [Report]
+	Rows     int           `json:"rows"`               // of types that the plugin scores
+	Others   int           `json:"other_rows"`         // of other types; they are left out
+	Skipped  int           `json:"skipped"`            // number of invalid lines
+	Seconds  Number        `json:"seconds"`            // duration of scoring and fitting
+	Types    []*PluginType `json:"types"`
+	Warnings []string      `json:"warnings"`
+}
+
+// PluginType is the report on the rows of one type. No figure includes rows with invalid values, or on which a layer
+// failed.
+type PluginType struct {
+	Type      entity.Type    `json:"type"`
+	N         int            `json:"n"`
+	Positives int            `json:"positives"`
+	Failures  map[string]int `json:"lost,omitempty"`  // rows on which the plugin failed, by reason
+	Malicious Rate           `json:"spoke_malicious"` // malicious rows with a score other than 0
+	Benign    Rate           `json:"spoke_benign"`    // benign rows with a score other than 0
+	Signals   []SignalRates  `json:"signals"`         // that were emitted, the most frequent for fraud first
+	Alone     Figures        `json:"alone"`           // of the plugin's own score
+	Without   Figures        `json:"without"`         // of the lineup without the plugin, out of fold
+	With      Figures        `json:"with"`            // of the lineup with the plugin, out of fold
+	AUCGain   Gain           `json:"auc_gain"`        // of With over Without
+	Recall1   Gain           `json:"recall_at_1pct_fpr_gain"`
+	Weight    float64        `json:"weight"`               // of the plugin, fitted to all rows
+	Folds     int            `json:"folds"`                // number of folds of the cross-validation
+	ByLetters []string       `json:"by_letters,omitempty"` // see [FitType]
+	Repeats   []Overlap      `json:"repeats"`              // the other layers, the most correlated first
+	Sources   []PluginGroup  `json:"sources"`
+	Suffixes  []PluginGroup  `json:"suffixes"` // with at least 50 rows of the label
+	Errors    Examples       `json:"errors"`
+
+	curves struct{ alone, without, with *Curve }
+}
+
+// Gain is the difference between two figures of the same rows.
+type Gain struct {
+	Value    Number   `json:"value"`
+	Interval Interval `json:"interval"`
+	Noise    bool     `json:"within_noise"` // the interval contains 0, or there are too few rows for one
+}
+
+// leastGain is the least difference of a figure that can mean anything: reports show four decimals.
+const leastGain = 5e-5
+
+// SignalRates says on which rows a signal was emitted.
+type SignalRates struct {
+	Code      string `json:"code"`
+	Malicious Rate   `json:"malicious"`
+	Benign    Rate   `json:"benign"`
+}
+
+// Overlap compares the plugin with another layer. The correlations are Pearson's of the two layers' contributions; the
+// weights do not change them.
+type Overlap struct {
+	Layer       string `json:"layer"`
+	Correlation Number `json:"correlation"` // over all rows
+	// within the rows of one label: two good layers correlate over all rows only because both are right
+	SameLabel Number `json:"correlation_same_label"`
+	Also      Rate   `json:"also_spoke"` // rows that the plugin scores, and the other layer too
+}
+
+// PluginGroup has the figures of the rows with one label and the same source or suffix.
+type PluginGroup struct {
+	Name      string `json:"name"`
+	Malicious bool   `json:"malicious"`
+	Spoke     Rate   `json:"spoke"` // rows that the plugin gives a score other than 0
+	MeanScore Number `json:"mean_score"`
+	// shares at or above the lineup's thresholds for 1% false positives overall, out of fold
+	Without Number `json:"flagged_at_1pct_fpr_without"`
+	With    Number `json:"flagged_at_1pct_fpr_with"`
+}
+
+// Examples are the rows that the plugin got wrong. Of benign rows with a score above 0 and malicious rows without, they
+// are those with the worst scores; of rows with equal scores, those that the lineup gets most wrong.
+type Examples struct {
+	Benign    []Example `json:"benign_highest"`
+	Malicious []Example `json:"malicious_lowest"`
+}
+
+// Example is a row that the plugin got wrong, and what it did in the call.
+type Example struct {
+	Value  string `json:"value"`
+	Source string `json:"source,omitempty"`
+	Score  int    `json:"score"`
+	Lineup int    `json:"lineup_score"` // of the lineup with the plugin, out of fold
+	Called
+
+	row Row
+}
+
+// Called is what a plugin did in a call.
+type Called struct {
+	Failure string            `json:"failure,omitempty"`
+	Signals []check.Signal    `json:"signals"`
+	Facts   map[string]string `json:"facts"`  // that it read
+	Absent  []string          `json:"absent"` // facts that it asked for and that were not known
+	Log     []string          `json:"log"`
+}
+
+// MeasurePlugin reports what the last layer of a lineup, a plugin, finds alone and adds to the others. limits are those
+// of the lineup without it. Weights are fitted with and without it on the same folds, as in [FitLineup], and rows are
+// scored out of fold. worst is the number of errors to list per label; [PluginReport.Explain] adds what the plugin did.
+// progress, if not nil, is called before each fit.
+func MeasurePlugin(
+	with Model, limits map[entity.Type][]Limit, scored []Scored, o FitOptions, worst int,
+	progress func(done, total int, what string),
+) (*PluginReport, error) {
+	last := len(with.Layers) - 1
+	plugin := with.Layers[last]
+	r := &PluginReport{Plugin: plugin.Name + "@" + plugin.Version, Files: []string{}, Warnings: []string{},
+		Lineup: LineupLine{with.Revision, with.Bias, with.Bands}, Rows: len(scored)}
+	without := with
+	without.Limits, without.Layers = limits, slices.Clone(with.Layers)
+	without.Layers[last].Types = nil
+	byType := map[entity.Type][]*Scored{}
+	for i := range scored {
+		byType[scored[i].Type] = append(byType[scored[i].Type], &scored[i])
+	}
+	m := pluginMeasurer{without: without, with: with, options: o, worst: worst, report: r, fitting: func(string) {}}
+	if progress != nil {
+		done := 0
+		m.fitting = func(what string) {
+			progress(done, 2*len(byType), what)
+			done++
+		}
+	}
+	for _, t := range entity.Types() {
+		if len(byType[t]) == 0 {
+			continue
+		}
+		if err := m.measure(t, byType[t]); err != nil {
+			return nil, err
+		}
+	}
+	if len(r.Types) == 0 {
+		return nil, errors.New("there are no rows of both labels that the plugin scores")
+	}
+	return r, nil
+}
+
+// pluginMeasurer measures a plugin type by type.
+type pluginMeasurer struct {
+	without, with Model
+	options       FitOptions
+	worst         int
+	report        *PluginReport
+	fitting       func(what string) // called before each fit
+}
+
+func (m pluginMeasurer) warn(format string, args ...any) {
+	m.report.Warnings = append(m.report.Warnings, fmt.Sprintf(format, args...))
+}
+
+func (m pluginMeasurer) measure(t entity.Type, all []*Scored) error {
+	last := len(m.with.Layers) - 1
+	r := &PluginType{Type: t, Failures: map[string]int{}}
+	var rows []*Scored
+	invalid, failed := 0, 0
+	for _, s := range all {
+		switch {
+		case s.Invalid != "":
+			invalid++
+		case s.hasFailure():
+			failed++
+			if reason := s.layers[last].failure; reason != "" {
+				r.Failures[string(reason)]++
+			}
+		default:
+			rows = append(rows, s)
+		}
+	}
+	if invalid > 0 {
+		m.warn("%s: rows with invalid values, which are left out: %d", t, invalid)
+	}
+	if failed > 0 {
+		m.warn("%s: rows on which a layer failed, which are left out: %d, on %d of them the plugin", t, failed,
+			r.failures())
+	}
+	labels, alone := make([]bool, len(rows)), make([]float64, len(rows))
+	for i, s := range rows {
+		labels[i], alone[i] = s.Malicious, float64(s.layers[last].score)
+		if s.Malicious {
+			r.Positives++
+		}
+	}
+	if r.N = len(rows); r.Positives == 0 || r.Positives == r.N {
+		m.warn("%s: nothing can be measured, because there are no rows of both labels", t)
+		return nil
+	}
+	r.curves.alone = NewCurve(alone, labels)
+	r.Alone = figures(r.curves.alone, check.Bands{})
+	m.fitting(string(t) + " without the layer")
+	base, err := m.without.outOfFold(t, rows, m.options)
+	if err != nil {
+		return err
+	}
+	m.fitting(string(t) + " with the layer")
+	next, err := m.with.outOfFold(t, rows, m.options)
+	if err != nil {
+		return err
+	}
+	r.curves.without, r.curves.with = NewCurve(base.scores, labels), NewCurve(next.scores, labels)
+	r.Without, r.With = figures(r.curves.without, m.with.Bands), figures(r.curves.with, m.with.Bands)
+	for _, of := range []struct {
+		*Curve
+		*Figures
+	}{{r.curves.alone, &r.Alone}, {r.curves.without, &r.Without}, {r.curves.with, &r.With}} {
+		intervals := of.Bootstrap(onePct, tenthPct)
+		of.Interval1, of.Interval01 = intervals[0], intervals[1]
+	}
+	r.AUCGain, r.Recall1 = gains(rows, base.scores, next.scores)
+	r.Folds, r.ByLetters, r.Weight = next.folds, next.byLetters, next.weights[last]
+	if len(next.broken) > len(base.broken) {
+		m.warn("%s: no weights meet all limits of the lineup with the plugin; broken: %v", t, next.broken)
+	}
+	r.Malicious, r.Benign = spoke(rows, last, true), spoke(rows, last, false)
+	r.Signals = signalRates(rows, r)
+	r.Repeats = m.overlaps(t, rows)
+	groups := func(atLeast int, name func(*Scored) string) []PluginGroup {
+		return pluginGroups(rows, last, r, base.scores, next.scores, atLeast, name)
+	}
+	r.Sources = groups(1, func(s *Scored) string { return s.Source })
+	r.Suffixes = groups(minSuffixRows, bySuffix)
+	r.Errors = examples(rows, last, next.scores, m.worst)
+	m.report.Types = append(m.report.Types, r)
+	return nil
+}
+
+// failures returns the number of rows on which the plugin failed.
+func (r *PluginType) failures() int {
+	n := 0
+	for _, count := range r.Failures {
+		n += count
+	}
+	return n
+}
+
+// Failures returns the number of rows on which the plugin failed.
+func (r *PluginReport) Failures() int {
+	n := 0
+	for _, t := range r.Types {
+		n += t.failures()
+	}
+	return n
+}
+
+// heldOutScores are the scores of rows by weights fitted without their fold.
+type heldOutScores struct {
+	scores    []float64
+	weights   []float64 // fitted to all rows, by index into Model.Layers
+	broken    []string  // names of the limits that these break
+	folds     int
+	byLetters []string
+}
+
+// outOfFold fits the weights of a type, and scores its rows out of fold.
+func (l Model) outOfFold(t entity.Type, rows []*Scored, o FitOptions) (heldOutScores, error) {
+	s, err := newSample(l, t, rows, o)
+	if err != nil {
+		return heldOutScores{}, err
+	}
+	best := s.fitWithin()
+	h := heldOutScores{weights: make([]float64, len(l.Layers)), scores: make([]float64, len(rows))}
+	for i, layer := range s.layers {
+		h.weights[layer] = best.x[i+1]
+	}
+	for _, limit := range s.limits {
+		if limit.slack(best.x) < 0 {
+			h.broken = append(h.broken, limit.name)
+		}
+	}
+	logOdds, folds, byLetters := s.crossValidate(best)
+	h.folds, h.byLetters = folds, byLetters
+	for i := range rows {
+		h.scores[i] = float64(l.score(logOdds[i]))
+	}
+	return h, nil
+}
+
+// gains returns how much the AUC and the recall at 1% false positives gain from one score of the rows to another, both
+// from 0 to 100. The 95% intervals are percentiles of a paired bootstrap. It draws all rows that share their first
+// letters together, because names of one campaign are hardly independent. The weights are not fitted again.
+func gains(rows []*Scored, before, after []float64) (auc, recall Gain) {
+	byLetters := map[string][]int{}
+	for i, s := range rows {
+		byLetters[s.letters] = append(byLetters[s.letters], i)
+	}
+	groups := make([][]int, 0, len(byLetters))
+	for _, letters := range slices.Sorted(maps.Keys(byLetters)) {
+		groups = append(groups, byLetters[letters])
+	}
+	difference := func(drawn []int) (auc, recall float64) {
+		a, b := emptyCurve(), emptyCurve()
+		for _, group := range drawn {
+			for _, i := range groups[group] {
+				a.add(before[i], rows[i].Malicious)
+				b.add(after[i], rows[i].Malicious)
+			}
+		}
+		aucBefore, _ := a.AUC()
+		aucAfter, _ := b.AUC()
+		return aucAfter - aucBefore, b.At(onePct).Recall - a.At(onePct).Recall
+	}
+	drawn := make([]int, len(groups))
+	for i := range drawn {
+		drawn[i] = i
+	}
+	x, y := difference(drawn)
+	var aucs, recalls []float64
+	random := rand.New(rand.NewPCG(1, 1))
+	for range replicates {
+		for i := range drawn {
+			drawn[i] = random.IntN(len(groups))
+		}
+		if x, y := difference(drawn); !math.IsNaN(x) { // rows of both labels were drawn
+			aucs, recalls = append(aucs, x), append(recalls, y)
+		}
+	}
+	return newGain(x, aucs), newGain(y, recalls)
+}
+
+// newGain returns a gain with the interval of its bootstrap samples.
+func newGain(value float64, samples []float64) Gain {
+	g := Gain{Value: Number(value), Interval: Interval{Number(math.NaN()), Number(math.NaN())}, Noise: true}
+	if n := len(samples); n >= replicates/2 {
+		slices.Sort(samples)
+		g.Interval = Interval{Number(samples[n*25/1000]), Number(samples[n*975/1000-1])}
+		g.Noise = g.Interval[0] <= 0 && g.Interval[1] >= 0 || math.Abs(value) < leastGain
+	}
+	return g
+}
+
+// emptyCurve returns a curve of scores from 0 to 100 without rows.
+func emptyCurve() *Curve {
+	c := &Curve{steps: make([]step, 101)}
+	for i := range c.steps {
+		c.steps[i].score = float64(100 - i)
+	}
+	return c
+}
+
+// add adds a row to a curve of emptyCurve.
+func (c *Curve) add(score float64, malicious bool) {
+	s := &c.steps[100-int(score)]
+	if malicious {
+		s.malicious++
+		c.malicious++
+	} else {
+		s.benign++
+		c.benign++
+	}
+}
+
+// spoke returns the share of the rows with a label to which a layer gives a score other than 0.
+func spoke(rows []*Scored, layer int, malicious bool) Rate {
+	n, scored := 0, 0
+	for _, s := range rows {
+		if s.Malicious == malicious {
+			n++
+			if s.layers[layer].score != 0 {
+				scored++
+			}
+		}
+	}
+	return rate(scored, n)
+}
+
+// signalRates counts the rows with each signal of the traced layer.
+func signalRates(rows []*Scored, r *PluginType) []SignalRates {
+	counts := map[string]*[2]int{}
+	for _, s := range rows {
+		for _, code := range s.codes {
+			c := counts[code]
+			if c == nil {
+				c = &[2]int{}
+				counts[code] = c
+			}
+			if s.Malicious {
+				c[1]++
+			} else {
+				c[0]++
+			}
+		}
+	}
+	all := []SignalRates{}
+	for _, code := range slices.Sorted(maps.Keys(counts)) {
+		all = append(all, SignalRates{code, rate(counts[code][1], r.Positives), rate(counts[code][0], r.N-r.Positives)})
+	}
+	slices.SortStableFunc(all, func(a, b SignalRates) int { return cmp.Compare(b.Malicious.Count, a.Malicious.Count) })
+	return all
+}
+
+// overlaps compares the last layer with the others of the type.
+func (m pluginMeasurer) overlaps(t entity.Type, rows []*Scored) []Overlap {
+	last := len(m.with.Layers) - 1
+	all := []Overlap{}
+	for i, l := range m.with.Layers[:last] {
+		if !slices.Contains(l.Types, t) {
+			continue
+		}
+		o := Overlap{Layer: l.Name + "@" + l.Version}
+		n, also := 0, 0
+		for _, s := range rows {
+			if s.layers[last].score != 0 {
+				n++
+				if s.layers[i].score != 0 {
+					also++
+				}
+			}
+		}
+		o.Also = rate(also, n)
+		o.Correlation, o.SameLabel = correlation(rows, last, i, false), correlation(rows, last, i, true)
+		all = append(all, o)
+	}
+	slices.SortStableFunc(all, func(a, b Overlap) int { // NaN is last
+		return cmp.Compare(b.Correlation, a.Correlation)
+	})
+	return all
+}
+
+// correlation returns Pearson's correlation of two layers' scores or, with sameLabel, of their differences from the
+// mean of the rows with the same label. It is NaN if one of the scores does not vary.
+func correlation(rows []*Scored, a, b int, sameLabel bool) Number {
+	var n, sumA, sumB [2]float64
+	of := func(s *Scored) int {
+		if sameLabel && s.Malicious {
+			return 1
+		}
+		return 0
+	}
+	for _, s := range rows {
+		k := of(s)
+		n[k]++
+		sumA[k] += float64(s.layers[a].score)
+		sumB[k] += float64(s.layers[b].score)
+	}
+	var product, squareA, squareB float64
+	for _, s := range rows {
+		k := of(s)
+		x, y := float64(s.layers[a].score)-sumA[k]/n[k], float64(s.layers[b].score)-sumB[k]/n[k]
+		product += x * y
+		squareA += x * x
+		squareB += y * y
+	}
+	return Number(product / math.Sqrt(squareA*squareB))
+}
+
+// pluginGroups returns the figures of rows by name and label: malicious groups first, each by what the plugin gains for
+// them, largest first. Rows without a name are excluded, and so are groups of fewer than atLeast rows.
+func pluginGroups(
+	rows []*Scored, plugin int, r *PluginType, without, with []float64, atLeast int, name func(*Scored) string,
+) []PluginGroup {
+	type key struct {
+		name      string
+		malicious bool
+	}
+	members := map[key][]int{}
+	for i, s := range rows {
+		if k := (key{name(s), s.Malicious}); k.name != "" {
+			members[k] = append(members[k], i)
+		}
+	}
+	all := []PluginGroup{}
+	for k, of := range members {
+		if len(of) < atLeast {
+			continue
+		}
+		var group []*Scored
+		sum, before, after := 0, 0, 0
+		for _, i := range of {
+			group = append(group, rows[i])
+			sum += int(rows[i].layers[plugin].score)
+			if without[i] >= float64(r.Without.Threshold1) { // false if the threshold is NaN
+				before++
+			}
+			if with[i] >= float64(r.With.Threshold1) {
+				after++
+			}
+		}
+		n := len(of)
+		all = append(all, PluginGroup{Name: k.name, Malicious: k.malicious, Spoke: spoke(group, plugin, k.malicious),
+			MeanScore: share(sum, n), Without: share(before, n), With: share(after, n)})
+	}
+	slices.SortFunc(all, func(a, b PluginGroup) int {
+		if a.Malicious != b.Malicious {
+			return map[bool]int{true: -1, false: 1}[a.Malicious]
+		}
+		return cmp.Or(cmp.Compare(b.With-b.Without, a.With-a.Without), cmp.Compare(b.Spoke.N, a.Spoke.N),
+			cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+// examples returns the n worst errors of the plugin for each label.
+func examples(rows []*Scored, plugin int, with []float64, n int) Examples {
+	list := func(malicious bool, sign int) []Example {
+		all := []Example{}
+		for i, s := range rows {
+			l := s.layers[plugin]
+			wrong := l.score > 0
+			if malicious {
+				wrong = l.score <= 0 && !l.abstained
+			}
+			if s.Malicious == malicious && wrong {
+				all = append(all, Example{Value: s.Value, Source: s.Source, Score: int(l.score), Lineup: int(with[i]),
+					row: s.Row})
+			}
+		}
+		slices.SortFunc(all, func(a, b Example) int { // a hash breaks ties, as in worst
+			return cmp.Or(sign*cmp.Compare(a.Score, b.Score), sign*cmp.Compare(a.Lineup, b.Lineup),
+				cmp.Compare(stableHash(a.Value), stableHash(b.Value)), cmp.Compare(a.Value, b.Value))
+		})
+		return all[:min(n, len(all))]
+	}
+	return Examples{Benign: list(false, -1), Malicious: list(true, 1)}
+}
+
+// Explain calls the plugin again for its errors, to add to the report what it did.
+func (r *PluginReport) Explain(ctx context.Context, call func(context.Context, Row) (Called, error)) error {
+	for _, t := range r.Types {
+		for _, list := range [][]Example{t.Errors.Benign, t.Errors.Malicious} {
+			for i := range list {
+				var err error
+				if list[i].Called, err = call(ctx, list[i].row); err != nil {
+					return fmt.Errorf("explaining %s: %w", t.Type, err)
+				}
+			}
+		}
+	}
+	return nil
+}
