@@ -81,7 +81,7 @@ func TestPluginEval(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no rows":     {[]string{file}, "no labelled values of a type that the layer scores"},
+		"no rows": {[]string{file}, "no labelled values of a type that the layer scores"},
 		"other types": {[]string{file, writeFile(t, "i.jsonl", []byte(labelledIBAN))},
 			"no labelled values of a type that the layer scores"},
 		"a single label": {[]string{file, writeFile(t, "s.jsonl", []byte(strings.SplitAfter(labelled, "\n")[0]))},
