@@ -48,7 +48,8 @@ func TestPluginEval(t *testing.T) {
 	}
 	wrong := d.Errors.Benign
 	if len(wrong) != 1 || wrong[0].Value != "weather2024.de" || wrong[0].Score != 20 || len(wrong[0].Signals) != 1 ||
-		wrong[0].Facts["domain.registrable"] != "weather2024.de" || !slices.Contains(wrong[0].Absent, "rdap.age_days") ||
+		wrong[0].Facts["domain.registrable"] != "weather2024.de" ||
+		!slices.Contains(wrong[0].Absent, "rdap.age_days") ||
 		!slices.Contains(wrong[0].Log, "debug: longest number: 4 digits") {
 		t.Errorf("%+v", wrong)
 	}
