@@ -77,7 +77,7 @@ func TestPluginEval(t *testing.T) {
 		t.Errorf("a layer of the lineup: %+v", report)
 	}
 
-	changeLayer(t, folder, `"numbers:age:new"`, `"numbers:age:newer"`)
+	changeLayer(t, folder, "SIGNAL_AGE_NEW", `"numbers:age:newer"`)
 	for name, test := range map[string]struct {
 		args []string
 		want string
