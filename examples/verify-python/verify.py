@@ -25,7 +25,7 @@ from datetime import datetime
 from typing import Any
 
 ANCHORS = "assay/audit"  # the name of the key that signs anchors
-UNSIGNED_SECONDS = 600  # a chain with older records must have a checkpoint
+UNSIGNED_SECONDS = 600  # an older record must be covered by a checkpoint
 STATES = 1_000_000  # the chain of the records about accounts and keys
 KEPT_SECONDS = 30 * 24 * 3600  # after a key has ended, its row may be deleted
 
@@ -404,6 +404,12 @@ def from_hex(value: object, length: int | None = None) -> bytes:
     return data
 
 
+def integer(value: object) -> int:
+    if type(value) is not int:  # bool is a subclass
+        raise Invalid(f"{value!r} is not an integer")
+    return value
+
+
 CONTENT = {"at": "", "ref": "", "account": "", "key": "", "type": "", "pseudonym": "", "score": 0, "verdict": "",
            "revision": 0, "digest": ""}
 
@@ -414,8 +420,9 @@ def leaf_of(nonce: bytes, record: dict[str, Any]) -> bytes:
     try:
         encoding = b"".join([
             b"\x01", *(text_field(r[name]) for name in ("kind", "at", "ref", "account", "key", "type")),
-            bytes_field(from_hex(r["pseudonym"])), r["score"].to_bytes(8, "big", signed=True),
-            text_field(r["verdict"]), r["revision"].to_bytes(8, "big", signed=True), bytes_field(from_hex(r["digest"])),
+            bytes_field(from_hex(r["pseudonym"])), integer(r["score"]).to_bytes(8, "big", signed=True),
+            text_field(r["verdict"]), integer(r["revision"]).to_bytes(8, "big", signed=True),
+            bytes_field(from_hex(r["digest"])),
         ])
     except (AttributeError, OverflowError, UnicodeEncodeError):
         raise Invalid("a member has the wrong type") from None
@@ -442,7 +449,8 @@ class Chain:
             self.head = value
         self.anchor, self.pruned = self.head, False
         self.blank: dict[int, bytes] = {}  # erased records that no erasure has named yet
-        self.since, self.met, self.erased = "", 0, 0
+        self.since = self.until = ""  # times of the first and the newest record that no checkpoint covers
+        self.met, self.erased = 0, 0
         self.newest = 0.0  # time of the newest record
         self.states: dict[tuple[str, str], dict[str, Any]] = {}  # the last record of each account and key
         self.open_tree()
@@ -467,18 +475,18 @@ class Chain:
             if self.signed:
                 raise Invalid("a checkpoint of its Merkle tree was signed, but the export has no tree")
             return
-        self.after = stored.get("after", 0)
-        self.first, self.size = stored["first"], stored["size"]
+        self.after = integer(stored.get("after", 0))
+        self.first, self.size = integer(stored["first"]), integer(stored["size"])
         self.root = from_hex(stored["root"], 32)
         size = self.start + 1 - self.first
         if size < 0 or size > self.size or self.first < 1:
             raise Invalid("its Merkle tree does not cover the records before the first one")
         self.tree = Tree()
         for tile in sorted(self.line["edge"] or [], key=lambda tile: -tile["level"]):
-            level, hashes = tile["level"], from_hex(tile["hashes"])
+            level, hashes = integer(tile["level"]), from_hex(tile["hashes"])
             width = size // 256**level % 256
             values = [hashes[i : i + 32] for i in range(0, len(hashes), 32)]
-            if len(hashes) != width * 32 or tile["index"] != size // 256 ** (level + 1):
+            if len(hashes) != width * 32 or integer(tile["index"]) != size // 256 ** (level + 1):
                 raise Invalid("a tile of its Merkle tree is not the one on the right edge")
             while values:  # complete subtrees, the largest first
                 part = 1 << len(values).bit_length() - 1
@@ -509,7 +517,8 @@ class Chain:
             else:
                 met = True
                 self.confirmed = max(self.confirmed, signed.after)
-        self.met += met
+        if met:
+            self.met, self.since, self.until = self.met + 1, "", ""
         if size == self.size and root != self.root:
             raise Invalid("the Merkle tree of the records does not have the stored root")
 
@@ -527,7 +536,7 @@ class Chain:
 
     def add(self, record: dict[str, Any]) -> None:
         """Verifies the next record."""
-        if record.get("seq") != self.seq + 1:
+        if integer(record.get("seq")) != self.seq + 1:
             raise Invalid(f"the next record is number {record.get('seq')!r}")
         leaf, nonce = from_hex(record["leaf"], 32), record.get("nonce")
         if nonce is None:
@@ -541,6 +550,7 @@ class Chain:
             if leaf_of(from_hex(nonce, 16), record) != leaf:
                 raise Invalid("the record does not match its leaf")
             self.since = self.since or record.get("at", "")
+            self.until = max(self.until, record.get("at", ""))
             if record.get("at") and self.keys.statements:
                 self.newest = max(self.newest, seconds(record["at"]))
             if record["kind"] == "erasure":
@@ -561,7 +571,7 @@ class Chain:
             self.compare_root()
 
     def erase(self, record: dict[str, Any]) -> None:
-        named = [(e["seq"], from_hex(e["leaf"], 32)) for e in record.get("erased") or []]
+        named = [(integer(e["seq"]), from_hex(e["leaf"], 32)) for e in record.get("erased") or []]
         message = b"assay erasure, version 1\n" + self.number.to_bytes(4, "big")
         message += b"".join(seq.to_bytes(8, "big") + leaf for seq, leaf in named)
         digest = from_hex(record.get("digest", ""))
@@ -584,7 +594,7 @@ class Chain:
     def close(self) -> str:
         """Verifies the end, and returns a sentence about the chain."""
         head = self.line["head"]
-        if head["seq"] != self.seq or from_hex(head["hash"]) != self.head:
+        if integer(head["seq"]) != self.seq or from_hex(head["hash"]) != self.head:
             raise Invalid(f"the records end here, but the chain's head is record {head['seq']}")
         if self.start and not self.pruned:
             raise Invalid("no record after the anchor reports the pruning")
@@ -600,8 +610,10 @@ class Chain:
             raise Invalid(f"record {self.loss} accepts a loss, but no checkpoint was signed since")
         if self.tree is not None and self.size > self.tree.size:
             raise Invalid("the records end here, but the Merkle tree has more leaves")
-        if not self.met and self.since and age(self.since) > UNSIGNED_SECONDS:
-            raise Invalid("no signed checkpoint covers the records: they were deleted")
+        if self.since:
+            until = seconds(self.until) if self.met else time.time()
+            if abs(until - seconds(self.since)) >= UNSIGNED_SECONDS:
+                raise Invalid("no signed checkpoint covers the last records: they were deleted")
         return (f"Audit chain {self.number} is valid: {self.seq - self.start} records ({self.erased} erased), "
                 f"{self.met} signed checkpoints match.")
 
@@ -618,10 +630,6 @@ def compare_states(stored: dict[tuple[str, str], str], recorded: dict[tuple[str,
         deletable = ends and ends + KEPT_SECONDS <= time.time()
         if name not in stored and record.get("digest") and not deletable:
             raise Invalid(f"the {' '.join(name)} is gone, but no record says that it was removed")
-
-
-def age(timestamp: str) -> float:
-    return time.time() - seconds(timestamp)
 
 
 def seconds(timestamp: str) -> float:
@@ -681,12 +689,12 @@ def verify_export(lines: Iterator[str], keys: Keys, notes: list[str]) -> list[st
             elif stored and not line.startswith('{"records":'):
                 raise Invalid("there are lines after the stored states")
             elif line.startswith('{"chain":'):
-                if not isinstance(value["chain"], int) or seen and value["chain"] <= max(seen):
+                if seen and integer(value["chain"]) <= max(seen):
                     raise Invalid("the chains are not in ascending order")
-                seen.add(value["chain"])
+                seen.add(integer(value["chain"]))
                 chain = Chain(value["chain"], keys, value, outside.get(value["chain"], []))
             elif line.startswith('{"records":'):
-                ended = value.get("end") is True and value["records"] == records
+                ended = value.get("end") is True and integer(value["records"]) == records
             elif chain is None:
                 raise Invalid("a record belongs to no chain")
             else:
@@ -773,7 +781,7 @@ def verify_receipt(receipt: dict[str, Any], keys: Keys) -> str:
         raise Invalid("the key of the checkpoint was replaced before the check")
     joined = base64.b64decode(proof["hashes"], validate=True)
     hashes = [joined[i : i + 32] for i in range(0, len(joined), 32)]
-    if signed.chain != chain or proof["index"] != index or len(joined) % 32:
+    if signed.chain != chain or integer(proof["index"]) != index or len(joined) % 32:
         raise Invalid("the proof is about another place in the log")
     if not included(leaf, index, size, root, hashes):
         raise Invalid("the proof is wrong: the signed tree does not contain the record")

@@ -99,7 +99,22 @@ func changes(text []byte, fn func(what string, changed []byte)) {
 				continue
 			}
 			fn(fmt.Sprintf("line %d: %s", i+1, name), join(line[:from], altered(line[from:until]), line[until:]))
+			for _, other := range otherTypes(line[from:until]) {
+				fn(fmt.Sprintf("line %d: %s is %s", i+1, name, other), join(line[:from], []byte(other), line[until:]))
+			}
 		}
+	}
+}
+
+// otherTypes returns JSON values that a program might read as the same number.
+func otherTypes(value []byte) []string {
+	switch text := string(value); {
+	case !strings.Contains("-0123456789", text[:1]):
+		return nil
+	case text == "0":
+		return []string{"false", "0.0"}
+	default:
+		return []string{"true", text + ".0"}
 	}
 }
 
@@ -225,6 +240,43 @@ func TestLostChain(t *testing.T) {
 	storetest.WantErrorText(t, "an export without a chain", err, "chain 1 breaks at record 1: the chain is gone")
 	_, err = verifyExport(t, cut, k.Signer.Public, nil)
 	storetest.NoError(t, err)
+}
+
+// TestDeletedCheckpoints checks that one old checkpoint does not vouch for records that were made months later. The last
+// ones need none: an export may be written before they are signed, and read much later.
+func TestDeletedCheckpoints(t *testing.T) {
+	t.Parallel()
+	k, db := oldLog(t)
+	storetest.NoError(t, k.SignHeads(t.Context()))
+	storetest.NoError(t, os.RemoveAll(string(k.Dir)))
+	storetest.Exec(t, db, "DELETE FROM audit_checkpoints WHERE chain = 0")
+	keep := func(size int64) {
+		tree := store.Tree{TreeHead: treeOf(t, k, size), First: 1}
+		note := storetest.Must(k.Signer.SignTree(tree.TreeHead))(t)
+		storetest.NoError(t, k.Store.KeepCheckpoints(t.Context(), []store.Tree{tree}, []string{note}))
+	}
+	for _, test := range []struct {
+		covered      int64
+		want, python string
+	}{
+		{1, "record 2: no signed checkpoint covers this record", "no signed checkpoint covers the last records"},
+		{3, "", ""},
+	} {
+		keep(test.covered)
+		export := writeExport(t, k)
+		_, err := verifyExport(t, export, k.Signer.Public, nil)
+		file := filepath.Join(t.TempDir(), "export.jsonl")
+		storetest.NoError(t, os.WriteFile(file, export, 0o600))
+		_, notes := verifyInPython(t, k, file)
+		if test.want != "" {
+			storetest.WantErrorText(t, "an export with an old checkpoint", err, test.want)
+		} else {
+			storetest.NoError(t, err)
+		}
+		if !strings.Contains(notes, test.python) || test.python == "" && notes != "" {
+			t.Errorf("Python: %q, want %q", notes, test.python)
+		}
+	}
 }
 
 // TestVerifyPublic verifies a database with a role that may only read, and without the secret.

@@ -30,6 +30,15 @@ type Report struct {
 	Since        string `json:"since"`         // time of the first record that has content; "" if none has
 	OK           bool   `json:"ok"`
 	Error        string `json:"error,omitempty"`
+
+	uncovered uncovered
+}
+
+// uncovered are the records with content that no checkpoint covers; zero: there are none.
+type uncovered struct {
+	first  int64
+	since  string    // time of the first
+	newest time.Time // of all
 }
 
 // String describes the result for a chain that is valid.
@@ -49,15 +58,22 @@ func (r Report) String() string {
 // unsignedFor is how old records without a checkpoint may be. Hosts sign within seconds.
 const unsignedFor = 10 * time.Minute
 
-// Unsigned returns an error if a chain was verified without any checkpoint, although it has records that a host must
-// have signed. Without checkpoints, the chain could have been rewritten from its beginning.
+// Unsigned returns an error if a chain has a record that no checkpoint covers although a host must have signed one: a
+// later record is much newer or, if there is no checkpoint at all, the record is old. It could have been rewritten.
 func (r Report) Unsigned(now time.Time) error {
-	since, _ := time.Parse(check.TimeFormat, r.Since)
-	if r.Checkpoints > 0 || since.IsZero() || now.Sub(since) < unsignedFor {
+	if r.uncovered.first == 0 {
 		return nil
 	}
-	return &audit.BreakError{Chain: r.Chain, Seq: r.Pruned + 1, Reason: "no signed checkpoint covers this record or " +
-		"a later one, neither in the database nor outside: they were deleted, or no host has run since"}
+	until := r.uncovered.newest
+	if r.Checkpoints == 0 {
+		until = now
+	}
+	since, err := time.Parse(check.TimeFormat, r.uncovered.since)
+	if err == nil && until.Sub(since).Abs() < unsignedFor { // a time in the future is no excuse
+		return nil
+	}
+	return &audit.BreakError{Chain: r.Chain, Seq: r.uncovered.first, Reason: "no signed checkpoint covers this record " +
+		"or a later one, neither in the database nor outside: they were deleted, or no host has run since"}
 }
 
 // Log is what is verified: a snapshot of the database, which is a store.AuditLog, or an *Export.
@@ -214,6 +230,24 @@ func follow(ctx context.Context, log Log, key audit.Public) (next audit.Public, 
 	return next, forged, nil
 }
 
+// note notes a record, and whether a checkpoint ends with it.
+func (r *Report) note(row audit.Row, covered bool) {
+	u := &r.uncovered
+	if covered {
+		*u = uncovered{}
+		return
+	}
+	if row.Record.At == "" { // it was erased
+		return
+	}
+	if u.first == 0 {
+		u.first, u.since = row.Seq, row.Record.At
+	}
+	if at, err := time.Parse(check.TimeFormat, row.Record.At); err == nil && at.After(u.newest) {
+		u.newest = at
+	}
+}
+
 // RequireSigned notes in reports which valid chains have no checkpoint, see Report.Unsigned, and joins these errors.
 func RequireSigned(reports []Report, now time.Time) (broken error) {
 	for i, r := range reports {
@@ -267,6 +301,9 @@ func (v *verification) chain(ctx context.Context, head audit.Head) (Report, erro
 		if report.Since == "" {
 			report.Since = row.Record.At
 		}
+		report.note(row, tree.covered == row.Seq || slices.ContainsFunc(heads, func(h audit.Head) bool {
+			return h.Seq == row.Seq
+		}))
 		switch {
 		case row.Record.Kind == audit.Override:
 			v.overrides.add(head.Chain, row)

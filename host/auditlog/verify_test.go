@@ -1,11 +1,14 @@
 package auditlog
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"testing"
 	"time"
 
+	"assay/host/audit"
+	"assay/host/check"
 	"assay/host/store"
 	"assay/host/store/storetest"
 	"assay/registry"
@@ -123,5 +126,48 @@ func TestVerifyAlteredLineup(t *testing.T) {
 			}
 			storetest.Expect(t, "valid", reports[0].OK, test.reason == "")
 		})
+	}
+}
+
+// Records that no checkpoint covers could have been rewritten, unless they are so new that hosts may not have signed
+// yet.
+func TestUnsignedRecords(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2031, 5, 20, 12, 0, 0, 0, time.UTC)
+	ago := func(d time.Duration) string { return now.Add(-d).Format(check.TimeFormat) }
+	type record struct {
+		at      string
+		covered bool
+	}
+	old, later, recent := record{at: ago(3 * time.Hour)}, record{at: ago(time.Hour)}, record{at: ago(time.Minute)}
+	covers := func(r record) record { return record{r.at, true} }
+	for name, test := range map[string]struct {
+		records []record
+		want    int64 // number of the record that is named; 0: none
+	}{
+		"none":                                {nil, 0},
+		"new, without a checkpoint":           {[]record{recent}, 0},
+		"old, without a checkpoint":           {[]record{old}, 1},
+		"in the future, without a checkpoint": {[]record{{at: ago(-time.Hour)}}, 1},
+		"at no time, without a checkpoint":    {[]record{{at: "once"}}, 1},
+		"covered":                             {[]record{old, covers(recent)}, 0},
+		"the last of a copy":                  {[]record{covers(old), later}, 0},
+		"long before others":                  {[]record{covers(old), later, recent}, 2},
+		"after an erased one":                 {[]record{covers(old), {}, later, recent}, 3},
+		"at no time":                          {[]record{covers(old), {at: "once"}}, 2},
+		"after one in the future":             {[]record{covers(record{at: ago(-time.Hour)}), recent}, 0},
+	} {
+		var r Report
+		for i, record := range test.records {
+			if record.covered {
+				r.Checkpoints++
+			}
+			r.note(audit.Row{Seq: int64(i) + 1, Record: audit.Record{At: record.at}}, record.covered)
+		}
+		err := r.Unsigned(now)
+		var broken *audit.BreakError
+		if errors.As(err, &broken) != (test.want > 0) || broken != nil && broken.Seq != test.want {
+			t.Errorf("%s: %v, want record %d", name, err, test.want)
+		}
 	}
 }

@@ -29,6 +29,7 @@ type treeWalk struct {
 	rotated     bool                         // a checkpoint's key was replaced
 	newest      time.Time                    // of the records so far; known only if keys were replaced
 	met         int                          // checkpoints that match
+	covered     int64                        // number of the last record that one of them covers
 	losses      losses
 }
 
@@ -161,6 +162,7 @@ func (w *treeWalk) reached() error {
 	}
 	if met {
 		w.met++
+		w.covered = w.stored.First + size - 1
 	}
 	delete(w.checkpoints, size)
 	if size == w.stored.Size && root != w.stored.Root {
