@@ -49,7 +49,7 @@ func (b *backend) openAuthority(
 	if a.host, err = b.hostKey(); err != nil {
 		return nil, err
 	}
-	if a.operator, err = readOperatorKey(cfg.operatorKeyFile()); err != nil {
+	if a.operator, err = readKey(cfg.operatorKeyFile()); err != nil {
 		return nil, err
 	}
 	text, err := os.ReadFile(a.file)
@@ -80,7 +80,7 @@ func (a *authority) begin(ctx context.Context, cfg *Config) error {
 		if signed != "" {
 			return a.noTrustFile()
 		}
-		if a.operator, err = createOperatorKey(cfg.operatorKeyFile(), operatorKeyName); err != nil {
+		if a.operator, err = createKey(cfg.operatorKeyFile(), operatorKeyName); err != nil {
 			return err
 		}
 	}
@@ -116,24 +116,37 @@ func (a *authority) save() error {
 	return nil
 }
 
-// readOperatorKey returns nil if the file does not exist.
-func readOperatorKey(file string) (*activation.Key, error) {
+// readTrust returns what the trust file names, for commands that need no database.
+func (c *Config) readTrust() (activation.Trust, error) {
+	text, err := os.ReadFile(c.trustFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return activation.Trust{}, fmt.Errorf("the trust file %s does not exist, which names who may sign plugins: "+
+			"copy it from a host and set ASSAY_TRUST_FILE, or start a host here, which makes one", c.trustFile())
+	}
+	if err != nil {
+		return activation.Trust{}, err
+	}
+	return activation.ParseTrust(string(text))
+}
+
+// readKey returns nil if the file does not exist.
+func readKey(file string) (*activation.Key, error) {
 	text, err := keyring.ReadPrivate(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the operator's key: %w", err)
+		return nil, fmt.Errorf("reading the key: %w", err)
 	}
 	key, err := activation.ParseKey(strings.TrimSpace(string(text)))
 	if err != nil {
-		return nil, fmt.Errorf("reading the operator's key from %s: %w", file, err)
+		return nil, fmt.Errorf("reading the key from %s: %w", file, err)
 	}
 	return &key, nil
 }
 
-// createOperatorKey creates a key file, unless another host was faster, and returns its key.
-func createOperatorKey(file, name string) (*activation.Key, error) {
+// createKey creates a key file, unless another host was faster, and returns its key.
+func createKey(file, name string) (*activation.Key, error) {
 	seed := make([]byte, 32)
 	rand.Read(seed)
 	key, err := activation.NewKey(name, seed)
@@ -141,9 +154,9 @@ func createOperatorKey(file, name string) (*activation.Key, error) {
 		err = keyring.CreateFile(file, []byte(key.Private+"\n"))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("creating the operator's key: %w", err)
+		return nil, fmt.Errorf("creating the key: %w", err)
 	}
-	return readOperatorKey(file)
+	return readKey(file)
 }
 
 var errNoOperatorKey = errors.New("the operator's key is needed to change the lineup: set ASSAY_OPERATOR_KEY to " +
@@ -175,20 +188,28 @@ func (b *backend) prepare(
 	if a.operator == nil {
 		return nil, errNoOperatorKey
 	}
-	candidate, err := activation.SignCandidate(next, a.operator)
-	if err == nil {
-		_, err = a.VerifyCandidate(ctx, candidate) // detects mistakes even if no host is alive
-	}
+	candidate, err := a.candidate(ctx, next)
 	if err != nil {
 		return nil, err
 	}
 	return rollout.Prepare(ctx, fleet.Candidate{Signed: candidate})
 }
 
+// candidate signs an activation to be prepared, if hosts would accept it.
+func (a *authority) candidate(ctx context.Context, next activation.Activation) (signed string, err error) {
+	if signed, err = activation.SignCandidate(next, a.operator); err == nil {
+		_, err = a.VerifyCandidate(ctx, signed) // detects mistakes even if no host is alive
+	}
+	return signed, err
+}
+
 // commit signs an activation with the operator's key and puts it in force.
 func (b *backend) commit(ctx context.Context, a *authority, next activation.Activation) (activation.Signed, error) {
 	if a.operator == nil {
 		return activation.Signed{}, errNoOperatorKey
+	}
+	if _, err := a.candidate(ctx, next); err != nil { // a rollback was not prepared
+		return activation.Signed{}, err
 	}
 	note, err := activation.Sign(next, a.operator)
 	if err != nil {

@@ -82,7 +82,7 @@ func (b *backend) verifyAudit(ctx context.Context, cfg *Config, key audit.Public
 		return nil, nil, err
 	}
 	inForce, wrong := a.inForce(ctx)
-	altered, err := auditlog.VerifyPlugins(ctx, b.store, inForce.Document)
+	altered, err := auditlog.VerifyPlugins(ctx, b.store, a.Trust, inForce.Document)
 	return reports, errors.Join(broken, auditlog.RequireSigned(reports, b.store.Now()), wrong, altered), err
 }
 

@@ -143,12 +143,21 @@ type lineupKeyCmd struct {
 }
 
 func (cmd *lineupKeyCmd) Run(t *terminal) error {
-	if _, err := os.Stat(cmd.File); err == nil {
-		return fmt.Errorf("%s exists already", cmd.File)
-	}
-	key, err := createOperatorKey(cmd.File, cmd.Name)
+	line, err := newKeyLine(cmd.File, cmd.Name, activation.Operator)
 	if err == nil {
-		t.printf("%s %s\n", activation.Operator, key.Verifier)
+		t.printf("%s\n", line)
 	}
 	return err
+}
+
+// newKeyLine creates a key in a file, and returns its line for trust files.
+func newKeyLine(file, name string, role activation.Role) (string, error) {
+	if _, err := os.Stat(file); err == nil {
+		return "", fmt.Errorf("%s exists already", file)
+	}
+	key, err := createKey(file, name)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s %s", role, key.Verifier), nil
 }

@@ -20,7 +20,11 @@ type pluginCmd struct {
 	Facts   pluginFactsCmd   `cmd:"" help:"${plugin_facts_cmd}"`
 	Bench   pluginBenchCmd   `cmd:"" help:"${plugin_bench_cmd}"`
 	Eval    pluginEvalCmd    `cmd:"" help:"${plugin_eval_cmd}"`
-	Push    pluginPushCmd    `cmd:"" help:"Publish a plugin. It scores nothing until a lineup names it."`
+	Key     pluginKeyCmd     `cmd:"" help:"${plugin_key_cmd}"`
+	Sign    pluginSignCmd    `cmd:"" help:"${plugin_sign_cmd}"`
+	Verify  pluginVerifyCmd  `cmd:"" help:"${plugin_verify_cmd}"`
+	Push    pluginPushCmd    `cmd:"" help:"${plugin_push_cmd}"`
+	Pull    pluginPullCmd    `cmd:"" help:"${plugin_pull_cmd}"`
 }
 
 type pluginBuildCmd struct {
@@ -57,13 +61,16 @@ func (cmd *pluginBuildCmd) Run(ctx context.Context, t *terminal) error {
 	return nil
 }
 
-// pluginLine is a plugin in the output of `assay plugin build` and `assay plugin push`.
+// pluginLine is a plugin in the output of the commands that build, sign, verify, push and pull it.
 type pluginLine struct {
-	File   string         `json:"file,omitempty"` // that was written
-	Plugin string         `json:"plugin"`
-	Digest string         `json:"digest"`
-	Class  registry.Class `json:"class"`
-	Range  [2]int         `json:"score_range"`
+	File      string         `json:"file,omitempty"` // that was written
+	Plugin    string         `json:"plugin"`
+	Digest    string         `json:"digest"`
+	Class     registry.Class `json:"class"`
+	Range     [2]int         `json:"score_range"`
+	SignedBy  string         `json:"signed_by,omitempty"` // name of the key
+	Reference string         `json:"reference,omitempty"` // in an OCI registry
+	Manifest  string         `json:"manifest,omitempty"`  // digest of the manifest there
 }
 
 func newPluginLine(m registry.Module) pluginLine {
@@ -115,32 +122,4 @@ func readPlugin(ctx context.Context, path string) ([]byte, error) {
 		return project.Build(ctx, path)
 	}
 	return os.ReadFile(path)
-}
-
-type pluginPushCmd struct {
-	Plugin string `arg:"" help:"${plugin_path}"`
-	JSON   bool   `help:"Print JSON."`
-}
-
-func (cmd *pluginPushCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
-	wasm, err := readPlugin(ctx, cmd.Plugin)
-	if err != nil {
-		return err
-	}
-	return withBackend(ctx, cfg, t, func(b *backend) error {
-		// The compiled code stays in the data directory's cache, so that a lineup with this plugin loads at once.
-		m, err := openChecked(ctx, b.openSandbox(cfg, quietLog(t)), wasm)
-		if err != nil {
-			return err
-		}
-		if err := b.store.PublishPlugin(ctx, m, m.Manifest.Version, false, nil); err != nil {
-			return err
-		}
-		if cmd.JSON {
-			return t.json(newPluginLine(m))
-		}
-		t.printf("Published %s, %s\n", m.Ref(), m.Digest)
-		printPermissions(t, m.Manifest)
-		return nil
-	})
 }

@@ -19,7 +19,10 @@ func TestPluginPush(t *testing.T) {
 		"-o", plugin)
 	for range 2 {
 		pushed := outputJSON[pluginLine](t, dir, database, "plugin", "push", plugin)
-		if pushed.File = built.File; pushed != built || built.Digest == "" {
+		if pushed.SignedBy != "assay/operator" {
+			t.Errorf("signed by %q", pushed.SignedBy)
+		}
+		if pushed.File, pushed.SignedBy = built.File, ""; pushed != built || built.Digest == "" {
 			t.Errorf("pushed %v, built %v", pushed, built)
 		}
 	}

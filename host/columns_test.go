@@ -212,6 +212,7 @@ func fillInstallation(t *testing.T, dir, database string) {
 	output(t, dir, database, "feeds", "import", ranks, "--name", "Popular", "--kind", "ranked")
 	receiver, _ := receive(t, func(call) int { return http.StatusServiceUnavailable })
 	output(t, dir, database, "webhooks", "set", "--account", issued.Account, "--url", receiver)
+	pushEmpty(t, dir, database, "probe", `"entities":["domain"],"facts":[],"signals":[]`)
 	base := outputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
 	output(t, dir, database, "lineup", "set", writeJSON(t, variant(base, weightOf(base, "iban")+0.5)))
 	blocked := checkUntilComplete(host, issued.Secret, `{"domain":"paypa1-secure-login.xyz"}`)

@@ -38,7 +38,7 @@ var helpTexts = kong.Vars{
 	"checkpoint_command": "Command that signs checkpoints. It gets the text as its input and prints the Ed25519 " +
 		"signature in base 64, within 5 seconds. Its words are separated by spaces. 'assay secret delegate' puts it " +
 		"in use. Default: none.",
-	"trust_file": "File of keys that may sign activations of lineups. It is created at the first start, named trust. " +
+	"trust_file": "File of keys that may sign lineups and plugins. It is created at the first start, named trust. " +
 		"Default: next to the secret.",
 	"operator_key": "File of the private key that signs activations. It is created at the first start, named " +
 		"operator.key. Default: next to the secret.",
@@ -188,6 +188,26 @@ var helpTexts = kong.Vars{
 		"Default: built-in ones.",
 	"plugin_baseline": "Compare with this: a file of 'assay plugin bench --json' that ends in .json, a folder or a " +
 		".wasm file.",
+	"plugin_key_cmd":    "Create a key that signs plugins, and print its line for trust files.",
+	"plugin_sign_cmd":   "Sign a plugin's name, version and digest. 'assay plugin push' uses the file that it writes.",
+	"plugin_sign_key":   "File of the key, as 'assay plugin key' creates it (default: the operator's).",
+	"plugin_sign_out":   "File to write (default: the plugin's, with .sig added; for a folder NAME-VERSION.wasm.sig).",
+	"plugin_verify_cmd": "Verify the signature of a plugin against the trust file. It needs no database.",
+	"plugin_signature":  "File of the signature (default: that of 'assay plugin sign').",
+	"plugin_push_cmd": "Publish a plugin in the installation's database, or in an OCI registry. It scores nothing " +
+		"until a lineup names it. Without a signature, the operator's key signs it.",
+	"plugin_push_reference": "OCI registry to push to instead, such as registry.example/team/my-layer. Without a " +
+		"tag, it is the version.",
+	"plugin_pull_cmd": "Verify a plugin in an OCI registry against the trust file, and publish it in the " +
+		"installation's database.",
+	"plugin_pull_reference": "Plugin, such as registry.example/team/my-layer:1.0.0. With a digest in place of the " +
+		"tag (@sha256:...), it may be older than what is published.",
+	"plugin_pull_out":   "Write the plugin to this file instead, and its signature next to it.",
+	"registry_username": "User name in the registry (default: as docker's and oras' configuration says).",
+	"registry_password": "File of the password or the access token. '-' reads standard input.",
+	"registry_ca":       "File of certificates as PEM to trust besides the system's.",
+	"registry_plain":    "Use plain HTTP. Without it, only a registry on this machine may lack TLS.",
+
 	"plugin_inspect_path": "Folder of a layer, which is built, a .wasm file, or a published plugin, NAME@VERSION.",
 	"plugin_path":         "Folder of a layer, which is built, or a .wasm file of 'assay plugin build'.",
 	"plugin_wasm":         "Module compiled elsewhere, to pack instead of compiling the folder's code.",

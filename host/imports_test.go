@@ -33,14 +33,16 @@ var engineImporters = map[string][]string{
 	"github.com/wneessen/go-mail":                {"host/mail"},
 	"github.com/emersion/go-smtp":                {"host/mail/mailtest"},
 	"github.com/yuin/goldmark":                   {"docs"},
+	"oras.land/oras-go/v2":                       {"registry/oci"},
+	"github.com/opencontainers/image-spec":       {"registry/oci"},
 }
 
 // allowedImports lists, for each package, the packages of this module that it may import, and why it may import no
 // others. Paths are relative to the module's. One that ends in /... covers the package and all below it; the most
 // specific rule applies.
 var allowedImports = map[string]struct{ imports, reason string }{
-	"host": {"host/... registry registry/activation registry/builtin registry/project registry/sealed sdk " +
-		"sdk/receipt",
+	"host": {"host/... registry registry/activation registry/builtin registry/oci registry/project " +
+		"registry/release registry/sealed sdk sdk/receipt",
 		"package main wires everything"},
 
 	// Pure: no package of the host.
@@ -69,6 +71,8 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/chaos":          {"host/bench host/entity", "the checker shares no code with what it checks"},
 	"registry":            {"sdk registry/sealed", "manifests and lineups are documents"},
 	"registry/activation": {"registry", "activations are documents, and what keeps them is not known here"},
+	"registry/release":    {"registry registry/activation", "signatures are documents, as activations are"},
+	"registry/oci":        {"registry", "what a registry has is verified by the caller"},
 	"registry/project":    {"registry sdk", "authors build layers without a host"},
 	"registry/sealed":     {"", "sealing files is an algorithm"},
 	"registry/layertest":  {"registry host/check host/entity sdk", "layer tests run natively and fuse like the core"},
@@ -126,7 +130,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 
 	// Users of the core and the store.
 	"host/auditlog": {"host/audit host/check host/durable host/override host/store host/witness registry " +
-		"registry/activation sdk/receipt",
+		"registry/activation registry/release sdk/receipt",
 		"maintaining the audit log makes no checks and serves no requests"},
 	"host/fleet":       {"", "who runs what does not depend on what it is"},
 	"host/maintenance": {"", "a schedule does not depend on its jobs"},

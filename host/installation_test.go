@@ -143,7 +143,10 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 		"plugin test":  {wasm, "it has no section assay.manifest"}, "plugin run": {wasm + " x.de", "it has no section"},
 		"plugin inspect": {wasm, "it has no section"}, "plugin bench": {wasm, "it has no section"},
 		"plugin eval": {wasm + " " + rows, "it has no section"}, "plugin facts": {"paypal.com", ""},
-		"plugin push": {wasm, needed},
+		"plugin key":  {filepath.Join(t.TempDir(), "publisher.key"), ""},
+		"plugin sign": {wasm, "it has no section"}, "plugin verify": {wasm, "it has no section"},
+		"plugin push": {wasm, "it has no section"},
+		"plugin pull": {"127.0.0.1:1/empty:1.0.0", "the trust file .assay/trust does not exist"},
 
 		"feeds recommend": {}, "feeds subscribe": {"URLhaus --non-commercial", needed},
 		"feeds unsubscribe": {"URLhaus", needed}, "feeds status": none, "feeds accept": {"URLhaus", needed},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"assay/host/audit"
@@ -15,6 +16,7 @@ import (
 	"assay/host/store"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/release"
 )
 
 // overlap is how long after an activation a check may still have been decided by the lineup before. The ledger refuses
@@ -336,9 +338,11 @@ func (w *walk) wrongRevision(revision int64, at time.Time) (reason string) {
 	return ""
 }
 
-// VerifyPlugins compares the published plugins with their modules. The error broken joins what differs. Hosts load
-// modules by their digests, but commands look digests up by name.
-func VerifyPlugins(ctx context.Context, s *store.Store, inForce registry.LineupDocument) (broken, err error) {
+// VerifyPlugins compares the published plugins with their modules and signatures. The error broken joins what differs.
+// Hosts load modules by their digests, but commands look digests up by name.
+func VerifyPlugins(
+	ctx context.Context, s *store.Store, trust activation.Trust, inForce registry.LineupDocument,
+) (broken, err error) {
 	plugins, err := s.Plugins(ctx)
 	if err != nil {
 		return nil, err
@@ -365,7 +369,46 @@ func VerifyPlugins(ctx context.Context, s *store.Store, inForce registry.LineupD
 				"plugin %s: it is not published with the digest of the lineup in force", layer.Layer))
 		}
 	}
+	notes, err := s.AllPluginNotes(ctx)
+	if err != nil {
+		return errors.Join(append(problems, err)...), ctx.Err()
+	}
+	for digest, about := range notes {
+		for kind, note := range about {
+			if err := verifyNote(trust, plugins, digest, kind, note); err != nil {
+				problems = append(problems, fmt.Errorf("the %s of plugin %s: %w", kind, digest, err))
+			}
+		}
+	}
 	return errors.Join(problems...), nil
+}
+
+// verifyNote verifies a note about a published plugin. Its key may have been replaced since.
+func verifyNote(
+	trust activation.Trust, plugins []registry.PublishedPlugin, digest registry.Digest, kind registry.NoteKind,
+	note string,
+) error {
+	switch kind {
+	case registry.NoteSignature:
+		signed, err := release.Recorded(trust, note)
+		if err != nil {
+			return err
+		}
+		m := registry.Manifest{Name: signed.Name, Version: signed.Version}
+		if signed.Digest != digest || !slices.ContainsFunc(plugins, func(p registry.PublishedPlugin) bool {
+			return p.Digest == digest && m.Is(p.Name, p.Version)
+		}) {
+			return fmt.Errorf("it is that of %s, which is not published", signed.Release)
+		}
+		return nil
+	case registry.NotePassport:
+		text, _, _, err := trust.OpenNote(note, "")
+		if err == nil && !strings.Contains(text, digest.String()) {
+			err = errors.New("it is that of another plugin")
+		}
+		return err
+	}
+	return errors.New("there is no such kind of note")
 }
 
 func wrongPlugin(p registry.PublishedPlugin, m registry.Module) string {

@@ -129,6 +129,10 @@ func (f *Follower) Degraded() []string {
 			problems = append(problems, fmt.Sprintf("layer %s is suspended after repeated failures", p.Manifest().Name))
 		}
 	}
+	for _, layer := range f.verifier.revoked(f.inForce) {
+		problems = append(problems, fmt.Sprintf("layer %s is in force, although the trust file revokes its plugin",
+			layer))
+	}
 	if f.steps.of == f.inForce.Hash {
 		problems = append(problems, f.steps.sentences...)
 	}

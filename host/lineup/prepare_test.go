@@ -338,3 +338,28 @@ func TestForgedAnswer(t *testing.T) {
 	}
 	storetest.Expect(t, "score", h.score(t), fmt.Sprintf("revision %d: 50", first))
 }
+
+// A plugin that is revoked goes on while it is in force, with a warning, and cannot be put in force again.
+func TestRevokedPlugin(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, postgrestest.Database(t))
+	probe := module(t, "probe", "1.0.0", 10)
+	h.publish(t, probe, module(t, "second", "1.0.0", 20))
+	h.follow(t, h.activate(t, lineupOf(-1, "probe@1.0.0")))
+	h.verifier.Trust = mustTrust("operator " + operator.Verifier + "\nrevoked " + probe.Digest.String())
+	h.preparing(t, nil)
+	offer := func(l ...string) fleet.Answer {
+		t.Helper()
+		p := Proposal{Base: h.last(t), Lineup: h.storeLineup(t, lineupOf(-2, l...)), Author: "ana@test", At: time.Now()}
+		return h.answer(t, fleet.Candidate{ID: fmt.Sprint(len(l)),
+			Signed: storetest.Must(activation.SignCandidate(p.Activation(), operator))(t)})
+	}
+	if got := offer("probe@1.0.0", "second@1.0.0"); got.Progress != fleet.Refused ||
+		!strings.Contains(got.Reason, "refused, revoked plugin: the trust file revokes probe@1.0.0") {
+		t.Errorf("with the plugin: %s, %s", got.Progress, got.Reason)
+	}
+	storetest.Expect(t, "without the plugin", offer("second@1.0.0").Progress, fleet.Ready)
+	h.follow(t, h.last(t).Lineup.Revision)
+	storetest.Expect(t, "degraded", strings.Join(h.follower.Degraded(), "\n"),
+		"layer probe@1.0.0 is in force, although the trust file revokes its plugin")
+}

@@ -82,7 +82,7 @@ func (x *tampered) verify(t *testing.T) error {
 	if inForce.Number == 0 {
 		return broken
 	}
-	altered, err := auditlog.VerifyPlugins(t.Context(), x.store, inForce.Document)
+	altered, err := auditlog.VerifyPlugins(t.Context(), x.store, trust, inForce.Document)
 	if err != nil {
 		broken = errors.Join(broken, err)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"assay/registry"
@@ -56,13 +58,36 @@ func (v *Verifier) Verify(ctx context.Context, signed string) (Verified, error) 
 	return v.verify(ctx, s)
 }
 
-// VerifyCandidate is like Verify for an activation that this host should prepare, see activation.SignCandidate.
+// VerifyCandidate is like Verify for an activation that this host should prepare, see activation.SignCandidate. It must
+// name no plugin that the trust file revokes.
 func (v *Verifier) VerifyCandidate(ctx context.Context, signed string) (Verified, error) {
 	s, err := v.Trust.OpenCandidate(signed)
 	if err != nil {
 		return Verified{}, err
 	}
-	return v.verify(ctx, s)
+	verified, err := v.verify(ctx, s)
+	if revoked := v.revoked(verified); err == nil && len(revoked) > 0 {
+		err = registry.Refuse(registry.RevokedPlugin, "the trust file revokes %s", strings.Join(revoked, ", "))
+	}
+	if err != nil {
+		return Verified{}, err
+	}
+	return verified, nil
+}
+
+// revoked lists the layers of an activation whose plugins the trust file revokes. One that is in force goes on until an
+// operator takes it out: a mistake in a file must not stop all checks.
+func (v *Verifier) revoked(a Verified) (layers []string) {
+	all := a.Document.Layers
+	if a.Trial != nil {
+		all = slices.Concat(all, a.Trial.Layers)
+	}
+	for _, layer := range all {
+		if digest, ok := layer.ModuleDigest(); ok && v.Trust.Revoked(digest) && !slices.Contains(layers, layer.Layer) {
+			layers = append(layers, layer.Layer)
+		}
+	}
+	return layers
 }
 
 func (v *Verifier) verify(ctx context.Context, s activation.Signed) (verified Verified, err error) {

@@ -126,7 +126,7 @@ func TestPublishedVersionNeverChanges(t *testing.T) {
 	}
 }
 
-// Notes are stored with the publication or not at all. Each replaces the one of its kind, and those of other plugins stay.
+// Notes are stored with the publication or not at all. Each replaces the one of its kind.
 func TestPluginNotes(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
@@ -135,7 +135,8 @@ func TestPluginNotes(t *testing.T) {
 	signed := registry.Notes{registry.NoteSignature: "a", registry.NotePassport: "b"}
 	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", false, signed))
 	noError(t, s.PublishPlugin(t.Context(), other, "1.0.0", false, registry.Notes{registry.NoteSignature: "o"}))
-	wantError(t, "a taken version", s.PublishPlugin(t.Context(), taken, "1.0.0", false, signed), registry.ErrVersionTaken)
+	wantError(t, "a taken version", s.PublishPlugin(t.Context(), taken, "1.0.0", false, signed),
+		registry.ErrVersionTaken)
 	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", false, nil))
 	if got := must(s.PluginNotes(t.Context(), first.Digest))(t); !maps.Equal(got, signed) {
 		t.Errorf("notes %v, want %v", got, signed)

@@ -136,9 +136,9 @@ func wantError(t *testing.T, what string, err error, text string) {
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	operator, host, stranger := newKey(t, "ana", 1), newKey(t, "assay/host", 2), newKey(t, "eve", 3)
-	impostor, former := newKey(t, "ana", 3), newKey(t, "bob", 4)
+	impostor, former, publisher := newKey(t, "ana", 3), newKey(t, "bob", 4), newKey(t, "eli", 5)
 	trust, err := activation.ParseTrust("# keys\n\noperator " + operator.Verifier + "\nhost " + host.Verifier +
-		"\n  former  " + former.Verifier)
+		"\n  former  " + former.Verifier + "\npublisher " + publisher.Verifier)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,6 +165,7 @@ func TestOpen(t *testing.T) {
 		"no signature":       {firstText, "malformed note"},
 		"a stranger's":       {sign(stranger), "key eve, which the trust file does not list"},
 		"an operator's name": {sign(impostor), "key ana, which the trust file does not list"},
+		"a publisher's":      {sign(publisher), `the role "publisher" may not sign activations`},
 		"another text":       {strings.Replace(good, "number 7", "number 8", 1), "invalid signature"},
 		"two signatures":     {good + strings.SplitN(sign(stranger), "\n\n", 2)[1], "exactly one signature"},
 	} {
@@ -248,6 +249,7 @@ func TestParseTrustRefuses(t *testing.T) {
 		"an unknown role": {"admin" + strings.TrimPrefix(operator, "operator"), `line 1: role "admin"`},
 		"a third word":    {operator + " please", "not a role and a key"},
 		"a damaged key":   {operator + "\nhost x" + newKey(t, "assay/host", 2).Verifier, "line 2: invalid verifier"},
+		"half a digest":   {operator + "\nrevoked sha256:00", "line 2: it is not sha256: and 64 hexadecimal digits"},
 		"two roles":       {operator + "\nhost" + strings.TrimPrefix(operator, "operator"), "listed twice"},
 	} {
 		_, err := activation.ParseTrust(test.text)

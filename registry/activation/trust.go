@@ -19,14 +19,19 @@ type Role string
 
 // The roles of a trust file.
 const (
-	Operator Role = "operator" // any activation
-	Host     Role = "host"     // what Permit permits
-	Former   Role = "former"   // nothing new: what it signed earlier is still verified by `audit verify`
+	Operator  Role = "operator"  // any activation, and plugins
+	Publisher Role = "publisher" // plugins
+	Host      Role = "host"      // what Permit permits
+	Former    Role = "former"    // nothing new: what it signed earlier is still verified by `audit verify`
 )
 
-// Trust holds the keys that may sign activations. It is kept outside the database, which it protects.
+// revocation begins a line of a trust file that withdraws a plugin.
+const revocation = "revoked"
+
+// Trust holds the keys that may sign activations and plugins. It is kept outside the database, which it protects.
 type Trust struct {
-	keys []trusted
+	keys    []trusted
+	revoked map[registry.Digest]bool
 }
 
 type trusted struct {
@@ -34,8 +39,8 @@ type trusted struct {
 	verifier note.Verifier
 }
 
-// ParseTrust reads a trust file: a line for each key, its role and the key in the format of signed-note tools. Empty
-// lines and those that begin with # are ignored.
+// ParseTrust reads a trust file: a line for each key, its role and the key in the format of signed-note tools, and a
+// line for each revoked plugin, the word revoked and its digest. Empty lines and those that begin with # are ignored.
 func ParseTrust(text string) (Trust, error) {
 	var t Trust
 	number := 0
@@ -60,8 +65,17 @@ func (t *Trust) add(fields []string) error {
 		return errors.New("it is not a role and a key")
 	}
 	role := Role(fields[0])
-	if role != Operator && role != Host && role != Former {
-		return fmt.Errorf("role %q is not operator, host or former", fields[0])
+	switch role {
+	case revocation:
+		digest, err := registry.ParseDigest(fields[1])
+		if t.revoked == nil {
+			t.revoked = map[registry.Digest]bool{}
+		}
+		t.revoked[digest] = true
+		return err
+	case Operator, Publisher, Host, Former:
+	default:
+		return fmt.Errorf("role %q is not operator, publisher, host or former", fields[0])
 	}
 	verifier, err := note.NewVerifier(fields[1])
 	if err != nil {
@@ -74,6 +88,16 @@ func (t *Trust) add(fields []string) error {
 	}
 	t.keys = append(t.keys, trusted{role, verifier})
 	return nil
+}
+
+// Revoked reports whether the trust file withdraws the plugin with a digest.
+func (t Trust) Revoked(plugin registry.Digest) bool { return t.revoked[plugin] }
+
+// UnlistedKeyError names the key of a signature that a trust file does not list.
+type UnlistedKeyError string
+
+func (e UnlistedKeyError) Error() string {
+	return fmt.Sprintf("it is signed by key %s, which the trust file does not list", string(e))
 }
 
 // Signed is an activation with a verified signature.
@@ -119,6 +143,9 @@ func (t Trust) OpenMeasurement(signed string) (lineup []byte, err error) {
 // open verifies a note whose text is prefix and then an activation's text.
 func (t Trust) open(signed, prefix string) (Signed, error) {
 	text, by, err := t.openNote(signed, prefix)
+	if err == nil && by.role == Publisher {
+		err = fmt.Errorf("a key with the role %q may not sign activations", by.role)
+	}
 	if err != nil {
 		return Signed{}, err
 	}
@@ -127,6 +154,16 @@ func (t Trust) open(signed, prefix string) (Signed, error) {
 		return Signed{}, err
 	}
 	return Signed{Activation: a, Hash: a.Hash(), Note: signed, Key: by.verifier.Name(), Role: by.role}, nil
+}
+
+// OpenNote verifies a note of another package, whose text begins with prefix. It returns the rest of the text, the name
+// of the key and its role. A key that may not sign what the text says is for the caller to refuse.
+func (t Trust) OpenNote(signed, prefix string) (text, key string, role Role, err error) {
+	text, by, err := t.openNote(signed, prefix)
+	if err != nil {
+		return "", "", "", err
+	}
+	return text, by.verifier.Name(), by.role, nil
 }
 
 // openNote verifies a note whose text begins with prefix, and returns the rest of the text and the key.
@@ -141,7 +178,7 @@ func (t Trust) openNote(signed, prefix string) (text string, by trusted, err err
 	n, err := note.Open([]byte(signed), note.VerifierList(verifiers...))
 	var unknown *note.UnverifiedNoteError
 	if errors.As(err, &unknown) {
-		return "", by, fmt.Errorf("it is signed by key %s, which the trust file does not list", keyNames(unknown.Note))
+		return "", by, UnlistedKeyError(keyNames(unknown.Note))
 	}
 	if err != nil {
 		return "", by, err
@@ -231,7 +268,7 @@ func permitShadow(from, to registry.LineupDocument) error {
 	return nil
 }
 
-// Key signs activations.
+// Key signs activations and plugins.
 type Key struct {
 	note.Signer
 	Verifier string // the public key, as a trust file lists it
@@ -244,19 +281,19 @@ const keyAlgorithm = 1
 // NewKey returns the Ed25519 key derived from seed (32 bytes). The name must contain neither spaces nor +.
 func NewKey(name string, seed []byte) (Key, error) {
 	if len(seed) != ed25519.SeedSize {
-		return Key{}, fmt.Errorf("making a key for activations: the seed has %d bytes", len(seed))
+		return Key{}, fmt.Errorf("making a key: the seed has %d bytes", len(seed))
 	}
 	public := ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey)
 	verifier, err := note.NewEd25519VerifierKey(name, public)
 	if err != nil {
-		return Key{}, fmt.Errorf("making a key for activations: %w", err)
+		return Key{}, fmt.Errorf("making a key: %w", err)
 	}
 	hash := strings.Split(verifier, "+")[1]
 	private := fmt.Sprintf("PRIVATE+KEY+%s+%s+%s", name, hash,
 		base64.StdEncoding.EncodeToString(append([]byte{keyAlgorithm}, seed...)))
 	signer, err := note.NewSigner(private)
 	if err != nil {
-		return Key{}, fmt.Errorf("making a key for activations: %w", err)
+		return Key{}, fmt.Errorf("making a key: %w", err)
 	}
 	return Key{signer, verifier, private}, nil
 }
@@ -265,12 +302,12 @@ func NewKey(name string, seed []byte) (Key, error) {
 func ParseKey(private string) (Key, error) {
 	signer, err := note.NewSigner(private)
 	if err != nil {
-		return Key{}, fmt.Errorf("reading a key for activations: %w", err)
+		return Key{}, fmt.Errorf("reading a key: %w", err)
 	}
 	fields := strings.SplitN(private, "+", 5) // NewSigner has checked their form
 	seed, err := base64.StdEncoding.DecodeString(fields[4])
 	if err != nil {
-		return Key{}, fmt.Errorf("reading a key for activations: %w", err)
+		return Key{}, fmt.Errorf("reading a key: %w", err)
 	}
 	return NewKey(signer.Name(), seed[1:])
 }

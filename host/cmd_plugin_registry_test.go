@@ -1,0 +1,496 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/certificate/certificatetest"
+	"assay/host/store/storetest"
+	"assay/registry"
+	"assay/registry/activation"
+	"assay/registry/release"
+)
+
+// ociRegistry is Debian's docker-registry on loopback, with TLS and passwords.
+type ociRegistry struct {
+	address string
+	files   string   // below which it stores its content
+	flags   []string // that reach it
+	ca      string
+}
+
+var registryListens = regexp.MustCompile(`listening on ([0-9.:]+)`)
+
+// newRegistry starts a registry.
+func newRegistry(t *testing.T) ociRegistry {
+	t.Helper()
+	program, err := exec.LookPath("docker-registry")
+	if err != nil {
+		t.Skip("docker-registry is not installed: on Debian, apt-get install docker-registry")
+	}
+	cert, key := certificatetest.Pair(t, 1, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	// The hash is that of "secret", with the lowest cost.
+	users := "ana:$2b$04$9NvVYeJ959cy/Fy.Ws7WguCeXaOhz3rb4nyXCc7P4orX85s3p3Mxi\n"
+	r := ociRegistry{files: t.TempDir(), ca: writeFile(t, "ca.pem", cert)}
+	config := writeFile(t, "registry.json", fmt.Appendf(nil, `{"version": "0.1", "log": {"level": "info"},
+		"storage": {"filesystem": {"rootdirectory": %q}},
+		"http": {"addr": "127.0.0.1:0", "tls": {"certificate": %q, "key": %q}},
+		"auth": {"htpasswd": {"realm": "test", "path": %q}}}`, r.files, r.ca, writeFile(t, "key.pem", key),
+		writeFile(t, "users", []byte(users))))
+	cmd := exec.CommandContext(t.Context(), program, "serve", config)
+	log := storetest.Must(cmd.StderrPipe())(t)
+	storetest.NoError(t, cmd.Start())
+	lines := bufio.NewScanner(log)
+	for lines.Scan() {
+		if found := registryListens.FindStringSubmatch(lines.Text()); found != nil {
+			r.address = found[1]
+			break
+		}
+	}
+	if r.address == "" {
+		t.Fatal("docker-registry did not start: ", cmd.Wait())
+	}
+	ended := make(chan struct{})
+	go func() {
+		for lines.Scan() { // or it would wait for a reader
+		}
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
+	r.flags = []string{"--ca", r.ca, "--username", "ana", "--password-file", writeFile(t, "password",
+		[]byte("secret\n"))}
+	return r
+}
+
+func (r ociRegistry) blob(digest string) string {
+	hexa := strings.TrimPrefix(digest, "sha256:")
+	return filepath.Join(r.files, "docker/registry/v2/blobs/sha256", hexa[:2], hexa, "data")
+}
+
+// damage changes a blob, which all repositories share, until the end of the test.
+func (r ociRegistry) damage(t *testing.T, digest string, change func([]byte) []byte) {
+	t.Helper()
+	text := storetest.Must(os.ReadFile(r.blob(digest)))(t)
+	storetest.NoError(t, os.WriteFile(r.blob(digest), change(bytes.Clone(text)), 0o600))
+	t.Cleanup(func() { storetest.NoError(t, os.WriteFile(r.blob(digest), text, 0o600)) })
+}
+
+func (r ociRegistry) link(t *testing.T, repository, name, digest string) {
+	t.Helper()
+	file := filepath.Join(r.files, "docker/registry/v2/repositories", repository, name, "link")
+	storetest.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+	storetest.NoError(t, os.WriteFile(file, []byte(digest), 0o600))
+}
+
+// put stores content in a repository, as somebody can who has the registry's disk. It is a manifest if tag is not "".
+func (r ociRegistry) put(t *testing.T, repository, tag string, content []byte) (digest string) {
+	t.Helper()
+	sum := sha256.Sum256(content)
+	hexa := hex.EncodeToString(sum[:])
+	digest = "sha256:" + hexa
+	storetest.NoError(t, os.MkdirAll(filepath.Dir(r.blob(digest)), 0o700))
+	storetest.NoError(t, os.WriteFile(r.blob(digest), content, 0o600))
+	if tag == "" {
+		r.link(t, repository, "_layers/sha256/"+hexa, digest)
+		return digest
+	}
+	r.link(t, repository, "_manifests/revisions/sha256/"+hexa, digest)
+	r.link(t, repository, "_manifests/tags/"+tag+"/current", digest)
+	r.link(t, repository, "_manifests/tags/"+tag+"/index/sha256/"+hexa, digest)
+	return digest
+}
+
+// tagged returns the manifest that a tag names.
+func (r ociRegistry) tagged(t *testing.T, repository, tag string) (digest string, manifest map[string]any) {
+	t.Helper()
+	digest = string(storetest.Must(os.ReadFile(filepath.Join(r.files, "docker/registry/v2/repositories", repository,
+		"_manifests/tags", tag, "current/link")))(t))
+	storetest.NoError(t, json.Unmarshal(storetest.Must(os.ReadFile(r.blob(digest)))(t), &manifest))
+	return digest, manifest
+}
+
+// ociLayer returns the only layer of a manifest.
+func ociLayer(manifest map[string]any) map[string]any {
+	return manifest["layers"].([]any)[0].(map[string]any)
+}
+
+// replace exchanges the manifest of a tag. The notes about the old one then refer to the new one.
+func (r ociRegistry) replace(t *testing.T, repository, tag string, change func(manifest map[string]any)) {
+	t.Helper()
+	before, manifest := r.tagged(t, repository, tag)
+	change(manifest)
+	after := r.put(t, repository, tag, storetest.Must(json.Marshal(manifest))(t))
+	_, notes := r.tagged(t, repository, strings.ReplaceAll(before, ":", "-"))
+	r.put(t, repository, strings.ReplaceAll(after, ":", "-"), storetest.Must(json.Marshal(notes))(t))
+}
+
+// sign exchanges the signature of the plugin that a tag names.
+func (r ociRegistry) sign(t *testing.T, repository, tag, signature string) {
+	t.Helper()
+	subject, _ := r.tagged(t, repository, tag)
+	list := strings.ReplaceAll(subject, ":", "-")
+	_, index := r.tagged(t, repository, list)
+	entry := index["manifests"].([]any)[0].(map[string]any)
+	var note map[string]any
+	storetest.NoError(t, json.Unmarshal(storetest.Must(os.ReadFile(r.blob(entry["digest"].(string))))(t), &note))
+	ociLayer(note)["digest"], ociLayer(note)["size"] = r.put(t, repository, "", []byte(signature)), len(signature)
+	text := storetest.Must(json.Marshal(note))(t)
+	entry["digest"], entry["size"] = r.put(t, repository, "signature", text), len(text)
+	r.put(t, repository, list, storetest.Must(json.Marshal(index))(t))
+}
+
+// signatureOf returns the digest of the signature of the plugin that a tag names.
+func (r ociRegistry) signatureOf(t *testing.T, repository, tag string) string {
+	t.Helper()
+	subject, _ := r.tagged(t, repository, tag)
+	_, index := r.tagged(t, repository, strings.ReplaceAll(subject, ":", "-"))
+	var note map[string]any
+	digest := index["manifests"].([]any)[0].(map[string]any)["digest"].(string)
+	storetest.NoError(t, json.Unmarshal(storetest.Must(os.ReadFile(r.blob(digest)))(t), &note))
+	return ociLayer(note)["digest"].(string)
+}
+
+// emptyPlugin returns a plugin without signals.
+func emptyPlugin(t *testing.T, name, version string) registry.Module {
+	t.Helper()
+	wasm := storetest.Must(registry.Pack([]byte(emptyLayer), fmt.Appendf(nil, `{"name":%q,"version":%q,
+		"summary":"Empty","threats":[],"budget_fuel":1000,"memory_mb":1,"default_weight":1,"entities":["domain"],
+		"facts":[],"signals":[]}`, name, version), nil))(t)
+	return storetest.Must(registry.OpenModule(wasm))(t)
+}
+
+func testKey(t *testing.T, name string, seed byte) activation.Key {
+	t.Helper()
+	return storetest.Must(activation.NewKey(name, bytes.Repeat([]byte{seed}, 32)))(t)
+}
+
+// publisher is what somebody needs who publishes plugins in a registry, and an operator who pulls them.
+type publisher struct {
+	ociRegistry
+	folder string
+	key    activation.Key
+	trust  string // file
+}
+
+func newPublisher(t *testing.T) publisher {
+	t.Helper()
+	p := publisher{ociRegistry: newRegistry(t), folder: t.TempDir(), key: testKey(t, "ana", 1)}
+	p.trust = p.trusting(t, "publisher "+p.key.Verifier)
+	return p
+}
+
+// trusting writes a trust file with more lines than that of an operator.
+func (p publisher) trusting(t *testing.T, lines ...string) string {
+	t.Helper()
+	return writeFile(t, "trust", []byte("operator "+testKey(t, "ona", 2).Verifier+"\n"+strings.Join(lines, "\n")))
+}
+
+// write writes a plugin and its signature.
+func (p publisher) write(t *testing.T, m registry.Module) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), m.Manifest.Name+".wasm")
+	storetest.NoError(t, os.WriteFile(file, m.Wasm, 0o600))
+	storetest.NoError(t, os.WriteFile(file+".sig", []byte(p.signed(t, m)), 0o600))
+	return file
+}
+
+func (p publisher) signed(t *testing.T, m registry.Module) string {
+	t.Helper()
+	return storetest.Must(release.Sign(release.Of(m), p.key))(t)
+}
+
+// does runs a command with the registry's flags and a trust file.
+func (p publisher) does(t *testing.T, code int, trust string, args ...string) string {
+	t.Helper()
+	return runs(t, code, slices.Concat([]string{"plugin"}, args, p.flags, []string{"--trust-file", trust})...)
+}
+
+// TestRegistryRefusals tampers with what a real registry stores, and with who is trusted. Each plugin is refused, by a
+// message that says why.
+func TestRegistryRefusals(t *testing.T) {
+	t.Parallel()
+	p := newPublisher(t)
+	probe, newer := emptyPlugin(t, "probe", "1.0.0"), emptyPlugin(t, "probe", "2.0.0")
+	other := emptyPlugin(t, "other", "1.0.0")
+	evil := emptyPlugin(t, "probe", "1.0.0")
+	evil = storetest.Must(registry.OpenModule(append(evil.Wasm, 0, 2, 1, 'x')))(t)
+	flip := func(text []byte) []byte { text[len(text)/2] ^= 1; return text }
+	former := strings.Replace("publisher "+p.key.Verifier, "publisher", "former", 1)
+	hosts := strings.Replace("publisher "+p.key.Verifier, "publisher", "host", 1)
+	for name, test := range map[string]struct {
+		tamper func(t *testing.T, repository string)
+		trust  string // default: the publisher's key is listed
+		from   string // tag or digest; default: 1.0.0
+		file   *registry.Module
+		want   string // "": it is accepted
+	}{
+		"nothing": {},
+		"an altered module": {want: "refused, altered: application/wasm has the digest sha256:",
+			tamper: func(t *testing.T, _ string) { p.damage(t, probe.Digest.String(), flip) }},
+		"an altered module and manifest": {want: "refused, altered: probe@1.0.0 was signed with the digest " +
+			probe.Digest.String() + ", and this one has " + evil.Digest.String(),
+			tamper: func(t *testing.T, repository string) {
+				p.replace(t, repository, "1.0.0", func(m map[string]any) {
+					ociLayer(m)["digest"], ociLayer(m)["size"] = p.put(t, repository, "", evil.Wasm), len(evil.Wasm)
+				})
+			}},
+		"an altered manifest": {want: "refused, altered: the manifest has the digest sha256:",
+			tamper: func(t *testing.T, repository string) {
+				digest, _ := p.tagged(t, repository, "1.0.0")
+				p.damage(t, digest, func(text []byte) []byte {
+					return bytes.Replace(text, []byte("Empty"), []byte("Amply"), 1)
+				})
+			}},
+		"an altered signature": {want: "refused, altered: application/vnd.assay.plugin.signature.v1 has the digest",
+			tamper: func(t *testing.T, repository string) { p.damage(t, p.signatureOf(t, repository, "1.0.0"), flip) }},
+		"a forged signature": {want: "refused, altered: its signature: invalid signature for key ana",
+			tamper: func(t *testing.T, repository string) {
+				p.sign(t, repository, "1.0.0", strings.Replace(p.signed(t, newer), "2.0.0", "1.0.0", 1))
+			}},
+		"another plugin's signature": {
+			want: "refused, swapped: it is probe@1.0.0, and its signature is that of other@1.0.0",
+			tamper: func(t *testing.T, repository string) {
+				p.sign(t, repository, "1.0.0", p.signed(t, other))
+			}},
+		"a truncated module": {want: "refused, truncated: the registry has 100 of the ",
+			tamper: func(t *testing.T, _ string) {
+				p.damage(t, probe.Digest.String(), func(text []byte) []byte { return text[:100] })
+			}},
+		"a module with more bytes": {want: "refused, oversized: the registry has ",
+			tamper: func(t *testing.T, _ string) {
+				p.damage(t, probe.Digest.String(), func(text []byte) []byte { return append(text, text...) })
+			}},
+		"an oversized module": {want: "refused, oversized: its layer has 8388609 bytes, more than 8388608",
+			tamper: func(t *testing.T, repository string) {
+				p.replace(t, repository, "1.0.0", func(m map[string]any) {
+					ociLayer(m)["size"] = registry.MaxModuleBytes + 1
+				})
+			}},
+		"a negative size": {want: "refused, oversized: its layer has -1 bytes",
+			tamper: func(t *testing.T, repository string) {
+				p.replace(t, repository, "1.0.0", func(m map[string]any) { ociLayer(m)["size"] = -1 })
+			}},
+		"an oversized manifest": {want: "refused, oversized: its manifest has ",
+			tamper: func(t *testing.T, repository string) {
+				p.replace(t, repository, "1.0.0", func(m map[string]any) { m["x"] = strings.Repeat("x", 70_000) })
+			}},
+		"an oversized signature": {want: "refused, oversized: its signature has 5000 bytes, more than 4096",
+			tamper: func(t *testing.T, repository string) {
+				p.sign(t, repository, "1.0.0", strings.Repeat("x", 5000))
+			}},
+		"another config": {want: `refused, other format: its config has the media type "application/x"`,
+			tamper: func(t *testing.T, repository string) {
+				p.replace(t, repository, "1.0.0", func(m map[string]any) {
+					m["config"].(map[string]any)["mediaType"] = "application/x"
+				})
+			}},
+		"another layer": {want: `refused, other format: its layer has the media type "application/x"`,
+			tamper: func(t *testing.T, repository string) {
+				p.replace(t, repository, "1.0.0", func(m map[string]any) { ociLayer(m)["mediaType"] = "application/x" })
+			}},
+		"two layers": {want: "refused, other format: it has 2 layers, not one",
+			tamper: func(t *testing.T, repository string) {
+				p.replace(t, repository, "1.0.0", func(m map[string]any) {
+					m["layers"] = []any{ociLayer(m), ociLayer(m)}
+				})
+			}},
+		"an index": {want: `refused, other format: its media type is "application/vnd.oci.image.index.v1+json"`,
+			tamper: func(t *testing.T, repository string) {
+				p.put(t, repository, "1.0.0", []byte(`{"schemaVersion": 2, "manifests": [],
+					"mediaType": "application/vnd.oci.image.index.v1+json"}`))
+			}},
+		"an older version under its tag": {from: "2.0.0",
+			want: "refused, other name: the tag is 2.0.0, and the plugin's version 1.0.0",
+			tamper: func(t *testing.T, repository string) {
+				p.replaceTag(t, repository, "2.0.0", "1.0.0")
+			}},
+		"another name": {want: "refused, other name: the repository is ",
+			tamper: func(t *testing.T, repository string) {
+				p.replace(t, repository, "1.0.0", func(m map[string]any) {
+					m["annotations"].(map[string]any)["org.opencontainers.image.title"] = "other"
+				})
+			}},
+		"no name": {want: "refused, other name: the manifest in the registry names no plugin",
+			tamper: func(t *testing.T, repository string) {
+				p.replace(t, repository, "1.0.0", func(m map[string]any) { delete(m, "annotations") })
+			}},
+		"another version": {want: "refused, other name: it is probe@3.0.0, and signed as probe@1.0.0", from: "latest",
+			tamper: func(t *testing.T, repository string) {
+				p.replaceTag(t, repository, "latest", "1.0.0")
+				p.replace(t, repository, "latest", func(m map[string]any) {
+					m["annotations"].(map[string]any)["org.opencontainers.image.version"] = "3.0.0"
+				})
+			}},
+		"a tag that went back": {file: &newer, from: "latest", want: "refused, downgraded: probe@2.0.0 is known " +
+			"here, and the tag names 1.0.0. To pull the older one all the same, name it by its digest: ",
+			tamper: func(t *testing.T, repository string) { p.replaceTag(t, repository, "latest", "1.0.0") }},
+		"an older version by its digest": {file: &newer, from: "digest"},
+		"no signature": {want: "refused, unsigned: probe@1.0.0 has no signature",
+			tamper: func(t *testing.T, repository string) {
+				subject, _ := p.tagged(t, repository, "1.0.0")
+				storetest.NoError(t, os.RemoveAll(filepath.Join(p.files, "docker/registry/v2/repositories", repository,
+					"_manifests/tags", strings.ReplaceAll(subject, ":", "-"))))
+			}},
+		"an untrusted key": {trust: p.trusting(t),
+			want: "refused, untrusted key: it is signed by key ana, which the trust file does not list"},
+		"another key of that name": {trust: p.trusting(t, "publisher "+testKey(t, "ana", 3).Verifier),
+			want: "refused, untrusted key: it is signed by key ana, which the trust file does not list"},
+		"a host's key": {trust: p.trusting(t, hosts),
+			want: "refused, untrusted key: it is signed by key ana, a host's, which may not sign plugins"},
+		"a revoked key": {trust: p.trusting(t, former),
+			want: "refused, revoked key: key ana signed it, which the trust file lists as former"},
+		"a revoked plugin": {trust: p.trusting(t, "publisher "+p.key.Verifier, "revoked "+probe.Digest.String()),
+			want: "refused, revoked plugin: the trust file revokes probe@1.0.0, " + probe.Digest.String()},
+	} {
+		t.Run(name, func(t *testing.T) { // one after the other: blobs are shared by all repositories
+			repository := strings.ReplaceAll(strings.ReplaceAll(name, " ", "-"), "'", "") + "/probe"
+			p.does(t, 0, p.trust, "push", p.write(t, probe), p.address+"/"+repository)
+			p.does(t, 0, p.trust, "push", p.write(t, newer), p.address+"/"+repository)
+			subject, _ := p.tagged(t, repository, "1.0.0")
+			if test.tamper != nil {
+				test.tamper(t, repository)
+			}
+			reference := p.address + "/" + repository + ":1.0.0"
+			if test.from == "digest" {
+				reference = p.address + "/" + repository + "@" + subject
+			} else if test.from != "" {
+				reference = p.address + "/" + repository + ":" + test.from
+			}
+			out := filepath.Join(t.TempDir(), "probe.wasm")
+			if test.file != nil {
+				storetest.NoError(t, os.WriteFile(out, test.file.Wasm, 0o600))
+			}
+			trust := test.trust
+			if trust == "" {
+				trust = p.trust
+			}
+			if test.want == "" {
+				p.does(t, 0, trust, "pull", reference, "-o", out)
+				has(t, runs(t, 0, "plugin", "verify", out, "--trust-file", trust), "signed by ana (publisher)")
+				return
+			}
+			before, _ := os.ReadFile(out)
+			has(t, p.does(t, 1, trust, "pull", reference, "-o", out), test.want)
+			if after, _ := os.ReadFile(out); !bytes.Equal(before, after) {
+				t.Error("the file was written")
+			}
+		})
+	}
+}
+
+// replaceTag lets a tag name what another one does.
+func (r ociRegistry) replaceTag(t *testing.T, repository, tag, as string) {
+	t.Helper()
+	digest, _ := r.tagged(t, repository, as)
+	r.put(t, repository, tag, storetest.Must(os.ReadFile(r.blob(digest)))(t))
+}
+
+// TestPushRefusals pushes what nobody who is trusted signed, and to where it does not belong.
+func TestPushRefusals(t *testing.T) {
+	t.Parallel()
+	p := newPublisher(t)
+	file, to := p.write(t, emptyPlugin(t, "probe", "1.0.0")), p.address+"/team/probe"
+	unsigned := writeFile(t, "probe.wasm", emptyPlugin(t, "probe", "1.0.0").Wasm)
+	other := p.write(t, emptyPlugin(t, "other", "1.0.0"))
+	data := t.TempDir() // without an operator's key
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"unsigned": {[]string{unsigned, to, "--data-dir", data},
+			"refused, unsigned: probe@1.0.0 has no signature"},
+		"swapped":       {[]string{file, to, "--signature", other + ".sig"}, "refused, swapped: it is probe@1.0.0"},
+		"another name":  {[]string{other, to}, "refused, other name: the repository is team/probe"},
+		"another tag":   {[]string{file, to + ":1.0.1"}, "refused, other name: the tag is 1.0.1"},
+		"a digest":      {[]string{file, to + "@" + registry.Digest{}.String()}, "give a tag"},
+		"no repository": {[]string{file, "probe"}, "is not a reference such as"},
+		"no password":   {[]string{file, to, "--username", "bob"}, "basic credential not found"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := slices.Concat([]string{"plugin", "push"}, test.args, []string{"--trust-file", p.trust}, p.flags)
+			if name == "no password" { // and no user
+				args = []string{"plugin", "push", file, to, "--trust-file", p.trust, "--ca", p.ca}
+			}
+			has(t, runs(t, 1, args...), test.want)
+		})
+	}
+	has(t, runs(t, 1, "plugin", "push", file, to, "--trust-file", p.trust), "certificate signed by unknown authority")
+	pushed := p.does(t, 0, p.trust, "push", file, to)
+	has(t, pushed, to+":1.0.0, sha256:", "Pushed probe@1.0.0, sha256:",
+		"signed by ana")
+	if again := p.does(t, 0, p.trust, "push", file, to+":1.0.0"); again != pushed {
+		t.Errorf("pushed again: %s, at first: %s", again, pushed)
+	}
+	m := emptyPlugin(t, "probe", "1.0.0")
+	changed := storetest.Must(registry.OpenModule(append(m.Wasm, 0, 2, 1, 'x')))(t)
+	has(t, p.does(t, 1, p.trust, "push", p.write(t, changed), to), "raise the version in the manifest")
+	p.does(t, 0, p.trust, "push", file, to+":latest")
+}
+
+// TestPluginTravels signs a plugin with a new key, pushes it with the credentials of docker's configuration, and pulls
+// it into an installation, which runs it until it is revoked.
+func TestPluginTravels(t *testing.T) {
+	t.Parallel()
+	p := newPublisher(t)
+	dir, database := installation(t)
+	trust := filepath.Join(dir, "trust")
+	listed := storetest.Must(os.ReadFile(trust))(t)
+	list := func(line string) {
+		t.Helper()
+		listed = append(listed, line...)
+		storetest.NoError(t, os.Remove(trust)) // which other installations of tests share
+		storetest.NoError(t, os.WriteFile(trust, listed, 0o600))
+	}
+	docker := t.TempDir()
+	storetest.NoError(t, os.WriteFile(filepath.Join(docker, "config.json"), fmt.Appendf(nil,
+		`{"auths": {%q: {"auth": %q}}}`, p.address, base64.StdEncoding.EncodeToString([]byte("ana:secret"))), 0o600))
+	assay := func(want string, args ...string) {
+		t.Helper()
+		cmd := command(t.Context(), dir, database, args...)
+		cmd.Env = append(cmd.Env, "DOCKER_CONFIG="+docker)
+		out, err := cmd.CombinedOutput()
+		if (err != nil) != strings.HasPrefix(want, "refused") || !strings.Contains(string(out), want) {
+			t.Fatalf("assay %s: %v, want %q\n%s", strings.Join(args, " "), err, want, out)
+		}
+	}
+	m := emptyPlugin(t, "probe", "1.0.0")
+	file := writeFile(t, "probe.wasm", m.Wasm)
+	key, reference := filepath.Join(t.TempDir(), "key"), p.address+"/probe"
+	list(output(t, dir, database, "plugin", "key", key, "--name", "eli"))
+	assay("signed by eli", "plugin", "sign", file, "--key", key)
+	assay("signed by eli", "plugin", "push", file, reference, "--ca", p.ca)
+	assay("Published probe@1.0.0", "plugin", "pull", reference+":1.0.0", "--ca", p.ca)
+	signed := storetest.Must(openStore(t, dir, database).store.PluginNotes(t.Context(), m.Digest))(t)
+	if got, err := release.Recorded(storetest.Must(activation.ParseTrust(string(listed)))(t),
+		signed[registry.NoteSignature]); err != nil || got.Key != "eli" || got.Release != release.Of(m) {
+		t.Errorf("stored: %+v, %v", got, err)
+	}
+	assay("signed by eli", "plugin", "push", writeFile(t, "probe.wasm", m.Wasm)) // keeps the publisher's
+	base := outputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
+	base.Layers = append(base.Layers, registry.LineupLayer{Layer: m.Ref(), Weight: registry.ForAll(1), Mode: "shadow"})
+	with := writeJSON(t, base)
+	assay("Revision 2 is stored", "lineup", "set", with)
+	assay("chain", "audit", "verify")
+	list("revoked " + m.Digest.String() + "\n")
+	base = outputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
+	assay("refused, revoked plugin: the trust file revokes probe@1.0.0", "lineup", "set",
+		writeJSON(t, variant(base, weightOf(base, "iban")+0.5)))
+	assay("refused, revoked plugin", "plugin", "pull", reference+":1.0.0", "--ca", p.ca)
+	assay("refused, revoked plugin", "plugin", "push", file)
+	assay("Revision 1 is stored", "lineup", "rollback")
+	assay("refused, revoked plugin", "lineup", "rollback")
+}

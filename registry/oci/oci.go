@@ -1,0 +1,447 @@
+// Package oci carries plugins to and from OCI registries, in the layout of the CNCF's guidance for Wasm. Notes about a
+// plugin, such as its signature, are artifacts that refer to it. The package compares sizes and digests, and leaves
+// signatures to its caller.
+package oci
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/mod/semver"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/errdef"
+	ociregistry "oras.land/oras-go/v2/registry"
+	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/credentials"
+
+	"assay/registry"
+)
+
+// Media types of a plugin's artifact.
+const (
+	configType = "application/vnd.wasm.config.v0+json"
+	layerType  = "application/wasm"
+)
+
+// noteType is the artifact type of a note, and the media type of its layer.
+func noteType(kind registry.NoteKind) string {
+	return "application/vnd.assay.plugin." + string(kind) + ".v1"
+}
+
+// schema is that of all manifests.
+var schema = specs.Versioned{SchemaVersion: 2}
+
+// What is read of a registry, at most.
+const (
+	maxManifest = 64 << 10 // bytes of a manifest, or of a list of notes
+	maxNote     = 64 << 10 // bytes of a note
+	maxNotes    = 16       // notes of a kind
+)
+
+// headerTimeout bounds how long a registry may take to begin an answer. The caller's context bounds the rest.
+const headerTimeout = time.Minute
+
+// Options say how to reach registries.
+type Options struct {
+	Username string // with Password; otherwise credentials are those that docker and oras use
+	Password string
+	CA       *x509.CertPool // trusted authorities; nil: the system's
+	// PlainHTTP uses no TLS. A registry on this machine may do without TLS in any case.
+	PlainHTTP bool
+	UserAgent string
+}
+
+// Reference names a plugin in a registry.
+type Reference struct{ ref ociregistry.Reference }
+
+// ParseReference reads a reference such as registry.example/team/my-layer:1.0.0, or one with @sha256: and a digest.
+func ParseReference(text string) (Reference, error) {
+	ref, err := ociregistry.ParseReference(text)
+	if err != nil {
+		return Reference{}, fmt.Errorf("%q is not a reference such as registry.example/team/my-layer:1.0.0: %w", text,
+			err)
+	}
+	return Reference{ref}, nil
+}
+
+func (r Reference) String() string { return r.ref.String() }
+
+// Pinned reports whether the reference has a digest.
+func (r Reference) Pinned() bool { return r.ref.ValidateReferenceAsDigest() == nil }
+
+// Pin returns the reference with a digest in place of its tag.
+func (r Reference) Pin(manifest string) string {
+	return fmt.Sprintf("%s/%s@%s", r.ref.Registry, r.ref.Repository, manifest)
+}
+
+// named returns the reference with the version as its tag if it has no tag. It fails with a registry.Refusal if the
+// repository or the tag name another plugin or version. Tags that are not versions, such as latest, name none.
+func (r Reference) named(name, version string) (Reference, error) {
+	tag := strings.ReplaceAll(version, "+", "_") // which tags may not have
+	if r.ref.Reference == "" {
+		r.ref.Reference = tag
+	}
+	switch {
+	case name == "" || version == "":
+		return r, registry.Refuse(registry.OtherName, "the manifest in the registry names no plugin and version")
+	case path.Base(r.ref.Repository) != name:
+		return r, registry.Refuse(registry.OtherName, "the repository is %s, and the plugin %s", r.ref.Repository, name)
+	case !r.Pinned() && isVersion(r.ref.Reference) && strings.TrimPrefix(r.ref.Reference, "v") != tag:
+		return r, registry.Refuse(registry.OtherName, "the tag is %s, and the plugin's version %s", r.ref.Reference,
+			version)
+	}
+	return r, nil
+}
+
+// isVersion reports whether a tag names a version, such as 1.0.0, v1.0.0 or 1.0.0_build.
+func isVersion(tag string) bool {
+	version, _, _ := strings.Cut("v"+strings.TrimPrefix(tag, "v"), "_")
+	return semver.Canonical(version) == version // not so 1.0, which moves
+}
+
+// open returns the reference's repository.
+func (o Options) open(ctx context.Context, r Reference) (*remote.Repository, error) {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = &tls.Config{RootCAs: o.CA, MinVersion: tls.VersionTLS12}
+	transport.ResponseHeaderTimeout = headerTimeout
+	client := &auth.Client{Client: &http.Client{Transport: transport}, Cache: auth.NewCache()}
+	client.SetUserAgent(o.UserAgent)
+	if o.Username != "" {
+		client.Credential = auth.StaticCredential(r.ref.Host(),
+			auth.Credential{Username: o.Username, Password: o.Password})
+	} else {
+		store, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("reading docker's credentials: %w", err)
+		}
+		client.Credential = credentials.Credential(store)
+	}
+	plain := o.PlainHTTP
+	if !plain && isLoopback(r.ref.Host()) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+r.ref.Host()+"/v2/", nil)
+		if err != nil {
+			return nil, err
+		}
+		answer, err := client.Client.Do(req)
+		if err == nil {
+			answer.Body.Close()
+		}
+		plain = errors.Is(err, http.ErrSchemeMismatch)
+	}
+	// Registries may forbid deleting, so lists of notes that were replaced stay.
+	return &remote.Repository{Client: client, Reference: r.ref, PlainHTTP: plain, MaxMetadataBytes: maxManifest,
+		ReferrerListMaxPages: maxNotes, SkipReferrersGC: true}, nil
+}
+
+func isLoopback(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = hostport
+	}
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
+}
+
+// Push puts a plugin and notes about it in a registry, and returns the digest of its manifest. A reference without a
+// tag gets the version as its tag. It fails with registry.ErrVersionTaken if the registry has the version with other
+// content.
+func (o Options) Push(ctx context.Context, r Reference, m registry.Module, notes registry.Notes) (
+	pushed Reference, manifest string, err error,
+) {
+	if r, err = r.named(m.Manifest.Name, m.Manifest.Version); err == nil && r.Pinned() {
+		err = errors.New("a digest is not a place to push to: give a tag")
+	}
+	if err == nil {
+		manifest, err = o.push(ctx, r, m, notes)
+	}
+	if err != nil {
+		return r, "", fmt.Errorf("pushing to %s: %w", r, err)
+	}
+	return r, manifest, nil
+}
+
+func (o Options) push(ctx context.Context, r Reference, m registry.Module, notes registry.Notes) (string, error) {
+	repo, err := o.open(ctx, r)
+	if err != nil {
+		return "", err
+	}
+	config, err := json.Marshal(wasmConfig{Created: time.Unix(0, 0).UTC(), Architecture: "wasm", OS: "wasip1",
+		LayerDigests: []string{m.Digest.String()}})
+	if err != nil {
+		return "", err
+	}
+	artifact := ocispec.Manifest{Versioned: schema, MediaType: ocispec.MediaTypeImageManifest,
+		Config: content.NewDescriptorFromBytes(configType, config),
+		Layers: []ocispec.Descriptor{content.NewDescriptorFromBytes(layerType, m.Wasm)},
+		Annotations: map[string]string{ocispec.AnnotationTitle: m.Manifest.Name,
+			ocispec.AnnotationVersion: m.Manifest.Version, ocispec.AnnotationDescription: m.Manifest.Summary}}
+	text, err := json.Marshal(artifact)
+	if err != nil {
+		return "", err
+	}
+	subject := content.NewDescriptorFromBytes(ocispec.MediaTypeImageManifest, text)
+	there, err := repo.Resolve(ctx, r.ref.Reference)
+	switch {
+	case err == nil && there.Digest != subject.Digest && isVersion(r.ref.Reference):
+		return "", registry.ErrVersionTaken
+	case err != nil && !errors.Is(err, errdef.ErrNotFound):
+		return "", err
+	}
+	if err := pushBlobs(ctx, repo, artifact, config, m.Wasm); err != nil {
+		return "", err
+	}
+	// The tag comes last, so that nobody finds the plugin without its signature.
+	if err := repo.Push(ctx, subject, bytes.NewReader(text)); err != nil {
+		return "", err
+	}
+	for kind, note := range notes {
+		if err := pushNote(ctx, repo, subject, noteType(kind), []byte(note)); err != nil {
+			return "", fmt.Errorf("%s: %w", kind, err)
+		}
+	}
+	return subject.Digest.String(), repo.PushReference(ctx, subject, bytes.NewReader(text), r.ref.Reference)
+}
+
+// wasmConfig is the config of a Wasm artifact. The time of its creation is always the same, so that the same plugin has
+// the same manifest.
+type wasmConfig struct {
+	Created      time.Time `json:"created"`
+	Architecture string    `json:"architecture"`
+	OS           string    `json:"os"`
+	LayerDigests []string  `json:"layerDigests"`
+}
+
+func pushNote(
+	ctx context.Context, repo *remote.Repository, subject ocispec.Descriptor, mediaType string, note []byte,
+) error {
+	artifact := ocispec.Manifest{Versioned: schema, MediaType: ocispec.MediaTypeImageManifest,
+		ArtifactType: mediaType, Config: ocispec.DescriptorEmptyJSON,
+		Layers: []ocispec.Descriptor{content.NewDescriptorFromBytes(mediaType, note)}, Subject: &subject}
+	text, err := json.Marshal(artifact)
+	if err != nil {
+		return err
+	}
+	if err := pushBlobs(ctx, repo, artifact, ocispec.DescriptorEmptyJSON.Data, note); err != nil {
+		return err
+	}
+	return repo.Push(ctx, content.NewDescriptorFromBytes(ocispec.MediaTypeImageManifest, text), bytes.NewReader(text))
+}
+
+// pushBlobs puts the config and the layer of an artifact in the repository, unless it has them.
+func pushBlobs(ctx context.Context, repo *remote.Repository, artifact ocispec.Manifest, config, layer []byte) error {
+	for _, blob := range []struct {
+		at   ocispec.Descriptor
+		text []byte
+	}{{artifact.Config, config}, {artifact.Layers[0], layer}} {
+		blob.at.Data = nil
+		exists, err := repo.Exists(ctx, blob.at)
+		if err == nil && !exists {
+			err = repo.Push(ctx, blob.at, bytes.NewReader(blob.text))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Found is a plugin in a registry. Its module has not been read yet.
+type Found struct {
+	Name     string // that the manifest states, as the repository's
+	Version  string // that the manifest states, as the tag if that is a version
+	Digest   registry.Digest
+	Manifest string // digest of the manifest
+	Notes    map[registry.NoteKind][]string
+
+	repo  *remote.Repository
+	layer ocispec.Descriptor
+}
+
+// Find returns the plugin that a reference names, and the notes of the given kinds about it. It fails with a
+// registry.Refusal.
+func (o Options) Find(ctx context.Context, r Reference, kinds ...registry.NoteKind) (*Found, error) {
+	found, err := o.find(ctx, r, kinds)
+	if err != nil {
+		return nil, fmt.Errorf("pulling %s: %w", r, err)
+	}
+	return found, nil
+}
+
+func (o Options) find(ctx context.Context, r Reference, kinds []registry.NoteKind) (*Found, error) {
+	if r.ref.Reference == "" {
+		return nil, errors.New("give a tag or a digest")
+	}
+	repo, err := o.open(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	subject, artifact, err := fetchManifest(ctx, repo, r.ref.Reference)
+	if err != nil {
+		return nil, err
+	}
+	layer, err := onlyLayer(artifact, configType, layerType, registry.MaxModuleBytes)
+	if err != nil {
+		return nil, err
+	}
+	found := &Found{Name: artifact.Annotations[ocispec.AnnotationTitle],
+		Version: artifact.Annotations[ocispec.AnnotationVersion], Manifest: subject.Digest.String(),
+		Notes: map[registry.NoteKind][]string{}, repo: repo, layer: layer}
+	if _, err := r.named(found.Name, found.Version); err != nil {
+		return nil, err
+	}
+	if found.Digest, err = registry.ParseDigest(layer.Digest.String()); err != nil {
+		return nil, registry.Refuse(registry.WrongMediaType, "the layer's digest: %v", err)
+	}
+	for _, kind := range kinds {
+		if found.Notes[kind], err = fetchNotes(ctx, repo, subject, noteType(kind)); err != nil {
+			return nil, fmt.Errorf("%s: %w", kind, err)
+		}
+	}
+	return found, nil
+}
+
+// Module reads the plugin. It fails with a registry.Refusal unless it is the one that was found.
+func (f *Found) Module(ctx context.Context) (registry.Module, error) {
+	wasm, err := fetchBlob(ctx, f.repo, f.layer)
+	var m registry.Module
+	if err == nil {
+		m, err = registry.OpenModule(wasm)
+	}
+	if err == nil && (m.Manifest.Name != f.Name || m.Manifest.Version != f.Version) {
+		err = registry.Refuse(registry.OtherName, "the manifest in the registry says %s@%s, and the module %s", f.Name,
+			f.Version, m.Ref())
+	}
+	if err != nil {
+		return m, fmt.Errorf("pulling %s@%s: %w", f.Name, f.Version, err)
+	}
+	return m, nil
+}
+
+// fetchManifest reads a manifest by its tag or digest.
+func fetchManifest(ctx context.Context, repo *remote.Repository, reference string) (
+	at ocispec.Descriptor, m ocispec.Manifest, err error,
+) {
+	at, body, err := repo.FetchReference(ctx, reference)
+	if err != nil {
+		return at, m, err
+	}
+	defer body.Close()
+	switch {
+	case at.MediaType != ocispec.MediaTypeImageManifest:
+		return at, m, registry.Refuse(registry.WrongMediaType, "its media type is %q, not %q", at.MediaType,
+			ocispec.MediaTypeImageManifest)
+	case at.Size > maxManifest:
+		return at, m, registry.Refuse(registry.Oversized, "its manifest has %d bytes, more than %d", at.Size,
+			maxManifest)
+	}
+	text, err := readAll(body, at, "the manifest")
+	if err != nil {
+		return at, m, err
+	}
+	if err := json.Unmarshal(text, &m); err != nil {
+		return at, m, registry.Refuse(registry.WrongMediaType, "its manifest: %v", err)
+	}
+	return at, m, nil
+}
+
+// onlyLayer returns the layer of a manifest with one layer of the given type and bounded size.
+func onlyLayer(m ocispec.Manifest, config, layer string, limit int64) (only ocispec.Descriptor, err error) {
+	if len(m.Layers) == 1 {
+		only = m.Layers[0]
+	}
+	switch {
+	case m.Config.MediaType != config:
+		err = registry.Refuse(registry.WrongMediaType, "its config has the media type %q, not %q", m.Config.MediaType,
+			config)
+	case len(m.Layers) != 1:
+		err = registry.Refuse(registry.WrongMediaType, "it has %d layers, not one", len(m.Layers))
+	case only.MediaType != layer:
+		err = registry.Refuse(registry.WrongMediaType, "its layer has the media type %q, not %q", only.MediaType, layer)
+	case only.Size < 0 || only.Size > limit:
+		err = registry.Refuse(registry.Oversized, "its layer has %d bytes, more than %d", only.Size, limit)
+	}
+	return only, err
+}
+
+// fetchNotes reads the notes of one kind that refer to a manifest.
+func fetchNotes(
+	ctx context.Context, repo *remote.Repository, subject ocispec.Descriptor, mediaType string,
+) (notes []string, err error) {
+	var list []ocispec.Descriptor
+	err = repo.Referrers(ctx, subject, mediaType, func(page []ocispec.Descriptor) error {
+		list = append(list, page...)
+		return nil
+	})
+	if errors.Is(err, content.ErrMismatchedDigest) {
+		err = registry.Refuse(registry.Altered, "the list of its notes: %v", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, at := range list[:min(len(list), maxNotes)] {
+		_, artifact, err := fetchManifest(ctx, repo, at.Digest.String())
+		if err != nil {
+			return nil, err
+		}
+		layer, err := onlyLayer(artifact, ocispec.MediaTypeEmptyJSON, mediaType, maxNote)
+		if err != nil {
+			return nil, err
+		}
+		note, err := fetchBlob(ctx, repo, layer)
+		if err != nil {
+			return nil, err
+		}
+		notes = append(notes, string(note))
+	}
+	return notes, nil
+}
+
+// fetchBlob reads a blob. The registry says its size first, so that no more is read than the manifest announces.
+func fetchBlob(ctx context.Context, repo *remote.Repository, at ocispec.Descriptor) ([]byte, error) {
+	has, err := repo.Blobs().Resolve(ctx, at.Digest.String())
+	if err != nil {
+		return nil, err
+	}
+	if has.Size < at.Size {
+		return nil, registry.Refuse(registry.Truncated, "the registry has %d of the %d bytes of %s", has.Size, at.Size,
+			at.Digest)
+	}
+	if has.Size > at.Size {
+		return nil, registry.Refuse(registry.Oversized, "the registry has %d bytes of %s, not %d", has.Size, at.Digest,
+			at.Size)
+	}
+	body, err := repo.Blobs().Fetch(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	return readAll(body, at, at.MediaType)
+}
+
+// readAll reads what a descriptor announces.
+func readAll(body io.Reader, at ocispec.Descriptor, what string) ([]byte, error) {
+	text := make([]byte, at.Size)
+	if n, err := io.ReadFull(body, text); errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return nil, registry.Refuse(registry.Truncated, "%s ends after %d of %d bytes", what, n, at.Size)
+	} else if err != nil {
+		return nil, err
+	}
+	if got := digest.FromBytes(text); got != at.Digest {
+		return nil, registry.Refuse(registry.Altered, "%s has the digest %s, not %s", what, got, at.Digest)
+	}
+	return text, nil
+}

@@ -1,0 +1,152 @@
+// Package release defines how publishers sign plugins: a statement of a plugin's name, version and digest. It stores
+// nothing.
+package release
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"assay/registry"
+	"assay/registry/activation"
+)
+
+// MaxBytes is the largest size of a signature. Names, versions and keys are short.
+const MaxBytes = 4 << 10
+
+// header is the first line of a signature. It keeps what the same key signs apart.
+const header = "assay plugin v1\n"
+
+// Release is a version of a plugin, as its publisher signs it.
+type Release struct {
+	Name    string
+	Version string
+	Digest  registry.Digest // of the module, which includes its manifest
+}
+
+// Of returns the release of a module.
+func Of(m registry.Module) Release {
+	return Release{m.Manifest.Name, m.Manifest.Version, m.Digest}
+}
+
+// Signed is a release with a verified signature.
+type Signed struct {
+	Release
+	Key  string // name of the key that signed it
+	Role activation.Role
+}
+
+func (r Release) String() string { return fmt.Sprintf("%s@%s, %s", r.Name, r.Version, r.Digest) }
+
+// text returns the lines after the header.
+func (r Release) text() string {
+	return fmt.Sprintf("name %s\nversion %s\ndigest %s\n", r.Name, r.Version, r.Digest)
+}
+
+// Sign returns a release as a signed note (C2SP signed-note).
+func Sign(r Release, signer note.Signer) (string, error) {
+	signed, err := note.Sign(&note.Note{Text: header + r.text()}, signer)
+	if err != nil {
+		return "", fmt.Errorf("signing plugin: %w", err)
+	}
+	return string(signed), nil
+}
+
+// Verify returns what a signature says. It fails with a registry.Refusal if its key may not sign plugins or the trust
+// file revokes the plugin.
+func Verify(trust activation.Trust, signed string) (Signed, error) {
+	s, err := Recorded(trust, signed)
+	switch {
+	case err != nil:
+		return Signed{}, err
+	case s.Role == activation.Former:
+		return Signed{}, registry.Refuse(registry.RevokedKey, "key %s signed it, which the trust file lists as former",
+			s.Key)
+	case trust.Revoked(s.Digest):
+		return Signed{}, registry.Refuse(registry.RevokedPlugin, "the trust file revokes %s", s.Release)
+	}
+	return s, nil
+}
+
+// Accept returns the first of some signatures by which a release may be published, and what it says. It fails with a
+// registry.Refusal for each of them.
+func Accept(trust activation.Trust, r Release, signatures ...string) (signature string, s Signed, err error) {
+	if trust.Revoked(r.Digest) {
+		return "", s, registry.Refuse(registry.RevokedPlugin, "the trust file revokes %s", r)
+	}
+	if len(signatures) == 0 {
+		return "", s, registry.Refuse(registry.Unsigned, "%s@%s has no signature", r.Name, r.Version)
+	}
+	var refused []error
+	for _, signature := range signatures {
+		if s, err = Verify(trust, signature); err == nil {
+			err = s.match(r)
+		}
+		if err == nil {
+			return signature, s, nil
+		}
+		refused = append(refused, err)
+	}
+	return "", Signed{}, errors.Join(refused...)
+}
+
+// Recorded is like Verify for a plugin that was published earlier: its key may have been replaced since, and the plugin
+// revoked.
+func Recorded(trust activation.Trust, signed string) (Signed, error) {
+	if signed == "" {
+		return Signed{}, registry.Refuse(registry.Unsigned, "it has no signature")
+	}
+	if len(signed) > MaxBytes {
+		return Signed{}, registry.Refuse(registry.Oversized, "its signature has %d bytes, more than %d", len(signed),
+			MaxBytes)
+	}
+	text, key, role, err := trust.OpenNote(signed, header)
+	var unlisted activation.UnlistedKeyError
+	switch {
+	case errors.As(err, &unlisted):
+		return Signed{}, registry.Refuse(registry.UntrustedKey, "%v", err)
+	case err != nil:
+		return Signed{}, registry.Refuse(registry.Altered, "its signature: %v", err)
+	case role == activation.Host:
+		return Signed{}, registry.Refuse(registry.UntrustedKey, "it is signed by key %s, a host's, which may not sign "+
+			"plugins", key)
+	}
+	s := Signed{Key: key, Role: role}
+	if s.Release, err = parse(text); err != nil {
+		return Signed{}, registry.Refuse(registry.Altered, "its signature: %v", err)
+	}
+	return s, nil
+}
+
+// parse reads exactly what text writes.
+func parse(text string) (r Release, err error) {
+	lines := strings.Split(text, "\n")
+	if len(lines) != 4 {
+		return r, errors.New("it does not consist of a name, a version and a digest")
+	}
+	r.Name, _ = strings.CutPrefix(lines[0], "name ")
+	r.Version, _ = strings.CutPrefix(lines[1], "version ")
+	digest, _ := strings.CutPrefix(lines[2], "digest ")
+	if r.Digest, err = registry.ParseDigest(digest); err == nil && r.text() != text {
+		err = errors.New("it is not in the canonical form")
+	}
+	return r, err
+}
+
+// match fails with a registry.Refusal unless a release is the signed one.
+func (s Signed) match(r Release) error {
+	switch {
+	case r == s.Release:
+		return nil
+	case r.Digest == s.Digest:
+		return registry.Refuse(registry.OtherName, "it is %s@%s, and signed as %s@%s", r.Name, r.Version, s.Name,
+			s.Version)
+	case r.Name == s.Name && r.Version == s.Version:
+		return registry.Refuse(registry.Altered, "%s@%s was signed with the digest %s, and this one has %s", s.Name,
+			s.Version, s.Digest, r.Digest)
+	}
+	return registry.Refuse(registry.Swapped, "it is %s@%s, and its signature is that of %s@%s", r.Name, r.Version,
+		s.Name, s.Version)
+}
