@@ -34,8 +34,8 @@ type ociRegistry struct {
 
 var registryListens = regexp.MustCompile(`listening on ([0-9.:]+)`)
 
-// newRegistry starts a registry.
-func newRegistry(t *testing.T) ociRegistry {
+// newRegistry starts a registry, with TLS or without.
+func newRegistry(t *testing.T, tls bool) ociRegistry {
 	t.Helper()
 	program, err := exec.LookPath("docker-registry")
 	if err != nil {
@@ -45,11 +45,15 @@ func newRegistry(t *testing.T) ociRegistry {
 	// The hash is that of "secret", with the lowest cost.
 	users := "ana:$2b$04$9NvVYeJ959cy/Fy.Ws7WguCeXaOhz3rb4nyXCc7P4orX85s3p3Mxi\n"
 	r := ociRegistry{files: t.TempDir(), ca: writeFile(t, "ca.pem", cert)}
-	config := writeFile(t, "registry.json", fmt.Appendf(nil, `{"version": "0.1", "log": {"level": "info"},
-		"storage": {"filesystem": {"rootdirectory": %q}},
-		"http": {"addr": "127.0.0.1:0", "tls": {"certificate": %q, "key": %q}},
-		"auth": {"htpasswd": {"realm": "test", "path": %q}}}`, r.files, r.ca, writeFile(t, "key.pem", key),
-		writeFile(t, "users", []byte(users))))
+	http := map[string]any{"addr": "127.0.0.1:0"}
+	if tls {
+		http["tls"] = map[string]any{"certificate": r.ca, "key": writeFile(t, "key.pem", key)}
+	}
+	config := writeFile(t, "registry.json", storetest.Must(json.Marshal(map[string]any{"version": "0.1",
+		"log": map[string]any{"level": "info"}, "http": http,
+		"storage": map[string]any{"filesystem": map[string]any{"rootdirectory": r.files}},
+		"auth": map[string]any{"htpasswd": map[string]any{"realm": "test",
+			"path": writeFile(t, "users", []byte(users))}}}))(t))
 	cmd := exec.CommandContext(t.Context(), program, "serve", config)
 	log := storetest.Must(cmd.StderrPipe())(t)
 	storetest.NoError(t, cmd.Start())
@@ -71,8 +75,11 @@ func newRegistry(t *testing.T) ociRegistry {
 		close(ended)
 	}()
 	t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
-	r.flags = []string{"--ca", r.ca, "--username", "ana", "--password-file", writeFile(t, "password",
-		[]byte("secret\n"))}
+	if tls {
+		r.flags = []string{"--ca", r.ca}
+	}
+	r.flags = append(r.flags, "--username", "ana", "--password-file", writeFile(t, "password",
+		[]byte("secret\n")))
 	return r
 }
 
@@ -181,14 +188,13 @@ func testKey(t *testing.T, name string, seed byte) activation.Key {
 // publisher is what somebody needs who publishes plugins in a registry, and an operator who pulls them.
 type publisher struct {
 	ociRegistry
-	folder string
-	key    activation.Key
-	trust  string // file
+	key   activation.Key
+	trust string // file
 }
 
-func newPublisher(t *testing.T) publisher {
+func newPublisher(t *testing.T, tls bool) publisher {
 	t.Helper()
-	p := publisher{ociRegistry: newRegistry(t), folder: t.TempDir(), key: testKey(t, "ana", 1)}
+	p := publisher{ociRegistry: newRegistry(t, tls), key: testKey(t, "ana", 1)}
 	p.trust = p.trusting(t, "publisher "+p.key.Verifier)
 	return p
 }
@@ -223,7 +229,7 @@ func (p publisher) does(t *testing.T, code int, trust string, args ...string) st
 // message that says why.
 func TestRegistryRefusals(t *testing.T) {
 	t.Parallel()
-	p := newPublisher(t)
+	p := newPublisher(t, true)
 	probe, newer := emptyPlugin(t, "probe", "1.0.0"), emptyPlugin(t, "probe", "2.0.0")
 	other := emptyPlugin(t, "other", "1.0.0")
 	evil := emptyPlugin(t, "probe", "1.0.0")
@@ -402,7 +408,7 @@ func (r ociRegistry) replaceTag(t *testing.T, repository, tag, as string) {
 // TestPushRefusals pushes what nobody who is trusted signed, and to where it does not belong.
 func TestPushRefusals(t *testing.T) {
 	t.Parallel()
-	p := newPublisher(t)
+	p := newPublisher(t, true)
 	file, to := p.write(t, emptyPlugin(t, "probe", "1.0.0")), p.address+"/team/probe"
 	unsigned := writeFile(t, "probe.wasm", emptyPlugin(t, "probe", "1.0.0").Wasm)
 	other := p.write(t, emptyPlugin(t, "other", "1.0.0"))
@@ -441,11 +447,28 @@ func TestPushRefusals(t *testing.T) {
 	p.does(t, 0, p.trust, "push", file, to+":latest")
 }
 
+// TestPlainRegistry pushes to a registry on this machine that has no TLS, and pulls from it.
+func TestPlainRegistry(t *testing.T) {
+	t.Parallel()
+	p := newPublisher(t, false)
+	m := emptyPlugin(t, "probe", "1.0.0")
+	for _, flags := range [][]string{{}, {"--plain-http"}} {
+		flags = slices.Concat(flags, p.flags, []string{"--trust-file", p.trust})
+		reference, out := p.address+"/team/probe:1.0.0", filepath.Join(t.TempDir(), "probe.wasm")
+		pushed := runsJSON[pluginLine](t, append([]string{"plugin", "push", p.write(t, m), reference}, flags...)...)
+		pulled := runsJSON[pluginLine](t, append([]string{"plugin", "pull", reference, "-o", out}, flags...)...)
+		pushed.File = out
+		if pulled != pushed || pushed.Manifest == "" || pushed.SignedBy != "ana" || pushed.Digest != m.Digest.String() {
+			t.Errorf("pushed %+v, pulled %+v", pushed, pulled)
+		}
+	}
+}
+
 // TestPluginTravels signs a plugin with a new key, pushes it with the credentials of docker's configuration, and pulls
 // it into an installation, which runs it until it is revoked.
 func TestPluginTravels(t *testing.T) {
 	t.Parallel()
-	p := newPublisher(t)
+	p := newPublisher(t, true)
 	dir, database := installation(t)
 	trust := filepath.Join(dir, "trust")
 	listed := storetest.Must(os.ReadFile(trust))(t)

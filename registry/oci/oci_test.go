@@ -1,0 +1,55 @@
+package oci
+
+import (
+	"errors"
+	"testing"
+
+	"assay/registry"
+)
+
+// Repositories and tags that are versions must name the plugin and its version. Other tags may move.
+func TestNamed(t *testing.T) {
+	t.Parallel()
+	const digest = "sha256:0100000000000000000000000000000000000000000000000000000000000000"
+	for text, want := range map[string]string{
+		"r.example/probe":             "r.example/probe:1.0.0_b",
+		"r.example:5000/a/b/probe":    "r.example:5000/a/b/probe:1.0.0_b",
+		"r.example/probe:1.0.0_b":     "r.example/probe:1.0.0_b",
+		"r.example/probe:v1.0.0_b":    "r.example/probe:v1.0.0_b",
+		"r.example/probe:latest":      "r.example/probe:latest",
+		"r.example/probe:1.0":         "r.example/probe:1.0",
+		"r.example/probe@" + digest:   "r.example/probe@" + digest,
+		"r.example/probe:1.0.0":       "",
+		"r.example/probe:1.0.0_c":     "",
+		"r.example/probe:v2.0.0":      "",
+		"r.example/other:1.0.0_b":     "",
+		"r.example/probe/other":       "",
+		"r.example/probe-2@" + digest: "",
+	} {
+		r, err := ParseReference(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err = r.named("probe", "1.0.0+b")
+		var refused *registry.Refusal
+		if want == "" && (!errors.As(err, &refused) || refused.Reason != registry.OtherName) ||
+			want != "" && (err != nil || r.String() != want) {
+			t.Errorf("%s: %v, %v, want %q", text, r, err, want)
+		}
+	}
+	for _, text := range []string{"", "probe", "r.example/Probe", "r.example/probe@sha256:00"} {
+		if r, err := ParseReference(text); err == nil {
+			t.Errorf("%q was read as %v", text, r)
+		}
+	}
+}
+
+func TestLoopback(t *testing.T) {
+	t.Parallel()
+	for host, want := range map[string]bool{"localhost": true, "localhost:5000": true, "127.0.0.1:5000": true,
+		"[::1]:5000": true, "r.example": false, "10.0.0.1:5000": false, "localhost.example": false} {
+		if got := isLoopback(host); got != want {
+			t.Errorf("%s: %v", host, got)
+		}
+	}
+}
