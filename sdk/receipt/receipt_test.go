@@ -2,6 +2,7 @@ package receipt
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"math/bits"
@@ -99,12 +100,15 @@ func again(t *testing.T, r *Receipt) (*Receipt, []byte) {
 	return parsed, text
 }
 
-// A receipt of a log with a billion records has less than 2.5 KB.
+// A receipt of a log with a billion records has less than 2.5 KB, with a checkpoint that a witness has cosigned.
 func TestReceiptOfABillionRecords(t *testing.T) {
 	t.Parallel()
 	log := uniform{leaf: audit.Leaf(nonce, record)}
 	const size, index = 1 << 30, 987654321
-	r, text := again(t, issue(t, signer, log, index, size))
+	issued := issue(t, signer, log, index, size)
+	cosignature := bytes.Repeat([]byte{7}, 4+8+64) // hash of the key, time and signature
+	issued.Proof.Checkpoint += "\u2014 witness.example.org " + base64.StdEncoding.EncodeToString(cosignature) + "\n"
+	r, text := again(t, issued)
 	result, err := r.Verify(signer.Public)
 	if err != nil || result.Size != size || result.Index != index || result.Chain != 3 {
 		t.Errorf("%+v, %v", result, err)
