@@ -107,6 +107,7 @@ def signed_by(key: bytes, message: bytes, signature: bytes) -> bool:
 NAMED = re.compile(r"assay/[0-9a-f]{16}/chain/(0|[1-9][0-9]{0,9})(?:/after/([1-9][0-9]{0,18}))?")
 STATEMENT = "assay key, version 1"  # the first line of a statement that introduces a key
 REWRITTEN = "the Merkle tree differs from a signed checkpoint: records up to here were rewritten"
+LATE_ANCHOR = "records were pruned under an anchor that was signed with a key that had been replaced"
 OVERLAP = 3600  # seconds for which records may be covered by a key that was replaced
 Term = tuple[bytes, float]  # a key, and when it was replaced; infinity if it was not
 
@@ -257,13 +258,15 @@ def open_checkpoint(note: str, keys: Keys) -> Signed:
     return Signed(chain, after, number(lines[1]), decode_hash(lines[2]), until)
 
 
-def open_anchor(note: str, keys: Keys) -> tuple[int, int, bytes]:
-    """Returns the chain, the number and the hash of an anchor."""
-    lines, _ = open_note(note, ANCHORS, keys.terms("checkpoints"))
+def open_anchor(note: str, keys: Keys) -> tuple[int, int, bytes, float]:
+    """Returns the chain, the number and the hash of an anchor, and when its key was replaced."""
+    lines, until = open_note(note, ANCHORS, keys.terms("checkpoints"))
     if len(lines) != 4 or not re.fullmatch(r"pruned before \d{4}-\d{2}-\d{2}", lines[3]):
         raise Invalid("a note is not an anchor")
+    if seconds(lines[3].removeprefix("pruned before ") + "T00:00:00Z") > until + OVERLAP:
+        raise Invalid(LATE_ANCHOR)
     chain = number(lines[0].removeprefix(ANCHORS + "/chain/"))
-    return chain, number(lines[1]), decode_hash(lines[2])
+    return chain, number(lines[1]), decode_hash(lines[2]), until
 
 
 def decode_hash(text: str) -> bytes:
@@ -440,9 +443,10 @@ class Chain:
 
     def __post_init__(self) -> None:
         self.seq = self.start = 0
+        self.replaced = float("inf")  # when the key of the newest anchor was
         self.head = sha256(f"assay audit chain {self.number}, version 1".encode())
         for note in self.line["anchors"] or []:
-            chain, seq, value = open_anchor(note, self.keys)
+            chain, seq, value, self.replaced = open_anchor(note, self.keys)
             if chain != self.number or seq < self.start or seq == 0:
                 raise Invalid("an anchor is of another chain, or not in its place")
             self.seq = self.start = seq
@@ -497,6 +501,9 @@ class Chain:
                 values = values[part:]
         if self.tree.size != size:
             raise Invalid("tiles of its Merkle tree are missing")
+        pruned = [signed for n, all in self.signed.items() if n < size for signed in all]
+        if any(signed.until > self.replaced for signed in pruned):
+            raise Invalid(LATE_ANCHOR)
         self.signed = {n: signed for n, signed in self.signed.items() if n >= size}
         self.compare_root()
 

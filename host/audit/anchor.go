@@ -1,7 +1,9 @@
 package audit
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -10,6 +12,7 @@ import (
 type Anchor struct {
 	Head
 	Before time.Time // records before this instant were past their retention; a midnight, UTC
+	Key    int       // which of the keys given to OpenAnchor signed it
 }
 
 // prunedBefore begins the extension line that distinguishes an anchor from a checkpoint.
@@ -23,16 +26,25 @@ func (s *Signer) Anchor(a Anchor) (string, error) {
 
 // OpenAnchor verifies an anchor with any of the verifier keys, which have the same name.
 func OpenAnchor(signed string, verifierKeys ...string) (Anchor, error) {
-	head, extension, err := open(signed, verifierKeys)
-	if err != nil {
-		return Anchor{}, fmt.Errorf("opening anchor: %w", err)
+	var head Head
+	var extension string
+	err := errors.New("there is no key")
+	for i, key := range slices.Backward(verifierKeys) {
+		if head, extension, err = open(signed, []string{key}); err != nil {
+			continue
+		}
+		var before time.Time
+		if before, err = parsePruned(extension); err == nil {
+			return Anchor{head, before, i}, nil
+		}
+		break
 	}
-	before, err := parsePruned(extension)
-	if err != nil {
-		return Anchor{}, fmt.Errorf("opening anchor: %w", err)
-	}
-	return Anchor{head, before}, nil
+	return Anchor{}, fmt.Errorf("opening anchor: %w", err)
 }
+
+// AnchorReplaced returns when the key that signed an anchor was replaced; zero: it was not. The anchor must have been
+// opened with p.VerifierKeys().
+func (p Public) AnchorReplaced(a Anchor) time.Time { return p.terms(Checkpoints)[a.Key].until }
 
 func parsePruned(line string) (time.Time, error) {
 	date, ok := strings.CutPrefix(line, prunedBefore)

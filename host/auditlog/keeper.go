@@ -246,7 +246,9 @@ func (k *Keeper) Prune(ctx context.Context) (err error) {
 			if err != nil {
 				return err
 			}
-			if n := len(anchors); n > 0 && trees[head.Chain].Last() >= anchors[n-1].Seq {
+			// A replaced key permits nothing: the next anchor covers what its last one left.
+			if n := len(anchors); n > 0 && trees[head.Chain].Last() >= anchors[n-1].Seq &&
+				k.Signer.AnchorReplaced(anchors[n-1]).IsZero() {
 				newest = append(newest, anchors[n-1])
 			}
 		}

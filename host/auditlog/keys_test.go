@@ -86,6 +86,34 @@ func TestKeyRotation(t *testing.T) {
 		t.Errorf("Python: %s\n%s", out, notes)
 	}
 
+	// It signs an anchor, so that a record can be deleted which the second key has signed.
+	checkOnce := func() {
+		ledger := storetest.Must(k.Store.NewLedger(store.LedgerConfig{}))(t)
+		storetest.NoError(t, ledger.Append(t.Context(), storetest.Decided(caller, e, check.Allow)))
+		storetest.NoError(t, ledger.Close())
+		storetest.NoError(t, k.SignHeads(t.Context()))
+	}
+	checkOnce()
+	cut := audit.Anchor{Before: from, Head: audit.Head{Seq: head.Size + 1}}
+	cut.Hash = audit.Hash(storetest.Value[[]byte](t, db, "SELECT hash FROM audit_records WHERE chain = 0 AND seq = $1",
+		cut.Seq))
+	storetest.NoError(t, k.Store.KeepAnchor(t.Context(), cut, storetest.Must(thief.Anchor(cut))(t)))
+	storetest.NoError(t, k.Prune(t.Context()))
+	storetest.Expect(t, "records that a host has pruned", storetest.Value[int64](t, db,
+		"SELECT min(seq) - 1 FROM audit_records WHERE chain = 0"), 0)
+	storetest.Must(db.Exec(t.Context(), "DELETE FROM audit_records WHERE chain = 0 AND seq <= $1", cut.Seq))(t)
+	checkOnce()
+	early := export("early")
+	storetest.WantErrorText(t, "an anchor before a later key's checkpoint", public(first), lateAnchor)
+	cut.Before = from.AddDate(0, 1, 0)
+	storetest.Must(db.Exec(t.Context(), "UPDATE audit_anchors SET note = $1", storetest.Must(thief.Anchor(cut))(t)))(t)
+	dated := export("dated")
+	storetest.WantErrorText(t, "an anchor of a later date", public(first), lateAnchor)
+	_, notes = verifyInPython(t, k, early, dated)
+	if strings.Count(notes, lateAnchor) != 2 {
+		t.Errorf("Python: %s", notes)
+	}
+
 	storetest.Exec(t, db, "DELETE FROM audit_keys")
 	storetest.WantErrorText(t, "a deleted statement", public(k.Signer.Public), "they were deleted")
 	storetest.WantErrorText(t, "a deleted statement, without it", public(first), "not signed by this installation")

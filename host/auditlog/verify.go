@@ -265,19 +265,24 @@ func RequireSigned(reports []Report, now time.Time) (broken error) {
 func (v *verification) chain(ctx context.Context, head audit.Head) (Report, error) {
 	report := Report{Chain: head.Chain}
 	start := audit.Genesis(head.Chain)
+	var replaced time.Time // when the key of the newest anchor was
 	anchors, err := v.log.Anchors(ctx, head.Chain, v.key.VerifierKeys()...)
 	if err != nil {
 		return report, err
 	}
 	if n := len(anchors); n > 0 {
 		newest := anchors[n-1]
+		replaced = v.key.AnchorReplaced(newest)
+		if audit.Late(replaced, newest.Before) {
+			return report, &audit.BreakError{Chain: head.Chain, Seq: newest.Seq, Reason: lateAnchor}
+		}
 		start, report.Pruned, report.PrunedBefore = newest.Head, newest.Seq, newest.Before.Format(time.DateOnly)
 	}
 	heads := slices.DeleteFunc(slices.Clone(v.checkpoints.Heads), func(c audit.Head) bool {
 		return c.Chain != head.Chain || c.Seq < start.Seq
 	})
 	verifier := audit.NewVerifier(start, v.key, heads)
-	tree, err := v.newTreeWalk(ctx, start)
+	tree, err := v.newTreeWalk(ctx, start, replaced)
 	if err != nil {
 		return report, err
 	}

@@ -43,8 +43,9 @@ type losses struct {
 }
 
 // newTreeWalk returns a walk over the records after start. It opens the tree at start, which is an anchor or the
-// genesis, from stored tiles: if these were altered, it meets no checkpoint.
-func (v *verification) newTreeWalk(ctx context.Context, start audit.Head) (*treeWalk, error) {
+// genesis, from stored tiles: if these were altered, it meets no checkpoint. replaced is when the key of the anchor was
+// replaced, or zero: what a later key has signed cannot have been pruned under it.
+func (v *verification) newTreeWalk(ctx context.Context, start audit.Head, replaced time.Time) (*treeWalk, error) {
 	log := v.log
 	w := &treeWalk{log: log, compares: v.tiles, checkpoints: map[int64][]audit.SignedTree{}}
 	fail := func(format string, args ...any) (*treeWalk, error) {
@@ -86,6 +87,9 @@ func (v *verification) newTreeWalk(ctx context.Context, start audit.Head) (*tree
 		return fail("its Merkle tree ends at record %d, but the records up to here were pruned", stored.Last())
 	}
 	for _, h := range signed {
+		if h.Size < size && !replaced.IsZero() && (h.Replaced.IsZero() || h.Replaced.After(replaced)) {
+			return fail(lateAnchor)
+		}
 		if h.Size < size {
 			continue
 		}
@@ -170,6 +174,8 @@ func (w *treeWalk) reached() error {
 	}
 	return nil
 }
+
+const lateAnchor = "records were pruned under an anchor that was signed with a key that had been replaced"
 
 const rewritten = "the Merkle tree differs from a signed checkpoint: records up to here were rewritten"
 
