@@ -96,9 +96,13 @@ func (r ociRegistry) damage(t *testing.T, digest string, change func([]byte) []b
 	t.Cleanup(func() { storetest.NoError(t, os.WriteFile(r.blob(digest), text, 0o600)) })
 }
 
+func (r ociRegistry) folder(repository string) string {
+	return filepath.Join(r.files, "docker/registry/v2/repositories", repository)
+}
+
 func (r ociRegistry) link(t *testing.T, repository, name, digest string) {
 	t.Helper()
-	file := filepath.Join(r.files, "docker/registry/v2/repositories", repository, name, "link")
+	file := filepath.Join(r.folder(repository), name, "link")
 	storetest.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
 	storetest.NoError(t, os.WriteFile(file, []byte(digest), 0o600))
 }
@@ -124,8 +128,8 @@ func (r ociRegistry) put(t *testing.T, repository, tag string, content []byte) (
 // tagged returns the manifest that a tag names.
 func (r ociRegistry) tagged(t *testing.T, repository, tag string) (digest string, manifest map[string]any) {
 	t.Helper()
-	digest = string(storetest.Must(os.ReadFile(filepath.Join(r.files, "docker/registry/v2/repositories", repository,
-		"_manifests/tags", tag, "current/link")))(t))
+	link := filepath.Join(r.folder(repository), "_manifests/tags", tag, "current/link")
+	digest = string(storetest.Must(os.ReadFile(link))(t))
 	storetest.NoError(t, json.Unmarshal(storetest.Must(os.ReadFile(r.blob(digest)))(t), &manifest))
 	return digest, manifest
 }
@@ -237,6 +241,9 @@ func TestRegistryRefusals(t *testing.T) {
 	flip := func(text []byte) []byte { text[len(text)/2] ^= 1; return text }
 	former := strings.Replace("publisher "+p.key.Verifier, "publisher", "former", 1)
 	hosts := strings.Replace("publisher "+p.key.Verifier, "publisher", "host", 1)
+	for _, m := range []registry.Module{probe, newer} {
+		p.does(t, 0, p.trust, "push", p.write(t, m), p.address+"/clean/probe")
+	}
 	for name, test := range map[string]struct {
 		tamper func(t *testing.T, repository string)
 		trust  string // default: the publisher's key is listed
@@ -348,8 +355,8 @@ func TestRegistryRefusals(t *testing.T) {
 		"no signature": {want: "refused, unsigned: probe@1.0.0 has no signature",
 			tamper: func(t *testing.T, repository string) {
 				subject, _ := p.tagged(t, repository, "1.0.0")
-				storetest.NoError(t, os.RemoveAll(filepath.Join(p.files, "docker/registry/v2/repositories", repository,
-					"_manifests/tags", strings.ReplaceAll(subject, ":", "-"))))
+				storetest.NoError(t, os.RemoveAll(filepath.Join(p.folder(repository), "_manifests/tags",
+					strings.ReplaceAll(subject, ":", "-"))))
 			}},
 		"an untrusted key": {trust: p.trusting(t),
 			want: "refused, untrusted key: it is signed by key ana, which the trust file does not list"},
@@ -364,8 +371,7 @@ func TestRegistryRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { // one after the other: blobs are shared by all repositories
 			repository := strings.ReplaceAll(strings.ReplaceAll(name, " ", "-"), "'", "") + "/probe"
-			p.does(t, 0, p.trust, "push", p.write(t, probe), p.address+"/"+repository)
-			p.does(t, 0, p.trust, "push", p.write(t, newer), p.address+"/"+repository)
+			storetest.NoError(t, os.CopyFS(p.folder(repository), os.DirFS(p.folder("clean/probe"))))
 			subject, _ := p.tagged(t, repository, "1.0.0")
 			if test.tamper != nil {
 				test.tamper(t, repository)
@@ -457,9 +463,11 @@ func TestPlainRegistry(t *testing.T) {
 		reference, out := p.address+"/team/probe:1.0.0", filepath.Join(t.TempDir(), "probe.wasm")
 		pushed := runsJSON[pluginLine](t, append([]string{"plugin", "push", p.write(t, m), reference}, flags...)...)
 		pulled := runsJSON[pluginLine](t, append([]string{"plugin", "pull", reference, "-o", out}, flags...)...)
-		pushed.File = out
-		if pulled != pushed || pushed.Manifest == "" || pushed.SignedBy != "ana" || pushed.Digest != m.Digest.String() {
-			t.Errorf("pushed %+v, pulled %+v", pushed, pulled)
+		for _, line := range []pluginLine{pushed, pulled} {
+			if line.Plugin != m.Ref() || line.Digest != m.Digest.String() || line.SignedBy != "ana" ||
+				line.Reference != reference || line.Manifest == "" || line.Manifest != pushed.Manifest {
+				t.Errorf("pushed %+v, pulled %+v", pushed, pulled)
+			}
 		}
 	}
 }
