@@ -1,10 +1,13 @@
 package replay
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"assay/host/check"
@@ -15,12 +18,51 @@ type ShadowReport struct {
 	Revision int64   `json:"revision"` // of the lineup
 	LeftOut  int     `json:"left_out"` // checks whose shadow layers did not run
 	Report   *Report `json:"report"`   // of the others; without memory and reference values
+	// Emitted says how often each layer ran, and emitted which of its signals.
+	Emitted []EmittedSignals `json:"emitted"`
+}
+
+// EmittedSignals counts the checks in which a shadow layer emitted its signals.
+type EmittedSignals struct {
+	Layer   string         `json:"layer"`
+	Checks  int            `json:"checks"`  // that it scored or abstained from
+	Signals map[string]int `json:"signals"` // by code, as the layer's manifest declares them
+}
+
+// emitted returns the counts of a layer, which are added if they are missing.
+func (s *ShadowReport) emitted(layer string) *EmittedSignals {
+	for i := range s.Emitted {
+		if s.Emitted[i].Layer == layer {
+			return &s.Emitted[i]
+		}
+	}
+	s.Emitted = append(s.Emitted, EmittedSignals{Layer: layer, Signals: map[string]int{}})
+	return &s.Emitted[len(s.Emitted)-1]
+}
+
+// merge adds another host's counts about the same lineup, except for the report.
+func (s *ShadowReport) merge(o ShadowReport) {
+	s.LeftOut += o.LeftOut
+	for _, e := range o.Emitted {
+		total := s.emitted(e.Layer)
+		total.Checks += e.Checks
+		for code, checks := range e.Signals {
+			total.Signals[code] += checks
+		}
+	}
+}
+
+// sort gives the counts their order, and a list instead of null in JSON.
+func (s *ShadowReport) sort() {
+	slices.SortFunc(s.Emitted, func(a, b EmittedSignals) int { return strings.Compare(a.Layer, b.Layer) })
+	s.Emitted = append([]EmittedSignals{}, s.Emitted...)
 }
 
 const (
 	// maxTallied is how many lineups a tally counts: the one in force and its canary.
 	maxTallied = 2
-	// maxTalliedSignals limits the report that a host stores for a lineup. Signals are declared, so more are rare.
+	// maxTalliedSignals limits the report that a host stores for a lineup, and its counts of each layer. Signals are
+	// declared, so more are rare.
 	maxTalliedSignals = 100
 )
 
@@ -54,7 +96,8 @@ func (t *Tally) of(live *check.Decision) *ShadowReport {
 func (t *Tally) ShadowRan(live *check.Decision, shadow check.Fused, outcomes []check.Outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := t.of(live).Report
+	s := t.of(live)
+	r := s.Report
 	was := content{Type: live.Type, Score: live.Score, Verdict: live.Verdict, Layers: live.Layers}
 	counted := r.count(live.At, was)
 	counted.After.add(shadow.Score)
@@ -62,12 +105,27 @@ func (t *Tally) ShadowRan(live *check.Decision, shadow check.Fused, outcomes []c
 	for _, o := range outcomes {
 		if o.Failure != "" {
 			r.failure(LayerFailures{o.Layer, o.Failure, 1})
+			continue
+		}
+		emitted := s.emitted(o.Layer)
+		emitted.Checks++
+		for code := range codesOf(o) {
+			emitted.Signals[code]++
 		}
 	}
 	if live.Verdict != shadow.Verdict {
 		layer, code := cause(was, change{fused: shadow, layers: slices.Concat(live.Layers, outcomes)})
 		r.signal(SignalFlips{live.Type, live.Verdict, shadow.Verdict, layer, code, 1})
 	}
+}
+
+// codesOf returns the codes of the signals that a layer emitted.
+func codesOf(o check.Outcome) map[string]bool {
+	codes := map[string]bool{}
+	for _, s := range o.Signals {
+		codes[s.Code] = true
+	}
+	return codes
 }
 
 // ShadowLeftOut implements check.ShadowObserver.
@@ -86,7 +144,13 @@ func (t *Tally) JSON() (json.RawMessage, error) {
 	}
 	stored := make([]ShadowReport, len(t.lineups))
 	for i, s := range t.lineups {
-		stored[i] = ShadowReport{s.Revision, s.LeftOut, Merge(s.Report)}
+		stored[i] = ShadowReport{Revision: s.Revision, Report: Merge(s.Report)}
+		stored[i].merge(*s)
+		for _, e := range stored[i].Emitted {
+			for _, code := range e.Codes()[min(len(e.Signals), maxTalliedSignals):] {
+				delete(e.Signals, code)
+			}
+		}
 		stored[i].Report.Signals = stored[i].Report.Signals[:min(len(s.Report.Signals), maxTalliedSignals)]
 	}
 	slices.SortFunc(stored, func(a, b ShadowReport) int { return int(a.Revision - b.Revision) })
@@ -104,12 +168,13 @@ func MergeShadows(revision int64, stored ...json.RawMessage) (*ShadowReport, err
 		}
 		for _, s := range lineups {
 			if s.Revision == revision {
-				total.LeftOut += s.LeftOut
+				total.merge(s)
 				reports = append(reports, s.Report)
 			}
 		}
 	}
 	total.Report = Merge(reports...)
+	total.sort()
 	return total, nil
 }
 
@@ -130,6 +195,29 @@ func (s *ShadowReport) WriteText(out io.Writer) error {
 		t.write(w)
 	}
 	r.writeSignals(w)
+	s.writeEmitted(w)
 	r.writeFailures(w)
 	return w.err
+}
+
+// writeEmitted says how often the layers emitted which signals, the most frequent ones of each first.
+func (s *ShadowReport) writeEmitted(w *writer) {
+	rows := [][]string{{"CHECKS", "SHARE", "SIGNAL"}}
+	for _, e := range s.Emitted {
+		for _, code := range e.Codes() {
+			rows = append(rows, []string{fmt.Sprint(e.Signals[code]), percent(e.Signals[code], e.Checks),
+				code + " of " + e.Layer})
+		}
+	}
+	if len(rows) > 1 {
+		w.printf("\nSignals of the layers in shadow:\n")
+		w.table(rows...)
+	}
+}
+
+// Codes returns the codes of the signals, the most frequent ones first.
+func (e EmittedSignals) Codes() []string {
+	return slices.SortedFunc(maps.Keys(e.Signals), func(a, b string) int {
+		return cmp.Or(e.Signals[b]-e.Signals[a], strings.Compare(a, b))
+	})
 }

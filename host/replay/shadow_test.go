@@ -25,7 +25,8 @@ func tally(t *replay.Tally, revision int64, checks int, flips bool) {
 		if flips {
 			shadow = check.Fused{Score: 50, Verdict: check.Review}
 			outcome = check.Outcome{Layer: "mailbox", Weight: 4, Score: 35, Contribution: 1.4, Signals: []check.Signal{
-				{Points: 5, Code: "mailbox:shape:odd"}, {Points: 30, Code: "mailbox:name:random"}}}
+				{Points: 5, Code: "mailbox:shape:odd"}, {Points: 15, Code: "mailbox:name:random"},
+				{Points: 15, Code: "mailbox:name:random"}}}
 		}
 		t.ShadowRan(live, shadow, []check.Outcome{outcome})
 	}
@@ -62,6 +63,11 @@ func TestShadowReport(t *testing.T) {
 		Code: "mailbox:name:random", Flips: 5}}
 	if diff := cmp.Diff(want, r.Report.Signals); diff != "" {
 		t.Errorf("signals (-want +got):\n%s", diff)
+	}
+	emitted := []replay.EmittedSignals{{Layer: "mailbox", Checks: 5, // in the others, it failed
+		Signals: map[string]int{"mailbox:shape:odd": 5, "mailbox:name:random": 5}}}
+	if diff := cmp.Diff(emitted, r.Emitted); diff != "" {
+		t.Errorf("emitted (-want +got):\n%s", diff)
 	}
 	var text strings.Builder
 	if err := r.WriteText(&text); err != nil {
