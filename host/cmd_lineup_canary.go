@@ -56,16 +56,22 @@ func (cmd *lineupCanaryCmd) Run(ctx context.Context, cfg *Config, t *terminal) e
 	if cmd.File == "" {
 		return changeCanary(ctx, cfg, t, cmd.Reason, cmd.JSON, cmd.changed)
 	}
-	limit := activation.Limit(math.Round(float64(cfg.FlipLimit) * 10_000))
-	if cmd.Limit != nil {
-		limit = *cmd.Limit
+	return canaryChange(cfg, cmd.Share, cmd.Limit, cmd.Reason, cmd.JSON).runFile(ctx, cfg, t, cmd.File)
+}
+
+// canaryChange returns the change that makes a lineup the canary. Without a limit, it is the one for new lineups.
+func canaryChange(
+	cfg *Config, share wholePercent, limit *activation.Limit, reason string, asJSON bool,
+) lineupChange {
+	if limit == nil {
+		limit = new(activation.Limit)
+		*limit = activation.Limit(math.Round(float64(cfg.FlipLimit) * 10_000))
 	}
-	change := fileChange{file: cmd.File, asJSON: cmd.JSON, judge: canaryWithin(limit),
-		propose: func(base lineup.Verified, file activation.Lineup) lineup.Proposal {
-			return lineup.Proposal{Lineup: base.Lineup, Reason: cmd.Reason,
-				Canary: &activation.Canary{Lineup: file, Share: int(cmd.Share), Limit: limit}}
+	return lineupChange{asJSON: asJSON, judge: canaryWithin(*limit),
+		propose: func(base lineup.Verified, next activation.Lineup) lineup.Proposal {
+			return lineup.Proposal{Lineup: base.Lineup, Reason: reason,
+				Canary: &activation.Canary{Lineup: next, Share: int(share), Limit: *limit}}
 		}}
-	return change.run(ctx, cfg, t)
 }
 
 // changed returns the proposal for a changed or ended canary.
@@ -99,10 +105,12 @@ type lineupPromoteCmd struct {
 
 // Run makes the canary the lineup. Every host has it open already, so nothing is prepared.
 func (cmd *lineupPromoteCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
-	return changeCanary(ctx, cfg, t, cmd.Reason, cmd.JSON,
-		func(base activation.Activation) (activation.Lineup, *activation.Canary) {
-			return base.Canary.Lineup, nil
-		})
+	return changeCanary(ctx, cfg, t, cmd.Reason, cmd.JSON, promoted)
+}
+
+// promoted returns what is in force once a canary is promoted.
+func promoted(base activation.Activation) (activation.Lineup, *activation.Canary) {
+	return base.Canary.Lineup, nil
 }
 
 var errNoCanary = errors.New("there is no canary: `assay lineup canary FILE --share 5%` starts one")
@@ -112,26 +120,29 @@ func changeCanary(
 	ctx context.Context, cfg *Config, t *terminal, reason string, asJSON bool,
 	change func(base activation.Activation) (activation.Lineup, *activation.Canary),
 ) error {
-	return withBackend(ctx, cfg, t, func(b *backend) error {
-		a, err := b.authority(ctx, cfg)
+	return withInForce(ctx, cfg, t, func(b *backend, a *authority, base lineup.Verified) error {
+		done, err := b.changeCanary(ctx, t, a, base, reason, asJSON, change)
 		if err != nil {
 			return err
 		}
-		base, err := a.inForce(ctx)
-		if err != nil {
-			return err
-		}
-		if base.Canary == nil {
-			return errNoCanary
-		}
-		proposal := lineup.Proposal{Base: base.Activation, Reason: reason}
-		proposal.Lineup, proposal.Canary = change(base.Activation)
-		signed, err := b.change(ctx, a, proposal)
-		if err != nil {
-			return err
-		}
-		return activated(ctx, b, t, b.rollout(t, asJSON), signed.Activation, asJSON)
+		return done.print(t, asJSON)
 	})
+}
+
+func (b *backend) changeCanary(
+	ctx context.Context, t *terminal, a *authority, base lineup.Verified, reason string, asJSON bool,
+	change func(base activation.Activation) (activation.Lineup, *activation.Canary),
+) (activated, error) {
+	if base.Canary == nil {
+		return activated{}, errNoCanary
+	}
+	proposal := lineup.Proposal{Base: base.Activation, Reason: reason}
+	proposal.Lineup, proposal.Canary = change(base.Activation)
+	signed, err := b.change(ctx, a, proposal)
+	if err != nil {
+		return activated{}, err
+	}
+	return b.await(ctx, b.rollout(t, asJSON), signed.Activation)
 }
 
 // warnOfCanary warns that a proposal ends the canary in force.

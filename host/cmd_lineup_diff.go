@@ -17,15 +17,7 @@ type lineupDiffCmd struct {
 }
 
 func (cmd *lineupDiffCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
-	return withBackend(ctx, cfg, t, func(b *backend) error {
-		a, err := b.authority(ctx, cfg)
-		if err != nil {
-			return err
-		}
-		inForce, err := a.inForce(ctx)
-		if err != nil {
-			return err
-		}
+	return withInForce(ctx, cfg, t, func(b *backend, a *authority, inForce lineup.Verified) error {
 		next, err := lineupAt(ctx, b.store, cmd.Target)
 		if err == nil {
 			next, err = lineup.Pin(ctx, b.store, next, inForce.Document)

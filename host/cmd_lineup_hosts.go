@@ -75,36 +75,50 @@ func measureOnHosts(
 	return rollout.Prepare(ctx, fleet.Candidate{Signed: signed})
 }
 
-// activated waits until every live host runs an activation, and prints the result. Its error names the hosts that do
-// not.
-func activated(
-	ctx context.Context, b *backend, t *terminal, rollout *fleet.Rollout, a activation.Activation, asJSON bool,
-) error {
+// activated is an activation that runs. It is the JSON output of the commands that change what is in force.
+type activated struct {
+	Revision   int64 `json:"revision"`
+	Activation int64 `json:"activation"`
+	Canary     int64 `json:"canary,omitempty"` // its revision
+	Share      int   `json:"share,omitempty"`  // of the canary
+	Hosts      int   `json:"hosts"`            // that run it
+	Skipped    int   `json:"skipped"`          // because they are silent
+
+	text string // what became of it
+}
+
+// await waits until every live host runs an activation. Its error names the hosts that do not.
+func (b *backend) await(ctx context.Context, rollout *fleet.Rollout, a activation.Activation) (activated, error) {
 	what := fmt.Sprintf("revision %d", a.Lineup.Revision)
-	result := map[string]int64{"revision": a.Lineup.Revision, "activation": a.Number}
+	done := activated{Revision: a.Lineup.Revision, Activation: a.Number}
 	if a.Canary != nil {
 		what = fmt.Sprintf("canary revision %d for %d%% of the accounts", a.Canary.Revision, a.Canary.Share)
-		result["canary"], result["share"] = a.Canary.Revision, int64(a.Canary.Share)
+		done.Canary, done.Share = a.Canary.Revision, a.Canary.Share
 	}
 	running, failure := rollout.Await(ctx, a.Number)
 	if failure != nil {
-		return fmt.Errorf("activation %d (%s) is %s, but not everywhere:\n%w", a.Number, what,
+		return done, fmt.Errorf("activation %d (%s) is %s, but not everywhere:\n%w", a.Number, what,
 			runningOn(running), failure)
 	}
 	hosts, err := b.store.Hosts(ctx)
 	if err != nil {
-		return err
+		return done, err
 	}
 	skipped := fleet.Silent(hosts)
-	if asJSON {
-		result["hosts"], result["skipped"] = int64(len(running)), int64(len(skipped))
-		return t.json(result)
-	}
-	t.printf("%s is %s.\n", strings.ToUpper(what[:1])+what[1:], runningOn(running))
+	done.Hosts, done.Skipped = len(running), len(skipped)
+	done.text = fmt.Sprintf("%s is %s.\n", strings.ToUpper(what[:1])+what[1:], runningOn(running))
 	if len(skipped) > 0 {
-		t.printf("Skipped, because silent: %s. They refuse checks until they run it.\n",
+		done.text += fmt.Sprintf("Skipped, because silent: %s. They refuse checks until they run it.\n",
 			strings.Join(skipped, ", "))
 	}
+	return done, nil
+}
+
+func (done activated) print(t *terminal, asJSON bool) error {
+	if asJSON {
+		return t.json(done)
+	}
+	t.printf("%s", done.text)
 	return nil
 }
 

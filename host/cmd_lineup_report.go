@@ -55,7 +55,7 @@ func (b *backend) report(
 }
 
 // show prints the changes that a lineup makes.
-func (c fileChange) show(t *terminal, report *replay.Report) error {
+func (c lineupChange) show(t *terminal, report *replay.Report) error {
 	out := t.out
 	if c.asJSON {
 		out = t.err
@@ -110,11 +110,13 @@ func (b *backend) openCandidate(
 	return b.newExplainer(ctx, cfg, t, live, closeLineup)
 }
 
-// checkFlips fails if a lineup changes more of a type's verdicts than the operator allows, unless they force it with a
-// reason.
-func checkFlips(report *replay.Report, limit percent, force bool, reason string) error {
+// forced reports whether an operator forces a change and says why.
+func forced(force bool, reason string) bool { return force && strings.TrimSpace(reason) != "" }
+
+// checkFlips fails if a lineup changes more of a type's verdicts than the operator allows, unless it is forced.
+func checkFlips(report *replay.Report, limit percent, forced bool) error {
 	excess := excessFlips(report, float64(limit))
-	if excess == "" || force && strings.TrimSpace(reason) != "" {
+	if excess == "" || forced {
 		return nil
 	}
 	return fmt.Errorf("the lineup would change more than %v of recent verdicts (%s); to activate it anyway, use "+

@@ -17,15 +17,7 @@ type lineupRollbackCmd struct {
 }
 
 func (cmd *lineupRollbackCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
-	return withBackend(ctx, cfg, t, func(b *backend) error {
-		a, err := b.authority(ctx, cfg)
-		if err != nil {
-			return err
-		}
-		base, err := a.inForce(ctx)
-		if err != nil {
-			return err
-		}
+	return withInForce(ctx, cfg, t, func(b *backend, a *authority, base lineup.Verified) (err error) {
 		wanted := cmd.Revision
 		if wanted == 0 {
 			if wanted, err = a.revisionBefore(ctx, base.Activation); err != nil {
@@ -49,7 +41,11 @@ func (cmd *lineupRollbackCmd) Run(ctx context.Context, cfg *Config, t *terminal)
 		if err != nil {
 			return err
 		}
-		return activated(ctx, b, t, b.rollout(t, cmd.JSON), signed.Activation, cmd.JSON)
+		done, err := b.await(ctx, b.rollout(t, cmd.JSON), signed.Activation)
+		if err != nil {
+			return err
+		}
+		return done.print(t, cmd.JSON)
 	})
 }
 

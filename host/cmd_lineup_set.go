@@ -26,30 +26,15 @@ type lineupSetCmd struct {
 }
 
 func (cmd *lineupSetCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
-	change := fileChange{file: cmd.File, asJSON: cmd.JSON,
-		propose: func(_ lineup.Verified, file activation.Lineup) lineup.Proposal {
-			return lineup.Proposal{Lineup: file, Reason: cmd.Reason, Above: cmd.Above}
-		},
-		judge: func(report *replay.Report) error {
-			return checkFlips(report, cfg.FlipLimit, cmd.Force, cmd.Reason)
-		}}
-	return change.run(ctx, cfg, t)
+	change := setChange(cfg, lineup.Proposal{Reason: cmd.Reason, Above: cmd.Above},
+		forced(cmd.Force, cmd.Reason), cmd.JSON)
+	return change.runFile(ctx, cfg, t, cmd.File)
 }
 
-// fileChange is a change to the lineup in a file.
-type fileChange struct {
-	file    string
-	propose func(base lineup.Verified, file activation.Lineup) lineup.Proposal
-	judge   func(*replay.Report) error // fails if the lineup changes too much
-	asJSON  bool
-}
-
-// run makes every live host prepare the change and shows its effect on verdicts. Then it puts the change in force.
-func (c fileChange) run(ctx context.Context, cfg *Config, t *terminal) error {
-	l, err := readLineup(c.file)
-	if err != nil {
-		return err
-	}
+// withInForce opens the backend of an installation and calls fn with what is in force there.
+func withInForce(
+	ctx context.Context, cfg *Config, t *terminal, fn func(b *backend, a *authority, base lineup.Verified) error,
+) error {
 	return withBackend(ctx, cfg, t, func(b *backend) error {
 		a, err := b.authority(ctx, cfg)
 		if err != nil {
@@ -59,56 +44,96 @@ func (c fileChange) run(ctx context.Context, cfg *Config, t *terminal) error {
 		if err != nil {
 			return err
 		}
+		return fn(b, a, base)
+	})
+}
+
+// lineupChange is a change to a lineup.
+type lineupChange struct {
+	propose func(base lineup.Verified, next activation.Lineup) lineup.Proposal
+	judge   func(*replay.Report) error // fails if the lineup changes too much
+	asJSON  bool
+}
+
+// setChange returns the change that makes a lineup the one for all accounts. A canary of the proposal stays.
+func setChange(cfg *Config, p lineup.Proposal, forced, asJSON bool) lineupChange {
+	return lineupChange{asJSON: asJSON,
+		propose: func(_ lineup.Verified, next activation.Lineup) lineup.Proposal {
+			p.Lineup = next
+			return p
+		},
+		judge: func(report *replay.Report) error { return checkFlips(report, cfg.FlipLimit, forced) }}
+}
+
+// runFile puts the lineup of a file in force and prints the result.
+func (c lineupChange) runFile(ctx context.Context, cfg *Config, t *terminal, file string) error {
+	l, err := readLineup(file)
+	if err != nil {
+		return err
+	}
+	return withInForce(ctx, cfg, t, func(b *backend, a *authority, base lineup.Verified) error {
 		if err := a.checkBase(ctx, t, l, base); err != nil {
 			return err
 		}
-		next, err := lineup.Pin(ctx, b.store, l, base.Document)
+		done, err := c.put(ctx, cfg, t, b, a, base, l)
 		if err != nil {
 			return err
 		}
-		manifests, err := tryLineup(ctx, cfg, b, t, next)
-		if err == nil {
-			err = next.CheckFitness(manifests)
-		}
-		if err != nil {
-			return fmt.Errorf("nothing was changed, revision %d stays in force: %w", base.Lineup.Revision, err)
-		}
-		for _, warning := range slowTypes(manifests) {
-			fmt.Fprintf(t.err, "warning: %s\n", warning)
-		}
-		stored, err := lineup.StoreLineup(ctx, b.store, next, registry.OriginOperator)
-		if err != nil {
-			return err
-		}
-		proposal := c.propose(base, stored)
-		proposal.Base, proposal.Reason = base.Activation, cmp.Or(proposal.Reason, l.Note)
-		warnOfCanary(t, proposal)
-		change := a.complete(proposal)
-		rollout := b.rollout(t, c.asJSON)
-		prepared, err := b.prepare(ctx, a, rollout, change)
-		if err != nil {
-			return a.unchanged(ctx, t, base, next, err)
-		}
-		defer prepared.Close()
-		report, err := b.report(ctx, cfg, t, prepared, base.Document, next)
-		if err == nil {
-			err = c.show(t, report)
-		}
-		if err == nil {
-			err = c.judge(report)
-		}
-		if err != nil {
-			return a.unchanged(ctx, t, base, next, err)
-		}
-		signed, err := b.commit(ctx, a, change)
-		if errors.Is(err, activation.ErrSuperseded) {
-			return a.unchanged(ctx, t, base, next, err)
-		}
-		if err != nil {
-			return err
-		}
-		return activated(ctx, b, t, rollout, signed.Activation, c.asJSON)
+		return done.print(t, c.asJSON)
 	})
+}
+
+// put makes every live host prepare a lineup and shows its effect on verdicts. Then it puts it in force.
+func (c lineupChange) put(
+	ctx context.Context, cfg *Config, t *terminal, b *backend, a *authority, base lineup.Verified,
+	l registry.LineupDocument,
+) (done activated, err error) {
+	next, err := lineup.Pin(ctx, b.store, l, base.Document)
+	if err != nil {
+		return done, err
+	}
+	manifests, err := tryLineup(ctx, cfg, b, t, next)
+	if err == nil {
+		err = next.CheckFitness(manifests)
+	}
+	if err != nil {
+		return done, fmt.Errorf("nothing was changed, revision %d stays in force: %w", base.Lineup.Revision, err)
+	}
+	for _, warning := range slowTypes(manifests) {
+		fmt.Fprintf(t.err, "warning: %s\n", warning)
+	}
+	stored, err := lineup.StoreLineup(ctx, b.store, next, registry.OriginOperator)
+	if err != nil {
+		return done, err
+	}
+	proposal := c.propose(base, stored)
+	proposal.Base, proposal.Reason = base.Activation, cmp.Or(proposal.Reason, l.Note)
+	warnOfCanary(t, proposal)
+	change := a.complete(proposal)
+	rollout := b.rollout(t, c.asJSON)
+	prepared, err := b.prepare(ctx, a, rollout, change)
+	if err != nil {
+		return done, a.unchanged(ctx, t, base, next, err)
+	}
+	defer prepared.Close()
+	report, err := b.report(ctx, cfg, t, prepared, base.Document, next)
+	if err == nil {
+		err = c.show(t, report)
+	}
+	if err == nil {
+		err = c.judge(report)
+	}
+	if err != nil {
+		return done, a.unchanged(ctx, t, base, next, err)
+	}
+	signed, err := b.commit(ctx, a, change)
+	if errors.Is(err, activation.ErrSuperseded) {
+		return done, a.unchanged(ctx, t, base, next, err)
+	}
+	if err != nil {
+		return done, err
+	}
+	return b.await(ctx, rollout, signed.Activation)
 }
 
 // checkBase fails if a lineup derives from another activation than the one in force, and shows both changes.

@@ -6,6 +6,7 @@ import (
 
 	"assay/host/admission"
 	"assay/host/check"
+	"assay/host/lineup"
 	"assay/host/replay"
 	"assay/host/telemetry"
 	"assay/registry"
@@ -49,15 +50,7 @@ type shadowOutput struct {
 
 // Run shows the verdicts as they would have been if the layers in shadow counted.
 func (cmd *lineupShadowCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
-	return withBackend(ctx, cfg, t, func(b *backend) error {
-		a, err := b.authority(ctx, cfg)
-		if err != nil {
-			return err
-		}
-		inForce, err := a.inForce(ctx)
-		if err != nil {
-			return err
-		}
+	return withInForce(ctx, cfg, t, func(b *backend, _ *authority, inForce lineup.Verified) error {
 		stored, err := b.store.ShadowReports(ctx)
 		if err != nil {
 			return err

@@ -25,6 +25,9 @@ type pluginCmd struct {
 	Verify  pluginVerifyCmd  `cmd:"" help:"${plugin_verify_cmd}"`
 	Push    pluginPushCmd    `cmd:"" help:"${plugin_push_cmd}"`
 	Pull    pluginPullCmd    `cmd:"" help:"${plugin_pull_cmd}"`
+	Dev     pluginDevCmd     `cmd:"" help:"${plugin_dev_cmd}"`
+	Promote pluginPromoteCmd `cmd:"" help:"${plugin_promote_cmd}"`
+	Retire  pluginRetireCmd  `cmd:"" help:"${plugin_retire_cmd}"`
 }
 
 type pluginBuildCmd struct {

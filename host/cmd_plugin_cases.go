@@ -28,7 +28,7 @@ func (cmd *pluginTestCmd) Run(ctx context.Context, t *terminal) error {
 	case cmd.Conformance:
 		return cmd.conform(ctx, t)
 	case cmd.Watch:
-		return watch(ctx, t, cmd.Plugin, func() error { return cmd.test(ctx, t) })
+		return watch(ctx, t, cmd.Plugin, func() error { return cmd.test(ctx, t) }, func() {})
 	}
 	return cmd.test(ctx, t)
 }
@@ -85,17 +85,22 @@ var errNoCases = errors.New("the layer has no cases: write cases.jsonl, a case a
 // testPlugin runs the cases of a layer.
 func testPlugin(ctx context.Context, t *terminal, path string) (report rehearsal.Report, err error) {
 	err = withPlugin(ctx, t, path, func(p *sandbox.Plugin, m registry.Module) error {
-		cases, err := m.Cases()
-		if err != nil {
-			return err
-		}
-		if len(cases) == 0 {
-			return errNoCases
-		}
-		report, err = rehearsal.Cases(ctx, p, cases)
+		report, err = runCases(ctx, p, m)
 		return err
 	})
 	return report, err
+}
+
+// runCases runs the cases of a module that is open.
+func runCases(ctx context.Context, p *sandbox.Plugin, m registry.Module) (rehearsal.Report, error) {
+	cases, err := m.Cases()
+	if err != nil {
+		return rehearsal.Report{}, err
+	}
+	if len(cases) == 0 {
+		return rehearsal.Report{}, errNoCases
+	}
+	return rehearsal.Cases(ctx, p, cases)
 }
 
 // withPlugin reads or builds a plugin, opens it in the sandbox as a host does, and calls do.
@@ -106,11 +111,18 @@ func withPlugin(
 	if err != nil {
 		return err
 	}
+	return withModule(ctx, sandbox.New(sandbox.Config{Compiler: compilerCommand(), NeverSuspend: true, Logger: quietLog(t)}),
+		wasm, do)
+}
+
+// withModule opens a module in a sandbox, and calls do.
+func withModule(
+	ctx context.Context, box *sandbox.Sandbox, wasm []byte, do func(*sandbox.Plugin, registry.Module) error,
+) error {
 	m, err := registry.OpenModule(wasm)
 	if err != nil {
 		return err
 	}
-	box := sandbox.New(sandbox.Config{Compiler: compilerCommand(), NeverSuspend: true, Logger: quietLog(t)})
 	p, err := box.Open(ctx, m)
 	if err != nil {
 		return err
@@ -123,6 +135,15 @@ func printReport(t *terminal, r rehearsal.Report) {
 	for _, c := range r.Cases {
 		if len(c.Differences) == 0 {
 			t.printf("ok    %s\n", oneLine(c.Name))
+		}
+	}
+	printFailures(t, r)
+}
+
+// printFailures prints the cases that failed with what the layer did, and the coverage.
+func printFailures(t *terminal, r rehearsal.Report) {
+	for _, c := range r.Cases {
+		if len(c.Differences) == 0 {
 			continue
 		}
 		t.printf("FAIL  %s\n", oneLine(c.Name))
@@ -145,13 +166,40 @@ func printReport(t *terminal, r rehearsal.Report) {
 
 // printCall prints what a layer did with a value.
 func printCall(t *terminal, c rehearsal.Call, indent string) {
-	line := func(label, format string, args ...any) {
-		t.printf("%s%-8s %s\n", indent, label, fmt.Sprintf(format, args...))
-	}
 	if c.Outcome == "" {
 		return // the value could not be read
 	}
+	line := liner(t, indent)
 	line("value", "%s %q", c.Type, c.Value)
+	printAnswer(t, c, indent)
+	for _, f := range c.Facts {
+		switch {
+		case f.Known:
+			line("fact", "%s = %q", oneLine(f.Name), f.Value)
+		case f.Declared:
+			line("fact", "%s is absent", oneLine(f.Name))
+		default:
+			line("fact", "%s is absent: the manifest does not declare it", oneLine(f.Name))
+		}
+	}
+	for _, name := range c.Unread {
+		line("unread", "%s was given, and the layer did not read it", oneLine(name))
+	}
+	printLog(t, c, indent)
+	line("cost", "%d of %d units of fuel (%.1f%%), %d KiB of memory, %.1f us", c.Fuel, c.Budget,
+		100*float64(c.Fuel)/float64(c.Budget), c.Memory>>10, c.Micros)
+}
+
+// liner returns a function that prints a line with a label.
+func liner(t *terminal, indent string) func(label, format string, args ...any) {
+	return func(label, format string, args ...any) {
+		t.printf("%s%-8s %s\n", indent, label, fmt.Sprintf(format, args...))
+	}
+}
+
+// printAnswer prints the score and what explains it.
+func printAnswer(t *terminal, c rehearsal.Call, indent string) {
+	line := liner(t, indent)
 	switch c.Outcome {
 	case rehearsal.Failed:
 		line("failed", "%s", oneLine(c.Failure))
@@ -166,19 +214,11 @@ func printCall(t *terminal, c rehearsal.Call, indent string) {
 	if c.Threat != "" {
 		line("threat", "%s", c.Threat)
 	}
-	for _, f := range c.Facts {
-		switch {
-		case f.Known:
-			line("fact", "%s = %q", oneLine(f.Name), f.Value)
-		case f.Declared:
-			line("fact", "%s is absent", oneLine(f.Name))
-		default:
-			line("fact", "%s is absent: the manifest does not declare it", oneLine(f.Name))
-		}
-	}
-	for _, name := range c.Unread {
-		line("unread", "%s was given, and the layer did not read it", oneLine(name))
-	}
+}
+
+// printLog prints what the layer wrote for its author.
+func printLog(t *terminal, c rehearsal.Call, indent string) {
+	line := liner(t, indent)
 	for _, l := range c.Log {
 		line("log", "%s: %s", levelName(l.Level), oneLine(l.Text))
 	}
@@ -188,8 +228,6 @@ func printCall(t *terminal, c rehearsal.Call, indent string) {
 	if c.LogDropped > 0 {
 		line("log", "%d bytes more were dropped", c.LogDropped)
 	}
-	line("cost", "%d of %d units of fuel (%.1f%%), %d KiB of memory, %.1f us", c.Fuel, c.Budget,
-		100*float64(c.Fuel)/float64(c.Budget), c.Memory>>10, c.Micros)
 }
 
 // levelName returns the word for a level.

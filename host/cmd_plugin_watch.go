@@ -12,8 +12,9 @@ import (
 // watchInterval is how often a watched folder is looked at.
 const watchInterval = 200 * time.Millisecond
 
-// watch calls do now and after each change of a file or folder, until the end of ctx. Errors of do are printed.
-func watch(ctx context.Context, t *terminal, path string, do func() error) error {
+// watch calls do now and after each change of a file or folder, and idle in between, until the end of ctx. Errors of do
+// are printed.
+func watch(ctx context.Context, t *terminal, path string, do func() error, idle func()) error {
 	ticks := time.NewTicker(watchInterval)
 	defer ticks.Stop()
 	last := ""
@@ -34,6 +35,7 @@ func watch(ctx context.Context, t *terminal, path string, do func() error) error
 		case <-ctx.Done():
 			return nil
 		case <-ticks.C:
+			idle()
 		}
 	}
 }

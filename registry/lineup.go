@@ -197,6 +197,37 @@ func (i LineupLayer) Suits(m Manifest) error {
 	return nil
 }
 
+// Layer returns the layer with a name (without a version), or nil if there is none.
+func (l LineupDocument) Layer(name string) *LineupLayer {
+	for i, item := range l.Layers {
+		if its, _, _ := item.Ref(); its == name {
+			return &l.Layers[i]
+		}
+	}
+	return nil
+}
+
+// With returns the lineup with a layer in the place of the one with the same name, or as the last one.
+func (l LineupDocument) With(layer LineupLayer) LineupDocument {
+	name, _, _ := layer.Ref()
+	l.Layers = slices.Clone(l.Layers)
+	if there := l.Layer(name); there != nil {
+		*there = layer
+	} else {
+		l.Layers = append(l.Layers, layer)
+	}
+	return l
+}
+
+// Without returns the lineup without the layer with a name.
+func (l LineupDocument) Without(name string) LineupDocument {
+	l.Layers = slices.DeleteFunc(slices.Clone(l.Layers), func(item LineupLayer) bool {
+		its, _, _ := item.Ref()
+		return its == name
+	})
+	return l
+}
+
 // Encode returns the document with sorted map keys and no insignificant space. A new field must be omitted when empty;
 // otherwise older lineups would no longer match the digests in the audit log.
 func (l LineupDocument) Encode() ([]byte, error) { return json.Marshal(l) }

@@ -3,7 +3,10 @@ package registry
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
+
+	"golang.org/x/mod/semver"
 )
 
 // Errors of a database of plugins and lineups.
@@ -38,6 +41,36 @@ type Notes map[NoteKind]string
 
 // Ref returns name@version, as lineups refer to the plugin.
 func (p PublishedPlugin) Ref() string { return p.Name + "@" + p.Version }
+
+// devBuild is the build metadata of versions that `assay plugin dev` publishes. A prefix of the module's digest follows.
+const devBuild = "+dev."
+
+// DevVersion returns the version under which a module is published while its author works on it. Another module has
+// another one, and the manifest's own version remains free.
+func DevVersion(m Module) string {
+	return m.Manifest.Version + devBuild + strings.TrimPrefix(m.Digest.String(), "sha256:")[:12]
+}
+
+// IsDevVersion reports whether a version is one of DevVersion's.
+func IsDevVersion(version string) bool { return strings.Contains(version, devBuild) }
+
+// Newest returns the highest version of a plugin, and of equal ones, which differ in their build metadata, the last
+// that was published. Versions of DevVersion do not count.
+func Newest(published []PublishedPlugin, name string) (newest PublishedPlugin, err error) {
+	for _, p := range published {
+		if p.Name != name || IsDevVersion(p.Version) {
+			continue
+		}
+		order := semver.Compare("v"+p.Version, "v"+newest.Version)
+		if newest.Name == "" || order > 0 || order == 0 && p.PublishedAt.After(newest.PublishedAt) {
+			newest = p
+		}
+	}
+	if newest.Name == "" {
+		return newest, ErrNoPlugin
+	}
+	return newest, nil
+}
 
 // LineupOrigin is the author of a lineup.
 type LineupOrigin string

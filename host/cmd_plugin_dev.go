@@ -1,0 +1,269 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"assay/host/lineup"
+	"assay/host/rehearsal"
+	"assay/host/replay"
+	"assay/host/sandbox"
+	"assay/registry"
+	"assay/registry/project"
+)
+
+type pluginDevCmd struct {
+	Dir    string   `arg:"" type:"existingdir" default:"." help:"Folder of the layer."`
+	Weight *float64 `placeholder:"W" help:"${plugin_promote_weight}"`
+	Keep   bool     `help:"${plugin_dev_keep}"`
+}
+
+// Run keeps the layer of a folder in shadow until ctx ends.
+func (cmd *pluginDevCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	return withBackend(ctx, cfg, t, func(b *backend) error {
+		a, err := b.authority(ctx, cfg)
+		if err == nil && a.operator == nil {
+			err = errNoOperatorKey
+		}
+		if err != nil {
+			return err
+		}
+		d := &devSession{pluginDevCmd: *cmd, cfg: cfg, t: t, b: b, a: a, box: b.openSandbox(cfg, quietLog(t)),
+			calls: map[string]string{}}
+		err = watch(ctx, t, cmd.Dir, func() error { return d.saved(ctx) }, func() { d.look(ctx) })
+		if cmd.Keep {
+			return err
+		}
+		return errors.Join(err, d.end(context.WithoutCancel(ctx)))
+	})
+}
+
+// devSession is the work on a layer next to a running installation.
+type devSession struct {
+	pluginDevCmd
+	cfg *Config
+	t   *terminal
+	b   *backend
+	a   *authority
+	box *sandbox.Sandbox // with the cache of the hosts in this data directory
+
+	name    string                // of the layer that the session put in shadow; "" if there is none
+	before  *registry.LineupLayer // of the same name, in the lineup before; nil if there was none
+	calls   map[string]string     // what the layer did in each case, as it was printed last
+	traffic string                // what it did in real checks, as it was printed last
+	looked  time.Time             // at the traffic
+}
+
+const (
+	lookInterval = time.Second // between looks at the traffic; hosts store it less often
+	endTimeout   = time.Minute
+)
+
+// silent is a terminal that shows nothing.
+var silent = &terminal{out: io.Discard, err: io.Discard}
+
+// saved builds the layer and runs its cases. If they pass, it puts the layer in shadow.
+func (d *devSession) saved(ctx context.Context) error {
+	wasm, err := project.Build(ctx, d.Dir)
+	if err != nil {
+		return err
+	}
+	return withModule(ctx, d.box, wasm, func(p *sandbox.Plugin, m registry.Module) error {
+		report, err := runCases(ctx, p, m)
+		if err != nil {
+			return err
+		}
+		d.printCalls(report)
+		printFailures(d.t, report)
+		if report.Failed > 0 {
+			return fmt.Errorf("%d of %d cases failed: what is in shadow stays", report.Failed, len(report.Cases))
+		}
+		return d.shadow(ctx, m)
+	})
+}
+
+// printCalls prints what the layer said in the cases that pass, unless it has said the same before.
+func (d *devSession) printCalls(report rehearsal.Report) {
+	for _, c := range report.Cases {
+		if len(c.Differences) > 0 {
+			continue // printed with the failures
+		}
+		var text bytes.Buffer
+		out := &terminal{out: &text, err: &text}
+		out.printf("ok    %s\n", oneLine(c.Name))
+		printAnswer(out, c.Call, "      ")
+		printLog(out, c.Call, "      ")
+		if d.calls[c.Name] != text.String() {
+			d.t.printf("%s", &text)
+		}
+		d.calls[c.Name] = text.String()
+	}
+}
+
+// shadow publishes a module under a version of its own and puts it in shadow, as a promotion does.
+func (d *devSession) shadow(ctx context.Context, m registry.Module) error {
+	base, err := d.a.inForce(ctx)
+	if err != nil {
+		return err
+	}
+	name, version := m.Manifest.Name, registry.DevVersion(m)
+	was := base.Document.Layer(name)
+	switch {
+	case base.Canary != nil:
+		d.t.printf("Not in shadow: the canary, revision %d, would end.\n", base.Canary.Revision)
+		return nil
+	case was != nil && was.Runs() == registry.ModeLive:
+		d.t.printf("Not in shadow: %s is live, and a lineup has one version of a layer.\n", was.Layer)
+		return nil
+	case was != nil && was.Layer == name+"@"+version:
+		return nil
+	}
+	if d.name != name { // the first time, or the manifest has another name now
+		if err := d.end(ctx); err != nil {
+			return err
+		}
+		if base, err = d.a.inForce(ctx); err != nil {
+			return err
+		}
+		if was != nil && !isDev(*was) {
+			layer := *was
+			d.before = &layer
+		}
+	}
+	if err := d.b.store.PublishPlugin(ctx, m, version, false); err != nil {
+		return err
+	}
+	promotion := promotion{Plugin: name + "@" + version, To: inLineup}
+	layer := (&pluginPromoteCmd{Weight: d.Weight}).layer(d.before, promotion, m.Manifest)
+	done, err := setChange(d.cfg, lineup.Proposal{Reason: "Try " + promotion.Plugin}, false, false).
+		put(ctx, d.cfg, silent, d.b, d.a, base, base.Document.With(layer))
+	if err != nil {
+		return err
+	}
+	d.name, d.traffic = name, ""
+	d.t.printf("In shadow: %s, revision %d, %s.\n", promotion.Plugin, done.Revision, runsOn(done.Hosts))
+	return nil
+}
+
+func runsOn(hosts int) string {
+	switch hosts {
+	case 0:
+		return "but no host runs: `assay serve` starts one"
+	case 1:
+		return "on 1 host"
+	}
+	return fmt.Sprintf("on %d hosts", hosts)
+}
+
+// isDev reports whether a layer of a lineup is a version of `assay plugin dev`.
+func isDev(layer registry.LineupLayer) bool {
+	_, version, _ := layer.Ref()
+	return registry.IsDevVersion(version)
+}
+
+// end takes the layer out of the lineup, or puts back what was in its place.
+func (d *devSession) end(ctx context.Context) error {
+	if d.name == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	name, before := d.name, d.before
+	d.name, d.before = "", nil
+	base, err := d.a.inForce(ctx)
+	if err != nil {
+		return err
+	}
+	was := base.Document.Layer(name)
+	if was == nil || !isDev(*was) {
+		return nil // somebody has changed it since
+	}
+	d.t.printf("Taking %s out of the lineup ...\n", was.Layer)
+	next := base.Document.Without(name)
+	if before != nil {
+		next = base.Document.With(*before)
+	}
+	canary, err := d.b.canaryWithout(ctx, base, name)
+	if err != nil {
+		return err
+	}
+	done, err := setChange(d.cfg, lineup.Proposal{Reason: "End the trial of " + was.Layer, Canary: canary}, false, false).
+		put(ctx, d.cfg, silent, d.b, d.a, base, next)
+	if err != nil {
+		return fmt.Errorf("taking %s out of the lineup (`assay plugin retire %s` does so too): %w", was.Layer, name, err)
+	}
+	d.t.printf("Revision %d is in force.\n", done.Revision)
+	return nil
+}
+
+// look prints what the layer did in real checks, as far as that has changed.
+func (d *devSession) look(ctx context.Context) {
+	if d.name == "" || time.Since(d.looked) < lookInterval {
+		return
+	}
+	text, err := d.read(ctx)
+	d.looked = time.Now()
+	if err != nil {
+		text = fmt.Sprintf("traffic  cannot be read: %v\n", err)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	for line := range strings.Lines(text) {
+		if !strings.Contains(d.traffic, line) {
+			d.t.printf("%s", line)
+		}
+	}
+	d.traffic = text
+}
+
+// read returns what the layer did in real checks.
+func (d *devSession) read(ctx context.Context) (string, error) {
+	base, err := d.a.inForce(ctx)
+	if err != nil {
+		return "", err
+	}
+	if layer := base.Document.Layer(d.name); layer == nil || !isDev(*layer) {
+		return "traffic  none: the layer is no longer in shadow\n", nil
+	}
+	stored, err := d.b.store.ShadowReports(ctx)
+	if err != nil {
+		return "", err
+	}
+	report, err := replay.MergeShadows(base.Lineup.Revision, stored...)
+	if err != nil {
+		return "", err
+	}
+	return describeTraffic(d.name, report), nil
+}
+
+// describeTraffic says in lines how often a layer in shadow emitted its signals, and which verdicts they would change.
+func describeTraffic(name string, report *replay.ShadowReport) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, "traffic  "+format+"\n", args...) }
+	for _, e := range report.Emitted {
+		if e.Layer != name {
+			continue
+		}
+		line("%d checks, and %d left out", e.Checks, report.LeftOut)
+		for _, code := range e.Codes() {
+			line("%d of them (%.3g%%) have %s", e.Signals[code], 100*float64(e.Signals[code])/float64(e.Checks), code)
+		}
+	}
+	for _, s := range report.Report.Signals {
+		if s.Layer == name {
+			line("%d %s verdicts would go from %s to %s, mostly for %s", s.Flips, s.Type, s.From, s.To, s.Code)
+		}
+	}
+	for _, f := range report.Report.Failures {
+		if f.Layer == name {
+			line("%d calls failed (%s)", f.Checks, f.Reason)
+		}
+	}
+	return b.String()
+}
