@@ -18,7 +18,7 @@ import (
 )
 
 type pluginDevCmd struct {
-	Dir    string   `arg:"" type:"existingdir" default:"." help:"Folder of the layer."`
+	Dir    string   `arg:"" default:"." help:"Folder of the layer."`
 	Weight *float64 `placeholder:"W" help:"${plugin_promote_weight}"`
 	Keep   bool     `help:"${plugin_dev_keep}"`
 }
@@ -135,7 +135,7 @@ func (d *devSession) shadow(ctx context.Context, m registry.Module) error {
 			d.before = &layer
 		}
 	}
-	if err := d.b.store.PublishPlugin(ctx, m, version, false); err != nil {
+	if err := d.b.store.PublishPlugin(ctx, m, version, false, nil); err != nil {
 		return err
 	}
 	promotion := promotion{Plugin: name + "@" + version, To: inLineup}
