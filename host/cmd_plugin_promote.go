@@ -96,8 +96,7 @@ func published(
 ) (p registry.PublishedPlugin, m registry.Manifest, err error) {
 	name, version, versioned := strings.Cut(plugin, "@")
 	if base.Trial != nil && !versioned {
-		trial, was := base.Trial.Layer(name), base.Document.Layer(name)
-		if trial != nil && (was == nil || was.Layer != trial.Layer) {
+		if trial := base.Trial.Layer(name); trial != nil && !sameLayer(base.Document.Layer(name), trial) {
 			_, version, versioned = trial.Ref()
 		}
 	}
@@ -125,8 +124,7 @@ func nextPlace(base lineup.Verified, name, ref string, live bool) (from, to plac
 	if base.Trial != nil {
 		trial := base.Trial.Layer(name)
 		switch {
-		case trial == nil || trial.Layer != ref || trial.Runs() != registry.ModeLive ||
-			was != nil && was.Layer == trial.Layer && was.Runs() == trial.Runs():
+		case trial == nil || trial.Layer != ref || trial.Runs() != registry.ModeLive || sameLayer(was, trial):
 			return "", "", fmt.Errorf("a canary without %s is in force, revision %d: end it first, with `assay lineup "+
 				"promote` or `assay lineup canary --stop`", ref, base.Canary.Revision)
 		case !sameWithout(base.Document, *base.Trial, name):
@@ -153,6 +151,11 @@ func nextPlace(base lineup.Verified, name, ref string, live bool) (from, to plac
 		return inLineup, inLineup, nil // another version
 	}
 	return nowhere, inLineup, nil
+}
+
+// sameLayer reports whether two layers, which may be nil, are the same version in the same mode.
+func sameLayer(a, b *registry.LineupLayer) bool {
+	return a != nil && b != nil && a.Layer == b.Layer && a.Runs() == b.Runs()
 }
 
 // sameWithout reports whether lineups differ in nothing but the layer with a name.
