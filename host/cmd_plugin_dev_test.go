@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -124,7 +123,7 @@ func TestAuthor(t *testing.T) {
 	a, dir, database := newAuthor(t), dataDir(t), postgrestest.Database(t)
 	cmd := command(t.Context(), dir, database, "c")
 	cmd.Path = storetest.Must(filepath.Abs(filepath.Join("..", ".ci", "author")))(t)
-	cmd.Env = append(cmd.Env, "PATH="+a.path, asCommand+"=", "TMPDIR="+os.TempDir())
+	cmd.Env = append(cmd.Env, "PATH="+a.path, asCommand+"=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	} else {

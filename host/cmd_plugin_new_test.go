@@ -8,10 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"assay/host/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry/project"
 )
@@ -20,6 +22,7 @@ import (
 type layerAuthor struct {
 	folder string
 	path   string // PATH
+	env    []string
 }
 
 // newAuthor returns an author with an empty folder. The program assay is on the PATH.
@@ -28,7 +31,8 @@ func newAuthor(t *testing.T) layerAuthor {
 	bin := t.TempDir()
 	script := "#!/bin/sh\n" + asCommand + "=1 exec '" + storetest.Must(os.Executable())(t) + "' \"$@\"\n"
 	storetest.NoError(t, os.WriteFile(filepath.Join(bin, "assay"), []byte(script), 0o755))
-	return layerAuthor{t.TempDir(), bin + string(os.PathListSeparator) + os.Getenv("PATH")}
+	return layerAuthor{folder: t.TempDir(), path: bin + string(os.PathListSeparator) + os.Getenv("PATH"),
+		env: os.Environ()}
 }
 
 // run runs a program in a folder below the author's, and returns what it printed.
@@ -36,7 +40,7 @@ func (a layerAuthor) run(t *testing.T, folder, line string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
 	cmd.Dir = filepath.Join(a.folder, folder)
-	cmd.Env = append(os.Environ(), "PATH="+a.path, "GOPROXY=off", "GOTOOLCHAIN=local", "GOFLAGS=")
+	cmd.Env = append(slices.Clone(a.env), asCommand+"=", "PATH="+a.path, "GOPROXY=off", "GOTOOLCHAIN=local", "GOFLAGS=")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -51,23 +55,41 @@ func (a layerAuthor) must(t *testing.T, folder, line string) string {
 	return out
 }
 
-// TestPluginNew runs the commands of docs/layers.md word for word in an empty folder. Another build of the same source,
-// elsewhere, gives the same bytes.
+// TestPluginNew runs the commands of docs/layers.md word for word in an empty folder, except for the host's address: from
+// nothing to a live layer and back. Another build of the same source, elsewhere, gives the same bytes.
 func TestPluginNew(t *testing.T) {
 	t.Parallel()
+	dir, database := dataDir(t), postgrestest.Database(t)
+	host := startHost(t, dir, database)
 	a := newAuthor(t)
-	page := readText(t, "../docs/layers.md")
-	_, commands, _ := strings.Cut(page, "```sh\n")
-	commands, rest, _ := strings.Cut(commands, "```\n")
-	_, shown, _ := strings.Cut(rest, "```text\n")
-	shown, _, _ = strings.Cut(shown, "```\n")
+	a.env = command(t.Context(), dir, database).Env
+	page := strings.ReplaceAll(readText(t, "../docs/layers.md"), "http://127.0.0.1:8080", host.url)
+	commands, shown := "set -e\n", ""
+	for _, block := range fenced.FindAllStringSubmatch(page, -1) {
+		switch block[1] {
+		case "sh":
+			// What a person would wait for after a check. Before one, it is not there.
+			commands += strings.ReplaceAll(block[2], "assay lineup shadow\n", `for i in $(seq 300); do
+				assay lineup shadow >shadow; ! grep long-numbers:name:digits shadow || break; sleep 0.1; done
+				`) + "\n"
+		case "text":
+			shown += block[2]
+		}
+	}
 	storetest.NoError(t, os.Mkdir(filepath.Join(a.folder, "a"), 0o700))
-	out := a.must(t, "a", "set -e\n"+commands)
+	out := a.must(t, "a", commands)
 	for line := range strings.Lines(shown) {
 		if label, _, _ := strings.Cut(line, " "); label != "cost" && !strings.Contains(out, line) {
 			t.Errorf("docs/layers.md shows %q, which is missing from:\n%s", line, out)
 		}
 	}
+	const signal = "Contains the number “20245”"
+	answers := regexp.MustCompile(`(?m)\{"score".*?\}`).FindAllString(out, -1)
+	if len(answers) != 2 || strings.Contains(answers[0], signal) || !strings.Contains(answers[1], signal) {
+		t.Errorf("a check in shadow, then one live: %q", answers)
+	}
+	has(t, out, "  1       100%   long-numbers:name:digits of long-numbers", "long-numbers@0.1.0: shadow to live.",
+		"Revision 1 is in force on ")
 	storetest.NoError(t, os.Mkdir(filepath.Join(a.folder, "b"), 0o700))
 	a.must(t, "b", "assay plugin new long-numbers && cd long-numbers && ./ci.sh")
 	a.must(t, "", "cmp a/long-numbers/long-numbers-0.1.0.wasm b/long-numbers/plugin.wasm")
