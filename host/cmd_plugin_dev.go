@@ -192,10 +192,10 @@ func (d *devSession) end(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	done, err := setChange(d.cfg, lineup.Proposal{Reason: "End the trial of " + was.Layer, Canary: canary}, false, false).
-		put(ctx, d.cfg, silent, d.b, d.a, base, next)
+	proposal := lineup.Proposal{Reason: "End the trial of " + was.Layer, Canary: canary}
+	done, err := setChange(d.cfg, proposal, false, false).put(ctx, d.cfg, silent, d.b, d.a, base, next)
 	if err != nil {
-		return fmt.Errorf("taking %s out of the lineup (`assay plugin retire %s` does so too): %w", was.Layer, name, err)
+		return fmt.Errorf("taking %s out of the lineup, as `assay plugin retire %s` does: %w", was.Layer, name, err)
 	}
 	d.t.printf("Revision %d is in force.\n", done.Revision)
 	return nil

@@ -55,8 +55,8 @@ func (a layerAuthor) must(t *testing.T, folder, line string) string {
 	return out
 }
 
-// TestPluginNew runs the commands of docs/layers.md word for word in an empty folder, except for the host's address: from
-// nothing to a live layer and back. Another build of the same source, elsewhere, gives the same bytes.
+// TestPluginNew runs the commands of docs/layers.md word for word in an empty folder, except for the host's address:
+// from nothing to a live layer and back. Another build of the same source, elsewhere, gives the same bytes.
 func TestPluginNew(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)

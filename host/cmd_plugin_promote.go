@@ -83,8 +83,8 @@ func (p promotion) print(t *terminal) error {
 		t.printf("Next: `assay lineup shadow` shows what it would change, and `assay plugin promote %s` lets it score "+
 			"for a share of the accounts (--live: for all).\n", name)
 	case isLive:
-		t.printf("Next: `assay lineup hosts` shows what it changes, and `assay plugin promote %s` lets it score for all "+
-			"accounts.\n", name)
+		t.printf("Next: `assay lineup hosts` shows what it changes, and `assay plugin promote %s` lets it score for "+
+			"all accounts.\n", name)
 	}
 	return err
 }
@@ -128,8 +128,8 @@ func nextPlace(base lineup.Verified, name, ref string, live bool) (from, to plac
 			return "", "", fmt.Errorf("a canary without %s is in force, revision %d: end it first, with `assay lineup "+
 				"promote` or `assay lineup canary --stop`", ref, base.Canary.Revision)
 		case !sameWithout(base.Document, *base.Trial, name):
-			return "", "", fmt.Errorf("the canary, revision %d, changes more than %s: `assay lineup promote` puts all of "+
-				"it in force", base.Canary.Revision, name)
+			return "", "", fmt.Errorf("the canary, revision %d, changes more than %s: `assay lineup promote` puts all "+
+				"of it in force", base.Canary.Revision, name)
 		}
 		return inCanary, isLive, nil
 	}

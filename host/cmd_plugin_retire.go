@@ -31,8 +31,7 @@ func (cmd *pluginRetireCmd) Run(ctx context.Context, cfg *Config, t *terminal) e
 		}
 		forced := forced(cmd.Force, cmd.Reason)
 		if layers[0].Required && !forced {
-			return fmt.Errorf("%s is required: a check without its answer is reviewed. To take it out anyway, use --force "+
-				"--reason TEXT", layers[0].Layer)
+			return fmt.Errorf("%s is required: to take it out anyway, use --force --reason TEXT", layers[0].Layer)
 		}
 		canary, err := b.canaryWithout(ctx, base, cmd.Plugin)
 		if err != nil {

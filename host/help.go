@@ -167,13 +167,13 @@ var helpTexts = kong.Vars{
 		"which signals no case emits.",
 	"plugin_run_cmd": "Call a layer with one value, and show all that it did. That is facts read, signals, log " +
 		"lines, fuel, memory and time.",
-	"plugin_dev_cmd": "Work on a layer: after each change, build it, run its cases, and put it in shadow on the running " +
-		"installation. It shows what the layer finds in real checks, without their values.",
+	"plugin_dev_cmd": "Work on a layer: after each change, build it, run its cases, and put it in shadow on the " +
+		"running installation. It shows what the layer finds in real checks, without their values.",
 	"plugin_dev_keep": "Leave the layer in shadow at the end. 'assay plugin retire' takes it out.",
 	"plugin_promote_cmd": "Move a published plugin one step: to shadow, then into a canary, then live. The hosts " +
 		"prepare each step, and it shows what would change.",
-	"plugin_promoted": "Published plugin, as NAME or NAME@VERSION. Without a version, it is the one in the canary, or " +
-		"else the newest.",
+	"plugin_promoted": "Published plugin, as NAME or NAME@VERSION. Without a version, it is the one in the canary, " +
+		"or else the newest.",
 	"plugin_promote_share":  "Share of the accounts in the canary (default: ${default}).",
 	"plugin_promote_weight": "Weight in the lineup (default: as before, or else the manifest's default_weight).",
 	"plugin_retire_cmd":     "Take a plugin out of the lineup in force and its canary. It stays published.",

@@ -42,7 +42,8 @@ type Notes map[NoteKind]string
 // Ref returns name@version, as lineups refer to the plugin.
 func (p PublishedPlugin) Ref() string { return p.Name + "@" + p.Version }
 
-// devBuild is the build metadata of versions that `assay plugin dev` publishes. A prefix of the module's digest follows.
+// devBuild begins the build metadata of versions that `assay plugin dev` publishes. A prefix of the module's digest
+// follows.
 const devBuild = "+dev."
 
 // DevVersion returns the version under which a module is published while its author works on it. Another module has
