@@ -122,15 +122,15 @@ func TestPluginCommands(t *testing.T) {
 			i.Digest != storetest.Must(registry.OpenModule(storetest.Must(os.ReadFile(file))(t)))(t).Digest.String() {
 			t.Errorf("%+v; the sections have %d bytes", i, sum)
 		}
-		has(t, runs(t, 0, "plugin", "inspect", file), "Class style, score 0 to 50.", "Reads    domain.registrable, ",
+		has(t, runs(t, 0, "plugin", "inspect", file), "Class finding, score 0 to 50.", "Reads    domain.registrable, ",
 			"assay.fact", "numbers:age:new", `"assay.manifest"`, i.Digest)
 		has(t, runs(t, 0, "plugin", "inspect", "--diff", file, file), "are the same")
 		manifest := storetest.Must(os.ReadFile(filepath.Join(folder, "manifest.json")))(t)
 		other := filepath.Join(t.TempDir(), "other")
 		storetest.NoError(t, os.CopyFS(other, os.DirFS(folder)))
-		storetest.NoError(t, os.WriteFile(filepath.Join(other, "manifest.json"), bytes.ReplaceAll(bytes.ReplaceAll(
-			manifest, []byte("[0, 50]"), []byte("[-10, 40]")), []byte(`"facts": [`), []byte(`"facts": ["dns.a", `)),
-			0o600))
+		storetest.NoError(t, os.WriteFile(filepath.Join(other, "manifest.json"), []byte(strings.NewReplacer(
+			"[0, 50]", "[-10, 40]", `"finding"`, `"style"`, `"facts": [`, `"facts": ["dns.a", `).
+			Replace(string(manifest))), 0o600))
 		has(t, runs(t, 0, "plugin", "inspect", "--diff", file, other), "more    lowest score   0     -10",
 			"more    fact                 dns.a", "        highest score  50    40")
 		runs(t, 2, "plugin", "inspect", file, file)
