@@ -111,8 +111,8 @@ func withPlugin(
 	if err != nil {
 		return err
 	}
-	return withModule(ctx, sandbox.New(sandbox.Config{Compiler: compilerCommand(), NeverSuspend: true, Logger: quietLog(t)}),
-		wasm, do)
+	box := sandbox.New(sandbox.Config{Compiler: compilerCommand(), NeverSuspend: true, Logger: quietLog(t)})
+	return withModule(ctx, box, wasm, do)
 }
 
 // withModule opens a module in a sandbox, and calls do.

@@ -33,8 +33,9 @@ func (cmd *pluginDevCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 		if err != nil {
 			return err
 		}
-		d := &devSession{pluginDevCmd: *cmd, cfg: cfg, t: t, b: b, a: a, box: b.openSandbox(cfg, quietLog(t)),
-			calls: map[string]string{}}
+		box := b.sandboxConfig(cfg, quietLog(t))
+		box.NeverSuspend = true // a layer that fails its cases is repaired
+		d := &devSession{pluginDevCmd: *cmd, cfg: cfg, t: t, b: b, a: a, box: sandbox.New(box), calls: map[string]string{}}
 		err = watch(ctx, t, cmd.Dir, func() error { return d.saved(ctx) }, func() { d.look(ctx) })
 		if cmd.Keep {
 			return err
