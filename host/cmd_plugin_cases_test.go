@@ -131,8 +131,8 @@ func TestPluginCommands(t *testing.T) {
 		storetest.NoError(t, os.WriteFile(filepath.Join(other, "manifest.json"), []byte(strings.NewReplacer(
 			"[0, 50]", "[-10, 40]", `"finding"`, `"style"`, `"facts": [`, `"facts": ["dns.a", `).
 			Replace(string(manifest))), 0o600))
-		has(t, runs(t, 0, "plugin", "inspect", "--diff", file, other), "more    lowest score   0     -10",
-			"more    fact                 dns.a", "        highest score  50    40")
+		has(t, runs(t, 0, "plugin", "inspect", "--diff", file, other), "more    lowest score   0        -10",
+			"more    fact                    dns.a", "        highest score  50       40")
 		runs(t, 2, "plugin", "inspect", file, file)
 		runs(t, 2, "plugin", "inspect", file, "--diff")
 	})
