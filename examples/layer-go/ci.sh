@@ -1,0 +1,9 @@
+#!/bin/sh
+# Builds the layer, and tests it natively and in the sandbox. It needs Go and assay on the PATH.
+set -eu
+cd "$(dirname "$0")"
+assay plugin sdk . >/dev/null # the SDK is not part of this folder
+go vet ./...
+go test ./...
+assay plugin build . -o plugin.wasm
+assay plugin test plugin.wasm

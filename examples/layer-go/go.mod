@@ -1,0 +1,3 @@
+module layer/front-door
+
+go 1.24

@@ -1,0 +1,8 @@
+// Code generated from manifest.json by assay plugin build. DO NOT EDIT.
+#![allow(dead_code)]
+
+/// A part of the name is a word such as account or wallet with one slip.
+pub const WORD_MISSPELT: &str = "misspelt-words:word:misspelt";
+
+/// A name with a misspelt word was registered less than 90 days ago.
+pub const WORD_NEW: &str = "misspelt-words:word:new";
