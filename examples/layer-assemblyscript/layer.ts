@@ -1,10 +1,9 @@
-// The layer two-countries: domains that name another country than their suffix.
+// The layer two-countries: domains that name another country than their suffix, with a long number.
 import { Outcome, Threat, signal, threat } from "./assay";
 import { domainName, domainSubdomain, domainSuffixKind, domainTLD, rdapAgeDays } from "./assay_facts";
 import { Signal } from "./signals";
 
-const countryPoints = 20;
-const numberPoints = 20;
+const points = 30;
 const newPoints = 20;
 const newDays = 90;
 const minDigits = 4;
@@ -26,15 +25,15 @@ export function assay_v1_score(): i32 {
   const parts = labels.replaceAll(".", "-").split("-");
   if (parts.length < 2) return Outcome.Scored; // nothing but the code, such as uk.com
   const country = find(parts, suffix === null ? "" : suffix);
-  if (country.length == 0) return Outcome.Scored;
-  signal(countryPoints, Signal.CountryOther, "Names the country “" + country + "” under another suffix");
   const number = longNumber(parts);
-  if (number.length > 0) {
-    signal(numberPoints, Signal.CountryNumber, "Also contains the number “" + number + "”");
-    threat(Threat.Phishing);
-  }
+  if (country.length == 0 || number.length == 0) return Outcome.Scored;
+  const what = "Names the country “" + country + "” under another suffix, with the number “" + number + "”";
+  signal(points, Signal.CountryNumber, what);
+  threat(Threat.Phishing);
   const days = rdapAgeDays();
-  if (days >= 0 && days < newDays) signal(newPoints, Signal.CountryNew, "And was registered less than 90 days ago");
+  if (days >= 0 && days < newDays) {
+    signal(newPoints, Signal.CountryNew, "Registered " + days.toString() + (days == 1 ? " day ago" : " days ago"));
+  }
   return Outcome.Scored;
 }
 

@@ -2,10 +2,8 @@
 
 /** The signals that the manifest declares. */
 export namespace Signal {
-  // A part of the name is the code of another country than the suffix.
-  export const CountryOther: string = "two-countries:country:other";
-  // The name also contains a number of four digits or more.
+  // Parts of the name are the code of another country than the suffix, and a number of four digits or more.
   export const CountryNumber: string = "two-countries:country:number";
-  // The domain was also registered less than 90 days ago.
+  // A domain with such a name was registered less than 90 days ago.
   export const CountryNew: string = "two-countries:country:new";
 }

@@ -38,18 +38,20 @@ const facts = (name, suffix, days, subdomain) => Object.fromEntries(Object.entri
   "domain.name": name, "domain.tld": suffix, "rdap.age_days": days, "domain.subdomain": subdomain,
 }).filter(([, value]) => value !== undefined));
 
+const found = (country, number) => `Names the country “${country}” under another suffix, with the number “${number}”`;
+
 for (const [name, given, score, text, threat] of [
-  ["no country", facts("shop", "com"), 0, undefined, null],
-  ["a country", facts("pl-offer", "sbs"), 20, "Names the country “pl” under another suffix", null],
-  ["the suffix's country", facts("offer-pl", "pl"), 0, undefined, null],
-  ["a country alone", facts("uk", "com"), 0, undefined, null],
-  ["a country inside of a word", facts("plumber-desk", "com"), 0, undefined, null],
-  ["a country in a host", facts("c", "cn", undefined, "visa.jp"), 20, "Names the country “jp” under another suffix", null],
-  ["hosted", { ...facts("pl-offer", "app"), "domain.suffix_kind": "private" }, 0, undefined, null],
-  ["a number", facts("pl-448042x", "sbs"), 40, "Names the country “pl” under another suffix", "phishing"],
-  ["a short number", facts("pl-448", "sbs"), 20, "Names the country “pl” under another suffix", null],
-  ["new", facts("fr-shop", "com", "89"), 40, "Names the country “fr” under another suffix", null],
-  ["not so new", facts("fr-shop", "com", "90"), 20, "Names the country “fr” under another suffix", null],
+  ["no country", facts("shop-2024", "com"), 0, undefined, null],
+  ["a country alone", facts("pl-offer", "sbs"), 0, undefined, null],
+  ["a country and a number", facts("pl-448042x", "sbs"), 30, found("pl", "448042"), "phishing"],
+  ["a short number", facts("pl-448", "sbs"), 0, undefined, null],
+  ["a number inside of a part", facts("pl-x448042", "sbs"), 0, undefined, null],
+  ["the suffix's country", facts("pl-448042", "pl"), 0, undefined, null],
+  ["a country inside of a word", facts("plumber-4480", "com"), 0, undefined, null],
+  ["both in a host", facts("c", "cn", undefined, "visa.jp-2024"), 30, found("jp", "2024"), "phishing"],
+  ["hosted", { ...facts("pl-448042", "app"), "domain.suffix_kind": "private" }, 0, undefined, null],
+  ["new", facts("fr-2024", "com", "89"), 50, found("fr", "2024"), "phishing"],
+  ["not so new", facts("fr-2024", "com", "90"), 30, found("fr", "2024"), "phishing"],
 ]) {
   test(name, async () => {
     const got = await run(given);

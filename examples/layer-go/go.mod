@@ -1,3 +1,3 @@
-module layer/front-door
+module layer/borrowed-address
 
 go 1.24

@@ -1,7 +1,7 @@
-// Command front-door is a layer of Assay.
+// Command borrowed-address is a layer of Assay.
 package main
 
-import "layer/front-door/sdk"
+import "layer/borrowed-address/sdk"
 
 func init() { sdk.Register(Score) }
 

@@ -1,10 +1,9 @@
 package main
 
 import (
-	"strings"
 	"testing"
 
-	"layer/front-door/sdk"
+	"layer/borrowed-address/sdk"
 )
 
 func TestScore(t *testing.T) {
@@ -16,20 +15,15 @@ func TestScore(t *testing.T) {
 	}{
 		{"no label", "", "icann", "", 0, ""},
 		{"an ordinary label", "blog", "icann", "3", 0, ""},
-		{"a word", "login", "icann", "", 15, "Begins with the word “login”"},
-		{"a word before others", "store.eu", "icann", "400", 15, "Begins with the word “store”"},
-		{"a word after others", "eu.store", "icann", "", 0, ""},
-		{"a word in a new domain", "secure", "icann", "89", 30, "Begins with the word “secure”"},
-		{"a word in an older domain", "secure", "icann", "90", 15, "Begins with the word “secure”"},
-		{"a customer of a hosting company", "login", "private", "", 0, ""},
 		{"an address", "direct.smbc.co.jp", "icann", "", 45, "Begins like the address “direct.smbc.co.jp”"},
 		{"an address under com", "paypal.com", "icann", "", 45, "Begins like the address “paypal.com”"},
-		{"an address under com.br", "caixa.com.br.seguro", "icann", "", 45,
-			"Begins like the address “caixa.com.br”"},
-		{"an address that begins with a word", "accounts.google.com", "icann", "3", 75,
-			"Begins like the address “accounts.google.com”"},
+		{"an address under com.br", "caixa.com.br.seguro", "icann", "", 45, "Begins like the address “caixa.com.br”"},
+		{"an address before other labels", "eki.net.login", "icann", "90", 45, "Begins like the address “eki.net”"},
+		{"an address at a new domain", "paypal.com", "icann", "89", 75, "Begins like the address “paypal.com”"},
+		{"a customer of a hosting company", "paypal.com", "private", "3", 0, ""},
 		{"com alone", "com", "icann", "", 0, ""},
 		{"co without a country", "paypal.co.login", "icann", "", 0, ""},
+		{"co at the end", "paypal.co", "icann", "", 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -42,7 +36,7 @@ func TestScore(t *testing.T) {
 			}
 			got := sdk.Run(Score, facts)
 			if got.Refused != nil || got.Outcome != sdk.Scored || got.Score != c.score ||
-				(got.Threat == sdk.Phishing) != strings.Contains(c.text, "address") {
+				(got.Threat == sdk.Phishing) != (c.score > 0) {
 				t.Errorf("got %+v, want the score %d", got, c.score)
 			}
 			if len(got.Signals) > 0 && got.Signals[0].Text != c.text {

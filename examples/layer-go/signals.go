@@ -4,9 +4,9 @@ package main
 
 // The signals that the manifest declares.
 const (
-	// The name begins with a word such as login or store.
-	signalLabelDoor = "front-door:label:door"
+	// The labels in front of the registered name read as another site's address.
+	signalAddressInside = "borrowed-address:address:inside"
 
-	// The name begins like the address of another site.
-	signalLabelAddress = "front-door:label:address"
+	// A name with such labels was registered less than 90 days ago.
+	signalAddressNew = "borrowed-address:address:new"
 )
