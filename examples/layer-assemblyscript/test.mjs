@@ -38,7 +38,8 @@ const facts = (name, suffix, days, subdomain) => Object.fromEntries(Object.entri
   "domain.name": name, "domain.tld": suffix, "rdap.age_days": days, "domain.subdomain": subdomain,
 }).filter(([, value]) => value !== undefined));
 
-const found = (country, number) => `Names the country “${country}” under another suffix, with the number “${number}”`;
+const found = (country, number) =>
+  `Names the country “${country}” under another suffix, with the number “${number}”`;
 
 for (const [name, given, score, text, threat] of [
   ["no country", facts("shop-2024", "com"), 0, undefined, null],

@@ -52,8 +52,9 @@ fn misspelt(part: &str) -> Option<&'static str> {
     WORDS.iter().copied().find(|word| one_slip(part.as_bytes(), word.as_bytes()))
 }
 
-/// Whether a text differs from a word by one letter that is wrong, missing or too many, or by two that are swapped. The
-/// first letter must be right, and the last one must not be missing or too many: that would be another form of the word.
+/// Whether a text differs from a word by one letter that is wrong, missing or too many, or by two that are swapped.
+/// The first letter must be right, and the last one must not be missing or too many: that would be another form of the
+/// word.
 fn one_slip(text: &[u8], word: &[u8]) -> bool {
     let same = text.iter().zip(word).take_while(|(a, b)| a == b).count();
     if same == 0 || same == text.len() || same == word.len() {
