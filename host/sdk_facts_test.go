@@ -108,7 +108,9 @@ func assemblyScriptFacts(facts []entity.Fact) string {
 	fmt.Fprintf(&b, "// %s\n\nimport { YesNo, count, fact, list, yesNo } from \"./assay\";\n", factsHeader)
 	for _, f := range facts {
 		b.WriteString("\n" + comment("/** ", " * ", describeFact(f)+" */"))
-		read := [][2]string{{"string | null", "fact"}, {"YesNo", "yesNo"}, {"i32", "count"}, {"string[]", "list"}}[f.Kind]
+		read := [][2]string{
+			{"string | null", "fact"}, {"YesNo", "yesNo"}, {"i32", "count"}, {"string[]", "list"},
+		}[f.Kind]
 		words := capitalised(f.Name)
 		words[0], _, _ = strings.Cut(f.Name, ".")
 		fmt.Fprintf(&b, "export function %s(): %s {\n  return %s(%q);\n}\n", strings.Join(words, ""), read[0], read[1],
@@ -147,8 +149,8 @@ func capitalised(name string) []string {
 	var words []string
 	for word := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '.' || r == '_' }) {
 		switch word {
-		case "a", "aaaa", "ascii", "asn", "bban", "dmarc", "dns", "dnssec", "iban", "mx", "ns", "rdap", "sepa", "spf", "tld",
-			"ttl":
+		case "a", "aaaa", "ascii", "asn", "bban", "dmarc", "dns", "dnssec", "iban", "mx", "ns", "rdap", "sepa", "spf",
+			"tld", "ttl":
 			word = strings.ToUpper(word)
 		}
 		words = append(words, strings.ToUpper(word[:1])+word[1:])

@@ -50,8 +50,8 @@ var factTable = []Fact{
 	{"email.tag", Text, "the tag that was removed; absent if there is none", "shop"},
 	{"email.domain", Text, "the mail domain after provider aliases (googlemail.com -> gmail.com), A-labels",
 		"gmail.com"},
-	{"email.provider", Text, "a large mailbox provider's name: google, microsoft, yahoo, apple, proton, fastmail, gmx, " +
-		"webde, mailru, yandex, zoho, tutanota, aol, qq, naver, orange_fr, ... ; absent if there is none", "google"},
+	{"email.provider", Text, "a large mailbox provider's name: google, microsoft, yahoo, apple, proton, fastmail, " +
+		"gmx, webde, mailru, yandex, zoho, tutanota, aol, qq, naver, orange_fr, ... ; absent if there is none", "google"},
 	{"phone.e164", Text, "E.164 with \"+\"; absent if the number cannot be read as one", "+33612345678"},
 	{"phone.country", Text, "ISO 3166-1 alpha-2, or 001 for non-geographic codes; absent if unknown", "FR"},
 	{"phone.calling_code", Text, "digits", "33"},

@@ -100,8 +100,8 @@ func TestUpdateReplacesSDK(t *testing.T) {
 			t.Errorf("%s: %v, %s is not what it was", language, err, file)
 		}
 		for _, f := range files {
-			if own := []string{"score.go", "manifest.json", "layer.rs", "layer.ts", "layer.c"}; filepath.Dir(f) == dir &&
-				slices.Contains(own, filepath.Base(f)) {
+			own := []string{"score.go", "manifest.json", "layer.rs", "layer.ts", "layer.c"}
+			if filepath.Dir(f) == dir && slices.Contains(own, filepath.Base(f)) {
 				t.Errorf("%s: wrote %s", language, f)
 			}
 		}
