@@ -219,12 +219,11 @@ func (cmd *pluginPullCmd) pull(
 	if err != nil {
 		return err
 	}
-	for _, p := range plugins {
-		if !ref.Pinned() && p.Name == found.Name && semver.Compare("v"+p.Version, "v"+found.Version) > 0 {
-			return fmt.Errorf("pulling %s: %w", ref, registry.Refuse(registry.Downgraded, "%s is known here, and the "+
-				"tag names %s. To pull the older one all the same, name it by its digest: %s", p.Ref(), found.Version,
-				ref.Pin(found.Manifest)))
-		}
+	newest, err := registry.Newest(plugins, found.Name)
+	if err == nil && !ref.Pinned() && semver.Compare("v"+newest.Version, "v"+found.Version) > 0 {
+		return fmt.Errorf("pulling %s: %w", ref, registry.Refuse(registry.Downgraded, "%s is known here, and the tag "+
+			"names %s. To pull the older one all the same, name it by its digest: %s", newest.Ref(), found.Version,
+			ref.Pin(found.Manifest)))
 	}
 	m, err := found.Module(ctx)
 	if err != nil {

@@ -472,6 +472,34 @@ func TestPlainRegistry(t *testing.T) {
 	}
 }
 
+// TestPublishAsDocumented runs the commands of docs/layers.md with which an author publishes a layer, on a registry in
+// place of registry.example. An operator lists the author's key and pulls the layer.
+func TestPublishAsDocumented(t *testing.T) {
+	t.Parallel()
+	r, a := newRegistry(t, true), newAuthor(t)
+	_, page, _ := strings.Cut(readText(t, "../docs/layers.md"), "## Publish for other installations\n")
+	_, commands, _ := strings.Cut(page, "```sh\n")
+	commands, _, _ = strings.Cut(commands, "```\n")
+	key, commands, _ := strings.Cut(strings.ReplaceAll(commands, "registry.example", r.address), "\n")
+	out, err := a.run(t, "", "assay plugin new long-numbers --lang c && assay plugin build long-numbers")
+	if err != nil {
+		if strings.Contains(out, " was not found: ") {
+			t.Skip(out)
+		}
+		t.Fatal(out)
+	}
+	trust := filepath.Join(a.folder, "long-numbers", "trust")
+	line := a.must(t, "long-numbers", key)
+	storetest.NoError(t, os.WriteFile(trust, []byte("operator "+testKey(t, "ona", 2).Verifier+"\n"+line), 0o600))
+	login := fmt.Sprintf(`{"auths": {%q: {"auth": "YW5hOnNlY3JldA=="}}}`, r.address)
+	storetest.NoError(t, os.WriteFile(filepath.Join(a.folder, "config.json"), []byte(login), 0o600))
+	has(t, a.must(t, "long-numbers", "export DOCKER_CONFIG=.. SSL_CERT_FILE="+r.ca+"\nset -e\n"+commands),
+		"signed by ana (publisher)", "Pushed long-numbers@0.1.0", r.address+"/team/long-numbers:0.1.0, sha256:")
+	pulled := slices.Concat([]string{"plugin", "pull", r.address + "/team/long-numbers:0.1.0", "-o",
+		filepath.Join(t.TempDir(), "pulled.wasm"), "--trust-file", trust}, r.flags)
+	has(t, runs(t, 0, pulled...), "long-numbers@0.1.0, sha256:", "signed by ana")
+}
+
 // TestPluginTravels signs a plugin with a new key, pushes it with the credentials of docker's configuration, and pulls
 // it into an installation, which runs it until it is revoked.
 func TestPluginTravels(t *testing.T) {
