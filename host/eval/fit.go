@@ -52,6 +52,8 @@ type FitType struct {
 	Free      Figures  `json:"free"`        // with weights that ignore the lineup's limits
 	Fitted    Figures  `json:"fitted"`      // with the new weights, on the rows fitted to
 	OutOfFold Figures  `json:"out_of_fold"` // each row with weights fitted without its source and rows like it
+
+	outOfFold []float64 // the rows' scores
 }
 
 // MaxWeight is the maximum of weights. The bias is from -MaxWeight to MaxWeight.
@@ -120,9 +122,9 @@ func fitType(lineup Model, t entity.Type, rows []*Scored, o FitOptions) (*FitTyp
 	}
 	outOfFold, folds, byLetters := s.crossValidate(best)
 	f.Folds, f.ByLetters = folds, byLetters
-	labels := make([]bool, len(rows))
+	labels, scores := make([]bool, len(rows)), []float64(nil)
 	scoreAll := func(logOdds func(i int) float64) Figures {
-		scores := make([]float64, len(rows))
+		scores = make([]float64, len(rows))
 		for i := range rows {
 			scores[i] = float64(lineup.score(logOdds(i)))
 		}
@@ -138,6 +140,7 @@ func fitType(lineup Model, t entity.Type, rows []*Scored, o FitOptions) (*FitTyp
 	f.Free = scoreAll(func(i int) float64 { return s.patterns[s.patternOf[i]].logOdds(unlimited.x) })
 	f.Fitted = scoreAll(func(i int) float64 { return s.patterns[s.patternOf[i]].logOdds(best.x) })
 	f.OutOfFold = scoreAll(func(i int) float64 { return outOfFold[i] })
+	f.outOfFold = scores
 	return f, nil
 }
 

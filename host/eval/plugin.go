@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"assay/host/check"
 	"assay/host/entity"
@@ -32,25 +33,25 @@ type PluginReport struct {
 // PluginType is the report on the rows of one type. No figure includes rows with invalid values, or on which a layer
 // failed.
 type PluginType struct {
-	Type      entity.Type    `json:"type"`
-	N         int            `json:"n"`
-	Positives int            `json:"positives"`
-	Failures  map[string]int `json:"lost,omitempty"`  // rows on which the plugin failed, by reason
-	Malicious Rate           `json:"spoke_malicious"` // malicious rows with a score other than 0
-	Benign    Rate           `json:"spoke_benign"`    // benign rows with a score other than 0
-	Signals   []SignalRates  `json:"signals"`         // that were emitted, the most frequent for fraud first
-	Alone     Figures        `json:"alone"`           // of the plugin's own score
-	Without   Figures        `json:"without"`         // of the lineup without the plugin, out of fold
-	With      Figures        `json:"with"`            // of the lineup with the plugin, out of fold
-	AUCGain   Gain           `json:"auc_gain"`        // of With over Without
-	Recall1   Gain           `json:"recall_at_1pct_fpr_gain"`
-	Weight    float64        `json:"weight"`               // of the plugin, fitted to all rows
-	Folds     int            `json:"folds"`                // number of folds of the cross-validation
-	ByLetters []string       `json:"by_letters,omitempty"` // see [FitType]
-	Repeats   []Overlap      `json:"repeats"`              // the other layers, the most correlated first
-	Sources   []PluginGroup  `json:"sources"`
-	Suffixes  []PluginGroup  `json:"suffixes"` // with at least 50 rows of the label
-	Errors    Examples       `json:"errors"`
+	Type      entity.Type   `json:"type"`
+	N         int           `json:"n"`
+	Positives int           `json:"positives"`
+	Failed    int           `json:"lost"`            // rows on which the plugin failed
+	Malicious Rate          `json:"spoke_malicious"` // malicious rows with a score other than 0
+	Benign    Rate          `json:"spoke_benign"`    // benign rows with a score other than 0
+	Signals   []SignalRates `json:"signals"`         // that were emitted, the most frequent for fraud first
+	Alone     Figures       `json:"alone"`           // of the plugin's own score
+	Without   Figures       `json:"without"`         // of the lineup without the plugin, out of fold
+	With      Figures       `json:"with"`            // of the lineup with the plugin, out of fold
+	AUCGain   Gain          `json:"auc_gain"`        // of With over Without
+	Recall1   Gain          `json:"recall_at_1pct_fpr_gain"`
+	Weight    float64       `json:"weight"`               // of the plugin, fitted to all rows
+	Folds     int           `json:"folds"`                // number of folds of the cross-validation
+	ByLetters []string      `json:"by_letters,omitempty"` // see [FitType]
+	Repeats   []Overlap     `json:"repeats"`              // the other layers, the most correlated first
+	Sources   []PluginGroup `json:"sources"`
+	Suffixes  []PluginGroup `json:"suffixes"` // with at least 50 rows of the label
+	Errors    Examples      `json:"errors"`
 
 	curves struct{ alone, without, with *Curve }
 }
@@ -156,7 +157,7 @@ func MeasurePlugin(
 		}
 	}
 	if len(r.Types) == 0 {
-		return nil, errors.New("there are no rows of both labels that the plugin scores")
+		return nil, errors.New(strings.Join(append(r.Warnings, "there are no rows of both labels to measure"), "; "))
 	}
 	return r, nil
 }
@@ -176,7 +177,7 @@ func (m pluginMeasurer) warn(format string, args ...any) {
 
 func (m pluginMeasurer) measure(t entity.Type, all []*Scored) error {
 	last := len(m.with.Layers) - 1
-	r := &PluginType{Type: t, Failures: map[string]int{}}
+	r := &PluginType{Type: t}
 	var rows []*Scored
 	invalid, failed := 0, 0
 	for _, s := range all {
@@ -185,8 +186,8 @@ func (m pluginMeasurer) measure(t entity.Type, all []*Scored) error {
 			invalid++
 		case s.hasFailure():
 			failed++
-			if reason := s.layers[last].failure; reason != "" {
-				r.Failures[string(reason)]++
+			if s.layers[last].failure != "" {
+				r.Failed++
 			}
 		default:
 			rows = append(rows, s)
@@ -197,7 +198,7 @@ func (m pluginMeasurer) measure(t entity.Type, all []*Scored) error {
 	}
 	if failed > 0 {
 		m.warn("%s: rows on which a layer failed, which are left out: %d, on %d of them the plugin", t, failed,
-			r.failures())
+			r.Failed)
 	}
 	labels, alone := make([]bool, len(rows)), make([]float64, len(rows))
 	for i, s := range rows {
@@ -213,17 +214,17 @@ func (m pluginMeasurer) measure(t entity.Type, all []*Scored) error {
 	r.curves.alone = NewCurve(alone, labels)
 	r.Alone = figures(r.curves.alone, check.Bands{})
 	m.fitting(string(t) + " without the layer")
-	base, err := m.without.outOfFold(t, rows, m.options)
+	base, err := fitType(m.without, t, rows, m.options)
 	if err != nil {
 		return err
 	}
 	m.fitting(string(t) + " with the layer")
-	next, err := m.with.outOfFold(t, rows, m.options)
+	next, err := fitType(m.with, t, rows, m.options)
 	if err != nil {
 		return err
 	}
-	r.curves.without, r.curves.with = NewCurve(base.scores, labels), NewCurve(next.scores, labels)
-	r.Without, r.With = figures(r.curves.without, m.with.Bands), figures(r.curves.with, m.with.Bands)
+	r.curves.without, r.curves.with = NewCurve(base.outOfFold, labels), NewCurve(next.outOfFold, labels)
+	r.Without, r.With = base.OutOfFold, next.OutOfFold
 	for _, of := range []struct {
 		*Curve
 		*Figures
@@ -231,73 +232,32 @@ func (m pluginMeasurer) measure(t entity.Type, all []*Scored) error {
 		intervals := of.Bootstrap(onePct, tenthPct)
 		of.Interval1, of.Interval01 = intervals[0], intervals[1]
 	}
-	r.AUCGain, r.Recall1 = gains(rows, base.scores, next.scores)
-	r.Folds, r.ByLetters, r.Weight = next.folds, next.byLetters, next.weights[last]
-	if len(next.broken) > len(base.broken) {
-		m.warn("%s: no weights meet all limits of the lineup with the plugin; broken: %v", t, next.broken)
+	r.AUCGain, r.Recall1 = gains(rows, base.outOfFold, next.outOfFold)
+	r.Folds, r.ByLetters, r.Weight = next.Folds, next.ByLetters, next.Weights[last]
+	if len(next.Broken) > len(base.Broken) {
+		m.warn("%s: no weights meet all limits of the lineup with the plugin; broken: %s", t,
+			strings.Join(next.Broken, "; "))
 	}
 	r.Malicious, r.Benign = spoke(rows, last, true), spoke(rows, last, false)
 	r.Signals = signalRates(rows, r)
 	r.Repeats = m.overlaps(t, rows)
 	groups := func(atLeast int, name func(*Scored) string) []PluginGroup {
-		return pluginGroups(rows, last, r, base.scores, next.scores, atLeast, name)
+		return pluginGroups(rows, last, r, base.outOfFold, next.outOfFold, atLeast, name)
 	}
 	r.Sources = groups(1, func(s *Scored) string { return s.Source })
 	r.Suffixes = groups(minSuffixRows, bySuffix)
-	r.Errors = examples(rows, last, next.scores, m.worst)
+	r.Errors = examples(rows, last, next.outOfFold, m.worst)
 	m.report.Types = append(m.report.Types, r)
 	return nil
-}
-
-// failures returns the number of rows on which the plugin failed.
-func (r *PluginType) failures() int {
-	n := 0
-	for _, count := range r.Failures {
-		n += count
-	}
-	return n
 }
 
 // Failures returns the number of rows on which the plugin failed.
 func (r *PluginReport) Failures() int {
 	n := 0
 	for _, t := range r.Types {
-		n += t.failures()
+		n += t.Failed
 	}
 	return n
-}
-
-// heldOutScores are the scores of rows by weights fitted without their fold.
-type heldOutScores struct {
-	scores    []float64
-	weights   []float64 // fitted to all rows, by index into Model.Layers
-	broken    []string  // names of the limits that these break
-	folds     int
-	byLetters []string
-}
-
-// outOfFold fits the weights of a type, and scores its rows out of fold.
-func (l Model) outOfFold(t entity.Type, rows []*Scored, o FitOptions) (heldOutScores, error) {
-	s, err := newSample(l, t, rows, o)
-	if err != nil {
-		return heldOutScores{}, err
-	}
-	best := s.fitWithin()
-	h := heldOutScores{weights: make([]float64, len(l.Layers)), scores: make([]float64, len(rows))}
-	for i, layer := range s.layers {
-		h.weights[layer] = best.x[i+1]
-	}
-	for _, limit := range s.limits {
-		if limit.slack(best.x) < 0 {
-			h.broken = append(h.broken, limit.name)
-		}
-	}
-	logOdds, folds, byLetters := s.crossValidate(best)
-	h.folds, h.byLetters = folds, byLetters
-	for i := range rows {
-		h.scores[i] = float64(l.score(logOdds[i]))
-	}
-	return h, nil
 }
 
 // gains returns how much the AUC and the recall at 1% false positives gain from one score of the rows to another, both

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"assay/host/plot"
 )
 
 // WriteText writes the report as plain text.
@@ -48,7 +46,7 @@ func (r *PluginType) write(p *page) {
 	p.line("The layer scores %s malicious rows (%s) and %s benign rows (%s). Its fitted weight is %.2f.",
 		count(r.Malicious.Count), r.Malicious.Share.percent(1), count(r.Benign.Count), r.Benign.Share.percent(2),
 		r.Weight)
-	p.line("The lineup's scores are out of fold: %s.", r.howFolded())
+	p.line("The lineup's scores are out of fold: %s.", howFolded(r.Folds, r.ByLetters))
 	p.line("")
 	var rows [][]string
 	for _, v := range r.compared() {
@@ -63,9 +61,10 @@ func (r *PluginType) write(p *page) {
 	p.table("lrlrlrlrrrr", []string{"", "AUC", "95%", "RECALL@1%", "95%", "RECALL@0.1%", "95%", "FRAUD FROM REVIEW",
 		"BENIGN", "FRAUD BLOCKED", "BENIGN"}, rows)
 	p.line("")
-	p.table("lrll", []string{"WHAT THE LAYER ADDS", "", "95%", ""}, [][]string{
-		{"AUC", r.AUCGain.Value.signed(4), r.AUCGain.Interval.signed(4), r.AUCGain.verdict()},
-		{"recall at 1% false positives", r.Recall1.Value.signed(4), r.Recall1.Interval.signed(4), r.Recall1.verdict()},
+	auc, recall := r.AUCGain, r.Recall1
+	p.table("lrll", []string{"WHAT THE LAYER ADDS", "GAIN", "95%", ""}, [][]string{
+		{"AUC", auc.Value.signed(4), auc.Interval.signed(4), auc.verdict()},
+		{"points of recall at 1% false positives", recall.Value.points(), recall.Interval.points(), recall.verdict()},
 	})
 	rows = nil
 	for _, s := range r.Signals {
@@ -92,7 +91,7 @@ func (r *PluginType) write(p *page) {
 				rows = append(rows, []string{printable(g.Name), count(g.Spoke.N), g.Spoke.Share.percent(1),
 					g.MeanScore.fixed(1), g.Without.percent(1), g.With.percent(1), (g.With - g.Without).points()})
 			}
-			p.titled("lrrrrrr", []string{what, "ROWS", "SCORED", "MEAN SCORE", "FLAGGED@1% WITHOUT", "WITH", "POINTS"},
+			p.titled("lrrrrrr", []string{what, "ROWS", "SCORED", "MEAN SCORE", "FLAGGED@1% WITHOUT", "WITH", "CHANGE"},
 				rows)
 		}
 	}
@@ -120,8 +119,6 @@ func (r *PluginType) compared() []namedFigures {
 }
 
 // howFolded says which rows were held out together.
-func (r *PluginType) howFolded() string { return howFolded(r.Folds, r.ByLetters) }
-
 func howFolded(folds int, byLetters []string) string {
 	how := fmt.Sprintf("%d folds, each by its source, without rows that share the first six letters", folds)
 	if len(byLetters) > 0 {
@@ -153,6 +150,8 @@ func (i Interval) signed(digits int) string {
 
 // points formats a difference of shares in percentage points.
 func (n Number) points() string { return (100 * n).signed(1) }
+
+func (i Interval) points() string { return Interval{100 * i[0], 100 * i[1]}.signed(1) }
 
 // onlyLabel returns the groups of one label.
 func onlyLabel(malicious bool, groups []PluginGroup) []PluginGroup {
@@ -199,28 +198,5 @@ func (r *PluginType) rocPlot() template.HTML {
 	p.Line("curve alone", rocPoints(r.curves.alone))
 	p.Line("curve without", rocPoints(r.curves.without))
 	p.Line("curve", rocPoints(r.curves.with))
-	return p.HTML()
-}
-
-// repeatsPlot draws the correlation with each other layer.
-func (r *PluginType) repeatsPlot() template.HTML {
-	p := newPlot("Correlation with other layers, within rows of one label")
-	p.Left = 100
-	p.Axes(plot.Linear(-1, 1), plot.Linear(float64(len(r.Repeats)), 0))
-	for _, v := range []float64{-1, -.5, 0, .5, 1} {
-		p.TickX(v, Number(v).short())
-	}
-	p.LabelX("correlation of contributions")
-	for i, o := range r.Repeats {
-		name, _, _ := strings.Cut(o.Layer, "@")
-		middle := float64(i) + .5
-		p.Text("tick", "end", p.Left-8, p.Y(middle)+4, name)
-		for j, v := range []Number{o.Correlation, o.SameLabel} {
-			if v.Defined() {
-				p.Bar([]string{"curve-fill", "added"}[j], plot.Point{min(0, float64(v)), middle - .3*float64(1-j)},
-					plot.Point{max(0, float64(v)), middle + .3*float64(j)}, fmt.Sprintf("%s: %s", name, v.signed(2)))
-			}
-		}
-	}
 	return p.HTML()
 }
