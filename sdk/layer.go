@@ -5,8 +5,8 @@ package sdk
 type Layer func(*Check) Outcome
 
 // There is a constant for each fact of ABI.md, such as [RDAPAgeDays]. Its type says how to read the fact, so that a
-// misspelt name does not compile, nor a number that is read as a text. A literal has any of the types: settings
-// (config.*) have no constants.
+// misspelt name does not compile, nor a number that is read as a text; TextFact(RDAPAgeDays) reads it as one. A literal
+// has any of the types: settings (config.*) have no constants.
 type (
 	// TextFact is the name of a fact for Fact, Get and Has.
 	TextFact string
