@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"assay/host/store/storetest"
@@ -78,18 +79,41 @@ ASSAY_LAYER(score)
 `,
 }
 
+// scoreFile is the file with the function that scores, by language.
+var scoreFile = map[project.Language]string{
+	project.Go: "score.go", project.Rust: "layer.rs", project.AssemblyScript: "layer.ts", project.C: "layer.c",
+}
+
+// TestLayersInReadmes builds and runs the complete layer in the README.md of each language's projects.
+func TestLayersInReadmes(t *testing.T) {
+	t.Parallel()
+	for language, name := range scoreFile {
+		t.Run(string(language), func(t *testing.T) {
+			t.Parallel()
+			folder, _ := newLayer(t, "shown", language)
+			_, source, _ := strings.Cut(readText(t, filepath.Join(folder, "README.md")), "## A complete layer\n\n```")
+			_, source, _ = strings.Cut(source, "\n")
+			source, _, _ = strings.Cut(source, "```\n")
+			storetest.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(source), 0o600))
+			facts := writeFile(t, "facts.json", []byte(`{"rdap.age_days": "3"}`))
+			has(t, runs(t, 0, "plugin", "run", folder, "shop.example", "--facts", facts), "score    30\n",
+				"signal   +30 shown:age:new: Registered 3 days ago\n")
+			has(t, runs(t, 0, "plugin", "run", folder, "shop.example"), "abstains")
+		})
+	}
+}
+
 // TestAccessors reads a fact of each kind in each language, known and absent. A misspelt fact does not compile.
 func TestAccessors(t *testing.T) {
 	t.Parallel()
-	sources := map[project.Language][2]string{ // the file and a fact in it
-		project.Go: {"score.go", "sdk.DNSNS"}, project.Rust: {"layer.rs", "c.dns_ns"},
-		project.AssemblyScript: {"layer.ts", "dnsNS"}, project.C: {"layer.c", "assay_dns_ns"},
+	lists := map[project.Language]string{
+		project.Go: "sdk.DNSNS", project.Rust: "c.dns_ns", project.AssemblyScript: "dnsNS", project.C: "assay_dns_ns",
 	}
 	for language, source := range accessors {
 		t.Run(string(language), func(t *testing.T) {
 			t.Parallel()
 			folder, _ := newLayer(t, "kinds", language)
-			file := filepath.Join(folder, sources[language][0])
+			file := filepath.Join(folder, scoreFile[language])
 			storetest.NoError(t, os.WriteFile(file, []byte(source), 0o600))
 			manifest := filepath.Join(folder, "manifest.json")
 			replaceIn(t, manifest, `"domain.registrable"`,
@@ -100,7 +124,7 @@ func TestAccessors(t *testing.T) {
 				"signal   +1 kinds:age:new: a.example\nsignal   +1 kinds:age:new: b.example\n"+
 					"signal   +2 kinds:age:new: ok\nsignal   +7 kinds:age:new: networks\n")
 			has(t, runs(t, 0, "plugin", "run", folder, "shop.example"), "score    0\n")
-			replaceIn(t, file, sources[language][1], sources[language][1][:len(sources[language][1])-1]+"X")
+			replaceIn(t, file, lists[language], lists[language]+"X")
 			runs(t, 1, "plugin", "build", folder)
 		})
 	}
