@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"assay/host/rehearsal"
 	"assay/host/sandbox"
 	"assay/registry"
 	"assay/registry/project"
@@ -74,6 +75,8 @@ type pluginLine struct {
 	SignedBy  string         `json:"signed_by,omitempty"` // name of the key
 	Reference string         `json:"reference,omitempty"` // in an OCI registry
 	Manifest  string         `json:"manifest,omitempty"`  // digest of the manifest there
+
+	Passport *rehearsal.Passport `json:"passport,omitempty"` // of a plugin that was published
 }
 
 func newPluginLine(m registry.Module) pluginLine {

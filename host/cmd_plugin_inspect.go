@@ -34,7 +34,8 @@ type inspection struct {
 	Sections []registry.Section `json:"sections"`
 	Manifest registry.Manifest  `json:"manifest"`
 
-	Passport *rehearsal.Passport `json:"passport,omitempty"` // if it was measured
+	Passport   *rehearsal.Passport `json:"passport,omitempty"`    // measured now, or when it was published
+	MeasuredBy string              `json:"measured_by,omitempty"` // name of the key of a stored passport
 }
 
 func (cmd *pluginInspectCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
@@ -43,12 +44,14 @@ func (cmd *pluginInspectCmd) Run(ctx context.Context, cfg *Config, t *terminal) 
 	}
 	all := make([]inspection, len(cmd.Plugins))
 	for i, path := range cmd.Plugins {
-		m, err := readAnyPlugin(ctx, cfg, t, path)
+		m, notes, err := readAnyPlugin(ctx, cfg, t, path)
 		if err == nil {
 			all[i], err = inspect(m)
 		}
 		if err == nil && cmd.Measure {
 			all[i].Passport, err = measure(ctx, m)
+		} else if err == nil {
+			all[i].Passport, all[i].MeasuredBy, err = cfg.readPassport(m, notes)
 		}
 		if err != nil {
 			return err
@@ -75,8 +78,10 @@ func rank(c registry.ManifestChange) int {
 	return 1
 }
 
-// readAnyPlugin reads or builds a plugin, or reads a published one.
-func readAnyPlugin(ctx context.Context, cfg *Config, t *terminal, path string) (m registry.Module, err error) {
+// readAnyPlugin reads or builds a plugin, or reads a published one and the notes about it.
+func readAnyPlugin(
+	ctx context.Context, cfg *Config, t *terminal, path string,
+) (m registry.Module, notes registry.Notes, err error) {
 	name, version, published := strings.Cut(path, "@")
 	if _, missing := os.Stat(path); published && missing != nil {
 		err = withBackend(ctx, cfg, t, func(b *backend) error {
@@ -84,15 +89,18 @@ func readAnyPlugin(ctx context.Context, cfg *Config, t *terminal, path string) (
 			if err == nil {
 				m, err = b.store.Module(ctx, p.Digest)
 			}
+			if err == nil {
+				notes, err = b.store.PluginNotes(ctx, p.Digest)
+			}
 			return err
 		})
-		return m, err
+		return m, notes, err
 	}
 	wasm, err := readPlugin(ctx, path)
-	if err != nil {
-		return m, err
+	if err == nil {
+		m, err = registry.OpenModule(wasm)
 	}
-	return registry.OpenModule(wasm)
+	return m, nil, err
 }
 
 // inspect describes a plugin.
@@ -153,6 +161,9 @@ func printInspection(t *terminal, i inspection) error {
 		return err
 	}
 	t.printf("\n")
+	if i.MeasuredBy != "" {
+		t.printf("Measured by %s:\n", i.MeasuredBy)
+	}
 	printPassport(t, *i.Passport)
 	return nil
 }

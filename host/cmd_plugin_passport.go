@@ -15,6 +15,42 @@ func measure(ctx context.Context, m registry.Module) (*rehearsal.Passport, error
 	return &p, err
 }
 
+// issue measures a plugin that is about to be published, and warns of what its publisher should know. If the operator's
+// key is here, it signs the passport and adds it to the notes. It fails if the plugin must not be published.
+func (c *Config) issue(
+	ctx context.Context, t *terminal, m registry.Module, notes registry.Notes,
+) (*rehearsal.Passport, error) {
+	p, err := measure(ctx, m)
+	var warnings []string
+	if err == nil {
+		warnings, err = p.Judge()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("publishing %s: %w", m.Ref(), err)
+	}
+	for _, warning := range warnings {
+		fmt.Fprintf(t.err, "warning: %s\n", oneLine(warning))
+	}
+	key, err := readKey(c.operatorKeyFile())
+	if err == nil && key != nil {
+		notes[registry.NotePassport], err = p.Sign(key)
+	}
+	return p, err
+}
+
+// readPassport returns the passport among the notes about a published plugin, or nil, and the name of its key.
+func (c *Config) readPassport(m registry.Module, notes registry.Notes) (*rehearsal.Passport, string, error) {
+	if notes[registry.NotePassport] == "" {
+		return nil, "", nil
+	}
+	trust, err := c.readTrust()
+	if err != nil {
+		return nil, "", err
+	}
+	p, key, err := rehearsal.OpenPassport(trust, notes[registry.NotePassport], m.Digest)
+	return &p, key, err
+}
+
 // printPassport prints what was measured in a few lines.
 func printPassport(t *terminal, p rehearsal.Passport) {
 	t.printf("%d values: the same answers in two processes, in repeated calls, and in used and new instances.\n",

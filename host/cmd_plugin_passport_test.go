@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"testing"
 
 	"assay/host/rehearsal"
+	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/project"
 )
@@ -31,12 +33,14 @@ func TestPluginInspectPublished(t *testing.T) {
 	dir, database := installation(t)
 	pushEmpty(t, dir, database, "one", `"entities":["domain"],"facts":[],"signals":[]`)
 	pushEmpty(t, dir, database, "two", `"entities":["domain","iban"],"facts":["domain.ascii"],"signals":[]`)
-	if i := outputJSON[inspection](t, dir, database, "plugin", "inspect", "one@1.0.0"); i.Plugin != "one@1.0.0" {
-		t.Errorf("%+v", i)
+	shown := outputJSON[inspection](t, dir, database, "plugin", "inspect", "one@1.0.0")
+	if shown.Plugin != "one@1.0.0" || shown.MeasuredBy != operatorKeyName || shown.Passport == nil ||
+		shown.Passport.Digest != shown.Digest {
+		t.Errorf("%+v", shown)
 	}
 	changes := outputJSON[[]registry.ManifestChange](t, dir, database, "plugin", "inspect", "--diff", "one@1.0.0",
 		"two@1.0.0")
-	if len(changes) != 3 || !changes[0].Grants || !changes[1].Grants {
+	if len(changes) < 3 || !changes[0].Grants || !changes[1].Grants || changes[2].Grants {
 		t.Errorf("%+v", changes)
 	}
 	out, err := command(t.Context(), dir, database, "plugin", "inspect", "one@2.0.0").CombinedOutput()
@@ -44,4 +48,51 @@ func TestPluginInspectPublished(t *testing.T) {
 		t.Error("a version that was not published is shown")
 	}
 	has(t, string(out), registry.ErrNoPlugin.Error())
+
+	// A passport of another plugin is refused, and `audit verify` finds it.
+	b := openStore(t, dir, database)
+	two := storetest.Must(b.store.Plugin(t.Context(), "two", "1.0.0"))(t)
+	one := storetest.Must(b.store.Plugin(t.Context(), "one", "1.0.0"))(t)
+	m := storetest.Must(b.store.Module(t.Context(), one.Digest))(t)
+	notes := storetest.Must(b.store.PluginNotes(t.Context(), two.Digest))(t)
+	delete(notes, registry.NoteSignature)
+	storetest.NoError(t, b.store.PublishPlugin(t.Context(), m, "1.0.0", false, notes))
+	out, err = command(t.Context(), dir, database, "plugin", "inspect", "one@1.0.0").CombinedOutput()
+	if err == nil {
+		t.Error("the passport of another plugin is shown")
+	}
+	has(t, string(out), "it is that of two@1.0.0")
+}
+
+// TestPluginPushRefuses pushes layers that nobody should run: one whose answers alternate, and one whose budget is
+// nearly used up. None is published.
+func TestPluginPushRefuses(t *testing.T) {
+	t.Parallel()
+	dir, database := installation(t)
+	const types, memory = "\x00asm\x01\x00\x00\x00\x01\x05\x01\x60\x00\x01\x7f\x03\x02\x01\x00", "\x05\x04\x01\x01\x01\x01"
+	const exports = "\x07\x1b\x02\x06memory\x02\x00\x0eassay_v1_score\x00\x00"
+	// The function adds one to a global, and scores or abstains by its lowest bit.
+	const alternating = types + memory + "\x06\x06\x01\x7f\x01\x41\x00\x0b" + exports +
+		"\x0a\x10\x01\x0e\x00\x23\x00\x41\x01\x6a\x24\x00\x23\x00\x41\x01\x71\x0b"
+	// The function counts down from 400.
+	const counting = types + memory + exports + "\x0a\x19\x01\x17\x01\x01\x7f\x41\x90\x03\x21\x00" +
+		"\x03\x40\x20\x00\x41\x7f\x6a\x22\x00\x0d\x00\x0b\x41\x00\x0b"
+	pack := func(name string, budget int, module string) string {
+		return writeFile(t, name+".wasm", storetest.Must(registry.Pack([]byte(module), fmt.Appendf(nil, `{"name":%q,
+			"version":"1.0.0","summary":"Refused","entities":["domain"],"facts":[],"signals":[],"threats":[],
+			"budget_fuel":%d,"memory_mb":1,"default_weight":1}`, name, budget), nil))(t))
+	}
+	for file, want := range map[string]string{
+		pack("alternating", 1000, alternating): "the layer is not deterministic",
+		pack("counting", 1000, counting):       "units of fuel",
+	} {
+		out, err := command(t.Context(), dir, database, "plugin", "push", file).CombinedOutput()
+		if err == nil {
+			t.Errorf("%s was published: %s", file, out)
+		}
+		has(t, string(out), want)
+	}
+	if plugins := storetest.Must(openStore(t, dir, database).store.Plugins(t.Context()))(t); len(plugins) != 0 {
+		t.Errorf("%+v", plugins)
+	}
 }

@@ -90,11 +90,17 @@ func (cmd *pluginPushCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 	if err != nil {
 		return err
 	}
-	pushed, manifest, err := options.Push(ctx, ref, m, registry.Notes{registry.NoteSignature: signature})
+	notes := registry.Notes{registry.NoteSignature: signature}
+	passport, err := cfg.issue(ctx, t, m, notes)
+	if err != nil {
+		return err
+	}
+	pushed, manifest, err := options.Push(ctx, ref, m, notes)
 	if err != nil {
 		return err
 	}
 	line := newPluginLine(m)
+	line.Passport = passport
 	line.SignedBy, line.Reference, line.Manifest = signed.Key, pushed.String(), manifest
 	return line.print(t, cmd.JSON, "Pushed", m)
 }
@@ -109,6 +115,9 @@ func (p pluginLine) print(t *terminal, asJSON bool, did string, m registry.Modul
 		t.printf("Registry: %s, %s\n", p.Reference, p.Manifest)
 	}
 	printPermissions(t, m.Manifest)
+	if p.Passport != nil {
+		printPassport(t, *p.Passport)
+	}
 	return nil
 }
 
@@ -161,11 +170,15 @@ func (b *backend) publish(
 		return pluginLine{}, err
 	}
 	notes := registry.Notes{registry.NoteSignature: signature}
+	passport, err := cfg.issue(ctx, t, m, notes)
+	if err != nil {
+		return pluginLine{}, err
+	}
 	if err := b.store.PublishPlugin(ctx, m, m.Manifest.Version, false, notes); err != nil {
 		return pluginLine{}, err
 	}
 	line := newPluginLine(m)
-	line.SignedBy = signed.Key
+	line.SignedBy, line.Passport = signed.Key, passport
 	return line, nil
 }
 

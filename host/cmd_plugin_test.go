@@ -22,7 +22,10 @@ func TestPluginPush(t *testing.T) {
 		if pushed.SignedBy != "assay/operator" {
 			t.Errorf("signed by %q", pushed.SignedBy)
 		}
-		if pushed.File, pushed.SignedBy = built.File, ""; pushed != built || built.Digest == "" {
+		if pushed.Passport == nil || pushed.Passport.Digest != built.Digest {
+			t.Errorf("the passport is %+v", pushed.Passport)
+		}
+		if pushed.File, pushed.SignedBy, pushed.Passport = built.File, "", nil; pushed != built || built.Digest == "" {
 			t.Errorf("pushed %v, built %v", pushed, built)
 		}
 	}

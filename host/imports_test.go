@@ -142,7 +142,8 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/console": {"docs host/admission host/apikey host/billing host/check host/decision host/entity " +
 		"host/feedback host/internet host/mail host/override host/plot host/privacy host/signin host/webhook",
 		"pages declare the storage that they need, run no guests and send no webhooks"},
-	"host/rehearsal": {"host/check host/entity host/replay host/sandbox registry sdk sdk/starter",
+	"host/rehearsal": {"host/check host/entity host/replay host/sandbox registry registry/activation sdk " +
+		"sdk/starter",
 		"an author's layer runs without a lineup, a database and lookups"},
 	"host/witness": {"host/audit host/durable", "a witness runs without a host, and needs only the proofs"},
 	"host/lineup": {"host/check host/durable host/entity host/fleet host/sandbox registry registry/activation",

@@ -14,11 +14,14 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/mod/sumdb/note"
+
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/replay"
 	"assay/host/sandbox"
 	"assay/registry"
+	"assay/registry/activation"
 )
 
 // PassportFormat is the version of the format of passports.
@@ -91,6 +94,44 @@ func (p Passport) Judge() (warnings []string, err error) {
 		}
 	}
 	return warnings, nil
+}
+
+// passportHeader is the first line of a signed passport. It keeps what the same key signs apart.
+const passportHeader = "assay passport v1\n"
+
+// Sign returns the passport as a signed note (C2SP signed-note).
+func (p Passport) Sign(signer note.Signer) (string, error) {
+	text, err := json.Marshal(p)
+	var signed []byte
+	if err == nil {
+		signed, err = note.Sign(&note.Note{Text: passportHeader + string(text) + "\n"}, signer)
+	}
+	if err != nil {
+		return "", fmt.Errorf("signing the passport of %s: %w", p.Plugin, err)
+	}
+	return string(signed), nil
+}
+
+// OpenPassport verifies a signed passport of the module with a digest. It also returns the name of the key.
+func OpenPassport(trust activation.Trust, signed string, module registry.Digest) (p Passport, key string, err error) {
+	text, key, role, err := trust.OpenNote(signed, passportHeader)
+	if err == nil && role == activation.Host {
+		err = fmt.Errorf("it is signed by key %s, a host's, which may not sign passports", key)
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &p)
+	}
+	switch {
+	case err != nil:
+	case p.Digest != module.String():
+		err = fmt.Errorf("it is that of %s, %s", p.Plugin, p.Digest)
+	case p.Format != PassportFormat:
+		err = fmt.Errorf("its format is %d, and this version of Assay reads format %d", p.Format, PassportFormat)
+	}
+	if err != nil {
+		return Passport{}, "", fmt.Errorf("reading the passport of module %s: %w", module, err)
+	}
+	return p, key, nil
 }
 
 // measured is what a measuring process prints.
