@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -74,8 +75,8 @@ func TestPluginPushRefuses(t *testing.T) {
 	// The function adds one to a global, and scores or abstains by its lowest bit.
 	const alternating = types + memory + "\x06\x06\x01\x7f\x01\x41\x00\x0b" + exports +
 		"\x0a\x10\x01\x0e\x00\x23\x00\x41\x01\x6a\x24\x00\x23\x00\x41\x01\x71\x0b"
-	// The function counts down from 400.
-	const counting = types + memory + exports + "\x0a\x19\x01\x17\x01\x01\x7f\x41\x90\x03\x21\x00" +
+	// The function counts down from 130.
+	const counting = types + memory + exports + "\x0a\x19\x01\x17\x01\x01\x7f\x41\x82\x01\x21\x00" +
 		"\x03\x40\x20\x00\x41\x7f\x6a\x22\x00\x0d\x00\x0b\x41\x00\x0b"
 	pack := func(name string, budget int, module string) string {
 		return writeFile(t, name+".wasm", storetest.Must(registry.Pack([]byte(module), fmt.Appendf(nil, `{"name":%q,
@@ -92,7 +93,10 @@ func TestPluginPushRefuses(t *testing.T) {
 		}
 		has(t, string(out), want)
 	}
-	if plugins := storetest.Must(openStore(t, dir, database).store.Plugins(t.Context()))(t); len(plugins) != 0 {
-		t.Errorf("%+v", plugins)
+	b := openStore(t, dir, database)
+	for _, name := range []string{"alternating", "counting"} {
+		if _, err := b.store.Plugin(t.Context(), name, "1.0.0"); !errors.Is(err, registry.ErrNoPlugin) {
+			t.Errorf("%s was published: %v", name, err)
+		}
 	}
 }
