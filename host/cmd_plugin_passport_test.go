@@ -14,9 +14,6 @@ import (
 // TestPluginInspectMeasure measures a layer and compares it with one that does more for each value.
 func TestPluginInspectMeasure(t *testing.T) {
 	t.Parallel()
-	if raceDetector {
-		t.Skip("the race detector takes more memory than a process with limits may")
-	}
 	folder, file := newLayer(t, "measured", project.C)
 	text := runs(t, 0, "plugin", "inspect", file, "--measure")
 	has(t, text, "the same answers in two processes", "Scores: 0 to 50 of 0 to 50", "raises by itself: 0 of ")

@@ -1,7 +1,3 @@
-//go:build !race
-
-// The race detector takes terabytes into use, more than a process with limits may.
-
 package rehearsal
 
 import (
