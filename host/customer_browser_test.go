@@ -236,7 +236,7 @@ func (n *newcomer) explain(ref string) {
 	n.write("kind", "registrable_domain")
 	n.write("reason", "our own shop")
 	n.write("until", time.Now().UTC().AddDate(0, 0, 30).Format(time.DateOnly))
-	n.press("Save", "is a name below the registrable domain")
+	n.press("Save", "must be 'example.com', without a subdomain")
 	n.look("overrides-error")
 	n.write("action", "allow")
 	n.write("kind", "domain")
@@ -263,7 +263,7 @@ func (n *newcomer) manage() {
 	n.press("Plan", "Change to Pro")
 	n.press("Change to Pro", "Your plan has changed.")
 	n.look("plan")
-	n.press("Overview", "of 1500 checks")
+	n.press("Overview", "of 1,500 checks")
 	n.capture("overview") // also the picture in README.md
 	n.press("As a table", "Day (UTC)")
 	n.write("value", "DE89370400440532013000")
@@ -318,7 +318,7 @@ func (n *newcomer) manage() {
 	n.write("email", "owner@example.org")
 	n.press("Send a link", "A link is on its way.")
 	n.open(n.mailbox.Next(n.T).Text)
-	n.see("With this link you confirm")
+	n.see("This link confirms your e-mail address")
 	n.look("link-confirm")
 	n.press("Confirm the address", "Your e-mail address is confirmed.")
 }
@@ -341,7 +341,7 @@ func (n *newcomer) recover(dir, database string) {
 	n.see("its API keys do not sign in")
 	if n.mailbox != nil {
 		n.write("email", "owner@example.org")
-		n.press("Send me a link", "Look into your mailbox")
+		n.press("Send me a link", "Check your inbox")
 		n.look("mailed")
 		n.open(n.mailbox.Next(n.T).Text)
 	} else {
@@ -349,7 +349,7 @@ func (n *newcomer) recover(dir, database string) {
 		n.do(chromedp.Navigate(outputJSON[struct{ Link string }](n.T, dir, database, "accounts", "signin", account,
 			"--public-url="+n.host.url).Link))
 	}
-	n.see("This link signs this browser in.")
+	n.see("This link signs you in to this browser.")
 	n.look("link")
 	n.do(chromedp.Submit("main form"))
 	n.see("Signed-in browsers")

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"math"
 	"slices"
@@ -75,10 +76,11 @@ func (c *Console) checks(ctx *fiber.Ctx, s *session) error {
 	defer cancel()
 	filter := readFilter(ctx)
 	v := view{"Title": "Checks", "Filter": filter, "Filtered": filter != checkFilter{}, "Types": entity.Types()}
-	var err error
-	if v["Keys"], err = c.cfg.Store.Keys(work, s.Account); err != nil {
+	p := c.panels(ctx)
+	p.read(work, "keys", func(work context.Context) (err error) {
+		v["Keys"], err = c.cfg.Store.Keys(work, s.Account)
 		return err
-	}
+	})
 	q, err := filter.query()
 	var invalid *entity.InvalidError
 	if errors.As(err, &invalid) {
@@ -88,18 +90,21 @@ func (c *Console) checks(ctx *fiber.Ctx, s *session) error {
 			field = "value"
 		}
 		v["Errors"] = map[string]string{field: describe(invalid)}
-		return c.render(ctx, "checks", s, v)
+		return p.render("checks", s, v)
 	}
-	page, err := c.cfg.Store.SearchChecks(work, s.holder(), q)
-	if err != nil {
-		return err
-	}
-	v["Checks"] = page.Checks
-	if page.Next != nil {
-		filter.After = *page.Next
-		v["Next"] = filter
-	}
-	return c.render(ctx, "checks", s, v)
+	p.read(work, "checks", func(work context.Context) error {
+		page, err := c.cfg.Store.SearchChecks(work, s.holder(), q)
+		if err != nil {
+			return err
+		}
+		v["Checks"] = page.Checks
+		if page.Next != nil {
+			filter.After = *page.Next
+			v["Next"] = filter
+		}
+		return nil
+	})
+	return p.render("checks", s, v)
 }
 
 // holder is the caller of requests that need the account alone.

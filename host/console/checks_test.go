@@ -58,9 +58,9 @@ func TestCheckPage(t *testing.T) {
 	v.is(400, "The email ")
 	v.press("Explain", "value", " Jane.Roe@example.net ")
 	v.is(200, "Because <i>of</i> this. Under the lineup that decided, revision 12")
-	v.is(200, "Start, without any finding −40.0 Imitates <b>PayPal</b> brands +80.0 Registered since 2009 age, with "+
-		"facts of today −6.6 Total: a score of 91, block +33.4 What was not known Scored without DNS: no answer in "+
-		"time Under the lineup of today, revision 13")
+	v.is(200, "Baseline, before any finding −40.0 Imitates <b>PayPal</b> brands +80.0 Registered since 2009 age, with "+
+		"today's facts −6.6 Total: a score of 91, block +33.4 What was not known Scored without DNS: no answer in "+
+		"time Under today's lineup, revision 13")
 	if strings.Contains(v.at.body, "<b>PayPal") || strings.Contains(v.at.url.String(), "jane") {
 		t.Error("the page runs markup, or the value is in its URL")
 	}
@@ -87,7 +87,7 @@ func TestCheckPage(t *testing.T) {
 	v.press("Ask for a review", "reason", " ")
 	v.is(400, "The reason is required.")
 	v.press("Ask for a review", "reason", "She says: <b>no</b>")
-	v.is(200, "The review is asked for.")
+	v.is(200, "The review has been requested.")
 	v.is(200, "asked Asked for on")
 	v.is(200, "She says: <b>no</b>")
 	if strings.Contains(v.at.body, "Ask for a review") {

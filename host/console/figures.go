@@ -44,7 +44,7 @@ func figures(results string) []figure {
 	}
 	s := section("Activations")
 	if n := first(activations, s); n != "" {
-		add(first(answerTimes, s), " ms", "for 99 of 100 requests, while the weights changed "+n+" times", s)
+		add(first(answerTimes, s), " ms", "or less for 99 of 100 requests, while the weights changed "+n+" times", s)
 	}
 	s = section("Faults")
 	faults := 0
@@ -53,10 +53,10 @@ func figures(results string) []figure {
 		faults += n
 	}
 	if n := first(records, s); n != "" {
-		add(first(differences, s), "", "records of "+n+" differ from the answers, after "+count(faults)+
-			" faults such as full disks and killed hosts", s)
+		add(first(differences, s), " of "+n, "records differed from the answers after "+count(faults)+
+			" faults, such as full disks and killed hosts", s)
 	}
 	s = section("Failover")
-	add(first(lostRow, s), "", "checks were lost when the database’s primary was killed", s)
+	add(first(lostRow, s), "", "checks lost when the database’s primary server was killed", s)
 	return list
 }

@@ -55,7 +55,7 @@ func TestWithoutJavaScript(t *testing.T) {
 		t.Error("the page does not offer to revoke three keys")
 	}
 	v.press("Revoke")
-	v.is(200, "The key is revoked.")
+	v.is(200, "The key is revoked and stops working within a second.")
 
 	v.follow("Webhooks")
 	v.press("Save", "url", "http://10.0.0.1/")
@@ -72,7 +72,7 @@ func TestWithoutJavaScript(t *testing.T) {
 	v.press("Send a test event")
 	v.is(200, "A test event is on its way.")
 	v.follow("Attempts")
-	v.is(200, "No attempt yet.")
+	v.is(200, "No attempts yet.")
 	v.follow("All events")
 	v.press("Resend", "since", "soon")
 	v.is(400, "The day must be a date")
@@ -83,7 +83,7 @@ func TestWithoutJavaScript(t *testing.T) {
 
 	v.follow("Plan")
 	v.press("Change to Pro")
-	v.is(200, "You are on Pro: 0 of 1500")
+	v.is(200, "You are on Pro: 0 of 1,500")
 	v.press("Cancel subscription")
 	v.is(200, "ends on")
 	v.press("Keep the subscription")
@@ -100,7 +100,7 @@ func TestWithoutJavaScript(t *testing.T) {
 	v.is(200, "This month")
 
 	v.follow("Account")
-	v.is(200, "Unknown browser (this one)")
+	v.is(200, "Unknown browser (this browser)")
 	v.press("Replace the code")
 	v.is(200, "This is your new sign-in code.")
 	newer := v.at.text("code")

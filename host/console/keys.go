@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -44,15 +45,18 @@ func (c *Console) keys(ctx *fiber.Ctx, s *session) error { return c.showKeys(ctx
 func (c *Console) showKeys(ctx *fiber.Ctx, s *session, v view) error {
 	work, cancel := pageContext()
 	defer cancel()
-	list, err := c.cfg.Store.Keys(work, s.Account)
-	if err != nil {
+	p := c.panels(ctx)
+	p.shown++ // the form for a new key
+	p.read(work, "keys", func(work context.Context) error {
+		list, err := c.cfg.Store.Keys(work, s.Account)
+		list = paged(ctx, v, list)
+		rows := make([]listedKey, len(list))
+		for i, k := range list {
+			rows[i] = listedKey{k, describeLimits(k.Limits)}
+		}
+		v["Keys"] = rows
 		return err
-	}
-	list = paged(ctx, v, list)
-	rows := make([]listedKey, len(list))
-	for i, k := range list {
-		rows[i] = listedKey{k, describeLimits(k.Limits)}
-	}
+	})
 	if v["Form"] == nil {
 		form := keyForm{}
 		for _, scope := range apikey.Scopes() {
@@ -60,9 +64,9 @@ func (c *Console) showKeys(ctx *fiber.Ctx, s *session, v view) error {
 		}
 		v["Form"] = form
 	}
-	v["Title"], v["Keys"], v["Note"] = "Keys", rows, notes[query(ctx, "note")]
+	v["Title"], v["Note"] = "Keys", notes[query(ctx, "note")]
 	v["Scopes"], v["Overlaps"], v["Today"] = apikey.Scopes(), overlaps, c.cfg.Now()
-	return c.render(ctx, "keys", s, v)
+	return p.render("keys", s, v)
 }
 
 func describeLimits(l apikey.Limits) string {

@@ -138,14 +138,14 @@ func (c *Console) mailLink(ctx *fiber.Ctx) error {
 			return "", err
 		}
 		var b strings.Builder
-		b.WriteString("Somebody asked to sign in to Assay with this address. Open a link and press the button:\n")
+		b.WriteString("Someone asked to sign in to Assay with this address. Open the link and press the button:\n")
 		for _, l := range links {
 			fmt.Fprintf(&b, "\nAccount %s:\n%s\n", l.Account, c.cfg.URL+LinkPath+l.Token)
 		}
 		b.WriteString("\nA link works once, for 15 minutes. If it was not you, ignore this message.\n")
 		return b.String(), nil
 	}})
-	return c.render(ctx, "mailed", nil, view{"Title": "Look into your mailbox", "Address": address})
+	return c.render(ctx, "mailed", nil, view{"Title": "Check your inbox", "Address": address})
 }
 
 // setAddress sends a link that confirms an e-mail address. Nothing changes until it is used.

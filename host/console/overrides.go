@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -38,19 +39,22 @@ func (c *Console) overrides(ctx *fiber.Ctx, s *session) error { return c.showOve
 func (c *Console) showOverrides(ctx *fiber.Ctx, s *session, v view) error {
 	work, cancel := pageContext()
 	defer cancel()
-	list, err := c.cfg.Store.Overrides(work, s.Account)
-	if err != nil {
+	p := c.panels(ctx)
+	p.shown++ // the form for a new override
+	var list []override.Listed
+	p.read(work, "overrides", func(work context.Context) (err error) {
+		list, err = c.cfg.Store.Overrides(work, s.Account)
+		list = paged(ctx, v, list)
 		return err
-	}
-	list = paged(ctx, v, list)
-	keys, err := c.cfg.Store.Keys(work, s.Account)
-	if err != nil {
-		return err
-	}
+	})
 	names := map[string]string{}
-	for _, k := range keys {
-		names[k.ID] = k.Name
-	}
+	p.read(work, "keys", func(work context.Context) error { // without them, ids are shown
+		keys, err := c.cfg.Store.Keys(work, s.Account)
+		for _, k := range keys {
+			names[k.ID] = k.Name
+		}
+		return err
+	})
 	rows := make([]listedOverride, len(list))
 	for i, o := range list {
 		rows[i] = listedOverride{o, string(o.Kind), o.Author}
@@ -69,7 +73,7 @@ func (c *Console) showOverrides(ctx *fiber.Ctx, s *session, v view) error {
 	if v["Note"] == nil {
 		v["Note"] = notes[query(ctx, "note")]
 	}
-	return c.render(ctx, "overrides", s, v)
+	return p.render("overrides", s, v)
 }
 
 // addOverride adds an override. It shows the form again with what was entered if that is invalid.

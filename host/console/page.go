@@ -28,23 +28,23 @@ type view map[string]any
 // shown.
 var notes = map[string]string{
 	"reported":    "The feedback is saved. It is your account's vote on the value.",
-	"asked":       "The review is asked for. Its outcome will be on this page.",
-	"revoked":     "The key is revoked. Within a second every host rejects it.",
+	"asked":       "The review has been requested. Its outcome will appear on this page.",
+	"revoked":     "The key is revoked and stops working within a second.",
 	"removed":     "The webhook is removed. New checks create no events.",
 	"sent":        "A test event is on its way.",
 	"resent":      "The event is on its way again.",
 	"resentall":   "The failed events are on their way again, except those whose content was already deleted.",
-	"lifted":      "The override is removed. Within a second the layers decide again.",
-	"overridden":  "The override is saved. Within a second every host applies it.",
+	"lifted":      "The override is removed. The layers decide again within a second.",
+	"overridden":  "The override is saved and takes effect within a second.",
 	"replaced":    "The override is saved in place of the earlier one for the same value.",
 	"changed":     "Your plan has changed. Your keys stay the same.",
-	"cancelled":   "Your subscription is cancelled. Everything works until the end of the period that you paid for.",
+	"cancelled":   "Your subscription is cancelled. Everything works until the end of the paid period.",
 	"resumed":     "Your subscription continues.",
-	"moved":       "The webhook's URL is changed. Its secret stays the same.",
+	"moved":       "The webhook's URL has changed. Its secret stays the same.",
 	"enabled":     "The webhook is enabled. You can now resend events that failed, as long as their content is kept.",
 	"mailed":      "A link is on its way. Open it in this browser to confirm the address.",
-	"confirmed":   "Your e-mail address is confirmed. It now signs in.",
-	"forgotten":   "Your e-mail address is removed. It no longer signs in.",
+	"confirmed":   "Your e-mail address is confirmed. You can now sign in with it.",
+	"forgotten":   "Your e-mail address is removed. You can no longer sign in with it.",
 	"ended":       "The session is ended.",
 	"endedothers": "All other sessions are ended.",
 }
@@ -168,7 +168,7 @@ func timestamp(text string) string {
 // count formats a number, with separators from five digits on.
 func count(n int) string {
 	digits := strconv.Itoa(n)
-	if n < 10_000 {
+	if n < 1_000 {
 		return digits
 	}
 	for i := len(digits) - 3; i > 0; i -= 3 {

@@ -13,7 +13,7 @@ import (
 
 func TestFormats(t *testing.T) {
 	t.Parallel()
-	for n, want := range map[int]string{0: "0", 1500: "1500", 9999: "9999", 10_000: "10,000", 123_456: "123,456",
+	for n, want := range map[int]string{0: "0", 999: "999", 1500: "1,500", 10_000: "10,000", 123_456: "123,456",
 		1_234_567: "1,234,567"} {
 		if got := count(n); got != want {
 			t.Errorf("count(%d) = %s, want %s", n, got, want)
@@ -103,8 +103,8 @@ func TestFirstSteps(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	v, _ := s.customer(t, "starter")
-	for _, text := range []string{"works. Your program sends it", "None is counted yet.", "No URL is set yet.",
-		"Have your program send its checks."} {
+	for _, text := range []string{"works. Your program sends it", "No checks yet.", "No URL is set yet.",
+		"Send checks from your program."} {
 		v.is(200, text)
 	}
 	if strings.Contains(v.at.body, "<svg") {
@@ -150,10 +150,10 @@ func TestChart(t *testing.T) {
 	}
 	days[4].Allow, days[4].Block = 1200, 34
 	svg := string(chart(days))
-	if n := strings.Count(svg, "<title>2026-01-05: 1200 allow, 0 review, 34 block</title>"); n != 4 {
+	if n := strings.Count(svg, "<title>2026-01-05: 1,200 allow, 0 review, 34 block</title>"); n != 4 {
 		t.Errorf("the two charts have %d bars for the day with checks, want 4: %s", n, svg)
 	}
-	for _, label := range []string{">0<", ">500<", ">1500<", ">6 Jan<", ">27 Jan<"} {
+	for _, label := range []string{">0<", ">500<", ">1,500<", ">6 Jan<", ">27 Jan<"} {
 		if strings.Count(svg, label) != 2 {
 			t.Errorf("the charts for a large screen and a phone lack the label %s", label)
 		}

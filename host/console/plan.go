@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 
 	"github.com/gofiber/fiber/v2"
@@ -13,20 +14,24 @@ func (c *Console) plan(ctx *fiber.Ctx, s *session) error {
 	defer cancel()
 	v := view{"Title": "Plan", "Offers": billing.Offers(), "Note": notes[query(ctx, "note")],
 		"Portal": c.cfg.Billing.HasPortal()}
-	sub, err := c.cfg.Store.Subscription(work, s.Account)
-	if err != nil && !errors.Is(err, billing.ErrNotPaid) {
-		return err
-	}
-	if err == nil {
+	p := c.panels(ctx)
+	p.read(work, "subscription", func(work context.Context) error {
+		sub, err := c.cfg.Store.Subscription(work, s.Account)
+		if errors.Is(err, billing.ErrNotPaid) {
+			return nil
+		}
 		v["Subscription"], v["Change"] = sub, sub.Status != billing.Canceled
-	}
-	if v["Refunds"], err = c.cfg.Store.Refunds(work, s.Account); err != nil {
 		return err
-	}
-	if v["Usage"], err = c.cfg.Store.Usage(work, s.Account); err != nil {
+	})
+	p.read(work, "refunds", func(work context.Context) (err error) {
+		v["Refunds"], err = c.cfg.Store.Refunds(work, s.Account)
 		return err
-	}
-	return c.render(ctx, "plan", s, v)
+	})
+	p.read(work, "usage", func(work context.Context) (err error) {
+		v["Usage"], err = c.cfg.Store.Usage(work, s.Account)
+		return err
+	})
+	return p.render("plan", s, v)
 }
 
 func (c *Console) changePlan(ctx *fiber.Ctx, s *session) error {

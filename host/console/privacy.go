@@ -2,6 +2,7 @@ package console
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,12 +22,17 @@ func (c *Console) showPrivacy(ctx *fiber.Ctx, s *session, v view) error {
 	v["Title"], v["Types"] = "Privacy", entity.Types()
 	work, cancel := pageContext()
 	defer cancel()
-	requests, err := c.cfg.Store.Requests(work, s.caller())
-	if err != nil && !errors.Is(err, check.ErrUnauthorized) {
+	p := c.panels(ctx)
+	p.shown++ // the forms
+	p.read(work, "requests", func(work context.Context) error {
+		requests, err := c.cfg.Store.Requests(work, s.caller())
+		if errors.Is(err, check.ErrUnauthorized) { // no key works, so no request runs
+			return nil
+		}
+		v["Requests"] = requests
 		return err
-	}
-	v["Requests"] = requests
-	return c.render(ctx, "privacy", s, v)
+	})
+	return p.render("privacy", s, v)
 }
 
 // selectSubject reads the subject of a form: a value, a subject reference or the reference of a check. Values are sent

@@ -53,8 +53,8 @@ func TestPrivacyPage(t *testing.T) {
 	v.follow("Privacy")
 	v.is(200, "A person decides")
 	v.press("Find", "who", " "+jane+" ")
-	v.is(200, "Audit log: 2 checks of type email Reputation graph: checked 2 times by your account, "+
-		"1 blocked and 0 reviewed, 2 links")
+	v.is(200, "Audit log: 2 checks of type email Reputation graph: 2 checks by your account "+
+		"(1 blocked, 0 to review), 2 links")
 	if !strings.Contains(v.at.body, ref) || strings.Contains(v.at.body, other) {
 		t.Errorf("the page shows the wrong checks:\n%s", words(v.at.root))
 	}

@@ -129,7 +129,7 @@ func TestTooManyVisitors(t *testing.T) {
 	t.Parallel()
 	v := serve(t, func(cfg *Config) { cfg.Public = crowded{} }).visit(t)
 	v.post("/try", "domain", "example.com")
-	v.is(429, "Too many visitors try checks at the moment.")
+	v.is(429, "Too many visitors are trying checks at the moment.")
 }
 
 // TestFigures checks that docs/results.md has the landing page's figures, and that a page shows none that it lacks.
@@ -147,7 +147,7 @@ func TestFigures(t *testing.T) {
 	}
 	const text = "# Results\n\n## Faults\n\n2026-01-31 10:00 UTC, revision 1.\n\n12345 records, 1 erasure.\n\n**2 " +
 		"differences.**\n\n| fault | times |\n|---|---|\n| disk full | 4 |\n| kill -9 of a host | 1200 |\n\n## Other\n"
-	want := []figure{{"2", "records of 12,345 differ from the answers, after 1204 faults such as full disks and " +
+	want := []figure{{"2 of 12,345", "records differed from the answers after 1,204 faults, such as full disks and " +
 		"killed hosts", "2026-01-31"}}
 	if got := figures(text); !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)

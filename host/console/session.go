@@ -165,7 +165,7 @@ func errStaleForm() error {
 
 // errNoKey is the answer to what the dashboard does on behalf of a key, when no key of the account works.
 func errNoKey() error {
-	return &pageError{fiber.StatusForbidden, "No key of your account works. Create a key, or choose a plan first."}
+	return &pageError{fiber.StatusForbidden, "Your account has no working key. Create one, or choose a plan first."}
 }
 
 // rejectCrossSite rejects forms that another site's page sends, even if the customer is not signed in yet. Browsers

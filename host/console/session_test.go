@@ -193,7 +193,7 @@ func TestSessions(t *testing.T) {
 	owner.press("End all others")
 	owner.is(200, "All other sessions are ended.")
 	s.isSignedOut(t, tablet.token(), "after all others were ended")
-	owner.is(200, "(this one)")
+	owner.is(200, "(this browser)")
 
 	// Nobody ends another account's sessions.
 	stranger, _ := s.customer(t, "free")
@@ -246,7 +246,7 @@ func TestSignInWithKey(t *testing.T) {
 		v := s.visit(t)
 		v.get("/signin")
 		if v.press("Sign in", "code", " "+issued.Secret); v.at.status == 200 {
-			v.is(200, "your API keys no longer do")
+			v.is(200, "with this code instead of an API key")
 			shown = append(shown, v.at.text("code"))
 			v.follow("Go to the dashboard")
 			v.is(200, "This month")
@@ -273,7 +273,7 @@ func TestSignInWithKey(t *testing.T) {
 	}
 	v.get("/dashboard/privacy")
 	v.press("Find", "who", "example.com")
-	v.is(403, "No key of your account works.")
+	v.is(403, "Your account has no working key.")
 }
 
 // TestSignInLink checks that a link works once, for 15 minutes, and that looking at it does not use it up.

@@ -32,9 +32,9 @@ func (c *Console) firstSteps(ctx context.Context, s *session, counted int, days 
 	if err != nil {
 		return nil, err
 	}
-	key := step{Name: "Get a key", URL: "/dashboard/keys", State: "No live key of this account works. Create one."}
-	live := step{Name: "Go live", URL: "/docs", State: "Have your program send its checks. This is done once " +
-		"checks are counted on two days."}
+	key := step{Name: "Get a key", URL: "/dashboard/keys", State: "This account has no working key. Create one."}
+	live := step{Name: "Go live", URL: "/docs", State: "Send checks from your program. This step is done " +
+		"once checks are counted on two days."}
 	isNew := true
 	for _, k := range keys {
 		isNew = isNew && c.cfg.Now().Sub(k.CreatedAt) < firstDays
@@ -50,15 +50,15 @@ func (c *Console) firstSteps(ctx context.Context, s *session, counted int, days 
 		live.Done, live.State = true, fmt.Sprintf("Checks were counted on %d of the last %d days.", busy, len(days))
 	}
 	first := step{Name: "Make the first check", URL: "#value", Done: counted > 0,
-		State: "None is counted yet. Try one on this page, or send it with curl."}
+		State: "No checks yet. Try one on this page, or send one with curl."}
 	if first.Done {
 		first.State = fmt.Sprintf("%s %s counted.", count(counted), plural(counted, "check"))
 	}
 	hook := step{Name: "Receive webhooks", URL: "/dashboard/webhooks", Done: len(endpoints) > 0,
-		State: "No URL is set yet. Each review and block would be posted to it."}
+		State: "No URL is set yet. Every review and block will be posted to it."}
 	switch {
 	case hook.Done && endpoints[0].Delivered == 0:
-		hook.State = "A URL is set. Nothing was delivered yet: send a test event."
+		hook.State = "A URL is set, but nothing has been delivered yet. Send a test event."
 	case hook.Done:
 		hook.State = fmt.Sprintf("%s %s delivered.", count(endpoints[0].Delivered),
 			plural(endpoints[0].Delivered, "event"))

@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -64,14 +65,20 @@ func (c *Console) usage(ctx *fiber.Ctx, s *session) error {
 	if err != nil || month.After(current) || month.Before(current.AddDate(0, 1-usageMonths, 0)) {
 		month = current
 	}
-	used, err := c.cfg.Store.MonthlyUsage(work, s.holder(), month)
-	if err != nil {
+	p := c.panels(ctx)
+	used := new(decision.Usage)
+	p.read(work, "usage", func(work context.Context) error {
+		read, err := c.cfg.Store.MonthlyUsage(work, s.holder(), month)
+		if err == nil {
+			used = read
+		}
 		return err
-	}
-	keys, err := c.cfg.Store.Keys(work, s.Account)
-	if err != nil {
+	})
+	var keys []apikey.Key // without them, ids are shown
+	p.read(work, "keys", func(work context.Context) (err error) {
+		keys, err = c.cfg.Store.Keys(work, s.Account)
 		return err
-	}
+	})
 	months := make([]time.Time, usageMonths)
 	for i := range months {
 		months[i] = current.AddDate(0, -i, 0)
@@ -84,7 +91,7 @@ func (c *Console) usage(ctx *fiber.Ctx, s *session) error {
 		{"Key", tallies(used.Counts, func(n decision.Count) string { return keyName(keys, n.Key) })},
 		{"Type", tallies(used.Counts, func(n decision.Count) string { return n.Type })},
 	}
-	return c.render(ctx, "usage", s, view{"Title": "Usage", "Usage": used, "Month": month, "Months": months,
+	return p.render("usage", s, view{"Title": "Usage", "Usage": used, "Month": month, "Months": months,
 		"Current": month.Equal(current), "Days": days, "Total": total(days), "Chart": chart(days), "Groups": groups})
 }
 
@@ -119,7 +126,7 @@ func (c *Console) exportChecks(ctx *fiber.Ctx, s *session) error {
 	if err != nil {
 		ctx.Set(fiber.HeaderRetryAfter, "1")
 		return &pageError{fiber.StatusServiceUnavailable,
-			"Too many downloads are under way. Try again when one has ended."}
+			"Too many downloads are running. Try again when one has finished."}
 	}
 	counts, err := c.cfg.Store.CountChecks(work, s.holder(), q.From, q.Until)
 	var export *decision.Export

@@ -19,8 +19,8 @@ func TestUsagePage(t *testing.T) {
 	v.get("/dashboard")
 	v.follow("By day, key and type")
 	v.is(200, "0 of 150 checks")
-	v.is(200, "There is a forecast once two whole days have passed")
-	v.is(200, "There are no recorded checks in this month.")
+	v.is(200, "A forecast appears two full days after")
+	v.is(200, "No checks were recorded in this month.")
 	for range 3 {
 		s.record(t, key, entity.Domain, "example.org", check.Allow)
 	}

@@ -93,7 +93,7 @@ func TestFailingWebhook(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.get("/dashboard/webhooks")
-	v.is(200, "This webhook is disabled since")
+	v.is(200, "This webhook has been disabled since")
 	if p := v.alone().post("/dashboard/webhooks/resend", "csrf", v.at.token(), "since", "2026-01-31"); p.status != 409 {
 		t.Errorf("resending to a disabled webhook: status %d", p.status)
 	}

@@ -260,13 +260,13 @@ func (x *Explanation) words() []string {
 	}
 	switch {
 	case x.DecidedBy == nil:
-		text = append(text, fmt.Sprintf("Revision %d can no longer be loaded. The lineup of today, revision %d, gives "+
+		text = append(text, fmt.Sprintf("Revision %d can no longer be loaded. Today's lineup, revision %d, gives "+
 			"%s.", x.Revision, x.Today.Revision, x.Today.words()))
 	case x.DecidedBy.Revision == x.Today.Revision:
 		text = append(text, fmt.Sprintf("The same lineup is in force today. It gives %s.", x.Today.words()))
 	default:
 		text = append(text, fmt.Sprintf("Scored again, the lineup that decided gives %s.", x.DecidedBy.words()),
-			fmt.Sprintf("The lineup of today, revision %d, gives %s.", x.Today.Revision, x.Today.words()))
+			fmt.Sprintf("Today's lineup, revision %d, gives %s.", x.Today.Revision, x.Today.words()))
 	}
 	if len(x.FactsOfToday) == 0 {
 		return append(text, "All facts come from the value itself, so they are the same as at the check.")
@@ -281,16 +281,16 @@ func (s *Scoring) words() string {
 	var against, favour []string
 	for _, r := range s.Reasons {
 		if r.Points > 0 && len(against) < 3 {
-			against = append(against, "“"+r.Text+"”")
+			against = append(against, r.Text)
 		} else if r.Points < 0 && len(favour) < 3 {
-			favour = append(favour, "“"+r.Text+"”")
+			favour = append(favour, r.Text)
 		}
 	}
 	if against != nil {
-		text += ", mostly because of " + strings.Join(against, ", ")
+		text += ". Main reasons: " + strings.Join(against, "; ")
 	}
 	if favour != nil {
-		text += "; in its favour: " + strings.Join(favour, ", ")
+		text += ". In its favour: " + strings.Join(favour, "; ")
 	}
 	return text
 }

@@ -157,10 +157,10 @@ func TestExplanation(t *testing.T) {
 		Text: []string{
 			"On 15 January 2026, 10:30 UTC, this email was scored 93 of 100 and blocked, by revision 12 of the " +
 				"lineup, which is the set of layers and their weights.",
-			"Scored again, the lineup that decided gives 67 of 100 (held for review), mostly because of “Disposable " +
-				"mail domain”; in its favour: “Registered since 2009”.",
-			"The lineup of today, revision 13, gives 50 of 100 (held for review), mostly because of “Disposable mail " +
-				"domain”, “DNS status ok”; in its favour: “Registered since 2009”.",
+			"Scored again, the lineup that decided gives 67 of 100 (held for review). Main reasons: Disposable " +
+				"mail domain. In its favour: Registered since 2009.",
+			"Today's lineup, revision 13, gives 50 of 100 (held for review). Main reasons: Disposable mail domain; " +
+				"DNS status ok. In its favour: Registered since 2009.",
 			"Facts that come from the value itself are the same as at the check. These were looked up again and may " +
 				"have changed since: DNS.",
 		}}
@@ -213,7 +213,7 @@ func TestExplanationWithoutTheLineup(t *testing.T) {
 	}
 	text := strings.Join(got.Text, "\n")
 	for _, want := range []string{"An override that was set in advance decided the verdict",
-		"Revision 11 can no longer be loaded. The lineup of today, revision 13, gives 41 of 100"} {
+		"Revision 11 can no longer be loaded. Today's lineup, revision 13, gives 41 of 100"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing from\n%s", want, text)
 		}

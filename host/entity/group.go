@@ -30,7 +30,7 @@ func Registrable(raw string) (string, error) {
 			Reason: "is a public suffix, below which anyone can register names"}
 	default:
 		return "", &InvalidError{Field: RegistrableField,
-			Reason: "is a name below the registrable domain " + excerpt(registrable)}
+			Reason: "must be " + excerpt(registrable) + ", without a subdomain"}
 	}
 }
 

@@ -33,7 +33,7 @@ func TestParseTarget(t *testing.T) {
 		"registrable domain":            {Registrable, "Example.co.uk", "example.co.uk", ""},
 		"internationalised registrable": {Registrable, "Bücher.example", "xn--bcher-kva.example", ""},
 		"a subdomain": {Registrable, "www.example.co.uk", "",
-			"registrable_domain: is a name below the registrable domain 'example.co.uk'"},
+			"registrable_domain: must be 'example.co.uk', without a subdomain"},
 		"a public suffix": {Registrable, "co.uk", "", "registrable_domain: is a public suffix"},
 		"range":           {Range, "+49 30 12", "+493012", ""},
 		"range with 00":   {Range, "0049-30", "+4930", ""},
