@@ -7,8 +7,10 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -19,9 +21,13 @@ import (
 	"assay/host/facts/network"
 	"assay/host/facts/registration"
 	"assay/host/facts/reputation"
+	"assay/host/feedback"
+	"assay/host/override"
 	"assay/host/postgres/postgrestest"
+	"assay/host/privacy"
 	"assay/registry"
 	"assay/sdk"
+	"assay/sdk/client"
 )
 
 // TestABIPage compares the threats and limits in sdk/ABI.md with the code.
@@ -79,11 +85,7 @@ func TestContract(t *testing.T) {
 	var texts []string
 	for _, p := range check.Plans() {
 		name := strings.ToUpper(p.Name[:1]) + p.Name[1:]
-		if p.Quota < 1000 {
-			texts = append(texts, fmt.Sprintf("| %s plan | %d checks a month |", name, p.Quota))
-		} else {
-			texts = append(texts, fmt.Sprintf("| %s plan | %d,%03d checks a month |", name, p.Quota/1000, p.Quota%1000))
-		}
+		texts = append(texts, fmt.Sprintf("| %s plan | %s checks a month |", name, thousands(p.Quota)))
 	}
 	for _, threat := range sdk.Threats() {
 		texts = append(texts, "`"+string(threat)+"`")
@@ -93,6 +95,60 @@ func TestContract(t *testing.T) {
 			t.Errorf("docs/contract.md lacks %q", text)
 		}
 	}
+}
+
+// TestDocumentedLimits compares the limits in customers' documents with the code.
+func TestDocumentedLimits(t *testing.T) {
+	t.Parallel()
+	c := client.New("", "")
+	seconds := func(d time.Duration) int { return int(d / time.Second) }
+	calls := []string{
+		fmt.Sprintf("sent up to %d times within %d s, %d s each", c.Attempts, seconds(c.Timeout), seconds(c.AttemptTimeout)),
+		fmt.Sprintf("up to %.0f minutes", c.Wait.Minutes()),
+		fmt.Sprintf("more than %s checks", thousands(privacy.AtOnce)),
+	}
+	for file, texts := range map[string][]string{
+		"sdk/client/README.md":     calls,
+		"sdk/python/README.md":     calls,
+		"sdk/typescript/README.md": calls,
+		"sdk/python/assay/client.py": {
+			fmt.Sprintf("attempts: int = %d, attempt_timeout: float = %d, timeout: float = %d, wait: float = %d",
+				c.Attempts, seconds(c.AttemptTimeout), seconds(c.Timeout), seconds(c.Wait)),
+		},
+		"sdk/typescript/src/client.ts": {
+			fmt.Sprintf("attempts: %d, attemptTimeout: %d_000, timeout: %d_000, wait: %d_000,", c.Attempts,
+				seconds(c.AttemptTimeout), seconds(c.Timeout), seconds(c.Wait)),
+		},
+		"docs/guide/errors.md":  {fmt.Sprintf("for %d seconds", seconds(c.Timeout))},
+		"docs/guide/privacy.md": {calls[2]},
+		"docs/contract.md": {
+			fmt.Sprintf("| requests a minute | %d (Free), %d (Starter), %s (Pro)", defaultRates["free"],
+				defaultRates["starter"], thousands(defaultRates["pro"])),
+			fmt.Sprintf("| public checks a minute | %d;", defaultRates[publicRate]),
+			fmt.Sprintf("| look-ups of keys | %s a minute;", thousands(defaultRates[networkRate])),
+			fmt.Sprintf("with up to %d networks each", apikey.MaxNetworks),
+			calls[2], fmt.Sprintf("pages of up to %s checks", thousands(privacy.AtOnce)),
+			fmt.Sprintf("is deleted after %.0f hours or when its subject is erased", privacy.KeepExport.Hours()),
+			fmt.Sprintf("the same for %.0f days after the end", privacy.KeepRequest.Hours()/24),
+			fmt.Sprintf("the note has at most %d bytes", feedback.MaxNote),
+			fmt.Sprintf("each for at most %.0f days", override.MaxAge.Hours()/24),
+		},
+	} {
+		page := strings.Join(strings.Fields(readText(t, "../"+file)), " ")
+		for _, text := range texts {
+			if !strings.Contains(page, text) {
+				t.Errorf("%s lacks %q", file, text)
+			}
+		}
+	}
+}
+
+// thousands returns a number below a million as documents show it, such as 1,500.
+func thousands(n int) string {
+	if n < 1000 {
+		return strconv.Itoa(n)
+	}
+	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
 }
 
 // TestTestingPage compares the values in docs/testing.md with those that test keys get answers to.

@@ -88,7 +88,7 @@ func TestCheckPage(t *testing.T) {
 	v.is(400, "The reason is required.")
 	v.press("Ask for a review", "reason", "She says: <b>no</b>")
 	v.is(200, "The review has been requested.")
-	v.is(200, "asked Asked for on")
+	v.is(200, "asked Requested on")
 	v.is(200, "She says: <b>no</b>")
 	if strings.Contains(v.at.body, "Ask for a review") {
 		t.Error("the page asks for a review twice")
@@ -102,7 +102,7 @@ func TestCheckPage(t *testing.T) {
 	}
 	v.get("/dashboard/checks/" + ref)
 	v.is(200, "Upheld on")
-	v.is(200, "What the person found The account is a mule's.")
+	v.is(200, "The reviewer's finding The account is a mule's.")
 	if strings.Contains(v.at.body, "Ana") {
 		t.Error("the page names the reviewer")
 	}

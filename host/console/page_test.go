@@ -113,7 +113,7 @@ func TestFirstSteps(t *testing.T) {
 	v.follow("Receive webhooks")
 	v.press("Save", "url", "https://hooks.example.com/a")
 	v.get("/dashboard")
-	v.is(200, "A URL is set. Nothing was delivered yet")
+	v.is(200, "A URL is set, but nothing has been delivered yet")
 	v.get(accountPath)
 	session := &session{Session: signin.Session{Account: v.at.text("account")}, Plan: check.Plan{Webhooks: true}}
 	steps := func(counted int, days ...decision.Day) []step {
