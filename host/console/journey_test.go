@@ -55,7 +55,7 @@ func TestWithoutJavaScript(t *testing.T) {
 		t.Error("the page does not offer to revoke three keys")
 	}
 	v.press("Revoke")
-	v.is(200, "The key is revoked and stops working within a second.")
+	v.is(200, "The key is revoked.")
 
 	v.follow("Webhooks")
 	v.press("Save", "url", "http://10.0.0.1/")

@@ -21,7 +21,7 @@ func TestOverridesPage(t *testing.T) {
 	v.is(200, "No overrides yet: the layers decide every check.")
 	v.press("Save", "action", "block", "kind", "email", "value", "Jane.Roe@example.net", "reason", "<b>chargebacks</b>",
 		"until", day)
-	v.is(200, "The override is saved and takes effect within a second.")
+	v.is(200, "The override is saved. It takes effect within a second.")
 	v.is(200, "block j...@example.net Email address <b>chargebacks</b>")
 	if strings.Contains(strings.ToLower(v.at.body), "jane.roe") {
 		t.Error("the list shows the value")
@@ -58,7 +58,7 @@ func TestOverridesPageErrors(t *testing.T) {
 	day, late := now.AddDate(0, 0, 30).Format(time.DateOnly), now.AddDate(0, 0, 366).Format(time.DateOnly)
 	for _, test := range []struct{ kind, value, reason, until, field, want string }{
 		{"domain", "example", "x", day, "value", "The domain has no dot"},
-		{"registrable_domain", "www.example.com", "x", day, "value", "The registrable domain must be 'example.com', without a subdomain"},
+		{"registrable_domain", "www.example.com", "x", day, "value", "The registrable domain must be 'example.com'"},
 		{"number_range", "030 12", "x", day, "value", "The number range must begin with '+'"},
 		{"iban", "DE", "x", day, "value", "The IBAN is shorter than"},
 		{"bank", "DE12", "x", day, "value", "The bank must be DE and the 8 characters"},
