@@ -136,13 +136,14 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 		"lineup fit": {rows, needed + ", or name another folder; there are no built-in layers"},
 		"lineup key": {filepath.Join(t.TempDir(), "operator.key"), ""},
 
-		"layers list":  none,
+		"layers list": none, "layers show": {"domain", needed},
 		"plugin new":   {"x", `name "x" must be 2 to 40 characters`},
 		"plugin sdk":   {plugin, "has none of layer.c, layer.rs, layer.ts, main.go"},
 		"plugin build": {plugin + " --wasm " + wasm + " -o " + filepath.Join(t.TempDir(), "empty.wasm"), ""},
 		"plugin test":  {wasm, "it has no section assay.manifest"}, "plugin run": {wasm + " x.de", "it has no section"},
 		"plugin inspect": {wasm, "it has no section"}, "plugin bench": {wasm, "it has no section"},
 		"plugin eval": {wasm + " " + rows, "it has no section"}, "plugin facts": {"paypal.com", ""},
+		"plugin dev": {"x", needed}, "plugin promote": {"x", needed}, "plugin retire": {"x", needed},
 		"plugin key":  {filepath.Join(t.TempDir(), "publisher.key"), ""},
 		"plugin sign": {wasm, "it has no section"}, "plugin verify": {wasm, "it has no section"},
 		"plugin push": {wasm, "it has no section"},
@@ -166,7 +167,7 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 
 		"witness": {"--name one.example --state state --trust missing", "open missing: no such file"},
 
-		"compile": {"", "EOF"}, // is started by hosts, and reads from standard input
+		"compile": {"", "EOF"}, "measure": {"", "EOF"}, // are started by hosts, and read from standard input
 	}
 	var lines, help [][]string
 	var wants []string
