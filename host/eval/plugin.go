@@ -238,6 +238,13 @@ func (m pluginMeasurer) measure(t entity.Type, all []*Scored) error {
 		m.warn("%s: no weights meet all limits of the lineup with the plugin; broken: %s", t,
 			strings.Join(next.Broken, "; "))
 	}
+	promised := slices.DeleteFunc(slices.Clone(next.Binding), func(limit string) bool {
+		return !strings.HasPrefix(limit, m.with.Layers[last].Name+":")
+	})
+	if len(promised) > 0 {
+		m.warn("%s: the plugin's weight is not what fits best, but what its signals warrant: %s", t,
+			strings.Join(promised, "; "))
+	}
 	r.Malicious, r.Benign = spoke(rows, last, true), spoke(rows, last, false)
 	r.Signals = signalRates(rows, r)
 	r.Repeats = m.overlaps(t, rows)

@@ -159,6 +159,27 @@ func TestPluginRows(t *testing.T) {
 	}
 }
 
+// TestPluginPromises measures a layer that finds nothing, and whose signals warrant a review: its weight costs AUC.
+func TestPluginPromises(t *testing.T) {
+	t.Parallel()
+	s := pluginSample(func(random *rand.Rand, _ bool, _ int) int { return random.IntN(2) * 40 })
+	s.lineup.Traced = "idle"
+	scored, err := eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.lineup.Limits = map[entity.Type][]eval.Limit{entity.Domain: {
+		{Name: "idle:kind:detail reaches review", Bias: 1, Weights: []float64{0, 0, .4}, AtLeast: -.4}}}
+	r, err := eval.MeasurePlugin(s.lineup, nil, scored, unlimited(.1), 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := r.Types[0]; d.Weight < 1 || d.AUCGain.Value >= 0 || d.AUCGain.Noise ||
+		!strings.Contains(strings.Join(r.Warnings, "\n"), "what its signals warrant: idle:kind:detail reaches review") {
+		t.Errorf("weight %v, gain %+v, warnings %q", d.Weight, d.AUCGain, r.Warnings)
+	}
+}
+
 // signalling adds a signal of the layer idle to decisions of a table.
 type signalling struct{ table }
 
