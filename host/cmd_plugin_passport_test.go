@@ -67,7 +67,8 @@ func TestPluginInspectPublished(t *testing.T) {
 func TestPluginPushRefuses(t *testing.T) {
 	t.Parallel()
 	dir, database := installation(t)
-	const types, memory = "\x00asm\x01\x00\x00\x00\x01\x05\x01\x60\x00\x01\x7f\x03\x02\x01\x00", "\x05\x04\x01\x01\x01\x01"
+	const types = "\x00asm\x01\x00\x00\x00\x01\x05\x01\x60\x00\x01\x7f\x03\x02\x01\x00"
+	const memory = "\x05\x04\x01\x01\x01\x01"
 	const exports = "\x07\x1b\x02\x06memory\x02\x00\x0eassay_v1_score\x00\x00"
 	// The function adds one to a global, and scores or abstains by its lowest bit.
 	const alternating = types + memory + "\x06\x06\x01\x7f\x01\x41\x00\x0b" + exports +
