@@ -35,7 +35,7 @@ var (
 var publicTables = map[string][]string{
 	"accounts": nil, "api_keys": nil, "key_limits": nil, "feeds": nil, "feed_entries": nil,
 	"feed_ranks": nil, "audit_heads": nil, "audit_trees": nil, "erased_records": nil,
-	"audit_checkpoints": nil, "audit_records": {"sealed_node"},
+	"audit_checkpoints": nil, "audit_keys": nil, "audit_records": {"sealed_node"},
 }
 
 // changeAtRandom makes random single changes of the database, of all kinds and columns: a value, a row that is deleted
@@ -92,7 +92,7 @@ func changeAtRandom(t *testing.T, v *verified, db *pgx.Conn) {
 	if found, _ := v.foundPublicly(t, kept, whole); found {
 		t.Error("the log as it is does not verify")
 	}
-	keys := writeFile(t, "keys", []byte(v.b.store.Signer().TreeKey(0)+"\n"))
+	keys := writeFile(t, "keys", []byte(v.key.TreeKey(0)+"\n\n"+strings.Join(v.key.Statements(), "\n")))
 	args := []string{"../examples/verify-python/verify.py", "export", "--key", keys, "--checkpoints", kept, whole}
 	cmd := exec.CommandContext(t.Context(), python, append(args, slices.Sorted(maps.Keys(exports))...)...)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
