@@ -153,6 +153,7 @@ class Keys:
         if 0 <= place < len(self.statements):
             if self.statements[place][0] != text:
                 raise Invalid(f"there are two statements about key {lines[2]}")
+            Keys(self.first, self.statements[:place]).add(note)  # others must be able to follow it too
             return
         key = decode_key(encoded)
         since = seconds(lines[5])

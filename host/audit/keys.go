@@ -114,8 +114,8 @@ func (p Public) Statements() (notes []string) {
 	return notes
 }
 
-// With returns p with the keys that statements introduce, oldest first; p does not change. Statements that p has
-// already are skipped. One that contradicts them is an error: the key before it signed two.
+// With returns p with the keys that statements introduce, oldest first; p does not change. One that contradicts a
+// statement that p has already is an error: the key before it signed two.
 func (p Public) With(statements []string) (Public, error) {
 	known := slices.Clone(p.introductions())
 	for _, signed := range statements {
@@ -128,6 +128,9 @@ func (p Public) With(statements []string) (Public, error) {
 			if known[i].text(p.installation()) != text+"\n" {
 				return p, fmt.Errorf("there are two statements about key %d: keep the one that was published first, "+
 					"and regard the keys before it as stolen", s.Number)
+			}
+			if _, err := p.holding(known[:i]).With([]string{signed}); err != nil {
+				return p, err // others could not follow it
 			}
 			continue
 		}

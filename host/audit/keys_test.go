@@ -110,6 +110,7 @@ func TestStatementsThatAreRefused(t *testing.T) {
 		"another time":        {[]string{strings.Replace(second, "01-02T", "01-03T", 1)}, "must sign it"},
 		"not the key before":  {[]string{text + "\n\n" + lines[1]}, "must sign it"},
 		"not the new key":     {[]string{text + "\n\n" + lines[0]}, "must sign it"},
+		"again, one signed":   {[]string{second, text + "\n\n" + lines[1]}, "must sign it"},
 		"another version":     {[]string{strings.Replace(second, "version 1", "version 2", 1)}, "does not introduce"},
 		"another log":         {[]string{strings.Replace(second, "assay/5", "assay/6", 1)}, "does not introduce"},
 		"nothing":             {[]string{""}, "does not introduce"},
