@@ -35,7 +35,8 @@ func (cmd *pluginDevCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 		}
 		box := b.sandboxConfig(cfg, quietLog(t))
 		box.NeverSuspend = true // a layer that fails its cases is repaired
-		d := &devSession{pluginDevCmd: *cmd, cfg: cfg, t: t, b: b, a: a, box: sandbox.New(box), calls: map[string]string{}}
+		d := &devSession{pluginDevCmd: *cmd, cfg: cfg, t: t, b: b, a: a, box: sandbox.New(box),
+			calls: map[string]string{}}
 		err = watch(ctx, t, cmd.Dir, func() error { return d.saved(ctx) }, func() { d.look(ctx) })
 		if cmd.Keep {
 			return err
