@@ -242,8 +242,8 @@ func TestLostChain(t *testing.T) {
 	storetest.NoError(t, err)
 }
 
-// TestDeletedCheckpoints checks that one old checkpoint does not vouch for records that were made months later. The last
-// ones need none: an export may be written before they are signed, and read much later.
+// TestDeletedCheckpoints checks that one old checkpoint does not vouch for records that were made months later. The
+// last ones need none: an export may be written before they are signed, and read much later.
 func TestDeletedCheckpoints(t *testing.T) {
 	t.Parallel()
 	k, db := oldLog(t)

@@ -117,7 +117,8 @@ func TestPrune(t *testing.T) {
 	reports, broken, err := k.verifyFiles(t)
 	want := Report{Records: 3, Pruned: 2, PrunedBefore: "2021-03-01", Checkpoints: 3, Since: "2021-03-20T12:00:00.000Z",
 		OK: true}
-	if diff := cmp.Diff([]Report{want}, reports[:1], cmpopts.IgnoreUnexported(Report{})); diff != "" || broken != nil || err != nil {
+	diff := cmp.Diff([]Report{want}, reports[:1], cmpopts.IgnoreUnexported(Report{}))
+	if diff != "" || broken != nil || err != nil {
 		t.Fatalf("%v, %v; reports (-want +got):\n%s", broken, err, diff)
 	}
 	if text := reports[0].String(); !strings.Contains(text, "2 earlier records, from before 2021-03-01, were pruned") {

@@ -72,8 +72,8 @@ func (r Report) Unsigned(now time.Time) error {
 	if err == nil && until.Sub(since).Abs() < unsignedFor { // a time in the future is no excuse
 		return nil
 	}
-	return &audit.BreakError{Chain: r.Chain, Seq: r.uncovered.first, Reason: "no signed checkpoint covers this record " +
-		"or a later one, neither in the database nor outside: they were deleted, or no host has run since"}
+	return &audit.BreakError{Chain: r.Chain, Seq: r.uncovered.first, Reason: "no signed checkpoint covers this " +
+		"record or a later one, neither in the database nor outside: they were deleted, or no host has run since"}
 }
 
 // Log is what is verified: a snapshot of the database, which is a store.AuditLog, or an *Export.
