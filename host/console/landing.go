@@ -32,7 +32,8 @@ func (c *Console) try(ctx *fiber.Ctx) error {
 	var rate *admission.RateError
 	if errors.As(err, &rate) {
 		ctx.Status(fiber.StatusTooManyRequests)
-		form.Error = "Too many visitors are trying checks at the moment. Try again in a minute. A free key needs no card."
+		form.Error = "Too many visitors are trying checks at the moment. Try again in a minute. " +
+			"A free key needs no card."
 		return c.showLanding(ctx, form)
 	}
 	if err != nil {

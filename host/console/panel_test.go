@@ -113,7 +113,8 @@ func TestFailedPanels(t *testing.T) {
 		name.Store(test.method)
 		v.get(path)
 		v.is(200, test.others)
-		if strings.Count(v.at.body, " could not be loaded. The rest") != 1 || strings.Contains(v.at.body, "secret reason") ||
+		if strings.Count(v.at.body, " could not be loaded. The rest") != 1 ||
+			strings.Contains(v.at.body, "secret reason") ||
 			!strings.Contains(v.at.body, `<a href="`+path+`">Try again</a>`) {
 			t.Errorf("%s without %s: %s", path, test.method, words(v.at.root))
 		}
