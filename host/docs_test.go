@@ -103,7 +103,8 @@ func TestDocumentedLimits(t *testing.T) {
 	c := client.New("", "")
 	seconds := func(d time.Duration) int { return int(d / time.Second) }
 	calls := []string{
-		fmt.Sprintf("sent up to %d times within %d s, %d s each", c.Attempts, seconds(c.Timeout), seconds(c.AttemptTimeout)),
+		fmt.Sprintf("sent up to %d times within %d s, %d s each", c.Attempts, seconds(c.Timeout),
+			seconds(c.AttemptTimeout)),
 		fmt.Sprintf("up to %.0f minutes", c.Wait.Minutes()),
 		fmt.Sprintf("more than %s checks", thousands(privacy.AtOnce)),
 	}

@@ -109,7 +109,8 @@ func TestClients(t *testing.T) {
 			}
 			status, usage := callPrivacy(t, host, key, "GET", "/api/usage", "")
 			if status != http.StatusOK || usage["used"] != earlier+2.0 {
-				t.Errorf("status %d, %v checks, want %d, one by itself and one in a batch", status, usage["used"], earlier)
+				t.Errorf("status %d, %v checks, want %d, one by itself and one in a batch", status, usage["used"],
+					earlier)
 			}
 			status, held := callPrivacy(t, host, key, "POST", "/gdpr/export", `{"domain":"paypa1-secure-login.xyz"}`)
 			if status != http.StatusOK || held["total"] != 0.0 {
