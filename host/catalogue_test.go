@@ -17,7 +17,7 @@ import (
 )
 
 // TestCatalogue checks that plugins/CATALOGUE.md and the pages in docs/catalogue match the manifests of the first-party
-// layers, what the layers do with their cases in the sandbox, and the recorded fuel. With ASSAY_UPDATE=1 it writes them.
+// layers, their cases in the sandbox, and the recorded fuel. With ASSAY_UPDATE=1 it writes them.
 func TestCatalogue(t *testing.T) {
 	t.Parallel()
 	source, err := layerSource(".", &Config{DataDir: sharedDir}, quietLog(&terminal{err: t.Output()}))
@@ -70,10 +70,11 @@ func catalogueIndex(modules []registry.Module) string {
 			m.Manifest.Summary)
 	}
 	return "# Layers and signals\n\n" +
-		"Each layer looks at one kind of evidence, and has a page with its signals: what they mean, an example, and what " +
-		"an\nhonest owner can do. Points speak against an entity, negative points for it. A signal that warrants a band " +
-		"puts an\nentity there whatever the style layers say, and one that is final whatever speaks for the entity. " +
-		"ABI.md defines the\n[facts](../sdk/ABI.md#7-facts), [threats](../sdk/ABI.md#6-threats) and " +
+		"Each layer looks at one kind of evidence, and has a page with its signals: what they mean, an " +
+		"example, and what an\nhonest owner can do. Points speak against an entity, negative points for it. " +
+		"A signal that warrants a band puts an\nentity there whatever the style layers say, and one that is " +
+		"final whatever speaks for the entity. ABI.md defines the\n[facts](../sdk/ABI.md#7-facts), " +
+		"[threats](../sdk/ABI.md#6-threats) and " +
 		"[classes](../sdk/ABI.md#4-exports).\n\n" + generated + "\n" +
 		"| layer | entities | class and score | evidence |\n|---|---|---|---|\n" + rows.String()
 }
@@ -154,8 +155,8 @@ func examplesOf(t *testing.T, m registry.Module) map[string]example {
 			for _, name := range slices.Sorted(maps.Keys(cases[i].Facts)) {
 				given = append(given, fmt.Sprintf("`%s` = %s", name, code(cases[i].Facts[name])))
 			}
-			e := example{code(cases[i].Value), fmt.Sprintf("%+d, “%s”; the layer's score is %d", s.Points, prose(s.Text),
-				r.Call.Score)}
+			e := example{code(cases[i].Value),
+				fmt.Sprintf("%+d, “%s”; the layer's score is %d", s.Points, prose(s.Text), r.Call.Score)}
 			if len(given) > 0 {
 				e.input += ", with " + strings.Join(given, ", ")
 			}

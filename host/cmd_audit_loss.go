@@ -91,9 +91,11 @@ func (cmd *auditLossCmd) print(result acceptedLosses, t *terminal) {
 		t.printf("Host %s answered for record %d of audit chain %d at %s. The database does not contain it.\n", l.Host,
 			l.Seq, l.Chain, l.AnsweredAt.Format(time.RFC3339))
 		if l.Survived > 0 {
-			t.printf("The database has the host's records up to number %d. These %d are lost:\n", l.Survived, len(l.Refs))
+			t.printf("The database has the host's records up to number %d. These %d are lost:\n", l.Survived,
+				len(l.Refs))
 		} else {
-			t.printf("The database has none of the records that the host remembers. At least these %d are lost:\n", len(l.Refs))
+			t.printf("The database has none of the records that the host remembers. At least these %d are lost:\n",
+				len(l.Refs))
 		}
 		t.printf("  %s\n", strings.Join(l.Refs, "\n  "))
 		if number := result.Records[l.Chain]; number > 0 {

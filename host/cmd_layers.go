@@ -138,7 +138,8 @@ func (cmd *layersShowCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 				rows[i][5] = percentOf(s.Interval[0]) + " to " + percentOf(s.Interval[1])
 			}
 		}
-		return t.table([]string{"SIGNAL", "POINTS", "WARRANTS", "HIT RATE", "PRECISION", "95% INTERVAL", "MEANING"}, rows)
+		return t.table(
+			[]string{"SIGNAL", "POINTS", "WARRANTS", "HIT RATE", "PRECISION", "95% INTERVAL", "MEANING"}, rows)
 	})
 }
 

@@ -156,7 +156,9 @@ func TestCount(t *testing.T) {
 
 func TestList(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string][]string{"": nil, "a": {"a"}, "a.example b.example": {"a.example", "b.example"}} {
+	for text, want := range map[string][]string{
+		"": nil, "a": {"a"}, "a.example b.example": {"a.example", "b.example"},
+	} {
 		sdk.Run(func(c *sdk.Check) sdk.Outcome {
 			if got := slices.Collect(c.List(sdk.DNSNS)); !slices.Equal(got, want) {
 				t.Errorf("the list of %q is %q", text, got)

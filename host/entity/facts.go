@@ -51,7 +51,8 @@ var factTable = []Fact{
 	{"email.domain", Text, "the mail domain after provider aliases (googlemail.com -> gmail.com), A-labels",
 		"gmail.com"},
 	{"email.provider", Text, "a large mailbox provider's name: google, microsoft, yahoo, apple, proton, fastmail, " +
-		"gmx, webde, mailru, yandex, zoho, tutanota, aol, qq, naver, orange_fr, ... ; absent if there is none", "google"},
+		"gmx, webde, mailru, yandex, zoho, tutanota, aol, qq, naver, orange_fr, ... ; absent if there is none",
+		"google"},
 	{"phone.e164", Text, "E.164 with \"+\"; absent if the number cannot be read as one", "+33612345678"},
 	{"phone.country", Text, "ISO 3166-1 alpha-2, or 001 for non-geographic codes; absent if unknown", "FR"},
 	{"phone.calling_code", Text, "digits", "33"},
@@ -76,6 +77,6 @@ var factTable = []Fact{
 	{"iban.branch", Text, "the branch identifier by the registry's positions; absent if the country has none", "005"},
 	{"iban.account", Text, "the part after bank and branch", "0532013000"},
 	{"iban.sepa", YesNo, "yes if the country takes part in SEPA; absent if not listed", "yes"},
-	{"iban.national", Text, "ok or wrong: the country's own check digits inside the BBAN; absent unless the host knows " +
-		"the country's algorithm", "ok"},
+	{"iban.national", Text, "ok or wrong: the country's own check digits inside the BBAN; absent unless the host " +
+		"knows the country's algorithm", "ok"},
 }
