@@ -41,8 +41,8 @@ type Preparer struct {
 	polling   time.Duration // 0: pollInterval
 }
 
-// Limits on the cost of candidates, whoever wrote them into the database: maxCandidates may be kept open, each with as
-// many plugins as a lineup, for keepCandidate at most. Only one measured candidate is open at a time.
+// Limits on the cost of candidates, which anyone with access to the database can write: maxCandidates may be kept open,
+// each with as many plugins as a lineup, for keepCandidate at most. Only one measured candidate is open at a time.
 const (
 	maxCandidates = 4
 	keepCandidate = time.Hour

@@ -15,8 +15,8 @@ import (
 // TopicCandidates is about the lineups that hosts are asked to prepare.
 const TopicCandidates Topic = "candidates"
 
-// Limits on the candidates that hosts read, whoever wrote them: only the newest ones, none longer than two lineups may
-// be.
+// Limits on the candidates that hosts read, which anyone with access to the database can write: only the newest ones,
+// none longer than two lineups may be.
 const (
 	maxCandidates     = 32
 	maxCandidateBytes = 512 << 10

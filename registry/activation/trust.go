@@ -213,8 +213,8 @@ type Step struct {
 }
 
 // Permit reports an error unless a key with the role may sign the step from one activation to the next. A host may
-// withdraw a canary, or move one layer that is not required from live to shadow: whoever takes over a host cannot
-// change anything else with its key.
+// withdraw a canary, or move one layer that is not required from live to shadow: an attacker who takes over a host
+// cannot change anything else with its key.
 func Permit(role Role, from, to Step) error {
 	switch role {
 	case Operator:
