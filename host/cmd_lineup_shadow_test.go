@@ -42,7 +42,10 @@ func TestFailingLayerIsMovedToShadow(t *testing.T) {
 		}
 		keys = append(keys, issued.Secret)
 	}
-	push(t, dir, database, "flaky", flakyLayer, `"entities":["phone"],"facts":[],"signals":[]`)
+	// `plugin push` would refuse it. Earlier releases did not measure plugins.
+	flaky := storetest.Must(registry.OpenModule(packed(t, "flaky", flakyLayer,
+		`"entities":["phone"],"facts":[],"signals":[]`)))(t)
+	storetest.NoError(t, store.PublishPlugin(t.Context(), flaky, "1.0.0", false, nil))
 	l := outputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
 	l.Bands.Review = 5
 	for i := range l.Layers {

@@ -119,12 +119,18 @@ func pushEmpty(t *testing.T, dir, database, name, declared string) string {
 // push publishes a module as name@1.0.0, and returns what the command prints.
 func push(t *testing.T, dir, database, name, module, declared string) string {
 	t.Helper()
+	return output(t, dir, database, "plugin", "push", writeFile(t, name+".wasm", packed(t, name, module, declared)))
+}
+
+// packed returns a module with a manifest.
+func packed(t *testing.T, name, module, declared string) []byte {
+	t.Helper()
 	wasm, err := registry.Pack([]byte(module), fmt.Appendf(nil, `{"name":%q,"version":"1.0.0","summary":"Empty",
 		"threats":[],"budget_fuel":1000,"memory_mb":1,"default_weight":1,%s}`, name, declared), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return output(t, dir, database, "plugin", "push", writeFile(t, name+".wasm", wasm))
+	return wasm
 }
 
 // TestLineupConstraints sets lineups that break what the signals of their layers warrant, and shows what layers may

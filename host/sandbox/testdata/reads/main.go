@@ -18,8 +18,9 @@ func score(c *sdk.Check) sdk.Outcome {
 	var all, joined [20][len(names)]string
 	for round := range all {
 		for i, name := range names {
-			value, known := c.Fact(name)
-			if known != c.Has(name) {
+			fact := sdk.TextFact(name)
+			value, known := c.Fact(fact)
+			if known != c.Has(fact) {
 				return c.Fail(name + ": Has and Fact differ")
 			}
 			all[round][i] = value
