@@ -98,8 +98,8 @@ func cataloguePage(t *testing.T, module registry.Module, fuel fuelTable) string 
 	if len(m.Threats) > 0 {
 		item("Threats that it can name", "%s", codes(m.Threats))
 	}
-	item("Budget", "%d units of fuel and %d MB of memory; reference values burn up to %d units", m.BudgetFuel,
-		m.MemoryMB, most)
+	item("Budget", "%s units of fuel and %d MB of memory; reference values burn up to %s units",
+		thousands(m.BudgetFuel), m.MemoryMB, thousands(most))
 	item("Version and owner", "%s, the maintainers of Assay", m.Version)
 	examples := examplesOf(t, module)
 	for _, s := range m.Signals {
@@ -156,7 +156,7 @@ func examplesOf(t *testing.T, m registry.Module) map[string]example {
 				given = append(given, fmt.Sprintf("`%s` = %s", name, code(cases[i].Facts[name])))
 			}
 			e := example{code(cases[i].Value),
-				fmt.Sprintf("%+d, “%s”; the layer's score is %d", s.Points, prose(s.Text), r.Call.Score)}
+				fmt.Sprintf("*%s* (%+d, and the layer's score is %d)", prose(s.Text), s.Points, r.Call.Score)}
 			if len(given) > 0 {
 				e.input += ", with " + strings.Join(given, ", ")
 			}

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -144,12 +143,12 @@ func TestDocumentedLimits(t *testing.T) {
 	}
 }
 
-// thousands returns a number below a million as documents show it, such as 1,500.
-func thousands(n int) string {
+// thousands returns a number as documents show it, such as 1,500.
+func thousands[T int | int64](n T) string {
 	if n < 1000 {
-		return strconv.Itoa(n)
+		return fmt.Sprint(n)
 	}
-	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
+	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
 }
 
 // TestTestingPage compares the values in docs/testing.md with those that test keys get answers to.
