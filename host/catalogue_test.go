@@ -1,3 +1,7 @@
+//go:build !race
+
+// The pages do not depend on the race detector, under which each layer runs many times slower.
+
 package main
 
 import (

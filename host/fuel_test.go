@@ -1,6 +1,6 @@
 //go:build !race
 
-// Fuel does not depend on the race detector, under which compiling every layer takes minutes.
+// Fuel does not depend on the race detector, under which each layer runs many times slower.
 
 package main
 
