@@ -14,15 +14,7 @@ import (
 // least twice that, so that no legal input ends a layer, and at most twenty times, so that a broken layer is noticed.
 func TestBudgets(t *testing.T) {
 	t.Parallel()
-	source, err := layerSource(".", &Config{DataDir: sharedDir}, quietLog(&terminal{err: t.Output()}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	modules, err := source.BuildAll(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range modules {
+	for _, m := range builtLayers(t) {
 		t.Run(m.Manifest.Name, func(t *testing.T) {
 			t.Parallel()
 			box := layerSandbox(t)

@@ -24,14 +24,7 @@ import (
 // layers, their cases in the sandbox, and the recorded fuel. With ASSAY_UPDATE=1 it writes them.
 func TestCatalogue(t *testing.T) {
 	t.Parallel()
-	source, err := layerSource(".", &Config{DataDir: sharedDir}, quietLog(&terminal{err: t.Output()}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	modules, err := source.BuildAll(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	modules := builtLayers(t)
 	pages := map[string]string{"../plugins/CATALOGUE.md": catalogueIndex(modules)}
 	fuel := readFuel(t)
 	var mu sync.Mutex // guards pages

@@ -19,14 +19,7 @@ import (
 // TestLayers runs the cases of every first-party layer in the sandbox. The layers' own tests run them natively.
 func TestLayers(t *testing.T) {
 	t.Parallel()
-	source, err := layerSource(".", &Config{DataDir: sharedDir}, quietLog(&terminal{err: t.Output()}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	modules, err := source.BuildAll(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	modules := builtLayers(t)
 	if len(modules) < 5 {
 		t.Fatalf("only %d layers were built", len(modules))
 	}
@@ -43,7 +36,7 @@ func TestLayers(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			for _, c := range layertest.Open(t, filepath.Join(source.Root, "plugins", m.Manifest.Name)).Cases {
+			for _, c := range layertest.Open(t, filepath.Join("..", "plugins", m.Manifest.Name)).Cases {
 				runCase(t, plugin, c)
 			}
 		})
@@ -78,15 +71,7 @@ func (l *recordedLayer) Score(ctx context.Context, in check.Input) (check.Result
 
 // BenchmarkLayers measures each first-party layer in the sandbox.
 func BenchmarkLayers(b *testing.B) {
-	source, err := layerSource(".", &Config{DataDir: sharedDir}, quietLog(&terminal{err: b.Output()}))
-	if err != nil {
-		b.Fatal(err)
-	}
-	modules, err := source.BuildAll(b.Context(), nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, m := range modules {
+	for _, m := range builtLayers(b) {
 		b.Run(m.Manifest.Name, func(b *testing.B) {
 			box := layerSandbox(b)
 			plugin, err := box.OpenShared(b.Context(), m)

@@ -100,6 +100,20 @@ func fillSharedDir(t testing.TB) {
 	runHost(t, cmd).stop(t, syscall.SIGTERM)
 }
 
+// builtLayers returns the layers of this checkout.
+func builtLayers(t testing.TB) []registry.Module {
+	t.Helper()
+	source, err := layerSource(".", &Config{DataDir: sharedDir}, quietLog(&terminal{err: t.Output()}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules, err := source.BuildAll(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return modules
+}
+
 // layerSandbox returns a sandbox that finds the layers of this checkout compiled, with the race detector too.
 func layerSandbox(t testing.TB) *sandbox.Sandbox {
 	t.Helper()

@@ -238,17 +238,8 @@ func mostFuel(records []check.Record, layer string) int64 {
 // on the facts alone.
 func layersOfSource(t *testing.T) (map[string]registry.Module, *sandbox.Sandbox) {
 	t.Helper()
-	log := quietLog(&terminal{err: t.Output()})
-	source, err := layerSource(".", &Config{DataDir: sharedDir}, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	built, err := source.BuildAll(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	modules := map[string]registry.Module{}
-	for _, m := range built {
+	for _, m := range builtLayers(t) {
 		modules[m.Manifest.Name] = m
 	}
 	return modules, layerSandbox(t)

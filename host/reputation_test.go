@@ -92,14 +92,7 @@ func newDeployment(t *testing.T, customers int, layers ...string) *deployment {
 // members opens layers of this checkout in a sandbox.
 func members(t testing.TB, names []string) []check.Member {
 	t.Helper()
-	source, err := layerSource(".", &Config{DataDir: sharedDir}, quietLog(&terminal{err: t.Output()}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	modules, err := source.BuildAll(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	modules := builtLayers(t)
 	box := layerSandbox(t)
 	document, err := registry.DefaultLineup()
 	if err != nil {
