@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -94,9 +95,7 @@ func (m *measurement) call(ctx context.Context, p *sandbox.Plugin, r eval.Row) (
 			return eval.Called{}, err
 		}
 	}
-	for name, value := range r.Facts {
-		facts[name] = value
-	}
+	maps.Copy(facts, r.Facts)
 	for name, value := range m.document.Layers[len(m.document.Layers)-1].Config {
 		facts["config."+name] = value
 	}
