@@ -29,7 +29,7 @@ type Page struct {
 	Name  string // in its URL; empty for the first page
 	Title string
 	Group string // the heading above it in the list of pages
-	Part  bool   // of the last page before it that is none; the list shows it next to the other parts only
+	Part  bool   // belongs to the last page before it that is not a part, and is listed only there and on other parts
 	HTML  template.HTML
 
 	TestValues bool // its snippets check test values, so that they run with a test key
@@ -50,7 +50,7 @@ func (s source) part() bool { return strings.Contains(s.name, "/") }
 // sources lists the pages in their order.
 var sources = slices.Concat(guide, layers(), []source{{"changelog", "Reference", "CHANGELOG.md"}})
 
-// layers returns the pages of the catalogue, one of each layer.
+// layers returns the pages of the catalogue, one for each layer.
 func layers() (pages []source) {
 	entries, err := files.ReadDir("catalogue")
 	if err != nil {
@@ -63,7 +63,7 @@ func layers() (pages []source) {
 	return pages
 }
 
-// guide lists the pages before those of the layers.
+// guide lists the pages that come before those of the layers.
 var guide = []source{
 	{"", "Start", "docs/guide/quickstart.md"},
 	{"keys", "Start", "docs/guide/keys.md"},

@@ -36,8 +36,8 @@ type renderer struct {
 	err      error
 }
 
-// render returns a document's title and its HTML without the title. Links to files that are no pages become texts; dir
-// is the document's.
+// render returns a document's title and its HTML without the title. Links to files that are not pages become
+// text; dir is the document's.
 func render(dir string, source []byte) (title string, body template.HTML, err error) {
 	r := &renderer{source: source, markdown: goldmark.New(goldmark.WithExtensions(extension.Table),
 		goldmark.WithParserOptions(parser.WithAutoHeadingID()))}
@@ -72,7 +72,7 @@ func render(dir string, source []byte) (title string, body template.HTML, err er
 	return title, template.HTML(r.String()), r.err //nolint:gosec // rendered from the documents of this repository
 }
 
-// resolveLinks turns links to files of the repository into links to their pages, or into texts if there are none.
+// resolveLinks turns links to files of the repository into links to their pages, or into text if they have none.
 func resolveLinks(dir string, tree ast.Node) {
 	var links []*ast.Link
 	_ = ast.Walk(tree, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -133,7 +133,7 @@ func (r *renderer) plain(n ast.Node) string {
 // signalCode matches the code of a signal.
 var signalCode = regexp.MustCompile(`^[a-z0-9_-]+(:[a-z0-9_-]+){2}$`)
 
-// heading writes a heading that links to itself. The code of a signal is its own ID, and may be broken at its colons.
+// heading writes a heading that links to itself. The code of a signal is its own ID, and may wrap after a colon.
 func (r *renderer) heading(n *ast.Heading) {
 	id, _ := n.AttributeString("id")
 	code := r.plain(n)
