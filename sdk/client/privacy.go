@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Subject says whose data a request is about. Set one field, and Region with a national phone number.
+// Subject identifies the person or entity whose data a request is about. Set one field, and Region with a national phone number.
 type Subject struct {
 	Subject string  `json:"subject,omitempty"` // the reference sub_... that an export names
 	Ref     string  `json:"ref,omitempty"`     // the reference of one of the subject's checks
@@ -67,8 +67,8 @@ type HumanReview struct {
 
 // Export returns the account's data about a subject as a JSON document to hand over. "checks" has all checks: if they
 // are many, the service collects them in the background, and Export waits.
-func (c *Client) Export(ctx context.Context, whose Subject) (json.RawMessage, error) {
-	a, err := c.send(ctx, http.MethodPost, "/gdpr/export", whose)
+func (c *Client) Export(ctx context.Context, subject Subject) (json.RawMessage, error) {
+	a, err := c.send(ctx, http.MethodPost, "/gdpr/export", subject)
 	if err != nil || a.status == http.StatusOK {
 		return a.body, err
 	}
@@ -106,8 +106,8 @@ func (c *Client) Export(ctx context.Context, whose Subject) (json.RawMessage, er
 
 // Erase permanently erases the account's data about a subject. If its checks are many, the service erases them in the
 // background, and Erase waits. Erasing again succeeds.
-func (c *Client) Erase(ctx context.Context, whose Subject) error {
-	a, err := c.send(ctx, http.MethodPost, "/gdpr/erase", whose)
+func (c *Client) Erase(ctx context.Context, subject Subject) error {
+	a, err := c.send(ctx, http.MethodPost, "/gdpr/erase", subject)
 	if err == nil && a.status == http.StatusAccepted {
 		_, err = c.await(ctx, a)
 	}
@@ -133,7 +133,7 @@ func (c *Client) await(ctx context.Context, begun answer) (id string, err error)
 		r, err = call[request](ctx, c, http.MethodGet, "/gdpr/requests/"+url.PathEscape(r.ID), nil)
 	}
 	if err == nil && r.State != "done" {
-		err = fmt.Errorf("the %s %s is %s", r.Kind, r.ID, r.State)
+		err = fmt.Errorf("the %s %s has the state %s", r.Kind, r.ID, r.State)
 	}
 	return r.ID, err
 }

@@ -46,7 +46,7 @@ func TestBackground(t *testing.T) {
 			running("export"), settled("done"), respond(200, `{"checks":[],"next":null}`)},
 			[]string{asked, poll, part}, `{"checks":[],"next":null}`},
 		"an export whose key was revoked": {export, []func(http.ResponseWriter){running("export"), settled("failed")},
-			[]string{asked, poll}, "the export req_1 is failed"},
+			[]string{asked, poll}, "the export req_1 has the state failed"},
 		"an erasure at once": {erase, []func(http.ResponseWriter){respond(200, `{"erased":2}`)},
 			[]string{"POST /gdpr/erase"}, "erased"},
 		"an erasure in the background": {erase, []func(http.ResponseWriter){

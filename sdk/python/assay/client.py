@@ -208,10 +208,10 @@ class Client:
                 return receipt
             time.sleep(pause)
 
-    def export(self, whose: Subject) -> dict[str, Any]:
+    def export(self, subject: Subject) -> dict[str, Any]:
         """Returns the account's data about a subject, to hand over as JSON. "checks" has all checks: if they are many,
         the service collects them in the background, and this method waits."""
-        answer = self._post("/gdpr/export", whose)
+        answer = self._post("/gdpr/export", subject)
         whole: dict[str, Any] = answer.content
         if answer.status == 200:
             return whole
@@ -223,10 +223,10 @@ class Client:
         whole["next"] = None
         return whole
 
-    def erase(self, whose: Subject) -> None:
+    def erase(self, subject: Subject) -> None:
         """Permanently erases the account's data about a subject. If its checks are many, the service erases them in the
         background, and this method waits. Erasing again succeeds."""
-        answer = self._post("/gdpr/erase", whose)
+        answer = self._post("/gdpr/erase", subject)
         if answer.status == 202:
             self._await(answer)
 
@@ -258,7 +258,7 @@ class Client:
             time.sleep(pause)
             request = self._get(f"/gdpr/requests/{quote(request['id'], '')}").content
         if request["state"] != "done":
-            raise RuntimeError(f"the {request['kind']} {request['id']} is {request['state']}")
+            raise RuntimeError(f"the {request['kind']} {request['id']} has the state {request['state']}")
         return str(request["id"])
 
     def _get(self, path: str) -> _Answer:

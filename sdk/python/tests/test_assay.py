@@ -123,7 +123,7 @@ class Attempts(unittest.TestCase):
                 [running("export"), settled("running"), CUT, settled("done"), part([1, 2], "chk_2"), part([3], None)],
                 [asked, poll, poll, poll, data, data + "?after=chk_2"], [1, 2, 3],
             ),
-            ("a revoked key", [running("export"), settled("failed")], [asked, poll], "the export req_1 is failed"),
+            ("a revoked key", [running("export"), settled("failed")], [asked, poll], "the export req_1 has the state failed"),
             ("an erasure at once", [(200, '{"erased":2}', {})], ["POST /gdpr/erase"], None),
             (
                 "an erasure in the background", [running("erasure"), settled("running"), settled("done")],

@@ -137,8 +137,8 @@ export interface Options {
   signal?: AbortSignal;
 }
 
-/** What ends a call early. */
-type Ending = Pick<Options, "signal">;
+/** The option of calls that need no idempotency key. */
+type Abortable = Pick<Options, "signal">;
 
 /** An answer to a request: 200 or 202. */
 interface Answer {
@@ -206,7 +206,7 @@ export class Client {
   }
 
   /** Labels a check of the account. Another report on the same check replaces the earlier one. */
-  async giveFeedback(feedback: Feedback, options: Ending = {}): Promise<void> {
+  async giveFeedback(feedback: Feedback, options: Abortable = {}): Promise<void> {
     await this.#post("/api/feedback", feedback, options);
   }
 
@@ -214,7 +214,7 @@ export class Client {
    * Returns the receipt of a check, which proves its record to others, to store as JSON. Waits for the proof, which the
    * service has within seconds. If it takes longer than a call may, the receipt has the member "proof": null.
    */
-  async receipt(ref: string, options: Ending = {}): Promise<Document> {
+  async receipt(ref: string, options: Abortable = {}): Promise<Document> {
     const end = performance.now() + this.#settings.timeout;
     for (let attempt = 1; ; attempt++) {
       const { content, retryAfter } = await this.#get(`/api/receipts/${encodeURIComponent(ref)}`, options);
@@ -229,9 +229,9 @@ export class Client {
    * Returns the account's data about a subject, to hand over as JSON. "checks" has all checks: if they are many, the
    * service collects them in the background, and this method waits.
    */
-  async export(whose: Subject, options: Ending = {}): Promise<Document & { checks: Document[] }> {
+  async export(subject: Subject, options: Abortable = {}): Promise<Document & { checks: Document[] }> {
     type Part = Document & { checks: Document[]; next: string | null };
-    const answer = await this.#post("/gdpr/export", whose, options);
+    const answer = await this.#post("/gdpr/export", subject, options);
     if (answer.status === 200) return answer.content as Part;
     const path = `/gdpr/requests/${await this.#await(answer, options)}/export`;
     const whole = (await this.#get(path, options)).content as Part;
@@ -247,28 +247,28 @@ export class Client {
    * Permanently erases the account's data about a subject. If its checks are many, the service erases them in the
    * background, and this method waits. Erasing again succeeds.
    */
-  async erase(whose: Subject, options: Ending = {}): Promise<void> {
-    const answer = await this.#post("/gdpr/erase", whose, options);
+  async erase(subject: Subject, options: Abortable = {}): Promise<void> {
+    const answer = await this.#post("/gdpr/erase", subject, options);
     if (answer.status === 202) await this.#await(answer, options);
   }
 
   /** Says why a check was decided as it was. The value is not kept, so pass the one that was scored. */
-  async explain(ref: string, value: Request, options: Ending = {}): Promise<Explanation> {
+  async explain(ref: string, value: Request, options: Abortable = {}): Promise<Explanation> {
     return (await this.#post("/gdpr/explain", { ...value, ref }, options)).content as Explanation;
   }
 
   /** Asks for a person's review of a block or a review. Asking again returns the same review. */
-  async askReview(ref: string, reason: string, options: Ending = {}): Promise<HumanReview> {
+  async askReview(ref: string, reason: string, options: Abortable = {}): Promise<HumanReview> {
     return (await this.#post("/gdpr/review", { ref, reason }, options)).content as HumanReview;
   }
 
   /** Returns a person's review of a check. The AssayError has the status 404 if none was asked for. */
-  async review(ref: string, options: Ending = {}): Promise<HumanReview> {
+  async review(ref: string, options: Abortable = {}): Promise<HumanReview> {
     return (await this.#get(`/gdpr/review?ref=${encodeURIComponent(ref)}`, options)).content as HumanReview;
   }
 
   /** Waits for the end of a request in the background, and returns its id. */
-  async #await(begun: Answer, options: Ending): Promise<string> {
+  async #await(begun: Answer, options: Abortable): Promise<string> {
     const end = performance.now() + this.#settings.wait;
     let request = begun.content as Background;
     for (let attempt = 1; request.state === "running"; attempt++) {
@@ -280,11 +280,11 @@ export class Client {
       const path = `/gdpr/requests/${encodeURIComponent(request.id)}`;
       request = (await this.#get(path, options)).content as Background;
     }
-    if (request.state !== "done") throw new Error(`the ${request.kind} ${request.id} is ${request.state}`);
+    if (request.state !== "done") throw new Error(`the ${request.kind} ${request.id} has the state ${request.state}`);
     return request.id;
   }
 
-  #get(path: string, options: Ending): Promise<Answer> {
+  #get(path: string, options: Abortable): Promise<Answer> {
     return this.#send(path, { method: "GET" }, options.signal);
   }
 

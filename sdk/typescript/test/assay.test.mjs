@@ -129,7 +129,7 @@ for (const [name, call, answers, want, expected] of [
     [running("export"), settled("running"), cut, settled("done"), part([1, 2], "chk_2"), part([3], null)], [1, 2, 3],
     [asked, poll, poll, poll, data, `${data}?after=chk_2`],
   ],
-  ["a revoked key", exported, [running("export"), settled("failed")], "the export req_1 is failed", [asked, poll]],
+  ["a revoked key", exported, [running("export"), settled("failed")], "the export req_1 has the state failed", [asked, poll]],
   ["an erasure at once", erase, [[200, '{"erased":2}']], undefined, ["POST /gdpr/erase"]],
   [
     "an erasure in the background", erase, [running("erasure"), settled("running"), settled("done")], undefined,
