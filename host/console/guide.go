@@ -39,9 +39,9 @@ func (c *Console) guide(ctx *fiber.Ctx) error {
 	return c.render(ctx, "docs", s, v)
 }
 
-// groupPages returns the list of pages for the page with a number. Parts of a page are in it next to that page or
-// another part of it.
-func groupPages(pages []docs.Page, number int) (groups []guideGroup) {
+// groupPages returns the list of pages to show on the page with index current. Parts are listed only on the page that
+// they belong to and on its other parts.
+func groupPages(pages []docs.Page, current int) (groups []guideGroup) {
 	whole := func(i int) int {
 		for pages[i].Part {
 			i--
@@ -49,7 +49,7 @@ func groupPages(pages []docs.Page, number int) (groups []guideGroup) {
 		return i
 	}
 	for i, p := range pages {
-		if p.Part && whole(i) != whole(number) {
+		if p.Part && whole(i) != whole(current) {
 			continue
 		}
 		if len(groups) == 0 || groups[len(groups)-1].Title != p.Group {

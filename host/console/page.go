@@ -165,7 +165,7 @@ func timestamp(text string) string {
 	return formatTime(t)
 }
 
-// count formats a number, with separators from five digits on.
+// count formats a number with thousands separators.
 func count(n int) string {
 	digits := strconv.Itoa(n)
 	if n < 1_000 {
