@@ -176,18 +176,19 @@ func (a *authority) complete(p lineup.Proposal) activation.Activation {
 	return p.Activation()
 }
 
-// change puts the activation of a proposal in force at once.
+// change puts the activation of a proposal in force at once, without hosts that prepare it.
 func (b *backend) change(ctx context.Context, a *authority, p lineup.Proposal) (activation.Signed, error) {
-	return b.commit(ctx, a, a.complete(p))
+	next := a.complete(p)
+	if _, err := a.candidate(ctx, next); err != nil {
+		return activation.Signed{}, err
+	}
+	return b.commit(ctx, a, next)
 }
 
 // prepare makes every live host prepare an activation, which they verify completely, as if it were in force already.
 func (b *backend) prepare(
 	ctx context.Context, a *authority, rollout *fleet.Rollout, next activation.Activation,
 ) (*fleet.Proposal, error) {
-	if a.operator == nil {
-		return nil, errNoOperatorKey
-	}
 	candidate, err := a.candidate(ctx, next)
 	if err != nil {
 		return nil, err
@@ -197,6 +198,9 @@ func (b *backend) prepare(
 
 // candidate signs an activation to be prepared, if hosts would accept it.
 func (a *authority) candidate(ctx context.Context, next activation.Activation) (signed string, err error) {
+	if a.operator == nil {
+		return "", errNoOperatorKey
+	}
 	if signed, err = activation.SignCandidate(next, a.operator); err == nil {
 		_, err = a.VerifyCandidate(ctx, signed) // detects mistakes even if no host is alive
 	}
@@ -207,9 +211,6 @@ func (a *authority) candidate(ctx context.Context, next activation.Activation) (
 func (b *backend) commit(ctx context.Context, a *authority, next activation.Activation) (activation.Signed, error) {
 	if a.operator == nil {
 		return activation.Signed{}, errNoOperatorKey
-	}
-	if _, err := a.candidate(ctx, next); err != nil { // a rollback was not prepared
-		return activation.Signed{}, err
 	}
 	note, err := activation.Sign(next, a.operator)
 	if err != nil {
