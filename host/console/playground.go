@@ -14,8 +14,8 @@ import (
 	"assay/host/entity"
 )
 
-// maxPreviews is how many values an account may have explained in an hour, so that the playground is no way around the
-// quota.
+// maxPreviews is how many values an account may have explained in an hour, so that the playground cannot replace paid
+// checks.
 const maxPreviews = 30
 
 // playgroundForm is what was entered in the playground, and its outcome.
