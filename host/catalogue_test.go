@@ -69,8 +69,8 @@ func catalogueIndex(modules []registry.Module) string {
 	return "# Layers and signals\n\n" +
 		"Each layer looks at one kind of evidence, and has a page with its signals: what they mean, an " +
 		"example, and what an\nhonest owner can do. Points speak against an entity, negative points for it. " +
-		"A signal that warrants a band puts an\nentity there whatever the style layers say, and one that is " +
-		"final whatever speaks for the entity. ABI.md defines the\n[facts](../sdk/ABI.md#7-facts), " +
+		"A signal that warrants a band puts the\nentity there whatever the style layers say. A final one does so " +
+		"whatever the evidence in the entity's favour. ABI.md\ndefines the [facts](../sdk/ABI.md#7-facts), " +
 		"[threats](../sdk/ABI.md#6-threats) and " +
 		"[classes](../sdk/ABI.md#4-exports).\n\n" + generated + "\n" +
 		"| layer | entities | class and score | evidence |\n|---|---|---|---|\n" + rows.String()
@@ -178,9 +178,9 @@ func codes[T ~string](all []T) string {
 	return strings.Join(texts, ", ")
 }
 
-// prose escapes what Markdown would take for markup.
 var proseEscapes = strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "`", "\\`", "<", `\<`, "[", `\[`)
 
+// prose escapes what Markdown would take for markup.
 func prose(text string) string { return proseEscapes.Replace(text) }
 
 // fill breaks a text into lines.
