@@ -207,7 +207,7 @@ func (l LineupDocument) Layer(name string) *LineupLayer {
 	return nil
 }
 
-// With returns the lineup with a layer in the place of the one with the same name, or as the last one.
+// With returns the lineup with a layer, which replaces the one with the same name or else comes last.
 func (l LineupDocument) With(layer LineupLayer) LineupDocument {
 	name, _, _ := layer.Ref()
 	l.Layers = slices.Clone(l.Layers)

@@ -32,7 +32,7 @@ type NoteKind string
 
 // The kinds of notes.
 const (
-	NoteSignature NoteKind = "signature" // who answers for the plugin, see package release
+	NoteSignature NoteKind = "signature" // the publisher's, see package release
 	NotePassport  NoteKind = "passport"  // what was measured when it was published
 )
 
@@ -46,8 +46,8 @@ func (p PublishedPlugin) Ref() string { return p.Name + "@" + p.Version }
 // follows.
 const devBuild = "+dev."
 
-// DevVersion returns the version under which a module is published while its author works on it. Another module has
-// another one, and the manifest's own version remains free.
+// DevVersion returns the version under which a module is published while its author works on it. Each module has its own
+// one, and the manifest's version remains free.
 func DevVersion(m Module) string {
 	return m.Manifest.Version + devBuild + strings.TrimPrefix(m.Digest.String(), "sha256:")[:12]
 }
@@ -55,8 +55,8 @@ func DevVersion(m Module) string {
 // IsDevVersion reports whether a version is one of DevVersion's.
 func IsDevVersion(version string) bool { return strings.Contains(version, devBuild) }
 
-// Newest returns the highest version of a plugin, and of equal ones, which differ in their build metadata, the last
-// that was published. Versions of DevVersion do not count.
+// Newest returns the highest version of a plugin. Of versions that differ in build metadata only, it returns the last
+// published. Versions of DevVersion do not count.
 func Newest(published []PublishedPlugin, name string) (newest PublishedPlugin, err error) {
 	for _, p := range published {
 		if p.Name != name || IsDevVersion(p.Version) {

@@ -12,12 +12,12 @@ const (
 	RevokedKey     Reason = "revoked key"
 	RevokedPlugin  Reason = "revoked plugin"
 	Altered        Reason = "altered"
-	Swapped        Reason = "swapped"      // the signature is that of another plugin
+	Swapped        Reason = "swapped"      // the signature is another plugin's
 	OtherName      Reason = "other name"   // two places name it or its version differently
 	Downgraded     Reason = "downgraded"   // older than what is published
 	Truncated      Reason = "truncated"    // shorter than announced
 	Oversized      Reason = "oversized"    // larger than permitted or announced
-	WrongMediaType Reason = "other format" // what the registry has is no plugin
+	WrongMediaType Reason = "other format" // the registry's content is not a plugin
 )
 
 // Refusal is the error of a plugin that is not accepted.

@@ -43,10 +43,10 @@ func noteType(kind registry.NoteKind) string {
 	return "application/vnd.assay.plugin." + string(kind) + ".v1"
 }
 
-// schema is that of all manifests.
+// schema is the version of the schema of all manifests.
 var schema = specs.Versioned{SchemaVersion: 2}
 
-// What is read of a registry, at most.
+// Limits of what is read from a registry.
 const (
 	maxManifest = 64 << 10 // bytes of a manifest, or of a list of notes
 	maxNote     = 64 << 10 // bytes of a note
@@ -58,10 +58,10 @@ const headerTimeout = time.Minute
 
 // Options say how to reach registries.
 type Options struct {
-	Username string // with Password; otherwise credentials are those that docker and oras use
+	Username string // with Password; if empty, docker's credentials are used
 	Password string
 	CA       *x509.CertPool // trusted authorities; nil: the system's
-	// PlainHTTP uses no TLS. A registry on this machine may do without TLS in any case.
+	// PlainHTTP turns TLS off. A loopback registry may do without TLS in any case.
 	PlainHTTP bool
 	UserAgent string
 }
@@ -92,7 +92,7 @@ func (r Reference) Pin(manifest string) string {
 // named returns the reference with the version as its tag if it has no tag. It fails with a registry.Refusal if the
 // repository or the tag name another plugin or version. Tags that are not versions, such as latest, name none.
 func (r Reference) named(name, version string) (Reference, error) {
-	tag := strings.ReplaceAll(version, "+", "_") // which tags may not have
+	tag := strings.ReplaceAll(version, "+", "_") // tags must not contain a +
 	if r.ref.Reference == "" {
 		r.ref.Reference = tag
 	}
@@ -111,7 +111,7 @@ func (r Reference) named(name, version string) (Reference, error) {
 // isVersion reports whether a tag names a version, such as 1.0.0, v1.0.0 or 1.0.0_build.
 func isVersion(tag string) bool {
 	version, _, _ := strings.Cut("v"+strings.TrimPrefix(tag, "v"), "_")
-	return semver.Canonical(version) == version // not so 1.0, which moves
+	return semver.Canonical(version) == version // a tag such as 1.0 may move
 }
 
 // open returns the reference's repository.
@@ -241,7 +241,7 @@ func pushNote(
 	return repo.Push(ctx, content.NewDescriptorFromBytes(ocispec.MediaTypeImageManifest, text), bytes.NewReader(text))
 }
 
-// pushBlobs puts the config and the layer of an artifact in the repository, unless it has them.
+// pushBlobs puts an artifact's config and layer in the repository if it lacks them.
 func pushBlobs(ctx context.Context, repo *remote.Repository, artifact ocispec.Manifest, config, layer []byte) error {
 	for _, blob := range []struct {
 		at   ocispec.Descriptor
@@ -261,10 +261,10 @@ func pushBlobs(ctx context.Context, repo *remote.Repository, artifact ocispec.Ma
 
 // Found is a plugin in a registry. Its module has not been read yet.
 type Found struct {
-	Name     string // that the manifest states, as the repository's
-	Version  string // that the manifest states, as the tag if that is a version
-	Digest   registry.Digest
-	Manifest string // digest of the manifest
+	Name     string          // in the registry's manifest; the last part of the repository's name
+	Version  string          // in the registry's manifest; the tag if that is a version
+	Digest   registry.Digest // of the module
+	Manifest string          // digest of the registry's manifest
 	Notes    map[registry.NoteKind][]string
 
 	repo  *remote.Repository

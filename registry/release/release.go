@@ -16,7 +16,7 @@ import (
 // MaxBytes is the largest size of a signature. Names, versions and keys are short.
 const MaxBytes = 4 << 10
 
-// header is the first line of a signature. It keeps what the same key signs apart.
+// header is the first line of a signature. Notes of other kinds, which the same key may sign, begin differently.
 const header = "assay plugin v1\n"
 
 // Release is a version of a plugin, as its publisher signs it.
@@ -54,24 +54,8 @@ func Sign(r Release, signer note.Signer) (string, error) {
 	return string(signed), nil
 }
 
-// Verify returns what a signature says. It fails with a registry.Refusal if its key may not sign plugins or the trust
-// file revokes the plugin.
-func Verify(trust activation.Trust, signed string) (Signed, error) {
-	s, err := Recorded(trust, signed)
-	switch {
-	case err != nil:
-		return Signed{}, err
-	case s.Role == activation.Former:
-		return Signed{}, registry.Refuse(registry.RevokedKey, "key %s signed it, which the trust file lists as former",
-			s.Key)
-	case trust.Revoked(s.Digest):
-		return Signed{}, registry.Refuse(registry.RevokedPlugin, "the trust file revokes %s", s.Release)
-	}
-	return s, nil
-}
-
-// Accept returns the first of some signatures by which a release may be published, and what it says. It fails with a
-// registry.Refusal for each of them.
+// Accept returns the first signature by which a release may be published, and what it says. If there is none, the error
+// joins a registry.Refusal for each signature.
 func Accept(trust activation.Trust, r Release, signatures ...string) (signature string, s Signed, err error) {
 	if trust.Revoked(r.Digest) {
 		return "", s, registry.Refuse(registry.RevokedPlugin, "the trust file revokes %s", r)
@@ -81,7 +65,7 @@ func Accept(trust activation.Trust, r Release, signatures ...string) (signature 
 	}
 	var refused []error
 	for _, signature := range signatures {
-		if s, err = Verify(trust, signature); err == nil {
+		if s, err = Recorded(trust, signature); err == nil {
 			err = s.match(r)
 		}
 		if err == nil {
@@ -92,8 +76,8 @@ func Accept(trust activation.Trust, r Release, signatures ...string) (signature 
 	return "", Signed{}, errors.Join(refused...)
 }
 
-// Recorded is like Verify for a plugin that was published earlier: its key may have been replaced since, and the plugin
-// revoked.
+// Recorded returns what the signature of a published plugin says. The key may have been replaced since, and the plugin
+// revoked. It fails with a registry.Refusal if the trust file does not list the key, or lists it as a host's.
 func Recorded(trust activation.Trust, signed string) (Signed, error) {
 	if signed == "" {
 		return Signed{}, registry.Refuse(registry.Unsigned, "it has no signature")
@@ -135,9 +119,11 @@ func parse(text string) (r Release, err error) {
 	return r, err
 }
 
-// match fails with a registry.Refusal unless a release is the signed one.
+// match fails with a registry.Refusal unless a key that is still in use signed the release.
 func (s Signed) match(r Release) error {
 	switch {
+	case s.Role == activation.Former:
+		return registry.Refuse(registry.RevokedKey, "key %s signed it, which the trust file lists as former", s.Key)
 	case r == s.Release:
 		return nil
 	case r.Digest == s.Digest:

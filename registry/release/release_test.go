@@ -96,7 +96,7 @@ func TestAccept(t *testing.T) {
 			t.Errorf("%s: %v, want it to be refused as %q", name, err, test.want)
 		}
 	}
-	// What was published stays verifiable, but for a text that is no release.
+	// Signatures of published plugins remain verifiable. Other notes of the same keys are not signatures.
 	if _, err := release.Recorded(trust, sign(t, revoked, former)); err != nil {
 		t.Errorf("a former key's of a revoked plugin, recorded: %v", err)
 	}
@@ -108,7 +108,7 @@ func TestAccept(t *testing.T) {
 		"another text": activated, "another line": sign(t, release.Release{Name: "a\nb", Version: "1.0.0"}, ana),
 	} {
 		if _, err := release.Recorded(trust, signed); err == nil {
-			t.Errorf("%s: it was taken for a release", name)
+			t.Errorf("%s: it was accepted as a release", name)
 		}
 	}
 }
