@@ -55,15 +55,19 @@ func Create(dir, name string, language Language) ([]string, error) {
 	return paths, nil
 }
 
-// Update writes the SDK of this version to the layer's folder dir, and the constants of the manifest's signals. It
-// returns the paths of the files, sorted.
+// Update writes the SDK of this version to the layer's folder dir, and the constants of the manifest's signals, unless
+// the author wrote that file. It returns the paths of the files, sorted.
 func Update(dir string) ([]string, error) {
 	language, err := LanguageOf(dir)
 	files := map[string]string{}
 	if err == nil {
 		err = addSDK(files, language)
 	}
+	own := false
 	if err == nil {
+		_, own, err = readSignals(dir, language)
+	}
+	if err == nil && !own {
 		files[signalsFile[language]], err = signalsOf(dir, language)
 	}
 	var paths []string

@@ -1,7 +1,6 @@
 package project
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,10 +16,10 @@ var signalsFile = map[Language]string{
 	Go: "signals.go", Rust: "signals.rs", AssemblyScript: "signals.ts", C: "signals.h",
 }
 
-// generated begins each of these files. Build does not touch one that begins with anything else.
+// generated begins each of these files. If a file begins differently, the author wrote it, and Build and Update keep it.
 const generated = "// Code generated from manifest.json by assay plugin build. DO NOT EDIT.\n"
 
-// signals returns the text of the file.
+// signals returns the text of the file of constants.
 func signals(m registry.Manifest, language Language) (string, error) {
 	var b strings.Builder
 	b.WriteString(generated)
@@ -71,22 +70,30 @@ func constantName(layer, code string, language Language) string {
 
 // refreshSignals writes the constants of a project anew if it has them and its manifest declares other signals.
 func refreshSignals(dir string, language Language) error {
-	file := filepath.Join(dir, signalsFile[language])
-	have, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !bytes.HasPrefix(have, []byte(generated)) {
-		return nil
-	}
-	if err != nil {
+	have, own, err := readSignals(dir, language)
+	if err != nil || own || have == "" {
 		return err
 	}
 	want, err := signalsOf(dir, language)
-	if err != nil || want == string(have) {
+	if err != nil || want == have {
 		return err
 	}
-	return os.WriteFile(file, []byte(want), 0o644)
+	return os.WriteFile(filepath.Join(dir, signalsFile[language]), []byte(want), 0o644)
 }
 
-// signalsOf returns the constants of the project in folder dir.
+// readSignals returns the file of constants in folder dir, or "" if it has none. own reports that the author wrote it.
+func readSignals(dir string, language Language) (text string, own bool, err error) {
+	have, err := os.ReadFile(filepath.Join(dir, signalsFile[language]))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, err
+	}
+	return string(have), !strings.HasPrefix(string(have), generated), nil
+}
+
+// signalsOf returns the text of the file of constants for the manifest in folder dir.
 func signalsOf(dir string, language Language) (string, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
 	if err != nil {

@@ -73,6 +73,24 @@ func TestUpdateWritesSignals(t *testing.T) {
 	}
 }
 
+// TestUpdateKeepsOwnSignals checks that Update leaves constants alone that the author wrote.
+func TestUpdateKeepsOwnSignals(t *testing.T) {
+	t.Parallel()
+	dir := newProject(t, project.Go, "numbers:name:new")
+	file := filepath.Join(dir, "signals.go")
+	const own = "package main\n"
+	if err := os.WriteFile(file, []byte(own), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files, err := project.Update(dir)
+	if err != nil || slices.Contains(files, file) {
+		t.Errorf("%v, it wrote %q", err, files)
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != own {
+		t.Errorf("%v, the author's file is now:\n%s", err, text)
+	}
+}
+
 // TestUpdateReplacesSDK checks that Update replaces the SDK and leaves the author's files alone.
 func TestUpdateReplacesSDK(t *testing.T) {
 	t.Parallel()
