@@ -1,4 +1,4 @@
-// The layer two-countries: domains that name another country than their suffix, with a long number.
+// The layer two-countries: domains that name a country other than their suffix's, with a long number.
 import { Outcome, Threat, signal, threat } from "./assay";
 import { domainName, domainSubdomain, domainSuffixKind, domainTLD, rdapAgeDays } from "./assay_facts";
 import { Signal } from "./signals";
@@ -8,7 +8,7 @@ const newPoints = 20;
 const newDays = 90;
 const minDigits = 4;
 
-// Codes of countries that are no usual word or abbreviation in names, as "de", "it", "my" and "us" are.
+// Country codes that are not common words or abbreviations in names, unlike "de", "it", "my" and "us".
 const countries: string[] = [
   "au", "br", "ca", "ch", "cl", "cn", "cz", "dk", "es", "fi", "fr", "gb", "gr", "hk", "hu", "ie", "jp", "kr", "mx",
   "nl", "nz", "pl", "pt", "ro", "ru", "sg", "sk", "tr", "tw", "ua", "uk", "usa", "za",

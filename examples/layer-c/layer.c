@@ -10,7 +10,7 @@ static int count_hyphens(const char *text, int length) {
   return n;
 }
 
-// Whether the subdomain is a name that a hosting company gave, such as a customer's or a server's.
+// Whether a hosting company assigned the subdomain, for example to a customer or a server.
 static int is_hosted(void) {
   char kind[16];
   return assay_domain_suffix_kind(kind, sizeof kind) > 0 && kind[0] == 'p'; // private

@@ -26,7 +26,11 @@ func Score(c *sdk.Check) sdk.Outcome {
 	c.Signal(addressPoints, signalAddressInside, sdk.Join("Begins like the address “", address, "”"))
 	c.Threat(sdk.Phishing)
 	if days, known := c.Count(sdk.RDAPAgeDays); known && days < newDays {
-		c.Signal(newPoints, signalAddressNew, sdk.Join("Registered ", strconv.Itoa(days), " days ago"))
+		ago := " days ago"
+		if days == 1 {
+			ago = " day ago"
+		}
+		c.Signal(newPoints, signalAddressNew, sdk.Join("Registered ", strconv.Itoa(days), ago))
 	}
 	return sdk.Scored
 }

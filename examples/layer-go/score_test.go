@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"layer/borrowed-address/sdk"
@@ -11,7 +12,7 @@ func TestScore(t *testing.T) {
 	for _, c := range []struct {
 		name, subdomain, kind, days string
 		score                       int
-		text                        string // of the first signal
+		texts                       string // of the signals
 	}{
 		{"no label", "", "icann", "", 0, ""},
 		{"an ordinary label", "blog", "icann", "3", 0, ""},
@@ -20,7 +21,10 @@ func TestScore(t *testing.T) {
 		{"an address under com.br", "caixa.com.br.seguro", "icann", "", 45,
 			"Begins like the address “caixa.com.br”"},
 		{"an address before other labels", "eki.net.login", "icann", "90", 45, "Begins like the address “eki.net”"},
-		{"an address at a new domain", "paypal.com", "icann", "89", 75, "Begins like the address “paypal.com”"},
+		{"an address at a new domain", "paypal.com", "icann", "89", 75,
+			"Begins like the address “paypal.com”; Registered 89 days ago"},
+		{"an address at a domain of one day", "paypal.com", "icann", "1", 75,
+			"Begins like the address “paypal.com”; Registered 1 day ago"},
 		{"a customer of a hosting company", "paypal.com", "private", "3", 0, ""},
 		{"com alone", "com", "icann", "", 0, ""},
 		{"co without a country", "paypal.co.login", "icann", "", 0, ""},
@@ -40,8 +44,12 @@ func TestScore(t *testing.T) {
 				(got.Threat == sdk.Phishing) != (c.score > 0) {
 				t.Errorf("got %+v, want the score %d", got, c.score)
 			}
-			if len(got.Signals) > 0 && got.Signals[0].Text != c.text {
-				t.Errorf("the text is %q, want %q", got.Signals[0].Text, c.text)
+			var texts []string
+			for _, s := range got.Signals {
+				texts = append(texts, s.Text)
+			}
+			if text := strings.Join(texts, "; "); text != c.texts {
+				t.Errorf("the texts are %q, want %q", text, c.texts)
 			}
 		})
 	}

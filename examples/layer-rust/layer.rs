@@ -1,4 +1,4 @@
-//! The layer misspelt-words: domains with a word of sign-in or payment that has one wrong letter.
+//! The layer misspelt-words: domains with a misspelt sign-in or payment word.
 #![cfg_attr(target_arch = "wasm32", no_std)]
 
 mod assay;
@@ -10,7 +10,7 @@ const POINTS: i32 = 40;
 const NEW_POINTS: i32 = 30; // more for a new registration
 const NEW_DAYS: u32 = 90;
 
-/// The words. Shorter ones are too near to others.
+/// The words. Shorter ones are too close to other words.
 const WORDS: &[&str] = &[
     "access", "account", "airdrop", "authenticate", "banking", "billing", "confirm", "connect", "customer", "delivery",
     "invoice", "official", "online", "password", "payment", "portal", "recovery", "refund", "reward", "secure",
@@ -52,9 +52,8 @@ fn misspelt(part: &str) -> Option<&'static str> {
     WORDS.iter().copied().find(|word| one_slip(part.as_bytes(), word.as_bytes()))
 }
 
-/// Whether a text differs from a word by one letter that is wrong, missing or too many, or by two that are swapped.
-/// The first letter must be right, and the last one must not be missing or too many: that would be another form of the
-/// word.
+/// Whether a text differs from a word by one letter that is wrong, missing or extra, or by two that are swapped. The
+/// first letter must be right, and the last one neither missing nor extra: that would be another form of the word.
 fn one_slip(text: &[u8], word: &[u8]) -> bool {
     let same = text.iter().zip(word).take_while(|(a, b)| a == b).count();
     if same == 0 || same == text.len() || same == word.len() {

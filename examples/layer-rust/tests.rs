@@ -21,7 +21,7 @@ fn scores() {
         ("pallet", "", "", 0, ""), // another first letter
         ("portail-officiel", "", "", 0, ""), // another language
         ("acqount-sepqrated", "", "", 40, "Misspells “account”: “acqount”"),
-        ("xsupprt", "", "", 0, ""), // inside of a part
+        ("xsupprt", "", "", 0, ""), // inside a part
     ] {
         let mut facts = vec![("domain.name", name)];
         if !subdomain.is_empty() {
