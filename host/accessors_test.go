@@ -107,7 +107,7 @@ func TestLayersInReadmes(t *testing.T) {
 func TestAccessors(t *testing.T) {
 	t.Parallel()
 	lists := map[project.Language]string{
-		project.Go: "sdk.DNSNS", project.Rust: "c.dns_ns", project.AssemblyScript: "dnsNS", project.C: "assay_dns_ns",
+		project.Go: "DNSNS", project.Rust: "dns_ns", project.AssemblyScript: "dnsNS", project.C: "assay_dns_ns",
 	}
 	for language, source := range accessors {
 		t.Run(string(language), func(t *testing.T) {
@@ -124,8 +124,9 @@ func TestAccessors(t *testing.T) {
 				"signal   +1 kinds:age:new: a.example\nsignal   +1 kinds:age:new: b.example\n"+
 					"signal   +2 kinds:age:new: ok\nsignal   +7 kinds:age:new: networks\n")
 			has(t, runs(t, 0, "plugin", "run", folder, "shop.example"), "score    0\n")
-			replaceIn(t, file, lists[language], lists[language]+"X")
-			runs(t, 1, "plugin", "build", folder)
+			misspelt := lists[language] + "X"
+			replaceIn(t, file, lists[language], misspelt)
+			has(t, runs(t, 1, "plugin", "build", folder), misspelt)
 		})
 	}
 }

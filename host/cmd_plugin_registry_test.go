@@ -107,7 +107,8 @@ func (r ociRegistry) link(t *testing.T, repository, name, digest string) {
 	storetest.NoError(t, os.WriteFile(file, []byte(digest), 0o600))
 }
 
-// put stores content in a repository, as somebody can who has the registry's disk. It is a manifest if tag is not "".
+// put stores content in a repository, as an attacker with access to the registry's disk can. If tag is not "", the
+// content is a manifest.
 func (r ociRegistry) put(t *testing.T, repository, tag string, content []byte) (digest string) {
 	t.Helper()
 	sum := sha256.Sum256(content)
@@ -139,7 +140,7 @@ func ociLayer(manifest map[string]any) map[string]any {
 	return manifest["layers"].([]any)[0].(map[string]any)
 }
 
-// replace exchanges the manifest of a tag. The notes about the old one then refer to the new one.
+// replace changes the manifest of a tag. The notes about the old manifest then refer to the new one.
 func (r ociRegistry) replace(t *testing.T, repository, tag string, change func(manifest map[string]any)) {
 	t.Helper()
 	before, manifest := r.tagged(t, repository, tag)
@@ -149,7 +150,7 @@ func (r ociRegistry) replace(t *testing.T, repository, tag string, change func(m
 	r.put(t, repository, strings.ReplaceAll(after, ":", "-"), storetest.Must(json.Marshal(notes))(t))
 }
 
-// sign exchanges the signature of the plugin that a tag names.
+// sign replaces the signature of the plugin that a tag names.
 func (r ociRegistry) sign(t *testing.T, repository, tag, signature string) {
 	t.Helper()
 	subject, _ := r.tagged(t, repository, tag)
@@ -189,7 +190,7 @@ func testKey(t *testing.T, name string, seed byte) activation.Key {
 	return storetest.Must(activation.NewKey(name, bytes.Repeat([]byte{seed}, 32)))(t)
 }
 
-// publisher is what somebody needs who publishes plugins in a registry, and an operator who pulls them.
+// publisher has a registry, a key to publish plugins there, and the trust file of an operator who pulls them.
 type publisher struct {
 	ociRegistry
 	key   activation.Key
@@ -223,13 +224,13 @@ func (p publisher) signed(t *testing.T, m registry.Module) string {
 	return storetest.Must(release.Sign(release.Of(m), p.key))(t)
 }
 
-// does runs a command with the registry's flags and a trust file.
+// does runs a plugin command with the registry's flags and a trust file, and returns its output.
 func (p publisher) does(t *testing.T, code int, trust string, args ...string) string {
 	t.Helper()
 	return runs(t, code, slices.Concat([]string{"plugin"}, args, p.flags, []string{"--trust-file", trust})...)
 }
 
-// TestRegistryRefusals tampers with what a real registry stores, and with who is trusted. Each plugin is refused, by a
+// TestRegistryRefusals changes what a real registry stores and whom the operator trusts. Each plugin is refused with a
 // message that says why.
 func TestRegistryRefusals(t *testing.T) {
 	t.Parallel()
@@ -404,14 +405,14 @@ func TestRegistryRefusals(t *testing.T) {
 	}
 }
 
-// replaceTag lets a tag name what another one does.
+// replaceTag points a tag at the manifest of another tag.
 func (r ociRegistry) replaceTag(t *testing.T, repository, tag, as string) {
 	t.Helper()
 	digest, _ := r.tagged(t, repository, as)
 	r.put(t, repository, tag, storetest.Must(os.ReadFile(r.blob(digest)))(t))
 }
 
-// TestPushRefusals pushes what nobody who is trusted signed, and to where it does not belong.
+// TestPushRefusals pushes plugins that no trusted key signed, and to references that do not match.
 func TestPushRefusals(t *testing.T) {
 	t.Parallel()
 	p := newPublisher(t, true)
@@ -430,17 +431,14 @@ func TestPushRefusals(t *testing.T) {
 		"another tag":   {[]string{file, to + ":1.0.1"}, "refused, other name: the tag is 1.0.1"},
 		"a digest":      {[]string{file, to + "@" + registry.Digest{}.String()}, "give a tag"},
 		"no repository": {[]string{file, "probe"}, "is not a reference such as"},
-		"no password":   {[]string{file, to, "--username", "bob"}, "basic credential not found"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			args := slices.Concat([]string{"plugin", "push"}, test.args, []string{"--trust-file", p.trust}, p.flags)
-			if name == "no password" { // and no user
-				args = []string{"plugin", "push", file, to, "--trust-file", p.trust, "--ca", p.ca}
-			}
-			has(t, runs(t, 1, args...), test.want)
+			has(t, p.does(t, 1, p.trust, slices.Concat([]string{"push"}, test.args)...), test.want)
 		})
 	}
-	has(t, runs(t, 1, "plugin", "push", file, to, "--trust-file", p.trust), "certificate signed by unknown authority")
+	anonymous := []string{"plugin", "push", file, to, "--trust-file", p.trust}
+	has(t, runs(t, 1, anonymous...), "certificate signed by unknown authority")
+	has(t, runs(t, 1, append(anonymous, "--ca", p.ca)...), "basic credential not found")
 	pushed := p.does(t, 0, p.trust, "push", file, to)
 	has(t, pushed, to+":1.0.0, sha256:", "Pushed probe@1.0.0, sha256:",
 		"signed by ana")
@@ -511,7 +509,7 @@ func TestPluginTravels(t *testing.T) {
 	list := func(line string) {
 		t.Helper()
 		listed = append(listed, line...)
-		storetest.NoError(t, os.Remove(trust)) // which other installations of tests share
+		storetest.NoError(t, os.Remove(trust)) // the file is a hard link, and other tests use it
 		storetest.NoError(t, os.WriteFile(trust, listed, 0o600))
 	}
 	docker := t.TempDir()

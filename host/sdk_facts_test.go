@@ -69,7 +69,9 @@ func goFacts(facts []entity.Fact) string {
 		}
 		name := strings.Join(capitalised(f.Name), "")
 		b.WriteString(comment("\t// ", "\t// ", name+" is "+describeFact(f)))
-		kind := []string{"TextFact", "YesNoFact", "NumberFact", "ListFact"}[f.Kind]
+		kind := []string{
+			entity.Text: "TextFact", entity.YesNo: "YesNoFact", entity.Number: "NumberFact", entity.List: "ListFact",
+		}[f.Kind]
 		fmt.Fprintf(&b, "\t%s %s = %q\n", name, kind, f.Name)
 	}
 	return b.String() + ")\n"
@@ -107,9 +109,11 @@ func assemblyScriptFacts(facts []entity.Fact) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "// %s\n\nimport { YesNo, count, fact, list, yesNo } from \"./assay\";\n", factsHeader)
 	for _, f := range facts {
-		b.WriteString("\n" + comment("/** ", " * ", describeFact(f)+" */"))
+		const end = "_*/" // one word with the last one, so that no line consists of it
+		b.WriteString("\n" + strings.Replace(comment("/** ", " * ", describeFact(f)+end), end, " */", 1))
 		read := [][2]string{
-			{"string | null", "fact"}, {"YesNo", "yesNo"}, {"i32", "count"}, {"string[]", "list"},
+			entity.Text: {"string | null", "fact"}, entity.YesNo: {"YesNo", "yesNo"},
+			entity.Number: {"i32", "count"}, entity.List: {"string[]", "list"},
 		}[f.Kind]
 		words := capitalised(f.Name)
 		words[0], _, _ = strings.Cut(f.Name, ".")

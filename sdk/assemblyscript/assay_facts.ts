@@ -48,8 +48,8 @@ export function domainTLD(): string | null {
   return fact("domain.tld");
 }
 
-/** domain.name: the label left of the suffix, U-label; absent if the name is itself a public suffix. Example: example.
- * */
+/** domain.name: the label left of the suffix, U-label; absent if the name is itself a public suffix. Example:
+ * example. */
 export function domainName(): string | null {
   return fact("domain.name");
 }
@@ -226,8 +226,8 @@ export function dnsSpecial(): string[] {
   return list("dns.special");
 }
 
-/** dns.networks: number of different /16 networks of the public IPv4 addresses, from at most 32 addresses. Example: 1.
- * */
+/** dns.networks: number of different /16 networks of the public IPv4 addresses, from at most 32 addresses. Example:
+ * 1. */
 export function dnsNetworks(): i32 {
   return count("dns.networks");
 }
@@ -481,8 +481,8 @@ export function feedDays(): i32 {
   return count("feed.days");
 }
 
-/** feed.good: names of the good lists that have the best match in feed.good_match, as in feed.listed. Example: Tranco.
- * */
+/** feed.good: names of the good lists that have the best match in feed.good_match, as in feed.listed. Example:
+ * Tranco. */
 export function feedGood(): string | null {
   return fact("feed.good");
 }

@@ -96,7 +96,7 @@ ASSAY_HELPER int assay_yes_no(const char *name) {
 ASSAY_HELPER int assay_is(const char *name) { return assay_yes_no(name) == 1; }
 ASSAY_HELPER int assay_not(const char *name) { return assay_yes_no(name) == 0; }
 
-// Cuts the first entry off a list, whose entries are separated by spaces, and returns it; 0 if none is left:
+// Cuts the first entry off a list, whose entries are separated by spaces, and returns it, or 0 if none is left:
 //   char servers[1024], *rest = servers, *server;
 //   assay_dns_ns(servers, sizeof servers);
 //   while ((server = assay_next(&rest))) ...
@@ -110,7 +110,7 @@ ASSAY_HELPER char *assay_next(char **rest) {
 
 #include "assay_facts.h"
 
-// A text that is put together. Begin with {0}. What does not fit is cut.
+// A text to build from parts. Begin with {0}. What does not fit is cut.
 struct assay_text {
   unsigned length;
   char bytes[256];
