@@ -1,4 +1,5 @@
-// These tests run natively: clang -o build-tests test.c && ./build-tests. `assay plugin test` runs cases.jsonl in the sandbox.
+// These tests run natively: clang -o build-tests test.c && ./build-tests. `assay plugin test` runs cases.jsonl in the
+// sandbox.
 #include "layer.c"
 
 #define NAME {"domain.registrable", "a.example"}
