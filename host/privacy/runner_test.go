@@ -1,0 +1,62 @@
+package privacy
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// steps is a queue with one request, whose steps each take some time.
+type steps struct {
+	left   int
+	each   time.Duration
+	worked time.Duration
+	ended  func() // called after the last step
+}
+
+func (s *steps) ClaimRequest(context.Context) (Work, error) {
+	if s.left == 0 {
+		return nil, nil
+	}
+	return s, nil
+}
+
+func (s *steps) Step(context.Context) (more bool, err error) {
+	<-time.After(s.each)
+	s.worked += s.each
+	if s.left--; s.left == 0 {
+		s.ended()
+	}
+	return s.left > 0, nil
+}
+
+// TestRunnerRests: checks in progress have three quarters of a request's time, and more if they are late. A long step
+// is followed by a shorter rest, so that the host keeps the request.
+func TestRunnerRests(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		each, late, rest time.Duration
+	}{
+		"short steps": {20 * time.Millisecond, 0, 60 * time.Millisecond},
+		"late checks": {20 * time.Millisecond, 500 * time.Millisecond, 560 * time.Millisecond},
+		"long steps":  {time.Second, 0, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithCancel(t.Context())
+				const n = 10
+				began := time.Now()
+				queue := &steps{left: n, each: test.each, ended: stop}
+				runner := &Runner{Queue: queue, Every: time.Second, Late: func() time.Duration { return test.late },
+					Logger: slog.New(slog.DiscardHandler)}
+				runner.Run(ctx)
+				if rested := time.Since(began) - queue.worked; rested != (n-1)*test.rest {
+					t.Errorf("rested for %v in all, want %v after each of %d steps", rested, test.rest, n-1)
+				}
+			})
+		})
+	}
+}
