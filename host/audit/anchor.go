@@ -1,9 +1,7 @@
 package audit
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -11,8 +9,8 @@ import (
 // Anchor is the head of a chain's pruned part. Verification of the remaining records starts there.
 type Anchor struct {
 	Head
-	Before time.Time // records before this instant were past their retention; a midnight, UTC
-	Key    int       // which of the keys given to OpenAnchor signed it
+	Before   time.Time // records before this instant were past their retention; a midnight, UTC
+	Replaced time.Time // when the key that signed it was replaced, see Late; zero: it was not
 }
 
 // prunedBefore begins the extension line that distinguishes an anchor from a checkpoint.
@@ -24,27 +22,18 @@ func (s *Signer) Anchor(a Anchor) (string, error) {
 	return s.sign(a.Head, prunedBefore+a.Before.UTC().Format(time.DateOnly)+"\n")
 }
 
-// OpenAnchor verifies an anchor with any of the verifier keys, which have the same name.
-func OpenAnchor(signed string, verifierKeys ...string) (Anchor, error) {
-	var head Head
-	var extension string
-	err := errors.New("there is no key")
-	for i, key := range slices.Backward(verifierKeys) {
-		if head, extension, err = open(signed, []string{key}); err != nil {
-			continue
-		}
-		var before time.Time
-		if before, err = parsePruned(extension); err == nil {
-			return Anchor{head, before, i}, nil
-		}
-		break
+// OpenAnchor verifies an anchor. It accepts a key that was replaced.
+func (p Public) OpenAnchor(signed string) (Anchor, error) {
+	head, extension, by, err := p.openHead(signed)
+	var before time.Time
+	if err == nil {
+		before, err = parsePruned(extension)
 	}
-	return Anchor{}, fmt.Errorf("opening anchor: %w", err)
+	if err != nil {
+		return Anchor{}, fmt.Errorf("opening anchor: %w", err)
+	}
+	return Anchor{head, before, by.until}, nil
 }
-
-// AnchorReplaced returns when the key that signed an anchor was replaced; zero: it was not. The anchor must have been
-// opened with p.VerifierKeys().
-func (p Public) AnchorReplaced(a Anchor) time.Time { return p.terms(Checkpoints)[a.Key].until }
 
 func parsePruned(line string) (time.Time, error) {
 	date, ok := strings.CutPrefix(line, prunedBefore)

@@ -20,11 +20,11 @@ func TestAnchorRoundTrip(t *testing.T) {
 	if !strings.Contains(signed, "\npruned before 2030-05-01\n\n") {
 		t.Errorf("signed text %q", signed)
 	}
-	if got, err := audit.OpenAnchor(signed, signer.VerifierKey()); err != nil || got != cut {
+	if got, err := signer.OpenAnchor(signed); err != nil || got != cut {
 		t.Errorf("opened as %+v, %v", got, err)
 	}
 	// An anchor proves as much about a chain as a checkpoint.
-	if head, err := audit.OpenCheckpoint(signed, signer.VerifierKey()); err != nil || head != cut.Head {
+	if head, err := signer.OpenCheckpoint(signed); err != nil || head != cut.Head {
 		t.Errorf("opened as a checkpoint: %+v, %v", head, err)
 	}
 	if got := audit.SplitCheckpoints(checkpoint(t, cut.Head) + "\n" + signed + "\n"); len(got) != 2 ||
@@ -50,7 +50,7 @@ func TestInvalidAnchors(t *testing.T) {
 			sequence(0, 32))),
 		"nothing": "",
 	} {
-		if got, err := audit.OpenAnchor(signed, signer.VerifierKey()); err == nil {
+		if got, err := signer.OpenAnchor(signed); err == nil {
 			t.Errorf("%s: opens as %+v", name, got)
 		}
 	}

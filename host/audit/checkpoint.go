@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"golang.org/x/mod/sumdb/note"
 )
 
 // Checkpoint signs a head as a C2SP tlog-checkpoint: origin, size and hash in a signed note. The origin contains the
@@ -24,10 +22,9 @@ func (s *Signer) sign(h Head, extension string) (string, error) {
 	return signed, nil
 }
 
-// OpenCheckpoint verifies a checkpoint or an anchor with any of the verifier keys, which have the same name, and
-// returns its head.
-func OpenCheckpoint(signed string, verifierKeys ...string) (Head, error) {
-	head, extension, err := open(signed, verifierKeys)
+// OpenCheckpoint verifies a checkpoint or an anchor, and returns its head. It accepts a key that was replaced.
+func (p Public) OpenCheckpoint(signed string) (Head, error) {
+	head, extension, _, err := p.openHead(signed)
 	if err == nil && extension != "" {
 		_, err = parsePruned(extension)
 	}
@@ -37,29 +34,26 @@ func OpenCheckpoint(signed string, verifierKeys ...string) (Head, error) {
 	return head, nil
 }
 
-// open verifies a signed note and returns its head, and its extension line or "".
-func open(signed string, verifierKeys []string) (head Head, extension string, err error) {
-	var verifiers []note.Verifier
-	for _, key := range verifierKeys {
-		verifier, err := note.NewVerifier(key)
-		if err != nil {
-			return Head{}, "", err
-		}
-		verifiers = append(verifiers, verifier)
+// openHead verifies a signed note and returns its head, its extension line or "", and the key that signed it.
+func (p Public) openHead(signed string) (head Head, extension string, by term, err error) {
+	text, by, err := p.open(signed, p.name, Checkpoints)
+	if err == nil {
+		head, extension, err = parseHead(text, p.name)
 	}
-	n, err := note.Open([]byte(signed), note.VerifierList(verifiers...))
-	if err != nil {
-		return Head{}, "", err
-	}
-	bad := fmt.Errorf("%q is not origin, size and hash", n.Text)
-	lines := strings.Split(strings.TrimSuffix(n.Text, "\n"), "\n")
+	return head, extension, by, err
+}
+
+// parseHead parses the text of a checkpoint or an anchor that was signed under a name.
+func parseHead(text, name string) (head Head, extension string, err error) {
+	bad := fmt.Errorf("%q is not origin, size and hash", text)
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	switch {
 	case len(lines) == 4 && lines[3] != "":
 		extension = lines[3]
 	case len(lines) != 3:
 		return Head{}, "", bad
 	}
-	number, ok := strings.CutPrefix(lines[0], n.Sigs[0].Name+"/chain/")
+	number, ok := strings.CutPrefix(lines[0], name+"/chain/")
 	chain, err := strconv.Atoi(number)
 	if !ok || err != nil || chain < 0 || strconv.Itoa(chain) != number {
 		return Head{}, "", bad

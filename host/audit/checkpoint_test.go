@@ -44,7 +44,7 @@ func TestCheckpointRoundTrip(t *testing.T) {
 		"far on":      {Chain: 12, Seq: math.MaxInt64, Hash: first.Hash},
 		"zero hash":   {Chain: 3, Seq: 10},
 	} {
-		got, err := audit.OpenCheckpoint(checkpoint(t, head), signer.VerifierKey())
+		got, err := signer.OpenCheckpoint(checkpoint(t, head))
 		if err != nil || got != head {
 			t.Errorf("%s: %+v opened as %+v, %v", name, head, got, err)
 		}
@@ -78,15 +78,22 @@ func TestSignerAgreesWithSignedNoteTools(t *testing.T) {
 func TestCheckpointOfOthersIsRefused(t *testing.T) {
 	t.Parallel()
 	signed := checkpoint(t, audit.Genesis(0))
+	for name, key := range map[string]audit.Public{
+		"another key":  audit.NewSigner(origin, sequence(1, 32)).Public,
+		"another name": audit.NewSigner("assay.example/other", sequence(0, 32)).Public,
+		"no key":       {},
+	} {
+		if head, err := key.OpenCheckpoint(signed); err == nil || head != (audit.Head{}) {
+			t.Errorf("%s: opened as %+v, %v", name, head, err)
+		}
+	}
 	for name, key := range map[string]string{
-		"another key":            audit.NewSigner(origin, sequence(1, 32)).VerifierKey(),
-		"another name":           audit.NewSigner("assay.example/other", sequence(0, 32)).VerifierKey(),
 		"no key":                 "",
 		"an invalid key":         "assay.example/audit+00000000+AAAA",
 		"a key without its name": strings.TrimPrefix(signer.VerifierKey(), origin),
 	} {
-		if head, err := audit.OpenCheckpoint(signed, key); err == nil || head != (audit.Head{}) {
-			t.Errorf("%s: opened as %+v, %v", name, head, err)
+		if p, err := audit.ParsePublic(origin, key); err == nil {
+			t.Errorf("%s: read as %s", name, p.VerifierKey())
 		}
 	}
 }
@@ -99,13 +106,13 @@ func TestAlteredCheckpointIsRefused(t *testing.T) {
 		for bit := range 8 {
 			altered := []byte(signed)
 			altered[i] ^= 1 << bit
-			if head, err := audit.OpenCheckpoint(string(altered), signer.VerifierKey()); err == nil && head != want {
+			if head, err := signer.OpenCheckpoint(string(altered)); err == nil && head != want {
 				t.Errorf("with bit %d of byte %d (%q) flipped it opens as %+v", bit, i, signed[i], head)
 			} else if err == nil && i < strings.Index(signed, "\n\n") {
 				t.Errorf("bit %d of byte %d of the text is not covered", bit, i)
 			}
 		}
-		if _, err := audit.OpenCheckpoint(signed[:i], signer.VerifierKey()); err == nil {
+		if _, err := signer.OpenCheckpoint(signed[:i]); err == nil {
 			t.Errorf("opens when cut at byte %d", i)
 		}
 	}
@@ -133,12 +140,11 @@ func TestInvalidCheckpointText(t *testing.T) {
 		"a line more":          origin + "/chain/0\n1\n" + hash + "\nmore\n",
 		"nothing":              "\n",
 	} {
-		if head, err := audit.OpenCheckpoint(signedText(t, text, signer), signer.VerifierKey()); err == nil {
+		if head, err := signer.OpenCheckpoint(signedText(t, text, signer)); err == nil {
 			t.Errorf("%s: opens as %+v", name, head)
 		}
 	}
-	if _, err := audit.OpenCheckpoint(signedText(t, origin+"/chain/0\n1\n"+hash+"\n", signer),
-		signer.VerifierKey()); err != nil {
+	if _, err := signer.OpenCheckpoint(signedText(t, origin+"/chain/0\n1\n"+hash+"\n", signer)); err != nil {
 		t.Errorf("the valid text does not open either: %v", err)
 	}
 }
@@ -150,7 +156,7 @@ func TestOriginMayContainAnyText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if head, err := audit.OpenCheckpoint(signed, odd.VerifierKey()); err != nil || head != audit.Genesis(1) {
+	if head, err := odd.OpenCheckpoint(signed); err != nil || head != audit.Genesis(1) {
 		t.Errorf("opened as %+v, %v", head, err)
 	}
 	if signed, err := audit.NewSigner("two words", sequence(0, 32)).Checkpoint(audit.Genesis(1)); err == nil {
@@ -207,14 +213,14 @@ func FuzzOpenCheckpoint(f *testing.F) {
 	f.Add(signedText(f, origin+"/chain/\n1\n\n", signer))
 	f.Add("")
 	f.Fuzz(func(t *testing.T, signed string) {
-		head, err := audit.OpenCheckpoint(signed, signer.VerifierKey())
+		head, err := signer.OpenCheckpoint(signed)
 		if err != nil {
 			if head != (audit.Head{}) {
 				t.Errorf("an error was returned with the head %+v", head)
 			}
 			return
 		}
-		if again, err := audit.OpenCheckpoint(checkpoint(t, head), signer.VerifierKey()); err != nil || again != head {
+		if again, err := signer.OpenCheckpoint(checkpoint(t, head)); err != nil || again != head {
 			t.Errorf("%+v, signed again, opened as %+v, %v", head, again, err)
 		}
 	})
@@ -229,7 +235,7 @@ func FuzzSignedText(f *testing.F) {
 		if err != nil {
 			return
 		}
-		head, err := audit.OpenCheckpoint(string(signed), signer.VerifierKey())
+		head, err := signer.OpenCheckpoint(string(signed))
 		if err == nil && signedText(t, text, signer) != checkpoint(t, head) {
 			t.Errorf("%q opens as %+v, whose text differs", text, head)
 		}

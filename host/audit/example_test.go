@@ -46,7 +46,7 @@ func ExampleSigner_Checkpoint() {
 		fmt.Println(err)
 		return
 	}
-	head, err := audit.OpenCheckpoint(signed, signer.VerifierKey())
+	head, err := signer.OpenCheckpoint(signed)
 	fmt.Println(head == audit.Genesis(7), err)
 	// Output: true <nil>
 }

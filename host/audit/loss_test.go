@@ -41,7 +41,7 @@ func TestAcceptedLoss(t *testing.T) {
 			t.Errorf("%s is opened", name)
 		}
 	}
-	if _, err := audit.OpenCheckpoint(signed, signer.VerifierKey()); err == nil {
+	if _, err := signer.OpenCheckpoint(signed); err == nil {
 		t.Error("the acceptance of a loss is opened as a checkpoint")
 	}
 }

@@ -114,16 +114,6 @@ func verifierKey(name string, key ed25519.PublicKey) string {
 	return fmt.Sprintf("%s+%08x+%s", name, keyHash(name, key), base64.StdEncoding.EncodeToString(encoded(key)))
 }
 
-// VerifierKeys returns the public keys that verify anchors, oldest first.
-func (p Public) VerifierKeys() []string { return p.verifierKeys(p.name) }
-
-func (p Public) verifierKeys(name string) (keys []string) {
-	for _, t := range p.terms(Checkpoints) {
-		keys = append(keys, verifierKey(name, t.key))
-	}
-	return keys
-}
-
 // Origin returns the origin of a chain's tree: "assay/", 16 hexadecimal digits that name the installation by its first
 // public key, "/chain/" and the chain's number. It is also the name of the keys that sign the tree's checkpoints.
 func (p Public) Origin(chain int) string { return fmt.Sprintf("%s/chain/%d", p.installation(), chain) }
@@ -160,7 +150,12 @@ func (p Public) installation() string {
 func (p Public) TreeKey(chain int) string { return verifierKey(p.Origin(chain), p.key) }
 
 // TreeKeys returns the public keys that sign checkpoints of a tree, oldest first.
-func (p Public) TreeKeys(tree TreeHead) []string { return p.verifierKeys(p.OriginOf(tree)) }
+func (p Public) TreeKeys(tree TreeHead) (keys []string) {
+	for _, t := range p.terms(Checkpoints) {
+		keys = append(keys, verifierKey(p.OriginOf(tree), t.key))
+	}
+	return keys
+}
 
 // SignedTree is the head of a tree in a checkpoint.
 type SignedTree struct {

@@ -33,6 +33,7 @@ type Verifier struct {
 	Head     Head  // of the verified rows
 	Erased   int64 // number of records without content
 	Erasures int64 // number of records of kind Erasure
+	Covered  int64 // number of the last record with which a checkpoint ends; 0: none was reached
 
 	start       Head           // the anchor, or the genesis
 	pruned      bool           // a record after the anchor names it
@@ -106,6 +107,7 @@ func (v *Verifier) Add(row Row) error {
 			return fail("the hash differs from a signed checkpoint: records up to here were rewritten")
 		}
 		delete(v.checkpoints, next.Seq)
+		v.Covered = next.Seq
 	}
 	v.Head = next
 	return nil

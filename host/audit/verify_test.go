@@ -133,6 +133,9 @@ func TestVerifierAcceptsValidChains(t *testing.T) {
 			t.Errorf("a log of %d: %v at %d with %d erased by %d, want %d by %d", n, err, v.Head.Seq, v.Erased,
 				v.Erasures, len(tr.was), erasures)
 		}
+		if v.Covered != int64(n) {
+			t.Errorf("a log of %d: covered until %d", n, v.Covered)
+		}
 	}
 }
 

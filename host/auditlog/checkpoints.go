@@ -116,7 +116,7 @@ func readFile(name string, key audit.Public) (f checkpointFile, err error) {
 	for _, signed := range audit.SplitCheckpoints(string(text)) {
 		if tree, err := key.OpenSigned(signed); err == nil {
 			f.trees = append(f.trees, tree)
-		} else if head, err := audit.OpenCheckpoint(signed, key.VerifierKeys()...); err == nil {
+		} else if head, err := key.OpenCheckpoint(signed); err == nil {
 			f.heads, f.others = append(f.heads, head), append(f.others, signed)
 		} else {
 			f.damaged++

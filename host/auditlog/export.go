@@ -147,7 +147,7 @@ func writeChain(ctx context.Context, log store.AuditLog, key audit.Public, head 
 	start audit.Head, err error) {
 	start = audit.Genesis(head.Chain)
 	c := exportChain{Chain: head.Chain, Head: exportHead{head.Seq, head.Hash[:]}, Edge: []exportTile{}}
-	anchors, err := log.Anchors(ctx, head.Chain, key.VerifierKeys()...)
+	anchors, err := log.Anchors(ctx, head.Chain, key)
 	if n := len(anchors); n > 0 {
 		start = anchors[n-1].Head
 	}

@@ -145,10 +145,10 @@ func (e *Export) Chains(context.Context) (heads []audit.Head, err error) {
 }
 
 // Anchors implements Log.
-func (e *Export) Anchors(_ context.Context, chain int, verifierKeys ...string) (anchors []audit.Anchor, err error) {
+func (e *Export) Anchors(_ context.Context, chain int, key audit.Public) (anchors []audit.Anchor, err error) {
 	last := int64(-1)
 	for _, note := range e.find(chain).exportChain.Anchors {
-		anchor, err := audit.OpenAnchor(note, verifierKeys...)
+		anchor, err := key.OpenAnchor(note)
 		if err != nil || anchor.Chain != chain || anchor.Seq <= last {
 			return nil, &audit.BreakError{Chain: chain, Seq: last + 1,
 				Reason: "an anchor here was not signed by the installation's key, or is not in its place"}

@@ -237,7 +237,7 @@ func (k *Keeper) Prune(ctx context.Context) (err error) {
 			if invalid[head.Chain] {
 				continue
 			}
-			anchors, err := log.Anchors(ctx, head.Chain, k.Signer.VerifierKeys()...)
+			anchors, err := log.Anchors(ctx, head.Chain, k.Signer.Public)
 			var altered *audit.BreakError
 			if errors.As(err, &altered) {
 				broken = errors.Join(broken, err)
@@ -246,9 +246,9 @@ func (k *Keeper) Prune(ctx context.Context) (err error) {
 			if err != nil {
 				return err
 			}
-			// A replaced key permits nothing: the next anchor covers what its last one left.
+			// An anchor of a replaced key does not permit pruning. The next anchor covers the same records.
 			if n := len(anchors); n > 0 && trees[head.Chain].Last() >= anchors[n-1].Seq &&
-				k.Signer.AnchorReplaced(anchors[n-1]).IsZero() {
+				anchors[n-1].Replaced.IsZero() {
 				newest = append(newest, anchors[n-1])
 			}
 		}

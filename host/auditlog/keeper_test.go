@@ -110,7 +110,7 @@ func TestPrune(t *testing.T) {
 	if len(stored) != 4 {
 		t.Fatalf("stored outside the database: %q", stored)
 	}
-	anchor, err := audit.OpenAnchor(stored[2], k.Signer.VerifierKey())
+	anchor, err := k.Signer.OpenAnchor(stored[2])
 	if err != nil || anchor.Seq != 2 {
 		t.Errorf("the stored anchor is %+v, error %v", anchor, err)
 	}

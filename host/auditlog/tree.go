@@ -123,7 +123,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 func (k *Keeper) startTree(ctx context.Context, chain int) (tree store.Tree, err error) {
 	first := int64(1)
 	err = k.Store.ReadAuditLog(ctx, func(ctx context.Context, log store.AuditLog) error {
-		anchors, err := log.Anchors(ctx, chain, k.Signer.VerifierKeys()...)
+		anchors, err := log.Anchors(ctx, chain, k.Signer.Public)
 		if n := len(anchors); n > 0 {
 			first = anchors[n-1].Seq + 1
 		}

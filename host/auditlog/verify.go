@@ -55,11 +55,12 @@ func (r Report) String() string {
 	return text
 }
 
-// unsignedFor is how old records without a checkpoint may be. Hosts sign within seconds.
+// unsignedFor is how long a record may lack a checkpoint. Hosts sign within seconds.
 const unsignedFor = 10 * time.Minute
 
-// Unsigned returns an error if a chain has a record that no checkpoint covers although a host must have signed one: a
-// later record is much newer or, if there is no checkpoint at all, the record is old. It could have been rewritten.
+// Unsigned returns an error if no checkpoint covers a record although hosts have had time to sign one: such a record
+// could have been rewritten. They have had time if a later record is unsignedFor newer or, in a chain without any
+// checkpoint, if the record is that old. A chain with checkpoints may be an old copy, made before hosts signed its end.
 func (r Report) Unsigned(now time.Time) error {
 	if r.uncovered.first == 0 {
 		return nil
@@ -81,9 +82,9 @@ type Log interface {
 	// Chains returns the head of each chain, and the genesis of each chain that has records but no head. The error is a
 	// store.Damaged for chains that it leaves out.
 	Chains(ctx context.Context) ([]audit.Head, error)
-	// Anchors returns a chain's anchors, oldest first. The error is an *audit.BreakError if one was not signed with any
-	// of the keys.
-	Anchors(ctx context.Context, chain int, verifierKeys ...string) ([]audit.Anchor, error)
+	// Anchors returns a chain's anchors, oldest first. The error is an *audit.BreakError if one was not signed by the
+	// installation.
+	Anchors(ctx context.Context, chain int, key audit.Public) ([]audit.Anchor, error)
 	// Rows yields the records of a chain with after < Seq <= until, in order. It ends at the first error.
 	Rows(ctx context.Context, chain int, after, until int64) iter.Seq2[audit.Row, error]
 	// Trees returns the Merkle trees by chain, and a store.Damaged for those that it leaves out.
@@ -230,8 +231,8 @@ func follow(ctx context.Context, log Log, key audit.Public) (next audit.Public, 
 	return next, forged, nil
 }
 
-// note notes a record, and whether a checkpoint ends with it.
-func (r *Report) note(row audit.Row, covered bool) {
+// count updates the uncovered records with the next one. covered reports whether a checkpoint ends with it.
+func (r *Report) count(row audit.Row, covered bool) {
 	u := &r.uncovered
 	if covered {
 		*u = uncovered{}
@@ -248,7 +249,7 @@ func (r *Report) note(row audit.Row, covered bool) {
 	}
 }
 
-// RequireSigned notes in reports which valid chains have no checkpoint, see Report.Unsigned, and joins these errors.
+// RequireSigned marks the valid chains for which Report.Unsigned returns an error as not valid, and joins these errors.
 func RequireSigned(reports []Report, now time.Time) (broken error) {
 	for i, r := range reports {
 		if err := r.Unsigned(now); err != nil && r.OK {
@@ -265,15 +266,14 @@ func RequireSigned(reports []Report, now time.Time) (broken error) {
 func (v *verification) chain(ctx context.Context, head audit.Head) (Report, error) {
 	report := Report{Chain: head.Chain}
 	start := audit.Genesis(head.Chain)
-	var replaced time.Time // when the key of the newest anchor was
-	anchors, err := v.log.Anchors(ctx, head.Chain, v.key.VerifierKeys()...)
+	var newest audit.Anchor
+	anchors, err := v.log.Anchors(ctx, head.Chain, v.key)
 	if err != nil {
 		return report, err
 	}
 	if n := len(anchors); n > 0 {
-		newest := anchors[n-1]
-		replaced = v.key.AnchorReplaced(newest)
-		if audit.Late(replaced, newest.Before) {
+		newest = anchors[n-1]
+		if audit.Late(newest.Replaced, newest.Before) {
 			return report, &audit.BreakError{Chain: head.Chain, Seq: newest.Seq, Reason: lateAnchor}
 		}
 		start, report.Pruned, report.PrunedBefore = newest.Head, newest.Seq, newest.Before.Format(time.DateOnly)
@@ -282,7 +282,7 @@ func (v *verification) chain(ctx context.Context, head audit.Head) (Report, erro
 		return c.Chain != head.Chain || c.Seq < start.Seq
 	})
 	verifier := audit.NewVerifier(start, v.key, heads)
-	tree, err := v.newTreeWalk(ctx, start, replaced)
+	tree, err := v.newTreeWalk(ctx, start, newest.Replaced)
 	if err != nil {
 		return report, err
 	}
@@ -306,9 +306,7 @@ func (v *verification) chain(ctx context.Context, head audit.Head) (Report, erro
 		if report.Since == "" {
 			report.Since = row.Record.At
 		}
-		report.note(row, tree.covered == row.Seq || slices.ContainsFunc(heads, func(h audit.Head) bool {
-			return h.Seq == row.Seq
-		}))
+		report.count(row, row.Seq == max(verifier.Covered, tree.covered))
 		switch {
 		case row.Record.Kind == audit.Override:
 			v.overrides.add(head.Chain, row)

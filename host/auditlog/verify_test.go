@@ -162,7 +162,7 @@ func TestUnsignedRecords(t *testing.T) {
 			if record.covered {
 				r.Checkpoints++
 			}
-			r.note(audit.Row{Seq: int64(i) + 1, Record: audit.Record{At: record.at}}, record.covered)
+			r.count(audit.Row{Seq: int64(i) + 1, Record: audit.Record{At: record.at}}, record.covered)
 		}
 		err := r.Unsigned(now)
 		var broken *audit.BreakError

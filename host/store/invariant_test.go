@@ -64,7 +64,7 @@ func verifyChains(ctx context.Context, log AuditLog) error {
 		return err
 	}
 	for _, head := range heads {
-		anchors, err := log.Anchors(ctx, head.Chain, testSigner().VerifierKey())
+		anchors, err := log.Anchors(ctx, head.Chain, testSigner().Public)
 		if err != nil {
 			return err
 		}

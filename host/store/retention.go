@@ -111,16 +111,16 @@ func (l AuditLog) AnchorNotes(ctx context.Context, chain int) (notes []string, e
 	return notes, nil
 }
 
-// Anchors returns a chain's anchors, oldest first. The error is an *audit.BreakError if one was not signed with
-// any of the keys for this chain and number.
-func (l AuditLog) Anchors(ctx context.Context, chain int, verifierKeys ...string) ([]audit.Anchor, error) {
+// Anchors returns a chain's anchors, oldest first. The error is an *audit.BreakError if one was not signed for
+// this chain and number.
+func (l AuditLog) Anchors(ctx context.Context, chain int, key audit.Public) ([]audit.Anchor, error) {
 	var rows []anchorRow
 	if err := l.db.NewSelect().Model(&rows).Where("chain = ?", chain).Order("seq").Scan(ctx); err != nil {
 		return nil, fmt.Errorf("reading audit anchors: %w", err)
 	}
 	anchors := make([]audit.Anchor, len(rows))
 	for i, r := range rows {
-		anchor, err := audit.OpenAnchor(r.Note, verifierKeys...)
+		anchor, err := key.OpenAnchor(r.Note)
 		if err != nil || anchor.Chain != r.Chain || anchor.Seq != r.Seq {
 			return nil, &audit.BreakError{Chain: r.Chain, Seq: r.Seq,
 				Reason: "the anchor here was not signed by this host's key"}

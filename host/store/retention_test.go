@@ -66,7 +66,7 @@ func pruneOnce(ctx context.Context, s *Store) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	anchors, err := AuditLog{db: s.db}.Anchors(ctx, 0, testSigner().VerifierKey())
+	anchors, err := AuditLog{db: s.db}.Anchors(ctx, 0, testSigner().Public)
 	if err != nil {
 		return 0, err
 	}
@@ -127,7 +127,7 @@ func TestRetention(t *testing.T) {
 	verifyLedger(t, s)
 	record := one[string](t, s, `SELECT kind || ' ' || revision || ' ' || encode(digest, 'hex') || ' ' || at
 		FROM audit_records ORDER BY seq DESC LIMIT 1`)
-	anchors, err := AuditLog{db: s.db}.Anchors(t.Context(), 0, testSigner().VerifierKey())
+	anchors, err := AuditLog{db: s.db}.Anchors(t.Context(), 0, testSigner().Public)
 	if err != nil || len(anchors) != 1 {
 		t.Fatalf("anchors: %+v, %v", anchors, err)
 	}
