@@ -47,7 +47,7 @@ func TestPluginInspectPublished(t *testing.T) {
 	}
 	has(t, string(out), registry.ErrNoPlugin.Error())
 
-	// A passport of another plugin is refused, and `audit verify` finds it.
+	// The passport of another plugin is refused.
 	b := openStore(t, dir, database)
 	two := storetest.Must(b.store.Plugin(t.Context(), "two", "1.0.0"))(t)
 	one := storetest.Must(b.store.Plugin(t.Context(), "one", "1.0.0"))(t)

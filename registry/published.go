@@ -36,6 +36,9 @@ const (
 	NotePassport  NoteKind = "passport"  // what was measured when it was published
 )
 
+// PassportHeader is the first line of a signed passport. It keeps what the same key signs apart.
+const PassportHeader = "assay passport v1\n"
+
 // Notes are signed notes (C2SP signed-note) about one plugin, at most one of each kind.
 type Notes map[NoteKind]string
 

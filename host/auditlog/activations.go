@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"assay/host/audit"
@@ -402,11 +401,20 @@ func verifyNote(
 		}
 		return nil
 	case registry.NotePassport:
-		text, _, _, err := trust.OpenNote(note, "")
-		if err == nil && !strings.Contains(text, digest.String()) {
-			err = errors.New("it is that of another plugin")
+		text, key, role, err := trust.OpenNote(note, registry.PassportHeader)
+		var measured struct{ Digest string }
+		if err == nil {
+			err = json.Unmarshal([]byte(text), &measured)
 		}
-		return err
+		switch {
+		case err != nil:
+			return err
+		case role == activation.Host:
+			return fmt.Errorf("it is signed by key %s, a host's, which may not sign passports", key)
+		case measured.Digest != digest.String():
+			return errors.New("it is that of another plugin")
+		}
+		return nil
 	}
 	return errors.New("there is no such kind of note")
 }

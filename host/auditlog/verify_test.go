@@ -1,11 +1,14 @@
 package auditlog
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
 	"testing"
 	"time"
+
+	"golang.org/x/mod/sumdb/note"
 
 	"assay/host/audit"
 	"assay/host/check"
@@ -13,6 +16,7 @@ import (
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/release"
 )
 
 // Records outside the chain would be listed and exported like others, so verifying fails even without checkpoints.
@@ -168,6 +172,45 @@ func TestUnsignedRecords(t *testing.T) {
 		var broken *audit.BreakError
 		if errors.As(err, &broken) != (test.want > 0) || broken != nil && broken.Seq != test.want {
 			t.Errorf("%s: %v, want record %d", name, err, test.want)
+		}
+	}
+}
+
+// Each note about a plugin must be of its kind, about this plugin, and signed by a key that may sign it.
+func TestVerifyPluginNotes(t *testing.T) {
+	t.Parallel()
+	host := storetest.Must(activation.NewKey("host", bytes.Repeat([]byte{1}, 32)))(t)
+	trust := storetest.Must(activation.ParseTrust("operator " + operator.Verifier + "\nhost " + host.Verifier))(t)
+	one := registry.PublishedPlugin{Name: "one", Version: "1.0.0", Digest: registry.Digest{1}}
+	two := registry.PublishedPlugin{Name: "two", Version: "1.0.0", Digest: registry.Digest{2}}
+	signature := func(key activation.Key, p registry.PublishedPlugin) string {
+		r := release.Release{Name: p.Name, Version: p.Version, Digest: p.Digest}
+		return storetest.Must(release.Sign(r, key))(t)
+	}
+	passport := func(key activation.Key, p registry.PublishedPlugin) string {
+		text := fmt.Sprintf("%s{%q:%q}\n", registry.PassportHeader, "digest", p.Digest)
+		return string(storetest.Must(note.Sign(&note.Note{Text: text}, key))(t))
+	}
+	for name, test := range map[string]struct {
+		kind registry.NoteKind
+		note string
+		want string // "": valid
+	}{
+		"a signature":             {registry.NoteSignature, signature(operator, one), ""},
+		"that of another plugin":  {registry.NoteSignature, signature(operator, two), "which is not published"},
+		"a host's signature":      {registry.NoteSignature, signature(host, one), "may not sign plugins"},
+		"a passport as signature": {registry.NoteSignature, passport(operator, one), "its first line is not"},
+		"a passport":              {registry.NotePassport, passport(operator, one), ""},
+		"another's passport":      {registry.NotePassport, passport(operator, two), "that of another plugin"},
+		"a host's passport":       {registry.NotePassport, passport(host, one), "may not sign passports"},
+		"a signature as passport": {registry.NotePassport, signature(operator, one), "its first line is not"},
+		"an unknown kind":         {"other", passport(operator, one), "no such kind"},
+	} {
+		err := verifyNote(trust, []registry.PublishedPlugin{one}, one.Digest, test.kind, test.note)
+		if test.want != "" {
+			storetest.WantErrorText(t, name, err, test.want)
+		} else if err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

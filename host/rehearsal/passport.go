@@ -96,15 +96,12 @@ func (p Passport) Judge() (warnings []string, err error) {
 	return warnings, nil
 }
 
-// passportHeader is the first line of a signed passport. It keeps what the same key signs apart.
-const passportHeader = "assay passport v1\n"
-
 // Sign returns the passport as a signed note (C2SP signed-note).
 func (p Passport) Sign(signer note.Signer) (string, error) {
 	text, err := json.Marshal(p)
 	var signed []byte
 	if err == nil {
-		signed, err = note.Sign(&note.Note{Text: passportHeader + string(text) + "\n"}, signer)
+		signed, err = note.Sign(&note.Note{Text: registry.PassportHeader + string(text) + "\n"}, signer)
 	}
 	if err != nil {
 		return "", fmt.Errorf("signing the passport of %s: %w", p.Plugin, err)
@@ -114,7 +111,7 @@ func (p Passport) Sign(signer note.Signer) (string, error) {
 
 // OpenPassport verifies a signed passport of the module with a digest. It also returns the name of the key.
 func OpenPassport(trust activation.Trust, signed string, module registry.Digest) (p Passport, key string, err error) {
-	text, key, role, err := trust.OpenNote(signed, passportHeader)
+	text, key, role, err := trust.OpenNote(signed, registry.PassportHeader)
 	if err == nil && role == activation.Host {
 		err = fmt.Errorf("it is signed by key %s, a host's, which may not sign passports", key)
 	}
