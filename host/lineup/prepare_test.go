@@ -339,7 +339,7 @@ func TestForgedAnswer(t *testing.T) {
 	storetest.Expect(t, "score", h.score(t), fmt.Sprintf("revision %d: 50", first))
 }
 
-// A plugin that is revoked goes on while it is in force, with a warning, and cannot be put in force again.
+// A revoked plugin that is in force keeps scoring, with a warning. It cannot be put in force again.
 func TestRevokedPlugin(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))

@@ -66,17 +66,18 @@ func (v *Verifier) VerifyCandidate(ctx context.Context, signed string) (Verified
 		return Verified{}, err
 	}
 	verified, err := v.verify(ctx, s)
-	if revoked := v.revoked(verified); err == nil && len(revoked) > 0 {
-		err = registry.Refuse(registry.RevokedPlugin, "the trust file revokes %s", strings.Join(revoked, ", "))
-	}
 	if err != nil {
 		return Verified{}, err
+	}
+	if revoked := v.revoked(verified); len(revoked) > 0 {
+		return Verified{}, registry.Refuse(registry.RevokedPlugin, "the trust file revokes %s",
+			strings.Join(revoked, ", "))
 	}
 	return verified, nil
 }
 
-// revoked lists the layers of an activation whose plugins the trust file revokes. One that is in force goes on until an
-// operator takes it out: a mistake in a file must not stop all checks.
+// revoked lists the layers of an activation whose plugins the trust file revokes. One that is in force keeps scoring
+// until an operator takes it out: a mistake in a file must not stop all checks.
 func (v *Verifier) revoked(a Verified) (layers []string) {
 	all := a.Document.Layers
 	if a.Trial != nil {
