@@ -74,6 +74,9 @@ func linkShared(t testing.TB, dir string, names ...string) {
 			if err != nil {
 				return err
 			}
+			if strings.HasPrefix(d.Name(), "private-") { // temporary: another test compiles a layer
+				return fs.SkipDir
+			}
 			if d.IsDir() {
 				return os.MkdirAll(filepath.Join(dir, rel), 0o700)
 			}
