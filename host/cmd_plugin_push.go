@@ -86,7 +86,11 @@ func (cmd *pluginPushCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 	if err != nil {
 		return err
 	}
-	signature, signed, err := cfg.sign(m, signatures)
+	trust, err := cfg.readTrust()
+	if err != nil {
+		return err
+	}
+	signature, signed, err := cfg.sign(trust, m, signatures)
 	if err != nil {
 		return err
 	}
@@ -121,13 +125,11 @@ func (p pluginLine) print(t *terminal, asJSON bool, did string, m registry.Modul
 	return nil
 }
 
-// sign returns the first of some signatures that the trust file accepts. If there are none, the operator's key signs,
-// if it is here.
-func (c *Config) sign(m registry.Module, signatures []string) (signature string, signed release.Signed, err error) {
-	trust, err := c.readTrust()
-	if err != nil {
-		return "", signed, err
-	}
+// sign returns the first signature that the trust file accepts. If there are none, the operator's key signs, if this
+// machine has it.
+func (c *Config) sign(
+	trust activation.Trust, m registry.Module, signatures []string,
+) (signature string, signed release.Signed, err error) {
 	if len(signatures) == 0 {
 		key, err := readKey(c.operatorKeyFile())
 		if err != nil {
@@ -143,17 +145,17 @@ func (c *Config) sign(m registry.Module, signatures []string) (signature string,
 	return release.Accept(trust, release.Of(m), signatures...)
 }
 
-// publish publishes a plugin in the installation's database, with the first signature that the trust file accepts. If
-// there is none, one that was published before stays, or the operator's key signs.
+// publish publishes a plugin in the installation's database, with the first signature that the trust file accepts.
+// Without signatures it keeps the one that was published before, or else the operator's key signs.
 func (b *backend) publish(
 	ctx context.Context, cfg *Config, t *terminal, m registry.Module, signatures []string,
 ) (pluginLine, error) {
+	trust, err := cfg.readTrust()
+	if err != nil {
+		return pluginLine{}, err
+	}
 	if len(signatures) == 0 {
 		stored, err := b.store.PluginNotes(ctx, m.Digest)
-		if err != nil {
-			return pluginLine{}, err
-		}
-		trust, err := cfg.readTrust()
 		if err != nil {
 			return pluginLine{}, err
 		}
@@ -161,7 +163,7 @@ func (b *backend) publish(
 			signatures = []string{stored[registry.NoteSignature]}
 		}
 	}
-	signature, signed, err := cfg.sign(m, signatures)
+	signature, signed, err := cfg.sign(trust, m, signatures)
 	if err != nil {
 		return pluginLine{}, err
 	}

@@ -16,7 +16,8 @@ var signalsFile = map[Language]string{
 	Go: "signals.go", Rust: "signals.rs", AssemblyScript: "signals.ts", C: "signals.h",
 }
 
-// generated begins each of these files. If a file begins differently, the author wrote it, and Build and Update keep it.
+// generated begins each of these files. Build and Update keep a file that begins differently, because its author wrote
+// it.
 const generated = "// Code generated from manifest.json by assay plugin build. DO NOT EDIT.\n"
 
 // signals returns the text of the file of constants.
