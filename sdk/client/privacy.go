@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Subject identifies the person or entity whose data a request is about. Set one field, and Region with a national phone number.
+// Subject identifies the person or entity whose data a request is about. Set one field, and Region with a national
+// phone number.
 type Subject struct {
 	Subject string  `json:"subject,omitempty"` // the reference sub_... that an export names
 	Ref     string  `json:"ref,omitempty"`     // the reference of one of the subject's checks
