@@ -160,7 +160,7 @@ class Keys:
         if place != len(self.statements) or uses not in ("checkpoints", "records", "checkpoints records"):
             raise Invalid(f"the statement about key {len(self.statements) + 2} is missing")
         if self.statements and since < self.statements[-1][3]:
-            raise Invalid(f"key {lines[2]} begins before the key before it")
+            raise Invalid(f"key {lines[2]} begins earlier than the previous key")
         if key in [self.first] + [known for _, known, _, _ in self.statements]:
             raise Invalid(f"key {lines[2]} is an earlier key")
         for signer in (self.terms("checkpoints")[-1][0], key):

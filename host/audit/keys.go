@@ -14,7 +14,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// Use is what a key signs, a set.
+// Use is a set of the things that a key signs.
 type Use int
 
 const (
@@ -114,8 +114,8 @@ func (p Public) Statements() (notes []string) {
 	return notes
 }
 
-// With returns p with the keys that statements introduce, oldest first; p does not change. One that contradicts a
-// statement that p has already is an error: the key before it signed two.
+// With returns p with the keys that statements introduce, oldest first; p does not change. A
+// statement that contradicts one of p's is an error: the previous key signed both.
 func (p Public) With(statements []string) (Public, error) {
 	known := slices.Clone(p.introductions())
 	for _, signed := range statements {
@@ -156,7 +156,7 @@ func (p Public) verify(s Statement, signed string) error {
 		return fmt.Errorf("the statement about key %d is missing", len(known)+2)
 	}
 	if n := len(known); n > 0 && s.From.Before(known[n-1].From) {
-		return errors.New("it begins before the key before it")
+		return errors.New("it begins earlier than the previous key")
 	}
 	if p.Knows(s.Key) {
 		return errors.New("it introduces an earlier key again")
@@ -168,7 +168,7 @@ func (p Public) verify(s Statement, signed string) error {
 			_, err = note.Open([]byte(signed), note.VerifierList(v))
 		}
 		if err != nil {
-			return fmt.Errorf("the key before it and the new one must sign it: %w", err)
+			return fmt.Errorf("the previous key and the new one must sign it: %w", err)
 		}
 	}
 	return nil

@@ -95,7 +95,7 @@ func TestStatementsThatAreRefused(t *testing.T) {
 	_, err = s.Introduce(s.Hold(sequence(0, 32)), both, rotated.Add(2*time.Hour))
 	wantText(t, "an earlier key", err, "an earlier key again")
 	_, err = s.Introduce(s.Hold(sequence(128, 32)), both, rotated)
-	wantText(t, "an earlier time", err, "begins before the key before it")
+	wantText(t, "an earlier time", err, "begins earlier than the previous key")
 	text, signatures, _ := strings.Cut(second, "\n\n")
 	lines := strings.SplitAfter(signatures, "\n")
 	for name, test := range map[string]struct {
