@@ -1,5 +1,6 @@
--- As in migration 0029, and deletes reviews too, but the head is locked last: checks wait for it until the commit is on
--- disk. What a batch adds to the graph meanwhile is of a check that the next step erases, or of one that is kept.
+-- As in migration 0029, but it also deletes reviews, and it locks the head last, because checks wait for the head until
+-- the commit is on disk. A check recorded just before that may add to the graph again: the next step erases it too, if
+-- it is not to be kept.
 CREATE OR REPLACE FUNCTION audit_erase(
     of_chain integer, of_account text, by_key text, at_time timestamptz,
     of_pseudonym bytea, of_node bytea, subject_tombstone bytea,
