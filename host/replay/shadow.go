@@ -18,7 +18,7 @@ type ShadowReport struct {
 	Revision int64   `json:"revision"` // of the lineup
 	LeftOut  int     `json:"left_out"` // checks whose shadow layers did not run
 	Report   *Report `json:"report"`   // of the others; without memory and reference values
-	// Emitted says how often each layer ran, and emitted which of its signals.
+	// Emitted counts how often each layer ran and emitted each of its signals, sorted by layer.
 	Emitted []EmittedSignals `json:"emitted"`
 }
 
@@ -52,7 +52,7 @@ func (s *ShadowReport) merge(o ShadowReport) {
 	}
 }
 
-// sort gives the counts their order, and a list instead of null in JSON.
+// sort sorts the counts by layer, and makes them an empty list instead of null in JSON if there are none.
 func (s *ShadowReport) sort() {
 	slices.SortFunc(s.Emitted, func(a, b EmittedSignals) int { return strings.Compare(a.Layer, b.Layer) })
 	s.Emitted = append([]EmittedSignals{}, s.Emitted...)
@@ -200,7 +200,7 @@ func (s *ShadowReport) WriteText(out io.Writer) error {
 	return w.err
 }
 
-// writeEmitted says how often the layers emitted which signals, the most frequent ones of each first.
+// writeEmitted writes how often each layer emitted each signal, its most frequent ones first.
 func (s *ShadowReport) writeEmitted(w *writer) {
 	rows := [][]string{{"CHECKS", "SHARE", "SIGNAL"}}
 	for _, e := range s.Emitted {

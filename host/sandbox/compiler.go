@@ -134,11 +134,12 @@ func (c *compiler) run(
 	return report, nil
 }
 
-// Limits of a process that calls a module: what a compiler takes, and calls that each burn the largest budget.
+// measureCPUSeconds limits a process that calls a module. It suffices to compile the module, and for calls that each
+// burn the largest budget.
 const measureCPUSeconds = 3 * compileCPUSeconds
 
-// RunLimited runs a program that calls [ServeLimited], with a module as its input and the limits of a compiler, and
-// returns what it printed.
+// RunLimited runs a program that calls [ServeLimited], with a module as its input, and returns what it printed. The
+// program has the limits of a compiler, but more processor time.
 func RunLimited(ctx context.Context, command []string, wasm []byte) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "assay-")
 	if err != nil {
@@ -175,7 +176,7 @@ func runLimited(
 	return stdout.Bytes(), nil
 }
 
-// describeEnd explains why a compiler ended without a report.
+// describeEnd explains why a process with limits failed.
 func describeEnd(err error, stderr string, request compileRequest) error {
 	var exit *exec.ExitError
 	first, _, _ := strings.Cut(strings.TrimSpace(stderr), "\n")

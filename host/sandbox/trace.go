@@ -45,8 +45,8 @@ func (p *Plugin) Trace(ctx context.Context, facts check.Input) (check.Result, Tr
 	return result, trace, err
 }
 
-// Instance is an instance of a plugin apart from those that serve its calls. Nothing restores it, so that measurements
-// can tell whether earlier calls change later ones. It serves one call at a time.
+// Instance is an instance of a plugin that does not serve its calls. It is not restored after a call, so that
+// measurements can tell whether earlier calls change later ones. It takes one call at a time.
 type Instance struct {
 	Started int64 // fuel that the initialisation burned
 
@@ -54,7 +54,7 @@ type Instance struct {
 	in     *instance
 }
 
-// NewInstance starts an instance, which the caller closes.
+// NewInstance starts an instance, which the caller must close.
 func (p *Plugin) NewInstance(ctx context.Context) (*Instance, error) {
 	in, err := p.instantiate(ctx)
 	if err != nil {
