@@ -49,8 +49,8 @@ func (p PublishedPlugin) Ref() string { return p.Name + "@" + p.Version }
 // follows.
 const devBuild = "+dev."
 
-// DevVersion returns the version under which a module is published while its author works on it. Each module has its own
-// one, and the manifest's version remains free.
+// DevVersion returns the version under which a module is published while its author works on it. Each module has its
+// own, and the manifest's version remains free.
 func DevVersion(m Module) string {
 	return m.Manifest.Version + devBuild + strings.TrimPrefix(m.Digest.String(), "sha256:")[:12]
 }
