@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,25 @@ type pluginDevCmd struct {
 	Dir    string   `arg:"" default:"." help:"Folder of the layer."`
 	Weight *float64 `placeholder:"W" help:"${plugin_promote_weight}"`
 	Keep   bool     `help:"${plugin_dev_keep}"`
+	JSON   bool     `help:"Print a line of JSON for each event."`
+}
+
+// devEvent is a line of the JSON output of `assay plugin dev`.
+type devEvent struct {
+	Event    string            `json:"event"`              // cases, shadow, traffic or retired
+	Cases    *rehearsal.Report `json:"cases,omitempty"`    // after a save
+	Plugin   string            `json:"plugin,omitempty"`   // put in shadow or taken out of it
+	Revision int64             `json:"revision,omitempty"` // of the lineup that this made
+	Traffic  *devTraffic       `json:"traffic,omitempty"`
+}
+
+// devTraffic is what a layer in shadow did in real checks.
+type devTraffic struct {
+	Checks   int                    `json:"checks"`
+	LeftOut  int                    `json:"left_out"` // checks after which no shadow layer ran
+	Signals  map[string]int         `json:"signals"`  // checks with each signal
+	Flips    []replay.SignalFlips   `json:"flips"`    // verdicts that it would change
+	Failures []replay.LayerFailures `json:"failures"`
 }
 
 // Run keeps the layer of a folder in shadow until ctx ends.
@@ -36,8 +56,13 @@ func (cmd *pluginDevCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 		box := b.sandboxConfig(cfg, quietLog(t))
 		box.NeverSuspend = true // a layer that fails its cases is repaired
 		d := &devSession{pluginDevCmd: *cmd, cfg: cfg, t: t, b: b, a: a, box: sandbox.New(box),
-			calls: map[string]string{}}
-		err = watch(ctx, t, cmd.Dir, func() error { return d.saved(ctx) }, func() { d.look(ctx) })
+			calls: map[string]string{}, event: func(devEvent) {}}
+		if cmd.JSON {
+			d.t = &terminal{out: io.Discard, err: t.err}
+			events := json.NewEncoder(t.out)
+			d.event = func(e devEvent) { _ = events.Encode(e) } // the reader may have left
+		}
+		err = watch(ctx, d.t, cmd.Dir, func() error { return d.saved(ctx) }, func() { d.look(ctx) })
 		if cmd.Keep {
 			return err
 		}
@@ -53,6 +78,8 @@ type devSession struct {
 	b   *backend
 	a   *authority
 	box *sandbox.Sandbox // with the cache of the hosts in this data directory
+
+	event func(devEvent) // called after each event
 
 	name    string                // of the layer that the session put in shadow; "" if there is none
 	before  *registry.LineupLayer // of the same name, in the lineup before; nil if there was none
@@ -80,6 +107,7 @@ func (d *devSession) saved(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		d.event(devEvent{Event: "cases", Cases: &report})
 		d.printCalls(report)
 		printFailures(d.t, report)
 		if report.Failed > 0 {
@@ -148,6 +176,7 @@ func (d *devSession) shadow(ctx context.Context, m registry.Module) error {
 		return err
 	}
 	d.name, d.traffic = name, ""
+	d.event(devEvent{Event: "shadow", Plugin: promotion.Plugin, Revision: done.Revision})
 	d.t.printf("In shadow: %s, revision %d, %s.\n", promotion.Plugin, done.Revision, runsOn(done.Hosts))
 	return nil
 }
@@ -199,6 +228,7 @@ func (d *devSession) end(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("taking %s out of the lineup, as `assay plugin retire %s` does: %w", was.Layer, name, err)
 	}
+	d.event(devEvent{Event: "retired", Plugin: was.Layer, Revision: done.Revision})
 	d.t.printf("Revision %d is in force.\n", done.Revision)
 	return nil
 }
@@ -208,13 +238,19 @@ func (d *devSession) look(ctx context.Context) {
 	if d.name == "" || time.Since(d.looked) < lookInterval {
 		return
 	}
-	text, err := d.read(ctx)
+	text := "traffic  none: the layer is no longer in shadow\n"
+	traffic, err := d.read(ctx)
 	d.looked = time.Now()
-	if err != nil {
-		text = fmt.Sprintf("traffic  cannot be read: %v\n", err)
-	}
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return
+	case err != nil:
+		text = fmt.Sprintf("traffic  cannot be read: %v\n", err)
+	case traffic != nil:
+		text = traffic.String()
+		if text != d.traffic {
+			d.event(devEvent{Event: "traffic", Traffic: traffic})
+		}
 	}
 	for line := range strings.Lines(text) {
 		if !strings.Contains(d.traffic, line) {
@@ -224,48 +260,63 @@ func (d *devSession) look(ctx context.Context) {
 	d.traffic = text
 }
 
-// read returns what the layer did in real checks.
-func (d *devSession) read(ctx context.Context) (string, error) {
+// read returns what the layer did in real checks, or nil if it is no longer in shadow.
+func (d *devSession) read(ctx context.Context) (*devTraffic, error) {
 	base, err := d.a.inForce(ctx)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if layer := base.Document.Layer(d.name); layer == nil || !isDev(*layer) {
-		return "traffic  none: the layer is no longer in shadow\n", nil
+		return nil, nil
 	}
 	stored, err := d.b.store.ShadowReports(ctx)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	report, err := replay.MergeShadows(base.Lineup.Revision, stored...)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return describeTraffic(d.name, report), nil
+	return trafficOf(d.name, report), nil
 }
 
-// describeTraffic says in lines how often a layer in shadow emitted its signals, and which verdicts they would change.
-func describeTraffic(name string, report *replay.ShadowReport) string {
-	var b strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&b, "traffic  "+format+"\n", args...) }
+// trafficOf returns what a report says about one layer.
+func trafficOf(name string, report *replay.ShadowReport) *devTraffic {
+	t := &devTraffic{LeftOut: report.LeftOut, Signals: map[string]int{}, Flips: []replay.SignalFlips{},
+		Failures: []replay.LayerFailures{}}
 	for _, e := range report.Emitted {
-		if e.Layer != name {
-			continue
-		}
-		line("%d checks, and %d left out", e.Checks, report.LeftOut)
-		for _, code := range e.Codes() {
-			line("%d of them (%.3g%%) have %s", e.Signals[code], 100*float64(e.Signals[code])/float64(e.Checks), code)
+		if e.Layer == name {
+			t.Checks, t.Signals = e.Checks, e.Signals
 		}
 	}
 	for _, s := range report.Report.Signals {
 		if s.Layer == name {
-			line("%d %s verdicts would go from %s to %s, mostly for %s", s.Flips, s.Type, s.From, s.To, s.Code)
+			t.Flips = append(t.Flips, s)
 		}
 	}
 	for _, f := range report.Report.Failures {
 		if f.Layer == name {
-			line("%d calls failed (%s)", f.Checks, f.Reason)
+			t.Failures = append(t.Failures, f)
 		}
+	}
+	return t
+}
+
+// String says in lines how often the layer emitted its signals, and which verdicts they would change.
+func (t *devTraffic) String() string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, "traffic  "+format+"\n", args...) }
+	if t.Checks > 0 {
+		line("%d checks, and %d left out", t.Checks, t.LeftOut)
+	}
+	for _, code := range (replay.EmittedSignals{Signals: t.Signals}).Codes() {
+		line("%d of them (%.3g%%) have %s", t.Signals[code], 100*float64(t.Signals[code])/float64(t.Checks), code)
+	}
+	for _, s := range t.Flips {
+		line("%d %s verdicts would go from %s to %s, mostly for %s", s.Flips, s.Type, s.From, s.To, s.Code)
+	}
+	for _, f := range t.Failures {
+		line("%d calls failed (%s)", f.Checks, f.Reason)
 	}
 	return b.String()
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"io"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -27,28 +28,7 @@ func TestPluginDev(t *testing.T) {
 		return outputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup.Layer("watched")
 	}
 
-	cmd := command(t.Context(), dir, database, "plugin", "dev", folder)
-	out, in := io.Pipe()
-	cmd.Stdout, cmd.Stderr = in, in
-	storetest.NoError(t, cmd.Start())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- cmd.Wait()
-		in.Close()
-	}()
-	var all strings.Builder
-	lines := bufio.NewScanner(out)
-	until := func(text string) string {
-		t.Helper()
-		for lines.Scan() {
-			all.WriteString(lines.Text() + "\n")
-			if strings.Contains(lines.Text(), text) {
-				return lines.Text()
-			}
-		}
-		t.Fatalf("the output ended before %q:\n%s", text, &all)
-		return ""
-	}
+	until, interrupt := session(t, command(t.Context(), dir, database, "plugin", "dev", folder))
 	until("ok    a long number")
 	until("signal   +20 watched:name:digits: Contains the number “20245”")
 	until("log      debug: longest number: 5 digits")
@@ -75,22 +55,62 @@ func TestPluginDev(t *testing.T) {
 		t.Errorf("again %s", second)
 	}
 	until("-- ")
-	storetest.NoError(t, cmd.Process.Signal(syscall.SIGINT))
-	until("Taking watched@0.1.0+dev.")
-	for lines.Scan() {
-		all.WriteString(lines.Text() + "\n")
-	}
-	if err := <-ended; err != nil {
-		t.Errorf("it ended with %v:\n%s", err, &all)
-	}
+	all := interrupt()
+	has(t, all, "Taking watched@0.1.0+dev.")
 	if l := inShadow(); l != nil {
 		t.Errorf("afterwards: %+v", l)
 	}
-	if strings.Contains(all.String(), "garden") {
-		t.Errorf("it shows values of checks:\n%s", &all)
+	if strings.Contains(all, "garden") {
+		t.Errorf("it shows values of checks:\n%s", all)
 	}
+
+	until, interrupt = session(t, command(t.Context(), dir, database, "plugin", "dev", folder, "--json"))
+	until(`{"event":"cases","cases":{"plugin":"watched@0.1.0","cases":[`)
+	until(`{"event":"shadow","plugin":"watched@0.1.0+dev.`)
+	checkUntilComplete(host, issued.Secret, `{"domain":"garden47110.example"}`)
+	until(`{"event":"traffic","traffic":{"checks":1,"left_out":0,"signals":{"watched:name:digits":1},"flips":[`)
+	has(t, interrupt(), `{"event":"retired","plugin":"watched@0.1.0+dev.`)
 	// A version of its own, so that the manifest's remains free.
 	output(t, dir, database, "plugin", "push", folder)
+}
+
+// session starts a command that goes on until it is interrupted. until reads its output up to a line with a text;
+// interrupt ends it and returns all its output.
+func session(t *testing.T, cmd *exec.Cmd) (until func(text string) string, interrupt func() string) {
+	t.Helper()
+	out, in := io.Pipe()
+	cmd.Stdout, cmd.Stderr = in, in
+	storetest.NoError(t, cmd.Start())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- cmd.Wait()
+		in.Close()
+	}()
+	var all strings.Builder
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 1<<20) // a report is one line
+	until = func(text string) string {
+		t.Helper()
+		for lines.Scan() {
+			all.WriteString(lines.Text() + "\n")
+			if strings.Contains(lines.Text(), text) {
+				return lines.Text()
+			}
+		}
+		t.Fatalf("the output ended before %q:\n%s", text, &all)
+		return ""
+	}
+	return until, func() string {
+		t.Helper()
+		storetest.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+		for lines.Scan() {
+			all.WriteString(lines.Text() + "\n")
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("it ended with %v:\n%s", err, &all)
+		}
+		return all.String()
+	}
 }
 
 // TestTrafficOfALayer checks what is shown of a report: counts of the layer alone.
@@ -111,7 +131,7 @@ traffic  2 of them (25%) have mine:a:b
 traffic  2 domain verdicts would go from allow to review, mostly for mine:a:b
 traffic  3 calls failed (trap)
 `
-	if got := describeTraffic("mine", report); got != want {
+	if got := trafficOf("mine", report).String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
