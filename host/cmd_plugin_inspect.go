@@ -34,6 +34,7 @@ type inspection struct {
 	Sections []registry.Section `json:"sections"`
 	Manifest registry.Manifest  `json:"manifest"`
 
+	Signature  *pluginSignature    `json:"signature"`             // null if there is none
 	Passport   *rehearsal.Passport `json:"passport,omitempty"`    // measured now, or when it was published
 	MeasuredBy string              `json:"measured_by,omitempty"` // name of the key of a stored passport
 }
@@ -47,6 +48,7 @@ func (cmd *pluginInspectCmd) Run(ctx context.Context, cfg *Config, t *terminal) 
 		m, notes, err := readAnyPlugin(ctx, cfg, t, path)
 		if err == nil {
 			all[i], err = inspect(m)
+			all[i].Signature = cfg.verifySignature(m, notes[registry.NoteSignature])
 		}
 		if err == nil && cmd.Measure {
 			all[i].Passport, err = measure(ctx, m)
@@ -78,7 +80,7 @@ func rank(c registry.ManifestChange) int {
 	return 1
 }
 
-// readAnyPlugin reads or builds a plugin, or reads a published one and the notes about it.
+// readAnyPlugin reads or builds a plugin, or reads a published one, and the notes about it.
 func readAnyPlugin(
 	ctx context.Context, cfg *Config, t *terminal, path string,
 ) (m registry.Module, notes registry.Notes, err error) {
@@ -96,11 +98,14 @@ func readAnyPlugin(
 		})
 		return m, notes, err
 	}
-	wasm, err := readPlugin(ctx, path)
-	if err == nil {
-		m, err = registry.OpenModule(wasm)
+	if m, err = readModule(ctx, path); err != nil {
+		return m, nil, err
 	}
-	return m, nil, err
+	signatures, err := readSignature("", path, m)
+	if len(signatures) > 0 {
+		notes = registry.Notes{registry.NoteSignature: signatures[0]}
+	}
+	return m, notes, err
 }
 
 // inspect describes a plugin.
@@ -121,7 +126,7 @@ func inspect(m registry.Module) (i inspection, err error) {
 
 func printInspection(t *terminal, i inspection) error {
 	m := i.Manifest
-	t.printf("%s: %s\n%s, %d bytes\n\n", i.Plugin, m.Summary, i.Digest, i.Bytes)
+	t.printf("%s: %s\n%s, %d bytes\n%s.\n\n", i.Plugin, m.Summary, i.Digest, i.Bytes, i.Signature)
 	printPermissions(t, m)
 	t.printf("Budget of a call: %d units of fuel, %d MiB of memory. Suggested weight %v. %d cases.\n\n", m.BudgetFuel,
 		m.MemoryMB, m.DefaultWeight, i.Cases)

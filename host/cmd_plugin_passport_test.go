@@ -8,6 +8,7 @@ import (
 	"assay/host/rehearsal"
 	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/activation"
 	"assay/registry/project"
 )
 
@@ -20,6 +21,10 @@ func TestPluginInspectMeasure(t *testing.T) {
 	i := runsJSON[inspection](t, "plugin", "inspect", file, "--measure")
 	if p := i.Passport; p == nil || p.Digest != i.Digest || p.Format != rehearsal.PassportFormat || p.MostFuel == 0 {
 		t.Errorf("%+v", p)
+	}
+	has(t, text, "\nNot signed.\n")
+	if i.Signature != nil {
+		t.Errorf("signed by %+v", i.Signature)
 	}
 	changeLayer(t, folder, "MIN_DIGITS = 4", "MIN_DIGITS = 99")
 	has(t, runs(t, 0, "plugin", "inspect", "--diff", "--measure", file, folder), "measured scores")
@@ -35,6 +40,9 @@ func TestPluginInspectPublished(t *testing.T) {
 	if shown.Plugin != "one@1.0.0" || shown.MeasuredBy != operatorKeyName || shown.Passport == nil ||
 		shown.Passport.Digest != shown.Digest {
 		t.Errorf("%+v", shown)
+	}
+	if s := shown.Signature; s == nil || *s != (pluginSignature{Key: operatorKeyName, Role: activation.Operator}) {
+		t.Errorf("signed by %+v", s)
 	}
 	changes := outputJSON[[]registry.ManifestChange](t, dir, database, "plugin", "inspect", "--diff", "one@1.0.0",
 		"two@1.0.0")

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"assay/host/lineup"
@@ -47,7 +48,7 @@ type promotion struct {
 // Run moves a plugin one step towards scoring for all accounts.
 func (cmd *pluginPromoteCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	return withInForce(ctx, cfg, t, func(b *backend, a *authority, base lineup.Verified) error {
-		plugin, manifest, err := published(ctx, b.store, cmd.Plugin, base)
+		plugin, manifest, err := meant(ctx, b.store, cmd.Plugin, base)
 		if err != nil {
 			return err
 		}
@@ -87,6 +88,32 @@ func (p promotion) print(t *terminal) error {
 			"all accounts.\n", name)
 	}
 	return err
+}
+
+// isPath reports whether an argument means a folder or a file, and not a published plugin.
+func isPath(plugin string) bool {
+	return plugin == "." || plugin == ".." || strings.ContainsRune(plugin, os.PathSeparator) ||
+		strings.HasSuffix(plugin, ".wasm")
+}
+
+// meant returns the published plugin that an argument means. If that is a folder or a file, it must be what was
+// published.
+func meant(
+	ctx context.Context, s *store.Store, plugin string, base lineup.Verified,
+) (p registry.PublishedPlugin, manifest registry.Manifest, err error) {
+	if !isPath(plugin) {
+		return published(ctx, s, plugin, base)
+	}
+	m, err := readModule(ctx, plugin)
+	if err != nil {
+		return p, manifest, err
+	}
+	p, manifest, err = published(ctx, s, m.Ref(), base)
+	if err == nil && p.Digest != m.Digest {
+		err = fmt.Errorf("%s was published with other code, %s, and this is %s: raise the version and push it", p.Ref(),
+			p.Digest, m.Digest)
+	}
+	return p, manifest, err
 }
 
 // published returns the published plugin that NAME or NAME@VERSION means. Without a version, it is the one in the

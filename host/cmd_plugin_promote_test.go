@@ -61,16 +61,21 @@ func TestNextPlace(t *testing.T) {
 	}
 }
 
-// pushProbe publishes a version of a layer that emits nothing.
-func pushProbe(t *testing.T, dir, database, version string) {
+// probeFile writes a version of a layer that emits nothing.
+func probeFile(t *testing.T, version, summary string) string {
 	t.Helper()
-	wasm, err := registry.Pack([]byte(emptyLayer), fmt.Appendf(nil, `{"name":"probe","version":%q,"summary":"Empty",
+	wasm, err := registry.Pack([]byte(emptyLayer), fmt.Appendf(nil, `{"name":"probe","version":%q,"summary":%q,
 		"entities":["domain"],"facts":[],"signals":[],"threats":[],"budget_fuel":1000,"memory_mb":1,
-		"default_weight":1.5}`, version), nil)
+		"default_weight":1.5}`, version, summary), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	output(t, dir, database, "plugin", "push", writeFile(t, "probe.wasm", wasm))
+	return writeFile(t, "probe.wasm", wasm)
+}
+
+func pushProbe(t *testing.T, dir, database, version string) {
+	t.Helper()
+	output(t, dir, database, "plugin", "push", probeFile(t, version, "Empty"))
 }
 
 // TestPromoteAndRetire takes a plugin from shadow to live, a newer version into a canary, and both out again.
@@ -101,8 +106,10 @@ func TestPromoteAndRetire(t *testing.T) {
 	pushProbe(t, dir, database, "1.0.0")
 	pushProbe(t, dir, database, "1.0.0-rc.1") // lower
 	refused("promote it without --live first", "promote", "probe", "--live")
+	refused("probe@1.0.0 was published with other code", "promote", probeFile(t, "1.0.0", "Other"))
 
-	promote(promotion{Plugin: "probe@1.0.0", From: nowhere, To: inLineup, Next: inCanary}, "probe")
+	promote(promotion{Plugin: "probe@1.0.0", From: nowhere, To: inLineup, Next: inCanary},
+		probeFile(t, "1.0.0", "Empty"))
 	if l := inForce().Lineup.Layer("probe"); l == nil || l.Runs() != registry.ModeShadow || l.Weight.String() != "1.5" {
 		t.Errorf("in shadow: %+v", l)
 	}
@@ -133,7 +140,7 @@ func TestPromoteAndRetire(t *testing.T) {
 	refused("domain@1", "retire", "domain") // it is required
 	refused("--force --reason TEXT", "retire", "domain", "--force")
 
-	output(t, dir, database, "plugin", "retire", "probe")
+	output(t, dir, database, "plugin", "retire", probeFile(t, "9.0.0", "Any version"))
 	if shown := inForce(); shown.Canary != nil || shown.Lineup.Layer("probe") != nil || shown.Revision != 1 {
 		t.Errorf("after it was retired: %+v", shown)
 	}

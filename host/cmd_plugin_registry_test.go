@@ -529,6 +529,7 @@ func TestPluginTravels(t *testing.T) {
 	key, reference := filepath.Join(t.TempDir(), "key"), p.address+"/probe"
 	list(output(t, dir, database, "plugin", "key", key, "--name", "eli"))
 	assay("signed by eli", "plugin", "sign", file, "--key", key)
+	assay("\nSigned by eli (publisher).\n", "plugin", "inspect", file)
 	assay("signed by eli", "plugin", "push", file, reference, "--ca", p.ca)
 	assay("Published probe@1.0.0", "plugin", "pull", reference+":1.0.0", "--ca", p.ca)
 	signed := storetest.Must(openStore(t, dir, database).store.PluginNotes(t.Context(), m.Digest))(t)
@@ -548,6 +549,7 @@ func TestPluginTravels(t *testing.T) {
 		writeJSON(t, variant(base, weightOf(base, "iban")+0.5)))
 	assay("refused, revoked plugin", "plugin", "pull", reference+":1.0.0", "--ca", p.ca)
 	assay("refused, revoked plugin", "plugin", "push", file)
+	assay("\nSignature: refused, revoked plugin: the trust file revokes probe@1.0.0", "plugin", "inspect", m.Ref())
 	assay("Revision 1 is stored", "lineup", "rollback")
 	assay("refused, revoked plugin", "lineup", "rollback")
 }

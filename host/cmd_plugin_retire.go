@@ -11,7 +11,7 @@ import (
 )
 
 type pluginRetireCmd struct {
-	Plugin string `arg:"" help:"Name of the plugin."`
+	Plugin string `arg:"" help:"${plugin_retired}"`
 	Force  bool   `help:"${plugin_retire_force}"`
 	Reason string `placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
 	JSON   bool   `help:"Print JSON."`
@@ -19,27 +19,35 @@ type pluginRetireCmd struct {
 
 // Run takes a plugin out of the lineup in force, and of its canary.
 func (cmd *pluginRetireCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	name := cmd.Plugin
+	if isPath(name) {
+		m, err := readModule(ctx, name)
+		if err != nil {
+			return err
+		}
+		name = m.Manifest.Name
+	}
 	return withInForce(ctx, cfg, t, func(b *backend, a *authority, base lineup.Verified) error {
 		layers := make([]*registry.LineupLayer, 0, 2)
 		for _, l := range []*registry.LineupDocument{&base.Document, base.Trial} {
-			if l != nil && l.Layer(cmd.Plugin) != nil {
-				layers = append(layers, l.Layer(cmd.Plugin))
+			if l != nil && l.Layer(name) != nil {
+				layers = append(layers, l.Layer(name))
 			}
 		}
 		if len(layers) == 0 {
-			return fmt.Errorf("%s is not in the lineup in force, revision %d", cmd.Plugin, base.Lineup.Revision)
+			return fmt.Errorf("%s is not in the lineup in force, revision %d", name, base.Lineup.Revision)
 		}
 		forced := forced(cmd.Force, cmd.Reason)
 		if layers[0].Required && !forced {
 			return fmt.Errorf("%s is required: to take it out anyway, use --force --reason TEXT", layers[0].Layer)
 		}
-		canary, err := b.canaryWithout(ctx, base, cmd.Plugin)
+		canary, err := b.canaryWithout(ctx, base, name)
 		if err != nil {
 			return err
 		}
 		reason := cmp.Or(cmd.Reason, "Retire "+layers[0].Layer)
 		done, err := setChange(cfg, lineup.Proposal{Reason: reason, Canary: canary}, forced, cmd.JSON).
-			put(ctx, cfg, t, b, a, base, base.Document.Without(cmd.Plugin))
+			put(ctx, cfg, t, b, a, base, base.Document.Without(name))
 		if err != nil {
 			return err
 		}

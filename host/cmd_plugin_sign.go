@@ -109,6 +109,40 @@ func (cmd *pluginVerifyCmd) Run(ctx context.Context, cfg *Config, t *terminal) e
 	return nil
 }
 
+// pluginSignature says who signed a plugin, or why that does not count here.
+type pluginSignature struct {
+	Key     string          `json:"key,omitempty"`
+	Role    activation.Role `json:"role,omitempty"`
+	Refused string          `json:"refused,omitempty"`
+}
+
+// String is without a full stop.
+func (s *pluginSignature) String() string {
+	switch {
+	case s == nil:
+		return "Not signed"
+	case s.Refused != "":
+		return "Signature: " + s.Refused
+	}
+	return fmt.Sprintf("Signed by %s (%s)", s.Key, s.Role)
+}
+
+// verifySignature returns nil for no signature.
+func (c *Config) verifySignature(m registry.Module, text string) *pluginSignature {
+	if text == "" {
+		return nil
+	}
+	trust, err := c.readTrust()
+	if err != nil {
+		return &pluginSignature{Refused: err.Error()}
+	}
+	_, signed, err := release.Accept(trust, release.Of(m), text)
+	if err != nil {
+		return &pluginSignature{Refused: err.Error()}
+	}
+	return &pluginSignature{Key: signed.Key, Role: signed.Role}
+}
+
 // readModule reads or builds a plugin.
 func readModule(ctx context.Context, path string) (registry.Module, error) {
 	wasm, err := readPlugin(ctx, path)

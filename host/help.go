@@ -172,8 +172,9 @@ var helpTexts = kong.Vars{
 	"plugin_dev_keep": "Leave the layer in shadow at the end. 'assay plugin retire' takes it out.",
 	"plugin_promote_cmd": "Move a published plugin one step: to shadow, then into a canary, then live. The hosts " +
 		"prepare each step, and it shows what would change.",
-	"plugin_promoted": "Published plugin, as NAME or NAME@VERSION. Without a version, it is the one in the canary, " +
-		"or else the newest.",
+	"plugin_promoted": "Published plugin, as NAME or NAME@VERSION, or its folder or .wasm file. Without a version, " +
+		"NAME is the one in the canary, or else the newest.",
+	"plugin_retired":        "Name of the plugin, or its folder or .wasm file.",
 	"plugin_promote_share":  "Share of the accounts in the canary (default: ${default}).",
 	"plugin_promote_weight": "Weight in the lineup (default: as before, or else the manifest's default_weight).",
 	"plugin_retire_cmd":     "Take a plugin out of the lineup in force and its canary. It stays published.",
@@ -194,8 +195,9 @@ var helpTexts = kong.Vars{
 		"with and without it, and values are scored by weights that were fitted without them.",
 	"plugin_eval_lineup": "Compare with this document instead of the active lineup. Layers are named name@version as " +
 		"published, or by name alone for built-in ones.",
-	"plugin_inspect_cmd": "Show what a plugin is and may do: permissions, facts, signals, imports, sizes.",
-	"plugin_bench_cmd":   "Measure the fuel, memory and time of a layer's calls over a corpus of values.",
+	"plugin_inspect_cmd": "Show what a plugin is and may do, and who signed it: permissions, facts, signals, " +
+		"imports, sizes.",
+	"plugin_bench_cmd": "Measure the fuel, memory and time of a layer's calls over a corpus of values.",
 	"plugin_values": "Values to call the layer with, one a line. '-' reads standard input. " +
 		"Default: built-in ones.",
 	"plugin_baseline": "Compare with this: a file of 'assay plugin bench --json' that ends in .json, a folder or a " +
