@@ -36,6 +36,8 @@ var publicTables = map[string][]string{
 	"accounts": nil, "api_keys": nil, "key_limits": nil, "feeds": nil, "feed_entries": nil,
 	"feed_ranks": nil, "audit_heads": nil, "audit_trees": nil, "erased_records": nil,
 	"audit_checkpoints": nil, "audit_keys": nil, "audit_records": {"sealed_node"},
+	"lineup_activations": nil, "lineup_revisions": nil, "revisions_in_force": nil, "plugin_modules": nil,
+	"plugin_versions": nil, "plugin_notes": nil, "overrides": nil,
 }
 
 // changeAtRandom makes random single changes of the database, of all kinds and columns: a value, a row that is deleted

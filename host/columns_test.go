@@ -17,6 +17,7 @@ import (
 	"assay/host/audit"
 	"assay/host/auditlog"
 	"assay/host/postgres/postgrestest"
+	"assay/host/store"
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
@@ -65,7 +66,11 @@ func changeEachColumn(t *testing.T, v *verified, db *pgx.Conn) {
 		}
 		var open []string
 		for _, c := range columns {
-			if !change(t, db, table, c, v.found) {
+			found := v.found
+			if (damage{table: table, column: c.name}).public() {
+				found = v.foundBothWays
+			}
+			if !change(t, db, table, c, found) {
 				open = append(open, c.name)
 			}
 		}
@@ -119,6 +124,17 @@ func (v *verified) found(ctx context.Context, table string) bool {
 	}
 	_, broken, err := auditlog.Verify(ctx, v.b.store, v.key, v.trust, v.checkpoints)
 	return broken != nil || err != nil
+}
+
+// foundBothWays reports whether it is found with the installation and without.
+func (v *verified) foundBothWays(ctx context.Context, table string) bool {
+	publicly := false
+	err := v.b.store.ReadAuditLog(ctx, func(ctx context.Context, log store.AuditLog) error {
+		_, broken, err := auditlog.VerifyPublic(ctx, log, v.key, v.checkpoints, time.Now())
+		publicly = broken != nil
+		return err
+	})
+	return (publicly || err != nil) && v.found(ctx, table)
 }
 
 // uncoveredColumns returns the columns that docs/audit-format.md lists as not covered, by table; none: all of them.

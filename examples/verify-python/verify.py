@@ -26,8 +26,8 @@ from typing import Any
 
 ANCHORS = "assay/audit"  # the name of the key that signs anchors
 UNSIGNED_SECONDS = 600  # an older record must be covered by a checkpoint
-STATES = 1_000_000  # the chain of the records about accounts and keys
-KEPT_SECONDS = 30 * 24 * 3600  # after a key has ended, its row may be deleted
+STATES = 1_000_000  # the chain of the records about accounts, keys, lineups and so on
+KEPT_SECONDS = 30 * 24 * 3600  # after a key has ended, its row may be deleted; that of an override at once
 
 
 class Invalid(Exception):
@@ -457,7 +457,7 @@ class Chain:
         self.since = self.until = ""  # times of the first and the newest record that no checkpoint covers
         self.met, self.erased = 0, 0
         self.newest = 0.0  # time of the newest record
-        self.states: dict[tuple[str, str], dict[str, Any]] = {}  # the last record of each account and key
+        self.states: dict[tuple[str, str], dict[str, Any]] = {}  # the last record of each account, key and so on
         self.open_tree()
 
     def open_tree(self) -> None:
@@ -627,7 +627,7 @@ class Chain:
 
 
 def compare_states(stored: dict[tuple[str, str], str], recorded: dict[tuple[str, str], dict[str, Any]]) -> None:
-    """Compares the accounts and keys that are stored with the last record of each."""
+    """Compares the accounts, keys and so on that are stored with the last record of each."""
     for name, digest in stored.items():
         if name not in recorded:
             raise Invalid(f"the {' '.join(name)} is stored, but no record says that it was added")
@@ -635,7 +635,8 @@ def compare_states(stored: dict[tuple[str, str], str], recorded: dict[tuple[str,
             raise Invalid(f"the {' '.join(name)} differs from its last record")
     for name, record in recorded.items():
         ends = record.get("revision", 0) / 1000
-        deletable = ends and ends + KEPT_SECONDS <= time.time()
+        kept = KEPT_SECONDS if name[0] == "key" else 0
+        deletable = ends and ends + kept <= time.time()
         if name not in stored and record.get("digest") and not deletable:
             raise Invalid(f"the {' '.join(name)} is gone, but no record says that it was removed")
 

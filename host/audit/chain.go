@@ -38,10 +38,10 @@ const (
 	// names it, Digest is the MAC of its row, and Revision the time in Unix milliseconds at which it expires.
 	Override Kind = "override"
 	Pruning  Kind = "pruning" // the pruning of the records up to number Revision with hash Digest, see Anchor
-	// State is the state of an account, a key, a list or a list's content after a change, in StateChain: Type says of
-	// what, and Digest is the SHA-256 of it, or nil if it was removed. Verdict and Score are an account's plan and
-	// quota, or a list's kind and version. Verdict is a key's state, and Revision the time in Unix milliseconds at
-	// which it ends or has ended, or 0. Key names a key or a list.
+	// State is what decides, as it is stored after a change, in StateChain: Type says what it is, such as an account, a
+	// key or a lineup, and Digest is the SHA-256 of it, or nil if it was removed. Key names it, or Account does.
+	// Revision is the time in Unix milliseconds at which a key or an override ends or has ended, or 0.
+	// docs/audit-format.md has all types, and what Verdict and Score are.
 	State Kind = "state"
 	// Loss is the acceptance of a loss. Revision is the number of the last record that is known to have survived, 0 if
 	// none is, and Digest the SHA-256 of the signed acceptance, see LossAcceptance.

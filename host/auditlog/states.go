@@ -11,7 +11,7 @@ import (
 	"assay/host/store"
 )
 
-// stateRecords holds the last record of each account, key and list in audit.StateChain, by type and ID.
+// stateRecords holds the last record of each account, key, lineup and so on in audit.StateChain, by type and ID.
 type stateRecords map[stateName]stateRecord
 
 type stateName struct{ typ, id string }
@@ -28,8 +28,18 @@ func (s stateRecords) add(row audit.Row) {
 	s[stateName{r.Type, cmp.Or(r.Key, r.Account)}] = stateRecord{row.Seq, r.Digest, r.Revision}
 }
 
-// keptAfterEnd is how long a key's row is kept after the key has ended. It is deleted without a record.
+// keptAfterEnd is how long a key's row is kept after the key has ended. It is deleted without a record, as an override's
+// is any time after it has expired.
 const keptAfterEnd = 30 * 24 * time.Hour
+
+// deletable reports whether a row may be gone without a record.
+func (r stateRecord) deletable(typ string, now time.Time) bool {
+	kept := time.Duration(0)
+	if typ == "key" {
+		kept = keptAfterEnd
+	}
+	return r.ends != 0 && !now.Before(time.UnixMilli(r.ends).Add(kept))
+}
 
 // compare returns a BreakError for each stored state that is not the recorded one, or was never recorded, and for each
 // recorded one that is not stored.
@@ -59,8 +69,7 @@ func (s stateRecords) compare(stored []store.StoredState, now time.Time) (altere
 	})
 	for _, name := range names {
 		record := s[name]
-		deletable := record.ends != 0 && !now.Before(time.UnixMilli(record.ends).Add(keptAfterEnd))
-		if !found[name] && record.digest != nil && !deletable {
+		if !found[name] && record.digest != nil && !record.deletable(name.typ, now) {
 			wrong(name, "is gone, but no record says that it was removed")
 		}
 	}

@@ -106,7 +106,7 @@ func TestVerifyStates(t *testing.T) {
 		"rank":               {"UPDATE feed_ranks SET ranks = sha256(ranks)", altered("list content Popular"), later},
 		"ranks deleted":      {"DELETE FROM feed_ranks", altered("list content Popular"), later},
 		"all records": {`DELETE FROM audit_records WHERE chain = 1000000;
-			DELETE FROM audit_heads WHERE chain = 1000000`, "chain of accounts, keys and lists is gone", later},
+			DELETE FROM audit_heads WHERE chain = 1000000`, "chain of accounts, keys and lineups is gone", later},
 		"a change that is recorded": {"UPDATE accounts SET quota = 11; SELECT record_account(id) FROM accounts", "",
 			time.Now()},
 	} {

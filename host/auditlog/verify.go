@@ -93,7 +93,7 @@ type Log interface {
 	KeyStatements(ctx context.Context) ([]string, error)
 	// Checkpoints returns a chain's checkpoints from a size on. They are not verified.
 	Checkpoints(ctx context.Context, chain int, from int64) (notes []string, err error)
-	// States returns the states of accounts, keys and lists that are stored now.
+	// States returns the states that are stored now.
 	States(ctx context.Context) ([]store.StoredState, error)
 	// Tiles returns the hashes of tiles, as they are stored. An *Export has only those with which its trees begin.
 	Tiles(ctx context.Context, chain int, ids []audit.TileID) ([][]byte, error)
@@ -156,7 +156,7 @@ func (v *verification) chains(ctx context.Context) (reports []Report, broken, er
 	}
 	if len(states) > 0 && !known[audit.StateChain] {
 		gone := &audit.BreakError{Chain: audit.StateChain, Seq: 1,
-			Reason: "the chain of accounts, keys and lists is gone"}
+			Reason: "the chain of accounts, keys and lineups is gone"}
 		return append(reports, Report{Chain: gone.Chain, Error: gone.Error()}), errors.Join(broken, gone), nil
 	}
 	return reports, errors.Join(broken, report(reports, v.states.compare(states, v.now))), nil
@@ -164,7 +164,7 @@ func (v *verification) chains(ctx context.Context) (reports []Report, broken, er
 
 // Verify verifies all chains in one snapshot of the database: their hashes, their Merkle trees, and both against signed
 // checkpoints, those of the database and others. These must have been read before, so that none is newer than the
-// snapshot; they may be nil. It compares accounts, keys and lists with their records. It also verifies the stored
+// snapshot; they may be nil. It compares accounts, keys, lineups and so on with their records. It also verifies the stored
 // activations of lineups with the keys that trust lists, and holds each check's lineup to them; if they are not valid,
 // no chain is.
 // The error broken joins what is wrong with them and an [audit.BreakError] for each chain that is not valid; err means

@@ -119,7 +119,7 @@ func TestVerifyAlteredLineup(t *testing.T) {
 				URL: db.Config().ConnString(), Keys: storetest.Ring, Logger: storetest.Discard()}))(t))
 			first := activate(t, k.Store, activation.Activation{}, lineupOf(math.Copysign(0, -1)))
 			activate(t, k.Store, first, lineupOf(0.5))
-			storetest.Exec(t, db, fmt.Sprint("DELETE FROM revisions_in_force WHERE revision = ", storetest.Revision))
+			storetest.EndInForce(t, db)
 			storetest.Exec(t, db, test.tamper)
 			reports, broken, err := Verify(t.Context(), k.Store, k.Signer.Public, trust, nil)
 			storetest.NoError(t, err)

@@ -44,7 +44,7 @@ func newTampered(t *testing.T) *tampered {
 	x.memory = x.verifier.Memory
 	storetest.Expect(t, "score", x.score(t), good)
 	storetest.Exec(t, x.db, "SET session_replication_role = replica") // no foreign keys
-	storetest.Exec(t, x.db, fmt.Sprint("DELETE FROM revisions_in_force WHERE revision = ", storetest.Revision))
+	storetest.EndInForce(t, x.db)
 	for _, table := range savedTables {
 		storetest.Exec(t, x.db, fmt.Sprintf("CREATE TABLE saved_%[1]s AS TABLE %[1]s", table))
 	}

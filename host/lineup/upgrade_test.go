@@ -41,7 +41,7 @@ func unsigned(t *testing.T, origin registry.LineupOrigin, versions ...string) (*
 	t.Helper()
 	url := postgrestest.Database(t)
 	h, db := newHost(t, url), storetest.Session(t, url)
-	storetest.Exec(t, db, fmt.Sprint("DELETE FROM revisions_in_force WHERE revision = ", storetest.Revision))
+	storetest.EndInForce(t, db)
 	for i, version := range versions {
 		h.publish(t, builtIn(t, version, 1)...)
 		l := storetest.Must(registry.DefaultLineup())(t)
@@ -66,7 +66,8 @@ func TestInstallSignsWhatWasInForce(t *testing.T) {
 		"an older built-in lineup":            {registry.OriginBuiltIn, nil, "2 1.2.0 built-in", nil},
 		"an operator's lineup":                {registry.OriginOperator, nil, "1 1.1.0 unknown", nil},
 		"a rollback to a built-in lineup": {registry.OriginBuiltIn, func(t *testing.T, _ *Installer, db *pgx.Conn) {
-			storetest.Exec(t, db, "INSERT INTO lineup_activations (id, revision) VALUES (3, 1)")
+			storetest.Exec(t, db, "INSERT INTO lineup_activations (id, revision) VALUES (3, 1)",
+				"SELECT record_activation(3)")
 		}, "1 1.0.0 unknown", nil},
 		"a host with a trust file": {registry.OriginBuiltIn, func(_ *testing.T, in *Installer, _ *pgx.Conn) {
 			in.Adopt = false

@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -71,32 +69,21 @@ func (s *Store) publish(
 	case known.Published != nil && known.Stored && len(notes) == 0:
 		return nil
 	}
-	row := pluginRow{Name: m.Manifest.Name, Version: version, Digest: m.Digest[:], Manifest: manifest,
-		FirstParty: firstParty}
+	if notes == nil {
+		notes = registry.Notes{} // an empty object, not null
+	}
+	about, err := json.Marshal(notes)
+	if err != nil {
+		return err
+	}
 	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if _, err := tx.NewRaw("INSERT INTO plugin_modules (digest, wasm) VALUES (?, ?) ON CONFLICT DO NOTHING",
-			m.Digest[:], m.Wasm).Exec(ctx); err != nil {
-			return err
+		published := false
+		err := tx.NewRaw("SELECT publish_plugin(?, ?, ?, ?, ?, ?, ?)", m.Manifest.Name, version, m.Digest[:], m.Wasm,
+			string(manifest), firstParty, string(about)).Scan(ctx, &published)
+		if err == nil && !published {
+			err = registry.ErrVersionTaken
 		}
-		if _, err := tx.NewInsert().Model(&row).On("CONFLICT DO NOTHING").Exec(ctx); err != nil {
-			return err
-		}
-		var stored []byte
-		if err := tx.NewRaw("SELECT digest FROM plugin_versions WHERE name = ? AND version = ?", row.Name, version).
-			Scan(ctx, &stored); err != nil {
-			return err
-		}
-		if !bytes.Equal(stored, m.Digest[:]) {
-			return registry.ErrVersionTaken
-		}
-		for _, kind := range slices.Sorted(maps.Keys(notes)) { // in one order, so that no two hosts wait for each other
-			if _, err := tx.NewRaw(`INSERT INTO plugin_notes (digest, kind, note) VALUES (?, ?, ?)
-				ON CONFLICT (digest, kind) DO UPDATE SET note = EXCLUDED.note`, m.Digest[:], kind, notes[kind]).
-				Exec(ctx); err != nil {
-				return err
-			}
-		}
-		return notify(ctx, tx, TopicPlugins)
+		return err
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 //go:embed sql/stored_states.sql
 var storedStates string
 
-// StoredState is the digest of an account, a key or a list as the database has it, see audit.State.
+// StoredState is the digest of an account, a key, a lineup and so on as the database has it, see audit.State.
 type StoredState struct {
 	Type, ID string
 	Digest   []byte
@@ -26,7 +26,7 @@ func (s StoredState) Compare(other StoredState) int {
 // States returns the stored states, in no order.
 func (l AuditLog) States(ctx context.Context) (states []StoredState, err error) {
 	if err := l.db.NewRaw(storedStates).Scan(ctx, &states); err != nil {
-		return nil, fmt.Errorf("reading accounts, keys and lists: %w", err)
+		return nil, fmt.Errorf("reading states: %w", err)
 	}
 	return states, nil
 }

@@ -297,7 +297,12 @@ func TestUpgradeOfLineups(t *testing.T) {
 			'built-in', '', jsonb_build_object('0', $2::jsonb))`, revision+1, entry(audit.Record{Kind: audit.Lineup,
 			At: "2031-05-20T12:00:00.000Z", Revision: revision + 1, Ref: check.NewRef()}, noon)))(t)
 	}
+	must(conn.Exec(t.Context(), `INSERT INTO plugin_modules (digest, wasm) VALUES ('\x01', '\x02');
+		INSERT INTO plugin_versions (name, version, digest, manifest) VALUES ('probe', '1.0.0', '\x01', '{}')`))(t)
 	s := open(t, url, nil)
+	wantStates(t, s)
+	expect(t, "states of lineups and plugins", one[int64](t, s, `SELECT count(DISTINCT (type, key_id))
+		FROM audit_records WHERE type IN ('lineup', 'activation', 'plugin', 'module')`), 6)
 	signed, ok, err := s.LastActivation(t.Context())
 	if err != nil || !ok || signed != "" {
 		t.Errorf("the last activation is %q, %v, %v", signed, ok, err)

@@ -1,5 +1,6 @@
--- The stored accounts, keys and lists with the digests that record_account, record_key and record_list of the
--- migrations would record. Only functions of Postgres are used, because those of the database could have been altered.
+-- What is stored in the tables whose changes are recorded, with the digests that record_account, record_list and the
+-- other functions of the migrations would record. Only functions of Postgres are used, because those of the database
+-- could have been altered.
 SELECT 'account' AS type, a.id, sha256(convert_to(jsonb_build_array('account', a.id, a.plan, a.quota,
 	encode(a.salt, 'hex'), a.chain, extract(epoch FROM a.created_at)::text)::text, 'UTF8')) AS digest
 FROM accounts AS a
@@ -25,3 +26,30 @@ LEFT JOIN (
 LEFT JOIN (
 	SELECT feed_id, string_agg(sha256(prefix || ranks), '' ORDER BY prefix) AS hashes FROM feed_ranks GROUP BY feed_id
 ) AS r ON r.feed_id = f.id
+UNION ALL
+SELECT 'lineup', coalesce(r.revision, f.revision)::text, sha256(convert_to(jsonb_build_array('lineup', r.revision,
+	r.document, r.text, encode(r.digest, 'hex'), r.origin, extract(epoch FROM r.created_at)::text,
+	f.revision IS NOT NULL, extract(epoch FROM f.until)::text)::text, 'UTF8'))
+FROM lineup_revisions AS r FULL JOIN revisions_in_force AS f ON f.revision = r.revision
+UNION ALL
+SELECT 'activation', a.id::text, sha256(convert_to(jsonb_build_array('activation', a.id, a.revision, a.note,
+	extract(epoch FROM a.activated_at)::text, a.number, a.signed, encode(a.hash, 'hex'), a.canary_revision,
+	a.share)::text, 'UTF8'))
+FROM lineup_activations AS a
+UNION ALL
+SELECT 'plugin', p.name || '@' || p.version, sha256(convert_to(jsonb_build_array('plugin', p.name, p.version,
+	encode(p.digest, 'hex'), p.manifest, p.first_party, extract(epoch FROM p.published_at)::text)::text, 'UTF8'))
+FROM plugin_versions AS p
+UNION ALL
+SELECT 'module', encode(coalesce(m.digest, n.digest), 'hex'), sha256(convert_to(jsonb_build_array('module', encode(m.digest, 'hex'),
+	encode(sha256(m.wasm), 'hex'), extract(epoch FROM m.created_at)::text, n.notes)::text, 'UTF8'))
+FROM plugin_modules AS m
+FULL JOIN (
+	SELECT digest, jsonb_object_agg(kind, note) AS notes FROM plugin_notes GROUP BY digest
+) AS n ON n.digest = m.digest
+UNION ALL
+SELECT 'override', o.id, sha256(convert_to(jsonb_build_array('override', o.id, o.account_id, o.action, o.kind,
+	encode(o.match, 'hex'), encode(o.subject, 'hex'), o.masked, encode(o.sealed_reason, 'hex'), o.author,
+	extract(epoch FROM o.created_at)::text, extract(epoch FROM o.expires_at)::text, encode(o.mac, 'hex'))::text,
+	'UTF8'))
+FROM overrides AS o

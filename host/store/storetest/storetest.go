@@ -227,9 +227,19 @@ func PutInForce(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	_, err = conn.Exec(ctx, `INSERT INTO revisions_in_force (revision, until) VALUES ($1, '9999-01-01')
+	added, err := conn.Exec(ctx, `INSERT INTO revisions_in_force (revision, until) VALUES ($1, '9999-01-01')
 		ON CONFLICT DO NOTHING`, Revision)
+	if err == nil && added.RowsAffected() > 0 {
+		_, err = conn.Exec(ctx, "SELECT record_lineup($1)", Revision)
+	}
 	return errors.Join(err, conn.Close(ctx))
+}
+
+// EndInForce undoes PutInForce, for tests of what was in force.
+func EndInForce(t testing.TB, db *pgx.Conn) {
+	t.Helper()
+	Exec(t, db, fmt.Sprint("DELETE FROM revisions_in_force WHERE revision = ", Revision),
+		fmt.Sprintf("SELECT record_state('lineup', '', '%d', 'removed', 0, 0, NULL)", Revision))
 }
 
 // Decided returns a check of e with the given verdict.
