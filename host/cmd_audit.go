@@ -158,8 +158,8 @@ func (cmd *auditVerifyCmd) verifyPublic(ctx context.Context, cfg *Config, t *ter
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(t.err, "Not verified without the installation: the signatures of activations and plugins, and the MACs "+
-		"of overrides.")
+	fmt.Fprintln(t.err, "Not verified without the installation: the signatures of activations and plugins, and the "+
+		"MACs of overrides.")
 	return cmd.print(reports, broken, t)
 }
 

@@ -28,8 +28,8 @@ func (s stateRecords) add(row audit.Row) {
 	s[stateName{r.Type, cmp.Or(r.Key, r.Account)}] = stateRecord{row.Seq, r.Digest, r.Revision}
 }
 
-// keptAfterEnd is how long a key's row is kept after the key has ended. It is deleted without a record, as an override's
-// is any time after it has expired.
+// keptAfterEnd is how long a key's row is kept after the key has ended. It is deleted without a record. So is an
+// override's row, at any time after the override has expired.
 const keptAfterEnd = 30 * 24 * time.Hour
 
 // deletable reports whether a row may be gone without a record.

@@ -164,9 +164,8 @@ func (v *verification) chains(ctx context.Context) (reports []Report, broken, er
 
 // Verify verifies all chains in one snapshot of the database: their hashes, their Merkle trees, and both against signed
 // checkpoints, those of the database and others. These must have been read before, so that none is newer than the
-// snapshot; they may be nil. It compares accounts, keys, lineups and so on with their records. It also verifies the stored
-// activations of lineups with the keys that trust lists, and holds each check's lineup to them; if they are not valid,
-// no chain is.
+// snapshot; they may be nil. It compares the stored states with their records. It also verifies the stored activations
+// of lineups with the keys that trust lists, and holds each check's lineup to them; if they are not valid, no chain is.
 // The error broken joins what is wrong with them and an [audit.BreakError] for each chain that is not valid; err means
 // that verifying failed.
 func Verify(
