@@ -60,7 +60,7 @@ func TestRender(t *testing.T) {
 		"a link elsewhere":  {"[x](https://example.com/)", `<p><a href="https://example.com/">x</a></p>` + "\n"},
 		"HTML and a script": {"<script>alert(1)</script>\n\n<!-- note -->", ""},
 		"a heading":         {"## A `b`", "<h2 id=\"a-b\"><a href=\"#a-b\">A <code>b</code></a></h2>\n"},
-		"a table with a pipe": {"|a|`b`|\n|-|-|\n|\"\\||2|", "<div class=\"wide\"><table class=\"stack\">\n" +
+		"a table with a pipe": {"|a|`b`|\n|-|-|\n|\"\\||2|", "<div class=\"wide\"><table class=\"sheet\">\n" +
 			`<thead><tr><th scope="col">a</th><th scope="col"><code>b</code></th></tr></thead><tbody>` + "\n" +
 			`<tr><td data-label="a">&quot;|</td><td data-label="b">2</td></tr>` + "\n</tbody></table></div>\n"},
 		"code": {"```sh\na <b>\n```", `<figure class="snippet"><figcaption><span>curl</span> <button type="button" ` +

@@ -149,10 +149,10 @@ func (r *renderer) heading(n *ast.Heading) {
 	fmt.Fprintf(r, "</a></h%d>\n", n.Level)
 }
 
-// table writes a table whose rows are cards on small screens, with the heading of each cell.
+// table writes a table whose rows are cards on a phone, with the heading of each cell.
 func (r *renderer) table(n *tables.Table) {
 	var labels []string
-	r.WriteString("<div class=\"wide\"><table class=\"stack\">\n")
+	r.WriteString("<div class=\"wide\"><table class=\"sheet\">\n")
 	for row := n.FirstChild(); row != nil; row = row.NextSibling() {
 		_, isHead := row.(*tables.TableHeader)
 		if isHead {
