@@ -71,6 +71,23 @@ BEGIN
 END $$;
 
 --bun:split
+-- Locks all chains and appends each one's entry. A chain whose head was altered is left out: it does not verify anyway.
+CREATE OR REPLACE FUNCTION audit_append_all(
+    entries jsonb -- by chain
+) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    one integer;
+BEGIN
+    FOREACH one IN ARRAY audit_lock_all('3s') LOOP
+        CONTINUE WHEN (SELECT octet_length(hash) FROM audit_heads WHERE chain = one ORDER BY seq DESC LIMIT 1) <> 32;
+        IF entries -> one::text IS NULL THEN
+            RAISE EXCEPTION 'audit chain % is new', one USING ERRCODE = 'serialization_failure';
+        END IF;
+        PERFORM audit_append(one, entries -> one::text);
+    END LOOP;
+END $$;
+
+--bun:split
 -- As in migration 0022, with a record.
 CREATE OR REPLACE FUNCTION store_lineup(canonical text, hash bytea, new_origin text) RETURNS bigint
 LANGUAGE plpgsql AS $$
@@ -97,7 +114,6 @@ CREATE OR REPLACE FUNCTION activate(
     entries jsonb -- by chain
 ) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-    one integer;
     began timestamptz := clock_timestamp();
     ended timestamptz;
     new_id bigint;
@@ -115,13 +131,7 @@ BEGIN
         SELECT coalesce(max(id), 0) + 1, new_revision, new_note, at_time, new_number, new_signed, new_hash, new_canary,
             new_share FROM lineup_activations
         RETURNING id INTO new_id;
-    FOREACH one IN ARRAY audit_lock_all('3s') LOOP
-        CONTINUE WHEN (SELECT octet_length(hash) FROM audit_heads WHERE chain = one ORDER BY seq DESC LIMIT 1) <> 32;
-        IF entries -> one::text IS NULL THEN
-            RAISE EXCEPTION 'audit chain % is new', one USING ERRCODE = 'serialization_failure';
-        END IF;
-        PERFORM audit_append(one, entries -> one::text);
-    END LOOP;
+    PERFORM audit_append_all(entries);
     ended := clock_timestamp();
     IF ended > began + interval '2 s' THEN
         RAISE EXCEPTION 'the activation waited too long for the heads' USING ERRCODE = 'serialization_failure';
@@ -147,7 +157,6 @@ CREATE OR REPLACE FUNCTION activate_lineup(
     entries jsonb -- by chain
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    one integer;
     new_id bigint;
 BEGIN
     PERFORM set_config('lock_timeout', '3s', true);
@@ -169,13 +178,7 @@ BEGIN
     INSERT INTO lineup_activations (id, revision, note)
         SELECT coalesce(max(id), 0) + 1, new_revision, new_note FROM lineup_activations
         RETURNING id INTO new_id;
-    FOREACH one IN ARRAY audit_lock_all('3s') LOOP
-        CONTINUE WHEN (SELECT octet_length(hash) FROM audit_heads WHERE chain = one ORDER BY seq DESC LIMIT 1) <> 32;
-        IF entries -> one::text IS NULL THEN
-            RAISE EXCEPTION 'audit chain % is new', one USING ERRCODE = 'serialization_failure';
-        END IF;
-        PERFORM audit_append(one, entries -> one::text);
-    END LOOP;
+    PERFORM audit_append_all(entries);
     INSERT INTO revisions_in_force (revision) VALUES (new_revision) ON CONFLICT (revision) DO UPDATE SET until = NULL;
     PERFORM record_activation(new_id);
     PERFORM record_lineup(new_revision);

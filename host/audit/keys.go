@@ -114,8 +114,8 @@ func (p Public) Statements() (notes []string) {
 	return notes
 }
 
-// With returns p with the keys that statements introduce, oldest first; p does not change. A
-// statement that contradicts one of p's is an error: the previous key signed both.
+// With returns p with the keys that statements introduce, oldest first; p does not change. A statement that contradicts
+// one of p's is an error: the previous key signed both.
 func (p Public) With(statements []string) (Public, error) {
 	known := slices.Clone(p.introductions())
 	for _, signed := range statements {

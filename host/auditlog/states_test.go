@@ -9,8 +9,10 @@ import (
 
 	"assay/host/apikey"
 	"assay/host/audit"
+	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/feed"
+	"assay/host/override"
 	"assay/host/store"
 	"assay/host/store/storetest"
 )
@@ -40,6 +42,10 @@ func TestVerifyStates(t *testing.T) {
 		}))(t)
 	}
 	storetest.NoError(t, k.Store.WithdrawFeed(t.Context(), "Gone"))
+	expiry := k.Store.Now().Add(time.Hour).Truncate(time.Millisecond)
+	_ = storetest.Must(k.Store.AddOverrideForAll(t.Context(), override.Wanted{Action: check.Block, Reason: "test",
+		Author: "ops", ExpiresAt: expiry,
+		Target: storetest.Must(override.ParseTarget(override.Domain, "example.com", ""))(t)}))(t)
 	storetest.NoError(t, k.SignHeads(t.Context()))
 	account, key, revoked := "'"+caller.Account+"'", "'"+caller.Key+"'", "'"+limited.ID+"'"
 	storetest.Exec(t, db, "SET session_replication_role = replica", // without foreign keys
@@ -47,7 +53,7 @@ func TestVerifyStates(t *testing.T) {
 		"CREATE TABLE kept_keys AS TABLE api_keys", "CREATE TABLE kept_limits AS TABLE key_limits",
 		"CREATE TABLE kept_feeds AS TABLE feeds", "CREATE TABLE kept_entries AS TABLE feed_entries",
 		"CREATE TABLE kept_ranks AS TABLE feed_ranks", "CREATE TABLE kept_records AS TABLE audit_records",
-		"CREATE TABLE kept_heads AS TABLE audit_heads")
+		"CREATE TABLE kept_heads AS TABLE audit_heads", "CREATE TABLE kept_overrides AS TABLE overrides")
 	later := time.Now().Add(30*24*time.Hour + time.Minute)
 	altered := func(what string) string { return what + " differs from its last record: it was altered" }
 	for name, test := range map[string]struct {
@@ -105,6 +111,8 @@ func TestVerifyStates(t *testing.T) {
 		"entry deleted":      {"DELETE FROM feed_entries", altered("list content Bad"), later},
 		"rank":               {"UPDATE feed_ranks SET ranks = sha256(ranks)", altered("list content Popular"), later},
 		"ranks deleted":      {"DELETE FROM feed_ranks", altered("list content Popular"), later},
+		"override deleted":   {"DELETE FROM overrides", "is gone, but no record", expiry.Add(-time.Minute)},
+		"override expired":   {"DELETE FROM overrides", "", expiry.Add(time.Minute)},
 		"all records": {`DELETE FROM audit_records WHERE chain = 1000000;
 			DELETE FROM audit_heads WHERE chain = 1000000`, "chain of accounts, keys and lineups is gone", later},
 		"a change that is recorded": {"UPDATE accounts SET quota = 11; SELECT record_account(id) FROM accounts", "",
@@ -141,6 +149,7 @@ func TestVerifyStates(t *testing.T) {
 			DELETE FROM feeds; INSERT INTO feeds OVERRIDING SYSTEM VALUE TABLE kept_feeds;
 			DELETE FROM feed_entries; INSERT INTO feed_entries TABLE kept_entries;
 			DELETE FROM feed_ranks; INSERT INTO feed_ranks TABLE kept_ranks;
+			DELETE FROM overrides; INSERT INTO overrides TABLE kept_overrides;
 			DELETE FROM audit_records; INSERT INTO audit_records TABLE kept_records;
 			DELETE FROM audit_heads; INSERT INTO audit_heads TABLE kept_heads`)
 	}
