@@ -27,8 +27,9 @@ type pluginDevCmd struct {
 
 // devEvent is a line of the JSON output of `assay plugin dev`.
 type devEvent struct {
-	Event    string            `json:"event"`              // cases, shadow, traffic or retired
+	Event    string            `json:"event"`              // cases, skipped, shadow, traffic or retired
 	Cases    *rehearsal.Report `json:"cases,omitempty"`    // after a save
+	Reason   string            `json:"reason,omitempty"`   // why the layer was not put in shadow
 	Plugin   string            `json:"plugin,omitempty"`   // put in shadow or taken out of it
 	Revision int64             `json:"revision,omitempty"` // of the lineup that this made
 	Traffic  *devTraffic       `json:"traffic,omitempty"`
@@ -135,6 +136,13 @@ func (d *devSession) printCalls(report rehearsal.Report) {
 	}
 }
 
+// skip says why the layer is not put in shadow.
+func (d *devSession) skip(format string, args ...any) {
+	reason := fmt.Sprintf(format, args...)
+	d.event(devEvent{Event: "skipped", Reason: reason})
+	d.t.printf("Not in shadow: %s.\n", reason)
+}
+
 // shadow publishes a module under a version of its own and puts it in shadow, as a promotion does.
 func (d *devSession) shadow(ctx context.Context, m registry.Module) error {
 	base, err := d.a.inForce(ctx)
@@ -145,10 +153,10 @@ func (d *devSession) shadow(ctx context.Context, m registry.Module) error {
 	was := base.Document.Layer(name)
 	switch {
 	case base.Canary != nil:
-		d.t.printf("Not in shadow: the canary, revision %d, would end.\n", base.Canary.Revision)
+		d.skip("the canary, revision %d, would end", base.Canary.Revision)
 		return nil
 	case was != nil && was.Runs() == registry.ModeLive:
-		d.t.printf("Not in shadow: %s is live, and a lineup has one version of a layer.\n", was.Layer)
+		d.skip("%s is live, and a lineup has one version of a layer", was.Layer)
 		return nil
 	case was != nil && was.Layer == name+"@"+version:
 		return nil

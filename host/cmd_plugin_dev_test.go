@@ -72,6 +72,13 @@ func TestPluginDev(t *testing.T) {
 	has(t, interrupt(), `{"event":"retired","plugin":"watched@0.1.0+dev.`)
 	// A version of its own, so that the manifest's remains free.
 	output(t, dir, database, "plugin", "push", folder)
+	output(t, dir, database, "plugin", "promote", folder)
+	output(t, dir, database, "plugin", "promote", folder, "--live")
+	until, interrupt = session(t, command(t.Context(), dir, database, "plugin", "dev", folder, "--json"))
+	until(`{"event":"skipped","reason":"watched@0.1.0 is live`)
+	if all := interrupt(); strings.Contains(all, `"event":"shadow"`) {
+		t.Errorf("a layer that is live is put in shadow:\n%s", all)
+	}
 }
 
 // session starts a command that goes on until it is interrupted. until reads its output up to a line with a text;
