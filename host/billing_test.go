@@ -135,8 +135,12 @@ func newBuyer(t *testing.T, h *hostProcess) *buyer {
 
 func (b *buyer) get(path string) (status int, body string) {
 	b.Helper()
-	response, err := b.client.Get(b.host.url + path)
-	return b.read(response, err)
+	untilAccepted(func() int {
+		response, err := b.client.Get(b.host.url + path)
+		status, body = b.read(response, err)
+		return status
+	})
+	return status, body
 }
 
 func (b *buyer) read(response *http.Response, err error) (status int, body string) {

@@ -19,11 +19,7 @@ func TestFeedbackOfACustomer(t *testing.T) {
 	dir, database := dataDir(t), postgrestest.Database(t)
 	host := startHost(t, dir, database)
 	issued := outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "starter")
-	var checked answer
-	untilAccepted(func() int {
-		checked = checkOnce(host, issued.Secret, `{"domain":"paypa1-secure-login.xyz"}`)
-		return checked.Status
-	})
+	checked := checkUntilComplete(host, issued.Secret, `{"domain":"paypa1-secure-login.xyz"}`)
 	send := func(body string) (status int, kept feedback.Kept) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, host.url+"/api/feedback",

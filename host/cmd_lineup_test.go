@@ -202,12 +202,12 @@ func TestSlowTypes(t *testing.T) {
 func waitForScore(t *testing.T, host *hostProcess, key, body string, wanted func(answer) bool) answer {
 	t.Helper()
 	var last answer
-	for range 20_000 {
-		if last = checkUntilComplete(host, key, body); last.Status == http.StatusOK && wanted(last) {
-			return last
-		}
+	if !repeat(func() bool {
+		last = checkUntilComplete(host, key, body)
+		return last.Status == http.StatusOK && wanted(last)
+	}) {
+		t.Fatalf("the host did not follow the new lineup: %+v", last)
 	}
-	t.Fatalf("the host did not follow the new lineup: %+v", last)
 	return last
 }
 

@@ -48,16 +48,12 @@ func TestOverridesOnAHost(t *testing.T) {
 	until := func(domain, verdict, first string) {
 		t.Helper()
 		var last answer
-		pause := time.NewTicker(50 * time.Millisecond)
-		defer pause.Stop()
-		for range 400 {
+		if !repeat(func() bool {
 			last = checkOnce(host, issued.Secret, `{"domain":"`+domain+`"}`)
-			if last.Verdict == verdict && len(last.Signals) > 0 && strings.HasPrefix(last.Signals[0], first) {
-				return
-			}
-			<-pause.C
+			return last.Verdict == verdict && len(last.Signals) > 0 && strings.HasPrefix(last.Signals[0], first)
+		}) {
+			t.Fatalf("%s: %+v, want %s, %q first", domain, last, verdict, first)
 		}
-		t.Fatalf("%s: %+v, want %s, %q first", domain, last, verdict, first)
 	}
 	expires := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
 	status, text := send("POST", "/api/overrides", `{"action":"allow","domain":"paypa1-secure-login.xyz",`+

@@ -75,14 +75,8 @@ func next(t *testing.T, calls <-chan call) call {
 // eventually waits for a condition.
 func eventually(t *testing.T, condition string, holds func() bool) {
 	t.Helper()
-	deadline, tick := time.After(time.Minute), time.NewTicker(20*time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("timed out waiting until %s", condition)
-		}
+	if !repeat(holds) {
+		t.Fatalf("timed out waiting until %s", condition)
 	}
 }
 
@@ -301,9 +295,11 @@ func TestWebhooksSurviveKills(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var mu sync.Mutex
+	var mu, answering sync.Mutex
 	sent, accepted := map[string]int{}, map[string]bool{}
 	url, calls := receive(t, func(c call) int {
+		answering.Lock()
+		defer answering.Unlock()
 		mu.Lock()
 		defer mu.Unlock()
 		sent[c.ref()]++
@@ -336,7 +332,13 @@ func TestWebhooksSurviveKills(t *testing.T) {
 		for range 1 + rand.IntN(100) {
 			next(t, calls)
 		}
+		answering.Lock() // so that the kill interrupts attempts
+		for len(calls) > 0 {
+			<-calls
+		}
+		next(t, calls)
 		host.stop(t, syscall.SIGKILL)
+		answering.Unlock()
 		wg.Wait()
 		for len(calls) > 0 {
 			<-calls

@@ -208,7 +208,7 @@ func (n *newcomer) connect() (secret string) {
 // receive makes the first check, whose webhook arrives, and one whose webhook the receiver does not accept. It returns
 // the reference of the first.
 func (n *newcomer) receive() (ref string) {
-	a := checkOnce(n.host, n.key, `{"domain":"paypa1-secure-login.xyz"}`)
+	a := checkUntilComplete(n.host, n.key, `{"domain":"paypa1-secure-login.xyz"}`)
 	if a.Status != 200 || a.Verdict != "block" {
 		n.Fatalf("the check got %+v", a)
 	}

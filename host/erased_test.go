@@ -142,12 +142,11 @@ func leaveTraces(t *testing.T, host *hostProcess, data, database string) string 
 	}
 	call("/api/overrides", `{"action":"block","reason":"`+secretNote+`","email":"`+janeMail+
 		`","expires_at":"`+time.Now().UTC().AddDate(0, 0, 7).Format(check.TimeFormat)+`"}`)
-	blocked := call("/api/check", aboutJane)
-	for n := 0; n < 100 && blocked["verdict"] != "block"; n++ { // hosts read overrides each second
-		storetest.Receive(t, "a while", time.After(50*time.Millisecond))
+	var blocked map[string]any
+	if !repeat(func() bool { // hosts read overrides each second
 		blocked = call("/api/check", aboutJane)
-	}
-	if fmt.Sprint(blocked["verdict"]) != "block" {
+		return blocked["verdict"] == "block"
+	}) {
 		t.Fatalf("checked: %v", blocked)
 	}
 	next(t, calls)

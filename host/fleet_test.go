@@ -161,7 +161,7 @@ func TestLineupOnThreeHosts(t *testing.T) {
 				default:
 				}
 				if a := postOnce(http.DefaultClient, stopped.url, f.key, fleetBody); a.Status != http.StatusOK &&
-					a.Status != http.StatusServiceUnavailable {
+					a.Status != http.StatusServiceUnavailable && (a.Status != 500 || a.Ref == "") { // unknown outcome
 					t.Errorf("a check was answered with %+v", a)
 				}
 			}

@@ -163,11 +163,11 @@ func TestSignalsOfAllowedEntities(t *testing.T) {
 		"jane@duck.com": "Privacy relay", "google.com": "Listed as a site of Google",
 		"DE02120300000000202051": "belongs to a bank",
 	} {
-		shown := outputJSON[explanation](t, dir, database, "check", value)
-		// On a busy machine a layer may fail to answer in time.
-		for tries := 0; tries < 20 && (answer{Signals: shown.Signals}).degraded(); tries++ {
+		var shown explanation
+		repeat(func() bool { // on a busy machine a layer may fail to answer in time
 			shown = outputJSON[explanation](t, dir, database, "check", value)
-		}
+			return !answer{Signals: shown.Signals}.degraded()
+		})
 		if shown.Verdict != check.Allow ||
 			!strings.Contains(strings.Join(shown.Signals, "\n"), want) {
 			t.Errorf("%s: %s with score %d and signals %q, want %q", value, shown.Verdict, shown.Score, shown.Signals,

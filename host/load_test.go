@@ -304,11 +304,10 @@ func (h *loadHost) post(body string) reply {
 
 // answer repeats a check while it is refused.
 func (h *loadHost) answer(body string) (r reply) {
-	for range 1000 {
-		if r = h.post(body); r.status != http.StatusServiceUnavailable {
-			break
-		}
-	}
+	untilAccepted(func() int {
+		r = h.post(body)
+		return r.status
+	})
 	return r
 }
 

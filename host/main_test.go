@@ -293,13 +293,11 @@ func degradedText(text string) bool { return strings.Contains(text, "layer faile
 
 // checkUntilComplete repeats a check until all layers have run in time.
 func checkUntilComplete(host *hostProcess, key, body string) answer {
-	a := checkOnce(host, key, body)
-	for range 100 {
-		if !a.degraded() {
-			break
-		}
+	var a answer
+	repeat(func() bool {
 		a = checkOnce(host, key, body)
-	}
+		return !a.degraded()
+	})
 	return a
 }
 
@@ -308,15 +306,28 @@ func checkOnce(host *hostProcess, key, body string) answer {
 	return post(http.DefaultClient, host.url, key, body)
 }
 
-// untilAccepted calls send until its status is not 503, which a busy machine causes and which counts nothing.
-func untilAccepted(send func() (status int)) {
+// repeat calls f until it returns true. It gives up only after so long that something hangs, however busy the machine.
+func repeat(f func() bool) bool {
 	pause := time.NewTicker(20 * time.Millisecond)
 	defer pause.Stop()
-	for range 250 {
-		if send() != http.StatusServiceUnavailable {
-			return
+	for deadline := time.Now().Add(3 * time.Minute); !f(); <-pause.C {
+		if time.Now().After(deadline) {
+			return false
 		}
-		<-pause.C
+	}
+	return true
+}
+
+// untilAccepted calls send until its status is not 503, which a busy machine causes and which counts nothing.
+func untilAccepted(send func() (status int)) {
+	repeat(func() bool { return send() != http.StatusServiceUnavailable })
+}
+
+// withinOneMonth calls f, again if a month ended meanwhile: the use of quotas is counted anew then.
+func withinOneMonth(f func()) {
+	for month := time.Month(0); month != time.Now().UTC().Month(); {
+		month = time.Now().UTC().Month()
+		f()
 	}
 }
 

@@ -361,13 +361,8 @@ func (o *outages) do(t *testing.T, method, path, body, authorization string) (*h
 // every calls f every few milliseconds until it returns true.
 func every(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(20 * time.Second); !f(); <-tick.C {
-		if time.Now().After(deadline) {
-			t.Errorf("timed out waiting for %s", what)
-			return
-		}
+	if !repeat(f) {
+		t.Errorf("timed out waiting for %s", what)
 	}
 }
 

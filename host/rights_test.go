@@ -2,7 +2,6 @@ package main
 
 import (
 	"testing"
-	"time"
 
 	"assay/host/entity"
 	"assay/host/postgres/postgrestest"
@@ -22,10 +21,10 @@ func TestHostWorksOnPrivacyRequests(t *testing.T) {
 	jane := storetest.Must(entity.Parse(entity.Email, janeMail, ""))(t)
 	whose := privacy.Selector{Entity: &jane}
 	request := storetest.Must(b.store.Begin(t.Context(), caller, privacy.KindErasure, whose))(t)
-	for n := 0; n < 300 && request.State == privacy.StateRunning; n++ {
-		storetest.Receive(t, "a while", time.After(100*time.Millisecond))
+	repeat(func() bool {
 		_, answer := callPrivacy(t, host, issued.Secret, "GET", "/gdpr/requests/"+request.ID, "")
 		request.State = privacy.State(answer["state"].(string))
-	}
+		return request.State != privacy.StateRunning
+	})
 	storetest.Expect(t, "state", request.State, privacy.StateDone)
 }
