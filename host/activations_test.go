@@ -357,9 +357,12 @@ func (d *drill) check(client *http.Client, host, account, input int, phase drill
 	}
 }
 
-// logged returns what a host has logged with a text.
-func (d *drill) logged(host int, text string) (lines string) {
-	files, _ := filepath.Glob(filepath.Join(d.dirs[host], "logs", "*"))
+// awaitingOutcome is in what a host logs of a check whose outcome the database did not say in time.
+const awaitingOutcome = "waiting for the outcome"
+
+// logged returns what the host of a data directory has logged with a text.
+func logged(dir, text string) (lines string) {
+	files, _ := filepath.Glob(filepath.Join(dir, "logs", "*"))
 	for _, file := range files {
 		content, _ := os.ReadFile(file)
 		for line := range strings.Lines(string(content)) {
@@ -685,8 +688,8 @@ func (d *drill) verify() {
 		}
 	}
 	for _, a := range d.failed {
-		line := d.logged(a.host, a.Ref)
-		if a.Status == http.StatusInternalServerError && strings.Contains(line, "waiting for the outcome") {
+		line := logged(d.dirs[a.host], a.Ref)
+		if a.Status == http.StatusInternalServerError && strings.Contains(line, awaitingOutcome) {
 			d.doubted = append(d.doubted, a)
 			continue
 		}

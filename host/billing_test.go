@@ -94,7 +94,16 @@ func (h *hostProcess) sendEvent(t *testing.T, e stripeEvent, secret string, at t
 	return h.sendRawEvent(t, signed.Payload, signed.Header)
 }
 
-func (h *hostProcess) sendRawEvent(t *testing.T, body []byte, signature string) int {
+func (h *hostProcess) sendRawEvent(t *testing.T, body []byte, signature string) (status int) {
+	t.Helper()
+	untilAccepted(func() int { // as Stripe does
+		status = h.sendOnce(t, body, signature)
+		return status
+	})
+	return status
+}
+
+func (h *hostProcess) sendOnce(t *testing.T, body []byte, signature string) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url+"/api/billing/stripe",
 		strings.NewReader(string(body)))

@@ -102,7 +102,7 @@ func TestLimitedKeysOnAHost(t *testing.T) {
 			t.Errorf("%s: %+v, want status %d with %q", c.name, a, c.status, c.text)
 		}
 	}
-	refs, used := recordedRefs(t, b.store)
+	refs, used := recordedRefs(t, database)
 	storetest.Expect(t, "recorded checks", len(refs), 0)
 	storetest.Expect(t, "counted checks", used, 0)
 }

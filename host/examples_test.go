@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"assay/host/apikey"
 	"assay/host/postgres/postgrestest"
@@ -90,8 +91,9 @@ func TestClients(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			key := outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
 			const earlier = privacy.AtOnce
+			key := outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
+			month := time.Now().UTC().Month()
 			repeatChecks(t, host, key, `{"domain":"paypa1-secure-login.xyz"}`, earlier)
 			relay := &losingRelay{to: host.url, attempts: map[string]int{}}
 			server := httptest.NewServer(relay)
@@ -108,7 +110,8 @@ func TestClients(t *testing.T) {
 				}
 			}
 			status, usage := callPrivacy(t, host, key, "GET", "/api/usage", "")
-			if status != http.StatusOK || usage["used"] != earlier+2.0 {
+			ended := month != time.Now().UTC().Month() // and with it the quota
+			if status != http.StatusOK || usage["used"] != earlier+2.0 && !ended {
 				t.Errorf("status %d, %v checks, want %d, one by itself and one in a batch", status, usage["used"],
 					earlier)
 			}
@@ -153,6 +156,7 @@ var compiledClient = sync.OnceValues(func() ([]byte, error) {
 func goClient(t *testing.T, url, key string) {
 	t.Helper()
 	assay := client.New(url, key)
+	assay.Attempts, assay.AttemptTimeout, assay.Timeout = 100, time.Minute, 3*time.Minute // on a busy machine
 	valid, invalid := client.Request{Domain: "paypa1-secure-login.xyz"}, client.Request{Email: "nobody"}
 	result, err := assay.Check(t.Context(), valid)
 	if err != nil || result.Type != "domain" {

@@ -138,7 +138,7 @@ func TestFailoverThatLosesAnswers(t *testing.T) {
 	storetest.Exec(t, after, "SELECT pg_promote()")
 
 	wantLoss(t, host, key, dir, both.String(), lost)
-	recorded, _ := recordedRefs(t, openStore(t, dir, standby.cluster.URL()).store)
+	recorded, _ := recordedRefs(t, standby.cluster.URL())
 	for i, refs := range [][]string{kept, lost} {
 		for _, ref := range refs {
 			storetest.Expect(t, "records of "+ref, recorded[ref], 1-i)

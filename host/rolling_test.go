@@ -27,7 +27,7 @@ import (
 
 var (
 	rollingRestarts = flag.Int("rolling-restarts", 1, "how often TestRollingRestart restarts each host")
-	rollingDrain    = flag.Duration("rolling-drain", 2*time.Second, "ASSAY_DRAIN of the hosts of TestRollingRestart")
+	rollingDrain    = flag.Duration("rolling-drain", 5*time.Second, "ASSAY_DRAIN of the hosts of TestRollingRestart")
 	rollingRotate   = flag.Duration("rolling-rotate", 0, "after which time its hosts use a new secret; 0: none")
 	rollingRetries  = flag.Int("rolling-retries", 3, "how often its haproxy tries to connect to a host again")
 )
@@ -101,7 +101,7 @@ func TestRollingRestart(t *testing.T) {
 		"%d lost, %d connections", 2**rollingRestarts, *rollingDrain, answered(), load.busy.Load(), len(load.unknown),
 		load.lost.Load(), load.dialled.Load())
 
-	recorded, used := recordedRefs(t, openStore(t, dirs[1], database).store)
+	recorded, used := recordedRefs(t, database)
 	for ref := range load.unknown {
 		load.refs[ref] = recorded[ref] > 0
 	}
