@@ -29,8 +29,8 @@ const (
 )
 
 const (
-	childTimeout    = time.Minute
-	childCPUSeconds = 120
+	childTimeout    = 5 * time.Minute
+	childCPUSeconds = 240
 	childMemoryMB   = 4096
 )
 

@@ -20,7 +20,7 @@ type hostileGuest struct {
 	want     expectation
 	memoryMB int // manifest; 0: 1
 	fuel     int // budget of the manifest; 0: 10 million
-	// processor time of a call, which does not follow from the budget, because a busy machine is slow; 0: 30 s
+	// processor time of a call, which does not follow from the budget, because a busy machine is slow; 0: patience
 	time    time.Duration
 	extraMB int // maximum resident memory that opening and calling it may add to a process; 0: 64
 }

@@ -116,13 +116,8 @@ func TestHostileGuestsNextToHealthy(t *testing.T) { //nolint:paralleltest // it 
 	if hostileCalls < 10_000 && !raceDetector {
 		t.Errorf("only %d hostile calls", hostileCalls)
 	}
-	after := residentMB(t)
-	if after > before+64 && !raceDetector {
-		t.Errorf("%d MiB after %d hostile calls, %d before", after, hostileCalls, before)
-	}
-	t.Logf("%d MiB before and %d after %d hostile calls; %d healthy results", before, after, hostileCalls,
+	t.Logf("%d MiB before and %d after %d hostile calls; %d healthy results", before, residentMB(t), hostileCalls,
 		load.scored.Load())
-	if now := runtime.NumGoroutine(); now > goroutines {
-		t.Errorf("%d goroutines, %d before", now, goroutines)
-	}
+	until(t, "the memory is given back", func() bool { return raceDetector || residentMB(t) <= before+64 })
+	until(t, "the goroutines have ended", func() bool { return runtime.NumGoroutine() <= goroutines })
 }

@@ -18,7 +18,6 @@ func TestRecursionDepth(t *testing.T) {
 	m := buildGo(t, "deep")
 	m.Manifest.BudgetFuel = 1 << 40 // copying a Go stack as it grows burns more than a manifest allows
 	p := openIn(t, sandboxOf(t, 1), m)
-	p.bounds.time = patience
 	recurse := func(depth int) (check.Result, error) {
 		return p.Score(t.Context(), check.Input{Entity: entity.Facts{"domain.ascii": strconv.Itoa(depth)}})
 	}

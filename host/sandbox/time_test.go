@@ -13,7 +13,9 @@ import (
 // busy returns a plugin whose calls burn more than the first slice and then score 7.
 func busy(t testing.TB, instances int) *Plugin {
 	t.Helper()
-	return openIn(t, sandboxOf(t, instances), hostileGuest{wasm: slow(100_000)}.module())
+	p := openIn(t, sandboxOf(t, instances), hostileGuest{wasm: slow(100_000)}.module())
+	p.bounds.time = maxTime
+	return p
 }
 
 // pastDeadline returns a context whose deadline has passed.

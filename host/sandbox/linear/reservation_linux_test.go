@@ -65,6 +65,9 @@ func TestDirtyPages(t *testing.T) {
 	wantDirty()
 }
 
+// maxTries is how often a test tries what a page fault of other code of its thread spoils.
+const maxTries = 100_000
+
 // TestTableIsReadAfterFaults checks when a restoration may rely on the table of pages that the one before has read:
 // only if all calls since were watched and had no page fault. The table cannot be read again, which discards all pages.
 func TestTableIsReadAfterFaults(t *testing.T) {
@@ -107,7 +110,7 @@ func TestTableIsReadAfterFaults(t *testing.T) {
 				if ok == test.relies && (!ok || len(pages) == 1 && pages[0] == uint32(5000/noTable.pageBytes)) {
 					return
 				}
-				if ok || tries == 1000 {
+				if ok || tries == maxTries {
 					t.Fatalf("pages %v, %v, want %v", pages, ok, test.relies)
 				}
 			}
@@ -119,7 +122,7 @@ func TestTableIsReadAfterFaults(t *testing.T) {
 func TestProbeRejectsMissingFaults(t *testing.T) {
 	t.Parallel()
 	for tries := 0; countsFaults(func() {}); tries++ {
-		if tries == 1000 {
+		if tries == maxTries {
 			t.Fatal("countsFaults accepted a write without a fault")
 		}
 	}
