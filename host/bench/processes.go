@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -41,7 +42,7 @@ func TimeWithin(dir string) (time.Duration, error) {
 			continue // it has ended, or is somebody else's
 		}
 		own, children, err := processTime(pid)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ESRCH) { // it has ended
 			return 0, err
 		}
 		total += own + children

@@ -52,7 +52,7 @@ func TestWrap(t *testing.T) {
 func TestResults(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "results.md")
-	for _, text := range []string{"old", "new"} {
+	for _, text := range []string{"earlier text", "later text"} {
 		if err := BeginResults(file).Write("Suite", text); err != nil {
 			t.Fatal(err)
 		}
@@ -61,9 +61,9 @@ func TestResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"# Results\n", "\n## Suite\n\n20", " UTC, revision ", " processors", "\n\nnew\n"} {
-		if strings.Count(string(text), want) != 1 || strings.Contains(string(text), "old") {
-			t.Errorf("the file does not contain %q once, or contains old results:\n%s", want, text)
+	for _, want := range []string{"# Results\n", "\n## Suite\n\n20", " UTC, revision ", " processors", "\n\nlater text\n"} {
+		if strings.Count(string(text), want) != 1 || strings.Contains(string(text), "earlier text") {
+			t.Errorf("the file does not contain %q once, or contains the earlier results:\n%s", want, text)
 		}
 	}
 }

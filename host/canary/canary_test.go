@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"assay/host/check"
@@ -275,18 +276,20 @@ func TestWatchStartsAgain(t *testing.T) {
 // A withdrawal that fails is tried again after a while.
 func TestWatchTriesAgain(t *testing.T) {
 	t.Parallel()
-	layer := layerOf("layer", "layer", points(50))
-	h := newHost(t, lineup(1, -6, layer), lineup(2, -4, layer), 0)
-	h.broken = 2
-	for i, want := range []int{1, 1, 2, 3, 3} {
-		if i == 2 || i == 3 {
-			h.watch.failed = h.watch.failed.Add(-time.Hour)
+	synctest.Test(t, func(t *testing.T) {
+		layer := layerOf("layer", "layer", points(50))
+		h := newHost(t, lineup(1, -6, layer), lineup(2, -4, layer), 0)
+		h.broken = 2
+		for i, want := range []int{1, 1, 2, 3, 3} {
+			if i == 2 || i == 3 {
+				<-time.After(retryDelay + 1)
+			}
+			h.check(t, i, 1)
+			if len(h.reasons) != want {
+				t.Errorf("after check %d: %d withdrawals, want %d", i, len(h.reasons), want)
+			}
 		}
-		h.check(t, i, 1)
-		if len(h.reasons) != want {
-			t.Errorf("after check %d: %d withdrawals, want %d", i, len(h.reasons), want)
-		}
-	}
+	})
 }
 
 // A host that cannot compare leaves checks out instead of keeping customers or their data waiting.
@@ -305,7 +308,7 @@ func TestWatchLeavesOut(t *testing.T) {
 	for range more {
 		<-h.judged
 	}
-	h.watch.offer(trial{revision: 2, at: time.Now().Add(-maxWait), record: check.Record{Decision: &check.Decision{}}})
+	h.watch.offer(trial{revision: 2, at: time.Now().Add(-2 * maxWait), record: check.Record{Decision: &check.Decision{}}})
 	<-h.judged
 	if h.outcomes[LeftOut] != more+1 {
 		t.Errorf("outcomes %v, want one more that waited too long", h.outcomes)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -478,20 +479,21 @@ func TestIncompleteChecksAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t)
-			f.Deadline = time.Millisecond
-			odd := f.memberFunc("odd", test.layer)
-			odd.Required = test.required
-			f.swap(1, f.member("other"), odd)
-			_, err := f.check(aDomain)
-			var unavailable *check.UnavailableError
-			if errors.As(err, &unavailable); unavailable != nil != (test.part != "") ||
-				unavailable != nil && unavailable.Part != test.part {
-				t.Errorf("the check ended with %v", err)
-			}
-			if recorded := len(f.records) == 1; recorded != (test.part == "") {
-				t.Errorf("%d records", len(f.records))
-			}
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t)
+				odd := f.memberFunc("odd", test.layer)
+				odd.Required = test.required
+				f.swap(1, f.member("other"), odd)
+				_, err := f.check(aDomain)
+				var unavailable *check.UnavailableError
+				if errors.As(err, &unavailable); unavailable != nil != (test.part != "") ||
+					unavailable != nil && unavailable.Part != test.part {
+					t.Errorf("the check ended with %v", err)
+				}
+				if recorded := len(f.records) == 1; recorded != (test.part == "") {
+					t.Errorf("%d records", len(f.records))
+				}
+			})
 		})
 	}
 }
@@ -533,20 +535,23 @@ func TestPlansMatchTheContract(t *testing.T) {
 
 func TestReferencesAreUniqueAndSortByTime(t *testing.T) {
 	t.Parallel()
-	const count, timeChars = 10_000, 10 // a ULID begins with 10 characters of time
-	seen, before := map[string]bool{}, ""
-	for range count {
-		ref := check.NewRef()
-		ulid, ok := strings.CutPrefix(ref, "chk_")
-		if !ok || len(ulid) != 26 {
-			t.Fatalf("reference %q is not chk_ and a ULID", ref)
+	synctest.Test(t, func(t *testing.T) { // the machine's clock may be set back
+		const count, timeChars = 10_000, 10 // a ULID begins with 10 characters of time
+		seen, before := map[string]bool{}, ""
+		for range count {
+			ref := check.NewRef()
+			ulid, ok := strings.CutPrefix(ref, "chk_")
+			if !ok || len(ulid) != 26 {
+				t.Fatalf("reference %q is not chk_ and a ULID", ref)
+			}
+			if ulid[:timeChars] < before {
+				t.Fatalf("reference %q is earlier than its predecessor", ref)
+			}
+			seen[ref], before = true, ulid[:timeChars]
+			<-time.After(time.Millisecond / 10)
 		}
-		if ulid[:timeChars] < before {
-			t.Fatalf("reference %q is earlier than its predecessor", ref)
+		if len(seen) != count {
+			t.Errorf("only %d of %d references are unique", len(seen), count)
 		}
-		seen[ref], before = true, ulid[:timeChars]
-	}
-	if len(seen) != count {
-		t.Errorf("only %d of %d references are unique", len(seen), count)
-	}
+	})
 }

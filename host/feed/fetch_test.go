@@ -51,7 +51,7 @@ func TestFetch(t *testing.T) {
 	}
 
 	for from, want := range map[string]string{
-		server.URL + "/none?key=secret": "404",
+		server.URL + "/none?key=secret": "404 Not Found",
 		server.URL + "/elsewhere":       "use https",
 		server.URL + "/loop":            "too many redirects",
 		"http://lists.example/x":        "use https",

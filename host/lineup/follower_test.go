@@ -127,14 +127,13 @@ func TestSwapUnderLoad(t *testing.T) {
 	h.follow(t, 1)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var checked, changed [4]int
+	var last [4]atomic.Int64 // revision that each worker saw
 	var wg sync.WaitGroup
 	checker := h.checker()
-	for worker := range checked {
+	for worker := range last {
 		caller := proCaller(t)
 		caller.Account = fmt.Sprint("acct_", worker)
 		wg.Go(func() {
-			last := int64(0)
 			pace := time.NewTicker(200 * time.Microsecond) // leaves CPU time for the swaps
 			defer pace.Stop()
 			for ctx.Err() == nil {
@@ -148,18 +147,20 @@ func TestSwapUnderLoad(t *testing.T) {
 				o := d.Layers[0]
 				odd := d.Revision % 2
 				if d.Score != scores[odd] || o.Version != versions[odd] || o.Failure != "" {
-					t.Errorf("revision %d after %d: score %d of layer %s, lost %q", d.Revision, last, d.Score,
-						o.Version, o.Failure)
+					t.Errorf("revision %d after %d: score %d of layer %s, lost %q", d.Revision, last[worker].Load(),
+						d.Score, o.Version, o.Failure)
 					return
 				}
-				checked[worker]++
-				if d.Revision != last {
-					changed[worker]++
-				}
-				last = d.Revision
+				last[worker].Store(d.Revision)
 			}
 		})
 	}
+	seen := func(revision int64) {
+		for worker := range last {
+			storetest.Until(t, "each worker to check", func() bool { return last[worker].Load() == revision })
+		}
+	}
+	seen(1)
 	both := [2]activation.Lineup{h.storeLineup(t, lineups[0]), h.storeLineup(t, lineups[1])}
 	for n := int64(2); n <= 200; n++ { // each lineup keeps its revision
 		p := Proposal{Lineup: both[n%2]}
@@ -169,13 +170,9 @@ func TestSwapUnderLoad(t *testing.T) {
 		h.change(t, p)
 		h.follow(t, 2-n%2)
 	}
+	seen(2)
 	stop()
 	wg.Wait()
-	for worker := range checked {
-		if changed[worker] < 2 {
-			t.Errorf("%d checks of a worker saw %d revisions, want at least 2", checked[worker], changed[worker])
-		}
-	}
 	storetest.Until(t, "only the last lineup's plugin to be open", func() bool { return h.openPlugins() == 1 })
 }
 

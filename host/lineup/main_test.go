@@ -155,7 +155,7 @@ func (h *host) sign(t *testing.T, p Proposal, key activation.Key) activation.Sig
 // checker scores with the lineup in force and records nothing.
 func (h *host) checker() *check.Checker {
 	return &check.Checker{Live: h.live, Ledger: nopLedger{}, Observer: nopObserver{}, Now: time.Now,
-		Deadline: 10 * time.Second}
+		Deadline: 2 * time.Minute}
 }
 
 type nopLedger struct{}

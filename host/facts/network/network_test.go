@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patient = 30 * time.Second
+const patient = 2 * time.Minute
 
 // ask returns a resolver that sends each question to server once.
 func ask(t testing.TB, server *resolvertest.Server) *resolver.Resolver {
@@ -352,7 +352,8 @@ func TestPartialAnswers(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	server.Handle("example.com", func(w dns.ResponseWriter, r *dns.Msg) {
 		if r.Question[0].Qtype == dns.TypeMX {
-			return // never answers
+			cancel() // and never answer
+			return
 		}
 		_ = w.WriteMsg(server.Reply(r))
 	})
@@ -362,7 +363,6 @@ func TestPartialAnswers(t *testing.T) {
 	if _, err := source.Observe(ctx, e, wanting("dns.a")); err != nil {
 		t.Fatal(err)
 	}
-	time.AfterFunc(20*time.Millisecond, cancel)
 	got, err := source.Observe(ctx, e, wanting("dns.a", "dns.mx"))
 	if err == nil {
 		t.Error("no error although the mail servers are unknown")

@@ -412,7 +412,7 @@ func TestSimilarFollowsLists(t *testing.T) {
 		s.Hint()
 		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
-		for deadline := time.After(30 * time.Second); !holds(similarTo(t, s, entity.Domain,
+		for deadline := time.After(2 * time.Minute); !holds(similarTo(t, s, entity.Domain,
 			"secure-paypal-login.top")); {
 			select {
 			case <-tick.C:

@@ -1,9 +1,10 @@
 package resolver_test
 
 import (
+	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
@@ -16,7 +17,6 @@ import (
 // answers, and that it is asked again when it is honest.
 func TestFalseAnswers(t *testing.T) {
 	t.Parallel()
-	silent := func(dns.ResponseWriter, *dns.Msg) {}
 	for name, tc := range map[string]struct {
 		handler dns.HandlerFunc
 		problem string
@@ -26,19 +26,32 @@ func TestFalseAnswers(t *testing.T) {
 		"refuses everything": {func(w dns.ResponseWriter, r *dns.Msg) {
 			_ = w.WriteMsg(new(dns.Msg).SetRcode(r, dns.RcodeRefused))
 		}, ""},
-		"answers nothing": {silent, ""},
+		"answers nothing": {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := resolvertest.Start(t, "a.example. 300 IN A 192.0.2.1")
-			r := newResolver(t, resolver.Config{ProbeInterval: time.Second}, server)
+			r := newResolver(t, resolver.Config{}, server)
+			// verify asks the server. Without a handler it is silent, and is not waited for once it was asked everything.
+			verify := func(h dns.HandlerFunc) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if asked := new(atomic.Int32); h == nil {
+					h = func(dns.ResponseWriter, *dns.Msg) {
+						if asked.Add(1) == 4 {
+							cancel()
+						}
+					}
+				}
+				server.HandleAll(h)
+				r.Verify(ctx)
+			}
 			r.Verify(t.Context())
 			if got := r.Problems(); len(got) != 0 {
 				t.Fatalf("problems of an honest server: %q", got)
 			}
 			lookUp(t, r, "a.example", resolver.A)
-			server.HandleAll(tc.handler)
-			r.Verify(t.Context())
+			verify(tc.handler)
 			_, err := r.Lookup(t.Context(), resolver.Question{Name: "a.example", Type: resolver.A})
 			if tc.problem == "" {
 				if err != nil || len(r.Problems()) != 0 {
@@ -53,8 +66,7 @@ func TestFalseAnswers(t *testing.T) {
 			if diff := cmp.Diff(want, r.Problems()); diff != "" {
 				t.Errorf("problems: %s", diff)
 			}
-			server.HandleAll(silent)
-			r.Verify(t.Context())
+			verify(nil)
 			if diff := cmp.Diff(want, r.Problems()); diff != "" {
 				t.Errorf("problems once the server is silent: %s", diff)
 			}

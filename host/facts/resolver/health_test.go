@@ -37,8 +37,9 @@ func TestUnresponsiveServers(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = server.ActivateAndServe() }()
 	t.Cleanup(func() { _ = conn.Close(); <-ended })
-	r := newResolver(t, resolver.Config{Servers: []string{conn.LocalAddr().String()}, Patience: time.Millisecond,
-		Timeout: 50 * time.Millisecond, ProbeInterval: 50 * time.Millisecond})
+	stopped := &clock{now: time.Unix(1e9, 0)} // so that the host is never late
+	r := newResolver(t, resolver.Config{Servers: []string{conn.LocalAddr().String()}, Patience: 20 * time.Millisecond,
+		Timeout: 50 * time.Millisecond, ProbeInterval: 50 * time.Millisecond, Now: stopped.Now})
 	deadline := time.Now().Add(patient)
 	for i := 0; !errors.Is(lookUpNext(t, r, i), resolver.ErrUnresponsive); i++ {
 		if time.Now().After(deadline) {

@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patient is a timeout that a test reaches only if it fails, however slow the machine is.
-const patient = 30 * time.Second
+const patient = 2 * time.Minute
 
 // newResolver returns a resolver that queries servers and is closed when the test ends.
 func newResolver(t testing.TB, cfg resolver.Config, servers ...*resolvertest.Server) *resolver.Resolver {
@@ -35,6 +35,9 @@ func newResolver(t testing.TB, cfg resolver.Config, servers ...*resolvertest.Ser
 	}
 	if cfg.Patience == 0 {
 		cfg.Patience = patient
+	}
+	if cfg.ProbeInterval == 0 {
+		cfg.ProbeInterval = patient
 	}
 	r := resolver.New(cfg)
 	t.Cleanup(func() {
@@ -310,7 +313,7 @@ func TestRetry(t *testing.T) {
 	})
 	t.Run("no server listens", func(t *testing.T) {
 		t.Parallel()
-		r := newResolver(t, resolver.Config{Servers: []string{"127.0.0.1:1"}, Timeout: time.Second})
+		r := newResolver(t, resolver.Config{Servers: []string{"127.0.0.1:1"}})
 		if a, err := r.Lookup(t.Context(), resolver.Question{Name: "a.example", Type: resolver.A}); err == nil {
 			t.Errorf("Lookup = %+v without a server", a)
 		}
@@ -321,8 +324,8 @@ func TestBusyAndClosed(t *testing.T) {
 	t.Parallel()
 	server := resolvertest.Start(t, "")
 	server.Handle("extra.example", func(dns.ResponseWriter, *dns.Msg) {})
-	r := resolver.New(resolver.Config{Servers: []string{server.Addr}, RetryAfter: time.Minute, Timeout: time.Minute,
-		Patience: time.Minute})
+	r := resolver.New(resolver.Config{Servers: []string{server.Addr}, RetryAfter: patient, Timeout: patient,
+		Patience: patient})
 	released := make(chan struct{})
 	const maxInFlight = 2048 // as in the resolver
 	ctx, cancel := context.WithCancel(t.Context())
