@@ -203,9 +203,9 @@ func TestLoadValidatesTheFile(t *testing.T) {
 				t.Error(err)
 			case c.wantErr == "" && hex.EncodeToString(ring.Fingerprint) != fixedKeys["fingerprint"]:
 				t.Error("Load returned another secret")
-			case c.wantErr != "" && (err == nil || !strings.Contains(err.Error(), c.wantErr)):
+			case c.wantErr != "" && (err == nil || !strings.Contains(withoutPath(err, path), c.wantErr)):
 				t.Errorf("Load = %v, want an error with %q", err, c.wantErr)
-			case c.wantErr != "" && len(c.text) > 8 && strings.Contains(err.Error(), c.text[:8]):
+			case c.wantErr != "" && len(c.text) > 8 && strings.Contains(withoutPath(err, path), c.text[:8]):
 				t.Errorf("the error %q contains the secret", err)
 			}
 			if text, err := os.ReadFile(path); err != nil || string(text) != c.text {
@@ -214,6 +214,9 @@ func TestLoadValidatesTheFile(t *testing.T) {
 		})
 	}
 }
+
+// withoutPath returns the error's text without the path of the file, which contains random digits.
+func withoutPath(err error, path string) string { return strings.ReplaceAll(err.Error(), path, "") }
 
 func TestUnusablePaths(t *testing.T) {
 	t.Parallel()
@@ -235,7 +238,7 @@ func TestUnusablePaths(t *testing.T) {
 func TestSealAndOpen(t *testing.T) {
 	t.Parallel()
 	ring, other := load(t, write(t, fixedMaster, 0o600)), create(t, filepath.Join(t.TempDir(), "secret"))
-	for name, plain := range map[string]string{"a secret": "whsec_0123456789", "empty": "", "bytes": "\x00\xff",
+	for name, plain := range map[string]string{"a secret": "whsec_0123456789", "empty": "", "bytes": strings.Repeat("\x00\xff", 8),
 		"long": strings.Repeat("x", 10_000)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
