@@ -97,6 +97,11 @@ func TestEraseDuringChecks(t *testing.T) {
 		loop("verifying", func(context.Context) error { return verifyAuditLog(t, s) })
 	}
 	checks.Wait()
+	until(t, "an erasure of checks", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return erased > 0
+	})
 	close(done)
 	others.Wait()
 

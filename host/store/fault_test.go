@@ -331,7 +331,7 @@ func TestChainsOfNewAccounts(t *testing.T) {
 		s := must(Open(t.Context(), Config{URL: url, Keys: testRing, Logger: discard(), Chains: chains}))(t)
 		l := ledgerOn(t, s, LedgerConfig{})
 		used := map[int]bool{}
-		for range 40 { // all on at most three of four chains: once in 20,000 runs
+		for i := 0; i < 40 || len(used) < chains && i < 400; i++ {
 			caller := newCaller(t, s, plan(t, "pro", 10))
 			noError(t, l.Append(t.Context(), allowed(t, caller)))
 			used[one[int](t, s, "SELECT chain FROM accounts WHERE id = ?", caller.Account)] = true

