@@ -17,11 +17,12 @@ import (
 
 // Pooler is a pgbouncer in transaction mode, with four connections for each database.
 type Pooler struct {
-	Addr string // host:port
+	Addr string // host:port, of a proxy that keeps the port while the pooler restarts
 
-	file string // its settings
-	cmd  *exec.Cmd
-	log  bytes.Buffer
+	file   string // its settings
+	socket string
+	cmd    *exec.Cmd
+	log    bytes.Buffer
 }
 
 // NewPooler starts a pooler for all databases of the server at target. It skips the test if pgbouncer is not installed.
@@ -36,18 +37,13 @@ func NewPooler(t testing.TB, target string) *Pooler {
 	}
 	server := Must(url.Parse(target))(t)
 	password, _ := server.User.Password()
-	free := Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	dir := Must(os.MkdirTemp("", "assay-pooler-"))(t) // another user can enter neither t.TempDir nor its parent
-	p := &Pooler{Addr: free.Addr().String(), file: filepath.Join(dir, "pgbouncer.ini")}
-	NoError(t, free.Close())
-	_, port, err := net.SplitHostPort(p.Addr)
-	NoError(t, err)
+	p := &Pooler{file: filepath.Join(dir, "pgbouncer.ini"), socket: filepath.Join(dir, ".s.PGSQL.6432")}
+	p.Addr = (&Proxy{network: "unix", target: p.socket}).start(t)
 	settings := fmt.Sprintf(`[databases]
 * = host=%s port=%s user=%s password=%s
 [pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = %s
-unix_socket_dir =
+unix_socket_dir = %s
 auth_type = any
 pool_mode = transaction
 default_pool_size = 4
@@ -55,7 +51,7 @@ max_client_conn = 1000
 server_login_retry = 1
 log_connections = 0
 log_disconnections = 0
-`, server.Hostname(), server.Port(), server.User.Username(), password, port)
+`, server.Hostname(), server.Port(), server.User.Username(), password, dir)
 	NoError(t, os.WriteFile(p.file, []byte(settings), 0o600))
 	t.Cleanup(func() {
 		p.stop()
@@ -93,12 +89,12 @@ func (p *Pooler) start(t testing.TB, path string) {
 	if os.Geteuid() == 0 { // which pgbouncer refuses to run as
 		nobody := Must(user.Lookup("nobody"))(t)
 		uid, gid := Must(strconv.Atoi(nobody.Uid))(t), Must(strconv.Atoi(nobody.Gid))(t)
-		NoError(t, errors.Join(os.Chown(p.file, uid, gid), os.Chmod(filepath.Dir(p.file), 0o711)))
+		NoError(t, errors.Join(os.Chown(p.file, uid, gid), os.Chown(filepath.Dir(p.file), uid, gid)))
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 	}
 	NoError(t, p.cmd.Start())
 	Until(t, "pgbouncer to listen", func() bool {
-		conn, err := net.Dial("tcp", p.Addr)
+		conn, err := net.Dial("unix", p.socket)
 		if err == nil {
 			conn.Close()
 		}

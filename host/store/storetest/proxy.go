@@ -35,8 +35,8 @@ type Proxy struct {
 	Stalled chan *Stalled
 	Refused atomic.Int64 // connections refused while it was down
 
-	target string
-	work   sync.WaitGroup
+	network, target string
+	work            sync.WaitGroup
 
 	mu     sync.Mutex
 	decide func(message string) Fate // called for every query; nil: all pass
@@ -82,10 +82,17 @@ func (s *Stalled) Drop() { s.server.Close() }
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	at := Must(url.Parse(target))(t)
-	listener := Must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	p := &Proxy{target: at.Host, open: map[net.Conn]bool{}, Stalled: make(chan *Stalled, 1)}
-	at.Host = listener.Addr().String()
+	p := &Proxy{network: "tcp", target: at.Host}
+	at.Host = p.start(t)
 	p.URL = at.String()
+	return p
+}
+
+// start starts the proxy and returns its address.
+func (p *Proxy) start(t testing.TB) string {
+	t.Helper()
+	listener := Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	p.open, p.Stalled = map[net.Conn]bool{}, make(chan *Stalled, 1)
 	p.work.Go(func() {
 		for {
 			client, err := listener.Accept()
@@ -101,7 +108,7 @@ func NewProxy(t testing.TB, target string) *Proxy {
 		p.Disconnect()
 		p.work.Wait()
 	})
-	return p
+	return listener.Addr().String()
 }
 
 // Set sets the function that decides on messages. A proxy that is down closes every connection and accepts none.
@@ -268,7 +275,7 @@ func (p *Proxy) serve(client net.Conn) {
 		p.Refused.Add(1)
 		return
 	}
-	server, err := net.Dial("tcp", p.target)
+	server, err := net.Dial(p.network, p.target)
 	if err != nil {
 		return
 	}
