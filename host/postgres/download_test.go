@@ -136,18 +136,17 @@ func TestDownloadFails(t *testing.T) {
 	t.Parallel()
 	var downloads atomic.Int32
 	good := jar(t, "18.3")
-	closed := httptest.NewServer(nil)
-	closed.Close()
+	const closed = "http://127.0.0.1:1" // no program listens on this port
 	tests := map[string]struct {
 		repository string
 		major      int
 		want       string
 	}{
 		"not found":       {repository(t, nil, &downloads), 0, "no version found"},
-		"unreachable":     {closed.URL, 0, "unable to connect"},
+		"unreachable":     {closed, 0, "unable to connect"},
 		"truncated":       {repository(t, good[:len(good)/2], &downloads), 0, "downloading it: "},
 		"not a Postgres":  {repository(t, jar(t, "x"), &downloads), 0, "running the downloaded"},
-		"unknown version": {closed.URL, 12, "no download of Postgres 12"},
+		"unknown version": {closed, 12, "no download of Postgres 12"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -43,9 +43,10 @@ import (
 // Limits of work that has no test's context.
 const (
 	startBound   = 2 * time.Minute
+	dayMargin    = time.Minute // longer than most tests
 	prepareBound = 2 * time.Minute
-	stopBound    = time.Minute
-	adminBound   = 30 * time.Second // a CREATE or DROP DATABASE
+	stopBound    = 2 * time.Minute
+	adminBound   = 2 * time.Minute // a CREATE or DROP DATABASE
 )
 
 // server is the Postgres of this test process.
@@ -91,7 +92,8 @@ func Prepare(fn func(ctx context.Context, url string) error) {
 }
 
 // Database creates a database, empty or as Prepare left it, returns its URL, and drops it after the test and its
-// subtests. It skips the test if there is no Postgres. Tests may call it repeatedly and in parallel.
+// subtests. It skips the test if there is no Postgres. Tests may call it repeatedly and in parallel. Just before
+// midnight, UTC, it waits for the next day: what a test counts by day or month would else begin anew during the test.
 func Database(t testing.TB) string {
 	t.Helper()
 	return database(t, func(template string) string { return template })
@@ -111,6 +113,10 @@ func database(t testing.TB, from func(template string) string) string {
 	}
 	if err != nil {
 		t.Fatalf("starting the tests' Postgres: %v", err)
+	}
+	now := time.Now().UTC()
+	if left := now.Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(now); left < dayMargin {
+		time.Sleep(left)
 	}
 	name := newName("test")
 	if err := create(nodes, name, from(template)); err != nil {

