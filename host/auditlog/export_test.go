@@ -33,7 +33,7 @@ func exportedLog(t *testing.T) (k *Keeper, export []byte, outside *Checkpoints) 
 	storetest.NoError(t, k.Prune(t.Context()))
 	caller := storetest.NewCaller(t, k.Store, storetest.Plan(t, "pro", 10))
 	e := storetest.Parse(t, entity.Email, "jane.doe@example.net")
-	ledger := storetest.Must(k.Store.NewLedger(store.LedgerConfig{}))(t)
+	ledger := storetest.Must(k.Store.NewLedger(patient))(t)
 	defer ledger.Close()
 	for range 2 {
 		storetest.NoError(t, ledger.Append(t.Context(), storetest.Decided(caller, e, "block")))

@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 	}))
 }
 
+// patient lets checks take as long as a busy machine needs.
+var patient = store.LedgerConfig{Patience: time.Minute, Settling: time.Minute, Late: 20 * time.Second}
+
 // oldLog records one check in each month from January to April 2021 and returns a keeper whose clock is in March 2022:
 // the first two records are past their retention, the others are not. It also returns a connection to the database.
 func oldLog(t *testing.T) (*Keeper, *pgx.Conn) {
@@ -42,7 +45,7 @@ func oldChains(t *testing.T, chains int) (*Keeper, *pgx.Conn) {
 	s := storetest.Close(t, storetest.Must(store.Open(t.Context(), store.Config{URL: url, Keys: storetest.Ring,
 		Logger: storetest.Discard(), Now: func() time.Time { return now }, Chains: chains}))(t))
 	db := storetest.Session(t, url)
-	ledger := storetest.Must(s.NewLedger(store.LedgerConfig{}))(t)
+	ledger := storetest.Must(s.NewLedger(patient))(t)
 	defer ledger.Close()
 	e := storetest.Parse(t, entity.Domain, "example.org")
 	for chain := range chains {

@@ -38,7 +38,7 @@ func TestKeyRotation(t *testing.T) {
 
 	caller := storetest.NewCaller(t, k.Store, storetest.Plan(t, "pro", 10))
 	e := storetest.Parse(t, entity.Domain, "example.com")
-	ledger := storetest.Must(k.Store.NewLedger(store.LedgerConfig{}))(t)
+	ledger := storetest.Must(k.Store.NewLedger(patient))(t)
 	storetest.NoError(t, ledger.Append(t.Context(), storetest.Decided(caller, e, check.Allow)))
 	storetest.NoError(t, ledger.Close())
 	_ = storetest.Must(k.Store.Erase(t.Context(), caller, privacy.Selector{Entity: &e}))(t)
@@ -88,7 +88,7 @@ func TestKeyRotation(t *testing.T) {
 
 	// It signs an anchor, so that a record can be deleted which the second key has signed.
 	checkOnce := func() {
-		ledger := storetest.Must(k.Store.NewLedger(store.LedgerConfig{}))(t)
+		ledger := storetest.Must(k.Store.NewLedger(patient))(t)
 		storetest.NoError(t, ledger.Append(t.Context(), storetest.Decided(caller, e, check.Allow)))
 		storetest.NoError(t, ledger.Close())
 		storetest.NoError(t, k.SignHeads(t.Context()))

@@ -13,7 +13,6 @@ import (
 	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/store"
 	"assay/host/store/storetest"
 )
 
@@ -53,7 +52,7 @@ func TestTreeAfterALoss(t *testing.T) {
 	restore := dump(t, db, "first")
 	e := storetest.Parse(t, entity.Domain, "example.net")
 	record := func(n int) {
-		ledger := storetest.Must(k.Store.NewLedger(store.LedgerConfig{}))(t)
+		ledger := storetest.Must(k.Store.NewLedger(patient))(t)
 		defer ledger.Close()
 		caller := storetest.NewCaller(t, k.Store, storetest.Plan(t, "pro", 100))
 		for range n {
