@@ -238,8 +238,8 @@ func TestUnusablePaths(t *testing.T) {
 func TestSealAndOpen(t *testing.T) {
 	t.Parallel()
 	ring, other := load(t, write(t, fixedMaster, 0o600)), create(t, filepath.Join(t.TempDir(), "secret"))
-	for name, plain := range map[string]string{"a secret": "whsec_0123456789", "empty": "", "bytes": strings.Repeat("\x00\xff", 8),
-		"long": strings.Repeat("x", 10_000)} {
+	for name, plain := range map[string]string{"a secret": "whsec_0123456789", "empty": "",
+		"bytes": strings.Repeat("\x00\xff", 8), "long": strings.Repeat("x", 10_000)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sealed := ring.Seal([]byte(plain), "hook_1")
