@@ -76,6 +76,10 @@ bench-compare packages=benchmarks:
     go test -run '^$' -bench . -benchtime 0.1s -count 6 {{packages}} >"${TMPDIR:-/tmp}/benchmarks.txt"
     go tool -modfile=.ci/tools/go.mod benchstat .ci/benchmarks.txt "${TMPDIR:-/tmp}/benchmarks.txt"
 
+# Look for tests that fail now and then, under load and in random order: just flakes 1 2 ./host/entity
+flakes suites="10" shuffles="20" *packages:
+    .ci/flakes {{suites}} {{shuffles}} {{packages}}
+
 # Fuzz one target for a while: just fuzz ./host/entity FuzzDomain
 fuzz package target time="60s":
     go test -run '^$' -fuzz '^{{target}}$' -fuzztime {{time}} {{package}}
