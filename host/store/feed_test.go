@@ -167,10 +167,10 @@ func TestFeedEntriesAreCompacted(t *testing.T) {
 		t.Errorf("a table in use was compacted to %d pages", n)
 	}
 	noError(t, reader.Rollback())
-	importList(t, s, small, entries(t, "a.example", "b.example")...)
-	if n := pages(); n > 1 {
-		t.Errorf("2 entries occupy %d pages, want 1", n)
-	}
+	until(t, "2 entries to occupy one page", func() bool { // autovacuum, too, can prevent it
+		importList(t, s, small, entries(t, "a.example", "b.example")...)
+		return pages() <= 1
+	})
 	if got := listings(t, s, "a.example", "b.example"); len(got) != 2 || got[0].Name != "Small" ||
 		got[1].Category != "scam" {
 		t.Errorf("listings after compaction: %+v", got)
