@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"assay/host/audit"
-	"assay/host/durable"
+	"assay/host/internal/durable"
 )
 
 // NewSigner returns the signer of checkpoints and anchors. seed is an Ed25519 seed.

@@ -18,8 +18,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"assay/host/audit"
+	"assay/host/customer/privacy"
 	"assay/host/entity"
-	"assay/host/privacy"
 	"assay/host/store"
 	"assay/host/store/storetest"
 )

@@ -11,8 +11,8 @@ import (
 
 	"assay/host/audit"
 	"assay/host/check"
+	"assay/host/customer/privacy"
 	"assay/host/entity"
-	"assay/host/privacy"
 	"assay/host/store"
 	"assay/host/store/storetest"
 )

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"assay/host/audit"
-	"assay/host/override"
+	"assay/host/customer/override"
 	"assay/host/store"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"assay/host/check"
-	"assay/host/override"
+	"assay/host/customer/override"
 	"assay/host/store/storetest"
 )
 

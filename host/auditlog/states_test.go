@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/apikey"
+	"assay/host/access/apikey"
 	"assay/host/audit"
 	"assay/host/check"
+	"assay/host/customer/override"
 	"assay/host/entity"
-	"assay/host/feed"
-	"assay/host/override"
+	"assay/host/facts/feed"
 	"assay/host/store"
 	"assay/host/store/storetest"
 )

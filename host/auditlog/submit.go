@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"assay/host/audit"
+	"assay/host/audit/witness"
 	"assay/host/store"
-	"assay/host/witness"
 )
 
 const (

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"assay/host/audit"
+	"assay/host/audit/witness"
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/store"
 	"assay/host/store/storetest"
-	"assay/host/witness"
 )
 
 // observer is a witness on a socket.

@@ -14,8 +14,8 @@ import (
 	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/postgres/postgrestest"
 	"assay/host/store"
+	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 )
 

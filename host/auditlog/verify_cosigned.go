@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"assay/host/audit"
+	"assay/host/audit/witness"
 	"assay/host/check"
 	"assay/host/store"
-	"assay/host/witness"
 )
 
 // uncosignedFor is how old records without the signature of a witness may be. Hosts submit within seconds.

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"assay/host/admission"
+	"assay/host/access/admission"
 	"assay/host/check"
 	"assay/host/entity"
 )

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"assay/host/admission"
+	"assay/host/access/admission"
 	"assay/host/entity"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	"assay/host/admission"
+	"assay/host/access/admission"
 	"assay/host/entity"
 )
 

@@ -3,7 +3,7 @@ package check
 import (
 	"slices"
 
-	"assay/host/apikey"
+	"assay/host/access/apikey"
 	"assay/host/entity"
 )
 

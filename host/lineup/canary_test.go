@@ -8,8 +8,8 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/fleet"
-	"assay/host/postgres/postgrestest"
+	"assay/host/lineup/fleet"
+	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"

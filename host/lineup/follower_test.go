@@ -11,9 +11,9 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/postgres/postgrestest"
 	"assay/host/sandbox"
 	"assay/host/store"
+	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"

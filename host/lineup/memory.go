@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"assay/host/durable"
+	"assay/host/internal/durable"
 	"assay/registry"
 )
 

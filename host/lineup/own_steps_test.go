@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"assay/host/postgres/postgrestest"
+	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"

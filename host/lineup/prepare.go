@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"assay/host/check"
-	"assay/host/fleet"
+	"assay/host/lineup/fleet"
 	"assay/registry"
 	"assay/registry/activation"
 )

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"assay/host/check"
-	"assay/host/fleet"
-	"assay/host/postgres/postgrestest"
+	"assay/host/lineup/fleet"
+	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"

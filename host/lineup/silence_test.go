@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/fleet"
-	"assay/host/postgres/postgrestest"
+	"assay/host/lineup/fleet"
+	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
 )

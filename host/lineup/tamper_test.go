@@ -14,7 +14,7 @@ import (
 	"assay/host/audit"
 	"assay/host/auditlog"
 	"assay/host/check"
-	"assay/host/postgres/postgrestest"
+	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"

@@ -11,7 +11,7 @@ import (
 
 	"assay/host/audit"
 	"assay/host/auditlog"
-	"assay/host/postgres/postgrestest"
+	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
 )

@@ -13,8 +13,8 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/uptrace/bun"
 
-	"assay/host/billing"
 	"assay/host/check"
+	"assay/host/customer/billing"
 )
 
 const saltBytes = 32

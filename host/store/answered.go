@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"assay/host/audit"
-	"assay/host/durable"
+	"assay/host/internal/durable"
 )
 
 // Answered remembers what a host answered for: the last batches of each audit chain that the database confirmed. It is

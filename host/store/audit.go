@@ -14,9 +14,9 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"assay/host/access/keyring"
 	"assay/host/audit"
 	"assay/host/check"
-	"assay/host/keyring"
 )
 
 // auditRow is a row of audit_records.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"assay/host/billing"
+	"assay/host/customer/billing"
 )
 
 // The functions of the database take their locks in this order, which rules out deadlocks: the checkout, the

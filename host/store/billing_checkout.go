@@ -11,9 +11,9 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/uptrace/bun"
 
-	"assay/host/apikey"
-	"assay/host/billing"
+	"assay/host/access/apikey"
 	"assay/host/check"
+	"assay/host/customer/billing"
 )
 
 // A claimed key can be reissued maxReissues times, within reissueLife after it was claimed.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"assay/host/billing"
+	"assay/host/customer/billing"
 )
 
 // joinTabs remembers that a new customer's browser has other checkouts open, so that a second payment is refunded

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/billing"
-	"assay/host/postgres/postgrestest"
+	"assay/host/customer/billing"
+	"assay/host/store/postgres/postgrestest"
 	"assay/migrations"
 )
 

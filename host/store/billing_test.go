@@ -10,9 +10,9 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	"assay/host/apikey"
-	"assay/host/billing"
+	"assay/host/access/apikey"
 	"assay/host/check"
+	"assay/host/customer/billing"
 )
 
 // beginCheckout begins a checkout of the plan; account is "" for a new customer.

@@ -10,7 +10,7 @@ import (
 
 	"assay/host/audit"
 	"assay/host/check"
-	"assay/host/feedback"
+	"assay/host/customer/feedback"
 )
 
 // CheckRecord is the record of a check in the audit log.

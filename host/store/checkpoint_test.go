@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"assay/host/audit"
-	"assay/host/postgres/postgrestest"
+	"assay/host/store/postgres/postgrestest"
 )
 
 func TestCosignedCheckpoints(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"assay/host/check"
-	"assay/host/postgres/postgrestest"
+	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"assay/host/postgres/postgrestest"
+	"assay/host/store/postgres/postgrestest"
 )
 
 // A primary that became a standby keeps its connections. They are dropped, so that the next statement goes to the

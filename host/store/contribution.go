@@ -9,10 +9,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"assay/host/access/keyring"
 	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/keyring"
 )
 
 // contribution is the data that one check adds to the reputation graph. The ledger stores it with the check's record; a

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"assay/host/access/keyring"
 	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/keyring"
 )
 
 // contributed returns the contribution of a check with linked entities and observed parents.

@@ -13,10 +13,10 @@ import (
 
 	"assay/host/audit"
 	"assay/host/check"
-	"assay/host/decision"
+	"assay/host/customer/decision"
+	"assay/host/customer/feedback"
+	"assay/host/customer/privacy"
 	"assay/host/entity"
-	"assay/host/feedback"
-	"assay/host/privacy"
 )
 
 //go:embed sql/search_checks.sql

@@ -11,10 +11,10 @@ import (
 
 	"assay/host/audit"
 	"assay/host/check"
-	"assay/host/decision"
+	"assay/host/customer/decision"
+	"assay/host/customer/feedback"
+	"assay/host/customer/privacy"
 	"assay/host/entity"
-	"assay/host/feedback"
-	"assay/host/privacy"
 )
 
 // searched returns the references of all pages of a search that reads a few records at a time, and the number of pages.

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"assay/host/check"
-	"assay/host/feedback"
-	"assay/host/postgres/postgrestest"
-	"assay/host/privacy"
+	"assay/host/customer/feedback"
+	"assay/host/customer/privacy"
+	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"assay/host/audit"
 	"assay/host/check"
+	"assay/host/customer/privacy"
 	"assay/host/entity"
-	"assay/host/privacy"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"assay/host/check"
+	"assay/host/customer/privacy"
 	"assay/host/entity"
-	"assay/host/privacy"
 )
 
 // measureHeads notes how long each transaction that appends to a chain holds its head, until the commit is written to

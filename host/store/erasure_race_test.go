@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"assay/host/check"
+	"assay/host/customer/privacy"
+	"assay/host/customer/webhook"
 	"assay/host/entity"
-	"assay/host/postgres/postgrestest"
-	"assay/host/privacy"
-	"assay/host/webhook"
+	"assay/host/store/postgres/postgrestest"
 )
 
 // Two hosts record checks of a subject, deliver and resend their events, erase and export the subject, and verify the

@@ -11,9 +11,9 @@ import (
 	"github.com/uptrace/bun"
 
 	"assay/host/check"
+	"assay/host/customer/privacy"
+	"assay/host/customer/webhook"
 	"assay/host/entity"
-	"assay/host/privacy"
-	"assay/host/webhook"
 )
 
 // about selects an entity.

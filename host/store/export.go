@@ -14,10 +14,10 @@ import (
 
 	"assay/host/audit"
 	"assay/host/check"
+	"assay/host/customer/feedback"
+	"assay/host/customer/privacy"
+	"assay/host/customer/webhook"
 	"assay/host/entity"
-	"assay/host/feedback"
-	"assay/host/privacy"
-	"assay/host/webhook"
 )
 
 // exportRecordInterval is the time during which repeated exports of a subject to the same key share one audit record.

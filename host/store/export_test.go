@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"assay/host/check"
+	"assay/host/customer/privacy"
 	"assay/host/entity"
-	"assay/host/privacy"
 )
 
 func TestExportIsComplete(t *testing.T) {

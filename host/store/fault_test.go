@@ -13,10 +13,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"assay/host/check"
+	"assay/host/customer/privacy"
 	"assay/host/entity"
-	"assay/host/postgres"
-	"assay/host/postgres/postgrestest"
-	"assay/host/privacy"
+	"assay/host/store/postgres"
+	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
 )

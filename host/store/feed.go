@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/uptrace/bun"
 
+	"assay/host/facts/feed"
 	"assay/host/facts/reputation"
-	"assay/host/feed"
 )
 
 // TopicFeeds announces that a list was imported or withdrawn.

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"assay/host/entity"
+	"assay/host/facts/feed"
 	"assay/host/facts/reputation"
-	"assay/host/feed"
 )
 
 func entryOf(e entity.Entity) feed.Entry {

@@ -14,9 +14,9 @@ import (
 
 	"assay/host/audit"
 	"assay/host/check"
+	"assay/host/customer/feedback"
+	"assay/host/customer/privacy"
 	"assay/host/entity"
-	"assay/host/feedback"
-	"assay/host/privacy"
 )
 
 // feedbackRow is a row of feedback.

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"assay/host/check"
+	"assay/host/customer/feedback"
+	"assay/host/customer/privacy"
 	"assay/host/entity"
-	"assay/host/feedback"
-	"assay/host/postgres/postgrestest"
-	"assay/host/privacy"
+	"assay/host/store/postgres/postgrestest"
 )
 
 var layersOfShop = []feedback.Layer{{Name: "lexical", Version: "1.0.0", Score: -12, Signals: []string{"lexical:a:b"}}}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"assay/host/fleet"
+	"assay/host/lineup/fleet"
 )
 
 // TopicCandidates is about the lineups that hosts are asked to prepare.

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"assay/host/fleet"
+	"assay/host/lineup/fleet"
 )
 
 func TestHosts(t *testing.T) {

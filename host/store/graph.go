@@ -14,9 +14,9 @@ import (
 	"github.com/uptrace/bun"
 
 	"assay/host/audit"
+	"assay/host/customer/privacy"
 	"assay/host/entity"
 	"assay/host/facts/reputation"
-	"assay/host/privacy"
 )
 
 // node returns the keyed hash under which a node of the reputation graph is stored.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"assay/host/billing"
+	"assay/host/customer/billing"
 	"assay/host/store/storetest"
 )
 

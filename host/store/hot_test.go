@@ -15,12 +15,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"assay/host/check"
+	"assay/host/customer/webhook"
 	"assay/host/entity"
 	"assay/host/facts/registration"
 	"assay/host/facts/reputation"
-	"assay/host/fleet"
-	"assay/host/postgres/postgrestest"
-	"assay/host/webhook"
+	"assay/host/lineup/fleet"
+	"assay/host/store/postgres/postgrestest"
 )
 
 // TestHotStatementsNameTheirNode runs what checks, their events and the graph need, and looks at the plan of every

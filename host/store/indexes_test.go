@@ -8,7 +8,7 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"assay/host/postgres/postgrestest"
+	"assay/host/store/postgres/postgrestest"
 	"assay/migrations"
 )
 

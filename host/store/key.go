@@ -13,9 +13,9 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
 
-	"assay/host/apikey"
-	"assay/host/billing"
+	"assay/host/access/apikey"
 	"assay/host/check"
+	"assay/host/customer/billing"
 )
 
 // keyRow is a row of api_keys.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"assay/host/apikey"
+	"assay/host/access/apikey"
 	"assay/host/check"
 	"assay/host/entity"
 )

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/apikey"
-	"assay/host/billing"
+	"assay/host/access/apikey"
 	"assay/host/check"
-	"assay/host/postgres/postgrestest"
+	"assay/host/customer/billing"
+	"assay/host/store/postgres/postgrestest"
 )
 
 func TestRevokedKeyCannotRecord(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"assay/host/audit"
-	"assay/host/postgres/postgrestest"
+	"assay/host/store/postgres/postgrestest"
 	"assay/registry"
 	"assay/registry/activation"
 )

@@ -13,7 +13,7 @@ import (
 
 	"assay/host/audit"
 	"assay/host/check"
-	"assay/host/privacy"
+	"assay/host/customer/privacy"
 )
 
 func answeredIn(t *testing.T, path string) *Answered {

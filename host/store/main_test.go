@@ -16,7 +16,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/postgres/postgrestest"
+	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 )
 

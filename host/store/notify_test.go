@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"assay/host/check"
-	"assay/host/postgres/postgrestest"
+	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
 )

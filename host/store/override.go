@@ -13,8 +13,8 @@ import (
 
 	"assay/host/audit"
 	"assay/host/check"
-	"assay/host/override"
-	"assay/host/privacy"
+	"assay/host/customer/override"
+	"assay/host/customer/privacy"
 )
 
 // overrideRow is a row of overrides.

@@ -11,9 +11,9 @@ import (
 
 	"assay/host/audit"
 	"assay/host/check"
+	"assay/host/customer/override"
+	"assay/host/customer/privacy"
 	"assay/host/entity"
-	"assay/host/override"
-	"assay/host/privacy"
 )
 
 func targetOf(t testing.TB, kind override.Kind, value string) override.Target {

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"strings"
 
-	"assay/host/signin"
+	"assay/host/access/signin"
 )
 
 // maxOwned limits the accounts to which one request for a link by e-mail gives links.

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"assay/host/check"
+	"assay/host/customer/feedback"
 	"assay/host/entity"
 	"assay/host/facts/reputation"
-	"assay/host/feedback"
 	"assay/host/store/storetest"
 	"assay/migrations"
 )

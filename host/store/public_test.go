@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/postgres/postgrestest"
+	"assay/host/store/postgres/postgrestest"
 )
 
 func TestTakePublicIsExactAcrossHosts(t *testing.T) {

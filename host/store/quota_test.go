@@ -8,7 +8,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/postgres/postgrestest"
+	"assay/host/store/postgres/postgrestest"
 )
 
 // appendAll appends the records concurrently, spread over the ledgers, and returns their errors.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/admission"
-	"assay/host/postgres/postgrestest"
+	"assay/host/access/admission"
+	"assay/host/store/postgres/postgrestest"
 )
 
 func TestSettleUses(t *testing.T) {

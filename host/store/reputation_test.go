@@ -10,8 +10,8 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/facts/feed"
 	"assay/host/facts/reputation"
-	"assay/host/feed"
 )
 
 // graphTest is a store with customers whose checks fill the reputation graph.

@@ -11,8 +11,8 @@ import (
 
 	"assay/host/audit"
 	"assay/host/check"
+	"assay/host/customer/privacy"
 	"assay/host/entity"
-	"assay/host/privacy"
 )
 
 // day returns noon of a day, UTC. Tests of retention use dates in the past, because AuditDue uses the earlier of the

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"assay/host/check"
-	"assay/host/decision"
+	"assay/host/customer/decision"
+	"assay/host/customer/privacy"
 	"assay/host/entity"
-	"assay/host/privacy"
 )
 
 // reviewColumns are the columns of reviews that a customer sees, in a row of a check.

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"assay/host/check"
-	"assay/host/decision"
+	"assay/host/customer/decision"
+	"assay/host/customer/feedback"
+	"assay/host/customer/privacy"
 	"assay/host/entity"
-	"assay/host/feedback"
-	"assay/host/privacy"
 )
 
 func settle(state string) decision.Settlement {

@@ -11,9 +11,9 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/uptrace/bun"
 
-	"assay/host/apikey"
+	"assay/host/access/apikey"
+	"assay/host/access/signin"
 	"assay/host/check"
-	"assay/host/signin"
 )
 
 // sessionRow is a row of sessions.

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/apikey"
-	"assay/host/billing"
-	"assay/host/signin"
+	"assay/host/access/apikey"
+	"assay/host/access/signin"
+	"assay/host/customer/billing"
 )
 
 // Of many who present the same key or link at once, one signs in.

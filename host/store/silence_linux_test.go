@@ -9,7 +9,7 @@ import (
 	"github.com/uptrace/bun"
 	"golang.org/x/sys/unix"
 
-	"assay/host/postgres/postgrestest"
+	"assay/host/store/postgres/postgrestest"
 )
 
 // The system ends connections to a database that does not acknowledge what was sent.

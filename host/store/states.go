@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"assay/host/billing"
+	"assay/host/customer/billing"
 )
 
 //go:embed sql/stored_states.sql

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/apikey"
+	"assay/host/access/apikey"
 	"assay/host/audit"
 )
 

@@ -20,12 +20,12 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"assay/host/audit"
-	"assay/host/billing"
 	"assay/host/check"
+	"assay/host/customer/billing"
+	"assay/host/customer/feedback"
+	"assay/host/customer/privacy"
+	"assay/host/customer/webhook"
 	"assay/host/entity"
-	"assay/host/feedback"
-	"assay/host/privacy"
-	"assay/host/webhook"
 	"assay/registry"
 )
 

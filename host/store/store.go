@@ -20,10 +20,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/uptrace/bun"
 
+	"assay/host/access/keyring"
 	"assay/host/audit"
 	"assay/host/check"
-	"assay/host/keyring"
-	"assay/host/lru"
+	"assay/host/internal/lru"
 )
 
 // Store is a database with a current schema. It is safe for concurrent use.

@@ -13,9 +13,9 @@ import (
 
 	"assay/host/audit"
 	"assay/host/check"
+	"assay/host/customer/privacy"
 	"assay/host/entity"
 	"assay/host/facts/reputation"
-	"assay/host/privacy"
 )
 
 // requester is the account and the key of a privacy request.

@@ -15,8 +15,8 @@ import (
 
 	"assay/host/audit"
 	"assay/host/check"
+	"assay/host/customer/privacy"
 	"assay/host/entity"
-	"assay/host/privacy"
 )
 
 // requestLease is the time after which another host may continue a request whose host has stopped. Each step renews it.

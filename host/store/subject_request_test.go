@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"assay/host/check"
+	"assay/host/customer/privacy"
 	"assay/host/entity"
-	"assay/host/postgres/postgrestest"
-	"assay/host/privacy"
+	"assay/host/store/postgres/postgrestest"
 )
 
 // finishRequests works on requests until none is left, as a host does.

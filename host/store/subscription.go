@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/uptrace/bun"
 
-	"assay/host/feed"
+	"assay/host/facts/feed"
 )
 
 // Errors of subscriptions.

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/feed"
-	"assay/host/postgres/postgrestest"
+	"assay/host/facts/feed"
+	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 )
 

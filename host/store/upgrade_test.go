@@ -18,7 +18,7 @@ import (
 
 	"assay/host/audit"
 	"assay/host/check"
-	"assay/host/postgres/postgrestest"
+	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/migrations"
 )

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"assay/host/billing"
 	"assay/host/check"
-	"assay/host/decision"
+	"assay/host/customer/billing"
+	"assay/host/customer/decision"
 )
 
 // Usage returns the account's plan and its use of this month's quota. It fails with billing.ErrNoAccount.

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/billing"
 	"assay/host/check"
-	"assay/host/decision"
+	"assay/host/customer/billing"
+	"assay/host/customer/decision"
 	"assay/host/entity"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"assay/host/check"
-	"assay/host/webhook"
+	"assay/host/customer/webhook"
 )
 
 // endpointState describes an endpoint's state, with times as durations before the database's now.

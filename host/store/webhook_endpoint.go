@@ -11,7 +11,7 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"assay/host/webhook"
+	"assay/host/customer/webhook"
 )
 
 // maxOldSecrets is how many replaced secrets may sign alongside the current one: enough to rotate again after a

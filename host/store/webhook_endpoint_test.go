@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"assay/host/check"
-	"assay/host/webhook"
+	"assay/host/customer/webhook"
 )
 
 // signingSecrets returns the secrets that currently sign an account's events.

@@ -13,8 +13,8 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"assay/host/check"
+	"assay/host/customer/webhook"
 	"assay/host/entity"
-	"assay/host/webhook"
 )
 
 // Retention of events. The payload of a delivered event is deleted on delivery.

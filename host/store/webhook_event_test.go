@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"assay/host/check"
+	"assay/host/customer/webhook"
 	"assay/host/entity"
-	"assay/host/postgres/postgrestest"
-	"assay/host/webhook"
+	"assay/host/store/postgres/postgrestest"
 )
 
 // Sequence numbers have no gaps and become visible in order under concurrency, so a reader that follows them misses no

@@ -16,7 +16,7 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
 
-	"assay/host/webhook"
+	"assay/host/customer/webhook"
 )
 
 // Outbox is the durable queue of webhook events. Due times are kept in the database and compared with its clock, so any

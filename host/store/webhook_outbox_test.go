@@ -13,9 +13,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"assay/host/check"
+	"assay/host/customer/webhook"
 	"assay/host/entity"
-	"assay/host/postgres/postgrestest"
-	"assay/host/webhook"
+	"assay/host/store/postgres/postgrestest"
 )
 
 // dbClock controls the now() that a store's statements see.

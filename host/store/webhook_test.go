@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"assay/host/billing"
 	"assay/host/check"
+	"assay/host/customer/billing"
+	"assay/host/customer/webhook"
 	"assay/host/entity"
 	"assay/host/store/storetest"
-	"assay/host/webhook"
 )
 
 func TestEventsNeedAnEndpoint(t *testing.T) {

@@ -15,9 +15,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"assay/host/check"
+	"assay/host/customer/webhook"
 	"assay/host/entity"
 	"assay/host/lineup"
-	"assay/host/webhook"
 )
 
 // Metrics are the Prometheus metrics of a host.

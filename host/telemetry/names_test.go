@@ -17,9 +17,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"assay/host/check"
+	"assay/host/customer/webhook"
 	"assay/host/entity"
 	"assay/host/lineup"
-	"assay/host/webhook"
 )
 
 var update = flag.Bool("update", false, "rewrite the table in docs/metrics.md")

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"assay/host/audit"
-	"assay/host/witness"
+	"assay/host/audit/witness"
 )
 
 // Format is the format of receipts.

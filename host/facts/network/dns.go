@@ -14,7 +14,7 @@ import (
 	"assay/host/entity"
 	"assay/host/facts"
 	"assay/host/facts/resolver"
-	"assay/host/internet"
+	"assay/host/internal/internet"
 )
 
 // Resolver answers DNS questions. *resolver.Resolver implements it.

@@ -11,7 +11,7 @@ import (
 	"assay/host/entity"
 	"assay/host/facts"
 	"assay/host/facts/resolver"
-	"assay/host/internet"
+	"assay/host/internal/internet"
 )
 
 // Net is the source "net": the autonomous systems and countries of a host's addresses, and the blocklists that list

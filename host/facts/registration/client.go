@@ -17,7 +17,7 @@ import (
 	"github.com/openrdap/rdap/bootstrap"
 
 	"assay/host/facts"
-	"assay/host/internet"
+	"assay/host/internal/internet"
 )
 
 const (

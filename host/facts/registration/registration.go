@@ -14,7 +14,7 @@ import (
 
 	"assay/host/entity"
 	"assay/host/facts"
-	"assay/host/lru"
+	"assay/host/internal/lru"
 )
 
 // Outcome is the result of querying a registry about a domain.

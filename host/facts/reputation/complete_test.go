@@ -10,7 +10,7 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/facts"
-	"assay/host/feed"
+	"assay/host/facts/feed"
 )
 
 // hangingStore is a store whose queries do not return before it is released.

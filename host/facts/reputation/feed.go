@@ -10,7 +10,7 @@ import (
 
 	"assay/host/entity"
 	"assay/host/facts"
-	"assay/host/feed"
+	"assay/host/facts/feed"
 )
 
 // Feed is the source "feed": entries for an entity in the imported lists.

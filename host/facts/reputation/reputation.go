@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"assay/host/entity"
-	"assay/host/feed"
+	"assay/host/facts/feed"
 )
 
 // Store reads imported lists and the reputation graph.

@@ -16,7 +16,7 @@ import (
 
 	"assay/host/entity"
 	"assay/host/facts"
-	"assay/host/feed"
+	"assay/host/facts/feed"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -14,7 +14,7 @@ import (
 
 	"assay/host/entity"
 	"assay/host/facts"
-	"assay/host/feed"
+	"assay/host/facts/feed"
 )
 
 // Similar is the source "similar": the known scam name that is nearest to an entity's name. It keeps the names of all

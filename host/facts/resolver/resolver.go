@@ -16,7 +16,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"assay/host/lru"
+	"assay/host/internal/lru"
 )
 
 // Type is a DNS record type.

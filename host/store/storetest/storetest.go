@@ -20,11 +20,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
-	"assay/host/apikey"
+	"assay/host/access/apikey"
+	"assay/host/access/keyring"
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/keyring"
-	"assay/host/postgres/postgrestest"
+	"assay/host/store/postgres/postgrestest"
 )
 
 // Ring holds the keys that the stores of tests are opened with.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"assay/host/entity"
-	"assay/host/eval"
+	"assay/host/measure/eval"
 	"assay/plugins/internal/suffix"
 	"assay/sdk"
 )

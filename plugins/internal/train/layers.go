@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"assay/host/entity"
-	"assay/host/eval"
+	"assay/host/measure/eval"
 	"assay/registry"
 )
 

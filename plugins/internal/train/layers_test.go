@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"assay/host/entity"
-	"assay/host/eval"
+	"assay/host/measure/eval"
 )
 
 // A layer is built with the given data files, not with those in its folder.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"assay/host/eval"
+	"assay/host/measure/eval"
 )
 
 // maxFPR is the false positive rate at which recall is measured.

@@ -19,7 +19,7 @@ import (
 	"path/filepath"
 
 	"assay/host/entity"
-	"assay/host/eval"
+	"assay/host/measure/eval"
 	"assay/plugins/internal/train"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"assay/host/entity"
-	"assay/host/eval"
+	"assay/host/measure/eval"
 	"assay/plugins/internal/bait"
 	"assay/plugins/internal/train"
 	"assay/plugins/lexical/pattern"

@@ -21,7 +21,7 @@ import (
 	"strings"
 
 	"assay/host/entity"
-	"assay/host/eval"
+	"assay/host/measure/eval"
 	"assay/plugins/internal/train"
 )
 

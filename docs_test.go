@@ -1,0 +1,191 @@
+package assay_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"assay/host/access/apikey"
+	"assay/host/check"
+	"assay/host/customer/feedback"
+	"assay/host/customer/override"
+	"assay/host/customer/privacy"
+	"assay/host/entity"
+	"assay/host/facts/network"
+	"assay/host/facts/registration"
+	"assay/host/facts/reputation"
+	"assay/host/hosttest"
+	"assay/host/installation"
+	"assay/host/store/postgres/postgrestest"
+	"assay/registry"
+	"assay/sdk"
+	"assay/sdk/client"
+)
+
+// TestABIPage compares the threats and limits in sdk/ABI.md with the code.
+func TestABIPage(t *testing.T) {
+	t.Parallel()
+	page := hosttest.ReadText(t, "../sdk/ABI.md")
+	var threats strings.Builder
+	rest := page
+	for _, threat := range sdk.Threats() {
+		fmt.Fprintf(&threats, "`%s` ", threat)
+		var found bool
+		if _, rest, found = strings.Cut(rest, "\n| `"+string(threat)+"` |"); !found {
+			t.Errorf("section 6 of sdk/ABI.md does not list these threats in order: %s", threats.String())
+		}
+	}
+	for _, row := range []string{
+		fmt.Sprintf("| signals | %d |", sdk.MaxSignals),
+		fmt.Sprintf("| points of a signal | -%d to %d |", sdk.MaxPoints, sdk.MaxPoints),
+		fmt.Sprintf("| a code | %d bytes", sdk.MaxCodeBytes),
+		fmt.Sprintf("| a text | 1 to %d bytes", sdk.MaxTextBytes),
+		fmt.Sprintf("| a fact's name | %d bytes |", sdk.MaxFactName),
+		fmt.Sprintf("| log and printed output | %d bytes |", sdk.LogBytes),
+	} {
+		if !strings.Contains(page, row) {
+			t.Errorf("section 5 of sdk/ABI.md lacks %q", row)
+		}
+	}
+	if size := fmt.Sprintf("A plugin may have %d MiB", registry.MaxModuleBytes>>20); !strings.Contains(page, size) {
+		t.Errorf("section 8 of sdk/ABI.md lacks %q", size)
+	}
+}
+
+// TestContract compares the plans and threat categories in docs/contract.md with the code.
+func TestContract(t *testing.T) {
+	t.Parallel()
+	contract := hosttest.ReadText(t, "../docs/contract.md")
+	var texts []string
+	for _, p := range check.Plans() {
+		name := strings.ToUpper(p.Name[:1]) + p.Name[1:]
+		texts = append(texts, fmt.Sprintf("| %s plan | %s checks a month |", name, hosttest.Thousands(p.Quota)))
+	}
+	for _, threat := range sdk.Threats() {
+		texts = append(texts, "`"+string(threat)+"`")
+	}
+	for _, text := range texts {
+		if !strings.Contains(contract, text) {
+			t.Errorf("docs/contract.md lacks %q", text)
+		}
+	}
+}
+
+// TestDocumentedLimits compares the limits in customers' documents with the code.
+func TestDocumentedLimits(t *testing.T) {
+	t.Parallel()
+	c := client.New("", "")
+	seconds := func(d time.Duration) int { return int(d / time.Second) }
+	calls := []string{
+		fmt.Sprintf("sent up to %d times within %d s, %d s each", c.Attempts, seconds(c.Timeout),
+			seconds(c.AttemptTimeout)),
+		fmt.Sprintf("up to %.0f minutes", c.Wait.Minutes()),
+		fmt.Sprintf("more than %s checks", hosttest.Thousands(privacy.AtOnce)),
+	}
+	for file, texts := range map[string][]string{
+		"sdk/client/README.md":     calls,
+		"sdk/python/README.md":     calls,
+		"sdk/typescript/README.md": calls,
+		"sdk/python/assay/client.py": {
+			fmt.Sprintf("attempts: int = %d, attempt_timeout: float = %d, timeout: float = %d, wait: float = %d",
+				c.Attempts, seconds(c.AttemptTimeout), seconds(c.Timeout), seconds(c.Wait)),
+		},
+		"sdk/typescript/src/client.ts": {
+			fmt.Sprintf("attempts: %d, attemptTimeout: %d_000, timeout: %d_000, wait: %d_000,", c.Attempts,
+				seconds(c.AttemptTimeout), seconds(c.Timeout), seconds(c.Wait)),
+		},
+		"docs/guide/errors.md":  {fmt.Sprintf("for %d seconds", seconds(c.Timeout))},
+		"docs/guide/privacy.md": {calls[2]},
+		"docs/contract.md": {
+			fmt.Sprintf("| requests a minute | %d (Free), %d (Starter), %s (Pro)", installation.DefaultRates["free"],
+				installation.DefaultRates["starter"], hosttest.Thousands(installation.DefaultRates["pro"])),
+			fmt.Sprintf("| public checks a minute | %d;", installation.DefaultRates[installation.PublicRate]),
+			fmt.Sprintf("| look-ups of keys | %s a minute;", hosttest.Thousands(installation.DefaultRates[installation.NetworkRate])),
+			fmt.Sprintf("with up to %d networks each", apikey.MaxNetworks),
+			calls[2], fmt.Sprintf("pages of up to %s checks", hosttest.Thousands(privacy.AtOnce)),
+			fmt.Sprintf("is deleted after %.0f hours or when its subject is erased", privacy.KeepExport.Hours()),
+			fmt.Sprintf("the same for %.0f days after the end", privacy.KeepRequest.Hours()/24),
+			fmt.Sprintf("the note has at most %d bytes", feedback.MaxNote),
+			fmt.Sprintf("each for at most %.0f days", override.MaxAge.Hours()/24),
+		},
+	} {
+		page := strings.Join(strings.Fields(hosttest.ReadText(t, "../"+file)), " ")
+		for _, text := range texts {
+			if !strings.Contains(page, text) {
+				t.Errorf("%s lacks %q", file, text)
+			}
+		}
+	}
+}
+
+// TestTestingPage compares the values in docs/testing.md with those that test keys get answers to.
+func TestTestingPage(t *testing.T) {
+	t.Parallel()
+	page := hosttest.ReadText(t, "../docs/testing.md")
+	for values := range slices.Chunk(check.TestValues(), len(entity.Types())) {
+		row := fmt.Sprintf("| `%s` | `any@%s` | `%s` | `%s` |", values[0].Value, values[1].Value, values[2].Value,
+			values[3].Value)
+		if !strings.Contains(page, row) {
+			t.Errorf("docs/testing.md lacks the row %s", row)
+		}
+	}
+}
+
+// TestReadmeAnswer compares the README's example response with a host's.
+func TestReadmeAnswer(t *testing.T) {
+	t.Parallel()
+	command, rest, _ := strings.Cut(hosttest.ReadText(t, "../README.md"), " | jq\n")
+	_, body, _ := strings.Cut(command, " -d '")
+	body, _, _ = strings.Cut(body, "'")
+	var want hosttest.Answer
+	if err := json.NewDecoder(strings.NewReader(rest)).Decode(&want); err != nil {
+		t.Fatalf("README.md shows no response to %q: %v", body, err)
+	}
+	want.Status = http.StatusOK
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	host := hosttest.StartHost(t, dir, database)
+	got := hosttest.CheckUntilComplete(host, hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create").Secret, body)
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(hosttest.Answer{}, "Ref")); diff != "" {
+		t.Errorf("README.md shows an outdated answer to %s (-README +host):\n%s", body, diff)
+	}
+}
+
+// factTables returns the facts of every source, in the order of sdk/ABI.md.
+func factTables() [][]entity.Fact {
+	return [][]entity.Fact{
+		entity.FactTable(), network.DNS{}.Table(), (*network.Net)(nil).Table(), (*registration.Source)(nil).Table(),
+		(*reputation.Similar)(nil).Table(), (*reputation.Graph)(nil).Table(), (*reputation.Feed)(nil).Table(),
+	}
+}
+
+// TestLayersReadKnownFacts checks the facts in first-party manifests: a misspelt fact would always be absent.
+func TestLayersReadKnownFacts(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{}
+	for _, f := range slices.Concat(factTables()...) {
+		known[f.Name] = true
+	}
+	files, err := filepath.Glob("../plugins/*/manifest.json")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("manifests %v, %v", files, err)
+	}
+	for _, file := range files {
+		m, err := registry.ParseManifest([]byte(hosttest.ReadText(t, file)))
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		for _, fact := range m.Facts {
+			if !known[fact] && !strings.HasPrefix(fact, "config.") {
+				t.Errorf("%s reads the unknown fact %s", file, fact)
+			}
+		}
+	}
+}

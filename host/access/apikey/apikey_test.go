@@ -1,0 +1,180 @@
+package apikey_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"math"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+
+	"assay/host/access/apikey"
+)
+
+const (
+	digits  = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	fixed   = "assay_0123456789ABCDEFGHIJKLMNOPQRSTUV1ggZdL" // checksum by Python's zlib.crc32
+	keySize = len(fixed)
+	// hashed is the SHA-256 of fixed, by Python's hashlib.
+	hashed = "ea7149269af162c9b3db7bd98515e85edbe6c5aa93d90b31c722f5acddd4fae5"
+)
+
+var whole = regexp.MustCompile(`^` + apikey.Pattern + `$`)
+
+func TestNew(t *testing.T) {
+	t.Parallel()
+	const n = 100_000
+	seen := make(map[string]bool, n)
+	var counts [32]map[byte]int
+	for i := range counts {
+		counts[i] = map[byte]int{}
+	}
+	for range n {
+		key := apikey.New()
+		hash, ok := apikey.Parse(key)
+		if !ok || hash != sha256.Sum256([]byte(key)) || !whole.MatchString(key) {
+			t.Fatalf("Parse(%q) = %x, %t for a new key", key, hash, ok)
+		}
+		if seen[key] {
+			t.Fatalf("New returned the key %q twice", key)
+		}
+		seen[key] = true
+		for i := range counts {
+			counts[i][key[len("assay_")+i]]++
+		}
+	}
+	// Chi-squared over 62 digits has a mean of 61 and a standard deviation of 11. A byte modulo 62 without rejection
+	// would give about 1,400 in a sample of this size, and a missing digit 1,600.
+	for i, count := range counts {
+		sum, expect := 0.0, float64(n)/float64(len(digits))
+		for _, d := range []byte(digits) {
+			sum += math.Pow(float64(count[d])-expect, 2) / expect
+		}
+		if sum > 200 {
+			t.Errorf("the digits at position %d have a chi-squared of %.0f, want at most 200", i, sum)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, key string
+		ok        bool
+	}{
+		{"valid", fixed, true},
+		{"a test key", "assay_test_" + strings.TrimPrefix(fixed, "assay_"), true},
+		{"test twice", "assay_test_test_" + strings.TrimPrefix(fixed, "assay_"), false},
+		{"only the test prefix", "assay_test_", false},
+		{"checksum with leading digits", "assay_000000000000000000000000000000002wjyrI", true},
+		{"empty", "", false},
+		{"only the prefix", "assay_", false},
+		{"no prefix", strings.TrimPrefix(fixed, "assay_"), false},
+		{"upper case prefix", "ASSAY_" + strings.TrimPrefix(fixed, "assay_"), false},
+		{"prefix twice", "assay_" + fixed, false},
+		{"another product's prefix", "sk_live" + fixed[5:], false},
+		{"lower case", strings.ToLower(fixed), false},
+		{"one character short", fixed[:keySize-1], false},
+		{"one character long", fixed + "0", false},
+		{"leading space", " " + fixed, false},
+		{"trailing newline", fixed + "\n", false},
+		{"twice", fixed + fixed, false},
+		// Correct checksums of invalid characters.
+		{"punctuation", "assay_" + strings.Repeat("!", 32) + "06StgT", false},
+		{"a space inside", "assay_0123456789ABCDEFGHIJKLMNOPQRSTU 4CO1W6", false},
+		{"letters beyond ASCII", "assay_" + strings.Repeat("é", 16) + "1pRNV2", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			hash, ok := apikey.Parse(c.key)
+			if ok != c.ok {
+				t.Errorf("ok = %t, want %t", ok, c.ok)
+			}
+			if !ok && hash != (apikey.Hash{}) {
+				t.Error("an invalid key has a hash")
+			}
+		})
+	}
+	hash, _ := apikey.Parse(fixed)
+	if got := hex.EncodeToString(hash[:]); got != hashed {
+		t.Errorf("the key's hash is %s, want %s", got, hashed)
+	}
+}
+
+func TestTestKeys(t *testing.T) {
+	t.Parallel()
+	key := apikey.NewTest()
+	if _, ok := apikey.Parse(key); !ok || !strings.HasPrefix(key, "assay_test_") || !whole.MatchString(key) {
+		t.Errorf("a new test key is %q", key)
+	}
+	for key, want := range map[string]string{fixed: "assay_...gZdL", key: "assay_test_..." + key[len(key)-4:]} {
+		if got := apikey.Hint(key); got != want {
+			t.Errorf("the hint of %s is %q, want %q", key, got, want)
+		}
+	}
+}
+
+func TestParseRejectsMistypedKeys(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	passed, tried := 0, 0
+	for _, key := range []string{fixed, apikey.New(), apikey.New(), apikey.New()} {
+		for i := range keySize {
+			for c := range 256 { // the 61 other digits, and every other byte
+				if byte(c) == key[i] {
+					continue
+				}
+				tried++
+				if _, ok := apikey.Parse(key[:i] + string([]byte{byte(c)}) + key[i+1:]); ok {
+					passed++
+				}
+			}
+			if _, ok := apikey.Parse(key[:i] + key[i+1:]); ok {
+				t.Errorf("%s is accepted without character %d", key, i)
+			}
+			if i > 0 && key[i] != key[i-1] {
+				if _, ok := apikey.Parse(key[:i-1] + string([]byte{key[i], key[i-1]}) + key[i+1:]); ok {
+					t.Errorf("%s is accepted with the characters %d and %d swapped", key, i-1, i)
+				}
+			}
+		}
+	}
+	if passed != 0 || tried != 4*keySize*255 {
+		t.Errorf("%d of %d keys with one wrong character are accepted", passed, tried)
+	}
+	for range 100_000 {
+		guess := []byte("assay_")
+		for range keySize - len(guess) {
+			guess = append(guess, digits[r.IntN(len(digits))])
+		}
+		if _, ok := apikey.Parse(string(guess)); ok { // the checksum of one in 2^32 guesses is correct
+			t.Errorf("the guess %s is accepted", guess)
+		}
+	}
+}
+
+func TestHint(t *testing.T) {
+	t.Parallel()
+	if got := apikey.Hint(fixed); got != "assay_...gZdL" {
+		t.Errorf("the hint is %q", got)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, key := range []string{fixed, "", "assay_", fixed + "0", "assay_" + strings.Repeat("!", 32) + "06StgT"} {
+		f.Add(key)
+	}
+	f.Fuzz(func(t *testing.T, key string) {
+		hash, ok := apikey.Parse(key)
+		if ok && (!whole.MatchString(key) || hash != sha256.Sum256([]byte(key))) {
+			t.Errorf("%q is accepted as %x", key, hash)
+		}
+	})
+}
+
+func BenchmarkParse(b *testing.B) {
+	for b.Loop() {
+		apikey.Parse(fixed)
+	}
+}

@@ -1,0 +1,137 @@
+package apikey_test
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"assay/host/access/apikey"
+)
+
+func TestParseScopes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, given, err string
+		want             []apikey.Scope
+	}{
+		{"none", "", "", nil},
+		{"one", "events", "", []apikey.Scope{apikey.ScopeEvents}},
+		{"in another order, twice", "privacy check privacy", "",
+			[]apikey.Scope{apikey.ScopeCheck, apikey.ScopePrivacy}},
+		{"all", "check batch events feedback overrides privacy", "", apikey.Scopes()},
+		{"unknown", "check admin",
+			`unknown scope "admin"; the scopes are check, batch, events, feedback, overrides and privacy`, nil},
+		{"upper case", "Check", `unknown scope "Check"`, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := apikey.ParseScopes(strings.Fields(c.given))
+			if diff := cmp.Diff(c.want, got); diff != "" || !says(err, c.err) {
+				t.Errorf("error %v, want %q; scopes (-want +got):\n%s", err, c.err, diff)
+			}
+		})
+	}
+}
+
+func TestLimitsPermit(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		limits apikey.Limits
+		want   string
+	}{
+		"no limits":             {apikey.Limits{}, "check batch events feedback overrides privacy"},
+		"one scope":             {apikey.Limits{Scopes: []apikey.Scope{apikey.ScopeEvents}}, "events"},
+		"a test key":            {apikey.Limits{Test: true}, "check batch"},
+		"a test key for checks": {apikey.Limits{Test: true, Scopes: []apikey.Scope{apikey.ScopeCheck}}, "check"},
+		"a test key for events": {apikey.Limits{Test: true, Scopes: []apikey.Scope{apikey.ScopeEvents}}, ""},
+	} {
+		var got []string
+		for _, s := range apikey.Scopes() {
+			if c.limits.Permits(s) {
+				got = append(got, string(s))
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: permits %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestLimitsAdmit(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, networks, addr string
+		want                 bool
+	}{
+		{"no list", "", "192.0.2.7", true},
+		{"no list, no address", "", "", true},
+		{"a list, no address", "0.0.0.0/0 ::/0", "", false},
+		{"a single address", "192.0.2.7", "192.0.2.7", true},
+		{"its neighbour", "192.0.2.7", "192.0.2.8", false},
+		{"the last of a network", "192.0.2.0/25", "192.0.2.127", true},
+		{"the next network", "192.0.2.0/25", "192.0.2.128", false},
+		{"IPv6", "2001:db8::/32", "2001:db8:ffff::1", true},
+		{"the next IPv6 network", "2001:db8::/32", "2001:db9::1", false},
+		{"the second of two", "192.0.2.0/24 2001:db8::/32", "2001:db8::1", true},
+		{"IPv4 is not in ::/0", "::/0", "192.0.2.7", false},
+		{"an address as IPv6 writes it", "::ffff:192.0.2.7", "192.0.2.7", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			networks, err := apikey.ParseNetworks(strings.Fields(c.networks))
+			if err != nil {
+				t.Fatal(err)
+			}
+			addr, _ := netip.ParseAddr(c.addr)
+			if got := (apikey.Limits{Networks: networks}).Admits(addr); got != c.want {
+				t.Errorf("admitted: %t, want %t", got, c.want)
+			}
+		})
+	}
+}
+
+func TestParseNetworks(t *testing.T) {
+	t.Parallel()
+	var many []string
+	for i := range apikey.MaxNetworks {
+		many = append(many, fmt.Sprintf("10.%d.0.0/16", i))
+	}
+	for name, c := range map[string]struct {
+		given []string
+		want  []string
+		err   string
+	}{
+		"none":                {},
+		"both forms, twice":   {[]string{"192.0.2.7", "::1", "192.0.2.7/32"}, []string{"192.0.2.7/32", "::1/128"}, ""},
+		"the most":            {many, many, ""},
+		"one more":            {append(many, "10.99.0.0/16"), nil, "at most 50 networks"},
+		"no address":          {[]string{"office"}, nil, `"office" is neither an address nor a network`},
+		"empty":               {[]string{""}, nil, `"" is neither`},
+		"too long a prefix":   {[]string{"192.0.2.0/33"}, nil, "is neither"},
+		"a range":             {[]string{"192.0.2.1-192.0.2.9"}, nil, "is neither"},
+		"a zone":              {[]string{"fe80::1%eth0"}, nil, "is neither"},
+		"IPv4 mapped, prefix": {[]string{"::ffff:192.0.2.0/120"}, nil, "is neither"},
+		"address and length":  {[]string{"192.0.2.7/24"}, nil, "the network is 192.0.2.0/24, the address 192.0.2.7"},
+	} {
+		got, err := apikey.ParseNetworks(c.given)
+		var texts []string
+		for _, p := range got {
+			texts = append(texts, p.String())
+		}
+		if diff := cmp.Diff(c.want, texts, cmpopts.EquateEmpty()); diff != "" || !says(err, c.err) {
+			t.Errorf("%s: error %v, want %q; networks (-want +got):\n%s", name, err, c.err, diff)
+		}
+	}
+}
+
+// says reports whether an error has a text, or is nil if the text is empty.
+func says(err error, text string) bool {
+	if err == nil || text == "" {
+		return err == nil && text == ""
+	}
+	return strings.Contains(err.Error(), text)
+}

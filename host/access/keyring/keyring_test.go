@@ -1,0 +1,356 @@
+package keyring_test
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"assay/host/access/keyring"
+)
+
+// The keys of the master secret with the bytes 0 to 31, computed by an independent HKDF-SHA256 (RFC 5869, Python's
+// hmac). They must never change, because stored data depends on them.
+const fixedMaster = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+
+var fixedKeys = map[string]string{
+	"pseudonym":    "0f30ab1ba545fcb1ff5d48e13cd7692e6d3ffa0f1331a384cb36476c1995850e",
+	"graph":        "1028497a90076ad05b151d14ca462e2564e64fb0cc4329e648f5a46570aeeb12",
+	"client":       "f867bf9277998c1e651d77934bf6fb217a8adfd7113e29b761f8c760d95faf0f",
+	"cache":        "1764d71164c411efc7bc8f545d52f2cfe10cdc4ded3866ffcfd54b3f31e8cb09",
+	"sign":         "c1e044a55cbeb43f9be7ec7b7b55e0adb7439ce3cf44c2f136c7002540d28902",
+	"activation":   "d3ab11617f9f9df3f5806e3b79c2d8a5a84401e8881372acf0cfea075e19b319",
+	"fingerprint":  "f5f663c6d5dbc277890852e06602ed277063c55f148be532f702cf0c625d0343",
+	"erased":       "ad04ca3f5a32d938f4bcfcda88379bd10a4dd9cb66047607c68b63c167b21719",
+	"node":         "fb5c2496388c94a6a05e9a6a4fa2190b28c3b2cc46b465ef80d4d0b66e2f9c17",
+	"contribution": "6d645ab008e0a05d8970d9603e661d004e241a1f999d5938c120354941ef9c13",
+	"answer":       "9588c652a71cd2780adc27d996698aab40b755f2be1c6ca088c8f0a31775ff6b",
+	"seal":         "b6325eef0cfa061136ecba2a34ce7fbbca7a5197a19b0686244225ca564cb455",
+}
+
+func keysOf(r *keyring.Ring) map[string][]byte {
+	return map[string][]byte{
+		"pseudonym": r.Pseudonym, "graph": r.Graph, "client": r.Client, "cache": r.Cache, "sign": r.SignSeed,
+		"activation": r.Generations()[0].Activation, "fingerprint": r.Fingerprint, "erased": r.Erased,
+		"answer": r.Answer,
+	}
+}
+
+func write(t *testing.T, text string, mode fs.FileMode) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil { // WriteFile applies the umask
+		t.Fatal(err)
+	}
+	return path
+}
+
+func load(t *testing.T, path string) *keyring.Ring {
+	t.Helper()
+	ring, err := keyring.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
+}
+
+func create(t *testing.T, path string) *keyring.Ring {
+	t.Helper()
+	ring, err := keyring.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
+}
+
+func TestLoadCreatesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, path := range map[string]string{"no file": filepath.Join(dir, "secret"),
+		"no folder": filepath.Join(dir, "missing", "secret")} {
+		if _, err := keyring.Load(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: Load = %v, want fs.ErrNotExist", name, err)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+		t.Errorf("Load left %v, %v", entries, err)
+	}
+}
+
+func TestDerivedKeys(t *testing.T) {
+	t.Parallel()
+	seen := map[string]string{}
+	for name, key := range keysOf(load(t, write(t, fixedMaster, 0o600))) {
+		got := hex.EncodeToString(key)
+		if got != fixedKeys[name] {
+			t.Errorf("the %s key is %s, want %s", name, got, fixedKeys[name])
+		}
+		if other, ok := seen[got]; ok || got == hex.EncodeToString(make([]byte, 32)) {
+			t.Errorf("the keys %s and %s are equal or zero", name, other)
+		}
+		seen[got] = name
+	}
+	for name, key := range keysOf(create(t, filepath.Join(t.TempDir(), "new"))) {
+		if hex.EncodeToString(key) == fixedKeys[name] {
+			t.Errorf("the %s key does not depend on the master secret", name)
+		}
+	}
+}
+
+func TestConcurrentStartsCreateOneSecret(t *testing.T) {
+	t.Parallel()
+	const hosts, rounds = 16, 25
+	created := map[string]bool{}
+	for range rounds {
+		dir := filepath.Join(t.TempDir(), "data") // does not exist either
+		path := filepath.Join(dir, "secret")
+		rings := make([]*keyring.Ring, hosts)
+		errs := make([]error, hosts)
+		start := make(chan struct{})
+		var wg sync.WaitGroup
+		for i := range hosts {
+			wg.Go(func() {
+				<-start
+				rings[i], errs[i] = keyring.Create(path)
+			})
+		}
+		close(start)
+		wg.Wait()
+		for i := range hosts {
+			if errs[i] != nil {
+				t.Fatal(errs[i])
+			}
+			if !bytes.Equal(rings[i].Fingerprint, rings[0].Fingerprint) {
+				t.Fatal("two hosts that started at the same time have different secrets")
+			}
+		}
+		if again := load(t, path); !bytes.Equal(again.Fingerprint, rings[0].Fingerprint) {
+			t.Error("the file's secret differs from the hosts' secret")
+		}
+		created[string(rings[0].Fingerprint)] = true
+		checkModes(t, dir, path)
+	}
+	if len(created) != rounds {
+		t.Errorf("%d different secrets in %d folders", len(created), rounds)
+	}
+}
+
+// checkModes checks that only the owner can access the folder and the file, and that the folder has no other file.
+func checkModes(t *testing.T, dir, path string) {
+	t.Helper()
+	for name, want := range map[string]fs.FileMode{dir: 0o700, path: 0o600} {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != want {
+			t.Errorf("%s has mode %o, want %o", filepath.Base(name), info.Mode().Perm(), want)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 1 {
+		t.Errorf("%d files in the folder, want 1", len(entries))
+	}
+}
+
+func TestLoadValidatesTheFile(t *testing.T) {
+	t.Parallel()
+	bytesOf := func(n int) string { return base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{0xfb}, n)) }
+	for _, c := range []struct {
+		name, text string
+		mode       fs.FileMode
+		wantErr    string // part of the error; "" if Load succeeds
+	}{
+		{"as created", fixedMaster + "\n", 0o600, ""},
+		{"without a newline", fixedMaster, 0o600, ""},
+		{"surrounded by white space", " \t" + fixedMaster + "\r\n\n", 0o600, ""},
+		{"read only", fixedMaster, 0o400, ""},
+		{"readable by the group", fixedMaster, 0o640, "640"},
+		{"readable by all", fixedMaster, 0o604, "604"},
+		{"writable by all", fixedMaster, 0o602, "602"},
+		{"writable by the group", fixedMaster, 0o620, "620"},
+		{"mode 777", fixedMaster, 0o777, "777"},
+		{"empty", "", 0o600, "32 bytes in base64"},
+		{"white space", "\n\n", 0o600, "32 bytes in base64"},
+		{"one byte short", bytesOf(31), 0o600, "32 bytes in base64"},
+		{"one byte long", bytesOf(33), 0o600, "32 bytes in base64"},
+		{"truncated", fixedMaster[:40], 0o600, "32 bytes in base64"},
+		{"twice", fixedMaster + fixedMaster, 0o600, "32 bytes in base64"},
+		{"hexadecimal", strings.Repeat("00", 32), 0o600, "32 bytes in base64"},
+		{"URL base64", strings.ReplaceAll(bytesOf(32), "+", "-"), 0o600, "32 bytes in base64"},
+		{"not base64", strings.Repeat("*", 44), 0o600, "32 bytes in base64"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			path := write(t, c.text, c.mode)
+			ring, err := keyring.Load(path)
+			switch {
+			case c.wantErr == "" && err != nil:
+				t.Error(err)
+			case c.wantErr == "" && hex.EncodeToString(ring.Fingerprint) != fixedKeys["fingerprint"]:
+				t.Error("Load returned another secret")
+			case c.wantErr != "" && (err == nil || !strings.Contains(withoutPath(err, path), c.wantErr)):
+				t.Errorf("Load = %v, want an error with %q", err, c.wantErr)
+			case c.wantErr != "" && len(c.text) > 8 && strings.Contains(withoutPath(err, path), c.text[:8]):
+				t.Errorf("the error %q contains the secret", err)
+			}
+			if text, err := os.ReadFile(path); err != nil || string(text) != c.text {
+				t.Errorf("Load left the file with %q, %v", text, err)
+			}
+		})
+	}
+}
+
+// withoutPath returns the error's text without the path of the file, which contains random digits.
+func withoutPath(err error, path string) string { return strings.ReplaceAll(err.Error(), path, "") }
+
+func TestUnusablePaths(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := write(t, fixedMaster, 0o600)
+	dangling := filepath.Join(dir, "link")
+	if err := os.Symlink(filepath.Join(dir, "nowhere"), dangling); err != nil {
+		t.Fatal(err)
+	}
+	for name, path := range map[string]string{
+		"a folder": dir, "below a file": filepath.Join(file, "secret"), "a dangling link": dangling,
+	} {
+		if _, err := keyring.Create(path); err == nil || !strings.HasPrefix(err.Error(), "reading secret file: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestSealAndOpen(t *testing.T) {
+	t.Parallel()
+	ring, other := load(t, write(t, fixedMaster, 0o600)), create(t, filepath.Join(t.TempDir(), "secret"))
+	for name, plain := range map[string]string{"a secret": "whsec_0123456789", "empty": "",
+		"bytes": strings.Repeat("\x00\xff", 8), "long": strings.Repeat("x", 10_000)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sealed := ring.Seal([]byte(plain), "hook_1")
+			if got, err := ring.Open(sealed, "hook_1"); err != nil || string(got) != plain {
+				t.Fatalf("Open = %q, %v; want %q", got, err, plain)
+			}
+			if plain != "" && bytes.Contains(sealed, []byte(plain)) {
+				t.Error("the sealed value contains the plain one")
+			}
+			if bytes.Equal(sealed, ring.Seal([]byte(plain), "hook_1")) {
+				t.Error("two sealed values are equal: the nonce is not random")
+			}
+			for context, by := range map[string]*keyring.Ring{"hook_2": ring, "": ring, "hook_1 ": ring,
+				"hook_1": other} {
+				if got, err := by.Open(sealed, context); err == nil {
+					t.Errorf("Open = %q with the context %q (same secret: %t), want an error", got, context, by == ring)
+				}
+			}
+			for i := range min(len(sealed), 64) {
+				altered := bytes.Clone(sealed)
+				altered[i] ^= 1
+				if _, err := ring.Open(altered, "hook_1"); err == nil {
+					t.Errorf("Open succeeds with byte %d altered", i)
+				}
+				if _, err := ring.Open(sealed[:i], "hook_1"); err == nil && i < len(sealed) {
+					t.Errorf("Open succeeds with the first %d bytes", i)
+				}
+			}
+			if _, err := ring.Open(append(bytes.Clone(sealed), 0), "hook_1"); err == nil {
+				t.Error("Open succeeds with an additional byte")
+			}
+		})
+	}
+}
+
+func TestSealIsPlainGCM(t *testing.T) {
+	t.Parallel()
+	ring := load(t, write(t, fixedMaster, 0o600))
+	contribution := func(plain []byte, _ string) []byte { return ring.SealContribution(plain) }
+	for name, seal := range map[string]func([]byte, string) []byte{"seal": ring.Seal, "node": ring.SealNode,
+		"contribution": contribution} {
+		additional := map[bool][]byte{false: []byte("context")}[name == "contribution"]
+		// The format is AES-256-GCM with the derived key and a leading nonce of 12 bytes, which other programs can
+		// open.
+		key, err := hex.DecodeString(fixedKeys[name])
+		if err != nil {
+			t.Fatal(err)
+		}
+		block, err := aes.NewCipher(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gcm, err := cipher.NewGCM(block)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sealed := seal([]byte("plain"), "context")
+		got, err := gcm.Open(nil, sealed[:gcm.NonceSize()], sealed[gcm.NonceSize():], additional)
+		if err != nil || string(got) != "plain" {
+			t.Errorf("%s: opened as %q, %v", name, got, err)
+		}
+	}
+	sealed := ring.SealNode([]byte("node"), "chk_1")
+	if got, err := ring.OpenNode(sealed, "chk_1"); err != nil || string(got) != "node" {
+		t.Errorf("OpenNode = %q, %v", got, err)
+	}
+	if _, err := ring.OpenNode(sealed, "chk_2"); err == nil {
+		t.Error("OpenNode succeeds in another context")
+	}
+	sealed = ring.SealContribution([]byte("contribution"))
+	if got, err := ring.OpenContribution(sealed); err != nil || string(got) != "contribution" {
+		t.Errorf("OpenContribution = %q, %v", got, err)
+	}
+	if _, err := ring.OpenNode(sealed, ""); err == nil {
+		t.Error("OpenNode opens a contribution")
+	}
+}
+
+// A kept answer opens with the ring, the request and the context that it was sealed with, and not without one of them.
+func TestSealAnswer(t *testing.T) {
+	t.Parallel()
+	ring, other := load(t, write(t, fixedMaster, 0o600)), create(t, filepath.Join(t.TempDir(), "new"))
+	answer, request := []byte("the answer"), []byte("the request")
+	sealed, err := ring.SealAnswer(answer, request, "context")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(sealed, answer) || bytes.Contains(sealed, request) {
+		t.Errorf("the sealed answer shows what is in it: %q", sealed)
+	}
+	altered := bytes.Clone(sealed)
+	altered[len(altered)-1] ^= 1
+	for name, c := range map[string]struct {
+		ring    *keyring.Ring
+		sealed  []byte
+		request string
+		context string
+		opens   bool
+	}{
+		"as it was sealed":     {ring, sealed, "the request", "context", true},
+		"with another secret":  {other, sealed, "the request", "context", false},
+		"with another request": {ring, sealed, "the request ", "context", false},
+		"with another context": {ring, sealed, "the request", "context ", false},
+		"with bytes moved":     {ring, sealed, "tthe request", "contex", false},
+		"without a request":    {ring, sealed, "", "context", false},
+		"altered":              {ring, altered, "the request", "context", false},
+		"cut":                  {ring, sealed[:11], "the request", "context", false},
+	} {
+		got, err := c.ring.OpenAnswer(c.sealed, []byte(c.request), c.context)
+		if (err == nil) != c.opens || c.opens && !bytes.Equal(got, answer) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}

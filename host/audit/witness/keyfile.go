@@ -1,0 +1,63 @@
+package witness
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"assay/host/internal/durable"
+)
+
+// OpenKey returns the key in the directory of a witness, and creates one if there is none. A directory keeps its name:
+// one private key must not sign under two names. The error is ErrLocked if another process uses the directory.
+func OpenKey(dir, name string) (*Key, error) {
+	key, err := openKey(dir, name)
+	if err != nil {
+		return nil, fmt.Errorf("opening key: %w", err)
+	}
+	return key, nil
+}
+
+func openKey(dir, name string) (key *Key, err error) {
+	lock, err := lockDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	path := filepath.Join(dir, "key")
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return createKey(path, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	stored, encoded, _ := strings.Cut(strings.TrimSuffix(string(content), "\n"), "\n")
+	seed, err := base64.StdEncoding.Strict().DecodeString(encoded)
+	if err != nil || len(seed) != ed25519.SeedSize {
+		return nil, fmt.Errorf("%s is not the key of a witness", path)
+	}
+	if stored != name {
+		return nil, fmt.Errorf("the key in %s is named %q, not %q", path, stored, name)
+	}
+	return NewKey(name, seed, time.Now)
+}
+
+func createKey(path, name string) (*Key, error) {
+	seed := make([]byte, ed25519.SeedSize)
+	if _, err := rand.Read(seed); err != nil {
+		return nil, err
+	}
+	key, err := NewKey(name, seed, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	return key, durable.WriteFile(path, []byte(name+"\n"+base64.StdEncoding.EncodeToString(seed)+"\n"))
+}

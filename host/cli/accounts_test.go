@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"assay/host/access/signin"
+	"assay/host/hosttest"
+	"assay/host/store/postgres/postgrestest"
+	"assay/host/web/console"
+)
+
+// TestAccountsCommands creates an account with its code, prints a link that signs in, and signs everybody out.
+func TestAccountsCommands(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	s := hosttest.OpenStore(t, dir, database).Store
+	issued := hosttest.OutputJSON[struct {
+		Account string
+		Code    string `json:"sign_in_code"`
+	}](t, dir, database, "keys", "create")
+	if account, err := s.SignInByCode(t.Context(), issued.Code); err != nil || account != issued.Account {
+		t.Errorf("the code %q signs in to %q, %v", issued.Code, account, err)
+	}
+	text := hosttest.Output(t, dir, database, "keys", "create", "--account", issued.Account)
+	if strings.Contains(text, "code ") {
+		t.Errorf("a further key comes with a code:\n%s", text)
+	}
+	text = hosttest.Output(t, dir, database, "accounts", "signin", issued.Account, "--public-url=https://assay.example/")
+	link, _, _ := strings.Cut(text, "\n")
+	token, ok := strings.CutPrefix(link, "https://assay.example"+console.LinkPath)
+	if account, err := s.UseLink(t.Context(), token); !ok || err != nil || account != issued.Account {
+		t.Errorf("the link %q signs in to %q, %v", link, account, err)
+	}
+	text = hosttest.Output(t, dir, database, "accounts", "quota", issued.Account, "2000")
+	if usage, err := s.Usage(t.Context(), issued.Account); err != nil || usage.Plan.Quota != 2000 {
+		t.Errorf("%sthe usage is %+v, %v", text, usage, err)
+	}
+	hosttest.Output(t, dir, database, "accounts", "signout", issued.Account)
+	if _, err := s.SignInByCode(t.Context(), issued.Code); !errors.Is(err, signin.ErrUnknown) {
+		t.Errorf("after signout, the code fails with %v", err)
+	}
+	for _, command := range []string{"signin acct_nobody", "signout acct_nobody", "quota acct_nobody 1"} {
+		args := append([]string{"accounts"}, strings.Fields(command)...)
+		if code, text := hosttest.Failing(t, dir, database, args...); code != 1 ||
+			!strings.Contains(text, "there is no such account") {
+			t.Errorf("%s: exit code %d, printed %s", command, code, text)
+		}
+	}
+}

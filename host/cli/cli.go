@@ -1,0 +1,147 @@
+// Command assay is the fraud-scoring host and its command line.
+//
+// This package holds the commands, the settings and the wiring of the host. Everything else is in the packages below.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	lineupcmd "assay/host/cli/lineup"
+	"assay/host/cli/plugin"
+	"assay/host/installation"
+	"assay/host/internal/terminal"
+	"assay/host/server"
+)
+
+// AfterApply notes whether the operator has named an installation. Kong calls it. If so, a command must fail without
+// it, even if it could use the built-in lineup: a mistyped folder must not change the answers.
+func AfterApply(c *installation.Config, command *kong.Context) error { //nolint:unparam // kong wants an error
+	_, c.Named = os.LookupEnv("ASSAY_DATA_DIR")
+	for _, p := range command.Path {
+		c.Named = c.Named || p.Flag != nil && p.Flag.Name == "data-dir"
+	}
+	c.Named = c.Named || c.SecretFile != "" || c.DatabaseURL != ""
+	return nil
+}
+
+// cli is the command line. Settings are flags of all commands, and environment variables. The first page of help shows
+// commands in this order, in their groups, each with the first sentence of its text.
+type cli struct {
+	installation.Config
+
+	Serve server.ServeCmd `cmd:"" default:"1" group:"Run" help:"${serve_cmd}"`
+	Show  configCmd       `cmd:"" name:"config" group:"Run" help:"${config_cmd}"`
+	Help  helpCmd         `cmd:"" group:"Run" help:"Show help about a command, or about the settings."`
+
+	Check checkCmd `cmd:"" group:"Score and measure" help:"${check_cmd}"`
+	Eval  evalCmd  `cmd:"" group:"Score and measure" help:"${eval_cmd}"`
+	Bench benchCmd `cmd:"" group:"Score and measure" help:"${bench_cmd}"`
+
+	Keys      keysCmd      `cmd:"" group:"Customers" help:"Create, list and revoke API keys."`
+	Accounts  accountsCmd  `cmd:"" group:"Customers" help:"Let an account's owner sign in again, or end all sessions."`
+	Webhooks  webhooksCmd  `cmd:"" group:"Customers" help:"Manage webhook endpoints, their events and signing secrets."`
+	Overrides overridesCmd `cmd:"" group:"Customers" help:"Block or allow values in advance, for all accounts."`
+
+	Lineup lineupcmd.LineupCmd `cmd:"" group:"Lineup and layers" help:"${lineup_cmd}"`
+	Layers layersCmd           `cmd:"" group:"Lineup and layers" help:"List the layers in force, and all published ones."`
+	Plugin plugin.PluginCmd    `cmd:"" group:"Lineup and layers" help:"Write, test, build and publish layers."`
+
+	Feeds    feedsCmd    `cmd:"" group:"Lists and reputation" help:"${feeds_cmd}"`
+	Graph    graphCmd    `cmd:"" group:"Lists and reputation" help:"Remove data from the reputation graph."`
+	Feedback feedbackCmd `cmd:"" group:"Lists and reputation" help:"${feedback_cmd}"`
+
+	Audit    auditCmd    `cmd:"" group:"Audit and database" help:"${audit_cmd}"`
+	Secret   secretCmd   `cmd:"" group:"Audit and database" help:"Replace the secret from which keys derive."`
+	Database databaseCmd `cmd:"" group:"Audit and database" help:"${database_cmd}"`
+	Witness  witnessCmd  `cmd:"" group:"Audit and database" help:"${witness_cmd}"`
+
+	Compile compileCmd `cmd:"" hidden:"" help:"Compile a module for a host, which starts this command itself."`
+	Measure measureCmd `cmd:"" hidden:"" help:"Measure a module. 'assay plugin' starts this command itself."`
+
+	Version kong.VersionFlag `help:"Print the version."`
+}
+
+func main() {
+	os.Exit(Run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// exitCode is the panic value with which kong's exit function returns control to run.
+type exitCode int
+
+// Run executes a command line and returns the exit code: 0 for success, 1 for an error, 2 for a command line that
+// cannot be parsed.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	defer func() {
+		if r := recover(); r != nil {
+			exit, ok := r.(exitCode)
+			if !ok {
+				panic(r)
+			}
+			code = int(exit)
+		}
+	}()
+	var c cli
+	var s settings
+	parser, err := newParser(&c,
+		kong.Bind(&s),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(code int) { panic(exitCode(code)) }),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(&terminal.Terminal{Out: stdout, Err: stderr}),
+	)
+	if err != nil {
+		fmt.Fprintln(stderr, "assay:", err)
+		return 1
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		if command = worksAnyway(err); command == nil {
+			reportMisuse(stderr, &s, err)
+			return 2
+		}
+	}
+	err = command.Run()
+	if errors.As(err, new(terminal.Misuse)) {
+		reportMisuse(stderr, &s, err)
+		return 2
+	}
+	if err != nil && !errors.Is(err, server.ErrStopped) {
+		fmt.Fprintln(stderr, "assay:", err)
+		return 1
+	}
+	return 0
+}
+
+// newParser returns the parser of command lines.
+func newParser(c *cli, options ...kong.Option) (*kong.Kong, error) {
+	return kong.New(c, append(options, kong.Vars{"version": helpTexts["version"]}, kong.Name("assay"),
+		kong.Help(printHelp), kong.Bind(&c.Config), kong.Description("${description}"), kong.PostBuild(expandHelp))...)
+}
+
+// settingsReader is a command that runs even with invalid settings, because it helps to correct them.
+type settingsReader interface{ readsWrongSettings() }
+
+// worksAnyway returns the command to run although parsing failed, or nil.
+func worksAnyway(err error) *kong.Context {
+	var failed *kong.ParseError
+	if !errors.As(err, &failed) || failed.Context.Error != nil || failed.Context.Selected() == nil {
+		return nil
+	}
+	if _, ok := failed.Context.Selected().Target.Addr().Interface().(settingsReader); !ok {
+		return nil
+	}
+	if _, err := failed.Context.Apply(); err != nil {
+		return nil
+	}
+	return failed.Context
+}

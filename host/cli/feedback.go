@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+
+	"assay/host/customer/feedback"
+	"assay/host/installation"
+	"assay/host/internal/terminal"
+	"assay/host/measure/eval"
+)
+
+type feedbackCmd struct {
+	Signals feedbackSignalsCmd `cmd:"" help:"${feedback_signals_cmd}"`
+}
+
+type feedbackSignalsCmd struct {
+	JSON bool `help:"Print JSON."`
+}
+
+// signalLine is a signal in the output of `assay feedback signals`.
+type signalLine struct {
+	feedback.Tally
+	Precision eval.Number   `json:"precision"` // the share of fraud
+	Interval  eval.Interval `json:"interval"`  // 95%
+}
+
+func (cmd *feedbackSignalsCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
+		labelled, err := b.Store.Labelled(ctx)
+		if err != nil {
+			return err
+		}
+		lines := []signalLine{}
+		for _, tally := range feedback.TallySignals(labelled) {
+			n := tally.Fraud + tally.Legitimate
+			lines = append(lines, signalLine{tally, eval.Number(float64(tally.Fraud) / float64(n)),
+				eval.Wilson(tally.Fraud, n)})
+		}
+		if cmd.JSON {
+			return t.JSON(lines)
+		}
+		rows := make([][]string, len(lines))
+		for i, l := range lines {
+			rows[i] = []string{l.Layer, l.Version, l.Signal, strconv.Itoa(l.Fraud), strconv.Itoa(l.Legitimate),
+				percentOf(l.Precision), percentOf(l.Interval[0]) + " to " + percentOf(l.Interval[1])}
+		}
+		return t.Table([]string{"LAYER", "VERSION", "SIGNAL", "FRAUD", "LEGITIMATE", "PRECISION", "95% INTERVAL"}, rows)
+	})
+}
+
+func percentOf(n eval.Number) string { return strconv.FormatFloat(100*float64(n), 'f', 0, 64) + "%" }

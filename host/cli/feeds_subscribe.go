@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"assay/host/entity"
+	"assay/host/facts/feed"
+	"assay/host/installation"
+	"assay/host/internal/terminal"
+	"assay/host/server"
+)
+
+type feedsRecommendCmd struct {
+	JSON bool `help:"Print JSON."`
+}
+
+func (cmd *feedsRecommendCmd) Run(t *terminal.Terminal) error {
+	lists := feed.Catalogue()
+	if cmd.JSON {
+		return t.JSON(lists)
+	}
+	for _, l := range lists {
+		mark := ""
+		if l.Terms != feed.Commercial {
+			mark = "! "
+		}
+		t.Printf("%s (%s)\n  %s.\n  %s%s; %s\n  %s\n\n", l.Name, cmp.Or(string(l.Category), string(l.Kind)), l.Adds,
+			mark, l.Licence, l.Terms, l.URL)
+	}
+	t.Printf("Subscribe with: assay feeds subscribe NAME. Read the publisher's terms first; they may have changed.\n")
+	return nil
+}
+
+type feedsSubscribeCmd struct {
+	From          string  `arg:"" name:"name|url" help:"${feeds_subscribe_from}"`
+	Every         listAge `placeholder:"AGE" help:"${feeds_every}"`
+	Expires       listAge `placeholder:"AGE" help:"${feeds_subscribe_expires}"`
+	Name          string  `placeholder:"NAME" help:"${feeds_name}"`
+	Kind          string  `enum:",bad,good,ranked" default:"" placeholder:"KIND" help:"${feeds_subscribe_kind}"`
+	Format        string  `enum:",${formats}" default:"" placeholder:"FORMAT" help:"${feeds_format}"`
+	Column        string  `placeholder:"COLUMN" help:"${feeds_column}"`
+	Category      string  `placeholder:"THREAT" help:"Threat of entries that do not name one: ${threats}."`
+	Country       string  `placeholder:"CC" help:"${feeds_country}"`
+	Licence       string  `placeholder:"TEXT" help:"Licence of the list, stored with it."`
+	NonCommercial bool    `help:"${feeds_non_commercial}"`
+	JSON          bool    `help:"Print JSON."`
+}
+
+// How long a list is used after its publisher last confirmed it, unless --expires says otherwise.
+const (
+	defaultEvery   = 6 * time.Hour
+	defaultExpires = 30 * 24 * time.Hour
+	freshIntervals = 4              // a list is out of date after so many intervals,
+	minFresh       = 24 * time.Hour // but not before
+)
+
+// subscription returns the subscription to store.
+func (cmd *feedsSubscribeCmd) subscription() (feed.Subscription, error) {
+	s := feed.Subscription{Name: cmd.Name, URL: cmd.From, Kind: feed.Kind(cmd.Kind), Format: feed.Format(cmd.Format),
+		Column: cmd.Column, Category: cmd.Category, Country: cmd.Country, Licence: cmd.Licence,
+		Every: time.Duration(cmd.Every), ExpiresAfter: time.Duration(cmd.Expires)}
+	if !isURL(cmd.From) {
+		r, ok := feed.FromCatalogue(cmd.From)
+		if !ok {
+			return s, fmt.Errorf("%q is neither a URL nor a list of `assay feeds recommend`", cmd.From)
+		}
+		if r.Terms == feed.NonCommercial && !cmd.NonCommercial {
+			return s, fmt.Errorf("the terms of %s forbid commercial use (%s): confirm yours with --non-commercial",
+				r.Name, r.Adds)
+		}
+		s.URL, s.Name = r.URL, cmp.Or(s.Name, r.Name)
+		s.Kind, s.Format = cmp.Or(s.Kind, r.Kind), cmp.Or(s.Format, r.Format)
+		s.Column, s.Category = cmp.Or(s.Column, r.Column), cmp.Or(s.Category, string(r.Category))
+		s.Licence, s.Every = cmp.Or(s.Licence, r.Licence), cmp.Or(s.Every, r.Every)
+	}
+	if s.Name == "" || s.Kind == "" {
+		return s, errors.New("a URL needs --name and --kind, and usually --category")
+	}
+	// The rules of an import apply.
+	imported := feedsImportCmd{Name: s.Name, Kind: string(s.Kind), Category: s.Category, Country: s.Country}
+	if err := imported.Validate(); err != nil {
+		return s, err
+	}
+	country, err := entity.Country(s.Country)
+	if err != nil {
+		return s, err
+	}
+	s.Country, s.Source = country, feed.RedactURL(s.URL)
+	s.Format, s.Every = cmp.Or(s.Format, feed.Auto), cmp.Or(s.Every, defaultEvery)
+	s.FreshFor = max(freshIntervals*s.Every, minFresh)
+	s.ExpiresAfter = cmp.Or(s.ExpiresAfter, max(defaultExpires, 2*s.FreshFor))
+	if s.ExpiresAfter < s.Every {
+		return s, errors.New("--expires must not be shorter than --every")
+	}
+	s.FreshFor = min(s.FreshFor, s.ExpiresAfter)
+	return s, nil
+}
+
+func (cmd *feedsSubscribeCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+	s, err := cmd.subscription()
+	if err != nil {
+		return err
+	}
+	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
+		if err := b.Store.Subscribe(ctx, s); err != nil {
+			return err
+		}
+		return fetchNow(ctx, b, cfg, t, s.Name, cmd.JSON)
+	})
+}
+
+// fetchNow fetches a subscription in this process and prints the outcome.
+func fetchNow(ctx context.Context, b *installation.Backend, cfg *installation.Config, t *terminal.Terminal, name string, asJSON bool) error {
+	c, err := b.Store.ClaimSubscription(ctx, name, feed.ClaimLease)
+	if err != nil {
+		return err
+	}
+	if c == nil { // a running host was faster
+		t.Stage("a host is fetching " + name + ": see `assay feeds status`")
+		return nil
+	}
+	t.Stage("fetching " + name)
+	began := time.Now()
+	result, err := server.NewSubscriber(b, cfg, installation.QuietLog(t)).Fetch(ctx, c)
+	if err != nil {
+		return fmt.Errorf("%w\nThe subscription is stored, and hosts try again: see `assay feeds status`", err)
+	}
+	shown := feedsImportCmd{Name: c.Name, Kind: string(c.Kind), JSON: asJSON}
+	return shown.print(t, result.Report, result.Change, time.Since(began))
+}
+
+type feedsUnsubscribeCmd struct {
+	Name string `arg:"" help:"The list's name."`
+	JSON bool   `help:"Print JSON."`
+}
+
+func (cmd *feedsUnsubscribeCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
+		if err := b.Store.Unsubscribe(ctx, cmd.Name); err != nil {
+			return err
+		}
+		if cmd.JSON {
+			return t.JSON(map[string]string{"name": cmd.Name, "state": "unsubscribed"})
+		}
+		t.Printf("%s is no longer fetched. Its entries apply until they expire, or until `assay feeds withdraw`.\n",
+			cmd.Name)
+		return nil
+	})
+}
+
+type feedsAcceptCmd struct {
+	Name string `arg:"" help:"The list's name."`
+	JSON bool   `help:"Print JSON."`
+}
+
+func (cmd *feedsAcceptCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
+		if err := b.Store.AcceptSubscribed(ctx, cmd.Name); err != nil {
+			return err
+		}
+		return fetchNow(ctx, b, cfg, t, cmd.Name, cmd.JSON)
+	})
+}
+
+type feedsStatusCmd struct {
+	JSON bool `help:"Print JSON."`
+}
+
+// listStatus is one subscription in the output of `assay feeds status --json`.
+type listStatus struct {
+	feed.Subscription
+	State feed.State `json:"state"`
+	Every string     `json:"every"`
+}
+
+func (cmd *feedsStatusCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
+		lists, err := b.Store.Subscriptions(ctx)
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		all := make([]listStatus, len(lists))
+		rows := make([][]string, len(lists))
+		for i, l := range lists {
+			all[i] = listStatus{l, l.State(now), strings.TrimSuffix(l.Every.String(), "0m0s")}
+			note := l.Error
+			if l.Held != nil {
+				note += ": see `assay feeds accept`"
+			}
+			rows[i] = []string{l.Name, string(all[i].State), strconv.Itoa(l.Entries), shownTime(l.ConfirmedAt),
+				shownTime(&l.NextFetchAt), shownTime(l.FreshUntil), shownTime(l.ExpiresAt), note}
+		}
+		if cmd.JSON {
+			return t.JSON(all)
+		}
+		return t.Table([]string{"LIST", "STATE", "ENTRIES", "CONFIRMED (UTC)", "NEXT", "FRESH UNTIL", "EXPIRES",
+			"ERROR"}, rows)
+	})
+}
+
+func shownTime(at *time.Time) string {
+	if at == nil {
+		return "-"
+	}
+	return at.UTC().Format("2006-01-02 15:04")
+}

@@ -1,0 +1,281 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"assay/host/facts/feed"
+	"assay/host/hosttest"
+	"assay/host/internal/terminal"
+	"assay/host/server"
+	"assay/host/store/postgres/postgrestest"
+)
+
+func TestFeedsCommands(t *testing.T) {
+	t.Parallel()
+	dir, database := t.TempDir(), postgrestest.Empty(t)
+	hosttest.OpenStore(t, dir, database)
+	file := filepath.Join(dir, "list.txt")
+	write := func(lines ...string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	importing := []string{"feeds", "import", file, "--name", "CERT Test", "--kind", "bad", "--category", "phishing",
+		"--licence", "CC0", "--expires", "30d"}
+	write("a.example", "b.example", "# comment", "not an entity")
+	got := hosttest.OutputJSON[importResult](t, dir, database, importing...)
+	if got.Added != 2 || got.Entries != 2 || got.Malformed != 1 || len(got.First) != 1 ||
+		got.First[0].Line != 4 || got.Format != "plain" {
+		t.Errorf("first import: %+v", got)
+	}
+	write("b.example", "c.example")
+	if got := hosttest.OutputJSON[importResult](t, dir, database, importing...); got.Added != 1 || got.Removed != 1 ||
+		got.Entries != 2 {
+		t.Errorf("second import: %+v", got)
+	}
+
+	// A file that is probably not a list changes nothing.
+	write("<html>", "<p>not here</p>", "</html>", "d.example")
+	if code, text := hosttest.Failing(t, dir, database, importing...); code != 1 ||
+		!strings.Contains(text, "3 of the 4 items could not be read") ||
+		!strings.Contains(text, "line 1:") || strings.Contains(text, "storing") {
+		t.Errorf("importing an error page: exit code %d, %s", code, text)
+	}
+	write("# nothing")
+	if code, text := hosttest.Failing(t, dir, database, importing...); code != 1 ||
+		!strings.Contains(text, "has no entry that could be read") || !strings.Contains(text, "format plain") {
+		t.Errorf("importing an empty list: exit code %d, %s", code, text)
+	}
+	feeds := hosttest.OutputJSON[[]feed.List](t, dir, database, "feeds", "list")
+	if len(feeds) != 1 || feeds[0].Name != "CERT Test" || feeds[0].Entries != 2 || feeds[0].Version != 2 ||
+		feeds[0].Licence != "CC0" || feeds[0].Source != file ||
+		feeds[0].ExpiresAt == nil || feeds[0].ExpiresAt.Sub(feeds[0].ImportedAt).Round(time.Hour) != 30*24*time.Hour {
+		t.Errorf("lists: %+v", feeds)
+	}
+	if text := hosttest.Output(t, dir, database, "feeds", "list"); !strings.Contains(text, "CERT Test") {
+		t.Errorf("lists:\n%s", text)
+	}
+	if text := hosttest.Output(t, dir, database, "feeds", "withdraw", "CERT Test"); !strings.Contains(text, "withdrawn") {
+		t.Errorf("withdrawing: %s", text)
+	}
+	if code, text := hosttest.Failing(t, dir, database, "feeds", "withdraw", "CERT Test"); code != 1 ||
+		!strings.Contains(text, "no list of that name") {
+		t.Errorf("withdrawing again: exit code %d, %s", code, text)
+	}
+	if feeds := hosttest.OutputJSON[[]feed.List](t, dir, database, "feeds", "list"); len(feeds) != 0 {
+		t.Errorf("lists after the withdrawal: %+v", feeds)
+	}
+}
+
+func TestFeedsFlags(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"a comma in the name":     {"--name", "a, b", "--kind", "bad"},
+		"no name":                 {"--kind", "bad"},
+		"an unknown kind":         {"--name", "a", "--kind", "ugly"},
+		"an unknown threat":       {"--name", "a", "--kind", "bad", "--category", "evil"},
+		"a threat of a good list": {"--name", "a", "--kind", "good", "--category", "scam"},
+		"an unknown format":       {"--name", "a", "--kind", "bad", "--format", "xml"},
+		"an age without a unit":   {"--name", "a", "--kind", "bad", "--expires", "30"},
+		"a zero age":              {"--name", "a", "--kind", "bad", "--expires", "0d"},
+		"an invalid country":      {"--name", "a", "--kind", "bad", "--country", "Germany"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var stderr bytes.Buffer
+			if code := Run(t.Context(), append([]string{"feeds", "import", "x.txt"}, args...), io.Discard,
+				&stderr); code != 2 {
+				t.Errorf("exit code %d, want 2: %s", code, stderr.String())
+			}
+		})
+	}
+}
+
+// An operator subscribes to a list, sees its state, accepts a smaller version and unsubscribes.
+func TestFeedsSubscribe(t *testing.T) {
+	t.Parallel()
+	dir, database := t.TempDir(), postgrestest.Empty(t)
+	hosttest.OpenStore(t, dir, database)
+	var list atomic.Pointer[string]
+	publish := func(names int) {
+		var text strings.Builder
+		for i := range names {
+			fmt.Fprintf(&text, "name%d.example\n", i)
+		}
+		s := text.String()
+		list.Store(&s)
+	}
+	publish(300)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", fmt.Sprintf(`"%d"`, len(*list.Load())))
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(*list.Load()))
+	}))
+	t.Cleanup(server.Close)
+	subscribe := []string{"feeds", "subscribe", server.URL + "/list.txt?key=secret", "--name", "Mine", "--kind", "bad",
+		"--category", "phishing", "--every", "12h"}
+	if got := hosttest.OutputJSON[importResult](t, dir, database, subscribe...); got.Entries != 300 {
+		t.Errorf("first fetch: %+v", got)
+	}
+	status := func(want feed.State) listStatus {
+		t.Helper()
+		all := hosttest.OutputJSON[[]listStatus](t, dir, database, "feeds", "status")
+		if len(all) != 1 || all[0].State != want || strings.Contains(all[0].Source, "secret") {
+			t.Fatalf("status %+v, want %s", all, want)
+		}
+		return all[0]
+	}
+	if got := status(feed.Current); got.Every != "12h" || got.FreshUntil.Sub(*got.ConfirmedAt) != 48*time.Hour ||
+		got.ExpiresAt.Sub(*got.ConfirmedAt) != 30*24*time.Hour {
+		t.Errorf("status %+v", got)
+	}
+	publish(10)
+	// The version is held back in relation to the one before, also by a new subscription.
+	code, text := hosttest.Failing(t, dir, database, subscribe...)
+	if code != 1 || !strings.Contains(text, "10 instead of 300") {
+		t.Errorf("a much smaller version: exit code %d, %s", code, text)
+	}
+	status(feed.Held)
+	if text := hosttest.Output(t, dir, database, "feeds", "status"); !strings.Contains(text, "feeds accept") {
+		t.Errorf("status:\n%s", text)
+	}
+	if got := hosttest.OutputJSON[importResult](t, dir, database, "feeds", "accept", "Mine"); got.Entries != 10 {
+		t.Errorf("accepted: %+v", got)
+	}
+	status(feed.Current)
+	hosttest.Output(t, dir, database, "feeds", "unsubscribe", "Mine")
+	if all := hosttest.OutputJSON[[]listStatus](t, dir, database, "feeds", "status"); len(all) != 0 {
+		t.Errorf("after the end: %+v", all)
+	}
+}
+
+func TestFeedsSubscription(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for name, test := range map[string]struct {
+		cmd  feedsSubscribeCmd
+		want feed.Subscription
+		err  string
+	}{
+		"from the catalogue": {cmd: feedsSubscribeCmd{From: "tranco"}, want: feed.Subscription{Name: "Tranco",
+			Kind: feed.Ranked, Format: feed.CSV, Every: day, FreshFor: 4 * day, ExpiresAfter: 30 * day}},
+		"renamed, and more often": {
+			cmd: feedsSubscribeCmd{From: "CERT-Polska", Name: "PL", Every: listAge(2 * time.Hour)},
+			want: feed.Subscription{Name: "PL", Kind: feed.Bad, Format: feed.Plain, Every: 2 * time.Hour, FreshFor: day,
+				ExpiresAfter: 30 * day}},
+		"a URL": {cmd: feedsSubscribeCmd{From: "https://lists.example/x", Name: "X", Kind: "good"},
+			want: feed.Subscription{Name: "X", Kind: feed.Good, Format: feed.Auto, Every: 6 * time.Hour, FreshFor: day,
+				ExpiresAfter: 30 * day}},
+		"expiring soon": {cmd: feedsSubscribeCmd{From: "https://lists.example/x", Name: "X", Kind: "good",
+			Expires: listAge(6 * time.Hour)}, want: feed.Subscription{Name: "X", Kind: feed.Good, Format: feed.Auto,
+			Every: 6 * time.Hour, FreshFor: 6 * time.Hour, ExpiresAfter: 6 * time.Hour}},
+		"an unknown name":      {cmd: feedsSubscribeCmd{From: "nothing"}, err: "feeds recommend"},
+		"a URL without a name": {cmd: feedsSubscribeCmd{From: "https://lists.example/x", Kind: "bad"}, err: "--name"},
+		"a URL without a kind": {cmd: feedsSubscribeCmd{From: "https://lists.example/x", Name: "X"}, err: "--kind"},
+		"non-commercial":       {cmd: feedsSubscribeCmd{From: "URLhaus"}, err: "--non-commercial"},
+		"expiring too soon":    {cmd: feedsSubscribeCmd{From: "Tranco", Expires: listAge(time.Hour)}, err: "--expires"},
+		"a threat of good sites": {cmd: feedsSubscribeCmd{From: "https://lists.example/x", Name: "X", Kind: "good",
+			Category: "scam"}, err: "--category"},
+	} {
+		got, err := test.cmd.subscription()
+		if (err != nil) != (test.err != "") || err != nil && !strings.Contains(err.Error(), test.err) {
+			t.Errorf("%s: %v, want %q", name, err, test.err)
+		}
+		if err == nil && (got.Name != test.want.Name || got.Kind != test.want.Kind || got.Format != test.want.Format ||
+			got.Every != test.want.Every || got.FreshFor != test.want.FreshFor ||
+			got.ExpiresAfter != test.want.ExpiresAfter) {
+			t.Errorf("%s: %+v, want %+v", name, got, test.want)
+		}
+	}
+}
+
+// Every list of the catalogue can be subscribed to, and those that forbid commercial use are marked.
+func TestFeedsRecommend(t *testing.T) {
+	t.Parallel()
+	for _, l := range feed.Catalogue() {
+		cmd := feedsSubscribeCmd{From: l.Name, NonCommercial: true}
+		if s, err := cmd.subscription(); err != nil || !strings.HasPrefix(s.URL, "https://") || s.Licence == "" {
+			t.Errorf("%s: %+v, %v", l.Name, s, err)
+		}
+	}
+	var out, errs bytes.Buffer
+	if code := Run(t.Context(), []string{"feeds", "recommend"}, &out, &errs); code != 0 ||
+		!strings.Contains(out.String(), "! abuse.ch terms of use; no commercial use") {
+		t.Errorf("exit code %d\n%s%s", code, out.String(), errs.String())
+	}
+}
+
+// A running host fetches what an operator subscribed to, and reports what it cannot fetch.
+func TestHostFetchesSubscriptions(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "bad.example")
+	}))
+	t.Cleanup(server.Close)
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	for name, url := range map[string]string{"Alive": server.URL, "Dead": "http://127.0.0.1:1/"} {
+		s, err := (&feedsSubscribeCmd{From: url, Name: name, Kind: "bad"}).subscription()
+		if err == nil {
+			err = hosttest.OpenStore(t, dir, database).Store.Subscribe(t.Context(), s)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	host := hosttest.StartHost(t, dir, database)
+	body := func(path string) string {
+		response, err := http.Get(host.Admin + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	const degraded = `"degraded":["list Dead is expired: fetching list: `
+	hosttest.Eventually(t, "the host reports what it cannot fetch", func() bool {
+		return strings.Contains(body("/readyz"), degraded)
+	})
+	for _, want := range []string{`assay_list_entries{list="Alive"} 1`, `assay_list_entries{list="Dead"} 0`,
+		`assay_list_fetches_total{list="Dead",outcome="failed"} `, "assay_degraded 1",
+		`assay_list_confirmed_timestamp_seconds{list="Alive"}`} {
+		hosttest.Eventually(t, "/metrics has "+want, func() bool { return strings.Contains(body("/metrics"), want) })
+	}
+}
+
+// The greeting says how to subscribe until there is a list.
+func TestSuggestLists(t *testing.T) {
+	t.Parallel()
+	dir, database := t.TempDir(), postgrestest.Empty(t)
+	s := hosttest.OpenStore(t, dir, database).Store
+	suggestion := func() string {
+		var out bytes.Buffer
+		if err := server.SuggestLists(t.Context(), &terminal.Terminal{Out: &out}, s); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	if got := suggestion(); !strings.Contains(got, "assay feeds recommend") || strings.Count(got, "\n") != 1 {
+		t.Errorf("without lists: %q", got)
+	}
+	sub, err := (&feedsSubscribeCmd{From: "Tranco"}).subscription()
+	if err == nil {
+		err = s.Subscribe(t.Context(), sub)
+	}
+	if got := suggestion(); err != nil || got != "" {
+		t.Errorf("with a subscription: %q, %v", got, err)
+	}
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"errors"
+
+	"assay/host/entity"
+	"assay/host/installation"
+	"assay/host/internal/terminal"
+)
+
+type graphCmd struct {
+	Forget graphForgetCmd `cmd:"" help:"${graph_forget_cmd}"`
+}
+
+type graphForgetCmd struct {
+	Value   string `arg:"" optional:"" help:"${graph_value}"`
+	Type    string `enum:"domain,email,phone,iban,auto" default:"auto" help:"Type of the value: ${enum}."`
+	Country string `placeholder:"CC" help:"Read a phone number in national format as a number of this country."`
+	Account string `placeholder:"ID" help:"${graph_account}"`
+	JSON    bool   `help:"Print JSON."`
+}
+
+// Validate checks the flags. Kong calls it.
+func (cmd *graphForgetCmd) Validate() error {
+	if cmd.Value == "" && cmd.Account == "" {
+		return errors.New("give a value, --account, or both")
+	}
+	return nil
+}
+
+// forgetResult is the output of `assay graph forget --json`.
+type forgetResult struct {
+	Sightings int64 `json:"sightings"`
+	Links     int64 `json:"links"`
+}
+
+// Run deletes what the flags select. It succeeds if there is nothing to delete.
+func (cmd *graphForgetCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
+		deleted, err := cmd.forget(ctx, b)
+		if err != nil {
+			return err
+		}
+		if cmd.JSON {
+			return t.JSON(deleted)
+		}
+		t.Printf("Deleted from the reputation graph: %d sightings and %d links.\n", deleted.Sightings, deleted.Links)
+		return nil
+	})
+}
+
+func (cmd *graphForgetCmd) forget(ctx context.Context, b *installation.Backend) (forgetResult, error) {
+	if cmd.Value == "" {
+		sightings, links, err := b.Store.ForgetAccountSightings(ctx, cmd.Account)
+		return forgetResult{sightings, links}, err
+	}
+	kind := entity.Type(cmd.Type)
+	if cmd.Type == "auto" {
+		kind = entity.Guess(cmd.Value)
+	}
+	e, err := entity.Parse(kind, cmd.Value, cmd.Country)
+	if err != nil {
+		return forgetResult{}, err
+	}
+	sightings, links, err := b.Store.ForgetSightings(ctx, cmd.Account, e)
+	return forgetResult{int64(sightings), int64(links)}, err
+}

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"assay/host/access/apikey"
+	"assay/host/hosttest"
+	"assay/host/store/postgres/postgrestest"
+)
+
+// TestGraphForget deletes an account's contributions from the reputation graph, and then a value.
+func TestGraphForget(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	host := hosttest.StartHost(t, dir, database)
+	var issued [2]apikey.Issued
+	for i := range issued {
+		issued[i] = hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "starter")
+		for _, domain := range []string{"one.example", "two.example"} {
+			if a := hosttest.CheckOnce(host, issued[i].Secret, `{"domain":"`+domain+`"}`); a.Status != http.StatusOK {
+				t.Fatalf("check: %+v", a)
+			}
+		}
+	}
+	seen := func(account string) int {
+		return sqlInt(t, database, "SELECT count(*) FROM graph_sightings WHERE account_id = '"+account+"'")
+	}
+	deleted := hosttest.OutputJSON[forgetResult](t, dir, database, "graph", "forget", "--account", issued[0].Account)
+	if n := seen(issued[0].Account); deleted.Sightings != 2 || n != 0 {
+		t.Errorf("forgetting an account deleted %+v and left %d sightings, want 2 and 0", deleted, n)
+	}
+	out := hosttest.Output(t, dir, database, "graph", "forget", "https://ONE.example/")
+	if n := seen(issued[1].Account); !strings.Contains(out, "1 sightings and 0 links") || n != 1 {
+		t.Errorf("forgetting a value printed %q and left %d sightings, want 1", out, n)
+	}
+	for what, args := range map[string][]string{
+		"give a value, --account, or both": {},
+		"domain":                           {"--type", "domain", "no domain"},
+	} {
+		out, err := hosttest.Command(t.Context(), dir, database,
+			append([]string{"graph", "forget"}, args...)...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), what) {
+			t.Errorf("graph forget %v: %v, %s", args, err, out)
+		}
+	}
+}

@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// expandHelp puts helpTexts into the help. As kong's own variables, each of them would be expanded once more for each
+// flag of each command. That took more than half of a command's start.
+func expandHelp(k *kong.Kong) error {
+	names := make([]string, 0, 2*len(helpTexts))
+	for name, text := range helpTexts {
+		names = append(names, "${"+name+"}", strings.ReplaceAll(text, "$", "$$"))
+	}
+	texts := strings.NewReplacer(names...)
+	k.Model.Help = texts.Replace(k.Model.Help)
+	return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
+		switch node := node.(type) {
+		case *kong.Node:
+			node.Help = texts.Replace(node.Help)
+		case *kong.Value:
+			node.Help, node.Enum = texts.Replace(node.Help), texts.Replace(node.Enum)
+		}
+		return next(nil)
+	})
+}

@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"assay/host/access/apikey"
+	"assay/host/check"
+	"assay/host/installation"
+	"assay/host/internal/terminal"
+)
+
+type keysCmd struct {
+	Create keysCreateCmd `cmd:"" help:"Create a key. It is shown only once."`
+	List   keysListCmd   `cmd:"" help:"List keys, with their accounts' usage this month."`
+	Rotate keysRotateCmd `cmd:"" help:"${keys_rotate_cmd}"`
+	Revoke keysRevokeCmd `cmd:"" help:"Revoke a key on all hosts at once."`
+}
+
+type keysCreateCmd struct {
+	Plan    string   `enum:"free,starter,pro" default:"free" help:"Plan of the new account: ${enum}."`
+	Account string   `placeholder:"ID" help:"${keys_account}"`
+	Name    string   `default:"default" help:"Purpose of the key."`
+	Scope   []string `placeholder:"NAME" help:"${keys_scope}"`
+	Allow   []string `placeholder:"CIDR" help:"${keys_allow}"`
+	Expires string   `placeholder:"TIME" help:"${keys_expires}"`
+	Test    bool     `help:"${keys_test}"`
+	JSON    bool     `help:"Print JSON."`
+}
+
+// wanted returns the key that the flags describe.
+func (cmd *keysCreateCmd) wanted(now time.Time) (w apikey.Wanted, err error) {
+	w.Name, w.Limits.Test = cmd.Name, cmd.Test
+	if w.Limits.Scopes, err = apikey.ParseScopes(cmd.Scope); err != nil {
+		return w, fmt.Errorf("--scope: %w", err)
+	}
+	if w.Limits.Networks, err = apikey.ParseNetworks(cmd.Allow); err != nil {
+		return w, fmt.Errorf("--allow: %w", err)
+	}
+	if cmd.Expires == "" {
+		return w, nil
+	}
+	ends, err := expiry(cmd.Expires, now)
+	if err != nil {
+		return w, err
+	}
+	w.Lifetime, err = apikey.LifetimeUntil(ends, now)
+	return w, err
+}
+
+// Validate rejects invalid values. Kong calls it.
+func (cmd *keysCreateCmd) Validate() error {
+	_, err := cmd.wanted(time.Now())
+	return err
+}
+
+func (cmd *keysCreateCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
+		wanted, err := cmd.wanted(b.Store.Now())
+		if err != nil {
+			return err
+		}
+		plan, _ := check.PlanNamed(cmd.Plan)
+		account, err := installation.AccountOn(ctx, b.Store, cmd.Account, plan)
+		if err != nil {
+			return err
+		}
+		issued, err := b.Store.IssueKey(ctx, account, wanted)
+		if err != nil {
+			return err
+		}
+		// A new account also gets its sign-in code, so that its API key never opens the dashboard.
+		var code string
+		if cmd.Account == "" {
+			if code, err = b.Store.FirstCode(ctx, issued.Account); err != nil {
+				return err
+			}
+		}
+		if cmd.JSON {
+			return t.JSON(struct {
+				apikey.Issued
+				Code string `json:"sign_in_code,omitempty"`
+			}{issued, code})
+		}
+		t.Printf("key      %s\nid       %s\naccount  %s\nplan     %s\n", issued.Secret, issued.ID, issued.Account,
+			issued.Plan)
+		if code != "" {
+			t.Printf("code     %s\n\nStore the key for programs, and the code, which signs in to the dashboard, now. "+
+				"The host keeps only hashes of them.\n", code)
+			return nil
+		}
+		t.Printf("\nStore the key now. The host keeps only a hash of it.\n")
+		return nil
+	})
+}
+
+type keysListCmd struct {
+	Account string `placeholder:"ID" help:"List only this account's keys."`
+	JSON    bool   `help:"Print JSON."`
+}
+
+func (cmd *keysListCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
+		keys, err := b.Store.Keys(ctx, cmd.Account)
+		if err != nil {
+			return err
+		}
+		if cmd.JSON {
+			return t.JSON(keys)
+		}
+		rows := make([][]string, len(keys))
+		for i, k := range keys {
+			scopes, networks := "all", "all"
+			if k.Scopes != nil {
+				scopes = fmt.Sprint(k.Scopes)
+			}
+			if k.Networks != nil {
+				networks = fmt.Sprint(k.Networks)
+			}
+			rows[i] = []string{k.ID, k.Hint, k.Name, string(k.State), k.Account, k.Plan, fmt.Sprint(k.Used),
+				strings.Trim(scopes, "[]"), strings.Trim(networks, "[]"),
+				k.CreatedAt.UTC().Format(time.DateTime), dateTime(k.LastUsedAt), dateTime(k.ExpiresAt)}
+		}
+		return t.Table([]string{"ID", "KEY", "NAME", "STATE", "ACCOUNT", "PLAN", "USED THIS MONTH", "SCOPES", "ALLOWED",
+			"CREATED (UTC)", "LAST USED", "EXPIRES"}, rows)
+	})
+}
+
+// dateTime formats a time in UTC, or returns a dash for nil.
+func dateTime(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.UTC().Format(time.DateTime)
+}
+
+type keysRotateCmd struct {
+	ID      string        `arg:"" help:"ID of the key (key_...)."`
+	Overlap time.Duration `default:"24h" help:"How long the old key keeps working; 0s ends it now."`
+	JSON    bool          `help:"Print JSON."`
+}
+
+// Validate rejects an overlap that is negative. Kong calls it.
+func (cmd *keysRotateCmd) Validate() error {
+	if cmd.Overlap < 0 {
+		return fmt.Errorf("--overlap: %v is negative", cmd.Overlap)
+	}
+	return nil
+}
+
+func (cmd *keysRotateCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
+		issued, err := b.Store.RotateKey(ctx, "", cmd.ID, cmd.Overlap)
+		if err != nil {
+			return err
+		}
+		if cmd.JSON {
+			return t.JSON(issued)
+		}
+		t.Printf("key      %s\nid       %s\naccount  %s\nplan     %s\n\n", issued.Secret, issued.ID, issued.Account,
+			issued.Plan)
+		t.Printf("Store the key now. The host keeps only a hash of it. %s works until %s UTC, or until it would have "+
+			"expired.\n", cmd.ID, b.Store.Now().Add(cmd.Overlap).UTC().Format(time.DateTime))
+		return nil
+	})
+}
+
+type keysRevokeCmd struct {
+	ID   string `arg:"" help:"ID of the key (key_...)."`
+	JSON bool   `help:"Print JSON."`
+}
+
+func (cmd *keysRevokeCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
+		if err := b.Store.RevokeKey(ctx, cmd.ID); err != nil {
+			return err
+		}
+		if cmd.JSON {
+			return t.JSON(map[string]string{"id": cmd.ID, "state": "revoked"})
+		}
+		t.Printf("%s is revoked.\n", cmd.ID)
+		return nil
+	})
+}

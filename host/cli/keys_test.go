@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/access/apikey"
+	"assay/host/hosttest"
+	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
+)
+
+func TestKeysListTable(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	hosttest.OpenStore(t, dir, database)
+	hosttest.Output(t, dir, database, "keys", "create", "--name", "fresh")
+	lines := strings.Split(hosttest.Output(t, dir, database, "keys", "list"), "\n")
+	if !strings.HasSuffix(strings.TrimSpace(lines[0]), "EXPIRES") || !strings.Contains(lines[0], "LAST USED") ||
+		!strings.HasSuffix(strings.TrimSpace(lines[1]), "-") {
+		t.Errorf("printed:\n%s", strings.Join(lines, "\n"))
+	}
+}
+
+// A key with limits is created and rotated on the command line. Its replacement has the same limits and a new lifetime.
+func TestKeysWithLimits(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	hosttest.OpenStore(t, dir, database)
+	old := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--scope=privacy,check", "--test",
+		"--allow=192.0.2.7,2001:db8::/32", "--expires=90d")
+	next := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "rotate", old.ID, "--overlap=2h")
+	if !strings.HasPrefix(old.Secret, "assay_test_") || !strings.HasPrefix(next.Secret, "assay_test_") ||
+		next.Account != old.Account || next.Plan != "free" {
+		t.Errorf("issued %+v and %+v", old, next)
+	}
+	keys := hosttest.OutputJSON[[]apikey.Key](t, dir, database, "keys", "list")
+	slices.SortFunc(keys, func(a, b apikey.Key) int { return strings.Compare(a.ID, b.ID) })
+	for i, want := range []struct {
+		id   string
+		ends time.Duration
+	}{{old.ID, 2 * time.Hour}, {next.ID, 90 * 24 * time.Hour}} {
+		k := keys[i]
+		if k.ID != want.id || apikey.JoinScopes(k.Scopes) != "check and privacy" || !k.Test || len(k.Networks) != 2 ||
+			k.ExpiresAt == nil || time.Until(*k.ExpiresAt).Round(time.Hour) != want.ends {
+			t.Errorf("key %d is %+v, want %s with the limits, for %v", i, k, want.id, want.ends)
+		}
+	}
+	table := hosttest.Output(t, dir, database, "keys", "list")
+	if !strings.Contains(table, "check privacy") || !strings.Contains(table, "192.0.2.7/32 2001:db8::/32") {
+		t.Errorf("printed:\n%s", table)
+	}
+}
+
+func TestKeysCreateRefusesLimits(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		cmd  keysCreateCmd
+		want string
+	}{
+		"a scope":        {keysCreateCmd{Scope: []string{"check", "admin"}}, `--scope: unknown scope "admin"`},
+		"a network":      {keysCreateCmd{Allow: []string{"192.0.2.1/24"}}, "--allow: "},
+		"a time":         {keysCreateCmd{Expires: "soon"}, "expires: "},
+		"the past":       {keysCreateCmd{Expires: "2020-01-31T08:00:00Z"}, "is not in the future"},
+		"no time at all": {keysCreateCmd{Expires: "0s"}, "is not in the future"},
+	} {
+		storetest.WantErrorText(t, name, c.cmd.Validate(), c.want)
+	}
+	storetest.WantErrorText(t, "a negative overlap", (&keysRotateCmd{Overlap: -time.Second}).Validate(), "--overlap: ")
+	storetest.NoError(t, (&keysCreateCmd{Name: "plain"}).Validate())
+}
+
+// A running host holds keys to their limits, and a test key leaves no trace.
+func TestLimitedKeysOnAHost(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	host := hosttest.StartHost(t, dir, database)
+	b := hosttest.OpenStore(t, dir, database)
+	account := storetest.Must(b.Store.CreateAccount(t.Context(), storetest.Plan(t, "pro", 1500)))(t)
+	create := func(limits apikey.Limits) string {
+		return storetest.Must(b.Store.IssueKey(t.Context(), account, apikey.Wanted{Limits: limits}))(t).Secret
+	}
+	test := create(apikey.Limits{Test: true})
+	events := create(apikey.Limits{Scopes: []apikey.Scope{apikey.ScopeEvents}})
+	elsewhere := create(apikey.Limits{Networks: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}})
+	for _, c := range []struct {
+		name, key, domain string
+		status            int
+		verdict, text     string
+	}{
+		{"a test key", test, "block.test", 200, "block", ""},
+		{"a test key, another value", test, "example.com", 400, "", "is not a test value such as allow.test"},
+		{"a test key, a failure", test, "quota.test", 429, "", "the monthly quota of 1500 checks is used up"},
+		{"another scope", events, "block.test", 403, "", "the key does not have the scope check"},
+		{"another network", elsewhere, "block.test", 403, "", "requests from 127.0.0.1"},
+	} {
+		a := hosttest.CheckOnce(host, c.key, `{"domain":"`+c.domain+`"}`)
+		if a.Status != c.status || a.Verdict != c.verdict || !strings.Contains(a.Error, c.text) ||
+			strings.HasPrefix(a.Ref, "test_") != (c.status == 200) {
+			t.Errorf("%s: %+v, want status %d with %q", c.name, a, c.status, c.text)
+		}
+	}
+	refs, used := hosttest.RecordedRefs(t, database)
+	storetest.Expect(t, "recorded checks", len(refs), 0)
+	storetest.Expect(t, "counted checks", used, 0)
+}

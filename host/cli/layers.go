@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"assay/host/customer/feedback"
+	"assay/host/installation"
+	"assay/host/internal/terminal"
+	"assay/host/measure/eval"
+	"assay/registry"
+)
+
+type layersCmd struct {
+	List layersListCmd `cmd:"" help:"List the layers of the active lineup, or all published layers."`
+	Show layersShowCmd `cmd:"" help:"${layers_show_cmd}"`
+}
+
+type layersListCmd struct {
+	All  bool `help:"List all published versions."`
+	JSON bool `help:"Print JSON."`
+}
+
+// LayerLine is a layer in the output of `assay layers list`.
+type LayerLine struct {
+	Name       string          `json:"name"`
+	Version    string          `json:"version"`
+	Digest     string          `json:"digest"`
+	Class      registry.Class  `json:"class"`
+	Range      [2]int          `json:"score_range"` // in the lineup, if it is active
+	Active     bool            `json:"in_force"`
+	Weight     registry.ByType `json:"weight"`
+	Required   bool            `json:"required"`
+	Entities   []string        `json:"entities"`
+	BudgetFuel int64           `json:"budget_fuel"`
+	Summary    string          `json:"summary"`
+	FirstParty bool            `json:"first_party"`
+}
+
+func (cmd *layersListCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
+		plugins, err := b.Store.Plugins(ctx)
+		if err != nil {
+			return err
+		}
+		active, err := b.Store.ActiveLineup(ctx)
+		if err != nil && !errors.Is(err, registry.ErrNoRevision) {
+			return err
+		}
+		lines, err := layerLines(plugins, active.Lineup, cmd.All)
+		if err != nil {
+			return err
+		}
+		if cmd.JSON {
+			return t.JSON(lines)
+		}
+		rows := make([][]string, len(lines))
+		for i, l := range lines {
+			weight := ""
+			if l.Active {
+				weight = l.Weight.String()
+			}
+			rows[i] = []string{l.Name, l.Version, string(l.Class), scoreRange(l.Range), weight,
+				strconv.FormatInt(l.BudgetFuel, 10),
+				strings.Join(l.Entities, ","), l.Summary}
+		}
+		return t.Table([]string{"LAYER", "VERSION", "CLASS", "SCORE", "WEIGHT", "BUDGET", "ENTITIES", "SUMMARY"}, rows)
+	})
+}
+
+// layerLines returns the plugins that the lineup names, or all of them.
+func layerLines(plugins []registry.PublishedPlugin, lineup registry.LineupDocument, all bool) ([]LayerLine, error) {
+	items := map[string]registry.LineupLayer{}
+	for _, item := range lineup.Layers {
+		items[item.Layer] = item
+	}
+	lines := []LayerLine{}
+	for _, p := range plugins {
+		item, active := items[p.Ref()]
+		if !active && !all {
+			continue
+		}
+		m, err := registry.ParseManifest(p.Manifest)
+		if err != nil {
+			return nil, fmt.Errorf("listing %s: %w", p.Ref(), err)
+		}
+		lowest, highest := item.Range(m)
+		lines = append(lines, LayerLine{
+			Name: p.Name, Version: p.Version, Digest: p.Digest.String(), Active: active,
+			Class: m.LayerClass(), Range: [2]int{lowest, highest},
+			Weight: item.Weight, Required: item.Required,
+			Entities: m.Entities, BudgetFuel: m.BudgetFuel, Summary: m.Summary, FirstParty: p.FirstParty,
+		})
+	}
+	return lines, nil
+}
+
+type layersShowCmd struct {
+	Layer string `arg:"" help:"${layers_show_layer}"`
+	JSON  bool   `help:"Print JSON."`
+}
+
+// shownLayer is the JSON output of `assay layers show`.
+type shownLayer struct {
+	LayerLine
+	Labels  int           `json:"labels"` // of values that the version scored
+	Signals []shownSignal `json:"signals"`
+}
+
+// shownSignal is a signal of a layer, and how it fared with the values that customers labelled.
+type shownSignal struct {
+	registry.SignalText
+	Fraud      int           `json:"fraud"`
+	Legitimate int           `json:"legitimate"`
+	HitRate    eval.Number   `json:"hit_rate"`  // share of the values that it was raised for; null without labels
+	Precision  eval.Number   `json:"precision"` // share of fraud among them; null if there are none
+	Interval   eval.Interval `json:"interval"`  // of the precision, 95%
+}
+
+func (cmd *layersShowCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
+		shown, err := cmd.read(ctx, b)
+		if err != nil {
+			return err
+		}
+		if cmd.JSON {
+			return t.JSON(shown)
+		}
+		t.Printf("%s@%s: %s\n%d labelled values were scored by this version.\n\n", shown.Name, shown.Version,
+			shown.Summary, shown.Labels)
+		rows := make([][]string, len(shown.Signals))
+		for i, s := range shown.Signals {
+			rows[i] = []string{s.Code, strconv.Itoa(s.Points), s.Warrants, "", "", "", s.Text}
+			if s.Fraud+s.Legitimate > 0 {
+				rows[i][3], rows[i][4] = percentOf(s.HitRate), percentOf(s.Precision)
+				rows[i][5] = percentOf(s.Interval[0]) + " to " + percentOf(s.Interval[1])
+			}
+		}
+		return t.Table(
+			[]string{"SIGNAL", "POINTS", "WARRANTS", "HIT RATE", "PRECISION", "95% INTERVAL", "MEANING"}, rows)
+	})
+}
+
+// read finds the layer: the named version, or that of the lineup in force, or the newest.
+func (cmd *layersShowCmd) read(ctx context.Context, b *installation.Backend) (shown shownLayer, err error) {
+	plugins, err := b.Store.Plugins(ctx)
+	if err != nil {
+		return shown, err
+	}
+	active, err := b.Store.ActiveLineup(ctx)
+	if err != nil && !errors.Is(err, registry.ErrNoRevision) {
+		return shown, err
+	}
+	lines, err := layerLines(plugins, active.Lineup, true)
+	if err != nil {
+		return shown, err
+	}
+	name, version, _ := strings.Cut(cmd.Layer, "@")
+	lines = slices.DeleteFunc(lines, func(l LayerLine) bool {
+		return l.Name != name || version != "" && l.Version != version
+	})
+	if len(lines) == 0 {
+		return shown, fmt.Errorf("showing %s: %w", cmd.Layer, registry.ErrNoPlugin)
+	}
+	shown.LayerLine = lines[max(0, slices.IndexFunc(lines, func(l LayerLine) bool { return l.Active }))]
+	at := slices.IndexFunc(plugins, func(p registry.PublishedPlugin) bool {
+		return p.Name == shown.Name && p.Version == shown.Version
+	})
+	m, err := registry.ParseManifest(plugins[at].Manifest)
+	if err != nil {
+		return shown, fmt.Errorf("showing %s: %w", cmd.Layer, err)
+	}
+	labelled, err := b.Store.Labelled(ctx)
+	if err != nil {
+		return shown, err
+	}
+	shown.Labels = feedback.CountScored(labelled, shown.Name, shown.Version)
+	shown.Signals = signalsOf(m, shown, feedback.TallySignals(labelled))
+	return shown, nil
+}
+
+// signalsOf returns the signals of a manifest with their labels.
+func signalsOf(m registry.Manifest, of shownLayer, tallies []feedback.Tally) []shownSignal {
+	signals := make([]shownSignal, len(m.Signals))
+	for i, s := range m.Signals {
+		signals[i].SignalText = s
+		for _, t := range tallies {
+			if t.Layer == of.Name && t.Version == of.Version && t.Signal == s.Code {
+				signals[i].Fraud, signals[i].Legitimate = t.Fraud, t.Legitimate
+			}
+		}
+		raised := signals[i].Fraud + signals[i].Legitimate
+		signals[i].HitRate = eval.Number(float64(raised) / float64(of.Labels))
+		signals[i].Precision = eval.Number(float64(signals[i].Fraud) / float64(raised))
+		signals[i].Interval = eval.Wilson(signals[i].Fraud, raised)
+	}
+	return signals
+}
+
+// scoreRange returns a range of scores as text, such as "-60 to 0".
+func scoreRange(r [2]int) string { return fmt.Sprintf("%d to %d", r[0], r[1]) }

@@ -1,0 +1,155 @@
+package lineupcmd
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"assay/host/auditlog"
+	"assay/host/hosttest"
+	"assay/host/lineup/replay"
+	"assay/host/store/storetest"
+	"assay/registry"
+	"assay/registry/activation"
+)
+
+// A canary scores for its share of the accounts until a host withdraws it, because it changes more verdicts than its
+// limit allows. With another limit it stays, and is promoted without being prepared again.
+func TestCanary(t *testing.T) {
+	t.Parallel()
+	f := hosttest.NewFleet(t, 1)
+	host := f.Hosts[0]
+	strict := hosttest.OutputJSON[registry.LineupRevision](t, f.Dir, f.Database, "lineup", "show").Lineup
+	strict.Base, strict.Bands.Review = "", 1
+	file := hosttest.WriteJSON(t, strict)
+	started := hosttest.OutputJSON[map[string]int64](t, f.Dir, f.Database, "lineup", "canary", file, "--share", "50%",
+		"--reason", "a test")
+	if started["canary"] != 2 || started["revision"] != 1 || started["share"] != 50 || started["hosts"] != 1 {
+		t.Errorf("starting a canary printed %v", started)
+	}
+	if text := hosttest.Output(t, f.Dir, f.Database, "lineup", "show"); !strings.Contains(text,
+		"canary: revision 2 scores for 50% of the accounts, and is withdrawn if it changes more than 1% of ") {
+		t.Errorf("lineup show:\n%s", text)
+	}
+	if text := hosttest.Output(t, f.Dir, f.Database, "lineup", "hosts"); !strings.Contains(text, "1, canary 2 (50%)") {
+		t.Errorf("lineup hosts:\n%s", text)
+	}
+	inside, outside := f.KeysAround(t, f.Last(t).Canary.Hash)
+	for key, revision := range map[string]int64{inside: 2, outside: 1} {
+		a := hosttest.CheckUntilComplete(host, key, hosttest.FleetBody)
+		storetest.Expect(t, "recorded revision", storetest.Value[int64](t, f.Conn,
+			"SELECT revision FROM audit_records WHERE ref = $1", a.Ref), revision)
+	}
+
+	for i := range 20 {
+		hosttest.CheckUntilComplete(host, inside, fmt.Sprintf(`{"domain":"garden-%d.example.com"}`, i))
+	}
+	storetest.Until(t, "the canary to be withdrawn", func() bool { return f.Last(t).Canary == nil })
+	last := f.Last(t)
+	if !strings.HasPrefix(last.Author, "host ") || !strings.HasSuffix(last.Author, ":"+host.Name()) ||
+		last.Lineup.Revision != 1 || !strings.Contains(last.Reason, "have another verdict (most often domain: ") {
+		t.Errorf("it was withdrawn by %+v", last)
+	}
+	storetest.Until(t, "the withdrawal to be counted", func() bool {
+		return host.Metric(t, `assay_lineup_steps_total{step="withdrawal"}`) == 1
+	})
+	storetest.Until(t, "/readyz to list the withdrawal", func() bool {
+		return strings.Contains(hosttest.Get(t, host.Admin+"/readyz", ""), "the canary, revision 2, was withdrawn by host ")
+	})
+
+	// The operator accepts what the lineup changes.
+	hosttest.Output(t, f.Dir, f.Database, "lineup", "canary", file, "--share", "50%", "--limit", "100%")
+	const compared = "assay_canary_checks_total"
+	before := host.Metric(t, compared)
+	for i := range 20 {
+		hosttest.CheckUntilComplete(host, inside, fmt.Sprintf(`{"domain":"garden-%d.example.org"}`, i))
+	}
+	storetest.Until(t, "the checks to be compared", func() bool { return host.Metric(t, compared) >= before+20 })
+	if now := f.Last(t); now.Canary == nil || now.Canary.Limit != 10_000 {
+		t.Errorf("a canary without a limit was withdrawn: %+v", now)
+	}
+	storetest.Until(t, "the host to say what the canary does", func() bool {
+		hosts := storetest.Must(f.Backend.Store.Hosts(t.Context()))(t)
+		return strings.Contains(hosts[0].Canary, "have another verdict (most often domain: ")
+	})
+	text := hosttest.Output(t, f.Dir, f.Database, "lineup", "promote", "--reason", "a test")
+	if !strings.Contains(text, "Revision 2 is in force on ") || strings.Contains(text, "loading") {
+		t.Errorf("lineup promote printed\n%s", text)
+	}
+	storetest.Expect(t, "the state of the host", fmt.Sprint(f.Last(t).Canary, len(f.Running(t, 2))), "<nil> 1")
+	if out, err := hosttest.Command(t.Context(), f.Dir, f.Database, "lineup", "canary", "--stop").CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "there is no canary") {
+		t.Errorf("stopping no canary: %v\n%s", err, out)
+	}
+	if reports := hosttest.OutputJSON[[]auditlog.Report](t, f.Dir, f.Database, "audit", "verify"); !reports[0].OK {
+		t.Errorf("audit verify: %+v", reports)
+	}
+}
+
+// A candidate that would be withdrawn at once is refused.
+func TestCanaryBeyondItsLimit(t *testing.T) {
+	t.Parallel()
+	report := &replay.Report{Types: []replay.TypeReport{{Type: "domain", Checks: 200, Flips: 1, Refused: 2}}}
+	for limit, want := range map[activation.Limit]string{0: "domain: 3 of 200 (1.5%)", 100: "raise --limit", 150: ""} {
+		err := canaryWithin(limit)(report)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("limit %v: %v, want %q", limit, err, want)
+		}
+	}
+}
+
+// What a canary becomes without its file.
+func TestChangedCanary(t *testing.T) {
+	t.Parallel()
+	limit := activation.Limit(300)
+	own, base := activation.Lineup{Revision: 2}, activation.Lineup{Revision: 1}
+	in := activation.Activation{Lineup: base, Canary: &activation.Canary{Lineup: own, Share: 5, Limit: 100}}
+	for name, c := range map[string]struct {
+		cmd  lineupCanaryCmd
+		want activation.Canary
+	}{
+		"share": {lineupCanaryCmd{Share: 9}, activation.Canary{Lineup: own, Share: 9, Limit: 100}},
+		"limit": {lineupCanaryCmd{Limit: &limit}, activation.Canary{Lineup: own, Share: 5, Limit: 300}},
+		"both":  {lineupCanaryCmd{Share: 9, Limit: &limit}, activation.Canary{Lineup: own, Share: 9, Limit: 300}},
+	} {
+		if l, got := c.cmd.changed(in); l != base || *got != c.want {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if l, got := (&lineupCanaryCmd{Stop: true}).changed(in); l != base || got != nil {
+		t.Errorf("stopped: %+v", got)
+	}
+	storetest.Expect(t, "the canary in force", in.Canary.Share, 5)
+}
+
+// The share is in whole percent, and flags that contradict each other are refused.
+func TestCanaryFlags(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]WholePercent{"5%": 5, " 50% ": 50, "1%": 1, "0%": 0, "51%": 0, "5": 0, "0.5%": 0,
+		"": 0, "-1%": 0} {
+		var p WholePercent
+		if err := p.UnmarshalText([]byte(text)); (err == nil) != (want != 0) || err == nil && p != want {
+			t.Errorf("%q is %v: %v", text, p, err)
+		}
+	}
+	limit := new(activation.Limit)
+	for name, c := range map[string]struct {
+		cmd lineupCanaryCmd
+		ok  bool
+	}{
+		"file and share":     {lineupCanaryCmd{File: "f", Share: 5}, true},
+		"all":                {lineupCanaryCmd{File: "f", Share: 5, Limit: limit}, true},
+		"stop":               {lineupCanaryCmd{Stop: true}, true},
+		"another share":      {lineupCanaryCmd{Share: 5}, true},
+		"another limit":      {lineupCanaryCmd{Limit: limit}, true},
+		"nothing":            {lineupCanaryCmd{}, false},
+		"file without share": {lineupCanaryCmd{File: "f"}, false},
+		"stop with a file":   {lineupCanaryCmd{Stop: true, File: "f"}, false},
+		"stop with a share":  {lineupCanaryCmd{Stop: true, Share: 5}, false},
+		"stop with a limit":  {lineupCanaryCmd{Stop: true, Limit: limit}, false},
+	} {
+		if err := c.cmd.Validate(); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package lineupcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"assay/host/cli/measurement"
+	"assay/host/installation"
+	"assay/host/internal/terminal"
+	"assay/host/measure/eval"
+	"assay/registry"
+)
+
+type lineupFitCmd struct {
+	measurement.LabelledValues `embed:""`
+
+	Lineup     string   `placeholder:"FILE" help:"${fit_lineup}"`
+	L2         float64  `name:"l2" default:"0.05" placeholder:"X" help:"${fit_l2} (default: ${default})."`
+	Prevalence float64  `default:"0.3" placeholder:"P" help:"${fit_prevalence} (default: ${default})."`
+	ReviewFPR  float64  `default:"0.01" placeholder:"P" help:"${fit_review_fpr} (default: ${default})."`
+	BlockFPR   float64  `default:"0.002" placeholder:"P" help:"${fit_block_fpr} (default: ${default})."`
+	SuffixFPR  float64  `default:"0.05" placeholder:"P" help:"${fit_suffix_fpr} (default: ${default})."`
+	Only       []string `placeholder:"LAYER" help:"${fit_only}"`
+	Feedback   bool     `help:"${fit_feedback}"`
+	Out        string   `short:"o" placeholder:"FILE" help:"Write the fitted lineup to this file."`
+	JSON       bool     `help:"Print JSON."`
+}
+
+// UsualFit returns the options of a fit without flags.
+func UsualFit() eval.FitOptions {
+	return eval.FitOptions{L2: .05, Prevalence: .3, ReviewFPR: .01, BlockFPR: .002, SuffixFPR: .05}
+}
+
+// Validate checks the flags. Kong calls it.
+func (cmd *lineupFitCmd) Validate() error {
+	for name, share := range map[string]float64{"prevalence": cmd.Prevalence, "review-fpr": cmd.ReviewFPR,
+		"block-fpr": cmd.BlockFPR, "suffix-fpr": cmd.SuffixFPR} {
+		if !(share > 0 && share < 1) {
+			return fmt.Errorf("--%s must be between 0 and 1, not %v", name, share)
+		}
+	}
+	if !(cmd.L2 >= 0) {
+		return errors.New("--l2 must not be negative")
+	}
+	return nil
+}
+
+// fitReport is the JSON output of `assay lineup fit`.
+type fitReport struct {
+	Lineup  registry.LineupDocument `json:"-"`       // written to a file of its own
+	Changes []registry.Change       `json:"changes"` // relative to the lineup with the old weights
+	*eval.Fit
+}
+
+func (cmd *lineupFitCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+	rows, _, err := cmd.Read()
+	if err == nil && len(rows) == 0 && !cmd.Feedback {
+		err = measurement.ErrNoRows
+	}
+	if err == nil && cmd.Feedback { // is in the database
+		_, err = cfg.LoadInstallation()
+	}
+	if err != nil {
+		return err
+	}
+	return measurement.Use(ctx, cfg, t, cmd.Lineup, false, func(m *measurement.Measurement) error {
+		scored, err := eval.Run(ctx, m, m.Model, rows, 0, measurement.ScoringProgress(t))
+		if err != nil {
+			return err
+		}
+		if cmd.Feedback {
+			labels, err := m.Feedback(ctx)
+			if err != nil {
+				return err
+			}
+			scored = append(scored, m.Model.Scored(labels)...)
+		}
+		fit, err := eval.FitLineup(m.Model, scored, eval.FitOptions{L2: cmd.L2, Prevalence: cmd.Prevalence,
+			ReviewFPR: cmd.ReviewFPR, BlockFPR: cmd.BlockFPR, SuffixFPR: cmd.SuffixFPR, Only: cmd.Only})
+		if err != nil {
+			return err
+		}
+		r := fitReport{Lineup: m.Fitted(fit), Fit: fit}
+		r.Lineup.Note = fmt.Sprintf("Fitted to %d rows of %s", fit.Rows, strings.Join(measurement.BaseNames(cmd.Files), ", "))
+		r.Changes = registry.Diff(m.Document, r.Lineup, nil)
+		return cmd.print(t, r)
+	})
+}
+
+func (cmd *lineupFitCmd) print(t *terminal.Terminal, r fitReport) error {
+	document := func(out io.Writer) error { return (&terminal.Terminal{Out: out}).JSON(r.Lineup) }
+	if cmd.Out != "" {
+		if err := measurement.WriteTo(cmd.Out, document); err != nil {
+			return fmt.Errorf("writing the lineup: %w", err)
+		}
+	}
+	if cmd.JSON {
+		return t.JSON(r)
+	}
+	if err := r.WriteText(t.Out); err != nil {
+		return err
+	}
+	t.Printf("\n")
+	if err := printChanges(t, r.Changes, "BEFORE", "FITTED"); err != nil {
+		return err
+	}
+	if _, _, versioned := r.Lineup.Layers[0].Ref(); versioned && cmd.Out != "" {
+		t.Printf("\nActivate it with: assay lineup set %s\n", cmd.Out)
+	}
+	return nil
+}

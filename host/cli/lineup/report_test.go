@@ -1,0 +1,101 @@
+package lineupcmd
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"assay/host/cli"
+	"assay/host/hosttest"
+	"assay/host/installation"
+	"assay/host/lineup/replay"
+	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
+	"assay/registry"
+)
+
+// TestFlipsAreShownAndLimited changes a lineup so that the verdicts of recent checks flip. The operator sees it, needs
+// --force with a reason, and an erased subject is no longer counted.
+func TestFlipsAreShownAndLimited(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	host := hosttest.StartHost(t, dir, database)
+	issued, err := installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store, installation.Unlimited(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		hosttest.CheckUntilComplete(host, issued.Secret, fmt.Sprintf(`{"domain":"garden-%d.example.com"}`, i))
+	}
+	l := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
+	l.Bands.Review = 1
+	file := hosttest.WriteJSON(t, l)
+
+	diff := func() *replay.Report {
+		r := hosttest.OutputJSON[prediction](t, dir, database, "lineup", "diff", file)
+		if len(r.Changes) != 1 || r.Report.References == 0 || len(r.Report.ReferenceFlips) == 0 {
+			t.Errorf("lineup diff: %+v", r)
+		}
+		return r.Report
+	}
+	if r := diff(); r.Remembered != 10 || r.Flips() != 10 {
+		t.Errorf("%d of %d checks flip, want 10 of 10", r.Flips(), r.Remembered)
+	}
+	for name, flags := range map[string][]string{"no force": nil, "no reason": {"--force"},
+		"an empty reason": {"--force", "--reason", " "}, "no force, but a reason": {"--reason", "a test"}} {
+		out, err := hosttest.Command(t.Context(), dir, database,
+			append([]string{"lineup", "set", file}, flags...)...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "domain: 10 of 10 (100%)") ||
+			!strings.Contains(string(out), "ASSAY_FLIP_LIMIT") {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, host.URL+"/gdpr/erase",
+		strings.NewReader(`{"domain":"garden-3.example.com"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+issued.Secret)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("erasing: %s", response.Status)
+	}
+	storetest.Until(t, "the erasure to reach the host", func() bool { return diff().Remembered == 9 })
+	text := hosttest.Output(t, dir, database, "lineup", "set", file, "--force", "--reason", "a test")
+	if !strings.Contains(text, "domain: 9 of 9 verdicts change (100%)") || !strings.Contains(text, "in force") {
+		t.Errorf("lineup set:\n%s", text)
+	}
+}
+
+func TestPercent(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"1%": "1%", "0.5%": "0.5%", "100%": "100%", "0%": "0%", " 2% ": "2%",
+		"1": "", "-1%": "", "101%": "", "x%": "", "NaN%": "", "": ""} {
+		var p installation.Percent
+		if err := p.UnmarshalText([]byte(text)); (err == nil) != (want != "") || err == nil && p.String() != want {
+			t.Errorf("%q is %v: %v", text, p, err)
+		}
+	}
+}
+
+// TestCheckWithCandidate scores with a file's lineup, which stays without effect.
+func TestCheckWithCandidate(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.Installation(t)
+	before := hosttest.OutputJSON[cli.Explanation](t, dir, database, "check", "example.com")
+	l := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
+	l.Bias = registry.ForAll(3)
+	got := hosttest.OutputJSON[cli.Explanation](t, dir, database, "check", "example.com", "--lineup", hosttest.WriteJSON(t, l))
+	if got.Score <= before.Score || got.Revision != 0 || len(got.Layers) != len(before.Layers) {
+		t.Errorf("before %+v, with the candidate %+v", before, got)
+	}
+	if again := hosttest.OutputJSON[cli.Explanation](t, dir, database, "check", "example.com"); again.Score != before.Score {
+		t.Errorf("afterwards %+v", again)
+	}
+}

@@ -1,0 +1,136 @@
+package lineupcmd
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"assay/host/auditlog"
+	"assay/host/check"
+	"assay/host/hosttest"
+	"assay/host/installation"
+	"assay/host/lineup/replay"
+	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
+	"assay/registry"
+)
+
+// flakyLayer is a module that crashes in every second call, if its instance is not restored after each.
+const flakyLayer = "\x00asm\x01\x00\x00\x00" + // header
+	"\x01\x05\x01\x60\x00\x01\x7f" + // type () -> i32
+	"\x03\x02\x01\x00" + // one function of it
+	"\x05\x04\x01\x01\x01\x01" + // one page of memory
+	"\x06\x06\x01\x7f\x01\x41\x00\x0b" + // a variable, 0 at first
+	"\x07\x1b\x02\x06memory\x02\x00\x0eassay_v1_score\x00\x00" + // exports
+	"\x0a\x17\x01\x15\x00" +
+	"\x23\x00\x41\x01\x6a\x24\x00" + // add 1 to the variable
+	"\x23\x00\x41\x01\x71\x45\x04\x40\x00\x0b" + // if it is even: unreachable
+	"\x41\x00\x0b" // return 0
+
+// A layer that fails for three accounts is moved to shadow by the host, in a step that `audit verify` accepts and that
+// an operator can undo. There it does no harm, and `lineup shadow` shows it, and what another layer in shadow would
+// have changed.
+func TestFailingLayerIsMovedToShadow(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	host := hosttest.StartHost(t, dir, database)
+	store := hosttest.OpenStore(t, dir, database).Store
+	var keys []string
+	for i := range 3 {
+		issued, err := installation.IssueKey(t.Context(), store, installation.Unlimited(), fmt.Sprint("account ", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, issued.Secret)
+	}
+	// `plugin push` would refuse it. Earlier releases did not measure plugins.
+	flaky := storetest.Must(registry.OpenModule(hosttest.Packed(t, "flaky", flakyLayer,
+		`"entities":["phone"],"facts":[],"signals":[]`)))(t)
+	storetest.NoError(t, store.PublishPlugin(t.Context(), flaky, "1.0.0", false, nil))
+	l := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
+	l.Bands.Review = 5
+	for i := range l.Layers {
+		if name, _, _ := l.Layers[i].Ref(); name == "numbering" {
+			l.Layers[i].Mode = registry.ModeShadow
+		}
+	}
+	l.Layers = append(l.Layers, registry.LineupLayer{Layer: "flaky@1.0.0", Weight: registry.ForAll(1),
+		Isolation: "shared"})
+	set := hosttest.OutputJSON[map[string]int64](t, dir, database, "lineup", "set", hosttest.WriteJSON(t, l), "--force", "--reason",
+		"a test")
+
+	body := `{"phone":"+33 1 23 45 67 89"}`
+	now := func() registry.LineupRevision {
+		return storetest.Must(store.ActiveLineup(t.Context()))(t)
+	}
+	degraded := 0
+	for i := range 3 * 32 {
+		if hosttest.CheckOnce(host, keys[i%3], body).Degraded() {
+			degraded++
+		}
+		if now().Revision != set["revision"] {
+			break
+		}
+	}
+	storetest.Until(t, "the layer to be moved to shadow", func() bool { return now().Revision != set["revision"] })
+	moved := now()
+	layers := moved.Lineup.Layers
+	if last := layers[len(layers)-1]; last.Mode != registry.ModeShadow || moved.Activation != set["activation"]+1 ||
+		!strings.HasPrefix(moved.Author, "host ") ||
+		!strings.Contains(moved.Note, "Layer flaky exceeded its limits: it failed (trap) in 3 of its last 32 calls") {
+		t.Errorf("in force: %+v", moved)
+	}
+	if degraded < 9 {
+		t.Errorf("%d answers were degraded before", degraded)
+	}
+	if !strings.Contains(hosttest.Get(t, host.Admin+"/metrics", ""), `assay_lineup_steps_total{step="demotion"} 1`) {
+		t.Error("the metrics do not count the step")
+	}
+
+	// It fails on, which nobody sees, and what the other layer in shadow finds has no effect.
+	storetest.Until(t, "the host to follow", func() bool {
+		return strings.Contains(hosttest.Get(t, host.Admin+"/metrics", ""),
+			fmt.Sprintf("assay_lineup_revision %d\n", moved.Revision))
+	})
+	storetest.Until(t, "/readyz to list the demotion", func() bool {
+		return strings.Contains(hosttest.Get(t, host.Admin+"/readyz", ""), "layer flaky was moved to shadow by host ")
+	})
+	for range 20 {
+		if a := hosttest.CheckOnce(host, keys[0], body); a.Degraded() || a.Verdict != string(check.Allow) {
+			t.Fatalf("afterwards: %+v", a)
+		}
+	}
+	type shadow struct {
+		replay.ShadowReport
+		Layers []string
+	}
+	var shown []shadow
+	storetest.Until(t, "the flip to be reported", func() bool {
+		if a := hosttest.CheckOnce(host, keys[0], `{"phone":"+972 1511 2345678"}`); a.Verdict != string(check.Allow) {
+			t.Errorf("a voice mailbox without numbering: %+v", a)
+		}
+		shown = hosttest.OutputJSON[[]shadow](t, dir, database, "lineup", "shadow")
+		return slices.ContainsFunc(shown[0].Report.Signals, func(s replay.SignalFlips) bool { // or the other one failed
+			return s.Code == "numbering:type:voicemail" && s.To == check.Review
+		})
+	})
+	r := shown[0]
+	if len(shown) != 1 || r.Revision != moved.Revision || len(r.Layers) != 2 || r.Layers[1] != "flaky@1.0.0" ||
+		len(r.Report.Failures) == 0 || r.Report.Failures[0].Layer != "flaky" {
+		t.Errorf("lineup shadow: %+v", shown)
+	}
+	if text := hosttest.Output(t, dir, database, "lineup", "shadow"); !strings.Contains(text, "allow to review") ||
+		!strings.Contains(text, "numbering:type:voicemail of numbering") ||
+		!strings.Contains(text, "has in shadow: ") {
+		t.Errorf("lineup shadow:\n%s", text)
+	}
+	if reports := hosttest.OutputJSON[[]auditlog.Report](t, dir, database, "audit", "verify"); !reports[0].OK {
+		t.Errorf("audit verify: %+v", reports)
+	}
+
+	// The operator removes it.
+	l = moved.Lineup
+	l.Base, l.Layers = "", l.Layers[:len(l.Layers)-1]
+	hosttest.Output(t, dir, database, "lineup", "set", hosttest.WriteJSON(t, l))
+}

@@ -1,0 +1,272 @@
+package measurement
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"assay/host/check"
+	"assay/host/customer/feedback"
+	"assay/host/entity"
+	"assay/host/installation"
+	"assay/host/internal/terminal"
+	"assay/host/lineup"
+	"assay/host/measure/eval"
+	"assay/host/sandbox"
+	"assay/host/store"
+	"assay/registry"
+)
+
+// MeasuredDeadline is far above the deadline of a check, so that a busy machine does not end a measurement.
+const MeasuredDeadline = time.Minute
+
+// LookupWorkers is the number of rows that wait for lookups at the same time.
+const LookupWorkers = 32
+
+// Measurement is a lineup that is open in this process to be measured.
+type Measurement struct {
+	Document registry.LineupDocument
+	active   registry.LineupRevision // the active lineup; zero if there is none and a document is measured
+	Model    eval.Model
+	Checker  *check.Checker
+	opened   *lineup.Candidate
+	labelled func(context.Context) ([]feedback.Labelled, error)
+}
+
+// Feedback returns the labels that customers gave. Labels with scores of other versions of a layer are left out: a
+// weight for one version is meaningless for another.
+func (m *Measurement) Feedback(ctx context.Context) ([]eval.Labelled, error) {
+	labelled, err := m.labelled(ctx)
+	if err != nil {
+		return nil, err
+	}
+	versions := map[string]string{}
+	for _, l := range m.Model.Layers {
+		versions[l.Name] = l.Version
+	}
+	var labels []eval.Labelled
+	for _, l := range labelled {
+		label := eval.Labelled{Type: l.Type, Malicious: l.Label == feedback.Fraud, Source: "feedback",
+			Scores: map[string]int{}}
+		same := true
+		for _, layer := range l.Layers {
+			same = same && versions[layer.Name] == layer.Version
+			label.Scores[layer.Name] = layer.Score
+		}
+		if same {
+			labels = append(labels, label)
+		}
+	}
+	return labels, nil
+}
+
+// Score implements eval.Scorer.
+func (m *Measurement) Score(ctx context.Context, r eval.Row) (*check.Decision, error) {
+	checker := m.Checker
+	if r.Facts != nil {
+		checker = installation.NewChecker(checker.Live, nil, SilentObserver{})
+		checker.Deadline, checker.Collector = MeasuredDeadline, GivenFacts(r.Facts)
+	}
+	return checker.Explain(ctx, check.Field{Type: r.Type, Value: r.Value}, r.Country)
+}
+
+// GivenFacts is a collector that returns a row's own facts.
+type GivenFacts entity.Facts
+
+// Collect implements check.Collector.
+func (f GivenFacts) Collect(context.Context, string, entity.Entity, []string) (entity.Facts, []string, error) {
+	return entity.Facts(f), nil, nil
+}
+
+// Use opens a lineup, calls fn with it, and closes it. file names the lineup's document; if it is empty,
+// the active lineup is measured, or the built-in one without an installation. With lookups, checks observe facts as a
+// host does.
+func Use(
+	ctx context.Context, cfg *installation.Config, t *terminal.Terminal, file string, lookups bool, fn func(*Measurement) error,
+) error {
+	installed, err := cfg.HasInstallation()
+	if err != nil {
+		return err
+	}
+	if !installed {
+		document, err := installation.ReadDocument(file)
+		if err != nil {
+			return err
+		}
+		o, err := installation.BuiltInOpener(ctx, cfg, t, file)
+		if err != nil {
+			return err
+		}
+		return (&Measurement{Document: document}).Run(ctx, cfg, t, o, nil, lookups, fn)
+	}
+	return installation.Use(ctx, cfg, t, func(b *installation.Backend) (err error) {
+		m, err := readMeasured(ctx, b, cfg, file)
+		if err != nil {
+			return err
+		}
+		m.labelled = b.Store.Labelled
+		return m.Run(ctx, cfg, t, b.Opener(ctx, cfg, t), b.Store, lookups, fn)
+	})
+}
+
+// Run opens the document, calls fn, and closes it. database is the installation's, or nil.
+func (m *Measurement) Run(
+	ctx context.Context, cfg *installation.Config, t *terminal.Terminal, o installation.Opener, database *store.Store, lookUp bool,
+	fn func(*Measurement) error,
+) (err error) {
+	candidate, err := o.Open(ctx, m.Document)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, candidate.Close()) }()
+	m.wire(candidate)
+	if !lookUp {
+		return fn(m)
+	}
+	return installation.UseLookups(ctx, cfg, database, t, func(l *installation.Lookups) error {
+		m.Checker.Collector = l
+		return fn(m)
+	})
+}
+
+// readMeasured reads the document to measure. Without a file, it is the lineup in force.
+func readMeasured(ctx context.Context, b *installation.Backend, cfg *installation.Config, file string) (*Measurement, error) {
+	_, found, err := b.Store.LastActivation(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var active registry.LineupRevision
+	if found || file == "" {
+		a, err := b.Authority(ctx, cfg)
+		if err != nil {
+			return nil, err
+		}
+		inForce, err := a.Current(ctx)
+		if err != nil {
+			return nil, err
+		}
+		active = registry.LineupRevision{Revision: inForce.Lineup.Revision, Lineup: inForce.Document}
+		active.Lineup.Base = inForce.Hash.String() // which a fitted lineup derives from
+	}
+	m := &Measurement{Document: active.Lineup, active: active}
+	if file == "" {
+		m.Model.Revision = active.Revision
+		return m, nil
+	}
+	m.Document, err = installation.ReadDocument(file)
+	return m, err
+}
+
+// wire fills in the model and the checker.
+func (m *Measurement) wire(candidate *lineup.Candidate) {
+	l := m.Document
+	m.opened = candidate
+	m.Model.Bias, m.Model.Bands = lineup.ByType(l.Bias), check.Bands(l.Bands)
+	for i, member := range candidate.Members {
+		m.Model.Layers = append(m.Model.Layers, eval.Layer{Name: member.Name, Version: member.Version,
+			Weight: member.Weight, Types: member.Entities,
+			Style: candidate.Manifests[i].LayerClass() == registry.Style})
+	}
+	m.Model.Limits = limits(l, candidate.Manifests)
+	live := &check.Live{}
+	live.Swap(check.NewLineup(m.Model.Revision, m.Model.Bias, m.Model.Bands, candidate.Members))
+	m.Checker = installation.NewChecker(live, nil, SilentObserver{})
+	m.Checker.Deadline = MeasuredDeadline
+}
+
+// With returns a measurement of the lineup with one more layer, which is the last of the model. If the lineup has the
+// layer in another version, the plugin takes its place and its settings, and replaced is the lineup's name for it.
+// limits are those of the lineup without either.
+func (m *Measurement) With(p *sandbox.Plugin) (
+	next *Measurement, replaced string, without map[entity.Type][]eval.Limit,
+) {
+	manifest := p.Manifest()
+	item := registry.LineupLayer{Weight: registry.ForAll(manifest.DefaultWeight)}
+	next = &Measurement{Document: m.Document, active: m.active}
+	next.Document.Layers = nil
+	next.Model.Revision, next.Model.Traced = m.Model.Revision, manifest.Name
+	opened := &lineup.Candidate{}
+	for i, member := range m.opened.Members {
+		layer := m.Document.Layers[i]
+		if member.Name == manifest.Name {
+			item, replaced = layer, member.Name+"@"+member.Version
+			continue
+		}
+		next.Document.Layers = append(next.Document.Layers, layer)
+		opened.Members = append(opened.Members, member)
+		opened.Manifests = append(opened.Manifests, m.opened.Manifests[i])
+	}
+	without = limits(next.Document, opened.Manifests)
+	item.Layer, item.Digest, item.Mode, item.Fuel = manifest.Name+"@"+manifest.Version, "", "", 0
+	next.Document.Layers = append(next.Document.Layers, item)
+	opened.Members = append(opened.Members, lineup.NewMember(item, p))
+	opened.Manifests = append(opened.Manifests, manifest)
+	next.wire(opened)
+	next.Checker.Collector = m.Checker.Collector
+	return next, replaced, without
+}
+
+// limits returns the constraints that the lineup must obey whatever its weights.
+func limits(l registry.LineupDocument, manifests []registry.Manifest) map[entity.Type][]eval.Limit {
+	l.Layers = slices.Clone(l.Layers)
+	for i := range l.Layers {
+		l.Layers[i].Weight = registry.ForAll(1) // a layer of weight 0 is exempt, but may have a weight when fitted
+	}
+	all := map[entity.Type][]eval.Limit{}
+	for _, c := range registry.Constraints(l, manifests) {
+		limit := eval.Limit{Name: c.Signal + " reaches " + c.Band, Bias: 1, Weights: c.Coefficients, AtLeast: c.Bound}
+		if c.Signal == "" { // the sum must stay below the bound
+			limit = eval.Limit{Name: "style never blocks", Bias: -1, AtLeast: -math.Nextafter(c.Bound, math.Inf(-1))}
+			for _, coefficient := range c.Coefficients {
+				limit.Weights = append(limit.Weights, -coefficient)
+			}
+		}
+		t := entity.Type(c.Type)
+		all[t] = append(all[t], limit)
+	}
+	return all
+}
+
+// Fitted returns the document with the fitted biases and weights. Those of types without rows do not change.
+func (m *Measurement) Fitted(fit *eval.Fit) registry.LineupDocument {
+	l := m.Document
+	bias := maps.Clone(m.Model.Bias)
+	for _, f := range fit.Types {
+		bias[f.Type] = f.Bias
+	}
+	l.Bias, l.Layers = byType(bias, entity.Types()), slices.Clone(l.Layers)
+	for i, layer := range m.Model.Layers {
+		weight := maps.Clone(layer.Weight)
+		for _, f := range fit.Types {
+			weight[f.Type] = f.Weights[i]
+		}
+		l.Layers[i].Weight = byType(weight, layer.Types)
+	}
+	return l
+}
+
+// byType returns the numbers for types as a lineup's document holds them.
+func byType(numbers check.ByType, types []entity.Type) registry.ByType {
+	if len(types) == 1 {
+		return registry.ForAll(numbers[types[0]])
+	}
+	b := registry.ByType{}
+	for _, t := range types {
+		b[string(t)] = numbers[t]
+	}
+	return b
+}
+
+// SilentObserver ignores everything: a measurement's report covers it.
+type SilentObserver struct{}
+
+var _ check.Observer = SilentObserver{}
+
+// LayerRan implements check.Observer.
+func (SilentObserver) LayerRan(entity.Type, check.Outcome, *check.Failure) {}
+
+// CheckDone implements check.Observer.
+func (SilentObserver) CheckDone(*check.Decision, time.Duration) {}

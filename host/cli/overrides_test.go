@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"assay/host/access/apikey"
+	"assay/host/auditlog"
+	"assay/host/customer/override"
+	"assay/host/hosttest"
+	"assay/host/store/postgres/postgrestest"
+)
+
+// A customer and the operator set verdicts in advance, which a running host applies, explains and records.
+func TestOverridesOnAHost(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	host := hosttest.StartHost(t, dir, database)
+	issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
+	send := func(method, path, body string) (status int, text string) {
+		t.Helper()
+		hosttest.UntilAccepted(func() int {
+			req, err := http.NewRequestWithContext(t.Context(), method, host.URL+path, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", "Bearer "+issued.Secret)
+			res, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			answered, err := io.ReadAll(res.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			status, text = res.StatusCode, string(answered)
+			return status
+		})
+		return status, text
+	}
+	// until checks a domain until the host applies the verdict.
+	until := func(domain, verdict, first string) {
+		t.Helper()
+		var last hosttest.Answer
+		if !hosttest.Repeat(func() bool {
+			last = hosttest.CheckOnce(host, issued.Secret, `{"domain":"`+domain+`"}`)
+			return last.Verdict == verdict && len(last.Signals) > 0 && strings.HasPrefix(last.Signals[0], first)
+		}) {
+			t.Fatalf("%s: %+v, want %s, %q first", domain, last, verdict, first)
+		}
+	}
+	expires := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	status, text := send("POST", "/api/overrides", `{"action":"allow","domain":"paypa1-secure-login.xyz",`+
+		`"reason":"our own test page","expires_at":"`+expires+`"}`)
+	var own override.Listed
+	if err := json.Unmarshal([]byte(text), &own); status != 200 || err != nil {
+		t.Fatalf("status %d: %s", status, text)
+	}
+	until("paypa1-secure-login.xyz", "allow", "Assay: Allowed by your override "+own.ID+"; the layers' score is ")
+	until("www.paypa1-secure-login.xyz", "block", "")
+
+	all := hosttest.OutputJSON[override.Listed](t, dir, database, "overrides", "add", "block", "--registrable=example.org",
+		"--reason=fraud ring", "--expires=30d", "--author=ops")
+	until("shop.example.org", "block", "Assay: Blocked by the operator's override "+all.ID+"; the layers' score is ")
+	explained := hosttest.OutputJSON[Explanation](t, dir, database, "check", "shop.example.org")
+	if explained.Override == nil || explained.Override.ID != all.ID || explained.Verdict != "block" ||
+		explained.Score < 70 || explained.Override.Score >= 40 {
+		t.Errorf("explained %+v, override %+v", explained, explained.Override)
+	}
+
+	db, err := pgx.Connect(t.Context(), database)
+	if err == nil {
+		defer db.Close(t.Context())
+		_, err = db.Exec(t.Context(), "UPDATE overrides SET sealed_reason = '' WHERE id = $1", own.ID)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := hosttest.OutputJSON[[]override.Listed](t, dir, database, "overrides", "list")
+	if len(list) != 2 || list[0].ID != all.ID || list[0].Ignored != "" || list[1].Ignored != "altered" ||
+		list[1].Account != issued.Account {
+		t.Errorf("listed %+v", list)
+	}
+	if out, err := hosttest.Command(t.Context(), dir, database, "audit", "verify").CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), own.ID+" was altered") {
+		t.Errorf("verified an altered override: %v, %s", err, out)
+	}
+	hosttest.Output(t, dir, database, "overrides", "remove", own.ID)
+	until("paypa1-secure-login.xyz", "block", "")
+	for _, r := range hosttest.OutputJSON[[]auditlog.Report](t, dir, database, "audit", "verify") {
+		if !r.OK {
+			t.Errorf("the audit log after the altered override was removed: %+v", r)
+		}
+	}
+	if status, text := send("DELETE", "/api/overrides?id="+all.ID, ""); status != 404 {
+		t.Errorf("a customer removes an override of the operator: status %d: %s", status, text)
+	}
+}

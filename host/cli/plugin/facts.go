@@ -1,0 +1,118 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"assay/host/check"
+	"assay/host/cli/measurement"
+	"assay/host/entity"
+	"assay/host/installation"
+	"assay/host/internal/terminal"
+)
+
+type pluginFactsCmd struct {
+	Value   string `arg:"" help:"Domain, email address, phone number or IBAN."`
+	Type    string `enum:"domain,email,phone,iban,auto" default:"auto" help:"Type of the value: ${enum}."`
+	Country string `placeholder:"CC" help:"The request's region.country: ISO 3166-1 alpha-2, or EU."`
+	Account string `placeholder:"ID" help:"${plugin_account}"`
+	Record  string `placeholder:"FILE" help:"${plugin_record}"`
+	JSON    bool   `help:"Print JSON."`
+}
+
+// knownFacts is the JSON output of `assay plugin facts`.
+type knownFacts struct {
+	Type       entity.Type  `json:"type"`
+	Value      string       `json:"value"`      // normalised
+	Parsed     entity.Facts `json:"parsed"`     // that the value's text says
+	Facts      entity.Facts `json:"facts"`      // that were looked up
+	Unanswered []string     `json:"unanswered"` // sources that did not respond, whose facts may be missing
+}
+
+func (cmd *pluginFactsCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+	e, err := parseValue(cmd.Type, cmd.Value, cmd.Country)
+	if err != nil {
+		return err
+	}
+	known := knownFacts{Type: e.Type, Value: e.Value, Parsed: e.Facts}
+	err = withLookups(ctx, cfg, t, func(l *installation.Lookups) (err error) {
+		var all []string
+		for _, f := range l.Table() {
+			all = append(all, f.Name)
+		}
+		known.Facts, known.Unanswered, err = l.LookUp(ctx, cmd.Account, e, all)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if cmd.Record != "" {
+		write := func(out io.Writer) error { return (&terminal.Terminal{Out: out}).JSON(known.Facts) }
+		if err := measurement.WriteTo(cmd.Record, write); err != nil {
+			return fmt.Errorf("recording facts: %w", err)
+		}
+	}
+	if cmd.JSON {
+		return t.JSON(known)
+	}
+	return known.print(t)
+}
+
+func (k knownFacts) print(t *terminal.Terminal) error {
+	t.Printf("%s %q\n\n", k.Type, k.Value)
+	var rows [][]string
+	for _, from := range []struct {
+		name  string
+		facts entity.Facts
+	}{{"the value", k.Parsed}, {"lookup", k.Facts}} {
+		for _, name := range slices.Sorted(maps.Keys(from.facts)) {
+			rows = append(rows, []string{name, oneLine(from.facts[name]), from.name})
+		}
+	}
+	if err := t.Table([]string{"FACT", "VALUE", "FROM"}, rows); err != nil {
+		return err
+	}
+	printUnanswered(t, k.Unanswered)
+	return nil
+}
+
+// printUnanswered names the sources whose facts may be missing.
+func printUnanswered(t *terminal.Terminal, sources []string) {
+	for _, source := range sources {
+		if name, untrusted := strings.CutPrefix(source, check.UntrustedSource); untrusted {
+			fmt.Fprintf(t.Err, "%s gives false answers, which are not used\n", name)
+		} else {
+			fmt.Fprintf(t.Err, "%s did not respond in time: its facts may be missing\n", source)
+		}
+	}
+}
+
+// parseValue parses a value of a type, or of the most likely one for "auto".
+func parseValue(kind, value, country string) (entity.Entity, error) {
+	t := entity.Type(kind)
+	if kind == "auto" {
+		t = entity.Guess(value)
+	}
+	e, err := entity.Parse(t, value, country)
+	if err != nil {
+		return e, fmt.Errorf("reading %q: %w", value, err)
+	}
+	return e, nil
+}
+
+// withLookups opens the lookups of the installation or, without one, those that need no database, and calls do.
+func withLookups(ctx context.Context, cfg *installation.Config, t *terminal.Terminal, do func(*installation.Lookups) error) error {
+	installed, err := cfg.HasInstallation()
+	if err != nil {
+		return err
+	}
+	if !installed {
+		fmt.Fprintf(t.Err, "no database: there is no installation in %s\n", cfg.DataDir)
+		return installation.UseLookups(ctx, cfg, nil, t, do)
+	}
+	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error { return installation.UseLookups(ctx, cfg, b.Store, t, do) })
+}

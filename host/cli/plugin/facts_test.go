@@ -1,0 +1,92 @@
+package plugin
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/cli"
+	"assay/host/facts/resolver/resolvertest"
+	"assay/host/hosttest"
+	"assay/host/installation"
+	"assay/host/lineup/rehearsal"
+	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
+	"assay/registry/project"
+)
+
+// TestPluginFacts records the facts of a value where a host runs, and calls a layer with them.
+func TestPluginFacts(t *testing.T) {
+	t.Parallel()
+	_, file := hosttest.NewLayer(t, "aged", project.C)
+	server := resolvertest.Start(t, `
+		shop20245.com. 300 IN A 93.184.215.14
+		shop20245.com. 300 IN NS a.iana-servers.net.
+	`)
+	rdap := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"objectClassName": "domain", "events": [{"eventAction": "registration", "eventDate": %q}]}`,
+			time.Now().Add(-80*time.Hour).UTC().Format(time.RFC3339))
+	}))
+	t.Cleanup(rdap.Close)
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	settings := []string{"--dns", server.Addr, "--rdap-url", rdap.URL}
+	host := hosttest.StartHost(t, dir, database, settings...)
+	issued := storetest.Must(installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store, installation.Unlimited(), "test"))(t)
+	if a := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"shop20245.com"}`); a.Status != http.StatusOK {
+		t.Fatalf("%+v", a)
+	}
+
+	recorded := hosttest.WriteFile(t, "facts.json", nil)
+	facts := func(args ...string) knownFacts {
+		t.Helper()
+		return hosttest.OutputJSON[knownFacts](t, dir, database, append(append([]string{"plugin", "facts", "shop20245.com"},
+			args...), settings...)...)
+	}
+	known := facts("--record", recorded)
+	if known.Facts["rdap.age_days"] != "3" || known.Facts["dns.status"] == "" ||
+		known.Parsed["domain.registrable"] != "shop20245.com" || known.Parsed["rdap.age_days"] != "" ||
+		len(known.Unanswered) != 0 {
+		t.Errorf("%+v", known)
+	}
+	for name := range known.Facts {
+		if strings.HasPrefix(name, "history.") {
+			t.Errorf("%s is known without an account", name)
+		}
+	}
+	if known := facts("--account", issued.Account); known.Facts["history.own_first_seen_days"] != "0" {
+		t.Errorf("the account's history is unknown: %+v", known)
+	}
+	run := func(args ...string) rehearsal.Call {
+		t.Helper()
+		return hosttest.OutputJSON[rehearsal.Call](t, dir, database, append(append([]string{"plugin", "run", file,
+			"shop20245.com"}, args...), settings...)...)
+	}
+	if c := run("--facts", recorded); c.Score != 50 || len(c.Unread) == 0 {
+		t.Errorf("with the recorded facts: %+v", c)
+	}
+	if c := run("--live"); c.Score != 50 || len(c.Unread) != 0 {
+		t.Errorf("with facts that are looked up: %+v", c)
+	}
+	older := hosttest.WriteFile(t, "older.json", []byte(`{"rdap.age_days": "3000", "config.limit": "5"}`))
+	if c := run("--live", "--facts", older); c.Score != 20 || len(c.Unread) != 1 {
+		t.Errorf("with a given fact: %+v", c)
+	}
+	hosttest.Has(t, hosttest.Output(t, dir, database, append([]string{"plugin", "facts", "shop20245.com"}, settings...)...),
+		`domain "shop20245.com"`, "domain.registrable", "the value", "rdap.age_days", "lookup")
+}
+
+// TestPluginFactsWithoutInstallation looks facts up where there is neither a database nor DNS.
+func TestPluginFactsWithoutInstallation(t *testing.T) {
+	t.Parallel()
+	runs := cli.RunInEmptyFolder(t, [][]string{{"plugin", "facts", "jane@a.de"}, {"plugin", "facts", "a b"}})
+	if r := runs[0]; r.Code != 0 || len(r.Files) != 0 {
+		t.Errorf("%+v", r)
+	}
+	hosttest.Has(t, runs[0].Output, "no database: there is no installation in .assay", "email.local")
+	if r := runs[1]; r.Code != 1 || !strings.Contains(r.Output, `reading "a b": `) {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,0 +1,110 @@
+package plugin
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"assay/host/hosttest"
+	"assay/host/installation"
+	"assay/host/lineup/rehearsal"
+	"assay/host/store/storetest"
+	"assay/registry"
+	"assay/registry/activation"
+	"assay/registry/project"
+)
+
+// TestPluginInspectMeasure measures a layer and compares it with one that does more for each value.
+func TestPluginInspectMeasure(t *testing.T) {
+	t.Parallel()
+	folder, file := hosttest.NewLayer(t, "measured", project.C)
+	text := hosttest.Runs(t, 0, "plugin", "inspect", file, "--measure")
+	hosttest.Has(t, text, "the same answers in two processes", "Scores: 0 to 50 of 0 to 50", "raises by itself: 0 of ")
+	i := runsJSON[inspection](t, "plugin", "inspect", file, "--measure")
+	if p := i.Passport; p == nil || p.Digest != i.Digest || p.Format != rehearsal.PassportFormat || p.MostFuel == 0 {
+		t.Errorf("%+v", p)
+	}
+	hosttest.Has(t, text, "\nNot signed.\n")
+	if i.Signature != nil {
+		t.Errorf("signed by %+v", i.Signature)
+	}
+	hosttest.ChangeLayer(t, folder, "MIN_DIGITS = 4", "MIN_DIGITS = 99")
+	hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "inspect", "--diff", "--measure", file, folder), "measured scores")
+}
+
+// TestPluginInspectPublished shows a published plugin, and compares two versions.
+func TestPluginInspectPublished(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.Installation(t)
+	hosttest.PushEmpty(t, dir, database, "one", `"entities":["domain"],"facts":[],"signals":[]`)
+	hosttest.PushEmpty(t, dir, database, "two", `"entities":["domain","iban"],"facts":["domain.ascii"],"signals":[]`)
+	shown := hosttest.OutputJSON[inspection](t, dir, database, "plugin", "inspect", "one@1.0.0")
+	if shown.Plugin != "one@1.0.0" || shown.MeasuredBy != installation.OperatorKeyName || shown.Passport == nil ||
+		shown.Passport.Digest != shown.Digest {
+		t.Errorf("%+v", shown)
+	}
+	if s := shown.Signature; s == nil || *s != (pluginSignature{Key: installation.OperatorKeyName, Role: activation.Operator}) {
+		t.Errorf("signed by %+v", s)
+	}
+	changes := hosttest.OutputJSON[[]registry.ManifestChange](t, dir, database, "plugin", "inspect", "--diff", "one@1.0.0",
+		"two@1.0.0")
+	if len(changes) < 3 || !changes[0].Grants || !changes[1].Grants || changes[2].Grants {
+		t.Errorf("%+v", changes)
+	}
+	out, err := hosttest.Command(t.Context(), dir, database, "plugin", "inspect", "one@2.0.0").CombinedOutput()
+	if err == nil {
+		t.Error("a version that was not published is shown")
+	}
+	hosttest.Has(t, string(out), registry.ErrNoPlugin.Error())
+
+	// The passport of another plugin is refused.
+	b := hosttest.OpenStore(t, dir, database)
+	two := storetest.Must(b.Store.Plugin(t.Context(), "two", "1.0.0"))(t)
+	one := storetest.Must(b.Store.Plugin(t.Context(), "one", "1.0.0"))(t)
+	m := storetest.Must(b.Store.Module(t.Context(), one.Digest))(t)
+	notes := storetest.Must(b.Store.PluginNotes(t.Context(), two.Digest))(t)
+	delete(notes, registry.NoteSignature)
+	storetest.NoError(t, b.Store.PublishPlugin(t.Context(), m, "1.0.0", false, notes))
+	out, err = hosttest.Command(t.Context(), dir, database, "plugin", "inspect", "one@1.0.0").CombinedOutput()
+	if err == nil {
+		t.Error("the passport of another plugin is shown")
+	}
+	hosttest.Has(t, string(out), "it is that of two@1.0.0")
+}
+
+// TestPluginPushRefuses pushes layers that nobody should run: one whose answers alternate, and one whose budget is
+// nearly used up. None is published.
+func TestPluginPushRefuses(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.Installation(t)
+	const types = "\x00asm\x01\x00\x00\x00\x01\x05\x01\x60\x00\x01\x7f\x03\x02\x01\x00"
+	const memory = "\x05\x04\x01\x01\x01\x01"
+	const exports = "\x07\x1b\x02\x06memory\x02\x00\x0eassay_v1_score\x00\x00"
+	// The function adds one to a global, and scores or abstains by its lowest bit.
+	const alternating = types + memory + "\x06\x06\x01\x7f\x01\x41\x00\x0b" + exports +
+		"\x0a\x10\x01\x0e\x00\x23\x00\x41\x01\x6a\x24\x00\x23\x00\x41\x01\x71\x0b"
+	// The function counts down from 130.
+	const counting = types + memory + exports + "\x0a\x19\x01\x17\x01\x01\x7f\x41\x82\x01\x21\x00" +
+		"\x03\x40\x20\x00\x41\x7f\x6a\x22\x00\x0d\x00\x0b\x41\x00\x0b"
+	pack := func(name string, budget int, module string) string {
+		return hosttest.WriteFile(t, name+".wasm", storetest.Must(registry.Pack([]byte(module), fmt.Appendf(nil, `{"name":%q,
+			"version":"1.0.0","summary":"Refused","entities":["domain"],"facts":[],"signals":[],"threats":[],
+			"budget_fuel":%d,"memory_mb":1,"default_weight":1}`, name, budget), nil))(t))
+	}
+	for file, want := range map[string]string{
+		pack("alternating", 1000, alternating): "the layer is not deterministic",
+		pack("counting", 1000, counting):       "units of fuel",
+	} {
+		out, err := hosttest.Command(t.Context(), dir, database, "plugin", "push", file).CombinedOutput()
+		if err == nil {
+			t.Errorf("%s was published: %s", file, out)
+		}
+		hosttest.Has(t, string(out), want)
+	}
+	b := hosttest.OpenStore(t, dir, database)
+	for _, name := range []string{"alternating", "counting"} {
+		if _, err := b.Store.Plugin(t.Context(), name, "1.0.0"); !errors.Is(err, registry.ErrNoPlugin) {
+			t.Errorf("%s was published: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package plugin
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	lineupcmd "assay/host/cli/lineup"
+	"assay/host/installation"
+	"assay/host/internal/terminal"
+	"assay/host/lineup"
+	"assay/host/store"
+	"assay/registry"
+	"assay/registry/activation"
+)
+
+type pluginPromoteCmd struct {
+	Plugin string                 `arg:"" help:"${plugin_promoted}"`
+	Live   bool                   `help:"Let it count for all accounts now, without a canary."`
+	Share  lineupcmd.WholePercent `placeholder:"PERCENT" default:"5%" help:"${plugin_promote_share}"`
+	Limit  *activation.Limit      `placeholder:"PERCENT" help:"${lineup_canary_limit}"`
+	Weight *float64               `placeholder:"W" help:"${plugin_promote_weight}"`
+	Force  bool                   `help:"${lineup_force}"`
+	Reason string                 `placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
+	JSON   bool                   `help:"Print JSON."`
+}
+
+// place is where a plugin is in what is in force.
+type place string
+
+const (
+	nowhere  place = "none"
+	inLineup place = "shadow" // without counting
+	inCanary place = "canary"
+	isLive   place = "live"
+)
+
+// promotion is the JSON output of `assay plugin promote`.
+type promotion struct {
+	Plugin string `json:"plugin"`
+	From   place  `json:"from"`
+	To     place  `json:"to"`
+	Next   place  `json:"next,omitempty"` // of the next promotion
+	lineupcmd.Activated
+}
+
+// Run moves a plugin one step towards scoring for all accounts.
+func (cmd *pluginPromoteCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+	return lineupcmd.WithInForce(ctx, cfg, t, func(b *installation.Backend, a *installation.Authority, base lineup.Verified) error {
+		plugin, manifest, err := meant(ctx, b.Store, cmd.Plugin, base)
+		if err != nil {
+			return err
+		}
+		p := promotion{Plugin: plugin.Ref()}
+		if p.From, p.To, err = nextPlace(base, plugin.Name, p.Plugin, cmd.Live); err != nil {
+			return err
+		}
+		reason := cmp.Or(cmd.Reason, fmt.Sprintf("Promote %s to %s", p.Plugin, p.To))
+		if p.From == inCanary {
+			p.Activated, err = lineupcmd.PutCanary(ctx, b, t, a, base, reason, cmd.JSON, lineupcmd.Promoted)
+		} else {
+			layer := cmd.layer(base.Document.Layer(plugin.Name), p, manifest)
+			p.Activated, err = cmd.change(cfg, p.To, reason).Put(ctx, cfg, t, b, a, base, base.Document.With(layer))
+		}
+		if err != nil {
+			return err
+		}
+		p.Next = map[place]place{inLineup: inCanary, inCanary: isLive}[p.To]
+		if cmd.JSON {
+			return t.JSON(p)
+		}
+		return p.print(t)
+	})
+}
+
+// print says which step was taken, and which one is next.
+func (p promotion) print(t *terminal.Terminal) error {
+	err := p.Activated.Print(t, false)
+	name, _, _ := strings.Cut(p.Plugin, "@")
+	t.Printf("%s: %s to %s.\n", p.Plugin, p.From, p.To)
+	switch p.Next {
+	case inCanary:
+		t.Printf("Next: `assay lineup shadow` shows what it would change, and `assay plugin promote %s` lets it score "+
+			"for a share of the accounts (--live: for all).\n", name)
+	case isLive:
+		t.Printf("Next: `assay lineup hosts` shows what it changes, and `assay plugin promote %s` lets it score for "+
+			"all accounts.\n", name)
+	}
+	return err
+}
+
+// isPath reports whether an argument means a folder or a file, and not a published plugin.
+func isPath(plugin string) bool {
+	return plugin == "." || plugin == ".." || strings.ContainsRune(plugin, os.PathSeparator) ||
+		strings.HasSuffix(plugin, ".wasm")
+}
+
+// meant returns the published plugin that an argument means. If that is a folder or a file, it must be what was
+// published.
+func meant(
+	ctx context.Context, s *store.Store, plugin string, base lineup.Verified,
+) (p registry.PublishedPlugin, manifest registry.Manifest, err error) {
+	if !isPath(plugin) {
+		return published(ctx, s, plugin, base)
+	}
+	m, err := readModule(ctx, plugin)
+	if err != nil {
+		return p, manifest, err
+	}
+	p, manifest, err = published(ctx, s, m.Ref(), base)
+	if err == nil && p.Digest != m.Digest {
+		err = fmt.Errorf("%s was published with other code, %s, and this is %s: raise the version and push it", p.Ref(),
+			p.Digest, m.Digest)
+	}
+	return p, manifest, err
+}
+
+// published returns the published plugin that NAME or NAME@VERSION means. Without a version, it is the one in the
+// canary in force, if that is about the plugin, or the newest one.
+func published(
+	ctx context.Context, s *store.Store, plugin string, base lineup.Verified,
+) (p registry.PublishedPlugin, m registry.Manifest, err error) {
+	name, version, versioned := strings.Cut(plugin, "@")
+	if base.Trial != nil && !versioned {
+		if trial := base.Trial.Layer(name); trial != nil && !sameLayer(base.Document.Layer(name), trial) {
+			_, version, versioned = trial.Ref()
+		}
+	}
+	if versioned {
+		p, err = s.Plugin(ctx, name, version)
+	} else {
+		var all []registry.PublishedPlugin
+		if all, err = s.Plugins(ctx); err == nil {
+			p, err = registry.Newest(all, name)
+		}
+	}
+	if errors.Is(err, registry.ErrNoPlugin) {
+		err = fmt.Errorf("%s was not published: `assay plugin push` publishes it", plugin)
+	}
+	if err == nil {
+		m, err = registry.ParseManifest(p.Manifest)
+	}
+	return p, m, err
+}
+
+// nextPlace returns where a version of a plugin is, and where it gets by a promotion. A lineup has one version of each
+// layer, so a newer version of a live layer begins in the canary.
+func nextPlace(base lineup.Verified, name, ref string, live bool) (from, to place, err error) {
+	was := base.Document.Layer(name)
+	if base.Trial != nil {
+		trial := base.Trial.Layer(name)
+		switch {
+		case trial == nil || trial.Layer != ref || trial.Runs() != registry.ModeLive || sameLayer(was, trial):
+			return "", "", fmt.Errorf("a canary without %s is in force, revision %d: end it first, with `assay lineup "+
+				"promote` or `assay lineup canary --stop`", ref, base.Canary.Revision)
+		case !sameWithout(base.Document, *base.Trial, name):
+			return "", "", fmt.Errorf("the canary, revision %d, changes more than %s: `assay lineup promote` puts all "+
+				"of it in force", base.Canary.Revision, name)
+		}
+		return inCanary, isLive, nil
+	}
+	counts := inCanary
+	if live {
+		counts = isLive
+	}
+	switch {
+	case was != nil && was.Runs() == registry.ModeLive:
+		if was.Layer == ref {
+			return "", "", fmt.Errorf("%s is live, and there is no further step", ref)
+		}
+		return isLive, counts, nil
+	case was != nil && was.Layer == ref && was.Runs() == registry.ModeShadow:
+		return inLineup, counts, nil
+	case live:
+		return "", "", fmt.Errorf("%s is not in shadow: promote it without --live first", ref)
+	case was != nil && was.Runs() == registry.ModeShadow:
+		return inLineup, inLineup, nil // another version
+	}
+	return nowhere, inLineup, nil
+}
+
+// sameLayer reports whether two layers, which may be nil, are the same version in the same mode.
+func sameLayer(a, b *registry.LineupLayer) bool {
+	return a != nil && b != nil && a.Layer == b.Layer && a.Runs() == b.Runs()
+}
+
+// sameWithout reports whether lineups differ in nothing but the layer with a name.
+func sameWithout(a, b registry.LineupDocument, name string) bool {
+	x, errX := a.Without(name).Canonical()
+	y, errY := b.Without(name).Canonical()
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
+
+// layer returns the plugin as a layer of the lineup. It keeps what the lineup says of the layer in its place, which may
+// be nil.
+func (cmd *pluginPromoteCmd) layer(was *registry.LineupLayer, p promotion, m registry.Manifest) registry.LineupLayer {
+	layer := registry.LineupLayer{Weight: registry.ForAll(m.DefaultWeight)}
+	if was != nil {
+		layer = *was
+	}
+	if layer.Layer != p.Plugin {
+		layer.Layer, layer.Digest = p.Plugin, ""
+	}
+	if cmd.Weight != nil {
+		layer.Weight = registry.ForAll(*cmd.Weight)
+	}
+	layer.Mode = ""
+	if p.To == inLineup {
+		layer.Mode = registry.ModeShadow
+	}
+	return layer
+}
+
+// change returns the change that takes a plugin to shadow, into a canary or live.
+func (cmd *pluginPromoteCmd) change(cfg *installation.Config, to place, reason string) lineupcmd.LineupChange {
+	if to == inCanary {
+		return lineupcmd.CanaryChange(cfg, cmd.Share, cmd.Limit, reason, cmd.JSON)
+	}
+	return lineupcmd.SetChange(cfg, lineup.Proposal{Reason: reason}, lineupcmd.Forced(cmd.Force, cmd.Reason), cmd.JSON)
+}

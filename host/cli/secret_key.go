@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"assay/host/access/keyring"
+	"assay/host/audit"
+	"assay/host/installation"
+	"assay/host/internal/terminal"
+)
+
+func PublicOf(seed []byte) ed25519.PublicKey {
+	return ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey)
+}
+
+type secretKeyCmd struct {
+	File string `arg:"" help:"File to create."`
+}
+
+// Run creates a key and prints its public key. It needs no installation.
+func (cmd *secretKeyCmd) Run(t *terminal.Terminal) error {
+	if _, err := os.Stat(cmd.File); err == nil {
+		return fmt.Errorf("%s exists already", cmd.File)
+	}
+	seed := make([]byte, ed25519.SeedSize)
+	rand.Read(seed)
+	if err := keyring.CreateFile(cmd.File, []byte(base64.StdEncoding.EncodeToString(seed)+"\n")); err != nil {
+		return err
+	}
+	t.Printf("%s\n", base64.StdEncoding.EncodeToString(PublicOf(seed)))
+	return nil
+}
+
+// maxSignedText is the most input that secret sign reads, in bytes. A checkpoint has less than 200.
+const maxSignedText = 64 << 10
+
+type secretSignCmd struct {
+	File string `arg:"" help:"File of the key, as 'assay secret key' created it."`
+}
+
+// Run signs the text on the standard input, unless a key for checkpoints does not sign such texts. It needs no
+// installation.
+func (cmd *secretSignCmd) Run(t *terminal.Terminal) error {
+	seed, err := installation.ReadCheckpointKey(cmd.File)
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(io.LimitReader(os.Stdin, maxSignedText))
+	if err != nil {
+		return err
+	}
+	if !audit.IsForCheckpointKey(text) {
+		return errors.New("the text is not a checkpoint, an anchor or a statement about a key")
+	}
+	signature := ed25519.Sign(ed25519.NewKeyFromSeed(seed), text)
+	t.Printf("%s\n", base64.StdEncoding.EncodeToString(signature))
+	return nil
+}
+
+type secretDelegateCmd struct {
+	PublicKey string        `placeholder:"KEY" help:"${secret_public_key}"`
+	In        time.Duration `default:"24h" placeholder:"TIME" help:"${secret_in}"`
+}
+
+// Run introduces a key that signs only checkpoints, in place of the one derived from the secret.
+func (cmd *secretDelegateCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+	if cmd.In < 0 {
+		return errors.New("--in: the time must not be in the past")
+	}
+	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
+		signer := b.Store.Signer()
+		var key ed25519.PublicKey
+		switch {
+		case cfg.CheckpointKey != "" && cmd.PublicKey == "":
+			seed, err := installation.ReadCheckpointKey(cfg.CheckpointKey)
+			if err != nil {
+				return err
+			}
+			key = PublicOf(seed)
+		case cfg.CheckpointCommand != "" && cmd.PublicKey != "":
+			decoded, err := base64.StdEncoding.DecodeString(cmd.PublicKey)
+			if err != nil || len(decoded) != ed25519.PublicKeySize {
+				return errors.New("--public-key: it is not what 'assay secret key' printed")
+			}
+			key = decoded
+			cfg.HoldByCommand(ctx, signer, key)
+		default:
+			return errors.New("set ASSAY_CHECKPOINT_KEY, or ASSAY_CHECKPOINT_COMMAND and --public-key")
+		}
+		from := b.Store.Now().Add(cmd.In).Truncate(time.Second)
+		if err := announce(ctx, b, key, audit.Checkpoints, from); err != nil {
+			return err
+		}
+		t.Printf("The key signs checkpoints from %s.\nBefore that, set it on all hosts as here, and restart them one "+
+			"at a time.\n", from.UTC().Format(time.RFC3339))
+		return nil
+	})
+}

@@ -1,0 +1,383 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"assay/host/hosttest"
+	"assay/host/installation"
+)
+
+// settingsCommand runs a command with variables in its environment, in an empty folder, where it must leave nothing.
+func settingsCommand(t *testing.T, environ []string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd := hosttest.Command(t.Context(), "", "", args...)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append([]string{hosttest.AsCommand + "=1"}, environ...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(cmd.Dir); err != nil || len(left) > 0 {
+		t.Errorf("the command left %v, %v", left, err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// configJSON runs assay config --json and returns the settings by name.
+func configJSON(t *testing.T, environ []string, wantCode int, args ...string) (map[string]settingInForce, string) {
+	t.Helper()
+	out, errs, code := settingsCommand(t, environ, append([]string{"config", "--json"}, args...)...)
+	var list []settingInForce
+	if err := json.Unmarshal([]byte(out), &list); err != nil || code != wantCode {
+		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, errs)
+	}
+	all := map[string]settingInForce{}
+	for _, s := range list {
+		all[s.Setting] = s
+	}
+	return all, errs
+}
+
+// TestSettingsPrecedence checks that a flag precedes the environment, which precedes the file, which precedes the
+// default, for each kind of value.
+func TestSettingsPrecedence(t *testing.T) {
+	t.Parallel()
+	file := hosttest.WriteFile(t, "assay.env", []byte("# settings\nASSAY_LISTEN=127.0.0.1:3\n"+
+		"ASSAY_TRUSTED_PROXIES=10.0.0.3,10.0.1.3\nASSAY_CHAINS=3\nASSAY_FLIP_LIMIT=3%\n"))
+	inFile := []string{"ASSAY_CONFIG=" + file}
+	inEnvironment := append(slices.Clone(inFile), "ASSAY_LISTEN=127.0.0.1:2", "ASSAY_TRUSTED_PROXIES=10.0.0.2",
+		"ASSAY_CHAINS=2", "ASSAY_FLIP_LIMIT=2%")
+	flags := []string{"--listen=127.0.0.1:1", "--trusted-proxies=10.0.0.1", "--chains=1", "--flip-limit=1%"}
+	for _, test := range []struct {
+		name    string
+		environ []string
+		args    []string
+		want    [4]string // values
+		from    [4]string
+	}{
+		{"flag", inEnvironment, flags, [4]string{"127.0.0.1:1", "10.0.0.1", "1", "1%"},
+			[4]string{"flag", "flag", "flag", "flag"}},
+		{"environment", inEnvironment, nil, [4]string{"127.0.0.1:2", "10.0.0.2", "2", "2%"},
+			[4]string{"environment", "environment", "environment", "environment"}},
+		{"file", inFile, nil, [4]string{"127.0.0.1:3", "10.0.0.3,10.0.1.3", "3", "3%"},
+			[4]string{file + ":2", file + ":3", file + ":4", file + ":5"}},
+		{"file by flag", []string{"ASSAY_CONFIG=/nonexistent"}, []string{"--config", file},
+			[4]string{"127.0.0.1:3", "10.0.0.3,10.0.1.3", "3", "3%"},
+			[4]string{file + ":2", file + ":3", file + ":4", file + ":5"}},
+		{"default", nil, nil, [4]string{"127.0.0.1:8080", "", "1", "1%"},
+			[4]string{"default", "default", "default", "default"}},
+		{"no file", []string{"ASSAY_CONFIG="}, nil, [4]string{"127.0.0.1:8080", "", "1", "1%"},
+			[4]string{"default", "default", "default", "default"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			all, _ := configJSON(t, test.environ, 0, test.args...)
+			for i, name := range []string{"ASSAY_LISTEN", "ASSAY_TRUSTED_PROXIES", "ASSAY_CHAINS", "ASSAY_FLIP_LIMIT"} {
+				if got := all[name]; got.Value != test.want[i] || got.Source != test.from[i] {
+					t.Errorf("%s is %q from %s, want %q from %s", name, got.Value, got.Source, test.want[i],
+						test.from[i])
+				}
+			}
+		})
+	}
+}
+
+// TestConfigurationFileExamples reads the files of settings that examples and documents show.
+func TestConfigurationFileExamples(t *testing.T) {
+	t.Parallel()
+	_, shown, _ := strings.Cut(hosttest.ReadText(t, "../docs/settings.md"), "```\n# /etc/assay.env\n")
+	shown, _, _ = strings.Cut(shown, "```")
+	for name, text := range map[string]string{"docs": shown, "deploy": hosttest.ReadText(t, "../examples/deploy/assay.env")} {
+		all, _ := configJSON(t, nil, 0, "--config", hosttest.WriteFile(t, "assay.env", []byte(text)))
+		if got := all["ASSAY_LISTEN"]; got.Value != "0.0.0.0:8080" {
+			t.Errorf("%s: ASSAY_LISTEN is %+v", name, got)
+		}
+	}
+}
+
+// TestConfigurationFileErrors checks that commands refuse a file with errors, and say all of them with their lines.
+func TestConfigurationFileErrors(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, text, want string }{
+		{"name", "ASSAY_LISTN=:80\n", ":1: ASSAY_LISTN is not a setting: is it ASSAY_LISTEN?\n"},
+		{"another program's variable", "GOGC=100\n", ":1: GOGC is not a setting: 'assay help settings' lists them\n"},
+		{"twice", "ASSAY_DNS=off\nASSAY_DNS=off\n", ":2: ASSAY_DNS was set in line 1 already\n"},
+		{"syntax", "ASSAY_DNS\n", ":1: it is neither a comment nor of the form NAME=value\n"},
+		{"quotes", "ASSAY_DNS=\"off\"\n", ":1: ASSAY_DNS: quotes and backslashes are refused, "},
+		{"number", "\nASSAY_CHAINS=many\n", ":2: ASSAY_CHAINS: expected a valid 64 bit int but got \"many\"\n"},
+		{"witness", "ASSAY_WITNESS=https://witness.example w+1\n",
+			":1: ASSAY_WITNESS: \"w+1\" is not the public key of a witness"},
+		{"witness without a URL", "ASSAY_WITNESS=" + hosttest.WitnessKey + "\n",
+			":1: ASSAY_WITNESS: \"" + hosttest.WitnessKey + "\" does not begin with a URL"},
+		{"a witness twice", "ASSAY_WITNESS=http://a.example " + hosttest.WitnessKey + ",http://b.example " + hosttest.WitnessKey + "\n",
+			":1: ASSAY_WITNESS: two witnesses have the name w.example"},
+		{"contact", "ASSAY_SECURITY_CONTACT=me@x.example\n",
+			":1: ASSAY_SECURITY_CONTACT: \"me@x.example\" is neither "},
+		{"value", "#\nASSAY_DNS=nowhere\n", ":2: ASSAY_DNS: \"nowhere\" is neither off nor of the form host:port\n"},
+		{"itself", "ASSAY_CONFIG=other\n", ":1: ASSAY_CONFIG cannot be set in a file that it names\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			file := hosttest.WriteFile(t, "assay.env", []byte(test.text))
+			_, errs, code := settingsCommand(t, nil, "keys", "list", "--config", file)
+			if !strings.HasPrefix(errs, "assay: "+file+test.want) || code != 2 ||
+				!strings.HasSuffix(errs, "\nSee 'assay config' and 'assay help settings'.\n") {
+				t.Errorf("exit code %d, printed\n%s", code, errs)
+			}
+		})
+	}
+}
+
+// TestConfigurationFileIsMissing checks that a file that does not exist is an error, also for assay config.
+func TestConfigurationFileIsMissing(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"keys list", "config"} {
+		_, errs, code := settingsCommand(t, []string{"ASSAY_CONFIG=/nonexistent/assay.env"}, strings.Fields(args)...)
+		if !strings.Contains(errs, "reading the configuration file: open /nonexistent/assay.env") || code == 0 {
+			t.Errorf("%s: exit code %d, printed\n%s", args, code, errs)
+		}
+	}
+}
+
+// TestHelpWithWrongSettings checks that wrong settings do not keep anybody from reading what they mean.
+func TestHelpWithWrongSettings(t *testing.T) {
+	t.Parallel()
+	environ := []string{"ASSAY_CONFIG=/nonexistent/assay.env", "ASSAY_CHAINS=x", "ASSAY_LISTEN=x"}
+	for _, args := range []string{"help settings", "--help", "--version"} {
+		out, errs, code := settingsCommand(t, environ, strings.Fields(args)...)
+		if out == "" || errs != "" || code != 0 {
+			t.Errorf("%s: exit code %d, printed %q and %q", args, code, out, errs)
+		}
+	}
+}
+
+// TestConfigShowsWrongSettings checks that assay config shows all settings although some are wrong, and names these.
+func TestConfigShowsWrongSettings(t *testing.T) {
+	t.Parallel()
+	file := hosttest.WriteFile(t, "assay.env", []byte("ASSAY_FLIP_LIMIT=all\nASSAY_DNS=nowhere\nASSAY_X=1\nASSAY_CHAINS=2\n"))
+	all, errs := configJSON(t, []string{"ASSAY_CONFIG=" + file, "ASSAY_DATABASE_CONNECTIONS=x",
+		"ASSAY_STRIPE_KEY=sk_live_1", "ASSAY_DRAIN=90s"}, 1, "--listen=x")
+	for name, want := range map[string]settingInForce{
+		"ASSAY_FLIP_LIMIT":           {Value: "all", Source: file + ":1", Error: `"all" is not a percentage`},
+		"ASSAY_DNS":                  {Value: "nowhere", Source: file + ":2", Error: `"nowhere" is neither off`},
+		"ASSAY_CHAINS":               {Value: "2", Source: file + ":4"},
+		"ASSAY_DATABASE_CONNECTIONS": {Value: "x", Source: "environment", Error: "expected a valid 64 bit int"},
+		"ASSAY_LISTEN":               {Value: "x", Source: "flag", Error: `"x" is not of the form`},
+		"ASSAY_STRIPE_KEY":           {Value: "set", Source: "environment"},
+		"ASSAY_URL":                  {Source: "default"},
+		"ASSAY_DRAIN":                {Value: "1m30s", Source: "environment"},
+	} {
+		got := all[name]
+		if got.Value != want.Value || got.Source != want.Source || !strings.Contains(got.Error, want.Error) ||
+			(got.Error == "") != (want.Error == "") {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+		if got.Error != "" && !strings.Contains(errs, name+": ") {
+			t.Errorf("%s is not named in\n%s", name, errs)
+		}
+	}
+	if !strings.Contains(errs, file+":3: ASSAY_X is not a setting") {
+		t.Errorf("printed\n%s", errs)
+	}
+}
+
+// TestConfigHidesSecrets checks that assay config prints no secret, wherever it comes from.
+func TestConfigHidesSecrets(t *testing.T) {
+	t.Parallel()
+	const secret = "hunter2hunter2hunter2hunter2"
+	environ := []string{"ASSAY_DATABASE_URL=postgres://app:" + secret + "@db.example:5432/assay?sslmode=require",
+		"ASSAY_DATABASE_DIRECT_URL=postgres://app@db.example/assay?sslpassword=" + secret,
+		"ASSAY_SMTP_URL=smtps://app:" + secret + "@mail.example:465?from=assay%40example.com",
+		"ASSAY_URL=https://assay.example",
+		"ASSAY_DNSBL=" + secret + ".zen.dq.spamhaus.net,domain:" + secret + ".dbl.dq.spamhaus.net"}
+	parser, err := newParser(&cli{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range settingsOf(parser.Model.Node) {
+		if f.Tag.Has("secret") && f.Tag.Get("secret") == "" {
+			environ = append(environ, f.Envs[0]+"="+secret)
+		}
+	}
+	out, errs, code := settingsCommand(t, environ, "config")
+	if strings.Contains(out+errs, secret) || code != 0 {
+		t.Errorf("exit code %d, printed\n%s%s", code, out, errs)
+	}
+	for _, text := range []string{"postgres://app:***@db.example:5432/assay?sslmode=require ",
+		"postgres://app@db.example/assay?sslpassword=*** ",
+		"smtps://app:***@mail.example:465?from=assay%40example.com ",
+		" ***.zen.dq.spamhaus.net,domain:***.dbl.dq.spamhaus.net "} {
+		if !strings.Contains(out, text) {
+			t.Errorf("lacks %q:\n%s", text, out)
+		}
+	}
+	if regexp.MustCompile(`ASSAY_STRIPE_KEY +set +environment`).FindString(out) == "" {
+		t.Errorf("printed\n%s", out)
+	}
+}
+
+// TestSecretsAreTagged checks that settings whose names say that they are secrets have the tag.
+func TestSecretsAreTagged(t *testing.T) {
+	t.Parallel()
+	parser, err := newParser(&cli{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := regexp.MustCompile(`KEY|TOKEN|SECRET|PASSWORD`)
+	for _, f := range settingsOf(parser.Model.Node) {
+		if name.MatchString(f.Envs[0]) && f.PlaceHolder != "FILE" && !f.Tag.Has("secret") {
+			t.Errorf("%s names neither a FILE nor has the tag secret", f.Envs[0])
+		}
+	}
+}
+
+// TestConfigShowsDerivedDefaults checks the defaults that depend on other settings.
+func TestConfigShowsDerivedDefaults(t *testing.T) {
+	t.Parallel()
+	all, _ := configJSON(t, nil, 0, "--data-dir=/srv/a", "--listen=0.0.0.0:9000", "--database-url=postgres://h/d")
+	for name, want := range map[string]string{
+		"ASSAY_SECRET_FILE": "/srv/a/secret", "ASSAY_TRUST_FILE": "/srv/a/trust",
+		"ASSAY_OPERATOR_KEY": "/srv/a/operator.key", "ASSAY_DATABASE_DIRECT_URL": "postgres://h/d",
+		"ASSAY_ADMIN_LISTEN": "127.0.0.1:9001",
+	} {
+		if got := all[name]; got.Value != want || got.Source != fromDefault {
+			t.Errorf("%s is %+v, want %s", name, got, want)
+		}
+	}
+	out, _, _ := settingsCommand(t, nil, "config")
+	for _, row := range []string{`ASSAY_DATABASE_URL +\(a private one\) +default\n`,
+		`ASSAY_RDAP_URL +\(the registries'\) +default\n`, `ASSAY_MMDB_ASN +- +default\n`} {
+		if !regexp.MustCompile(row).MatchString(out) {
+			t.Errorf("lacks %s:\n%s", row, out)
+		}
+	}
+}
+
+// TestSettingsWarnings checks the warnings about variables that are not settings, and about files with secrets.
+func TestSettingsWarnings(t *testing.T) {
+	t.Parallel()
+	parser, err := newParser(&cli{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := settingsOf(parser.Model.Node)
+	for _, test := range []struct {
+		name    string
+		environ []string
+		text    string // of the file
+		mode    os.FileMode
+		want    []string // a part of each warning
+	}{
+		{"settings", []string{"ASSAY_LISTEN=x", "HOME=/", "ASSAY=1"}, "", 0o644, nil},
+		{"typo", []string{"ASSAY_DATABSE_URL=secret"}, "", 0o644,
+			[]string{"the environment sets ASSAY_DATABSE_URL, which is not a setting: is it ASSAY_DATABASE_URL?"}},
+		{"unknown", []string{"ASSAY_COLOUR=red"}, "", 0o644,
+			[]string{"the environment sets ASSAY_COLOUR, which is not a setting: 'assay help settings' lists them"}},
+		{"Kubernetes", []string{"ASSAY_PORT=tcp://10.0.0.1:80", "ASSAY_SERVICE_HOST=10.0.0.1", "ASSAY_PORT_80_TCP=x"},
+			"", 0o644, nil},
+		{"a port", []string{"ASSAY_PORT=80"}, "", 0o644, []string{"ASSAY_PORT"}},
+		{"public secret", nil, "ASSAY_STRIPE_KEY=sk\n", 0o644, []string{"contains secrets, and every user"}},
+		{"public password", nil, "ASSAY_DATABASE_URL=postgres://a:b@c/d\n", 0o604, []string{"contains secrets"}},
+		{"private secret", nil, "ASSAY_STRIPE_KEY=sk\n", 0o640, nil},
+		{"nothing secret", nil, "ASSAY_DATABASE_URL=postgres://a@c/d\n", 0o644, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "assay.env")
+			if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(file, test.mode); err != nil {
+				t.Fatal(err)
+			}
+			var s settings
+			if err := s.read(file, known); err != nil {
+				t.Fatal(err)
+			}
+			got := s.warnings(known, test.environ)
+			if !slices.EqualFunc(got, test.want, strings.Contains) {
+				t.Errorf("warnings %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// TestServeWarnsOfTypos checks that assay serve and assay config print the warnings.
+func TestServeWarnsOfTypos(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"config"}, {"serve"}} {
+		// The host does not start, because its data directory cannot be created.
+		_, errs, _ := settingsCommand(t, []string{"ASSAY_LISTN=x", "ASSAY_DATA_DIR=/dev/null/x"}, args...)
+		if !strings.Contains(errs, "warning: the environment sets ASSAY_LISTN") {
+			t.Errorf("%v printed\n%s", args, errs)
+		}
+	}
+}
+
+func TestEditDistance(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"abc", "abc", 0}, {"LISTN", "LISTEN", 1}} {
+		if got := editDistance(test.a, test.b); got != test.want {
+			t.Errorf("editDistance(%q, %q) = %d, want %d", test.a, test.b, got, test.want)
+		}
+	}
+}
+
+func TestHidePassword(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ value, want string }{
+		{"", ""},
+		{"127.0.0.1:8080", "127.0.0.1:8080"},
+		{"postgres://db/assay", "postgres://db/assay"},
+		{"postgres://app@db/assay", "postgres://app@db/assay"},
+		{"postgres://app:secret@db:5432/assay?sslmode=require", "postgres://app:***@db:5432/assay?sslmode=require"},
+		{"postgres://app:s:ec@r/e?t#@db/assay", "postgres://app:***@db/assay"},
+		{"postgres://app:secret@a:1,b:2/assay", "postgres://app:***@a:1,b:2/assay"},
+		{"postgres://db/assay?user=app&password=secret&a=b", "postgres://db/assay?user=app&password=***&a=b"},
+		{"postgres://db/assay?sslPassword=secret", "postgres://db/assay?sslPassword=***"},
+		{"postgres://app:secret@db/assay?options=a@b", "postgres://app:***@b"}, // where a password ends is not known
+		{"https://key:secret@rdap.example/", "https://key:***@rdap.example/"},
+	} {
+		if got := hidePassword(test.value); got != test.want {
+			t.Errorf("hidePassword(%q) = %q, want %q", test.value, got, test.want)
+		}
+	}
+}
+
+// TestTestModeMustBeAskedFor checks that a host on the operator's own database does not give keys away by default.
+func TestTestModeMustBeAskedFor(t *testing.T) {
+	t.Parallel()
+	const database = "postgres://h/d"
+	for name, test := range map[string]struct {
+		cfg     installation.Config
+		testing bool
+		err     string
+	}{
+		"private database":        {installation.Config{}, true, ""},
+		"own database":            {installation.Config{DatabaseURL: database}, false, ""},
+		"own database, asked for": {installation.Config{DatabaseURL: database, TestCheckout: true}, true, ""},
+		"Stripe":                  {installation.Config{StripeKey: "sk_live_1", StripeWebhookSecret: "whsec_1"}, false, ""},
+		"Stripe and test checkout": {installation.Config{StripeKey: "sk_live_1", StripeWebhookSecret: "whsec_1", TestCheckout: true},
+			false, "ASSAY_TEST_CHECKOUT: it cannot be set"},
+	} {
+		if err := test.cfg.ValidateBilling(); (err != nil) != (test.err != "") ||
+			err != nil && !strings.HasPrefix(err.Error(), test.err) {
+			t.Errorf("%s: %v, want %q", name, err, test.err)
+		}
+		if got := test.cfg.TestMode(); got != test.testing {
+			t.Errorf("%s: test mode is %v, want %v", name, got, test.testing)
+		}
+	}
+}

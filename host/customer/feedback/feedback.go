@@ -1,0 +1,151 @@
+// Package feedback accepts customers' labels of checked entities: fraud or legitimate. A label is the account's vote in
+// the reputation graph. With the checked value, which is not kept, the entity is scored again, so that signals can be
+// measured and weights fitted. Package store keeps the labels.
+package feedback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"assay/host/check"
+	"assay/host/customer/privacy"
+	"assay/host/entity"
+)
+
+// Label states what an entity turned out to be.
+type Label string
+
+// The labels.
+const (
+	Fraud      Label = "fraud"
+	Legitimate Label = "legitimate"
+)
+
+// MaxNote is the maximum length of a note in bytes.
+const MaxNote = 500
+
+// Report is an account's feedback on one of its checks.
+type Report struct {
+	Ref    string // of the check
+	Label  Label
+	Note   string         // for the account's own records; "" if none
+	Entity *entity.Entity // the checked entity; nil if it was not sent
+}
+
+// Validate returns an *entity.InvalidError for the first field that is invalid.
+func (r Report) Validate() error {
+	if err := privacy.ValidateRef("ref", r.Ref); err != nil {
+		return err
+	}
+	if r.Label != Fraud && r.Label != Legitimate {
+		return &entity.InvalidError{Field: "label", Reason: `must be "fraud" or "legitimate"`}
+	}
+	if len(r.Note) > MaxNote {
+		return &entity.InvalidError{Field: "note", Reason: fmt.Sprintf("is longer than %d bytes", MaxNote)}
+	}
+	if strings.ContainsFunc(r.Note, func(c rune) bool { return c < ' ' && c != '\n' && c != '\t' || c == 0x7f }) {
+		return &entity.InvalidError{Field: "note", Reason: "contains control characters"}
+	}
+	return nil
+}
+
+// Kept is the feedback on a check as stored. Its JSON is part of the API.
+type Kept struct {
+	Ref       string       `json:"ref"`
+	Type      string       `json:"type"`
+	Label     Label        `json:"label"`
+	Note      *string      `json:"note"`   // null if there is none
+	Scored    bool         `json:"scored"` // whether the value was sent with this or an earlier report and scored again
+	Timestamp privacy.Time `json:"timestamp"`
+}
+
+// Layer is the result of one layer when the value was scored again.
+type Layer struct {
+	Name    string   `json:"name"`
+	Version string   `json:"version"`
+	Score   int      `json:"score"` // -100 to 100
+	Signals []string `json:"signals"`
+}
+
+// Labelled is a label with the layer scores for the same entity, without the entity.
+type Labelled struct {
+	Type   entity.Type
+	Label  Label
+	Layers []Layer
+}
+
+// ErrUnknownCheck means that the account made no such check, or that its data was erased or is past its retention.
+var ErrUnknownCheck = errors.New("there is no check with this reference")
+
+// Store keeps feedback. Its methods fail with check.ErrUnauthorized if the key is no longer valid, and with
+// ErrUnknownCheck.
+type Store interface {
+	// Feedback returns the feedback on one of the account's checks, or nil. If e is not nil, it fails with an
+	// *entity.InvalidError unless e is the checked entity.
+	Feedback(ctx context.Context, c check.Caller, ref string, e *entity.Entity) (*Kept, error)
+	// KeepFeedback stores a report in place of an earlier one on the same check, and makes it the account's vote on the
+	// entity. If layers is nil, it keeps those of the earlier report.
+	KeepFeedback(ctx context.Context, c check.Caller, r Report, layers []Layer) (*Kept, error)
+	// RevokeFeedback deletes the feedback on a check. If the account reported the same entity before, its latest
+	// remaining report is its vote again. It succeeds if nothing is kept.
+	RevokeFeedback(ctx context.Context, c check.Caller, ref string) error
+}
+
+// Scorer scores an entity without recording or counting it; *check.Checker implements it. Its errors are those of a
+// check.
+type Scorer interface {
+	Rescore(ctx context.Context, account string, e entity.Entity) (*check.Decision, error)
+}
+
+// Desk takes feedback.
+type Desk struct {
+	Store  Store
+	Scorer Scorer
+}
+
+// Give keeps a report. Repeating it has no further effect: the entity of a check is scored once at most. It returns an
+// *entity.InvalidError, the errors of [Store] and those of [Scorer]; nothing is kept then.
+func (d *Desk) Give(ctx context.Context, c check.Caller, r Report) (*Kept, error) {
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
+	kept, err := d.Store.Feedback(ctx, c, r.Ref, r.Entity)
+	if err != nil {
+		return nil, err
+	}
+	var layers []Layer
+	if r.Entity != nil && (kept == nil || !kept.Scored) {
+		decision, err := d.Scorer.Rescore(ctx, c.Account, *r.Entity)
+		if err != nil {
+			return nil, err
+		}
+		layers = layersOf(decision)
+	}
+	return d.Store.KeepFeedback(ctx, c, r, layers)
+}
+
+// Revoke deletes the feedback on a check. It returns an *entity.InvalidError or an error of [Store].
+func (d *Desk) Revoke(ctx context.Context, c check.Caller, ref string) error {
+	if err := privacy.ValidateRef("ref", ref); err != nil {
+		return err
+	}
+	return d.Store.RevokeFeedback(ctx, c, ref)
+}
+
+// layersOf returns the layers with a result.
+func layersOf(d *check.Decision) []Layer {
+	layers := []Layer{}
+	for _, o := range d.Layers {
+		if o.Failure != "" || o.Abstained {
+			continue
+		}
+		l := Layer{Name: o.Layer, Version: o.Version, Score: o.Score, Signals: make([]string, len(o.Signals))}
+		for i, s := range o.Signals {
+			l.Signals[i] = s.Code
+		}
+		layers = append(layers, l)
+	}
+	return layers
+}

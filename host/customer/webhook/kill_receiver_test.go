@@ -1,0 +1,181 @@
+package webhook_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"assay/host/customer/webhook"
+)
+
+// arrival is a request as the receiver saw it.
+type arrival struct {
+	attempt         int // its number in the request
+	at, respondedAt time.Time
+	status          int // 0: there was no response
+	host            int // which host sent the request: 0 for the first
+}
+
+// receiver is a webhook receiver that records all requests.
+type receiver struct {
+	*httptest.Server
+	listener *pausableListener
+
+	mu       sync.Mutex
+	arrivals map[string][]arrival // by event
+	refusals map[string]int       // by event, how many of its next requests get status 500
+	host     int                  // number of the current host
+	secrets  []string             // known to the customer
+	forged   int                  // requests without a valid signature
+	stallRef string               // the next request of this event gets no response
+	stalled  chan struct{}        // closed when that request has arrived
+}
+
+func newReceiver(t *testing.T) *receiver {
+	t.Helper()
+	r := &receiver{arrivals: map[string][]arrival{}, refusals: map[string]int{}}
+	r.Server = httptest.NewUnstartedServer(http.HandlerFunc(r.serve))
+	r.listener = &pausableListener{Listener: r.Server.Listener}
+	r.Server.Listener = r.listener
+	r.Start()
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) serve(w http.ResponseWriter, request *http.Request) {
+	body, err := io.ReadAll(request.Body)
+	if err != nil {
+		return // the host was killed while it sent the body
+	}
+	ref := request.Header.Get("webhook-id")
+	attempt, _ := strconv.Atoi(request.Header.Get("X-Service-Attempt"))
+	r.mu.Lock()
+	signed := slices.ContainsFunc(r.secrets, func(secret string) bool {
+		return slices.Contains(strings.Fields(request.Header.Get("webhook-signature")),
+			webhook.StandardSignature(secret, ref, request.Header.Get("webhook-timestamp"), body))
+	})
+	if !signed {
+		r.forged++
+	}
+	n := len(r.arrivals[ref])
+	r.arrivals[ref] = append(r.arrivals[ref], arrival{attempt: attempt, at: time.Now(), host: r.host})
+	stall := ref == r.stallRef
+	if stall {
+		r.stallRef = ""
+		close(r.stalled)
+	}
+	r.mu.Unlock()
+	if stall {
+		<-request.Context().Done() // until the host is killed
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	status := http.StatusOK
+	if r.refusals[ref] > 0 {
+		r.refusals[ref]--
+		status = http.StatusInternalServerError
+	}
+	a := &r.arrivals[ref][n]
+	a.respondedAt, a.status = time.Now(), status
+	w.WriteHeader(status)
+}
+
+// stall leaves the next request of an event without a response.
+func (r *receiver) stall(ref string) (stalled <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stallRef, r.stalled = ref, make(chan struct{})
+	return r.stalled
+}
+
+// refuse refuses the next requests of an event.
+func (r *receiver) refuse(ref string, times int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refusals[ref] = times
+}
+
+// remaining returns how many of the next requests of an event are to be refused.
+func (r *receiver) remaining(ref string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refusals[ref]
+}
+
+// addSecret adds a secret that signatures are verified with.
+func (r *receiver) addSecret(secret string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.secrets = append(r.secrets, secret)
+}
+
+// nextHost is called when the host was killed. It resumes paused connections and attributes later requests to the next
+// host.
+func (r *receiver) nextHost() {
+	r.listener.resume()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.host++
+	r.stallRef = ""
+}
+
+// pausableListener is a listener that can be paused: it accepts connections, but reads nothing from them.
+type pausableListener struct {
+	net.Listener
+
+	mu       sync.Mutex
+	resumed  chan struct{} // closed by resume; nil: not paused
+	accepted chan struct{} // closed at the first connection while paused
+}
+
+func (l *pausableListener) pause() (accepted <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.resumed, l.accepted = make(chan struct{}), make(chan struct{})
+	return l.accepted
+}
+
+func (l *pausableListener) resume() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.resumed != nil {
+		close(l.resumed)
+		l.resumed = nil
+	}
+}
+
+func (l *pausableListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.resumed == nil {
+		return conn, nil
+	}
+	if l.accepted != nil {
+		close(l.accepted)
+		l.accepted = nil
+	}
+	return &pausedConn{conn, l.resumed}, nil
+}
+
+// pausedConn is a connection whose reads block until resumed is closed.
+type pausedConn struct {
+	net.Conn
+	resumed <-chan struct{}
+}
+
+func (c *pausedConn) Read(b []byte) (int, error) {
+	<-c.resumed
+	return c.Conn.Read(b)
+}

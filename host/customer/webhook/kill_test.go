@@ -1,0 +1,429 @@
+package webhook_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"assay/host/check"
+	"assay/host/customer/webhook"
+	"assay/host/store"
+	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
+)
+
+// Statements of a host, as the proxy sees them.
+func isClaim(statement string) bool { return strings.Contains(statement, "WITH RECURSIVE pending") }
+func isResend(statement string) bool {
+	return strings.HasPrefix(statement, "UPDATE webhook_events AS e SET state = 'pending', tries = 0")
+}
+func isRotation(statement string) bool { return strings.HasPrefix(statement, "SELECT rotate_secret(") }
+
+func isFinish(ref string) func(string) bool {
+	return func(statement string) bool {
+		return strings.Contains(statement, "took_ms") && strings.Contains(statement, ref)
+	}
+}
+
+func containing(ref string) func([]byte) bool {
+	return func(message []byte) bool { return strings.Contains(string(message), ref) }
+}
+
+func anything([]byte) bool { return true }
+
+// stage is a point in an event's lifecycle at which its host is killed.
+type stage struct {
+	name  string
+	reach func(k *killTest, ref string) // brings the host to this point with a new event
+}
+
+var stages = []stage{
+	{"recorded, not claimed", func(k *killTest, ref string) { k.recordUntil(ref, k.proxy.HoldBack(isClaim, nil)) }},
+	{"claimed, unknown to the host", func(k *killTest, ref string) {
+		k.recordUntil(ref, k.proxy.HoldBack(isClaim, containing(ref)))
+	}},
+	{"connected, nothing received", func(k *killTest, ref string) {
+		k.recordUntil(ref, k.receiver.listener.pause())
+		storetest.Until(k, "the event is leased", func() bool {
+			return k.int("SELECT count(*) FROM webhook_events WHERE ref = $1 AND leased_until IS NOT NULL", ref) == 1
+		})
+	}},
+	{"received, no response", func(k *killTest, ref string) { k.recordUntil(ref, k.receiver.stall(ref)) }},
+	{"accepted, not recorded", func(k *killTest, ref string) {
+		k.receiver.refuse(ref, 0)
+		k.recordUntil(ref, k.proxy.HoldBack(isFinish(ref), nil))
+	}},
+	{"accepted, recorded, unknown to the host", func(k *killTest, ref string) {
+		k.receiver.refuse(ref, 0)
+		k.recordUntil(ref, k.proxy.HoldBack(isFinish(ref), anything))
+	}},
+	{"refused, not recorded", func(k *killTest, ref string) {
+		k.receiver.refuse(ref, max(1, k.receiver.remaining(ref)))
+		k.recordUntil(ref, k.proxy.HoldBack(isFinish(ref), nil))
+	}},
+	{"before the first retry", func(k *killTest, ref string) { k.recordRefused(ref, 1) }},
+	{"before the second retry", func(k *killTest, ref string) { k.recordRefused(ref, 2) }},
+	{"before the third retry", func(k *killTest, ref string) { k.recordRefused(ref, 3) }},
+	{"last attempt refused, not recorded", func(k *killTest, ref string) {
+		k.receiver.refuse(ref, always)
+		k.recordRefused(ref, 3)
+		reached := k.proxy.HoldBack(isFinish(ref), nil)
+		k.makeDue(ref)
+		k.await(reached)
+	}},
+	{"resend not executed", func(k *killTest, ref string) { k.holdResend(ref, nil) }},
+	{"resend executed, unknown to the host", func(k *killTest, ref string) { k.holdResend(ref, anything) }},
+	{"rotation not committed", func(k *killTest, ref string) { k.holdRotation(ref, nil) }},
+	{"rotation committed, secret lost", func(k *killTest, ref string) { k.holdRotation(ref, anything) }},
+}
+
+// always exceeds the number of requests of any event.
+const always = 1000
+
+// killTest is a database whose hosts are killed one after another. The maps are keyed by the events' references.
+type killTest struct {
+	*testing.T
+	proxy    *storetest.Proxy
+	receiver *receiver
+	store    *store.Store
+	conn     *pgx.Conn
+	caller   check.Caller
+	host     *hostProcess
+
+	kills    map[string]int          // how many hosts were killed while the event was pending
+	early    map[string]map[int]bool // attempts that the test made due early
+	rounds   map[string]int          // how often the schedule began: once, and once for each resend
+	recorded []string
+	resends  []string          // events that a host was told to resend
+	stages   map[string]string // the stage at which the event's host was killed
+}
+
+// TestKills kills hosts at every stage of an event's lifecycle. It verifies that no event is lost, that none is sent
+// more than four times plus once for each kill, that no retry is early, and that another host continues leased events.
+// ASSAY_KILLS sets the number of kills at each stage. If set, half of the events are refused by every attempt.
+func TestKills(t *testing.T) {
+	t.Parallel()
+	kills, soak := 2, false
+	if text := os.Getenv("ASSAY_KILLS"); text != "" {
+		n := storetest.Must(strconv.Atoi(text))(t)
+		kills, soak = n, true
+	}
+	tests := make([]*killTest, databases)
+	t.Run("kill", func(group *testing.T) {
+		for d := range databases {
+			group.Run(fmt.Sprint(d), func(part *testing.T) {
+				part.Parallel()
+				k := newKillTest(t, part)
+				for i := range kills {
+					for s := d; s < len(stages); s += databases {
+						k.start(t)
+						ref := check.NewRef()
+						k.stages[ref] = stages[s].name
+						if soak && i%2 == 1 {
+							k.receiver.refuse(ref, always)
+						}
+						stages[s].reach(k, ref)
+						k.kill()
+					}
+				}
+				k.start(t)
+				tests[d] = k
+			})
+		}
+	})
+	// Leases and retry delays pass for all databases at the same time.
+	all := tally{}
+	for d, k := range tests {
+		t.Run(fmt.Sprint(d), func(t *testing.T) {
+			if k == nil {
+				t.Skip("the kills failed")
+			}
+			k.T = t
+			k.settle()
+			all.add(k.verify())
+		})
+	}
+	t.Log(all.String())
+}
+
+// databases is the number of databases over which the stages are distributed.
+const databases = 4
+
+// newKillTest creates a database and a receiver that last as long as t. part reports failures until then.
+func newKillTest(t, part *testing.T) *killTest {
+	part.Helper()
+	url := postgrestest.Database(t)
+	k := &killTest{
+		T: part, proxy: storetest.NewProxy(t, url), receiver: newReceiver(t),
+		kills: map[string]int{}, early: map[string]map[int]bool{}, rounds: map[string]int{},
+		stages: map[string]string{},
+	}
+	s := storetest.Close(t, storetest.Must(openStore(t.Context(), url))(part))
+	k.store, k.conn = s, storetest.Session(t, url)
+	k.caller = (&deployment{store: s}).subscribe(part, k.receiver.URL)
+	secret := storetest.Must(s.SetEndpoint(part.Context(), k.caller.Account, k.receiver.URL))(part)
+	k.receiver.addSecret(secret)
+	return k
+}
+
+// start starts a host that runs until it is killed or t ends.
+func (k *killTest) start(t *testing.T) {
+	k.Helper()
+	k.host = startHostProcess(t, k.proxy.URL)
+	k.host.await(k.T)
+}
+
+func (k *killTest) await(reached <-chan struct{}) {
+	k.Helper()
+	storetest.Receive(k, "the stage", reached)
+}
+
+// record makes the host record a check that triggers an event.
+func (k *killTest) record(ref string) {
+	k.Helper()
+	k.host.start(k.T, "check", k.caller.Account, k.caller.Key, ref)
+	k.host.await(k.T)
+	k.recorded = append(k.recorded, ref)
+	k.rounds[ref] = 1
+}
+
+// recordUntil records a check and waits until the stage is reached.
+func (k *killTest) recordUntil(ref string, reached <-chan struct{}) {
+	k.Helper()
+	k.record(ref)
+	k.await(reached)
+}
+
+// recordRefused records an event and waits until the given number of its attempts have been refused and recorded. It
+// makes each retry due at once.
+func (k *killTest) recordRefused(ref string, times int) {
+	k.Helper()
+	k.receiver.refuse(ref, max(times, k.receiver.remaining(ref)))
+	k.record(ref)
+	for n := 1; ; n++ {
+		storetest.Until(k, fmt.Sprintf("attempt %d is refused", n), func() bool {
+			return k.int("SELECT count(*) FROM webhook_events WHERE ref = $1 AND tries >= $2 AND leased_until IS NULL",
+				ref, n) == 1
+		})
+		if n == times {
+			return
+		}
+		k.makeDue(ref)
+	}
+}
+
+// makeDue makes an event's next attempt due now, unless it has begun.
+func (k *killTest) makeDue(ref string) {
+	k.Helper()
+	number := k.int(`WITH due AS (UPDATE webhook_events SET next_attempt_at = now()
+		WHERE ref = $1 AND state = 'pending' AND leased_until IS NULL
+		RETURNING attempts + 1 AS number) SELECT coalesce(max(number), 0) FROM due`, ref)
+	if k.early[ref] == nil {
+		k.early[ref] = map[int]bool{}
+	}
+	k.early[ref][number] = true
+}
+
+// holdResend makes the host resend a failed event, and holds back the statement or its reply.
+func (k *killTest) holdResend(ref string, reply func([]byte) bool) {
+	k.Helper()
+	k.resends = append(k.resends, ref)
+	k.receiver.refuse(ref, 4)
+	k.recordRefused(ref, 4)
+	reached := k.proxy.HoldBack(isResend, reply)
+	k.host.start(k.T, "resend", k.caller.Account, ref)
+	k.await(reached)
+}
+
+// holdRotation makes the host rotate the secret during an attempt, and holds back the commit or its reply. The customer
+// never sees the new secret and rotates again.
+func (k *killTest) holdRotation(ref string, reply func([]byte) bool) {
+	k.Helper()
+	k.recordUntil(ref, k.receiver.stall(ref))
+	reached := k.proxy.HoldBack(isRotation, reply)
+	k.host.start(k.T, "rotate", k.caller.Account)
+	k.await(reached)
+	k.kill()
+	secret := storetest.Must(k.store.RotateSecret(k.Context(), k.caller.Account, webhook.SecretOverlap))(k)
+	k.receiver.addSecret(secret)
+}
+
+// kill kills the host and closes its connections.
+func (k *killTest) kill() {
+	k.Helper()
+	if k.host == nil {
+		return
+	}
+	k.host.kill()
+	k.host = nil
+	k.proxy.Disconnect()
+	k.receiver.nextHost()
+	rows := storetest.Must(k.conn.Query(k.Context(), "SELECT ref FROM webhook_events WHERE state = 'pending'"))(k)
+	pending := storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(k)
+	for _, ref := range pending {
+		k.kills[ref]++
+	}
+}
+
+func (k *killTest) int(query string, args ...any) int {
+	k.Helper()
+	return storetest.Value[int](k, k.conn, query, args...)
+}
+
+// settle waits until every event is delivered or has failed. The customer resends the events that the killed hosts did
+// not.
+func (k *killTest) settle() {
+	k.Helper()
+	for _, ref := range k.resends {
+		k.rounds[ref] = 2
+		if k.int("SELECT count(*) FROM webhook_events WHERE ref = $1 AND state = 'failed'", ref) == 1 {
+			if err := k.store.ResendEvent(k.Context(), k.caller.Account, ref); err != nil {
+				k.Error(err)
+			}
+		}
+	}
+	for pending := always; pending > 0; { // the number falls as long as the host makes progress
+		before := pending
+		storetest.Until(k, fmt.Sprintf("fewer than %d events are pending", before), func() bool {
+			pending = k.int("SELECT count(*) FROM webhook_events WHERE state = 'pending'")
+			return pending < before
+		})
+	}
+}
+
+// schedule holds the retry delays of contract sections 3 and 8.
+var schedule = []time.Duration{time.Second, 4 * time.Second, 16 * time.Second}
+
+// verify reports events whose outcome is wrong, and returns counts.
+func (k *killTest) verify() tally {
+	k.Helper()
+	sum := tally{kills: k.receiver.host}
+	k.receiver.mu.Lock()
+	defer k.receiver.mu.Unlock()
+	if k.receiver.forged > 0 {
+		k.Errorf("%d requests had no signature with a secret that the customer knows", k.receiver.forged)
+	}
+	events := storetest.Must(k.store.RecentEvents(k.Context(), k.caller.Account, "", 0, always))(k)
+	for _, ref := range k.recorded {
+		i := slices.IndexFunc(events, func(e webhook.Event) bool { return e.Ref == ref })
+		if i < 0 {
+			k.Errorf("%s, %s: the event is lost", ref, k.stages[ref])
+			continue
+		}
+		log := storetest.Must(k.store.Attempts(k.Context(), k.caller.Account, ref))(k)
+		sum.events++
+		k.verifyEvent(&sum, events[i], log, k.receiver.arrivals[ref])
+	}
+	return sum
+}
+
+func (k *killTest) verifyEvent(sum *tally, e webhook.Event, log []webhook.Attempt, arrivals []arrival) {
+	k.Helper()
+	interrupted, refused, accepted := 0, 0, 0
+	for i, a := range log {
+		switch {
+		case a.TookMS == nil:
+			interrupted++
+		case a.Status >= 200 && a.Status <= 299:
+			accepted++
+		default:
+			refused++
+		}
+		if i+1 < len(log) && !k.early[e.Ref][a.Number+1] {
+			k.verifyDelay(sum, e.Ref, a, log[i+1], refused, arrivals)
+		}
+	}
+	sum.interrupted += interrupted
+	sum.requests = max(sum.requests, len(arrivals)-4*(k.rounds[e.Ref]-1))
+	rounds := k.rounds[e.Ref]
+	wrong := ""
+	switch {
+	case e.Attempts != len(log):
+		wrong = "the log is incomplete"
+	case e.State == "delivered" && (accepted != 1 || refused >= 4*rounds):
+		wrong = "delivered, but not accepted exactly once"
+	case e.State == "failed" && (accepted != 0 || refused != 4*rounds):
+		wrong = "failed, but not refused four times"
+	case len(arrivals) > 4*rounds+k.kills[e.Ref]:
+		wrong = "sent more than four times plus once for each kill"
+	case len(arrivals) > len(log), interrupted > k.kills[e.Ref]:
+		wrong = "sent without an attempt, or interrupted without a kill"
+	}
+	if wrong != "" {
+		k.Errorf("%s, %s: %s: %s, sent %d times in %d attempts: %d accepted, %d refused, %d interrupted; %d kills",
+			e.Ref, k.stages[e.Ref], wrong, e.State, len(arrivals),
+			len(log), accepted, refused, interrupted, k.kills[e.Ref])
+	}
+}
+
+// verifyDelay reports a retry that began early. If one host made both attempts, it adds the lateness to sum.
+func (k *killTest) verifyDelay(sum *tally, ref string, before, after webhook.Attempt, refused int, arrivals []arrival) {
+	k.Helper()
+	const tolerance = 2 * time.Millisecond // the log has a resolution of 1 ms
+	if before.TookMS == nil {
+		if pause := after.StartedAt.Sub(before.StartedAt); pause < webhook.AttemptLease-tolerance {
+			k.Errorf("%s, %s: attempt %d began %v after an interrupted one, within its lease", ref,
+				k.stages[ref], after.Number, pause)
+		}
+		return
+	}
+	if refused%4 == 0 {
+		return // resent
+	}
+	wait := schedule[refused%4-1]
+	ended := before.StartedAt.Add(time.Duration(*before.TookMS) * time.Millisecond)
+	if pause := after.StartedAt.Sub(ended); pause < wait-tolerance {
+		k.Errorf("%s, %s: attempt %d began %v after a refused one, want %v", ref, k.stages[ref], after.Number, pause,
+			wait)
+	}
+	at := func(number int) *arrival {
+		i := slices.IndexFunc(arrivals, func(a arrival) bool { return a.attempt == number })
+		if i < 0 {
+			return nil
+		}
+		return &arrivals[i]
+	}
+	if first, second := at(before.Number), at(after.Number); first != nil && second != nil && first.status != 0 {
+		pause := second.at.Sub(first.respondedAt)
+		if pause < wait-10*time.Millisecond { // the clock may be adjusted meanwhile
+			k.Errorf("%s, %s: attempt %d arrived %v after a refused one, want %v", ref, k.stages[ref], after.Number,
+				pause, wait)
+		}
+		if first.host == second.host {
+			sum.late = append(sum.late, pause-wait)
+		}
+	}
+}
+
+// tally counts what happened to the events.
+type tally struct {
+	events, kills, interrupted int
+	requests                   int             // maximum for one event, without the first round of a resent event
+	late                       []time.Duration // of retries
+}
+
+func (s *tally) add(other tally) {
+	s.events += other.events
+	s.kills += other.kills
+	s.interrupted += other.interrupted
+	s.requests = max(s.requests, other.requests)
+	s.late = append(s.late, other.late...)
+}
+
+func (s *tally) String() string {
+	text := fmt.Sprintf("%d events, %d kills, %d attempts interrupted, at most %d requests for one event", s.events,
+		s.kills, s.interrupted, s.requests)
+	if len(s.late) == 0 {
+		return text
+	}
+	slices.Sort(s.late)
+	n := len(s.late)
+	return text + fmt.Sprintf("; %d retries were late by %v at p50, %v at p99, at most %v", n, s.late[n/2],
+		s.late[n*99/100], s.late[n-1])
+}

@@ -1,0 +1,133 @@
+package layers
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"assay/host/hosttest"
+	"assay/host/store/storetest"
+	"assay/registry/project"
+)
+
+// accessors are layers that read a fact of each kind. All give the same signals.
+var accessors = map[project.Language]string{
+	project.Go: `package main
+
+import "layer/kinds/sdk"
+
+func Score(c *sdk.Check) sdk.Outcome {
+	for server := range c.List(sdk.DNSNS) {
+		c.Signal(1, signalAgeNew, server)
+	}
+	if c.Not(sdk.DNSWildcard) && !c.Is(sdk.RDAPFound) && !c.Not(sdk.RDAPFound) {
+		c.Signal(2, signalAgeNew, c.Get(sdk.DNSStatus))
+	}
+	if n, known := c.Count(sdk.DNSNetworks); known {
+		c.Signal(n, signalAgeNew, "networks")
+	}
+	return sdk.Scored
+}
+`,
+	project.Rust: `#![cfg_attr(target_arch = "wasm32", no_std)]
+mod assay;
+mod signals;
+layer!(score);
+
+fn score(c: &mut assay::Check) -> assay::Outcome {
+    let (mut servers, mut status) = ([0; 512], [0; 16]);
+    for server in c.dns_ns(&mut servers) {
+        c.signal(1, signals::AGE_NEW, server);
+    }
+    if c.dns_wildcard() == Some(false) && c.rdap_found() == None {
+        let status = c.dns_status(&mut status).unwrap_or("?");
+        c.signal(2, signals::AGE_NEW, status);
+    }
+    if let Some(n) = c.dns_networks() {
+        c.signal(n as i32, signals::AGE_NEW, "networks");
+    }
+    assay::Outcome::Scored
+}
+`,
+	project.AssemblyScript: `import { Outcome, YesNo, signal } from "./assay";
+import { dnsNS, dnsNetworks, dnsStatus, dnsWildcard, rdapFound } from "./assay_facts";
+import { Signal } from "./signals";
+
+export function assay_v1_score(): i32 {
+  const servers = dnsNS();
+  for (let i = 0; i < servers.length; i++) signal(1, Signal.AgeNew, servers[i]);
+  const status = dnsStatus();
+  if (dnsWildcard() == YesNo.No && rdapFound() == YesNo.Unknown && status !== null) signal(2, Signal.AgeNew, status);
+  if (dnsNetworks() >= 0) signal(dnsNetworks(), Signal.AgeNew, "networks");
+  return Outcome.Scored;
+}
+`,
+	project.C: `#include "assay.h"
+#include "signals.h"
+
+static int score(void) {
+  char servers[512], status[16], *rest = servers, *server;
+  assay_dns_ns(servers, sizeof servers);
+  while ((server = assay_next(&rest))) assay_signal(1, SIGNAL_AGE_NEW, server);
+  assay_dns_status(status, sizeof status);
+  if (assay_dns_wildcard() == 0 && assay_rdap_found() < 0) assay_signal(2, SIGNAL_AGE_NEW, status);
+  if (assay_dns_networks() >= 0) assay_signal(assay_dns_networks(), SIGNAL_AGE_NEW, "networks");
+  return ASSAY_SCORED;
+}
+
+ASSAY_LAYER(score)
+`,
+}
+
+// scoreFile is the file with the function that scores, by language.
+var scoreFile = map[project.Language]string{
+	project.Go: "score.go", project.Rust: "layer.rs", project.AssemblyScript: "layer.ts", project.C: "layer.c",
+}
+
+// TestLayersInReadmes builds and runs the complete layer in the README.md of each language's projects.
+func TestLayersInReadmes(t *testing.T) {
+	t.Parallel()
+	for language, name := range scoreFile {
+		t.Run(string(language), func(t *testing.T) {
+			t.Parallel()
+			folder, _ := hosttest.NewLayer(t, "shown", language)
+			_, source, _ := strings.Cut(hosttest.ReadText(t, filepath.Join(folder, "README.md")), "## A complete layer\n\n```")
+			_, source, _ = strings.Cut(source, "\n")
+			source, _, _ = strings.Cut(source, "```\n")
+			storetest.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(source), 0o600))
+			facts := hosttest.WriteFile(t, "facts.json", []byte(`{"rdap.age_days": "3"}`))
+			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", folder, "shop.example", "--facts", facts), "score    30\n",
+				"signal   +30 shown:age:new: Registered 3 days ago\n")
+			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", folder, "shop.example"), "abstains")
+		})
+	}
+}
+
+// TestAccessors reads a fact of each kind in each language, known and absent. A misspelt fact does not compile.
+func TestAccessors(t *testing.T) {
+	t.Parallel()
+	lists := map[project.Language]string{
+		project.Go: "DNSNS", project.Rust: "dns_ns", project.AssemblyScript: "dnsNS", project.C: "assay_dns_ns",
+	}
+	for language, source := range accessors {
+		t.Run(string(language), func(t *testing.T) {
+			t.Parallel()
+			folder, _ := hosttest.NewLayer(t, "kinds", language)
+			file := filepath.Join(folder, scoreFile[language])
+			storetest.NoError(t, os.WriteFile(file, []byte(source), 0o600))
+			manifest := filepath.Join(folder, "manifest.json")
+			hosttest.ReplaceIn(t, manifest, `"domain.registrable"`,
+				`"dns.ns", "dns.wildcard", "dns.status", "dns.networks", "rdap.found"`)
+			facts := hosttest.WriteFile(t, "facts.json", []byte(`{"dns.ns": "a.example b.example", "dns.wildcard": "no", `+
+				`"dns.status": "ok", "dns.networks": "7"}`))
+			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", folder, "shop.example", "--facts", facts), "score    11\n",
+				"signal   +1 kinds:age:new: a.example\nsignal   +1 kinds:age:new: b.example\n"+
+					"signal   +2 kinds:age:new: ok\nsignal   +7 kinds:age:new: networks\n")
+			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", folder, "shop.example"), "score    0\n")
+			misspelt := lists[language] + "X"
+			hosttest.ReplaceIn(t, file, lists[language], misspelt)
+			hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "build", folder), misspelt)
+		})
+	}
+}

@@ -1,0 +1,209 @@
+//go:build !race
+
+// The pages do not depend on the race detector, under which each layer runs many times slower.
+
+package layers
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"assay/host/cli"
+	"assay/host/hosttest"
+	"assay/host/lineup/rehearsal"
+	"assay/registry"
+)
+
+// TestCatalogue checks that plugins/CATALOGUE.md and the pages in docs/catalogue match the manifests of the first-party
+// layers, their cases in the sandbox, and the recorded fuel. With ASSAY_UPDATE=1 it writes them.
+func TestCatalogue(t *testing.T) {
+	t.Parallel()
+	modules := hosttest.BuiltLayers(t)
+	pages := map[string]string{"../plugins/CATALOGUE.md": catalogueIndex(modules)}
+	fuel := readFuel(t)
+	var mu sync.Mutex // guards pages
+	var layers sync.WaitGroup
+	for _, m := range modules {
+		layers.Go(func() {
+			page := cataloguePage(t, m, fuel)
+			mu.Lock()
+			pages[filepath.Join("../docs/catalogue", m.Manifest.Name+".md")] = page
+			mu.Unlock()
+		})
+	}
+	layers.Wait()
+	for file, want := range pages {
+		if os.Getenv("ASSAY_UPDATE") != "" {
+			if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff(want, hosttest.ReadText(t, file)); diff != "" {
+			t.Errorf("%s is out of date: run ASSAY_UPDATE=1 go test ./host -run TestCatalogue (-want +got):\n%s", file,
+				diff)
+		}
+	}
+	files, err := filepath.Glob("../docs/catalogue/*.md")
+	if err != nil || len(files) != len(modules) {
+		t.Errorf("%d pages of %d layers: %v", len(files), len(modules), err)
+	}
+}
+
+const generated = "<!-- ASSAY_UPDATE=1 go test ./host -run TestCatalogue generates this page. -->\n"
+
+// catalogueIndex returns the list of layers.
+func catalogueIndex(modules []registry.Module) string {
+	var rows strings.Builder
+	for _, m := range modules {
+		lowest, highest := m.Manifest.Range()
+		fmt.Fprintf(&rows, "| [%s](../docs/catalogue/%s.md) | %s | %s, %d to %d | %s |\n", m.Manifest.Name,
+			m.Manifest.Name, strings.Join(m.Manifest.Entities, ", "), m.Manifest.LayerClass(), lowest, highest,
+			m.Manifest.Summary)
+	}
+	return "# Layers and signals\n\n" +
+		"Each layer looks at one kind of evidence, and has a page with its signals: what they mean, an " +
+		"example, and what an\nhonest owner can do. Points speak against an entity, negative points for it. " +
+		"A signal that warrants a band puts the\nentity there whatever the style layers say. A final one does so " +
+		"whatever the evidence in the entity's favour. ABI.md\ndefines the [facts](../sdk/ABI.md#7-facts), " +
+		"[threats](../sdk/ABI.md#6-threats) and " +
+		"[classes](../sdk/ABI.md#4-exports).\n\n" + generated + "\n" +
+		"| layer | entities | class and score | evidence |\n|---|---|---|---|\n" + rows.String()
+}
+
+// cataloguePage returns the page of a layer.
+func cataloguePage(t *testing.T, module registry.Module, fuel fuelTable) string {
+	m := module.Manifest
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n%s\n%s\n", m.Name, fill(strings.TrimSuffix(m.Summary, ".")+".", ""), generated)
+	lowest, highest := m.Range()
+	item := func(label, format string, args ...any) {
+		b.WriteString("- " + fill(label+": "+fmt.Sprintf(format, args...), "  "))
+	}
+	most := int64(0)
+	for _, v := range fuel.Values {
+		most = max(most, v.Fuel[m.Name])
+	}
+	item("Class and score", "%s, %d to %d", m.LayerClass(), lowest, highest)
+	item("Entities", "%s", strings.Join(m.Entities, ", "))
+	item("Facts that it reads", "%s", codes(m.Facts))
+	if len(m.Threats) > 0 {
+		item("Threats that it can name", "%s", codes(m.Threats))
+	}
+	item("Budget", "%s units of fuel and %d MB of memory; reference values burn up to %s units",
+		hosttest.Thousands(m.BudgetFuel), m.MemoryMB, hosttest.Thousands(most))
+	item("Version and owner", "%s, the maintainers of Assay", m.Version)
+	examples := examplesOf(t, module)
+	for _, s := range m.Signals {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n", s.Code, fill(prose(s.Text)+".", ""))
+		if worth := worth(s); worth != "" {
+			item("Worth", "%s", worth)
+		}
+		shown, ok := examples[s.Code]
+		if !ok {
+			t.Errorf("no case of %s emits %s", m.Name, s.Code)
+		}
+		item("Example", "%s", shown.input)
+		item("Result", "%s", shown.result)
+		if s.Remedy != "" {
+			item("What an honest owner can do", "%s", prose(s.Remedy))
+		}
+	}
+	return b.String()
+}
+
+// example is a case with its result, as texts.
+type example struct{ input, result string }
+
+// examplesOf returns, for each signal, a case in which the layer emits it, with what the layer did: the one with the
+// fewest other signals and the fewest facts.
+func examplesOf(t *testing.T, m registry.Module) map[string]example {
+	plugin, err := hosttest.LayerSandbox(t).Open(t.Context(), m)
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	defer plugin.Close(t.Context())
+	cases, err := m.Cases()
+	if err != nil {
+		t.Error(err)
+	}
+	report, err := rehearsal.Cases(t.Context(), plugin, cases)
+	if err != nil {
+		t.Error(err)
+	}
+	found, size := map[string]example{}, map[string]int{}
+	for i, r := range report.Cases {
+		if r.Call.Outcome != rehearsal.Scored {
+			continue
+		}
+		for _, s := range r.Call.Signals {
+			n := 10*len(r.Call.Signals) + len(cases[i].Facts)
+			if was, ok := size[s.Code]; ok && n >= was {
+				continue
+			}
+			size[s.Code] = n
+			var given []string
+			for _, name := range slices.Sorted(maps.Keys(cases[i].Facts)) {
+				given = append(given, fmt.Sprintf("`%s` = %s", name, code(cases[i].Facts[name])))
+			}
+			e := example{code(cases[i].Value),
+				fmt.Sprintf("*%s* (%+d, and the layer's score is %d)", prose(s.Text), s.Points, r.Call.Score)}
+			if len(given) > 0 {
+				e.input += ", with " + strings.Join(given, ", ")
+			}
+			found[s.Code] = e
+		}
+	}
+	return found
+}
+
+func code(text string) string {
+	if text == "" {
+		return "(empty)"
+	}
+	return "`" + text + "`"
+}
+
+func codes[T ~string](all []T) string {
+	texts := make([]string, len(all))
+	for i, text := range all {
+		texts[i] = code(string(text))
+	}
+	return strings.Join(texts, ", ")
+}
+
+var proseEscapes = strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "`", "\\`", "<", `\<`, "[", `\[`)
+
+// prose escapes what Markdown would take for markup.
+func prose(text string) string { return proseEscapes.Replace(text) }
+
+// fill breaks a text into lines.
+func fill(text, indent string) string {
+	return strings.Join(cli.Wrap(text, 120-len(indent)), "\n"+indent) + "\n"
+}
+
+// worth says what a signal promises.
+func worth(s registry.SignalText) string {
+	var parts []string
+	if s.Points != 0 {
+		parts = append(parts, fmt.Sprintf("%d points or more", s.Points))
+	}
+	if s.Warrants != "" {
+		parts = append(parts, "warrants "+s.Warrants)
+	}
+	if s.Final {
+		parts = append(parts, "final")
+	}
+	if s.Threat != "" {
+		parts = append(parts, "evidence for `"+string(s.Threat)+"`")
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,148 @@
+//go:build !race
+
+// Fuel does not depend on the race detector, under which each layer runs many times slower.
+
+package layers
+
+import (
+	"encoding/json"
+	"flag"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/hosttest"
+	"assay/registry"
+)
+
+var updateFuel = flag.Bool("update-fuel", false, "rewrite the recorded fuel in testdata/fuel.json")
+
+const fuelFile = "testdata/fuel.json"
+
+// fuelTable is the fuel that each layer burns for reference values. Fuel is the same on every machine, but another
+// compiler makes other code of the same layer.
+type fuelTable struct {
+	Toolchain string          `json:"toolchain"` // the version of Go that compiled the layers
+	Values    []fuelReference `json:"values"`
+}
+
+// fuelReference is a reference value.
+type fuelReference struct {
+	Name  string           `json:"name"`
+	Type  entity.Type      `json:"type"`
+	Value string           `json:"value"`
+	Facts entity.Facts     `json:"facts,omitempty"` // in addition to those of the value
+	Fuel  map[string]int64 `json:"fuel"`            // by layer
+}
+
+// TestFuelOfLayers compares the fuel that each layer burns in the sandbox with the recorded one. It fails for every
+// difference, so that nobody makes a layer dearer without noticing. To record the fuel after an intended change:
+// go test ./host -run TestFuelOfLayers -update-fuel.
+func TestFuelOfLayers(t *testing.T) {
+	t.Parallel()
+	compiler := runtime.Version()
+	table := readFuel(t)
+	if table.Toolchain != compiler && !*updateFuel {
+		t.Skipf("%s records the fuel of layers that %s compiled. %s compiles them to other code, which burns other "+
+			"fuel. Use the toolchain in go.mod, or change it there and record with -update-fuel.", fuelFile,
+			table.Toolchain, compiler)
+	}
+	if !strings.Contains(hosttest.ReadText(t, "../go.mod"), "\ntoolchain "+compiler+"\n") {
+		t.Errorf("go.mod does not name the toolchain %s, for which %s holds the fuel", compiler, fuelFile)
+	}
+	burned := burnReferences(t, hosttest.BuiltLayers(t), table.Values)
+	if *updateFuel {
+		table.Toolchain, table.Values = compiler, burned
+		writeFuel(t, table)
+		return
+	}
+	for i, want := range table.Values {
+		for _, layer := range slices.Sorted(maps.Keys(burned[i].Fuel)) {
+			if got := burned[i].Fuel[layer]; got != want.Fuel[layer] {
+				t.Errorf("%s: %s burns %d units, %d are recorded", want.Name, layer, got, want.Fuel[layer])
+			}
+		}
+		for layer := range want.Fuel {
+			if _, ok := burned[i].Fuel[layer]; !ok {
+				t.Errorf("%s: %d units are recorded for %s, which does not score it", want.Name, want.Fuel[layer],
+					layer)
+			}
+		}
+	}
+}
+
+func readFuel(t *testing.T) (table fuelTable) {
+	t.Helper()
+	text, err := os.ReadFile(fuelFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &table); err != nil {
+		t.Fatalf("reading %s: %v", fuelFile, err)
+	}
+	return table
+}
+
+func writeFuel(t *testing.T, table fuelTable) {
+	t.Helper()
+	text, err := json.MarshalIndent(table, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(fuelFile, append(text, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// burnReferences returns the values with the fuel that each layer burns for them. Instances are restored after each
+// call, so that no call depends on those before.
+func burnReferences(t *testing.T, modules []registry.Module, values []fuelReference) []fuelReference {
+	t.Helper()
+	burned := slices.Clone(values)
+	for i := range burned {
+		burned[i].Fuel = map[string]int64{}
+	}
+	var mu sync.Mutex // guards the maps
+	var layers sync.WaitGroup
+	for _, m := range modules {
+		layers.Go(func() {
+			box := hosttest.LayerSandbox(t)
+			plugin, err := box.Open(t.Context(), m)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer plugin.Close(t.Context())
+			for _, v := range burned {
+				if !slices.Contains(m.Manifest.Entities, string(v.Type)) {
+					continue
+				}
+				e, err := entity.Parse(v.Type, v.Value, "")
+				if err != nil {
+					t.Errorf("%s: %v", v.Name, err)
+					return
+				}
+				maps.Copy(e.Facts, v.Facts)
+				result, err := plugin.Score(t.Context(), check.Input{Entity: e.Facts})
+				if err != nil {
+					t.Errorf("%s: %s: %v", v.Name, m.Manifest.Name, err)
+					return
+				}
+				mu.Lock()
+				v.Fuel[m.Manifest.Name] = result.Fuel
+				mu.Unlock()
+			}
+		})
+	}
+	layers.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	return burned
+}

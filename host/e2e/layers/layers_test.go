@@ -1,0 +1,179 @@
+package layers
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"assay/host/check"
+	"assay/host/cli"
+	"assay/host/entity"
+	"assay/host/hosttest"
+	"assay/host/lineup"
+	"assay/host/sandbox"
+	"assay/registry"
+	"assay/registry/layertest"
+)
+
+// TestLayers runs the cases of every first-party layer in the sandbox. The layers' own tests run them natively.
+func TestLayers(t *testing.T) {
+	t.Parallel()
+	modules := hosttest.BuiltLayers(t)
+	if len(modules) < 5 {
+		t.Fatalf("only %d layers were built", len(modules))
+	}
+	for _, m := range modules {
+		t.Run(m.Manifest.Name, func(t *testing.T) {
+			t.Parallel()
+			box := hosttest.LayerSandbox(t)
+			plugin, err := box.Open(t.Context(), m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := plugin.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}()
+			for _, c := range layertest.Open(t, filepath.Join("..", "plugins", m.Manifest.Name)).Cases {
+				runCase(t, plugin, c)
+			}
+		})
+	}
+}
+
+// runCase runs a case twice. The result must be as expected and identical both times, including the fuel used.
+func runCase(t *testing.T, plugin *sandbox.Plugin, c registry.Case) {
+	t.Helper()
+	once, again := &recordedLayer{Layer: plugin}, &recordedLayer{Layer: plugin}
+	for _, layer := range []*recordedLayer{once, again} {
+		if err := lineup.RunCases(t.Context(), layer, nil, []registry.Case{c}); err != nil {
+			t.Error(err)
+		}
+	}
+	if diff := cmp.Diff(once.result, again.result); diff != "" {
+		t.Errorf("%s: the second result differs:\n%s", c.Name, diff)
+	}
+}
+
+// recordedLayer keeps its last result.
+type recordedLayer struct {
+	check.Layer
+	result check.Result
+}
+
+func (l *recordedLayer) Score(ctx context.Context, in check.Input) (check.Result, error) {
+	var err error
+	l.result, err = l.Layer.Score(ctx, in)
+	return l.result, err
+}
+
+// BenchmarkLayers measures each first-party layer in the sandbox.
+func BenchmarkLayers(b *testing.B) {
+	for _, m := range hosttest.BuiltLayers(b) {
+		b.Run(m.Manifest.Name, func(b *testing.B) {
+			box := hosttest.LayerSandbox(b)
+			plugin, err := box.OpenShared(b.Context(), m)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer plugin.Close(b.Context())
+			facts := benchFacts(b, m.Manifest)
+			ctx := b.Context()
+			for i := 0; b.Loop(); i++ {
+				if _, err := plugin.Score(ctx, check.Input{Entity: facts[i%len(facts)]}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// benchFacts returns the facts of ordinary values of the types that a layer scores.
+func benchFacts(b *testing.B, m registry.Manifest) []entity.Facts {
+	values := map[string][]string{
+		"domain": {"google.com", "shop-4711.example-store.com", "paypa1-secure-login.xyz", "münchen-blumen.de"},
+		"email":  {"jane.doe@gmail.com", "customer.42@mail.example.org", "info@kleine-werkstatt.de"},
+		"phone":  {"+33612345678", "+4930901820", "+12125550123"},
+		"iban":   {"DE89370400440532013000", "FR1420041010050500013M02606"},
+	}
+	var facts []entity.Facts
+	for _, kind := range m.Entities {
+		for _, v := range values[kind] {
+			e, err := entity.Parse(entity.Type(kind), v, "")
+			if err != nil {
+				b.Fatal(err)
+			}
+			facts = append(facts, e.Facts)
+		}
+	}
+	return facts
+}
+
+func TestDefaultWeights(t *testing.T) {
+	t.Parallel()
+	document, err := registry.DefaultLineup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range document.Layers {
+		m, err := registry.ParseManifest([]byte(hosttest.ReadText(t, filepath.Join("..", "plugins", item.Layer,
+			"manifest.json"))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := item.Suits(m); err != nil {
+			t.Error(err)
+		}
+		// The default lineup may have weights by type, the manifest has one.
+		if weight, forAll := item.Weight[""]; forAll && weight != m.DefaultWeight {
+			t.Errorf("%s has the weight %v in its manifest and %v in the default lineup", item.Layer, m.DefaultWeight,
+				weight)
+		}
+	}
+}
+
+// TestDefaultLineupObeysItsFindings holds the default lineup to what the signals of its layers warrant.
+func TestDefaultLineupObeysItsFindings(t *testing.T) {
+	t.Parallel()
+	document, err := registry.DefaultLineup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var manifests []registry.Manifest
+	for _, item := range document.Layers {
+		m, err := registry.ParseManifest([]byte(hosttest.ReadText(t, filepath.Join("..", "plugins", item.Layer,
+			"manifest.json"))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifests = append(manifests, m)
+	}
+	if err := document.CheckFitness(manifests); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSignalsOfAllowedEntities checks which signals an allow verdict still shows.
+func TestSignalsOfAllowedEntities(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.Installation(t)
+	for value, want := range map[string]string{
+		"jane@duck.com": "Privacy relay", "google.com": "Listed as a site of Google",
+		"DE02120300000000202051": "belongs to a bank",
+	} {
+		var shown cli.Explanation
+		hosttest.Repeat(func() bool { // on a busy machine a layer may fail to answer in time
+			shown = hosttest.OutputJSON[cli.Explanation](t, dir, database, "check", value)
+			return !hosttest.Answer{Signals: shown.Signals}.Degraded()
+		})
+		if shown.Verdict != check.Allow ||
+			!strings.Contains(strings.Join(shown.Signals, "\n"), want) {
+			t.Errorf("%s: %s with score %d and signals %q, want %q", value, shown.Verdict, shown.Score, shown.Signals,
+				want)
+		}
+	}
+}

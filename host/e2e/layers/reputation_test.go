@@ -1,0 +1,309 @@
+package layers
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"assay/host/access/keyring"
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/facts"
+	"assay/host/facts/feed"
+	"assay/host/facts/reputation"
+	"assay/host/hosttest"
+	"assay/host/installation"
+	"assay/host/internal/terminal"
+	lineups "assay/host/lineup"
+	"assay/host/store"
+	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
+	"assay/registry"
+)
+
+// patientLedger waits for a disk that other tests keep busy.
+var patientLedger = store.LedgerConfig{Patience: time.Minute, Settling: time.Minute, Late: time.Minute}
+
+// deployment is a checker with the reputation layers on a real database, and its customers.
+type deployment struct {
+	t         *testing.T
+	store     *store.Store
+	ledger    *store.Ledger
+	checker   *check.Checker
+	similar   *reputation.Similar
+	customers []check.Caller
+}
+
+// newDeployment wires a checker as serve does, with the given layers at their default weights.
+func newDeployment(t *testing.T, customers int, layers ...string) *deployment {
+	t.Helper()
+	log := installation.QuietLog(&terminal.Terminal{Err: t.Output()})
+	keys, err := keyring.Load(filepath.Join(hosttest.SharedDir, "secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &deployment{t: t}
+	database := postgrestest.Database(t)
+	m.store, err = store.Open(t.Context(), store.Config{URL: database, Keys: keys, Logger: log})
+	if err == nil {
+		err = storetest.PutInForce(t.Context(), database)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.store.Close() })
+	if m.ledger, err = m.store.NewLedger(patientLedger); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.ledger.Close() })
+	m.similar = reputation.NewSimilar(m.store, log)
+	lineup, err := registry.DefaultLineup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := &check.Live{}
+	live.Swap(check.NewLineup(storetest.Revision, lineups.ByType(lineup.Bias), check.Bands(lineup.Bands),
+		hosttest.Members(t, layers)))
+	m.checker = installation.NewChecker(live, m.ledger, installation.FailurePrinter{&terminal.Terminal{Err: t.Output()}})
+	m.checker.Collector = facts.NewCollector(log, reputation.NewFeed(m.store, m.similar.NoLists),
+		reputation.NewGraph(m.store), m.similar)
+	m.checker.Deadline = time.Minute
+	plan, _ := check.PlanNamed("pro")
+	plan.Quota = 1_000_000
+	for range customers {
+		account, err := m.store.CreateAccount(t.Context(), plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := m.store.CreateKey(t.Context(), account, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.customers = append(m.customers, check.Caller{Account: account, Key: key.ID, Plan: plan})
+	}
+	return m
+}
+
+func (m *deployment) check(customer int, fields ...check.Field) *check.Decision {
+	if err := m.store.CatchUp(m.t.Context()); err != nil { // with the checks before this one
+		m.t.Error(err)
+	}
+	d, err := m.checker.Check(m.t.Context(), check.Request{Caller: m.customers[customer], Fields: fields})
+	if err != nil {
+		m.t.Error(err)
+		return &check.Decision{}
+	}
+	return d
+}
+
+// score scores a value without recording it.
+func (m *deployment) score(kind entity.Type, value string) *check.Decision {
+	m.t.Helper()
+	if err := m.store.CatchUp(m.t.Context()); err != nil { // with the checks before this one
+		m.t.Fatal(err)
+	}
+	d, err := m.checker.Explain(m.t.Context(), check.Field{Type: kind, Value: value}, "")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for _, s := range d.Signals {
+		if strings.HasPrefix(s.Code, "host:") {
+			m.t.Fatalf("the score of %s is incomplete: %s", value, s.Text)
+		}
+	}
+	return d
+}
+
+// blockedShare returns the fact graph.blocked_share of a value, in percent.
+func (m *deployment) blockedShare(f check.Field) int {
+	m.t.Helper()
+	e, err := entity.Parse(f.Type, f.Value, "")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if err := m.store.CatchUp(m.t.Context()); err != nil {
+		m.t.Fatal(err)
+	}
+	found, err := reputation.NewGraph(m.store).Observe(m.t.Context(), e, func(string) bool { return true })
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	share, err := strconv.Atoi(found["graph.blocked_share"])
+	if err != nil {
+		m.t.Fatalf("the facts of %s lack the blocked share: %v", f.Value, found)
+	}
+	return share
+}
+
+func domain(name string) check.Field { return check.Field{Type: entity.Domain, Value: name} }
+
+// TestPoisoning checks that a single customer cannot raise the fused score of well-known entities by 5 points or more,
+// even with thousands of checks.
+func TestPoisoning(t *testing.T) {
+	t.Parallel()
+	m := newDeployment(t, 6, "domain", "lexical", "feeds", "graph", "similarity")
+	if err := m.similar.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const attacker = 5
+	victims := []check.Field{domain("blumenwiese-mueller.de"),
+		{Type: entity.Email, Value: "info@blumenwiese-mueller.de"}, {Type: entity.Phone, Value: "+493090182000"}}
+	for customer := range attacker {
+		for _, v := range victims {
+			m.check(customer, v)
+		}
+		m.check(customer, victims...)
+	}
+	before := map[entity.Type]int{}
+	for _, v := range victims {
+		before[v.Type] = m.score(v.Type, v.Value).Score
+	}
+
+	// Records that no real check can create: the victims themselves were blocked.
+	for _, v := range victims {
+		e, err := entity.Parse(v.Type, v.Value, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		forged := make([]check.Record, 1000)
+		for i := range forged {
+			forged[i] = check.Record{Caller: m.customers[attacker], Entity: e, Decision: &check.Decision{
+				Fused: check.Fused{Score: 99, Verdict: check.Block}, Ref: check.NewRef(), Type: e.Type, Query: e.Value,
+				At: time.Now().UTC().Truncate(time.Millisecond), Revision: storetest.Revision,
+			}}
+		}
+		if err := m.ledger.Append(t.Context(), forged...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Real checks: scams that are blocked, in one request with the victims or on their domain.
+	var g errgroup.Group
+	g.SetLimit(16)
+	for i := range 200 {
+		g.Go(func() error {
+			scam := domain(fmt.Sprintf("paypa1-secure-login-%d.xyz", i))
+			if i%2 == 0 {
+				m.check(attacker, scam, victims[1], victims[2])
+			} else {
+				m.check(attacker, domain(fmt.Sprintf("paypa1-secure-login-%d.blumenwiese-mueller.de", i)), victims[2])
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range victims {
+		d := m.score(v.Type, v.Value)
+		if d.Score-before[v.Type] >= 5 {
+			t.Errorf("the score of %s rose from %d to %d: %v", v.Value, before[v.Type], d.Score, d.Signals)
+		}
+		// One of six customers counts for a sixth of the share.
+		if share := m.blockedShare(v); share > 20 {
+			t.Errorf("%s has a blocked share of %d percent", v.Value, share)
+		}
+	}
+
+	// Removing the attacker's sightings restores the scores.
+	if _, _, err := m.store.ForgetAccountSightings(t.Context(), m.customers[attacker].Account); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range victims {
+		if d := m.score(v.Type, v.Value); d.Score != before[v.Type] {
+			t.Errorf("%s scores %d without the attacker, %d before", v.Value, d.Score, before[v.Type])
+		}
+	}
+}
+
+// TestNeighbours checks that an unknown domain scores higher once three customers have seen scams on its parent domain.
+func TestNeighbours(t *testing.T) {
+	t.Parallel()
+	m := newDeployment(t, 3, "domain", "lexical", "graph")
+	// The scams are blocked for their names. The new domain's name is unsuspicious.
+	fresh := domain("blumen.wiese-7781.xyz")
+	before := m.score(fresh.Type, fresh.Value)
+	for customer := range 3 {
+		for i := range 6 {
+			scam := domain(fmt.Sprintf("paypa1-secure-login%d.wiese-7781.xyz", i))
+			if d := m.check(customer, scam); d.Verdict != check.Block {
+				t.Fatalf("%s scores %d", scam.Value, d.Score)
+			}
+		}
+		after := m.score(fresh.Type, fresh.Value)
+		if raised := after.Score > before.Score; raised != (customer == 2) {
+			t.Errorf("after %d customers: %d, before %d", customer+1, after.Score, before.Score)
+		}
+	}
+	d := m.score(fresh.Type, fresh.Value)
+	if d.Verdict == check.Block || !slices.ContainsFunc(d.Signals,
+		func(s check.Signal) bool { return s.Code == "graph:neighbours:bad" }) {
+		t.Errorf("score %d, %v", d.Score, d.Signals)
+	}
+}
+
+// TestImportedList checks that an imported list affects the scores of its entities and of similar ones, and that
+// withdrawing it restores the scores.
+func TestImportedList(t *testing.T) {
+	t.Parallel()
+	m := newDeployment(t, 3, "domain", "lexical", "feeds", "graph", "similarity")
+	load := func() {
+		t.Helper()
+		if err := m.similar.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	load()
+	listed, like, address := "blumenwiese-angebote.shop", "blumenwiese-angebot.site", "jane@blumenwiese-angebote.shop"
+	scores := func() [3]int {
+		return [3]int{m.score(entity.Domain, listed).Score, m.score(entity.Domain, like).Score,
+			m.score(entity.Email, address).Score}
+	}
+	before := scores()
+	entries := []feed.Entry{{Type: entity.Domain, Value: listed, Name: "blumenwiese-angebote", Category: "scam"}}
+	_, err := m.store.ImportFeed(t.Context(), feed.List{Name: "Shops", Kind: feed.Bad}, oneList(entries))
+	if err != nil {
+		t.Fatal(err)
+	}
+	load()
+	d := m.score(entity.Domain, listed)
+	if d.Verdict != check.Block || d.Threat != "scam" || d.Signals[0].Text != "Listed by Shops as scam" {
+		t.Errorf("the listed domain: %d %s, %v", d.Score, d.Threat, d.Signals)
+	}
+	if d := m.score(entity.Email, address); d.Verdict == check.Allow {
+		t.Errorf("an address at the listed domain: %d, %v", d.Score, d.Signals)
+	}
+	d = m.score(entity.Domain, like)
+	want := "Differs in 1 of 19 letters from blumenwiese-angebote.shop, listed by Shops as scam"
+	if d.Score <= before[1] || !slices.ContainsFunc(d.Signals, func(s check.Signal) bool { return s.Text == want }) {
+		t.Errorf("a similar domain: %d, %v", d.Score, d.Signals)
+	}
+	for customer := range 3 {
+		m.check(customer, domain(listed))
+	}
+	if err := m.store.WithdrawFeed(t.Context(), "Shops"); err != nil {
+		t.Fatal(err)
+	}
+	load()
+	if after := scores(); after != before {
+		t.Errorf("scores after the withdrawal %v, before the import %v", after, before)
+	}
+}
+
+// oneList returns a reader that returns all entries in its first call.
+func oneList(entries []feed.Entry) func() ([]feed.Entry, error) {
+	return func() ([]feed.Entry, error) {
+		if len(entries) == 0 {
+			return nil, io.EOF
+		}
+		all := entries
+		entries = nil
+		return all, nil
+	}
+}

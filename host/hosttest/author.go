@@ -1,0 +1,105 @@
+package hosttest
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"assay/host/cli"
+	"assay/host/store/storetest"
+	"assay/registry/project"
+)
+
+// NewLayer creates a layer in a new folder and builds it there.
+func NewLayer(t *testing.T, name string, language project.Language) (folder, file string) {
+	t.Helper()
+	folder = filepath.Join(t.TempDir(), name)
+	storetest.Must(project.Create(folder, name, language))(t)
+	file = filepath.Join(folder, "built.wasm")
+	wasm, err := project.Build(t.Context(), folder)
+	if errors.As(err, new(*project.MissingTool)) {
+		t.Skip(err)
+	}
+	storetest.NoError(t, err)
+	storetest.NoError(t, os.WriteFile(file, wasm, 0o600))
+	return folder, file
+}
+
+// Runs runs a command in this process, which must end with a code, and returns what it printed.
+func Runs(t *testing.T, code int, args ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if got := cli.Run(t.Context(), args, &out, &errs); got != code {
+		t.Fatalf("assay %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), got, code, out.String(),
+			errs.String())
+	}
+	return out.String() + errs.String()
+}
+
+// Has reports the lines that text lacks.
+func Has(t *testing.T, text string, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
+		if !strings.Contains(text, line) {
+			t.Errorf("%q is missing from:\n%s", line, text)
+		}
+	}
+}
+
+// layerAuthor runs programs as the author of a layer does, in a folder outside of the repository, without the network.
+type layerAuthor struct {
+	Folder string
+	Path   string // PATH
+	Env    []string
+}
+
+// NewAuthor returns an author with an empty folder. The program assay is on the PATH.
+func NewAuthor(t *testing.T) layerAuthor {
+	t.Helper()
+	bin := t.TempDir()
+	script := "#!/bin/sh\n" + AsCommand + "=1 exec '" + storetest.Must(os.Executable())(t) + "' \"$@\"\n"
+	storetest.NoError(t, os.WriteFile(filepath.Join(bin, "assay"), []byte(script), 0o755))
+	return layerAuthor{Folder: t.TempDir(), Path: bin + string(os.PathListSeparator) + os.Getenv("PATH"),
+		Env: os.Environ()}
+}
+
+// Run runs a program in a folder below the author's, and returns what it printed.
+func (a layerAuthor) Run(t *testing.T, folder, line string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
+	cmd.Dir = filepath.Join(a.Folder, folder)
+	cmd.Env = append(slices.Clone(a.Env), AsCommand+"=", "PATH="+a.Path, "GOPROXY=off", "GOTOOLCHAIN=local", "GOFLAGS=")
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// Must is run for a program that must succeed.
+func (a layerAuthor) Must(t *testing.T, folder, line string) string {
+	t.Helper()
+	out, err := a.Run(t, folder, line)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", line, err, out)
+	}
+	return out
+}
+
+// ChangeLayer replaces a text in the source of a layer in C.
+func ChangeLayer(t *testing.T, folder, old, with string) {
+	t.Helper()
+	ReplaceIn(t, filepath.Join(folder, "layer.c"), old, with)
+}
+
+// ReplaceIn replaces a text in a file that must contain it.
+func ReplaceIn(t *testing.T, file, old, with string) {
+	t.Helper()
+	text := storetest.Must(os.ReadFile(file))(t)
+	if !bytes.Contains(text, []byte(old)) {
+		t.Fatalf("%q is not in %s", old, file)
+	}
+	storetest.NoError(t, os.WriteFile(file, bytes.ReplaceAll(text, []byte(old), []byte(with)), 0o600))
+}

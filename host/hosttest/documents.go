@@ -1,0 +1,19 @@
+package hosttest
+
+import (
+	"fmt"
+	"regexp"
+)
+
+// Thousands returns a number as documents show it, such as 1,500.
+func Thousands[T int | int64](n T) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s,%03d", Thousands(n/1000), n%1000)
+}
+
+var (
+	Fenced       = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
+	ProgramOrder = []string{"sh", "go", "ts", "python"}
+)

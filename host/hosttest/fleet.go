@@ -1,0 +1,142 @@
+package hosttest
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"assay/host/check"
+	"assay/host/installation"
+	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
+	"assay/registry"
+	"assay/registry/activation"
+)
+
+func (f *TestFleet) Signed(t *testing.T) string {
+	t.Helper()
+	signed, _, err := f.Backend.Store.LastActivation(t.Context())
+	storetest.NoError(t, err)
+	return signed
+}
+
+// KeysAround issues keys of accounts until a canary of half of them takes one account and not another.
+func (f *TestFleet) KeysAround(t *testing.T, canary registry.Digest) (inside, outside string) {
+	t.Helper()
+	l := &check.Lineup{}
+	l.Canary = &check.Canary{Lineup: &check.Lineup{}, Percent: 50, Seed: canary[:]}
+	for inside == "" || outside == "" {
+		issued := storetest.Must(installation.IssueKey(t.Context(), f.Backend.Store, installation.Unlimited(), "test"))(t)
+		if l.For(issued.Account) == l {
+			outside = issued.Secret
+		} else {
+			inside = issued.Secret
+		}
+	}
+	return inside, outside
+}
+
+// Last returns the activation that was stored last.
+func (f *TestFleet) Last(t *testing.T) activation.Activation {
+	t.Helper()
+	return storetest.Must(f.Backend.LastActivation(t.Context()))(t)
+}
+
+// Metric returns the sum of a host's metrics with a prefix.
+func (h *HostProcess) Metric(t *testing.T, prefix string) (sum int) {
+	t.Helper()
+	response, err := http.Get(h.Admin + "/metrics")
+	storetest.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	storetest.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, prefix) {
+			sum += storetest.Must(strconv.Atoi(strings.Fields(line)[1]))(t)
+		}
+	}
+	return sum
+}
+
+// TestFleet is a number of hosts that share a database.
+type TestFleet struct {
+	Dir, Database, Key string // of the first host, past its proxy
+	Hosts              []*HostProcess
+	Dirs               []string           // of the hosts
+	Proxies            []*storetest.Proxy // between the hosts and the database
+	Backend            *installation.Backend
+	Conn               *pgx.Conn
+}
+
+// FleetBody is a check whose score depends on the weight of the iban layer alone.
+const FleetBody = `{"iban":"DE88370400440532013000"}`
+
+func NewFleet(t *testing.T, n int) *TestFleet {
+	t.Helper()
+	f := &TestFleet{Dir: DataDir(t), Database: postgrestest.Database(t)}
+	for i := range n {
+		dir, proxy := f.Dir, storetest.NewProxy(t, f.Database)
+		if i > 0 {
+			dir = DataDir(t)
+		}
+		f.Dirs, f.Proxies = append(f.Dirs, dir), append(f.Proxies, proxy)
+		f.Hosts = append(f.Hosts, StartHost(t, dir, proxy.URL))
+	}
+	f.Backend, f.Conn = OpenStore(t, f.Dir, f.Database), storetest.Session(t, f.Database)
+	issued, err := installation.IssueKey(t.Context(), f.Backend.Store, installation.Unlimited(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Key = issued.Secret
+	storetest.Until(t, "all hosts to appear", func() bool { return len(f.Running(t, 1)) == n })
+	return f
+}
+
+// Running lists the hosts that run a revision.
+func (f *TestFleet) Running(t *testing.T, revision int64) (names []string) {
+	t.Helper()
+	for _, h := range storetest.Must(f.Backend.Store.Hosts(t.Context()))(t) {
+		if h.Revision == revision && !h.Silent() {
+			names = append(names, h.Name)
+		}
+	}
+	return names
+}
+
+// Variant returns the built-in lineup with another weight of the iban layer.
+func Variant(l registry.LineupDocument, weight float64) registry.LineupDocument {
+	l.Base, l.Layers = "", slices.Clone(l.Layers)
+	for i := range l.Layers {
+		if name, _, _ := l.Layers[i].Ref(); name == "iban" {
+			l.Layers[i].Weight = registry.ForAll(weight)
+		}
+	}
+	return l
+}
+
+// WeightOf returns the weight of a layer for IBANs.
+func WeightOf(l registry.LineupDocument, layer string) float64 {
+	for _, item := range l.Layers {
+		if name, _, _ := item.Ref(); name == layer {
+			return item.Weight.For("iban")
+		}
+	}
+	return 0
+}
+
+// Name returns the name of a host in the fleet.
+func (h *HostProcess) Name() string { return h.URL[strings.LastIndexByte(h.URL, ':')+1:] }
+
+// Silence makes a stopped host silent without waiting for it.
+func (f *TestFleet) Silence(t *testing.T, h *HostProcess) {
+	t.Helper()
+	if _, err := f.Conn.Exec(t.Context(), "UPDATE hosts SET seen_at = now() - interval '1 minute' WHERE name LIKE $1",
+		"%:"+h.Name()); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,500 @@
+package hosttest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"assay/host/access/keyring"
+	"assay/host/auditlog"
+	"assay/host/cli"
+	"assay/host/installation"
+	"assay/host/internal/terminal"
+	"assay/host/lineup"
+	"assay/host/sandbox"
+	"assay/host/server"
+	"assay/host/store"
+	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
+	"assay/registry"
+)
+
+// WantRefusal runs a command that must fail and print all texts.
+func WantRefusal(t *testing.T, what, dir, database string, env []string, args []string, texts ...string) {
+	t.Helper()
+	out, err := e2e.TryOutput(t, dir, database, env, args...)
+	if err == nil {
+		t.Errorf("%s succeeded:\n%s", what, out)
+	}
+	for _, text := range texts {
+		if !strings.Contains(out, text) {
+			t.Errorf("%s does not print %q:\n%s", what, text, out)
+		}
+	}
+}
+
+func (h *HostProcess) SendOnce(t *testing.T, body []byte, signature string) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.URL+"/api/billing/stripe",
+		strings.NewReader(string(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if signature != "" {
+		request.Header.Set("Stripe-Signature", signature)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || strings.Contains(string(text), StripeSecret) {
+		t.Errorf("answer %q, error %v", text, err)
+	}
+	return response.StatusCode
+}
+
+// Failing runs a command that must fail, and returns its exit code and standard error.
+func Failing(t *testing.T, dir, database string, args ...string) (int, string) {
+	t.Helper()
+	cmd := Command(t.Context(), dir, database, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Run(); err == nil {
+		t.Errorf("assay %s succeeded", strings.Join(args, " "))
+	}
+	return cmd.ProcessState.ExitCode(), stderr.String()
+}
+
+// OwnSecrets returns a data directory with copies of the files of another one, as on a second host.
+func OwnSecrets(t *testing.T, from string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"secret", "trust", "operator.key"} {
+		text := storetest.Must(os.ReadFile(filepath.Join(from, name)))(t)
+		storetest.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
+	}
+	return dir
+}
+
+// AsCommand is the variable that makes the test binary run the assay command, so that tests use real processes.
+const AsCommand = "ASSAY_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	// A host runs its own program as a compiler and to measure modules, without an environment.
+	if os.Getenv(AsCommand) != "" || slices.Equal(os.Args[1:], installation.CompilerCommand()[1:]) ||
+		slices.Equal(os.Args[1:], installation.MeasureCommand()[1:]) {
+		os.Exit(cli.Run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+	}
+	if os.Getenv(cli.AsCommands) != "" {
+		if err := cli.RunCommands(context.Background(), os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(withSharedDir(m))
+}
+
+// SharedDir is the data directory of a host that was started once. Others copy its built and compiled layers.
+var (
+	SharedDir     string
+	sharedDirOnce sync.Once
+)
+
+// DataDir returns a new data directory that already contains the secret, the keys and the built and compiled layers.
+func DataDir(t testing.TB) string {
+	t.Helper()
+	sharedDirOnce.Do(func() { fillSharedDir(t) })
+	dir := t.TempDir()
+	LinkShared(t, dir, "secret", "trust", "operator.key", "layers", "compiled")
+	return dir
+}
+
+// LinkShared links files and folders of the shared directory into another data directory.
+func LinkShared(t testing.TB, dir string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		err := filepath.WalkDir(filepath.Join(SharedDir, name), func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			rel, err := filepath.Rel(SharedDir, path)
+			if err != nil {
+				return err
+			}
+			if strings.HasPrefix(d.Name(), "private-") { // temporary: another test compiles a layer
+				return fs.SkipDir
+			}
+			if d.IsDir() {
+				return os.MkdirAll(filepath.Join(dir, rel), 0o700)
+			}
+			return os.Link(path, filepath.Join(dir, rel))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// fillSharedDir starts a host in the shared directory, which builds and compiles the layers. With the race detector, it
+// is a program without it, whose compiler is many times faster.
+func fillSharedDir(t testing.TB) {
+	t.Helper()
+	cmd := Command(context.WithoutCancel(t.Context()), SharedDir, postgrestest.Database(t))
+	if RaceDetector {
+		cmd.Path = filepath.Join(SharedDir, "assay")
+		if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", cmd.Path,
+			".").CombinedOutput(); err != nil {
+			t.Fatalf("building the host: %v\n%s", err, out)
+		}
+	}
+	RunHost(t, cmd).Stop(t, syscall.SIGTERM)
+}
+
+// BuiltLayers returns the layers of this checkout.
+func BuiltLayers(t testing.TB) []registry.Module {
+	t.Helper()
+	source, err := installation.LayerSource(".", &installation.Config{DataDir: SharedDir}, installation.QuietLog(&terminal.Terminal{Err: t.Output()}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules, err := source.BuildAll(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return modules
+}
+
+// LayerSandbox returns a sandbox that finds the layers of this checkout compiled, with the race detector too.
+func LayerSandbox(t testing.TB) *sandbox.Sandbox {
+	t.Helper()
+	sharedDirOnce.Do(func() { fillSharedDir(t) })
+	keys, err := keyring.Load(filepath.Join(SharedDir, "secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sandbox.New(sandbox.Config{CacheDir: filepath.Join(SharedDir, "compiled"), CacheKey: keys.Cache,
+		Instances: 1, NeverSuspend: true, Logger: installation.QuietLog(&terminal.Terminal{Err: t.Output()})})
+}
+
+func withSharedDir(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "assay-host-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	SharedDir = dir
+	if _, err := (&installation.Config{DataDir: dir}).CreateInstallation(); err != nil { // it caches what tests build
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	postgrestest.Prepare(func(ctx context.Context, url string) error {
+		t := &terminal.Terminal{Out: io.Discard, Err: os.Stderr}
+		b, err := installation.Open(ctx, &installation.Config{DataDir: dir, DatabaseURL: url}, t, installation.QuietLog(t), store.CreateSchema)
+		if err != nil {
+			return err
+		}
+		return b.Close()
+	})
+	return postgrestest.Main(m)
+}
+
+// Command returns the assay command with a data directory and a database. "" means the private database.
+func Command(ctx context.Context, dir, database string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+	cmd.Env = []string{AsCommand + "=1", "ASSAY_DATA_DIR=" + dir, "ASSAY_DATABASE_URL=" + database,
+		"ASSAY_LISTEN=127.0.0.1:0", "ASSAY_DNS=off", "ASSAY_RDAP_URL=off", "ASSAY_DRAIN=0s",
+		"ASSAY_RATES=off"} // most tests send more than customers do
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCACHE", "GOMODCACHE", "GOPATH", "GOPROXY", "GOFLAGS"} {
+		if value, ok := os.LookupEnv(name); ok {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
+	return cmd
+}
+
+// Output runs a command, which must succeed, and returns its output.
+func Output(t *testing.T, dir, database string, args ...string) string {
+	t.Helper()
+	cmd := Command(t.Context(), dir, database, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("assay %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
+	}
+	return string(out)
+}
+
+// OutputJSON runs a command with --json, which must succeed, and decodes its output.
+func OutputJSON[T any](t *testing.T, dir, database string, args ...string) T {
+	t.Helper()
+	var v T
+	if out := Output(t, dir, database, append(args, "--json")...); json.Unmarshal([]byte(out), &v) != nil {
+		t.Fatalf("assay %s printed unexpected JSON:\n%s", strings.Join(args, " "), out)
+	}
+	return v
+}
+
+// HostProcess is a running host.
+type HostProcess struct {
+	URL   string
+	Admin string // URL for operators
+	Key   string // the demo key, on the private database
+	Cmd   *exec.Cmd
+	done  chan error
+}
+
+// StartHost starts a host and waits until it is ready. The host is stopped when the test ends.
+func StartHost(t testing.TB, dir, database string, args ...string) *HostProcess {
+	t.Helper()
+	return RunHost(t, Command(context.WithoutCancel(t.Context()), dir, database, args...))
+}
+
+// RunHost is startHost for a command.
+func RunHost(t testing.TB, cmd *exec.Cmd) *HostProcess {
+	t.Helper()
+	h, err := TryHost(t, cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// TryHost is like runHost, but a host that does not become ready is not a failure of the test.
+func TryHost(t testing.TB, cmd *exec.Cmd) (*HostProcess, error) {
+	h := &HostProcess{Cmd: cmd, done: make(chan error, 1)}
+	var stderr bytes.Buffer
+	h.Cmd.Stderr = &stderr
+	out, err := h.Cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := h.Cmd.Start(); err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { h.Stop(t, syscall.SIGTERM) })
+	lines := bufio.NewScanner(out)
+	if h.URL, err = server.ReadURL(lines, server.Greeting); err != nil {
+		_ = h.Cmd.Wait()
+		h.done = nil
+		return nil, fmt.Errorf("starting a host: %w\n%s", err, stderr.String())
+	}
+	for lines.Scan() {
+		if url, ok := strings.CutPrefix(lines.Text(), server.AdminGreeting); ok {
+			h.Admin = url
+		}
+		if key, ok := strings.CutPrefix(lines.Text(), "  key  "); ok {
+			h.Key = key
+		}
+		if strings.HasPrefix(lines.Text(), "  try") || strings.HasPrefix(lines.Text(), "  Create") {
+			break
+		}
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, out)
+		h.done <- h.Cmd.Wait()
+	}()
+	return h, nil
+}
+
+// Stop sends a signal and waits until the host exits. After SIGTERM its exit code must be 0.
+func (h *HostProcess) Stop(t testing.TB, sig syscall.Signal) {
+	t.Helper()
+	if h.done == nil {
+		return
+	}
+	_ = h.Cmd.Process.Signal(sig)
+	if err := <-h.done; err != nil && sig == syscall.SIGTERM {
+		t.Errorf("the host failed after SIGTERM: %v", err)
+	}
+	h.done = nil
+}
+
+// Answer is a host's answer to a check.
+type Answer struct {
+	Status  int      `json:"-"`
+	Score   int      `json:"score"`
+	Verdict string   `json:"verdict"`
+	Signals []string `json:"signals"`
+	Threat  *string  `json:"dominant_threat"`
+	Type    string   `json:"type"`
+	Ref     string   `json:"ref"`
+	Error   string   `json:"error"`
+	ResetAt string   `json:"reset_at"`
+}
+
+// Event returns the name of the webhook event for the verdict.
+func (a Answer) Event() string {
+	if a.Verdict == "block" {
+		return "check.blocked"
+	}
+	return "check." + a.Verdict
+}
+
+// Degraded reports whether a layer could not run in time, as happens on a busy machine.
+func (a Answer) Degraded() bool { return slices.ContainsFunc(a.Signals, DegradedText) }
+
+// DegradedText reports whether a text contains the signal of a layer that could not run in time.
+func DegradedText(text string) bool { return strings.Contains(text, "layer failed; with it") }
+
+// CheckUntilComplete repeats a check until all layers have run in time.
+func CheckUntilComplete(host *HostProcess, key, body string) Answer {
+	var a Answer
+	Repeat(func() bool {
+		a = CheckOnce(host, key, body)
+		return !a.Degraded()
+	})
+	return a
+}
+
+// CheckOnce makes a single check, for tests that count checks. The answer may be degraded.
+func CheckOnce(host *HostProcess, key, body string) Answer {
+	return Post(http.DefaultClient, host.URL, key, body)
+}
+
+// Repeat calls f until it returns true. It gives up only after so long that something hangs, however busy the machine.
+func Repeat(f func() bool) bool {
+	pause := time.NewTicker(20 * time.Millisecond)
+	defer pause.Stop()
+	for deadline := time.Now().Add(3 * time.Minute); !f(); <-pause.C {
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+	return true
+}
+
+// UntilAccepted calls send until its status is not 503, which a busy machine causes and which counts nothing.
+func UntilAccepted(send func() (status int)) {
+	Repeat(func() bool { return send() != http.StatusServiceUnavailable })
+}
+
+// WithinOneMonth calls f, again if a month ended meanwhile: the use of quotas is counted anew then.
+func WithinOneMonth(f func()) {
+	for month := time.Month(0); month != time.Now().UTC().Month(); {
+		month = time.Now().UTC().Month()
+		f()
+	}
+}
+
+// Post makes a check, again after a refusal, and returns the answer. If the connection breaks, the status is 0.
+func Post(client *http.Client, url, key, body string) (a Answer) {
+	UntilAccepted(func() int {
+		a = PostOnce(client, url, key, body)
+		return a.Status
+	})
+	return a
+}
+
+func PostOnce(client *http.Client, url, key, body string) Answer {
+	request, err := http.NewRequest(http.MethodPost, url+"/api/check", strings.NewReader(body))
+	if err != nil {
+		return Answer{Error: err.Error()}
+	}
+	request.Header.Set("Authorization", "Bearer "+key)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := client.Do(request)
+	if err != nil {
+		return Answer{Error: err.Error()}
+	}
+	defer response.Body.Close()
+	var a Answer
+	if err := json.NewDecoder(response.Body).Decode(&a); err != nil {
+		return Answer{Error: err.Error()}
+	}
+	a.Status = response.StatusCode
+	return a
+}
+
+// Installation returns the data directory and the database of a host that was started once: with a lineup in force.
+func Installation(t testing.TB) (dir, database string) {
+	t.Helper()
+	dir, database = DataDir(t), postgrestest.Database(t)
+	b, cfg, out := OpenStore(t, dir, database), &installation.Config{DataDir: dir}, &terminal.Terminal{Out: t.Output(), Err: t.Output()}
+	memory, err := lineup.OpenMemory(cfg.MemoryPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusted, err := b.OpenAuthority(t.Context(), cfg, memory, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules, err := installation.BuiltInLayers(t.Context(), cfg, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Install(t.Context(), trusted, modules, installation.QuietLog(out)); err != nil {
+		t.Fatal(err)
+	}
+	// A host would sign at once. Verification fails if no checkpoint covers records older than ten minutes.
+	keeper := &auditlog.Keeper{Store: b.Store, Signer: b.Store.Signer(), Dir: cfg.CheckpointDir(),
+		Logger: installation.QuietLog(out)}
+	if err := keeper.SignHeads(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return dir, database
+}
+
+// OpenStore opens a database with the secret in a data directory, as a host that starts.
+func OpenStore(t testing.TB, dir, database string) *installation.Backend {
+	t.Helper()
+	b, err := installation.Open(t.Context(), &installation.Config{DataDir: dir, DatabaseURL: database},
+		&terminal.Terminal{Out: t.Output(), Err: t.Output()}, installation.QuietLog(&terminal.Terminal{Err: t.Output()}), store.CreateSchema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+func ReadText(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func WriteJSON(t *testing.T, v any) string {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return WriteFile(t, "lineup.json", data)
+}
+
+func WriteFile(t *testing.T, name string, data []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// WitnessKey is the public key of a witness.
+const WitnessKey = "w.example+3e6d1c1c+BOpKbGPinFIKvvVQexMuxfmVR3auvr57kkIe6mkURtIs"

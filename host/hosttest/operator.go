@@ -1,0 +1,50 @@
+package hosttest
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"assay/host/store/storetest"
+	"assay/host/web/operator"
+)
+
+const OperatorToken = "0123456789abcdef"
+
+// shownState is the state that a host shows an operator.
+type shownState struct {
+	Health operator.Health
+	operator.State
+}
+
+// AskOperator returns the operator's page of a host, as JSON or HTML.
+func AskOperator(t *testing.T, h *HostProcess, accept string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.Admin+operator.Path, nil)
+	storetest.NoError(t, err)
+	request.Header.Set("Authorization", "Bearer "+OperatorToken)
+	request.Header.Set("Accept", accept)
+	response, err := http.DefaultClient.Do(request)
+	storetest.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	storetest.NoError(t, err)
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("the operator's page got %d:\n%s", response.StatusCode, text)
+	}
+	return string(text)
+}
+
+func (h *HostProcess) State(t *testing.T) (s shownState) {
+	t.Helper()
+	storetest.NoError(t, json.Unmarshal([]byte(AskOperator(t, h, "application/json")), &s))
+	return s
+}
+
+// Warns reports whether a state has a warning with a text.
+func Warns(warnings []operator.Warning, text string) bool {
+	return slices.ContainsFunc(warnings, func(w operator.Warning) bool { return strings.Contains(w.What, text) })
+}

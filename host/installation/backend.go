@@ -1,0 +1,242 @@
+package installation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"time"
+
+	"assay/host/access/keyring"
+	"assay/host/audit"
+	"assay/host/check"
+	"assay/host/customer/override"
+	"assay/host/entity"
+	"assay/host/internal/terminal"
+	"assay/host/lineup"
+	"assay/host/lineup/fleet"
+	"assay/host/sandbox"
+	"assay/host/store"
+	"assay/host/store/postgres"
+	"assay/registry"
+	"assay/registry/activation"
+)
+
+// Backend holds the secrets and the database that commands use.
+type Backend struct {
+	Keys    *keyring.Ring
+	Store   *store.Store
+	Cluster *postgres.Cluster // the private Postgres; nil if another database is configured
+}
+
+// Open opens the database of the installation that the settings name. It starts the private Postgres if it is
+// not running. With store.CreateSchema, for a starting host, it creates missing parts; otherwise it creates nothing.
+func Open(
+	ctx context.Context, cfg *Config, t *terminal.Terminal, log *slog.Logger, schema store.Schema,
+) (*Backend, error) {
+	create, load := schema == store.CreateSchema, cfg.LoadInstallation
+	if create {
+		load = cfg.CreateInstallation
+	}
+	keys, err := load()
+	if err != nil {
+		return nil, err
+	}
+	b := &Backend{Keys: keys}
+	url := cfg.DatabaseURL
+	if url == "" {
+		b.Cluster, err = postgres.Open(ctx, postgres.Config{Dir: cfg.DataDir, Logger: log, Progress: t.Stage,
+			Existing: !create})
+		if errors.Is(err, postgres.ErrNone) {
+			return nil, cfg.NoPrivateDatabase()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("opening the private Postgres: %w", err)
+		}
+		url = b.Cluster.URL()
+	}
+	if b.Store, err = store.Open(ctx, store.Config{URL: url, DirectURL: cfg.DatabaseDirectURL,
+		Connections: cfg.DatabaseConnections, Chains: cfg.Chains, Keys: keys, Logger: log, Now: cfg.Now,
+		Schema: schema}); err != nil {
+		if errors.Is(err, store.ErrOtherSecret) && cfg.fresh {
+			err = cfg.withoutSecret()
+		}
+		return nil, errors.Join(err, b.Close())
+	}
+	err = cfg.HoldCheckpointKey(ctx, b.Store.Signer())
+	if err == nil {
+		err = b.Store.Signer().Ready(audit.Records) // otherwise it cannot read values that others encrypt
+	}
+	if err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	b.Store.Probe(ctx) // reads the database's clock
+	return b, nil
+}
+
+// Close closes what openBackend opened. The private Postgres stops when no other process uses it.
+func (b *Backend) Close() error {
+	var errs []error
+	if b.Store != nil {
+		errs = append(errs, b.Store.Close())
+	}
+	if b.Cluster != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), StopTimeout)
+		defer cancel()
+		errs = append(errs, b.Cluster.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// Use opens the backend of an installation, calls fn with it, and closes it.
+func Use(ctx context.Context, cfg *Config, t *terminal.Terminal, fn func(*Backend) error) error {
+	b, err := Open(ctx, cfg, t, QuietLog(t), store.RequireSchema)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fn(b), b.Close())
+}
+
+// QuietLog returns the log of commands other than serve, which shows only warnings and errors.
+func QuietLog(t *terminal.Terminal) *slog.Logger {
+	return slog.New(slog.NewTextHandler(t.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// OpenSandbox returns a sandbox that compiles in a process of its own and caches compiled code in the data directory.
+func (b *Backend) OpenSandbox(cfg *Config, log *slog.Logger) *sandbox.Sandbox {
+	return sandbox.New(b.SandboxConfig(cfg, log))
+}
+
+func (b *Backend) SandboxConfig(cfg *Config, log *slog.Logger) sandbox.Config {
+	return sandbox.Config{CacheDir: cfg.Path("compiled"), CacheKey: b.Keys.Cache, Compiler: CompilerCommand(),
+		Logger: log}
+}
+
+var errNoLayers = errors.New("the database has no lineup, this program is not a release with built-in layers, and " +
+	"the working directory is not in a checkout of assay to build them from: start a release once, or a host from a " +
+	"checkout")
+
+// Install publishes the built layers and makes sure that a signed lineup is active.
+func (b *Backend) Install(ctx context.Context, a *Authority, modules []registry.Module, log *slog.Logger) error {
+	if len(modules) == 0 {
+		if _, ok, err := b.Store.LastActivation(ctx); err != nil || !ok {
+			return cmp.Or(err, errNoLayers)
+		}
+	}
+	installer := lineup.Installer{Catalog: b.Store, Verifier: &a.Verifier, Operator: a.Operator, Adopt: a.adopt,
+		Log: log, Now: time.Now, Prepare: func(ctx context.Context, next activation.Activation) (func() error, error) {
+			rollout := &fleet.Rollout{Store: b.Store, Observe: func(e fleet.Event) {
+				log.Info("preparing the built-in lineup", "host", e.Host.Name, "state", e.What, "reason", e.Reason)
+			}}
+			prepared, err := b.Prepare(ctx, a, rollout, next)
+			if err != nil {
+				return nil, err
+			}
+			return prepared.Close, nil
+		}}
+	newer, err := installer.Install(ctx, modules)
+	if err != nil {
+		return err
+	}
+	if newer {
+		log.Warn("newer first-party layers than the active lineup's are published: see `assay layers list --all`")
+	}
+	return a.save()
+}
+
+// errNoLineup means that the database has no signed lineup.
+var errNoLineup = errors.New("the database has no signed lineup yet: start a host on it first")
+
+// Authority returns the authority of this data directory's host, for a command next to it. It changes nothing: only a
+// host signs the first lineup.
+func (b *Backend) Authority(ctx context.Context, cfg *Config) (*Authority, error) {
+	signed, _, err := b.Store.LastActivation(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if signed == "" {
+		return nil, errNoLineup
+	}
+	a, err := b.Verifying(ctx, cfg)
+	if err != nil || a.Operator != nil {
+		return a, err
+	}
+	if _, err := os.Stat(a.file); errors.Is(err, fs.ErrNotExist) {
+		return nil, a.noTrustFile() // otherwise nothing would be trusted
+	}
+	return a, nil
+}
+
+// OpenChecker opens the active lineup in this process, to score values without recording them.
+func (b *Backend) OpenChecker(ctx context.Context, cfg *Config, t *terminal.Terminal) (*check.Checker, func() error, error) {
+	log := QuietLog(t)
+	a, err := b.Authority(ctx, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	box, live := b.OpenSandbox(cfg, log), &check.Live{}
+	follower := lineup.NewFollower(&a.Verifier, b.Store, box, live, log)
+	closeLineup := func() error { follower.Close(); return nil }
+	if err := follower.Follow(ctx); err != nil {
+		return nil, nil, errors.Join(err, closeLineup())
+	}
+	return b.newExplainer(ctx, cfg, t, live, closeLineup)
+}
+
+// newExplainer returns a checker that looks facts up as a host does and records nothing. The function that it returns
+// also closes the lineup.
+func (b *Backend) newExplainer(
+	ctx context.Context, cfg *Config, t *terminal.Terminal, live *check.Live, closeLineup func() error,
+) (*check.Checker, func() error, error) {
+	log := QuietLog(t)
+	collector, err := b.OpenLookups(ctx, cfg, log)
+	stop := func() error { return errors.Join(closeLineup(), collector.Close()) }
+	if err != nil {
+		return nil, nil, errors.Join(err, stop())
+	}
+	if err := collector.Similar.Load(ctx); err != nil {
+		return nil, nil, errors.Join(err, stop())
+	}
+	overrides := override.NewIndex(b.Store, b.Store.OverrideKeys(), b.Store.Now, log)
+	if err := overrides.Load(ctx); err != nil {
+		return nil, nil, errors.Join(err, stop())
+	}
+	checker := NewChecker(live, nil, FailurePrinter{t})
+	checker.Collector, checker.Overrides = collector, overrides
+	return checker, stop, nil
+}
+
+// FailurePrinter is an observer that prints why layers failed.
+type FailurePrinter struct{ *terminal.Terminal }
+
+var _ check.Observer = FailurePrinter{}
+
+// LayerRan implements check.Observer.
+func (p FailurePrinter) LayerRan(_ entity.Type, o check.Outcome, failure *check.Failure) {
+	if failure != nil {
+		fmt.Fprintf(p.Err, "layer %s@%s: %s: %v\n%s", o.Layer, o.Version, failure.Reason, failure.Err,
+			failure.Output.Text)
+	}
+}
+
+// CheckDone implements check.Observer.
+func (FailurePrinter) CheckDone(*check.Decision, time.Duration) {}
+
+// LastActivation returns the activation that was stored last, unverified and for display only. It is the zero value if
+// none can be read.
+func (b *Backend) LastActivation(ctx context.Context) (activation.Activation, error) {
+	signed, _, err := b.Store.LastActivation(ctx)
+	if err != nil {
+		return activation.Activation{}, err
+	}
+	last, _ := activation.Unverified(signed)
+	return last, nil
+}
+
+// NewChecker returns a checker with the time limits of a host.
+func NewChecker(live *check.Live, ledger check.Ledger, o check.Observer) *check.Checker {
+	return &check.Checker{Live: live, Ledger: ledger, Observer: o, Now: time.Now, Deadline: CheckTimeout}
+}

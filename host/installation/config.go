@@ -1,0 +1,332 @@
+package installation
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"assay/host/audit/witness"
+	"assay/host/auditlog"
+	"assay/host/facts/network"
+	"assay/host/facts/resolver"
+	"assay/host/store"
+	"assay/host/web/admin"
+	"assay/host/web/mail"
+	"assay/host/web/operator"
+)
+
+// Percent is a share that is written as a percentage, such as 1% or 0.5%.
+type Percent float64
+
+// UnmarshalText reads a percentage from 0% to 100%.
+func (p *Percent) UnmarshalText(text []byte) error {
+	number, found := strings.CutSuffix(strings.TrimSpace(string(text)), "%")
+	share, err := strconv.ParseFloat(number, 64)
+	if !found || err != nil || !(share >= 0 && share <= 100) {
+		return fmt.Errorf("%q is not a percentage from 0%% to 100%%", text)
+	}
+	*p = Percent(share / 100)
+	return nil
+}
+
+func (p Percent) String() string { return strconv.FormatFloat(100*float64(p), 'g', 4, 64) + "%" }
+
+// Config holds the settings that all commands share, each as a flag and as an environment variable. The help texts are
+// in help.go: the first sentence of each is its line in lists of settings. A group is the topic of a setting and of
+// those after it. A secret is not shown; with "label", only the keys in it are hidden.
+type Config struct {
+	Listen         string   `group:"serving" env:"ASSAY_LISTEN" default:"127.0.0.1:8080" help:"${listen}"`
+	URL            string   `name:"public-url" env:"ASSAY_URL" placeholder:"URL" help:"${public_url}"`
+	TrustedProxies []string `env:"ASSAY_TRUSTED_PROXIES" placeholder:"CIDR" help:"${trusted_proxies}"`
+	WebhookAllow   []string `env:"ASSAY_WEBHOOK_ALLOW" placeholder:"CIDR" help:"${webhook_allow}"`
+
+	Rates           []string `env:"ASSAY_RATES" placeholder:"NAME=N" help:"${rates}"`
+	SecurityContact []string `env:"ASSAY_SECURITY_CONTACT" placeholder:"URI" help:"${security_contact}"`
+
+	Witness []string `env:"ASSAY_WITNESS" placeholder:"URL KEY" help:"${witness_setting}"`
+
+	SMTPURL string `name:"smtp-url" env:"ASSAY_SMTP_URL" placeholder:"URL" help:"${smtp_url}"`
+	TLSCert string `name:"tls-cert" env:"ASSAY_TLS_CERT" placeholder:"FILE" help:"${tls_cert}"`
+	TLSKey  string `name:"tls-key" env:"ASSAY_TLS_KEY" placeholder:"FILE" help:"${tls_key}"`
+
+	Drain      *time.Duration `env:"ASSAY_DRAIN" placeholder:"TIME" help:"${drain}"`
+	ConfigFile ConfigFile     `name:"config" env:"ASSAY_CONFIG" placeholder:"FILE" help:"${config}"`
+
+	AdminListen   string `group:"admin" env:"ASSAY_ADMIN_LISTEN" placeholder:"HOST:PORT" help:"${admin_listen}"`
+	OperatorToken string `env:"ASSAY_OPERATOR_TOKEN" secret:"" help:"${operator_token}"`
+
+	DataDir    string `group:"files" env:"ASSAY_DATA_DIR" default:".assay" placeholder:"DIR" help:"${data_dir}"`
+	SecretFile string `env:"ASSAY_SECRET_FILE" placeholder:"FILE" help:"${secret_file}"`
+
+	CheckpointKey     string `env:"ASSAY_CHECKPOINT_KEY" placeholder:"FILE" help:"${checkpoint_key}"`
+	CheckpointCommand string `env:"ASSAY_CHECKPOINT_COMMAND" placeholder:"COMMAND" help:"${checkpoint_command}"`
+
+	DatabaseURL         string `group:"database" env:"ASSAY_DATABASE_URL" placeholder:"URL" help:"${database_url}"`
+	DatabaseDirectURL   string `env:"ASSAY_DATABASE_DIRECT_URL" placeholder:"URL" help:"${direct_url}"`
+	DatabaseConnections int    `env:"ASSAY_DATABASE_CONNECTIONS" default:"12" help:"${connections}"`
+	Chains              int    `env:"ASSAY_CHAINS" default:"1" help:"${chains}"`
+
+	TrustFile   string  `group:"lineup" env:"ASSAY_TRUST_FILE" placeholder:"FILE" help:"${trust_file}"`
+	OperatorKey string  `env:"ASSAY_OPERATOR_KEY" placeholder:"FILE" help:"${operator_key}"`
+	FlipLimit   Percent `env:"ASSAY_FLIP_LIMIT" default:"1%" placeholder:"SHARE" help:"${flip_limit}"`
+
+	DNS         []string `group:"lookups" env:"ASSAY_DNS" placeholder:"HOST:PORT" help:"${dns}"`
+	RDAPURL     string   `name:"rdap-url" env:"ASSAY_RDAP_URL" placeholder:"URL" help:"${rdap_url}"`
+	DNSBL       []string `name:"dnsbl" env:"ASSAY_DNSBL" placeholder:"ZONE" secret:"label" help:"${dnsbl}"`
+	MMDBASN     string   `name:"mmdb-asn" env:"ASSAY_MMDB_ASN" placeholder:"FILE" help:"${mmdb_asn}"`
+	MMDBCountry string   `name:"mmdb-country" env:"ASSAY_MMDB_COUNTRY" placeholder:"FILE" help:"${mmdb_country}"`
+
+	StripeKey           string `group:"billing" env:"ASSAY_STRIPE_KEY" secret:"" help:"${stripe_key}"`
+	StripeWebhookSecret string `env:"ASSAY_STRIPE_WEBHOOK_SECRET" secret:"" help:"${stripe_webhook_secret}"`
+	StripeURL           string `name:"stripe-url" env:"ASSAY_STRIPE_URL" placeholder:"URL" help:"${stripe_url}"`
+	TestCheckout        bool   `env:"ASSAY_TEST_CHECKOUT" help:"${test_checkout}"`
+
+	Now   func() time.Time // of the store; nil: time.Now. Tests let it jump.
+	Named bool             // see AfterApply
+	fresh bool             // createInstallation made the secret
+}
+
+// Off disables a source of facts that is enabled by default.
+const Off = "off"
+
+// Validate checks all settings. Each error begins with the name of a setting. Kong calls it.
+func (c *Config) Validate() error {
+	return errors.Join(c.validateServing(), c.validateDatabase(), c.ValidateBilling(), c.validateLookups(),
+		c.validateMail())
+}
+
+func (c *Config) validateServing() error {
+	var errs []error
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		errs = append(errs, fmt.Errorf("ASSAY_LISTEN: %q is not of the form host:port", c.Listen))
+	}
+	if err := admin.Validate(c.AdminListen); err != nil {
+		errs = append(errs, fmt.Errorf("ASSAY_ADMIN_LISTEN: %w", err))
+	}
+	if err := operator.CheckToken(c.OperatorToken); err != nil {
+		errs = append(errs, fmt.Errorf("ASSAY_OPERATOR_TOKEN: %w", err))
+	}
+	if c.DataDir == "" {
+		errs = append(errs, errors.New("ASSAY_DATA_DIR: it must not be empty"))
+	}
+	if u, err := url.Parse(c.URL); c.URL != "" && (err != nil || u.Host == "" ||
+		(u.Scheme != "https" && u.Scheme != "http") || strings.Trim(u.Path, "/") != "") {
+		errs = append(errs, fmt.Errorf("ASSAY_URL: %q is not of the form https://host", c.URL))
+	}
+	_, err := c.Proxies()
+	errs = append(errs, err)
+	_, err = c.WebhookNetworks()
+	errs = append(errs, err)
+	_, err = c.RateLimits()
+	_, err2 := c.Witnesses()
+	return errors.Join(append(errs, err, err2, c.ValidateDrain(), c.validateTLS(), c.validateContact())...)
+}
+
+// validateContact checks that the contacts are URIs, as security.txt must name them.
+func (c *Config) validateContact() error {
+	var errs []error
+	for _, text := range c.SecurityContact {
+		if u, err := url.Parse(text); err != nil || strings.ContainsAny(text, " \t\r\n") ||
+			(u.Scheme != "mailto" || !strings.Contains(u.Opaque, "@")) && (u.Scheme != "https" || u.Host == "") {
+			errs = append(errs, fmt.Errorf("ASSAY_SECURITY_CONTACT: %q is neither of the form mailto:name@host nor "+
+				"https://host/path", text))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) validateDatabase() error {
+	var errs []error
+	for setting, url := range map[string]string{"ASSAY_DATABASE_URL": c.DatabaseURL,
+		"ASSAY_DATABASE_DIRECT_URL": c.DatabaseDirectURL} {
+		if url != "" && !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
+			errs = append(errs, fmt.Errorf("%s: it must begin with postgres://", setting))
+		}
+	}
+	if c.DatabaseDirectURL != "" && c.DatabaseURL == "" {
+		errs = append(errs, errors.New("ASSAY_DATABASE_DIRECT_URL: it is set, but ASSAY_DATABASE_URL is empty"))
+	}
+	if c.DatabaseConnections != 0 && c.DatabaseConnections < store.MinConnections {
+		errs = append(errs, fmt.Errorf("ASSAY_DATABASE_CONNECTIONS: a host needs at least %d", store.MinConnections))
+	}
+	if c.Chains < 0 || c.Chains > store.MaxChains {
+		errs = append(errs, fmt.Errorf("ASSAY_CHAINS: it must be from 1 to %d", store.MaxChains))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) ValidateBilling() error {
+	if c.StripeKey == "" && (c.StripeWebhookSecret != "" || c.StripeURL != "") {
+		return errors.New("ASSAY_STRIPE_KEY: it is empty, but ASSAY_STRIPE_WEBHOOK_SECRET or ASSAY_STRIPE_URL is set")
+	}
+	if c.StripeKey != "" && c.StripeWebhookSecret == "" {
+		return errors.New("ASSAY_STRIPE_WEBHOOK_SECRET: it is required with ASSAY_STRIPE_KEY to verify Stripe's events")
+	}
+	if c.StripeKey != "" && c.TestCheckout {
+		return errors.New("ASSAY_TEST_CHECKOUT: it cannot be set together with ASSAY_STRIPE_KEY")
+	}
+	return nil
+}
+
+func (c *Config) validateMail() error {
+	if c.SMTPURL == "" {
+		return nil
+	}
+	var errs []error
+	if _, err := mail.New(c.SMTPURL); err != nil {
+		errs = append(errs, fmt.Errorf("ASSAY_SMTP_URL: %w", err))
+	}
+	if c.URL == "" {
+		errs = append(errs, errors.New("ASSAY_URL: it is required with ASSAY_SMTP_URL, because links in messages "+
+			"begin with it"))
+	}
+	return errors.Join(errs...)
+}
+
+// TestMode reports whether plans are sold for test cards. With the operator's own database, this must be requested.
+func (c *Config) TestMode() bool { return c.StripeKey == "" && (c.TestCheckout || c.DatabaseURL == "") }
+
+func (c *Config) validateLookups() error {
+	var errs []error
+	for _, server := range c.ConfiguredResolvers() {
+		if host, port, err := net.SplitHostPort(server); err != nil || host == "" || port == "" {
+			errs = append(errs, fmt.Errorf("ASSAY_DNS: %q is neither off nor of the form host:port", server))
+		}
+	}
+	if u, err := url.Parse(c.RDAPURL); c.RDAPURL != "" && c.RDAPURL != Off &&
+		(err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http")) {
+		errs = append(errs, fmt.Errorf("ASSAY_RDAP_URL: %q is neither off nor a URL such as https://rdap.example.net/",
+			c.RDAPURL))
+	}
+	_, err := c.blocklists()
+	return errors.Join(append(errs, err)...)
+}
+
+// ConfiguredResolvers returns the DNS resolvers that the operator named. It returns none when the setting is empty,
+// which means the system's resolvers, and when DNS is off.
+func (c *Config) ConfiguredResolvers() []string {
+	if len(c.DNS) == 1 && c.DNS[0] == Off {
+		return nil
+	}
+	return c.DNS
+}
+
+// Resolvers returns the DNS resolvers to query, or none when DNS is off.
+func (c *Config) Resolvers() []string {
+	if len(c.DNS) == 0 {
+		return resolver.SystemServers()
+	}
+	return c.ConfiguredResolvers()
+}
+
+func (c *Config) blocklists() ([]network.Blocklist, error) {
+	var all []network.Blocklist
+	for _, text := range c.DNSBL {
+		list, err := network.ParseBlocklist(text)
+		if err != nil {
+			return nil, fmt.Errorf("ASSAY_DNSBL: %w", err)
+		}
+		all = append(all, list)
+	}
+	return all, nil
+}
+
+func (c *Config) Proxies() ([]netip.Prefix, error) {
+	return parseNetworks("ASSAY_TRUSTED_PROXIES", c.TrustedProxies)
+}
+
+// Witnesses returns the witnesses of the audit log.
+func (c *Config) Witnesses() ([]witness.Address, error) {
+	var all []witness.Address
+	for line := range strings.Lines(strings.Join(c.Witness, "\n")) {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		address, err := witness.ParseAddress(line)
+		if err != nil {
+			return nil, fmt.Errorf("ASSAY_WITNESS: %w", err)
+		}
+		same := func(a witness.Address) bool { return a.Key.Name() == address.Key.Name() }
+		if slices.ContainsFunc(all, same) {
+			return nil, fmt.Errorf("ASSAY_WITNESS: two witnesses have the name %s", address.Key.Name())
+		}
+		all = append(all, address)
+	}
+	return all, nil
+}
+
+func (c *Config) WebhookNetworks() ([]netip.Prefix, error) {
+	return parseNetworks("ASSAY_WEBHOOK_ALLOW", c.WebhookAllow)
+}
+
+// parseNetworks parses a setting that lists networks in CIDR notation or single addresses.
+func parseNetworks(setting string, list []string) ([]netip.Prefix, error) {
+	var all []netip.Prefix
+	for _, text := range list {
+		text = strings.TrimSpace(text)
+		if addr, err := netip.ParseAddr(text); err == nil {
+			all = append(all, netip.PrefixFrom(addr, addr.BitLen()))
+			continue
+		}
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %q is neither an address nor a network such as 10.0.0.0/8", setting, text)
+		}
+		all = append(all, prefix.Masked())
+	}
+	return all, nil
+}
+
+func (c *Config) SecretPath() string {
+	if c.SecretFile != "" {
+		return c.SecretFile
+	}
+	return c.Path("secret")
+}
+
+// MakeDataDir creates the data directory. Other users may traverse it but not list it, because Postgres may run as
+// another user. Files that must stay private have their own modes.
+func (c *Config) MakeDataDir() error {
+	if err := os.MkdirAll(c.DataDir, 0o711); err != nil {
+		return fmt.Errorf("creating the data directory: %w", err)
+	}
+	return nil
+}
+
+// Path returns the path of a file in the data directory.
+func (c *Config) Path(elements ...string) string {
+	return filepath.Join(append([]string{c.DataDir}, elements...)...)
+}
+
+func (c *Config) CheckpointDir() auditlog.CheckpointDir {
+	return auditlog.CheckpointDir(c.Path("checkpoints"))
+}
+
+// ConfigFile is the setting that names the file of the other settings. A flag and the environment precede the file.
+type ConfigFile string
+
+func (c *Config) validateTLS() error {
+	switch {
+	case c.TLSCert != "" && c.TLSKey == "":
+		return errors.New("ASSAY_TLS_KEY: it is empty, but ASSAY_TLS_CERT is set")
+	case c.TLSCert == "" && c.TLSKey != "":
+		return errors.New("ASSAY_TLS_CERT: it is empty, but ASSAY_TLS_KEY is set")
+	}
+	return nil
+}
+
+// Scheme returns the beginning of the host's URL.
+func (c *Config) Scheme() string {
+	if c.TLSCert != "" {
+		return "https://"
+	}
+	return "http://"
+}

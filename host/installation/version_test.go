@@ -1,0 +1,27 @@
+package installation
+
+import (
+	"runtime/debug"
+	"testing"
+)
+
+func TestRevision(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		settings []debug.BuildSetting
+		want     string
+	}{
+		"not recorded": {nil, "unknown"},
+		"clean": {[]debug.BuildSetting{{Key: "vcs.revision", Value: "4f1"}, {Key: "vcs.modified", Value: "false"}},
+			"4f1"},
+		"modified": {[]debug.BuildSetting{{Key: "vcs.revision", Value: "4f1"}, {Key: "vcs.modified", Value: "true"}},
+			"4f1, modified"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := Revision(test.settings); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,71 @@
+package terminal
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// Misuse is an error in the command line that a command finds.
+type Misuse struct{ error }
+
+// FirstLine returns the first line of a text, which a table or a list shows.
+func FirstLine(text string) string {
+	line, _, more := strings.Cut(text, "\n")
+	if more {
+		return line + fmt.Sprintf(" (and %d more lines in the log)", strings.Count(text, "\n"))
+	}
+	return line
+}
+
+// Terminal holds the streams that a command writes to: results to out, progress and warnings to err.
+type Terminal struct{ Out, Err io.Writer }
+
+// JSON writes v to out as indented JSON.
+func (t *Terminal) JSON(v any) error {
+	enc := json.NewEncoder(t.Out)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// Table writes rows to out, in columns under a header.
+func (t *Terminal) Table(header []string, rows [][]string) error {
+	w := tabwriter.NewWriter(t.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, strings.Join(header, "\t"))
+	for _, row := range rows {
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	return w.Flush()
+}
+
+func (t *Terminal) Printf(format string, args ...any) { fmt.Fprintf(t.Out, format, args...) }
+
+// Progress returns a function that shows the progress of a task with several steps: as a bar on a terminal, otherwise
+// as one line for each step.
+func (t *Terminal) Progress(what string) func(done, total int, name string) {
+	if f, ok := t.Err.(*os.File); !ok || !IsTerminal(f) {
+		return func(done, total int, name string) { fmt.Fprintf(t.Err, "%s %d/%d: %s\n", what, done, total, name) }
+	}
+	var bar *progressbar.ProgressBar
+	return func(done, total int, name string) {
+		if bar == nil {
+			bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(t.Err),
+				progressbar.OptionSetDescription(what), progressbar.OptionSetWidth(30), progressbar.OptionShowCount(),
+				progressbar.OptionClearOnFinish())
+		}
+		bar.Describe(what + " (" + name + ")")
+		_ = bar.Set(done)
+	}
+}
+
+// Stage announces a step of unknown duration.
+func (t *Terminal) Stage(name string) { fmt.Fprintln(t.Err, name+" ...") }
+
+func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

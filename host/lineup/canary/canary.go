@@ -1,0 +1,237 @@
+// Package canary judges a lineup that scores for a share of the accounts. A [Watch] compares its decisions with those
+// of the other accounts' lineup on the same facts, and withdraws it when too many differ.
+package canary
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/lineup/replay"
+)
+
+// Watch judges the canary in force on a host. Its fields are set once, before use. It works after the answers, with the
+// host's spare capacity, and skips checks that it has no time for.
+type Watch struct {
+	Live      *check.Live
+	Collector check.Collector // of the facts that only the other lineup reads; nil: none
+	Turn      replay.Turn     // for calls of layers; nil: at once
+	// Withdraw ends the canary with the given revision. If it fails, it is called again later.
+	Withdraw func(ctx context.Context, revision int64, reason string) error
+	Observe  func(Outcome) // called for each check; may be nil
+	Log      *slog.Logger
+
+	once    sync.Once
+	waiting chan trial
+
+	mu      sync.Mutex // guards the fields below, which only Run writes
+	lineups [2]int64   // revisions that tally compares: the lineup and its canary
+	tally   *tally
+
+	// Of Run.
+	withdrawn bool
+	failed    time.Time // when Withdraw failed last
+}
+
+var _ check.Trial = (*Watch)(nil)
+
+// Outcome is the effect of a canary on a check.
+type Outcome string
+
+// The outcomes.
+const (
+	Same    Outcome = "same"
+	Flipped Outcome = "flipped"  // another verdict
+	Failed  Outcome = "failed"   // a layer failed, or the check was refused because of one
+	Again   Outcome = "again"    // the value was counted before
+	LeftOut Outcome = "left_out" // the host had no time to compare it
+)
+
+// trial is a check that a canary scored, or refused because of a layer.
+type trial struct {
+	revision int64 // the canary's
+	at       time.Time
+	record   check.Record
+	refused  string // the layer; empty: record is set
+}
+
+const (
+	maxWaiting = 256
+	maxWait    = 10 * time.Second // a value may be erased meanwhile, so a check must not wait for long
+	deadline   = time.Second
+	retryDelay = 15 * time.Second
+)
+
+func (w *Watch) queue() chan trial {
+	w.once.Do(func() { w.waiting = make(chan trial, maxWaiting) })
+	return w.waiting
+}
+
+// Decided implements check.Trial.
+func (w *Watch) Decided(records []check.Record) {
+	for _, r := range records {
+		if r.Decision.Override == nil { // which no lineup changes
+			w.offer(trial{revision: r.Decision.Revision, at: time.Now(), record: r})
+		}
+	}
+}
+
+// Unavailable implements check.Trial. It counts checks that were refused because of a suspended layer that only the
+// canary has. Other reasons have nothing to do with the canary.
+func (w *Watch) Unavailable(l *check.Lineup, err *check.UnavailableError) {
+	var failure *check.Failure
+	if !errors.As(err, &failure) || l.Canary == nil {
+		return
+	}
+	name, _, _ := strings.Cut(strings.TrimPrefix(err.Part, "layer "), "@")
+	own := member(l.Canary.Lineup, name)
+	if own == nil || sameRecipe(own, member(l, name)) {
+		return
+	}
+	w.offer(trial{revision: l.Canary.Lineup.Revision, at: time.Now(), refused: name})
+}
+
+func member(l *check.Lineup, name string) *check.Member {
+	i := slices.IndexFunc(l.Members, func(m check.Member) bool { return m.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &l.Members[i]
+}
+
+func sameRecipe(a, b *check.Member) bool { return b != nil && a.Recipe != "" && a.Recipe == b.Recipe }
+
+func (w *Watch) offer(t trial) {
+	select {
+	case w.queue() <- t:
+	default:
+		w.observe(LeftOut)
+	}
+}
+
+func (w *Watch) observe(o Outcome) {
+	if w.Observe != nil {
+		w.Observe(o)
+	}
+}
+
+// Summary describes the effect of the canary in force on this host's checks; "" if there is none yet.
+func (w *Watch) Summary() string {
+	ref := w.Live.Acquire()
+	if ref == nil {
+		return ""
+	}
+	defer ref.Release()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if ref.Canary == nil || w.lineups != [2]int64{ref.Revision, ref.Canary.Lineup.Revision} {
+		return ""
+	}
+	return w.tally.String()
+}
+
+// Run judges checks until ctx ends.
+func (w *Watch) Run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case t := <-w.queue():
+			w.judge(ctx, t)
+		}
+	}
+}
+
+// judge counts a check, and withdraws the canary if it has exceeded its limit.
+func (w *Watch) judge(ctx context.Context, t trial) {
+	ref := w.Live.Acquire()
+	if ref == nil {
+		return
+	}
+	defer ref.Release()
+	if ref.Canary == nil || ref.Canary.Lineup.Revision != t.revision {
+		return // it has ended meanwhile
+	}
+	if now := [2]int64{ref.Revision, t.revision}; w.tally == nil || w.lineups != now {
+		w.mu.Lock()
+		w.lineups, w.tally, w.withdrawn = now, newTally(), false
+		w.mu.Unlock()
+	}
+	outcome := w.compare(ctx, ref.Lineup, t)
+	if (outcome == Flipped || outcome == Failed) && w.tally.beyond(ref.Canary.Limit) && !w.withdrawn &&
+		time.Since(w.failed) > retryDelay {
+		w.withdraw(ctx, t.revision)
+	}
+	w.observe(outcome)
+}
+
+func (w *Watch) withdraw(ctx context.Context, revision int64) {
+	reason := w.tally.String()
+	if err := w.Withdraw(ctx, revision, "Withdrawn: "+reason); err != nil {
+		w.Log.Error("withdrawing the canary failed", "revision", revision, "reason", reason, "error", err)
+		w.failed = time.Now()
+		return
+	}
+	w.withdrawn = true
+	w.Log.Error("the canary was withdrawn", "revision", revision, "reason", reason)
+}
+
+// compare scores a check with the lineup of the other accounts, and counts what differs.
+func (w *Watch) compare(ctx context.Context, l *check.Lineup, t trial) Outcome {
+	if t.refused != "" {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.tally.checks++
+		return w.tally.fail(t.refused)
+	}
+	if time.Since(t.at) > maxWait {
+		return LeftOut
+	}
+	if w.tally.counted(t.record.Pseudonym) {
+		return Again
+	}
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	d := t.record.Decision
+	fused, layers, err := replay.Rescore(ctx, l, &t.record, w.Turn,
+		func(ctx context.Context, wanted []string) (entity.Facts, error) {
+			if w.Collector == nil {
+				return nil, nil
+			}
+			facts, _, err := w.Collector.Collect(ctx, t.record.Caller.Account, t.record.Entity, wanted)
+			return facts, err
+		})
+	if err != nil {
+		return LeftOut
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tally.count(t.record.Pseudonym)
+	if layer := failure(d.Layers, layers); layer != "" {
+		return w.tally.fail(layer)
+	}
+	if d.Verdict != fused.Verdict {
+		w.tally.flips++
+		w.tally.flipped[flip{d.Type, fused.Verdict, d.Verdict}]++
+		return Flipped
+	}
+	return Same
+}
+
+// failure returns a layer that failed for the canary and did not fail for the other lineup, or "".
+func failure(own, other []check.Outcome) string {
+	for _, o := range own {
+		if o.Failure != "" && !slices.ContainsFunc(other, func(b check.Outcome) bool {
+			return b.Layer == o.Layer && b.Failure != ""
+		}) {
+			return o.Layer
+		}
+	}
+	return ""
+}

@@ -1,0 +1,97 @@
+package fleet_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"assay/host/lineup/fleet"
+)
+
+// beats is a roster that remembers the reports, and fails to store some of them.
+type beats struct {
+	fleet.Roster
+	mu      sync.Mutex
+	failing bool
+	reports []string
+}
+
+func (b *beats) LiveHosts(context.Context) (int, error) { return 1, nil }
+
+func (b *beats) BeatHost(context.Context, string, string, fleet.State) error { return nil }
+func (b *beats) RemoveHost(context.Context, string) error                    { return nil }
+
+func (b *beats) ReportShadow(_ context.Context, id string, report json.RawMessage) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.failing {
+		return errors.New("no database")
+	}
+	b.reports = append(b.reports, id+" "+string(report))
+	return nil
+}
+
+// A host stores what its shadow layers found every ten seconds at most, when it has changed, and again after a failure.
+func TestPulseReportsShadow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		roster, ctx := &beats{}, t.Context()
+		var mu sync.Mutex
+		var found json.RawMessage
+		find := func(text string) {
+			mu.Lock()
+			defer mu.Unlock()
+			found = json.RawMessage(text)
+		}
+		p := &fleet.Pulse{Roster: roster, ID: "host_a", Log: slog.New(slog.DiscardHandler),
+			State: func() fleet.State { return fleet.State{} },
+			Shadow: func() (json.RawMessage, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				return found, nil
+			}}
+		ctx, stop := context.WithCancel(ctx)
+		var running sync.WaitGroup
+		running.Go(func() { p.Run(ctx) })
+		want := func(after time.Duration, reports ...string) {
+			t.Helper()
+			<-time.After(after)
+			synctest.Wait()
+			roster.mu.Lock()
+			defer roster.mu.Unlock()
+			if !slices.Equal(roster.reports, reports) {
+				t.Errorf("stored %q, want %q", roster.reports, reports)
+			}
+		}
+		want(30 * time.Second)
+		find("[1]")
+		want(11*time.Second, "host_a [1]")
+		want(30*time.Second, "host_a [1]")
+		find("[2]")
+		roster.mu.Lock()
+		roster.failing = true
+		roster.mu.Unlock()
+		want(30*time.Second, "host_a [1]")
+		roster.mu.Lock()
+		roster.failing = false
+		roster.mu.Unlock()
+		want(11*time.Second, "host_a [1]", "host_a [2]")
+		for range 5 {
+			find("[3]")
+			<-time.After(time.Second)
+			find("[4]")
+			<-time.After(time.Second)
+		}
+		stop()
+		running.Wait()
+		if n := len(roster.reports); n > 3 {
+			t.Errorf("%d reports were stored: %q", n, roster.reports)
+		}
+	})
+}

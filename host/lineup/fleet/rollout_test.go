@@ -1,0 +1,226 @@
+package fleet_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"assay/host/lineup/fleet"
+)
+
+// roster is a store whose content a test changes each time that the hosts are read.
+type roster struct {
+	steps []func(r *roster) // called before Hosts returns
+
+	mu        sync.Mutex
+	hosts     []fleet.Host
+	answers   map[string]fleet.Answer
+	proposed  []fleet.Candidate
+	withdrawn []string
+}
+
+func (r *roster) Hosts(context.Context) ([]fleet.Host, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.steps) > 0 {
+		r.steps[0](r)
+		r.steps = r.steps[1:]
+	}
+	return r.hosts, nil
+}
+
+func (r *roster) Propose(_ context.Context, c fleet.Candidate) error {
+	r.proposed = append(r.proposed, c)
+	return nil
+}
+
+func (r *roster) ExtendCandidate(context.Context, string) error { return nil }
+
+func (r *roster) WithdrawCandidate(_ context.Context, id string) error {
+	r.withdrawn = append(r.withdrawn, id)
+	return nil
+}
+
+func (r *roster) Answers(context.Context, string) (answers []fleet.Answer, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.answers {
+		answers = append(answers, a)
+	}
+	return answers, nil
+}
+
+func (r *roster) answer(host string, p fleet.Progress, reason string) {
+	if r.answers == nil {
+		r.answers = map[string]fleet.Answer{}
+	}
+	r.answers[host] = fleet.Answer{Host: host, Progress: p, Reason: reason}
+}
+
+// add adds a host, or changes it.
+func (r *roster) add(name string, unseen time.Duration, s fleet.State) {
+	h := fleet.Host{ID: name, Name: name, Unseen: unseen, State: s}
+	for i := range r.hosts {
+		if r.hosts[i].ID == name {
+			r.hosts[i] = h
+			return
+		}
+	}
+	r.hosts = append(r.hosts, h)
+}
+
+const silent = 11 * time.Second
+
+// rollout returns a rollout over r and the events that it reports, a line each.
+func rollout(r *roster) (*fleet.Rollout, *[]string) {
+	var events []string
+	return &fleet.Rollout{Store: r, Observe: func(e fleet.Event) {
+		events = append(events, strings.TrimSpace(fmt.Sprint(e.Host.Name, " ", e.What, " ", e.Reason)))
+	}}, &events
+}
+
+func wantEvents(t *testing.T, got *[]string, want ...string) {
+	t.Helper()
+	if fmt.Sprint(*got) != fmt.Sprint(want) {
+		t.Errorf("events %q, want %q", *got, want)
+	}
+}
+
+var old = fleet.State{Activation: 1, Revision: 1}
+
+func TestPrepare(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		steps  []func(r *roster)
+		events []string
+		ready  int
+		err    string
+	}{
+		"without hosts": {nil, nil, 0, ""},
+		"all hosts": {[]func(r *roster){
+			func(r *roster) { r.add("a", 0, old); r.add("b", 0, old) },
+			func(r *roster) { r.answer("a", fleet.Loading, "") },
+			func(r *roster) { r.answer("b", fleet.Loading, "") },
+			func(r *roster) { r.answer("b", fleet.Ready, "") },
+			func(r *roster) { r.answer("a", fleet.Ready, "") },
+		}, []string{"a loading", "b loading", "b ready", "a ready"}, 2, ""},
+		"one refuses": {[]func(r *roster){
+			func(r *roster) { r.add("a", 0, old); r.add("b", 0, old) },
+			func(r *roster) { r.answer("a", fleet.Ready, ""); r.answer("b", fleet.Refused, "no memory") },
+		}, []string{"a ready", "b refused no memory"}, 0, "host b refused: no memory"},
+		"one is silent": {[]func(r *roster){
+			func(r *roster) { r.add("a", 0, old); r.add("b", silent, old) },
+			func(r *roster) { r.answer("a", fleet.Ready, "") },
+		}, []string{"b skipped silent for 11s", "a ready"}, 1, ""},
+		"one stops while it loads": {[]func(r *roster){
+			func(r *roster) { r.add("a", 0, old); r.answer("a", fleet.Loading, "") },
+			func(r *roster) { r.add("a", 9*time.Second, old) },
+			func(r *roster) { r.add("a", silent, old) },
+		}, []string{"a loading", "a skipped silent for 11s"}, 0, ""},
+		"one leaves": {[]func(r *roster){
+			func(r *roster) { r.add("a", 0, old); r.answer("a", fleet.Loading, "") },
+			func(r *roster) { r.hosts = nil },
+		}, []string{"a loading"}, 0, ""},
+		"one starts": {[]func(r *roster){
+			func(r *roster) { r.add("a", 0, old) },
+			func(r *roster) { r.answer("a", fleet.Ready, ""); r.add("b", 0, old) },
+			func(r *roster) { r.answer("b", fleet.Ready, "") },
+		}, []string{"a ready", "b ready"}, 2, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &roster{steps: c.steps}
+			run, events := rollout(r)
+			p, err := run.Prepare(t.Context(), fleet.Candidate{Document: "{}"})
+			wantEvents(t, events, c.events...)
+			if (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
+				t.Errorf("error %v, want %q", err, c.err)
+			}
+			if err == nil {
+				if len(p.Answers) != c.ready {
+					t.Errorf("%d hosts are ready, want %d", len(p.Answers), c.ready)
+				}
+				if len(r.withdrawn) != 0 {
+					t.Error("withdrawn before it was closed")
+				}
+				err = p.Close()
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			if len(r.proposed) != 1 || len(r.withdrawn) != 1 || r.withdrawn[0] != r.proposed[0].ID {
+				t.Errorf("proposed %+v, withdrew %v", r.proposed, r.withdrawn)
+			}
+		})
+	}
+}
+
+func TestAwait(t *testing.T) {
+	t.Parallel()
+	switched := fleet.State{Activation: 2, Revision: 2}
+	later := fleet.State{Activation: 3, Revision: 1}
+	broken := fleet.State{Activation: 1, Revision: 1, Refused: 2, Problem: "the key is not trusted"}
+	for name, c := range map[string]struct {
+		steps   []func(r *roster)
+		events  []string
+		running int
+		err     string
+	}{
+		"without hosts": {nil, nil, 0, ""},
+		"all hosts": {[]func(r *roster){
+			func(r *roster) { r.add("a", 0, old); r.add("b", 0, old) },
+			func(r *roster) { r.add("b", 0, switched) },
+			func(r *roster) { r.add("a", 0, switched) },
+		}, []string{"b switched", "a switched"}, 2, ""},
+		"another is faster": {[]func(r *roster){
+			func(r *roster) { r.add("a", 0, later); r.add("b", 0, old) },
+			func(r *roster) { r.add("b", 0, switched) },
+		}, []string{"a moved on activation 3 is in force by now", "b switched"}, 1,
+			"host a moved on: activation 3 is in force by now"},
+		"one is stopped": {[]func(r *roster){
+			func(r *roster) { r.add("a", 0, switched); r.add("b", 9*time.Second, old) },
+			func(r *roster) { r.add("b", silent, old) },
+		}, []string{"a switched", "b skipped silent for 11s"}, 1, ""},
+		"one cannot run it": {[]func(r *roster){
+			func(r *roster) { r.add("a", 0, broken); r.add("b", 0, old) },
+			func(r *roster) { r.add("b", 0, switched) },
+		}, []string{"a did not switch the key is not trusted", "b switched"}, 1,
+			"host a did not switch: the key is not trusted"},
+		"one refused an earlier one": {[]func(r *roster){
+			func(r *roster) { r.add("a", 0, fleet.State{Refused: 1, Problem: "stale"}) },
+			func(r *roster) { r.add("a", 0, switched) },
+		}, []string{"a switched"}, 1, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run, events := rollout(&roster{steps: c.steps})
+			running, err := run.Await(t.Context(), 2)
+			wantEvents(t, events, c.events...)
+			var incomplete *fleet.NotEverywhereError
+			if (err == nil) != (c.err == "") || err != nil && (err.Error() != c.err || !errors.As(err, &incomplete)) {
+				t.Errorf("error %v, want %q", err, c.err)
+			}
+			if len(running) != c.running {
+				t.Errorf("%d hosts run it, want %d", len(running), c.running)
+			}
+		})
+	}
+}
+
+// A command that is interrupted withdraws its candidate.
+func TestPrepareInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, interrupt := context.WithCancel(t.Context())
+	r := &roster{steps: []func(r *roster){func(r *roster) { r.add("a", 0, old) }, func(*roster) { interrupt() }}}
+	run, _ := rollout(r)
+	if p, err := run.Prepare(ctx, fleet.Candidate{Document: "{}"}); !errors.Is(err, context.Canceled) || p != nil {
+		t.Errorf("prepared %+v, %v", p, err)
+	}
+	if len(r.withdrawn) != 1 {
+		t.Errorf("withdrew %v", r.withdrawn)
+	}
+}

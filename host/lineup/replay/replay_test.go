@@ -1,0 +1,485 @@
+package replay_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/lineup/replay"
+)
+
+var (
+	bands = check.Bands{Review: 40, Block: 70}
+	start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+)
+
+// layerFunc is a function that acts as a layer.
+type layerFunc func(in check.Input) (check.Result, error)
+
+func (f layerFunc) Score(_ context.Context, in check.Input) (check.Result, error) { return f(in) }
+
+// pointsOf returns a layer with one signal, whose points are those of a fact times a factor.
+func pointsOf(fact string, factor int) layerFunc {
+	return func(in check.Input) (check.Result, error) {
+		text, _ := in.Get(fact)
+		points := min(len(text)*factor, 100)
+		return check.Result{Score: points, Signals: []check.Signal{{Points: points, Code: "points:of:" + fact}}}, nil
+	}
+}
+
+func failing(reason check.FailureReason) layerFunc {
+	return func(check.Input) (check.Result, error) { return check.Result{}, &check.Failure{Reason: reason} }
+}
+
+// member returns a layer for all types.
+func member(name, recipe string, weight float64, layer check.Layer, facts ...string) check.Member {
+	weights := check.ByType{}
+	for _, t := range entity.Types() {
+		weights[t] = weight
+	}
+	return check.Member{Name: name, Version: "1.0.0", Weight: weights, Range: check.Range{0, 100},
+		Entities: entity.Types(), Facts: facts, Layer: layer, Recipe: recipe}
+}
+
+// lineup returns a lineup with the same bias for all types.
+func lineup(bias float64, bands check.Bands, members ...check.Member) *check.Lineup {
+	biases := check.ByType{}
+	for _, t := range entity.Types() {
+		biases[t] = bias
+	}
+	return check.NewLineup(1, biases, bands, members)
+}
+
+// host is a Checker whose ledger, observer and lookups are simple.
+type host struct {
+	check.Checker
+
+	ring     *replay.Ring
+	recorded []check.Record
+}
+
+func newHost(l *check.Lineup) *host {
+	h := &host{ring: replay.NewRing(1000, 1<<20)}
+	h.Checker = check.Checker{Live: &check.Live{}, Collector: h, Ledger: h, Observer: h, Memory: h.ring,
+		Now: func() time.Time { return start }, Deadline: time.Minute}
+	h.Live.Swap(l)
+	return h
+}
+
+// Collect implements check.Collector: the only fact that is looked up is the value's last byte, many times.
+func (h *host) Collect(_ context.Context, _ string, e entity.Entity, wanted []string) (
+	entity.Facts, []string, error) {
+	facts := entity.Facts{}
+	if slices.Contains(wanted, "dns.status") {
+		last := e.Value[len(e.Value)-1]
+		facts["dns.status"] = string(make([]byte, last%32))
+	}
+	return facts, nil, nil
+}
+
+func (h *host) Append(_ context.Context, records ...check.Record) error {
+	for i := range records {
+		records[i].Pseudonym = pseudonymOf(records[i].Entity)
+	}
+	h.recorded = append(h.recorded, records...)
+	return nil
+}
+
+// pseudonymOf returns a made-up pseudonym.
+func pseudonymOf(e entity.Entity) []byte {
+	return append(make([]byte, 0, 32), fmt.Sprintf("%-32.32s", e.Value)...)
+}
+
+func (h *host) LayerRan(entity.Type, check.Outcome, *check.Failure) {}
+func (h *host) CheckDone(*check.Decision, time.Duration)            {}
+
+// values are checked in every test. Their lengths differ, and with them the scores.
+func values() (all []check.Field) {
+	for i := range 30 {
+		all = append(all, check.Field{Type: entity.Domain, Value: fmt.Sprintf("a%0*d.example.com", i+1, i)},
+			check.Field{Type: entity.Email, Value: fmt.Sprintf("b%0*d@example.org", i+1, i)})
+	}
+	return all
+}
+
+func (h *host) check(t *testing.T, f check.Field) *check.Decision {
+	t.Helper()
+	pro, _ := check.PlanNamed("pro")
+	d, err := h.Check(t.Context(), check.Request{Caller: check.Caller{Account: "acct_1", Plan: pro},
+		Fields: []check.Field{f}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestPredictedVerdictsAreTheObservedOnes replays checks with a candidate, then checks the same values with the
+// candidate in force.
+func TestPredictedVerdictsAreTheObservedOnes(t *testing.T) {
+	t.Parallel()
+	local, status := pointsOf("entity.value", 3), pointsOf("dns.status", 3)
+	base := func() []check.Member {
+		return []check.Member{member("local", "local 1", 3, local, "entity.value"),
+			member("status", "status 1", 4, status, "dns.status"),
+			member("lame", "lame 1", 2, failing(check.Exhausted))}
+	}
+	replaced := func(i int, m check.Member) []check.Member {
+		members := base()
+		members[i] = m
+		return members
+	}
+	floored := member("local", "local 1, floor", 3, local, "entity.value")
+	floored.Range = check.Range{80, 100}
+	required := member("lame", "lame 1", 5, failing(check.Exhausted))
+	required.Required = true
+	configured := member("local", "local 1, configured", 3, layerFunc(func(in check.Input) (check.Result, error) {
+		result, err := local(in)
+		if in.Config["half"] == "yes" {
+			result.Score /= 2
+		}
+		return result, err
+	}), "entity.value")
+	configured.Config = map[string]string{"half": "yes"}
+	slow := member("status", "status 1, fuel", 4, failing(check.Exhausted))
+	doubled := member("local", "local 2", 3, pointsOf("entity.value", 6))
+	added := member("new", "new 1", 3, pointsOf("domain.name", 4), "domain.name")
+	only := member("new", "new 1", 9, pointsOf("entity.value", 5))
+	domains := member("local", "local 2", 3, local, "entity.value")
+	domains.Entities = []entity.Type{entity.Domain}
+
+	refused := member("status", "status 2", 4, failing(check.Refused))
+	mended := member("lame", "lame 2", 2, pointsOf("entity.type", 10))
+	renamed := member("global", "local 1", 3, local, "entity.value")
+	for name, c := range map[string]struct {
+		bias    float64
+		bands   check.Bands
+		members []check.Member
+		flips   bool
+	}{
+		"the same lineup":           {-4, bands, base(), false},
+		"another bias":              {-3, bands, base(), true},
+		"other bands":               {-4, check.Bands{Review: 30, Block: 80}, base(), true},
+		"another weight":            {-4, bands, replaced(0, member("local", "local 1", 6, local)), true},
+		"a changed layer":           {-4, bands, replaced(0, doubled), true},
+		"a layer that fails":        {-4, bands, replaced(0, member("local", "local 2", 3, failing(check.Trap))), true},
+		"a layer beyond its fuel":   {-4, bands, replaced(1, slow), true},
+		"a layer that is refused":   {-4, bands, replaced(1, refused), true},
+		"a layer that abstains":     {-4, bands, replaced(0, member("local", "local 2", 3, layerFunc(abstain))), true},
+		"a layer that is mended":    {-4, bands, replaced(2, mended), true},
+		"a layer that is required":  {-4, bands, replaced(2, required), true},
+		"a layer with a floor":      {-4, bands, replaced(0, floored), true},
+		"a layer with settings":     {-4, bands, replaced(0, configured), true},
+		"a layer for fewer types":   {-4, bands, replaced(0, domains), true},
+		"a new layer":               {-4, bands, append(base(), added), true},
+		"a removed layer":           {-4, bands, base()[1:], true},
+		"layers in another order":   {-4, bands, []check.Member{base()[2], base()[1], base()[0]}, false},
+		"a layer without a recipe":  {-4, bands, replaced(1, member("status", "", 5, status, "dns.status")), true},
+		"no layer that was there":   {-4, bands, []check.Member{only}, true},
+		"a renamed layer":           {-4, bands, replaced(0, renamed), false},
+		"everything but the facts":  {1, check.Bands{Review: 20, Block: 50}, []check.Member{required, floored}, true},
+		"every score is the lowest": {-20, bands, base(), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			now := newHost(lineup(-4, bands, base()...))
+			next := newHost(lineup(c.bias, c.bands, c.members...))
+			want, flips := map[string]int{}, 0
+			for _, v := range values() {
+				before, after := now.check(t, v), next.check(t, v)
+				want[fmt.Sprint(v.Type, " ", before.Verdict, " to ", after.Verdict)]++
+				if before.Verdict != after.Verdict {
+					flips++
+				}
+				predicted := predict(t, now.single(t, v), next)
+				if got := predicted.Types[0].Verdicts[before.Verdict][after.Verdict]; got != 1 {
+					t.Errorf("%s: %s becomes %s, predicted %v", v.Value, before.Verdict, after.Verdict,
+						predicted.Types[0].Verdicts)
+				}
+				after5 := replay.Histogram{}
+				after5[min(after.Score/5, 19)] = 1
+				if predicted.Types[0].After != after5 {
+					t.Errorf("%s: score %d, predicted %v", v.Value, after.Score, predicted.Types[0].After)
+				}
+			}
+			for i, r := range now.recorded {
+				fused, layers, err := replay.Rescore(t.Context(), next.lineup(t), &r, nil, next.collect(t, r))
+				if err != nil {
+					t.Fatal(err)
+				}
+				d := next.recorded[i].Decision
+				if fused.Score != d.Score || fused.Verdict != d.Verdict || len(layers) != len(d.Layers) {
+					t.Errorf("%s: rescored %d, observed %d", d.Query, fused.Score, d.Score)
+				}
+			}
+			report, err := now.ring.Replay(t.Context(), next.lineup(t), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]int{}
+			for _, typed := range report.Types {
+				for from, verdicts := range typed.Verdicts {
+					for to, n := range verdicts {
+						got[fmt.Sprint(typed.Type, " ", from, " to ", to)] += n
+					}
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-observed +predicted):\n%s", diff)
+			}
+			if report.Flips() != flips || (flips > 0) != c.flips {
+				t.Errorf("%d flips, predicted %d; want any: %v", flips, report.Flips(), c.flips)
+			}
+			causes := 0
+			for _, s := range report.Signals {
+				causes += s.Flips
+			}
+			if causes != flips {
+				t.Errorf("causes of %d flips, want %d: %+v", causes, flips, report.Signals)
+			}
+		})
+	}
+}
+
+// collect returns a function that looks up facts for a record, which must not have been looked up for it.
+func (h *host) collect(t *testing.T, r check.Record) func(context.Context, []string) (entity.Facts, error) {
+	return func(ctx context.Context, wanted []string) (entity.Facts, error) {
+		for _, fact := range wanted {
+			if _, known := r.LookedUp[fact]; known {
+				t.Errorf("%s is looked up again", fact)
+			}
+		}
+		facts, _, err := h.Collect(ctx, "", r.Entity, wanted)
+		return facts, err
+	}
+}
+
+func abstain(check.Input) (check.Result, error) { return check.Result{Abstained: true}, nil }
+
+// single returns a host that remembers one check only.
+func (h *host) single(t *testing.T, f check.Field) *host {
+	t.Helper()
+	one := newHost(h.lineup(t))
+	one.check(t, f)
+	return one
+}
+
+func (h *host) lineup(t *testing.T) *check.Lineup {
+	t.Helper()
+	ref := h.Live.Acquire()
+	ref.Release()
+	return ref.Lineup
+}
+
+func predict(t *testing.T, now, next *host) *replay.Report {
+	t.Helper()
+	report, err := now.ring.Replay(t.Context(), next.lineup(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+var errBusy = errors.New("too much processor time")
+
+// A check that the candidate cannot answer is counted as refused, and the others are replayed.
+func TestRefusedChecksAreCounted(t *testing.T) {
+	t.Parallel()
+	now := newHost(lineup(-2, bands, member("local", "1", 3, pointsOf("entity.value", 3))))
+	for _, v := range values() {
+		now.check(t, v)
+	}
+	next := lineup(-2, bands, member("local", "2", 3, layerFunc(func(in check.Input) (check.Result, error) {
+		if in.Entity["entity.type"] == "email" {
+			return check.Result{}, errBusy
+		}
+		return pointsOf("entity.value", 3)(in)
+	})))
+	report, err := now.ring.Replay(t.Context(), next, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Types) != 2 || report.Types[0].Refused != 0 || report.Types[1].Refused != 30 ||
+		report.Types[1].Checks != 30 {
+		t.Errorf("%+v", report.Types)
+	}
+	if beyond := report.Beyond(0.5); len(beyond) != 1 || beyond[0].Type != entity.Email {
+		t.Errorf("beyond the limit: %+v", beyond)
+	}
+}
+
+// A call that the host could not complete is repeated.
+func TestUnfinishedCallsAreRepeated(t *testing.T) {
+	t.Parallel()
+	now := newHost(lineup(-2, bands, member("local", "1", 3, pointsOf("entity.value", 3))))
+	now.check(t, values()[0])
+	calls := 0
+	report, err := now.ring.Replay(t.Context(), lineup(-2, bands, member("local", "2", 3,
+		layerFunc(func(in check.Input) (check.Result, error) {
+			if calls++; calls < 3 {
+				return check.Result{}, errBusy
+			}
+			return pointsOf("entity.value", 3)(in)
+		}))), nil)
+	if err != nil || calls != 3 || report.Types[0].Refused != 0 ||
+		report.Types[0].Verdicts[check.Allow][check.Allow] != 1 {
+		t.Errorf("after %d calls: %+v, %v", calls, report, err)
+	}
+}
+
+func TestReport(t *testing.T) {
+	t.Parallel()
+	now := newHost(lineup(-2, bands, member("local", "1", 3, pointsOf("entity.value", 3))))
+	now.check(t, values()[0])
+	candidate := lineup(2, bands, member("local", "2", 3, pointsOf("entity.value", 3)))
+	report, err := now.ring.Report(t.Context(), now.Live, candidate, nil)
+	if err != nil || report.Flips() != 1 || len(report.ReferenceFlips) == 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	report, err = now.ring.Report(t.Context(), &check.Live{}, candidate, nil)
+	if err != nil || report.Flips() != 1 || report.References != 0 {
+		t.Errorf("without a lineup in force: %+v, %v", report, err)
+	}
+}
+
+// Facts that nobody looked up when a check was answered are missing for a new layer, which the report says.
+func TestMissingFactsAreCounted(t *testing.T) {
+	t.Parallel()
+	old := member("local", "1", 3, pointsOf("entity.value", 3), "entity.value")
+	now := newHost(lineup(-2, bands, old))
+	now.check(t, values()[0])
+	for name, c := range map[string]struct {
+		facts   []string
+		missing int
+	}{
+		"facts of parsing":        {[]string{"entity.value", "config.x"}, 0},
+		"a fact of nobody so far": {[]string{"entity.value", "dns.status"}, 1},
+	} {
+		report, err := now.ring.Replay(t.Context(),
+			lineup(-2, bands, old, member("new", "1", 1, pointsOf("dns.status", 1), c.facts...)), nil)
+		if err != nil || report.Types[0].Missing != c.missing {
+			t.Errorf("%s: %v, %+v", name, err, report)
+		}
+	}
+}
+
+// Unlike a replay, scoring a recorded check again looks up what is missing, and fails if that fails.
+func TestRescoreLooksUpMissingFacts(t *testing.T) {
+	t.Parallel()
+	old, status := member("local", "1", 3, pointsOf("entity.value", 3), "entity.value"),
+		member("status", "1", 4, pointsOf("dns.status", 3), "dns.status")
+	now, next := newHost(lineup(-2, bands, old)), newHost(lineup(-2, bands, old, status))
+	for i, v := range values() {
+		now.check(t, v)
+		want, r := next.check(t, v), now.recorded[i]
+		fused, _, err := replay.Rescore(t.Context(), next.lineup(t), &r, nil, next.collect(t, r))
+		if err != nil || fused.Score != want.Score {
+			t.Errorf("%s: rescored %d, %v, observed %d", v.Value, fused.Score, err, want.Score)
+		}
+		if len(r.LookedUp) != 0 {
+			t.Errorf("the record was changed: %v", r.LookedUp)
+		}
+		_, _, err = replay.Rescore(t.Context(), next.lineup(t), &r, nil,
+			func(context.Context, []string) (entity.Facts, error) { return nil, errBusy })
+		if !errors.Is(err, errBusy) {
+			t.Errorf("without the facts: %v", err)
+		}
+	}
+}
+
+// rehearsing is a layer that must not be called as for a customer.
+type rehearsing struct{ layerFunc }
+
+func (rehearsing) Score(context.Context, check.Input) (check.Result, error) { panic("not a rehearsal") }
+
+func (l rehearsing) Rehearse(_ context.Context, in check.Input) (check.Result, error) {
+	return l.layerFunc(in)
+}
+
+// Layers are rehearsed, each call in a turn. At the deadline the report has the newest checks, and a replay that was
+// cancelled has no report.
+func TestReplayTakesTurns(t *testing.T) {
+	t.Parallel()
+	now := newHost(lineup(-2, bands, member("local", "1", 3, pointsOf("entity.value", 3))))
+	for _, v := range values() {
+		now.check(t, v)
+	}
+	next := lineup(-2, bands, member("local", "2", 3, rehearsing{pointsOf("entity.value", 3)}))
+	for name, end := range map[string]error{"deadline": context.DeadlineExceeded, "cancel": context.Canceled} {
+		ctx := &endingContext{Context: t.Context(), err: end}
+		turns := 0
+		report, err := now.ring.Replay(ctx, next, func(ctx context.Context, f func()) error {
+			if turns == 10 {
+				ctx.(*endingContext).end()
+				return ctx.Err()
+			}
+			turns++
+			f()
+			return nil
+		})
+		switch {
+		case name == "cancel":
+			if !errors.Is(err, context.Canceled) || report != nil {
+				t.Errorf("cancelled: %v, %+v", err, report)
+			}
+		case err != nil || report.Remembered != 60 || report.Types[0].Checks+report.Types[1].Checks != 10:
+			t.Errorf("at the deadline: %v, %+v", err, report)
+		}
+	}
+}
+
+// TestReplayRests: three quarters of a replay's time are for checks in progress.
+func TestReplayRests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		now := newHost(lineup(-2, bands, member("local", "1", 3, pointsOf("entity.value", 3))))
+		for _, v := range values() {
+			now.check(t, v)
+		}
+		const each = 2 * time.Millisecond
+		var worked time.Duration
+		began := time.Now()
+		_, err := now.ring.Replay(t.Context(), lineup(-2, bands, member("local", "2", 3, pointsOf("entity.value", 3))),
+			func(_ context.Context, f func()) error {
+				<-time.After(each)
+				worked += each
+				f()
+				return nil
+			})
+		if took := time.Since(began); err != nil || worked != 60*each || took != 4*worked {
+			t.Errorf("work of %v took %v, want four times as long (%v)", worked, took, err)
+		}
+	})
+}
+
+// endingContext ends when it is told to.
+type endingContext struct {
+	context.Context
+
+	mu    sync.Mutex
+	err   error
+	ended bool
+}
+
+func (c *endingContext) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+}
+
+func (c *endingContext) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
+		return c.err
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package replay_test
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/lineup/replay"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files in testdata")
+
+// reports returns the reports of two hosts about one candidate.
+func reports() (a, b *replay.Report) {
+	at := func(minute int) *time.Time { return new(start.Add(time.Duration(minute) * time.Minute)) }
+	flip := replay.ReferenceFlip{Name: "a popular site", Type: entity.Domain, Value: "google.com", From: check.Allow,
+		To: check.Review, Before: 3, After: 41}
+	a = &replay.Report{
+		Remembered: 5003, From: at(10), To: at(90),
+		Types: []replay.TypeReport{{
+			Type: entity.Domain, Checks: 5000, Flips: 64, NewBlocks: 3, LostBlocks: 1, Refused: 2, Missing: 7,
+			Verdicts: map[check.Verdict]map[check.Verdict]int{
+				check.Allow:  {check.Allow: 4800, check.Review: 60, check.Block: 3},
+				check.Review: {check.Review: 30},
+				check.Block:  {check.Block: 104, check.Allow: 1},
+			},
+			Before: replay.Histogram{0: 4200, 1: 400, 3: 263, 8: 30, 19: 105},
+			After:  replay.Histogram{0: 4200, 1: 300, 3: 301, 8: 90, 19: 107},
+		}, {
+			Type: entity.IBAN, Checks: 3,
+			Verdicts: map[check.Verdict]map[check.Verdict]int{check.Allow: {check.Allow: 3}},
+			Before:   replay.Histogram{2: 3}, After: replay.Histogram{2: 3},
+		}},
+		Signals: []replay.SignalFlips{
+			{Type: entity.Domain, From: check.Allow, To: check.Review, Layer: "lexical", Code: "lexical:shape:odd",
+				Flips: 60},
+			{Type: entity.Domain, From: check.Allow, To: check.Block, Code: "bias", Flips: 3},
+			{Type: entity.Domain, From: check.Block, To: check.Allow, Layer: "feeds", Code: "degraded", Flips: 1},
+		},
+		Failures:       []replay.LayerFailures{{Layer: "feeds", Reason: check.Exhausted, Checks: 12}},
+		References:     30,
+		ReferenceFlips: []replay.ReferenceFlip{flip},
+	}
+	b = &replay.Report{
+		Remembered: 4000, From: at(5), To: at(80),
+		Types: []replay.TypeReport{{
+			Type: entity.Email, Checks: 1000, Flips: 1, Verdicts: map[check.Verdict]map[check.Verdict]int{
+				check.Review: {check.Allow: 1}, check.Allow: {check.Allow: 999}},
+			Before: replay.Histogram{1: 999, 8: 1}, After: replay.Histogram{1: 1000},
+		}, {
+			Type: entity.Domain, Checks: 1000, Flips: 2, Verdicts: map[check.Verdict]map[check.Verdict]int{
+				check.Allow: {check.Allow: 998, check.Review: 2}},
+			Before: replay.Histogram{0: 1000}, After: replay.Histogram{0: 998, 8: 2},
+		}},
+		Signals: []replay.SignalFlips{
+			{Type: entity.Email, From: check.Review, To: check.Allow, Code: "bands", Flips: 1},
+			{Type: entity.Domain, From: check.Allow, To: check.Review, Layer: "lexical", Code: "lexical:shape:odd",
+				Flips: 1},
+			{Type: entity.Domain, From: check.Allow, To: check.Review, Layer: "standing", Code: "score", Flips: 1},
+		},
+		Failures:       []replay.LayerFailures{{Layer: "feeds", Reason: check.Exhausted, Checks: 3}},
+		References:     30,
+		ReferenceFlips: []replay.ReferenceFlip{flip},
+	}
+	return a, b
+}
+
+// TestReportText compares reports with golden files. To write them again: go test ./host/replay -update.
+func TestReportText(t *testing.T) {
+	t.Parallel()
+	a, b := reports()
+	for name, r := range map[string]*replay.Report{
+		"two hosts": replay.Merge(a, nil, b), "no checks": replay.Merge(), "no flips": replay.Merge(&replay.Report{
+			Remembered: 3, From: new(start), To: new(start), Types: a.Types[1:], References: 30}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var text strings.Builder
+			if err := r.WriteText(&text); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join("testdata", strings.ReplaceAll(name, " ", "_")+".txt")
+			if *update {
+				if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), text.String()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Merging is the same in any order and grouping, and after a report was stored as JSON.
+func TestMerge(t *testing.T) {
+	t.Parallel()
+	a, b := reports()
+	text := func(r *replay.Report) json.RawMessage {
+		text, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	stored, err := replay.MergeStored(text(a), nil, text(b), text(a))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := replay.MergeStored(json.RawMessage("{")); err == nil {
+		t.Error("a damaged report was merged")
+	}
+	want := replay.Merge(a, b, a)
+	if want.Remembered != 14006 || want.Types[0].Checks != 11000 || want.Flips() != 64+3+64 {
+		t.Errorf("merged: %+v", want)
+	}
+	for name, got := range map[string]*replay.Report{
+		"another order": replay.Merge(b, a, a), "in steps": replay.Merge(replay.Merge(b, a), replay.Merge(a)),
+		"stored": stored, "with silent hosts": replay.Merge(nil, a, nil, b, a),
+	} {
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: (-want +got):\n%s", name, diff)
+		}
+	}
+	if a.Types[0].Checks != 5000 || a.Types[0].Verdicts[check.Allow][check.Review] != 60 {
+		t.Errorf("merging changed a report: %+v", a)
+	}
+}
+
+func TestBeyond(t *testing.T) {
+	t.Parallel()
+	a, _ := reports()
+	for limit, want := range map[float64]int{0.0131: 1, 0.0132: 0, 0: 1} { // 64 flips and 2 refusals of 5,000
+		if got := a.Beyond(limit); len(got) != want {
+			t.Errorf("beyond %v: %+v", limit, got)
+		}
+	}
+}
+
+// The reference values are scored with the facts that they bring along.
+func TestReferences(t *testing.T) {
+	t.Parallel()
+	listed := func(in check.Input) (check.Result, error) {
+		if _, ok := in.Get("feed.listed"); ok {
+			return check.Result{Score: 100}, nil
+		}
+		return check.Result{}, nil
+	}
+	base := lineup(-3, bands, member("feeds", "1", 6, layerFunc(listed)))
+	report := replay.Merge()
+	if err := report.AddReferences(t.Context(), base, base, nil); err != nil {
+		t.Fatal(err)
+	}
+	if report.References < 20 || len(report.ReferenceFlips) != 0 {
+		t.Errorf("the same lineup: %+v", report)
+	}
+	if err := report.AddReferences(t.Context(), base, lineup(-3, bands), nil); err != nil {
+		t.Fatal(err)
+	}
+	names, types := map[string]bool{}, map[entity.Type]bool{}
+	for _, f := range report.ReferenceFlips {
+		names[f.Name], types[f.Type] = true, true
+		if f.From != check.Block || f.To != check.Allow || f.Before != 95 || f.After != 5 {
+			t.Errorf("%+v", f)
+		}
+	}
+	if len(names) != len(report.ReferenceFlips) || len(types) != 4 {
+		t.Errorf("flips %+v", report.ReferenceFlips)
+	}
+}

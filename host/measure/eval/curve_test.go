@@ -1,0 +1,210 @@
+package eval_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"assay/host/measure/eval"
+)
+
+// curveOf returns the curve of the scores of benign and malicious rows.
+func curveOf(benign, malicious []float64) *eval.Curve {
+	scores := append(append([]float64{}, benign...), malicious...)
+	labels := make([]bool, len(scores))
+	for i := range malicious {
+		labels[len(benign)+i] = true
+	}
+	return eval.NewCurve(scores, labels)
+}
+
+func near(got, want float64) bool {
+	return got == want || math.Abs(got-want) < 1e-9 || (math.IsNaN(got) && math.IsNaN(want))
+}
+
+var undefined = math.NaN()
+
+func TestAUC(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name              string
+		benign, malicious []float64
+		auc, low, high    float64
+	}{
+		// Three of four pairs are in order. The placements are 1 and 1/2 for both labels, so the variance is
+		// 1/8/2 + 1/8/2.
+		{"three of four pairs", []float64{.1, .4}, []float64{.35, .8}, .75, .75 - 1.959963984540054*math.Sqrt(.125), 1},
+		{"fully separated", []float64{1, 2}, []float64{3, 4}, 1, 1, 1},
+		{"separated in reverse", []float64{3, 4}, []float64{1, 2}, 0, 0, 0},
+		{"all equal", []float64{5, 5, 5}, []float64{5, 5}, .5, .5, .5},
+		// Ties count as half: (1 + .5 + .5 + 0) / 4. The interval is clamped to 0..1.
+		{"ties", []float64{1, 2}, []float64{2, 1}, .5, 0, 1},
+		{"one of each", []float64{1}, []float64{2}, 1, undefined, undefined},
+		{"no malicious rows", []float64{1, 2}, nil, undefined, undefined, undefined},
+		{"no benign rows", nil, []float64{1, 2}, undefined, undefined, undefined},
+		{"no rows", nil, nil, undefined, undefined, undefined},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			auc, interval := curveOf(c.benign, c.malicious).AUC()
+			if !near(auc, c.auc) || !near(float64(interval[0]), c.low) || !near(float64(interval[1]), c.high) {
+				t.Errorf("AUC %v within %v, want %v within %v to %v", auc, interval, c.auc, c.low, c.high)
+			}
+		})
+	}
+}
+
+// TestAUCByDefinition compares the area and its variance with their definitions over all pairs.
+func TestAUCByDefinition(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(7, 7))
+	for range 20 {
+		benign, malicious := make([]float64, 40+random.IntN(40)), make([]float64, 30+random.IntN(40))
+		for i := range benign {
+			benign[i] = float64(random.IntN(20)) // many ties
+		}
+		for i := range malicious {
+			malicious[i] = float64(random.IntN(20)) + 4
+		}
+		psi := func(m, b float64) float64 {
+			switch {
+			case m > b:
+				return 1
+			case m == b:
+				return .5
+			}
+			return 0
+		}
+		ofMalicious, ofBenign := make([]float64, len(malicious)), make([]float64, len(benign))
+		for i, m := range malicious {
+			for j, b := range benign {
+				ofMalicious[i] += psi(m, b) / float64(len(benign))
+				ofBenign[j] += psi(m, b) / float64(len(malicious))
+			}
+		}
+		mean, variance := moments(ofMalicious)
+		_, other := moments(ofBenign)
+		half := 1.959963984540054 * math.Sqrt(variance/float64(len(malicious))+other/float64(len(benign)))
+		auc, interval := curveOf(benign, malicious).AUC()
+		if !near(auc, mean) || !near(float64(interval[0]), max(0, mean-half)) ||
+			!near(float64(interval[1]), min(1, mean+half)) {
+			t.Fatalf("AUC %v within %v, by definition %v ± %v", auc, interval, mean, half)
+		}
+	}
+}
+
+func moments(of []float64) (mean, variance float64) {
+	for _, v := range of {
+		mean += v / float64(len(of))
+	}
+	for _, v := range of {
+		variance += (v - mean) * (v - mean) / float64(len(of)-1)
+	}
+	return mean, variance
+}
+
+// TestAUCInterval compares DeLong's interval with a bootstrap interval.
+func TestAUCInterval(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(8, 8))
+	benign, malicious := make([]float64, 150), make([]float64, 120)
+	for i := range benign {
+		benign[i] = math.Round(10 * random.NormFloat64())
+	}
+	for i := range malicious {
+		malicious[i] = math.Round(10*random.NormFloat64() + 8)
+	}
+	_, interval := curveOf(benign, malicious).AUC()
+	var aucs []float64
+	for range 2000 {
+		b, m := make([]float64, len(benign)), make([]float64, len(malicious))
+		for i := range b {
+			b[i] = benign[random.IntN(len(benign))]
+		}
+		for i := range m {
+			m[i] = malicious[random.IntN(len(malicious))]
+		}
+		auc, _ := curveOf(b, m).AUC()
+		aucs = append(aucs, auc)
+	}
+	_, variance := moments(aucs)
+	width, drawn := float64(interval[1]-interval[0]), 2*1.96*math.Sqrt(variance)
+	if width < .95*drawn || width > 1.05*drawn {
+		t.Errorf("the interval is %.4f wide, by bootstrap %.4f", width, drawn)
+	}
+}
+
+func TestRecallAtFalsePositives(t *testing.T) {
+	t.Parallel()
+	hundred := make([]float64, 100) // benign scores 0 to 99
+	for i := range hundred {
+		hundred[i] = float64(i)
+	}
+	for _, c := range []struct {
+		name                   string
+		benign, malicious      []float64
+		fpr                    float64
+		recall, threshold, got float64 // got: the false positive rate at the threshold
+	}{
+		{"one benign row allowed", hundred, []float64{98, 98.5, 99, 100}, .01, .75, 98.5, .01},
+		{"a threshold between benign rows", hundred, []float64{98.5, 97}, .01, .5, 98.5, .01},
+		{"no benign row allowed", hundred, []float64{99, 99.5}, .001, .5, 99.5, 0},
+		{"tied rows exceed the limit", []float64{1, 1, 5, 5}, []float64{5, 5, 9}, .25, 1.0 / 3, 9, 0},
+		{"tied rows within the limit", []float64{1, 1, 5, 5}, []float64{5, 5, 9}, .5, 1, 5, .5},
+		{"the highest score exceeds the limit", []float64{9, 9}, []float64{9, 9}, .01, 0, undefined, 0},
+		{"all rows allowed", []float64{1, 2}, []float64{0}, 1, 1, 0, 1},
+		{"no malicious rows", []float64{1}, nil, .01, undefined, undefined, undefined},
+		{"no benign rows", nil, []float64{1}, .01, undefined, undefined, undefined},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := curveOf(c.benign, c.malicious).At(c.fpr)
+			if !near(p.Recall, c.recall) || !near(p.Threshold, c.threshold) || !near(p.FPR, c.got) {
+				t.Errorf("%+v, want recall %v from %v at %v", p, c.recall, c.threshold, c.got)
+			}
+		})
+	}
+}
+
+// If the threshold is the same in all samples, recall is a binomial proportion with a known interval.
+func TestBootstrap(t *testing.T) {
+	t.Parallel()
+	benign, malicious := make([]float64, 500), make([]float64, 400)
+	for i := range malicious[:100] {
+		malicious[i] = 1
+	}
+	c := curveOf(benign, malicious)
+	first, again := c.Bootstrap(.01, .001), c.Bootstrap(.01, .001)
+	for i := range first {
+		if first[i] != again[i] {
+			t.Errorf("two calls returned %v and %v", first[i], again[i])
+		}
+	}
+	half := 1.96 * math.Sqrt(.25*.75/400)
+	if low, high := float64(first[0][0]), float64(first[0][1]); math.Abs(low-(.25-half)) > .008 ||
+		math.Abs(high-(.25+half)) > .008 {
+		t.Errorf("%v to %v, want about %v to %v", low, high, .25-half, .25+half)
+	}
+	if none := curveOf(benign, nil).Bootstrap(.01); none[0][0].Defined() {
+		t.Errorf("interval %v for benign rows only", none)
+	}
+}
+
+// The values are from Newcombe, Statistics in Medicine 17 (1998), table I.
+func TestWilson(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		k, n      int
+		low, high float64
+	}{
+		{81, 263, .2553, .3662}, {15, 148, .0624, .1605}, {0, 20, 0, .1611}, {1, 29, .0061, .1718},
+	} {
+		i := eval.Wilson(c.k, c.n)
+		if math.Abs(float64(i[0])-c.low) > 5e-5 || math.Abs(float64(i[1])-c.high) > 5e-5 {
+			t.Errorf("%d of %d: %v, want %v to %v", c.k, c.n, i, c.low, c.high)
+		}
+	}
+	if i := eval.Wilson(0, 0); i[0].Defined() || i[1].Defined() {
+		t.Errorf("interval %v for no rows", i)
+	}
+}

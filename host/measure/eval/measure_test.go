@@ -1,0 +1,541 @@
+package eval_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/measure/eval"
+)
+
+var update = flag.Bool("update", false, "update the golden files")
+
+// lineup has a layer for all types, one for domains and emails, and one that always abstains.
+func lineup() eval.Model {
+	domains := []entity.Type{entity.Domain, entity.Email}
+	return eval.Model{
+		Revision: 3, Bias: same(-4), Bands: check.Bands{Review: 40, Block: 70},
+		Layers: []eval.Layer{
+			{Name: "first", Version: "1.0.0", Weight: same(8), Types: entity.Types()},
+			{Name: "second", Version: "2.1.0", Weight: same(4), Types: domains},
+			{Name: "silent", Version: "1.0.0", Weight: same(6), Types: domains},
+		},
+	}
+}
+
+// scores are the scores of the layers first and second for a value, and how first fails on it.
+type scores struct {
+	first, second int
+	failure       check.FailureReason
+}
+
+// fakeScorer returns the given scores.
+type fakeScorer struct {
+	scores   map[string]scores
+	mu       sync.Mutex
+	attempts map[string]int
+	unknown  string // the value for which a fact source does not respond
+	threats  map[string]string
+}
+
+func (f *fakeScorer) Score(_ context.Context, field eval.Row) (*check.Decision, error) {
+	e, err := entity.Parse(field.Type, field.Value, field.Country)
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	if f.attempts == nil {
+		f.attempts = map[string]int{}
+	}
+	f.attempts[field.Value]++
+	f.mu.Unlock()
+	s, ok := f.scores[field.Value]
+	if !ok {
+		return nil, fmt.Errorf("no scores for %s", field.Value)
+	}
+	l := lineup()
+	var outcomes []check.Outcome
+	for i, score := range []int{s.first, s.second, 0} {
+		layer := l.Layers[i]
+		if i > 0 && field.Type != entity.Domain && field.Type != entity.Email {
+			continue
+		}
+		o := check.Outcome{Layer: layer.Name, Version: layer.Version, Weight: layer.Weight[field.Type], Micros: 10,
+			Score:     score,
+			Range:     check.Range{-100, 100},
+			Abstained: i == 2}
+		if i == 0 && s.failure != "" {
+			o.Failure, o.Score = s.failure, 0
+		}
+		o.Contribution, o.Threat = o.Weight*float64(o.Score)/100, f.threats[field.Value]
+		if o.Score > 0 {
+			o.Signals = []check.Signal{{Points: o.Score, Code: layer.Name + ":kind:detail",
+				Text: "it looks <bad> & \"odd\""}}
+		}
+		outcomes = append(outcomes, o)
+	}
+	fused := check.Fuse(l.Bias[field.Type], l.Bands, outcomes)
+	if field.Value == f.unknown {
+		fused.Signals = append(fused.Signals, check.Signal{Code: "host:unknown:dns", Text: "nothing"})
+	}
+	return &check.Decision{Fused: fused, Type: e.Type, Query: field.Value, Layers: outcomes}, nil
+}
+
+// example returns ten domains and two phone numbers.
+func example() (*fakeScorer, []eval.Row) {
+	f := &fakeScorer{scores: map[string]scores{}}
+	var rows []eval.Row
+	add := func(t entity.Type, value string, malicious bool, source, category string, s scores) {
+		f.scores[value] = s
+		rows = append(rows, eval.Row{Type: t, Value: value, Malicious: malicious, Source: source, Category: category})
+	}
+	add(entity.Domain, "shop.example", false, "popular", "shops", scores{})
+	add(entity.Domain, "garden.example", false, "popular", "homes", scores{})
+	add(entity.Domain, "bank.example", false, "brands", "shops", scores{first: 30})
+	add(entity.Domain, "login-bank.example", false, "brands", "shops", scores{first: 60, second: 20})
+	add(entity.Domain, "münchen.example", false, "popular", "", scores{second: 10})
+	add(entity.Domain, "bank-login.example", true, "feed", "phishing", scores{first: 90, second: 60})
+	add(entity.Domain, "verify-bank.example", true, "feed", "phishing", scores{first: 60, second: 20})
+	add(entity.Domain, "bonk.example", true, "list <b>\x1b[2J", "typosquat", scores{first: 50})
+	add(entity.Domain, "quiet.example", true, "list <b>\x1b[2J", "scam", scores{})
+	add(entity.Domain, "not a domain", true, "list <b>\x1b[2J", "scam", scores{})
+	add(entity.Phone, "+33612345678", false, "plan", "mobile", scores{})
+	add(entity.Phone, "+33899700000", true, "plan", "premium", scores{first: 100})
+	return f, rows
+}
+
+func measure(t *testing.T, f *fakeScorer, rows []eval.Row, o eval.Options) *eval.Report {
+	t.Helper()
+	scored, err := eval.Run(t.Context(), f, lineup(), rows, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := eval.Measure(lineup(), scored, o)
+	r.Files, r.Seconds = []string{"example.jsonl"}, 1.25
+	if err := r.Explain(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestMeasure checks figures computed by hand. The domains' fused scores are 2, 2, 17, 83 (log-odds 1.6) and 3 for
+// benign ones, and 100 (5.6), 83, 50 and 2 for malicious ones.
+func TestMeasure(t *testing.T) {
+	t.Parallel()
+	f, rows := example()
+	r := measure(t, f, rows, eval.Options{Worst: 2})
+	if len(r.Types) != 2 || r.Types[0].Type != entity.Domain || r.Types[1].Type != entity.Phone {
+		t.Fatalf("types %v", r.Types)
+	}
+	d := r.Types[0]
+	if d.N != 9 || d.Positives != 4 || d.Invalid.Malicious != 1 || d.Invalid.Benign != 0 {
+		t.Errorf("%d rows, %d positives, invalid %+v", d.N, d.Positives, d.Invalid)
+	}
+	// Of 20 pairs: 100 beats 5; 83 beats 4 and ties with 1; 50 beats 4; 2 ties with 2.
+	if want := (5 + 4.5 + 4 + 1) / 20.0; !near(float64(d.AUC), want) {
+		t.Errorf("AUC %v, want %v", d.AUC, want)
+	}
+	if d.Recall1 != .25 || d.Threshold1 != 100 || d.FPR1 != 0 || d.Recall01 != .25 {
+		t.Errorf("recall %v from %v at %v; %v", d.Recall1, d.Threshold1, d.FPR1, d.Recall01)
+	}
+	bands := map[string][2]int{"allow": {d.Bands.Allow.Benign, d.Bands.Allow.Malicious},
+		"review": {d.Bands.Review.Benign, d.Bands.Review.Malicious},
+		"block":  {d.Bands.Block.Benign, d.Bands.Block.Malicious}}
+	if diff := cmp.Diff(map[string][2]int{"allow": {4, 1}, "review": {0, 1}, "block": {1, 2}}, bands); diff != "" {
+		t.Errorf("bands (-want +got):\n%s", diff)
+	}
+	if b := d.Bands.Review; b.TruePositives != 3 || b.FalsePositives != 1 || b.FalseNegatives != 1 ||
+		b.TrueNegatives != 4 || b.Recall != .75 || b.FPR != .2 {
+		t.Errorf("from review on: %+v", b)
+	}
+	if d.Histogram.Benign[2] != 2 || d.Histogram.Benign[83] != 1 || d.Histogram.Malicious[100] != 1 ||
+		d.Histogram.Malicious[2] != 1 {
+		t.Errorf("histogram %+v", d.Histogram)
+	}
+
+	first, second, silent := d.Layers[0], d.Layers[1], d.Layers[2]
+	// Alone: 0, 0, 30, 60, 0 against 90, 60, 50, 0.
+	if want := (5 + 4.5 + 4 + 1.5) / 20; !near(float64(first.AUC), want) || first.Recall1 != .25 || first.Scored != 5 {
+		t.Errorf("first alone: %+v", first)
+	}
+	// Without first: 2, 2, 2, 4, 3 against 17, 4, 2, 2.
+	if want := (5 + 4.5 + 1.5 + 1.5) / 20; !near(float64(first.Without.AUC), want) || first.Without.Recall1 != .25 {
+		t.Errorf("without first: %+v", first.Without)
+	}
+	// Without second: 2, 2, 17, 69, 2 against 96, 69, 50, 2.
+	if second.Scored != 4 || second.Without.Bands.Block.FalsePositives != 0 ||
+		second.Without.Bands.Block.TruePositives != 1 || second.Without.AUC != .75 {
+		t.Errorf("second: %+v", second)
+	}
+	if silent.AUC != .5 || silent.Abstained != 9 || silent.Without.AUC != d.AUC {
+		t.Errorf("silent: %+v", silent)
+	}
+	if len(r.Types[1].Layers) != 1 {
+		t.Errorf("phone numbers have %d layers", len(r.Types[1].Layers))
+	}
+
+	type group struct {
+		name  string
+		n     int
+		at    eval.Number
+		block eval.Number
+	}
+	var sources []group
+	for _, g := range d.Sources {
+		sources = append(sources, group{g.Name, g.N, g.AtOnePct, g.Block})
+	}
+	if diff := cmp.Diff([]group{{"list <b>\x1b[2J", 2, 0, 0}, {"feed", 2, .5, 1}, {"brands", 2, 0, .5},
+		{"popular", 3, 0, 0}}, sources, cmp.AllowUnexported(group{})); diff != "" {
+		t.Errorf("sources (-want +got):\n%s", diff)
+	}
+	if b := d.Errors.Benign; len(b) != 2 || b[0].Value != "login-bank.example" || b[1].Value != "bank.example" ||
+		b[0].Verdict != check.Block || len(b[0].Layers[0].Signals) != 1 {
+		t.Errorf("benign errors %+v", b)
+	}
+	if m := d.Errors.Malicious; len(m) != 2 || m[0].Value != "quiet.example" || m[1].Value != "bonk.example" {
+		t.Errorf("malicious errors %+v", m)
+	}
+}
+
+// Correctly scored rows are never listed as errors.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	f, rows := example()
+	e := measure(t, f, rows, eval.Options{Worst: 100}).Types[0].Errors
+	values := func(list []eval.Mistake) (all []string) {
+		for _, m := range list {
+			all = append(all, m.Value)
+		}
+		return all
+	}
+	if diff := cmp.Diff([]string{"login-bank.example", "bank.example", "münchen.example"},
+		values(e.Benign)); diff != "" {
+		t.Errorf("benign rows without signals are listed (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"quiet.example", "bonk.example"}, values(e.Malicious)); diff != "" {
+		t.Errorf("malicious rows that are blocked are listed (-want +got):\n%s", diff)
+	}
+}
+
+// TestCalibration checks figures computed by hand, for benign scores 2, 2, 17, 83, 3 and malicious ones 100, 83, 50, 2.
+func TestCalibration(t *testing.T) {
+	t.Parallel()
+	f, rows := example()
+	c := measure(t, f, rows, eval.Options{}).Types[0].Calibration
+	brier := (3*.02*.02 - .02*.02 + .03*.03 + .17*.17 + .83*.83 + 0 + .17*.17 + .5*.5 + .98*.98) / 9
+	// Bins: 2, 2, 3 and a malicious 2 in 0-9; 17 in 10-19; a malicious 50 in 50-59; 83 of each label in 80-89; a
+	// malicious 100 in 90-100.
+	ece := ((1 - .09) + .17 + .5 + (1.66 - 1) + 0) / 9
+	if !near(float64(c.Prevalence), 4.0/9) || !near(float64(c.Brier), brier) || !near(float64(c.ECE), ece) {
+		t.Errorf("%v: Brier %v and ECE %v, want %v and %v", c.Prevalence, c.Brier, c.ECE, brier, ece)
+	}
+	if b := c.Bins[0]; b.N != 4 || !near(float64(b.Predicted), .0225) || b.Observed != .25 ||
+		c.Bins[9].To != 100 || c.Bins[9].N != 1 || c.Bins[2].Predicted.Defined() {
+		t.Errorf("bins %+v", c.Bins)
+	}
+	// At a prevalence of 10%, a malicious row weighs .1/4 and a benign one .9/5.
+	c = measure(t, f, rows, eval.Options{Prevalence: .1}).Types[0].Calibration
+	brier = .9/5*(2*.02*.02+.03*.03+.17*.17+.83*.83) + .1/4*(.17*.17+.5*.5+.98*.98)
+	if c.Prevalence != .1 || !near(float64(c.Brier), brier) {
+		t.Errorf("at 10%%: Brier %v, want %v", c.Brier, brier)
+	}
+}
+
+// A row on which a layer fails counts with the score that the API would return, and with a warning. It is scored once,
+// because the failure depends on the row alone.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	f, rows := example()
+	f.scores["bonk.example"] = scores{first: 50, failure: check.Exhausted}
+	r := measure(t, f, rows, eval.Options{})
+	layer := r.Types[0].Layers[0]
+	if r.Failures() != 1 || layer.Failures["fuel"] != 1 || !slices.Equal(layer.FailedOn, []string{"bonk.example"}) ||
+		len(r.Warnings) != 3 {
+		t.Errorf("%d failures, %v on %q, warnings %q", r.Failures(), layer.Failures, layer.FailedOn, r.Warnings)
+	}
+	if f.attempts["bonk.example"] != 1 || f.attempts["shop.example"] != 1 {
+		t.Errorf("attempts %v", f.attempts)
+	}
+}
+
+// Without rows of both labels, AUC and recall are undefined, and all formats are valid.
+func TestSingleLabel(t *testing.T) {
+	t.Parallel()
+	for name, keep := range map[string]func(eval.Row) bool{
+		"benign only":    func(r eval.Row) bool { return !r.Malicious },
+		"malicious only": func(r eval.Row) bool { return r.Malicious },
+		"invalid only":   func(r eval.Row) bool { return r.Value == "not a domain" },
+		"none":           func(eval.Row) bool { return false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, all := example()
+			var rows []eval.Row
+			for _, r := range all {
+				if keep(r) {
+					rows = append(rows, r)
+				}
+			}
+			r := measure(t, f, rows, eval.Options{Worst: 5})
+			for _, typed := range r.Types {
+				if typed.AUC.Defined() || typed.Recall1.Defined() || typed.AUCInterval[0].Defined() {
+					t.Errorf("AUC %v, recall %v", typed.AUC, typed.Recall1)
+				}
+			}
+			if name != "none" && len(r.Warnings) == 0 {
+				t.Error("there is no warning")
+			}
+			for format, write := range formats(r) {
+				if text := write(t); strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
+					t.Errorf("%s contains an undefined number:\n%s", format, text)
+				}
+			}
+		})
+	}
+}
+
+// formats returns a function for each format that writes the report.
+func formats(r *eval.Report) map[string]func(*testing.T) string {
+	written := func(t *testing.T, b *bytes.Buffer, err error) string {
+		t.Helper()
+		if err != nil {
+			t.Error(err)
+		}
+		return b.String()
+	}
+	return map[string]func(*testing.T) string{
+		"report.txt":  func(t *testing.T) string { var b bytes.Buffer; return written(t, &b, r.WriteText(&b)) },
+		"report.html": func(t *testing.T) string { var b bytes.Buffer; return written(t, &b, r.WriteHTML(&b)) },
+		"report.json": func(t *testing.T) string {
+			data, err := json.MarshalIndent(r, "", " ")
+			return written(t, bytes.NewBuffer(append(data, '\n')), err)
+		},
+	}
+}
+
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	f, rows := example()
+	r := measure(t, f, rows, eval.Options{Worst: 2})
+	r.Skipped = 1
+	for name, write := range formats(r) {
+		golden(t, name, write(t))
+	}
+}
+
+// golden compares got with a file in testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got; go test -update updates it):\n%s", name, diff)
+	}
+}
+
+// The figures of a single type are at the top level.
+func TestJSONOfSingleType(t *testing.T) {
+	t.Parallel()
+	f, rows := example()
+	for n, want := range map[int]string{10: "at the top level", 12: "in types"} {
+		var out struct {
+			AUC      *float64        `json:"auc"`
+			Recall1  *float64        `json:"recall_at_1pct_fpr"`
+			Recall01 *float64        `json:"recall_at_01pct_fpr"`
+			Bands    json.RawMessage `json:"bands"`
+			Layers   []struct {
+				AUC *float64 `json:"auc"`
+			} `json:"layers"`
+			Types []struct {
+				AUC *float64 `json:"auc"`
+			} `json:"types"`
+			Rows int `json:"rows"`
+		}
+		data, err := json.Marshal(measure(t, f, rows[:n], eval.Options{}))
+		if err == nil {
+			err = json.Unmarshal(data, &out)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		top := out.AUC != nil && out.Recall1 != nil && out.Recall01 != nil && out.Bands != nil &&
+			len(out.Layers) == 3 && out.Layers[0].AUC != nil && out.Types == nil
+		below := out.AUC == nil && len(out.Types) == 2 && out.Types[0].AUC != nil
+		if out.Rows != n || !(want == "at the top level" && top || want == "in types" && below) {
+			t.Errorf("%d rows: want the figures %s:\n%s", n, want, data)
+		}
+	}
+}
+
+func TestRunStopsAtError(t *testing.T) {
+	t.Parallel()
+	f, rows := example()
+	delete(f.scores, "bonk.example")
+	if _, err := eval.Run(t.Context(), f, lineup(), rows, 0, nil); err == nil ||
+		!strings.Contains(err.Error(), "scoring domain: no scores") {
+		t.Errorf("error %v", err)
+	}
+	f, rows = example()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := eval.Run(ctx, f, lineup(), rows, 0, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v after cancellation", err)
+	}
+}
+
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	f, rows := example()
+	var many []eval.Row
+	for range 50 {
+		many = append(many, rows...)
+	}
+	last, calls := 0, 0
+	if _, err := eval.Run(t.Context(), f, lineup(), many, 3, func(done, total int) {
+		if done <= last || total != len(many) {
+			t.Errorf("%d of %d after %d", done, total, last)
+		}
+		last = done
+		calls++
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if last != len(many) || calls > 20 {
+		t.Errorf("%d calls, the last at %d of %d", calls, last, len(many))
+	}
+}
+
+// Rows with failed lookups are counted with a warning.
+func TestUnknownFacts(t *testing.T) {
+	t.Parallel()
+	f, rows := example()
+	f.unknown = "bank.example"
+	r := measure(t, f, rows, eval.Options{})
+	if r.Types[0].Unknown != 1 || !strings.Contains(strings.Join(r.Warnings, "\n"), "did not respond in time: 1") {
+		t.Errorf("%d unknown, warnings %q", r.Types[0].Unknown, r.Warnings)
+	}
+}
+
+// A held-out score replaces the layer's own in every figure, and in the explanation of errors.
+func TestHeldOut(t *testing.T) {
+	t.Parallel()
+	f, rows := example()
+	for i := range rows {
+		if rows[i].Value == "bonk.example" {
+			rows[i].HeldOut = map[string]int{"first": 10, "gone": 90} // instead of 50
+		}
+	}
+	r := measure(t, f, rows, eval.Options{Worst: 2})
+	d := r.Types[0]
+	// bias -4 + 8*0.1 is a score of 4
+	if d.Histogram.Malicious[50] != 0 || d.Histogram.Malicious[4] != 1 || d.HeldOut["first"] != 1 {
+		t.Errorf("histogram %v, held out %v", d.Histogram.Malicious, d.HeldOut)
+	}
+	m := d.Errors.Malicious[1]
+	if m.Value != "bonk.example" || m.Score != 4 || m.Layers[0].Score != 10 || m.Layers[0].Signals[0].Points != 10 {
+		t.Errorf("explained as %+v", m)
+	}
+	warnings := strings.Join(r.Warnings, "\n")
+	for _, want := range []string{"of layer first, 1 of 9 rows", "no layer gone"} {
+		if !strings.Contains(warnings, want) {
+			t.Errorf("warnings lack %q:\n%s", want, warnings)
+		}
+	}
+}
+
+// Benign rows are counted by suffix, if there are 50, and those of popular sites apart.
+func TestFalsePositives(t *testing.T) {
+	t.Parallel()
+	f := &fakeScorer{scores: map[string]scores{}}
+	var rows []eval.Row
+	add := func(value string, n, review, block int) {
+		for i := range n {
+			row := eval.Row{Type: entity.Domain, Value: fmt.Sprintf("n%d%s", i, value), Rank: i}
+			switch s := (scores{}); {
+			case i < block:
+				f.scores[row.Value] = scores{first: 80}
+			case i < review:
+				f.scores[row.Value] = scores{first: 50}
+			default:
+				f.scores[row.Value] = s
+			}
+			rows = append(rows, row)
+		}
+	}
+	add(".com", 1200, 6, 2)
+	add(".co.uk", 50, 5, 1)
+	add(".info", 49, 49, 49)
+	d := measure(t, f, rows, eval.Options{}).Types[0]
+	type counts struct {
+		group            string
+		n, review, block int
+	}
+	var got []counts
+	for _, g := range append(d.Suffixes, d.TopSites...) {
+		got = append(got, counts{g.Group, g.Review.N, g.Review.Count, g.Block.Count})
+	}
+	if diff := cmp.Diff([]counts{{".co.uk", 50, 5, 1}, {".com", 1200, 6, 2}, {"rank 1 to 1,000", 1000 + 49 + 48, 57,
+		49}},
+		got, cmp.AllowUnexported(counts{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Categories weigh the same in the recall of threats. Allowed rows have no threat, so they do not count.
+func TestThreats(t *testing.T) {
+	t.Parallel()
+	f := &fakeScorer{scores: map[string]scores{}, threats: map[string]string{}}
+	var rows []eval.Row
+	add := func(category, threat string, n, first int) {
+		for range n {
+			row := eval.Row{Type: entity.Domain, Value: fmt.Sprintf("n%d.example", len(rows)), Malicious: true,
+				Category: category}
+			f.scores[row.Value], f.threats[row.Value] = scores{first: first}, threat
+			rows = append(rows, row)
+		}
+	}
+	add("phishing", "phishing", 9, 90)
+	add("phishing", "spam", 1, 90)
+	add("phishing", "phishing", 7, 0) // allowed
+	add("crypto", "investment_scam", 1, 90)
+	add("crypto", "scam", 3, 60)
+	add("suspect_registration", "phishing", 5, 90) // does not name a crime
+	d := measure(t, f, rows, eval.Options{}).Types[0].Threats
+	if d == nil || len(d.Categories) != 2 || !near(float64(d.MacroRecall), (.9+.25)/2) {
+		t.Fatalf("%+v", d)
+	}
+	if c, p := d.Categories[0], d.Categories[1]; c.Right.Count != 1 || c.Right.N != 4 || c.Scam != 3 || c.Wrong != 0 ||
+		p.Right.Count != 9 || p.Right.N != 10 || p.Wrong != 1 {
+		t.Errorf("%+v", d)
+	}
+}
+
+// same is the same number for all types.
+func same(number float64) check.ByType {
+	b := check.ByType{}
+	for _, t := range entity.Types() {
+		b[t] = number
+	}
+	return b
+}

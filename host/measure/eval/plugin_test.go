@@ -1,0 +1,233 @@
+package eval_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/measure/eval"
+)
+
+// pluginSample has domains that layer a finds in part, each with other letters, and those of the layer to measure,
+// which is the last.
+func pluginSample(score func(random *rand.Rand, malicious bool, a int) int) *sampleBuilder {
+	s, random := newSample(), rand.New(rand.NewPCG(3, 4))
+	for i := range 1200 {
+		malicious, a := i%2 == 0, random.IntN(30)
+		if malicious && random.IntN(3) > 0 {
+			a = 20 + random.IntN(60)
+		}
+		source := fmt.Sprint([]string{"benign ", "fraud "}[(i+1)%2], i%5)
+		s.add(entity.Domain, malicious, source, a, 0, score(random, malicious, a))
+	}
+	return s
+}
+
+func (s *sampleBuilder) plugin(t *testing.T) *eval.PluginReport {
+	t.Helper()
+	s.lineup.Traced = "idle"
+	scored, err := eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fits := []string{}
+	r, err := eval.MeasurePlugin(s.lineup, s.lineup.Limits, scored, unlimited(.3), 2,
+		func(done, total int, what string) { fits = append(fits, fmt.Sprintf("%d/%d %s", done, total, what)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(fits) != 2 || !strings.HasSuffix(fits[1], " domain with the layer") {
+		t.Errorf("progress %q", fits)
+	}
+	return r
+}
+
+// TestMeasurePlugin measures layers that know something new, nothing, and what another layer knows.
+func TestMeasurePlugin(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		score func(random *rand.Rand, malicious bool, a int) int
+		noise bool
+		low   float64 // of the correlation with layer a
+		high  float64
+	}{
+		"new": {func(random *rand.Rand, malicious bool, _ int) int {
+			if malicious && random.IntN(2) == 0 {
+				return 50
+			}
+			return 0
+		}, false, .2, .6},
+		"nothing": {func(random *rand.Rand, _ bool, _ int) int { return random.IntN(2) * 40 }, true, -.1, .1},
+		"a copy":  {func(_ *rand.Rand, _ bool, a int) int { return a }, true, 1, 1},
+	} {
+		r := pluginSample(test.score).plugin(t)
+		d := r.Types[0]
+		if d.AUCGain.Noise != test.noise || d.Recall1.Noise != test.noise ||
+			!test.noise && (d.AUCGain.Value < .05 || d.Recall1.Value < .2) {
+			t.Errorf("%s: AUC %+v, recall %+v", name, d.AUCGain, d.Recall1)
+		}
+		if d.AUCGain.Interval[0] > d.AUCGain.Value || d.AUCGain.Interval[1] < d.AUCGain.Value {
+			t.Errorf("%s: %v is outside its interval %v", name, d.AUCGain.Value, d.AUCGain.Interval)
+		}
+		i := slices.IndexFunc(d.Repeats, func(o eval.Overlap) bool { return o.Layer == "a@1.0.0" })
+		a := d.Repeats[i]
+		if float64(a.Correlation) < test.low-1e-9 || float64(a.Correlation) > test.high+1e-9 {
+			t.Errorf("%s: the correlation is %v, want %v to %v", name, a.Correlation, test.low, test.high)
+		}
+		if i != 0 || d.Repeats[1].Correlation.Defined() { // layer b never scores
+			t.Errorf("%s: %+v", name, d.Repeats)
+		}
+		if name == "new" && (a.SameLabel > .1 || d.Benign.Count != 0 || d.Weight <= 0 || len(d.Errors.Benign) != 0) {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+}
+
+// TestPluginWithoutItself checks that the figures without the plugin are those of a lineup that never had it.
+func TestPluginWithoutItself(t *testing.T) {
+	t.Parallel()
+	s := pluginSample(func(random *rand.Rand, _ bool, _ int) int { return random.IntN(90) })
+	without := s.plugin(t).Types[0].Without
+	for value := range s.scores {
+		s.scores[value][2] = 0
+	}
+	want := s.fit(t, unlimited(.3)).Types[0].OutOfFold
+	if without.AUC != want.AUC || without.Recall1 != want.Recall1 || *without.Bands != *want.Bands {
+		t.Errorf("%+v, want %+v", without, want)
+	}
+}
+
+// TestPluginSistersCountOnce checks that a find in many names of one campaign is less certain than in as many names.
+func TestPluginSistersCountOnce(t *testing.T) {
+	t.Parallel()
+	width := func(sisters bool) float64 {
+		s := newSample()
+		for i := range 400 {
+			malicious := i%4 == 0
+			hit := malicious && i%8 == 0
+			value := fmt.Sprintf("n%05d.example", i)
+			if hit && sisters {
+				value = fmt.Sprintf("%s%d.example", []string{"campa", "other"}[i/200], 1000+i)
+			}
+			score := 0
+			if hit {
+				score = 60
+			}
+			s.scores[value] = []int{i * 7 % 50, 0, score}
+			s.rows = append(s.rows, eval.Row{Type: entity.Domain, Value: value, Malicious: malicious})
+		}
+		interval := s.plugin(t).Types[0].AUCGain.Interval
+		return float64(interval[1] - interval[0])
+	}
+	if apart, together := width(false), width(true); together < 1.5*apart {
+		t.Errorf("the interval is %v wide for sisters, and %v for others", together, apart)
+	}
+}
+
+// TestPluginRows checks which rows count, and what the report says of the others.
+func TestPluginRows(t *testing.T) {
+	t.Parallel()
+	s := pluginSample(func(_ *rand.Rand, malicious bool, a int) int {
+		if malicious {
+			return a / 2
+		}
+		return a
+	})
+	s.add(entity.Email, true, "feed", 1)
+	s.add(entity.Email, true, "feed", 1)
+	r := s.plugin(t)
+	if len(r.Types) != 1 || r.Types[0].N != 1200 || !slices.ContainsFunc(r.Warnings, func(w string) bool {
+		return strings.HasPrefix(w, "email: nothing can be measured")
+	}) {
+		t.Errorf("%d types, warnings %q", len(r.Types), r.Warnings)
+	}
+	errors := r.Types[0].Errors
+	if len(errors.Benign) != 2 || errors.Benign[0].Score < errors.Benign[1].Score || errors.Benign[0].Score < 20 ||
+		len(errors.Malicious) != 2 || errors.Malicious[0].Score != 0 {
+		t.Errorf("%+v", errors)
+	}
+	_, err := eval.MeasurePlugin(s.lineup, nil, nil, unlimited(.3), 2, nil)
+	if err == nil || !strings.Contains(err.Error(), "no rows of both labels") {
+		t.Errorf("without rows: %v", err)
+	}
+}
+
+// TestPluginPromises measures a layer that finds nothing, and whose signals warrant a review: its weight costs AUC.
+func TestPluginPromises(t *testing.T) {
+	t.Parallel()
+	s := pluginSample(func(random *rand.Rand, _ bool, _ int) int { return random.IntN(2) * 40 })
+	s.lineup.Traced = "idle"
+	scored, err := eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.lineup.Limits = map[entity.Type][]eval.Limit{entity.Domain: {
+		{Name: "idle:kind:detail reaches review", Bias: 1, Weights: []float64{0, 0, .4}, AtLeast: -.4}}}
+	r, err := eval.MeasurePlugin(s.lineup, nil, scored, unlimited(.1), 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := r.Types[0]; d.Weight < 1 || d.AUCGain.Value >= 0 || d.AUCGain.Noise ||
+		!strings.Contains(strings.Join(r.Warnings, "\n"), "what its signals warrant: idle:kind:detail reaches review") {
+		t.Errorf("weight %v, gain %+v, warnings %q", d.Weight, d.AUCGain, r.Warnings)
+	}
+}
+
+// signalling adds a signal of the layer idle to decisions of a table.
+type signalling struct{ table }
+
+func (f signalling) Score(ctx context.Context, r eval.Row) (*check.Decision, error) {
+	d, err := f.table.Score(ctx, r)
+	if o := &d.Layers[2]; o.Score != 0 {
+		o.Signals = []check.Signal{{Points: o.Score, Code: "idle:kind:detail", Text: "A reason"}}
+	}
+	return d, err
+}
+
+// TestPluginGolden writes a report in each format.
+func TestPluginGolden(t *testing.T) {
+	t.Parallel()
+	s := pluginSample(func(random *rand.Rand, malicious bool, _ int) int {
+		if random.IntN(100) < map[bool]int{true: 40, false: 1}[malicious] {
+			return 50
+		}
+		return 0
+	})
+	s.lineup.Traced = "idle"
+	scored, err := eval.Run(t.Context(), signalling{table{s.lineup.Layers, s.scores}}, s.lineup, s.rows, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := eval.MeasurePlugin(s.lineup, nil, scored, unlimited(.3), 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Files, r.Skipped, r.Others, r.Replaced, r.Seconds = []string{"rows.jsonl"}, 1, 2, "idle@0.9.0", 1.5
+	if err := r.Explain(t.Context(), func(_ context.Context, row eval.Row) (eval.Called, error) {
+		return eval.Called{Signals: []check.Signal{}, Facts: map[string]string{"domain.name": row.Value},
+			Absent: []string{"dns.a"}, Log: []string{"a line\nand another"}}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var text, page bytes.Buffer
+	if err := r.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.WriteHTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "plugin.txt", text.String())
+	golden(t, "plugin.html", page.String())
+	golden(t, "plugin.json", string(data)+"\n")
+}

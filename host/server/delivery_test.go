@@ -1,0 +1,29 @@
+package server
+
+import (
+	"context"
+	"net"
+	"testing"
+)
+
+// The names of receivers are resolved with the servers in ASSAY_DNS.
+func TestReceiverResolver(t *testing.T) {
+	t.Parallel()
+	server, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	resolver := receiverResolver((&Config{DNS: []string{server.LocalAddr().String()}}))
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, _, _ = server.ReadFrom(make([]byte, 512))
+		cancel()
+	}()
+	if _, err := resolver.LookupHost(ctx, "receiver.test"); ctx.Err() == nil {
+		t.Errorf("the name server was not queried: %v", err)
+	}
+	if receiverResolver((&Config{})) != nil || receiverResolver((&Config{DNS: []string{off}})) != nil {
+		t.Error("without name servers, the resolver is not the system's")
+	}
+}

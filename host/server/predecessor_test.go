@@ -1,0 +1,41 @@
+package server
+
+import (
+	"testing"
+
+	"assay/host/hosttest"
+	"assay/host/installation"
+	"assay/host/lineup/fleet"
+	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
+)
+
+// A host that was killed is in the fleet until it is silent, and every change of the lineup waits for it. Its next run
+// takes it out, but no host that runs.
+func TestKilledHostIsReplacedByItsNextRun(t *testing.T) {
+	t.Parallel()
+	dir, ctx := hosttest.DataDir(t), t.Context()
+	b := hosttest.OpenStore(t, dir, postgrestest.Database(t))
+	start := func(dir, id string, wanted ...string) (kill func() error) {
+		t.Helper()
+		kill, err := succeed(ctx, b, &installation.Config{DataDir: dir}, id)
+		storetest.NoError(t, err)
+		storetest.NoError(t, b.Store.BeatHost(ctx, id, id, fleet.State{}))
+		var got []string
+		for _, h := range storetest.Must(b.Store.Hosts(ctx))(t) {
+			got = append(got, h.ID)
+		}
+		storetest.NoDiff(t, "hosts", wanted, got)
+		return kill
+	}
+	other := start(t.TempDir(), "host_0", "host_0")
+	defer func() { storetest.NoError(t, other()) }()
+	kill := start(dir, "host_1", "host_0", "host_1")
+	storetest.NoError(t, kill())
+	kill = start(dir, "host_2", "host_0", "host_2")
+	second := start(dir, "host_3", "host_0", "host_2", "host_3") // on another port
+	storetest.NoError(t, second())
+	storetest.NoError(t, kill())
+	kill = start(dir, "host_4", "host_0", "host_3", "host_4") // it was the second in its folder
+	storetest.NoError(t, kill())
+}

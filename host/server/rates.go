@@ -1,0 +1,98 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"assay/host/access/admission"
+	"assay/host/check"
+	"assay/host/installation"
+	"assay/host/internal/internet"
+	"assay/host/store"
+)
+
+// publicShare is the number of networks that it takes to use up the rate of checks without a key.
+const publicShare = 5
+
+// rates limits how often requests come, together with the other hosts.
+type rates struct {
+	limiter *admission.Limiter
+	limits  map[string]int
+	quotas  map[string]int // by plan
+}
+
+func newRates(limits map[string]int) *rates {
+	quotas := map[string]int{}
+	for _, p := range check.Plans() {
+		quotas[p.Name] = p.Quota
+	}
+	return &rates{limiter: admission.NewLimiter(time.Now), limits: limits, quotas: quotas}
+}
+
+// TakeKey implements api.Rates. An account whose quota exceeds its plan's has a rate that is higher in proportion.
+func (r *rates) TakeKey(caller check.Caller) error {
+	limit := r.limits[caller.Plan.Name]
+	if usual := r.quotas[caller.Plan.Name]; usual > 0 && caller.Plan.Quota > usual {
+		limit = int(min(float64(limit)*float64(caller.Plan.Quota)/float64(usual), installation.MaxRate))
+	}
+	return r.limiter.Take("key "+caller.Key, admission.Rate{Name: caller.Plan.Name, PerMinute: limit})
+}
+
+// TakeNetwork implements api.Rates.
+func (r *rates) TakeNetwork(client netip.Prefix) error {
+	return r.limiter.Take("network "+internet.Network(client).String(),
+		admission.Rate{Name: installation.NetworkRate, PerMinute: r.limits[installation.NetworkRate], ByAddress: true})
+}
+
+// takePublic counts a check without a key. A network gets only a share of the rate.
+func (r *rates) takePublic(client netip.Prefix) error {
+	limit := r.limits[installation.PublicRate]
+	share := admission.Rate{Name: "public-network", PerMinute: (limit + publicShare - 1) / publicShare, ByAddress: true}
+	if err := r.limiter.Take("public "+internet.Network(client).String(), share); err != nil {
+		return err
+	}
+	return r.limiter.Take("public", admission.Rate{Name: installation.PublicRate, PerMinute: limit})
+}
+
+// settleInterval is how often hosts exchange the uses that they accepted.
+const settleInterval = time.Second
+
+// run settles with the other hosts until ctx ends.
+func (r *rates) run(ctx context.Context, uses admission.Uses, log *slog.Logger) {
+	ticker := time.NewTicker(settleInterval)
+	defer ticker.Stop()
+	failed := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		work, cancel := context.WithTimeout(ctx, settleInterval)
+		err := r.limiter.Settle(work, uses)
+		cancel()
+		if err != nil && !failed && ctx.Err() == nil {
+			log.Warn("rates are not shared between hosts; each host limits alone", "error", err)
+		}
+		failed = err != nil
+	}
+}
+
+// publicLimit limits checks without a key. It implements api.Public.
+type publicLimit struct {
+	store *store.Store
+	rates *rates
+}
+
+// Take implements api.Public.
+func (p publicLimit) Take(ctx context.Context, client netip.Prefix) (time.Time, bool, error) {
+	if err := p.rates.takePublic(client); err != nil {
+		return time.Time{}, false, err
+	}
+	return p.store.TakePublic(ctx, client)
+}
+
+// Caller implements api.Public.
+func (p publicLimit) Caller() check.Caller { return p.store.PublicCaller() }

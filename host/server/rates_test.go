@@ -1,0 +1,85 @@
+package server
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"assay/host/access/admission"
+	"assay/host/check"
+	"assay/host/installation"
+)
+
+// accepted counts how many of n uses at once are accepted.
+func accepted(n int, take func() error) (count int) {
+	for range n {
+		if take() == nil {
+			count++
+		}
+	}
+	return count
+}
+
+func TestRates(t *testing.T) {
+	t.Parallel()
+	pro, _ := check.PlanNamed("pro")
+	r := newRates(map[string]int{"pro": 12, installation.PublicRate: 120, installation.NetworkRate: 24})
+	now := time.Now()
+	r.limiter = admission.NewLimiter(func() time.Time { return now })
+	use := func(key string, quota int) int {
+		p := pro
+		p.Quota = quota
+		return accepted(50, func() error { return r.TakeKey(check.Caller{Account: "acct_1", Key: key, Plan: p}) })
+	}
+	for _, test := range []struct {
+		name string
+		got  int
+		want int
+	}{
+		{"a key", use("key_1", pro.Quota), 1},
+		{"another key of the account", use("key_2", pro.Quota), 1},
+		{"a lower quota", use("key_3", 1), 1},
+		{"a quota of ten times the plan's", use("key_4", 10*pro.Quota), 10},
+		{"a quota without a bound", use("key_5", 1<<40), 50},
+		{"a network", accepted(9, func() error { return r.TakeNetwork(netip.MustParsePrefix("192.0.2.7/32")) }), 2},
+		{"the same network", accepted(9, func() error { return r.TakeNetwork(netip.MustParsePrefix("192.0.2.8/32")) }),
+			0},
+		{"checks of a network", accepted(9, func() error {
+			return r.takePublic(netip.MustParsePrefix("2001:db8:1:2::/64"))
+		}), 2},
+		{"another /64 of it", accepted(9, func() error {
+			return r.takePublic(netip.MustParsePrefix("2001:db8:1:3::/64"))
+		}), 0},
+		{"all networks", accepted(200, func() func() error {
+			n := byte(0)
+			return func() error {
+				n++
+				return r.takePublic(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, n, 0, 1}), 32))
+			}
+		}()), 8},
+		{"no address", accepted(9, func() error { return r.TakeNetwork(netip.Prefix{}) }), 2},
+	} {
+		if test.got != test.want {
+			t.Errorf("%s: %d uses at once were accepted, want %d", test.name, test.got, test.want)
+		}
+	}
+	none := newRates(map[string]int{})
+	if n := accepted(1000, func() error { return none.takePublic(netip.Prefix{}) }); n != 1000 {
+		t.Errorf("without limits, %d of 1000 uses were accepted", n)
+	}
+}
+
+// TestNetworkFloodCostsNoQuery checks that a network's flood without a key is refused before the database, which there
+// is none of here.
+func TestNetworkFloodCostsNoQuery(t *testing.T) {
+	t.Parallel()
+	p := publicLimit{rates: newRates(map[string]int{installation.PublicRate: 1})}
+	if err := p.rates.takePublic(netip.MustParsePrefix("192.0.2.7/32")); err != nil {
+		t.Fatal(err)
+	}
+	var refused *admission.RateError
+	if _, _, err := p.Take(t.Context(), netip.MustParsePrefix("192.0.2.8/32")); !errors.As(err, &refused) {
+		t.Errorf("got %v", err)
+	}
+}

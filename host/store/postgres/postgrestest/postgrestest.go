@@ -1,0 +1,359 @@
+// Package postgrestest provides real databases to the tests of other packages. The function passed to Prepare fills
+// them.
+//
+//	func TestMain(m *testing.M) {
+//		postgrestest.Prepare(migrations.Run)
+//		os.Exit(postgrestest.Main(m))
+//	}
+//
+//	func TestStore(t *testing.T) {
+//		url := postgrestest.Database(t)
+//		...
+//	}
+//
+// The first call of Database starts the server. Without Postgres on the machine, Database skips the test.
+// ASSAY_TEST_DATABASE_URL names a server to use instead; its role must be allowed to create databases.
+// ASSAY_TEST_CITUS_URL names a database on the coordinator of a Citus cluster to use instead: its workers get the same
+// databases. Prepare may distribute the tables of the template over them.
+//
+// A test that checks for leaked goroutines must call Database first and use goleak.IgnoreCurrent, because the
+// goroutines of the server keep running.
+package postgrestest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"assay/host/store/postgres"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Limits of work that has no test's context.
+const (
+	startBound   = 2 * time.Minute
+	dayMargin    = time.Minute // longer than most tests
+	prepareBound = 2 * time.Minute
+	stopBound    = 2 * time.Minute
+	adminBound   = 2 * time.Minute // a CREATE or DROP DATABASE
+)
+
+// server is the Postgres of this test process.
+type server struct {
+	mu       sync.Mutex
+	serving  bool // Main is running
+	prepare  func(ctx context.Context, url string) error
+	begun    bool     // Database was called; the fields below are the outcome
+	failed   error    // why there are no databases
+	nodes    []string // addresses of the servers with the databases; tests connect to the first
+	template string   // the database that others are copied from
+	cluster  *postgres.Cluster
+	dir      string
+	watcher  *exec.Cmd
+	watched  io.WriteCloser
+}
+
+// shared is global because TestMain cannot pass values to tests. go test runs each package in its own process.
+var shared server
+
+// Main runs the package's tests, stops their server and returns the exit code.
+func Main(m *testing.M) int {
+	shared.mu.Lock()
+	shared.serving = true
+	shared.mu.Unlock()
+	code := m.Run()
+	if err := shared.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "postgrestest:", err)
+		code = max(code, 1)
+	}
+	return code
+}
+
+// Prepare sets a function that fills the template of all databases, for example with a schema. fn runs once, in the
+// first call of Database, and must leave no connection open. Prepare must be called at most once, and before Database.
+func Prepare(fn func(ctx context.Context, url string) error) {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.begun || shared.prepare != nil {
+		panic("postgrestest: Prepare called twice, or after Database")
+	}
+	shared.prepare = fn
+}
+
+// Database creates a database, empty or as Prepare left it, returns its URL, and drops it after the test and its
+// subtests. It skips the test if there is no Postgres. Tests may call it repeatedly and in parallel. Just before
+// midnight, UTC, it waits for the next day: what a test counts by day or month would else begin anew during the test.
+func Database(t testing.TB) string {
+	t.Helper()
+	return database(t, func(template string) string { return template })
+}
+
+// Empty is Database without what Prepare filled the template with.
+func Empty(t testing.TB) string {
+	t.Helper()
+	return database(t, func(string) string { return "template0" })
+}
+
+func database(t testing.TB, from func(template string) string) string {
+	t.Helper()
+	nodes, template, err := shared.begin()
+	if errors.Is(err, postgres.ErrNotInstalled) {
+		t.Skipf("this test needs Postgres: %v", err)
+	}
+	if err != nil {
+		t.Fatalf("starting the tests' Postgres: %v", err)
+	}
+	now := time.Now().UTC()
+	if left := now.Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(now); left < dayMargin {
+		time.Sleep(left)
+	}
+	name := newName("test")
+	if err := create(nodes, name, from(template)); err != nil {
+		t.Fatalf("creating the test's database: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := drop(nodes, name); err != nil {
+			t.Errorf("dropping the test's database: %v", err)
+		}
+	})
+	return named(nodes[0], name)
+}
+
+// begin returns the servers' addresses and the template's name. The first call starts the server and fills the
+// template.
+func (s *server) begin() (nodes []string, template string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.serving {
+		return nil, "", errors.New("the package has no TestMain that calls postgrestest.Main")
+	}
+	if !s.begun {
+		s.begun = true
+		s.failed = s.start()
+		if s.failed == nil {
+			s.failed = s.fill()
+		}
+	}
+	return s.nodes, s.template, s.failed
+}
+
+// start sets the servers' addresses. It starts a server in a temporary folder unless the environment names one.
+func (s *server) start() (err error) {
+	for _, variable := range []string{"ASSAY_TEST_CITUS_URL", "ASSAY_TEST_DATABASE_URL"} {
+		base := os.Getenv(variable)
+		if base == "" {
+			continue
+		}
+		if at, err := url.Parse(base); err != nil || at.Host == "" {
+			return fmt.Errorf("%s is not of the form postgres://user:password@host:port/database", variable)
+		}
+		s.nodes = []string{base}
+		if variable == "ASSAY_TEST_CITUS_URL" {
+			s.nodes, err = citusNodes(base)
+		}
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startBound)
+	defer cancel()
+	if s.dir, err = os.MkdirTemp("", "assay-postgrestest-"); err != nil {
+		return err
+	}
+	// With the mode 0700 of MkdirTemp, the user that Postgres runs as could not enter if the tests run as root.
+	if err := os.Chmod(s.dir, 0o711); err != nil {
+		return err
+	}
+	if err := s.watch(); err != nil {
+		return err
+	}
+	if s.cluster, err = postgres.Open(ctx, postgres.Config{Dir: s.dir, Offline: true}); err != nil {
+		return err
+	}
+	s.nodes = []string{s.cluster.URL()}
+	return nil
+}
+
+// watchScript stops the Postgres of the data directory $1 if its standard input ends without a line, because the test
+// process was killed or timed out before it called stop.
+const watchScript = `trap '' INT TERM HUP QUIT
+read -r line && exit 0
+home=$(cat "$1/postgres.location" 2>/dev/null) || home=$1
+pid=$(head -n 1 "$home/postgres/postmaster.pid" 2>/dev/null) && kill -INT "$pid"
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+	[ -e "$home/postgres/postmaster.pid" ] || break
+	sleep 1
+done
+rm -rf "$home" "$1"`
+
+// watch starts the script that cleans up if this process is killed.
+func (s *server) watch() (err error) {
+	s.watcher = exec.Command("/bin/sh", "-c", watchScript, "postgrestest-watch", s.dir)
+	if s.watched, err = s.watcher.StdinPipe(); err != nil {
+		return err
+	}
+	if err := s.watcher.Start(); err != nil {
+		return fmt.Errorf("starting the watcher: %w", err)
+	}
+	return nil
+}
+
+// fill creates the template and prepares it.
+func (s *server) fill() error {
+	s.template = "template0"
+	if s.prepare == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), prepareBound)
+	defer cancel()
+	name := newName("template")
+	if err := create(s.nodes, name, s.template); err != nil {
+		return fmt.Errorf("creating the template: %w", err)
+	}
+	s.template = name
+	if err := joinNodes(s.nodes, name); err != nil {
+		return fmt.Errorf("joining the template's nodes: %w", err)
+	}
+	if err := s.prepare(ctx, named(s.nodes[0], name)); err != nil {
+		return fmt.Errorf("preparing the template: %w", err)
+	}
+	// A connection left open by fn would make every copy fail.
+	return onAll(s.nodes, fmt.Sprintf("ALTER DATABASE %s ALLOW_CONNECTIONS false", name),
+		fmt.Sprintf("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '%s'", name))
+}
+
+// stop stops the server, or drops the template on a server that was not started here.
+func (s *server) stop() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.serving = false
+	ctx, cancel := context.WithTimeout(context.Background(), stopBound)
+	defer cancel()
+	var errs []error
+	if s.cluster != nil {
+		errs = append(errs, s.cluster.Close(ctx))
+	} else if s.template != "" && s.template != "template0" {
+		// The server was not started here and keeps running.
+		errs = append(errs, drop(s.nodes, s.template))
+	}
+	if s.dir != "" {
+		home, err := os.ReadFile(filepath.Join(s.dir, "postgres.location"))
+		if err == nil {
+			errs = append(errs, os.RemoveAll(strings.TrimSpace(string(home))))
+		}
+		errs = append(errs, os.RemoveAll(s.dir))
+	}
+	if s.watcher != nil && s.watcher.Process != nil {
+		_, err := io.WriteString(s.watched, "done\n")
+		errs = append(errs, err, s.watcher.Wait())
+	}
+	return errors.Join(errs...)
+}
+
+// newName returns a random database name that needs no quoting.
+func newName(prefix string) string { return "assay_" + prefix + "_" + strings.ToLower(rand.Text()) }
+
+// named returns the address of another database on the server.
+func named(base, database string) string {
+	at, err := url.Parse(base)
+	if err != nil {
+		panic("postgrestest: parsing an address that was valid: " + err.Error())
+	}
+	at.Path = "/" + database
+	return at.String()
+}
+
+// create creates a database as a copy of the template. A copy of a distributed database on each of its nodes is a
+// distributed database: it has the same shards on the same nodes.
+func create(nodes []string, name, template string) error {
+	return onAll(nodes, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s", name, template))
+}
+
+// drop drops a database even if connections to it are open.
+func drop(nodes []string, name string) error {
+	return onAll(nodes, fmt.Sprintf("DROP DATABASE %s WITH (FORCE)", name))
+}
+
+func onAll(nodes []string, statements ...string) error {
+	for _, base := range nodes {
+		if err := admin(base, statements...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// citusNodes returns the addresses of a cluster's nodes, the coordinator's first.
+func citusNodes(base string) (nodes []string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), adminBound)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, base)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	rows, err := conn.Query(ctx, "SELECT nodename || ':' || nodeport FROM pg_dist_node WHERE isactive ORDER BY groupid")
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(hosts) < 2 {
+		return nil, fmt.Errorf("ASSAY_TEST_CITUS_URL names a database without workers: %w", err)
+	}
+	at, err := url.Parse(base)
+	for _, host := range hosts {
+		at.Host = host
+		nodes = append(nodes, at.String())
+	}
+	return nodes, err
+}
+
+// joinNodes makes a cluster of the databases of one name on several nodes.
+func joinNodes(nodes []string, name string) error {
+	if len(nodes) == 1 {
+		return nil
+	}
+	var databases, statements []string
+	for i, base := range nodes {
+		at, err := url.Parse(named(base, name))
+		if err != nil {
+			return err
+		}
+		databases = append(databases, at.String())
+		call := "citus_add_node"
+		if i == 0 {
+			call = "citus_set_coordinator_host"
+		}
+		statements = append(statements, fmt.Sprintf("SELECT %s('%s', %s)", call, at.Hostname(), at.Port()))
+	}
+	if err := onAll(databases, "CREATE EXTENSION citus"); err != nil {
+		return err
+	}
+	return admin(databases[0], statements...)
+}
+
+// admin runs statements one by one on a new connection.
+func admin(base string, statements ...string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), adminBound)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, base)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	for _, statement := range statements {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	return nil
+}

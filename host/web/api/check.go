@@ -1,0 +1,251 @@
+package api
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"assay/host/access/admission"
+	"assay/host/access/apikey"
+	"assay/host/check"
+	"assay/host/entity"
+)
+
+// result is the body of a successful check (contract section 2.2).
+type result struct {
+	Score     int      `json:"score"`
+	Verdict   string   `json:"verdict"`
+	Signals   []string `json:"signals"`
+	Threat    *string  `json:"dominant_threat"`
+	Type      string   `json:"type"`
+	Query     string   `json:"query"`
+	Timestamp string   `json:"timestamp"`
+	Ref       string   `json:"ref"`
+}
+
+func newResult(d *check.Decision) result {
+	r := result{
+		Score:     d.Score,
+		Verdict:   string(d.Verdict),
+		Signals:   make([]string, len(d.Signals)),
+		Type:      string(d.Type),
+		Query:     d.Query,
+		Timestamp: stamp(d.At),
+		Ref:       d.Ref,
+	}
+	for i, s := range d.Signals {
+		r.Signals[i] = s.Text
+	}
+	if d.Threat != "" {
+		r.Threat = &d.Threat
+	}
+	return r
+}
+
+// check serves POST /api/check. It authenticates the caller before it reads the body.
+func (s *Server) check(c *fiber.Ctx) error {
+	return s.admitted(c, s.cfg.CheckTimeout, func(work context.Context, caller check.Caller) error {
+		q, err := readQuery(c.Request())
+		if err != nil {
+			return err
+		}
+		if len(q.fields) == 0 {
+			return check.NoFieldError{}
+		}
+		req := check.Request{Caller: caller, Fields: q.fields, Country: q.country}
+		err = s.answerOnce(work, c.Context(), caller, renderCheck, func(once *check.Once) ([]check.Answer, error) {
+			req.Once = once
+			return s.scoreCheck(work, c.Context(), req)
+		})
+		if err == nil && q.receipt {
+			s.attachReceipt(work, c.Context(), caller)
+		}
+		return err
+	})
+}
+
+// checkPublic serves POST /api/check-public. Every call counts against the hourly limit, errors included. An
+// Authorization header is ignored. All callers without a key are one account, whose checks share the host with others.
+func (s *Server) checkPublic(c *fiber.Ctx) error {
+	caller := s.cfg.Public.Caller()
+	if err := s.cfg.Door.Admits(caller.Account, 1); err != nil {
+		return err
+	}
+	work, cancel := context.WithTimeout(s.all, s.cfg.CheckTimeout)
+	defer cancel()
+	end := current(c.Context()).part("limit")
+	err := s.countPublic(work, c.Context())
+	end()
+	if err != nil {
+		return err
+	}
+	q, err := readQuery(c.Request())
+	if err != nil {
+		return err
+	}
+	if len(q.fields) == 0 || q.fields[0].Type != entity.Domain {
+		return &entity.InvalidError{Field: "domain", Reason: "is required; without a key, only domains can be checked"}
+	}
+	end = current(c.Context()).part("check")
+	answers, err := s.scoreCheck(work, c.Context(),
+		check.Request{Caller: caller, Fields: q.fields[:1], Country: q.country})
+	end()
+	if err != nil {
+		return err
+	}
+	write(c.Context(), fasthttp.StatusOK, renderCheck(answers))
+	return nil
+}
+
+// countPublic counts a use without a key.
+func (s *Server) countPublic(work context.Context, ctx *fasthttp.RequestCtx) error {
+	client := s.Client(ctx)
+	return s.lookUp(work, client, func(work context.Context) error {
+		resetAt, ok, err := s.cfg.Public.Take(work, client)
+		if err == nil && !ok {
+			err = &hourlyError{resetAt: resetAt, shared: s.Shared(ctx)}
+		}
+		return err
+	})
+}
+
+// admitted calls f with a timeout and the request's caller, unless the host cannot accept more checks of the caller. It
+// refuses a request that no caller could make at the moment before it looks up the key.
+func (s *Server) admitted(
+	c *fiber.Ctx, timeout time.Duration, f func(context.Context, check.Caller) error,
+) error {
+	if err := s.cfg.Door.Admits("", 1); err != nil {
+		return err
+	}
+	return s.keyedWithin(c, timeout, func(work context.Context, caller check.Caller) error {
+		if err := s.cfg.Door.Admits(caller.Account, 1); err != nil {
+			return err
+		}
+		return f(work, caller)
+	})
+}
+
+// keyed calls f with the deadline of a request's work and its caller.
+func (s *Server) keyed(c *fiber.Ctx, f func(context.Context, check.Caller) error) error {
+	return s.keyedWithin(c, s.cfg.Timeout, f)
+}
+
+func (s *Server) keyedWithin(
+	c *fiber.Ctx, timeout time.Duration, f func(context.Context, check.Caller) error,
+) error {
+	work, cancel := context.WithTimeout(s.all, timeout)
+	defer cancel()
+	x := current(c.Context())
+	end := x.part("auth")
+	caller, err := s.authenticate(work, c.Context())
+	end()
+	if err != nil {
+		return err
+	}
+	x.account, x.test = caller.Account, caller.Limits.Test
+	// First, so that a key that is used elsewhere does not use up the rate of the account.
+	if err := s.permit(c.Context(), caller.Limits); err != nil {
+		return err
+	}
+	if err := s.cfg.Rates.TakeKey(caller); err != nil {
+		return err
+	}
+	if recorded := x.scope == apikey.ScopeCheck || x.scope == apikey.ScopeBatch; !recorded || x.test {
+		s.cfg.Used(caller)
+	}
+	return f(work, caller)
+}
+
+// shared calls f in a slot of the caller's account.
+func (s *Server) shared(slots *admission.Shares, caller check.Caller, f func() error) error {
+	release, err := slots.Take(caller.Account)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return f()
+}
+
+// lookupTimeout bounds a look-up of a key or of a limit, so that a database that hangs does not delay the refusal.
+const lookupTimeout = 500 * time.Millisecond
+
+// lookUp calls f, which queries the database for a caller that is not known yet, in a slot of the caller's address
+// block.
+func (s *Server) lookUp(work context.Context, client netip.Prefix, f func(context.Context) error) error {
+	release, err := s.lookups.Take(client.String())
+	if err != nil {
+		return err
+	}
+	defer release()
+	work, cancel := context.WithTimeout(work, lookupTimeout)
+	defer cancel()
+	return f(work)
+}
+
+// scoreCheck scores a single check.
+func (s *Server) scoreCheck(
+	work context.Context, ctx *fasthttp.RequestCtx, req check.Request,
+) ([]check.Answer, error) {
+	d, err := s.cfg.Checker.Check(work, req)
+	if err != nil {
+		return nil, err
+	}
+	current(ctx).ref = d.Ref
+	return []check.Answer{{Decision: d}}, nil
+}
+
+// renderCheck returns the body that answers a single check.
+func renderCheck(answers []check.Answer) []byte { return encode(newResult(answers[0].Decision)) }
+
+// readQuery reads a check request. It does not use fiber's Body method, which decompresses without limit.
+func readQuery(r *fasthttp.Request) (query, error) {
+	if err := vetContent(&r.Header); err != nil {
+		return query{}, err
+	}
+	return decode(r.Body())
+}
+
+// authenticate reads the key from the single Authorization header, and nowhere else (RFC 6750 section 2.1). The scheme
+// is case-insensitive (RFC 9110 section 11.1).
+func (s *Server) authenticate(work context.Context, ctx *fasthttp.RequestCtx) (caller check.Caller, err error) {
+	lines := ctx.Request.Header.PeekAll(fasthttp.HeaderAuthorization)
+	if len(lines) != 1 {
+		return caller, check.ErrUnauthorized
+	}
+	scheme, key, _ := strings.Cut(string(lines[0]), " ")
+	key = strings.Trim(key, " ")
+	if !strings.EqualFold(scheme, "Bearer") || !isPlausibleKey(key) {
+		return caller, check.ErrUnauthorized
+	}
+	if s.recall != nil {
+		if caller, known, err := s.recall.Recall(key); known {
+			return caller, err
+		}
+	}
+	// Requests that wait for the same key share one look-up, and the slot of the first. A client with many connections
+	// would otherwise be refused whenever its key is not cached.
+	found, err, _ := s.presents.Do(key, func() (any, error) {
+		var caller check.Caller
+		client := s.Client(ctx)
+		if err := s.cfg.Rates.TakeNetwork(client); err != nil {
+			return caller, err
+		}
+		err := s.lookUp(work, client, func(work context.Context) (err error) {
+			caller, err = s.cfg.Keys.Authenticate(work, key)
+			return err
+		})
+		return caller, err
+	})
+	return found.(check.Caller), err
+}
+
+// isPlausibleKey reports whether key is short, printable ASCII, so that later steps need not handle anything else.
+func isPlausibleKey(key string) bool {
+	const maxBytes = 256
+	unprintable := func(r rune) bool { return r <= ' ' || r >= 0x7f }
+	return key != "" && len(key) <= maxBytes && !strings.ContainsFunc(key, unprintable)
+}

@@ -1,0 +1,330 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"assay/host/access/admission"
+	"assay/host/check"
+)
+
+func TestResultMatchesTheContract(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	r := s.check(t, `{"domain":"paypa1-secure-login.xyz"}`)
+	r.wellBehaved(t)
+	ref := r.body[strings.Index(r.body, "chk_"):]
+	ref = ref[:strings.Index(ref, `"`)]
+	want := `{"score":94,"verdict":"block","signals":["first","second"],"dominant_threat":"phishing","type":"domain",` +
+		`"query":"paypa1-secure-login.xyz","timestamp":"2026-01-15T10:30:00.123Z","ref":"` + ref + `"}`
+	if diff := cmp.Diff(want, r.body); diff != "" {
+		t.Error(diff)
+	}
+	if got := r.header.Get("Cache-Control"); got != "no-store" {
+		t.Errorf("Cache-Control is %q", got)
+	}
+}
+
+func TestResultWithoutSignalsOrThreat(t *testing.T) {
+	t.Parallel()
+	got := newResult(&check.Decision{})
+	if got.Signals == nil || got.Threat != nil {
+		t.Errorf("signals %v, threat %v; want an empty list and null", got.Signals, got.Threat)
+	}
+}
+
+func TestContentType(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	const body = `{"domain":"example.com"}`
+	tests := map[string]struct {
+		headers []string
+		status  int
+	}{
+		"no Content-Type":        {nil, 200},
+		"form, as curl -d sends": {[]string{"Content-Type", "application/x-www-form-urlencoded"}, 200},
+		"text/plain":             {[]string{"Content-Type", "text/plain"}, 415},
+		"xml":                    {[]string{"Content-Type", "application/xml"}, 415},
+		"multipart":              {[]string{"Content-Type", "multipart/form-data; boundary=x"}, 415},
+		"malformed type":         {[]string{"Content-Type", "application/json;;="}, 415},
+		"utf-16":                 {[]string{"Content-Type", "application/json; charset=utf-16"}, 415},
+		"latin1":                 {[]string{"Content-Type", "application/json; charset=latin1"}, 415},
+		"form in latin1": {[]string{"Content-Type", "application/x-www-form-urlencoded; charset=latin1"},
+			415},
+		"problem+json":            {[]string{"Content-Type", "application/problem+json"}, 415},
+		"upper case":              {[]string{"Content-Type", "APPLICATION/JSON"}, 200},
+		"charset utf-8":           {[]string{"Content-Type", `application/json; charset="UTF-8"`}, 200},
+		"another parameter":       {[]string{"Content-Type", "application/json; profile=x"}, 200},
+		"gzip":                    {[]string{"Content-Encoding", "gzip"}, 415},
+		"br":                      {[]string{"Content-Encoding", "br"}, 415},
+		"unknown":                 {[]string{"Content-Encoding", "x"}, 415},
+		"identity":                {[]string{"Content-Encoding", "identity"}, 415},
+		"second of two encodings": {[]string{"Content-Encoding", "", "Content-Encoding", "gzip"}, 415},
+		"two Content-Types":       {[]string{"Content-Type", "application/json", "Content-Type", "text/plain"}, 400},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := s.send(t, http.MethodPost, "/api/check", body, append(test.headers, "Authorization", "Bearer "+
+				goodKey)...)
+			r.wellBehaved(t)
+			if r.status != test.status {
+				t.Errorf("status %d, want %d: %s", r.status, test.status, r.body)
+			}
+		})
+	}
+}
+
+func TestBodySize(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	pad := func(size int) string {
+		const body = `{"domain":"example.com"}`
+		return body + strings.Repeat(" ", size-len(body))
+	}
+	for name, test := range map[string]struct {
+		size, status int
+	}{
+		"at the limit":    {maxBody, 200},
+		"above the limit": {maxBody + 1, 413},
+		"five MiB":        {5 << 20, 413},
+		"unpadded":        {24, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := s.check(t, pad(test.size))
+			r.wellBehaved(t)
+			if r.status != test.status {
+				t.Errorf("status %d, want %d: %s", r.status, test.status, r.body)
+			}
+		})
+	}
+	t.Run("an oversize body takes precedence over a missing key", func(t *testing.T) {
+		t.Parallel()
+		if r := s.send(t, http.MethodPost, "/api/check", pad(maxBody+1)); r.status != 413 {
+			t.Errorf("status %d, want 413", r.status)
+		}
+	})
+}
+
+func TestAuthorization(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	unauthorized := failure{Error: "the API key is missing, malformed, revoked or cancelled"}
+	tests := map[string]struct {
+		headers []string
+		path    string
+		body    string
+		status  int
+	}{
+		"none":             {status: 401},
+		"empty":            {headers: []string{"Authorization", ""}, status: 401},
+		"scheme only":      {headers: []string{"Authorization", "Bearer"}, status: 401},
+		"scheme and space": {headers: []string{"Authorization", "Bearer "}, status: 401},
+		"key only":         {headers: []string{"Authorization", goodKey}, status: 401},
+		"lower case":       {headers: []string{"Authorization", "bearer " + goodKey}, status: 200},
+		"upper case":       {headers: []string{"Authorization", "BEARER " + goodKey}, status: 200},
+		"two spaces":       {headers: []string{"Authorization", "Bearer  " + goodKey}, status: 200},
+		"basic":            {headers: []string{"Authorization", "Basic " + goodKey}, status: 401},
+		"two the same": {headers: []string{"Authorization", "Bearer " + goodKey, "Authorization",
+			"Bearer " + goodKey}, status: 401},
+		"two words": {headers: []string{"Authorization", "Bearer " + goodKey + " x"}, status: 401},
+		"a list": {headers: []string{"Authorization", "Bearer " + goodKey + ", Bearer " + goodKey},
+			status: 401},
+		"overlong": {headers: []string{"Authorization", "Bearer " + strings.Repeat("k", 300)},
+			status: 401},
+		"not ASCII":    {headers: []string{"Authorization", "Bearer kéy"}, status: 401},
+		"unknown":      {headers: []string{"Authorization", "Bearer key-unknown"}, status: 401},
+		"in the query": {path: "?key=" + goodKey + "&authorization=Bearer+" + goodKey, status: 401},
+		"in the body": {body: `{"domain":"example.com","key":"` + goodKey +
+			`","Authorization":"Bearer ` + goodKey + `"}`, status: 401},
+		"as a cookie": {headers: []string{"Cookie", "Authorization=Bearer " + goodKey}, status: 401},
+		"for a proxy": {headers: []string{"Proxy-Authorization", "Bearer " + goodKey}, status: 401},
+		"good key, invalid body": {headers: []string{"Authorization", "Bearer " + goodKey}, body: "{",
+			status: 400},
+		"wrong key, invalid body": {headers: []string{"Authorization", "Bearer key-unknown"}, body: "{",
+			status: 401},
+		"wrong key, wrong type": {headers: []string{"Content-Type", "text/plain"}, status: 401},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			body := test.body
+			if body == "" {
+				body = `{"domain":"example.com"}`
+			}
+			r := s.send(t, http.MethodPost, "/api/check"+test.path, body, test.headers...)
+			r.wellBehaved(t)
+			if r.status != test.status {
+				t.Fatalf("status %d, want %d: %s", r.status, test.status, r.body)
+			}
+			if r.status == http.StatusUnauthorized {
+				if diff := cmp.Diff(unauthorized, r.failure(t)); diff != "" {
+					t.Error(diff)
+				}
+				if got := r.header.Get("WWW-Authenticate"); got != "Bearer" {
+					t.Errorf("WWW-Authenticate is %q", got)
+				}
+			}
+		})
+	}
+}
+
+// credulous accepts every key.
+type credulous struct{}
+
+func (credulous) Authenticate(context.Context, string) (check.Caller, error) {
+	return check.Caller{}, nil
+}
+
+func TestImplausibleKeysAreNotLookedUp(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{Keys: credulous{}})
+	for name, test := range map[string]struct {
+		key    string
+		status int
+	}{
+		"plain":     {"key_0-9.~+/=", 200},
+		"longest":   {strings.Repeat("k", 256), 200},
+		"none":      {"", 401},
+		"space":     {"a b", 401},
+		"tab":       {"a\tb", 401},
+		"not ASCII": {"ké", 401},
+		"not UTF-8": {"k\xff", 401},
+		"too long":  {strings.Repeat("k", 257), 401},
+	} {
+		if r := s.send(t, http.MethodPost, "/api/check", exampleBody, "Authorization", "Bearer "+
+			test.key); r.status != test.status {
+			t.Errorf("%s: status %d, want %d", name, r.status, test.status)
+		}
+	}
+	if p := newPanic(strings.Repeat("x", 1000)); len(p.text) != 256 {
+		t.Errorf("%d bytes of a panic are logged, want 256", len(p.text))
+	}
+}
+
+func TestErrorsOfACheck(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	const internal = "an internal error occurred; quote the ref when you contact support"
+	tests := map[string]struct {
+		key        string
+		status     int
+		body       failure
+		anyRef     bool
+		retryAfter string
+	}{
+		"plan": {key: freeKey, status: 403,
+			body: failure{Error: "the free plan does not cover iban checks, only domain and email"}},
+		"quota": {key: usedKey, status: 429, retryAfter: "1431000", body: failure{
+			Error:   "the monthly quota of 50 checks is used up; it resets on 2026-02-01",
+			ResetAt: "2026-02-01T00:00:00.000Z"}},
+		"overloaded": {key: busyKey, status: 503, retryAfter: "1",
+			body: failure{Error: admission.ErrBusy.Error()}},
+		"failure":   {key: failKey, status: 500, body: failure{Error: internal, Ref: knownRef}},
+		"key store": {key: downKey, status: 500, anyRef: true, body: failure{Error: internal}},
+		"panic":     {key: panicKey, status: 500, anyRef: true, body: failure{Error: internal}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := s.send(t, http.MethodPost, "/api/check", `{"iban":"DE89370400440532013000"}`, "Authorization",
+				"Bearer "+test.key)
+			r.wellBehaved(t)
+			got := r.failure(t)
+			if test.anyRef {
+				if !strings.HasPrefix(got.Ref, "chk_") {
+					t.Errorf("ref is %q", got.Ref)
+				}
+				if !strings.Contains(s.log.String(), got.Ref) {
+					t.Error("the log lacks the ref")
+				}
+				got.Ref = ""
+			}
+			if r.status != test.status {
+				t.Errorf("status %d, want %d", r.status, test.status)
+			}
+			if diff := cmp.Diff(test.body, got); diff != "" {
+				t.Error(diff)
+			}
+			if got := r.header.Get("Retry-After"); got != test.retryAfter {
+				t.Errorf("Retry-After is %q, want %q", got, test.retryAfter)
+			}
+		})
+	}
+}
+
+// Strings from a request must not share memory with fiber's buffers, which the next request overwrites.
+func TestStringsOutliveTheRequest(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	const clients, each = 8, 200
+	var done sync.WaitGroup
+	for c := range clients {
+		done.Go(func() {
+			client := http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}
+			defer client.CloseIdleConnections()
+			for i := range each {
+				n := c*each + i
+				body := fmt.Sprintf(
+					`{"region":{"country":"c%06d"},"domain":"d%06d.example","email":"e%06d@example.com"}`, n, n, n)
+				req, err := http.NewRequest(http.MethodPost, "http://"+s.addr+"/api/check", strings.NewReader(body))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				req.Header.Set("Authorization", "Bearer "+goodKey)
+				resp, err := client.Do(req)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if r := readReply(t, resp); !strings.Contains(r.body, fmt.Sprintf(`"query":"d%06d.example"`, n)) {
+					t.Errorf("status %d for request %d: %s", r.status, n, r.body)
+					return
+				}
+			}
+		})
+	}
+	done.Wait()
+	var want, got = map[string]int{}, map[string]int{}
+	for n := range clients * each {
+		want[fmt.Sprintf("%s c%06d [domain=d%06d.example email=e%06d@example.com]", goodKey, n, n, n)]++
+	}
+	for _, req := range s.checker.requests() {
+		got[fmt.Sprint(req.Caller.Account, " ", req.Country, " ", fieldsOf(req))]++
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func BenchmarkCheck(b *testing.B) {
+	s := start(b, Config{})
+	client := http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	defer client.CloseIdleConnections()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			req, err := http.NewRequest(http.MethodPost, "http://"+s.addr+"/api/check", strings.NewReader(exampleBody))
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			req.Header.Set("Authorization", "Bearer "+goodKey)
+			resp, err := client.Do(req)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			if r := readReply(b, resp); r.status != 200 {
+				b.Errorf("status %d", r.status)
+			}
+		}
+	})
+}

@@ -1,0 +1,317 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"assay/host/check"
+	"assay/host/customer/privacy"
+	"assay/host/entity"
+	"assay/host/store"
+	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
+)
+
+// TestRequestsAreCountedOnce sends requests to two hosts that share a database. Clients lose 5% of the answers, hosts
+// are cut off and replaced meanwhile, and some requests arrive at both hosts at once. Each request is sent with its key
+// until it is answered: all of its answers are the same, and its checks are recorded and counted once. ASSAY_REPEATS
+// sets the number of requests.
+func TestRequestsAreCountedOnce(t *testing.T) {
+	t.Parallel()
+	requests, replacements := 1500, 3
+	if text := os.Getenv("ASSAY_REPEATS"); text != "" {
+		requests = storetest.Must(strconv.Atoi(text))(t)
+		replacements = max(replacements, requests/5000)
+	}
+	url := postgrestest.Database(t)
+	direct := storetest.Close(t, storetest.Must(store.Open(t.Context(), storeConfig(url)))(t))
+	account := storetest.Must(direct.CreateAccount(t.Context(), storetest.Plan(t, "pro", 1<<30)))(t)
+	_, key := storetest.NewKey(t, direct, account)
+	c := &repeatingClient{key: key.Secret, http: &http.Client{Timeout: 20 * time.Second,
+		Transport: &http.Transport{MaxIdleConnsPerHost: 32}}}
+	t.Cleanup(c.http.CloseIdleConnections)
+	for i := range c.hosts {
+		c.hosts[i].Store(startRepeatHost(t, url))
+	}
+
+	refs := make([][]string, requests)
+	var next, answered atomic.Int64
+	var clients sync.WaitGroup
+	for range 16 {
+		clients.Go(func() {
+			for n := int(next.Add(1)) - 1; n < requests && !t.Failed(); n = int(next.Add(1)) - 1 {
+				answer, err := c.request(t.Context(), n)
+				if err != nil {
+					t.Errorf("request %d: %v", n, err)
+				}
+				for _, m := range reference.FindAllSubmatch(answer, -1) {
+					refs[n] = append(refs[n], string(m[1]))
+				}
+				answered.Add(1)
+			}
+		})
+	}
+	for i := range replacements {
+		storetest.Until(t, "requests to be answered", func() bool {
+			return t.Failed() || answered.Load() >= int64((i+1)*requests/(replacements+1))
+		})
+		c.hosts[i%2].Swap(startRepeatHost(t, url)).cutOff(t)
+	}
+	clients.Wait()
+
+	conn := storetest.Session(t, url)
+	recorded := map[string]int{}
+	rows := storetest.Must(conn.Query(t.Context(), "SELECT ref FROM audit_records WHERE kind = 'check'"))(t)
+	for rows.Next() {
+		var ref string
+		storetest.NoError(t, rows.Scan(&ref))
+		recorded[ref]++
+	}
+	storetest.NoError(t, rows.Err())
+	want := 0
+	for n, answer := range refs {
+		want += checksOf(n)
+		storetest.Expect(t, fmt.Sprint("checks in the answer to request ", n), len(answer), checksOf(n))
+		for _, ref := range answer {
+			if recorded[ref]--; recorded[ref] != 0 {
+				t.Errorf("check %s of request %d is recorded %d times", ref, n, recorded[ref]+1)
+			}
+		}
+	}
+	storetest.Expect(t, "recorded checks", len(recorded), want)
+	storetest.Expect(t, "counted checks", storetest.Value[int](t, conn, "SELECT sum(used)::int FROM quota_usage"), want)
+	t.Logf("%d requests with %d checks: %d attempts, %d answers lost, %d replayed, %d refused or in doubt, %d hosts "+
+		"replaced", requests, want, c.attempts.Load(), c.lost.Load(), c.replayed.Load(), c.failed.Load(), replacements)
+	if c.lost.Load() == 0 || c.replayed.Load() == 0 {
+		t.Error("no answer was lost or replayed")
+	}
+}
+
+var reference = regexp.MustCompile(`"ref":"(chk_[^"]+)"`)
+
+// checksOf returns how many checks request n has: every tenth is a batch.
+func checksOf(n int) int {
+	if n%10 == 3 {
+		return 3
+	}
+	return 1
+}
+
+// repeatingClient sends each request until it is answered.
+type repeatingClient struct {
+	key   string
+	http  *http.Client
+	hosts [2]atomic.Pointer[repeatHost]
+
+	attempts, lost, replayed, failed atomic.Int64
+}
+
+// request sends request n and returns its answer. Every twentieth is sent twice at the same time.
+func (c *repeatingClient) request(ctx context.Context, n int) ([]byte, error) {
+	path, body := "/api/check", fmt.Sprintf(`{"domain":"shop-%d.example"}`, n)
+	if checksOf(n) > 1 {
+		path = batchPath
+		body = fmt.Sprintf(`{"checks":[%s,{},{"email":"jo@shop-%d.example"},{"phone":"+4915123%06d"}]}`, body, n, n)
+	}
+	if n%20 != 0 {
+		return c.untilAnswered(ctx, path, body, n)
+	}
+	var answers [2][]byte
+	var errs [2]error
+	var both sync.WaitGroup
+	for i := range answers {
+		both.Go(func() { answers[i], errs[i] = c.untilAnswered(ctx, path, body, n) })
+	}
+	both.Wait()
+	if err := errors.Join(errs[:]...); err != nil || !bytes.Equal(answers[0], answers[1]) {
+		return nil, fmt.Errorf("two answers: %s and %s, %w", answers[0], answers[1], err)
+	}
+	return answers[0], nil
+}
+
+func (c *repeatingClient) untilAnswered(ctx context.Context, path, body string, n int) (answer []byte, err error) {
+	for range 400 {
+		got, forget, err := c.attempt(ctx, path, body, n)
+		switch {
+		case err != nil:
+			return nil, err
+		case got == nil:
+			<-time.After(rand.N(50 * time.Millisecond))
+			continue
+		case answer != nil && !bytes.Equal(answer, got):
+			return nil, fmt.Errorf("two answers: %s and %s", answer, got)
+		}
+		if answer = got; !forget {
+			return answer, nil
+		}
+	}
+	return nil, errors.New("there was no answer")
+}
+
+// attempt sends a request to one of the hosts. Without an answer it returns nil. One answer in twenty is lost: the
+// client leaves before it arrives, or forgets it.
+func (c *repeatingClient) attempt(ctx context.Context, path, body string, n int) (
+	answer []byte, forget bool, err error) {
+	c.attempts.Add(1)
+	if rand.IntN(20) == 0 {
+		c.lost.Add(1)
+		if forget = rand.IntN(2) == 0; !forget {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, rand.N(20*time.Millisecond))
+			defer cancel()
+		}
+	}
+	to := "http://" + c.hosts[rand.IntN(2)].Load().addr + path
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, strings.NewReader(body))
+	if err != nil {
+		return nil, false, err
+	}
+	req.Header.Set("Authorization", "Bearer "+c.key)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", fmt.Sprintf("request %d", n))
+	resp, err := c.http.Do(req)
+	if err != nil {
+		c.failed.Add(1)
+		return nil, false, nil // it may have arrived
+	}
+	defer resp.Body.Close()
+	answer, err = io.ReadAll(resp.Body)
+	switch {
+	case err != nil, resp.StatusCode >= http.StatusInternalServerError:
+		c.failed.Add(1)
+		return nil, false, nil
+	case resp.StatusCode != http.StatusOK:
+		return nil, false, fmt.Errorf("status %d: %s", resp.StatusCode, answer)
+	}
+	if resp.Header.Get("Idempotent-Replayed") == "true" {
+		c.replayed.Add(1)
+	}
+	return answer, forget, nil
+}
+
+// repeatHost is a host within the test's process, with its own connections to the database.
+type repeatHost struct {
+	addr   string
+	proxy  *storetest.Proxy
+	server *Server
+}
+
+// startRepeatHost starts a host that scores by the length of a name.
+func startRepeatHost(t *testing.T, url string) *repeatHost {
+	t.Helper()
+	h := &repeatHost{proxy: storetest.NewProxy(t, url)}
+	s := storetest.Close(t, storetest.Must(store.Open(t.Context(), storeConfig(h.proxy.URL)))(t))
+	ledger := storetest.Close(t, storetest.Must(s.NewLedger(store.LedgerConfig{}))(t))
+	t.Cleanup(func() { h.proxy.Set(nil, false) }) // the ledger settles what is in doubt
+	live := &check.Live{}
+	everywhere := check.ByType{}
+	for _, e := range entity.Types() {
+		everywhere[e] = 1
+	}
+	live.Swap(check.NewLineup(storetest.Revision, nil, check.Bands{Review: 40, Block: 70}, []check.Member{{
+		Name: "layer", Version: "1.0.0", Weight: everywhere, Range: check.Range{0, 100}, Entities: entity.Types(),
+		Layer: fixedLayer{},
+	}}))
+	checker := &check.Checker{Live: live, Ledger: ledger, Observer: unobserved{}, Now: time.Now, Deadline: time.Minute}
+	listener := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	h.addr = listener.Addr().String()
+	h.server = New(Config{Checker: checker, Keys: s, Answers: ledger, Outage: store.IsOutage})
+	served := make(chan error, 1)
+	go func() { served <- h.server.Serve(listener) }()
+	t.Cleanup(func() {
+		h.stop()
+		storetest.NoError(t, storetest.Receive(t, "a host to end", served))
+	})
+	return h
+}
+
+// cutOff ends a host at any moment: its connections to the database break, and it answers no more requests. What the
+// database has received goes on.
+func (h *repeatHost) cutOff(t *testing.T) {
+	t.Helper()
+	h.proxy.Set(nil, true)
+	h.stop()
+}
+
+// stop stops the server without waiting for its requests.
+func (h *repeatHost) stop() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = h.server.Shutdown(ctx) // it is over already
+}
+
+// fixedLayer finds the same in everything.
+type fixedLayer struct{}
+
+func (fixedLayer) Score(context.Context, check.Input) (check.Result, error) {
+	return check.Result{Score: 50, Signals: []check.Signal{{Points: 50, Code: "a:b:c", Text: "Found"}}}, nil
+}
+
+// unobserved is an observer that ignores everything.
+type unobserved struct{}
+
+func (unobserved) LayerRan(entity.Type, check.Outcome, *check.Failure) {}
+func (unobserved) CheckDone(*check.Decision, time.Duration)            {}
+
+// With a real ledger: the same bytes from another host, a spent quota, and an erasure.
+func TestReplayFromTheDatabase(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	direct := storetest.Close(t, storetest.Must(store.Open(t.Context(), storeConfig(url)))(t))
+	account := storetest.Must(direct.CreateAccount(t.Context(), storetest.Plan(t, "pro", 4)))(t)
+	caller, key := storetest.NewKey(t, direct, account)
+	hosts := []*site{{addr: startRepeatHost(t, url).addr}, {addr: startRepeatHost(t, url).addr}}
+	conn := storetest.Session(t, url)
+	send := func(host int, path, body, name string) reply {
+		return hosts[host].send(t, "POST", path, body, "Authorization", "Bearer "+key.Secret, "Idempotency-Key", name)
+	}
+	const jane = `{"email":"jane@example.org"}`
+	const batch = `{"checks":[` + jane + `,{},{"domain":"example.org"},{"iban":"DE89370400440532013000"}]}`
+	for name, request := range map[string][2]string{"single": {"/api/check", jane}, "batch": {batchPath, batch}} {
+		first := send(0, request[0], request[1], name)
+		for host := range hosts {
+			again := send(host, request[0], request[1], name)
+			if first.status != 200 || again.status != 200 || again.body != first.body ||
+				again.header.Get("Idempotent-Replayed") != "true" {
+				t.Errorf("%s: %d %s, then %d %v %s", name, first.status, first.body, again.status, again.header,
+					again.body)
+			}
+		}
+		if r := send(1, request[0], request[1]+" ", name); r.status != 409 {
+			t.Errorf("%s: another request got %d: %s", name, r.status, r.body)
+		}
+	}
+	used := func() int { return storetest.Value[int](t, conn, "SELECT sum(used)::int FROM quota_usage") }
+	storetest.Expect(t, "counted checks", used(), 4)
+	if r := send(0, "/api/check", jane, "new"); r.status != 429 {
+		t.Errorf("a new check beyond the quota got %d: %s", r.status, r.body)
+	}
+	storetest.Must(conn.Exec(t.Context(), "UPDATE accounts SET quota = 5"))(t)
+	if r := send(1, "/api/check", jane, "new"); r.status != 200 || r.header.Get("Idempotent-Replayed") != "" {
+		t.Errorf("the same key, which was refused before, got %d: %s", r.status, r.body)
+	}
+	storetest.Expect(t, "counted checks", used(), 5)
+
+	e := storetest.Parse(t, entity.Email, "jane@example.org")
+	storetest.Must(direct.Erase(t.Context(), caller, privacy.Selector{Entity: &e}))(t)
+	for _, request := range [][3]string{{"/api/check", jane, "single"}, {batchPath, batch, "batch"},
+		{"/api/check", jane, "new"}} {
+		if r := send(0, request[0], request[1], request[2]); r.status != 429 {
+			t.Errorf("%s after the erasure got %d: %s", request[2], r.status, r.body)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package api
+
+import (
+	"context"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"assay/host/check"
+	"assay/host/customer/decision"
+	"assay/host/customer/privacy"
+	"assay/host/entity"
+)
+
+const (
+	explainPath = "/gdpr/explain"
+	reviewPath  = "/gdpr/review"
+)
+
+// Explainer explains recorded checks; *decision.Explainer implements it.
+type Explainer interface {
+	Explain(ctx context.Context, c check.Caller, ref string, e entity.Entity) (*decision.Explanation, error)
+}
+
+// explain serves POST /gdpr/explain.
+func (s *Server) explain(c *fiber.Ctx) error {
+	return s.private(c, func(work context.Context, caller check.Caller) error {
+		members, ref, err := readRef(c.Request())
+		if err == nil {
+			err = privacy.ValidateRef("ref", ref)
+		}
+		if err != nil {
+			return err
+		}
+		value, err := valueIn(members)
+		if err != nil {
+			return err
+		}
+		if value == nil {
+			return check.NoFieldError{}
+		}
+		explained, err := s.cfg.Explainer.Explain(work, caller, ref, *value)
+		return s.reply(c, explained, err)
+	})
+}
+
+// askReview serves POST /gdpr/review.
+func (s *Server) askReview(c *fiber.Ctx) error {
+	return s.private(c, func(work context.Context, caller check.Caller) error {
+		members, ref, err := readRef(c.Request())
+		if err != nil {
+			return err
+		}
+		reason, err := textOf(members["reason"], "reason")
+		if err == nil {
+			err = decision.ValidateAsking(ref, reason)
+		}
+		if err != nil {
+			return err
+		}
+		review, err := s.cfg.Decisions.AskReview(work, caller, ref, reason)
+		return s.reply(c, review, err)
+	})
+}
+
+// showReview serves GET /gdpr/review?ref=chk_...
+func (s *Server) showReview(c *fiber.Ctx) error {
+	return s.private(c, func(work context.Context, caller check.Caller) error {
+		ref, err := once(c.Context().QueryArgs(), "ref")
+		if err == nil {
+			err = privacy.ValidateRef("ref", ref)
+		}
+		if err != nil {
+			return err
+		}
+		review, err := s.cfg.Decisions.Review(work, caller, ref)
+		return s.reply(c, review, err)
+	})
+}
+
+// readRef reads a body with the reference of a check, which may be invalid.
+func readRef(r *fasthttp.Request) (members map[string]jsontext.Value, ref string, err error) {
+	if err = vetContent(&r.Header); err == nil {
+		members, err = decodeObject(r.Body(), "")
+	}
+	if err == nil {
+		ref, err = textOf(members["ref"], "ref")
+	}
+	return members, ref, err
+}
+
+// reply answers with v, unless err is an error.
+func (s *Server) reply(c *fiber.Ctx, v any, err error) error {
+	if err == nil {
+		s.answer(c.Context(), fasthttp.StatusOK, v)
+	}
+	return err
+}

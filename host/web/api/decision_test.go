@@ -1,0 +1,254 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"assay/host/check"
+	"assay/host/customer/decision"
+	"assay/host/customer/feedback"
+	"assay/host/customer/privacy"
+	"assay/host/entity"
+)
+
+// decisions knows every check but unknownRef, of which only knownRef has a review, and records its calls.
+type decisions struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+func (d *decisions) call(c check.Caller, ref, format string, args ...any) error {
+	d.mu.Lock()
+	d.seen = append(d.seen, strings.TrimSpace(fmt.Sprintf(format, args...)))
+	d.mu.Unlock()
+	switch {
+	case c.Account == failKey:
+		return errors.New(secret)
+	case ref == unknownRef:
+		return fmt.Errorf("reading: %w", feedback.ErrUnknownCheck)
+	}
+	return nil
+}
+
+func (d *decisions) requests() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]string(nil), d.seen...)
+}
+
+func valueOf(e *entity.Entity) string {
+	if e == nil {
+		return ""
+	}
+	return e.Value
+}
+
+var recordedCheck = decision.Check{Ref: knownRef, Timestamp: stamp(atCheck), Type: "email", Score: 78,
+	Verdict: "block", Key: "key_1", Revision: 12}
+
+func (d *decisions) SearchChecks(_ context.Context, c check.Caller, q decision.Query) (*decision.Page, error) {
+	next := decision.Cursor{At: atCheck, Ref: knownRef}.String()
+	page := &decision.Page{Checks: []decision.Check{recordedCheck}, Next: &next}
+	if q.Limit == decision.MaxSearched && q.After != (decision.Cursor{}) { // the second page of an export is the last
+		page.Next = nil
+	}
+	return page,
+		d.call(c, "", "search %s %s %s %d-%d %s %s %d", q.Verdict, q.Type, q.Key, q.From.Unix(), q.Until.Unix(),
+			valueOf(q.Entity), q.After.Ref, q.Limit)
+}
+
+func (d *decisions) CountChecks(_ context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error) {
+	return []decision.Count{{Date: "2026-01-15", Key: "key_1", Type: "email", Verdict: "block", Checks: 1},
+		{Date: "2026-01-15", Key: "key_1", Type: "email", Verdict: "allow", Checks: 7}}, d.call(c, "", "count")
+}
+
+func (d *decisions) MonthlyUsage(_ context.Context, c check.Caller, month time.Time) (*decision.Usage, error) {
+	forecast := 44
+	return &decision.Usage{Month: month.Format(decision.MonthFormat), Quota: 1500, Used: 8, Forecast: &forecast,
+		Counts: []decision.Count{}}, d.call(c, "", "usage %d", month.Unix())
+}
+
+func (d *decisions) RecordedCheck(_ context.Context, c check.Caller, ref string, e *entity.Entity) (
+	*decision.Details, error,
+) {
+	return &decision.Details{Check: recordedCheck, Record: decision.Record{Number: 7, Intact: true,
+		Checkpoint: &decision.Checkpoint{Number: 9, SignedAt: privacy.Time{Time: atCheck}}},
+		Webhook: &decision.Delivery{Event: "check.blocked", State: "failed", Attempts: 4}, Review: reviewOf(ref),
+		Feedback: &privacy.Feedback{Label: "fraud", Timestamp: privacy.Time{Time: atCheck}},
+	}, d.call(c, ref, "show %s", ref)
+}
+
+func (d *decisions) Explain(_ context.Context, c check.Caller, ref string, e entity.Entity) (
+	*decision.Explanation, error,
+) {
+	today := &decision.Scoring{Revision: 13, Score: 40, Verdict: "review", Start: -60, Total: -5.8, Unknown: []string{},
+		Reasons: []decision.Reason{{Text: "x", Code: "a:b:c", Layer: "email", Points: 54.2, Today: true}}}
+	return &decision.Explanation{Check: recordedCheck, Text: []string{"because"}, Today: today,
+		FactsOfToday: []string{"DNS"}}, d.call(c, ref, "explain %s %s", ref, e.Value)
+}
+
+func reviewOf(ref string) *privacy.Review {
+	return &privacy.Review{Ref: ref, State: decision.Asked, Reason: "why?", AskedAt: privacy.Time{Time: atCheck}}
+}
+
+func (d *decisions) AskReview(_ context.Context, c check.Caller, ref, reason string) (*privacy.Review, error) {
+	return reviewOf(ref), d.call(c, ref, "ask %s %s", ref, reason)
+}
+
+func (d *decisions) Review(_ context.Context, c check.Caller, ref string) (*privacy.Review, error) {
+	if err := d.call(c, ref, "review %s", ref); err != nil {
+		return nil, err
+	}
+	if ref != knownRef {
+		return nil, decision.ErrNoReview
+	}
+	return reviewOf(ref), nil
+}
+
+func TestDecisions(t *testing.T) {
+	t.Parallel()
+	const at, jane = `"2026-01-15T10:30:00.123Z"`, `"email":"Jane@Example.com"`
+	const recorded = `"ref":"` + knownRef + `","timestamp":` + at + `,"type":"email","score":78,"verdict":"block",` +
+		`"key":"key_1","revision":12,"overridden":false`
+	const review = `{"ref":"` + knownRef + `","state":"asked","reason":"why?","asked_at":` + at +
+		`,"taken_at":null,"settled_at":null,"finding":null}`
+	const cursor = "2026-01-15T10:30:00.123Z_" + knownRef
+	for _, test := range []struct{ request, body, call, answer string }{
+		{"POST /api/checks/search", `{}`, "search    -62135596800--62135596800   50",
+			`{"checks":[{` + recorded + `}],"next":"` + cursor + `"}`},
+		{"POST /api/checks/search", `{"verdict":"block","type":"email","key":"key_1","from":"2026-01-01T00:00:00Z",` +
+			`"until":"2026-02-01T01:00:00+01:00","limit":7,"after":"` + cursor + `",` + jane + `}`,
+			"search block email key_1 1767225600-1769904000 jane@example.com " + knownRef + " 7", ""},
+		{"GET /api/checks/" + knownRef, "", "show " + knownRef, `{` + recorded +
+			`,"record":{"chain":0,"number":7,"intact":true,"checkpoint":{"number":9,"signed_at":` + at + `}},` +
+			`"webhook":{"event":"check.blocked","state":"failed","attempts":4},"feedback":` +
+			`{"label":"fraud","note":null,"timestamp":` + at + `},"review":` + review + `}`},
+		{"POST /gdpr/explain", `{"ref":"` + knownRef + `",` + jane + `}`, "explain " + knownRef + " jane@example.com",
+			`{` + recorded + `,"text":["because"],"decided_by":null,"today":{"revision":13,"score":40,` +
+				`"verdict":"review","start":-60,"total":-5.8,"reasons":[{"text":"x","code":"a:b:c","layer":"email",` +
+				`"points":54.2,"facts_of_today":true}],"unknown":[]},"facts_of_today":["DNS"]}`},
+		{"POST /gdpr/explain", `{"ref":"` + knownRef + `","phone":"0151 23456789","region":{"country":"DE"}}`,
+			"explain " + knownRef + " +4915123456789", ""},
+		{"POST /gdpr/review", `{"ref":"` + knownRef + `","reason":"jane's address"}`,
+			"ask " + knownRef + " jane's address", review},
+		{"GET /gdpr/review?ref=" + knownRef, "", "review " + knownRef, review},
+	} {
+		t.Run(test.request+" "+test.body, func(t *testing.T) {
+			t.Parallel()
+			d := &decisions{}
+			s := start(t, Config{Decisions: d, Explainer: d})
+			method, path, _ := strings.Cut(test.request, " ")
+			r := s.send(t, method, path, test.body, "Authorization", "Bearer "+goodKey)
+			r.wellBehaved(t)
+			if r.status != 200 {
+				t.Fatalf("status %d: %s", r.status, r.body)
+			}
+			if diff := cmp.Diff([]string{test.call}, d.requests()); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+			if test.answer != "" && r.body != test.answer {
+				t.Errorf("answered %s\nwant %s", r.body, test.answer)
+			}
+			if log := strings.ToLower(s.log.String()); strings.Contains(log, "jane") || strings.Contains(log, "4915") {
+				t.Errorf("the log contains the value or the reason: %s", log)
+			}
+		})
+	}
+}
+
+func TestInvalidDecisionRequests(t *testing.T) {
+	t.Parallel()
+	d := &decisions{}
+	s := start(t, Config{Decisions: d, Explainer: d})
+	const (
+		search  = "POST /api/checks/search"
+		explain = "POST /gdpr/explain"
+		review  = "POST /gdpr/review"
+		badRef  = "ref: must be the reference of a check, chk_ and 26 characters"
+		after   = "after: must be the next of the page before"
+		limit   = "limit: must be a whole number from 1 to 1000"
+	)
+	for _, test := range []struct{ request, body, want string }{
+		{search, `[]`, "the body must be a JSON object, not an array"},
+		{search, `{"verdict":"BLOCK"}`, "verdict: must be allow, review or block"},
+		{search, `{"verdict":7}`, "verdict: must be a string, not a number"},
+		{search, `{"type":"url"}`, "type: must be domain, email, phone or iban"},
+		{search, `{"type":"iban","email":"a@example.com"}`, "type: must be that of the value, email"},
+		{search, `{"email":"a@example.com","domain":"example.com"}`, "at most one of domain, email, phone or iban"},
+		{search, `{"email":""}`, "email: is empty"},
+		{search, `{"key":"key\u0000"}`, "key: must be the id of an API key"},
+		{search, `{"key":"` + strings.Repeat("k", 65) + `"}`, "key: must be the id of an API key"},
+		{search, `{"from":"yesterday"}`, "from: must be a time such as 2026-01-15T10:30:00Z"},
+		{search, `{"until":"0000-01-15T10:30:00Z"}`, "until: must be a time such as 2026-01-15T10:30:00Z"},
+		{search, `{"limit":0}`, limit}, {search, `{"limit":1001}`, limit}, {search, `{"limit":"5"}`, limit},
+		{search, `{"limit":1e2}`, limit}, {search, `{"limit":null}`, limit}, {search, `{"limit":-1}`, limit},
+		{search, `{"after":"x"}`, after}, {search, `{"after":"` + knownRef + `"}`, after},
+		{search, `{"after":"2026-01-15T10:30:00.123Z_chk_%"}`, after},
+		{search, `{"after":"2026-01-15T10:30:00Z_` + knownRef + `"}`, after},
+		{"GET /api/checks/chk_x", "", badRef}, {"GET /api/checks/%25", "", badRef},
+		{explain, `{}`, badRef},
+		{explain, `{"ref":"` + knownRef + `"}`, "one of domain, email, phone or iban is required"},
+		{explain, `{"ref":"` + knownRef + `","email":"a@example.com","iban":"x"}`, "at most one of"},
+		{explain, `{"ref":"chk_%","email":"a@example.com"}`, badRef},
+		{review, `{"ref":"` + knownRef + `"}`, "reason: is required"},
+		{review, `{"ref":"` + knownRef + `","reason":" \n"}`, "reason: is required"},
+		{review, `{"ref":"` + knownRef + `","reason":"a\u0000"}`, "reason: contains control characters"},
+		{review, `{"ref":"` + knownRef + `","reason":"` + strings.Repeat("x", 2001) + `"}`,
+			"reason: is longer than 2000 bytes"},
+		{review, `{"ref":1,"reason":"x"}`, "ref: must be a string, not a number"},
+		{"GET /gdpr/review", "", "ref: must be given once, not 0 times"},
+		{"GET /gdpr/review?ref=x", "", badRef},
+	} {
+		method, path, _ := strings.Cut(test.request, " ")
+		r := s.send(t, method, path, test.body, "Authorization", "Bearer "+goodKey)
+		r.wellBehaved(t)
+		if got := r.failure(t).Error; r.status != 400 || !strings.HasPrefix(got, test.want) {
+			t.Errorf("%s %s: %d %q, want 400 %q", test.request, test.body, r.status, got, test.want)
+		}
+	}
+	if seen := d.requests(); len(seen) != 0 {
+		t.Errorf("unexpected calls %v", seen)
+	}
+	for request, allow := range map[string]string{
+		"GET /api/checks/search": "POST", "POST /api/checks/" + knownRef: "GET, HEAD",
+		"DELETE /gdpr/review": "GET, HEAD, POST", "GET /gdpr/explain": "POST",
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		r := s.send(t, method, path, "", "Authorization", "Bearer "+goodKey)
+		if r.status != 405 || r.header.Get("Allow") != allow {
+			t.Errorf("%s: %d, Allow %q, want 405 and %q", request, r.status, r.header.Get("Allow"), allow)
+		}
+	}
+	for _, path := range []string{"/api/checks/", "/api/checks", "/api/checks/" + knownRef + "/x"} {
+		if r := s.send(t, "GET", path, "", "Authorization", "Bearer "+goodKey); r.status != 404 {
+			t.Errorf("GET %s: %d, want 404", path, r.status)
+		}
+	}
+}
+
+// The path of a check must not become a label of metrics.
+func TestRouteOfCheck(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	routes := map[string]int{}
+	s := start(t, Config{Decisions: &decisions{}, Answered: func(route string, _ int, _ time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		routes[route]++
+	}})
+	for _, ref := range []string{knownRef, unknownRef, "nonsense"} {
+		s.send(t, "GET", "/api/checks/"+ref, "", "Authorization", "Bearer "+goodKey)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if diff := cmp.Diff(map[string]int{"/api/checks/{ref}": 3}, routes); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

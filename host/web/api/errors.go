@@ -1,0 +1,300 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"assay/host/access/admission"
+	"assay/host/check"
+	"assay/host/customer/decision"
+	"assay/host/customer/feedback"
+	"assay/host/customer/override"
+	"assay/host/customer/privacy"
+	"assay/host/entity"
+)
+
+// refusal is an error at the level of HTTP. Its text is meant for the client.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+var (
+	errMalformed = &refusal{fasthttp.StatusBadRequest, "the request is not well-formed HTTP/1.1"}
+	errNotFound  = &refusal{fasthttp.StatusNotFound, "there is no such endpoint"}
+	errMethod    = &refusal{fasthttp.StatusMethodNotAllowed,
+		"the endpoint does not support this method; see the Allow header"}
+	errSlow      = &refusal{fasthttp.StatusRequestTimeout, "the request did not arrive in time"}
+	errMediaType = &refusal{fasthttp.StatusUnsupportedMediaType,
+		"the body must be JSON in UTF-8, sent as Content-Type: application/json"}
+	errEncoding = &refusal{fasthttp.StatusUnsupportedMediaType,
+		"the body must not have a Content-Encoding"}
+	errHeadTooLarge = &refusal{fasthttp.StatusRequestHeaderFieldsTooLarge,
+		fmt.Sprintf("the request line and headers exceed %d bytes or %d headers", maxHead, maxHeaders)}
+	errVersion = &refusal{fasthttp.StatusBadRequest, "only HTTP/1.1 and HTTP/1.0 are supported"}
+)
+
+// tooLarge returns the error for a body of more than limit bytes.
+func tooLarge(limit int) error {
+	return &refusal{fasthttp.StatusRequestEntityTooLarge, fmt.Sprintf("the body exceeds %d bytes", limit)}
+}
+
+// invalidBody is the reason why a body as a whole is invalid. Errors of single fields are of type entity.InvalidError.
+type invalidBody string
+
+func (e invalidBody) Error() string { return string(e) }
+
+// hourlyError means that a client without a key has used up its hourly limit.
+type hourlyError struct {
+	resetAt time.Time
+	shared  bool // with the other clients of a proxy
+}
+
+func (e *hourlyError) Error() string {
+	text := "the hourly limit of checks without a key is used up; it resets at " + stamp(e.resetAt)
+	if e.shared {
+		text += sharedLimit
+	}
+	return text
+}
+
+// sharedLimit follows the text of a limit that counts all clients of a proxy as one. Only the operator can change that.
+const sharedLimit = "; all clients share this limit, because the service does not know the proxy in front of it " +
+	"(setting ASSAY_TRUSTED_PROXIES)"
+
+// notReady means that the host should receive no requests.
+type notReady struct{ err error } // why, for the log
+
+func (*notReady) Error() string   { return "not ready" }
+func (e *notReady) Unwrap() error { return e.err }
+
+// panicked is a recovered panic of a handler.
+type panicked struct {
+	text  string
+	stack []byte
+}
+
+func newPanic(p any) *panicked {
+	const longest = 256
+	text := fmt.Sprint(p)
+	return &panicked{text: text[:min(len(text), longest)], stack: debug.Stack()}
+}
+
+func (e *panicked) Error() string { return "panic: " + e.text }
+
+// failure is the body of every error response (contract section 7). Empty fields are omitted.
+type failure struct {
+	Error   string `json:"error"`
+	Field   string `json:"field,omitempty"`
+	Ref     string `json:"ref,omitempty"`
+	ResetAt string `json:"reset_at,omitempty"`
+}
+
+// refused is a failure as the whole body of a response; batches contain failures too.
+type refused struct {
+	failure
+	RequestID string `json:"request_id,omitempty"`
+}
+
+// answerTo returns the status and body for an error. It is the only place that maps errors to responses. Any other
+// error is internal, and the client does not see its text.
+func answerTo(err error) (status int, body failure) {
+	var (
+		refused *refusal
+		routing *fiber.Error
+		body400 invalidBody
+		none    check.NoFieldError
+		invalid *entity.InvalidError
+		plan    *check.PlanError
+		quota   *check.QuotaError
+		hourly  *hourlyError
+		rate    *admission.RateError
+		unready *notReady
+		missing *check.UnavailableError
+		inside  *check.InternalError
+		tooMany override.TooManyError
+		doubt   *check.DoubtError
+	)
+	switch {
+	case errors.As(err, &refused):
+		return refused.status, failure{Error: refused.text}
+	case errors.As(err, &routing) && routing.Code == fasthttp.StatusNotFound:
+		return errNotFound.status, failure{Error: errNotFound.text}
+	case errors.As(err, &routing) && routing.Code == fasthttp.StatusMethodNotAllowed:
+		return errMethod.status, failure{Error: errMethod.text}
+	case errors.As(err, &body400):
+		return fasthttp.StatusBadRequest, failure{Error: body400.Error()}
+	case errors.As(err, &none):
+		return fasthttp.StatusBadRequest, failure{Error: none.Error()}
+	case errors.As(err, &invalid):
+		return fasthttp.StatusBadRequest, failure{Error: invalid.Error(), Field: invalid.Field}
+	case errors.Is(err, privacy.ErrUnknownRequest):
+		return fasthttp.StatusNotFound, failure{Error: privacy.ErrUnknownRequest.Error()}
+	case errors.Is(err, privacy.ErrNoExport):
+		return fasthttp.StatusNotFound, failure{Error: privacy.ErrNoExport.Error()}
+	case errors.Is(err, privacy.ErrUnknownSubject):
+		return fasthttp.StatusNotFound, failure{Error: privacy.ErrUnknownSubject.Error()}
+	case errors.Is(err, feedback.ErrUnknownCheck):
+		return fasthttp.StatusNotFound, failure{Error: feedback.ErrUnknownCheck.Error()}
+	case errors.Is(err, decision.ErrNoReview):
+		return fasthttp.StatusNotFound, failure{Error: decision.ErrNoReview.Error()}
+	case errors.Is(err, override.ErrUnknown):
+		return fasthttp.StatusNotFound, failure{Error: override.ErrUnknown.Error()}
+	case errors.Is(err, check.ErrOtherRequest):
+		return fasthttp.StatusConflict, failure{Error: check.ErrOtherRequest.Error()}
+	case errors.As(err, &tooMany):
+		return fasthttp.StatusBadRequest, failure{Error: tooMany.Error()}
+	case errors.Is(err, check.ErrExpired):
+		return fasthttp.StatusUnauthorized, failure{Error: check.ErrExpired.Error()}
+	case errors.Is(err, check.ErrUnauthorized):
+		return fasthttp.StatusUnauthorized, failure{Error: check.ErrUnauthorized.Error()}
+	case errors.As(err, &plan):
+		return fasthttp.StatusForbidden, failure{Error: plan.Error()}
+	case errors.As(err, &quota):
+		return fasthttp.StatusTooManyRequests, failure{Error: quota.Error(), ResetAt: stamp(quota.ResetAt)}
+	case errors.As(err, &hourly):
+		return fasthttp.StatusTooManyRequests, failure{Error: hourly.Error(), ResetAt: stamp(hourly.resetAt)}
+	case errors.As(err, &rate):
+		return fasthttp.StatusTooManyRequests, failure{Error: rate.Error(), ResetAt: stamp(rate.Until)}
+	case errors.Is(err, admission.ErrBusy):
+		return fasthttp.StatusServiceUnavailable, failure{Error: admission.ErrBusy.Error()}
+	case errors.Is(err, admission.ErrShare):
+		return fasthttp.StatusServiceUnavailable, failure{Error: admission.ErrShare.Error()}
+	case errors.As(err, &missing):
+		const text = "the request cannot be answered in full at the moment; nothing was counted, try again"
+		return fasthttp.StatusServiceUnavailable, failure{Error: text}
+	case errors.As(err, &unready):
+		return fasthttp.StatusServiceUnavailable, failure{Error: unready.Error()}
+	}
+	ref := ""
+	if errors.As(err, &inside) {
+		ref = inside.Ref
+	}
+	if ref == "" {
+		ref = check.NewRef()
+	}
+	text := "an internal error occurred; quote the ref when you contact support"
+	if errors.As(err, &doubt) {
+		text = "the request may have taken effect, in whole or in part; send it again to be sure"
+	}
+	return fasthttp.StatusInternalServerError, failure{Error: text, Ref: ref}
+}
+
+// refusalReason returns the metric label of an error that gets 503.
+func refusalReason(err error) string {
+	var missing *check.UnavailableError
+	switch {
+	case errors.Is(err, admission.ErrBusy):
+		return "door"
+	case errors.Is(err, admission.ErrShare):
+		return "share"
+	case errors.As(err, &missing):
+		return missing.Reason()
+	}
+	return "not ready"
+}
+
+// fail replaces the response by that for err, and keeps err for the access log.
+func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
+	err = s.withOutage(err)
+	status, body := answerTo(err)
+	x := current(ctx)
+	ctx.Response.Reset()
+	h := &ctx.Response.Header
+	switch {
+	case status == fasthttp.StatusUnauthorized:
+		h.Set("WWW-Authenticate", "Bearer") // RFC 6750 section 3
+	case status == fasthttp.StatusMethodNotAllowed:
+		h.Set("Allow", s.allow[s.knownPath(ctx)])
+	case status == fasthttp.StatusServiceUnavailable:
+		h.Set("Retry-After", "1")
+		if !errors.Is(err, errDraining) && (x == nil || !x.test) {
+			s.cfg.Refused(refusalReason(err))
+		}
+	case status == fasthttp.StatusTooManyRequests:
+		s.explainLimit(h, err)
+	}
+	answer := refused{failure: body}
+	if x != nil {
+		answer.RequestID = x.id
+	}
+	var rate *admission.RateError
+	if errors.As(err, &rate) && rate.Rate.ByAddress && s.Shared(ctx) {
+		answer.Error += sharedLimit
+	}
+	s.answer(ctx, status, answer)
+	if x != nil {
+		x.ref = body.Ref
+		if status >= fasthttp.StatusInternalServerError {
+			x.cause = err
+		}
+	}
+}
+
+// explainLimit sets Retry-After. If a rate or the limit per hour was exceeded, it also sets the fields of
+// draft-ietf-httpapi-ratelimit-headers-10. Quotas are not reported in headers (contract section 7).
+func (s *Server) explainLimit(h *fasthttp.ResponseHeader, err error) {
+	var (
+		quota  *check.QuotaError
+		hourly *hourlyError
+		rate   *admission.RateError
+	)
+	seconds := func(until time.Time) int { return max(1, int(math.Ceil(until.Sub(s.cfg.Now()).Seconds()))) }
+	wait := 1
+	switch {
+	case errors.As(err, &quota):
+		wait = seconds(quota.ResetAt)
+	case errors.As(err, &hourly):
+		wait = seconds(hourly.resetAt)
+		h.Set("RateLimit", fmt.Sprintf(`"hour";r=0;t=%d`, wait))
+	case errors.As(err, &rate):
+		wait = seconds(rate.Until)
+		h.Set("RateLimit-Policy", fmt.Sprintf(`%q;q=%d;w=%d`, rate.Rate.Name, rate.Rate.PerMinute,
+			int(admission.RateWindow.Seconds())))
+		h.Set("RateLimit", fmt.Sprintf(`%q;r=0;t=%d`, rate.Rate.Name, wait))
+	}
+	h.Set("Retry-After", strconv.Itoa(wait))
+}
+
+// withOutage returns err as a *check.UnavailableError if the database's outage caused it. An internal error of a check
+// stays one, because the check may have been recorded.
+func (s *Server) withOutage(err error) error {
+	var inside *check.InternalError
+	var unready *notReady
+	var missing *check.UnavailableError
+	if errors.As(err, &inside) || errors.As(err, &unready) || errors.As(err, &missing) || !s.cfg.Outage(err) {
+		return err
+	}
+	return &check.UnavailableError{Part: "database", Err: err}
+}
+
+// answer writes v as JSON.
+func (s *Server) answer(ctx *fasthttp.RequestCtx, status int, v any) { write(ctx, status, encode(v)) }
+
+// encode returns v as JSON. Invalid UTF-8 in v is replaced.
+func encode(v any) []byte {
+	body, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("encoding a response: %v", err)) // impossible: bodies consist of strings and numbers
+	}
+	return body
+}
+
+// write sets a response whose body nothing changes afterwards.
+func write(ctx *fasthttp.RequestCtx, status int, body []byte) {
+	ctx.SetStatusCode(status)
+	ctx.SetContentType("application/json")
+	ctx.Response.SetBodyRaw(body)
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(check.TimeFormat) }

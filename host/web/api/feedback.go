@@ -1,0 +1,90 @@
+package api
+
+import (
+	"context"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"assay/host/check"
+	"assay/host/customer/feedback"
+)
+
+const feedbackPath = "/api/feedback"
+
+// Feedback takes customers' feedback on their checks; *feedback.Desk implements it.
+type Feedback interface {
+	Give(ctx context.Context, c check.Caller, r feedback.Report) (*feedback.Kept, error)
+	Revoke(ctx context.Context, c check.Caller, ref string) error
+}
+
+// giveFeedback serves POST /api/feedback.
+func (s *Server) giveFeedback(c *fiber.Ctx) error {
+	if s.cfg.Feedback == nil {
+		return errNotFound
+	}
+	return s.admitted(c, s.cfg.Timeout, func(work context.Context, caller check.Caller) error {
+		if err := vetContent(&c.Request().Header); err != nil {
+			return err
+		}
+		report, err := decodeReport(c.Request().Body())
+		if err != nil {
+			return err
+		}
+		return s.shared(s.events, caller, func() error {
+			kept, err := s.cfg.Feedback.Give(work, caller, report)
+			if err != nil {
+				return err
+			}
+			s.answer(c.Context(), fasthttp.StatusOK, kept)
+			return nil
+		})
+	})
+}
+
+// revokedFeedback is the body of a successful DELETE /api/feedback.
+type revokedFeedback struct {
+	Ref     string `json:"ref"`
+	Revoked bool   `json:"revoked"`
+}
+
+// revokeFeedback serves DELETE /api/feedback?ref=chk_...
+func (s *Server) revokeFeedback(c *fiber.Ctx) error {
+	if s.cfg.Feedback == nil {
+		return errNotFound
+	}
+	return s.keyed(c, func(work context.Context, caller check.Caller) error {
+		ref, err := once(c.Context().QueryArgs(), "ref")
+		if err != nil {
+			return err
+		}
+		return s.shared(s.events, caller, func() error {
+			if err := s.cfg.Feedback.Revoke(work, caller, ref); err != nil {
+				return err
+			}
+			s.answer(c.Context(), fasthttp.StatusOK, revokedFeedback{Ref: ref, Revoked: true})
+			return nil
+		})
+	})
+}
+
+// decodeReport reads a report as strictly as a check request. At most one value may be given. Errors are of type
+// invalidBody or *entity.InvalidError.
+func decodeReport(body []byte) (r feedback.Report, err error) {
+	members, err := decodeObject(body, "")
+	if err != nil {
+		return r, err
+	}
+	var label string
+	for name, into := range map[string]*string{"ref": &r.Ref, "label": &label, "note": &r.Note} {
+		if *into, err = textOf(members[name], name); err != nil {
+			return r, err
+		}
+	}
+	r.Label = feedback.Label(label)
+	if err := r.Validate(); err != nil {
+		return r, err
+	}
+	r.Entity, err = valueIn(members)
+	return r, err
+}

@@ -1,0 +1,273 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"assay/host/check"
+	"assay/host/customer/privacy"
+	"assay/host/entity"
+)
+
+// The privacy endpoints (contract section 4.3). Requests by value use POST, because proxies log URLs.
+const (
+	exportPath  = "/gdpr/export"
+	erasePath   = "/gdpr/erase"
+	subjectPath = "/gdpr/subject"
+
+	requestsPrefix  = "/gdpr/requests/"
+	requestPath     = requestsPrefix + "{id}"
+	requestDataPath = requestPath + requestData
+	requestData     = "/export"
+)
+
+// maxExported is the maximum number of checks in one response.
+const maxExported = privacy.AtOnce
+
+// Privacy exports and erases a subject's data. It returns check.ErrUnauthorized, privacy.ErrUnknownSubject and
+// *entity.InvalidError; other errors are internal.
+type Privacy interface {
+	// Export returns the data that the caller's account holds about a subject, as of one moment.
+	Export(ctx context.Context, caller check.Caller, whose privacy.Selector, page privacy.Page) (*privacy.Export, error)
+	// Erase permanently erases that data. It succeeds if there is none about an entity. It returns a
+	// privacy.LargeError, and erases nothing, if it would take long.
+	Erase(ctx context.Context, caller check.Caller, whose privacy.Selector) (*privacy.ErasureResult, error)
+	// SubjectOf returns the account's reference for an entity, whether or not it holds data about it.
+	SubjectOf(ctx context.Context, caller check.Caller, e entity.Entity) (string, error)
+	// Begin makes a request that is worked on in the background.
+	Begin(ctx context.Context, caller check.Caller, kind privacy.Kind, whose privacy.Selector) (*privacy.Request, error)
+	// Request returns such a request; otherwise privacy.ErrUnknownRequest.
+	Request(ctx context.Context, caller check.Caller, id string) (*privacy.Request, error)
+	// Download returns the part of a finished export that follows a check, or the first one; otherwise
+	// privacy.ErrNoExport.
+	Download(ctx context.Context, caller check.Caller, id, after string) (json.RawMessage, error)
+}
+
+// private authenticates the caller and calls f if the caller's plan includes the privacy endpoints.
+func (s *Server) private(c *fiber.Ctx, f func(context.Context, check.Caller) error) error {
+	if s.cfg.Privacy == nil || s.cfg.Decisions == nil || s.cfg.Explainer == nil {
+		return errNotFound
+	}
+	return s.keyed(c, func(work context.Context, caller check.Caller) error {
+		if !caller.Plan.Privacy {
+			return &check.PlanError{Plan: caller.Plan.Name, Feature: "privacy requests"}
+		}
+		return s.shared(s.privacy, caller, func() error { return f(work, caller) })
+	})
+}
+
+// export serves GET /gdpr/export?subject=sub_... or ?ref=chk_...
+func (s *Server) export(c *fiber.Ctx) error {
+	return s.private(c, func(work context.Context, caller check.Caller) error {
+		whose, err := selectorOf(c.Context().QueryArgs())
+		if err != nil {
+			return err
+		}
+		return s.answerExport(work, c, caller, whose)
+	})
+}
+
+// exportPosted serves POST /gdpr/export.
+func (s *Server) exportPosted(c *fiber.Ctx) error {
+	return s.private(c, func(work context.Context, caller check.Caller) error {
+		whose, err := readSelector(c.Request())
+		if err != nil {
+			return err
+		}
+		return s.answerExport(work, c, caller, whose)
+	})
+}
+
+func (s *Server) answerExport(work context.Context, c *fiber.Ctx, caller check.Caller, whose privacy.Selector) error {
+	args := c.Context().QueryArgs()
+	limit, err := number(args, "limit", 1, maxExported, maxExported)
+	if err != nil {
+		return err
+	}
+	page := privacy.Page{Limit: int(limit)}
+	if page.After, err = afterOf(args); err != nil {
+		return err
+	}
+	held, err := s.cfg.Privacy.Export(work, caller, whose, page)
+	if err != nil {
+		return err
+	}
+	if held.Next != nil && !args.Has("limit") && !args.Has("after") {
+		return s.inBackground(work, c, caller, privacy.KindExport, whose)
+	}
+	s.answer(c.Context(), fasthttp.StatusOK, held)
+	return nil
+}
+
+// afterOf returns the reference after which a page of an export begins; "" if none is given.
+func afterOf(args *fasthttp.Args) (after string, err error) {
+	if args.Has("after") {
+		if after, err = once(args, "after"); err == nil {
+			err = privacy.ValidateRef("after", after)
+		}
+	}
+	return after, err
+}
+
+// inBackground makes a request that hosts work on in the background, and says where its state is.
+func (s *Server) inBackground(work context.Context, c *fiber.Ctx, caller check.Caller, kind privacy.Kind,
+	whose privacy.Selector,
+) error {
+	request, err := s.cfg.Privacy.Begin(work, caller, kind, whose)
+	if err != nil {
+		return err
+	}
+	s.answer(c.Context(), fasthttp.StatusAccepted, request)
+	c.Context().Response.Header.Set(fasthttp.HeaderLocation, requestsPrefix+request.ID)
+	return nil
+}
+
+// showRequest serves GET /gdpr/requests/{id} and GET /gdpr/requests/{id}/export.
+func (s *Server) showRequest(c *fiber.Ctx) error {
+	return s.private(c, func(work context.Context, caller check.Caller) error {
+		path := strings.TrimPrefix(string(c.Context().URI().PathOriginal()), requestsPrefix)
+		id, isData := strings.CutSuffix(path, requestData)
+		if err := privacy.ValidateRequestID(id); err != nil {
+			return err
+		}
+		if !isData {
+			request, err := s.cfg.Privacy.Request(work, caller, id)
+			return s.reply(c, request, err)
+		}
+		after, err := afterOf(c.Context().QueryArgs())
+		if err != nil {
+			return err
+		}
+		part, err := s.cfg.Privacy.Download(work, caller, id, after)
+		return s.reply(c, part, err)
+	})
+}
+
+// erase serves POST /gdpr/erase.
+func (s *Server) erase(c *fiber.Ctx) error {
+	return s.private(c, func(work context.Context, caller check.Caller) error {
+		whose, err := readSelector(c.Request())
+		if err != nil {
+			return err
+		}
+		erased, err := s.cfg.Privacy.Erase(work, caller, whose)
+		if errors.As(err, new(privacy.LargeError)) {
+			return s.inBackground(work, c, caller, privacy.KindErasure, whose)
+		}
+		if err != nil {
+			return err
+		}
+		s.answer(c.Context(), fasthttp.StatusOK, erased)
+		return nil
+	})
+}
+
+// namedSubject is the body of a successful POST /gdpr/subject.
+type namedSubject struct {
+	Subject string `json:"subject"`
+	Type    string `json:"type"`
+}
+
+// subject serves POST /gdpr/subject.
+func (s *Server) subject(c *fiber.Ctx) error {
+	return s.private(c, func(work context.Context, caller check.Caller) error {
+		whose, err := readSelector(c.Request())
+		if err != nil {
+			return err
+		}
+		if whose.Entity == nil {
+			return check.NoFieldError{}
+		}
+		name, err := s.cfg.Privacy.SubjectOf(work, caller, *whose.Entity)
+		if err != nil {
+			return err
+		}
+		s.answer(c.Context(), fasthttp.StatusOK, namedSubject{Subject: name, Type: string(whose.Entity.Type)})
+		return nil
+	})
+}
+
+// selectorOf parses the subject in a query string.
+func selectorOf(args *fasthttp.Args) (whose privacy.Selector, err error) {
+	for _, t := range entity.Types() {
+		if args.Has(string(t)) {
+			return whose, &entity.InvalidError{Field: string(t),
+				Reason: "must not be part of a URL; send it as JSON with POST " + exportPath}
+		}
+	}
+	switch subject, ref := args.Has("subject"), args.Has("ref"); {
+	case subject == ref:
+		return whose, invalidBody("exactly one of subject and ref is required")
+	case subject:
+		if whose.Subject, err = once(args, "subject"); err == nil {
+			_, err = privacy.ParseReference(whose.Subject)
+		}
+	default:
+		if whose.Ref, err = once(args, "ref"); err == nil {
+			err = privacy.ValidateRef("ref", whose.Ref)
+		}
+	}
+	return whose, err
+}
+
+// once returns a value of the query string, which must be given exactly once.
+func once(args *fasthttp.Args, name string) (string, error) {
+	values := args.PeekMulti(name)
+	if len(values) != 1 {
+		return "", &entity.InvalidError{Field: name,
+			Reason: fmt.Sprintf("must be given once, not %d times", len(values))}
+	}
+	return string(values[0]), nil
+}
+
+func readSelector(r *fasthttp.Request) (privacy.Selector, error) {
+	if err := vetContent(&r.Header); err != nil {
+		return privacy.Selector{}, err
+	}
+	return decodeSelector(r.Body())
+}
+
+// decodeSelector reads a subject as strictly as a check request. A blank field counts as given, and is then invalid.
+// Errors are of type invalidBody or *entity.InvalidError.
+func decodeSelector(body []byte) (whose privacy.Selector, err error) {
+	members, err := decodeObject(body, "")
+	if err != nil {
+		return whose, err
+	}
+	country, err := countryOf(members["region"])
+	if err != nil {
+		return whose, err
+	}
+	given := map[string]string{}
+	for _, name := range []string{"subject", "ref", "domain", "email", "phone", "iban"} {
+		if value := members[name]; value != nil {
+			if given[name], err = textOf(value, name); err != nil {
+				return whose, err
+			}
+		}
+	}
+	if len(given) != 1 {
+		return whose, invalidBody("exactly one of subject, ref, domain, email, phone or iban is required")
+	}
+	for name, text := range given {
+		switch name {
+		case "subject":
+			whose.Subject = text
+			_, err = privacy.ParseReference(text)
+		case "ref":
+			whose.Ref = text
+			err = privacy.ValidateRef("ref", text)
+		default:
+			var e entity.Entity
+			e, err = entity.Parse(entity.Type(name), text, country)
+			whose.Entity = &e
+		}
+	}
+	return whose, err
+}

@@ -1,0 +1,384 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"assay/host/check"
+	"assay/host/customer/privacy"
+	"assay/host/entity"
+)
+
+const (
+	knownSubject   = "sub_3f0c1f9a5de2b1c67e04b4a3b7d9e8f1a2b3c4d5e6f708192a3b4c5d6e7f8091"
+	unknownRef     = "chk_01KF0HBGZ0Q8WJ3V5N7T9R2M4X"
+	largeRef       = "chk_01KF0HBGZ0Q8WJ3V5N7T9R2M5A" // its subject has more checks than are erased at once
+	unknownRequest = "req_01KF0HBGZ0Q8WJ3V5N7T9R2M4R"
+	knownRequest   = "req_01KF0HBGZ0Q8WJ3V5N7T9R2M4Q"
+)
+
+// archive has the check knownRef of knownSubject, and records its calls.
+type archive struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+// noArchive makes start leave Config.Privacy nil.
+var noArchive Privacy = (*archive)(nil)
+
+func (a *archive) call(what string, c check.Caller, whose privacy.Selector) error {
+	named := whose.Subject + whose.Ref
+	if whose.Entity != nil {
+		named = string(whose.Entity.Type) + " " + whose.Entity.Value
+	}
+	a.mu.Lock()
+	a.seen = append(a.seen, what+" "+named)
+	a.mu.Unlock()
+	switch {
+	case c.Account == failKey:
+		return errors.New(secret)
+	case whose.Ref == unknownRef:
+		return fmt.Errorf("exporting: %w", privacy.ErrUnknownSubject)
+	}
+	return nil
+}
+
+func (a *archive) Export(_ context.Context, c check.Caller, whose privacy.Selector, page privacy.Page) (*privacy.Export,
+	error) {
+	if err := a.call(fmt.Sprint("export ", page.After, " ", page.Limit), c, whose); err != nil {
+		return nil, err
+	}
+	subject, kind := knownSubject, "email"
+	last := knownRef
+	next := &last
+	if whose.Ref != largeRef && page.After == "" && page.Limit == maxExported {
+		next = nil
+	}
+	at := privacy.Time{Time: atCheck.In(time.FixedZone("", 3600))}
+	return &privacy.Export{
+		Subject: &subject, Type: &kind, Total: 2, Next: next,
+		Checks: []privacy.Check{
+			{Ref: knownRef, Timestamp: stamp(atCheck), Type: "email", Score: 78, Verdict: "block", Key: "key_1",
+				Webhook: &privacy.Event{
+					Event: "check.blocked", Sequence: 3, State: "failed", Attempts: 4, Timestamp: at, SettledAt: &at,
+					Body: []byte(`{"data":{}}`)},
+				Feedback: &privacy.Feedback{Label: "fraud", Timestamp: at}},
+			{Ref: unknownRef, Timestamp: stamp(atCheck), Type: "email", Score: 3, Verdict: "allow", Key: "key_1"},
+		},
+		Graph:    &privacy.Sightings{Checks: 2, Blocked: 1, FirstSeen: at, LastSeen: at, Links: 2},
+		Erasures: []privacy.Erasure{},
+		Overrides: []privacy.Override{{ID: knownOverride, Action: "block", Kind: "email", Reason: "fraud ring",
+			Author: "key_1", CreatedAt: at, ExpiresAt: at}},
+	}, nil
+}
+
+func (a *archive) Erase(_ context.Context, c check.Caller, whose privacy.Selector) (*privacy.ErasureResult, error) {
+	if err := a.call("erase", c, whose); err != nil {
+		return nil, err
+	}
+	if whose.Ref == largeRef {
+		return nil, fmt.Errorf("erasing: %w", privacy.LargeError{})
+	}
+	return &privacy.ErasureResult{Checks: 2, Events: 1, Sightings: 1, Links: 2, Erasures: []privacy.Erasure{
+		{Ref: "erasure_01KF0HBGZ0Q8WJ3V5N7T9R2M4C", Timestamp: stamp(atCheck), Checks: 2},
+	}}, nil
+}
+
+func (a *archive) SubjectOf(_ context.Context, c check.Caller, e entity.Entity) (string, error) {
+	return knownSubject, a.call("name", c, privacy.Selector{Entity: &e})
+}
+
+func (a *archive) Begin(_ context.Context, c check.Caller, kind privacy.Kind, whose privacy.Selector) (
+	*privacy.Request, error) {
+	if err := a.call(fmt.Sprint("begin ", kind), c, whose); err != nil {
+		return nil, err
+	}
+	return privacy.NewRequest(privacy.Request{ID: knownRequest, Kind: kind, State: privacy.StateRunning, Total: 50_000,
+		CreatedAt: privacy.Time{Time: atCheck}}), nil
+}
+
+func (a *archive) Request(_ context.Context, c check.Caller, id string) (*privacy.Request, error) {
+	switch {
+	case c.Account == failKey:
+		return nil, errors.New(secret)
+	case id != knownRequest:
+		return nil, fmt.Errorf("reading: %w", privacy.ErrUnknownRequest)
+	}
+	at := privacy.Time{Time: atCheck}
+	return privacy.NewRequest(privacy.Request{ID: id, Kind: privacy.KindExport, State: privacy.StateDone, Total: 50_000,
+		Done: 50_000, CreatedAt: at, SettledAt: &at}), nil
+}
+
+func (a *archive) Download(ctx context.Context, c check.Caller, id, after string) (json.RawMessage, error) {
+	if _, err := a.Request(ctx, c, id); err != nil {
+		return nil, err
+	}
+	if after == unknownRef {
+		return nil, fmt.Errorf("downloading: %w", privacy.ErrNoExport)
+	}
+	part, err := a.Export(ctx, c, privacy.Selector{Subject: knownSubject}, privacy.Page{After: after})
+	if err != nil {
+		return nil, err
+	}
+	return encode(part), nil
+}
+
+func (a *archive) requests() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return append([]string(nil), a.seen...)
+}
+
+func TestPrivacyRequests(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ request, body, call, answer string }{
+		{"GET /gdpr/export?subject=" + knownSubject, "", "export  1000 " + knownSubject,
+			`{"subject":"` + knownSubject + `","type":"email","total":2,"checks":[` +
+				`{"ref":"` + knownRef + `","timestamp":"2026-01-15T10:30:00.123Z","type":"email",` +
+				`"score":78,"verdict":"block","key":"key_1",` +
+				`"webhook":{"event":"check.blocked","sequence":3,"state":"failed","attempts":4,` +
+				`"timestamp":"2026-01-15T10:30:00.123Z","next_attempt_at":null,` +
+				`"settled_at":"2026-01-15T10:30:00.123Z","body":{"data":{}}},` +
+				`"feedback":{"label":"fraud","note":null,"timestamp":"2026-01-15T10:30:00.123Z"},"review":null},` +
+				`{"ref":"` + unknownRef +
+				`","timestamp":"2026-01-15T10:30:00.123Z","type":"email","score":3,"verdict":"allow",` +
+				`"key":"key_1","webhook":null,"feedback":null,"review":null}],` +
+				`"next":null,"graph":{"checks":2,"blocked":1,"reviewed":0,` +
+				`"first_seen":"2026-01-15T10:30:00.123Z","last_seen":"2026-01-15T10:30:00.123Z",` +
+				`"links":2},"erasures":[],"overrides":[{"id":"` + knownOverride + `","action":"block","kind":"email",` +
+				`"reason":"fraud ring","author":"key_1","created_at":"2026-01-15T10:30:00.123Z",` +
+				`"expires_at":"2026-01-15T10:30:00.123Z"}]}`},
+		{"GET /gdpr/export?ref=" + knownRef + "&limit=7&after=" + unknownRef, "", "export " + unknownRef + " 7 " +
+			knownRef, ""},
+		{"POST /gdpr/export?limit=7", `{"email":"Jane@Example.com"}`, "export  7 email jane@example.com", ""},
+		{"POST /gdpr/erase", `{"subject":"` + knownSubject + `"}`, "erase " + knownSubject,
+			`{"subject":null,"erased":2,"webhook_events":1,"graph_sightings":1,"graph_links":2,"overrides":0,` +
+				`"erasures":[{"ref":"erasure_01KF0HBGZ0Q8WJ3V5N7T9R2M4C",` +
+				`"timestamp":"2026-01-15T10:30:00.123Z","checks":2}]}`},
+		{"POST /gdpr/erase", `{"ref":"` + knownRef + `","why":"asked to"}`, "erase " + knownRef, ""},
+		{"POST /gdpr/erase", `{"phone":"0151 23456789","region":{"country":"DE"}}`, "erase phone +4915123456789", ""},
+		{"POST /gdpr/erase", `{"iban":"DE89 3704 0044 0532 0130 00"}`, "erase iban DE89370400440532013000", ""},
+		{"POST /gdpr/subject", `{"domain":"EXAMPLE.com."}`, "name domain example.com", `{"subject":"` + knownSubject +
+			`","type":"domain"}`},
+	} {
+		t.Run(test.request+" "+test.body, func(t *testing.T) {
+			t.Parallel()
+			a := &archive{}
+			s := start(t, Config{Privacy: a})
+			method, path, _ := strings.Cut(test.request, " ")
+			r := s.send(t, method, path, test.body, "Authorization", "Bearer "+goodKey)
+			r.wellBehaved(t)
+			if r.status != 200 {
+				t.Fatalf("status %d: %s", r.status, r.body)
+			}
+			if diff := cmp.Diff([]string{test.call}, a.requests()); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+			if test.answer != "" && r.body != test.answer {
+				t.Errorf("answered %s\nwant %s", r.body, test.answer)
+			}
+			if log := s.log.String(); strings.Contains(log, "jane") || strings.Contains(log, "sub_") ||
+				strings.Contains(log, "limit=") || strings.Contains(strings.ToLower(log), "de89") {
+				t.Errorf("the log contains the subject: %s", log)
+			}
+		})
+	}
+}
+
+// A subject with many checks is exported and erased in the background. Without limit and after, an export is whole.
+func TestLargePrivacyRequests(t *testing.T) {
+	t.Parallel()
+	const about = `{"ref":"` + largeRef + `"}`
+	running := func(kind string) string {
+		return `{"id":"` + knownRequest + `","kind":"` + kind + `","state":"running","total":50000,"done":0,` +
+			`"created_at":"2026-01-15T10:30:00.123Z","settled_at":null,"expires_at":null}`
+	}
+	const done = `{"id":"` + knownRequest + `","kind":"export","state":"done","total":50000,"done":50000,` +
+		`"created_at":"2026-01-15T10:30:00.123Z","settled_at":"2026-01-15T10:30:00.123Z",` +
+		`"expires_at":"2026-01-16T10:30:00.123Z"}`
+	s := start(t, Config{Privacy: &archive{}})
+	for _, test := range []struct {
+		request, body string
+		status        int
+		want          string
+	}{
+		{"POST /gdpr/erase", about, 202, running("erasure")},
+		{"POST /gdpr/export", about, 202, running("export")},
+		{"GET /gdpr/export?ref=" + largeRef, "", 202, running("export")},
+		{"GET /gdpr/export?limit=1000&ref=" + largeRef, "", 200, `"next":"` + knownRef + `"`},
+		{"GET /gdpr/export?after=" + knownRef + "&ref=" + largeRef, "", 200, `"next":"` + knownRef + `"`},
+		{"GET " + requestsPrefix + knownRequest, "", 200, done},
+		{"GET " + requestsPrefix + unknownRequest, "", 404, "there is no such privacy request"},
+		{"GET " + requestsPrefix + "req_1", "", 400, "id: must be the id of a privacy request"},
+		{"GET " + requestsPrefix, "", 404, "there is no such endpoint"},
+		{"POST " + requestsPrefix + knownRequest, "", 405, "does not support this method"},
+		{"GET " + requestsPrefix + knownRequest + "/export", "", 200, `"total":2`},
+		{"GET " + requestsPrefix + knownRequest + "/export?after=" + unknownRef, "", 404, "this request has no export"},
+		{"GET " + requestsPrefix + knownRequest + "/export?after=x", "", 400, "after: must be the reference"},
+		{"GET " + requestsPrefix + unknownRequest + "/export", "", 404, "there is no such privacy request"},
+		{"GET " + requestsPrefix + knownRequest + "/", "", 404, "there is no such endpoint"},
+	} {
+		method, path, _ := strings.Cut(test.request, " ")
+		r := s.send(t, method, path, test.body, "Authorization", "Bearer "+goodKey)
+		r.wellBehaved(t)
+		if r.status != test.status || !strings.Contains(r.body, test.want) {
+			t.Errorf("%s: %d %s\nwant %d %s", test.request, r.status, r.body, test.status, test.want)
+		}
+		location := r.header.Get("Location")
+		if want := requestsPrefix + knownRequest; (r.status == 202) != (location == want) {
+			t.Errorf("%s: %d with the location %q", test.request, r.status, location)
+		}
+	}
+}
+
+func TestInvalidPrivacyRequests(t *testing.T) {
+	t.Parallel()
+	a := &archive{}
+	s := start(t, Config{Privacy: a})
+	const (
+		one      = "exactly one of subject, ref, domain, email, phone or iban is required"
+		two      = "exactly one of subject and ref is required"
+		subject  = "subject: must be sub_ and 64 lowercase hexadecimal digits"
+		ref      = "ref: must be the reference of a check, chk_ and 26 characters"
+		export   = "GET /gdpr/export"
+		erasing  = "POST /gdpr/erase"
+		inTheURL = ": must not be part of a URL; send it as JSON with POST /gdpr/export"
+	)
+	for _, test := range []struct{ request, body, want string }{
+		{export, "", two},
+		{export + "?subject=" + knownSubject + "&ref=" + knownRef, "", two},
+		{export + "?subject=", "", subject},
+		{export + "?subject=" + strings.ToUpper(knownSubject), "", subject},
+		{export + "?subject=sub_" + strings.ToUpper(knownSubject[4:]), "", subject},
+		{export + "?subject=sub_", "", subject},
+		{export + "?subject=" + knownSubject[:66], "", subject},
+		{export + "?subject=" + knownSubject + "00", "", subject},
+		{export + "?subject=" + knownSubject[:67], "", subject},
+		{export + "?subject=" + knownSubject + "0", "", subject},
+		{export + "?subject=sub_%25", "", subject},
+		{export + "?subject=sub_" + strings.Repeat("%25", 64), "", subject},
+		{export + "?subject=" + knownSubject[:60] + "%00%0a%0d%7f", "", subject},
+		{export + "?subject=" + knownSubject + "&subject=" + knownSubject, "",
+			"subject: must be given once, not 2 times"},
+		{export + "?ref=chk_%25", "", ref},
+		{export + "?ref=chk_%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25", "", ref},
+		{export + "?ref=" + strings.ToLower(knownRef), "", ref},
+		{export + "?ref=" + knownRef + "%0A", "", ref},
+		{export + "?ref=test_01KF0HBGZ0Q8WJ3V5N7T9R2M4C", "", ref},
+		{export + "?ref=chk_8ZZZZZZZZZZZZZZZZZZZZZZZZZ", "", ref},
+		{export + "?ref=" + knownRef + "'--", "", ref},
+		{export + "?email=a@example.com", "", "email" + inTheURL},
+		{export + "?ref=" + knownRef + "&iban=x", "", "iban" + inTheURL},
+		{export + "?ref=" + knownRef + "&limit=0", "", "limit: must be given once, as a whole number from 1 to 1000"},
+		{export + "?ref=" + knownRef + "&limit=1001", "",
+			"limit: must be given once, as a whole number from 1 to 1000"},
+		{export + "?ref=" + knownRef + "&after=", "",
+			"after: must be the reference of a check, chk_ and 26 characters"},
+		{export + "?ref=" + knownRef + "&after=" + knownRef + "&after=" + knownRef, "",
+			"after: must be given once, not 2 times"},
+		{erasing, ``, "the body is empty; a JSON object is expected"},
+		{erasing, `{}`, one},
+		{erasing, `[]`, "the body must be a JSON object, not an array"},
+		{erasing, `{"subjct":"` + knownSubject + `"}`, one},
+		{erasing, `{"Email":"a@example.com"}`, one},
+		{erasing, `{"subject":"` + knownSubject + `","ref":"` + knownRef + `"}`, one},
+		{erasing, `{"email":"a@example.com","email":"b@example.com"}`,
+			"a name occurs twice in one object, near byte 24"},
+		{erasing, `{"ref":"` + knownRef + `"}{}`, "the body must be one JSON object, with nothing after it"},
+		{erasing, `{"ref":null}`, "ref: must be a string, not null"},
+		{erasing, `{"ref":["` + knownRef + `"]}`, "ref: must be a string, not an array"},
+		{erasing, `{"ref":"chk_%"}`, ref},
+		{erasing, `{"ref":"` + knownRef + `\u0000"}`, ref},
+		{erasing, `{"ref":" ` + knownRef + `"}`, ref},
+		{erasing, `{"subject":"sub_*"}`, subject},
+		{erasing, `{"subject":"sub_` + strings.Repeat("_", 64) + `"}`, subject},
+		{erasing, `{"email":" "}`, "email: is empty"},
+		{erasing, `{"email":"a\u0000@example.com"}`, "email: contains the control character U+0000"},
+		{erasing, `{"phone":"0151 23456789","region":{"country":"Germany"}}`, "region.country: "},
+		{"POST /gdpr/export", `{}`, one},
+		{"POST /gdpr/export?after=x", `{"ref":"` + knownRef + `"}`,
+			"after: must be the reference of a check, chk_ and 26 characters"},
+		{"POST /gdpr/subject", `{"ref":"` + knownRef + `"}`, "one of domain, email, phone or iban is required"},
+		{"POST /gdpr/subject", `{"domain":"*.example.com"}`, "domain: "},
+	} {
+		method, path, _ := strings.Cut(test.request, " ")
+		r := s.send(t, method, path, test.body, "Authorization", "Bearer "+goodKey)
+		r.wellBehaved(t)
+		if got := r.failure(t).Error; r.status != 400 || !strings.HasPrefix(got, test.want) {
+			t.Errorf("%s %s: %d %q, want 400 %q", test.request, test.body, r.status, got, test.want)
+		}
+	}
+	if seen := a.requests(); len(seen) != 0 {
+		t.Errorf("unexpected calls %v", seen)
+	}
+}
+
+// Errors about the key and the plan take precedence over errors in the request.
+func TestPrivacyNeedsThePlan(t *testing.T) {
+	t.Parallel()
+	a := &archive{}
+	s := start(t, Config{Privacy: a})
+	without := start(t, Config{Privacy: noArchive})
+	for _, request := range []string{"GET /gdpr/export?ref=%", "POST /gdpr/export", "POST /gdpr/erase",
+		"POST /gdpr/subject"} {
+		method, path, _ := strings.Cut(request, " ")
+		for key, status := range map[string]int{freeKey: 403, "key-unknown": 401} {
+			r := s.send(t, method, path, "{", "Authorization", "Bearer "+key)
+			r.wellBehaved(t)
+			if r.status != status {
+				t.Errorf("%s with %s: %d, want %d", request, key, r.status, status)
+			}
+			if want := "the free plan does not include privacy requests"; status == 403 && r.failure(t).Error != want {
+				t.Errorf("%s: %s", request, r.body)
+			}
+		}
+		if r := without.send(t, method, path, "{}", "Authorization", "Bearer "+goodKey); r.status != 404 {
+			t.Errorf("%s without an archive: %d", request, r.status)
+		}
+	}
+	if r := s.send(t, http.MethodDelete, "/gdpr/export", "", "Authorization", "Bearer "+
+		goodKey); r.status != 405 || r.header.Get("Allow") != "GET, HEAD, POST" {
+		t.Errorf("DELETE: %d, Allow %q", r.status, r.header.Get("Allow"))
+	}
+	if seen := a.requests(); len(seen) != 0 {
+		t.Errorf("unexpected calls %v", seen)
+	}
+}
+
+// Every body either selects one subject or gets a 400.
+func FuzzDecodeSelector(f *testing.F) {
+	for _, body := range []string{
+		`{"subject":"` + knownSubject + `"}`, `{"ref":"` + knownRef + `"}`, `{"email":"a@example.com"}`,
+		`{"phone":"0151 23456789","region":{"country":"DE"}}`,
+		`{"iban":"DE89 3704 0044 0532 0130 00"}`, `{"domain":"%","ref":null}`, `{"subject":"sub_\u0000"}`, `{`, ``,
+	} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		whose, err := decodeSelector(body)
+		if err != nil {
+			if status, _ := answerTo(err); status != 400 {
+				t.Errorf("%q: status %d, %v", body, status, err)
+			}
+			return
+		}
+		given := 0
+		for _, is := range []bool{whose.Subject != "", whose.Ref != "", whose.Entity != nil} {
+			if is {
+				given++
+			}
+		}
+		if given != 1 {
+			t.Errorf("%q selects %+v", body, whose)
+		}
+	})
+}

@@ -1,0 +1,335 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"assay/host/access/apikey"
+	"assay/host/check"
+	"assay/host/store/storetest"
+)
+
+// onceChecker is a checker with a ledger that keeps answers.
+type onceChecker struct {
+	checker
+	mu      sync.Mutex
+	kept    map[string]*check.Once // by account and key
+	behind  int                    // so many look-ups find nothing
+	failing error                  // of look-ups
+}
+
+func (c *onceChecker) Kept(_ context.Context, account string, once *check.Once) ([]byte, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found := c.kept[account+" "+once.Key]
+	if c.behind--; c.failing != nil || found == nil || c.behind >= 0 {
+		return nil, c.failing
+	}
+	if !bytes.Equal(found.Request, once.Request) {
+		return nil, check.ErrOtherRequest
+	}
+	return found.Answer, nil
+}
+
+// record keeps an answer, unless there is one.
+func (c *onceChecker) record(account string, once *check.Once, answers []check.Answer) error {
+	if once == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.kept[account+" "+once.Key] != nil {
+		return check.ErrAnswered
+	}
+	if c.kept == nil {
+		c.kept = map[string]*check.Once{}
+	}
+	once.Answer = once.Render(answers)
+	c.kept[account+" "+once.Key] = once
+	return nil
+}
+
+func (c *onceChecker) Check(ctx context.Context, req check.Request) (*check.Decision, error) {
+	d, err := c.checker.Check(ctx, req)
+	if err == nil {
+		err = c.record(req.Caller.Account, req.Once, []check.Answer{{Decision: d}})
+	}
+	return d, err
+}
+
+func (c *onceChecker) CheckBatch(ctx context.Context, caller check.Caller, items []check.Item, once *check.Once) (
+	[]check.Answer, error) {
+	answers, err := c.checker.CheckBatch(ctx, caller, items, nil)
+	if err == nil {
+		err = c.record(caller.Account, once, answers)
+	}
+	return answers, err
+}
+
+// startOnce starts a server that keeps answers.
+func startOnce(t *testing.T, c *onceChecker) *site {
+	t.Helper()
+	return start(t, Config{Checker: c, Answers: c})
+}
+
+// sendOnce sends a request with an idempotency key.
+func (s *site) sendOnce(t *testing.T, path, body, key string) reply {
+	t.Helper()
+	return s.send(t, http.MethodPost, path, body, "Authorization", "Bearer "+goodKey, "Content-Type",
+		"application/json", "Idempotency-Key", key)
+}
+
+const batchBody = `{"checks":[{"domain":"example.com"},{"email":7},{"iban":"DE89"}]}`
+
+// A request that is sent again gets the same bytes, whatever has changed since, and is checked once.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		path, body, key string
+		checks          int
+	}{
+		"check":                   {"/api/check", exampleBody, "k", 1},
+		"batch":                   {batchPath, batchBody, "k", 2},
+		"the longest key":         {"/api/check", exampleBody, strings.Repeat("k", 255), 1},
+		"all kinds of characters": {"/api/check", exampleBody, `"8e03978e-40d5" ~!@#`, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := &onceChecker{}
+			s := startOnce(t, c)
+			first := s.sendOnce(t, test.path, test.body, test.key)
+			if first.status != 200 || first.header.Get("Idempotent-Replayed") != "" {
+				t.Fatalf("the first answer: %d, %v: %s", first.status, first.header, first.body)
+			}
+			for range 3 {
+				again := s.sendOnce(t, test.path, test.body, test.key)
+				again.wellBehaved(t)
+				if again.status != 200 || again.body != first.body ||
+					again.header.Get("Idempotent-Replayed") != "true" ||
+					again.header.Get("Content-Type") != first.header.Get("Content-Type") {
+					t.Errorf("again: %d, %v:\n%s, want\n%s", again.status, again.header, again.body, first.body)
+				}
+			}
+			if n := len(c.requests()); n != test.checks {
+				t.Errorf("%d checks were made, want %d", n, test.checks)
+			}
+			other := s.sendOnce(t, test.path, test.body, "another")
+			plain := s.send(t, "POST", test.path, test.body, "Authorization", "Bearer "+goodKey)
+			for _, r := range []reply{other, plain} {
+				if r.status != 200 || r.body == first.body || r.header.Get("Idempotent-Replayed") != "" {
+					t.Errorf("with another key and without: %d, %v: %s", r.status, r.header, r.body)
+				}
+			}
+		})
+	}
+}
+
+// A key belongs to one account and one request.
+func TestKeyOfAnotherRequest(t *testing.T) {
+	t.Parallel()
+	c := &onceChecker{}
+	s := startOnce(t, c)
+	const both = `{"domain":"example.com","checks":[{"domain":"example.com"}]}` // valid on both paths
+	if r := s.sendOnce(t, "/api/check", both, "k"); r.status != 200 {
+		t.Fatalf("status %d: %s", r.status, r.body)
+	}
+	for name, request := range map[string][2]string{
+		"another value": {"/api/check", exampleBody}, "the same value, written differently": {"/api/check", both + " "},
+		"another path": {batchPath, both},
+	} {
+		r := s.sendOnce(t, request[0], request[1], "k")
+		r.wellBehaved(t)
+		if got := r.failure(t); r.status != 409 || got.Error != check.ErrOtherRequest.Error() || got.Ref != "" {
+			t.Errorf("%s: %d, %s", name, r.status, r.body)
+		}
+	}
+	if r := s.sendOnce(t, "/api/check", `{"domain":`, "k"); r.status != 400 {
+		t.Errorf("an invalid body: %d", r.status)
+	}
+	r := s.send(t, "POST", "/api/check", both, "Authorization", "Bearer "+freeKey, "Idempotency-Key", "k")
+	if r.status != 403 {
+		t.Errorf("another account: %d, %s", r.status, r.body)
+	}
+	if n := len(c.requests()); n != 2 {
+		t.Errorf("%d checks were made, want one of each account", n)
+	}
+}
+
+func TestInvalidIdempotencyKeys(t *testing.T) {
+	t.Parallel()
+	c := &onceChecker{}
+	s := startOnce(t, c)
+	const characters = "Idempotency-Key: must have 1 to 255 printable ASCII characters"
+	for name, test := range map[string]struct {
+		lines []string
+		want  string
+	}{
+		"empty":         {[]string{""}, characters},
+		"white space":   {[]string{"  "}, characters},
+		"too long":      {[]string{strings.Repeat("k", 256)}, characters},
+		"a tab":         {[]string{"a\tb"}, characters},
+		"no ASCII":      {[]string{"clé"}, characters},
+		"twice":         {[]string{"k", "l"}, "Idempotency-Key: must not occur more than once"},
+		"twice the one": {[]string{"k", "k"}, "Idempotency-Key: must not occur more than once"},
+	} {
+		for _, path := range []string{"/api/check", batchPath} {
+			headers := []string{"Authorization", "Bearer " + goodKey}
+			for _, line := range test.lines {
+				headers = append(headers, "Idempotency-Key", line)
+			}
+			r := s.send(t, "POST", path, map[string]string{"/api/check": exampleBody, batchPath: batchBody}[path],
+				headers...)
+			r.wellBehaved(t)
+			if r.status != 400 || r.failure(t).Error != test.want {
+				t.Errorf("%s, %s: %d, %s", name, path, r.status, r.body)
+			}
+		}
+	}
+	if n := len(c.requests()); n != 0 {
+		t.Errorf("%d checks were made", n)
+	}
+	// Endpoints that record nothing for an account have no keys.
+	if r := s.send(t, "POST", "/api/check-public", exampleBody, "Idempotency-Key", ""); r.status != 200 {
+		t.Errorf("without a key: %d, %s", r.status, r.body)
+	}
+}
+
+// Errors are not kept: the same request with the same key is tried again.
+func TestErrorsAreNotKept(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{freeKey, usedKey, busyKey, lateKey, failKey, panicKey} {
+		c := &onceChecker{}
+		s := startOnce(t, c)
+		for range 2 {
+			s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+key, "Idempotency-Key", "k")
+		}
+		if n := len(c.requests()); n != 2 || len(c.kept) != 0 {
+			t.Errorf("%s: %d checks, %d answers", key, n, len(c.kept))
+		}
+	}
+}
+
+// A kept answer is given before the quota and the plan are looked at.
+func TestReplayNeedsNoQuota(t *testing.T) {
+	t.Parallel()
+	c := &onceChecker{kept: map[string]*check.Once{}}
+	for path, body := range map[string]string{"/api/check": exampleBody, batchPath: batchBody} {
+		for _, account := range []string{usedKey, freeKey} {
+			c.kept[account+" "+path] = &check.Once{Request: []byte(path + "\n" + body), Answer: []byte(`{"kept":1}`)}
+		}
+	}
+	s := startOnce(t, c)
+	for path, body := range map[string]string{"/api/check": exampleBody, batchPath: batchBody} {
+		for _, account := range []string{usedKey, freeKey} {
+			r := s.send(t, "POST", path, body, "Authorization", "Bearer "+account, "Idempotency-Key", path)
+			if r.status != 200 || r.body != `{"kept":1}` {
+				t.Errorf("%s, %s: %d, %s", account, path, r.status, r.body)
+			}
+		}
+	}
+	if n := len(c.requests()); n != 0 {
+		t.Errorf("%d checks were made", n)
+	}
+	if log := s.log.String(); strings.Count(log, `"replayed":true`) != 4 {
+		t.Errorf("the log does not say that answers were replayed:\n%s", log)
+	}
+}
+
+// The answer of another host appears while a check is scored. If it is gone again, the request is scored again, but not
+// without end.
+func TestAnswerThatAppears(t *testing.T) {
+	t.Parallel()
+	kept := func() map[string]*check.Once {
+		return map[string]*check.Once{goodKey + " k": {Request: []byte("/api/check\n" + exampleBody),
+			Answer: []byte("{}")}}
+	}
+	for name, test := range map[string]struct {
+		behind, status, checks int
+		replayed               string
+	}{
+		"at once":                  {0, 200, 0, "true"},
+		"while the check runs":     {1, 200, 1, "true"},
+		"later":                    {2, 200, 2, "true"},
+		"and is never to be found": {3, 503, 3, ""},
+	} {
+		c := &onceChecker{kept: kept(), behind: test.behind}
+		s := startOnce(t, c)
+		r := s.sendOnce(t, "/api/check", exampleBody, "k")
+		if n := len(c.requests()); r.status != test.status || n != test.checks ||
+			r.header.Get("Idempotent-Replayed") != test.replayed {
+			t.Errorf("%s: %d after %d checks, %v: %s", name, r.status, n, r.header, r.body)
+		}
+	}
+}
+
+// Without a look-up, nothing is checked: the request may have been counted before.
+func TestLookUpOfAnswersFails(t *testing.T) {
+	t.Parallel()
+	down := &check.UnavailableError{Part: "database", Err: errors.New(secret)}
+	for status, err := range map[int]error{503: down, 500: errors.New(secret)} {
+		c := &onceChecker{failing: err}
+		s := startOnce(t, c)
+		r := s.sendOnce(t, "/api/check", exampleBody, "k")
+		r.wellBehaved(t)
+		if n := len(c.requests()); r.status != status || n != 0 {
+			t.Errorf("%v: %d after %d checks: %s", err, r.status, n, r.body)
+		}
+		if r := s.check(t, exampleBody); r.status != 200 {
+			t.Errorf("without a key: %d", r.status)
+		}
+	}
+}
+
+// One account's look-ups leave slots for others.
+func TestLookUpsOfAnswersAreShared(t *testing.T) {
+	t.Parallel()
+	s := startOnce(t, &onceChecker{})
+	for range maxKeptLookups / 2 {
+		if _, err := s.keptLookups.Take(goodKey); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := s.sendOnce(t, "/api/check", exampleBody, "k"); r.status != 503 {
+		t.Errorf("the account with half of the slots: %d", r.status)
+	}
+	r := s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+usedKey, "Idempotency-Key", "k")
+	if r.status != 429 {
+		t.Errorf("another account: %d", r.status)
+	}
+}
+
+// Test keys have no part in the answers of the account's other keys. A replay is a use of a key that the ledger does
+// not note.
+func TestReplaysByKey(t *testing.T) {
+	t.Parallel()
+	used := make(chan string, 9)
+	c := &onceChecker{}
+	keys := limitedKeys{"live": {}, "other": {}, "test": &apikey.Limits{Test: true}}
+	s := start(t, Config{Checker: c, Answers: c, Keys: keys, Used: func(c check.Caller) { used <- c.Key }})
+	send := func(key, once string) reply {
+		return s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+key, "Idempotency-Key", once)
+	}
+	first := send("live", "k")
+	if again := send("other", "k"); again.status != 200 || again.body != first.body {
+		t.Errorf("another key of the account: %d, %s, want %s", again.status, again.body, first.body)
+	}
+	for range 2 {
+		if r := send("test", "k"); r.status != 200 || r.body == first.body {
+			t.Errorf("a test key: %d, %s", r.status, r.body)
+		}
+	}
+	for _, want := range []string{"other", "test", "test"} {
+		storetest.Expect(t, "key that was used", storetest.Receive(t, "a use", used), want)
+	}
+	if r := send("test", ""); r.status != 400 {
+		t.Errorf("a test key with an invalid idempotency key: %d", r.status)
+	}
+	if n := len(c.kept); n != 1 {
+		t.Errorf("%d answers are kept", n)
+	}
+}

@@ -1,0 +1,147 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"assay/host/check"
+	"assay/host/customer/override"
+	"assay/host/entity"
+)
+
+const overridesPath = "/api/overrides"
+
+// Overrides keeps the verdicts that an account sets in advance. Errors: *entity.InvalidError, check.ErrUnauthorized,
+// override.TooManyError and override.ErrUnknown.
+type Overrides interface {
+	AddOverride(ctx context.Context, c check.Caller, w override.Wanted) (*override.Listed, error)
+	// Overrides lists an account's overrides, newest first.
+	Overrides(ctx context.Context, account string) ([]override.Listed, error)
+	RemoveOverride(ctx context.Context, c check.Caller, id string) error
+}
+
+// addOverride serves POST /api/overrides.
+func (s *Server) addOverride(c *fiber.Ctx) error {
+	if s.cfg.Overrides == nil {
+		return errNotFound
+	}
+	return s.keyed(c, func(work context.Context, caller check.Caller) error {
+		if err := vetContent(&c.Request().Header); err != nil {
+			return err
+		}
+		wanted, err := decodeOverride(c.Request().Body())
+		if err != nil {
+			return err
+		}
+		return s.shared(s.events, caller, func() error {
+			added, err := s.cfg.Overrides.AddOverride(work, caller, wanted)
+			if err != nil {
+				return err
+			}
+			added.Account = "" // the caller's
+			s.answer(c.Context(), fasthttp.StatusOK, added)
+			return nil
+		})
+	})
+}
+
+// listOverrides serves GET /api/overrides.
+func (s *Server) listOverrides(c *fiber.Ctx) error {
+	if s.cfg.Overrides == nil {
+		return errNotFound
+	}
+	return s.keyed(c, func(work context.Context, caller check.Caller) error {
+		return s.shared(s.events, caller, func() error {
+			list, err := s.cfg.Overrides.Overrides(work, caller.Account)
+			if err != nil {
+				return err
+			}
+			for i := range list {
+				list[i].Account = ""
+			}
+			s.answer(c.Context(), fasthttp.StatusOK, map[string][]override.Listed{"overrides": list})
+			return nil
+		})
+	})
+}
+
+// removedOverride is the body of a successful DELETE /api/overrides.
+type removedOverride struct {
+	ID      string `json:"id"`
+	Removed bool   `json:"removed"`
+}
+
+// removeOverride serves DELETE /api/overrides?id=ovr_...
+func (s *Server) removeOverride(c *fiber.Ctx) error {
+	if s.cfg.Overrides == nil {
+		return errNotFound
+	}
+	return s.keyed(c, func(work context.Context, caller check.Caller) error {
+		id, err := once(c.Context().QueryArgs(), "id")
+		if err == nil {
+			err = override.ValidateID(id)
+		}
+		if err != nil {
+			return err
+		}
+		return s.shared(s.events, caller, func() error {
+			if err := s.cfg.Overrides.RemoveOverride(work, caller, id); err != nil {
+				return err
+			}
+			s.answer(c.Context(), fasthttp.StatusOK, removedOverride{ID: id, Removed: true})
+			return nil
+		})
+	})
+}
+
+// decodeOverride reads an override as strictly as a check request. Errors are of type invalidBody or
+// *entity.InvalidError.
+func decodeOverride(body []byte) (w override.Wanted, err error) {
+	members, err := decodeObject(body, "")
+	if err != nil {
+		return w, err
+	}
+	country, err := countryOf(members["region"])
+	if err != nil {
+		return w, err
+	}
+	var kinds []string
+	for _, kind := range override.Kinds() {
+		kinds = append(kinds, string(kind))
+		value := members[string(kind)]
+		if value == nil {
+			continue
+		}
+		if w.Target.Kind != "" {
+			return w, invalidBody(fmt.Sprintf("only one of %s and %s can be given", w.Target.Kind, kind))
+		}
+		text, err := textOf(value, string(kind))
+		if err == nil {
+			w.Target, err = override.ParseTarget(kind, text, country)
+		}
+		if err != nil {
+			return w, err
+		}
+	}
+	if w.Target.Kind == "" {
+		return w, invalidBody("one of " + strings.Join(kinds, ", ") + " is required")
+	}
+	var action, expires string
+	for _, field := range []struct {
+		name string
+		into *string
+	}{{"action", &action}, {"reason", &w.Reason}, {"author", &w.Author}, {"expires_at", &expires}} {
+		if *field.into, err = textOf(members[field.name], field.name); err != nil {
+			return w, err
+		}
+	}
+	if w.Action = check.Verdict(action); w.Action == "" {
+		return w, &entity.InvalidError{Field: "action", Reason: "is required: block or allow"}
+	}
+	w.ExpiresAt, err = override.ParseExpiry(expires)
+	return w, err
+}

@@ -1,0 +1,69 @@
+package api
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"assay/host/access/admission"
+)
+
+// A burst of refusals writes one line at once and one a second, which together count all of them.
+func TestLogOfRefusalsIsLimited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		r := &refusals{log: slog.New(slog.NewTextHandler(&log, nil)), kinds: map[refusalKind]*suppressed{}}
+		burst := refusalKind{"/api/check", "share"}
+		own := 0
+		for range 2500 { // over 2.5 seconds
+			if r.admit(burst) {
+				own++
+			}
+			<-time.After(1001 * time.Microsecond) // never at the same instant as a line
+		}
+		if !r.admit(refusalKind{"/api/check", "database"}) {
+			t.Error("the first refusal of another kind has no line")
+		}
+		<-time.After(10 * time.Second)
+		synctest.Wait()
+		if !r.admit(burst) {
+			t.Error("the first refusal of a later burst has no line")
+		}
+		r.admit(burst)
+		r.close()
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		if own != 1 || len(lines) != 4 {
+			t.Errorf("%d lines of requests, and:\n%s", own, log.String())
+		}
+		for i, want := range []string{"suppressed=999", "suppressed=999", "suppressed=501", "suppressed=1"} {
+			if i < len(lines) && !strings.Contains(lines[i], want+"\n") && !strings.HasSuffix(lines[i], want) {
+				t.Errorf("line %d is %s, want %s", i, lines[i], want)
+			}
+		}
+	})
+}
+
+// Refused requests share lines in the access log. Errors with a reference have one each.
+func TestRefusedRequestsShareLines(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	const n = 20
+	for range n {
+		s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+busyKey)
+		s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+failKey)
+	}
+	s.Server.refusals.close()
+	log := s.log.String()
+	refused := strings.Count(log, `"status":503`)
+	if !strings.Contains(log, admission.ErrBusy.Error()) || refused == 0 || refused > n/2 ||
+		!strings.Contains(log, `"reason":"door"`) {
+		t.Errorf("%d refusals have %d lines:\n%s", n, refused, log)
+	}
+	if failed := strings.Count(log, `"status":500`); failed != n {
+		t.Errorf("%d failures have %d lines", n, failed)
+	}
+}

@@ -1,0 +1,304 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/valyala/fasthttp"
+
+	"assay/host/access/admission"
+	"assay/host/check"
+	"assay/host/customer/privacy"
+)
+
+// closedDoor admits nothing.
+type closedDoor struct{}
+
+func (closedDoor) Admits(string, int) error { return admission.ErrBusy }
+
+// oneDoor refuses one account.
+type oneDoor string
+
+func (d oneDoor) Admits(account string, _ int) error {
+	if account == string(d) {
+		return admission.ErrShare
+	}
+	return nil
+}
+
+// strict fails the test if a key is looked up.
+type strict struct{ t *testing.T }
+
+func (s strict) Authenticate(context.Context, string) (check.Caller, error) {
+	s.t.Error("a key was looked up")
+	return check.Caller{}, check.ErrUnauthorized
+}
+
+// An overloaded host refuses a check before it looks up the key, and before it reads the body.
+func TestDoorRefusesBeforeAnythingElse(t *testing.T) {
+	t.Parallel()
+	p := &public{limit: 10}
+	s := start(t, Config{Door: closedDoor{}, Keys: strict{t}, Public: p})
+	for _, path := range []string{"/api/check", "/api/check-public", batchPath} {
+		r := s.send(t, "POST", path, "{", "Authorization", "Bearer "+goodKey)
+		r.wellBehaved(t)
+		if r.status != 503 || r.header.Get("Retry-After") != "1" || r.failure(t).Error != admission.ErrBusy.Error() {
+			t.Errorf("%s: %d %s", path, r.status, r.body)
+		}
+	}
+	if n := p.uses("127.0.0.1/32"); n != 0 {
+		t.Errorf("%d refused calls were counted", n)
+	}
+}
+
+func TestDoorRefusesOneAccount(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{Door: oneDoor(freeKey)})
+	for key, status := range map[string]int{freeKey: 503, goodKey: 400} {
+		for _, path := range []string{"/api/check", batchPath} {
+			if r := s.send(t, "POST", path, "{", "Authorization", "Bearer "+key); r.status != status {
+				t.Errorf("%s with %s: %d, want %d", path, key, r.status, status)
+			}
+		}
+	}
+}
+
+// reasons collects the reasons of refusals.
+type reasons struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+func (r *reasons) add(reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen = append(r.seen, reason)
+}
+
+// refuser refuses each check with an error.
+type refuser struct {
+	checker
+	err error
+}
+
+func (r *refuser) Check(context.Context, check.Request) (*check.Decision, error) { return nil, r.err }
+
+func TestRefusalsAreCountedByReason(t *testing.T) {
+	t.Parallel()
+	late := &check.UnavailableError{Part: "layer x@1.0.0", Err: context.DeadlineExceeded}
+	for want, err := range map[string]error{
+		"door": admission.ErrBusy, "share": admission.ErrShare, "deadline": late,
+		"layer":  &check.UnavailableError{Part: "layer x@1.0.0", Err: errors.New("no instance")},
+		"facts":  &check.UnavailableError{Part: "facts of graph", Err: errors.New("no connection")},
+		"ledger": &check.UnavailableError{Part: "ledger", Err: errors.New("the queue is full")},
+	} {
+		var seen reasons
+		s := start(t, Config{Checker: &refuser{err: err}, Refused: seen.add})
+		r := s.check(t, exampleBody)
+		r.wellBehaved(t)
+		if r.status != 503 || r.header.Get("Retry-After") != "1" || !slices.Equal(seen.seen, []string{want}) {
+			t.Errorf("%v: status %d, reasons %v, want %s", err, r.status, seen.seen, want)
+		}
+	}
+}
+
+// hoarder holds all requests of one account until the test ends.
+type hoarder struct {
+	archive
+	checker
+	account string
+	entered chan struct{}
+	release chan struct{}
+}
+
+func newHoarder(account string) *hoarder {
+	return &hoarder{account: account, entered: make(chan struct{}), release: make(chan struct{})}
+}
+
+func (h *hoarder) hold(c check.Caller) {
+	if c.Account == h.account {
+		h.entered <- struct{}{}
+		<-h.release
+	}
+}
+
+func (h *hoarder) Export(ctx context.Context, c check.Caller, whose privacy.Selector, page privacy.Page) (
+	*privacy.Export, error) {
+	h.hold(c)
+	return h.archive.Export(ctx, c, whose, page)
+}
+
+func (h *hoarder) CheckBatch(ctx context.Context, c check.Caller, items []check.Item, once *check.Once) (
+	[]check.Answer, error) {
+	h.hold(c)
+	return h.checker.CheckBatch(ctx, c, items, once)
+}
+
+func (h *hoarder) After(ctx context.Context, account string, after int64, limit int) ([]Event, error) {
+	h.hold(check.Caller{Account: account})
+	return eventLog{}.After(ctx, account, after, limit)
+}
+
+// One account sends slow requests on many connections, as many as it can. All requests of another account must succeed.
+func TestFloodsCostOthersNothing(t *testing.T) {
+	t.Parallel()
+	const connections, calls = 64, 60
+	for name, test := range map[string]struct {
+		flood, call string // method, path and body
+		share       int    // slots of the flood
+	}{
+		"exports": {"GET " + exportPath + "?ref=" + knownRef + " ", `POST ` + erasePath + ` {"domain":"a.com"}`, 2},
+		"batches": {"POST " + batchPath + ` {"checks":[{"domain":"a.com"}]}`,
+			`POST ` + batchPath + ` {"checks":[{"domain":"a.com"}]}`, 8},
+		"events": {"GET /api/events ", "GET /api/events ", 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHoarder(failKey)
+			s := start(t, Config{Privacy: h, Checker: h, Events: h})
+			send := func(key, request string) reply {
+				words := strings.SplitN(request, " ", 3)
+				return s.send(t, words[0], words[1], words[2], "Authorization", "Bearer "+key)
+			}
+			answers := make(chan int, connections)
+			for range connections {
+				go func() { answers <- send(failKey, test.flood).status }()
+			}
+			for range test.share {
+				<-h.entered
+			}
+			for range connections - test.share {
+				if status := <-answers; status != http.StatusServiceUnavailable {
+					t.Errorf("a request beyond the share: status %d", status)
+				}
+			}
+			for i := range calls {
+				if r := send(goodKey, test.call); r.status != http.StatusOK {
+					t.Fatalf("call %d of another account: status %d: %s", i+1, r.status, r.body)
+				}
+			}
+			close(h.release)
+			for range test.share {
+				<-answers
+			}
+		})
+	}
+}
+
+// Look-ups of unknown keys from one address must leave room for those from others.
+func TestFloodOfUnknownKeys(t *testing.T) {
+	t.Parallel()
+	s := New(Config{Checker: &checker{}, Keys: keys{}, Public: &public{}})
+	for range 100 {
+		if _, err := s.lookups.Take("192.0.2.1/32"); err != nil {
+			break
+		}
+	}
+	if _, err := s.lookups.Take("192.0.2.1/32"); !errors.Is(err, admission.ErrShare) {
+		t.Errorf("a flood from one address: %v", err)
+	}
+	if _, err := s.lookups.Take("192.0.2.2/32"); err != nil {
+		t.Errorf("another address: %v", err)
+	}
+}
+
+// waiting is a key store that answers when release is closed.
+type waiting struct {
+	keys
+	lookUps atomic.Int32
+	release chan struct{}
+}
+
+func (w *waiting) Authenticate(ctx context.Context, presented string) (check.Caller, error) {
+	w.lookUps.Add(1)
+	<-w.release
+	return w.keys.Authenticate(ctx, presented)
+}
+
+// A client with many connections must not be refused when its key is not remembered: after the host's start, and
+// whenever the memory ends.
+func TestConnectionsOfOneKeyShareItsLookUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &waiting{release: make(chan struct{})}
+		s := New(Config{Checker: &checker{}, Keys: w, Public: &public{}})
+		var accepted atomic.Int32
+		const connections = 256
+		for range connections {
+			go func() {
+				if caller, err := s.authenticate(t.Context(), withKey(goodKey)); err == nil &&
+					caller.Account == goodKey {
+					accepted.Add(1)
+				}
+			}()
+		}
+		synctest.Wait()
+		if n := w.lookUps.Load(); n != 1 {
+			t.Errorf("%d look-ups of one key, want 1", n)
+		}
+		close(w.release)
+		synctest.Wait()
+		if n := accepted.Load(); n != connections {
+			t.Errorf("%d of %d requests accepted", n, connections)
+		}
+	})
+}
+
+// remembering is a key store that remembers every key.
+type remembering struct{ strict }
+
+func (remembering) Recall(presented string) (check.Caller, bool, error) {
+	caller, err := keys{}.Authenticate(context.Background(), presented)
+	return caller, true, err
+}
+
+// A remembered key needs no look-up, and so no slot for one.
+func TestRememberedKeysNeedNoSlot(t *testing.T) {
+	t.Parallel()
+	s := New(Config{Checker: &checker{}, Keys: remembering{strict{t}}, Public: &public{}, MaxLookups: 1})
+	if _, err := s.lookups.Take("192.0.2.9/32"); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]error{goodKey: nil, "unknown": check.ErrUnauthorized} {
+		if _, err := s.authenticate(t.Context(), withKey(key)); !errors.Is(err, want) {
+			t.Errorf("key %q: error %v, want %v", key, err, want)
+		}
+	}
+}
+
+func withKey(key string) *fasthttp.RequestCtx {
+	var r fasthttp.Request
+	r.Header.Set("Authorization", "Bearer "+key)
+	ctx := &fasthttp.RequestCtx{}
+	ctx.Init(&r, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}, nil)
+	return ctx
+}
+
+// hanging is a key store whose database does not respond.
+type hanging struct{}
+
+func (hanging) Authenticate(ctx context.Context, _ string) (check.Caller, error) {
+	<-ctx.Done()
+	return check.Caller{}, &check.UnavailableError{Part: "database", Err: ctx.Err()}
+}
+
+func TestFrozenDatabaseGets503(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{Keys: hanging{}})
+	for _, request := range []string{"POST /api/check", "POST " + batchPath, "GET /api/events", "POST " + erasePath} {
+		method, path, _ := strings.Cut(request, " ")
+		r := s.send(t, method, path, `{}`, "Authorization", "Bearer "+goodKey)
+		r.wellBehaved(t)
+		if r.status != 503 || r.header.Get("Retry-After") != "1" {
+			t.Errorf("%s: status %d: %s", request, r.status, r.body)
+		}
+	}
+}

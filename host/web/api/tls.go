@@ -1,0 +1,93 @@
+package api
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"assay/host/access/admission"
+)
+
+// secure encrypts the connections of a listener. A handshake takes place when its connection is first read, so it holds
+// up neither Accept nor other connections.
+type secure struct {
+	config  *tls.Config
+	timeout time.Duration
+	slots   *admission.Shares // handshakes in progress, by address block
+	failed  func(error)       // called after a failed handshake; must not block
+}
+
+// wrap puts TLS under a new connection. It returns an error if there are too many handshakes.
+func (s *secure) wrap(c *conn) error {
+	release, err := s.slots.Take(peerBlock(c.Conn.RemoteAddr()).String())
+	if err != nil {
+		return err
+	}
+	release = sync.OnceFunc(release)
+	encrypted, closed := tls.Server(c.Conn, s.config), c.closed
+	c.Conn = encrypted
+	c.closed = func() { release(); closed() }
+	c.handshake = func() error {
+		defer release()
+		return s.handshake(encrypted)
+	}
+	return nil
+}
+
+// handshake is called after fasthttp has set the deadline of the first read.
+func (s *secure) handshake(c *tls.Conn) error {
+	if err := c.SetWriteDeadline(time.Now().Add(s.timeout)); err != nil {
+		return err
+	}
+	err := c.Handshake()
+	var other tls.RecordHeaderError
+	if errors.As(err, &other) && other.Conn != nil && looksLikeHTTP(other.RecordHeader) {
+		refusePlain(other.Conn)
+	}
+	if err != nil && !errors.Is(err, io.EOF) { // such as a load balancer's test whether the port is open
+		s.failed(err)
+	}
+	return err
+}
+
+// looksLikeHTTP reports whether the first bytes of a connection, which are not TLS, begin a request.
+func looksLikeHTTP(first [5]byte) bool {
+	switch string(first[:]) {
+	case "GET /", "HEAD ", "POST ", "PUT /", "DELET", "OPTIO", "PATCH":
+		return true
+	}
+	return false
+}
+
+// refusePlain responds to a request that was sent without encryption. The deadlines of the connection apply.
+func refusePlain(c net.Conn) {
+	if writeRefusal(c, "400 Bad Request", "", "this port serves https, and the request was sent with http") != nil {
+		return
+	}
+	if half, ok := c.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil &&
+		c.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
+		_, _ = io.CopyN(io.Discard, c, lingerBytes)
+	}
+}
+
+// peerBlock returns the address block of a connection's peer, or the zero Prefix if it has no IP address.
+func peerBlock(a net.Addr) netip.Prefix {
+	peer, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return block(plain(peer.Addr()))
+}
+
+// sparsely lets one line a minute into the log.
+type sparsely struct{ last atomic.Int64 }
+
+func (s *sparsely) due() bool {
+	last, now := s.last.Load(), time.Now().Unix()
+	return now-last >= 60 && s.last.CompareAndSwap(last, now)
+}

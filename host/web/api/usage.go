@@ -1,0 +1,116 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"assay/host/check"
+	"assay/host/customer/decision"
+	"assay/host/entity"
+)
+
+const (
+	usagePath        = "/api/usage"
+	exportChecksPath = checksPrefix + "export"
+)
+
+// showUsage serves GET /api/usage.
+func (s *Server) showUsage(c *fiber.Ctx) error {
+	if s.cfg.Decisions == nil {
+		return errNotFound
+	}
+	return s.keyed(c, func(work context.Context, caller check.Caller) error {
+		text, err := parameter(c.Context().QueryArgs(), "month")
+		if err != nil {
+			return err
+		}
+		month, err := time.Parse(decision.MonthFormat, text)
+		switch {
+		case text == "":
+			now := s.cfg.Now().UTC()
+			month = time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
+		case err != nil || month.Year() < 1:
+			return &entity.InvalidError{Field: "month", Reason: "must be a month such as 2026-01"}
+		}
+		return s.shared(s.events, caller, func() error {
+			usage, err := s.cfg.Decisions.MonthlyUsage(work, caller, month)
+			return s.reply(c, usage, err)
+		})
+	})
+}
+
+// exportChecks serves GET /api/checks/export. The body is sent page by page after this returns.
+func (s *Server) exportChecks(c *fiber.Ctx) error {
+	if s.cfg.Decisions == nil {
+		return errNotFound
+	}
+	return s.keyed(c, func(work context.Context, caller check.Caller) error {
+		format, q, err := s.exportQuery(c.Context().QueryArgs())
+		if err != nil {
+			return err
+		}
+		release, err := s.events.Take(caller.Account) // until the body is sent
+		if err != nil {
+			return err
+		}
+		counts, err := s.cfg.Decisions.CountChecks(work, caller, q.From, q.Until)
+		var export *decision.Export
+		if err == nil {
+			conn := c.Context().Conn()
+			export, err = decision.NewExport(work, s.cfg.Decisions, caller, q, format, func() {
+				_ = conn.SetWriteDeadline(time.Now().Add(s.cfg.WriteTimeout)) // for each page, not for all of them
+			})
+		}
+		if err != nil {
+			release()
+			return err
+		}
+		response := &c.Context().Response
+		response.Header.Set("X-Total-Count", strconv.Itoa(q.Selected(counts)))
+		response.Header.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="checks.%s"`, format))
+		response.Header.SetContentType(format.Type())
+		export.OnClose(release)
+		response.SetBodyStream(export, -1)
+		return nil
+	})
+}
+
+// exportQuery reads the parameters of an export. Without "until", it ends now, so that it does not grow while it is
+// read. The error is an *entity.InvalidError.
+func (s *Server) exportQuery(args *fasthttp.Args) (f decision.Format, q decision.Query, err error) {
+	name, err := parameter(args, "format")
+	if err == nil {
+		f, err = decision.ParseFormat(name)
+	}
+	if err != nil {
+		return f, q, err
+	}
+	q, err = readSelection(func(name string) (string, error) { return parameter(args, name) })
+	if q.Limit = decision.MaxPage; q.Until.IsZero() {
+		q.Until = s.cfg.Now().UTC()
+	}
+	if err != nil {
+		return f, q, err
+	}
+	return f, q, q.Validate()
+}
+
+// parameter returns a parameter of the query string, or "" if it is missing. The error is an *entity.InvalidError.
+func parameter(args *fasthttp.Args, name string) (string, error) {
+	values := args.PeekMulti(name)
+	switch {
+	case len(values) == 0:
+		return "", nil
+	case len(values) > 1:
+		return "", &entity.InvalidError{Field: name, Reason: "must be given once at most"}
+	case !utf8.Valid(values[0]):
+		return "", &entity.InvalidError{Field: name, Reason: "must be UTF-8"}
+	}
+	return string(values[0]), nil
+}

@@ -1,0 +1,115 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/access/admission"
+	"assay/host/check"
+	"assay/host/customer/decision"
+)
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	d := &decisions{}
+	now := time.Date(2026, 11, 30, 23, 59, 0, 0, time.UTC)
+	s := start(t, Config{Decisions: d, Now: func() time.Time { return now }})
+	for path, month := range map[string]string{"/api/usage": "2026-11", "/api/usage?month=2026-02": "2026-02"} {
+		r := s.send(t, "GET", path, "", "Authorization", "Bearer "+goodKey)
+		r.wellBehaved(t)
+		if want := `{"month":"` + month + `","quota":1500,"used":8,"forecast":44,"counts":[]}`; r.body != want {
+			t.Errorf("%s: %d %s, want %s", path, r.status, r.body, want)
+		}
+	}
+	for path, want := range map[string]string{
+		"/api/usage?month=11":                              "month: must be a month such as 2026-01",
+		"/api/usage?month=2026-13":                         "month: must be a month such as 2026-01",
+		"/api/usage?month=0000-01":                         "month: must be a month such as 2026-01",
+		"/api/usage?month=2026-01&month=2026-02":           "month: must be given once at most",
+		"/api/checks/export":                               "format: must be csv or json",
+		"/api/checks/export?format=xml":                    "format: must be csv or json",
+		"/api/checks/export?format=csv&from=1":             "from: must be a time such as 2026-01-15T10:30:00Z",
+		"/api/checks/export?format=csv&key=%ff":            "key: must be UTF-8",
+		"/api/checks/export?format=csv&key=%00":            "key: must be the id of an API key",
+		"/api/checks/export?format=csv&verdict=a":          "verdict: must be allow, review or block",
+		"/api/checks/export?format=csv&type=a&type=domain": "type: must be given once at most",
+	} {
+		r := s.send(t, "GET", path, "", "Authorization", "Bearer "+goodKey)
+		r.wellBehaved(t)
+		if got := r.failure(t); r.status != 400 || !strings.HasPrefix(got.Error, want) {
+			t.Errorf("%s: %d %q, want 400 %q", path, r.status, got.Error, want)
+		}
+	}
+}
+
+func TestExportChecks(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{Decisions: &decisions{}, EventSlots: admission.NewShares(1)})
+	for range 3 { // each gives its slot back
+		r := s.send(t, "GET", "/api/checks/export?format=json&verdict=block&from=2026-01-01T00:00:00Z", "",
+			"Authorization", "Bearer "+goodKey)
+		var document struct {
+			Checks []decision.Check
+			Total  int
+		}
+		if err := json.Unmarshal([]byte(r.body), &document); err != nil || document.Total != 2 ||
+			len(document.Checks) != 2 || document.Checks[1] != recordedCheck {
+			t.Fatalf("%d, %v: %s", r.status, err, r.body)
+		}
+		if r.header.Get("X-Total-Count") != "1" || // one of the eight that are counted is a block
+			r.header.Get("Content-Disposition") != `attachment; filename="checks.json"` {
+			t.Errorf("headers %v", r.header)
+		}
+	}
+	r := s.send(t, "GET", "/api/checks/export?format=csv", "", "Authorization", "Bearer "+goodKey)
+	if lines := strings.Split(r.body, "\r\n"); len(lines) != 4 || r.header.Get("X-Total-Count") != "8" ||
+		lines[1] != knownRef+",2026-01-15T10:30:00.123Z,email,78,block,key_1,12,false" {
+		t.Errorf("%d %q, %v", r.status, r.body, r.header)
+	}
+	r = s.send(t, "HEAD", "/api/checks/export?format=csv", "", "Authorization", "Bearer "+goodKey)
+	if r.status != 200 || r.body != "" {
+		t.Errorf("HEAD: %d %q", r.status, r.body)
+	}
+	if r := s.send(t, "GET", "/api/checks/export?format=csv", "", "Authorization", "Bearer "+failKey); r.status != 500 {
+		t.Errorf("a first page that cannot be read: %d %s", r.status, r.body)
+	}
+}
+
+// brokenPages are decisions whose second page cannot be read.
+type brokenPages struct{ *decisions }
+
+func (b brokenPages) SearchChecks(ctx context.Context, c check.Caller, q decision.Query) (*decision.Page, error) {
+	if q.After != (decision.Cursor{}) {
+		return nil, errors.New(secret)
+	}
+	return b.decisions.SearchChecks(ctx, c, q)
+}
+
+// TestBrokenExport checks that a client sees that an export broke off, and that its slot is free again.
+func TestBrokenExport(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{Decisions: brokenPages{&decisions{}}, EventSlots: admission.NewShares(1)})
+	for range 2 {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			"http://"+s.addr+"/api/checks/export?format=csv", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+goodKey)
+		response, err := http.DefaultClient.Do(request)
+		if err != nil || response.StatusCode != http.StatusOK {
+			t.Fatalf("%v, %v", response, err)
+		}
+		text, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err == nil || strings.Contains(string(text), secret) {
+			t.Errorf("a broken export ends as a whole one: %q", text)
+		}
+	}
+}

@@ -1,0 +1,279 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"assay/host/customer/billing"
+	"assay/host/internal/internet"
+)
+
+// TestCheckoutPath is the path of the built-in test checkout's pages. The checkout's id follows.
+const TestCheckoutPath = "/checkout/test/"
+
+const (
+	donePath         = "/checkout/done"
+	maxOpenCheckouts = 5  // checkouts that a browser's cookie remembers
+	maxCheckouts     = 10 // by one client within checkoutsWindow
+	checkoutsWindow  = time.Hour
+
+	// Free keys of one network: from the second group on, each waits longer than the one before.
+	maxFreeKeys    = 12 // within checkoutsWindow
+	freeKeysAtOnce = 3
+	freeKeyPause   = 20 * time.Second
+)
+
+// subscribe starts a checkout for a new customer or for the signed-in account.
+func (c *Console) subscribe(ctx *fiber.Ctx) error {
+	s, err := c.current(ctx)
+	if err != nil {
+		return err
+	}
+	work, cancel := pageContext()
+	defer cancel()
+	if _, ok, err := c.cfg.Store.Take(work, "checkout ", c.cfg.Client(ctx.Context()), maxCheckouts,
+		checkoutsWindow); err != nil {
+		return err
+	} else if !ok {
+		return &pageError{fiber.StatusTooManyRequests,
+			"Too many checkouts were started from your network. Wait an hour."}
+	}
+	account := ""
+	if s != nil {
+		account = s.Account
+	}
+	plan := field(ctx, "plan")
+	var pause time.Duration
+	if offer, ok := billing.OfferOf(plan); ok && offer.Cents == 0 && account == "" {
+		if pause, err = c.takeFreeKey(work, c.cfg.Client(ctx.Context())); err != nil {
+			return err
+		}
+	}
+	earlier := c.checkouts(ctx)
+	checkout, err := c.cfg.Billing.Subscribe(work, billing.Order{
+		Plan: plan, Account: account, Tabs: earlier, Pause: pause, ReturnTo: c.url(ctx, donePath),
+		CancelTo: c.url(ctx, "/#prices"),
+	})
+	switch {
+	case errors.Is(err, billing.ErrNoPlan):
+		return &pageError{fiber.StatusBadRequest, "There is no such plan."}
+	case errors.Is(err, billing.ErrNotForSale):
+		return errNotForSale()
+	case errors.Is(err, billing.ErrSubscribed): // also if it chose the free plan
+		return ctx.Redirect("/dashboard/plan", fiber.StatusSeeOther)
+	case errors.Is(err, billing.ErrUnavailable):
+		c.cfg.Logger.Error("checkout cannot be opened", "error", err)
+		return &pageError{fiber.StatusServiceUnavailable,
+			"Our payment provider cannot be reached. Nothing was charged; please try again in a minute."}
+	case err != nil:
+		return err
+	}
+	// Earlier checkouts are kept, because the customer may pay for one that is open in another tab.
+	earlier = append(earlier, checkout.Token)
+	if err := c.sealCookie(ctx, "checkout", checkoutContext, earlier[max(0, len(earlier)-maxOpenCheckouts):],
+		c.cfg.Now().Add(billing.ClaimLife)); err != nil {
+		return err
+	}
+	return ctx.Redirect(checkout.URL, fiber.StatusSeeOther)
+}
+
+// takeFreeKey counts a free key of the client's network, and returns how long the key must wait. Addresses of one
+// network are cheap, and each could get as many keys as a client may start checkouts.
+func (c *Console) takeFreeKey(ctx context.Context, client netip.Prefix) (pause time.Duration, err error) {
+	uses, resetAt, err := c.cfg.Store.TakeCounted(ctx, "free key ", internet.Network(client), maxFreeKeys,
+		checkoutsWindow)
+	if err != nil {
+		return 0, err
+	}
+	if uses == 0 {
+		return 0, &pageError{fiber.StatusTooManyRequests, "Too many free keys were issued to your network. " +
+			"The next one is possible at " + resetAt.UTC().Format("15:04") + " UTC."}
+	}
+	return time.Duration(max(0, uses-freeKeysAtOnce)) * freeKeyPause, nil
+}
+
+func errNotForSale() error {
+	return &pageError{fiber.StatusForbidden, "This host does not sell paid plans. Nothing was charged."}
+}
+
+// checkouts returns the tokens of the checkouts that this browser started, oldest first.
+func (c *Console) checkouts(ctx *fiber.Ctx) []string {
+	var tokens []string
+	if !c.cookie(ctx, "checkout", checkoutContext, &tokens) {
+		return nil
+	}
+	return tokens
+}
+
+// testProvider returns the built-in test checkout, or nil if payments are real.
+func (c *Console) testProvider() *billing.TestCheckout {
+	p, _ := c.cfg.Billing.Provider.(*billing.TestCheckout)
+	return p
+}
+
+func (c *Console) testCheckout(ctx *fiber.Ctx) error {
+	return c.showTestCheckout(ctx, nil, billing.Card{})
+}
+
+func (c *Console) showTestCheckout(ctx *fiber.Ctx, invalid *billing.CardError, card billing.Card) error {
+	offer, err := c.checkoutOffer(ctx)
+	if err != nil {
+		return err
+	}
+	s, err := c.current(ctx)
+	if err != nil {
+		return err
+	}
+	v := view{"Title": "Checkout", "Offer": offer, "ID": ctx.Params("id"), "Name": card.Name}
+	if invalid != nil {
+		ctx.Status(fiber.StatusPaymentRequired)
+		v["Errors"] = map[string]string{invalid.Field: invalid.Reason}
+	}
+	return c.render(ctx, "testcheckout", s, v)
+}
+
+func (c *Console) checkoutOffer(ctx *fiber.Ctx) (billing.Offer, error) {
+	gone := &pageError{fiber.StatusNotFound, "There is no such checkout: it was paid, or it has expired."}
+	if c.testProvider() == nil {
+		return billing.Offer{}, gone
+	}
+	work, cancel := pageContext()
+	defer cancel()
+	plan, err := c.cfg.Store.CheckoutPlan(work, ctx.Params("id"))
+	switch {
+	case errors.Is(err, billing.ErrNoCheckout):
+		return billing.Offer{}, gone
+	case errors.Is(err, billing.ErrSubscribed):
+		return billing.Offer{}, &pageError{fiber.StatusConflict,
+			"Your account already has a subscription, perhaps from another tab. Nothing was charged."}
+	}
+	offer, _ := billing.OfferOf(plan)
+	return offer, err
+}
+
+func (c *Console) payTest(ctx *fiber.Ctx) error {
+	offer, err := c.checkoutOffer(ctx)
+	if err != nil {
+		return err
+	}
+	card := billing.Card{Number: field(ctx, "number"), Expiry: field(ctx, "expiry"), CVC: field(ctx, "cvc"),
+		Name: field(ctx, "name")}
+	change, err := c.testProvider().Pay(ctx.Params("id"), offer.Plan.Name, card)
+	var invalid *billing.CardError
+	if errors.As(err, &invalid) {
+		return c.showTestCheckout(ctx, invalid, card)
+	}
+	if err != nil {
+		return err
+	}
+	work, cancel := pageContext()
+	defer cancel()
+	if err := c.cfg.Billing.Apply(work, change); err != nil {
+		return err
+	}
+	return ctx.Redirect(donePath, fiber.StatusSeeOther)
+}
+
+// done is the success page. Only the first load, by the browser that started the checkout, shows the key.
+func (c *Console) done(ctx *fiber.Ctx) error {
+	tokens := c.checkouts(ctx)
+	if len(tokens) == 0 {
+		return &pageError{fiber.StatusNotFound,
+			"This browser has not started a checkout, or it has expired. " +
+				"If you paid, sign in with your sign-in code or contact support."}
+	}
+	if ctx.Get("Sec-Purpose") != "" || ctx.Get("Purpose") != "" {
+		// Prefetching would use up the one time that the key is shown.
+		return &pageError{fiber.StatusForbidden, "This page cannot be loaded in advance."}
+	}
+	claim, err := c.claim(tokens)
+	var paused *billing.PausedError
+	switch {
+	case errors.As(err, &paused):
+		ctx.Status(fiber.StatusAccepted)
+		seconds := int((paused.Until.Sub(c.cfg.Now()) + time.Second - 1) / time.Second)
+		ctx.Set("Refresh", strconv.Itoa(seconds))
+		return c.render(ctx, "pending", nil, view{"Title": "Your key is being issued", "Seconds": seconds})
+	case errors.Is(err, billing.ErrPending):
+		ctx.Status(fiber.StatusPaymentRequired)
+		ctx.Set("Refresh", "2")
+		return c.render(ctx, "pending", nil, view{"Title": "Waiting for your payment"})
+	case errors.Is(err, billing.ErrNoCheckout):
+		return &pageError{fiber.StatusGone,
+			"This checkout has expired. If you paid, sign in with your sign-in code or contact support."}
+	case err != nil:
+		return err
+	}
+	return c.showClaim(ctx, claim)
+}
+
+// claim returns the key of a checkout that was paid and whose key was not shown yet. If there is none, it returns the
+// outcome of the newest checkout.
+func (c *Console) claim(tokens []string) (newest billing.Claim, newestErr error) {
+	work, cancel := pageContext()
+	defer cancel()
+	newestErr = billing.ErrNoCheckout
+	for _, token := range slices.Backward(tokens) {
+		claim, err := c.cfg.Billing.Claim(work, token)
+		if err == nil && claim.Key != "" {
+			return claim, nil
+		}
+		if errors.Is(newestErr, billing.ErrNoCheckout) {
+			newest, newestErr = claim, err
+		}
+	}
+	return newest, newestErr
+}
+
+// reissue replaces the key of the newest checkout whose key was shown.
+func (c *Console) reissue(ctx *fiber.Ctx) error {
+	tokens := c.checkouts(ctx)
+	if len(tokens) == 0 {
+		return &pageError{fiber.StatusNotFound, "This browser has not started a checkout."}
+	}
+	work, cancel := pageContext()
+	defer cancel()
+	for _, token := range slices.Backward(tokens) {
+		claim, err := c.cfg.Billing.Reissue(work, token)
+		if err == nil {
+			return c.showClaim(ctx, claim)
+		}
+		if !errors.Is(err, billing.ErrNoReissue) && !errors.Is(err, billing.ErrNoCheckout) {
+			return err
+		}
+	}
+	return &pageError{fiber.StatusConflict,
+		"This key was already used, or was issued again too often. Rotate it in the dashboard."}
+}
+
+func (c *Console) showClaim(ctx *fiber.Ctx, claim billing.Claim) error {
+	v := view{"Title": "You are subscribed", "Claim": claim, "URL": c.url(ctx, "")}
+	if claim.Key == "" {
+		if claim.Refunded {
+			v["Title"] = "You already had a subscription"
+		} else if !claim.Upgrade {
+			ctx.Status(fiber.StatusGone)
+			v["Title"] = "Your key was already shown"
+		}
+		s, err := c.current(ctx)
+		if err != nil {
+			return err
+		}
+		return c.render(ctx, "done", s, v)
+	}
+	// The customer is signed in, so that the dashboard is one click away. If that fails, the key is still shown: it is
+	// now or never.
+	s, err := c.beginSession(ctx, claim.Account)
+	c.warn("a new customer is not signed in", err)
+	work, cancel := pageContext()
+	defer cancel()
+	v["Code"], err = c.cfg.Store.FirstCode(work, claim.Account)
+	c.warn("a new customer gets no sign-in code", err)
+	return c.render(ctx, "done", s, v)
+}

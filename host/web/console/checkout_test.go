@@ -1,0 +1,382 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"assay/host/check"
+	"assay/host/customer/billing"
+)
+
+// lateProvider is a provider whose payments are confirmed when a test says so.
+type lateProvider struct{ *billing.TestCheckout }
+
+func (lateProvider) Test() bool   { return false }
+func (lateProvider) Name() string { return "late" }
+
+func (lateProvider) Checkout(_ context.Context, c billing.Checkout, returnTo, _ string) (string, error) {
+	return returnTo + "?paid=" + c.ID, nil
+}
+
+func (lateProvider) Portal(_ context.Context, s billing.Subscription, returnTo string) (string, error) {
+	return returnTo + "?customer=" + s.ID, nil
+}
+
+// pay confirms the payment of the checkout that a visitor was sent to.
+func (s *site) pay(t *testing.T, v *visitor, status billing.Status) {
+	t.Helper()
+	id := v.at.url.Query().Get("paid")
+	err := s.cfg.Billing.Apply(t.Context(), billing.Change{
+		Event: "evt_" + id + string(status), At: *s.clock.Load(), Provider: "late", Checkout: id,
+		Subscription: "sub_" + id, Plan: "pro", Status: status,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func useLateProvider(c *Config) {
+	c.Billing.Provider = lateProvider{c.Billing.Provider.(*billing.TestCheckout)}
+}
+
+func TestSuccessPage(t *testing.T) {
+	t.Parallel()
+	s := serve(t, useLateProvider)
+	v := s.visit(t)
+	v.get(donePath)
+	v.is(404, "This browser has not started a checkout")
+	v.get("/")
+	if strings.Contains(v.at.body, "Test mode") {
+		t.Error("a host with real payments claims to be in test mode")
+	}
+	v.press("Subscribe to Pro")
+	v.is(402, "Waiting for your payment")
+	if v.at.header.Get("Refresh") == "" {
+		t.Error("the page does not reload itself")
+	}
+	s.pay(t, v, billing.Active)
+
+	guessed := s.visit(t)
+	for _, value := range []string{"co_1", strings.Repeat("A", 200)} {
+		guessed.client.Jar.SetCookies(v.at.url, []*http.Cookie{{Name: "assay_checkout", Value: value, Path: "/"}})
+		guessed.get(donePath)
+		guessed.is(404, "This browser has not started a checkout")
+	}
+	// Requests that show the page to nobody must not use up the one time that the key is shown.
+	for name, look := range map[string]func(*visitor) int{
+		"HEAD": func(v *visitor) int { return v.send("HEAD", donePath, "", "").status - 405 },
+		"a prefetch": func(v *visitor) int {
+			v.header.Set("Sec-Purpose", "prefetch")
+			return v.get(donePath).status - 403
+		},
+		"a prefetch with the older header": func(v *visitor) int {
+			v.header.Set("Purpose", "prefetch")
+			return v.get(donePath).status - 403
+		},
+	} {
+		if look(v.alone()) != 0 {
+			t.Errorf("%s has the wrong status", name)
+		}
+	}
+
+	var shown atomic.Int64
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Go(func() {
+			p := v.alone().get(donePath)
+			switch {
+			case p.status == 200 && strings.HasPrefix(p.text("key"), "assay_"):
+				shown.Add(1)
+				for name, want := range map[string]string{"Content-Type": "text/html; charset=utf-8",
+					"Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin"} {
+					if got := p.header.Get(name); got != want {
+						t.Errorf("%s: %q", name, got)
+					}
+				}
+			case p.status != 410 || !strings.Contains(words(p.root), "Your key was already shown"):
+				t.Errorf("status %d: %s", p.status, words(p.root))
+			}
+		})
+	}
+	wg.Wait()
+	if n := shown.Load(); n != 1 {
+		t.Errorf("the key was shown %d times", n)
+	}
+	s.pass(billing.ClaimLife)
+	v.get(donePath)
+	v.is(410, "This checkout has expired.")
+}
+
+// TestCheckoutsInSeveralTabs checks that a browser that started several checkouts gets the key of the paid one.
+func TestCheckoutsInSeveralTabs(t *testing.T) {
+	t.Parallel()
+	s := serve(t, useLateProvider)
+	v := s.visit(t)
+	v.get("/")
+	v.press("Subscribe to Pro")
+	first := *v
+	for range maxOpenCheckouts - 1 {
+		v.get("/")
+		v.press("Subscribe to Starter")
+		v.is(402, "Waiting")
+	}
+	s.pay(t, &first, billing.Active)
+	v.get(donePath)
+	v.is(200, "You are subscribed to Pro")
+	v.get(donePath)
+	v.is(402, "Waiting")
+	v.post("/checkout/reissue") // the page in another tab offers it
+	v.is(200, "This is your API key.")
+}
+
+// TestSecondSubscription pays for a plan in two tabs. The second payment is returned, with a notice, and the
+// subscription that is left can be cancelled.
+func TestSecondSubscription(t *testing.T) {
+	t.Parallel()
+	s := serve(t, useLateProvider)
+	for name, signedIn := range map[string]bool{"of a new customer": false, "of an account": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := s.visit(t)
+			v.get("/")
+			if signedIn {
+				v.press("Get a free key")
+				v.is(200, "This is your API key.")
+				v.get("/")
+			}
+			landing := *v
+			v.press("Subscribe to Pro")
+			second := landing // of the same browser
+			second.press("Subscribe to Pro")
+			s.pay(t, v, billing.Active)
+			s.pay(t, &second, billing.Active)
+			v.get(donePath)
+			if !signedIn {
+				v.is(200, "This is your API key.")
+				v.get(donePath)
+			}
+			v.is(200, "You already had a subscription")
+			v.get("/dashboard/plan")
+			v.is(200, "a second subscription to Pro was paid")
+			v.is(200, "the payment was returned to your card")
+			v.press("Cancel subscription")
+			v.is(200, "ends on")
+		})
+	}
+}
+
+// TestSecondTestPayment opens the test checkout in two tabs. The second card is not taken.
+func TestSecondTestPayment(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, _ := s.customer(t, "free")
+	v.get("/")
+	landing := *v
+	v.press("Subscribe to Starter")
+	second := landing
+	second.press("Subscribe to Pro")
+	card := []string{"number", "4242424242424242", "expiry", "12/40", "cvc", "123", "name", "Jane Doe"}
+	v.press("Subscribe", card...)
+	v.is(200, "You are on Starter")
+	second.press("Subscribe", card...)
+	second.is(409, "Your account already has a subscription")
+	v.get("/dashboard/plan")
+	v.is(200, "You are on Starter")
+}
+
+// TestClosedCheckout checks that a host without a payment provider gives free keys and sells nothing.
+func TestClosedCheckout(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(c *Config) {
+		c.Billing.Provider = &billing.Closed{TestCheckout: *c.Billing.Provider.(*billing.TestCheckout)}
+	})
+	v := s.visit(t)
+	v.get("/")
+	v.is(200, "Not for sale on this host")
+	if strings.Contains(v.at.body, "Subscribe to") || strings.Contains(v.at.body, "est mode") {
+		t.Error("the page sells a plan, or claims to be in test mode")
+	}
+	v.post("/subscribe", "plan", "pro")
+	v.is(403, "This host does not sell paid plans.")
+	v.get("/")
+	v.press("Get a free key")
+	v.is(200, "This is your API key.")
+	v.get("/dashboard/plan")
+	v.is(200, "Not for sale on this host")
+}
+
+// TestTestMode checks that every page says that the host is in test mode.
+func TestTestMode(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, _ := s.customer(t, "pro")
+	for _, path := range []string{"/", "/docs", "/signin", donePath, "/nowhere", "/dashboard", "/dashboard/checks",
+		"/dashboard/keys", "/dashboard/webhooks", "/dashboard/overrides", "/dashboard/privacy", "/dashboard/plan"} {
+		page := v.get(path)
+		if !strings.Contains(page.body, "(test mode)</title>") ||
+			!strings.Contains(page.body, "Test mode: no real card") {
+			t.Errorf("%s does not say that the host is in test mode", path)
+		}
+	}
+}
+
+// TestFreeKeys checks that free keys are limited by network, and that some have to wait.
+func TestFreeKeys(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	for name, address := range map[string]func(i int) string{
+		"IPv4": func(i int) string { return fmt.Sprintf("192.0.2.%d/32", i) },
+		"IPv6": func(i int) string { return fmt.Sprintf("2001:db8:1:%d::/64", i) },
+	} {
+		begin := func(client, plan string) *visitor {
+			v := s.visit(t)
+			v.header.Set("X-Test-Client", client)
+			v.post("/subscribe", "plan", plan)
+			return v
+		}
+		for i := range maxFreeKeys {
+			v := begin(address(i), "free")
+			if pause := time.Duration(i+1-freeKeysAtOnce) * freeKeyPause; pause > 0 {
+				v.is(202, "Your key is being issued")
+				if got, want := v.at.header.Get("Refresh"), fmt.Sprint(int(pause/time.Second)); got != want {
+					t.Errorf("%s: key %d waits %s s, want %s", name, i, got, want)
+				}
+				v.post("/checkout/reissue")
+				v.is(409, "")
+				s.pass(pause)
+				v.get(donePath)
+			}
+			v.is(200, "This is your API key.")
+		}
+		begin(address(99), "free").is(429, "Too many free keys were issued to your network.")
+		begin(address(98), "pro").is(200, "Pay with card")
+		begin(map[string]string{"IPv4": "192.0.3.1/32", "IPv6": "2001:db8:2::/64"}[name], "free").
+			is(200, "This is your API key.")
+	}
+}
+
+// TestSubscriptionEndedBeforeSuccessPage checks that a customer whose subscription ended before the success page was
+// loaded gets a key that signs in, and can choose a plan again.
+func TestSubscriptionEndedBeforeSuccessPage(t *testing.T) {
+	t.Parallel()
+	s := serve(t, useLateProvider)
+	v := s.visit(t)
+	v.get("/")
+	v.press("Subscribe to Pro")
+	s.pay(t, v, billing.Active)
+	s.pay(t, v, billing.Canceled)
+	v.get(donePath)
+	v.is(200, "The subscription has already ended,")
+	v.follow("Go to the dashboard")
+	v.is(200, "This month")
+	v.follow("Keys")
+	v.press("Create key", "name", "free of charge")
+	v.is(409, "choose a plan first")
+	v.follow("Plan")
+	v.is(200, "Your subscription has ended")
+	v.press("Use the free plan")
+	v.is(200, "You are on Free")
+	v.follow("Go to the dashboard")
+	v.follow("Keys")
+	v.press("Create key", "name", "of the free plan")
+	v.is(200, "This is the new key.")
+}
+
+// TestConcurrentPayments checks that a double click on the test checkout's button creates one subscription.
+func TestConcurrentPayments(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v := s.visit(t)
+	v.get("/")
+	v.press("Subscribe to Starter")
+	form := v.at.url.Path
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(func() {
+			p := v.alone().post(form, "number", "4242424242424242", "expiry", "12/40", "cvc", "123", "name", "Jane Doe")
+			if p.status != 303 && p.status != 404 {
+				t.Errorf("status %d: %s", p.status, words(p.root))
+			}
+		})
+	}
+	wg.Wait()
+	v.get(donePath)
+	v.is(200, "This is your API key.")
+	key := v.at.text("key")
+	v.get("/dashboard/plan")
+	v.press("Cancel subscription")
+	v.is(200, "ends on")
+	v.get(form)
+	v.is(404, "There is no such checkout")
+	s.pass(32 * 24 * time.Hour)
+	if err := s.store.EndSubscriptions(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.store.Authenticate(t.Context(), key); !errors.Is(err, check.ErrUnauthorized) {
+		t.Errorf("after the subscription ended, the key returns %v, want ErrUnauthorized", err)
+	}
+}
+
+// TestChangePayment checks that a customer changes the card on the provider's pages, if the provider has such pages.
+func TestChangePayment(t *testing.T) {
+	t.Parallel()
+	s := serve(t, useLateProvider)
+	v := s.visit(t)
+	v.get("/")
+	v.press("Subscribe to Pro")
+	s.pay(t, v, billing.Active)
+	paid := v.at.url.Query().Get("paid")
+	v.get(donePath)
+	v.is(200, "This is your API key.")
+	s.pass(time.Minute)
+	err := s.store.Apply(t.Context(), billing.Change{
+		Event: "evt_due", At: *s.clock.Load(), Provider: "late", Subscription: "sub_" + paid, Status: billing.PastDue,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.get("/dashboard/plan")
+	v.is(200, "The last payment failed.")
+	v.press("Card and invoices")
+	if got := v.at.url.Query().Get("customer"); got != "sub_"+paid || v.at.url.Path != "/dashboard/plan" {
+		t.Errorf("the button leads to %s", v.at.url)
+	}
+	v.post("/dashboard/plan/payment")
+	v.is(403, "")
+
+	tester, _ := serve(t, nil).customer(t, "pro")
+	tester.get("/dashboard/plan")
+	if strings.Contains(tester.at.body, "Card and invoices") {
+		t.Error("the test checkout offers payment pages, which it does not have")
+	}
+	tester.post("/dashboard/plan/payment", "csrf", tester.at.token())
+	tester.is(409, "There is no subscription to change")
+}
+
+func TestProviderUnreachable(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(c *Config) {
+		c.Billing.Provider = billing.NewStripe("sk_test_1", "whsec_1", "http://127.0.0.1:1")
+	})
+	v := s.visit(t)
+	v.get("/")
+	v.is(200, "Test mode")
+	v.press("Subscribe to Pro")
+	v.is(503, "Our payment provider cannot be reached.")
+	if strings.Contains(v.at.body, "127.0.0.1:1") || strings.Contains(v.at.body, "dial") {
+		t.Errorf("the page reveals the cause: %s", v.at.body)
+	}
+	v.post("/subscribe", "plan", "gold")
+	v.is(400, "There is no such plan.")
+	v.get(TestCheckoutPath + "co_1")
+	v.is(404, "There is no such checkout")
+	v.get(TestCheckoutPath + strings.Repeat("x", 2000))
+	v.is(404, "There is no such checkout")
+}

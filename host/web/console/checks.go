@@ -1,0 +1,233 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"assay/host/check"
+	"assay/host/customer/decision"
+	"assay/host/customer/feedback"
+	"assay/host/customer/override"
+	"assay/host/entity"
+)
+
+// checkFilter is the form above the list of checks, as submitted.
+type checkFilter struct{ Verdict, Type, Key, From, Until, Value, After string }
+
+// readFilter reads the form: from the body if it has a value, which must not be in a URL.
+func readFilter(ctx *fiber.Ctx) checkFilter {
+	get := query
+	if ctx.Method() == fiber.MethodPost {
+		get = field
+	}
+	f := checkFilter{Verdict: get(ctx, "verdict"), Type: get(ctx, "type"), Key: get(ctx, "key"), From: get(ctx, "from"),
+		Until: get(ctx, "until"), After: get(ctx, "after")}
+	if ctx.Method() == fiber.MethodPost {
+		f.Value = strings.TrimSpace(field(ctx, "value"))
+	}
+	return f
+}
+
+// query returns the search for the form. The error is an *entity.InvalidError.
+func (f checkFilter) query() (q decision.Query, err error) {
+	q = decision.Query{Verdict: check.Verdict(f.Verdict), Type: entity.Type(f.Type), Key: f.Key, Limit: checksPerPage}
+	for _, day := range []struct {
+		name, text string
+		add        int
+		into       *time.Time
+	}{{"from", f.From, 0, &q.From}, {"until", f.Until, 1, &q.Until}} { // the last day is included
+		if day.text == "" {
+			continue
+		}
+		t, err := time.Parse(time.DateOnly, day.text)
+		if err != nil {
+			return q, &entity.InvalidError{Field: day.name, Reason: "must be a day such as 2026-01-31"}
+		}
+		*day.into = t.AddDate(0, 0, day.add)
+	}
+	if f.After != "" {
+		if q.After, err = decision.ParseCursor(f.After); err != nil {
+			return q, err
+		}
+	}
+	if f.Value != "" {
+		kind := q.Type
+		if kind == "" {
+			kind = entity.Guess(f.Value)
+		}
+		e, err := entity.Parse(kind, f.Value, "")
+		if err != nil {
+			return q, err
+		}
+		q.Entity = &e
+	}
+	return q, q.Validate()
+}
+
+// checks lists the account's checks.
+func (c *Console) checks(ctx *fiber.Ctx, s *session) error {
+	work, cancel := pageContext()
+	defer cancel()
+	filter := readFilter(ctx)
+	v := view{"Title": "Checks", "Filter": filter, "Filtered": filter != checkFilter{}, "Types": entity.Types()}
+	p := c.panels(ctx)
+	p.read(work, "keys", func(work context.Context) (err error) {
+		v["Keys"], err = c.cfg.Store.Keys(work, s.Account)
+		return err
+	})
+	q, err := filter.query()
+	var invalid *entity.InvalidError
+	if errors.As(err, &invalid) {
+		ctx.Status(fiber.StatusBadRequest)
+		field := invalid.Field
+		if slices.Contains(entity.Types(), entity.Type(field)) {
+			field = "value"
+		}
+		v["Errors"] = map[string]string{field: describe(invalid)}
+		return p.render("checks", s, v)
+	}
+	p.read(work, "checks", func(work context.Context) error {
+		page, err := c.cfg.Store.SearchChecks(work, s.holder(), q)
+		if err != nil {
+			return err
+		}
+		v["Checks"] = page.Checks
+		if page.Next != nil {
+			filter.After = *page.Next
+			v["Next"] = filter
+		}
+		return nil
+	})
+	return p.render("checks", s, v)
+}
+
+// holder is the caller of requests that need the account alone.
+func (s *session) holder() check.Caller { return check.Caller{Account: s.Account, Plan: s.Plan} }
+
+// checkForm is what was entered on the page of a check, and why it was not accepted.
+type checkForm struct {
+	Form, Error                         string // Form is the one that was sent: why, feedback or review
+	Value, Country, Label, Note, Reason string
+	Canonical                           string // the value as the check normalised it
+	Explanation                         *decision.Explanation
+	Today, Then                         []bar
+}
+
+// checkFields are the fields of the forms on the page of a check that can be invalid.
+var checkFields = map[string]string{"why": "value", "feedback": "note", "review": "reason"}
+
+// bar is a reason with its length on the page.
+type bar struct {
+	decision.Reason
+	Class  string // against or favour
+	Length float64
+	Max    float64 // the length of the longest bar
+}
+
+func bars(s *decision.Scoring) []bar {
+	if s == nil {
+		return nil
+	}
+	all := make([]bar, len(s.Reasons))
+	for i, r := range s.Reasons { // the heaviest is the first
+		all[i] = bar{r, "against", math.Abs(r.Points), math.Abs(s.Reasons[0].Points)}
+		if r.Points < 0 {
+			all[i].Class = "favour"
+		}
+	}
+	return all
+}
+
+func (c *Console) check(ctx *fiber.Ctx, s *session) error { return c.showCheck(ctx, s, checkForm{}) }
+
+func (c *Console) showCheck(ctx *fiber.Ctx, s *session, form checkForm) error {
+	work, cancel := pageContext()
+	defer cancel()
+	found, err := c.cfg.Store.RecordedCheck(work, s.holder(), ctx.Params("ref"), nil)
+	if err != nil {
+		return err
+	}
+	now := c.cfg.Now().UTC()
+	return c.render(ctx, "check", s, view{"Title": "Check", "Check": found, "Form": form,
+		"Errors": map[string]string{checkFields[form.Form]: form.Error}, "MaxNote": feedback.MaxNote,
+		"MaxReason": decision.MaxReason, "FirstDay": now, "PresetDay": now.AddDate(0, 0, 90),
+		"LastDay": now.Add(override.MaxAge - 24*time.Hour), "Note": notes[query(ctx, "note")]})
+}
+
+// receipt sends the receipt of a check as a file.
+func (c *Console) receipt(ctx *fiber.Ctx, s *session) error {
+	work, cancel := pageContext()
+	defer cancel()
+	receipt, _, err := c.cfg.Receipts.Receipt(work, s.holder(), ctx.Params("ref"), true)
+	if err != nil {
+		return err
+	}
+	ctx.Attachment("receipt.json") // also sets the content type
+	return ctx.Send(append(receipt, '\n'))
+}
+
+// refuse shows the page of a check with the reason why a form on it was not accepted. It returns unexpected errors.
+func (c *Console) refuse(ctx *fiber.Ctx, s *session, form checkForm, err error) error {
+	if errors.Is(err, check.ErrUnauthorized) {
+		return errNoKey()
+	}
+	if form.Error, err = refusal(ctx, err); err != nil {
+		return err
+	}
+	return c.showCheck(ctx, s, form)
+}
+
+// explain shows why a check scored as it did. The value is only in this request's body.
+func (c *Console) explain(ctx *fiber.Ctx, s *session) error {
+	form := checkForm{Form: "why", Value: strings.TrimSpace(field(ctx, "value")), Country: field(ctx, "country")}
+	work, cancel := pageContext()
+	defer cancel()
+	ref := ctx.Params("ref")
+	found, err := c.cfg.Store.RecordedCheck(work, s.holder(), ref, nil)
+	if err != nil {
+		return err
+	}
+	country, err := entity.Country(form.Country)
+	var e entity.Entity
+	if err == nil {
+		e, err = entity.Parse(entity.Type(found.Type), form.Value, country)
+	}
+	if err == nil {
+		form.Explanation, err = c.cfg.Explainer.Explain(work, s.holder(), ref, e)
+	}
+	if err != nil {
+		return c.refuse(ctx, s, form, err)
+	}
+	form.Canonical = e.Value
+	form.Today, form.Then = bars(form.Explanation.Today), bars(form.Explanation.DecidedBy)
+	return c.showCheck(ctx, s, form)
+}
+
+// reportCheck keeps feedback on a check.
+func (c *Console) reportCheck(ctx *fiber.Ctx, s *session) error {
+	form := checkForm{Form: "feedback", Label: field(ctx, "label"), Note: field(ctx, "note")}
+	report := feedback.Report{Ref: ctx.Params("ref"), Label: feedback.Label(form.Label), Note: form.Note}
+	work, cancel := pageContext()
+	defer cancel()
+	if _, err := c.cfg.Feedback.Give(work, s.holder(), report); err != nil {
+		return c.refuse(ctx, s, form, err)
+	}
+	return ctx.Redirect("/dashboard/checks/"+report.Ref+"?note=reported", fiber.StatusSeeOther)
+}
+
+// askReview asks for a person's review of a check.
+func (c *Console) askReview(ctx *fiber.Ctx, s *session) error {
+	form := checkForm{Form: "review", Reason: field(ctx, "reason")}
+	work, cancel := pageContext()
+	defer cancel()
+	if _, err := c.cfg.Store.AskReview(work, s.holder(), ctx.Params("ref"), form.Reason); err != nil {
+		return c.refuse(ctx, s, form, err)
+	}
+	return ctx.Redirect("/dashboard/checks/"+ctx.Params("ref")+"?note=asked", fiber.StatusSeeOther)
+}

@@ -1,0 +1,362 @@
+// Package console serves the web pages: the landing page with prices and documentation, checkout, and the customer's
+// dashboard. Pages are rendered on the server and work without JavaScript, which only adds updates in place.
+package console
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/gofiber/fiber/v2/middleware/compress"
+	"github.com/gofiber/fiber/v2/middleware/filesystem"
+	"github.com/valyala/fasthttp"
+
+	"assay/docs"
+	"assay/host/access/apikey"
+	"assay/host/check"
+	"assay/host/customer/billing"
+	"assay/host/customer/decision"
+	"assay/host/customer/feedback"
+	"assay/host/customer/webhook"
+	"assay/host/entity"
+)
+
+// Checker scores one entity and records the decision. Its errors are those of check.Checker.Check.
+type Checker interface {
+	Check(ctx context.Context, req check.Request) (*check.Decision, error)
+}
+
+// Explainer explains scores; *decision.Explainer implements it.
+type Explainer interface {
+	// Preview scores a value without recording or counting it.
+	Preview(ctx context.Context, account string, e entity.Entity) (*decision.Scoring, error)
+	// Explain explains a recorded check.
+	Explain(ctx context.Context, c check.Caller, ref string, e entity.Entity) (*decision.Explanation, error)
+}
+
+// Feedback takes customers' feedback on their checks; *feedback.Desk implements it.
+type Feedback interface {
+	Give(ctx context.Context, c check.Caller, r feedback.Report) (*feedback.Kept, error)
+}
+
+// Public limits checks without a key.
+type Public interface {
+	// Take counts one use by the client. If the client has reached the limit, ok is false and resetAt is when the next
+	// use is possible. It returns an *admission.RateError if too many clients use it.
+	Take(ctx context.Context, client netip.Prefix) (resetAt time.Time, ok bool, err error)
+	// Caller returns the account that checks without a key are recorded for.
+	Caller() check.Caller
+}
+
+// Receipts issues receipts of recorded checks; auditlog.Receipts implements it.
+type Receipts interface {
+	// Receipt returns a check's receipt. Error: feedback.ErrUnknownCheck.
+	Receipt(ctx context.Context, c check.Caller, ref string, prove bool) (
+		receipt json.RawMessage, proved bool, err error)
+}
+
+// Slots limits what runs at once; *admission.Shares implements it.
+type Slots interface {
+	// Take takes a slot until release is called. The error says that too many are taken.
+	Take(holder string) (release func(), err error)
+}
+
+// Sealer encrypts cookies with a key that neither clients nor the database have. Context separates kinds of cookies.
+type Sealer interface {
+	Seal(plain []byte, context string) []byte
+	Open(sealed []byte, context string) ([]byte, error)
+}
+
+// Config configures a console.
+type Config struct {
+	Store   Store
+	Billing *billing.Billing
+	Checker Checker
+	Public  Public
+	Sealer  Sealer
+	Mail    Mail // nil: customers have no e-mail addresses. It requires URL, with which links in messages begin
+	// Explainer explains scores, and Feedback takes reports on recorded checks.
+	Explainer Explainer
+	Feedback  Feedback
+	Receipts  Receipts
+	// Downloads limits the downloads of checks that run at once, by account.
+	Downloads Slots
+	// Webhook checks the URL of a webhook and returns its canonical form. Its errors begin with "url: " and are shown
+	// to the customer.
+	Webhook func(url string) (string, error)
+	// Client returns the address block that counts as the client of a request.
+	Client func(*fasthttp.RequestCtx) netip.Prefix
+	// Shared reports whether that block is a proxy's, so that a limit counts all of its clients as one. nil: never.
+	Shared func(*fasthttp.RequestCtx) bool
+	URL    string // the host's public URL without a path; if empty, it is derived from each request
+	Logger *slog.Logger
+	Now    func() time.Time
+	// Outage reports whether an error is due to an outage of the database. It may be nil.
+	Outage func(error) bool
+	HTTPS  bool // the host itself encrypts all connections
+	// SecurityContact lists the URIs of those who take reports of vulnerabilities; without any, there is no
+	// security.txt.
+	SecurityContact []string
+}
+
+// pageTimeout bounds the work for one page.
+const pageTimeout = 15 * time.Second
+
+// staticAge is how long browsers cache a static file, in seconds: a year, since its URL changes with its content.
+const staticAge = 365 * 24 * 60 * 60
+
+//go:embed static
+var static embed.FS
+
+// Look returns the style sheet console.css and the icon icon.svg, which the operator's page shares.
+func Look() (fs.FS, error) { return fs.Sub(static, "static") }
+
+// Console serves pages.
+type Console struct {
+	cfg     Config
+	app     *fiber.App
+	letters chan letter                   // to be sent by Run
+	pages   map[string]*template.Template // by name; each is the layout with the page's blocks
+
+	documents []docs.Page
+}
+
+// New returns a console. It fails if a page's template or document is malformed.
+func New(cfg Config) (*Console, error) {
+	pages, err := parsePages()
+	if err != nil {
+		return nil, fmt.Errorf("reading pages: %w", err)
+	}
+	if cfg.Mail != nil && cfg.URL == "" {
+		// Otherwise the sender of a request could choose the host in somebody else's link.
+		return nil, errors.New("sending links by mail requires the public URL")
+	}
+	documents, err := docs.Pages()
+	if err != nil {
+		return nil, fmt.Errorf("reading the documentation: %w", err)
+	}
+	c := &Console{cfg: cfg, pages: pages, documents: documents, letters: make(chan letter, maxMails)}
+	c.app = fiber.New(fiber.Config{
+		Immutable: true, StrictRouting: true, CaseSensitive: true, DisableStartupMessage: true, ErrorHandler: c.fail,
+	})
+	files, err := Look()
+	if err != nil {
+		return nil, fmt.Errorf("reading static files: %w", err)
+	}
+	c.route(files)
+	return c, nil
+}
+
+// Handler returns the handler of all pages.
+func (c *Console) Handler() fasthttp.RequestHandler {
+	routed := c.app.Handler()
+	return func(ctx *fasthttp.RequestCtx) {
+		if !slices.Contains(fiber.DefaultMethods, string(ctx.Method())) {
+			// Fiber would respond with 400.
+			ctx.Error("There is no such method.", fasthttp.StatusNotImplemented)
+			return
+		}
+		routed(ctx)
+	}
+}
+
+func (c *Console) route(files fs.FS) {
+	c.app.Use(c.setHeaders, rejectBadPath, c.rejectCrossSite, compress.New(compress.Config{
+		Next: holdsSecrets, Level: compress.LevelBestSpeed, // a flood must not cost much
+	}))
+	c.app.Use("/static", filesystem.New(filesystem.Config{Root: http.FS(files), MaxAge: staticAge}))
+
+	c.app.Get("/favicon.ico", favicon) // what browsers ask for without a page
+	c.app.Get("/.well-known/security.txt", c.securityText)
+
+	c.app.Get("/", c.landing)
+	c.app.Post("/try", c.try)
+	c.app.Get("/docs", c.guide)
+	c.app.Get("/docs/:page", c.guide)
+	c.app.Get("/docs/:page/:part", c.guide)
+	c.app.Post("/subscribe", c.subscribe)
+	c.app.Get(TestCheckoutPath+":id", c.testCheckout)
+	c.app.Post(TestCheckoutPath+":id", c.payTest)
+	c.app.Add(fiber.MethodGet, donePath, c.done) // not HEAD, which would claim a key without showing it
+	c.app.Post("/checkout/reissue", c.reissue)
+	c.app.Get("/signin", c.signInForm)
+	c.app.Post("/signin", c.signIn)
+	c.app.Get(LinkPath+":token", c.linkForm)
+	c.app.Post("/signin/link", c.useLink)
+	c.app.Post("/signout", c.signOut)
+
+	c.signedIn(fiber.MethodGet, "/dashboard", c.overview)
+	c.signedIn(fiber.MethodPost, "/dashboard/try", c.tryKeyed)
+	c.signedIn(fiber.MethodGet, "/dashboard/checks", c.checks)
+	c.signedIn(fiber.MethodPost, "/dashboard/checks", c.checks)
+	c.signedIn(fiber.MethodGet, "/dashboard/checks/export", c.exportChecks)
+	c.signedIn(fiber.MethodGet, "/dashboard/usage", c.usage)
+	c.signedIn(fiber.MethodGet, "/dashboard/playground", c.playground)
+	c.signedIn(fiber.MethodPost, "/dashboard/playground", c.preview)
+	c.signedIn(fiber.MethodGet, "/dashboard/checks/:ref", c.check)
+	c.signedIn(fiber.MethodGet, "/dashboard/checks/:ref/receipt", c.receipt)
+	c.signedIn(fiber.MethodPost, "/dashboard/checks/:ref/explain", c.explain)
+	c.signedIn(fiber.MethodPost, "/dashboard/checks/:ref/feedback", c.reportCheck)
+	c.signedIn(fiber.MethodPost, "/dashboard/checks/:ref/review", c.askReview)
+	c.signedIn(fiber.MethodGet, "/dashboard/keys", c.keys)
+	c.signedIn(fiber.MethodPost, "/dashboard/keys", c.createKey)
+	c.signedIn(fiber.MethodPost, "/dashboard/keys/:id/rotate", c.rotateKey)
+	c.signedIn(fiber.MethodPost, "/dashboard/keys/:id/revoke", c.revokeKey)
+	c.signedIn(fiber.MethodGet, "/dashboard/webhooks", c.webhooks)
+	c.signedIn(fiber.MethodPost, "/dashboard/webhooks", c.setEndpoint)
+	c.signedIn(fiber.MethodPost, "/dashboard/webhooks/remove", c.removeEndpoint)
+	c.signedIn(fiber.MethodPost, "/dashboard/webhooks/secret", c.rotateSecret)
+	c.signedIn(fiber.MethodPost, "/dashboard/webhooks/test", c.sendTestEvent)
+	c.signedIn(fiber.MethodPost, "/dashboard/webhooks/enable", c.enableEndpoint)
+	c.signedIn(fiber.MethodPost, "/dashboard/webhooks/resend", c.resendFailed)
+	c.signedIn(fiber.MethodGet, "/dashboard/webhooks/:ref", c.event)
+	c.signedIn(fiber.MethodPost, "/dashboard/webhooks/:ref/resend", c.resend)
+	c.signedIn(fiber.MethodGet, "/dashboard/overrides", c.overrides)
+	c.signedIn(fiber.MethodPost, "/dashboard/overrides", c.addOverride)
+	c.signedIn(fiber.MethodPost, "/dashboard/overrides/:id/remove", c.removeOverride)
+	c.signedIn(fiber.MethodGet, "/dashboard/privacy", c.privacy)
+	c.signedIn(fiber.MethodPost, "/dashboard/privacy", c.findSubject)
+	c.signedIn(fiber.MethodPost, "/dashboard/privacy/export", c.exportSubject)
+	c.signedIn(fiber.MethodPost, "/dashboard/privacy/erase", c.eraseSubject)
+	c.signedIn(fiber.MethodPost, "/dashboard/privacy/download", c.downloadExport)
+	c.signedIn(fiber.MethodGet, accountPath, c.account)
+	c.signedIn(fiber.MethodPost, accountPath+"/code", c.replaceCode)
+	c.signedIn(fiber.MethodPost, accountPath+"/sessions/end", c.endOtherSessions)
+	c.signedIn(fiber.MethodPost, accountPath+"/sessions/:id/end", c.endOneSession)
+	if c.cfg.Mail != nil {
+		c.app.Post("/signin/mail", c.mailLink)
+		c.signedIn(fiber.MethodPost, accountPath+"/address", c.setAddress)
+		c.signedIn(fiber.MethodPost, accountPath+"/address/remove", c.removeAddress)
+		c.signedIn(fiber.MethodPost, accountPath+"/address/confirm", c.confirmAddress)
+		c.signedIn(fiber.MethodGet, confirmPath+":token", c.confirmForm)
+	}
+	c.signedIn(fiber.MethodGet, "/dashboard/plan", c.plan)
+	c.signedIn(fiber.MethodPost, "/dashboard/plan", c.changePlan)
+	c.signedIn(fiber.MethodPost, "/dashboard/plan/cancel", c.cancelPlan)
+	c.signedIn(fiber.MethodPost, "/dashboard/plan/resume", c.resumePlan)
+	c.signedIn(fiber.MethodPost, "/dashboard/plan/payment", c.changePayment)
+}
+
+// securityPolicy allows only files of this host, nothing inline, and forms that lead to this host or to Stripe's pages.
+const securityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self' https://checkout.stripe.com https://billing.stripe.com; base-uri 'none'; frame-ancestors 'none'"
+
+func (c *Console) setHeaders(ctx *fiber.Ctx) error {
+	ctx.Set("Content-Security-Policy", securityPolicy)
+	ctx.Set("Referrer-Policy", "no-referrer")
+	ctx.Set("Cross-Origin-Opener-Policy", "same-origin")
+	if c.isSecure(ctx) {
+		ctx.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+	return ctx.Next()
+}
+
+// rejectBadPath rejects paths that the database could not store, because no id or reference contains such bytes.
+func rejectBadPath(ctx *fiber.Ctx) error {
+	if path := ctx.Request().URI().PathOriginal(); !utf8.Valid(path) || bytes.IndexByte(path, 0) >= 0 {
+		return fiber.ErrNotFound
+	}
+	return ctx.Next()
+}
+
+// pageError is an error that is shown as a page. Its text is for the customer.
+type pageError struct {
+	status int
+	text   string
+}
+
+func (e *pageError) Error() string { return e.text }
+
+// fail renders the page for any error of a handler. Unexpected errors are logged and not shown to the customer.
+func (c *Console) fail(ctx *fiber.Ctx, err error) error {
+	var page *pageError
+	var routing *fiber.Error
+	switch {
+	case errors.As(err, &page):
+	case errors.As(err, &routing) && routing.Code == fiber.StatusMethodNotAllowed:
+		page = &pageError{routing.Code, "This address does not accept that kind of request. Go back and try again."}
+	case errors.As(err, &routing) && routing.Code < fiber.StatusInternalServerError:
+		page = &pageError{fiber.StatusNotFound, "There is no such page."}
+	case errors.Is(err, apikey.ErrNotFound):
+		page = &pageError{fiber.StatusNotFound, sentence(apikey.ErrNotFound)}
+	case errors.Is(err, feedback.ErrUnknownCheck):
+		page = &pageError{fiber.StatusNotFound, sentence(feedback.ErrUnknownCheck)}
+	case errors.Is(err, webhook.ErrNoEvent):
+		page = &pageError{fiber.StatusNotFound, sentence(webhook.ErrNoEvent)}
+	case c.cfg.Outage != nil && c.cfg.Outage(err):
+		c.cfg.Logger.Debug("page refused", "request_id", requestID(ctx), "route", ctx.Route().Path, "error", err)
+		ctx.Set(fiber.HeaderRetryAfter, "1")
+		page = &pageError{fiber.StatusServiceUnavailable,
+			"The database is not available at the moment. Please try again in a minute."}
+	default:
+		c.cfg.Logger.Error("page failed", "request_id", requestID(ctx), "route", ctx.Route().Path, "error", err)
+		page = &pageError{fiber.StatusInternalServerError, "The fault is on our side. Please try again in a minute."}
+	}
+	ctx.Status(page.status)
+	var s *session
+	if page.status < fiber.StatusInternalServerError { // after an unexpected error the database may be unreachable
+		s, _ = c.current(ctx)
+	}
+	return c.render(ctx, "error", s, view{"Title": page.title(), "Text": page.text, "Request": requestID(ctx)})
+}
+
+// requestID returns the id that the server gave to a request.
+func requestID(ctx *fiber.Ctx) string { return ctx.GetRespHeader("X-Request-Id") }
+
+// title returns the heading above the text.
+func (e *pageError) title() string {
+	switch {
+	case e.status >= fiber.StatusInternalServerError:
+		return "Something went wrong"
+	case e.status == fiber.StatusNotFound || e.status == fiber.StatusGone:
+		return "Not found"
+	case e.status == fiber.StatusTooManyRequests:
+		return "Too many attempts"
+	}
+	return "That did not work"
+}
+
+// sentence returns an error's text as a sentence.
+func sentence(err error) string {
+	text := err.Error()
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}
+
+// pageContext returns a context that bounds the work for a page; fiber's own context has no deadline.
+func pageContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), pageTimeout)
+}
+
+// isSecure reports whether the customer's connection is encrypted: by this host, as configured by the operator, or as
+// reported by a proxy. Any client may send the proxy's header, because it can only make that client's own cookies
+// stricter.
+func (c *Console) isSecure(ctx *fiber.Ctx) bool {
+	first, _, _ := strings.Cut(ctx.Get("X-Forwarded-Proto"), ",")
+	return c.cfg.HTTPS || strings.HasPrefix(c.cfg.URL, "https://") ||
+		strings.EqualFold(strings.TrimSpace(first), "https")
+}
+
+// url returns the absolute URL of a page of this host.
+func (c *Console) url(ctx *fiber.Ctx, path string) string {
+	if c.cfg.URL != "" {
+		return c.cfg.URL + path
+	}
+	scheme := "http://"
+	if c.isSecure(ctx) {
+		scheme = "https://"
+	}
+	return scheme + string(ctx.Request().Host()) + path
+}

@@ -1,0 +1,319 @@
+package console
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+
+	"assay/host/customer/webhook"
+)
+
+// hostile are texts that try to become markup, script, template or terminal code.
+var hostile = []string{
+	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `'" autofocus onfocus=alert(1) x='`,
+	`</textarea></title></style></script><svg onload=alert(1)>`,
+	`javascript:alert(1)//`, `{{.Session.CSRF}}`, `" data-refresh="/dashboard/plan" id="events`, "\u202Egnp.exe",
+	"a\u0000b", "\u009b31m", "\x1b[31m", "\xff\xfe",
+	`<!--`, `]]>`, strings.Repeat("é", 512), strings.Repeat("<b>", 340),
+}
+
+// checkInert checks that a page contains only elements and attributes that plain also contains.
+func checkInert(t *testing.T, p page, plain page) {
+	t.Helper()
+	kinds := func(root *html.Node) map[string]bool {
+		seen := map[string]bool{}
+		for n := range root.Descendants() {
+			for _, a := range n.Attr {
+				seen[n.Data+" "+a.Key] = true
+			}
+			if n.DataAtom == atom.Script {
+				seen["script in "+n.Parent.Data] = true
+				if n.FirstChild != nil {
+					t.Error("the page contains an inline script")
+				}
+			}
+		}
+		return seen
+	}
+	usual := kinds(plain.root)
+	for kind := range kinds(p.root) {
+		if !usual[kind] {
+			t.Errorf("the text added %q to the page", kind)
+		}
+	}
+	if strings.Contains(p.body, "\x1b") || strings.Contains(p.body, "\x9b") && !strings.Contains(p.body, "\u009b") {
+		t.Error("the page contains control characters")
+	}
+}
+
+func TestHostileText(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, _ := s.customer(t, "starter")
+	token := v.at.token()
+	ordinary := v.ordinary()
+	send := map[string]func(v *visitor, text string) page{
+		"a key's name": func(v *visitor, text string) page {
+			return v.post("/dashboard/keys", "csrf", token, "name", text, "scope", "check")
+		},
+		"a key's limits": func(v *visitor, text string) page {
+			return v.post("/dashboard/keys", "csrf", token, "name", "x", "scope", text, "networks", text, "until", text,
+				"test", text)
+		},
+		"a webhook's URL": func(v *visitor, text string) page {
+			return v.post("/dashboard/webhooks", "csrf", token, "url", text)
+		},
+		"a path of a URL": func(v *visitor, text string) page {
+			return v.post("/dashboard/webhooks", "csrf", token, "url", "https://example.com/"+text)
+		},
+		"a value": func(v *visitor, text string) page {
+			return v.post("/dashboard/try", "csrf", token, "value", text, "type", "domain")
+		},
+		"a type": func(v *visitor, text string) page {
+			return v.post("/dashboard/try", "csrf", token, "value", "example.com", "type", text)
+		},
+		"a domain": func(v *visitor, text string) page { return v.post("/try", "domain", text) },
+		"a plan": func(v *visitor, text string) page {
+			return v.post("/dashboard/plan", "csrf", token, "plan", text)
+		},
+		"a date": func(v *visitor, text string) page {
+			return v.post("/dashboard/webhooks/resend", "csrf", token, "since", text)
+		},
+		"a code":         func(v *visitor, text string) page { return v.post("/signin", "code", text) },
+		"a link":         func(v *visitor, text string) page { return v.get(LinkPath + escape(text)) },
+		"a link's token": func(v *visitor, text string) page { return v.post("/signin/link", "token", text) },
+		"a session's id": func(v *visitor, text string) page {
+			return v.post(accountPath+"/sessions/"+escape(text)+"/end", "csrf", token)
+		},
+		"a note": func(v *visitor, text string) page { return v.get("/dashboard/keys?note=" + escape(text)) },
+		"a page's position": func(v *visitor, text string) page {
+			return v.get("/dashboard/checks?after=" + escape(text))
+		},
+		"a filter": func(v *visitor, text string) page {
+			text = escape(text[:min(len(text), 400)]) // four times, within the limit on heads
+			return v.get("/dashboard/checks?verdict=" + text + "&type=" + text + "&key=" + text + "&from=" + text)
+		},
+		"a value to find": func(v *visitor, text string) page {
+			return v.post("/dashboard/checks", "csrf", token, "value", text)
+		},
+		"a check": func(v *visitor, text string) page { return v.get("/dashboard/checks/" + escape(text)) },
+		"a check to explain": func(v *visitor, text string) page {
+			return v.post("/dashboard/checks/"+escape(text)+"/explain", "csrf", token, "value", text)
+		},
+		"a state": func(v *visitor, text string) page {
+			return v.get("/dashboard/webhooks?state=" + escape(text) + "&below=" + escape(text))
+		},
+		"an event":   func(v *visitor, text string) page { return v.get("/dashboard/webhooks/" + escape(text)) },
+		"a checkout": func(v *visitor, text string) page { return v.get(TestCheckoutPath + escape(text)) },
+		"a key's id": func(v *visitor, text string) page {
+			return v.post("/dashboard/keys/"+escape(text)+"/revoke", "csrf", token)
+		},
+	}
+	for name, send := range send {
+		for _, text := range hostile {
+			w := *v
+			p := send(&w, text)
+			if p.status >= 500 {
+				t.Errorf("%s %q: status %d", name, text, p.status)
+			}
+			checkInert(t, p, ordinary)
+		}
+	}
+	v.get("/dashboard/keys")
+	for _, invisible := range []string{"\u202E", "\u0000", "\u009b", "\x1b"} {
+		if strings.Contains(v.at.body, invisible) {
+			t.Errorf("the page of keys contains %q", invisible)
+		}
+	}
+}
+
+// escape percent-encodes every byte of a text.
+func escape(text string) string {
+	var b strings.Builder
+	for _, c := range []byte(text) {
+		fmt.Fprintf(&b, "%%%02x", c)
+	}
+	return b.String()
+}
+
+// ordinary returns a document with the content of all pages for ordinary inputs.
+func (v *visitor) ordinary() page {
+	w := *v
+	all := &html.Node{Type: html.DocumentNode}
+	for _, path := range []string{"/", "/docs", "/nothing", "/dashboard", "/dashboard/keys", "/dashboard/checks",
+		"/dashboard/webhooks", "/dashboard/plan", accountPath, LinkPath + "ordinary"} {
+		all.AppendChild(w.get(path).root)
+	}
+	w.get("/dashboard/keys")
+	all.AppendChild(w.press("Create key", "name", "ordinary").root)
+	all.AppendChild(w.press("Create key", "name", "", "scope", "x", "networks", "x", "until", "x").root)
+	w.get("/dashboard")
+	all.AppendChild(w.press("Check", "value", "example.com", "type", "domain").root)
+	w.get("/dashboard/webhooks")
+	all.AppendChild(w.press("Save", "url", "https://example.com/").root)
+	all.AppendChild(w.press("Save", "url", "no URL").root)
+	for _, domain := range []string{"example.com", "-"} {
+		all.AppendChild(w.post("/try", "domain", domain).root)
+	}
+	other := w
+	other.client = &http.Client{Transport: w.client.Transport} // signed out
+	all.AppendChild(other.post("/signin", "code", "ordinary").root)
+	return page{root: all}
+}
+
+// TestHostileResponses shows hostile texts in the responses of webhook receivers.
+func TestHostileResponses(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	took := 5
+	s.app.Get("/attempts/:n", func(ctx *fiber.Ctx) error {
+		n, _ := ctx.ParamsInt("n")
+		text := "nothing"
+		if n < len(hostile) {
+			text = strings.ToValidUTF8(hostile[n], "\uFFFD") // as it is stored
+		}
+		return s.render(ctx, "event", &session{}, view{"Title": "Webhook event", "Ref": "chk_1",
+			"Attempts": []webhook.Attempt{
+				{Number: 1, StartedAt: time.Now(), TookMS: &took, Status: 500, ResponseBody: text,
+					ResponseHeader: text, Request: webhook.Request{Header: text, Body: text}},
+				{Number: 2, Error: text},
+			}, "Payload": indented(text)})
+	})
+	s.Handler() // registers the route
+	v := s.visit(t)
+	plain := v.get("/attempts/99")
+	for n := range hostile {
+		p := v.get(fmt.Sprint("/attempts/", n))
+		if p.status != 200 {
+			t.Errorf("status %d", p.status)
+		}
+		checkInert(t, p, plain)
+	}
+}
+
+func TestStaticFiles(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v := s.visit(t).alone()
+	layout := v.get("/").body
+	for _, file := range []string{"console.css", "console.js", "icon.svg"} {
+		p := v.get("/static/" + file)
+		if p.status != 200 || p.header.Get("Content-Security-Policy") == "" ||
+			!strings.Contains(p.header.Get("Cache-Control"), "max-age=31536000") {
+			t.Errorf("%s: status %d, %v", file, p.status, p.header)
+		}
+		sum := sha256.Sum256([]byte(p.body))
+		if address := fmt.Sprintf(`"/static/%s?v=%x"`, file, sum[:6]); !strings.Contains(layout, address) {
+			t.Errorf("the page does not contain %s", address)
+		}
+	}
+	for _, path := range []string{
+		"/static", "/static/", "/static/..", "/static/../console.go", "/static/..%2f..%2fetc/passwd",
+		"/static/%2e%2e/%2e%2e/go.mod", "/static/..%5c..%5cgo.mod",
+		"/static/console.css%00", "/static/console.css%00.html", "/static/.git/config", "/static//etc/passwd",
+		"/static/console.css.fiber.gz",
+		"/static/pages/layout.html", "/.git/config", "/pages/layout.html", "/..%2fstatic/console.css", "/static/\xff",
+		TestCheckoutPath + "\xff", "/\xc0\xae\xc0\xae/",
+		"/static/" + strings.Repeat("a/", 1500), "//evil.example/", "/dashboard//keys", "/Dashboard", "/dashboard/",
+	} {
+		if status, body := rawGet(t, s, path); status != 404 || !strings.Contains(body, "There is no such page.") {
+			t.Errorf("%.60q: status %d, %.300s", path, status, body)
+		}
+	}
+}
+
+// rawGet requests a path exactly as it is written.
+func rawGet(t *testing.T, s *site, path string) (status int, body string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", path)
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+func TestOtherMethods(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v := s.visit(t).alone()
+	for _, path := range []string{"/", "/docs", "/signin", "/checkout/done", "/dashboard", "/try", "/subscribe"} {
+		for _, method := range []string{"PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"} {
+			if p := v.send(method, path, "", ""); p.status != 405 || p.header.Get("Allow") == "" {
+				t.Errorf("%s %s: status %d, Allow %q", method, path, p.status, p.header.Get("Allow"))
+			}
+		}
+		if p := v.send("BREW", path, "", ""); p.status != 501 {
+			t.Errorf("BREW %s: status %d", path, p.status)
+		}
+	}
+	if p := v.send("DELETE", "/nothing", "", ""); p.status != 404 {
+		t.Errorf("status %d", p.status)
+	}
+}
+
+// TestDatabaseDown checks that without a database every page shows an error that does not reveal the cause.
+func TestDatabaseDown(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, _ := s.customer(t, "starter")
+	token := v.at.token()
+	v.get("/")
+	v.press("Subscribe to Pro") // redirects to the plan, because the account has a subscription
+	if err := s.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, get := range []string{"/", "/docs", "/dashboard", "/dashboard/checks", "/dashboard/keys",
+		"/dashboard/webhooks", "/dashboard/webhooks/chk_1", "/dashboard/plan", accountPath, "/signin", donePath,
+		TestCheckoutPath + "co_1"} {
+		checkFailed(v.alone(), v.alone().get(get), get)
+	}
+	for _, post := range append([]string{"/subscribe", "/checkout/reissue"}, posts...) {
+		checkFailed(v.alone(), v.alone().post(post, "csrf", token, "plan", "free", "name", "x",
+			"url", "https://example.com", "since", "2026-01-01", "value", "example.com"), post)
+	}
+	w := s.visit(t)
+	checkFailed(w, w.post("/signin", "code", v.code), "/signin")
+	checkFailed(w, w.post("/signin/link", "token", "x"), "/signin/link")
+	for _, path := range []string{"/", "/docs", "/signin", LinkPath + "x"} { // pages without the database keep working
+		if p := w.get(path); p.status != 200 {
+			t.Errorf("%s, signed out: status %d", path, p.status)
+		}
+	}
+}
+
+func checkFailed(v *visitor, p page, path string) {
+	v.Helper()
+	// console.js shows the alert in place of the part that it cannot update.
+	if p.status != 500 || !strings.Contains(p.body, `<p role="alert">The fault is on our side.`) {
+		v.Errorf("%s: status %d: %s", path, p.status, words(p.root))
+	}
+	for _, detail := range []string{"sql", "closed", "goroutine", ".go:", "postgres", "store"} {
+		if strings.Contains(strings.ToLower(words(p.root)), detail) {
+			v.Errorf("%s reveals %q: %s", path, detail, words(p.root))
+		}
+	}
+	if got := p.header.Get("Set-Cookie"); got != "" {
+		v.Errorf("%s sets a cookie: %s", path, got)
+	}
+}

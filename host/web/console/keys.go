@@ -1,0 +1,185 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/gofiber/fiber/v2"
+
+	"assay/host/access/apikey"
+	"assay/host/customer/billing"
+)
+
+const maxKeyName = 60 // characters
+
+// overlaps are the times that a rotated key can keep working.
+var overlaps = []struct {
+	Value, Label string
+	Default      bool
+}{{"0s", "at once", false}, {"1h", "in 1 hour", false}, {"24h", "in 24 hours", true}, {"168h", "in 7 days", false}}
+
+// listedKey is a row of the page.
+type listedKey struct {
+	apikey.Key
+	Limited string // a description of the limits; empty: none
+}
+
+// keyForm is what was entered in the form for a new key.
+type keyForm struct {
+	Name, Networks, Until string
+	Scopes                []string
+	Test                  bool
+}
+
+// Has reports whether a scope is ticked.
+func (f keyForm) Has(scope apikey.Scope) bool { return slices.Contains(f.Scopes, string(scope)) }
+
+func (c *Console) keys(ctx *fiber.Ctx, s *session) error { return c.showKeys(ctx, s, view{}) }
+
+func (c *Console) showKeys(ctx *fiber.Ctx, s *session, v view) error {
+	work, cancel := pageContext()
+	defer cancel()
+	p := c.panels(ctx)
+	p.shown++ // the form for a new key
+	p.read(work, "keys", func(work context.Context) error {
+		list, err := c.cfg.Store.Keys(work, s.Account)
+		list = paged(ctx, v, list)
+		rows := make([]listedKey, len(list))
+		for i, k := range list {
+			rows[i] = listedKey{k, describeLimits(k.Limits)}
+		}
+		v["Keys"] = rows
+		return err
+	})
+	if v["Form"] == nil {
+		form := keyForm{}
+		for _, scope := range apikey.Scopes() {
+			form.Scopes = append(form.Scopes, string(scope))
+		}
+		v["Form"] = form
+	}
+	v["Title"], v["Note"] = "Keys", notes[query(ctx, "note")]
+	v["Scopes"], v["Overlaps"], v["Today"] = apikey.Scopes(), overlaps, c.cfg.Now()
+	return p.render("keys", s, v)
+}
+
+func describeLimits(l apikey.Limits) string {
+	var limits []string
+	if l.Test {
+		limits = append(limits, "test key")
+	}
+	if l.Scopes != nil {
+		limits = append(limits, "only "+apikey.JoinScopes(l.Scopes))
+	}
+	if l.Networks != nil {
+		limits = append(limits, "only from "+strings.Trim(fmt.Sprint(l.Networks), "[]"))
+	}
+	return strings.Join(limits, "; ")
+}
+
+// parseKeyName trims the name of a key. Names appear in lists and terminals, so control characters and marks that
+// change the direction of text are rejected.
+func parseKeyName(text string) (name string, ok bool) {
+	name = strings.TrimSpace(text)
+	printable := !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
+	return name, name != "" && printable && utf8.RuneCountInString(name) <= maxKeyName
+}
+
+func readKeyForm(ctx *fiber.Ctx) keyForm {
+	f := keyForm{Name: field(ctx, "name"), Networks: field(ctx, "networks"), Until: field(ctx, "until"),
+		Test: field(ctx, "test") != ""}
+	for _, scope := range ctx.Request().PostArgs().PeekMulti("scope") {
+		f.Scopes = append(f.Scopes, printable(scope))
+	}
+	return f
+}
+
+// wanted returns the key that the form describes. Otherwise it returns what is wrong, by field.
+func (f keyForm) wanted(now time.Time) (w apikey.Wanted, wrong map[string]string) {
+	wrong = map[string]string{}
+	var ok bool
+	if w.Name, ok = parseKeyName(f.Name); !ok {
+		wrong["name"] = "The name must have 1 to 60 visible characters, such as “production”."
+	}
+	var err error
+	if w.Limits.Scopes, err = apikey.ParseScopes(f.Scopes); err != nil {
+		wrong["scope"] = sentence(err)
+	} else if len(w.Limits.Scopes) == 0 {
+		wrong["scope"] = "Choose what the key may be used for."
+	} else if len(w.Limits.Scopes) == len(apikey.Scopes()) {
+		w.Limits.Scopes = nil // also those of later releases
+	}
+	networks := strings.FieldsFunc(f.Networks, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+	if w.Limits.Networks, err = apikey.ParseNetworks(networks); err != nil {
+		wrong["networks"] = sentence(err)
+	}
+	if f.Until != "" {
+		day, err := time.Parse(time.DateOnly, f.Until)
+		if err != nil {
+			wrong["until"] = "The last day must be a date such as 2026-01-31."
+		} else if w.Lifetime, err = apikey.LifetimeUntil(day.AddDate(0, 0, 1), now); err != nil { // the day is included
+			wrong["until"] = "The last day must not be in the past."
+		}
+	}
+	w.Limits.Test = f.Test
+	return w, wrong
+}
+
+func (c *Console) createKey(ctx *fiber.Ctx, s *session) error {
+	form := readKeyForm(ctx)
+	wanted, wrong := form.wanted(c.cfg.Now())
+	if len(wrong) > 0 {
+		ctx.Status(fiber.StatusBadRequest)
+		return c.showKeys(ctx, s, view{"Form": form, "Errors": wrong})
+	}
+	work, cancel := pageContext()
+	defer cancel()
+	issued, err := c.cfg.Store.IssueKey(work, s.Account, wanted)
+	if err != nil {
+		return c.showKeyError(ctx, s, err, view{"Form": form})
+	}
+	return c.showKeys(ctx, s, view{"Issued": issued})
+}
+
+func (c *Console) rotateKey(ctx *fiber.Ctx, s *session) error {
+	overlap := 24 * time.Hour
+	for _, o := range overlaps {
+		if o.Value == field(ctx, "overlap") {
+			overlap, _ = time.ParseDuration(o.Value)
+		}
+	}
+	work, cancel := pageContext()
+	defer cancel()
+	issued, err := c.cfg.Store.RotateKey(work, s.Account, ctx.Params("id"), overlap)
+	if err != nil {
+		return c.showKeyError(ctx, s, err, view{})
+	}
+	return c.showKeys(ctx, s, view{"Issued": issued})
+}
+
+func (c *Console) revokeKey(ctx *fiber.Ctx, s *session) error {
+	work, cancel := pageContext()
+	defer cancel()
+	if err := c.cfg.Store.RevokeAccountKey(work, s.Account, ctx.Params("id")); err != nil {
+		return c.showKeyError(ctx, s, err, view{})
+	}
+	return ctx.Redirect("/dashboard/keys?note=revoked", fiber.StatusSeeOther)
+}
+
+// showKeyError shows the reason why a key could not be changed. It returns errors that are not the customer's to fix.
+func (c *Console) showKeyError(ctx *fiber.Ctx, s *session, err error, v view) error {
+	for _, reason := range []error{billing.ErrSubscriptionEnded, apikey.ErrTooMany, apikey.ErrLast} {
+		if errors.Is(err, reason) {
+			ctx.Status(fiber.StatusConflict)
+			v["Error"] = sentence(reason)
+			return c.showKeys(ctx, s, v)
+		}
+	}
+	return err
+}

@@ -1,0 +1,122 @@
+package console
+
+import (
+	"errors"
+
+	"github.com/gofiber/fiber/v2"
+
+	"assay/docs"
+	"assay/host/access/admission"
+	"assay/host/check"
+	"assay/host/customer/billing"
+	"assay/host/entity"
+)
+
+func (c *Console) landing(ctx *fiber.Ctx) error { return c.showLanding(ctx, &tryForm{}) }
+
+func (c *Console) showLanding(ctx *fiber.Ctx, form *tryForm) error {
+	s, err := c.current(ctx)
+	if err != nil {
+		return err
+	}
+	return c.render(ctx, "landing", s, view{"Title": "Fraud scores for domains, emails, phones and IBANs",
+		"Offers": billing.Offers(), "Try": form, "Figures": figures(docs.Results)})
+}
+
+// try checks a domain without a key, within the limit of the endpoint without a key.
+func (c *Console) try(ctx *fiber.Ctx) error {
+	form := &tryForm{Value: field(ctx, "domain"), Type: entity.Domain}
+	work, cancel := pageContext()
+	defer cancel()
+	resetAt, ok, err := c.cfg.Public.Take(work, c.cfg.Client(ctx.Context()))
+	var rate *admission.RateError
+	if errors.As(err, &rate) {
+		ctx.Status(fiber.StatusTooManyRequests)
+		form.Error = "Too many visitors are trying checks at the moment. Try again in a minute. " +
+			"A free key needs no card."
+		return c.showLanding(ctx, form)
+	}
+	if err != nil {
+		return err
+	}
+	if !ok {
+		ctx.Status(fiber.StatusTooManyRequests)
+		form.Error = "You have used all of this hour's checks without a key. The next one is possible at " +
+			resetAt.UTC().Format("15:04") + " UTC. A free key needs no card."
+		return c.showLanding(ctx, form)
+	}
+	decision, err := c.cfg.Checker.Check(work, check.Request{
+		Caller: c.cfg.Public.Caller(), Fields: []check.Field{{Type: form.Type, Value: form.Value}},
+	})
+	if err := form.finish(ctx, decision, err); err != nil {
+		return err
+	}
+	return c.showLanding(ctx, form)
+}
+
+// tryForm is a form to try a check, as submitted, and its outcome.
+type tryForm struct {
+	Value    string
+	Type     entity.Type
+	Decision *check.Decision // nil: nothing was checked
+	Error    string          // shown to the customer
+}
+
+// finish sets the outcome of the check and the status of the response. It returns unexpected errors.
+func (f *tryForm) finish(ctx *fiber.Ctx, d *check.Decision, err error) error {
+	if err == nil {
+		f.Decision = d
+	}
+	f.Error, err = refusal(ctx, err)
+	return err
+}
+
+// refusal sets the status of the response for an error that the customer can act on, and returns the sentence that
+// explains it. It returns other errors.
+func refusal(ctx *fiber.Ctx, err error) (text string, unexpected error) {
+	var (
+		invalid *entity.InvalidError
+		plan    *check.PlanError
+		quota   *check.QuotaError
+		none    check.NoFieldError
+		missing *check.UnavailableError
+	)
+	switch {
+	case err == nil:
+		return "", nil
+	case errors.As(err, &invalid):
+		ctx.Status(fiber.StatusBadRequest)
+		text = describe(invalid)
+	case errors.As(err, &none):
+		ctx.Status(fiber.StatusBadRequest)
+		text = "The value is empty. Enter a value to check."
+	case errors.As(err, &plan):
+		ctx.Status(fiber.StatusForbidden)
+		text = sentence(plan)
+	case errors.As(err, &quota):
+		ctx.Status(fiber.StatusTooManyRequests)
+		text = sentence(quota)
+	case errors.Is(err, admission.ErrBusy), errors.Is(err, admission.ErrShare), errors.As(err, &missing):
+		ctx.Status(fiber.StatusServiceUnavailable)
+		text = "The server is busy. Try again in a second."
+	default:
+		return "", err
+	}
+	return text, nil
+}
+
+// fieldNames are the names on the pages of fields whose API name differs.
+var fieldNames = map[string]string{
+	"iban": "IBAN", "region.country": "country", "ref": "check reference", "subject": "subject reference",
+	"registrable_domain": "registrable domain", "number_range": "number range", "expires_at": "last day",
+	"from": "first day", "until": "last day", "after": "page",
+}
+
+// describe returns the sentence that explains an invalid field.
+func describe(e *entity.InvalidError) string {
+	name, ok := fieldNames[e.Field]
+	if !ok {
+		name = e.Field
+	}
+	return "The " + name + " " + e.Reason + "."
+}

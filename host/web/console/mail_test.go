@@ -1,0 +1,284 @@
+package console
+
+import (
+	"context"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"assay/host/access/signin"
+	"assay/host/web/mail"
+	"assay/host/web/mail/mailtest"
+)
+
+// mailSite is a console that sends mail to a server on loopback.
+type mailSite struct {
+	*site
+	server *mailtest.Server
+	log    *lockedText
+}
+
+// lockedText collects a log.
+type lockedText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// publicURL begins the links in messages, whatever address a browser uses.
+const publicURL = "http://assay.example"
+
+func serveMail(t *testing.T) *mailSite {
+	t.Helper()
+	m := &mailSite{server: mailtest.Start(t, mailtest.Plain), log: &lockedText{}}
+	sender, err := mail.New("smtp://" + m.server.Addr + "?from=assay@example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.site = serve(t, func(c *Config) {
+		c.Mail, c.URL, c.Logger = sender, publicURL, slog.New(slog.NewTextHandler(m.log, nil))
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { m.Run(ctx) })
+	t.Cleanup(func() { stop(); running.Wait() })
+	return m
+}
+
+var linkPattern = regexp.MustCompile(regexp.QuoteMeta(publicURL) + `(/\S+)`)
+
+// paths returns the paths of the links in the next message, which must be to an address.
+func (m *mailSite) paths(t *testing.T, to, subject string) (paths []string) {
+	t.Helper()
+	message := m.server.Next(t)
+	if message.To != to || message.Header.Get("Subject") != subject {
+		t.Fatalf("the message is to %s, %q:\n%s", message.To, message.Header.Get("Subject"), message.Text)
+	}
+	for _, found := range linkPattern.FindAllStringSubmatch(message.Text, -1) {
+		paths = append(paths, found[1])
+	}
+	return paths
+}
+
+const (
+	confirmSubject = "Confirm your e-mail address"
+	signInSubject  = "Sign in to Assay"
+	formerSubject  = "Your e-mail address was removed from an account"
+)
+
+// own makes an address that of a customer's account.
+func (m *mailSite) own(t *testing.T, v *visitor, address string) {
+	t.Helper()
+	v.get(accountPath)
+	v.press("Send a link", "email", " "+address+" ")
+	v.is(200, "A link is on its way.")
+	v.get(m.paths(t, address, confirmSubject)[0])
+	v.press("Confirm the address")
+	v.is(200, "Your e-mail address is confirmed.")
+	v.is(200, "Your address is "+address)
+}
+
+func TestSignInByMail(t *testing.T) {
+	t.Parallel()
+	m := serveMail(t)
+	owner, _ := m.customer(t, "starter")
+	m.own(t, owner, "Jane@Example.org")
+
+	v := m.visit(t)
+	v.get("/signin")
+	v.press("Send me a link", "email", "jane@example.ORG")
+	v.is(200, "If jane@example.ORG is the confirmed address of an account's owner")
+	answer := v.at.body
+	link := m.paths(t, "jane@example.ORG", signInSubject)[0]
+	v.get(link)
+	v.press("Sign in")
+	v.is(200, "Your address is Jane@Example.org")
+	w := m.visit(t)
+	w.get(link)
+	w.press("Sign in")
+	w.is(410, "This link was used")
+
+	// An unknown address gets the same answer, and no message. Neither does a link that confirms an address sign in.
+	w.get("/signin")
+	w.press("Send me a link", "email", "jane@example.NET")
+	if same := strings.ReplaceAll(w.at.body, ".NET", ".ORG"); same != answer {
+		t.Errorf("the answer to an unknown address differs:\n%s\n%s", same, answer)
+	}
+	owner.get(accountPath)
+	owner.press("Send a link", "email", "john@example.org")
+	confirm := m.paths(t, "john@example.org", confirmSubject)[0]
+	w.get("/signin")
+	w.post("/signin/link", "token", confirm[strings.LastIndex(confirm, "/")+1:])
+	w.is(410, "This link was used")
+
+	// Only the account's own sessions confirm an address, and opening the page changes nothing.
+	stranger, _ := m.customer(t, "starter")
+	stranger.get(confirm)
+	stranger.press("Confirm the address")
+	stranger.is(410, "belongs to another account")
+	owner.get(confirm)
+	owner.get(accountPath)
+	owner.is(200, "Your address is Jane@Example.org")
+
+	m.pass(signInsWindow)
+	// The address before is told, and no longer signs in, even by a link that it has.
+	w.get("/signin")
+	w.press("Send me a link", "email", "jane@example.org")
+	late := m.paths(t, "jane@example.org", signInSubject)[0]
+	owner.get(confirm)
+	owner.press("Confirm the address")
+	owner.is(200, "Your address is john@example.org")
+	m.paths(t, "Jane@Example.org", formerSubject)
+	w.get(late)
+	w.press("Sign in")
+	w.is(410, "This link was used")
+	owner.press("Remove the address")
+	owner.is(200, "Your e-mail address is removed.")
+	m.paths(t, "john@example.org", formerSubject)
+	w.get("/signin")
+	w.press("Send me a link", "email", "john@example.org")
+
+	if n := m.server.Received(); n != 0 {
+		t.Errorf("%d messages more were sent", n)
+	}
+	for _, table := range []string{"owner_addresses", "sign_in_links", "public_uses"} {
+		if rows := m.rows(t, table); strings.Contains(rows, "example") || strings.Contains(rows, "jane") {
+			t.Errorf("the table %s contains an address: %s", table, rows)
+		}
+	}
+	if log := m.log.String(); strings.Contains(log, "@") {
+		t.Errorf("the log contains an address:\n%s", log)
+	}
+}
+
+// rows returns the rows of a table as text.
+func (m *mailSite) rows(t *testing.T, table string) (text string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), m.database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	err = conn.QueryRow(t.Context(), "SELECT coalesce(string_agg(r::text, ' '), '') FROM "+table+" AS r").Scan(&text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// TestMailToSeveralAccounts checks that an owner of several accounts gets a link for each.
+func TestMailToSeveralAccounts(t *testing.T) {
+	t.Parallel()
+	m := serveMail(t)
+	var ids []string
+	for range 2 {
+		v, _ := m.customer(t, "starter")
+		m.own(t, v, "jane@example.org")
+		ids = append(ids, v.at.text("account"))
+	}
+	v := m.visit(t)
+	v.get("/signin")
+	v.press("Send me a link", "email", "jane@example.org")
+	paths := m.paths(t, "jane@example.org", signInSubject)
+	if len(paths) != 2 {
+		t.Fatalf("the message has the links %q", paths)
+	}
+	var opened []string
+	for _, path := range paths {
+		v.get(path)
+		v.press("Sign in")
+		opened = append(opened, v.at.text("account"))
+	}
+	slices.Sort(ids)
+	slices.Sort(opened)
+	if !slices.Equal(ids, opened) || ids[0] == ids[1] {
+		t.Errorf("the links open %q, want %q", opened, ids)
+	}
+}
+
+func TestMailLimits(t *testing.T) {
+	t.Parallel()
+	m := serveMail(t)
+	owner, _ := m.customer(t, "starter")
+	m.own(t, owner, "jane@example.org")
+	for i := range maxSignIns + 1 {
+		v := m.visit(t)
+		v.header.Set("X-Test-Client", "192.0.2.1/32")
+		p := v.post("/signin/mail", "email", "jane@example.org")
+		if want := map[bool]int{true: 200, false: 429}[i < maxSignIns]; p.status != want {
+			t.Errorf("request %d: status %d, want %d", i, p.status, want)
+		}
+	}
+	for range maxMailsTo - 1 { // one confirmed the address
+		m.paths(t, "jane@example.org", signInSubject)
+	}
+	// If more were sent, one of them would come before this one.
+	m.pass(signInsWindow)
+	owner.get(accountPath)
+	owner.press("Send a link", "email", "other@example.org")
+	m.paths(t, "other@example.org", confirmSubject)
+
+	for _, test := range []struct{ address, problem string }{
+		{"", "The address is empty."}, {"jane", "The address has no"}, {"jane@", "The address has no domain"},
+		{"jane@example.org, john@example.org", "The address"}, {"Jane <jane@example.org>", "The address"},
+		{"jane@example.org\r\nBcc: x@example.org", "The address"},
+		{strings.Repeat("x", 300) + "@example.org", "The address"},
+	} {
+		v := m.visit(t)
+		v.header.Set("X-Test-Client", "192.0.2.7/32")
+		v.post("/signin/mail", "email", test.address)
+		v.is(400, test.problem)
+	}
+}
+
+// TestNoMail checks that without a mail server no page offers e-mail addresses.
+func TestNoMail(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, _ := s.customer(t, "free")
+	for path, body := range map[string]string{"/signin/mail": "email", accountPath + "/address": "email",
+		accountPath + "/address/confirm": "token"} {
+		if p := v.post(path, "csrf", v.at.token(), body, "jane@example.org"); p.status != 404 && p.status != 405 {
+			t.Errorf("%s: status %d", path, p.status)
+		}
+	}
+	if v.get(accountPath); strings.Contains(v.at.body, `type="email"`) {
+		t.Error("the account page asks for an address")
+	}
+	if w := s.visit(t); strings.Contains(w.get("/signin").body, `type="email"`) {
+		t.Error("the sign-in page asks for an address")
+	}
+	if _, err := New(Config{Mail: &mail.Sender{}}); err == nil {
+		t.Error("New accepts mail without a public URL")
+	}
+}
+
+// TestAddressLinkExpires checks that a link that confirms an address works for 15 minutes.
+func TestAddressLinkExpires(t *testing.T) {
+	t.Parallel()
+	m := serveMail(t)
+	owner, _ := m.customer(t, "starter")
+	owner.get(accountPath)
+	owner.press("Send a link", "email", "jane@example.org")
+	link := m.paths(t, "jane@example.org", confirmSubject)[0]
+	m.pass(signin.LinkLife)
+	owner.get(link)
+	owner.press("Confirm the address")
+	owner.is(410, "has expired")
+}

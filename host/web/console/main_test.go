@@ -1,0 +1,362 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+
+	"assay/host/access/admission"
+	"assay/host/access/keyring"
+	"assay/host/auditlog"
+	"assay/host/check"
+	"assay/host/customer/billing"
+	"assay/host/customer/feedback"
+	"assay/host/customer/webhook"
+	"assay/host/entity"
+	"assay/host/store"
+	"assay/host/store/postgres/postgrestest"
+)
+
+func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
+
+// site is a console that serves on a loopback address.
+type site struct {
+	*Console
+	store    *store.Store
+	database string
+	url      string
+	clock    atomic.Pointer[time.Time]
+}
+
+// serve starts a console with its own database and the test checkout. change may change its configuration; it may be
+// nil.
+func serve(t *testing.T, change func(*Config)) *site {
+	t.Helper()
+	ring, err := keyring.Create(filepath.Join(t.TempDir(), "secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{database: postgrestest.Database(t)}
+	now := time.Now()
+	s.clock.Store(&now)
+	clock := func() time.Time { return *s.clock.Load() }
+	log := slog.New(slog.DiscardHandler)
+	var clients atomic.Uint32
+	s.store, err = store.Open(t.Context(), store.Config{URL: s.database, Keys: ring, Logger: log, Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.store.Close() })
+	guard, err := webhook.NewGuard(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{
+		Explainer: explained{s.store}, Receipts: auditlog.Receipts{Store: s.store,
+			Signer: auditlog.NewSigner(ring.SignSeed)}, Feedback: &feedback.Desk{Store: s.store},
+		Downloads: admission.NewShares(2), Store: s.store, Checker: parser{}, Public: unlimited{s.store},
+		Sealer: ring, Logger: log, Now: clock,
+		Billing: &billing.Billing{Accounts: s.store, Provider: &billing.TestCheckout{Now: clock,
+			Page: TestCheckoutPath}, Now: clock},
+		Webhook: func(text string) (string, error) {
+			receiver, err := webhook.ParseURL(text)
+			return receiver, errors.Join(err, guard.CheckURL(receiver))
+		},
+		Client: func(ctx *fasthttp.RequestCtx) netip.Prefix {
+			if block, err := netip.ParsePrefix(string(ctx.Request.Header.Peek("X-Test-Client"))); err == nil {
+				return block
+			}
+			n := clients.Add(1) // by default, each request comes from another network
+			return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 1}), 32)
+		},
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	if s.Console, err = New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// the same limit as in host/api
+	server := &fasthttp.Server{Handler: s.Handler(), ReadBufferSize: 8 << 10}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		// Shutdown alone ends no server that has not begun to serve yet.
+		if err := errors.Join(listener.Close(), <-served); err != nil {
+			t.Error(err)
+		}
+		if err := server.Shutdown(); err != nil && !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+	})
+	s.url = "http://" + listener.Addr().String()
+	return s
+}
+
+func (s *site) pass(d time.Duration) {
+	now := s.clock.Load().Add(d)
+	s.clock.Store(&now)
+}
+
+// parser is a checker that only parses. It allows every valid entity.
+type parser struct{}
+
+func (parser) Check(_ context.Context, r check.Request) (*check.Decision, error) {
+	f := r.Fields[0]
+	if _, err := entity.Parse(f.Type, f.Value, "DE"); err != nil {
+		return nil, err
+	}
+	return &check.Decision{
+		Fused: check.Fused{Score: 3, Verdict: check.Allow, Signals: []check.Signal{{Text: "nothing but " + f.Value}}},
+		Ref:   check.NewRef(), Type: f.Type, Query: f.Value,
+	}, nil
+}
+
+// unlimited accepts every check without a key.
+type unlimited struct{ *store.Store }
+
+func (unlimited) Take(context.Context, netip.Prefix) (time.Time, bool, error) {
+	return time.Time{}, true, nil
+}
+func (u unlimited) Caller() check.Caller { return u.PublicCaller() }
+
+// visitor is a browser without JavaScript. It keeps cookies, follows redirects and submits forms.
+type visitor struct {
+	*testing.T
+	client *http.Client
+	header http.Header // of every request
+	code   string      // that signs in to the customer's account
+	at     page
+}
+
+// page is a page that a visitor received.
+type page struct {
+	url    *url.URL
+	status int
+	header http.Header
+	body   string
+	root   *html.Node
+}
+
+func (s *site) visit(t *testing.T) *visitor {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &visitor{T: t, client: &http.Client{Jar: jar, Transport: transport}, header: http.Header{},
+		at: page{url: at}}
+}
+
+// alone returns a copy of the visitor that shares its cookies and does not follow redirects.
+func (v *visitor) alone() *visitor {
+	client := *v.client
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &visitor{T: v.T, client: &client, header: v.header.Clone(), code: v.code, at: v.at}
+}
+
+func (v *visitor) send(method, target, kind, body string) page {
+	v.Helper()
+	to, err := v.at.url.Parse(target)
+	if err != nil {
+		v.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(v.Context(), method, to.String(), strings.NewReader(body))
+	if err != nil {
+		v.Fatal(err)
+	}
+	request.Header = v.header.Clone()
+	if kind != "" {
+		request.Header.Set("Content-Type", kind)
+	}
+	response, err := v.client.Do(request)
+	if err != nil {
+		v.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		v.Fatal(err)
+	}
+	root, err := html.Parse(strings.NewReader(string(text)))
+	if err != nil {
+		v.Fatal(err)
+	}
+	v.at = page{url: response.Request.URL, status: response.StatusCode, header: response.Header, body: string(text),
+		root: root}
+	return v.at
+}
+
+func (v *visitor) get(path string) page { v.Helper(); return v.send("GET", path, "", "") }
+
+func (v *visitor) post(path string, fields ...string) page {
+	v.Helper()
+	form := url.Values{}
+	for i := 0; i+1 < len(fields); i += 2 {
+		form.Set(fields[i], fields[i+1])
+	}
+	return v.send("POST", path, "application/x-www-form-urlencoded", form.Encode())
+}
+
+// follow loads the target of the link with a text.
+func (v *visitor) follow(text string) page {
+	v.Helper()
+	for n := range v.at.root.Descendants() {
+		if n.DataAtom == atom.A && words(n) == text {
+			return v.get(attribute(n, "href"))
+		}
+	}
+	v.Fatalf("there is no link %q on the page:\n%s", text, words(v.at.root))
+	return page{}
+}
+
+// press submits the first form with a button of that text. typed are names and values that replace those of its
+// fields.
+func (v *visitor) press(text string, typed ...string) page {
+	v.Helper()
+	for form := range v.at.root.Descendants() {
+		if form.DataAtom != atom.Form || !slices.Contains(buttons(form), text) {
+			continue
+		}
+		fields := url.Values{}
+		for n := range form.Descendants() {
+			unchecked := attribute(n, "type") == "checkbox" && !slices.ContainsFunc(n.Attr,
+				func(a html.Attribute) bool { return a.Key == "checked" })
+			if name := attribute(n, "name"); n.DataAtom == atom.Input && name != "" && !unchecked {
+				fields.Add(name, attribute(n, "value"))
+			}
+		}
+		for i := 0; i < len(typed); i += 2 {
+			if !strings.Contains(v.at.body, `name="`+typed[i]+`"`) {
+				v.Fatalf("the form has no field %s", typed[i])
+			}
+			fields.Set(typed[i], typed[i+1])
+		}
+		return v.send("POST", attribute(form, "action"), "application/x-www-form-urlencoded", fields.Encode())
+	}
+	v.Fatalf("there is no form with a button %q on the page:\n%s", text, words(v.at.root))
+	return page{}
+}
+
+func buttons(form *html.Node) (texts []string) {
+	for n := range form.Descendants() {
+		if n.DataAtom == atom.Button {
+			texts = append(texts, words(n))
+		}
+	}
+	return texts
+}
+
+func attribute(n *html.Node, name string) string {
+	for _, a := range n.Attr {
+		if a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+// words returns the text of a node with single spaces.
+func words(n *html.Node) string {
+	var b strings.Builder
+	for d := range n.Descendants() {
+		if d.Type == html.TextNode && d.Parent.DataAtom != atom.Script {
+			b.WriteString(d.Data)
+		}
+	}
+	return strings.Join(strings.Fields(b.String()), " ")
+}
+
+// text returns the text of the element with an id, or "".
+func (p page) text(id string) string {
+	for n := range p.root.Descendants() {
+		if attribute(n, "id") == id {
+			return words(n)
+		}
+	}
+	return ""
+}
+
+// problem returns the id of the first field that is marked as invalid, and its error.
+func (p page) problem() (field, text string) {
+	for n := range p.root.Descendants() {
+		if attribute(n, "aria-invalid") == "true" {
+			described, _, _ := strings.Cut(attribute(n, "aria-describedby"), " ")
+			return attribute(n, "id"), p.text(described)
+		}
+	}
+	return "", ""
+}
+
+// is checks the status of the current page, and that it contains a text.
+func (v *visitor) is(status int, text string) {
+	v.Helper()
+	if v.at.status != status || !strings.Contains(words(v.at.root), text) {
+		v.Fatalf("%s: status %d, want %d and %q:\n%s", v.at.url, v.at.status, status, text, words(v.at.root))
+	}
+}
+
+// token returns the token in the forms of the visitor's session.
+func (p page) token() string {
+	for n := range p.root.Descendants() {
+		if n.DataAtom == atom.Input && attribute(n, "name") == "csrf" {
+			return attribute(n, "value")
+		}
+	}
+	return ""
+}
+
+// cookies returns the cookies that the page set, by name.
+func (p page) cookies() map[string]*http.Cookie {
+	set := map[string]*http.Cookie{}
+	for _, c := range (&http.Response{Header: p.header}).Cookies() {
+		set[c.Name] = c
+	}
+	return set
+}
+
+// customer returns a visitor who has subscribed to a plan, is signed in and knows the sign-in code, and the key.
+func (s *site) customer(t *testing.T, plan string) (*visitor, string) {
+	t.Helper()
+	v := s.visit(t)
+	v.get("/")
+	if plan == "free" {
+		v.press("Get a free key")
+	} else {
+		v.press("Subscribe to " + strings.ToUpper(plan[:1]) + plan[1:])
+		v.press("Subscribe", "number", "4242424242424242", "expiry", "12/40", "cvc", "123", "name", "Jane Doe")
+	}
+	v.is(200, "This is your API key.")
+	key := v.at.text("key")
+	v.code = v.at.text("code")
+	v.get("/dashboard")
+	v.is(200, "This month")
+	return v, key
+}

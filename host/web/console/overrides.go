@@ -1,0 +1,148 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"assay/host/check"
+	"assay/host/customer/override"
+	"assay/host/entity"
+)
+
+// overrideKinds are the kinds of overrides in the order of the form, as its labels.
+var overrideKinds = []struct {
+	Kind        override.Kind
+	Label, Hint string
+}{
+	{override.Domain, "Domain", "this name only"},
+	{override.Registrable, "Registrable domain", "with all names and mailboxes under it"},
+	{override.Email, "Email address", "with any tag"},
+	{override.Phone, "Phone number", "such as +49 30 1234567"},
+	{override.Range, "Number range", "first digits, such as +49 30 1234"},
+	{override.IBAN, "IBAN", "one account"},
+	{override.Bank, "Bank", "country and bank code, such as DE37040044"},
+}
+
+// listedOverride is a row of the page.
+type listedOverride struct {
+	override.Listed
+	Label string // of the kind
+	By    string // the author, with the name of a key instead of its id
+}
+
+func (c *Console) overrides(ctx *fiber.Ctx, s *session) error { return c.showOverrides(ctx, s, view{}) }
+
+func (c *Console) showOverrides(ctx *fiber.Ctx, s *session, v view) error {
+	work, cancel := pageContext()
+	defer cancel()
+	p := c.panels(ctx)
+	p.shown++ // the form for a new override
+	var list []override.Listed
+	p.read(work, "overrides", func(work context.Context) (err error) {
+		list, err = c.cfg.Store.Overrides(work, s.Account)
+		list = paged(ctx, v, list)
+		return err
+	})
+	names := map[string]string{}
+	p.read(work, "keys", func(work context.Context) error { // without them, ids are shown
+		keys, err := c.cfg.Store.Keys(work, s.Account)
+		for _, k := range keys {
+			names[k.ID] = k.Name
+		}
+		return err
+	})
+	rows := make([]listedOverride, len(list))
+	for i, o := range list {
+		rows[i] = listedOverride{o, string(o.Kind), o.Author}
+		if name, ok := names[o.Author]; ok {
+			rows[i].By = "key “" + name + "”"
+		}
+		for _, k := range overrideKinds {
+			if k.Kind == o.Kind {
+				rows[i].Label = k.Label
+			}
+		}
+	}
+	now := c.cfg.Now().UTC()
+	v["Title"], v["Overrides"], v["Kinds"] = "Overrides", rows, overrideKinds
+	v["First"], v["Last"] = now, now.Add(override.MaxAge-24*time.Hour)
+	if v["Note"] == nil {
+		v["Note"] = notes[query(ctx, "note")]
+	}
+	return p.render("overrides", s, v)
+}
+
+// addOverride adds an override. It shows the form again with what was entered if that is invalid.
+func (c *Console) addOverride(ctx *fiber.Ctx, s *session) error {
+	entered := view{"Action": field(ctx, "action"), "Kind": field(ctx, "kind"), "Value": field(ctx, "value"),
+		"Reason": field(ctx, "reason"), "Until": field(ctx, "until")}
+	wanted, err := readOverride(ctx)
+	if err != nil {
+		return c.showOverrideError(ctx, s, entered, err)
+	}
+	work, cancel := pageContext()
+	defer cancel()
+	added, err := c.cfg.Store.AddOverride(work, s.caller(), wanted)
+	if err != nil {
+		return c.showOverrideError(ctx, s, entered, err)
+	}
+	if added.Replaced != "" {
+		return ctx.Redirect("/dashboard/overrides?note=replaced", fiber.StatusSeeOther)
+	}
+	return ctx.Redirect("/dashboard/overrides?note=overridden", fiber.StatusSeeOther)
+}
+
+func readOverride(ctx *fiber.Ctx) (w override.Wanted, err error) {
+	kind := override.Kind(field(ctx, "kind"))
+	if !slices.Contains(override.Kinds(), kind) {
+		return w, &entity.InvalidError{Field: "kind", Reason: "is unknown"}
+	}
+	w.Action, w.Reason = check.Verdict(field(ctx, "action")), field(ctx, "reason")
+	day, err := time.Parse(time.DateOnly, field(ctx, "until"))
+	if err != nil {
+		return w, &entity.InvalidError{Field: "expires_at", Reason: "must be a day such as 2026-01-31"}
+	}
+	w.ExpiresAt = day.AddDate(0, 0, 1) // the day is included
+	w.Target, err = override.ParseTarget(kind, field(ctx, "value"), "")
+	return w, err
+}
+
+// showOverrideError shows the reason why an override could not be changed. It returns unexpected errors.
+func (c *Console) showOverrideError(ctx *fiber.Ctx, s *session, v view, err error) error {
+	var invalid *entity.InvalidError
+	var tooMany override.TooManyError
+	switch {
+	case errors.As(err, &invalid):
+		ctx.Status(fiber.StatusBadRequest)
+		field, ok := map[string]string{"kind": "kind", "action": "action", "reason": "reason",
+			"expires_at": "until"}[invalid.Field]
+		if !ok {
+			field = "value" // the error names the kind of value
+		}
+		v["Errors"] = map[string]string{field: describe(invalid)}
+	case errors.As(err, &tooMany):
+		ctx.Status(fiber.StatusConflict)
+		v["Error"] = sentence(tooMany)
+	case errors.Is(err, override.ErrUnknown):
+		ctx.Status(fiber.StatusNotFound)
+		v["Error"] = "The override was already removed."
+	case errors.Is(err, check.ErrUnauthorized):
+		return errNoKey()
+	default:
+		return err
+	}
+	return c.showOverrides(ctx, s, v)
+}
+
+func (c *Console) removeOverride(ctx *fiber.Ctx, s *session) error {
+	work, cancel := pageContext()
+	defer cancel()
+	if err := c.cfg.Store.RemoveOverride(work, s.caller(), ctx.Params("id")); err != nil {
+		return c.showOverrideError(ctx, s, view{}, err)
+	}
+	return ctx.Redirect("/dashboard/overrides?note=lifted", fiber.StatusSeeOther)
+}

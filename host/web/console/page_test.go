@@ -1,0 +1,190 @@
+package console
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/access/signin"
+	"assay/host/check"
+	"assay/host/customer/decision"
+	"assay/sdk"
+)
+
+func TestFormats(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{0: "0", 999: "999", 1500: "1,500", 10_000: "10,000", 123_456: "123,456",
+		1_234_567: "1,234,567"} {
+		if got := count(n); got != want {
+			t.Errorf("count(%d) = %s, want %s", n, got, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"2026-01-05T03:04:05.678Z": "5 Jan 2026, 03:04:05 UTC", "2026-01-05T03:04:05+02:00": "5 Jan 2026, 01:04:05 UTC",
+		"some day": "some day", "": "",
+	} {
+		if got := timestamp(text); got != want {
+			t.Errorf("timestamp(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestDocsNameThreats checks that the documentation lists every threat.
+func TestDocsNameThreats(t *testing.T) {
+	t.Parallel()
+	v := serve(t, nil).visit(t)
+	v.get("/docs/scores")
+	v.is(200, "What a score means")
+	for _, threat := range sdk.Threats() {
+		if !strings.Contains(v.at.body, "<code>"+string(threat)+"</code>") {
+			t.Errorf("the documentation does not name %s", threat)
+		}
+	}
+}
+
+// TestDocsOfLayers checks that the page of a layer is shown, and that only the catalogue's own pages list those of
+// layers.
+func TestDocsOfLayers(t *testing.T) {
+	t.Parallel()
+	v := serve(t, nil).visit(t)
+	const entry = `<li class="part"><a href="/docs/catalogue/feeds"`
+	for path, listed := range map[string]bool{
+		"/docs": false, "/docs/contract": false, "/docs/catalogue": true, "/docs/catalogue/feeds": true,
+		"/docs/changelog": false,
+	} {
+		v.get(path)
+		v.is(200, "All pages")
+		if got := strings.Contains(v.at.body, entry); got != listed {
+			t.Errorf("%s lists the pages of layers: %t", path, got)
+		}
+	}
+	v.get("/docs/catalogue/feeds")
+	if !strings.Contains(v.at.body, `<h2 id="feeds:listed:exact">`) {
+		t.Error("a signal has no anchor")
+	}
+	v.get("/docs/catalogue/none")
+	v.is(404, "")
+}
+
+// TestUpdatedParts checks that the page that answers a form has each part that console.js takes from it.
+func TestUpdatedParts(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, _ := s.customer(t, "pro")
+	token := v.at.token()
+	for _, test := range []struct{ page, action, field, update string }{
+		{"/", "/try", "domain", "result"},
+		{"/dashboard", "/dashboard/try", "value", "result usage steps activity"},
+	} {
+		v.get(test.page)
+		if !strings.Contains(v.at.body, `action="`+test.action+`" data-update="`+test.update+`"`) {
+			t.Errorf("%s has no form that updates %q", test.page, test.update)
+		}
+		for value, status := range map[string]int{"example.com": 200, "": 400} {
+			p := v.post(test.action, "csrf", token, test.field, value, "type", "domain")
+			if p.status != status {
+				t.Errorf("%s %q: status %d, want %d", test.action, value, p.status, status)
+			}
+			for _, id := range strings.Fields(test.update) {
+				if n := strings.Count(p.body, `id="`+id+`"`); n != 1 {
+					t.Errorf("%s %q: the page has %d elements with the id %s", test.action, value, n, id)
+				}
+			}
+		}
+	}
+	if v.get("/dashboard/webhooks"); !strings.Contains(v.at.body, `id="events" data-refresh="/dashboard/webhooks?`) {
+		t.Error("the list of events is not refreshed")
+	}
+}
+
+// TestFirstSteps checks that a new account is guided by what is stored, and an account of a week only until its first
+// check.
+func TestFirstSteps(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, _ := s.customer(t, "starter")
+	for _, text := range []string{"works. Your program sends it", "No checks yet.", "No URL is set yet.",
+		"Send checks from your program."} {
+		v.is(200, text)
+	}
+	if strings.Contains(v.at.body, "<svg") {
+		t.Error("a new account sees an empty chart")
+	}
+	v.follow("Receive webhooks")
+	v.press("Save", "url", "https://hooks.example.com/a")
+	v.get("/dashboard")
+	v.is(200, "A URL is set, but nothing has been delivered yet")
+	v.get(accountPath)
+	session := &session{Session: signin.Session{Account: v.at.text("account")}, Plan: check.Plan{Webhooks: true}}
+	steps := func(counted int, days ...decision.Day) []step {
+		got, err := s.firstSteps(t.Context(), session, counted, days)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	one := decision.Day{Allow: 1}
+	if got := steps(1, one); len(got) != 4 || !got[1].Done || got[1].State != "1 check counted." || got[3].Done {
+		t.Errorf("after the first check: %+v", got)
+	}
+	if got := steps(2, one, one); got != nil {
+		t.Errorf("after all steps: %+v", got)
+	}
+	s.pass(firstDays + time.Hour)
+	if got := steps(0); len(got) != 4 {
+		t.Errorf("after a week without a check: %+v", got)
+	}
+	if got := steps(1, one); got != nil {
+		t.Errorf("a week after the start: %+v", got)
+	}
+}
+
+func TestChart(t *testing.T) {
+	t.Parallel()
+	var days []decision.Day
+	for i := range 30 {
+		days = append(days, decision.Day{Date: time.Date(2026, 1, 1+i, 0, 0, 0, 0, time.UTC)})
+	}
+	if svg := string(chart(days)); strings.Contains(svg, "<rect") {
+		t.Errorf("a chart without checks has bars: %s", svg)
+	}
+	days[4].Allow, days[4].Block = 1200, 34
+	svg := string(chart(days))
+	if n := strings.Count(svg, "<title>2026-01-05: 1,200 allow, 0 review, 34 block</title>"); n != 4 {
+		t.Errorf("the two charts have %d bars for the day with checks, want 4: %s", n, svg)
+	}
+	for _, label := range []string{">0<", ">500<", ">1,500<", ">6 Jan<", ">27 Jan<"} {
+		if strings.Count(svg, label) != 2 {
+			t.Errorf("the charts for a large screen and a phone lack the label %s", label)
+		}
+	}
+	for highest, want := range map[int]int{1: 1, 5: 1, 6: 2, 10: 2, 11: 5, 26: 10, 250: 50, 1234: 500} {
+		if got := tickStep(highest); got != want {
+			t.Errorf("tickStep(%d) = %d, want %d", highest, got, want)
+		}
+	}
+}
+
+// TestErrorPages checks that error pages explain the error and link back, and show whether the customer is signed in.
+func TestErrorPages(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, _ := s.customer(t, "starter")
+	v.get("/nothing")
+	v.is(404, "Sign out")
+	v.is(404, "There is no such page.")
+	v.is(404, "Go to the dashboard")
+	v.post("/dashboard/plan/cancel")
+	v.is(403, "That did not work")
+	v.is(403, "This form is out of date.")
+	v.get(donePath)
+	v.is(410, "Your key was already shown")
+	v.is(410, "Sign out")
+	if !strings.Contains(v.at.body, "<title>Your key was already shown") {
+		t.Error("the title differs from the heading")
+	}
+	w := s.visit(t)
+	w.get("/nothing")
+	w.is(404, "Go to the start page")
+	w.is(404, "Sign in")
+}

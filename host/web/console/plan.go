@@ -1,0 +1,84 @@
+package console
+
+import (
+	"context"
+	"errors"
+
+	"github.com/gofiber/fiber/v2"
+
+	"assay/host/customer/billing"
+)
+
+func (c *Console) plan(ctx *fiber.Ctx, s *session) error {
+	work, cancel := pageContext()
+	defer cancel()
+	v := view{"Title": "Plan", "Offers": billing.Offers(), "Note": notes[query(ctx, "note")],
+		"Portal": c.cfg.Billing.HasPortal()}
+	p := c.panels(ctx)
+	p.read(work, "subscription", func(work context.Context) error {
+		sub, err := c.cfg.Store.Subscription(work, s.Account)
+		if errors.Is(err, billing.ErrNotPaid) {
+			return nil
+		}
+		v["Subscription"], v["Change"] = sub, sub.Status != billing.Canceled
+		return err
+	})
+	p.read(work, "refunds", func(work context.Context) (err error) {
+		v["Refunds"], err = c.cfg.Store.Refunds(work, s.Account)
+		return err
+	})
+	p.read(work, "usage", func(work context.Context) (err error) {
+		v["Usage"], err = c.cfg.Store.Usage(work, s.Account)
+		return err
+	})
+	return p.render("plan", s, v)
+}
+
+func (c *Console) changePlan(ctx *fiber.Ctx, s *session) error {
+	work, cancel := pageContext()
+	defer cancel()
+	return c.showPlanChange(ctx, "changed", c.cfg.Billing.ChangePlan(work, s.Account, field(ctx, "plan")))
+}
+
+func (c *Console) cancelPlan(ctx *fiber.Ctx, s *session) error {
+	work, cancel := pageContext()
+	defer cancel()
+	return c.showPlanChange(ctx, "cancelled", c.cfg.Billing.Cancel(work, s.Account))
+}
+
+func (c *Console) resumePlan(ctx *fiber.Ctx, s *session) error {
+	work, cancel := pageContext()
+	defer cancel()
+	return c.showPlanChange(ctx, "resumed", c.cfg.Billing.Resume(work, s.Account))
+}
+
+// changePayment redirects to the provider's pages, where the customer changes the card: this host never sees its
+// number.
+func (c *Console) changePayment(ctx *fiber.Ctx, s *session) error {
+	work, cancel := pageContext()
+	defer cancel()
+	url, err := c.cfg.Billing.Portal(work, s.Account, c.url(ctx, "/dashboard/plan"))
+	if err != nil {
+		return c.showPlanChange(ctx, "", err)
+	}
+	return ctx.Redirect(url, fiber.StatusSeeOther)
+}
+
+// showPlanChange returns to the plan's page with a note, or shows the reason why the change failed.
+func (c *Console) showPlanChange(ctx *fiber.Ctx, note string, err error) error {
+	switch {
+	case errors.Is(err, billing.ErrNoPlan):
+		return &pageError{fiber.StatusBadRequest, "There is no such plan to change to."}
+	case errors.Is(err, billing.ErrNotForSale):
+		return errNotForSale()
+	case errors.Is(err, billing.ErrNotPaid):
+		return &pageError{fiber.StatusConflict, "There is no subscription to change: choose a plan first."}
+	case errors.Is(err, billing.ErrUnavailable):
+		c.cfg.Logger.Error("subscription cannot be changed", "error", err)
+		return &pageError{fiber.StatusServiceUnavailable, "Our payment provider did not respond. " +
+			"If the change went through, it appears here within a minute; otherwise please try again."}
+	case err != nil:
+		return err
+	}
+	return ctx.Redirect("/dashboard/plan?note="+note, fiber.StatusSeeOther)
+}

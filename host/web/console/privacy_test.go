@@ -1,0 +1,195 @@
+package console
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/check"
+	"assay/host/customer/privacy"
+	"assay/host/entity"
+	"assay/host/store"
+	"assay/host/store/storetest"
+)
+
+// record records a check of a value for a key, as the host does, and returns its reference.
+func (s *site) record(t *testing.T, key string, kind entity.Type, value string, verdict check.Verdict) string {
+	t.Helper()
+	caller, err := s.store.Authenticate(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := entity.Parse(kind, value, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger, err := s.store.NewLedger(store.LedgerConfig{})
+	if err == nil {
+		err = storetest.PutInForce(t.Context(), s.database)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &check.Decision{Fused: check.Fused{Score: 91, Verdict: verdict}, Ref: check.NewRef(), Type: kind, Query: value,
+		At: s.clock.Load().UTC().Truncate(time.Millisecond), Revision: storetest.Revision}
+	err = ledger.Append(t.Context(), check.Record{Caller: caller, Entity: e, Decision: d})
+	if closing := ledger.Close(); err != nil || closing != nil {
+		t.Fatal(err, closing)
+	}
+	return d.Ref
+}
+
+// TestPrivacyPage finds, downloads and erases a person's data with a free key, without JavaScript and without the value
+// in any URL.
+func TestPrivacyPage(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, key := s.customer(t, "free")
+	const jane = "jane.roe@example.net"
+	ref := s.record(t, key, entity.Email, jane, check.Block)
+	s.record(t, key, entity.Email, jane, check.Allow)
+	other := s.record(t, key, entity.Email, "john.roe@example.net", check.Allow)
+	v.follow("Privacy")
+	v.is(200, "A person decides")
+	v.press("Find", "who", " "+jane+" ")
+	v.is(200, "Audit log: 2 checks of type email Reputation graph: 2 checks by your account "+
+		"(1 blocked, 0 to review), 2 links")
+	if !strings.Contains(v.at.body, ref) || strings.Contains(v.at.body, other) {
+		t.Errorf("the page shows the wrong checks:\n%s", words(v.at.root))
+	}
+	_, subject, _ := strings.Cut(words(v.at.root), "Subject reference: ")
+	subject, _, _ = strings.Cut(subject, " ")
+	for _, who := range []string{ref, subject} {
+		v.get("/dashboard/privacy")
+		v.press("Find", "who", who)
+		v.is(200, "Audit log: 2 checks of type email")
+	}
+	file := v.alone().press("Download as JSON")
+	var held struct {
+		Subject string
+		Checks  []struct{ Ref, Verdict string }
+	}
+	if err := json.Unmarshal([]byte(file.body), &held); err != nil || held.Subject != subject ||
+		len(held.Checks) != 2 || held.Checks[0].Ref != ref {
+		t.Errorf("downloaded %s: %v", file.body, err)
+	}
+	if kind, as := file.header.Get("Content-Type"),
+		file.header.Get("Content-Disposition"); kind != "application/json" ||
+		as != `attachment; filename="subject.json"` {
+		t.Errorf("the download is of type %q, %q", kind, as)
+	}
+
+	v.press("Erase …")
+	v.is(200, "Erase all of this permanently? "+subject+" Audit log: 2 checks")
+	v.follow("Keep it")
+	v.press("Find", "who", jane)
+	v.is(200, "2 checks")
+	v.press("Erase …")
+	v.press("Erase permanently")
+	v.is(200, "Permanently erased: 2 checks, 0 webhook events, 1 entry and 2 links in the reputation graph.")
+	if strings.Contains(v.at.body, jane) {
+		t.Error("the page that confirms the erasure contains the value")
+	}
+	v.press("Find", "who", ref)
+	v.is(200, "Audit log: 0 checks Reputation graph: nothing")
+	v.is(200, "2 checks erased, recorded as erasure_")
+	if strings.Contains(v.at.body, "Erase …") {
+		t.Error("the page offers to erase an erased subject")
+	}
+	v.get("/dashboard/checks")
+	if strings.Contains(v.at.body, ref) || !strings.Contains(v.at.body, other) {
+		t.Errorf("the list shows the wrong checks:\n%s", words(v.at.root))
+	}
+}
+
+func TestPrivacyPageErrors(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, _ := s.customer(t, "pro")
+	_, theirs := s.customer(t, "pro")
+	ref := s.record(t, theirs, entity.Domain, "example.org", check.Allow)
+	for who, want := range map[string]struct {
+		status int
+		text   string
+	}{
+		ref:                 {404, "Your account has no data for this value or reference."},
+		"example.org":       {404, "Your account has no data for this value or reference."},
+		"chk_%":             {400, "The check reference must be the reference of a check"},
+		"sub_*":             {400, "The subject reference must be sub_ and 64 lowercase hexadecimal digits"},
+		"":                  {400, "is empty"},
+		"a\x00b.example":    {400, "contains U+FFFD"},
+		`"><b>x</b>`:        {400, "The domain contains"},
+		"jane@@example.org": {400, "The email has more than one"},
+	} {
+		v.get("/dashboard/privacy")
+		token := v.at.token()
+		for _, path := range []string{"/dashboard/privacy", "/dashboard/privacy/export", "/dashboard/privacy/erase"} {
+			for _, sure := range []string{"", "yes"} {
+				p := v.post(path, "csrf", token, "who", who, "sure", sure)
+				status, text := want.status, want.text
+				if who == "example.org" && strings.HasSuffix(path, "erase") && sure == "yes" {
+					status, text = 200, "There was nothing left to erase" // a value without data is not an error
+				}
+				if p.status != status || !strings.Contains(words(p.root), text) || strings.Contains(p.body, "<b>x") {
+					t.Errorf("%s %q: %d, want %d and %q:\n%s", path, who, p.status, status, text, words(p.root))
+				}
+			}
+		}
+	}
+	if v.get("/dashboard/privacy?who=example.org"); strings.Contains(v.at.body, "example.org") {
+		t.Error("the form takes the value from the URL")
+	}
+}
+
+// TestLargeSubjectPage exports and erases a person with many checks: the page lists both requests with their progress.
+func TestLargeSubjectPage(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, key := s.customer(t, "pro")
+	const jane = "jane.roe@example.net"
+	s.record(t, key, entity.Email, jane, check.Allow)
+	caller := storetest.Must(s.store.Authenticate(t.Context(), key))(t)
+	e := storetest.Must(entity.Parse(entity.Email, jane, ""))(t)
+	ledger := storetest.Must(s.store.NewLedger(store.LedgerConfig{}))(t)
+	for range privacy.AtOnce / 50 {
+		records := make([]check.Record, 50)
+		for i := range records {
+			d := &check.Decision{Fused: check.Fused{Score: 1, Verdict: check.Allow}, Ref: check.NewRef(),
+				Type: entity.Email, At: s.clock.Load().UTC().Truncate(time.Millisecond), Revision: storetest.Revision}
+			records[i] = check.Record{Caller: caller, Entity: e, Decision: d}
+		}
+		storetest.NoError(t, ledger.Append(t.Context(), records...))
+	}
+	storetest.NoError(t, ledger.Close())
+	finish := func() {
+		work := storetest.Must(s.store.ClaimRequest(t.Context()))(t)
+		for more := true; more; {
+			more = storetest.Must(work.Step(t.Context()))(t)
+		}
+	}
+	v.follow("Privacy")
+	v.press("Find", "who", jane)
+	v.press("Download as JSON")
+	v.is(200, "The export of 1001 checks has begun")
+	v.is(200, "running 0 of 1001")
+	finish()
+	v.get("/dashboard/privacy")
+	v.is(200, "done 1001 of 1001")
+	var parts []privacy.Export
+	storetest.NoError(t, json.Unmarshal([]byte(v.alone().press("Download").body), &parts))
+	if len(parts) != 2 || len(parts[0].Checks)+len(parts[1].Checks) != 1001 {
+		t.Errorf("downloaded %d parts", len(parts))
+	}
+	v.press("Find", "who", jane)
+	v.press("Erase …")
+	v.press("Erase permanently")
+	v.is(200, "The erasure of 1001 checks has begun")
+	finish()
+	v.get("/dashboard/privacy")
+	v.is(200, "done 1001 of 1001")
+	v.is(200, "deleted 1001 of 1001")
+	if strings.Contains(v.at.body, "Download</button>") || strings.Contains(v.at.body, jane) {
+		t.Errorf("after the erasure, the page shows:\n%s", words(v.at.root))
+	}
+}

@@ -1,0 +1,158 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"assay/docs"
+	"assay/host/access/admission"
+)
+
+func TestSecurityText(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(cfg *Config) {
+		cfg.URL = "https://assay.example"
+		cfg.SecurityContact = []string{"mailto:security@assay.example", "https://assay.example/report"}
+		cfg.Now = func() time.Time { return time.Date(2026, 3, 1, 13, 14, 15, 0, time.UTC) }
+	})
+	v := s.visit(t)
+	v.get("/.well-known/security.txt")
+	const want = "Contact: mailto:security@assay.example\nContact: https://assay.example/report\n" +
+		"Expires: 2026-08-28T00:00:00Z\nCanonical: https://assay.example/.well-known/security.txt\n"
+	if v.at.status != 200 || v.at.body != want || v.at.header.Get("Content-Type") != "text/plain; charset=utf-8" {
+		t.Errorf("status %d, %s:\n%s", v.at.status, v.at.header.Get("Content-Type"), v.at.body)
+	}
+	v = serve(t, nil).visit(t)
+	v.get("/.well-known/security.txt")
+	v.is(404, "There is no such page.")
+}
+
+func TestFavicon(t *testing.T) {
+	t.Parallel()
+	v := serve(t, nil).visit(t)
+	v.get("/favicon.ico")
+	icon, err := static.ReadFile("static/icon.svg")
+	if err != nil || v.at.status != 200 || !bytes.Equal([]byte(v.at.body), icon) ||
+		v.at.header.Get("Content-Type") != "image/svg+xml" {
+		t.Errorf("status %d, %s, %v", v.at.status, v.at.header.Get("Content-Type"), err)
+	}
+}
+
+// TestCompression checks that pages are compressed unless they can hold a secret.
+func TestCompression(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	style, err := asset("console.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	customer, _ := s.customer(t, "starter")
+	stranger := s.visit(t)
+	for _, test := range []struct {
+		name, method, path string
+		v                  *visitor
+		accept, want       string
+	}{
+		{"landing page", "GET", "/", stranger, "br, gzip", "br"},
+		{"gzip", "GET", "/docs", stranger, "gzip", "gzip"},
+		{"a page of the documentation", "GET", "/docs/errors", stranger, "br", "br"},
+		{"style sheet", "GET", style, customer, "br", "br"},
+		{"not asked for", "GET", "/", stranger, "identity", ""},
+		{"sign-in", "GET", "/signin", stranger, "br", ""},
+		{"landing page of a session", "GET", "/", customer, "br", ""},
+		{"dashboard", "GET", "/dashboard", customer, "br", ""},
+		{"form", "POST", "/try", stranger, "br", ""},
+		{"no such page", "GET", "/none", stranger, "br", ""},
+	} {
+		v := test.v.alone()
+		v.header.Set("Accept-Encoding", test.accept)
+		p := v.send(test.method, test.path, "", "")
+		if got := p.header.Get("Content-Encoding"); got != test.want {
+			t.Errorf("%s: status %d, Content-Encoding %q, want %q", test.name, p.status, got, test.want)
+		}
+		if vary := strings.Contains(p.header.Get("Vary"), "Accept-Encoding"); test.want != "" && !vary {
+			t.Errorf("%s: Vary is %q", test.name, p.header.Get("Vary"))
+		}
+	}
+}
+
+// TestErrorPagesNameTheRequest checks that an error page shows the id that the server gave to the request.
+func TestErrorPagesNameTheRequest(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	var ctx fasthttp.RequestCtx
+	var request fasthttp.Request
+	request.SetRequestURI("/none")
+	ctx.Init(&request, nil, nil)
+	ctx.Response.Header.Set("X-Request-Id", "req_1")
+	s.Handler()(&ctx)
+	if body := string(ctx.Response.Body()); !strings.Contains(body, "Request <code>req_1</code>") {
+		t.Errorf("the page does not name the request: %s", body)
+	}
+}
+
+// TestSharedLimit checks that a page about a limit by address says if the address is a proxy's.
+func TestSharedLimit(t *testing.T) {
+	t.Parallel()
+	for _, shared := range []bool{true, false} {
+		s := serve(t, func(cfg *Config) {
+			cfg.Shared = func(*fasthttp.RequestCtx) bool { return shared }
+		})
+		v := s.visit(t)
+		v.header.Set("X-Test-Client", "192.0.2.1/32")
+		for range maxSignIns + 1 {
+			if v.post("/signin", "code", "x"); strings.Contains(v.at.body, "TRUSTED_PROXIES") && v.at.status != 429 {
+				t.Errorf("a page with status %d is about proxies", v.at.status)
+			}
+		}
+		if v.at.status != 429 || strings.Contains(v.at.body, "ASSAY_TRUSTED_PROXIES") != shared {
+			t.Errorf("shared %v: status %d: %s", shared, v.at.status, v.at.body)
+		}
+	}
+}
+
+// crowded refuses all checks without a key.
+type crowded struct{ unlimited }
+
+func (crowded) Take(context.Context, netip.Prefix) (time.Time, bool, error) {
+	return time.Time{}, false, &admission.RateError{Rate: admission.Rate{Name: "public", PerMinute: 600}}
+}
+
+func TestTooManyVisitors(t *testing.T) {
+	t.Parallel()
+	v := serve(t, func(cfg *Config) { cfg.Public = crowded{} }).visit(t)
+	v.post("/try", "domain", "example.com")
+	v.is(429, "Too many visitors are trying checks at the moment.")
+}
+
+// TestFigures checks that docs/results.md has the landing page's figures, and that a page shows none that it lacks.
+func TestFigures(t *testing.T) {
+	t.Parallel()
+	plain := strings.ReplaceAll(docs.Results, ",", "")
+	list := figures(docs.Results)
+	if len(list) != 3 {
+		t.Errorf("%d figures are in the results, want 3: has a report's wording changed?", len(list))
+	}
+	for _, f := range list {
+		if number, _, _ := strings.Cut(f.Number, " "); !strings.Contains(plain, number) {
+			t.Errorf("the results do not contain %s", f.Number)
+		}
+	}
+	const text = "# Results\n\n## Faults\n\n2026-01-31 10:00 UTC, revision 1.\n\n12345 records, 1 erasure.\n\n**2 " +
+		"differences.**\n\n| fault | times |\n|---|---|\n| disk full | 4 |\n| kill -9 of a host | 1200 |\n\n## Other\n"
+	want := []figure{{"2 of 12,345", "records differed from the answers after 1,204 faults, such as full disks and " +
+		"killed hosts", "2026-01-31"}}
+	if got := figures(text); !slices.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := figures("# Results\n"); len(got) != 0 {
+		t.Errorf("got %+v from nothing", got)
+	}
+}

@@ -1,0 +1,314 @@
+package console
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"assay/host/access/signin"
+	"assay/host/check"
+)
+
+// session is a signed-in browser. The host stores it, and the browser's cookie holds its token.
+type session struct {
+	signin.Session
+	CSRF string // what every form of this session must contain
+	Plan check.Plan
+	key  string // the dashboard acts with it; "": no key of the account works
+}
+
+const (
+	checkoutContext = "console checkout"
+
+	maxSignIns    = 10 // by one client within signInsWindow
+	signInsWindow = 5 * time.Minute
+)
+
+func (s *session) caller() check.Caller {
+	return check.Caller{Account: s.Account, Key: s.key, Plan: s.Plan}
+}
+
+// cookieName returns the name of a cookie. The __Host- prefix makes browsers reject cookies that another subdomain set
+// (RFC 6265bis section 4.1.3.2); it requires Secure.
+func (c *Console) cookieName(ctx *fiber.Ctx, name string) string {
+	if c.isSecure(ctx) {
+		return "__Host-assay_" + name
+	}
+	return "assay_" + name
+}
+
+// sealCookie sets a cookie that only this host can read.
+func (c *Console) sealCookie(ctx *fiber.Ctx, name, context string, v any, until time.Time) error {
+	plain, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	c.setCookie(ctx, name, base64.RawURLEncoding.EncodeToString(c.cfg.Sealer.Seal(plain, context)), until)
+	return nil
+}
+
+func (c *Console) setCookie(ctx *fiber.Ctx, name, value string, until time.Time) {
+	ctx.Cookie(&fiber.Cookie{
+		Name: c.cookieName(ctx, name), Value: value, Path: "/", Expires: until, HTTPOnly: true,
+		Secure: c.isSecure(ctx), SameSite: fiber.CookieSameSiteLaxMode,
+	})
+}
+
+func (c *Console) dropCookie(ctx *fiber.Ctx, name string) {
+	c.setCookie(ctx, name, "", time.Unix(1, 0))
+}
+
+// cookie reads a cookie that sealCookie set. It reports whether there is one that is valid.
+func (c *Console) cookie(ctx *fiber.Ctx, name, context string, v any) bool {
+	sealed, err := base64.RawURLEncoding.DecodeString(ctx.Cookies(c.cookieName(ctx, name)))
+	if err != nil || len(sealed) == 0 {
+		return false
+	}
+	plain, err := c.cfg.Sealer.Open(sealed, context)
+	return err == nil && json.Unmarshal(plain, v) == nil
+}
+
+// beginSession signs the browser in to an account. A session that it had before ends.
+func (c *Console) beginSession(ctx *fiber.Ctx, account string) (*session, error) {
+	work, cancel := pageContext()
+	defer cancel()
+	before, err := c.current(ctx)
+	if err == nil && before != nil {
+		err = c.endSession(work, before.Account, before.ID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	token, err := c.cfg.Store.BeginSession(work, account, c.origin(ctx))
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.find(work, ctx, token)
+	if err == nil && s != nil {
+		c.setCookie(ctx, "session", token, c.cfg.Now().Add(signin.SessionLife))
+	}
+	return s, err
+}
+
+// endSession ends a session of an account. It may have ended already.
+func (c *Console) endSession(work context.Context, account, id string) error {
+	if err := c.cfg.Store.EndSession(work, account, id); !errors.Is(err, signin.ErrNoSession) {
+		return err
+	}
+	return nil
+}
+
+func (c *Console) origin(ctx *fiber.Ctx) signin.Origin {
+	return signin.NewOrigin(ctx.Get(fiber.HeaderUserAgent), c.cfg.Client(ctx.Context()))
+}
+
+// current returns the session of a request, or nil if the customer is not signed in.
+func (c *Console) current(ctx *fiber.Ctx) (*session, error) {
+	token := ctx.Cookies(c.cookieName(ctx, "session"))
+	if token == "" {
+		return nil, nil
+	}
+	work, cancel := pageContext()
+	defer cancel()
+	return c.find(work, ctx, token)
+}
+
+// find returns the session of a token, or nil if there is none.
+func (c *Console) find(work context.Context, ctx *fiber.Ctx, token string) (*session, error) {
+	found, caller, err := c.cfg.Store.Session(work, token, c.origin(ctx).Network)
+	if errors.Is(err, signin.ErrNoSession) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &session{Session: found, CSRF: signin.FormToken(token), Plan: caller.Plan, key: caller.Key}, nil
+}
+
+// signedIn registers a page of the dashboard. The page gets the session, and its forms must contain the session's
+// token.
+func (c *Console) signedIn(method, path string, page func(*fiber.Ctx, *session) error) {
+	c.app.Add(method, path, func(ctx *fiber.Ctx) error {
+		s, err := c.current(ctx)
+		if err != nil {
+			return err
+		}
+		if s == nil {
+			if method == fiber.MethodGet {
+				return ctx.Redirect("/signin", fiber.StatusSeeOther)
+			}
+			return &pageError{fiber.StatusForbidden, "You are signed out. Sign in again; nothing was changed."}
+		}
+		if method == fiber.MethodPost && !s.hasToken(ctx) {
+			return errStaleForm()
+		}
+		return page(ctx, s)
+	})
+}
+
+// hasToken reports whether a form contains the session's token.
+func (s *session) hasToken(ctx *fiber.Ctx) bool {
+	return subtle.ConstantTimeCompare([]byte(field(ctx, "csrf")), []byte(s.CSRF)) == 1
+}
+
+func errStaleForm() error {
+	return &pageError{fiber.StatusForbidden,
+		"This form is out of date. Go back, reload the page and try again; nothing was changed."}
+}
+
+// errNoKey is the answer to what the dashboard does on behalf of a key, when no key of the account works.
+func errNoKey() error {
+	return &pageError{fiber.StatusForbidden, "Your account has no working key. Create one, or choose a plan first."}
+}
+
+// rejectCrossSite rejects forms that another site's page sends, even if the customer is not signed in yet. Browsers
+// send the relation of the sites (Fetch Metadata) if the connection is secure or local. Otherwise they send the origin,
+// or "null" because of our Referrer-Policy (Fetch standard, section 3.1). A client that sends neither is not a browser,
+// so it has no cookies to abuse.
+func (c *Console) rejectCrossSite(ctx *fiber.Ctx) error {
+	if m := ctx.Method(); m == fiber.MethodGet || m == fiber.MethodHead {
+		return ctx.Next()
+	}
+	foreign := false
+	if site := ctx.Get("Sec-Fetch-Site"); site != "" {
+		foreign = site != "same-origin" && site != "none"
+	} else if origin := ctx.Get("Origin"); origin == "null" {
+		foreign = c.isSecure(ctx)
+	} else if origin != "" {
+		u, err := url.Parse(origin)
+		foreign = err != nil || (u.Host != string(ctx.Request().Host()) && origin != c.cfg.URL)
+	}
+	if foreign {
+		return &pageError{fiber.StatusForbidden, "This form was sent from another site. Nothing was changed."}
+	}
+	return ctx.Next()
+}
+
+func (c *Console) signInForm(ctx *fiber.Ctx) error {
+	if s, err := c.current(ctx); err != nil {
+		return err
+	} else if s != nil {
+		return ctx.Redirect("/dashboard", fiber.StatusSeeOther)
+	}
+	return c.render(ctx, "signin", nil, view{"Title": "Sign in"})
+}
+
+// signIn signs in with a sign-in code. An account that has none yet signs in with an API key once, and gets its code.
+func (c *Console) signIn(ctx *fiber.Ctx) error {
+	entered := strings.TrimSpace(field(ctx, "code"))
+	refuse := func(status int, text string) error {
+		ctx.Status(status)
+		return c.render(ctx, "signin", nil, view{"Title": "Sign in", "Errors": map[string]string{"code": text}})
+	}
+	if ok, err := c.takeSignIn(ctx); err != nil {
+		return err
+	} else if !ok {
+		return refuse(fiber.StatusTooManyRequests, tooManySignIns)
+	}
+	work, cancel := pageContext()
+	defer cancel()
+	var account, code string
+	var err error
+	byKey := strings.HasPrefix(entered, "assay_")
+	if byKey {
+		account, code, err = c.cfg.Store.SignInByKey(work, entered)
+	} else {
+		account, err = c.cfg.Store.SignInByCode(work, entered)
+	}
+	switch {
+	case errors.Is(err, signin.ErrKeyRetired):
+		return refuse(fiber.StatusUnauthorized, "This is an API key. Your account has a sign-in code, so its API keys "+
+			"do not sign in. If you lost the code, ask the operator of this service for a sign-in link.")
+	case errors.Is(err, signin.ErrUnknown) && byKey:
+		return refuse(fiber.StatusUnauthorized, "This is an API key, which does not sign in. Enter your sign-in code.")
+	case errors.Is(err, signin.ErrMistyped):
+		return refuse(fiber.StatusBadRequest, "A character is wrong, missing or too many. "+
+			"A sign-in code has six groups of four letters and digits.")
+	case errors.Is(err, signin.ErrUnknown):
+		return refuse(fiber.StatusUnauthorized, "There is no such sign-in code. Was it replaced by a newer one?")
+	case err != nil:
+		return err
+	}
+	s, err := c.beginSession(ctx, account)
+	if err != nil && code == "" {
+		return err
+	}
+	if code != "" { // it is shown now or never
+		c.warn("signing in failed after a code was issued", err)
+		return c.render(ctx, "code", s, view{"Title": "Your sign-in code", "Code": code})
+	}
+	return ctx.Redirect("/dashboard", fiber.StatusSeeOther)
+}
+
+const tooManySignIns = "Too many attempts to sign in from your network. Wait five minutes."
+
+// takeSignIn counts an attempt to sign in. It reports whether the client may make it.
+func (c *Console) takeSignIn(ctx *fiber.Ctx) (ok bool, err error) {
+	work, cancel := pageContext()
+	defer cancel()
+	_, ok, err = c.cfg.Store.Take(work, "sign-in ", c.cfg.Client(ctx.Context()), maxSignIns, signInsWindow)
+	return ok, err
+}
+
+// warn logs an error after which a page is shown all the same. err may be nil.
+func (c *Console) warn(what string, err error) {
+	if err != nil {
+		c.cfg.Logger.Warn(what, "error", err)
+	}
+}
+
+// linkForm is the page of a sign-in link. Opening it uses nothing up, because mail scanners open links too.
+func (c *Console) linkForm(ctx *fiber.Ctx) error {
+	return c.render(ctx, "link", nil, view{"Title": "Sign in", "Token": ctx.Params("token")})
+}
+
+// useLink signs in with a link, which then no longer works.
+func (c *Console) useLink(ctx *fiber.Ctx) error {
+	if ok, err := c.takeSignIn(ctx); err != nil {
+		return err
+	} else if !ok {
+		return &pageError{fiber.StatusTooManyRequests, tooManySignIns}
+	}
+	work, cancel := pageContext()
+	defer cancel()
+	account, err := c.cfg.Store.UseLink(work, field(ctx, "token"))
+	if errors.Is(err, signin.ErrUnknown) {
+		return &pageError{fiber.StatusGone, "This link was used, or it has expired. A link works once, for 15 minutes."}
+	}
+	if err == nil {
+		_, err = c.beginSession(ctx, account)
+	}
+	if err != nil {
+		return err
+	}
+	return ctx.Redirect(accountPath, fiber.StatusSeeOther)
+}
+
+// signOut ends the session. It also drops the checkout cookie, with which the next person at this browser could get a
+// key.
+func (c *Console) signOut(ctx *fiber.Ctx) error {
+	s, err := c.current(ctx)
+	if err != nil {
+		return err
+	}
+	if s != nil {
+		if !s.hasToken(ctx) {
+			return errStaleForm()
+		}
+		work, cancel := pageContext()
+		defer cancel()
+		if err := c.endSession(work, s.Account, s.ID); err != nil {
+			return err
+		}
+	}
+	c.dropCookie(ctx, "session")
+	c.dropCookie(ctx, "checkout")
+	return ctx.Redirect("/", fiber.StatusSeeOther)
+}

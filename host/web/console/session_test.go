@@ -1,0 +1,424 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/access/signin"
+	"assay/host/check"
+	"assay/host/customer/billing"
+)
+
+// posts are the paths of the dashboard's forms.
+var posts = []string{
+	"/dashboard/try", "/dashboard/keys", "/dashboard/keys/ID/rotate", "/dashboard/keys/ID/revoke",
+	"/dashboard/webhooks",
+	"/dashboard/webhooks/remove", "/dashboard/webhooks/secret", "/dashboard/webhooks/test",
+	"/dashboard/webhooks/enable", "/dashboard/webhooks/resend",
+	"/dashboard/webhooks/chk_1/resend", "/dashboard/privacy", "/dashboard/privacy/export", "/dashboard/privacy/erase",
+	"/dashboard/plan", "/dashboard/plan/cancel", "/dashboard/plan/resume",
+	"/dashboard/account/code", "/dashboard/account/sessions/end", "/dashboard/account/sessions/ID/end", "/signout",
+}
+
+// TestForgedForms sends every form of the dashboard as another site, an old page or another customer would. All are
+// rejected.
+func TestForgedForms(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, _ := s.customer(t, "pro")
+	mine := v.at.token()
+	other, _ := s.customer(t, "free")
+	v.get("/signin") // replaces the session
+	v.post("/signin", "code", v.code)
+	v.get("/dashboard/keys")
+	token := v.at.token()
+	if token == mine || token == "" {
+		t.Fatalf("signing in again gave the token %q", token)
+	}
+	id := strings.Split(strings.SplitN(v.at.body, "/dashboard/keys/", 2)[1], "/")[0]
+	before := words(v.at.root)
+	for _, path := range posts {
+		path = strings.Replace(path, "ID", id, 1)
+		for name, forge := range map[string]func(*visitor) page{
+			"no token": func(v *visitor) page {
+				return v.post(path, "name", "x", "url", "https://a.example")
+			},
+			"a stale token":            func(v *visitor) page { return v.post(path, "csrf", mine) },
+			"another customer's token": func(v *visitor) page { return v.post(path, "csrf", other.at.token()) },
+			"a token in the URL":       func(v *visitor) page { return v.post(path + "?csrf=" + token) },
+			"a token in plain text": func(v *visitor) page {
+				return v.send("POST", path, "text/plain", "csrf="+token)
+			},
+			"from another site": func(v *visitor) page {
+				v.header.Set("Sec-Fetch-Site", "cross-site")
+				return v.post(path, "csrf", token)
+			},
+			"from a sibling subdomain": func(v *visitor) page {
+				v.header.Set("Sec-Fetch-Site", "same-site")
+				return v.post(path, "csrf", token)
+			},
+			"from another origin": func(v *visitor) page {
+				v.header.Set("Origin", "https://evil.example")
+				return v.post(path, "csrf", token)
+			},
+			"from an origin like ours": func(v *visitor) page {
+				v.header.Set("Origin", s.url+".evil.example")
+				return v.post(path, "csrf", token)
+			},
+			"from a sandbox, through TLS": func(v *visitor) page {
+				v.header.Set("Origin", "null")
+				v.header.Set("X-Forwarded-Proto", "https")
+				return v.post(path, "csrf", token)
+			},
+		} {
+			if p := forge(v.alone()); p.status != 403 {
+				t.Errorf("%s, %s: status %d", path, name, p.status)
+			}
+		}
+		if p := s.visit(t).post(path, "csrf", token); p.status != 403 && path != "/signout" {
+			t.Errorf("%s, signed out: status %d", path, p.status)
+		}
+		for _, method := range []string{"GET", "HEAD", "PUT", "DELETE"} {
+			p := v.alone().send(method, path, "", "")
+			// Some paths also serve a page, which changes nothing.
+			hasPage := (method == "GET" || method == "HEAD") &&
+				(path == "/dashboard/keys" || path == "/dashboard/webhooks" || path == "/dashboard/privacy" ||
+					path == "/dashboard/plan" ||
+					strings.HasPrefix(path, "/dashboard/webhooks/") && strings.Count(path, "/") == 3)
+			if !hasPage && (p.status != 405 || p.header.Get("Allow") == "") {
+				t.Errorf("%s %s: status %d, Allow %q", method, path, p.status, p.header.Get("Allow"))
+			}
+		}
+	}
+	if v.get("/dashboard/keys"); words(v.at.root) != before {
+		t.Errorf("the forms changed the keys to\n%s\nfrom\n%s", words(v.at.root), before)
+	}
+	for _, public := range []string{"/try", "/subscribe", "/signin", "/signin/link", "/checkout/reissue"} {
+		w := s.visit(t).alone()
+		w.header.Set("Sec-Fetch-Site", "cross-site")
+		if p := w.post(public, "code", v.code, "plan", "free"); p.status != 403 || len(p.cookies()) != 0 {
+			t.Errorf("%s from another site: status %d, cookies %v", public, p.status, p.cookies())
+		}
+	}
+	// Where the connection is neither encrypted nor local, browsers name neither the site nor, with our referrer
+	// policy, the origin.
+	w := s.visit(t).alone()
+	w.header.Set("Origin", "null")
+	if p := w.post("/signin", "code", v.code); p.status != 303 {
+		t.Errorf("a form of our own over plain HTTP: status %d", p.status)
+	}
+}
+
+// token returns the token in the cookie of a visitor's session, or "".
+func (v *visitor) token() string {
+	for _, c := range v.client.Jar.Cookies(v.at.url) {
+		if c.Name == "assay_session" {
+			return c.Value
+		}
+	}
+	return ""
+}
+
+// with returns a visitor who has the token of a session.
+func (s *site) with(t *testing.T, token string) *visitor {
+	t.Helper()
+	v := s.visit(t)
+	v.client.Jar.SetCookies(v.at.url, []*http.Cookie{{Name: "assay_session", Value: token, Path: "/"}})
+	return v
+}
+
+// isSignedOut checks that a token signs nobody in.
+func (s *site) isSignedOut(t *testing.T, token, why string) {
+	t.Helper()
+	p := s.with(t, token).alone().get("/dashboard/webhooks")
+	if p.status != 303 || p.header.Get("Location") != "/signin" { // the script that refreshes a page relies on it
+		t.Errorf("%s, the token %.20q gets status %d", why, token, p.status)
+	}
+}
+
+// signIn returns a visitor who signed in with a customer's code.
+func (s *site) signIn(t *testing.T, code string) *visitor {
+	t.Helper()
+	v := s.visit(t)
+	v.get("/signin")
+	v.press("Sign in", "code", code)
+	v.is(200, "This month")
+	return v
+}
+
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	owner, key := s.customer(t, "pro")
+	copied := owner.token()
+	if strings.Contains(copied, key) || strings.Contains(copied, owner.at.token()) || len(copied) != 43 {
+		t.Errorf("the cookie holds %q", copied)
+	}
+	for _, value := range []string{"x", copied[:len(copied)-1], copied + "A", copied[1:] + copied[:1], key, owner.code,
+		strings.Repeat("A", 43), strings.Repeat("A", 3000), "!!"} {
+		s.isSignedOut(t, value, "a guess")
+	}
+	for _, c := range owner.client.Jar.Cookies(owner.at.url) {
+		if c.Name == "assay_checkout" {
+			s.isSignedOut(t, c.Value, "as a session's cookie")
+		}
+	}
+
+	// Signing in again replaces the session of the browser, so that nobody can prepare one for somebody else.
+	owner.post("/signin", "code", owner.code)
+	s.isSignedOut(t, copied, "after signing in again")
+
+	// A session that is ended on the account page is dead at once, on every host.
+	phone, tablet := s.signIn(t, owner.code), s.signIn(t, owner.code)
+	owner.get(accountPath)
+	if n := strings.Count(owner.at.body, "/end\""); n != 3 { // two sessions, and all others
+		t.Errorf("the page offers to end %d times", n)
+	}
+	s.pass(2 * time.Minute)
+	phone.get("/dashboard")
+	owner.get(accountPath)
+	owner.press("End") // the one that was used last
+	owner.is(200, "The session is ended.")
+	s.isSignedOut(t, phone.token(), "after it was ended")
+	p := phone.post("/dashboard/keys", "csrf", "x", "name", "x")
+	if p.status != 403 {
+		t.Errorf("a form of an ended session: status %d", p.status)
+	}
+	tablet.get("/dashboard")
+	tablet.is(200, "This month")
+	owner.get(accountPath)
+	owner.press("End all others")
+	owner.is(200, "All other sessions are ended.")
+	s.isSignedOut(t, tablet.token(), "after all others were ended")
+	owner.is(200, "(this browser)")
+
+	// Nobody ends another account's sessions.
+	stranger, _ := s.customer(t, "free")
+	sessions, err := s.store.Sessions(t.Context(), account(t, s, owner.token()))
+	if err != nil || len(sessions) != 1 {
+		t.Fatalf("Sessions = %v, %v", sessions, err)
+	}
+	stranger.post(accountPath+"/sessions/"+sessions[0].ID+"/end", "csrf", stranger.at.token())
+	owner.get("/dashboard")
+	owner.is(200, "This month")
+
+	// A copy of the cookie is worth nothing after signing out.
+	copied = owner.token()
+	owner.press("Sign out")
+	s.isSignedOut(t, copied, "after signing out")
+
+	again := s.signIn(t, owner.code)
+	s.pass(signin.SessionLife)
+	s.isSignedOut(t, again.token(), "after 12 hours")
+	if err := s.store.PruneSignIns(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// account returns the account of a session.
+func account(t *testing.T, s *site, token string) string {
+	t.Helper()
+	found, _, err := s.store.Session(t.Context(), token, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found.Account
+}
+
+// TestSignInWithKey checks that an API key opens a session once, for an account from before there were codes.
+func TestSignInWithKey(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	plan, _ := check.PlanNamed("pro")
+	id, err := s.store.CreateAccount(t.Context(), plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	issued, err := s.store.CreateKey(t.Context(), id, "old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown []string
+	for range 5 { // of several browsers, one gets the code
+		v := s.visit(t)
+		v.get("/signin")
+		if v.press("Sign in", "code", " "+issued.Secret); v.at.status == 200 {
+			v.is(200, "with this code instead of an API key")
+			shown = append(shown, v.at.text("code"))
+			v.follow("Go to the dashboard")
+			v.is(200, "This month")
+			continue
+		}
+		v.is(401, "its API keys do not sign in")
+		if v.token() != "" {
+			t.Error("a key that was refused begins a session")
+		}
+	}
+	if len(shown) != 1 {
+		t.Fatalf("the codes %q were shown", shown)
+	}
+	s.signIn(t, shown[0])
+	v := s.visit(t)
+	v.get("/signin")
+	v.press("Sign in", "code", "assay_nonsense")
+	v.is(401, "This is an API key, which does not sign in.")
+
+	// Once the last working key is gone, the owner still signs in, and what needs a key says so.
+	v = s.signIn(t, shown[0])
+	if err := s.store.RevokeKey(t.Context(), issued.ID); err != nil {
+		t.Fatal(err)
+	}
+	v.get("/dashboard/privacy")
+	v.press("Find", "who", "example.com")
+	v.is(403, "Your account has no working key.")
+}
+
+// TestSignInLink checks that a link works once, for 15 minutes, and that looking at it does not use it up.
+func TestSignInLink(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	owner, _ := s.customer(t, "pro")
+	id := account(t, s, owner.token())
+	link := func() string {
+		token, err := s.store.NewLink(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return LinkPath + token
+	}
+	first := link()
+	for _, method := range []string{"GET", "HEAD", "GET"} { // as mail scanners do
+		if p := s.visit(t).send(method, first, "", ""); p.status != 200 || len(p.cookies()) != 0 {
+			t.Errorf("%s: status %d, cookies %v", method, p.status, p.cookies())
+		}
+	}
+	v := s.visit(t)
+	v.get(first)
+	v.press("Sign in")
+	v.is(200, "Account")
+	v.is(200, id)
+	w := s.visit(t)
+	w.get(first)
+	w.press("Sign in")
+	w.is(410, "This link was used, or it has expired.")
+
+	late := link()
+	s.pass(signin.LinkLife)
+	w.get(late)
+	w.press("Sign in")
+	w.is(410, "This link was used, or it has expired.")
+
+	// The operator can end all ways in.
+	unused := link()
+	if err := s.store.CloseAccountSignIn(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	s.isSignedOut(t, v.token(), "after the operator signed the account out")
+	w.get(unused)
+	w.press("Sign in")
+	w.is(410, "This link was used, or it has expired.")
+	w.get("/signin")
+	w.press("Sign in", "code", owner.code)
+	w.is(401, "There is no such sign-in code.")
+	if _, err := s.store.NewLink(t.Context(), "acct_nobody"); !errors.Is(err, billing.ErrNoAccount) {
+		t.Errorf("NewLink = %v", err)
+	}
+}
+
+// TestCookiesThroughTLS runs with HTTPS, of the host itself or of a proxy.
+func TestCookiesThroughTLS(t *testing.T) {
+	t.Parallel()
+	plain := serve(t, nil)
+	configured := serve(t, func(c *Config) { c.URL = "https://assay.example" })
+	https := serve(t, func(c *Config) { c.HTTPS = true })
+	for name, test := range map[string]struct {
+		site   *site
+		proto  string
+		secure bool
+	}{
+		"plain HTTP":                          {plain, "", false},
+		"reported by the proxy":               {plain, "https", true},
+		"reported by the first proxy":         {plain, "HTTPS, http", true},
+		"a proxy without TLS":                 {plain, "http", false},
+		"configured":                          {configured, "", true},
+		"of the host itself":                  {https, "", true},
+		"configured, and a proxy without TLS": {configured, "http", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := test.site.visit(t).alone()
+			if test.proto != "" {
+				v.header.Set("X-Forwarded-Proto", test.proto)
+			}
+			v.header.Set("Origin", "https://assay.example")
+			if test.site != configured {
+				v.header.Del("Origin")
+			}
+			p := v.post("/subscribe", "plan", "free")
+			prefix := map[bool]string{true: "__Host-", false: ""}[test.secure]
+			c := p.cookies()[prefix+"assay_checkout"]
+			if p.status != 303 || c == nil {
+				t.Fatalf("status %d, cookies %v", p.status, p.cookies())
+			}
+			if c.Secure != test.secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" ||
+				c.Domain != "" {
+				t.Errorf("cookie %s", c.Raw)
+			}
+			if (p.header.Get("Strict-Transport-Security") != "") != test.secure {
+				t.Errorf("headers %v", p.header)
+			}
+			v.header.Set("Cookie", c.Name+"="+c.Value)
+			p = v.get(donePath)
+			if c := p.cookies()[prefix+"assay_session"]; p.status != 200 || c == nil || c.Secure != test.secure ||
+				!c.HttpOnly {
+				t.Errorf("status %d, cookies %v", p.status, p.cookies())
+			}
+		})
+	}
+}
+
+func TestRateLimits(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	hosts := []*site{s, serve(t, func(c *Config) { c.Store, c.Now = s.store, s.cfg.Now })}
+	for path, test := range map[string]struct {
+		limit  int
+		window time.Duration
+		fields []string
+		status int // within the limit
+	}{
+		"/signin":      {maxSignIns, signInsWindow, []string{"code", "nonsense"}, 400},
+		"/signin/link": {maxSignIns, signInsWindow, []string{"token", "nonsense"}, 410},
+		"/subscribe":   {maxCheckouts, checkoutsWindow, []string{"plan", "starter"}, 303},
+	} {
+		clients := [2]string{"192.0.2.1/32", "192.0.2.2/32"}
+		if path == "/signin/link" { // attempts with codes and links count together
+			clients = [2]string{"198.51.100.1/32", "198.51.100.2/32"}
+		}
+		requests := 0
+		status := func(client string) int {
+			requests++
+			v := hosts[requests%len(hosts)].visit(t).alone()
+			v.header.Set("X-Test-Client", client)
+			return v.post(path, test.fields...).status
+		}
+		for i := range test.limit {
+			if status := status(clients[0]); status != test.status {
+				t.Fatalf("%s, attempt %d: status %d", path, i, status)
+			}
+		}
+		if status := status(clients[0]); status != 429 {
+			t.Errorf("%s beyond the limit: status %d", path, status)
+		}
+		if status := status(clients[1]); status != test.status {
+			t.Errorf("%s by another client: status %d", path, status)
+		}
+		s.pass(test.window)
+		if status := status(clients[0]); status != test.status {
+			t.Errorf("%s after the window: status %d", path, status)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"assay/host/access/apikey"
+	"assay/host/check"
+	"assay/host/customer/decision"
+	"assay/host/entity"
+)
+
+// usageMonths is how many months the usage page offers: those whose records are kept.
+const usageMonths = 13
+
+// tally is how many checks have something in common, such as a key, by verdict.
+type tally struct {
+	Name                        string
+	Allow, Review, Block, Total int
+}
+
+// tallies sums counts by what name returns, the most frequent first.
+func tallies(counts []decision.Count, name func(decision.Count) string) []tally {
+	sums := map[string]*tally{}
+	for _, c := range counts {
+		sum := sums[name(c)]
+		if sum == nil {
+			sum = &tally{Name: name(c)}
+			sums[sum.Name] = sum
+		}
+		switch check.Verdict(c.Verdict) {
+		case check.Allow:
+			sum.Allow += c.Checks
+		case check.Review:
+			sum.Review += c.Checks
+		case check.Block:
+			sum.Block += c.Checks
+		}
+		sum.Total += c.Checks
+	}
+	list := make([]tally, 0, len(sums))
+	for _, sum := range sums {
+		list = append(list, *sum)
+	}
+	slices.SortFunc(list, func(a, b tally) int {
+		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Name, b.Name))
+	})
+	return list
+}
+
+// usage shows what the account used in a month.
+func (c *Console) usage(ctx *fiber.Ctx, s *session) error {
+	work, cancel := pageContext()
+	defer cancel()
+	now := c.cfg.Now().UTC()
+	current := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
+	month, err := time.Parse(decision.MonthFormat, query(ctx, "month"))
+	if err != nil || month.After(current) || month.Before(current.AddDate(0, 1-usageMonths, 0)) {
+		month = current
+	}
+	p := c.panels(ctx)
+	used := new(decision.Usage)
+	p.read(work, "usage", func(work context.Context) error {
+		read, err := c.cfg.Store.MonthlyUsage(work, s.holder(), month)
+		if err == nil {
+			used = read
+		}
+		return err
+	})
+	var keys []apikey.Key // without them, ids are shown
+	p.read(work, "keys", func(work context.Context) (err error) {
+		keys, err = c.cfg.Store.Keys(work, s.Account)
+		return err
+	})
+	months := make([]time.Time, usageMonths)
+	for i := range months {
+		months[i] = current.AddDate(0, -i, 0)
+	}
+	days := decision.Days(used.Counts, month, month.AddDate(0, 1, -1).Day())
+	groups := []struct {
+		Name  string
+		Lines []tally
+	}{
+		{"Key", tallies(used.Counts, func(n decision.Count) string { return keyName(keys, n.Key) })},
+		{"Type", tallies(used.Counts, func(n decision.Count) string { return n.Type })},
+	}
+	return p.render("usage", s, view{"Title": "Usage", "Usage": used, "Month": month, "Months": months,
+		"Current": month.Equal(current), "Days": days, "Total": total(days), "Chart": chart(days), "Groups": groups})
+}
+
+// keyName returns what the customer knows a key by.
+func keyName(keys []apikey.Key, id string) string {
+	for _, k := range keys {
+		if k.ID == id {
+			return k.Name + " (" + k.Hint + ")"
+		}
+	}
+	return id
+}
+
+// exportChecks sends the checks that the filter selects as a file. A value cannot be part of the filter, because it
+// must not be in a URL.
+func (c *Console) exportChecks(ctx *fiber.Ctx, s *session) error {
+	work, cancel := pageContext()
+	defer cancel()
+	format, err := decision.ParseFormat(query(ctx, "format"))
+	var q decision.Query
+	if err == nil {
+		q, err = readFilter(ctx).query()
+	}
+	var invalid *entity.InvalidError
+	if errors.As(err, &invalid) {
+		return &pageError{fiber.StatusBadRequest, describe(invalid)}
+	}
+	if q.Until.IsZero() {
+		q.Until = c.cfg.Now().UTC() // so that it does not grow while it is read
+	}
+	release, err := c.cfg.Downloads.Take(s.Account) // until the file is sent
+	if err != nil {
+		ctx.Set(fiber.HeaderRetryAfter, "1")
+		return &pageError{fiber.StatusServiceUnavailable,
+			"Too many downloads are running. Try again when one has finished."}
+	}
+	counts, err := c.cfg.Store.CountChecks(work, s.holder(), q.From, q.Until)
+	var export *decision.Export
+	if err == nil {
+		conn := ctx.Context().Conn()
+		export, err = decision.NewExport(work, c.cfg.Store, s.holder(), q, format, func() {
+			_ = conn.SetWriteDeadline(time.Now().Add(pageTimeout)) // for each page, not for all of them
+		})
+	}
+	if err != nil {
+		release()
+		return err
+	}
+	export.OnClose(release)
+	ctx.Set("X-Total-Count", strconv.Itoa(q.Selected(counts)))
+	ctx.Set(fiber.HeaderContentDisposition, fmt.Sprintf(`attachment; filename="checks.%s"`, format))
+	ctx.Set(fiber.HeaderContentType, format.Type())
+	ctx.Context().Response.SetBodyStream(export, -1)
+	return nil
+}

@@ -1,0 +1,82 @@
+package console
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/check"
+	"assay/host/customer/decision"
+	"assay/host/entity"
+)
+
+func TestUsagePage(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, key := s.customer(t, "starter")
+	v.get("/dashboard")
+	v.follow("By day, key and type")
+	v.is(200, "0 of 150 checks")
+	v.is(200, "A forecast appears two full days after")
+	v.is(200, "No checks were recorded in this month.")
+	for range 3 {
+		s.record(t, key, entity.Domain, "example.org", check.Allow)
+	}
+	s.record(t, key, entity.Email, "jane@example.net", check.Block)
+	v.get("/dashboard/usage")
+	v.is(200, "4 of 150 checks")
+	v.is(200, "allow: 3")
+	v.is(200, "domain 30 03 email 00 11")
+	for _, month := range []string{"2001-01", "9999-01", "x", ""} { // neither kept nor over: this month
+		v.get("/dashboard/usage?month=" + month)
+		v.is(200, "4 of 150 checks")
+	}
+	v.get("/dashboard/usage?month=" + s.clock.Load().UTC().AddDate(0, -1, 0).Format(decision.MonthFormat))
+	v.is(200, "0 checks")
+	if strings.Contains(v.at.body, "forecast") {
+		t.Error("a month that is over has a forecast")
+	}
+}
+
+func TestTallies(t *testing.T) {
+	t.Parallel()
+	counts := []decision.Count{{Key: "a", Verdict: "allow", Checks: 1}, {Key: "b", Verdict: "block", Checks: 3},
+		{Key: "c", Verdict: "review", Checks: 1}, {Key: "a", Verdict: "review", Checks: 1}}
+	got := tallies(counts, func(c decision.Count) string { return c.Key })
+	want := []tally{{"b", 0, 0, 3, 3}, {"a", 1, 1, 0, 2}, {"c", 0, 1, 0, 1}}
+	if len(got) != 3 || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] {
+		t.Errorf("tallies %v, want %v", got, want)
+	}
+}
+
+func TestDownloadChecks(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, key := s.customer(t, "starter")
+	ref := s.record(t, key, entity.Domain, "example.org", check.Allow)
+	blocked := s.record(t, key, entity.Email, "jane@example.net", check.Block)
+	s.pass(time.Second)
+	v.get("/dashboard/checks")
+	v.follow("CSV")
+	lines, err := csv.NewReader(strings.NewReader(v.at.body)).ReadAll()
+	if err != nil || len(lines) != 3 || !strings.Contains(v.at.body, ref) || v.at.header.Get("X-Total-Count") != "2" ||
+		v.at.header.Get("Content-Disposition") != `attachment; filename="checks.csv"` {
+		t.Errorf("%v, %v: %s", v.at.header, err, v.at.body)
+	}
+	v.get("/dashboard/checks?verdict=block")
+	v.follow("JSON")
+	var document struct{ Checks []decision.Check }
+	if err := json.Unmarshal([]byte(v.at.body), &document); err != nil || len(document.Checks) != 1 ||
+		document.Checks[0].Ref != blocked {
+		t.Errorf("%v: %s", err, v.at.body)
+	}
+	v.get("/dashboard/checks/export?format=json&from=soon")
+	v.is(400, "must be a day such as 2026-01-31")
+	v.get("/dashboard/checks/export?format=xml")
+	v.is(400, "must be csv or json")
+	stranger := s.visit(t)
+	stranger.get("/dashboard/checks/export?format=csv")
+	stranger.is(200, "Sign in")
+}

@@ -1,0 +1,214 @@
+package console
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"assay/host/check"
+	"assay/host/customer/webhook"
+)
+
+const eventsPerPage = 50
+
+// warnAfter is how long a webhook must have failed before the page warns: about as long as the attempts of one event
+// take.
+const warnAfter = time.Minute
+
+func (c *Console) webhooks(ctx *fiber.Ctx, s *session) error { return c.showWebhooks(ctx, s, view{}) }
+
+func (c *Console) showWebhooks(ctx *fiber.Ctx, s *session, v view) error {
+	work, cancel := pageContext()
+	defer cancel()
+	p := c.panels(ctx)
+	var endpoints []webhook.Endpoint
+	p.read(work, "endpoint", func(work context.Context) (err error) {
+		endpoints, err = c.cfg.Store.Endpoints(work, s.Account)
+		return err
+	})
+	below, _ := strconv.ParseInt(query(ctx, "below"), 10, 64)
+	state := query(ctx, "state")
+	if state != "pending" && state != "delivered" && state != "failed" {
+		state = ""
+	}
+	var events []webhook.Event
+	p.read(work, "events", func(work context.Context) (err error) {
+		events, err = c.cfg.Store.RecentEvents(work, s.Account, state, below, eventsPerPage)
+		return err
+	})
+	v["Title"], v["Events"], v["State"] = "Webhooks", events, state
+	if below > 0 {
+		v["Below"] = below
+	}
+	if len(endpoints) > 0 {
+		e := endpoints[0]
+		v["Endpoint"], v["Disabled"] = e, e.DisabledAt != nil
+		if e.FailingSince != nil && c.cfg.Now().Sub(*e.FailingSince) >= warnAfter {
+			v["DisabledFrom"] = e.FailingSince.Add(webhook.DisableAfter)
+		}
+	}
+	if len(events) == eventsPerPage {
+		v["Next"] = events[len(events)-1].Sequence
+	}
+	if v["Note"] == nil {
+		v["Note"] = notes[query(ctx, "note")]
+	}
+	return p.render("webhooks", s, v)
+}
+
+// setEndpoint sets the webhook's URL. The first time it also creates the secret and shows it.
+func (c *Console) setEndpoint(ctx *fiber.Ctx, s *session) error {
+	entered := field(ctx, "url")
+	url, err := c.cfg.Webhook(entered)
+	if err != nil {
+		ctx.Status(fiber.StatusBadRequest)
+		return c.showWebhooks(ctx, s, view{
+			"Errors":     map[string]string{"url": "Webhook URL: " + strings.TrimPrefix(err.Error(), "url: ")},
+			"EnteredURL": entered,
+		})
+	}
+	work, cancel := pageContext()
+	defer cancel()
+	err = c.cfg.Store.MoveEndpoint(work, s.Account, url)
+	if err == nil {
+		return ctx.Redirect("/dashboard/webhooks?note=moved", fiber.StatusSeeOther)
+	}
+	if !errors.Is(err, webhook.ErrNoEndpoint) {
+		return err
+	}
+	secret, err := c.cfg.Store.SetEndpoint(work, s.Account, url)
+	if errors.Is(err, webhook.ErrPlanWithoutWebhooks) {
+		return &pageError{fiber.StatusForbidden, "Webhooks are included in the Starter and Pro plans."}
+	}
+	if err != nil {
+		return err
+	}
+	return c.showWebhooks(ctx, s, view{"Secret": secret})
+}
+
+func (c *Console) removeEndpoint(ctx *fiber.Ctx, s *session) error {
+	work, cancel := pageContext()
+	defer cancel()
+	if err := c.cfg.Store.RemoveEndpoint(work, s.Account); err != nil && !errors.Is(err, webhook.ErrNoEndpoint) {
+		return err
+	}
+	return ctx.Redirect("/dashboard/webhooks?note=removed", fiber.StatusSeeOther)
+}
+
+func (c *Console) rotateSecret(ctx *fiber.Ctx, s *session) error {
+	work, cancel := pageContext()
+	defer cancel()
+	secret, err := c.cfg.Store.RotateSecret(work, s.Account, webhook.SecretOverlap)
+	if errors.Is(err, webhook.ErrNoEndpoint) {
+		return errNoEndpoint()
+	}
+	if err != nil {
+		return err
+	}
+	return c.showWebhooks(ctx, s, view{"Secret": secret, "Rotated": true})
+}
+
+// enableEndpoint resumes sending to a webhook that was disabled after days of failures.
+func (c *Console) enableEndpoint(ctx *fiber.Ctx, s *session) error {
+	work, cancel := pageContext()
+	defer cancel()
+	err := c.cfg.Store.EnableEndpoint(work, s.Account)
+	if errors.Is(err, webhook.ErrNoEndpoint) {
+		return errNoEndpoint()
+	}
+	if err != nil {
+		return err
+	}
+	return ctx.Redirect("/dashboard/webhooks?note=enabled", fiber.StatusSeeOther)
+}
+
+func errNoEndpoint() error {
+	return &pageError{fiber.StatusConflict, "There is no webhook: set its URL first."}
+}
+
+func (c *Console) sendTestEvent(ctx *fiber.Ctx, s *session) error {
+	work, cancel := pageContext()
+	defer cancel()
+	verdict := check.Verdict(cmp.Or(field(ctx, "verdict"), string(check.Review)))
+	_, err := c.cfg.Store.SendTestEvent(work, s.Account, verdict)
+	if errors.Is(err, webhook.ErrNoEndpoint) {
+		return errNoEndpoint()
+	}
+	if errors.Is(err, webhook.ErrTestVerdict) {
+		ctx.Status(fiber.StatusBadRequest)
+		return c.showWebhooks(ctx, s, view{"Errors": map[string]string{"verdict": sentence(err)}})
+	}
+	if err != nil {
+		return err
+	}
+	return ctx.Redirect("/dashboard/webhooks?note=sent", fiber.StatusSeeOther)
+}
+
+func (c *Console) resendFailed(ctx *fiber.Ctx, s *session) error {
+	since, err := time.Parse(time.DateOnly, field(ctx, "since"))
+	if err != nil {
+		ctx.Status(fiber.StatusBadRequest)
+		return c.showWebhooks(ctx, s,
+			view{"Errors": map[string]string{"since": "The day must be a date such as 2026-01-31."}})
+	}
+	work, cancel := pageContext()
+	defer cancel()
+	if _, _, err := c.cfg.Store.ResendFailed(work, s.Account, since); errors.Is(err, webhook.ErrNoEndpoint) {
+		return errNoEndpoint()
+	} else if errors.Is(err, webhook.ErrEndpointDisabled) {
+		return &pageError{fiber.StatusConflict, sentence(webhook.ErrEndpointDisabled)}
+	} else if err != nil {
+		return err
+	}
+	return ctx.Redirect("/dashboard/webhooks?note=resentall", fiber.StatusSeeOther)
+}
+
+func (c *Console) event(ctx *fiber.Ctx, s *session) error {
+	work, cancel := pageContext()
+	defer cancel()
+	attempts, err := c.cfg.Store.Attempts(work, s.Account, ctx.Params("ref"))
+	if err != nil {
+		return err
+	}
+	v := view{"Title": "Webhook event", "Ref": ctx.Params("ref"), "Attempts": attempts}
+	for _, a := range attempts {
+		if a.Request.Body != "" {
+			v["Payload"] = indented(a.Request.Body)
+		}
+	}
+	return c.render(ctx, "event", s, v)
+}
+
+// indented returns JSON on several lines. Other texts are returned as they are.
+func indented(text string) string {
+	var b bytes.Buffer
+	if err := json.Indent(&b, []byte(text), "", "  "); err != nil {
+		return text
+	}
+	return b.String()
+}
+
+func (c *Console) resend(ctx *fiber.Ctx, s *session) error {
+	work, cancel := pageContext()
+	defer cancel()
+	err := c.cfg.Store.ResendEvent(work, s.Account, ctx.Params("ref"))
+	for _, reason := range []error{webhook.ErrPayloadGone, webhook.ErrEventPending, webhook.ErrEndpointDisabled} {
+		if errors.Is(err, reason) {
+			return &pageError{fiber.StatusConflict, sentence(reason)}
+		}
+	}
+	if errors.Is(err, webhook.ErrNoEndpoint) {
+		return errNoEndpoint()
+	}
+	if err != nil {
+		return err
+	}
+	return ctx.Redirect("/dashboard/webhooks?note=resent", fiber.StatusSeeOther)
+}

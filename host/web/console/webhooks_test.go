@@ -1,0 +1,111 @@
+package console
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"assay/host/customer/webhook"
+)
+
+// TestDeliveries checks that the page of an event shows what was sent and answered, and that a test event has the
+// verdict that was chosen.
+func TestDeliveries(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, _ := s.customer(t, "pro")
+	v.follow("Webhooks")
+	v.press("Save", "url", "https://hooks.example.com/a")
+	v.press("Send a test event", "verdict", "allow")
+	v.is(400, "The verdict of a test event is review or block.")
+	v.press("Send a test event", "verdict", "block")
+	v.is(200, "A test event is on its way.")
+	outbox, err := s.store.NewOutbox()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer outbox.Close()
+	claimed, err := outbox.Claim(t.Context(), webhook.ClaimOptions{MaxEvents: 1, MaxPerAccount: 1})
+	if err != nil || len(claimed) != 1 || claimed[0].Event != "check.blocked" {
+		t.Fatal(claimed, err)
+	}
+	if _, _, err := outbox.Finish(t.Context(), webhook.Outcome{
+		Ref: claimed[0].Ref, Attempt: 1, EndedAt: time.Now(), Status: 500, ResponseBody: []byte("out of order"),
+		ResponseHeader: "HTTP/1.1 500 Oops\nServer: lighttpd\n",
+		Request: webhook.Request{Header: "POST /a HTTP/1.1\nHost: hooks.example.com\n",
+			Body: string(claimed[0].Body)},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	v.get("/dashboard/webhooks")
+	v.follow("Attempts")
+	for _, text := range []string{`"query": "test.example"`, `"verdict": "BLOCK"`, `"score": 70`, "answered 500",
+		"Host: hooks.example.com", "Server: lighttpd", "out of order"} {
+		v.is(200, text)
+	}
+	other, _ := s.customer(t, "pro")
+	other.get(v.at.url.Path)
+	other.is(404, "")
+}
+
+// TestFailingWebhook checks that the page warns about a failing webhook, explains why one is disabled, and enables it.
+func TestFailingWebhook(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, _ := s.customer(t, "pro")
+	v.follow("Webhooks")
+	v.press("Save", "url", "https://hooks.example.com/a")
+	outbox, err := s.store.NewOutbox()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer outbox.Close()
+	v.press("Send a test event")
+	claimed, err := outbox.Claim(t.Context(), webhook.ClaimOptions{MaxEvents: 1, MaxPerAccount: 1})
+	if err != nil || len(claimed) != 1 {
+		t.Fatal(claimed, err)
+	}
+	if _, _, err := outbox.Finish(t.Context(), webhook.Outcome{Ref: claimed[0].Ref, Attempt: 1, EndedAt: time.Now(),
+		Status: 500}); err != nil {
+		t.Fatal(err)
+	}
+	account := claimed[0].AccountID
+	const warning = "Every attempt since"
+	v.get("/dashboard/webhooks")
+	if strings.Contains(words(v.at.root), warning) {
+		t.Error("the page warns after a single failed attempt")
+	}
+	s.pass(2 * warnAfter)
+	v.get("/dashboard/webhooks")
+	v.is(200, warning)
+	v.is(200, "the webhook is disabled on "+time.Now().UTC().Add(webhook.DisableAfter).Format("2 January 2006"))
+
+	conn, err := pgx.Connect(t.Context(), s.database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	const disable = "UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'failing' " +
+		"WHERE account_id = $1"
+	if _, err := conn.Exec(t.Context(), disable, account); err != nil {
+		t.Fatal(err)
+	}
+	v.get("/dashboard/webhooks")
+	v.is(200, "This webhook has been disabled since")
+	if p := v.alone().post("/dashboard/webhooks/resend", "csrf", v.at.token(), "since", "2026-01-31"); p.status != 409 {
+		t.Errorf("resending to a disabled webhook: status %d", p.status)
+	}
+	v.press("Send a test event")
+	v.is(200, "A test event is on its way.")
+	v.press("Enable")
+	v.is(200, "The webhook is enabled.")
+	if strings.Contains(words(v.at.root), warning) || strings.Contains(words(v.at.root), "is disabled") {
+		t.Error("the page still warns about the enabled webhook")
+	}
+	v.press("Remove")
+	if p := v.alone().post("/dashboard/webhooks/enable", "csrf", v.at.token()); p.status != 409 {
+		t.Errorf("enabling a removed webhook: status %d", p.status)
+	}
+}

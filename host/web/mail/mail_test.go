@@ -1,0 +1,148 @@
+package mail
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-smtp"
+	gomail "github.com/wneessen/go-mail"
+
+	"assay/host/web/mail/mailtest"
+)
+
+// connect returns a sender for a server.
+func connect(t *testing.T, s *mailtest.Server, url string) *Sender {
+	t.Helper()
+	sender, err := New(strings.ReplaceAll(url, "ADDR", s.Addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sender.pauses, sender.tls = []time.Duration{time.Millisecond, time.Millisecond}, s.Client
+	return sender
+}
+
+// reach makes a sender connect to an address instead of its server's.
+func (s *Sender) reach(addr string) *Sender {
+	s.options = append(s.options, gomail.WithDialContextFunc(func(ctx context.Context, network, _ string) (net.Conn,
+		error) {
+		return (&net.Dialer{}).DialContext(ctx, network, addr)
+	}))
+	return s
+}
+
+func TestSend(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name      string
+		security  mailtest.Security
+		url, user string
+	}{
+		{"plain, to this machine", mailtest.Plain, "smtp://ADDR?from=assay@example.com", ""},
+		{"encrypted", mailtest.TLS, "smtps://ADDR?from=Assay+%3Cassay@example.com%3E", ""},
+		{"encrypted, with a password", mailtest.TLS, "smtps://jo:p%40ss%3Aword@ADDR?from=assay@example.com", "jo"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := mailtest.Start(t, test.security)
+			text := "Open this link:\n\n  https://assay.example/signin/link/" + strings.Repeat("x", 43) + "\n\nÖl.\n"
+			sent := Message{To: "jane+x@example.org", Subject: "Sign in", Text: text}
+			if err := connect(t, s, test.url).Send(t.Context(), sent); err != nil {
+				t.Fatal(err)
+			}
+			m := s.Next(t)
+			if m.User != test.user || m.From != "assay@example.com" || m.To != sent.To || m.Text != text {
+				t.Errorf("the server got %+v", m)
+			}
+			if h := m.Header; h.Get("Subject") != "Sign in" || h.Get("Auto-Submitted") != "auto-generated" ||
+				!strings.HasSuffix(h.Get("Message-Id"), "@example.com>") ||
+				h.Get("X-Mailer")+h.Get("User-Agent") != "" {
+				t.Errorf("the header is %v", h)
+			}
+		})
+	}
+}
+
+// TestNoEncryptionNoMail checks that a server elsewhere that offers no encryption gets nothing.
+func TestNoEncryptionNoMail(t *testing.T) {
+	t.Parallel()
+	const url = "smtp://jo:p%40ss%3Aword@mail.example?from=assay@example.com"
+	s := mailtest.Start(t, mailtest.Plain)
+	if err := connect(t, s, url).reach(s.Addr).Send(t.Context(), Message{To: "jane@example.org"}); err == nil ||
+		s.Attempts() > 0 {
+		t.Errorf("Send = %v after %d attempts", err, s.Attempts())
+	}
+	s = mailtest.Start(t, mailtest.StartTLS)
+	if err := connect(t, s, url).reach(s.Addr).Send(t.Context(), Message{To: "jane@example.org"}); err != nil ||
+		s.Next(t).User != "jo" {
+		t.Errorf("with STARTTLS: Send = %v", err)
+	}
+}
+
+func TestRetries(t *testing.T) {
+	t.Parallel()
+	later := &smtp.SMTPError{Code: 451, Message: "try later, jane@example.org"}
+	never := &smtp.SMTPError{Code: 550, Message: "jane@example.org is unknown"}
+	for _, test := range []struct {
+		name     string
+		refusals []error
+		attempts int
+		sent     int
+	}{
+		{"at once", nil, 1, 1},
+		{"greylisted", []error{later, later}, 3, 1},
+		{"too often", []error{later, later, later}, 3, 0},
+		{"unknown", []error{never}, 1, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := mailtest.Start(t, mailtest.Plain)
+			s.Refuse(test.refusals...)
+			sender := connect(t, s, "smtp://ADDR?from=assay@example.com")
+			err := sender.Send(t.Context(), Message{To: "jane@example.org"})
+			if (err == nil) != (test.sent == 1) || s.Attempts() != test.attempts || s.Received() != test.sent {
+				t.Errorf("Send = %v after %d attempts; the server got %d messages", err, s.Attempts(), s.Received())
+			}
+			if err != nil && strings.Contains(err.Error(), "jane") {
+				t.Errorf("the error names the receiver: %v", err)
+			}
+		})
+	}
+}
+
+func TestSendFails(t *testing.T) {
+	t.Parallel()
+	sender, err := New("smtp://127.0.0.1:1?from=assay@example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sender.pauses = []time.Duration{time.Hour}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := sender.Send(ctx, Message{To: "jane@example.org"}); err == nil {
+		t.Error("Send to nowhere succeeds")
+	}
+	for _, to := range []string{"", "jane", "jane@example.org\r\nBcc: x@example.org", "a@example.org, b@example.org"} {
+		err := sender.Send(t.Context(), Message{To: to})
+		if err == nil || !strings.Contains(err.Error(), "malformed") {
+			t.Errorf("Send to %q = %v", to, err)
+		}
+	}
+}
+
+func TestNew(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"", "mail.example", "http://mail.example?from=a@example.com", "smtp://?from=a@example.com",
+		"smtp://user:hunter2@mail.example", "smtp://mail.example?from=nobody",
+		"smtp://mail.example?from=a@example.com&x=1", "smtp://mail.example/path?from=a@example.com",
+		"smtp://mail.example:0?from=a@example.com", "smtp://user:hunter2@mail.example:99999?from=a@example.com",
+		"smtp://user:hunter2%zz@mail.example",
+	} {
+		if _, err := New(text); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("New(%q) = %v", text, err)
+		}
+	}
+}

@@ -1,0 +1,391 @@
+package operator_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/web/operator"
+)
+
+const token = "a-token-of-the-test"
+
+var now = time.Date(2031, 5, 20, 12, 0, 0, 0, time.UTC)
+
+// clock is a time that a test moves.
+type clock struct{ at time.Time }
+
+func (c *clock) now() time.Time { return c.at }
+
+// newPage returns a page that shows a state. change may be nil.
+func newPage(t *testing.T, s *operator.State, change func(*operator.Config)) http.Handler {
+	t.Helper()
+	if s == nil {
+		s = &operator.State{At: now, Host: "here:8080", Version: "1.2.3"}
+	}
+	cfg := operator.Config{Token: token, Keys: keys("key"), State: func(context.Context) *operator.State { return s },
+		Look: os.DirFS("../console/static"), Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Now: func() time.Time { return now }}
+	if change != nil {
+		change(&cfg)
+	}
+	h, err := operator.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// ask sends a request with headers in pairs. A body is a form.
+func ask(t *testing.T, h http.Handler, method, target, body string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	if body != "" {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	text, err := io.ReadAll(w.Result().Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.Result(), string(text)
+}
+
+func form(token string) string { return url.Values{"token": {token}}.Encode() }
+
+// signIn returns the cookie of a session, as a browser sends it.
+func signIn(t *testing.T, h http.Handler) string {
+	t.Helper()
+	r, text := ask(t, h, "POST", "/operator/signin", form(token))
+	if r.StatusCode != http.StatusSeeOther || len(r.Cookies()) != 1 {
+		t.Fatalf("signing in got %d with the cookies %v:\n%s", r.StatusCode, r.Cookies(), text)
+	}
+	return r.Cookies()[0].Name + "=" + r.Cookies()[0].Value
+}
+
+func want(t *testing.T, what string, r *http.Response, status int, text string, contains ...string) {
+	t.Helper()
+	if r.StatusCode != status {
+		t.Errorf("%s: status %d, want %d:\n%s", what, r.StatusCode, status, text)
+	}
+	for _, c := range contains {
+		if !strings.Contains(text, c) {
+			t.Errorf("%s: %q is missing from\n%s", what, c, text)
+		}
+	}
+}
+
+func TestClosedWithoutAToken(t *testing.T) {
+	t.Parallel()
+	h := newPage(t, nil, func(cfg *operator.Config) { cfg.Token = "" })
+	r, text := ask(t, h, "GET", "/operator", "")
+	want(t, "the page", r, http.StatusForbidden, text, "<code>ASSAY_OPERATOR_TOKEN</code>", "at least 16 characters")
+	r, text = ask(t, h, "POST", "/operator/signin", "token=")
+	want(t, "signing in without a token", r, http.StatusForbidden, text)
+	r, text = ask(t, h, "GET", "/operator", "", "Authorization", "Bearer ", "Accept", "application/json")
+	want(t, "JSON", r, http.StatusForbidden, text, `"error"`, "ASSAY_OPERATOR_TOKEN")
+	r, text = ask(t, h, "GET", "/operator/static/console.css", "")
+	want(t, "the style sheet", r, http.StatusOK, text, "color-scheme")
+}
+
+func TestBadTokensAreRefused(t *testing.T) {
+	t.Parallel()
+	for token, want := range map[string]string{
+		token[:operator.MinToken-1]: "at least 16 characters",
+		token + " ":                 "must not begin or end with a blank",
+	} {
+		_, err := operator.New(operator.Config{Token: token, Look: os.DirFS("../console/static")})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("token %q: %v, want %q", token, err, want)
+		}
+	}
+}
+
+func TestSignIn(t *testing.T) {
+	t.Parallel()
+	h := newPage(t, nil, nil)
+	r, text := ask(t, h, "GET", "/operator", "")
+	want(t, "without a session", r, http.StatusOK, text, `name="token"`)
+	if strings.Contains(text, "1.2.3") {
+		t.Error("the state is shown to everybody")
+	}
+	r, text = ask(t, h, "POST", "/operator/signin", form("a-token-of-another"))
+	want(t, "a wrong token", r, http.StatusUnauthorized, text, "not the token of this host", `role="alert"`)
+	r, text = ask(t, h, "POST", "/operator/signin?"+form(token), "")
+	want(t, "a token in the URL", r, http.StatusUnauthorized, text)
+	r, text = ask(t, h, "POST", "/operator/signin", form(strings.Repeat("x", 8<<10)))
+	want(t, "a long form", r, http.StatusUnauthorized, text)
+
+	r, text = ask(t, h, "POST", "/operator/signin", form(" "+token+"\n"))
+	want(t, "the token", r, http.StatusSeeOther, text)
+	c := r.Cookies()[0]
+	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Secure || c.Path != "/operator" ||
+		c.MaxAge != 12*60*60 || r.Header.Get("Location") != "/operator" {
+		t.Errorf("signing in leads to %s with the cookie %+v", r.Header.Get("Location"), c)
+	}
+	r, text = ask(t, h, "POST", "/operator/signin", form(token), "X-Forwarded-Proto", "https")
+	want(t, "behind a TLS proxy", r, http.StatusSeeOther, text)
+	if !r.Cookies()[0].Secure {
+		t.Error("behind a TLS proxy, the cookie is not Secure")
+	}
+	cookie := signIn(t, h)
+	r, text = ask(t, h, "GET", "/operator", "", "Cookie", cookie)
+	want(t, "with a session", r, http.StatusOK, text, "1.2.3", "Healthy", "Sign out")
+	r, text = ask(t, h, "POST", "/operator/signout", "", "Cookie", cookie)
+	want(t, "signing out", r, http.StatusSeeOther, text)
+	if c := r.Cookies()[0]; c.MaxAge >= 0 || c.Value != "" {
+		t.Errorf("signing out leaves the cookie %+v", c)
+	}
+}
+
+func TestSessionsEnd(t *testing.T) {
+	t.Parallel()
+	c := &clock{now}
+	at := func(cfg *operator.Config) { cfg.Now = c.now }
+	h := newPage(t, nil, at)
+	cookie := signIn(t, h)
+	shown := func(h http.Handler, cookie string) bool {
+		t.Helper()
+		_, text := ask(t, h, "GET", "/operator", "", "Cookie", cookie)
+		return strings.Contains(text, "1.2.3")
+	}
+	if !shown(newPage(t, nil, at), cookie) {
+		t.Error("a session ends when the host starts again")
+	}
+	if shown(newPage(t, nil, func(cfg *operator.Config) { at(cfg); cfg.Token += "!" }), cookie) {
+		t.Error("a session outlives its token")
+	}
+	if shown(newPage(t, nil, func(cfg *operator.Config) { at(cfg); cfg.Keys = keys("other") }), cookie) {
+		t.Error("a session of another installation opens the page")
+	}
+	if !shown(newPage(t, nil, func(cfg *operator.Config) { at(cfg); cfg.Keys = keys("new", "key") }), cookie) {
+		t.Error("a session ends when the key is replaced")
+	}
+	for i := range len(cookie) {
+		altered := []byte(cookie)
+		if altered[i] == '=' || i < len("assay_operator=") {
+			continue
+		}
+		altered[i] ^= 1
+		if shown(h, string(altered)) {
+			t.Errorf("the session is valid with character %d altered", i)
+		}
+	}
+	c.at = now.Add(12*time.Hour - time.Second)
+	if !shown(h, cookie) {
+		t.Error("the session ended before 12 hours")
+	}
+	c.at = now.Add(12 * time.Hour)
+	if shown(h, cookie) {
+		t.Error("the session is valid after 12 hours")
+	}
+}
+
+// All clients together have ten wrong tokens at once, and then one every ten seconds. Until then not even the right one
+// is compared, or guessing would go on.
+func TestWrongTokensAreBounded(t *testing.T) {
+	t.Parallel()
+	c := &clock{now}
+	h := newPage(t, nil, func(cfg *operator.Config) { cfg.Now = c.now })
+	cookie := signIn(t, h)
+	for i := range 10 {
+		r, text := ask(t, h, "POST", "/operator/signin", form("wrong"))
+		want(t, "a wrong token", r, http.StatusUnauthorized, text)
+		if i == 5 {
+			signIn(t, h) // costs nothing
+		}
+	}
+	r, text := ask(t, h, "POST", "/operator/signin", form(token))
+	want(t, "after ten wrong tokens", r, http.StatusTooManyRequests, text, "Wait 10 seconds")
+	r, text = ask(t, h, "GET", "/operator", "", "Authorization", "Bearer "+token, "Accept", "application/json")
+	want(t, "a header after ten wrong tokens", r, http.StatusTooManyRequests, text, `"error"`)
+	if wait := r.Header.Get("Retry-After"); wait != "10" {
+		t.Errorf("Retry-After is %q, want 10", wait)
+	}
+	r, text = ask(t, h, "GET", "/operator", "", "Cookie", cookie)
+	want(t, "a session meanwhile", r, http.StatusOK, text, "1.2.3")
+	c.at = now.Add(10 * time.Second)
+	signIn(t, h)
+	r, text = ask(t, h, "GET", "/operator", "", "Authorization", "Bearer wrong")
+	want(t, "one more wrong token", r, http.StatusUnauthorized, text)
+	r, text = ask(t, h, "GET", "/operator", "", "Authorization", "Bearer wrong")
+	want(t, "and another", r, http.StatusTooManyRequests, text)
+}
+
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	h := newPage(t, &operator.State{At: now, Version: "1.2.3", Hosts: []operator.Host{{Name: "a"}},
+		Unknown: map[operator.Part]string{operator.Chains: "the database does not respond"}}, nil)
+	r, text := ask(t, h, "GET", "/operator", "", "Accept", "application/json")
+	want(t, "without a token", r, http.StatusUnauthorized, text, "Authorization: Bearer")
+	if r.Header.Get("WWW-Authenticate") != "Bearer" {
+		t.Error("WWW-Authenticate is missing")
+	}
+	for _, credential := range [][]string{{"Authorization", "bearer " + token}, {"Cookie", signIn(t, h)}} {
+		r, text = ask(t, h, "GET", "/operator", "", append(credential, "Accept", "application/json")...)
+		want(t, credential[0], r, http.StatusOK, text)
+		var got struct {
+			Health, Version string
+			Hosts           []struct{ Name string }
+			Unknown         map[string]string
+		}
+		if err := json.Unmarshal([]byte(text), &got); err != nil || got.Health != "attention" ||
+			got.Version != "1.2.3" || len(got.Hosts) != 1 || got.Unknown["chains"] == "" ||
+			r.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("JSON %+v, %v:\n%s", got, err, text)
+		}
+	}
+	r, text = ask(t, h, "GET", "/operator", "", "Authorization", "Bearer "+token)
+	want(t, "HTML with the token", r, http.StatusOK, text, "<h1>")
+}
+
+func TestRequestsOfOtherSitesAreRefused(t *testing.T) {
+	t.Parallel()
+	h := newPage(t, nil, nil)
+	for name, test := range map[string]struct {
+		headers []string
+		status  int
+	}{
+		"the same origin":          {[]string{"Sec-Fetch-Site", "same-origin"}, http.StatusSeeOther},
+		"a client, not a browser":  {nil, http.StatusSeeOther},
+		"the same origin, no TLS":  {[]string{"Origin", "http://example.com"}, http.StatusSeeOther},
+		"another site":             {[]string{"Sec-Fetch-Site", "cross-site"}, http.StatusForbidden},
+		"another port":             {[]string{"Sec-Fetch-Site", "same-site"}, http.StatusForbidden},
+		"another site without TLS": {[]string{"Origin", "http://evil.example"}, http.StatusForbidden},
+	} {
+		r, text := ask(t, h, "POST", "/operator/signin", form(token), test.headers...)
+		want(t, name, r, test.status, text)
+		r, text = ask(t, h, "POST", "/operator/signout", "", test.headers...)
+		want(t, name, r, test.status, text)
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	h := newPage(t, nil, nil)
+	for _, test := range []struct {
+		method, path string
+		status       int
+	}{
+		{"GET", "/operator", http.StatusOK}, {"HEAD", "/operator", http.StatusOK},
+		{"GET", "/operator/nothing", http.StatusNotFound}, {"PUT", "/operator", http.StatusMethodNotAllowed},
+		{"GET", "/operator/static/operator.css", http.StatusOK}, {"GET", "/operator/static/icon.svg", http.StatusOK},
+	} {
+		r, text := ask(t, h, test.method, test.path, "")
+		want(t, test.method+" "+test.path, r, test.status, text)
+		policy := r.Header.Get("Content-Security-Policy")
+		if strings.Contains(policy, "script") || strings.Contains(policy, "unsafe") ||
+			!strings.HasPrefix(policy, "default-src 'none'") || r.Header.Get("Cache-Control") != "no-store" ||
+			r.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s %s has the headers %v", test.method, test.path, r.Header)
+		}
+		for _, inline := range []string{"<script", "<style", "style=", "http://", "https://", "onclick"} {
+			if strings.Contains(r.Header.Get("Content-Type"), "html") && strings.Contains(text, inline) {
+				t.Errorf("%s %s contains %s", test.method, test.path, inline)
+			}
+		}
+	}
+	// What the page refers to exists, and can be kept.
+	_, text := ask(t, h, "GET", "/operator", "")
+	for piece := range strings.SplitSeq(text, `href="`) {
+		link, _, _ := strings.Cut(piece, `"`)
+		if strings.HasPrefix(link, "/operator/static/") {
+			r, text := ask(t, h, "GET", link, "")
+			want(t, link, r, http.StatusOK, text)
+			if !strings.Contains(r.Header.Get("Cache-Control"), "immutable") {
+				t.Errorf("%s is loaded again and again", link)
+			}
+		}
+	}
+}
+
+func TestRefresh(t *testing.T) {
+	t.Parallel()
+	h := newPage(t, nil, nil)
+	for query, want := range map[string]bool{"": false, "?every=10": true, "?every=60": true, "?every=0": false,
+		"?every=1;url=x": false} {
+		_, text := ask(t, h, "GET", "/operator"+query, "", "Authorization", "Bearer "+token)
+		if strings.Contains(text, `http-equiv="refresh"`) != want {
+			t.Errorf("with %q the page loads itself again: %t, want %t", query, !want, want)
+		}
+	}
+}
+
+func TestHeadline(t *testing.T) {
+	t.Parallel()
+	problem := operator.Warning{Severity: operator.Problem, What: "x"}
+	for name, test := range map[string]struct {
+		state    operator.State
+		health   operator.Health
+		headline string
+	}{
+		"nothing": {operator.State{}, operator.Healthy, "Healthy: this host takes checks, and no problem is known"},
+		"settings only": {operator.State{Warnings: []operator.Warning{{Severity: operator.Caution},
+			{Severity: operator.Advice}}}, operator.Healthy,
+			"Healthy: this host takes checks, and no problem is known"},
+		"a problem": {operator.State{Warnings: []operator.Warning{problem}}, operator.Attention,
+			"This host takes checks, but 1 problem needs attention"},
+		"two problems": {operator.State{Warnings: []operator.Warning{problem, problem}}, operator.Attention,
+			"This host takes checks, but 2 problems need attention"},
+		"unknown": {operator.State{Unknown: map[operator.Part]string{operator.Hosts: "x"}}, operator.Attention,
+			"This host takes checks, but not all of its state could be read"},
+		"not ready": {operator.State{NotReady: []operator.Warning{problem}, Warnings: []operator.Warning{problem}},
+			operator.Failing, "This host takes no checks"},
+	} {
+		if got := test.state.Health(); got != test.health || test.state.Headline() != test.headline {
+			t.Errorf("%s: %s, %q, want %s, %q", name, got, test.state.Headline(), test.health, test.headline)
+		}
+	}
+}
+
+// Names and reasons come from other hosts and from whoever changed the lineup. All of them are text.
+func TestHostileTexts(t *testing.T) {
+	t.Parallel()
+	const evil = `<script>alert(1)</script>" onload="x' {{.}} \u202e`
+	s := &operator.State{
+		At: now, Host: evil, Version: evil, NotReady: []operator.Warning{{What: evil + "`" + evil, Do: evil}},
+		Warnings: []operator.Warning{{Severity: operator.Problem, What: evil + "`" + evil + "`", Do: evil}},
+		Hosts: []operator.Host{{Name: evil, Version: evil, Problem: evil, Canary: evil, Refused: 3},
+			{Name: evil, Silent: true}},
+		Lineup: operator.Lineup{Activation: 3, Author: evil, Reason: evil, Canary: &operator.Canary{Limit: evil},
+			Shadow: &operator.Shadow{},
+			Layers: []operator.Layer{{Name: evil, Version: evil, Mode: evil, Weights: map[string]float64{"domain": 1},
+				Failed: map[string]uint64{evil: 2}, FuelMean: 1, Budget: 10}}},
+		Queues: operator.Queues{Lists: map[string]int{evil: 1}},
+		Audit:  operator.Audit{Chains: []operator.Chain{{Damage: evil}}},
+	}
+	for _, unknown := range []map[operator.Part]string{nil, {operator.Hosts: evil, operator.Chains: evil,
+		operator.Graph: evil, operator.Webhooks: evil, operator.Lists: evil}} {
+		s.Unknown = unknown
+		_, text := ask(t, newPage(t, s, nil), "GET", "/operator", "", "Authorization", "Bearer "+token)
+		for _, bad := range []string{"<script", `" onload="`, "' {{"} {
+			if strings.Contains(text, bad) {
+				t.Errorf("the page contains %s:\n%s", bad, text)
+			}
+		}
+		if !strings.Contains(text, "&lt;script&gt;") || !strings.HasSuffix(strings.TrimSpace(text), "</html>") {
+			t.Errorf("the page is not complete:\n%s", text)
+		}
+	}
+}
+
+// keys returns keys of sessions.
+func keys(of ...string) func() [][]byte {
+	var all [][]byte
+	for _, key := range of {
+		all = append(all, []byte(key))
+	}
+	return func() [][]byte { return all }
+}

@@ -1,0 +1,70 @@
+package assay_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"assay/host/hosttest"
+)
+
+var (
+	link     = regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
+	testName = regexp.MustCompile(`\b(?:Test|Benchmark|Fuzz)[A-Z]\w+`)
+	runPath  = regexp.MustCompile(`go (?:run|test) (\./[\w./-]+)`)
+)
+
+// TestDocuments asserts that what the documents refer to exists: linked files, tests by name, and packages in commands.
+func TestDocuments(t *testing.T) {
+	t.Parallel()
+	root := ".."
+	var documents []string
+	tests := map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "node_modules" || d.Name() == ".git" || d.Name() == ".assay"):
+			return filepath.SkipDir
+		case strings.HasSuffix(path, ".md"):
+			documents = append(documents, path)
+		case strings.HasSuffix(path, "_test.go"):
+			source, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			for _, name := range regexp.MustCompile(`(?m)^func (\w+)\(`).FindAllStringSubmatch(string(source), -1) {
+				tests[name[1]] = true
+			}
+		}
+		return nil
+	})
+	if err != nil || len(documents) < 10 {
+		t.Fatalf("found %d documents: %v", len(documents), err)
+	}
+	for _, document := range documents {
+		text := hosttest.ReadText(t, document)
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(document), m[1])); err != nil {
+				t.Errorf("%s links to %s, which does not exist", document, m[1])
+			}
+		}
+		for _, name := range testName.FindAllString(text, -1) {
+			if !tests[name] {
+				t.Errorf("%s refers to %s, which does not exist", document, name)
+			}
+		}
+		for _, m := range runPath.FindAllStringSubmatch(text, -1) {
+			path := strings.TrimSuffix(strings.TrimSuffix(m[1], "..."), "/")
+			if _, err := os.Stat(filepath.Join(root, path)); err != nil && !strings.Contains(path, "NAME") {
+				t.Errorf("%s runs %s, which does not exist", document, m[1])
+			}
+		}
+	}
+}
