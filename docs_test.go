@@ -33,7 +33,7 @@ import (
 // TestABIPage compares the threats and limits in sdk/ABI.md with the code.
 func TestABIPage(t *testing.T) {
 	t.Parallel()
-	page := hosttest.ReadText(t, "../sdk/ABI.md")
+	page := hosttest.ReadText(t, "sdk/ABI.md")
 	var threats strings.Builder
 	rest := page
 	for _, threat := range sdk.Threats() {
@@ -63,7 +63,7 @@ func TestABIPage(t *testing.T) {
 // TestContract compares the plans and threat categories in docs/contract.md with the code.
 func TestContract(t *testing.T) {
 	t.Parallel()
-	contract := hosttest.ReadText(t, "../docs/contract.md")
+	contract := hosttest.ReadText(t, "docs/contract.md")
 	var texts []string
 	for _, p := range check.Plans() {
 		name := strings.ToUpper(p.Name[:1]) + p.Name[1:]
@@ -117,7 +117,7 @@ func TestDocumentedLimits(t *testing.T) {
 			fmt.Sprintf("each for at most %.0f days", override.MaxAge.Hours()/24),
 		},
 	} {
-		page := strings.Join(strings.Fields(hosttest.ReadText(t, "../"+file)), " ")
+		page := strings.Join(strings.Fields(hosttest.ReadText(t, file)), " ")
 		for _, text := range texts {
 			if !strings.Contains(page, text) {
 				t.Errorf("%s lacks %q", file, text)
@@ -129,7 +129,7 @@ func TestDocumentedLimits(t *testing.T) {
 // TestTestingPage compares the values in docs/testing.md with those that test keys get answers to.
 func TestTestingPage(t *testing.T) {
 	t.Parallel()
-	page := hosttest.ReadText(t, "../docs/testing.md")
+	page := hosttest.ReadText(t, "docs/testing.md")
 	for values := range slices.Chunk(check.TestValues(), len(entity.Types())) {
 		row := fmt.Sprintf("| `%s` | `any@%s` | `%s` | `%s` |", values[0].Value, values[1].Value, values[2].Value,
 			values[3].Value)
@@ -142,7 +142,7 @@ func TestTestingPage(t *testing.T) {
 // TestReadmeAnswer compares the README's example response with a host's.
 func TestReadmeAnswer(t *testing.T) {
 	t.Parallel()
-	command, rest, _ := strings.Cut(hosttest.ReadText(t, "../README.md"), " | jq\n")
+	command, rest, _ := strings.Cut(hosttest.ReadText(t, "README.md"), " | jq\n")
 	_, body, _ := strings.Cut(command, " -d '")
 	body, _, _ = strings.Cut(body, "'")
 	var want hosttest.Answer
@@ -173,7 +173,7 @@ func TestLayersReadKnownFacts(t *testing.T) {
 	for _, f := range slices.Concat(factTables()...) {
 		known[f.Name] = true
 	}
-	files, err := filepath.Glob("../plugins/*/manifest.json")
+	files, err := filepath.Glob("plugins/*/manifest.json")
 	if err != nil || len(files) < 5 {
 		t.Fatalf("manifests %v, %v", files, err)
 	}

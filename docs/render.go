@@ -95,7 +95,7 @@ func resolveLinks(dir string, tree ast.Node) {
 				address += "#" + fragment
 			}
 			link.Destination = []byte(address)
-		case file == "host/api/openapi.json":
+		case file == "host/web/api/openapi.json":
 			link.Destination = []byte("/openapi.json")
 		default:
 			parent := link.Parent()

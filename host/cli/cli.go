@@ -1,6 +1,4 @@
-// Command assay is the fraud-scoring host and its command line.
-//
-// This package holds the commands, the settings and the wiring of the host. Everything else is in the packages below.
+// Package cli is the command line of assay: a file for each command, the help and the sources of settings.
 package cli
 
 import (
@@ -21,25 +19,14 @@ import (
 	"assay/host/server"
 )
 
-// AfterApply notes whether the operator has named an installation. Kong calls it. If so, a command must fail without
-// it, even if it could use the built-in lineup: a mistyped folder must not change the answers.
-func AfterApply(c *installation.Config, command *kong.Context) error { //nolint:unparam // kong wants an error
-	_, c.Named = os.LookupEnv("ASSAY_DATA_DIR")
-	for _, p := range command.Path {
-		c.Named = c.Named || p.Flag != nil && p.Flag.Name == "data-dir"
-	}
-	c.Named = c.Named || c.SecretFile != "" || c.DatabaseURL != ""
-	return nil
-}
-
 // cli is the command line. Settings are flags of all commands, and environment variables. The first page of help shows
 // commands in this order, in their groups, each with the first sentence of its text.
 type cli struct {
 	installation.Config
 
-	Serve server.ServeCmd `cmd:"" default:"1" group:"Run" help:"${serve_cmd}"`
-	Show  configCmd       `cmd:"" name:"config" group:"Run" help:"${config_cmd}"`
-	Help  helpCmd         `cmd:"" group:"Run" help:"Show help about a command, or about the settings."`
+	Serve serveCmd  `cmd:"" default:"1" group:"Run" help:"${serve_cmd}"`
+	Show  configCmd `cmd:"" name:"config" group:"Run" help:"${config_cmd}"`
+	Help  helpCmd   `cmd:"" group:"Run" help:"Show help about a command, or about the settings."`
 
 	Check checkCmd `cmd:"" group:"Score and measure" help:"${check_cmd}"`
 	Eval  evalCmd  `cmd:"" group:"Score and measure" help:"${eval_cmd}"`
@@ -69,8 +56,15 @@ type cli struct {
 	Version kong.VersionFlag `help:"Print the version."`
 }
 
-func main() {
-	os.Exit(Run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+// AfterApply notes whether the operator has named an installation. Kong calls it. If so, a command must fail without
+// it, even if it could use the built-in lineup: a mistyped folder must not change the answers.
+func (c *cli) AfterApply(command *kong.Context) error { //nolint:unparam // kong wants an error
+	_, c.Named = os.LookupEnv("ASSAY_DATA_DIR")
+	for _, p := range command.Path {
+		c.Named = c.Named || p.Flag != nil && p.Flag.Name == "data-dir"
+	}
+	c.Named = c.Named || c.SecretFile != "" || c.DatabaseURL != ""
+	return nil
 }
 
 // exitCode is the panic value with which kong's exit function returns control to run.

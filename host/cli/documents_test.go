@@ -12,13 +12,13 @@ import (
 // TestReadme checks that the README shows the two commands, and that docs/settings.md lists every setting.
 func TestReadme(t *testing.T) {
 	t.Parallel()
-	readme := hosttest.ReadText(t, "../README.md")
+	readme := hosttest.ReadText(t, "../../README.md")
 	for _, text := range []string{"\ngo run ./host", "\ngo test ./...", "POST /api/check"} {
 		if !strings.Contains(readme, text) {
 			t.Errorf("README.md does not show %q", strings.TrimSpace(text))
 		}
 	}
-	settings := hosttest.ReadText(t, "../docs/settings.md")
+	settings := hosttest.ReadText(t, "../../docs/settings.md")
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[installation.Config]()) {
 		env, help := f.Tag.Get("env"), helpTexts[strings.Trim(f.Tag.Get("help"), "${}")]
 		if f.IsExported() && !strings.HasSuffix(help, "for tests.") && !strings.Contains(settings, "`"+env+"`") {

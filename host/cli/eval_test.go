@@ -148,7 +148,7 @@ func TestLabelledFalsePositives(t *testing.T) {
 	if folder == "" {
 		t.Skip("ASSAY_DATA names no folder of labelled values")
 	}
-	args := []string{"eval", "--skip-bad", "--lineup", filepath.Join("..", "registry", "default_lineup.json")}
+	args := []string{"eval", "--skip-bad", "--lineup", filepath.Join("..", "..", "registry", "default_lineup.json")}
 	for _, name := range []string{"domains", "emails", "phones", "ibans"} {
 		var rows []byte
 		for line := range strings.Lines(hosttest.ReadText(t, filepath.Join(folder, "train_"+name+".jsonl"))) {

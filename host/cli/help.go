@@ -19,7 +19,7 @@ func (cmd *helpCmd) Run(ctx *kong.Context, t *terminal.Terminal) error {
 	if len(cmd.About) > 0 && cmd.About[0] == "settings" {
 		p, err := settingsPage(ctx.Model.Node, strings.Join(cmd.About[1:], " "))
 		if err != nil {
-			return terminal.Misuse{err}
+			return terminal.Misuse{Err: err}
 		}
 		return p.write(t.Out)
 	}
@@ -28,7 +28,7 @@ func (cmd *helpCmd) Run(ctx *kong.Context, t *terminal.Terminal) error {
 		err = about.Error
 	}
 	if err != nil {
-		return terminal.Misuse{err}
+		return terminal.Misuse{Err: err}
 	}
 	return printHelp(kong.HelpOptions{}, about)
 }

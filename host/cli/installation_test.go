@@ -292,8 +292,8 @@ func TestBuiltInLineup(t *testing.T) {
 	cached, out := &installation.Config{DataDir: hosttest.DataDir(t)}, &terminal.Terminal{Out: t.Output(), Err: t.Output()}
 	keys := storetest.Must(cached.LoadInstallation())(t)
 	modules := storetest.Must(installation.BuiltInLayers(t.Context(), cached, out))(t)
-	o := installation.Opener{installation.Unpublished{}, sandbox.Config{CacheDir: cached.Path("compiled"), CacheKey: keys.Cache,
-		Logger: installation.QuietLog(out)}, func() ([]registry.Module, error) { return modules, nil }}
+	o := installation.Opener{Source: installation.Unpublished{}, Sandbox: sandbox.Config{CacheDir: cached.Path("compiled"), CacheKey: keys.Cache,
+		Logger: installation.QuietLog(out)}, Build: func() ([]registry.Module, error) { return modules, nil }}
 	cfg := &installation.Config{DataDir: filepath.Join(t.TempDir(), "none"), DNS: []string{installation.Off}}
 	checker, closeChecker, err := installation.OpenBuiltIn(t.Context(), o, cfg, out, "", entity.Domain)
 	storetest.NoError(t, err)

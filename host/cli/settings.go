@@ -14,7 +14,6 @@ import (
 	"assay/host/installation"
 	"assay/host/internal/envfile"
 	"assay/host/internal/terminal"
-	"assay/host/server"
 )
 
 // The sources of a setting's value. A fourth is a file, with its name and line.
@@ -24,15 +23,21 @@ const (
 	fromDefault     = "default"
 )
 
-// BeforeResolve reads the file. Kong calls it if the setting is a flag or in the environment.
-func BeforeResolve(_ installation.ConfigFile, ctx *kong.Context, path *kong.Path, s *settings) error {
-	name, _ := ctx.FlagValue(path.Flag).(installation.ConfigFile)
+// BeforeResolve reads the configuration file, if a flag or the environment names one. Kong calls it.
+func (*cli) BeforeResolve(ctx *kong.Context, s *settings) error {
+	i := slices.IndexFunc(ctx.Model.Flags, isConfigFile)
+	name, _ := ctx.FlagValue(ctx.Model.Flags[i]).(installation.ConfigFile)
 	if name == "" {
 		return nil
 	}
 	err := s.read(string(name), settingsOf(ctx.Model.Node))
 	ctx.AddResolver(s)
 	return err
+}
+
+// isConfigFile reports whether a flag names the file of the other settings. A flag and the environment precede the file.
+func isConfigFile(f *kong.Flag) bool {
+	return f.Target.Type() == reflect.TypeFor[installation.ConfigFile]()
 }
 
 // settings are the settings in a configuration file.
@@ -62,7 +67,7 @@ func (s *settings) read(file string, known []*kong.Flag) error {
 		case i < 0:
 			broken = append(broken, fmt.Errorf("%s:%d: %s is not a setting%s", file, v.Line, v.Name,
 				suggestion(v.Name, known)))
-		case known[i].Target.Type() == reflect.TypeFor[installation.ConfigFile]():
+		case isConfigFile(known[i]):
 			broken = append(broken, fmt.Errorf("%s:%d: %s cannot be set in a file that it names", file, v.Line, v.Name))
 		default:
 			s.variables[v.Name] = v
@@ -152,11 +157,6 @@ func (s *settings) warn(ctx *kong.Context, t *terminal.Terminal) error {
 		}
 	}
 	return nil
-}
-
-// AfterApply prints warnings about settings. Kong calls it.
-func (*server.ServeCmd) AfterApply(ctx *kong.Context, t *terminal.Terminal, s *settings) error {
-	return s.warn(ctx, t)
 }
 
 // settingsOf returns the settings: the program's flags that are also variables.

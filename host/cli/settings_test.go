@@ -19,7 +19,7 @@ func settingsCommand(t *testing.T, environ []string, args ...string) (stdout, st
 	t.Helper()
 	cmd := hosttest.Command(t.Context(), "", "", args...)
 	cmd.Dir = t.TempDir()
-	cmd.Env = append([]string{hosttest.AsCommand + "=1"}, environ...)
+	cmd.Env = append([]string{}, environ...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
@@ -94,9 +94,9 @@ func TestSettingsPrecedence(t *testing.T) {
 // TestConfigurationFileExamples reads the files of settings that examples and documents show.
 func TestConfigurationFileExamples(t *testing.T) {
 	t.Parallel()
-	_, shown, _ := strings.Cut(hosttest.ReadText(t, "../docs/settings.md"), "```\n# /etc/assay.env\n")
+	_, shown, _ := strings.Cut(hosttest.ReadText(t, "../../docs/settings.md"), "```\n# /etc/assay.env\n")
 	shown, _, _ = strings.Cut(shown, "```")
-	for name, text := range map[string]string{"docs": shown, "deploy": hosttest.ReadText(t, "../examples/deploy/assay.env")} {
+	for name, text := range map[string]string{"docs": shown, "deploy": hosttest.ReadText(t, "../../examples/deploy/assay.env")} {
 		all, _ := configJSON(t, nil, 0, "--config", hosttest.WriteFile(t, "assay.env", []byte(text)))
 		if got := all["ASSAY_LISTEN"]; got.Value != "0.0.0.0:8080" {
 			t.Errorf("%s: ASSAY_LISTEN is %+v", name, got)

@@ -60,12 +60,12 @@ func (cmd *webhooksSetCmd) Run(ctx context.Context, cfg *installation.Config, t 
 		if err != nil {
 			return err
 		}
-		return secret(t, secret, cmd.JSON)
+		return printSecret(t, secret, cmd.JSON)
 	})
 }
 
-// secret prints a webhook secret.
-func secret(t *terminal.Terminal, secret string, asJSON bool) error {
+// printSecret prints a webhook secret.
+func printSecret(t *terminal.Terminal, secret string, asJSON bool) error {
 	if asJSON {
 		return t.JSON(map[string]string{"secret": secret})
 	}
@@ -264,7 +264,7 @@ func (cmd *webhooksRotateCmd) Run(ctx context.Context, cfg *installation.Config,
 		if err != nil {
 			return err
 		}
-		return secret(t, secret, cmd.JSON)
+		return printSecret(t, secret, cmd.JSON)
 	})
 }
 

@@ -26,7 +26,7 @@ type recorded struct {
 }
 
 // TestAnswers sends the requests in testdata/answers to a host and compares its answers with the recorded ones. To
-// record the answers again after an intended change: go test ./host -run TestAnswers -update-answers.
+// record the answers again after an intended change: go test ./host/e2e -run TestAnswers -update-answers.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)

@@ -110,7 +110,7 @@ func verifyReceipts(t *testing.T, host *hosttest.HostProcess, key, dir, database
 	altered := bytes.Replace(proved, []byte(`"kind":"check"`), []byte(`"kind":"export"`), 1)
 	for want, receipt := range map[string][]byte{"is leaf": proved, "promised": result.Receipt,
 		"about another record": altered} {
-		cmd := exec.CommandContext(t.Context(), python, "../examples/verify-python/verify.py", "receipt",
+		cmd := exec.CommandContext(t.Context(), python, "../../examples/verify-python/verify.py", "receipt",
 			"--key", known, hosttest.WriteFile(t, "receipt.json", receipt))
 		cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
 		if text, err := cmd.CombinedOutput(); (err == nil) != (want != "about another record") ||
@@ -152,7 +152,7 @@ func verifyElsewhere(t *testing.T, address, database string, keys []string, chec
 	if err != nil {
 		t.Skip("this test needs python3: install it with `apt-get install python3`")
 	}
-	const program = "../examples/verify-python/verify.py"
+	const program = "../../examples/verify-python/verify.py"
 	for want, args := range map[string][]string{
 		"Audit chain 0 is valid":  {"export", "--key", key, "--checkpoints", kept, export},
 		"Audit chain 0 only grew": {"log", "--key", key, "--checkpoint", kept, address},

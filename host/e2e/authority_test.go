@@ -17,15 +17,6 @@ import (
 	"assay/registry/activation"
 )
 
-// TryOutput runs a command and returns all that it prints.
-func TryOutput(t *testing.T, dir, database string, env []string, args ...string) (string, error) {
-	t.Helper()
-	cmd := hosttest.Command(t.Context(), dir, database, args...)
-	cmd.Env = append(cmd.Env, env...)
-	out, err := cmd.CombinedOutput()
-	return string(out), err
-}
-
 // TestFirstStart starts hosts without a trust file: the first one makes it, and others need a copy.
 func TestFirstStart(t *testing.T) {
 	t.Parallel()
@@ -118,7 +109,7 @@ func TestOperators(t *testing.T) {
 	var both sync.WaitGroup
 	outs, errs := make([]string, 2), make([]error, 2)
 	for i, file := range files {
-		both.Go(func() { outs[i], errs[i] = TryOutput(t, f.Dir, f.Database, nil, set(file)...) })
+		both.Go(func() { outs[i], errs[i] = hosttest.TryOutput(t, f.Dir, f.Database, nil, set(file)...) })
 	}
 	both.Wait()
 	if (errs[0] == nil) == (errs[1] == nil) {

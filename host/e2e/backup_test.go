@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -27,7 +26,7 @@ import (
 // guideCommands returns the code blocks of a section of docs/operations.md.
 func guideCommands(t *testing.T, section string) []string {
 	t.Helper()
-	_, text, found := strings.Cut(hosttest.ReadText(t, "../docs/operations.md"), "\n## "+section+"\n")
+	_, text, found := strings.Cut(hosttest.ReadText(t, "../../docs/operations.md"), "\n## "+section+"\n")
 	text, _, _ = strings.Cut(text, "\n## ")
 	blocks := regexp.MustCompile("(?s)\n```\n(.*?)```\n").FindAllStringSubmatch(text, -1)
 	if !found || len(blocks) == 0 {
@@ -44,12 +43,10 @@ func guideCommands(t *testing.T, section string) []string {
 func runGuide(t *testing.T, commands, dir, database string, variables ...string) string {
 	t.Helper()
 	bin := t.TempDir()
-	storetest.NoError(t, os.WriteFile(filepath.Join(bin, "assay"),
-		fmt.Appendf(nil, "#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", hosttest.AsCommand, os.Args[0]), 0o700))
+	storetest.NoError(t, os.Symlink(hosttest.Program(t), filepath.Join(bin, "assay")))
 	like := hosttest.Command(t.Context(), dir, database)
 	cmd := exec.CommandContext(t.Context(), "sh", "-eu", "-c", commands)
-	cmd.Env = append(slices.DeleteFunc(like.Env, func(v string) bool { return strings.HasPrefix(v, hosttest.AsCommand) }),
-		append(variables, "PATH="+bin+":"+os.Getenv("PATH"))...)
+	cmd.Env = append(like.Env, append(variables, "PATH="+bin+":"+os.Getenv("PATH"))...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s\n%v\n%s", commands, err, out)

@@ -50,16 +50,16 @@ func newStripeServer(t *testing.T) *stripeServer {
 	return s
 }
 
-func completed(id, checkout string, at time.Time) hosttest.StripeEvent {
-	return hosttest.StripeEvent{id, "checkout.session.completed", at, map[string]any{
+func completed(id, checkout string, at time.Time) stripeEvent {
+	return stripeEvent{id, "checkout.session.completed", at, map[string]any{
 		"object": "checkout.session", "payment_status": "paid", "client_reference_id": checkout,
 		"customer": "cus_" + checkout, "subscription": "sub_" + checkout,
 	}}
 }
 
-func subscribed(id, checkout, kind, status string, at time.Time) hosttest.StripeEvent {
+func subscribed(id, checkout, kind, status string, at time.Time) stripeEvent {
 	price := map[string]string{"lookup_key": "assay_pro_9900"}
-	return hosttest.StripeEvent{id, "customer.subscription." + kind, at, map[string]any{
+	return stripeEvent{id, "customer.subscription." + kind, at, map[string]any{
 		"object": "subscription", "id": "sub_" + checkout, "customer": "cus_" + checkout, "status": status,
 		"metadata": map[string]string{"assay_checkout": checkout},
 		"items":    map[string]any{"data": []any{map[string]any{"price": price}}},
@@ -67,9 +67,9 @@ func subscribed(id, checkout, kind, status string, at time.Time) hosttest.Stripe
 }
 
 // sendEvent posts a Stripe event, signed with a secret at a time, and returns the status of the answer.
-func sendEvent(h *hosttest.HostProcess, t *testing.T, e hosttest.StripeEvent, secret string, at time.Time) int {
+func sendEvent(h *hosttest.HostProcess, t *testing.T, e stripeEvent, secret string, at time.Time) int {
 	t.Helper()
-	signed := webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: e.Body(t), Secret: secret,
+	signed := webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: e.body(t), Secret: secret,
 		Timestamp: at})
 	return sendRawEvent(h, t, signed.Payload, signed.Header)
 }
@@ -144,19 +144,19 @@ func TestStripeEvents(t *testing.T) {
 	t.Parallel()
 	provider := newStripeServer(t)
 	host := hosttest.StartHost(t, hosttest.DataDir(t), postgrestest.Database(t), "--dns=off", "--stripe-key=sk_test_1",
-		"--stripe-webhook-secret="+hosttest.StripeSecret, "--stripe-url="+provider.URL)
+		"--stripe-webhook-secret="+stripeSecret, "--stripe-url="+provider.URL)
 	now := time.Now()
 	b := newBuyer(t, host)
 	checkout := b.subscribe(provider)
 	paid := completed("evt_paid", checkout, now)
-	body := paid.Body(t)
-	good := webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: body, Secret: hosttest.StripeSecret,
+	body := paid.body(t)
+	good := webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: body, Secret: stripeSecret,
 		Timestamp: now}).Header
 	for name, status := range map[string]int{
 		"unsigned":           sendRawEvent(host, t, body, ""),
 		"nonsense":           sendRawEvent(host, t, body, "t=1,v1=00"),
 		"of another secret":  sendEvent(host, t, paid, "whsec_of_another", now),
-		"signed an hour ago": sendEvent(host, t, paid, hosttest.StripeSecret, now.Add(-time.Hour)),
+		"signed an hour ago": sendEvent(host, t, paid, stripeSecret, now.Add(-time.Hour)),
 		"altered":            sendRawEvent(host, t, []byte(strings.Replace(string(body), "sub_", "sub_x", 1)), good),
 	} {
 		if status != 400 {
@@ -166,14 +166,14 @@ func TestStripeEvents(t *testing.T) {
 	if status, _ := b.get("/checkout/done"); status != 402 {
 		t.Errorf("a forged event counted as a payment: status %d", status)
 	}
-	for name, e := range map[string]hosttest.StripeEvent{
+	for name, e := range map[string]stripeEvent{
 		"an unknown type":            {"evt_other", "invoice.finalized", now, map[string]any{"object": "invoice"}},
 		"an unknown checkout":        completed("evt_foreign", "co_of_another_host", now),
 		"created in the same second": subscribed("evt_created", checkout, "created", "incomplete", now),
 		"paid":                       paid,
 	} {
 		for range 3 { // Stripe sends at least once
-			if status := sendEvent(host, t, e, hosttest.StripeSecret, now); status != 200 {
+			if status := sendEvent(host, t, e, stripeSecret, now); status != 200 {
 				t.Errorf("%s: status %d", name, status)
 			}
 		}
@@ -207,12 +207,12 @@ func TestStripeEvents(t *testing.T) {
 	// The end of a subscription arrives before the earlier events.
 	c := newBuyer(t, host)
 	late := c.subscribe(provider)
-	for _, e := range []hosttest.StripeEvent{
+	for _, e := range []stripeEvent{
 		subscribed("evt_l3", late, "deleted", "canceled", now.Add(2*time.Second)),
 		completed("evt_l2", late, now.Add(time.Second)),
 		subscribed("evt_l1", late, "created", "incomplete", now),
 	} {
-		if status := sendEvent(host, t, e, hosttest.StripeSecret, now); status != 200 {
+		if status := sendEvent(host, t, e, stripeSecret, now); status != 200 {
 			t.Errorf("%s: status %d", e.ID, status)
 		}
 	}
@@ -227,11 +227,32 @@ func TestStripeEvents(t *testing.T) {
 
 	// When a subscription ends, its key ends at once.
 	unpaid := subscribed("evt_end", checkout, "updated", "unpaid", now.Add(time.Minute))
-	if status := sendEvent(host, t, unpaid, hosttest.StripeSecret, now); status != 200 {
+	if status := sendEvent(host, t, unpaid, stripeSecret, now); status != 200 {
 		t.Errorf("%s: status %d", unpaid.ID, status)
 	}
 	if a := hosttest.Post(http.DefaultClient, host.URL, *key.Load(), `{"domain":"example.com"}`); a.Status != 401 {
 		t.Errorf("the key of an unpaid subscription got %+v", a)
 	}
 	host.Stop(t, syscall.SIGTERM)
+}
+
+const stripeSecret = "whsec_of_the_tests"
+
+// stripeEvent is an event sent by Stripe.
+type stripeEvent struct {
+	ID, kind string
+	at       time.Time
+	object   map[string]any
+}
+
+func (e stripeEvent) body(t *testing.T) []byte {
+	t.Helper()
+	body, err := json.Marshal(map[string]any{
+		"id": e.ID, "object": "event", "type": e.kind, "created": e.at.Unix(),
+		"data": map[string]any{"object": e.object},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
 }

@@ -42,7 +42,7 @@ func browse(t *testing.T) *person {
 	}
 	axe, err := os.ReadFile(filepath.Join("console", "node_modules", "axe-core", "axe.min.js"))
 	if err != nil {
-		t.Skip("the accessibility checker is not installed: npm ci --prefix host/console")
+		t.Skip("the accessibility checker is not installed: npm ci --prefix host/web/console")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium), chromedp.NoSandbox,
 		chromedp.DisableGPU, chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),

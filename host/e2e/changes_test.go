@@ -94,7 +94,7 @@ func changeAtRandom(t *testing.T, v *verified, db *pgx.Conn) {
 		t.Error("the log as it is does not verify")
 	}
 	keys := hosttest.WriteFile(t, "keys", []byte(v.key.TreeKey(0)+"\n\n"+strings.Join(v.key.Statements(), "\n")))
-	args := []string{"../examples/verify-python/verify.py", "export", "--key", keys, "--checkpoints", kept, whole}
+	args := []string{"../../examples/verify-python/verify.py", "export", "--key", keys, "--checkpoints", kept, whole}
 	cmd := exec.CommandContext(t.Context(), python, append(args, slices.Sorted(maps.Keys(exports))...)...)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
 	var notes bytes.Buffer
@@ -119,7 +119,7 @@ var looseRow = regexp.MustCompile(`(?m)^- A ((?:row|value) \w+) in ([^:]*):`)
 // looseRows returns the tables and columns in which changes pass as docs/audit-format.md says, by the kind of change.
 func looseRows(t *testing.T) map[string][]string {
 	t.Helper()
-	_, text, _ := strings.Cut(hosttest.ReadText(t, "../docs/audit-format.md"), "## Rows that can come and go\n")
+	_, text, _ := strings.Cut(hosttest.ReadText(t, "../../docs/audit-format.md"), "## Rows that can come and go\n")
 	loose := map[string][]string{}
 	for _, found := range looseRow.FindAllStringSubmatch(text, -1) {
 		loose["a "+found[1]] = strings.Fields(strings.NewReplacer("`", "", ",", "").Replace(found[2]))

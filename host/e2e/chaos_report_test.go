@@ -15,7 +15,7 @@ import (
 )
 
 // resultsFile is where long suites write what they found.
-const resultsFile = "../docs/results.md"
+const resultsFile = "../../docs/results.md"
 
 // logSlowAnswers logs the slowest answers, with the faults at that time.
 func (r *chaosRun) logSlowAnswers() {

@@ -146,7 +146,7 @@ func (r *chaosRun) startHosts() {
 	}
 	storetest.NoError(r, starting.Wait())
 	here := &chaosHost{dir: hosttest.DataDir(r.T), proxy: storetest.NewProxy(r, r.url)}
-	here.url, _, here.stop = serveHere(r.T, &server.ServeCmd{LedgerBatch: 256}, &installation.Config{Listen: "127.0.0.1:0",
+	here.url, _, here.stop = serveHere(r.T, server.Options{LedgerBatch: 256}, &installation.Config{Listen: "127.0.0.1:0",
 		DataDir: here.dir, DatabaseURL: here.proxy.URL, DNS: []string{installation.Off}, RDAPURL: installation.Off,
 		WebhookAllow: []string{"127.0.0.1/32"},
 		Now:          func() time.Time { return time.Now().Add(time.Duration(r.clock.Load())) }})

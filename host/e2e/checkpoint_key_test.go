@@ -26,11 +26,11 @@ func TestCheckpointKeyElsewhere(t *testing.T) {
 	own := hosttest.OpenStore(t, dir, database).Store.Signer()
 	file := filepath.Join(t.TempDir(), "key")
 	public := strings.TrimSpace(hosttest.Output(t, dir, database, "secret", "key", file))
-	command := "env " + hosttest.AsCommand + "=1 " + storetest.Must(os.Executable())(t) + " secret sign " + file
+	command := hosttest.Program(t) + " secret sign " + file
 	env := []string{"ASSAY_CHECKPOINT_COMMAND=" + command}
 	run := func(args ...string) {
 		t.Helper()
-		if out, err := TryOutput(t, dir, database, env, args...); err != nil {
+		if out, err := hosttest.TryOutput(t, dir, database, env, args...); err != nil {
 			t.Fatalf("%v: %v\n%s", args, err, out)
 		}
 	}

@@ -143,7 +143,7 @@ func (v *verified) foundBothWays(ctx context.Context, table string) bool {
 // uncoveredColumns returns the columns that docs/audit-format.md lists as not covered, by table; none: all of them.
 func uncoveredColumns(t *testing.T) map[string][]string {
 	t.Helper()
-	_, text, _ := strings.Cut(hosttest.ReadText(t, "../docs/audit-format.md"), "## What verification does not cover\n")
+	_, text, _ := strings.Cut(hosttest.ReadText(t, "../../docs/audit-format.md"), "## What verification does not cover\n")
 	_, text, _ = strings.Cut(text, "\n- ") // the paragraph before names other things
 	text, _, _ = strings.Cut(text, "\n## ")
 	documented := map[string][]string{}

@@ -87,7 +87,7 @@ func TestErasedMeansErased(t *testing.T) {
 		}
 	}
 	host.Stop(t, syscall.SIGTERM)
-	guide, err := os.ReadFile("../docs/privacy.md")
+	guide, err := os.ReadFile("../../docs/privacy.md")
 	storetest.NoError(t, err)
 	if !strings.Contains(string(guide), strings.Join(cleaning, ";\n")+";\n") {
 		t.Errorf("docs/privacy.md does not have these statements: %q", cleaning)

@@ -39,14 +39,14 @@ func TestExamples(t *testing.T) {
 		command []string
 		want    string
 	}{
-		"curl: a legitimate domain": {[]string{"sh", "../examples/client-curl/check.sh", "google.com"}, "allow\n"},
-		"curl: a look-alike": {[]string{"sh", "../examples/client-curl/check.sh", "paypa1-secure-login.xyz"},
+		"curl: a legitimate domain": {[]string{"sh", "../../examples/client-curl/check.sh", "google.com"}, "allow\n"},
+		"curl: a look-alike": {[]string{"sh", "../../examples/client-curl/check.sh", "paypa1-secure-login.xyz"},
 			"block\n"},
-		"go: a legitimate mailbox": {[]string{"go", "run", "../examples/client-go", "jane.doe@gmail.com"}, "welcome\n"},
+		"go: a legitimate mailbox": {[]string{"go", "run", "../../examples/client-go", "jane.doe@gmail.com"}, "welcome\n"},
 		"go: a mailbox at a look-alike": {
-			[]string{"go", "run", "../examples/client-go", "jane@paypa1-secure-login.xyz"}, "rejected"},
+			[]string{"go", "run", "../../examples/client-go", "jane@paypa1-secure-login.xyz"}, "rejected"},
 		"typescript: a batch": {
-			[]string{"npm", "run", "-s", "check", "--prefix", "../examples/client-typescript", "--",
+			[]string{"npm", "run", "-s", "check", "--prefix", "../../examples/client-typescript", "--",
 				"domain=paypa1-secure-login.xyz", "email=nobody"},
 			"block paypa1-secure-login.xyz",
 		},
@@ -54,7 +54,7 @@ func TestExamples(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if c.command[0] == "npm" {
-				typeScriptClient(t, "../examples/client-typescript")
+				typeScriptClient(t, "../../examples/client-typescript")
 			}
 			var out []byte
 			var err error
@@ -83,10 +83,10 @@ func TestClients(t *testing.T) {
 	for name, run := range map[string]func(t *testing.T, url, key string){
 		"go": goClient,
 		"python": testProgram("install Debian's python3", "python3", "-m", "unittest", "discover",
-			"../sdk/python/tests", "-t", "../sdk/python"),
+			"../../sdk/python/tests", "-t", "../../sdk/python"),
 		"typescript": func(t *testing.T, url, key string) {
-			typeScriptClient(t, "../sdk/typescript")
-			test := testProgram("install Debian's nodejs", "node", "--test", "../sdk/typescript/test/assay.test.mjs")
+			typeScriptClient(t, "../../sdk/typescript")
+			test := testProgram("install Debian's nodejs", "node", "--test", "../../sdk/typescript/test/assay.test.mjs")
 			test(t, url, key)
 		},
 	} {
@@ -138,9 +138,9 @@ func repeatChecks(t *testing.T, host *hosttest.HostProcess, key, body string, n 
 // typeScriptClient compiles the client for a program in folder, or skips the test if the compiler is missing.
 func typeScriptClient(t *testing.T, folder string) {
 	t.Helper()
-	for _, f := range []string{"../sdk/typescript", folder} {
+	for _, f := range []string{"../../sdk/typescript", folder} {
 		if _, err := os.Stat(filepath.Join(f, "node_modules")); err != nil {
-			t.Skipf("TypeScript is not installed: npm ci --prefix %s --ignore-scripts", strings.TrimPrefix(f, "../"))
+			t.Skipf("TypeScript is not installed: npm ci --prefix %s --ignore-scripts", strings.TrimPrefix(f, "../../"))
 		}
 	}
 	if out, err := compiledClient(); err != nil {
@@ -150,7 +150,7 @@ func typeScriptClient(t *testing.T, folder string) {
 
 // compiledClient compiles the client once for all tests, which use it at the same time.
 var compiledClient = sync.OnceValues(func() ([]byte, error) {
-	return exec.Command("npm", "run", "-s", "build", "--prefix", "../sdk/typescript").CombinedOutput()
+	return exec.Command("npm", "run", "-s", "build", "--prefix", "../../sdk/typescript").CombinedOutput()
 })
 
 // goClient makes the same calls as the test programs of the other clients.

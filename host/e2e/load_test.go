@@ -203,7 +203,7 @@ func startLoadHost(t *testing.T, bodies []string) *loadHost {
 	hosttest.Output(t, dir, database, "feeds", "import", list, "--name", "Test", "--kind", "bad", "--category", "phishing")
 
 	cfg := &installation.Config{Listen: "127.0.0.1:0", DataDir: dir, DatabaseURL: database, DNS: []string{installation.Off}, RDAPURL: installation.Off}
-	serve := &server.ServeCmd{LedgerBatch: 256, ThirdParties: []facts.Source{
+	serve := server.Options{LedgerBatch: 256, ThirdParties: []facts.Source{
 		replayed{"dns", network.DNS{}.Table()}, replayed{"net", (&network.Net{}).Table()},
 		replayed{"rdap", (&registration.Source{}).Table()},
 	}}
@@ -232,13 +232,13 @@ func startLoadHost(t *testing.T, bodies []string) *loadHost {
 }
 
 // serveHere runs a host in this process until stop is called or the test ends.
-func serveHere(t *testing.T, serve *server.ServeCmd, cfg *installation.Config) (url, admin string, stop func()) {
+func serveHere(t *testing.T, options server.Options, cfg *installation.Config) (url, admin string, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	out, in := io.Pipe()
 	cfg.Drain = new(time.Duration)
 	served := make(chan error, 1)
-	go func() { served <- serve.Run(ctx, cfg, &terminal.Terminal{Out: in, Err: io.Discard}) }()
+	go func() { served <- server.Run(ctx, cfg, &terminal.Terminal{Out: in, Err: io.Discard}, options) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-served; !errors.Is(err, server.ErrStopped) {

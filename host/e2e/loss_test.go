@@ -96,7 +96,7 @@ func checksOf(t *testing.T, h *hosttest.HostProcess, key string, n int) (refs []
 func TestFailoverThatLosesAnswers(t *testing.T) {
 	t.Parallel()
 	needPostgres(t)
-	primary, standby := newServer(t), newServer(t)
+	primary, standby := newPostgres(t), newPostgres(t)
 	primary.open(t)
 	hba := storetest.Must(os.OpenFile(filepath.Join(primary.data(t), "pg_hba.conf"), os.O_APPEND|os.O_WRONLY, 0))(t)
 	_, err := hba.WriteString("\nhost replication all 127.0.0.1/32 scram-sha-256\n")
@@ -178,17 +178,17 @@ func TestOlderCopyOfTheDatabase(t *testing.T) {
 	wantLoss(t, host, key, dir, at.String(), lost)
 }
 
-// server is a Postgres of the test's own.
-type server struct {
+// ownPostgres is a Postgres of the test's own.
+type ownPostgres struct {
 	dir     string
 	cluster *postgres.Cluster
 }
 
-func newServer(t *testing.T) *server {
+func newPostgres(t *testing.T) *ownPostgres {
 	t.Helper()
 	dir := storetest.Must(os.MkdirTemp("", "assay-server-"))(t)
 	storetest.NoError(t, os.Chmod(dir, 0o711)) // Postgres may run as another user
-	s := &server{dir: dir}
+	s := &ownPostgres{dir: dir}
 	t.Cleanup(func() {
 		if s.cluster != nil {
 			_ = s.cluster.Close(t.Context())
@@ -201,18 +201,20 @@ func newServer(t *testing.T) *server {
 	return s
 }
 
-func (s *server) open(t *testing.T) {
+func (s *ownPostgres) open(t *testing.T) {
 	t.Helper()
 	s.cluster = storetest.Must(postgres.Open(t.Context(), postgres.Config{Dir: s.dir, Offline: true}))(t)
 }
 
-func (s *server) close(t *testing.T) {
+func (s *ownPostgres) close(t *testing.T) {
 	t.Helper()
 	storetest.NoError(t, s.cluster.Close(t.Context()))
 	s.cluster = nil
 }
 
 // data is the data directory of Postgres.
-func (s *server) data(t *testing.T) string { return filepath.Join(clusterDir(t, s.dir), "postgres") }
+func (s *ownPostgres) data(t *testing.T) string {
+	return filepath.Join(clusterDir(t, s.dir), "postgres")
+}
 
-func (s *server) session(t *testing.T) *pgx.Conn { return storetest.Session(t, s.cluster.URL()) }
+func (s *ownPostgres) session(t *testing.T) *pgx.Conn { return storetest.Session(t, s.cluster.URL()) }

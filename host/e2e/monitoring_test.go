@@ -14,7 +14,7 @@ import (
 	"assay/host/store/storetest"
 )
 
-const monitoring = "../examples/monitoring"
+const monitoring = "../../examples/monitoring"
 
 // promtool runs the program that checks Prometheus's files.
 func promtool(t *testing.T, args ...string) {
@@ -36,7 +36,7 @@ func TestAlerts(t *testing.T) {
 	promtool(t, "check", "config", "prometheus.yml")
 	promtool(t, "test", "rules", "alerts_test.yml")
 	rules, tests := hosttest.ReadText(t, monitoring+"/alerts.yml"), hosttest.ReadText(t, monitoring+"/alerts_test.yml")
-	guide := hosttest.ReadText(t, "../docs/operations.md")
+	guide := hosttest.ReadText(t, "../../docs/operations.md")
 	alerts := regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(rules, -1)
 	if len(alerts) < 10 {
 		t.Errorf("%d alerts", len(alerts))
@@ -98,7 +98,7 @@ func TestMonitoredMetrics(t *testing.T) {
 	served := hosttest.Get(t, host.Admin+"/metrics", "")
 	documented := map[string][]string{} // metrics and their labels
 	row := regexp.MustCompile("(?m)^\\| `(assay_\\w+)` \\| (\\w+) \\| (.*?) \\|")
-	for _, m := range row.FindAllStringSubmatch(hosttest.ReadText(t, "../docs/metrics.md"), -1) {
+	for _, m := range row.FindAllStringSubmatch(hosttest.ReadText(t, "../../docs/metrics.md"), -1) {
 		documented[m[1]] = strings.FieldsFunc(m[3], func(r rune) bool { return strings.ContainsRune("`, ", r) })
 	}
 	for what, expressions := range monitoredExpressions(t) {

@@ -30,13 +30,13 @@ func TestReceivers(t *testing.T) {
 	// The receiver is built, because killing go run does not kill the program that it runs.
 	built := filepath.Join(t.TempDir(), "receiver-go")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", built,
-		"../examples/receiver-go").CombinedOutput(); err != nil {
+		"../../examples/receiver-go").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for name, command := range map[string][]string{
 		"go":     {built},
-		"node":   {"node", "../examples/receiver-node/receiver.mjs"},
-		"python": {"python3", "../examples/receiver-python/receiver.py"},
+		"node":   {"node", "../../examples/receiver-node/receiver.mjs"},
+		"python": {"python3", "../../examples/receiver-python/receiver.py"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -198,7 +198,7 @@ func forge(t *testing.T, url, secret, id, signed, sent string, at time.Time) int
 	request.Header.Set("webhook-id", id)
 	request.Header.Set("webhook-timestamp", fmt.Sprint(at.Unix()))
 	if secret != "" {
-		signature := hosttest.StandardSignature(secret, hosttest.Call{request.Header, []byte(signed)})
+		signature := hosttest.StandardSignature(secret, hosttest.Call{Header: request.Header, Body: []byte(signed)})
 		request.Header.Set("webhook-signature", "v1,AAAA "+signature)
 	}
 	response, err := http.DefaultClient.Do(request)

@@ -66,7 +66,7 @@ func TestAdmin(t *testing.T) {
 // wantDocumentedMetrics compares a host's metrics with docs/metrics.md. Metrics with labels may be missing.
 func wantDocumentedMetrics(t *testing.T, scraped string) {
 	t.Helper()
-	page := hosttest.ReadText(t, "../docs/metrics.md")
+	page := hosttest.ReadText(t, "../../docs/metrics.md")
 	types := map[string]string{}
 	for line := range strings.Lines(scraped) {
 		if f := strings.Fields(line); len(f) == 4 && f[1] == "TYPE" && strings.HasPrefix(f[2], "assay_") {

@@ -68,7 +68,7 @@ func TestSnippets(t *testing.T) {
 	ref := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"paypa1-secure-login.xyz"}`).Ref
 	hosttest.CheckUntilComplete(host, issued.Secret, `{"email":"jane.doe@example.com"}`)
 
-	files, err := filepath.Glob("../docs/guide/*.md")
+	files, err := filepath.Glob("../../docs/guide/*.md")
 	if err != nil || len(files) < 5 {
 		t.Fatalf("pages %v, %v", files, err)
 	}
@@ -198,8 +198,8 @@ func main() {
 }
 
 func typeScriptSnippets(t *testing.T, dir string, all []snippet) *exec.Cmd {
-	typeScriptClient(t, "../sdk/typescript")
-	client, err := filepath.Abs("../sdk/typescript")
+	typeScriptClient(t, "../../sdk/typescript")
+	client, err := filepath.Abs("../../sdk/typescript")
 	if err != nil {
 		t.Fatal(err)
 	}

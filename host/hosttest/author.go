@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"assay/host/cli"
 	"assay/host/store/storetest"
 	"assay/registry/project"
 )
@@ -30,15 +29,24 @@ func NewLayer(t *testing.T, name string, language project.Language) (folder, fil
 	return folder, file
 }
 
-// Runs runs a command in this process, which must end with a code, and returns what it printed.
+// Runs runs a command in an empty folder without an installation. It must end with a code and leave nothing there. Runs
+// returns what it printed.
 func Runs(t *testing.T, code int, args ...string) string {
 	t.Helper()
-	var out, errs bytes.Buffer
-	if got := cli.Run(t.Context(), args, &out, &errs); got != code {
-		t.Fatalf("assay %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), got, code, out.String(),
-			errs.String())
+	cmd := exec.CommandContext(t.Context(), Program(t), args...)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "ASSAY_DNS=off")
+	out, err := cmd.CombinedOutput()
+	if err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
 	}
-	return out.String() + errs.String()
+	if got := cmd.ProcessState.ExitCode(); got != code {
+		t.Fatalf("assay %s: exit code %d, want %d\n%s", strings.Join(args, " "), got, code, out)
+	}
+	if left := storetest.Must(os.ReadDir(cmd.Dir))(t); len(left) > 0 {
+		t.Errorf("assay %s left %v", strings.Join(args, " "), left)
+	}
+	return string(out)
 }
 
 // Has reports the lines that text lacks.
@@ -62,8 +70,7 @@ type layerAuthor struct {
 func NewAuthor(t *testing.T) layerAuthor {
 	t.Helper()
 	bin := t.TempDir()
-	script := "#!/bin/sh\n" + AsCommand + "=1 exec '" + storetest.Must(os.Executable())(t) + "' \"$@\"\n"
-	storetest.NoError(t, os.WriteFile(filepath.Join(bin, "assay"), []byte(script), 0o755))
+	storetest.NoError(t, os.Symlink(Program(t), filepath.Join(bin, "assay")))
 	return layerAuthor{Folder: t.TempDir(), Path: bin + string(os.PathListSeparator) + os.Getenv("PATH"),
 		Env: os.Environ()}
 }
@@ -73,7 +80,7 @@ func (a layerAuthor) Run(t *testing.T, folder, line string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
 	cmd.Dir = filepath.Join(a.Folder, folder)
-	cmd.Env = append(slices.Clone(a.Env), AsCommand+"=", "PATH="+a.Path, "GOPROXY=off", "GOTOOLCHAIN=local", "GOFLAGS=")
+	cmd.Env = append(slices.Clone(a.Env), "PATH="+a.Path, "GOPROXY=off", "GOTOOLCHAIN=local", "GOFLAGS=")
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

@@ -3,8 +3,10 @@ package hosttest
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -14,19 +16,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"assay/host/access/keyring"
 	"assay/host/auditlog"
-	"assay/host/cli"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
 	"assay/host/lineup"
+	"assay/host/lineup/rehearsal"
 	"assay/host/sandbox"
-	"assay/host/server"
 	"assay/host/store"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
@@ -36,7 +36,7 @@ import (
 // WantRefusal runs a command that must fail and print all texts.
 func WantRefusal(t *testing.T, what, dir, database string, env []string, args []string, texts ...string) {
 	t.Helper()
-	out, err := e2e.TryOutput(t, dir, database, env, args...)
+	out, err := TryOutput(t, dir, database, env, args...)
 	if err == nil {
 		t.Errorf("%s succeeded:\n%s", what, out)
 	}
@@ -92,49 +92,56 @@ func OwnSecrets(t *testing.T, from string) string {
 	return dir
 }
 
-// AsCommand is the variable that makes the test binary run the assay command, so that tests use real processes.
-const AsCommand = "ASSAY_TEST_AS_COMMAND"
-
-func TestMain(m *testing.M) {
-	// A host runs its own program as a compiler and to measure modules, without an environment.
-	if os.Getenv(AsCommand) != "" || slices.Equal(os.Args[1:], installation.CompilerCommand()[1:]) ||
-		slices.Equal(os.Args[1:], installation.MeasureCommand()[1:]) {
-		os.Exit(cli.Run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+// Main runs a package's tests with databases that have the schema. TestMain calls it.
+func Main(m *testing.M) int {
+	// The test process is a program that compiles and measures modules, as assay is.
+	switch args := os.Args[1:]; {
+	case slices.Equal(args, installation.CompilerCommand()[1:]):
+		return exitCode(sandbox.ServeCompiler(context.Background(), os.Stdin, os.Stdout))
+	case slices.Equal(args, installation.MeasureCommand()[1:]):
+		return exitCode(rehearsal.ServeMeasure(context.Background(), os.Stdin, os.Stdout))
 	}
-	if os.Getenv(cli.AsCommands) != "" {
-		if err := cli.RunCommands(context.Background(), os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	postgrestest.Prepare(func(ctx context.Context, url string) error {
+		dir, err := origin()
+		if err != nil {
+			return err
 		}
-		os.Exit(0)
-	}
-	os.Exit(withSharedDir(m))
+		cfg, t := &installation.Config{DataDir: dir, DatabaseURL: url}, &terminal.Terminal{Out: io.Discard, Err: os.Stderr}
+		b, err := installation.Open(ctx, cfg, t, installation.QuietLog(t), store.CreateSchema)
+		if err != nil {
+			return err
+		}
+		return b.Close()
+	})
+	return postgrestest.Main(m)
 }
 
-// SharedDir is the data directory of a host that was started once. Others copy its built and compiled layers.
-var (
-	SharedDir     string
-	sharedDirOnce sync.Once
-)
+func exitCode(err error) int {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
 
 // DataDir returns a new data directory that already contains the secret, the keys and the built and compiled layers.
 func DataDir(t testing.TB) string {
 	t.Helper()
-	sharedDirOnce.Do(func() { fillSharedDir(t) })
 	dir := t.TempDir()
 	LinkShared(t, dir, "secret", "trust", "operator.key", "layers", "compiled")
 	return dir
 }
 
-// LinkShared links files and folders of the shared directory into another data directory.
+// LinkShared links files and folders of the shared data directory into another one.
 func LinkShared(t testing.TB, dir string, names ...string) {
 	t.Helper()
+	from := shared(t)
 	for _, name := range names {
-		err := filepath.WalkDir(filepath.Join(SharedDir, name), func(path string, d fs.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Join(from, name), func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err
 			}
-			rel, err := filepath.Rel(SharedDir, path)
+			rel, err := filepath.Rel(from, path)
 			if err != nil {
 				return err
 			}
@@ -152,25 +159,11 @@ func LinkShared(t testing.TB, dir string, names ...string) {
 	}
 }
 
-// fillSharedDir starts a host in the shared directory, which builds and compiles the layers. With the race detector, it
-// is a program without it, whose compiler is many times faster.
-func fillSharedDir(t testing.TB) {
-	t.Helper()
-	cmd := Command(context.WithoutCancel(t.Context()), SharedDir, postgrestest.Database(t))
-	if RaceDetector {
-		cmd.Path = filepath.Join(SharedDir, "assay")
-		if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", cmd.Path,
-			".").CombinedOutput(); err != nil {
-			t.Fatalf("building the host: %v\n%s", err, out)
-		}
-	}
-	RunHost(t, cmd).Stop(t, syscall.SIGTERM)
-}
-
 // BuiltLayers returns the layers of this checkout.
 func BuiltLayers(t testing.TB) []registry.Module {
 	t.Helper()
-	source, err := installation.LayerSource(".", &installation.Config{DataDir: SharedDir}, installation.QuietLog(&terminal.Terminal{Err: t.Output()}))
+	source, err := installation.LayerSource(Root(t), &installation.Config{DataDir: shared(t)},
+		installation.QuietLog(&terminal.Terminal{Err: t.Output()}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,42 +177,20 @@ func BuiltLayers(t testing.TB) []registry.Module {
 // LayerSandbox returns a sandbox that finds the layers of this checkout compiled, with the race detector too.
 func LayerSandbox(t testing.TB) *sandbox.Sandbox {
 	t.Helper()
-	sharedDirOnce.Do(func() { fillSharedDir(t) })
-	keys, err := keyring.Load(filepath.Join(SharedDir, "secret"))
+	keys, err := keyring.Load(filepath.Join(shared(t), "secret"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sandbox.New(sandbox.Config{CacheDir: filepath.Join(SharedDir, "compiled"), CacheKey: keys.Cache,
+	return sandbox.New(sandbox.Config{CacheDir: filepath.Join(shared(t), "compiled"), CacheKey: keys.Cache,
 		Instances: 1, NeverSuspend: true, Logger: installation.QuietLog(&terminal.Terminal{Err: t.Output()})})
-}
-
-func withSharedDir(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "assay-host-test-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	SharedDir = dir
-	if _, err := (&installation.Config{DataDir: dir}).CreateInstallation(); err != nil { // it caches what tests build
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	postgrestest.Prepare(func(ctx context.Context, url string) error {
-		t := &terminal.Terminal{Out: io.Discard, Err: os.Stderr}
-		b, err := installation.Open(ctx, &installation.Config{DataDir: dir, DatabaseURL: url}, t, installation.QuietLog(t), store.CreateSchema)
-		if err != nil {
-			return err
-		}
-		return b.Close()
-	})
-	return postgrestest.Main(m)
 }
 
 // Command returns the assay command with a data directory and a database. "" means the private database.
 func Command(ctx context.Context, dir, database string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, os.Args[0], args...)
-	cmd.Env = []string{AsCommand + "=1", "ASSAY_DATA_DIR=" + dir, "ASSAY_DATABASE_URL=" + database,
+	path, err := program()
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Err = errors.Join(cmd.Err, err)
+	cmd.Env = []string{"ASSAY_DATA_DIR=" + dir, "ASSAY_DATABASE_URL=" + database,
 		"ASSAY_LISTEN=127.0.0.1:0", "ASSAY_DNS=off", "ASSAY_RDAP_URL=off", "ASSAY_DRAIN=0s",
 		"ASSAY_RATES=off"} // most tests send more than customers do
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCACHE", "GOMODCACHE", "GOPATH", "GOPROXY", "GOFLAGS"} {
@@ -292,21 +263,24 @@ func TryHost(t testing.TB, cmd *exec.Cmd) (*HostProcess, error) {
 	}
 	t.Cleanup(func() { h.Stop(t, syscall.SIGTERM) })
 	lines := bufio.NewScanner(out)
-	if h.URL, err = server.ReadURL(lines, server.Greeting); err != nil {
-		_ = h.Cmd.Wait()
-		h.done = nil
-		return nil, fmt.Errorf("starting a host: %w\n%s", err, stderr.String())
-	}
 	for lines.Scan() {
-		if url, ok := strings.CutPrefix(lines.Text(), server.AdminGreeting); ok {
-			h.Admin = url
+		line := lines.Text()
+		switch url, ready := strings.CutPrefix(line, "Assay is ready at "); {
+		case ready:
+			h.URL = url
+		case strings.HasPrefix(line, "  admin  "):
+			h.Admin = strings.TrimPrefix(line, "  admin  ")
+		case strings.HasPrefix(line, "  key  "):
+			h.Key = strings.TrimPrefix(line, "  key  ")
 		}
-		if key, ok := strings.CutPrefix(lines.Text(), "  key  "); ok {
-			h.Key = key
-		}
-		if strings.HasPrefix(lines.Text(), "  try") || strings.HasPrefix(lines.Text(), "  Create") {
+		if strings.HasPrefix(line, "  try") || strings.HasPrefix(line, "  Create") {
 			break
 		}
+	}
+	if h.URL == "" {
+		err := h.Cmd.Wait()
+		h.done = nil
+		return nil, fmt.Errorf("starting a host: %w\n%s", cmp.Or(err, errors.New("it is not ready")), stderr.String())
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, out)
@@ -498,3 +472,12 @@ func WriteFile(t *testing.T, name string, data []byte) string {
 
 // WitnessKey is the public key of a witness.
 const WitnessKey = "w.example+3e6d1c1c+BOpKbGPinFIKvvVQexMuxfmVR3auvr57kkIe6mkURtIs"
+
+// TryOutput runs a command and returns all that it prints.
+func TryOutput(t *testing.T, dir, database string, env []string, args ...string) (string, error) {
+	t.Helper()
+	cmd := Command(t.Context(), dir, database, args...)
+	cmd.Env = append(cmd.Env, env...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}

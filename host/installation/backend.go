@@ -204,20 +204,20 @@ func (b *Backend) newExplainer(
 	if err := overrides.Load(ctx); err != nil {
 		return nil, nil, errors.Join(err, stop())
 	}
-	checker := NewChecker(live, nil, FailurePrinter{t})
+	checker := NewChecker(live, nil, FailurePrinter{Terminal: t})
 	checker.Collector, checker.Overrides = collector, overrides
 	return checker, stop, nil
 }
 
 // FailurePrinter is an observer that prints why layers failed.
-type FailurePrinter struct{ *terminal.Terminal }
+type FailurePrinter struct{ Terminal *terminal.Terminal }
 
 var _ check.Observer = FailurePrinter{}
 
 // LayerRan implements check.Observer.
 func (p FailurePrinter) LayerRan(_ entity.Type, o check.Outcome, failure *check.Failure) {
 	if failure != nil {
-		fmt.Fprintf(p.Err, "layer %s@%s: %s: %v\n%s", o.Layer, o.Version, failure.Reason, failure.Err,
+		fmt.Fprintf(p.Terminal.Err, "layer %s@%s: %s: %v\n%s", o.Layer, o.Version, failure.Reason, failure.Err,
 			failure.Output.Text)
 	}
 }

@@ -66,16 +66,16 @@ func LayerSource(dir string, cfg *Config, log *slog.Logger) (registry.Source, er
 
 // Opener opens lineups in this process, to measure them or to score values without recording them.
 type Opener struct {
-	source  lineup.Source
-	sandbox sandbox.Config
-	build   func() ([]registry.Module, error) // for layers that the source does not have
+	Source  lineup.Source
+	Sandbox sandbox.Config
+	Build   func() ([]registry.Module, error) // for layers that the source does not have
 }
 
 // Open opens the layers of a lineup. A layer that fails often is not suspended, so that each score depends only on its
 // value.
 func (o Opener) Open(ctx context.Context, l registry.LineupDocument) (*lineup.Candidate, error) {
-	o.sandbox.NeverSuspend = true
-	return lineup.OpenCandidate(ctx, o.source, sandbox.New(o.sandbox), l, o.build)
+	o.Sandbox.NeverSuspend = true
+	return lineup.OpenCandidate(ctx, o.Source, sandbox.New(o.Sandbox), l, o.Build)
 }
 
 // Opener returns an opener for published layers. Layers without a version are the built-in ones.
@@ -139,7 +139,7 @@ func OpenBuiltIn(
 	}
 	live := &check.Live{}
 	live.Swap(check.NewLineup(0, lineup.ByType(l.Bias), check.Bands(l.Bands), candidate.Members))
-	checker := NewChecker(live, nil, FailurePrinter{t})
+	checker := NewChecker(live, nil, FailurePrinter{Terminal: t})
 	checker.Collector = collector
 	return checker, func() error { return errors.Join(candidate.Close(), collector.Close()) }, nil
 }
@@ -147,7 +147,7 @@ func OpenBuiltIn(
 // scoring returns the layers without those that do not score a type. Its checks do not use them, and without a cache,
 // compiling them would take seconds.
 func (o Opener) scoring(layers []registry.LineupLayer, kind entity.Type) ([]registry.LineupLayer, error) {
-	modules, err := o.build()
+	modules, err := o.Build()
 	if err != nil {
 		return nil, err
 	}

@@ -89,8 +89,8 @@ type Config struct {
 	StripeURL           string `name:"stripe-url" env:"ASSAY_STRIPE_URL" placeholder:"URL" help:"${stripe_url}"`
 	TestCheckout        bool   `env:"ASSAY_TEST_CHECKOUT" help:"${test_checkout}"`
 
-	Now   func() time.Time // of the store; nil: time.Now. Tests let it jump.
-	Named bool             // see AfterApply
+	Now   func() time.Time `kong:"-"` // of the store; nil: time.Now. Tests let it jump.
+	Named bool             `kong:"-"` // a setting names the installation
 	fresh bool             // createInstallation made the secret
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"testing"
+
+	"assay/host/installation"
 )
 
 // The names of receivers are resolved with the servers in ASSAY_DNS.
@@ -14,7 +16,7 @@ func TestReceiverResolver(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	resolver := receiverResolver((&Config{DNS: []string{server.LocalAddr().String()}}))
+	resolver := receiverResolver(&installation.Config{DNS: []string{server.LocalAddr().String()}})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		_, _, _ = server.ReadFrom(make([]byte, 512))
@@ -23,7 +25,7 @@ func TestReceiverResolver(t *testing.T) {
 	if _, err := resolver.LookupHost(ctx, "receiver.test"); ctx.Err() == nil {
 		t.Errorf("the name server was not queried: %v", err)
 	}
-	if receiverResolver((&Config{})) != nil || receiverResolver((&Config{DNS: []string{off}})) != nil {
+	if receiverResolver(&installation.Config{}) != nil || receiverResolver(&installation.Config{DNS: []string{installation.Off}}) != nil {
 		t.Error("without name servers, the resolver is not the system's")
 	}
 }

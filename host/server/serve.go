@@ -49,14 +49,14 @@ var ErrStopped = errors.New("stopped")
 // which halves the processor time of collections.
 const gcPercent = 200
 
-type ServeCmd struct {
-	LedgerBatch int `default:"256" help:"Maximum number of checks recorded in one database transaction."`
-
-	ThirdParties []facts.Source // further sources of facts; tests replay answers through them
+// Options are the parts of a host that no setting names.
+type Options struct {
+	LedgerBatch  int            // maximum number of checks recorded in one transaction
+	ThirdParties []facts.Source // further sources of facts
 }
 
 // Run serves until ctx ends. It closes what it opens in reverse order.
-func (cmd *ServeCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) (err error) {
+func Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal, options Options) (err error) {
 	var closers []func() error
 	defer func() {
 		for _, closer := range slices.Backward(closers) {
@@ -151,7 +151,7 @@ func (cmd *ServeCmd) Run(ctx context.Context, cfg *installation.Config, t *termi
 	if err != nil {
 		return err
 	}
-	ledger, err := b.Store.NewLedger(store.LedgerConfig{Batch: cmd.LedgerBatch, OnEvents: delivery.Hint,
+	ledger, err := b.Store.NewLedger(store.LedgerConfig{Batch: options.LedgerBatch, OnEvents: delivery.Hint,
 		Answered: answered, Host: hostName(listener.Addr().String()),
 		OnBatch: func(size int, took time.Duration, queued int) {
 			metrics.BatchDone(size, took, queued)
@@ -167,7 +167,7 @@ func (cmd *ServeCmd) Run(ctx context.Context, cfg *installation.Config, t *termi
 	}
 
 	overrides := override.NewIndex(b.Store, b.Store.OverrideKeys(), b.Store.Now, log)
-	collector, err := b.OpenLookups(ctx, cfg, log, cmd.ThirdParties...)
+	collector, err := b.OpenLookups(ctx, cfg, log, options.ThirdParties...)
 	if err != nil {
 		return err
 	}
@@ -363,7 +363,7 @@ func (cmd *ServeCmd) Run(ctx context.Context, cfg *installation.Config, t *termi
 		log.Warn("reading the imported lists failed", "error", err)
 	}
 	running.Go(func() { collector.Similar.Run(background) })
-	if err := cmd.greet(ctx, cfg, t, b, listener.Addr(), operators); err != nil {
+	if err := greet(ctx, cfg, t, b, listener.Addr(), operators); err != nil {
 		return err
 	}
 	log.Info("ready", "address", listener.Addr().String(), "version", installation.Version)

@@ -34,7 +34,7 @@ const AdminGreeting = "  admin  "
 
 // greet prints the host's URL, that for operators and how to try it. With the private database it also prints the demo
 // key, which is created once and stored in the data directory.
-func (cmd *ServeCmd) greet(
+func greet(
 	ctx context.Context, cfg *installation.Config, t *terminal.Terminal, b *installation.Backend, addr net.Addr, operators net.Listener,
 ) error {
 	url := cfg.Scheme() + addr.String()

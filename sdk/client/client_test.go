@@ -172,7 +172,7 @@ func TestTimeLimits(t *testing.T) {
 	}
 }
 
-// TestWebhooks verifies what a host signs. host/webhook writes the cases.
+// TestWebhooks verifies what a host signs. host/customer/webhook writes the cases.
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile("../testdata/webhooks.json")

@@ -1,4 +1,4 @@
-package lineupcmd
+package lineup
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package lineupcmd
+package lineup
 
 import (
 	"encoding/json"
@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"assay/host/auditlog"
-	"assay/host/cli"
 	"assay/host/hosttest"
 	"assay/host/installation"
 	"assay/host/store/postgres/postgrestest"
@@ -149,7 +148,12 @@ func TestLineupConstraints(t *testing.T) {
 			t.Errorf("lineup diff lacks %q:\n%s", want, diff)
 		}
 	}
-	lines := hosttest.OutputJSON[[]cli.LayerLine](t, dir, database, "layers", "list")
+	lines := hosttest.OutputJSON[[]struct {
+		Name   string          `json:"name"`
+		Range  [2]int          `json:"score_range"`
+		Class  registry.Class  `json:"class"`
+		Weight registry.ByType `json:"weight"`
+	}](t, dir, database, "layers", "list")
 	if len(lines) != 4 || lines[0].Name != "age" || lines[0].Range != [2]int{-60, 0} ||
 		lines[0].Class != registry.Clearing || lines[3].Weight.String() != "domain 4" {
 		t.Errorf("layers list: %+v", lines)
@@ -212,7 +216,7 @@ func TestLineupFit(t *testing.T) {
 	}
 	// The layers in the source's default lineup have no versions.
 	if r := hosttest.OutputJSON[hosttest.EvalReport](t, dir, database, "eval", "--lineup",
-		filepath.Join("..", "registry", "default_lineup.json"), file); len(r.Types) != 4 {
+		filepath.Join("..", "..", "..", "registry", "default_lineup.json"), file); len(r.Types) != 4 {
 		t.Errorf("measuring the default lineup: %+v", r)
 	}
 	if set := hosttest.OutputJSON[map[string]int64](t, dir, database, "lineup", "set", fitted); set["revision"] != 2 {

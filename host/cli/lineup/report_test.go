@@ -1,12 +1,12 @@
-package lineupcmd
+package lineup
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
-	"assay/host/cli"
 	"assay/host/hosttest"
 	"assay/host/installation"
 	"assay/host/lineup/replay"
@@ -84,18 +84,25 @@ func TestPercent(t *testing.T) {
 	}
 }
 
+// explanation holds fields of the output of `assay check --json`.
+type explanation struct {
+	Score    int               `json:"score"`
+	Revision int64             `json:"lineup_revision"`
+	Layers   []json.RawMessage `json:"layers"`
+}
+
 // TestCheckWithCandidate scores with a file's lineup, which stays without effect.
 func TestCheckWithCandidate(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.Installation(t)
-	before := hosttest.OutputJSON[cli.Explanation](t, dir, database, "check", "example.com")
+	before := hosttest.OutputJSON[explanation](t, dir, database, "check", "example.com")
 	l := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
 	l.Bias = registry.ForAll(3)
-	got := hosttest.OutputJSON[cli.Explanation](t, dir, database, "check", "example.com", "--lineup", hosttest.WriteJSON(t, l))
+	got := hosttest.OutputJSON[explanation](t, dir, database, "check", "example.com", "--lineup", hosttest.WriteJSON(t, l))
 	if got.Score <= before.Score || got.Revision != 0 || len(got.Layers) != len(before.Layers) {
 		t.Errorf("before %+v, with the candidate %+v", before, got)
 	}
-	if again := hosttest.OutputJSON[cli.Explanation](t, dir, database, "check", "example.com"); again.Score != before.Score {
+	if again := hosttest.OutputJSON[explanation](t, dir, database, "check", "example.com"); again.Score != before.Score {
 		t.Errorf("afterwards %+v", again)
 	}
 }

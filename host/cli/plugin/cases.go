@@ -26,7 +26,7 @@ type pluginTestCmd struct {
 func (cmd *pluginTestCmd) Run(ctx context.Context, t *terminal.Terminal) error {
 	switch {
 	case cmd.Watch && (cmd.JSON || cmd.Conformance):
-		return terminal.Misuse{errors.New("--watch goes with no other flag")}
+		return terminal.Misuse{Err: errors.New("--watch goes with no other flag")}
 	case cmd.Conformance:
 		return cmd.conform(ctx, t)
 	case cmd.Watch:

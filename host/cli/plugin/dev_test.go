@@ -151,8 +151,8 @@ func TestAuthor(t *testing.T) {
 	hosttest.NewLayer(t, "digits", project.C) // or it skips
 	a, dir, database := hosttest.NewAuthor(t), hosttest.DataDir(t), postgrestest.Database(t)
 	cmd := hosttest.Command(t.Context(), dir, database, "c")
-	cmd.Path = storetest.Must(filepath.Abs(filepath.Join("..", ".ci", "author")))(t)
-	cmd.Env = append(cmd.Env, "PATH="+a.Path, hosttest.AsCommand+"=")
+	cmd.Path = storetest.Must(filepath.Abs(filepath.Join("..", "..", "..", ".ci", "author")))(t)
+	cmd.Env = append(cmd.Env, "PATH="+a.Path)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	} else {

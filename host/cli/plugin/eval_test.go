@@ -69,8 +69,8 @@ func TestPluginEval(t *testing.T) {
 		t.Errorf("next to a lineup that finds nothing: %+v", d)
 	}
 
-	report = hosttest.OutputJSON[eval.PluginReport](t, dir, database, "plugin", "eval", filepath.Join("..", "plugins", "domain"),
-		rows, "--lineup", filepath.Join("..", "registry", "default_lineup.json"))
+	report = hosttest.OutputJSON[eval.PluginReport](t, dir, database, "plugin", "eval", filepath.Join("..", "..", "..", "plugins", "domain"),
+		rows, "--lineup", filepath.Join("..", "..", "..", "registry", "default_lineup.json"))
 	d = report.Types[0]
 	if !strings.HasPrefix(report.Replaced, "domain@") || d.Malicious.Count != 10 ||
 		slices.ContainsFunc(d.Repeats, func(o eval.Overlap) bool { return strings.HasPrefix(o.Layer, "domain@") }) {

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/cli"
 	"assay/host/facts/resolver/resolvertest"
 	"assay/host/hosttest"
 	"assay/host/installation"
@@ -81,12 +80,7 @@ func TestPluginFacts(t *testing.T) {
 // TestPluginFactsWithoutInstallation looks facts up where there is neither a database nor DNS.
 func TestPluginFactsWithoutInstallation(t *testing.T) {
 	t.Parallel()
-	runs := cli.RunInEmptyFolder(t, [][]string{{"plugin", "facts", "jane@a.de"}, {"plugin", "facts", "a b"}})
-	if r := runs[0]; r.Code != 0 || len(r.Files) != 0 {
-		t.Errorf("%+v", r)
-	}
-	hosttest.Has(t, runs[0].Output, "no database: there is no installation in .assay", "email.local")
-	if r := runs[1]; r.Code != 1 || !strings.Contains(r.Output, `reading "a b": `) {
-		t.Errorf("%+v", r)
-	}
+	hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "facts", "jane@a.de"),
+		"no database: there is no installation in .assay", "email.local")
+	hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "facts", "a b"), `reading "a b": `)
 }

@@ -43,7 +43,7 @@ type inspection struct {
 
 func (cmd *pluginInspectCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
 	if want := 1 + min(1, len(cmd.Plugins)-1); cmd.Diff != (want == 2) || len(cmd.Plugins) != want {
-		return terminal.Misuse{errors.New("give one plugin, or two with --diff")}
+		return terminal.Misuse{Err: errors.New("give one plugin, or two with --diff")}
 	}
 	all := make([]inspection, len(cmd.Plugins))
 	for i, path := range cmd.Plugins {

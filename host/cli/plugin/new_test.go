@@ -7,13 +7,13 @@ import (
 	"context"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"assay/host/cli"
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
@@ -29,7 +29,7 @@ func TestPluginNew(t *testing.T) {
 	host := hosttest.StartHost(t, dir, database)
 	a := hosttest.NewAuthor(t)
 	a.Env = hosttest.Command(t.Context(), dir, database).Env
-	page, _, _ := strings.Cut(hosttest.ReadText(t, "../docs/layers.md"), "## Publish for other installations\n")
+	page, _, _ := strings.Cut(hosttest.ReadText(t, "../../../docs/layers.md"), "## Publish for other installations\n")
 	page = strings.ReplaceAll(page, "http://127.0.0.1:8080", host.URL)
 	commands, shown := "set -e\n", ""
 	for _, block := range hosttest.Fenced.FindAllStringSubmatch(page, -1) {
@@ -165,8 +165,12 @@ func TestPluginWatch(t *testing.T) {
 	out, in := io.Pipe()
 	code := make(chan int, 1)
 	go func() {
-		code <- cli.Run(ctx, []string{"plugin", "test", folder, "--watch"}, in, in)
+		cmd := exec.CommandContext(ctx, hosttest.Program(t), "plugin", "test", folder, "--watch")
+		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+		cmd.Stdout, cmd.Stderr = in, in
+		_ = cmd.Run()
 		in.Close()
+		code <- cmd.ProcessState.ExitCode()
 	}()
 	lines := bufio.NewScanner(out)
 	until := func(text string) {

@@ -16,7 +16,7 @@ func TestPluginPush(t *testing.T) {
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	hosttest.OpenStore(t, dir, database)
 	plugin := filepath.Join(t.TempDir(), "iban.wasm")
-	built := hosttest.OutputJSON[pluginLine](t, dir, database, "plugin", "build", filepath.Join("..", "plugins", "iban"),
+	built := hosttest.OutputJSON[pluginLine](t, dir, database, "plugin", "build", filepath.Join("..", "..", "..", "plugins", "iban"),
 		"-o", plugin)
 	for range 2 {
 		pushed := hosttest.OutputJSON[pluginLine](t, dir, database, "plugin", "push", plugin)

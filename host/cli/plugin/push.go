@@ -30,7 +30,7 @@ type registryAccess struct {
 func (r registryAccess) options() (oci.Options, error) {
 	o := oci.Options{Username: r.Username, PlainHTTP: r.PlainHTTP, UserAgent: "assay/" + installation.Version}
 	if (r.Username == "") != (r.Password == "") {
-		return o, terminal.Misuse{errors.New("--username and --password-file go together")}
+		return o, terminal.Misuse{Err: errors.New("--username and --password-file go together")}
 	}
 	if r.Password != "" {
 		text, err := installation.ReadFile(r.Password)

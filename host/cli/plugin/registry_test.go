@@ -476,7 +476,7 @@ func TestPlainRegistry(t *testing.T) {
 func TestPublishAsDocumented(t *testing.T) {
 	t.Parallel()
 	r, a := newRegistry(t, true), hosttest.NewAuthor(t)
-	_, page, _ := strings.Cut(hosttest.ReadText(t, "../docs/layers.md"), "## Publish for other installations\n")
+	_, page, _ := strings.Cut(hosttest.ReadText(t, "../../../docs/layers.md"), "## Publish for other installations\n")
 	_, commands, _ := strings.Cut(page, "```sh\n")
 	commands, _, _ = strings.Cut(commands, "```\n")
 	key, commands, _ := strings.Cut(strings.ReplaceAll(commands, "registry.example", r.address), "\n")

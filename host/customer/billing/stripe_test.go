@@ -25,7 +25,7 @@ const signingSecret = "whsec_of_the_tests"
 func startStripe(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "stripe-mock")
-	tools, err := filepath.Abs("../../.ci/tools/go.mod")
+	tools, err := filepath.Abs("../../../.ci/tools/go.mod")
 	if err != nil {
 		t.Fatal(err)
 	}

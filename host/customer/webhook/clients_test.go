@@ -29,7 +29,7 @@ type signatureCase struct {
 func TestSignaturesForClients(t *testing.T) {
 	t.Parallel()
 	const (
-		file = "../../sdk/testdata/webhooks.json"
+		file = "../../../sdk/testdata/webhooks.json"
 		body = `{"event":"check.blocked","timestamp":"2026-01-15T10:30:00.123Z","data":{"query":"é.example",` +
 			`"type":"domain","verdict":"BLOCK","score":94,"signals":["lexical:bait:login"],"ref":"chk_1"}}`
 		now                   = 1_800_000_000
@@ -99,6 +99,6 @@ func TestSignaturesForClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want.Bytes()) {
-		t.Errorf("%s differs from what a host signs: go test ./host/webhook -run %s -update", file, t.Name())
+		t.Errorf("%s differs from what a host signs: go test ./host/customer/webhook -run %s -update", file, t.Name())
 	}
 }

@@ -27,7 +27,7 @@ import (
 func TestCatalogue(t *testing.T) {
 	t.Parallel()
 	modules := hosttest.BuiltLayers(t)
-	pages := map[string]string{"../plugins/CATALOGUE.md": catalogueIndex(modules)}
+	pages := map[string]string{"../../../plugins/CATALOGUE.md": catalogueIndex(modules)}
 	fuel := readFuel(t)
 	var mu sync.Mutex // guards pages
 	var layers sync.WaitGroup
@@ -35,7 +35,7 @@ func TestCatalogue(t *testing.T) {
 		layers.Go(func() {
 			page := cataloguePage(t, m, fuel)
 			mu.Lock()
-			pages[filepath.Join("../docs/catalogue", m.Manifest.Name+".md")] = page
+			pages[filepath.Join("../../../docs/catalogue", m.Manifest.Name+".md")] = page
 			mu.Unlock()
 		})
 	}
@@ -47,17 +47,17 @@ func TestCatalogue(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(want, hosttest.ReadText(t, file)); diff != "" {
-			t.Errorf("%s is out of date: run ASSAY_UPDATE=1 go test ./host -run TestCatalogue (-want +got):\n%s", file,
+			t.Errorf("%s is out of date: run ASSAY_UPDATE=1 go test ./host/e2e/layers -run TestCatalogue (-want +got):\n%s", file,
 				diff)
 		}
 	}
-	files, err := filepath.Glob("../docs/catalogue/*.md")
+	files, err := filepath.Glob("../../../docs/catalogue/*.md")
 	if err != nil || len(files) != len(modules) {
 		t.Errorf("%d pages of %d layers: %v", len(files), len(modules), err)
 	}
 }
 
-const generated = "<!-- ASSAY_UPDATE=1 go test ./host -run TestCatalogue generates this page. -->\n"
+const generated = "<!-- ASSAY_UPDATE=1 go test ./host/e2e/layers -run TestCatalogue generates this page. -->\n"
 
 // catalogueIndex returns the list of layers.
 func catalogueIndex(modules []registry.Module) string {

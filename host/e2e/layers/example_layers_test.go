@@ -15,11 +15,11 @@ import (
 // gets the SDK, builds the layer, and tests it natively and in the sandbox.
 func TestExampleLayers(t *testing.T) {
 	t.Parallel()
-	folders := storetest.Must(filepath.Glob("../examples/layer-*"))(t)
+	folders := storetest.Must(filepath.Glob("../../../examples/layer-*"))(t)
 	if len(folders) != 4 {
 		t.Errorf("layers %v, want one in each language", folders)
 	}
-	list := hosttest.ReadText(t, "../examples/README.md")
+	list := hosttest.ReadText(t, "../../../examples/README.md")
 	for _, folder := range folders {
 		name := filepath.Base(folder)
 		t.Run(name, func(t *testing.T) {

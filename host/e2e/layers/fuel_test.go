@@ -43,7 +43,7 @@ type fuelReference struct {
 
 // TestFuelOfLayers compares the fuel that each layer burns in the sandbox with the recorded one. It fails for every
 // difference, so that nobody makes a layer dearer without noticing. To record the fuel after an intended change:
-// go test ./host -run TestFuelOfLayers -update-fuel.
+// go test ./host/e2e/layers -run TestFuelOfLayers -update-fuel.
 func TestFuelOfLayers(t *testing.T) {
 	t.Parallel()
 	compiler := runtime.Version()
@@ -53,7 +53,7 @@ func TestFuelOfLayers(t *testing.T) {
 			"fuel. Use the toolchain in go.mod, or change it there and record with -update-fuel.", fuelFile,
 			table.Toolchain, compiler)
 	}
-	if !strings.Contains(hosttest.ReadText(t, "../go.mod"), "\ntoolchain "+compiler+"\n") {
+	if !strings.Contains(hosttest.ReadText(t, "../../../go.mod"), "\ntoolchain "+compiler+"\n") {
 		t.Errorf("go.mod does not name the toolchain %s, for which %s holds the fuel", compiler, fuelFile)
 	}
 	burned := burnReferences(t, hosttest.BuiltLayers(t), table.Values)

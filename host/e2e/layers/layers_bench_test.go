@@ -24,7 +24,8 @@ import (
 // tests, where sdk.Run checks signals as the host does; and natively without these checks ("bare"). "ratio" alternates
 // between the three, so that other load on the machine affects all of them, and reports medians.
 func BenchmarkDomainLayers(b *testing.B) {
-	source, err := installation.LayerSource(".", &installation.Config{DataDir: hosttest.SharedDir}, installation.QuietLog(&terminal.Terminal{Err: b.Output()}))
+	source, err := installation.LayerSource(hosttest.Root(b), &installation.Config{DataDir: hosttest.SharedDir(b)},
+		installation.QuietLog(&terminal.Terminal{Err: b.Output()}))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -128,7 +129,9 @@ func buildNatively(
 	dir := b.TempDir()
 	var all nativeLayers
 	for _, name := range layers {
-		ours := func(file string) string { return filepath.Join(source.Root, "host", "testdata", "native", file) }
+		ours := func(file string) string {
+			return filepath.Join(source.Root, "host", "e2e", "layers", "testdata", "native", file)
+		}
 		replace := map[string]string{filepath.Join(source.Root, "plugins", name, "main.go"): ours("main.go")}
 		for theirs, file := range more {
 			replace[filepath.Join(source.Root, theirs)] = ours(file)

@@ -38,7 +38,7 @@ func TestLayers(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			for _, c := range layertest.Open(t, filepath.Join("..", "plugins", m.Manifest.Name)).Cases {
+			for _, c := range layertest.Open(t, filepath.Join("..", "..", "..", "plugins", m.Manifest.Name)).Cases {
 				runCase(t, plugin, c)
 			}
 		})
@@ -120,7 +120,7 @@ func TestDefaultWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, item := range document.Layers {
-		m, err := registry.ParseManifest([]byte(hosttest.ReadText(t, filepath.Join("..", "plugins", item.Layer,
+		m, err := registry.ParseManifest([]byte(hosttest.ReadText(t, filepath.Join("..", "..", "..", "plugins", item.Layer,
 			"manifest.json"))))
 		if err != nil {
 			t.Fatal(err)
@@ -145,7 +145,7 @@ func TestDefaultLineupObeysItsFindings(t *testing.T) {
 	}
 	var manifests []registry.Manifest
 	for _, item := range document.Layers {
-		m, err := registry.ParseManifest([]byte(hosttest.ReadText(t, filepath.Join("..", "plugins", item.Layer,
+		m, err := registry.ParseManifest([]byte(hosttest.ReadText(t, filepath.Join("..", "..", "..", "plugins", item.Layer,
 			"manifest.json"))))
 		if err != nil {
 			t.Fatal(err)

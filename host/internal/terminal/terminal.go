@@ -1,3 +1,4 @@
+// Package terminal writes what commands print: results, tables, JSON and progress.
 package terminal
 
 import (
@@ -13,7 +14,12 @@ import (
 )
 
 // Misuse is an error in the command line that a command finds.
-type Misuse struct{ error }
+type Misuse struct{ Err error }
+
+func (m Misuse) Error() string { return m.Err.Error() }
+
+// Unwrap returns what is wrong with the command line.
+func (m Misuse) Unwrap() error { return m.Err }
 
 // FirstLine returns the first line of a text, which a table or a list shows.
 func FirstLine(text string) string {
@@ -45,6 +51,7 @@ func (t *Terminal) Table(header []string, rows [][]string) error {
 	return w.Flush()
 }
 
+// Printf writes formatted text to Out.
 func (t *Terminal) Printf(format string, args ...any) { fmt.Fprintf(t.Out, format, args...) }
 
 // Progress returns a function that shows the progress of a task with several steps: as a bar on a terminal, otherwise
@@ -68,4 +75,5 @@ func (t *Terminal) Progress(what string) func(done, total int, name string) {
 // Stage announces a step of unknown duration.
 func (t *Terminal) Stage(name string) { fmt.Fprintln(t.Err, name+" ...") }
 
+// IsTerminal reports whether a file is a terminal.
 func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

@@ -73,7 +73,7 @@ func reports() (a, b *replay.Report) {
 	return a, b
 }
 
-// TestReportText compares reports with golden files. To write them again: go test ./host/replay -update.
+// TestReportText compares reports with golden files. To write them again: go test ./host/lineup/replay -update.
 func TestReportText(t *testing.T) {
 	t.Parallel()
 	a, b := reports()

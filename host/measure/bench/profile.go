@@ -43,7 +43,7 @@ var owners = []struct{ prefix, part string }{
 	{"github.com/prometheus/", partMetrics},
 	{"log/slog", partLogs},
 	{"gopkg.in/natefinch/lumberjack", partLogs},
-	{"assay/host/api.(*Server).log", partLogs},
+	{"assay/host/web/api.(*Server).log", partLogs},
 	{"assay/host/check", partCheck},
 	{"assay/host/entity", partCheck},
 	{"assay/host/store.(*Ledger)", partLedger},

@@ -33,14 +33,14 @@ func TestAttribute(t *testing.T) {
 	add(2, "github.com/tetratelabs/wazero/internal/engine/wazevo.entrypoint", "assay/host/sandbox.(*Plugin).Score")
 	add(4, "runtime.mallocgc", "assay/host/sandbox.hostFact",
 		"github.com/tetratelabs/wazero/internal/engine/wazevo.(*callEngine).call", checker)
-	add(8, "runtime.mapaccess2", checker, "assay/host/api.(*Server).check")
+	add(8, "runtime.mapaccess2", checker, "assay/host/web/api.(*Server).check")
 	add(16, "github.com/uptrace/bun.(*DB).Query", "assay/host/store.(*Store).GraphAggregates",
 		"assay/host/facts/reputation.(*batcher).drain")
 	add(32, "assay/host/store.(*Store).insert", "runtime.goexit")
 	add(64, "assay/host/store.(*Ledger).Append", checker)
 	add(128, "runtime.futex", "runtime.mcall")
 	add(256, "runtime.scanobject", "runtime.gcBgMarkWorker")
-	add(512, "assay/host/api.(*Server).log", "assay/host/api.New")
+	add(512, "assay/host/web/api.(*Server).log", "assay/host/web/api.New")
 	var file bytes.Buffer
 	if err := p.Write(&file); err != nil {
 		t.Fatal(err)

@@ -97,7 +97,7 @@ func serve(t *testing.T, change func(*Config)) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// the same limit as in host/api
+	// the same limit as in host/web/api
 	server := &fasthttp.Server{Handler: s.Handler(), ReadBufferSize: 8 << 10}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()

@@ -1,0 +1,229 @@
+package hosttest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"assay/host/installation"
+	"assay/host/store/postgres/postgrestest"
+)
+
+// sources are the files and folders of the repository that a host is built from.
+var sources = []string{"docs", "documents.go", "go.mod", "go.sum", "host", "migrations", "plugins", "registry", "sdk"}
+
+// program builds the assay command once for all test processes.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := sharedFolder()
+	if err != nil {
+		return "", err
+	}
+	name, flags := "assay", []string{}
+	if RaceDetector {
+		name, flags = "assay-race", []string{"-race"}
+	}
+	path := filepath.Join(dir, name)
+	return path, once(path, func() error { return build(path, flags...) })
+})
+
+// sharedFolder returns the folder that all test processes of this version of the sources share. Reading the sources
+// also makes go test run a package again when they change, though the package does not import them.
+var sharedFolder = sync.OnceValues(func() (string, error) {
+	root, err := root()
+	if err != nil {
+		return "", err
+	}
+	hash := sha256.New()
+	for _, name := range sources {
+		err := filepath.WalkDir(filepath.Join(root, name), func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules" || d.Name() == "testdata"):
+				return fs.SkipDir
+			case !d.Type().IsRegular() || strings.HasSuffix(path, "_test.go"):
+				return nil
+			}
+			text, err := os.ReadFile(path)
+			fmt.Fprintf(hash, "%s %d\n", strings.TrimPrefix(path, root), len(text))
+			hash.Write(text)
+			return err
+		})
+		if err != nil {
+			return "", fmt.Errorf("reading the sources: %w", err)
+		}
+	}
+	parent := filepath.Join(os.TempDir(), fmt.Sprintf("assay-hosttest-%d", os.Getuid()))
+	dir := filepath.Join(parent, hex.EncodeToString(hash.Sum(nil)[:8]))
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return "", err
+	}
+	return dir, removeOlder(parent, dir)
+})
+
+// keepFor is how long the shared folder of other sources is kept.
+const keepFor = 24 * time.Hour
+
+// removeOlder removes the shared folders of other sources that were not used for a while.
+func removeOlder(parent, but string) error {
+	now := time.Now()
+	if err := os.Chtimes(but, now, now); err != nil {
+		return err
+	}
+	folders, err := os.ReadDir(parent)
+	if err != nil {
+		return err
+	}
+	for _, d := range folders {
+		path := filepath.Join(parent, d.Name())
+		if info, err := d.Info(); err == nil && path != but && now.Sub(info.ModTime()) > keepFor {
+			if err := os.RemoveAll(path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// origin returns a data directory with nothing but the secret of all tests' databases.
+func origin() (string, error) {
+	folder, err := sharedFolder()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(folder, "origin")
+	return dir, once(dir, func() error {
+		_, err := (&installation.Config{DataDir: dir}).CreateInstallation()
+		return err
+	})
+}
+
+// shared returns a data directory with the layers of this checkout, built and compiled by a host that was started once
+// for all test processes.
+func shared(t testing.TB) string {
+	t.Helper()
+	folder, err := sharedFolder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(folder, "data")
+	if err := once(dir, func() error { return fill(t, folder, dir) }); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// fill starts a host in a new data directory and stops it again. Its program has no race detector, which would make
+// compiling many times slower.
+func fill(t testing.TB, folder, dir string) error {
+	path := filepath.Join(folder, "assay")
+	if err := once(path, func() error { return build(path) }); err != nil {
+		return err
+	}
+	secret, err := origin()
+	if err != nil {
+		return err
+	}
+	next := dir + ".next"
+	if err := errors.Join(os.RemoveAll(next), os.MkdirAll(next, 0o711),
+		os.Link(filepath.Join(secret, "secret"), filepath.Join(next, "secret"))); err != nil {
+		return err
+	}
+	cmd := Command(context.WithoutCancel(t.Context()), next, postgrestest.Database(t))
+	cmd.Path, cmd.Err = path, nil
+	host, err := TryHost(t, cmd)
+	if err != nil {
+		return err
+	}
+	host.Stop(t, syscall.SIGTERM)
+	return os.Rename(next, dir)
+}
+
+// build builds the assay command.
+func build(path string, flags ...string) error {
+	root, err := root()
+	if err != nil {
+		return err
+	}
+	next := path + ".next"
+	cmd := exec.Command("go", append(append([]string{"build", "-o", next}, flags...), "./host")...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the assay command: %w\n%s", err, out)
+	}
+	return os.Rename(next, path)
+}
+
+// once makes a file or folder unless it exists, while no other process does.
+func once(path string, do func() error) (err error) {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return err
+	}
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	return do()
+}
+
+// root returns the repository's folder.
+func root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "documents.go")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("the working directory is not in the repository")
+		}
+		dir = parent
+	}
+}
+
+// Root returns the repository's folder.
+func Root(t testing.TB) string {
+	t.Helper()
+	dir, err := root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// Program returns the assay command, built from this checkout, with the race detector if the tests have it.
+func Program(t testing.TB) string {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// SharedDir returns the data directory whose layers all tests use. It must not change.
+func SharedDir(t testing.TB) string {
+	t.Helper()
+	return shared(t)
+}
