@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -16,10 +17,10 @@ import (
 var engineImporters = map[string][]string{
 	"github.com/tetratelabs/wazero":              {"host/sandbox", "host/sandbox/linear"},
 	"github.com/uptrace/bun":                     {"host/store"},
-	"github.com/jackc/pgx/v5":                    {"host/store/...", "host/store/postgres/...", "host/e2e/chaos"},
+	"github.com/jackc/pgx/v5":                    {"host/store/...", "host/e2e/chaos", "host/hosttest"},
 	"github.com/hashicorp/go-retryablehttp":      {"host/customer/webhook"},
 	"github.com/gofiber/fiber/v2":                {"host/web/api", "host/web/console", "host/measure/bench"},
-	"github.com/valyala/fasthttp":                {"host/web/api", "host/web/console", "host/measure/bench", "host"},
+	"github.com/valyala/fasthttp":                {"host/web/api", "host/web/console", "host/measure/bench", "host/server"},
 	"github.com/stripe/stripe-go/v85":            {"host/customer/billing"},
 	"github.com/fergusstrange/embedded-postgres": {"host/store/postgres"},
 	"github.com/nyaruka/phonenumbers":            {"host/entity"},
@@ -28,7 +29,7 @@ var engineImporters = map[string][]string{
 	"github.com/oschwald/maxminddb-golang/v2":    {"host/facts/network"},
 	"github.com/prometheus/client_golang":        {"host/telemetry"},
 	"gopkg.in/natefinch/lumberjack.v2":           {"host/telemetry"},
-	"github.com/alecthomas/kong":                 {"host"},
+	"github.com/alecthomas/kong":                 {"host/cli"},
 	"github.com/google/pprof":                    {"host/measure/bench"},
 	"github.com/wneessen/go-mail":                {"host/web/mail"},
 	"github.com/emersion/go-smtp":                {"host/web/mail/mailtest"},
@@ -37,13 +38,53 @@ var engineImporters = map[string][]string{
 	"github.com/opencontainers/image-spec":       {"registry/oci"},
 }
 
-// allowedImports lists, for each package, the packages of this module that it may import, and why it may import no
-// others. Paths are relative to the module's. One that ends in /... covers the package and all below it; the most
-// specific rule applies.
+// groups are the folders of the host, the lowest first. The packages of a group import each other, and those of the
+// groups that it names. A group names only groups above it in this list, so the arrows go one way.
+var groups = []struct{ name, imports, reason string }{
+	{"internal", "", "files, caches and charts know nothing of fraud"},
+	{"access", "", "keys, sign-in, secrets and turns do not depend on what is checked"},
+	{"entity", "", "parsing is pure"},
+	{"audit", "internal", "the hash chain is an algorithm, independent of storage"},
+	{"check", "access entity", "the core declares what it needs, and others implement it"},
+	{"sandbox", "check", "guests run without a database"},
+	{"facts", "check entity internal", "sources of facts are found by interface, and stored through one"},
+	{"measure", "check entity internal", "measuring is arithmetic on decisions, and load comes from outside the host"},
+	{"lineup", "check entity internal sandbox", "following and changing a lineup needs neither the database nor HTTP"},
+	{"customer", "audit check entity internal lineup", "what an account may ask declares the storage that it needs"},
+	{"store", "access audit check customer entity facts internal lineup",
+		"storage runs no guests and serves no requests"},
+	{"telemetry", "check customer entity lineup", "metrics and logs observe the host and change nothing"},
+	{"web", "access check customer entity internal", "what answers HTTP sees only the core"},
+	{"auditlog", "audit check customer internal store",
+		"maintaining the audit log makes no checks and serves no requests"},
+	{"installation", "access audit auditlog check customer entity facts internal lineup sandbox store web",
+		"a data directory and its database are opened for hosts and commands alike"},
+	{"server", "access audit auditlog check customer entity facts installation internal lineup store telemetry web",
+		"one running host wires everything"},
+	{"cli", "access audit auditlog check customer entity facts installation internal lineup measure sandbox server " +
+		"store web", "commands use everything"},
+	{"hosttest", "access auditlog check installation internal lineup sandbox store web", "only tests start hosts so"},
+	{"e2e", "entity measure", "the checker shares no code with what it checks"},
+}
+
+// outside lists what the host's groups may import from the rest of the module.
+var outside = map[string]string{
+	"audit": "", "facts": "sdk", "sandbox": "registry registry/sealed sdk", "measure": "registry sdk",
+	"lineup":       "registry registry/activation sdk sdk/starter",
+	"store":        "migrations registry registry/activation",
+	"auditlog":     "registry registry/activation registry/release sdk/receipt",
+	"web":          "docs",
+	"installation": "registry registry/activation registry/builtin registry/sealed",
+	"server":       "registry",
+	"cli":          "registry registry/activation registry/oci registry/project registry/release sdk sdk/receipt",
+	"hosttest":     "registry registry/activation registry/project",
+}
+
+// allowedImports lists, for packages outside the host and for those of the host that may import less than their group,
+// what they may import of this module, and why nothing else. Paths are relative to the module's. One that ends in /...
+// covers the package and all below it; the most specific rule applies.
 var allowedImports = map[string]struct{ imports, reason string }{
-	"host": {"host/... registry registry/activation registry/builtin registry/oci registry/project " +
-		"registry/release registry/sealed sdk sdk/receipt",
-		"package main wires everything"},
+	"host": {"host/cli", "the program is a call of the command line"},
 
 	// Pure: no package of the host.
 	"sdk":                 {"", "a layer must build without the host"},
@@ -53,22 +94,6 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"migrations":          {"", "the schema is data"},
 	"assay":               {"", "documents are texts"},
 	"docs":                {"", "documents are texts"},
-	"host/web/admin":          {"", "what operators are served is handed in"},
-	"host/access/admission":      {"", "whose turn it is does not depend on what is judged"},
-	"host/access/apikey":         {"", "keys are a format and plain types"},
-	"host/audit":          {"", "the hash chain is an algorithm, independent of storage"},
-	"host/internal/durable":        {"", "a file's content is not known here"},
-	"host/entity":         {"", "parsing is pure"},
-	"host/internal/envfile":        {"", "files of variables are a format, and what they mean is not known here"},
-	"host/access/keyring":        {"", "secrets depend on nothing that could leak them"},
-	"host/internal/plot":           {"", "charts are drawn from numbers and texts"},
-	"host/web/operator":       {"host/customer/decision host/entity", "the page shows what is handed in, and settles reviews"},
-	"host/web/mail/mailtest":  {"", "a test server needs no sender"},
-	"host/web/mail":           {"", "sending a text needs to know nothing about it"},
-	"host/access/signin":         {"", "codes, links and sessions are formats and plain types"},
-	"host/store/postgres":       {"", "starting a server needs no knowledge of its contents"},
-	"host/measure/bench":          {"", "load is generated from outside the host"},
-	"host/e2e/chaos":          {"host/measure/bench host/entity", "the checker shares no code with what it checks"},
 	"registry":            {"sdk registry/sealed", "manifests and lineups are documents"},
 	"registry/activation": {"registry", "activations are documents, and what keeps them is not known here"},
 	"registry/release":    {"registry registry/activation", "signatures are documents, as activations are"},
@@ -79,75 +104,27 @@ var allowedImports = map[string]struct{ imports, reason string }{
 
 	"registry/builtin/...": {"registry registry/builtin", "a release contains modules, and nothing that runs them"},
 
-	"host/web/certificate/...": {"", "certificates are files, and what they protect is not known here"},
-
-	// The core declares the interfaces that other packages implement.
-	"host/check": {"host/access/admission host/access/apikey host/entity",
-		"the core declares what it needs, and others implement it"},
-	"host/customer/privacy": {"host/check host/entity", "privacy requests are types"},
-	"host/customer/feedback": {"host/check host/entity host/customer/privacy",
-		"feedback declares the store and the scorer that it needs"},
-	"host/customer/decision": {"host/check host/entity host/customer/privacy host/lineup/replay",
-		"questions about checks declare the storage and the scorer that they need"},
-	"host/customer/override": {"host/audit host/check host/entity host/customer/privacy",
-		"overrides are found in memory, and stored through an interface"},
+	// Less than their group.
+	"host/audit":            {"", "the hash chain is an algorithm, independent of storage"},
+	"host/web/admin":        {"", "what operators are served is handed in"},
+	"host/web/operator":     {"host/customer/decision host/entity", "the page shows what is handed in, and settles reviews"},
+	"host/web/mail":         {"", "sending a text needs to know nothing about it"},
+	"host/web/certificate":  {"", "certificates are files, and what they protect is not known here"},
 	"host/customer/billing": {"host/check", "billing needs neither pages nor the database"},
-	"host/measure/eval":    {"host/check host/entity host/internal/plot registry sdk", "measuring is arithmetic on decisions"},
-	"host/facts/feed":    {"host/entity host/internal/internet sdk", "feeds are documents, stored through an interface"},
-	"host/customer/webhook": {"host/internal/internet", "delivery declares the outbox that it reads, and the store implements it"},
-
-	"host/lineup/replay": {"host/check host/entity host/internal/plot",
-		"replaying needs the facts of recorded checks, and neither lookups nor storage"},
-
+	"host/customer/webhook": {"host/internal/internet",
+		"delivery declares the outbox that it reads, and the store implements it"},
+	"host/facts":           {"host/check host/entity", "the collector knows sources by interface"},
+	"host/facts/resolver":  {"host/internal/lru", "resolving names needs no entities"},
+	"host/lineup/fleet":    {"", "who runs what does not depend on what it is"},
+	"host/lineup/demotion": {"host/check", "judging layers needs their outcomes, and neither storage nor signatures"},
 	"host/lineup/canary": {"host/check host/entity host/lineup/replay",
 		"judging a canary needs its checks, and neither storage nor signatures"},
-	"host/lineup/demotion": {"host/check", "judging layers needs their outcomes, and neither storage nor signatures"},
-
-	// Implementations of these interfaces.
-	"host/sandbox": {"host/check registry registry/sealed sdk host/sandbox/meter host/sandbox/linear",
-		"guests run without a database"},
+	"host/lineup/replay": {"host/check host/entity host/internal/plot",
+		"replaying needs the facts of recorded checks, and neither lookups nor storage"},
+	"host/measure/bench":  {"", "load is generated from outside the host"},
 	"host/sandbox/linear": {"", "memory for guests depends on wazero alone"},
 	"host/sandbox/meter":  {"", "rewriting a module is an algorithm"},
-	"host/store": {"host/check host/customer/decision host/internal/durable host/entity host/audit host/access/apikey host/access/keyring " +
-		"host/facts/registration " +
-		"host/facts/reputation host/facts/feed host/customer/feedback host/lineup/fleet host/customer/billing host/internal/lru host/customer/override host/customer/privacy " +
-		"host/access/signin host/customer/webhook registry registry/activation migrations",
-		"storage runs no guests and serves no requests"},
-	"host/store/postgres/postgrestest": {"host/store/postgres", "a test database needs only a server"},
-	"host/store/storetest": {"host/access/apikey host/check host/entity host/access/keyring host/store/postgres/postgrestest",
-		"the store's own tests use these fixtures, so they know the store by interface"},
-
-	"host/facts":                       {"host/check host/entity", "the collector knows sources by interface"},
-	"host/internal/internet":                    {"", "public address ranges are a table"},
-	"host/internal/lru":                         {"", "a cache does not depend on its contents"},
-	"host/facts/resolver":              {"host/internal/lru", "resolving names needs no entities"},
-	"host/facts/resolver/resolvertest": {"", "a test server needs no resolver"},
-	"host/facts/network": {"host/entity host/facts host/internal/internet host/facts/resolver",
-		"observing a network needs no database"},
-	"host/facts/registration": {"host/entity host/facts host/internal/internet host/internal/lru",
-		"registrations are stored through an interface"},
-	"host/facts/reputation": {"host/entity host/facts host/facts/feed", "reputation is read through an interface"},
-
-	// Users of the core and the store.
-	"host/auditlog": {"host/audit host/check host/internal/durable host/customer/override host/store host/audit/witness registry " +
-		"registry/activation registry/release sdk/receipt",
-		"maintaining the audit log makes no checks and serves no requests"},
-	"host/lineup/fleet":       {"", "who runs what does not depend on what it is"},
-	"host/internal/maintenance": {"", "a schedule does not depend on its jobs"},
-	"host/telemetry": {"host/check host/entity host/lineup host/customer/webhook",
-		"metrics and logs observe the host and change nothing"},
-	"host/web/api": {"host/access/admission host/access/apikey host/check host/customer/decision host/entity host/customer/feedback host/customer/override " +
-		"host/customer/privacy",
-		"the API sees only the core"},
-	"host/web/console": {"docs host/access/admission host/access/apikey host/customer/billing host/check host/customer/decision host/entity " +
-		"host/customer/feedback host/internal/internet host/web/mail host/customer/override host/internal/plot host/customer/privacy host/access/signin host/customer/webhook",
-		"pages declare the storage that they need, run no guests and send no webhooks"},
-	"host/lineup/rehearsal": {"host/check host/entity host/lineup/replay host/sandbox registry registry/activation sdk " +
-		"sdk/starter",
-		"an author's layer runs without a lineup, a database and lookups"},
-	"host/audit/witness": {"host/audit host/internal/durable", "a witness runs without a host, and needs only the proofs"},
-	"host/lineup": {"host/check host/internal/durable host/entity host/lineup/fleet host/sandbox registry registry/activation",
-		"following the active lineup needs neither the database nor HTTP"},
+	"host/store/postgres": {"", "starting a server needs no knowledge of its contents"},
 
 	"plugins/...": {"sdk plugins/...", "a layer's module contains nothing of the host"},
 	"plugins/internal/train/...": {"sdk plugins/... registry host/entity host/measure/eval",
@@ -162,16 +139,15 @@ func TestImports(t *testing.T) {
 	used := map[string]bool{}
 	for _, p := range packages {
 		path := strings.TrimPrefix(p.ImportPath, "assay/")
-		pattern := ruleOf(path)
-		if pattern == "" {
-			t.Errorf("%s has no rule: add one to allowedImports, with its reason", path)
+		allowed, reason, rule := allowedFor(path)
+		if rule == "" {
+			t.Errorf("%s has no rule: add its group to groups, or the package to allowedImports, with the reason", path)
 			continue
 		}
-		used[pattern] = true
-		allowed := strings.Fields(allowedImports[pattern].imports)
+		used[rule] = true
 		for _, imported := range p.Imports {
 			if own, ok := strings.CutPrefix(imported, "assay/"); ok && !matchesAny(allowed, own) {
-				t.Errorf("%s must not import %s: %s", path, own, allowedImports[pattern].reason)
+				t.Errorf("%s must not import %s: %s", path, own, reason)
 			}
 			for engine, importers := range engineImporters {
 				if matches(engine+"/...", imported) && !matchesAny(importers, path) {
@@ -185,6 +161,49 @@ func TestImports(t *testing.T) {
 			t.Errorf("the rule for %s applies to no package: remove it", pattern)
 		}
 	}
+}
+
+// TestGroups checks that the folders of the host are the groups, and that a group names only lower ones.
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	folders, err := os.ReadDir("host")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// More would not read like a table of contents.
+	if len(folders) > 22 {
+		t.Errorf("host has %d entries, want at most 22", len(folders))
+	}
+	lower := map[string]bool{}
+	for _, g := range groups {
+		for _, name := range strings.Fields(g.imports) {
+			if !lower[name] {
+				t.Errorf("group %s names %s, which is not below it", g.name, name)
+			}
+		}
+		lower[g.name] = true
+	}
+	for _, f := range folders {
+		if f.IsDir() && !lower[f.Name()] {
+			t.Errorf("the folder host/%s is no group", f.Name())
+		}
+	}
+}
+
+// allowedFor returns the packages that a package may import, why no others, and the rule that says so.
+func allowedFor(path string) (allowed []string, reason, rule string) {
+	rule = ruleOf(path)
+	for _, g := range groups {
+		if !matches("host/"+g.name+"/...", path) || matches("host/"+g.name+"/...", rule) {
+			continue
+		}
+		allowed = append(strings.Fields(outside[g.name]), "host/"+g.name+"/...")
+		for _, name := range strings.Fields(g.imports) {
+			allowed = append(allowed, "host/"+name+"/...")
+		}
+		return allowed, g.reason, "host/" + g.name + "/..."
+	}
+	return strings.Fields(allowedImports[rule].imports), allowedImports[rule].reason, rule
 }
 
 // ruleOf returns the most specific pattern of allowedImports that covers a package, or "".
