@@ -118,6 +118,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 
 // newParser returns the parser of command lines.
 func newParser(c *cli, options ...kong.Option) (*kong.Kong, error) {
+	options = append([]kong.Option{kong.Bind(new(settings))}, options...)
 	return kong.New(c, append(options, kong.Vars{"version": helpTexts["version"]}, kong.Name("assay"),
 		kong.Help(printHelp), kong.Bind(&c.Config), kong.Description("${description}"), kong.PostBuild(expandHelp))...)
 }

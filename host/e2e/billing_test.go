@@ -77,7 +77,7 @@ func sendEvent(h *hosttest.HostProcess, t *testing.T, e stripeEvent, secret stri
 func sendRawEvent(h *hosttest.HostProcess, t *testing.T, body []byte, signature string) (status int) {
 	t.Helper()
 	hosttest.UntilAccepted(func() int { // as Stripe does
-		status = h.SendOnce(t, body, signature)
+		status = postEvent(h, t, body, signature)
 		return status
 	})
 	return status
@@ -255,4 +255,26 @@ func (e stripeEvent) body(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	return body
+}
+
+func postEvent(h *hosttest.HostProcess, t *testing.T, body []byte, signature string) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.URL+"/api/billing/stripe",
+		strings.NewReader(string(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if signature != "" {
+		request.Header.Set("Stripe-Signature", signature)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || strings.Contains(string(text), stripeSecret) {
+		t.Errorf("answer %q, error %v", text, err)
+	}
+	return response.StatusCode
 }

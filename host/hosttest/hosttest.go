@@ -47,28 +47,6 @@ func WantRefusal(t *testing.T, what, dir, database string, env []string, args []
 	}
 }
 
-func (h *HostProcess) SendOnce(t *testing.T, body []byte, signature string) int {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.URL+"/api/billing/stripe",
-		strings.NewReader(string(body)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if signature != "" {
-		request.Header.Set("Stripe-Signature", signature)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil || strings.Contains(string(text), StripeSecret) {
-		t.Errorf("answer %q, error %v", text, err)
-	}
-	return response.StatusCode
-}
-
 // Failing runs a command that must fail, and returns its exit code and standard error.
 func Failing(t *testing.T, dir, database string, args ...string) (int, string) {
 	t.Helper()
