@@ -1,3 +1,4 @@
+// Package hosttest starts hosts and runs commands for tests, as processes of the assay program of this checkout.
 package hosttest
 
 import (

@@ -1,3 +1,5 @@
+// Package installation is what a data directory and its database are: settings, secret, trust, the opened database and
+// the built-in layers. A host and the commands next to it open them the same way.
 package installation
 
 import (

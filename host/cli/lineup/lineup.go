@@ -1,3 +1,4 @@
+// Package lineup has the commands that show and change the lineup.
 package lineup
 
 import (

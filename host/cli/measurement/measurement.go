@@ -1,3 +1,4 @@
+// Package measurement opens a lineup in this process to measure it on labelled values.
 package measurement
 
 import (

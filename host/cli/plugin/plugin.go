@@ -1,3 +1,4 @@
+// Package plugin has the commands for the authors of layers.
 package plugin
 
 import (

@@ -1,3 +1,4 @@
+// Package server is one running host: it opens the parts, wires them, serves, and closes them again.
 package server
 
 import (
