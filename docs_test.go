@@ -82,7 +82,7 @@ func TestContract(t *testing.T) {
 // TestDocumentedLimits compares the limits in customers' documents with the code.
 func TestDocumentedLimits(t *testing.T) {
 	t.Parallel()
-	c := client.New("", "")
+	c, rates := client.New("", ""), installation.DefaultRates()
 	seconds := func(d time.Duration) int { return int(d / time.Second) }
 	calls := []string{
 		fmt.Sprintf("sent up to %d times within %d s, %d s each", c.Attempts, seconds(c.Timeout),
@@ -105,10 +105,10 @@ func TestDocumentedLimits(t *testing.T) {
 		"docs/guide/errors.md":  {fmt.Sprintf("for %d seconds", seconds(c.Timeout))},
 		"docs/guide/privacy.md": {calls[2]},
 		"docs/contract.md": {
-			fmt.Sprintf("| requests a minute | %d (Free), %d (Starter), %s (Pro)", installation.DefaultRates["free"],
-				installation.DefaultRates["starter"], hosttest.Thousands(installation.DefaultRates["pro"])),
-			fmt.Sprintf("| public checks a minute | %d;", installation.DefaultRates[installation.PublicRate]),
-			fmt.Sprintf("| look-ups of keys | %s a minute;", hosttest.Thousands(installation.DefaultRates[installation.NetworkRate])),
+			fmt.Sprintf("| requests a minute | %d (Free), %d (Starter), %s (Pro)", rates["free"],
+				rates["starter"], hosttest.Thousands(rates["pro"])),
+			fmt.Sprintf("| public checks a minute | %d;", rates[installation.PublicRate]),
+			fmt.Sprintf("| look-ups of keys | %s a minute;", hosttest.Thousands(rates[installation.NetworkRate])),
 			fmt.Sprintf("with up to %d networks each", apikey.MaxNetworks),
 			calls[2], fmt.Sprintf("pages of up to %s checks", hosttest.Thousands(privacy.AtOnce)),
 			fmt.Sprintf("is deleted after %.0f hours or when its subject is erased", privacy.KeepExport.Hours()),

@@ -15,24 +15,36 @@ type Plan struct {
 	Webhooks bool          // events for block and review verdicts
 	Batch    bool          // batch checks
 	Privacy  bool          // privacy endpoints
+	Cents    int64         // price in euro cents a month; 0 for free (the contract sets no prices)
+	Rate     int           // requests a minute of a key, unless ASSAY_RATES sets another
 }
 
 // Covers reports whether the plan includes checks of entities of type t.
 func (p Plan) Covers(t entity.Type) bool { return slices.Contains(p.Types, t) }
 
-// Plans returns the plans that customers can subscribe to, cheapest first (contract section 8).
+// Plans returns the plans that customers can subscribe to, cheapest first (contract section 8). A new plan is a row
+// here; CONTRIBUTING.md lists what else names plans.
 func Plans() []Plan {
 	all := entity.Types()
 	return []Plan{
-		{Name: "free", Quota: 50, Types: []entity.Type{entity.Domain, entity.Email}},
-		{Name: "starter", Quota: 150, Types: all, Webhooks: true},
-		{Name: "pro", Quota: 1500, Types: all, Webhooks: true, Batch: true, Privacy: true},
+		{Name: "free", Quota: 50, Types: []entity.Type{entity.Domain, entity.Email}, Rate: 120},
+		{Name: "starter", Quota: 150, Types: all, Webhooks: true, Cents: 19_00, Rate: 300},
+		{Name: "pro", Quota: 1500, Types: all, Webhooks: true, Batch: true, Privacy: true, Cents: 99_00, Rate: 1200},
 	}
+}
+
+// PlanNames returns the names of the plans that customers can subscribe to, cheapest first.
+func PlanNames() []string {
+	var names []string
+	for _, p := range Plans() {
+		names = append(names, p.Name)
+	}
+	return names
 }
 
 // PublicPlan returns the plan of callers without a key: domains only, limited per address and hour instead of per
 // month.
-func PublicPlan() Plan { return Plan{Name: "public", Types: []entity.Type{entity.Domain}} }
+func PublicPlan() Plan { return Plan{Name: "public", Types: []entity.Type{entity.Domain}, Rate: 600} }
 
 // PlanNamed returns the plan with the given name, which may be the public plan, and whether it exists.
 func PlanNamed(name string) (Plan, bool) {

@@ -1,8 +1,12 @@
 package cli
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/alecthomas/kong"
 
+	"assay/host/check"
 	"assay/host/installation"
 )
 
@@ -17,6 +21,7 @@ var helpExamples = [][2]string{
 var helpTexts = kong.Vars{
 	"version": installation.VersionText(),
 	"threats": threatNames(),
+	"plans":   strings.Join(check.PlanNames(), ","),
 	"formats": "auto,hosts,plain,csv,json,misp,stix",
 
 	// Settings, in the order of Config.
@@ -50,7 +55,7 @@ var helpTexts = kong.Vars{
 	"webhook_allow":   "Private networks that webhooks may reach. Any port is allowed there, and plain HTTP.",
 	"rates": "Requests a minute by plan (pro=3000), or 'off'. 'public' limits all checks without " +
 		"a key together, and 'network' the look-ups of keys for a /24 or /48. " +
-		"Default: free=120, starter=300, pro=1200, public=600, network=6000.",
+		"Default: " + defaultRates() + ".",
 	"security_contact": "Where to report vulnerabilities. An example is mailto:security@assay.example. It is " +
 		"published as /.well-known/security.txt. Default: no such file.",
 	"public_url": "This service's URL for customers. An example is https://assay.example. " +
@@ -298,4 +303,14 @@ var helpTexts = kong.Vars{
 	"graph_account": "Delete only what this account contributed (default: all accounts, for the value).",
 
 	"audit_checkpoints": "Files of signed checkpoints to verify against (default: those in the data directory).",
+}
+
+// defaultRates returns the rates that are in force without a setting, those of plans first.
+func defaultRates() string {
+	rates := installation.DefaultRates()
+	var all []string
+	for _, name := range append(check.PlanNames(), installation.PublicRate, installation.NetworkRate) {
+		all = append(all, fmt.Sprintf("%s=%d", name, rates[name]))
+	}
+	return strings.Join(all, ", ")
 }

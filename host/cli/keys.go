@@ -20,7 +20,7 @@ type keysCmd struct {
 }
 
 type keysCreateCmd struct {
-	Plan    string   `enum:"free,starter,pro" default:"free" help:"Plan of the new account: ${enum}."`
+	Plan    string   `enum:"${plans}" default:"free" help:"Plan of the new account: ${enum}."`
 	Account string   `placeholder:"ID" help:"${keys_account}"`
 	Name    string   `default:"default" help:"Purpose of the key."`
 	Scope   []string `placeholder:"NAME" help:"${keys_scope}"`

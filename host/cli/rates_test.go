@@ -11,13 +11,13 @@ import (
 
 func TestRateSettings(t *testing.T) {
 	t.Parallel()
-	changed := maps.Clone(installation.DefaultRates)
+	changed := installation.DefaultRates()
 	changed["pro"], changed["public"] = 3000, 0
 	for _, test := range []struct {
 		setting string
 		want    map[string]int // nil: an error
 	}{
-		{"", installation.DefaultRates}, {"pro=3000,public=off", changed}, {"off", map[string]int{}},
+		{"", installation.DefaultRates()}, {"pro=3000,public=off", changed}, {"off", map[string]int{}},
 		{"gold=1", nil}, {"pro", nil}, {"pro=0", nil}, {"pro=-1", nil}, {"pro=1.5", nil}, {"pro=1e3", nil},
 		{"pro=1000000001", nil}, {"off,pro=1", nil},
 	} {
@@ -34,7 +34,7 @@ func TestRateSettings(t *testing.T) {
 		}
 	}
 	for _, p := range append(check.Plans(), check.PublicPlan()) {
-		if installation.DefaultRates[p.Name] == 0 {
+		if installation.DefaultRates()[p.Name] == 0 {
 			t.Errorf("the plan %s has no rate", p.Name)
 		}
 		if !strings.Contains(helpTexts["rates"], p.Name+"=") {

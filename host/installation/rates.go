@@ -7,20 +7,28 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"assay/host/check"
 )
 
 // The rates in addition to those of the plans, in requests a minute.
 const (
-	PublicRate  = "public"  // all checks without a key
+	PublicRate  = "public"  // all checks without a key, as the plan without one is named
 	NetworkRate = "network" // look-ups of keys for one network, which is a /24 or a /48
 )
 
-// DefaultRates are the limits in requests a minute, of a key by its plan and of everybody without one.
-var DefaultRates = map[string]int{"free": 120, "starter": 300, "pro": 1200, PublicRate: 600, NetworkRate: 6000}
+// DefaultRates returns the limits in requests a minute, of a key by its plan and of everybody without one.
+func DefaultRates() map[string]int {
+	all := map[string]int{NetworkRate: 6000}
+	for _, p := range append(check.Plans(), check.PublicPlan()) {
+		all[p.Name] = p.Rate
+	}
+	return all
+}
 
 // RateLimits returns the requests a minute by name; 0 means no limit.
 func (c *Config) RateLimits() (map[string]int, error) {
-	all := maps.Clone(DefaultRates)
+	all := DefaultRates()
 	if len(c.Rates) == 1 && c.Rates[0] == Off {
 		clear(all)
 		return all, nil
@@ -30,7 +38,7 @@ func (c *Config) RateLimits() (map[string]int, error) {
 		name, number, ok := strings.Cut(text, "=")
 		if _, known := all[name]; !known || !ok {
 			errs = append(errs, fmt.Errorf("ASSAY_RATES: %q is neither off nor of the form NAME=NUMBER; names are %s",
-				text, strings.Join(slices.Sorted(maps.Keys(DefaultRates)), ", ")))
+				text, strings.Join(slices.Sorted(maps.Keys(DefaultRates())), ", ")))
 			continue
 		}
 		n, err := strconv.Atoi(number)

@@ -23,12 +23,11 @@ type Offer struct {
 	Cents int64 // euro cents a month, 0 for free
 }
 
-// Offers lists the offers, cheapest first. The plans are those of contract section 8, which sets no prices.
+// Offers lists the offers, cheapest first.
 func Offers() []Offer {
-	cents := map[string]int64{"starter": 19_00, "pro": 99_00}
 	var offers []Offer
 	for _, p := range check.Plans() {
-		offers = append(offers, Offer{Plan: p, Cents: cents[p.Name]})
+		offers = append(offers, Offer{Plan: p, Cents: p.Cents})
 	}
 	return offers
 }

@@ -60,25 +60,29 @@ func asset(name string) (string, error) {
 	return fmt.Sprintf("/static/%s?v=%x", name, sum[:6]), nil
 }
 
+// capitalize returns a text with its first letter in upper case.
+func capitalize(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):] }
+
 var templateFuncs = template.FuncMap{
-	"asset":      asset,
-	"euros":      func(cents int64) string { return fmt.Sprintf("€%d", cents/100) },
-	"time":       formatTime,
-	"minute":     func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04") + " UTC" },
-	"date":       func(t time.Time) string { return t.UTC().Format("2 January 2006") },
-	"day":        func(t time.Time) string { return t.UTC().Format("2 Jan 2006") },
-	"isodate":    func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
-	"timestamp":  timestamp,
-	"count":      count,
-	"capitalize": func(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):] },
-	"printable":  func(s string) string { return printable([]byte(s)) },
-	"words":      func(s string) string { return strings.ReplaceAll(s, "_", " ") },
-	"percent":    func(part, whole int) int { return min(100, 100*part/max(1, whole)) },
-	"plural":     plural,
-	"verdicts":   func() []check.Verdict { return []check.Verdict{check.Allow, check.Review, check.Block} },
-	"signed":     func(points float64) string { return strings.ReplaceAll(fmt.Sprintf("%+.1f", points), "-", "−") },
-	"aria":       aria,
-	"problem":    problem,
+	"asset":             asset,
+	"euros":             func(cents int64) string { return fmt.Sprintf("€%d", cents/100) },
+	"time":              formatTime,
+	"minute":            func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04") + " UTC" },
+	"date":              func(t time.Time) string { return t.UTC().Format("2 January 2006") },
+	"day":               func(t time.Time) string { return t.UTC().Format("2 Jan 2006") },
+	"isodate":           func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
+	"timestamp":         timestamp,
+	"count":             count,
+	"capitalize":        capitalize,
+	"printable":         func(s string) string { return printable([]byte(s)) },
+	"words":             func(s string) string { return strings.ReplaceAll(s, "_", " ") },
+	"percent":           func(part, whole int) int { return min(100, 100*part/max(1, whole)) },
+	"plural":            plural,
+	"verdicts":          func() []check.Verdict { return []check.Verdict{check.Allow, check.Review, check.Block} },
+	"signed":            func(points float64) string { return strings.ReplaceAll(fmt.Sprintf("%+.1f", points), "-", "−") },
+	"aria":              aria,
+	"plansWithWebhooks": plansWithWebhooks,
+	"problem":           problem,
 	"dict": func(pairs ...any) map[string]any {
 		m := map[string]any{}
 		for i := 0; i+1 < len(pairs); i += 2 {

@@ -85,7 +85,7 @@ func (c *Console) setEndpoint(ctx *fiber.Ctx, s *session) error {
 	}
 	secret, err := c.cfg.Store.SetEndpoint(work, s.Account, url)
 	if errors.Is(err, webhook.ErrPlanWithoutWebhooks) {
-		return &pageError{fiber.StatusForbidden, "Webhooks are included in the Starter and Pro plans."}
+		return &pageError{fiber.StatusForbidden, "Webhooks are included in the " + plansWithWebhooks() + "."}
 	}
 	if err != nil {
 		return err
@@ -211,4 +211,15 @@ func (c *Console) resend(ctx *fiber.Ctx, s *session) error {
 		return err
 	}
 	return ctx.Redirect("/dashboard/webhooks?note=resent", fiber.StatusSeeOther)
+}
+
+// plansWithWebhooks names the plans that include webhooks, such as "Starter and Pro plans".
+func plansWithWebhooks() string {
+	var names []string
+	for _, p := range check.Plans() {
+		if p.Webhooks {
+			names = append(names, capitalize(p.Name))
+		}
+	}
+	return strings.Join(names, " and ") + " plans"
 }
