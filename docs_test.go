@@ -1,17 +1,12 @@
 package assay_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"assay/host/access/apikey"
 	"assay/host/check"
@@ -24,7 +19,6 @@ import (
 	"assay/host/facts/reputation"
 	"assay/host/hosttest"
 	"assay/host/installation"
-	"assay/host/store/postgres/postgrestest"
 	"assay/registry"
 	"assay/sdk"
 	"assay/sdk/client"
@@ -136,25 +130,6 @@ func TestTestingPage(t *testing.T) {
 		if !strings.Contains(page, row) {
 			t.Errorf("docs/testing.md lacks the row %s", row)
 		}
-	}
-}
-
-// TestReadmeAnswer compares the README's example response with a host's.
-func TestReadmeAnswer(t *testing.T) {
-	t.Parallel()
-	command, rest, _ := strings.Cut(hosttest.ReadText(t, "README.md"), " | jq\n")
-	_, body, _ := strings.Cut(command, " -d '")
-	body, _, _ = strings.Cut(body, "'")
-	var want hosttest.Answer
-	if err := json.NewDecoder(strings.NewReader(rest)).Decode(&want); err != nil {
-		t.Fatalf("README.md shows no response to %q: %v", body, err)
-	}
-	want.Status = http.StatusOK
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database)
-	got := hosttest.CheckUntilComplete(host, hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create").Secret, body)
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(hosttest.Answer{}, "Ref")); diff != "" {
-		t.Errorf("README.md shows an outdated answer to %s (-README +host):\n%s", body, diff)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,15 +16,16 @@ var (
 	link     = regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
 	testName = regexp.MustCompile(`\b(?:Test|Benchmark|Fuzz)[A-Z]\w+`)
 	runPath  = regexp.MustCompile(`go (?:run|test) (\./[\w./-]+)`)
+	testRun  = regexp.MustCompile(`go test (?:-tags \w+ )?\./([\w/-]+)[^\n` + "`" + `]* -run '?\^?(Test\w+)`)
 )
 
-// TestDocuments asserts that what the documents refer to exists: linked files, tests by name, and packages in commands.
+// TestDocuments asserts that what the documents refer to exists: linked files, tests by
+// name and folder, and packages in commands.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
-	root := ".."
 	var documents []string
-	tests := map[string]bool{}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	tests := map[string][]string{} // the folders of each
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -37,7 +39,7 @@ func TestDocuments(t *testing.T) {
 				return err
 			}
 			for _, name := range regexp.MustCompile(`(?m)^func (\w+)\(`).FindAllStringSubmatch(string(source), -1) {
-				tests[name[1]] = true
+				tests[name[1]] = append(tests[name[1]], filepath.Dir(path))
 			}
 		}
 		return nil
@@ -56,14 +58,20 @@ func TestDocuments(t *testing.T) {
 			}
 		}
 		for _, name := range testName.FindAllString(text, -1) {
-			if !tests[name] {
+			if tests[name] == nil {
 				t.Errorf("%s refers to %s, which does not exist", document, name)
 			}
 		}
 		for _, m := range runPath.FindAllStringSubmatch(text, -1) {
 			path := strings.TrimSuffix(strings.TrimSuffix(m[1], "..."), "/")
-			if _, err := os.Stat(filepath.Join(root, path)); err != nil && !strings.Contains(path, "NAME") {
+			if _, err := os.Stat(path); err != nil && !strings.Contains(path, "NAME") {
 				t.Errorf("%s runs %s, which does not exist", document, m[1])
+			}
+		}
+		for _, m := range testRun.FindAllStringSubmatch(text, -1) {
+			below := strings.HasSuffix(m[1], "/") // ./folder/...
+			if folders := tests[m[2]]; folders != nil && !below && !slices.Contains(folders, filepath.Clean(m[1])) {
+				t.Errorf("%s runs %s in %s, which is in %s", document, m[2], m[1], folders)
 			}
 		}
 	}

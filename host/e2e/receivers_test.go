@@ -124,7 +124,7 @@ func startReceiver(t *testing.T, secret string, command ...string) (url string, 
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...) // killed at the end of the test
 	cmd.Env = append(cmd.Environ(), "ASSAY_WEBHOOK_SECRET="+secret, "LISTEN=127.0.0.1:0",
-		"PYTHONPATH=../sdk/python", "PYTHONDONTWRITEBYTECODE=1")
+		"PYTHONPATH=../../sdk/python", "PYTHONDONTWRITEBYTECODE=1")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()

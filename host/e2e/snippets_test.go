@@ -235,7 +235,7 @@ func pythonSnippets(t *testing.T, dir string, all []snippet) *exec.Cmd {
 			"    print('error:', error)\n    traceback.print_exc()\n", s.key, i, file)
 	}
 	cmd := exec.Command("python3", writeText(t, dir, "run.py", runner))
-	cmd.Env = []string{"PYTHONPATH=../sdk/python"}
+	cmd.Env = []string{"PYTHONPATH=../../sdk/python"}
 	return cmd
 }
 
