@@ -371,40 +371,6 @@ func (c *Checker) decide(
 	}, nil
 }
 
-// Run calls the layer about an entity of the given type; it ignores the settings of in. The failure is nil if the layer
-// returned a result. The error is an *UnavailableError if the layer has no result for a reason other than its input.
-func (m *Member) Run(ctx context.Context, t entity.Type, in Input) (Outcome, *Failure, error) {
-	o := m.Outcome(t)
-	began := time.Now()
-	in.Config = m.Config
-	result, err := m.Layer.Score(ctx, in)
-	o.Micros = time.Since(began).Microseconds()
-	if err != nil {
-		var failure *Failure
-		if !errors.As(err, &failure) || failure.Reason == Suspended && m.Required {
-			return o, nil, &UnavailableError{Part: "layer " + m.Name + "@" + m.Version, Err: err}
-		}
-		o.Failure = failure.Reason
-		return o, failure, nil
-	}
-	o.Fuel = result.Fuel
-	if result.Abstained {
-		o.Abstained = true // signals and threat do not count
-		return o, nil, nil
-	}
-	o.Score, o.Signals, o.Threat = max(result.Score, m.Range[0]), result.Signals, result.Threat
-	o.Contribution = o.Weight * float64(o.Score) / 100
-	return o, nil, nil
-}
-
-// Outcome returns an outcome of the layer without a result.
-func (m *Member) Outcome(t entity.Type) Outcome {
-	return Outcome{
-		Layer: m.Name, Version: m.Version, Weight: m.Weight[t], Range: m.Range, Required: m.Required,
-		ReadsReputation: m.readsReputation,
-	}
-}
-
 // NewRef returns a new check reference: "chk_" and a ULID, so that references sort by time.
 func NewRef() string {
 	const prefix = "chk_"

@@ -68,10 +68,8 @@ func (m pluginMeasurer) warn(format string, args ...any) {
 	m.report.Warnings = append(m.report.Warnings, fmt.Sprintf(format, args...))
 }
 
-func (m pluginMeasurer) measure(t entity.Type, all []*Scored) error {
-	last := len(m.with.Layers) - 1
-	r := &PluginType{Type: t}
-	var rows []*Scored
+// complete returns the rows that all layers scored, and warns of the others.
+func (m pluginMeasurer) complete(r *PluginType, all []*Scored, last int) (rows []*Scored) {
 	invalid, failed := 0, 0
 	for _, s := range all {
 		switch {
@@ -87,12 +85,19 @@ func (m pluginMeasurer) measure(t entity.Type, all []*Scored) error {
 		}
 	}
 	if invalid > 0 {
-		m.warn("%s: rows with invalid values, which are left out: %d", t, invalid)
+		m.warn("%s: rows with invalid values, which are left out: %d", r.Type, invalid)
 	}
 	if failed > 0 {
-		m.warn("%s: rows on which a layer failed, which are left out: %d, on %d of them the plugin", t, failed,
+		m.warn("%s: rows on which a layer failed, which are left out: %d, on %d of them the plugin", r.Type, failed,
 			r.Failed)
 	}
+	return rows
+}
+
+func (m pluginMeasurer) measure(t entity.Type, all []*Scored) error {
+	last := len(m.with.Layers) - 1
+	r := &PluginType{Type: t}
+	rows := m.complete(r, all, last)
 	labels, alone := make([]bool, len(rows)), make([]float64, len(rows))
 	for i, s := range rows {
 		labels[i], alone[i] = s.Malicious, float64(s.layers[last].score)

@@ -121,9 +121,7 @@ func answerTo(err error) (status int, body failure) {
 		rate    *admission.RateError
 		unready *notReady
 		missing *check.UnavailableError
-		inside  *check.InternalError
 		tooMany override.TooManyError
-		doubt   *check.DoubtError
 	)
 	switch {
 	case errors.As(err, &refused):
@@ -176,6 +174,13 @@ func answerTo(err error) (status int, body failure) {
 	case errors.As(err, &unready):
 		return fasthttp.StatusServiceUnavailable, failure{Error: unready.Error()}
 	}
+	return fasthttp.StatusInternalServerError, internal(err)
+}
+
+// internal returns the body for an error that no client caused.
+func internal(err error) failure {
+	var inside *check.InternalError
+	var doubt *check.DoubtError
 	ref := ""
 	if errors.As(err, &inside) {
 		ref = inside.Ref
@@ -187,7 +192,7 @@ func answerTo(err error) (status int, body failure) {
 	if errors.As(err, &doubt) {
 		text = "the request may have taken effect, in whole or in part; send it again to be sure"
 	}
-	return fasthttp.StatusInternalServerError, failure{Error: text, Ref: ref}
+	return failure{Error: text, Ref: ref}
 }
 
 // refusalReason returns the metric label of an error that gets 503.
