@@ -32,12 +32,10 @@ var compilers = map[string]func(in io.Reader, out io.Writer) error{
 		}
 		return nil
 	}),
-	"allocate": limited(func(compileRequest, io.Writer) error {
-		all := []byte{1}
-		for len(all) > 0 {
-			all = append(all, all...)
-		}
-		return nil
+	// All at once: if little memory were left, the runtime might fail to start a thread first, which is another error.
+	"allocate": limited(func(_ compileRequest, out io.Writer) error {
+		_, err := out.Write(make([]byte, compileMemory))
+		return err
 	}),
 	"sleep": limited(func(compileRequest, io.Writer) error { select {} }),
 	"panic": limited(func(compileRequest, io.Writer) error { panic("a bug in the engine") }),
