@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,10 +33,15 @@ var compilers = map[string]func(in io.Reader, out io.Writer) error{
 		}
 		return nil
 	}),
-	// All at once: if little memory were left, the runtime might fail to start a thread first, which is another error.
-	"allocate": limited(func(_ compileRequest, out io.Writer) error {
-		_, err := out.Write(make([]byte, compileMemory))
-		return err
+	"allocate": limited(func(compileRequest, io.Writer) error {
+		// Nothing else runs, which the lack of memory could end in other ways.
+		runtime.GOMAXPROCS(1)
+		debug.SetGCPercent(-1)
+		all := []byte{1}
+		for len(all) > 0 {
+			all = append(all, all...)
+		}
+		return nil
 	}),
 	"sleep": limited(func(compileRequest, io.Writer) error { select {} }),
 	"panic": limited(func(compileRequest, io.Writer) error { panic("a bug in the engine") }),
