@@ -80,6 +80,10 @@ bench-compare packages=benchmarks:
 flakes suites="10" shuffles="20" *packages:
     .ci/flakes {{suites}} {{shuffles}} {{packages}}
 
+# Break lines of the product, one at a time, and print which test finds each: just mutants 7 -count 20 -only ./host/lru
+mutants seed="1" *args:
+    go run ./.ci/mutants -seed {{seed}} {{args}}
+
 # Fuzz one target for a while: just fuzz ./host/entity FuzzDomain
 fuzz package target time="60s":
     go test -run '^$' -fuzz '^{{target}}$' -fuzztime {{time}} {{package}}

@@ -3,6 +3,7 @@ package lineup
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -358,9 +359,10 @@ func TestSupersededLoadIsAbandoned(t *testing.T) {
 	}
 }
 
-// While lineups change faster than a host can load one, each attempt goes on where the last one was abandoned.
-func TestAbandonedLoadsAddUp(t *testing.T) {
-	t.Parallel()
+// While lineups change faster than a host can load one, each attempt goes on where the last one was abandoned. A host
+// opens as many plugins at once as it has processors, here two; the test is not parallel, because it sets their number.
+func TestAbandonedLoadsAddUp(t *testing.T) { //nolint:paralleltest // as above
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	h := newHost(t, postgrestest.Database(t))
 	first, second := module(t, "first", "1.0.0", 10), module(t, "second", "1.0.0", 10)
 	h.publish(t, first, second)

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,6 +34,9 @@ var compilers = map[string]func(in io.Reader, out io.Writer) error{
 		return nil
 	}),
 	"allocate": limited(func(compileRequest, io.Writer) error {
+		// Nothing else runs, which the lack of memory could end in other ways.
+		runtime.GOMAXPROCS(1)
+		debug.SetGCPercent(-1)
 		all := []byte{1}
 		for len(all) > 0 {
 			all = append(all, all...)

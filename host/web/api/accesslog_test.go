@@ -7,7 +7,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -168,7 +167,7 @@ func TestNotReadyWhileShuttingDown(t *testing.T) {
 // TestAccessLog relies on this order.
 func TestLogLinePrecedesTheResponse(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{ReadTimeout: time.Second})
+	s := start(t, Config{})
 	for range 20 {
 		before := strings.Count(s.log.String(), "\n")
 		s.send(t, "GET", "/healthz", "")

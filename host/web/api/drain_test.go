@@ -51,7 +51,7 @@ func TestDrainLosesNoRequest(t *testing.T) {
 	s := &site{addr: l.Addr().String(), Server: New(Config{Checker: &checker{}, Keys: keys{}, Public: &public{}})}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
-	const clients, atLeast, atMost = 16, 50, 100_000
+	const clients, atLeast = 16, 50
 	var warm, left sync.WaitGroup
 	var sent atomic.Int64
 	warm.Add(clients)
@@ -59,7 +59,7 @@ func TestDrainLosesNoRequest(t *testing.T) {
 		c := s.dial(t)
 		left.Go(func() {
 			r := bufio.NewReader(c)
-			for n := 1; n <= atMost; n++ {
+			for n := 1; ; n++ { // the connection's deadline ends it
 				sent.Add(1)
 				if _, err := io.WriteString(c, head+length+"\r\n"+exampleBody); err != nil {
 					t.Errorf("request %d: %v", n, err)
@@ -84,7 +84,6 @@ func TestDrainLosesNoRequest(t *testing.T) {
 					return
 				}
 			}
-			t.Error("the end of the connection is never announced")
 		})
 	}
 	warm.Wait()

@@ -78,7 +78,7 @@ func TestFeedback(t *testing.T) {
 			if diff := cmp.Diff([]string{test.call}, kept.seen); diff != "" {
 				t.Errorf("calls (-want +got):\n%s", diff)
 			}
-			if log := s.log.String(); strings.Contains(log, "chargeback") || strings.Contains(log, "15123456789") {
+			if log := s.log.text(); strings.Contains(log, "chargeback") || strings.Contains(log, "15123456789") {
 				t.Errorf("the log contains the report: %s", log)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -160,7 +161,7 @@ func TestFramingIsStrict(t *testing.T) {
 // The server responds without waiting for a body, or for the end of a head that never ends.
 func TestMalformedHeadsAreRefusedAtOnce(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{ReadTimeout: 2 * time.Second})
+	s := start(t, Config{})
 	for name, raw := range map[string]string{
 		"a body declared":     head + "A: b\r\n c\r\nContent-Length: 10000\r\n\r\n",
 		"chunks announced":    head + length + "Transfer-Encoding: chunked\r\n\r\n",
@@ -170,7 +171,7 @@ func TestMalformedHeadsAreRefusedAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			replies := s.exchange(t, raw)
-			if len(replies) != 1 || replies[0].status != 400 { // 408 after waiting
+			if len(replies) != 1 || replies[0].status != 400 {
 				t.Errorf("responses %v, want one 400", replies)
 			}
 		})
@@ -400,40 +401,42 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, err := net.Dial("tcp", test.site.addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = c.Close() }()
-			if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-				t.Fatal(err)
-			}
-			stop, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			go func() {
-				_, _ = io.WriteString(c, test.sent)
-				tick := time.NewTicker(20 * time.Millisecond)
-				defer tick.Stop()
-				for i := range test.dripped {
-					select {
-					case <-tick.C:
-						if _, err := io.WriteString(c, test.dripped[i:i+1]); err != nil {
-							return
-						}
-					case <-stop.Done():
-						return
-					}
-				}
-			}()
-			var got []int
-			for _, r := range readRepliesOrReset(t, c) {
-				got = append(got, r.status)
+			got := test.site.drip(t, test.sent, test.dripped)
+			for len(test.statuses) > 1 && slices.Equal(got, []int{408}) { // even the first head was late
+				got = test.site.drip(t, test.sent, test.dripped)
 			}
 			if len(got) != len(test.statuses) || (len(got) > 0 && got[len(got)-1] != test.statuses[len(got)-1]) {
 				t.Errorf("statuses %v, want %v", got, test.statuses)
 			}
 		})
 	}
+}
+
+// drip sends a text at once and another byte by byte, and returns the statuses of the responses.
+func (s *site) drip(t *testing.T, sent, dripped string) (statuses []int) {
+	t.Helper()
+	c := s.dial(t)
+	stop, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		_, _ = io.WriteString(c, sent)
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for i := range dripped {
+			select {
+			case <-tick.C:
+				if _, err := io.WriteString(c, dripped[i:i+1]); err != nil {
+					return
+				}
+			case <-stop.Done():
+				return
+			}
+		}
+	}()
+	for _, r := range readRepliesOrReset(t, c) {
+		statuses = append(statuses, r.status)
+	}
+	return statuses
 }
 
 // readRepliesOrReset reads like readReplies. The client may still be sending when the server closes, so a reset after

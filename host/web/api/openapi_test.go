@@ -100,10 +100,8 @@ type conversation struct {
 func TestEveryResponseIsAsDocumented(t *testing.T) {
 	t.Parallel()
 	doc, router := loadDocument(t)
-	s := start(t, Config{
-		Version:     "1.2.3",
-		ReadTimeout: time.Second,
-	})
+	s := start(t, Config{Version: "1.2.3"})
+	hasty := start(t, Config{ReadTimeout: 100 * time.Millisecond})
 	broken := start(t, Config{
 		Ready:   func() error { return errors.New(secret) },
 		Public:  brokenPublic{&public{}},
@@ -156,7 +154,7 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		{s, "POST", check, iban, auth(freeKey), 403, true, false},
 		{limited, "POST", check, domain, auth(goodKey), 403, true, false},
 		{limited, "POST", check, domain, auth(freeKey), 401, true, false},
-		{s, "POST", check, unfinished(check), nil, 408, false, true},
+		{hasty, "POST", check, unfinished(check), nil, 408, false, true},
 		{s, "POST", check, large, auth(goodKey), 413, false, false},
 		{s, "POST", check, domain, append(auth(goodKey), "Content-Type", "text/plain"), 415, false, false},
 		{s, "POST", check, domain, auth(usedKey), 429, true, false},
@@ -177,7 +175,7 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		{s, "POST", batch, `{"checks":[]}`, auth(goodKey), 400, false, false},
 		{s, "POST", batch, two, nil, 401, true, false},
 		{s, "POST", batch, two, auth(freeKey), 403, true, false},
-		{s, "POST", batch, unfinished(batch), nil, 408, false, true},
+		{hasty, "POST", batch, unfinished(batch), nil, 408, false, true},
 		{s, "POST", batch, strings.Repeat(" ", maxBatchBody+1), auth(goodKey), 413, false, false},
 		{s, "POST", batch, two, append(auth(goodKey), "Content-Type", "text/plain"), 415, false, false},
 		{s, "POST", batch, two, auth(usedKey), 429, true, false},
@@ -186,7 +184,7 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		{full, "POST", batch, two, auth(goodKey), 503, true, false},
 		{s, "POST", public, domain, nil, 200, true, false},
 		{s, "POST", public, `{"email":"a@example.com"}`, nil, 400, false, false},
-		{s, "POST", public, unfinished(public), nil, 408, false, true},
+		{hasty, "POST", public, unfinished(public), nil, 408, false, true},
 		{s, "POST", public, large, nil, 413, false, false},
 		{s, "POST", public, domain, []string{"Content-Encoding", "gzip"}, 415, true, false},
 		{busy, "POST", public, domain, nil, 429, true, false},
@@ -208,7 +206,7 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		{s, "POST", feedbackPath, report, nil, 401, true, false},
 		{limited, "POST", feedbackPath, report, auth(goodKey), 403, true, false},
 		{s, "POST", feedbackPath, `{"ref":"` + unknownRef + `","label":"fraud"}`, auth(goodKey), 404, true, false},
-		{s, "POST", feedbackPath, unfinished(feedbackPath), nil, 408, false, true},
+		{hasty, "POST", feedbackPath, unfinished(feedbackPath), nil, 408, false, true},
 		{s, "POST", feedbackPath, large, auth(goodKey), 413, false, false},
 		{s, "POST", feedbackPath, report, append(auth(goodKey), "Content-Type", "text/plain"), 415, false, false},
 		{s, "POST", feedbackPath, report, append(auth(goodKey), long...), 431, true, false},
@@ -226,7 +224,7 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		{s, "POST", overridesPath, `{"action":"block"}`, auth(goodKey), 400, false, false},
 		{s, "POST", overridesPath, blocking, nil, 401, true, false},
 		{limited, "POST", overridesPath, blocking, auth(goodKey), 403, true, false},
-		{s, "POST", overridesPath, unfinished(overridesPath), nil, 408, false, true},
+		{hasty, "POST", overridesPath, unfinished(overridesPath), nil, 408, false, true},
 		{s, "POST", overridesPath, large, auth(goodKey), 413, false, false},
 		{s, "POST", overridesPath, blocking, append(auth(goodKey), "Content-Type", "text/plain"), 415, false, false},
 		{s, "POST", overridesPath, blocking, append(auth(goodKey), long...), 431, true, false},
@@ -321,7 +319,7 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 				false},
 			conversation{s, "POST", path, `{"email":"a@example.com"}`, nil, 401, true, false},
 			conversation{s, "POST", path, `{"email":"a@example.com"}`, auth(freeKey), 403, true, false},
-			conversation{s, "POST", path, unfinished(path), nil, 408, false, true},
+			conversation{hasty, "POST", path, unfinished(path), nil, 408, false, true},
 			conversation{s, "POST", path, large, auth(goodKey), 413, false, false},
 			conversation{s, "POST", path, `{"email":"a@example.com"}`,
 				append(auth(goodKey), "Content-Type", "text/plain"), 415, false, false},
@@ -358,7 +356,7 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		reviewPath: `{"ref":"` + knownRef + `","reason":"x"}`,
 	} {
 		conversations = append(conversations,
-			conversation{s, "POST", path, unfinished(path), nil, 408, false, true},
+			conversation{hasty, "POST", path, unfinished(path), nil, 408, false, true},
 			conversation{s, "POST", path, large, auth(goodKey), 413, false, false},
 			conversation{s, "POST", path, body, append(auth(goodKey), "Content-Type", "text/plain"), 415, false, false},
 			conversation{s, "POST", path, body, append(auth(goodKey), long...), 431, true, false},

@@ -101,7 +101,7 @@ func TestOverrides(t *testing.T) {
 			if diff := cmp.Diff([]string{test.call}, kept.seen); diff != "" {
 				t.Errorf("calls (-want +got):\n%s", diff)
 			}
-			if log := s.log.String(); strings.Contains(log, "fraud ring") || strings.Contains(log, "15123456789") {
+			if log := s.log.text(); strings.Contains(log, "fraud ring") || strings.Contains(log, "15123456789") {
 				t.Errorf("the log contains the override: %s", log)
 			}
 		})

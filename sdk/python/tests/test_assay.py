@@ -71,7 +71,7 @@ class Attempts(unittest.TestCase):
             with self.subTest(name):
                 url, seen = self.serve(*answers)
                 try:
-                    result = Client(url, "assay_x").check({"domain": "a.example"})
+                    result = Client(url, "assay_x", attempt_timeout=60, timeout=120).check({"domain": "a.example"})
                     self.assertEqual((status, result.ref, result.verdict), (0, "chk_1", "block"))
                 except AssayError as error:
                     self.assertEqual(error.status, status)

@@ -15,6 +15,8 @@ const ok = [200, checked];
 const cut = [0];
 const half = [200, checked, { "Content-Length": "1000" }];
 const hang = [-1];
+// Time limits that are reached only if a test fails, however slow the machine is.
+const patient = { attemptTimeout: 60_000, timeout: 120_000 };
 
 /** Starts a server that gives one answer to each attempt, the last one to all others. */
 async function serve(t, ...answers) {
@@ -56,7 +58,7 @@ for (const [name, answers, attempts, status] of [
   test(name, async (t) => {
     const { url, seen } = await serve(t, ...answers);
     try {
-      const result = await new Client(url, "assay_x").check({ domain: "a.example" });
+      const result = await new Client(url, "assay_x", patient).check({ domain: "a.example" });
       assert.deepEqual([status, result.ref, result.verdict], [0, "chk_1", "block"]);
     } catch (error) {
       if (!(error instanceof AssayError)) throw error;
@@ -91,20 +93,21 @@ test("a given key", async (t) => {
 test("Retry-After", async (t) => {
   const { url, seen } = await serve(t, [503, "{}", { "Retry-After": "1" }], ok);
   const begun = performance.now();
-  await new Client(url, "assay_x").check({ domain: "a.example" });
+  await new Client(url, "assay_x", patient).check({ domain: "a.example" });
   assert.equal(seen.length, 2);
-  assert.ok(performance.now() - begun >= 1_000);
+  assert.ok(performance.now() - begun >= 990); // a timer may fire a little early
 });
 
 test("time limits", async (t) => {
   const lost = await serve(t, hang, ok);
-  await new Client(lost.url, "assay_x", { attemptTimeout: 200 }).check({ domain: "a.example" });
-  assert.equal(lost.seen.length, 2);
+  const hasty = { ...patient, attemptTimeout: 200, attempts: 100 };
+  await new Client(lost.url, "assay_x", hasty).check({ domain: "a.example" });
+  assert.ok(lost.seen.length >= 2); // on a busy machine more attempts may be lost
 
   const silent = await serve(t, hang);
   const late = new Client(silent.url, "assay_x", { timeout: 100 }).check({ domain: "a.example" });
   await assert.rejects(late, { name: "TimeoutError" });
-  assert.equal(silent.seen.length, 1);
+  assert.ok(silent.seen.length <= 1);
 
   const given = new Client(silent.url, "assay_x").check({ domain: "a.example" }, { signal: AbortSignal.timeout(100) });
   await assert.rejects(given, { name: "TimeoutError" });

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+var errNotCompiled = errors.New("compiling the mutant")
+
+// lab tests mutants.
+type lab struct {
+	module *module
+	dir    string
+	bound  time.Duration
+	race   bool
+	clean  map[string]clean
+}
+
+// clean is how a package's tests end without a mutant.
+type clean struct {
+	passed bool
+	took   time.Duration
+}
+
+// try compiles a mutant of a package and, unless it is only listed, tests it.
+func (l *lab) try(ctx context.Context, t *target, m Mutant, list bool) (Result, error) {
+	r := Result{Mutant: m, Package: t.path}
+	overlay, err := l.overlay(m)
+	if err != nil {
+		return r, err
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", os.DevNull, t.path)
+	if err := build.Run(); err != nil || list {
+		if err != nil {
+			err = errNotCompiled
+		}
+		return r, err
+	}
+	begin := time.Now()
+	race := l.race && m.Kind == kindLock
+	r.Outcome = survived
+	paths := testers(l.module.packages, t.path)
+	var spent time.Duration
+	for i, p := range paths {
+		if spent >= l.bound {
+			r.Untested += len(paths) - i
+			break
+		}
+		clean, err := l.measure(ctx, p, race)
+		if err != nil {
+			return r, err
+		}
+		if !clean.passed {
+			r.Untested++
+			continue
+		}
+		// Tests that take this long do not end: the machine may be busier than it was without the mutant.
+		limit := 5*clean.took + time.Minute
+		one, err := l.test(ctx, p, limit, l.bound-spent, race, "-overlay", overlay)
+		if err != nil {
+			return r, err
+		}
+		spent += one.took
+		if one.outcome != survived {
+			r.Outcome, r.Found = one.outcome, one.found
+			break
+		}
+		if one.cut {
+			r.Untested += len(paths) - i
+			break
+		}
+	}
+	r.Seconds = time.Since(begin).Round(time.Millisecond).Seconds()
+	return r, nil
+}
+
+// overlay writes a mutant and the file that tells the go command about it.
+func (l *lab) overlay(m Mutant) (string, error) {
+	original, err := filepath.Abs(m.File)
+	if err != nil {
+		return "", fmt.Errorf("naming %s: %w", m.File, err)
+	}
+	source, err := os.ReadFile(original)
+	if err != nil {
+		return "", fmt.Errorf("reading the source: %w", err)
+	}
+	changed := filepath.Join(l.dir, filepath.Base(m.File))
+	config, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
+	if err != nil {
+		return "", fmt.Errorf("encoding the overlay: %w", err)
+	}
+	overlay := filepath.Join(l.dir, "overlay.json")
+	if err := errors.Join(os.WriteFile(changed, apply(source, m.edits), 0o600),
+		os.WriteFile(overlay, config, 0o600)); err != nil {
+		return "", fmt.Errorf("writing the mutant: %w", err)
+	}
+	return overlay, nil
+}
+
+// measure tests a package without a mutant, the first time that its tests are needed. If they fail, they cannot find
+// anything.
+func (l *lab) measure(ctx context.Context, path string, race bool) (clean, error) {
+	key := fmt.Sprint(path, " ", race)
+	if c, ok := l.clean[key]; ok {
+		return c, nil
+	}
+	one, err := l.test(ctx, path, time.Hour, time.Hour, race)
+	if err != nil {
+		return clean{}, err
+	}
+	if one.outcome != survived {
+		fmt.Fprintf(os.Stderr, "without a mutant, %s fails: its tests are left out\n", cmp.Or(one.found, path))
+	}
+	l.clean[key] = clean{passed: one.outcome == survived, took: one.took}
+	return l.clean[key], nil
+}
+
+// tested is the end of one package's tests.
+type tested struct {
+	outcome, found string
+	cut            bool // the bound ended them
+	took           time.Duration
+}
+
+// event is a line of go test -json.
+type event struct{ Action, Package, Test, Output, FailedBuild string }
+
+// test runs a package's tests until one fails. Those that take longer than limit hang; bound ends them
+// without a result.
+func (l *lab) test(ctx context.Context, path string, limit, bound time.Duration, race bool, flags ...string) (
+	tested, error) {
+	within, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	args := append([]string{"test", "-json", "-vet=off", "-count=1", "-failfast", "-timeout", limit.String()}, flags...)
+	if race {
+		args = append(args, "-race")
+	}
+	cmd := exec.CommandContext(within, "go", append(args, path)...)
+	// The test program and what it starts end with go.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return tested{}, fmt.Errorf("reading from the tests: %w", err)
+	}
+	begin := time.Now()
+	if err := cmd.Start(); err != nil {
+		return tested{}, fmt.Errorf("starting the tests: %w", err)
+	}
+	outcome, test := firstFailure(out)
+	took := time.Since(begin)
+	cut := within.Err() != nil
+	if outcome != "" {
+		cancel()
+	}
+	err = cmd.Wait()
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	switch {
+	case ctx.Err() != nil:
+		return tested{}, ctx.Err()
+	case outcome == "" && cut:
+		return tested{outcome: survived, cut: true, took: took}, nil
+	case outcome == "" && err != nil:
+		return tested{outcome: found, found: path, took: took}, nil
+	case outcome == "":
+		return tested{outcome: survived, took: took}, nil
+	}
+	return tested{outcome: outcome, found: strings.TrimSuffix(path+"."+test, "."), took: took}, nil
+}
+
+// firstFailure reads events up to the first failure, and returns its outcome and the name of the test. If the program
+// ended without naming one, it is the test that was started last and runs, with a question mark. Both are empty if
+// nothing failed.
+func firstFailure(r io.Reader) (outcome, test string) {
+	outcome = found
+	var running []string
+	for decoder := json.NewDecoder(r); ; {
+		var e event
+		if err := decoder.Decode(&e); err != nil {
+			return "", ""
+		}
+		if strings.HasPrefix(e.Output, "panic: test timed out after ") {
+			outcome = hung
+		}
+		switch e.Action {
+		case "run":
+			running = append(running, e.Test)
+		case "pass", "skip":
+			running = slices.DeleteFunc(running, func(name string) bool { return name == e.Test })
+		case "fail":
+			if e.FailedBuild != "" {
+				return outcome, "(build)"
+			}
+			if e.Test == "" && len(running) > 0 {
+				return outcome, running[len(running)-1] + "?"
+			}
+			return outcome, e.Test
+		}
+	}
+}
