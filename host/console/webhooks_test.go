@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"assay/host/store/storetest"
 	"assay/host/webhook"
 )
 
@@ -80,7 +81,8 @@ func TestFailingWebhook(t *testing.T) {
 	s.pass(2 * warnAfter)
 	v.get("/dashboard/webhooks")
 	v.is(200, warning)
-	v.is(200, "the webhook is disabled on "+time.Now().UTC().Add(webhook.DisableAfter).Format("2 January 2006"))
+	since := storetest.Must(s.store.Endpoints(t.Context(), account))(t)[0].FailingSince
+	v.is(200, "the webhook is disabled on "+since.UTC().Add(webhook.DisableAfter).Format("2 January 2006"))
 
 	conn, err := pgx.Connect(t.Context(), s.database)
 	if err != nil {
