@@ -373,7 +373,7 @@ func TestShares(t *testing.T) {
 // Concurrent floods must never disturb the gate's books.
 func TestGateUnderLoad(t *testing.T) {
 	t.Parallel()
-	g := NewGate(Config{Processors: 2, Target: time.Minute, BatchTarget: time.Minute})
+	g := NewGate(Config{Processors: 2, Target: time.Hour, BatchTarget: time.Hour})
 	var running, most int
 	var mu sync.Mutex
 	var all sync.WaitGroup

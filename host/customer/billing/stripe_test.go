@@ -187,8 +187,7 @@ func TestStripeSignature(t *testing.T) {
 		"altered body":     {s, strings.Replace(string(body), "cus_1", "cus_2", 1), good, false},
 		"no secret is set": {NewStripe("sk_test_123", "", ""), string(body), good, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		t.Run(name, func(t *testing.T) { // at once, as a signature gets old
 			a := &recorder{}
 			err := (&Billing{Accounts: a, Provider: test.provider}).Receive(t.Context(), []byte(test.body),
 				test.signature)

@@ -340,14 +340,13 @@ func TestStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		q := &queue{}
-		d, stop := run(t, q, func(Delivery) (int, time.Duration) { return 200, 5 * time.Second })
 		q.add("acct_1", "chk_1")
-		d.Hint()
-		<-time.After(time.Second)
+		_, stop := run(t, q, func(Delivery) (int, time.Duration) { return 200, 5 * time.Second })
+		<-time.After(time.Second + pollInterval/2) // between two polls
 		began := time.Now()
 		go q.add("acct_2", "chk_2")
 		stop()
-		storetest.Expect(t, "stopping took", time.Since(began), 4*time.Second)
+		storetest.Expect(t, "stopping took", time.Since(began), 4*time.Second-pollInterval/2)
 		if diff := cmp.Diff([]int{1, 0}, []int{len(q.times("chk_1")), len(q.times("chk_2"))}); diff != "" {
 			t.Errorf("attempts (-want +got):\n%s", diff)
 		}

@@ -36,12 +36,13 @@ const (
 type sender struct {
 	secure, plain *retryablehttp.Client // for https and http
 	timeout       time.Duration
+	bodyTimeout   time.Duration
 	log           *slog.Logger
 }
 
 func newSender(g *Guard, resolver *net.Resolver, roots *x509.CertPool, log *slog.Logger) *sender {
 	return &sender{secure: newClient(g.dialer(resolver, true), roots), plain: newClient(g.dialer(resolver, false), nil),
-		timeout: attemptTimeout, log: log}
+		timeout: attemptTimeout, bodyTimeout: bodyTimeout, log: log}
 }
 
 // newClient returns a client that sends each request once. Retries are scheduled by the outbox, which survives the
@@ -115,7 +116,7 @@ func (s *sender) send(d Delivery) (o Outcome) {
 	if o.Status == http.StatusSwitchingProtocols {
 		return o // the rest is not a body, and reading it ignores ctx
 	}
-	timer := time.AfterFunc(bodyTimeout, cancel)
+	timer := time.AfterFunc(s.bodyTimeout, cancel)
 	defer timer.Stop()
 	// The status alone decides the outcome, so errors of the body are ignored.
 	body, _ := io.ReadAll(io.LimitReader(response.Body, maxBody+maxSecret))

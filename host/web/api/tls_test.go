@@ -91,6 +91,7 @@ func TestTLS(t *testing.T) {
 
 func TestPlainHTTPOnATLSPort(t *testing.T) {
 	t.Parallel()
+	began := time.Now()
 	s := start(t, Config{TLS: selfSigned(t)})
 	for name, request := range map[string]string{
 		"GET":    "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -116,7 +117,8 @@ func TestPlainHTTPOnATLSPort(t *testing.T) {
 	if got, err := io.ReadAll(resetIsEOF{c}); err != nil || strings.Contains(string(got), "HTTP") {
 		t.Errorf("another protocol: %q, %v", got, err)
 	}
-	if n := strings.Count(s.log.String(), "TLS handshakes fail"); n != 1 {
+	most := 1 + int(time.Since(began)/(59*time.Second)) // one a minute
+	if n := strings.Count(s.log.String(), "TLS handshakes fail"); n < 1 || n > most {
 		t.Errorf("%d lines in the log about handshakes:\n%s", n, s.log.String())
 	}
 }

@@ -7,7 +7,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+<<<<<<< HEAD:host/web/console/webhooks_test.go
 	"assay/host/customer/webhook"
+=======
+	"assay/host/store/storetest"
+	"assay/host/webhook"
+>>>>>>> origin/main:host/console/webhooks_test.go
 )
 
 // TestDeliveries checks that the page of an event shows what was sent and answered, and that a test event has the
@@ -80,7 +85,8 @@ func TestFailingWebhook(t *testing.T) {
 	s.pass(2 * warnAfter)
 	v.get("/dashboard/webhooks")
 	v.is(200, warning)
-	v.is(200, "the webhook is disabled on "+time.Now().UTC().Add(webhook.DisableAfter).Format("2 January 2006"))
+	since := storetest.Must(s.store.Endpoints(t.Context(), account))(t)[0].FailingSince
+	v.is(200, "the webhook is disabled on "+since.UTC().Add(webhook.DisableAfter).Format("2 January 2006"))
 
 	conn, err := pgx.Connect(t.Context(), s.database)
 	if err != nil {

@@ -113,7 +113,7 @@ func (s *Server) Next(t testing.TB) Message {
 	select {
 	case m := <-s.received:
 		return m
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("no message came")
 		return Message{}
 	}
