@@ -7,12 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-<<<<<<< HEAD:host/web/console/webhooks_test.go
 	"assay/host/customer/webhook"
-=======
 	"assay/host/store/storetest"
-	"assay/host/webhook"
->>>>>>> origin/main:host/console/webhooks_test.go
 )
 
 // TestDeliveries checks that the page of an event shows what was sent and answered, and that a test event has the
