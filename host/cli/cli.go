@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -86,12 +87,15 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	}()
 	var c cli
 	var s settings
+	t := &terminal.Terminal{Out: stdout, Err: stderr}
+	with := &installation.Command{Config: &c.Config, Terminal: t}
 	parser, err := newParser(&c,
 		kong.Bind(&s),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exitCode(code)) }),
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(&terminal.Terminal{Out: stdout, Err: stderr}),
+		kong.Bind(t, with),
+		kong.BindToProvider(with.Open),
 	)
 	if err != nil {
 		fmt.Fprintln(stderr, "assay:", err)
@@ -104,7 +108,8 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 			return 2
 		}
 	}
-	err = command.Run()
+	t.AsJSON = asksForJSON(command)
+	err = errors.Join(command.Run(), with.Close())
 	if errors.As(err, new(terminal.Misuse)) {
 		reportMisuse(stderr, &s, err)
 		return 2
@@ -114,6 +119,13 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 		return 1
 	}
 	return 0
+}
+
+// asksForJSON reports whether a command line has the flag of terminal.Output.
+func asksForJSON(command *kong.Context) bool {
+	return slices.ContainsFunc(command.Selected().Flags, func(f *kong.Flag) bool {
+		return f.Name == "json" && f.Target.Bool()
+	})
 }
 
 // newParser returns the parser of command lines.

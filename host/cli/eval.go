@@ -20,7 +20,7 @@ type evalCmd struct {
 	Lookups    bool    `help:"${eval_lookups}"`
 	Worst      int     `default:"20" help:"Number of the worst errors of each label to explain."`
 	HTML       string  `placeholder:"FILE" help:"Also write a report with plots to this file."`
-	JSON       bool    `help:"Print JSON."`
+	terminal.Output
 }
 
 // Validate checks the flags. Kong calls it.
@@ -34,7 +34,7 @@ func (cmd *evalCmd) Validate() error {
 	return nil
 }
 
-func (cmd *evalCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+func (cmd *evalCmd) Run(ctx context.Context, c *installation.Command) error {
 	rows, skipped, err := cmd.Read()
 	if err == nil && len(rows) == 0 {
 		err = measurement.ErrNoRows
@@ -42,12 +42,12 @@ func (cmd *evalCmd) Run(ctx context.Context, cfg *installation.Config, t *termin
 	if err != nil {
 		return err
 	}
-	return measurement.Use(ctx, cfg, t, cmd.Lineup, cmd.Lookups, func(m *measurement.Measurement) error {
+	return measurement.Use(ctx, c, cmd.Lineup, cmd.Lookups, func(m *measurement.Measurement) error {
 		began, workers := time.Now(), 0
 		if cmd.Lookups {
 			workers = measurement.LookupWorkers
 		}
-		scored, err := eval.Run(ctx, m, m.Model, rows, workers, measurement.ScoringProgress(t))
+		scored, err := eval.Run(ctx, m, m.Model, rows, workers, measurement.ScoringProgress(c.Terminal))
 		if err != nil {
 			return err
 		}
@@ -63,11 +63,7 @@ func (cmd *evalCmd) Run(ctx context.Context, cfg *installation.Config, t *termin
 				return fmt.Errorf("writing the report: %w", err)
 			}
 		}
-		if cmd.JSON {
-			err = t.JSON(report)
-		} else {
-			err = report.WriteText(t.Out)
-		}
+		err = c.Show(report, func() error { return report.WriteText(c.Out) })
 		if failures := report.Failures(); err == nil && failures > 0 {
 			return fmt.Errorf("a layer failed %d times, so the report does not measure the lineup: see its notes",
 				failures)

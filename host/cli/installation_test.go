@@ -305,7 +305,8 @@ func TestBuiltInLineup(t *testing.T) {
 		t.Errorf("a check: %+v", decision)
 	}
 	m := &measurement.Measurement{Document: storetest.Must(installation.ReadDocument(""))(t)}
-	storetest.NoError(t, m.Run(t.Context(), cfg, out, o, nil, true, func(m *measurement.Measurement) error {
+	c := &installation.Command{Config: cfg, Terminal: out}
+	storetest.NoError(t, m.Run(t.Context(), c, o, nil, true, func(m *measurement.Measurement) error {
 		scored, err := m.Score(t.Context(), eval.Row{Type: entity.Domain, Value: "paypa1-secure-login.xyz"})
 		if err == nil && scored.Score != decision.Score {
 			t.Errorf("measured: %d, a check: %d", scored.Score, decision.Score)

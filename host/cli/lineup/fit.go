@@ -55,19 +55,19 @@ type fitReport struct {
 	*eval.Fit
 }
 
-func (cmd *lineupFitCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+func (cmd *lineupFitCmd) Run(ctx context.Context, c *installation.Command) error {
 	rows, _, err := cmd.Read()
 	if err == nil && len(rows) == 0 && !cmd.Feedback {
 		err = measurement.ErrNoRows
 	}
 	if err == nil && cmd.Feedback { // is in the database
-		_, err = cfg.LoadInstallation()
+		_, err = c.LoadInstallation()
 	}
 	if err != nil {
 		return err
 	}
-	return measurement.Use(ctx, cfg, t, cmd.Lineup, false, func(m *measurement.Measurement) error {
-		scored, err := eval.Run(ctx, m, m.Model, rows, 0, measurement.ScoringProgress(t))
+	return measurement.Use(ctx, c, cmd.Lineup, false, func(m *measurement.Measurement) error {
+		scored, err := eval.Run(ctx, m, m.Model, rows, 0, measurement.ScoringProgress(c.Terminal))
 		if err != nil {
 			return err
 		}
@@ -86,7 +86,7 @@ func (cmd *lineupFitCmd) Run(ctx context.Context, cfg *installation.Config, t *t
 		r := fitReport{Lineup: m.Fitted(fit), Fit: fit}
 		r.Lineup.Note = fmt.Sprintf("Fitted to %d rows of %s", fit.Rows, strings.Join(measurement.BaseNames(cmd.Files), ", "))
 		r.Changes = registry.Diff(m.Document, r.Lineup, nil)
-		return cmd.print(t, r)
+		return cmd.print(c.Terminal, r)
 	})
 }
 

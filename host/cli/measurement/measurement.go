@@ -13,7 +13,6 @@ import (
 	"assay/host/customer/feedback"
 	"assay/host/entity"
 	"assay/host/installation"
-	"assay/host/internal/terminal"
 	"assay/host/lineup"
 	"assay/host/measure/eval"
 	"assay/host/sandbox"
@@ -86,9 +85,9 @@ func (f GivenFacts) Collect(context.Context, string, entity.Entity, []string) (e
 // the active lineup is measured, or the built-in one without an installation. With lookups, checks observe facts as a
 // host does.
 func Use(
-	ctx context.Context, cfg *installation.Config, t *terminal.Terminal, file string, lookups bool, fn func(*Measurement) error,
+	ctx context.Context, c *installation.Command, file string, lookups bool, fn func(*Measurement) error,
 ) error {
-	installed, err := cfg.HasInstallation()
+	installed, err := c.HasInstallation()
 	if err != nil {
 		return err
 	}
@@ -97,25 +96,27 @@ func Use(
 		if err != nil {
 			return err
 		}
-		o, err := installation.BuiltInOpener(ctx, cfg, t, file)
+		o, err := installation.BuiltInOpener(ctx, c.Config, c.Terminal, file)
 		if err != nil {
 			return err
 		}
-		return (&Measurement{Document: document}).Run(ctx, cfg, t, o, nil, lookups, fn)
+		return (&Measurement{Document: document}).Run(ctx, c, o, nil, lookups, fn)
 	}
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) (err error) {
-		m, err := readMeasured(ctx, b, cfg, file)
-		if err != nil {
-			return err
-		}
-		m.labelled = b.Store.Labelled
-		return m.Run(ctx, cfg, t, b.Opener(ctx, cfg, t), b.Store, lookups, fn)
-	})
+	s, err := c.Open(ctx)
+	if err != nil {
+		return err
+	}
+	m, err := readMeasured(ctx, s, file)
+	if err != nil {
+		return err
+	}
+	m.labelled = s.Store.Labelled
+	return m.Run(ctx, c, s.Opener(ctx, c.Config, c.Terminal), s.Store, lookups, fn)
 }
 
 // Run opens the document, calls fn, and closes it. database is the installation's, or nil.
 func (m *Measurement) Run(
-	ctx context.Context, cfg *installation.Config, t *terminal.Terminal, o installation.Opener, database *store.Store, lookUp bool,
+	ctx context.Context, c *installation.Command, o installation.Opener, database *store.Store, lookUp bool,
 	fn func(*Measurement) error,
 ) (err error) {
 	candidate, err := o.Open(ctx, m.Document)
@@ -127,21 +128,21 @@ func (m *Measurement) Run(
 	if !lookUp {
 		return fn(m)
 	}
-	return installation.UseLookups(ctx, cfg, database, t, func(l *installation.Lookups) error {
+	return installation.UseLookups(ctx, c.Config, database, c.Terminal, func(l *installation.Lookups) error {
 		m.Checker.Collector = l
 		return fn(m)
 	})
 }
 
 // readMeasured reads the document to measure. Without a file, it is the lineup in force.
-func readMeasured(ctx context.Context, b *installation.Backend, cfg *installation.Config, file string) (*Measurement, error) {
-	_, found, err := b.Store.LastActivation(ctx)
+func readMeasured(ctx context.Context, s *installation.Session, file string) (*Measurement, error) {
+	_, found, err := s.Store.LastActivation(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var active registry.LineupRevision
 	if found || file == "" {
-		a, err := b.Authority(ctx, cfg)
+		a, err := s.Authority(ctx, s.Config)
 		if err != nil {
 			return nil, err
 		}

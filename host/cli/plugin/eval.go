@@ -28,7 +28,7 @@ type pluginEvalCmd struct {
 	Lookups bool   `help:"${eval_lookups}"`
 	Worst   int    `default:"10" help:"Number of the worst errors of each label to show."`
 	HTML    string `placeholder:"FILE" help:"Also write a report with plots to this file."`
-	JSON    bool   `help:"Print JSON."`
+	terminal.Output
 }
 
 // Validate checks the flags. Kong calls it.
@@ -39,25 +39,25 @@ func (cmd *pluginEvalCmd) Validate() error {
 	return nil
 }
 
-func (cmd *pluginEvalCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+func (cmd *pluginEvalCmd) Run(ctx context.Context, c *installation.Command) error {
 	all, skipped, err := cmd.Read()
 	if err != nil {
 		return err
 	}
-	return withPlugin(ctx, t, cmd.Plugin, func(p *sandbox.Plugin, _ registry.Module) error {
+	return withPlugin(ctx, c.Terminal, cmd.Plugin, func(p *sandbox.Plugin, _ registry.Module) error {
 		rows := slices.DeleteFunc(slices.Clone(all), func(r eval.Row) bool {
 			return !slices.Contains(p.Manifest().Entities, string(r.Type))
 		})
 		if len(rows) == 0 {
 			return fmt.Errorf("%w of a type that the layer scores", measurement.ErrNoRows)
 		}
-		return measurement.Use(ctx, cfg, t, cmd.Lineup, cmd.Lookups, func(m *measurement.Measurement) error {
-			report, err := cmd.measure(ctx, t, m, p, rows)
+		return measurement.Use(ctx, c, cmd.Lineup, cmd.Lookups, func(m *measurement.Measurement) error {
+			report, err := cmd.measure(ctx, c.Terminal, m, p, rows)
 			if err != nil {
 				return err
 			}
 			report.Files, report.Skipped, report.Others = measurement.BaseNames(cmd.Files), skipped, len(all)-len(rows)
-			return cmd.print(t, report)
+			return cmd.print(c.Terminal, report)
 		})
 	})
 }
@@ -129,12 +129,7 @@ func (cmd *pluginEvalCmd) print(t *terminal.Terminal, report *eval.PluginReport)
 			return fmt.Errorf("writing the report: %w", err)
 		}
 	}
-	var err error
-	if cmd.JSON {
-		err = t.JSON(report)
-	} else {
-		err = report.WriteText(t.Out)
-	}
+	err := t.Show(report, func() error { return report.WriteText(t.Out) })
 	if failures := report.Failures(); err == nil && failures > 0 {
 		return fmt.Errorf("the layer failed with %d rows: `assay plugin run` shows why", failures)
 	}

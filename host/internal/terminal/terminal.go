@@ -30,8 +30,40 @@ func FirstLine(text string) string {
 	return line
 }
 
-// Terminal holds the streams that a command writes to: results to out, progress and warnings to err.
-type Terminal struct{ Out, Err io.Writer }
+// Terminal holds the streams that a command writes to: results to Out, progress and warnings to Err.
+type Terminal struct {
+	Out, Err io.Writer
+	AsJSON   bool // for Show, Say and List
+}
+
+// Output is the flag of a command whose result can be JSON. The command line sets its terminal's AsJSON.
+type Output struct {
+	JSON bool `help:"Print JSON."`
+}
+
+// Show prints a result: v as JSON, or what text prints.
+func (t *Terminal) Show(v any, text func() error) error {
+	if t.AsJSON {
+		return t.JSON(v)
+	}
+	return text()
+}
+
+// Say prints a result: v as JSON, or a formatted text.
+func (t *Terminal) Say(v any, format string, args ...any) error {
+	return t.Show(v, func() error { t.Printf(format, args...); return nil })
+}
+
+// List prints a result: all as JSON, or as a table with a row for each.
+func List[T any](t *Terminal, all []T, header []string, row func(T) []string) error {
+	return t.Show(all, func() error {
+		rows := make([][]string, len(all))
+		for i, v := range all {
+			rows[i] = row(v)
+		}
+		return t.Table(header, rows)
+	})
+}
 
 // JSON writes v to out as indented JSON.
 func (t *Terminal) JSON(v any) error {
