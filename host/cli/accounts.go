@@ -19,52 +19,42 @@ type accountsCmd struct {
 }
 
 type accountsSignInCmd struct {
-	ID   string `arg:"" help:"ID of the account (acct_...). 'assay keys list' shows those of keys."`
-	JSON bool   `help:"Print JSON."`
+	ID string `arg:"" help:"ID of the account (acct_...). 'assay keys list' shows those of keys."`
+	terminal.Output
 }
 
-func (cmd *accountsSignInCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		token, err := b.Store.NewLink(ctx, cmd.ID)
-		if err != nil {
-			return err
-		}
-		base := strings.TrimSuffix(cfg.URL, "/")
-		if base == "" {
-			base = cfg.Scheme() + cfg.Listen
-		}
-		link, until := base+console.LinkPath+token, b.Store.Now().Add(signin.LinkLife)
-		if cmd.JSON {
-			return t.JSON(map[string]any{"account": cmd.ID, "link": link, "expires_at": until})
-		}
-		t.Printf("%s\n\nThis link signs in to %s once, until %s UTC. Give it to the account's owner alone.\n", link,
-			cmd.ID, until.UTC().Format(time.TimeOnly))
-		return nil
-	})
+func (cmd *accountsSignInCmd) Run(ctx context.Context, s *installation.Session) error {
+	token, err := s.Store.NewLink(ctx, cmd.ID)
+	if err != nil {
+		return err
+	}
+	base := strings.TrimSuffix(s.URL, "/")
+	if base == "" {
+		base = s.Scheme() + s.Listen
+	}
+	link, until := base+console.LinkPath+token, s.Store.Now().Add(signin.LinkLife)
+	return s.Say(map[string]any{"account": cmd.ID, "link": link, "expires_at": until},
+		"%s\n\nThis link signs in to %s once, until %s UTC. Give it to the account's owner alone.\n", link,
+		cmd.ID, until.UTC().Format(time.TimeOnly))
 }
 
 type accountsSignOutCmd struct {
-	ID   string `arg:"" help:"ID of the account (acct_...)."`
-	JSON bool   `help:"Print JSON."`
+	ID string `arg:"" help:"ID of the account (acct_...)."`
+	terminal.Output
 }
 
-func (cmd *accountsSignOutCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		if err := b.Store.CloseAccountSignIn(ctx, cmd.ID); err != nil {
-			return err
-		}
-		if cmd.JSON {
-			return t.JSON(map[string]string{"account": cmd.ID, "state": "signed out"})
-		}
-		t.Printf("Nobody is signed in to %s, and its sign-in code no longer works. Its keys do.\n", cmd.ID)
-		return nil
-	})
+func (cmd *accountsSignOutCmd) Run(ctx context.Context, s *installation.Session) error {
+	if err := s.Store.CloseAccountSignIn(ctx, cmd.ID); err != nil {
+		return err
+	}
+	return s.Say(map[string]string{"account": cmd.ID, "state": "signed out"},
+		"Nobody is signed in to %s, and its sign-in code no longer works. Its keys do.\n", cmd.ID)
 }
 
 type accountsQuotaCmd struct {
 	ID     string `arg:"" help:"ID of the account (acct_...)."`
 	Checks int32  `arg:"" help:"Checks a month, from 0 on."`
-	JSON   bool   `help:"Print JSON."`
+	terminal.Output
 }
 
 // Validate rejects a negative quota. Kong calls it.
@@ -75,16 +65,11 @@ func (cmd *accountsQuotaCmd) Validate() error {
 	return nil
 }
 
-func (cmd *accountsQuotaCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		if err := b.Store.SetQuota(ctx, cmd.ID, int(cmd.Checks)); err != nil {
-			return err
-		}
-		if cmd.JSON {
-			return t.JSON(map[string]any{"account": cmd.ID, "quota": cmd.Checks})
-		}
-		t.Printf("%s has %d checks a month until its plan changes. The audit log has a record of it.\n", cmd.ID,
-			cmd.Checks)
-		return nil
-	})
+func (cmd *accountsQuotaCmd) Run(ctx context.Context, s *installation.Session) error {
+	if err := s.Store.SetQuota(ctx, cmd.ID, int(cmd.Checks)); err != nil {
+		return err
+	}
+	return s.Say(map[string]any{"account": cmd.ID, "quota": cmd.Checks},
+		"%s has %d checks a month until its plan changes. The audit log has a record of it.\n", cmd.ID,
+		cmd.Checks)
 }

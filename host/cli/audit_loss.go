@@ -15,7 +15,7 @@ import (
 
 type auditLossCmd struct {
 	Reason string `placeholder:"TEXT" help:"${audit_loss_reason}"`
-	JSON   bool   `help:"Print JSON."`
+	terminal.Output
 }
 
 // AcceptedLosses is a result of accept-loss.
@@ -25,47 +25,44 @@ type AcceptedLosses struct {
 }
 
 // Run shows the losses that hosts found, and accepts them if there is a reason.
-func (cmd *auditLossCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+func (cmd *auditLossCmd) Run(ctx context.Context, c *installation.Command) error {
 	if cmd.Reason != "" {
 		if err := audit.CheckReason(cmd.Reason); err != nil {
 			return fmt.Errorf("--reason: %w", err)
 		}
 	}
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		losses, err := b.Store.Losses(ctx)
-		if err != nil {
+	s, err := c.Open(ctx)
+	if err != nil {
+		return err
+	}
+	losses, err := s.Store.Losses(ctx)
+	if err != nil {
+		return err
+	}
+	result := AcceptedLosses{Losses: append([]store.FoundLoss{}, losses...), Records: map[int]int64{}}
+	if cmd.Reason != "" {
+		if result.Records, err = acceptLosses(ctx, s.Store, losses, cmd.Reason); err != nil {
 			return err
 		}
-		result := AcceptedLosses{Losses: losses, Records: map[int]int64{}}
-		if cmd.Reason != "" {
-			if result.Records, err = acceptLosses(ctx, b, losses, cmd.Reason); err != nil {
-				return err
-			}
-		}
-		if cmd.JSON {
-			if losses == nil {
-				result.Losses = []store.FoundLoss{}
-			}
-			return t.JSON(result)
-		}
-		cmd.print(result, t)
-		return nil
-	})
+	}
+	return s.Show(result, func() error { result.print(s.Terminal); return nil })
 }
 
 // acceptLosses signs and records the acceptance of losses, in every chain: a database goes back as a whole, and hosts
 // remember checks only.
-func acceptLosses(ctx context.Context, b *installation.Backend, losses []store.FoundLoss, reason string) (map[int]int64, error) {
+func acceptLosses(
+	ctx context.Context, s *store.Store, losses []store.FoundLoss, reason string,
+) (map[int]int64, error) {
 	records := map[int]int64{}
 	if len(losses) == 0 {
 		return records, nil
 	}
-	heads, err := b.Store.Heads(ctx)
+	heads, err := s.Heads(ctx)
 	if err != nil {
 		return records, err
 	}
 	for _, head := range heads {
-		accepted := audit.LossAcceptance{Chain: head.Chain, At: b.Store.Now().UTC(), Reason: reason}
+		accepted := audit.LossAcceptance{Chain: head.Chain, At: s.Now().UTC(), Reason: reason}
 		of := slices.DeleteFunc(slices.Clone(losses), func(l store.FoundLoss) bool { return l.Chain != head.Chain })
 		for i, l := range of {
 			accepted.Lost = append(accepted.Lost, l.Head())
@@ -73,9 +70,9 @@ func acceptLosses(ctx context.Context, b *installation.Backend, losses []store.F
 				accepted.Survived = l.Survived
 			}
 		}
-		note, err := b.Store.Signer().AcceptLoss(accepted)
+		note, err := s.Signer().AcceptLoss(accepted)
 		if err == nil {
-			records[head.Chain], err = b.Store.AcceptLosses(ctx, head.Chain, of, accepted.Survived, note)
+			records[head.Chain], err = s.AcceptLosses(ctx, head.Chain, of, accepted.Survived, note)
 		}
 		if err != nil {
 			return records, err
@@ -84,7 +81,7 @@ func acceptLosses(ctx context.Context, b *installation.Backend, losses []store.F
 	return records, nil
 }
 
-func (cmd *auditLossCmd) print(result AcceptedLosses, t *terminal.Terminal) {
+func (result AcceptedLosses) print(t *terminal.Terminal) {
 	if len(result.Losses) == 0 {
 		t.Printf("No host misses records that it answered for.\n")
 		return

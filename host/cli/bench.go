@@ -26,7 +26,7 @@ type benchCmd struct {
 	Rate        int  `default:"500" help:"Requests per second to send when measuring latency."`
 	Profile     bool `help:"Measure the processor time of a check by part instead. Needs Linux."`
 	Overload    bool `help:"Measure a host that is offered twice its capacity instead."`
-	JSON        bool `help:"Print JSON."`
+	terminal.Output
 
 	others []string // keys of all accounts but the first
 }
@@ -90,10 +90,7 @@ func (cmd *benchCmd) run(ctx context.Context, dir string, b *installation.Backen
 	if err != nil {
 		return err
 	}
-	if cmd.JSON {
-		return t.JSON(report)
-	}
-	return cmd.print(t, report)
+	return t.Show(report, func() error { return cmd.print(t, report) })
 }
 
 func (cmd *benchCmd) measure(ctx context.Context, dir, key string, t *terminal.Terminal) (r benchReport, err error) {
@@ -182,9 +179,10 @@ func (cmd *benchCmd) overload(ctx context.Context, dir, key string, t *terminal.
 	if err != nil {
 		return err
 	}
-	if cmd.JSON {
-		return t.JSON(r)
-	}
+	return t.Show(r, func() error { return r.print(t, cmd.Connections) })
+}
+
+func (r overloadReport) print(t *terminal.Terminal, connections int) error {
 	row := func(what string, f bench.Figures) []string {
 		return []string{what, fmt.Sprintf("%.0f", f.PerSecond), fmt.Sprintf("%.0f", f.RefusedPerSecond), inMS(f.P50),
 			inMS(f.P99), inMS(f.Max), inMS(f.RefusedP99), inMS(f.SlowestRefusal), fmt.Sprint(f.Errors),
@@ -192,7 +190,7 @@ func (cmd *benchCmd) overload(ctx context.Context, dir, key string, t *terminal.
 	}
 	return t.Table([]string{"", "ANSWERED/S", "REFUSED/S", "P50", "P99", "MAX", "REFUSAL P99", "REFUSAL MAX", "500",
 		"FAILED"}, [][]string{
-		row(fmt.Sprintf("%d connections", cmd.Connections), r.Capacity),
+		row(fmt.Sprintf("%d connections", connections), r.Capacity),
 		row(fmt.Sprintf("%d requests per second", r.Offered), r.Overload),
 	})
 }

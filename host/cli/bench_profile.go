@@ -41,9 +41,10 @@ func (cmd *benchCmd) profile(ctx context.Context, dir, key string, t *terminal.T
 		}
 		reports = append(reports, r)
 	}
-	if cmd.JSON {
-		return t.JSON(reports)
-	}
+	return t.Show(reports, func() error { return printCosts(t, reports) })
+}
+
+func printCosts(t *terminal.Terminal, reports []costReport) error {
 	var rows [][]string
 	for _, r := range reports {
 		row := func(what string, us float64) {

@@ -18,7 +18,7 @@ type checkCmd struct {
 	Type    string `enum:"domain,email,phone,iban,auto" default:"auto" help:"Type of the value: ${enum}."`
 	Country string `placeholder:"CC" help:"The request's region.country: ISO 3166-1 alpha-2, or EU."`
 	Lineup  string `placeholder:"FILE" help:"${check_lineup}"`
-	JSON    bool   `help:"Print JSON."`
+	terminal.Output
 }
 
 // Explanation is the JSON output of `assay check`.
@@ -37,35 +37,35 @@ type Explanation struct {
 	Override  *check.Override `json:"override"` // null if none decided
 }
 
-func (cmd *checkCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	installed, err := cfg.HasInstallation()
+func (cmd *checkCmd) Run(ctx context.Context, c *installation.Command) error {
+	checker, closeChecker, err := cmd.open(ctx, c)
 	if err != nil {
 		return err
 	}
-	if !installed {
-		o, err := installation.BuiltInOpener(ctx, cfg, t, cmd.Lineup)
-		if err != nil {
-			return err
-		}
-		checker, closeChecker, err := installation.OpenBuiltIn(ctx, o, cfg, t, cmd.Lineup, cmd.kind())
-		if err != nil {
-			return err
-		}
-		return errors.Join(cmd.explain(ctx, t, checker), closeChecker())
+	return errors.Join(cmd.explain(ctx, c.Terminal, checker), closeChecker())
+}
+
+// open opens the lineup to score with.
+func (cmd *checkCmd) open(ctx context.Context, c *installation.Command) (*check.Checker, func() error, error) {
+	installed, err := c.HasInstallation()
+	if err != nil {
+		return nil, nil, err
 	}
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		open := b.OpenChecker
-		if cmd.Lineup != "" {
-			open = func(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) (*check.Checker, func() error, error) {
-				return installation.OpenCandidate(ctx, b, cfg, t, cmd.Lineup)
-			}
-		}
-		checker, closeChecker, err := open(ctx, cfg, t)
+	if !installed {
+		o, err := installation.BuiltInOpener(ctx, c.Config, c.Terminal, cmd.Lineup)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		return errors.Join(cmd.explain(ctx, t, checker), closeChecker())
-	})
+		return installation.OpenBuiltIn(ctx, o, c.Config, c.Terminal, cmd.Lineup, cmd.kind())
+	}
+	s, err := c.Open(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if cmd.Lineup != "" {
+		return installation.OpenCandidate(ctx, s.Backend, s.Config, s.Terminal, cmd.Lineup)
+	}
+	return s.OpenChecker(ctx, s.Config, s.Terminal)
 }
 
 // kind returns the type of the value.
@@ -82,14 +82,11 @@ func (cmd *checkCmd) explain(ctx context.Context, t *terminal.Terminal, checker 
 	if err != nil {
 		return err
 	}
-	if cmd.JSON {
-		return t.JSON(newExplanation(d))
-	}
 	name := cmp.Or(cmd.Lineup, "built-in")
 	if d.Revision != 0 {
 		name = fmt.Sprintf("revision %d", d.Revision)
 	}
-	return printDecision(t, d, name)
+	return t.Show(newExplanation(d), func() error { return printDecision(t, d, name) })
 }
 
 func newExplanation(d *check.Decision) Explanation {

@@ -19,7 +19,7 @@ import (
 )
 
 type configCmd struct {
-	JSON bool `help:"Print JSON."`
+	terminal.Output
 }
 
 func (*configCmd) readsWrongSettings() {}
@@ -41,18 +41,13 @@ func (cmd *configCmd) Run(ctx *kong.Context, cfg *installation.Config, s *settin
 		return err
 	}
 	all, err := s.inForce(ctx, cfg)
-	if cmd.JSON {
-		return errors.Join(t.JSON(all), err)
-	}
-	rows := make([][]string, len(all))
-	for i, v := range all {
+	return errors.Join(terminal.List(t, all, []string{"SETTING", "VALUE", "FROM"}, func(v settingInForce) []string {
 		value := v.Value
 		if value == "" && v.otherwise != "" {
 			value = "(" + v.otherwise + ")"
 		}
-		rows[i] = []string{v.Setting, cmp.Or(value, "-"), v.Source}
-	}
-	return errors.Join(t.Table([]string{"SETTING", "VALUE", "FROM"}, rows), err)
+		return []string{v.Setting, cmp.Or(value, "-"), v.Source}
+	}), err)
 }
 
 // inForce returns the settings in force. Parsing the command line may have failed because of one of them, so it reads

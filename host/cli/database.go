@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ type databaseCmd struct {
 
 type databaseDistributeCmd struct {
 	DryRun bool `help:"Only print what would be done."`
-	JSON   bool `help:"Print JSON."`
+	terminal.Output
 }
 
 // Run distributes the tables and functions that are not distributed yet. It prints the completed steps even if a later
@@ -40,22 +41,12 @@ func (cmd *databaseDistributeCmd) Run(ctx context.Context, cfg *installation.Con
 
 func (cmd *databaseDistributeCmd) distribute(ctx context.Context, b *installation.Backend, t *terminal.Terminal) error {
 	steps, failure := b.Store.Distribute(ctx, cmd.DryRun, t.Progress("Distributing"))
-	if cmd.JSON {
-		if err := t.JSON(append([]store.Step{}, steps...)); err != nil {
-			return err
-		}
-		return failure
-	}
-	rows := make([][]string, len(steps))
-	for i, s := range steps {
-		rows[i] = []string{s.Kind, s.Name, s.As, fmt.Sprint(s.Bytes), s.Took.Round(time.Millisecond).String()}
-	}
+	steps = append([]store.Step{}, steps...)
 	if len(steps) == 0 && failure == nil {
-		t.Printf("Everything is distributed already.\n")
-		return nil
+		return t.Say(steps, "Everything is distributed already.\n")
 	}
-	if err := t.Table([]string{"KIND", "NAME", "AS", "BYTES", "TOOK"}, rows); err != nil {
-		return err
-	}
-	return failure
+	header := []string{"KIND", "NAME", "AS", "BYTES", "TOOK"}
+	return cmp.Or(terminal.List(t, steps, header, func(s store.Step) []string {
+		return []string{s.Kind, s.Name, s.As, fmt.Sprint(s.Bytes), s.Took.Round(time.Millisecond).String()}
+	}), failure)
 }

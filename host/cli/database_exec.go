@@ -33,8 +33,8 @@ func (cmd *databaseExecCmd) Run(ctx context.Context, cfg *installation.Config, t
 		address = cfg.DatabaseURL
 	}
 	if address == "" {
-		cluster, err := postgres.Open(ctx, postgres.Config{Dir: cfg.DataDir, Logger: installation.QuietLog(t), Progress: t.Stage,
-			Existing: !cmd.Create})
+		cluster, err := postgres.Open(ctx, postgres.Config{Dir: cfg.DataDir, Logger: installation.QuietLog(t),
+			Progress: t.Stage, Existing: !cmd.Create})
 		if errors.Is(err, postgres.ErrNone) {
 			return cfg.NoPrivateDatabase()
 		}

@@ -15,7 +15,7 @@ type feedbackCmd struct {
 }
 
 type feedbackSignalsCmd struct {
-	JSON bool `help:"Print JSON."`
+	terminal.Output
 }
 
 // signalLine is a signal in the output of `assay feedback signals`.
@@ -25,28 +25,24 @@ type signalLine struct {
 	Interval  eval.Interval `json:"interval"`  // 95%
 }
 
-func (cmd *feedbackSignalsCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		labelled, err := b.Store.Labelled(ctx)
-		if err != nil {
-			return err
-		}
-		lines := []signalLine{}
-		for _, tally := range feedback.TallySignals(labelled) {
-			n := tally.Fraud + tally.Legitimate
-			lines = append(lines, signalLine{tally, eval.Number(float64(tally.Fraud) / float64(n)),
-				eval.Wilson(tally.Fraud, n)})
-		}
-		if cmd.JSON {
-			return t.JSON(lines)
-		}
-		rows := make([][]string, len(lines))
-		for i, l := range lines {
-			rows[i] = []string{l.Layer, l.Version, l.Signal, strconv.Itoa(l.Fraud), strconv.Itoa(l.Legitimate),
-				percentOf(l.Precision), percentOf(l.Interval[0]) + " to " + percentOf(l.Interval[1])}
-		}
-		return t.Table([]string{"LAYER", "VERSION", "SIGNAL", "FRAUD", "LEGITIMATE", "PRECISION", "95% INTERVAL"}, rows)
+func (cmd *feedbackSignalsCmd) Run(ctx context.Context, s *installation.Session) error {
+	labelled, err := s.Store.Labelled(ctx)
+	if err != nil {
+		return err
+	}
+	lines := []signalLine{}
+	for _, tally := range feedback.TallySignals(labelled) {
+		n := tally.Fraud + tally.Legitimate
+		lines = append(lines, signalLine{tally, eval.Number(float64(tally.Fraud) / float64(n)),
+			eval.Wilson(tally.Fraud, n)})
+	}
+	header := []string{"LAYER", "VERSION", "SIGNAL", "FRAUD", "LEGITIMATE", "PRECISION", "95% INTERVAL"}
+	return terminal.List(s.Terminal, lines, header, func(l signalLine) []string {
+		return []string{l.Layer, l.Version, l.Signal, strconv.Itoa(l.Fraud), strconv.Itoa(l.Legitimate),
+			percentOf(l.Precision), intervalOf(l.Interval)}
 	})
 }
+
+func intervalOf(i eval.Interval) string { return percentOf(i[0]) + " to " + percentOf(i[1]) }
 
 func percentOf(n eval.Number) string { return strconv.FormatFloat(100*float64(n), 'f', 0, 64) + "%" }

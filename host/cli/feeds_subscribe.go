@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"assay/host/entity"
@@ -15,27 +13,6 @@ import (
 	"assay/host/internal/terminal"
 	"assay/host/server"
 )
-
-type feedsRecommendCmd struct {
-	JSON bool `help:"Print JSON."`
-}
-
-func (cmd *feedsRecommendCmd) Run(t *terminal.Terminal) error {
-	lists := feed.Catalogue()
-	if cmd.JSON {
-		return t.JSON(lists)
-	}
-	for _, l := range lists {
-		mark := ""
-		if l.Terms != feed.Commercial {
-			mark = "! "
-		}
-		t.Printf("%s (%s)\n  %s.\n  %s%s; %s\n  %s\n\n", l.Name, cmp.Or(string(l.Category), string(l.Kind)), l.Adds,
-			mark, l.Licence, l.Terms, l.URL)
-	}
-	t.Printf("Subscribe with: assay feeds subscribe NAME. Read the publisher's terms first; they may have changed.\n")
-	return nil
-}
 
 type feedsSubscribeCmd struct {
 	From          string  `arg:"" name:"name|url" help:"${feeds_subscribe_from}"`
@@ -49,7 +26,7 @@ type feedsSubscribeCmd struct {
 	Country       string  `placeholder:"CC" help:"${feeds_country}"`
 	Licence       string  `placeholder:"TEXT" help:"Licence of the list, stored with it."`
 	NonCommercial bool    `help:"${feeds_non_commercial}"`
-	JSON          bool    `help:"Print JSON."`
+	terminal.Output
 }
 
 // How long a list is used after its publisher last confirmed it, unless --expires says otherwise.
@@ -102,112 +79,62 @@ func (cmd *feedsSubscribeCmd) subscription() (feed.Subscription, error) {
 	return s, nil
 }
 
-func (cmd *feedsSubscribeCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	s, err := cmd.subscription()
+func (cmd *feedsSubscribeCmd) Run(ctx context.Context, c *installation.Command) error {
+	subscription, err := cmd.subscription()
 	if err != nil {
 		return err
 	}
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		if err := b.Store.Subscribe(ctx, s); err != nil {
-			return err
-		}
-		return fetchNow(ctx, b, cfg, t, s.Name, cmd.JSON)
-	})
+	s, err := c.Open(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.Store.Subscribe(ctx, subscription); err != nil {
+		return err
+	}
+	return fetchNow(ctx, s, subscription.Name)
 }
 
 // fetchNow fetches a subscription in this process and prints the outcome.
-func fetchNow(ctx context.Context, b *installation.Backend, cfg *installation.Config, t *terminal.Terminal, name string, asJSON bool) error {
-	c, err := b.Store.ClaimSubscription(ctx, name, feed.ClaimLease)
+func fetchNow(ctx context.Context, s *installation.Session, name string) error {
+	c, err := s.Store.ClaimSubscription(ctx, name, feed.ClaimLease)
 	if err != nil {
 		return err
 	}
 	if c == nil { // a running host was faster
-		t.Stage("a host is fetching " + name + ": see `assay feeds status`")
+		s.Stage("a host is fetching " + name + ": see `assay feeds status`")
 		return nil
 	}
-	t.Stage("fetching " + name)
+	s.Stage("fetching " + name)
 	began := time.Now()
-	result, err := server.NewSubscriber(b, cfg, installation.QuietLog(t)).Fetch(ctx, c)
+	result, err := server.NewSubscriber(s.Backend, s.Config, installation.QuietLog(s.Terminal)).Fetch(ctx, c)
 	if err != nil {
 		return fmt.Errorf("%w\nThe subscription is stored, and hosts try again: see `assay feeds status`", err)
 	}
-	shown := feedsImportCmd{Name: c.Name, Kind: string(c.Kind), JSON: asJSON}
-	return shown.print(t, result.Report, result.Change, time.Since(began))
+	return showImport(s.Terminal, c.Name, c.Kind, result.Report, result.Change, time.Since(began))
 }
 
 type feedsUnsubscribeCmd struct {
 	Name string `arg:"" help:"The list's name."`
-	JSON bool   `help:"Print JSON."`
+	terminal.Output
 }
 
-func (cmd *feedsUnsubscribeCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		if err := b.Store.Unsubscribe(ctx, cmd.Name); err != nil {
-			return err
-		}
-		if cmd.JSON {
-			return t.JSON(map[string]string{"name": cmd.Name, "state": "unsubscribed"})
-		}
-		t.Printf("%s is no longer fetched. Its entries apply until they expire, or until `assay feeds withdraw`.\n",
-			cmd.Name)
-		return nil
-	})
+func (cmd *feedsUnsubscribeCmd) Run(ctx context.Context, s *installation.Session) error {
+	if err := s.Store.Unsubscribe(ctx, cmd.Name); err != nil {
+		return err
+	}
+	return s.Say(map[string]string{"name": cmd.Name, "state": "unsubscribed"},
+		"%s is no longer fetched. Its entries apply until they expire, or until `assay feeds withdraw`.\n",
+		cmd.Name)
 }
 
 type feedsAcceptCmd struct {
 	Name string `arg:"" help:"The list's name."`
-	JSON bool   `help:"Print JSON."`
+	terminal.Output
 }
 
-func (cmd *feedsAcceptCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		if err := b.Store.AcceptSubscribed(ctx, cmd.Name); err != nil {
-			return err
-		}
-		return fetchNow(ctx, b, cfg, t, cmd.Name, cmd.JSON)
-	})
-}
-
-type feedsStatusCmd struct {
-	JSON bool `help:"Print JSON."`
-}
-
-// listStatus is one subscription in the output of `assay feeds status --json`.
-type listStatus struct {
-	feed.Subscription
-	State feed.State `json:"state"`
-	Every string     `json:"every"`
-}
-
-func (cmd *feedsStatusCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		lists, err := b.Store.Subscriptions(ctx)
-		if err != nil {
-			return err
-		}
-		now := time.Now()
-		all := make([]listStatus, len(lists))
-		rows := make([][]string, len(lists))
-		for i, l := range lists {
-			all[i] = listStatus{l, l.State(now), strings.TrimSuffix(l.Every.String(), "0m0s")}
-			note := l.Error
-			if l.Held != nil {
-				note += ": see `assay feeds accept`"
-			}
-			rows[i] = []string{l.Name, string(all[i].State), strconv.Itoa(l.Entries), shownTime(l.ConfirmedAt),
-				shownTime(&l.NextFetchAt), shownTime(l.FreshUntil), shownTime(l.ExpiresAt), note}
-		}
-		if cmd.JSON {
-			return t.JSON(all)
-		}
-		return t.Table([]string{"LIST", "STATE", "ENTRIES", "CONFIRMED (UTC)", "NEXT", "FRESH UNTIL", "EXPIRES",
-			"ERROR"}, rows)
-	})
-}
-
-func shownTime(at *time.Time) string {
-	if at == nil {
-		return "-"
+func (cmd *feedsAcceptCmd) Run(ctx context.Context, s *installation.Session) error {
+	if err := s.Store.AcceptSubscribed(ctx, cmd.Name); err != nil {
+		return err
 	}
-	return at.UTC().Format("2006-01-02 15:04")
+	return fetchNow(ctx, s, cmd.Name)
 }

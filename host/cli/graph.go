@@ -7,6 +7,7 @@ import (
 	"assay/host/entity"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
+	"assay/host/store"
 )
 
 type graphCmd struct {
@@ -18,7 +19,7 @@ type graphForgetCmd struct {
 	Type    string `enum:"domain,email,phone,iban,auto" default:"auto" help:"Type of the value: ${enum}."`
 	Country string `placeholder:"CC" help:"Read a phone number in national format as a number of this country."`
 	Account string `placeholder:"ID" help:"${graph_account}"`
-	JSON    bool   `help:"Print JSON."`
+	terminal.Output
 }
 
 // Validate checks the flags. Kong calls it.
@@ -36,23 +37,18 @@ type forgetResult struct {
 }
 
 // Run deletes what the flags select. It succeeds if there is nothing to delete.
-func (cmd *graphForgetCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		deleted, err := cmd.forget(ctx, b)
-		if err != nil {
-			return err
-		}
-		if cmd.JSON {
-			return t.JSON(deleted)
-		}
-		t.Printf("Deleted from the reputation graph: %d sightings and %d links.\n", deleted.Sightings, deleted.Links)
-		return nil
-	})
+func (cmd *graphForgetCmd) Run(ctx context.Context, s *installation.Session) error {
+	deleted, err := cmd.forget(ctx, s.Store)
+	if err != nil {
+		return err
+	}
+	return s.Say(deleted, "Deleted from the reputation graph: %d sightings and %d links.\n", deleted.Sightings,
+		deleted.Links)
 }
 
-func (cmd *graphForgetCmd) forget(ctx context.Context, b *installation.Backend) (forgetResult, error) {
+func (cmd *graphForgetCmd) forget(ctx context.Context, s *store.Store) (forgetResult, error) {
 	if cmd.Value == "" {
-		sightings, links, err := b.Store.ForgetAccountSightings(ctx, cmd.Account)
+		sightings, links, err := s.ForgetAccountSightings(ctx, cmd.Account)
 		return forgetResult{sightings, links}, err
 	}
 	kind := entity.Type(cmd.Type)
@@ -63,6 +59,6 @@ func (cmd *graphForgetCmd) forget(ctx context.Context, b *installation.Backend) 
 	if err != nil {
 		return forgetResult{}, err
 	}
-	sightings, links, err := b.Store.ForgetSightings(ctx, cmd.Account, e)
+	sightings, links, err := s.ForgetSightings(ctx, cmd.Account, e)
 	return forgetResult{int64(sightings), int64(links)}, err
 }

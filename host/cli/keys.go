@@ -27,7 +27,7 @@ type keysCreateCmd struct {
 	Allow   []string `placeholder:"CIDR" help:"${keys_allow}"`
 	Expires string   `placeholder:"TIME" help:"${keys_expires}"`
 	Test    bool     `help:"${keys_test}"`
-	JSON    bool     `help:"Print JSON."`
+	terminal.Output
 }
 
 // wanted returns the key that the flags describe.
@@ -56,75 +56,64 @@ func (cmd *keysCreateCmd) Validate() error {
 	return err
 }
 
-func (cmd *keysCreateCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		wanted, err := cmd.wanted(b.Store.Now())
-		if err != nil {
+func (cmd *keysCreateCmd) Run(ctx context.Context, s *installation.Session) error {
+	wanted, err := cmd.wanted(s.Store.Now())
+	if err != nil {
+		return err
+	}
+	plan, _ := check.PlanNamed(cmd.Plan)
+	account, err := installation.AccountOn(ctx, s.Store, cmd.Account, plan)
+	if err != nil {
+		return err
+	}
+	issued, err := s.Store.IssueKey(ctx, account, wanted)
+	if err != nil {
+		return err
+	}
+	// A new account also gets its sign-in code, so that its API key never opens the dashboard.
+	var code string
+	if cmd.Account == "" {
+		if code, err = s.Store.FirstCode(ctx, issued.Account); err != nil {
 			return err
 		}
-		plan, _ := check.PlanNamed(cmd.Plan)
-		account, err := installation.AccountOn(ctx, b.Store, cmd.Account, plan)
-		if err != nil {
-			return err
-		}
-		issued, err := b.Store.IssueKey(ctx, account, wanted)
-		if err != nil {
-			return err
-		}
-		// A new account also gets its sign-in code, so that its API key never opens the dashboard.
-		var code string
-		if cmd.Account == "" {
-			if code, err = b.Store.FirstCode(ctx, issued.Account); err != nil {
-				return err
-			}
-		}
-		if cmd.JSON {
-			return t.JSON(struct {
-				apikey.Issued
-				Code string `json:"sign_in_code,omitempty"`
-			}{issued, code})
-		}
-		t.Printf("key      %s\nid       %s\naccount  %s\nplan     %s\n", issued.Secret, issued.ID, issued.Account,
-			issued.Plan)
-		if code != "" {
-			t.Printf("code     %s\n\nStore the key for programs, and the code, which signs in to the dashboard, now. "+
-				"The host keeps only hashes of them.\n", code)
-			return nil
-		}
-		t.Printf("\nStore the key now. The host keeps only a hash of it.\n")
-		return nil
-	})
+	}
+	advice := "\nStore the key now. The host keeps only a hash of it."
+	if code != "" {
+		advice = fmt.Sprintf("code     %s\n\nStore the key for programs, and the code, which signs in to the dashboard, "+
+			"now. The host keeps only hashes of them.", code)
+	}
+	return s.Say(struct {
+		apikey.Issued
+		Code string `json:"sign_in_code,omitempty"`
+	}{issued, code}, issuedText, issued.Secret, issued.ID, issued.Account, issued.Plan, advice)
 }
+
+// issuedText is the format of a new key for people, followed by advice.
+const issuedText = "key      %s\nid       %s\naccount  %s\nplan     %s\n%s\n"
 
 type keysListCmd struct {
 	Account string `placeholder:"ID" help:"List only this account's keys."`
-	JSON    bool   `help:"Print JSON."`
+	terminal.Output
 }
 
-func (cmd *keysListCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		keys, err := b.Store.Keys(ctx, cmd.Account)
-		if err != nil {
-			return err
+func (cmd *keysListCmd) Run(ctx context.Context, s *installation.Session) error {
+	keys, err := s.Store.Keys(ctx, cmd.Account)
+	if err != nil {
+		return err
+	}
+	header := []string{"ID", "KEY", "NAME", "STATE", "ACCOUNT", "PLAN", "USED THIS MONTH", "SCOPES", "ALLOWED",
+		"CREATED (UTC)", "LAST USED", "EXPIRES"}
+	return terminal.List(s.Terminal, keys, header, func(k apikey.Key) []string {
+		scopes, networks := "all", "all"
+		if k.Scopes != nil {
+			scopes = fmt.Sprint(k.Scopes)
 		}
-		if cmd.JSON {
-			return t.JSON(keys)
+		if k.Networks != nil {
+			networks = fmt.Sprint(k.Networks)
 		}
-		rows := make([][]string, len(keys))
-		for i, k := range keys {
-			scopes, networks := "all", "all"
-			if k.Scopes != nil {
-				scopes = fmt.Sprint(k.Scopes)
-			}
-			if k.Networks != nil {
-				networks = fmt.Sprint(k.Networks)
-			}
-			rows[i] = []string{k.ID, k.Hint, k.Name, string(k.State), k.Account, k.Plan, fmt.Sprint(k.Used),
-				strings.Trim(scopes, "[]"), strings.Trim(networks, "[]"),
-				k.CreatedAt.UTC().Format(time.DateTime), dateTime(k.LastUsedAt), dateTime(k.ExpiresAt)}
-		}
-		return t.Table([]string{"ID", "KEY", "NAME", "STATE", "ACCOUNT", "PLAN", "USED THIS MONTH", "SCOPES", "ALLOWED",
-			"CREATED (UTC)", "LAST USED", "EXPIRES"}, rows)
+		return []string{k.ID, k.Hint, k.Name, string(k.State), k.Account, k.Plan, fmt.Sprint(k.Used),
+			strings.Trim(scopes, "[]"), strings.Trim(networks, "[]"),
+			k.CreatedAt.UTC().Format(time.DateTime), dateTime(k.LastUsedAt), dateTime(k.ExpiresAt)}
 	})
 }
 
@@ -139,7 +128,7 @@ func dateTime(t *time.Time) string {
 type keysRotateCmd struct {
 	ID      string        `arg:"" help:"ID of the key (key_...)."`
 	Overlap time.Duration `default:"24h" help:"How long the old key keeps working; 0s ends it now."`
-	JSON    bool          `help:"Print JSON."`
+	terminal.Output
 }
 
 // Validate rejects an overlap that is negative. Kong calls it.
@@ -150,37 +139,24 @@ func (cmd *keysRotateCmd) Validate() error {
 	return nil
 }
 
-func (cmd *keysRotateCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		issued, err := b.Store.RotateKey(ctx, "", cmd.ID, cmd.Overlap)
-		if err != nil {
-			return err
-		}
-		if cmd.JSON {
-			return t.JSON(issued)
-		}
-		t.Printf("key      %s\nid       %s\naccount  %s\nplan     %s\n\n", issued.Secret, issued.ID, issued.Account,
-			issued.Plan)
-		t.Printf("Store the key now. The host keeps only a hash of it. %s works until %s UTC, or until it would have "+
-			"expired.\n", cmd.ID, b.Store.Now().Add(cmd.Overlap).UTC().Format(time.DateTime))
-		return nil
-	})
+func (cmd *keysRotateCmd) Run(ctx context.Context, s *installation.Session) error {
+	issued, err := s.Store.RotateKey(ctx, "", cmd.ID, cmd.Overlap)
+	if err != nil {
+		return err
+	}
+	advice := fmt.Sprintf("\nStore the key now. The host keeps only a hash of it. %s works until %s UTC, or until it "+
+		"would have expired.", cmd.ID, s.Store.Now().Add(cmd.Overlap).UTC().Format(time.DateTime))
+	return s.Say(issued, issuedText, issued.Secret, issued.ID, issued.Account, issued.Plan, advice)
 }
 
 type keysRevokeCmd struct {
-	ID   string `arg:"" help:"ID of the key (key_...)."`
-	JSON bool   `help:"Print JSON."`
+	ID string `arg:"" help:"ID of the key (key_...)."`
+	terminal.Output
 }
 
-func (cmd *keysRevokeCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		if err := b.Store.RevokeKey(ctx, cmd.ID); err != nil {
-			return err
-		}
-		if cmd.JSON {
-			return t.JSON(map[string]string{"id": cmd.ID, "state": "revoked"})
-		}
-		t.Printf("%s is revoked.\n", cmd.ID)
-		return nil
-	})
+func (cmd *keysRevokeCmd) Run(ctx context.Context, s *installation.Session) error {
+	if err := s.Store.RevokeKey(ctx, cmd.ID); err != nil {
+		return err
+	}
+	return s.Say(map[string]string{"id": cmd.ID, "state": "revoked"}, "%s is revoked.\n", cmd.ID)
 }

@@ -12,6 +12,7 @@ import (
 	"assay/host/installation"
 	"assay/host/internal/terminal"
 	"assay/host/measure/eval"
+	"assay/host/store"
 	"assay/registry"
 )
 
@@ -21,8 +22,8 @@ type layersCmd struct {
 }
 
 type layersListCmd struct {
-	All  bool `help:"List all published versions."`
-	JSON bool `help:"Print JSON."`
+	All bool `help:"List all published versions."`
+	terminal.Output
 }
 
 // LayerLine is a layer in the output of `assay layers list`.
@@ -41,34 +42,27 @@ type LayerLine struct {
 	FirstParty bool            `json:"first_party"`
 }
 
-func (cmd *layersListCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		plugins, err := b.Store.Plugins(ctx)
-		if err != nil {
-			return err
+func (cmd *layersListCmd) Run(ctx context.Context, s *installation.Session) error {
+	plugins, err := s.Store.Plugins(ctx)
+	if err != nil {
+		return err
+	}
+	active, err := s.Store.ActiveLineup(ctx)
+	if err != nil && !errors.Is(err, registry.ErrNoRevision) {
+		return err
+	}
+	lines, err := layerLines(plugins, active.Lineup, cmd.All)
+	if err != nil {
+		return err
+	}
+	header := []string{"LAYER", "VERSION", "CLASS", "SCORE", "WEIGHT", "BUDGET", "ENTITIES", "SUMMARY"}
+	return terminal.List(s.Terminal, lines, header, func(l LayerLine) []string {
+		weight := ""
+		if l.Active {
+			weight = l.Weight.String()
 		}
-		active, err := b.Store.ActiveLineup(ctx)
-		if err != nil && !errors.Is(err, registry.ErrNoRevision) {
-			return err
-		}
-		lines, err := layerLines(plugins, active.Lineup, cmd.All)
-		if err != nil {
-			return err
-		}
-		if cmd.JSON {
-			return t.JSON(lines)
-		}
-		rows := make([][]string, len(lines))
-		for i, l := range lines {
-			weight := ""
-			if l.Active {
-				weight = l.Weight.String()
-			}
-			rows[i] = []string{l.Name, l.Version, string(l.Class), scoreRange(l.Range), weight,
-				strconv.FormatInt(l.BudgetFuel, 10),
-				strings.Join(l.Entities, ","), l.Summary}
-		}
-		return t.Table([]string{"LAYER", "VERSION", "CLASS", "SCORE", "WEIGHT", "BUDGET", "ENTITIES", "SUMMARY"}, rows)
+		return []string{l.Name, l.Version, string(l.Class), fmt.Sprintf("%d to %d", l.Range[0], l.Range[1]), weight,
+			strconv.FormatInt(l.BudgetFuel, 10), strings.Join(l.Entities, ","), l.Summary}
 	})
 }
 
@@ -101,7 +95,7 @@ func layerLines(plugins []registry.PublishedPlugin, lineup registry.LineupDocume
 
 type layersShowCmd struct {
 	Layer string `arg:"" help:"${layers_show_layer}"`
-	JSON  bool   `help:"Print JSON."`
+	terminal.Output
 }
 
 // shownLayer is the JSON output of `assay layers show`.
@@ -121,37 +115,33 @@ type shownSignal struct {
 	Interval   eval.Interval `json:"interval"`  // of the precision, 95%
 }
 
-func (cmd *layersShowCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		shown, err := cmd.read(ctx, b)
-		if err != nil {
-			return err
+func (cmd *layersShowCmd) Run(ctx context.Context, s *installation.Session) error {
+	shown, err := cmd.read(ctx, s.Store)
+	if err != nil {
+		return err
+	}
+	return s.Show(shown, func() error { return shown.print(s.Terminal) })
+}
+
+func (l shownLayer) print(t *terminal.Terminal) error {
+	t.Printf("%s@%s: %s\n%d labelled values were scored by this version.\n\n", l.Name, l.Version, l.Summary, l.Labels)
+	rows := make([][]string, len(l.Signals))
+	for i, s := range l.Signals {
+		rows[i] = []string{s.Code, strconv.Itoa(s.Points), s.Warrants, "", "", "", s.Text}
+		if s.Fraud+s.Legitimate > 0 {
+			rows[i][3], rows[i][4], rows[i][5] = percentOf(s.HitRate), percentOf(s.Precision), intervalOf(s.Interval)
 		}
-		if cmd.JSON {
-			return t.JSON(shown)
-		}
-		t.Printf("%s@%s: %s\n%d labelled values were scored by this version.\n\n", shown.Name, shown.Version,
-			shown.Summary, shown.Labels)
-		rows := make([][]string, len(shown.Signals))
-		for i, s := range shown.Signals {
-			rows[i] = []string{s.Code, strconv.Itoa(s.Points), s.Warrants, "", "", "", s.Text}
-			if s.Fraud+s.Legitimate > 0 {
-				rows[i][3], rows[i][4] = percentOf(s.HitRate), percentOf(s.Precision)
-				rows[i][5] = percentOf(s.Interval[0]) + " to " + percentOf(s.Interval[1])
-			}
-		}
-		return t.Table(
-			[]string{"SIGNAL", "POINTS", "WARRANTS", "HIT RATE", "PRECISION", "95% INTERVAL", "MEANING"}, rows)
-	})
+	}
+	return t.Table([]string{"SIGNAL", "POINTS", "WARRANTS", "HIT RATE", "PRECISION", "95% INTERVAL", "MEANING"}, rows)
 }
 
 // read finds the layer: the named version, or that of the lineup in force, or the newest.
-func (cmd *layersShowCmd) read(ctx context.Context, b *installation.Backend) (shown shownLayer, err error) {
-	plugins, err := b.Store.Plugins(ctx)
+func (cmd *layersShowCmd) read(ctx context.Context, s *store.Store) (shown shownLayer, err error) {
+	plugins, err := s.Plugins(ctx)
 	if err != nil {
 		return shown, err
 	}
-	active, err := b.Store.ActiveLineup(ctx)
+	active, err := s.ActiveLineup(ctx)
 	if err != nil && !errors.Is(err, registry.ErrNoRevision) {
 		return shown, err
 	}
@@ -174,7 +164,7 @@ func (cmd *layersShowCmd) read(ctx context.Context, b *installation.Backend) (sh
 	if err != nil {
 		return shown, fmt.Errorf("showing %s: %w", cmd.Layer, err)
 	}
-	labelled, err := b.Store.Labelled(ctx)
+	labelled, err := s.Labelled(ctx)
 	if err != nil {
 		return shown, err
 	}
@@ -200,6 +190,3 @@ func signalsOf(m registry.Manifest, of shownLayer, tallies []feedback.Tally) []s
 	}
 	return signals
 }
-
-// scoreRange returns a range of scores as text, such as "-60 to 0".
-func scoreRange(r [2]int) string { return fmt.Sprintf("%d to %d", r[0], r[1]) }

@@ -14,6 +14,7 @@ import (
 	"assay/host/customer/override"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
+	"assay/host/store"
 )
 
 type overridesCmd struct {
@@ -34,7 +35,7 @@ type overridesAddCmd struct {
 	Reason      string `required:"" placeholder:"TEXT" help:"Why; stored encrypted."`
 	Expires     string `required:"" placeholder:"TIME" help:"${overrides_expires}"`
 	Author      string `placeholder:"NAME" help:"Who decided; the user who runs the command if absent."`
-	JSON        bool   `help:"Print JSON."`
+	terminal.Output
 }
 
 // wanted returns the override that the flags describe.
@@ -86,27 +87,22 @@ func expiry(text string, now time.Time) (time.Time, error) {
 	return at, nil
 }
 
-func (cmd *overridesAddCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		w, err := cmd.wanted(b.Store.Now())
-		if err != nil {
-			return err
-		}
-		w.Author = cmp.Or(w.Author, operatorName())
-		added, err := b.Store.AddOverrideForAll(ctx, w)
-		if err != nil {
-			return err
-		}
-		if cmd.JSON {
-			return t.JSON(added)
-		}
-		if added.Replaced != "" {
-			t.Printf("%s replaces %s.\n", added.ID, added.Replaced)
-		}
-		t.Printf("%s: %s %s for all accounts until %s. Hosts apply it within a second.\n", added.ID, added.Action,
-			added.Target, added.ExpiresAt.UTC().Format(time.DateTime))
-		return nil
-	})
+func (cmd *overridesAddCmd) Run(ctx context.Context, s *installation.Session) error {
+	w, err := cmd.wanted(s.Store.Now())
+	if err != nil {
+		return err
+	}
+	w.Author = cmp.Or(w.Author, operatorName())
+	added, err := s.Store.AddOverrideForAll(ctx, w)
+	if err != nil {
+		return err
+	}
+	replaces := ""
+	if added.Replaced != "" {
+		replaces = fmt.Sprintf("%s replaces %s.\n", added.ID, added.Replaced)
+	}
+	return s.Say(added, "%s%s: %s %s for all accounts until %s. Hosts apply it within a second.\n", replaces, added.ID,
+		added.Action, added.Target, added.ExpiresAt.UTC().Format(time.DateTime))
 }
 
 // operatorName returns the name of the user who runs the command.
@@ -119,32 +115,26 @@ func operatorName() string {
 
 type overridesListCmd struct {
 	Account string `placeholder:"ID" help:"Only this account's overrides."`
-	JSON    bool   `help:"Print JSON."`
+	terminal.Output
 }
 
-func (cmd *overridesListCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) (err error) {
-		var list []override.Listed
-		if cmd.Account == "" {
-			list, err = b.Store.AllOverrides(ctx)
-		} else {
-			list, err = b.Store.Overrides(ctx, cmd.Account)
-		}
-		if err != nil {
-			return err
-		}
-		if cmd.JSON {
-			return t.JSON(list)
-		}
-		rows := make([][]string, len(list))
-		for i, o := range list {
-			rows[i] = []string{o.ID, cmp.Or(o.Account, "all"), string(o.Action), string(o.Kind), o.Target, o.Author,
-				o.ExpiresAt.UTC().Format(time.DateTime), overrideState(o), o.Reason}
-		}
-		return t.Table(
-			[]string{"ID", "ACCOUNT", "ACTION", "KIND", "TARGET", "AUTHOR", "EXPIRES (UTC)", "STATE", "REASON"},
-			rows)
+func (cmd *overridesListCmd) Run(ctx context.Context, s *installation.Session) error {
+	list, err := cmd.read(ctx, s.Store)
+	if err != nil {
+		return err
+	}
+	header := []string{"ID", "ACCOUNT", "ACTION", "KIND", "TARGET", "AUTHOR", "EXPIRES (UTC)", "STATE", "REASON"}
+	return terminal.List(s.Terminal, list, header, func(o override.Listed) []string {
+		return []string{o.ID, cmp.Or(o.Account, "all"), string(o.Action), string(o.Kind), o.Target, o.Author,
+			o.ExpiresAt.UTC().Format(time.DateTime), overrideState(o), o.Reason}
 	})
+}
+
+func (cmd *overridesListCmd) read(ctx context.Context, s *store.Store) ([]override.Listed, error) {
+	if cmd.Account == "" {
+		return s.AllOverrides(ctx)
+	}
+	return s.Overrides(ctx, cmd.Account)
 }
 
 func overrideState(o override.Listed) string {
@@ -155,19 +145,13 @@ func overrideState(o override.Listed) string {
 }
 
 type overridesRemoveCmd struct {
-	ID   string `arg:"" help:"The override, ovr_..."`
-	JSON bool   `help:"Print JSON."`
+	ID string `arg:"" help:"The override, ovr_..."`
+	terminal.Output
 }
 
-func (cmd *overridesRemoveCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		if err := b.Store.RemoveAnyOverride(ctx, cmd.ID); err != nil {
-			return err
-		}
-		if cmd.JSON {
-			return t.JSON(map[string]any{"id": cmd.ID, "removed": true})
-		}
-		t.Printf("%s is removed.\n", cmd.ID)
-		return nil
-	})
+func (cmd *overridesRemoveCmd) Run(ctx context.Context, s *installation.Session) error {
+	if err := s.Store.RemoveAnyOverride(ctx, cmd.ID); err != nil {
+		return err
+	}
+	return s.Say(map[string]any{"id": cmd.ID, "removed": true}, "%s is removed.\n", cmd.ID)
 }

@@ -2,20 +2,15 @@ package cli
 
 import (
 	"context"
-	"crypto/ed25519"
-	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"assay/host/access/keyring"
-	"assay/host/audit"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
-	"assay/registry/activation"
 )
 
 type secretCmd struct {
@@ -29,94 +24,6 @@ type secretCmd struct {
 	Sign     secretSignCmd     `cmd:"" help:"${secret_sign_cmd}"`
 }
 
-type secretRotateCmd struct {
-	In time.Duration `default:"24h" placeholder:"TIME" help:"${secret_in}"`
-}
-
-// Run adds a generation to the secret file, introduces its key to the audit log and lists its host's key in the trust
-// file. It continues with one that it could not introduce before: the file is written first, so that no lost key is
-// announced.
-func (cmd *secretRotateCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	if cmd.In < 0 {
-		return errors.New("--in: the time must not be in the past")
-	}
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		signer := b.Store.Signer()
-		if err := signer.CanIntroduce(); err != nil {
-			return err
-		}
-		next, err := cmd.generation(cfg, b, signer.Public)
-		if err != nil {
-			return err
-		}
-		if err := introduce(ctx, b, signer.Hold(next.SignSeed), next.From); err != nil {
-			return err
-		}
-		host, err := activation.NewKey(installation.HostKeyName, next.Activation)
-		if err != nil {
-			return err
-		}
-		line := fmt.Sprintf("%s %s", activation.Host, host.Verifier)
-		if err := addLine(cfg.TrustPath(), line); err != nil {
-			fmt.Fprintf(t.Err, "The trust file was not changed (%v). Add this line to it:\n%s\n", err, line)
-		}
-		t.Printf("Generation %d of the secret is in %s, and its keys are in use from %s.\nBefore that, copy the "+
-			"secret and the trust file to all other hosts and operators' machines, and restart the hosts one at a "+
-			"time.\n",
-			next.Number, cfg.SecretPath(), next.From.UTC().Format(time.RFC3339))
-		return nil
-	})
-}
-
-// generation returns the last generation if its key was not introduced, else a new one.
-func (cmd *secretRotateCmd) generation(cfg *installation.Config, b *installation.Backend, known audit.Public) (keyring.Generation, error) {
-	last := b.Keys.Generations()[len(b.Keys.Generations())-1]
-	if last.Number > 1 && !known.Knows(PublicOf(last.SignSeed)) {
-		return last, nil
-	}
-	from := b.Store.Now().Add(cmd.In).Truncate(time.Second)
-	if err := keyring.AddGeneration(cfg.SecretPath(), from); err != nil {
-		return last, err
-	}
-	ring, err := cfg.LoadInstallation()
-	if err != nil {
-		return last, err
-	}
-	return ring.Generations()[len(ring.Generations())-1], nil
-}
-
-// introduce announces a key of the secret for the audit log. If checkpoints have a key that is not derived from the
-// secret, they keep it.
-func introduce(ctx context.Context, b *installation.Backend, key ed25519.PublicKey, from time.Time) error {
-	signer := b.Store.Signer()
-	uses := audit.Records
-	if signs := signer.CheckpointKey(); slices.ContainsFunc(b.Keys.Generations(), func(g keyring.Generation) bool {
-		return signs.Equal(PublicOf(g.SignSeed))
-	}) {
-		uses |= audit.Checkpoints
-	}
-	return announce(ctx, b, key, uses, from)
-}
-
-// announce introduces a key of the audit log that the signer holds.
-func announce(ctx context.Context, b *installation.Backend, key ed25519.PublicKey, uses audit.Use, from time.Time) error {
-	number := len(b.Store.Signer().Statements()) + 2
-	statement, err := b.Store.Signer().Introduce(key, uses, from)
-	if err != nil {
-		return err
-	}
-	return b.Store.KeepKeyStatement(ctx, number, statement)
-}
-
-// addLine adds a line to a file, unless it has it.
-func addLine(file, line string) error {
-	text, err := os.ReadFile(file)
-	if err != nil || slices.Contains(strings.Split(string(text), "\n"), line) {
-		return err
-	}
-	return keyring.ReplaceFile(file, []byte(strings.TrimRight(string(text), "\n")+"\n"+line+"\n"))
-}
-
 // generationReport is a generation for people.
 type generationReport struct {
 	Number int            `json:"number"`
@@ -126,37 +33,34 @@ type generationReport struct {
 }
 
 type secretListCmd struct {
-	JSON bool `help:"Print JSON."`
+	terminal.Output
 }
 
 // Run lists the generations.
-func (cmd *secretListCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		var list []generationReport
-		var rows [][]string
-		for _, g := range b.Keys.Generations() {
-			current := b.Keys.Current().Number
-			r := generationReport{Number: g.Number, From: g.From, State: "current"}
-			from, values := "the beginning", "not counted"
-			if g.Number > 1 {
-				var err error
-				if r.Values, err = b.Store.SealedWith(ctx, g.Prefix); err != nil {
-					return err
-				}
-				from, values = g.From.UTC().Format(time.RFC3339), counts(r.Values)
+func (cmd *secretListCmd) Run(ctx context.Context, s *installation.Session) error {
+	var list []generationReport
+	current := s.Keys.Current().Number
+	for _, g := range s.Keys.Generations() {
+		r := generationReport{Number: g.Number, From: g.From, State: "current"}
+		if g.Number > 1 {
+			var err error
+			if r.Values, err = s.Store.SealedWith(ctx, g.Prefix); err != nil {
+				return err
 			}
-			if g.Number < current {
-				r.State = "former"
-			} else if g.Number > current {
-				r.State = "next"
-			}
-			list = append(list, r)
-			rows = append(rows, []string{fmt.Sprint(g.Number), r.State, from, values})
 		}
-		if cmd.JSON {
-			return t.JSON(list)
+		if g.Number < current {
+			r.State = "former"
+		} else if g.Number > current {
+			r.State = "next"
 		}
-		return t.Table([]string{"GENERATION", "STATE", "FROM", "ENCRYPTED UNDER IT"}, rows)
+		list = append(list, r)
+	}
+	header := []string{"GENERATION", "STATE", "FROM", "ENCRYPTED UNDER IT"}
+	return terminal.List(s.Terminal, list, header, func(r generationReport) []string {
+		if r.Number == 1 {
+			return []string{"1", r.State, "the beginning", "not counted"}
+		}
+		return []string{fmt.Sprint(r.Number), r.State, r.From.UTC().Format(time.RFC3339), counts(r.Values)}
 	})
 }
 
@@ -175,14 +79,12 @@ func counts(values map[string]int) string {
 type secretResealCmd struct{}
 
 // Run encrypts values again.
-func (*secretResealCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		changed, err := b.Store.Reseal(ctx)
-		if err == nil {
-			t.Printf("%d values are now encrypted under generation %d.\n", changed, b.Keys.Current().Number)
-		}
-		return err
-	})
+func (*secretResealCmd) Run(ctx context.Context, s *installation.Session) error {
+	changed, err := s.Store.Reseal(ctx)
+	if err == nil {
+		s.Printf("%d values are now encrypted under generation %d.\n", changed, s.Keys.Current().Number)
+	}
+	return err
 }
 
 type secretRemoveCmd struct {
@@ -190,29 +92,27 @@ type secretRemoveCmd struct {
 }
 
 // Run removes a generation, unless values are encrypted under it.
-func (cmd *secretRemoveCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		for _, g := range b.Keys.Generations() {
-			if g.Number != cmd.Number || g.Number == 1 {
-				continue
-			}
-			if g.Number >= b.Keys.Current().Number {
-				return fmt.Errorf("generation %d is in use, or will be", g.Number)
-			}
-			values, err := b.Store.SealedWith(ctx, g.Prefix)
-			if err == nil && len(values) > 0 {
-				err = fmt.Errorf("values are encrypted under generation %d: %s. `assay secret reseal` encrypts "+
-					"again those that do not expire", g.Number, counts(values))
-			}
-			if err != nil {
-				return err
-			}
+func (cmd *secretRemoveCmd) Run(ctx context.Context, s *installation.Session) error {
+	for _, g := range s.Keys.Generations() {
+		if g.Number != cmd.Number || g.Number == 1 {
+			continue
 		}
-		if err := keyring.RemoveGeneration(cfg.SecretPath(), cmd.Number); err != nil {
+		if g.Number >= s.Keys.Current().Number {
+			return fmt.Errorf("generation %d is in use, or will be", g.Number)
+		}
+		values, err := s.Store.SealedWith(ctx, g.Prefix)
+		if err == nil && len(values) > 0 {
+			err = fmt.Errorf("values are encrypted under generation %d: %s. `assay secret reseal` encrypts "+
+				"again those that do not expire", g.Number, counts(values))
+		}
+		if err != nil {
 			return err
 		}
-		t.Printf("Generation %d is no longer in %s. Copy the file to the other hosts; they need no restart.\n",
-			cmd.Number, cfg.SecretPath())
-		return nil
-	})
+	}
+	if err := keyring.RemoveGeneration(s.SecretPath(), cmd.Number); err != nil {
+		return err
+	}
+	s.Printf("Generation %d is no longer in %s. Copy the file to the other hosts; they need no restart.\n",
+		cmd.Number, s.SecretPath())
+	return nil
 }

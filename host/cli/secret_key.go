@@ -71,36 +71,37 @@ type secretDelegateCmd struct {
 }
 
 // Run introduces a key that signs only checkpoints, in place of the one derived from the secret.
-func (cmd *secretDelegateCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+func (cmd *secretDelegateCmd) Run(ctx context.Context, c *installation.Command) error {
 	if cmd.In < 0 {
 		return errors.New("--in: the time must not be in the past")
 	}
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		signer := b.Store.Signer()
-		var key ed25519.PublicKey
-		switch {
-		case cfg.CheckpointKey != "" && cmd.PublicKey == "":
-			seed, err := installation.ReadCheckpointKey(cfg.CheckpointKey)
-			if err != nil {
-				return err
-			}
-			key = PublicOf(seed)
-		case cfg.CheckpointCommand != "" && cmd.PublicKey != "":
-			decoded, err := base64.StdEncoding.DecodeString(cmd.PublicKey)
-			if err != nil || len(decoded) != ed25519.PublicKeySize {
-				return errors.New("--public-key: it is not what 'assay secret key' printed")
-			}
-			key = decoded
-			cfg.HoldByCommand(ctx, signer, key)
-		default:
-			return errors.New("set ASSAY_CHECKPOINT_KEY, or ASSAY_CHECKPOINT_COMMAND and --public-key")
-		}
-		from := b.Store.Now().Add(cmd.In).Truncate(time.Second)
-		if err := announce(ctx, b, key, audit.Checkpoints, from); err != nil {
+	s, err := c.Open(ctx)
+	if err != nil {
+		return err
+	}
+	var key ed25519.PublicKey
+	switch {
+	case c.CheckpointKey != "" && cmd.PublicKey == "":
+		seed, err := installation.ReadCheckpointKey(c.CheckpointKey)
+		if err != nil {
 			return err
 		}
-		t.Printf("The key signs checkpoints from %s.\nBefore that, set it on all hosts as here, and restart them one "+
-			"at a time.\n", from.UTC().Format(time.RFC3339))
-		return nil
-	})
+		key = PublicOf(seed)
+	case c.CheckpointCommand != "" && cmd.PublicKey != "":
+		decoded, err := base64.StdEncoding.DecodeString(cmd.PublicKey)
+		if err != nil || len(decoded) != ed25519.PublicKeySize {
+			return errors.New("--public-key: it is not what 'assay secret key' printed")
+		}
+		key = decoded
+		c.HoldByCommand(ctx, s.Store.Signer(), key)
+	default:
+		return errors.New("set ASSAY_CHECKPOINT_KEY, or ASSAY_CHECKPOINT_COMMAND and --public-key")
+	}
+	from := s.Store.Now().Add(cmd.In).Truncate(time.Second)
+	if err := announce(ctx, s.Backend, key, audit.Checkpoints, from); err != nil {
+		return err
+	}
+	c.Printf("The key signs checkpoints from %s.\nBefore that, set it on all hosts as here, and restart them one "+
+		"at a time.\n", from.UTC().Format(time.RFC3339))
+	return nil
 }

@@ -11,9 +11,6 @@ import (
 	"assay/host/customer/webhook"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
-	"assay/host/server"
-	"assay/host/store"
-	"assay/host/web/api"
 )
 
 type webhooksCmd struct {
@@ -29,7 +26,7 @@ type webhooksCmd struct {
 type webhooksSetCmd struct {
 	Account string `required:"" placeholder:"ID" help:"The account."`
 	URL     string `required:"" placeholder:"URL" help:"${webhooks_url}"`
-	JSON    bool   `help:"Print JSON."`
+	terminal.Output
 }
 
 // Validate rejects invalid endpoint URLs. Kong calls it.
@@ -38,13 +35,13 @@ func (cmd *webhooksSetCmd) Validate() error {
 	return err
 }
 
-func (cmd *webhooksSetCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+func (cmd *webhooksSetCmd) Run(ctx context.Context, c *installation.Command) error {
 	url, err := webhook.ParseURL(cmd.URL)
 	if err != nil {
 		return err
 	}
 	// Only a warning, because the hosts that call the URL may have other settings, and check it each time.
-	allow, err := cfg.WebhookNetworks()
+	allow, err := c.WebhookNetworks()
 	if err != nil {
 		return err
 	}
@@ -53,24 +50,21 @@ func (cmd *webhooksSetCmd) Run(ctx context.Context, cfg *installation.Config, t 
 		return err
 	}
 	if err := guard.CheckURL(url); err != nil {
-		fmt.Fprintf(t.Err, "warning: %v: a host calls it only if its ASSAY_WEBHOOK_ALLOW permits the address\n", err)
+		fmt.Fprintf(c.Err, "warning: %v: a host calls it only if its ASSAY_WEBHOOK_ALLOW permits the address\n", err)
 	}
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		secret, err := b.Store.SetEndpoint(ctx, cmd.Account, url)
-		if err != nil {
-			return err
-		}
-		return printSecret(t, secret, cmd.JSON)
-	})
+	s, err := c.Open(ctx)
+	if err != nil {
+		return err
+	}
+	secret, err := s.Store.SetEndpoint(ctx, cmd.Account, url)
+	if err != nil {
+		return err
+	}
+	return showSecret(s.Terminal, secret)
 }
 
-// printSecret prints a webhook secret.
-func printSecret(t *terminal.Terminal, secret string, asJSON bool) error {
-	if asJSON {
-		return t.JSON(map[string]string{"secret": secret})
-	}
-	t.Printf("secret  %s\n\nThe secret is shown only once.\n", secret)
-	return nil
+func showSecret(t *terminal.Terminal, secret string) error {
+	return t.Say(map[string]string{"secret": secret}, "secret  %s\n\nThe secret is shown only once.\n", secret)
 }
 
 type webhooksListCmd struct {
@@ -78,7 +72,7 @@ type webhooksListCmd struct {
 	Events  bool   `help:"List the account's latest events and their attempts instead."`
 	State   string `enum:",pending,delivered,failed" default:"" help:"Only pending, delivered or failed events."`
 	Limit   int    `default:"20" help:"Maximum number of events."`
-	JSON    bool   `help:"Print JSON."`
+	terminal.Output
 }
 
 // Validate rejects invalid combinations of flags. Kong calls it.
@@ -94,24 +88,18 @@ func (cmd *webhooksListCmd) Validate() error {
 	return nil
 }
 
-func (cmd *webhooksListCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		if cmd.Events {
-			return cmd.events(ctx, b.Store, t)
-		}
-		endpoints, err := b.Store.Endpoints(ctx, cmd.Account)
-		if err != nil {
-			return err
-		}
-		if cmd.JSON {
-			return t.JSON(endpoints)
-		}
-		rows := make([][]string, len(endpoints))
-		for i, e := range endpoints {
-			rows[i] = []string{e.AccountID, e.URL, endpointState(e), fmt.Sprint(e.Pending), fmt.Sprint(e.Delivered),
-				fmt.Sprint(e.Failed), e.CreatedAt.UTC().Format(time.DateTime)}
-		}
-		return t.Table([]string{"ACCOUNT", "URL", "STATE", "PENDING", "DELIVERED", "FAILED", "SET (UTC)"}, rows)
+func (cmd *webhooksListCmd) Run(ctx context.Context, s *installation.Session) error {
+	if cmd.Events {
+		return cmd.events(ctx, s)
+	}
+	endpoints, err := s.Store.Endpoints(ctx, cmd.Account)
+	if err != nil {
+		return err
+	}
+	header := []string{"ACCOUNT", "URL", "STATE", "PENDING", "DELIVERED", "FAILED", "SET (UTC)"}
+	return terminal.List(s.Terminal, endpoints, header, func(e webhook.Endpoint) []string {
+		return []string{e.AccountID, e.URL, endpointState(e), fmt.Sprint(e.Pending), fmt.Sprint(e.Delivered),
+			fmt.Sprint(e.Failed), e.CreatedAt.UTC().Format(time.DateTime)}
 	})
 }
 
@@ -132,39 +120,35 @@ type loggedEvent struct {
 	Log []webhook.Attempt `json:"log"`
 }
 
-func (cmd *webhooksListCmd) events(ctx context.Context, s *store.Store, t *terminal.Terminal) error {
-	events, err := s.RecentEvents(ctx, cmd.Account, cmd.State, 0, cmd.Limit)
+func (cmd *webhooksListCmd) events(ctx context.Context, s *installation.Session) error {
+	events, err := s.Store.RecentEvents(ctx, cmd.Account, cmd.State, 0, cmd.Limit)
 	if err != nil {
 		return err
 	}
 	logged := make([]loggedEvent, len(events))
 	for i, e := range events {
-		log, err := s.Attempts(ctx, cmd.Account, e.Ref)
+		log, err := s.Store.Attempts(ctx, cmd.Account, e.Ref)
 		if err != nil {
 			return err
 		}
 		logged[i] = loggedEvent{e, log}
 	}
-	if cmd.JSON {
-		return t.JSON(logged)
-	}
-	var rows [][]string
-	for _, e := range logged {
+	header := []string{"NUMBER", "REF", "EVENT", "STATE", "ATTEMPTS", "LAST ANSWER", "AT (UTC)"}
+	return terminal.List(s.Terminal, logged, header, func(e loggedEvent) []string {
 		last := ""
 		if n := len(e.Log); n > 0 {
 			last = cmp.Or(e.Log[n-1].Error, fmt.Sprint(e.Log[n-1].Status))
 		}
-		rows = append(rows, []string{fmt.Sprint(e.Sequence), e.Ref, e.Name, e.State, fmt.Sprint(e.Attempts),
-			last, e.OccurredAt.UTC().Format(time.DateTime)})
-	}
-	return t.Table([]string{"NUMBER", "REF", "EVENT", "STATE", "ATTEMPTS", "LAST ANSWER", "AT (UTC)"}, rows)
+		return []string{fmt.Sprint(e.Sequence), e.Ref, e.Name, e.State, fmt.Sprint(e.Attempts), last,
+			e.OccurredAt.UTC().Format(time.DateTime)}
+	})
 }
 
 type webhooksResendCmd struct {
 	Refs    []string `arg:"" optional:"" name:"ref" help:"References of failed events."`
 	Account string   `placeholder:"ID" help:"Resend all failed events of this account instead."`
 	Since   string   `placeholder:"TIME" help:"${webhooks_since}"`
-	JSON    bool     `help:"Print JSON."`
+	terminal.Output
 }
 
 // Validate rejects invalid combinations of flags. Kong calls it.
@@ -199,110 +183,85 @@ type resent struct {
 	Gone   int `json:"gone"`
 }
 
-func (cmd *webhooksResendCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		var done resent
-		for _, ref := range cmd.Refs {
-			if err := b.Store.ResendEvent(ctx, "", ref); err != nil {
-				return err
-			}
-			done.Resent++
+func (cmd *webhooksResendCmd) Run(ctx context.Context, s *installation.Session) error {
+	var done resent
+	for _, ref := range cmd.Refs {
+		if err := s.Store.ResendEvent(ctx, "", ref); err != nil {
+			return err
 		}
-		if cmd.Account != "" {
-			from, err := since(cmd.Since, time.Now())
-			if err != nil {
-				return err
-			}
-			if done.Resent, done.Gone, err = b.Store.ResendFailed(ctx, cmd.Account, from); err != nil {
-				return err
-			}
+		done.Resent++
+	}
+	if cmd.Account != "" {
+		from, err := since(cmd.Since, time.Now())
+		if err != nil {
+			return err
 		}
-		if cmd.JSON {
-			return t.JSON(done)
+		if done.Resent, done.Gone, err = s.Store.ResendFailed(ctx, cmd.Account, from); err != nil {
+			return err
 		}
-		t.Printf("%d resent\n", done.Resent)
-		if done.Gone > 0 {
-			t.Printf("%d cannot be resent: their payloads have been deleted\n", done.Gone)
-		}
-		return nil
-	})
+	}
+	gone := ""
+	if done.Gone > 0 {
+		gone = fmt.Sprintf("%d cannot be resent: their payloads have been deleted\n", done.Gone)
+	}
+	return s.Say(done, "%d resent\n%s", done.Resent, gone)
 }
 
 type webhooksTestCmd struct {
 	Account string        `required:"" placeholder:"ID" help:"The account."`
 	Verdict check.Verdict `enum:"review,block" default:"review" help:"Verdict of the event: review or block."`
-	JSON    bool          `help:"Print JSON."`
+	terminal.Output
 }
 
-func (cmd *webhooksTestCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		ref, err := b.Store.SendTestEvent(ctx, cmd.Account, cmd.Verdict)
-		if err != nil {
-			return err
-		}
-		if cmd.JSON {
-			return t.JSON(map[string]string{"ref": ref})
-		}
-		t.Printf("%s is queued; a running host will send it\n", ref)
-		return nil
-	})
+func (cmd *webhooksTestCmd) Run(ctx context.Context, s *installation.Session) error {
+	ref, err := s.Store.SendTestEvent(ctx, cmd.Account, cmd.Verdict)
+	if err != nil {
+		return err
+	}
+	return s.Say(map[string]string{"ref": ref}, "%s is queued; a running host will send it\n", ref)
 }
 
 type webhooksRotateCmd struct {
 	Account string `required:"" placeholder:"ID" help:"The account."`
 	Now     bool   `help:"Revoke the old secret at once, as after a leak."`
-	JSON    bool   `help:"Print JSON."`
+	terminal.Output
 }
 
-func (cmd *webhooksRotateCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+func (cmd *webhooksRotateCmd) Run(ctx context.Context, s *installation.Session) error {
 	overlap := webhook.SecretOverlap
 	if cmd.Now {
 		overlap = 0
 	}
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		secret, err := b.Store.RotateSecret(ctx, cmd.Account, overlap)
-		if err != nil {
-			return err
-		}
-		return printSecret(t, secret, cmd.JSON)
-	})
+	secret, err := s.Store.RotateSecret(ctx, cmd.Account, overlap)
+	if err != nil {
+		return err
+	}
+	return showSecret(s.Terminal, secret)
 }
 
 type webhooksEnableCmd struct {
 	Account string `required:"" placeholder:"ID" help:"The account."`
-	JSON    bool   `help:"Print JSON."`
+	terminal.Output
 }
 
-func (cmd *webhooksEnableCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		if err := b.Store.EnableEndpoint(ctx, cmd.Account); err != nil {
-			return err
-		}
-		if cmd.JSON {
-			return t.JSON(map[string]string{"account": cmd.Account, "state": "enabled"})
-		}
-		t.Printf("%s is enabled. To send the events that failed meanwhile:\n"+
+func (cmd *webhooksEnableCmd) Run(ctx context.Context, s *installation.Session) error {
+	if err := s.Store.EnableEndpoint(ctx, cmd.Account); err != nil {
+		return err
+	}
+	return s.Say(map[string]string{"account": cmd.Account, "state": "enabled"},
+		"%s is enabled. To send the events that failed meanwhile:\n"+
 			"  assay webhooks resend --account %s --since 72h\n", cmd.Account, cmd.Account)
-		return nil
-	})
 }
 
 type webhooksRemoveCmd struct {
 	Account string `required:"" placeholder:"ID" help:"The account."`
-	JSON    bool   `help:"Print JSON."`
+	terminal.Output
 }
 
-func (cmd *webhooksRemoveCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		if err := b.Store.RemoveEndpoint(ctx, cmd.Account); err != nil {
-			return err
-		}
-		if cmd.JSON {
-			return t.JSON(map[string]string{"account": cmd.Account, "state": "removed"})
-		}
-		t.Printf("%s no longer receives events.\n", cmd.Account)
-		return nil
-	})
+func (cmd *webhooksRemoveCmd) Run(ctx context.Context, s *installation.Session) error {
+	if err := s.Store.RemoveEndpoint(ctx, cmd.Account); err != nil {
+		return err
+	}
+	return s.Say(map[string]string{"account": cmd.Account, "state": "removed"},
+		"%s no longer receives events.\n", cmd.Account)
 }
-
-var _ api.Events = server.EventFeed{}

@@ -21,7 +21,7 @@ type auditReceiptCmd struct {
 	PublicKey  string   `required:"" type:"existingfile" placeholder:"FILE" help:"${receipt_public_key}"`
 	WitnessKey []string `placeholder:"KEY" help:"${receipt_witness}"`
 	Log        string   `placeholder:"URL" help:"${receipt_log}"`
-	JSON       bool     `help:"Print JSON."`
+	terminal.Output
 }
 
 // Run verifies a receipt. It needs no installation.
@@ -53,20 +53,16 @@ func (cmd *auditReceiptCmd) Run(ctx context.Context, t *terminal.Terminal) error
 	if err != nil {
 		return fmt.Errorf("%s: %w", cmd.File, err)
 	}
-	if cmd.JSON {
-		return t.JSON(map[string]any{"ref": r.Record.Ref, "origin": key.Origin(result.Chain), "index": result.Index,
-			"size": result.Size, "proved": result.Size > 0, "until": result.Until})
-	}
-	t.Printf("%s: %s %d at %s, decided by activation %x.\n", r.Record.Ref, r.Record.Verdict, r.Record.Score,
-		r.Record.At, r.Activation)
+	origin := key.Origin(result.Chain)
+	proof := fmt.Sprintf("It is leaf %d of the signed tree of %d leaves of %s.", result.Index, result.Size, origin)
 	if result.Size == 0 {
-		t.Printf("The service promised to have it in the log by %s. It is not proved yet.\n",
+		proof = fmt.Sprintf("The service promised to have it in the log by %s. It is not proved yet.",
 			result.Until.Format(time.RFC3339))
-		return nil
 	}
-	t.Printf("It is leaf %d of the signed tree of %d leaves of %s.\n", result.Index, result.Size,
-		key.Origin(result.Chain))
-	return nil
+	return t.Say(map[string]any{"ref": r.Record.Ref, "origin": origin, "index": result.Index, "size": result.Size,
+		"proved": result.Size > 0, "until": result.Until},
+		"%s: %s %d at %s, decided by activation %x.\n%s\n", r.Record.Ref, r.Record.Verdict, r.Record.Score, r.Record.At,
+		r.Activation, proof)
 }
 
 // fetchLimit bounds a file of a log, in bytes. A full tile has 8 KiB.

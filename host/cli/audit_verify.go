@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"assay/host/audit"
+	"assay/host/audit/witness"
+	"assay/host/auditlog"
+	"assay/host/installation"
+	"assay/host/internal/terminal"
+	"assay/host/store"
+)
+
+type auditVerifyCmd struct {
+	Checkpoints []string `type:"existingfile" placeholder:"FILE" help:"${audit_checkpoints}"`
+	PublicKey   string   `type:"existingfile" placeholder:"FILE" help:"${audit_public_key}"`
+	Offline     string   `type:"existingfile" placeholder:"EXPORT" help:"${audit_offline}"`
+	WitnessKey  []string `placeholder:"KEY" help:"${audit_witness}"`
+	terminal.Output
+}
+
+// Run verifies the audit log. It returns an error if a chain is not valid, so that the exit code is 1.
+func (cmd *auditVerifyCmd) Run(ctx context.Context, c *installation.Command) error {
+	if cmd.PublicKey != "" {
+		return cmd.verifyPublic(ctx, c)
+	}
+	if cmd.Offline != "" {
+		return errors.New("--offline requires --public-key: an export must not vouch for itself")
+	}
+	s, err := c.Open(ctx)
+	if err != nil {
+		return err
+	}
+	files := cmd.Checkpoints
+	if len(files) == 0 {
+		if files, err = c.CheckpointDir().Files(); err != nil {
+			return err
+		}
+	}
+	key := s.Store.Signer().Public
+	checkpoints, err := cmd.readCheckpoints(files, key, c.Terminal)
+	if err != nil {
+		return err
+	}
+	reports, broken, err := VerifyAudit(ctx, s.Backend, s.Config, key, checkpoints)
+	if err != nil {
+		return err
+	}
+	err = s.Store.ReadAuditLog(ctx, func(ctx context.Context, log store.AuditLog) error {
+		missing, err := cmd.requireCosigned(ctx, log, key, reports, s.Store.Now())
+		broken = errors.Join(broken, missing)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return showReports(c.Terminal, reports, broken)
+}
+
+// VerifyAudit verifies everything that an installation can verify. The results are those of auditlog.Verify.
+func VerifyAudit(
+	ctx context.Context, b *installation.Backend, cfg *installation.Config, key audit.Public,
+	checkpoints *auditlog.Checkpoints,
+) (reports []auditlog.Report, broken, err error) {
+	a, err := b.Verifying(ctx, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	if reports, broken, err = auditlog.Verify(ctx, b.Store, key, a.Trust, checkpoints); err != nil {
+		return nil, nil, err
+	}
+	inForce, wrong := a.Current(ctx)
+	altered, err := auditlog.VerifyPlugins(ctx, b.Store, a.Trust, inForce.Document)
+	return reports, errors.Join(broken, auditlog.RequireSigned(reports, b.Store.Now()), wrong, altered), err
+}
+
+// readCheckpoints reads files of checkpoints. Those that the command line names must be whole.
+func (cmd *auditVerifyCmd) readCheckpoints(files []string, key audit.Public, t *terminal.Terminal) (
+	*auditlog.Checkpoints, error) {
+	checkpoints := auditlog.ReadCheckpoints(files, key)
+	for _, damage := range checkpoints.Damaged {
+		if len(cmd.Checkpoints) > 0 {
+			return nil, fmt.Errorf("reading checkpoints: %s", damage)
+		}
+		fmt.Fprintf(t.Err, "%s. Verification continues with the others.\n", damage)
+	}
+	return checkpoints, nil
+}
+
+// requireCosigned returns what the witnesses that the command line names did not cosign.
+func (cmd *auditVerifyCmd) requireCosigned(ctx context.Context, log auditlog.Log, key audit.Public,
+	reports []auditlog.Report, now time.Time) (missing, err error) {
+	var witnesses []witness.Verifier
+	for _, text := range cmd.WitnessKey {
+		w, err := witness.ParseVerifier(text)
+		if err != nil {
+			return nil, fmt.Errorf("--witness-key: %w", err)
+		}
+		witnesses = append(witnesses, w)
+	}
+	return auditlog.RequireCosigned(ctx, log, key, witnesses, reports, now)
+}
+
+// showReports prints those of valid chains, and returns what is broken.
+func showReports(t *terminal.Terminal, reports []auditlog.Report, broken error) error {
+	return errors.Join(broken, t.Show(reports, func() error {
+		for _, r := range reports {
+			if r.OK {
+				t.Printf("%s\n", r)
+			}
+		}
+		return nil
+	}))
+}
+
+// verifyPublic verifies an export, or the database with a role that may only read. It needs no installation.
+func (cmd *auditVerifyCmd) verifyPublic(ctx context.Context, c *installation.Command) error {
+	key, err := readPublicKey(cmd.PublicKey)
+	if err != nil {
+		return err
+	}
+	if key, err = cmd.follow(ctx, c.Config, key); err != nil {
+		return err
+	}
+	checkpoints, err := cmd.readCheckpoints(cmd.Checkpoints, key, c.Terminal)
+	if err != nil {
+		return err
+	}
+	var reports []auditlog.Report
+	var broken error
+	verify := func(ctx context.Context, log auditlog.Log, now time.Time) (err error) {
+		if reports, broken, err = auditlog.VerifyPublic(ctx, log, key, checkpoints, now); err != nil {
+			return err
+		}
+		missing, err := cmd.requireCosigned(ctx, log, key, reports, now)
+		broken = errors.Join(broken, missing)
+		return err
+	}
+	if cmd.Offline != "" {
+		err = withExport(cmd.Offline, func(e *auditlog.Export) error { return verify(ctx, e, time.Now()) })
+	} else {
+		err = readAuditLog(ctx, c.Config, func(ctx context.Context, log store.AuditLog, now time.Time) error {
+			return verify(ctx, log, now)
+		})
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(c.Err, "Not verified without the installation: the signatures of activations and plugins, and the "+
+		"MACs of overrides.")
+	return showReports(c.Terminal, reports, broken)
+}
+
+// follow returns the key with the later keys of the log, which the checkpoints may have been signed with.
+func (cmd *auditVerifyCmd) follow(
+	ctx context.Context, cfg *installation.Config, key audit.Public,
+) (audit.Public, error) {
+	var statements []string
+	var err error
+	if cmd.Offline != "" {
+		err = withExport(cmd.Offline, func(e *auditlog.Export) (err error) {
+			statements, err = e.KeyStatements(ctx)
+			return err
+		})
+	} else {
+		err = readAuditLog(ctx, cfg, func(ctx context.Context, log store.AuditLog, _ time.Time) (err error) {
+			statements, err = log.KeyStatements(ctx)
+			return err
+		})
+	}
+	if err != nil {
+		return key, err
+	}
+	return key.With(statements)
+}

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"assay/host/access/keyring"
+	"assay/host/audit"
+	"assay/host/installation"
+	"assay/registry/activation"
+)
+
+type secretRotateCmd struct {
+	In time.Duration `default:"24h" placeholder:"TIME" help:"${secret_in}"`
+}
+
+// Run adds a generation to the secret file, introduces its key to the audit log and lists its host's key in the trust
+// file. It continues with one that it could not introduce before: the file is written first, so that no lost key is
+// announced.
+func (cmd *secretRotateCmd) Run(ctx context.Context, c *installation.Command) error {
+	if cmd.In < 0 {
+		return errors.New("--in: the time must not be in the past")
+	}
+	s, err := c.Open(ctx)
+	if err != nil {
+		return err
+	}
+	signer := s.Store.Signer()
+	if err := signer.CanIntroduce(); err != nil {
+		return err
+	}
+	next, err := cmd.generation(s, signer.Public)
+	if err != nil {
+		return err
+	}
+	if err := introduce(ctx, s.Backend, signer.Hold(next.SignSeed), next.From); err != nil {
+		return err
+	}
+	host, err := activation.NewKey(installation.HostKeyName, next.Activation)
+	if err != nil {
+		return err
+	}
+	line := fmt.Sprintf("%s %s", activation.Host, host.Verifier)
+	if err := addLine(c.TrustPath(), line); err != nil {
+		fmt.Fprintf(c.Err, "The trust file was not changed (%v). Add this line to it:\n%s\n", err, line)
+	}
+	c.Printf("Generation %d of the secret is in %s, and its keys are in use from %s.\nBefore that, copy the "+
+		"secret and the trust file to all other hosts and operators' machines, and restart the hosts one at a "+
+		"time.\n", next.Number, c.SecretPath(), next.From.UTC().Format(time.RFC3339))
+	return nil
+}
+
+// generation returns the last generation if its key was not introduced, else a new one.
+func (cmd *secretRotateCmd) generation(s *installation.Session, known audit.Public) (keyring.Generation, error) {
+	last := s.Keys.Generations()[len(s.Keys.Generations())-1]
+	if last.Number > 1 && !known.Knows(PublicOf(last.SignSeed)) {
+		return last, nil
+	}
+	from := s.Store.Now().Add(cmd.In).Truncate(time.Second)
+	if err := keyring.AddGeneration(s.SecretPath(), from); err != nil {
+		return last, err
+	}
+	ring, err := s.LoadInstallation()
+	if err != nil {
+		return last, err
+	}
+	return ring.Generations()[len(ring.Generations())-1], nil
+}
+
+// introduce announces a key of the secret for the audit log. If checkpoints have a key that is not derived from the
+// secret, they keep it.
+func introduce(ctx context.Context, b *installation.Backend, key ed25519.PublicKey, from time.Time) error {
+	signer := b.Store.Signer()
+	uses := audit.Records
+	if signs := signer.CheckpointKey(); slices.ContainsFunc(b.Keys.Generations(), func(g keyring.Generation) bool {
+		return signs.Equal(PublicOf(g.SignSeed))
+	}) {
+		uses |= audit.Checkpoints
+	}
+	return announce(ctx, b, key, uses, from)
+}
+
+// announce introduces a key of the audit log that the signer holds.
+func announce(ctx context.Context, b *installation.Backend, key ed25519.PublicKey, uses audit.Use, from time.Time) error {
+	number := len(b.Store.Signer().Statements()) + 2
+	statement, err := b.Store.Signer().Introduce(key, uses, from)
+	if err != nil {
+		return err
+	}
+	return b.Store.KeepKeyStatement(ctx, number, statement)
+}
+
+// addLine adds a line to a file, unless it has it.
+func addLine(file, line string) error {
+	text, err := os.ReadFile(file)
+	if err != nil || slices.Contains(strings.Split(string(text), "\n"), line) {
+		return err
+	}
+	return keyring.ReplaceFile(file, []byte(strings.TrimRight(string(text), "\n")+"\n"+line+"\n"))
+}
