@@ -30,6 +30,7 @@ import (
 	"assay/host/installation"
 	"assay/host/internal/terminal"
 	"assay/host/lineup"
+	lineupchange "assay/host/lineup/change"
 	"assay/host/lineup/fleet"
 	"assay/host/measure/bench"
 	"assay/host/store/storetest"
@@ -70,7 +71,7 @@ type drill struct {
 	*testing.T
 	*hosttest.TestFleet
 	results   bench.Results
-	operator  *installation.Authority
+	operator  *lineupchange.Operator
 	lineups   []drillLineup
 	fit       []drillLineup // those that the command accepts
 	inputs    []drillInput
@@ -166,7 +167,7 @@ func newDrill(t *testing.T) *drill {
 	}
 	cfg, out := &installation.Config{DataDir: d.Dir, DatabaseURL: d.Database, DNS: []string{installation.Off}, RDAPURL: installation.Off},
 		&terminal.Terminal{Out: t.Output(), Err: t.Output()}
-	d.operator = storetest.Must(d.Backend.Authority(t.Context(), cfg))(t)
+	d.operator = storetest.Must(d.Backend.Operator(t.Context(), cfg, out))(t)
 	for range 10 {
 		issued := storetest.Must(installation.IssueKey(t.Context(), d.Backend.Store, installation.Unlimited(), "drill"))(t)
 		d.accounts = append(d.accounts, drillAccount{issued.Account, issued.Secret})
@@ -563,16 +564,20 @@ func (d *drill) activate(s *drillStep, next drillLineup) error {
 		}
 	}
 	rollout := &fleet.Rollout{Store: d.Backend.Store}
-	change := d.operator.Complete(p)
+	a := d.operator.Complete(p)
 	if prepare {
-		prepared, err := d.Backend.Prepare(ctx, d.operator, rollout, change)
+		candidate, err := d.operator.Candidate(ctx, a)
+		if err != nil {
+			return err
+		}
+		prepared, err := rollout.Prepare(ctx, candidate)
 		if err != nil {
 			return err
 		}
 		defer func() { storetest.NoError(d, prepared.Close()) }()
 	}
 	s.commits.began = time.Now()
-	signed, err := d.Backend.Commit(ctx, d.operator, change)
+	signed, err := d.operator.Commit(ctx, a)
 	s.commits.ended = time.Now()
 	if err != nil {
 		return err

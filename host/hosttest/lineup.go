@@ -3,11 +3,14 @@ package hosttest
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"testing"
 
 	"assay/host/installation"
+	"assay/host/internal/terminal"
 	"assay/host/lineup"
+	"assay/host/lineup/change"
 	"assay/registry"
 )
 
@@ -57,7 +60,7 @@ func WaitForScore(t *testing.T, host *HostProcess, key, body string, wanted func
 
 // ActivateLineup puts a lineup in force with the operator's key of a data directory, and returns its revision.
 func ActivateLineup(ctx context.Context, b *installation.Backend, dir string, l registry.LineupDocument) (int64, error) {
-	a, base, err := InForce(ctx, b, dir)
+	o, base, err := InForce(ctx, b, dir)
 	if err != nil {
 		return 0, err
 	}
@@ -66,29 +69,30 @@ func ActivateLineup(ctx context.Context, b *installation.Backend, dir string, l 
 	}
 	stored, err := lineup.StoreLineup(ctx, b.Store, l, registry.OriginOperator)
 	if err == nil {
-		_, err = b.Change(ctx, a, lineup.Proposal{Base: base.Activation, Lineup: stored, Reason: "a test"})
+		_, err = o.Activate(ctx, lineup.Proposal{Base: base.Activation, Lineup: stored, Reason: "a test"})
 	}
 	return stored.Revision, err
 }
 
 // RollbackLineup puts an earlier revision in force with the operator's key of a data directory.
 func RollbackLineup(ctx context.Context, b *installation.Backend, dir string, revision int64) error {
-	a, base, err := InForce(ctx, b, dir)
+	o, base, err := InForce(ctx, b, dir)
 	if err != nil {
 		return err
 	}
-	target, _, err := a.Earlier(ctx, base.Activation, revision)
+	target, _, err := o.Earlier(ctx, base.Activation, revision)
 	if err == nil {
-		_, err = b.Change(ctx, a, lineup.Proposal{Base: base.Activation, Lineup: target, Reason: "a test"})
+		_, err = o.Activate(ctx, lineup.Proposal{Base: base.Activation, Lineup: target, Reason: "a test"})
 	}
 	return err
 }
 
-func InForce(ctx context.Context, b *installation.Backend, dir string) (*installation.Authority, lineup.Verified, error) {
-	a, err := b.Verifying(ctx, &installation.Config{DataDir: dir})
+// InForce returns the operator of a data directory, and what is in force.
+func InForce(ctx context.Context, b *installation.Backend, dir string) (*change.Operator, lineup.Verified, error) {
+	o, err := b.Operator(ctx, &installation.Config{DataDir: dir}, &terminal.Terminal{Out: io.Discard, Err: io.Discard})
 	if err != nil {
 		return nil, lineup.Verified{}, err
 	}
-	verified, err := a.Current(ctx)
-	return a, verified, err
+	verified, err := o.Current(ctx)
+	return o, verified, err
 }

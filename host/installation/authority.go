@@ -11,12 +11,14 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
-	"time"
 	"unicode"
 
 	"assay/host/access/keyring"
+	"assay/host/check"
+	"assay/host/internal/terminal"
 	"assay/host/lineup"
-	"assay/host/lineup/fleet"
+	"assay/host/lineup/change"
+	"assay/registry"
 	"assay/registry/activation"
 )
 
@@ -159,73 +161,39 @@ func CreateKey(file, name string) (*activation.Key, error) {
 	return ReadKey(file)
 }
 
-var ErrNoOperatorKey = errors.New("the operator's key is needed to change the lineup: set ASSAY_OPERATOR_KEY to " +
-	"its file")
-
-// Current returns the activation in force; it has the number 0 before the first.
-func (a *Authority) Current(ctx context.Context) (lineup.Verified, error) {
-	verified, _, err := a.InForce(ctx)
-	return verified, err
+// operator returns what signs with the operator's key, for an installation's hosts.
+func (b *Backend) operator(a *Authority) *change.Operator {
+	return &change.Operator{Verifier: &a.Verifier, Storage: b.Store, Key: a.Operator, Author: author()}
 }
 
-// Complete returns the activation of a proposal, with the user of this command as its author.
-func (a *Authority) Complete(p lineup.Proposal) activation.Activation {
-	remembered, _ := a.Memory.Last()
-	p.Author, p.At, p.Above = author(), time.Now(), max(p.Above, remembered)
-	p.Reason = strings.TrimSpace(p.Reason)
-	return p.Activation()
-}
-
-// Change puts the activation of a proposal in force at once, without hosts that prepare it.
-func (b *Backend) Change(ctx context.Context, a *Authority, p lineup.Proposal) (activation.Signed, error) {
-	next := a.Complete(p)
-	if _, err := a.candidate(ctx, next); err != nil {
-		return activation.Signed{}, err
-	}
-	return b.Commit(ctx, a, next)
-}
-
-// Prepare makes every live host prepare an activation, which they verify completely, as if it were in force already.
-func (b *Backend) Prepare(
-	ctx context.Context, a *Authority, rollout *fleet.Rollout, next activation.Activation,
-) (*fleet.Proposal, error) {
-	candidate, err := a.candidate(ctx, next)
+// Operator returns what changes the lineup, next to the host of this data directory.
+func (b *Backend) Operator(ctx context.Context, cfg *Config, t *terminal.Terminal) (*change.Operator, error) {
+	a, err := b.Authority(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return rollout.Prepare(ctx, fleet.Candidate{Signed: candidate})
+	o := b.operator(a)
+	o.Layers, o.LayerTime = layers{b, cfg, t}, CheckTimeout-LookupTimeout
+	return o, nil
 }
 
-// candidate signs an activation to be prepared, if hosts would accept it.
-func (a *Authority) candidate(ctx context.Context, next activation.Activation) (signed string, err error) {
-	if a.Operator == nil {
-		return "", ErrNoOperatorKey
-	}
-	if signed, err = activation.SignCandidate(next, a.Operator); err == nil {
-		_, err = a.VerifyCandidate(ctx, signed) // detects mistakes even if no host is alive
-	}
-	return signed, err
+// layers opens lineups in this process.
+type layers struct {
+	b   *Backend
+	cfg *Config
+	t   *terminal.Terminal
 }
 
-// Commit signs an activation with the operator's key and puts it in force.
-func (b *Backend) Commit(ctx context.Context, a *Authority, next activation.Activation) (activation.Signed, error) {
-	if a.Operator == nil {
-		return activation.Signed{}, ErrNoOperatorKey
-	}
-	note, err := activation.Sign(next, a.Operator)
-	if err != nil {
-		return activation.Signed{}, err
-	}
-	signed, err := a.Trust.Open(note)
-	if err != nil {
-		return signed, err
-	}
-	if err = b.Store.Activate(ctx, signed); err != nil {
-		if _, missing := b.Store.Activation(ctx, signed.Hash); missing == nil { // only the reply was lost
-			err = nil
-		}
-	}
-	return signed, err
+// Try implements change.Layers.
+func (l layers) Try(ctx context.Context, document registry.LineupDocument) ([]registry.Manifest, error) {
+	return lineup.Try(ctx, l.b.Store, l.b.OpenSandbox(l.cfg, QuietLog(l.t)), document)
+}
+
+// Open implements change.Layers.
+func (l layers) Open(
+	ctx context.Context, document registry.LineupDocument,
+) (opened *check.Lineup, release func() error, err error) {
+	return l.b.OpenDocument(ctx, l.cfg, l.t, document)
 }
 
 // author returns the user of this command, such as "ana@laptop".

@@ -131,7 +131,11 @@ func (b *Backend) Install(ctx context.Context, a *Authority, modules []registry.
 			rollout := &fleet.Rollout{Store: b.Store, Observe: func(e fleet.Event) {
 				log.Info("preparing the built-in lineup", "host", e.Host.Name, "state", e.What, "reason", e.Reason)
 			}}
-			prepared, err := b.Prepare(ctx, a, rollout, next)
+			candidate, err := b.operator(a).Candidate(ctx, next)
+			if err != nil {
+				return nil, err
+			}
+			prepared, err := rollout.Prepare(ctx, candidate)
 			if err != nil {
 				return nil, err
 			}

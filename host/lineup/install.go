@@ -14,12 +14,17 @@ import (
 	"assay/registry/activation"
 )
 
+// LineupStore stores lineups.
+type LineupStore interface {
+	// StoreLineup returns the revision of a lineup, or of an equal one if it exists.
+	StoreLineup(ctx context.Context, canonical []byte, origin registry.LineupOrigin) (revision int64, err error)
+}
+
 // Catalog stores published plugins, lineups and activations.
 type Catalog interface {
 	Source
+	LineupStore
 	PublishPlugin(ctx context.Context, m registry.Module, version string, firstParty bool, notes registry.Notes) error
-	// StoreLineup returns the revision of a lineup, or of an equal one if it exists.
-	StoreLineup(ctx context.Context, canonical []byte, origin registry.LineupOrigin) (revision int64, err error)
 	// Activate fails with activation.ErrSuperseded unless the previous activation is in force.
 	Activate(ctx context.Context, a activation.Signed) error
 	// ActiveLineup returns the revision that was activated last, signed or not. It fails with registry.ErrNoRevision

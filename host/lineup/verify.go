@@ -49,6 +49,12 @@ func (v *Verifier) InForce(ctx context.Context) (inForce Verified, ok bool, err 
 	return inForce, err == nil, err
 }
 
+// Current returns the activation in force; it has the number 0 before the first.
+func (v *Verifier) Current(ctx context.Context) (Verified, error) {
+	verified, _, err := v.InForce(ctx)
+	return verified, err
+}
+
 // Verify reads a signed activation and its lineups. The error says why a host must not run it.
 func (v *Verifier) Verify(ctx context.Context, signed string) (Verified, error) {
 	s, err := v.Trust.Open(signed)
@@ -263,7 +269,7 @@ func (p Proposal) Sign(key activation.Key, trust activation.Trust) (activation.S
 
 // StoreLineup stores a lineup whose layers have digests, see Pin, and returns its description for an activation.
 func StoreLineup(
-	ctx context.Context, catalog Catalog, l registry.LineupDocument, origin registry.LineupOrigin,
+	ctx context.Context, lineups LineupStore, l registry.LineupDocument, origin registry.LineupOrigin,
 ) (activation.Lineup, error) {
 	text, err := l.Canonical()
 	if err != nil {
@@ -273,7 +279,7 @@ func StoreLineup(
 	if _, err := registry.OpenLineup(text, stored.Hash); err != nil {
 		return activation.Lineup{}, fmt.Errorf("storing lineup: %w", err)
 	}
-	stored.Revision, err = catalog.StoreLineup(ctx, text, origin)
+	stored.Revision, err = lineups.StoreLineup(ctx, text, origin)
 	return stored, err
 }
 

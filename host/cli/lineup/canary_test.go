@@ -7,7 +7,6 @@ import (
 
 	"assay/host/auditlog"
 	"assay/host/hosttest"
-	"assay/host/lineup/replay"
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
@@ -86,52 +85,9 @@ func TestCanary(t *testing.T) {
 	}
 }
 
-// A candidate that would be withdrawn at once is refused.
-func TestCanaryBeyondItsLimit(t *testing.T) {
-	t.Parallel()
-	report := &replay.Report{Types: []replay.TypeReport{{Type: "domain", Checks: 200, Flips: 1, Refused: 2}}}
-	for limit, want := range map[activation.Limit]string{0: "domain: 3 of 200 (1.5%)", 100: "raise --limit", 150: ""} {
-		err := canaryWithin(limit)(report)
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("limit %v: %v, want %q", limit, err, want)
-		}
-	}
-}
-
-// What a canary becomes without its file.
-func TestChangedCanary(t *testing.T) {
-	t.Parallel()
-	limit := activation.Limit(300)
-	own, base := activation.Lineup{Revision: 2}, activation.Lineup{Revision: 1}
-	in := activation.Activation{Lineup: base, Canary: &activation.Canary{Lineup: own, Share: 5, Limit: 100}}
-	for name, c := range map[string]struct {
-		cmd  lineupCanaryCmd
-		want activation.Canary
-	}{
-		"share": {lineupCanaryCmd{Share: 9}, activation.Canary{Lineup: own, Share: 9, Limit: 100}},
-		"limit": {lineupCanaryCmd{Limit: &limit}, activation.Canary{Lineup: own, Share: 5, Limit: 300}},
-		"both":  {lineupCanaryCmd{Share: 9, Limit: &limit}, activation.Canary{Lineup: own, Share: 9, Limit: 300}},
-	} {
-		if l, got := c.cmd.changed(in); l != base || *got != c.want {
-			t.Errorf("%s: %+v", name, got)
-		}
-	}
-	if l, got := (&lineupCanaryCmd{Stop: true}).changed(in); l != base || got != nil {
-		t.Errorf("stopped: %+v", got)
-	}
-	storetest.Expect(t, "the canary in force", in.Canary.Share, 5)
-}
-
-// The share is in whole percent, and flags that contradict each other are refused.
+// Flags that contradict each other are refused.
 func TestCanaryFlags(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]WholePercent{"5%": 5, " 50% ": 50, "1%": 1, "0%": 0, "51%": 0, "5": 0, "0.5%": 0,
-		"": 0, "-1%": 0} {
-		var p WholePercent
-		if err := p.UnmarshalText([]byte(text)); (err == nil) != (want != 0) || err == nil && p != want {
-			t.Errorf("%q is %v: %v", text, p, err)
-		}
-	}
 	limit := new(activation.Limit)
 	for name, c := range map[string]struct {
 		cmd lineupCanaryCmd

@@ -6,12 +6,22 @@ import (
 	"strconv"
 	"strings"
 
+	"assay/host/cli/rollout"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
 	"assay/host/lineup"
+	"assay/host/lineup/change"
+	"assay/host/lineup/replay"
 	"assay/host/store"
 	"assay/registry"
 )
+
+// prediction is the JSON output of `assay lineup diff`.
+type prediction struct {
+	Changes []registry.Change `json:"changes"`
+	Refused string            `json:"refused,omitempty"` // why `lineup set` refuses the lineup
+	Report  *replay.Report    `json:"report"`
+}
 
 type lineupDiffCmd struct {
 	Target string `arg:"" help:"File, or number of a revision."`
@@ -19,7 +29,7 @@ type lineupDiffCmd struct {
 }
 
 func (cmd *lineupDiffCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return WithInForce(ctx, cfg, t, func(b *installation.Backend, a *installation.Authority, inForce lineup.Verified) error {
+	return rollout.Use(ctx, cfg, t, true, func(b *installation.Backend, o *change.Operator, inForce lineup.Verified) error {
 		next, err := lineupAt(ctx, b.Store, cmd.Target)
 		if err == nil {
 			next, err = lineup.Pin(ctx, b.Store, next, inForce.Document)
@@ -27,7 +37,7 @@ func (cmd *lineupDiffCmd) Run(ctx context.Context, cfg *installation.Config, t *
 		if err != nil {
 			return err
 		}
-		plugins, err := PublishedManifests(ctx, b.Store)
+		plugins, err := change.Manifests(ctx, b.Store)
 		if err != nil {
 			return err
 		}
@@ -44,12 +54,7 @@ func (cmd *lineupDiffCmd) Run(ctx context.Context, cfg *installation.Config, t *
 		if err := next.CheckFitness(manifests); err != nil {
 			refused = err.Error()
 		}
-		prepared, err := measureOnHosts(ctx, rollout(b, t, true), a, next)
-		if err != nil {
-			return err
-		}
-		defer prepared.Close()
-		report, err := report(ctx, b, cfg, t, prepared, inForce.Document, next)
+		report, err := o.Measure(ctx, inForce.Document, next)
 		if err != nil {
 			return err
 		}
@@ -58,7 +63,7 @@ func (cmd *lineupDiffCmd) Run(ctx context.Context, cfg *installation.Config, t *
 		}
 		if len(changes) == 0 {
 			t.Printf("No difference from revision %d, the active one.\n", inForce.Lineup.Revision)
-		} else if err := printChanges(t, changes, fmt.Sprintf("REVISION %d", inForce.Lineup.Revision),
+		} else if err := rollout.PrintChanges(t, changes, fmt.Sprintf("REVISION %d", inForce.Lineup.Revision),
 			"NEW"); err != nil {
 			return err
 		}
@@ -71,29 +76,6 @@ func (cmd *lineupDiffCmd) Run(ctx context.Context, cfg *installation.Config, t *
 		t.Printf("\n")
 		return report.WriteText(t.Out)
 	})
-}
-
-// PublishedManifests returns the manifests of all published plugins by name@version.
-func PublishedManifests(ctx context.Context, s *store.Store) (map[string]registry.Manifest, error) {
-	published, err := s.Plugins(ctx)
-	if err != nil {
-		return nil, err
-	}
-	manifests := map[string]registry.Manifest{}
-	for _, p := range published {
-		if manifests[p.Ref()], err = registry.ParseManifest(p.Manifest); err != nil {
-			return nil, fmt.Errorf("reading the manifest of %s: %w", p.Ref(), err)
-		}
-	}
-	return manifests, nil
-}
-
-func printChanges(t *terminal.Terminal, changes []registry.Change, from, to string) error {
-	rows := make([][]string, len(changes))
-	for i, c := range changes {
-		rows[i] = []string{c.What, c.From, c.To}
-	}
-	return t.Table([]string{"WHAT", from, to}, rows)
 }
 
 // lineupAt reads a lineup: a revision if target is a number, else a file.

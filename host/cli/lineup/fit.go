@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"assay/host/cli/measurement"
+	"assay/host/cli/rollout"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
 	"assay/host/measure/eval"
@@ -104,7 +105,7 @@ func (cmd *lineupFitCmd) print(t *terminal.Terminal, r fitReport) error {
 		return err
 	}
 	t.Printf("\n")
-	if err := printChanges(t, r.Changes, "BEFORE", "FITTED"); err != nil {
+	if err := rollout.PrintChanges(t, r.Changes, "BEFORE", "FITTED"); err != nil {
 		return err
 	}
 	if _, _, versioned := r.Lineup.Layers[0].Ref(); versioned && cmd.Out != "" {

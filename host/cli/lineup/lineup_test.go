@@ -160,20 +160,6 @@ func TestLineupConstraints(t *testing.T) {
 	}
 }
 
-// A lineup whose layers could together burn more fuel than a check's deadline allows brings a warning.
-func TestSlowTypes(t *testing.T) {
-	t.Parallel()
-	email := registry.Manifest{Entities: []string{"email"}, BudgetFuel: registry.MaxBudget}
-	both := registry.Manifest{Entities: []string{"email", "phone"}, BudgetFuel: registry.MaxBudget}
-	if got := slowTypes([]registry.Manifest{both, both, email, email}); len(got) != 0 {
-		t.Errorf("200 million units: %v", got)
-	}
-	got := slowTypes([]registry.Manifest{both, both, email, email, both})
-	if len(got) != 1 || !strings.HasPrefix(got[0], "email: the layers' budgets together are 250000000 units of fuel") {
-		t.Errorf("250 million units: %v", got)
-	}
-}
-
 // TestLineupFit fits weights. The resulting document can be compared, measured and set without changes.
 func TestLineupFit(t *testing.T) {
 	t.Parallel()

@@ -4,9 +4,11 @@ import (
 	"context"
 	"strings"
 
+	"assay/host/cli/rollout"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
 	"assay/host/lineup"
+	"assay/host/lineup/change"
 	"assay/host/lineup/replay"
 	"assay/registry"
 )
@@ -24,7 +26,7 @@ type shadowOutput struct {
 
 // Run shows the verdicts as they would have been if the layers in shadow counted.
 func (cmd *lineupShadowCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return WithInForce(ctx, cfg, t, func(b *installation.Backend, _ *installation.Authority, inForce lineup.Verified) error {
+	return rollout.Use(ctx, cfg, t, cmd.JSON, func(b *installation.Backend, _ *change.Operator, inForce lineup.Verified) error {
 		stored, err := b.Store.ShadowReports(ctx)
 		if err != nil {
 			return err

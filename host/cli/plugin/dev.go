@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	lineupcmd "assay/host/cli/lineup"
+	"assay/host/cli/rollout"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
-	"assay/host/lineup"
+	"assay/host/lineup/change"
 	"assay/host/lineup/rehearsal"
 	"assay/host/lineup/replay"
 	"assay/host/sandbox"
@@ -50,16 +50,16 @@ type devTraffic struct {
 // Run keeps the layer of a folder in shadow until ctx ends.
 func (cmd *pluginDevCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
 	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		a, err := b.Authority(ctx, cfg)
-		if err == nil && a.Operator == nil {
-			err = installation.ErrNoOperatorKey
+		o, err := b.Operator(ctx, cfg, silent)
+		if err == nil && o.Key == nil {
+			err = rollout.Explain(change.ErrNoKey)
 		}
 		if err != nil {
 			return err
 		}
 		box := b.SandboxConfig(cfg, installation.QuietLog(t))
 		box.NeverSuspend = true // a layer that fails its cases is repaired
-		d := &devSession{pluginDevCmd: *cmd, cfg: cfg, t: t, b: b, a: a, box: sandbox.New(box),
+		d := &devSession{pluginDevCmd: *cmd, cfg: cfg, t: t, b: b, o: o, box: sandbox.New(box),
 			calls: map[string]string{}, event: func(devEvent) {}}
 		if cmd.JSON {
 			d.t = &terminal.Terminal{Out: io.Discard, Err: t.Err}
@@ -80,7 +80,7 @@ type devSession struct {
 	cfg *installation.Config
 	t   *terminal.Terminal
 	b   *installation.Backend
-	a   *installation.Authority
+	o   *change.Operator
 	box *sandbox.Sandbox // with the cache of the hosts in this data directory
 
 	event func(devEvent) // called after each event
@@ -148,7 +148,7 @@ func (d *devSession) skip(format string, args ...any) {
 
 // shadow publishes a module under a version of its own and puts it in shadow, as a promotion does.
 func (d *devSession) shadow(ctx context.Context, m registry.Module) error {
-	base, err := d.a.Current(ctx)
+	base, err := d.o.Current(ctx)
 	if err != nil {
 		return err
 	}
@@ -168,7 +168,7 @@ func (d *devSession) shadow(ctx context.Context, m registry.Module) error {
 		if err := d.end(ctx); err != nil {
 			return err
 		}
-		if base, err = d.a.Current(ctx); err != nil {
+		if base, err = d.o.Current(ctx); err != nil {
 			return err
 		}
 		if was != nil && !isDev(*was) {
@@ -181,10 +181,10 @@ func (d *devSession) shadow(ctx context.Context, m registry.Module) error {
 	}
 	promotion := promotion{Plugin: name + "@" + version, To: inLineup}
 	layer := (&pluginPromoteCmd{Weight: d.Weight}).layer(d.before, promotion, m.Manifest)
-	done, err := lineupcmd.SetChange(d.cfg, lineup.Proposal{Reason: "Try " + promotion.Plugin}, false, false).
-		Put(ctx, d.cfg, silent, d.b, d.a, base, base.Document.With(layer))
+	done, err := d.o.Put(ctx, change.Change{Base: base, Lineup: base.Document.With(layer),
+		Limit: float64(d.cfg.FlipLimit), Reason: "Try " + promotion.Plugin})
 	if err != nil {
-		return err
+		return rollout.Explain(err)
 	}
 	d.name, d.traffic = name, ""
 	d.event(devEvent{Event: "shadow", Plugin: promotion.Plugin, Revision: done.Revision})
@@ -217,7 +217,7 @@ func (d *devSession) end(ctx context.Context) error {
 	defer cancel()
 	name, before := d.name, d.before
 	d.name, d.before = "", nil
-	base, err := d.a.Current(ctx)
+	base, err := d.o.Current(ctx)
 	if err != nil {
 		return err
 	}
@@ -230,14 +230,15 @@ func (d *devSession) end(ctx context.Context) error {
 	if before != nil {
 		next = base.Document.With(*before)
 	}
-	canary, err := canaryWithout(ctx, d.b, base, name)
+	canary, err := d.o.CanaryWithout(ctx, base, name)
 	if err != nil {
 		return err
 	}
-	proposal := lineup.Proposal{Reason: "End the trial of " + was.Layer, Canary: canary}
-	done, err := lineupcmd.SetChange(d.cfg, proposal, false, false).Put(ctx, d.cfg, silent, d.b, d.a, base, next)
+	done, err := d.o.Put(ctx, change.Change{Base: base, Lineup: next, Canary: canary,
+		Limit: float64(d.cfg.FlipLimit), Reason: "End the trial of " + was.Layer})
 	if err != nil {
-		return fmt.Errorf("taking %s out of the lineup, as `assay plugin retire %s` does: %w", was.Layer, name, err)
+		return fmt.Errorf("taking %s out of the lineup, as `assay plugin retire %s` does: %w", was.Layer, name,
+			rollout.Explain(err))
 	}
 	d.event(devEvent{Event: "retired", Plugin: was.Layer, Revision: done.Revision})
 	d.t.Printf("Revision %d is in force.\n", done.Revision)
@@ -273,7 +274,7 @@ func (d *devSession) look(ctx context.Context) {
 
 // read returns what the layer did in real checks, or nil if it is no longer in shadow.
 func (d *devSession) read(ctx context.Context) (*devTraffic, error) {
-	base, err := d.a.Current(ctx)
+	base, err := d.o.Current(ctx)
 	if err != nil {
 		return nil, err
 	}

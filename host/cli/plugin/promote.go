@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -9,24 +8,24 @@ import (
 	"os"
 	"strings"
 
-	lineupcmd "assay/host/cli/lineup"
+	"assay/host/cli/rollout"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
 	"assay/host/lineup"
-	"assay/host/store"
+	"assay/host/lineup/change"
 	"assay/registry"
 	"assay/registry/activation"
 )
 
 type pluginPromoteCmd struct {
-	Plugin string                 `arg:"" help:"${plugin_promoted}"`
-	Live   bool                   `help:"Let it count for all accounts now, without a canary."`
-	Share  lineupcmd.WholePercent `placeholder:"PERCENT" default:"5%" help:"${plugin_promote_share}"`
-	Limit  *activation.Limit      `placeholder:"PERCENT" help:"${lineup_canary_limit}"`
-	Weight *float64               `placeholder:"W" help:"${plugin_promote_weight}"`
-	Force  bool                   `help:"${lineup_force}"`
-	Reason string                 `placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
-	JSON   bool                   `help:"Print JSON."`
+	Plugin string               `arg:"" help:"${plugin_promoted}"`
+	Live   bool                 `help:"Let it count for all accounts now, without a canary."`
+	Share  rollout.WholePercent `placeholder:"PERCENT" default:"5%" help:"${plugin_promote_share}"`
+	Limit  *activation.Limit    `placeholder:"PERCENT" help:"${lineup_canary_limit}"`
+	Weight *float64             `placeholder:"W" help:"${plugin_promote_weight}"`
+	Force  bool                 `help:"${lineup_force}"`
+	Reason string               `placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
+	JSON   bool                 `help:"Print JSON."`
 }
 
 // place is where a plugin is in what is in force.
@@ -45,13 +44,13 @@ type promotion struct {
 	From   place  `json:"from"`
 	To     place  `json:"to"`
 	Next   place  `json:"next,omitempty"` // of the next promotion
-	lineupcmd.Activated
+	change.Activated
 }
 
 // Run moves a plugin one step towards scoring for all accounts.
 func (cmd *pluginPromoteCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return lineupcmd.WithInForce(ctx, cfg, t, func(b *installation.Backend, a *installation.Authority, base lineup.Verified) error {
-		plugin, manifest, err := meant(ctx, b.Store, cmd.Plugin, base)
+	return rollout.Use(ctx, cfg, t, cmd.JSON, func(_ *installation.Backend, o *change.Operator, base lineup.Verified) error {
+		plugin, manifest, err := meant(ctx, o.Storage, cmd.Plugin, base)
 		if err != nil {
 			return err
 		}
@@ -61,10 +60,15 @@ func (cmd *pluginPromoteCmd) Run(ctx context.Context, cfg *installation.Config, 
 		}
 		reason := cmp.Or(cmd.Reason, fmt.Sprintf("Promote %s to %s", p.Plugin, p.To))
 		if p.From == inCanary {
-			p.Activated, err = lineupcmd.PutCanary(ctx, b, t, a, base, reason, cmd.JSON, lineupcmd.Promoted)
+			p.Activated, err = o.Promote(ctx, base.Activation, reason)
 		} else {
 			layer := cmd.layer(base.Document.Layer(plugin.Name), p, manifest)
-			p.Activated, err = cmd.change(cfg, p.To, reason).Put(ctx, cfg, t, b, a, base, base.Document.With(layer))
+			c := change.Change{Base: base, Lineup: base.Document.With(layer), Limit: float64(cfg.FlipLimit),
+				Forced: rollout.Forced(cmd.Force, cmd.Reason), Reason: reason}
+			if p.To == inCanary {
+				c.Share, c.Limit = int(cmd.Share), rollout.Limit(cfg, cmd.Limit)
+			}
+			p.Activated, err = o.Put(ctx, c)
 		}
 		if err != nil {
 			return err
@@ -73,13 +77,14 @@ func (cmd *pluginPromoteCmd) Run(ctx context.Context, cfg *installation.Config, 
 		if cmd.JSON {
 			return t.JSON(p)
 		}
-		return p.print(t)
+		p.print(t)
+		return nil
 	})
 }
 
 // print says which step was taken, and which one is next.
-func (p promotion) print(t *terminal.Terminal) error {
-	err := p.Activated.Print(t, false)
+func (p promotion) print(t *terminal.Terminal) {
+	rollout.Print(t, p.Activated)
 	name, _, _ := strings.Cut(p.Plugin, "@")
 	t.Printf("%s: %s to %s.\n", p.Plugin, p.From, p.To)
 	switch p.Next {
@@ -90,7 +95,6 @@ func (p promotion) print(t *terminal.Terminal) error {
 		t.Printf("Next: `assay lineup hosts` shows what it changes, and `assay plugin promote %s` lets it score for "+
 			"all accounts.\n", name)
 	}
-	return err
 }
 
 // isPath reports whether an argument means a folder or a file, and not a published plugin.
@@ -102,16 +106,16 @@ func isPath(plugin string) bool {
 // meant returns the published plugin that an argument means. If that is a folder or a file, it must be what was
 // published.
 func meant(
-	ctx context.Context, s *store.Store, plugin string, base lineup.Verified,
+	ctx context.Context, source lineup.Source, plugin string, base lineup.Verified,
 ) (p registry.PublishedPlugin, manifest registry.Manifest, err error) {
 	if !isPath(plugin) {
-		return published(ctx, s, plugin, base)
+		return published(ctx, source, plugin, base)
 	}
 	m, err := readModule(ctx, plugin)
 	if err != nil {
 		return p, manifest, err
 	}
-	p, manifest, err = published(ctx, s, m.Ref(), base)
+	p, manifest, err = published(ctx, source, m.Ref(), base)
 	if err == nil && p.Digest != m.Digest {
 		err = fmt.Errorf("%s was published with other code, %s, and this is %s: raise the version and push it", p.Ref(),
 			p.Digest, m.Digest)
@@ -122,7 +126,7 @@ func meant(
 // published returns the published plugin that NAME or NAME@VERSION means. Without a version, it is the one in the
 // canary in force, if that is about the plugin, or the newest one.
 func published(
-	ctx context.Context, s *store.Store, plugin string, base lineup.Verified,
+	ctx context.Context, source lineup.Source, plugin string, base lineup.Verified,
 ) (p registry.PublishedPlugin, m registry.Manifest, err error) {
 	name, version, versioned := strings.Cut(plugin, "@")
 	if base.Trial != nil && !versioned {
@@ -131,10 +135,10 @@ func published(
 		}
 	}
 	if versioned {
-		p, err = s.Plugin(ctx, name, version)
+		p, err = source.Plugin(ctx, name, version)
 	} else {
 		var all []registry.PublishedPlugin
-		if all, err = s.Plugins(ctx); err == nil {
+		if all, err = source.Plugins(ctx); err == nil {
 			p, err = registry.Newest(all, name)
 		}
 	}
@@ -157,7 +161,7 @@ func nextPlace(base lineup.Verified, name, ref string, live bool) (from, to plac
 		case trial == nil || trial.Layer != ref || trial.Runs() != registry.ModeLive || sameLayer(was, trial):
 			return "", "", fmt.Errorf("a canary without %s is in force, revision %d: end it first, with `assay lineup "+
 				"promote` or `assay lineup canary --stop`", ref, base.Canary.Revision)
-		case !sameWithout(base.Document, *base.Trial, name):
+		case !change.SameWithout(base.Document, *base.Trial, name):
 			return "", "", fmt.Errorf("the canary, revision %d, changes more than %s: `assay lineup promote` puts all "+
 				"of it in force", base.Canary.Revision, name)
 		}
@@ -188,13 +192,6 @@ func sameLayer(a, b *registry.LineupLayer) bool {
 	return a != nil && b != nil && a.Layer == b.Layer && a.Runs() == b.Runs()
 }
 
-// sameWithout reports whether lineups differ in nothing but the layer with a name.
-func sameWithout(a, b registry.LineupDocument, name string) bool {
-	x, errX := a.Without(name).Canonical()
-	y, errY := b.Without(name).Canonical()
-	return errX == nil && errY == nil && bytes.Equal(x, y)
-}
-
 // layer returns the plugin as a layer of the lineup. It keeps what the lineup says of the layer in its place, which may
 // be nil.
 func (cmd *pluginPromoteCmd) layer(was *registry.LineupLayer, p promotion, m registry.Manifest) registry.LineupLayer {
@@ -213,12 +210,4 @@ func (cmd *pluginPromoteCmd) layer(was *registry.LineupLayer, p promotion, m reg
 		layer.Mode = registry.ModeShadow
 	}
 	return layer
-}
-
-// change returns the change that takes a plugin to shadow, into a canary or live.
-func (cmd *pluginPromoteCmd) change(cfg *installation.Config, to place, reason string) lineupcmd.LineupChange {
-	if to == inCanary {
-		return lineupcmd.CanaryChange(cfg, cmd.Share, cmd.Limit, reason, cmd.JSON)
-	}
-	return lineupcmd.SetChange(cfg, lineup.Proposal{Reason: reason}, lineupcmd.Forced(cmd.Force, cmd.Reason), cmd.JSON)
 }

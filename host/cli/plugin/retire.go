@@ -5,12 +5,12 @@ import (
 	"context"
 	"fmt"
 
-	lineupcmd "assay/host/cli/lineup"
+	"assay/host/cli/rollout"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
 	"assay/host/lineup"
+	"assay/host/lineup/change"
 	"assay/registry"
-	"assay/registry/activation"
 )
 
 type pluginRetireCmd struct {
@@ -30,7 +30,7 @@ func (cmd *pluginRetireCmd) Run(ctx context.Context, cfg *installation.Config, t
 		}
 		name = m.Manifest.Name
 	}
-	return lineupcmd.WithInForce(ctx, cfg, t, func(b *installation.Backend, a *installation.Authority, base lineup.Verified) error {
+	return rollout.Run(ctx, cfg, t, cmd.JSON, func(o *change.Operator, base lineup.Verified) (done change.Activated, err error) {
 		layers := make([]*registry.LineupLayer, 0, 2)
 		for _, l := range []*registry.LineupDocument{&base.Document, base.Trial} {
 			if l != nil && l.Layer(name) != nil {
@@ -38,44 +38,17 @@ func (cmd *pluginRetireCmd) Run(ctx context.Context, cfg *installation.Config, t
 			}
 		}
 		if len(layers) == 0 {
-			return fmt.Errorf("%s is not in the lineup in force, revision %d", name, base.Lineup.Revision)
+			return done, fmt.Errorf("%s is not in the lineup in force, revision %d", name, base.Lineup.Revision)
 		}
-		forced := lineupcmd.Forced(cmd.Force, cmd.Reason)
+		forced := rollout.Forced(cmd.Force, cmd.Reason)
 		if layers[0].Required && !forced {
-			return fmt.Errorf("%s is required: to take it out anyway, use --force --reason TEXT", layers[0].Layer)
+			return done, fmt.Errorf("%s is required: to take it out anyway, use --force --reason TEXT", layers[0].Layer)
 		}
-		canary, err := canaryWithout(ctx, b, base, name)
+		canary, err := o.CanaryWithout(ctx, base, name)
 		if err != nil {
-			return err
+			return done, err
 		}
-		reason := cmp.Or(cmd.Reason, "Retire "+layers[0].Layer)
-		done, err := lineupcmd.SetChange(cfg, lineup.Proposal{Reason: reason, Canary: canary}, forced, cmd.JSON).
-			Put(ctx, cfg, t, b, a, base, base.Document.Without(name))
-		if err != nil {
-			return err
-		}
-		return done.Print(t, cmd.JSON)
+		return o.Put(ctx, change.Change{Base: base, Lineup: base.Document.Without(name), Canary: canary,
+			Limit: float64(cfg.FlipLimit), Forced: forced, Reason: cmp.Or(cmd.Reason, "Retire "+layers[0].Layer)})
 	})
-}
-
-// canaryWithout returns the canary in force without a layer. It returns nil if nothing of the canary is left.
-func canaryWithout(ctx context.Context, b *installation.Backend, base lineup.Verified, name string) (*activation.Canary, error) {
-	if base.Trial == nil || sameWithout(base.Document, *base.Trial, name) {
-		return nil, nil
-	}
-	l := base.Trial.Without(name)
-	plugins, err := lineupcmd.PublishedManifests(ctx, b.Store)
-	if err != nil {
-		return nil, err
-	}
-	manifests := make([]registry.Manifest, len(l.Layers))
-	for i, item := range l.Layers {
-		manifests[i] = plugins[item.Layer]
-	}
-	if err := l.CheckFitness(manifests); err != nil {
-		return nil, fmt.Errorf("the canary, revision %d, without %s: %w", base.Canary.Revision, name, err)
-	}
-	canary := *base.Canary
-	canary.Lineup, err = lineup.StoreLineup(ctx, b.Store, l, registry.OriginOperator)
-	return &canary, err
 }

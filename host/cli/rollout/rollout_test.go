@@ -1,0 +1,19 @@
+package rollout_test
+
+import (
+	"testing"
+
+	"assay/host/cli/rollout"
+)
+
+// A share is in whole percent.
+func TestWholePercent(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]rollout.WholePercent{"5%": 5, " 50% ": 50, "1%": 1, "0%": 0, "51%": 0, "5": 0,
+		"0.5%": 0, "": 0, "-1%": 0} {
+		var p rollout.WholePercent
+		if err := p.UnmarshalText([]byte(text)); (err == nil) != (want != 0) || err == nil && p != want {
+			t.Errorf("%q is %v: %v", text, p, err)
+		}
+	}
+}

@@ -1,0 +1,231 @@
+// Package change changes what scores. An operator proposes a lineup, every live host prepares it and reports which
+// verdicts it changes, a limit judges that, a signed activation puts it in force, and the hosts say when they run it.
+package change
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"time"
+
+	"assay/host/check"
+	"assay/host/lineup"
+	"assay/host/lineup/fleet"
+	"assay/host/lineup/replay"
+	"assay/registry"
+	"assay/registry/activation"
+)
+
+// Storage is the part of the database that a change needs.
+type Storage interface {
+	lineup.Source
+	lineup.LineupStore
+	fleet.Store
+	// Activate fails with activation.ErrSuperseded unless the previous activation is in force.
+	Activate(ctx context.Context, a activation.Signed) error
+}
+
+// Layers opens the layers of lineups in this process.
+type Layers interface {
+	// Try opens the layers and runs their cases, see lineup.Try.
+	Try(ctx context.Context, l registry.LineupDocument) ([]registry.Manifest, error)
+	// Open opens a lineup to score values with it. The caller must call release.
+	Open(ctx context.Context, l registry.LineupDocument) (opened *check.Lineup, release func() error, err error)
+}
+
+// Operator changes the lineup in force, on all hosts.
+type Operator struct {
+	*lineup.Verifier
+	Storage   Storage
+	Key       *activation.Key // nil: changes fail with ErrNoKey
+	Author    string          // see activation.Activation
+	Layers    Layers
+	LayerTime time.Duration // of a check, without its lookups
+	// Observe is called for each step. If it fails for a report, the change ends before it is in force. It may be nil.
+	Observe func(Event) error
+}
+
+// Event is a step of a change. One of its fields is set.
+type Event struct {
+	Host       *fleet.Event   // a host has prepared, refuses or runs what is proposed, or is skipped
+	Report     *replay.Report // the verdicts that the lineup changes
+	Slow       *SlowType      // a warning
+	EndsCanary int64          // a warning: the revision of the canary that the change ends
+	NoBase     int64          // a warning: the activation that a lineup replaces without having a base
+}
+
+// Change is a lineup that shall score, for all accounts or in a canary.
+type Change struct {
+	Base   lineup.Verified // in force, from which the change derives
+	Lineup registry.LineupDocument
+	Share  int                // in percent of the accounts, for a canary next to the lineup in force; 0: all
+	Canary *activation.Canary // that goes on next to Lineup; nil: the canary in force ends
+	Limit  float64            // share of the verdicts that may change; a host withdraws a canary that changes more
+	Forced bool               // the limit does not count, except for a canary
+	Reason string             // if it is empty, that of the lineup
+	Above  int64              // see lineup.Proposal
+}
+
+// limit returns the limit with the precision of an activation.
+func (c Change) limit() activation.Limit { return activation.Limit(math.Round(c.Limit * 10_000)) }
+
+// proposal returns what the change makes of its stored lineup.
+func (c Change) proposal(stored activation.Lineup) lineup.Proposal {
+	p := lineup.Proposal{Base: c.Base.Activation, Lineup: stored, Canary: c.Canary, Above: c.Above,
+		Reason: cmp.Or(c.Reason, c.Lineup.Note)}
+	if c.Share != 0 {
+		p.Lineup = c.Base.Lineup
+		p.Canary = &activation.Canary{Lineup: stored, Share: c.Share, Limit: c.limit()}
+	}
+	return p
+}
+
+// judge fails with a *BeyondLimitError if the lineup changes more verdicts than the operator allows.
+func (c Change) judge(report *replay.Report) error {
+	limit := c.Limit
+	if c.Share != 0 {
+		limit = c.limit().Share()
+	}
+	beyond := report.Beyond(limit)
+	if len(beyond) == 0 || c.Forced && c.Share == 0 {
+		return nil
+	}
+	return &BeyondLimitError{Types: beyond, Limit: limit, Canary: c.Share != 0}
+}
+
+// Put makes every live host prepare a lineup, reports its effect on verdicts, judges it, puts the lineup in force and
+// waits until the hosts run it.
+func (o *Operator) Put(ctx context.Context, c Change) (Activated, error) {
+	next, err := lineup.Pin(ctx, o.Storage, c.Lineup, c.Base.Document)
+	if err != nil {
+		return Activated{}, err
+	}
+	if err := o.try(ctx, next); err != nil {
+		return Activated{}, &UnchangedError{c.Base.Lineup.Revision, err}
+	}
+	stored, err := lineup.StoreLineup(ctx, o.Storage, next, registry.OriginOperator)
+	if err != nil {
+		return Activated{}, err
+	}
+	p := c.proposal(stored)
+	o.warnOfCanary(p)
+	a, rollout := o.Complete(p), o.rollout()
+	candidate, err := o.Candidate(ctx, a)
+	var prepared *fleet.Proposal
+	if err == nil {
+		prepared, err = rollout.Prepare(ctx, candidate)
+	}
+	if err != nil {
+		return Activated{}, o.unchanged(ctx, c.Base, next, err)
+	}
+	defer prepared.Close()
+	report, err := o.report(ctx, prepared, c.Base.Document, next)
+	if err == nil {
+		err = o.observe(Event{Report: report})
+	}
+	if err == nil {
+		err = c.judge(report)
+	}
+	if err != nil {
+		return Activated{}, o.unchanged(ctx, c.Base, next, err)
+	}
+	_, err = o.Commit(ctx, a)
+	if errors.Is(err, activation.ErrSuperseded) {
+		return Activated{}, o.unchanged(ctx, c.Base, next, err)
+	}
+	if err != nil {
+		return Activated{}, err
+	}
+	return o.await(ctx, rollout, a)
+}
+
+// try opens the layers of a lineup in this process, before any host has to.
+func (o *Operator) try(ctx context.Context, l registry.LineupDocument) error {
+	manifests, err := o.Layers.Try(ctx, l)
+	if err == nil {
+		err = l.CheckFitness(manifests)
+	}
+	if err != nil {
+		return err
+	}
+	for _, slow := range slowTypes(manifests, o.LayerTime) {
+		_ = o.observe(Event{Slow: &slow})
+	}
+	return nil
+}
+
+// Measure makes every live host measure a lineup, and reports the verdicts that it changes. Without the operator's key,
+// the lineup may differ from the one in force in weights, bias and bands, but not in layers.
+func (o *Operator) Measure(ctx context.Context, inForce, next registry.LineupDocument) (*replay.Report, error) {
+	text, err := next.Canonical()
+	if err != nil {
+		return nil, err
+	}
+	candidate := fleet.Candidate{Document: string(text)}
+	if o.Key != nil {
+		signed, err := activation.SignMeasurement(text, o.Key)
+		if err != nil {
+			return nil, err
+		}
+		candidate = fleet.Candidate{Signed: signed}
+	}
+	prepared, err := o.rollout().Prepare(ctx, candidate)
+	if err != nil {
+		return nil, err
+	}
+	defer prepared.Close()
+	return o.report(ctx, prepared, inForce, next)
+}
+
+// report returns the changes that a lineup makes, as measured by the hosts that prepared it, or by this process if
+// there are none.
+func (o *Operator) report(
+	ctx context.Context, prepared *fleet.Proposal, base, next registry.LineupDocument,
+) (*replay.Report, error) {
+	stored := make([]json.RawMessage, len(prepared.Answers))
+	for i, a := range prepared.Answers {
+		stored[i] = a.Report
+	}
+	report, err := replay.MergeStored(stored...)
+	if err == nil && report.References == 0 {
+		return o.predict(ctx, base, next)
+	}
+	return report, err
+}
+
+func (o *Operator) observe(e Event) error {
+	if o.Observe == nil {
+		return nil
+	}
+	return o.Observe(e)
+}
+
+// rollout returns a rollout to all hosts that reports their progress.
+func (o *Operator) rollout() *fleet.Rollout {
+	return &fleet.Rollout{Store: o.Storage, Observe: func(e fleet.Event) { _ = o.observe(Event{Host: &e}) }}
+}
+
+// await waits until every live host runs an activation. It fails with a *PartialError if one does not.
+func (o *Operator) await(ctx context.Context, rollout *fleet.Rollout, a activation.Activation) (Activated, error) {
+	done := Activated{Revision: a.Lineup.Revision, Activation: a.Number}
+	if a.Canary != nil {
+		done.Canary, done.Share = a.Canary.Revision, a.Canary.Share
+	}
+	running, failure := rollout.Await(ctx, a.Number)
+	for _, h := range running {
+		done.Running = append(done.Running, h.Name)
+	}
+	done.Hosts = len(running)
+	if failure != nil {
+		return done, &PartialError{done, failure}
+	}
+	hosts, err := o.Storage.Hosts(ctx)
+	if err != nil {
+		return done, err
+	}
+	done.Silent = fleet.Silent(hosts)
+	done.Skipped = len(done.Silent)
+	return done, nil
+}

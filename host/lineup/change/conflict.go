@@ -1,0 +1,81 @@
+package change
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"assay/host/lineup"
+	"assay/registry"
+	"assay/registry/activation"
+)
+
+// CheckBase fails with a *ConflictError if a lineup says that it derives from another activation than the one in force.
+func (o *Operator) CheckBase(ctx context.Context, l registry.LineupDocument, inForce lineup.Verified) error {
+	if l.Base == "" {
+		return o.observe(Event{NoBase: inForce.Number})
+	}
+	if l.Base == inForce.Hash.String() {
+		return nil
+	}
+	hash, err := registry.ParseDigest(l.Base)
+	if err != nil {
+		return fmt.Errorf("reading the file's base: %w", err)
+	}
+	signed, err := o.Records.Activation(ctx, hash)
+	if errors.Is(err, activation.ErrNone) {
+		return &ConflictError{InForce: inForce.Activation, Unknown: true}
+	}
+	if err != nil {
+		return err
+	}
+	from, err := o.lineupOf(ctx, signed)
+	if err != nil {
+		return err
+	}
+	return conflict(inForce, from, l)
+}
+
+// lineupOf returns the lineup of an activation from the history, as it was signed.
+func (o *Operator) lineupOf(ctx context.Context, signed string) (registry.LineupDocument, error) {
+	s, err := o.Trust.Open(signed)
+	if err != nil {
+		return registry.LineupDocument{}, err
+	}
+	text, err := o.Records.LineupText(ctx, s.Lineup.Revision)
+	if err != nil {
+		return registry.LineupDocument{}, err
+	}
+	return registry.OpenLineup(text, s.Lineup.Hash)
+}
+
+// unchanged explains why a lineup that derives from base was not put in force. If another operator was faster, that is
+// the reason, regardless of the hosts' answers.
+func (o *Operator) unchanged(
+	ctx context.Context, base lineup.Verified, next registry.LineupDocument, reason error,
+) error {
+	now, err := o.Current(ctx)
+	if err != nil || now.Hash == base.Hash {
+		return errors.Join(err, &UnchangedError{base.Lineup.Revision, reason})
+	}
+	c := conflict(now, base.Document, next)
+	c.Meanwhile = true
+	return c
+}
+
+// conflict returns the differences of the lineup in force, and of another one, from the lineup from which both derive.
+func conflict(inForce lineup.Verified, from, own registry.LineupDocument) *ConflictError {
+	changes := func(to registry.LineupDocument) []registry.Change {
+		to.Layers = slices.Clone(to.Layers)
+		for i, item := range to.Layers { // a layer without a digest keeps that of its version
+			for _, before := range from.Layers {
+				if item.Layer == before.Layer && item.Digest == "" {
+					to.Layers[i].Digest = before.Digest
+				}
+			}
+		}
+		return registry.Diff(from, to, nil)
+	}
+	return &ConflictError{InForce: inForce.Activation, Theirs: changes(inForce.Document), Own: changes(own)}
+}

@@ -1,0 +1,139 @@
+package change
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"assay/host/lineup"
+	"assay/registry"
+	"assay/registry/activation"
+)
+
+// atOnce puts in force what every host has open already, or must have at once, so that nothing is prepared.
+func (o *Operator) atOnce(ctx context.Context, p lineup.Proposal) (Activated, error) {
+	signed, err := o.Activate(ctx, p)
+	if err != nil {
+		return Activated{}, err
+	}
+	return o.await(ctx, o.rollout(), signed.Activation)
+}
+
+// warnOfCanary warns that a proposal ends the canary in force.
+func (o *Operator) warnOfCanary(p lineup.Proposal) {
+	if p.Base.Canary != nil && p.Canary == nil {
+		_ = o.observe(Event{EndsCanary: p.Base.Canary.Revision})
+	}
+}
+
+// ErrNoCanary means that no canary is in force.
+var ErrNoCanary = errors.New("there is no canary")
+
+// Promote makes the canary in force the lineup for all accounts.
+func (o *Operator) Promote(ctx context.Context, base activation.Activation, reason string) (Activated, error) {
+	if base.Canary == nil {
+		return Activated{}, ErrNoCanary
+	}
+	return o.atOnce(ctx, lineup.Proposal{Base: base, Lineup: base.Canary.Lineup, Reason: reason})
+}
+
+// CanaryChange is a change of the canary in force that keeps its lineup.
+type CanaryChange struct {
+	End   bool
+	Share int               // 0: it stays
+	Limit *activation.Limit // nil: it stays
+}
+
+// of returns what the change makes of a canary.
+func (c CanaryChange) of(canary activation.Canary) *activation.Canary {
+	if c.End {
+		return nil
+	}
+	canary.Share = cmp.Or(c.Share, canary.Share)
+	if c.Limit != nil {
+		canary.Limit = *c.Limit
+	}
+	return &canary
+}
+
+// ChangeCanary changes or ends the canary in force.
+func (o *Operator) ChangeCanary(
+	ctx context.Context, base activation.Activation, c CanaryChange, reason string,
+) (Activated, error) {
+	if base.Canary == nil {
+		return Activated{}, ErrNoCanary
+	}
+	return o.atOnce(ctx, lineup.Proposal{Base: base, Lineup: base.Lineup, Canary: c.of(*base.Canary), Reason: reason})
+}
+
+// Rollback puts a revision in force that was in force before; 0 means the one before the lineup in force. It is neither
+// tried nor judged, because it must be available at once in an emergency.
+func (o *Operator) Rollback(
+	ctx context.Context, base activation.Activation, revision int64, reason string,
+) (Activated, error) {
+	var err error
+	if revision == 0 {
+		if revision, err = o.revisionBefore(ctx, base); err != nil {
+			return Activated{}, err
+		}
+	}
+	target, _, err := o.Earlier(ctx, base, revision)
+	if errors.Is(err, registry.ErrNoRevision) {
+		err = fmt.Errorf("reading lineup: %w", err)
+	}
+	if err != nil {
+		return Activated{}, err
+	}
+	p := lineup.Proposal{Base: base, Lineup: target, Reason: reason}
+	o.warnOfCanary(p)
+	return o.atOnce(ctx, p)
+}
+
+// revisionBefore returns the revision that was in force before the lineup of an activation.
+func (o *Operator) revisionBefore(ctx context.Context, inForce activation.Activation) (int64, error) {
+	for before := inForce; before.Previous != (registry.Digest{}); {
+		signed, err := o.Records.Activation(ctx, before.Previous)
+		if err != nil {
+			return 0, err
+		}
+		if before, err = activation.Unverified(signed); err != nil { // Earlier verifies its hash
+			return 0, err
+		}
+		if before.Lineup != inForce.Lineup {
+			return before.Lineup.Revision, nil
+		}
+	}
+	return 0, errors.New("there is no earlier lineup")
+}
+
+// CanaryWithout stores the lineup of the canary in force without a layer, and returns the canary with it. It returns
+// nil if nothing of the canary is left.
+func (o *Operator) CanaryWithout(ctx context.Context, base lineup.Verified, layer string) (*activation.Canary, error) {
+	if base.Trial == nil || SameWithout(base.Document, *base.Trial, layer) {
+		return nil, nil
+	}
+	l := base.Trial.Without(layer)
+	plugins, err := Manifests(ctx, o.Storage)
+	if err != nil {
+		return nil, err
+	}
+	manifests := make([]registry.Manifest, len(l.Layers))
+	for i, item := range l.Layers {
+		manifests[i] = plugins[item.Layer]
+	}
+	if err := l.CheckFitness(manifests); err != nil {
+		return nil, fmt.Errorf("the canary, revision %d, without %s: %w", base.Canary.Revision, layer, err)
+	}
+	canary := *base.Canary
+	canary.Lineup, err = lineup.StoreLineup(ctx, o.Storage, l, registry.OriginOperator)
+	return &canary, err
+}
+
+// SameWithout reports whether lineups differ in nothing but the layer with a name.
+func SameWithout(a, b registry.LineupDocument, layer string) bool {
+	x, errX := a.Without(layer).Canonical()
+	y, errY := b.Without(layer).Canonical()
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
