@@ -119,6 +119,8 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/lineup/demotion": {"host/check", "judging layers needs their outcomes, and neither storage nor signatures"},
 	"host/lineup/canary": {"host/check host/entity host/lineup/replay",
 		"judging a canary needs its checks, and neither storage nor signatures"},
+	"host/lineup/change": {"host/check host/entity host/lineup host/lineup/fleet host/lineup/replay registry " +
+		"registry/activation", "changing a lineup needs neither a terminal nor files of keys"},
 	"host/lineup/replay": {"host/check host/entity host/internal/plot",
 		"replaying needs the facts of recorded checks, and neither lookups nor storage"},
 	"host/measure/bench":  {"", "load is generated from outside the host"},

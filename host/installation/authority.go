@@ -173,27 +173,14 @@ func (b *Backend) Operator(ctx context.Context, cfg *Config, t *terminal.Termina
 		return nil, err
 	}
 	o := b.operator(a)
-	o.Layers, o.LayerTime = layers{b, cfg, t}, CheckTimeout-LookupTimeout
+	o.LayerTime = CheckTimeout - LookupTimeout
+	o.Try = func(ctx context.Context, l registry.LineupDocument) ([]registry.Manifest, error) {
+		return lineup.Try(ctx, b.Store, b.OpenSandbox(cfg, QuietLog(t)), l)
+	}
+	o.Open = func(ctx context.Context, l registry.LineupDocument) (*check.Lineup, func() error, error) {
+		return b.OpenDocument(ctx, cfg, t, l)
+	}
 	return o, nil
-}
-
-// layers opens lineups in this process.
-type layers struct {
-	b   *Backend
-	cfg *Config
-	t   *terminal.Terminal
-}
-
-// Try implements change.Layers.
-func (l layers) Try(ctx context.Context, document registry.LineupDocument) ([]registry.Manifest, error) {
-	return lineup.Try(ctx, l.b.Store, l.b.OpenSandbox(l.cfg, QuietLog(l.t)), document)
-}
-
-// Open implements change.Layers.
-func (l layers) Open(
-	ctx context.Context, document registry.LineupDocument,
-) (opened *check.Lineup, release func() error, err error) {
-	return l.b.OpenDocument(ctx, l.cfg, l.t, document)
 }
 
 // author returns the user of this command, such as "ana@laptop".

@@ -29,7 +29,9 @@ type lineupDiffCmd struct {
 }
 
 func (cmd *lineupDiffCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return rollout.Use(ctx, cfg, t, true, func(b *installation.Backend, o *change.Operator, inForce lineup.Verified) error {
+	return rollout.Use(ctx, cfg, t, true, func(
+		b *installation.Backend, o *change.Operator, inForce lineup.Verified,
+	) error {
 		next, err := lineupAt(ctx, b.Store, cmd.Target)
 		if err == nil {
 			next, err = lineup.Pin(ctx, b.Store, next, inForce.Document)

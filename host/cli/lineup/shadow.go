@@ -26,7 +26,9 @@ type shadowOutput struct {
 
 // Run shows the verdicts as they would have been if the layers in shadow counted.
 func (cmd *lineupShadowCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return rollout.Use(ctx, cfg, t, cmd.JSON, func(b *installation.Backend, _ *change.Operator, inForce lineup.Verified) error {
+	return rollout.Use(ctx, cfg, t, cmd.JSON, func(
+		b *installation.Backend, _ *change.Operator, inForce lineup.Verified,
+	) error {
 		stored, err := b.Store.ShadowReports(ctx)
 		if err != nil {
 			return err

@@ -49,7 +49,9 @@ type promotion struct {
 
 // Run moves a plugin one step towards scoring for all accounts.
 func (cmd *pluginPromoteCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return rollout.Use(ctx, cfg, t, cmd.JSON, func(_ *installation.Backend, o *change.Operator, base lineup.Verified) error {
+	return rollout.Use(ctx, cfg, t, cmd.JSON, func(
+		_ *installation.Backend, o *change.Operator, base lineup.Verified,
+	) error {
 		plugin, manifest, err := meant(ctx, o.Storage, cmd.Plugin, base)
 		if err != nil {
 			return err

@@ -30,7 +30,9 @@ func (cmd *pluginRetireCmd) Run(ctx context.Context, cfg *installation.Config, t
 		}
 		name = m.Manifest.Name
 	}
-	return rollout.Run(ctx, cfg, t, cmd.JSON, func(o *change.Operator, base lineup.Verified) (done change.Activated, err error) {
+	return rollout.Run(ctx, cfg, t, cmd.JSON, func(
+		o *change.Operator, base lineup.Verified,
+	) (done change.Activated, err error) {
 		layers := make([]*registry.LineupLayer, 0, 2)
 		for _, l := range []*registry.LineupDocument{&base.Document, base.Trial} {
 			if l != nil && l.Layer(name) != nil {

@@ -108,7 +108,7 @@ func observer(t *terminal.Terminal, asJSON bool) func(change.Event) error {
 			return e.Report.WriteText(out)
 		case e.Slow != nil:
 			warn("%s: the layers' budgets together are %d units of fuel, about %v; a check that burns them all is "+
-				"refused after %v", e.Slow.Type, e.Slow.Fuel, e.Slow.Time().Round(time.Millisecond),
+				"refused after %v", e.Slow.Type, e.Slow.Fuel, time.Duration(e.Slow.Fuel).Round(time.Millisecond),
 				installation.CheckTimeout)
 		case e.EndsCanary != 0:
 			warn("this ends the canary, revision %d", e.EndsCanary)
@@ -142,8 +142,7 @@ func Explain(err error) error {
 	case errors.Is(err, change.ErrNoCanary):
 		return fmt.Errorf("%w: `assay lineup canary FILE --share 5%%` starts one", err)
 	case errors.As(err, &conflict) && !conflict.Meanwhile:
-		err = fmt.Errorf("the file derives from another activation than %d, which is in force: write a new file with "+
-			"`assay lineup show --file` and make your change again", conflict.InForce.Number)
+		err = fmt.Errorf("%w: write a new file with `assay lineup show --file` and make your change again", err)
 		if conflict.Unknown {
 			err = errors.Join(err, errors.New("the activation that it derives from is not in this database"))
 		}
@@ -151,7 +150,7 @@ func Explain(err error) error {
 	return err
 }
 
-// showConflict prints the differences of the lineup in force, and of the proposed one, from that from which both derive.
+// showConflict prints the differences of the lineup in force, and of the proposed one, from what both derive from.
 func showConflict(out io.Writer, err error) error {
 	var conflict *change.ConflictError
 	if !errors.As(err, &conflict) || conflict.Unknown {

@@ -6,6 +6,16 @@ import (
 	"assay/host/cli/rollout"
 )
 
+// A change is forced by an operator who says why.
+func TestForced(t *testing.T) {
+	t.Parallel()
+	for reason, forced := range map[string]bool{"": false, " ": false, "a test": true} {
+		if rollout.Forced(true, reason) != forced || rollout.Forced(false, reason) {
+			t.Errorf("the reason %q", reason)
+		}
+	}
+}
+
 // A share is in whole percent.
 func TestWholePercent(t *testing.T) {
 	t.Parallel()

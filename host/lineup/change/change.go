@@ -5,8 +5,8 @@ package change
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -27,21 +27,16 @@ type Storage interface {
 	Activate(ctx context.Context, a activation.Signed) error
 }
 
-// Layers opens the layers of lineups in this process.
-type Layers interface {
-	// Try opens the layers and runs their cases, see lineup.Try.
-	Try(ctx context.Context, l registry.LineupDocument) ([]registry.Manifest, error)
-	// Open opens a lineup to score values with it. The caller must call release.
-	Open(ctx context.Context, l registry.LineupDocument) (opened *check.Lineup, release func() error, err error)
-}
-
 // Operator changes the lineup in force, on all hosts.
 type Operator struct {
 	*lineup.Verifier
-	Storage   Storage
-	Key       *activation.Key // nil: changes fail with ErrNoKey
-	Author    string          // see activation.Activation
-	Layers    Layers
+	Storage Storage
+	Key     *activation.Key // nil: changes fail with ErrNoKey
+	Author  string          // see activation.Activation
+	// Try opens the layers of a lineup in this process and runs their cases, see lineup.Try.
+	Try func(ctx context.Context, l registry.LineupDocument) ([]registry.Manifest, error)
+	// Open opens a lineup in this process to score values.
+	Open      func(ctx context.Context, l registry.LineupDocument) (opened *check.Lineup, release func() error, err error)
 	LayerTime time.Duration // of a check, without its lookups
 	// Observe is called for each step. If it fails for a report, the change ends before it is in force. It may be nil.
 	Observe func(Event) error
@@ -103,7 +98,7 @@ func (o *Operator) Put(ctx context.Context, c Change) (Activated, error) {
 		return Activated{}, err
 	}
 	if err := o.try(ctx, next); err != nil {
-		return Activated{}, &UnchangedError{c.Base.Lineup.Revision, err}
+		return Activated{}, stays(c.Base, err)
 	}
 	stored, err := lineup.StoreLineup(ctx, o.Storage, next, registry.OriginOperator)
 	if err != nil {
@@ -143,7 +138,7 @@ func (o *Operator) Put(ctx context.Context, c Change) (Activated, error) {
 
 // try opens the layers of a lineup in this process, before any host has to.
 func (o *Operator) try(ctx context.Context, l registry.LineupDocument) error {
-	manifests, err := o.Layers.Try(ctx, l)
+	manifests, err := o.Try(ctx, l)
 	if err == nil {
 		err = l.CheckFitness(manifests)
 	}
@@ -154,45 +149,6 @@ func (o *Operator) try(ctx context.Context, l registry.LineupDocument) error {
 		_ = o.observe(Event{Slow: &slow})
 	}
 	return nil
-}
-
-// Measure makes every live host measure a lineup, and reports the verdicts that it changes. Without the operator's key,
-// the lineup may differ from the one in force in weights, bias and bands, but not in layers.
-func (o *Operator) Measure(ctx context.Context, inForce, next registry.LineupDocument) (*replay.Report, error) {
-	text, err := next.Canonical()
-	if err != nil {
-		return nil, err
-	}
-	candidate := fleet.Candidate{Document: string(text)}
-	if o.Key != nil {
-		signed, err := activation.SignMeasurement(text, o.Key)
-		if err != nil {
-			return nil, err
-		}
-		candidate = fleet.Candidate{Signed: signed}
-	}
-	prepared, err := o.rollout().Prepare(ctx, candidate)
-	if err != nil {
-		return nil, err
-	}
-	defer prepared.Close()
-	return o.report(ctx, prepared, inForce, next)
-}
-
-// report returns the changes that a lineup makes, as measured by the hosts that prepared it, or by this process if
-// there are none.
-func (o *Operator) report(
-	ctx context.Context, prepared *fleet.Proposal, base, next registry.LineupDocument,
-) (*replay.Report, error) {
-	stored := make([]json.RawMessage, len(prepared.Answers))
-	for i, a := range prepared.Answers {
-		stored[i] = a.Report
-	}
-	report, err := replay.MergeStored(stored...)
-	if err == nil && report.References == 0 {
-		return o.predict(ctx, base, next)
-	}
-	return report, err
 }
 
 func (o *Operator) observe(e Event) error {
@@ -207,7 +163,7 @@ func (o *Operator) rollout() *fleet.Rollout {
 	return &fleet.Rollout{Store: o.Storage, Observe: func(e fleet.Event) { _ = o.observe(Event{Host: &e}) }}
 }
 
-// await waits until every live host runs an activation. It fails with a *PartialError if one does not.
+// await waits until every live host runs an activation. Its error names the hosts that do not.
 func (o *Operator) await(ctx context.Context, rollout *fleet.Rollout, a activation.Activation) (Activated, error) {
 	done := Activated{Revision: a.Lineup.Revision, Activation: a.Number}
 	if a.Canary != nil {
@@ -219,7 +175,8 @@ func (o *Operator) await(ctx context.Context, rollout *fleet.Rollout, a activati
 	}
 	done.Hosts = len(running)
 	if failure != nil {
-		return done, &PartialError{done, failure}
+		return done, fmt.Errorf("activation %d (%s) is %s, but not everywhere:\n%w", a.Number, done.What(), done.Where(),
+			failure)
 	}
 	hosts, err := o.Storage.Hosts(ctx)
 	if err != nil {

@@ -11,6 +11,28 @@ import (
 	"assay/registry/activation"
 )
 
+// ConflictError means that another activation is in force than the one from which a change derives.
+type ConflictError struct {
+	InForce   activation.Activation
+	Meanwhile bool // it was activated after the change began
+	// Unknown means that the database does not have what the change derives from, so that the differences from it are
+	// not known.
+	Unknown bool
+	Theirs  []registry.Change // made by what is in force
+	Own     []registry.Change // made by the change
+}
+
+func (e *ConflictError) Error() string {
+	if e.Meanwhile {
+		return fmt.Sprintf("nothing was changed: %v: %d by %s", activation.ErrSuperseded, e.InForce.Number,
+			e.InForce.Author)
+	}
+	return fmt.Sprintf("the file derives from another activation than %d, which is in force", e.InForce.Number)
+}
+
+// Unwrap returns activation.ErrSuperseded.
+func (e *ConflictError) Unwrap() error { return activation.ErrSuperseded }
+
 // CheckBase fails with a *ConflictError if a lineup says that it derives from another activation than the one in force.
 func (o *Operator) CheckBase(ctx context.Context, l registry.LineupDocument, inForce lineup.Verified) error {
 	if l.Base == "" {
@@ -57,11 +79,16 @@ func (o *Operator) unchanged(
 ) error {
 	now, err := o.Current(ctx)
 	if err != nil || now.Hash == base.Hash {
-		return errors.Join(err, &UnchangedError{base.Lineup.Revision, reason})
+		return errors.Join(err, stays(base, reason))
 	}
 	c := conflict(now, base.Document, next)
 	c.Meanwhile = true
 	return c
+}
+
+// stays adds to the reason why nothing was changed what stays in force.
+func stays(base lineup.Verified, reason error) error {
+	return fmt.Errorf("nothing was changed, revision %d stays in force: %w", base.Lineup.Revision, reason)
 }
 
 // conflict returns the differences of the lineup in force, and of another one, from the lineup from which both derive.

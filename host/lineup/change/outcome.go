@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"assay/host/lineup/replay"
-	"assay/registry"
-	"assay/registry/activation"
 )
 
 // Activated is an activation that runs.
@@ -41,32 +39,6 @@ func (a Activated) Where() string {
 	return fmt.Sprintf("in force on %d hosts", len(a.Running))
 }
 
-// PartialError means that an activation is stored, but that not every live host runs it.
-type PartialError struct {
-	Activated
-	Err error // why not
-}
-
-func (e *PartialError) Error() string {
-	return fmt.Sprintf("activation %d (%s) is %s, but not everywhere:\n%v", e.Activation, e.What(), e.Where(), e.Err)
-}
-
-// Unwrap returns why not every host runs it.
-func (e *PartialError) Unwrap() error { return e.Err }
-
-// UnchangedError means that a lineup was not put in force.
-type UnchangedError struct {
-	Revision int64 // which stays in force
-	Reason   error
-}
-
-func (e *UnchangedError) Error() string {
-	return fmt.Sprintf("nothing was changed, revision %d stays in force: %v", e.Revision, e.Reason)
-}
-
-// Unwrap returns the reason.
-func (e *UnchangedError) Unwrap() error { return e.Reason }
-
 // BeyondLimitError means that a lineup would change more verdicts than its operator allows.
 type BeyondLimitError struct {
 	Types  []replay.TypeReport // those beyond the limit
@@ -84,25 +56,3 @@ func (e *BeyondLimitError) Error() string {
 }
 
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'g', 4, 64) + "%" }
-
-// ConflictError means that another activation is in force than the one from which a change derives.
-type ConflictError struct {
-	InForce   activation.Activation
-	Meanwhile bool // it was activated after the change began
-	// Unknown means that the database does not have what the change derives from, so that the differences from it are
-	// not known.
-	Unknown bool
-	Theirs  []registry.Change // made by what is in force
-	Own     []registry.Change // made by the change
-}
-
-func (e *ConflictError) Error() string {
-	if e.Meanwhile {
-		return fmt.Sprintf("nothing was changed: %v: %d by %s", activation.ErrSuperseded, e.InForce.Number,
-			e.InForce.Author)
-	}
-	return fmt.Sprintf("the lineup derives from another activation than %d, which is in force", e.InForce.Number)
-}
-
-// Unwrap returns activation.ErrSuperseded.
-func (e *ConflictError) Unwrap() error { return activation.ErrSuperseded }

@@ -2,6 +2,7 @@ package change
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,21 +10,62 @@ import (
 
 	"assay/host/entity"
 	"assay/host/lineup"
+	"assay/host/lineup/fleet"
 	"assay/host/lineup/replay"
 	"assay/registry"
+	"assay/registry/activation"
 )
+
+// Measure makes every live host measure a lineup, and reports the verdicts that it changes. Without the operator's key,
+// the lineup may differ from the one in force in weights, bias and bands, but not in layers.
+func (o *Operator) Measure(ctx context.Context, inForce, next registry.LineupDocument) (*replay.Report, error) {
+	text, err := next.Canonical()
+	if err != nil {
+		return nil, err
+	}
+	candidate := fleet.Candidate{Document: string(text)}
+	if o.Key != nil {
+		signed, err := activation.SignMeasurement(text, o.Key)
+		if err != nil {
+			return nil, err
+		}
+		candidate = fleet.Candidate{Signed: signed}
+	}
+	prepared, err := o.rollout().Prepare(ctx, candidate)
+	if err != nil {
+		return nil, err
+	}
+	defer prepared.Close()
+	return o.report(ctx, prepared, inForce, next)
+}
+
+// report returns the changes that a lineup makes, as measured by the hosts that prepared it, or by this process if
+// there are none.
+func (o *Operator) report(
+	ctx context.Context, prepared *fleet.Proposal, base, next registry.LineupDocument,
+) (*replay.Report, error) {
+	stored := make([]json.RawMessage, len(prepared.Answers))
+	for i, a := range prepared.Answers {
+		stored[i] = a.Report
+	}
+	report, err := replay.MergeStored(stored...)
+	if err == nil && report.References == 0 {
+		return o.predict(ctx, base, next)
+	}
+	return report, err
+}
 
 // predict reports the changes that a lineup makes compared with another one. Both are opened in this process, which has
 // no recent checks, so it scores only the reference values.
 func (o *Operator) predict(
 	ctx context.Context, base, next registry.LineupDocument,
 ) (report *replay.Report, err error) {
-	before, closeBefore, err := o.Layers.Open(ctx, base)
+	before, closeBefore, err := o.Open(ctx, base)
 	if err != nil {
 		return nil, fmt.Errorf("opening the lineup in force: %w", err)
 	}
 	defer func() { err = errors.Join(err, closeBefore()) }()
-	after, closeAfter, err := o.Layers.Open(ctx, next)
+	after, closeAfter, err := o.Open(ctx, next)
 	if err != nil {
 		return nil, fmt.Errorf("opening the new lineup: %w", err)
 	}
@@ -36,11 +78,8 @@ func (o *Operator) predict(
 // deadline. Such a check is refused.
 type SlowType struct {
 	Type entity.Type
-	Fuel int64 // the budgets together
+	Fuel int64 // the budgets together; a unit takes about a nanosecond
 }
-
-// Time returns how long the layers run at most. A unit of fuel takes about a nanosecond.
-func (s SlowType) Time() time.Duration { return time.Duration(s.Fuel) * time.Nanosecond }
 
 // slowTypes lists the types whose layers may run longer than limit.
 func slowTypes(manifests []registry.Manifest, limit time.Duration) (slow []SlowType) {
@@ -51,7 +90,7 @@ func slowTypes(manifests []registry.Manifest, limit time.Duration) (slow []SlowT
 				s.Fuel += m.BudgetFuel
 			}
 		}
-		if s.Time() > limit {
+		if time.Duration(s.Fuel) > limit {
 			slow = append(slow, s)
 		}
 	}

@@ -1,0 +1,353 @@
+package change
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/check"
+	"assay/host/lineup"
+	"assay/host/lineup/fleet"
+	"assay/host/lineup/replay"
+	"assay/registry"
+	"assay/registry/activation"
+)
+
+// database is a storage in memory, whose one host, if it is not nil, answers as told.
+type database struct {
+	Storage
+	last  string
+	notes map[registry.Digest]string
+	texts [][]byte
+
+	host      *fleet.Host
+	answer    fleet.Answer
+	proposed  func() // called when hosts are asked
+	activated func() error
+}
+
+func (d *database) LastActivation(context.Context) (string, bool, error) {
+	return d.last, d.last != "", nil
+}
+func (d *database) ExtendCandidate(context.Context, string) error   { return nil }
+func (d *database) WithdrawCandidate(context.Context, string) error { return nil }
+
+func (d *database) Activation(_ context.Context, hash registry.Digest) (string, error) {
+	if note, ok := d.notes[hash]; ok {
+		return note, nil
+	}
+	return "", activation.ErrNone
+}
+
+func (d *database) LineupText(_ context.Context, revision int64) ([]byte, error) {
+	return d.texts[revision-1], nil
+}
+
+func (d *database) StoreLineup(_ context.Context, text []byte, _ registry.LineupOrigin) (int64, error) {
+	if i := slices.IndexFunc(d.texts, func(t []byte) bool { return bytes.Equal(t, text) }); i >= 0 {
+		return int64(i) + 1, nil
+	}
+	d.texts = append(d.texts, text)
+	return int64(len(d.texts)), nil
+}
+
+func (d *database) Activate(_ context.Context, a activation.Signed) error {
+	if last, _ := activation.Unverified(d.last); a.Previous != last.Hash() && d.last != "" {
+		return activation.ErrSuperseded
+	}
+	d.last, d.notes[a.Hash] = a.Note, a.Note
+	if d.host != nil && d.host.Activation < a.Number {
+		d.host.Activation = a.Number
+	}
+	return d.activated()
+}
+
+func (d *database) Propose(context.Context, fleet.Candidate) error { d.proposed(); return nil }
+
+func (d *database) Answers(context.Context, string) ([]fleet.Answer, error) {
+	return []fleet.Answer{d.answer}, nil
+}
+
+func (d *database) Hosts(context.Context) ([]fleet.Host, error) {
+	if d.host == nil {
+		return nil, nil
+	}
+	return []fleet.Host{*d.host}, nil
+}
+
+// tried returns the manifests of layers that emit anything, without opening them.
+func tried(_ context.Context, l registry.LineupDocument) ([]registry.Manifest, error) {
+	manifests := make([]registry.Manifest, len(l.Layers))
+	for i := range manifests {
+		manifests[i].Entities = []string{"domain", "email", "phone", "iban"}
+	}
+	return manifests, nil
+}
+
+func empty(context.Context, registry.LineupDocument) (*check.Lineup, func() error, error) {
+	return check.NewLineup(0, nil, check.Bands{Review: 40, Block: 70}, nil), func() error { return nil }, nil
+}
+
+// weighted returns a lineup of one layer.
+func weighted(weight float64) registry.LineupDocument {
+	return registry.LineupDocument{Bias: registry.ForAll(-4), Bands: registry.Bands{Review: 40, Block: 70},
+		Layers: []registry.LineupLayer{{Layer: "mine@1.0.0", Digest: registry.Digest{1}.String(), Required: true,
+			Weight: registry.ForAll(weight)}}}
+}
+
+// setting is an operator and a database in which the lineup with the weight 8 is in force.
+type setting struct {
+	*Operator
+	db     *database
+	events []Event
+}
+
+func newSetting(t *testing.T) *setting {
+	t.Helper()
+	key, err := activation.NewKey("operator", bytes.Repeat([]byte{1}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trust, err := activation.ParseTrust("operator " + key.Verifier)
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory, err := lineup.OpenMemory(t.TempDir() + "/activation")
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := json.Marshal(replay.Report{References: 1, Types: []replay.TypeReport{{Type: "domain", Checks: 200,
+		Verdicts: map[check.Verdict]map[check.Verdict]int{check.Allow: {check.Block: 3, check.Allow: 197}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := &database{notes: map[registry.Digest]string{}, host: &fleet.Host{ID: "host_a", Name: "a:1"},
+		answer:   fleet.Answer{Host: "host_a", Progress: fleet.Ready, Report: report},
+		proposed: func() {}, activated: func() error { return nil }}
+	s := &setting{db: db}
+	s.Operator = &Operator{Verifier: &lineup.Verifier{Records: db, Trust: trust, Memory: memory}, Storage: db, Key: &key,
+		Author: "ana@test", Try: tried, Open: empty, LayerTime: time.Second,
+		Observe: func(e Event) error { s.events = append(s.events, e); return nil }}
+	s.activate(t, weighted(8))
+	return s
+}
+
+// activate puts a lineup in force at once.
+func (s *setting) activate(t *testing.T, l registry.LineupDocument) {
+	t.Helper()
+	stored, err := lineup.StoreLineup(t.Context(), s.db, l, registry.OriginOperator)
+	if err == nil {
+		_, err = s.Activate(t.Context(), lineup.Proposal{Base: s.inForce(t).Activation, Lineup: stored, Reason: "first"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *setting) inForce(t *testing.T) lineup.Verified {
+	t.Helper()
+	inForce, err := s.Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return inForce
+}
+
+// A change is in force after all steps, or what was in force stays, with the reason.
+func TestPut(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		prepare func(t *testing.T, s *setting, c *Change)
+		number  int64  // of the activation that is in force afterwards
+		refused string // the error
+	}{
+		"without hosts":    {func(_ *testing.T, s *setting, _ *Change) { s.db.host = nil }, 2, ""},
+		"within the limit": {func(_ *testing.T, _ *setting, c *Change) { c.Limit = .015 }, 2, ""},
+		"beyond the limit": {func(*testing.T, *setting, *Change) {}, 1, "nothing was changed, revision 1 stays in force: " +
+			"the lineup would change more than 1% of recent verdicts (domain: 3 of 200 (1.5%))"},
+		"forced":                    {func(_ *testing.T, _ *setting, c *Change) { c.Forced = true }, 2, ""},
+		"a canary within the limit": {func(_ *testing.T, _ *setting, c *Change) { c.Share, c.Limit = 5, .015 }, 2, ""},
+		"a forced canary": {func(_ *testing.T, _ *setting, c *Change) {
+			c.Share, c.Forced = 5, true
+		}, 1, "more than 1% of recent verdicts"},
+		"refused by a host": {func(_ *testing.T, s *setting, _ *Change) {
+			s.db.answer.Progress, s.db.answer.Reason = fleet.Refused, "no memory left"
+		}, 1, "nothing was changed, revision 1 stays in force: host a:1 refused: no memory left"},
+		"layers that do not open": {func(_ *testing.T, s *setting, _ *Change) {
+			s.Try = func(context.Context, registry.LineupDocument) ([]registry.Manifest, error) {
+				return nil, errors.New("it traps")
+			}
+		}, 1, "nothing was changed, revision 1 stays in force: it traps"},
+		"a report that is not shown": {func(_ *testing.T, s *setting, c *Change) {
+			c.Forced = true
+			s.Observe = func(e Event) error {
+				if e.Report != nil {
+					return errors.New("the pipe is closed")
+				}
+				return nil
+			}
+		}, 1, "nothing was changed, revision 1 stays in force: the pipe is closed"},
+		"without the key": {func(_ *testing.T, s *setting, _ *Change) { s.Key = nil }, 1, ErrNoKey.Error()},
+		"superseded while hosts prepare": {func(t *testing.T, s *setting, c *Change) {
+			c.Forced = true
+			s.db.proposed = func() { s.activate(t, weighted(9)) }
+		}, 2, "nothing was changed: another activation is in force by now: 2 by ana@test"},
+		"superseded while hosts prepare, and beyond the limit": {func(t *testing.T, s *setting, _ *Change) {
+			s.db.proposed = func() { s.activate(t, weighted(9)) }
+		}, 2, "nothing was changed: another activation is in force by now: 2 by ana@test"},
+		"a commit whose reply is lost": {func(_ *testing.T, s *setting, c *Change) {
+			c.Forced = true
+			s.db.activated = func() error { return errors.New("the connection broke") }
+		}, 2, ""},
+		"a host that has moved on": {func(_ *testing.T, s *setting, c *Change) {
+			c.Forced = true
+			s.db.activated = func() error { s.db.host.Activation = 3; return nil }
+		}, 2, "activation 2 (revision 2) is stored, but no host runs it, but not everywhere:\n" +
+			"host a:1 moved on: activation 3 is in force by now"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSetting(t)
+			change := Change{Base: s.inForce(t), Lineup: weighted(8.5), Limit: .01, Reason: "a test"}
+			c.prepare(t, s, &change)
+			done, err := s.Put(t.Context(), change)
+			if (err != nil) != (c.refused != "") || err != nil && !strings.Contains(err.Error(), c.refused) {
+				t.Errorf("the error is %v, want %q", err, c.refused)
+			}
+			if now := s.inForce(t); now.Number != c.number || err == nil && (done.Activation != c.number ||
+				now.Reason != "a test" || (now.Canary != nil) != (change.Share != 0)) {
+				t.Errorf("in force: %+v, result %+v, want activation %d", now.Activation, done, c.number)
+			}
+		})
+	}
+}
+
+// Who is too late gets the differences of both changes from the lineup from which both derive.
+func TestConflict(t *testing.T) {
+	t.Parallel()
+	s := newSetting(t)
+	base, own := s.inForce(t), weighted(8.5)
+	own.Base = base.Hash.String()
+	if err := s.CheckBase(t.Context(), own, base); err != nil || s.events != nil {
+		t.Errorf("a lineup that derives from what is in force: %v, %+v", err, s.events)
+	}
+	s.activate(t, weighted(9))
+	unknown := own
+	unknown.Base = registry.Digest{7}.String()
+	_, late := s.Put(t.Context(), Change{Base: base, Lineup: own, Limit: 1})
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"before":    {s.CheckBase(t.Context(), own, s.inForce(t)), "8 9, 8 8.5"},
+		"meanwhile": {late, "8 9, 8 8.5"},
+		"unknown":   {s.CheckBase(t.Context(), unknown, s.inForce(t)), ""},
+	} {
+		conflict, got := &ConflictError{}, ""
+		if !errors.As(c.err, &conflict) || !errors.Is(c.err, activation.ErrSuperseded) {
+			t.Errorf("%s: %v", name, c.err)
+			continue
+		}
+		if len(conflict.Theirs) == 1 && len(conflict.Own) == 1 {
+			theirs, own := conflict.Theirs[0], conflict.Own[0]
+			got = theirs.From + " " + theirs.To + ", " + own.From + " " + own.To
+		}
+		if got != c.want || conflict.InForce.Number != 2 || conflict.Meanwhile != (name == "meanwhile") ||
+			conflict.Unknown != (name == "unknown") {
+			t.Errorf("%s: %q, want %q; %+v", name, got, c.want, conflict)
+		}
+	}
+	if err := s.CheckBase(t.Context(), weighted(8.5), s.inForce(t)); err != nil || s.events[len(s.events)-1].NoBase != 2 {
+		t.Errorf("a lineup without a base: %v, %+v", err, s.events)
+	}
+}
+
+// A canary starts, changes and ends, and a rollback leads back to any lineup that was in force.
+func TestChangesAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newSetting(t)
+	do := func(want string, change func(base activation.Activation) (Activated, error)) {
+		t.Helper()
+		done, err := change(s.inForce(t).Activation)
+		got := done.What()
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	start := func(activation.Activation) (Activated, error) {
+		return s.Put(t.Context(), Change{Base: s.inForce(t), Lineup: weighted(9), Share: 5, Limit: 1})
+	}
+	alter := func(c CanaryChange) func(activation.Activation) (Activated, error) {
+		return func(base activation.Activation) (Activated, error) { return s.ChangeCanary(t.Context(), base, c, "") }
+	}
+	promote := func(base activation.Activation) (Activated, error) { return s.Promote(t.Context(), base, "") }
+	rollback := func(revision int64) func(activation.Activation) (Activated, error) {
+		return func(base activation.Activation) (Activated, error) {
+			return s.Rollback(t.Context(), base, revision, "")
+		}
+	}
+	do("there is no canary", promote)
+	do("there is no canary", alter(CanaryChange{End: true}))
+	do("there is no earlier lineup", rollback(0))
+	do("canary revision 2 for 5% of the accounts", start)
+	do("canary revision 2 for 9% of the accounts", alter(CanaryChange{Share: 9}))
+	do("revision 1", alter(CanaryChange{End: true}))
+	do("canary revision 2 for 5% of the accounts", start)
+	do("revision 2", promote)
+	do("revision 1", rollback(0))
+	do("canary revision 2 for 5% of the accounts", start)
+	do("revision 2", rollback(0)) // which was in force before revision 1
+	if last := s.events[len(s.events)-2]; last.EndsCanary != 2 {
+		t.Errorf("no warning that the canary ends: %+v", last)
+	}
+	do("revision 1", rollback(1))
+	if _, err := lineup.StoreLineup(t.Context(), s.db, weighted(10), registry.OriginOperator); err != nil {
+		t.Fatal(err)
+	}
+	do("reading lineup: there is no such lineup revision", rollback(3)) // it was never in force
+}
+
+// What a canary becomes without its file.
+func TestChangedCanary(t *testing.T) {
+	t.Parallel()
+	limit, own := activation.Limit(300), activation.Lineup{Revision: 2}
+	canary := activation.Canary{Lineup: own, Share: 5, Limit: 100}
+	for name, c := range map[string]struct {
+		change CanaryChange
+		want   activation.Canary
+	}{
+		"share": {CanaryChange{Share: 9}, activation.Canary{Lineup: own, Share: 9, Limit: 100}},
+		"limit": {CanaryChange{Limit: &limit}, activation.Canary{Lineup: own, Share: 5, Limit: 300}},
+		"both":  {CanaryChange{Share: 9, Limit: &limit}, activation.Canary{Lineup: own, Share: 9, Limit: 300}},
+	} {
+		if got := c.change.of(canary); *got != c.want {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if got := (CanaryChange{End: true}).of(canary); got != nil || canary.Share != 5 {
+		t.Errorf("ended: %+v", got)
+	}
+}
+
+// A lineup whose layers could together burn more fuel than a check's deadline allows brings a warning.
+func TestSlowTypes(t *testing.T) {
+	t.Parallel()
+	const limit = 220 * time.Millisecond
+	email := registry.Manifest{Entities: []string{"email"}, BudgetFuel: registry.MaxBudget}
+	both := registry.Manifest{Entities: []string{"email", "phone"}, BudgetFuel: registry.MaxBudget}
+	if got := slowTypes([]registry.Manifest{both, both, email, email}, limit); len(got) != 0 {
+		t.Errorf("200 million units: %v", got)
+	}
+	got := slowTypes([]registry.Manifest{both, both, email, email, both}, limit)
+	if len(got) != 1 || got[0] != (SlowType{"email", 250_000_000}) {
+		t.Errorf("250 million units: %v", got)
+	}
+}
