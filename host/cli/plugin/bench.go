@@ -48,10 +48,7 @@ func (cmd *pluginBenchCmd) Run(ctx context.Context, t *terminal.Terminal) error 
 			return err
 		}
 	}
-	if cmd.JSON {
-		return t.JSON(got)
-	}
-	return printMeasurement(t, got, baseline)
+	return t.Show(got, func() error { return printMeasurement(t, got, baseline) })
 }
 
 // corpus returns the values of the file, or the built-in ones.

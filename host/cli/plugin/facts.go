@@ -21,7 +21,7 @@ type pluginFactsCmd struct {
 	Country string `placeholder:"CC" help:"The request's region.country: ISO 3166-1 alpha-2, or EU."`
 	Account string `placeholder:"ID" help:"${plugin_account}"`
 	Record  string `placeholder:"FILE" help:"${plugin_record}"`
-	JSON    bool   `help:"Print JSON."`
+	terminal.Output
 }
 
 // knownFacts is the JSON output of `assay plugin facts`.
@@ -33,13 +33,13 @@ type knownFacts struct {
 	Unanswered []string     `json:"unanswered"` // sources that did not respond, whose facts may be missing
 }
 
-func (cmd *pluginFactsCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+func (cmd *pluginFactsCmd) Run(ctx context.Context, c *installation.Command) error {
 	e, err := parseValue(cmd.Type, cmd.Value, cmd.Country)
 	if err != nil {
 		return err
 	}
 	known := knownFacts{Type: e.Type, Value: e.Value, Parsed: e.Facts}
-	err = withLookups(ctx, cfg, t, func(l *installation.Lookups) (err error) {
+	err = withLookups(ctx, c, func(l *installation.Lookups) (err error) {
 		var all []string
 		for _, f := range l.Table() {
 			all = append(all, f.Name)
@@ -56,10 +56,7 @@ func (cmd *pluginFactsCmd) Run(ctx context.Context, cfg *installation.Config, t 
 			return fmt.Errorf("recording facts: %w", err)
 		}
 	}
-	if cmd.JSON {
-		return t.JSON(known)
-	}
-	return known.print(t)
+	return c.Show(known, func() error { return known.print(c.Terminal) })
 }
 
 func (k knownFacts) print(t *terminal.Terminal) error {
@@ -105,14 +102,18 @@ func parseValue(kind, value, country string) (entity.Entity, error) {
 }
 
 // withLookups opens the lookups of the installation or, without one, those that need no database, and calls do.
-func withLookups(ctx context.Context, cfg *installation.Config, t *terminal.Terminal, do func(*installation.Lookups) error) error {
-	installed, err := cfg.HasInstallation()
+func withLookups(ctx context.Context, c *installation.Command, do func(*installation.Lookups) error) error {
+	installed, err := c.HasInstallation()
 	if err != nil {
 		return err
 	}
 	if !installed {
-		fmt.Fprintf(t.Err, "no database: there is no installation in %s\n", cfg.DataDir)
-		return installation.UseLookups(ctx, cfg, nil, t, do)
+		fmt.Fprintf(c.Err, "no database: there is no installation in %s\n", c.DataDir)
+		return installation.UseLookups(ctx, c.Config, nil, c.Terminal, do)
 	}
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error { return installation.UseLookups(ctx, cfg, b.Store, t, do) })
+	s, err := c.Open(ctx)
+	if err != nil {
+		return err
+	}
+	return installation.UseLookups(ctx, c.Config, s.Store, c.Terminal, do)
 }

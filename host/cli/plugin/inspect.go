@@ -20,7 +20,7 @@ type pluginInspectCmd struct {
 	Plugins []string `arg:"" name:"plugin" help:"${plugin_inspect_path}"`
 	Diff    bool     `help:"Compare two plugins: what the second may do that the first may not, first."`
 	Measure bool     `help:"Measure the plugin as 'assay plugin push' does."`
-	JSON    bool     `help:"Print JSON."`
+	terminal.Output
 }
 
 // inspection is the JSON output of `assay plugin inspect`.
@@ -41,21 +41,21 @@ type inspection struct {
 	MeasuredBy string              `json:"measured_by,omitempty"` // name of the key of a stored passport
 }
 
-func (cmd *pluginInspectCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+func (cmd *pluginInspectCmd) Run(ctx context.Context, c *installation.Command) error {
 	if want := 1 + min(1, len(cmd.Plugins)-1); cmd.Diff != (want == 2) || len(cmd.Plugins) != want {
 		return terminal.Misuse{Err: errors.New("give one plugin, or two with --diff")}
 	}
 	all := make([]inspection, len(cmd.Plugins))
 	for i, path := range cmd.Plugins {
-		m, notes, err := readAnyPlugin(ctx, cfg, t, path)
+		m, notes, err := readAnyPlugin(ctx, c, path)
 		if err == nil {
 			all[i], err = inspect(m)
-			all[i].Signature = verifySignature(cfg, m, notes[registry.NoteSignature])
+			all[i].Signature = verifySignature(c.Config, m, notes[registry.NoteSignature])
 		}
 		if err == nil && cmd.Measure {
 			all[i].Passport, err = measure(ctx, m)
 		} else if err == nil {
-			all[i].Passport, all[i].MeasuredBy, err = readPassport(cfg, m, notes)
+			all[i].Passport, all[i].MeasuredBy, err = readPassport(c.Config, m, notes)
 		}
 		if err != nil {
 			return err
@@ -66,12 +66,9 @@ func (cmd *pluginInspectCmd) Run(ctx context.Context, cfg *installation.Config, 
 			registry.DiffManifests(all[0].Manifest, all[1].Manifest)...)
 		changes = append(changes, comparePassports(all[0].Passport, all[1].Passport)...)
 		slices.SortStableFunc(changes, func(a, b registry.ManifestChange) int { return rank(a) - rank(b) })
-		return printManifestChanges(t, cmd.JSON, changes)
+		return c.Show(changes, func() error { return printManifestChanges(c.Terminal, changes) })
 	}
-	if cmd.JSON {
-		return t.JSON(all[0])
-	}
-	return printInspection(t, all[0])
+	return c.Show(all[0], func() error { return printInspection(c.Terminal, all[0]) })
 }
 
 // rank puts changes first that let a plugin do more.
@@ -84,20 +81,21 @@ func rank(c registry.ManifestChange) int {
 
 // readAnyPlugin reads or builds a plugin, or reads a published one, and the notes about it.
 func readAnyPlugin(
-	ctx context.Context, cfg *installation.Config, t *terminal.Terminal, path string,
+	ctx context.Context, c *installation.Command, path string,
 ) (m registry.Module, notes registry.Notes, err error) {
 	name, version, published := strings.Cut(path, "@")
 	if _, missing := os.Stat(path); published && missing != nil {
-		err = installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-			p, err := b.Store.Plugin(ctx, name, version)
-			if err == nil {
-				m, err = b.Store.Module(ctx, p.Digest)
-			}
-			if err == nil {
-				notes, err = b.Store.PluginNotes(ctx, p.Digest)
-			}
-			return err
-		})
+		s, err := c.Open(ctx)
+		if err != nil {
+			return m, nil, err
+		}
+		p, err := s.Store.Plugin(ctx, name, version)
+		if err == nil {
+			m, err = s.Store.Module(ctx, p.Digest)
+		}
+		if err == nil {
+			notes, err = s.Store.PluginNotes(ctx, p.Digest)
+		}
 		return m, notes, err
 	}
 	if m, err = readModule(ctx, path); err != nil {
@@ -128,8 +126,7 @@ func inspect(m registry.Module) (i inspection, err error) {
 
 func printInspection(t *terminal.Terminal, i inspection) error {
 	m := i.Manifest
-	t.Printf("%s: %s\n%s, %d bytes\n%s.\n\n", i.Plugin, m.Summary, i.Digest, i.Bytes, i.Signature)
-	printPermissions(t, m)
+	t.Printf("%s: %s\n%s, %d bytes\n%s.\n\n%s\n", i.Plugin, m.Summary, i.Digest, i.Bytes, i.Signature, permissions(m))
 	t.Printf("Budget of a call: %d units of fuel, %d MiB of memory. Suggested weight %v. %d cases.\n\n", m.BudgetFuel,
 		m.MemoryMB, m.DefaultWeight, i.Cases)
 	threats := make([]string, len(m.Threats))
@@ -176,10 +173,7 @@ func printInspection(t *terminal.Terminal, i inspection) error {
 }
 
 // printManifestChanges prints what an operator must know before they put the second plugin in a lineup.
-func printManifestChanges(t *terminal.Terminal, asJSON bool, changes []registry.ManifestChange) error {
-	if asJSON {
-		return t.JSON(changes)
-	}
+func printManifestChanges(t *terminal.Terminal, changes []registry.ManifestChange) error {
 	if len(changes) == 0 {
 		t.Printf("The manifests and the imports are the same.\n")
 		return nil

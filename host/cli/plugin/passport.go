@@ -20,7 +20,7 @@ func measure(ctx context.Context, m registry.Module) (*rehearsal.Passport, error
 // issue measures a plugin that is about to be published, and warns of what its publisher should know. If the operator's
 // key is here, it signs the passport and adds it to the notes. It fails if the plugin must not be published.
 func issue(
-	ctx context.Context, c *installation.Config, t *terminal.Terminal, m registry.Module, notes registry.Notes,
+	ctx context.Context, c *installation.Command, m registry.Module, notes registry.Notes,
 ) (*rehearsal.Passport, error) {
 	p, err := measure(ctx, m)
 	var warnings []string
@@ -31,7 +31,7 @@ func issue(
 		return nil, fmt.Errorf("publishing %s: %w", m.Ref(), err)
 	}
 	for _, warning := range warnings {
-		fmt.Fprintf(t.Err, "warning: %s\n", oneLine(warning))
+		fmt.Fprintf(c.Err, "warning: %s\n", oneLine(warning))
 	}
 	key, err := installation.ReadKey(c.OperatorKeyPath())
 	if err == nil && key != nil {
@@ -41,7 +41,9 @@ func issue(
 }
 
 // readPassport returns the passport among the notes about a published plugin, or nil, and the name of its key.
-func readPassport(c *installation.Config, m registry.Module, notes registry.Notes) (*rehearsal.Passport, string, error) {
+func readPassport(
+	c *installation.Config, m registry.Module, notes registry.Notes,
+) (*rehearsal.Passport, string, error) {
 	if notes[registry.NotePassport] == "" {
 		return nil, "", nil
 	}

@@ -3,6 +3,7 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -14,6 +15,7 @@ import (
 	"assay/registry/project"
 )
 
+// PluginCmd are the commands of `assay plugin`.
 type PluginCmd struct {
 	New     pluginNewCmd     `cmd:"" help:"${plugin_new_cmd}"`
 	SDK     pluginSDKCmd     `cmd:"" name:"sdk" help:"${plugin_sdk_cmd}"`
@@ -32,40 +34,6 @@ type PluginCmd struct {
 	Dev     pluginDevCmd     `cmd:"" help:"${plugin_dev_cmd}"`
 	Promote pluginPromoteCmd `cmd:"" help:"${plugin_promote_cmd}"`
 	Retire  pluginRetireCmd  `cmd:"" help:"${plugin_retire_cmd}"`
-}
-
-type pluginBuildCmd struct {
-	Dir  string `arg:"" type:"existingdir" default:"." help:"Folder of the layer, with its manifest.json."`
-	Wasm string `type:"existingfile" placeholder:"FILE" help:"${plugin_wasm}"`
-	Out  string `short:"o" placeholder:"FILE" help:"${plugin_out}"`
-	JSON bool   `help:"Print JSON."`
-}
-
-func (cmd *pluginBuildCmd) Run(ctx context.Context, t *terminal.Terminal) error {
-	wasm, err := cmd.build(ctx)
-	if err != nil {
-		return err
-	}
-	box := sandbox.New(sandbox.Config{Compiler: installation.CompilerCommand(), Instances: 1, Logger: installation.QuietLog(t)})
-	m, err := openChecked(ctx, box, wasm)
-	if err != nil {
-		return err
-	}
-	out := cmd.Out
-	if out == "" {
-		out = fmt.Sprintf("%s-%s.wasm", m.Manifest.Name, m.Manifest.Version)
-	}
-	if err := os.WriteFile(out, wasm, 0o644); err != nil {
-		return err
-	}
-	if cmd.JSON {
-		line := newPluginLine(m)
-		line.File = out
-		return t.JSON(line)
-	}
-	t.Printf("%s: %s, %d KiB, %s\n", out, m.Ref(), len(wasm)>>10, m.Digest)
-	printPermissions(t, m.Manifest)
-	return nil
 }
 
 // pluginLine is a plugin in the output of the commands that build, sign, verify, push and pull it.
@@ -88,29 +56,31 @@ func newPluginLine(m registry.Module) pluginLine {
 		Range: [2]int{lowest, highest}}
 }
 
-// printPermissions shows what a plugin may do to a score.
-func printPermissions(t *terminal.Terminal, m registry.Manifest) {
+// permissions says what a plugin may do to a score.
+func permissions(m registry.Manifest) string {
 	lowest, highest := m.Range()
-	t.Printf("Class %s, score %d to %d.", m.LayerClass(), lowest, highest)
+	text := fmt.Sprintf("Class %s, score %d to %d.", m.LayerClass(), lowest, highest)
 	if lowest < 0 {
-		t.Printf(" It may clear: a negative score lowers an entity's.")
+		text += " It may clear: a negative score lowers an entity's."
 	}
-	t.Printf("\n")
+	return text
 }
 
-func (cmd *pluginBuildCmd) build(ctx context.Context) ([]byte, error) {
-	if cmd.Wasm == "" {
-		return project.Build(ctx, cmd.Dir)
+// readPlugin returns the module of a file, or builds the layer in a folder.
+func readPlugin(ctx context.Context, path string) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return project.Build(ctx, path)
 	}
-	manifest, cases, err := registry.ReadDescription(cmd.Dir)
+	return os.ReadFile(path)
+}
+
+// readModule reads or builds a plugin.
+func readModule(ctx context.Context, path string) (registry.Module, error) {
+	wasm, err := readPlugin(ctx, path)
 	if err != nil {
-		return nil, err
+		return registry.Module{}, err
 	}
-	wasm, err := os.ReadFile(cmd.Wasm)
-	if err != nil {
-		return nil, err
-	}
-	return registry.Pack(wasm, manifest, cases)
+	return registry.OpenModule(wasm)
 }
 
 // openChecked checks that the sandbox can open a module. It closes the plugin.
@@ -125,10 +95,30 @@ func openChecked(ctx context.Context, box *sandbox.Sandbox, wasm []byte) (m regi
 	return m, p.Close(ctx)
 }
 
-// readPlugin returns the module of a file, or builds the layer in a folder.
-func readPlugin(ctx context.Context, path string) ([]byte, error) {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return project.Build(ctx, path)
+// withPlugin reads or builds a plugin, opens it in the sandbox as a host does, and calls do.
+func withPlugin(
+	ctx context.Context, t *terminal.Terminal, path string, do func(*sandbox.Plugin, registry.Module) error,
+) error {
+	wasm, err := readPlugin(ctx, path)
+	if err != nil {
+		return err
 	}
-	return os.ReadFile(path)
+	box := sandbox.New(sandbox.Config{Compiler: installation.CompilerCommand(), NeverSuspend: true,
+		Logger: installation.QuietLog(t)})
+	return withModule(ctx, box, wasm, do)
+}
+
+// withModule opens a module in a sandbox, and calls do.
+func withModule(
+	ctx context.Context, box *sandbox.Sandbox, wasm []byte, do func(*sandbox.Plugin, registry.Module) error,
+) error {
+	m, err := registry.OpenModule(wasm)
+	if err != nil {
+		return err
+	}
+	p, err := box.Open(ctx, m)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(p, m), p.Close(ctx))
 }

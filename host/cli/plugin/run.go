@@ -23,10 +23,10 @@ type pluginRunCmd struct {
 	Country string `placeholder:"CC" help:"The request's region.country: ISO 3166-1 alpha-2, or EU."`
 	Facts   string `placeholder:"FILE" help:"${plugin_facts}"`
 	Live    bool   `help:"${plugin_live}"`
-	JSON    bool   `help:"Print JSON."`
+	terminal.Output
 }
 
-func (cmd *pluginRunCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+func (cmd *pluginRunCmd) Run(ctx context.Context, c *installation.Command) error {
 	e, err := parseValue(cmd.Type, cmd.Value, cmd.Country)
 	if err != nil {
 		return err
@@ -41,10 +41,10 @@ func (cmd *pluginRunCmd) Run(ctx context.Context, cfg *installation.Config, t *t
 			return fmt.Errorf("reading facts, a JSON object of texts: %w", err)
 		}
 	}
-	return withPlugin(ctx, t, cmd.Plugin, func(p *sandbox.Plugin, m registry.Module) error {
+	return withPlugin(ctx, c.Terminal, cmd.Plugin, func(p *sandbox.Plugin, m registry.Module) error {
 		subject := rehearsal.Subject{Type: e.Type, Value: cmd.Value, Country: cmd.Country, Facts: given}
 		if cmd.Live {
-			if subject.Facts, err = lookUpFor(ctx, cfg, t, m.Manifest, e); err != nil {
+			if subject.Facts, err = lookUpFor(ctx, c, m.Manifest, e); err != nil {
 				return err
 			}
 			maps.Copy(subject.Facts, given)
@@ -54,11 +54,7 @@ func (cmd *pluginRunCmd) Run(ctx context.Context, cfg *installation.Config, t *t
 			return err
 		}
 		call.Unread = slices.DeleteFunc(call.Unread, func(name string) bool { _, ok := given[name]; return !ok })
-		if cmd.JSON {
-			err = t.JSON(call)
-		} else {
-			printCall(t, call, "")
-		}
+		err = c.Show(call, func() error { printCall(c.Terminal, call, ""); return nil })
 		if err == nil && call.Outcome == rehearsal.Failed {
 			err = errors.New("the call failed")
 		}
@@ -68,12 +64,12 @@ func (cmd *pluginRunCmd) Run(ctx context.Context, cfg *installation.Config, t *t
 
 // lookUpFor returns the facts about an entity that a manifest declares.
 func lookUpFor(
-	ctx context.Context, cfg *installation.Config, t *terminal.Terminal, m registry.Manifest, e entity.Entity,
+	ctx context.Context, c *installation.Command, m registry.Manifest, e entity.Entity,
 ) (found entity.Facts, err error) {
-	err = withLookups(ctx, cfg, t, func(l *installation.Lookups) error {
+	err = withLookups(ctx, c, func(l *installation.Lookups) error {
 		var unanswered []string
 		found, unanswered, err = l.LookUp(ctx, "", e, m.Facts)
-		printUnanswered(t, unanswered)
+		printUnanswered(c.Terminal, unanswered)
 		return err
 	})
 	return found, err

@@ -8,40 +8,20 @@ import (
 	"io/fs"
 	"os"
 
-	lineupcmd "assay/host/cli/lineup"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
 	"assay/registry"
-	"assay/registry/activation"
 	"assay/registry/release"
 )
 
 // signatureSuffix is added to the name of a plugin's file for that of its signature.
 const signatureSuffix = ".sig"
 
-type pluginKeyCmd struct {
-	File string `arg:"" help:"File to create, which only its owner can read."`
-	Name string `placeholder:"NAME" default:"assay/publisher" help:"Name of the key (default: ${default})."`
-	JSON bool   `help:"Print JSON."`
-}
-
-func (cmd *pluginKeyCmd) Run(t *terminal.Terminal) error {
-	line, err := lineupcmd.NewKeyLine(cmd.File, cmd.Name, activation.Publisher)
-	if err != nil {
-		return err
-	}
-	if cmd.JSON {
-		return t.JSON(map[string]string{"file": cmd.File, "trust": line})
-	}
-	t.Printf("%s\n", line)
-	return nil
-}
-
 type pluginSignCmd struct {
 	Plugin string `arg:"" help:"${plugin_path}"`
 	Key    string `placeholder:"FILE" help:"${plugin_sign_key}"`
 	Out    string `short:"o" placeholder:"FILE" help:"${plugin_sign_out}"`
-	JSON   bool   `help:"Print JSON."`
+	terminal.Output
 }
 
 func (cmd *pluginSignCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
@@ -73,86 +53,7 @@ func (cmd *pluginSignCmd) Run(ctx context.Context, cfg *installation.Config, t *
 	}
 	line := newPluginLine(m)
 	line.File, line.SignedBy = out, key.Name()
-	if cmd.JSON {
-		return t.JSON(line)
-	}
-	t.Printf("%s: %s, %s, signed by %s\n", out, m.Ref(), m.Digest, line.SignedBy)
-	return nil
-}
-
-type pluginVerifyCmd struct {
-	Plugin    string `arg:"" help:"${plugin_path}"`
-	Signature string `placeholder:"FILE" help:"${plugin_signature}"`
-	JSON      bool   `help:"Print JSON."`
-}
-
-func (cmd *pluginVerifyCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	m, err := readModule(ctx, cmd.Plugin)
-	if err != nil {
-		return err
-	}
-	trust, err := cfg.ReadTrust()
-	if err != nil {
-		return err
-	}
-	signatures, err := readSignature(cmd.Signature, cmd.Plugin, m)
-	if err != nil {
-		return err
-	}
-	_, signed, err := release.Accept(trust, release.Of(m), signatures...)
-	if err != nil {
-		return err
-	}
-	line := newPluginLine(m)
-	line.SignedBy = signed.Key
-	if cmd.JSON {
-		return t.JSON(line)
-	}
-	t.Printf("%s, %s, signed by %s (%s)\n", m.Ref(), m.Digest, signed.Key, signed.Role)
-	return nil
-}
-
-// pluginSignature says who signed a plugin, or why that does not count here.
-type pluginSignature struct {
-	Key     string          `json:"key,omitempty"`
-	Role    activation.Role `json:"role,omitempty"`
-	Refused string          `json:"refused,omitempty"`
-}
-
-// String is without a full stop.
-func (s *pluginSignature) String() string {
-	switch {
-	case s == nil:
-		return "Not signed"
-	case s.Refused != "":
-		return "Signature: " + s.Refused
-	}
-	return fmt.Sprintf("Signed by %s (%s)", s.Key, s.Role)
-}
-
-// verifySignature returns nil for no signature.
-func verifySignature(c *installation.Config, m registry.Module, text string) *pluginSignature {
-	if text == "" {
-		return nil
-	}
-	trust, err := c.ReadTrust()
-	if err != nil {
-		return &pluginSignature{Refused: err.Error()}
-	}
-	_, signed, err := release.Accept(trust, release.Of(m), text)
-	if err != nil {
-		return &pluginSignature{Refused: err.Error()}
-	}
-	return &pluginSignature{Key: signed.Key, Role: signed.Role}
-}
-
-// readModule reads or builds a plugin.
-func readModule(ctx context.Context, path string) (registry.Module, error) {
-	wasm, err := readPlugin(ctx, path)
-	if err != nil {
-		return registry.Module{}, err
-	}
-	return registry.OpenModule(wasm)
+	return t.Say(line, "%s: %s, %s, signed by %s\n", out, m.Ref(), m.Digest, line.SignedBy)
 }
 
 // signatureFile returns the file of a plugin's signature: next to its module, or where `assay plugin build` writes it.

@@ -1,0 +1,58 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"assay/host/installation"
+	"assay/host/internal/terminal"
+	"assay/host/sandbox"
+	"assay/registry"
+	"assay/registry/project"
+)
+
+type pluginBuildCmd struct {
+	Dir  string `arg:"" type:"existingdir" default:"." help:"Folder of the layer, with its manifest.json."`
+	Wasm string `type:"existingfile" placeholder:"FILE" help:"${plugin_wasm}"`
+	Out  string `short:"o" placeholder:"FILE" help:"${plugin_out}"`
+	terminal.Output
+}
+
+func (cmd *pluginBuildCmd) Run(ctx context.Context, t *terminal.Terminal) error {
+	wasm, err := cmd.build(ctx)
+	if err != nil {
+		return err
+	}
+	box := sandbox.New(sandbox.Config{Compiler: installation.CompilerCommand(), Instances: 1,
+		Logger: installation.QuietLog(t)})
+	m, err := openChecked(ctx, box, wasm)
+	if err != nil {
+		return err
+	}
+	out := cmd.Out
+	if out == "" {
+		out = fmt.Sprintf("%s-%s.wasm", m.Manifest.Name, m.Manifest.Version)
+	}
+	if err := os.WriteFile(out, wasm, 0o644); err != nil {
+		return err
+	}
+	line := newPluginLine(m)
+	line.File = out
+	return t.Say(line, "%s: %s, %d KiB, %s\n%s\n", out, m.Ref(), len(wasm)>>10, m.Digest, permissions(m.Manifest))
+}
+
+func (cmd *pluginBuildCmd) build(ctx context.Context) ([]byte, error) {
+	if cmd.Wasm == "" {
+		return project.Build(ctx, cmd.Dir)
+	}
+	manifest, cases, err := registry.ReadDescription(cmd.Dir)
+	if err != nil {
+		return nil, err
+	}
+	wasm, err := os.ReadFile(cmd.Wasm)
+	if err != nil {
+		return nil, err
+	}
+	return registry.Pack(wasm, manifest, cases)
+}
