@@ -11,7 +11,9 @@
 //		...
 //	}
 //
-// The first call of Database starts the server. Without Postgres on the machine, Database skips the test.
+// The first call of Database starts the server, which all test processes of a user share: the last one that ends stops
+// it. It does not wait for the disk, so a test of durability needs a server of its own. Without Postgres on the machine,
+// Database skips the test.
 // ASSAY_TEST_DATABASE_URL names a server to use instead; its role must be allowed to create databases.
 // ASSAY_TEST_CITUS_URL names a database on the coordinator of a Citus cluster to use instead: its workers get the same
 // databases. Prepare may distribute the tables of the template over them.
@@ -25,11 +27,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -42,14 +41,12 @@ import (
 
 // Limits of work that has no test's context.
 const (
-	startBound   = 2 * time.Minute
 	dayMargin    = time.Minute // longer than most tests
 	prepareBound = 2 * time.Minute
-	stopBound    = 2 * time.Minute
 	adminBound   = 2 * time.Minute // a CREATE or DROP DATABASE
 )
 
-// server is the Postgres of this test process.
+// server is the Postgres that this test process uses.
 type server struct {
 	mu       sync.Mutex
 	serving  bool // Main is running
@@ -58,22 +55,22 @@ type server struct {
 	failed   error    // why there are no databases
 	nodes    []string // addresses of the servers with the databases; tests connect to the first
 	template string   // the database that others are copied from
-	cluster  *postgres.Cluster
-	dir      string
-	watcher  *exec.Cmd
-	watched  io.WriteCloser
+	shared   *shared  // nil: the environment names a server
 }
 
-// shared is global because TestMain cannot pass values to tests. go test runs each package in its own process.
-var shared server
+// databases is global because TestMain cannot pass values to tests. go test runs each package in its own process.
+var databases server
 
-// Main runs the package's tests, stops their server and returns the exit code.
+// Main runs the package's tests, leaves their server and returns the exit code.
 func Main(m *testing.M) int {
-	shared.mu.Lock()
-	shared.serving = true
-	shared.mu.Unlock()
+	if dir := os.Getenv(watchEnv); dir != "" {
+		return watch(dir)
+	}
+	databases.mu.Lock()
+	databases.serving = true
+	databases.mu.Unlock()
 	code := m.Run()
-	if err := shared.stop(); err != nil {
+	if err := databases.stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "postgrestest:", err)
 		code = max(code, 1)
 	}
@@ -83,12 +80,12 @@ func Main(m *testing.M) int {
 // Prepare sets a function that fills the template of all databases, for example with a schema. fn runs once, in the
 // first call of Database, and must leave no connection open. Prepare must be called at most once, and before Database.
 func Prepare(fn func(ctx context.Context, url string) error) {
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	if shared.begun || shared.prepare != nil {
+	databases.mu.Lock()
+	defer databases.mu.Unlock()
+	if databases.begun || databases.prepare != nil {
 		panic("postgrestest: Prepare called twice, or after Database")
 	}
-	shared.prepare = fn
+	databases.prepare = fn
 }
 
 // Database creates a database, empty or as Prepare left it, returns its URL, and drops it after the test and its
@@ -107,7 +104,7 @@ func Empty(t testing.TB) string {
 
 func database(t testing.TB, from func(template string) string) string {
 	t.Helper()
-	nodes, template, err := shared.begin()
+	nodes, template, err := databases.begin()
 	if errors.Is(err, postgres.ErrNotInstalled) {
 		t.Skipf("this test needs Postgres: %v", err)
 	}
@@ -148,7 +145,7 @@ func (s *server) begin() (nodes []string, template string, err error) {
 	return s.nodes, s.template, s.failed
 }
 
-// start sets the servers' addresses. It starts a server in a temporary folder unless the environment names one.
+// start sets the servers' addresses.
 func (s *server) start() (err error) {
 	for _, variable := range []string{"ASSAY_TEST_CITUS_URL", "ASSAY_TEST_DATABASE_URL"} {
 		base := os.Getenv(variable)
@@ -164,46 +161,10 @@ func (s *server) start() (err error) {
 		}
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), startBound)
-	defer cancel()
-	if s.dir, err = os.MkdirTemp("", "assay-postgrestest-"); err != nil {
+	if s.shared, err = join(); err != nil {
 		return err
 	}
-	// With the mode 0700 of MkdirTemp, the user that Postgres runs as could not enter if the tests run as root.
-	if err := os.Chmod(s.dir, 0o711); err != nil {
-		return err
-	}
-	if err := s.watch(); err != nil {
-		return err
-	}
-	if s.cluster, err = postgres.Open(ctx, postgres.Config{Dir: s.dir, Offline: true}); err != nil {
-		return err
-	}
-	s.nodes = []string{s.cluster.URL()}
-	return nil
-}
-
-// watchScript stops the Postgres of the data directory $1 if its standard input ends without a line, because the test
-// process was killed or timed out before it called stop.
-const watchScript = `trap '' INT TERM HUP QUIT
-read -r line && exit 0
-home=$(cat "$1/postgres.location" 2>/dev/null) || home=$1
-pid=$(head -n 1 "$home/postgres/postmaster.pid" 2>/dev/null) && kill -INT "$pid"
-for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-	[ -e "$home/postgres/postmaster.pid" ] || break
-	sleep 1
-done
-rm -rf "$home" "$1"`
-
-// watch starts the script that cleans up if this process is killed.
-func (s *server) watch() (err error) {
-	s.watcher = exec.Command("/bin/sh", "-c", watchScript, "postgrestest-watch", s.dir)
-	if s.watched, err = s.watcher.StdinPipe(); err != nil {
-		return err
-	}
-	if err := s.watcher.Start(); err != nil {
-		return fmt.Errorf("starting the watcher: %w", err)
-	}
+	s.nodes = []string{s.shared.cluster.URL()}
 	return nil
 }
 
@@ -231,30 +192,17 @@ func (s *server) fill() error {
 		fmt.Sprintf("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '%s'", name))
 }
 
-// stop stops the server, or drops the template on a server that was not started here.
+// stop drops the template, and leaves the shared server.
 func (s *server) stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.serving = false
-	ctx, cancel := context.WithTimeout(context.Background(), stopBound)
-	defer cancel()
 	var errs []error
-	if s.cluster != nil {
-		errs = append(errs, s.cluster.Close(ctx))
-	} else if s.template != "" && s.template != "template0" {
-		// The server was not started here and keeps running.
+	if s.template != "" && s.template != "template0" {
 		errs = append(errs, drop(s.nodes, s.template))
 	}
-	if s.dir != "" {
-		home, err := os.ReadFile(filepath.Join(s.dir, "postgres.location"))
-		if err == nil {
-			errs = append(errs, os.RemoveAll(strings.TrimSpace(string(home))))
-		}
-		errs = append(errs, os.RemoveAll(s.dir))
-	}
-	if s.watcher != nil && s.watcher.Process != nil {
-		_, err := io.WriteString(s.watched, "done\n")
-		errs = append(errs, err, s.watcher.Wait())
+	if s.shared != nil {
+		errs = append(errs, s.shared.leave())
 	}
 	return errors.Join(errs...)
 }

@@ -3,8 +3,10 @@ package postgrestest_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"os/exec"
 	"strings"
@@ -17,8 +19,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	postgrestest.Prepare(func(ctx context.Context, url string) error {
-		conn, err := pgx.Connect(ctx, url)
+	postgrestest.Prepare(func(ctx context.Context, address string) error {
+		conn, err := pgx.Connect(ctx, address)
 		if err != nil {
 			return err
 		}
@@ -76,7 +78,7 @@ func TestDatabaseIsDroppedWithItsTest(t *testing.T) {
 	}
 }
 
-// childEnv makes TestKilledProcessLeavesNothing use a database until it is killed.
+// childEnv makes TestKilledProcessLeavesNothing use a database until standard input ends.
 const childEnv = "ASSAY_POSTGRESTEST_CHILD"
 
 func TestKilledProcessLeavesNothing(t *testing.T) {
@@ -91,75 +93,128 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 	}
 	postgrestest.Database(t) // skips without Postgres
 	temporary, err := os.MkdirTemp("", "assay-killed-")
+	if err == nil {
+		err = os.Chmod(temporary, 0o711)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = os.RemoveAll(temporary) }()
-	if err := os.Chmod(temporary, 0o711); err != nil {
-		t.Fatal(err)
+
+	first, second := startChild(t, temporary), startChild(t, temporary)
+	_ = first.cmd.Process.Kill()
+	_ = first.cmd.Wait()
+	ask(t, second.url, "SELECT 1") // the server goes on for the other process
+	_ = second.cmd.Process.Kill()
+	_ = second.cmd.Wait()
+	wantStopped(t, second.url)
+
+	third := startChild(t, temporary)
+	if n := ask(t, third.url, "SELECT count(*) FROM pg_database WHERE starts_with(datname, 'assay_test_')"); n != 1 {
+		t.Errorf("the server has %d databases of tests, want only that of a running process", n)
 	}
-	child := exec.Command(os.Args[0], "-test.run=^TestKilledProcessLeavesNothing$")
-	child.Env = append(os.Environ(), childEnv+"=1", "TMPDIR="+temporary)
-	stdin, err := child.StdinPipe()
+	if err := errors.Join(third.stdin.Close(), third.cmd.Wait()); err != nil {
+		t.Fatalf("a process that uses what a killed one left: %v", err)
+	}
+	wantStopped(t, third.url)
+}
+
+// child is another test process that uses a database.
+type child struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+	url   string
+}
+
+// startChild starts a process that shares a server with others of the same folder.
+func startChild(t *testing.T, temporary string) child {
+	t.Helper()
+	c := child{cmd: exec.Command(os.Args[0], "-test.run=^TestKilledProcessLeavesNothing$")}
+	c.cmd.Env = append(os.Environ(), childEnv+"=1", "TMPDIR="+temporary)
+	stdin, err := c.cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = stdin.Close() }()
-	stdout, err := child.StdoutPipe()
+	c.stdin = stdin
+	stdout, err := c.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := child.Start(); err != nil {
+	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	url, err := bufio.NewReader(stdout).ReadString('\n')
-	_ = child.Process.Kill()
-	_ = child.Wait()
-	if err != nil || !strings.HasPrefix(url, "postgres://") {
-		t.Fatalf("the other process printed %q, %v", url, err)
+	t.Cleanup(func() { _ = c.cmd.Process.Kill() })
+	c.url, err = bufio.NewReader(stdout).ReadString('\n')
+	if err != nil || !strings.HasPrefix(c.url, "postgres://") {
+		t.Fatalf("the other process printed %q, %v", c.url, err)
 	}
+	c.url = strings.TrimSpace(c.url)
+	return c
+}
+
+// ask returns a number from the database at url.
+func ask(t *testing.T, url, query string) (n int) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	if err := conn.QueryRow(t.Context(), query).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// wantStopped waits until nothing answers at url.
+func wantStopped(t *testing.T, url string) {
+	t.Helper()
 	bounded, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		left, err := os.ReadDir(temporary)
-		if err != nil {
-			t.Fatal(err)
+		conn, err := pgx.Connect(bounded, url)
+		if err != nil && bounded.Err() == nil {
+			return
 		}
-		if len(left) == 0 {
-			break
+		if err == nil {
+			_ = conn.Close(bounded)
 		}
 		select {
 		case <-ticker.C:
 		case <-bounded.Done():
-			t.Fatalf("a killed test process left %v", left)
+			t.Fatal("the Postgres of test processes that ended still runs")
 		}
-	}
-	if conn, err := pgx.Connect(t.Context(), strings.TrimSpace(url)); err == nil {
-		_ = conn.Close(t.Context())
-		t.Error("the Postgres of a killed test process still runs")
 	}
 }
 
 func TestServerFromEnvironment(t *testing.T) {
 	t.Parallel()
-	server := postgrestest.Database(t)
-	child := exec.Command(os.Args[0], "-test.run=^TestDatabases", "-test.v")
-	child.Env = append(os.Environ(), "ASSAY_TEST_DATABASE_URL="+server)
-	output, err := child.CombinedOutput()
-	if err != nil || !strings.Contains(string(output), "--- PASS: TestDatabasesAreSeparateCopies/one") {
-		t.Fatalf("on the server of another process: %v\n%s", err, output)
-	}
-	conn, err := pgx.Connect(t.Context(), server)
+	const role = "assay_postgrestest"
+	address := postgrestest.Database(t)
+	conn, err := pgx.Connect(t.Context(), address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close(context.Background()) }()
-	var templates int
-	const count = "SELECT count(*) FROM pg_database WHERE datname LIKE 'assay_template_%'"
-	err = conn.QueryRow(t.Context(), count).Scan(&templates)
-	if err != nil || templates != 1 {
-		t.Errorf("%d templates (%v), want only this process's", templates, err)
+	const create = "DROP ROLE IF EXISTS " + role + "; CREATE ROLE " + role + " LOGIN CREATEDB PASSWORD 'other'"
+	if _, err := conn.Exec(t.Context(), create); err != nil {
+		t.Fatal(err)
+	}
+	server, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.User = url.UserPassword(role, "other")
+	child := exec.Command(os.Args[0], "-test.run=^TestDatabases", "-test.v")
+	child.Env = append(os.Environ(), "ASSAY_TEST_DATABASE_URL="+server.String())
+	output, err := child.CombinedOutput()
+	if err != nil || !strings.Contains(string(output), "--- PASS: TestDatabasesAreSeparateCopies/one") {
+		t.Fatalf("on the server of another process: %v\n%s", err, output)
+	}
+	// Fails if the other process left a database of the role, such as its template.
+	if _, err := conn.Exec(t.Context(), "DROP ROLE "+role); err != nil {
+		t.Error(err)
 	}
 }

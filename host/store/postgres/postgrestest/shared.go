@@ -1,0 +1,219 @@
+package postgrestest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"assay/host/store/postgres"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Bounds of starting the server, which includes waiting for others that do, and of stopping it.
+const (
+	startBound = 4 * time.Minute
+	stopBound  = 2 * time.Minute
+)
+
+// settings of the server. Only a crash of the machine could lose something, and then the cluster is made again.
+var settings = map[string]string{"fsync": "off", "full_page_writes": "off", "max_connections": "1000"}
+
+// shared is this process's use of the server that all test processes of a user share.
+type shared struct {
+	using   *os.File // locked (shared) by each test process
+	cluster *postgres.Cluster
+	watcher *exec.Cmd
+	watched io.WriteCloser
+}
+
+// join starts the server, or joins it if it runs. Its folder remains, because creating a cluster takes longest.
+func join() (s *shared, err error) {
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("assay-postgrestest-%d", os.Getuid()))
+	// If the tests run as root, the user that Postgres runs as must be able to enter.
+	if err := errors.Join(os.MkdirAll(dir, 0o711), os.Chmod(dir, 0o711)); err != nil {
+		return nil, err
+	}
+	starting, err := lock(filepath.Join(dir, "tests.start"), syscall.LOCK_EX)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, starting.Close()) }()
+	users := filepath.Join(dir, "tests.users")
+	other, err := lock(users, syscall.LOCK_EX|syscall.LOCK_NB)
+	alone := err == nil
+	switch {
+	case alone:
+		err = other.Close()
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		err = nil
+	}
+	if err == nil && alone && crashed(dir) {
+		err = remove(dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startBound)
+	defer cancel()
+	s = &shared{}
+	if s.using, err = lock(users, syscall.LOCK_SH); err != nil {
+		return nil, err
+	}
+	if err := s.watch(dir); err != nil {
+		return nil, err
+	}
+	s.cluster, err = postgres.Open(ctx, postgres.Config{Dir: dir, Offline: true})
+	if err != nil && alone && !errors.Is(err, postgres.ErrNotInstalled) { // such as one of an older Postgres
+		err = remove(dir)
+		if err == nil {
+			s.cluster, err = postgres.Open(ctx, postgres.Config{Dir: dir, Offline: true})
+		}
+	}
+	if err == nil && alone {
+		err = s.tidy(ctx, dir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.leave())
+	}
+	return s, nil
+}
+
+// lock opens a file and locks it (how is of flock(2)). The lock ends when the file is closed, or with the process.
+func lock(path string, how int) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if err = syscall.Flock(int(file.Fd()), how); !errors.Is(err, syscall.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// home returns the folder that holds the cluster of dir.
+func home(dir string) string {
+	if elsewhere, err := os.ReadFile(filepath.Join(dir, "postgres.location")); err == nil {
+		return strings.TrimSpace(string(elsewhere))
+	}
+	return dir
+}
+
+// crashed reports whether the cluster's Postgres ended without being stopped, as it does with the machine.
+func crashed(dir string) bool {
+	text, err := os.ReadFile(filepath.Join(home(dir), "postgres", "postmaster.pid"))
+	if err != nil {
+		return false
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	pid, err := strconv.Atoi(line)
+	return err != nil || errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+}
+
+// remove removes the cluster of dir.
+func remove(dir string) error {
+	err := os.RemoveAll(filepath.Join(home(dir), "postgres"))
+	for _, name := range []string{"postgres.json", "postgres.location"} {
+		if gone := os.Remove(filepath.Join(dir, name)); !errors.Is(gone, fs.ErrNotExist) {
+			err = errors.Join(err, gone)
+		}
+	}
+	return err
+}
+
+// tidy sets the server's settings, and drops the databases of processes that were killed.
+func (s *shared) tidy(ctx context.Context, dir string) (err error) {
+	conn, err := pgx.Connect(ctx, s.cluster.URL())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	rows, err := conn.Query(ctx, "SELECT datname FROM pg_database WHERE starts_with(datname, 'assay_')")
+	if err != nil {
+		return err
+	}
+	left, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	for _, name := range left {
+		err = errors.Join(err, drop([]string{s.cluster.URL()}, name))
+	}
+	if err != nil {
+		return err
+	}
+	for name, value := range settings {
+		if _, err := conn.Exec(ctx, fmt.Sprintf("ALTER SYSTEM SET %s = %s", name, value)); err != nil {
+			return err
+		}
+	}
+	var connections string
+	err = conn.QueryRow(ctx, "SHOW max_connections").Scan(&connections)
+	if err != nil || connections == settings["max_connections"] {
+		return err
+	}
+	// It is a new cluster, whose settings take effect with another start.
+	if err := errors.Join(conn.Close(ctx), s.cluster.Close(ctx)); err != nil {
+		return err
+	}
+	s.cluster, err = postgres.Open(ctx, postgres.Config{Dir: dir, Offline: true})
+	return err
+}
+
+// watchEnv makes a test binary watch over the process that started it, which uses the cluster of the folder it names.
+const watchEnv = "ASSAY_POSTGRESTEST_WATCH"
+
+// watch starts a process that stops the server if this process was killed and was its last user.
+func (s *shared) watch(dir string) (err error) {
+	s.watcher = exec.Command(os.Args[0])
+	s.watcher.Env = append(os.Environ(), watchEnv+"="+dir)
+	if s.watched, err = s.watcher.StdinPipe(); err != nil {
+		return err
+	}
+	if err := s.watcher.Start(); err != nil {
+		return fmt.Errorf("starting the watcher: %w", err)
+	}
+	return nil
+}
+
+// watch waits until standard input ends. If it ends without a word, the process that wrote to it was killed.
+func watch(dir string) (code int) {
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	if word, err := io.ReadAll(os.Stdin); err == nil && len(word) > 0 {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startBound)
+	defer cancel()
+	cluster, err := postgres.Open(ctx, postgres.Config{Dir: dir, Offline: true, Existing: true})
+	if err == nil {
+		err = cluster.Close(ctx)
+	}
+	if err != nil && !errors.Is(err, postgres.ErrNone) {
+		return 1
+	}
+	return 0
+}
+
+// leave ends this process's use of the server.
+func (s *shared) leave() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopBound)
+	defer cancel()
+	var errs []error
+	if s.cluster != nil {
+		errs = append(errs, s.cluster.Close(ctx))
+	}
+	_, err := io.WriteString(s.watched, "done")
+	return errors.Join(append(errs, err, s.watched.Close(), s.watcher.Wait(), s.using.Close())...)
+}
