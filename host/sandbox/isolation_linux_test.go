@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"assay/host/check"
 )
 
 // backgroundLoad calls a healthy plugin until it is stopped.
@@ -65,6 +68,20 @@ func residentMB(t *testing.T) int {
 	return mb
 }
 
+// repetitions returns how often a caller calls the guest. Those that do not end by themselves, grow their stack or fill
+// their memory take long.
+func (h hostileGuest) repetitions() int {
+	switch {
+	case h.want.isSlow():
+		return 4
+	case strings.HasPrefix(h.name, "stack/") || h.memoryMB > 1:
+		return 4
+	case raceDetector:
+		return 12
+	}
+	return 120
+}
+
 // TestHostileGuestsNextToHealthy runs every hostile guest repeatedly in the process of a healthy plugin under load. It
 // measures the whole process, so no other test may run at the same time.
 func TestHostileGuestsNextToHealthy(t *testing.T) { //nolint:paralleltest // it measures the whole process
@@ -80,13 +97,9 @@ func TestHostileGuestsNextToHealthy(t *testing.T) { //nolint:paralleltest // it 
 		if before == 0 {
 			before, goroutines = residentMB(t), runtime.NumGoroutine()
 		}
-		calls := 120
-		if raceDetector {
-			calls = 12
-		}
-		if h.want.isSlow() {
-			calls = 6
-			h.fuel = 2_000_000
+		calls := h.repetitions()
+		if h.want.reason == check.Exhausted {
+			h.fuel = 500_000
 		}
 		t.Run(h.name, func(t *testing.T) {
 			p := openIn(t, box, h.module())
