@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"runtime"
@@ -16,7 +17,10 @@ import (
 // is unmapped when the plugin is closed.
 func TestMappedCode(t *testing.T) {
 	t.Parallel()
-	m := buildGo(t, "small")
+	addOne := concat(i32Const(bufferAt), i32Const(bufferAt), opLoad, i32Const(1), opAdd, opStore)
+	g := newGuest()
+	m := pack(t, g.scoring(bytes.Repeat(addOne, minMappedCode/16+7), i32Const(bufferAt), opLoad, i32Const(31), op(0x71),
+		g.text(codeOne), g.text("Additions"), callFunc(fnSignal), returnScored).encode(), manifest())
 	score := func(p *Plugin) check.Result {
 		t.Helper()
 		result, err := p.Score(t.Context(), facts("example.org", ""))

@@ -11,10 +11,8 @@ import (
 )
 
 // A skeleton has the structure of its module and gives its memory the same content.
-func TestSkeleton(t *testing.T) {
-	t.Parallel()
-	m := buildGo(t, "small")
-	metered, err := instrument(m)
+func (pr *probe) hasSkeleton(t *testing.T) {
+	metered, err := instrument(pr.module)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +45,7 @@ func TestSkeleton(t *testing.T) {
 func instanceOf(t *testing.T, wasm []byte) api.Module {
 	t.Helper()
 	ctx := context.Background()
-	engine := wazero.NewRuntimeWithConfig(ctx, engineConfig(1024))
+	engine := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter())
 	t.Cleanup(func() { _ = engine.Close(ctx) })
 	p := newPlugin(sevenPoints(t), engine, Config{Instances: 1, Logger: discard()})
 	if err := p.exportHost(ctx); err != nil {

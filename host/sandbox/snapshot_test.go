@@ -69,41 +69,6 @@ func TestGrowthIsUndoneBetweenCalls(t *testing.T) {
 	}
 }
 
-type seen struct {
-	text string
-	fuel int64
-}
-
-// A layer built by Go sees stopped clocks, constant randomness and no environment, in every call of every instance.
-func TestGuestSeesOnlyItsFacts(t *testing.T) {
-	t.Parallel()
-	m, box := buildGo(t, "oracle"), sandboxOf(t, 1)
-	var first seen
-	for range 2 { // plugins, each with one instance
-		p := openIn(t, box, m)
-		for range 3 {
-			result, err := p.Score(t.Context(), facts("example.org", ""))
-			if err != nil {
-				t.Fatal(failureOf(t, err).Output.Text, err)
-			}
-			if len(result.Signals) != 1 {
-				t.Fatalf("%+v", result)
-			}
-			got := seen{result.Signals[0].Text, result.Fuel}
-			if first == (seen{}) {
-				first = got
-			}
-			const want = "time 2000-01-01T00:00:00Z, passed 0s, environment 0, map order "
-			if len(got.text) <= len(want) || got.text[:len(want)] != want {
-				t.Errorf("seen %q, want %q", got.text, want)
-			}
-			if got != first {
-				t.Errorf("seen %v, want %v as in the first call", got, first)
-			}
-		}
-	}
-}
-
 // A module returns the same score and burns the same fuel in every call with the same input.
 func TestResultsAreDeterministic(t *testing.T) {
 	t.Parallel()

@@ -4,35 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"reflect"
-	"strconv"
 	"strings"
 	"testing"
 
 	"assay/host/check"
-	"assay/host/entity"
 )
-
-// A layer built by Go can recurse as deeply as sdk/ABI.md section 5 guarantees, and fails if it recurses much deeper.
-func TestRecursionDepth(t *testing.T) {
-	t.Parallel()
-	m := buildGo(t, "deep")
-	m.Manifest.BudgetFuel = 1 << 40 // copying a Go stack as it grows burns more than a manifest allows
-	p := openIn(t, sandboxOf(t, 1), m)
-	recurse := func(depth int) (check.Result, error) {
-		return p.Score(t.Context(), check.Input{Entity: entity.Facts{"domain.ascii": strconv.Itoa(depth)}})
-	}
-	for range 2 {
-		for _, depth := range []int{10, recursionDepth} {
-			if result, err := recurse(depth); err != nil || result.Score != 10 {
-				t.Fatalf("depth %d: %+v, %v", depth, result, err)
-			}
-		}
-		_, err := recurse(5 * recursionDepth)
-		if failure := failureOf(t, err); failure.Reason != check.Trap || !errors.Is(failure, errStackTooDeep) {
-			t.Errorf("too deep: %v", failure)
-		}
-	}
-}
 
 // An instance does not keep a stack that has grown, and a stack over the limit fails the call even if the guest has
 // returned.

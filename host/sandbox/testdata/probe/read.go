@@ -1,4 +1,3 @@
-// Command reads is a layer that reads facts of many lengths, keeps all of them, and emits what it read.
 package main
 
 import (
@@ -8,13 +7,10 @@ import (
 	"assay/sdk"
 )
 
-func init() { sdk.Register(score) }
-
-func main() {}
-
 var names = [...]string{"config.a", "config.b", "config.c", "config.d", "config.e", "config.f", "config.g"}
 
-func score(c *sdk.Check) sdk.Outcome {
+// read reads facts of many lengths, keeps all of them, and emits what it read.
+func read(c *sdk.Check) sdk.Outcome {
 	var all, joined [20][len(names)]string
 	for round := range all {
 		for i, name := range names {
@@ -43,6 +39,6 @@ func score(c *sdk.Check) sdk.Outcome {
 		}
 	}
 	n, known := c.Count("config.count")
-	c.Signal(n, "test:signal:one", sdk.Join("Lengths:", lengths, ", count: ", strconv.FormatBool(known)))
+	c.Signal(n, code, sdk.Join("Lengths:", lengths, ", count: ", strconv.FormatBool(known)))
 	return sdk.Scored
 }
