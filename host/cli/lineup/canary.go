@@ -19,7 +19,7 @@ type lineupCanaryCmd struct {
 	Limit  *activation.Limit    `placeholder:"PERCENT" help:"${lineup_canary_limit}"`
 	Stop   bool                 `help:"End the canary instead, at once."`
 	Reason string               `placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
-	JSON   bool                 `help:"Print JSON."`
+	terminal.Output
 }
 
 // Validate checks the flags. Kong calls it.
@@ -36,25 +36,25 @@ func (cmd *lineupCanaryCmd) Validate() error {
 }
 
 // Run starts, changes or ends a canary.
-func (cmd *lineupCanaryCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+func (cmd *lineupCanaryCmd) Run(ctx context.Context, c *installation.Command) error {
 	if cmd.File != "" {
-		return putFile(ctx, cfg, t, cmd.JSON, cmd.File, change.Change{Share: int(cmd.Share), Reason: cmd.Reason,
-			Limit: rollout.Limit(cfg, cmd.Limit)})
+		return putFile(ctx, c, cmd.File, change.Change{Share: int(cmd.Share), Reason: cmd.Reason,
+			Limit: rollout.Limit(c.Config, cmd.Limit)})
 	}
-	c := change.CanaryChange{End: cmd.Stop, Share: int(cmd.Share), Limit: cmd.Limit}
-	return rollout.Run(ctx, cfg, t, cmd.JSON, func(o *change.Operator, base lineup.Verified) (change.Activated, error) {
-		return o.ChangeCanary(ctx, base.Activation, c, cmd.Reason)
+	changed := change.CanaryChange{End: cmd.Stop, Share: int(cmd.Share), Limit: cmd.Limit}
+	return rollout.Run(ctx, c, func(o *change.Operator, base lineup.Verified) (change.Activated, error) {
+		return o.ChangeCanary(ctx, base.Activation, changed, cmd.Reason)
 	})
 }
 
 type lineupPromoteCmd struct {
 	Reason string `placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
-	JSON   bool   `help:"Print JSON."`
+	terminal.Output
 }
 
 // Run makes the canary the lineup. Every host has it open already, so nothing is prepared.
-func (cmd *lineupPromoteCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return rollout.Run(ctx, cfg, t, cmd.JSON, func(o *change.Operator, base lineup.Verified) (change.Activated, error) {
+func (cmd *lineupPromoteCmd) Run(ctx context.Context, c *installation.Command) error {
+	return rollout.Run(ctx, c, func(o *change.Operator, base lineup.Verified) (change.Activated, error) {
 		return o.Promote(ctx, base.Activation, cmd.Reason)
 	})
 }

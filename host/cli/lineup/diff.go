@@ -25,21 +25,20 @@ type prediction struct {
 
 type lineupDiffCmd struct {
 	Target string `arg:"" help:"File, or number of a revision."`
-	JSON   bool   `help:"Print JSON."`
+	terminal.Output
 }
 
-func (cmd *lineupDiffCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return rollout.Use(ctx, cfg, t, true, func(
-		b *installation.Backend, o *change.Operator, inForce lineup.Verified,
-	) error {
-		next, err := lineupAt(ctx, b.Store, cmd.Target)
+func (cmd *lineupDiffCmd) Run(ctx context.Context, c *installation.Command) error {
+	return rollout.Use(ctx, c, func(s *installation.Session, o *change.Operator, inForce lineup.Verified) error {
+		o.Observe = rollout.Observer(c.Terminal, true)
+		next, err := lineupAt(ctx, s.Store, cmd.Target)
 		if err == nil {
-			next, err = lineup.Pin(ctx, b.Store, next, inForce.Document)
+			next, err = lineup.Pin(ctx, s.Store, next, inForce.Document)
 		}
 		if err != nil {
 			return err
 		}
-		plugins, err := change.Manifests(ctx, b.Store)
+		plugins, err := change.Manifests(ctx, s.Store)
 		if err != nil {
 			return err
 		}
@@ -60,23 +59,22 @@ func (cmd *lineupDiffCmd) Run(ctx context.Context, cfg *installation.Config, t *
 		if err != nil {
 			return err
 		}
-		if cmd.JSON {
-			return t.JSON(prediction{changes, refused, report})
-		}
-		if len(changes) == 0 {
-			t.Printf("No difference from revision %d, the active one.\n", inForce.Lineup.Revision)
-		} else if err := rollout.PrintChanges(t, changes, fmt.Sprintf("REVISION %d", inForce.Lineup.Revision),
-			"NEW"); err != nil {
-			return err
-		}
-		if len(clearing) > 0 {
-			t.Printf("\nMay clear: %s.\n", strings.Join(clearing, ", "))
-		}
-		if refused != "" {
-			t.Printf("\n`assay lineup set` refuses this lineup: %s\n", refused)
-		}
-		t.Printf("\n")
-		return report.WriteText(t.Out)
+		return c.Show(prediction{changes, refused, report}, func() error {
+			if len(changes) == 0 {
+				c.Printf("No difference from revision %d, the active one.\n", inForce.Lineup.Revision)
+			} else if err := rollout.PrintChanges(c.Terminal, changes, fmt.Sprintf("REVISION %d", inForce.Lineup.Revision),
+				"NEW"); err != nil {
+				return err
+			}
+			if len(clearing) > 0 {
+				c.Printf("\nMay clear: %s.\n", strings.Join(clearing, ", "))
+			}
+			if refused != "" {
+				c.Printf("\n`assay lineup set` refuses this lineup: %s\n", refused)
+			}
+			c.Printf("\n")
+			return report.WriteText(c.Out)
+		})
 	})
 }
 

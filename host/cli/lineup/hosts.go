@@ -13,45 +13,44 @@ import (
 )
 
 type lineupHostsCmd struct {
-	JSON bool `help:"Print JSON."`
+	terminal.Output
 }
 
 // Run lists the hosts and what each runs.
-func (cmd *lineupHostsCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		hosts, err := b.Store.Hosts(ctx)
-		if err != nil {
-			return err
+func (cmd *lineupHostsCmd) Run(ctx context.Context, s *installation.Session) error {
+	hosts, err := s.Store.Hosts(ctx)
+	if err != nil {
+		return err
+	}
+	return s.Show(hosts, func() error { return printHosts(ctx, s, hosts) })
+}
+
+func printHosts(ctx context.Context, s *installation.Session, hosts []fleet.Host) error {
+	last, err := s.LastActivation(ctx)
+	if err != nil {
+		return err
+	}
+	rows := make([][]string, len(hosts))
+	for i, h := range hosts {
+		state := "running"
+		switch {
+		case h.Silent():
+			state = fmt.Sprintf("silent for %v", h.Unseen.Round(time.Second))
+		case h.Problem != "":
+			state = fmt.Sprintf("refused activation %d: %s", h.Refused, h.Problem)
 		}
-		if cmd.JSON {
-			return t.JSON(hosts)
+		rows[i] = []string{h.Name, h.StartedAt.UTC().Format(time.DateTime), strconv.FormatInt(h.Activation, 10),
+			revisions(h, last), state}
+	}
+	if err := s.Table([]string{"HOST", "STARTED (UTC)", "ACTIVATION", "REVISION", "STATE"}, rows); err != nil {
+		return err
+	}
+	for _, h := range hosts {
+		if h.Canary != "" {
+			s.Printf("\nThe canary on %s: %s.\n", h.Name, h.Canary)
 		}
-		last, err := b.LastActivation(ctx)
-		if err != nil {
-			return err
-		}
-		rows := make([][]string, len(hosts))
-		for i, h := range hosts {
-			state := "running"
-			switch {
-			case h.Silent():
-				state = fmt.Sprintf("silent for %v", h.Unseen.Round(time.Second))
-			case h.Problem != "":
-				state = fmt.Sprintf("refused activation %d: %s", h.Refused, h.Problem)
-			}
-			rows[i] = []string{h.Name, h.StartedAt.UTC().Format(time.DateTime), strconv.FormatInt(h.Activation, 10),
-				revisions(h, last), state}
-		}
-		if err := t.Table([]string{"HOST", "STARTED (UTC)", "ACTIVATION", "REVISION", "STATE"}, rows); err != nil {
-			return err
-		}
-		for _, h := range hosts {
-			if h.Canary != "" {
-				t.Printf("\nThe canary on %s: %s.\n", h.Name, h.Canary)
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // revisions returns the revision of the lineup that a host runs, and of its canary if that is known.

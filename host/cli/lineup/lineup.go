@@ -12,7 +12,6 @@ import (
 
 	"assay/host/installation"
 	"assay/host/internal/terminal"
-	"assay/host/store"
 	"assay/registry/activation"
 )
 
@@ -36,63 +35,62 @@ type lineupShowCmd struct {
 	JSON     bool  `help:"${lineup_show_json}"`
 }
 
-func (cmd *lineupShowCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		a, err := b.Authority(ctx, cfg)
-		if err != nil {
-			return err
-		}
-		if cmd.History {
-			return showHistory(ctx, a, b.Store, t, cmd.JSON)
-		}
-		inForce, err := a.Current(ctx)
-		if err != nil {
-			return err
-		}
-		r, err := b.Store.LineupRevision(ctx, cmp.Or(cmd.Revision, inForce.Lineup.Revision))
-		if err != nil {
-			return err
-		}
-		shown := ShownLineup{LineupRevision: &r}
-		if r.Revision == inForce.Lineup.Revision {
-			r.Lineup = inForce.Document // what was signed
-			shown.Canary = newShownCanary(inForce.Canary)
-		}
-		r.Lineup.Base = inForce.Hash.String()
-		switch {
-		case cmd.File:
-			return t.JSON(r.Lineup)
-		case cmd.JSON:
-			return t.JSON(shown)
-		}
-		t.Printf("revision %d (%s), bias %v, review from %d, block from %d\n", r.Revision, r.Origin, r.Lineup.Bias,
-			r.Lineup.Bands.Review, r.Lineup.Bands.Block)
-		if r.Activation != 0 {
-			t.Printf("activation %d by %s", r.Activation, r.Author)
-			if r.Note != "" {
-				t.Printf(": %s", r.Note)
-			}
-			t.Printf("\n")
-		}
-		if shown.Canary != nil {
-			t.Printf("canary: revision %d scores for %d%% of the accounts, and is withdrawn if it changes more than "+
-				"%v of the verdicts\n", shown.Canary.Revision, shown.Canary.Share, shown.Canary.Limit)
+func (cmd *lineupShowCmd) Run(ctx context.Context, s *installation.Session) error {
+	a, err := s.Authority(ctx, s.Config)
+	if err != nil {
+		return err
+	}
+	if cmd.History {
+		return showHistory(ctx, a, s)
+	}
+	inForce, err := a.Current(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := s.Store.LineupRevision(ctx, cmp.Or(cmd.Revision, inForce.Lineup.Revision))
+	if err != nil {
+		return err
+	}
+	shown := ShownLineup{LineupRevision: &r}
+	if r.Revision == inForce.Lineup.Revision {
+		r.Lineup = inForce.Document // what was signed
+		shown.Canary = newShownCanary(inForce.Canary)
+	}
+	r.Lineup.Base = inForce.Hash.String()
+	if cmd.File {
+		return s.JSON(r.Lineup)
+	}
+	return s.Show(shown, func() error { return shown.print(s.Terminal) })
+}
+
+func (r ShownLineup) print(t *terminal.Terminal) error {
+	t.Printf("revision %d (%s), bias %v, review from %d, block from %d\n", r.Revision, r.Origin, r.Lineup.Bias,
+		r.Lineup.Bands.Review, r.Lineup.Bands.Block)
+	if r.Activation != 0 {
+		t.Printf("activation %d by %s", r.Activation, r.Author)
+		if r.Note != "" {
+			t.Printf(": %s", r.Note)
 		}
 		t.Printf("\n")
-		rows := make([][]string, len(r.Lineup.Layers))
-		for i, item := range r.Lineup.Layers {
-			required := ""
-			if item.Required {
-				required = "yes"
-			}
-			floor := ""
-			if item.Floor != nil {
-				floor = strconv.Itoa(*item.Floor)
-			}
-			rows[i] = []string{item.Layer, item.Weight.String(), floor, required, item.Runs()}
+	}
+	if r.Canary != nil {
+		t.Printf("canary: revision %d scores for %d%% of the accounts, and is withdrawn if it changes more than "+
+			"%v of the verdicts\n", r.Canary.Revision, r.Canary.Share, r.Canary.Limit)
+	}
+	t.Printf("\n")
+	rows := make([][]string, len(r.Lineup.Layers))
+	for i, item := range r.Lineup.Layers {
+		required := ""
+		if item.Required {
+			required = "yes"
 		}
-		return t.Table([]string{"LAYER", "WEIGHT", "FLOOR", "REQUIRED", "MODE"}, rows)
-	})
+		floor := ""
+		if item.Floor != nil {
+			floor = strconv.Itoa(*item.Floor)
+		}
+		rows[i] = []string{item.Layer, item.Weight.String(), floor, required, item.Runs()}
+	}
+	return t.Table([]string{"LAYER", "WEIGHT", "FLOOR", "REQUIRED", "MODE"}, rows)
 }
 
 // pastActivation is an activation in the history.
@@ -106,38 +104,35 @@ type pastActivation struct {
 }
 
 // showHistory lists all activations, newest first. It names those that no trusted key has signed.
-func showHistory(ctx context.Context, a *installation.Authority, s *store.Store, t *terminal.Terminal, asJSON bool) error {
-	stored, err := s.Activations(ctx)
+func showHistory(ctx context.Context, a *installation.Authority, s *installation.Session) error {
+	stored, err := s.Store.Activations(ctx)
 	if err != nil {
 		return err
 	}
 	slices.Reverse(stored)
 	history := make([]pastActivation, len(stored))
-	rows := make([][]string, len(stored))
 	for i, row := range stored {
-		p := pastActivation{ActivatedAt: row.ActivatedAt, Revision: row.Revision, Author: "not signed",
+		history[i] = pastActivation{ActivatedAt: row.ActivatedAt, Revision: row.Revision, Author: "not signed",
 			Reason: row.Note}
 		if row.Signed != nil {
-			p.Author = "unknown: its signature is not valid"
+			history[i].Author = "unknown: its signature is not valid"
 			if signed, err := a.Trust.Open(*row.Signed); err == nil {
-				p = pastActivation{signed.Number, row.ActivatedAt, signed.Lineup.Revision,
+				history[i] = pastActivation{signed.Number, row.ActivatedAt, signed.Lineup.Revision,
 					newShownCanary(signed.Canary), signed.Author, signed.Reason}
 			}
 		}
-		number, lineup := "", strconv.FormatInt(p.Revision, 10)
-		if p.Number != 0 {
-			number = strconv.FormatInt(p.Number, 10)
-		}
-		if c := p.Canary; c != nil {
-			lineup = fmt.Sprintf("%d, canary %d (%d%%)", p.Revision, c.Revision, c.Share)
-		}
-		history[i] = p
-		rows[i] = []string{number, p.ActivatedAt.UTC().Format(time.DateTime), lineup, p.Author, p.Reason}
 	}
-	if asJSON {
-		return t.JSON(history)
-	}
-	return t.Table([]string{"ACTIVATION", "TIME (UTC)", "REVISION", "AUTHOR", "REASON"}, rows)
+	return terminal.List(s.Terminal, history, []string{"ACTIVATION", "TIME (UTC)", "REVISION", "AUTHOR", "REASON"},
+		func(p pastActivation) []string {
+			number, lineup := "", strconv.FormatInt(p.Revision, 10)
+			if p.Number != 0 {
+				number = strconv.FormatInt(p.Number, 10)
+			}
+			if c := p.Canary; c != nil {
+				lineup = fmt.Sprintf("%d, canary %d (%d%%)", p.Revision, c.Revision, c.Share)
+			}
+			return []string{number, p.ActivatedAt.UTC().Format(time.DateTime), lineup, p.Author, p.Reason}
+		})
 }
 
 type lineupKeyCmd struct {

@@ -13,11 +13,11 @@ import (
 type lineupRollbackCmd struct {
 	Revision int64  `arg:"" optional:"" help:"Revision to activate (default: the previous one)."`
 	Reason   string `aliases:"note" placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
-	JSON     bool   `help:"Print JSON."`
+	terminal.Output
 }
 
-func (cmd *lineupRollbackCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return rollout.Run(ctx, cfg, t, cmd.JSON, func(o *change.Operator, base lineup.Verified) (change.Activated, error) {
+func (cmd *lineupRollbackCmd) Run(ctx context.Context, c *installation.Command) error {
+	return rollout.Run(ctx, c, func(o *change.Operator, base lineup.Verified) (change.Activated, error) {
 		return o.Rollback(ctx, base.Activation, cmd.Revision, cmd.Reason)
 	})
 }

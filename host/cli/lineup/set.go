@@ -16,27 +16,27 @@ type lineupSetCmd struct {
 	Reason string `aliases:"note" placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
 	Force  bool   `help:"${lineup_force}"`
 	Above  int64  `placeholder:"N" help:"${lineup_above}"`
-	JSON   bool   `help:"Print JSON."`
+	terminal.Output
 }
 
-func (cmd *lineupSetCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return putFile(ctx, cfg, t, cmd.JSON, cmd.File, change.Change{Limit: float64(cfg.FlipLimit),
+func (cmd *lineupSetCmd) Run(ctx context.Context, c *installation.Command) error {
+	return putFile(ctx, c, cmd.File, change.Change{Limit: float64(c.FlipLimit),
 		Forced: rollout.Forced(cmd.Force, cmd.Reason), Reason: cmd.Reason, Above: cmd.Above})
 }
 
 // putFile puts the lineup of a file in force as a change says.
 func putFile(
-	ctx context.Context, cfg *installation.Config, t *terminal.Terminal, asJSON bool, file string, c change.Change,
+	ctx context.Context, c *installation.Command, file string, next change.Change,
 ) (err error) {
-	if c.Lineup, err = readLineup(file); err != nil {
+	if next.Lineup, err = readLineup(file); err != nil {
 		return err
 	}
-	return rollout.Run(ctx, cfg, t, asJSON, func(o *change.Operator, base lineup.Verified) (change.Activated, error) {
-		if err := o.CheckBase(ctx, c.Lineup, base); err != nil {
+	return rollout.Run(ctx, c, func(o *change.Operator, base lineup.Verified) (change.Activated, error) {
+		if err := o.CheckBase(ctx, next.Lineup, base); err != nil {
 			return change.Activated{}, err
 		}
-		c.Base = base
-		return o.Put(ctx, c)
+		next.Base = base
+		return o.Put(ctx, next)
 	})
 }
 

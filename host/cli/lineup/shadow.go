@@ -14,7 +14,7 @@ import (
 )
 
 type lineupShadowCmd struct {
-	JSON bool `help:"Print JSON."`
+	terminal.Output
 }
 
 // shadowOutput is the output of `assay lineup shadow` for a lineup.
@@ -25,11 +25,9 @@ type shadowOutput struct {
 }
 
 // Run shows the verdicts as they would have been if the layers in shadow counted.
-func (cmd *lineupShadowCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return rollout.Use(ctx, cfg, t, cmd.JSON, func(
-		b *installation.Backend, _ *change.Operator, inForce lineup.Verified,
-	) error {
-		stored, err := b.Store.ShadowReports(ctx)
+func (cmd *lineupShadowCmd) Run(ctx context.Context, c *installation.Command) error {
+	return rollout.Use(ctx, c, func(s *installation.Session, _ *change.Operator, inForce lineup.Verified) error {
+		stored, err := s.Store.ShadowReports(ctx)
 		if err != nil {
 			return err
 		}
@@ -50,15 +48,14 @@ func (cmd *lineupShadowCmd) Run(ctx context.Context, cfg *installation.Config, t
 			trial.Canary = true
 			all = append(all, trial)
 		}
-		if cmd.JSON {
-			return t.JSON(all)
-		}
-		for _, o := range all {
-			if err := o.print(t); err != nil {
-				return err
+		return c.Show(all, func() error {
+			for _, o := range all {
+				if err := o.print(c.Terminal); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
+			return nil
+		})
 	})
 }
 

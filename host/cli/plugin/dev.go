@@ -17,6 +17,7 @@ import (
 	"assay/host/lineup/rehearsal"
 	"assay/host/lineup/replay"
 	"assay/host/sandbox"
+	"assay/host/store"
 	"assay/registry"
 	"assay/registry/project"
 )
@@ -48,40 +49,38 @@ type devTraffic struct {
 }
 
 // Run keeps the layer of a folder in shadow until ctx ends.
-func (cmd *pluginDevCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		o, err := b.Operator(ctx, cfg, silent)
-		if err == nil && o.Key == nil {
-			err = rollout.Explain(change.ErrNoKey)
-		}
-		if err != nil {
-			return err
-		}
-		box := b.SandboxConfig(cfg, installation.QuietLog(t))
-		box.NeverSuspend = true // a layer that fails its cases is repaired
-		d := &devSession{pluginDevCmd: *cmd, cfg: cfg, t: t, b: b, o: o, box: sandbox.New(box),
-			calls: map[string]string{}, event: func(devEvent) {}}
-		if cmd.JSON {
-			d.t = &terminal.Terminal{Out: io.Discard, Err: t.Err}
-			events := json.NewEncoder(t.Out)
-			d.event = func(e devEvent) { _ = events.Encode(e) } // the reader may have left
-		}
-		err = watch(ctx, d.t, cmd.Dir, func() error { return d.saved(ctx) }, func() { d.look(ctx) })
-		if cmd.Keep {
-			return err
-		}
-		return errors.Join(err, d.end(context.WithoutCancel(ctx)))
-	})
+func (cmd *pluginDevCmd) Run(ctx context.Context, s *installation.Session) error {
+	o, err := s.Operator(ctx, s.Config, silent)
+	if err == nil && o.Key == nil {
+		err = rollout.Explain(change.ErrNoKey)
+	}
+	if err != nil {
+		return err
+	}
+	box := s.SandboxConfig(s.Config, installation.QuietLog(s.Terminal))
+	box.NeverSuspend = true // a layer that fails its cases is repaired
+	d := &devSession{pluginDevCmd: *cmd, limit: float64(s.FlipLimit), t: s.Terminal, store: s.Store, o: o,
+		box: sandbox.New(box), calls: map[string]string{}, event: func(devEvent) {}}
+	if cmd.JSON {
+		d.t = &terminal.Terminal{Out: io.Discard, Err: s.Err}
+		events := json.NewEncoder(s.Out)
+		d.event = func(e devEvent) { _ = events.Encode(e) } // the reader may have left
+	}
+	err = watch(ctx, d.t, cmd.Dir, func() error { return d.saved(ctx) }, func() { d.look(ctx) })
+	if cmd.Keep {
+		return err
+	}
+	return errors.Join(err, d.end(context.WithoutCancel(ctx)))
 }
 
 // devSession is the work on a layer next to a running installation.
 type devSession struct {
 	pluginDevCmd
-	cfg *installation.Config
-	t   *terminal.Terminal
-	b   *installation.Backend
-	o   *change.Operator
-	box *sandbox.Sandbox // with the cache of the hosts in this data directory
+	t     *terminal.Terminal
+	store *store.Store
+	o     *change.Operator
+	limit float64          // of the verdicts that a change may change
+	box   *sandbox.Sandbox // with the cache of the hosts in this data directory
 
 	event func(devEvent) // called after each event
 
@@ -176,13 +175,13 @@ func (d *devSession) shadow(ctx context.Context, m registry.Module) error {
 			d.before = &layer
 		}
 	}
-	if err := d.b.Store.PublishPlugin(ctx, m, version, false, nil); err != nil {
+	if err := d.store.PublishPlugin(ctx, m, version, false, nil); err != nil {
 		return err
 	}
 	promotion := promotion{Plugin: name + "@" + version, To: inLineup}
 	layer := (&pluginPromoteCmd{Weight: d.Weight}).layer(d.before, promotion, m.Manifest)
-	done, err := d.o.Put(ctx, change.Change{Base: base, Lineup: base.Document.With(layer),
-		Limit: float64(d.cfg.FlipLimit), Reason: "Try " + promotion.Plugin})
+	done, err := d.o.Put(ctx, change.Change{Base: base, Lineup: base.Document.With(layer), Limit: d.limit,
+		Reason: "Try " + promotion.Plugin})
 	if err != nil {
 		return rollout.Explain(err)
 	}
@@ -234,8 +233,8 @@ func (d *devSession) end(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	done, err := d.o.Put(ctx, change.Change{Base: base, Lineup: next, Canary: canary,
-		Limit: float64(d.cfg.FlipLimit), Reason: "End the trial of " + was.Layer})
+	done, err := d.o.Put(ctx, change.Change{Base: base, Lineup: next, Canary: canary, Limit: d.limit,
+		Reason: "End the trial of " + was.Layer})
 	if err != nil {
 		return fmt.Errorf("taking %s out of the lineup, as `assay plugin retire %s` does: %w", was.Layer, name,
 			rollout.Explain(err))
@@ -281,7 +280,7 @@ func (d *devSession) read(ctx context.Context) (*devTraffic, error) {
 	if layer := base.Document.Layer(d.name); layer == nil || !isDev(*layer) {
 		return nil, nil
 	}
-	stored, err := d.b.Store.ShadowReports(ctx)
+	stored, err := d.store.ShadowReports(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ type pluginPromoteCmd struct {
 	Weight *float64             `placeholder:"W" help:"${plugin_promote_weight}"`
 	Force  bool                 `help:"${lineup_force}"`
 	Reason string               `placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
-	JSON   bool                 `help:"Print JSON."`
+	terminal.Output
 }
 
 // place is where a plugin is in what is in force.
@@ -48,10 +48,8 @@ type promotion struct {
 }
 
 // Run moves a plugin one step towards scoring for all accounts.
-func (cmd *pluginPromoteCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
-	return rollout.Use(ctx, cfg, t, cmd.JSON, func(
-		_ *installation.Backend, o *change.Operator, base lineup.Verified,
-	) error {
+func (cmd *pluginPromoteCmd) Run(ctx context.Context, c *installation.Command) error {
+	return rollout.Use(ctx, c, func(_ *installation.Session, o *change.Operator, base lineup.Verified) error {
 		plugin, manifest, err := meant(ctx, o.Storage, cmd.Plugin, base)
 		if err != nil {
 			return err
@@ -65,22 +63,18 @@ func (cmd *pluginPromoteCmd) Run(ctx context.Context, cfg *installation.Config, 
 			p.Activated, err = o.Promote(ctx, base.Activation, reason)
 		} else {
 			layer := cmd.layer(base.Document.Layer(plugin.Name), p, manifest)
-			c := change.Change{Base: base, Lineup: base.Document.With(layer), Limit: float64(cfg.FlipLimit),
+			next := change.Change{Base: base, Lineup: base.Document.With(layer), Limit: float64(c.FlipLimit),
 				Forced: rollout.Forced(cmd.Force, cmd.Reason), Reason: reason}
 			if p.To == inCanary {
-				c.Share, c.Limit = int(cmd.Share), rollout.Limit(cfg, cmd.Limit)
+				next.Share, next.Limit = int(cmd.Share), rollout.Limit(c.Config, cmd.Limit)
 			}
-			p.Activated, err = o.Put(ctx, c)
+			p.Activated, err = o.Put(ctx, next)
 		}
 		if err != nil {
 			return err
 		}
 		p.Next = map[place]place{inLineup: inCanary, inCanary: isLive}[p.To]
-		if cmd.JSON {
-			return t.JSON(p)
-		}
-		p.print(t)
-		return nil
+		return c.Show(p, func() error { p.print(c.Terminal); return nil })
 	})
 }
 

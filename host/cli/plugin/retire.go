@@ -17,11 +17,11 @@ type pluginRetireCmd struct {
 	Plugin string `arg:"" help:"${plugin_retired}"`
 	Force  bool   `help:"${plugin_retire_force}"`
 	Reason string `placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
-	JSON   bool   `help:"Print JSON."`
+	terminal.Output
 }
 
 // Run takes a plugin out of the lineup in force, and of its canary.
-func (cmd *pluginRetireCmd) Run(ctx context.Context, cfg *installation.Config, t *terminal.Terminal) error {
+func (cmd *pluginRetireCmd) Run(ctx context.Context, c *installation.Command) error {
 	name := cmd.Plugin
 	if isPath(name) {
 		m, err := readModule(ctx, name)
@@ -30,9 +30,7 @@ func (cmd *pluginRetireCmd) Run(ctx context.Context, cfg *installation.Config, t
 		}
 		name = m.Manifest.Name
 	}
-	return rollout.Run(ctx, cfg, t, cmd.JSON, func(
-		o *change.Operator, base lineup.Verified,
-	) (done change.Activated, err error) {
+	return rollout.Run(ctx, c, func(o *change.Operator, base lineup.Verified) (done change.Activated, err error) {
 		layers := make([]*registry.LineupLayer, 0, 2)
 		for _, l := range []*registry.LineupDocument{&base.Document, base.Trial} {
 			if l != nil && l.Layer(name) != nil {
@@ -51,6 +49,6 @@ func (cmd *pluginRetireCmd) Run(ctx context.Context, cfg *installation.Config, t
 			return done, err
 		}
 		return o.Put(ctx, change.Change{Base: base, Lineup: base.Document.Without(name), Canary: canary,
-			Limit: float64(cfg.FlipLimit), Forced: forced, Reason: cmp.Or(cmd.Reason, "Retire "+layers[0].Layer)})
+			Limit: float64(c.FlipLimit), Forced: forced, Reason: cmp.Or(cmd.Reason, "Retire "+layers[0].Layer)})
 	})
 }

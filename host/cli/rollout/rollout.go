@@ -44,42 +44,40 @@ func Limit(cfg *installation.Config, limit *activation.Limit) float64 {
 	return limit.Share()
 }
 
-// Use opens an installation and calls fn with its operator and with what is in force. It prints the steps of a change,
-// and the differences if another one is in force by then.
+// Use calls fn with the operator of an installation and with what is in force. It prints the steps of a change, and the
+// differences if another one is in force by then.
 func Use(
-	ctx context.Context, cfg *installation.Config, t *terminal.Terminal, asJSON bool,
-	fn func(b *installation.Backend, o *change.Operator, base lineup.Verified) error,
+	ctx context.Context, c *installation.Command,
+	fn func(s *installation.Session, o *change.Operator, base lineup.Verified) error,
 ) error {
-	return installation.Use(ctx, cfg, t, func(b *installation.Backend) error {
-		o, err := b.Operator(ctx, cfg, t)
-		if err != nil {
-			return err
-		}
-		o.Observe = observer(t, asJSON)
-		base, err := o.Current(ctx)
-		if err != nil {
-			return err
-		}
-		err = fn(b, o, base)
-		return errors.Join(Explain(err), showConflict(t.Err, err))
-	})
+	s, err := c.Open(ctx)
+	if err != nil {
+		return err
+	}
+	o, err := s.Operator(ctx, c.Config, c.Terminal)
+	if err != nil {
+		return err
+	}
+	o.Observe = Observer(c.Terminal, c.AsJSON)
+	base, err := o.Current(ctx)
+	if err != nil {
+		return err
+	}
+	err = fn(s, o, base)
+	return errors.Join(Explain(err), showConflict(c.Err, err))
 }
 
 // Run is Use for a command that prints nothing but the result of a change.
 func Run(
-	ctx context.Context, cfg *installation.Config, t *terminal.Terminal, asJSON bool,
+	ctx context.Context, c *installation.Command,
 	fn func(o *change.Operator, base lineup.Verified) (change.Activated, error),
 ) error {
-	return Use(ctx, cfg, t, asJSON, func(_ *installation.Backend, o *change.Operator, base lineup.Verified) error {
+	return Use(ctx, c, func(_ *installation.Session, o *change.Operator, base lineup.Verified) error {
 		done, err := fn(o, base)
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			return t.JSON(done)
-		}
-		Print(t, done)
-		return nil
+		return c.Show(done, func() error { Print(c.Terminal, done); return nil })
 	})
 }
 
@@ -92,9 +90,9 @@ func Print(t *terminal.Terminal, done change.Activated) {
 	}
 }
 
-// observer returns a function that prints the steps of a change: to t.Out, if that is not for JSON, and warnings to
+// Observer returns a function that prints the steps of a change: to t.Out, if that is not for JSON, and warnings to
 // t.Err.
-func observer(t *terminal.Terminal, asJSON bool) func(change.Event) error {
+func Observer(t *terminal.Terminal, asJSON bool) func(change.Event) error {
 	out := t.Out
 	if asJSON {
 		out = t.Err
