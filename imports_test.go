@@ -63,7 +63,8 @@ var groups = []struct{ name, imports, reason string }{
 		"one running host wires everything"},
 	{"cli", "access audit auditlog check customer entity facts installation internal lineup measure sandbox server " +
 		"store web", "commands use everything"},
-	{"hosttest", "access auditlog check installation internal lineup sandbox store web", "only tests start hosts so"},
+	{"hosttest", "access auditlog check installation internal lineup sandbox server store web",
+		"only tests start hosts so"},
 	{"e2e", "entity measure", "the checker shares no code with what it checks"},
 }
 

@@ -1,0 +1,10 @@
+package audit
+
+import (
+	"os"
+	"testing"
+
+	"assay/host/hosttest"
+)
+
+func TestMain(m *testing.M) { os.Exit(hosttest.Main(m)) }

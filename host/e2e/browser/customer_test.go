@@ -1,0 +1,374 @@
+package browser
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"assay/host/hosttest"
+	"assay/host/store/postgres/postgrestest"
+	"assay/host/web/mail/mailtest"
+)
+
+// receiver is a customer's webhook receiver. It verifies signatures.
+type receiver struct {
+	*httptest.Server
+	secret atomic.Pointer[string]
+	broken atomic.Bool
+	events chan string // references of the accepted events
+	forged atomic.Int64
+}
+
+func newReceiver(t *testing.T) *receiver {
+	r := &receiver{events: make(chan string, 100)}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		if err != nil || r.broken.Load() {
+			http.Error(w, "out of order", http.StatusInternalServerError)
+			return
+		}
+		mac := hmac.New(sha256.New, []byte(*r.secret.Load()))
+		mac.Write(body)
+		if !hmac.Equal([]byte("sha256="+hex.EncodeToString(mac.Sum(nil))),
+			[]byte(req.Header.Get("X-Service-Signature"))) {
+			r.forged.Add(1)
+			http.Error(w, "forged", http.StatusUnauthorized)
+			return
+		}
+		var event struct{ Data struct{ Ref string } }
+		if err := json.Unmarshal(body, &event); err != nil {
+			t.Error(err)
+		}
+		r.events <- event.Data.Ref
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) await(t *testing.T, ref string) {
+	t.Helper()
+	timeout := time.After(2 * time.Minute)
+	for {
+		select {
+		case got := <-r.events:
+			if got == ref {
+				return
+			}
+		case <-timeout:
+			t.Fatalf("no event for %s arrived", ref)
+		}
+	}
+}
+
+// newcomer is a new customer in front of a browser.
+type newcomer struct {
+	*person
+	host     *hosttest.HostProcess
+	receiver *receiver
+	mailbox  *mailtest.Server // nil: the host sends no mail
+	key      string
+	code     string // signs in
+}
+
+// publicURL begins the links in messages.
+const publicURL = "http://assay.example"
+
+// TestCustomer follows a new customer through a browser, on a host that sends no mail and on one that does: from the
+// landing page to the first webhook, a blocked check that is explained and overridden, and a lost sign-in code. On the
+// second host it looks at every page.
+func TestCustomer(t *testing.T) {
+	t.Parallel()
+	p := browse(t)
+	for name, mailbox := range map[string]*mailtest.Server{
+		"without mail": nil, "with mail": mailtest.Start(t, mailtest.Plain),
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+			args := []string{"--webhook-allow=127.0.0.0/8", "--dns=off", "--test-checkout"}
+			if mailbox != nil {
+				args = append(args, "--public-url="+publicURL,
+					"--smtp-url=smtp://"+mailbox.Addr+"?from=assay%40example.com")
+			}
+			in := *p
+			in.T, in.glance = t, mailbox == nil
+			n := &newcomer{person: &in, host: hosttest.StartHost(t, dir, database, args...), receiver: newReceiver(t),
+				mailbox: mailbox}
+			n.subscribe()
+			secret := n.connect()
+			blocked := n.receive()
+			n.explain(blocked)
+			if mailbox != nil {
+				n.manage()
+			} else {
+				n.fillIn()
+			}
+			n.signOut()
+			n.recover(dir, database)
+			if forged := n.receiver.forged.Load(); forged != 0 {
+				t.Errorf("%d events were not signed with the secret", forged)
+			}
+			if log, err := os.ReadFile(filepath.Join(dir, "logs", "assay.log")); err != nil ||
+				strings.Contains(string(log), n.key) || strings.Contains(string(log), secret) {
+				t.Errorf("the log holds a secret, or cannot be read: %v", err)
+			}
+			n.host.Stop(t, syscall.SIGTERM)
+		})
+	}
+}
+
+// subscribe tries a check, pays, and stores the key.
+func (n *newcomer) subscribe() {
+	n.do(chromedp.Navigate(n.host.URL))
+	n.see("Prices")
+	n.write("domain", "paypa1 secure")
+	n.press("Check", "The domain contains a space.")
+	n.until("the focus in the field with the error",
+		`document.activeElement.id === "domain" && document.activeElement.ariaInvalid === "true"`)
+	n.write("domain", "paypa1-secure-login.xyz")
+	n.press("Check", "Reference chk_")
+	n.see("block")
+	n.look("landing")
+	n.press("Docs", "Act on the verdict")
+	n.press("Checks", "Without a key")
+	n.do(chromedp.Click("[value=python]"))
+	n.look("docs-checks")
+	n.press("Scores", "What a score means")
+	n.look("docs-scores")
+	n.press("Errors", "Decide in advance")
+	n.until("the language chosen before", `document.querySelector(".tabbed :checked").value === "python"`)
+	n.press("Prices", "Subscribe to Starter")
+	n.press("Subscribe to Starter", "Pay with card")
+	n.write("number", "4000 0000 0000 0002")
+	n.write("expiry", "12 / 40")
+	n.write("cvc", "123")
+	n.write("name", "Jane Doe")
+	n.press("Subscribe", "Your card was declined.")
+	n.look("checkout")
+	n.write("number", "4242 4242 4242 4242")
+	n.write("expiry", "12 / 40")
+	n.write("cvc", "123")
+	n.press("Subscribe", "This is your API key.")
+	n.look("done")
+	first := n.read("key")
+	n.do(chromedp.Reload())
+	n.see("Your key was already shown")
+	n.press("Issue another key", "This is your API key.")
+	n.key, n.code = n.read("key"), n.read("code")
+	if n.key == first || hosttest.Post(http.DefaultClient, n.host.URL, first, `{"domain":"example.com"}`).Status != 401 {
+		n.Error("the first key was not replaced")
+	}
+	n.press("Go to the dashboard", "This month")
+	n.look("overview-new")
+}
+
+// fillIn creates a test key, which the browser fills into the documentation's snippets.
+func (n *newcomer) fillIn() {
+	n.press("Keys", "New key")
+	n.write("name", "trial")
+	n.do(chromedp.Click("[name=test]"))
+	n.press("Create key", "This is the new key.")
+	key := n.read("issued")
+	n.press("Docs", "The snippets have your test key")
+	for language, want := range map[string]string{"sh": "Bearer " + key + `"`, "go": `"` + key + `"`,
+		"ts": `"` + key + `"`, "python": `"` + key + `"`} {
+		if text := n.read("code-1-" + language); !strings.Contains(text, want) || strings.Contains(text, "ASSAY_KEY") {
+			n.Errorf("the snippet in %s: %s", language, text)
+		}
+	}
+	n.press("Overview", "This month")
+}
+
+// connect sets the webhook and returns its secret.
+func (n *newcomer) connect() (secret string) {
+	n.press("Webhooks", "Every review and block is posted to")
+	n.write("url", "http://169.254.169.254/latest")
+	n.press("Save", "Webhook URL:")
+	n.look("webhooks-error")
+	n.write("url", n.receiver.URL+"/hook")
+	n.press("Save", "This is the secret that signs events.")
+	secret = n.read("secret")
+	n.receiver.secret.Store(&secret)
+	n.look("webhooks-new")
+	return secret
+}
+
+// receive makes the first check, whose webhook arrives, and one whose webhook the receiver does not accept. It returns
+// the reference of the first.
+func (n *newcomer) receive() (ref string) {
+	a := hosttest.CheckUntilComplete(n.host, n.key, `{"domain":"paypa1-secure-login.xyz"}`)
+	if a.Status != 200 || a.Verdict != "block" {
+		n.Fatalf("the check got %+v", a)
+	}
+	n.receiver.await(n.T, a.Ref)
+	n.receiver.broken.Store(true)
+	failing := hosttest.CheckOnce(n.host, n.key, `{"domain":"paypal-account-verify.top"}`)
+	if failing.Status != 200 || failing.Verdict == "allow" {
+		n.Fatalf("the second check got %+v", failing)
+	}
+	return a.Ref
+}
+
+// explain has a blocked check explained, reports it as legitimate, and allows its value.
+func (n *newcomer) explain(ref string) {
+	n.press("Checks", "for twelve months")
+	n.press(ref, "its content matches its hash")
+	n.write("value", "paypa1-secure-login.xyz")
+	n.press("Explain", "Every 10 points double the odds of fraud")
+	n.see("Imitates PayPal")
+	n.look("check")
+	n.write("label", "legitimate")
+	n.press("Report", "The feedback is saved.")
+	n.press("Overrides", "No overrides yet")
+	n.write("value", "www.example.com")
+	n.write("kind", "registrable_domain")
+	n.write("reason", "our own shop")
+	n.write("until", time.Now().UTC().AddDate(0, 0, 30).Format(time.DateOnly))
+	n.press("Save", "must be 'example.com', without a subdomain")
+	n.look("overrides-error")
+	n.write("action", "allow")
+	n.write("kind", "domain")
+	n.write("value", "paypa1-secure-login.xyz")
+	n.press("Save", "The override is saved.")
+	n.look("overrides")
+	n.until("the override in force", fmt.Sprintf(`fetch("/api/check", { method: "POST", body: %q, headers: {
+		Authorization: "Bearer %s", "Content-Type": "application/json" }}).then((r) => r.json())
+		.then((a) => a.verdict === "allow")`, `{"domain":"paypa1-secure-login.xyz"}`, n.key),
+		chromedp.EvalAwaitPromise)
+}
+
+// manage uses the remaining pages: it rotates a key, changes the plan, answers a person's request and sends a failed
+// event again.
+func (n *newcomer) manage() {
+	n.press("Keys", "All keys share the account's quota")
+	n.press("Rotate", "This is the new key.")
+	n.look("keys")
+	for _, k := range []string{n.key, n.read("issued")} {
+		if a := hosttest.Post(http.DefaultClient, n.host.URL, k, `{"domain":"example.com"}`); a.Status != 200 {
+			n.Errorf("within the overlap a key got %+v", a)
+		}
+	}
+	n.press("Plan", "Change to Pro")
+	n.press("Change to Pro", "Your plan has changed.")
+	n.look("plan")
+	n.press("Overview", "of 1,500 checks")
+	n.capture("overview") // also the picture in README.md
+	n.press("As a table", "Day (UTC)")
+	n.write("value", "DE89370400440532013000")
+	n.press("Check", "Reference chk_")
+	n.see("iban")
+	if !evaluate[bool](n.person, `document.getElementById("days").open`) {
+		n.Error("a check folds the table of the chart")
+	}
+	n.look("overview")
+	n.press("By day, key and type", "By day and verdict")
+	n.look("usage")
+	n.do(chromedp.Navigate(n.host.URL + "/dashboard/playground"))
+	n.write("value", "paypal-account-verify.top")
+	n.press("Explain", "Every 10 points double the odds of fraud")
+	n.look("playground")
+	n.press("Checks", "for twelve months")
+	n.press("CSV", " saved.")
+	n.look("checks")
+	n.press("Privacy", "A person decides")
+	n.look("privacy")
+	n.write("who", "nobody-knows.example")
+	n.press("Find", "Your account has no data")
+	n.write("who", "paypal-account-verify.top")
+	n.press("Find", "Subject reference")
+	n.look("privacy-found")
+	n.press("Webhooks", "Delivered")
+	n.press("Failed", "Failed")
+	// The page updates itself once the attempts have failed.
+	n.until("the failed event", `!!document.querySelector("[id^=resend-]")`)
+	n.look("webhooks")
+	n.press("Attempts", "out of order")
+	n.look("event")
+	n.receiver.broken.Store(false)
+	ref, _, _ := strings.Cut(evaluate[string](n.person, `location.pathname.split("/").pop()`), "?")
+	n.press("All events", "Resend all events that failed since")
+	n.until("the button to resend", fmt.Sprintf(`(() => {
+		const button = document.getElementById("resend-%s");
+		if (button) button.click();
+		return !!button;
+	})()`, ref))
+	n.see("The event is on its way again.")
+	n.receiver.await(n.T, ref)
+	n.press("Privacy", "A person decides")
+	n.write("who", "paypal-account-verify.top")
+	n.press("Find", "Subject reference")
+	n.press("Erase …", "This cannot be undone")
+	n.look("privacy-confirm")
+	n.press("Erase permanently", "Permanently erased: 1 check")
+	n.look("privacy-erased")
+	n.press("Account", "Signed-in browsers")
+	n.look("account")
+	n.write("email", "owner@example.org")
+	n.press("Send a link", "A link is on its way.")
+	n.open(n.mailbox.Next(n.T).Text)
+	n.see("This link confirms your e-mail address")
+	n.look("link-confirm")
+	n.press("Confirm the address", "Your e-mail address is confirmed.")
+}
+
+func (n *newcomer) signOut() {
+	n.press("Sign out", "Prices")
+	n.press("Sign in", "It was shown next to your API key.")
+}
+
+// recover signs in after the code was lost: with a link by mail, or without mail with one from the operator. It has the
+// code replaced, which then signs in.
+func (n *newcomer) recover(dir, database string) {
+	n.look("signin")
+	n.write("code", "nonsense")
+	n.do(chromedp.Submit("#code"))
+	n.see("A character is wrong, missing or too many.")
+	n.look("signin-error")
+	n.write("code", n.key)
+	n.do(chromedp.Submit("#code"))
+	n.see("its API keys do not sign in")
+	if n.mailbox != nil {
+		n.write("email", "owner@example.org")
+		n.press("Send me a link", "Check your inbox")
+		n.look("mailed")
+		n.open(n.mailbox.Next(n.T).Text)
+	} else {
+		account := hosttest.OutputJSON[[]struct{ Account string }](n.T, dir, database, "keys", "list")[0].Account
+		n.do(chromedp.Navigate(hosttest.OutputJSON[struct{ Link string }](n.T, dir, database, "accounts", "signin", account,
+			"--public-url="+n.host.URL).Link))
+	}
+	n.see("This link signs you in to this browser.")
+	n.look("link")
+	n.do(chromedp.Submit("main form"))
+	n.see("Signed-in browsers")
+	n.press("Replace the code", "This is your new sign-in code.")
+	lost := n.code
+	n.code = n.read("code")
+	n.signOut()
+	n.write("code", lost)
+	n.do(chromedp.Submit("#code"))
+	n.see("There is no such sign-in code.")
+	n.write("code", n.code)
+	n.do(chromedp.Submit("#code"))
+	n.see("This month")
+}
+
+// open follows the link in a message.
+func (n *newcomer) open(message string) {
+	_, rest, _ := strings.Cut(message, publicURL)
+	path, _, _ := strings.Cut(rest, "\n")
+	n.do(chromedp.Navigate(n.host.URL + path))
+}

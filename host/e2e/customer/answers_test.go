@@ -1,0 +1,151 @@
+package customer
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"assay/host/access/apikey"
+	"assay/host/hosttest"
+	"assay/host/store/postgres/postgrestest"
+)
+
+var updateAnswers = flag.Bool("update-answers", false, "rewrite the recorded answers in testdata/answers")
+
+// recorded is a request and the answer that a host must give.
+type recorded struct {
+	Path   string          `json:"path"`
+	Body   string          `json:"body"`
+	Status int             `json:"status"`
+	Answer json.RawMessage `json:"answer"` // without the fields that differ between runs
+}
+
+// TestAnswers sends the requests in testdata/answers to a host and compares its answers with the recorded ones. To
+// record the answers again after an intended change: go test ./host/e2e/customer -run TestAnswers -update-answers.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	host := hosttest.StartHost(t, dir, database)
+	// One account's quota is too small. From three accounts on, the reputation graph would influence scores.
+	domains := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
+	others := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
+	files, err := filepath.Glob("testdata/answers/*.jsonl")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no recorded answers: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".jsonl"), func(t *testing.T) {
+			key := others
+			if strings.HasPrefix(filepath.Base(file), "domain") {
+				key = domains
+			}
+			var answers bytes.Buffer
+			lines := json.NewEncoder(&answers)
+			lines.SetEscapeHTML(false)
+			for i, want := range readRecorded(t, file) {
+				if hosttest.RaceDetector && !*updateAnswers && i%25 != 0 {
+					continue // a host is many times slower under the race detector; the plain run compares all
+				}
+				var got recorded
+				hosttest.Repeat(func() bool {
+					got = sendRecorded(t, host, key, want)
+					return !isIncomplete(got.Answer) || isIncomplete(want.Answer)
+				})
+				if err := lines.Encode(got); err != nil {
+					t.Fatal(err)
+				}
+				if !*updateAnswers && (got.Status != want.Status || !bytes.Equal(got.Answer, want.Answer)) {
+					t.Errorf("%s %s\n got %d %s\nwant %d %s", want.Path, want.Body, got.Status, got.Answer, want.Status,
+						want.Answer)
+				}
+			}
+			if *updateAnswers {
+				if err := os.WriteFile(file, answers.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// isIncomplete reports whether a layer or a lookup exceeded its time, as can happen on a busy machine.
+func isIncomplete(answer []byte) bool {
+	return hosttest.DegradedText(string(answer)) || bytes.Contains(answer, []byte(": no answer in time"))
+}
+
+func readRecorded(t *testing.T, file string) (all []recorded) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dec := json.NewDecoder(bytes.NewReader(data)); dec.More(); {
+		var r recorded
+		if err := dec.Decode(&r); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// sendRecorded sends a recorded request, again after a refusal, and returns it with the new answer.
+func sendRecorded(t *testing.T, host *hosttest.HostProcess, key string, r recorded) recorded {
+	t.Helper()
+	hosttest.UntilAccepted(func() int {
+		r = sendOnce(t, host, key, r)
+		return r.Status
+	})
+	return r
+}
+
+func sendOnce(t *testing.T, host *hosttest.HostProcess, key string, r recorded) recorded {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, host.URL+r.Path, strings.NewReader(r.Body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+key)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var answer any
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		t.Fatalf("%s %s: %v", r.Path, r.Body, err)
+	}
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(withoutVolatile(answer)); err != nil {
+		t.Fatal(err)
+	}
+	r.Status, r.Answer = response.StatusCode, bytes.TrimSpace(text.Bytes())
+	return r
+}
+
+// withoutVolatile removes the fields that differ between runs.
+func withoutVolatile(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		delete(v, "ref")
+		delete(v, "timestamp")
+		delete(v, "request_id")
+		delete(v, "subject") // a pseudonym, computed with this run's secret
+		for k, e := range v {
+			v[k] = withoutVolatile(e)
+		}
+	case []any:
+		for i, e := range v {
+			v[i] = withoutVolatile(e)
+		}
+	}
+	return v
+}

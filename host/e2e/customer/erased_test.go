@@ -1,0 +1,241 @@
+package customer
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"assay/host/check"
+	"assay/host/hosttest"
+	"assay/host/installation"
+	"assay/host/store/postgres"
+	"assay/host/store/storetest"
+)
+
+// showRecycle is repeated until it says off: a reload takes a moment.
+const showRecycle = "SHOW wal_recycle"
+
+// cleaning are the statements of docs/privacy.md that remove what erased rows leave in the database's files.
+var cleaning = []string{
+	"DELETE FROM pg_statistic", "VACUUM (FULL, ANALYZE)", "VACUUM FULL pg_statistic",
+	"ALTER SYSTEM SET wal_recycle = off", "SELECT pg_reload_conf()", showRecycle, "CHECKPOINT",
+	"SELECT pg_switch_wal()", "CHECKPOINT", "ALTER SYSTEM RESET wal_recycle", "SELECT pg_reload_conf()",
+}
+
+// TestErasedMeansErased erases a person and a domain after everything that stores data about a subject. A dump of the
+// database then has nothing of them. Neither have the files of the database, with its log of writes, and of the host,
+// once the operator has run the statements of docs/privacy.md.
+func TestErasedMeansErased(t *testing.T) {
+	t.Parallel()
+	hosttest.NeedPostgres(t)
+	hosttest.NeedClients(t)
+	clusterAt := t.TempDir()
+	for at := clusterAt; at != os.TempDir() && at != "/"; at = filepath.Dir(at) {
+		_ = os.Chmod(at, 0o711) // Postgres may run as another user
+	}
+	cluster, err := postgres.Open(t.Context(), postgres.Config{Dir: clusterAt, Offline: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := hosttest.ClusterDir(t, clusterAt)
+	t.Cleanup(func() {
+		_ = cluster.Close(context.Background())
+		_ = os.RemoveAll(files)
+	})
+	data := hosttest.DataDir(t)
+	host := hosttest.StartHost(t, data, cluster.URL(), hosttest.AllowLoopback, "--dns=off", "--rdap-url=off")
+	key := leaveTraces(t, host, data, cluster.URL())
+	conn, err := pgx.Connect(t.Context(), cluster.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	traces := tracesOf(t, conn)
+	execAll(t, conn, "ANALYZE", "CHECKPOINT")
+	before := search(t, traces, files)
+	for what := range traces {
+		if len(before[what]) == 0 && !strings.HasPrefix(what, "text ") { // texts are stored encrypted
+			t.Errorf("the search proves nothing: before the erasure, it does not find the %s", what)
+		}
+	}
+	for _, who := range []string{aboutJane, aboutCompany} {
+		status, erased := hosttest.Ask(t, host, key, "POST", "/gdpr/erase", who)
+		if status != 200 || erased["erased"] == 0.0 {
+			t.Fatalf("erasure: %d %v", status, erased)
+		}
+	}
+	dump, err := exec.Command("pg_dump", "--dbname="+cluster.URL()).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, trace := range traces {
+		if bytes.Contains(dump, trace) || bytes.Contains(dump, []byte(hex.EncodeToString(trace))) {
+			t.Errorf("the dump contains the %s", what)
+		}
+	}
+	host.Stop(t, syscall.SIGTERM)
+	guide, err := os.ReadFile("../../../docs/privacy.md")
+	storetest.NoError(t, err)
+	if !strings.Contains(string(guide), strings.Join(cleaning, ";\n")+";\n") {
+		t.Errorf("docs/privacy.md does not have these statements: %q", cleaning)
+	}
+	start := time.Now()
+	for _, statement := range cleaning {
+		execAll(t, conn, statement)
+		if statement == showRecycle {
+			storetest.Until(t, "the setting is in force", func() bool {
+				return storetest.Value[string](t, conn, showRecycle) == "off"
+			})
+		}
+	}
+	t.Log("cleaning took", time.Since(start))
+	for what, found := range search(t, traces, files) {
+		if len(found) > 0 {
+			t.Errorf("the database's files contain the %s: %v", what, found)
+		}
+	}
+	for what, found := range search(t, traces, data) {
+		if len(found) > 0 && !strings.HasPrefix(what, "reference ") { // logs keep references for 30 days
+			t.Errorf("the host's files contain the %s: %v", what, found)
+		}
+	}
+}
+
+const (
+	janeMail     = "jane.q.roe@mailbox-example.net"
+	company      = "erasable-shop-example.net"
+	aboutJane    = `{"email":"` + janeMail + `"}`
+	aboutCompany = `{"domain":"` + company + `"}`
+	secretNote   = "she called us about a parcel"
+)
+
+// leaveTraces does all that stores data about a subject, and returns the key.
+func leaveTraces(t *testing.T, host *hosttest.HostProcess, data, database string) string {
+	t.Helper()
+	b := hosttest.OpenStore(t, data, database)
+	issued, err := installation.IssueKey(t.Context(), b.Store, installation.Unlimited(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	receiver, calls := hosttest.Receive(t, func(hosttest.Call) int { return 200 })
+	if _, err := b.Store.SetEndpoint(t.Context(), issued.Account, receiver); err != nil {
+		t.Fatal(err)
+	}
+	call := func(path, body string) map[string]any {
+		t.Helper()
+		status, answer := hosttest.Ask(t, host, issued.Secret, "POST", path, body)
+		if status != 200 && status != 201 {
+			t.Fatalf("%s: %d %v", path, status, answer)
+		}
+		return answer
+	}
+	call("/api/overrides", `{"action":"block","reason":"`+secretNote+`","email":"`+janeMail+
+		`","expires_at":"`+time.Now().UTC().AddDate(0, 0, 7).Format(check.TimeFormat)+`"}`)
+	var blocked map[string]any
+	if !hosttest.Repeat(func() bool { // hosts read overrides each second
+		blocked = call("/api/check", aboutJane)
+		return blocked["verdict"] == "block"
+	}) {
+		t.Fatalf("checked: %v", blocked)
+	}
+	hosttest.Next(t, calls)
+	call("/api/check", `{"domain":"`+company+`","email":"`+janeMail+`"}`) // a link in the graph
+	call("/api/check/batch", `{"checks":[`+aboutJane+`,`+aboutCompany+`,{"phone":"+4915123456789"}]}`)
+	hosttest.Next(t, calls)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, host.URL+"/api/check",
+		strings.NewReader(aboutJane))
+	storetest.NoError(t, err)
+	request.Header.Set("Authorization", "Bearer "+issued.Secret)
+	request.Header.Set("Idempotency-Key", "once-jane")
+	response, err := http.DefaultClient.Do(request)
+	storetest.NoError(t, err)
+	storetest.NoError(t, response.Body.Close())
+	storetest.Expect(t, "status with an Idempotency-Key", response.StatusCode, 200)
+	ref := fmt.Sprint(blocked["ref"])
+	call("/api/feedback", `{"ref":"`+ref+`","label":"fraud","note":"`+secretNote+`","email":"`+janeMail+`"}`)
+	call("/gdpr/review", `{"ref":"`+ref+`","reason":"`+secretNote+`"}`)
+	call("/gdpr/explain", `{"ref":"`+ref+`","email":"`+janeMail+`"}`)
+	call("/gdpr/export", aboutJane)
+	call("/api/checks/search", aboutJane)
+	storetest.NoError(t, b.Store.CatchUp(t.Context()))
+	return issued.Secret
+}
+
+// tracesOf returns what could lead to the subjects: their values and texts, and the names and random numbers that the
+// database has for them.
+func tracesOf(t *testing.T, conn *pgx.Conn) map[string][]byte {
+	t.Helper()
+	traces := map[string][]byte{"text value": []byte(janeMail), "text domain": []byte(company),
+		"text note": []byte(secretNote)}
+	rows, err := conn.Query(t.Context(), `
+		SELECT 'pseudonym ' || seq, pseudonym FROM audit_records WHERE kind = 'check' AND type IN ('email', 'domain')
+		UNION ALL SELECT 'nonce ' || seq, nonce FROM audit_records WHERE kind = 'check' AND type IN ('email', 'domain')
+		UNION ALL SELECT 'reference ' || seq, convert_to(ref, 'UTF8') FROM audit_records
+			WHERE kind = 'check' AND type IN ('email', 'domain')
+		UNION ALL SELECT 'node of ' || kind, node FROM graph_sightings WHERE kind IN ('email', 'domain')`)
+	storetest.NoError(t, err)
+	for rows.Next() {
+		var what string
+		var trace []byte
+		storetest.NoError(t, rows.Scan(&what, &trace))
+		traces[what] = trace
+	}
+	storetest.NoError(t, rows.Err())
+	if len(traces) < 15 {
+		t.Fatalf("only %d traces", len(traces))
+	}
+	return traces
+}
+
+func execAll(t *testing.T, conn *pgx.Conn, statements ...string) {
+	t.Helper()
+	for _, statement := range statements {
+		if _, err := conn.Exec(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+// unlessGone returns err, unless a file was deleted while the folder was read.
+func unlessGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// search returns the files below a folder that contain each trace, as bytes or in hexadecimal.
+func search(t *testing.T, traces map[string][]byte, below string) map[string][]string {
+	t.Helper()
+	found := map[string][]string{}
+	err := filepath.WalkDir(below, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return unlessGone(err)
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return unlessGone(err)
+		}
+		for what, trace := range traces {
+			if bytes.Contains(content, trace) || bytes.Contains(content, []byte(hex.EncodeToString(trace))) {
+				found[what] = append(found[what], strings.TrimPrefix(path, below))
+			}
+		}
+		return nil
+	})
+	storetest.NoError(t, err)
+	return found
+}

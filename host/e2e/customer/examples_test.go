@@ -1,0 +1,259 @@
+package customer
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"assay/host/access/apikey"
+	"assay/host/customer/privacy"
+	"assay/host/hosttest"
+	"assay/host/store/postgres/postgrestest"
+	"assay/sdk/client"
+	"assay/sdk/receipt"
+)
+
+// busy matches what a client prints when a host on a busy machine refuses a check or answers too late for the client.
+var busy = regexp.MustCompile("nothing was counted, try again|deadline exceeded|TimeoutError")
+
+// TestExamples runs the clients of examples/ against a real host.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	host := hosttest.StartHost(t, dir, database)
+	key := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
+	// The first call of a layer is its slowest.
+	hosttest.CheckUntilComplete(host, key, `{"email":"jane@paypa1-secure-login.xyz"}`)
+	for name, c := range map[string]struct {
+		command []string
+		want    string
+	}{
+		"curl: a legitimate domain": {[]string{"sh", "../../../examples/client-curl/check.sh", "google.com"}, "allow\n"},
+		"curl: a look-alike": {[]string{"sh", "../../../examples/client-curl/check.sh", "paypa1-secure-login.xyz"},
+			"block\n"},
+		"go: a legitimate mailbox": {[]string{"go", "run", "../../../examples/client-go", "jane.doe@gmail.com"}, "welcome\n"},
+		"go: a mailbox at a look-alike": {
+			[]string{"go", "run", "../../../examples/client-go", "jane@paypa1-secure-login.xyz"}, "rejected"},
+		"typescript: a batch": {
+			[]string{"npm", "run", "-s", "check", "--prefix", "../../../examples/client-typescript", "--",
+				"domain=paypa1-secure-login.xyz", "email=nobody"},
+			"block paypa1-secure-login.xyz",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if c.command[0] == "npm" {
+				typeScriptClient(t, "../../../examples/client-typescript")
+			}
+			var out []byte
+			var err error
+			hosttest.UntilAccepted(func() int {
+				cmd := exec.CommandContext(t.Context(), c.command[0], c.command[1:]...)
+				cmd.Env = append(cmd.Environ(), "ASSAY_URL="+host.URL, "ASSAY_KEY="+key)
+				if out, err = cmd.CombinedOutput(); busy.Match(out) {
+					return http.StatusServiceUnavailable
+				}
+				return http.StatusOK
+			})
+			if err != nil || !strings.HasPrefix(string(out), c.want) {
+				t.Errorf("%v, %q, want %q", err, out, c.want)
+			}
+		})
+	}
+}
+
+// TestClients runs the official clients against a real host, over a relay that loses the first answer to each request:
+// they send it again, and it is counted once. The account has so many checks of one value that their export and erasure
+// run in the background.
+func TestClients(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	host := hosttest.StartHost(t, dir, database, "--dns=off", "--rdap-url=off")
+	for name, run := range map[string]func(t *testing.T, url, key string){
+		"go": goClient,
+		"python": testProgram("install Debian's python3", "python3", "-m", "unittest", "discover",
+			"../../../sdk/python/tests", "-t", "../../../sdk/python"),
+		"typescript": func(t *testing.T, url, key string) {
+			typeScriptClient(t, "../../../sdk/typescript")
+			test := testProgram("install Debian's nodejs", "node", "--test", "../../../sdk/typescript/test/assay.test.mjs")
+			test(t, url, key)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const earlier = privacy.AtOnce
+			key := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
+			month := time.Now().UTC().Month()
+			repeatChecks(t, host, key, `{"domain":"paypa1-secure-login.xyz"}`, earlier)
+			relay := &losingRelay{to: host.URL, attempts: map[string]int{}}
+			server := httptest.NewServer(relay)
+			defer server.Close()
+			run(t, server.URL, key)
+			relay.mu.Lock()
+			defer relay.mu.Unlock()
+			if len(relay.attempts) < 14 {
+				t.Errorf("%d different requests: %v", len(relay.attempts), relay.attempts)
+			}
+			for request, n := range relay.attempts {
+				if n < 2 {
+					t.Errorf("%d attempts of %s", n, request)
+				}
+			}
+			status, usage := hosttest.Ask(t, host, key, "GET", "/api/usage", "")
+			ended := month != time.Now().UTC().Month() // and with it the quota
+			if status != http.StatusOK || usage["used"] != earlier+2.0 && !ended {
+				t.Errorf("status %d, %v checks, want %d, one by itself and one in a batch", status, usage["used"],
+					earlier)
+			}
+			status, held := hosttest.Ask(t, host, key, "POST", "/gdpr/export", `{"domain":"paypa1-secure-login.xyz"}`)
+			if status != http.StatusOK || held["total"] != 0.0 {
+				t.Errorf("status %d, %v checks after the erasure", status, held["total"])
+			}
+		})
+	}
+}
+
+// repeatChecks makes n checks with one body, in batches.
+func repeatChecks(t *testing.T, host *hosttest.HostProcess, key, body string, n int) {
+	t.Helper()
+	for range n / 100 {
+		if status, _ := hosttest.Ask(t, host, key, "POST", "/api/check/batch",
+			`{"checks":[`+strings.Repeat(body+",", 99)+body+`]}`); status != http.StatusOK {
+			t.Fatalf("a batch got %d", status)
+		}
+	}
+}
+
+// typeScriptClient compiles the client for a program in folder, or skips the test if the compiler is missing.
+func typeScriptClient(t *testing.T, folder string) {
+	t.Helper()
+	for _, f := range []string{"../../../sdk/typescript", folder} {
+		if _, err := os.Stat(filepath.Join(f, "node_modules")); err != nil {
+			t.Skipf("TypeScript is not installed: npm ci --prefix %s --ignore-scripts", strings.TrimPrefix(f, "../../../"))
+		}
+	}
+	if out, err := compiledClient(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// compiledClient compiles the client once for all tests, which use it at the same time.
+var compiledClient = sync.OnceValues(func() ([]byte, error) {
+	return exec.Command("npm", "run", "-s", "build", "--prefix", "../../../sdk/typescript").CombinedOutput()
+})
+
+// goClient makes the same calls as the test programs of the other clients.
+func goClient(t *testing.T, url, key string) {
+	t.Helper()
+	assay := client.New(url, key)
+	assay.Attempts, assay.AttemptTimeout, assay.Timeout = 100, time.Minute, 3*time.Minute // on a busy machine
+	valid, invalid := client.Request{Domain: "paypa1-secure-login.xyz"}, client.Request{Email: "nobody"}
+	result, err := assay.Check(t.Context(), valid)
+	if err != nil || result.Type != "domain" {
+		t.Fatalf("check: %+v, %v", result, err)
+	}
+	batch, err := assay.CheckBatch(t.Context(), []client.Request{valid, invalid})
+	if err != nil || batch[0].Ref == "" || batch[0].Error != "" || batch[1].Error == "" {
+		t.Errorf("batch: %+v, %v", batch, err)
+	}
+	if err := assay.GiveFeedback(t.Context(), client.Feedback{Ref: result.Ref, Label: "legitimate"}); err != nil {
+		t.Errorf("feedback: %v", err)
+	}
+	_, err = assay.Check(t.Context(), invalid)
+	if refused := (*client.Error)(nil); !errors.As(err, &refused) || refused.Status != http.StatusBadRequest ||
+		refused.Field != "email" || !strings.HasPrefix(refused.RequestID, "req_") {
+		t.Errorf("error of an invalid check: %#v", err)
+	}
+	proof, err := assay.Receipt(t.Context(), result.Ref)
+	if err != nil || !strings.Contains(string(proof), result.Ref) {
+		t.Errorf("receipt: %s, %v", proof, err)
+	}
+	if _, err := receipt.Parse(proof); err != nil {
+		t.Errorf("receipt: %v", err)
+	}
+	explained, err := assay.Explain(t.Context(), result.Ref, valid)
+	if err != nil || explained.Score != result.Score || len(explained.Text) == 0 || explained.DecidedBy == nil ||
+		len(explained.DecidedBy.Reasons) == 0 || explained.Today.Verdict != client.Block {
+		t.Errorf("explanation: %+v, %v", explained, err)
+	}
+	if asked, err := assay.AskReview(t.Context(), result.Ref, "Our shop."); err != nil || asked.State != "asked" {
+		t.Errorf("asking for a review: %+v, %v", asked, err)
+	}
+	if review, err := assay.Review(t.Context(), result.Ref); err != nil || review.Reason != "Our shop." {
+		t.Errorf("review: %+v, %v", review, err)
+	}
+	text, err := assay.Export(t.Context(), client.Subject{Domain: valid.Domain})
+	var export struct {
+		Checks []struct{ Ref string }
+		Total  int
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &export)
+	}
+	if err != nil || export.Total != 1002 || len(export.Checks) != 1002 {
+		t.Errorf("export: %d of %d checks, %v", len(export.Checks), export.Total, err)
+	}
+	if err := assay.Erase(t.Context(), client.Subject{Ref: result.Ref}); err != nil {
+		t.Errorf("erasure: %v", err)
+	}
+}
+
+// testProgram returns a client's own test program, which calls the host that ASSAY_URL names besides.
+func testProgram(install string, command ...string) func(t *testing.T, url, key string) {
+	return func(t *testing.T, url, key string) {
+		t.Helper()
+		if _, err := exec.LookPath(command[0]); err != nil {
+			t.Skipf("this test needs %s (%s): %v", command[0], install, err)
+		}
+		cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+		cmd.Env = append(cmd.Environ(), "ASSAY_URL="+url, "ASSAY_KEY="+key, "PYTHONDONTWRITEBYTECODE=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+}
+
+// losingRelay passes requests to a host. It waits for the first answer to each request and then closes the client's
+// connection without it. Requests with different keys are different.
+type losingRelay struct {
+	to string
+
+	mu       sync.Mutex
+	attempts map[string]int // by method, path and Idempotency-Key
+}
+
+func (l *losingRelay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	forwarded, err := http.NewRequestWithContext(r.Context(), r.Method, l.to+r.RequestURI, r.Body)
+	if err != nil {
+		panic(err)
+	}
+	forwarded.Header, forwarded.ContentLength = r.Header.Clone(), r.ContentLength
+	response, err := http.DefaultClient.Do(forwarded)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	l.mu.Lock()
+	request := r.Method + " " + r.RequestURI + " " + r.Header.Get("Idempotency-Key")
+	l.attempts[request]++
+	first := l.attempts[request] == 1
+	l.mu.Unlock()
+	if first || err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	maps.Copy(w.Header(), response.Header)
+	w.WriteHeader(response.StatusCode)
+	_, _ = w.Write(body)
+}

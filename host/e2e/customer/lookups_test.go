@@ -1,0 +1,176 @@
+package customer
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"assay/host/cli"
+	"assay/host/facts/resolver/resolvertest"
+	"assay/host/hosttest"
+	"assay/host/installation"
+	"assay/host/store/postgres/postgrestest"
+	"assay/registry"
+)
+
+func TestLookupSettings(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name   string
+		change func(c *installation.Config)
+		want   string // the setting that the error names
+	}{
+		{"defaults", func(*installation.Config) {}, ""},
+		{"a resolver", func(c *installation.Config) { c.DNS = []string{"192.0.2.53:53", "[2001:db8::53]:5353"} }, ""},
+		{"DNS off", func(c *installation.Config) { c.DNS = []string{"off"} }, ""},
+		{"a resolver and off", func(c *installation.Config) { c.DNS = []string{"192.0.2.53:53", "off"} }, "ASSAY_DNS"},
+		{"a resolver without a port", func(c *installation.Config) { c.DNS = []string{"192.0.2.53"} }, "ASSAY_DNS"},
+		{"a resolver without an address", func(c *installation.Config) { c.DNS = []string{":53"} }, "ASSAY_DNS"},
+		{"an RDAP server", func(c *installation.Config) { c.RDAPURL = "https://rdap.example/" }, ""},
+		{"RDAP off", func(c *installation.Config) { c.RDAPURL = "off" }, ""},
+		{"an RDAP server without a scheme", func(c *installation.Config) { c.RDAPURL = "rdap.example" }, "ASSAY_RDAP_URL"},
+		{"an RDAP server with another scheme", func(c *installation.Config) { c.RDAPURL = "ftp://rdap.example" }, "ASSAY_RDAP_URL"},
+		{"blocklists", func(c *installation.Config) { c.DNSBL = []string{"zen.example.org", "domain:dbl.example.org"} }, ""},
+		{"an invalid blocklist", func(c *installation.Config) { c.DNSBL = []string{"zen.example.org", "https://x"} },
+			"ASSAY_DNSBL"},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := installation.Config{Listen: "127.0.0.1:0", DataDir: "x"}
+			tc.change(&c)
+			err := c.Validate()
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Validate: %v, want an error about %q", err, tc.want)
+			}
+		})
+	}
+	for _, setting := range []string{"ASSAY_MMDB_ASN", "ASSAY_MMDB_COUNTRY"} {
+		c := installation.Config{MMDBASN: filepath.Join(t.TempDir(), "none")}
+		if setting == "ASSAY_MMDB_COUNTRY" {
+			c.MMDBASN, c.MMDBCountry = "", c.MMDBASN
+		}
+		if _, err := c.AddressTables(); err == nil || !strings.Contains(err.Error(), setting) {
+			t.Errorf("with a missing file: %v, want an error about %s", err, setting)
+		}
+	}
+}
+
+// TestLookups runs a host with a DNS server and an RDAP server on loopback.
+func TestLookups(t *testing.T) {
+	t.Parallel()
+	server := resolvertest.Start(t, `
+		established.com. 300 IN A 93.184.215.14
+		established.com. 300 IN NS a.iana-servers.net.
+		fresh-offer.com. 300 IN A 93.184.215.14
+		fresh-offer.com. 300 IN NS a.share-dns.com.
+		silent.com. 300 IN A 93.184.215.14
+	`)
+	silent := make(chan struct{})
+	t.Cleanup(func() { close(silent) })
+	for _, name := range []string{"silent.com", "_dmarc.silent.com"} {
+		server.Handle(name, func(dns.ResponseWriter, *dns.Msg) { server.Wait(silent) })
+	}
+	registered := map[string]time.Time{"established.com": time.Date(1999, 1, 2, 0, 0, 0, 0, time.UTC),
+		"fresh-offer.com": time.Now().Add(-80 * time.Hour)}
+	rdap := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		domain := strings.TrimPrefix(r.URL.Path, "/domain/")
+		created, ok := registered[domain]
+		if domain == "never-answered.com" {
+			<-r.Context().Done()
+			return
+		}
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprintf(w, `{"objectClassName": "domain", "events": [{"eventAction": "registration", "eventDate": %q}]}`,
+			created.UTC().Format(time.RFC3339))
+	}))
+	t.Cleanup(rdap.Close)
+
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	settings := []string{"--dns", server.Addr, "--rdap-url", rdap.URL}
+	host := hosttest.StartHost(t, dir, database, settings...)
+	b := hosttest.OpenStore(t, dir, database)
+	issued, err := installation.IssueKey(t.Context(), b.Store, installation.Unlimited(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Only the layers that read these facts, with weights that make every signal count. `lineup set` refuses a lineup
+	// that cannot find fraud.
+	l := hosttest.OutputJSON[struct{ Lineup registry.LineupDocument }](t, dir, database, "lineup", "show").Lineup
+	l.Layers = nil
+	for _, layer := range hosttest.OutputJSON[[]cli.LayerLine](t, dir, database, "layers", "list", "--all") {
+		if layer.Name == "network" || layer.Name == "standing" {
+			l.Layers = append(l.Layers, registry.LineupLayer{Layer: layer.Name + "@" + layer.Version,
+				Weight: registry.ForAll(9)})
+		}
+	}
+	if _, err := hosttest.ActivateLineup(t.Context(), b, dir, l); err != nil {
+		t.Fatal(err)
+	}
+
+	wantSignal := func(body, want string) {
+		t.Helper()
+		a := hosttest.WaitForScore(t, host, issued.Secret, body, func(a hosttest.Answer) bool {
+			return slices.ContainsFunc(a.Signals, func(s string) bool { return strings.Contains(s, want) })
+		})
+		if a.Status != http.StatusOK {
+			t.Errorf("%s: %+v", body, a)
+		}
+	}
+	wantSignal(`{"domain":"no-such-domain-at-all.com"}`, "The domain no-such-domain-at-all.com does not exist")
+	wantSignal(`{"email":"jane@no-such-domain-at-all.com"}`, "No mail can reach it")
+	wantSignal(`{"domain":"fresh-offer.com"}`, "fresh-offer.com was registered 3 days ago")
+	wantSignal(`{"domain":"fresh-offer.com"}`, "Name servers of share-dns.com")
+	wantSignal(`{"domain":"established.com"}`, "Registered since 1999")
+	wantSignal(`{"domain":"never-answered.com"}`,
+		"Assay: Scored without the domain's registration: no answer in time")
+	wantSignal(`{"domain":"silent.com"}`, "Assay: Scored without DNS: no answer in time")
+
+	// The command line reads the registrations that the host stored.
+	shown := hosttest.OutputJSON[cli.Explanation](t, dir, database, append([]string{"check", "fresh-offer.com"}, settings...)...)
+	if !strings.Contains(strings.Join(shown.Signals, "\n"), "registered 3 days ago") {
+		t.Errorf("assay check: %+v", shown)
+	}
+}
+
+// TestFalseDNS checks that a host whose DNS server answers for names that do not exist does without DNS, and says so.
+func TestFalseDNS(t *testing.T) {
+	t.Parallel()
+	server := resolvertest.Start(t, "")
+	server.HandleAll(resolvertest.Redirect)
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	host := hosttest.StartHost(t, dir, database, "--dns", server.Addr, "--rdap-url", installation.Off)
+	issued, err := installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store, installation.Unlimited(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosttest.WaitForScore(t, host, issued.Secret, `{"domain":"no-such-domain-at-all.com"}`, func(a hosttest.Answer) bool {
+		return slices.Contains(a.Signals, "Assay: Scored without DNS: the DNS server gives false answers")
+	})
+	for path, want := range map[string]string{
+		"/readyz": `{"status":"ready","degraded":["the DNS server ` + server.Addr +
+			` answers for names that do not exist"]}`,
+		"/metrics": "assay_dns_untrusted_servers 1",
+	} {
+		response, err := http.Get(host.Admin + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+			t.Errorf("%s: status %d, %v, want 200 and %q", path, response.StatusCode, err, want)
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package customer
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"assay/host/access/apikey"
+	"assay/host/check"
+	"assay/host/customer/webhook"
+	"assay/host/hosttest"
+	"assay/host/store/postgres/postgrestest"
+)
+
+// TestReceivers runs the webhook receivers in examples/ against a real host, and against forged requests.
+func TestReceivers(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	host := hosttest.StartHost(t, dir, database, hosttest.AllowLoopback)
+	b := hosttest.OpenStore(t, dir, database)
+	// The receiver is built, because killing go run does not kill the program that it runs.
+	built := filepath.Join(t.TempDir(), "receiver-go")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", built,
+		"../../../examples/receiver-go").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for name, command := range map[string][]string{
+		"go":     {built},
+		"node":   {"node", "../../../examples/receiver-node/receiver.mjs"},
+		"python": {"python3", "../../../examples/receiver-python/receiver.py"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := exec.LookPath(command[0]); err != nil {
+				t.Skipf("this test needs %s: %v", command[0], err)
+			}
+			issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
+			secret, err := b.Store.SetEndpoint(t.Context(), issued.Account, "https://receiver.example")
+			if err != nil {
+				t.Fatal(err)
+			}
+			url, lines := startReceiver(t, secret, command...)
+			if err := b.Store.MoveEndpoint(t.Context(), issued.Account, url); err != nil {
+				t.Fatal(err)
+			}
+			a := hosttest.CheckOnce(host, issued.Secret, hosttest.BlockedDomain)
+			want := fmt.Sprintf("%s %s paypa1-secure-login.xyz %d %s", a.Event(), strings.ToUpper(a.Verdict), a.Score,
+				a.Ref)
+			if got := nextLine(t, lines); got != want {
+				t.Fatalf("the receiver printed %q, want %q", got, want)
+			}
+			// After a rotation, the receiver still accepts events with the old secret.
+			if _, err := b.Store.RotateSecret(t.Context(), issued.Account, webhook.SecretOverlap); err != nil {
+				t.Fatal(err)
+			}
+			ref, err := b.Store.SendTestEvent(t.Context(), issued.Account, check.Review)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := nextLine(t, lines), "check.review REVIEW test.example 40 "+ref; got != want {
+				t.Errorf("the receiver printed %q, want %q", got, want)
+			}
+
+			body := `{"event":"check.blocked","timestamp":"","data":{"query":"é.example","type":"domain",` +
+				`"verdict":"BLOCK","score":1,"signals":[],"ref":"chk_1"}}`
+			now := time.Now()
+			for _, c := range []struct {
+				name, id, signed, sent string
+				at                     time.Time
+				secret                 string
+				status                 int
+			}{
+				{"genuine", "chk_1", body, body, now, secret, 204},
+				{"duplicate", "chk_1", body, body, now, secret, 204},
+				{"wrong secret", "chk_2", body, body, now, "whsec_" + strings.Repeat("A", 44), 401},
+				{"altered body", "chk_3", body, strings.Replace(body, "BLOCK", "ALLOW", 1), now, secret, 401},
+				{"too old", "chk_4", body, body, now.Add(-6 * time.Minute), secret, 401},
+				{"from the future", "chk_5", body, body, now.Add(6 * time.Minute), secret, 401},
+				{"unsigned", "chk_6", body, body, now, "", 401},
+				{"too large", "chk_7", body, strings.Repeat(" ", 1<<20), now, secret, 413},
+			} {
+				if got := forge(t, url, c.secret, c.id, c.signed, c.sent, c.at); got != c.status {
+					t.Errorf("%s: status %d, want %d", c.name, got, c.status)
+				}
+			}
+			// Malformed requests without a valid signature do not block or stop the receiver.
+			for name, header := range map[string]string{
+				"negative length":    "Content-Length: -1\r\n\r\n{",
+				"non-numeric length": "Content-Length: some\r\n\r\n{",
+				"overlong timestamp": "Content-Length: 2\r\nwebhook-timestamp: " + strings.Repeat("9", 5000) +
+					"\r\n\r\n{}",
+			} {
+				if status := sendRaw(t, url, header, true); status/100 != 4 {
+					t.Errorf("%s: status %d", name, status)
+				}
+			}
+			sendRaw(t, url, "Content-Length: 100\r\n\r\n{", false)
+			if got := forge(t, url, secret, "chk_1", body, body, now); got != 204 {
+				t.Errorf("after an aborted request: status %d", got)
+			}
+			if got, want := nextLine(t, lines), "check.blocked BLOCK é.example 1 chk_1"; got != want {
+				t.Errorf("the receiver printed %q, want %q", got, want)
+			}
+			// Only one of these requests was accepted, once: the next line is the next event's.
+			forge(t, url, secret, "chk_9", body, body, now)
+			if got := nextLine(t, lines); got != "check.blocked BLOCK é.example 1 chk_1" || len(lines) != 0 {
+				t.Errorf("the receiver printed %q and %d more lines", got, len(lines))
+			}
+		})
+	}
+}
+
+// startReceiver starts a receiver on a free port and returns its URL and the lines that it prints.
+func startReceiver(t *testing.T, secret string, command ...string) (url string, lines <-chan string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...) // killed at the end of the test
+	cmd.Env = append(cmd.Environ(), "ASSAY_WEBHOOK_SECRET="+secret, "LISTEN=127.0.0.1:0",
+		"PYTHONPATH=../../../sdk/python", "PYTHONDONTWRITEBYTECODE=1")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	printed := make(chan string, 1000)
+	go func() {
+		for s := bufio.NewScanner(out); s.Scan(); {
+			printed <- s.Text()
+		}
+		close(printed)
+		_ = cmd.Wait()
+	}()
+	url, ok := strings.CutPrefix(nextLine(t, printed), "listening on ")
+	if !ok {
+		t.Fatalf("the receiver did not start:\n%s", stderr.String())
+	}
+	return url, printed
+}
+
+func nextLine(t *testing.T, lines <-chan string) string {
+	t.Helper()
+	select {
+	case line := <-lines:
+		return line
+	case <-time.After(time.Minute):
+		t.Fatal("the receiver printed nothing")
+		panic("unreachable")
+	}
+}
+
+// sendRaw posts a malformed request that an HTTP client would not send, and returns the status of the response. If
+// readResponse is false, it closes the connection instead and returns 0.
+func sendRaw(t *testing.T, url, header string, readResponse bool) int {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: x\r\n"+header); err != nil {
+		t.Fatal(err)
+	}
+	if !readResponse {
+		return 0
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Errorf("no response to %.40q: %v", header, err)
+		return 0
+	}
+	defer response.Body.Close()
+	return response.StatusCode
+}
+
+// forge posts the body sent with the signature of the body signed, or without one if secret is empty. It returns the
+// status of the response.
+func forge(t *testing.T, url, secret, id, signed, sent string, at time.Time) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(sent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("webhook-id", id)
+	request.Header.Set("webhook-timestamp", fmt.Sprint(at.Unix()))
+	if secret != "" {
+		signature := hosttest.StandardSignature(secret, hosttest.Call{Header: request.Header, Body: []byte(signed)})
+		request.Header.Set("webhook-signature", "v1,AAAA "+signature)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
+		// The receiver closed the connection before it had read the whole body, so its response may be lost.
+		return http.StatusRequestEntityTooLarge
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	return response.StatusCode
+}

@@ -1,0 +1,371 @@
+//go:build !race
+
+package drill
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"assay/host/auditlog"
+	"assay/host/e2e/chaos"
+	"assay/host/hosttest"
+	"assay/host/hosttest/inprocess"
+	"assay/host/installation"
+	"assay/host/measure/bench"
+	"assay/host/server"
+	"assay/host/store/postgres"
+	"assay/host/store/storetest"
+	"assay/registry"
+)
+
+var (
+	chaosFor  = flag.Duration("chaos", 0, "run TestChaos for this long, with random faults")
+	chaosSeed = flag.Uint64("chaos-seed", 0, "seed of the faults; 0: a random one")
+)
+
+// chaosHosts is the number of hosts that are processes of their own. Faults of one leave the others to answer. Another
+// host, in this process, has a clock that jumps.
+const chaosHosts = 3
+
+// TestChaos breaks three hosts and their Postgres in every way under load, while operators change lineups and keys,
+// erase and export. Afterwards the records must agree with what the clients saw. Without -chaos, each fault happens
+// once, for a short time.
+func TestChaos(t *testing.T) {
+	t.Parallel()
+	r := newChaosRun(t)
+	workers, pause := 8, 20*time.Millisecond
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var load sync.WaitGroup
+	load.Go(func() { r.load.Run(ctx, workers, pause) })
+	for _, operate := range []func(context.Context){r.changeLineups, r.changeKeys, r.erase, r.export} {
+		load.Go(func() {
+			for ctx.Err() == nil {
+				operate(ctx)
+				r.wait(ctx, time.Second)
+			}
+		})
+	}
+	if *chaosFor > 0 {
+		r.breakRandomly(ctx, *chaosFor)
+	} else {
+		for i, f := range r.faults() {
+			r.inject(ctx, f, i%chaosHosts, 300*time.Millisecond)
+			r.wait(ctx, 300*time.Millisecond)
+		}
+	}
+	stop()
+	load.Wait()
+	r.settle()
+	r.verify()
+}
+
+// chaosRun is a Postgres with three hosts.
+type chaosRun struct {
+	*testing.T
+	results bench.Results
+	history *chaos.History
+	load    *chaos.Load
+	store   *installation.Backend
+	url     string // of the database, without a proxy
+	dir     string // of the private Postgres
+	cluster *postgres.Cluster
+	wal     string                     // a small file system that holds only the write-ahead log; "": none
+	hosts   [chaosHosts + 1]*chaosHost // the last is the one in this process
+	clock   atomic.Int64               // by how much its clock is wrong
+	lineups []int64
+	began   time.Time
+	seed    uint64
+
+	mu     sync.Mutex
+	broken []brokenTime
+}
+
+// chaosHost is a host that is started again whenever it was killed.
+type chaosHost struct {
+	dir   string
+	proxy *storetest.Proxy
+	stop  func() // if it runs in this process
+
+	mu      sync.Mutex
+	process *hosttest.HostProcess
+	url     string // the last known one
+}
+
+func newChaosRun(t *testing.T) *chaosRun {
+	r := &chaosRun{T: t, results: bench.BeginResults(resultsFile), history: &chaos.History{}, seed: *chaosSeed}
+	if r.seed == 0 {
+		r.seed = rand.Uint64()
+	}
+	r.startPostgres()
+	r.startHosts()
+	r.load = chaos.NewLoad(r.history, r.newClients(), len(r.hosts), func(i int) string { return r.hosts[i].address() })
+	active, err := r.store.Store.ActiveLineup(t.Context())
+	storetest.NoError(t, err)
+	other := active.Lineup
+	other.Bias = registry.ByType{}
+	for kind, bias := range active.Lineup.Bias {
+		other.Bias[kind] = bias + 0.5
+	}
+	revision, err := hosttest.ActivateLineup(t.Context(), r.store, r.hosts[0].dir, other)
+	storetest.NoError(t, err)
+	r.lineups = []int64{active.Revision, revision}
+	r.began = time.Now()
+	t.Logf("seed %d", r.seed)
+	return r
+}
+
+// startHosts starts all hosts, each behind a proxy of the database.
+func (r *chaosRun) startHosts() {
+	var starting errgroup.Group
+	for i := range chaosHosts {
+		h := &chaosHost{dir: hosttest.DataDir(r.T), proxy: storetest.NewProxy(r, r.url)}
+		r.hosts[i] = h
+		starting.Go(func() (err error) {
+			if h.process, err = r.startHost(i); err == nil {
+				h.url = h.process.URL
+			}
+			return err
+		})
+	}
+	storetest.NoError(r, starting.Wait())
+	here := &chaosHost{dir: hosttest.DataDir(r.T), proxy: storetest.NewProxy(r, r.url)}
+	here.url, _, here.stop = inprocess.Serve(r.T, server.Options{LedgerBatch: 256}, &installation.Config{Listen: "127.0.0.1:0",
+		DataDir: here.dir, DatabaseURL: here.proxy.URL, DNS: []string{installation.Off}, RDAPURL: installation.Off,
+		WebhookAllow: []string{"127.0.0.1/32"},
+		Now:          func() time.Time { return time.Now().Add(time.Duration(r.clock.Load())) }})
+	r.hosts[chaosHosts] = here
+	r.store = hosttest.OpenStore(r.T, r.hosts[0].dir, r.url)
+}
+
+// newClients creates the accounts that make checks. Some have a webhook endpoint, and two a quota that they use up.
+func (r *chaosRun) newClients() (clients []*chaos.Client) {
+	secrets := map[string]string{}
+	receiver := httptest.NewServer(r.history.Receiver(func(account string) string { return secrets[account] }))
+	r.Cleanup(receiver.Close)
+	for _, account := range []struct {
+		plan     string
+		quota    int
+		endpoint bool
+	}{{"pro", 1_000_000_000, true}, {"pro", 1_000_000_000, true}, {"pro", 1_000_000_000, false},
+		{"starter", 1_000_000_000, true}, {"pro", 300, true}, {"starter", 50, false}} {
+		plan := storetest.Plan(r, account.plan, account.quota)
+		issued, err := installation.IssueKey(r.Context(), r.store.Store, plan, "chaos")
+		storetest.NoError(r, err)
+		client := &chaos.Client{Account: issued.Account, Batches: account.plan == "pro"}
+		client.SetKey(issued.ID, issued.Secret)
+		clients = append(clients, client)
+		if account.endpoint {
+			secrets[issued.Account], err = r.store.Store.SetEndpoint(r.Context(), issued.Account,
+				receiver.URL+"/"+issued.Account)
+			storetest.NoError(r, err)
+		}
+	}
+	return clients
+}
+
+func (h *chaosHost) address() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.url
+}
+
+func (h *chaosHost) signal(sig syscall.Signal) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_ = h.process.Cmd.Process.Signal(sig)
+}
+
+func (r *chaosRun) startHost(i int) (*hosttest.HostProcess, error) {
+	return hosttest.TryHost(r.T, hosttest.Command(context.WithoutCancel(r.Context()), r.hosts[i].dir, r.hosts[i].proxy.URL,
+		"--webhook-allow=127.0.0.1/32"))
+}
+
+// startPostgres starts a Postgres of the test's own. If file systems can be mounted, its write-ahead log is on a small
+// one.
+func (r *chaosRun) startPostgres() {
+	hosttest.NeedPostgres(r.T)
+	dir, err := os.MkdirTemp("", "assay-chaos-")
+	storetest.NoError(r, err)
+	r.Cleanup(func() { _ = os.RemoveAll(dir) })
+	storetest.NoError(r, os.Chmod(dir, 0o711)) // so that the user that Postgres runs as can enter it
+	r.dir = filepath.Join(dir, "data")
+	r.openPostgres()
+	r.url = r.cluster.URL()
+	r.Cleanup(func() {
+		if err := r.cluster.Close(context.Background()); err != nil {
+			r.Error(err)
+		}
+	})
+	wal := filepath.Join(dir, "wal")
+	storetest.NoError(r, os.Mkdir(wal, 0o700))
+	if err := syscall.Mount("tmpfs", wal, "tmpfs", 0, "size=256m"); err != nil {
+		r.Logf("the disk is never full: mounting a file system: %v", err)
+		return
+	}
+	r.Cleanup(func() { _ = syscall.Unmount(wal, syscall.MNT_DETACH) })
+	storetest.NoError(r, r.cluster.Close(r.Context()))
+	move := exec.Command("sh", "-c", `set -e
+		cd "$1"; chown --reference=pg_wal "$2"; chmod 700 "$2"; cp -a pg_wal/. "$2"
+		rm -r pg_wal; ln -s "$2" pg_wal; printf 'max_wal_size = 64MB\nmin_wal_size = 32MB\n' >>postgresql.conf`,
+		"sh", r.data(), wal)
+	if out, err := move.CombinedOutput(); err != nil {
+		r.Fatalf("moving the write-ahead log: %v: %s", err, out)
+	}
+	r.openPostgres()
+	r.wal = wal
+}
+
+// data returns the folder of the cluster.
+func (r *chaosRun) data() string { return filepath.Join(hosttest.ClusterDir(r.T, r.dir), "postgres") }
+
+// openPostgres starts Postgres, or waits for it if it is starting.
+func (r *chaosRun) openPostgres() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), time.Minute)
+	defer cancel()
+	for {
+		cluster, err := postgres.Open(ctx, postgres.Config{Dir: r.dir, Offline: true})
+		switch {
+		case errors.Is(err, postgres.ErrNotInstalled):
+			r.Skipf("this test needs Postgres: %v", err)
+		case err == nil:
+			before := r.cluster
+			r.cluster = cluster
+			if before != nil {
+				_ = before.Close(ctx)
+			}
+			return
+		case ctx.Err() != nil:
+			panic(fmt.Sprintf("starting Postgres: %v", err))
+		}
+		r.wait(ctx, 100*time.Millisecond)
+	}
+}
+
+func (r *chaosRun) wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// The operators' work. A database that is broken meanwhile makes it fail, which is not a difference.
+
+func (r *chaosRun) changeLineups(ctx context.Context) {
+	_ = hosttest.RollbackLineup(ctx, r.store, r.hosts[0].dir, r.lineups[rand.IntN(len(r.lineups))])
+}
+
+// changeKeys gives an account a new key, and revokes the old one at once or by rotation after a while. If the outcome
+// is not known, the account gets another key.
+func (r *chaosRun) changeKeys(ctx context.Context) {
+	const overlap = 2 * time.Second
+	client := r.load.Clients[rand.IntN(len(r.load.Clients))]
+	old, _ := client.Key()
+	var revocation chaos.Revocation
+	if rand.IntN(2) == 0 {
+		revocation = chaos.Revocation{Key: old, Began: time.Now().Add(overlap)}
+		if issued, err := r.store.Store.RotateKey(ctx, client.Account, old, overlap); err == nil {
+			revocation.Done = time.Now().Add(overlap)
+			client.SetKey(issued.ID, issued.Secret)
+		}
+	}
+	for current, _ := client.Key(); current == old && ctx.Err() == nil; current, _ = client.Key() {
+		if issued, err := r.store.Store.CreateKey(ctx, client.Account, "chaos"); err == nil {
+			client.SetKey(issued.ID, issued.Secret)
+		}
+	}
+	if revocation.Key == "" {
+		revocation = chaos.Revocation{Key: old, Began: time.Now()}
+		if r.store.Store.RevokeKey(ctx, old) == nil {
+			revocation.Done = time.Now()
+		}
+	}
+	r.history.AddRevocation(revocation)
+}
+
+// privateClient returns an account whose plan includes the privacy endpoints.
+func (r *chaosRun) privateClient() *chaos.Client { return r.load.Clients[rand.IntN(3)] }
+
+// erase erases an entity that others check meanwhile, or a new one.
+func (r *chaosRun) erase(ctx context.Context) {
+	client, item := r.privateClient(), r.load.PopularItem()
+	if rand.IntN(2) == 0 {
+		item = chaos.NewItem("email", fmt.Sprintf("person.%d@mailbox-example.net", rand.Uint32()))
+		for range 3 {
+			r.load.Check(ctx, client, item)
+		}
+	}
+	r.load.Erase(ctx, client, item)
+}
+
+func (r *chaosRun) export(ctx context.Context) {
+	item := r.load.PopularItem()
+	_, secret := r.privateClient().Key()
+	r.load.Post(ctx, rand.IntN(len(r.hosts)), secret, "/gdpr/export", map[string]string{item.Type: item.Value},
+		&struct{}{})
+}
+
+// settle waits until the hosts have delivered all events and done what else is left, and stops them.
+func (r *chaosRun) settle() {
+	r.Helper()
+	conn := storetest.Session(r, r.url)
+	last, same := "", 0
+	storetest.Until(r, "the hosts to come to rest", func() bool {
+		now := storetest.Value[string](r, conn, `SELECT concat_ws(' ', (SELECT sum(seq) FROM audit_heads),
+			(SELECT count(*) FROM graph_contributions),
+			(SELECT count(*) FROM webhook_events WHERE state = 'pending'))`)
+		if same++; now != last {
+			last, same = now, 0
+		}
+		return same > 500 && strings.HasSuffix(now, " 0 0") // a second or more
+	})
+	for _, h := range r.hosts[:chaosHosts] {
+		h.process.Stop(r, syscall.SIGTERM)
+	}
+	r.hosts[chaosHosts].stop()
+}
+
+// verify compares the history with the database, and reports what was done.
+func (r *chaosRun) verify() {
+	r.Helper()
+	state, err := chaos.Read(r.Context(), r.url)
+	storetest.NoError(r, err)
+	differences := chaos.Check(r.history, state, chaos.Keys{Pseudonym: r.store.Keys.Pseudonym,
+		Graph: r.store.Keys.Graph, Erased: r.store.Keys.Erased})
+	for i, d := range differences {
+		if i < 50 {
+			r.Error(d)
+		}
+	}
+	for _, report := range hosttest.OutputJSON[[]auditlog.Report](r.T, r.hosts[0].dir, r.url, "audit", "verify") {
+		if !report.OK {
+			r.Errorf("audit verify: %+v", report)
+		}
+	}
+	if !slices.ContainsFunc(r.history.Calls, func(c *chaos.Call) bool { return c.Status == http.StatusOK }) {
+		r.Error("no check was answered")
+	}
+	r.logSlowAnswers()
+	text := r.report(len(state.Records), len(differences))
+	r.Log("\n" + text)
+	if *chaosFor > 0 {
+		storetest.NoError(r, r.results.Write("Faults", text))
+	}
+}

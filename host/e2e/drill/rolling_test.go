@@ -1,0 +1,241 @@
+package drill
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"assay/host/access/keyring"
+	"assay/host/auditlog"
+	"assay/host/hosttest"
+	"assay/host/installation"
+	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
+)
+
+var (
+	rollingRestarts = flag.Int("rolling-restarts", 1, "how often TestRollingRestart restarts each host")
+	rollingDrain    = flag.Duration("rolling-drain", 5*time.Second, "ASSAY_DRAIN of the hosts of TestRollingRestart")
+	rollingRotate   = flag.Duration("rolling-rotate", 0, "after which time its hosts use a new secret; 0: none")
+	rollingRetries  = flag.Int("rolling-retries", 3, "how often its haproxy tries to connect to a host again")
+)
+
+// TestRollingRestart restarts two hosts behind haproxy in turn while clients send checks over connections that they
+// keep open. No request may be lost, and the ledger must have exactly the answers. haproxy repeats no request: only
+// connections that could not be opened are tried again.
+func TestRollingRestart(t *testing.T) {
+	t.Parallel()
+	haproxy, err := exec.LookPath("haproxy")
+	if err != nil {
+		if haproxy, err = exec.LookPath("/usr/sbin/haproxy"); err != nil {
+			t.Skip("needs haproxy: apt-get install haproxy")
+		}
+	}
+	database := postgrestest.Database(t)
+	var hosts [2]*hosttest.HostProcess
+	var dirs [2]string
+	start := func(i int) {
+		// An address of their own, so that nothing else takes the port while a host is down.
+		hosts[i] = hosttest.StartHost(t, dirs[i], database, "--drain="+rollingDrain.String(),
+			"--listen="+rollingAddress(i), "--admin-listen=off")
+	}
+	for i := range hosts {
+		dirs[i] = hosttest.DataDir(t)
+		start(i)
+	}
+	b := hosttest.OpenStore(t, dirs[0], database)
+	issued, err := installation.IssueKey(t.Context(), b.Store, installation.Unlimited(), "test")
+	storetest.NoError(t, err)
+	url := runHAProxy(t, haproxy)
+
+	load := rollingLoad{t: t, url: url, key: issued.Secret, refs: map[string]bool{}, unknown: map[string]bool{}}
+	ctx, stop := context.WithCancel(t.Context())
+	var clients sync.WaitGroup
+	for c := range 8 {
+		clients.Go(func() { load.client(ctx, c) })
+	}
+	answered := func() int64 { return load.answered.Load() }
+	rotated := time.Now().Add(*rollingRotate)
+	if *rollingRotate > 0 {
+		hosttest.Output(t, dirs[0], database, "secret", "rotate", "--in="+rollingRotate.String())
+		for _, name := range []string{"secret", "trust"} {
+			storetest.NoError(t, keyring.ReplaceFile(filepath.Join(dirs[1], name),
+				[]byte(hosttest.ReadText(t, filepath.Join(dirs[0], name)))))
+		}
+	}
+	for range *rollingRestarts {
+		for i := range hosts {
+			before := answered()
+			storetest.Until(t, "answers", func() bool { return answered() > before+100 })
+			hosts[i].Stop(t, syscall.SIGTERM)
+			start(i)
+			storetest.Until(t, "haproxy to use both hosts", func() bool {
+				response, err := http.Get(url + "/both-hosts")
+				storetest.NoError(t, err)
+				storetest.NoError(t, response.Body.Close())
+				return response.StatusCode == http.StatusOK
+			})
+		}
+	}
+	if left := time.Until(rotated); *rollingRotate > 0 && left < 0 {
+		t.Errorf("the restarts took %v too long: the hosts ran with different keys", -left)
+	}
+	storetest.Until(t, "the new keys", func() bool { return time.Now().After(rotated.Add(time.Second)) })
+	before := answered()
+	storetest.Until(t, "answers", func() bool { return answered() > before+100 })
+	stop()
+	clients.Wait()
+	t.Logf("%d restarts with a drain of %v: %d checks answered, %d refused by a busy host, %d unknown, "+
+		"%d lost, %d connections", 2**rollingRestarts, *rollingDrain, answered(), load.busy.Load(), len(load.unknown),
+		load.lost.Load(), load.dialled.Load())
+
+	recorded, used := hosttest.RecordedRefs(t, database)
+	for ref := range load.unknown {
+		load.refs[ref] = recorded[ref] > 0
+	}
+	maps.DeleteFunc(load.refs, func(_ string, recorded bool) bool { return !recorded })
+	for ref := range load.refs {
+		if recorded[ref] != 1 {
+			t.Errorf("%s was answered and is in the audit log %d times", ref, recorded[ref])
+		}
+	}
+	if len(recorded) != len(load.refs) || used != len(load.refs) {
+		t.Errorf("%d answered, %d recorded, %d counted", len(load.refs), len(recorded), used)
+	}
+	reports := hosttest.OutputJSON[[]auditlog.Report](t, dirs[0], database, "audit", "verify")
+	if len(reports) != 2 || !reports[0].OK || !reports[1].OK {
+		t.Errorf("audit verify: %+v", reports)
+	}
+}
+
+// rollingAddress returns the address of a host. Each process that runs tests has its own.
+func rollingAddress(host int) string {
+	pid := os.Getpid()
+	return fmt.Sprintf("127.%d.%d.%d:%d", 64+pid>>16&63, pid>>8&255, pid&255, 8080+host)
+}
+
+// runHAProxy starts haproxy in front of the hosts and returns its URL.
+func runHAProxy(t *testing.T, program string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	storetest.NoError(t, err)
+	defer l.Close()
+	socket, err := l.(*net.TCPListener).File()
+	storetest.NoError(t, err)
+	defer socket.Close()
+	file := filepath.Join(t.TempDir(), "haproxy.cfg")
+	storetest.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `defaults
+  mode http
+  timeout connect 5s
+  timeout client 1m
+  timeout server 1m
+  retries %d
+  option redispatch 1
+listen assay
+  bind fd@3
+  monitor-uri /both-hosts
+  monitor fail if { nbsrv(assay) lt 2 }
+  option httpchk GET /readyz
+  http-check expect status 200
+  http-reuse always
+  default-server check inter 100ms fall 2 rise 2
+  server h0 %s
+  server h1 %s
+`, *rollingRetries, rollingAddress(0), rollingAddress(1)), 0o600))
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, "-db", "-f", file)
+	cmd.ExtraFiles = []*os.File{socket}
+	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
+	storetest.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return "http://" + l.Addr().String()
+}
+
+// rollingLoad is what clients sent and received.
+type rollingLoad struct {
+	t        *testing.T
+	url, key string
+
+	answered, busy, lost, dialled atomic.Int64
+
+	mu      sync.Mutex
+	refs    map[string]bool // of all answers
+	unknown map[string]bool // of checks that a slow database did not confirm in time
+}
+
+// client sends checks over one connection until ctx ends. It repeats none.
+func (l *rollingLoad) client(ctx context.Context, number int) {
+	dialer := &net.Dialer{}
+	client := &http.Client{Transport: &http.Transport{DialContext: func(
+		ctx context.Context, network, address string,
+	) (net.Conn, error) {
+		l.dialled.Add(1)
+		return dialer.DialContext(ctx, network, address)
+	}}}
+	defer client.CloseIdleConnections()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for i := 0; ctx.Err() == nil; i++ {
+		<-tick.C
+		if err := l.send(client, fmt.Sprintf(`{"email":"client%d.%d@example.com"}`, number, i)); err != nil {
+			if l.lost.Add(1) <= 20 {
+				l.t.Errorf("request %d of client %d: %v", i, number, err)
+			}
+		}
+	}
+}
+
+// send makes one check, which must be answered or refused by a busy host. While other tests keep the disk busy, its
+// outcome may be unknown.
+func (l *rollingLoad) send(client *http.Client, body string) error {
+	request, err := http.NewRequest(http.MethodPost, l.url+"/api/check", strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.GetBody = nil // so that the client cannot repeat it
+	request.Header.Set("Authorization", "Bearer "+l.key)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	var a hosttest.Answer
+	switch err := json.Unmarshal(text, &a); {
+	case response.StatusCode == http.StatusServiceUnavailable && response.Header.Get("Retry-After") != "":
+		l.busy.Add(1)
+		return nil
+	case response.StatusCode == http.StatusInternalServerError && a.Ref != "" && *rollingRestarts == 1:
+		l.mu.Lock()
+		l.unknown[a.Ref] = true
+		l.mu.Unlock()
+		return nil
+	case response.StatusCode != http.StatusOK || err != nil || a.Ref == "":
+		return fmt.Errorf("status %d: %s", response.StatusCode, text)
+	}
+	l.mu.Lock()
+	l.refs[a.Ref] = true
+	l.mu.Unlock()
+	l.answered.Add(1)
+	return nil
+}

@@ -1,0 +1,133 @@
+//go:build drill
+
+package load
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"assay/host/check"
+	"assay/host/cli"
+	"assay/host/hosttest"
+	"assay/host/installation"
+	"assay/host/measure/bench"
+	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
+)
+
+// TestFloodsLeaveOthersAlone measures a customer's p99 while one key, or one /24 without a key, sends 1,000 requests a
+// second. It may not exceed by more than 20% what it is while the same requests go to another server, because this
+// machine makes them too. The quietest round of each counts: other programs can only raise a p99.
+func TestFloodsLeaveOthersAlone(t *testing.T) {
+	const rate, flooding, rounds, each = 100, 1000, 9, 5 * time.Second
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	cmd := hosttest.Command(context.WithoutCancel(t.Context()), dir, database)
+	cmd.Env = append(cmd.Env, "ASSAY_RATES=pro=1200", "ASSAY_TRUSTED_PROXIES=127.0.0.1")
+	host := hosttest.RunHost(t, cmd)
+	b := hosttest.OpenStore(t, dir, database)
+	pro, _ := check.PlanNamed("pro")
+	customer := storetest.Must(installation.IssueKey(t.Context(), b.Store, installation.Unlimited(), "customer"))(t)
+	flooder := storetest.Must(installation.IssueKey(t.Context(), b.Store, pro, "flooder"))(t)
+	target := bench.Target{URL: host.URL + "/api/check", Key: customer.Secret, Bodies: bench.Bodies(4096)}
+	elsewhere, err := net.Listen("tcp", "127.0.0.1:0")
+	storetest.NoError(t, err)
+	defer func(stop func() error) { storetest.NoError(t, stop()) }(bench.Echo(elsewhere, []byte(cli.EchoAnswer)))
+
+	for name, prepare := range map[string]func(r *fasthttp.Request, n int){
+		"one key": func(r *fasthttp.Request, _ int) {
+			r.Header.Set("Authorization", "Bearer "+flooder.Secret)
+			r.SetRequestURI("/api/check")
+		},
+		"one /24": func(r *fasthttp.Request, n int) {
+			r.Header.Set("X-Forwarded-For", fmt.Sprintf("198.51.100.%d", n%256))
+			r.SetRequestURI("/api/check-public")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var at [2][]time.Duration // p99 of each round, with the flood elsewhere and here
+			statuses := map[int]int{}
+			for range rounds {
+				for i, address := range []string{elsewhere.Addr().String(), host.URL[len("http://"):]} {
+					ctx, stop := context.WithCancel(t.Context())
+					var got map[int]int
+					var running sync.WaitGroup
+					running.Go(func() { got = flood(ctx, address, flooding, prepare) })
+					f, err := bench.Offer(t.Context(), target, rate, each)
+					stop()
+					running.Wait()
+					if err != nil || f.Failed+f.Errors > 0 {
+						t.Fatalf("the customer's checks: %+v, %v", f, err)
+					}
+					if f.Refused == 0 { // else the machine was too busy
+						at[i] = append(at[i], f.P99)
+					}
+					if i == 1 {
+						for status, n := range got {
+							statuses[status] += n
+						}
+					}
+				}
+			}
+			if len(at[0]) == 0 || len(at[1]) == 0 {
+				t.Fatalf("in each round, checks of the customer were refused")
+			}
+			slices.Sort(at[0])
+			slices.Sort(at[1])
+			alone, flooded := at[0][0], at[1][0]
+			t.Logf("p99 with the flood elsewhere %v, here %v; the flood got %v", at[0], at[1], statuses)
+			if flooded > alone*6/5 {
+				t.Errorf("the flood raised the p99 from %v to %v", alone, flooded)
+			}
+			if statuses[http.StatusTooManyRequests] < statuses[http.StatusOK] {
+				t.Errorf("the flood got %v, want mostly 429", statuses)
+			}
+		})
+	}
+}
+
+// flood sends requests at a rate until ctx ends, and returns the number of answers by status.
+func flood(ctx context.Context, address string, rate int, prepare func(*fasthttp.Request, int)) map[int]int {
+	const workers = 20
+	client := &fasthttp.HostClient{Addr: address, MaxConns: workers, ReadTimeout: 10 * time.Second}
+	var mu sync.Mutex
+	statuses := map[int]int{}
+	var running sync.WaitGroup
+	for w := range workers {
+		running.Go(func() {
+			ticker := time.NewTicker(workers * time.Second / time.Duration(rate))
+			defer ticker.Stop()
+			for n := w; ; n += workers {
+				select {
+				case <-ctx.Done():
+					return
+				case <-ticker.C:
+				}
+				request, response := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
+				request.Header.SetMethod(fasthttp.MethodPost)
+				request.Header.SetContentType("application/json")
+				request.SetBodyString(`{"domain":"example.com"}`)
+				prepare(request, n)
+				request.SetHost(address)
+				status := 0 // no answer
+				if client.Do(request, response) == nil {
+					status = response.StatusCode()
+				}
+				fasthttp.ReleaseRequest(request)
+				fasthttp.ReleaseResponse(response)
+				mu.Lock()
+				statuses[status]++
+				mu.Unlock()
+			}
+		})
+	}
+	running.Wait()
+	return statuses
+}

@@ -1,0 +1,213 @@
+//go:build !race
+
+package load
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/hosttest"
+	"assay/host/installation"
+	"assay/host/measure/bench"
+	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
+)
+
+var soakFor = flag.Duration("soak", 0, "run TestSoak for this long, at 70% of the host's capacity")
+
+// soakMetric is a measurement that must not grow while a host serves the same load.
+type soakMetric struct {
+	name   string
+	source string  // the metric of the host; "": a latency as the client sees it, in ms
+	scale  float64 // of the source
+	most   float64 // growth per minute; of a latency, the share of its mean
+}
+
+var soakMetrics = []soakMetric{
+	{"memory, MiB", "process_resident_memory_bytes", 1 << 20, 0.5},
+	{"heap, MiB", "go_memstats_heap_inuse_bytes", 1 << 20, 0.25},
+	{"goroutines", "go_goroutines", 1, 0.25},
+	{"descriptors", "process_open_fds", 1, 0.25},
+	{"p50, ms", "", 1, 0.01},
+	{"p99, ms", "", 1, 0.01},
+}
+
+// soakWarmUp is the share of the time in which caches and pools may fill.
+const soakWarmUp = 0.2
+
+// TestSoak offers a host 70% of its capacity for the time of -soak. Its memory, goroutines, descriptors and latencies
+// must not grow. Without -soak, it only shows that they are measured.
+func TestSoak(t *testing.T) {
+	t.Parallel()
+	results := bench.BeginResults("../../../docs/results.md")
+	minute, minutes, rate := time.Second/2, 4, 20
+	if *soakFor > 0 {
+		minute, minutes = time.Minute, max(5, int(soakFor.Minutes()))
+	}
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	host := hosttest.StartHost(t, dir, database)
+	issued, err := installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store, installation.Unlimited(), "soak")
+	storetest.NoError(t, err)
+	target := bench.Target{URL: host.URL + "/api/check", Key: issued.Secret, Bodies: bench.Bodies(1 << 16)}
+	var capacity bench.Figures
+	if *soakFor > 0 {
+		capacity, err = bench.Saturate(t.Context(), target, 64, time.Minute)
+		storetest.NoError(t, err)
+		rate = int(0.7 * capacity.PerSecond)
+	}
+	series := make([][]float64, len(soakMetrics))
+	refused := 0
+	for range minutes {
+		ctx, stop := context.WithCancel(t.Context())
+		sampled := make(chan []float64)
+		go func() { sampled <- smallest(ctx, host.Admin) }()
+		var figures bench.Figures
+		hosttest.Repeat(func() bool { // a busy machine may refuse all
+			figures, err = bench.Offer(t.Context(), target, rate, minute)
+			return err != nil || figures.P50 > 0
+		})
+		storetest.NoError(t, err)
+		stop()
+		for i, value := range append(<-sampled, milliseconds(figures.P50), milliseconds(figures.P99)) {
+			series[i] = append(series[i], value)
+		}
+		if refused += figures.Refused; figures.Errors+figures.Failed > 0 {
+			t.Errorf("%d requests failed, one with: %v", figures.Errors+figures.Failed, figures.Failure)
+		}
+		t.Logf("%d a second, %d refused, p50 %v, p99 %v", rate, figures.Refused, figures.P50, figures.P99)
+	}
+	for i, m := range soakMetrics {
+		if slices.Min(series[i]) <= 0 || math.IsInf(slices.Max(series[i]), 1) {
+			t.Errorf("%s was not measured: %v", m.name, series[i])
+		}
+	}
+	if *soakFor == 0 {
+		return
+	}
+	for _, problem := range growth(series) {
+		t.Error(problem)
+	}
+	text := soakReport(series)
+	text = fmt.Sprintf("`just soak %v`: one host, %d checks a second, 70%% of the %.0f that 64 connections got for a "+
+		"minute; %d refused.\n\n", *soakFor, rate, capacity.PerSecond, refused) + text
+	t.Log("\n" + text)
+	storetest.NoError(t, results.Write("Soak", text))
+}
+
+// smallest samples a host's metrics until ctx ends, at least once, and returns the smallest value of each: what a leak
+// raises, and a collection in progress does not.
+func smallest(ctx context.Context, admin string) []float64 {
+	var least []float64
+	for _, m := range soakMetrics {
+		if m.source != "" {
+			least = append(least, math.Inf(1))
+		}
+	}
+	for {
+		if page, err := hosttest.Scrape(context.WithoutCancel(ctx), admin); err == nil {
+			for i := range least {
+				least[i] = min(least[i], hosttest.MetricOf(page, soakMetrics[i].source)/soakMetrics[i].scale)
+			}
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return least
+		}
+	}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// growth returns a text for each metric that grows faster than it may. series holds a value of each metric for each
+// minute.
+func growth(series [][]float64) (problems []string) {
+	for i, m := range soakMetrics {
+		grown, most := slope(settled(series[i])), m.most
+		if m.source == "" {
+			most *= mean(settled(series[i]))
+		}
+		if grown > most {
+			problems = append(problems, fmt.Sprintf("%s: grows by %.2f a minute, more than %.2f", m.name, grown, most))
+		}
+	}
+	return problems
+}
+
+// settled returns the values after the warm-up.
+func settled(values []float64) []float64 { return values[int(soakWarmUp*float64(len(values))):] }
+
+// slope returns the growth per step of the line that fits the values best (least squares).
+func slope(values []float64) float64 {
+	middle, average := float64(len(values)-1)/2, mean(values)
+	var above, below float64
+	for i, v := range values {
+		above += (float64(i) - middle) * (v - average)
+		below += (float64(i) - middle) * (float64(i) - middle)
+	}
+	return above / below
+}
+
+func mean(values []float64) (sum float64) {
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
+
+func soakReport(series [][]float64) string {
+	var b strings.Builder
+	b.WriteString("| a minute's | first | median | last | growth per minute | limit |\n|---|---|---|---|---|---|\n")
+	for i, m := range soakMetrics {
+		values := settled(series[i])
+		limit := m.most
+		if m.source == "" {
+			limit *= mean(values)
+		}
+		fmt.Fprintf(&b, "| %s | %.1f | %.1f | %.1f | %.3f | %.3f |\n", m.name, values[0],
+			slices.Sorted(slices.Values(values))[len(values)/2], values[len(values)-1], slope(values), limit)
+	}
+	return b.String()
+}
+
+func TestSoakLimits(t *testing.T) {
+	t.Parallel()
+	const minutes = 60
+	for name, test := range map[string]struct {
+		metric int
+		value  func(minute int) float64
+		grows  bool
+	}{
+		"flat":               {0, func(int) float64 { return 100 }, false},
+		"a leak":             {0, func(m int) float64 { return 100 + float64(m) }, true},
+		"a small leak":       {2, func(m int) float64 { return 50 + float64(m)/2 }, true},
+		"noise":              {0, func(m int) float64 { return 100 + float64(m%7) }, false},
+		"a warm-up":          {0, func(m int) float64 { return 100 + 20*float64(min(m, 10)) }, false},
+		"falling":            {3, func(m int) float64 { return 100 - float64(m) }, false},
+		"latency that grows": {5, func(m int) float64 { return 2 + float64(m)/10 }, true},
+		"flat latency":       {5, func(m int) float64 { return 2 + float64(m%3)/10 }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			series := make([][]float64, len(soakMetrics))
+			for i := range series {
+				for m := range minutes {
+					value := 1.0
+					if i == test.metric {
+						value = test.value(m)
+					}
+					series[i] = append(series[i], value)
+				}
+			}
+			if problems := growth(series); (len(problems) > 0) != test.grows {
+				t.Errorf("problems: %q, want some: %v", problems, test.grows)
+			}
+		})
+	}
+}

@@ -1,0 +1,93 @@
+package operation
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/pprof/profile"
+
+	"assay/host/access/apikey"
+	"assay/host/cli"
+	"assay/host/hosttest"
+	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
+)
+
+// TestAdmin looks at what a host shows operators, and that customers do not see it.
+func TestAdmin(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	host := hosttest.StartHost(t, dir, database, "--witness=http://127.0.0.1:1 "+hosttest.WitnessKey)
+	key := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
+	if a := hosttest.Post(http.DefaultClient, host.URL, key, `{"domain":"example.com"}`); a.Status != http.StatusOK {
+		t.Fatalf("a check: %+v", a)
+	}
+	storetest.Until(t, "the report of a witness that is down", func() bool {
+		return strings.Contains(hosttest.Get(t, host.Admin+"/readyz", ""), `{"status":"ready","degraded":["witness w.example `+
+			`has not cosigned checkpoints of audit chain 0`)
+	})
+	if !strings.Contains(hosttest.Get(t, host.Admin+"/metrics", ""), `assay_witness_waiting_seconds{witness="w.example"} `) {
+		t.Error("a witness has no metric")
+	}
+	for _, path := range []string{"/readyz", "/healthz"} {
+		if text := hosttest.Get(t, host.URL+path, ""); strings.Contains(text, "degraded") {
+			t.Errorf("customers see %s", text)
+		}
+	}
+	for _, path := range []string{"/metrics", "/debug/pprof/heap", "/operator"} {
+		response, err := http.Get(host.URL + path)
+		storetest.NoError(t, err)
+		storetest.NoError(t, response.Body.Close())
+		if response.StatusCode != http.StatusNotFound {
+			t.Errorf("customers get %s with status %d", path, response.StatusCode)
+		}
+	}
+	wantDocumentedMetrics(t, hosttest.Get(t, host.Admin+"/metrics", ""))
+	for _, name := range []string{"heap", "goroutine", "profile?seconds=1"} {
+		var recorded bytes.Buffer
+		storetest.NoError(t, cli.Download(t.Context(), host.Admin+"/debug/pprof/"+name, &recorded))
+		if p, err := profile.Parse(&recorded); err != nil || len(p.SampleType) == 0 { // as go tool pprof does
+			t.Errorf("profile %s: %v", name, err)
+		}
+	}
+
+	// A second host with the same explicit address does not start. With the default, it takes another port.
+	second := hosttest.Command(t.Context(), hosttest.DataDir(t), database, "--admin-listen", strings.TrimPrefix(host.Admin, "http://"))
+	_, err := hosttest.TryHost(t, second)
+	storetest.WantErrorText(t, "an address that is taken", err, "address already in use")
+	off := hosttest.StartHost(t, hosttest.DataDir(t), database, "--admin-listen=off")
+	if off.Admin != "" {
+		t.Errorf("a host without an address for operators printed %s", off.Admin)
+	}
+}
+
+// wantDocumentedMetrics compares a host's metrics with docs/metrics.md. Metrics with labels may be missing.
+func wantDocumentedMetrics(t *testing.T, scraped string) {
+	t.Helper()
+	page := hosttest.ReadText(t, "../../../docs/metrics.md")
+	types := map[string]string{}
+	for line := range strings.Lines(scraped) {
+		if f := strings.Fields(line); len(f) == 4 && f[1] == "TYPE" && strings.HasPrefix(f[2], "assay_") {
+			types[f[2]] = f[3]
+		}
+	}
+	for name, kind := range types {
+		_, help, _ := strings.Cut(scraped, "# HELP "+name+" ")
+		help, _, _ = strings.Cut(help, "\n")
+		_, row, found := strings.Cut(page, "\n| `"+name+"` | "+kind+" | ")
+		row, _, _ = strings.Cut(row, "\n")
+		if !found || !strings.HasSuffix(row, "| "+help+" |") {
+			t.Errorf("docs/metrics.md lacks a row for the %s %s: %s", kind, name, help)
+		}
+	}
+	for line := range strings.Lines(page) {
+		name, rest, ok := strings.Cut(strings.TrimPrefix(line, "| `"), "` | ")
+		_, labels, _ := strings.Cut(rest, " | ")
+		optional := !strings.HasPrefix(labels, " | ") || strings.Contains(labels, "Absent without ")
+		if ok && !optional && types[name] == "" {
+			t.Errorf("a host does not have the metric %s of docs/metrics.md", name)
+		}
+	}
+}

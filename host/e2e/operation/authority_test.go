@@ -1,0 +1,188 @@
+package operation
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"assay/host/hosttest"
+	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
+	"assay/registry"
+	"assay/registry/activation"
+)
+
+// TestFirstStart starts hosts without a trust file: the first one makes it, and others need a copy.
+func TestFirstStart(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	file := func(name string) string { return filepath.Join(dir, name) }
+	storetest.NoError(t, os.Remove(file("trust")))
+	storetest.NoError(t, os.Remove(file("operator.key")))
+	hosttest.StartHost(t, dir, database).Stop(t, syscall.SIGTERM)
+	for _, name := range []string{"operator.key", "trust"} {
+		if mode := storetest.Must(os.Stat(file(name)))(t).Mode(); mode != 0o600 {
+			t.Errorf("%s has mode %v", name, mode)
+		}
+	}
+	trust := hosttest.ReadText(t, file("trust"))
+	if strings.Count(trust, "\noperator assay/operator+") != 1 || strings.Count(trust, "\nhost assay/host+") != 1 {
+		t.Errorf("the trust file is\n%s", trust)
+	}
+	b := hosttest.OpenStore(t, dir, database)
+	signed, _, err := b.Store.LastActivation(t.Context())
+	storetest.NoError(t, err)
+	first := storetest.Must(storetest.Must(activation.ParseTrust(trust))(t).Open(signed))(t)
+	if first.Number != 1 || first.Author != activation.BuiltIn || first.Role != activation.Operator {
+		t.Errorf("the first activation is %+v", first)
+	}
+	if memory := hosttest.ReadText(t, file("activation")); memory != fmt.Sprintf("1 %s\n", first.Hash) {
+		t.Errorf("the host remembers %q", memory)
+	}
+
+	// A first start that was killed before it wrote the trust file goes on where it was.
+	storetest.NoError(t, os.Remove(file("trust")))
+	hosttest.StartHost(t, dir, database).Stop(t, syscall.SIGTERM)
+	storetest.Expect(t, "the trust file", hosttest.ReadText(t, file("trust")), trust)
+	if again, _, err := b.Store.LastActivation(t.Context()); err != nil || again != signed {
+		t.Errorf("the last activation is %s, %v", again, err)
+	}
+
+	// A second host has the secret alone.
+	second := hosttest.DataDir(t)
+	storetest.NoError(t, os.Remove(filepath.Join(second, "operator.key")))
+	storetest.NoError(t, os.Remove(filepath.Join(second, "trust")))
+	_, err = hosttest.TryHost(t, hosttest.Command(t.Context(), second, database))
+	storetest.WantErrorText(t, "a second host without a trust file", err, "copy it from a host that runs")
+	if _, err := os.Stat(filepath.Join(second, "operator.key")); err == nil {
+		t.Error("it made an operator's key")
+	}
+	storetest.NoError(t, os.WriteFile(filepath.Join(second, "trust"), []byte(trust), 0o600))
+	host := hosttest.StartHost(t, second, database)
+	storetest.Expect(t, "/readyz", hosttest.Get(t, host.Admin+"/readyz", ""), `{"status":"ready"}`+"\n")
+	hosttest.WantRefusal(t, "lineup set without the operator's key", second, database, nil,
+		[]string{"lineup", "set", hosttest.WriteJSON(t, storetest.Must(b.Store.ActiveLineup(t.Context()))(t).Lineup)},
+		"set ASSAY_OPERATOR_KEY to its file")
+}
+
+// TestOperators changes the lineup as operators do who do not know of each other, and with keys that hosts do not
+// trust.
+func TestOperators(t *testing.T) {
+	t.Parallel()
+	f := hosttest.NewFleet(t, 1)
+	show := func(name string, weight float64) string {
+		t.Helper()
+		var l registry.LineupDocument
+		storetest.NoError(t, json.Unmarshal([]byte(hosttest.Output(t, f.Dir, f.Database, "lineup", "show", "--file")), &l))
+		base := l.Base
+		if weight != 0 {
+			l = hosttest.Variant(l, weight)
+			l.Base = base
+		}
+		return hosttest.WriteFile(t, name, storetest.Must(json.Marshal(l))(t))
+	}
+	inForce := func() string {
+		a := storetest.Must(activation.Unverified(f.Signed(t)))(t)
+		return fmt.Sprintf("activation %d, revision %d", a.Number, a.Lineup.Revision)
+	}
+	set := func(file string) []string { return []string{"lineup", "set", file} }
+
+	// A file that was not changed is the lineup in force. A derived one does not replace what came after its base.
+	stale := show("stale.json", 6.5)
+	if text := hosttest.Output(t, f.Dir, f.Database, set(show("unchanged.json", 0))...); !strings.Contains(text,
+		"Revision 1 is in force on") || strings.Contains(text, "warning") {
+		t.Errorf("setting what is in force printed\n%s", text)
+	}
+	storetest.Expect(t, "in force", inForce(), "activation 2, revision 1")
+	hosttest.Output(t, f.Dir, f.Database, set(show("changed.json", 7))...)
+	storetest.Expect(t, "in force", inForce(), "activation 3, revision 2")
+	hosttest.WantRefusal(t, "setting a stale file", f.Dir, f.Database, nil, set(stale), "derives from another activation than 3",
+		"Changed in force by", "(activation 3):", "Changed by the file:", "iban: weight")
+
+	// Of two operators at once, one wins, and the other one sees both changes.
+	files := []string{show("ana.json", 7.25), show("bob.json", 7.5)}
+	var both sync.WaitGroup
+	outs, errs := make([]string, 2), make([]error, 2)
+	for i, file := range files {
+		both.Go(func() { outs[i], errs[i] = hosttest.TryOutput(t, f.Dir, f.Database, nil, set(file)...) })
+	}
+	both.Wait()
+	if (errs[0] == nil) == (errs[1] == nil) {
+		t.Errorf("two operators at once: %v, %v\n%s\n%s", errs[0], errs[1], outs[0], outs[1])
+	}
+	for i, err := range errs {
+		for _, text := range []string{"Changed in force by", "Changed by the file:"} {
+			if err != nil && !strings.Contains(outs[i], text) {
+				t.Errorf("the one who lost does not see %q:\n%s", text, outs[i])
+			}
+		}
+	}
+	before := inForce()
+	if !strings.HasPrefix(before, "activation 4, ") {
+		t.Errorf("in force is %s", before)
+	}
+
+	// A new key is refused, here or by the host that does not trust it, before anything is in force.
+	key := filepath.Join(t.TempDir(), "bob.key")
+	line := hosttest.Output(t, f.Dir, f.Database, "lineup", "key", key, "--name", "bob")
+	if !strings.HasPrefix(line, "operator bob+") || strings.Count(line, "\n") != 1 {
+		t.Errorf("lineup key printed %q", line)
+	}
+	if mode := storetest.Must(os.Stat(key))(t).Mode(); mode != 0o600 {
+		t.Errorf("the key has mode %v", mode)
+	}
+	hosttest.WantRefusal(t, "making a key again", f.Dir, f.Database, nil, []string{"lineup", "key", key}, "exists already")
+	next, env := set(show("next.json", 8)), []string{"ASSAY_OPERATOR_KEY=" + key}
+	hosttest.WantRefusal(t, "a key that is not trusted", f.Dir, f.Database, env, next,
+		"nothing was changed", "key bob, which the trust file does not list")
+	trust := hosttest.WriteFile(t, "trust", []byte(hosttest.ReadText(t, filepath.Join(f.Dir, "trust"))+line))
+	hosttest.WantRefusal(t, "a key that the host does not trust", f.Dir, f.Database, append(env, "ASSAY_TRUST_FILE="+trust),
+		next, ": refused, ", "nothing was changed", "key bob, which the trust file does not list")
+	storetest.Expect(t, "in force", inForce(), before)
+}
+
+// TestRestoredBackup goes on after a backup with an older lineup was restored: the host keeps what it runs until an
+// operator activates a lineup with a number above it.
+func TestRestoredBackup(t *testing.T) {
+	t.Parallel()
+	f := hosttest.NewFleet(t, 1)
+	_, base, err := hosttest.InForce(t.Context(), f.Backend, f.Dir)
+	storetest.NoError(t, err)
+	for _, weight := range []float64{6.5, 7} {
+		storetest.Must(hosttest.ActivateLineup(t.Context(), f.Backend, f.Dir, hosttest.Variant(base.Document, weight)))(t)
+	}
+	storetest.Until(t, "the host to follow", func() bool { return len(f.Running(t, 3)) == 1 })
+	storetest.Exec(t, f.Conn, "DELETE FROM lineup_activations WHERE number > 1",
+		"DELETE FROM revisions_in_force WHERE revision = 2",
+		"UPDATE revisions_in_force SET until = NULL WHERE revision = 1", "NOTIFY assay, 'lineup'")
+	const degraded = "lineup revision 1 was refused here, and revision 3 stays in force"
+	storetest.Until(t, "the host to refuse it", func() bool {
+		return strings.Contains(hosttest.Get(t, f.Hosts[0].Admin+"/readyz", ""), degraded)
+	})
+	if text := hosttest.Output(t, f.Dir, f.Database, "lineup", "hosts"); !strings.Contains(text,
+		"its number is not above 3, which this host ran") {
+		t.Errorf("lineup hosts printed\n%s", text)
+	}
+	for _, line := range []string{"assay_hosts 1", "assay_activation 3", "assay_activation_refused 1"} {
+		if metrics := hosttest.Get(t, f.Hosts[0].Admin+"/metrics", ""); !strings.Contains(metrics, "\n"+line+"\n") {
+			t.Errorf("the metrics lack %q:\n%s", line, metrics)
+		}
+	}
+	operator := hosttest.DataDir(t) // of a machine that remembers nothing
+	file := hosttest.WriteFile(t, "lineup.json", []byte(hosttest.Output(t, operator, f.Database, "lineup", "show", "--file")))
+	hosttest.WantRefusal(t, "setting a lineup", operator, f.Database, nil, []string{"lineup", "set", file},
+		"nothing was changed", "its number is not above 3, which this host ran")
+	text := hosttest.Output(t, operator, f.Database, "lineup", "set", file, "--above", "3", "--reason", "Restored a backup")
+	if !strings.Contains(text, "Revision 1 is in force on") {
+		t.Errorf("lineup set printed\n%s", text)
+	}
+	storetest.Expect(t, "/readyz", hosttest.Get(t, f.Hosts[0].Admin+"/readyz", ""), `{"status":"ready"}`+"\n")
+	if number := storetest.Must(activation.Unverified(f.Signed(t)))(t).Number; number != 4 {
+		t.Errorf("activation %d is in force, want 4", number)
+	}
+}

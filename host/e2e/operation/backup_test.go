@@ -1,0 +1,205 @@
+package operation
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"assay/host/access/apikey"
+	"assay/host/auditlog"
+	"assay/host/hosttest"
+	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
+	"assay/registry"
+)
+
+// guideCommands returns the code blocks of a section of docs/operations.md.
+func guideCommands(t *testing.T, section string) []string {
+	t.Helper()
+	_, text, found := strings.Cut(hosttest.ReadText(t, "../../../docs/operations.md"), "\n## "+section+"\n")
+	text, _, _ = strings.Cut(text, "\n## ")
+	blocks := regexp.MustCompile("(?s)\n```\n(.*?)```\n").FindAllStringSubmatch(text, -1)
+	if !found || len(blocks) == 0 {
+		t.Fatalf("docs/operations.md has no commands under %q", section)
+	}
+	var commands []string
+	for _, b := range blocks {
+		commands = append(commands, b[1])
+	}
+	return commands
+}
+
+// runGuide runs commands of the guide in a shell, which must succeed. It returns what they print.
+func runGuide(t *testing.T, commands, dir, database string, variables ...string) string {
+	t.Helper()
+	bin := t.TempDir()
+	storetest.NoError(t, os.Symlink(hosttest.Program(t), filepath.Join(bin, "assay")))
+	like := hosttest.Command(t.Context(), dir, database)
+	cmd := exec.CommandContext(t.Context(), "sh", "-eu", "-c", commands)
+	cmd.Env = append(like.Env, append(variables, "PATH="+bin+":"+os.Getenv("PATH"))...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s\n%v\n%s", commands, err, out)
+	}
+	return string(out)
+}
+
+// TestBackupAndRestore backs up a host under load with the commands of docs/operations.md, destroys the installation,
+// and restores it elsewhere with the commands of the guide.
+func TestBackupAndRestore(t *testing.T) {
+	t.Parallel()
+	hosttest.NeedPostgres(t)
+	hosttest.NeedClients(t)
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	host := hosttest.StartHost(t, dir, database, hosttest.AllowLoopback)
+	issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
+	var restored atomic.Bool
+	receiver, calls := hosttest.Receive(t, func(hosttest.Call) int {
+		if restored.Load() {
+			return http.StatusOK
+		}
+		return http.StatusServiceUnavailable
+	})
+	hosttest.Output(t, dir, database, "webhooks", "set", "--account", issued.Account, "--url", receiver)
+	change := func(by float64) {
+		base := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
+		hosttest.Output(t, dir, database, "lineup", "set", hosttest.WriteJSON(t, hosttest.Variant(base, hosttest.WeightOf(base, "iban")+by)))
+	}
+	change(0.5)
+	const jane = `{"email":"jane.roe@mailbox-example.net"}`
+	erased := hosttest.CheckUntilComplete(host, issued.Secret, jane)
+	kept := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"kept-example.net"}`)
+	status, _ := hosttest.Ask(t, host, issued.Secret, "POST", "/api/feedback",
+		`{"ref":"`+kept.Ref+`","label":"fraud","note":"told us so"}`)
+	storetest.Expect(t, "feedback", status, http.StatusOK)
+	status, _ = hosttest.Ask(t, host, issued.Secret, "POST", "/gdpr/erase", `{"ref":"`+erased.Ref+`"}`)
+	storetest.Expect(t, "erasure", status, http.StatusOK)
+	verifyPublicTree(t, host.URL, dir, database)
+	verifyReceipts(t, host, issued.Secret, dir, database)
+
+	// Checks go on during the backup, so that some of their events are due.
+	loaded, stop := make(chan struct{}), make(chan struct{})
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		pause := time.NewTicker(50 * time.Millisecond)
+		defer pause.Stop()
+		for n := range 1000 { // the plan's quota is 1,500
+			hosttest.Post(http.DefaultClient, host.URL, issued.Secret, hosttest.BlockedDomain)
+			if n == 2 {
+				close(loaded)
+			}
+			select {
+			case <-stop:
+				return
+			case <-pause.C:
+			}
+		}
+	}()
+	<-loaded
+	secrets, backup := filepath.Join(t.TempDir(), "secrets"), filepath.Join(t.TempDir(), "backup")
+	for _, commands := range guideCommands(t, "Back up") {
+		runGuide(t, commands, dir, database, "SECRETS="+secrets, "BACKUP="+backup)
+	}
+	close(stop)
+	<-answered
+	change(0.5)
+	lost := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"lost-example.net"}`)
+	host.Stop(t, syscall.SIGTERM) // which signs a last checkpoint
+	for len(calls) > 0 {
+		<-calls
+	}
+
+	// Restore into the private Postgres of a new data directory.
+	later := filepath.Join(t.TempDir(), "checkpoints")
+	storetest.NoError(t, os.Rename(filepath.Join(dir, "checkpoints"), later))
+	dir = filepath.Join(t.TempDir(), "data")
+	t.Cleanup(func() {
+		if location := hosttest.ClusterDir(t, dir); location != dir {
+			storetest.NoError(t, os.RemoveAll(location))
+		}
+	})
+	for _, commands := range guideCommands(t, "Restore") {
+		if out := runGuide(t, commands, dir, "", "SECRETS="+secrets, "BACKUP="+backup); !strings.Contains(out,
+			"Audit chain 0 is valid") {
+			t.Errorf("%s printed\n%s", commands, out)
+		}
+	}
+	hosttest.LinkShared(t, dir, "layers", "compiled")
+	newest := storetest.Must(auditlog.CheckpointDir(later).Files())(t)
+	hosttest.WantRefusal(t, "verifying against later checkpoints", dir, "", nil,
+		append([]string{"audit", "verify"}, prefixed("--checkpoints=", newest)...), "or an older backup was restored")
+	before := hosttest.OutputJSON[[]auditlog.Report](t, dir, "", "audit", "verify")[0]
+	dueEvents := func() []string {
+		return strings.Fields(hosttest.Output(t, dir, "", "database", "exec", "psql", "-Atc",
+			"SELECT ref FROM webhook_events WHERE state = 'pending' ORDER BY ref"))
+	}
+	due := dueEvents()
+	if len(due) == 0 {
+		t.Error("no webhook event was due when the backup was made")
+	}
+
+	restored.Store(true)
+	host = hosttest.StartHost(t, dir, "", hosttest.AllowLoopback)
+	var sent []string
+	for range due {
+		sent = append(sent, hosttest.Next(t, calls).Ref())
+	}
+	slices.Sort(sent)
+	if diff := cmp.Diff(due, sent); diff != "" {
+		t.Errorf("events that were due and events sent (-due +sent):\n%s", diff)
+	}
+	storetest.Until(t, "the host to record what it sent", func() bool { return len(dueEvents()) == 0 })
+	storetest.Expect(t, "the revision in force",
+		hosttest.OutputJSON[registry.LineupRevision](t, dir, "", "lineup", "show").Revision, 2)
+	if a := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"google.com"}`); a.Status != http.StatusOK {
+		t.Errorf("a check with a key of the backup: %+v", a)
+	}
+	for what, c := range map[string]struct {
+		path   string
+		status int
+		total  any
+	}{
+		"a kept check":           {"/gdpr/export?ref=" + kept.Ref, http.StatusOK, 1.0},
+		"an erased check":        {"/gdpr/export?ref=" + erased.Ref, http.StatusOK, 0.0},
+		"a check after the dump": {"/gdpr/export?ref=" + lost.Ref, http.StatusNotFound, nil},
+	} {
+		if status, got := hosttest.Ask(t, host, issued.Secret, "GET", c.path, ""); status != c.status ||
+			got["total"] != c.total {
+			t.Errorf("%s: %d %v, want %d and %v", what, status, got, c.status, c.total)
+		}
+	}
+	status, held := hosttest.Ask(t, host, issued.Secret, "POST", "/gdpr/export", jane)
+	if status != http.StatusOK || held["total"] != 0.0 || held["graph"] != nil {
+		t.Errorf("export of the erased person: %d %v", status, held)
+	}
+	host.Stop(t, syscall.SIGTERM)
+	after := hosttest.OutputJSON[[]auditlog.Report](t, dir, "", "audit", "verify")[0]
+	if !after.OK || after.Records <= before.Records || after.Erasures != 1 || after.Checkpoints <= before.Checkpoints {
+		t.Errorf("the chain was %+v, and is %+v", before, after)
+	}
+	select {
+	case c := <-calls:
+		t.Errorf("event %s was sent again", c.Ref())
+	default:
+	}
+}
+
+// prefixed returns the texts, each after a prefix.
+func prefixed(prefix string, texts []string) []string {
+	var all []string
+	for _, text := range texts {
+		all = append(all, prefix+text)
+	}
+	return all
+}

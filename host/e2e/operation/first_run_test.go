@@ -1,0 +1,115 @@
+package operation
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"assay/host/access/apikey"
+	"assay/host/auditlog"
+	"assay/host/hosttest"
+	"assay/host/store/postgres/postgrestest"
+)
+
+// TestFirstRun does what a new user does: start a host, check values, stop the host, start it again.
+func TestFirstRun(t *testing.T) {
+	t.Parallel()
+	hosttest.NeedPostgres(t)
+	// Only its owner can enter a test's directory. When the test runs as root, Postgres uses another directory.
+	dir := filepath.Join(t.TempDir(), "data")
+	if hosttest.RaceDetector {
+		dir = hosttest.DataDir(t) // compiling all layers again takes minutes
+	}
+	t.Cleanup(func() {
+		if location := hosttest.ClusterDir(t, dir); location != dir {
+			if err := os.RemoveAll(location); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	host := hosttest.StartHost(t, dir, "")
+	cases := map[string]struct {
+		body, kind, verdict string
+	}{
+		"a look-alike":               {`{"domain":"paypa1-secure-login.xyz"}`, "domain", "block"},
+		"a well-known domain":        {`{"domain":"google.com"}`, "domain", "allow"},
+		"a mailbox at a provider":    {`{"email":"jane.doe@gmail.com"}`, "email", "allow"},
+		"a valid German IBAN":        {`{"iban":"DE12 5001 0517 0648 4898 90"}`, "iban", "allow"},
+		"an IBAN with a wrong digit": {`{"iban":"DE88 3704 0044 0532 0130 00"}`, "iban", "block"},
+		"a valid French mobile":      {`{"phone":"06 12 34 56 78","region":{"country":"FR"}}`, "phone", "allow"},
+	}
+	for name, c := range cases {
+		a := hosttest.CheckUntilComplete(host, host.Key, c.body)
+		if a.Status != 200 || a.Type != c.kind || a.Verdict != c.verdict {
+			t.Errorf("%s: %+v, want a %s with %s", name, a, c.kind, c.verdict)
+		}
+		if c.verdict == "block" && (len(a.Signals) == 0 || a.Threat == nil) {
+			t.Errorf("%s: blocked without a reason or a threat: %+v", name, a)
+		}
+	}
+	host.Stop(t, syscall.SIGTERM)
+	if postgresRuns(t, dir) {
+		t.Error("Postgres still runs after the host has stopped")
+	}
+
+	again := hosttest.StartHost(t, dir, "")
+	if again.Key != host.Key {
+		t.Errorf("the second start printed the key %s, the first %s", again.Key, host.Key)
+	}
+	again.Stop(t, syscall.SIGKILL)
+	third := hosttest.StartHost(t, dir, "")
+	if a := hosttest.Post(http.DefaultClient, third.URL, third.Key, `{"domain":"google.com"}`); a.Status != 200 {
+		t.Errorf("after a crash: %+v", a)
+	}
+	reports := hosttest.OutputJSON[[]auditlog.Report](t, dir, "", "audit", "verify")
+	if len(reports) != 2 || !reports[0].OK || !reports[1].OK || reports[0].Records < int64(len(cases)+1) {
+		t.Errorf("audit verify: %+v", reports)
+	}
+}
+
+// TestQuotaAcrossHosts sends 200 checks to two hosts of one database with a key whose quota is 150 checks.
+func TestQuotaAcrossHosts(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	hosts := []*hosttest.HostProcess{hosttest.StartHost(t, dir, database), hosttest.StartHost(t, dir, database)}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 200}}
+	var answered, exhausted atomic.Int32
+	hosttest.WithinOneMonth(func() {
+		answered.Store(0)
+		exhausted.Store(0)
+		issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "starter")
+		var wg sync.WaitGroup
+		atOnce := make(chan struct{}, 32) // more could time out on a busy machine
+		for i := range 200 {
+			atOnce <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-atOnce }()
+				a := hosttest.Post(client, hosts[i%2].URL, issued.Secret, fmt.Sprintf(`{"domain":"example-%d.com"}`, i))
+				switch {
+				case a.Status == 200:
+					answered.Add(1)
+				case a.Status == 429 && a.ResetAt != "":
+					exhausted.Add(1)
+				default:
+					t.Errorf("request %d: %+v", i, a)
+				}
+			})
+		}
+		wg.Wait()
+	})
+	if answered.Load() != 150 || exhausted.Load() != 50 {
+		t.Errorf("%d answered and %d refused, want 150 and 50", answered.Load(), exhausted.Load())
+	}
+}
+
+// postgresRuns reports whether the private Postgres of a data directory is running.
+func postgresRuns(t *testing.T, dir string) bool {
+	t.Helper()
+	_, err := os.Stat(filepath.Join(hosttest.ClusterDir(t, dir), "postgres", "postmaster.pid"))
+	return err == nil
+}

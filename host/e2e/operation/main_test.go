@@ -1,0 +1,10 @@
+package operation
+
+import (
+	"os"
+	"testing"
+
+	"assay/host/hosttest"
+)
+
+func TestMain(m *testing.M) { os.Exit(hosttest.Main(m)) }

@@ -1,0 +1,82 @@
+package operation
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"assay/host/access/apikey"
+	"assay/host/hosttest"
+	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
+	"assay/host/web/operator"
+)
+
+// TestOperatorState looks at the operator's page of a host that answers checks, and then at that of one without a
+// database.
+func TestOperatorState(t *testing.T) {
+	t.Parallel()
+	dir := hosttest.DataDir(t)
+	proxy := storetest.NewProxy(t, postgrestest.Database(t))
+	host := hosttest.StartHost(t, dir, proxy.URL, "--operator-token", hosttest.OperatorToken, "--test-checkout")
+	key := hosttest.OutputJSON[apikey.Issued](t, dir, proxy.URL, "keys", "create", "--plan", "pro").Secret
+	const value = "paypa1-secure-login.xyz"
+	if a := hosttest.Post(http.DefaultClient, host.URL, key, `{"domain":"`+value+`"}`); a.Status != http.StatusOK {
+		t.Fatalf("a check: %+v", a)
+	}
+	storetest.Until(t, "the page to show the check", func() bool {
+		s := host.State(t)
+		lexical := slices.IndexFunc(s.Lineup.Layers, func(l operator.Layer) bool { return l.Name == "lexical" })
+		return lexical >= 0 && s.Lineup.Layers[lexical].Scored == 1 && s.Lineup.Layers[lexical].FuelMean > 0 &&
+			s.Lineup.Layers[lexical].FuelP99 <= float64(s.Lineup.Layers[lexical].Budget) &&
+			len(s.Hosts) == 1 && s.Hosts[0].This && s.Hosts[0].Activation == s.Lineup.Activation &&
+			len(s.Audit.Chains) == 2 && s.Audit.Chains[0].Records > 1 && s.Audit.Chains[0].Signed > 0
+	})
+	s := host.State(t)
+	if s.Health != operator.Healthy || len(s.NotReady) > 0 || len(s.Unknown) > 0 || s.Lineup.Author == "" {
+		t.Errorf("the state is %+v", s)
+	}
+	for _, text := range []string{"No list is subscribed", "can read the operator’s key", "test checkout"} {
+		if !hosttest.Warns(s.Warnings, text) {
+			t.Errorf("%q is missing from %+v", text, s.Warnings)
+		}
+	}
+	if hosttest.Warns(s.Warnings, "a proxy that is not trusted") {
+		t.Error("a proxy is noticed, but there is none")
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, host.URL+"/api/check-public",
+		strings.NewReader(`{"domain":"example.com"}`))
+	storetest.NoError(t, err)
+	request.Header.Set("X-Forwarded-For", "198.51.100.7")
+	response, err := http.DefaultClient.Do(request)
+	storetest.NoError(t, err)
+	storetest.NoError(t, response.Body.Close())
+	if s = host.State(t); !hosttest.Warns(s.Warnings, "a proxy that is not trusted") {
+		t.Errorf("an untrusted proxy is missing from %+v", s.Warnings)
+	}
+	for _, accept := range []string{"text/html", "application/json"} {
+		if text := hosttest.AskOperator(t, host, accept); strings.Contains(text, value) || strings.Contains(text, key) ||
+			strings.Contains(text, hosttest.OperatorToken) || !strings.Contains(text, "lexical") {
+			t.Errorf("the page shows a checked value or a secret, or lacks a layer:\n%s", text)
+		}
+	}
+
+	proxy.Set(nil, true)
+	storetest.Until(t, "the page to show the outage", func() bool {
+		s = host.State(t)
+		return s.Health == operator.Failing && len(s.Unknown) == 6
+	})
+	if !hosttest.Warns(s.NotReady, "Database") || s.NotReady[0].Do == "" || len(s.Hosts) != 0 || s.Lineup.Activation == 0 ||
+		hosttest.Warns(s.Warnings, "No list is subscribed") {
+		t.Errorf("without a database, the state is %+v", s)
+	}
+	if text := hosttest.AskOperator(t, host, "text/html"); !strings.Contains(text, "This host takes no checks") ||
+		!strings.Contains(text, "the database does not respond") || !strings.Contains(text, "lexical") {
+		t.Errorf("without a database, the page is\n%s", text)
+	}
+	proxy.Set(nil, false)
+	storetest.Until(t, "the page to show the end of the outage", func() bool {
+		return host.State(t).Health == operator.Healthy
+	})
+}

@@ -1,0 +1,166 @@
+package operation
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"assay/host/audit"
+	"assay/host/hosttest"
+	"assay/host/store/storetest"
+)
+
+// verifyPublicTree verifies a host's public checkpoint and tiles as anybody with the verifier key can.
+func verifyPublicTree(t *testing.T, address, dir, database string) {
+	t.Helper()
+	keys := hosttest.OutputJSON[struct {
+		VerifierKeys []string `json:"verifier_keys"`
+	}](t, dir, database, "audit", "checkpoint").VerifierKeys
+	_, note := fetch(t, http.DefaultClient, address+"/audit/checkpoint?chain=0")
+	head := storetest.Must(audit.ParseTreeHead(note, 0, keys[0]))(t)
+	if head.Size < 3 {
+		t.Errorf("the checkpoint covers %d records", head.Size)
+	}
+	var tile []byte
+	read := func(ids []audit.TileID) (tiles [][]byte, err error) {
+		for _, id := range ids {
+			r, hashes := fetch(t, http.DefaultClient, address+"/audit/0/"+id.Path())
+			storetest.Expect(t, "the status of a tile", r.StatusCode, http.StatusOK)
+			tile = []byte(hashes)
+			tiles = append(tiles, tile)
+		}
+		return tiles, nil
+	}
+	proof := storetest.Must(audit.ProveInclusion(head, head.Size-1, read))(t)
+	last := audit.Hash(tile[len(tile)-len(audit.Hash{}):])
+	storetest.NoError(t, audit.CheckInclusion(head, head.Size-1, last, proof))
+	r, _ := fetch(t, http.DefaultClient, address+"/audit/0/tile/entries/000")
+	storetest.Expect(t, "the status of entries", r.StatusCode, http.StatusNotFound)
+	verifyElsewhere(t, address, database, keys, note)
+	if code, errs := hosttest.Failing(t, dir, database, "audit", "verify", "--witness-key=w+1"); code != 1 ||
+		!strings.Contains(errs, `--witness-key: "w+1" is not the public key of a witness`) {
+		t.Errorf("audit verify with a malformed key: exit code %d, %s", code, errs)
+	}
+	if bytes.Count([]byte(note), []byte("\n")) != 5 {
+		t.Errorf("the checkpoint is %q", note)
+	}
+}
+
+// verifyReceipts verifies the receipt of a check that was just made, with its proof as soon as it has one.
+func verifyReceipts(t *testing.T, host *hosttest.HostProcess, key, dir, database string) {
+	t.Helper()
+	keys := hosttest.OutputJSON[struct {
+		VerifierKeys []string `json:"verifier_keys"`
+	}](t, dir, database, "audit", "checkpoint").VerifierKeys
+	known := hosttest.WriteFile(t, "keys", []byte(strings.Join(keys, "\n")))
+	var result struct {
+		Ref     string
+		Receipt json.RawMessage
+	}
+	ask := func(method, path, body string) (status int, text string) {
+		request, err := http.NewRequestWithContext(t.Context(), method, host.URL+path, strings.NewReader(body))
+		storetest.NoError(t, err)
+		request.Header.Set("Authorization", "Bearer "+key)
+		response := storetest.Must(http.DefaultClient.Do(request))(t)
+		defer response.Body.Close()
+		return response.StatusCode, string(storetest.Must(io.ReadAll(response.Body))(t))
+	}
+	const body = `{"domain":"receipt-example.net","receipt":true}`
+	hosttest.UntilAccepted(func() int {
+		status, text := ask("POST", "/api/check", body)
+		if status == http.StatusOK {
+			storetest.NoError(t, json.Unmarshal([]byte(text), &result))
+		}
+		return status
+	})
+	none := filepath.Join(t.TempDir(), "none")
+	verify := func(receipt []byte, args ...string) string {
+		file := hosttest.WriteFile(t, "receipt.json", receipt)
+		return hosttest.Output(t, none, "", append([]string{"audit", "verify-receipt", file, "--public-key", known}, args...)...)
+	}
+	text := verify(result.Receipt)
+	if !strings.Contains(text, result.Ref) || !strings.Contains(text, "not proved yet") {
+		t.Errorf("a promise: %s", text)
+	}
+	var proved []byte
+	storetest.Until(t, "the receipt has a proof", func() bool {
+		status, text := ask("GET", "/api/receipts/"+result.Ref, "")
+		proved = []byte(text)
+		return status == http.StatusOK && !strings.Contains(text, `"proof":null`)
+	})
+	for _, args := range [][]string{nil, {"--log", host.URL}} {
+		if text := verify(proved, args...); !strings.Contains(text, "of the signed tree of") {
+			t.Errorf("a proof, %v: %s", args, text)
+		}
+	}
+	if text := verify(result.Receipt, "--log", host.URL); !strings.Contains(text, "of the signed tree of") {
+		t.Errorf("a promise that was kept: %s", text)
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("this test needs python3: install it with `apt-get install python3`")
+	}
+	altered := bytes.Replace(proved, []byte(`"kind":"check"`), []byte(`"kind":"export"`), 1)
+	for want, receipt := range map[string][]byte{"is leaf": proved, "promised": result.Receipt,
+		"about another record": altered} {
+		cmd := exec.CommandContext(t.Context(), python, "../../../examples/verify-python/verify.py", "receipt",
+			"--key", known, hosttest.WriteFile(t, "receipt.json", receipt))
+		cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+		if text, err := cmd.CombinedOutput(); (err == nil) != (want != "about another record") ||
+			!strings.Contains(string(text), want) {
+			t.Errorf("Python, %s: %v\n%s", want, err, text)
+		}
+	}
+}
+
+// verifyElsewhere verifies a host's log on a machine without the installation: through a connection that may only read,
+// from an export, and with the verifier in Python, which also verifies that the public log only grew.
+func verifyElsewhere(t *testing.T, address, database string, keys []string, checkpoint string) {
+	t.Helper()
+	none := filepath.Join(t.TempDir(), "none")
+	key := hosttest.WriteFile(t, "keys", []byte(strings.Join(keys, "\n")))
+	kept := hosttest.WriteFile(t, "checkpoint", []byte(checkpoint))
+	export := filepath.Join(t.TempDir(), "export.jsonl")
+	at := storetest.Must(url.Parse(database))(t)
+	settings := at.Query()
+	settings.Set("default_transaction_read_only", "on")
+	at.RawQuery = settings.Encode()
+	readOnly := at.String()
+	hosttest.Output(t, none, readOnly, "audit", "export", export, "--public-key", key)
+	for _, args := range [][]string{{"--public-key", key}, {"--public-key", key, "--offline", export},
+		{"--public-key", key, "--checkpoints", kept}} {
+		if text := hosttest.Output(t, none, readOnly, append([]string{"audit", "verify"}, args...)...); !strings.Contains(text,
+			"Audit chain 0 is valid") {
+			t.Errorf("audit verify %v: %s", args, text)
+		}
+	}
+	if code, errs := hosttest.Failing(t, none, readOnly, "audit", "verify", "--public-key", key, "--offline", export,
+		"--witness-key=w+1"); code != 1 || !strings.Contains(errs, "is not the public key of a witness") {
+		t.Errorf("audit verify --offline with a malformed key: exit code %d, %s", code, errs)
+	}
+	if _, err := os.Stat(none); err == nil {
+		t.Error("verifying made a data directory")
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("this test needs python3: install it with `apt-get install python3`")
+	}
+	const program = "../../../examples/verify-python/verify.py"
+	for want, args := range map[string][]string{
+		"Audit chain 0 is valid":  {"export", "--key", key, "--checkpoints", kept, export},
+		"Audit chain 0 only grew": {"log", "--key", key, "--checkpoint", kept, address},
+	} {
+		cmd := exec.CommandContext(t.Context(), python, append([]string{program}, args...)...)
+		cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+		if text, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%v: %v\n%s", args, err, text)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package operation
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/access/apikey"
+	"assay/host/hosttest"
+	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
+	"assay/host/web/certificate/certificatetest"
+)
+
+// A host with a certificate serves HTTPS, takes a renewed certificate while it runs, and keeps the one before if the
+// new one is broken.
+func TestHTTPS(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	cert, key := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
+	roots := x509.NewCertPool()
+	now := time.Now().Truncate(time.Second)
+	install := func(serial int64, until time.Time) {
+		t.Helper()
+		certPEM, keyPEM := certificatetest.Pair(t, serial, now.Add(-time.Hour), until)
+		roots.AppendCertsFromPEM(certPEM)
+		for file, data := range map[string][]byte{cert: certPEM, key: keyPEM} {
+			storetest.NoError(t, os.WriteFile(file+".new", data, 0o600))
+			storetest.NoError(t, os.Rename(file+".new", file))
+		}
+	}
+	install(1, now.Add(90*24*time.Hour))
+	host := hosttest.StartHost(t, dir, database, "--tls-cert="+cert, "--tls-key="+key)
+	if !strings.HasPrefix(host.URL, "https://127.0.0.1:") {
+		t.Fatalf("the host greets with %s", host.URL)
+	}
+	issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
+	client := func() *http.Client {
+		return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots.Clone()}}}
+	}
+	first := client()
+	defer first.CloseIdleConnections()
+	if a := hosttest.Post(first, host.URL, issued.Secret, hosttest.FleetBody); a.Status != 200 {
+		t.Fatalf("a check: %+v", a)
+	}
+	page, _ := fetch(t, first, host.URL+"/signin")
+	if page.Header.Get("Strict-Transport-Security") == "" {
+		t.Error("pages do not tell browsers to stay with https")
+	}
+	plain, _ := fetch(t, http.DefaultClient, "http://"+strings.TrimPrefix(host.URL, "https://")+"/healthz")
+	storetest.Expect(t, "the status of plain HTTP", plain.StatusCode, http.StatusBadRequest)
+
+	install(2, now.Add(100*24*time.Hour))
+	storetest.Until(t, "the new certificate", func() bool {
+		c := client()
+		defer c.CloseIdleConnections()
+		response, err := c.Get(host.URL + "/healthz")
+		if err != nil {
+			return false // for a moment, the key belongs to the certificate before
+		}
+		storetest.NoError(t, response.Body.Close())
+		return response.TLS.PeerCertificates[0].SerialNumber.Int64() == 2
+	})
+
+	storetest.NoError(t, os.WriteFile(key, []byte("broken"), 0o600))
+	var ready struct{ Degraded []string }
+	storetest.Until(t, "the broken key to be noticed", func() bool {
+		storetest.NoError(t, json.Unmarshal([]byte(getText(t, host.Admin+"/readyz")), &ready))
+		return strings.Contains(strings.Join(ready.Degraded, "\n"), key)
+	})
+	if a := hosttest.Post(client(), host.URL, issued.Secret, hosttest.FleetBody); a.Status != 200 {
+		t.Errorf("with a broken key: %+v", a)
+	}
+	metric := regexp.MustCompile(`(?m)^assay_certificate_expiry_timestamp_seconds (.*)$`)
+	m := metric.FindStringSubmatch(getText(t, host.Admin+"/metrics"))
+	var expires float64
+	if m == nil || json.Unmarshal([]byte(m[1]), &expires) != nil ||
+		int64(expires) != now.Add(100*24*time.Hour).Unix() {
+		t.Errorf("the metric of the expiry is %q", m)
+	}
+}
+
+func TestTLSSettings(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ args, want []string }{
+		"a certificate alone": {[]string{"--tls-cert=c.pem"}, []string{"ASSAY_TLS_KEY: it is empty"}},
+		"a key alone":         {[]string{"--tls-key=k.pem"}, []string{"ASSAY_TLS_CERT: it is empty"}},
+		"files that are missing": {[]string{"--tls-cert=c.pem", "--tls-key=k.pem"},
+			[]string{"ASSAY_TLS_CERT", "open c.pem: no such file"}},
+	} {
+		cmd := hosttest.Command(t.Context(), t.TempDir(), "", append([]string{"serve"}, test.args...)...)
+		out, err := cmd.CombinedOutput()
+		for _, want := range test.want {
+			if err == nil || !strings.Contains(string(out), want) {
+				t.Errorf("%s: %v\n%s\nlacks %q", name, err, out, want)
+			}
+		}
+	}
+}
+
+// fetch reads a page completely, so that its connection can be used again.
+func fetch(t *testing.T, client *http.Client, url string) (*http.Response, string) {
+	t.Helper()
+	response, err := client.Get(url)
+	storetest.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	storetest.NoError(t, err)
+	return response, string(text)
+}
+
+func getText(t *testing.T, url string) string {
+	t.Helper()
+	_, text := fetch(t, http.DefaultClient, url)
+	return text
+}

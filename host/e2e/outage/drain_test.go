@@ -1,0 +1,87 @@
+package outage
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"assay/host/access/apikey"
+	"assay/host/hosttest"
+	"assay/host/installation"
+	"assay/host/internal/terminal"
+	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
+)
+
+// A host that is told to stop serves on, and says that it is not ready. A second signal stops it at once.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	host := hosttest.StartHost(t, dir, database, "--drain=10m")
+	issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
+	open := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
+	defer open.CloseIdleConnections()
+	if a := hosttest.Post(open, host.URL, issued.Secret, hosttest.FleetBody); a.Status != 200 {
+		t.Fatalf("before the signal: %+v", a)
+	}
+	storetest.NoError(t, host.Cmd.Process.Signal(syscall.SIGTERM))
+	storetest.Until(t, "the host not to be ready", func() bool {
+		response, err := http.Get(host.URL + "/readyz")
+		storetest.NoError(t, err)
+		storetest.NoError(t, response.Body.Close())
+		return response.StatusCode == http.StatusServiceUnavailable
+	})
+	for name, client := range map[string]*http.Client{
+		"an open connection": open,
+		"a new connection":   {Transport: &http.Transport{DisableKeepAlives: true}},
+	} {
+		if a := hosttest.Post(client, host.URL, issued.Secret, hosttest.FleetBody); a.Status != 200 {
+			t.Errorf("on %s of a draining host: %+v", name, a)
+		}
+	}
+	host.Stop(t, syscall.SIGTERM)
+	log := hosttest.ReadText(t, filepath.Join(dir, "logs", "assay.log"))
+	for _, phase := range []string{"draining: not ready, still serving", "stopping: no longer accepting", `"stopped"`} {
+		_, after, found := strings.Cut(log, phase)
+		if !found {
+			t.Fatalf("the log lacks %q, or has it too early:\n%s", phase, log)
+		}
+		log = after
+	}
+}
+
+func TestDrainSetting(t *testing.T) {
+	t.Parallel()
+	tty, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	storetest.NoError(t, err)
+	defer tty.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	storetest.NoError(t, err)
+	defer null.Close()
+	second, negative, hour := time.Second, -time.Second, time.Hour
+	for name, test := range map[string]struct {
+		set  *time.Duration
+		err  io.Writer
+		want time.Duration
+	}{
+		"in a terminal":          {nil, tty, 0},
+		"set in a terminal":      {&second, tty, time.Second},
+		"as a service":           {nil, io.Discard, 5 * time.Second},
+		"with its output hidden": {nil, null, 5 * time.Second},
+	} {
+		if got := (&installation.Config{Drain: test.set}).DrainTime(&terminal.Terminal{Err: test.err}); got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+	for _, bad := range []*time.Duration{&negative, &hour} {
+		err := (&installation.Config{Drain: bad}).ValidateDrain()
+		if err == nil || !strings.Contains(err.Error(), "ASSAY_DRAIN") {
+			t.Errorf("%v: %v", *bad, err)
+		}
+	}
+}

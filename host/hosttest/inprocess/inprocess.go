@@ -1,0 +1,43 @@
+// Package inprocess runs a host in the process of a test, which may then change its parts.
+package inprocess
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"assay/host/installation"
+	"assay/host/internal/terminal"
+	"assay/host/server"
+)
+
+// Serve runs a host in this process until stop is called or the test ends.
+func Serve(t *testing.T, options server.Options, cfg *installation.Config) (url, admin string, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	out, in := io.Pipe()
+	cfg.Drain = new(time.Duration)
+	served := make(chan error, 1)
+	go func() { served <- server.Run(ctx, cfg, &terminal.Terminal{Out: in, Err: io.Discard}, options) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-served; !errors.Is(err, server.ErrStopped) {
+			t.Errorf("the host ended with %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	lines := bufio.NewScanner(out)
+	url, err := server.ReadURL(lines, server.Greeting)
+	if err == nil {
+		admin, err = server.ReadURL(lines, server.AdminGreeting)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	return url, admin, stop
+}
