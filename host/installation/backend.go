@@ -91,15 +91,6 @@ func (b *Backend) Close() error {
 	return errors.Join(errs...)
 }
 
-// Use opens the backend of an installation, calls fn with it, and closes it.
-func Use(ctx context.Context, cfg *Config, t *terminal.Terminal, fn func(*Backend) error) error {
-	b, err := Open(ctx, cfg, t, QuietLog(t), store.RequireSchema)
-	if err != nil {
-		return err
-	}
-	return errors.Join(fn(b), b.Close())
-}
-
 // QuietLog returns the log of commands other than serve, which shows only warnings and errors.
 func QuietLog(t *terminal.Terminal) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
