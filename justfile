@@ -21,6 +21,10 @@ test-citus *args:
     @test -n "$ASSAY_TEST_CITUS_URL" || { echo "set ASSAY_TEST_CITUS_URL to a database on the coordinator"; exit 1; }
     go test -tags citus ./host/store -timeout 30m -parallel 4 {{args}}
 
+# Lose the connection at every statement that creates a database; go test loses one of each kind
+cuts:
+    go test ./host/store -run '^TestSetUpSurvivesALostConnection$' -every-cut
+
 # Measure: throughput and latency of whole hosts, then the Go benchmarks
 bench *args:
     go run ./host bench {{args}}

@@ -166,9 +166,7 @@ func TestDatabaseRefusesSecondSubscription(t *testing.T) {
 // A migration finds the second subscriptions that earlier releases accepted. The one that the pages showed stays.
 func TestMigrationFindsSecondSubscriptions(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	conn := session(t, url)
-	dropSchema(t, conn)
+	url, conn := emptyDatabase(t)
 	s := &Store{direct: url, log: discard()}
 	noError(t, s.migrate(t.Context(), migrationsUpTo(t, "0026")))
 	exec(t, conn, `INSERT INTO accounts (id, plan, quota, salt) VALUES ('acct_1', 'pro', 1500, ''),

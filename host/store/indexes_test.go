@@ -8,7 +8,6 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"assay/host/store/postgres/postgrestest"
 	"assay/migrations"
 )
 
@@ -26,9 +25,7 @@ func TestIndexesOfPartitionsAreCompleted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := postgrestest.Database(t)
-			conn := session(t, url)
-			dropSchema(t, conn)
+			url, conn := emptyDatabase(t)
 			s := &Store{direct: url, log: discard()}
 			noError(t, s.migrate(t.Context(), migrationsUpTo(t, "0025")))
 			exec(t, conn, "CREATE TABLE "+partition+

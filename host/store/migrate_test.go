@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -18,17 +19,17 @@ import (
 	"assay/host/store/storetest"
 )
 
-// dropSchema empties a test's database.
-func dropSchema(t *testing.T, conn *pgx.Conn) {
+// emptyDatabase returns a database without a schema, and a connection to it.
+func emptyDatabase(t *testing.T) (url string, conn *pgx.Conn) {
 	t.Helper()
 	needsPlainPostgres(t, "it begins with an empty schema, which a cluster is not")
-	exec(t, conn, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
+	url = postgrestest.Empty(t)
+	return url, session(t, url)
 }
 
 func TestManyHostsMigrateAtOnce(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	dropSchema(t, session(t, url))
+	url, _ := emptyDatabase(t)
 	noError(t, errors.Join(concurrently(8, func(int) error { return openOnce(t.Context(), url) })...))
 	s := open(t, url, nil)
 	expect(t, "records of the first migration",
@@ -113,9 +114,7 @@ func TestOpenForCommands(t *testing.T) {
 		wantErrorText(t, "a command on a newer schema", openAs(current, schema), "is newer than this host")
 	}
 
-	url := postgrestest.Database(t)
-	conn := session(t, url)
-	dropSchema(t, conn)
+	url, conn := emptyDatabase(t)
 	tables := func() int { return value[int](t, conn, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") }
 	for _, schema := range []Schema{RequireSchema, MigrateSchema} {
 		wantError(t, "a command on an empty database", openAs(url, schema), ErrNoSchema)
@@ -135,9 +134,7 @@ func TestOpenForCommands(t *testing.T) {
 // A host with another secret does not migrate the database.
 func TestOtherSecretDoesNotMigrate(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	conn := session(t, url)
-	dropSchema(t, conn)
+	url, conn := emptyDatabase(t)
 	noError(t, (&Store{direct: url, log: discard()}).migrate(t.Context(), migrationsUpTo(t, "0024")))
 	exec(t, conn, "INSERT INTO installation (secret_fingerprint) VALUES ('another')")
 	wantError(t, "opening with another secret", openOnce(t.Context(), url), ErrOtherSecret)
@@ -147,9 +144,7 @@ func TestOtherSecretDoesNotMigrate(t *testing.T) {
 // A failed migration leaves nothing behind and can run again later.
 func TestFailedMigrationIsRolledBack(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	conn := session(t, url)
-	dropSchema(t, conn)
+	url, conn := emptyDatabase(t)
 	exec(t, conn, "CREATE TABLE webhook_events (foreign_column int)") // conflicts in the middle of the first migration
 	if err := openOnce(t.Context(), url); err == nil {
 		t.Fatal("the migration succeeded although a table of that name existed")
@@ -165,11 +160,46 @@ func TestFailedMigrationIsRolledBack(t *testing.T) {
 	noError(t, openOnce(t.Context(), url))
 }
 
+// everyCut makes TestSetUpSurvivesALostConnection try every statement.
+var everyCut = flag.Bool("every-cut", false, "lose each statement that creates a database, not one of each kind")
+
+// Statements that leave a database in the same state when they are lost. Others that differ only in numbers, such as of
+// each month's partition, or in the index that they build, do the same work.
+var (
+	readsOnly       = regexp.MustCompile(`^(begin|SET LOCAL|(-- .*\n)*SELECT [^(]* FROM )`)
+	definesFunction = regexp.MustCompile(`^(-- .*\n)*CREATE OR REPLACE FUNCTION`)
+	sameWork        = regexp.MustCompile(`[0-9]+|INDEX CONCURRENTLY(?s:.*)`)
+)
+
+// cuts returns the positions of the statements at which to cut the connection: one of each kind. Whichever statement of
+// a migration in a transaction is lost, nothing is left of it.
+func cuts(statements []string) (positions []int) {
+	tried, inMigration := map[string]bool{}, false
+	for i, statement := range statements {
+		inMigration = inMigration && statement != "commit" || statement == "begin"
+		kind := sameWork.ReplaceAllString(statement, "0")
+		switch {
+		case *everyCut:
+		case readsOnly.MatchString(statement):
+			kind = "a read"
+		case definesFunction.MatchString(statement):
+			kind = "a function"
+		case inMigration && strings.Contains(statement, "\n"):
+			kind = "a migration in a transaction"
+		}
+		// Losing the reply to the rollback that ends the lock is not an error.
+		if !tried[kind] && statement != "rollback" {
+			positions = append(positions, i)
+		}
+		tried[kind] = true
+	}
+	return positions
+}
+
 // If a host loses its connection at any statement of creating a database, the next host completes the work.
 func TestSetUpSurvivesALostConnection(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	conn := session(t, url)
+	url, _ := emptyDatabase(t)
 	p := proxied(t, url)
 	var statements []string // except pings of pooled connections, which depend on timing
 	p.Set(func(m string) storetest.Fate {
@@ -178,36 +208,31 @@ func TestSetUpSurvivesALostConnection(t *testing.T) {
 		}
 		return storetest.Passes
 	}, false)
-	dropSchema(t, conn)
 	noError(t, openOnce(t.Context(), p.URL))
 	p.Set(nil, false) // stop collecting
 	if len(statements) < 20 {
 		t.Fatalf("the proxy saw only %d statements", len(statements))
 	}
-	tried := map[string]bool{}
-	for cut, statement := range statements {
-		// Statements that differ only in numbers, such as those for each month's partition, or in the index that they
-		// build, are tried once. Losing the reply to the rollback that ends the lock is not an error.
-		form := regexp.MustCompile(`[0-9]+|INDEX CONCURRENTLY(?s:.*)`).ReplaceAllString(statement, "0")
-		if tried[form] || statement == "rollback" {
-			continue
-		}
-		tried[form] = true
-		dropSchema(t, conn)
-		seen := 0
-		hit := p.Once(storetest.Muted, true, func(m string) bool {
-			if m != "-- ping" {
-				seen++
+	for _, cut := range cuts(statements) {
+		t.Run(fmt.Sprintf("%d %.60q", cut, statements[cut]), func(t *testing.T) {
+			t.Parallel()
+			url, _ := emptyDatabase(t)
+			p := proxied(t, url)
+			seen := -1
+			hit := p.Once(storetest.Muted, true, func(m string) bool {
+				if m != "-- ping" {
+					seen++
+				}
+				return seen == cut
+			})
+			if err := openOnce(t.Context(), p.URL); err == nil {
+				t.Error("opening succeeded although the connection was cut")
 			}
-			return seen == cut+1
+			receive(t, "the cut", hit)
+			if err := openOnce(t.Context(), url); err != nil {
+				t.Errorf("after the cut: %v", err)
+			}
 		})
-		if err := openOnce(t.Context(), p.URL); err == nil {
-			t.Errorf("opening succeeded although the connection was cut at %.60q", statement)
-		}
-		receive(t, "the cut", hit)
-		if err := openOnce(t.Context(), url); err != nil {
-			t.Errorf("after a cut at %.60q: %v", statement, err)
-		}
 	}
 }
 
@@ -226,10 +251,8 @@ func TestBadURLDoesNotShowThePassword(t *testing.T) {
 // could, and says how to fix them.
 func TestServerSettingsDoNotMatter(t *testing.T) {
 	t.Parallel()
-	target := postgrestest.Database(t)
+	target, conn := emptyDatabase(t) // migrations run with these defaults too
 	database := must(url.Parse(target))(t)
-	conn := session(t, target)
-	dropSchema(t, conn) // migrations run with these defaults too
 	for _, setting := range []string{
 		"timezone TO 'Pacific/Kiritimati'", "datestyle TO 'German, DMY'", "bytea_output TO 'escape'",
 		"client_encoding TO 'LATIN1'",

@@ -46,9 +46,8 @@ func TestThroughPooler(t *testing.T) {
 // Without a direct URL, a host can still migrate: the lock on migrations ends with its transaction.
 func TestMigrationsThroughPooler(t *testing.T) {
 	t.Parallel()
-	at := postgrestest.Database(t)
+	at, _ := emptyDatabase(t)
 	pooled := storetest.NewPooler(t, at).URL(t, at)
-	dropSchema(t, session(t, at))
 	for _, err := range concurrently(2, func(int) error {
 		s, err := Open(t.Context(), Config{URL: pooled, Keys: testRing, Logger: discard()})
 		if err != nil {

@@ -184,9 +184,7 @@ func TestIncompleteIndexesAreBuiltAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := postgrestest.Database(t)
-			conn := session(t, url)
-			dropSchema(t, conn)
+			url, conn := emptyDatabase(t)
 			s := &Store{direct: url, log: discard()}
 			noError(t, s.migrate(t.Context(), migrationsUpTo(t, test.before)))
 			exec(t, conn, test.prepare...)
@@ -204,9 +202,7 @@ func TestIncompleteIndexesAreBuiltAgain(t *testing.T) {
 // of a table that may be large is built while they cannot write.
 func TestUpgradeUnderLoad(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	conn := session(t, url)
-	dropSchema(t, conn)
+	url, conn := emptyDatabase(t)
 	noError(t, (&Store{direct: url, log: discard()}).migrate(t.Context(), migrationsUpTo(t, "0011")))
 	genesis := audit.Genesis(0)
 	must(conn.Exec(t.Context(), "INSERT INTO audit_heads (chain, seq, hash) VALUES (0, 0, $1)", genesis.Hash[:]))(t)
@@ -286,9 +282,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 // that release still see it. Nothing is signed by the migration.
 func TestUpgradeOfLineups(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	conn := session(t, url)
-	dropSchema(t, conn)
+	url, conn := emptyDatabase(t)
 	noError(t, (&Store{direct: url, log: discard()}).migrate(t.Context(), migrationsUpTo(t, "0021")))
 	genesis := audit.Genesis(0)
 	must(conn.Exec(t.Context(), "INSERT INTO audit_heads (chain, seq, hash) VALUES (0, 0, $1)", genesis.Hash[:]))(t)
