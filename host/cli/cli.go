@@ -40,7 +40,7 @@ type cli struct {
 
 	Lineup lineupcmd.LineupCmd `cmd:"" group:"Lineup and layers" help:"${lineup_cmd}"`
 	Layers layersCmd           `cmd:"" group:"Lineup and layers" help:"List the layers in force, and all published ones."`
-	Plugin plugin.PluginCmd    `cmd:"" group:"Lineup and layers" help:"Write, test, build and publish layers."`
+	Plugin plugin.Cmd          `cmd:"" group:"Lineup and layers" help:"Write, test, build and publish layers."`
 
 	Feeds    feedsCmd    `cmd:"" group:"Lists and reputation" help:"${feeds_cmd}"`
 	Graph    graphCmd    `cmd:"" group:"Lists and reputation" help:"Remove data from the reputation graph."`
@@ -59,7 +59,7 @@ type cli struct {
 
 // AfterApply notes whether the operator has named an installation. Kong calls it. If so, a command must fail without
 // it, even if it could use the built-in lineup: a mistyped folder must not change the answers.
-func (c *cli) AfterApply(command *kong.Context) error { //nolint:unparam // kong wants an error
+func (c *cli) AfterApply(command *kong.Context) error {
 	_, c.Named = os.LookupEnv("ASSAY_DATA_DIR")
 	for _, p := range command.Path {
 		c.Named = c.Named || p.Flag != nil && p.Flag.Name == "data-dir"

@@ -39,8 +39,8 @@ func (cmd *feedsRecommendCmd) Run(t *terminal.Terminal) error {
 		fmt.Fprintf(&text, "%s (%s)\n  %s.\n  %s%s; %s\n  %s\n\n", l.Name, cmp.Or(string(l.Category), string(l.Kind)),
 			l.Adds, mark, l.Licence, l.Terms, l.URL)
 	}
-	return t.Say(lists, "%sSubscribe with: assay feeds subscribe NAME. Read the publisher's terms first; they may have "+
-		"changed.\n", &text)
+	return t.Say(lists, "%sSubscribe with: assay feeds subscribe NAME. Read the publisher's terms first; they may "+
+		"have changed.\n", &text)
 }
 
 type feedsListCmd struct {

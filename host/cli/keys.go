@@ -79,8 +79,8 @@ func (cmd *keysCreateCmd) Run(ctx context.Context, s *installation.Session) erro
 	}
 	advice := "\nStore the key now. The host keeps only a hash of it."
 	if code != "" {
-		advice = fmt.Sprintf("code     %s\n\nStore the key for programs, and the code, which signs in to the dashboard, "+
-			"now. The host keeps only hashes of them.", code)
+		advice = fmt.Sprintf("code     %s\n\nStore the key for programs, and the code, which signs in to the "+
+			"dashboard, now. The host keeps only hashes of them.", code)
 	}
 	return s.Say(struct {
 		apikey.Issued

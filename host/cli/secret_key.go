@@ -17,6 +17,7 @@ import (
 	"assay/host/internal/terminal"
 )
 
+// PublicOf returns the public key of a seed.
 func PublicOf(seed []byte) ed25519.PublicKey {
 	return ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey)
 }
@@ -98,7 +99,7 @@ func (cmd *secretDelegateCmd) Run(ctx context.Context, c *installation.Command) 
 		return errors.New("set ASSAY_CHECKPOINT_KEY, or ASSAY_CHECKPOINT_COMMAND and --public-key")
 	}
 	from := s.Store.Now().Add(cmd.In).Truncate(time.Second)
-	if err := announce(ctx, s.Backend, key, audit.Checkpoints, from); err != nil {
+	if err := announce(ctx, s.Store, key, audit.Checkpoints, from); err != nil {
 		return err
 	}
 	c.Printf("The key signs checkpoints from %s.\nBefore that, set it on all hosts as here, and restart them one "+

@@ -13,6 +13,7 @@ import (
 	"assay/host/access/keyring"
 	"assay/host/audit"
 	"assay/host/installation"
+	"assay/host/store"
 	"assay/registry/activation"
 )
 
@@ -39,7 +40,7 @@ func (cmd *secretRotateCmd) Run(ctx context.Context, c *installation.Command) er
 	if err != nil {
 		return err
 	}
-	if err := introduce(ctx, s.Backend, signer.Hold(next.SignSeed), next.From); err != nil {
+	if err := introduce(ctx, s, signer.Hold(next.SignSeed), next.From); err != nil {
 		return err
 	}
 	host, err := activation.NewKey(installation.HostKeyName, next.Activation)
@@ -75,25 +76,27 @@ func (cmd *secretRotateCmd) generation(s *installation.Session, known audit.Publ
 
 // introduce announces a key of the secret for the audit log. If checkpoints have a key that is not derived from the
 // secret, they keep it.
-func introduce(ctx context.Context, b *installation.Backend, key ed25519.PublicKey, from time.Time) error {
-	signer := b.Store.Signer()
+func introduce(ctx context.Context, s *installation.Session, key ed25519.PublicKey, from time.Time) error {
+	signer := s.Store.Signer()
 	uses := audit.Records
-	if signs := signer.CheckpointKey(); slices.ContainsFunc(b.Keys.Generations(), func(g keyring.Generation) bool {
+	if signs := signer.CheckpointKey(); slices.ContainsFunc(s.Keys.Generations(), func(g keyring.Generation) bool {
 		return signs.Equal(PublicOf(g.SignSeed))
 	}) {
 		uses |= audit.Checkpoints
 	}
-	return announce(ctx, b, key, uses, from)
+	return announce(ctx, s.Store, key, uses, from)
 }
 
 // announce introduces a key of the audit log that the signer holds.
-func announce(ctx context.Context, b *installation.Backend, key ed25519.PublicKey, uses audit.Use, from time.Time) error {
-	number := len(b.Store.Signer().Statements()) + 2
-	statement, err := b.Store.Signer().Introduce(key, uses, from)
+func announce(
+	ctx context.Context, s *store.Store, key ed25519.PublicKey, uses audit.Use, from time.Time,
+) error {
+	number := len(s.Signer().Statements()) + 2
+	statement, err := s.Signer().Introduce(key, uses, from)
 	if err != nil {
 		return err
 	}
-	return b.Store.KeepKeyStatement(ctx, number, statement)
+	return s.KeepKeyStatement(ctx, number, statement)
 }
 
 // addLine adds a line to a file, unless it has it.

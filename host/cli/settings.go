@@ -35,7 +35,7 @@ func (*cli) BeforeResolve(ctx *kong.Context, s *settings) error {
 	return err
 }
 
-// isConfigFile reports whether a flag names the file of the other settings. A flag and the environment precede the file.
+// isConfigFile reports whether a flag names the file of the other settings. A flag and the environment precede it.
 func isConfigFile(f *kong.Flag) bool {
 	return f.Target.Type() == reflect.TypeFor[installation.ConfigFile]()
 }

@@ -23,6 +23,7 @@ type LabelledValues struct {
 	HeldOut []string `placeholder:"FILE" help:"${labelled_held_out}"`
 }
 
+// ErrNoRows means that there is nothing to measure.
 var ErrNoRows = errors.New("the files contain no labelled values")
 
 // ScoringProgress shows how many rows have been scored.
@@ -31,6 +32,7 @@ func ScoringProgress(t *terminal.Terminal) func(done, total int) {
 	return func(done, total int) { progress(done, total, "rows") }
 }
 
+// BaseNames returns the names of files without their folders.
 func BaseNames(files []string) []string {
 	names := make([]string, len(files))
 	for i, f := range files {

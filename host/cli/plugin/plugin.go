@@ -15,8 +15,8 @@ import (
 	"assay/registry/project"
 )
 
-// PluginCmd are the commands of `assay plugin`.
-type PluginCmd struct {
+// Cmd has the commands of `assay plugin`.
+type Cmd struct {
 	New     pluginNewCmd     `cmd:"" help:"${plugin_new_cmd}"`
 	SDK     pluginSDKCmd     `cmd:"" name:"sdk" help:"${plugin_sdk_cmd}"`
 	Build   pluginBuildCmd   `cmd:"" help:"${plugin_build_cmd}"`
