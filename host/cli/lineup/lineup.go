@@ -15,7 +15,8 @@ import (
 	"assay/registry/activation"
 )
 
-type LineupCmd struct {
+// Cmd has the commands of `assay lineup`.
+type Cmd struct {
 	Show     lineupShowCmd     `cmd:"" help:"Show the active lineup, another revision, or the history."`
 	Set      lineupSetCmd      `cmd:"" help:"Activate a lineup on all hosts, as a new revision."`
 	Diff     lineupDiffCmd     `cmd:"" help:"Compare the active lineup with a file or another revision."`
