@@ -14,11 +14,11 @@ import (
 )
 
 type lineupCanaryCmd struct {
-	File   string               `arg:"" optional:"" help:"${lineup_canary_file}"`
-	Share  rollout.WholePercent `placeholder:"PERCENT" help:"Share of the accounts, such as 5%: always the same accounts."`
-	Limit  *activation.Limit    `placeholder:"PERCENT" help:"${lineup_canary_limit}"`
-	Stop   bool                 `help:"End the canary instead, at once."`
-	Reason string               `placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
+	File   string            `arg:"" optional:"" help:"${lineup_canary_file}"`
+	Share  rollout.Percent   `placeholder:"PERCENT" help:"Share of the accounts, such as 5%: always the same accounts."`
+	Limit  *activation.Limit `placeholder:"PERCENT" help:"${lineup_canary_limit}"`
+	Stop   bool              `help:"End the canary instead, at once."`
+	Reason string            `placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
 	terminal.Output
 }
 

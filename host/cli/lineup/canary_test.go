@@ -53,7 +53,8 @@ func TestCanary(t *testing.T) {
 		return host.Metric(t, `assay_lineup_steps_total{step="withdrawal"}`) == 1
 	})
 	storetest.Until(t, "/readyz to list the withdrawal", func() bool {
-		return strings.Contains(hosttest.Get(t, host.Admin+"/readyz", ""), "the canary, revision 2, was withdrawn by host ")
+		return strings.Contains(hosttest.Get(t, host.Admin+"/readyz", ""),
+			"the canary, revision 2, was withdrawn by host ")
 	})
 
 	// The operator accepts what the lineup changes.
@@ -76,8 +77,8 @@ func TestCanary(t *testing.T) {
 		t.Errorf("lineup promote printed\n%s", text)
 	}
 	storetest.Expect(t, "the state of the host", fmt.Sprint(f.Last(t).Canary, len(f.Running(t, 2))), "<nil> 1")
-	if out, err := hosttest.Command(t.Context(), f.Dir, f.Database, "lineup", "canary", "--stop").CombinedOutput(); err == nil ||
-		!strings.Contains(string(out), "there is no canary") {
+	out, err := hosttest.Command(t.Context(), f.Dir, f.Database, "lineup", "canary", "--stop").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "there is no canary") {
 		t.Errorf("stopping no canary: %v\n%s", err, out)
 	}
 	if reports := hosttest.OutputJSON[[]auditlog.Report](t, f.Dir, f.Database, "audit", "verify"); !reports[0].OK {

@@ -62,8 +62,8 @@ func (cmd *lineupDiffCmd) Run(ctx context.Context, c *installation.Command) erro
 		return c.Show(prediction{changes, refused, report}, func() error {
 			if len(changes) == 0 {
 				c.Printf("No difference from revision %d, the active one.\n", inForce.Lineup.Revision)
-			} else if err := rollout.PrintChanges(c.Terminal, changes, fmt.Sprintf("REVISION %d", inForce.Lineup.Revision),
-				"NEW"); err != nil {
+			} else if err := rollout.PrintChanges(c.Terminal, changes,
+				fmt.Sprintf("REVISION %d", inForce.Lineup.Revision), "NEW"); err != nil {
 				return err
 			}
 			if len(clearing) > 0 {

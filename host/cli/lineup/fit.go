@@ -85,7 +85,8 @@ func (cmd *lineupFitCmd) Run(ctx context.Context, c *installation.Command) error
 			return err
 		}
 		r := fitReport{Lineup: m.Fitted(fit), Fit: fit}
-		r.Lineup.Note = fmt.Sprintf("Fitted to %d rows of %s", fit.Rows, strings.Join(measurement.BaseNames(cmd.Files), ", "))
+		r.Lineup.Note = fmt.Sprintf("Fitted to %d rows of %s", fit.Rows,
+			strings.Join(measurement.BaseNames(cmd.Files), ", "))
 		r.Changes = registry.Diff(m.Document, r.Lineup, nil)
 		return cmd.print(c.Terminal, r)
 	})

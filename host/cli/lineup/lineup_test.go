@@ -24,7 +24,8 @@ func TestLineupUnderLoad(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	host := hosttest.StartHost(t, dir, database)
-	issued, err := installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store, installation.Unlimited(), "test")
+	issued, err := installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store,
+		installation.Unlimited(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,8 @@ func TestLineupUnderLoad(t *testing.T) {
 	if diff := hosttest.Output(t, dir, database, "lineup", "diff", file); !strings.Contains(diff, "iban: weight") {
 		t.Errorf("lineup diff:\n%s", diff)
 	}
-	second := hosttest.OutputJSON[map[string]int64](t, dir, database, "lineup", "set", file, "--note", "a test")["revision"]
+	second := hosttest.OutputJSON[map[string]int64](t, dir, database, "lineup", "set", file, "--note",
+		"a test")["revision"]
 	after := hosttest.WaitForScore(t, host, key, body, func(a hosttest.Answer) bool { return a.Score != before.Score })
 	if after.Score <= before.Score {
 		t.Errorf("the score changed from %d to %d", before.Score, after.Score)
@@ -114,7 +116,8 @@ func TestLineupConstraints(t *testing.T) {
 	hosttest.PushEmpty(t, dir, database, "listing", domains+`,"class":"finding",
 		"signals":[{"code":"listing:seen:exact","text":"Listed","points":90,"warrants":"block","final":true}]`)
 	hosttest.PushEmpty(t, dir, database, "spelling", domains+`,"signals":[]`)
-	pushed := hosttest.PushEmpty(t, dir, database, "age", domains+`,"class":"clearing","score_range":[-60,0],"signals":[]`)
+	pushed := hosttest.PushEmpty(t, dir, database, "age",
+		domains+`,"class":"clearing","score_range":[-60,0],"signals":[]`)
 	if !strings.Contains(pushed, "Class clearing, score -60 to 0. It may clear") {
 		t.Errorf("plugin push printed\n%s", pushed)
 	}
@@ -164,7 +167,8 @@ func TestLineupConstraints(t *testing.T) {
 func TestLineupFit(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.Installation(t)
-	file, fitted := hosttest.WriteFile(t, "rows.jsonl", []byte(hosttest.Labelled)), filepath.Join(t.TempDir(), "fitted.json")
+	file := hosttest.WriteFile(t, "rows.jsonl", []byte(hosttest.Labelled))
+	fitted := filepath.Join(t.TempDir(), "fitted.json")
 	text := hosttest.Output(t, dir, database, "lineup", "fit", file, "-o", fitted)
 	for _, want := range []string{"Fitted to 16 rows", "out of fold", "BEFORE", "lineup set"} {
 		if !strings.Contains(text, want) {
@@ -196,8 +200,8 @@ func TestLineupFit(t *testing.T) {
 			t.Errorf("without rows of IBANs, their bias changes: %+v", c)
 		}
 	}
-	if r := hosttest.OutputJSON[hosttest.EvalReport](t, dir, database, "eval", "--lineup", fitted, file); r.Lineup.Revision != 0 ||
-		len(r.Types) != 4 {
+	r := hosttest.OutputJSON[hosttest.EvalReport](t, dir, database, "eval", "--lineup", fitted, file)
+	if r.Lineup.Revision != 0 || len(r.Types) != 4 {
 		t.Errorf("measuring the fitted lineup: %+v", r)
 	}
 	// The layers in the source's default lineup have no versions.

@@ -21,7 +21,8 @@ func TestFlipsAreShownAndLimited(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	host := hosttest.StartHost(t, dir, database)
-	issued, err := installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store, installation.Unlimited(), "test")
+	issued, err := installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store,
+		installation.Unlimited(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}

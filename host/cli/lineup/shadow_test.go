@@ -57,8 +57,8 @@ func TestFailingLayerIsMovedToShadow(t *testing.T) {
 	}
 	l.Layers = append(l.Layers, registry.LineupLayer{Layer: "flaky@1.0.0", Weight: registry.ForAll(1),
 		Isolation: "shared"})
-	set := hosttest.OutputJSON[map[string]int64](t, dir, database, "lineup", "set", hosttest.WriteJSON(t, l), "--force", "--reason",
-		"a test")
+	set := hosttest.OutputJSON[map[string]int64](t, dir, database, "lineup", "set", hosttest.WriteJSON(t, l),
+		"--force", "--reason", "a test")
 
 	body := `{"phone":"+33 1 23 45 67 89"}`
 	now := func() registry.LineupRevision {

@@ -18,13 +18,13 @@ import (
 )
 
 type pluginPromoteCmd struct {
-	Plugin string               `arg:"" help:"${plugin_promoted}"`
-	Live   bool                 `help:"Let it count for all accounts now, without a canary."`
-	Share  rollout.WholePercent `placeholder:"PERCENT" default:"5%" help:"${plugin_promote_share}"`
-	Limit  *activation.Limit    `placeholder:"PERCENT" help:"${lineup_canary_limit}"`
-	Weight *float64             `placeholder:"W" help:"${plugin_promote_weight}"`
-	Force  bool                 `help:"${lineup_force}"`
-	Reason string               `placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
+	Plugin string            `arg:"" help:"${plugin_promoted}"`
+	Live   bool              `help:"Let it count for all accounts now, without a canary."`
+	Share  rollout.Percent   `placeholder:"PERCENT" default:"5%" help:"${plugin_promote_share}"`
+	Limit  *activation.Limit `placeholder:"PERCENT" help:"${lineup_canary_limit}"`
+	Weight *float64          `placeholder:"W" help:"${plugin_promote_weight}"`
+	Force  bool              `help:"${lineup_force}"`
+	Reason string            `placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
 	terminal.Output
 }
 

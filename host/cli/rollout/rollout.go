@@ -19,17 +19,17 @@ import (
 	"assay/registry/activation"
 )
 
-// WholePercent is a share in whole percent, such as 5%.
-type WholePercent int
+// Percent is a share in whole percent, such as 5%.
+type Percent int
 
 // UnmarshalText reads a share.
-func (p *WholePercent) UnmarshalText(text []byte) error {
+func (p *Percent) UnmarshalText(text []byte) error {
 	number, found := strings.CutSuffix(strings.TrimSpace(string(text)), "%")
 	n, err := strconv.Atoi(number)
 	if !found || err != nil || n < 1 || n > activation.MaxShare {
 		return fmt.Errorf("%q is not a whole percentage from 1%% to %d%%", text, activation.MaxShare)
 	}
-	*p = WholePercent(n)
+	*p = Percent(n)
 	return nil
 }
 
@@ -86,7 +86,8 @@ func Print(t *terminal.Terminal, done change.Activated) {
 	what := done.What()
 	t.Printf("%s is %s.\n", strings.ToUpper(what[:1])+what[1:], done.Where())
 	if len(done.Silent) > 0 {
-		t.Printf("Skipped, because silent: %s. They refuse checks until they run it.\n", strings.Join(done.Silent, ", "))
+		t.Printf("Skipped, because silent: %s. They refuse checks until they run it.\n",
+			strings.Join(done.Silent, ", "))
 	}
 }
 

@@ -17,11 +17,11 @@ func TestForced(t *testing.T) {
 }
 
 // A share is in whole percent.
-func TestWholePercent(t *testing.T) {
+func TestPercent(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]rollout.WholePercent{"5%": 5, " 50% ": 50, "1%": 1, "0%": 0, "51%": 0, "5": 0,
+	for text, want := range map[string]rollout.Percent{"5%": 5, " 50% ": 50, "1%": 1, "0%": 0, "51%": 0, "5": 0,
 		"0.5%": 0, "": 0, "-1%": 0} {
-		var p rollout.WholePercent
+		var p rollout.Percent
 		if err := p.UnmarshalText([]byte(text)); (err == nil) != (want != 0) || err == nil && p != want {
 			t.Errorf("%q is %v: %v", text, p, err)
 		}

@@ -36,7 +36,7 @@ type Operator struct {
 	// Try opens the layers of a lineup in this process and runs their cases, see lineup.Try.
 	Try func(ctx context.Context, l registry.LineupDocument) ([]registry.Manifest, error)
 	// Open opens a lineup in this process to score values.
-	Open      func(ctx context.Context, l registry.LineupDocument) (opened *check.Lineup, release func() error, err error)
+	Open      func(ctx context.Context, l registry.LineupDocument) (_ *check.Lineup, release func() error, err error)
 	LayerTime time.Duration // of a check, without its lookups
 	// Observe is called for each step. If it fails for a report, the change ends before it is in force. It may be nil.
 	Observe func(Event) error
@@ -175,8 +175,8 @@ func (o *Operator) await(ctx context.Context, rollout *fleet.Rollout, a activati
 	}
 	done.Hosts = len(running)
 	if failure != nil {
-		return done, fmt.Errorf("activation %d (%s) is %s, but not everywhere:\n%w", a.Number, done.What(), done.Where(),
-			failure)
+		return done, fmt.Errorf("activation %d (%s) is %s, but not everywhere:\n%w", a.Number, done.What(),
+			done.Where(), failure)
 	}
 	hosts, err := o.Storage.Hosts(ctx)
 	if err != nil {

@@ -130,8 +130,8 @@ func newSetting(t *testing.T) *setting {
 		answer:   fleet.Answer{Host: "host_a", Progress: fleet.Ready, Report: report},
 		proposed: func() {}, activated: func() error { return nil }}
 	s := &setting{db: db}
-	s.Operator = &Operator{Verifier: &lineup.Verifier{Records: db, Trust: trust, Memory: memory}, Storage: db, Key: &key,
-		Author: "ana@test", Try: tried, Open: empty, LayerTime: time.Second,
+	s.Operator = &Operator{Verifier: &lineup.Verifier{Records: db, Trust: trust, Memory: memory}, Storage: db,
+		Key: &key, Author: "ana@test", Try: tried, Open: empty, LayerTime: time.Second,
 		Observe: func(e Event) error { s.events = append(s.events, e); return nil }}
 	s.activate(t, weighted(8))
 	return s
@@ -168,8 +168,8 @@ func TestPut(t *testing.T) {
 	}{
 		"without hosts":    {func(_ *testing.T, s *setting, _ *Change) { s.db.host = nil }, 2, ""},
 		"within the limit": {func(_ *testing.T, _ *setting, c *Change) { c.Limit = .015 }, 2, ""},
-		"beyond the limit": {func(*testing.T, *setting, *Change) {}, 1, "nothing was changed, revision 1 stays in force: " +
-			"the lineup would change more than 1% of recent verdicts (domain: 3 of 200 (1.5%))"},
+		"beyond the limit": {func(*testing.T, *setting, *Change) {}, 1, "nothing was changed, revision 1 stays in " +
+			"force: the lineup would change more than 1% of recent verdicts (domain: 3 of 200 (1.5%))"},
 		"forced":                    {func(_ *testing.T, _ *setting, c *Change) { c.Forced = true }, 2, ""},
 		"a canary within the limit": {func(_ *testing.T, _ *setting, c *Change) { c.Share, c.Limit = 5, .015 }, 2, ""},
 		"a forced canary": {func(_ *testing.T, _ *setting, c *Change) {
@@ -262,7 +262,8 @@ func TestConflict(t *testing.T) {
 			t.Errorf("%s: %q, want %q; %+v", name, got, c.want, conflict)
 		}
 	}
-	if err := s.CheckBase(t.Context(), weighted(8.5), s.inForce(t)); err != nil || s.events[len(s.events)-1].NoBase != 2 {
+	err := s.CheckBase(t.Context(), weighted(8.5), s.inForce(t))
+	if err != nil || s.events[len(s.events)-1].NoBase != 2 {
 		t.Errorf("a lineup without a base: %v, %+v", err, s.events)
 	}
 }
