@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"assay/host/audit"
-	"assay/host/auditlog"
 	"assay/host/installation"
 	"assay/host/store"
 )
@@ -31,23 +30,6 @@ func readPublicKey(file string) (audit.Public, error) {
 		return key, fmt.Errorf("%s: %w", file, err)
 	}
 	return key, nil
-}
-
-func withExport(file string, fn func(*auditlog.Export) error) error {
-	f, err := os.Open(file)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	export, err := auditlog.OpenExport(f, info.Size())
-	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	return fn(export)
 }
 
 // readAuditLog calls fn with a snapshot of the audit log. It needs the database's address and nothing else of the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"assay/host/audit"
@@ -139,14 +140,7 @@ func (cmd *auditVerifyCmd) verifyPublic(ctx context.Context, c *installation.Com
 		broken = errors.Join(broken, missing)
 		return err
 	}
-	if cmd.Offline != "" {
-		err = withExport(cmd.Offline, func(e *auditlog.Export) error { return verify(ctx, e, time.Now()) })
-	} else {
-		err = readAuditLog(ctx, c.Config, func(ctx context.Context, log store.AuditLog, now time.Time) error {
-			return verify(ctx, log, now)
-		})
-	}
-	if err != nil {
+	if err := cmd.read(ctx, c.Config, verify); err != nil {
 		return err
 	}
 	fmt.Fprintln(c.Err, "Not verified without the installation: the signatures of activations and plugins, and the "+
@@ -158,21 +152,37 @@ func (cmd *auditVerifyCmd) verifyPublic(ctx context.Context, c *installation.Com
 func (cmd *auditVerifyCmd) follow(
 	ctx context.Context, cfg *installation.Config, key audit.Public,
 ) (audit.Public, error) {
-	var statements []string
-	var err error
-	if cmd.Offline != "" {
-		err = withExport(cmd.Offline, func(e *auditlog.Export) (err error) {
-			statements, err = e.KeyStatements(ctx)
-			return err
-		})
-	} else {
-		err = readAuditLog(ctx, cfg, func(ctx context.Context, log store.AuditLog, _ time.Time) (err error) {
-			statements, err = log.KeyStatements(ctx)
-			return err
+	err := cmd.read(ctx, cfg, func(ctx context.Context, log auditlog.Log, _ time.Time) error {
+		statements, err := log.KeyStatements(ctx)
+		if err == nil {
+			key, err = key.With(statements)
+		}
+		return err
+	})
+	return key, err
+}
+
+// read calls fn with the export that the command line names, or with a snapshot of the database.
+func (cmd *auditVerifyCmd) read(
+	ctx context.Context, cfg *installation.Config, fn func(context.Context, auditlog.Log, time.Time) error,
+) error {
+	if cmd.Offline == "" {
+		return readAuditLog(ctx, cfg, func(ctx context.Context, log store.AuditLog, now time.Time) error {
+			return fn(ctx, log, now)
 		})
 	}
+	f, err := os.Open(cmd.Offline)
 	if err != nil {
-		return key, err
+		return err
 	}
-	return key.With(statements)
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	export, err := auditlog.OpenExport(f, info.Size())
+	if err != nil {
+		return fmt.Errorf("%s: %w", cmd.Offline, err)
+	}
+	return fn(ctx, export, time.Now())
 }

@@ -43,11 +43,8 @@ func (cmd *evalCmd) Run(ctx context.Context, c *installation.Command) error {
 		return err
 	}
 	return measurement.Use(ctx, c, cmd.Lineup, cmd.Lookups, func(m *measurement.Measurement) error {
-		began, workers := time.Now(), 0
-		if cmd.Lookups {
-			workers = measurement.LookupWorkers
-		}
-		scored, err := eval.Run(ctx, m, m.Model, rows, workers, measurement.ScoringProgress(c.Terminal))
+		began := time.Now()
+		scored, err := m.ScoreAll(ctx, c.Terminal, rows)
 		if err != nil {
 			return err
 		}

@@ -68,7 +68,7 @@ func (cmd *lineupFitCmd) Run(ctx context.Context, c *installation.Command) error
 		return err
 	}
 	return measurement.Use(ctx, c, cmd.Lineup, false, func(m *measurement.Measurement) error {
-		scored, err := eval.Run(ctx, m, m.Model, rows, 0, measurement.ScoringProgress(c.Terminal))
+		scored, err := m.ScoreAll(ctx, c.Terminal, rows)
 		if err != nil {
 			return err
 		}

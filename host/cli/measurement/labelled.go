@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"assay/host/entity"
-	"assay/host/internal/terminal"
 	"assay/host/measure/eval"
 )
 
@@ -25,12 +24,6 @@ type LabelledValues struct {
 
 // ErrNoRows means that there is nothing to measure.
 var ErrNoRows = errors.New("the files contain no labelled values")
-
-// ScoringProgress shows how many rows have been scored.
-func ScoringProgress(t *terminal.Terminal) func(done, total int) {
-	progress := t.Progress("scoring")
-	return func(done, total int) { progress(done, total, "rows") }
-}
 
 // BaseNames returns the names of files without their folders.
 func BaseNames(files []string) []string {

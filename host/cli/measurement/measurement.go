@@ -13,6 +13,7 @@ import (
 	"assay/host/customer/feedback"
 	"assay/host/entity"
 	"assay/host/installation"
+	"assay/host/internal/terminal"
 	"assay/host/lineup"
 	"assay/host/measure/eval"
 	"assay/host/sandbox"
@@ -23,8 +24,8 @@ import (
 // MeasuredDeadline is far above the deadline of a check, so that a busy machine does not end a measurement.
 const MeasuredDeadline = time.Minute
 
-// LookupWorkers is the number of rows that wait for lookups at the same time.
-const LookupWorkers = 32
+// lookupWorkers is the number of rows that wait for lookups at the same time.
+const lookupWorkers = 32
 
 // Measurement is a lineup that is open in this process to be measured.
 type Measurement struct {
@@ -71,6 +72,16 @@ func (m *Measurement) Score(ctx context.Context, r eval.Row) (*check.Decision, e
 		checker.Deadline, checker.Collector = MeasuredDeadline, GivenFacts(r.Facts)
 	}
 	return checker.Explain(ctx, check.Field{Type: r.Type, Value: r.Value}, r.Country)
+}
+
+// ScoreAll scores rows, and shows its progress.
+func (m *Measurement) ScoreAll(ctx context.Context, t *terminal.Terminal, rows []eval.Row) ([]eval.Scored, error) {
+	workers := 0
+	if m.Checker.Collector != nil {
+		workers = lookupWorkers
+	}
+	progress := t.Progress("scoring")
+	return eval.Run(ctx, m, m.Model, rows, workers, func(done, total int) { progress(done, total, "rows") })
 }
 
 // GivenFacts is a collector that returns a row's own facts.

@@ -66,12 +66,9 @@ func (cmd *pluginEvalCmd) Run(ctx context.Context, c *installation.Command) erro
 func (cmd *pluginEvalCmd) measure(
 	ctx context.Context, t *terminal.Terminal, m *measurement.Measurement, p *sandbox.Plugin, rows []eval.Row,
 ) (*eval.PluginReport, error) {
-	began, workers := time.Now(), 0
-	if cmd.Lookups {
-		workers = measurement.LookupWorkers
-	}
+	began := time.Now()
 	next, replaced, limits := m.With(p)
-	scored, err := eval.Run(ctx, next, next.Model, rows, workers, measurement.ScoringProgress(t))
+	scored, err := next.ScoreAll(ctx, t, rows)
 	if err != nil {
 		return nil, err
 	}
