@@ -98,11 +98,13 @@ func TestCheckWithCandidate(t *testing.T) {
 	before := hosttest.OutputJSON[explanation](t, dir, database, "check", "example.com")
 	l := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
 	l.Bias = registry.ForAll(3)
-	got := hosttest.OutputJSON[explanation](t, dir, database, "check", "example.com", "--lineup", hosttest.WriteJSON(t, l))
+	got := hosttest.OutputJSON[explanation](t, dir, database, "check", "example.com", "--lineup",
+		hosttest.WriteJSON(t, l))
 	if got.Score <= before.Score || got.Revision != 0 || len(got.Layers) != len(before.Layers) {
 		t.Errorf("before %+v, with the candidate %+v", before, got)
 	}
-	if again := hosttest.OutputJSON[explanation](t, dir, database, "check", "example.com"); again.Score != before.Score {
+	again := hosttest.OutputJSON[explanation](t, dir, database, "check", "example.com")
+	if again.Score != before.Score {
 		t.Errorf("afterwards %+v", again)
 	}
 }

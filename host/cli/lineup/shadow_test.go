@@ -84,9 +84,9 @@ func TestFailingLayerIsMovedToShadow(t *testing.T) {
 	if degraded < 9 {
 		t.Errorf("%d answers were degraded before", degraded)
 	}
-	if !strings.Contains(hosttest.Get(t, host.Admin+"/metrics", ""), `assay_lineup_steps_total{step="demotion"} 1`) {
-		t.Error("the metrics do not count the step")
-	}
+	storetest.Until(t, "the demotion to be counted", func() bool {
+		return host.Metric(t, `assay_lineup_steps_total{step="demotion"}`) == 1
+	})
 
 	// It fails on, which nobody sees, and what the other layer in shadow finds has no effect.
 	storetest.Until(t, "the host to follow", func() bool {

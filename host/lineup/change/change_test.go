@@ -142,7 +142,7 @@ func (s *setting) activate(t *testing.T, l registry.LineupDocument) {
 	t.Helper()
 	stored, err := lineup.StoreLineup(t.Context(), s.db, l, registry.OriginOperator)
 	if err == nil {
-		_, err = s.Activate(t.Context(), lineup.Proposal{Base: s.inForce(t).Activation, Lineup: stored, Reason: "first"})
+		_, err = s.Activate(t.Context(), lineup.Proposal{Base: s.inForce(t).Activation, Lineup: stored})
 	}
 	if err != nil {
 		t.Fatal(err)
