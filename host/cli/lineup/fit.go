@@ -27,7 +27,7 @@ type lineupFitCmd struct {
 	Only       []string `placeholder:"LAYER" help:"${fit_only}"`
 	Feedback   bool     `help:"${fit_feedback}"`
 	Out        string   `short:"o" placeholder:"FILE" help:"Write the fitted lineup to this file."`
-	JSON       bool     `help:"Print JSON."`
+	terminal.Output
 }
 
 // UsualFit returns the options of a fit without flags.
@@ -88,20 +88,22 @@ func (cmd *lineupFitCmd) Run(ctx context.Context, c *installation.Command) error
 		r.Lineup.Note = fmt.Sprintf("Fitted to %d rows of %s", fit.Rows,
 			strings.Join(measurement.BaseNames(cmd.Files), ", "))
 		r.Changes = registry.Diff(m.Document, r.Lineup, nil)
-		return cmd.print(c.Terminal, r)
+		return cmd.show(c.Terminal, r)
 	})
 }
 
-func (cmd *lineupFitCmd) print(t *terminal.Terminal, r fitReport) error {
+func (cmd *lineupFitCmd) show(t *terminal.Terminal, r fitReport) error {
 	document := func(out io.Writer) error { return (&terminal.Terminal{Out: out}).JSON(r.Lineup) }
 	if cmd.Out != "" {
 		if err := measurement.WriteTo(cmd.Out, document); err != nil {
 			return fmt.Errorf("writing the lineup: %w", err)
 		}
 	}
-	if cmd.JSON {
-		return t.JSON(r)
-	}
+	return t.Show(r, func() error { return cmd.explain(t, r) })
+}
+
+// explain prints the fit, what it changes, and how to put it in force.
+func (cmd *lineupFitCmd) explain(t *terminal.Terminal, r fitReport) error {
 	if err := r.WriteText(t.Out); err != nil {
 		return err
 	}
