@@ -13,6 +13,7 @@ for a wrong call.
 import argparse
 import base64
 import binascii
+import functools
 import hashlib
 import json
 import re
@@ -86,6 +87,7 @@ def multiply(n: int, point: Point) -> Point:
 BASE = recover((4 * pow(5, -1, P) % P).to_bytes(32, "little"))
 
 
+@functools.lru_cache  # several notes and files contain the same signature
 def signed_by(key: bytes, message: bytes, signature: bytes) -> bool:
     """Whether a signature is the key's (section 5.1.7)."""
     a = recover(key)

@@ -5,15 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/uptrace/bun"
 )
-
-// functionDefinition matches the definition of a function in a migration.
-var functionDefinition = regexp.MustCompile(`(?ms)^CREATE (?:OR REPLACE )?FUNCTION (\w+)\(.*?\$\$.*?^(?:END )?\$\$;$`)
 
 // functions returns the latest definition of each function in the migrations.
 func functions(files fs.FS) (map[string]string, error) {
@@ -27,9 +23,16 @@ func functions(files fs.FS) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, m := range functionDefinition.FindAllSubmatch(text, -1) {
+		for _, statement := range strings.Split("\n"+string(text), "\nCREATE ")[1:] {
+			name, ok := strings.CutPrefix(strings.TrimPrefix(statement, "OR REPLACE "), "FUNCTION ")
+			if !ok {
+				continue
+			}
+			name, _, _ = strings.Cut(name, "(")
+			// The last line is "$$;" or "END $$;". A regular expression would take most of a host's start.
+			definition, _, _ := strings.Cut(statement, "$$;")
 			// Without empty lines, as the migrator runs it.
-			definitions[string(m[1])] = strings.ReplaceAll(string(m[0]), "\n\n", "\n")
+			definitions[name] = "CREATE " + strings.ReplaceAll(definition, "\n\n", "\n") + "$$;"
 		}
 	}
 	return definitions, nil
