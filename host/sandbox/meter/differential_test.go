@@ -196,7 +196,7 @@ func sameProgram(t *testing.T, r wazero.Runtime, choices []byte) (ended bool) {
 func TestProgramsBehaveTheSame(t *testing.T) {
 	t.Parallel()
 	r, random := newProgramRuntime(t), rand.New(rand.NewPCG(1, 2))
-	const programs = 100
+	const programs = 40 // FuzzPrograms tries more
 	ended := 0
 	for range programs {
 		choices := make([]byte, random.IntN(600))
