@@ -117,7 +117,12 @@ func newEngine(t testing.TB, wasm []byte, s strategy) *engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &engine{r, compiled, &ImageStore{maxCopied: s.maxCopied}, s}
+	return (&engine{runtime: r, compiled: compiled}).with(s)
+}
+
+// with returns an engine that runs the same code with a strategy.
+func (e *engine) with(s strategy) *engine {
+	return &engine{e.runtime, e.compiled, &ImageStore{maxCopied: s.maxCopied}, s}
 }
 
 // start returns an instance without a snapshot.

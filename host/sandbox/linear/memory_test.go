@@ -31,7 +31,7 @@ func TestWritesAreUndone(t *testing.T) {
 		g := newEngine(t, assemble(pages), s).startWithSnapshot(t)
 		random := rand.New(rand.NewPCG(1, 2))
 		at := uint64(pages * pageSize / 2)
-		for i := range 100_000 {
+		for i := range 20_000 {
 			if got := g.call(t, "peek", at); got != 0 {
 				t.Fatalf("call %d reads %#x at %d, which the previous call wrote", i, got, at)
 			}
@@ -198,12 +198,12 @@ func TestGrowthBeforeSnapshot(t *testing.T) {
 // The layer keeps its last entity in a string, a map and a slice.
 func TestGoGuestIsRestored(t *testing.T) {
 	t.Parallel()
-	wasm := built(t, statefulLayer)
+	compiled := newEngine(t, built(t, statefulLayer), strategy{})
 	forEachStrategy(t, func(t *testing.T, s strategy) {
-		g := newEngine(t, wasm, s).startWithSnapshot(t)
+		g := compiled.with(s).startWithSnapshot(t)
 		score := func(value string) []string { return g.score(t, map[string]string{"entity.value": value}) }
 		want := slices.Clone(contentOf(g.memory))
-		for i := range 2000 {
+		for i := range 1000 {
 			value := fmt.Sprintf("customer-%d.example", i)
 			if signals := score(value); !slices.Equal(signals, []string{"Before: "}) {
 				t.Fatalf("call %d: signals %q", i, signals)
@@ -225,13 +225,13 @@ func TestGoGuestIsRestored(t *testing.T) {
 		if !bytes.Equal(contentOf(g.memory), want) {
 			t.Error("growth is not undone")
 		}
+		exits(t, g)
 	})
 }
 
-// proc_exit closes the module and frees the memory while the guest is still running.
-func TestGuestExits(t *testing.T) {
-	t.Parallel()
-	g := newEngine(t, built(t, statefulLayer), strategy{maxCopied: defaultMaxCopied}).startWithSnapshot(t)
+// exits has the layer call proc_exit, which closes the module and frees the memory while the guest is still running.
+func exits(t *testing.T, g *guest) {
+	t.Helper()
 	ctx := context.WithValue(t.Context(), layerCallKey{}, &layerCall{facts: map[string]string{"entity.value": "exit"}})
 	_, err := g.ExportedFunction("assay_v1_score").Call(ctx)
 	var exit *sys.ExitError

@@ -291,7 +291,7 @@ func countResources(t *testing.T) (c resources) {
 
 // Not parallel, because it counts the resources of the whole process.
 func TestNothingLeaks(t *testing.T) {
-	const instances = 4_000 // of each kind with each strategy
+	const instances = 600 // of each kind with each strategy
 	for name, s := range strategies() {
 		good, bad := newEngine(t, assemble(3), s), newEngine(t, assemble(0), s)
 		base := countResources(t)

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/netip"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -23,7 +21,6 @@ import (
 	"golang.org/x/net/html/atom"
 
 	"assay/host/access/admission"
-	"assay/host/access/keyring"
 	"assay/host/auditlog"
 	"assay/host/check"
 	"assay/host/customer/billing"
@@ -32,9 +29,23 @@ import (
 	"assay/host/entity"
 	"assay/host/store"
 	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
+func TestMain(m *testing.M) {
+	postgrestest.Prepare(func(ctx context.Context, url string) error {
+		s, err := store.Open(ctx, storeConfig(url))
+		if err != nil {
+			return err
+		}
+		return s.Close()
+	})
+	os.Exit(postgrestest.Main(m))
+}
+
+func storeConfig(url string) store.Config {
+	return store.Config{URL: url, Keys: storetest.Ring, Logger: storetest.Discard()}
+}
 
 // site is a console that serves on a loopback address.
 type site struct {
@@ -49,17 +60,15 @@ type site struct {
 // nil.
 func serve(t *testing.T, change func(*Config)) *site {
 	t.Helper()
-	ring, err := keyring.Create(filepath.Join(t.TempDir(), "secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := &site{database: postgrestest.Database(t)}
 	now := time.Now()
 	s.clock.Store(&now)
 	clock := func() time.Time { return *s.clock.Load() }
-	log := slog.New(slog.DiscardHandler)
 	var clients atomic.Uint32
-	s.store, err = store.Open(t.Context(), store.Config{URL: s.database, Keys: ring, Logger: log, Now: clock})
+	config := storeConfig(s.database)
+	config.Now = clock
+	var err error
+	s.store, err = store.Open(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,9 +79,9 @@ func serve(t *testing.T, change func(*Config)) *site {
 	}
 	cfg := Config{
 		Explainer: explained{s.store}, Receipts: auditlog.Receipts{Store: s.store,
-			Signer: auditlog.NewSigner(ring.SignSeed)}, Feedback: &feedback.Desk{Store: s.store},
+			Signer: auditlog.NewSigner(storetest.Ring.SignSeed)}, Feedback: &feedback.Desk{Store: s.store},
 		Downloads: admission.NewShares(2), Store: s.store, Checker: parser{}, Public: unlimited{s.store},
-		Sealer: ring, Logger: log, Now: clock,
+		Sealer: storetest.Ring, Logger: storetest.Discard(), Now: clock,
 		Billing: &billing.Billing{Accounts: s.store, Provider: &billing.TestCheckout{Now: clock,
 			Page: TestCheckoutPath}, Now: clock},
 		Webhook: func(text string) (string, error) {
