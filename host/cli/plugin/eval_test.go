@@ -82,13 +82,14 @@ func TestPluginEval(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no rows": {[]string{file}, "no labelled values of a type that the layer scores"},
-		"other types": {[]string{file, hosttest.WriteFile(t, "i.jsonl", []byte(labelledIBAN))},
+		"no rows": {[]string{file, "--lineup", alone}, "no labelled values of a type that the layer scores"},
+		"other types": {[]string{file, hosttest.WriteFile(t, "i.jsonl", []byte(labelledIBAN)), "--lineup", alone},
 			"no labelled values of a type that the layer scores"},
-		"a single label": {[]string{file, hosttest.WriteFile(t, "s.jsonl", []byte(strings.SplitAfter(hosttest.Labelled, "\n")[0]))},
+		"a single label": {[]string{file, hosttest.WriteFile(t, "s.jsonl",
+			[]byte(strings.SplitAfter(hosttest.Labelled, "\n")[0])), "--lineup", alone},
 			"no rows of both labels"},
 		"no such lineup":     {[]string{file, rows, "--lineup", "missing.json"}, "missing.json"},
-		"a layer that fails": {[]string{folder, rows}, "assay: the layer failed with 20 rows"},
+		"a layer that fails": {[]string{folder, rows, "--lineup", alone}, "assay: the layer failed with 20 rows"},
 	} {
 		out, err := hosttest.Command(t.Context(), dir, database, append([]string{"plugin", "eval"}, test.args...)...).
 			CombinedOutput()

@@ -1,3 +1,4 @@
+// Package audit verifies the audit log of hosts, as auditors do.
 package audit
 
 import (

@@ -1,3 +1,4 @@
+// Package browser uses the pages of hosts in a browser, as customers and operators do.
 package browser
 
 import (

@@ -1,3 +1,4 @@
+// Package customer calls hosts as customers' programs do: checks, billing, privacy, the clients and the examples.
 package customer
 
 import (

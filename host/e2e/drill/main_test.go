@@ -1,3 +1,4 @@
+// Package drill breaks and changes hosts under load, and compares their records with their answers.
 package drill
 
 import (

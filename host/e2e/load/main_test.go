@@ -1,3 +1,4 @@
+// Package load measures whether load changes the decisions of hosts.
 package load
 
 import (

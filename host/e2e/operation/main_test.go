@@ -1,3 +1,4 @@
+// Package operation starts, watches, backs up and restores hosts, as operators do.
 package operation
 
 import (

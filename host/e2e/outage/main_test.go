@@ -1,3 +1,4 @@
+// Package outage takes databases and hosts away under load.
 package outage
 
 import (
