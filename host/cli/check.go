@@ -38,34 +38,15 @@ type Explanation struct {
 }
 
 func (cmd *checkCmd) Run(ctx context.Context, c *installation.Command) error {
-	checker, closeChecker, err := cmd.open(ctx, c)
+	o, err := installation.NewOpener(ctx, c, cmd.Lineup)
+	if err != nil {
+		return err
+	}
+	checker, closeChecker, err := o.Checker(ctx, cmd.Lineup, cmd.kind())
 	if err != nil {
 		return err
 	}
 	return errors.Join(cmd.explain(ctx, c.Terminal, checker), closeChecker())
-}
-
-// open opens the lineup to score with.
-func (cmd *checkCmd) open(ctx context.Context, c *installation.Command) (*check.Checker, func() error, error) {
-	installed, err := c.HasInstallation()
-	if err != nil {
-		return nil, nil, err
-	}
-	if !installed {
-		o, err := installation.BuiltInOpener(ctx, c.Config, c.Terminal, cmd.Lineup)
-		if err != nil {
-			return nil, nil, err
-		}
-		return installation.OpenBuiltIn(ctx, o, c.Config, c.Terminal, cmd.Lineup, cmd.kind())
-	}
-	s, err := c.Open(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	if cmd.Lineup != "" {
-		return installation.OpenCandidate(ctx, s.Backend, s.Config, s.Terminal, cmd.Lineup)
-	}
-	return s.OpenChecker(ctx, s.Config, s.Terminal)
 }
 
 // kind returns the type of the value.

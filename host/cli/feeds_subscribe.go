@@ -11,7 +11,6 @@ import (
 	"assay/host/facts/feed"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
-	"assay/host/server"
 )
 
 type feedsSubscribeCmd struct {
@@ -106,7 +105,7 @@ func fetchNow(ctx context.Context, s *installation.Session, name string) error {
 	}
 	s.Stage("fetching " + name)
 	began := time.Now()
-	result, err := server.NewSubscriber(s.Backend, s.Config, installation.QuietLog(s.Terminal)).Fetch(ctx, c)
+	result, err := installation.NewSubscriber(s.Store, s.Config, installation.QuietLog(s.Terminal)).Fetch(ctx, c)
 	if err != nil {
 		return fmt.Errorf("%w\nThe subscription is stored, and hosts try again: see `assay feeds status`", err)
 	}

@@ -26,7 +26,6 @@ import (
 	"assay/host/store"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
-	"assay/registry"
 )
 
 // AsCommands is the variable that makes the test binary run many assay commands, one after another.
@@ -292,10 +291,10 @@ func TestBuiltInLineup(t *testing.T) {
 	cached, out := &installation.Config{DataDir: hosttest.DataDir(t)}, &terminal.Terminal{Out: t.Output(), Err: t.Output()}
 	keys := storetest.Must(cached.LoadInstallation())(t)
 	modules := storetest.Must(installation.BuiltInLayers(t.Context(), cached, out))(t)
-	o := installation.Opener{Source: installation.Unpublished{}, Sandbox: sandbox.Config{CacheDir: cached.Path("compiled"), CacheKey: keys.Cache,
-		Logger: installation.QuietLog(out)}, Build: func() ([]registry.Module, error) { return modules, nil }}
 	cfg := &installation.Config{DataDir: filepath.Join(t.TempDir(), "none"), DNS: []string{installation.Off}}
-	checker, closeChecker, err := installation.OpenBuiltIn(t.Context(), o, cfg, out, "", entity.Domain)
+	o := installation.NewBuiltInOpener(&installation.Command{Config: cfg, Terminal: out}, modules,
+		sandbox.Config{CacheDir: cached.Path("compiled"), CacheKey: keys.Cache, Logger: installation.QuietLog(out)})
+	checker, closeChecker, err := o.Checker(t.Context(), "", entity.Domain)
 	storetest.NoError(t, err)
 	checker.Deadline = measurement.MeasuredDeadline
 	decision := storetest.Must(checker.Explain(t.Context(), check.Field{Type: entity.Domain,
@@ -305,8 +304,7 @@ func TestBuiltInLineup(t *testing.T) {
 		t.Errorf("a check: %+v", decision)
 	}
 	m := &measurement.Measurement{Document: storetest.Must(installation.ReadDocument(""))(t)}
-	c := &installation.Command{Config: cfg, Terminal: out}
-	storetest.NoError(t, m.Run(t.Context(), c, o, nil, true, func(m *measurement.Measurement) error {
+	storetest.NoError(t, m.Run(t.Context(), o, true, func(m *measurement.Measurement) error {
 		scored, err := m.Score(t.Context(), eval.Row{Type: entity.Domain, Value: "paypa1-secure-login.xyz"})
 		if err == nil && scored.Score != decision.Score {
 			t.Errorf("measured: %d, a check: %d", scored.Score, decision.Score)

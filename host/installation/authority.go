@@ -14,7 +14,6 @@ import (
 	"unicode"
 
 	"assay/host/access/keyring"
-	"assay/host/check"
 	"assay/host/internal/terminal"
 	"assay/host/lineup"
 	"assay/host/lineup/change"
@@ -177,9 +176,7 @@ func (b *Backend) Operator(ctx context.Context, cfg *Config, t *terminal.Termina
 	o.Try = func(ctx context.Context, l registry.LineupDocument) ([]registry.Manifest, error) {
 		return lineup.Try(ctx, b.Store, b.OpenSandbox(cfg, QuietLog(t)), l)
 	}
-	o.Open = func(ctx context.Context, l registry.LineupDocument) (*check.Lineup, func() error, error) {
-		return b.OpenDocument(ctx, cfg, t, l)
-	}
+	o.Open = b.Opener(ctx, cfg, t).Lineup
 	return o, nil
 }
 

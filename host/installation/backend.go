@@ -12,9 +12,6 @@ import (
 
 	"assay/host/access/keyring"
 	"assay/host/audit"
-	"assay/host/check"
-	"assay/host/customer/override"
-	"assay/host/entity"
 	"assay/host/internal/terminal"
 	"assay/host/lineup"
 	"assay/host/lineup/fleet"
@@ -77,7 +74,7 @@ func Open(
 	return b, nil
 }
 
-// Close closes what openBackend opened. The private Postgres stops when no other process uses it.
+// Close closes what Open opened. The private Postgres stops when no other process uses it.
 func (b *Backend) Close() error {
 	var errs []error
 	if b.Store != nil {
@@ -165,61 +162,6 @@ func (b *Backend) Authority(ctx context.Context, cfg *Config) (*Authority, error
 	return a, nil
 }
 
-// OpenChecker opens the active lineup in this process, to score values without recording them.
-func (b *Backend) OpenChecker(ctx context.Context, cfg *Config, t *terminal.Terminal) (*check.Checker, func() error, error) {
-	log := QuietLog(t)
-	a, err := b.Authority(ctx, cfg)
-	if err != nil {
-		return nil, nil, err
-	}
-	box, live := b.OpenSandbox(cfg, log), &check.Live{}
-	follower := lineup.NewFollower(&a.Verifier, b.Store, box, live, log)
-	closeLineup := func() error { follower.Close(); return nil }
-	if err := follower.Follow(ctx); err != nil {
-		return nil, nil, errors.Join(err, closeLineup())
-	}
-	return b.newExplainer(ctx, cfg, t, live, closeLineup)
-}
-
-// newExplainer returns a checker that looks facts up as a host does and records nothing. The function that it returns
-// also closes the lineup.
-func (b *Backend) newExplainer(
-	ctx context.Context, cfg *Config, t *terminal.Terminal, live *check.Live, closeLineup func() error,
-) (*check.Checker, func() error, error) {
-	log := QuietLog(t)
-	collector, err := b.OpenLookups(ctx, cfg, log)
-	stop := func() error { return errors.Join(closeLineup(), collector.Close()) }
-	if err != nil {
-		return nil, nil, errors.Join(err, stop())
-	}
-	if err := collector.Similar.Load(ctx); err != nil {
-		return nil, nil, errors.Join(err, stop())
-	}
-	overrides := override.NewIndex(b.Store, b.Store.OverrideKeys(), b.Store.Now, log)
-	if err := overrides.Load(ctx); err != nil {
-		return nil, nil, errors.Join(err, stop())
-	}
-	checker := NewChecker(live, nil, FailurePrinter{Terminal: t})
-	checker.Collector, checker.Overrides = collector, overrides
-	return checker, stop, nil
-}
-
-// FailurePrinter is an observer that prints why layers failed.
-type FailurePrinter struct{ Terminal *terminal.Terminal }
-
-var _ check.Observer = FailurePrinter{}
-
-// LayerRan implements check.Observer.
-func (p FailurePrinter) LayerRan(_ entity.Type, o check.Outcome, failure *check.Failure) {
-	if failure != nil {
-		fmt.Fprintf(p.Terminal.Err, "layer %s@%s: %s: %v\n%s", o.Layer, o.Version, failure.Reason, failure.Err,
-			failure.Output.Text)
-	}
-}
-
-// CheckDone implements check.Observer.
-func (FailurePrinter) CheckDone(*check.Decision, time.Duration) {}
-
 // LastActivation returns the activation that was stored last, unverified and for display only. It is the zero value if
 // none can be read.
 func (b *Backend) LastActivation(ctx context.Context) (activation.Activation, error) {
@@ -229,9 +171,4 @@ func (b *Backend) LastActivation(ctx context.Context) (activation.Activation, er
 	}
 	last, _ := activation.Unverified(signed)
 	return last, nil
-}
-
-// NewChecker returns a checker with the time limits of a host.
-func NewChecker(live *check.Live, ledger check.Ledger, o check.Observer) *check.Checker {
-	return &check.Checker{Live: live, Ledger: ledger, Observer: o, Now: time.Now, Deadline: CheckTimeout}
 }

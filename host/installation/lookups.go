@@ -10,6 +10,7 @@ import (
 
 	"assay/host/entity"
 	"assay/host/facts"
+	"assay/host/facts/feed"
 	"assay/host/facts/network"
 	"assay/host/facts/registration"
 	"assay/host/facts/reputation"
@@ -28,15 +29,9 @@ type Lookups struct {
 	closers []func() error
 }
 
-// OpenLookups opens the sources that cfg enables, in addition to the given ones.
-func (b *Backend) OpenLookups(
-	ctx context.Context, cfg *Config, log *slog.Logger, sources ...facts.Source,
-) (*Lookups, error) {
-	return openLookups(ctx, cfg, b.Store, log, sources...)
-}
-
-// openLookups is like the method of backend. Without a database, it leaves out the sources that need one.
-func openLookups(
+// OpenLookups opens the sources that cfg enables, in addition to the given ones. Without a database, it leaves out those
+// that need one.
+func OpenLookups(
 	ctx context.Context, cfg *Config, database *store.Store, log *slog.Logger, sources ...facts.Source,
 ) (l *Lookups, err error) {
 	l = &Lookups{log: log}
@@ -80,7 +75,7 @@ func openLookups(
 func UseLookups(
 	ctx context.Context, cfg *Config, database *store.Store, t *terminal.Terminal, do func(*Lookups) error,
 ) (err error) {
-	l, err := openLookups(ctx, cfg, database, QuietLog(t))
+	l, err := OpenLookups(ctx, cfg, database, QuietLog(t))
 	if err != nil {
 		return err
 	}
@@ -123,30 +118,36 @@ func (l *Lookups) LookUp(
 
 // VerifyDNS finds DNS servers that give false answers, and logs changes. It is a maintenance job that never fails.
 func (l *Lookups) VerifyDNS(ctx context.Context) error {
-	before := l.Problems()
+	before := l.FalseDNS()
 	if l.dns != nil {
 		l.dns.Verify(ctx)
 	}
-	if after := l.Problems(); !slices.Equal(before, after) {
+	if after := l.FalseDNS(); !slices.Equal(before, after) {
 		l.log.Warn("DNS servers verified", "problems", after)
 	}
 	return nil
 }
 
-// Problems returns a sentence for each DNS server that gives false answers.
-func (l *Lookups) Problems() []string {
+// FalseDNS returns a sentence for each DNS server that gives false answers.
+func (l *Lookups) FalseDNS() []string {
 	if l.dns == nil {
 		return nil
 	}
 	return l.dns.Problems()
 }
 
+// Close closes the sources.
 func (l *Lookups) Close() error {
 	var errs []error
-	for i := len(l.closers) - 1; i >= 0; i-- {
-		errs = append(errs, l.closers[i]())
+	for _, closer := range slices.Backward(l.closers) {
+		errs = append(errs, closer())
 	}
 	return errors.Join(errs...)
+}
+
+// NewSubscriber returns a subscriber that stores lists in the database.
+func NewSubscriber(s *store.Store, cfg *Config, log *slog.Logger) *feed.Subscriber {
+	return &feed.Subscriber{Store: s, Version: Version, DNS: cfg.ConfiguredResolvers(), Logger: log, Now: time.Now}
 }
 
 // AddressTables opens the files of networks and countries and parses the blocklists.

@@ -10,6 +10,7 @@ import (
 	"assay/registry/builtin"
 )
 
+// Version is that of this program.
 const Version = "0.1.0"
 
 // VersionText describes this program for `assay --version`.
@@ -18,13 +19,13 @@ func VersionText() string {
 	if builtin.Embedded {
 		layers = "built in"
 	}
-	return fmt.Sprintf("assay %s\nrevision  %s\ngo        %s %s/%s\nlayers    %s", Version, Revision(BuildSettings()),
+	return fmt.Sprintf("assay %s\nrevision  %s\ngo        %s %s/%s\nlayers    %s", Version, Revision(),
 		runtime.Version(), runtime.GOOS, runtime.GOARCH, layers)
 }
 
 // VersionLine is the version with the commit, if that is known, in short.
 func VersionLine() string {
-	commit, modified, _ := strings.Cut(Revision(BuildSettings()), ",")
+	commit, modified, _ := strings.Cut(Revision(), ",")
 	if commit == "unknown" {
 		return Version
 	}
@@ -35,15 +36,15 @@ func VersionLine() string {
 	return line + ")"
 }
 
-func BuildSettings() []debug.BuildSetting {
+// Revision returns the commit that the program was built from, or "unknown". `go run` and `go test` do not record it.
+func Revision() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.Settings
+		return revisionOf(info.Settings)
 	}
-	return nil
+	return revisionOf(nil)
 }
 
-// Revision returns the commit that the program was built from, or "unknown". `go run` and `go test` do not record it.
-func Revision(settings []debug.BuildSetting) string {
+func revisionOf(settings []debug.BuildSetting) string {
 	values := map[string]string{}
 	for _, s := range settings {
 		values[s.Key] = s.Value

@@ -19,7 +19,7 @@ func TestRevision(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := Revision(test.settings); got != test.want {
+			if got := revisionOf(test.settings); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})

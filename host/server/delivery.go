@@ -9,30 +9,45 @@ import (
 	"assay/host/customer/webhook"
 	"assay/host/installation"
 	"assay/host/store"
+	"assay/host/telemetry"
 	"assay/host/web/api"
 )
 
-// delivery is a host's deliverer and the outbox that it reads.
+// delivery is a host's deliverer of webhook events and the outbox that it reads.
 type delivery struct {
 	*webhook.Deliverer
 	outbox *store.Outbox
 }
 
-// openDelivery returns a deliverer of webhook events. It delivers nothing until Run is called.
-func openDelivery(b *installation.Backend, cfg webhook.Config) (*delivery, error) {
-	outbox, err := b.Store.NewOutbox()
+var (
+	_ collector = (*delivery)(nil)
+	_ runner    = (*delivery)(nil)
+	_ closer    = (*delivery)(nil)
+)
+
+func openDelivery(_ context.Context, h *host) (part, error) {
+	allow, err := h.cfg.WebhookNetworks()
 	if err != nil {
 		return nil, err
 	}
-	cfg.Outbox = outbox
-	deliverer, err := webhook.New(cfg)
+	outbox, err := h.store.NewOutbox()
+	if err != nil {
+		return nil, err
+	}
+	deliverer, err := webhook.New(webhook.Config{Allow: allow, Resolver: receiverResolver(h.cfg), Logger: h.log,
+		Observed: h.metrics.AttemptEnded, Outbox: outbox})
 	if err != nil {
 		return nil, errors.Join(err, outbox.Close())
 	}
-	return &delivery{deliverer, outbox}, nil
+	h.delivery = &delivery{deliverer, outbox}
+	return h.delivery, nil
 }
 
-func (d *delivery) close() error { return d.outbox.Close() }
+// Collect implements collector.
+func (d *delivery) Collect(m *telemetry.Metrics) { m.WatchDelivery(d.InFlight) }
+
+// Close implements closer.
+func (d *delivery) Close() error { return d.outbox.Close() }
 
 // receiverResolver returns a resolver for the names of webhook receivers. It uses the configured DNS servers in turn.
 // If there are none, it is nil, which means the system's resolver.
@@ -48,11 +63,11 @@ func receiverResolver(c *installation.Config) *net.Resolver {
 	}}
 }
 
-// EventFeed adapts the store to api.Events.
-type EventFeed struct{ store *store.Store }
+// eventFeed adapts the store to api.Events.
+type eventFeed struct{ store *store.Store }
 
 // After implements api.Events.
-func (f EventFeed) After(ctx context.Context, account string, after int64, limit int) ([]api.Event, error) {
+func (f eventFeed) After(ctx context.Context, account string, after int64, limit int) ([]api.Event, error) {
 	found, err := f.store.EventsAfter(ctx, account, after, limit)
 	if err != nil {
 		return nil, err

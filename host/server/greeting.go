@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"strings"
 
@@ -34,25 +33,23 @@ const AdminGreeting = "  admin  "
 
 // greet prints the host's URL, that for operators and how to try it. With the private database it also prints the demo
 // key, which is created once and stored in the data directory.
-func greet(
-	ctx context.Context, cfg *installation.Config, t *terminal.Terminal, b *installation.Backend, addr net.Addr, operators net.Listener,
-) error {
-	url := cfg.Scheme() + addr.String()
+func (h *host) greet(ctx context.Context) error {
+	url, t := h.cfg.Scheme()+h.listener.Addr().String(), h.terminal
 	t.Printf("\n%s%s\n\n", Greeting, url)
-	if operators != nil {
-		t.Printf("%shttp://%s\n", AdminGreeting, operators.Addr())
+	if h.operators != nil {
+		t.Printf("%shttp://%s\n", AdminGreeting, h.operators.Addr())
 	}
-	if cfg.TestMode() {
+	if h.cfg.TestMode() {
 		t.Printf("  test mode  plans are sold for test cards, and nobody pays\n")
 	}
-	if err := SuggestLists(ctx, t, b.Store); err != nil {
+	if err := SuggestLists(ctx, t, h.store); err != nil {
 		return err
 	}
-	if b.Cluster == nil {
+	if h.database.Cluster == nil {
 		t.Printf("  Create a key with: assay keys create --plan pro\n\n")
 		return nil
 	}
-	key, err := demoKey(ctx, cfg, b.Store)
+	key, err := demoKey(ctx, h.cfg, h.store)
 	if err != nil {
 		return err
 	}

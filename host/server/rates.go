@@ -21,14 +21,17 @@ type rates struct {
 	limiter *admission.Limiter
 	limits  map[string]int
 	quotas  map[string]int // by plan
+	uses    admission.Uses // of all hosts
+	log     *slog.Logger
 }
 
-func newRates(limits map[string]int) *rates {
+func newRates(limits map[string]int, uses admission.Uses, log *slog.Logger) *rates {
 	quotas := map[string]int{}
 	for _, p := range check.Plans() {
 		quotas[p.Name] = p.Quota
 	}
-	return &rates{limiter: admission.NewLimiter(time.Now), limits: limits, quotas: quotas}
+	return &rates{limiter: admission.NewLimiter(time.Now), limits: limits, quotas: quotas,
+		uses: uses, log: log}
 }
 
 // TakeKey implements api.Rates. An account whose quota exceeds its plan's has a rate that is higher in proportion.
@@ -59,8 +62,8 @@ func (r *rates) takePublic(client netip.Prefix) error {
 // settleInterval is how often hosts exchange the uses that they accepted.
 const settleInterval = time.Second
 
-// run settles with the other hosts until ctx ends.
-func (r *rates) run(ctx context.Context, uses admission.Uses, log *slog.Logger) {
+// Run settles with the other hosts until ctx ends.
+func (r *rates) Run(ctx context.Context) {
 	ticker := time.NewTicker(settleInterval)
 	defer ticker.Stop()
 	failed := false
@@ -71,10 +74,10 @@ func (r *rates) run(ctx context.Context, uses admission.Uses, log *slog.Logger) 
 		case <-ticker.C:
 		}
 		work, cancel := context.WithTimeout(ctx, settleInterval)
-		err := r.limiter.Settle(work, uses)
+		err := r.limiter.Settle(work, r.uses)
 		cancel()
 		if err != nil && !failed && ctx.Err() == nil {
-			log.Warn("rates are not shared between hosts; each host limits alone", "error", err)
+			r.log.Warn("rates are not shared between hosts; each host limits alone", "error", err)
 		}
 		failed = err != nil
 	}

@@ -24,7 +24,7 @@ func accepted(n int, take func() error) (count int) {
 func TestRates(t *testing.T) {
 	t.Parallel()
 	pro, _ := check.PlanNamed("pro")
-	r := newRates(map[string]int{"pro": 12, installation.PublicRate: 120, installation.NetworkRate: 24})
+	r := newRates(map[string]int{"pro": 12, installation.PublicRate: 120, installation.NetworkRate: 24}, nil, nil)
 	now := time.Now()
 	r.limiter = admission.NewLimiter(func() time.Time { return now })
 	use := func(key string, quota int) int {
@@ -64,7 +64,7 @@ func TestRates(t *testing.T) {
 			t.Errorf("%s: %d uses at once were accepted, want %d", test.name, test.got, test.want)
 		}
 	}
-	none := newRates(map[string]int{})
+	none := newRates(map[string]int{}, nil, nil)
 	if n := accepted(1000, func() error { return none.takePublic(netip.Prefix{}) }); n != 1000 {
 		t.Errorf("without limits, %d of 1000 uses were accepted", n)
 	}
@@ -74,7 +74,7 @@ func TestRates(t *testing.T) {
 // is none of here.
 func TestNetworkFloodCostsNoQuery(t *testing.T) {
 	t.Parallel()
-	p := publicLimit{rates: newRates(map[string]int{installation.PublicRate: 1})}
+	p := publicLimit{rates: newRates(map[string]int{installation.PublicRate: 1}, nil, nil)}
 	if err := p.rates.takePublic(netip.MustParsePrefix("192.0.2.7/32")); err != nil {
 		t.Fatal(err)
 	}

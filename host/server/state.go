@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"math"
 	"net"
 	"net/http"
@@ -11,15 +10,11 @@ import (
 	"sync"
 	"time"
 
-	"assay/host/access/admission"
-	"assay/host/auditlog"
 	"assay/host/facts/feed"
 	"assay/host/installation"
-	"assay/host/lineup"
 	"assay/host/lineup/fleet"
 	"assay/host/store"
 	"assay/host/telemetry"
-	"assay/host/web/admin"
 	"assay/host/web/console"
 	"assay/host/web/operator"
 	"assay/registry"
@@ -30,50 +25,30 @@ const (
 	stateAge     = 2 * time.Second        // how long a reading is reused
 )
 
-// observer gathers the state of a host for the operator's page. Its fields are set once, before use.
+// observer gathers the state of a host for the operator's page.
 type observer struct {
-	cfg       *installation.Config
-	id, name  string // of the host
+	*host
 	version   string
-	address   net.Addr
-	signs     bool // this host can read the operator's key
-	testing   bool // the test checkout is in force
 	began     time.Time
-	store     *store.Store
-	follower  *lineup.Follower
-	gate      *admission.Gate
-	metrics   *telemetry.Metrics
-	keeper    *auditlog.Keeper
+	address   net.Addr         // for customers
+	signs     bool             // this host can read the operator's key
+	testing   bool             // the test checkout is in force
 	forwarded func() time.Time // when a request last arrived through an untrusted proxy
-	ready     func() []admin.Problem
-	degraded  degradations
 
 	mu   sync.Mutex // held while the database is read
 	last reading
 }
 
-// newOperatorPage returns the operator's page. keys are those of its sessions.
-func newOperatorPage(o *observer, keys func() [][]byte, log *slog.Logger) (http.Handler, error) {
+// newOperatorPage returns the operator's page.
+func newOperatorPage(h *host) (http.Handler, error) {
 	look, err := console.Look()
 	if err != nil {
 		return nil, err
 	}
-	return operator.New(operator.Config{Token: o.cfg.OperatorToken, Keys: keys, State: o.state, Reviews: o.store,
-		Look: look, Logger: log, Now: time.Now})
-}
-
-// degradations are sources of problems that do not keep the host from answering, and what to do about them.
-type degradations []struct {
-	problems func() []string
-	remedy   string
-}
-
-// list returns the problems of all sources, a sentence each.
-func (d degradations) list() (all []string) {
-	for _, source := range d {
-		all = append(all, source.problems()...)
-	}
-	return all
+	o := &observer{host: h, version: installation.VersionLine(), began: time.Now(), address: h.listener.Addr(),
+		signs: h.lineup.trusted.Operator != nil, testing: h.desk.billing.Provider.Test(), forwarded: h.server.Forwarded}
+	return operator.New(operator.Config{Token: h.cfg.OperatorToken, Keys: h.database.Keys.Operators, State: o.state,
+		Reviews: h.store, Look: look, Logger: h.log, Now: time.Now})
 }
 
 // reading is the state of the database.
@@ -93,11 +68,12 @@ type reading struct {
 func (o *observer) state(ctx context.Context) *operator.State {
 	r := o.read(ctx)
 	audited := o.keeper.Status()
+	gate := o.scoring.gate
 	s := &operator.State{
 		At: time.Now(), Host: o.name, Version: o.version, Unknown: r.unknown,
-		Lineup: o.lineup(),
+		Lineup: o.current(),
 		Queues: operator.Queues{
-			Checks: o.gate.InProgress(), Wait: o.gate.Wait(), Target: installation.CheckTarget, Ledger: o.metrics.LedgerQueue(),
+			Checks: gate.InProgress(), Wait: gate.Wait(), Target: installation.CheckTarget, Ledger: o.metrics.LedgerQueue(),
 			Graph: operator.GraphQueue{Checks: r.graph.Checks, Oldest: r.graph.Oldest, More: r.graph.Clipped},
 			Webhooks: operator.WebhookQueue{Pending: r.webhooks.Pending, Due: r.webhooks.Due,
 				Retried: r.webhooks.Retried, Late: r.webhooks.Late, More: r.webhooks.Clipped,
@@ -169,9 +145,9 @@ func (o *observer) read(ctx context.Context) reading {
 	return r
 }
 
-// lineup returns the lineup that the host runs, with the calls of its layers.
-func (o *observer) lineup() operator.Lineup {
-	a, manifests := o.follower.InForce()
+// current returns the lineup that the host runs, with the calls of its layers.
+func (o *observer) current() operator.Lineup {
+	a, manifests := o.lineup.InForce()
 	l := operator.Lineup{Activation: a.Number, Revision: a.Lineup.Revision, Author: a.Author, Reason: a.Reason,
 		Since: a.At}
 	if a.Canary != nil {

@@ -48,7 +48,7 @@ func TestWarningsOfSettings(t *testing.T) {
 		"a first start": {installation.Config{}, loopback, time.Time{}, 0, true, true,
 			[]string{"No list", "operator’s key", "test checkout"}},
 	} {
-		o := &observer{cfg: &test.cfg, address: test.address, signs: test.signs, testing: test.testing,
+		o := &observer{host: &host{cfg: &test.cfg}, address: test.address, signs: test.signs, testing: test.testing,
 			forwarded: func() time.Time { return test.forwarded }}
 		got := warningsOf(o, reading{imported: test.imported})
 		if !slices.EqualFunc(got, test.want, func(w operator.Warning, text string) bool {
@@ -89,7 +89,7 @@ func TestWarningsOfQueuesAndAudit(t *testing.T) {
 		"a failed signature": {chain(operator.Chain{}), []string{"storing checkpoint: disk full\nmore"},
 			"disk full (and 1 more"},
 	} {
-		o := &observer{cfg: &installation.Config{}, began: now.Add(-time.Hour)}
+		o := &observer{host: &host{cfg: &installation.Config{}}, began: now.Add(-time.Hour)}
 		var got []string
 		add := func(_ operator.Severity, what, do string) {
 			if do == "" {

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"assay/host/audit"
 	"assay/host/auditlog"
 	"assay/host/internal/terminal"
 	"assay/host/web/operator"
@@ -21,57 +20,17 @@ const (
 	forwardedFor   = 24 * time.Hour     // how long an untrusted proxy is remembered
 )
 
-// remedies describe what to do if a part keeps the host from being ready.
-var remedies = map[string]string{
-	"database": "Make sure that Postgres runs and accepts writes, and that `ASSAY_DATABASE_URL` points to it. The " +
-		"host then accepts checks again.",
-	"clock": "Synchronise the clocks of this machine and the database's with NTP. Times are part of the audit log, " +
-		"so they cannot be corrected later.",
-	"lineup":    "The host's log says why none could be loaded. `assay lineup hosts` shows what the other hosts run.",
-	"lists":     "They are read from the database. The host keeps trying, and its log says why it failed.",
-	"overrides": "They are read from the database. The host keeps trying, and its log says why it failed.",
-}
-
-// What to do about problems that do not keep the host from answering.
-const (
-	lineupRemedy = "See `assay lineup show` and `assay lineup hosts`. `assay lineup set` or `assay lineup rollback` " +
-		"puts another lineup in force on all hosts. The host retries a suspended layer."
-	dnsRemedy   = "The host does not use the server while it gives false answers. Set `ASSAY_DNS` to another one."
-	listsRemedy = "`assay feeds status` shows all lists. `assay feeds accept NAME` imports a version that is held " +
-		"back."
-	overridesRemedy = "`assay audit verify` says which records were altered. Remove these overrides and set them " +
-		"again."
-	contradictionRemedy = "Change nothing in the database: it is evidence. Find out whether a backup was restored, a " +
-		"standby that lagged took over, or records were rewritten. `assay audit verify` compares them with the " +
-		"checkpoints of this host."
-	witnessRemedy = "Checks continue, and the next checkpoint is submitted. Ask the witness's operator, or remove it " +
-		"from `ASSAY_WITNESS`."
-	keyRemedy = "Copy the secret and the trust file from the host on which `assay secret rotate` ran, and restart " +
-		"this host. Until then it signs nothing, and cannot read values that the others encrypt."
-	certificateRemedy = "Renew the files of `ASSAY_TLS_CERT` and `ASSAY_TLS_KEY`. The host reads them again by itself."
-)
-
-// KeyElsewhere returns a sentence if the host lacks the keys in use.
-func KeyElsewhere(signer *audit.Signer) []string {
-	if signer.Ready(audit.Checkpoints|audit.Records) == nil {
-		return nil
-	}
-	return []string{"the keys that sign the audit log were replaced, and this host does not have the new ones"}
-}
-
 // warn adds what the operator should know, the worst first.
 func (o *observer) warn(s *operator.State, r reading, audited auditlog.Status) {
-	for _, p := range o.ready() {
+	for _, p := range o.obstacles() {
 		s.NotReady = append(s.NotReady, operator.Warning{Severity: operator.Problem,
-			What: terminal.FirstLine(sentence(p.Error().Error())), Do: remedies[p.Part]})
+			What: terminal.FirstLine(sentence(p.Error().Error())), Do: p.remedy})
 	}
 	add := func(severity operator.Severity, what, do string) {
 		s.Warnings = append(s.Warnings, operator.Warning{Severity: severity, What: what, Do: do})
 	}
-	for _, d := range o.degraded {
-		for _, problem := range d.problems() {
-			add(operator.Problem, sentence(problem), d.remedy)
-		}
+	for _, p := range o.problems() {
+		add(operator.Problem, sentence(p.sentence), p.remedy)
 	}
 	for _, h := range s.Hosts {
 		switch {

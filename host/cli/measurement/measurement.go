@@ -17,7 +17,6 @@ import (
 	"assay/host/lineup"
 	"assay/host/measure/eval"
 	"assay/host/sandbox"
-	"assay/host/store"
 	"assay/registry"
 )
 
@@ -98,39 +97,27 @@ func (f GivenFacts) Collect(context.Context, string, entity.Entity, []string) (e
 func Use(
 	ctx context.Context, c *installation.Command, file string, lookups bool, fn func(*Measurement) error,
 ) error {
-	installed, err := c.HasInstallation()
+	o, err := installation.NewOpener(ctx, c, file)
 	if err != nil {
 		return err
 	}
-	if !installed {
-		document, err := installation.ReadDocument(file)
-		if err != nil {
-			return err
-		}
-		o, err := installation.BuiltInOpener(ctx, c.Config, c.Terminal, file)
-		if err != nil {
-			return err
-		}
-		return (&Measurement{Document: document}).Run(ctx, c, o, nil, lookups, fn)
+	m := &Measurement{}
+	if o.Backend != nil {
+		m, err = readMeasured(ctx, o.Backend, c.Config, file)
+	} else {
+		m.Document, err = installation.ReadDocument(file)
 	}
-	s, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	m, err := readMeasured(ctx, s, file)
-	if err != nil {
-		return err
-	}
-	m.labelled = s.Store.Labelled
-	return m.Run(ctx, c, s.Opener(ctx, c.Config, c.Terminal), s.Store, lookups, fn)
+	return m.Run(ctx, o, lookups, fn)
 }
 
-// Run opens the document, calls fn, and closes it. database is the installation's, or nil.
+// Run opens the document, calls fn, and closes it.
 func (m *Measurement) Run(
-	ctx context.Context, c *installation.Command, o installation.Opener, database *store.Store, lookUp bool,
-	fn func(*Measurement) error,
+	ctx context.Context, o *installation.Opener, lookUp bool, fn func(*Measurement) error,
 ) (err error) {
-	candidate, err := o.Open(ctx, m.Document)
+	candidate, err := o.Candidate(ctx, m.Document)
 	if err != nil {
 		return err
 	}
@@ -139,21 +126,23 @@ func (m *Measurement) Run(
 	if !lookUp {
 		return fn(m)
 	}
-	return installation.UseLookups(ctx, c.Config, database, c.Terminal, func(l *installation.Lookups) error {
+	return o.UseLookups(ctx, func(l *installation.Lookups) error {
 		m.Checker.Collector = l
 		return fn(m)
 	})
 }
 
 // readMeasured reads the document to measure. Without a file, it is the lineup in force.
-func readMeasured(ctx context.Context, s *installation.Session, file string) (*Measurement, error) {
+func readMeasured(
+	ctx context.Context, s *installation.Backend, cfg *installation.Config, file string,
+) (*Measurement, error) {
 	_, found, err := s.Store.LastActivation(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var active registry.LineupRevision
 	if found || file == "" {
-		a, err := s.Authority(ctx, s.Config)
+		a, err := s.Authority(ctx, cfg)
 		if err != nil {
 			return nil, err
 		}
@@ -164,7 +153,7 @@ func readMeasured(ctx context.Context, s *installation.Session, file string) (*M
 		active = registry.LineupRevision{Revision: inForce.Lineup.Revision, Lineup: inForce.Document}
 		active.Lineup.Base = inForce.Hash.String() // which a fitted lineup derives from
 	}
-	m := &Measurement{Document: active.Lineup, active: active}
+	m := &Measurement{Document: active.Lineup, active: active, labelled: s.Store.Labelled}
 	if file == "" {
 		m.Model.Revision = active.Revision
 		return m, nil

@@ -203,7 +203,7 @@ func (d *drill) makeLineups(cfg *installation.Config, out *terminal.Terminal) {
 		Weight: registry.ForAll(1)})
 	more = storetest.Must(lineup.Pin(d.Context(), d.Backend.Store, more, built))(d)
 
-	checker, closeChecker, err := d.Backend.OpenChecker(d.Context(), cfg, out)
+	checker, closeChecker, err := d.Backend.Opener(d.Context(), cfg, out).Checker(d.Context(), "", entity.Domain)
 	storetest.NoError(d, err)
 	defer func() { storetest.NoError(d, closeChecker()) }()
 	checker.Deadline = measurement.MeasuredDeadline

@@ -18,7 +18,7 @@ func TestKilledHostIsReplacedByItsNextRun(t *testing.T) {
 	b := hosttest.OpenStore(t, dir, postgrestest.Database(t))
 	start := func(dir, id string, wanted ...string) (kill func() error) {
 		t.Helper()
-		kill, err := succeed(ctx, b, &installation.Config{DataDir: dir}, id)
+		p, err := openSeat(ctx, &host{cfg: &installation.Config{DataDir: dir}, id: id, store: b.Store})
 		storetest.NoError(t, err)
 		storetest.NoError(t, b.Store.BeatHost(ctx, id, id, fleet.State{}))
 		var got []string
@@ -26,7 +26,7 @@ func TestKilledHostIsReplacedByItsNextRun(t *testing.T) {
 			got = append(got, h.ID)
 		}
 		storetest.NoDiff(t, "hosts", wanted, got)
-		return kill
+		return p.(seat).Close
 	}
 	other := start(t.TempDir(), "host_0", "host_0")
 	defer func() { storetest.NoError(t, other()) }()

@@ -1,0 +1,143 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"time"
+
+	"assay/host/access/admission"
+	"assay/host/check"
+	"assay/host/installation"
+	"assay/host/lineup"
+	"assay/host/lineup/canary"
+	"assay/host/lineup/demotion"
+	"assay/host/lineup/replay"
+	"assay/host/store"
+	"assay/host/telemetry"
+)
+
+// scoring makes checks, and watches what the lineup's layers make of them.
+type scoring struct {
+	gate    *admission.Gate
+	checker *check.Checker
+	recent  *replay.Ring  // the last checks
+	shadow  *check.Shadow // runs shadow layers on idle processors
+	tally   *replay.Tally // of shadow layers
+	trial   *canary.Watch // withdraws a canary that changes or fails too many checks
+	layers  *demotion.Watch
+	steps   *lineup.Steps // that the host takes itself
+	metrics *telemetry.Metrics
+	log     *slog.Logger
+}
+
+var (
+	_ collector = (*scoring)(nil)
+	_ runner    = (*scoring)(nil)
+	_ worker    = (*scoring)(nil)
+	_ notified  = (*scoring)(nil)
+)
+
+func openScoring(_ context.Context, h *host) (part, error) {
+	s := &scoring{recent: replay.NewRing(replay.DefaultChecks, replay.DefaultBytes), tally: &replay.Tally{},
+		layers: demotion.NewWatch(), metrics: h.metrics, log: h.log}
+	s.gate = admission.NewGate(admission.Config{Processors: runtime.GOMAXPROCS(0), Target: installation.CheckTarget,
+		BatchTarget: installation.BatchTarget, Recording: h.ledger.Pace})
+	s.shadow = &check.Shadow{Collector: h.lookups, Spare: s.gate.Spare, Idle: s.gate.Idle,
+		Observer: shadowObservers{h.metrics, s.tally}}
+	s.steps = &lineup.Steps{Verifier: &h.lineup.trusted.Verifier, Catalog: h.store, Key: h.database.HostKey,
+		Author: installation.Printable("host " + h.name), Now: time.Now}
+	s.trial = &canary.Watch{Live: h.lineup.live, Collector: h.lookups, Turn: s.gate.Spare, Log: h.log,
+		Observe:  func(o canary.Outcome) { h.metrics.CanaryCompared(string(o)) },
+		Withdraw: s.withdraw}
+	s.checker = installation.NewChecker(h.lineup.live, h.ledger, &telemetry.Observer{Metrics: h.metrics, Logger: h.log})
+	s.checker.Collector, s.checker.Gate, s.checker.BatchDeadline = h.lookups, s.gate, installation.BatchTimeout
+	s.checker.Memory, s.checker.Shadow, s.checker.Trial = memories{s.recent, s.layers}, s.shadow, s.trial
+	s.checker.Overrides = h.overrides
+	h.scoring = s
+	return s, nil
+}
+
+// Collect implements collector.
+func (s *scoring) Collect(m *telemetry.Metrics) { m.WatchGate(s.gate.InProgress, s.gate.Wait) }
+
+// Run implements runner.
+func (s *scoring) Run(ctx context.Context) { together(ctx, s.shadow.Run, s.trial.Run, s.demote) }
+
+// Jobs implements worker.
+func (s *scoring) Jobs() jobs {
+	return jobs{localJobs: {{Name: "forget old checks", Every: time.Minute, Run: s.recent.Trim}}}
+}
+
+// Changed implements notified.
+func (s *scoring) Changed(topic store.Topic) {
+	if subject, ok := topic.Erased(); ok {
+		s.recent.Erase(subject)
+	}
+}
+
+// stepTimeout is the limit for a step: an activation waits a few seconds for the heads of all chains.
+const stepTimeout = 15 * time.Second
+
+// withdraw ends a canary.
+func (s *scoring) withdraw(ctx context.Context, revision int64, reason string) error {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	signed, err := s.steps.WithdrawCanary(ctx, revision, reason)
+	if err == nil && signed.Number != 0 {
+		s.metrics.StepTaken(telemetry.Withdrawal)
+	}
+	return err
+}
+
+// demote moves layers that exceed their limits to shadow until ctx ends. A layer whose step fails is reported again.
+func (s *scoring) demote(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case f := <-s.layers.Found():
+			bounded, cancel := context.WithTimeout(ctx, stepTimeout)
+			signed, err := s.steps.DemoteLayer(bounded, f.Revision, f.Layer,
+				fmt.Sprintf("Layer %s exceeded its limits: %s", f.Layer, f.Reason))
+			cancel()
+			switch {
+			case err != nil && ctx.Err() == nil:
+				s.log.Error("a layer has exceeded its limits, and moving it to shadow failed", "layer", f.Layer,
+					"reason", f.Reason, "error", err)
+			case signed.Number != 0:
+				s.metrics.StepTaken(telemetry.Demotion)
+				s.log.Error("a layer has exceeded its limits and was moved to shadow", "layer", f.Layer, "reason",
+					f.Reason, "activation", signed.Number, "revision", signed.Lineup.Revision)
+			}
+		}
+	}
+}
+
+// memories remember checks one after another.
+type memories []check.Memory
+
+// Remember implements check.Memory.
+func (all memories) Remember(records []check.Record) {
+	for _, m := range all {
+		m.Remember(records)
+	}
+}
+
+// shadowObservers observe one after another.
+type shadowObservers []check.ShadowObserver
+
+// ShadowRan implements check.ShadowObserver.
+func (all shadowObservers) ShadowRan(live *check.Decision, shadow check.Fused, outcomes []check.Outcome) {
+	for _, o := range all {
+		o.ShadowRan(live, shadow, outcomes)
+	}
+}
+
+// ShadowLeftOut implements check.ShadowObserver.
+func (all shadowObservers) ShadowLeftOut(live *check.Decision) {
+	for _, o := range all {
+		o.ShadowLeftOut(live)
+	}
+}

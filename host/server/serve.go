@@ -1,0 +1,103 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"assay/host/auditlog"
+	"assay/host/installation"
+	"assay/host/store"
+	"assay/host/web/admin"
+	"assay/host/web/api"
+)
+
+// newServer makes the servers of customers and operators, which do not serve yet.
+func (h *host) newServer() error {
+	proxies, err := h.cfg.Proxies()
+	if err != nil {
+		return err
+	}
+	d, gate := h.desk, h.scoring.gate
+	h.server = api.New(api.Config{
+		Checker:        h.scoring.checker,
+		Keys:           h.store,
+		Public:         d.public,
+		Rates:          d.rates,
+		Answers:        h.ledger,
+		Door:           gate,
+		Refused:        h.metrics.CheckRefused,
+		Answered:       h.metrics.RequestAnswered,
+		Used:           h.store.NoteUse,
+		Events:         eventFeed{h.store},
+		EventSlots:     d.slots,
+		Privacy:        h.store,
+		Decisions:      h.store,
+		Explainer:      d.explainer,
+		Feedback:       d.feedback,
+		Overrides:      h.store,
+		AuditLog:       auditlog.Files{Store: h.store},
+		Receipts:       auditlog.Receipts{Store: h.store, Signer: h.keeper.Signer},
+		Outage:         store.IsOutage,
+		Ready:          h.ready,
+		ProviderEvent:  h.providerEvents(),
+		Pages:          d.pages.Handler(),
+		TLS:            h.certificate.Config(),
+		HTTPS:          h.cfg.TLSCert != "" || strings.HasPrefix(h.cfg.URL, "https://"),
+		TrustedProxies: proxies,
+		Logger:         h.log,
+		Version:        installation.Version,
+	})
+	h.metrics.WatchServer(h.server.Load)
+	h.metrics.WatchReady(func() bool { return h.ready() == nil && !h.server.Draining() })
+	h.metrics.WatchDegraded(h.degraded, h.lookups.FalseDNS)
+	if err := h.newAdminServer(); err != nil {
+		return err
+	}
+	h.exit = &exit{server: h.server, log: h.log, terminal: h.terminal}
+	h.add(h.exit)
+	return nil
+}
+
+// serve starts the servers. It returns a channel that receives an error if one ends.
+func (h *host) serve() <-chan error {
+	ended := make(chan error, 2)
+	if h.admin != nil {
+		go func() {
+			if err := h.admin.Serve(h.operators); err != nil {
+				ended <- fmt.Errorf("serving operators: %w", err)
+			}
+		}()
+	}
+	go func() { ended <- h.server.Serve(h.listener) }()
+	return ended
+}
+
+// adminServer serves operators.
+type adminServer struct{ *admin.Server }
+
+var _ closer = adminServer{}
+
+// adminStopTimeout is the time for responses to operators when the host stops.
+const adminStopTimeout = 2 * time.Second
+
+func (h *host) newAdminServer() error {
+	page, err := newOperatorPage(h)
+	if err != nil || h.operators == nil {
+		return err
+	}
+	h.admin = &adminServer{admin.New(admin.Config{
+		Metrics: h.metrics.Handler(), Operator: page, Ready: h.notReady, Degraded: h.degraded,
+		Draining: h.server.Draining, Version: installation.Version, Logger: h.log,
+	})}
+	h.add(h.admin)
+	return nil
+}
+
+// Close implements closer.
+func (s adminServer) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), adminStopTimeout)
+	defer cancel()
+	return s.Shutdown(ctx)
+}
