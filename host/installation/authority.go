@@ -172,7 +172,7 @@ func (b *Backend) Operator(ctx context.Context, cfg *Config, t *terminal.Termina
 		return nil, err
 	}
 	o := b.operator(a)
-	o.LayerTime = CheckTimeout - LookupTimeout
+	o.LayerTime = CheckTimeout - lookupTimeout
 	o.Try = func(ctx context.Context, l registry.LineupDocument) ([]registry.Manifest, error) {
 		return lineup.Try(ctx, b.Store, b.OpenSandbox(cfg, QuietLog(t)), l)
 	}
@@ -202,11 +202,13 @@ func Printable(text string) string {
 }
 
 // TrustPath is the file that names the keys that this host trusts.
+// TrustPath is the file that names whose signatures the host trusts.
 func (c *Config) TrustPath() string {
 	return cmp.Or(c.TrustFile, filepath.Join(filepath.Dir(c.SecretPath()), "trust"))
 }
 
 // OperatorKeyPath is the file of the key with which operators sign.
+// OperatorKeyPath is the file of the operator's key, which need not exist.
 func (c *Config) OperatorKeyPath() string {
 	return cmp.Or(c.OperatorKey, filepath.Join(filepath.Dir(c.SecretPath()), "operator.key"))
 }

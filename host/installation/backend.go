@@ -93,11 +93,13 @@ func QuietLog(t *terminal.Terminal) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// OpenSandbox returns a sandbox that compiles in a process of its own and caches compiled code in the data directory.
+// OpenSandbox returns a sandbox as SandboxConfig configures it.
 func (b *Backend) OpenSandbox(cfg *Config, log *slog.Logger) *sandbox.Sandbox {
 	return sandbox.New(b.SandboxConfig(cfg, log))
 }
 
+// SandboxConfig configures a sandbox that compiles in a process of its own and caches compiled code in the data
+// directory.
 func (b *Backend) SandboxConfig(cfg *Config, log *slog.Logger) sandbox.Config {
 	return sandbox.Config{CacheDir: cfg.Path("compiled"), CacheKey: b.Keys.Cache, Compiler: CompilerCommand(),
 		Logger: log}

@@ -12,6 +12,7 @@ import (
 	"assay/registry/sealed"
 )
 
+// ErrNoBuiltIn is the error of a command that needs the built-in layers.
 var ErrNoBuiltIn = errors.New("there are no built-in layers: this program is not a release, and the working " +
 	"directory is not in a checkout of assay")
 

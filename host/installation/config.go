@@ -163,6 +163,7 @@ func (c *Config) validateDatabase() error {
 	return errors.Join(errs...)
 }
 
+// ValidateBilling checks the settings of payments.
 func (c *Config) ValidateBilling() error {
 	if c.StripeKey == "" && (c.StripeWebhookSecret != "" || c.StripeURL != "") {
 		return errors.New("ASSAY_STRIPE_KEY: it is empty, but ASSAY_STRIPE_WEBHOOK_SECRET or ASSAY_STRIPE_URL is set")
@@ -239,6 +240,7 @@ func (c *Config) blocklists() ([]network.Blocklist, error) {
 	return all, nil
 }
 
+// Proxies returns the networks of trusted proxies.
 func (c *Config) Proxies() ([]netip.Prefix, error) {
 	return parseNetworks("ASSAY_TRUSTED_PROXIES", c.TrustedProxies)
 }
@@ -263,6 +265,7 @@ func (c *Config) Witnesses() ([]witness.Address, error) {
 	return all, nil
 }
 
+// WebhookNetworks returns the private networks that webhooks may reach.
 func (c *Config) WebhookNetworks() ([]netip.Prefix, error) {
 	return parseNetworks("ASSAY_WEBHOOK_ALLOW", c.WebhookAllow)
 }
@@ -285,6 +288,7 @@ func parseNetworks(setting string, list []string) ([]netip.Prefix, error) {
 	return all, nil
 }
 
+// SecretPath is the file of the master secret.
 func (c *Config) SecretPath() string {
 	if c.SecretFile != "" {
 		return c.SecretFile
@@ -306,6 +310,7 @@ func (c *Config) Path(elements ...string) string {
 	return filepath.Join(append([]string{c.DataDir}, elements...)...)
 }
 
+// CheckpointDir is the folder of signed checkpoints.
 func (c *Config) CheckpointDir() auditlog.CheckpointDir {
 	return auditlog.CheckpointDir(c.Path("checkpoints"))
 }

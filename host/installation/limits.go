@@ -6,7 +6,7 @@ import (
 
 // The time limits of a host. Those of a single request are in package api.
 const (
-	LookupTimeout  = 80 * time.Millisecond  // a DNS answer; later ones are absent
+	lookupTimeout  = 80 * time.Millisecond  // a DNS answer; later ones are absent
 	CheckTimeout   = 300 * time.Millisecond // lookups and layers of one check; a check that takes longer is refused
 	BatchTimeout   = 2 * time.Second        // the same for a batch, whose checks wait for each other
 	CheckTarget    = 160 * time.Millisecond // a check is refused if its answer would take longer

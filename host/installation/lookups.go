@@ -29,8 +29,8 @@ type Lookups struct {
 	closers []func() error
 }
 
-// OpenLookups opens the sources that cfg enables, in addition to the given ones. Without a database, it leaves out those
-// that need one.
+// OpenLookups opens the sources that cfg enables, in addition to the given ones. Without a database, it leaves out
+// those that need one.
 func OpenLookups(
 	ctx context.Context, cfg *Config, database *store.Store, log *slog.Logger, sources ...facts.Source,
 ) (l *Lookups, err error) {
@@ -42,7 +42,7 @@ func OpenLookups(
 	}()
 	servers := cfg.Resolvers()
 	if len(servers) > 0 {
-		l.dns = resolver.New(resolver.Config{Servers: servers, Patience: LookupTimeout})
+		l.dns = resolver.New(resolver.Config{Servers: servers, Patience: lookupTimeout})
 		l.closers = append(l.closers, l.dns.Close)
 		_ = l.VerifyDNS(ctx)
 		addresses, err := cfg.AddressTables()

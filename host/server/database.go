@@ -11,7 +11,6 @@ import (
 	"assay/host/store"
 	"assay/host/telemetry"
 	"assay/host/web/admin"
-	"assay/registry"
 )
 
 // jobInterval is how often most jobs run. longJobLimit is long enough for jobs that read whole large tables.
@@ -22,80 +21,53 @@ const (
 	queuesTimeout  = 10 * time.Second
 )
 
-// database is the installation's database, which the host watches and tidies.
-type database struct {
-	*installation.Backend
-	modules       []registry.Module // the built-in layers
-	observeQueues func(telemetry.Queues, time.Time)
-}
-
-var (
-	_ collector   = (*database)(nil)
-	_ runner      = (*database)(nil)
-	_ worker      = (*database)(nil)
-	_ notified    = (*database)(nil)
-	_ requirement = (*database)(nil)
-	_ closer      = (*database)(nil)
-)
-
 // openDatabase opens the database and builds the layers concurrently. These are the two longest steps of a first start.
 func openDatabase(ctx context.Context, h *host) (part, error) {
 	if _, err := h.cfg.CreateInstallation(); err != nil { // which both need
-		return nil, err
+		return part{}, err
 	}
-	d := &database{}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
-		d.modules, err = installation.BuiltInLayers(gctx, h.cfg, h.terminal)
+		h.modules, err = installation.BuiltInLayers(gctx, h.cfg, h.terminal)
 		return err
 	})
 	g.Go(func() (err error) {
-		d.Backend, err = installation.Open(gctx, h.cfg, h.terminal, h.log, store.CreateSchema)
+		h.backend, err = installation.Open(gctx, h.cfg, h.terminal, h.log, store.CreateSchema)
 		return err
 	})
 	if err := g.Wait(); err != nil {
-		if d.Backend != nil {
-			err = errors.Join(err, d.Close())
+		if h.backend != nil {
+			err = errors.Join(err, h.backend.Close())
 		}
-		return nil, err
+		return part{}, err
 	}
-	h.database, h.store = d, d.Store
-	return d, nil
+	s := h.backend.Store
+	h.store = s
+	return part{
+		Collect:   func(m *telemetry.Metrics) { m.WatchDatabase(s.PoolStats) },
+		Run:       []func(context.Context){s.Watch},
+		Jobs:      databaseJobs(s, h.metrics.WatchQueues()),
+		Changed:   map[store.Topic]func(){store.TopicKeys: s.ForgetCallers},
+		Obstacles: func() []obstacle { return databaseObstacles(s) },
+		Close:     h.backend.Close,
+	}, nil
 }
 
-// Collect implements collector.
-func (d *database) Collect(m *telemetry.Metrics) {
-	m.WatchDatabase(d.Store.PoolStats)
-	d.observeQueues = m.WatchQueues()
-}
-
-// Run implements runner.
-func (d *database) Run(ctx context.Context) { d.Store.Watch(ctx) }
-
-// Changed implements notified.
-func (d *database) Changed(topic store.Topic) {
-	if topic == store.TopicKeys {
-		d.Store.ForgetCallers()
-	}
-}
-
-// Obstacles implements requirement: a database that records checks, and a clock that agrees with the database's.
-func (d *database) Obstacles() (all []obstacle) {
+// databaseObstacles are about a database that records checks, and a clock that agrees with the database's.
+func databaseObstacles(s *store.Store) (all []obstacle) {
 	remedies := map[string]string{
-		"database": "Make sure that Postgres runs and accepts writes, and that `ASSAY_DATABASE_URL` points to it. The " +
-			"host then accepts checks again.",
+		"database": "Make sure that Postgres runs and accepts writes, and that `ASSAY_DATABASE_URL` points to it. " +
+			"The host then accepts checks again.",
 		"clock": "Synchronise the clocks of this machine and the database's with NTP. Times are part of the audit " +
 			"log, so they cannot be corrected later.",
 	}
-	for _, p := range d.Store.Problems() {
+	for _, p := range s.Problems() {
 		all = append(all, obstacle{admin.Problem{Part: p.Part, Reason: p.Reason, Err: p.Err}, remedies[p.Part]})
 	}
 	return all
 }
 
-// Jobs implements worker.
-func (d *database) Jobs() jobs {
-	s := d.Store
+func databaseJobs(s *store.Store, observeQueues func(telemetry.Queues, time.Time)) jobs {
 	return jobs{shortJobs: {
 		{Name: "store the last uses of keys", Every: time.Minute, Run: s.SaveKeyUses, AtStop: true},
 		{Name: "create partitions", Every: jobInterval, Run: s.EnsurePartitions, AtStop: true},
@@ -115,7 +87,7 @@ func (d *database) Jobs() jobs {
 		{Name: "prune the reputation graph", Every: 24 * time.Hour, Limit: longJobLimit, Run: s.PruneSightings},
 	}, queueJobs: {
 		{Name: "measure queues", Every: queuesInterval, Limit: queuesTimeout, Run: func(ctx context.Context) error {
-			if err := d.measureQueues(ctx); !store.IsOutage(err) {
+			if err := measureQueues(ctx, s, observeQueues); !store.IsOutage(err) {
 				return err
 			}
 			return nil // /readyz reports outages
@@ -124,16 +96,16 @@ func (d *database) Jobs() jobs {
 }
 
 // measureQueues measures the queues in the database for the metrics.
-func (d *database) measureQueues(ctx context.Context) error {
-	events, err := d.Store.WebhookBacklog(ctx)
+func measureQueues(ctx context.Context, s *store.Store, observe func(telemetry.Queues, time.Time)) error {
+	events, err := s.WebhookBacklog(ctx)
 	if err != nil {
 		return err
 	}
-	graph, err := d.Store.GraphBacklog(ctx)
+	graph, err := s.GraphBacklog(ctx)
 	if err != nil {
 		return err
 	}
-	d.observeQueues(telemetry.Queues{EventsDue: events.Due, OldestDue: events.Late, Graph: graph.Checks,
+	observe(telemetry.Queues{EventsDue: events.Due, OldestDue: events.Late, Graph: graph.Checks,
 		OldestGraph: graph.Oldest}, time.Now())
 	return nil
 }

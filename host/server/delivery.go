@@ -13,41 +13,28 @@ import (
 	"assay/host/web/api"
 )
 
-// delivery is a host's deliverer of webhook events and the outbox that it reads.
-type delivery struct {
-	*webhook.Deliverer
-	outbox *store.Outbox
-}
-
-var (
-	_ collector = (*delivery)(nil)
-	_ runner    = (*delivery)(nil)
-	_ closer    = (*delivery)(nil)
-)
-
+// openDelivery opens the deliverer of webhook events, and the outbox that it reads.
 func openDelivery(_ context.Context, h *host) (part, error) {
 	allow, err := h.cfg.WebhookNetworks()
 	if err != nil {
-		return nil, err
+		return part{}, err
 	}
 	outbox, err := h.store.NewOutbox()
 	if err != nil {
-		return nil, err
+		return part{}, err
 	}
-	deliverer, err := webhook.New(webhook.Config{Allow: allow, Resolver: receiverResolver(h.cfg), Logger: h.log,
+	d, err := webhook.New(webhook.Config{Allow: allow, Resolver: receiverResolver(h.cfg), Logger: h.log,
 		Observed: h.metrics.AttemptEnded, Outbox: outbox})
 	if err != nil {
-		return nil, errors.Join(err, outbox.Close())
+		return part{}, errors.Join(err, outbox.Close())
 	}
-	h.delivery = &delivery{deliverer, outbox}
-	return h.delivery, nil
+	h.deliverer = d
+	return part{
+		Collect: func(m *telemetry.Metrics) { m.WatchDelivery(d.InFlight) },
+		Run:     []func(context.Context){d.Run},
+		Close:   outbox.Close,
+	}, nil
 }
-
-// Collect implements collector.
-func (d *delivery) Collect(m *telemetry.Metrics) { m.WatchDelivery(d.InFlight) }
-
-// Close implements closer.
-func (d *delivery) Close() error { return d.outbox.Close() }
 
 // receiverResolver returns a resolver for the names of webhook receivers. It uses the configured DNS servers in turn.
 // If there are none, it is nil, which means the system's resolver.

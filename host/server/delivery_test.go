@@ -25,7 +25,8 @@ func TestReceiverResolver(t *testing.T) {
 	if _, err := resolver.LookupHost(ctx, "receiver.test"); ctx.Err() == nil {
 		t.Errorf("the name server was not queried: %v", err)
 	}
-	if receiverResolver(&installation.Config{}) != nil || receiverResolver(&installation.Config{DNS: []string{installation.Off}}) != nil {
+	off := &installation.Config{DNS: []string{installation.Off}}
+	if receiverResolver(&installation.Config{}) != nil || receiverResolver(off) != nil {
 		t.Error("without name servers, the resolver is not the system's")
 	}
 }

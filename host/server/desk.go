@@ -36,45 +36,34 @@ type desk struct {
 	billing   *billing.Billing
 	explainer *decision.Explainer
 	feedback  *feedback.Desk
-	privacy   *privacy.Runner // requests in the background
 	rates     *rates
 	public    publicLimit
 	slots     *admission.Shares
 	pages     *console.Console
 }
 
-var (
-	_ runner = (*desk)(nil)
-	_ worker = (*desk)(nil)
-)
-
 func openDesk(_ context.Context, h *host) (part, error) {
 	limits, err := h.cfg.RateLimits()
 	if err != nil {
-		return nil, err
+		return part{}, err
 	}
 	s := h.scoring
 	d := &desk{billing: newBilling(h.store, h.cfg), rates: newRates(limits, h.store, h.log),
 		slots: admission.NewShares(eventSlots)}
 	d.public = publicLimit{h.store, d.rates}
 	d.explainer = &decision.Explainer{Records: h.store, Scorer: s.checker, Collector: h.lookups,
-		Past: lineup.NewPast(h.lineup.Follower), Turn: s.gate.Spare, Logger: h.log}
+		Past: lineup.NewPast(h.follower), Turn: s.gate.Spare, Logger: h.log}
 	d.feedback = &feedback.Desk{Store: h.store, Scorer: s.checker}
-	d.privacy = &privacy.Runner{Queue: h.store, Every: requestInterval, Logger: h.log,
+	requests := &privacy.Runner{Queue: h.store, Every: requestInterval, Logger: h.log,
 		Late: func() time.Duration { _, _, late := h.ledger.Pace(); return late }}
 	if d.pages, err = newConsole(h, d); err != nil {
-		return nil, err
+		return part{}, err
 	}
 	h.desk = d
-	return d, nil
-}
-
-// Run implements runner.
-func (d *desk) Run(ctx context.Context) { together(ctx, d.privacy.Run, d.rates.Run, d.pages.Run) }
-
-// Jobs implements worker.
-func (d *desk) Jobs() jobs {
-	return jobs{localJobs: {{Name: "refund second subscriptions", Every: jobInterval, Run: d.billing.RefundDue}}}
+	return part{
+		Run:  []func(context.Context){requests.Run, d.rates.Run, d.pages.Run},
+		Jobs: jobs{localJobs: {{Name: "refund second subscriptions", Every: jobInterval, Run: d.billing.RefundDue}}},
+	}, nil
 }
 
 // newBilling returns billing through Stripe, through the test checkout, or without paid plans.
@@ -119,7 +108,7 @@ func newConsole(h *host, d *desk) (*console.Console, error) {
 		Billing:   d.billing,
 		Checker:   h.scoring.checker,
 		Public:    d.public,
-		Sealer:    h.database.Keys,
+		Sealer:    h.backend.Keys,
 		Explainer: d.explainer,
 		Feedback:  d.feedback,
 		Downloads: d.slots,

@@ -23,8 +23,6 @@ type exit struct {
 	hurry    context.Context // ends at the second signal; nil: there was no first one
 }
 
-var _ closer = (*exit)(nil)
-
 // drain makes the server report that the host is stopping, and keeps serving for a while. A second signal ends the
 // drain, and a third one the process.
 func (e *exit) drain(wait time.Duration) {
@@ -48,8 +46,8 @@ func (e *exit) drain(wait time.Duration) {
 	}
 }
 
-// Close closes the address and waits for the requests in progress.
-func (e *exit) Close() error {
+// finish closes the address and waits for the requests in progress.
+func (e *exit) finish() error {
 	parent := context.Background()
 	if e.hurry != nil {
 		parent = e.hurry

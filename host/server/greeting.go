@@ -45,7 +45,7 @@ func (h *host) greet(ctx context.Context) error {
 	if err := SuggestLists(ctx, t, h.store); err != nil {
 		return err
 	}
-	if h.database.Cluster == nil {
+	if h.backend.Cluster == nil {
 		t.Printf("  Create a key with: assay keys create --plan pro\n\n")
 		return nil
 	}

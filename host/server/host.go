@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"net"
 	"slices"
@@ -10,14 +11,18 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"assay/host/auditlog"
+	"assay/host/check"
 	"assay/host/customer/override"
+	"assay/host/customer/webhook"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
+	"assay/host/lineup"
 	"assay/host/store"
 	"assay/host/telemetry"
 	"assay/host/web/admin"
 	"assay/host/web/api"
 	"assay/host/web/certificate"
+	"assay/registry"
 )
 
 // host is one running host.
@@ -36,19 +41,22 @@ type host struct {
 	certificate *certificate.Pair // nil: plain HTTP
 	listener    net.Listener      // for customers
 	operators   net.Listener      // for operators; nil: turned off
-	database    *database
+	backend     *installation.Backend
+	modules     []registry.Module // the built-in layers
 	store       *store.Store
 	witnesses   *auditlog.Submitter
-	lineup      *currentLineup
-	delivery    *delivery
+	trusted     *installation.Authority
+	live        *check.Live
+	follower    *lineup.Follower
+	deliverer   *webhook.Deliverer
 	ledger      *store.Ledger
-	lookups     *lookups
+	lookups     *installation.Lookups
 	overrides   *override.Index
 	scoring     *scoring
 	keeper      *auditlog.Keeper
 	desk        *desk
 	server      *api.Server
-	admin       *adminServer // nil: turned off
+	admin       *admin.Server // nil: turned off
 	exit        *exit
 }
 
@@ -59,8 +67,8 @@ func newHost(cfg *installation.Config, t *terminal.Terminal, options Options) *h
 	return h
 }
 
-// startOrder lists the functions that open the parts, in the order in which they are called. Each may return nil,
-// because the part is turned off. Problems are shown in this order too.
+// startOrder lists the functions that open the parts, in the order in which they are called. Problems are shown in this
+// order too.
 func startOrder() []func(context.Context, *host) (part, error) {
 	return []func(context.Context, *host) (part, error){
 		openLog,
@@ -84,47 +92,37 @@ func startOrder() []func(context.Context, *host) (part, error) {
 	}
 }
 
-// add adds an open part, which may be nil.
+// add adds an open part.
 func (h *host) add(p part) {
-	if p == nil {
-		return
-	}
 	h.parts = append(h.parts, p)
-	if c, ok := p.(collector); ok {
-		c.Collect(h.metrics)
+	if p.Collect != nil {
+		p.Collect(h.metrics)
 	}
-}
-
-// partsOf returns the parts that have the methods of T, in order.
-func partsOf[T any](h *host) (all []T) {
-	for _, p := range h.parts {
-		if t, ok := p.(T); ok {
-			all = append(all, t)
-		}
-	}
-	return all
 }
 
 // close closes the parts in reverse order.
 func (h *host) close() error {
 	var errs []error
-	for _, c := range slices.Backward(partsOf[closer](h)) {
-		errs = append(errs, c.Close())
+	for _, p := range slices.Backward(h.parts) {
+		if p.Close != nil {
+			errs = append(errs, p.Close())
+		}
 	}
 	return errors.Join(errs...)
 }
 
 // obstacles returns what keeps the host from answering checks.
 func (h *host) obstacles() (all []obstacle) {
-	for _, r := range partsOf[requirement](h) {
-		all = append(all, r.Obstacles()...)
+	for _, p := range h.parts {
+		if p.Obstacles != nil {
+			all = append(all, p.Obstacles()...)
+		}
 	}
 	return all
 }
 
 // notReady is like obstacles, without remedies.
-func (h *host) notReady() []admin.Problem {
-	var all []admin.Problem
+func (h *host) notReady() (all []admin.Problem) {
 	for _, o := range h.obstacles() {
 		all = append(all, o.Problem)
 	}
@@ -140,18 +138,25 @@ func (h *host) ready() error {
 	return errors.Join(errs...)
 }
 
-// problems returns what does not keep the host from answering.
-func (h *host) problems() (all []problem) {
-	for _, f := range partsOf[fallible](h) {
-		all = append(all, f.Problems()...)
-	}
-	return all
-}
-
-// degraded is like problems, without remedies.
+// degraded returns a sentence for each problem that does not keep the host from answering.
 func (h *host) degraded() (sentences []string) {
-	for _, p := range h.problems() {
-		sentences = append(sentences, p.sentence)
+	for sentence := range h.problems() {
+		sentences = append(sentences, sentence)
 	}
 	return sentences
+}
+
+// problems yields what does not keep the host from answering, with the remedies.
+func (h *host) problems() iter.Seq2[string, string] {
+	return func(yield func(sentence, remedy string) bool) {
+		for _, part := range h.parts {
+			for _, p := range part.Problems {
+				for _, sentence := range p.sentences() {
+					if !yield(sentence, p.remedy) {
+						return
+					}
+				}
+			}
+		}
+	}
 }

@@ -1,59 +1,36 @@
 package server
 
 import (
-	"context"
 	"errors"
-	"slices"
+	"fmt"
 	"testing"
 
-	"assay/host/web/admin"
+	"assay/host/store"
+	"assay/host/store/storetest"
 )
-
-// fake is a part that notes its calls.
-type fake struct {
-	name  string
-	calls *[]string
-}
-
-func (f fake) Close() error {
-	*f.calls = append(*f.calls, "close "+f.name)
-	return errors.New(f.name)
-}
-
-func (f fake) Obstacles() []obstacle {
-	return []obstacle{{admin.Problem{Part: f.name}, "wait"}}
-}
-
-func (f fake) Problems() []problem { return problemsOf([]string{f.name + " is slow"}, "hurry") }
 
 func TestParts(t *testing.T) {
 	t.Parallel()
 	var calls []string
+	add := func(h *host, name string) {
+		note := func(call string) { calls = append(calls, call+" "+name) }
+		h.add(part{
+			Changed:   map[store.Topic]func(){store.TopicKeys: func() { note("keys of") }},
+			Erased:    func(subject []byte) { note(fmt.Sprintf("erase %x in", subject)) },
+			Obstacles: func() []obstacle { return unless(name, errors.New("absent"), "wait") },
+			Problems:  []problems{{func() []string { return []string{name + " is slow"} }, "hurry"}},
+			Close:     func() error { note("close"); return errors.New(name) },
+		})
+	}
 	h := &host{}
-	h.add(fake{"first", &calls})
-	h.add(nil) // turned off
-	h.add(struct{}{})
-	h.add(fake{"second", &calls})
-	if err := h.ready(); err == nil || err.Error() != "first\nsecond" {
-		t.Errorf("not ready: %v", err)
-	}
-	if got, want := h.degraded(), []string{"first is slow", "second is slow"}; !slices.Equal(got, want) {
-		t.Errorf("degraded: %q, want %q", got, want)
-	}
-	if err := h.close(); err == nil || err.Error() != "second\nfirst" {
-		t.Errorf("closing: %v", err)
-	}
-	if want := []string{"close second", "close first"}; !slices.Equal(calls, want) {
-		t.Errorf("calls: %q, want %q", calls, want)
-	}
-}
-
-func TestTogetherWaitsForAll(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	var ended bool
-	together(ctx, func(context.Context) { cancel() }, func(ctx context.Context) { <-ctx.Done(); ended = true })
-	if !ended {
-		t.Error("it returned before the last function")
-	}
+	add(h, "first")
+	h.add(part{}) // turned off
+	add(h, "second")
+	storetest.WantErrorText(t, "not ready", h.ready(), "first: absent\nsecond: absent")
+	storetest.NoDiff(t, "degraded", []string{"first is slow", "second is slow"}, h.degraded())
+	notify(h.parts, store.TopicKeys)
+	notify(h.parts, store.TopicErasures+" ab")
+	storetest.WantErrorText(t, "closing", h.close(), "second\nfirst")
+	storetest.NoDiff(t, "calls", []string{"keys of first", "keys of second", "erase ab in first", "erase ab in second",
+		"close second", "close first"}, calls)
 }

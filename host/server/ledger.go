@@ -7,38 +7,25 @@ import (
 	"assay/host/store"
 )
 
-// ledger records checks, and applies them to the reputation graph.
-type ledger struct {
-	*store.Ledger
-	graph *store.Projection
-}
-
-var (
-	_ runner = ledger{}
-	_ closer = ledger{}
-)
-
+// openLedger opens what records checks, and what applies the records to the reputation graph.
 func openLedger(ctx context.Context, h *host) (part, error) {
 	graph := h.store.NewProjection(store.ProjectionConfig{OnApplied: h.metrics.GraphApplied})
 	answered, err := store.OpenAnswered(h.cfg.Path("answered"))
 	if err != nil {
-		return nil, err
+		return part{}, err
 	}
-	h.ledger, err = h.store.NewLedger(store.LedgerConfig{Batch: h.options.LedgerBatch, OnEvents: h.delivery.Hint,
+	h.ledger, err = h.store.NewLedger(store.LedgerConfig{Batch: h.options.LedgerBatch, OnEvents: h.deliverer.Hint,
 		Answered: answered, Host: h.name,
 		OnBatch: func(size int, took time.Duration, queued int) {
 			h.metrics.BatchDone(size, took, queued)
 			graph.Hint()
 		}})
 	if err != nil {
-		return nil, err
+		return part{}, err
 	}
 	// Compare before the first answer. If the database does not respond, each batch still compares.
 	if err := h.ledger.Compare(ctx); err != nil {
 		h.log.Warn("comparing the audit chains with what was answered failed", "error", err)
 	}
-	return ledger{h.ledger, graph}, nil
+	return part{Run: []func(context.Context){h.ledger.Guard, graph.Run}, Close: h.ledger.Close}, nil
 }
-
-// Run implements runner.
-func (l ledger) Run(ctx context.Context) { together(ctx, l.Guard, l.graph.Run) }

@@ -14,32 +14,21 @@ import (
 	"assay/host/web/certificate"
 )
 
-// listener closes a listener unless its server has closed it already.
-type listener struct{ net.Listener }
-
-// Close implements closer.
-func (l listener) Close() error {
-	if err := l.Listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-		return err
-	}
-	return nil
-}
-
 // openListener opens the customers' listener, once the TLS certificate has been read.
 func openListener(_ context.Context, h *host) (part, error) {
 	if h.cfg.TLSCert != "" {
 		pair, err := certificate.Open(h.cfg.TLSCert, h.cfg.TLSKey, h.log, time.Now)
 		if err != nil {
-			return nil, fmt.Errorf("ASSAY_TLS_CERT, ASSAY_TLS_KEY: %w", err)
+			return part{}, fmt.Errorf("ASSAY_TLS_CERT, ASSAY_TLS_KEY: %w", err)
 		}
 		h.certificate = pair
 	}
 	l, err := net.Listen("tcp", h.cfg.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("listening on %s: %w", h.cfg.Listen, err)
+		return part{}, fmt.Errorf("listening on %s: %w", h.cfg.Listen, err)
 	}
 	h.listener, h.name = l, hostName(l.Addr().String())
-	return listener{l}, nil
+	return part{Close: closeOnce(l)}, nil
 }
 
 // hostName returns the name of a host that listens on an address, for people.
@@ -55,49 +44,43 @@ func hostName(address string) string {
 func openAdminListener(ctx context.Context, h *host) (part, error) {
 	_, port, err := net.SplitHostPort(h.cfg.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("ASSAY_LISTEN: %w", err)
+		return part{}, fmt.Errorf("ASSAY_LISTEN: %w", err)
 	}
 	l, taken, err := admin.Listen(ctx, h.cfg.AdminListen, h.listener.Addr(), port == "" || port == "0")
 	if taken != nil {
-		h.log.Warn("the default address for operators is taken, so another port was chosen; ASSAY_ADMIN_LISTEN sets one",
-			"address", l.Addr().String(), "error", taken)
+		h.log.Warn("the default address for operators is taken, so another port was chosen; ASSAY_ADMIN_LISTEN sets "+
+			"one", "address", l.Addr().String(), "error", taken)
 	}
 	if err != nil || l == nil {
-		return nil, err
+		return part{}, err
 	}
 	h.operators = l
-	return listener{l}, nil
+	return part{Close: closeOnce(l)}, nil
 }
 
-// renewal serves HTTPS with the newest certificate in the files.
-type renewal struct{ *certificate.Pair }
-
-var (
-	_ collector = renewal{}
-	_ worker    = renewal{}
-	_ fallible  = renewal{}
-)
+// closeOnce returns a function that closes a listener unless its server has closed it already.
+func closeOnce(l net.Listener) func() error {
+	return func() error {
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
+	}
+}
 
 // renewalInterval is how often the files of the TLS certificate are read.
 const renewalInterval = time.Second
 
+// openRenewal serves HTTPS with the newest certificate in the files.
 func openRenewal(_ context.Context, h *host) (part, error) {
-	if h.certificate == nil {
-		return nil, nil
+	c := h.certificate
+	if c == nil {
+		return part{}, nil
 	}
-	return renewal{h.certificate}, nil
-}
-
-// Collect implements collector.
-func (r renewal) Collect(m *telemetry.Metrics) { m.WatchCertificate(r.Expiry) }
-
-// Jobs implements worker.
-func (r renewal) Jobs() jobs {
-	return jobs{localJobs: {{Name: "read the TLS certificate", Every: renewalInterval, Run: r.Refresh}}}
-}
-
-// Problems implements fallible.
-func (r renewal) Problems() []problem {
-	return problemsOf(r.Degraded(),
-		"Renew the files of `ASSAY_TLS_CERT` and `ASSAY_TLS_KEY`. The host reads them again by itself.")
+	return part{
+		Collect: func(m *telemetry.Metrics) { m.WatchCertificate(c.Expiry) },
+		Jobs:    jobs{localJobs: {{Name: "read the TLS certificate", Every: renewalInterval, Run: c.Refresh}}},
+		Problems: []problems{{c.Degraded,
+			"Renew the files of `ASSAY_TLS_CERT` and `ASSAY_TLS_KEY`. The host reads them again by itself."}},
+	}, nil
 }

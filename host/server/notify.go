@@ -12,17 +12,17 @@ import (
 const stopSlack = 40 * time.Second
 
 // notifyReady tells systemd that the host is ready.
-func notifyReady(log *slog.Logger) { notify(log, "READY=1") }
+func notifyReady(log *slog.Logger) { tellManager(log, "READY=1") }
 
 // notifyStopping tells systemd that the host is stopping and drains first, so that a drain that takes longer than
 // TimeoutStopSec is not cut off.
 func notifyStopping(log *slog.Logger, drain time.Duration) {
-	notify(log, fmt.Sprintf("STOPPING=1\nEXTEND_TIMEOUT_USEC=%d", (drain+stopSlack).Microseconds()))
+	tellManager(log, fmt.Sprintf("STOPPING=1\nEXTEND_TIMEOUT_USEC=%d", (drain+stopSlack).Microseconds()))
 }
 
-// notify sends a message to the service manager that started this process, as in sd_notify(3), if it wants to be
+// tellManager sends a message to the service manager that started this process, as in sd_notify(3), if it wants to be
 // notified.
-func notify(log *slog.Logger, message string) {
+func tellManager(log *slog.Logger, message string) {
 	address := os.Getenv("NOTIFY_SOCKET")
 	if address == "" {
 		return

@@ -10,31 +10,18 @@ import (
 	"assay/host/web/admin"
 )
 
-// part is a part of a host. It has those of the methods below that it needs.
-type part any
-
-type (
-	// collector is a part with metrics. Collect adds them, once, before Run.
-	collector interface{ Collect(m *telemetry.Metrics) }
-	// runner is a part that works in the background until ctx ends.
-	runner interface{ Run(ctx context.Context) }
-	// loader is a runner that first reads what checks need, once the host serves customers. It logs a failure, and Run
-	// tries again.
-	loader interface {
-		runner
-		Load(ctx context.Context)
-	}
-	// worker is a part with periodic jobs.
-	worker interface{ Jobs() jobs }
-	// notified is a part that acts on changes in the database at once. Changed must not wait.
-	notified interface{ Changed(topic store.Topic) }
-	// requirement is a part that may keep the host from answering checks.
-	requirement interface{ Obstacles() []obstacle }
-	// fallible is a part whose problems do not keep the host from answering.
-	fallible interface{ Problems() []problem }
-	// closer is a part that must be closed.
-	closer interface{ Close() error }
-)
+// part is an open part of a host. It has those of the fields that it needs; the zero part is turned off.
+type part struct {
+	Collect   func(*telemetry.Metrics) // adds its metrics, before it runs
+	Run       []func(context.Context)  // work in the background until their contexts end
+	Load      func(context.Context)    // reads what checks need, before Run, once the host serves; logs a failure
+	Jobs      jobs                     // run periodically
+	Changed   map[store.Topic]func()   // act on changes in the database at once; must not wait
+	Erased    func(subject []byte)     // forgets an erased subject
+	Obstacles func() []obstacle        // keep the host from answering checks
+	Problems  []problems               // do not keep the host from answering
+	Close     func() error             // closes the part
+}
 
 // obstacle is a reason why the host is not ready, and what to do about it.
 type obstacle struct {
@@ -42,15 +29,18 @@ type obstacle struct {
 	remedy string
 }
 
-// problem is a sentence about something that works worse than it should, and what to do about it.
-type problem struct{ sentence, remedy string }
-
-// problemsOf returns problems that have the same remedy.
-func problemsOf(sentences []string, remedy string) (all []problem) {
-	for _, s := range sentences {
-		all = append(all, problem{s, remedy})
+// unless returns no obstacle if err is nil.
+func unless(part string, err error, remedy string) []obstacle {
+	if err == nil {
+		return nil
 	}
-	return all
+	return []obstacle{{admin.Problem{Part: part, Err: err}, remedy}}
+}
+
+// problems are what works worse than it should, a sentence each, and what to do about it.
+type problems struct {
+	sentences func() []string
+	remedy    string
 }
 
 // jobs are periodic jobs by their lane.
@@ -66,56 +56,43 @@ const (
 	queueJobs             // they measure queues, and must not be late
 )
 
-// background is the part that ends what runs in the background.
-type background struct {
-	running sync.WaitGroup
-	stop    context.CancelFunc
-}
-
-// Close implements closer.
-func (b *background) Close() error {
-	b.stop()
-	b.running.Wait()
-	return nil
-}
-
-// startJobs starts what runs in the background, until the host is closed, and returns the function that starts parts
+// startJobs starts what runs in the background, until the host is closed, and returns the function that starts a part
 // later.
-func (h *host) startJobs(ctx context.Context) (start func(runner)) {
-	b := &background{}
-	ctx, b.stop = context.WithCancel(context.WithoutCancel(ctx))
-	h.add(b)
-	start = func(r runner) { b.running.Go(func() { r.Run(ctx) }) }
-	for _, r := range partsOf[runner](h) {
-		if _, later := r.(loader); !later {
-			start(r)
+func (h *host) startJobs(ctx context.Context) (start func(part)) {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	start = func(p part) {
+		for _, run := range p.Run {
+			running.Go(func() { run(ctx) })
 		}
 	}
 	all := jobs{}
-	for _, w := range partsOf[worker](h) {
-		for l, more := range w.Jobs() {
+	for _, p := range h.parts {
+		if p.Load == nil {
+			start(p)
+		}
+		for l, more := range p.Jobs {
 			all[l] = append(all[l], more...)
 		}
 	}
 	for _, one := range all {
-		b.running.Go(func() { maintenance.Run(ctx, h.log, one) })
+		running.Go(func() { maintenance.Run(ctx, h.log, one) })
 	}
-	waiting := partsOf[notified](h)
-	b.running.Go(func() {
-		h.store.Listen(ctx, func(topic store.Topic) {
-			for _, n := range waiting {
-				n.Changed(topic)
-			}
-		})
-	})
+	parts := h.parts // those that are added later need no notifications
+	running.Go(func() { h.store.Listen(ctx, func(topic store.Topic) { notify(parts, topic) }) })
+	h.add(part{Close: func() error { stop(); running.Wait(); return nil }})
 	return start
 }
 
-// together calls functions at the same time, and returns when all have.
-func together(ctx context.Context, functions ...func(context.Context)) {
-	var running sync.WaitGroup
-	for _, f := range functions {
-		running.Go(func() { f(ctx) })
+// notify tells the parts that something changed in the database.
+func notify(parts []part, topic store.Topic) {
+	subject, erased := topic.Erased()
+	for _, p := range parts {
+		if changed := p.Changed[topic]; changed != nil {
+			changed()
+		}
+		if erased && p.Erased != nil {
+			p.Erased(subject)
+		}
 	}
-	running.Wait()
 }

@@ -14,7 +14,6 @@ import (
 	"assay/host/lineup/canary"
 	"assay/host/lineup/demotion"
 	"assay/host/lineup/replay"
-	"assay/host/store"
 	"assay/host/telemetry"
 )
 
@@ -23,7 +22,6 @@ type scoring struct {
 	gate    *admission.Gate
 	checker *check.Checker
 	recent  *replay.Ring  // the last checks
-	shadow  *check.Shadow // runs shadow layers on idle processors
 	tally   *replay.Tally // of shadow layers
 	trial   *canary.Watch // withdraws a canary that changes or fails too many checks
 	layers  *demotion.Watch
@@ -32,49 +30,29 @@ type scoring struct {
 	log     *slog.Logger
 }
 
-var (
-	_ collector = (*scoring)(nil)
-	_ runner    = (*scoring)(nil)
-	_ worker    = (*scoring)(nil)
-	_ notified  = (*scoring)(nil)
-)
-
 func openScoring(_ context.Context, h *host) (part, error) {
 	s := &scoring{recent: replay.NewRing(replay.DefaultChecks, replay.DefaultBytes), tally: &replay.Tally{},
 		layers: demotion.NewWatch(), metrics: h.metrics, log: h.log}
 	s.gate = admission.NewGate(admission.Config{Processors: runtime.GOMAXPROCS(0), Target: installation.CheckTarget,
 		BatchTarget: installation.BatchTarget, Recording: h.ledger.Pace})
-	s.shadow = &check.Shadow{Collector: h.lookups, Spare: s.gate.Spare, Idle: s.gate.Idle,
+	shadow := &check.Shadow{Collector: h.lookups, Spare: s.gate.Spare, Idle: s.gate.Idle,
 		Observer: shadowObservers{h.metrics, s.tally}}
-	s.steps = &lineup.Steps{Verifier: &h.lineup.trusted.Verifier, Catalog: h.store, Key: h.database.HostKey,
+	s.steps = &lineup.Steps{Verifier: &h.trusted.Verifier, Catalog: h.store, Key: h.backend.HostKey,
 		Author: installation.Printable("host " + h.name), Now: time.Now}
-	s.trial = &canary.Watch{Live: h.lineup.live, Collector: h.lookups, Turn: s.gate.Spare, Log: h.log,
+	s.trial = &canary.Watch{Live: h.live, Collector: h.lookups, Turn: s.gate.Spare, Log: h.log,
 		Observe:  func(o canary.Outcome) { h.metrics.CanaryCompared(string(o)) },
 		Withdraw: s.withdraw}
-	s.checker = installation.NewChecker(h.lineup.live, h.ledger, &telemetry.Observer{Metrics: h.metrics, Logger: h.log})
+	s.checker = installation.NewChecker(h.live, h.ledger, &telemetry.Observer{Metrics: h.metrics, Logger: h.log})
 	s.checker.Collector, s.checker.Gate, s.checker.BatchDeadline = h.lookups, s.gate, installation.BatchTimeout
-	s.checker.Memory, s.checker.Shadow, s.checker.Trial = memories{s.recent, s.layers}, s.shadow, s.trial
+	s.checker.Memory, s.checker.Shadow, s.checker.Trial = memories{s.recent, s.layers}, shadow, s.trial
 	s.checker.Overrides = h.overrides
 	h.scoring = s
-	return s, nil
-}
-
-// Collect implements collector.
-func (s *scoring) Collect(m *telemetry.Metrics) { m.WatchGate(s.gate.InProgress, s.gate.Wait) }
-
-// Run implements runner.
-func (s *scoring) Run(ctx context.Context) { together(ctx, s.shadow.Run, s.trial.Run, s.demote) }
-
-// Jobs implements worker.
-func (s *scoring) Jobs() jobs {
-	return jobs{localJobs: {{Name: "forget old checks", Every: time.Minute, Run: s.recent.Trim}}}
-}
-
-// Changed implements notified.
-func (s *scoring) Changed(topic store.Topic) {
-	if subject, ok := topic.Erased(); ok {
-		s.recent.Erase(subject)
-	}
+	return part{
+		Collect: func(m *telemetry.Metrics) { m.WatchGate(s.gate.InProgress, s.gate.Wait) },
+		Run:     []func(context.Context){shadow.Run, s.trial.Run, s.demote},
+		Jobs:    jobs{localJobs: {{Name: "forget old checks", Every: time.Minute, Run: s.recent.Trim}}},
+		Erased:  s.recent.Erase,
+	}, nil
 }
 
 // stepTimeout is the limit for a step: an activation waits a few seconds for the heads of all chains.

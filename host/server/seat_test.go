@@ -26,7 +26,7 @@ func TestKilledHostIsReplacedByItsNextRun(t *testing.T) {
 			got = append(got, h.ID)
 		}
 		storetest.NoDiff(t, "hosts", wanted, got)
-		return p.(seat).Close
+		return p.Close
 	}
 	other := start(t.TempDir(), "host_0", "host_0")
 	defer func() { storetest.NoError(t, other()) }()

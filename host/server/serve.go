@@ -56,7 +56,7 @@ func (h *host) newServer() error {
 		return err
 	}
 	h.exit = &exit{server: h.server, log: h.log, terminal: h.terminal}
-	h.add(h.exit)
+	h.add(part{Close: h.exit.finish})
 	return nil
 }
 
@@ -74,30 +74,23 @@ func (h *host) serve() <-chan error {
 	return ended
 }
 
-// adminServer serves operators.
-type adminServer struct{ *admin.Server }
-
-var _ closer = adminServer{}
-
 // adminStopTimeout is the time for responses to operators when the host stops.
 const adminStopTimeout = 2 * time.Second
 
+// newAdminServer makes the operators' server, unless it is turned off.
 func (h *host) newAdminServer() error {
 	page, err := newOperatorPage(h)
 	if err != nil || h.operators == nil {
 		return err
 	}
-	h.admin = &adminServer{admin.New(admin.Config{
+	h.admin = admin.New(admin.Config{
 		Metrics: h.metrics.Handler(), Operator: page, Ready: h.notReady, Degraded: h.degraded,
 		Draining: h.server.Draining, Version: installation.Version, Logger: h.log,
-	})}
-	h.add(h.admin)
+	})
+	h.add(part{Close: func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), adminStopTimeout)
+		defer cancel()
+		return h.admin.Shutdown(ctx)
+	}})
 	return nil
-}
-
-// Close implements closer.
-func (s adminServer) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), adminStopTimeout)
-	defer cancel()
-	return s.Shutdown(ctx)
 }

@@ -59,11 +59,13 @@ func (h *host) openParts(ctx context.Context) error {
 }
 
 // run serves until ctx ends. start starts the parts that run once they have been loaded.
-func (h *host) run(ctx context.Context, start func(runner)) error {
+func (h *host) run(ctx context.Context, start func(part)) error {
 	served := h.serve()
-	for _, l := range partsOf[loader](h) {
-		l.Load(ctx)
-		start(l)
+	for _, p := range h.parts {
+		if p.Load != nil {
+			p.Load(ctx)
+			start(p)
+		}
 	}
 	if err := h.greet(ctx); err != nil {
 		return err

@@ -46,8 +46,8 @@ func newOperatorPage(h *host) (http.Handler, error) {
 		return nil, err
 	}
 	o := &observer{host: h, version: installation.VersionLine(), began: time.Now(), address: h.listener.Addr(),
-		signs: h.lineup.trusted.Operator != nil, testing: h.desk.billing.Provider.Test(), forwarded: h.server.Forwarded}
-	return operator.New(operator.Config{Token: h.cfg.OperatorToken, Keys: h.database.Keys.Operators, State: o.state,
+		signs: h.trusted.Operator != nil, testing: h.desk.billing.Provider.Test(), forwarded: h.server.Forwarded}
+	return operator.New(operator.Config{Token: h.cfg.OperatorToken, Keys: h.backend.Keys.Operators, State: o.state,
 		Reviews: h.store, Look: look, Logger: h.log, Now: time.Now})
 }
 
@@ -71,10 +71,11 @@ func (o *observer) state(ctx context.Context) *operator.State {
 	gate := o.scoring.gate
 	s := &operator.State{
 		At: time.Now(), Host: o.name, Version: o.version, Unknown: r.unknown,
-		Lineup: o.current(),
+		Lineup: o.lineup(),
 		Queues: operator.Queues{
-			Checks: gate.InProgress(), Wait: gate.Wait(), Target: installation.CheckTarget, Ledger: o.metrics.LedgerQueue(),
-			Graph: operator.GraphQueue{Checks: r.graph.Checks, Oldest: r.graph.Oldest, More: r.graph.Clipped},
+			Checks: gate.InProgress(), Wait: gate.Wait(), Target: installation.CheckTarget,
+			Ledger: o.metrics.LedgerQueue(),
+			Graph:  operator.GraphQueue{Checks: r.graph.Checks, Oldest: r.graph.Oldest, More: r.graph.Clipped},
 			Webhooks: operator.WebhookQueue{Pending: r.webhooks.Pending, Due: r.webhooks.Due,
 				Retried: r.webhooks.Retried, Late: r.webhooks.Late, More: r.webhooks.Clipped,
 				Failing: r.webhooks.Failing, Disabled: r.webhooks.Disabled},
@@ -145,9 +146,9 @@ func (o *observer) read(ctx context.Context) reading {
 	return r
 }
 
-// current returns the lineup that the host runs, with the calls of its layers.
-func (o *observer) current() operator.Lineup {
-	a, manifests := o.lineup.InForce()
+// lineup returns the lineup that the host runs, with the calls of its layers.
+func (o *observer) lineup() operator.Lineup {
+	a, manifests := o.follower.InForce()
 	l := operator.Lineup{Activation: a.Number, Revision: a.Lineup.Revision, Author: a.Author, Reason: a.Reason,
 		Since: a.At}
 	if a.Canary != nil {

@@ -29,8 +29,8 @@ func (o *observer) warn(s *operator.State, r reading, audited auditlog.Status) {
 	add := func(severity operator.Severity, what, do string) {
 		s.Warnings = append(s.Warnings, operator.Warning{Severity: severity, What: what, Do: do})
 	}
-	for _, p := range o.problems() {
-		add(operator.Problem, sentence(p.sentence), p.remedy)
+	for problem, remedy := range o.problems() {
+		add(operator.Problem, sentence(problem), remedy)
 	}
 	for _, h := range s.Hosts {
 		switch {
