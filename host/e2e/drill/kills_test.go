@@ -2,6 +2,7 @@ package drill
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -18,15 +19,13 @@ import (
 	"assay/sdk/client"
 )
 
+var killCount = flag.Int("kills", 2, "how many hosts TestKillUnderLoad kills")
+
 // TestKillUnderLoad kills hosts while they answer checks. Clients send what was not answered again, to the next host
 // and with the same Idempotency-Key: each request is answered, recorded and counted exactly once.
 func TestKillUnderLoad(t *testing.T) {
 	t.Parallel()
 	const callers = 16
-	kills := 8
-	if hosttest.RaceDetector {
-		kills = 5
-	}
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	b := hosttest.OpenStore(t, dir, database)
 	issued, err := installation.IssueKey(t.Context(), b.Store, installation.Unlimited(), "test")
@@ -36,7 +35,7 @@ func TestKillUnderLoad(t *testing.T) {
 	var mu sync.Mutex
 	answered := map[string]bool{}
 	next := make([]int, callers) // the number of each caller's request
-	for round := range kills + 1 {
+	for round := range *killCount + 1 {
 		host := hosttest.StartHost(t, dir, database)
 		var wg sync.WaitGroup
 		var count atomic.Int32
@@ -65,7 +64,7 @@ func TestKillUnderLoad(t *testing.T) {
 					answered[result.Ref] = true
 					mu.Unlock()
 					next[c]++
-					if round == kills { // only what the killed hosts left
+					if round == *killCount { // only what the killed hosts left
 						return
 					}
 					if count.Add(1) == goal {
