@@ -15,12 +15,13 @@ import (
 // engineImporters lists the packages that may import each third-party engine, so that an engine can be replaced in one
 // place.
 var engineImporters = map[string][]string{
-	"github.com/tetratelabs/wazero":              {"host/sandbox", "host/sandbox/linear"},
-	"github.com/uptrace/bun":                     {"host/store"},
-	"github.com/jackc/pgx/v5":                    {"host/store/...", "host/e2e/chaos", "host/hosttest"},
-	"github.com/hashicorp/go-retryablehttp":      {"host/customer/webhook"},
-	"github.com/gofiber/fiber/v2":                {"host/web/api", "host/web/console", "host/measure/bench"},
-	"github.com/valyala/fasthttp":                {"host/web/api", "host/web/console", "host/measure/bench", "host/server"},
+	"github.com/tetratelabs/wazero":         {"host/sandbox", "host/sandbox/linear"},
+	"github.com/uptrace/bun":                {"host/store"},
+	"github.com/jackc/pgx/v5":               {"host/store/...", "host/e2e/chaos", "host/hosttest"},
+	"github.com/hashicorp/go-retryablehttp": {"host/customer/webhook"},
+	"github.com/gofiber/fiber/v2":           {"host/web/api", "host/web/console", "host/measure/bench"},
+	"github.com/valyala/fasthttp": {"host/web/api", "host/web/console", "host/measure/bench",
+		"host/server"},
 	"github.com/stripe/stripe-go/v85":            {"host/customer/billing"},
 	"github.com/fergusstrange/embedded-postgres": {"host/store/postgres"},
 	"github.com/nyaruka/phonenumbers":            {"host/entity"},
@@ -106,9 +107,10 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"registry/builtin/...": {"registry registry/builtin", "a release contains modules, and nothing that runs them"},
 
 	// Less than their group.
-	"host/audit":            {"", "the hash chain is an algorithm, independent of storage"},
-	"host/web/admin":        {"", "what operators are served is handed in"},
-	"host/web/operator":     {"host/customer/decision host/entity", "the page shows what is handed in, and settles reviews"},
+	"host/audit":     {"", "the hash chain is an algorithm, independent of storage"},
+	"host/web/admin": {"", "what operators are served is handed in"},
+	"host/web/operator": {"host/customer/decision host/entity",
+		"the page shows what is handed in, and settles reviews"},
 	"host/web/mail":         {"", "sending a text needs to know nothing about it"},
 	"host/web/certificate":  {"", "certificates are files, and what they protect is not known here"},
 	"host/customer/billing": {"host/check", "billing needs neither pages nor the database"},

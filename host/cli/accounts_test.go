@@ -27,7 +27,8 @@ func TestAccountsCommands(t *testing.T) {
 	if strings.Contains(text, "code ") {
 		t.Errorf("a further key comes with a code:\n%s", text)
 	}
-	text = hosttest.Output(t, dir, database, "accounts", "signin", issued.Account, "--public-url=https://assay.example/")
+	text = hosttest.Output(t, dir, database, "accounts", "signin", issued.Account,
+		"--public-url=https://assay.example/")
 	link, _, _ := strings.Cut(text, "\n")
 	token, ok := strings.CutPrefix(link, "https://assay.example"+console.LinkPath)
 	if account, err := s.UseLink(t.Context(), token); !ok || err != nil || account != issued.Account {

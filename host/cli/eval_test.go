@@ -23,7 +23,8 @@ import (
 func TestEval(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.Installation(t)
-	r := hosttest.OutputJSON[hosttest.EvalReport](t, dir, database, "eval", hosttest.WriteFile(t, "rows.jsonl", []byte(hosttest.Labelled)))
+	r := hosttest.OutputJSON[hosttest.EvalReport](t, dir, database, "eval",
+		hosttest.WriteFile(t, "rows.jsonl", []byte(hosttest.Labelled)))
 	if r.Rows != 16 || r.Lineup.Revision != 1 || r.AUC != nil || len(r.Types) != 4 {
 		t.Fatalf("%+v", r)
 	}
@@ -38,7 +39,8 @@ func TestEval(t *testing.T) {
 		}
 	}
 	mistaken := `{"type":"domain","value":"paypa1-login.xyz","label":0,"source":"popular"}`
-	file, page := hosttest.WriteFile(t, "rows.jsonl", []byte(hosttest.Labelled+mistaken)), filepath.Join(t.TempDir(), "report.html")
+	file, page := hosttest.WriteFile(t, "rows.jsonl", []byte(hosttest.Labelled+mistaken)), filepath.Join(t.TempDir(),
+		"report.html")
 	text := hosttest.Output(t, dir, database, "eval", file, "--worst", "1", "--html", page)
 	html := hosttest.ReadText(t, page)
 	for _, want := range []string{"<svg", "paypa1-login.xyz", "rows.jsonl", "Imitates PayPal"} {
@@ -72,7 +74,8 @@ func TestEvalReplaysFacts(t *testing.T) {
 	}
 	held := hosttest.WriteFile(t, "held.jsonl", []byte(
 		`{"type":"domain","value":"kleine-werkstatt.de","label":0,"held_out":{"feeds":3,"lexical":0}}`))
-	text := hosttest.Output(t, dir, database, "eval", hosttest.WriteFile(t, "rows.jsonl", []byte(fmt.Sprintf(row, 0, `{}`))),
+	text := hosttest.Output(t, dir, database, "eval", hosttest.WriteFile(t, "rows.jsonl",
+		[]byte(fmt.Sprintf(row, 0, `{}`))),
 		"--held-out", held)
 	if !strings.Contains(text, "of layer feeds, 1 of 1 rows") {
 		t.Errorf("the held-out score of another file does not count:\n%s", text)
@@ -92,7 +95,8 @@ func TestEvalInput(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r := hosttest.OutputJSON[hosttest.EvalReport](t, dir, database, "eval", hosttest.WriteFile(t, "rows.jsonl.gz", zipped.Bytes()))
+	r := hosttest.OutputJSON[hosttest.EvalReport](t, dir, database, "eval",
+		hosttest.WriteFile(t, "rows.jsonl.gz", zipped.Bytes()))
 	if r.Type != "domain" || r.N != 4 || r.AUC == nil || r.Types != nil {
 		t.Errorf("compressed file: %+v", r)
 	}
@@ -129,8 +133,9 @@ func TestEvalInput(t *testing.T) {
 		"an invalid lineup": {"eval", "--lineup",
 			hosttest.WriteFile(t, "lineup.json", []byte(`{"bias":0,"layers":[{"layer":"domain","weight":99}]}`)),
 			hosttest.WriteFile(t, "rows.jsonl", []byte(domains))},
-		"a single label": {"lineup", "fit", hosttest.WriteFile(t, "rows.jsonl", []byte(strings.SplitAfter(domains, "\n")[0]))},
-		"a zero share":   {"lineup", "fit", "--block-fpr=0", hosttest.WriteFile(t, "rows.jsonl", []byte(domains))},
+		"a single label": {"lineup", "fit", hosttest.WriteFile(t, "rows.jsonl",
+			[]byte(strings.SplitAfter(domains, "\n")[0]))},
+		"a zero share": {"lineup", "fit", "--block-fpr=0", hosttest.WriteFile(t, "rows.jsonl", []byte(domains))},
 	} {
 		if out, err := hosttest.Command(t.Context(), dir, database, args...).CombinedOutput(); err == nil ||
 			!strings.Contains(string(out), "assay: ") {

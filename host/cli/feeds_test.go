@@ -66,7 +66,8 @@ func TestFeedsCommands(t *testing.T) {
 	if text := hosttest.Output(t, dir, database, "feeds", "list"); !strings.Contains(text, "CERT Test") {
 		t.Errorf("lists:\n%s", text)
 	}
-	if text := hosttest.Output(t, dir, database, "feeds", "withdraw", "CERT Test"); !strings.Contains(text, "withdrawn") {
+	if text := hosttest.Output(t, dir, database, "feeds", "withdraw", "CERT Test"); !strings.Contains(text,
+		"withdrawn") {
 		t.Errorf("withdrawing: %s", text)
 	}
 	if code, text := hosttest.Failing(t, dir, database, "feeds", "withdraw", "CERT Test"); code != 1 ||

@@ -269,7 +269,8 @@ func TestLostSecret(t *testing.T) {
 	hosttest.OpenStore(t, hosttest.DataDir(t), database)
 	open := func(dir string) error {
 		_, err := installation.Open(t.Context(), &installation.Config{DataDir: dir, DatabaseURL: database},
-			&terminal.Terminal{Out: t.Output(), Err: t.Output()}, installation.QuietLog(&terminal.Terminal{Err: t.Output()}), store.CreateSchema)
+			&terminal.Terminal{Out: t.Output(),
+				Err: t.Output()}, installation.QuietLog(&terminal.Terminal{Err: t.Output()}), store.CreateSchema)
 		return err
 	}
 	lost, other := t.TempDir(), t.TempDir()
@@ -288,7 +289,8 @@ func TestLostSecret(t *testing.T) {
 // TestBuiltInLineup scores and measures without an installation.
 func TestBuiltInLineup(t *testing.T) {
 	t.Parallel()
-	cached, out := &installation.Config{DataDir: hosttest.DataDir(t)}, &terminal.Terminal{Out: t.Output(), Err: t.Output()}
+	cached, out := &installation.Config{DataDir: hosttest.DataDir(t)}, &terminal.Terminal{Out: t.Output(),
+		Err: t.Output()}
 	keys := storetest.Must(cached.LoadInstallation())(t)
 	modules := storetest.Must(installation.BuiltInLayers(t.Context(), cached, out))(t)
 	cfg := &installation.Config{DataDir: filepath.Join(t.TempDir(), "none"), DNS: []string{installation.Off}}

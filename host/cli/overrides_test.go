@@ -66,7 +66,8 @@ func TestOverridesOnAHost(t *testing.T) {
 	until("paypa1-secure-login.xyz", "allow", "Assay: Allowed by your override "+own.ID+"; the layers' score is ")
 	until("www.paypa1-secure-login.xyz", "block", "")
 
-	all := hosttest.OutputJSON[override.Listed](t, dir, database, "overrides", "add", "block", "--registrable=example.org",
+	all := hosttest.OutputJSON[override.Listed](t, dir, database, "overrides", "add", "block",
+		"--registrable=example.org",
 		"--reason=fraud ring", "--expires=30d", "--author=ops")
 	until("shop.example.org", "block", "Assay: Blocked by the operator's override "+all.ID+"; the layers' score is ")
 	explained := hosttest.OutputJSON[Explanation](t, dir, database, "check", "shop.example.org")

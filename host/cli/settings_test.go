@@ -96,7 +96,8 @@ func TestConfigurationFileExamples(t *testing.T) {
 	t.Parallel()
 	_, shown, _ := strings.Cut(hosttest.ReadText(t, "../../docs/settings.md"), "```\n# /etc/assay.env\n")
 	shown, _, _ = strings.Cut(shown, "```")
-	for name, text := range map[string]string{"docs": shown, "deploy": hosttest.ReadText(t, "../../examples/deploy/assay.env")} {
+	for name, text := range map[string]string{"docs": shown,
+		"deploy": hosttest.ReadText(t, "../../examples/deploy/assay.env")} {
 		all, _ := configJSON(t, nil, 0, "--config", hosttest.WriteFile(t, "assay.env", []byte(text)))
 		if got := all["ASSAY_LISTEN"]; got.Value != "0.0.0.0:8080" {
 			t.Errorf("%s: ASSAY_LISTEN is %+v", name, got)
@@ -118,7 +119,8 @@ func TestConfigurationFileErrors(t *testing.T) {
 			":1: ASSAY_WITNESS: \"w+1\" is not the public key of a witness"},
 		{"witness without a URL", "ASSAY_WITNESS=" + hosttest.WitnessKey + "\n",
 			":1: ASSAY_WITNESS: \"" + hosttest.WitnessKey + "\" does not begin with a URL"},
-		{"a witness twice", "ASSAY_WITNESS=http://a.example " + hosttest.WitnessKey + ",http://b.example " + hosttest.WitnessKey + "\n",
+		{"a witness twice", "ASSAY_WITNESS=http://a.example " + hosttest.WitnessKey + ",http://b.example " +
+			hosttest.WitnessKey + "\n",
 			":1: ASSAY_WITNESS: two witnesses have the name w.example"},
 		{"contact", "ASSAY_SECURITY_CONTACT=me@x.example\n",
 			":1: ASSAY_SECURITY_CONTACT: \"me@x.example\" is neither "},
@@ -163,7 +165,8 @@ func TestHelpWithWrongSettings(t *testing.T) {
 // TestConfigShowsWrongSettings checks that assay config shows all settings although some are wrong, and names these.
 func TestConfigShowsWrongSettings(t *testing.T) {
 	t.Parallel()
-	file := hosttest.WriteFile(t, "assay.env", []byte("ASSAY_FLIP_LIMIT=all\nASSAY_DNS=nowhere\nASSAY_X=1\nASSAY_CHAINS=2\n"))
+	file := hosttest.WriteFile(t, "assay.env",
+		[]byte("ASSAY_FLIP_LIMIT=all\nASSAY_DNS=nowhere\nASSAY_X=1\nASSAY_CHAINS=2\n"))
 	all, errs := configJSON(t, []string{"ASSAY_CONFIG=" + file, "ASSAY_DATABASE_CONNECTIONS=x",
 		"ASSAY_STRIPE_KEY=sk_live_1", "ASSAY_DRAIN=90s"}, 1, "--listen=x")
 	for name, want := range map[string]settingInForce{
@@ -368,8 +371,10 @@ func TestTestModeMustBeAskedFor(t *testing.T) {
 		"private database":        {installation.Config{}, true, ""},
 		"own database":            {installation.Config{DatabaseURL: database}, false, ""},
 		"own database, asked for": {installation.Config{DatabaseURL: database, TestCheckout: true}, true, ""},
-		"Stripe":                  {installation.Config{StripeKey: "sk_live_1", StripeWebhookSecret: "whsec_1"}, false, ""},
-		"Stripe and test checkout": {installation.Config{StripeKey: "sk_live_1", StripeWebhookSecret: "whsec_1", TestCheckout: true},
+		"Stripe": {installation.Config{StripeKey: "sk_live_1", StripeWebhookSecret: "whsec_1"}, false,
+			""},
+		"Stripe and test checkout": {installation.Config{StripeKey: "sk_live_1", StripeWebhookSecret: "whsec_1",
+			TestCheckout: true},
 			false, "ASSAY_TEST_CHECKOUT: it cannot be set"},
 	} {
 		if err := test.cfg.ValidateBilling(); (err != nil) != (test.err != "") ||

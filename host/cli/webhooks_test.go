@@ -36,7 +36,8 @@ func TestWebhooks(t *testing.T) {
 	var mu sync.Mutex
 	status := 200
 	url, calls := hosttest.Receive(t, func(hosttest.Call) int { mu.Lock(); defer mu.Unlock(); return status })
-	set := hosttest.OutputJSON[map[string]string](t, dir, database, "webhooks", "set", "--account", issued.Account, "--url",
+	set := hosttest.OutputJSON[map[string]string](t, dir, database, "webhooks", "set", "--account", issued.Account,
+		"--url",
 		url+"/hook")
 	secret := set["secret"]
 	if !strings.HasPrefix(secret, "whsec_") || len(set) != 1 {
@@ -71,7 +72,8 @@ func TestWebhooks(t *testing.T) {
 	mu.Lock()
 	status = 503
 	mu.Unlock()
-	test := hosttest.OutputJSON[map[string]string](t, dir, database, "webhooks", "test", "--account", issued.Account)["ref"]
+	test := hosttest.OutputJSON[map[string]string](t, dir, database, "webhooks", "test", "--account",
+		issued.Account)["ref"]
 	for attempt := 1; attempt <= 4; attempt++ {
 		c := hosttest.Next(t, calls)
 		if c.Ref() != test || c.Header.Get("X-Service-Attempt") != fmt.Sprint(attempt) {
@@ -80,7 +82,8 @@ func TestWebhooks(t *testing.T) {
 		eventuallyDue(t, database)
 	}
 	failed := func() []loggedEvent {
-		return hosttest.OutputJSON[[]loggedEvent](t, dir, database, "webhooks", "list", "--account", issued.Account, "--events",
+		return hosttest.OutputJSON[[]loggedEvent](t, dir, database, "webhooks", "list", "--account", issued.Account,
+			"--events",
 			"--state", "failed")
 	}
 	hosttest.Eventually(t, "the event fails", func() bool { return len(failed()) == 1 })
@@ -91,7 +94,8 @@ func TestWebhooks(t *testing.T) {
 	mu.Lock()
 	status = 204
 	mu.Unlock()
-	if done := hosttest.OutputJSON[resent](t, dir, database, "webhooks", "resend", "--account", issued.Account, "--since",
+	if done := hosttest.OutputJSON[resent](t, dir, database, "webhooks", "resend", "--account", issued.Account,
+		"--since",
 		"1h"); done.Resent != 1 || done.Gone != 0 {
 		t.Errorf("resend: %+v", done)
 	}
@@ -142,7 +146,8 @@ func TestWebhooks(t *testing.T) {
 	if err == nil || !strings.Contains(string(out), "enable it first") {
 		t.Errorf("resending to a disabled endpoint: %v, %s", err, out)
 	}
-	test = hosttest.OutputJSON[map[string]string](t, dir, database, "webhooks", "test", "--account", issued.Account)["ref"]
+	test = hosttest.OutputJSON[map[string]string](t, dir, database, "webhooks", "test", "--account",
+		issued.Account)["ref"]
 	if c := hosttest.Next(t, calls); c.Ref() != test {
 		t.Errorf("a disabled endpoint was sent %s", c.Ref())
 	}
@@ -359,7 +364,8 @@ func TestPrivateEndpointPrintsWarning(t *testing.T) {
 	hosttest.OpenStore(t, dir, database)
 	issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
 	for url, warned := range map[string]bool{"http://10.0.0.1/": true, "https://receiver.example/": false} {
-		cmd := hosttest.Command(t.Context(), dir, database, "webhooks", "set", "--account", issued.Account, "--url", url)
+		cmd := hosttest.Command(t.Context(), dir, database, "webhooks", "set", "--account", issued.Account, "--url",
+			url)
 		var stderr strings.Builder
 		cmd.Stderr = &stderr
 		if out, err := cmd.Output(); err != nil || !strings.HasPrefix(string(out), "secret  whsec_") ||

@@ -59,24 +59,24 @@ func Has(t *testing.T, text string, lines ...string) {
 	}
 }
 
-// layerAuthor runs programs as the author of a layer does, in a folder outside of the repository, without the network.
-type layerAuthor struct {
+// LayerAuthor runs programs as the author of a layer does, in a folder outside of the repository, without the network.
+type LayerAuthor struct {
 	Folder string
 	Path   string // PATH
 	Env    []string
 }
 
 // NewAuthor returns an author with an empty folder. The program assay is on the PATH.
-func NewAuthor(t *testing.T) layerAuthor {
+func NewAuthor(t *testing.T) LayerAuthor {
 	t.Helper()
 	bin := t.TempDir()
 	storetest.NoError(t, os.Symlink(Program(t), filepath.Join(bin, "assay")))
-	return layerAuthor{Folder: t.TempDir(), Path: bin + string(os.PathListSeparator) + os.Getenv("PATH"),
+	return LayerAuthor{Folder: t.TempDir(), Path: bin + string(os.PathListSeparator) + os.Getenv("PATH"),
 		Env: os.Environ()}
 }
 
 // Run runs a program in a folder below the author's, and returns what it printed.
-func (a layerAuthor) Run(t *testing.T, folder, line string) (string, error) {
+func (a LayerAuthor) Run(t *testing.T, folder, line string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
 	cmd.Dir = filepath.Join(a.Folder, folder)
@@ -85,8 +85,8 @@ func (a layerAuthor) Run(t *testing.T, folder, line string) (string, error) {
 	return string(out), err
 }
 
-// Must is run for a program that must succeed.
-func (a layerAuthor) Must(t *testing.T, folder, line string) string {
+// Must is Run for a program that must succeed.
+func (a LayerAuthor) Must(t *testing.T, folder, line string) string {
 	t.Helper()
 	out, err := a.Run(t, folder, line)
 	if err != nil {

@@ -13,7 +13,8 @@ func Thousands[T int | int64](n T) string {
 	return fmt.Sprintf("%s,%03d", Thousands(n/1000), n%1000)
 }
 
-var (
-	Fenced       = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
-	ProgramOrder = []string{"sh", "go", "ts", "python"}
-)
+// Fenced matches a fenced block of a document, with its language and its text.
+var Fenced = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
+
+// ProgramOrder lists the languages of the guide's snippets in the order of their tabs.
+var ProgramOrder = []string{"sh", "go", "ts", "python"}

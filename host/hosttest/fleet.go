@@ -18,6 +18,7 @@ import (
 	"assay/registry/activation"
 )
 
+// Signed returns the signed note of the last activation.
 func (f *TestFleet) Signed(t *testing.T) string {
 	t.Helper()
 	signed, _, err := f.Backend.Store.LastActivation(t.Context())
@@ -31,7 +32,8 @@ func (f *TestFleet) KeysAround(t *testing.T, canary registry.Digest) (inside, ou
 	l := &check.Lineup{}
 	l.Canary = &check.Canary{Lineup: &check.Lineup{}, Percent: 50, Seed: canary[:]}
 	for inside == "" || outside == "" {
-		issued := storetest.Must(installation.IssueKey(t.Context(), f.Backend.Store, installation.Unlimited(), "test"))(t)
+		issued := storetest.Must(installation.IssueKey(t.Context(), f.Backend.Store, installation.Unlimited(),
+			"test"))(t)
 		if l.For(issued.Account) == l {
 			outside = issued.Secret
 		} else {
@@ -76,6 +78,7 @@ type TestFleet struct {
 // FleetBody is a check whose score depends on the weight of the iban layer alone.
 const FleetBody = `{"iban":"DE88370400440532013000"}`
 
+// NewFleet starts n hosts on one database, each behind a proxy of its own, and issues a key.
 func NewFleet(t *testing.T, n int) *TestFleet {
 	t.Helper()
 	f := &TestFleet{Dir: DataDir(t), Database: postgrestest.Database(t)}

@@ -85,7 +85,8 @@ func Main(m *testing.M) int {
 		if err != nil {
 			return err
 		}
-		cfg, t := &installation.Config{DataDir: dir, DatabaseURL: url}, &terminal.Terminal{Out: io.Discard, Err: os.Stderr}
+		cfg, t := &installation.Config{DataDir: dir, DatabaseURL: url}, &terminal.Terminal{Out: io.Discard,
+			Err: os.Stderr}
 		b, err := installation.Open(ctx, cfg, t, installation.QuietLog(t), store.CreateSchema)
 		if err != nil {
 			return err
@@ -218,7 +219,7 @@ func StartHost(t testing.TB, dir, database string, args ...string) *HostProcess 
 	return RunHost(t, Command(context.WithoutCancel(t.Context()), dir, database, args...))
 }
 
-// RunHost is startHost for a command.
+// RunHost is StartHost for a command.
 func RunHost(t testing.TB, cmd *exec.Cmd) *HostProcess {
 	t.Helper()
 	h, err := TryHost(t, cmd)
@@ -228,7 +229,7 @@ func RunHost(t testing.TB, cmd *exec.Cmd) *HostProcess {
 	return h
 }
 
-// TryHost is like runHost, but a host that does not become ready is not a failure of the test.
+// TryHost is like RunHost, but a host that does not become ready is not a failure of the test.
 func TryHost(t testing.TB, cmd *exec.Cmd) (*HostProcess, error) {
 	h := &HostProcess{Cmd: cmd, done: make(chan error, 1)}
 	var stderr bytes.Buffer
@@ -357,6 +358,7 @@ func Post(client *http.Client, url, key, body string) (a Answer) {
 	return a
 }
 
+// PostOnce makes a check. If the connection breaks, the status is 0.
 func PostOnce(client *http.Client, url, key, body string) Answer {
 	request, err := http.NewRequest(http.MethodPost, url+"/api/check", strings.NewReader(body))
 	if err != nil {
@@ -381,7 +383,8 @@ func PostOnce(client *http.Client, url, key, body string) Answer {
 func Installation(t testing.TB) (dir, database string) {
 	t.Helper()
 	dir, database = DataDir(t), postgrestest.Database(t)
-	b, cfg, out := OpenStore(t, dir, database), &installation.Config{DataDir: dir}, &terminal.Terminal{Out: t.Output(), Err: t.Output()}
+	b, cfg, out := OpenStore(t, dir, database), &installation.Config{DataDir: dir}, &terminal.Terminal{Out: t.Output(),
+		Err: t.Output()}
 	memory, err := lineup.OpenMemory(cfg.MemoryPath())
 	if err != nil {
 		t.Fatal(err)
@@ -410,7 +413,8 @@ func Installation(t testing.TB) (dir, database string) {
 func OpenStore(t testing.TB, dir, database string) *installation.Backend {
 	t.Helper()
 	b, err := installation.Open(t.Context(), &installation.Config{DataDir: dir, DatabaseURL: database},
-		&terminal.Terminal{Out: t.Output(), Err: t.Output()}, installation.QuietLog(&terminal.Terminal{Err: t.Output()}), store.CreateSchema)
+		&terminal.Terminal{Out: t.Output(),
+			Err: t.Output()}, installation.QuietLog(&terminal.Terminal{Err: t.Output()}), store.CreateSchema)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -422,6 +426,7 @@ func OpenStore(t testing.TB, dir, database string) *installation.Backend {
 	return b
 }
 
+// ReadText returns the content of a file.
 func ReadText(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -431,6 +436,7 @@ func ReadText(t *testing.T, file string) string {
 	return string(text)
 }
 
+// WriteJSON writes v to a new file and returns its path.
 func WriteJSON(t *testing.T, v any) string {
 	t.Helper()
 	data, err := json.Marshal(v)
@@ -440,6 +446,7 @@ func WriteJSON(t *testing.T, v any) string {
 	return WriteFile(t, "lineup.json", data)
 }
 
+// WriteFile writes a new file with a name and returns its path.
 func WriteFile(t *testing.T, name string, data []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)

@@ -12,6 +12,7 @@ import (
 	"assay/host/web/operator"
 )
 
+// OperatorToken opens the operator's page of a test's host.
 const OperatorToken = "0123456789abcdef"
 
 // shownState is the state that a host shows an operator.
@@ -38,6 +39,7 @@ func AskOperator(t *testing.T, h *HostProcess, accept string) string {
 	return string(text)
 }
 
+// State returns the state that the host shows an operator.
 func (h *HostProcess) State(t *testing.T) (s shownState) {
 	t.Helper()
 	storetest.NoError(t, json.Unmarshal([]byte(AskOperator(t, h, "application/json")), &s))

@@ -25,6 +25,7 @@ type Call struct {
 	Body   []byte
 }
 
+// Ref returns the reference of the event.
 func (c Call) Ref() string { return c.Header.Get("webhook-id") }
 
 // Receive starts a webhook receiver on loopback. respond returns the status of each response.
@@ -73,6 +74,7 @@ func StandardSignature(secret string, c Call) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
+// Get returns the body of a page or resource that a key may read.
 func Get(t *testing.T, url, key string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)

@@ -50,7 +50,8 @@ var sharedFolder = sync.OnceValues(func() (string, error) {
 			switch {
 			case err != nil:
 				return err
-			case d.IsDir() && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules" || d.Name() == "testdata"):
+			case d.IsDir() && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules" ||
+				d.Name() == "testdata"):
 				return fs.SkipDir
 			case !d.Type().IsRegular() || strings.HasSuffix(path, "_test.go"):
 				return nil

@@ -14,8 +14,8 @@ import (
 	"assay/registry/activation"
 )
 
-// LineupStore stores lineups.
-type LineupStore interface {
+// Store stores lineups.
+type Store interface {
 	// StoreLineup returns the revision of a lineup, or of an equal one if it exists.
 	StoreLineup(ctx context.Context, canonical []byte, origin registry.LineupOrigin) (revision int64, err error)
 }
@@ -23,7 +23,7 @@ type LineupStore interface {
 // Catalog stores published plugins, lineups and activations.
 type Catalog interface {
 	Source
-	LineupStore
+	Store
 	PublishPlugin(ctx context.Context, m registry.Module, version string, firstParty bool, notes registry.Notes) error
 	// Activate fails with activation.ErrSuperseded unless the previous activation is in force.
 	Activate(ctx context.Context, a activation.Signed) error

@@ -269,7 +269,7 @@ func (p Proposal) Sign(key activation.Key, trust activation.Trust) (activation.S
 
 // StoreLineup stores a lineup whose layers have digests, see Pin, and returns its description for an activation.
 func StoreLineup(
-	ctx context.Context, lineups LineupStore, l registry.LineupDocument, origin registry.LineupOrigin,
+	ctx context.Context, lineups Store, l registry.LineupDocument, origin registry.LineupOrigin,
 ) (activation.Lineup, error) {
 	text, err := l.Canonical()
 	if err != nil {

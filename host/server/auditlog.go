@@ -22,8 +22,8 @@ func openWitnesses(_ context.Context, h *host) (part, error) {
 		Run:     []func(context.Context){w.Run},
 		Problems: []problems{
 			{w.Contradicted, "Change nothing in the database: it is evidence. Find out whether a backup was " +
-				"restored, a standby that lagged took over, or records were rewritten. `assay audit verify` compares them with " +
-				"the checkpoints of this host."},
+				"restored, a standby that lagged took over, or records were rewritten. `assay audit verify` compares " +
+				"them with the checkpoints of this host."},
 			{w.Delayed, "Checks continue, and the next checkpoint is submitted. Ask the witness's operator, or " +
 				"remove it from `ASSAY_WITNESS`."},
 		},

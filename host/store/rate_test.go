@@ -25,7 +25,8 @@ func TestSettleUses(t *testing.T) {
 	settle(a, uses{"key 1": 3, "key 2": 0}, uses{"key 1": 3})
 	settle(b, uses{"key 1": 4, "network 192.0.2.0/24": 1}, uses{"key 1": 7, "network 192.0.2.0/24": 1})
 	settle(a, uses{"key 1": 0, "network 192.0.2.0/24": 2}, uses{"key 1": 7, "network 192.0.2.0/24": 3})
-	expect(t, "names that are hashes", one[int](t, a, "SELECT count(*) FROM rate_uses WHERE name ~ '^[0-9a-f]{32}$'"), 2)
+	expect(t, "names that are hashes", one[int](t, a, "SELECT count(*) FROM rate_uses WHERE name ~ '^[0-9a-f]{32}$'"),
+		2)
 	expect(t, "rows", one[int](t, a, "SELECT count(*) FROM rate_uses"), 2)
 	_, err := a.db.Exec("UPDATE rate_uses SET used_at = now() - interval '61 s'")
 	noError(t, err)

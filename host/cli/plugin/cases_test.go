@@ -46,7 +46,8 @@ func TestPluginCommands(t *testing.T) {
 {"name": "not a domain", "type": "domain", "value": "a b", "min": 0, "max": 0}
 {"name": "right", "type": "domain", "value": "a.de", "min": 0, "max": 0}
 `), 0o600))
-		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "test", other), "FAIL  wrong\n      - the score is 20, outside 30 to 50\n",
+		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "test", other),
+			"FAIL  wrong\n      - the score is 20, outside 30 to 50\n",
 			`- the threat is "", not "spam"`, "- the signal numbers:age:new is missing",
 			"signal   +20 numbers:name:digits: Contains the number “20245”", "rdap.age_days is absent",
 			"log      debug: longest number: 5 digits", "FAIL  not a domain\n      - ", "ok    right",
@@ -57,7 +58,8 @@ func TestPluginCommands(t *testing.T) {
 	})
 	t.Run("run", func(t *testing.T) {
 		facts := hosttest.WriteFile(t, "facts.json", []byte(`{"rdap.age_days": "1", "config.limit": "5"}`))
-		hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", file, "jane@shop20245.com", "--facts", facts), `email "jane@shop20245.com"`,
+		hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", file, "jane@shop20245.com", "--facts", facts),
+			`email "jane@shop20245.com"`,
 			"score    50", "signal   +30 numbers:age:new: Registered 1 day ago", "threat   scam",
 			`fact     rdap.age_days = "1"`, "unread   config.limit was given", "debug: longest number: 5 digits",
 			" of 200000 units of fuel (", " KiB of memory, ")
@@ -71,9 +73,11 @@ func TestPluginCommands(t *testing.T) {
 		hosttest.ChangeLayer(t, failing, "SIGNAL_NAME_DIGITS", `"numbers:name:digit"`)
 		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "run", failing, "shop20245.com"), "assay: the call failed",
 			`failed   refused: the manifest declares no signal code "numbers:name:digit"`)
-		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "run", file, "DE89370400440532013000"), "does not score values of type iban",
+		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "run", file, "DE89370400440532013000"),
+			"does not score values of type iban",
 			"domain, email")
-		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "run", file, "a.de", "--facts", folder), "reading facts, a JSON object of texts")
+		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "run", file, "a.de", "--facts", folder),
+			"reading facts, a JSON object of texts")
 	})
 	t.Run("inspect", func(t *testing.T) {
 		i := runsJSON[inspection](t, "plugin", "inspect", file)
@@ -85,7 +89,8 @@ func TestPluginCommands(t *testing.T) {
 			i.Digest != storetest.Must(registry.OpenModule(storetest.Must(os.ReadFile(file))(t)))(t).Digest.String() {
 			t.Errorf("%+v; the sections have %d bytes", i, sum)
 		}
-		hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "inspect", file), "Class finding, score 0 to 50.", "Reads    domain.registrable, ",
+		hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "inspect", file), "Class finding, score 0 to 50.",
+			"Reads    domain.registrable, ",
 			"assay.fact", "numbers:age:new", `"assay.manifest"`, i.Digest)
 		hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "inspect", "--diff", file, file), "are the same")
 		manifest := storetest.Must(os.ReadFile(filepath.Join(folder, "manifest.json")))(t)
@@ -94,7 +99,8 @@ func TestPluginCommands(t *testing.T) {
 		storetest.NoError(t, os.WriteFile(filepath.Join(other, "manifest.json"), []byte(strings.NewReplacer(
 			"[0, 50]", "[-10, 40]", `"finding"`, `"style"`, `"facts": [`, `"facts": ["dns.a", `).
 			Replace(string(manifest))), 0o600))
-		hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "inspect", "--diff", file, other), "more    lowest score   0        -10",
+		hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "inspect", "--diff", file, other),
+			"more    lowest score   0        -10",
 			"more    fact                    dns.a", "        highest score  50       40")
 		hosttest.Runs(t, 2, "plugin", "inspect", file, file)
 		hosttest.Runs(t, 2, "plugin", "inspect", file, "--diff")
@@ -107,14 +113,19 @@ func TestPluginCommands(t *testing.T) {
 			m.Micros.Maximum < m.Micros.Median || m.Failed != 0 {
 			t.Errorf("%+v", m)
 		}
-		baseline, values := hosttest.WriteFile(t, "b.json", []byte(text)), hosttest.WriteFile(t, "v", []byte("a.de\n\nb.de\nj@a.de\n"))
-		hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "bench", file, "--rounds", "1", "--baseline", baseline), " (+0.0%)", "200000",
+		baseline, values := hosttest.WriteFile(t, "b.json", []byte(text)), hosttest.WriteFile(t, "v",
+			[]byte("a.de\n\nb.de\nj@a.de\n"))
+		hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "bench", file, "--rounds", "1", "--baseline", baseline),
+			" (+0.0%)", "200000",
 			"Compared with numbers@0.1.0")
-		hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "bench", file, "--rounds", "3", "--values", values, "--baseline", file),
+		hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "bench", file, "--rounds", "3", "--values", values, "--baseline",
+			file),
 			"9 calls with 3 values", " (+0.0%)")
-		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "bench", file, "--baseline", hosttest.WriteFile(t, "c.json", []byte("{}"))),
+		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "bench", file, "--baseline",
+			hosttest.WriteFile(t, "c.json", []byte("{}"))),
 			"it is not an output of")
-		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "bench", file, "--values", hosttest.WriteFile(t, "n", []byte("+491712345678\n"))),
+		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "bench", file, "--values",
+			hosttest.WriteFile(t, "n", []byte("+491712345678\n"))),
 			rehearsal.ErrNoValues.Error())
 	})
 }

@@ -24,7 +24,8 @@ func TestPluginDev(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	host := hosttest.StartHost(t, dir, database)
-	issued := storetest.Must(installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store, installation.Unlimited(), "test"))(t)
+	issued := storetest.Must(installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store,
+		installation.Unlimited(), "test"))(t)
 	folder, _ := hosttest.NewLayer(t, "watched", project.C)
 	inShadow := func() *registry.LineupLayer {
 		return hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup.Layer("watched")

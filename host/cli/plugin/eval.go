@@ -72,7 +72,8 @@ func (cmd *pluginEvalCmd) measure(
 	if err != nil {
 		return nil, err
 	}
-	report, err := eval.MeasurePlugin(next.Model, limits, scored, lineupcmd.UsualFit(), cmd.Worst, t.Progress("fitting"))
+	report, err := eval.MeasurePlugin(next.Model, limits, scored, lineupcmd.UsualFit(), cmd.Worst,
+		t.Progress("fitting"))
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,8 @@ func TestPluginEval(t *testing.T) {
 	if missed := d.Errors.Malicious; len(missed) != 10 || missed[0].Facts["rdap.age_days"] != "400" {
 		t.Errorf("%+v", missed)
 	}
-	hosttest.Has(t, hosttest.ReadText(t, page), "Evaluation of numbers@0.1.0", "<svg", "weather2024.de", "numbers:name:digits")
+	hosttest.Has(t, hosttest.ReadText(t, page), "Evaluation of numbers@0.1.0", "<svg", "weather2024.de",
+		"numbers:name:digits")
 	hosttest.Has(t, hosttest.Output(t, dir, database, "plugin", "eval", file, rows, "--worst", "1"),
 		"numbers@0.1.0 with 81 rows of rows.jsonl, next to lineup revision 1",
 		"1 rows of types that the layer does not score are left out", "WHAT THE LAYER ADDS", "MALICIOUS SOURCE",
@@ -64,12 +65,14 @@ func TestPluginEval(t *testing.T) {
 
 	alone := hosttest.WriteFile(t, "feeds.json", []byte(`{"bias":-2,"bands":{"review":40,"block":70},"layers":[
 		{"layer":"feeds","weight":4}]}`))
-	d = hosttest.OutputJSON[eval.PluginReport](t, dir, database, "plugin", "eval", file, rows, "--lineup", alone).Types[0]
+	d = hosttest.OutputJSON[eval.PluginReport](t, dir, database, "plugin", "eval", file, rows, "--lineup",
+		alone).Types[0]
 	if d.Weight <= 0 || d.Without.AUC != .5 || d.AUCGain.Value < .2 || d.AUCGain.Noise || d.Recall1.Noise {
 		t.Errorf("next to a lineup that finds nothing: %+v", d)
 	}
 
-	report = hosttest.OutputJSON[eval.PluginReport](t, dir, database, "plugin", "eval", filepath.Join("..", "..", "..", "plugins", "domain"),
+	report = hosttest.OutputJSON[eval.PluginReport](t, dir, database, "plugin", "eval",
+		filepath.Join("..", "..", "..", "plugins", "domain"),
 		rows, "--lineup", filepath.Join("..", "..", "..", "registry", "default_lineup.json"))
 	d = report.Types[0]
 	if !strings.HasPrefix(report.Replaced, "domain@") || d.Malicious.Count != 10 ||

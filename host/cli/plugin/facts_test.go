@@ -33,7 +33,8 @@ func TestPluginFacts(t *testing.T) {
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	settings := []string{"--dns", server.Addr, "--rdap-url", rdap.URL}
 	host := hosttest.StartHost(t, dir, database, settings...)
-	issued := storetest.Must(installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store, installation.Unlimited(), "test"))(t)
+	issued := storetest.Must(installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store,
+		installation.Unlimited(), "test"))(t)
 	if a := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"shop20245.com"}`); a.Status != http.StatusOK {
 		t.Fatalf("%+v", a)
 	}
@@ -41,8 +42,9 @@ func TestPluginFacts(t *testing.T) {
 	recorded := hosttest.WriteFile(t, "facts.json", nil)
 	facts := func(args ...string) knownFacts {
 		t.Helper()
-		return hosttest.OutputJSON[knownFacts](t, dir, database, append(append([]string{"plugin", "facts", "shop20245.com"},
-			args...), settings...)...)
+		return hosttest.OutputJSON[knownFacts](t, dir, database,
+			append(append([]string{"plugin", "facts", "shop20245.com"},
+				args...), settings...)...)
 	}
 	known := facts("--record", recorded)
 	if known.Facts["rdap.age_days"] != "3" || known.Facts["dns.status"] == "" ||
@@ -73,7 +75,8 @@ func TestPluginFacts(t *testing.T) {
 	if c := run("--live", "--facts", older); c.Score != 20 || len(c.Unread) != 1 {
 		t.Errorf("with a given fact: %+v", c)
 	}
-	hosttest.Has(t, hosttest.Output(t, dir, database, append([]string{"plugin", "facts", "shop20245.com"}, settings...)...),
+	hosttest.Has(t, hosttest.Output(t, dir, database, append([]string{"plugin", "facts", "shop20245.com"},
+		settings...)...),
 		`domain "shop20245.com"`, "domain.registrable", "the value", "rdap.age_days", "lookup")
 }
 

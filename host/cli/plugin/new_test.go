@@ -55,7 +55,8 @@ func TestPluginNew(t *testing.T) {
 	if len(answers) != 2 || strings.Contains(answers[0], signal) || !strings.Contains(answers[1], signal) {
 		t.Errorf("a check in shadow, then one live: %q", answers)
 	}
-	hosttest.Has(t, out, "  1       100%   long-numbers:name:digits of long-numbers", "long-numbers@0.1.0: shadow to live.",
+	hosttest.Has(t, out, "  1       100%   long-numbers:name:digits of long-numbers",
+		"long-numbers@0.1.0: shadow to live.",
 		"Revision 1 is in force on ")
 	storetest.NoError(t, os.Mkdir(filepath.Join(a.Folder, "b"), 0o700))
 	a.Must(t, "b", "assay plugin new long-numbers && cd long-numbers && ./ci.sh")

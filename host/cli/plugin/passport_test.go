@@ -43,10 +43,12 @@ func TestPluginInspectPublished(t *testing.T) {
 		shown.Passport.Digest != shown.Digest {
 		t.Errorf("%+v", shown)
 	}
-	if s := shown.Signature; s == nil || *s != (pluginSignature{Key: installation.OperatorKeyName, Role: activation.Operator}) {
+	if s := shown.Signature; s == nil || *s != (pluginSignature{Key: installation.OperatorKeyName,
+		Role: activation.Operator}) {
 		t.Errorf("signed by %+v", s)
 	}
-	changes := hosttest.OutputJSON[[]registry.ManifestChange](t, dir, database, "plugin", "inspect", "--diff", "one@1.0.0",
+	changes := hosttest.OutputJSON[[]registry.ManifestChange](t, dir, database, "plugin", "inspect", "--diff",
+		"one@1.0.0",
 		"two@1.0.0")
 	if len(changes) < 3 || !changes[0].Grants || !changes[1].Grants || changes[2].Grants {
 		t.Errorf("%+v", changes)
@@ -87,7 +89,8 @@ func TestPluginPushRefuses(t *testing.T) {
 	const counting = types + memory + exports + "\x0a\x19\x01\x17\x01\x01\x7f\x41\x82\x01\x21\x00" +
 		"\x03\x40\x20\x00\x41\x7f\x6a\x22\x00\x0d\x00\x0b\x41\x00\x0b"
 	pack := func(name string, budget int, module string) string {
-		return hosttest.WriteFile(t, name+".wasm", storetest.Must(registry.Pack([]byte(module), fmt.Appendf(nil, `{"name":%q,
+		return hosttest.WriteFile(t, name+".wasm", storetest.Must(registry.Pack([]byte(module),
+			fmt.Appendf(nil, `{"name":%q,
 			"version":"1.0.0","summary":"Refused","entities":["domain"],"facts":[],"signals":[],"threats":[],
 			"budget_fuel":%d,"memory_mb":1,"default_weight":1}`, name, budget), nil))(t))
 	}

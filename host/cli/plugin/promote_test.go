@@ -87,7 +87,8 @@ func TestPromoteAndRetire(t *testing.T) {
 	hosttest.StartHost(t, dir, database)
 	refused := func(want string, args ...string) {
 		t.Helper()
-		out, err := hosttest.Command(t.Context(), dir, database, append([]string{"plugin"}, args...)...).CombinedOutput()
+		out, err := hosttest.Command(t.Context(), dir, database,
+			append([]string{"plugin"}, args...)...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), want) {
 			t.Errorf("plugin %q: %v, %s, want an error with %q", args, err, out, want)
 		}

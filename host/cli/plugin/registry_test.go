@@ -208,7 +208,8 @@ func newPublisher(t *testing.T, tls bool) publisher {
 // trusting writes a trust file with more lines than that of an operator.
 func (p publisher) trusting(t *testing.T, lines ...string) string {
 	t.Helper()
-	return hosttest.WriteFile(t, "trust", []byte("operator "+testKey(t, "ona", 2).Verifier+"\n"+strings.Join(lines, "\n")))
+	return hosttest.WriteFile(t, "trust", []byte("operator "+testKey(t, "ona", 2).Verifier+"\n"+strings.Join(lines,
+		"\n")))
 }
 
 // write writes a plugin and its signature.
@@ -394,7 +395,8 @@ func TestRegistryRefusals(t *testing.T) {
 			}
 			if test.want == "" {
 				p.does(t, 0, trust, "pull", reference, "-o", out)
-				hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "verify", out, "--trust-file", trust), "signed by ana (publisher)")
+				hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "verify", out, "--trust-file", trust),
+					"signed by ana (publisher)")
 				return
 			}
 			before, _ := os.ReadFile(out)

@@ -51,7 +51,8 @@ func TestCheckpointKeyElsewhere(t *testing.T) {
 	if !tree.Replaced.IsZero() || !opened.Replaced.IsZero() || len(signer.Statements()) != 2 {
 		t.Errorf("%+v, %+v, %q", tree, opened, signer.Statements())
 	}
-	_, err := installation.SignByCommand(t.Context(), time.Minute, strings.Fields(command), signer.CheckpointKey(), []byte(promise))
+	_, err := installation.SignByCommand(t.Context(), time.Minute, strings.Fields(command), signer.CheckpointKey(),
+		[]byte(promise))
 	storetest.WantErrorText(t, "a promise", err, "the text is not a checkpoint")
 	late := storetest.Must(key.OpenSigned(storetest.Must(own.SignTree(audit.TreeHead{Size: 1}))(t)))(t)
 	if !audit.Late(late.Replaced, time.Now().Add(2*audit.Overlap)) {
@@ -63,8 +64,9 @@ func TestCheckpointKeyElsewhere(t *testing.T) {
 		t.Error("the key in the file signs something else")
 	}
 	storetest.NoError(t, os.Chmod(file, 0o644))
-	storetest.WantErrorText(t, "a file that others can read", (&installation.Config{CheckpointKey: file}).HoldCheckpointKey(
-		t.Context(), inFile), "ASSAY_CHECKPOINT_KEY")
+	storetest.WantErrorText(t, "a file that others can read",
+		(&installation.Config{CheckpointKey: file}).HoldCheckpointKey(
+			t.Context(), inFile), "ASSAY_CHECKPOINT_KEY")
 	hosttest.WantRefusal(t, "neither a file nor a command", dir, database, nil, []string{"secret", "delegate"},
 		"set ASSAY_CHECKPOINT_KEY")
 }

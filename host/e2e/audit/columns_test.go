@@ -143,7 +143,8 @@ func (v *verified) foundBothWays(ctx context.Context, table string) bool {
 // uncoveredColumns returns the columns that docs/audit-format.md lists as not covered, by table; none: all of them.
 func uncoveredColumns(t *testing.T) map[string][]string {
 	t.Helper()
-	_, text, _ := strings.Cut(hosttest.ReadText(t, "../../../docs/audit-format.md"), "## What verification does not cover\n")
+	_, text, _ := strings.Cut(hosttest.ReadText(t, "../../../docs/audit-format.md"),
+		"## What verification does not cover\n")
 	_, text, _ = strings.Cut(text, "\n- ") // the paragraph before names other things
 	text, _, _ = strings.Cut(text, "\n## ")
 	documented := map[string][]string{}
@@ -222,17 +223,20 @@ func fillInstallation(t *testing.T, dir, database string) {
 	t.Helper()
 	host := hosttest.StartHost(t, dir, database, hosttest.AllowLoopback)
 	issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
-	hosttest.Output(t, dir, database, "keys", "create", "--account", issued.Account, "--scope", "check", "--allow", "192.0.2.7",
+	hosttest.Output(t, dir, database, "keys", "create", "--account", issued.Account, "--scope", "check", "--allow",
+		"192.0.2.7",
 		"--expires", "30d")
 	list := hosttest.WriteFile(t, "list.txt", []byte("listed-example.net\nlisted-example.org\n"))
-	hosttest.Output(t, dir, database, "feeds", "import", list, "--name", "Test", "--kind", "bad", "--category", "phishing")
+	hosttest.Output(t, dir, database, "feeds", "import", list, "--name", "Test", "--kind", "bad", "--category",
+		"phishing")
 	ranks := hosttest.WriteFile(t, "ranks.csv", []byte("1,listed-example.com\n2,listed-example.edu\n"))
 	hosttest.Output(t, dir, database, "feeds", "import", ranks, "--name", "Popular", "--kind", "ranked")
 	receiver, _ := hosttest.Receive(t, func(hosttest.Call) int { return http.StatusServiceUnavailable })
 	hosttest.Output(t, dir, database, "webhooks", "set", "--account", issued.Account, "--url", receiver)
 	hosttest.PushEmpty(t, dir, database, "probe", `"entities":["domain"],"facts":[],"signals":[]`)
 	base := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
-	hosttest.Output(t, dir, database, "lineup", "set", hosttest.WriteJSON(t, hosttest.Variant(base, hosttest.WeightOf(base, "iban")+0.5)))
+	hosttest.Output(t, dir, database, "lineup", "set", hosttest.WriteJSON(t,
+		hosttest.Variant(base, hosttest.WeightOf(base, "iban")+0.5)))
 	blocked := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"paypa1-secure-login.xyz"}`)
 	erased := hosttest.CheckUntilComplete(host, issued.Secret, `{"email":"jane.roe@mailbox-example.net"}`)
 	for _, call := range [][2]string{

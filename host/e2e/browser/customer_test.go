@@ -168,7 +168,8 @@ func (n *newcomer) subscribe() {
 	n.see("Your key was already shown")
 	n.press("Issue another key", "This is your API key.")
 	n.key, n.code = n.read("key"), n.read("code")
-	if n.key == first || hosttest.Post(http.DefaultClient, n.host.URL, first, `{"domain":"example.com"}`).Status != 401 {
+	if n.key == first || hosttest.Post(http.DefaultClient, n.host.URL, first,
+		`{"domain":"example.com"}`).Status != 401 {
 		n.Error("the first key was not replaced")
 	}
 	n.press("Go to the dashboard", "This month")
@@ -347,7 +348,8 @@ func (n *newcomer) recover(dir, database string) {
 		n.open(n.mailbox.Next(n.T).Text)
 	} else {
 		account := hosttest.OutputJSON[[]struct{ Account string }](n.T, dir, database, "keys", "list")[0].Account
-		n.do(chromedp.Navigate(hosttest.OutputJSON[struct{ Link string }](n.T, dir, database, "accounts", "signin", account,
+		n.do(chromedp.Navigate(hosttest.OutputJSON[struct{ Link string }](n.T, dir, database, "accounts", "signin",
+			account,
 			"--public-url="+n.host.URL).Link))
 	}
 	n.see("This link signs you in to this browser.")

@@ -200,7 +200,8 @@ func TestStripeEvents(t *testing.T) {
 	if shown.Load() != 1 || again.Load() != 99 {
 		t.Fatalf("the key was shown %d times", shown.Load())
 	}
-	if a := hosttest.Post(http.DefaultClient, host.URL, *key.Load(), `{"iban":"DE89370400440532013000"}`); a.Status != 200 {
+	if a := hosttest.Post(http.DefaultClient, host.URL, *key.Load(),
+		`{"iban":"DE89370400440532013000"}`); a.Status != 200 {
 		t.Errorf("the key got %+v", a)
 	}
 

@@ -37,7 +37,8 @@ func BenchmarkCheck(b *testing.B) {
 		names = append(names, name)
 	}
 	live := &check.Live{}
-	live.Swap(check.NewLineup(1, lineups.ByType(document.Bias), check.Bands(document.Bands), hosttest.Members(b, names)))
+	live.Swap(check.NewLineup(1, lineups.ByType(document.Bias), check.Bands(document.Bands),
+		hosttest.Members(b, names)))
 	log, file, err := telemetry.OpenLog(filepath.Join(b.TempDir(), "logs"), b.Output())
 	if err != nil {
 		b.Fatal(err)
@@ -47,7 +48,8 @@ func BenchmarkCheck(b *testing.B) {
 	if err := similar.Load(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	checker := installation.NewChecker(live, emptyLedger{}, &telemetry.Observer{Metrics: telemetry.NewMetrics(), Logger: log})
+	checker := installation.NewChecker(live, emptyLedger{},
+		&telemetry.Observer{Metrics: telemetry.NewMetrics(), Logger: log})
 	checker.Collector = facts.NewCollector(log, reputation.NewFeed(emptyReputation{}, func() bool { return true }),
 		reputation.NewGraph(emptyReputation{}), similar)
 	recent := replay.NewRing(replay.DefaultChecks, replay.DefaultBytes)

@@ -39,10 +39,12 @@ func TestExamples(t *testing.T) {
 		command []string
 		want    string
 	}{
-		"curl: a legitimate domain": {[]string{"sh", "../../../examples/client-curl/check.sh", "google.com"}, "allow\n"},
+		"curl: a legitimate domain": {[]string{"sh", "../../../examples/client-curl/check.sh", "google.com"},
+			"allow\n"},
 		"curl: a look-alike": {[]string{"sh", "../../../examples/client-curl/check.sh", "paypa1-secure-login.xyz"},
 			"block\n"},
-		"go: a legitimate mailbox": {[]string{"go", "run", "../../../examples/client-go", "jane.doe@gmail.com"}, "welcome\n"},
+		"go: a legitimate mailbox": {[]string{"go", "run", "../../../examples/client-go", "jane.doe@gmail.com"},
+			"welcome\n"},
 		"go: a mailbox at a look-alike": {
 			[]string{"go", "run", "../../../examples/client-go", "jane@paypa1-secure-login.xyz"}, "rejected"},
 		"typescript: a batch": {
@@ -86,7 +88,8 @@ func TestClients(t *testing.T) {
 			"../../../sdk/python/tests", "-t", "../../../sdk/python"),
 		"typescript": func(t *testing.T, url, key string) {
 			typeScriptClient(t, "../../../sdk/typescript")
-			test := testProgram("install Debian's nodejs", "node", "--test", "../../../sdk/typescript/test/assay.test.mjs")
+			test := testProgram("install Debian's nodejs", "node", "--test",
+				"../../../sdk/typescript/test/assay.test.mjs")
 			test(t, url, key)
 		},
 	} {
@@ -140,7 +143,8 @@ func typeScriptClient(t *testing.T, folder string) {
 	t.Helper()
 	for _, f := range []string{"../../../sdk/typescript", folder} {
 		if _, err := os.Stat(filepath.Join(f, "node_modules")); err != nil {
-			t.Skipf("TypeScript is not installed: npm ci --prefix %s --ignore-scripts", strings.TrimPrefix(f, "../../../"))
+			t.Skipf("TypeScript is not installed: npm ci --prefix %s --ignore-scripts",
+				strings.TrimPrefix(f, "../../../"))
 		}
 	}
 	if out, err := compiledClient(); err != nil {

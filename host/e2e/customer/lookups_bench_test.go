@@ -25,7 +25,8 @@ func BenchmarkLookups(b *testing.B) {
 			server.Delay(resolver.delay)
 			dir, database := hosttest.DataDir(b), postgrestest.Database(b)
 			host := hosttest.StartHost(b, dir, database, "--dns", server.Addr, "--rdap-url", installation.Off)
-			issued, err := installation.IssueKey(b.Context(), hosttest.OpenStore(b, dir, database).Store, installation.Unlimited(), "bench")
+			issued, err := installation.IssueKey(b.Context(), hosttest.OpenStore(b, dir, database).Store,
+				installation.Unlimited(), "bench")
 			if err != nil {
 				b.Fatal(err)
 			}

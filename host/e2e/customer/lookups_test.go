@@ -36,9 +36,12 @@ func TestLookupSettings(t *testing.T) {
 		{"a resolver without an address", func(c *installation.Config) { c.DNS = []string{":53"} }, "ASSAY_DNS"},
 		{"an RDAP server", func(c *installation.Config) { c.RDAPURL = "https://rdap.example/" }, ""},
 		{"RDAP off", func(c *installation.Config) { c.RDAPURL = "off" }, ""},
-		{"an RDAP server without a scheme", func(c *installation.Config) { c.RDAPURL = "rdap.example" }, "ASSAY_RDAP_URL"},
-		{"an RDAP server with another scheme", func(c *installation.Config) { c.RDAPURL = "ftp://rdap.example" }, "ASSAY_RDAP_URL"},
-		{"blocklists", func(c *installation.Config) { c.DNSBL = []string{"zen.example.org", "domain:dbl.example.org"} }, ""},
+		{"an RDAP server without a scheme", func(c *installation.Config) { c.RDAPURL = "rdap.example" },
+			"ASSAY_RDAP_URL"},
+		{"an RDAP server with another scheme", func(c *installation.Config) { c.RDAPURL = "ftp://rdap.example" },
+			"ASSAY_RDAP_URL"},
+		{"blocklists", func(c *installation.Config) { c.DNSBL = []string{"zen.example.org", "domain:dbl.example.org"} },
+			""},
 		{"an invalid blocklist", func(c *installation.Config) { c.DNSBL = []string{"zen.example.org", "https://x"} },
 			"ASSAY_DNSBL"},
 	}
@@ -138,7 +141,8 @@ func TestLookups(t *testing.T) {
 	wantSignal(`{"domain":"silent.com"}`, "Assay: Scored without DNS: no answer in time")
 
 	// The command line reads the registrations that the host stored.
-	shown := hosttest.OutputJSON[cli.Explanation](t, dir, database, append([]string{"check", "fresh-offer.com"}, settings...)...)
+	shown := hosttest.OutputJSON[cli.Explanation](t, dir, database,
+		append([]string{"check", "fresh-offer.com"}, settings...)...)
 	if !strings.Contains(strings.Join(shown.Signals, "\n"), "registered 3 days ago") {
 		t.Errorf("assay check: %+v", shown)
 	}
@@ -151,13 +155,15 @@ func TestFalseDNS(t *testing.T) {
 	server.HandleAll(resolvertest.Redirect)
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	host := hosttest.StartHost(t, dir, database, "--dns", server.Addr, "--rdap-url", installation.Off)
-	issued, err := installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store, installation.Unlimited(), "test")
+	issued, err := installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store,
+		installation.Unlimited(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	hosttest.WaitForScore(t, host, issued.Secret, `{"domain":"no-such-domain-at-all.com"}`, func(a hosttest.Answer) bool {
-		return slices.Contains(a.Signals, "Assay: Scored without DNS: the DNS server gives false answers")
-	})
+	hosttest.WaitForScore(t, host, issued.Secret, `{"domain":"no-such-domain-at-all.com"}`,
+		func(a hosttest.Answer) bool {
+			return slices.Contains(a.Signals, "Assay: Scored without DNS: the DNS server gives false answers")
+		})
 	for path, want := range map[string]string{
 		"/readyz": `{"status":"ready","degraded":["the DNS server ` + server.Addr +
 			` answers for names that do not exist"]}`,

@@ -76,7 +76,8 @@ func TestErasure(t *testing.T) {
 	if r := reports[0]; !r.OK || r.Erased != 3 || r.Erasures != 1 { // two checks, and the record of the export
 		t.Errorf("audit verify: %+v", r)
 	}
-	if text := hosttest.Output(t, dir, database, "audit", "verify"); !strings.Contains(text, "(3 erased in 1 erasures)") {
+	if text := hosttest.Output(t, dir, database, "audit", "verify"); !strings.Contains(text,
+		"(3 erased in 1 erasures)") {
 		t.Errorf("audit verify printed %s", text)
 	}
 

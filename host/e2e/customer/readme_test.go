@@ -27,7 +27,8 @@ func TestReadmeAnswer(t *testing.T) {
 	want.Status = http.StatusOK
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	host := hosttest.StartHost(t, dir, database)
-	got := hosttest.CheckUntilComplete(host, hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create").Secret, body)
+	got := hosttest.CheckUntilComplete(host, hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys",
+		"create").Secret, body)
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(hosttest.Answer{}, "Ref")); diff != "" {
 		t.Errorf("README.md shows an outdated answer to %s (-README +host):\n%s", body, diff)
 	}

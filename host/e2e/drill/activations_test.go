@@ -163,11 +163,13 @@ func newDrill(t *testing.T) *drill {
 	for _, h := range d.Hosts {
 		d.urls = append(d.urls, h.URL)
 	}
-	cfg, out := &installation.Config{DataDir: d.Dir, DatabaseURL: d.Database, DNS: []string{installation.Off}, RDAPURL: installation.Off},
+	cfg, out := &installation.Config{DataDir: d.Dir, DatabaseURL: d.Database, DNS: []string{installation.Off},
+		RDAPURL: installation.Off},
 		&terminal.Terminal{Out: t.Output(), Err: t.Output()}
 	d.operator = storetest.Must(d.Backend.Operator(t.Context(), cfg, out))(t)
 	for range 10 {
-		issued := storetest.Must(installation.IssueKey(t.Context(), d.Backend.Store, installation.Unlimited(), "drill"))(t)
+		issued := storetest.Must(installation.IssueKey(t.Context(), d.Backend.Store, installation.Unlimited(),
+			"drill"))(t)
 		d.accounts = append(d.accounts, drillAccount{issued.Account, issued.Secret})
 	}
 	for kind, values := range map[entity.Type][]string{
@@ -458,7 +460,8 @@ func (d *drill) kill() {
 
 // restart starts the host that was killed again.
 func (d *drill) restart() {
-	h, err := hosttest.TryHost(d.T, hosttest.Command(context.WithoutCancel(d.Context()), d.Dirs[killedHost], d.Proxies[killedHost].URL))
+	h, err := hosttest.TryHost(d.T, hosttest.Command(context.WithoutCancel(d.Context()), d.Dirs[killedHost],
+		d.Proxies[killedHost].URL))
 	if err != nil {
 		d.Error(err)
 		return
@@ -724,7 +727,8 @@ func (d *drill) verify() {
 	for name, n := range wrong {
 		d.Errorf("%d times: %s", n, name)
 	}
-	if reports := hosttest.OutputJSON[[]auditlog.Report](d.T, d.Dir, d.Database, "audit", "verify"); slices.ContainsFunc(reports,
+	if reports := hosttest.OutputJSON[[]auditlog.Report](d.T, d.Dir, d.Database, "audit",
+		"verify"); slices.ContainsFunc(reports,
 		func(r auditlog.Report) bool { return !r.OK }) {
 		d.Errorf("audit verify: %+v", reports)
 	}

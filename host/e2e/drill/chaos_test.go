@@ -147,10 +147,11 @@ func (r *chaosRun) startHosts() {
 	}
 	storetest.NoError(r, starting.Wait())
 	here := &chaosHost{dir: hosttest.DataDir(r.T), proxy: storetest.NewProxy(r, r.url)}
-	here.url, _, here.stop = inprocess.Serve(r.T, server.Options{LedgerBatch: 256}, &installation.Config{Listen: "127.0.0.1:0",
-		DataDir: here.dir, DatabaseURL: here.proxy.URL, DNS: []string{installation.Off}, RDAPURL: installation.Off,
-		WebhookAllow: []string{"127.0.0.1/32"},
-		Now:          func() time.Time { return time.Now().Add(time.Duration(r.clock.Load())) }})
+	here.url, _, here.stop = inprocess.Serve(r.T, server.Options{LedgerBatch: 256},
+		&installation.Config{Listen: "127.0.0.1:0",
+			DataDir: here.dir, DatabaseURL: here.proxy.URL, DNS: []string{installation.Off}, RDAPURL: installation.Off,
+			WebhookAllow: []string{"127.0.0.1/32"},
+			Now:          func() time.Time { return time.Now().Add(time.Duration(r.clock.Load())) }})
 	r.hosts[chaosHosts] = here
 	r.store = hosttest.OpenStore(r.T, r.hosts[0].dir, r.url)
 }
@@ -194,7 +195,8 @@ func (h *chaosHost) signal(sig syscall.Signal) {
 }
 
 func (r *chaosRun) startHost(i int) (*hosttest.HostProcess, error) {
-	return hosttest.TryHost(r.T, hosttest.Command(context.WithoutCancel(r.Context()), r.hosts[i].dir, r.hosts[i].proxy.URL,
+	return hosttest.TryHost(r.T, hosttest.Command(context.WithoutCancel(r.Context()), r.hosts[i].dir,
+		r.hosts[i].proxy.URL,
 		"--webhook-allow=127.0.0.1/32"))
 }
 

@@ -92,12 +92,14 @@ func TestLayersInReadmes(t *testing.T) {
 		t.Run(string(language), func(t *testing.T) {
 			t.Parallel()
 			folder, _ := hosttest.NewLayer(t, "shown", language)
-			_, source, _ := strings.Cut(hosttest.ReadText(t, filepath.Join(folder, "README.md")), "## A complete layer\n\n```")
+			_, source, _ := strings.Cut(hosttest.ReadText(t, filepath.Join(folder, "README.md")),
+				"## A complete layer\n\n```")
 			_, source, _ = strings.Cut(source, "\n")
 			source, _, _ = strings.Cut(source, "```\n")
 			storetest.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(source), 0o600))
 			facts := hosttest.WriteFile(t, "facts.json", []byte(`{"rdap.age_days": "3"}`))
-			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", folder, "shop.example", "--facts", facts), "score    30\n",
+			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", folder, "shop.example", "--facts", facts),
+				"score    30\n",
 				"signal   +30 shown:age:new: Registered 3 days ago\n")
 			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", folder, "shop.example"), "abstains")
 		})
@@ -119,9 +121,11 @@ func TestAccessors(t *testing.T) {
 			manifest := filepath.Join(folder, "manifest.json")
 			hosttest.ReplaceIn(t, manifest, `"domain.registrable"`,
 				`"dns.ns", "dns.wildcard", "dns.status", "dns.networks", "rdap.found"`)
-			facts := hosttest.WriteFile(t, "facts.json", []byte(`{"dns.ns": "a.example b.example", "dns.wildcard": "no", `+
-				`"dns.status": "ok", "dns.networks": "7"}`))
-			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", folder, "shop.example", "--facts", facts), "score    11\n",
+			facts := hosttest.WriteFile(t, "facts.json",
+				[]byte(`{"dns.ns": "a.example b.example", "dns.wildcard": "no", `+
+					`"dns.status": "ok", "dns.networks": "7"}`))
+			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", folder, "shop.example", "--facts", facts),
+				"score    11\n",
 				"signal   +1 kinds:age:new: a.example\nsignal   +1 kinds:age:new: b.example\n"+
 					"signal   +2 kinds:age:new: ok\nsignal   +7 kinds:age:new: networks\n")
 			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", folder, "shop.example"), "score    0\n")

@@ -47,8 +47,8 @@ func TestCatalogue(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(want, hosttest.ReadText(t, file)); diff != "" {
-			t.Errorf("%s is out of date: run ASSAY_UPDATE=1 go test ./host/e2e/layers -run TestCatalogue (-want +got):\n%s", file,
-				diff)
+			t.Errorf("%s is out of date: run ASSAY_UPDATE=1 go test ./host/e2e/layers -run TestCatalogue (-want +got):\n%s",
+				file, diff)
 		}
 	}
 	files, err := filepath.Glob("../../../docs/catalogue/*.md")

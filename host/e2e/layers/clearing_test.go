@@ -35,7 +35,8 @@ func TestGoodEvidenceClears(t *testing.T) {
 	live, bands, looked := &check.Live{}, check.Bands(document.Bands), &known{}
 	live.Swap(check.NewLineup(1, lineups.ByType(document.Bias), bands,
 		hosttest.Members(t, []string{"feeds", "graph", "network", "standing"}))) // the layers that read these facts
-	checker := installation.NewChecker(live, nil, installation.FailurePrinter{Terminal: &terminal.Terminal{Err: t.Output()}})
+	checker := installation.NewChecker(live, nil,
+		installation.FailurePrinter{Terminal: &terminal.Terminal{Err: t.Output()}})
 	checker.Collector, checker.Deadline = looked, time.Minute
 
 	domain, email := check.Field{Type: entity.Domain, Value: "blumenwiese.de"}, check.Field{Type: entity.Email,

@@ -120,8 +120,9 @@ func TestDefaultWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, item := range document.Layers {
-		m, err := registry.ParseManifest([]byte(hosttest.ReadText(t, filepath.Join("..", "..", "..", "plugins", item.Layer,
-			"manifest.json"))))
+		m, err := registry.ParseManifest([]byte(hosttest.ReadText(t,
+			filepath.Join("..", "..", "..", "plugins", item.Layer,
+				"manifest.json"))))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,8 +146,9 @@ func TestDefaultLineupObeysItsFindings(t *testing.T) {
 	}
 	var manifests []registry.Manifest
 	for _, item := range document.Layers {
-		m, err := registry.ParseManifest([]byte(hosttest.ReadText(t, filepath.Join("..", "..", "..", "plugins", item.Layer,
-			"manifest.json"))))
+		m, err := registry.ParseManifest([]byte(hosttest.ReadText(t,
+			filepath.Join("..", "..", "..", "plugins", item.Layer,
+				"manifest.json"))))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,8 @@ func TestPrecedence(t *testing.T) {
 	live, looked := &check.Live{}, &known{}
 	live.Swap(check.NewLineup(1, lineups.ByType(document.Bias), check.Bands(document.Bands),
 		hosttest.Members(t, []string{"feeds", "graph", "network", "standing"})))
-	checker := installation.NewChecker(live, nil, installation.FailurePrinter{Terminal: &terminal.Terminal{Err: t.Output()}})
+	checker := installation.NewChecker(live, nil,
+		installation.FailurePrinter{Terminal: &terminal.Terminal{Err: t.Output()}})
 	checker.Collector, checker.Deadline = looked, time.Minute
 
 	good := entity.Facts{"feed.rank": "120", "feed.rank_list": "Tranco", "rdap.age_days": "6200",

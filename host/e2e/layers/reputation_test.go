@@ -71,7 +71,8 @@ func newDeployment(t *testing.T, customers int, layers ...string) *deployment {
 	live := &check.Live{}
 	live.Swap(check.NewLineup(storetest.Revision, lineups.ByType(lineup.Bias), check.Bands(lineup.Bands),
 		hosttest.Members(t, layers)))
-	m.checker = installation.NewChecker(live, m.ledger, installation.FailurePrinter{Terminal: &terminal.Terminal{Err: t.Output()}})
+	m.checker = installation.NewChecker(live, m.ledger,
+		installation.FailurePrinter{Terminal: &terminal.Terminal{Err: t.Output()}})
 	m.checker.Collector = facts.NewCollector(log, reputation.NewFeed(m.store, m.similar.NoLists),
 		reputation.NewGraph(m.store), m.similar)
 	m.checker.Deadline = time.Minute

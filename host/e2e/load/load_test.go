@@ -199,9 +199,11 @@ func startLoadHost(t *testing.T, bodies []string) *loadHost {
 	if err := os.WriteFile(list, []byte(strings.Join(listed, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	hosttest.Output(t, dir, database, "feeds", "import", list, "--name", "Test", "--kind", "bad", "--category", "phishing")
+	hosttest.Output(t, dir, database, "feeds", "import", list, "--name", "Test", "--kind", "bad", "--category",
+		"phishing")
 
-	cfg := &installation.Config{Listen: "127.0.0.1:0", DataDir: dir, DatabaseURL: database, DNS: []string{installation.Off}, RDAPURL: installation.Off}
+	cfg := &installation.Config{Listen: "127.0.0.1:0", DataDir: dir, DatabaseURL: database,
+		DNS: []string{installation.Off}, RDAPURL: installation.Off}
 	serve := server.Options{LedgerBatch: 256, ThirdParties: []facts.Source{
 		replayed{"dns", network.DNS{}.Table()}, replayed{"net", (&network.Net{}).Table()},
 		replayed{"rdap", (&registration.Source{}).Table()},

@@ -52,7 +52,8 @@ func TestSoak(t *testing.T) {
 	}
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	host := hosttest.StartHost(t, dir, database)
-	issued, err := installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store, installation.Unlimited(), "soak")
+	issued, err := installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store,
+		installation.Unlimited(), "soak")
 	storetest.NoError(t, err)
 	target := bench.Target{URL: host.URL + "/api/check", Key: issued.Secret, Bodies: bench.Bodies(1 << 16)}
 	var capacity bench.Figures

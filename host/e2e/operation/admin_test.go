@@ -25,10 +25,12 @@ func TestAdmin(t *testing.T) {
 		t.Fatalf("a check: %+v", a)
 	}
 	storetest.Until(t, "the report of a witness that is down", func() bool {
-		return strings.Contains(hosttest.Get(t, host.Admin+"/readyz", ""), `{"status":"ready","degraded":["witness w.example `+
-			`has not cosigned checkpoints of audit chain 0`)
+		return strings.Contains(hosttest.Get(t, host.Admin+"/readyz", ""),
+			`{"status":"ready","degraded":["witness w.example `+
+				`has not cosigned checkpoints of audit chain 0`)
 	})
-	if !strings.Contains(hosttest.Get(t, host.Admin+"/metrics", ""), `assay_witness_waiting_seconds{witness="w.example"} `) {
+	if !strings.Contains(hosttest.Get(t, host.Admin+"/metrics", ""),
+		`assay_witness_waiting_seconds{witness="w.example"} `) {
 		t.Error("a witness has no metric")
 	}
 	for _, path := range []string{"/readyz", "/healthz"} {
@@ -54,7 +56,8 @@ func TestAdmin(t *testing.T) {
 	}
 
 	// A second host with the same explicit address does not start. With the default, it takes another port.
-	second := hosttest.Command(t.Context(), hosttest.DataDir(t), database, "--admin-listen", strings.TrimPrefix(host.Admin, "http://"))
+	second := hosttest.Command(t.Context(), hosttest.DataDir(t), database, "--admin-listen",
+		strings.TrimPrefix(host.Admin, "http://"))
 	_, err := hosttest.TryHost(t, second)
 	storetest.WantErrorText(t, "an address that is taken", err, "address already in use")
 	off := hosttest.StartHost(t, hosttest.DataDir(t), database, "--admin-listen=off")

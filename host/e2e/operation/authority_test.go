@@ -78,7 +78,8 @@ func TestOperators(t *testing.T) {
 	show := func(name string, weight float64) string {
 		t.Helper()
 		var l registry.LineupDocument
-		storetest.NoError(t, json.Unmarshal([]byte(hosttest.Output(t, f.Dir, f.Database, "lineup", "show", "--file")), &l))
+		storetest.NoError(t, json.Unmarshal([]byte(hosttest.Output(t, f.Dir, f.Database, "lineup", "show", "--file")),
+			&l))
 		base := l.Base
 		if weight != 0 {
 			l = hosttest.Variant(l, weight)
@@ -101,7 +102,8 @@ func TestOperators(t *testing.T) {
 	storetest.Expect(t, "in force", inForce(), "activation 2, revision 1")
 	hosttest.Output(t, f.Dir, f.Database, set(show("changed.json", 7))...)
 	storetest.Expect(t, "in force", inForce(), "activation 3, revision 2")
-	hosttest.WantRefusal(t, "setting a stale file", f.Dir, f.Database, nil, set(stale), "derives from another activation than 3",
+	hosttest.WantRefusal(t, "setting a stale file", f.Dir, f.Database, nil, set(stale),
+		"derives from another activation than 3",
 		"Changed in force by", "(activation 3):", "Changed by the file:", "iban: weight")
 
 	// Of two operators at once, one wins, and the other one sees both changes.
@@ -136,12 +138,14 @@ func TestOperators(t *testing.T) {
 	if mode := storetest.Must(os.Stat(key))(t).Mode(); mode != 0o600 {
 		t.Errorf("the key has mode %v", mode)
 	}
-	hosttest.WantRefusal(t, "making a key again", f.Dir, f.Database, nil, []string{"lineup", "key", key}, "exists already")
+	hosttest.WantRefusal(t, "making a key again", f.Dir, f.Database, nil, []string{"lineup", "key", key},
+		"exists already")
 	next, env := set(show("next.json", 8)), []string{"ASSAY_OPERATOR_KEY=" + key}
 	hosttest.WantRefusal(t, "a key that is not trusted", f.Dir, f.Database, env, next,
 		"nothing was changed", "key bob, which the trust file does not list")
 	trust := hosttest.WriteFile(t, "trust", []byte(hosttest.ReadText(t, filepath.Join(f.Dir, "trust"))+line))
-	hosttest.WantRefusal(t, "a key that the host does not trust", f.Dir, f.Database, append(env, "ASSAY_TRUST_FILE="+trust),
+	hosttest.WantRefusal(t, "a key that the host does not trust", f.Dir, f.Database,
+		append(env, "ASSAY_TRUST_FILE="+trust),
 		next, ": refused, ", "nothing was changed", "key bob, which the trust file does not list")
 	storetest.Expect(t, "in force", inForce(), before)
 }
@@ -154,7 +158,8 @@ func TestRestoredBackup(t *testing.T) {
 	_, base, err := hosttest.InForce(t.Context(), f.Backend, f.Dir)
 	storetest.NoError(t, err)
 	for _, weight := range []float64{6.5, 7} {
-		storetest.Must(hosttest.ActivateLineup(t.Context(), f.Backend, f.Dir, hosttest.Variant(base.Document, weight)))(t)
+		storetest.Must(hosttest.ActivateLineup(t.Context(), f.Backend, f.Dir,
+			hosttest.Variant(base.Document, weight)))(t)
 	}
 	storetest.Until(t, "the host to follow", func() bool { return len(f.Running(t, 3)) == 1 })
 	storetest.Exec(t, f.Conn, "DELETE FROM lineup_activations WHERE number > 1",
@@ -174,10 +179,12 @@ func TestRestoredBackup(t *testing.T) {
 		}
 	}
 	operator := hosttest.DataDir(t) // of a machine that remembers nothing
-	file := hosttest.WriteFile(t, "lineup.json", []byte(hosttest.Output(t, operator, f.Database, "lineup", "show", "--file")))
+	file := hosttest.WriteFile(t, "lineup.json", []byte(hosttest.Output(t, operator, f.Database, "lineup", "show",
+		"--file")))
 	hosttest.WantRefusal(t, "setting a lineup", operator, f.Database, nil, []string{"lineup", "set", file},
 		"nothing was changed", "its number is not above 3, which this host ran")
-	text := hosttest.Output(t, operator, f.Database, "lineup", "set", file, "--above", "3", "--reason", "Restored a backup")
+	text := hosttest.Output(t, operator, f.Database, "lineup", "set", file, "--above", "3", "--reason",
+		"Restored a backup")
 	if !strings.Contains(text, "Revision 1 is in force on") {
 		t.Errorf("lineup set printed\n%s", text)
 	}

@@ -44,9 +44,9 @@ func runGuide(t *testing.T, commands, dir, database string, variables ...string)
 	t.Helper()
 	bin := t.TempDir()
 	storetest.NoError(t, os.Symlink(hosttest.Program(t), filepath.Join(bin, "assay")))
-	like := hosttest.Command(t.Context(), dir, database)
 	cmd := exec.CommandContext(t.Context(), "sh", "-eu", "-c", commands)
-	cmd.Env = append(like.Env, append(variables, "PATH="+bin+":"+os.Getenv("PATH"))...)
+	cmd.Env = append(hosttest.Command(t.Context(), dir, database).Env, variables...)
+	cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s\n%v\n%s", commands, err, out)
@@ -73,7 +73,8 @@ func TestBackupAndRestore(t *testing.T) {
 	hosttest.Output(t, dir, database, "webhooks", "set", "--account", issued.Account, "--url", receiver)
 	change := func(by float64) {
 		base := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
-		hosttest.Output(t, dir, database, "lineup", "set", hosttest.WriteJSON(t, hosttest.Variant(base, hosttest.WeightOf(base, "iban")+by)))
+		hosttest.Output(t, dir, database, "lineup", "set", hosttest.WriteJSON(t,
+			hosttest.Variant(base, hosttest.WeightOf(base, "iban")+by)))
 	}
 	change(0.5)
 	const jane = `{"email":"jane.roe@mailbox-example.net"}`

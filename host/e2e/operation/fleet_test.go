@@ -79,7 +79,8 @@ func TestLineupOnThreeHosts(t *testing.T) {
 					return
 				default:
 				}
-				if a := hosttest.PostOnce(http.DefaultClient, stopped.URL, f.Key, hosttest.FleetBody); a.Status != http.StatusOK &&
+				if a := hosttest.PostOnce(http.DefaultClient, stopped.URL, f.Key,
+					hosttest.FleetBody); a.Status != http.StatusOK &&
 					a.Status != http.StatusServiceUnavailable && (a.Status != 500 || a.Ref == "") { // unknown outcome
 					t.Errorf("a check was answered with %+v", a)
 				}

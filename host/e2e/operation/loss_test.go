@@ -60,7 +60,8 @@ func wantLoss(t *testing.T, h *hosttest.HostProcess, key, dir, database string, 
 	if found := shown.Losses[0]; len(shown.Losses) != 1 || !slices.Equal(found.Refs, refs) || found.Survived == 0 {
 		t.Errorf("lost are %q, found %+v", refs, shown.Losses)
 	}
-	hosttest.WantRefusal(t, "a reason of two lines", dir, database, nil, []string{"audit", "accept-loss", "--reason", "a\nb"},
+	hosttest.WantRefusal(t, "a reason of two lines", dir, database, nil,
+		[]string{"audit", "accept-loss", "--reason", "a\nb"},
 		"--reason: the reason is not one line")
 	text := hosttest.Output(t, dir, database, "audit", "accept-loss", "--reason", "The standby was two seconds behind.")
 	if !strings.Contains(text, refs[0]) || !strings.Contains(text, "The loss is accepted by record") {

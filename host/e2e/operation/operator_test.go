@@ -56,7 +56,8 @@ func TestOperatorState(t *testing.T) {
 		t.Errorf("an untrusted proxy is missing from %+v", s.Warnings)
 	}
 	for _, accept := range []string{"text/html", "application/json"} {
-		if text := hosttest.AskOperator(t, host, accept); strings.Contains(text, value) || strings.Contains(text, key) ||
+		if text := hosttest.AskOperator(t, host, accept); strings.Contains(text, value) ||
+			strings.Contains(text, key) ||
 			strings.Contains(text, hosttest.OperatorToken) || !strings.Contains(text, "lexical") {
 			t.Errorf("the page shows a checked value or a secret, or lacks a layer:\n%s", text)
 		}
@@ -67,7 +68,8 @@ func TestOperatorState(t *testing.T) {
 		s = host.State(t)
 		return s.Health == operator.Failing && len(s.Unknown) == 6
 	})
-	if !hosttest.Warns(s.NotReady, "Database") || s.NotReady[0].Do == "" || len(s.Hosts) != 0 || s.Lineup.Activation == 0 ||
+	if !hosttest.Warns(s.NotReady, "Database") || s.NotReady[0].Do == "" || len(s.Hosts) != 0 ||
+		s.Lineup.Activation == 0 ||
 		hosttest.Warns(s.Warnings, "No list is subscribed") {
 		t.Errorf("without a database, the state is %+v", s)
 	}

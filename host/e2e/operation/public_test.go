@@ -83,7 +83,8 @@ func verifyReceipts(t *testing.T, host *hosttest.HostProcess, key, dir, database
 	none := filepath.Join(t.TempDir(), "none")
 	verify := func(receipt []byte, args ...string) string {
 		file := hosttest.WriteFile(t, "receipt.json", receipt)
-		return hosttest.Output(t, none, "", append([]string{"audit", "verify-receipt", file, "--public-key", known}, args...)...)
+		return hosttest.Output(t, none, "", append([]string{"audit", "verify-receipt", file, "--public-key", known},
+			args...)...)
 	}
 	text := verify(result.Receipt)
 	if !strings.Contains(text, result.Ref) || !strings.Contains(text, "not proved yet") {
@@ -136,7 +137,8 @@ func verifyElsewhere(t *testing.T, address, database string, keys []string, chec
 	hosttest.Output(t, none, readOnly, "audit", "export", export, "--public-key", key)
 	for _, args := range [][]string{{"--public-key", key}, {"--public-key", key, "--offline", export},
 		{"--public-key", key, "--checkpoints", kept}} {
-		if text := hosttest.Output(t, none, readOnly, append([]string{"audit", "verify"}, args...)...); !strings.Contains(text,
+		if text := hosttest.Output(t, none, readOnly, append([]string{"audit", "verify"},
+			args...)...); !strings.Contains(text,
 			"Audit chain 0 is valid") {
 			t.Errorf("audit verify %v: %s", args, text)
 		}

@@ -74,7 +74,8 @@ func TestDrainSetting(t *testing.T) {
 		"as a service":           {nil, io.Discard, 5 * time.Second},
 		"with its output hidden": {nil, null, 5 * time.Second},
 	} {
-		if got := (&installation.Config{Drain: test.set}).DrainTime(&terminal.Terminal{Err: test.err}); got != test.want {
+		cfg := &installation.Config{Drain: test.set}
+		if got := cfg.DrainTime(&terminal.Terminal{Err: test.err}); got != test.want {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
 	}

@@ -99,7 +99,8 @@ func (o *outages) judge(t *testing.T, answers []timedAnswer, doubt bool) (
 		case a.status == 503 && a.retryAfter != "":
 			slowest = max(slowest, a.took)
 		case a.status == 500 && a.ref != "" && doubt && counts[500] <= loadCallers:
-		case a.status == 500 && a.ref != "" && strings.Contains(hosttest.Logged(o.data, a.ref), hosttest.AwaitingOutcome): // a busy disk
+		case a.status == 500 && a.ref != "" && strings.Contains(hosttest.Logged(o.data, a.ref),
+			hosttest.AwaitingOutcome): // a busy disk
 		default:
 			t.Errorf("a check got %d after %v: %s", a.status, a.took, a.text)
 		}
@@ -150,7 +151,8 @@ func newOutages(t *testing.T) *outages {
 	o.proxy = storetest.NewProxy(t, o.direct)
 	o.data = hosttest.DataDir(t)
 	o.host = hosttest.StartHost(t, o.data, o.proxy.URL)
-	issued, err := installation.IssueKey(t.Context(), hosttest.OpenStore(t, o.data, o.direct).Store, installation.Unlimited(), "test")
+	issued, err := installation.IssueKey(t.Context(), hosttest.OpenStore(t, o.data, o.direct).Store,
+		installation.Unlimited(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}

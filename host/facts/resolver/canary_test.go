@@ -32,7 +32,8 @@ func TestFalseAnswers(t *testing.T) {
 			t.Parallel()
 			server := resolvertest.Start(t, "a.example. 300 IN A 192.0.2.1")
 			r := newResolver(t, resolver.Config{}, server)
-			// verify asks the server. Without a handler it is silent, and is not waited for once it was asked everything.
+			// verify asks the server. Without a handler it is silent, and is not waited for once it was asked
+			// everything.
 			verify := func(h dns.HandlerFunc) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()

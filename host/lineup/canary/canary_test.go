@@ -308,7 +308,8 @@ func TestWatchLeavesOut(t *testing.T) {
 	for range more {
 		<-h.judged
 	}
-	h.watch.offer(trial{revision: 2, at: time.Now().Add(-2 * maxWait), record: check.Record{Decision: &check.Decision{}}})
+	h.watch.offer(trial{revision: 2, at: time.Now().Add(-2 * maxWait),
+		record: check.Record{Decision: &check.Decision{}}})
 	<-h.judged
 	if h.outcomes[LeftOut] != more+1 {
 		t.Errorf("outcomes %v, want one more that waited too long", h.outcomes)

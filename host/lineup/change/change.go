@@ -21,7 +21,7 @@ import (
 // Storage is the part of the database that a change needs.
 type Storage interface {
 	lineup.Source
-	lineup.LineupStore
+	lineup.Store
 	fleet.Store
 	// Activate fails with activation.ErrSuperseded unless the previous activation is in force.
 	Activate(ctx context.Context, a activation.Signed) error

@@ -61,7 +61,8 @@ func TestResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"# Results\n", "\n## Suite\n\n20", " UTC, revision ", " processors", "\n\nlater text\n"} {
+	for _, want := range []string{"# Results\n", "\n## Suite\n\n20", " UTC, revision ", " processors",
+		"\n\nlater text\n"} {
 		if strings.Count(string(text), want) != 1 || strings.Contains(string(text), "earlier text") {
 			t.Errorf("the file does not contain %q once, or contains the earlier results:\n%s", want, text)
 		}

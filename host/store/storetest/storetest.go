@@ -286,3 +286,12 @@ func Value[T any](t testing.TB, conn *pgx.Conn, sql string, args ...any) T {
 	}
 	return v
 }
+
+// WithinMonth waits for the next month (UTC) if less than margin is left of this one.
+func WithinMonth(margin time.Duration) {
+	now := time.Now().UTC()
+	next := time.Date(now.Year(), now.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+	if left := next.Sub(now); left < margin {
+		<-time.After(left)
+	}
+}

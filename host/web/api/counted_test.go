@@ -270,10 +270,7 @@ func (unobserved) CheckDone(*check.Decision, time.Duration)            {}
 // With a real ledger: the same bytes from another host, a spent quota, and an erasure.
 func TestReplayFromTheDatabase(t *testing.T) {
 	t.Parallel()
-	now := time.Now().UTC()
-	if next := time.Date(now.Year(), now.Month()+1, 1, 0, 0, 0, 0, time.UTC); next.Sub(now) < patience {
-		time.Sleep(next.Sub(now)) // a new month would renew the quota
-	}
+	storetest.WithinMonth(patience) // a new month would renew the quota
 	url := postgrestest.Database(t)
 	direct := storetest.Close(t, storetest.Must(store.Open(t.Context(), storeConfig(url)))(t))
 	account := storetest.Must(direct.CreateAccount(t.Context(), storetest.Plan(t, "pro", 4)))(t)

@@ -12,8 +12,8 @@
 //	}
 //
 // The first call of Database starts the server, which all test processes of a user share: the last one that ends stops
-// it. It does not wait for the disk, so a test of durability needs a server of its own. Without Postgres on the machine,
-// Database skips the test.
+// it. It does not wait for the disk, so a test of durability needs a server of its own. Without Postgres on the
+// machine, Database skips the test.
 // ASSAY_TEST_DATABASE_URL names a server to use instead; its role must be allowed to create databases.
 // ASSAY_TEST_CITUS_URL names a database on the coordinator of a Citus cluster to use instead: its workers get the same
 // databases. Prepare may distribute the tables of the template over them.
@@ -113,7 +113,7 @@ func database(t testing.TB, from func(template string) string) string {
 	}
 	now := time.Now().UTC()
 	if left := now.Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(now); left < dayMargin {
-		time.Sleep(left)
+		<-time.After(left) // what is counted by day or month begins anew
 	}
 	name := newName("test")
 	if err := create(nodes, name, from(template)); err != nil {
