@@ -10,6 +10,7 @@ import (
 	"assay/host/check"
 	"assay/host/customer/decision"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 func TestUsagePage(t *testing.T) {
