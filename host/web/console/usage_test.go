@@ -16,6 +16,7 @@ import (
 func TestUsagePage(t *testing.T) {
 	t.Parallel()
 	storetest.WithinMonth(time.Minute) // a new month would begin with no checks
+	now := time.Now().UTC()
 	s := serve(t, nil)
 	v, key := s.customer(t, "starter")
 	v.get("/dashboard")
