@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,6 +23,9 @@ import (
 
 // sources are the files and folders of the repository that a host is built from.
 var sources = []string{"docs", "documents.go", "go.mod", "go.sum", "host", "migrations", "plugins", "registry", "sdk"}
+
+// noSources are folders within them that no host is built from, some of which tests write.
+var noSources = []string{"node_modules", "testdata", "build", "__pycache__"}
 
 // program builds the assay command once for all test processes.
 var program = sync.OnceValues(func() (string, error) {
@@ -50,8 +54,7 @@ var sharedFolder = sync.OnceValues(func() (string, error) {
 			switch {
 			case err != nil:
 				return err
-			case d.IsDir() && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules" ||
-				d.Name() == "testdata"):
+			case d.IsDir() && (strings.HasPrefix(d.Name(), ".") || slices.Contains(noSources, d.Name())):
 				return fs.SkipDir
 			case !d.Type().IsRegular() || strings.HasSuffix(path, "_test.go"):
 				return nil
