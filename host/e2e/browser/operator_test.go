@@ -118,7 +118,7 @@ func TestOperatorPages(t *testing.T) {
 	const token = "a token that nobody guesses"
 	handler, err := operator.New(operator.Config{Token: token, Now: time.Now,
 		Keys:  func() [][]byte { return [][]byte{[]byte("key")} },
-		State: func(context.Context) *operator.State { return state }, Look: os.DirFS("console/static"),
+		State: func(context.Context) *operator.State { return state }, Look: os.DirFS("../../web/console/static"),
 		Reviews: openCases{}, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
