@@ -163,7 +163,7 @@ func TestSwapUnderLoad(t *testing.T) {
 	}
 	seen(1)
 	both := [2]activation.Lineup{h.storeLineup(t, lineups[0]), h.storeLineup(t, lineups[1])}
-	for n := int64(2); n <= 60; n++ { // each lineup keeps its revision
+	for n := int64(2); n <= 62; n++ { // each lineup keeps its revision; the last has no canary
 		p := Proposal{Lineup: both[n%2]}
 		if n%3 == 0 {
 			p.Canary = &activation.Canary{Lineup: both[(n+1)%2], Share: 50}
