@@ -34,7 +34,7 @@ bench *args:
 # Compare 20,000 decisions on an idle and an overloaded host, swap lineups 200 times under load, and compare a
 # customer's p99 with and without floods of others
 load:
-    go test ./host/e2e/load -tags drill -run 'TestSameDecisionAtAnyLoad|TestLineupSwapsUnderLoad|TestFloodsLeaveOthersAlone' -v -full-load
+    ASSAY_TEST_DISK=1 go test ./host/e2e/load -tags drill -run 'TestSameDecisionAtAnyLoad|TestLineupSwapsUnderLoad|TestFloodsLeaveOthersAlone' -v -full-load
 
 # Change the lineup of three hosts under load, while one is stopped at random and one is killed: just activations 100
 activations count="1000":
@@ -46,11 +46,11 @@ chaos time="30m" seed="0":
 
 # Send requests with an Idempotency-Key to two hosts that are replaced, lose 5% of the answers, and count
 repeats count="100000":
-    ASSAY_REPEATS={{count}} go test ./host/web/api -run '^TestRequestsAreCountedOnce$' -v -timeout 0
+    ASSAY_TEST_DISK=1 ASSAY_REPEATS={{count}} go test ./host/web/api -run '^TestRequestsAreCountedOnce$' -v -timeout 0
 
 # Offer a host 70% of its capacity; its memory, goroutines, descriptors and latencies must not grow
 soak time="1h":
-    go test ./host/e2e/load -run '^TestSoak$' -v -timeout 0 -soak {{time}}
+    ASSAY_TEST_DISK=1 go test ./host/e2e/load -run '^TestSoak$' -v -timeout 0 -soak {{time}}
 
 # Change the database at random, one value or row at a time, and verify the audit log after each: just changes 1000 7
 changes count="1000" seed="1":

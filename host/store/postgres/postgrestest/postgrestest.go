@@ -12,8 +12,9 @@
 //	}
 //
 // The first call of Database starts the server, which all test processes of a user share: the last one that ends stops
-// it. It does not wait for the disk, so a test of durability needs a server of its own. Without Postgres on the
-// machine, Database skips the test.
+// it. It does not wait for the disk, unless ASSAY_TEST_DISK is set or benchmarks run: a test of durability needs a
+// server of its own. It is in memory if there is room and TMPDIR is not set. Without Postgres on the machine, Database
+// skips the test.
 // ASSAY_TEST_DATABASE_URL names a server to use instead; its role must be allowed to create databases.
 // ASSAY_TEST_CITUS_URL names a database on the coordinator of a Citus cluster to use instead: its workers get the same
 // databases. Prepare may distribute the tables of the template over them.

@@ -3,6 +3,7 @@ package postgrestest
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -26,8 +27,24 @@ const (
 	stopBound  = 2 * time.Minute
 )
 
-// settings of the server. Only a crash of the machine could lose something, and then the cluster is made again.
-var settings = map[string]string{"fsync": "off", "full_page_writes": "off", "max_connections": "1000"}
+// place returns the folder of the server, and its settings. It is in memory if there is room, because creating and
+// dropping databases takes most of the time on a disk, and does not wait for the disk: only a crash of the machine could
+// lose something, and then the cluster is made again. What is measured is measured on the disk, as hosts use it.
+func place() (dir string, settings map[string]string) {
+	name := fmt.Sprintf("assay-postgrestest-%d", os.Getuid())
+	settings = map[string]string{"max_connections": "1000", "max_wal_size": "'256MB'"}
+	bench := flag.Lookup("test.bench")
+	if os.Getenv("ASSAY_TEST_DISK") != "" || bench != nil && bench.Value.String() != "" {
+		return filepath.Join(os.TempDir(), name+"-disk"), settings
+	}
+	settings["fsync"], settings["full_page_writes"] = "off", "off"
+	const memory, room = "/dev/shm", 2 << 30
+	var free syscall.Statfs_t
+	if os.Getenv("TMPDIR") == "" && syscall.Statfs(memory, &free) == nil && int64(free.Bavail)*int64(free.Bsize) > room {
+		return filepath.Join(memory, name), settings
+	}
+	return filepath.Join(os.TempDir(), name), settings
+}
 
 // shared is this process's use of the server that all test processes of a user share.
 type shared struct {
@@ -39,7 +56,7 @@ type shared struct {
 
 // join starts the server, or joins it if it runs. Its folder remains, because creating a cluster takes longest.
 func join() (s *shared, err error) {
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("assay-postgrestest-%d", os.Getuid()))
+	dir, settings := place()
 	// If the tests run as root, the user that Postgres runs as must be able to enter.
 	if err := errors.Join(os.MkdirAll(dir, 0o711), os.Chmod(dir, 0o711)); err != nil {
 		return nil, err
@@ -81,7 +98,7 @@ func join() (s *shared, err error) {
 		}
 	}
 	if err == nil && alone {
-		err = s.tidy(ctx, dir)
+		err = s.tidy(ctx, dir, settings)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.leave())
@@ -137,7 +154,7 @@ func remove(dir string) error {
 }
 
 // tidy sets the server's settings, and drops the databases of processes that were killed.
-func (s *shared) tidy(ctx context.Context, dir string) (err error) {
+func (s *shared) tidy(ctx context.Context, dir string, settings map[string]string) (err error) {
 	conn, err := pgx.Connect(ctx, s.cluster.URL())
 	if err != nil {
 		return err
