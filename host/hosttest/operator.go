@@ -15,8 +15,8 @@ import (
 // OperatorToken opens the operator's page of a test's host.
 const OperatorToken = "0123456789abcdef"
 
-// shownState is the state that a host shows an operator.
-type shownState struct {
+// ShownState is the state that a host shows an operator.
+type ShownState struct {
 	Health operator.Health
 	operator.State
 }
@@ -40,7 +40,7 @@ func AskOperator(t *testing.T, h *HostProcess, accept string) string {
 }
 
 // State returns the state that the host shows an operator.
-func (h *HostProcess) State(t *testing.T) (s shownState) {
+func (h *HostProcess) State(t *testing.T) (s ShownState) {
 	t.Helper()
 	storetest.NoError(t, json.Unmarshal([]byte(AskOperator(t, h, "application/json")), &s))
 	return s

@@ -47,7 +47,7 @@ func TestCatalogue(t *testing.T) {
 			}
 		}
 		if diff := cmp.Diff(want, hosttest.ReadText(t, file)); diff != "" {
-			t.Errorf("%s is out of date: run ASSAY_UPDATE=1 go test ./host/e2e/layers -run TestCatalogue (-want +got):\n%s",
+			t.Errorf("%s is out of date (-want +got): ASSAY_UPDATE=1 go test ./host/e2e/layers -run TestCatalogue\n%s",
 				file, diff)
 		}
 	}

@@ -45,8 +45,8 @@ func runGuide(t *testing.T, commands, dir, database string, variables ...string)
 	bin := t.TempDir()
 	storetest.NoError(t, os.Symlink(hosttest.Program(t), filepath.Join(bin, "assay")))
 	cmd := exec.CommandContext(t.Context(), "sh", "-eu", "-c", commands)
-	cmd.Env = append(hosttest.Command(t.Context(), dir, database).Env, variables...)
-	cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"))
+	cmd.Env = hosttest.Command(t.Context(), dir, database).Env
+	cmd.Env = append(append(cmd.Env, variables...), "PATH="+bin+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s\n%v\n%s", commands, err, out)

@@ -16,7 +16,6 @@ import (
 func TestUsagePage(t *testing.T) {
 	t.Parallel()
 	storetest.WithinMonth(time.Minute) // a new month would begin with no checks
-	now := time.Now().UTC()
 	s := serve(t, nil)
 	v, key := s.customer(t, "starter")
 	v.get("/dashboard")
@@ -36,7 +35,7 @@ func TestUsagePage(t *testing.T) {
 		v.get("/dashboard/usage?month=" + month)
 		v.is(200, "4 of 150 checks")
 	}
-	now = s.clock.Load().UTC()
+	now := s.clock.Load().UTC()
 	v.get("/dashboard/usage?month=" + now.AddDate(0, 0, -now.Day()).Format(decision.MonthFormat)) // the month before
 	v.is(200, "0 checks")
 	if strings.Contains(v.at.body, "forecast") {
