@@ -28,8 +28,8 @@ const (
 )
 
 // place returns the folder of the server, and its settings. It is in memory if there is room, because creating and
-// dropping databases takes most of the time on a disk, and does not wait for the disk: only a crash of the machine could
-// lose something, and then the cluster is made again. What is measured is measured on the disk, as hosts use it.
+// dropping databases takes most of the time on a disk, and does not wait for the disk: only a crash of the machine
+// could lose something, and then the cluster is made again. What is measured is measured on the disk, as hosts use it.
 func place() (dir string, settings map[string]string) {
 	name := fmt.Sprintf("assay-postgrestest-%d", os.Getuid())
 	settings = map[string]string{"max_connections": "1000", "max_wal_size": "'256MB'"}
@@ -40,7 +40,7 @@ func place() (dir string, settings map[string]string) {
 	settings["fsync"], settings["full_page_writes"] = "off", "off"
 	const memory, room = "/dev/shm", 2 << 30
 	var free syscall.Statfs_t
-	if os.Getenv("TMPDIR") == "" && syscall.Statfs(memory, &free) == nil && int64(free.Bavail)*int64(free.Bsize) > room {
+	if os.Getenv("TMPDIR") == "" && syscall.Statfs(memory, &free) == nil && int64(free.Bavail)*free.Bsize > room {
 		return filepath.Join(memory, name), settings
 	}
 	return filepath.Join(os.TempDir(), name), settings
