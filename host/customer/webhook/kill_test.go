@@ -109,7 +109,7 @@ type killTest struct {
 // ASSAY_KILLS sets the number of kills at each stage. If set, half of the events are refused by every attempt.
 func TestKills(t *testing.T) {
 	t.Parallel()
-	kills, soak := 2, false
+	kills, soak := 1, false
 	if text := os.Getenv("ASSAY_KILLS"); text != "" {
 		n := storetest.Must(strconv.Atoi(text))(t)
 		kills, soak = n, true

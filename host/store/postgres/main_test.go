@@ -52,7 +52,7 @@ func existing(t *testing.T) string {
 	t.Helper()
 	dir := dataDir(t)
 	created.once.Do(func() {
-		if created.dir, created.err = os.MkdirTemp("", "assay-postgres-"); created.err != nil {
+		if created.dir, created.err = os.MkdirTemp(memory(), "assay-postgres-"); created.err != nil {
 			return
 		}
 		if created.err = os.Chmod(created.dir, 0o711); created.err != nil {
@@ -183,10 +183,26 @@ func needRoot(t *testing.T) {
 	}
 }
 
+// memory is a folder in which clusters are created in a fraction of the time, or "" if it has no room.
+var memory = sync.OnceValue(func() string {
+	const folder, room = "/dev/shm", 1 << 30
+	var free syscall.Statfs_t
+	if err := syscall.Statfs(folder, &free); err != nil || int64(free.Bavail)*int64(free.Bsize) < room {
+		return ""
+	}
+	return folder
+})
+
 // reachable returns a new folder that every user can enter, unlike t.TempDir.
 func reachable(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "assay-postgres-")
+	return reachableIn(t, "")
+}
+
+// reachableIn returns a new folder in parent, or in that of temporary files if parent is empty.
+func reachableIn(t *testing.T, parent string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(parent, "assay-postgres-")
 	if err == nil {
 		err = os.Chmod(dir, 0o711)
 	}
@@ -221,7 +237,7 @@ func patience(t *testing.T) context.Context {
 func dataDir(t *testing.T) string {
 	t.Helper()
 	needPostgres(t)
-	dir := reachable(t)
+	dir := reachableIn(t, memory())
 	t.Cleanup(func() {
 		mustBeGone(t, filepath.Join(dir, "postgres"))
 		noProcess(t, dir)
