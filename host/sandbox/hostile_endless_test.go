@@ -52,14 +52,19 @@ func naiveFib() []byte {
 	return scoring(i64Const(90), callFunc(fnScore+1), opDrop, returnScored).with(fib(fnScore + 1)).encode()
 }
 
-// straightLine has 5 MiB of code without a loop, which a call tree runs again and again.
+// straightLine has 5 MiB of code without a loop, which a call tree runs again and again. With the race detector, which
+// slows the compiler down, it has an eighth of that.
 func straightLine() []byte {
+	size := 5 << 20
+	if raceDetector {
+		size /= 8
+	}
 	g := scoring(callFunc(fnScore+1), returnScored)
 	for i := range 30 {
 		g.with(guestFunction{body: bytes.Repeat(callFunc(fnScore+i+2), 2)})
 	}
 	step := concat(localGet(0), i32Const(1), opAdd, localSet(0))
-	return g.with(guestFunction{locals: tI32, body: bytes.Repeat(step, 5<<20/len(step))}).encode()
+	return g.with(guestFunction{locals: tI32, body: bytes.Repeat(step, size/len(step))}).encode()
 }
 
 // recursionDepth is the call depth that a layer with small frames may rely on (sdk/ABI.md section 5).

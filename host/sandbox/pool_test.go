@@ -271,7 +271,7 @@ func TestOverloadedPool(t *testing.T) {
 // score, and both have the same version.
 func TestLineupSwapsUnderLoad(t *testing.T) {
 	t.Parallel()
-	const swaps, callers = 100, 2
+	const swaps, callers = 40, 2
 	box := sandboxOf(t, callers)
 	version := func(n int) *check.Lineup {
 		m := hostileGuest{wasm: signalling(1+n%100, codeOne, "Version").encode}.module()

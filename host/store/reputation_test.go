@@ -351,51 +351,6 @@ func TestPruneSightings(t *testing.T) {
 	prune(0, 0)
 }
 
-// Forgetting an account or an entity restores the graph as it was without it.
-func TestForget(t *testing.T) {
-	t.Parallel()
-	g := newGraphTest(t, 4)
-	e, other := parse(t, entity.Email, "jane@mail.example.org"), parse(t, entity.Email, "john@mail.example.org")
-	phone := parse(t, entity.Phone, "+4915123456789")
-	for customer := range 3 {
-		g.check(customer, other, check.Allow)
-	}
-	dump := func() string {
-		noError(t, g.s.CatchUp(t.Context()))
-		return one[string](t, g.s, `SELECT
-			coalesce((SELECT string_agg(format('%s %s %s %s', encode(node, 'hex'), account_id, checks, blocked), ';'
-				ORDER BY node, account_id) FROM graph_sightings), '') ||
-			coalesce((SELECT string_agg(format('%s %s %s %s', encode(node, 'hex'), encode(other, 'hex'), account_id,
-				checks), ';' ORDER BY node, other, account_id) FROM graph_edges), '')`)
-	}
-	before := dump()
-	for range 3 {
-		g.check(3, e, check.Block)
-	}
-	g.check(3, other, check.Block, phone)
-	if dump() == before {
-		t.Fatal("the checks left the graph unchanged")
-	}
-	_, _, err := g.s.ForgetAccountSightings(t.Context(), g.customers[3].Account)
-	noError(t, err)
-	if got := dump(); got != before {
-		t.Errorf("after forgetting the account:\n%s\nwant:\n%s", got, before)
-	}
-	for customer := range 3 {
-		g.check(customer, e, check.Block)
-	}
-	_, _, err = g.s.ForgetSightings(t.Context(), g.customers[0].Account, e)
-	noError(t, err)
-	if got := g.aggregate(e); got.Customers != 0 {
-		t.Errorf("after forgetting one of three customers: %+v, want none", got)
-	}
-	_, _, err = g.s.ForgetSightings(t.Context(), "", e)
-	noError(t, err)
-	if got := dump(); got != before {
-		t.Errorf("after forgetting the subject:\n%s\nwant:\n%s", got, before)
-	}
-}
-
 // Subjects that are queried together get their own aggregates.
 func TestAggregatesOfManySubjects(t *testing.T) {
 	t.Parallel()

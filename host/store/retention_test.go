@@ -11,7 +11,6 @@ import (
 
 	"assay/host/audit"
 	"assay/host/check"
-	"assay/host/customer/privacy"
 	"assay/host/entity"
 )
 
@@ -363,43 +362,4 @@ func TestReadAuditLogDuringPruning(t *testing.T) {
 	}
 	prune(t, s)
 	verifyLedger(t, s)
-}
-
-// Pruning deletes erasures before the cut with their lists. An erasure after the cut still verifies, even if it erased
-// records before the cut.
-func TestErasuresAcrossTheCut(t *testing.T) {
-	t.Parallel()
-	now := day(2021, time.January, 5)
-	s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
-	across := parse(t, entity.Domain, "across.example")
-	early := appendOne(t, l, recordAt(t, caller, "early.example", now))
-	appendOne(t, l, recordAt(t, caller, across.Value, now))
-	erase(t, s, caller, privacy.Selector{Ref: early})
-	now = day(2021, time.June, 20)
-	appendOne(t, l, recordAt(t, caller, across.Value, now))
-	erase(t, s, caller, about(across))
-	appendOne(t, l, recordAt(t, caller, "late.example", now))
-	lists := func() string {
-		t.Helper()
-		return one[string](t, s, `SELECT
-			(SELECT string_agg(erasure || ':' || seq, ' ' ORDER BY erasure, seq) FROM erased_records) || ' of ' ||
-			(SELECT string_agg(seq::text, ' ' ORDER BY seq) FROM erasures)`)
-	}
-	if got := lists(); got != "3:1 5:2 5:4 of 3 5" {
-		t.Fatalf("lists of erasures: %s", got)
-	}
-	now = day(2022, time.March, 10)
-	anchored(t, s)
-	noError(t, verifyAuditLog(t, s))
-	prune(t, s)
-	expect(t, "lists of erasures after pruning", lists(), "5:2 5:4 of 5")
-	verifyLedger(t, s)
-	if got := export(t, s, caller, about(across)); got.Total != 0 || len(got.Erasures) != 1 ||
-		got.Erasures[0].Checks != 2 {
-		t.Errorf("exported %+v, want one erasure of 2 checks", got)
-	}
-	_, err := s.Erase(t.Context(), caller, privacy.Selector{Ref: early})
-	if !errors.Is(err, privacy.ErrUnknownSubject) {
-		t.Errorf("erasing a check that was erased and pruned: %v, want ErrUnknownSubject", err)
-	}
 }

@@ -1,6 +1,9 @@
 // Package store keeps all persistent state in Postgres, through bun: accounts and keys, quotas, audit chains, the
 // reputation graph, webhook events, plugins and lineups. Checks are recorded through [Ledger], which commits many in
 // one transaction. The algorithms on this data, such as hash chains and webhook delivery, are in other packages.
+//
+// The package is flat, and its files are named for what they keep: most statements change an account, its audit chain
+// and something else in one transaction, so a folder for each kind of data would export what only they share.
 package store
 
 import (

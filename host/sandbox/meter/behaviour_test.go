@@ -105,16 +105,6 @@ func TestBehaviourInInterpreter(t *testing.T) {
 	}
 }
 
-func TestBehaviourOfGo(t *testing.T) {
-	t.Parallel()
-	wasm := goGuest(t)
-	if m := mustInstrument(t, wasm); len(m.Unrestored) != 0 {
-		t.Errorf("unrestored: %v", m.Unrestored)
-	}
-	sameBehaviour(t, 5000, wasm, nil,
-		slices.Concat(calls("score", 1, 2), calls("work", 10), calls("loop", 0, 5000)))
-}
-
 func TestBehaviourOfOtherLanguages(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

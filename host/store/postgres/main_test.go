@@ -187,7 +187,7 @@ func needRoot(t *testing.T) {
 var memory = sync.OnceValue(func() string {
 	const folder, room = "/dev/shm", 1 << 30
 	var free syscall.Statfs_t
-	if err := syscall.Statfs(folder, &free); err != nil || int64(free.Bavail)*free.Bsize < room {
+	if err := syscall.Statfs(folder, &free); err != nil || free.Bavail*uint64(free.Bsize) < room {
 		return ""
 	}
 	return folder

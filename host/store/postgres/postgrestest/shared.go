@@ -27,9 +27,9 @@ const (
 	stopBound  = 2 * time.Minute
 )
 
-// place returns the folder of the server, and its settings. It is in memory if there is room, because creating and
-// dropping databases takes most of the time on a disk, and does not wait for the disk: only a crash of the machine
-// could lose something, and then the cluster is made again. What is measured is measured on the disk, as hosts use it.
+// place returns the folder of the server, and its settings. The server is in memory if there is room, because most of
+// the time of creating and dropping databases is that of a disk, and it does not wait for the disk: only a crash of the
+// machine could lose something, and then the cluster is made again. What is measured uses the disk, as hosts do.
 func place() (dir string, settings map[string]string) {
 	name := fmt.Sprintf("assay-postgrestest-%d", os.Getuid())
 	settings = map[string]string{"max_connections": "1000", "max_wal_size": "'256MB'"}
@@ -40,7 +40,7 @@ func place() (dir string, settings map[string]string) {
 	settings["fsync"], settings["full_page_writes"] = "off", "off"
 	const memory, room = "/dev/shm", 2 << 30
 	var free syscall.Statfs_t
-	if os.Getenv("TMPDIR") == "" && syscall.Statfs(memory, &free) == nil && int64(free.Bavail)*free.Bsize > room {
+	if os.Getenv("TMPDIR") == "" && syscall.Statfs(memory, &free) == nil && free.Bavail*uint64(free.Bsize) > room {
 		return filepath.Join(memory, name), settings
 	}
 	return filepath.Join(os.TempDir(), name), settings

@@ -1,0 +1,36 @@
+//go:build linux || darwin
+
+package postgres
+
+import (
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+func TestReleasedLockIsFree(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lock")
+	held, err := openLock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if taken, err := held.try(syscall.LOCK_EX); !taken {
+		t.Fatal(err)
+	}
+	// Like a child process between fork and exec.
+	inherited, err := syscall.Dup(int(held.file.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Close(inherited) }()
+	held.release()
+	next, err := openLock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.release()
+	if taken, err := next.try(syscall.LOCK_EX); !taken || err != nil {
+		t.Errorf("try on a released lock = %t, %v", taken, err)
+	}
+}
