@@ -2,11 +2,13 @@ package plugin
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
 )
 
 // TestPluginPush pushes a plugin twice, and then different code under the same version.
@@ -14,22 +16,23 @@ func TestPluginPush(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	hosttest.OpenStore(t, dir, database)
-	plugin := hosttest.WriteFile(t, "empty.wasm",
-		hosttest.Packed(t, "empty", hosttest.EmptyLayer, `"entities":["iban"],"facts":[],"signals":[]`))
-	var first pluginLine
-	for again := range 2 {
+	folder := t.TempDir()
+	storetest.NoError(t, os.WriteFile(filepath.Join(folder, "manifest.json"), []byte(`{"name":"empty",
+		"version":"1.0.0","summary":"Empty","threats":[],"budget_fuel":1000,"memory_mb":1,"default_weight":1,
+		"entities":["iban"],"facts":[],"signals":[]}`), 0o600))
+	plugin := filepath.Join(folder, "empty.wasm")
+	built := hosttest.OutputJSON[pluginLine](t, dir, database, "plugin", "build", folder,
+		"--wasm", hosttest.WriteFile(t, "module.wasm", []byte(hosttest.EmptyLayer)), "-o", plugin)
+	for range 2 {
 		pushed := hosttest.OutputJSON[pluginLine](t, dir, database, "plugin", "push", plugin)
 		if pushed.SignedBy != "assay/operator" {
 			t.Errorf("signed by %q", pushed.SignedBy)
 		}
-		if pushed.Digest == "" || pushed.Passport == nil || pushed.Passport.Digest != pushed.Digest {
-			t.Errorf("the passport of %s is %+v", pushed.Digest, pushed.Passport)
+		if pushed.Passport == nil || pushed.Passport.Digest != built.Digest {
+			t.Errorf("the passport is %+v", pushed.Passport)
 		}
-		pushed.Passport = nil
-		if again == 0 {
-			first = pushed
-		} else if pushed != first {
-			t.Errorf("pushed %v, then %v", first, pushed)
+		if pushed.File, pushed.SignedBy, pushed.Passport = built.File, "", nil; pushed != built || built.Digest == "" {
+			t.Errorf("pushed %v, built %v", pushed, built)
 		}
 	}
 	wasm, err := os.ReadFile(plugin)
