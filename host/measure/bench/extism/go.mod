@@ -1,4 +1,4 @@
-module assay/host/bench/extism
+module assay/host/measure/bench/extism
 
 go 1.26.0
 
@@ -24,4 +24,4 @@ require (
 	google.golang.org/protobuf v1.36.12 // indirect
 )
 
-replace assay => ../../..
+replace assay => ../../../..
