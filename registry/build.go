@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -170,6 +171,9 @@ func ReadDescription(dir string) (manifest, cases []byte, err error) {
 	return manifest, cases, err
 }
 
+// leftBehind are folders that the tools of the SDK's other languages write. No layer depends on them.
+var leftBehind = []string{"node_modules", "build", "target", "__pycache__"}
+
 // key hashes everything that a build of the plugin depends on: its folder, the folders that layers share (those without
 // a manifest), the SDK, the module's requirements and the compiler.
 func (s Source) key(dir string) (string, error) {
@@ -189,8 +193,13 @@ func (s Source) key(dir string) (string, error) {
 	fmt.Fprintln(h, runtime.Version())
 	for _, root := range roots {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") {
+			switch {
+			case err != nil:
 				return err
+			case d.IsDir() && slices.Contains(leftBehind, d.Name()):
+				return fs.SkipDir
+			case d.IsDir() || strings.HasSuffix(path, "_test.go"):
+				return nil
 			}
 			rel, err := filepath.Rel(s.Root, path)
 			if err != nil {

@@ -185,6 +185,8 @@ func TestBuildCache(t *testing.T) {
 		{"another plugin", "plugins/other/manifest.json", "{}"},
 		{"another plugin's code", "plugins/other/main.go", "package main\n"},
 		{"a file next to the plugins", "plugins/README", "text"},
+		{"what npm installs for the SDK", "sdk/typescript/node_modules/x/index.js", "text"},
+		{"what the TypeScript compiler writes", "sdk/typescript/build/index.js", "text"},
 		{"the host", "host/main.go", "package main\n"},
 	} {
 		put(t, s.Root, c.file, c.content)

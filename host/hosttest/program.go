@@ -154,6 +154,10 @@ func fill(t testing.TB, folder, dir string) error {
 	return os.Rename(next, dir)
 }
 
+// sameEngine gives the engine the version that it has in test processes, which do not know the versions of modules. It
+// is part of the code cache's names, so without it every test process would compile all layers again.
+const sameEngine = "-ldflags=-X=github.com/tetratelabs/wazero/internal/version.version=dev"
+
 // build builds the assay command.
 func build(path string, flags ...string) error {
 	root, err := root()
@@ -161,7 +165,7 @@ func build(path string, flags ...string) error {
 		return err
 	}
 	next := path + ".next"
-	cmd := exec.Command("go", append(append([]string{"build", "-o", next}, flags...), "./host")...)
+	cmd := exec.Command("go", append(append([]string{"build", "-o", next, sameEngine}, flags...), "./host")...)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the assay command: %w\n%s", err, out)
