@@ -54,6 +54,11 @@ func newWorld() world {
 	w.call("a", 20, 401, "", "eleven.example.com")
 	w.Calls[len(w.Calls)-1].Key = "old key"
 	w.AddRevocation(Revocation{Key: "old key", Began: at(18), Done: at(19)})
+	// A host whose clock is ahead refuses a rotated key before its time.
+	w.WrongClock = map[int]bool{3: true}
+	w.call("a", 22, 401, "", "twelve.example.com")
+	w.Calls[len(w.Calls)-1].Key, w.Calls[len(w.Calls)-1].Host = "rotated key", 3
+	w.AddRevocation(Revocation{Key: "rotated key", Began: at(30), Done: at(30), Rotated: at(21)})
 	w.derive()
 	return w
 }
@@ -289,6 +294,8 @@ func TestDifferences(t *testing.T) {
 			"chk_1 was answered after its key was revoked"},
 		"a valid key was refused": {func(w *world) { w.Revocations = nil },
 			"a call with the valid key old key was refused"},
+		"a rotated key was refused before its time": {func(w *world) { w.Calls[len(w.Calls)-1].Host = 0 },
+			"a call with the valid key rotated key was refused"},
 		"an unexpected status":      {func(w *world) { w.Calls[7].Status = 504 }, "the unexpected status 504"},
 		"a 500 without a reference": {func(w *world) { w.Calls[8].Status = 500 }, "a 500 has no reference"},
 		"a 503 without Retry-After": {func(w *world) { w.Calls[7].RetryAfter = false }, "a 503 has no Retry-After"},

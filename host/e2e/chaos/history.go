@@ -54,6 +54,9 @@ type Erasure struct {
 type Revocation struct {
 	Key         string
 	Began, Done time.Time
+	// Rotated is when a rotation was begun that revokes the key after a while, by the clock of each host. It is zero if
+	// the key was revoked at once.
+	Rotated time.Time
 }
 
 // Delivery is a webhook request as the receiver saw it.
@@ -66,6 +69,8 @@ type Delivery struct {
 
 // History records the observations of clients and receivers. Its methods may be called concurrently.
 type History struct {
+	WrongClock map[int]bool // numbers of the hosts whose clock may be wrong
+
 	mu          sync.Mutex
 	Calls       []*Call
 	Erasures    []Erasure

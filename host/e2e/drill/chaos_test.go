@@ -110,7 +110,8 @@ type chaosHost struct {
 }
 
 func newChaosRun(t *testing.T) *chaosRun {
-	r := &chaosRun{T: t, results: bench.BeginResults(resultsFile), history: &chaos.History{}, seed: *chaosSeed}
+	r := &chaosRun{T: t, results: bench.BeginResults(resultsFile), seed: *chaosSeed,
+		history: &chaos.History{WrongClock: map[int]bool{chaosHosts: true}}}
 	if r.seed == 0 {
 		r.seed = rand.Uint64()
 	}
@@ -282,7 +283,8 @@ func (r *chaosRun) changeKeys(ctx context.Context) {
 	old, _ := client.Key()
 	var revocation chaos.Revocation
 	if rand.IntN(2) == 0 {
-		revocation = chaos.Revocation{Key: old, Began: time.Now().Add(overlap)}
+		now := time.Now()
+		revocation = chaos.Revocation{Key: old, Began: now.Add(overlap), Rotated: now}
 		if issued, err := r.store.Store.RotateKey(ctx, client.Account, old, overlap); err == nil {
 			revocation.Done = time.Now().Add(overlap)
 			client.SetKey(issued.ID, issued.Secret)
