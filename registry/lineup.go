@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -178,6 +179,13 @@ func validBias(b float64) error {
 
 // Ref splits Layer into name and version; ok is false when it has no version.
 func (i LineupLayer) Ref() (name, version string, ok bool) { return strings.Cut(i.Layer, "@") }
+
+// SameModule reports whether two layers run the same module with the same settings: they differ in what fusion makes of
+// the results, if at all.
+func (i LineupLayer) SameModule(other LineupLayer) bool {
+	return i.Layer == other.Layer && i.Digest == other.Digest && i.Fuel == other.Fuel &&
+		maps.Equal(i.Config, other.Config)
+}
 
 // Range returns the lowest and the highest score that a layer with manifest m has in this lineup.
 func (i LineupLayer) Range(m Manifest) (lowest, highest int) {

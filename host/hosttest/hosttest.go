@@ -22,10 +22,8 @@ import (
 	"time"
 
 	"assay/host/access/keyring"
-	"assay/host/auditlog"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
-	"assay/host/lineup"
 	"assay/host/lineup/rehearsal"
 	"assay/host/sandbox"
 	"assay/host/store"
@@ -80,19 +78,7 @@ func Main(m *testing.M) int {
 	case slices.Equal(args, installation.MeasureCommand()[1:]):
 		return exitCode(rehearsal.ServeMeasure(context.Background(), os.Stdin, os.Stdout))
 	}
-	postgrestest.Prepare(func(ctx context.Context, url string) error {
-		dir, err := origin()
-		if err != nil {
-			return err
-		}
-		cfg, t := &installation.Config{DataDir: dir, DatabaseURL: url}, &terminal.Terminal{Out: io.Discard,
-			Err: os.Stderr}
-		b, err := installation.Open(ctx, cfg, t, installation.QuietLog(t), store.CreateSchema)
-		if err != nil {
-			return err
-		}
-		return b.Close()
-	})
+	postgrestest.PrepareOnce(installed, install)
 	return postgrestest.Main(m)
 }
 
@@ -104,18 +90,27 @@ func exitCode(err error) int {
 	return 0
 }
 
+// dataFiles are what the data directories of tests have in common.
+var dataFiles = []string{"secret", "trust", "operator.key", "layers", "compiled"}
+
 // DataDir returns a new data directory that already contains the secret, the keys and the built and compiled layers.
 func DataDir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
-	LinkShared(t, dir, "secret", "trust", "operator.key", "layers", "compiled")
+	LinkShared(t, dir, dataFiles...)
 	return dir
 }
 
 // LinkShared links files and folders of the shared data directory into another one.
 func LinkShared(t testing.TB, dir string, names ...string) {
 	t.Helper()
-	from := shared(t)
+	if err := link(SharedDir(t), dir, names...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// link links files and folders of a data directory into another one.
+func link(from, to string, names ...string) error {
 	for _, name := range names {
 		err := filepath.WalkDir(filepath.Join(from, name), func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
@@ -129,20 +124,21 @@ func LinkShared(t testing.TB, dir string, names ...string) {
 				return fs.SkipDir
 			}
 			if d.IsDir() {
-				return os.MkdirAll(filepath.Join(dir, rel), 0o700)
+				return os.MkdirAll(filepath.Join(to, rel), 0o700)
 			}
-			return os.Link(path, filepath.Join(dir, rel))
+			return os.Link(path, filepath.Join(to, rel))
 		})
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
+	return nil
 }
 
 // BuiltLayers returns the layers of this checkout.
 func BuiltLayers(t testing.TB) []registry.Module {
 	t.Helper()
-	source, err := installation.LayerSource(Root(t), &installation.Config{DataDir: shared(t)},
+	source, err := installation.LayerSource(Root(t), &installation.Config{DataDir: SharedDir(t)},
 		installation.QuietLog(&terminal.Terminal{Err: t.Output()}))
 	if err != nil {
 		t.Fatal(err)
@@ -157,11 +153,11 @@ func BuiltLayers(t testing.TB) []registry.Module {
 // LayerSandbox returns a sandbox that finds the layers of this checkout compiled, with the race detector too.
 func LayerSandbox(t testing.TB) *sandbox.Sandbox {
 	t.Helper()
-	keys, err := keyring.Load(filepath.Join(shared(t), "secret"))
+	keys, err := keyring.Load(filepath.Join(SharedDir(t), "secret"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sandbox.New(sandbox.Config{CacheDir: filepath.Join(shared(t), "compiled"), CacheKey: keys.Cache,
+	return sandbox.New(sandbox.Config{CacheDir: filepath.Join(SharedDir(t), "compiled"), CacheKey: keys.Cache,
 		Instances: 1, NeverSuspend: true, Logger: installation.QuietLog(&terminal.Terminal{Err: t.Output()})})
 }
 
@@ -231,6 +227,15 @@ func RunHost(t testing.TB, cmd *exec.Cmd) *HostProcess {
 
 // TryHost is like RunHost, but a host that does not become ready is not a failure of the test.
 func TryHost(t testing.TB, cmd *exec.Cmd) (*HostProcess, error) {
+	h, err := begin(cmd)
+	if err == nil {
+		t.Cleanup(func() { h.Stop(t, syscall.SIGTERM) })
+	}
+	return h, err
+}
+
+// begin starts a host and waits until it is ready.
+func begin(cmd *exec.Cmd) (*HostProcess, error) {
 	h := &HostProcess{Cmd: cmd, done: make(chan error, 1)}
 	var stderr bytes.Buffer
 	h.Cmd.Stderr = &stderr
@@ -241,7 +246,6 @@ func TryHost(t testing.TB, cmd *exec.Cmd) (*HostProcess, error) {
 	if err := h.Cmd.Start(); err != nil {
 		return nil, err
 	}
-	t.Cleanup(func() { h.Stop(t, syscall.SIGTERM) })
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		line := lines.Text()
@@ -259,7 +263,6 @@ func TryHost(t testing.TB, cmd *exec.Cmd) (*HostProcess, error) {
 	}
 	if h.URL == "" {
 		err := h.Cmd.Wait()
-		h.done = nil
 		return nil, fmt.Errorf("starting a host: %w\n%s", cmp.Or(err, errors.New("it is not ready")), stderr.String())
 	}
 	go func() {
@@ -272,14 +275,20 @@ func TryHost(t testing.TB, cmd *exec.Cmd) (*HostProcess, error) {
 // Stop sends a signal and waits until the host exits. After SIGTERM its exit code must be 0.
 func (h *HostProcess) Stop(t testing.TB, sig syscall.Signal) {
 	t.Helper()
-	if h.done == nil {
-		return
-	}
-	_ = h.Cmd.Process.Signal(sig)
-	if err := <-h.done; err != nil && sig == syscall.SIGTERM {
+	if err := h.end(sig); err != nil && sig == syscall.SIGTERM {
 		t.Errorf("the host failed after SIGTERM: %v", err)
 	}
+}
+
+// end sends a signal to a host that was not ended yet, and waits until it exits.
+func (h *HostProcess) end(sig syscall.Signal) error {
+	if h.done == nil {
+		return nil
+	}
+	_ = h.Cmd.Process.Signal(sig)
+	err := <-h.done
 	h.done = nil
+	return err
 }
 
 // Answer is a host's answer to a check.
@@ -379,34 +388,18 @@ func PostOnce(client *http.Client, url, key, body string) Answer {
 	return a
 }
 
-// Installation returns the data directory and the database of a host that was started once: with a lineup in force.
+// Installation returns a data directory and a database with a lineup in force.
 func Installation(t testing.TB) (dir, database string) {
 	t.Helper()
-	dir, database = DataDir(t), postgrestest.Database(t)
-	b, cfg, out := OpenStore(t, dir, database), &installation.Config{DataDir: dir}, &terminal.Terminal{Out: t.Output(),
-		Err: t.Output()}
-	memory, err := lineup.OpenMemory(cfg.MemoryPath())
-	if err != nil {
-		t.Fatal(err)
-	}
-	trusted, err := b.OpenAuthority(t.Context(), cfg, memory, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	modules, err := installation.BuiltInLayers(t.Context(), cfg, out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Install(t.Context(), trusted, modules, installation.QuietLog(out)); err != nil {
-		t.Fatal(err)
-	}
-	// A host would sign at once. Verification fails if no checkpoint covers records older than ten minutes.
-	keeper := &auditlog.Keeper{Store: b.Store, Signer: b.Store.Signer(), Dir: cfg.CheckpointDir(),
-		Logger: installation.QuietLog(out)}
-	if err := keeper.SignHeads(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return dir, database
+	return DataDir(t), postgrestest.Database(t)
+}
+
+// NewDatabase returns a database that no host has used.
+func NewDatabase(t testing.TB) string {
+	t.Helper()
+	database := postgrestest.Empty(t)
+	OpenStore(t, DataDir(t), database)
+	return database
 }
 
 // OpenStore opens a database with the secret in a data directory, as a host that starts.

@@ -113,45 +113,79 @@ func origin() (string, error) {
 	})
 }
 
-// shared returns a data directory with the layers of this checkout, built and compiled by a host that was started once
-// for all test processes.
-func shared(t testing.TB) string {
+// installed names the databases of this version of the sources, which have the same secret.
+func installed() (string, error) {
+	dir, err := origin()
+	if err != nil {
+		return "", err
+	}
+	secret, err := os.ReadFile(filepath.Join(dir, "secret"))
+	sum := sha256.Sum256(append(secret, dir...))
+	return hex.EncodeToString(sum[:8]), err
+}
+
+// install fills the shared data directory and the database that all others are copied from: a host was started there
+// once, so that they have the built-in layers and a lineup in force.
+func install(ctx context.Context, database string) error {
+	folder, err := sharedFolder()
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(folder, "data")
+	if _, err := os.Stat(dir); err == nil { // another database was filled with it
+		copied, err := os.MkdirTemp(folder, "data-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(copied)
+		if err := link(dir, copied, dataFiles...); err != nil {
+			return err
+		}
+		return runOnce(ctx, folder, copied, database)
+	}
+	return once(dir, func() error {
+		secret, err := origin()
+		if err != nil {
+			return err
+		}
+		next := dir + ".next"
+		if err := errors.Join(os.RemoveAll(next), os.MkdirAll(next, 0o711), link(secret, next, "secret"),
+			runOnce(ctx, folder, next, database)); err != nil {
+			return err
+		}
+		return os.Rename(next, dir)
+	})
+}
+
+// runOnce starts a host and stops it when it is ready. Its program has no race detector, which would make compiling
+// many times slower.
+func runOnce(ctx context.Context, folder, dir, database string) error {
+	path := filepath.Join(folder, "assay")
+	if err := once(path, func() error { return build(path) }); err != nil {
+		return err
+	}
+	cmd := Command(ctx, dir, database)
+	cmd.Path, cmd.Err = path, nil
+	h, err := begin(cmd)
+	if err != nil {
+		return err
+	}
+	return h.end(syscall.SIGTERM)
+}
+
+// SharedDir returns a data directory with the layers of this checkout, built and compiled by a host that was started
+// once for all test processes. It must not change.
+func SharedDir(t testing.TB) string {
 	t.Helper()
 	folder, err := sharedFolder()
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(folder, "data")
-	if err := once(dir, func() error { return fill(t, folder, dir) }); err != nil {
-		t.Fatal(err)
+	if _, err := os.Stat(dir); err != nil {
+		postgrestest.Database(t) // fills it
 	}
 	return dir
-}
-
-// fill starts a host in a new data directory and stops it again. Its program has no race detector, which would make
-// compiling many times slower.
-func fill(t testing.TB, folder, dir string) error {
-	path := filepath.Join(folder, "assay")
-	if err := once(path, func() error { return build(path) }); err != nil {
-		return err
-	}
-	secret, err := origin()
-	if err != nil {
-		return err
-	}
-	next := dir + ".next"
-	if err := errors.Join(os.RemoveAll(next), os.MkdirAll(next, 0o711),
-		os.Link(filepath.Join(secret, "secret"), filepath.Join(next, "secret"))); err != nil {
-		return err
-	}
-	cmd := Command(context.WithoutCancel(t.Context()), next, postgrestest.Database(t))
-	cmd.Path, cmd.Err = path, nil
-	host, err := TryHost(t, cmd)
-	if err != nil {
-		return err
-	}
-	host.Stop(t, syscall.SIGTERM)
-	return os.Rename(next, dir)
 }
 
 // sameEngine gives the engine the version that it has in test processes, which do not know the versions of modules. It
@@ -228,10 +262,4 @@ func Program(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// SharedDir returns the data directory whose layers all tests use. It must not change.
-func SharedDir(t testing.TB) string {
-	t.Helper()
-	return shared(t)
 }

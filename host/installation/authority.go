@@ -14,9 +14,11 @@ import (
 	"unicode"
 
 	"assay/host/access/keyring"
+	"assay/host/check"
 	"assay/host/internal/terminal"
 	"assay/host/lineup"
 	"assay/host/lineup/change"
+	"assay/host/sandbox"
 	"assay/registry"
 	"assay/registry/activation"
 )
@@ -173,10 +175,16 @@ func (b *Backend) Operator(ctx context.Context, cfg *Config, t *terminal.Termina
 	}
 	o := b.operator(a)
 	o.LayerTime = CheckTimeout - lookupTimeout
-	o.Try = func(ctx context.Context, l registry.LineupDocument) ([]registry.Manifest, error) {
-		return lineup.Try(ctx, b.Store, b.OpenSandbox(cfg, QuietLog(t)), l)
+	o.Try = func(ctx context.Context, l registry.LineupDocument, inForce []registry.LineupLayer) (
+		[]registry.Manifest, error,
+	) {
+		return lineup.Try(ctx, b.Store, b.OpenSandbox(cfg, QuietLog(t)), l, inForce)
 	}
-	o.Open = b.Opener(ctx, cfg, t).Lineup
+	box := b.SandboxConfig(cfg, QuietLog(t))
+	box.NeverSuspend = true // so that each score depends only on its value
+	o.Open = func(ctx context.Context, all ...registry.LineupDocument) ([]*check.Lineup, func(), error) {
+		return lineup.OpenPinned(ctx, b.Store, sandbox.New(box), all...)
+	}
 	return o, nil
 }
 

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
+	"assay/host/check"
 	"assay/host/sandbox"
 	"assay/registry"
 	"assay/registry/activation"
@@ -256,15 +258,32 @@ func hasLayers(l, wanted registry.LineupDocument) bool {
 	return true
 }
 
-// Try pins a lineup, opens every module of it in this process, runs its test cases in the lineup's configuration, and
-// closes it again. It returns the layers' manifests, or all errors, so that an operator does not activate a lineup that
-// no host can load or whose layers fail their own cases.
+// Try pins a lineup, opens its modules in this process, runs their test cases in the lineup's configuration, and closes
+// them again. It returns the layers' manifests, or all errors, so that an operator does not activate a lineup that no
+// host can load or whose layers fail their own cases. Layers that are in force with the same module and settings were
+// tried before.
 func Try(
-	ctx context.Context, source Source, box *sandbox.Sandbox, l registry.LineupDocument,
+	ctx context.Context, source Source, box *sandbox.Sandbox, l registry.LineupDocument, inForce []registry.LineupLayer,
 ) ([]registry.Manifest, error) {
 	open := newOpenPlugins(source, box, slog.New(slog.DiscardHandler))
 	l, unknown := Pin(ctx, source, l, registry.LineupDocument{})
-	plugins, err := open.acquire(ctx, l)
+	published, err := manifests(ctx, source)
+	if err != nil {
+		return nil, fmt.Errorf("trying lineup: %w", err)
+	}
+	var errs []error
+	untried := l
+	untried.Layers = slices.DeleteFunc(slices.Clone(l.Layers), func(layer registry.LineupLayer) bool {
+		manifest := published[layer.Digest]
+		if manifest == nil || !slices.ContainsFunc(inForce, layer.SameModule) {
+			return false
+		}
+		if err := fits(layer, *manifest); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", layer.Layer, err))
+		}
+		return true
+	})
+	plugins, err := open.acquire(ctx, untried)
 	if unknown != nil {
 		open.release(plugins)
 		err = errors.Join(unknown, err)
@@ -272,13 +291,52 @@ func Try(
 	if err != nil {
 		return nil, fmt.Errorf("trying lineup: %w", err)
 	}
-	var errs []error
-	manifests := make([]registry.Manifest, len(plugins))
 	for i, p := range plugins {
-		manifests[i] = p.Manifest()
-		errs = append(errs, tryCases(ctx, source, p, l.Layers[i]), p.Close(ctx))
+		manifest := p.Manifest()
+		published[untried.Layers[i].Digest] = &manifest
+		errs = append(errs, tryCases(ctx, source, p, untried.Layers[i]), p.Close(ctx))
 	}
-	return manifests, errors.Join(errs...)
+	all := make([]registry.Manifest, len(l.Layers))
+	for i, layer := range l.Layers {
+		all[i] = *published[layer.Digest]
+	}
+	return all, errors.Join(errs...)
+}
+
+// manifests returns the manifests of all published plugins by the digests of their modules.
+func manifests(ctx context.Context, source Source) (map[string]*registry.Manifest, error) {
+	plugins, err := source.Plugins(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*registry.Manifest{}
+	for _, p := range plugins {
+		m, err := registry.ParseManifest(p.Manifest)
+		if err != nil {
+			return nil, fmt.Errorf("reading the manifest of %s: %w", p.Ref(), err)
+		}
+		all[p.Digest.String()] = &m
+	}
+	return all, nil
+}
+
+// OpenPinned opens lineups whose layers have digests, to score values without recording them. They share the plugins,
+// which stay open until closeAll is called.
+func OpenPinned(
+	ctx context.Context, source Source, box *sandbox.Sandbox, documents ...registry.LineupDocument,
+) (lineups []*check.Lineup, closeAll func(), err error) {
+	open := newOpenPlugins(source, box, slog.New(slog.DiscardHandler))
+	var used []*openPlugin
+	closeAll = func() { open.release(used) }
+	for _, l := range documents {
+		opened, plugins, err := open.openLineup(ctx, 0, l)
+		if err != nil {
+			closeAll()
+			return nil, nil, fmt.Errorf("opening lineup: %w", err)
+		}
+		lineups, used = append(lineups, opened), append(used, plugins...)
+	}
+	return lineups, closeAll, nil
 }
 
 // tryCases runs the test cases that came with a layer's module.

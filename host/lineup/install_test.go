@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -149,19 +150,53 @@ func TestTryReportsEveryUnloadableLayer(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
 	h.publish(t, module(t, "probe", "1.0.0", 10), brokenModule(t, "broken", "1.0.0"))
-	manifests, err := Try(t.Context(), h.store, h.box, lineupOf(0, "probe@1.0.0"))
+	manifests, err := Try(t.Context(), h.store, h.box, lineupOf(0, "probe@1.0.0"), nil)
 	storetest.NoError(t, err)
 	if len(manifests) != 1 || manifests[0].Name != "probe" {
 		t.Errorf("the manifests are %+v", manifests)
 	}
 	partial := lineupOf(0, "probe@1.0.0")
 	partial.Layers[0].Weight = registry.ByType{"iban": 1}
-	_, err = Try(t.Context(), h.store, h.box, partial)
+	_, err = Try(t.Context(), h.store, h.box, partial, nil)
 	storetest.WantErrorText(t, "trying a weight that lacks a type", err,
 		"weight of probe@1.0.0: lacks a number for domain")
-	_, err = Try(t.Context(), h.store, h.box, lineupOf(0, "probe@1.0.0", "broken@1.0.0", "absent@2.0.0"))
+	_, err = Try(t.Context(), h.store, h.box, lineupOf(0, "probe@1.0.0", "broken@1.0.0", "absent@2.0.0"), nil)
 	for _, want := range []string{"broken@1.0.0", "absent@2.0.0"} {
 		storetest.WantErrorText(t, "trying a bad lineup", err, want)
+	}
+}
+
+// A layer that is in force is not opened again, unless its settings change.
+func TestTryOpensWhatChanges(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, postgrestest.Database(t))
+	h.publish(t, module(t, "probe", "1.0.0", 10), brokenModule(t, "broken", "1.0.0"))
+	inForce, err := Pin(t.Context(), h.store, lineupOf(0, "probe@1.0.0", "broken@1.0.0"), registry.LineupDocument{})
+	storetest.NoError(t, err)
+	for name, c := range map[string]struct {
+		change  func(l *registry.LineupLayer)
+		refused string
+	}{
+		"nothing":          {func(*registry.LineupLayer) {}, ""},
+		"weight":           {func(l *registry.LineupLayer) { l.Weight = registry.ForAll(2) }, ""},
+		"an unfit weight":  {func(l *registry.LineupLayer) { l.Weight = registry.ByType{"iban": 1} }, "lacks a number"},
+		"budget":           {func(l *registry.LineupLayer) { l.Fuel = 7 }, "broken@1.0.0"},
+		"settings":         {func(l *registry.LineupLayer) { l.Config = map[string]string{"a": "b"} }, "broken@1.0.0"},
+		"module":           {func(l *registry.LineupLayer) { l.Digest = registry.Digest{}.String() }, "broken@1.0.0"},
+		"another's module": {func(l *registry.LineupLayer) { l.Digest = inForce.Layers[0].Digest }, "its module is probe"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			next := inForce
+			next.Layers = slices.Clone(inForce.Layers)
+			c.change(&next.Layers[1])
+			manifests, err := Try(t.Context(), h.store, h.box, next, inForce.Layers)
+			if c.refused != "" {
+				storetest.WantErrorText(t, "trying", err, c.refused)
+			} else if err != nil || len(manifests) != 2 || manifests[1].Name != "broken" {
+				t.Errorf("%+v, %v", manifests, err)
+			}
+		})
 	}
 }
 
@@ -187,7 +222,7 @@ func TestTryRunsCases(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h.publish(t, module(t, "probe", version, 20, test.given))
-			_, err := Try(t.Context(), h.store, h.box, lineupOf(0, "probe@"+version))
+			_, err := Try(t.Context(), h.store, h.box, lineupOf(0, "probe@"+version), nil)
 			if test.want == "" {
 				storetest.NoError(t, err)
 				return

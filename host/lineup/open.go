@@ -33,11 +33,11 @@ func (f *Follower) load(ctx context.Context, a Verified) error {
 
 // openActivation opens the lineup of an activation and that of its canary. The caller must release the plugins.
 func (f *Follower) openActivation(ctx context.Context, a Verified) (*check.Lineup, []*openPlugin, error) {
-	lineup, plugins, err := f.openLineup(ctx, a.Lineup.Revision, a.Document)
+	lineup, plugins, err := f.open.openLineup(ctx, a.Lineup.Revision, a.Document)
 	if err != nil || a.Canary == nil {
 		return lineup, plugins, err
 	}
-	trial, more, err := f.openLineup(ctx, a.Canary.Revision, *a.Trial)
+	trial, more, err := f.open.openLineup(ctx, a.Canary.Revision, *a.Trial)
 	if err != nil {
 		f.open.keepOrRelease(ctx, plugins)
 		return nil, nil, fmt.Errorf("canary: %w", err)
@@ -54,13 +54,13 @@ func (f *Follower) openActivation(ctx context.Context, a Verified) (*check.Lineu
 }
 
 // openLineup opens the layers of a lineup that are not off. The caller must release the plugins.
-func (f *Follower) openLineup(
+func (o *openPlugins) openLineup(
 	ctx context.Context, revision int64, l registry.LineupDocument,
 ) (*check.Lineup, []*openPlugin, error) {
 	l.Layers = slices.DeleteFunc(slices.Clone(l.Layers), func(layer registry.LineupLayer) bool {
 		return layer.Runs() == registry.ModeOff
 	})
-	plugins, err := f.open.acquire(ctx, l)
+	plugins, err := o.acquire(ctx, l)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -29,7 +29,7 @@ func (p *Past) Open(ctx context.Context, revision int64) (l *check.Lineup, relea
 	_, document, err := p.follower.verifier.Earlier(ctx, inForce.Activation, revision)
 	var plugins []*openPlugin
 	if err == nil {
-		l, plugins, err = p.follower.openLineup(ctx, revision, document)
+		l, plugins, err = p.follower.open.openLineup(ctx, revision, document)
 	}
 	if err != nil {
 		<-p.turn

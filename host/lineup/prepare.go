@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -174,7 +173,7 @@ func (p *Preparer) open(
 ) ([]*openPlugin, json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	candidate, plugins, err := p.Follower.openLineup(ctx, 0, document)
+	candidate, plugins, err := p.Follower.open.openLineup(ctx, 0, document)
 	if err != nil || p.Measure == nil {
 		return plugins, nil, err
 	}
@@ -229,10 +228,7 @@ func (f *Follower) runs(l registry.LineupDocument) error {
 	f.mu.Unlock()
 	var errs []error
 	for _, layer := range l.Layers {
-		if !slices.ContainsFunc(known, func(k registry.LineupLayer) bool {
-			return k.Layer == layer.Layer && k.Digest == layer.Digest && k.Fuel == layer.Fuel &&
-				maps.Equal(k.Config, layer.Config)
-		}) {
+		if !slices.ContainsFunc(known, layer.SameModule) {
 			errs = append(errs, fmt.Errorf("%s is not in force with this module and these settings: an operator must "+
 				"sign what hosts measure", layer.Layer))
 		}

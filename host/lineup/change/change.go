@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"assay/host/check"
@@ -34,9 +35,9 @@ type Operator struct {
 	Key     *activation.Key // nil: changes fail with ErrNoKey
 	Author  string          // see activation.Activation
 	// Try opens the layers of a lineup in this process and runs their cases, see lineup.Try.
-	Try func(ctx context.Context, l registry.LineupDocument) ([]registry.Manifest, error)
-	// Open opens a lineup in this process to score values.
-	Open      func(ctx context.Context, l registry.LineupDocument) (_ *check.Lineup, release func() error, err error)
+	Try func(ctx context.Context, l registry.LineupDocument, inForce []registry.LineupLayer) ([]registry.Manifest, error)
+	// Open opens lineups in this process to score values, see lineup.OpenPinned.
+	Open      func(ctx context.Context, all ...registry.LineupDocument) (_ []*check.Lineup, closeAll func(), err error)
 	LayerTime time.Duration // of a check, without its lookups
 	// Observe is called for each step. If it fails for a report, the change ends before it is in force. It may be nil.
 	Observe func(Event) error
@@ -97,7 +98,7 @@ func (o *Operator) Put(ctx context.Context, c Change) (Activated, error) {
 	if err != nil {
 		return Activated{}, err
 	}
-	if err := o.try(ctx, next); err != nil {
+	if err := o.try(ctx, next, c.Base); err != nil {
 		return Activated{}, stays(c.Base, err)
 	}
 	stored, err := lineup.StoreLineup(ctx, o.Storage, next, registry.OriginOperator)
@@ -136,9 +137,13 @@ func (o *Operator) Put(ctx context.Context, c Change) (Activated, error) {
 	return o.await(ctx, rollout, a)
 }
 
-// try opens the layers of a lineup in this process, before any host has to.
-func (o *Operator) try(ctx context.Context, l registry.LineupDocument) error {
-	manifests, err := o.Try(ctx, l)
+// try opens the layers of a lineup that are not in force yet in this process, before any host has to.
+func (o *Operator) try(ctx context.Context, l registry.LineupDocument, base lineup.Verified) error {
+	inForce := slices.Clone(base.Document.Layers)
+	if base.Trial != nil {
+		inForce = append(inForce, base.Trial.Layers...)
+	}
+	manifests, err := o.Try(ctx, l, inForce)
 	if err == nil {
 		err = l.CheckFitness(manifests)
 	}

@@ -81,7 +81,7 @@ func (d *database) Hosts(context.Context) ([]fleet.Host, error) {
 }
 
 // tried returns the manifests of layers that emit anything, without opening them.
-func tried(_ context.Context, l registry.LineupDocument) ([]registry.Manifest, error) {
+func tried(_ context.Context, l registry.LineupDocument, _ []registry.LineupLayer) ([]registry.Manifest, error) {
 	manifests := make([]registry.Manifest, len(l.Layers))
 	for i := range manifests {
 		manifests[i].Entities = []string{"domain", "email", "phone", "iban"}
@@ -89,8 +89,9 @@ func tried(_ context.Context, l registry.LineupDocument) ([]registry.Manifest, e
 	return manifests, nil
 }
 
-func empty(context.Context, registry.LineupDocument) (*check.Lineup, func() error, error) {
-	return check.NewLineup(0, nil, check.Bands{Review: 40, Block: 70}, nil), func() error { return nil }, nil
+func empty(context.Context, ...registry.LineupDocument) ([]*check.Lineup, func(), error) {
+	l := check.NewLineup(0, nil, check.Bands{Review: 40, Block: 70}, nil)
+	return []*check.Lineup{l, l}, func() {}, nil
 }
 
 // weighted returns a lineup of one layer.
@@ -179,7 +180,7 @@ func TestPut(t *testing.T) {
 			s.db.answer.Progress, s.db.answer.Reason = fleet.Refused, "no memory left"
 		}, 1, "nothing was changed, revision 1 stays in force: host a:1 refused: no memory left"},
 		"layers that do not open": {func(_ *testing.T, s *setting, _ *Change) {
-			s.Try = func(context.Context, registry.LineupDocument) ([]registry.Manifest, error) {
+			s.Try = func(context.Context, registry.LineupDocument, []registry.LineupLayer) ([]registry.Manifest, error) {
 				return nil, errors.New("it traps")
 			}
 		}, 1, "nothing was changed, revision 1 stays in force: it traps"},

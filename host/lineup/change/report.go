@@ -3,7 +3,6 @@ package change
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -57,21 +56,14 @@ func (o *Operator) report(
 
 // predict reports the changes that a lineup makes compared with another one. Both are opened in this process, which has
 // no recent checks, so it scores only the reference values.
-func (o *Operator) predict(
-	ctx context.Context, base, next registry.LineupDocument,
-) (report *replay.Report, err error) {
-	before, closeBefore, err := o.Open(ctx, base)
+func (o *Operator) predict(ctx context.Context, base, next registry.LineupDocument) (*replay.Report, error) {
+	opened, closeAll, err := o.Open(ctx, base, next)
 	if err != nil {
-		return nil, fmt.Errorf("opening the lineup in force: %w", err)
+		return nil, fmt.Errorf("comparing the new lineup with the one in force: %w", err)
 	}
-	defer func() { err = errors.Join(err, closeBefore()) }()
-	after, closeAfter, err := o.Open(ctx, next)
-	if err != nil {
-		return nil, fmt.Errorf("opening the new lineup: %w", err)
-	}
-	defer func() { err = errors.Join(err, closeAfter()) }()
-	report = replay.Merge()
-	return report, report.AddReferences(ctx, before, after, nil)
+	defer closeAll()
+	report := replay.Merge()
+	return report, report.AddReferences(ctx, opened[0], opened[1], nil)
 }
 
 // SlowType is an entity type whose layers, if all burn their budgets, leave no time for lookups before a check's

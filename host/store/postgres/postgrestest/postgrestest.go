@@ -30,8 +30,10 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -52,11 +54,13 @@ type server struct {
 	mu       sync.Mutex
 	serving  bool // Main is running
 	prepare  func(ctx context.Context, url string) error
-	begun    bool     // Database was called; the fields below are the outcome
-	failed   error    // why there are no databases
-	nodes    []string // addresses of the servers with the databases; tests connect to the first
-	template string   // the database that others are copied from
-	shared   *shared  // nil: the environment names a server
+	content  func() (string, error) // see PrepareOnce; nil: the template is this process's own
+	begun    bool                   // Database was called; the fields below are the outcome
+	failed   error                  // why there are no databases
+	nodes    []string               // addresses of the servers with the databases; tests connect to the first
+	template string                 // the database that others are copied from
+	kept     bool                   // the template serves other processes too
+	shared   *shared                // nil: the environment names a server
 }
 
 // databases is global because TestMain cannot pass values to tests. go test runs each package in its own process.
@@ -80,13 +84,21 @@ func Main(m *testing.M) int {
 
 // Prepare sets a function that fills the template of all databases, for example with a schema. fn runs once, in the
 // first call of Database, and must leave no connection open. Prepare must be called at most once, and before Database.
-func Prepare(fn func(ctx context.Context, url string) error) {
-	databases.mu.Lock()
-	defer databases.mu.Unlock()
-	if databases.begun || databases.prepare != nil {
+func Prepare(fn func(ctx context.Context, url string) error) { databases.setPrepare(fn, nil) }
+
+// PrepareOnce is Prepare for what takes long: fn runs once for all test processes whose content is the same. content
+// returns lower-case letters and digits that name what fn makes; it is called before fn.
+func PrepareOnce(content func() (string, error), fn func(ctx context.Context, url string) error) {
+	databases.setPrepare(fn, content)
+}
+
+func (s *server) setPrepare(fn func(ctx context.Context, url string) error, content func() (string, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.begun || s.prepare != nil {
 		panic("postgrestest: Prepare called twice, or after Database")
 	}
-	databases.prepare = fn
+	s.prepare, s.content = fn, content
 }
 
 // Database creates a database, empty or as Prepare left it, returns its URL, and drops it after the test and its
@@ -169,15 +181,43 @@ func (s *server) start() (err error) {
 	return nil
 }
 
-// fill creates the template and prepares it.
-func (s *server) fill() error {
+// fill creates the template and prepares it, unless another process has.
+func (s *server) fill() (err error) {
 	s.template = "template0"
 	if s.prepare == nil {
 		return nil
 	}
+	if s.content == nil || s.shared == nil {
+		return s.fillNew(newName("template"))
+	}
+	content, err := s.content()
+	if err != nil {
+		return err
+	}
+	filling, err := lock(filepath.Join(s.shared.dir, "tests.template"), syscall.LOCK_EX)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, filling.Close()) }()
+	name := keptPrefix + content
+	s.kept = true
+	switch ready, err := s.shared.template(name); {
+	case err != nil:
+		return err
+	case ready:
+		s.template = name
+		return nil
+	}
+	if err := admin(s.nodes[0], fmt.Sprintf("DROP DATABASE IF EXISTS %s WITH (FORCE)", name)); err != nil {
+		return err
+	}
+	return s.fillNew(name)
+}
+
+// fillNew creates the template and prepares it.
+func (s *server) fillNew(name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), prepareBound)
 	defer cancel()
-	name := newName("template")
 	if err := create(s.nodes, name, s.template); err != nil {
 		return fmt.Errorf("creating the template: %w", err)
 	}
@@ -199,7 +239,7 @@ func (s *server) stop() error {
 	defer s.mu.Unlock()
 	s.serving = false
 	var errs []error
-	if s.template != "" && s.template != "template0" {
+	if s.template != "" && s.template != "template0" && !s.kept {
 		errs = append(errs, drop(s.nodes, s.template))
 	}
 	if s.shared != nil {
@@ -207,6 +247,9 @@ func (s *server) stop() error {
 	}
 	return errors.Join(errs...)
 }
+
+// keptPrefix begins the names of templates that serve several processes.
+const keptPrefix = "assay_kept_"
 
 // newName returns a random database name that needs no quoting.
 func newName(prefix string) string { return "assay_" + prefix + "_" + strings.ToLower(rand.Text()) }

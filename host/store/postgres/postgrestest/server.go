@@ -48,6 +48,7 @@ func place() (dir string, settings map[string]string) {
 
 // shared is this process's use of the server that all test processes of a user share.
 type shared struct {
+	dir     string
 	using   *os.File // locked (shared) by each test process
 	cluster *postgres.Cluster
 	watcher *exec.Cmd
@@ -83,7 +84,7 @@ func join() (s *shared, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), startBound)
 	defer cancel()
-	s = &shared{}
+	s = &shared{dir: dir}
 	if s.using, err = lock(users, syscall.LOCK_SH); err != nil {
 		return nil, err
 	}
@@ -98,7 +99,7 @@ func join() (s *shared, err error) {
 		}
 	}
 	if err == nil && alone {
-		err = s.tidy(ctx, dir, settings)
+		err = s.tidy(ctx, settings)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.leave())
@@ -153,14 +154,32 @@ func remove(dir string) error {
 	return err
 }
 
-// tidy sets the server's settings, and drops the databases of processes that were killed.
-func (s *shared) tidy(ctx context.Context, dir string, settings map[string]string) (err error) {
+// template reports whether a template is ready: copies of it need that nobody connects.
+func (s *shared) template(name string) (ready bool, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), adminBound)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, s.cluster.URL())
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND NOT datallowconn)",
+		name).Scan(&ready)
+	return ready, err
+}
+
+// keptTemplates is how many templates of several processes remain when the tests of another version run.
+const keptTemplates = 3
+
+// tidy sets the server's settings, and drops the databases of processes that were killed and old templates.
+func (s *shared) tidy(ctx context.Context, settings map[string]string) (err error) {
 	conn, err := pgx.Connect(ctx, s.cluster.URL())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
-	rows, err := conn.Query(ctx, "SELECT datname FROM pg_database WHERE starts_with(datname, 'assay_')")
+	rows, err := conn.Query(ctx, `SELECT datname FROM pg_database WHERE starts_with(datname, 'assay_') AND oid NOT IN
+		(SELECT oid FROM pg_database WHERE starts_with(datname, $1) ORDER BY oid DESC LIMIT $2)`, keptPrefix, keptTemplates)
 	if err != nil {
 		return err
 	}
@@ -185,7 +204,7 @@ func (s *shared) tidy(ctx context.Context, dir string, settings map[string]strin
 	if err := errors.Join(conn.Close(ctx), s.cluster.Close(ctx)); err != nil {
 		return err
 	}
-	s.cluster, err = postgres.Open(ctx, postgres.Config{Dir: dir, Offline: true})
+	s.cluster, err = postgres.Open(ctx, postgres.Config{Dir: s.dir, Offline: true})
 	return err
 }
 
