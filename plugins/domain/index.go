@@ -6,19 +6,6 @@ import (
 	"assay/plugins/internal/brand"
 )
 
-// The tables in tables.go find the names of brands and sites in a text, exactly or within their edit limits. They are
-// written as source, because a guest that sorted them at its start would burn more fuel than thousands of checks.
-// ASSAY_UPDATE=1 go test ./plugins/domain -run TestTables rewrites them after a change of package brand.
-
-// nameEntry describes the skeleton of a name: skeletons[offset:][:length].
-type nameEntry struct {
-	letterBits uint32 // see letterBits
-	offset     uint16
-	length     uint8
-	editLimit  uint8  // 0 if only equal skeletons match
-	of         uint16 // number of the brand, or brandCount and more for a site
-}
-
 const (
 	prefixBits     = 13 // of buckets of brands by the first three letters of their skeletons
 	halfBits       = 14 // of buckets of names by a half of their skeletons
@@ -28,16 +15,16 @@ const (
 
 // skeletonOf returns the skeleton of a name by its number.
 func skeletonOf(name int) string {
-	n := &names[name]
-	return skeletons[n.offset:][:n.length]
+	n := &index.names[name]
+	return index.skeletons[n.offset:][:n.length]
 }
 
 // brandOf returns a brand or site by its number in nameEntry.of.
 func brandOf(of int) *brand.Brand {
-	if of < brandCount {
+	if of < brand.Count() {
 		return brand.At(of)
 	}
-	return brand.SiteAt(int(siteStarts[of-brandCount]))
+	return brand.SiteAt(int(index.siteStarts[of-brand.Count()]))
 }
 
 // hashMultiplier is 2^32 divided by the golden ratio. Multiplying by it spreads a hash over the upper bits (Knuth, The
@@ -82,7 +69,7 @@ func (s *prefixHashes) compute(text []byte) {
 }
 
 // hash returns the hash of text[from:to].
-func (s *prefixHashes) hash(from, to int) uint32 { return s[to] - s[from]*powers[to-from] }
+func (s *prefixHashes) hash(from, to int) uint32 { return s[to] - s[from]*index.powers[to-from] }
 
 // candidates appends to found the names that may be within their edit limit of text[from:to], including equal names. s
 // holds the hashes of text. A name may be appended twice.
@@ -96,13 +83,13 @@ func candidates(text []byte, s *prefixHashes, from, to int, found []uint16) []ui
 		half := firstHalf(letters)
 		rest := letters - 1 - half
 		k := halfBucket(s.hash(from, from+half), letters, 0)
-		found = appendClose(found, namesByHalf[halfStarts[k]:halfStarts[k+1]], set, letters, letters)
+		found = appendClose(found, index.namesByHalf[index.halfStarts[k]:index.halfStarts[k+1]], set, letters, letters)
 		k = halfBucket(s.hash(to-rest, to), letters, 1)
-		found = appendClose(found, namesByHalf[halfStarts[k]:halfStarts[k+1]], set, letters, letters)
+		found = appendClose(found, index.namesByHalf[index.halfStarts[k]:index.halfStarts[k+1]], set, letters, letters)
 	}
 	if length >= minLongName {
 		k := endBucket(text[from], text[to-1])
-		bucket := namesByEnds[endStarts[k]:endStarts[k+1]]
+		bucket := index.namesByEnds[index.endStarts[k]:index.endStarts[k+1]]
 		found = appendClose(found, bucket, set, length-maxEditLimit, length+maxEditLimit)
 	}
 	return found
@@ -115,7 +102,7 @@ const minLongName = 6
 // not in set.
 func appendClose(found, bucket []uint16, set uint32, shortest, longest int) []uint16 {
 	for _, name := range bucket {
-		n := &names[name]
+		n := &index.names[name]
 		if int(n.length) >= shortest && int(n.length) <= longest &&
 			bits.OnesCount32(set^n.letterBits) <= 2*int(n.editLimit) && len(found) < cap(found) {
 			found = append(found, name)

@@ -13,13 +13,13 @@ import (
 // texts with the same ends.
 func TestTablesFindEveryName(t *testing.T) {
 	t.Parallel()
-	for name := range names {
-		b, skeleton := brandOf(int(names[name].of)), skeletonOf(name)
+	for name := range index.names {
+		b, skeleton := brandOf(int(index.names[name].of)), skeletonOf(name)
 		k := prefixBucket(uint32(skeleton[0]) | uint32(skeleton[1])<<8 | uint32(skeleton[2])<<16)
-		if !slices.Contains(brandsByPrefix[prefixStarts[k]:prefixStarts[k+1]], uint16(name)) && name < brandCount {
+		if !slices.Contains(index.brandsByPrefix[index.prefixStarts[k]:index.prefixStarts[k+1]], uint16(name)) && name < brand.Count() {
 			t.Errorf("%s is not found by its first letters", b.Key)
 		}
-		for _, typo := range editedTexts([]byte(skeleton), int(names[name].editLimit)) {
+		for _, typo := range editedTexts([]byte(skeleton), int(index.names[name].editLimit)) {
 			var s prefixHashes
 			s.compute(typo)
 			var space [64]uint16

@@ -59,8 +59,8 @@ const ordinaryWords = "" +
 // themselves would burn ten times as much fuel.
 func isOrdinary(s string) bool {
 	hash := wordHash(s)
-	for k := hash >> (32 - ordinaryBits); ordinaryHashes[k] != 0; k = (k + 1) % (1 << ordinaryBits) {
-		if ordinaryHashes[k] == hash {
+	for k := hash >> (32 - ordinaryBits); index.ordinaryHashes[k] != 0; k = (k + 1) % (1 << ordinaryBits) {
+		if index.ordinaryHashes[k] == hash {
 			return true
 		}
 	}

@@ -56,13 +56,13 @@ func (f *finding) owner(h *host) (*brand.Brand, brand.Relation) {
 	case h.customer:
 		return nil, brand.Unrelated
 	}
-	if f.match.number < brandCount {
+	if f.match.number < brand.Count() {
 		return brand.Lookup(&h.Host, f.match.number)
 	}
 	if f.match.RelationTo(&h.Host) == brand.Owned {
 		return f.match.Brand, brand.Owned
 	}
-	return brand.Lookup(&h.Host, brandCount)
+	return brand.Lookup(&h.Host, brand.Count())
 }
 
 // signal raises the finding's signal.

@@ -76,9 +76,9 @@ func (s *search) searchReading() {
 			continue
 		}
 		k := prefixBucket(letters)
-		for at := prefixStarts[k]; at < prefixStarts[k+1]; at++ {
-			name, from := int(brandsByPrefix[at]), i-2
-			n := int(names[name].length)
+		for at := index.prefixStarts[k]; at < index.prefixStarts[k+1]; at++ {
+			name, from := int(index.brandsByPrefix[at]), i-2
+			n := int(index.names[name].length)
 			if n <= len(text)-from && skeletonOf(name) == string(text[from:from+n]) {
 				s.visitExact(name, from)
 			}
@@ -101,7 +101,7 @@ func (s *search) isDecided() bool { return s.best.points >= blockPoints || s.bes
 
 // visitExact visits the brand with a name that the skeleton holds at from.
 func (s *search) visitExact(name, from int) {
-	n, of := int(names[name].length), int(names[name].of)
+	n, of := int(index.names[name].length), int(index.names[name].of)
 	m := match{Brand: brandOf(of), number: of, label: s.label, start: int(s.skeleton.begin[from]),
 		end: int(s.skeleton.end[from+n-1])}
 	if m.setDelimited(); m.Kind() == brand.Short && !m.delimited {
@@ -243,10 +243,10 @@ func (s *search) compareSpan(start, end int) {
 	checked, harmless := false, false // whether label[start:end] is an ordinary or bait word, looked up on demand
 	var space [48]uint16
 	for _, name := range candidates(s.skeleton.text[:s.skeleton.n], &s.hashes, from, to, space[:0]) {
-		n := &names[name]
+		n := &index.names[name]
 		key := skeletonOf(int(name))
 		d := distance(text, key, int(n.editLimit))
-		if d > int(n.editLimit) || d == 0 && int(n.of) < brandCount || s.isSpelledWhole(key, from, to) {
+		if d > int(n.editLimit) || d == 0 && int(n.of) < brand.Count() || s.isSpelledWhole(key, from, to) {
 			continue
 		}
 		if !checked {
