@@ -55,7 +55,7 @@ const ordinaryWords = "" +
 	"wether whirlpool whisper wikidata wikimedia wilton winzig witch witter xcloud ymail youtuber zapped zelda " +
 	"zmail zython "
 
-// isOrdinary reports whether s is one of ordinaryWords, whose hashes tables.go holds: a comparison with the words
+// isOrdinary reports whether s is one of ordinaryWords, whose hashes tables.bin holds: a comparison with the words
 // themselves would burn ten times as much fuel.
 func isOrdinary(s string) bool {
 	hash := wordHash(s)

@@ -1,6 +1,10 @@
 package main
 
-import _ "embed"
+import (
+	_ "embed"
+
+	"assay/plugins/internal/table"
+)
 
 // tablesFile holds the tables, one after the other. TestTables writes it.
 //
@@ -10,8 +14,7 @@ var tablesFile string
 // index is what tablesFile holds. A list of lists is flat: bucket k is members[starts[k]:starts[k+1]].
 var index = openTables(tablesFile)
 
-// tables find the names of brands and sites in a text, exactly or within their edit limits. They are made beforehand,
-// because a guest that sorted names at its start would burn more fuel than thousands of checks.
+// tables find the names of brands and sites in a text, exactly or within their edit limits.
 // ASSAY_UPDATE=1 go test ./plugins/domain -run TestTables makes them anew after a change of package brand.
 type tables struct {
 	names     []nameEntry
@@ -35,31 +38,19 @@ type nameEntry struct {
 	of         uint16 // number of the brand, or brand.Count() and more for a site
 }
 
-// openTables reads tables in the order of TestTables. It trusts the file, which is part of the program. An empty file
-// gives empty tables, with which TestTables can make others.
+// openTables reads the tables of a file.
 func openTables(file string) *tables {
-	r := tableReader(file)
-	x := &tables{}
-	x.names = make([]nameEntry, r.number(4))
+	r := table.Reader(file)
+	x := &tables{names: make([]nameEntry, r.Len())}
 	for i := range x.names {
-		x.names[i] = nameEntry{r.number(4), uint16(r.number(2)), uint8(r.number(1)), uint8(r.number(1)),
-			uint16(r.number(2))}
+		x.names[i] = nameEntry{uint32(r.Number(4)), uint16(r.Number(2)), uint8(r.Number(1)), uint8(r.Number(1)),
+			uint16(r.Number(2))}
 	}
-	n := r.number(4)
-	x.skeletons = string(r[:n])
-	r = r[n:]
+	x.skeletons = r.Text()
 	for _, list := range x.lists() {
-		*list = make([]uint16, r.number(4))
-		for i := range *list {
-			(*list)[i] = uint16(r.number(2))
-		}
+		*list = table.Numbers[uint16](&r)
 	}
-	for _, list := range []*[]uint32{&x.ordinaryHashes, &x.powers} {
-		*list = make([]uint32, r.number(4))
-		for i := range *list {
-			(*list)[i] = r.number(4)
-		}
-	}
+	x.ordinaryHashes, x.powers = table.Numbers[uint32](&r), table.Numbers[uint32](&r)
 	return x
 }
 
@@ -67,19 +58,4 @@ func openTables(file string) *tables {
 func (x *tables) lists() []*[]uint16 {
 	return []*[]uint16{&x.siteStarts, &x.prefixStarts, &x.brandsByPrefix, &x.halfStarts, &x.namesByHalf, &x.endStarts,
 		&x.namesByEnds}
-}
-
-// tableReader is the rest of a file of tables.
-type tableReader string
-
-// number reads a number of so many bytes, the lowest first.
-func (r *tableReader) number(bytes int) (n uint32) {
-	if *r == "" {
-		return 0
-	}
-	for i := range bytes {
-		n |= uint32((*r)[i]) << (8 * i)
-	}
-	*r = (*r)[bytes:]
-	return n
 }

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"encoding/binary"
 	"reflect"
 	"strings"
 	"testing"
 
 	"assay/plugins/internal/brand"
 	"assay/plugins/internal/generated"
+	"assay/plugins/internal/table"
 )
 
 // TestTables fails if tables.bin does not follow from package brand and ASSAY_UPDATE does not ask for a new one.
@@ -105,29 +105,23 @@ func plainSkeleton(key string) string {
 }
 
 // file returns the file that openTables reads.
-func (x *tables) file() (b []byte) {
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(x.names)))
+func (x *tables) file() []byte {
+	var w table.Writer
+	w.Len(len(x.names))
 	for _, n := range x.names {
-		b = binary.LittleEndian.AppendUint32(b, n.letterBits)
-		b = binary.LittleEndian.AppendUint16(b, n.offset)
-		b = append(b, n.length, n.editLimit)
-		b = binary.LittleEndian.AppendUint16(b, n.of)
+		w.Number(4, uint64(n.letterBits))
+		w.Number(2, uint64(n.offset))
+		w.Number(1, uint64(n.length))
+		w.Number(1, uint64(n.editLimit))
+		w.Number(2, uint64(n.of))
 	}
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(x.skeletons)))
-	b = append(b, x.skeletons...)
+	w.Text(x.skeletons)
 	for _, list := range x.lists() {
-		b = binary.LittleEndian.AppendUint32(b, uint32(len(*list)))
-		for _, n := range *list {
-			b = binary.LittleEndian.AppendUint16(b, n)
-		}
+		table.AddNumbers(&w, *list)
 	}
-	for _, list := range [][]uint32{x.ordinaryHashes, x.powers} {
-		b = binary.LittleEndian.AppendUint32(b, uint32(len(list)))
-		for _, n := range list {
-			b = binary.LittleEndian.AppendUint32(b, n)
-		}
-	}
-	return b
+	table.AddNumbers(&w, x.ordinaryHashes)
+	table.AddNumbers(&w, x.powers)
+	return w
 }
 
 // TestOpenTables reads what file writes.

@@ -19,7 +19,7 @@ const harmless Class = 0
 type entry struct {
 	head    uint64 // its first eight letters, the first in the lowest byte
 	class   Class
-	tail    uint16 // its other letters are tails[tail:][:length-8]
+	tail    uint16 // its other letters are words.tails[tail:][:length-8]
 	length  uint8
 	shift   uint8 // moves what is not compared out of a head
 	oneEdge bool
@@ -95,7 +95,7 @@ func longestAt(text string, i int) Match {
 	if len(rest) > 2 {
 		head := headOf(rest)
 		k := bucket(head)
-		list := words[wordStarts[k]:wordStarts[k+1]]
+		list := index.entries[index.starts[k]:index.starts[k+1]]
 		for j := range list {
 			e := &list[j]
 			if (e.head^head)<<(e.shift&63) == 0 && (e.length <= headBytes || hasTail(rest, e)) {
@@ -103,7 +103,7 @@ func longestAt(text string, i int) Match {
 			}
 		}
 	}
-	if class := pairs[int(letterNumber[rest[0]])*36+int(letterNumber[rest[1]])]; class != 0 {
+	if class := index.pairs[int(letterNumber[rest[0]])*36+int(letterNumber[rest[1]])]; class != 0 {
 		return Match{i, i + 2, class, false}
 	}
 	return Match{Start: i, End: i}
@@ -112,12 +112,12 @@ func longestAt(text string, i int) Match {
 // hasTail reports whether text continues like the word of e after its head.
 func hasTail(text string, e *entry) bool {
 	n := int(e.length)
-	return n <= len(text) && text[headBytes:n] == tails[e.tail:int(e.tail)+n-headBytes]
+	return n <= len(text) && text[headBytes:n] == index.tails[e.tail:int(e.tail)+n-headBytes]
 }
 
 // mayStart reports whether a word of the lexicon begins with these two bytes.
 func mayStart(first, second byte) bool {
-	return secondLetters[letterNumber[first]]>>(letterNumber[second]&63)&1 != 0
+	return index.secondLetters[letterNumber[first]]>>(letterNumber[second]&63)&1 != 0
 }
 
 // Classes returns the classes of word, or 0 if it is not a bait word.

@@ -36,7 +36,7 @@ const (
 
 // lexicon holds the words of each class in European and some Asian languages, from general knowledge of scam domains.
 // Words are lower-case ASCII, as in labels, and in no particular order. A plus marks words for which [FindLoosely]
-// accepts one edge. words.go follows from it (TestWords), and a change requires training the lexical layer again.
+// accepts one edge. words.bin follows from it (TestWords), and a change requires training the lexical layer again.
 var lexicon = [...]struct {
 	class Class
 	words string

@@ -36,8 +36,8 @@ func Lookup(h *suffix.Host, candidate int) (*Brand, Relation) {
 	if relation != Unrelated {
 		return owner, relation
 	}
-	for i := range ownerBranches {
-		p := &ownerBranches[i]
+	for i := range owners.branches {
+		p := &owners.branches[i]
 		if int(p.brand) > candidate {
 			break
 		}
@@ -61,8 +61,8 @@ func lookupListed(h *suffix.Host, candidate int) (owner *Brand, relation Relatio
 		}
 		hash := fnv1a(name)
 		k := ownerBucket(hash)
-		for j := ownerStarts[k]; j < ownerStarts[k+1]; j++ {
-			p := &ownerPatterns[j]
+		for j := owners.starts[k]; j < owners.starts[k+1]; j++ {
+			p := &owners.patterns[j]
 			if p.hash != hash {
 				continue
 			}
@@ -92,14 +92,14 @@ func OwnerName(h *suffix.Host) string {
 	return ""
 }
 
-const siteBits = 11 // of siteSlots
+const siteBits = 11 // of ownerTables.siteSlots
 
 func siteSlot(name string) uint32 { return fnv1a(name) * 0x9e3779b1 >> (32 - siteBits) }
 
 // isSite reports whether name is one of Sites. A search of the text itself would burn ten times as much fuel.
 func isSite(name string) bool {
 	for k := siteSlot(name); ; k = (k + 1) % (1 << siteBits) {
-		at := int(siteSlots[k])
+		at := int(owners.siteSlots[k])
 		if at == 0 {
 			return false
 		}
