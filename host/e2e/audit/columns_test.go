@@ -208,13 +208,16 @@ func change(t *testing.T, db *pgx.Conn, table string, c column,
 	if !storetest.Value[bool](t, db, "SELECT EXISTS (TABLE "+table+")") {
 		return false
 	}
-	storetest.Exec(t, db, "CREATE TEMP TABLE intact AS TABLE "+table)
-	storetest.Exec(t, db, fmt.Sprintf(`UPDATE %[1]s SET %[2]s = CASE WHEN %[2]s IS NULL THEN %[4]s ELSE %[3]s END
-		WHERE (tableoid, ctid) = (SELECT tableoid, ctid FROM %[1]s ORDER BY %[2]s IS NULL, ctid DESC LIMIT 1)`, table,
-		name, strings.ReplaceAll(expression, "$", name), firstValue[c.typ]))
+	const place = "format('(tableoid, ctid) = (%s, ''%s'')', tableoid, ctid)"
+	row := storetest.Value[string](t, db, fmt.Sprintf("SELECT %s FROM %s ORDER BY %s IS NULL, ctid DESC LIMIT 1", place,
+		table, name))
+	storetest.Exec(t, db, "CREATE TEMP TABLE intact AS SELECT * FROM "+table+" WHERE "+row)
+	changed := storetest.Value[string](t, db, fmt.Sprintf(`UPDATE %[1]s SET %[2]s = CASE WHEN %[2]s IS NULL THEN %[4]s
+		ELSE %[3]s END WHERE %[5]s RETURNING %[6]s`, table, name, strings.ReplaceAll(expression, "$", name),
+		firstValue[c.typ], row, place))
 	seen := found(t.Context(), table)
-	storetest.Exec(t, db, "DELETE FROM "+table, "INSERT INTO "+table+" OVERRIDING SYSTEM VALUE SELECT * FROM intact",
-		"DROP TABLE intact")
+	storetest.Exec(t, db, "DELETE FROM "+table+" WHERE "+changed,
+		"INSERT INTO "+table+" OVERRIDING SYSTEM VALUE SELECT * FROM intact", "DROP TABLE intact")
 	return seen
 }
 
