@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"assay/host/customer/feedback"
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
 )
 
 // A customer checks a domain, reports it with its value, and the operator sees the signals' tallies.
@@ -21,33 +21,12 @@ func TestFeedbackOfACustomer(t *testing.T) {
 	host := hosttest.StartHost(t, dir, database)
 	issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "starter")
 	checked := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"paypa1-secure-login.xyz"}`)
-	send := func(body string) (status int, kept feedback.Kept) {
-		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, host.URL+"/api/feedback",
-			strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Authorization", "Bearer "+issued.Secret)
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		var answer bytes.Buffer
-		if _, err := answer.ReadFrom(res.Body); err != nil {
-			t.Fatal(err)
-		}
-		if res.StatusCode == http.StatusOK {
-			if err := json.Unmarshal(answer.Bytes(), &kept); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return res.StatusCode, kept
-	}
 	report := func(body string) (status int, kept feedback.Kept) {
 		t.Helper()
-		hosttest.UntilAccepted(func() int { status, kept = send(body); return status })
+		status, text := hosttest.Send(t, host, issued.Secret, "POST", "/api/feedback", body)
+		if status == http.StatusOK {
+			storetest.NoError(t, json.Unmarshal([]byte(text), &kept))
+		}
 		return status, kept
 	}
 	if status, _ := report(`{"ref":"` + checked.Ref + `","label":"fraud","domain":"example.org"}`); status != 400 {

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -25,25 +23,7 @@ func TestOverridesOnAHost(t *testing.T) {
 	issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
 	send := func(method, path, body string) (status int, text string) {
 		t.Helper()
-		hosttest.UntilAccepted(func() int {
-			req, err := http.NewRequestWithContext(t.Context(), method, host.URL+path, strings.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.Header.Set("Authorization", "Bearer "+issued.Secret)
-			res, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer res.Body.Close()
-			answered, err := io.ReadAll(res.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			status, text = res.StatusCode, string(answered)
-			return status
-		})
-		return status, text
+		return hosttest.Send(t, host, issued.Secret, method, path, body)
 	}
 	// until checks a domain until the host applies the verdict.
 	until := func(domain, verdict, first string) {

@@ -8,43 +8,68 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
 
-// Ask calls a privacy endpoint, again after a refusal.
-func Ask(t *testing.T, host *HostProcess, key, method, path, body string) (status int, answer map[string]any) {
+// Send makes a request, again after a refusal by a busy host, and returns the answer. header alternates names and values.
+func Send(t testing.TB, host *HostProcess, key, method, path, body string, header ...string) (status int, text string) {
 	t.Helper()
 	UntilAccepted(func() int {
-		status, answer = AskOnce(t, host, key, method, path, body)
+		status, text = SendOnce(t, host, key, method, path, body, header...)
 		return status
 	})
-	return status, answer
+	return status, text
 }
 
-// AskOnce calls an endpoint, and returns what it answers, also a refusal.
-func AskOnce(t *testing.T, host *HostProcess, key, method, path, body string) (
-	status int, answer map[string]any) {
+// SendOnce is Send without another try. With the key "" the request has no Authorization.
+func SendOnce(t testing.TB, host *HostProcess, key, method, path, body string, header ...string) (
+	status int, text string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, host.URL+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header.Set("Authorization", "Bearer "+key)
+	if key != "" {
+		request.Header.Set("Authorization", "Bearer "+key)
+	}
+	for pair := range slices.Chunk(header, 2) {
+		request.Header.Set(pair[0], pair[1])
+	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err == nil {
-		err = json.Unmarshal(text, &answer)
-	}
+	answer, err := io.ReadAll(response.Body)
 	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(answer)
+}
+
+// Ask is Send for an answer that is an object.
+func Ask(t *testing.T, host *HostProcess, key, method, path, body string) (status int, answer map[string]any) {
+	t.Helper()
+	status, text := Send(t, host, key, method, path, body)
+	return status, decoded(t, text)
+}
+
+// AskOnce is SendOnce for an answer that is an object.
+func AskOnce(t *testing.T, host *HostProcess, key, method, path, body string) (status int, answer map[string]any) {
+	t.Helper()
+	status, text := SendOnce(t, host, key, method, path, body)
+	return status, decoded(t, text)
+}
+
+func decoded(t *testing.T, text string) (answer map[string]any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &answer); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	return response.StatusCode, answer
+	return answer
 }
 
 // Scrape returns a host's metrics, given its URL for operators.

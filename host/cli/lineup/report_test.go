@@ -51,20 +51,9 @@ func TestFlipsAreShownAndLimited(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
 	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, host.URL+"/gdpr/erase",
-		strings.NewReader(`{"domain":"garden-3.example.com"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer "+issued.Secret)
-	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		t.Fatalf("erasing: %s", response.Status)
+	if status, text := hosttest.Send(t, host, issued.Secret, "POST", "/gdpr/erase",
+		`{"domain":"garden-3.example.com"}`); status != http.StatusOK {
+		t.Fatalf("erasing: %d %s", status, text)
 	}
 	storetest.Until(t, "the erasure to reach the host", func() bool { return diff().Remembered == 9 })
 	text := hosttest.Output(t, dir, database, "lineup", "set", file, "--force", "--reason", "a test")

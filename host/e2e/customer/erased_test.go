@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -155,15 +154,8 @@ func leaveTraces(t *testing.T, host *hosttest.HostProcess, data, database string
 	call("/api/check", `{"domain":"`+company+`","email":"`+janeMail+`"}`) // a link in the graph
 	call("/api/check/batch", `{"checks":[`+aboutJane+`,`+aboutCompany+`,{"phone":"+4915123456789"}]}`)
 	hosttest.Next(t, calls)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, host.URL+"/api/check",
-		strings.NewReader(aboutJane))
-	storetest.NoError(t, err)
-	request.Header.Set("Authorization", "Bearer "+issued.Secret)
-	request.Header.Set("Idempotency-Key", "once-jane")
-	response, err := http.DefaultClient.Do(request)
-	storetest.NoError(t, err)
-	storetest.NoError(t, response.Body.Close())
-	storetest.Expect(t, "status with an Idempotency-Key", response.StatusCode, 200)
+	status, _ := hosttest.Send(t, host, issued.Secret, "POST", "/api/check", aboutJane, "Idempotency-Key", "once-jane")
+	storetest.Expect(t, "status with an Idempotency-Key", status, 200)
 	ref := fmt.Sprint(blocked["ref"])
 	call("/api/feedback", `{"ref":"`+ref+`","label":"fraud","note":"`+secretNote+`","email":"`+janeMail+`"}`)
 	call("/gdpr/review", `{"ref":"`+ref+`","reason":"`+secretNote+`"}`)

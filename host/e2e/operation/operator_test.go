@@ -45,13 +45,7 @@ func TestOperatorState(t *testing.T) {
 	if hosttest.Warns(s.Warnings, "a proxy that is not trusted") {
 		t.Error("a proxy is noticed, but there is none")
 	}
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, host.URL+"/api/check-public",
-		strings.NewReader(`{"domain":"example.com"}`))
-	storetest.NoError(t, err)
-	request.Header.Set("X-Forwarded-For", "198.51.100.7")
-	response, err := http.DefaultClient.Do(request)
-	storetest.NoError(t, err)
-	storetest.NoError(t, response.Body.Close())
+	hosttest.Send(t, host, "", "POST", "/api/check-public", `{"domain":"example.com"}`, "X-Forwarded-For", "198.51.100.7")
 	if s = host.State(t); !hosttest.Warns(s.Warnings, "a proxy that is not trusted") {
 		t.Errorf("an untrusted proxy is missing from %+v", s.Warnings)
 	}

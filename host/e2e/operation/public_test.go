@@ -3,7 +3,6 @@ package operation
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -65,28 +64,17 @@ func verifyReceipts(t *testing.T, host *hosttest.HostProcess, key, dir, database
 		Receipt json.RawMessage
 	}
 	ask := func(method, path, body string) (status int, text string) {
-		request, err := http.NewRequestWithContext(t.Context(), method, host.URL+path, strings.NewReader(body))
-		storetest.NoError(t, err)
-		request.Header.Set("Authorization", "Bearer "+key)
-		response := storetest.Must(http.DefaultClient.Do(request))(t)
-		defer response.Body.Close()
-		return response.StatusCode, string(storetest.Must(io.ReadAll(response.Body))(t))
+		return hosttest.Send(t, host, key, method, path, body)
 	}
-	const body = `{"domain":"receipt-example.net","receipt":true}`
-	hosttest.UntilAccepted(func() int {
-		status, text := ask("POST", "/api/check", body)
-		if status == http.StatusOK {
-			storetest.NoError(t, json.Unmarshal([]byte(text), &result))
-		}
-		return status
-	})
+	_, text := ask("POST", "/api/check", `{"domain":"receipt-example.net","receipt":true}`)
+	storetest.NoError(t, json.Unmarshal([]byte(text), &result))
 	none := filepath.Join(t.TempDir(), "none")
 	verify := func(receipt []byte, args ...string) string {
 		file := hosttest.WriteFile(t, "receipt.json", receipt)
 		return hosttest.Output(t, none, "", append([]string{"audit", "verify-receipt", file, "--public-key", known},
 			args...)...)
 	}
-	text := verify(result.Receipt)
+	text = verify(result.Receipt)
 	if !strings.Contains(text, result.Ref) || !strings.Contains(text, "not proved yet") {
 		t.Errorf("a promise: %s", text)
 	}
