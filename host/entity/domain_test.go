@@ -3,6 +3,8 @@ package entity
 import (
 	"strings"
 	"testing"
+
+	"assay/internal/expect"
 )
 
 // longestLookalike returns a name of almost 253 ASCII characters whose labels mix scripts as densely as possible.
@@ -148,10 +150,7 @@ func TestDomainRefused(t *testing.T) {
 
 func TestLongestLookalike(t *testing.T) {
 	t.Parallel()
-	e, err := Parse(Domain, longestLookalike(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := expect.Value(Parse(Domain, longestLookalike(), ""))(t)
 	if n := len(e.Value); n < 230 || n > maxNameBytes {
 		t.Errorf("the longest look-alike has %d characters", n)
 	}

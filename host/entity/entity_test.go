@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"assay/internal/expect"
 )
 
 // checkFacts compares the normalised value and the facts in want, where "" means that the fact must be absent.
@@ -198,9 +200,7 @@ func TestGuess(t *testing.T) {
 		"пример.рф": Domain,
 		"":          Domain, "ab12cd34ef56.com": Domain,
 	} {
-		if got := Guess(raw); got != want {
-			t.Errorf("Guess(%q) = %s, want %s", raw, got, want)
-		}
+		expect.Equal(t, "Guess of "+raw, Guess(raw), want)
 	}
 }
 
@@ -227,10 +227,7 @@ func TestParents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, err := Parse(c.typ, c.raw, c.country)
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := expect.Value(Parse(c.typ, c.raw, c.country))(t)
 			if diff := cmp.Diff(c.want, e.Parents()); diff != "" {
 				t.Errorf("parents of %s (-want +got):\n%s", c.raw, diff)
 			}

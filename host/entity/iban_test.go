@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"assay/internal/expect"
 )
 
 // ibanExamples proves ibanForms. It holds the examples of the IBAN registry, examples of banks for countries outside
@@ -56,9 +56,7 @@ func TestRegistryExamples(t *testing.T) {
 			continue
 		}
 		got := []string{e.Facts["iban.listed"], e.Facts["iban.structure"], e.Facts["iban.check"]}
-		if diff := cmp.Diff([]string{"yes", "ok", "ok"}, got); diff != "" {
-			t.Errorf("%s: listed, structure, check (-want +got):\n%s", code, diff)
-		}
+		expect.NoDiff(t, code, []string{"yes", "ok", "ok"}, got)
 		if e.Facts["iban.national"] == "wrong" {
 			t.Errorf("%s: the national check digits are wrong", code)
 		}

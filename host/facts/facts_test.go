@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/facts"
+	"assay/internal/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -97,9 +97,7 @@ func TestCollect(t *testing.T) {
 			if errors.As(err, &unavailable) != tc.refused || !tc.refused && err != nil {
 				t.Fatalf("error %v, want a refusal: %t", err, tc.refused)
 			}
-			if diff := cmp.Diff(tc.found, found); diff != "" {
-				t.Errorf("found:\n%s", diff)
-			}
+			expect.NoDiff(t, "found", tc.found, found)
 			if !slices.Equal(tc.silent, silent) {
 				t.Errorf("silent: %v, want %v", silent, tc.silent)
 			}
@@ -188,8 +186,6 @@ func TestText(t *testing.T) {
 		"":                           "",
 	}
 	for in, want := range cases {
-		if got := facts.Text(in); got != want {
-			t.Errorf("Text(%q) = %q, want %q", in, got, want)
-		}
+		expect.Equal(t, "Text of "+in, facts.Text(in), want)
 	}
 }

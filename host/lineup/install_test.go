@@ -54,9 +54,7 @@ func TestInstallUpdatesUntilAnOperatorSetsALineup(t *testing.T) {
 	h.follow(t, 1)
 	install(t, h, old, "second start", 1, "1.0.0", false)
 	active := install(t, h, next, "start of a newer host", 2, "1.1.0", false)
-	if active.Origin != registry.OriginBuiltIn {
-		t.Errorf("origin %s, want built-in", active.Origin)
-	}
+	storetest.Expect(t, "origin", active.Origin, registry.OriginBuiltIn)
 	custom := active.Lineup
 	custom.Bias = registry.ForAll(-2)
 	h.activate(t, custom)

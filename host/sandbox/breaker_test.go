@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"assay/host/check"
+	"assay/internal/expect"
 )
 
 // TestCircuitBreaker makes calls one at a time.
@@ -57,9 +58,7 @@ func TestCircuitBreaker(t *testing.T) {
 					b.cancel()
 				}
 			}
-			if b.isOpen() != c.open {
-				t.Errorf("open is %v", b.isOpen())
-			}
+			expect.Equal(t, "open", b.isOpen(), c.open)
 		})
 	}
 }
@@ -72,9 +71,7 @@ func TestCooldownIsLimited(t *testing.T) {
 		b.record(false)
 		now = b.retryAt
 	}
-	if b.cooldown != maxCooldown {
-		t.Errorf("the cooldown is %v", b.cooldown)
-	}
+	expect.Equal(t, "the cooldown", b.cooldown, maxCooldown)
 }
 
 // A plugin that fails every third call stays in service. One that fails five times in a row is suspended.
@@ -178,9 +175,7 @@ func TestCostlyRestartsSuspend(t *testing.T) {
 					t.Fatalf("call %d: %v", i, err)
 				}
 			}
-			if p.Suspended() != c.suspended {
-				t.Errorf("suspended: %v", p.Suspended())
-			}
+			expect.Equal(t, "suspended", p.Suspended(), c.suspended)
 			if n := started.Load(); n > c.maxStarts {
 				t.Errorf("%d instances were started for %d calls, want at most %d", n, c.calls, c.maxStarts)
 			}

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"assay/internal/expect"
 )
 
 // compilerPrefix begins the argument that makes the test binary a compiler. A compiler has no environment.
@@ -220,12 +222,9 @@ func TestCompilerInheritsNothing(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux lists a process's files and threads")
 	}
-	secret, err := os.Create(filepath.Join(t.TempDir(), "secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	secret := expect.Value(os.Create(filepath.Join(t.TempDir(), "secret")))(t)
 	defer secret.Close()
-	_, err = compilingWith(t, "inspect", Config{}).Open(t.Context(), sevenPoints(t))
+	_, err := compilingWith(t, "inspect", Config{}).Open(t.Context(), sevenPoints(t))
 	if err == nil || !strings.HasSuffix(err.Error(), "found: ") {
 		t.Errorf("%v", err)
 	}
@@ -263,9 +262,7 @@ func TestPreparationDoesNotDelayOpen(t *testing.T) {
 func TestPreparedModuleIsOpenedFromTheCache(t *testing.T) {
 	t.Parallel()
 	cfg := Config{CacheDir: cacheDir(t), CacheKey: cacheKey}
-	if err := compilingWith(t, "compile", cfg).Prepare(t.Context(), sevenPoints(t)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, compilingWith(t, "compile", cfg).Prepare(t.Context(), sevenPoints(t)))
 	box := compilingWith(t, "panic", cfg)
 	wantScore(t, openIn(t, box, sevenPoints(t)), 7)
 	if err := box.Prepare(t.Context(), sevenPoints(t)); err != nil {
@@ -280,20 +277,11 @@ func TestCompilerEndsWithItsParent(t *testing.T) {
 		t.Skip("only Linux kills it")
 	}
 	parent := exec.CommandContext(t.Context(), os.Args[0], compilerPrefix+"parent")
-	out, err := parent.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := parent.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := expect.Value(parent.StdoutPipe())(t)
+	expect.NoError(t, parent.Start())
 	var pid int
-	if _, err := fmt.Fscan(out, &pid); err != nil {
-		t.Fatal(err)
-	}
-	if err := parent.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(fmt.Fscan(out, &pid))(t)
+	expect.NoError(t, parent.Process.Signal(syscall.SIGKILL))
 	_ = parent.Wait()
 	until(t, "the compiler has ended", func() bool {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -305,10 +293,7 @@ func TestCompilerEndsWithItsParent(t *testing.T) {
 func TestCompilerOnFullDisk(t *testing.T) {
 	t.Parallel()
 	box := compilingWith(t, "compile", Config{})
-	dir, err := box.cache.private()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := expect.Value(box.cache.private())(t)
 	defer os.RemoveAll(dir)
 	if os.Getuid() == 0 {
 		// The superuser may write everywhere, so a file takes the place of wazero's folder.

@@ -12,6 +12,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/sandbox/meter"
+	"assay/internal/expect"
 	"assay/registry"
 )
 
@@ -47,9 +48,7 @@ func TestFuelLimitIsExact(t *testing.T) {
 	tank, counter := tankOf(t, bounds{2000, time.Hour}, clocks{time.Now, threadTime})
 	for _, units := range []uint64{1600, 399, 1} {
 		counter.units -= units
-		if err := tank.refused(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, tank.refused(t.Context()))
 	}
 	if tank.burned() != 2000 || counter.units != 0 || tank.overrun() != nil {
 		t.Errorf("%d units burned, %d left", tank.burned(), counter.units)
@@ -119,9 +118,7 @@ func TestSlicesShrinkWithTimeLeft(t *testing.T) {
 			t.Errorf("%d units, %v, want %d", int64(counter.Get()), err, want)
 		}
 	}
-	if got := int64(counter.Get()); got != firstSlice {
-		t.Errorf("the first slice has %d units", got)
-	}
+	expect.Equal(t, "the first slice", int64(counter.Get()), firstSlice)
 	refill(meter.Slice) // the first refill, from which on time counts
 	wall = wall.Add(untimed - 1)
 	refill(meter.Slice)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"assay/host/check"
+	"assay/internal/expect"
 )
 
 // backgroundLoad calls a healthy plugin until it is stopped.
@@ -61,11 +62,7 @@ func (l *backgroundLoad) end(results int64) {
 func residentMB(t *testing.T) int {
 	t.Helper()
 	debug.FreeOSMemory()
-	mb, err := statusMB("VmRSS")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return mb
+	return expect.Value(statusMB("VmRSS"))(t)
 }
 
 // repetitions returns how often a caller calls the guest. Those that do not end by themselves, grow their stack or fill

@@ -3,6 +3,8 @@ package sandbox
 import (
 	"strings"
 	"testing"
+
+	"assay/internal/expect"
 )
 
 // Open describes what a module lacks of the interface, or imports beyond it.
@@ -99,9 +101,7 @@ func TestOpenAcceptsAllImports(t *testing.T) {
 	if result, err := p.Score(t.Context(), facts("x", "")); err != nil || !result.Abstained {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if p.Manifest().Name != "guest" {
-		t.Errorf("manifest of %q", p.Manifest().Name)
-	}
+	expect.Equal(t, "manifest of", p.Manifest().Name, "guest")
 }
 
 func TestInitialisationRunsOncePerInstance(t *testing.T) {

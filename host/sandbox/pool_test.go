@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"assay/host/check"
+	"assay/internal/expect"
 )
 
 // faulty returns a guest that fails according to config.mode: x traps, d divides by zero, o reads outside its memory, l
@@ -99,9 +100,7 @@ func TestLateCallKeepsInstance(t *testing.T) {
 	}
 	after := <-p.pool.idle
 	p.pool.idle <- after
-	if after != before {
-		t.Error("the instance was replaced")
-	}
+	expect.Equal(t, "the instance was replaced", after, before)
 	wantScore(t, p, 7)
 }
 
@@ -112,15 +111,10 @@ func TestPoolSizeIsLimited(t *testing.T) {
 		created.Add(1)
 		return &instance{}, nil
 	}, func(error) {})
-	if err := p.warm(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, p.warm(t.Context(), 1))
 	var held []*instance
 	for range 3 {
-		in, err := p.acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		in := expect.Value(p.acquire(t.Context()))(t)
 		held = append(held, in)
 	}
 	if _, err := p.acquire(pastDeadline(t)); !errors.Is(err, context.DeadlineExceeded) {
@@ -174,10 +168,7 @@ func TestPoolRecoversFromFailedReplacements(t *testing.T) {
 		}
 		return plugin.instantiate(ctx)
 	}, func(err error) { reported <- err })
-	in, err := p.acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := expect.Value(p.acquire(t.Context()))(t)
 	fail.Store(true)
 	p.discard(in, true)
 	select {
@@ -192,10 +183,7 @@ func TestPoolRecoversFromFailedReplacements(t *testing.T) {
 		t.Errorf("acquiring: %v, want %v", err, broken)
 	}
 	fail.Store(false)
-	in, err = p.acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	in = expect.Value(p.acquire(t.Context()))(t)
 	p.release(in)
 	p.close()
 	if !in.module.IsClosed() {
@@ -332,10 +320,7 @@ func TestTrimClosesUnneededInstances(t *testing.T) {
 	p := openIn(t, sandboxOf(t, 4), sevenPoints(t)).pool
 	take := func(n int) (taken []*instance) {
 		for range n {
-			in, err := p.acquire(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			in := expect.Value(p.acquire(t.Context()))(t)
 			taken = append(taken, in)
 		}
 		return taken

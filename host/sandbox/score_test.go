@@ -6,9 +6,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/check"
+	"assay/internal/expect"
 	"assay/sdk"
 )
 
@@ -228,9 +227,7 @@ func TestAnswers(t *testing.T) {
 					t.Fatal(err)
 				}
 				result.Fuel = 0
-				if diff := cmp.Diff(test.want.Result, result); diff != "" {
-					t.Errorf("result (-want +got):\n%s", diff)
-				}
+				expect.NoDiff(t, "result", test.want.Result, result)
 			}
 		})
 	}
@@ -308,10 +305,7 @@ func TestClocksAndRandomNumbersAreConstant(t *testing.T) {
 	var fuel int64
 	for range 2 {
 		p := openIn(t, box, hostileGuest{wasm: flipACoin}.module())
-		first, err := scoreOf(p, testEntity)
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := expect.Value(scoreOf(p, testEntity))(t)
 		if fuel == 0 {
 			fuel = first.Fuel
 		}
@@ -382,13 +376,9 @@ func TestFailureTextIsTheHosts(t *testing.T) {
 				c.code(g), returnScored))
 			_, err := p.Score(t.Context(), facts(testEntity, ""))
 			failure := failureOf(t, err)
-			if failure.Error() != c.want {
-				t.Errorf("%q, want %q", failure.Error(), c.want)
-			}
+			expect.Equal(t, "Error", failure.Error(), c.want)
 			want := check.Output{Text: spelled + "\n" + spelled + "\n\n", Lines: 3, Bytes: 2*len(spelled) + 3, Level: 4}
-			if failure.Output != want {
-				t.Errorf("output %+v, want %+v", failure.Output, want)
-			}
+			expect.Equal(t, "output", failure.Output, want)
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"assay/host/check"
+	"assay/internal/expect"
 )
 
 // TestCallsDoNotLeakState calls guests that keep state, each time with another entity. No call finds the state of an
@@ -38,10 +39,7 @@ func TestCallsDoNotLeakState(t *testing.T) {
 					t.Fatalf("call %d: %+v, %v, want %d points", i, result, err, c.score)
 				}
 			}
-			shared, err := box.OpenShared(t.Context(), m)
-			if err != nil {
-				t.Fatal(err)
-			}
+			shared := expect.Value(box.OpenShared(t.Context(), m))(t)
 			defer closePlugin(t, shared)
 			for i := range 2 {
 				result, err := scoreOf(shared, testEntity)
@@ -76,10 +74,7 @@ func TestResultsAreDeterministic(t *testing.T) {
 	p := openGuest(t, g.scoring(repeat(5000, i32Const(1), opDrop), g.signal(10, codeOne, "Because"), returnScored))
 	var first check.Result
 	for i := range 50 {
-		result, err := p.Score(t.Context(), facts("example.org", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		result := expect.Value(p.Score(t.Context(), facts("example.org", "")))(t)
 		if i == 0 {
 			first = result
 		}
@@ -116,7 +111,5 @@ func TestGrowingLayerIsNotInitialisedAgain(t *testing.T) {
 			t.Fatalf("call %d: %+v, %v, want a memory of one page", i, result, err)
 		}
 	}
-	if n := started.Load(); n != 0 {
-		t.Errorf("%d instances were started for 1000 calls", n)
-	}
+	expect.Equal(t, "instances were started for 1000 calls", started.Load(), 0)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"assay/host/check"
+	"assay/internal/expect"
 )
 
 // An instance does not keep a stack that has grown, and a stack over the limit fails the call even if the guest has
@@ -37,9 +38,7 @@ func TestIdleInstanceReleasesStack(t *testing.T) {
 	p := openIn(t, sandboxOf(t, 1), m)
 	before := <-p.pool.idle
 	p.pool.idle <- before
-	if _, err := p.Score(t.Context(), facts(testEntity, "")); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(p.Score(t.Context(), facts(testEntity, "")))(t)
 	after := <-p.pool.idle
 	p.pool.idle <- after
 	if kept := after.stack.bytes(); after != before || kept != after.stackBytes {

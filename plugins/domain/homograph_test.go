@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"assay/host/entity"
+	"assay/internal/expect"
 	"assay/sdk"
 )
 
@@ -114,10 +115,7 @@ func TestLabelledHomographs(t *testing.T) {
 	if folder == "" {
 		t.Skip("ASSAY_DATA names no folder with labelled rows")
 	}
-	file, err := os.Open(filepath.Join(folder, "train_domains.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := expect.Value(os.Open(filepath.Join(folder, "train_domains.jsonl")))(t)
 	defer file.Close()
 	names, alarms := 0, 0
 	for lines := bufio.NewScanner(file); lines.Scan(); {
@@ -126,9 +124,7 @@ func TestLabelledHomographs(t *testing.T) {
 			Label int
 			IDN   bool
 		}
-		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal(lines.Bytes(), &row))
 		if row.Label != 0 || !row.IDN {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/internal/expect"
 	"assay/plugins/internal/brand"
 	"assay/plugins/internal/wordlist"
 )
@@ -60,9 +61,7 @@ func editedTexts(text []byte, edits int) [][]byte {
 func TestListsSearchable(t *testing.T) {
 	t.Parallel()
 	for _, list := range []string{ordinaryWords, soldSuffixes} {
-		if fault := wordlist.Fault(list); fault != "" {
-			t.Errorf("the list cannot be searched: %q", fault)
-		}
+		expect.Equal(t, "the list cannot be searched", wordlist.Fault(list), "")
 	}
 }
 

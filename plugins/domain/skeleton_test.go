@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"assay/internal/expect"
 )
 
 func TestSkeleton(t *testing.T) {
@@ -21,9 +23,7 @@ func TestSkeleton(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := skeletonString(tt.label); got != tt.want {
-				t.Errorf("skeletonString(%q) = %q, want %q", tt.label, got, tt.want)
-			}
+			expect.Equal(t, "skeletonString of "+tt.label, skeletonString(tt.label), tt.want)
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"assay/host/entity"
+	"assay/internal/expect"
 	"assay/plugins/internal/brand"
 	"assay/sdk"
 )
@@ -125,24 +126,16 @@ func TestLabelledSlips(t *testing.T) {
 	if folder == "" {
 		t.Skip("ASSAY_DATA names no folder with labelled rows")
 	}
-	file, err := os.Open(filepath.Join(folder, "train_domains_pool.jsonl.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := expect.Value(os.Open(filepath.Join(folder, "train_domains_pool.jsonl.gz")))(t)
 	defer file.Close()
-	rows, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := expect.Value(gzip.NewReader(file))(t)
 	names, slips, findings := 0, 0, 0
 	for lines := bufio.NewScanner(rows); lines.Scan(); {
 		var row struct {
 			Value string
 			Label int
 		}
-		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal(lines.Bytes(), &row))
 		e, err := entity.Parse(entity.Domain, row.Value, "")
 		if row.Label != 0 || err != nil {
 			continue

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/internal/expect"
 	"assay/plugins/internal/brand"
 	"assay/plugins/internal/generated"
 )
@@ -144,10 +145,7 @@ func (x *tables) source(t *testing.T) []byte {
 		powers = append(powers, powers[i]*radix)
 	}
 	writeList(&b, "powers", powers)
-	source, err := format.Source(b.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := expect.Value(format.Source(b.Bytes()))(t)
 	return source
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"assay/host/check"
+	"assay/internal/expect"
 	"assay/plugins/internal/mail"
 	"assay/plugins/internal/wordlist"
 	"assay/registry/layertest"
@@ -57,12 +58,8 @@ func TestListsSearchable(t *testing.T) {
 	for name, list := range lists {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if fault := wordlist.Fault(list); fault != "" {
-				t.Errorf("the list is out of order at %q", fault)
-			}
-			if list != strings.ToLower(list) {
-				t.Error("the list has upper-case letters")
-			}
+			expect.Equal(t, "the list is out of order at", wordlist.Fault(list), "")
+			expect.Equal(t, "the list has upper-case letters", list, strings.ToLower(list))
 		})
 	}
 }
@@ -80,9 +77,7 @@ func TestWordsReachable(t *testing.T) {
 			t.Errorf("segment does not find %q", word)
 		}
 	}
-	if longest != maxWord {
-		t.Errorf("the longest word has %d bytes, maxWord is %d", longest, maxWord)
-	}
+	expect.Equal(t, "the longest word", longest, maxWord)
 }
 
 func TestFindTypo(t *testing.T) {
@@ -142,9 +137,7 @@ func TestRunsAlongKeyboard(t *testing.T) {
 		"property": false, "wertheimer": false, "jeanpierre": false, "qwertymusicstudio": false, "123456": false,
 		"asasasas": false, "pertwee": false,
 	} {
-		if got := runsAlongKeyboard(name); got != want {
-			t.Errorf("runsAlongKeyboard(%q) = %v, want %v", name, got, want)
-		}
+		expect.Equal(t, "runsAlongKeyboard of "+name, runsAlongKeyboard(name), want)
 	}
 }
 

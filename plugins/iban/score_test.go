@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"assay/host/check"
+	"assay/internal/expect"
 	"assay/plugins/internal/wordlist"
 	"assay/registry/layertest"
 	"assay/sdk"
@@ -33,9 +34,7 @@ func TestLabelled(t *testing.T) {
 
 func TestExamplesSearchable(t *testing.T) {
 	t.Parallel()
-	if fault := wordlist.Fault(examples); fault != "" {
-		t.Errorf("examples is out of order at %q", fault)
-	}
+	expect.Equal(t, "examples is out of order at", wordlist.Fault(examples), "")
 }
 
 func TestAbstainsWithoutIBAN(t *testing.T) {
@@ -78,9 +77,7 @@ func TestSequence(t *testing.T) {
 		"2468024680": false,
 	}
 	for account, want := range cases {
-		if got := isSequence(account); got != want {
-			t.Errorf("isSequence(%q) = %v, want %v", account, got, want)
-		}
+		expect.Equal(t, "isSequence of "+account, isSequence(account), want)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/internal/expect"
 	"assay/plugins/internal/bait"
 	"assay/plugins/lexical/pattern"
 	"assay/registry/layertest"
@@ -314,10 +315,7 @@ func TestGrowToWords(t *testing.T) {
 func FuzzScore(f *testing.F) {
 	suite := layertest.Open(f, ".")
 	for _, c := range suite.Cases {
-		e, err := entity.Parse(entity.Type(c.Type), c.Value, c.Country)
-		if err != nil {
-			f.Fatal(err)
-		}
+		e := expect.Value(entity.Parse(entity.Type(c.Type), c.Value, c.Country))(f)
 		f.Add(e.Facts["domain.name"], e.Facts["domain.subdomain"], e.Facts["domain.suffix"])
 	}
 	f.Add(strings.Repeat("ü-", 90), strings.Repeat("login.", 40), "pages.dev")
@@ -335,9 +333,7 @@ func FuzzScore(f *testing.F) {
 					t.Errorf("a signal among others subtracts %d points: %+v", -s.Points, got.Signals)
 				}
 			}
-			if sum != got.Score {
-				t.Errorf("signals add up to %d, the score is %d", sum, got.Score)
-			}
+			expect.Equal(t, "signals add up to", sum, got.Score)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/internal/expect"
 	"assay/registry"
 	"assay/registry/layertest"
 	"assay/sdk"
@@ -35,10 +36,7 @@ func TestVerdicts(t *testing.T) {
 // facts returns the facts of a case.
 func facts(t testing.TB, c registry.Case) sdk.Facts {
 	t.Helper()
-	e, err := entity.Parse(entity.Type(c.Type), c.Value, c.Country)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := expect.Value(entity.Parse(entity.Type(c.Type), c.Value, c.Country))(t)
 	all := sdk.Facts(e.Facts)
 	maps.Copy(all, c.Facts)
 	return all
@@ -105,9 +103,7 @@ func TestEntriesAreFound(t *testing.T) {
 	}
 	for _, list := range [][]string{parkers[:], suspenders[:]} {
 		for _, name := range list {
-			if served(list, "ns1.example ns1.x."+name+" ns2.example") != name {
-				t.Errorf("%s is not found", name)
-			}
+			expect.Equal(t, "is not found", served(list, "ns1.example ns1.x."+name+" ns2.example"), name)
 		}
 	}
 	for _, name := range []string{"", " ", ":", "dynadot:6", "dynado", "ynadot", "dynadot "} {

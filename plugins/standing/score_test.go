@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"assay/host/entity"
+	"assay/internal/expect"
 	"assay/registry/layertest"
 	"assay/sdk"
 )
@@ -60,10 +61,7 @@ func TestSignalTexts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, err := entity.Parse(tc.kind, tc.value, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := expect.Value(entity.Parse(tc.kind, tc.value, ""))(t)
 			facts := sdk.Facts(e.Facts)
 			maps.Copy(facts, tc.facts)
 			var got []string
@@ -160,19 +158,14 @@ func TestLabelledBanks(t *testing.T) {
 	if folder == "" {
 		t.Skip("ASSAY_DATA names no folder with labelled rows")
 	}
-	data, err := os.ReadFile(filepath.Join(folder, "train_ibans.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := expect.Value(os.ReadFile(filepath.Join(folder, "train_ibans.jsonl")))(t)
 	var rows, inUse [2]float64
 	for line := range bytes.Lines(data) {
 		var row struct {
 			Value string
 			Label int
 		}
-		if err := json.Unmarshal(line, &row); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal(line, &row))
 		e, err := entity.Parse(entity.IBAN, row.Value, "")
 		if err != nil || e.Facts["iban.bank"] == "" || e.Facts["iban.check"] != "ok" ||
 			e.Facts["iban.national"] == "wrong" {

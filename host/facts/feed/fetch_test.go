@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"assay/internal/expect"
 )
 
 func TestFetch(t *testing.T) {
@@ -20,9 +22,7 @@ func TestFetch(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/list.gz":
-			if agent := r.UserAgent(); agent != "assay/1.2.3" {
-				t.Errorf("User-Agent %q, want assay/1.2.3", agent)
-			}
+			expect.Equal(t, "User-Agent", r.UserAgent(), "assay/1.2.3")
 			z := gzip.NewWriter(w)
 			fmt.Fprintln(z, "a.example")
 			_ = z.Close()
@@ -40,10 +40,7 @@ func TestFetch(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 
-	source, err := Fetch(t.Context(), Request{URL: server.URL + "/list.gz?key=secret", Version: "1.2.3"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := expect.Value(Fetch(t.Context(), Request{URL: server.URL + "/list.gz?key=secret", Version: "1.2.3"}))(t)
 	data, err := io.ReadAll(source)
 	_ = source.Close()
 	if err != nil || !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) || source.BytesRead() != int64(len(data)) {
@@ -70,10 +67,7 @@ func TestFetch(t *testing.T) {
 		t.Errorf("with a cancelled context: %v, want %v", err, context.Canceled)
 	}
 
-	stalled, err := fetch(t.Context(), Request{URL: server.URL + "/stall"}, 10*time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stalled := expect.Value(fetch(t.Context(), Request{URL: server.URL + "/stall"}, 10*time.Millisecond))(t)
 	defer stalled.Close()
 	for range 2 { // the error must persist: a buffered reader may drop the first
 		if _, err := io.ReadAll(stalled); !errors.Is(err, errStalled) {
@@ -135,7 +129,5 @@ func TestLoopbackMayUseHTTP(t *testing.T) {
 func TestRedactURL(t *testing.T) {
 	t.Parallel()
 	const want = "https://lists.example/a/list.csv"
-	if got := RedactURL("https://user:pass@lists.example/a/list.csv?auth=secret#x"); got != want {
-		t.Errorf("RedactURL = %q, want %q", got, want)
-	}
+	expect.Equal(t, "RedactURL", RedactURL("https://user:pass@lists.example/a/list.csv?auth=secret#x"), want)
 }

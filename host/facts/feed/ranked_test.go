@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"assay/internal/expect"
 )
 
 func TestRanked(t *testing.T) {
@@ -58,9 +60,7 @@ func zipArchive(t *testing.T, contents ...string) []byte {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, w.Close())
 	return buffer.Bytes()
 }
 

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"assay/host/entity"
+	"assay/internal/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -225,12 +226,8 @@ func zipped(t testing.TB, text string) io.Reader {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	if _, err := z.Write([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(z.Write([]byte(text)))(t)
+	expect.NoError(t, z.Close())
 	return &b
 }
 
@@ -271,10 +268,7 @@ func TestMalformedExamples(t *testing.T) {
 // A truncated or unreadable list is an error.
 func TestTruncatedList(t *testing.T) {
 	t.Parallel()
-	packed, err := io.ReadAll(zipped(t, strings.Repeat("a.example\n", 1000)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	packed := expect.Value(io.ReadAll(zipped(t, strings.Repeat("a.example\n", 1000))))(t)
 	for name, in := range map[string]io.Reader{
 		"gzip":    bytes.NewReader(packed[:len(packed)-5]),
 		"json":    strings.NewReader(`["a.example", "b.exa`),
@@ -307,20 +301,14 @@ func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("connection
 func TestCloseEarly(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := Open(ctx, strings.NewReader(strings.Repeat("a.example\n", 200_000)), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Next(); err != nil {
-		t.Fatal(err)
-	}
+	r := expect.Value(Open(ctx, strings.NewReader(strings.Repeat("a.example\n", 200_000)), Options{}))(t)
+	expect.Value(r.Next())(t)
 	cancel()
+	var err error
 	for err == nil {
 		_, err = r.Next()
 	}
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("after the end of its context: %v, want %v", err, context.Canceled)
-	}
+	expect.Error(t, "after the end of its context", err, context.Canceled)
 	r.Close()
 
 	// The context may also end after everything was read, while workers still drop chunks.
@@ -341,9 +329,7 @@ func TestCategory(t *testing.T) {
 		"Financial fraud": "scam", "investment_scam": "investment_scam", "unknown": "", "": "",
 		"disposable": "disposable",
 	} {
-		if got := Category(text); got != want {
-			t.Errorf("Category(%q) = %q, want %q", text, got, want)
-		}
+		expect.Equal(t, "Category of "+text, Category(text), want)
 	}
 }
 

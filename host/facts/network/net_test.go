@@ -8,44 +8,30 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/maxmind/mmdbwriter"
 	"github.com/maxmind/mmdbwriter/mmdbtype"
 
 	"assay/host/entity"
 	"assay/host/facts/network"
 	"assay/host/facts/resolver/resolvertest"
+	"assay/internal/expect"
 )
 
 // ranges writes a MaxMind-format file.
 func ranges(t *testing.T, records map[string]mmdbtype.DataType) *network.Ranges {
 	t.Helper()
-	tree, err := mmdbwriter.New(mmdbwriter.Options{DatabaseType: "Test", RecordSize: 24})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := expect.Value(mmdbwriter.New(mmdbwriter.Options{DatabaseType: "Test", RecordSize: 24}))(t)
 	for text, record := range records {
 		_, prefix, err := net.ParseCIDR(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := tree.Insert(prefix, record); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, tree.Insert(prefix, record))
 	}
-	file, err := os.Create(filepath.Join(t.TempDir(), "test.mmdb"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := expect.Value(os.Create(filepath.Join(t.TempDir(), "test.mmdb")))(t)
 	defer file.Close()
-	if _, err := tree.WriteTo(file); err != nil {
-		t.Fatal(err)
-	}
-	r, err := network.OpenRanges(file.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	expect.Value(tree.WriteTo(file))(t)
+	return expect.Value(network.OpenRanges(file.Name()))(t)
 }
 
 func system(number uint32, organisation string) mmdbtype.Map {
@@ -99,13 +85,8 @@ func TestNetTables(t *testing.T) {
 			t.Parallel()
 			source := network.NewNet(network.NetConfig{Resolver: ask(t, resolvertest.Start(t, hosts)), ASNs: asns,
 				Countries: countries, Logger: discard()})
-			got, err := source.Observe(t.Context(), parse(t, entity.Domain, value), wanting(all(source)...))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("differs:\n%s", diff)
-			}
+			got := expect.Value(source.Observe(t.Context(), parse(t, entity.Domain, value), wanting(all(source)...)))(t)
+			expect.NoDiff(t, "", want, got)
 		})
 	}
 }
@@ -113,9 +94,7 @@ func TestNetTables(t *testing.T) {
 func TestOpenRangesRefuses(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "broken.mmdb")
-	if err := os.WriteFile(file, []byte("no such format"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(file, []byte("no such format"), 0o600))
 	for _, name := range []string{file, file + ".missing"} {
 		if _, err := network.OpenRanges(name); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
@@ -183,9 +162,7 @@ func TestBlocklists(t *testing.T) {
 			if (err != nil) != tc.unknown {
 				t.Errorf("error %v, want one: %v", err, tc.unknown)
 			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("differs:\n%s", diff)
-			}
+			expect.NoDiff(t, "", tc.want, got)
 		})
 	}
 }
@@ -205,12 +182,8 @@ func TestBlocklistQueriesPerFact(t *testing.T) {
 				Resolver: ask(t, server), Logger: discard(),
 				Blocklists: []network.Blocklist{{Zone: "bl.example.com"}, {Zone: "dbl.example.com", Domains: true}},
 			})
-			if _, err := source.Observe(t.Context(), parse(t, entity.Domain, "one.com"), wanting(fact)); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(want, server.Questions()); diff != "" {
-				t.Errorf("asked:\n%s", diff)
-			}
+			expect.Value(source.Observe(t.Context(), parse(t, entity.Domain, "one.com"), wanting(fact)))(t)
+			expect.NoDiff(t, "asked", want, server.Questions())
 		})
 	}
 }
@@ -224,9 +197,7 @@ func TestAddressLimit(t *testing.T) {
 	}
 	source := network.NewNet(network.NetConfig{Resolver: ask(t, server), Logger: discard(),
 		Blocklists: []network.Blocklist{{Zone: "bl.example.com"}}})
-	if _, err := source.Observe(t.Context(), parse(t, entity.Domain, "many.com"), wanting("net.listed")); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(source.Observe(t.Context(), parse(t, entity.Domain, "many.com"), wanting("net.listed")))(t)
 	if n := len(server.Questions()); n != 1+1+8 { // the name, the list's own check and eight addresses
 		t.Errorf("%d questions: %v", n, server.Questions())
 	}

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
 	"go.uber.org/goleak"
 
@@ -19,6 +18,7 @@ import (
 	"assay/host/facts/network"
 	"assay/host/facts/resolver"
 	"assay/host/facts/resolver/resolvertest"
+	"assay/internal/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -36,11 +36,7 @@ func ask(t testing.TB, server *resolvertest.Server) *resolver.Resolver {
 
 func parse(t testing.TB, kind entity.Type, value string) entity.Entity {
 	t.Helper()
-	e, err := entity.Parse(kind, value, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return expect.Value(entity.Parse(kind, value, ""))(t)
 }
 
 // wanting returns a filter for the named facts.
@@ -145,13 +141,8 @@ func TestDNS(t *testing.T) {
 			t.Parallel()
 			server := resolvertest.Start(t, zone)
 			source := network.NewDNS(ask(t, server))
-			got, err := source.Observe(t.Context(), parse(t, tc.kind, tc.value), wanting(all(source)...))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("differs:\n%s", diff)
-			}
+			got := expect.Value(source.Observe(t.Context(), parse(t, tc.kind, tc.value), wanting(all(source)...)))(t)
+			expect.NoDiff(t, "", tc.want, got)
 			if tc.want == nil && len(server.Questions()) > 0 {
 				t.Errorf("asked for %v", server.Questions())
 			}
@@ -193,17 +184,13 @@ func TestQueriesPerFact(t *testing.T) {
 		t.Run(fact, func(t *testing.T) {
 			t.Parallel()
 			server := resolvertest.Start(t, zone)
-			if _, err := (network.NewDNS(ask(t, server))).Observe(t.Context(),
-				parse(t, entity.Domain, "www.example.com"), wanting(fact)); err != nil {
-				t.Fatal(err)
-			}
+			expect.Value((network.NewDNS(ask(t, server))).Observe(t.Context(),
+				parse(t, entity.Domain, "www.example.com"), wanting(fact)))(t)
 			asked := server.Questions()
 			if fact == "dns.wildcard" && len(asked) == 1 && strings.HasSuffix(asked[0], ".example.com A") {
 				asked[0] = "? A" // the label cannot be foreseen
 			}
-			if diff := cmp.Diff(want, asked); diff != "" {
-				t.Errorf("asked:\n%s", diff)
-			}
+			expect.NoDiff(t, "asked", want, asked)
 		})
 	}
 }
@@ -360,16 +347,12 @@ func TestPartialAnswers(t *testing.T) {
 	source := network.NewDNS(ask(t, server))
 	e := parse(t, entity.Domain, "example.com")
 	// The address is cached, so it is known at any deadline.
-	if _, err := source.Observe(ctx, e, wanting("dns.a")); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(source.Observe(ctx, e, wanting("dns.a")))(t)
 	got, err := source.Observe(ctx, e, wanting("dns.a", "dns.mx"))
 	if err == nil {
 		t.Error("no error although the mail servers are unknown")
 	}
-	if diff := cmp.Diff(entity.Facts{"dns.a": "93.184.215.14"}, got); diff != "" {
-		t.Errorf("differs:\n%s", diff)
-	}
+	expect.NoDiff(t, "", entity.Facts{"dns.a": "93.184.215.14"}, got)
 }
 
 func TestManyRecords(t *testing.T) {
@@ -381,19 +364,14 @@ func TestManyRecords(t *testing.T) {
 			"example.com. 60 IN MX %d m%02d.example.com.", i, i, i, i))
 	}
 	source := network.NewDNS(ask(t, server))
-	got, err := source.Observe(t.Context(), parse(t, entity.Domain, "big.example.com"),
-		wanting("dns.a", "dns.ns", "dns.mx", "dns.networks"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := expect.Value(source.Observe(t.Context(), parse(t, entity.Domain, "big.example.com"),
+		wanting("dns.a", "dns.ns", "dns.mx", "dns.networks")))(t)
 	for _, name := range []string{"dns.a", "dns.ns", "dns.mx"} {
 		if n := len(strings.Fields(got[name])); n != 8 {
 			t.Errorf("%s lists %d: %s", name, n, got[name])
 		}
 	}
-	if got["dns.networks"] != "32" {
-		t.Errorf("dns.networks = %s, want 32", got["dns.networks"])
-	}
+	expect.Equal(t, "dns.networks", got["dns.networks"], "32")
 }
 
 // BenchmarkObserve looks up all facts of a cached domain, and of an uncached one from a server on loopback.
@@ -405,19 +383,15 @@ func BenchmarkObserve(b *testing.B) {
 		e := parse(b, entity.Domain, "www.example.com")
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := source.Observe(b.Context(), e, wants); err != nil {
-				b.Fatal(err)
-			}
+			expect.Value(source.Observe(b.Context(), e, wants))(b)
 		}
 	})
 	b.Run("new", func(b *testing.B) {
 		i := 0
 		for b.Loop() {
 			i++
-			if _, err := source.Observe(b.Context(), parse(b, entity.Domain, fmt.Sprintf("www.new-%d.com", i)),
-				wants); err != nil {
-				b.Fatal(err)
-			}
+			expect.Value(source.Observe(b.Context(), parse(b, entity.Domain, fmt.Sprintf("www.new-%d.com", i)),
+				wants))(b)
 		}
 	})
 }

@@ -17,6 +17,7 @@ import (
 
 	"assay/host/entity"
 	"assay/host/facts"
+	"assay/internal/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -125,10 +126,7 @@ func (r *registry) count(domain string) int {
 // observe returns all facts of an entity.
 func (r *registry) observe(t *testing.T, kind entity.Type, value string) (entity.Facts, error) {
 	t.Helper()
-	e, err := entity.Parse(kind, value, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := expect.Value(entity.Parse(kind, value, ""))(t)
 	return r.Observe(t.Context(), e, func(string) bool { return true })
 }
 
@@ -222,9 +220,7 @@ func TestObserve(t *testing.T) {
 	r.add(12 * time.Hour)
 	want["rdap.age_days"], want["rdap.unchanged_days"] = "3", "3"
 	wantFacts("half a day later", want)
-	if n := r.count("example.com"); n != 1 {
-		t.Errorf("%d requests, want 1", n)
-	}
+	expect.Equal(t, "requests", r.count("example.com"), 1)
 	r.add(30 * time.Hour)
 	r.handle(func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) })
 	want["rdap.age_days"], want["rdap.unchanged_days"] = "4", "4"
@@ -252,10 +248,7 @@ func TestNoNeedlessQueries(t *testing.T) {
 			t.Errorf("%s: Observe = %v, %v; want nothing", tc.value, f, err)
 		}
 	}
-	e, err := entity.Parse(entity.Domain, "example.com", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := expect.Value(entity.Parse(entity.Domain, "example.com", ""))(t)
 	f, err := r.Observe(t.Context(), e, func(fact string) bool { return fact == "dns.a" })
 	if len(f) > 0 || err != nil {
 		t.Errorf("Observe without wanted facts = %v, %v; want nothing", f, err)
@@ -335,9 +328,7 @@ func TestRetryAfter(t *testing.T) {
 				t.Error(err)
 			}
 			waitFor(t, func() bool { return !r.isPending("two.com") })
-			if n := r.count("two.com"); n != 0 {
-				t.Errorf("%d requests during the pause", n)
-			}
+			expect.Equal(t, "requests during the pause", r.count("two.com"), 0)
 			r.add(time.Second)
 			r.handle(respond(`{"objectClassName": "domain"}`))
 			if got := r.fetch(t, "two.com"); got.Outcome != Registered {
@@ -363,9 +354,7 @@ func TestConcurrentChecksShareOneFetch(t *testing.T) {
 	_, _ = r.observe(t, entity.Domain, "example.com")
 	close(released)
 	waitFor(t, func() bool { return !r.isPending("example.com") })
-	if n := r.count("example.com"); n != 1 {
-		t.Errorf("%d requests, want 1", n)
-	}
+	expect.Equal(t, "requests", r.count("example.com"), 1)
 	if n := r.store.reads; n > 25 {
 		t.Errorf("%d reads of the store, want at most 25", n)
 	}
@@ -387,9 +376,7 @@ func TestFetchedByAnotherHost(t *testing.T) {
 	if f, err := r.observe(t, entity.Domain, "second.com"); err != nil || f["rdap.age_days"] != "1" {
 		t.Errorf("Observe = %v, %v; want the stored record", f, err)
 	}
-	if n := r.count("second.com"); n != 0 {
-		t.Errorf("%d requests, want 0", n)
-	}
+	expect.Equal(t, "requests", r.count("second.com"), 0)
 }
 
 // TestStoreUnavailable checks that a record that cannot be read is not taken for one that the registry has not given
@@ -406,9 +393,7 @@ func TestStoreUnavailable(t *testing.T) {
 	}
 	r.fetcher.enqueue("example.com")
 	waitFor(t, func() bool { return !r.isPending("example.com") })
-	if n := r.count("example.com"); n != 0 {
-		t.Errorf("%d requests, want 0", n)
-	}
+	expect.Equal(t, "requests", r.count("example.com"), 0)
 }
 
 // TestLaneLimit checks that at most maxQueue domains wait for a server that hangs, and that Close cancels them.

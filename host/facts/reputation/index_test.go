@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"assay/internal/expect"
 )
 
 // levenshtein is the textbook algorithm, the reference for pattern.distance.
@@ -161,13 +163,9 @@ func TestFormOf(t *testing.T) {
 		}
 	}
 	first, _ := formOf("сбербанк-онлайн")
-	if len(first) != 14 {
-		t.Errorf("a Cyrillic name of 14 letters has a form of %d bytes, want 14", len(first))
-	}
+	expect.Equal(t, "a Cyrillic name of 14 letters has a form of", len(first), 14)
 	other, _ := formOf("сбербанк-онлаин")
-	if d := newPattern(first).distance([]byte(other), 5); d != 1 {
-		t.Errorf("one different Cyrillic letter is a distance of %d, want 1", d)
-	}
+	expect.Equal(t, "one different Cyrillic letter is a distance of", newPattern(first).distance([]byte(other), 5), 1)
 }
 
 func FuzzFormOf(f *testing.F) {

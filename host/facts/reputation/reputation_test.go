@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"assay/host/entity"
 	"assay/host/facts"
 	"assay/host/facts/feed"
+	"assay/internal/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -142,11 +142,7 @@ func all(string) bool { return true }
 
 func parse(t *testing.T, kind entity.Type, value string) entity.Entity {
 	t.Helper()
-	e, err := entity.Parse(kind, value, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return expect.Value(entity.Parse(kind, value, ""))(t)
 }
 
 func TestFeedFacts(t *testing.T) {
@@ -220,16 +216,11 @@ func TestFeedFacts(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := f.Observe(t.Context(), parse(t, tt.kind, tt.value), all)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := expect.Value(f.Observe(t.Context(), parse(t, tt.kind, tt.value), all))(t)
 			if tt.want["feed.listed"] != "" && tt.want["feed.fresh"] == "" {
 				tt.want["feed.fresh"] = "yes"
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("facts (-want +got):\n%s", diff)
-			}
+			expect.NoDiff(t, "facts", tt.want, got)
 		})
 	}
 }
@@ -264,14 +255,10 @@ func TestGraphFacts(t *testing.T) {
 		"history.first_seen_days": "2", "history.seen_1h": "5", "history.seen_24h": "20",
 		"history.own_first_seen_days": "30", "history.own_seen_1h": "0", "history.own_seen_24h": "17",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("facts (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, "facts", want, got)
 	subjects := []Subject{{Account: "acct_1", Entity: Node{Kind: "domain", Value: "example.org"},
 		Parents: []Node{{Kind: "registrable", Value: "example.org"}, {Kind: "maildomain", Value: "example.org"}}}}
-	if diff := cmp.Diff(subjects, queried); diff != "" {
-		t.Errorf("queried subjects (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, "queried subjects", subjects, queried)
 	m.aggregates = func([]Subject) ([]Aggregate, error) { return []Aggregate{{}}, nil }
 	if got, err := g.Observe(t.Context(), parse(t, entity.Phone, "+4915123456789"), all); err != nil || len(got) != 0 {
 		t.Errorf("facts of an unknown entity: %v, %v; want none", got, err)
@@ -296,9 +283,7 @@ func TestUnwantedFactsAreNotQueried(t *testing.T) {
 			t.Errorf("unwanted facts %v, %v", got, err)
 		}
 	}
-	if m.queries != 0 {
-		t.Errorf("%d queries", m.queries)
-	}
+	expect.Equal(t, "queries", m.queries, 0)
 }
 
 func TestRoundDown(t *testing.T) {
@@ -315,19 +300,13 @@ func newSimilar(t *testing.T, m *memoryStore) *Similar {
 	t.Helper()
 	s := NewSimilar(m, slog.New(slog.DiscardHandler))
 	s.now = func() time.Time { return noon }
-	if err := s.Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Load(t.Context()))
 	return s
 }
 
 func similarTo(t *testing.T, s *Similar, kind entity.Type, value string) entity.Facts {
 	t.Helper()
-	got, err := s.Observe(t.Context(), parse(t, kind, value), all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return got
+	return expect.Value(s.Observe(t.Context(), parse(t, kind, value), all))(t)
 }
 
 func TestSimilarFacts(t *testing.T) {
@@ -382,9 +361,7 @@ func TestSimilarFacts(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tt.want, similarTo(t, s, tt.kind, tt.value)); diff != "" {
-				t.Errorf("facts (-want +got):\n%s", diff)
-			}
+			expect.NoDiff(t, "facts", tt.want, similarTo(t, s, tt.kind, tt.value))
 		})
 	}
 }
@@ -395,9 +372,7 @@ func TestSimilarFollowsLists(t *testing.T) {
 	m := &memoryStore{pages: map[string]bool{"C blumenlieferung.example": true}}
 	unloaded := NewSimilar(m, slog.New(slog.DiscardHandler))
 	_, err := unloaded.Observe(t.Context(), parse(t, entity.Domain, "example.org"), all)
-	if !errors.Is(err, errNotLoaded) {
-		t.Errorf("before Load: %v, want %v", err, errNotLoaded)
-	}
+	expect.Error(t, "before Load", err, errNotLoaded)
 	s := newSimilar(t, m)
 	if got := similarTo(t, s, entity.Domain, "secure-paypal-login.top"); got != nil {
 		t.Errorf("without lists: %v", got)
@@ -427,9 +402,7 @@ func TestSimilarFollowsLists(t *testing.T) {
 	before := (*s.lists.Load())[0].domains
 	s.Hint()
 	until("another list", func(entity.Facts) bool { return len(*s.lists.Load()) == 2 })
-	if (*s.lists.Load())[0].domains != before {
-		t.Error("an unchanged list was read again")
-	}
+	expect.Equal(t, "an unchanged list was read again", (*s.lists.Load())[0].domains, before)
 	m.set(1, feed.List{Name: "A", Kind: feed.Bad}, "secure-paypall-login.xyz")
 	until("other content", func(f entity.Facts) bool { return f["similar.nearest"] == "secure-paypall-login.xyz" })
 	m.withdraw("A")
@@ -456,9 +429,7 @@ func TestSimilarFollowsExpiry(t *testing.T) {
 	s := newSimilar(t, m)
 	later := until.Add(time.Hour)
 	m.feeds[0].ExpiresAt = &later
-	if err := s.Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Load(t.Context()))
 	s.now = func() time.Time { return until }
 	if got := similarTo(t, s, entity.Domain, "secure-paypal-login.top"); got == nil {
 		t.Error("the list expired although it was confirmed")
@@ -513,13 +484,9 @@ func TestBatcher(t *testing.T) {
 	}
 	waiting(6)
 	release <- struct{}{}
-	if n := <-entered; n != 3 {
-		t.Errorf("the second batch has %d queries, want 3: the 4 oldest without the cancelled one", n)
-	}
+	expect.Equal(t, "the second batch", <-entered, 3)
 	release <- struct{}{}
-	if n := <-entered; n != 2 {
-		t.Errorf("the third batch has %d queries, want the remaining 2", n)
-	}
+	expect.Equal(t, "the third batch", <-entered, 2)
 	release <- struct{}{}
 	for range 6 {
 		if r := <-results; r.square != r.query*r.query {

@@ -10,6 +10,7 @@ import (
 
 	"assay/host/facts/resolver"
 	"assay/host/facts/resolver/resolvertest"
+	"assay/internal/expect"
 )
 
 // handler answers a query to a server.
@@ -38,11 +39,7 @@ func TestHostileResponses(t *testing.T) {
 	t.Parallel()
 	const genuine, forgedRecord = "192.0.2.1", "victim.example. 60 IN A 203.0.113.66"
 	rr := func(line string) dns.RR {
-		r, err := dns.NewRR(line)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
+		return expect.Value(dns.NewRR(line))(t)
 	}
 	cases := []struct {
 		name   string
@@ -179,9 +176,7 @@ func TestHostileResponses(t *testing.T) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if usedTCP != tc.tcp {
-				t.Errorf("retried over TCP: %v, want %v", usedTCP, tc.tcp)
-			}
+			expect.Equal(t, "retried over TCP", usedTCP, tc.tcp)
 		})
 	}
 }

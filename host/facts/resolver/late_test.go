@@ -14,6 +14,7 @@ import (
 	"github.com/miekg/dns"
 
 	"assay/host/facts/resolver/resolvertest"
+	"assay/internal/expect"
 )
 
 // clock is a clock with a timer that fires when a test says so.
@@ -71,9 +72,7 @@ func TestLateHost(t *testing.T) {
 				f.sent.Store(&at)
 			}
 			c.advance(tt.took)
-			if got := f.late(began, c.Now(), patience); got != tt.late {
-				t.Errorf("late = %t", got)
-			}
+			expect.Equal(t, "late", f.late(began, c.Now(), patience), tt.late)
 		})
 	}
 }
@@ -100,9 +99,7 @@ func TestLateTimers(t *testing.T) {
 		}
 		return <-done
 	}
-	if err := lookUp("old.example", 0); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, lookUp("old.example", 0))
 	c.advance(maxTTL) // the answer is out of date, but could be served stale
 	drop := func(dns.ResponseWriter, *dns.Msg) {}
 	server.Handle("old.example", drop)
@@ -152,15 +149,9 @@ func TestOwnFailures(t *testing.T) {
 // later.
 func TestUnreadAnswer(t *testing.T) {
 	t.Parallel()
-	server, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := expect.Value(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	defer server.Close()
-	conn, err := net.Dial("udp", server.LocalAddr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := expect.Value(net.Dial("udp", server.LocalAddr().String()))(t)
 	defer conn.Close()
 	for name, tt := range map[string]struct {
 		arrived, read bool
@@ -177,9 +168,7 @@ func TestUnreadAnswer(t *testing.T) {
 		q := Question{Name: "a.example.", Type: A}
 		r.flights[q] = f
 		if tt.arrived {
-			if _, err := server.WriteTo([]byte("x"), conn.LocalAddr()); err != nil {
-				t.Fatal(err)
-			}
+			expect.Value(server.WriteTo([]byte("x"), conn.LocalAddr()))(t)
 			for !f.unread() { // the datagram is on its way
 				runtime.Gosched()
 			}
@@ -200,9 +189,7 @@ func TestUnreadAnswer(t *testing.T) {
 			} else {
 				timer <- c.Now()
 			}
-			if _, err := conn.Read(make([]byte, 8)); err != nil {
-				t.Fatal(err)
-			}
+			expect.Value(conn.Read(make([]byte, 8)))(t)
 		}
 		if err := <-done; !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v, want %v", name, err, tt.want)

@@ -17,6 +17,7 @@ import (
 
 	"assay/host/facts/resolver"
 	"assay/host/facts/resolver/resolvertest"
+	"assay/internal/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -50,11 +51,7 @@ func newResolver(t testing.TB, cfg resolver.Config, servers ...*resolvertest.Ser
 
 func lookUp(t testing.TB, r *resolver.Resolver, name string, rrtype resolver.Type) resolver.Answer {
 	t.Helper()
-	a, err := r.Lookup(t.Context(), resolver.Question{Name: name, Type: rrtype})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
+	return expect.Value(r.Lookup(t.Context(), resolver.Question{Name: name, Type: rrtype}))(t)
 }
 
 func addresses(texts ...string) []netip.Addr {
@@ -132,9 +129,7 @@ func TestLookup(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tc.want, lookUp(t, r, tc.host, tc.rrtype), sameAnswer); diff != "" {
-				t.Errorf("Lookup (-want +got):\n%s", diff)
-			}
+			expect.NoDiff(t, "Lookup", tc.want, lookUp(t, r, tc.host, tc.rrtype), sameAnswer)
 		})
 	}
 }
@@ -177,14 +172,10 @@ func TestCacheTTL(t *testing.T) {
 			lookUp(t, r, tc.host, resolver.A)
 			c.add(tc.ttl - time.Millisecond)
 			lookUp(t, r, strings.ToUpper(tc.host), resolver.A)
-			if n := server.Count(tc.host + " A"); n != 1 {
-				t.Errorf("%d queries before the TTL has passed, want 1", n)
-			}
+			expect.Equal(t, "queries before the TTL has passed", server.Count(tc.host+" A"), 1)
 			c.add(time.Millisecond)
 			lookUp(t, r, tc.host, resolver.A)
-			if n := server.Count(tc.host + " A"); n != 2 {
-				t.Errorf("%d queries after the TTL has passed, want 2", n)
-			}
+			expect.Equal(t, "queries after the TTL has passed", server.Count(tc.host+" A"), 2)
 		})
 	}
 }
@@ -206,9 +197,7 @@ func TestStale(t *testing.T) {
 	c.add(time.Hour)
 	wantAnswer("while the server fails", "ok 192.0.2.1", true)
 	wantAnswer("while the failure is cached", "ok 192.0.2.1", true)
-	if n := server.Count("a.example A"); n != 2 {
-		t.Errorf("%d queries, want 2, because the failure is cached", n)
-	}
+	expect.Equal(t, "queries", server.Count("a.example A"), 2)
 	c.add(6 * time.Second)
 	server.Handle("a.example", nil)
 	wantAnswer("after the failure", "ok 192.0.2.1", false)
@@ -250,12 +239,8 @@ func TestAbandonedLookup(t *testing.T) {
 		t.Errorf("the abandoned lookup returns %v", err)
 	}
 	close(released)
-	if got := describe(lookUp(t, r, "a.example", resolver.A)); got != "ok 192.0.2.1" {
-		t.Errorf("the next lookup returns %q", got)
-	}
-	if n := server.Count("a.example A"); n != 1 {
-		t.Errorf("%d queries, want 1", n)
-	}
+	expect.Equal(t, "the next lookup", describe(lookUp(t, r, "a.example", resolver.A)), "ok 192.0.2.1")
+	expect.Equal(t, "queries", server.Count("a.example A"), 1)
 }
 
 func TestConcurrentLookupsShareOneQuery(t *testing.T) {
@@ -271,9 +256,7 @@ func TestConcurrentLookupsShareOneQuery(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := server.Count("a.example A"); n != 1 {
-		t.Errorf("%d queries, want 1", n)
-	}
+	expect.Equal(t, "queries", server.Count("a.example A"), 1)
 }
 
 func TestRetry(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"assay/host/lineup"
 	"assay/host/lineup/fleet"
 	"assay/host/lineup/replay"
+	"assay/internal/expect"
 	"assay/registry"
 	"assay/registry/activation"
 )
@@ -109,18 +110,9 @@ type setting struct {
 
 func newSetting(t *testing.T) *setting {
 	t.Helper()
-	key, err := activation.NewKey("operator", bytes.Repeat([]byte{1}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
-	trust, err := activation.ParseTrust("operator " + key.Verifier)
-	if err != nil {
-		t.Fatal(err)
-	}
-	memory, err := lineup.OpenMemory(t.TempDir() + "/activation")
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := expect.Value(activation.NewKey("operator", bytes.Repeat([]byte{1}, 32)))(t)
+	trust := expect.Value(activation.ParseTrust("operator " + key.Verifier))(t)
+	memory := expect.Value(lineup.OpenMemory(t.TempDir() + "/activation"))(t)
 	report, err := json.Marshal(replay.Report{References: 1, Types: []replay.TypeReport{{Type: "domain", Checks: 200,
 		Verdicts: map[check.Verdict]map[check.Verdict]int{check.Allow: {check.Block: 3, check.Allow: 197}}}}})
 	if err != nil {
@@ -151,11 +143,7 @@ func (s *setting) activate(t *testing.T, l registry.LineupDocument) {
 
 func (s *setting) inForce(t *testing.T) lineup.Verified {
 	t.Helper()
-	inForce, err := s.Current(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return inForce
+	return expect.Value(s.Current(t.Context()))(t)
 }
 
 // A change is in force after all steps, or what was in force stays, with the reason.
@@ -310,9 +298,7 @@ func TestChangesAtOnce(t *testing.T) {
 		t.Errorf("no warning that the canary ends: %+v", last)
 	}
 	do("revision 1", rollback(1))
-	if _, err := lineup.StoreLineup(t.Context(), s.db, weighted(10), registry.OriginOperator); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(lineup.StoreLineup(t.Context(), s.db, weighted(10), registry.OriginOperator))(t)
 	do("reading lineup: there is no such lineup revision", rollback(3)) // it was never in force
 }
 

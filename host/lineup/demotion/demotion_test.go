@@ -9,6 +9,7 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/lineup/demotion"
+	"assay/internal/expect"
 )
 
 var (
@@ -134,24 +135,16 @@ func TestFoundAgain(t *testing.T) {
 		d.check(fmt.Sprint(i), 3, unknown, trapped)
 	}
 	d.check("0", 10, unknown, trapped)
-	if n := found(); n != 1 {
-		t.Errorf("found %d times within 10 s, want 1", n)
-	}
+	expect.Equal(t, "found", found(), 1)
 	d.check("0", 10, unknown, trapped)
-	if n := found(); n != 1 {
-		t.Errorf("found %d times in the next 10 s, want 1", n)
-	}
+	expect.Equal(t, "found", found(), 1)
 	d.check("0", 1000, unknown, trapped) // nobody receives: it must not block
-	if n := found(); n != 8 {
-		t.Errorf("found %d times, want as many as are kept", n)
-	}
+	expect.Equal(t, "found", found(), 8)
 	swapped := *terms
 	d.at = d.at.Add(time.Second)
 	d.Remember([]check.Record{{Caller: check.Caller{Account: "0"}, Decision: &check.Decision{At: d.at.Add(time.Minute),
 		Terms: &swapped, Layers: []check.Outcome{unknown, trapped}}}})
-	if n := found(); n != 0 {
-		t.Errorf("found %d times in another lineup", n)
-	}
+	expect.Equal(t, "found", found(), 0)
 }
 
 func BenchmarkWatch(b *testing.B) {

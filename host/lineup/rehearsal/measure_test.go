@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"assay/internal/expect"
 )
 
 func TestDistribution(t *testing.T) {
@@ -20,9 +22,7 @@ func TestDistribution(t *testing.T) {
 		"three":       {[]float64{3, 1, 2}, Distribution{2, 3, 3, 3}},
 		"one hundred": {hundred, Distribution{50, 90, 99, 100}},
 	} {
-		if got := distributionOf(test.values); got != test.want {
-			t.Errorf("%s: %+v, want %+v", name, got, test.want)
-		}
+		expect.Equal(t, name, distributionOf(test.values), test.want)
 	}
 }
 

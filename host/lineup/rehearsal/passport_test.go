@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/internal/expect"
 	"assay/registry"
 )
 
@@ -71,17 +72,10 @@ func asking() []byte {
 
 func packed(t *testing.T, wasm []byte) registry.Module {
 	t.Helper()
-	wasm, err := registry.Pack(wasm, []byte(`{"name":"guest","version":"1.0.0","summary":"A test's layer",
+	wasm = expect.Value(registry.Pack(wasm, []byte(`{"name":"guest","version":"1.0.0","summary":"A test's layer",
 		"entities":["domain","iban"],"facts":["domain.ascii"],"signals":[],"threats":[],"budget_fuel":1000,
-		"memory_mb":1,"default_weight":1}`), []byte(`{"name":"a case","type":"iban","value":"XX000000000"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := registry.OpenModule(wasm)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+		"memory_mb":1,"default_weight":1}`), []byte(`{"name":"a case","type":"iban","value":"XX000000000"}`)))(t)
+	return expect.Value(registry.OpenModule(wasm))(t)
 }
 
 // TestIssue measures modules. Those whose answers depend on anything but the input get no passport.
@@ -169,10 +163,7 @@ func TestJudge(t *testing.T) {
 // TestHonestBands checks the bands of false positives, and that every built-in value can be read.
 func TestHonestBands(t *testing.T) {
 	t.Parallel()
-	lineup, err := registry.DefaultLineup()
-	if err != nil {
-		t.Fatal(err)
-	}
+	lineup := expect.Value(registry.DefaultLineup())(t)
 	if bands := (registry.Bands{Review: reviewScore, Block: blockScore}); lineup.Bands != bands {
 		t.Errorf("the default lineup has %+v, passports use %+v", lineup.Bands, bands)
 	}

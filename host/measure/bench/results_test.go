@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"assay/internal/expect"
 )
 
 func TestReplaceSection(t *testing.T) {
@@ -20,9 +22,7 @@ func TestReplaceSection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := replaceSection(test.document, test.title, "new\n\n"); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
+			expect.Equal(t, "replaceSection", replaceSection(test.document, test.title, "new\n\n"), test.want)
 		})
 	}
 }
@@ -42,9 +42,7 @@ func TestWrap(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := wrap(test.text); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
+			expect.Equal(t, "wrap", wrap(test.text), test.want)
 		})
 	}
 }
@@ -53,14 +51,9 @@ func TestResults(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "results.md")
 	for _, text := range []string{"earlier text", "later text"} {
-		if err := BeginResults(file).Write("Suite", text); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, BeginResults(file).Write("Suite", text))
 	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := expect.Value(os.ReadFile(file))(t)
 	for _, want := range []string{"# Results\n", "\n## Suite\n\n20", " UTC, revision ", " processors",
 		"\n\nlater text\n"} {
 		if strings.Count(string(text), want) != 1 || strings.Contains(string(text), "earlier text") {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"assay/host/measure/eval"
+	"assay/internal/expect"
 )
 
 // curveOf returns the curve of the scores of benign and malicious rows.
@@ -176,9 +177,7 @@ func TestBootstrap(t *testing.T) {
 	c := curveOf(benign, malicious)
 	first, again := c.Bootstrap(.01, .001), c.Bootstrap(.01, .001)
 	for i := range first {
-		if first[i] != again[i] {
-			t.Errorf("two calls returned %v and %v", first[i], again[i])
-		}
+		expect.Equal(t, "two calls returned", first[i], again[i])
 	}
 	half := 1.96 * math.Sqrt(.25*.75/400)
 	if low, high := float64(first[0][0]), float64(first[0][1]); math.Abs(low-(.25-half)) > .008 ||

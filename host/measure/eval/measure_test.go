@@ -19,6 +19,7 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/measure/eval"
+	"assay/internal/expect"
 )
 
 var update = flag.Bool("update", false, "update the golden files")
@@ -119,15 +120,10 @@ func example() (*fakeScorer, []eval.Row) {
 
 func measure(t *testing.T, f *fakeScorer, rows []eval.Row, o eval.Options) *eval.Report {
 	t.Helper()
-	scored, err := eval.Run(t.Context(), f, lineup(), rows, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	scored := expect.Value(eval.Run(t.Context(), f, lineup(), rows, 0, nil))(t)
 	r := eval.Measure(lineup(), scored, o)
 	r.Files, r.Seconds = []string{"example.jsonl"}, 1.25
-	if err := r.Explain(t.Context(), f); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, r.Explain(t.Context(), f))
 	return r
 }
 
@@ -154,9 +150,7 @@ func TestMeasure(t *testing.T) {
 	bands := map[string][2]int{"allow": {d.Bands.Allow.Benign, d.Bands.Allow.Malicious},
 		"review": {d.Bands.Review.Benign, d.Bands.Review.Malicious},
 		"block":  {d.Bands.Block.Benign, d.Bands.Block.Malicious}}
-	if diff := cmp.Diff(map[string][2]int{"allow": {4, 1}, "review": {0, 1}, "block": {1, 2}}, bands); diff != "" {
-		t.Errorf("bands (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, "bands", map[string][2]int{"allow": {4, 1}, "review": {0, 1}, "block": {1, 2}}, bands)
 	if b := d.Bands.Review; b.TruePositives != 3 || b.FalsePositives != 1 || b.FalseNegatives != 1 ||
 		b.TrueNegatives != 4 || b.Recall != .75 || b.FPR != .2 {
 		t.Errorf("from review on: %+v", b)
@@ -183,9 +177,7 @@ func TestMeasure(t *testing.T) {
 	if silent.AUC != .5 || silent.Abstained != 9 || silent.Without.AUC != d.AUC {
 		t.Errorf("silent: %+v", silent)
 	}
-	if len(r.Types[1].Layers) != 1 {
-		t.Errorf("phone numbers have %d layers", len(r.Types[1].Layers))
-	}
+	expect.Equal(t, "phone numbers have", len(r.Types[1].Layers), 1)
 
 	type group struct {
 		name  string
@@ -341,17 +333,10 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got; go test -update updates it):\n%s", name, diff)
-	}
+	want := expect.Value(os.ReadFile(file))(t)
+	expect.NoDiff(t, name, string(want), got)
 }
 
 // The figures of a single type are at the top level.

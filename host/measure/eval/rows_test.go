@@ -10,6 +10,7 @@ import (
 
 	"assay/host/entity"
 	"assay/host/measure/eval"
+	"assay/internal/expect"
 )
 
 func TestReadRow(t *testing.T) {
@@ -89,12 +90,8 @@ func TestReadForms(t *testing.T) {
 	lines := "{\"type\":\"domain\",\"value\":\"a\",\"label\":1}\r\n\n{\"type\":\"iban\",\"value\":\"b\",\"label\":0}"
 	var zipped bytes.Buffer
 	w := gzip.NewWriter(&zipped)
-	if _, err := w.Write([]byte(lines)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(w.Write([]byte(lines)))(t)
+	expect.NoError(t, w.Close())
 	want := []eval.Row{{Type: entity.Domain, Value: "a", Malicious: true}, {Type: entity.IBAN, Value: "b"}}
 	for _, c := range []struct {
 		name, input string

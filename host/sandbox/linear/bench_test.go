@@ -3,6 +3,8 @@ package linear
 import (
 	"fmt"
 	"testing"
+
+	"assay/internal/expect"
 )
 
 // Facts of typical checks.
@@ -80,16 +82,9 @@ func BenchmarkStart(b *testing.B) {
 			e := newEngine(b, built(b, compile), strategy{maxCopied: defaultMaxCopied})
 			e.startWithSnapshot(b) // keeps the image in the store
 			for b.Loop() {
-				g, err := e.instantiate()
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := g.memory.Snapshot(); err != nil {
-					b.Fatal(err)
-				}
-				if err := g.Close(b.Context()); err != nil {
-					b.Fatal(err)
-				}
+				g := expect.Value(e.instantiate())(b)
+				expect.NoError(b, g.memory.Snapshot())
+				expect.NoError(b, g.Close(b.Context()))
 			}
 		})
 	}

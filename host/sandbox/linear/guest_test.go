@@ -14,6 +14,7 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 	"github.com/tetratelabs/wazero/sys"
 
+	"assay/internal/expect"
 	"assay/registry"
 )
 
@@ -113,10 +114,7 @@ func newEngine(t testing.TB, wasm []byte, s strategy) *engine {
 	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().WithMemoryLimitPages(limitPages))
 	t.Cleanup(func() { _ = r.Close(ctx) })
 	provideImports(t, r)
-	compiled, err := r.CompileModule(ctx, wasm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiled := expect.Value(r.CompileModule(ctx, wasm))(t)
 	return (&engine{runtime: r, compiled: compiled}).with(s)
 }
 
@@ -128,10 +126,7 @@ func (e *engine) with(s strategy) *engine {
 // start returns an instance without a snapshot.
 func (e *engine) start(t testing.TB) *guest {
 	t.Helper()
-	g, err := e.instantiate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := expect.Value(e.instantiate())(t)
 	t.Cleanup(func() { _ = g.Close(context.Background()) })
 	return g
 }
@@ -167,9 +162,7 @@ func (e *engine) startWithSnapshot(t testing.TB) *guest {
 
 func (g *guest) snapshot(t testing.TB) {
 	t.Helper()
-	if err := g.memory.Snapshot(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, g.memory.Snapshot())
 	if g.strategy.adjust != nil {
 		g.strategy.adjust(g.memory)
 	}
@@ -240,9 +233,7 @@ func provideImports(t testing.TB, r wazero.Runtime) {
 		i32s := func(n int) []api.ValueType { return slices.Repeat([]api.ValueType{api.ValueTypeI32}, n) }
 		b = b.NewFunctionBuilder().WithGoModuleFunction(f.call, i32s(f.params), i32s(f.results)).Export(name)
 	}
-	if _, err := b.Instantiate(ctx); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(b.Instantiate(ctx))(t)
 	wasi_snapshot_preview1.MustInstantiate(ctx, r)
 }
 
@@ -284,9 +275,5 @@ func compiledOnce(path ...string) func() ([]byte, error) {
 
 func built(t testing.TB, compile func() ([]byte, error)) []byte {
 	t.Helper()
-	wasm, err := compile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return wasm
+	return expect.Value(compile())(t)
 }

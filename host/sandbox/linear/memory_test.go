@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/tetratelabs/wazero/sys"
+
+	"assay/internal/expect"
 )
 
 // forEachStrategy runs a test with every strategy.
@@ -49,9 +51,7 @@ func TestWritesStayWithoutRestore(t *testing.T) {
 	forEachStrategy(t, func(t *testing.T, s strategy) {
 		g := newEngine(t, assemble(4), s).startWithSnapshot(t)
 		g.call(t, "poke", 5000, 0xc0ffee)
-		if got := g.call(t, "peek", 5000); got != 0xc0ffee {
-			t.Errorf("reads %#x", got)
-		}
+		expect.Equal(t, "reads", g.call(t, "peek", 5000), 0xc0ffee)
 	})
 }
 
@@ -153,16 +153,12 @@ func TestGrowth(t *testing.T) {
 				if got := g.call(t, "size"); got != 3 || g.Memory().Size() != 3*pageSize {
 					t.Fatalf("%s: memory.size returns %d, the host sees %d bytes", name, got, g.Memory().Size())
 				}
-				if got := g.call(t, "peek", 0); got != 0 {
-					t.Errorf("%s: reads %d", name, got)
-				}
+				expect.Equal(t, name+": reads", g.call(t, "peek", 0), 0)
 				g.call(t, "poke", 0, 7)
 				if got := g.call(t, "grow", test.by); got != test.want {
 					t.Errorf("%s: memory.grow returns %d, want %d", name, int32(got), int32(test.want))
 				}
-				if got := g.call(t, "size"); got != test.pages {
-					t.Errorf("%s: memory.size returns %d, want %d", name, got, test.pages)
-				}
+				expect.Equal(t, name+": memory.size returns", g.call(t, "size"), test.pages)
 				for _, last := range []uint64{3*pageSize - 4, uint64(test.pages)*pageSize - 4} {
 					if g.call(t, "peek", last) != 0 {
 						t.Errorf("%s: the word at %d is not zero", name, last)
@@ -262,10 +258,7 @@ func TestReserveRejectsBadSizes(t *testing.T) {
 func TestMisuse(t *testing.T) {
 	t.Parallel()
 	forEachStrategy(t, func(t *testing.T, s strategy) {
-		m, err := (&ImageStore{maxCopied: s.maxCopied}).Reserve(3*pageSize, 4*pageSize)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := expect.Value((&ImageStore{maxCopied: s.maxCopied}).Reserve(3*pageSize, 4*pageSize))(t)
 		m.Allocate(0, 0)
 		func() {
 			defer func() {
@@ -286,9 +279,7 @@ func TestMisuse(t *testing.T) {
 			}
 		}
 		wantError("restoring before the snapshot", "no snapshot", m.Restore())
-		if err := m.Snapshot(); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, m.Snapshot())
 		wantError("second snapshot", "a snapshot already", m.Snapshot())
 		m.Free()
 		m.Free()
@@ -304,16 +295,11 @@ func TestEmptyMemory(t *testing.T) {
 	t.Parallel()
 	forEachStrategy(t, func(t *testing.T, s strategy) {
 		for _, maxBytes := range []uint64{0, pageSize} {
-			m, err := (&ImageStore{maxCopied: s.maxCopied}).Reserve(0, maxBytes)
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := expect.Value((&ImageStore{maxCopied: s.maxCopied}).Reserve(0, maxBytes))(t)
 			if m.Reallocate(0) == nil {
 				t.Error("reallocating 0 bytes failed")
 			}
-			if err := m.Snapshot(); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, m.Snapshot())
 			if err := m.Restore(); err != nil {
 				t.Errorf("Restore returns %v", err)
 			}

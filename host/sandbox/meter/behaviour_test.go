@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+
+	"assay/internal/expect"
 )
 
 // behaviour is everything that a host can observe of a series of calls.
@@ -156,14 +158,10 @@ func TestGlobalsCanBeRestored(t *testing.T) {
 		old := x.Get()
 		if g.Type != FuncRef && g.Type != ExternRef {
 			x.Set(old + 1)
-			if x.Get() != old+1 {
-				t.Errorf("%s cannot be set", g.Name)
-			}
+			expect.Equal(t, g.Name, x.Get(), old+1)
 		}
 		x.Set(old)
-		if x.Get() != old {
-			t.Errorf("%s cannot be restored", g.Name)
-		}
+		expect.Equal(t, g.Name, x.Get(), old)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/tetratelabs/wazero/api"
+
+	"assay/internal/expect"
 )
 
 // TestEndless checks that a refill that panics stops endless code soon after its slice is used up. TestFuelChecks shows
@@ -76,9 +78,7 @@ func TestFuelChecks(t *testing.T) {
 			t.Parallel()
 			measure := func(p policy) (checks int, burned int64) {
 				fuel := &fuelSupply{slice: 1, refills: -1}
-				if err := run(startMetered(t, c.wasm, p, fuel), c.arg); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, run(startMetered(t, c.wasm, p, fuel), c.arg))
 				return fuel.calls, fuel.burned()
 			}
 			checks, burned := measure(defaultPolicy())
@@ -156,10 +156,7 @@ func TestGrowth(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m, err := Instrument(c.wasm, limits)
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := expect.Value(Instrument(c.wasm, limits))(t)
 			guest := newHost(t, compiler(), &fuelSupply{slice: 1 << 40, refills: -1}).mustStart(t, m.Wasm)
 			got, err := guest.ExportedFunction("run").Call(context.Background(), c.by)
 			if err != nil || api.DecodeI32(got[0]) != c.want {

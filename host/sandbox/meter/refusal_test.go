@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"assay/internal/expect"
 )
 
 var maxU32 = []byte{0xff, 0xff, 0xff, 0xff, 0x0f} // 2^32-1
@@ -215,9 +217,7 @@ func TestAllocations(t *testing.T) {
 	wasm := module(section(idType, sig("", "")), section(idFunction, types...), section(idCode, bodies...))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if _, err := Instrument(wasm, DefaultLimits()); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(Instrument(wasm, DefaultLimits()))(t)
 	runtime.ReadMemStats(&after)
 	if got := after.TotalAlloc - before.TotalAlloc; got > uint64(120*len(wasm)) {
 		t.Errorf("%d bytes allocated for %d", got, len(wasm))

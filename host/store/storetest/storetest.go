@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +23,7 @@ import (
 	"assay/host/access/keyring"
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/internal/expect"
 	"assay/host/store/postgres/postgrestest"
 )
 
@@ -76,19 +76,13 @@ func Main[S io.Closer](m *testing.M, open func(ctx context.Context, url string) 
 //
 //	key := storetest.Must(s.CreateKey(ctx, account, "test"))(t)
 func Must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		NoError(t, err)
-		return v
-	}
+	return expect.Value(v, err)
 }
 
 // NoError fails the test at once if err is not nil.
 func NoError(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 }
 
 // ErrorOf returns the error of a call with two results.
@@ -97,33 +91,25 @@ func ErrorOf[T any](_ T, err error) error { return err }
 // WantError reports an error that is not want.
 func WantError(t testing.TB, what string, err, want error) {
 	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%s: %v, want %v", what, err, want)
-	}
+	expect.Error(t, what, err, want)
 }
 
 // WantErrorText reports an error that is nil or does not contain text.
 func WantErrorText(t testing.TB, what string, err error, text string) {
 	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), text) {
-		t.Errorf("%s: %v, want %q", what, err, text)
-	}
+	expect.ErrorText(t, what, err, text)
 }
 
 // NoDiff reports how got differs from want.
 func NoDiff(t testing.TB, what string, want, got any, opts ...cmp.Option) {
 	t.Helper()
-	if diff := cmp.Diff(want, got, opts...); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
+	expect.NoDiff(t, what, want, got, opts...)
 }
 
 // Expect reports a value that is not want.
 func Expect[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
+	expect.Equal(t, what, got, want)
 }
 
 // Close closes c after the test.

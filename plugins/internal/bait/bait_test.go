@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"assay/internal/expect"
 )
 
 func TestFind(t *testing.T) {
@@ -79,9 +81,7 @@ func TestFindAppends(t *testing.T) {
 	t.Parallel()
 	got := Find("partnership-login", []Match{{Start: 1, End: 2, Class: Work}})
 	want := []Match{{Start: 1, End: 2, Class: Work}, {Start: 12, End: 17, Class: Login}}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Match{})); diff != "" {
-		t.Errorf("Find (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, "Find", want, got, cmpopts.IgnoreUnexported(Match{}))
 }
 
 func TestClasses(t *testing.T) {
@@ -102,9 +102,7 @@ func TestClasses(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := Classes(tt.word); got != tt.want {
-				t.Errorf("Classes(%q) = %b, want %b", tt.word, got, tt.want)
-			}
+			expect.Equal(t, "Classes of "+tt.word, Classes(tt.word), tt.want)
 		})
 	}
 }

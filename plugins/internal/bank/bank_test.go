@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/internal/expect"
 	"assay/plugins/internal/wordlist"
 )
 
@@ -35,9 +36,7 @@ func TestFind(t *testing.T) {
 // TestCodesSearchable checks the order and the size of the embedded list, and that it covers every country of lists.
 func TestCodesSearchable(t *testing.T) {
 	t.Parallel()
-	if fault := wordlist.Fault(codes); fault != "" {
-		t.Errorf("codes is out of order at %q", fault)
-	}
+	expect.Equal(t, "codes is out of order at", wordlist.Fault(codes), "")
 	if len(codes) > 400<<10 {
 		t.Errorf("the bank codes have %d bytes, want at most 400 KiB", len(codes))
 	}

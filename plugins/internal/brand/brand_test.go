@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/internal/expect"
 	"assay/plugins/internal/suffix"
 	"assay/plugins/internal/wordlist"
 )
@@ -67,9 +68,7 @@ func TestTables(t *testing.T) {
 
 func TestSitesSearchable(t *testing.T) {
 	t.Parallel()
-	if fault := wordlist.Fault(Sites); fault != "" {
-		t.Errorf("the list cannot be searched: %q", fault)
-	}
+	expect.Equal(t, "the list cannot be searched", wordlist.Fault(Sites), "")
 }
 
 func TestSiteAt(t *testing.T) {
@@ -85,9 +84,7 @@ func TestSiteAt(t *testing.T) {
 		}
 		labels = append(labels, site.Name)
 	}
-	if got := strings.Join(labels, " ") + " "; got != Sites {
-		t.Error("NextSite skips some sites")
-	}
+	expect.Equal(t, "NextSite skips some sites", strings.Join(labels, " ")+" ", Sites)
 }
 
 func TestOwnerName(t *testing.T) {
@@ -176,9 +173,7 @@ func TestLookup(t *testing.T) {
 func TestMarketsSearchable(t *testing.T) {
 	t.Parallel()
 	for _, list := range []string{markets, secondLevelMarkets, smallMarkets} {
-		if fault := wordlist.Fault(list); fault != "" {
-			t.Errorf("the list cannot be searched: %q", fault)
-		}
+		expect.Equal(t, "the list cannot be searched", wordlist.Fault(list), "")
 	}
 }
 
@@ -199,7 +194,5 @@ func TestOpenSuffixesAreNotOwned(t *testing.T) {
 
 func TestPublishingHostsSearchable(t *testing.T) {
 	t.Parallel()
-	if fault := wordlist.Fault(publishingHosts); fault != "" {
-		t.Errorf("the list cannot be searched: %q", fault)
-	}
+	expect.Equal(t, "the list cannot be searched", wordlist.Fault(publishingHosts), "")
 }

@@ -3,15 +3,14 @@ package mail
 import (
 	"testing"
 
+	"assay/internal/expect"
 	"assay/plugins/internal/wordlist"
 )
 
 func TestListsSearchable(t *testing.T) {
 	t.Parallel()
 	for name, list := range map[string]string{"relays": relays, "knownProviders": knownProviders} {
-		if fault := wordlist.Fault(list); fault != "" {
-			t.Errorf("%s is out of order at %q", name, fault)
-		}
+		expect.Equal(t, name, wordlist.Fault(list), "")
 	}
 }
 

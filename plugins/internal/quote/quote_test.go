@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/internal/expect"
 	"assay/plugins/internal/quote"
 	"assay/sdk"
 )
@@ -32,9 +33,7 @@ func TestOf(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := quote.Of(tc.in); got != tc.want {
-				t.Errorf("Of(%q) = %q, want %q", tc.in, got, tc.want)
-			}
+			expect.Equal(t, "quote of "+tc.in, quote.Of(tc.in), tc.want)
 		})
 	}
 }

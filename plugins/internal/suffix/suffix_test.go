@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/internal/expect"
 	"assay/plugins/internal/wordlist"
 	"assay/sdk"
 )
@@ -27,9 +28,7 @@ func TestRiskPoints(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := RiskPoints(tt.tld); got != tt.want {
-				t.Errorf("RiskPoints(%q) = %d, want %d", tt.tld, got, tt.want)
-			}
+			expect.Equal(t, "RiskPoints of "+tt.tld, RiskPoints(tt.tld), tt.want)
 		})
 	}
 }
@@ -37,10 +36,7 @@ func TestRiskPoints(t *testing.T) {
 // Every risky suffix must have odds above 0, and no suffix more points than documented.
 func TestRiskPointsAreBounded(t *testing.T) {
 	t.Parallel()
-	source, err := os.ReadFile("suffix.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := expect.Value(os.ReadFile("suffix.go"))(t)
 	seen := 0
 	for _, word := range strings.Split(string(source), `"`) {
 		switch points := RiskPoints(word); {
@@ -68,9 +64,7 @@ func TestOdds(t *testing.T) {
 func TestTypoPoints(t *testing.T) {
 	t.Parallel()
 	for suffix, want := range map[string]int{"cm": 75, "om": 75, "ne": 75, "co": 60, "com": 0, "co.uk": 0, "": 0} {
-		if got := TypoPoints(suffix); got != want {
-			t.Errorf("TypoPoints(%q) = %d, want %d", suffix, got, want)
-		}
+		expect.Equal(t, "TypoPoints of "+suffix, TypoPoints(suffix), want)
 	}
 }
 
@@ -78,9 +72,7 @@ func TestHasTenants(t *testing.T) {
 	t.Parallel()
 	for registrable, want := range map[string]bool{"zendesk.com": true, "endesk.com": false, "google.com": false,
 		"": false} {
-		if got := HasTenants(registrable); got != want {
-			t.Errorf("HasTenants(%q) = %v, want %v", registrable, got, want)
-		}
+		expect.Equal(t, "HasTenants of "+registrable, HasTenants(registrable), want)
 	}
 }
 
@@ -173,9 +165,7 @@ func TestNeutral(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := Neutral(tt.suffix); got != tt.want {
-				t.Errorf("Neutral(%q) = %v, want %v", tt.suffix, got, tt.want)
-			}
+			expect.Equal(t, "Neutral of "+tt.suffix, Neutral(tt.suffix), tt.want)
 		})
 	}
 }
@@ -200,9 +190,7 @@ func TestRestricted(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := Restricted(tt.suffix); got != tt.want {
-				t.Errorf("Restricted(%q) = %v, want %v", tt.suffix, got, tt.want)
-			}
+			expect.Equal(t, "Restricted of "+tt.suffix, Restricted(tt.suffix), tt.want)
 		})
 	}
 }

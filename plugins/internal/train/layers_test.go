@@ -6,16 +6,14 @@ import (
 
 	"assay/host/entity"
 	"assay/host/measure/eval"
+	"assay/internal/expect"
 )
 
 // A layer is built with the given data files, not with those in its folder.
 func TestLayersReplaceFiles(t *testing.T) {
 	t.Parallel()
 	rows := []eval.Row{{Type: entity.Email, Value: "jane@box.example.com"}, {Type: entity.Email, Value: "jane@"}}
-	layers, err := NewLayers(t.TempDir(), rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	layers := expect.Value(NewLayers(t.TempDir(), rows))(t)
 	for families, want := range map[string]int{"": 0, "example.com\n": 92} {
 		scores, valid, err := layers.Score("email", map[string]string{"families.txt": families})
 		if err != nil {
@@ -31,11 +29,8 @@ func TestLayersReplaceFiles(t *testing.T) {
 // Errors contain the compiler's output.
 func TestLayersReportBuildErrors(t *testing.T) {
 	t.Parallel()
-	layers, err := NewLayers(t.TempDir(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, _, err = layers.Score("email", map[string]string{"score.go": "package main\n"})
+	layers := expect.Value(NewLayers(t.TempDir(), nil))(t)
+	_, _, err := layers.Score("email", map[string]string{"score.go": "package main\n"})
 	if err == nil || !strings.Contains(err.Error(), "undefined: answer") {
 		t.Errorf("error %v for a layer that does not compile", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/internal/expect"
 	"assay/plugins/internal/suffix"
 )
 
@@ -18,9 +19,7 @@ func discard(string, ...any) {}
 func writeFile(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rows.jsonl")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -40,10 +39,7 @@ func testDomains(t *testing.T) []*Domain {
 		}
 	}
 	options := Options{Target: []string{writeFile(t, target.String())}, Pool: []string{writeFile(t, pool.String())}}
-	domains, err := options.Domains(nil, discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	domains := expect.Value(options.Domains(nil, discard))(t)
 	if len(domains) != 400 {
 		t.Fatalf("%d domains, want 400 distinct sites", len(domains))
 	}
@@ -136,9 +132,7 @@ func TestWeighGivesThePoolTheTargetsMix(t *testing.T) {
 			t.Fatalf("a target domain weighs %v, want %v", d.Weight, targetWeight)
 		}
 	}
-	if total[""] != 7 {
-		t.Errorf("a synthetic domain weighs %v, want the 7 that it had", total[""])
-	}
+	expect.Equal(t, "a synthetic domain weighs", total[""], 7)
 	if math.Abs(total["small"]-total["giant"]) > 1 || math.Abs(total["list"]-total["small"]-total["giant"]) > 1 {
 		t.Errorf("the pool's sources weigh %v, want small and giant to be equal and list to equal their sum", total)
 	}
@@ -160,9 +154,7 @@ func TestHoldOutLetters(t *testing.T) {
 		}
 		checkApart(t, domains, s)
 	}
-	if tested != len(domains)-1 {
-		t.Errorf("%d domains tested, want %d", tested, len(domains)-1)
-	}
+	expect.Equal(t, "domains tested", tested, len(domains)-1)
 }
 
 // Splits by source train neither on the source nor on names with the first letters of the tested ones, and domains that
@@ -231,9 +223,7 @@ func TestRun(t *testing.T) {
 	scores := h.Run(domains, 2, func(indices []int32) func(int32) float64 {
 		return func(i int32) float64 { return float64(1000*len(indices)) + float64(i) }
 	}, func(string, ...any) { lines++ })
-	if lines != len(h.Splits) {
-		t.Errorf("%d lines of progress, want %d", lines, len(h.Splits))
-	}
+	expect.Equal(t, "lines of progress", lines, len(h.Splits))
 	for _, s := range h.Splits {
 		for _, at := range s.Test {
 			if want := float64(1000*len(s.Train)) + float64(at); scores[at] != want {
@@ -265,9 +255,7 @@ func TestMeasure(t *testing.T) {
 	if q.Recall != 0.75 || q.Threshold != 197.5 {
 		t.Errorf("recall %v from %v on, want 0.75 from 197.5 on", q.Recall, q.Threshold)
 	}
-	if tied := Measure([]Scored{{good, 1}, {bad, 1}}); tied != (Quality{0.5, 0, math.Inf(1)}) {
-		t.Errorf("a tie gives %+v", tied)
-	}
+	expect.Equal(t, "a tie gives", Measure([]Scored{{good, 1}, {bad, 1}}), (Quality{0.5, 0, math.Inf(1)}))
 }
 
 func TestLogistic(t *testing.T) {
@@ -284,9 +272,7 @@ func TestWriteWords(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 100)
 	var out strings.Builder
-	if err := WriteWords(&out, []string{"a", long, strings.Repeat("b", 17), "c", "d"}); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, WriteWords(&out, []string{"a", long, strings.Repeat("b", 17), "c", "d"}))
 	if want := "a " + long + " " + strings.Repeat("b", 17) + "\nc d\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/internal/expect"
 	"assay/plugins/internal/wordlist"
 )
 
@@ -53,9 +54,7 @@ func TestFault(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := wordlist.Fault(tc.list); got != tc.want {
-				t.Errorf("Fault(%q) = %q, want %q", tc.list, got, tc.want)
-			}
+			expect.Equal(t, "Fault of "+tc.list, wordlist.Fault(tc.list), tc.want)
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/internal/expect"
 	"assay/plugins/internal/suffix"
 	"assay/plugins/lexical/ngram"
 )
@@ -31,9 +32,7 @@ func TestOf(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := ngram.Of(&tt.host); got != tt.want {
-				t.Errorf("Of() = %+v, want %+v", got, tt.want)
-			}
+			expect.Equal(t, "Of()", ngram.Of(&tt.host), tt.want)
 		})
 	}
 }
@@ -109,9 +108,7 @@ func TestOpenRejects(t *testing.T) {
 	t.Parallel()
 	head := string(ngram.EncodeLevels([ngram.Levels]int32{}))
 	piece := make([]byte, ngram.Slots/4)
-	if _, err := ngram.Open(head, piece, piece); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(ngram.Open(head, piece, piece))(t)
 	tests := map[string]struct {
 		head   string
 		pieces [][]byte

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/internal/expect"
 	"assay/plugins/internal/suffix"
 )
 
@@ -30,13 +31,9 @@ func TestBuild(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := read(&tt.host)
-			if got.Hex() != tt.hex {
-				t.Errorf("Hex() = %t, want %t", got.Hex(), tt.hex)
-			}
+			expect.Equal(t, "Hex()", got.Hex(), tt.hex)
 			got.hex, got.consonants = 0, 0
-			if got != tt.want {
-				t.Errorf("read %+v, want %+v", got, tt.want)
-			}
+			expect.Equal(t, "read", got, tt.want)
 		})
 	}
 	if got := read(&suffix.Host{Name: "aeschtszi-rst"}); got.consonants != 6 {
@@ -67,9 +64,7 @@ func TestPosing(t *testing.T) {
 			t.Parallel()
 			var n Name
 			n.Read(&tt.host)
-			if got := n.Posing(); got != tt.part {
-				t.Errorf("Posing() = %q, want %q", got, tt.part)
-			}
+			expect.Equal(t, "Posing()", n.Posing(), tt.part)
 		})
 	}
 }
@@ -91,9 +86,7 @@ func TestWording(t *testing.T) {
 			t.Errorf("%s does not serve theme %d alone", n.Words()[i].Text, theme)
 		}
 	}
-	if theme := n.Theme(new([Features]int8)); theme != Credentials {
-		t.Errorf("theme %d, want that of two of the three words", theme)
-	}
+	expect.Equal(t, "theme", n.Theme(new([Features]int8)), Credentials)
 	if n.Read(&suffix.Host{Name: "doubleverify", Suffix: "com", TLD: "com"}); len(n.Words()) != 0 || n.inLeft != 0 {
 		t.Errorf("an honest name has the words %v", n.Words())
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/internal/expect"
 	"assay/plugins/internal/wordlist"
 )
 
@@ -14,9 +15,7 @@ func TestRun(t *testing.T) {
 	folder := t.TempDir()
 	put := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 	}
 	var many []string
 	for _, digit := range strings.Split("987654321", "") {
@@ -26,12 +25,8 @@ func TestRun(t *testing.T) {
 	put("two.v2.json", `{"entries":[{"country_code":"DE","bank_codes":["20000000","10000001"]},`+
 		`{"country_code":"AD","bank_codes":["0001"]}],"expand_from":"bank_codes"}`)
 	var out strings.Builder
-	if err := run([]string{folder}, &out); err != nil {
-		t.Fatal(err)
-	}
-	if fault := wordlist.Fault(out.String()); fault != "" {
-		t.Errorf("the list is invalid at %q", fault)
-	}
+	expect.NoError(t, run([]string{folder}, &out))
+	expect.Equal(t, "the list is invalid at", wordlist.Fault(out.String()), "")
 	if got := strings.Fields(out.String()); len(got) != 10 || got[0] != "DE10000001" || got[9] != "DE20000000" {
 		t.Errorf("got %v, want the ten German codes once each, and none of Andorra's short list", got)
 	}

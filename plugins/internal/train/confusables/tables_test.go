@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"assay/internal/expect"
 )
 
 // Excerpts of the Unicode data files.
@@ -23,10 +25,7 @@ const (
 
 func TestLikeness(t *testing.T) {
 	t.Parallel()
-	d, err := readUnicode(someConfusables, someStatus, someScripts, someExtensions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := expect.Value(readUnicode(someConfusables, someStatus, someScripts, someExtensions))(t)
 	tests := map[string]struct {
 		r    rune
 		want likeness
@@ -58,10 +57,7 @@ func TestLikeness(t *testing.T) {
 
 func TestAugmentedScripts(t *testing.T) {
 	t.Parallel()
-	d, err := readUnicode(someConfusables, someStatus, someScripts, someExtensions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := expect.Value(readUnicode(someConfusables, someStatus, someScripts, someExtensions))(t)
 	for r, want := range map[rune]string{
 		'é': "Latin", 'ж': "Cyrillic", 'ノ': "Katakana Japanese", 'ー': "Hiragana Katakana Japanese",
 		'\U00010900': "another script", '\u0301': "", '\u0363': "Latin",
@@ -107,9 +103,7 @@ func TestRun(t *testing.T) {
 	folder := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	args := []string{"-confusables", write("c", someConfusables), "-status", write("i", someStatus),
@@ -117,9 +111,7 @@ func TestRun(t *testing.T) {
 	var written [2][]byte
 	for i := range written {
 		out := filepath.Join(folder, "out.go")
-		if err := run(append(args, "-out", out)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, run(append(args, "-out", out)))
 		var err error
 		if written[i], err = os.ReadFile(out); err != nil {
 			t.Fatal(err)
