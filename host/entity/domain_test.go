@@ -35,19 +35,16 @@ func TestDomainFacts(t *testing.T) {
 		"three labels": {"login.secure.example.co.uk", "login.secure.example.co.uk", Facts{
 			"entity.type": "domain", "entity.country": "EU", "domain.ascii": "login.secure.example.co.uk",
 			"domain.unicode": "login.secure.example.co.uk", "domain.registrable": "example.co.uk",
-			"domain.suffix":      "co.uk",
-			"domain.suffix_kind": "icann", "domain.tld": "uk", "domain.name": "example",
-			"domain.subdomain": "login.secure",
-			"domain.scripts":   "Latin.Latin.Latin.Latin.Latin"}},
+			"domain.suffix": "co.uk", "domain.suffix_kind": "icann", "domain.tld": "uk", "domain.name": "example",
+			"domain.subdomain": "login.secure", "domain.scripts": "Latin.Latin.Latin.Latin.Latin"}},
 		"look-alike": {"pаypal.com", "xn--pypal-4ve.com", Facts{
 			"domain.unicode": "pаypal.com", "domain.name": "pаypal", "domain.scripts": "Cyrillic+Latin.Latin",
 			"domain.subdomain": ""}},
 		"the same in A-labels": {"XN--PYPAL-4VE.com", "xn--pypal-4ve.com", Facts{"domain.unicode": "pаypal.com"}},
 		"Japanese": {"ドラクエ10は楽.jp", "xn--10-4b4asj8a9kyiu504b.jp", Facts{
 			"domain.scripts": "Han+Hiragana+Katakana.Latin"}},
-		"no letters": {"123-4.com", "123-4.com", Facts{"domain.scripts": "Common.Latin"}},
-		"suffix itself": {"co.uk", "co.uk", Facts{
-			"domain.registrable": "", "domain.name": "", "domain.subdomain": ""}},
+		"no letters":    {"123-4.com", "123-4.com", Facts{"domain.scripts": "Common.Latin"}},
+		"suffix itself": {"co.uk", "co.uk", Facts{"domain.registrable": "", "domain.name": "", "domain.subdomain": ""}},
 		"shared host": {"shop.jane.github.io", "shop.jane.github.io", Facts{"domain.suffix": "github.io",
 			"domain.suffix_kind": "private", "domain.registrable": "jane.github.io", "domain.name": "jane",
 			"domain.subdomain": "shop"}},

@@ -43,8 +43,7 @@ func checkRefused(t *testing.T, typ Type, cases map[string]refused) {
 			}
 			if invalid.Field != string(typ) || !strings.Contains(invalid.Reason, c.reason) {
 				t.Errorf("Parse(%s, %.80q) returned reason %q for field %s; want %q", typ, c.raw, invalid.Reason,
-					invalid.Field,
-					c.reason)
+					invalid.Field, c.reason)
 			}
 		})
 	}
@@ -194,11 +193,9 @@ func TestGuess(t *testing.T) {
 		"DE89 3704 0044 0532 0130 00": IBAN, "gb29nwbk60161331926819": IBAN, "NO9386011117947": IBAN,
 		"DE89-3704-0044-0532-0130-00": IBAN,
 		"+49 30 123456":               Phone, "030/123456": Phone, "(201) 555-0123": Phone,
-		"+49 30 123456 ext. 7": Phone,
-		"112":                  Phone,
-		"example.com":          Domain, "163.com": Domain, "1und1.de": Domain, "https://user@example.com/": Domain,
-		"пример.рф": Domain,
-		"":          Domain, "ab12cd34ef56.com": Domain,
+		"+49 30 123456 ext. 7": Phone, "112": Phone,
+		"example.com": Domain, "163.com": Domain, "1und1.de": Domain, "https://user@example.com/": Domain,
+		"пример.рф": Domain, "": Domain, "ab12cd34ef56.com": Domain,
 	} {
 		expect.Equal(t, "Guess of "+raw, Guess(raw), want)
 	}

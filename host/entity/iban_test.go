@@ -152,8 +152,7 @@ func TestIBANFacts(t *testing.T) {
 			"iban.structure": "length", "iban.bank": ""}},
 		"letters for digits": {"DE8937040044053201300X", "DE8937040044053201300X", Facts{
 			"iban.structure": "format", "iban.bank": ""}},
-		"digits for letters": {"GB2912345016133192681", "GB2912345016133192681", Facts{
-			"iban.structure": "length"}},
+		"digits for letters": {"GB2912345016133192681", "GB2912345016133192681", Facts{"iban.structure": "length"}},
 		"digits for a bank's letters": {"GB29NW1K60161331926819", "GB29NW1K60161331926819", Facts{
 			"iban.structure": "format"}},
 		"unlisted country": {"US64SVBKUS6S3300958879", "US64SVBKUS6S3300958879", Facts{
@@ -165,8 +164,7 @@ func TestIBANFacts(t *testing.T) {
 		"lower case": {"gb29nwbk60161331926819", "GB29NWBK60161331926819", Facts{"iban.check": "ok"}},
 		"tabs, NBSP and hyphens": {"DE89\t3704\u00a00044-0532\u202f0130\u201000", "DE89370400440532013000", Facts{
 			"iban.check": "ok"}},
-		"prefix IBAN": {"IBAN: DE89 3704 0044 0532 0130 00", "DE89370400440532013000", Facts{
-			"iban.check": "ok"}},
+		"prefix IBAN": {"IBAN: DE89 3704 0044 0532 0130 00", "DE89370400440532013000", Facts{"iban.check": "ok"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

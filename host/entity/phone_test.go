@@ -41,8 +41,7 @@ func TestPhoneFacts(t *testing.T) {
 		"short in a small plan": {"42143", "AC", "+24742143", Facts{"phone.valid": "yes", "phone.country": "AC"}},
 		"lost plus, country named": {"442079460018", "FR", "+442079460018", Facts{
 			"phone.assumed": "yes", "phone.country": "GB"}},
-		"lost plus": {"33612345678", "", "+33612345678", Facts{
-			"phone.assumed": "yes", "phone.country": "FR"}},
+		"lost plus": {"33612345678", "", "+33612345678", Facts{"phone.assumed": "yes", "phone.country": "FR"}},
 		"guessed by grouping": {"06 12 34 56 78", "", "+33612345678", Facts{
 			"phone.assumed": "yes", "phone.country": "FR"}},
 		"guessed as Spanish": {"612 34 56 78", "", "+34612345678", Facts{

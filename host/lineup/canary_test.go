@@ -167,8 +167,7 @@ func TestPreparedCanaryIsSwappedIn(t *testing.T) {
 		return map[string]int{"layers": len(l.Members)}, nil
 	})
 	p := Proposal{Base: h.last(t), Lineup: base, Canary: &activation.Canary{Lineup: trial, Share: 5},
-		Author: "ana@test",
-		At:     time.Now()}
+		Author: "ana@test", At: time.Now()}
 	signed := storetest.Must(activation.SignCandidate(p.Activation(), operator))(t)
 	answer := h.answer(t, fleet.Candidate{ID: "cand_1", Signed: signed})
 	if answer.Progress != fleet.Ready || string(answer.Report) != `{"layers": 2}` {

@@ -136,8 +136,7 @@ func TestAbandonedCandidateIsClosed(t *testing.T) {
 	}
 	closed("the refused candidate")
 	failing.Store(true)
-	if a := h.propose(t, "cand_5", other); a.Progress != fleet.Refused ||
-		!strings.Contains(a.Reason, "no memory") {
+	if a := h.propose(t, "cand_5", other); a.Progress != fleet.Refused || !strings.Contains(a.Reason, "no memory") {
 		t.Errorf("a failed measurement: %+v", a)
 	}
 	closed("the candidate that was not measured")

@@ -28,9 +28,8 @@ func TestCircuitBreaker(t *testing.T) {
 		open  bool
 	}{
 		"four failures keep it closed": {append(failures(4), step{call: "success"}), false},
-		"a success resets the count": {append(append(failures(4), step{call: "success"}), failures(4)...),
-			false},
-		"five failures open it": {append(failures(5), step{at: time.Second - 1, refused: true}), true},
+		"a success resets the count":   {append(append(failures(4), step{call: "success"}), failures(4)...), false},
+		"five failures open it":        {append(failures(5), step{at: time.Second - 1, refused: true}), true},
 		"a success after the cooldown closes it": {append(failures(5), step{at: time.Second, call: "success"},
 			step{at: time.Second, call: "success"}), false},
 		"a failed probe doubles the cooldown": {append(failures(5), step{at: time.Second, call: "failure"},

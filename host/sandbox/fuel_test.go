@@ -199,15 +199,13 @@ func TestHostFunctionsChargeFuel(t *testing.T) {
 		fuel     int64
 	}{
 		"random bytes": {wasiRandomGetImport, concat(i32Const(0), i32Const(64<<10)), 64 << 10 / 64},
-		"buffers": {wasiWriteImport, concat(i32Const(1), i32Const(64), i32Const(1024), i32Const(0)),
-			16 * 1024},
+		"buffers":      {wasiWriteImport, concat(i32Const(1), i32Const(64), i32Const(1024), i32Const(0)), 16 * 1024},
 		"subscriptions": {wasiPollImport, concat(i32Const(64), i32Const(1<<16), i32Const(1024), i32Const(0)),
 			16 * 1024},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := newGuest().importing(c.function).
-				scoring(i32Const(1), opMemoryGrow, opDrop, c.code, callFunc(fnLog+1))
+			g := newGuest().importing(c.function).scoring(i32Const(1), opMemoryGrow, opDrop, c.code, callFunc(fnLog+1))
 			p := openIn(t, box, hostileGuest{wasm: g.encode}.module())
 			result, err := scoreOf(p, testEntity)
 			if err != nil || result.Fuel < c.fuel || result.Fuel > c.fuel+2000 {

@@ -101,8 +101,7 @@ func TestPointersOutsideTrap(t *testing.T) {
 func TestPointersAtTheEndDoNotTrap(t *testing.T) {
 	t.Parallel()
 	g := newGuest()
-	p := openGuest(t, g.scoring(
-		i32Const(0), i32Const(65535), i32Const(1), callFunc(fnLog),
+	p := openGuest(t, g.scoring(i32Const(0), i32Const(65535), i32Const(1), callFunc(fnLog),
 		i32Const(0), i32Const(65536), i32Const(0), callFunc(fnLog),
 		g.text("entity.value"), i32Const(65536-11), i32Const(11), callFunc(fnFact), opDrop,
 		// the value does not fit, so nothing is copied
@@ -180,16 +179,15 @@ func TestAnswers(t *testing.T) {
 		"sum below 0":  {emit(-100), 0, scored(0, "", one(-100))},
 		"sum clamped only at the end": {emit(100, 100, -100, -40), 0,
 			scored(60, "", one(100), one(100), one(-100), one(-40))},
-		"64 signals":    {emitRepeatedly(64), 0, scored(64, "", many(64, 1)...)},
-		"65 signals":    {emitRepeatedly(65), 0, refused("more than 64 signals")},
-		"101 points":    {emit(101), 0, refused("101 points")},
-		"-101 points":   {emit(-101), 0, refused("-101 points")},
-		"2^31-1 points": {emit(1<<31 - 1), 0, refused("2147483647 points")},
-		"undeclared code": {emitCode("test:signal:other"), 0,
-			refused(`no signal code "test:signal:other"`)},
-		"empty code":     {emitCode(""), 0, refused("no signal code")},
-		"code not UTF-8": {emitCode("\xff\xfe"), 0, refused("no signal code")},
-		"empty text":     {emitText(""), 0, refused("empty")},
+		"64 signals":      {emitRepeatedly(64), 0, scored(64, "", many(64, 1)...)},
+		"65 signals":      {emitRepeatedly(65), 0, refused("more than 64 signals")},
+		"101 points":      {emit(101), 0, refused("101 points")},
+		"-101 points":     {emit(-101), 0, refused("-101 points")},
+		"2^31-1 points":   {emit(1<<31 - 1), 0, refused("2147483647 points")},
+		"undeclared code": {emitCode("test:signal:other"), 0, refused(`no signal code "test:signal:other"`)},
+		"empty code":      {emitCode(""), 0, refused("no signal code")},
+		"code not UTF-8":  {emitCode("\xff\xfe"), 0, refused("no signal code")},
+		"empty text":      {emitText(""), 0, refused("empty")},
 		"text of 240 bytes": {emitText(strings.Repeat("x", 240)), 0,
 			scored(1, "", check.Signal{Points: 1, Code: codeOne, Text: strings.Repeat("x", 240)})},
 		"text of 241 bytes":        {emitText(strings.Repeat("x", 241)), 0, refused("241 bytes")},

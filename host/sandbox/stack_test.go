@@ -58,8 +58,7 @@ func TestDepthDoesNotDependOnEarlierCalls(t *testing.T) {
 	results, wide := strings.Repeat(tI64, 1000), bytes.Repeat(i64Const(1), 1000)
 	outer := guestFunction{results: results, body: concat(callFunc(bigFrames+1), dropAll, wide)}
 	_, f := deep(smallFrames, 0)
-	g.scoring(g.fact("config.mode", 64), localSet(0),
-		i32Const(bufferAt), opLoadByte, i32Const('w'), opEqual,
+	g.scoring(g.fact("config.mode", 64), localSet(0), i32Const(bufferAt), opLoadByte, i32Const('w'), opEqual,
 		ifTrue(callFunc(bigFrames), dropAll, returnScored, opReturn),
 		localGet(0), i32Const(2000), op(0x6c), callFunc(smallFrames), returnScored).
 		with(outer, guestFunction{results: results, body: wide}, f)

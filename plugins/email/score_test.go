@@ -52,8 +52,7 @@ func TestListsSearchable(t *testing.T) {
 	t.Parallel()
 	lists := map[string]string{
 		"disposables": disposables, "moneyWords": moneyWords, "deskWords": deskWords,
-		"fillers": fillers, "families": families,
-		"realDomains": realDomains, "wrongSuffixes": wrongSuffixes,
+		"fillers": fillers, "families": families, "realDomains": realDomains, "wrongSuffixes": wrongSuffixes,
 	}
 	for name, list := range lists {
 		t.Run(name, func(t *testing.T) {

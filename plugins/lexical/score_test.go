@@ -184,9 +184,8 @@ func TestTextsNameTheEvidence(t *testing.T) {
 	tests := map[string]struct{ value, want string }{
 		"words":  {"paypa1-secure-login.xyz", "Spelled like reported names: “secure-login”"},
 		"suffix": {"paypa1-secure-login.xyz", "Names like this are often reported under “.xyz”"},
-		"shape": {"paypa1-secure-login.xyz",
-			"Name shape typical of reported names (length 19, 2 hyphens, 1 digit)"},
-		"bait": {"paypa1-secure-login.xyz", "Contains account security bait words: “secure”, “login”"},
+		"shape":  {"paypa1-secure-login.xyz", "Name shape typical of reported names (length 19, 2 hyphens, 1 digit)"},
+		"bait":   {"paypa1-secure-login.xyz", "Contains account security bait words: “secure”, “login”"},
 		"host": {"wallet-connect-rectify.pages.dev",
 			"Names like this are often reported on the shared host “pages.dev”"},
 		"ordinary":      {"baeckerei-mueller.de", "Spelled like names of long-established sites: “baeckerei-mueller”"},
@@ -237,8 +236,7 @@ func TestStrongest(t *testing.T) {
 	}{
 		"two of three": {"login-xsecurex-nigol",
 			map[byte]int32{'l': 10, 'o': 10, 'g': 10, 'i': 10, 'n': 9, 's': 20, 'e': 20, 'c': 20, 'u': 20, 'r': 20,
-				'x': -90},
-			"“login”, “xsecurex”"},
+				'x': -90}, "“login”, “xsecurex”"},
 		"little weight": {"abc--------def", map[byte]int32{'a': 1, 'b': 1, 'c': 1, 'd': 9, 'e': 9, 'f': 9, '-': -5},
 			"“def”"},
 		"too short": {"ab-------def", map[byte]int32{'a': 9, 'b': 9, 'd': 5, 'e': 5, 'f': 5, '-': -9}, "“def”"},

@@ -53,8 +53,7 @@ func FuzzScore(f *testing.F) {
 	f.Fuzz(func(t *testing.T, part, nearest, distance, letters, category, list, good string) {
 		suite.CheckResult(t, sdk.Run(Score, sdk.Facts{
 			"similar.part": part, "similar.nearest": nearest, "similar.distance": distance, "similar.letters": letters,
-			"similar.category": category, "similar.list": list, "feed.good": good,
-			"feed.rank": letters,
+			"similar.category": category, "similar.list": list, "feed.good": good, "feed.rank": letters,
 		}))
 	})
 }

@@ -95,8 +95,7 @@ func TestRedirectsIntoOwnNetwork(t *testing.T) {
 	for _, to := range []string{
 		private.URL, "http://localhost:" + port, "https://127.0.0.1:" + port, "https://10.0.0.1/",
 		"https://169.254.169.254/", "https://[::1]:" + port,
-		"https://[::ffff:127.0.0.1]:" + port, "https://192.168.1.1:8443/",
-		"https://localhost/",
+		"https://[::ffff:127.0.0.1]:" + port, "https://192.168.1.1:8443/", "https://localhost/",
 	} {
 		_, err := Fetch(t.Context(), Request{URL: publisher.URL + "/?to=" + url.QueryEscape(to)})
 		if err == nil || !strings.Contains(err.Error(), "not a public address") {

@@ -128,8 +128,7 @@ func TestBlocklists(t *testing.T) {
 			entity.Facts{"net.listed": "bl.example.com=127.0.0.4"}, false},
 		{"one of the addresses", "two.com", "9.0.0.42.bl.example.com. 60 IN A 127.0.0.2",
 			entity.Facts{"net.listed": "bl.example.com=127.0.0.2"}, false},
-		{"private addresses", "private.com", "9.0.0.10.bl.example.com. 60 IN A 127.0.0.2", entity.Facts{},
-			false},
+		{"private addresses", "private.com", "9.0.0.10.bl.example.com. 60 IN A 127.0.0.2", entity.Facts{}, false},
 		{"domain", "www.one.com", "one.com.dbl.example.com. 60 IN A 127.0.1.4",
 			entity.Facts{"net.domain_listed": "dbl.example.com=127.0.1.4"}, false},
 		{"resolver turned away", "one.com", "9.0.0.41.bl.example.com. 60 IN A 127.255.255.254", entity.Facts{}, true},
@@ -206,8 +205,7 @@ func TestAddressLimit(t *testing.T) {
 func TestParseBlocklist(t *testing.T) {
 	t.Parallel()
 	cases := map[string]network.Blocklist{
-		"zen.spamhaus.org":         {Zone: "zen.spamhaus.org"},
-		" ZEN.spamhaus.org. ":      {Zone: "zen.spamhaus.org"},
+		"zen.spamhaus.org": {Zone: "zen.spamhaus.org"}, " ZEN.spamhaus.org. ": {Zone: "zen.spamhaus.org"},
 		"domain:dbl.spamhaus.org":  {Zone: "dbl.spamhaus.org", Domains: true},
 		"key123.zen.dq.example.de": {Zone: "key123.zen.dq.example.de"},
 		"":                         {}, "org": {}, "domain:": {}, "a b.com": {}, "https://zen.spamhaus.org": {},

@@ -84,43 +84,33 @@ func TestDNS(t *testing.T) {
 	}{
 		{entity.Domain, "example.com", entity.Facts{
 			"dns.status": "ok", "dns.a": "93.184.215.14", "dns.aaaa": "2606:2800:21f::1", "dns.networks": "1",
-			"dns.ttl":      "300",
-			"dns.wildcard": "no",
-			"dns.zone":     "ok", "dns.ns": "a.ns.example.com b.ns.example.com", "dns.mx": "mx.example.com",
-			"dns.spf":   "softfail",
-			"dns.dmarc": "reject", "dns.dnssec": "signed",
+			"dns.ttl": "300", "dns.wildcard": "no",
+			"dns.zone": "ok", "dns.ns": "a.ns.example.com b.ns.example.com", "dns.mx": "mx.example.com",
+			"dns.spf": "softfail", "dns.dmarc": "reject", "dns.dnssec": "signed",
 		}},
 		{entity.Domain, "www.example.com", entity.Facts{ // mail and zone are the registrable domain's
 			"dns.status": "ok", "dns.a": "93.184.215.14", "dns.aaaa": "2606:2800:21f::1", "dns.networks": "1",
-			"dns.ttl": "60", "dns.alias": "example.com",
-			"dns.wildcard": "no",
-			"dns.zone":     "ok", "dns.ns": "a.ns.example.com b.ns.example.com", "dns.mx": "mx.example.com",
-			"dns.spf":   "softfail",
-			"dns.dmarc": "reject", "dns.dnssec": "signed",
+			"dns.ttl": "60", "dns.alias": "example.com", "dns.wildcard": "no",
+			"dns.zone": "ok", "dns.ns": "a.ns.example.com b.ns.example.com", "dns.mx": "mx.example.com",
+			"dns.spf": "softfail", "dns.dmarc": "reject", "dns.dnssec": "signed",
 		}},
 		{entity.Email, "jane@six.example.com", entity.Facts{ // mail is the mail domain's, DMARC that above it
-			"dns.status": "ok", "dns.aaaa": "2606:2800:21f::2", "dns.wildcard": "no",
-			"dns.zone": "ok",
-			"dns.ns":   "a.ns.example.com b.ns.example.com",
-			"dns.mx":   "none", "dns.spf": "none", "dns.dmarc": "quarantine", "dns.dnssec": "signed",
+			"dns.status": "ok", "dns.aaaa": "2606:2800:21f::2", "dns.wildcard": "no", "dns.zone": "ok",
+			"dns.ns": "a.ns.example.com b.ns.example.com",
+			"dns.mx": "none", "dns.spf": "none", "dns.dmarc": "quarantine", "dns.dnssec": "signed",
 		}},
 		{entity.Domain, "flux.example.org", entity.Facts{
 			"dns.status": "ok", "dns.a": "41.0.0.1 42.0.0.1 42.0.3.1 43.0.0.1", "dns.networks": "3", "dns.ttl": "20",
-			"dns.special":  "unspecified private",
-			"dns.wildcard": "no",
-			"dns.zone":     "nodata", "dns.mx": "none", "dns.spf": "none", "dns.dmarc": "none",
-			"dns.dnssec": "unsigned",
+			"dns.special": "unspecified private", "dns.wildcard": "no",
+			"dns.zone": "nodata", "dns.mx": "none", "dns.spf": "none", "dns.dmarc": "none", "dns.dnssec": "unsigned",
 		}},
 		{entity.Email, "jane@nomail.example.net", entity.Facts{
 			"dns.status": "nodata", "dns.wildcard": "no",
-			"dns.zone": "nodata", "dns.mx": "null", "dns.spf": "nobody", "dns.dmarc": "none",
-			"dns.dnssec": "unsigned",
+			"dns.zone": "nodata", "dns.mx": "null", "dns.spf": "nobody", "dns.dmarc": "none", "dns.dnssec": "unsigned",
 		}},
 		{entity.Domain, "dangling.example.net", entity.Facts{
 			"dns.status": "dangling", "dns.alias": "gone.example.invalid", "dns.wildcard": "no",
-			"dns.zone": "nodata", "dns.mx": "none",
-			"dns.spf": "none", "dns.dmarc": "none",
-			"dns.dnssec": "unsigned",
+			"dns.zone": "nodata", "dns.mx": "none", "dns.spf": "none", "dns.dmarc": "none", "dns.dnssec": "unsigned",
 		}},
 		{entity.Domain, "missing-name.com", entity.Facts{
 			"dns.status": "nxdomain", "dns.wildcard": "no",
@@ -128,9 +118,7 @@ func TestDNS(t *testing.T) {
 		}},
 		{entity.Domain, "blog.github.io", entity.Facts{
 			"dns.status": "ok", "dns.a": "185.199.108.153", "dns.networks": "1", "dns.ttl": "60", "dns.wildcard": "no",
-			"dns.zone": "nodata",
-			"dns.mx":   "none", "dns.spf": "none",
-			"dns.dmarc": "none", "dns.dnssec": "unsigned",
+			"dns.zone": "nodata", "dns.mx": "none", "dns.spf": "none", "dns.dmarc": "none", "dns.dnssec": "unsigned",
 		}},
 		{entity.Phone, "+4930901820", nil},
 		{entity.IBAN, "DE89370400440532013000", nil},
@@ -285,8 +273,7 @@ func TestSPF(t *testing.T) {
 		{"redirected to nothing", `d.com. 60 IN TXT "v=spf1 redirect=e.com"`, "invalid"},
 		{"redirected to itself", `d.com. 60 IN TXT "v=spf1 redirect=d.com"`, ""},
 		{"redirected twice", "d.com. 60 IN TXT \"v=spf1 redirect=e.com\"\n" +
-			"e.com. 60 IN TXT \"v=spf1 redirect=f.com\"\n" +
-			"f.com. 60 IN TXT \"v=spf1 -all\"", ""},
+			"e.com. 60 IN TXT \"v=spf1 redirect=f.com\"\n" + "f.com. 60 IN TXT \"v=spf1 -all\"", ""},
 		{"redirected by a macro", `d.com. 60 IN TXT "v=spf1 redirect=%{d}.e.com"`, "neutral"},
 		{"other modifiers", `d.com. 60 IN TXT "v=spf1 exp=e.com -all"`, "nobody"},
 		{"control characters", `d.com. 60 IN TXT "v=spf1 \000\007 ~all"`, "softfail"},
@@ -359,8 +346,7 @@ func TestManyRecords(t *testing.T) {
 	t.Parallel()
 	server := resolvertest.Start(t, "")
 	for i := range 60 {
-		server.Add(t, fmt.Sprintf("big.example.com. 60 IN A 41.%d.0.1\n"+
-			"example.com. 60 IN NS ns%02d.example.com.\n"+
+		server.Add(t, fmt.Sprintf("big.example.com. 60 IN A 41.%d.0.1\n"+"example.com. 60 IN NS ns%02d.example.com.\n"+
 			"example.com. 60 IN MX %d m%02d.example.com.", i, i, i, i))
 	}
 	source := network.NewDNS(ask(t, server))

@@ -85,8 +85,7 @@ func TestWatch(t *testing.T) {
 		// One account can suspend a layer, and then all get checks without it.
 		"a suspended layer": {[]func(*day){each(1, 5, unknown, trapped), each(9, 50, unknown, suspended)}, ""},
 
-		"established entities are accused": {[]func(*day){each(3, 8, established, accusing)},
-			"it would have 8 of 32"},
+		"established entities are accused": {[]func(*day){each(3, 8, established, accusing)}, "it would have 8 of 32"},
 		"seven of them":                    {[]func(*day){each(9, 7, established, accusing)}, ""},
 		"unknown entities are accused":     {[]func(*day){each(9, 50, unknown, accusing)}, ""},
 		"entities that look honest":        {[]func(*day){each(9, 50, honestStyle, accusing)}, ""},

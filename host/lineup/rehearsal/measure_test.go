@@ -46,8 +46,7 @@ func TestVectorsCoverAnswers(t *testing.T) {
 		return false
 	}
 	for _, want := range []string{"refused", "abstained true", "abstained false, score 0, ",
-		"abstained false, score 20, ",
-		"abstained false, score 30, ", `abstained false, score 50, threat "scam"`} {
+		"abstained false, score 20, ", "abstained false, score 30, ", `abstained false, score 50, threat "scam"`} {
 		if !has(want) {
 			t.Errorf("no vector leads to %q", want)
 		}

@@ -124,8 +124,7 @@ func TestErasure(t *testing.T) {
 			}
 			expect.Equal(t, "the ring", r.subjects(), c.want)
 			if checks, bytes := r.Size(); checks != len(c.want) || bytes != int64(recordedBytes*len(c.want)) {
-				t.Errorf("%d checks with %d bytes, want %d with %d each", checks, bytes, len(c.want),
-					recordedBytes)
+				t.Errorf("%d checks with %d bytes, want %d with %d each", checks, bytes, len(c.want), recordedBytes)
 			}
 		})
 	}

@@ -232,8 +232,7 @@ func TestFitWithinLineupLimits(t *testing.T) {
 	if diff := cmp.Diff([]string{"a reaches review", "idle blocks"}, f.Binding); diff != "" || len(f.Broken) != 0 ||
 		!(f.Free.AUC > f.Fitted.AUC) {
 		t.Errorf("AUC %v, without the limits %v, broken %q (-want +got binding):\n%s", f.Fitted.AUC, f.Free.AUC,
-			f.Broken,
-			diff)
+			f.Broken, diff)
 	}
 	s.lineup.Limits[entity.Domain][1].AtLeast = 30
 	if f := s.fit(t, unlimited(.03)).Types[0]; !slices.Contains(f.Broken, "b never blocks") {

@@ -28,8 +28,7 @@ var update = flag.Bool("update", false, "update the golden files")
 func lineup() eval.Model {
 	domains := []entity.Type{entity.Domain, entity.Email}
 	return eval.Model{
-		Revision: 3, Bias: same(-4), Bands: check.Bands{Review: 40, Block: 70},
-		Layers: []eval.Layer{
+		Revision: 3, Bias: same(-4), Bands: check.Bands{Review: 40, Block: 70}, Layers: []eval.Layer{
 			{Name: "first", Version: "1.0.0", Weight: same(8), Types: entity.Types()},
 			{Name: "second", Version: "2.1.0", Weight: same(4), Types: domains},
 			{Name: "silent", Version: "1.0.0", Weight: same(6), Types: domains},
@@ -75,9 +74,7 @@ func (f *fakeScorer) Score(_ context.Context, field eval.Row) (*check.Decision, 
 			continue
 		}
 		o := check.Outcome{Layer: layer.Name, Version: layer.Version, Weight: layer.Weight[field.Type], Micros: 10,
-			Score:     score,
-			Range:     check.Range{-100, 100},
-			Abstained: i == 2}
+			Score: score, Range: check.Range{-100, 100}, Abstained: i == 2}
 		if i == 0 && s.failure != "" {
 			o.Failure, o.Score = s.failure, 0
 		}
@@ -481,8 +478,7 @@ func TestFalsePositives(t *testing.T) {
 		got = append(got, counts{g.Group, g.Review.N, g.Review.Count, g.Block.Count})
 	}
 	if diff := cmp.Diff([]counts{{".co.uk", 50, 5, 1}, {".com", 1200, 6, 2}, {"rank 1 to 1,000", 1000 + 49 + 48, 57,
-		49}},
-		got, cmp.AllowUnexported(counts{})); diff != "" {
+		49}}, got, cmp.AllowUnexported(counts{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

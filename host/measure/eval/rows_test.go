@@ -40,8 +40,7 @@ func TestReadRow(t *testing.T) {
 			eval.Row{Type: entity.Phone, Value: "1", Country: "MV"}, ""},
 		{"region as an object", `{"type":"phone","value":"1","label":0,"region":{"country":"MV"}}`,
 			eval.Row{Type: entity.Phone, Value: "1", Country: "MV"}, ""},
-		{"empty value", `{"type":"domain","value":"","label":1}`, eval.Row{Type: entity.Domain, Malicious: true},
-			""},
+		{"empty value", `{"type":"domain","value":"","label":1}`, eval.Row{Type: entity.Domain, Malicious: true}, ""},
 
 		{"not JSON", `{"type":"domain"`, eval.Row{}, "it is not JSON"},
 		{"array", `["domain"]`, eval.Row{}, "it is not a JSON object"},

@@ -61,8 +61,7 @@ func assemble(pages uint64) []byte {
 	exports = append(exports, join(sized([]byte("memory")), []byte{2, 0}))
 	active := join([]byte{0, 0x41}, []byte{0x80, activeAt >> 7}, []byte{0x0b}, sized([]byte(activeData)))
 	section := func(id byte, content []byte) []byte { return join([]byte{id}, sized(content)) }
-	return join([]byte("\x00asm\x01\x00\x00\x00"),
-		section(1, vector(types)), section(3, vector(indices)),
+	return join([]byte("\x00asm\x01\x00\x00\x00"), section(1, vector(types)), section(3, vector(indices)),
 		section(5, join([]byte{1, 1}, uleb(pages), uleb(maxPages))),
 		section(7, vector(exports)), section(12, uleb(2)), section(10, vector(bodies)),
 		section(11, vector([][]byte{active, join([]byte{1}, sized([]byte(passiveData)))})))
@@ -138,10 +137,8 @@ func (e *engine) instantiate() (*guest, error) {
 		return nil, err
 	}
 	module, err := e.runtime.InstantiateModule(experimental.WithMemoryAllocator(context.Background(), memory),
-		e.compiled,
-		wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize").
-			WithNanotime(func() int64 { return 1 }, sys.ClockResolution(1)).
-			WithRandSource(zeros{}))
+		e.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize").
+			WithNanotime(func() int64 { return 1 }, sys.ClockResolution(1)).WithRandSource(zeros{}))
 	if err != nil {
 		memory.Free()
 		return nil, err

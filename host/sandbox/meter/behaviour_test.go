@@ -174,8 +174,7 @@ func TestModuleDescribesOriginal(t *testing.T) {
 		Imports: []Import{{"assay", "fact", fact}},
 		Exports: []Export{{"run", FunctionKind, Signature{[]ValueType{I32}, []ValueType{I64}}},
 			{Name: "memory", Kind: MemoryKind}, {Name: "counter", Kind: GlobalKind}, {Name: "table", Kind: TableKind},
-			{"fact", FunctionKind, fact}},
-		MemoryMin: 1, MemoryMax: DefaultLimits().MemoryPages,
+			{"fact", FunctionKind, fact}}, MemoryMin: 1, MemoryMax: DefaultLimits().MemoryPages,
 		Unrestored: []string{"mutable v128 global", "data.drop", "table.init", "elem.drop", "table.copy", "table.grow",
 			"ref.func", "table.fill", "table.set"},
 	}

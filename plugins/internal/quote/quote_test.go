@@ -12,11 +12,10 @@ import (
 func TestOf(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct{ in, want string }{
-		"short ascii is kept": {"example.com", "example.com"},
-		"empty":               {"", ""},
-		"exactly the bound":   {strings.Repeat("a", quote.MaxBytes), strings.Repeat("a", quote.MaxBytes)},
-		"one byte over is cut": {strings.Repeat("a", quote.MaxBytes+1), strings.Repeat("a", quote.MaxBytes) +
-			"…"},
+		"short ascii is kept":  {"example.com", "example.com"},
+		"empty":                {"", ""},
+		"exactly the bound":    {strings.Repeat("a", quote.MaxBytes), strings.Repeat("a", quote.MaxBytes)},
+		"one byte over is cut": {strings.Repeat("a", quote.MaxBytes+1), strings.Repeat("a", quote.MaxBytes) + "…"},
 		"cut between two characters": {strings.Repeat("a", quote.MaxBytes-1) + "éb",
 			strings.Repeat("a", quote.MaxBytes-1) + "…"},
 		"control":                 {"a\nb\x7fc", "“a?b?c”"},
