@@ -23,9 +23,13 @@ func faulty() *guest {
 		return concat(i32Const(bufferAt), opLoadByte, i32Const(int(letter)), opEqual, ifTrue(then...))
 	}
 	g.scoring(i32Const(bufferAt), i32Const(0), opStore, g.fact("config.mode", 16), opDrop,
-		mode('x', g.log("about to trap"), opUnreachable), mode('d', i32Const(1), i32Const(0), op(0x6d), opDrop),
-		mode('o', i32Const(-4), opLoad, opDrop), mode('l', g.log("about to loop"), endless()),
-		mode('r', callFunc(fnRecurse)), mode('e', i32Const(0), callFunc(fnExit)), mode('f', i32Const(2), opReturn),
+		mode('x', g.log("about to trap"), opUnreachable),
+		mode('d', i32Const(1), i32Const(0), op(0x6d), opDrop),
+		mode('o', i32Const(-4), opLoad, opDrop),
+		mode('l', g.log("about to loop"), endless()),
+		mode('r', callFunc(fnRecurse)),
+		mode('e', i32Const(0), callFunc(fnExit)),
+		mode('f', i32Const(2), opReturn),
 		g.signal(10, codeOne, "Because"), returnScored)
 	return g.with(guestFunction{body: callFunc(fnRecurse)})
 }
@@ -259,7 +263,8 @@ func TestLineupSwapsUnderLoad(t *testing.T) {
 	box := sandboxOf(t, callers)
 	version := func(n int) *check.Lineup {
 		m := hostileGuest{wasm: signalling(1+n%100, codeOne, "Version").encode}.module()
-		return check.NewLineup(int64(n), nil, check.Bands{}, []check.Member{{Name: "first", Layer: open(t, box, m)},
+		return check.NewLineup(int64(n), nil, check.Bands{}, []check.Member{
+			{Name: "first", Layer: open(t, box, m)},
 			{Name: "loop", Layer: open(t, box, hostileGuest{wasm: loopForever}.module())},
 			{Name: "second", Layer: open(t, box, m)}})
 	}

@@ -77,10 +77,13 @@ func TestFormats(t *testing.T) {
 		},
 		"plain": {
 			list: "; all kinds\nbad.example\nhttps://phish.example/\n" +
-				"https://docs.example/forms/d/1?x=2\nhxxps://evil[.]example\n" + "Jane.Doe+x@gmail.com\n" +
+				"https://docs.example/forms/d/1?x=2\nhxxps://evil[.]example\n" +
+				"Jane.Doe+x@gmail.com\n" +
 				"+49 1512 3456789\nDE89 3704 0044 0532 0130 00\n*.wild.example\n" +
-				".dotted.example\n203.0.113.7\nhttp://203.0.113.7/x\n203.0.113.0/24\n" + "0151 23456789\nno\n",
-			format: Plain, malformed: 2, skipped: 3, want: []string{
+				".dotted.example\n203.0.113.7\nhttp://203.0.113.7/x\n203.0.113.0/24\n" +
+				"0151 23456789\nno\n",
+			format: Plain, malformed: 2, skipped: 3,
+			want: []string{
 				"domain bad.example", "domain docs.example page", "domain dotted.example", "domain evil.example",
 				"domain phish.example",
 				"domain wild.example", "email janedoe@gmail.com", "iban DE89370400440532013000", "phone +4915123456789",
@@ -184,7 +187,8 @@ func TestFormats(t *testing.T) {
 					"valid_until": "2030-01-01T00:00:00Z"},
 				{"type": "indicator", "pattern_type": "stix", "pattern": "[domain-name:value = 'back.example']",
 					"revoked": true},
-				{"type": "domain-name", "value": "observed.example"}]}`, format: STIX, malformed: 2, skipped: 9,
+				{"type": "domain-name", "value": "observed.example"}]}`,
+			format: STIX, malformed: 2, skipped: 9,
 			want: []string{"domain a.example malware", "domain b.example page phishing", "domain d.example",
 				"domain e.example", "email x@c.example phishing"},
 		},

@@ -23,28 +23,34 @@ func reports() (a, b *replay.Report) {
 	flip := replay.ReferenceFlip{Name: "a popular site", Type: entity.Domain, Value: "google.com", From: check.Allow,
 		To: check.Review, Before: 3, After: 41}
 	a = &replay.Report{
-		Remembered: 5003, From: at(10), To: at(90), Types: []replay.TypeReport{{
+		Remembered: 5003, From: at(10), To: at(90),
+		Types: []replay.TypeReport{{
 			Type: entity.Domain, Checks: 5000, Flips: 64, NewBlocks: 3, LostBlocks: 1, Refused: 2, Missing: 7,
 			Verdicts: map[check.Verdict]map[check.Verdict]int{
 				check.Allow:  {check.Allow: 4800, check.Review: 60, check.Block: 3},
 				check.Review: {check.Review: 30},
 				check.Block:  {check.Block: 104, check.Allow: 1},
-			}, Before: replay.Histogram{0: 4200, 1: 400, 3: 263, 8: 30, 19: 105},
-			After: replay.Histogram{0: 4200, 1: 300, 3: 301, 8: 90, 19: 107},
+			},
+			Before: replay.Histogram{0: 4200, 1: 400, 3: 263, 8: 30, 19: 105},
+			After:  replay.Histogram{0: 4200, 1: 300, 3: 301, 8: 90, 19: 107},
 		}, {
 			Type: entity.IBAN, Checks: 3,
 			Verdicts: map[check.Verdict]map[check.Verdict]int{check.Allow: {check.Allow: 3}},
 			Before:   replay.Histogram{2: 3}, After: replay.Histogram{2: 3},
-		}}, Signals: []replay.SignalFlips{
+		}},
+		Signals: []replay.SignalFlips{
 			{Type: entity.Domain, From: check.Allow, To: check.Review, Layer: "lexical", Code: "lexical:shape:odd",
 				Flips: 60},
 			{Type: entity.Domain, From: check.Allow, To: check.Block, Code: "bias", Flips: 3},
 			{Type: entity.Domain, From: check.Block, To: check.Allow, Layer: "feeds", Code: "degraded", Flips: 1},
-		}, Failures: []replay.LayerFailures{{Layer: "feeds", Reason: check.Exhausted, Checks: 12}}, References: 30,
+		},
+		Failures:       []replay.LayerFailures{{Layer: "feeds", Reason: check.Exhausted, Checks: 12}},
+		References:     30,
 		ReferenceFlips: []replay.ReferenceFlip{flip},
 	}
 	b = &replay.Report{
-		Remembered: 4000, From: at(5), To: at(80), Types: []replay.TypeReport{{
+		Remembered: 4000, From: at(5), To: at(80),
+		Types: []replay.TypeReport{{
 			Type: entity.Email, Checks: 1000, Flips: 1, Verdicts: map[check.Verdict]map[check.Verdict]int{
 				check.Review: {check.Allow: 1}, check.Allow: {check.Allow: 999}},
 			Before: replay.Histogram{1: 999, 8: 1}, After: replay.Histogram{1: 1000},
@@ -52,12 +58,15 @@ func reports() (a, b *replay.Report) {
 			Type: entity.Domain, Checks: 1000, Flips: 2, Verdicts: map[check.Verdict]map[check.Verdict]int{
 				check.Allow: {check.Allow: 998, check.Review: 2}},
 			Before: replay.Histogram{0: 1000}, After: replay.Histogram{0: 998, 8: 2},
-		}}, Signals: []replay.SignalFlips{
+		}},
+		Signals: []replay.SignalFlips{
 			{Type: entity.Email, From: check.Review, To: check.Allow, Code: "bands", Flips: 1},
 			{Type: entity.Domain, From: check.Allow, To: check.Review, Layer: "lexical", Code: "lexical:shape:odd",
 				Flips: 1},
 			{Type: entity.Domain, From: check.Allow, To: check.Review, Layer: "standing", Code: "score", Flips: 1},
-		}, Failures: []replay.LayerFailures{{Layer: "feeds", Reason: check.Exhausted, Checks: 3}}, References: 30,
+		},
+		Failures:       []replay.LayerFailures{{Layer: "feeds", Reason: check.Exhausted, Checks: 3}},
+		References:     30,
 		ReferenceFlips: []replay.ReferenceFlip{flip},
 	}
 	return a, b

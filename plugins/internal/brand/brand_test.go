@@ -137,7 +137,8 @@ func TestLookup(t *testing.T) {
 		want      string // the owner's name
 		how       Relation
 	}{
-		"listed": {suffix.Host{Registrable: "paypal.de", Suffix: "de", TLD: "de"}, "paypal", "PayPal", Owned},
+		"listed": {suffix.Host{Registrable: "paypal.de", Suffix: "de", TLD: "de"}, "paypal", "PayPal",
+			Owned},
 		"other brand": {suffix.Host{Registrable: "paypay.ne.jp", Suffix: "ne.jp", TLD: "jp"}, "paypal", "PayPay",
 			Owned},
 		"open suffix": {suffix.Host{Registrable: "paypal.wine", Suffix: "wine", TLD: "wine"}, "paypal", "",
@@ -149,7 +150,8 @@ func TestLookup(t *testing.T) {
 			"SharePoint", Owned},
 		"brand's own host": {
 			suffix.Host{ASCII: "mail.google.com", Registrable: "google.com", Suffix: "com", TLD: "com",
-				Subdomain: "mail"}, "google", "Google", Owned,
+				Subdomain: "mail"},
+			"google", "Google", Owned,
 		},
 		"stranger": {suffix.Host{Registrable: "blumen.de", Suffix: "de", TLD: "de"}, "paypal", "", Unrelated},
 	}

@@ -18,7 +18,8 @@ const (
 		"0432 ;\t0299 ;\tMA\n0251 ;\t0061 ;\tMA\n30CE ;\t002F ;\tMA\n02B9 ;\t0027 ;\tMA\n"
 	someStatus  = "00E0..017F ; Allowed # a\n0430..0455 ; Allowed\n"
 	someScripts = "0061..007A ; Latin # a\n00E0..024F ; Latin\n0250..02AF ; Latin\n0400..04FF ; Cyrillic\n" +
-		"30A1..30FA ; Katakana\n" + "0300..036F ; Inherited\n30FC ; Common\n10900..1091B ; Phoenician\n"
+		"30A1..30FA ; Katakana\n" +
+		"0300..036F ; Inherited\n30FC ; Common\n10900..1091B ; Phoenician\n"
 	someExtensions = "30FC ; Hira Kana # x\n0363..036F ; Latn\n"
 )
 

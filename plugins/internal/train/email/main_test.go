@@ -24,7 +24,8 @@ func writeRows(t *testing.T, reversed bool) string {
 	for i := range 60 {
 		mails = append(mails,
 			fmt.Sprintf(`{"type":"email","value":"jane@zz%dbox.com","label":1,"source":"a","category":"disposable"}`,
-				i), fmt.Sprintf(
+				i),
+			fmt.Sprintf(
 				`{"type":"email","value":"Jane@School%d.ORG","label":0,"source":"b","category":"business_domain"}`, i))
 		sites = append(sites, fmt.Sprintf(
 			`{"type":"domain","value":"www.library%d.org","label":0,"source":"c","category":"x"}`, i))
@@ -126,7 +127,8 @@ func TestRunRejects(t *testing.T) {
 	expect.NoError(t, os.WriteFile(filepath.Join(broken, "train_domains.jsonl"), []byte("{"), 0o600))
 	for name, args := range map[string][]string{
 		"no folder": {"-out", broken}, "two folders": {"-out", broken, "x", "y"}, "no file": {broken},
-		"missing": {"-out", broken, t.TempDir()}, "broken": {"-out", broken, broken}, "unknown flag": {"-x"},
+		"missing": {"-out", broken, t.TempDir()}, "broken": {"-out", broken, broken},
+		"unknown flag":          {"-x"},
 		"missing output folder": {"-out", filepath.Join(broken, "nowhere"), writeRows(t, false)},
 	} {
 		if err := run(args, io.Discard); err == nil {

@@ -68,7 +68,8 @@ func TestTrainingReproducible(t *testing.T) {
 		var report bytes.Buffer
 		expect.NoError(t, run([]string{"-target", target, "-pool", pool, "-out", out, "-jobs", jobs,
 			"-rows", filepath.Join(out, "sources.jsonl"), "-letter-rows", filepath.Join(out, "letters.jsonl"),
-			"-emails", emails}, &report, io.Discard))
+			"-emails", emails}, &report,
+			io.Discard))
 		outs[i] = report.String()
 		for _, name := range []string{"weights.head", "weights-0.bin", "weights-1.bin", "odds.go"} {
 			b := expect.Value(os.ReadFile(filepath.Join(out, name)))(t)
