@@ -157,38 +157,6 @@ func TestTimeLimitFollowsFromFuel(t *testing.T) {
 	}
 }
 
-// The budget of the manifest ends a call.
-func TestFuelLimit(t *testing.T) {
-	t.Parallel()
-	work := scoring(repeat(100_000, i32Const(1), opDrop), returnScored)
-	for name, c := range map[string]struct {
-		guest  *guest
-		budget int64
-		want   check.FailureReason
-	}{
-		"endless loop":      {scoring(endless(), returnScored), 1_000_000, check.Exhausted},
-		"limit exceeded":    {work, 500_000, check.Exhausted},
-		"limit not reached": {work, 2_000_000, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := manifest()
-			m["budget_fuel"] = c.budget
-			p := openIn(t, sandboxOf(t, 1), pack(t, c.guest.encode(), m))
-			_, err := p.Score(t.Context(), facts("example.org", ""))
-			if c.want == "" {
-				if err != nil {
-					t.Error(err)
-				}
-				return
-			}
-			if failure := failureOf(t, err); failure.Reason != c.want {
-				t.Errorf("%v, want %s", failure, c.want)
-			}
-		})
-	}
-}
-
 // Host functions charge fuel for the maximum work that one call can cause.
 func TestHostFunctionsChargeFuel(t *testing.T) {
 	t.Parallel()

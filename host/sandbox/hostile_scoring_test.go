@@ -150,14 +150,6 @@ func growEachCall() []byte {
 		opDrop, returnScored).encode()
 }
 
-// growToLimit grows its memory by a page up to 16 pages, writes to it, and scores its size in pages.
-func growToLimit() []byte {
-	g := newGuest()
-	return g.scoring(opMemorySize, i32Const(16), op(0x48), ifTrue(i32Const(1), opMemoryGrow, opDrop),
-		i32Const(bufferAt), i32Const(1), i32Const(40<<10), opMemoryFill,
-		opMemorySize, g.text(codeOne), g.text("Pages"), callFunc(fnSignal), returnScored).encode()
-}
-
 // slow runs n iterations of a loop and scores.
 func slow(n int) func() []byte {
 	g := newGuest()

@@ -112,6 +112,7 @@ func TestPointersAtTheEndDoNotTrap(t *testing.T) {
 	}
 }
 
+// TestAnswers checks what the host makes of the answers of a layer. returningGuests has more that are refused.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	type code = func(g *guest) []byte
@@ -179,24 +180,18 @@ func TestAnswers(t *testing.T) {
 		"sum below 0":  {emit(-100), 0, scored(0, "", one(-100))},
 		"sum clamped only at the end": {emit(100, 100, -100, -40), 0,
 			scored(60, "", one(100), one(100), one(-100), one(-40))},
-		"64 signals":      {emitRepeatedly(64), 0, scored(64, "", many(64, 1)...)},
-		"65 signals":      {emitRepeatedly(65), 0, refused("more than 64 signals")},
-		"101 points":      {emit(101), 0, refused("101 points")},
-		"-101 points":     {emit(-101), 0, refused("-101 points")},
-		"2^31-1 points":   {emit(1<<31 - 1), 0, refused("2147483647 points")},
-		"undeclared code": {emitCode("test:signal:other"), 0, refused(`no signal code "test:signal:other"`)},
-		"empty code":      {emitCode(""), 0, refused("no signal code")},
-		"code not UTF-8":  {emitCode("\xff\xfe"), 0, refused("no signal code")},
-		"empty text":      {emitText(""), 0, refused("empty")},
+		"64 signals":     {emitRepeatedly(64), 0, scored(64, "", many(64, 1)...)},
+		"-101 points":    {emit(-101), 0, refused("-101 points")},
+		"2^31-1 points":  {emit(1<<31 - 1), 0, refused("2147483647 points")},
+		"empty code":     {emitCode(""), 0, refused("no signal code")},
+		"code not UTF-8": {emitCode("\xff\xfe"), 0, refused("no signal code")},
 		"text of 240 bytes": {emitText(strings.Repeat("x", 240)), 0,
 			scored(1, "", check.Signal{Points: 1, Code: codeOne, Text: strings.Repeat("x", 240)})},
 		"text of 241 bytes":        {emitText(strings.Repeat("x", 241)), 0, refused("241 bytes")},
-		"text not UTF-8":           {emitText("a\xffb"), 0, refused("not UTF-8")},
 		"text with an ANSI escape": {emitText("\x1b[2J"), 0, refused("control character U+001B")},
 		"text with NUL":            {emitText("a\x00b"), 0, refused("control character U+0000")},
 		"threat":                   {threats("scam"), 0, scored(0, "scam")},
 		"last threat counts":       {threats("scam", "phishing"), 0, scored(0, "phishing")},
-		"undeclared threat":        {threats("malware"), 0, refused(`no threat "malware"`)},
 		"unknown threat":           {threats("<script>"), 0, refused("no threat")},
 		"empty threat":             {threats(""), 0, refused("no threat")},
 		"first violation is reported": {func(g *guest) []byte {
@@ -205,7 +200,6 @@ func TestAnswers(t *testing.T) {
 		"abstains":               {emit(60), 1, answer{Result: check.Result{Abstained: true}}},
 		"violation and abstains": {emit(101), 1, refused("101 points")},
 		"returns 2":              {emit(60), 2, fails(check.Trap, "returned 2")},
-		"returns -1":             {nothing, -1, fails(check.Trap, "returned -1")},
 		"returns 2^31-1":         {nothing, 1<<31 - 1, fails(check.Trap, "returned 2147483647")},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"assay/host/check"
 	"assay/internal/expect"
 )
 
@@ -48,40 +47,6 @@ func TestCallsDoNotLeakState(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// A guest that grows its memory in each call stays within the limit of its manifest.
-func TestGrowthIsUndoneBetweenCalls(t *testing.T) {
-	t.Parallel()
-	p := openIn(t, sandboxOf(t, 1), hostileGuest{wasm: growToLimit}.module())
-	calls := 10_000
-	if raceDetector {
-		calls = 1000
-	}
-	for i := range calls {
-		result, err := scoreOf(p, testEntity)
-		if err != nil || result.Score < 2 || result.Score > 16 {
-			t.Fatalf("call %d: %d pages of 16, %v", i, result.Score, err)
-		}
-	}
-}
-
-// A module returns the same score and burns the same fuel in every call with the same input.
-func TestResultsAreDeterministic(t *testing.T) {
-	t.Parallel()
-	g := newGuest()
-	p := openGuest(t, g.scoring(repeat(5000, i32Const(1), opDrop), g.signal(10, codeOne, "Because"), returnScored))
-	var first check.Result
-	for i := range 50 {
-		result := expect.Value(p.Score(t.Context(), facts("example.org", "")))(t)
-		if i == 0 {
-			first = result
-		}
-		if result.Fuel != first.Fuel || result.Score != first.Score || result.Fuel < 5000 {
-			t.Fatalf("call %d: score %d for %d units, the first %d for %d", i, result.Score, result.Fuel, first.Score,
-				first.Fuel)
-		}
 	}
 }
 

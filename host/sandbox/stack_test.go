@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"assay/host/check"
-	"assay/internal/expect"
 )
 
 // An instance does not keep a stack that has grown, and a stack over the limit fails the call even if the guest has
@@ -27,22 +26,6 @@ func TestStackLimits(t *testing.T) {
 		if kept := in.stack.bytes(); want == nil && kept != in.stackBytes {
 			t.Errorf("%d bytes: %d are kept", size, kept)
 		}
-	}
-}
-
-// An instance whose guest has recursed deeply and returned does not keep the grown stack.
-func TestIdleInstanceReleasesStack(t *testing.T) {
-	t.Parallel()
-	start, f := deep(fnScore+1, recursionDepth)
-	m := hostileGuest{wasm: scoring(start, returnScored).with(f).encode}.module()
-	p := openIn(t, sandboxOf(t, 1), m)
-	before := <-p.pool.idle
-	p.pool.idle <- before
-	expect.Value(p.Score(t.Context(), facts(testEntity, "")))(t)
-	after := <-p.pool.idle
-	p.pool.idle <- after
-	if kept := after.stack.bytes(); after != before || kept != after.stackBytes {
-		t.Errorf("same instance: %v; its stack has %d bytes", after == before, kept)
 	}
 }
 

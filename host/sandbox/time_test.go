@@ -151,11 +151,7 @@ func TestFailedCreationIsRefused(t *testing.T) {
 	t.Parallel()
 	for err, counts := range map[error]bool{errors.New("out of memory"): false, errTimeLimit: true} {
 		p := openIn(t, sandboxOf(t, 1), sevenPoints(t))
-		in, acquireErr := p.pool.acquire(t.Context())
-		if acquireErr != nil {
-			t.Fatal(acquireErr)
-		}
-		in.close()
+		expect.Value(p.pool.acquire(t.Context()))(t).close()
 		<-p.pool.slots
 		create := p.pool.create
 		p.pool.create = func(context.Context) (*instance, error) { return nil, err }

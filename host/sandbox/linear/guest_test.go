@@ -252,25 +252,12 @@ func (g *guest) score(t testing.TB, facts map[string]string) []string {
 	return c.signals
 }
 
-// Layers in Go, each compiled once.
-var (
-	statefulLayer = compiledOnce("testdata", "layer")
-	ibanLayer     = compiledOnce("..", "..", "..", "plugins", "iban")
-	emailLayer    = compiledOnce("..", "..", "..", "plugins", "email")
-)
-
-func compiledOnce(path ...string) func() ([]byte, error) {
-	return sync.OnceValues(func() ([]byte, error) {
-		packed, err := registry.CompileGo(context.Background(), filepath.Join(path...))
-		if err != nil {
-			return nil, err
-		}
-		module, err := registry.OpenModule(packed)
-		return module.Wasm, err
-	})
-}
-
-func built(t testing.TB, compile func() ([]byte, error)) []byte {
-	t.Helper()
-	return expect.Value(compile())(t)
-}
+// statefulLayer returns the layer in testdata, as Go compiles it.
+var statefulLayer = sync.OnceValues(func() ([]byte, error) {
+	packed, err := registry.CompileGo(context.Background(), filepath.Join("testdata", "layer"))
+	if err != nil {
+		return nil, err
+	}
+	module, err := registry.OpenModule(packed)
+	return module.Wasm, err
+})

@@ -45,16 +45,6 @@ func TestWritesAreUndone(t *testing.T) {
 	})
 }
 
-// TestWritesStayWithoutRestore shows that TestWritesAreUndone can fail.
-func TestWritesStayWithoutRestore(t *testing.T) {
-	t.Parallel()
-	forEachStrategy(t, func(t *testing.T, s strategy) {
-		g := newEngine(t, assemble(4), s).startWithSnapshot(t)
-		g.call(t, "poke", 5000, 0xc0ffee)
-		expect.Equal(t, "reads", g.call(t, "peek", 5000), 0xc0ffee)
-	})
-}
-
 func TestRestoreAfterAllKindsOfWrites(t *testing.T) {
 	t.Parallel()
 	const pages, end = 48, 48 * pageSize
@@ -112,23 +102,6 @@ func firstDifference(a, b []byte) int {
 		}
 	}
 	return min(len(a), len(b))
-}
-
-func TestDataSegments(t *testing.T) {
-	t.Parallel()
-	forEachStrategy(t, func(t *testing.T, s strategy) {
-		g := newEngine(t, assemble(3), s).startWithSnapshot(t)
-		for range 2 {
-			if got, _ := g.Memory().Read(activeAt, uint32(len(activeData))); string(got) != activeData {
-				t.Errorf("the data segment reads %q", got)
-			}
-			g.call(t, "init", activeAt, 0, uint64(len(passiveData)))
-			if got, _ := g.Memory().Read(activeAt, uint32(len(passiveData))); string(got) != passiveData {
-				t.Errorf("the passive segment reads %q", got)
-			}
-			g.restore(t)
-		}
-	})
 }
 
 func TestGrowth(t *testing.T) {
@@ -194,7 +167,7 @@ func TestGrowthBeforeSnapshot(t *testing.T) {
 // The layer keeps its last entity in a string, a map and a slice.
 func TestGoGuestIsRestored(t *testing.T) {
 	t.Parallel()
-	compiled := newEngine(t, built(t, statefulLayer), strategy{})
+	compiled := newEngine(t, expect.Value(statefulLayer())(t), strategy{})
 	forEachStrategy(t, func(t *testing.T, s strategy) {
 		g := compiled.with(s).startWithSnapshot(t)
 		score := func(value string) []string { return g.score(t, map[string]string{"entity.value": value}) }
