@@ -365,16 +365,3 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkRead(b *testing.B) {
-	var list strings.Builder
-	for i := range 100_000 {
-		fmt.Fprintf(&list, "secure-login-%d.example-%d.com\n", i, i%977)
-	}
-	b.SetBytes(int64(list.Len()))
-	for b.Loop() {
-		if _, _, err := read(b, strings.NewReader(list.String()), Options{}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -360,26 +360,4 @@ func TestManyRecords(t *testing.T) {
 	expect.Equal(t, "dns.networks", got["dns.networks"], "32")
 }
 
-// BenchmarkObserve looks up all facts of a cached domain, and of an uncached one from a server on loopback.
-func BenchmarkObserve(b *testing.B) {
-	server := resolvertest.Start(b, zone)
-	source := network.NewDNS(ask(b, server))
-	wants := wanting(all(source)...)
-	b.Run("known", func(b *testing.B) {
-		e := parse(b, entity.Domain, "www.example.com")
-		b.ReportAllocs()
-		for b.Loop() {
-			expect.Value(source.Observe(b.Context(), e, wants))(b)
-		}
-	})
-	b.Run("new", func(b *testing.B) {
-		i := 0
-		for b.Loop() {
-			i++
-			expect.Value(source.Observe(b.Context(), parse(b, entity.Domain, fmt.Sprintf("www.new-%d.com", i)),
-				wants))(b)
-		}
-	})
-}
-
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }

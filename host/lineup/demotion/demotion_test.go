@@ -145,18 +145,3 @@ func TestFoundAgain(t *testing.T) {
 		Terms: &swapped, Layers: []check.Outcome{unknown, trapped}}}})
 	expect.Equal(t, "found", found(), 0)
 }
-
-func BenchmarkWatch(b *testing.B) {
-	w := demotion.NewWatch()
-	layers := []check.Outcome{{Required: true}, {Required: true}, fine, fine, hinting, fine, fine, fine, fine,
-		established}
-	var records [200][]check.Record
-	for i := range records {
-		records[i] = []check.Record{{Caller: check.Caller{Account: fmt.Sprint("acct_", i)},
-			Decision: &check.Decision{At: start, Terms: terms, Layers: layers}}}
-	}
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		w.Remember(records[i%len(records)])
-	}
-}
