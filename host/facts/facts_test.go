@@ -52,7 +52,7 @@ func TestCollect(t *testing.T) {
 		return nil, nil
 	}}
 	silent := fmt.Errorf("no luck: %w", facts.ErrUnanswered)
-	cases := []struct {
+	for _, tc := range []struct {
 		name    string
 		sources []facts.Source
 		wanted  []string
@@ -86,8 +86,7 @@ func TestCollect(t *testing.T) {
 		{name: "a panic", sources: []facts.Source{gives("net", entity.Facts{"net.asn": "2"}, nil),
 			fake{"dns", func(context.Context, func(string) bool) (entity.Facts, error) { panic("oh") }}},
 			wanted: []string{"dns.a", "net.asn"}, refused: true},
-	}
-	for _, tc := range cases {
+	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			found, silent, err := collector(t, tc.sources...).Collect(t.Context(), "", entity.Entity{}, tc.wanted)
@@ -176,14 +175,13 @@ func TestHangingSource(t *testing.T) {
 
 func TestText(t *testing.T) {
 	t.Parallel()
-	cases := map[string]string{
+	for in, want := range map[string]string{
 		"NameSilo, LLC":              "NameSilo, LLC",
 		" a\tb\x00c\n\u202ed\u2028 ": "a b c d",
 		"\xff\xfeO\u0308":            "O\u0308",
 		strings.Repeat("é", 50):      strings.Repeat("é", 40),
 		"":                           "",
-	}
-	for in, want := range cases {
+	} {
 		expect.Equal(t, "Text of "+in, facts.Text(in), want)
 	}
 }

@@ -23,7 +23,7 @@ func TestCircuitBreaker(t *testing.T) {
 		}
 		return steps
 	}
-	cases := map[string]struct {
+	for name, c := range map[string]struct {
 		steps []step
 		open  bool
 	}{
@@ -38,8 +38,7 @@ func TestCircuitBreaker(t *testing.T) {
 			step{at: time.Second, call: "success"}), false},
 		"one probe at a time": {append(failures(5), step{at: time.Second, call: "pending"},
 			step{at: 2 * time.Second, refused: true}), true},
-	}
-	for name, c := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			start := time.Unix(1_000_000, 0)

@@ -34,7 +34,7 @@ func TestOpenDescribesDefects(t *testing.T) {
 	notOffered := func(module, name string) defect {
 		return defect{withImport(module, name, "", ""), []string{module, name, "not offered"}}
 	}
-	tests := map[string]defect{
+	for name, test := range map[string]defect{
 		"misspelt host function":     notOffered(hostModule, "signals"),
 		"host function, other type":  {withImport(hostModule, "log", tI32, ""), []string{"assay.log"}},
 		"host function with 64 bits": {withImport(hostModule, "threat", tI32+tI64, ""), []string{"assay.threat"}},
@@ -60,8 +60,7 @@ func TestOpenDescribesDefects(t *testing.T) {
 		"initialisation logs and traps":  notStarted(logging, "table is missing"),
 		"initialisation exits with 3":    notStarted(exitWith(3), "exited with code 3"),
 		"initialisation exits with zero": notStarted(exitWith(0), "exited with code 0"),
-	}
-	for name, test := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p, err := sandboxOf(t, 1).Open(t.Context(), pack(t, test.guest.encode(), manifest()))

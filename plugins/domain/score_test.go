@@ -80,12 +80,9 @@ func TestAbstainsWithoutName(t *testing.T) {
 		"no facts":      {},
 		"public suffix": {"domain.ascii": "github.io", "domain.suffix": "github.io", "domain.tld": "io"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := sdk.Run(Score, facts); got.Outcome != sdk.Abstained || len(got.Signals) != 0 {
-				t.Errorf("Score(%v) = %+v, want it to abstain", facts, got)
-			}
-		})
+		if got := sdk.Run(Score, facts); got.Outcome != sdk.Abstained || len(got.Signals) != 0 {
+			t.Errorf("%s: Score(%v) = %+v, want it to abstain", name, facts, got)
+		}
 	}
 }
 
@@ -137,7 +134,7 @@ func TestOrdinaryWordsAreNotTypos(t *testing.T) {
 
 func TestSignalTexts(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct{ value, want string }{
+	for name, tt := range map[string]struct{ value, want string }{
 		"digit": {"paypa1.xyz", "Imitates PayPal: digit “1” in place of “l”"},
 		"bait words": {"paypa1-secure-login.xyz",
 			"Imitates PayPal: digit “1” in place of “l”, next to “secure”, “login”"},
@@ -167,8 +164,7 @@ func TestSignalTexts(t *testing.T) {
 			"Mixes Latin and Katakana letters: “ノ” (U+30CE) looks like a dot or a slash"},
 		"whole script": {"осехур.com", "Written in Cyrillic letters that read as “ocexyp”"},
 		"rare letter":  {"ɡarden.com", "Uses a letter of hardly any language: “ɡ” (U+0261) looks like “g”"},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			result := sdk.Run(Score, facts(t, entity.Domain, tt.value))

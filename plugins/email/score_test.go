@@ -50,16 +50,12 @@ func TestAbstainsWithoutMailDomain(t *testing.T) {
 // TestListsSearchable checks that binary search finds every word of the lists.
 func TestListsSearchable(t *testing.T) {
 	t.Parallel()
-	lists := map[string]string{
+	for name, list := range map[string]string{
 		"disposables": disposables, "moneyWords": moneyWords, "deskWords": deskWords,
 		"fillers": fillers, "families": families, "realDomains": realDomains, "wrongSuffixes": wrongSuffixes,
-	}
-	for name, list := range lists {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			expect.Equal(t, "the list is out of order at", wordlist.Fault(list), "")
-			expect.Equal(t, "the list has upper-case letters", list, strings.ToLower(list))
-		})
+	} {
+		expect.Equal(t, name+": the list is out of order at", wordlist.Fault(list), "")
+		expect.Equal(t, name+": the list has upper-case letters", list, strings.ToLower(list))
 	}
 }
 
@@ -81,7 +77,7 @@ func TestWordsReachable(t *testing.T) {
 
 func TestFindTypo(t *testing.T) {
 	t.Parallel()
-	cases := map[string]struct {
+	for name, tc := range map[string]struct {
 		name, suffix string
 		unlisted     bool
 		want, how    string
@@ -106,15 +102,11 @@ func TestFindTypo(t *testing.T) {
 		"digit after four":             {"live5", "com", false, "", ""},
 		"national under its suffix":    {"seznma", "cz", false, "seznam.cz", "letters am swapped"},
 		"look-alikes of a real domain": {"ernail", "com", false, "", ""},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := findTypo(tc.name, tc.suffix, tc.unlisted); got.meant != tc.want || got.difference != tc.how {
-				t.Errorf("findTypo(%s.%s) = %q, %q, want %q, %q", tc.name, tc.suffix, got.meant, got.difference,
-					tc.want, tc.how)
-			}
-		})
+	} {
+		if got := findTypo(tc.name, tc.suffix, tc.unlisted); got.meant != tc.want || got.difference != tc.how {
+			t.Errorf("%s: findTypo(%s.%s) = %q, %q, want %q, %q", name, tc.name, tc.suffix, got.meant, got.difference,
+				tc.want, tc.how)
+		}
 	}
 }
 
@@ -157,7 +149,7 @@ func FuzzScore(f *testing.F) {
 }
 
 func BenchmarkScore(b *testing.B) {
-	cases := map[string]sdk.Facts{
+	for name, facts := range map[string]sdk.Facts{
 		"person": {
 			"email.local": "jane.doe84", "email.domain": "gmail.com", "email.provider": "google",
 			"domain.name": "gmail", "domain.registrable": "gmail.com",
@@ -172,8 +164,7 @@ func BenchmarkScore(b *testing.B) {
 			"domain.name": "a-0", "domain.registrable": "a-0.com", "domain.suffix": "com",
 			"domain.suffix_kind": "icann",
 		},
-	}
-	for name, facts := range cases {
+	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -104,19 +104,16 @@ func TestAbstainsWithoutAName(t *testing.T) {
 			"email.provider": "google",
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := sdk.Run(Score, facts); got.Outcome != sdk.Abstained || len(got.Signals) != 0 {
-				t.Errorf("Score(%v) = %+v, want abstained without signals", facts, got)
-			}
-		})
+		if got := sdk.Run(Score, facts); got.Outcome != sdk.Abstained || len(got.Signals) != 0 {
+			t.Errorf("%s: Score(%v) = %+v, want abstained without signals", name, facts, got)
+		}
 	}
 }
 
 // Names under an owner's domain are the owner's, except those that customers choose.
 func TestOwnersAreKnown(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct{ value, want string }{
+	for name, tt := range map[string]struct{ value, want string }{
 		"brand":           {"coinbase.com", "Coinbase"},
 		"below":           {"login.coinbase.com", "Coinbase"},
 		"site":            {"stackoverflow.com", "stackoverflow.com"},
@@ -125,8 +122,7 @@ func TestOwnersAreKnown(t *testing.T) {
 		"blog":            {"coinbase.wordpress.com", ""},
 		"customer's desk": {"coinbase.zendesk.com", ""},
 		"forgery":         {"coinbase-login.com", ""},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := sdk.Run(Score, facts(t, tt.value))
@@ -181,7 +177,7 @@ func TestPharmacySpam(t *testing.T) {
 // Texts must quote the evidence, in whole words if possible.
 func TestTextsNameTheEvidence(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct{ value, want string }{
+	for name, tt := range map[string]struct{ value, want string }{
 		"words":  {"paypa1-secure-login.xyz", "Spelled like reported names: “secure-login”"},
 		"suffix": {"paypa1-secure-login.xyz", "Names like this are often reported under “.xyz”"},
 		"shape":  {"paypa1-secure-login.xyz", "Name shape typical of reported names (length 19, 2 hyphens, 1 digit)"},
@@ -191,8 +187,7 @@ func TestTextsNameTheEvidence(t *testing.T) {
 		"ordinary":      {"baeckerei-mueller.de", "Spelled like names of long-established sites: “baeckerei-mueller”"},
 		"other address": {"blumen-com-wiese.net", "Contains “com-”, a part of another web address"},
 		"hexadecimal":   {"9f3ac01be47d22.com", "“9f3ac01be47d22” is a hexadecimal number"},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := sdk.Run(Score, facts(t, tt.value)).Signals
@@ -205,7 +200,7 @@ func TestTextsNameTheEvidence(t *testing.T) {
 
 func TestSplitPoints(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		points int
 		parts  shares
 		want   shares
@@ -214,14 +209,8 @@ func TestSplitPoints(t *testing.T) {
 		"in proportion":            {90, shares{2000, 0, 1000, -1000}, shares{60, 0, 30}},
 		"remainder to the largest": {100, shares{1000, 1000, 1000}, shares{34, 33, 33}},
 		"small parts":              {70, shares{100, 0, 4000, 200}, shares{0, 0, 67, 3}},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := tt.parts.points(tt.points); got != tt.want {
-				t.Errorf("%v.points(%d) = %v, want %v", tt.parts, tt.points, got, tt.want)
-			}
-		})
+	} {
+		expect.Equal(t, name, tt.parts.points(tt.points), tt.want)
 	}
 }
 
@@ -229,7 +218,7 @@ func TestSplitPoints(t *testing.T) {
 // must not become part of later ones.
 func TestStrongest(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		s       string
 		weights map[byte]int32
 		want    string
@@ -241,8 +230,7 @@ func TestStrongest(t *testing.T) {
 			"“def”"},
 		"too short": {"ab-------def", map[byte]int32{'a': 9, 'b': 9, 'd': 5, 'e': 5, 'f': 5, '-': -9}, "“def”"},
 		"nothing":   {"abc", map[byte]int32{'a': -1}, ""},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			weights := make([]int32, len(tt.s))
@@ -282,7 +270,7 @@ func TestRarity(t *testing.T) {
 
 func TestGrowToWords(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		s          string
 		start, end int
 		want       string
@@ -295,16 +283,10 @@ func TestGrowToWords(t *testing.T) {
 		"only a hyphen":              {"abcdefgh-ijklmnop", 8, 9, ""},
 		"the whole text":             {"login", 0, 5, "login"},
 		"ends inside characters":     {"日本語日本語", 4, 8, "日本語"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			start, end := growToWords(tt.s, tt.start, tt.end)
-			start, end = trim(tt.s, start, end)
-			if got := tt.s[start:end]; got != tt.want {
-				t.Errorf("%q from %d to %d became %q, want %q", tt.s, tt.start, tt.end, got, tt.want)
-			}
-		})
+	} {
+		start, end := growToWords(tt.s, tt.start, tt.end)
+		start, end = trim(tt.s, start, end)
+		expect.Equal(t, name, tt.s[start:end], tt.want)
 	}
 }
 

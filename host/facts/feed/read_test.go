@@ -60,7 +60,7 @@ func read(t testing.TB, in io.Reader, o Options) ([]string, Report, error) {
 
 func TestFormats(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		list      string
 		options   Options
 		format    Format // detected, or the given one
@@ -198,8 +198,7 @@ func TestFormats(t *testing.T) {
 		"an empty list": {list: "", format: Plain, want: []string{}},
 		"an error page": {list: "<html>\n<body>Not found</body>\n</html>\n", format: Plain, want: []string{},
 			malformed: 3},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for packed, in := range map[string]io.Reader{"": strings.NewReader(tt.list),

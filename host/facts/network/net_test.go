@@ -70,7 +70,7 @@ func TestNetTables(t *testing.T) {
 			"country_code": mmdbtype.String("NL")},
 		"44.0.0.0/8": mmdbtype.Map{"country": iso("<b>")},
 	})
-	cases := map[string]entity.Facts{
+	for value, want := range map[string]entity.Facts{
 		"one.com":     {"net.asn": "AS13335", "net.org": "Cloud flare, Inc.", "net.country": "US"},
 		"two.com":     {"net.asn": "AS701 AS13335", "net.org": "Elder Network", "net.country": "DE US"},
 		"six.com":     {"net.asn": "AS15169", "net.org": "Google LLC", "net.country": "IE"},
@@ -79,8 +79,7 @@ func TestNetTables(t *testing.T) {
 		"unknown.com": {},
 		"private.com": {},
 		"missing.com": {},
-	}
-	for value, want := range cases {
+	} {
 		t.Run(value, func(t *testing.T) {
 			t.Parallel()
 			source := network.NewNet(network.NetConfig{Resolver: ask(t, resolvertest.Start(t, hosts)), ASNs: asns,
@@ -118,7 +117,7 @@ func TestBlocklists(t *testing.T) {
 		2.0.0.127.bl.example.com. 60 IN A 127.0.0.2
 		test.dbl.example.com. 60 IN A 127.0.1.2
 	`
-	cases := []struct {
+	for _, tc := range []struct {
 		name, value, zone string
 		want              entity.Facts
 		unknown           bool
@@ -147,8 +146,7 @@ func TestBlocklists(t *testing.T) {
 			true},
 		{"address in a list of domains' range", "one.com", "9.0.0.41.bl.example.com. 60 IN A 127.0.1.2", entity.Facts{},
 			true},
-	}
-	for _, tc := range cases {
+	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			server := resolvertest.Start(t, hosts+healthy+tc.zone)
@@ -168,12 +166,11 @@ func TestBlocklists(t *testing.T) {
 
 func TestBlocklistQueriesPerFact(t *testing.T) {
 	t.Parallel()
-	cases := map[string][]string{
+	for fact, want := range map[string][]string{
 		"net.listed":        {"1.0.0.127.bl.example.com A", "9.0.0.41.bl.example.com A", "one.com A"},
 		"net.domain_listed": {"invalid.dbl.example.com A", "one.com.dbl.example.com A"},
 		"net.asn":           nil,
-	}
-	for fact, want := range cases {
+	} {
 		t.Run(fact, func(t *testing.T) {
 			t.Parallel()
 			server := resolvertest.Start(t, hosts)
@@ -204,14 +201,13 @@ func TestAddressLimit(t *testing.T) {
 
 func TestParseBlocklist(t *testing.T) {
 	t.Parallel()
-	cases := map[string]network.Blocklist{
+	for text, want := range map[string]network.Blocklist{
 		"zen.spamhaus.org": {Zone: "zen.spamhaus.org"}, " ZEN.spamhaus.org. ": {Zone: "zen.spamhaus.org"},
 		"domain:dbl.spamhaus.org":  {Zone: "dbl.spamhaus.org", Domains: true},
 		"key123.zen.dq.example.de": {Zone: "key123.zen.dq.example.de"},
 		"":                         {}, "org": {}, "domain:": {}, "a b.com": {}, "https://zen.spamhaus.org": {},
 		"a..b.com": {},
-	}
-	for text, want := range cases {
+	} {
 		got, err := network.ParseBlocklist(text)
 		if (err == nil) != (want.Zone != "") || err == nil && got != want {
 			t.Errorf("ParseBlocklist(%q) = %v, %v, want %v", text, got, err, want)

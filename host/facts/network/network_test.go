@@ -77,7 +77,7 @@ const zone = `
 
 func TestDNS(t *testing.T) {
 	t.Parallel()
-	cases := []struct {
+	for _, tc := range []struct {
 		kind  entity.Type
 		value string
 		want  entity.Facts
@@ -123,8 +123,7 @@ func TestDNS(t *testing.T) {
 		{entity.Phone, "+4930901820", nil},
 		{entity.IBAN, "DE89370400440532013000", nil},
 		{entity.Domain, "db.internal", nil}, // no public suffix: not looked up
-	}
-	for _, tc := range cases {
+	} {
 		t.Run(tc.value, func(t *testing.T) {
 			t.Parallel()
 			server := resolvertest.Start(t, zone)
@@ -222,7 +221,7 @@ func TestFalseAnswers(t *testing.T) {
 
 func TestDNSSEC(t *testing.T) {
 	t.Parallel()
-	cases := map[string]func(m *dns.Msg){
+	for want, change := range map[string]func(m *dns.Msg){
 		"validated": func(m *dns.Msg) { m.AuthenticatedData = true },
 		"signed":    func(*dns.Msg) {},
 		"unsigned":  func(m *dns.Msg) { m.Answer, m.AuthenticatedData = nil, true },
@@ -233,8 +232,7 @@ func TestDNSSEC(t *testing.T) {
 				&dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeSignatureExpired})
 		},
 		"": func(m *dns.Msg) { m.Rcode, m.Answer = dns.RcodeServerFailure, nil },
-	}
-	for want, change := range cases {
+	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			server := resolvertest.Start(t, zone)
@@ -254,7 +252,7 @@ func TestDNSSEC(t *testing.T) {
 
 func TestSPF(t *testing.T) {
 	t.Parallel()
-	cases := []struct{ name, records, want string }{
+	for _, tc := range []struct{ name, records, want string }{
 		{"nothing", `d.com. 60 IN TXT "hello"`, "none"},
 		{"another version", `d.com. 60 IN TXT "v=spf10 -all"`, "none"},
 		{"nobody", `d.com. 60 IN TXT "v=spf1 -all"`, "nobody"},
@@ -277,8 +275,7 @@ func TestSPF(t *testing.T) {
 		{"redirected by a macro", `d.com. 60 IN TXT "v=spf1 redirect=%{d}.e.com"`, "neutral"},
 		{"other modifiers", `d.com. 60 IN TXT "v=spf1 exp=e.com -all"`, "nobody"},
 		{"control characters", `d.com. 60 IN TXT "v=spf1 \000\007 ~all"`, "softfail"},
-	}
-	for _, tc := range cases {
+	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			source := network.NewDNS(ask(t, resolvertest.Start(t, tc.records)))
@@ -292,7 +289,7 @@ func TestSPF(t *testing.T) {
 
 func TestDMARC(t *testing.T) {
 	t.Parallel()
-	cases := []struct{ name, records, want string }{
+	for _, tc := range []struct{ name, records, want string }{
 		{"nothing", `d.com. 60 IN A 192.0.2.1`, "none"},
 		{"monitor", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1; p=none; rua=mailto:a@d.com"`, "monitor"},
 		{"quarantine", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1;p=Quarantine"`, "quarantine"},
@@ -306,8 +303,7 @@ func TestDMARC(t *testing.T) {
 		{"own before parent", "_dmarc.m.d.com. 60 IN TXT \"v=DMARC1; p=none\"\n" +
 			"_dmarc.d.com. 60 IN TXT \"v=DMARC1; p=reject\"", "monitor"},
 		{"the first of doubles", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1; p=reject; p=none"`, "reject"},
-	}
-	for _, tc := range cases {
+	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			source := network.NewDNS(ask(t, resolvertest.Start(t, tc.records)))

@@ -21,7 +21,7 @@ func TestResponses(t *testing.T) {
 		return respond(`{"objectClassName": "domain", "events": [{"eventAction": %q, "eventDate": %q}]}`, action, date)
 	}
 	failed := Record{Outcome: Failed, Failures: 1}
-	cases := []struct {
+	for _, tc := range []struct {
 		name    string
 		handler http.HandlerFunc
 		want    Record
@@ -74,8 +74,7 @@ func TestResponses(t *testing.T) {
 		{"redirect to a loopback address", func(w http.ResponseWriter, q *http.Request) {
 			http.Redirect(w, q, "https://[::1]/", http.StatusFound)
 		}, failed},
-	}
-	for _, tc := range cases {
+	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRegistry(t, tc.handler)
@@ -95,7 +94,7 @@ func TestResponses(t *testing.T) {
 // TestRedirects checks that redirects lead to https URLs or stay within the operator's own server.
 func TestRedirects(t *testing.T) {
 	t.Parallel()
-	cases := []struct {
+	for _, tc := range []struct {
 		own, to string
 		ok      bool
 	}{
@@ -107,8 +106,7 @@ func TestRedirects(t *testing.T) {
 		{"http://own.example:81/rdap", "http://other.example:81/", false},
 		{"https://own.example/rdap", "http://own.example/", false},
 		{"https://own.example/rdap", "https://other.example/", true},
-	}
-	for _, tc := range cases {
+	} {
 		c := expect.Value(newClient(tc.own, nil, time.Now))(t)
 		if err := c.http.CheckRedirect(httptest.NewRequest(http.MethodGet, tc.to, nil), nil); (err == nil) != tc.ok {
 			t.Errorf("redirect from %q to %s: %v", tc.own, tc.to, err)

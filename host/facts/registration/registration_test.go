@@ -236,14 +236,13 @@ func TestObserve(t *testing.T) {
 func TestNoNeedlessQueries(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t, respond(ordinary))
-	cases := []struct {
+	for _, tc := range []struct {
 		kind  entity.Type
 		value string
 	}{
 		{entity.Phone, "+4930901820"}, {entity.IBAN, "DE89370400440532013000"}, {entity.Domain, "co.uk"},
 		{entity.Domain, "blog.github.io"}, {entity.Domain, "host.internal"},
-	}
-	for _, tc := range cases {
+	} {
 		if f, err := r.observe(t, tc.kind, tc.value); len(f) > 0 || err != nil {
 			t.Errorf("%s: Observe = %v, %v; want nothing", tc.value, f, err)
 		}
@@ -264,7 +263,7 @@ func TestAfterQuery(t *testing.T) {
 	young := Record{Outcome: Registered, Created: noon.AddDate(0, 0, -29)}
 	failure := errors.New("status 500")
 	const day = 24 * time.Hour
-	cases := []struct {
+	for _, tc := range []struct {
 		name        string
 		previous, r Record
 		err         error
@@ -282,8 +281,7 @@ func TestAfterQuery(t *testing.T) {
 		{"many failures", Record{Outcome: Failed, Failures: 1 << 40}, Record{}, failure, Failed, day, 1<<40 + 1},
 		{"failure with a previous record", old, Record{}, failure, Registered, 5 * time.Minute, 1},
 		{"success after failures", Record{Outcome: Registered, Failures: 9}, old, nil, Registered, 7 * day, 0},
-	}
-	for _, tc := range cases {
+	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			got := afterQuery(tc.previous, tc.r, tc.err, noon)
@@ -301,7 +299,7 @@ func TestAfterQuery(t *testing.T) {
 // TestRetryAfter checks that a server that refuses a query is not queried about any domain until the pause is over.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
-	cases := map[string]struct {
+	for name, tc := range map[string]struct {
 		status int
 		header string
 		want   time.Duration
@@ -314,8 +312,7 @@ func TestRetryAfter(t *testing.T) {
 			20 * time.Minute},
 		"no header": {http.StatusForbidden, "", time.Minute},
 		"malformed": {http.StatusTooManyRequests, "soon", time.Minute},
-	}
-	for name, tc := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRegistry(t, func(w http.ResponseWriter, _ *http.Request) {

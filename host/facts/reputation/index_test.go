@@ -140,7 +140,7 @@ func TestSegments(t *testing.T) {
 
 func TestFormOf(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		want form
 		ok   bool
 	}{
@@ -156,8 +156,7 @@ func TestFormOf(t *testing.T) {
 		"jane.doe_smith":           {"janedoesmith", true},
 		"":                         {"", false},
 		strings.Repeat("long", 20): {form(strings.Repeat("long", 20)[:maxForm]), true},
-	}
-	for name, tt := range tests {
+	} {
 		if got, ok := formOf(name); got != tt.want || ok != tt.ok {
 			t.Errorf("formOf(%q) = %q, %v, want %q, %v", name, got, ok, tt.want, tt.ok)
 		}

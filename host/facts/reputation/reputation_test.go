@@ -165,7 +165,7 @@ func TestFeedFacts(t *testing.T) {
 	m.set(11, feed.List{Name: "Older", Kind: feed.Bad}, "bad2.example")
 	f := NewFeed(m, hasLists)
 	f.now = func() time.Time { return noon }
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		kind  entity.Type
 		value string
 		want  entity.Facts
@@ -212,8 +212,7 @@ func TestFeedFacts(t *testing.T) {
 			"feed.fresh": "yes"}},
 		"on no list":                {entity.Domain, "blumenwiese.example", entity.Facts{}},
 		"a phone number on no list": {entity.Phone, "+4915123456789", entity.Facts{}},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := expect.Value(f.Observe(t.Context(), parse(t, tt.kind, tt.value), all))(t)
@@ -331,7 +330,7 @@ func TestSimilarFacts(t *testing.T) {
 		}
 		return f
 	}
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		kind  entity.Type
 		value string
 		want  entity.Facts
@@ -357,8 +356,7 @@ func TestSimilarFacts(t *testing.T) {
 		"a mailbox's own entry": {entity.Email, "refund-department-7@gmail.com", nil},
 		"a person's name":       {entity.Email, "jane.smyth@gmail.com", nil},
 		"a phone number":        {entity.Phone, "+4915123456789", nil},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			expect.NoDiff(t, "facts", tt.want, similarTo(t, s, tt.kind, tt.value))

@@ -41,7 +41,7 @@ func TestHostileResponses(t *testing.T) {
 	rr := func(line string) dns.RR {
 		return expect.Value(dns.NewRR(line))(t)
 	}
-	cases := []struct {
+	for _, tc := range []struct {
 		name   string
 		handle handler
 		want   string // as describe formats it; "" for an error
@@ -151,8 +151,7 @@ func TestHostileResponses(t *testing.T) {
 				Class: 1, Ttl: 60}, Rdata: "c0"}}
 			_ = w.WriteMsg(m)
 		}, "", true},
-	}
-	for _, tc := range cases {
+	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			server := resolvertest.Start(t, "victim.example. 60 IN A "+genuine)

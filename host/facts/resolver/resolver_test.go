@@ -88,7 +88,7 @@ func TestLookup(t *testing.T) {
 		empty.example. 60 IN CNAME example.com.
 	`)
 	r := newResolver(t, resolver.Config{}, server)
-	cases := []struct {
+	for _, tc := range []struct {
 		name, host string
 		rrtype     resolver.Type
 		want       resolver.Answer
@@ -125,8 +125,7 @@ func TestLookup(t *testing.T) {
 			resolver.Answer{Status: resolver.NXDomain}},
 		{"label longer than 63 bytes", strings.Repeat("l", 64) + ".com", resolver.A,
 			resolver.Answer{Status: resolver.NXDomain}},
-	}
-	for _, tc := range cases {
+	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			expect.NoDiff(t, "Lookup", tc.want, lookUp(t, r, tc.host, tc.rrtype), sameAnswer)
@@ -154,7 +153,7 @@ func (c *clock) add(d time.Duration) {
 
 func TestCacheTTL(t *testing.T) {
 	t.Parallel()
-	cases := []struct {
+	for _, tc := range []struct {
 		name, zone, host string
 		ttl              time.Duration // when the next lookup queries the server again
 	}{
@@ -163,8 +162,7 @@ func TestCacheTTL(t *testing.T) {
 		{"maximum", "a.example. 999999 IN A 192.0.2.1", "a.example", time.Hour},
 		{"NXDOMAIN, TTL of the SOA record", "a.example. 60 IN A 192.0.2.1", "b.example", time.Minute},
 		{"NODATA, TTL of the SOA record", "a.example. 60 IN MX 1 m.example.", "a.example", time.Minute},
-	}
-	for _, tc := range cases {
+	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			server, c := resolvertest.Start(t, tc.zone), &clock{now: time.Unix(1e9, 0)}

@@ -128,9 +128,7 @@ func TestGrowth(t *testing.T) {
 				}
 				expect.Equal(t, name+": reads", g.call(t, "peek", 0), 0)
 				g.call(t, "poke", 0, 7)
-				if got := g.call(t, "grow", test.by); got != test.want {
-					t.Errorf("%s: memory.grow returns %d, want %d", name, int32(got), int32(test.want))
-				}
+				expect.Equal(t, name, g.call(t, "grow", test.by), test.want)
 				expect.Equal(t, name+": memory.size returns", g.call(t, "size"), test.pages)
 				for _, last := range []uint64{3*pageSize - 4, uint64(test.pages)*pageSize - 4} {
 					if g.call(t, "peek", last) != 0 {

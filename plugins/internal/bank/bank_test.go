@@ -10,7 +10,7 @@ import (
 
 func TestFind(t *testing.T) {
 	t.Parallel()
-	cases := map[string]struct {
+	for name, c := range map[string]struct {
 		country, code string
 		known         bool
 		list          List
@@ -25,8 +25,7 @@ func TestFind(t *testing.T) {
 		"no country of letters": {" D", "37040044", false, None},
 		"too long":              {"DEU", "37040044", false, None},
 		"no code":               {"DE", "", false, Register},
-	}
-	for name, c := range cases {
+	} {
 		if known, list := Find(c.country, c.code); known != c.known || list != c.list {
 			t.Errorf("%s: Find(%q, %q) = %v, %d, want %v, %d", name, c.country, c.code, known, list, c.known, c.list)
 		}

@@ -13,7 +13,7 @@ import (
 func TestRelationTo(t *testing.T) {
 	t.Parallel()
 	b := Brand{Key: "blumen", Domains: "blumen.* blumen-shop.com blumen-*.de shop.example.net"}
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		host suffix.Host
 		want Relation
 	}{
@@ -34,14 +34,8 @@ func TestRelationTo(t *testing.T) {
 			TLD: "net"}, Owned},
 		"longer name":         {suffix.Host{Registrable: "blumenwiese.com", Suffix: "com", TLD: "com"}, Unrelated},
 		"suffix of the label": {suffix.Host{Registrable: "xblumen.com", Suffix: "com", TLD: "com"}, Unrelated},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := b.RelationTo(&tt.host); got != tt.want {
-				t.Errorf("RelationTo(%+v) = %d, want %d", tt.host, got, tt.want)
-			}
-		})
+	} {
+		expect.Equal(t, name, b.RelationTo(&tt.host), tt.want)
 	}
 }
 
@@ -89,7 +83,7 @@ func TestSiteAt(t *testing.T) {
 
 func TestOwnerName(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		host suffix.Host
 		want string
 	}{
@@ -114,14 +108,8 @@ func TestOwnerName(t *testing.T) {
 			""},
 		"site's name in Egypt": {suffix.Host{Registrable: "zendesk.eg", Suffix: "eg", TLD: "eg"}, ""},
 		"stranger":             {suffix.Host{Registrable: "blumen.de", Suffix: "de", TLD: "de"}, ""},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := OwnerName(&tt.host); got != tt.want {
-				t.Errorf("OwnerName(%+v) = %q, want %q", tt.host, got, tt.want)
-			}
-		})
+	} {
+		expect.Equal(t, name, OwnerName(&tt.host), tt.want)
 	}
 }
 
@@ -131,7 +119,7 @@ func TestLookup(t *testing.T) {
 	for i := range Count() {
 		brands[At(i).Key] = i
 	}
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		host      suffix.Host
 		candidate string // a key
 		want      string // the owner's name
@@ -154,8 +142,7 @@ func TestLookup(t *testing.T) {
 			"google", "Google", Owned,
 		},
 		"stranger": {suffix.Host{Registrable: "blumen.de", Suffix: "de", TLD: "de"}, "paypal", "", Unrelated},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, relation := Lookup(&tt.host, brands[tt.candidate])

@@ -11,7 +11,7 @@ import (
 
 func TestOf(t *testing.T) {
 	t.Parallel()
-	cases := map[string]struct{ in, want string }{
+	for name, tc := range map[string]struct{ in, want string }{
 		"short ascii is kept":  {"example.com", "example.com"},
 		"empty":                {"", ""},
 		"exactly the bound":    {strings.Repeat("a", quote.MaxBytes), strings.Repeat("a", quote.MaxBytes)},
@@ -28,12 +28,8 @@ func TestOf(t *testing.T) {
 		"long and in quotes": {"=" + strings.Repeat("a", quote.MaxBytes), "“=" + strings.Repeat("a", quote.MaxBytes-7) +
 			"…”"},
 		"letters of other scripts": {"пример.рф", "пример.рф"},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			expect.Equal(t, "quote of "+tc.in, quote.Of(tc.in), tc.want)
-		})
+	} {
+		expect.Equal(t, name, quote.Of(tc.in), tc.want)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 func TestRiskPoints(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		tld  string
 		want int
 	}{
@@ -24,12 +24,8 @@ func TestRiskPoints(t *testing.T) {
 		"empty":                    {"", 0},
 		"part of a listed suffix":  {"you", 0},
 		"start of a listed suffix": {"to", 0},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			expect.Equal(t, "RiskPoints of "+tt.tld, RiskPoints(tt.tld), tt.want)
-		})
+	} {
+		expect.Equal(t, name, RiskPoints(tt.tld), tt.want)
 	}
 }
 
@@ -89,7 +85,7 @@ func TestListsSearchable(t *testing.T) {
 
 func TestRead(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		facts sdk.Facts
 		want  Host
 		ok    bool
@@ -131,8 +127,7 @@ func TestRead(t *testing.T) {
 		},
 		"public suffix": {sdk.Facts{"domain.ascii": "github.io"}, Host{ASCII: "github.io"}, false},
 		"nothing known": {sdk.Facts{}, Host{}, false},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var got Host
@@ -150,7 +145,7 @@ func TestRead(t *testing.T) {
 
 func TestNeutral(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		suffix string
 		want   bool
 	}{
@@ -161,18 +156,14 @@ func TestNeutral(t *testing.T) {
 		"two entries":      {"github.io gitlab.io", false},
 		"part of an entry": {"hub.io", false},
 		"empty":            {"", false},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			expect.Equal(t, "Neutral of "+tt.suffix, Neutral(tt.suffix), tt.want)
-		})
+	} {
+		expect.Equal(t, name, Neutral(tt.suffix), tt.want)
 	}
 }
 
 func TestRestricted(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		suffix string
 		want   bool
 	}{
@@ -186,18 +177,14 @@ func TestRestricted(t *testing.T) {
 		"prefix of a label":   {"government", false},
 		"commercial":          {"co.uk", false},
 		"empty":               {"", false},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			expect.Equal(t, "Restricted of "+tt.suffix, Restricted(tt.suffix), tt.want)
-		})
+	} {
+		expect.Equal(t, name, Restricted(tt.suffix), tt.want)
 	}
 }
 
 func TestSplitSite(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for what, tt := range map[string]struct {
 		registrable, subdomain string
 		name, rest             string
 		ok                     bool
@@ -212,14 +199,10 @@ func TestSplitSite(t *testing.T) {
 		"two entries":      {"weebly.com glitch.me", "a", "", "", false},
 		"empty label":      {"weebly.com", "a.", "", "a", false},
 		"part of an entry": {"eebly.com", "a", "", "", false},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			name, rest, ok := SplitSite(tt.registrable, tt.subdomain)
-			if name != tt.name || rest != tt.rest || ok != tt.ok {
-				t.Errorf("SplitSite(%q, %q) = %q, %q, %v", tt.registrable, tt.subdomain, name, rest, ok)
-			}
-		})
+	} {
+		name, rest, ok := SplitSite(tt.registrable, tt.subdomain)
+		if name != tt.name || rest != tt.rest || ok != tt.ok {
+			t.Errorf("%s: SplitSite(%q, %q) = %q, %q, %v", what, tt.registrable, tt.subdomain, name, rest, ok)
+		}
 	}
 }

@@ -49,7 +49,7 @@ func testDomains(t *testing.T) []*Domain {
 func TestReadDomains(t *testing.T) {
 	t.Parallel()
 	const ok = `{"type":"domain","value":"a.example.com","label":1,"source":"s_x","category":"c","rank":7}` + "\n"
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		text    string
 		want    string // part of the error
 		skipped int
@@ -66,8 +66,7 @@ func TestReadDomains(t *testing.T) {
 		"other type":      {ok + `{"type":"email","value":"a@b.com","label":0,"source":"s"}` + "\n" + ok, "", 0},
 		"invalid domain":  {ok + `{"value":"exa mple.com","label":0,"source":"s"}` + "\n" + ok, "", 1},
 		"a public suffix": {ok + `{"value":"co.uk","label":0,"source":"s"}` + "\n" + ok, "", 1},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			domains, skipped, err := ReadDomains(writeFile(t, tt.text), true)

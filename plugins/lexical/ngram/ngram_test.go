@@ -12,7 +12,7 @@ import (
 
 func TestOf(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		host suffix.Host
 		want ngram.Address
 	}{
@@ -28,12 +28,8 @@ func TestOf(t *testing.T) {
 			suffix.Host{Name: "a" + strings.Repeat("ü", 60), Suffix: "de", TLD: "de"},
 			ngram.Address{Name: "a" + strings.Repeat("ü", 31), Suffix: "de", TLD: "de"},
 		},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			expect.Equal(t, "Of()", ngram.Of(&tt.host), tt.want)
-		})
+	} {
+		expect.Equal(t, name, ngram.Of(&tt.host), tt.want)
 	}
 }
 
@@ -109,7 +105,7 @@ func TestOpenRejects(t *testing.T) {
 	head := string(ngram.EncodeLevels([ngram.Levels]int32{}))
 	piece := make([]byte, ngram.Slots/4)
 	expect.Value(ngram.Open(head, piece, piece))(t)
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		head   string
 		pieces [][]byte
 	}{
@@ -118,8 +114,7 @@ func TestOpenRejects(t *testing.T) {
 		"a longer head":   {head + "\x00", [][]byte{piece, piece}},
 		"a piece missing": {head, [][]byte{piece}},
 		"a piece cut":     {head, [][]byte{piece, piece[1:]}},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var fault ngram.FaultError

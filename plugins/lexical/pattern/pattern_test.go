@@ -10,7 +10,7 @@ import (
 
 func TestBuild(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		host suffix.Host
 		want Build
 		hex  bool
@@ -26,15 +26,11 @@ func TestBuild(t *testing.T) {
 			Build{Length: 1, Letters: "a", Labels: 2}, false},
 		"www alone": {suffix.Host{Name: "a", Subdomain: "www", Private: true}, Build{Length: 1, Letters: "a"}, false},
 		"nothing":   {suffix.Host{}, Build{}, false},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := read(&tt.host)
-			expect.Equal(t, "Hex()", got.Hex(), tt.hex)
-			got.hex, got.consonants = 0, 0
-			expect.Equal(t, "read", got, tt.want)
-		})
+	} {
+		got := read(&tt.host)
+		expect.Equal(t, name+": Hex()", got.Hex(), tt.hex)
+		got.hex, got.consonants = 0, 0
+		expect.Equal(t, name+": read", got, tt.want)
 	}
 	if got := read(&suffix.Host{Name: "aeschtszi-rst"}); got.consonants != 6 {
 		t.Errorf("%d consonants in a run, want 6", got.consonants)
@@ -43,7 +39,7 @@ func TestBuild(t *testing.T) {
 
 func TestPosing(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		host suffix.Host
 		part string
 	}{
@@ -58,14 +54,10 @@ func TestPosing(t *testing.T) {
 		"delivery network":  {suffix.Host{Name: "www-blumen", Suffix: "cloudfront.net", TLD: "net", Private: true}, ""},
 		"country, on a host": {suffix.Host{Name: "pl-blumen", Suffix: "weebly.com", TLD: "com", Private: true},
 			"pl-"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var n Name
-			n.Read(&tt.host)
-			expect.Equal(t, "Posing()", n.Posing(), tt.part)
-		})
+	} {
+		var n Name
+		n.Read(&tt.host)
+		expect.Equal(t, name, n.Posing(), tt.part)
 	}
 }
 

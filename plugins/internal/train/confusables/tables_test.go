@@ -46,12 +46,9 @@ func TestLikeness(t *testing.T) {
 	}
 	d.allowed['ɱ'] = true
 	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got, ok := d.likenessOf(tt.r); got != tt.want || ok != tt.ok {
-				t.Errorf("likenessOf(%q) = %+v, %v, want %+v, %v", tt.r, got, ok, tt.want, tt.ok)
-			}
-		})
+		if got, ok := d.likenessOf(tt.r); got != tt.want || ok != tt.ok {
+			t.Errorf("%s: likenessOf(%q) = %+v, %v, want %+v, %v", name, tt.r, got, ok, tt.want, tt.ok)
+		}
 	}
 }
 
@@ -88,13 +85,10 @@ func TestBadFiles(t *testing.T) {
 			"Scripts.txt: there is no data"},
 		"broken range": {someConfusables, someStatus, someScripts, "0041..zz ; Latn\n", `"zz" is not a code point`},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := readUnicode(tt.confusables, tt.status, tt.scripts, tt.extensions)
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error %v, want one that contains %q", err, tt.want)
-			}
-		})
+		_, err := readUnicode(tt.confusables, tt.status, tt.scripts, tt.extensions)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: error %v, want one that contains %q", name, err, tt.want)
+		}
 	}
 }
 
