@@ -75,16 +75,13 @@ func TestMergeData(t *testing.T) {
 		"address in global": {data(segment(8, "a"), global), nil},
 		"truncated":         {data(segment(8, "a"), segment(9, "b"))[:9], nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			want := test.want
-			if want == nil {
-				want = test.body
-			}
-			if got := mergeData(test.body); !bytes.Equal(got, want) {
-				t.Errorf("% x, want % x", got, want)
-			}
-		})
+		want := test.want
+		if want == nil {
+			want = test.body
+		}
+		if got := mergeData(test.body); !bytes.Equal(got, want) {
+			t.Errorf("%s: % x, want % x", name, got, want)
+		}
 	}
 	for _, v := range []int64{0, 1, 63, 64, -1, -64, -65, 8191, 1 << 20, math.MaxInt32, math.MinInt32} {
 		if got, n := signed(appendSigned(nil, v)); got != v || n == 0 {

@@ -282,17 +282,14 @@ func TestAfterQuery(t *testing.T) {
 		{"failure with a previous record", old, Record{}, failure, Registered, 5 * time.Minute, 1},
 		{"success after failures", Record{Outcome: Registered, Failures: 9}, old, nil, Registered, 7 * day, 0},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			got := afterQuery(tc.previous, tc.r, tc.err, noon)
-			if got.Outcome != tc.outcome || got.NextFetch.Sub(noon) != tc.interval || got.Failures != tc.failures ||
-				!got.Fetched.Equal(noon) {
-				t.Errorf("afterQuery = %+v", got)
-			}
-			if tc.err != nil && got.Registrar != tc.previous.Registrar {
-				t.Error("the failure changed the previous registrar")
-			}
-		})
+		got := afterQuery(tc.previous, tc.r, tc.err, noon)
+		if got.Outcome != tc.outcome || got.NextFetch.Sub(noon) != tc.interval || got.Failures != tc.failures ||
+			!got.Fetched.Equal(noon) {
+			t.Errorf("%s: afterQuery = %+v", tc.name, got)
+		}
+		if tc.err != nil && got.Registrar != tc.previous.Registrar {
+			t.Errorf("%s: the failure changed the previous registrar", tc.name)
+		}
 	}
 }
 

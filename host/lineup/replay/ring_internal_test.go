@@ -64,16 +64,13 @@ func TestRingIsBounded(t *testing.T) {
 		"by bytes":             {100, 120, "gf"}, // less than three times recordedBytes
 		"by less than a check": {100, 10, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r, _ := clocked(c.checks, c.maxBytes)
-			r.remember("abcdefg")
-			expect.Equal(t, "the ring", r.subjects(), c.want)
-			checks, bytes := r.Size()
-			if checks != len(c.want) || bytes > c.maxBytes || (bytes == 0) != (c.want == "") {
-				t.Errorf("%d checks with %d bytes", checks, bytes)
-			}
-		})
+		r, _ := clocked(c.checks, c.maxBytes)
+		r.remember("abcdefg")
+		expect.Equal(t, name+": the ring", r.subjects(), c.want)
+		checks, bytes := r.Size()
+		if checks != len(c.want) || bytes > c.maxBytes || (bytes == 0) != (c.want == "") {
+			t.Errorf("%s: %d checks with %d bytes", name, checks, bytes)
+		}
 	}
 }
 

@@ -45,13 +45,10 @@ func TestAUC(t *testing.T) {
 		{"no benign rows", nil, []float64{1, 2}, undefined, undefined, undefined},
 		{"no rows", nil, nil, undefined, undefined, undefined},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			auc, interval := curveOf(c.benign, c.malicious).AUC()
-			if !near(auc, c.auc) || !near(float64(interval[0]), c.low) || !near(float64(interval[1]), c.high) {
-				t.Errorf("AUC %v within %v, want %v within %v to %v", auc, interval, c.auc, c.low, c.high)
-			}
-		})
+		auc, interval := curveOf(c.benign, c.malicious).AUC()
+		if !near(auc, c.auc) || !near(float64(interval[0]), c.low) || !near(float64(interval[1]), c.high) {
+			t.Errorf("%s: AUC %v within %v, want %v within %v to %v", c.name, auc, interval, c.auc, c.low, c.high)
+		}
 	}
 }
 
@@ -157,13 +154,10 @@ func TestRecallAtFalsePositives(t *testing.T) {
 		{"no malicious rows", []float64{1}, nil, .01, undefined, undefined, undefined},
 		{"no benign rows", nil, []float64{1}, .01, undefined, undefined, undefined},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			p := curveOf(c.benign, c.malicious).At(c.fpr)
-			if !near(p.Recall, c.recall) || !near(p.Threshold, c.threshold) || !near(p.FPR, c.got) {
-				t.Errorf("%+v, want recall %v from %v at %v", p, c.recall, c.threshold, c.got)
-			}
-		})
+		p := curveOf(c.benign, c.malicious).At(c.fpr)
+		if !near(p.Recall, c.recall) || !near(p.Threshold, c.threshold) || !near(p.FPR, c.got) {
+			t.Errorf("%s: %+v, want recall %v from %v at %v", c.name, p, c.recall, c.threshold, c.got)
+		}
 	}
 }
 
