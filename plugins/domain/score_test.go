@@ -221,20 +221,4 @@ func FuzzScore(f *testing.F) {
 	})
 }
 
-func BenchmarkScore(b *testing.B) {
-	for name, value := range map[string]string{
-		"ordinary":  "baeckerei-mueller.de",
-		"official":  "login.microsoftonline.com",
-		"lookalike": "paypa1-secure-login.xyz",
-		"longest": strings.Repeat("steam-"+strings.Repeat("comunity", 7)+".", 3) +
-			strings.Repeat("discrod-", 7) + "net.top",
-	} {
-		b.Run(name, func(b *testing.B) {
-			facts := facts(b, entity.Domain, value)
-			b.ReportAllocs()
-			for b.Loop() {
-				sdk.Run(Score, facts)
-			}
-		})
-	}
-}
+func BenchmarkScore(b *testing.B) { layertest.Open(b, ".").Benchmark(b, Score) }

@@ -148,28 +148,4 @@ func FuzzScore(f *testing.F) {
 	})
 }
 
-func BenchmarkScore(b *testing.B) {
-	for name, facts := range map[string]sdk.Facts{
-		"person": {
-			"email.local": "jane.doe84", "email.domain": "gmail.com", "email.provider": "google",
-			"domain.name": "gmail", "domain.registrable": "gmail.com",
-			"domain.suffix": "com", "domain.suffix_kind": "icann",
-		},
-		"company": {
-			"email.local": "wolfgang.schwarzschmidt", "email.domain": "mail.example.co.uk", "domain.name": "example",
-			"domain.registrable": "example.co.uk", "domain.suffix": "co.uk", "domain.suffix_kind": "icann",
-		},
-		"long": {
-			"email.local": strings.Repeat("support1", 8), "email.domain": strings.Repeat("a-0.", 62) + "com",
-			"domain.name": "a-0", "domain.registrable": "a-0.com", "domain.suffix": "com",
-			"domain.suffix_kind": "icann",
-		},
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				sdk.Run(Score, facts)
-			}
-		})
-	}
-}
+func BenchmarkScore(b *testing.B) { layertest.Open(b, ".").Benchmark(b, Score) }

@@ -96,23 +96,4 @@ func FuzzScore(f *testing.F) {
 	})
 }
 
-func BenchmarkScore(b *testing.B) {
-	for name, facts := range map[string]sdk.Facts{
-		"sound": {
-			"iban.country": "DE", "iban.listed": "yes", "iban.structure": "ok", "iban.check": "ok",
-			"iban.check_digits": "89", "iban.bban": "500105170648489890", "iban.bank": "50010517",
-			"iban.account": "0648489890", "iban.sepa": "yes", "entity.country": "EU",
-		},
-		"wrong": {
-			"iban.country": "DE", "iban.listed": "yes", "iban.structure": "length", "iban.check": "wrong",
-			"iban.check_digits": "89", "iban.bban": "50010517064848989", "iban.sepa": "yes", "entity.country": "DE",
-		},
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				sdk.Run(Score, facts)
-			}
-		})
-	}
-}
+func BenchmarkScore(b *testing.B) { layertest.Open(b, ".").Benchmark(b, Score) }

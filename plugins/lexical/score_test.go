@@ -318,18 +318,4 @@ func FuzzScore(f *testing.F) {
 	})
 }
 
-func BenchmarkScore(b *testing.B) {
-	for name, value := range map[string]string{
-		"honest":   "baeckerei-mueller.de",
-		"reported": "paypa1-secure-login.xyz",
-		"longest":  strings.Repeat("konto-", 10) + "abc." + strings.Repeat("sicherheit-", 5) + "online.top",
-	} {
-		b.Run(name, func(b *testing.B) {
-			facts := facts(b, value)
-			b.ReportAllocs()
-			for b.Loop() {
-				sdk.Run(Score, facts)
-			}
-		})
-	}
-}
+func BenchmarkScore(b *testing.B) { layertest.Open(b, ".").Benchmark(b, Score) }

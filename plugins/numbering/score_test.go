@@ -86,13 +86,4 @@ func FuzzScore(f *testing.F) {
 	})
 }
 
-func BenchmarkScore(b *testing.B) {
-	facts := sdk.Facts{
-		"phone.e164": "+33612345678", "phone.type": "mobile", "phone.valid": "yes", "phone.assumed": "no",
-		"phone.country": "FR", "entity.country": "EU",
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		sdk.Run(Score, facts)
-	}
-}
+func BenchmarkScore(b *testing.B) { layertest.Open(b, ".").Benchmark(b, Score) }

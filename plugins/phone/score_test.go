@@ -103,24 +103,4 @@ func FuzzScore(f *testing.F) {
 	})
 }
 
-func BenchmarkScore(b *testing.B) {
-	for name, facts := range map[string]sdk.Facts{
-		"mobile": {
-			"phone.e164": "+33612345678", "phone.calling_code": "33", "phone.national": "612345678",
-			"phone.type": "mobile", "phone.valid": "yes", "phone.possible": "possible", "phone.assumed": "no",
-			"phone.country": "FR", "entity.country": "EU",
-		},
-		"premium": {
-			"phone.e164": "+499001234567", "phone.calling_code": "49", "phone.national": "9001234567",
-			"phone.type": "premium_rate", "phone.valid": "yes", "phone.possible": "possible", "phone.assumed": "no",
-			"phone.country": "DE", "entity.country": "FR",
-		},
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				sdk.Run(Score, facts)
-			}
-		})
-	}
-}
+func BenchmarkScore(b *testing.B) { layertest.Open(b, ".").Benchmark(b, Score) }

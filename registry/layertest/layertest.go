@@ -129,6 +129,23 @@ func (s Suite) checkHostileCharacters(t *testing.T, layer sdk.Layer) {
 	}
 }
 
+// Benchmark measures layer on all cases, one after another.
+func (s Suite) Benchmark(b *testing.B, layer sdk.Layer) {
+	var all []sdk.Facts
+	for _, c := range s.Cases {
+		parsed, err := entity.Parse(entity.Type(c.Type), c.Value, c.Country)
+		if err != nil {
+			b.Fatal(err)
+		}
+		maps.Copy(parsed.Facts, c.Facts)
+		all = append(all, sdk.Facts(parsed.Facts))
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		sdk.Run(layer, all[i%len(all)])
+	}
+}
+
 // Run calls layer natively and holds its score to the manifest's range, as the sandbox does.
 func (s Suite) Run(layer sdk.Layer, facts sdk.Facts) sdk.Result {
 	got := sdk.Run(layer, facts)
