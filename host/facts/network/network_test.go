@@ -182,26 +182,6 @@ func TestQueriesPerFact(t *testing.T) {
 	}
 }
 
-func TestWildcard(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct{ zone, want string }{
-		"no wildcard":          {"example.com. 60 IN A 192.0.2.1", "no"},
-		"a wildcard":           {"*.example.com. 60 IN A 192.0.2.1", "yes"},
-		"one of mail only":     {"*.example.com. 60 IN MX 10 mx.example.net.", "no"},
-		"one above a name":     {"*.www.example.com. 60 IN A 192.0.2.1", "no"},
-		"a wildcard elsewhere": {"*.example.net. 60 IN A 192.0.2.1", "no"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			source := network.NewDNS(ask(t, resolvertest.Start(t, tc.zone)))
-			got, err := source.Observe(t.Context(), parse(t, entity.Domain, "www.example.com"), wanting("dns.wildcard"))
-			if err != nil || got["dns.wildcard"] != tc.want {
-				t.Errorf("%v, %v, want %q", got, err, tc.want)
-			}
-		})
-	}
-}
-
 // TestFalseAnswers checks that nothing is learned from a server that gives false answers.
 func TestFalseAnswers(t *testing.T) {
 	t.Parallel()
@@ -250,68 +230,72 @@ func TestDNSSEC(t *testing.T) {
 	}
 }
 
-func TestSPF(t *testing.T) {
+// TestPolicies checks the facts that one record decides.
+func TestPolicies(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct{ name, records, want string }{
-		{"nothing", `d.com. 60 IN TXT "hello"`, "none"},
-		{"another version", `d.com. 60 IN TXT "v=spf10 -all"`, "none"},
-		{"nobody", `d.com. 60 IN TXT "v=spf1 -all"`, "nobody"},
-		{"the listed only", `d.com. 60 IN TXT "V=SPF1 MX -ALL"`, "fail"},
-		{"soft", `d.com. 60 IN TXT "v=spf1 ip4:192.0.2.0/24 ~all"`, "softfail"},
-		{"neutral", `d.com. 60 IN TXT "v=spf1 a ?all"`, "neutral"},
-		{"without an end", `d.com. 60 IN TXT "v=spf1 a mx"`, "neutral"},
-		{"empty", `d.com. 60 IN TXT "v=spf1"`, "neutral"},
-		{"anybody", `d.com. 60 IN TXT "v=spf1 a +all"`, "pass_all"},
-		{"anybody, unsigned", `d.com. 60 IN TXT "v=spf1 all"`, "pass_all"},
-		{"anybody by address", `d.com. 60 IN TXT "v=spf1 ip4:0.0.0.0/0 -all"`, "pass_all"},
-		{"two", "d.com. 60 IN TXT \"v=spf1 -all\"\nd.com. 60 IN TXT \"v=spf1 +all\"", "invalid"},
-		{"redirected", "d.com. 60 IN TXT \"v=spf1 redirect=e.com\"\ne.com. 60 IN TXT \"v=spf1 a -all\"", "fail"},
-		{"redirected past an end", "d.com. 60 IN TXT \"v=spf1 ~all redirect=e.com\"\n" +
-			"e.com. 60 IN TXT \"v=spf1 a -all\"", "softfail"},
-		{"redirected to nothing", `d.com. 60 IN TXT "v=spf1 redirect=e.com"`, "invalid"},
-		{"redirected to itself", `d.com. 60 IN TXT "v=spf1 redirect=d.com"`, ""},
-		{"redirected twice", "d.com. 60 IN TXT \"v=spf1 redirect=e.com\"\n" +
-			"e.com. 60 IN TXT \"v=spf1 redirect=f.com\"\n" + "f.com. 60 IN TXT \"v=spf1 -all\"", ""},
-		{"redirected by a macro", `d.com. 60 IN TXT "v=spf1 redirect=%{d}.e.com"`, "neutral"},
-		{"other modifiers", `d.com. 60 IN TXT "v=spf1 exp=e.com -all"`, "nobody"},
-		{"control characters", `d.com. 60 IN TXT "v=spf1 \000\007 ~all"`, "softfail"},
+	type policy struct{ name, records, want string }
+	for _, group := range []struct {
+		fact  string
+		of    entity.Entity
+		cases []policy
+	}{
+		{"dns.wildcard", parse(t, entity.Domain, "www.example.com"), []policy{
+			{"no wildcard", "example.com. 60 IN A 192.0.2.1", "no"},
+			{"a wildcard", "*.example.com. 60 IN A 192.0.2.1", "yes"},
+			{"one of mail only", "*.example.com. 60 IN MX 10 mx.example.net.", "no"},
+			{"one above a name", "*.www.example.com. 60 IN A 192.0.2.1", "no"},
+			{"a wildcard elsewhere", "*.example.net. 60 IN A 192.0.2.1", "no"},
+		}},
+		{"dns.spf", parse(t, entity.Domain, "d.com"), []policy{
+			{"nothing", `d.com. 60 IN TXT "hello"`, "none"},
+			{"another version", `d.com. 60 IN TXT "v=spf10 -all"`, "none"},
+			{"nobody", `d.com. 60 IN TXT "v=spf1 -all"`, "nobody"},
+			{"the listed only", `d.com. 60 IN TXT "V=SPF1 MX -ALL"`, "fail"},
+			{"soft", `d.com. 60 IN TXT "v=spf1 ip4:192.0.2.0/24 ~all"`, "softfail"},
+			{"neutral", `d.com. 60 IN TXT "v=spf1 a ?all"`, "neutral"},
+			{"without an end", `d.com. 60 IN TXT "v=spf1 a mx"`, "neutral"},
+			{"empty", `d.com. 60 IN TXT "v=spf1"`, "neutral"},
+			{"anybody", `d.com. 60 IN TXT "v=spf1 a +all"`, "pass_all"},
+			{"anybody, unsigned", `d.com. 60 IN TXT "v=spf1 all"`, "pass_all"},
+			{"anybody by address", `d.com. 60 IN TXT "v=spf1 ip4:0.0.0.0/0 -all"`, "pass_all"},
+			{"two", "d.com. 60 IN TXT \"v=spf1 -all\"\nd.com. 60 IN TXT \"v=spf1 +all\"", "invalid"},
+			{"redirected", "d.com. 60 IN TXT \"v=spf1 redirect=e.com\"\ne.com. 60 IN TXT \"v=spf1 a -all\"", "fail"},
+			{"redirected past an end", "d.com. 60 IN TXT \"v=spf1 ~all redirect=e.com\"\n" +
+				"e.com. 60 IN TXT \"v=spf1 a -all\"", "softfail"},
+			{"redirected to nothing", `d.com. 60 IN TXT "v=spf1 redirect=e.com"`, "invalid"},
+			{"redirected to itself", `d.com. 60 IN TXT "v=spf1 redirect=d.com"`, ""},
+			{"redirected twice", "d.com. 60 IN TXT \"v=spf1 redirect=e.com\"\n" +
+				"e.com. 60 IN TXT \"v=spf1 redirect=f.com\"\n" + "f.com. 60 IN TXT \"v=spf1 -all\"", ""},
+			{"redirected by a macro", `d.com. 60 IN TXT "v=spf1 redirect=%{d}.e.com"`, "neutral"},
+			{"other modifiers", `d.com. 60 IN TXT "v=spf1 exp=e.com -all"`, "nobody"},
+			{"control characters", `d.com. 60 IN TXT "v=spf1 \000\007 ~all"`, "softfail"},
+		}},
+		{"dns.dmarc", parse(t, entity.Email, "a@m.d.com"), []policy{
+			{"nothing", `d.com. 60 IN A 192.0.2.1`, "none"},
+			{"monitor", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1; p=none; rua=mailto:a@d.com"`, "monitor"},
+			{"quarantine", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1;p=Quarantine"`, "quarantine"},
+			{"reject", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1 ; p = reject ;"`, "reject"},
+			{"no request", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1; rua=mailto:a@d.com"`, "invalid"},
+			{"unknown request", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1; p=explode"`, "invalid"},
+			{"two", "_dmarc.m.d.com. 60 IN TXT \"v=DMARC1; p=none\"\n_dmarc.m.d.com. 60 IN TXT \"v=DMARC1; p=reject\"",
+				"none"},
+			{"above", `_dmarc.d.com. 60 IN TXT "v=DMARC1; p=reject"`, "reject"},
+			{"above, for those below", `_dmarc.d.com. 60 IN TXT "v=DMARC1; p=reject; sp=none"`, "monitor"},
+			{"own before parent", "_dmarc.m.d.com. 60 IN TXT \"v=DMARC1; p=none\"\n" +
+				"_dmarc.d.com. 60 IN TXT \"v=DMARC1; p=reject\"", "monitor"},
+			{"the first of doubles", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1; p=reject; p=none"`, "reject"},
+		}},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			source := network.NewDNS(ask(t, resolvertest.Start(t, tc.records)))
-			got, err := source.Observe(t.Context(), parse(t, entity.Domain, "d.com"), wanting("dns.spf"))
-			if err != nil || got["dns.spf"] != tc.want {
-				t.Errorf("%v, %v, want %q", got, err, tc.want)
-			}
-		})
-	}
-}
-
-func TestDMARC(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct{ name, records, want string }{
-		{"nothing", `d.com. 60 IN A 192.0.2.1`, "none"},
-		{"monitor", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1; p=none; rua=mailto:a@d.com"`, "monitor"},
-		{"quarantine", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1;p=Quarantine"`, "quarantine"},
-		{"reject", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1 ; p = reject ;"`, "reject"},
-		{"no request", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1; rua=mailto:a@d.com"`, "invalid"},
-		{"unknown request", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1; p=explode"`, "invalid"},
-		{"two", "_dmarc.m.d.com. 60 IN TXT \"v=DMARC1; p=none\"\n_dmarc.m.d.com. 60 IN TXT \"v=DMARC1; p=reject\"",
-			"none"},
-		{"above", `_dmarc.d.com. 60 IN TXT "v=DMARC1; p=reject"`, "reject"},
-		{"above, for those below", `_dmarc.d.com. 60 IN TXT "v=DMARC1; p=reject; sp=none"`, "monitor"},
-		{"own before parent", "_dmarc.m.d.com. 60 IN TXT \"v=DMARC1; p=none\"\n" +
-			"_dmarc.d.com. 60 IN TXT \"v=DMARC1; p=reject\"", "monitor"},
-		{"the first of doubles", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1; p=reject; p=none"`, "reject"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			source := network.NewDNS(ask(t, resolvertest.Start(t, tc.records)))
-			got, err := source.Observe(t.Context(), parse(t, entity.Email, "a@m.d.com"), wanting("dns.dmarc"))
-			if err != nil || got["dns.dmarc"] != tc.want {
-				t.Errorf("%v, %v, want %q", got, err, tc.want)
-			}
-		})
+		for _, tc := range group.cases {
+			t.Run(group.fact+" "+tc.name, func(t *testing.T) {
+				t.Parallel()
+				source := network.NewDNS(ask(t, resolvertest.Start(t, tc.records)))
+				got, err := source.Observe(t.Context(), group.of, wanting(group.fact))
+				if err != nil || got[group.fact] != tc.want {
+					t.Errorf("%v, %v, want %q", got, err, tc.want)
+				}
+			})
+		}
 	}
 }
 
