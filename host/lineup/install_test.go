@@ -71,7 +71,8 @@ func TestInstallUpdatesUntilAnOperatorSetsALineup(t *testing.T) {
 	}
 }
 
-// All hosts prepare newer built-in layers before these are activated. If one of them cannot, what is in force stays.
+// All hosts prepare newer built-in layers before these are activated. If one of them cannot, what is in force stays. A
+// canary is not ended.
 func TestInstallPreparesHosts(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
@@ -96,9 +97,12 @@ func TestInstallPreparesHosts(t *testing.T) {
 	step("newer layers", builtIn(t, "1.1.0", 2), false, "activation 2 after 1", "done with 2")
 	canary := storetest.Must(h.store.ActiveLineup(t.Context()))(t).Lineup
 	canary.Bias = registry.ForAll(-2)
-	h.change(t, Proposal{Lineup: h.last(t).Lineup,
-		Canary: &activation.Canary{Lineup: h.storeLineup(t, canary), Share: 5}})
+	running := &activation.Canary{Lineup: h.storeLineup(t, canary), Share: 5}
+	h.change(t, Proposal{Lineup: h.last(t).Lineup, Canary: running})
 	step("newer layers during a canary", builtIn(t, "1.2.0", 3), true)
+	storetest.NoDiff(t, "canary", running, h.last(t).Canary)
+	h.change(t, Proposal{Lineup: h.last(t).Lineup})
+	step("newer layers after it", builtIn(t, "1.2.0", 3), false, "activation 5 after 4", "done with 5")
 }
 
 // An operator's rollback to an older built-in lineup survives restarts.
