@@ -101,37 +101,6 @@ func moments(of []float64) (mean, variance float64) {
 	return mean, variance
 }
 
-// TestAUCInterval compares DeLong's interval with a bootstrap interval.
-func TestAUCInterval(t *testing.T) {
-	t.Parallel()
-	random := rand.New(rand.NewPCG(8, 8))
-	benign, malicious := make([]float64, 150), make([]float64, 120)
-	for i := range benign {
-		benign[i] = math.Round(10 * random.NormFloat64())
-	}
-	for i := range malicious {
-		malicious[i] = math.Round(10*random.NormFloat64() + 8)
-	}
-	_, interval := curveOf(benign, malicious).AUC()
-	var aucs []float64
-	for range 2000 {
-		b, m := make([]float64, len(benign)), make([]float64, len(malicious))
-		for i := range b {
-			b[i] = benign[random.IntN(len(benign))]
-		}
-		for i := range m {
-			m[i] = malicious[random.IntN(len(malicious))]
-		}
-		auc, _ := curveOf(b, m).AUC()
-		aucs = append(aucs, auc)
-	}
-	_, variance := moments(aucs)
-	width, drawn := float64(interval[1]-interval[0]), 2*1.96*math.Sqrt(variance)
-	if width < .95*drawn || width > 1.05*drawn {
-		t.Errorf("the interval is %.4f wide, by bootstrap %.4f", width, drawn)
-	}
-}
-
 func TestRecallAtFalsePositives(t *testing.T) {
 	t.Parallel()
 	hundred := make([]float64, 100) // benign scores 0 to 99

@@ -15,7 +15,7 @@ func BenchmarkRestore(b *testing.B) {
 		call func(*testing.B, *guest)
 	}
 	guests := []benchmark{
-		{"go", statefulLayer, func(b *testing.B, g *guest) { g.score(b, map[string]string{"entity.value": "a.example"}) }},
+		{"go", statefulLayer, func(b *testing.B, g *guest) { g.score(b, map[string]string{"entity.value": "a.de"}) }},
 	}
 	for _, pages := range []uint64{1, 2, 4, 8} {
 		guests = append(guests, benchmark{

@@ -23,8 +23,8 @@ import (
 	"assay/host/access/keyring"
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/internal/expect"
 	"assay/host/store/postgres/postgrestest"
+	"assay/internal/expect"
 )
 
 // Ring holds the keys that the stores of tests are opened with.

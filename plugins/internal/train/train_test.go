@@ -206,14 +206,6 @@ func TestLetters(t *testing.T) {
 	}
 }
 
-func TestDeal(t *testing.T) {
-	t.Parallel()
-	got := Deal(map[string]int{"a": 19, "b": 8, "c": 7, "d": 6, "e": 5}, 4)
-	if len(got) != 5 || got["a"] != 0 || got["b"] != 1 || got["d"] != 3 || got["e"] != 3 {
-		t.Errorf("groups %v", got)
-	}
-}
-
 func TestRun(t *testing.T) {
 	t.Parallel()
 	domains := testDomains(t)
