@@ -230,7 +230,7 @@ func TestStagedCodeThatChangesIsNotRun(t *testing.T) {
 		"content replaced, times reset": func(t *testing.T, s *staging) {
 			file := filepath.Join(s.dir, s.code.file)
 			info := inode(t, file)
-			until(t, "the change time differs", func() bool {
+			expect.Until(t, "the change time differs", func() bool {
 				expect.NoError(t, os.WriteFile(file, forged.content, 0o600))
 				expect.NoError(t, os.Chtimes(file, info.ModTime(), info.ModTime()))
 				stamp, ok := stampOf(file)
@@ -398,7 +398,7 @@ func TestClosedPluginReleasesCode(t *testing.T) {
 		p := open(t, s, m)
 		module := weak.Make(p.engine.(*cachedEngine))
 		closePlugin(t, p)
-		until(t, "the code is released: "+state, func() bool { runtime.GC(); return module.Value() == nil })
+		expect.Until(t, "the code is released: "+state, func() bool { runtime.GC(); return module.Value() == nil })
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {

@@ -48,7 +48,7 @@ func TestMappedCode(t *testing.T) {
 		}
 		engine := weak.Make(p.engine.(*cachedEngine))
 		closePlugin(t, p)
-		until(t, "the code is unmapped", func() bool {
+		expect.Until(t, "the code is unmapped", func() bool {
 			runtime.GC()
 			return engine.Value() == nil && !mapsFileAt(t, address)
 		})

@@ -249,7 +249,7 @@ func TestPreparationDoesNotDelayOpen(t *testing.T) {
 		m := pack(t, signalling(points+1, codeOne, "x").encode(), manifest())
 		go func() { prepared <- box.Prepare(ctx, m) }()
 	}
-	until(t, "a preparation runs", func() bool { return len(box.compiler.preparing) == 1 })
+	expect.Until(t, "a preparation runs", func() bool { return len(box.compiler.preparing) == 1 })
 	wantScore(t, openIn(t, box, sevenPoints(t)), 7)
 	cancel()
 	for range 2 {
@@ -283,7 +283,7 @@ func TestCompilerEndsWithItsParent(t *testing.T) {
 	expect.Value(fmt.Fscan(out, &pid))(t)
 	expect.NoError(t, parent.Process.Signal(syscall.SIGKILL))
 	_ = parent.Wait()
-	until(t, "the compiler has ended", func() bool {
+	expect.Until(t, "the compiler has ended", func() bool {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		return err != nil || bytes.Contains(status, []byte(") Z ")) // nobody may have collected its exit status
 	})

@@ -141,17 +141,3 @@ func (p *Plugin) resetBreaker() { p.breaker.record(true) }
 
 // patience is the longest wait for a condition. A test that waits that long fails.
 const patience = 2 * time.Minute
-
-func until(t testing.TB, condition string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(patience)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("timed out waiting until %s", condition)
-		}
-	}
-}

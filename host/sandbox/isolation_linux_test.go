@@ -128,6 +128,6 @@ func TestHostileGuestsNextToHealthy(t *testing.T) { //nolint:paralleltest // it 
 	}
 	t.Logf("%d MiB before and %d after %d hostile calls; %d healthy results", before, residentMB(t), hostileCalls,
 		load.scored.Load())
-	until(t, "the memory is given back", func() bool { return raceDetector || residentMB(t) <= before+64 })
-	until(t, "the goroutines have ended", func() bool { return runtime.NumGoroutine() <= goroutines })
+	expect.Until(t, "the memory is given back", func() bool { return raceDetector || residentMB(t) <= before+64 })
+	expect.Until(t, "the goroutines have ended", func() bool { return runtime.NumGoroutine() <= goroutines })
 }

@@ -74,7 +74,7 @@ func TestBrokenInstanceIsReplaced(t *testing.T) {
 				failure.Output.Text != test.output {
 				t.Errorf("%v with output %q, want %s with %q", failure, failure.Output.Text, test.reason, test.text)
 			}
-			until(t, "the pool is full again", func() bool {
+			expect.Until(t, "the pool is full again", func() bool {
 				idle, all := p.pool.counts()
 				return idle == 1 && all == 1
 			})
@@ -219,7 +219,7 @@ func TestConcurrentCallsAreIsolated(t *testing.T) {
 	if scored.Load() == 0 {
 		t.Error("no call returned a score")
 	}
-	until(t, "the pool is full again", func() bool {
+	expect.Until(t, "the pool is full again", func() bool {
 		idle, all := p.pool.counts()
 		return idle == all && all >= 1 && all <= 4
 	})

@@ -136,7 +136,7 @@ func (r *registry) fetch(t *testing.T, domain string) Record {
 	before, _ := r.store.get(domain)
 	_, _ = r.observe(t, entity.Domain, domain)
 	var record Record
-	waitFor(t, func() bool {
+	expect.Until(t, "a new record", func() bool {
 		record, _ = r.store.get(domain)
 		return record != before && !r.isPending(domain)
 	})
@@ -150,19 +150,10 @@ func (r *registry) isPending(domain string) bool {
 	return r.fetcher.pending[domain]
 }
 
-// waitFor polls until holds returns true.
-func waitFor(t *testing.T, holds func() bool) {
+// untilDone waits until a domain is neither queued nor being fetched.
+func (r *registry) untilDone(t *testing.T, domain string) {
 	t.Helper()
-	end := time.After(patient)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatal("the condition did not become true in time")
-		}
-	}
+	expect.Until(t, domain+" to be done", func() bool { return !r.isPending(domain) })
 }
 
 // respond returns a handler that responds with JSON.
@@ -194,7 +185,8 @@ func TestObserve(t *testing.T) {
 	if f, err := r.observe(t, entity.Domain, "www.example.com"); !errors.Is(err, ErrPending) || len(f) > 0 {
 		t.Errorf("before the first fetch: Observe = %v, %v", f, err)
 	}
-	waitFor(t, func() bool { _, ok := r.store.get("example.com"); return ok && !r.isPending("example.com") })
+	expect.Until(t, "the first record",
+		func() bool { _, ok := r.store.get("example.com"); return ok && !r.isPending("example.com") })
 	want := entity.Facts{
 		"rdap.found": "yes", "rdap.created": "2026-05-01", "rdap.age_days": "2", "rdap.expires": "2027-05-01",
 		"rdap.unchanged_days": "2", "rdap.registrar": "NameSilo, LLC",
@@ -225,7 +217,7 @@ func TestObserve(t *testing.T) {
 	r.handle(func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) })
 	want["rdap.age_days"], want["rdap.unchanged_days"] = "4", "4"
 	wantFacts("when a refresh is due", want)
-	waitFor(t, func() bool {
+	expect.Until(t, "the refresh", func() bool {
 		record, _ := r.store.get("example.com")
 		return record.Outcome == Absent && !r.isPending("example.com")
 	})
@@ -321,7 +313,7 @@ func TestRetryAfter(t *testing.T) {
 			if _, err := r.observe(t, entity.Domain, "two.com"); !errors.Is(err, ErrPending) {
 				t.Error(err)
 			}
-			waitFor(t, func() bool { return !r.isPending("two.com") })
+			r.untilDone(t, "two.com")
 			expect.Equal(t, "requests during the pause", r.count("two.com"), 0)
 			r.add(time.Second)
 			r.handle(respond(`{"objectClassName": "domain"}`))
@@ -344,10 +336,10 @@ func TestConcurrentChecksShareOneFetch(t *testing.T) {
 		wg.Go(func() { _, _ = r.observe(t, entity.Domain, "example.com") })
 	}
 	wg.Wait()
-	waitFor(t, func() bool { return r.count("example.com") == 1 })
+	expect.Until(t, "a request", func() bool { return r.count("example.com") == 1 })
 	_, _ = r.observe(t, entity.Domain, "example.com")
 	close(released)
-	waitFor(t, func() bool { return !r.isPending("example.com") })
+	r.untilDone(t, "example.com")
 	expect.Equal(t, "requests", r.count("example.com"), 1)
 	if n := r.store.reads; n > 25 {
 		t.Errorf("%d reads of the store, want at most 25", n)
@@ -366,7 +358,7 @@ func TestFetchedByAnotherHost(t *testing.T) {
 	_ = r.store.SaveRegistration(t.Context(), "second.com",
 		Record{Outcome: Registered, Created: noon.AddDate(0, 0, -1), NextFetch: noon.Add(time.Hour)})
 	_, _ = r.observe(t, entity.Domain, "second.com")
-	waitFor(t, func() bool { return !r.isPending("second.com") })
+	r.untilDone(t, "second.com")
 	if f, err := r.observe(t, entity.Domain, "second.com"); err != nil || f["rdap.age_days"] != "1" {
 		t.Errorf("Observe = %v, %v; want the stored record", f, err)
 	}
@@ -386,7 +378,7 @@ func TestStoreUnavailable(t *testing.T) {
 		t.Error("what the registry has not answered refuses checks")
 	}
 	r.fetcher.enqueue("example.com")
-	waitFor(t, func() bool { return !r.isPending("example.com") })
+	r.untilDone(t, "example.com")
 	expect.Equal(t, "requests", r.count("example.com"), 0)
 }
 

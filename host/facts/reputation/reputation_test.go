@@ -380,16 +380,7 @@ func TestSimilarFollowsLists(t *testing.T) {
 	until := func(what string, holds func(entity.Facts) bool) {
 		t.Helper()
 		s.Hint()
-		tick := time.NewTicker(time.Millisecond)
-		defer tick.Stop()
-		for deadline := time.After(2 * time.Minute); !holds(similarTo(t, s, entity.Domain,
-			"secure-paypal-login.top")); {
-			select {
-			case <-tick.C:
-			case <-deadline:
-				t.Fatalf("timed out waiting for %s", what)
-			}
-		}
+		expect.Until(t, what, func() bool { return holds(similarTo(t, s, entity.Domain, "secure-paypal-login.top")) })
 	}
 	m.set(1, feed.List{Name: "A", Kind: feed.Bad}, "secure-paypal-login.xyz")
 	until("an import", func(f entity.Facts) bool { return f["similar.nearest"] == "secure-paypal-login.xyz" })
@@ -463,13 +454,11 @@ func TestBatcher(t *testing.T) {
 	left := make(chan struct{})
 	go func() { get(gone, 99); close(left) }()
 	waiting := func(n int) {
-		tick := time.NewTicker(time.Millisecond)
-		defer tick.Stop()
-		for found := -1; found != n; <-tick.C {
+		expect.Until(t, "queries to wait", func() bool {
 			b.mu.Lock()
-			found = len(b.waiting)
-			b.mu.Unlock()
-		}
+			defer b.mu.Unlock()
+			return len(b.waiting) == n
+		})
 	}
 	waiting(1)
 	cancel()

@@ -231,7 +231,7 @@ func TestAbandonedLookup(t *testing.T) {
 		_, err := r.Lookup(ctx, resolver.Question{Name: "a.example", Type: resolver.A})
 		abandoned <- err
 	}()
-	waitFor(t, func() bool { return server.Count("a.example A") == 1 })
+	expect.Until(t, "a query", func() bool { return server.Count("a.example A") == 1 })
 	cancel()
 	if err := <-abandoned; !errors.Is(err, context.Canceled) {
 		t.Errorf("the abandoned lookup returns %v", err)
@@ -317,7 +317,7 @@ func TestBusyAndClosed(t *testing.T) {
 		server.Handle(name, func(dns.ResponseWriter, *dns.Msg) { server.Wait(released) })
 		wg.Go(func() { _, _ = r.Lookup(ctx, resolver.Question{Name: name, Type: resolver.A}) })
 		if i%64 == 63 { // more at once might overflow the server's socket buffer
-			waitFor(t, func() bool { return len(server.Questions()) == i+1 })
+			expect.Until(t, "the queries", func() bool { return len(server.Questions()) == i+1 })
 		}
 	}
 	extra := resolver.Question{Name: "extra.example", Type: resolver.A}
@@ -333,19 +333,4 @@ func TestBusyAndClosed(t *testing.T) {
 	}
 	cancel()
 	wg.Wait()
-}
-
-// waitFor polls until holds returns true.
-func waitFor(t *testing.T, holds func() bool) {
-	t.Helper()
-	end := time.After(patient)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatal("the condition did not become true in time")
-		}
-	}
 }

@@ -139,16 +139,7 @@ const waitTimeout = time.Minute
 // Until waits for a condition to hold.
 func Until(t testing.TB, condition string, holds func() bool) {
 	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(waitTimeout)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("timed out waiting for %s", condition)
-		}
-	}
+	expect.Until(t, condition, holds)
 }
 
 // Receive receives a value from a channel, or the zero value if it is closed.
