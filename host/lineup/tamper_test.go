@@ -273,10 +273,7 @@ func TestTampering(t *testing.T) {
 		if score != good && !strings.Contains(score, check.ErrNoLineup.Error()) && broken == nil {
 			t.Errorf("%s: a new host scores %s, and nothing is found", name, score)
 		}
-		if err := errors.Join(append(found, refused, broken)...); err == nil ||
-			!strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: found %v, want %q", name, err, test.want)
-		}
+		storetest.WantErrorText(t, name, errors.Join(append(found, refused, broken)...), test.want)
 		x.restore(t)
 		storetest.NoError(t, x.follower.Follow(t.Context()))
 	}

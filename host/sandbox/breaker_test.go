@@ -156,10 +156,8 @@ func TestCostlyRestartsSuspend(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			described := manifest()
-			described["budget_fuel"] = c.budget
-			p := openIn(t, sandboxOf(t, 1), pack(t, faulty().initialising(
-				repeat(c.iterations, i32Const(1), opDrop)).encode(), described))
+			g := faulty().initialising(repeat(c.iterations, i32Const(1), opDrop))
+			p := openIn(t, sandboxOf(t, 1), hostileGuest{wasm: g.encode, fuel: c.budget}.module())
 			now := time.Unix(1_000_000, 0)
 			p.breaker.now = func() time.Time { return now }
 			started := starts(p)

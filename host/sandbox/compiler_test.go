@@ -234,9 +234,7 @@ func TestCompilerThatCannotStart(t *testing.T) {
 	t.Parallel()
 	box := New(Config{Compiler: []string{filepath.Join(t.TempDir(), "none")}, Logger: discard()})
 	_, err := box.Open(t.Context(), sevenPoints(t))
-	if err == nil || !strings.Contains(err.Error(), "starting a process with limits") {
-		t.Errorf("%v", err)
-	}
+	expect.ErrorText(t, "error", err, "starting a process with limits")
 }
 
 // Opening a plugin never waits for a preparation.
@@ -253,9 +251,7 @@ func TestPreparationDoesNotDelayOpen(t *testing.T) {
 	wantScore(t, openIn(t, box, sevenPoints(t)), 7)
 	cancel()
 	for range 2 {
-		if err := <-prepared; !errors.Is(err, context.Canceled) {
-			t.Errorf("the preparation ended with %v", err)
-		}
+		expect.Error(t, "the end of the preparation", <-prepared, context.Canceled)
 	}
 }
 

@@ -3,7 +3,6 @@ package sandbox
 import (
 	"bytes"
 	"context"
-	"errors"
 	"reflect"
 	"testing"
 	"time"
@@ -54,9 +53,7 @@ func TestFuelLimitIsExact(t *testing.T) {
 		t.Errorf("%d units burned, %d left", tank.burned(), counter.units)
 	}
 	counter.units--
-	if err := tank.refused(t.Context()); !errors.Is(err, errFuelLimit) {
-		t.Errorf("one unit more: %v", err)
-	}
+	expect.Error(t, "one unit more", tank.refused(t.Context()), errFuelLimit)
 }
 
 // A call that returns before the guest checks its fuel has burned too much all the same.
@@ -64,9 +61,7 @@ func TestFuelLimitHoldsAtReturn(t *testing.T) {
 	t.Parallel()
 	g := scoring(bytes.Repeat(concat(i32Const(1), opDrop), 1000), returnScored) // 2,000 units without a check
 	for budget, want := range map[int]check.FailureReason{1500: check.Exhausted, 3000: ""} {
-		m := manifest()
-		m["budget_fuel"] = budget
-		p := openIn(t, sandboxOf(t, 1), pack(t, g.encode(), m))
+		p := openIn(t, sandboxOf(t, 1), hostileGuest{wasm: g.encode, fuel: budget}.module())
 		p.clocks.wall = func() time.Time {
 			t.Error("the guest checked its fuel")
 			return time.Now()
@@ -136,9 +131,7 @@ func TestSlicesShrinkWithTimeLeft(t *testing.T) {
 		refill(want)
 	}
 	thread = time.Minute + limit - used
-	if err := tank.refused(t.Context()); !errors.Is(err, errTimeLimit) {
-		t.Errorf("at the limit: %v", err)
-	}
+	expect.Error(t, "at the limit", tank.refused(t.Context()), errTimeLimit)
 }
 
 // The processor time of a call follows from its budget of fuel.

@@ -64,9 +64,8 @@ func TestBrokenInstanceIsReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			described := manifest()
-			described["budget_fuel"] = 5_000_000 // time for deep recursion under the race detector
-			p := openIn(t, sandboxOf(t, 1), pack(t, faulty().encode(), described))
+			// The budget is time for deep recursion under the race detector.
+			p := openIn(t, sandboxOf(t, 1), hostileGuest{wasm: faulty().encode, fuel: 5_000_000}.module())
 			before := p.idleInstance()
 			_, err := p.Score(t.Context(), facts("example.org", test.mode))
 			failure := failureOf(t, err)
@@ -116,9 +115,7 @@ func TestPoolSizeIsLimited(t *testing.T) {
 	for range 3 {
 		held = append(held, expect.Value(p.acquire(t.Context()))(t))
 	}
-	if _, err := p.acquire(pastDeadline(t)); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a fourth instance: %v", err)
-	}
+	expect.Error(t, "a fourth instance", expect.ErrorOf(p.acquire(pastDeadline(t))), context.DeadlineExceeded)
 	for _, in := range held {
 		p.release(in)
 	}
@@ -135,9 +132,7 @@ func TestSlowInitialisationDoesNotDelayCalls(t *testing.T) {
 		<-started
 		return &instance{}, nil
 	}, func(error) {})
-	if _, err := p.acquire(pastDeadline(t)); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v, want a timeout", err)
-	}
+	expect.Error(t, "acquiring", expect.ErrorOf(p.acquire(pastDeadline(t))), context.DeadlineExceeded)
 	close(started)
 	expect.Value(p.acquire(t.Context()))(t) // which was created meanwhile
 }
@@ -160,15 +155,11 @@ func TestPoolRecoversFromFailedReplacements(t *testing.T) {
 	p.discard(in, true)
 	select {
 	case err := <-reported:
-		if !errors.Is(err, broken) {
-			t.Errorf("reported %v", err)
-		}
+		expect.Error(t, "reported", err, broken)
 	case <-time.After(patience):
 		t.Fatal("the failed replacement was not reported")
 	}
-	if _, err := p.acquire(t.Context()); !errors.Is(err, broken) {
-		t.Errorf("acquiring: %v, want %v", err, broken)
-	}
+	expect.Error(t, "acquiring", expect.ErrorOf(p.acquire(t.Context())), broken)
 	fail.Store(false)
 	in = expect.Value(p.acquire(t.Context()))(t)
 	p.release(in)

@@ -8,6 +8,7 @@ import (
 
 	"assay/host/check"
 	"assay/internal/expect"
+	"assay/registry"
 	"assay/sdk"
 )
 
@@ -228,29 +229,26 @@ func TestAnswers(t *testing.T) {
 func TestLogIsLimited(t *testing.T) {
 	t.Parallel()
 	line := strings.Repeat("x", 99)
-	lines := func(n int) []byte {
+	lines := func(n int) func() []byte {
 		g := newGuest()
-		return g.scoring(repeat(n, g.log(line)), i32Const(2)).encode()
+		return g.scoring(repeat(n, g.log(line)), i32Const(2)).encode
 	}
 	kept := strings.Repeat(line+"\n", 100)
 	dropped := func(n int) string { return fmt.Sprintf(" [%d bytes more]", n-sdk.LogBytes) }
 	for name, test := range map[string]struct {
-		wasm []byte
+		wasm func() []byte
 		want string
 	}{
 		"one line":         {lines(1), kept[:100]},
 		"below the limit":  {lines(40), kept[:4000]},
 		"over the limit":   {lines(42), kept[:sdk.LogBytes] + " [104 bytes more]"},
 		"50,000 lines":     {lines(50_000), kept[:sdk.LogBytes] + dropped(50_000*100)},
-		"10 MiB in a line": {loggingBytes(10 << 20)(), strings.Repeat("x", sdk.LogBytes) + dropped(10<<20+1)},
-		"format verbs":     {logging("%s%n%!d(MISSING)")(), "%s%n%!d(MISSING)\n"},
+		"10 MiB in a line": {loggingBytes(10 << 20), strings.Repeat("x", sdk.LogBytes) + dropped(10<<20+1)},
+		"format verbs":     {logging("%s%n%!d(MISSING)"), "%s%n%!d(MISSING)\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			described := manifest()
-			described["memory_mb"] = 64
-			m := pack(t, test.wasm, described)
-			p := openIn(t, sandboxOf(t, 1), m)
+			p := openIn(t, sandboxOf(t, 1), hostileGuest{wasm: test.wasm, memoryMB: 64}.module())
 			_, err := p.Score(t.Context(), facts("x", ""))
 			if got := failureOf(t, err).Output.Text; got != test.want {
 				t.Errorf("%d bytes of output, ending in %q", len(got), got[max(0, len(got)-40):])
@@ -278,9 +276,8 @@ func TestMemoryIsLimitedByManifest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := scoring(i32Const(test.pages), opMemoryGrow, i32Const(1000), opAdd).limited(1, test.maxPages)
-			described := manifest()
-			described["memory_mb"] = test.memoryMB
-			p := openIn(t, sandboxOf(t, 1), pack(t, g.encode(), described))
+			m := hostileGuest{wasm: g.encode, fuel: registry.MaxBudget, memoryMB: test.memoryMB}.module()
+			p := openIn(t, sandboxOf(t, 1), m)
 			_, err := p.Score(t.Context(), facts("x", ""))
 			want := fmt.Sprintf("returned %d,", 1000+test.want)
 			if !strings.Contains(failureOf(t, err).Err.Error(), want) {

@@ -45,9 +45,7 @@ func TestDepthDoesNotDependOnEarlierCalls(t *testing.T) {
 		ifTrue(callFunc(bigFrames), dropAll, returnScored, opReturn),
 		localGet(0), i32Const(2000), op(0x6c), callFunc(smallFrames), returnScored).
 		with(outer, guestFunction{results: results, body: wide}, f)
-	described := manifest()
-	described["budget_fuel"] = 10_000_000
-	m, box := pack(t, g.encode(), described), sandboxOf(t, 1)
+	m, box := hostileGuest{wasm: g.encode}.module(), sandboxOf(t, 1)
 	outcome := func(p *Plugin, mode string) string {
 		p.resetBreaker()
 		_, err := p.Score(t.Context(), facts(testEntity, mode))

@@ -29,6 +29,9 @@ func NoError(t testing.TB, err error) {
 	}
 }
 
+// ErrorOf returns the error of a call with two results.
+func ErrorOf[T any](_ T, err error) error { return err }
+
 // Error reports an error that is not want.
 func Error(t testing.TB, what string, err, want error) {
 	t.Helper()

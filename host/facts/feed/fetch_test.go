@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -63,16 +62,13 @@ func TestFetch(t *testing.T) {
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Fetch(ended, Request{URL: server.URL + "/list.gz"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("with a cancelled context: %v, want %v", err, context.Canceled)
-	}
+	expect.Error(t, "with a cancelled context",
+		expect.ErrorOf(Fetch(ended, Request{URL: server.URL + "/list.gz"})), context.Canceled)
 
 	stalled := expect.Value(fetch(t.Context(), Request{URL: server.URL + "/stall"}, 10*time.Millisecond))(t)
 	defer stalled.Close()
 	for range 2 { // the error must persist: a buffered reader may drop the first
-		if _, err := io.ReadAll(stalled); !errors.Is(err, errStalled) {
-			t.Errorf("reading a stalled response: %v, want %v", err, errStalled)
-		}
+		expect.Error(t, "reading a stalled response", expect.ErrorOf(io.ReadAll(stalled)), errStalled)
 	}
 }
 

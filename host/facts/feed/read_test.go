@@ -278,9 +278,7 @@ func TestTruncatedList(t *testing.T) {
 		}
 	}
 	small := &limitedReader{in: strings.NewReader("12345"), left: 4}
-	if _, err := io.ReadAll(small); !errors.Is(err, errTooLarge) {
-		t.Errorf("exceeding the limit: %v, want %v", err, errTooLarge)
-	}
+	expect.Error(t, "exceeding the limit", expect.ErrorOf(io.ReadAll(small)), errTooLarge)
 	for name, o := range map[string]Options{"format": {Format: "xml"}, "column": {Format: CSV, Column: "none"},
 		"column number": {Format: CSV, Column: "3"}, "column zero": {Format: CSV, Column: "0"}} {
 		if _, _, err := read(t, strings.NewReader("a,b\nx.example,y\n"), o); err == nil {
@@ -315,9 +313,7 @@ func TestCloseEarly(t *testing.T) {
 	cancel()
 	late := &Reader{ctx: ended, out: make(chan chunk)}
 	close(late.out)
-	if _, err := late.Next(); !errors.Is(err, context.Canceled) {
-		t.Errorf("with dropped chunks: %v, want %v", err, context.Canceled)
-	}
+	expect.Error(t, "with dropped chunks", expect.ErrorOf(late.Next()), context.Canceled)
 }
 
 func TestCategory(t *testing.T) {

@@ -310,9 +310,7 @@ func TestRetryAfter(t *testing.T) {
 			})
 			r.fetch(t, "one.com")
 			r.add(tc.want - time.Second)
-			if _, err := r.observe(t, entity.Domain, "two.com"); !errors.Is(err, ErrPending) {
-				t.Error(err)
-			}
+			expect.Error(t, "error", expect.ErrorOf(r.observe(t, entity.Domain, "two.com")), ErrPending)
 			r.untilDone(t, "two.com")
 			expect.Equal(t, "requests during the pause", r.count("two.com"), 0)
 			r.add(time.Second)
@@ -350,9 +348,7 @@ func TestConcurrentChecksShareOneFetch(t *testing.T) {
 func TestFetchedByAnotherHost(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t, respond(ordinary))
-	if _, err := r.observe(t, entity.Domain, "first.com"); !errors.Is(err, ErrPending) {
-		t.Error(err)
-	}
+	expect.Error(t, "error", expect.ErrorOf(r.observe(t, entity.Domain, "first.com")), ErrPending)
 	// This host has cached that second.com has no record when the other host stores one.
 	r.cacheRecord("second.com", Record{}, false)
 	_ = r.store.SaveRegistration(t.Context(), "second.com",

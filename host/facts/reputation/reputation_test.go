@@ -264,9 +264,8 @@ func TestGraphFacts(t *testing.T) {
 	}
 	broken := errors.New("no database")
 	m.aggregates = func([]Subject) ([]Aggregate, error) { return nil, broken }
-	if _, err := g.Observe(t.Context(), parse(t, entity.Domain, "example.org"), all); !errors.Is(err, broken) {
-		t.Errorf("with a failing store: %v, want %v", err, broken)
-	}
+	expect.Error(t, "with a failing store",
+		expect.ErrorOf(g.Observe(t.Context(), parse(t, entity.Domain, "example.org"), all)), broken)
 }
 
 // A source queries the store only for facts that a layer wants.

@@ -188,9 +188,7 @@ func TestUnreadAnswer(t *testing.T) {
 			}
 			expect.Value(conn.Read(make([]byte, 8)))(t)
 		}
-		if err := <-done; !errors.Is(err, tt.want) {
-			t.Errorf("%s: %v, want %v", name, err, tt.want)
-		}
+		expect.Error(t, name, <-done, tt.want)
 		_ = r.Close()
 	}
 }

@@ -2,7 +2,6 @@ package resolver_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -233,9 +232,7 @@ func TestAbandonedLookup(t *testing.T) {
 	}()
 	expect.Until(t, "a query", func() bool { return server.Count("a.example A") == 1 })
 	cancel()
-	if err := <-abandoned; !errors.Is(err, context.Canceled) {
-		t.Errorf("the abandoned lookup returns %v", err)
-	}
+	expect.Error(t, "the abandoned lookup returns", <-abandoned, context.Canceled)
 	close(released)
 	expect.Equal(t, "the next lookup", describe(lookUp(t, r, "a.example", resolver.A)), "ok 192.0.2.1")
 	expect.Equal(t, "queries", server.Count("a.example A"), 1)
@@ -321,16 +318,12 @@ func TestBusyAndClosed(t *testing.T) {
 		}
 	}
 	extra := resolver.Question{Name: "extra.example", Type: resolver.A}
-	if _, err := r.Lookup(ctx, extra); !errors.Is(err, resolver.ErrBusy) {
-		t.Errorf("a lookup beyond the limit returns %v", err)
-	}
+	expect.Error(t, "a lookup beyond the limit returns", expect.ErrorOf(r.Lookup(ctx, extra)), resolver.ErrBusy)
 	close(released)
 	if err := r.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := r.Lookup(ctx, extra); !errors.Is(err, resolver.ErrClosed) {
-		t.Errorf("a lookup after Close returns %v", err)
-	}
+	expect.Error(t, "a lookup after Close returns", expect.ErrorOf(r.Lookup(ctx, extra)), resolver.ErrClosed)
 	cancel()
 	wg.Wait()
 }

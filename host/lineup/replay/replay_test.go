@@ -372,9 +372,7 @@ func TestRescoreLooksUpMissingFacts(t *testing.T) {
 		}
 		_, _, err = replay.Rescore(t.Context(), next.lineup(t), &r, nil,
 			func(context.Context, []string) (entity.Facts, error) { return nil, errBusy })
-		if !errors.Is(err, errBusy) {
-			t.Errorf("without the facts: %v", err)
-		}
+		expect.Error(t, "without the facts", err, errBusy)
 	}
 }
 

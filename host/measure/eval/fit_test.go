@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -346,10 +345,7 @@ func TestFitRejects(t *testing.T) {
 				s.add(entity.Domain, malicious, "", 50)
 			}
 			scored := expect.Value(eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil))(t)
-			if _, err := eval.FitLineup(s.lineup, scored, unlimited(.1)); err == nil ||
-				!strings.Contains(err.Error(), c.text) {
-				t.Errorf("error %v, want one that contains %q", err, c.text)
-			}
+			expect.ErrorText(t, "error", expect.ErrorOf(eval.FitLineup(s.lineup, scored, unlimited(.1))), c.text)
 		})
 	}
 }

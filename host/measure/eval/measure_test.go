@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -358,16 +357,12 @@ func TestRunStopsAtError(t *testing.T) {
 	t.Parallel()
 	f, rows := example()
 	delete(f.scores, "bonk.example")
-	if _, err := eval.Run(t.Context(), f, lineup(), rows, 0, nil); err == nil ||
-		!strings.Contains(err.Error(), "scoring domain: no scores") {
-		t.Errorf("error %v", err)
-	}
+	expect.ErrorText(t, "error",
+		expect.ErrorOf(eval.Run(t.Context(), f, lineup(), rows, 0, nil)), "scoring domain: no scores")
 	f, rows = example()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := eval.Run(ctx, f, lineup(), rows, 0, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v after cancellation", err)
-	}
+	expect.Error(t, "error", expect.ErrorOf(eval.Run(ctx, f, lineup(), rows, 0, nil)), context.Canceled)
 }
 
 func TestProgress(t *testing.T) {

@@ -149,9 +149,7 @@ func TestPluginRows(t *testing.T) {
 		t.Errorf("%+v", errors)
 	}
 	_, err := eval.MeasurePlugin(s.lineup, nil, nil, unlimited(.3), 2, nil)
-	if err == nil || !strings.Contains(err.Error(), "no rows of both labels") {
-		t.Errorf("without rows: %v", err)
-	}
+	expect.ErrorText(t, "without rows", err, "no rows of both labels")
 }
 
 // TestPluginPromises measures a layer that finds nothing, and whose signals warrant a review: its weight costs AUC.

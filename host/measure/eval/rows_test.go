@@ -109,9 +109,7 @@ func TestReadForms(t *testing.T) {
 			t.Parallel()
 			rows, bad, err := eval.Read(strings.NewReader(c.input), "")
 			if c.wantErr != "" {
-				if err == nil || !strings.Contains(err.Error(), c.wantErr) {
-					t.Errorf("error %v, want one that contains %q", err, c.wantErr)
-				}
+				expect.ErrorText(t, "error", err, c.wantErr)
 				return
 			}
 			if diff := cmp.Diff(c.want, rows); diff != "" || err != nil || bad != nil {

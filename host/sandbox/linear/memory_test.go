@@ -205,9 +205,7 @@ func exits(t *testing.T, g *guest) {
 	if !errors.As(err, &exit) || exit.ExitCode() != 3 {
 		t.Fatalf("error %v, want exit code 3", err)
 	}
-	if err := g.memory.Restore(); !errors.Is(err, errFreed) {
-		t.Errorf("Restore returns %v", err)
-	}
+	expect.Error(t, "Restore returns", g.memory.Restore(), errFreed)
 }
 
 func TestReserveRejectsBadSizes(t *testing.T) {
@@ -245,9 +243,7 @@ func TestMisuse(t *testing.T) {
 		}
 		wantError := func(when string, want string, err error) {
 			t.Helper()
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want %q", when, err, want)
-			}
+			expect.ErrorText(t, when, err, want)
 		}
 		wantError("restoring before the snapshot", "no snapshot", m.Restore())
 		expect.NoError(t, m.Snapshot())

@@ -197,9 +197,7 @@ func TestImageFileIsSealed(t *testing.T) {
 	t.Parallel()
 	g := newEngine(t, assemble(1), strategy{}).startWithSnapshot(t)
 	descriptor := g.memory.image.file.descriptor
-	if _, err := unix.Pwrite(descriptor, []byte("x"), 0); !errors.Is(err, unix.EPERM) {
-		t.Errorf("writing: %v", err)
-	}
+	expect.Error(t, "writing", expect.ErrorOf(unix.Pwrite(descriptor, []byte("x"), 0)), unix.EPERM)
 	for _, size := range []int64{0, 2 * pageSize} {
 		if err := unix.Ftruncate(descriptor, size); !errors.Is(err, unix.EPERM) {
 			t.Errorf("resizing to %d: %v", size, err)

@@ -86,7 +86,7 @@ func NoError(t testing.TB, err error) {
 }
 
 // ErrorOf returns the error of a call with two results.
-func ErrorOf[T any](_ T, err error) error { return err }
+func ErrorOf[T any](v T, err error) error { return expect.ErrorOf(v, err) }
 
 // WantError reports an error that is not want.
 func WantError(t testing.TB, what string, err, want error) {

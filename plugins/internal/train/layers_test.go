@@ -1,7 +1,6 @@
 package train
 
 import (
-	"strings"
 	"testing"
 
 	"assay/host/entity"
@@ -31,7 +30,5 @@ func TestLayersReportBuildErrors(t *testing.T) {
 	t.Parallel()
 	layers := expect.Value(NewLayers(t.TempDir(), nil))(t)
 	_, _, err := layers.Score("email", map[string]string{"score.go": "package main\n"})
-	if err == nil || !strings.Contains(err.Error(), "undefined: answer") {
-		t.Errorf("error %v for a layer that does not compile", err)
-	}
+	expect.ErrorText(t, "error", err, "undefined: answer")
 }

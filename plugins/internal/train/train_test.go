@@ -71,9 +71,7 @@ func TestReadDomains(t *testing.T) {
 			t.Parallel()
 			domains, skipped, err := ReadDomains(writeFile(t, tt.text), true)
 			if tt.want != "" {
-				if err == nil || !strings.Contains(err.Error(), tt.want) {
-					t.Errorf("error %v, want one that contains %q", err, tt.want)
-				}
+				expect.ErrorText(t, "error", err, tt.want)
 				return
 			}
 			if err != nil {
@@ -94,10 +92,7 @@ func TestDomainsRejects(t *testing.T) {
 	t.Parallel()
 	good := writeFile(t, `{"value":"a.com","label":0,"source":"s"}`)
 	bad := writeFile(t, `{"value":"b.com","label":1,"source":"s"}`)
-	if _, err := (Options{Target: []string{good}}).Domains(nil, discard); err == nil ||
-		!strings.Contains(err.Error(), "both labels") {
-		t.Errorf("error %v for a single label", err)
-	}
+	expect.ErrorText(t, "error", expect.ErrorOf((Options{Target: []string{good}}).Domains(nil, discard)), "both labels")
 	options := Options{Target: []string{good}, Pool: []string{bad}}
 	if _, err := options.Domains(func(h *suffix.Host) bool { return h.Name != "b" }, discard); err == nil {
 		t.Error("no error if the layer scores domains of a single label")
@@ -280,8 +275,6 @@ func TestParseRejects(t *testing.T) {
 		"no jobs":        {[]string{"-target", "a", "-jobs", "0"}, "-jobs of 1 or more"},
 		"unknown flag":   {[]string{"-speed", "9"}, "speed"},
 	} {
-		if _, err := Parse(tt.args, io.Discard, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: error %v, want one that contains %q", name, err, tt.want)
-		}
+		expect.ErrorText(t, name, expect.ErrorOf(Parse(tt.args, io.Discard, nil)), tt.want)
 	}
 }

@@ -31,13 +31,9 @@ func TestRun(t *testing.T) {
 		t.Errorf("got %v, want the ten German codes once each, and none of Andorra's short list", got)
 	}
 	put("three.json", `[{"country_code":"DE","bank_code":"1 0"}]`)
-	if err := run([]string{folder}, &out); err == nil || !strings.Contains(err.Error(), `"DE1 0"`) {
-		t.Errorf("error %v for a code with a space", err)
-	}
+	expect.ErrorText(t, "error", run([]string{folder}, &out), `"DE1 0"`)
 	put("three.json", `nonsense`)
-	if err := run([]string{folder}, &out); err == nil || !strings.Contains(err.Error(), "three.json") {
-		t.Errorf("error %v for a file that is not JSON", err)
-	}
+	expect.ErrorText(t, "error", run([]string{folder}, &out), "three.json")
 	if err := run([]string{t.TempDir()}, &out); err == nil {
 		t.Error("no error for an empty folder")
 	}

@@ -86,9 +86,7 @@ func TestBadFiles(t *testing.T) {
 		"broken range": {someConfusables, someStatus, someScripts, "0041..zz ; Latn\n", `"zz" is not a code point`},
 	} {
 		_, err := readUnicode(tt.confusables, tt.status, tt.scripts, tt.extensions)
-		if err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: error %v, want one that contains %q", name, err, tt.want)
-		}
+		expect.ErrorText(t, name, err, tt.want)
 	}
 }
 

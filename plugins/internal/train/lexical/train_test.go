@@ -121,9 +121,7 @@ func TestRunRejects(t *testing.T) {
 		"missing folder": {[]string{"-target", valid, "-absent=false", "-out", filepath.Join(folder, "none")},
 			"writing the model"},
 	} {
-		if err := run(tt.args, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: run(%q) = %v, want an error that contains %q", name, tt.args, err, tt.want)
-		}
+		expect.ErrorText(t, name, run(tt.args, io.Discard, io.Discard), tt.want)
 	}
 }
 
