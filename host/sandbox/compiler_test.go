@@ -163,32 +163,29 @@ func compilingWith(t *testing.T, name string, cfg Config) *Sandbox {
 	return s
 }
 
-// A module that was compiled in a process of its own is loaded from the cache from then on.
+// A module that was opened or prepared in a process of its own is loaded from the cache from then on.
 func TestCompilerProcess(t *testing.T) {
 	t.Parallel()
-	for name, dir := range map[string]string{"with a cache": cacheDir(t), "without a cache": ""} {
+	for name, first := range map[string]func(*testing.T, *Sandbox){
+		"opened":   func(t *testing.T, s *Sandbox) { wantScore(t, openIn(t, s, sevenPoints(t)), 7) },
+		"prepared": func(t *testing.T, s *Sandbox) { expect.NoError(t, s.Prepare(t.Context(), sevenPoints(t))) },
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			log, text := logged()
-			cfg := Config{CacheDir: dir, CacheKey: cacheKey, Logger: log}
-			wantScore(t, openIn(t, compilingWith(t, "compile", cfg), sevenPoints(t)), 7)
-			p, err := compilingWith(t, "panic", cfg).Open(t.Context(), sevenPoints(t))
-			if dir == "" {
-				if err == nil {
-					closePlugin(t, p)
-					t.Error("code was kept without a folder")
-				}
-				return
-			}
-			if err != nil {
-				t.Fatalf("a cached module was compiled again: %v", err)
-			}
-			defer closePlugin(t, p)
-			wantScore(t, p, 7)
-			if text.Len() > 0 {
-				t.Errorf("logged %s", text)
+			cfg := Config{CacheDir: cacheDir(t), CacheKey: cacheKey, Logger: log}
+			first(t, compilingWith(t, "compile", cfg))
+			box := compilingWith(t, "panic", cfg)
+			wantScore(t, openIn(t, box, sevenPoints(t)), 7)
+			if err := box.Prepare(t.Context(), sevenPoints(t)); err != nil || text.Len() > 0 {
+				t.Errorf("preparing again: %v; logged %s", err, text)
 			}
 		})
+	}
+	wantScore(t, openIn(t, compilingWith(t, "compile", Config{}), sevenPoints(t)), 7)
+	if p, err := compilingWith(t, "panic", Config{}).Open(t.Context(), sevenPoints(t)); err == nil {
+		closePlugin(t, p)
+		t.Error("code was kept without a folder")
 	}
 }
 
@@ -252,17 +249,6 @@ func TestPreparationDoesNotDelayOpen(t *testing.T) {
 	cancel()
 	for range 2 {
 		expect.Error(t, "the end of the preparation", <-prepared, context.Canceled)
-	}
-}
-
-func TestPreparedModuleIsOpenedFromTheCache(t *testing.T) {
-	t.Parallel()
-	cfg := Config{CacheDir: cacheDir(t), CacheKey: cacheKey}
-	expect.NoError(t, compilingWith(t, "compile", cfg).Prepare(t.Context(), sevenPoints(t)))
-	box := compilingWith(t, "panic", cfg)
-	wantScore(t, openIn(t, box, sevenPoints(t)), 7)
-	if err := box.Prepare(t.Context(), sevenPoints(t)); err != nil {
-		t.Errorf("a prepared module was compiled again: %v", err)
 	}
 }
 

@@ -256,46 +256,34 @@ func TestConcurrentLookupsShareOneQuery(t *testing.T) {
 
 func TestRetry(t *testing.T) {
 	t.Parallel()
-	const zone = "a.example. 60 IN A 192.0.2.1"
-	drop := func(dns.ResponseWriter, *dns.Msg) {}
-	t.Run("a packet is lost", func(t *testing.T) {
-		t.Parallel()
-		server := resolvertest.Start(t, zone)
-		server.Handle("a.example", func(w dns.ResponseWriter, r *dns.Msg) {
-			if server.Count("a.example A") > 1 {
-				_ = w.WriteMsg(server.Reply(r))
+	for name, c := range map[string]struct {
+		first      handler
+		retryAfter time.Duration // 0: the default
+		servers    int
+	}{
+		"a packet is lost": {func(s *resolvertest.Server, w dns.ResponseWriter, r *dns.Msg) {
+			if s.Count("a.example A") > 1 {
+				_ = w.WriteMsg(s.Reply(r))
 			}
+		}, 0, 1},
+		"the first server is silent": {func(*resolvertest.Server, dns.ResponseWriter, *dns.Msg) {}, 0, 2},
+		"the first server fails":     {respond(dns.RcodeServerFailure), patient, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var servers []*resolvertest.Server
+			for range c.servers {
+				servers = append(servers, resolvertest.Start(t, "a.example. 60 IN A 192.0.2.1"))
+			}
+			servers[0].Handle("a.example", c.first.on(servers[0]))
+			r := newResolver(t, resolver.Config{RetryAfter: c.retryAfter}, servers...)
+			expect.Equal(t, "answer", describe(lookUp(t, r, "a.example", resolver.A)), "ok 192.0.2.1")
 		})
-		r := newResolver(t, resolver.Config{}, server)
-		if got := describe(lookUp(t, r, "a.example", resolver.A)); got != "ok 192.0.2.1" {
-			t.Error(got)
-		}
-	})
-	t.Run("the first server is silent", func(t *testing.T) {
-		t.Parallel()
-		first, second := resolvertest.Start(t, zone), resolvertest.Start(t, zone)
-		first.Handle("a.example", drop)
-		r := newResolver(t, resolver.Config{}, first, second)
-		if got := describe(lookUp(t, r, "a.example", resolver.A)); got != "ok 192.0.2.1" {
-			t.Error(got)
-		}
-	})
-	t.Run("the first server fails", func(t *testing.T) {
-		t.Parallel()
-		first, second := resolvertest.Start(t, zone), resolvertest.Start(t, zone)
-		first.Handle("a.example", respond(dns.RcodeServerFailure).on(first))
-		r := newResolver(t, resolver.Config{RetryAfter: patient}, first, second)
-		if got := describe(lookUp(t, r, "a.example", resolver.A)); got != "ok 192.0.2.1" {
-			t.Error(got)
-		}
-	})
-	t.Run("no server listens", func(t *testing.T) {
-		t.Parallel()
-		r := newResolver(t, resolver.Config{Servers: []string{"127.0.0.1:1"}})
-		if a, err := r.Lookup(t.Context(), resolver.Question{Name: "a.example", Type: resolver.A}); err == nil {
-			t.Errorf("Lookup = %+v without a server", a)
-		}
-	})
+	}
+	r := newResolver(t, resolver.Config{Servers: []string{"127.0.0.1:1"}})
+	if a, err := r.Lookup(t.Context(), resolver.Question{Name: "a.example", Type: resolver.A}); err == nil {
+		t.Errorf("Lookup = %+v without a server", a)
+	}
 }
 
 func TestBusyAndClosed(t *testing.T) {

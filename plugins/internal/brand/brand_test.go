@@ -60,11 +60,6 @@ func TestTables(t *testing.T) {
 	}
 }
 
-func TestSitesSearchable(t *testing.T) {
-	t.Parallel()
-	expect.Equal(t, "the list cannot be searched", wordlist.Fault(Sites), "")
-}
-
 func TestSiteAt(t *testing.T) {
 	t.Parallel()
 	var labels []string
@@ -157,9 +152,9 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-func TestMarketsSearchable(t *testing.T) {
+func TestListsSearchable(t *testing.T) {
 	t.Parallel()
-	for _, list := range []string{markets, secondLevelMarkets, smallMarkets} {
+	for _, list := range []string{Sites, markets, secondLevelMarkets, smallMarkets, publishingHosts} {
 		expect.Equal(t, "the list cannot be searched", wordlist.Fault(list), "")
 	}
 }
@@ -177,9 +172,4 @@ func TestOpenSuffixesAreNotOwned(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestPublishingHostsSearchable(t *testing.T) {
-	t.Parallel()
-	expect.Equal(t, "the list cannot be searched", wordlist.Fault(publishingHosts), "")
 }
