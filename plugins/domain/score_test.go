@@ -7,6 +7,7 @@ import (
 
 	"assay/host/entity"
 	"assay/plugins/internal/brand"
+	"assay/registry"
 	"assay/registry/layertest"
 	"assay/sdk"
 )
@@ -66,12 +67,7 @@ func TestOpenSuffixesAreNotOfficial(t *testing.T) {
 
 // facts returns the facts that the host parses from value.
 func facts(t testing.TB, kind entity.Type, value string) sdk.Facts {
-	t.Helper()
-	e, err := entity.Parse(kind, value, "")
-	if err != nil {
-		t.Fatalf("parsing %q: %v", value, err)
-	}
-	return sdk.Facts(e.Facts)
+	return layertest.Facts(t, registry.Case{Type: string(kind), Value: value})
 }
 
 func TestAbstainsWithoutName(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"assay/internal/expect"
 	"assay/plugins/internal/bait"
 	"assay/plugins/lexical/pattern"
+	"assay/registry"
 	"assay/registry/layertest"
 	"assay/sdk"
 )
@@ -33,12 +34,7 @@ func TestVerdicts(t *testing.T) {
 
 // facts returns the facts that the host parses from value.
 func facts(t testing.TB, value string) sdk.Facts {
-	t.Helper()
-	e, err := entity.Parse(entity.Domain, value, "")
-	if err != nil {
-		t.Fatalf("parsing %q: %v", value, err)
-	}
-	return sdk.Facts(e.Facts)
+	return layertest.Facts(t, registry.Case{Type: "domain", Value: value})
 }
 
 // points returns the score of a domain.

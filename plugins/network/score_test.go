@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"assay/host/check"
-	"assay/host/entity"
 	"assay/internal/expect"
 	"assay/registry"
 	"assay/registry/layertest"
@@ -33,15 +32,6 @@ func TestVerdicts(t *testing.T) {
 	suite.CheckVerdict(t, check.Review, ages[0].points+parkedMail.points+forgeable.points)
 }
 
-// facts returns the facts of a case.
-func facts(t testing.TB, c registry.Case) sdk.Facts {
-	t.Helper()
-	e := expect.Value(entity.Parse(entity.Type(c.Type), c.Value, c.Country))(t)
-	all := sdk.Facts(e.Facts)
-	maps.Copy(all, c.Facts)
-	return all
-}
-
 // positive returns the sum of the points that speak against an entity.
 func positive(r sdk.Result) (sum int) {
 	for _, s := range r.Signals {
@@ -54,7 +44,7 @@ func positive(r sdk.Result) (sum int) {
 func TestAbsentFactsAreNotRisky(t *testing.T) {
 	t.Parallel()
 	for _, c := range layertest.Open(t, ".").Cases {
-		all := facts(t, c)
+		all := layertest.Facts(t, c)
 		limit := positive(sdk.Run(Score, all))
 		for name := range c.Facts {
 			less := maps.Clone(all)
@@ -71,7 +61,7 @@ func TestAbstainsWhenNothingIsKnown(t *testing.T) {
 	for _, c := range []registry.Case{
 		{Type: "domain", Value: "example.com"}, {Type: "email", Value: "jane@example.com"},
 	} {
-		if got := sdk.Run(Score, facts(t, c)); got.Outcome != sdk.Abstained || len(got.Signals) > 0 {
+		if got := sdk.Run(Score, layertest.Facts(t, c)); got.Outcome != sdk.Abstained || len(got.Signals) > 0 {
 			t.Errorf("%s: outcome %d, signals %v", c.Value, got.Outcome, got.Signals)
 		}
 	}

@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -154,26 +150,20 @@ func TestLabelledAges(t *testing.T) {
 // can exist.
 func TestLabelledBanks(t *testing.T) {
 	t.Parallel()
-	folder := os.Getenv("ASSAY_DATA")
-	if folder == "" {
-		t.Skip("ASSAY_DATA names no folder with labelled rows")
-	}
-	data := expect.Value(os.ReadFile(filepath.Join(folder, "train_ibans.jsonl")))(t)
 	var rows, inUse [2]float64
-	for line := range bytes.Lines(data) {
-		var row struct {
-			Value string
-			Label int
-		}
-		expect.NoError(t, json.Unmarshal(line, &row))
+	type row struct {
+		Value string
+		Label int
+	}
+	layertest.Rows(t, "train_ibans.jsonl", func(row row) {
 		e, err := entity.Parse(entity.IBAN, row.Value, "")
 		if err != nil || e.Facts["iban.bank"] == "" || e.Facts["iban.check"] != "ok" ||
 			e.Facts["iban.national"] == "wrong" {
-			continue
+			return
 		}
 		rows[row.Label]++
 		inUse[row.Label] += float64(len(sdk.Run(Score, sdk.Facts(e.Facts)).Signals))
-	}
+	})
 	ratio := math.Log(inUse[1] / rows[1] / (inUse[0] / rows[0]))
 	t.Logf("in use: %v of %v honest, %v of %v bad; log-likelihood ratio %.2f", inUse[0], rows[0], inUse[1], rows[1],
 		ratio)
