@@ -50,6 +50,10 @@ func TestInstallUpdatesUntilAnOperatorSetsALineup(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
 	old, next, last := builtIn(t, "1.0.0", 1), builtIn(t, "1.1.0", 2), builtIn(t, "1.2.0", 3)
+	missing := old[0].Manifest.Name
+	storetest.WantErrorText(t, "installing without "+missing,
+		storetest.ErrorOf(h.installer().Install(t.Context(), old[1:])), missing)
+	storetest.Expect(t, "activations without it", h.last(t).Number, 0)
 	install(t, h, old, "first start", 1, "1.0.0", false)
 	h.follow(t, 1)
 	install(t, h, old, "second start", 1, "1.0.0", false)
@@ -135,19 +139,8 @@ func TestInstallPublishesChangedCodeUnderItsDigest(t *testing.T) {
 	install(t, h, changed, "start with the same code", 2, "", false)
 }
 
-func TestInstallRequiresEveryDefaultLayer(t *testing.T) {
-	t.Parallel()
-	h := newHost(t, postgrestest.Database(t))
-	modules := builtIn(t, "1.0.0", 1)
-	missing := modules[0].Manifest.Name
-	storetest.WantErrorText(t, "installing without "+missing,
-		storetest.ErrorOf(h.installer().Install(t.Context(), modules[1:])), missing)
-	if _, ok, err := h.store.LastActivation(t.Context()); err != nil || ok {
-		t.Errorf("an activation is stored: %v, %v", ok, err)
-	}
-}
-
-func TestTryReportsEveryUnloadableLayer(t *testing.T) {
+// A lineup is refused with every layer that cannot be loaded, or does not pass its own cases in it.
+func TestTry(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
 	h.publish(t, module(t, "probe", "1.0.0", 10), brokenModule(t, "broken", "1.0.0"))
@@ -165,12 +158,7 @@ func TestTryReportsEveryUnloadableLayer(t *testing.T) {
 	for _, want := range []string{"broken@1.0.0", "absent@2.0.0"} {
 		storetest.WantErrorText(t, "trying a bad lineup", err, want)
 	}
-}
 
-// A lineup is refused if a layer does not pass its own cases in it.
-func TestTryRunsCases(t *testing.T) {
-	t.Parallel()
-	h := newHost(t, postgrestest.Database(t))
 	published := 0
 	const passes = `{"name":"any domain","type":"domain","value":"example.com","min":20,"max":20,` +
 		`"codes":["test:layer:points"]}`
@@ -185,17 +173,14 @@ func TestTryRunsCases(t *testing.T) {
 		"two, both pass": {passes + "\n" + strings.Replace(passes, "any domain", "another", 1), ""},
 	} {
 		published++
-		version := fmt.Sprintf("1.0.%d", published)
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h.publish(t, module(t, "probe", version, 20, test.given))
-			_, err := Try(t.Context(), h.store, h.box, lineupOf(0, "probe@"+version))
-			if test.want == "" {
-				storetest.NoError(t, err)
-				return
-			}
-			storetest.WantErrorText(t, "trying", err, "running the cases of probe@"+version)
-			storetest.WantErrorText(t, "trying", err, test.want)
-		})
+		version := fmt.Sprintf("2.0.%d", published)
+		h.publish(t, module(t, "probe", version, 20, test.given))
+		_, err := Try(t.Context(), h.store, h.box, lineupOf(0, "probe@"+version))
+		if test.want == "" {
+			storetest.NoError(t, err)
+			continue
+		}
+		storetest.WantErrorText(t, name, err, "running the cases of probe@"+version)
+		storetest.WantErrorText(t, name, err, test.want)
 	}
 }
