@@ -145,8 +145,7 @@ func (x *tables) source(t *testing.T) []byte {
 		powers = append(powers, powers[i]*radix)
 	}
 	writeList(&b, "powers", powers)
-	source := expect.Value(format.Source(b.Bytes()))(t)
-	return source
+	return expect.Value(format.Source(b.Bytes()))(t)
 }
 
 // writeList writes an array of numbers.
