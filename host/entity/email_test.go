@@ -3,6 +3,8 @@ package entity
 import (
 	"strings"
 	"testing"
+
+	"assay/internal/expect"
 )
 
 func TestEmailFacts(t *testing.T) {
@@ -102,9 +104,7 @@ func TestEmailRefused(t *testing.T) {
 func TestProvidersAreDomains(t *testing.T) {
 	t.Parallel()
 	for domain := range providers {
-		if e, err := Parse(Domain, domain, ""); err != nil || e.Value != domain {
-			t.Errorf("provider domain %q parses as %q, %v", domain, e.Value, err)
-		}
+		expect.Equal(t, "provider domain", expect.Value(Parse(Domain, domain, ""))(t).Value, domain)
 	}
 	for from, to := range aliasDomains {
 		if providers[from] == "" || providers[from] != providers[to] {

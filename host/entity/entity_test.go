@@ -173,9 +173,7 @@ func TestCountry(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{"": "EU", "eu": "EU", "de": "DE", "Fr": "FR", "ZW": "ZW", "AD": "AD",
 		"xk": "XK", "AC": "AC"} {
-		if got, err := Country(in); got != want || err != nil {
-			t.Errorf("Country(%q) = %q, %v; want %q", in, got, err, want)
-		}
+		expect.Equal(t, "Country of "+in, expect.Value(Country(in))(t), want)
 	}
 	for _, in := range []string{"UK", "QQ", "D", "DEU", "D ", " D", "EA", "ſa", "ﬁ", "001", "A\x00", "zz"} {
 		got, err := Country(in)

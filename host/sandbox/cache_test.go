@@ -65,9 +65,7 @@ func codeOf(t *testing.T, m registry.Module) *nativeCode {
 	s := sandboxOf(t, 1)
 	metered := expect.Value(instrument(m))(t)
 	p, code, err := s.startIn(t.Context(), m, metered, false, &staging{dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	closePlugin(t, p)
 	return code
 }
@@ -253,9 +251,7 @@ func TestStagedCodeThatChangesIsNotRun(t *testing.T) {
 			defer func() { _ = staged.remove() }()
 			attack(t, staged)
 			p, code, err := box.startIn(t.Context(), m, metered, false, staged)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			defer closePlugin(t, p)
 			wantScore(t, p, 7)
 			if code != nil || !strings.Contains(text.String(), "compilation cache cannot be used") {

@@ -283,9 +283,7 @@ func TestCompilerOnFullDisk(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, filepath.Dir(engine)), nil, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	} else if err := os.Chmod(dir, 0o500); err != nil {
 		t.Fatal(err)
 	}

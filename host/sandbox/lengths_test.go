@@ -76,9 +76,7 @@ func TestHostWorkCostsFuel(t *testing.T) {
 	fuel := func(build func(g *guest) []byte) int64 {
 		g := newGuest()
 		result, err := openGuest(t, g.scoring(build(g), returnScored)).Score(t.Context(), facts(testEntity, ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return result.Fuel
 	}
 	sized := func(size int) string { return strings.Repeat("x", size) }

@@ -216,9 +216,7 @@ func TestAnswers(t *testing.T) {
 					}
 					continue
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				result.Fuel = 0
 				expect.NoDiff(t, "result", test.want.Result, result)
 			}

@@ -48,9 +48,7 @@ func instanceOf(t *testing.T, wasm []byte) api.Module {
 	expect.NoError(t, p.exportWASI(ctx))
 	compiled := expect.Value(engine.CompileModule(ctx, wasm))(t)
 	module, err := engine.InstantiateModule(ctx, compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return module
 }
 

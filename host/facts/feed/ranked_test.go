@@ -56,9 +56,7 @@ func zipArchive(t *testing.T, contents ...string) []byte {
 		if err == nil {
 			_, err = f.Write([]byte(text))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	}
 	expect.NoError(t, w.Close())
 	return buffer.Bytes()

@@ -204,9 +204,7 @@ func TestFormats(t *testing.T) {
 			for packed, in := range map[string]io.Reader{"": strings.NewReader(tt.list),
 				" packed": zipped(t, tt.list)} {
 				got, report, err := read(t, in, tt.options)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				if diff := cmp.Diff(tt.want, got); diff != "" {
 					t.Errorf("entries%s (-want +got):\n%s\n%+v", packed, diff, report.Examples)
 				}
@@ -245,9 +243,7 @@ func TestMalformedExamples(t *testing.T) {
 		}
 	}
 	_, report, err := read(t, strings.NewReader(list.String()), Options{Format: Plain})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	lines := []int64{}
 	for _, m := range report.Examples {
 		lines = append(lines, m.Line)
@@ -353,9 +349,7 @@ func FuzzRead(f *testing.F) {
 				return
 			}
 			for _, e := range entries {
-				if again, err := entity.Parse(e.Type, e.Value, ""); err != nil || again.Value != e.Value {
-					t.Errorf("entry %+v is parsed as %q, %v", e, again.Value, err)
-				}
+				expect.Equal(t, "entry", expect.Value(entity.Parse(e.Type, e.Value, ""))(t).Value, e.Value)
 			}
 		}
 	})

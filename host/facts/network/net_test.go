@@ -22,9 +22,7 @@ func ranges(t *testing.T, records map[string]mmdbtype.DataType) *network.Ranges 
 	tree := expect.Value(mmdbwriter.New(mmdbwriter.Options{DatabaseType: "Test", RecordSize: 24}))(t)
 	for text, record := range records {
 		_, prefix, err := net.ParseCIDR(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		expect.NoError(t, tree.Insert(prefix, record))
 	}
 	file := expect.Value(os.Create(filepath.Join(t.TempDir(), "test.mmdb")))(t)

@@ -355,9 +355,7 @@ func TestFetchedByAnotherHost(t *testing.T) {
 		Record{Outcome: Registered, Created: noon.AddDate(0, 0, -1), NextFetch: noon.Add(time.Hour)})
 	_, _ = r.observe(t, entity.Domain, "second.com")
 	r.untilDone(t, "second.com")
-	if f, err := r.observe(t, entity.Domain, "second.com"); err != nil || f["rdap.age_days"] != "1" {
-		t.Errorf("Observe = %v, %v; want the stored record", f, err)
-	}
+	expect.Equal(t, "Observe", expect.Value(r.observe(t, entity.Domain, "second.com"))(t)["rdap.age_days"], "1")
 	expect.Equal(t, "requests", r.count("second.com"), 0)
 }
 

@@ -245,9 +245,7 @@ func TestGraphFacts(t *testing.T) {
 	}
 	slices.Sort(wanted)
 	got, _, err := collector.Collect(t.Context(), "acct_1", parse(t, entity.Domain, "example.org"), wanted)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	want := entity.Facts{
 		"graph.customers": "10", "graph.seen": "100", "graph.blocked_share": "65", "graph.first_seen_days": "2",
 		"graph.neighbours": "3", "graph.neighbour_risk": "30",
@@ -492,9 +490,7 @@ func TestBatcherFails(t *testing.T) {
 		t.Error("a panicking batch succeeded")
 	}
 	fail = false
-	if got, err := b.get(t.Context(), 7); got != 7 || err != nil {
-		t.Errorf("after a panic: %d, %v; want 7", got, err)
-	}
+	expect.Equal(t, "after a panic", expect.Value(b.get(t.Context(), 7))(t), 7)
 	b.run = func(context.Context, []int) ([]int, error) { return nil, nil }
 	if _, err := b.get(t.Context(), 1); err == nil {
 		t.Error("a batch without results succeeded")

@@ -115,9 +115,7 @@ func newSetting(t *testing.T) *setting {
 	memory := expect.Value(lineup.OpenMemory(t.TempDir() + "/activation"))(t)
 	report, err := json.Marshal(replay.Report{References: 1, Types: []replay.TypeReport{{Type: "domain", Checks: 200,
 		Verdicts: map[check.Verdict]map[check.Verdict]int{check.Allow: {check.Block: 3, check.Allow: 197}}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	db := &database{notes: map[registry.Digest]string{}, host: &fleet.Host{ID: "host_a", Name: "a:1"},
 		answer:   fleet.Answer{Host: "host_a", Progress: fleet.Ready, Report: report},
 		proposed: func() {}, activated: func() error { return nil }}
@@ -136,9 +134,7 @@ func (s *setting) activate(t *testing.T, l registry.LineupDocument) {
 	if err == nil {
 		_, err = s.Activate(t.Context(), lineup.Proposal{Base: s.inForce(t).Activation, Lineup: stored})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 }
 
 func (s *setting) inForce(t *testing.T) lineup.Verified {

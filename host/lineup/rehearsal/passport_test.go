@@ -127,9 +127,7 @@ func TestIssue(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if !test.check(p) || p.Digest != m.Digest.String() || p.Plugin != "guest@1.0.0" {
 				t.Errorf("%+v", p)
 			}

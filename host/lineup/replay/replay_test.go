@@ -207,9 +207,7 @@ func TestPredictedVerdictsAreTheObservedOnes(t *testing.T) {
 			}
 			for i, r := range now.recorded {
 				fused, layers, err := replay.Rescore(t.Context(), next.lineup(t), &r, nil, next.collect(t, r))
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				d := next.recorded[i].Decision
 				if fused.Score != d.Score || fused.Verdict != d.Verdict || len(layers) != len(d.Layers) {
 					t.Errorf("%s: rescored %d, observed %d", d.Query, fused.Score, d.Score)

@@ -81,7 +81,5 @@ func TestShadowReport(t *testing.T) {
 	if _, err := replay.MergeShadows(7, json.RawMessage("{")); err == nil {
 		t.Error("a damaged report was merged")
 	}
-	if text, err := new(replay.Tally).JSON(); text != nil || err != nil {
-		t.Errorf("an empty tally: %s, %v", text, err)
-	}
+	expect.Equal(t, "an empty tally", string(expect.Value(new(replay.Tally).JSON())(t)), "")
 }

@@ -189,9 +189,7 @@ func TestPluginGolden(t *testing.T) {
 	})
 	s.lineup.Traced = "idle"
 	scored, err := eval.Run(t.Context(), signalling{table{s.lineup.Layers, s.scores}}, s.lineup, s.rows, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	r := expect.Value(eval.MeasurePlugin(s.lineup, nil, scored, unlimited(.3), 2, nil))(t)
 	r.Files, r.Skipped, r.Others, r.Replaced, r.Seconds = []string{"rows.jsonl"}, 1, 2, "idle@0.9.0", 1.5
 	if err := r.Explain(t.Context(), func(_ context.Context, row eval.Row) (eval.Called, error) {

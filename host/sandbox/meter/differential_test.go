@@ -73,9 +73,7 @@ func newProgramRuntime(t testing.TB) wazero.Runtime {
 		_, err = r.NewHostModuleBuilder("env").NewFunctionBuilder().WithFunc(mix).Export("mix").NewFunctionBuilder().
 			WithFunc(note).Export("note").Instantiate(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return r
 }
 

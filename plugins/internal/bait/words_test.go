@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/internal/expect"
 	"assay/plugins/internal/generated"
 )
 
@@ -86,8 +87,6 @@ func TestWords(t *testing.T) {
 		"// pairs holds the classes of words of two letters.\nvar pairs = [36 * 36]Class{\n%s\n}\n\n"+
 		"// secondLetters holds, for each first letter, a bit for each second letter of the words.\n"+
 		"var secondLetters = [...]uint64{\n%s\n}\n", &starts, count, &words, &tail, &short, &second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	generated.Check(t, "words.go", want)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/internal/expect"
 	"assay/plugins/internal/generated"
 	"assay/plugins/internal/wordlist"
 )
@@ -99,8 +100,6 @@ func TestOwners(t *testing.T) {
 		"// ownerBranches are the patterns with another \"*\".\nvar ownerBranches = [...]ownerPattern{\n%s}\n\n"+
 		"// siteSlots is a hash table with linear probing: the offset of each of Sites plus one.\n"+
 		"var siteSlots = [1 << siteBits]uint16{\n%s\n}\n", &starts, count, &patterns, &branchPatterns, &slots))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	generated.Check(t, "owners.go", want)
 }

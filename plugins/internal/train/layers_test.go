@@ -15,9 +15,7 @@ func TestLayersReplaceFiles(t *testing.T) {
 	layers := expect.Value(NewLayers(t.TempDir(), rows))(t)
 	for families, want := range map[string]int{"": 0, "example.com\n": 92} {
 		scores, valid, err := layers.Score("email", map[string]string{"families.txt": families})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if scores[0] != want || !valid[0] || valid[1] {
 			t.Errorf("scores %v, valid %v with the families %q, want %d for a valid and an invalid one", scores, valid,
 				families, want)

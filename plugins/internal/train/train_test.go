@@ -74,9 +74,7 @@ func TestReadDomains(t *testing.T) {
 				expect.ErrorText(t, "error", err, tt.want)
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if len(domains) != 2 || skipped != tt.skipped {
 				t.Fatalf("read %d domains and skipped %d, want 2 and %d", len(domains), skipped, tt.skipped)
 			}

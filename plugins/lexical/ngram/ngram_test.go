@@ -54,9 +54,7 @@ func TestSum(t *testing.T) {
 		piece[i/(ngram.Slots/4)].WriteByte(byte(i*7 + i>>9))
 	}
 	table, err := ngram.Open(string(ngram.EncodeLevels(levels)), []byte(piece[0].String()), []byte(piece[1].String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for name, a := range addresses {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -129,9 +129,7 @@ func TestRunRejects(t *testing.T) {
 func readRows(t *testing.T, text string, target bool) []row {
 	t.Helper()
 	domains, _, err := train.ReadDomains(writeFile(t, t.TempDir(), "rows.jsonl", text), target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	rows := make([]row, len(domains))
 	for i, d := range domains {
 		rows[i] = newRow(d)
