@@ -9,7 +9,7 @@ import (
 
 func TestEmailFacts(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	for _, c := range map[string]struct {
 		raw, value string
 		want       Facts
 	}{
@@ -51,10 +51,7 @@ func TestEmailFacts(t *testing.T) {
 		"address of 254": {strings.Repeat("a", 64) + "@" + longName(189), strings.Repeat("a", 64) + "@" +
 			longName(189), nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			checkFacts(t, Email, c.raw, "", c.value, c.want)
-		})
+		checkFacts(t, Email, c.raw, "", c.value, c.want)
 	}
 }
 

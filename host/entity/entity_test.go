@@ -7,8 +7,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/internal/expect"
 )
 
@@ -34,18 +32,12 @@ type refused struct{ raw, country, reason string }
 func checkRefused(t *testing.T, typ Type, cases map[string]refused) {
 	t.Helper()
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e, err := Parse(typ, c.raw, c.country)
-			var invalid *InvalidError
-			if !errors.As(err, &invalid) {
-				t.Fatalf("Parse(%s, %.80q) = %q, %v; want an InvalidError", typ, c.raw, e.Value, err)
-			}
-			if invalid.Field != string(typ) || !strings.Contains(invalid.Reason, c.reason) {
-				t.Errorf("Parse(%s, %.80q) returned reason %q for field %s; want %q", typ, c.raw, invalid.Reason,
-					invalid.Field, c.reason)
-			}
-		})
+		e, err := Parse(typ, c.raw, c.country)
+		var invalid *InvalidError
+		if !errors.As(err, &invalid) || invalid.Field != string(typ) || !strings.Contains(invalid.Reason, c.reason) {
+			t.Errorf("%s: Parse(%s, %.80q) = %q, %v; want an InvalidError with %q", name, typ, c.raw, e.Value, err,
+				c.reason)
+		}
 	}
 }
 
@@ -220,13 +212,7 @@ func TestParents(t *testing.T) {
 		"IBAN":                 {IBAN, "DE89370400440532013000", "", []Parent{{"bank", "DE37040044"}}},
 		"wrong length":         {IBAN, "DE8937040044053201300", "", nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := expect.Value(Parse(c.typ, c.raw, c.country))(t)
-			if diff := cmp.Diff(c.want, e.Parents()); diff != "" {
-				t.Errorf("parents of %s (-want +got):\n%s", c.raw, diff)
-			}
-		})
+		expect.NoDiff(t, name, c.want, expect.Value(Parse(c.typ, c.raw, c.country))(t).Parents())
 	}
 }
 
