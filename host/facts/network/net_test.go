@@ -82,7 +82,7 @@ func TestNetTables(t *testing.T) {
 			source := network.NewNet(network.NetConfig{Resolver: ask(t, resolvertest.Start(t, hosts)), ASNs: asns,
 				Countries: countries, Logger: discard()})
 			got := expect.Value(source.Observe(t.Context(), parse(t, entity.Domain, value), wanting(all(source)...)))(t)
-			expect.NoDiff(t, "", want, got)
+			expect.NoDiff(t, "result", want, got)
 		})
 	}
 }
@@ -104,6 +104,12 @@ func TestNetWithoutFilesAndBlocklists(t *testing.T) {
 	if err != nil || len(got) > 0 || len(server.Questions()) > 0 {
 		t.Errorf("%v, %v, asked %v", got, err, server.Questions())
 	}
+}
+
+// twoLists returns a source with a list of addresses and one of domains.
+func twoLists(t *testing.T, server *resolvertest.Server) *network.Net {
+	return network.NewNet(network.NetConfig{Resolver: ask(t, server), Logger: discard(),
+		Blocklists: []network.Blocklist{{Zone: "bl.example.com"}, {Zone: "dbl.example.com", Domains: true}}})
 }
 
 func TestBlocklists(t *testing.T) {
@@ -145,16 +151,13 @@ func TestBlocklists(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			server := resolvertest.Start(t, hosts+healthy+tc.zone)
-			source := network.NewNet(network.NetConfig{
-				Resolver: ask(t, server), Logger: discard(),
-				Blocklists: []network.Blocklist{{Zone: "bl.example.com"}, {Zone: "dbl.example.com", Domains: true}},
-			})
+			source := twoLists(t, server)
 			got, err := source.Observe(t.Context(), parse(t, entity.Domain, tc.value),
 				wanting("net.listed", "net.domain_listed"))
 			if (err != nil) != tc.unknown {
 				t.Errorf("error %v, want one: %v", err, tc.unknown)
 			}
-			expect.NoDiff(t, "", tc.want, got)
+			expect.NoDiff(t, "result", tc.want, got)
 		})
 	}
 }
@@ -169,10 +172,7 @@ func TestBlocklistQueriesPerFact(t *testing.T) {
 		t.Run(fact, func(t *testing.T) {
 			t.Parallel()
 			server := resolvertest.Start(t, hosts)
-			source := network.NewNet(network.NetConfig{
-				Resolver: ask(t, server), Logger: discard(),
-				Blocklists: []network.Blocklist{{Zone: "bl.example.com"}, {Zone: "dbl.example.com", Domains: true}},
-			})
+			source := twoLists(t, server)
 			expect.Value(source.Observe(t.Context(), parse(t, entity.Domain, "one.com"), wanting(fact)))(t)
 			expect.NoDiff(t, "asked", want, server.Questions())
 		})

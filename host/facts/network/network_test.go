@@ -129,7 +129,7 @@ func TestDNS(t *testing.T) {
 			server := resolvertest.Start(t, zone)
 			source := network.NewDNS(ask(t, server))
 			got := expect.Value(source.Observe(t.Context(), parse(t, tc.kind, tc.value), wanting(all(source)...)))(t)
-			expect.NoDiff(t, "", tc.want, got)
+			expect.NoDiff(t, "result", tc.want, got)
 			if tc.want == nil && len(server.Questions()) > 0 {
 				t.Errorf("asked for %v", server.Questions())
 			}
@@ -319,7 +319,7 @@ func TestPartialAnswers(t *testing.T) {
 	if err == nil {
 		t.Error("no error although the mail servers are unknown")
 	}
-	expect.NoDiff(t, "", entity.Facts{"dns.a": "93.184.215.14"}, got)
+	expect.NoDiff(t, "result", entity.Facts{"dns.a": "93.184.215.14"}, got)
 }
 
 func TestManyRecords(t *testing.T) {

@@ -222,7 +222,7 @@ func TestPredictedVerdictsAreTheObservedOnes(t *testing.T) {
 					}
 				}
 			}
-			expect.NoDiff(t, "(-observed +predicted)", want, got)
+			expect.NoDiff(t, "observed and predicted", want, got)
 			if report.Flips() != flips || (flips > 0) != c.flips {
 				t.Errorf("%d flips, predicted %d; want any: %v", flips, report.Flips(), c.flips)
 			}

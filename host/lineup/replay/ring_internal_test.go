@@ -267,7 +267,7 @@ func TestContentIsKept(t *testing.T) {
 			{Abstained: true}, {Failure: check.Suspended}, {Failure: check.Exhausted},
 			{Score: 100, Signals: []check.Signal{{Points: 100, Code: "d:e:f"}, {Points: -1, Code: ""}}},
 		}}
-	expect.NoDiff(t, "", want, got)
+	expect.NoDiff(t, "result", want, got)
 }
 
 // FuzzDecode reads damaged contents: decode reports an error instead of a panic, and what it accepts is what encode

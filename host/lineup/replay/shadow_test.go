@@ -66,7 +66,7 @@ func TestShadowReport(t *testing.T) {
 		expect.NoError(t, os.WriteFile(file, []byte(text.String()), 0o644))
 	}
 	golden := expect.Value(os.ReadFile(file))(t)
-	expect.NoDiff(t, "", string(golden), text.String())
+	expect.NoDiff(t, "result", string(golden), text.String())
 	if r := merged(8); r.LeftOut != 0 || r.Report.Flips() != 5 {
 		t.Errorf("revision 8: %+v", r)
 	}

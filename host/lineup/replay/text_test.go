@@ -89,7 +89,7 @@ func TestReportText(t *testing.T) {
 				expect.NoError(t, os.WriteFile(file, []byte(text.String()), 0o644))
 			}
 			want := expect.Value(os.ReadFile(file))(t)
-			expect.NoDiff(t, "", string(want), text.String())
+			expect.NoDiff(t, "result", string(want), text.String())
 		})
 	}
 }
