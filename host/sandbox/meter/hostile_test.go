@@ -1,7 +1,6 @@
 package meter
 
 import (
-	"context"
 	"errors"
 	"math"
 	"testing"
@@ -104,14 +103,11 @@ func TestStartIsMetered(t *testing.T) {
 		"_initialize": module(types, section(idFunction, u(0)),
 			section(idExport, export("_initialize", FunctionKind, 0)), code),
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			fuel := &fuelSupply{slice: 1000, refills: 3}
-			_, err := newHost(t, compiler(), fuel).start(mustInstrument(t, wasm).Wasm)
-			if !errors.Is(err, errOutOfFuel) || fuel.calls != 4 {
-				t.Fatalf("after %d refills: %v", fuel.calls, err)
-			}
-		})
+		fuel := &fuelSupply{slice: 1000, refills: 3}
+		_, err := newHost(t, compiler(), fuel).start(mustInstrument(t, wasm).Wasm)
+		if !errors.Is(err, errOutOfFuel) || fuel.calls != 4 {
+			t.Errorf("%s: after %d refills: %v", name, fuel.calls, err)
+		}
 	}
 }
 
@@ -143,14 +139,9 @@ func TestGrowth(t *testing.T) {
 		"table with a large maximum, beyond it":  {tableUpTo255, 20, -1},
 		"table by 2^31 entries, with a maximum":  {tableUpTo255, 1 << 31, -1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := expect.Value(Instrument(c.wasm, limits))(t)
-			guest := newHost(t, compiler(), &fuelSupply{slice: 1 << 40, refills: -1}).mustStart(t, m.Wasm)
-			got, err := guest.ExportedFunction("run").Call(context.Background(), c.by)
-			if err != nil || api.DecodeI32(got[0]) != c.want {
-				t.Errorf("growing by %d: %d, %v", c.by, api.DecodeI32(got[0]), err)
-			}
-		})
+		m := expect.Value(Instrument(c.wasm, limits))(t)
+		guest := newHost(t, compiler(), &fuelSupply{slice: 1 << 40, refills: -1}).mustStart(t, m.Wasm)
+		got := expect.Value(guest.ExportedFunction("run").Call(t.Context(), c.by))(t)
+		expect.Equal(t, name, api.DecodeI32(got[0]), c.want)
 	}
 }
