@@ -14,8 +14,8 @@ import (
 	"assay/internal/expect"
 )
 
-// faulty returns a guest that fails according to config.mode: x traps, d divides by zero, o reads outside its memory, l
-// loops, r recurses, e exits, f returns a failure. Otherwise it scores 10.
+// faulty returns a guest that fails according to config.mode: x traps, l loops, r recurses, e exits, f returns a
+// failure. Otherwise it scores 10.
 func faulty() *guest {
 	g := newGuest().importing(wasiExitImport)
 	const fnExit, fnRecurse = fnLog + 1, fnScore + 2
@@ -24,8 +24,6 @@ func faulty() *guest {
 	}
 	g.scoring(i32Const(bufferAt), i32Const(0), opStore, g.fact("config.mode", 16), opDrop,
 		mode('x', g.log("about to trap"), opUnreachable),
-		mode('d', i32Const(1), i32Const(0), op(0x6d), opDrop),
-		mode('o', i32Const(-4), opLoad, opDrop),
 		mode('l', g.log("about to loop"), endless()),
 		mode('r', callFunc(fnRecurse)),
 		mode('e', i32Const(0), callFunc(fnExit)),
@@ -54,13 +52,11 @@ func TestBrokenInstanceIsReplaced(t *testing.T) {
 		output string
 		keeps  bool // the instance is kept
 	}{
-		"unreachable":      {mode: "x", reason: check.Trap, text: "unreachable", output: "about to trap\n"},
-		"division by zero": {mode: "d", reason: check.Trap, text: "divide by zero"},
-		"load outside":     {mode: "o", reason: check.Trap, text: "out of bounds"},
-		"endless loop":     {mode: "l", reason: check.Exhausted, output: "about to loop\n"},
-		"recursion":        {mode: "r", reason: check.Trap, text: "nested too deeply"},
-		"exit":             {mode: "e", reason: check.Trap, text: "exited with code 0"},
-		"failure":          {mode: "f", reason: check.Trap, text: "returned 2", keeps: true},
+		"unreachable":  {mode: "x", reason: check.Trap, text: "unreachable", output: "about to trap\n"},
+		"endless loop": {mode: "l", reason: check.Exhausted, output: "about to loop\n"},
+		"recursion":    {mode: "r", reason: check.Trap, text: "nested too deeply"},
+		"exit":         {mode: "e", reason: check.Trap, text: "exited with code 0"},
+		"failure":      {mode: "f", reason: check.Trap, text: "returned 2", keeps: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
