@@ -22,9 +22,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patient is a timeout that a test reaches only if it fails, however slow the machine is.
-const patient = 2 * time.Minute
-
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 // memory is a Store in memory.
