@@ -194,9 +194,8 @@ func TestTampering(t *testing.T) {
 			"invalid signature"},
 		"signed: removed":          {"UPDATE lineup_activations SET signed = NULL", "it is not signed"},
 		"signed: no longer a note": {"UPDATE lineup_activations SET signed = 'yes'", "malformed note"},
-		"signed: a second signature": {
-			"UPDATE lineup_activations SET signed = signed || '" +
-				strings.SplitN(sign(x.last(t), stranger), "\n\n", 2)[1] + "'", "exactly one signature"},
+		"signed: a second signature": {"UPDATE lineup_activations SET signed = signed || '" +
+			strings.SplitN(sign(x.last(t), stranger), "\n\n", 2)[1] + "'", "exactly one signature"},
 		"signed: that of another": {
 			"UPDATE lineup_activations SET signed = (SELECT signed FROM saved_lineup_activations WHERE id = 1)",
 			"its number is not above 3"},

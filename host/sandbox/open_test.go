@@ -46,8 +46,7 @@ func TestOpenDescribesDefects(t *testing.T) {
 			g.importing(guestImport{module: "env", name: "memory", memory: true})
 			g.memory, g.exports, g.data = nil, nil, nil
 		}), []string{"memory"}},
-		"no memory": {with(func(g *guest) { g.memory, g.exports, g.data = nil, nil, nil }),
-			[]string{"memory"}},
+		"no memory": {with(func(g *guest) { g.memory, g.exports, g.data = nil, nil, nil }), []string{"memory"}},
 		"memory with another name": {with(func(g *guest) { g.exports = [][]byte{exportEntry("mem", 2, 0)} }),
 			[]string{`memory named "memory"`}},
 		"more memory than declared": {with(func(g *guest) { g.limited(17, 64) }), []string{"17"}},
