@@ -61,7 +61,7 @@ func (h *host) answer(t *testing.T, c fleet.Candidate) fleet.Answer {
 	return answer
 }
 
-// wantAnswer asks to prepare a candidate, and expects that it is refused for the reason want, or ready if that is empty.
+// wantAnswer asks to prepare a candidate, and expects that it is refused for the reason want, or ready without one.
 func (h *host) wantAnswer(t *testing.T, name string, c fleet.Candidate, want string) {
 	t.Helper()
 	c.ID = check.NewRef()
