@@ -7,7 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
+	"assay/registry/expect"
 )
 
 // checkFacts compares the normalised value and the facts in want, where "" means that the fact must be absent.
@@ -32,19 +32,12 @@ type refused struct{ raw, country, reason string }
 func checkRefused(t *testing.T, typ Type, cases map[string]refused) {
 	t.Helper()
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e, err := Parse(typ, c.raw, c.country)
-			var invalid *InvalidError
-			if !errors.As(err, &invalid) {
-				t.Fatalf("Parse(%s, %.80q) = %q, %v; want an InvalidError", typ, c.raw, e.Value, err)
-			}
-			if invalid.Field != string(typ) || !strings.Contains(invalid.Reason, c.reason) {
-				t.Errorf("Parse(%s, %.80q) returned reason %q for field %s; want %q", typ, c.raw, invalid.Reason,
-					invalid.Field,
-					c.reason)
-			}
-		})
+		e, err := Parse(typ, c.raw, c.country)
+		var invalid *InvalidError
+		if !errors.As(err, &invalid) || invalid.Field != string(typ) || !strings.Contains(invalid.Reason, c.reason) {
+			t.Errorf("%s: Parse(%s, %.80q) = %q, %v; want an InvalidError with %q", name, typ, c.raw, e.Value, err,
+				c.reason)
+		}
 	}
 }
 
@@ -172,9 +165,7 @@ func TestCountry(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{"": "EU", "eu": "EU", "de": "DE", "Fr": "FR", "ZW": "ZW", "AD": "AD",
 		"xk": "XK", "AC": "AC"} {
-		if got, err := Country(in); got != want || err != nil {
-			t.Errorf("Country(%q) = %q, %v; want %q", in, got, err, want)
-		}
+		expect.Equal(t, "Country of "+in, expect.Value(Country(in))(t), want)
 	}
 	for _, in := range []string{"UK", "QQ", "D", "DEU", "D ", " D", "EA", "ſa", "ﬁ", "001", "A\x00", "zz"} {
 		got, err := Country(in)
@@ -192,15 +183,11 @@ func TestGuess(t *testing.T) {
 		"DE89 3704 0044 0532 0130 00": IBAN, "gb29nwbk60161331926819": IBAN, "NO9386011117947": IBAN,
 		"DE89-3704-0044-0532-0130-00": IBAN,
 		"+49 30 123456":               Phone, "030/123456": Phone, "(201) 555-0123": Phone,
-		"+49 30 123456 ext. 7": Phone,
-		"112":                  Phone,
-		"example.com":          Domain, "163.com": Domain, "1und1.de": Domain, "https://user@example.com/": Domain,
-		"пример.рф": Domain,
-		"":          Domain, "ab12cd34ef56.com": Domain,
+		"+49 30 123456 ext. 7": Phone, "112": Phone,
+		"example.com": Domain, "163.com": Domain, "1und1.de": Domain, "https://user@example.com/": Domain,
+		"пример.рф": Domain, "": Domain, "ab12cd34ef56.com": Domain,
 	} {
-		if got := Guess(raw); got != want {
-			t.Errorf("Guess(%q) = %s, want %s", raw, got, want)
-		}
+		expect.Equal(t, "Guess of "+raw, Guess(raw), want)
 	}
 }
 
@@ -225,16 +212,7 @@ func TestParents(t *testing.T) {
 		"IBAN":                 {IBAN, "DE89370400440532013000", "", []Parent{{"bank", "DE37040044"}}},
 		"wrong length":         {IBAN, "DE8937040044053201300", "", nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e, err := Parse(c.typ, c.raw, c.country)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(c.want, e.Parents()); diff != "" {
-				t.Errorf("parents of %s (-want +got):\n%s", c.raw, diff)
-			}
-		})
+		expect.NoDiff(t, name, c.want, expect.Value(Parse(c.typ, c.raw, c.country))(t).Parents())
 	}
 }
 

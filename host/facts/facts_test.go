@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/facts"
+	"assay/registry/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -52,7 +52,7 @@ func TestCollect(t *testing.T) {
 		return nil, nil
 	}}
 	silent := fmt.Errorf("no luck: %w", facts.ErrUnanswered)
-	cases := []struct {
+	for _, tc := range []struct {
 		name    string
 		sources []facts.Source
 		wanted  []string
@@ -63,9 +63,8 @@ func TestCollect(t *testing.T) {
 		{name: "nothing wanted", sources: []facts.Source{unasked}, found: entity.Facts{}},
 		{name: "other sources wanted", sources: []facts.Source{gives("dns", entity.Facts{"dns.a": "1"}, nil), unasked},
 			wanted: []string{"dns.a", "sky.colour"}, found: entity.Facts{"dns.a": "1"}},
-		{name: "more facts than wanted are returned",
-			sources: []facts.Source{gives("dns",
-				entity.Facts{"dns.a": "1", "dns.ns": "2", "net.asn": "3", "dns.mx": ""}, nil)},
+		{name: "more facts than wanted are returned", sources: []facts.Source{gives("dns",
+			entity.Facts{"dns.a": "1", "dns.ns": "2", "net.asn": "3", "dns.mx": ""}, nil)},
 			wanted: []string{"dns.a", "dns.mx", "net.asn"}, found: entity.Facts{"dns.a": "1"}},
 		{name: "a silent third party with partial facts",
 			sources: []facts.Source{gives("dns", entity.Facts{"dns.a": "1"}, silent), gives("net", nil, nil)},
@@ -80,16 +79,14 @@ func TestCollect(t *testing.T) {
 			wanted: []string{"dns.a", "net.asn", "rdap.created"}, found: entity.Facts{"dns.a": "1", "net.asn": "2"},
 			silent: []string{"rdap"}},
 		{name: "an own failure", sources: []facts.Source{gives("rdap", nil, errOwn),
-			gives("dns", entity.Facts{"dns.a": "1"}, nil)},
-			wanted: []string{"dns.a", "rdap.created"}, refused: true},
+			gives("dns", entity.Facts{"dns.a": "1"}, nil)}, wanted: []string{"dns.a", "rdap.created"}, refused: true},
 		{name: "an own failure next to a silent third party",
 			sources: []facts.Source{gives("dns", nil, facts.Join(silent, errOwn))}, wanted: []string{"dns.a"},
 			refused: true},
 		{name: "a panic", sources: []facts.Source{gives("net", entity.Facts{"net.asn": "2"}, nil),
 			fake{"dns", func(context.Context, func(string) bool) (entity.Facts, error) { panic("oh") }}},
 			wanted: []string{"dns.a", "net.asn"}, refused: true},
-	}
-	for _, tc := range cases {
+	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			found, silent, err := collector(t, tc.sources...).Collect(t.Context(), "", entity.Entity{}, tc.wanted)
@@ -97,9 +94,7 @@ func TestCollect(t *testing.T) {
 			if errors.As(err, &unavailable) != tc.refused || !tc.refused && err != nil {
 				t.Fatalf("error %v, want a refusal: %t", err, tc.refused)
 			}
-			if diff := cmp.Diff(tc.found, found); diff != "" {
-				t.Errorf("found:\n%s", diff)
-			}
+			expect.NoDiff(t, "found", tc.found, found)
 			if !slices.Equal(tc.silent, silent) {
 				t.Errorf("silent: %v, want %v", silent, tc.silent)
 			}
@@ -180,16 +175,13 @@ func TestHangingSource(t *testing.T) {
 
 func TestText(t *testing.T) {
 	t.Parallel()
-	cases := map[string]string{
+	for in, want := range map[string]string{
 		"NameSilo, LLC":              "NameSilo, LLC",
 		" a\tb\x00c\n\u202ed\u2028 ": "a b c d",
 		"\xff\xfeO\u0308":            "O\u0308",
 		strings.Repeat("é", 50):      strings.Repeat("é", 40),
 		"":                           "",
-	}
-	for in, want := range cases {
-		if got := facts.Text(in); got != want {
-			t.Errorf("Text(%q) = %q, want %q", in, got, want)
-		}
+	} {
+		expect.Equal(t, "Text of "+in, facts.Text(in), want)
 	}
 }

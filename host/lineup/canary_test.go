@@ -135,23 +135,6 @@ func TestUnloadableCanaryIsRefused(t *testing.T) {
 	storetest.Expect(t, "open plugins", h.openPlugins(), 1)
 }
 
-// The start of a host with newer built-in layers does not end a canary.
-func TestInstallKeepsACanary(t *testing.T) {
-	t.Parallel()
-	h := newHost(t, postgrestest.Database(t))
-	trial := install(t, h, builtIn(t, "1.0.0", 1), "first start", 1, "1.0.0", false).Lineup
-	trial.Bias = registry.ForAll(-2)
-	canary := &activation.Canary{Lineup: h.storeLineup(t, trial), Share: 5}
-	h.change(t, Proposal{Lineup: h.last(t).Lineup, Canary: canary})
-	install(t, h, builtIn(t, "1.1.0", 2), "start of a newer host", 1, "1.0.0", true)
-	if got := h.last(t).Canary; got == nil || *got != *canary {
-		t.Errorf("canary %+v, want %+v", got, canary)
-	}
-	// When it has ended, updates continue.
-	h.change(t, Proposal{Lineup: h.last(t).Lineup})
-	install(t, h, builtIn(t, "1.1.0", 2), "start of a newer host", 3, "1.1.0", false)
-}
-
 // Of an activation with a canary, hosts prepare and measure the canary's lineup. Starting and promoting it then opens
 // nothing.
 func TestPreparedCanaryIsSwappedIn(t *testing.T) {
@@ -167,8 +150,7 @@ func TestPreparedCanaryIsSwappedIn(t *testing.T) {
 		return map[string]int{"layers": len(l.Members)}, nil
 	})
 	p := Proposal{Base: h.last(t), Lineup: base, Canary: &activation.Canary{Lineup: trial, Share: 5},
-		Author: "ana@test",
-		At:     time.Now()}
+		Author: "ana@test", At: time.Now()}
 	signed := storetest.Must(activation.SignCandidate(p.Activation(), operator))(t)
 	answer := h.answer(t, fleet.Candidate{ID: "cand_1", Signed: signed})
 	if answer.Progress != fleet.Ready || string(answer.Report) != `{"layers": 2}` {

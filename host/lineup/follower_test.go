@@ -70,49 +70,35 @@ func TestFollowSwapsInTheActiveRevision(t *testing.T) {
 	storetest.Expect(t, "after the rollback", h.score(t), "revision 1: 50")
 }
 
-// Layers in shadow do not count, and layers that are off are not even opened.
-func TestModes(t *testing.T) {
+// Layers in shadow do not count, and layers that are off are not even opened. A lineup may give a layer less fuel than
+// the 1,000,000 that its manifest asks for, next to another lineup that does not.
+func TestLayersOfALineup(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
 	second := module(t, "second", "1.0.0", 20)
 	h.publish(t, module(t, "probe", "1.0.0", 10), second)
-	for mode, want := range map[string]struct {
+	for _, c := range []struct {
+		mode  string
+		fuel  int64
 		score string
-		open  bool
 	}{
-		registry.ModeLive: {"88", true}, registry.ModeShadow: {"50", true}, registry.ModeOff: {"50", false},
+		{registry.ModeLive, 0, "88"}, {registry.ModeShadow, 0, "50"}, {registry.ModeOff, 0, "50"},
+		{registry.ModeLive, 5, "50"}, {registry.ModeLive, 100_000, "88"}, {registry.ModeLive, 0, "88"},
 	} {
-		l := lineupOf(-1, "probe@1.0.0", "second@1.0.0")
-		l.Layers[1].Mode = mode
+		l, name := lineupOf(-1, "probe@1.0.0", "second@1.0.0"), fmt.Sprint(c.mode, " ", c.fuel)
+		l.Layers[1].Mode, l.Layers[1].Fuel = c.mode, c.fuel
 		revision := h.activate(t, l)
 		h.follow(t, revision)
-		storetest.Expect(t, mode, h.score(t), fmt.Sprintf("revision %d: %s", revision, want.score))
+		storetest.Expect(t, name, h.score(t), fmt.Sprintf("revision %d: %s", revision, c.score))
 		h.follower.draining.Wait()
-		storetest.Expect(t, mode+" is open", h.isOpen(second), want.open)
+		storetest.Expect(t, name+" is open", h.isOpen(second), c.mode != registry.ModeOff)
 		inForce := h.follower.live.Acquire()
 		for _, m := range inForce.Members {
 			if _, counts := m.Layer.(*sandbox.Plugin); m.Shadow && counts {
-				t.Errorf("%s: layer %s in shadow could be suspended where it counts", mode, m.Name)
+				t.Errorf("%s: layer %s in shadow could be suspended where it counts", name, m.Name)
 			}
 		}
 		inForce.Release()
-	}
-}
-
-// A lineup may give a layer less fuel than its manifest asks for, next to another lineup that does not.
-func TestFuelOfALineup(t *testing.T) {
-	t.Parallel()
-	h := newHost(t, postgrestest.Database(t))
-	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
-	for _, c := range []struct {
-		fuel int64
-		want string
-	}{{0, "88"}, {5, "50"}, {100_000, "88"}, {0, "88"}} { // of 1,000,000
-		l := lineupOf(-1, "probe@1.0.0", "second@1.0.0")
-		l.Layers[1].Fuel = c.fuel
-		revision := h.activate(t, l)
-		h.follow(t, revision)
-		storetest.Expect(t, fmt.Sprint(c.fuel), h.score(t), fmt.Sprintf("revision %d: %s", revision, c.want))
 	}
 }
 
@@ -210,42 +196,25 @@ func TestRetiredPluginsCloseAfterTheLastCheck(t *testing.T) {
 // revision is followed.
 func TestUnloadableRevisionIsRefused(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct{ layer, why string }{
-		"layer traps at start":      {"broken@1.0.0", "unreachable"},
-		"layer was never published": {"probe@9.9.9", "no such published plugin"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := newHost(t, postgrestest.Database(t))
-			h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "other", "1.0.0", 20),
-				brokenModule(t, "broken", "1.0.0"))
-			h.activate(t, lineupOf(-1, "probe@1.0.0"))
-			h.follow(t, 1)
-			bad := lineupOf(-1, "other@1.0.0", test.layer)
-			if name, version, _ := bad.Layers[1].Ref(); version == "9.9.9" {
-				bad.Layers[1].Digest = module(t, name, version, 10).Digest.String()
-			}
-			h.activate(t, bad)
-			if err := h.follower.Follow(t.Context()); err == nil {
-				t.Fatal("following a revision that cannot be loaded succeeded")
-			}
-			if s := h.follower.State(); s.Revision != 1 || s.Refused != 2 || !strings.Contains(s.Reason, test.why) {
-				t.Errorf("state %+v, want revision 2 refused for %q", s, test.why)
-			}
-			storetest.Expect(t, "score", h.score(t), "revision 1: 50")
-			storetest.Expect(t, "open plugins", h.openPlugins(), 1)
-			// The operator rolls back to the revision that is still in force.
-			h.rollback(t, 1)
-			h.follow(t, 1)
-			h.activate(t, bad)
-			if err := h.follower.Follow(t.Context()); err == nil {
-				t.Fatal("following a revision that cannot be loaded succeeded")
-			}
-			h.activate(t, lineupOf(-1, "other@1.0.0"))
-			h.follow(t, 3)
-			storetest.Expect(t, "score", h.score(t), "revision 3: 73")
-		})
+	h := newHost(t, postgrestest.Database(t))
+	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "other", "1.0.0", 20), brokenModule(t, "broken", "1.0.0"))
+	h.activate(t, lineupOf(-1, "probe@1.0.0"))
+	h.follow(t, 1)
+	bad := lineupOf(-1, "other@1.0.0", "broken@1.0.0")
+	h.activate(t, bad)
+	storetest.WantErrorText(t, "following it", h.follower.Follow(t.Context()), "unreachable")
+	if s := h.follower.State(); s.Revision != 1 || s.Refused != 2 || !strings.Contains(s.Reason, "unreachable") {
+		t.Errorf("state %+v, want revision 2 refused", s)
 	}
+	storetest.Expect(t, "score", h.score(t), "revision 1: 50")
+	storetest.Expect(t, "open plugins", h.openPlugins(), 1)
+	h.rollback(t, 1) // to the revision that is still in force
+	h.follow(t, 1)
+	h.activate(t, bad)
+	storetest.WantErrorText(t, "following it again", h.follower.Follow(t.Context()), "unreachable")
+	h.activate(t, lineupOf(-1, "other@1.0.0"))
+	h.follow(t, 3)
+	storetest.Expect(t, "score", h.score(t), "revision 3: 73")
 }
 
 func TestPollingFindsMissedChanges(t *testing.T) {

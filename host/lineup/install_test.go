@@ -51,13 +51,15 @@ func TestInstallUpdatesUntilAnOperatorSetsALineup(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
 	old, next, last := builtIn(t, "1.0.0", 1), builtIn(t, "1.1.0", 2), builtIn(t, "1.2.0", 3)
+	missing := old[0].Manifest.Name
+	storetest.WantErrorText(t, "installing without "+missing,
+		storetest.ErrorOf(h.installer().Install(t.Context(), old[1:])), missing)
+	storetest.Expect(t, "activations without it", h.last(t).Number, 0)
 	install(t, h, old, "first start", 1, "1.0.0", false)
 	h.follow(t, 1)
 	install(t, h, old, "second start", 1, "1.0.0", false)
 	active := install(t, h, next, "start of a newer host", 2, "1.1.0", false)
-	if active.Origin != registry.OriginBuiltIn {
-		t.Errorf("origin %s, want built-in", active.Origin)
-	}
+	storetest.Expect(t, "origin", active.Origin, registry.OriginBuiltIn)
 	custom := active.Lineup
 	custom.Bias = registry.ForAll(-2)
 	h.activate(t, custom)
@@ -74,7 +76,8 @@ func TestInstallUpdatesUntilAnOperatorSetsALineup(t *testing.T) {
 	}
 }
 
-// All hosts prepare newer built-in layers before these are activated. If one of them cannot, what is in force stays.
+// All hosts prepare newer built-in layers before these are activated. If one of them cannot, what is in force stays. A
+// canary is not ended.
 func TestInstallPreparesHosts(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
@@ -99,9 +102,12 @@ func TestInstallPreparesHosts(t *testing.T) {
 	step("newer layers", builtIn(t, "1.1.0", 2), false, "activation 2 after 1", "done with 2")
 	canary := storetest.Must(h.store.ActiveLineup(t.Context()))(t).Lineup
 	canary.Bias = registry.ForAll(-2)
-	h.change(t, Proposal{Lineup: h.last(t).Lineup,
-		Canary: &activation.Canary{Lineup: h.storeLineup(t, canary), Share: 5}})
+	running := &activation.Canary{Lineup: h.storeLineup(t, canary), Share: 5}
+	h.change(t, Proposal{Lineup: h.last(t).Lineup, Canary: running})
 	step("newer layers during a canary", builtIn(t, "1.2.0", 3), true)
+	storetest.NoDiff(t, "canary", running, h.last(t).Canary)
+	h.change(t, Proposal{Lineup: h.last(t).Lineup})
+	step("newer layers after it", builtIn(t, "1.2.0", 3), false, "activation 5 after 4", "done with 5")
 }
 
 // An operator's rollback to an older built-in lineup survives restarts.
@@ -134,19 +140,8 @@ func TestInstallPublishesChangedCodeUnderItsDigest(t *testing.T) {
 	install(t, h, changed, "start with the same code", 2, "", false)
 }
 
-func TestInstallRequiresEveryDefaultLayer(t *testing.T) {
-	t.Parallel()
-	h := newHost(t, postgrestest.Database(t))
-	modules := builtIn(t, "1.0.0", 1)
-	missing := modules[0].Manifest.Name
-	storetest.WantErrorText(t, "installing without "+missing,
-		storetest.ErrorOf(h.installer().Install(t.Context(), modules[1:])), missing)
-	if _, ok, err := h.store.LastActivation(t.Context()); err != nil || ok {
-		t.Errorf("an activation is stored: %v, %v", ok, err)
-	}
-}
-
-func TestTryReportsEveryUnloadableLayer(t *testing.T) {
+// A lineup is refused with every layer that cannot be loaded, or does not pass its own cases in it.
+func TestTry(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
 	h.publish(t, module(t, "probe", "1.0.0", 10), brokenModule(t, "broken", "1.0.0"))
@@ -163,6 +158,31 @@ func TestTryReportsEveryUnloadableLayer(t *testing.T) {
 	_, err = Try(t.Context(), h.store, h.box, lineupOf(0, "probe@1.0.0", "broken@1.0.0", "absent@2.0.0"), nil)
 	for _, want := range []string{"broken@1.0.0", "absent@2.0.0"} {
 		storetest.WantErrorText(t, "trying a bad lineup", err, want)
+	}
+
+	published := 0
+	const passes = `{"name":"any domain","type":"domain","value":"example.com","min":20,"max":20,` +
+		`"codes":["test:layer:points"]}`
+	for name, test := range map[string]struct{ given, want string }{
+		"passes": {passes, ""},
+		"another score": {strings.ReplaceAll(passes, "20", "21"),
+			`case "any domain": the score is 20, outside 21 to 21`},
+		"another code": {strings.Replace(passes, "layer", "absent", 1), "the signal test:absent:points is missing"},
+		"another threat": {strings.Replace(passes, `"min"`, `"threat":"phishing","min"`, 1),
+			`the threat is "", not "phishing"`},
+		"not parsed":     {strings.Replace(passes, "example.com", "-", 1), `case "any domain": `},
+		"two, both pass": {passes + "\n" + strings.Replace(passes, "any domain", "another", 1), ""},
+	} {
+		published++
+		version := fmt.Sprintf("2.0.%d", published)
+		h.publish(t, module(t, "probe", version, 20, test.given))
+		_, err := Try(t.Context(), h.store, h.box, lineupOf(0, "probe@"+version), nil)
+		if test.want == "" {
+			storetest.NoError(t, err)
+			continue
+		}
+		storetest.WantErrorText(t, name, err, "running the cases of probe@"+version)
+		storetest.WantErrorText(t, name, err, test.want)
 	}
 }
 
@@ -196,39 +216,6 @@ func TestTryOpensWhatChanges(t *testing.T) {
 			} else if err != nil || len(manifests) != 2 || manifests[1].Name != "broken" {
 				t.Errorf("%+v, %v", manifests, err)
 			}
-		})
-	}
-}
-
-// A lineup is refused if a layer does not pass its own cases in it.
-func TestTryRunsCases(t *testing.T) {
-	t.Parallel()
-	h := newHost(t, postgrestest.Database(t))
-	published := 0
-	const passes = `{"name":"any domain","type":"domain","value":"example.com","min":20,"max":20,` +
-		`"codes":["test:layer:points"]}`
-	for name, test := range map[string]struct{ given, want string }{
-		"passes": {passes, ""},
-		"another score": {strings.ReplaceAll(passes, "20", "21"),
-			`case "any domain": the score is 20, outside 21 to 21`},
-		"another code": {strings.Replace(passes, "layer", "absent", 1), "the signal test:absent:points is missing"},
-		"another threat": {strings.Replace(passes, `"min"`, `"threat":"phishing","min"`, 1),
-			`the threat is "", not "phishing"`},
-		"not parsed":     {strings.Replace(passes, "example.com", "-", 1), `case "any domain": `},
-		"two, both pass": {passes + "\n" + strings.Replace(passes, "any domain", "another", 1), ""},
-	} {
-		published++
-		version := fmt.Sprintf("1.0.%d", published)
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h.publish(t, module(t, "probe", version, 20, test.given))
-			_, err := Try(t.Context(), h.store, h.box, lineupOf(0, "probe@"+version), nil)
-			if test.want == "" {
-				storetest.NoError(t, err)
-				return
-			}
-			storetest.WantErrorText(t, "trying", err, "running the cases of probe@"+version)
-			storetest.WantErrorText(t, "trying", err, test.want)
 		})
 	}
 }

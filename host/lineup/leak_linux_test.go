@@ -69,9 +69,7 @@ func executableBytes(t *testing.T) (n uint64) {
 	for line := range strings.Lines(string(storetest.Must(os.ReadFile("/proc/self/maps"))(t))) {
 		var from, to uint64
 		var access string
-		if _, err := fmt.Sscanf(line, "%x-%x %s", &from, &to, &access); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(fmt.Sscanf(line, "%x-%x %s", &from, &to, &access))(t)
 		if access == "r-xp" {
 			n += to - from
 		}

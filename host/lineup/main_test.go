@@ -201,8 +201,7 @@ func assemble(t *testing.T, name, version string, points byte, start []byte, cas
 		"signals": []map[string]string{{"code": code, "text": "Points"}},
 	}))(t)
 	packed := storetest.Must(registry.Pack(wasm, manifest, []byte(strings.Join(cases, "\n"))))(t)
-	m := storetest.Must(registry.OpenModule(packed))(t)
-	return m
+	return storetest.Must(registry.OpenModule(packed))(t)
 }
 
 // lineupOf returns a lineup of the given layers (name@version), each with weight 10.

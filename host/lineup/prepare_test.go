@@ -61,6 +61,19 @@ func (h *host) answer(t *testing.T, c fleet.Candidate) fleet.Answer {
 	return answer
 }
 
+// wantAnswer asks to prepare a candidate, and expects that it is refused for the reason want, or ready without one.
+func (h *host) wantAnswer(t *testing.T, name string, c fleet.Candidate, want string) {
+	t.Helper()
+	c.ID = check.NewRef()
+	answer := h.answer(t, c)
+	if want == "" {
+		storetest.Expect(t, name, answer.Progress, fleet.Ready)
+	} else if answer.Progress != fleet.Refused || !strings.Contains(answer.Reason, want) {
+		t.Errorf("%s: %s %s, want it to be refused: %s", name, answer.Progress, answer.Reason, want)
+	}
+	storetest.NoError(t, h.store.WithdrawCandidate(t.Context(), c.ID))
+}
+
 // counting makes the host's follower count the modules that it reads.
 func (h *host) counting() *atomic.Int64 {
 	var reads atomic.Int64
@@ -136,8 +149,7 @@ func TestAbandonedCandidateIsClosed(t *testing.T) {
 	}
 	closed("the refused candidate")
 	failing.Store(true)
-	if a := h.propose(t, "cand_5", other); a.Progress != fleet.Refused ||
-		!strings.Contains(a.Reason, "no memory") {
+	if a := h.propose(t, "cand_5", other); a.Progress != fleet.Refused || !strings.Contains(a.Reason, "no memory") {
 		t.Errorf("a failed measurement: %+v", a)
 	}
 	closed("the candidate that was not measured")
@@ -163,7 +175,6 @@ func TestCandidateIsVerified(t *testing.T) {
 		return storetest.Must(activation.SignCandidate(a, key))(t)
 	}
 	nothing := func(*activation.Activation) {}
-	id := 0
 	for name, test := range map[string]struct{ signed, want string }{
 		"an operator's": {sign(nothing, operator), ""},
 		"an operator's after a restored backup": {
@@ -185,15 +196,7 @@ func TestCandidateIsVerified(t *testing.T) {
 			a.Canary = &activation.Canary{Share: 5, Lineup: activation.Lineup{Revision: first, Hash: [32]byte{7}}}
 		}, operator), "canary: revision 1: reading lineup: its text was altered"},
 	} {
-		id++
-		candidate := fmt.Sprint("cand_", id)
-		answer := h.answer(t, fleet.Candidate{ID: candidate, Signed: test.signed})
-		if test.want == "" {
-			storetest.Expect(t, name, answer.Progress, fleet.Ready)
-		} else if answer.Progress != fleet.Refused || !strings.Contains(answer.Reason, test.want) {
-			t.Errorf("%s: %s %s, want it to be refused: %s", name, answer.Progress, answer.Reason, test.want)
-		}
-		storetest.NoError(t, h.store.WithdrawCandidate(t.Context(), candidate))
+		h.wantAnswer(t, name, fleet.Candidate{Signed: test.signed}, test.want)
 	}
 
 	hash := base.Activation().Hash()
@@ -221,7 +224,6 @@ func TestForgedMeasurement(t *testing.T) {
 		note := storetest.Must(activation.SignMeasurement([]byte(h.canonical(t, lineupOf(-1, "second@1.0.0"))), key))(t)
 		return fleet.Candidate{Signed: note}
 	}
-	id := 0
 	for name, test := range map[string]struct {
 		candidate fleet.Candidate
 		want      string
@@ -236,17 +238,9 @@ func TestForgedMeasurement(t *testing.T) {
 		"no lineup":                     {fleet.Candidate{Document: "{"}, "reading lineup"},
 		"no note":                       {fleet.Candidate{Signed: "yes"}, "malformed note"},
 	} {
-		id++
 		before := measured.Load()
-		test.candidate.ID = fmt.Sprint("cand_", id)
-		answer := h.answer(t, test.candidate)
-		if test.want == "" {
-			storetest.Expect(t, name, answer.Progress, fleet.Ready)
-		} else if answer.Progress != fleet.Refused || !strings.Contains(answer.Reason, test.want) ||
-			measured.Load() != before {
-			t.Errorf("%s: %s %s, want it to be refused: %s", name, answer.Progress, answer.Reason, test.want)
-		}
-		storetest.NoError(t, h.store.WithdrawCandidate(t.Context(), test.candidate.ID))
+		h.wantAnswer(t, name, test.candidate, test.want)
+		storetest.Expect(t, name+": measured", measured.Load() != before, test.want == "")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,7 +65,6 @@ func TestSteps(t *testing.T) {
 		"withdraw from another lineup": {&trial, func(h *host, _, trial activation.Lineup) Proposal {
 			return Proposal{Lineup: h.storeLineup(t, other), Canary: &activation.Canary{Lineup: trial, Share: 5}}
 		}, withdraw, "3 0 3", ""},
-		"withdraw no canary":           {nil, nil, withdraw, "1 0 1", ""},
 		"demote":                       {nil, nil, demote("second", base), "3 0 2", ""},
 		"demote next to a canary":      {&trial, nil, demote("second", base), "3 2 2", ""},
 		"demote a layer of the canary": {&trial, nil, demote("second", canary), "1 2 1", ""},
@@ -124,45 +124,34 @@ func demote(layer string, revision int64) func(*Steps, activation.Lineup) (activ
 	}
 }
 
-// Of several hosts that want the same step at once, one takes it.
+// Of several hosts that want the same step at once, one takes it. A host whose key is no longer trusted stores nothing
+// that every host would refuse.
 func TestStepIsTakenOnce(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
 	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
 	h.activate(t, lineupOf(-1, "probe@1.0.0", "second@1.0.0"))
+	former, untrusted := *h.verifier, h.steps()
+	former.Trust = mustTrust("operator " + operator.Verifier + "\nformer " + hostKey.Verifier)
+	untrusted.Verifier = &former
+	if _, err := untrusted.DemoteLayer(t.Context(), 1, "second", "it fails"); err == nil {
+		t.Error("a step with a former key was taken")
+	}
+	storetest.Expect(t, "activations", h.last(t).Number, 1)
 	var all sync.WaitGroup
-	var mu sync.Mutex
-	taken := 0
+	var taken atomic.Int32
 	for range 5 {
 		all.Go(func() {
 			signed, err := h.steps().DemoteLayer(t.Context(), 1, "second", "it fails")
-			mu.Lock()
-			defer mu.Unlock()
 			if err != nil {
 				t.Error(err)
 			}
 			if signed.Number != 0 {
-				taken++
+				taken.Add(1)
 			}
 		})
 	}
 	all.Wait()
-	storetest.Expect(t, "hosts that took the step", taken, 1)
+	storetest.Expect(t, "hosts that took the step", taken.Load(), 1)
 	storetest.Expect(t, "activations", h.last(t).Number, 2)
-}
-
-// A host whose key is no longer trusted stores nothing that every host would refuse.
-func TestStepWithFormerKey(t *testing.T) {
-	t.Parallel()
-	h := newHost(t, postgrestest.Database(t))
-	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
-	h.activate(t, lineupOf(-1, "probe@1.0.0", "second@1.0.0"))
-	former := *h.verifier
-	former.Trust = mustTrust("operator " + operator.Verifier + "\nformer " + hostKey.Verifier)
-	s := h.steps()
-	s.Verifier = &former
-	if _, err := s.DemoteLayer(t.Context(), 1, "second", "it fails"); err == nil {
-		t.Error("a step with a former key was taken")
-	}
-	storetest.Expect(t, "activations", h.last(t).Number, 1)
 }

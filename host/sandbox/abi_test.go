@@ -7,15 +7,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 // TestABIListsImportsAndExports compares sections 3, 4 and 9 of sdk/ABI.md with what modules are vetted against.
 func TestABIListsImportsAndExports(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../sdk/ABI.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := expect.Value(os.ReadFile("../../sdk/ABI.md"))(t)
 	page := string(text)
 	for name, signature := range imports[hostModule] {
 		want := fmt.Sprintf("| `%s` | %s |", name, strings.TrimSuffix(signature.String(), " -> ()"))

@@ -16,6 +16,7 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // BenchmarkSmallLayer measures a whole call of a small layer with its deadline. The layer looks for five words and
@@ -29,10 +30,7 @@ func BenchmarkSmallLayer(b *testing.B) {
 				"shared": box.OpenShared, "restored": box.Open,
 			} {
 				b.Run(name, func(b *testing.B) {
-					p, err := open(b.Context(), m)
-					if err != nil {
-						b.Fatal(err)
-					}
+					p := expect.Value(open(b.Context(), m))(b)
 					defer closePlugin(b, p)
 					ctx, cancel := context.WithTimeout(b.Context(), time.Hour)
 					defer cancel()
@@ -58,18 +56,9 @@ func smallInC(t testing.TB) registry.Module {
 		"-Wl,--no-entry", filepath.Join("testdata", "small.c"), "-o", file).CombinedOutput(); err != nil {
 		t.Skipf("install clang and lld to run this: %v\n%s", err, text)
 	}
-	wasm, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	manifest, err := os.ReadFile(filepath.Join("testdata", "small", "manifest.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	packed, err := registry.Pack(wasm, manifest, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	wasm := expect.Value(os.ReadFile(file))(t)
+	manifest := expect.Value(os.ReadFile(filepath.Join("testdata", "small", "manifest.json")))(t)
+	packed := expect.Value(registry.Pack(wasm, manifest, nil))(t)
 	return openModule(t, packed)
 }
 

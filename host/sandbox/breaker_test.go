@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"assay/host/check"
+	"assay/registry/expect"
 )
 
 // TestCircuitBreaker makes calls one at a time.
@@ -22,14 +23,13 @@ func TestCircuitBreaker(t *testing.T) {
 		}
 		return steps
 	}
-	cases := map[string]struct {
+	for name, c := range map[string]struct {
 		steps []step
 		open  bool
 	}{
 		"four failures keep it closed": {append(failures(4), step{call: "success"}), false},
-		"a success resets the count": {append(append(failures(4), step{call: "success"}), failures(4)...),
-			false},
-		"five failures open it": {append(failures(5), step{at: time.Second - 1, refused: true}), true},
+		"a success resets the count":   {append(append(failures(4), step{call: "success"}), failures(4)...), false},
+		"five failures open it":        {append(failures(5), step{at: time.Second - 1, refused: true}), true},
 		"a success after the cooldown closes it": {append(failures(5), step{at: time.Second, call: "success"},
 			step{at: time.Second, call: "success"}), false},
 		"a failed probe doubles the cooldown": {append(failures(5), step{at: time.Second, call: "failure"},
@@ -38,8 +38,7 @@ func TestCircuitBreaker(t *testing.T) {
 			step{at: time.Second, call: "success"}), false},
 		"one probe at a time": {append(failures(5), step{at: time.Second, call: "pending"},
 			step{at: 2 * time.Second, refused: true}), true},
-	}
-	for name, c := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			start := time.Unix(1_000_000, 0)
@@ -57,9 +56,7 @@ func TestCircuitBreaker(t *testing.T) {
 					b.cancel()
 				}
 			}
-			if b.isOpen() != c.open {
-				t.Errorf("open is %v", b.isOpen())
-			}
+			expect.Equal(t, "open", b.isOpen(), c.open)
 		})
 	}
 }
@@ -72,9 +69,7 @@ func TestCooldownIsLimited(t *testing.T) {
 		b.record(false)
 		now = b.retryAt
 	}
-	if b.cooldown != maxCooldown {
-		t.Errorf("the cooldown is %v", b.cooldown)
-	}
+	expect.Equal(t, "the cooldown", b.cooldown, maxCooldown)
 }
 
 // A plugin that fails every third call stays in service. One that fails five times in a row is suspended.
@@ -161,10 +156,8 @@ func TestCostlyRestartsSuspend(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			described := manifest()
-			described["budget_fuel"] = c.budget
-			p := openIn(t, sandboxOf(t, 1), pack(t, faulty().initialising(
-				repeat(c.iterations, i32Const(1), opDrop)).encode(), described))
+			g := faulty().initialising(repeat(c.iterations, i32Const(1), opDrop))
+			p := openIn(t, sandboxOf(t, 1), hostileGuest{wasm: g.encode, fuel: c.budget}.module())
 			now := time.Unix(1_000_000, 0)
 			p.breaker.now = func() time.Time { return now }
 			started := starts(p)
@@ -178,9 +171,7 @@ func TestCostlyRestartsSuspend(t *testing.T) {
 					t.Fatalf("call %d: %v", i, err)
 				}
 			}
-			if p.Suspended() != c.suspended {
-				t.Errorf("suspended: %v", p.Suspended())
-			}
+			expect.Equal(t, "suspended", p.Suspended(), c.suspended)
 			if n := started.Load(); n > c.maxStarts {
 				t.Errorf("%d instances were started for %d calls, want at most %d", n, c.calls, c.maxStarts)
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/tetratelabs/wazero"
 
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // logged returns a logger and what it logs. Read the text when no goroutine logs any longer.
@@ -54,10 +55,7 @@ func wantScore(t *testing.T, p *Plugin, score int) {
 // compiled returns the only file below a folder.
 func compiled(t *testing.T, dir string) string {
 	t.Helper()
-	file, err := onlyFile(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := expect.Value(onlyFile(dir))(t)
 	return filepath.Join(dir, file)
 }
 
@@ -65,14 +63,9 @@ func compiled(t *testing.T, dir string) string {
 func codeOf(t *testing.T, m registry.Module) *nativeCode {
 	t.Helper()
 	s := sandboxOf(t, 1)
-	metered, err := instrument(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	metered := expect.Value(instrument(m))(t)
 	p, code, err := s.startIn(t.Context(), m, metered, false, &staging{dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	closePlugin(t, p)
 	return code
 }
@@ -92,11 +85,7 @@ func forgedCode(t *testing.T) *nativeCode {
 // inode identifies a file that is replaced, not rewritten.
 func inode(t *testing.T, path string) os.FileInfo {
 	t.Helper()
-	info, err := os.Lstat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return info
+	return expect.Value(os.Lstat(path))(t)
 }
 
 func cacheDir(t *testing.T) string {
@@ -114,13 +103,9 @@ func TestCacheIsReused(t *testing.T) {
 	t.Parallel()
 	dir, m := cacheDir(t), sevenPoints(t)
 	run(t, dir, cacheKey, m)
-	if mode := inode(t, dir).Mode().Perm(); mode != 0o700 {
-		t.Errorf("the folder has mode %o, want 700", mode)
-	}
+	expect.Equal(t, "the folder has mode", inode(t, dir).Mode().Perm(), 0o700)
 	before := inode(t, compiled(t, dir))
-	if text := run(t, dir, cacheKey, m); text != "" {
-		t.Errorf("logged %s", text)
-	}
+	expect.Equal(t, "logged", run(t, dir, cacheKey, m), "")
 	if !os.SameFile(before, inode(t, compiled(t, dir))) {
 		t.Error("the code was compiled again")
 	}
@@ -131,17 +116,13 @@ func TestAlteredCacheFileIsNotRun(t *testing.T) {
 	t.Parallel()
 	write := func(t *testing.T, file string, content []byte) {
 		t.Helper()
-		if err := os.WriteFile(file, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(file, content, 0o600))
 	}
 	for name, alter := range map[string]func(t *testing.T, file string){
 		"bit flip in the code": func(t *testing.T, file string) { flip(t, file, -40) },
 		"bit flip in the seal": func(t *testing.T, file string) { flip(t, file, 3) },
 		"truncated": func(t *testing.T, file string) {
-			if err := os.Truncate(file, 200); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.Truncate(file, 200))
 		},
 		"empty":         func(t *testing.T, file string) { write(t, file, nil) },
 		"not sealed":    func(t *testing.T, file string) { write(t, file, forgedCode(t).content) },
@@ -151,10 +132,7 @@ func TestAlteredCacheFileIsNotRun(t *testing.T) {
 			g := signalling(99, codeOne, "Because")
 			other := open(t, sandboxWithCache(t, elsewhere), pack(t, g.encode(), manifest()))
 			closePlugin(t, other)
-			content, err := os.ReadFile(compiled(t, elsewhere))
-			if err != nil {
-				t.Fatal(err)
-			}
+			content := expect.Value(os.ReadFile(compiled(t, elsewhere)))(t)
 			write(t, file, content)
 		},
 		"sealed with another key": func(t *testing.T, file string) {
@@ -167,9 +145,7 @@ func TestAlteredCacheFileIsNotRun(t *testing.T) {
 			run(t, dir, cacheKey, m)
 			file := compiled(t, dir)
 			alter(t, file)
-			if text := run(t, dir, cacheKey, m); text != "" {
-				t.Errorf("logged %s", text)
-			}
+			expect.Equal(t, "logged", run(t, dir, cacheKey, m), "")
 			cache := sandboxWithCache(t, dir).cache
 			code := cache.read(cache.name(m, limitsOf(m)))
 			if code == nil || !inode(t, compiled(t, dir)).Mode().IsRegular() {
@@ -186,27 +162,18 @@ func TestAlteredCacheFileIsNotRun(t *testing.T) {
 func moveOutside(t *testing.T, file string) {
 	t.Helper()
 	outside := filepath.Join(t.TempDir(), "moved")
-	if err := os.Rename(file, outside); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(outside, file); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Rename(file, outside))
+	expect.NoError(t, os.Symlink(outside, file))
 }
 
 func flip(t *testing.T, path string, at int) {
 	t.Helper()
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := expect.Value(os.ReadFile(path))(t)
 	if at < 0 {
 		at += len(content)
 	}
 	content[at] ^= 1
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(path, content, 0o600))
 }
 
 // An attacker who can write the cache folder places code while the host compiles: in the folder, and in every folder
@@ -256,51 +223,35 @@ func TestForeignFileDuringCompilation(t *testing.T) {
 func TestStagedCodeThatChangesIsNotRun(t *testing.T) {
 	t.Parallel()
 	m, forged := sevenPoints(t), forgedCode(t)
-	metered, err := instrument(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	metered := expect.Value(instrument(m))(t)
 	for name, attack := range map[string]func(t *testing.T, s *staging){
 		"content replaced, times reset": func(t *testing.T, s *staging) {
 			file := filepath.Join(s.dir, s.code.file)
 			info := inode(t, file)
-			until(t, "the change time differs", func() bool {
-				if err := os.WriteFile(file, forged.content, 0o600); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.Chtimes(file, info.ModTime(), info.ModTime()); err != nil {
-					t.Fatal(err)
-				}
+			expect.Until(t, "the change time differs", func() bool {
+				expect.NoError(t, os.WriteFile(file, forged.content, 0o600))
+				expect.NoError(t, os.Chtimes(file, info.ModTime(), info.ModTime()))
 				stamp, ok := stampOf(file)
 				return !ok || stamp != s.stamp
 			})
 		},
 		"another file": func(t *testing.T, s *staging) {
-			if err := os.WriteFile(filepath.Join(s.dir, "more"), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.WriteFile(filepath.Join(s.dir, "more"), nil, 0o600))
 		},
 		"link": func(t *testing.T, s *staging) { moveOutside(t, filepath.Join(s.dir, s.code.file)) },
 		"removed": func(t *testing.T, s *staging) {
-			if err := os.Remove(filepath.Join(s.dir, s.code.file)); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.Remove(filepath.Join(s.dir, s.code.file)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			log, text := logged()
 			box := New(Config{Instances: 1, Logger: log})
-			staged, err := box.cache.stage(codeOf(t, m))
-			if err != nil {
-				t.Fatal(err)
-			}
+			staged := expect.Value(box.cache.stage(codeOf(t, m)))(t)
 			defer func() { _ = staged.remove() }()
 			attack(t, staged)
 			p, code, err := box.startIn(t.Context(), m, metered, false, staged)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			defer closePlugin(t, p)
 			wantScore(t, p, 7)
 			if code != nil || !strings.Contains(text.String(), "compilation cache cannot be used") {
@@ -351,9 +302,7 @@ func TestCacheWithoutTemporaryFolder(t *testing.T) {
 	dir := cacheDir(t)
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
 	for range 2 {
-		if log := run(t, dir, cacheKey, sevenPoints(t)); log != "" {
-			t.Errorf("logged %s", log)
-		}
+		expect.Equal(t, "logged", run(t, dir, cacheKey, sevenPoints(t)), "")
 	}
 	compiled(t, dir)
 }
@@ -361,13 +310,8 @@ func TestCacheWithoutTemporaryFolder(t *testing.T) {
 // replaceCode overwrites the code in one cache with that of another. The file is intact: wazero's checksum matches.
 func replaceCode(t *testing.T, from, to string) {
 	t.Helper()
-	content, err := os.ReadFile(compiled(t, from))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(compiled(t, to), content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	content := expect.Value(os.ReadFile(compiled(t, from)))(t)
+	expect.NoError(t, os.WriteFile(compiled(t, to), content, 0o600))
 }
 
 // wazero itself runs replaced code, which is why the cache needs MACs.
@@ -375,22 +319,13 @@ func TestEngineRunsReplacedCacheFile(t *testing.T) {
 	t.Parallel()
 	result := func(dir string, value int) uint64 {
 		ctx := context.Background()
-		cache, err := wazero.NewCompilationCacheWithDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		cache := expect.Value(wazero.NewCompilationCacheWithDir(dir))(t)
 		defer cache.Close(ctx)
 		engine := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().WithCompilationCache(cache))
 		defer engine.Close(ctx)
 		g := &guest{}
-		instance, err := engine.Instantiate(ctx, g.scoring(i32Const(value)).encode())
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := instance.ExportedFunction(exportScore).Call(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		instance := expect.Value(engine.Instantiate(ctx, g.scoring(i32Const(value)).encode()))(t)
+		got := expect.Value(instance.ExportedFunction(exportScore).Call(ctx))(t)
 		return got[0]
 	}
 	dir, other := t.TempDir(), t.TempDir()
@@ -398,9 +333,7 @@ func TestEngineRunsReplacedCacheFile(t *testing.T) {
 		t.Fatalf("results %d and %d", a, b)
 	}
 	replaceCode(t, other, dir)
-	if got := result(dir, 7); got != 99 {
-		t.Errorf("result %d: the engine verifies its cache itself", got)
-	}
+	expect.Equal(t, "result", result(dir, 7), 99)
 }
 
 // Without a usable folder the sandbox logs a warning and compiles in memory.
@@ -408,27 +341,17 @@ func TestUnusableCacheFolder(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(t *testing.T, dir string){
 		"accessible to others": func(t *testing.T, dir string) {
-			if err := os.Mkdir(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Chmod(dir, 0o750); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.Mkdir(dir, 0o700))
+			expect.NoError(t, os.Chmod(dir, 0o750))
 		},
 		"a file": func(t *testing.T, dir string) {
-			if err := os.WriteFile(dir, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.WriteFile(dir, nil, 0o600))
 		},
 		"below a file": func(t *testing.T, dir string) {
-			if err := os.WriteFile(filepath.Dir(dir), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.WriteFile(filepath.Dir(dir), nil, 0o600))
 		},
 		"a symbolic link": func(t *testing.T, dir string) {
-			if err := os.Symlink(t.TempDir(), dir); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.Symlink(t.TempDir(), dir))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -455,9 +378,7 @@ func TestCacheFolderRemovedAfterStart(t *testing.T) {
 	dir := cacheDir(t)
 	log, text := logged()
 	s := New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: log})
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.RemoveAll(dir))
 	wantScore(t, openIn(t, s, sevenPoints(t)), 7)
 	if !strings.Contains(text.String(), "compilation cache cannot be used") {
 		t.Errorf("logged %q", text)
@@ -473,7 +394,7 @@ func TestClosedPluginReleasesCode(t *testing.T) {
 		p := open(t, s, m)
 		module := weak.Make(p.engine.(*cachedEngine))
 		closePlugin(t, p)
-		until(t, "the code is released: "+state, func() bool { runtime.GC(); return module.Value() == nil })
+		expect.Until(t, "the code is released: "+state, func() bool { runtime.GC(); return module.Value() == nil })
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {
@@ -513,10 +434,7 @@ func TestOnlyCompileErrorsAreRetried(t *testing.T) {
 	t.Parallel()
 	box := sandboxOf(t, 1)
 	start := func(m registry.Module, dir string) error {
-		metered, err := instrument(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		metered := expect.Value(instrument(m))(t)
 		p, _, err := box.start(t.Context(), m, metered, false, &staging{dir: dir})
 		if err == nil {
 			closePlugin(t, p)
@@ -528,9 +446,7 @@ func TestOnlyCompileErrorsAreRetried(t *testing.T) {
 		t.Errorf("a trap during initialisation: %v", err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(file, nil, 0o600))
 	if err := start(sevenPoints(t), file); !isCompileError(err) {
 		t.Errorf("an unusable folder: %v", err)
 	}

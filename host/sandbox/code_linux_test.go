@@ -11,6 +11,7 @@ import (
 	"weak"
 
 	"assay/host/check"
+	"assay/registry/expect"
 )
 
 // Code that is mapped from a file gives the same results as code in memory, also after its pages were given back, and
@@ -23,11 +24,7 @@ func TestMappedCode(t *testing.T) {
 		g.text(codeOne), g.text("Additions"), callFunc(fnSignal), returnScored).encode(), manifest())
 	score := func(p *Plugin) check.Result {
 		t.Helper()
-		result, err := p.Score(t.Context(), facts("example.org", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return result
+		return expect.Value(p.Score(t.Context(), facts("example.org", "")))(t)
 	}
 	inMemory := openIn(t, sandboxOf(t, 1), m)
 	want := score(inMemory)
@@ -51,7 +48,7 @@ func TestMappedCode(t *testing.T) {
 		}
 		engine := weak.Make(p.engine.(*cachedEngine))
 		closePlugin(t, p)
-		until(t, "the code is unmapped", func() bool {
+		expect.Until(t, "the code is unmapped", func() bool {
 			runtime.GC()
 			return engine.Value() == nil && !mapsFileAt(t, address)
 		})
@@ -61,10 +58,7 @@ func TestMappedCode(t *testing.T) {
 // mapsFileAt reports whether this process has an executable mapping of a deleted file that begins at an address.
 func mapsFileAt(t *testing.T, address string) bool {
 	t.Helper()
-	maps, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		t.Fatal(err)
-	}
+	maps := expect.Value(os.ReadFile("/proc/self/maps"))(t)
 	for line := range strings.Lines(string(maps)) {
 		if strings.HasPrefix(line, address) {
 			return strings.Contains(line, "r-xp") && strings.Contains(line, "(deleted)")

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"assay/registry/expect"
 )
 
 // compilerPrefix begins the argument that makes the test binary a compiler. A compiler has no environment.
@@ -161,32 +163,29 @@ func compilingWith(t *testing.T, name string, cfg Config) *Sandbox {
 	return s
 }
 
-// A module that was compiled in a process of its own is loaded from the cache from then on.
+// A module that was opened or prepared in a process of its own is loaded from the cache from then on.
 func TestCompilerProcess(t *testing.T) {
 	t.Parallel()
-	for name, dir := range map[string]string{"with a cache": cacheDir(t), "without a cache": ""} {
+	for name, first := range map[string]func(*testing.T, *Sandbox){
+		"opened":   func(t *testing.T, s *Sandbox) { wantScore(t, openIn(t, s, sevenPoints(t)), 7) },
+		"prepared": func(t *testing.T, s *Sandbox) { expect.NoError(t, s.Prepare(t.Context(), sevenPoints(t))) },
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			log, text := logged()
-			cfg := Config{CacheDir: dir, CacheKey: cacheKey, Logger: log}
-			wantScore(t, openIn(t, compilingWith(t, "compile", cfg), sevenPoints(t)), 7)
-			p, err := compilingWith(t, "panic", cfg).Open(t.Context(), sevenPoints(t))
-			if dir == "" {
-				if err == nil {
-					closePlugin(t, p)
-					t.Error("code was kept without a folder")
-				}
-				return
-			}
-			if err != nil {
-				t.Fatalf("a cached module was compiled again: %v", err)
-			}
-			defer closePlugin(t, p)
-			wantScore(t, p, 7)
-			if text.Len() > 0 {
-				t.Errorf("logged %s", text)
+			cfg := Config{CacheDir: cacheDir(t), CacheKey: cacheKey, Logger: log}
+			first(t, compilingWith(t, "compile", cfg))
+			box := compilingWith(t, "panic", cfg)
+			wantScore(t, openIn(t, box, sevenPoints(t)), 7)
+			if err := box.Prepare(t.Context(), sevenPoints(t)); err != nil || text.Len() > 0 {
+				t.Errorf("preparing again: %v; logged %s", err, text)
 			}
 		})
+	}
+	wantScore(t, openIn(t, compilingWith(t, "compile", Config{}), sevenPoints(t)), 7)
+	if p, err := compilingWith(t, "panic", Config{}).Open(t.Context(), sevenPoints(t)); err == nil {
+		closePlugin(t, p)
+		t.Error("code was kept without a folder")
 	}
 }
 
@@ -220,12 +219,9 @@ func TestCompilerInheritsNothing(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux lists a process's files and threads")
 	}
-	secret, err := os.Create(filepath.Join(t.TempDir(), "secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	secret := expect.Value(os.Create(filepath.Join(t.TempDir(), "secret")))(t)
 	defer secret.Close()
-	_, err = compilingWith(t, "inspect", Config{}).Open(t.Context(), sevenPoints(t))
+	_, err := compilingWith(t, "inspect", Config{}).Open(t.Context(), sevenPoints(t))
 	if err == nil || !strings.HasSuffix(err.Error(), "found: ") {
 		t.Errorf("%v", err)
 	}
@@ -235,9 +231,7 @@ func TestCompilerThatCannotStart(t *testing.T) {
 	t.Parallel()
 	box := New(Config{Compiler: []string{filepath.Join(t.TempDir(), "none")}, Logger: discard()})
 	_, err := box.Open(t.Context(), sevenPoints(t))
-	if err == nil || !strings.Contains(err.Error(), "starting a process with limits") {
-		t.Errorf("%v", err)
-	}
+	expect.ErrorText(t, "error", err, "starting a process with limits")
 }
 
 // Opening a plugin never waits for a preparation.
@@ -250,26 +244,11 @@ func TestPreparationDoesNotDelayOpen(t *testing.T) {
 		m := pack(t, signalling(points+1, codeOne, "x").encode(), manifest())
 		go func() { prepared <- box.Prepare(ctx, m) }()
 	}
-	until(t, "a preparation runs", func() bool { return len(box.compiler.preparing) == 1 })
+	expect.Until(t, "a preparation runs", func() bool { return len(box.compiler.preparing) == 1 })
 	wantScore(t, openIn(t, box, sevenPoints(t)), 7)
 	cancel()
 	for range 2 {
-		if err := <-prepared; !errors.Is(err, context.Canceled) {
-			t.Errorf("the preparation ended with %v", err)
-		}
-	}
-}
-
-func TestPreparedModuleIsOpenedFromTheCache(t *testing.T) {
-	t.Parallel()
-	cfg := Config{CacheDir: cacheDir(t), CacheKey: cacheKey}
-	if err := compilingWith(t, "compile", cfg).Prepare(t.Context(), sevenPoints(t)); err != nil {
-		t.Fatal(err)
-	}
-	box := compilingWith(t, "panic", cfg)
-	wantScore(t, openIn(t, box, sevenPoints(t)), 7)
-	if err := box.Prepare(t.Context(), sevenPoints(t)); err != nil {
-		t.Errorf("a prepared module was compiled again: %v", err)
+		expect.Error(t, "the end of the preparation", <-prepared, context.Canceled)
 	}
 }
 
@@ -280,22 +259,13 @@ func TestCompilerEndsWithItsParent(t *testing.T) {
 		t.Skip("only Linux kills it")
 	}
 	parent := exec.CommandContext(t.Context(), os.Args[0], compilerPrefix+"parent")
-	out, err := parent.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := parent.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := expect.Value(parent.StdoutPipe())(t)
+	expect.NoError(t, parent.Start())
 	var pid int
-	if _, err := fmt.Fscan(out, &pid); err != nil {
-		t.Fatal(err)
-	}
-	if err := parent.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(fmt.Fscan(out, &pid))(t)
+	expect.NoError(t, parent.Process.Signal(syscall.SIGKILL))
 	_ = parent.Wait()
-	until(t, "the compiler has ended", func() bool {
+	expect.Until(t, "the compiler has ended", func() bool {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		return err != nil || bytes.Contains(status, []byte(") Z ")) // nobody may have collected its exit status
 	})
@@ -305,10 +275,7 @@ func TestCompilerEndsWithItsParent(t *testing.T) {
 func TestCompilerOnFullDisk(t *testing.T) {
 	t.Parallel()
 	box := compilingWith(t, "compile", Config{})
-	dir, err := box.cache.private()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := expect.Value(box.cache.private())(t)
 	defer os.RemoveAll(dir)
 	if os.Getuid() == 0 {
 		// The superuser may write everywhere, so a file takes the place of wazero's folder.
@@ -316,9 +283,7 @@ func TestCompilerOnFullDisk(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, filepath.Dir(engine)), nil, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	} else if err := os.Chmod(dir, 0o500); err != nil {
 		t.Fatal(err)
 	}

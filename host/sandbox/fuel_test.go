@@ -3,7 +3,6 @@ package sandbox
 import (
 	"bytes"
 	"context"
-	"errors"
 	"reflect"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"assay/host/check"
 	"assay/host/sandbox/meter"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // fakeCounter is a fuel counter without a guest.
@@ -47,17 +47,13 @@ func TestFuelLimitIsExact(t *testing.T) {
 	tank, counter := tankOf(t, bounds{2000, time.Hour}, clocks{time.Now, threadTime})
 	for _, units := range []uint64{1600, 399, 1} {
 		counter.units -= units
-		if err := tank.refused(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, tank.refused(t.Context()))
 	}
 	if tank.burned() != 2000 || counter.units != 0 || tank.overrun() != nil {
 		t.Errorf("%d units burned, %d left", tank.burned(), counter.units)
 	}
 	counter.units--
-	if err := tank.refused(t.Context()); !errors.Is(err, errFuelLimit) {
-		t.Errorf("one unit more: %v", err)
-	}
+	expect.Error(t, "one unit more", tank.refused(t.Context()), errFuelLimit)
 }
 
 // A call that returns before the guest checks its fuel has burned too much all the same.
@@ -65,9 +61,7 @@ func TestFuelLimitHoldsAtReturn(t *testing.T) {
 	t.Parallel()
 	g := scoring(bytes.Repeat(concat(i32Const(1), opDrop), 1000), returnScored) // 2,000 units without a check
 	for budget, want := range map[int]check.FailureReason{1500: check.Exhausted, 3000: ""} {
-		m := manifest()
-		m["budget_fuel"] = budget
-		p := openIn(t, sandboxOf(t, 1), pack(t, g.encode(), m))
+		p := openIn(t, sandboxOf(t, 1), hostileGuest{wasm: g.encode, fuel: budget}.module())
 		p.clocks.wall = func() time.Time {
 			t.Error("the guest checked its fuel")
 			return time.Now()
@@ -119,9 +113,7 @@ func TestSlicesShrinkWithTimeLeft(t *testing.T) {
 			t.Errorf("%d units, %v, want %d", int64(counter.Get()), err, want)
 		}
 	}
-	if got := int64(counter.Get()); got != firstSlice {
-		t.Errorf("the first slice has %d units", got)
-	}
+	expect.Equal(t, "the first slice", int64(counter.Get()), firstSlice)
 	refill(meter.Slice) // the first refill, from which on time counts
 	wall = wall.Add(untimed - 1)
 	refill(meter.Slice)
@@ -139,9 +131,7 @@ func TestSlicesShrinkWithTimeLeft(t *testing.T) {
 		refill(want)
 	}
 	thread = time.Minute + limit - used
-	if err := tank.refused(t.Context()); !errors.Is(err, errTimeLimit) {
-		t.Errorf("at the limit: %v", err)
-	}
+	expect.Error(t, "at the limit", tank.refused(t.Context()), errTimeLimit)
 }
 
 // The processor time of a call follows from its budget of fuel.
@@ -160,38 +150,6 @@ func TestTimeLimitFollowsFromFuel(t *testing.T) {
 	}
 }
 
-// The budget of the manifest ends a call.
-func TestFuelLimit(t *testing.T) {
-	t.Parallel()
-	work := scoring(repeat(100_000, i32Const(1), opDrop), returnScored)
-	for name, c := range map[string]struct {
-		guest  *guest
-		budget int64
-		want   check.FailureReason
-	}{
-		"endless loop":      {scoring(endless(), returnScored), 1_000_000, check.Exhausted},
-		"limit exceeded":    {work, 500_000, check.Exhausted},
-		"limit not reached": {work, 2_000_000, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := manifest()
-			m["budget_fuel"] = c.budget
-			p := openIn(t, sandboxOf(t, 1), pack(t, c.guest.encode(), m))
-			_, err := p.Score(t.Context(), facts("example.org", ""))
-			if c.want == "" {
-				if err != nil {
-					t.Error(err)
-				}
-				return
-			}
-			if failure := failureOf(t, err); failure.Reason != c.want {
-				t.Errorf("%v, want %s", failure, c.want)
-			}
-		})
-	}
-}
-
 // Host functions charge fuel for the maximum work that one call can cause.
 func TestHostFunctionsChargeFuel(t *testing.T) {
 	t.Parallel()
@@ -202,15 +160,13 @@ func TestHostFunctionsChargeFuel(t *testing.T) {
 		fuel     int64
 	}{
 		"random bytes": {wasiRandomGetImport, concat(i32Const(0), i32Const(64<<10)), 64 << 10 / 64},
-		"buffers": {wasiWriteImport, concat(i32Const(1), i32Const(64), i32Const(1024), i32Const(0)),
-			16 * 1024},
+		"buffers":      {wasiWriteImport, concat(i32Const(1), i32Const(64), i32Const(1024), i32Const(0)), 16 * 1024},
 		"subscriptions": {wasiPollImport, concat(i32Const(64), i32Const(1<<16), i32Const(1024), i32Const(0)),
 			16 * 1024},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := newGuest().importing(c.function).
-				scoring(i32Const(1), opMemoryGrow, opDrop, c.code, callFunc(fnLog+1))
+			g := newGuest().importing(c.function).scoring(i32Const(1), opMemoryGrow, opDrop, c.code, callFunc(fnLog+1))
 			p := openIn(t, box, hostileGuest{wasm: g.encode}.module())
 			result, err := scoreOf(p, testEntity)
 			if err != nil || result.Fuel < c.fuel || result.Fuel > c.fuel+2000 {

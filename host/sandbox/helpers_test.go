@@ -13,6 +13,7 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 func TestMain(m *testing.M) {
@@ -50,29 +51,19 @@ func marshal(manifest map[string]any) []byte {
 
 func pack(t testing.TB, wasm []byte, manifest map[string]any) registry.Module {
 	t.Helper()
-	packed, err := registry.Pack(wasm, marshal(manifest), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	packed := expect.Value(registry.Pack(wasm, marshal(manifest), nil))(t)
 	return openModule(t, packed)
 }
 
 func openModule(t testing.TB, packed []byte) registry.Module {
 	t.Helper()
-	m, err := registry.OpenModule(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return expect.Value(registry.OpenModule(packed))(t)
 }
 
 // buildGo builds the layer in a folder of testdata.
 func buildGo(t testing.TB, dir string) registry.Module {
 	t.Helper()
-	wasm, err := registry.CompileGo(t.Context(), "testdata/"+dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	wasm := expect.Value(registry.CompileGo(t.Context(), "testdata/"+dir))(t)
 	return openModule(t, wasm)
 }
 
@@ -87,10 +78,7 @@ func sandboxOf(t testing.TB, instances int) *Sandbox {
 // open opens a plugin that the caller closes. Its calls have much processor time, because the machine may be slow.
 func open(t testing.TB, s *Sandbox, m registry.Module) *Plugin {
 	t.Helper()
-	p, err := s.Open(t.Context(), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := expect.Value(s.Open(t.Context(), m))(t)
 	p.bounds.time = patience
 	return p
 }
@@ -153,17 +141,3 @@ func (p *Plugin) resetBreaker() { p.breaker.record(true) }
 
 // patience is the longest wait for a condition. A test that waits that long fails.
 const patience = 2 * time.Minute
-
-func until(t testing.TB, condition string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(patience)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("timed out waiting until %s", condition)
-		}
-	}
-}

@@ -234,8 +234,7 @@ func refusedGuests() []hostileGuest {
 			g.globals = [][]byte{concat([]byte(tI64), op(1), i64Const(1<<40), op(0x0b))}
 			g.exports = append(g.exports, exportEntry("assay.fuel", 3, 0))
 		}, "export section, offset", "reserved"),
-		changed("export/no score", func(g *guest) { g.functions[0].export = "score" },
-			`the function "assay_v1_score"`),
+		changed("export/no score", func(g *guest) { g.functions[0].export = "score" }, `the function "assay_v1_score"`),
 		changed("export/no memory", func(g *guest) { g.exports = nil }, `a memory named "memory"`),
 		changed("export/memory is a global", func(g *guest) {
 			g.globals = [][]byte{concat([]byte(tI32), op(0), i32Const(0), op(0x0b))}

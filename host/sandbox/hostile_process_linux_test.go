@@ -18,6 +18,8 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+
+	"assay/registry/expect"
 )
 
 // Tests that may hang or kill a process run in a child process, where a hang and a crash are results.
@@ -65,38 +67,22 @@ func TestChild(t *testing.T) {
 	if !ok {
 		return
 	}
-	before, err := statusMB("VmRSS")
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := expect.Value(statusMB("VmRSS"))(t)
 	// Reserved memory counts towards the limit, and the race detector reserves terabytes, so the limit is relative.
-	reserved, err := statusMB("VmSize")
-	if err != nil {
-		t.Fatal(err)
-	}
+	reserved := expect.Value(statusMB("VmSize"))(t)
 	limitTo(t, syscall.RLIMIT_AS, uint64(reserved+childMemoryMB)<<20)
 	limitTo(t, syscall.RLIMIT_CPU, childCPUSeconds) // ends a child whose parent was killed
 	var r report
 	childTasks()[task](&r)
-	peak, err := statusMB("VmHWM")
-	if err != nil {
-		t.Fatal(err)
-	}
+	peak := expect.Value(statusMB("VmHWM"))(t)
 	r.PeakMB = peak - before
-	text, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(os.Getenv(reportVariable), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	text := expect.Value(json.Marshal(r))(t)
+	expect.NoError(t, os.WriteFile(os.Getenv(reportVariable), text, 0o600))
 }
 
 func limitTo(t *testing.T, resource int, limit uint64) {
 	t.Helper()
-	if err := syscall.Setrlimit(resource, &syscall.Rlimit{Cur: limit, Max: limit}); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, syscall.Setrlimit(resource, &syscall.Rlimit{Cur: limit, Max: limit}))
 }
 
 // statusMB returns a field of /proc/self/status in MiB.

@@ -116,8 +116,7 @@ func leakPrevious() []byte {
 	g := newGuest()
 	const previous, current = bufferAt + 1024, bufferAt
 	length := concat(i32Const(previous), opLoad)
-	return g.scoring(
-		length, ifTrue(i32Const(1), g.text(codeOne), i32Const(previous+4), length, callFunc(fnSignal)),
+	return g.scoring(length, ifTrue(i32Const(1), g.text(codeOne), i32Const(previous+4), length, callFunc(fnSignal)),
 		i32Const(previous), g.fact("entity.value", 200), opStore,
 		i32Const(previous+4), i32Const(current), length, opMemoryCopy, returnScored).encode()
 }
@@ -129,8 +128,7 @@ func closeOutput() []byte {
 	g := newGuest().importing(importOf(wasiModule, "fd_fdstat_get", tI32+tI32, tI32),
 		importOf(wasiModule, "fd_close", tI32, tI32))
 	closeFile := func(fd int) []byte { return concat(i32Const(fd), callFunc(fnClose), opDrop) }
-	return g.scoring(i32Const(1), i32Const(bufferAt), callFunc(fnStatus),
-		ifTrue(g.signal(50, codeOne, "Closed")),
+	return g.scoring(i32Const(1), i32Const(bufferAt), callFunc(fnStatus), ifTrue(g.signal(50, codeOne, "Closed")),
 		i32Const(bufferAt), opLoadByte, g.text(codeOne), g.text("File type"), callFunc(fnSignal),
 		closeFile(0), closeFile(1), closeFile(2), returnScored).encode()
 }
@@ -150,14 +148,6 @@ func growEachCall() []byte {
 	g := newGuest()
 	return g.scoring(opMemorySize, g.text(codeOne), g.text("Pages"), callFunc(fnSignal), i32Const(1), opMemoryGrow,
 		opDrop, returnScored).encode()
-}
-
-// growToLimit grows its memory by a page up to 16 pages, writes to it, and scores its size in pages.
-func growToLimit() []byte {
-	g := newGuest()
-	return g.scoring(opMemorySize, i32Const(16), op(0x48), ifTrue(i32Const(1), opMemoryGrow, opDrop),
-		i32Const(bufferAt), i32Const(1), i32Const(40<<10), opMemoryFill,
-		opMemorySize, g.text(codeOne), g.text("Pages"), callFunc(fnSignal), returnScored).encode()
 }
 
 // slow runs n iterations of a loop and scores.

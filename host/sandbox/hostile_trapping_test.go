@@ -23,8 +23,7 @@ func withTable(code ...[]byte) func() []byte {
 
 func exiting(code int) func() []byte {
 	return func() []byte {
-		return newGuest().importing(wasiExitImport).
-			scoring(i32Const(code), callFunc(fnLog+1), returnScored).encode()
+		return newGuest().importing(wasiExitImport).scoring(i32Const(code), callFunc(fnLog+1), returnScored).encode()
 	}
 }
 
@@ -81,8 +80,7 @@ func recurseWithColdFrame() []byte {
 	cold := concat(bytes.Repeat(concat(i32Const(0), opLoad), values), bytes.Repeat(opXor, values-1))
 	recurse := concat(localGet(0), op(0x45, 0x04, 0x40), cold, callFunc(fnScore+2), opDrop, op(0x0b),
 		localGet(0), callFunc(fnScore+1))
-	return scoring(i32Const(1), callFunc(fnScore+1), returnScored).with(
-		guestFunction{params: tI32, body: recurse},
+	return scoring(i32Const(1), callFunc(fnScore+1), returnScored).with(guestFunction{params: tI32, body: recurse},
 		guestFunction{params: tI32, results: tI32, body: localGet(0)}).encode()
 }
 
@@ -127,8 +125,7 @@ func growAtOnce() []byte {
 func once(first ...[]byte) func() []byte {
 	return func() []byte {
 		g := newGuest()
-		return g.scoring(
-			i32Const(bufferAt), opLoad,
+		return g.scoring(i32Const(bufferAt), opLoad,
 			ifTrue(g.signal(66, codeOne, "A broken instance was reused"), returnScored, opReturn),
 			i32Const(bufferAt), i32Const(1), opStore, concat(first...), returnScored).encode()
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"assay/host/check"
+	"assay/registry/expect"
 )
 
 // backgroundLoad calls a healthy plugin until it is stopped.
@@ -61,11 +62,7 @@ func (l *backgroundLoad) end(results int64) {
 func residentMB(t *testing.T) int {
 	t.Helper()
 	debug.FreeOSMemory()
-	mb, err := statusMB("VmRSS")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return mb
+	return expect.Value(statusMB("VmRSS"))(t)
 }
 
 // repetitions returns how often a caller calls the guest. Those that do not end by themselves, grow their stack or fill
@@ -131,6 +128,6 @@ func TestHostileGuestsNextToHealthy(t *testing.T) { //nolint:paralleltest // it 
 	}
 	t.Logf("%d MiB before and %d after %d hostile calls; %d healthy results", before, residentMB(t), hostileCalls,
 		load.scored.Load())
-	until(t, "the memory is given back", func() bool { return raceDetector || residentMB(t) <= before+64 })
-	until(t, "the goroutines have ended", func() bool { return runtime.NumGoroutine() <= goroutines })
+	expect.Until(t, "the memory is given back", func() bool { return raceDetector || residentMB(t) <= before+64 })
+	expect.Until(t, "the goroutines have ended", func() bool { return runtime.NumGoroutine() <= goroutines })
 }

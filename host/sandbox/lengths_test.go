@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"assay/host/check"
+	"assay/registry/expect"
 )
 
 // The sandbox looks at the length of what a guest passes before it looks at the bytes: 48 MiB cost neither memory nor
@@ -43,10 +44,7 @@ func TestLengthsAreCheckedFirst(t *testing.T) { //nolint:paralleltest // it meas
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			box := sandboxOf(t, 1)
-			p, err := box.OpenShared(t.Context(), hostileGuest{wasm: c.wasm, memoryMB: 64}.module())
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := expect.Value(box.OpenShared(t.Context(), hostileGuest{wasm: c.wasm, memoryMB: 64}.module()))(t)
 			defer closePlugin(t, p)
 			score := func() check.FailureReason {
 				p.resetBreaker()
@@ -78,9 +76,7 @@ func TestHostWorkCostsFuel(t *testing.T) {
 	fuel := func(build func(g *guest) []byte) int64 {
 		g := newGuest()
 		result, err := openGuest(t, g.scoring(build(g), returnScored)).Score(t.Context(), facts(testEntity, ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		return result.Fuel
 	}
 	sized := func(size int) string { return strings.Repeat("x", size) }
@@ -105,10 +101,7 @@ func TestHostWorkCostsFuel(t *testing.T) {
 		g := newGuest()
 		p := openGuest(t, g.scoring(g.fact("entity.value", 4096), opDrop, returnScored))
 		fuelFor := func(value string) int64 {
-			result, err := p.Score(t.Context(), facts(value, ""))
-			if err != nil {
-				t.Fatal(err)
-			}
+			result := expect.Value(p.Score(t.Context(), facts(value, "")))(t)
 			return result.Fuel
 		}
 		if small, large := fuelFor(sized(64)), fuelFor(sized(64+1024)); large-small != 1024/64 {

@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"assay/host/check"
+	"assay/registry/expect"
 )
 
-// faulty returns a guest that fails according to config.mode: x traps, d divides by zero, o reads outside its memory, l
-// loops, r recurses, e exits, f returns a failure. Otherwise it scores 10.
+// faulty returns a guest that fails according to config.mode: x traps, l loops, r recurses, e exits, f returns a
+// failure. Otherwise it scores 10.
 func faulty() *guest {
 	g := newGuest().importing(wasiExitImport)
 	const fnExit, fnRecurse = fnLog + 1, fnScore + 2
@@ -23,8 +24,6 @@ func faulty() *guest {
 	}
 	g.scoring(i32Const(bufferAt), i32Const(0), opStore, g.fact("config.mode", 16), opDrop,
 		mode('x', g.log("about to trap"), opUnreachable),
-		mode('d', i32Const(1), i32Const(0), op(0x6d), opDrop),
-		mode('o', i32Const(-4), opLoad, opDrop),
 		mode('l', g.log("about to loop"), endless()),
 		mode('r', callFunc(fnRecurse)),
 		mode('e', i32Const(0), callFunc(fnExit)),
@@ -36,6 +35,13 @@ func faulty() *guest {
 // counts returns the number of idle instances, and of those that exist or are being created.
 func (p *pool) counts() (idle, all int) { return len(p.idle), len(p.slots) }
 
+// idleInstance returns an instance that is idle.
+func (p *Plugin) idleInstance() *instance {
+	in := <-p.pool.idle
+	p.pool.idle <- in
+	return in
+}
+
 // An instance that fails is closed and replaced.
 func TestBrokenInstanceIsReplaced(t *testing.T) {
 	t.Parallel()
@@ -46,33 +52,28 @@ func TestBrokenInstanceIsReplaced(t *testing.T) {
 		output string
 		keeps  bool // the instance is kept
 	}{
-		"unreachable":      {mode: "x", reason: check.Trap, text: "unreachable", output: "about to trap\n"},
-		"division by zero": {mode: "d", reason: check.Trap, text: "divide by zero"},
-		"load outside":     {mode: "o", reason: check.Trap, text: "out of bounds"},
-		"endless loop":     {mode: "l", reason: check.Exhausted, output: "about to loop\n"},
-		"recursion":        {mode: "r", reason: check.Trap, text: "nested too deeply"},
-		"exit":             {mode: "e", reason: check.Trap, text: "exited with code 0"},
-		"failure":          {mode: "f", reason: check.Trap, text: "returned 2", keeps: true},
+		"unreachable":  {mode: "x", reason: check.Trap, text: "unreachable", output: "about to trap\n"},
+		"endless loop": {mode: "l", reason: check.Exhausted, output: "about to loop\n"},
+		"recursion":    {mode: "r", reason: check.Trap, text: "nested too deeply"},
+		"exit":         {mode: "e", reason: check.Trap, text: "exited with code 0"},
+		"failure":      {mode: "f", reason: check.Trap, text: "returned 2", keeps: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			described := manifest()
-			described["budget_fuel"] = 5_000_000 // time for deep recursion under the race detector
-			p := openIn(t, sandboxOf(t, 1), pack(t, faulty().encode(), described))
-			before := <-p.pool.idle
-			p.pool.idle <- before
+			// The budget is time for deep recursion under the race detector.
+			p := openIn(t, sandboxOf(t, 1), hostileGuest{wasm: faulty().encode, fuel: 5_000_000}.module())
+			before := p.idleInstance()
 			_, err := p.Score(t.Context(), facts("example.org", test.mode))
 			failure := failureOf(t, err)
 			if failure.Reason != test.reason || !strings.Contains(failure.Err.Error(), test.text) ||
 				failure.Output.Text != test.output {
 				t.Errorf("%v with output %q, want %s with %q", failure, failure.Output.Text, test.reason, test.text)
 			}
-			until(t, "the pool is full again", func() bool {
+			expect.Until(t, "the pool is full again", func() bool {
 				idle, all := p.pool.counts()
 				return idle == 1 && all == 1
 			})
-			after := <-p.pool.idle
-			p.pool.idle <- after
+			after := p.idleInstance()
 			if (after == before) != test.keeps || before.module.IsClosed() == test.keeps {
 				t.Errorf("the instance was kept: %v, and closed: %v", after == before, before.module.IsClosed())
 			}
@@ -88,20 +89,13 @@ func TestBrokenInstanceIsReplaced(t *testing.T) {
 func TestLateCallKeepsInstance(t *testing.T) {
 	t.Parallel()
 	p := openIn(t, sandboxOf(t, 1), sevenPoints(t))
-	before := <-p.pool.idle
-	p.pool.idle <- before
-	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
-	defer cancel()
-	if result, err := p.Score(late, facts("x", "")); err != nil {
+	before := p.idleInstance()
+	if result, err := p.Score(pastDeadline(t), facts("x", "")); err != nil {
 		_ = refusalOf(t, err)
 	} else if result.Score != 7 {
 		t.Errorf("%+v", result)
 	}
-	after := <-p.pool.idle
-	p.pool.idle <- after
-	if after != before {
-		t.Error("the instance was replaced")
-	}
+	expect.Equal(t, "instance", p.idleInstance(), before)
 	wantScore(t, p, 7)
 }
 
@@ -112,20 +106,12 @@ func TestPoolSizeIsLimited(t *testing.T) {
 		created.Add(1)
 		return &instance{}, nil
 	}, func(error) {})
-	if err := p.warm(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, p.warm(t.Context(), 1))
 	var held []*instance
 	for range 3 {
-		in, err := p.acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		held = append(held, in)
+		held = append(held, expect.Value(p.acquire(t.Context()))(t))
 	}
-	if _, err := p.acquire(pastDeadline(t)); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a fourth instance: %v", err)
-	}
+	expect.Error(t, "a fourth instance", expect.ErrorOf(p.acquire(pastDeadline(t))), context.DeadlineExceeded)
 	for _, in := range held {
 		p.release(in)
 	}
@@ -142,23 +128,9 @@ func TestSlowInitialisationDoesNotDelayCalls(t *testing.T) {
 		<-started
 		return &instance{}, nil
 	}, func(error) {})
-	acquired, late := make(chan error, 1), pastDeadline(t)
-	go func() {
-		_, err := p.acquire(late)
-		acquired <- err
-	}()
-	select {
-	case err := <-acquired:
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v, want a timeout", err)
-		}
-	case <-time.After(patience):
-		t.Error("the call waited for the instance")
-	}
+	expect.Error(t, "acquiring", expect.ErrorOf(p.acquire(pastDeadline(t))), context.DeadlineExceeded)
 	close(started)
-	if _, err := p.acquire(t.Context()); err != nil {
-		t.Errorf("acquiring the instance that was created meanwhile: %v", err)
-	}
+	expect.Value(p.acquire(t.Context()))(t) // which was created meanwhile
 }
 
 // An instance that cannot be created does not occupy a slot: the next call tries again.
@@ -174,28 +146,18 @@ func TestPoolRecoversFromFailedReplacements(t *testing.T) {
 		}
 		return plugin.instantiate(ctx)
 	}, func(err error) { reported <- err })
-	in, err := p.acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := expect.Value(p.acquire(t.Context()))(t)
 	fail.Store(true)
 	p.discard(in, true)
 	select {
 	case err := <-reported:
-		if !errors.Is(err, broken) {
-			t.Errorf("reported %v", err)
-		}
+		expect.Error(t, "reported", err, broken)
 	case <-time.After(patience):
 		t.Fatal("the failed replacement was not reported")
 	}
-	if _, err := p.acquire(t.Context()); !errors.Is(err, broken) {
-		t.Errorf("acquiring: %v, want %v", err, broken)
-	}
+	expect.Error(t, "acquiring", expect.ErrorOf(p.acquire(t.Context())), broken)
 	fail.Store(false)
-	in, err = p.acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	in = expect.Value(p.acquire(t.Context()))(t)
 	p.release(in)
 	p.close()
 	if !in.module.IsClosed() {
@@ -244,27 +206,10 @@ func TestConcurrentCallsAreIsolated(t *testing.T) {
 	if scored.Load() == 0 {
 		t.Error("no call returned a score")
 	}
-	until(t, "the pool is full again", func() bool {
+	expect.Until(t, "the pool is full again", func() bool {
 		idle, all := p.pool.counts()
 		return idle == all && all >= 1 && all <= 4
 	})
-}
-
-// Fifty callers share two instances of a slow layer. Each gets its score, however long it waits for an instance.
-func TestOverloadedPool(t *testing.T) {
-	t.Parallel()
-	p := openIn(t, sandboxOf(t, 2), hostileGuest{wasm: slow(500_000)}.module())
-	var wg sync.WaitGroup
-	for range 50 {
-		wg.Go(func() {
-			for range 10 {
-				if result, err := scoreOf(p, testEntity); err != nil || result.Score != 7 {
-					t.Errorf("%+v, %v", result, err)
-				}
-			}
-		})
-	}
-	wg.Wait()
 }
 
 // Lineups of two healthy layers and one that never ends are swapped under load. In every check both healthy layers
@@ -332,11 +277,7 @@ func TestTrimClosesUnneededInstances(t *testing.T) {
 	p := openIn(t, sandboxOf(t, 4), sevenPoints(t)).pool
 	take := func(n int) (taken []*instance) {
 		for range n {
-			in, err := p.acquire(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			taken = append(taken, in)
+			taken = append(taken, expect.Value(p.acquire(t.Context()))(t))
 		}
 		return taken
 	}

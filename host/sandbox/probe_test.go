@@ -10,6 +10,7 @@ import (
 
 	"assay/host/check"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // probe is the layer in testdata/probe, built by Go, and a sandbox that has compiled it.
@@ -59,9 +60,7 @@ func (pr *probe) seesOnlyItsFacts(t *testing.T) {
 			if len(got.text) <= len(want) || got.text[:len(want)] != want {
 				t.Errorf("seen %q, want %q", got.text, want)
 			}
-			if got != first {
-				t.Errorf("seen %v, want %v as in the first call", got, first)
-			}
+			expect.Equal(t, "seen", got, first)
 		}
 	}
 }
@@ -92,10 +91,7 @@ func (pr *probe) recurses(t *testing.T) {
 // that it uses for several of them, and must neither overwrite nor cut one. The instance is not restored between the
 // calls.
 func (pr *probe) keepsFacts(t *testing.T) {
-	p, err := pr.box.OpenShared(t.Context(), pr.module)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := expect.Value(pr.box.OpenShared(t.Context(), pr.module))(t)
 	t.Cleanup(func() { closePlugin(t, p) })
 	config := map[string]string{"mode": "read", "count": "7"}
 	for name, length := range map[string]int{"b": 0, "c": 1, "d": 700, "e": 4095, "f": 4096, "g": 9000} {
@@ -103,13 +99,8 @@ func (pr *probe) keepsFacts(t *testing.T) {
 	}
 	want := []check.Signal{{Points: 7, Code: codeOne, Text: "Lengths: 0 0 1 700 4095 4096 9000, count: true"}}
 	for range 3 {
-		got, err := p.Score(t.Context(), check.Input{Config: config})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got.Signals); diff != "" {
-			t.Error(diff)
-		}
+		got := expect.Value(p.Score(t.Context(), check.Input{Config: config}))(t)
+		expect.NoDiff(t, "result", want, got.Signals)
 	}
 }
 

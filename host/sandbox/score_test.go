@@ -6,9 +6,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/check"
+	"assay/registry"
+	"assay/registry/expect"
 	"assay/sdk"
 )
 
@@ -102,8 +102,7 @@ func TestPointersOutsideTrap(t *testing.T) {
 func TestPointersAtTheEndDoNotTrap(t *testing.T) {
 	t.Parallel()
 	g := newGuest()
-	p := openGuest(t, g.scoring(
-		i32Const(0), i32Const(65535), i32Const(1), callFunc(fnLog),
+	p := openGuest(t, g.scoring(i32Const(0), i32Const(65535), i32Const(1), callFunc(fnLog),
 		i32Const(0), i32Const(65536), i32Const(0), callFunc(fnLog),
 		g.text("entity.value"), i32Const(65536-11), i32Const(11), callFunc(fnFact), opDrop,
 		// the value does not fit, so nothing is copied
@@ -114,6 +113,7 @@ func TestPointersAtTheEndDoNotTrap(t *testing.T) {
 	}
 }
 
+// TestAnswers checks what the host makes of the answers of a layer. returningGuests has more that are refused.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	type code = func(g *guest) []byte
@@ -181,25 +181,18 @@ func TestAnswers(t *testing.T) {
 		"sum below 0":  {emit(-100), 0, scored(0, "", one(-100))},
 		"sum clamped only at the end": {emit(100, 100, -100, -40), 0,
 			scored(60, "", one(100), one(100), one(-100), one(-40))},
-		"64 signals":    {emitRepeatedly(64), 0, scored(64, "", many(64, 1)...)},
-		"65 signals":    {emitRepeatedly(65), 0, refused("more than 64 signals")},
-		"101 points":    {emit(101), 0, refused("101 points")},
-		"-101 points":   {emit(-101), 0, refused("-101 points")},
-		"2^31-1 points": {emit(1<<31 - 1), 0, refused("2147483647 points")},
-		"undeclared code": {emitCode("test:signal:other"), 0,
-			refused(`no signal code "test:signal:other"`)},
+		"64 signals":     {emitRepeatedly(64), 0, scored(64, "", many(64, 1)...)},
+		"-101 points":    {emit(-101), 0, refused("-101 points")},
+		"2^31-1 points":  {emit(1<<31 - 1), 0, refused("2147483647 points")},
 		"empty code":     {emitCode(""), 0, refused("no signal code")},
 		"code not UTF-8": {emitCode("\xff\xfe"), 0, refused("no signal code")},
-		"empty text":     {emitText(""), 0, refused("empty")},
 		"text of 240 bytes": {emitText(strings.Repeat("x", 240)), 0,
 			scored(1, "", check.Signal{Points: 1, Code: codeOne, Text: strings.Repeat("x", 240)})},
 		"text of 241 bytes":        {emitText(strings.Repeat("x", 241)), 0, refused("241 bytes")},
-		"text not UTF-8":           {emitText("a\xffb"), 0, refused("not UTF-8")},
 		"text with an ANSI escape": {emitText("\x1b[2J"), 0, refused("control character U+001B")},
 		"text with NUL":            {emitText("a\x00b"), 0, refused("control character U+0000")},
 		"threat":                   {threats("scam"), 0, scored(0, "scam")},
 		"last threat counts":       {threats("scam", "phishing"), 0, scored(0, "phishing")},
-		"undeclared threat":        {threats("malware"), 0, refused(`no threat "malware"`)},
 		"unknown threat":           {threats("<script>"), 0, refused("no threat")},
 		"empty threat":             {threats(""), 0, refused("no threat")},
 		"first violation is reported": {func(g *guest) []byte {
@@ -208,7 +201,6 @@ func TestAnswers(t *testing.T) {
 		"abstains":               {emit(60), 1, answer{Result: check.Result{Abstained: true}}},
 		"violation and abstains": {emit(101), 1, refused("101 points")},
 		"returns 2":              {emit(60), 2, fails(check.Trap, "returned 2")},
-		"returns -1":             {nothing, -1, fails(check.Trap, "returned -1")},
 		"returns 2^31-1":         {nothing, 1<<31 - 1, fails(check.Trap, "returned 2147483647")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -224,13 +216,9 @@ func TestAnswers(t *testing.T) {
 					}
 					continue
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				result.Fuel = 0
-				if diff := cmp.Diff(test.want.Result, result); diff != "" {
-					t.Errorf("result (-want +got):\n%s", diff)
-				}
+				expect.NoDiff(t, "result", test.want.Result, result)
 			}
 		})
 	}
@@ -239,29 +227,26 @@ func TestAnswers(t *testing.T) {
 func TestLogIsLimited(t *testing.T) {
 	t.Parallel()
 	line := strings.Repeat("x", 99)
-	lines := func(n int) []byte {
+	lines := func(n int) func() []byte {
 		g := newGuest()
-		return g.scoring(repeat(n, g.log(line)), i32Const(2)).encode()
+		return g.scoring(repeat(n, g.log(line)), i32Const(2)).encode
 	}
 	kept := strings.Repeat(line+"\n", 100)
 	dropped := func(n int) string { return fmt.Sprintf(" [%d bytes more]", n-sdk.LogBytes) }
 	for name, test := range map[string]struct {
-		wasm []byte
+		wasm func() []byte
 		want string
 	}{
 		"one line":         {lines(1), kept[:100]},
 		"below the limit":  {lines(40), kept[:4000]},
 		"over the limit":   {lines(42), kept[:sdk.LogBytes] + " [104 bytes more]"},
 		"50,000 lines":     {lines(50_000), kept[:sdk.LogBytes] + dropped(50_000*100)},
-		"10 MiB in a line": {loggingBytes(10 << 20)(), strings.Repeat("x", sdk.LogBytes) + dropped(10<<20+1)},
-		"format verbs":     {logging("%s%n%!d(MISSING)")(), "%s%n%!d(MISSING)\n"},
+		"10 MiB in a line": {loggingBytes(10 << 20), strings.Repeat("x", sdk.LogBytes) + dropped(10<<20+1)},
+		"format verbs":     {logging("%s%n%!d(MISSING)"), "%s%n%!d(MISSING)\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			described := manifest()
-			described["memory_mb"] = 64
-			m := pack(t, test.wasm, described)
-			p := openIn(t, sandboxOf(t, 1), m)
+			p := openIn(t, sandboxOf(t, 1), hostileGuest{wasm: test.wasm, memoryMB: 64}.module())
 			_, err := p.Score(t.Context(), facts("x", ""))
 			if got := failureOf(t, err).Output.Text; got != test.want {
 				t.Errorf("%d bytes of output, ending in %q", len(got), got[max(0, len(got)-40):])
@@ -289,9 +274,8 @@ func TestMemoryIsLimitedByManifest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := scoring(i32Const(test.pages), opMemoryGrow, i32Const(1000), opAdd).limited(1, test.maxPages)
-			described := manifest()
-			described["memory_mb"] = test.memoryMB
-			p := openIn(t, sandboxOf(t, 1), pack(t, g.encode(), described))
+			m := hostileGuest{wasm: g.encode, fuel: registry.MaxBudget, memoryMB: test.memoryMB}.module()
+			p := openIn(t, sandboxOf(t, 1), m)
 			_, err := p.Score(t.Context(), facts("x", ""))
 			want := fmt.Sprintf("returned %d,", 1000+test.want)
 			if !strings.Contains(failureOf(t, err).Err.Error(), want) {
@@ -308,10 +292,7 @@ func TestClocksAndRandomNumbersAreConstant(t *testing.T) {
 	var fuel int64
 	for range 2 {
 		p := openIn(t, box, hostileGuest{wasm: flipACoin}.module())
-		first, err := scoreOf(p, testEntity)
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := expect.Value(scoreOf(p, testEntity))(t)
 		if fuel == 0 {
 			fuel = first.Fuel
 		}
@@ -382,13 +363,9 @@ func TestFailureTextIsTheHosts(t *testing.T) {
 				c.code(g), returnScored))
 			_, err := p.Score(t.Context(), facts(testEntity, ""))
 			failure := failureOf(t, err)
-			if failure.Error() != c.want {
-				t.Errorf("%q, want %q", failure.Error(), c.want)
-			}
+			expect.Equal(t, "Error", failure.Error(), c.want)
 			want := check.Output{Text: spelled + "\n" + spelled + "\n\n", Lines: 3, Bytes: 2*len(spelled) + 3, Level: 4}
-			if failure.Output != want {
-				t.Errorf("output %+v, want %+v", failure.Output, want)
-			}
+			expect.Equal(t, "output", failure.Output, want)
 		})
 	}
 }

@@ -8,18 +8,14 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+
+	"assay/registry/expect"
 )
 
 // A skeleton has the structure of its module and gives its memory the same content.
 func (pr *probe) hasSkeleton(t *testing.T) {
-	metered, err := instrument(pr.module)
-	if err != nil {
-		t.Fatal(err)
-	}
-	bones, err := skeleton(metered.Wasm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	metered := expect.Value(instrument(pr.module))(t)
+	bones := expect.Value(skeleton(metered.Wasm))(t)
 	if len(bones) > len(metered.Wasm)/2 {
 		t.Errorf("the skeleton has %d of %d bytes", len(bones), len(metered.Wasm))
 	}
@@ -48,20 +44,11 @@ func instanceOf(t *testing.T, wasm []byte) api.Module {
 	engine := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter())
 	t.Cleanup(func() { _ = engine.Close(ctx) })
 	p := newPlugin(sevenPoints(t), engine, Config{Instances: 1, Logger: discard()})
-	if err := p.exportHost(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.exportWASI(ctx); err != nil {
-		t.Fatal(err)
-	}
-	compiled, err := engine.CompileModule(ctx, wasm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, p.exportHost(ctx))
+	expect.NoError(t, p.exportWASI(ctx))
+	compiled := expect.Value(engine.CompileModule(ctx, wasm))(t)
 	module, err := engine.InstantiateModule(ctx, compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return module
 }
 
@@ -86,16 +73,13 @@ func TestMergeData(t *testing.T) {
 		"address in global": {data(segment(8, "a"), global), nil},
 		"truncated":         {data(segment(8, "a"), segment(9, "b"))[:9], nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			want := test.want
-			if want == nil {
-				want = test.body
-			}
-			if got := mergeData(test.body); !bytes.Equal(got, want) {
-				t.Errorf("% x, want % x", got, want)
-			}
-		})
+		want := test.want
+		if want == nil {
+			want = test.body
+		}
+		if got := mergeData(test.body); !bytes.Equal(got, want) {
+			t.Errorf("%s: % x, want % x", name, got, want)
+		}
 	}
 	for _, v := range []int64{0, 1, 63, 64, -1, -64, -65, 8191, 1 << 20, math.MaxInt32, math.MinInt32} {
 		if got, n := signed(appendSigned(nil, v)); got != v || n == 0 {

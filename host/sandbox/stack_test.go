@@ -29,24 +29,6 @@ func TestStackLimits(t *testing.T) {
 	}
 }
 
-// An instance whose guest has recursed deeply and returned does not keep the grown stack.
-func TestIdleInstanceReleasesStack(t *testing.T) {
-	t.Parallel()
-	start, f := deep(fnScore+1, recursionDepth)
-	m := hostileGuest{wasm: scoring(start, returnScored).with(f).encode}.module()
-	p := openIn(t, sandboxOf(t, 1), m)
-	before := <-p.pool.idle
-	p.pool.idle <- before
-	if _, err := p.Score(t.Context(), facts(testEntity, "")); err != nil {
-		t.Fatal(err)
-	}
-	after := <-p.pool.idle
-	p.pool.idle <- after
-	if kept := after.stack.bytes(); after != before || kept != after.stackBytes {
-		t.Errorf("same instance: %v; its stack has %d bytes", after == before, kept)
-	}
-}
-
 // How deep a call may recurse does not depend on the calls before it: an instance does not keep a stack that has grown,
 // because wazero would grow it further to other lengths.
 func TestDepthDoesNotDependOnEarlierCalls(t *testing.T) {
@@ -59,14 +41,11 @@ func TestDepthDoesNotDependOnEarlierCalls(t *testing.T) {
 	results, wide := strings.Repeat(tI64, 1000), bytes.Repeat(i64Const(1), 1000)
 	outer := guestFunction{results: results, body: concat(callFunc(bigFrames+1), dropAll, wide)}
 	_, f := deep(smallFrames, 0)
-	g.scoring(g.fact("config.mode", 64), localSet(0),
-		i32Const(bufferAt), opLoadByte, i32Const('w'), opEqual,
+	g.scoring(g.fact("config.mode", 64), localSet(0), i32Const(bufferAt), opLoadByte, i32Const('w'), opEqual,
 		ifTrue(callFunc(bigFrames), dropAll, returnScored, opReturn),
 		localGet(0), i32Const(2000), op(0x6c), callFunc(smallFrames), returnScored).
 		with(outer, guestFunction{results: results, body: wide}, f)
-	described := manifest()
-	described["budget_fuel"] = 10_000_000
-	m, box := pack(t, g.encode(), described), sandboxOf(t, 1)
+	m, box := hostileGuest{wasm: g.encode}.module(), sandboxOf(t, 1)
 	outcome := func(p *Plugin, mode string) string {
 		p.resetBreaker()
 		_, err := p.Score(t.Context(), facts(testEntity, mode))

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 // Reasons why no call of a guest can leave something in a field of an instance.
@@ -109,10 +111,7 @@ func TestStateIsReviewed(t *testing.T) {
 			}
 		}
 	}
-	document, err := os.ReadFile("../../docs/decisions/sandbox.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := expect.Value(os.ReadFile("../../docs/decisions/sandbox.md"))(t)
 	for name, fields := range reviewed {
 		if !seen[name] {
 			t.Errorf("the type %s is not part of an instance", name)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"assay/host/check"
+	"assay/registry/expect"
 )
 
 // busy returns a plugin whose calls burn more than the first slice and then score 7.
@@ -53,9 +54,7 @@ func TestTimeNeverDecides(t *testing.T) {
 			if result, err := score(p); err != nil || result.Score != 7 {
 				t.Errorf("%+v, %v", result, err)
 			}
-			if p.breaker.failures != 0 {
-				t.Error("the call counts as a failure")
-			}
+			expect.Equal(t, "the call counts as a failure", p.breaker.failures, 0)
 		})
 	}
 }
@@ -98,12 +97,8 @@ func TestLateCallIsRefused(t *testing.T) {
 			t.Parallel()
 			p := busy(t, 1)
 			for range 2 * failureThreshold {
-				in, err := p.pool.acquire(t.Context()) // the next call finds an instance, and so begins
-				if err != nil {
-					t.Fatal(err)
-				}
-				p.pool.release(in)
-				_, err = p.Score(c.ctx, facts(testEntity, ""))
+				p.pool.release(expect.Value(p.pool.acquire(t.Context()))(t)) // so that the next call finds an instance
+				_, err := p.Score(c.ctx, facts(testEntity, ""))
 				if refused := refusalOf(t, err); refused.fault || !errors.Is(err, c.want) {
 					t.Errorf("%v, counted: %v, want %v", err, refused.fault, c.want)
 				}
@@ -132,20 +127,15 @@ func TestWaitForInstance(t *testing.T) {
 				<-blocked
 				return create(ctx)
 			}
-			in, err := p.pool.acquire(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			in := expect.Value(p.pool.acquire(t.Context()))(t)
 			if c.replaced {
 				p.pool.discard(in, c.fault)
 			}
-			_, err = p.Score(pastDeadline(t), facts("x", ""))
+			_, err := p.Score(pastDeadline(t), facts("x", ""))
 			if refused := refusalOf(t, err); refused.fault != c.fault || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%v, counted: %v", err, refused.fault)
 			}
-			if counted := p.breaker.failures == 1; counted != c.fault {
-				t.Errorf("counted as a failure: %v", counted)
-			}
+			expect.Equal(t, "counted as a failure", p.breaker.failures == 1, c.fault)
 			close(blocked)
 			if !c.replaced {
 				p.pool.release(in)
@@ -161,11 +151,7 @@ func TestFailedCreationIsRefused(t *testing.T) {
 	t.Parallel()
 	for err, counts := range map[error]bool{errors.New("out of memory"): false, errTimeLimit: true} {
 		p := openIn(t, sandboxOf(t, 1), sevenPoints(t))
-		in, acquireErr := p.pool.acquire(t.Context())
-		if acquireErr != nil {
-			t.Fatal(acquireErr)
-		}
-		in.close()
+		expect.Value(p.pool.acquire(t.Context()))(t).close()
 		<-p.pool.slots
 		create := p.pool.create
 		p.pool.create = func(context.Context) (*instance, error) { return nil, err }

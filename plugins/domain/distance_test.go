@@ -1,10 +1,14 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"assay/registry/expect"
+)
 
 func TestDistance(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		a, b       string
 		most, want int
 	}{
@@ -18,20 +22,14 @@ func TestDistance(t *testing.T) {
 		"against empty":  {"", "ab", 3, 2},
 		"swap and drop":  {"stecmommunity", "steamcommunity", 3, 2},
 		"last row first": {"ab", "", 1, 2},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := distance([]byte(tt.a), tt.b, tt.most); got != tt.want {
-				t.Errorf("distance(%q, %q, %d) = %d, want %d", tt.a, tt.b, tt.most, got, tt.want)
-			}
-		})
+	} {
+		expect.Equal(t, name, distance([]byte(tt.a), tt.b, tt.most), tt.want)
 	}
 }
 
 func TestEachDifference(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct{ written, key, want string }{
+	for name, tt := range map[string]struct{ written, key, want string }{
 		"none":            {"pay-pal", "paypal", ""},
 		"digit":           {"paypa1", "paypal", "1>l "},
 		"pair":            {"rnicrosoft", "microsoft", "rn>m "},
@@ -43,8 +41,7 @@ func TestEachDifference(t *testing.T) {
 		"eszett as b":     {"coinßase", "coinbase", "ß>b "},
 		"eszett as ss":    {"meßenger", "messenger", "ß>ss "},
 		"mark":            {"pạypal", "paypal", "̣> "},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := ""

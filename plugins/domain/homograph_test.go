@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bufio"
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"assay/host/entity"
+	"assay/registry/layertest"
 	"assay/sdk"
 )
 
@@ -110,27 +107,15 @@ func TestInternationalNamesScoreZero(t *testing.T) {
 // TestLabelledHomographs counts false positives among the legitimate internationalised names of the labelled data.
 func TestLabelledHomographs(t *testing.T) {
 	t.Parallel()
-	folder := os.Getenv("ASSAY_DATA")
-	if folder == "" {
-		t.Skip("ASSAY_DATA names no folder with labelled rows")
+	type row struct {
+		Value string
+		Label int
+		IDN   bool
 	}
-	file, err := os.Open(filepath.Join(folder, "train_domains.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
 	names, alarms := 0, 0
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		var row struct {
-			Value string
-			Label int
-			IDN   bool
-		}
-		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-			t.Fatal(err)
-		}
+	layertest.Rows(t, "train_domains.jsonl", func(row row) {
 		if row.Label != 0 || !row.IDN {
-			continue
+			return
 		}
 		names++
 		for _, s := range sdk.Run(Score, facts(t, entity.Domain, row.Value)).Signals {
@@ -139,7 +124,7 @@ func TestLabelledHomographs(t *testing.T) {
 				t.Logf("%s: %+v", row.Value, s)
 			}
 		}
-	}
+	})
 	if names < 100 || alarms*100 > names {
 		t.Errorf("%d of %d legitimate names have homograph signals, want at most 1%% of at least 100", alarms, names)
 	}

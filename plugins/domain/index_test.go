@@ -7,6 +7,7 @@ import (
 
 	"assay/plugins/internal/brand"
 	"assay/plugins/internal/wordlist"
+	"assay/registry/expect"
 )
 
 // The tables must find every name by its skeleton and by every text within one edit, and a name with a higher limit by
@@ -60,9 +61,7 @@ func editedTexts(text []byte, edits int) [][]byte {
 func TestListsSearchable(t *testing.T) {
 	t.Parallel()
 	for _, list := range []string{ordinaryWords, soldSuffixes} {
-		if fault := wordlist.Fault(list); fault != "" {
-			t.Errorf("the list cannot be searched: %q", fault)
-		}
+		expect.Equal(t, "the list cannot be searched", wordlist.Fault(list), "")
 	}
 }
 

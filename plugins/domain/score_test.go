@@ -7,6 +7,7 @@ import (
 
 	"assay/host/entity"
 	"assay/plugins/internal/brand"
+	"assay/registry"
 	"assay/registry/layertest"
 	"assay/sdk"
 )
@@ -66,12 +67,7 @@ func TestOpenSuffixesAreNotOfficial(t *testing.T) {
 
 // facts returns the facts that the host parses from value.
 func facts(t testing.TB, kind entity.Type, value string) sdk.Facts {
-	t.Helper()
-	e, err := entity.Parse(kind, value, "")
-	if err != nil {
-		t.Fatalf("parsing %q: %v", value, err)
-	}
-	return sdk.Facts(e.Facts)
+	return layertest.Facts(t, registry.Case{Type: string(kind), Value: value})
 }
 
 func TestAbstainsWithoutName(t *testing.T) {
@@ -80,12 +76,9 @@ func TestAbstainsWithoutName(t *testing.T) {
 		"no facts":      {},
 		"public suffix": {"domain.ascii": "github.io", "domain.suffix": "github.io", "domain.tld": "io"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := sdk.Run(Score, facts); got.Outcome != sdk.Abstained || len(got.Signals) != 0 {
-				t.Errorf("Score(%v) = %+v, want it to abstain", facts, got)
-			}
-		})
+		if got := sdk.Run(Score, facts); got.Outcome != sdk.Abstained || len(got.Signals) != 0 {
+			t.Errorf("%s: Score(%v) = %+v, want it to abstain", name, facts, got)
+		}
 	}
 }
 
@@ -137,19 +130,18 @@ func TestOrdinaryWordsAreNotTypos(t *testing.T) {
 
 func TestSignalTexts(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct{ value, want string }{
+	for name, tt := range map[string]struct{ value, want string }{
 		"digit": {"paypa1.xyz", "Imitates PayPal: digit “1” in place of “l”"},
 		"bait words": {"paypa1-secure-login.xyz",
 			"Imitates PayPal: digit “1” in place of “l”, next to “secure”, “login”"},
-		"two letters": {"rnicrosoft-wiese.com", "Imitates Microsoft: “rn” in place of “m”"},
-		"foreign":     {"pаypal.com", "Imitates PayPal: “а” (U+0430) in place of “a”"},
-		"swapped":     {"faceboko-wiese.com", "One letter away from Facebook: “ok” swapped"},
-		"doubled":     {"nettflix.com", "One letter away from Netflix: “t” doubled"},
-		"missing":     {"facebok.com", "One letter away from Facebook: “o” missing"},
-		"extra":       {"instyagram-wiese.com", "One letter away from Instagram: extra “y”"},
-		"replaced":    {"netfliz.com", "One letter away from Netflix: “z” in place of “x”"},
-		"key of a brand": {"steamcomunitty.com",
-			"Two letters away from steamcommunity (Steam): “steamcomunitty”"},
+		"two letters":     {"rnicrosoft-wiese.com", "Imitates Microsoft: “rn” in place of “m”"},
+		"foreign":         {"pаypal.com", "Imitates PayPal: “а” (U+0430) in place of “a”"},
+		"swapped":         {"faceboko-wiese.com", "One letter away from Facebook: “ok” swapped"},
+		"doubled":         {"nettflix.com", "One letter away from Netflix: “t” doubled"},
+		"missing":         {"facebok.com", "One letter away from Facebook: “o” missing"},
+		"extra":           {"instyagram-wiese.com", "One letter away from Instagram: extra “y”"},
+		"replaced":        {"netfliz.com", "One letter away from Netflix: “z” in place of “x”"},
+		"key of a brand":  {"steamcomunitty.com", "Two letters away from steamcommunity (Steam): “steamcomunitty”"},
 		"skeletons":       {"dlscotd.com", "Resembles Discord: “t” in place of “r”"},
 		"hyphen":          {"facebo-ok.com", "Spells Facebook with a hyphen inside: “facebo-ok”"},
 		"dotless address": {"httpfacebook.com", "Address of Facebook without its dots: “httpfacebook”"},
@@ -168,8 +160,7 @@ func TestSignalTexts(t *testing.T) {
 			"Mixes Latin and Katakana letters: “ノ” (U+30CE) looks like a dot or a slash"},
 		"whole script": {"осехур.com", "Written in Cyrillic letters that read as “ocexyp”"},
 		"rare letter":  {"ɡarden.com", "Uses a letter of hardly any language: “ɡ” (U+0261) looks like “g”"},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			result := sdk.Run(Score, facts(t, entity.Domain, tt.value))
@@ -188,8 +179,7 @@ func TestCustomersAreNotTheBrand(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]bool{
 		"sharepoint.com": true, "www.sharepoint.com": true, "mail.google.com": true, "google.com": true,
-		"blumenwiese.sharepoint.com": false, "sites.google.com": false, "google.wine": false,
-		"paypal.cc": false,
+		"blumenwiese.sharepoint.com": false, "sites.google.com": false, "google.wine": false, "paypal.cc": false,
 	} {
 		result := sdk.Run(Score, facts(t, entity.Domain, value))
 		official := false
@@ -227,20 +217,4 @@ func FuzzScore(f *testing.F) {
 	})
 }
 
-func BenchmarkScore(b *testing.B) {
-	for name, value := range map[string]string{
-		"ordinary":  "baeckerei-mueller.de",
-		"official":  "login.microsoftonline.com",
-		"lookalike": "paypa1-secure-login.xyz",
-		"longest": strings.Repeat("steam-"+strings.Repeat("comunity", 7)+".", 3) +
-			strings.Repeat("discrod-", 7) + "net.top",
-	} {
-		b.Run(name, func(b *testing.B) {
-			facts := facts(b, entity.Domain, value)
-			b.ReportAllocs()
-			for b.Loop() {
-				sdk.Run(Score, facts)
-			}
-		})
-	}
-}
+func BenchmarkScore(b *testing.B) { layertest.Open(b, ".").Benchmark(b, Score) }

@@ -3,11 +3,13 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 func TestSkeleton(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct{ label, want string }{
+	for name, tt := range map[string]struct{ label, want string }{
 		"digits":        {"g00g1e", "google"},
 		"pairs":         {"rnicrosoft", "mlcrosoft"},
 		"hyphens":       {"pay-pal", "paypal"},
@@ -17,14 +19,8 @@ func TestSkeleton(t *testing.T) {
 		"Greek":         {"gοοgle", "google"},
 		"no look-alike": {"a例b", "a\x00b"},
 		"invalid":       {"a\xffb", "a\x00b"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := skeletonString(tt.label); got != tt.want {
-				t.Errorf("skeletonString(%q) = %q, want %q", tt.label, got, tt.want)
-			}
-		})
+	} {
+		expect.Equal(t, name, skeletonString(tt.label), tt.want)
 	}
 }
 

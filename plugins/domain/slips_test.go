@@ -1,16 +1,12 @@
 package main
 
 import (
-	"bufio"
-	"compress/gzip"
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"assay/host/entity"
 	"assay/plugins/internal/brand"
+	"assay/registry/layertest"
 	"assay/sdk"
 )
 
@@ -121,36 +117,20 @@ func TestSlipsAreFindings(t *testing.T) {
 // TestLabelledSlips counts the honest names that are findings: slips and disguises, and all kinds together.
 func TestLabelledSlips(t *testing.T) {
 	t.Parallel()
-	folder := os.Getenv("ASSAY_DATA")
-	if folder == "" {
-		t.Skip("ASSAY_DATA names no folder with labelled rows")
-	}
-	file, err := os.Open(filepath.Join(folder, "train_domains_pool.jsonl.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	rows, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
+	type row struct {
+		Value string
+		Label int
 	}
 	names, slips, findings := 0, 0, 0
-	for lines := bufio.NewScanner(rows); lines.Scan(); {
-		var row struct {
-			Value string
-			Label int
-		}
-		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-			t.Fatal(err)
-		}
+	layertest.Rows(t, "train_domains_pool.jsonl.gz", func(row row) {
 		e, err := entity.Parse(entity.Domain, row.Value, "")
 		if row.Label != 0 || err != nil {
-			continue
+			return
 		}
 		names++
 		result := sdk.Run(Score, sdk.Facts(e.Facts))
 		if result.Score < reviewPoints {
-			continue
+			return
 		}
 		findings++
 		switch code := result.Signals[0].Code; {
@@ -159,7 +139,7 @@ func TestLabelledSlips(t *testing.T) {
 		default:
 			slips++
 		}
-	}
+	})
 	t.Logf("of %d honest names, %d are slips of a brand, and %d have a finding", names, slips, findings)
 	if names < 100_000 || slips*1000 > names*2 || findings*1000 > names*3 {
 		t.Errorf("of %d honest names, %d are slips of a brand and %d have a finding, want at most 0.2%% and 0.3%%",

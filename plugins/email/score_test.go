@@ -8,6 +8,7 @@ import (
 	"assay/host/check"
 	"assay/plugins/internal/mail"
 	"assay/plugins/internal/wordlist"
+	"assay/registry/expect"
 	"assay/registry/layertest"
 	"assay/sdk"
 )
@@ -49,21 +50,12 @@ func TestAbstainsWithoutMailDomain(t *testing.T) {
 // TestListsSearchable checks that binary search finds every word of the lists.
 func TestListsSearchable(t *testing.T) {
 	t.Parallel()
-	lists := map[string]string{
+	for name, list := range map[string]string{
 		"disposables": disposables, "moneyWords": moneyWords, "deskWords": deskWords,
-		"fillers": fillers, "families": families,
-		"realDomains": realDomains, "wrongSuffixes": wrongSuffixes,
-	}
-	for name, list := range lists {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if fault := wordlist.Fault(list); fault != "" {
-				t.Errorf("the list is out of order at %q", fault)
-			}
-			if list != strings.ToLower(list) {
-				t.Error("the list has upper-case letters")
-			}
-		})
+		"fillers": fillers, "families": families, "realDomains": realDomains, "wrongSuffixes": wrongSuffixes,
+	} {
+		expect.Equal(t, name+": the list is out of order at", wordlist.Fault(list), "")
+		expect.Equal(t, name+": the list has upper-case letters", list, strings.ToLower(list))
 	}
 }
 
@@ -80,14 +72,12 @@ func TestWordsReachable(t *testing.T) {
 			t.Errorf("segment does not find %q", word)
 		}
 	}
-	if longest != maxWord {
-		t.Errorf("the longest word has %d bytes, maxWord is %d", longest, maxWord)
-	}
+	expect.Equal(t, "the longest word", longest, maxWord)
 }
 
 func TestFindTypo(t *testing.T) {
 	t.Parallel()
-	cases := map[string]struct {
+	for name, tc := range map[string]struct {
 		name, suffix string
 		unlisted     bool
 		want, how    string
@@ -112,15 +102,11 @@ func TestFindTypo(t *testing.T) {
 		"digit after four":             {"live5", "com", false, "", ""},
 		"national under its suffix":    {"seznma", "cz", false, "seznam.cz", "letters am swapped"},
 		"look-alikes of a real domain": {"ernail", "com", false, "", ""},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := findTypo(tc.name, tc.suffix, tc.unlisted); got.meant != tc.want || got.difference != tc.how {
-				t.Errorf("findTypo(%s.%s) = %q, %q, want %q, %q", tc.name, tc.suffix, got.meant, got.difference,
-					tc.want, tc.how)
-			}
-		})
+	} {
+		if got := findTypo(tc.name, tc.suffix, tc.unlisted); got.meant != tc.want || got.difference != tc.how {
+			t.Errorf("%s: findTypo(%s.%s) = %q, %q, want %q, %q", name, tc.name, tc.suffix, got.meant, got.difference,
+				tc.want, tc.how)
+		}
 	}
 }
 
@@ -142,9 +128,7 @@ func TestRunsAlongKeyboard(t *testing.T) {
 		"property": false, "wertheimer": false, "jeanpierre": false, "qwertymusicstudio": false, "123456": false,
 		"asasasas": false, "pertwee": false,
 	} {
-		if got := runsAlongKeyboard(name); got != want {
-			t.Errorf("runsAlongKeyboard(%q) = %v, want %v", name, got, want)
-		}
+		expect.Equal(t, "runsAlongKeyboard of "+name, runsAlongKeyboard(name), want)
 	}
 }
 
@@ -164,29 +148,4 @@ func FuzzScore(f *testing.F) {
 	})
 }
 
-func BenchmarkScore(b *testing.B) {
-	cases := map[string]sdk.Facts{
-		"person": {
-			"email.local": "jane.doe84", "email.domain": "gmail.com", "email.provider": "google",
-			"domain.name": "gmail", "domain.registrable": "gmail.com",
-			"domain.suffix": "com", "domain.suffix_kind": "icann",
-		},
-		"company": {
-			"email.local": "wolfgang.schwarzschmidt", "email.domain": "mail.example.co.uk", "domain.name": "example",
-			"domain.registrable": "example.co.uk", "domain.suffix": "co.uk", "domain.suffix_kind": "icann",
-		},
-		"long": {
-			"email.local": strings.Repeat("support1", 8), "email.domain": strings.Repeat("a-0.", 62) + "com",
-			"domain.name": "a-0", "domain.registrable": "a-0.com", "domain.suffix": "com",
-			"domain.suffix_kind": "icann",
-		},
-	}
-	for name, facts := range cases {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				sdk.Run(Score, facts)
-			}
-		})
-	}
-}
+func BenchmarkScore(b *testing.B) { layertest.Open(b, ".").Benchmark(b, Score) }

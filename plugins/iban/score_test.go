@@ -6,6 +6,7 @@ import (
 
 	"assay/host/check"
 	"assay/plugins/internal/wordlist"
+	"assay/registry/expect"
 	"assay/registry/layertest"
 	"assay/sdk"
 )
@@ -33,9 +34,7 @@ func TestLabelled(t *testing.T) {
 
 func TestExamplesSearchable(t *testing.T) {
 	t.Parallel()
-	if fault := wordlist.Fault(examples); fault != "" {
-		t.Errorf("examples is out of order at %q", fault)
-	}
+	expect.Equal(t, "examples is out of order at", wordlist.Fault(examples), "")
 }
 
 func TestAbstainsWithoutIBAN(t *testing.T) {
@@ -71,16 +70,13 @@ func TestAbsentFactsAreNotRisky(t *testing.T) {
 
 func TestSequence(t *testing.T) {
 	t.Parallel()
-	cases := map[string]bool{
+	for account, want := range map[string]bool{
 		"1234567890": true, "0123456789": true, "00012345678": true, "9876543210": true, "87654321": true,
 		"7890123456": true, "1234567": false, "1234567891": false, "1234567892": false, "1111111111": false,
 		"0000000000": false, "": false, "12345678A": false, "ABCDEFGHI": false, "0532013000": false,
 		"2468024680": false,
-	}
-	for account, want := range cases {
-		if got := isSequence(account); got != want {
-			t.Errorf("isSequence(%q) = %v, want %v", account, got, want)
-		}
+	} {
+		expect.Equal(t, "isSequence of "+account, isSequence(account), want)
 	}
 }
 
@@ -100,24 +96,4 @@ func FuzzScore(f *testing.F) {
 	})
 }
 
-func BenchmarkScore(b *testing.B) {
-	cases := map[string]sdk.Facts{
-		"sound": {
-			"iban.country": "DE", "iban.listed": "yes", "iban.structure": "ok", "iban.check": "ok",
-			"iban.check_digits": "89", "iban.bban": "500105170648489890", "iban.bank": "50010517",
-			"iban.account": "0648489890", "iban.sepa": "yes", "entity.country": "EU",
-		},
-		"wrong": {
-			"iban.country": "DE", "iban.listed": "yes", "iban.structure": "length", "iban.check": "wrong",
-			"iban.check_digits": "89", "iban.bban": "50010517064848989", "iban.sepa": "yes", "entity.country": "DE",
-		},
-	}
-	for name, facts := range cases {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				sdk.Run(Score, facts)
-			}
-		})
-	}
-}
+func BenchmarkScore(b *testing.B) { layertest.Open(b, ".").Benchmark(b, Score) }

@@ -11,6 +11,8 @@ import (
 	"assay/host/entity"
 	"assay/plugins/internal/bait"
 	"assay/plugins/lexical/pattern"
+	"assay/registry"
+	"assay/registry/expect"
 	"assay/registry/layertest"
 	"assay/sdk"
 )
@@ -32,12 +34,7 @@ func TestVerdicts(t *testing.T) {
 
 // facts returns the facts that the host parses from value.
 func facts(t testing.TB, value string) sdk.Facts {
-	t.Helper()
-	e, err := entity.Parse(entity.Domain, value, "")
-	if err != nil {
-		t.Fatalf("parsing %q: %v", value, err)
-	}
-	return sdk.Facts(e.Facts)
+	return layertest.Facts(t, registry.Case{Type: "domain", Value: value})
 }
 
 // points returns the score of a domain.
@@ -103,19 +100,16 @@ func TestAbstainsWithoutAName(t *testing.T) {
 			"email.provider": "google",
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := sdk.Run(Score, facts); got.Outcome != sdk.Abstained || len(got.Signals) != 0 {
-				t.Errorf("Score(%v) = %+v, want abstained without signals", facts, got)
-			}
-		})
+		if got := sdk.Run(Score, facts); got.Outcome != sdk.Abstained || len(got.Signals) != 0 {
+			t.Errorf("%s: Score(%v) = %+v, want abstained without signals", name, facts, got)
+		}
 	}
 }
 
 // Names under an owner's domain are the owner's, except those that customers choose.
 func TestOwnersAreKnown(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct{ value, want string }{
+	for name, tt := range map[string]struct{ value, want string }{
 		"brand":           {"coinbase.com", "Coinbase"},
 		"below":           {"login.coinbase.com", "Coinbase"},
 		"site":            {"stackoverflow.com", "stackoverflow.com"},
@@ -124,8 +118,7 @@ func TestOwnersAreKnown(t *testing.T) {
 		"blog":            {"coinbase.wordpress.com", ""},
 		"customer's desk": {"coinbase.zendesk.com", ""},
 		"forgery":         {"coinbase-login.com", ""},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := sdk.Run(Score, facts(t, tt.value))
@@ -180,19 +173,17 @@ func TestPharmacySpam(t *testing.T) {
 // Texts must quote the evidence, in whole words if possible.
 func TestTextsNameTheEvidence(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct{ value, want string }{
+	for name, tt := range map[string]struct{ value, want string }{
 		"words":  {"paypa1-secure-login.xyz", "Spelled like reported names: “secure-login”"},
 		"suffix": {"paypa1-secure-login.xyz", "Names like this are often reported under “.xyz”"},
-		"shape": {"paypa1-secure-login.xyz",
-			"Name shape typical of reported names (length 19, 2 hyphens, 1 digit)"},
-		"bait": {"paypa1-secure-login.xyz", "Contains account security bait words: “secure”, “login”"},
+		"shape":  {"paypa1-secure-login.xyz", "Name shape typical of reported names (length 19, 2 hyphens, 1 digit)"},
+		"bait":   {"paypa1-secure-login.xyz", "Contains account security bait words: “secure”, “login”"},
 		"host": {"wallet-connect-rectify.pages.dev",
 			"Names like this are often reported on the shared host “pages.dev”"},
 		"ordinary":      {"baeckerei-mueller.de", "Spelled like names of long-established sites: “baeckerei-mueller”"},
 		"other address": {"blumen-com-wiese.net", "Contains “com-”, a part of another web address"},
 		"hexadecimal":   {"9f3ac01be47d22.com", "“9f3ac01be47d22” is a hexadecimal number"},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := sdk.Run(Score, facts(t, tt.value)).Signals
@@ -205,7 +196,7 @@ func TestTextsNameTheEvidence(t *testing.T) {
 
 func TestSplitPoints(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		points int
 		parts  shares
 		want   shares
@@ -214,14 +205,8 @@ func TestSplitPoints(t *testing.T) {
 		"in proportion":            {90, shares{2000, 0, 1000, -1000}, shares{60, 0, 30}},
 		"remainder to the largest": {100, shares{1000, 1000, 1000}, shares{34, 33, 33}},
 		"small parts":              {70, shares{100, 0, 4000, 200}, shares{0, 0, 67, 3}},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := tt.parts.points(tt.points); got != tt.want {
-				t.Errorf("%v.points(%d) = %v, want %v", tt.parts, tt.points, got, tt.want)
-			}
-		})
+	} {
+		expect.Equal(t, name, tt.parts.points(tt.points), tt.want)
 	}
 }
 
@@ -229,21 +214,19 @@ func TestSplitPoints(t *testing.T) {
 // must not become part of later ones.
 func TestStrongest(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		s       string
 		weights map[byte]int32
 		want    string
 	}{
 		"two of three": {"login-xsecurex-nigol",
 			map[byte]int32{'l': 10, 'o': 10, 'g': 10, 'i': 10, 'n': 9, 's': 20, 'e': 20, 'c': 20, 'u': 20, 'r': 20,
-				'x': -90},
-			"“login”, “xsecurex”"},
+				'x': -90}, "“login”, “xsecurex”"},
 		"little weight": {"abc--------def", map[byte]int32{'a': 1, 'b': 1, 'c': 1, 'd': 9, 'e': 9, 'f': 9, '-': -5},
 			"“def”"},
 		"too short": {"ab-------def", map[byte]int32{'a': 9, 'b': 9, 'd': 5, 'e': 5, 'f': 5, '-': -9}, "“def”"},
 		"nothing":   {"abc", map[byte]int32{'a': -1}, ""},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			weights := make([]int32, len(tt.s))
@@ -283,7 +266,7 @@ func TestRarity(t *testing.T) {
 
 func TestGrowToWords(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		s          string
 		start, end int
 		want       string
@@ -296,16 +279,10 @@ func TestGrowToWords(t *testing.T) {
 		"only a hyphen":              {"abcdefgh-ijklmnop", 8, 9, ""},
 		"the whole text":             {"login", 0, 5, "login"},
 		"ends inside characters":     {"日本語日本語", 4, 8, "日本語"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			start, end := growToWords(tt.s, tt.start, tt.end)
-			start, end = trim(tt.s, start, end)
-			if got := tt.s[start:end]; got != tt.want {
-				t.Errorf("%q from %d to %d became %q, want %q", tt.s, tt.start, tt.end, got, tt.want)
-			}
-		})
+	} {
+		start, end := growToWords(tt.s, tt.start, tt.end)
+		start, end = trim(tt.s, start, end)
+		expect.Equal(t, name, tt.s[start:end], tt.want)
 	}
 }
 
@@ -314,10 +291,7 @@ func TestGrowToWords(t *testing.T) {
 func FuzzScore(f *testing.F) {
 	suite := layertest.Open(f, ".")
 	for _, c := range suite.Cases {
-		e, err := entity.Parse(entity.Type(c.Type), c.Value, c.Country)
-		if err != nil {
-			f.Fatal(err)
-		}
+		e := expect.Value(entity.Parse(entity.Type(c.Type), c.Value, c.Country))(f)
 		f.Add(e.Facts["domain.name"], e.Facts["domain.subdomain"], e.Facts["domain.suffix"])
 	}
 	f.Add(strings.Repeat("ü-", 90), strings.Repeat("login.", 40), "pages.dev")
@@ -335,25 +309,9 @@ func FuzzScore(f *testing.F) {
 					t.Errorf("a signal among others subtracts %d points: %+v", -s.Points, got.Signals)
 				}
 			}
-			if sum != got.Score {
-				t.Errorf("signals add up to %d, the score is %d", sum, got.Score)
-			}
+			expect.Equal(t, "signals add up to", sum, got.Score)
 		}
 	})
 }
 
-func BenchmarkScore(b *testing.B) {
-	for name, value := range map[string]string{
-		"honest":   "baeckerei-mueller.de",
-		"reported": "paypa1-secure-login.xyz",
-		"longest":  strings.Repeat("konto-", 10) + "abc." + strings.Repeat("sicherheit-", 5) + "online.top",
-	} {
-		b.Run(name, func(b *testing.B) {
-			facts := facts(b, value)
-			b.ReportAllocs()
-			for b.Loop() {
-				sdk.Run(Score, facts)
-			}
-		})
-	}
-}
+func BenchmarkScore(b *testing.B) { layertest.Open(b, ".").Benchmark(b, Score) }

@@ -89,12 +89,4 @@ func FuzzScore(f *testing.F) {
 	})
 }
 
-func BenchmarkScore(b *testing.B) {
-	facts := sdk.Facts{
-		"email.local": "wolfgang.schwarzschmidt", "email.domain": "mail.example.co.uk", "domain.suffix": "co.uk",
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		sdk.Run(Score, facts)
-	}
-}
+func BenchmarkScore(b *testing.B) { layertest.Open(b, ".").Benchmark(b, Score) }

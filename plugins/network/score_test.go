@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"assay/host/check"
-	"assay/host/entity"
 	"assay/registry"
+	"assay/registry/expect"
 	"assay/registry/layertest"
 	"assay/sdk"
 )
@@ -32,18 +32,6 @@ func TestVerdicts(t *testing.T) {
 	suite.CheckVerdict(t, check.Review, ages[0].points+parkedMail.points+forgeable.points)
 }
 
-// facts returns the facts of a case.
-func facts(t testing.TB, c registry.Case) sdk.Facts {
-	t.Helper()
-	e, err := entity.Parse(entity.Type(c.Type), c.Value, c.Country)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := sdk.Facts(e.Facts)
-	maps.Copy(all, c.Facts)
-	return all
-}
-
 // positive returns the sum of the points that speak against an entity.
 func positive(r sdk.Result) (sum int) {
 	for _, s := range r.Signals {
@@ -56,7 +44,7 @@ func positive(r sdk.Result) (sum int) {
 func TestAbsentFactsAreNotRisky(t *testing.T) {
 	t.Parallel()
 	for _, c := range layertest.Open(t, ".").Cases {
-		all := facts(t, c)
+		all := layertest.Facts(t, c)
 		limit := positive(sdk.Run(Score, all))
 		for name := range c.Facts {
 			less := maps.Clone(all)
@@ -73,7 +61,7 @@ func TestAbstainsWhenNothingIsKnown(t *testing.T) {
 	for _, c := range []registry.Case{
 		{Type: "domain", Value: "example.com"}, {Type: "email", Value: "jane@example.com"},
 	} {
-		if got := sdk.Run(Score, facts(t, c)); got.Outcome != sdk.Abstained || len(got.Signals) > 0 {
+		if got := sdk.Run(Score, layertest.Facts(t, c)); got.Outcome != sdk.Abstained || len(got.Signals) > 0 {
 			t.Errorf("%s: outcome %d, signals %v", c.Value, got.Outcome, got.Signals)
 		}
 	}
@@ -105,9 +93,7 @@ func TestEntriesAreFound(t *testing.T) {
 	}
 	for _, list := range [][]string{parkers[:], suspenders[:]} {
 		for _, name := range list {
-			if served(list, "ns1.example ns1.x."+name+" ns2.example") != name {
-				t.Errorf("%s is not found", name)
-			}
+			expect.Equal(t, "is not found", served(list, "ns1.example ns1.x."+name+" ns2.example"), name)
 		}
 	}
 	for _, name := range []string{"", " ", ":", "dynadot:6", "dynado", "ynadot", "dynadot "} {
@@ -144,16 +130,6 @@ func FuzzScore(f *testing.F) {
 	})
 }
 
-func BenchmarkScore(b *testing.B) {
-	for _, c := range layertest.Open(b, ".").Cases[:1] {
-		all := facts(b, c)
-		b.ReportAllocs()
-		for b.Loop() {
-			sdk.Run(Score, all)
-		}
-	}
-}
-
 // TestLabelledAges compares the points of young registrations with their log-likelihood ratio: reported domains against
 // a zone in which 198,444 of 3,824,289 domains are less than a quarter old, evenly (.eu in EURid's report on the first
 // quarter of 2018).
@@ -178,3 +154,5 @@ func TestLabelledAges(t *testing.T) {
 		}
 	}
 }
+
+func BenchmarkScore(b *testing.B) { layertest.Open(b, ".").Benchmark(b, Score) }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/registry/expect"
 	"assay/registry/layertest"
 	"assay/sdk"
 )
@@ -43,9 +44,7 @@ func TestOperatorRange(t *testing.T) {
 		"33189123456": true, "33412059214": true, "33531971234": true, "33140205050": false, "33320123456": false,
 		"33596501234": false, "33123456789": false, "3318912345": false, "44189123456": false, "": false,
 	} {
-		if got := isOperatorRange(digits); got != want {
-			t.Errorf("isOperatorRange(%q) = %v, want %v", digits, got, want)
-		}
+		expect.Equal(t, "isOperatorRange of "+digits, isOperatorRange(digits), want)
 	}
 }
 
@@ -87,13 +86,4 @@ func FuzzScore(f *testing.F) {
 	})
 }
 
-func BenchmarkScore(b *testing.B) {
-	facts := sdk.Facts{
-		"phone.e164": "+33612345678", "phone.type": "mobile", "phone.valid": "yes", "phone.assumed": "no",
-		"phone.country": "FR", "entity.country": "EU",
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		sdk.Run(Score, facts)
-	}
-}
+func BenchmarkScore(b *testing.B) { layertest.Open(b, ".").Benchmark(b, Score) }

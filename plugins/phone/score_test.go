@@ -40,7 +40,7 @@ func TestAbstainsWithoutNumber(t *testing.T) {
 // ordinary in another likely country.
 func TestAssumedCountryScoresLess(t *testing.T) {
 	t.Parallel()
-	cases := map[string]sdk.Facts{
+	for name, facts := range map[string]sdk.Facts{
 		"premium":    {"phone.valid": "yes", "phone.type": "premium_rate"},
 		"too long":   {"phone.valid": "no", "phone.possible": "too_long"},
 		"unassigned": {"phone.valid": "no", "phone.possible": "possible"},
@@ -48,8 +48,7 @@ func TestAssumedCountryScoresLess(t *testing.T) {
 			"phone.national": "7700900123"},
 		"telemarket":  {"phone.valid": "yes", "phone.calling_code": "33", "phone.national": "162012345"},
 		"global code": {"phone.valid": "yes", "phone.calling_code": "979", "phone.national": "123456789"},
-	}
-	for name, facts := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			facts["phone.e164"] = "+" + facts["phone.calling_code"] + facts["phone.national"]
@@ -70,11 +69,10 @@ func TestAssumedCountryScoresLess(t *testing.T) {
 // TestRangesAreWellFormed catches mistyped ranges: prefixes that are not digits or are as long as the whole number.
 func TestRangesAreWellFormed(t *testing.T) {
 	t.Parallel()
-	tables := map[string][]span{
+	for name, spans := range map[string][]span{
 		"FR": dramaFR[:], "GB": dramaGB[:], "SE": dramaSE[:], "DE": dramaDE[:], "AU": dramaAU[:],
 		"FR calls": telemarketingFR[:],
-	}
-	for name, spans := range tables {
+	} {
 		for _, s := range spans {
 			if strings.Trim(s.prefix, "0123456789") != "" || len(s.prefix) >= s.length || s.length > 11 {
 				t.Errorf("%s: %+v is not a valid range", name, s)
@@ -105,25 +103,4 @@ func FuzzScore(f *testing.F) {
 	})
 }
 
-func BenchmarkScore(b *testing.B) {
-	cases := map[string]sdk.Facts{
-		"mobile": {
-			"phone.e164": "+33612345678", "phone.calling_code": "33", "phone.national": "612345678",
-			"phone.type": "mobile", "phone.valid": "yes", "phone.possible": "possible", "phone.assumed": "no",
-			"phone.country": "FR", "entity.country": "EU",
-		},
-		"premium": {
-			"phone.e164": "+499001234567", "phone.calling_code": "49", "phone.national": "9001234567",
-			"phone.type": "premium_rate", "phone.valid": "yes", "phone.possible": "possible", "phone.assumed": "no",
-			"phone.country": "DE", "entity.country": "FR",
-		},
-	}
-	for name, facts := range cases {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				sdk.Run(Score, facts)
-			}
-		})
-	}
-}
+func BenchmarkScore(b *testing.B) { layertest.Open(b, ".").Benchmark(b, Score) }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"assay/host/check"
+	"assay/registry/expect"
 	"assay/registry/layertest"
 	"assay/sdk"
 )
@@ -26,9 +27,7 @@ func TestSignalText(t *testing.T) {
 		"similar.letters": "17", "similar.category": "phishing", "similar.list": "CERT Polska",
 	})
 	const want = "Differs in 1 of 17 letters from secure-paypal-login.xyz, listed by CERT Polska as phishing"
-	if got.Signals[0].Text != want {
-		t.Errorf("text %q, want %q", got.Signals[0].Text, want)
-	}
+	expect.Equal(t, "text", got.Signals[0].Text, want)
 }
 
 // TestMonotone checks that a nearer or longer name never scores less.
@@ -54,8 +53,7 @@ func FuzzScore(f *testing.F) {
 	f.Fuzz(func(t *testing.T, part, nearest, distance, letters, category, list, good string) {
 		suite.CheckResult(t, sdk.Run(Score, sdk.Facts{
 			"similar.part": part, "similar.nearest": nearest, "similar.distance": distance, "similar.letters": letters,
-			"similar.category": category, "similar.list": list, "feed.good": good,
-			"feed.rank": letters,
+			"similar.category": category, "similar.list": list, "feed.good": good, "feed.rank": letters,
 		}))
 	})
 }

@@ -1,16 +1,13 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"assay/host/entity"
+	"assay/registry/expect"
 	"assay/registry/layertest"
 	"assay/sdk"
 )
@@ -60,10 +57,7 @@ func TestSignalTexts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, err := entity.Parse(tc.kind, tc.value, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := expect.Value(entity.Parse(tc.kind, tc.value, ""))(t)
 			facts := sdk.Facts(e.Facts)
 			maps.Copy(facts, tc.facts)
 			var got []string
@@ -156,31 +150,20 @@ func TestLabelledAges(t *testing.T) {
 // can exist.
 func TestLabelledBanks(t *testing.T) {
 	t.Parallel()
-	folder := os.Getenv("ASSAY_DATA")
-	if folder == "" {
-		t.Skip("ASSAY_DATA names no folder with labelled rows")
-	}
-	data, err := os.ReadFile(filepath.Join(folder, "train_ibans.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var rows, inUse [2]float64
-	for line := range bytes.Lines(data) {
-		var row struct {
-			Value string
-			Label int
-		}
-		if err := json.Unmarshal(line, &row); err != nil {
-			t.Fatal(err)
-		}
+	type row struct {
+		Value string
+		Label int
+	}
+	layertest.Rows(t, "train_ibans.jsonl", func(row row) {
 		e, err := entity.Parse(entity.IBAN, row.Value, "")
 		if err != nil || e.Facts["iban.bank"] == "" || e.Facts["iban.check"] != "ok" ||
 			e.Facts["iban.national"] == "wrong" {
-			continue
+			return
 		}
 		rows[row.Label]++
 		inUse[row.Label] += float64(len(sdk.Run(Score, sdk.Facts(e.Facts)).Signals))
-	}
+	})
 	ratio := math.Log(inUse[1] / rows[1] / (inUse[0] / rows[0]))
 	t.Logf("in use: %v of %v honest, %v of %v bad; log-likelihood ratio %.2f", inUse[0], rows[0], inUse[1], rows[1],
 		ratio)

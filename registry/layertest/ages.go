@@ -2,37 +2,54 @@ package layertest
 
 import (
 	"bufio"
+	"compress/gzip"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
 
-// ReportedAges returns the days from registration to report of the reported domains in dns_meta_malicious.jsonl, in the
-// folder that ASSAY_DATA names. Without ASSAY_DATA the test is skipped.
-func ReportedAges(t *testing.T) (days []int) {
+// Rows calls each for every row of a file in the folder that ASSAY_DATA names. Without ASSAY_DATA the test is skipped,
+// because the repository holds no rows.
+func Rows[Row any](t *testing.T, name string, each func(Row)) {
 	t.Helper()
 	folder := os.Getenv("ASSAY_DATA")
 	if folder == "" {
 		t.Skip("ASSAY_DATA names no folder with labelled rows")
 	}
-	file, err := os.Open(filepath.Join(folder, "dns_meta_malicious.jsonl"))
+	file, err := os.Open(filepath.Join(folder, name))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		var row struct{ Reported, Created string }
+	var rows io.Reader = file
+	if strings.HasSuffix(name, ".gz") {
+		if rows, err = gzip.NewReader(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for lines := bufio.NewScanner(rows); lines.Scan(); {
+		var row Row
 		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
 			t.Fatal(err)
 		}
+		each(row)
+	}
+}
+
+// ReportedAges returns the days from registration to report of the reported domains in dns_meta_malicious.jsonl.
+func ReportedAges(t *testing.T) (days []int) {
+	t.Helper()
+	Rows(t, "dns_meta_malicious.jsonl", func(row struct{ Reported, Created string }) {
 		created, err := time.Parse(time.DateOnly, row.Created)
 		reported, err2 := time.Parse(time.DateOnly, row.Reported)
 		if err == nil && err2 == nil {
 			days = append(days, int(reported.Sub(created).Hours()/24))
 		}
-	}
+	})
 	if len(days) < 1000 {
 		t.Fatalf("only %d rows have both dates", len(days))
 	}

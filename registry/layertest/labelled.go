@@ -1,10 +1,6 @@
 package layertest
 
 import (
-	"bufio"
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"assay/host/check"
@@ -26,30 +22,18 @@ type Limits struct {
 // and review or block at most 2%. Without ASSAY_DATA the test is skipped, because the repository holds no rows.
 func (s Suite) Labelled(t *testing.T, layer sdk.Layer, limits Limits) {
 	t.Helper()
-	folder := os.Getenv("ASSAY_DATA")
-	if folder == "" {
-		t.Skip("ASSAY_DATA names no folder with labelled rows")
-	}
 	kind := s.Manifest.Entities[0]
-	file, err := os.Open(filepath.Join(folder, "train_"+kind+"s.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
 	type counts struct{ rows, found, reviewed, blocked float64 }
 	var honest, bad counts
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		var row struct {
-			Value    string
-			Label    int
-			Category string
-		}
-		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-			t.Fatal(err)
-		}
+	type row struct {
+		Value    string
+		Label    int
+		Category string
+	}
+	Rows(t, "train_"+kind+"s.jsonl", func(row row) {
 		parsed, err := entity.Parse(entity.Type(kind), row.Value, "")
 		if err != nil || limits.Except != "" && row.Category == limits.Except {
-			continue // if the value is invalid, the host rejects it before any layer runs
+			return // if the value is invalid, the host rejects it before any layer runs
 		}
 		of := &honest
 		if row.Label == 1 {
@@ -66,7 +50,7 @@ func (s Suite) Labelled(t *testing.T, layer sdk.Layer, limits Limits) {
 		case check.Review:
 			of.reviewed++
 		}
-	}
+	})
 	if min(honest.rows, bad.rows) < float64(limits.Rows) {
 		t.Fatalf("%v honest and %v bad rows, want at least %d of each", honest.rows, bad.rows, limits.Rows)
 	}

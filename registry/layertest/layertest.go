@@ -45,6 +45,17 @@ func read(t testing.TB, path string) []byte {
 	return data
 }
 
+// Facts returns the facts of a case: those that the host parses from its value, and its own.
+func Facts(t testing.TB, c registry.Case) sdk.Facts {
+	t.Helper()
+	parsed, err := entity.Parse(entity.Type(c.Type), c.Value, c.Country)
+	if err != nil {
+		t.Fatalf("parsing %q: %v", c.Value, err)
+	}
+	maps.Copy(parsed.Facts, c.Facts)
+	return sdk.Facts(parsed.Facts)
+}
+
 // RunCases runs layer on every case as a subtest, and then asserts that the cases raise every declared signal and read
 // every declared fact. It also checks the manifest.
 func (s Suite) RunCases(t *testing.T, layer sdk.Layer) {
@@ -56,12 +67,8 @@ func (s Suite) RunCases(t *testing.T, layer sdk.Layer) {
 	raised, read := map[string]bool{}, map[string]bool{}
 	for _, c := range s.Cases {
 		t.Run(c.Name, func(t *testing.T) {
-			parsed, err := entity.Parse(entity.Type(c.Type), c.Value, c.Country)
-			if err != nil {
-				t.Fatalf("parsing %q: %v", c.Value, err)
-			}
-			maps.Copy(parsed.Facts, c.Facts)
-			got := s.Run(layer, sdk.Facts(parsed.Facts))
+			facts := Facts(t, c)
+			got := s.Run(layer, facts)
 			s.CheckResult(t, got)
 			got.Score = s.score(got)
 			answer := registry.Answer{Abstained: got.Outcome == sdk.Abstained, Score: got.Score,
@@ -73,7 +80,7 @@ func (s Suite) RunCases(t *testing.T, layer sdk.Layer) {
 				t.Errorf("%s: the layer failed", c.Value)
 			}
 			for _, difference := range c.Differences(answer) {
-				t.Errorf("%s: %s; signals %v; facts %v", c.Value, difference, got.Signals, parsed.Facts)
+				t.Errorf("%s: %s; signals %v; facts %v", c.Value, difference, got.Signals, facts)
 			}
 			for _, s := range got.Signals {
 				raised[s.Code] = true
@@ -126,6 +133,18 @@ func (s Suite) checkHostileCharacters(t *testing.T, layer sdk.Layer) {
 				}
 			}
 		}
+	}
+}
+
+// Benchmark measures layer on all cases, one after another.
+func (s Suite) Benchmark(b *testing.B, layer sdk.Layer) {
+	var all []sdk.Facts
+	for _, c := range s.Cases {
+		all = append(all, Facts(b, c))
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		sdk.Run(layer, all[i%len(all)])
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"assay/registry/expect"
 )
 
 func TestFetch(t *testing.T) {
@@ -20,9 +21,7 @@ func TestFetch(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/list.gz":
-			if agent := r.UserAgent(); agent != "assay/1.2.3" {
-				t.Errorf("User-Agent %q, want assay/1.2.3", agent)
-			}
+			expect.Equal(t, "User-Agent", r.UserAgent(), "assay/1.2.3")
 			z := gzip.NewWriter(w)
 			fmt.Fprintln(z, "a.example")
 			_ = z.Close()
@@ -40,10 +39,7 @@ func TestFetch(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 
-	source, err := Fetch(t.Context(), Request{URL: server.URL + "/list.gz?key=secret", Version: "1.2.3"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := expect.Value(Fetch(t.Context(), Request{URL: server.URL + "/list.gz?key=secret", Version: "1.2.3"}))(t)
 	data, err := io.ReadAll(source)
 	_ = source.Close()
 	if err != nil || !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) || source.BytesRead() != int64(len(data)) {
@@ -66,19 +62,13 @@ func TestFetch(t *testing.T) {
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Fetch(ended, Request{URL: server.URL + "/list.gz"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("with a cancelled context: %v, want %v", err, context.Canceled)
-	}
+	expect.Error(t, "with a cancelled context",
+		expect.ErrorOf(Fetch(ended, Request{URL: server.URL + "/list.gz"})), context.Canceled)
 
-	stalled, err := fetch(t.Context(), Request{URL: server.URL + "/stall"}, 10*time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stalled := expect.Value(fetch(t.Context(), Request{URL: server.URL + "/stall"}, 10*time.Millisecond))(t)
 	defer stalled.Close()
 	for range 2 { // the error must persist: a buffered reader may drop the first
-		if _, err := io.ReadAll(stalled); !errors.Is(err, errStalled) {
-			t.Errorf("reading a stalled response: %v, want %v", err, errStalled)
-		}
+		expect.Error(t, "reading a stalled response", expect.ErrorOf(io.ReadAll(stalled)), errStalled)
 	}
 }
 
@@ -101,8 +91,7 @@ func TestRedirectsIntoOwnNetwork(t *testing.T) {
 	for _, to := range []string{
 		private.URL, "http://localhost:" + port, "https://127.0.0.1:" + port, "https://10.0.0.1/",
 		"https://169.254.169.254/", "https://[::1]:" + port,
-		"https://[::ffff:127.0.0.1]:" + port, "https://192.168.1.1:8443/",
-		"https://localhost/",
+		"https://[::ffff:127.0.0.1]:" + port, "https://192.168.1.1:8443/", "https://localhost/",
 	} {
 		_, err := Fetch(t.Context(), Request{URL: publisher.URL + "/?to=" + url.QueryEscape(to)})
 		if err == nil || !strings.Contains(err.Error(), "not a public address") {
@@ -135,7 +124,5 @@ func TestLoopbackMayUseHTTP(t *testing.T) {
 func TestRedactURL(t *testing.T) {
 	t.Parallel()
 	const want = "https://lists.example/a/list.csv"
-	if got := RedactURL("https://user:pass@lists.example/a/list.csv?auth=secret#x"); got != want {
-		t.Errorf("RedactURL = %q, want %q", got, want)
-	}
+	expect.Equal(t, "RedactURL", RedactURL("https://user:pass@lists.example/a/list.csv?auth=secret#x"), want)
 }

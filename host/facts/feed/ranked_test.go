@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"assay/registry/expect"
 )
 
 func TestRanked(t *testing.T) {
@@ -54,13 +56,9 @@ func zipArchive(t *testing.T, contents ...string) []byte {
 		if err == nil {
 			_, err = f.Write([]byte(text))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, w.Close())
 	return buffer.Bytes()
 }
 

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"assay/host/entity"
+	"assay/registry/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -59,7 +60,7 @@ func read(t testing.TB, in io.Reader, o Options) ([]string, Report, error) {
 
 func TestFormats(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		list      string
 		options   Options
 		format    Format // detected, or the given one
@@ -197,16 +198,13 @@ func TestFormats(t *testing.T) {
 		"an empty list": {list: "", format: Plain, want: []string{}},
 		"an error page": {list: "<html>\n<body>Not found</body>\n</html>\n", format: Plain, want: []string{},
 			malformed: 3},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for packed, in := range map[string]io.Reader{"": strings.NewReader(tt.list),
 				" packed": zipped(t, tt.list)} {
 				got, report, err := read(t, in, tt.options)
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				if diff := cmp.Diff(tt.want, got); diff != "" {
 					t.Errorf("entries%s (-want +got):\n%s\n%+v", packed, diff, report.Examples)
 				}
@@ -225,12 +223,8 @@ func zipped(t testing.TB, text string) io.Reader {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	if _, err := z.Write([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(z.Write([]byte(text)))(t)
+	expect.NoError(t, z.Close())
 	return &b
 }
 
@@ -249,9 +243,7 @@ func TestMalformedExamples(t *testing.T) {
 		}
 	}
 	_, report, err := read(t, strings.NewReader(list.String()), Options{Format: Plain})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	lines := []int64{}
 	for _, m := range report.Examples {
 		lines = append(lines, m.Line)
@@ -271,10 +263,7 @@ func TestMalformedExamples(t *testing.T) {
 // A truncated or unreadable list is an error.
 func TestTruncatedList(t *testing.T) {
 	t.Parallel()
-	packed, err := io.ReadAll(zipped(t, strings.Repeat("a.example\n", 1000)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	packed := expect.Value(io.ReadAll(zipped(t, strings.Repeat("a.example\n", 1000))))(t)
 	for name, in := range map[string]io.Reader{
 		"gzip":    bytes.NewReader(packed[:len(packed)-5]),
 		"json":    strings.NewReader(`["a.example", "b.exa`),
@@ -285,9 +274,7 @@ func TestTruncatedList(t *testing.T) {
 		}
 	}
 	small := &limitedReader{in: strings.NewReader("12345"), left: 4}
-	if _, err := io.ReadAll(small); !errors.Is(err, errTooLarge) {
-		t.Errorf("exceeding the limit: %v, want %v", err, errTooLarge)
-	}
+	expect.Error(t, "exceeding the limit", expect.ErrorOf(io.ReadAll(small)), errTooLarge)
 	for name, o := range map[string]Options{"format": {Format: "xml"}, "column": {Format: CSV, Column: "none"},
 		"column number": {Format: CSV, Column: "3"}, "column zero": {Format: CSV, Column: "0"}} {
 		if _, _, err := read(t, strings.NewReader("a,b\nx.example,y\n"), o); err == nil {
@@ -307,20 +294,14 @@ func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("connection
 func TestCloseEarly(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := Open(ctx, strings.NewReader(strings.Repeat("a.example\n", 200_000)), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Next(); err != nil {
-		t.Fatal(err)
-	}
+	r := expect.Value(Open(ctx, strings.NewReader(strings.Repeat("a.example\n", 200_000)), Options{}))(t)
+	expect.Value(r.Next())(t)
 	cancel()
+	var err error
 	for err == nil {
 		_, err = r.Next()
 	}
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("after the end of its context: %v, want %v", err, context.Canceled)
-	}
+	expect.Error(t, "after the end of its context", err, context.Canceled)
 	r.Close()
 
 	// The context may also end after everything was read, while workers still drop chunks.
@@ -328,9 +309,7 @@ func TestCloseEarly(t *testing.T) {
 	cancel()
 	late := &Reader{ctx: ended, out: make(chan chunk)}
 	close(late.out)
-	if _, err := late.Next(); !errors.Is(err, context.Canceled) {
-		t.Errorf("with dropped chunks: %v, want %v", err, context.Canceled)
-	}
+	expect.Error(t, "with dropped chunks", expect.ErrorOf(late.Next()), context.Canceled)
 }
 
 func TestCategory(t *testing.T) {
@@ -341,9 +320,7 @@ func TestCategory(t *testing.T) {
 		"Financial fraud": "scam", "investment_scam": "investment_scam", "unknown": "", "": "",
 		"disposable": "disposable",
 	} {
-		if got := Category(text); got != want {
-			t.Errorf("Category(%q) = %q, want %q", text, got, want)
-		}
+		expect.Equal(t, "Category of "+text, Category(text), want)
 	}
 }
 
@@ -372,23 +349,8 @@ func FuzzRead(f *testing.F) {
 				return
 			}
 			for _, e := range entries {
-				if again, err := entity.Parse(e.Type, e.Value, ""); err != nil || again.Value != e.Value {
-					t.Errorf("entry %+v is parsed as %q, %v", e, again.Value, err)
-				}
+				expect.Equal(t, "entry", expect.Value(entity.Parse(e.Type, e.Value, ""))(t).Value, e.Value)
 			}
 		}
 	})
-}
-
-func BenchmarkRead(b *testing.B) {
-	var list strings.Builder
-	for i := range 100_000 {
-		fmt.Fprintf(&list, "secure-login-%d.example-%d.com\n", i, i%977)
-	}
-	b.SetBytes(int64(list.Len()))
-	for b.Loop() {
-		if _, _, err := read(b, strings.NewReader(list.String()), Options{}); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

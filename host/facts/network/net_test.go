@@ -5,47 +5,30 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/maxmind/mmdbwriter"
 	"github.com/maxmind/mmdbwriter/mmdbtype"
 
 	"assay/host/entity"
 	"assay/host/facts/network"
 	"assay/host/facts/resolver/resolvertest"
+	"assay/registry/expect"
 )
 
 // ranges writes a MaxMind-format file.
 func ranges(t *testing.T, records map[string]mmdbtype.DataType) *network.Ranges {
 	t.Helper()
-	tree, err := mmdbwriter.New(mmdbwriter.Options{DatabaseType: "Test", RecordSize: 24})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := expect.Value(mmdbwriter.New(mmdbwriter.Options{DatabaseType: "Test", RecordSize: 24}))(t)
 	for text, record := range records {
 		_, prefix, err := net.ParseCIDR(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := tree.Insert(prefix, record); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
+		expect.NoError(t, tree.Insert(prefix, record))
 	}
-	file, err := os.Create(filepath.Join(t.TempDir(), "test.mmdb"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := expect.Value(os.Create(filepath.Join(t.TempDir(), "test.mmdb")))(t)
 	defer file.Close()
-	if _, err := tree.WriteTo(file); err != nil {
-		t.Fatal(err)
-	}
-	r, err := network.OpenRanges(file.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	expect.Value(tree.WriteTo(file))(t)
+	return expect.Value(network.OpenRanges(file.Name()))(t)
 }
 
 func system(number uint32, organisation string) mmdbtype.Map {
@@ -84,7 +67,7 @@ func TestNetTables(t *testing.T) {
 			"country_code": mmdbtype.String("NL")},
 		"44.0.0.0/8": mmdbtype.Map{"country": iso("<b>")},
 	})
-	cases := map[string]entity.Facts{
+	for value, want := range map[string]entity.Facts{
 		"one.com":     {"net.asn": "AS13335", "net.org": "Cloud flare, Inc.", "net.country": "US"},
 		"two.com":     {"net.asn": "AS701 AS13335", "net.org": "Elder Network", "net.country": "DE US"},
 		"six.com":     {"net.asn": "AS15169", "net.org": "Google LLC", "net.country": "IE"},
@@ -93,19 +76,13 @@ func TestNetTables(t *testing.T) {
 		"unknown.com": {},
 		"private.com": {},
 		"missing.com": {},
-	}
-	for value, want := range cases {
+	} {
 		t.Run(value, func(t *testing.T) {
 			t.Parallel()
 			source := network.NewNet(network.NetConfig{Resolver: ask(t, resolvertest.Start(t, hosts)), ASNs: asns,
 				Countries: countries, Logger: discard()})
-			got, err := source.Observe(t.Context(), parse(t, entity.Domain, value), wanting(all(source)...))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("differs:\n%s", diff)
-			}
+			got := expect.Value(source.Observe(t.Context(), parse(t, entity.Domain, value), wanting(all(source)...)))(t)
+			expect.NoDiff(t, "result", want, got)
 		})
 	}
 }
@@ -113,13 +90,9 @@ func TestNetTables(t *testing.T) {
 func TestOpenRangesRefuses(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "broken.mmdb")
-	if err := os.WriteFile(file, []byte("no such format"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(file, []byte("no such format"), 0o600))
 	for _, name := range []string{file, file + ".missing"} {
-		if _, err := network.OpenRanges(name); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
-		}
+		expect.ErrorText(t, name, expect.ErrorOf(network.OpenRanges(name)), name)
 	}
 }
 
@@ -133,13 +106,19 @@ func TestNetWithoutFilesAndBlocklists(t *testing.T) {
 	}
 }
 
+// twoLists returns a source with a list of addresses and one of domains.
+func twoLists(t *testing.T, server *resolvertest.Server) *network.Net {
+	return network.NewNet(network.NetConfig{Resolver: ask(t, server), Logger: discard(),
+		Blocklists: []network.Blocklist{{Zone: "bl.example.com"}, {Zone: "dbl.example.com", Domains: true}}})
+}
+
 func TestBlocklists(t *testing.T) {
 	t.Parallel()
 	const healthy = `
 		2.0.0.127.bl.example.com. 60 IN A 127.0.0.2
 		test.dbl.example.com. 60 IN A 127.0.1.2
 	`
-	cases := []struct {
+	for _, tc := range []struct {
 		name, value, zone string
 		want              entity.Facts
 		unknown           bool
@@ -149,8 +128,7 @@ func TestBlocklists(t *testing.T) {
 			entity.Facts{"net.listed": "bl.example.com=127.0.0.4"}, false},
 		{"one of the addresses", "two.com", "9.0.0.42.bl.example.com. 60 IN A 127.0.0.2",
 			entity.Facts{"net.listed": "bl.example.com=127.0.0.2"}, false},
-		{"private addresses", "private.com", "9.0.0.10.bl.example.com. 60 IN A 127.0.0.2", entity.Facts{},
-			false},
+		{"private addresses", "private.com", "9.0.0.10.bl.example.com. 60 IN A 127.0.0.2", entity.Facts{}, false},
 		{"domain", "www.one.com", "one.com.dbl.example.com. 60 IN A 127.0.1.4",
 			entity.Facts{"net.domain_listed": "dbl.example.com=127.0.1.4"}, false},
 		{"resolver turned away", "one.com", "9.0.0.41.bl.example.com. 60 IN A 127.255.255.254", entity.Facts{}, true},
@@ -169,48 +147,34 @@ func TestBlocklists(t *testing.T) {
 			true},
 		{"address in a list of domains' range", "one.com", "9.0.0.41.bl.example.com. 60 IN A 127.0.1.2", entity.Facts{},
 			true},
-	}
-	for _, tc := range cases {
+	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			server := resolvertest.Start(t, hosts+healthy+tc.zone)
-			source := network.NewNet(network.NetConfig{
-				Resolver: ask(t, server), Logger: discard(),
-				Blocklists: []network.Blocklist{{Zone: "bl.example.com"}, {Zone: "dbl.example.com", Domains: true}},
-			})
+			source := twoLists(t, server)
 			got, err := source.Observe(t.Context(), parse(t, entity.Domain, tc.value),
 				wanting("net.listed", "net.domain_listed"))
 			if (err != nil) != tc.unknown {
 				t.Errorf("error %v, want one: %v", err, tc.unknown)
 			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("differs:\n%s", diff)
-			}
+			expect.NoDiff(t, "result", tc.want, got)
 		})
 	}
 }
 
 func TestBlocklistQueriesPerFact(t *testing.T) {
 	t.Parallel()
-	cases := map[string][]string{
+	for fact, want := range map[string][]string{
 		"net.listed":        {"1.0.0.127.bl.example.com A", "9.0.0.41.bl.example.com A", "one.com A"},
 		"net.domain_listed": {"invalid.dbl.example.com A", "one.com.dbl.example.com A"},
 		"net.asn":           nil,
-	}
-	for fact, want := range cases {
+	} {
 		t.Run(fact, func(t *testing.T) {
 			t.Parallel()
 			server := resolvertest.Start(t, hosts)
-			source := network.NewNet(network.NetConfig{
-				Resolver: ask(t, server), Logger: discard(),
-				Blocklists: []network.Blocklist{{Zone: "bl.example.com"}, {Zone: "dbl.example.com", Domains: true}},
-			})
-			if _, err := source.Observe(t.Context(), parse(t, entity.Domain, "one.com"), wanting(fact)); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(want, server.Questions()); diff != "" {
-				t.Errorf("asked:\n%s", diff)
-			}
+			source := twoLists(t, server)
+			expect.Value(source.Observe(t.Context(), parse(t, entity.Domain, "one.com"), wanting(fact)))(t)
+			expect.NoDiff(t, "asked", want, server.Questions())
 		})
 	}
 }
@@ -224,9 +188,7 @@ func TestAddressLimit(t *testing.T) {
 	}
 	source := network.NewNet(network.NetConfig{Resolver: ask(t, server), Logger: discard(),
 		Blocklists: []network.Blocklist{{Zone: "bl.example.com"}}})
-	if _, err := source.Observe(t.Context(), parse(t, entity.Domain, "many.com"), wanting("net.listed")); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(source.Observe(t.Context(), parse(t, entity.Domain, "many.com"), wanting("net.listed")))(t)
 	if n := len(server.Questions()); n != 1+1+8 { // the name, the list's own check and eight addresses
 		t.Errorf("%d questions: %v", n, server.Questions())
 	}
@@ -234,15 +196,13 @@ func TestAddressLimit(t *testing.T) {
 
 func TestParseBlocklist(t *testing.T) {
 	t.Parallel()
-	cases := map[string]network.Blocklist{
-		"zen.spamhaus.org":         {Zone: "zen.spamhaus.org"},
-		" ZEN.spamhaus.org. ":      {Zone: "zen.spamhaus.org"},
+	for text, want := range map[string]network.Blocklist{
+		"zen.spamhaus.org": {Zone: "zen.spamhaus.org"}, " ZEN.spamhaus.org. ": {Zone: "zen.spamhaus.org"},
 		"domain:dbl.spamhaus.org":  {Zone: "dbl.spamhaus.org", Domains: true},
 		"key123.zen.dq.example.de": {Zone: "key123.zen.dq.example.de"},
 		"":                         {}, "org": {}, "domain:": {}, "a b.com": {}, "https://zen.spamhaus.org": {},
 		"a..b.com": {},
-	}
-	for text, want := range cases {
+	} {
 		got, err := network.ParseBlocklist(text)
 		if (err == nil) != (want.Zone != "") || err == nil && got != want {
 			t.Errorf("ParseBlocklist(%q) = %v, %v, want %v", text, got, err, want)

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
 	"go.uber.org/goleak"
 
@@ -19,6 +18,7 @@ import (
 	"assay/host/facts/network"
 	"assay/host/facts/resolver"
 	"assay/host/facts/resolver/resolvertest"
+	"assay/registry/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -36,11 +36,7 @@ func ask(t testing.TB, server *resolvertest.Server) *resolver.Resolver {
 
 func parse(t testing.TB, kind entity.Type, value string) entity.Entity {
 	t.Helper()
-	e, err := entity.Parse(kind, value, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return expect.Value(entity.Parse(kind, value, ""))(t)
 }
 
 // wanting returns a filter for the named facts.
@@ -81,50 +77,40 @@ const zone = `
 
 func TestDNS(t *testing.T) {
 	t.Parallel()
-	cases := []struct {
+	for _, tc := range []struct {
 		kind  entity.Type
 		value string
 		want  entity.Facts
 	}{
 		{entity.Domain, "example.com", entity.Facts{
 			"dns.status": "ok", "dns.a": "93.184.215.14", "dns.aaaa": "2606:2800:21f::1", "dns.networks": "1",
-			"dns.ttl":      "300",
-			"dns.wildcard": "no",
-			"dns.zone":     "ok", "dns.ns": "a.ns.example.com b.ns.example.com", "dns.mx": "mx.example.com",
-			"dns.spf":   "softfail",
-			"dns.dmarc": "reject", "dns.dnssec": "signed",
+			"dns.ttl": "300", "dns.wildcard": "no",
+			"dns.zone": "ok", "dns.ns": "a.ns.example.com b.ns.example.com", "dns.mx": "mx.example.com",
+			"dns.spf": "softfail", "dns.dmarc": "reject", "dns.dnssec": "signed",
 		}},
 		{entity.Domain, "www.example.com", entity.Facts{ // mail and zone are the registrable domain's
 			"dns.status": "ok", "dns.a": "93.184.215.14", "dns.aaaa": "2606:2800:21f::1", "dns.networks": "1",
-			"dns.ttl": "60", "dns.alias": "example.com",
-			"dns.wildcard": "no",
-			"dns.zone":     "ok", "dns.ns": "a.ns.example.com b.ns.example.com", "dns.mx": "mx.example.com",
-			"dns.spf":   "softfail",
-			"dns.dmarc": "reject", "dns.dnssec": "signed",
+			"dns.ttl": "60", "dns.alias": "example.com", "dns.wildcard": "no",
+			"dns.zone": "ok", "dns.ns": "a.ns.example.com b.ns.example.com", "dns.mx": "mx.example.com",
+			"dns.spf": "softfail", "dns.dmarc": "reject", "dns.dnssec": "signed",
 		}},
 		{entity.Email, "jane@six.example.com", entity.Facts{ // mail is the mail domain's, DMARC that above it
-			"dns.status": "ok", "dns.aaaa": "2606:2800:21f::2", "dns.wildcard": "no",
-			"dns.zone": "ok",
-			"dns.ns":   "a.ns.example.com b.ns.example.com",
-			"dns.mx":   "none", "dns.spf": "none", "dns.dmarc": "quarantine", "dns.dnssec": "signed",
+			"dns.status": "ok", "dns.aaaa": "2606:2800:21f::2", "dns.wildcard": "no", "dns.zone": "ok",
+			"dns.ns": "a.ns.example.com b.ns.example.com",
+			"dns.mx": "none", "dns.spf": "none", "dns.dmarc": "quarantine", "dns.dnssec": "signed",
 		}},
 		{entity.Domain, "flux.example.org", entity.Facts{
 			"dns.status": "ok", "dns.a": "41.0.0.1 42.0.0.1 42.0.3.1 43.0.0.1", "dns.networks": "3", "dns.ttl": "20",
-			"dns.special":  "unspecified private",
-			"dns.wildcard": "no",
-			"dns.zone":     "nodata", "dns.mx": "none", "dns.spf": "none", "dns.dmarc": "none",
-			"dns.dnssec": "unsigned",
+			"dns.special": "unspecified private", "dns.wildcard": "no",
+			"dns.zone": "nodata", "dns.mx": "none", "dns.spf": "none", "dns.dmarc": "none", "dns.dnssec": "unsigned",
 		}},
 		{entity.Email, "jane@nomail.example.net", entity.Facts{
 			"dns.status": "nodata", "dns.wildcard": "no",
-			"dns.zone": "nodata", "dns.mx": "null", "dns.spf": "nobody", "dns.dmarc": "none",
-			"dns.dnssec": "unsigned",
+			"dns.zone": "nodata", "dns.mx": "null", "dns.spf": "nobody", "dns.dmarc": "none", "dns.dnssec": "unsigned",
 		}},
 		{entity.Domain, "dangling.example.net", entity.Facts{
 			"dns.status": "dangling", "dns.alias": "gone.example.invalid", "dns.wildcard": "no",
-			"dns.zone": "nodata", "dns.mx": "none",
-			"dns.spf": "none", "dns.dmarc": "none",
-			"dns.dnssec": "unsigned",
+			"dns.zone": "nodata", "dns.mx": "none", "dns.spf": "none", "dns.dmarc": "none", "dns.dnssec": "unsigned",
 		}},
 		{entity.Domain, "missing-name.com", entity.Facts{
 			"dns.status": "nxdomain", "dns.wildcard": "no",
@@ -132,26 +118,18 @@ func TestDNS(t *testing.T) {
 		}},
 		{entity.Domain, "blog.github.io", entity.Facts{
 			"dns.status": "ok", "dns.a": "185.199.108.153", "dns.networks": "1", "dns.ttl": "60", "dns.wildcard": "no",
-			"dns.zone": "nodata",
-			"dns.mx":   "none", "dns.spf": "none",
-			"dns.dmarc": "none", "dns.dnssec": "unsigned",
+			"dns.zone": "nodata", "dns.mx": "none", "dns.spf": "none", "dns.dmarc": "none", "dns.dnssec": "unsigned",
 		}},
 		{entity.Phone, "+4930901820", nil},
 		{entity.IBAN, "DE89370400440532013000", nil},
 		{entity.Domain, "db.internal", nil}, // no public suffix: not looked up
-	}
-	for _, tc := range cases {
+	} {
 		t.Run(tc.value, func(t *testing.T) {
 			t.Parallel()
 			server := resolvertest.Start(t, zone)
 			source := network.NewDNS(ask(t, server))
-			got, err := source.Observe(t.Context(), parse(t, tc.kind, tc.value), wanting(all(source)...))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("differs:\n%s", diff)
-			}
+			got := expect.Value(source.Observe(t.Context(), parse(t, tc.kind, tc.value), wanting(all(source)...)))(t)
+			expect.NoDiff(t, "result", tc.want, got)
 			if tc.want == nil && len(server.Questions()) > 0 {
 				t.Errorf("asked for %v", server.Questions())
 			}
@@ -193,37 +171,13 @@ func TestQueriesPerFact(t *testing.T) {
 		t.Run(fact, func(t *testing.T) {
 			t.Parallel()
 			server := resolvertest.Start(t, zone)
-			if _, err := (network.NewDNS(ask(t, server))).Observe(t.Context(),
-				parse(t, entity.Domain, "www.example.com"), wanting(fact)); err != nil {
-				t.Fatal(err)
-			}
+			expect.Value((network.NewDNS(ask(t, server))).Observe(t.Context(),
+				parse(t, entity.Domain, "www.example.com"), wanting(fact)))(t)
 			asked := server.Questions()
 			if fact == "dns.wildcard" && len(asked) == 1 && strings.HasSuffix(asked[0], ".example.com A") {
 				asked[0] = "? A" // the label cannot be foreseen
 			}
-			if diff := cmp.Diff(want, asked); diff != "" {
-				t.Errorf("asked:\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestWildcard(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct{ zone, want string }{
-		"no wildcard":          {"example.com. 60 IN A 192.0.2.1", "no"},
-		"a wildcard":           {"*.example.com. 60 IN A 192.0.2.1", "yes"},
-		"one of mail only":     {"*.example.com. 60 IN MX 10 mx.example.net.", "no"},
-		"one above a name":     {"*.www.example.com. 60 IN A 192.0.2.1", "no"},
-		"a wildcard elsewhere": {"*.example.net. 60 IN A 192.0.2.1", "no"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			source := network.NewDNS(ask(t, resolvertest.Start(t, tc.zone)))
-			got, err := source.Observe(t.Context(), parse(t, entity.Domain, "www.example.com"), wanting("dns.wildcard"))
-			if err != nil || got["dns.wildcard"] != tc.want {
-				t.Errorf("%v, %v, want %q", got, err, tc.want)
-			}
+			expect.NoDiff(t, "asked", want, asked)
 		})
 	}
 }
@@ -247,7 +201,7 @@ func TestFalseAnswers(t *testing.T) {
 
 func TestDNSSEC(t *testing.T) {
 	t.Parallel()
-	cases := map[string]func(m *dns.Msg){
+	for want, change := range map[string]func(m *dns.Msg){
 		"validated": func(m *dns.Msg) { m.AuthenticatedData = true },
 		"signed":    func(*dns.Msg) {},
 		"unsigned":  func(m *dns.Msg) { m.Answer, m.AuthenticatedData = nil, true },
@@ -258,8 +212,7 @@ func TestDNSSEC(t *testing.T) {
 				&dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeSignatureExpired})
 		},
 		"": func(m *dns.Msg) { m.Rcode, m.Answer = dns.RcodeServerFailure, nil },
-	}
-	for want, change := range cases {
+	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			server := resolvertest.Start(t, zone)
@@ -277,71 +230,72 @@ func TestDNSSEC(t *testing.T) {
 	}
 }
 
-func TestSPF(t *testing.T) {
+// TestPolicies checks the facts that one record decides.
+func TestPolicies(t *testing.T) {
 	t.Parallel()
-	cases := []struct{ name, records, want string }{
-		{"nothing", `d.com. 60 IN TXT "hello"`, "none"},
-		{"another version", `d.com. 60 IN TXT "v=spf10 -all"`, "none"},
-		{"nobody", `d.com. 60 IN TXT "v=spf1 -all"`, "nobody"},
-		{"the listed only", `d.com. 60 IN TXT "V=SPF1 MX -ALL"`, "fail"},
-		{"soft", `d.com. 60 IN TXT "v=spf1 ip4:192.0.2.0/24 ~all"`, "softfail"},
-		{"neutral", `d.com. 60 IN TXT "v=spf1 a ?all"`, "neutral"},
-		{"without an end", `d.com. 60 IN TXT "v=spf1 a mx"`, "neutral"},
-		{"empty", `d.com. 60 IN TXT "v=spf1"`, "neutral"},
-		{"anybody", `d.com. 60 IN TXT "v=spf1 a +all"`, "pass_all"},
-		{"anybody, unsigned", `d.com. 60 IN TXT "v=spf1 all"`, "pass_all"},
-		{"anybody by address", `d.com. 60 IN TXT "v=spf1 ip4:0.0.0.0/0 -all"`, "pass_all"},
-		{"two", "d.com. 60 IN TXT \"v=spf1 -all\"\nd.com. 60 IN TXT \"v=spf1 +all\"", "invalid"},
-		{"redirected", "d.com. 60 IN TXT \"v=spf1 redirect=e.com\"\ne.com. 60 IN TXT \"v=spf1 a -all\"", "fail"},
-		{"redirected past an end", "d.com. 60 IN TXT \"v=spf1 ~all redirect=e.com\"\n" +
-			"e.com. 60 IN TXT \"v=spf1 a -all\"", "softfail"},
-		{"redirected to nothing", `d.com. 60 IN TXT "v=spf1 redirect=e.com"`, "invalid"},
-		{"redirected to itself", `d.com. 60 IN TXT "v=spf1 redirect=d.com"`, ""},
-		{"redirected twice", "d.com. 60 IN TXT \"v=spf1 redirect=e.com\"\n" +
-			"e.com. 60 IN TXT \"v=spf1 redirect=f.com\"\n" +
-			"f.com. 60 IN TXT \"v=spf1 -all\"", ""},
-		{"redirected by a macro", `d.com. 60 IN TXT "v=spf1 redirect=%{d}.e.com"`, "neutral"},
-		{"other modifiers", `d.com. 60 IN TXT "v=spf1 exp=e.com -all"`, "nobody"},
-		{"control characters", `d.com. 60 IN TXT "v=spf1 \000\007 ~all"`, "softfail"},
-	}
-	for _, tc := range cases {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			source := network.NewDNS(ask(t, resolvertest.Start(t, tc.records)))
-			got, err := source.Observe(t.Context(), parse(t, entity.Domain, "d.com"), wanting("dns.spf"))
-			if err != nil || got["dns.spf"] != tc.want {
-				t.Errorf("%v, %v, want %q", got, err, tc.want)
-			}
-		})
-	}
-}
-
-func TestDMARC(t *testing.T) {
-	t.Parallel()
-	cases := []struct{ name, records, want string }{
-		{"nothing", `d.com. 60 IN A 192.0.2.1`, "none"},
-		{"monitor", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1; p=none; rua=mailto:a@d.com"`, "monitor"},
-		{"quarantine", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1;p=Quarantine"`, "quarantine"},
-		{"reject", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1 ; p = reject ;"`, "reject"},
-		{"no request", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1; rua=mailto:a@d.com"`, "invalid"},
-		{"unknown request", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1; p=explode"`, "invalid"},
-		{"two", "_dmarc.m.d.com. 60 IN TXT \"v=DMARC1; p=none\"\n_dmarc.m.d.com. 60 IN TXT \"v=DMARC1; p=reject\"",
-			"none"},
-		{"above", `_dmarc.d.com. 60 IN TXT "v=DMARC1; p=reject"`, "reject"},
-		{"above, for those below", `_dmarc.d.com. 60 IN TXT "v=DMARC1; p=reject; sp=none"`, "monitor"},
-		{"own before parent", "_dmarc.m.d.com. 60 IN TXT \"v=DMARC1; p=none\"\n" +
-			"_dmarc.d.com. 60 IN TXT \"v=DMARC1; p=reject\"", "monitor"},
-		{"the first of doubles", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1; p=reject; p=none"`, "reject"},
-	}
-	for _, tc := range cases {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			source := network.NewDNS(ask(t, resolvertest.Start(t, tc.records)))
-			got, err := source.Observe(t.Context(), parse(t, entity.Email, "a@m.d.com"), wanting("dns.dmarc"))
-			if err != nil || got["dns.dmarc"] != tc.want {
-				t.Errorf("%v, %v, want %q", got, err, tc.want)
-			}
-		})
+	type policy struct{ name, records, want string }
+	for _, group := range []struct {
+		fact  string
+		of    entity.Entity
+		cases []policy
+	}{
+		{"dns.wildcard", parse(t, entity.Domain, "www.example.com"), []policy{
+			{"no wildcard", "example.com. 60 IN A 192.0.2.1", "no"},
+			{"a wildcard", "*.example.com. 60 IN A 192.0.2.1", "yes"},
+			{"one of mail only", "*.example.com. 60 IN MX 10 mx.example.net.", "no"},
+			{"one above a name", "*.www.example.com. 60 IN A 192.0.2.1", "no"},
+			{"a wildcard elsewhere", "*.example.net. 60 IN A 192.0.2.1", "no"},
+		}},
+		{"dns.spf", parse(t, entity.Domain, "d.com"), []policy{
+			{"nothing", `d.com. 60 IN TXT "hello"`, "none"},
+			{"another version", `d.com. 60 IN TXT "v=spf10 -all"`, "none"},
+			{"nobody", `d.com. 60 IN TXT "v=spf1 -all"`, "nobody"},
+			{"the listed only", `d.com. 60 IN TXT "V=SPF1 MX -ALL"`, "fail"},
+			{"soft", `d.com. 60 IN TXT "v=spf1 ip4:192.0.2.0/24 ~all"`, "softfail"},
+			{"neutral", `d.com. 60 IN TXT "v=spf1 a ?all"`, "neutral"},
+			{"without an end", `d.com. 60 IN TXT "v=spf1 a mx"`, "neutral"},
+			{"empty", `d.com. 60 IN TXT "v=spf1"`, "neutral"},
+			{"anybody", `d.com. 60 IN TXT "v=spf1 a +all"`, "pass_all"},
+			{"anybody, unsigned", `d.com. 60 IN TXT "v=spf1 all"`, "pass_all"},
+			{"anybody by address", `d.com. 60 IN TXT "v=spf1 ip4:0.0.0.0/0 -all"`, "pass_all"},
+			{"two", "d.com. 60 IN TXT \"v=spf1 -all\"\nd.com. 60 IN TXT \"v=spf1 +all\"", "invalid"},
+			{"redirected", "d.com. 60 IN TXT \"v=spf1 redirect=e.com\"\ne.com. 60 IN TXT \"v=spf1 a -all\"", "fail"},
+			{"redirected past an end", "d.com. 60 IN TXT \"v=spf1 ~all redirect=e.com\"\n" +
+				"e.com. 60 IN TXT \"v=spf1 a -all\"", "softfail"},
+			{"redirected to nothing", `d.com. 60 IN TXT "v=spf1 redirect=e.com"`, "invalid"},
+			{"redirected to itself", `d.com. 60 IN TXT "v=spf1 redirect=d.com"`, ""},
+			{"redirected twice", "d.com. 60 IN TXT \"v=spf1 redirect=e.com\"\n" +
+				"e.com. 60 IN TXT \"v=spf1 redirect=f.com\"\n" + "f.com. 60 IN TXT \"v=spf1 -all\"", ""},
+			{"redirected by a macro", `d.com. 60 IN TXT "v=spf1 redirect=%{d}.e.com"`, "neutral"},
+			{"other modifiers", `d.com. 60 IN TXT "v=spf1 exp=e.com -all"`, "nobody"},
+			{"control characters", `d.com. 60 IN TXT "v=spf1 \000\007 ~all"`, "softfail"},
+		}},
+		{"dns.dmarc", parse(t, entity.Email, "a@m.d.com"), []policy{
+			{"nothing", `d.com. 60 IN A 192.0.2.1`, "none"},
+			{"monitor", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1; p=none; rua=mailto:a@d.com"`, "monitor"},
+			{"quarantine", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1;p=Quarantine"`, "quarantine"},
+			{"reject", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1 ; p = reject ;"`, "reject"},
+			{"no request", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1; rua=mailto:a@d.com"`, "invalid"},
+			{"unknown request", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1; p=explode"`, "invalid"},
+			{"two", "_dmarc.m.d.com. 60 IN TXT \"v=DMARC1; p=none\"\n_dmarc.m.d.com. 60 IN TXT \"v=DMARC1; p=reject\"",
+				"none"},
+			{"above", `_dmarc.d.com. 60 IN TXT "v=DMARC1; p=reject"`, "reject"},
+			{"above, for those below", `_dmarc.d.com. 60 IN TXT "v=DMARC1; p=reject; sp=none"`, "monitor"},
+			{"own before parent", "_dmarc.m.d.com. 60 IN TXT \"v=DMARC1; p=none\"\n" +
+				"_dmarc.d.com. 60 IN TXT \"v=DMARC1; p=reject\"", "monitor"},
+			{"the first of doubles", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1; p=reject; p=none"`, "reject"},
+		}},
+	} {
+		for _, tc := range group.cases {
+			t.Run(group.fact+" "+tc.name, func(t *testing.T) {
+				t.Parallel()
+				source := network.NewDNS(ask(t, resolvertest.Start(t, tc.records)))
+				got, err := source.Observe(t.Context(), group.of, wanting(group.fact))
+				if err != nil || got[group.fact] != tc.want {
+					t.Errorf("%v, %v, want %q", got, err, tc.want)
+				}
+			})
+		}
 	}
 }
 
@@ -360,66 +314,30 @@ func TestPartialAnswers(t *testing.T) {
 	source := network.NewDNS(ask(t, server))
 	e := parse(t, entity.Domain, "example.com")
 	// The address is cached, so it is known at any deadline.
-	if _, err := source.Observe(ctx, e, wanting("dns.a")); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(source.Observe(ctx, e, wanting("dns.a")))(t)
 	got, err := source.Observe(ctx, e, wanting("dns.a", "dns.mx"))
 	if err == nil {
 		t.Error("no error although the mail servers are unknown")
 	}
-	if diff := cmp.Diff(entity.Facts{"dns.a": "93.184.215.14"}, got); diff != "" {
-		t.Errorf("differs:\n%s", diff)
-	}
+	expect.NoDiff(t, "result", entity.Facts{"dns.a": "93.184.215.14"}, got)
 }
 
 func TestManyRecords(t *testing.T) {
 	t.Parallel()
 	server := resolvertest.Start(t, "")
 	for i := range 60 {
-		server.Add(t, fmt.Sprintf("big.example.com. 60 IN A 41.%d.0.1\n"+
-			"example.com. 60 IN NS ns%02d.example.com.\n"+
+		server.Add(t, fmt.Sprintf("big.example.com. 60 IN A 41.%d.0.1\n"+"example.com. 60 IN NS ns%02d.example.com.\n"+
 			"example.com. 60 IN MX %d m%02d.example.com.", i, i, i, i))
 	}
 	source := network.NewDNS(ask(t, server))
-	got, err := source.Observe(t.Context(), parse(t, entity.Domain, "big.example.com"),
-		wanting("dns.a", "dns.ns", "dns.mx", "dns.networks"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := expect.Value(source.Observe(t.Context(), parse(t, entity.Domain, "big.example.com"),
+		wanting("dns.a", "dns.ns", "dns.mx", "dns.networks")))(t)
 	for _, name := range []string{"dns.a", "dns.ns", "dns.mx"} {
 		if n := len(strings.Fields(got[name])); n != 8 {
 			t.Errorf("%s lists %d: %s", name, n, got[name])
 		}
 	}
-	if got["dns.networks"] != "32" {
-		t.Errorf("dns.networks = %s, want 32", got["dns.networks"])
-	}
-}
-
-// BenchmarkObserve looks up all facts of a cached domain, and of an uncached one from a server on loopback.
-func BenchmarkObserve(b *testing.B) {
-	server := resolvertest.Start(b, zone)
-	source := network.NewDNS(ask(b, server))
-	wants := wanting(all(source)...)
-	b.Run("known", func(b *testing.B) {
-		e := parse(b, entity.Domain, "www.example.com")
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, err := source.Observe(b.Context(), e, wants); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("new", func(b *testing.B) {
-		i := 0
-		for b.Loop() {
-			i++
-			if _, err := source.Observe(b.Context(), parse(b, entity.Domain, fmt.Sprintf("www.new-%d.com", i)),
-				wants); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
+	expect.Equal(t, "dns.networks", got["dns.networks"], "32")
 }
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }

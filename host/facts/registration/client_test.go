@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/entity"
+	"assay/registry/expect"
 )
 
 // TestResponses checks the stored record after each kind of response, regular and hostile.
@@ -22,7 +21,7 @@ func TestResponses(t *testing.T) {
 		return respond(`{"objectClassName": "domain", "events": [{"eventAction": %q, "eventDate": %q}]}`, action, date)
 	}
 	failed := Record{Outcome: Failed, Failures: 1}
-	cases := []struct {
+	for _, tc := range []struct {
 		name    string
 		handler http.HandlerFunc
 		want    Record
@@ -75,16 +74,13 @@ func TestResponses(t *testing.T) {
 		{"redirect to a loopback address", func(w http.ResponseWriter, q *http.Request) {
 			http.Redirect(w, q, "https://[::1]/", http.StatusFound)
 		}, failed},
-	}
-	for _, tc := range cases {
+	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRegistry(t, tc.handler)
 			got := r.fetch(t, "example.com")
 			got.Fetched, got.NextFetch = time.Time{}, time.Time{}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("record (-want +got):\n%s", diff)
-			}
+			expect.NoDiff(t, "record", tc.want, got)
 			if n := r.count("example.com"); n > 1+maxRedirects {
 				t.Errorf("%d requests for the domain", n)
 			}
@@ -98,7 +94,7 @@ func TestResponses(t *testing.T) {
 // TestRedirects checks that redirects lead to https URLs or stay within the operator's own server.
 func TestRedirects(t *testing.T) {
 	t.Parallel()
-	cases := []struct {
+	for _, tc := range []struct {
 		own, to string
 		ok      bool
 	}{
@@ -110,12 +106,8 @@ func TestRedirects(t *testing.T) {
 		{"http://own.example:81/rdap", "http://other.example:81/", false},
 		{"https://own.example/rdap", "http://own.example/", false},
 		{"https://own.example/rdap", "https://other.example/", true},
-	}
-	for _, tc := range cases {
-		c, err := newClient(tc.own, nil, time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
+	} {
+		c := expect.Value(newClient(tc.own, nil, time.Now))(t)
 		if err := c.http.CheckRedirect(httptest.NewRequest(http.MethodGet, tc.to, nil), nil); (err == nil) != tc.ok {
 			t.Errorf("redirect from %q to %s: %v", tc.own, tc.to, err)
 		}
@@ -133,14 +125,9 @@ func TestServers(t *testing.T) {
 			[["cheap"], ["http://plain.example/"]]]}`)
 	}))
 	defer list.Close()
-	c, err := newClient("", nil, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := expect.Value(newClient("", nil, time.Now))(t)
 	c.bootstrap.HTTP = list.Client()
-	if c.bootstrap.BaseURL, err = url.Parse(list.URL); err != nil {
-		t.Fatal(err)
-	}
+	c.bootstrap.BaseURL = expect.Value(url.Parse(list.URL))(t)
 	for domain, want := range map[string]string{
 		"example.com": "https://rdap.example/com/", "a.net": "https://rdap.example/com/",
 		"b.cheap": "", "c.unknown": "",
@@ -150,14 +137,9 @@ func TestServers(t *testing.T) {
 			t.Errorf("server(%s) = %q, %v; want %q", domain, got, err, want)
 		}
 	}
-	if fetches != 1 {
-		t.Errorf("the list was fetched %d times, want once", fetches)
-	}
+	expect.Equal(t, "the list was fetched", fetches, 1)
 	list.Close()
-	fresh, err := newClient("", nil, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fresh := expect.Value(newClient("", nil, time.Now))(t)
 	fresh.bootstrap.HTTP, fresh.bootstrap.BaseURL = list.Client(), c.bootstrap.BaseURL
 	var pause *pauseError
 	if _, err := fresh.server(t.Context(), "example.com"); !errors.As(err, &pause) {

@@ -17,12 +17,10 @@ import (
 
 	"assay/host/entity"
 	"assay/host/facts"
+	"assay/registry/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// patient is a timeout that a test reaches only if it fails, however slow the machine is.
-const patient = 2 * time.Minute
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
@@ -125,10 +123,7 @@ func (r *registry) count(domain string) int {
 // observe returns all facts of an entity.
 func (r *registry) observe(t *testing.T, kind entity.Type, value string) (entity.Facts, error) {
 	t.Helper()
-	e, err := entity.Parse(kind, value, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := expect.Value(entity.Parse(kind, value, ""))(t)
 	return r.Observe(t.Context(), e, func(string) bool { return true })
 }
 
@@ -138,7 +133,7 @@ func (r *registry) fetch(t *testing.T, domain string) Record {
 	before, _ := r.store.get(domain)
 	_, _ = r.observe(t, entity.Domain, domain)
 	var record Record
-	waitFor(t, func() bool {
+	expect.Until(t, "a new record", func() bool {
 		record, _ = r.store.get(domain)
 		return record != before && !r.isPending(domain)
 	})
@@ -152,19 +147,10 @@ func (r *registry) isPending(domain string) bool {
 	return r.fetcher.pending[domain]
 }
 
-// waitFor polls until holds returns true.
-func waitFor(t *testing.T, holds func() bool) {
+// untilDone waits until a domain is neither queued nor being fetched.
+func (r *registry) untilDone(t *testing.T, domain string) {
 	t.Helper()
-	end := time.After(patient)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatal("the condition did not become true in time")
-		}
-	}
+	expect.Until(t, domain+" to be done", func() bool { return !r.isPending(domain) })
 }
 
 // respond returns a handler that responds with JSON.
@@ -196,7 +182,8 @@ func TestObserve(t *testing.T) {
 	if f, err := r.observe(t, entity.Domain, "www.example.com"); !errors.Is(err, ErrPending) || len(f) > 0 {
 		t.Errorf("before the first fetch: Observe = %v, %v", f, err)
 	}
-	waitFor(t, func() bool { _, ok := r.store.get("example.com"); return ok && !r.isPending("example.com") })
+	expect.Until(t, "the first record",
+		func() bool { _, ok := r.store.get("example.com"); return ok && !r.isPending("example.com") })
 	want := entity.Facts{
 		"rdap.found": "yes", "rdap.created": "2026-05-01", "rdap.age_days": "2", "rdap.expires": "2027-05-01",
 		"rdap.unchanged_days": "2", "rdap.registrar": "NameSilo, LLC",
@@ -222,14 +209,12 @@ func TestObserve(t *testing.T) {
 	r.add(12 * time.Hour)
 	want["rdap.age_days"], want["rdap.unchanged_days"] = "3", "3"
 	wantFacts("half a day later", want)
-	if n := r.count("example.com"); n != 1 {
-		t.Errorf("%d requests, want 1", n)
-	}
+	expect.Equal(t, "requests", r.count("example.com"), 1)
 	r.add(30 * time.Hour)
 	r.handle(func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) })
 	want["rdap.age_days"], want["rdap.unchanged_days"] = "4", "4"
 	wantFacts("when a refresh is due", want)
-	waitFor(t, func() bool {
+	expect.Until(t, "the refresh", func() bool {
 		record, _ := r.store.get("example.com")
 		return record.Outcome == Absent && !r.isPending("example.com")
 	})
@@ -240,22 +225,18 @@ func TestObserve(t *testing.T) {
 func TestNoNeedlessQueries(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t, respond(ordinary))
-	cases := []struct {
+	for _, tc := range []struct {
 		kind  entity.Type
 		value string
 	}{
 		{entity.Phone, "+4930901820"}, {entity.IBAN, "DE89370400440532013000"}, {entity.Domain, "co.uk"},
 		{entity.Domain, "blog.github.io"}, {entity.Domain, "host.internal"},
-	}
-	for _, tc := range cases {
+	} {
 		if f, err := r.observe(t, tc.kind, tc.value); len(f) > 0 || err != nil {
 			t.Errorf("%s: Observe = %v, %v; want nothing", tc.value, f, err)
 		}
 	}
-	e, err := entity.Parse(entity.Domain, "example.com", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := expect.Value(entity.Parse(entity.Domain, "example.com", ""))(t)
 	f, err := r.Observe(t.Context(), e, func(fact string) bool { return fact == "dns.a" })
 	if len(f) > 0 || err != nil {
 		t.Errorf("Observe without wanted facts = %v, %v; want nothing", f, err)
@@ -271,7 +252,7 @@ func TestAfterQuery(t *testing.T) {
 	young := Record{Outcome: Registered, Created: noon.AddDate(0, 0, -29)}
 	failure := errors.New("status 500")
 	const day = 24 * time.Hour
-	cases := []struct {
+	for _, tc := range []struct {
 		name        string
 		previous, r Record
 		err         error
@@ -289,26 +270,22 @@ func TestAfterQuery(t *testing.T) {
 		{"many failures", Record{Outcome: Failed, Failures: 1 << 40}, Record{}, failure, Failed, day, 1<<40 + 1},
 		{"failure with a previous record", old, Record{}, failure, Registered, 5 * time.Minute, 1},
 		{"success after failures", Record{Outcome: Registered, Failures: 9}, old, nil, Registered, 7 * day, 0},
-	}
-	for _, tc := range cases {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			got := afterQuery(tc.previous, tc.r, tc.err, noon)
-			if got.Outcome != tc.outcome || got.NextFetch.Sub(noon) != tc.interval || got.Failures != tc.failures ||
-				!got.Fetched.Equal(noon) {
-				t.Errorf("afterQuery = %+v", got)
-			}
-			if tc.err != nil && got.Registrar != tc.previous.Registrar {
-				t.Error("the failure changed the previous registrar")
-			}
-		})
+	} {
+		got := afterQuery(tc.previous, tc.r, tc.err, noon)
+		if got.Outcome != tc.outcome || got.NextFetch.Sub(noon) != tc.interval || got.Failures != tc.failures ||
+			!got.Fetched.Equal(noon) {
+			t.Errorf("%s: afterQuery = %+v", tc.name, got)
+		}
+		if tc.err != nil && got.Registrar != tc.previous.Registrar {
+			t.Errorf("%s: the failure changed the previous registrar", tc.name)
+		}
 	}
 }
 
 // TestRetryAfter checks that a server that refuses a query is not queried about any domain until the pause is over.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
-	cases := map[string]struct {
+	for name, tc := range map[string]struct {
 		status int
 		header string
 		want   time.Duration
@@ -321,8 +298,7 @@ func TestRetryAfter(t *testing.T) {
 			20 * time.Minute},
 		"no header": {http.StatusForbidden, "", time.Minute},
 		"malformed": {http.StatusTooManyRequests, "soon", time.Minute},
-	}
-	for name, tc := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRegistry(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -331,13 +307,9 @@ func TestRetryAfter(t *testing.T) {
 			})
 			r.fetch(t, "one.com")
 			r.add(tc.want - time.Second)
-			if _, err := r.observe(t, entity.Domain, "two.com"); !errors.Is(err, ErrPending) {
-				t.Error(err)
-			}
-			waitFor(t, func() bool { return !r.isPending("two.com") })
-			if n := r.count("two.com"); n != 0 {
-				t.Errorf("%d requests during the pause", n)
-			}
+			expect.Error(t, "error", expect.ErrorOf(r.observe(t, entity.Domain, "two.com")), ErrPending)
+			r.untilDone(t, "two.com")
+			expect.Equal(t, "requests during the pause", r.count("two.com"), 0)
 			r.add(time.Second)
 			r.handle(respond(`{"objectClassName": "domain"}`))
 			if got := r.fetch(t, "two.com"); got.Outcome != Registered {
@@ -359,13 +331,11 @@ func TestConcurrentChecksShareOneFetch(t *testing.T) {
 		wg.Go(func() { _, _ = r.observe(t, entity.Domain, "example.com") })
 	}
 	wg.Wait()
-	waitFor(t, func() bool { return r.count("example.com") == 1 })
+	expect.Until(t, "a request", func() bool { return r.count("example.com") == 1 })
 	_, _ = r.observe(t, entity.Domain, "example.com")
 	close(released)
-	waitFor(t, func() bool { return !r.isPending("example.com") })
-	if n := r.count("example.com"); n != 1 {
-		t.Errorf("%d requests, want 1", n)
-	}
+	r.untilDone(t, "example.com")
+	expect.Equal(t, "requests", r.count("example.com"), 1)
 	if n := r.store.reads; n > 25 {
 		t.Errorf("%d reads of the store, want at most 25", n)
 	}
@@ -375,21 +345,15 @@ func TestConcurrentChecksShareOneFetch(t *testing.T) {
 func TestFetchedByAnotherHost(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t, respond(ordinary))
-	if _, err := r.observe(t, entity.Domain, "first.com"); !errors.Is(err, ErrPending) {
-		t.Error(err)
-	}
+	expect.Error(t, "error", expect.ErrorOf(r.observe(t, entity.Domain, "first.com")), ErrPending)
 	// This host has cached that second.com has no record when the other host stores one.
 	r.cacheRecord("second.com", Record{}, false)
 	_ = r.store.SaveRegistration(t.Context(), "second.com",
 		Record{Outcome: Registered, Created: noon.AddDate(0, 0, -1), NextFetch: noon.Add(time.Hour)})
 	_, _ = r.observe(t, entity.Domain, "second.com")
-	waitFor(t, func() bool { return !r.isPending("second.com") })
-	if f, err := r.observe(t, entity.Domain, "second.com"); err != nil || f["rdap.age_days"] != "1" {
-		t.Errorf("Observe = %v, %v; want the stored record", f, err)
-	}
-	if n := r.count("second.com"); n != 0 {
-		t.Errorf("%d requests, want 0", n)
-	}
+	r.untilDone(t, "second.com")
+	expect.Equal(t, "Observe", expect.Value(r.observe(t, entity.Domain, "second.com"))(t)["rdap.age_days"], "1")
+	expect.Equal(t, "requests", r.count("second.com"), 0)
 }
 
 // TestStoreUnavailable checks that a record that cannot be read is not taken for one that the registry has not given
@@ -405,10 +369,8 @@ func TestStoreUnavailable(t *testing.T) {
 		t.Error("what the registry has not answered refuses checks")
 	}
 	r.fetcher.enqueue("example.com")
-	waitFor(t, func() bool { return !r.isPending("example.com") })
-	if n := r.count("example.com"); n != 0 {
-		t.Errorf("%d requests, want 0", n)
-	}
+	r.untilDone(t, "example.com")
+	expect.Equal(t, "requests", r.count("example.com"), 0)
 }
 
 // TestLaneLimit checks that at most maxQueue domains wait for a server that hangs, and that Close cancels them.

@@ -11,6 +11,7 @@ import (
 	"assay/host/entity"
 	"assay/host/facts"
 	"assay/host/facts/feed"
+	"assay/registry/expect"
 )
 
 // hangingStore is a store whose queries do not return before it is released.
@@ -116,9 +117,7 @@ func TestStaleLists(t *testing.T) {
 	}
 	ready(false)
 	m.broken = nil
-	if err := s.Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Load(t.Context()))
 	noLists(false)
 	ready(true)
 

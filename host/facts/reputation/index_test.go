@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"assay/registry/expect"
 )
 
 // levenshtein is the textbook algorithm, the reference for pattern.distance.
@@ -138,7 +140,7 @@ func TestSegments(t *testing.T) {
 
 func TestFormOf(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		want form
 		ok   bool
 	}{
@@ -154,20 +156,15 @@ func TestFormOf(t *testing.T) {
 		"jane.doe_smith":           {"janedoesmith", true},
 		"":                         {"", false},
 		strings.Repeat("long", 20): {form(strings.Repeat("long", 20)[:maxForm]), true},
-	}
-	for name, tt := range tests {
+	} {
 		if got, ok := formOf(name); got != tt.want || ok != tt.ok {
 			t.Errorf("formOf(%q) = %q, %v, want %q, %v", name, got, ok, tt.want, tt.ok)
 		}
 	}
 	first, _ := formOf("сбербанк-онлайн")
-	if len(first) != 14 {
-		t.Errorf("a Cyrillic name of 14 letters has a form of %d bytes, want 14", len(first))
-	}
+	expect.Equal(t, "a Cyrillic name of 14 letters has a form of", len(first), 14)
 	other, _ := formOf("сбербанк-онлаин")
-	if d := newPattern(first).distance([]byte(other), 5); d != 1 {
-		t.Errorf("one different Cyrillic letter is a distance of %d, want 1", d)
-	}
+	expect.Equal(t, "one different Cyrillic letter is a distance of", newPattern(first).distance([]byte(other), 5), 1)
 }
 
 func FuzzFormOf(f *testing.F) {

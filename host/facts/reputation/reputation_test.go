@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"assay/host/entity"
 	"assay/host/facts"
 	"assay/host/facts/feed"
+	"assay/registry/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -142,11 +142,7 @@ func all(string) bool { return true }
 
 func parse(t *testing.T, kind entity.Type, value string) entity.Entity {
 	t.Helper()
-	e, err := entity.Parse(kind, value, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return expect.Value(entity.Parse(kind, value, ""))(t)
 }
 
 func TestFeedFacts(t *testing.T) {
@@ -169,7 +165,7 @@ func TestFeedFacts(t *testing.T) {
 	m.set(11, feed.List{Name: "Older", Kind: feed.Bad}, "bad2.example")
 	f := NewFeed(m, hasLists)
 	f.now = func() time.Time { return noon }
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		kind  entity.Type
 		value string
 		want  entity.Facts
@@ -216,20 +212,14 @@ func TestFeedFacts(t *testing.T) {
 			"feed.fresh": "yes"}},
 		"on no list":                {entity.Domain, "blumenwiese.example", entity.Facts{}},
 		"a phone number on no list": {entity.Phone, "+4915123456789", entity.Facts{}},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := f.Observe(t.Context(), parse(t, tt.kind, tt.value), all)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := expect.Value(f.Observe(t.Context(), parse(t, tt.kind, tt.value), all))(t)
 			if tt.want["feed.listed"] != "" && tt.want["feed.fresh"] == "" {
 				tt.want["feed.fresh"] = "yes"
 			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("facts (-want +got):\n%s", diff)
-			}
+			expect.NoDiff(t, "facts", tt.want, got)
 		})
 	}
 }
@@ -255,32 +245,25 @@ func TestGraphFacts(t *testing.T) {
 	}
 	slices.Sort(wanted)
 	got, _, err := collector.Collect(t.Context(), "acct_1", parse(t, entity.Domain, "example.org"), wanted)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	want := entity.Facts{
 		"graph.customers": "10", "graph.seen": "100", "graph.blocked_share": "65", "graph.first_seen_days": "2",
 		"graph.neighbours": "3", "graph.neighbour_risk": "30",
 		"history.first_seen_days": "2", "history.seen_1h": "5", "history.seen_24h": "20",
 		"history.own_first_seen_days": "30", "history.own_seen_1h": "0", "history.own_seen_24h": "17",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("facts (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, "facts", want, got)
 	subjects := []Subject{{Account: "acct_1", Entity: Node{Kind: "domain", Value: "example.org"},
 		Parents: []Node{{Kind: "registrable", Value: "example.org"}, {Kind: "maildomain", Value: "example.org"}}}}
-	if diff := cmp.Diff(subjects, queried); diff != "" {
-		t.Errorf("queried subjects (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, "queried subjects", subjects, queried)
 	m.aggregates = func([]Subject) ([]Aggregate, error) { return []Aggregate{{}}, nil }
 	if got, err := g.Observe(t.Context(), parse(t, entity.Phone, "+4915123456789"), all); err != nil || len(got) != 0 {
 		t.Errorf("facts of an unknown entity: %v, %v; want none", got, err)
 	}
 	broken := errors.New("no database")
 	m.aggregates = func([]Subject) ([]Aggregate, error) { return nil, broken }
-	if _, err := g.Observe(t.Context(), parse(t, entity.Domain, "example.org"), all); !errors.Is(err, broken) {
-		t.Errorf("with a failing store: %v, want %v", err, broken)
-	}
+	expect.Error(t, "with a failing store",
+		expect.ErrorOf(g.Observe(t.Context(), parse(t, entity.Domain, "example.org"), all)), broken)
 }
 
 // A source queries the store only for facts that a layer wants.
@@ -296,9 +279,7 @@ func TestUnwantedFactsAreNotQueried(t *testing.T) {
 			t.Errorf("unwanted facts %v, %v", got, err)
 		}
 	}
-	if m.queries != 0 {
-		t.Errorf("%d queries", m.queries)
-	}
+	expect.Equal(t, "queries", m.queries, 0)
 }
 
 func TestRoundDown(t *testing.T) {
@@ -315,19 +296,13 @@ func newSimilar(t *testing.T, m *memoryStore) *Similar {
 	t.Helper()
 	s := NewSimilar(m, slog.New(slog.DiscardHandler))
 	s.now = func() time.Time { return noon }
-	if err := s.Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Load(t.Context()))
 	return s
 }
 
 func similarTo(t *testing.T, s *Similar, kind entity.Type, value string) entity.Facts {
 	t.Helper()
-	got, err := s.Observe(t.Context(), parse(t, kind, value), all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return got
+	return expect.Value(s.Observe(t.Context(), parse(t, kind, value), all))(t)
 }
 
 func TestSimilarFacts(t *testing.T) {
@@ -352,7 +327,7 @@ func TestSimilarFacts(t *testing.T) {
 		}
 		return f
 	}
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		kind  entity.Type
 		value string
 		want  entity.Facts
@@ -378,14 +353,8 @@ func TestSimilarFacts(t *testing.T) {
 		"a mailbox's own entry": {entity.Email, "refund-department-7@gmail.com", nil},
 		"a person's name":       {entity.Email, "jane.smyth@gmail.com", nil},
 		"a phone number":        {entity.Phone, "+4915123456789", nil},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if diff := cmp.Diff(tt.want, similarTo(t, s, tt.kind, tt.value)); diff != "" {
-				t.Errorf("facts (-want +got):\n%s", diff)
-			}
-		})
+	} {
+		expect.NoDiff(t, name, tt.want, similarTo(t, s, tt.kind, tt.value))
 	}
 }
 
@@ -395,9 +364,7 @@ func TestSimilarFollowsLists(t *testing.T) {
 	m := &memoryStore{pages: map[string]bool{"C blumenlieferung.example": true}}
 	unloaded := NewSimilar(m, slog.New(slog.DiscardHandler))
 	_, err := unloaded.Observe(t.Context(), parse(t, entity.Domain, "example.org"), all)
-	if !errors.Is(err, errNotLoaded) {
-		t.Errorf("before Load: %v, want %v", err, errNotLoaded)
-	}
+	expect.Error(t, "before Load", err, errNotLoaded)
 	s := newSimilar(t, m)
 	if got := similarTo(t, s, entity.Domain, "secure-paypal-login.top"); got != nil {
 		t.Errorf("without lists: %v", got)
@@ -410,16 +377,7 @@ func TestSimilarFollowsLists(t *testing.T) {
 	until := func(what string, holds func(entity.Facts) bool) {
 		t.Helper()
 		s.Hint()
-		tick := time.NewTicker(time.Millisecond)
-		defer tick.Stop()
-		for deadline := time.After(2 * time.Minute); !holds(similarTo(t, s, entity.Domain,
-			"secure-paypal-login.top")); {
-			select {
-			case <-tick.C:
-			case <-deadline:
-				t.Fatalf("timed out waiting for %s", what)
-			}
-		}
+		expect.Until(t, what, func() bool { return holds(similarTo(t, s, entity.Domain, "secure-paypal-login.top")) })
 	}
 	m.set(1, feed.List{Name: "A", Kind: feed.Bad}, "secure-paypal-login.xyz")
 	until("an import", func(f entity.Facts) bool { return f["similar.nearest"] == "secure-paypal-login.xyz" })
@@ -427,9 +385,7 @@ func TestSimilarFollowsLists(t *testing.T) {
 	before := (*s.lists.Load())[0].domains
 	s.Hint()
 	until("another list", func(entity.Facts) bool { return len(*s.lists.Load()) == 2 })
-	if (*s.lists.Load())[0].domains != before {
-		t.Error("an unchanged list was read again")
-	}
+	expect.Equal(t, "an unchanged list was read again", (*s.lists.Load())[0].domains, before)
 	m.set(1, feed.List{Name: "A", Kind: feed.Bad}, "secure-paypall-login.xyz")
 	until("other content", func(f entity.Facts) bool { return f["similar.nearest"] == "secure-paypall-login.xyz" })
 	m.withdraw("A")
@@ -456,9 +412,7 @@ func TestSimilarFollowsExpiry(t *testing.T) {
 	s := newSimilar(t, m)
 	later := until.Add(time.Hour)
 	m.feeds[0].ExpiresAt = &later
-	if err := s.Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Load(t.Context()))
 	s.now = func() time.Time { return until }
 	if got := similarTo(t, s, entity.Domain, "secure-paypal-login.top"); got == nil {
 		t.Error("the list expired although it was confirmed")
@@ -497,13 +451,11 @@ func TestBatcher(t *testing.T) {
 	left := make(chan struct{})
 	go func() { get(gone, 99); close(left) }()
 	waiting := func(n int) {
-		tick := time.NewTicker(time.Millisecond)
-		defer tick.Stop()
-		for found := -1; found != n; <-tick.C {
+		expect.Until(t, "queries to wait", func() bool {
 			b.mu.Lock()
-			found = len(b.waiting)
-			b.mu.Unlock()
-		}
+			defer b.mu.Unlock()
+			return len(b.waiting) == n
+		})
 	}
 	waiting(1)
 	cancel()
@@ -513,13 +465,9 @@ func TestBatcher(t *testing.T) {
 	}
 	waiting(6)
 	release <- struct{}{}
-	if n := <-entered; n != 3 {
-		t.Errorf("the second batch has %d queries, want 3: the 4 oldest without the cancelled one", n)
-	}
+	expect.Equal(t, "the second batch", <-entered, 3)
 	release <- struct{}{}
-	if n := <-entered; n != 2 {
-		t.Errorf("the third batch has %d queries, want the remaining 2", n)
-	}
+	expect.Equal(t, "the third batch", <-entered, 2)
 	release <- struct{}{}
 	for range 6 {
 		if r := <-results; r.square != r.query*r.query {
@@ -542,9 +490,7 @@ func TestBatcherFails(t *testing.T) {
 		t.Error("a panicking batch succeeded")
 	}
 	fail = false
-	if got, err := b.get(t.Context(), 7); got != 7 || err != nil {
-		t.Errorf("after a panic: %d, %v; want 7", got, err)
-	}
+	expect.Equal(t, "after a panic", expect.Value(b.get(t.Context(), 7))(t), 7)
 	b.run = func(context.Context, []int) ([]int, error) { return nil, nil }
 	if _, err := b.get(t.Context(), 1); err == nil {
 		t.Error("a batch without results succeeded")

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/miekg/dns"
+
+	"assay/registry/expect"
 )
 
 // FuzzAnswer parses arbitrary bytes as a response and checks that the answer is bounded and clean.
@@ -14,16 +16,10 @@ func FuzzAnswer(f *testing.F) {
 		m.SetQuestion("example.com.", rrtype)
 		m.Id, m.Response, m.Compress = 0, true, true
 		for _, line := range lines {
-			rr, err := dns.NewRR(line)
-			if err != nil {
-				f.Fatal(err)
-			}
+			rr := expect.Value(dns.NewRR(line))(f)
 			m.Answer = append(m.Answer, rr)
 		}
-		packed, err := m.Pack()
-		if err != nil {
-			f.Fatal(err)
-		}
+		packed := expect.Value(m.Pack())(f)
 		f.Add(rrtype, packed)
 	}
 	seed(dns.TypeA, "example.com. 60 IN CNAME b.example.", "b.example. 60 IN A 192.0.2.1")
@@ -50,9 +46,7 @@ func FuzzAnswer(f *testing.F) {
 			t.Errorf("%+v exceeds its limits", a)
 		}
 		for _, h := range a.Hosts {
-			if h.Name != hostName(h.Name) {
-				t.Errorf("%q is not a host name", h.Name)
-			}
+			expect.Equal(t, "is not a host name", h.Name, hostName(h.Name))
 		}
 		for _, p := range a.Policies {
 			if len(p) > maxPolicyBytes || strings.IndexFunc(p, func(r rune) bool { return r < ' ' || r > '~' }) >= 0 {

@@ -11,6 +11,7 @@ import (
 
 	"assay/host/facts/resolver"
 	"assay/host/facts/resolver/resolvertest"
+	"assay/registry/expect"
 )
 
 // TestFalseAnswers checks that nothing is learned from a server that gives false answers, also not from its earlier
@@ -64,19 +65,13 @@ func TestFalseAnswers(t *testing.T) {
 				t.Errorf("lookup of a cached name: %v, want %v", err, resolver.ErrUntrusted)
 			}
 			want := []string{"the DNS server " + server.Addr + " " + tc.problem}
-			if diff := cmp.Diff(want, r.Problems()); diff != "" {
-				t.Errorf("problems: %s", diff)
-			}
+			expect.NoDiff(t, "problems", want, r.Problems())
 			verify(nil)
-			if diff := cmp.Diff(want, r.Problems()); diff != "" {
-				t.Errorf("problems once the server is silent: %s", diff)
-			}
+			expect.NoDiff(t, "problems once the server is silent", want, r.Problems())
 			server.HandleAll(nil)
 			r.Verify(t.Context())
 			lookUp(t, r, "a.example", resolver.A)
-			if n := server.Count("a.example A"); n != 2 {
-				t.Errorf("the server was asked %d times for the name, want once under each trust", n)
-			}
+			expect.Equal(t, "the server was asked", server.Count("a.example A"), 2)
 		})
 	}
 }
@@ -91,10 +86,6 @@ func TestHonestServerAmongOthers(t *testing.T) {
 	if got := lookUp(t, r, "a.example", resolver.A); !cmp.Equal(got.Addresses, addresses("192.0.2.1"), sameAnswer) {
 		t.Errorf("addresses %v", got.Addresses)
 	}
-	if n := portal.Count("a.example A"); n != 0 {
-		t.Errorf("the server with false answers was asked %d times", n)
-	}
-	if got := len(r.Problems()); got != 1 {
-		t.Errorf("%d problems, want 1", got)
-	}
+	expect.Equal(t, "the server with false answers was asked", portal.Count("a.example A"), 0)
+	expect.Equal(t, "problems", len(r.Problems()), 1)
 }

@@ -12,6 +12,7 @@ import (
 
 	"assay/host/facts/resolver"
 	"assay/host/facts/resolver/resolvertest"
+	"assay/registry/expect"
 )
 
 // lookUpNext looks up the i-th of a series of different names.
@@ -24,10 +25,7 @@ func lookUpNext(t *testing.T, r *resolver.Resolver, i int) error {
 // TestUnresponsiveServers checks that lookups fail at once while no server responds, and recover with the servers.
 func TestUnresponsiveServers(t *testing.T) {
 	t.Parallel()
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := expect.Value(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	var responding atomic.Bool
 	server := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, m *dns.Msg) {
 		if responding.Load() {

@@ -10,6 +10,7 @@ import (
 
 	"assay/host/facts/resolver"
 	"assay/host/facts/resolver/resolvertest"
+	"assay/registry/expect"
 )
 
 // handler answers a query to a server.
@@ -38,13 +39,9 @@ func TestHostileResponses(t *testing.T) {
 	t.Parallel()
 	const genuine, forgedRecord = "192.0.2.1", "victim.example. 60 IN A 203.0.113.66"
 	rr := func(line string) dns.RR {
-		r, err := dns.NewRR(line)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
+		return expect.Value(dns.NewRR(line))(t)
 	}
-	cases := []struct {
+	for _, tc := range []struct {
 		name   string
 		handle handler
 		want   string // as describe formats it; "" for an error
@@ -154,8 +151,7 @@ func TestHostileResponses(t *testing.T) {
 				Class: 1, Ttl: 60}, Rdata: "c0"}}
 			_ = w.WriteMsg(m)
 		}, "", true},
-	}
-	for _, tc := range cases {
+	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			server := resolvertest.Start(t, "victim.example. 60 IN A "+genuine)
@@ -179,9 +175,7 @@ func TestHostileResponses(t *testing.T) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if usedTCP != tc.tcp {
-				t.Errorf("retried over TCP: %v, want %v", usedTCP, tc.tcp)
-			}
+			expect.Equal(t, "retried over TCP", usedTCP, tc.tcp)
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/miekg/dns"
 
 	"assay/host/facts/resolver/resolvertest"
+	"assay/registry/expect"
 )
 
 // clock is a clock with a timer that fires when a test says so.
@@ -62,19 +63,14 @@ func TestLateHost(t *testing.T) {
 		"the query was not sent":       {never, patience, true},
 		"the timer fired late":         {0, patience + lateness + bit, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := newClock()
-			began, f := c.Now(), &flight{}
-			if tt.sent != never {
-				at := began.Add(tt.sent)
-				f.sent.Store(&at)
-			}
-			c.advance(tt.took)
-			if got := f.late(began, c.Now(), patience); got != tt.late {
-				t.Errorf("late = %t", got)
-			}
-		})
+		c := newClock()
+		began, f := c.Now(), &flight{}
+		if tt.sent != never {
+			at := began.Add(tt.sent)
+			f.sent.Store(&at)
+		}
+		c.advance(tt.took)
+		expect.Equal(t, name, f.late(began, c.Now(), patience), tt.late)
 	}
 }
 
@@ -100,9 +96,7 @@ func TestLateTimers(t *testing.T) {
 		}
 		return <-done
 	}
-	if err := lookUp("old.example", 0); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, lookUp("old.example", 0))
 	c.advance(maxTTL) // the answer is out of date, but could be served stale
 	drop := func(dns.ResponseWriter, *dns.Msg) {}
 	server.Handle("old.example", drop)
@@ -152,15 +146,9 @@ func TestOwnFailures(t *testing.T) {
 // later.
 func TestUnreadAnswer(t *testing.T) {
 	t.Parallel()
-	server, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := expect.Value(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	defer server.Close()
-	conn, err := net.Dial("udp", server.LocalAddr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := expect.Value(net.Dial("udp", server.LocalAddr().String()))(t)
 	defer conn.Close()
 	for name, tt := range map[string]struct {
 		arrived, read bool
@@ -177,9 +165,7 @@ func TestUnreadAnswer(t *testing.T) {
 		q := Question{Name: "a.example.", Type: A}
 		r.flights[q] = f
 		if tt.arrived {
-			if _, err := server.WriteTo([]byte("x"), conn.LocalAddr()); err != nil {
-				t.Fatal(err)
-			}
+			expect.Value(server.WriteTo([]byte("x"), conn.LocalAddr()))(t)
 			for !f.unread() { // the datagram is on its way
 				runtime.Gosched()
 			}
@@ -200,13 +186,9 @@ func TestUnreadAnswer(t *testing.T) {
 			} else {
 				timer <- c.Now()
 			}
-			if _, err := conn.Read(make([]byte, 8)); err != nil {
-				t.Fatal(err)
-			}
+			expect.Value(conn.Read(make([]byte, 8)))(t)
 		}
-		if err := <-done; !errors.Is(err, tt.want) {
-			t.Errorf("%s: %v, want %v", name, err, tt.want)
-		}
+		expect.Error(t, name, <-done, tt.want)
 		_ = r.Close()
 	}
 }

@@ -2,7 +2,6 @@ package resolver_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"assay/host/facts/resolver"
 	"assay/host/facts/resolver/resolvertest"
+	"assay/registry/expect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -50,11 +50,7 @@ func newResolver(t testing.TB, cfg resolver.Config, servers ...*resolvertest.Ser
 
 func lookUp(t testing.TB, r *resolver.Resolver, name string, rrtype resolver.Type) resolver.Answer {
 	t.Helper()
-	a, err := r.Lookup(t.Context(), resolver.Question{Name: name, Type: rrtype})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
+	return expect.Value(r.Lookup(t.Context(), resolver.Question{Name: name, Type: rrtype}))(t)
 }
 
 func addresses(texts ...string) []netip.Addr {
@@ -91,7 +87,7 @@ func TestLookup(t *testing.T) {
 		empty.example. 60 IN CNAME example.com.
 	`)
 	r := newResolver(t, resolver.Config{}, server)
-	cases := []struct {
+	for _, tc := range []struct {
 		name, host string
 		rrtype     resolver.Type
 		want       resolver.Answer
@@ -128,13 +124,10 @@ func TestLookup(t *testing.T) {
 			resolver.Answer{Status: resolver.NXDomain}},
 		{"label longer than 63 bytes", strings.Repeat("l", 64) + ".com", resolver.A,
 			resolver.Answer{Status: resolver.NXDomain}},
-	}
-	for _, tc := range cases {
+	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tc.want, lookUp(t, r, tc.host, tc.rrtype), sameAnswer); diff != "" {
-				t.Errorf("Lookup (-want +got):\n%s", diff)
-			}
+			expect.NoDiff(t, "Lookup", tc.want, lookUp(t, r, tc.host, tc.rrtype), sameAnswer)
 		})
 	}
 }
@@ -159,7 +152,7 @@ func (c *clock) add(d time.Duration) {
 
 func TestCacheTTL(t *testing.T) {
 	t.Parallel()
-	cases := []struct {
+	for _, tc := range []struct {
 		name, zone, host string
 		ttl              time.Duration // when the next lookup queries the server again
 	}{
@@ -168,8 +161,7 @@ func TestCacheTTL(t *testing.T) {
 		{"maximum", "a.example. 999999 IN A 192.0.2.1", "a.example", time.Hour},
 		{"NXDOMAIN, TTL of the SOA record", "a.example. 60 IN A 192.0.2.1", "b.example", time.Minute},
 		{"NODATA, TTL of the SOA record", "a.example. 60 IN MX 1 m.example.", "a.example", time.Minute},
-	}
-	for _, tc := range cases {
+	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			server, c := resolvertest.Start(t, tc.zone), &clock{now: time.Unix(1e9, 0)}
@@ -177,14 +169,10 @@ func TestCacheTTL(t *testing.T) {
 			lookUp(t, r, tc.host, resolver.A)
 			c.add(tc.ttl - time.Millisecond)
 			lookUp(t, r, strings.ToUpper(tc.host), resolver.A)
-			if n := server.Count(tc.host + " A"); n != 1 {
-				t.Errorf("%d queries before the TTL has passed, want 1", n)
-			}
+			expect.Equal(t, "queries before the TTL has passed", server.Count(tc.host+" A"), 1)
 			c.add(time.Millisecond)
 			lookUp(t, r, tc.host, resolver.A)
-			if n := server.Count(tc.host + " A"); n != 2 {
-				t.Errorf("%d queries after the TTL has passed, want 2", n)
-			}
+			expect.Equal(t, "queries after the TTL has passed", server.Count(tc.host+" A"), 2)
 		})
 	}
 }
@@ -206,9 +194,7 @@ func TestStale(t *testing.T) {
 	c.add(time.Hour)
 	wantAnswer("while the server fails", "ok 192.0.2.1", true)
 	wantAnswer("while the failure is cached", "ok 192.0.2.1", true)
-	if n := server.Count("a.example A"); n != 2 {
-		t.Errorf("%d queries, want 2, because the failure is cached", n)
-	}
+	expect.Equal(t, "queries", server.Count("a.example A"), 2)
 	c.add(6 * time.Second)
 	server.Handle("a.example", nil)
 	wantAnswer("after the failure", "ok 192.0.2.1", false)
@@ -244,18 +230,12 @@ func TestAbandonedLookup(t *testing.T) {
 		_, err := r.Lookup(ctx, resolver.Question{Name: "a.example", Type: resolver.A})
 		abandoned <- err
 	}()
-	waitFor(t, func() bool { return server.Count("a.example A") == 1 })
+	expect.Until(t, "a query", func() bool { return server.Count("a.example A") == 1 })
 	cancel()
-	if err := <-abandoned; !errors.Is(err, context.Canceled) {
-		t.Errorf("the abandoned lookup returns %v", err)
-	}
+	expect.Error(t, "the abandoned lookup returns", <-abandoned, context.Canceled)
 	close(released)
-	if got := describe(lookUp(t, r, "a.example", resolver.A)); got != "ok 192.0.2.1" {
-		t.Errorf("the next lookup returns %q", got)
-	}
-	if n := server.Count("a.example A"); n != 1 {
-		t.Errorf("%d queries, want 1", n)
-	}
+	expect.Equal(t, "the next lookup", describe(lookUp(t, r, "a.example", resolver.A)), "ok 192.0.2.1")
+	expect.Equal(t, "queries", server.Count("a.example A"), 1)
 }
 
 func TestConcurrentLookupsShareOneQuery(t *testing.T) {
@@ -271,53 +251,39 @@ func TestConcurrentLookupsShareOneQuery(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := server.Count("a.example A"); n != 1 {
-		t.Errorf("%d queries, want 1", n)
-	}
+	expect.Equal(t, "queries", server.Count("a.example A"), 1)
 }
 
 func TestRetry(t *testing.T) {
 	t.Parallel()
-	const zone = "a.example. 60 IN A 192.0.2.1"
-	drop := func(dns.ResponseWriter, *dns.Msg) {}
-	t.Run("a packet is lost", func(t *testing.T) {
-		t.Parallel()
-		server := resolvertest.Start(t, zone)
-		server.Handle("a.example", func(w dns.ResponseWriter, r *dns.Msg) {
-			if server.Count("a.example A") > 1 {
-				_ = w.WriteMsg(server.Reply(r))
+	for name, c := range map[string]struct {
+		first      handler
+		retryAfter time.Duration // 0: the default
+		servers    int
+	}{
+		"a packet is lost": {func(s *resolvertest.Server, w dns.ResponseWriter, r *dns.Msg) {
+			if s.Count("a.example A") > 1 {
+				_ = w.WriteMsg(s.Reply(r))
 			}
+		}, 0, 1},
+		"the first server is silent": {func(*resolvertest.Server, dns.ResponseWriter, *dns.Msg) {}, 0, 2},
+		"the first server fails":     {respond(dns.RcodeServerFailure), patient, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var servers []*resolvertest.Server
+			for range c.servers {
+				servers = append(servers, resolvertest.Start(t, "a.example. 60 IN A 192.0.2.1"))
+			}
+			servers[0].Handle("a.example", c.first.on(servers[0]))
+			r := newResolver(t, resolver.Config{RetryAfter: c.retryAfter}, servers...)
+			expect.Equal(t, "answer", describe(lookUp(t, r, "a.example", resolver.A)), "ok 192.0.2.1")
 		})
-		r := newResolver(t, resolver.Config{}, server)
-		if got := describe(lookUp(t, r, "a.example", resolver.A)); got != "ok 192.0.2.1" {
-			t.Error(got)
-		}
-	})
-	t.Run("the first server is silent", func(t *testing.T) {
-		t.Parallel()
-		first, second := resolvertest.Start(t, zone), resolvertest.Start(t, zone)
-		first.Handle("a.example", drop)
-		r := newResolver(t, resolver.Config{}, first, second)
-		if got := describe(lookUp(t, r, "a.example", resolver.A)); got != "ok 192.0.2.1" {
-			t.Error(got)
-		}
-	})
-	t.Run("the first server fails", func(t *testing.T) {
-		t.Parallel()
-		first, second := resolvertest.Start(t, zone), resolvertest.Start(t, zone)
-		first.Handle("a.example", respond(dns.RcodeServerFailure).on(first))
-		r := newResolver(t, resolver.Config{RetryAfter: patient}, first, second)
-		if got := describe(lookUp(t, r, "a.example", resolver.A)); got != "ok 192.0.2.1" {
-			t.Error(got)
-		}
-	})
-	t.Run("no server listens", func(t *testing.T) {
-		t.Parallel()
-		r := newResolver(t, resolver.Config{Servers: []string{"127.0.0.1:1"}})
-		if a, err := r.Lookup(t.Context(), resolver.Question{Name: "a.example", Type: resolver.A}); err == nil {
-			t.Errorf("Lookup = %+v without a server", a)
-		}
-	})
+	}
+	r := newResolver(t, resolver.Config{Servers: []string{"127.0.0.1:1"}})
+	if a, err := r.Lookup(t.Context(), resolver.Question{Name: "a.example", Type: resolver.A}); err == nil {
+		t.Errorf("Lookup = %+v without a server", a)
+	}
 }
 
 func TestBusyAndClosed(t *testing.T) {
@@ -336,35 +302,16 @@ func TestBusyAndClosed(t *testing.T) {
 		server.Handle(name, func(dns.ResponseWriter, *dns.Msg) { server.Wait(released) })
 		wg.Go(func() { _, _ = r.Lookup(ctx, resolver.Question{Name: name, Type: resolver.A}) })
 		if i%64 == 63 { // more at once might overflow the server's socket buffer
-			waitFor(t, func() bool { return len(server.Questions()) == i+1 })
+			expect.Until(t, "the queries", func() bool { return len(server.Questions()) == i+1 })
 		}
 	}
 	extra := resolver.Question{Name: "extra.example", Type: resolver.A}
-	if _, err := r.Lookup(ctx, extra); !errors.Is(err, resolver.ErrBusy) {
-		t.Errorf("a lookup beyond the limit returns %v", err)
-	}
+	expect.Error(t, "a lookup beyond the limit returns", expect.ErrorOf(r.Lookup(ctx, extra)), resolver.ErrBusy)
 	close(released)
 	if err := r.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := r.Lookup(ctx, extra); !errors.Is(err, resolver.ErrClosed) {
-		t.Errorf("a lookup after Close returns %v", err)
-	}
+	expect.Error(t, "a lookup after Close returns", expect.ErrorOf(r.Lookup(ctx, extra)), resolver.ErrClosed)
 	cancel()
 	wg.Wait()
-}
-
-// waitFor polls until holds returns true.
-func waitFor(t *testing.T, holds func() bool) {
-	t.Helper()
-	end := time.After(patient)
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatal("the condition did not become true in time")
-		}
-	}
 }

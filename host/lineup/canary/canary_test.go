@@ -14,6 +14,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/registry/expect"
 )
 
 var bands = check.Bands{Review: 40, Block: 70}
@@ -204,9 +205,7 @@ func TestWatchLooksUpMissingFacts(t *testing.T) {
 	h := newHost(t, lineup(1, -6, layerOf("layer", "old", byFact("rdap.age_days"), "dns.a", "rdap.age_days")),
 		lineup(2, -6, layerOf("layer", "new", byFact("dns.a"), "dns.a")), 0.01)
 	h.check(t, 0, 1)
-	if got := fmt.Sprint(h.collected); got != "[dns.a rdap.age_days]" {
-		t.Errorf("looked up %s", got)
-	}
+	expect.Equal(t, "looked up", fmt.Sprint(h.collected), "[dns.a rdap.age_days]")
 	if h.outcomes[Same] != 1 {
 		t.Errorf("outcomes %v", h.outcomes)
 	}
@@ -268,9 +267,7 @@ func TestWatchStartsAgain(t *testing.T) {
 		t.Errorf("withdrawn %q", h.reasons)
 	}
 	h.Live.Swap(lineup(5, -6, layer))
-	if got := h.watch.Summary(); got != "" {
-		t.Errorf("without a canary, the summary is %q", got)
-	}
+	expect.Equal(t, "without a canary, the summary", h.watch.Summary(), "")
 }
 
 // A withdrawal that fails is tried again after a while.

@@ -8,6 +8,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/registry/expect"
 )
 
 // checksUntil returns after how many checks a canary is withdrawn of which every nth flips, 0 if not after 20,000.
@@ -43,9 +44,7 @@ func TestBeyond(t *testing.T) {
 		"a half, at a limit of a tenth": {2, 0.1, 28},
 		"a tenth, at its limit":         {10, 0.1, 0},
 	} {
-		if got := checksUntil(c.every, c.limit); got != c.want {
-			t.Errorf("%s: withdrawn after %d checks, want %d", name, got, c.want)
-		}
+		expect.Equal(t, name+": withdrawn after", checksUntil(c.every, c.limit), c.want)
 	}
 }
 

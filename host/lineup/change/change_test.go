@@ -16,6 +16,7 @@ import (
 	"assay/host/lineup/replay"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/expect"
 )
 
 // database is a storage in memory, whose one host, if it is not nil, answers as told.
@@ -110,23 +111,12 @@ type setting struct {
 
 func newSetting(t *testing.T) *setting {
 	t.Helper()
-	key, err := activation.NewKey("operator", bytes.Repeat([]byte{1}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
-	trust, err := activation.ParseTrust("operator " + key.Verifier)
-	if err != nil {
-		t.Fatal(err)
-	}
-	memory, err := lineup.OpenMemory(t.TempDir() + "/activation")
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := expect.Value(activation.NewKey("operator", bytes.Repeat([]byte{1}, 32)))(t)
+	trust := expect.Value(activation.ParseTrust("operator " + key.Verifier))(t)
+	memory := expect.Value(lineup.OpenMemory(t.TempDir() + "/activation"))(t)
 	report, err := json.Marshal(replay.Report{References: 1, Types: []replay.TypeReport{{Type: "domain", Checks: 200,
 		Verdicts: map[check.Verdict]map[check.Verdict]int{check.Allow: {check.Block: 3, check.Allow: 197}}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	db := &database{notes: map[registry.Digest]string{}, host: &fleet.Host{ID: "host_a", Name: "a:1"},
 		answer:   fleet.Answer{Host: "host_a", Progress: fleet.Ready, Report: report},
 		proposed: func() {}, activated: func() error { return nil }}
@@ -145,18 +135,12 @@ func (s *setting) activate(t *testing.T, l registry.LineupDocument) {
 	if err == nil {
 		_, err = s.Activate(t.Context(), lineup.Proposal{Base: s.inForce(t).Activation, Lineup: stored})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 }
 
 func (s *setting) inForce(t *testing.T) lineup.Verified {
 	t.Helper()
-	inForce, err := s.Current(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return inForce
+	return expect.Value(s.Current(t.Context()))(t)
 }
 
 // A change is in force after all steps, or what was in force stays, with the reason.
@@ -311,9 +295,7 @@ func TestChangesAtOnce(t *testing.T) {
 		t.Errorf("no warning that the canary ends: %+v", last)
 	}
 	do("revision 1", rollback(1))
-	if _, err := lineup.StoreLineup(t.Context(), s.db, weighted(10), registry.OriginOperator); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(lineup.StoreLineup(t.Context(), s.db, weighted(10), registry.OriginOperator))(t)
 	do("reading lineup: there is no such lineup revision", rollback(3)) // it was never in force
 }
 

@@ -9,6 +9,7 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/lineup/demotion"
+	"assay/registry/expect"
 )
 
 var (
@@ -84,8 +85,7 @@ func TestWatch(t *testing.T) {
 		// One account can suspend a layer, and then all get checks without it.
 		"a suspended layer": {[]func(*day){each(1, 5, unknown, trapped), each(9, 50, unknown, suspended)}, ""},
 
-		"established entities are accused": {[]func(*day){each(3, 8, established, accusing)},
-			"it would have 8 of 32"},
+		"established entities are accused": {[]func(*day){each(3, 8, established, accusing)}, "it would have 8 of 32"},
 		"seven of them":                    {[]func(*day){each(9, 7, established, accusing)}, ""},
 		"unknown entities are accused":     {[]func(*day){each(9, 50, unknown, accusing)}, ""},
 		"entities that look honest":        {[]func(*day){each(9, 50, honestStyle, accusing)}, ""},
@@ -95,23 +95,20 @@ func TestWatch(t *testing.T) {
 		"established ones for fewer than half": {[]func(*day){each(7, 1, unknown, fine),
 			each(3, 50, established, accusing)}, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := &day{demotion.NewWatch(), start}
-			for _, more := range c.checks {
-				more(d)
+		d := &day{demotion.NewWatch(), start}
+		for _, more := range c.checks {
+			more(d)
+		}
+		select {
+		case f := <-d.Found():
+			if c.want == "" || f.Layer != "graph" || f.Revision != 7 || !strings.Contains(f.Reason, c.want) {
+				t.Errorf("%s: found %+v, want %q", name, f, c.want)
 			}
-			select {
-			case f := <-d.Found():
-				if c.want == "" || f.Layer != "graph" || f.Revision != 7 || !strings.Contains(f.Reason, c.want) {
-					t.Errorf("found %+v, want %q", f, c.want)
-				}
-			default:
-				if c.want != "" {
-					t.Error("nothing was found")
-				}
+		default:
+			if c.want != "" {
+				t.Errorf("%s: nothing was found", name)
 			}
-		})
+		}
 	}
 }
 
@@ -134,37 +131,14 @@ func TestFoundAgain(t *testing.T) {
 		d.check(fmt.Sprint(i), 3, unknown, trapped)
 	}
 	d.check("0", 10, unknown, trapped)
-	if n := found(); n != 1 {
-		t.Errorf("found %d times within 10 s, want 1", n)
-	}
+	expect.Equal(t, "found", found(), 1)
 	d.check("0", 10, unknown, trapped)
-	if n := found(); n != 1 {
-		t.Errorf("found %d times in the next 10 s, want 1", n)
-	}
+	expect.Equal(t, "found", found(), 1)
 	d.check("0", 1000, unknown, trapped) // nobody receives: it must not block
-	if n := found(); n != 8 {
-		t.Errorf("found %d times, want as many as are kept", n)
-	}
+	expect.Equal(t, "found", found(), 8)
 	swapped := *terms
 	d.at = d.at.Add(time.Second)
 	d.Remember([]check.Record{{Caller: check.Caller{Account: "0"}, Decision: &check.Decision{At: d.at.Add(time.Minute),
 		Terms: &swapped, Layers: []check.Outcome{unknown, trapped}}}})
-	if n := found(); n != 0 {
-		t.Errorf("found %d times in another lineup", n)
-	}
-}
-
-func BenchmarkWatch(b *testing.B) {
-	w := demotion.NewWatch()
-	layers := []check.Outcome{{Required: true}, {Required: true}, fine, fine, hinting, fine, fine, fine, fine,
-		established}
-	var records [200][]check.Record
-	for i := range records {
-		records[i] = []check.Record{{Caller: check.Caller{Account: fmt.Sprint("acct_", i)},
-			Decision: &check.Decision{At: start, Terms: terms, Layers: layers}}}
-	}
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		w.Remember(records[i%len(records)])
-	}
+	expect.Equal(t, "found", found(), 0)
 }

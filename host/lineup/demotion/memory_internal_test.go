@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"assay/host/check"
+	"assay/registry/expect"
 )
 
 // Too many accounts or lineups begin the counts again.
@@ -19,15 +20,11 @@ func TestMemoryIsBounded(t *testing.T) {
 		remember(fmt.Sprint(i), terms)
 		most = max(most, len(w.lineups[terms].accounts))
 	}
-	if most != maxAccounts {
-		t.Errorf("%d accounts were remembered, want %d", most, maxAccounts)
-	}
+	expect.Equal(t, "accounts were remembered", most, maxAccounts)
 	most = 0
 	for range 3 * maxLineups {
 		remember("", &check.Terms{})
 		most = max(most, len(w.lineups))
 	}
-	if most != maxLineups {
-		t.Errorf("%d lineups were remembered, want %d", most, maxLineups)
-	}
+	expect.Equal(t, "lineups were remembered", most, maxLineups)
 }

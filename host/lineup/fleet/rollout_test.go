@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"assay/host/lineup/fleet"
+	"assay/registry/expect"
 )
 
 // roster is a store whose content a test changes each time that the hosts are read.
@@ -141,12 +142,8 @@ func TestPrepare(t *testing.T) {
 				t.Errorf("error %v, want %q", err, c.err)
 			}
 			if err == nil {
-				if len(p.Answers) != c.ready {
-					t.Errorf("%d hosts are ready, want %d", len(p.Answers), c.ready)
-				}
-				if len(r.withdrawn) != 0 {
-					t.Error("withdrawn before it was closed")
-				}
+				expect.Equal(t, "hosts are ready", len(p.Answers), c.ready)
+				expect.Equal(t, "withdrawn before it was closed", len(r.withdrawn), 0)
 				err = p.Close()
 				if err != nil {
 					t.Error(err)
@@ -204,9 +201,7 @@ func TestAwait(t *testing.T) {
 			if (err == nil) != (c.err == "") || err != nil && (err.Error() != c.err || !errors.As(err, &incomplete)) {
 				t.Errorf("error %v, want %q", err, c.err)
 			}
-			if len(running) != c.running {
-				t.Errorf("%d hosts run it, want %d", len(running), c.running)
-			}
+			expect.Equal(t, "hosts run it", len(running), c.running)
 		})
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 func TestDistribution(t *testing.T) {
@@ -20,9 +22,7 @@ func TestDistribution(t *testing.T) {
 		"three":       {[]float64{3, 1, 2}, Distribution{2, 3, 3, 3}},
 		"one hundred": {hundred, Distribution{50, 90, 99, 100}},
 	} {
-		if got := distributionOf(test.values); got != test.want {
-			t.Errorf("%s: %+v, want %+v", name, got, test.want)
-		}
+		expect.Equal(t, name, distributionOf(test.values), test.want)
 	}
 }
 
@@ -46,8 +46,7 @@ func TestVectorsCoverAnswers(t *testing.T) {
 		return false
 	}
 	for _, want := range []string{"refused", "abstained true", "abstained false, score 0, ",
-		"abstained false, score 20, ",
-		"abstained false, score 30, ", `abstained false, score 50, threat "scam"`} {
+		"abstained false, score 20, ", "abstained false, score 30, ", `abstained false, score 50, threat "scam"`} {
 		if !has(want) {
 			t.Errorf("no vector leads to %q", want)
 		}

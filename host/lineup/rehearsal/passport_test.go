@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // processes are the programs that the test binary can be instead of the tests.
@@ -71,17 +72,10 @@ func asking() []byte {
 
 func packed(t *testing.T, wasm []byte) registry.Module {
 	t.Helper()
-	wasm, err := registry.Pack(wasm, []byte(`{"name":"guest","version":"1.0.0","summary":"A test's layer",
+	wasm = expect.Value(registry.Pack(wasm, []byte(`{"name":"guest","version":"1.0.0","summary":"A test's layer",
 		"entities":["domain","iban"],"facts":["domain.ascii"],"signals":[],"threats":[],"budget_fuel":1000,
-		"memory_mb":1,"default_weight":1}`), []byte(`{"name":"a case","type":"iban","value":"XX000000000"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := registry.OpenModule(wasm)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+		"memory_mb":1,"default_weight":1}`), []byte(`{"name":"a case","type":"iban","value":"XX000000000"}`)))(t)
+	return expect.Value(registry.OpenModule(wasm))(t)
 }
 
 // TestIssue measures modules. Those whose answers depend on anything but the input get no passport.
@@ -133,9 +127,7 @@ func TestIssue(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if !test.check(p) || p.Digest != m.Digest.String() || p.Plugin != "guest@1.0.0" {
 				t.Errorf("%+v", p)
 			}
@@ -169,10 +161,7 @@ func TestJudge(t *testing.T) {
 // TestHonestBands checks the bands of false positives, and that every built-in value can be read.
 func TestHonestBands(t *testing.T) {
 	t.Parallel()
-	lineup, err := registry.DefaultLineup()
-	if err != nil {
-		t.Fatal(err)
-	}
+	lineup := expect.Value(registry.DefaultLineup())(t)
 	if bands := (registry.Bands{Review: reviewScore, Block: blockScore}); lineup.Bands != bands {
 		t.Errorf("the default lineup has %+v, passports use %+v", lineup.Bands, bands)
 	}

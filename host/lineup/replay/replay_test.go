@@ -10,11 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/lineup/replay"
+	"assay/registry/expect"
 )
 
 var (
@@ -114,12 +113,8 @@ func values() (all []check.Field) {
 func (h *host) check(t *testing.T, f check.Field) *check.Decision {
 	t.Helper()
 	pro, _ := check.PlanNamed("pro")
-	d, err := h.Check(t.Context(), check.Request{Caller: check.Caller{Account: "acct_1", Plan: pro},
-		Fields: []check.Field{f}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return expect.Value(h.Check(t.Context(), check.Request{Caller: check.Caller{Account: "acct_1", Plan: pro},
+		Fields: []check.Field{f}}))(t)
 }
 
 // TestPredictedVerdictsAreTheObservedOnes replays checks with a candidate, then checks the same values with the
@@ -212,18 +207,13 @@ func TestPredictedVerdictsAreTheObservedOnes(t *testing.T) {
 			}
 			for i, r := range now.recorded {
 				fused, layers, err := replay.Rescore(t.Context(), next.lineup(t), &r, nil, next.collect(t, r))
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				d := next.recorded[i].Decision
 				if fused.Score != d.Score || fused.Verdict != d.Verdict || len(layers) != len(d.Layers) {
 					t.Errorf("%s: rescored %d, observed %d", d.Query, fused.Score, d.Score)
 				}
 			}
-			report, err := now.ring.Replay(t.Context(), next.lineup(t), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			report := expect.Value(now.ring.Replay(t.Context(), next.lineup(t), nil))(t)
 			got := map[string]int{}
 			for _, typed := range report.Types {
 				for from, verdicts := range typed.Verdicts {
@@ -232,9 +222,7 @@ func TestPredictedVerdictsAreTheObservedOnes(t *testing.T) {
 					}
 				}
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("(-observed +predicted):\n%s", diff)
-			}
+			expect.NoDiff(t, "observed and predicted", want, got)
 			if report.Flips() != flips || (flips > 0) != c.flips {
 				t.Errorf("%d flips, predicted %d; want any: %v", flips, report.Flips(), c.flips)
 			}
@@ -281,11 +269,7 @@ func (h *host) lineup(t *testing.T) *check.Lineup {
 
 func predict(t *testing.T, now, next *host) *replay.Report {
 	t.Helper()
-	report, err := now.ring.Replay(t.Context(), next.lineup(t), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return report
+	return expect.Value(now.ring.Replay(t.Context(), next.lineup(t), nil))(t)
 }
 
 var errBusy = errors.New("too much processor time")
@@ -303,10 +287,7 @@ func TestRefusedChecksAreCounted(t *testing.T) {
 		}
 		return pointsOf("entity.value", 3)(in)
 	})))
-	report, err := now.ring.Replay(t.Context(), next, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := expect.Value(now.ring.Replay(t.Context(), next, nil))(t)
 	if len(report.Types) != 2 || report.Types[0].Refused != 0 || report.Types[1].Refused != 30 ||
 		report.Types[1].Checks != 30 {
 		t.Errorf("%+v", report.Types)
@@ -389,9 +370,7 @@ func TestRescoreLooksUpMissingFacts(t *testing.T) {
 		}
 		_, _, err = replay.Rescore(t.Context(), next.lineup(t), &r, nil,
 			func(context.Context, []string) (entity.Facts, error) { return nil, errBusy })
-		if !errors.Is(err, errBusy) {
-			t.Errorf("without the facts: %v", err)
-		}
+		expect.Error(t, "without the facts", err, errBusy)
 	}
 }
 

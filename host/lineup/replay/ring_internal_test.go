@@ -7,10 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/registry/expect"
 )
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -65,18 +64,13 @@ func TestRingIsBounded(t *testing.T) {
 		"by bytes":             {100, 120, "gf"}, // less than three times recordedBytes
 		"by less than a check": {100, 10, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r, _ := clocked(c.checks, c.maxBytes)
-			r.remember("abcdefg")
-			if got := r.subjects(); got != c.want {
-				t.Errorf("the ring has %q, want %q", got, c.want)
-			}
-			checks, bytes := r.Size()
-			if checks != len(c.want) || bytes > c.maxBytes || (bytes == 0) != (c.want == "") {
-				t.Errorf("%d checks with %d bytes", checks, bytes)
-			}
-		})
+		r, _ := clocked(c.checks, c.maxBytes)
+		r.remember("abcdefg")
+		expect.Equal(t, name+": the ring", r.subjects(), c.want)
+		checks, bytes := r.Size()
+		if checks != len(c.want) || bytes > c.maxBytes || (bytes == 0) != (c.want == "") {
+			t.Errorf("%s: %d checks with %d bytes", name, checks, bytes)
+		}
 	}
 }
 
@@ -104,35 +98,27 @@ func TestErasure(t *testing.T) {
 		"a full ring":                         {"abcdefghij-d", "jihgfec"},
 		"a full ring, and more":               {"abcdefghij-dklm", "mlkjihgf"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r, now := clocked(8, 1<<20)
-			for i := 0; i < len(c.steps); i++ {
-				switch s := c.steps[i]; {
-				case s == '-':
-					i++
-					r.Erase(named(c.steps[i]))
-				case s == '!':
-					r.Erase(nil)
-				case s == '+':
-					*now = now.Add(erasedFor + time.Second)
-					if err := r.Trim(t.Context()); err != nil {
-						t.Error(err)
-					}
-				case s >= 'A' && s <= 'Z':
-					r.Remember([]check.Record{recorded(s-'A'+'a', start)})
-				default:
-					r.remember(string(s))
-				}
+		r, now := clocked(8, 1<<20)
+		for i := 0; i < len(c.steps); i++ {
+			switch s := c.steps[i]; {
+			case s == '-':
+				i++
+				r.Erase(named(c.steps[i]))
+			case s == '!':
+				r.Erase(nil)
+			case s == '+':
+				*now = now.Add(erasedFor + time.Second)
+				expect.NoError(t, r.Trim(t.Context()))
+			case s >= 'A' && s <= 'Z':
+				r.Remember([]check.Record{recorded(s-'A'+'a', start)})
+			default:
+				r.remember(string(s))
 			}
-			if got := r.subjects(); got != c.want {
-				t.Errorf("the ring has %q, want %q", got, c.want)
-			}
-			if checks, bytes := r.Size(); checks != len(c.want) || bytes != int64(recordedBytes*len(c.want)) {
-				t.Errorf("%d checks with %d bytes, want %d with %d each", checks, bytes, len(c.want),
-					recordedBytes)
-			}
-		})
+		}
+		expect.Equal(t, name, r.subjects(), c.want)
+		if checks, bytes := r.Size(); checks != len(c.want) || bytes != int64(recordedBytes*len(c.want)) {
+			t.Errorf("%s: %d checks with %d bytes, want %d of %d each", name, checks, bytes, len(c.want), recordedBytes)
+		}
 	}
 }
 
@@ -211,14 +197,10 @@ func TestFloodOfErasures(t *testing.T) {
 		r.Erase(fmt.Appendf(nil, "%-*d", pseudonymBytes, i))
 	}
 	r.Remember([]check.Record{recorded('c', start)})
-	if got := r.subjects(); got != "" {
-		t.Errorf("the ring has %q", got)
-	}
+	expect.Equal(t, "the ring", r.subjects(), "")
 	*now = now.Add(time.Second)
 	r.remember("d")
-	if got := r.subjects(); got != "d" {
-		t.Errorf("the ring has %q", got)
-	}
+	expect.Equal(t, "the ring", r.subjects(), "d")
 }
 
 // A check without a pseudonym could not be erased, and one that an override decided says nothing about lineups.
@@ -230,9 +212,7 @@ func TestSomeChecksAreNotRemembered(t *testing.T) {
 	overridden.Decision.Override = &check.Override{}
 	unknown.Decision.Terms = nil
 	r.Remember([]check.Record{anonymous, overridden, unknown, recorded('d', start)})
-	if got := r.subjects(); got != "d" {
-		t.Errorf("the ring has %q", got)
-	}
+	expect.Equal(t, "the ring", r.subjects(), "d")
 }
 
 // Checks, erasures and replays at the same time; the race detector watches.
@@ -275,19 +255,14 @@ func TestContentIsKept(t *testing.T) {
 		{Abstained: true}, {Failure: check.Suspended}, {Failure: check.Exhausted},
 		{Score: 100, Signals: []check.Signal{{Points: 100, Code: "d:e:f"}, {Points: -1, Code: ""}}},
 	}
-	got, err := decode(encode(nil, &record))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := expect.Value(decode(encode(nil, &record)))(t)
 	want := content{Type: entity.Domain, Query: "A.Example.com", Country: "DE", Account: "acct_1", Score: 71,
 		Verdict: check.Block, LookedUp: record.LookedUp, Layers: []check.Outcome{
 			{Score: -60, Signals: []check.Signal{{Points: -60, Code: "a:b:c"}}},
 			{Abstained: true}, {Failure: check.Suspended}, {Failure: check.Exhausted},
 			{Score: 100, Signals: []check.Signal{{Points: 100, Code: "d:e:f"}, {Points: -1, Code: ""}}},
 		}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, "result", want, got)
 }
 
 // FuzzDecode reads damaged contents: decode reports an error instead of a panic, and what it accepts is what encode

@@ -13,6 +13,7 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/lineup/replay"
+	"assay/registry/expect"
 )
 
 // tally adds checks to a tally: after each, a shadow layer raises the score from 20 to 50 if flips is set.
@@ -43,17 +44,10 @@ func TestShadowReport(t *testing.T) {
 	merged := func(revision int64) *replay.ShadowReport {
 		var stored []json.RawMessage
 		for _, tally := range []*replay.Tally{&a, &b} {
-			text, err := tally.JSON()
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := expect.Value(tally.JSON())(t)
 			stored = append(stored, text)
 		}
-		r, err := replay.MergeShadows(revision, stored...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
+		return expect.Value(replay.MergeShadows(revision, stored...))(t)
 	}
 	r := merged(7)
 	if r.LeftOut != 1 || len(r.Report.Types) != 1 || r.Report.Types[0].Checks != 105 || r.Report.Flips() != 5 {
@@ -61,31 +55,18 @@ func TestShadowReport(t *testing.T) {
 	}
 	want := []replay.SignalFlips{{Type: entity.Domain, From: check.Allow, To: check.Review, Layer: "mailbox",
 		Code: "mailbox:name:random", Flips: 5}}
-	if diff := cmp.Diff(want, r.Report.Signals); diff != "" {
-		t.Errorf("signals (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, "signals", want, r.Report.Signals)
 	emitted := []replay.EmittedSignals{{Layer: "mailbox", Checks: 5, // in the others, it failed
 		Signals: map[string]int{"mailbox:shape:odd": 5, "mailbox:name:random": 5}}}
-	if diff := cmp.Diff(emitted, r.Emitted); diff != "" {
-		t.Errorf("emitted (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, "emitted", emitted, r.Emitted)
 	var text strings.Builder
-	if err := r.WriteText(&text); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, r.WriteText(&text))
 	file := filepath.Join("testdata", "shadow.txt")
 	if *update {
-		if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(file, []byte(text.String()), 0o644))
 	}
-	golden, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(golden), text.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	golden := expect.Value(os.ReadFile(file))(t)
+	expect.NoDiff(t, "result", string(golden), text.String())
 	if r := merged(8); r.LeftOut != 0 || r.Report.Flips() != 5 {
 		t.Errorf("revision 8: %+v", r)
 	}
@@ -100,7 +81,5 @@ func TestShadowReport(t *testing.T) {
 	if _, err := replay.MergeShadows(7, json.RawMessage("{")); err == nil {
 		t.Error("a damaged report was merged")
 	}
-	if text, err := new(replay.Tally).JSON(); text != nil || err != nil {
-		t.Errorf("an empty tally: %s, %v", text, err)
-	}
+	expect.Equal(t, "an empty tally", string(expect.Value(new(replay.Tally).JSON())(t)), "")
 }

@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/lineup/replay"
+	"assay/registry/expect"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files in testdata")
@@ -84,22 +83,13 @@ func TestReportText(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var text strings.Builder
-			if err := r.WriteText(&text); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, r.WriteText(&text))
 			file := filepath.Join("testdata", strings.ReplaceAll(name, " ", "_")+".txt")
 			if *update {
-				if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, os.WriteFile(file, []byte(text.String()), 0o644))
 			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), text.String()); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			want := expect.Value(os.ReadFile(file))(t)
+			expect.NoDiff(t, "result", string(want), text.String())
 		})
 	}
 }
@@ -109,16 +99,9 @@ func TestMerge(t *testing.T) {
 	t.Parallel()
 	a, b := reports()
 	text := func(r *replay.Report) json.RawMessage {
-		text, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
+		return expect.Value(json.Marshal(r))(t)
 	}
-	stored, err := replay.MergeStored(text(a), nil, text(b), text(a))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stored := expect.Value(replay.MergeStored(text(a), nil, text(b), text(a)))(t)
 	if _, err := replay.MergeStored(json.RawMessage("{")); err == nil {
 		t.Error("a damaged report was merged")
 	}
@@ -130,9 +113,7 @@ func TestMerge(t *testing.T) {
 		"another order": replay.Merge(b, a, a), "in steps": replay.Merge(replay.Merge(b, a), replay.Merge(a)),
 		"stored": stored, "with silent hosts": replay.Merge(nil, a, nil, b, a),
 	} {
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: (-want +got):\n%s", name, diff)
-		}
+		expect.NoDiff(t, name, want, got)
 	}
 	if a.Types[0].Checks != 5000 || a.Types[0].Verdicts[check.Allow][check.Review] != 60 {
 		t.Errorf("merging changed a report: %+v", a)
@@ -160,15 +141,11 @@ func TestReferences(t *testing.T) {
 	}
 	base := lineup(-3, bands, member("feeds", "1", 6, layerFunc(listed)))
 	report := replay.Merge()
-	if err := report.AddReferences(t.Context(), base, base, nil); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, report.AddReferences(t.Context(), base, base, nil))
 	if report.References < 20 || len(report.ReferenceFlips) != 0 {
 		t.Errorf("the same lineup: %+v", report)
 	}
-	if err := report.AddReferences(t.Context(), base, lineup(-3, bands), nil); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, report.AddReferences(t.Context(), base, lineup(-3, bands), nil))
 	names, types := map[string]bool{}, map[entity.Type]bool{}
 	for _, f := range report.ReferenceFlips {
 		names[f.Name], types[f.Type] = true, true

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"assay/registry/expect"
 )
 
 func TestRequestsRotateAccounts(t *testing.T) {
@@ -20,9 +22,7 @@ func TestRequestsRotateAccounts(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	target := Target{URL: server.URL, Key: "a", Others: []string{"b", "c"}, Bodies: [][]byte{[]byte("{}")}}
-	if _, err := Offer(t.Context(), target, 300, 100*time.Millisecond); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(Offer(t.Context(), target, 300, 100*time.Millisecond))(t)
 	mu.Lock()
 	defer mu.Unlock()
 	for _, key := range []string{"a", "b", "c"} {
@@ -50,10 +50,7 @@ func TestOffersAreMadeWhileAHostStalls(t *testing.T) {
 	}))
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	target := Target{URL: server.URL, Bodies: [][]byte{[]byte("{}")}}
-	f, err := Offer(t.Context(), target, rate, 2*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := expect.Value(Offer(t.Context(), target, rate, 2*time.Second))(t)
 	if f.Answered != 2*rate || f.Failed > 0 {
 		t.Errorf("%d answered, %d failed (%v); want all of %d answered", f.Answered, f.Failed, f.Failure, 2*rate)
 	}

@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/pprof/profile"
+
+	"assay/registry/expect"
 )
 
 // TestAttribute checks that each sample belongs to the innermost part on its stack.
@@ -42,18 +43,11 @@ func TestAttribute(t *testing.T) {
 	add(256, "runtime.scanobject", "runtime.gcBgMarkWorker")
 	add(512, "assay/host/web/api.(*Server).log", "assay/host/web/api.New")
 	var file bytes.Buffer
-	if err := p.Write(&file); err != nil {
-		t.Fatal(err)
-	}
-	got, err := Attribute(&file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, p.Write(&file))
+	got := expect.Value(Attribute(&file))(t)
 	want := []PartTime{{partLogs, 512}, {partCollection, 256}, {partRest, 128}, {partLedger, 96}, {partFacts, 16},
 		{partCheck, 8}, {partSandbox, 4}, {partGuest, 3}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	expect.NoDiff(t, "result", want, got)
 	if _, err := Attribute(bytes.NewReader([]byte("no profile"))); err == nil {
 		t.Error("a text was read as a profile")
 	}
@@ -65,16 +59,11 @@ func TestProcessTimes(t *testing.T) {
 		t.Skip("needs /proc")
 	}
 	burn(t, func() bool { d, err := ProcessTime(os.Getpid()); return d > 0 || err != nil })
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := expect.Value(os.Getwd())(t)
 	if d, err := TimeWithin(filepath.Dir(dir)); d == 0 || err != nil {
 		t.Errorf("processes below the working directory's parent: %v, error %v", d, err)
 	}
-	if d, err := TimeWithin(t.TempDir()); d != 0 || err != nil {
-		t.Errorf("processes in an empty directory: %v, error %v", d, err)
-	}
+	expect.Equal(t, "processes in an empty directory", expect.Value(TimeWithin(t.TempDir()))(t), 0)
 	if _, err := ProcessTime(-1); err == nil {
 		t.Error("a process that does not exist used no processor time")
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 func TestReplaceSection(t *testing.T) {
@@ -18,12 +20,7 @@ func TestReplaceSection(t *testing.T) {
 		"a title within another's text": {"# Results\n\n## One\n\nTwo\n", "Two",
 			"# Results\n\n## One\n\nTwo\n\n## Two\n\nnew\n"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := replaceSection(test.document, test.title, "new\n\n"); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
-		})
+		expect.Equal(t, name, replaceSection(test.document, test.title, "new\n\n"), test.want)
 	}
 }
 
@@ -40,12 +37,7 @@ func TestWrap(t *testing.T) {
 		"code":                   {long[:100] + " `just soak one hour`.", long[:100] + "\n`just soak one hour`."},
 		"a table":                {"| a |\n|---|\n| " + long + " |", "| a |\n|---|\n| " + long + " |"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := wrap(test.text); got != test.want {
-				t.Errorf("got %q, want %q", got, test.want)
-			}
-		})
+		expect.Equal(t, name, wrap(test.text), test.want)
 	}
 }
 
@@ -53,14 +45,9 @@ func TestResults(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "results.md")
 	for _, text := range []string{"earlier text", "later text"} {
-		if err := BeginResults(file).Write("Suite", text); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, BeginResults(file).Write("Suite", text))
 	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := expect.Value(os.ReadFile(file))(t)
 	for _, want := range []string{"# Results\n", "\n## Suite\n\n20", " UTC, revision ", " processors",
 		"\n\nlater text\n"} {
 		if strings.Count(string(text), want) != 1 || strings.Contains(string(text), "earlier text") {

@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,6 +14,7 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/measure/eval"
+	"assay/registry/expect"
 )
 
 // table is a scorer with the scores of each layer for each value.
@@ -74,15 +74,8 @@ func (s *sampleBuilder) draw(random *rand.Rand, t entity.Type, n int, bias, a, b
 
 func (s *sampleBuilder) fit(t *testing.T, o eval.FitOptions) *eval.Fit {
 	t.Helper()
-	scored, err := eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := eval.FitLineup(s.lineup, scored, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	scored := expect.Value(eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil))(t)
+	return expect.Value(eval.FitLineup(s.lineup, scored, o))(t)
 }
 
 // unlimited returns options without limits on false positives.
@@ -238,8 +231,7 @@ func TestFitWithinLineupLimits(t *testing.T) {
 	if diff := cmp.Diff([]string{"a reaches review", "idle blocks"}, f.Binding); diff != "" || len(f.Broken) != 0 ||
 		!(f.Free.AUC > f.Fitted.AUC) {
 		t.Errorf("AUC %v, without the limits %v, broken %q (-want +got binding):\n%s", f.Fitted.AUC, f.Free.AUC,
-			f.Broken,
-			diff)
+			f.Broken, diff)
 	}
 	s.lineup.Limits[entity.Domain][1].AtLeast = 30
 	if f := s.fit(t, unlimited(.03)).Types[0]; !slices.Contains(f.Broken, "b never blocks") {
@@ -259,13 +251,8 @@ func TestFitOfLabels(t *testing.T) {
 			Scores: map[string]int{"a": scores[0], "b": scores[1]}})
 	}
 	want := s.fit(t, unlimited(.5))
-	got, err := eval.FitLineup(s.lineup, s.lineup.Scored(labels), unlimited(.5))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want.Types[0].Weights, got.Types[0].Weights); diff != "" {
-		t.Errorf("weights (-values +labels):\n%s", diff)
-	}
+	got := expect.Value(eval.FitLineup(s.lineup, s.lineup.Scored(labels), unlimited(.5)))(t)
+	expect.NoDiff(t, "weights (-values +labels)", want.Types[0].Weights, got.Types[0].Weights)
 }
 
 // Fitting some layers keeps the bias and all other weights.
@@ -357,14 +344,8 @@ func TestFitRejects(t *testing.T) {
 			for _, malicious := range c.labels {
 				s.add(entity.Domain, malicious, "", 50)
 			}
-			scored, err := eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := eval.FitLineup(s.lineup, scored, unlimited(.1)); err == nil ||
-				!strings.Contains(err.Error(), c.text) {
-				t.Errorf("error %v, want one that contains %q", err, c.text)
-			}
+			scored := expect.Value(eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil))(t)
+			expect.ErrorText(t, "error", expect.ErrorOf(eval.FitLineup(s.lineup, scored, unlimited(.1))), c.text)
 		})
 	}
 }
@@ -415,8 +396,6 @@ func TestFitGolden(t *testing.T) {
 	f := s.fit(t, eval.FitOptions{L2: 1e-5, Prevalence: .03, ReviewFPR: .02, BlockFPR: .003, SuffixFPR: 1})
 	f.Dropped = 1
 	var b bytes.Buffer
-	if err := f.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, f.WriteText(&b))
 	golden(t, "fit.txt", b.String())
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -19,6 +18,7 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/measure/eval"
+	"assay/registry/expect"
 )
 
 var update = flag.Bool("update", false, "update the golden files")
@@ -27,8 +27,7 @@ var update = flag.Bool("update", false, "update the golden files")
 func lineup() eval.Model {
 	domains := []entity.Type{entity.Domain, entity.Email}
 	return eval.Model{
-		Revision: 3, Bias: same(-4), Bands: check.Bands{Review: 40, Block: 70},
-		Layers: []eval.Layer{
+		Revision: 3, Bias: same(-4), Bands: check.Bands{Review: 40, Block: 70}, Layers: []eval.Layer{
 			{Name: "first", Version: "1.0.0", Weight: same(8), Types: entity.Types()},
 			{Name: "second", Version: "2.1.0", Weight: same(4), Types: domains},
 			{Name: "silent", Version: "1.0.0", Weight: same(6), Types: domains},
@@ -74,9 +73,7 @@ func (f *fakeScorer) Score(_ context.Context, field eval.Row) (*check.Decision, 
 			continue
 		}
 		o := check.Outcome{Layer: layer.Name, Version: layer.Version, Weight: layer.Weight[field.Type], Micros: 10,
-			Score:     score,
-			Range:     check.Range{-100, 100},
-			Abstained: i == 2}
+			Score: score, Range: check.Range{-100, 100}, Abstained: i == 2}
 		if i == 0 && s.failure != "" {
 			o.Failure, o.Score = s.failure, 0
 		}
@@ -119,15 +116,10 @@ func example() (*fakeScorer, []eval.Row) {
 
 func measure(t *testing.T, f *fakeScorer, rows []eval.Row, o eval.Options) *eval.Report {
 	t.Helper()
-	scored, err := eval.Run(t.Context(), f, lineup(), rows, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	scored := expect.Value(eval.Run(t.Context(), f, lineup(), rows, 0, nil))(t)
 	r := eval.Measure(lineup(), scored, o)
 	r.Files, r.Seconds = []string{"example.jsonl"}, 1.25
-	if err := r.Explain(t.Context(), f); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, r.Explain(t.Context(), f))
 	return r
 }
 
@@ -154,9 +146,7 @@ func TestMeasure(t *testing.T) {
 	bands := map[string][2]int{"allow": {d.Bands.Allow.Benign, d.Bands.Allow.Malicious},
 		"review": {d.Bands.Review.Benign, d.Bands.Review.Malicious},
 		"block":  {d.Bands.Block.Benign, d.Bands.Block.Malicious}}
-	if diff := cmp.Diff(map[string][2]int{"allow": {4, 1}, "review": {0, 1}, "block": {1, 2}}, bands); diff != "" {
-		t.Errorf("bands (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, "bands", map[string][2]int{"allow": {4, 1}, "review": {0, 1}, "block": {1, 2}}, bands)
 	if b := d.Bands.Review; b.TruePositives != 3 || b.FalsePositives != 1 || b.FalseNegatives != 1 ||
 		b.TrueNegatives != 4 || b.Recall != .75 || b.FPR != .2 {
 		t.Errorf("from review on: %+v", b)
@@ -183,9 +173,7 @@ func TestMeasure(t *testing.T) {
 	if silent.AUC != .5 || silent.Abstained != 9 || silent.Without.AUC != d.AUC {
 		t.Errorf("silent: %+v", silent)
 	}
-	if len(r.Types[1].Layers) != 1 {
-		t.Errorf("phone numbers have %d layers", len(r.Types[1].Layers))
-	}
+	expect.Equal(t, "phone numbers have", len(r.Types[1].Layers), 1)
 
 	type group struct {
 		name  string
@@ -341,50 +329,27 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got; go test -update updates it):\n%s", name, diff)
-	}
+	want := expect.Value(os.ReadFile(file))(t)
+	expect.NoDiff(t, name, string(want), got)
 }
 
 // The figures of a single type are at the top level.
 func TestJSONOfSingleType(t *testing.T) {
 	t.Parallel()
 	f, rows := example()
-	for n, want := range map[int]string{10: "at the top level", 12: "in types"} {
-		var out struct {
-			AUC      *float64        `json:"auc"`
-			Recall1  *float64        `json:"recall_at_1pct_fpr"`
-			Recall01 *float64        `json:"recall_at_01pct_fpr"`
-			Bands    json.RawMessage `json:"bands"`
-			Layers   []struct {
-				AUC *float64 `json:"auc"`
-			} `json:"layers"`
-			Types []struct {
-				AUC *float64 `json:"auc"`
-			} `json:"types"`
-			Rows int `json:"rows"`
+	for n, want := range map[int][]string{10: {"auc", "bands", "layers", "recall_at_01pct_fpr", "recall_at_1pct_fpr"},
+		12: {"types"}} {
+		var out map[string]json.RawMessage
+		expect.NoError(t, json.Unmarshal(expect.Value(json.Marshal(measure(t, f, rows[:n], eval.Options{})))(t), &out))
+		var got []string
+		for _, field := range []string{"auc", "bands", "layers", "recall_at_01pct_fpr", "recall_at_1pct_fpr", "types"} {
+			if text := out[field]; len(text) > 0 && string(text) != "null" {
+				got = append(got, field)
+			}
 		}
-		data, err := json.Marshal(measure(t, f, rows[:n], eval.Options{}))
-		if err == nil {
-			err = json.Unmarshal(data, &out)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		top := out.AUC != nil && out.Recall1 != nil && out.Recall01 != nil && out.Bands != nil &&
-			len(out.Layers) == 3 && out.Layers[0].AUC != nil && out.Types == nil
-		below := out.AUC == nil && len(out.Types) == 2 && out.Types[0].AUC != nil
-		if out.Rows != n || !(want == "at the top level" && top || want == "in types" && below) {
-			t.Errorf("%d rows: want the figures %s:\n%s", n, want, data)
-		}
+		expect.NoDiff(t, fmt.Sprint(n, " rows"), want, got)
 	}
 }
 
@@ -392,16 +357,12 @@ func TestRunStopsAtError(t *testing.T) {
 	t.Parallel()
 	f, rows := example()
 	delete(f.scores, "bonk.example")
-	if _, err := eval.Run(t.Context(), f, lineup(), rows, 0, nil); err == nil ||
-		!strings.Contains(err.Error(), "scoring domain: no scores") {
-		t.Errorf("error %v", err)
-	}
+	expect.ErrorText(t, "error",
+		expect.ErrorOf(eval.Run(t.Context(), f, lineup(), rows, 0, nil)), "scoring domain: no scores")
 	f, rows = example()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := eval.Run(ctx, f, lineup(), rows, 0, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v after cancellation", err)
-	}
+	expect.Error(t, "error", expect.ErrorOf(eval.Run(ctx, f, lineup(), rows, 0, nil)), context.Canceled)
 }
 
 func TestProgress(t *testing.T) {
@@ -496,8 +457,7 @@ func TestFalsePositives(t *testing.T) {
 		got = append(got, counts{g.Group, g.Review.N, g.Review.Count, g.Block.Count})
 	}
 	if diff := cmp.Diff([]counts{{".co.uk", 50, 5, 1}, {".com", 1200, 6, 2}, {"rank 1 to 1,000", 1000 + 49 + 48, 57,
-		49}},
-		got, cmp.AllowUnexported(counts{})); diff != "" {
+		49}}, got, cmp.AllowUnexported(counts{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/measure/eval"
+	"assay/registry/expect"
 )
 
 // pluginSample has domains that layer a finds in part, each with other letters, and those of the layer to measure,
@@ -33,16 +34,10 @@ func pluginSample(score func(random *rand.Rand, malicious bool, a int) int) *sam
 func (s *sampleBuilder) plugin(t *testing.T) *eval.PluginReport {
 	t.Helper()
 	s.lineup.Traced = "idle"
-	scored, err := eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	scored := expect.Value(eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil))(t)
 	fits := []string{}
-	r, err := eval.MeasurePlugin(s.lineup, s.lineup.Limits, scored, unlimited(.3), 2,
-		func(done, total int, what string) { fits = append(fits, fmt.Sprintf("%d/%d %s", done, total, what)) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := expect.Value(eval.MeasurePlugin(s.lineup, s.lineup.Limits, scored, unlimited(.3), 2,
+		func(done, total int, what string) { fits = append(fits, fmt.Sprintf("%d/%d %s", done, total, what)) }))(t)
 	if len(fits) != 2 || !strings.HasSuffix(fits[1], " domain with the layer") {
 		t.Errorf("progress %q", fits)
 	}
@@ -154,9 +149,7 @@ func TestPluginRows(t *testing.T) {
 		t.Errorf("%+v", errors)
 	}
 	_, err := eval.MeasurePlugin(s.lineup, nil, nil, unlimited(.3), 2, nil)
-	if err == nil || !strings.Contains(err.Error(), "no rows of both labels") {
-		t.Errorf("without rows: %v", err)
-	}
+	expect.ErrorText(t, "without rows", err, "no rows of both labels")
 }
 
 // TestPluginPromises measures a layer that finds nothing, and whose signals warrant a review: its weight costs AUC.
@@ -164,16 +157,10 @@ func TestPluginPromises(t *testing.T) {
 	t.Parallel()
 	s := pluginSample(func(random *rand.Rand, _ bool, _ int) int { return random.IntN(2) * 40 })
 	s.lineup.Traced = "idle"
-	scored, err := eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	scored := expect.Value(eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil))(t)
 	s.lineup.Limits = map[entity.Type][]eval.Limit{entity.Domain: {
 		{Name: "idle:kind:detail reaches review", Bias: 1, Weights: []float64{0, 0, .4}, AtLeast: -.4}}}
-	r, err := eval.MeasurePlugin(s.lineup, nil, scored, unlimited(.1), 2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := expect.Value(eval.MeasurePlugin(s.lineup, nil, scored, unlimited(.1), 2, nil))(t)
 	if d := r.Types[0]; d.Weight < 1 || d.AUCGain.Value >= 0 || d.AUCGain.Noise ||
 		!strings.Contains(strings.Join(r.Warnings, "\n"), "what its signals warrant: idle:kind:detail reaches review") {
 		t.Errorf("weight %v, gain %+v, warnings %q", d.Weight, d.AUCGain, r.Warnings)
@@ -202,13 +189,8 @@ func TestPluginGolden(t *testing.T) {
 	})
 	s.lineup.Traced = "idle"
 	scored, err := eval.Run(t.Context(), signalling{table{s.lineup.Layers, s.scores}}, s.lineup, s.rows, 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := eval.MeasurePlugin(s.lineup, nil, scored, unlimited(.3), 2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
+	r := expect.Value(eval.MeasurePlugin(s.lineup, nil, scored, unlimited(.3), 2, nil))(t)
 	r.Files, r.Skipped, r.Others, r.Replaced, r.Seconds = []string{"rows.jsonl"}, 1, 2, "idle@0.9.0", 1.5
 	if err := r.Explain(t.Context(), func(_ context.Context, row eval.Row) (eval.Called, error) {
 		return eval.Called{Signals: []check.Signal{}, Facts: map[string]string{"domain.name": row.Value},
@@ -217,16 +199,9 @@ func TestPluginGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	var text, page bytes.Buffer
-	if err := r.WriteText(&text); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.WriteHTML(&page); err != nil {
-		t.Fatal(err)
-	}
-	data, err := json.MarshalIndent(r, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, r.WriteText(&text))
+	expect.NoError(t, r.WriteHTML(&page))
+	data := expect.Value(json.MarshalIndent(r, "", " "))(t)
 	golden(t, "plugin.txt", text.String())
 	golden(t, "plugin.html", page.String())
 	golden(t, "plugin.json", string(data)+"\n")

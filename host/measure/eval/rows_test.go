@@ -10,6 +10,7 @@ import (
 
 	"assay/host/entity"
 	"assay/host/measure/eval"
+	"assay/registry/expect"
 )
 
 func TestReadRow(t *testing.T) {
@@ -39,8 +40,7 @@ func TestReadRow(t *testing.T) {
 			eval.Row{Type: entity.Phone, Value: "1", Country: "MV"}, ""},
 		{"region as an object", `{"type":"phone","value":"1","label":0,"region":{"country":"MV"}}`,
 			eval.Row{Type: entity.Phone, Value: "1", Country: "MV"}, ""},
-		{"empty value", `{"type":"domain","value":"","label":1}`, eval.Row{Type: entity.Domain, Malicious: true},
-			""},
+		{"empty value", `{"type":"domain","value":"","label":1}`, eval.Row{Type: entity.Domain, Malicious: true}, ""},
 
 		{"not JSON", `{"type":"domain"`, eval.Row{}, "it is not JSON"},
 		{"array", `["domain"]`, eval.Row{}, "it is not a JSON object"},
@@ -68,9 +68,7 @@ func TestReadRow(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			rows, bad, err := eval.Read(strings.NewReader("\n"+c.line+"\n"), "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if c.reason != "" {
 				if len(rows) != 0 || len(bad) != 1 || bad[0].Line != 2 || !strings.Contains(bad[0].Reason, c.reason) {
 					t.Errorf("rows %v, invalid lines %v; want one for line 2 that contains %q", rows, bad, c.reason)
@@ -89,12 +87,8 @@ func TestReadForms(t *testing.T) {
 	lines := "{\"type\":\"domain\",\"value\":\"a\",\"label\":1}\r\n\n{\"type\":\"iban\",\"value\":\"b\",\"label\":0}"
 	var zipped bytes.Buffer
 	w := gzip.NewWriter(&zipped)
-	if _, err := w.Write([]byte(lines)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(w.Write([]byte(lines)))(t)
+	expect.NoError(t, w.Close())
 	want := []eval.Row{{Type: entity.Domain, Value: "a", Malicious: true}, {Type: entity.IBAN, Value: "b"}}
 	for _, c := range []struct {
 		name, input string
@@ -113,9 +107,7 @@ func TestReadForms(t *testing.T) {
 			t.Parallel()
 			rows, bad, err := eval.Read(strings.NewReader(c.input), "")
 			if c.wantErr != "" {
-				if err == nil || !strings.Contains(err.Error(), c.wantErr) {
-					t.Errorf("error %v, want one that contains %q", err, c.wantErr)
-				}
+				expect.ErrorText(t, "error", err, c.wantErr)
 				return
 			}
 			if diff := cmp.Diff(c.want, rows); diff != "" || err != nil || bad != nil {

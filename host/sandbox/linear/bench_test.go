@@ -3,20 +3,8 @@ package linear
 import (
 	"fmt"
 	"testing"
-)
 
-// Facts of typical checks.
-var (
-	ibanFacts = map[string]string{
-		"iban.country": "DE", "iban.listed": "yes", "iban.structure": "ok", "iban.check": "ok",
-		"iban.check_digits": "12", "iban.bban": "500105170648489890", "iban.bank": "50010517",
-		"iban.account": "0648489890", "iban.sepa": "yes", "entity.country": "DE",
-	}
-	emailFacts = map[string]string{
-		"email.domain": "mailbox-secure.example", "email.local": "paypal-support",
-		"domain.name":        "mailbox-secure.example",
-		"domain.registrable": "mailbox-secure.example", "domain.suffix": "example", "domain.suffix_kind": "icann",
-	}
+	"assay/registry/expect"
 )
 
 // BenchmarkRestore measures every strategy, without the call that writes and with it. "never" measures only the call.
@@ -27,8 +15,7 @@ func BenchmarkRestore(b *testing.B) {
 		call func(*testing.B, *guest)
 	}
 	guests := []benchmark{
-		{"go-iban", ibanLayer, func(b *testing.B, g *guest) { g.score(b, ibanFacts) }},
-		{"go-email", emailLayer, func(b *testing.B, g *guest) { g.score(b, emailFacts) }},
+		{"go", statefulLayer, func(b *testing.B, g *guest) { g.score(b, map[string]string{"entity.value": "a.de"}) }},
 	}
 	for _, pages := range []uint64{1, 2, 4, 8} {
 		guests = append(guests, benchmark{
@@ -44,7 +31,7 @@ func BenchmarkRestore(b *testing.B) {
 	for _, test := range guests {
 		for name, s := range strategies() {
 			b.Run(test.name+"/"+name, func(b *testing.B) {
-				g := newEngine(b, built(b, test.wasm), s).startWithSnapshot(b)
+				g := newEngine(b, expect.Value(test.wasm())(b), s).startWithSnapshot(b)
 				b.Run("alone", func(b *testing.B) {
 					for b.Loop() {
 						b.StopTimer()
@@ -62,7 +49,7 @@ func BenchmarkRestore(b *testing.B) {
 			})
 		}
 		b.Run(test.name+"/never/with-call", func(b *testing.B) {
-			g := newEngine(b, built(b, test.wasm), strategy{maxCopied: maxSize}).startWithSnapshot(b)
+			g := newEngine(b, expect.Value(test.wasm())(b), strategy{maxCopied: maxSize}).startWithSnapshot(b)
 			for b.Loop() {
 				test.call(b, g)
 			}
@@ -73,23 +60,15 @@ func BenchmarkRestore(b *testing.B) {
 // BenchmarkStart measures an instance from its reservation to its end, which is the cost of replacing one.
 func BenchmarkStart(b *testing.B) {
 	for name, compile := range map[string]func() ([]byte, error){
-		"go-iban":   ibanLayer,
-		"assembled": func() ([]byte, error) { return assemble(1), nil },
+		"go": statefulLayer, "assembled": func() ([]byte, error) { return assemble(1), nil },
 	} {
 		b.Run(name, func(b *testing.B) {
-			e := newEngine(b, built(b, compile), strategy{maxCopied: defaultMaxCopied})
+			e := newEngine(b, expect.Value(compile())(b), strategy{maxCopied: defaultMaxCopied})
 			e.startWithSnapshot(b) // keeps the image in the store
 			for b.Loop() {
-				g, err := e.instantiate()
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := g.memory.Snapshot(); err != nil {
-					b.Fatal(err)
-				}
-				if err := g.Close(b.Context()); err != nil {
-					b.Fatal(err)
-				}
+				g := expect.Value(e.instantiate())(b)
+				expect.NoError(b, g.memory.Snapshot())
+				expect.NoError(b, g.Close(b.Context()))
 			}
 		})
 	}

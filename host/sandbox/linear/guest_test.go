@@ -15,6 +15,7 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // The assembled guest's data segments.
@@ -60,8 +61,7 @@ func assemble(pages uint64) []byte {
 	exports = append(exports, join(sized([]byte("memory")), []byte{2, 0}))
 	active := join([]byte{0, 0x41}, []byte{0x80, activeAt >> 7}, []byte{0x0b}, sized([]byte(activeData)))
 	section := func(id byte, content []byte) []byte { return join([]byte{id}, sized(content)) }
-	return join([]byte("\x00asm\x01\x00\x00\x00"),
-		section(1, vector(types)), section(3, vector(indices)),
+	return join([]byte("\x00asm\x01\x00\x00\x00"), section(1, vector(types)), section(3, vector(indices)),
 		section(5, join([]byte{1, 1}, uleb(pages), uleb(maxPages))),
 		section(7, vector(exports)), section(12, uleb(2)), section(10, vector(bodies)),
 		section(11, vector([][]byte{active, join([]byte{1}, sized([]byte(passiveData)))})))
@@ -113,10 +113,7 @@ func newEngine(t testing.TB, wasm []byte, s strategy) *engine {
 	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().WithMemoryLimitPages(limitPages))
 	t.Cleanup(func() { _ = r.Close(ctx) })
 	provideImports(t, r)
-	compiled, err := r.CompileModule(ctx, wasm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiled := expect.Value(r.CompileModule(ctx, wasm))(t)
 	return (&engine{runtime: r, compiled: compiled}).with(s)
 }
 
@@ -128,10 +125,7 @@ func (e *engine) with(s strategy) *engine {
 // start returns an instance without a snapshot.
 func (e *engine) start(t testing.TB) *guest {
 	t.Helper()
-	g, err := e.instantiate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := expect.Value(e.instantiate())(t)
 	t.Cleanup(func() { _ = g.Close(context.Background()) })
 	return g
 }
@@ -143,10 +137,8 @@ func (e *engine) instantiate() (*guest, error) {
 		return nil, err
 	}
 	module, err := e.runtime.InstantiateModule(experimental.WithMemoryAllocator(context.Background(), memory),
-		e.compiled,
-		wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize").
-			WithNanotime(func() int64 { return 1 }, sys.ClockResolution(1)).
-			WithRandSource(zeros{}))
+		e.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize").
+			WithNanotime(func() int64 { return 1 }, sys.ClockResolution(1)).WithRandSource(zeros{}))
 	if err != nil {
 		memory.Free()
 		return nil, err
@@ -167,9 +159,7 @@ func (e *engine) startWithSnapshot(t testing.TB) *guest {
 
 func (g *guest) snapshot(t testing.TB) {
 	t.Helper()
-	if err := g.memory.Snapshot(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, g.memory.Snapshot())
 	if g.strategy.adjust != nil {
 		g.strategy.adjust(g.memory)
 	}
@@ -240,9 +230,7 @@ func provideImports(t testing.TB, r wazero.Runtime) {
 		i32s := func(n int) []api.ValueType { return slices.Repeat([]api.ValueType{api.ValueTypeI32}, n) }
 		b = b.NewFunctionBuilder().WithGoModuleFunction(f.call, i32s(f.params), i32s(f.results)).Export(name)
 	}
-	if _, err := b.Instantiate(ctx); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(b.Instantiate(ctx))(t)
 	wasi_snapshot_preview1.MustInstantiate(ctx, r)
 }
 
@@ -264,29 +252,12 @@ func (g *guest) score(t testing.TB, facts map[string]string) []string {
 	return c.signals
 }
 
-// Layers in Go, each compiled once.
-var (
-	statefulLayer = compiledOnce("testdata", "layer")
-	ibanLayer     = compiledOnce("..", "..", "..", "plugins", "iban")
-	emailLayer    = compiledOnce("..", "..", "..", "plugins", "email")
-)
-
-func compiledOnce(path ...string) func() ([]byte, error) {
-	return sync.OnceValues(func() ([]byte, error) {
-		packed, err := registry.CompileGo(context.Background(), filepath.Join(path...))
-		if err != nil {
-			return nil, err
-		}
-		module, err := registry.OpenModule(packed)
-		return module.Wasm, err
-	})
-}
-
-func built(t testing.TB, compile func() ([]byte, error)) []byte {
-	t.Helper()
-	wasm, err := compile()
+// statefulLayer returns the layer in testdata, as Go compiles it.
+var statefulLayer = sync.OnceValues(func() ([]byte, error) {
+	packed, err := registry.CompileGo(context.Background(), filepath.Join("testdata", "layer"))
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	return wasm
-}
+	module, err := registry.OpenModule(packed)
+	return module.Wasm, err
+})

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 func TestInstancesShareOneImage(t *testing.T) {
@@ -50,15 +52,11 @@ func TestDifferentSnapshotsAreNotShared(t *testing.T) {
 			g.snapshot(t)
 			guests = append(guests, g)
 		}
-		if len(e.images.images) != 2 {
-			t.Errorf("%d images, want 2", len(e.images.images))
-		}
+		expect.Equal(t, "images", len(e.images.images), 2)
 		grown := e.start(t)
 		grown.call(t, "grow", 1)
 		grown.snapshot(t)
-		if len(e.images.images) != 3 {
-			t.Errorf("%d images, want 3: the larger memory has its own", len(e.images.images))
-		}
+		expect.Equal(t, "images", len(e.images.images), 3)
 		for i, g := range guests {
 			g.call(t, "fill", 0, 0xff, 3*pageSize)
 			g.restore(t)
@@ -76,26 +74,18 @@ func TestFreeKeepsSharedImage(t *testing.T) {
 		a, b := e.startWithSnapshot(t), e.startWithSnapshot(t)
 		want := slices.Clone(contentOf(b.memory))
 		b.call(t, "fill", 0, 0xff, 3*pageSize)
-		if err := a.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, a.Close(t.Context()))
 		a.memory.Free() // the engine has already freed it
 		b.restore(t)
 		if !bytes.Equal(contentOf(b.memory), want) {
 			t.Error("the content differs from the snapshot")
 		}
 		c := e.startWithSnapshot(t)
-		if len(e.images.images) != 1 {
-			t.Errorf("%d images, want 1", len(e.images.images))
-		}
+		expect.Equal(t, "images", len(e.images.images), 1)
 		for _, g := range []*guest{b, c} {
-			if err := g.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, g.Close(t.Context()))
 		}
-		if len(e.images.images) != 0 {
-			t.Errorf("%d images outlive their instances", len(e.images.images))
-		}
+		expect.Equal(t, "images outlive their instances", len(e.images.images), 0)
 	})
 }
 
@@ -143,8 +133,6 @@ func TestConcurrentInstances(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if len(e.images.images) != 0 {
-			t.Errorf("%d images are left", len(e.images.images))
-		}
+		expect.Equal(t, "images are left", len(e.images.images), 0)
 	})
 }

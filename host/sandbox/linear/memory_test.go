@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/tetratelabs/wazero/sys"
+
+	"assay/registry/expect"
 )
 
 // forEachStrategy runs a test with every strategy.
@@ -39,18 +41,6 @@ func TestWritesAreUndone(t *testing.T) {
 			at = 2*activeAt + random.Uint64N(pages*pageSize-2*activeAt-4)
 			g.call(t, "poke", at, 0xc0ffee)
 			g.restore(t)
-		}
-	})
-}
-
-// TestWritesStayWithoutRestore shows that TestWritesAreUndone can fail.
-func TestWritesStayWithoutRestore(t *testing.T) {
-	t.Parallel()
-	forEachStrategy(t, func(t *testing.T, s strategy) {
-		g := newEngine(t, assemble(4), s).startWithSnapshot(t)
-		g.call(t, "poke", 5000, 0xc0ffee)
-		if got := g.call(t, "peek", 5000); got != 0xc0ffee {
-			t.Errorf("reads %#x", got)
 		}
 	})
 }
@@ -114,23 +104,6 @@ func firstDifference(a, b []byte) int {
 	return min(len(a), len(b))
 }
 
-func TestDataSegments(t *testing.T) {
-	t.Parallel()
-	forEachStrategy(t, func(t *testing.T, s strategy) {
-		g := newEngine(t, assemble(3), s).startWithSnapshot(t)
-		for range 2 {
-			if got, _ := g.Memory().Read(activeAt, uint32(len(activeData))); string(got) != activeData {
-				t.Errorf("the data segment reads %q", got)
-			}
-			g.call(t, "init", activeAt, 0, uint64(len(passiveData)))
-			if got, _ := g.Memory().Read(activeAt, uint32(len(passiveData))); string(got) != passiveData {
-				t.Errorf("the passive segment reads %q", got)
-			}
-			g.restore(t)
-		}
-	})
-}
-
 func TestGrowth(t *testing.T) {
 	t.Parallel()
 	const failed = 0xffffffff
@@ -153,16 +126,10 @@ func TestGrowth(t *testing.T) {
 				if got := g.call(t, "size"); got != 3 || g.Memory().Size() != 3*pageSize {
 					t.Fatalf("%s: memory.size returns %d, the host sees %d bytes", name, got, g.Memory().Size())
 				}
-				if got := g.call(t, "peek", 0); got != 0 {
-					t.Errorf("%s: reads %d", name, got)
-				}
+				expect.Equal(t, name+": reads", g.call(t, "peek", 0), 0)
 				g.call(t, "poke", 0, 7)
-				if got := g.call(t, "grow", test.by); got != test.want {
-					t.Errorf("%s: memory.grow returns %d, want %d", name, int32(got), int32(test.want))
-				}
-				if got := g.call(t, "size"); got != test.pages {
-					t.Errorf("%s: memory.size returns %d, want %d", name, got, test.pages)
-				}
+				expect.Equal(t, name, g.call(t, "grow", test.by), test.want)
+				expect.Equal(t, name+": memory.size returns", g.call(t, "size"), test.pages)
 				for _, last := range []uint64{3*pageSize - 4, uint64(test.pages)*pageSize - 4} {
 					if g.call(t, "peek", last) != 0 {
 						t.Errorf("%s: the word at %d is not zero", name, last)
@@ -198,7 +165,7 @@ func TestGrowthBeforeSnapshot(t *testing.T) {
 // The layer keeps its last entity in a string, a map and a slice.
 func TestGoGuestIsRestored(t *testing.T) {
 	t.Parallel()
-	compiled := newEngine(t, built(t, statefulLayer), strategy{})
+	compiled := newEngine(t, expect.Value(statefulLayer())(t), strategy{})
 	forEachStrategy(t, func(t *testing.T, s strategy) {
 		g := compiled.with(s).startWithSnapshot(t)
 		score := func(value string) []string { return g.score(t, map[string]string{"entity.value": value}) }
@@ -238,9 +205,7 @@ func exits(t *testing.T, g *guest) {
 	if !errors.As(err, &exit) || exit.ExitCode() != 3 {
 		t.Fatalf("error %v, want exit code 3", err)
 	}
-	if err := g.memory.Restore(); !errors.Is(err, errFreed) {
-		t.Errorf("Restore returns %v", err)
-	}
+	expect.Error(t, "Restore returns", g.memory.Restore(), errFreed)
 }
 
 func TestReserveRejectsBadSizes(t *testing.T) {
@@ -262,10 +227,7 @@ func TestReserveRejectsBadSizes(t *testing.T) {
 func TestMisuse(t *testing.T) {
 	t.Parallel()
 	forEachStrategy(t, func(t *testing.T, s strategy) {
-		m, err := (&ImageStore{maxCopied: s.maxCopied}).Reserve(3*pageSize, 4*pageSize)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := expect.Value((&ImageStore{maxCopied: s.maxCopied}).Reserve(3*pageSize, 4*pageSize))(t)
 		m.Allocate(0, 0)
 		func() {
 			defer func() {
@@ -281,14 +243,10 @@ func TestMisuse(t *testing.T) {
 		}
 		wantError := func(when string, want string, err error) {
 			t.Helper()
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want %q", when, err, want)
-			}
+			expect.ErrorText(t, when, err, want)
 		}
 		wantError("restoring before the snapshot", "no snapshot", m.Restore())
-		if err := m.Snapshot(); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, m.Snapshot())
 		wantError("second snapshot", "a snapshot already", m.Snapshot())
 		m.Free()
 		m.Free()
@@ -304,16 +262,11 @@ func TestEmptyMemory(t *testing.T) {
 	t.Parallel()
 	forEachStrategy(t, func(t *testing.T, s strategy) {
 		for _, maxBytes := range []uint64{0, pageSize} {
-			m, err := (&ImageStore{maxCopied: s.maxCopied}).Reserve(0, maxBytes)
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := expect.Value((&ImageStore{maxCopied: s.maxCopied}).Reserve(0, maxBytes))(t)
 			if m.Reallocate(0) == nil {
 				t.Error("reallocating 0 bytes failed")
 			}
-			if err := m.Snapshot(); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, m.Snapshot())
 			if err := m.Restore(); err != nil {
 				t.Errorf("Restore returns %v", err)
 			}

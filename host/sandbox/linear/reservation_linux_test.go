@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"assay/registry/expect"
 )
 
 // strategies are those of production, including the one for kernels that do not report dirty pages.
@@ -32,9 +34,7 @@ func TestDirtyPages(t *testing.T) {
 	t.Parallel()
 	g := newEngine(t, assemble(48), strategy{}).startWithSnapshot(t)
 	r, f := g.memory.reservation, g.memory.image.file
-	if err := r.discardPages(f); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, r.discardPages(f))
 	count := len(f.view) / f.pageBytes
 	wantDirty := func(want ...uint32) {
 		t.Helper()
@@ -98,9 +98,7 @@ func TestTableIsReadAfterFaults(t *testing.T) {
 			}
 			// Other code of the same thread may have faults too, but not every time.
 			for tries := 0; ; tries++ {
-				if err := r.discardPages(g.memory.image.file); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, r.discardPages(g.memory.image.file))
 				g.call(t, "poke", 5000, 1)
 				g.restore(t)
 				test.call(t, g)
@@ -143,9 +141,7 @@ func TestIsDirty(t *testing.T) {
 		"migrating, of the file": {entrySwapped | entryFile, true},
 		"read, with page number": {entryPresent | entryFile | 0x1234, false},
 	} {
-		if got := isDirty(test.entry); got != test.want {
-			t.Errorf("%s: %v", name, got)
-		}
+		expect.Equal(t, name, isDirty(test.entry), test.want)
 	}
 }
 
@@ -161,15 +157,10 @@ func TestProbeRejectsWrongTables(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m, err := (&ImageStore{}).Reserve(pageSize, pageSize)
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := expect.Value((&ImageStore{}).Reserve(pageSize, pageSize))(t)
 			defer m.Free()
 			m.Reallocate(pageSize)
-			if err := m.Snapshot(); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, m.Snapshot())
 			f := *m.image.file
 			f.pagemap = pagemapFile(t, uintptr(unsafe.Pointer(&m.reservation.all[0]))/uintptr(f.pageBytes), fill,
 				pageSize/f.pageBytes)
@@ -194,15 +185,10 @@ func TestProbeRejectsOtherContent(t *testing.T) {
 // pagemapFile returns the descriptor of a table with the same entry for count pages from first on.
 func pagemapFile(t *testing.T, first uintptr, entry []byte, count int) int {
 	t.Helper()
-	file, err := os.Create(t.TempDir() + "/pagemap")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := expect.Value(os.Create(t.TempDir() + "/pagemap"))(t)
 	t.Cleanup(func() { _ = file.Close() })
 	for page := range count {
-		if _, err := file.WriteAt(entry, (int64(first)+int64(page))*entryBytes); err != nil {
-			t.Fatal(err)
-		}
+		expect.Value(file.WriteAt(entry, (int64(first)+int64(page))*entryBytes))(t)
 	}
 	return int(file.Fd())
 }
@@ -211,9 +197,7 @@ func TestImageFileIsSealed(t *testing.T) {
 	t.Parallel()
 	g := newEngine(t, assemble(1), strategy{}).startWithSnapshot(t)
 	descriptor := g.memory.image.file.descriptor
-	if _, err := unix.Pwrite(descriptor, []byte("x"), 0); !errors.Is(err, unix.EPERM) {
-		t.Errorf("writing: %v", err)
-	}
+	expect.Error(t, "writing", expect.ErrorOf(unix.Pwrite(descriptor, []byte("x"), 0)), unix.EPERM)
 	for _, size := range []int64{0, 2 * pageSize} {
 		if err := unix.Ftruncate(descriptor, size); !errors.Is(err, unix.EPERM) {
 			t.Errorf("resizing to %d: %v", size, err)
@@ -224,10 +208,7 @@ func TestImageFileIsSealed(t *testing.T) {
 // If mapping over the range fails, another thread may own parts of it, so it must not be unmapped.
 func TestRangeIsLeakedAfterFailedMapping(t *testing.T) {
 	t.Parallel()
-	m, err := NewImageStore().Reserve(3*pageSize, 3*pageSize)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := expect.Value(NewImageStore().Reserve(3*pageSize, 3*pageSize))(t)
 	whole := m.reservation.all
 	if err := m.reservation.mapImage(&imageFile{descriptor: -1, view: whole}); !errors.Is(err, unix.EBADF) {
 		t.Fatalf("mapping a bad descriptor: %v", err)
@@ -268,23 +249,12 @@ func (c resources) exceed(base resources) bool {
 
 func countResources(t *testing.T) (c resources) {
 	t.Helper()
-	maps, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		t.Fatal(err)
-	}
+	maps := expect.Value(os.ReadFile("/proc/self/maps"))(t)
 	c.maps, c.memfds = strings.Count(string(maps), "\n"), strings.Count(string(maps), fileName)
-	descriptors, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	descriptors := expect.Value(os.ReadDir("/proc/self/fd"))(t)
 	c.descriptors = len(descriptors)
-	statm, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fmt.Sscan(string(statm), &c.addresses); err != nil {
-		t.Fatal(err)
-	}
+	statm := expect.Value(os.ReadFile("/proc/self/statm"))(t)
+	expect.Value(fmt.Sscan(string(statm), &c.addresses))(t)
 	c.addresses *= os.Getpagesize()
 	return c
 }
@@ -296,10 +266,7 @@ func TestNothingLeaks(t *testing.T) {
 		good, bad := newEngine(t, assemble(3), s), newEngine(t, assemble(0), s)
 		base := countResources(t)
 		for i := range instances {
-			g, err := good.instantiate()
-			if err != nil {
-				t.Fatal(err)
-			}
+			g := expect.Value(good.instantiate())(t)
 			if i%3 > 0 {
 				g.snapshot(t)
 				g.restore(t)
@@ -307,9 +274,7 @@ func TestNothingLeaks(t *testing.T) {
 			if i%3 > 1 {
 				g.call(t, "grow", 7)
 			}
-			if err := g.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, g.Close(t.Context()))
 			if _, err := bad.instantiate(); err == nil {
 				t.Fatal("a module with a data segment out of bounds was instantiated")
 			}
@@ -349,23 +314,16 @@ func underLimit(t *testing.T, limit string) {
 	g := e.startWithSnapshot(t)
 	grow := g.function("grow")
 	var sizes, resident, shared, text, library, data int
-	statm, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fmt.Sscan(string(statm), &sizes, &resident, &shared, &text, &library, &data); err != nil {
-		t.Fatal(err)
-	}
+	statm := expect.Value(os.ReadFile("/proc/self/statm"))(t)
+	expect.Value(fmt.Sscan(string(statm), &sizes, &resident, &shared, &text, &library, &data))(t)
 	resource, used := unix.RLIMIT_AS, sizes
 	if limit == "data" {
 		resource, used = unix.RLIMIT_DATA, data
 	}
 	maxUsed := uint64(used*os.Getpagesize()) + 2<<20
-	if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: maxUsed, Max: unix.RLIM_INFINITY}); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, unix.Setrlimit(resource, &unix.Rlimit{Cur: maxUsed, Max: unix.RLIM_INFINITY}))
 	const reserved = 4 << 30 // much more than the process uses, so that a leak shows
-	var refused error
+	var refused, err error
 	var grown uint64
 	if limit == "data" { // reserved memory does not count
 		_, refused = e.images.Reserve(4<<20, reserved)
@@ -375,10 +333,8 @@ func underLimit(t *testing.T, limit string) {
 	} else {
 		_, refused = e.instantiate()
 	}
-	if err := errors.Join(err, unix.Setrlimit(resource,
-		&unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(err, unix.Setrlimit(resource,
+		&unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})))
 	if !errors.Is(refused, unix.ENOMEM) {
 		t.Errorf("reserving: %v", refused)
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+
+	"assay/registry/expect"
 )
 
 // behaviour is everything that a host can observe of a series of calls.
@@ -156,14 +158,10 @@ func TestGlobalsCanBeRestored(t *testing.T) {
 		old := x.Get()
 		if g.Type != FuncRef && g.Type != ExternRef {
 			x.Set(old + 1)
-			if x.Get() != old+1 {
-				t.Errorf("%s cannot be set", g.Name)
-			}
+			expect.Equal(t, g.Name, x.Get(), old+1)
 		}
 		x.Set(old)
-		if x.Get() != old {
-			t.Errorf("%s cannot be restored", g.Name)
-		}
+		expect.Equal(t, g.Name, x.Get(), old)
 	}
 }
 
@@ -176,8 +174,7 @@ func TestModuleDescribesOriginal(t *testing.T) {
 		Imports: []Import{{"assay", "fact", fact}},
 		Exports: []Export{{"run", FunctionKind, Signature{[]ValueType{I32}, []ValueType{I64}}},
 			{Name: "memory", Kind: MemoryKind}, {Name: "counter", Kind: GlobalKind}, {Name: "table", Kind: TableKind},
-			{"fact", FunctionKind, fact}},
-		MemoryMin: 1, MemoryMax: DefaultLimits().MemoryPages,
+			{"fact", FunctionKind, fact}}, MemoryMin: 1, MemoryMax: DefaultLimits().MemoryPages,
 		Unrestored: []string{"mutable v128 global", "data.drop", "table.init", "elem.drop", "table.copy", "table.grow",
 			"ref.func", "table.fill", "table.set"},
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/tetratelabs/wazero"
+
+	"assay/registry/expect"
 )
 
 // benchmarkCall compares the original module, the instrumented module, and wazero's own interruption.
@@ -24,9 +26,7 @@ func benchmarkCall(b *testing.B, wasm []byte, name string, arg uint64) {
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
 			for b.Loop() {
-				if _, err := f.Call(ctx, arg); err != nil {
-					b.Fatal(err)
-				}
+				expect.Value(f.Call(ctx, arg))(b)
 			}
 		})
 	}

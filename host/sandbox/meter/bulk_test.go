@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/tetratelabs/wazero/api"
+
+	"assay/registry/expect"
 )
 
 const (
@@ -178,9 +180,7 @@ func TestChunksCost(t *testing.T) {
 			"init": bulkSegment} {
 			g := newBulkGuests(t, slice)
 			before := g.fuel.burned()
-			if _, err := g.metered.ExportedFunction(name).Call(context.Background(), 0, 0, size); err != nil {
-				t.Fatal(err)
-			}
+			expect.Value(g.metered.ExportedFunction(name).Call(context.Background(), 0, 0, size))(t)
 			const function = 3 + 4 // entry and instructions
 			if burned := g.fuel.burned() - before; burned != function+int64(size)/64 {
 				t.Errorf("%s of %d in slices of %d: %d units", name, size, slice, burned)

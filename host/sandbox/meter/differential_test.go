@@ -12,6 +12,8 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+
+	"assay/registry/expect"
 )
 
 // observation is everything that a host can observe of a program.
@@ -71,9 +73,7 @@ func newProgramRuntime(t testing.TB) wazero.Runtime {
 		_, err = r.NewHostModuleBuilder("env").NewFunctionBuilder().WithFunc(mix).Export("mix").NewFunctionBuilder().
 			WithFunc(note).Export("note").Instantiate(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return r
 }
 
@@ -120,18 +120,11 @@ func sameProgram(t *testing.T, r wazero.Runtime, choices []byte) (ended bool) {
 	t.Helper()
 	compile := func(wasm []byte) wazero.CompiledModule {
 		t.Helper()
-		m, err := r.CompileModule(t.Context(), wasm)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
+		return expect.Value(r.CompileModule(t.Context(), wasm))(t)
 	}
 	metered := func(p policy) wazero.CompiledModule {
 		t.Helper()
-		m, err := instrument(newProgram(choices, false), DefaultLimits(), p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := expect.Value(instrument(newProgram(choices, false), DefaultLimits(), p))(t)
 		return compile(m.Wasm)
 	}
 	plain, counted := compile(newProgram(choices, false)), compile(newProgram(choices, true))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 // exactPolicy charges for every instruction separately and for nothing else, so the charge is what really ran.
@@ -17,9 +19,7 @@ func burnedBy(t *testing.T, wasm []byte, p policy, c guestCall) int64 {
 	fuel := &fuelSupply{slice: 1 << 40, refills: -1}
 	guest := startMetered(t, wasm, p, fuel)
 	before := fuel.burned()
-	if _, err := guest.ExportedFunction(c.name).Call(context.Background(), c.args...); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(guest.ExportedFunction(c.name).Call(context.Background(), c.args...))(t)
 	return fuel.burned() - before
 }
 
@@ -70,16 +70,9 @@ func TestCosts(t *testing.T) {
 			3 + 4 + 100},
 		"grow by a page": {withMemory(0x41, 1, 0x40, 0, 0x1a), 0, 3 + 3 + 1024},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			fuel := &fuelSupply{slice: 1, refills: -1}
-			if err := run(startMetered(t, c.wasm, defaultPolicy(), fuel), c.arg); err != nil {
-				t.Fatal(err)
-			}
-			if got := fuel.burned(); got != c.want {
-				t.Errorf("%d units burned, want %d", got, c.want)
-			}
-		})
+		fuel := &fuelSupply{slice: 1, refills: -1}
+		expect.NoError(t, run(startMetered(t, c.wasm, defaultPolicy(), fuel), c.arg))
+		expect.Equal(t, name, fuel.burned(), c.want)
 	}
 }
 
@@ -108,9 +101,7 @@ func TestFuelDoesNotDependOnSlices(t *testing.T) {
 				var want int64
 				for _, slice := range []int64{1 << 40, 25_000, 250, 1} {
 					fuel := &fuelSupply{slice: slice, refills: -1}
-					if err := run(startMetered(t, wasm, defaultPolicy(), fuel)); err != nil {
-						t.Fatal(err)
-					}
+					expect.NoError(t, run(startMetered(t, wasm, defaultPolicy(), fuel)))
 					if want == 0 {
 						want = fuel.burned()
 					}

@@ -15,8 +15,7 @@ func TestBehaviourOfGo(t *testing.T) {
 	if m := mustInstrument(t, wasm); len(m.Unrestored) != 0 {
 		t.Errorf("unrestored: %v", m.Unrestored)
 	}
-	sameBehaviour(t, 5000, wasm, nil,
-		slices.Concat(calls("score", 1, 2), calls("work", 10), calls("loop", 0, 5000)))
+	sameBehaviour(t, 5000, wasm, nil, slices.Concat(calls("score", 1, 2), calls("work", 10), calls("loop", 0, 5000)))
 }
 
 func TestFuelOfGoIsAnUpperBound(t *testing.T) {

@@ -7,16 +7,14 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 // goGuest returns testdata/layer as Go compiles it.
 func goGuest(t testing.TB) []byte {
 	t.Helper()
-	wasm, err := buildGoGuest()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return wasm
+	return expect.Value(buildGoGuest())(t)
 }
 
 var buildGoGuest = sync.OnceValues(func() ([]byte, error) {

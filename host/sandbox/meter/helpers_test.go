@@ -10,6 +10,8 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
+	"assay/registry/expect"
 )
 
 // Test modules are assembled from the bytes of their sections.
@@ -132,12 +134,9 @@ func newHost(t testing.TB, config wazero.RuntimeConfig, fuel *fuelSupply) *testH
 	ctx := context.Background()
 	h := &testHost{runtime: newRuntime(t, config)}
 	wasi_snapshot_preview1.MustInstantiate(ctx, h.runtime)
-	_, err := h.runtime.NewHostModuleBuilder(ImportModule).NewFunctionBuilder().
-		WithGoModuleFunction(api.GoModuleFunc(fuel.refill), nil, nil).Export(ImportName).Instantiate(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = h.runtime.NewHostModuleBuilder("assay").NewFunctionBuilder().
+	expect.Value(h.runtime.NewHostModuleBuilder(ImportModule).NewFunctionBuilder().
+		WithGoModuleFunction(api.GoModuleFunc(fuel.refill), nil, nil).Export(ImportName).Instantiate(ctx))(t)
+	expect.Value(h.runtime.NewHostModuleBuilder("assay").NewFunctionBuilder().
 		WithFunc(func(_ context.Context, m api.Module, _, _, buf, _ uint32) int32 {
 			m.Memory().WriteString(buf, "login.paypal-verify.example")
 			return 27
@@ -147,10 +146,7 @@ func newHost(t testing.TB, config wazero.RuntimeConfig, fuel *fuelSupply) *testH
 			if len(h.signals) < 100 {
 				h.signals = append(h.signals, string(b))
 			}
-		}).Export("signal").Instantiate(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+		}).Export("signal").Instantiate(ctx))(t)
 	return h
 }
 
@@ -172,29 +168,18 @@ func (h *testHost) start(wasm []byte) (api.Module, error) {
 
 func (h *testHost) mustStart(t testing.TB, wasm []byte) api.Module {
 	t.Helper()
-	guest, err := h.start(wasm)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return guest
+	return expect.Value(h.start(wasm))(t)
 }
 
 func mustInstrument(t testing.TB, wasm []byte) *Module {
 	t.Helper()
-	m, err := Instrument(wasm, DefaultLimits())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return expect.Value(Instrument(wasm, DefaultLimits()))(t)
 }
 
 // startMetered instruments a module under a policy and instantiates it.
 func startMetered(t testing.TB, wasm []byte, p policy, fuel *fuelSupply) api.Module {
 	t.Helper()
-	m, err := instrument(wasm, DefaultLimits(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := expect.Value(instrument(wasm, DefaultLimits(), p))(t)
 	guest := newHost(t, compiler(), fuel).mustStart(t, m.Wasm)
 	fuel.fuel = guest.ExportedGlobal(FuelExport).(api.MutableGlobal)
 	return guest

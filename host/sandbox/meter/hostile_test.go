@@ -1,13 +1,13 @@
 package meter
 
 import (
-	"context"
 	"errors"
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/tetratelabs/wazero/api"
+
+	"assay/registry/expect"
 )
 
 // TestEndless checks that a refill that panics stops endless code soon after its slice is used up. TestFuelChecks shows
@@ -76,9 +76,7 @@ func TestFuelChecks(t *testing.T) {
 			t.Parallel()
 			measure := func(p policy) (checks int, burned int64) {
 				fuel := &fuelSupply{slice: 1, refills: -1}
-				if err := run(startMetered(t, c.wasm, p, fuel), c.arg); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, run(startMetered(t, c.wasm, p, fuel), c.arg))
 				return fuel.calls, fuel.burned()
 			}
 			checks, burned := measure(defaultPolicy())
@@ -95,16 +93,6 @@ func TestFuelChecks(t *testing.T) {
 	}
 }
 
-func TestStackOverflow(t *testing.T) {
-	t.Parallel()
-	fuel := &fuelSupply{slice: 1_000_000, refills: -1}
-	err := run(startMetered(t, function("", "", opCall, 0), defaultPolicy(), fuel))
-	if err == nil || !strings.Contains(err.Error(), "stack overflow") {
-		t.Fatalf("infinite recursion ended with %v", err)
-	}
-	t.Logf("%d refills of a million before the stack was full", fuel.calls)
-}
-
 // TestStartIsMetered checks that an endless start function or _initialize can be stopped.
 func TestStartIsMetered(t *testing.T) {
 	t.Parallel()
@@ -115,14 +103,11 @@ func TestStartIsMetered(t *testing.T) {
 		"_initialize": module(types, section(idFunction, u(0)),
 			section(idExport, export("_initialize", FunctionKind, 0)), code),
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			fuel := &fuelSupply{slice: 1000, refills: 3}
-			_, err := newHost(t, compiler(), fuel).start(mustInstrument(t, wasm).Wasm)
-			if !errors.Is(err, errOutOfFuel) || fuel.calls != 4 {
-				t.Fatalf("after %d refills: %v", fuel.calls, err)
-			}
-		})
+		fuel := &fuelSupply{slice: 1000, refills: 3}
+		_, err := newHost(t, compiler(), fuel).start(mustInstrument(t, wasm).Wasm)
+		if !errors.Is(err, errOutOfFuel) || fuel.calls != 4 {
+			t.Errorf("%s: after %d refills: %v", name, fuel.calls, err)
+		}
 	}
 }
 
@@ -154,17 +139,9 @@ func TestGrowth(t *testing.T) {
 		"table with a large maximum, beyond it":  {tableUpTo255, 20, -1},
 		"table by 2^31 entries, with a maximum":  {tableUpTo255, 1 << 31, -1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m, err := Instrument(c.wasm, limits)
-			if err != nil {
-				t.Fatal(err)
-			}
-			guest := newHost(t, compiler(), &fuelSupply{slice: 1 << 40, refills: -1}).mustStart(t, m.Wasm)
-			got, err := guest.ExportedFunction("run").Call(context.Background(), c.by)
-			if err != nil || api.DecodeI32(got[0]) != c.want {
-				t.Errorf("growing by %d: %d, %v", c.by, api.DecodeI32(got[0]), err)
-			}
-		})
+		m := expect.Value(Instrument(c.wasm, limits))(t)
+		guest := newHost(t, compiler(), &fuelSupply{slice: 1 << 40, refills: -1}).mustStart(t, m.Wasm)
+		got := expect.Value(guest.ExportedFunction("run").Call(t.Context(), c.by))(t)
+		expect.Equal(t, name, api.DecodeI32(got[0]), c.want)
 	}
 }

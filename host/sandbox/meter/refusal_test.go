@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 var maxU32 = []byte{0xff, 0xff, 0xff, 0xff, 0x0f} // 2^32-1
@@ -13,8 +15,7 @@ var maxU32 = []byte{0xff, 0xff, 0xff, 0xff, 0x0f} // 2^32-1
 func body(code ...byte) []byte {
 	return module(section(idType, sig("", ""), sig(i32, strings.Repeat(i64, 900))), section(idFunction, u(0)),
 		section(idTable, []byte{0x70, 0, 1}), section(idMemory, []byte{0, 1}),
-		section(idGlobal, []byte{0x7f, 1, 0x41, 0, opEnd}),
-		section(idCode, fn(nil, code...)))
+		section(idGlobal, []byte{0x7f, 1, 0x41, 0, opEnd}), section(idCode, fn(nil, code...)))
 }
 
 func TestRefusedModules(t *testing.T) {
@@ -57,8 +58,7 @@ func TestRefusedModules(t *testing.T) {
 		"2^32-1 locals": {module(types, oneFn, section(idCode, sized(cat(u(1), maxU32, []byte{0x7f, opEnd})))),
 			"code", "4294967295 locals"},
 		"locals that overflow 32 bits": {module(types, oneFn,
-			section(idCode, sized(cat(u(2), maxU32, []byte{0x7f, 1, 0x7f, opEnd})))),
-			"code", "4294967295 locals"},
+			section(idCode, sized(cat(u(2), maxU32, []byte{0x7f, 1, 0x7f, opEnd})))), "code", "4294967295 locals"},
 		"2^32-1 types":            {module(rawSection(idType, maxU32)), "type", "declared"},
 		"2^32-1 imports":          {module(types, rawSection(idImport, maxU32)), "import", "declared"},
 		"2^32-1 functions":        {module(types, rawSection(idFunction, maxU32)), "function", "declared"},
@@ -70,9 +70,8 @@ func TestRefusedModules(t *testing.T) {
 		"2^32-1 elements":         {module(section(idElement, cat([]byte{1, 0}, maxU32))), "element", "declared"},
 		"2^32-1 function bodies":  {module(types, oneFn, rawSection(idCode, maxU32)), "code", "declared"},
 		"2^32-1 data segments":    {module(rawSection(idData, maxU32)), "data", "declared"},
-		"data count of 2^32-1": {module(rawSection(idDataCount, maxU32)), "data count",
-			"over the limit"},
-		"2^32-1 branch targets": {body(cat([]byte{0x41, 0, 0x0e}, maxU32)...), "code", "declared"},
+		"data count of 2^32-1":    {module(rawSection(idDataCount, maxU32)), "data count", "over the limit"},
+		"2^32-1 branch targets":   {body(cat([]byte{0x41, 0, 0x0e}, maxU32)...), "code", "declared"},
 		"10^6 parameters": {module(section(idType, sig(strings.Repeat(i32, 1_000_000), ""))), "type",
 			"1000000 parameters, over the limit"},
 		"recursive type group":    {module(section(idType, []byte{0x4e, 1, 0x60, 0, 0})), "type", "garbage collection"},
@@ -149,24 +148,17 @@ func TestRefusedModules(t *testing.T) {
 		"operands of branches": {body(cat([]byte{0x00, 0x02, 1}, repeat(1200, 0x0d, 0), []byte{0x0b})...), "code",
 			"pass over"},
 		"blocks times locals": {module(types, oneFn,
-			section(idCode, fn(locals(50_000, I32), repeat(500, 0x02, 0x40, 0x0b)...))),
-			"code", "blocks times locals"},
+			section(idCode, fn(locals(50_000, I32), repeat(500, 0x02, 0x40, 0x0b)...))), "code", "blocks times locals"},
 		"locals of all functions": {module(types, rawSection(idFunction, cat(u(50), make([]byte, 50))),
 			rawSection(idCode, cat(u(50), repeat(50, fn(locals(49_999, I32))...)))), "code",
 			"in all functions together"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := Instrument(c.wasm, DefaultLimits())
-			var e *Error
-			if !errors.As(err, &e) {
-				t.Fatal(err)
-			}
-			if e.Section != c.section || !strings.Contains(e.Reason, c.reason) || e.Offset < 0 ||
-				e.Offset > len(c.wasm) {
-				t.Errorf("%v; want section %s, reason %q", e, c.section, c.reason)
-			}
-		})
+		_, err := Instrument(c.wasm, DefaultLimits())
+		var e *Error
+		if !errors.As(err, &e) || e.Section != c.section || !strings.Contains(e.Reason, c.reason) || e.Offset < 0 ||
+			e.Offset > len(c.wasm) {
+			t.Errorf("%s: %v; want section %s, reason %q", name, err, c.section, c.reason)
+		}
 	}
 }
 
@@ -215,9 +207,7 @@ func TestAllocations(t *testing.T) {
 	wasm := module(section(idType, sig("", "")), section(idFunction, types...), section(idCode, bodies...))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if _, err := Instrument(wasm, DefaultLimits()); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(Instrument(wasm, DefaultLimits()))(t)
 	runtime.ReadMemStats(&after)
 	if got := after.TotalAlloc - before.TotalAlloc; got > uint64(120*len(wasm)) {
 		t.Errorf("%d bytes allocated for %d", got, len(wasm))

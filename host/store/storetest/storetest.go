@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -25,6 +24,7 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/store/postgres/postgrestest"
+	"assay/registry/expect"
 )
 
 // Ring holds the keys that the stores of tests are opened with.
@@ -76,54 +76,40 @@ func Main[S io.Closer](m *testing.M, open func(ctx context.Context, url string) 
 //
 //	key := storetest.Must(s.CreateKey(ctx, account, "test"))(t)
 func Must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		NoError(t, err)
-		return v
-	}
+	return expect.Value(v, err)
 }
 
 // NoError fails the test at once if err is not nil.
 func NoError(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 }
 
 // ErrorOf returns the error of a call with two results.
-func ErrorOf[T any](_ T, err error) error { return err }
+func ErrorOf[T any](v T, err error) error { return expect.ErrorOf(v, err) }
 
 // WantError reports an error that is not want.
 func WantError(t testing.TB, what string, err, want error) {
 	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%s: %v, want %v", what, err, want)
-	}
+	expect.Error(t, what, err, want)
 }
 
 // WantErrorText reports an error that is nil or does not contain text.
 func WantErrorText(t testing.TB, what string, err error, text string) {
 	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), text) {
-		t.Errorf("%s: %v, want %q", what, err, text)
-	}
+	expect.ErrorText(t, what, err, text)
 }
 
 // NoDiff reports how got differs from want.
 func NoDiff(t testing.TB, what string, want, got any, opts ...cmp.Option) {
 	t.Helper()
-	if diff := cmp.Diff(want, got, opts...); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
+	expect.NoDiff(t, what, want, got, opts...)
 }
 
 // Expect reports a value that is not want.
 func Expect[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
+	expect.Equal(t, what, got, want)
 }
 
 // Close closes c after the test.
@@ -153,16 +139,7 @@ const waitTimeout = time.Minute
 // Until waits for a condition to hold.
 func Until(t testing.TB, condition string, holds func() bool) {
 	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(waitTimeout)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("timed out waiting for %s", condition)
-		}
-	}
+	expect.Until(t, condition, holds)
 }
 
 // Receive receives a value from a channel, or the zero value if it is closed.

@@ -6,11 +6,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"assay/registry/expect"
 )
 
 func TestFind(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		label string
 		want  []string
 	}{
@@ -33,33 +35,26 @@ func TestFind(t *testing.T) {
 		"empty":                            {"", nil},
 		"one letter":                       {"a", nil},
 		"dropped word is not an edge":      {"xpaynow", nil},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var got []string
-			for _, f := range Find(tt.label, nil) {
-				got = append(got, tt.label[f.Start:f.End])
-			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("Find(%q) (-want +got):\n%s", tt.label, diff)
-			}
-		})
+	} {
+		var got []string
+		for _, f := range Find(tt.label, nil) {
+			got = append(got, tt.label[f.Start:f.End])
+		}
+		expect.NoDiff(t, name, tt.want, got)
 	}
 }
 
 // One edge suffices for words marked with a plus, while other short words still need two.
 func TestFindLoosely(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct{ strictly, loosely []string }{
+	for label, tt := range map[string]struct{ strictly, loosely []string }{
 		"gamecoin":      {nil, []string{"coin"}},
 		"coinwiese":     {nil, []string{"coin"}},
 		"xcoinx":        {nil, nil},
 		"payette":       {nil, nil},
 		"swap-wiese":    {[]string{"swap"}, []string{"swap"}},
 		"wiesegiftcoin": {nil, []string{"gift", "coin"}},
-	}
-	for label, tt := range tests {
+	} {
 		for _, read := range []struct {
 			how  func(string, []Match) []Match
 			want []string
@@ -79,14 +74,12 @@ func TestFindAppends(t *testing.T) {
 	t.Parallel()
 	got := Find("partnership-login", []Match{{Start: 1, End: 2, Class: Work}})
 	want := []Match{{Start: 1, End: 2, Class: Work}, {Start: 12, End: 17, Class: Login}}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Match{})); diff != "" {
-		t.Errorf("Find (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, "Find", want, got, cmpopts.IgnoreUnexported(Match{}))
 }
 
 func TestClasses(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		word string
 		want Class
 	}{
@@ -98,14 +91,8 @@ func TestClasses(t *testing.T) {
 		"harmless word":     {"partnership", harmless},
 		"empty":             {"", 0},
 		"single letter":     {"a", 0},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := Classes(tt.word); got != tt.want {
-				t.Errorf("Classes(%q) = %b, want %b", tt.word, got, tt.want)
-			}
-		})
+	} {
+		expect.Equal(t, name, Classes(tt.word), tt.want)
 	}
 }
 

@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	"assay/plugins/internal/wordlist"
+	"assay/registry/expect"
 )
 
 func TestFind(t *testing.T) {
 	t.Parallel()
-	cases := map[string]struct {
+	for name, c := range map[string]struct {
 		country, code string
 		known         bool
 		list          List
@@ -24,8 +25,7 @@ func TestFind(t *testing.T) {
 		"no country of letters": {" D", "37040044", false, None},
 		"too long":              {"DEU", "37040044", false, None},
 		"no code":               {"DE", "", false, Register},
-	}
-	for name, c := range cases {
+	} {
 		if known, list := Find(c.country, c.code); known != c.known || list != c.list {
 			t.Errorf("%s: Find(%q, %q) = %v, %d, want %v, %d", name, c.country, c.code, known, list, c.known, c.list)
 		}
@@ -35,9 +35,7 @@ func TestFind(t *testing.T) {
 // TestCodesSearchable checks the order and the size of the embedded list, and that it covers every country of lists.
 func TestCodesSearchable(t *testing.T) {
 	t.Parallel()
-	if fault := wordlist.Fault(codes); fault != "" {
-		t.Errorf("codes is out of order at %q", fault)
-	}
+	expect.Equal(t, "codes is out of order at", wordlist.Fault(codes), "")
 	if len(codes) > 400<<10 {
 		t.Errorf("the bank codes have %d bytes, want at most 400 KiB", len(codes))
 	}

@@ -7,12 +7,13 @@ import (
 
 	"assay/plugins/internal/suffix"
 	"assay/plugins/internal/wordlist"
+	"assay/registry/expect"
 )
 
 func TestRelationTo(t *testing.T) {
 	t.Parallel()
 	b := Brand{Key: "blumen", Domains: "blumen.* blumen-shop.com blumen-*.de shop.example.net"}
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		host suffix.Host
 		want Relation
 	}{
@@ -33,14 +34,8 @@ func TestRelationTo(t *testing.T) {
 			TLD: "net"}, Owned},
 		"longer name":         {suffix.Host{Registrable: "blumenwiese.com", Suffix: "com", TLD: "com"}, Unrelated},
 		"suffix of the label": {suffix.Host{Registrable: "xblumen.com", Suffix: "com", TLD: "com"}, Unrelated},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := b.RelationTo(&tt.host); got != tt.want {
-				t.Errorf("RelationTo(%+v) = %d, want %d", tt.host, got, tt.want)
-			}
-		})
+	} {
+		expect.Equal(t, name, b.RelationTo(&tt.host), tt.want)
 	}
 }
 
@@ -65,13 +60,6 @@ func TestTables(t *testing.T) {
 	}
 }
 
-func TestSitesSearchable(t *testing.T) {
-	t.Parallel()
-	if fault := wordlist.Fault(Sites); fault != "" {
-		t.Errorf("the list cannot be searched: %q", fault)
-	}
-}
-
 func TestSiteAt(t *testing.T) {
 	t.Parallel()
 	var labels []string
@@ -85,14 +73,12 @@ func TestSiteAt(t *testing.T) {
 		}
 		labels = append(labels, site.Name)
 	}
-	if got := strings.Join(labels, " ") + " "; got != Sites {
-		t.Error("NextSite skips some sites")
-	}
+	expect.Equal(t, "NextSite skips some sites", strings.Join(labels, " ")+" ", Sites)
 }
 
 func TestOwnerName(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		host suffix.Host
 		want string
 	}{
@@ -117,14 +103,8 @@ func TestOwnerName(t *testing.T) {
 			""},
 		"site's name in Egypt": {suffix.Host{Registrable: "zendesk.eg", Suffix: "eg", TLD: "eg"}, ""},
 		"stranger":             {suffix.Host{Registrable: "blumen.de", Suffix: "de", TLD: "de"}, ""},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := OwnerName(&tt.host); got != tt.want {
-				t.Errorf("OwnerName(%+v) = %q, want %q", tt.host, got, tt.want)
-			}
-		})
+	} {
+		expect.Equal(t, name, OwnerName(&tt.host), tt.want)
 	}
 }
 
@@ -134,7 +114,7 @@ func TestLookup(t *testing.T) {
 	for i := range Count() {
 		brands[At(i).Key] = i
 	}
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		host      suffix.Host
 		candidate string // a key
 		want      string // the owner's name
@@ -157,8 +137,7 @@ func TestLookup(t *testing.T) {
 			"google", "Google", Owned,
 		},
 		"stranger": {suffix.Host{Registrable: "blumen.de", Suffix: "de", TLD: "de"}, "paypal", "", Unrelated},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, relation := Lookup(&tt.host, brands[tt.candidate])
@@ -173,12 +152,10 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-func TestMarketsSearchable(t *testing.T) {
+func TestListsSearchable(t *testing.T) {
 	t.Parallel()
-	for _, list := range []string{markets, secondLevelMarkets, smallMarkets} {
-		if fault := wordlist.Fault(list); fault != "" {
-			t.Errorf("the list cannot be searched: %q", fault)
-		}
+	for _, list := range []string{Sites, markets, secondLevelMarkets, smallMarkets, publishingHosts} {
+		expect.Equal(t, "the list cannot be searched", wordlist.Fault(list), "")
 	}
 }
 
@@ -194,12 +171,5 @@ func TestOpenSuffixesAreNotOwned(t *testing.T) {
 				t.Errorf("%s is trusted as a domain of %s", name, owner)
 			}
 		}
-	}
-}
-
-func TestPublishingHostsSearchable(t *testing.T) {
-	t.Parallel()
-	if fault := wordlist.Fault(publishingHosts); fault != "" {
-		t.Errorf("the list cannot be searched: %q", fault)
 	}
 }

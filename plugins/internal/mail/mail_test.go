@@ -4,14 +4,13 @@ import (
 	"testing"
 
 	"assay/plugins/internal/wordlist"
+	"assay/registry/expect"
 )
 
 func TestListsSearchable(t *testing.T) {
 	t.Parallel()
 	for name, list := range map[string]string{"relays": relays, "knownProviders": knownProviders} {
-		if fault := wordlist.Fault(list); fault != "" {
-			t.Errorf("%s is out of order at %q", name, fault)
-		}
+		expect.Equal(t, name, wordlist.Fault(list), "")
 	}
 }
 

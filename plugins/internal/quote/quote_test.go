@@ -5,17 +5,17 @@ import (
 	"testing"
 
 	"assay/plugins/internal/quote"
+	"assay/registry/expect"
 	"assay/sdk"
 )
 
 func TestOf(t *testing.T) {
 	t.Parallel()
-	cases := map[string]struct{ in, want string }{
-		"short ascii is kept": {"example.com", "example.com"},
-		"empty":               {"", ""},
-		"exactly the bound":   {strings.Repeat("a", quote.MaxBytes), strings.Repeat("a", quote.MaxBytes)},
-		"one byte over is cut": {strings.Repeat("a", quote.MaxBytes+1), strings.Repeat("a", quote.MaxBytes) +
-			"…"},
+	for name, tc := range map[string]struct{ in, want string }{
+		"short ascii is kept":  {"example.com", "example.com"},
+		"empty":                {"", ""},
+		"exactly the bound":    {strings.Repeat("a", quote.MaxBytes), strings.Repeat("a", quote.MaxBytes)},
+		"one byte over is cut": {strings.Repeat("a", quote.MaxBytes+1), strings.Repeat("a", quote.MaxBytes) + "…"},
 		"cut between two characters": {strings.Repeat("a", quote.MaxBytes-1) + "éb",
 			strings.Repeat("a", quote.MaxBytes-1) + "…"},
 		"control":                 {"a\nb\x7fc", "“a?b?c”"},
@@ -28,14 +28,8 @@ func TestOf(t *testing.T) {
 		"long and in quotes": {"=" + strings.Repeat("a", quote.MaxBytes), "“=" + strings.Repeat("a", quote.MaxBytes-7) +
 			"…”"},
 		"letters of other scripts": {"пример.рф", "пример.рф"},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := quote.Of(tc.in); got != tc.want {
-				t.Errorf("Of(%q) = %q, want %q", tc.in, got, tc.want)
-			}
-		})
+	} {
+		expect.Equal(t, name, quote.Of(tc.in), tc.want)
 	}
 }
 

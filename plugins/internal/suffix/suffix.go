@@ -68,66 +68,6 @@ func TypoPoints(suffix string) int {
 	return 0
 }
 
-// Odds returns how much more frequent a top-level domain is among reported names than among legitimate ones, in tenths
-// of the natural logarithm: 10 if it is e times as frequent, negative if it is less frequent. The values come from a
-// logistic regression that also included the wording of names, with every list of reports weighted by the square root
-// of its length. The domain of a country that only one list reports has the value of its region.
-func Odds(tld string) int {
-	switch tld {
-	case "cyou", "hair", "mom":
-		return 36
-	case "autos", "rest", "sbs", "shop", "skin":
-		return 32
-	case "buzz", "cfd", "icu", "top":
-		return 28
-	case "click", "digital", "gq", "help", "lat", "qpon", "site":
-		return 24
-	case "bond", "casa", "cf", "fun", "ga", "gift", "info", "live", "market", "ml", "online", "store":
-		return 20
-	case "finance", "land", "life", "monster", "network", "om", "pro", "website", "xyz":
-		return 16
-	case "bar", "cam", "club", "homes", "loan", "lol", "pw", "vu", "world":
-		return 12
-	case "app", "asia", "bd", "best", "ci", "cm", "exchange", "fyi", "gifts", "ink", "ltd", "ng", "pics", "space",
-		"support", "tk", "trade", "vip":
-		return 8
-	case "ae", "bid", "company", "cr", "fit", "guru", "host", "im", "ke", "link", "lk", "media", "one", "pm", "py",
-		"re", "ru", "su", "tf", "today", "us", "ve", "wtf", "yt":
-		return 4
-	case "ac", "cloud", "com", "dev", "dz", "ec", "fm", "games", "gg", "in", "ly", "ma", "me", "mk", "mobi", "ms", "my",
-		"net", "ovh", "rs", "services", "si", "th", "tools", "uy", "vn", "win", "za":
-		return -4
-	case "ai", "ar", "blog", "br", "by", "chat", "do", "email", "global", "il", "io", "is", "kr", "kz", "lu", "lv",
-		"mx", "name", "news", "pe", "pl", "ro", "st", "systems", "to", "xxx":
-		return -8
-	case "ag", "au", "cat", "eu", "gr", "ie", "ir", "lt", "moe", "no", "nu", "nz", "pt", "sg", "sh", "sk", "tr", "tv",
-		"ua", "uz":
-		return -12
-	case "be", "ee", "es", "fi", "hk", "hr", "hu", "jp", "org", "se", "tw", "uk":
-		return -16
-	case "at", "bg", "ca", "ch", "dk", "it", "xn--p1ai":
-		return -20
-	case "cz", "de", "edu", "gov", "nl":
-		return -24
-	}
-	return 0
-}
-
-// HostedOdds is like [Odds] for names under a shared suffix. The values are limited to 22, less than counted, because
-// lists of legitimate names lack most small sites.
-func HostedOdds(suffix string) int {
-	switch suffix {
-	case "weebly.com", "wixstudio.com", "pages.dev", "duckdns.org", "netlify.app", "blogspot.com", "co.com",
-		"lovable.app", "ru.com", "web.app", "framer.app", "vercel.app", "firebaseapp.com", "eu.cc", "webflow.io":
-		return 22
-	case "herokuapp.com", "ddns.net", "cprapid.com", "wordpress.com", "fly.dev", "uk.com", "us.com", "in.net", "it.com",
-		// Blogs, by judgement, because no list reports any.
-		"livejournal.com", "medium.com", "substack.com", "tumblr.com", "typepad.com":
-		return 5
-	}
-	return 15
-}
-
 // neutralSuffixes lists shared suffixes for projects, companies' own services, content delivery networks and devices.
 const neutralSuffixes = "" +
 	"akamai.net akamaihd.net akamaized.net appspot.com awsglobalaccelerator.com azurecontainerapps.io " +

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"assay/plugins/internal/wordlist"
+	"assay/registry/expect"
 	"assay/sdk"
 )
 
 func TestRiskPoints(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		tld  string
 		want int
 	}{
@@ -23,30 +24,21 @@ func TestRiskPoints(t *testing.T) {
 		"empty":                    {"", 0},
 		"part of a listed suffix":  {"you", 0},
 		"start of a listed suffix": {"to", 0},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := RiskPoints(tt.tld); got != tt.want {
-				t.Errorf("RiskPoints(%q) = %d, want %d", tt.tld, got, tt.want)
-			}
-		})
+	} {
+		expect.Equal(t, name, RiskPoints(tt.tld), tt.want)
 	}
 }
 
-// Every risky suffix must have odds above 0, and no suffix more points than documented.
+// No suffix has more points than documented.
 func TestRiskPointsAreBounded(t *testing.T) {
 	t.Parallel()
-	source, err := os.ReadFile("suffix.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := expect.Value(os.ReadFile("suffix.go"))(t)
 	seen := 0
 	for _, word := range strings.Split(string(source), `"`) {
 		switch points := RiskPoints(word); {
 		case points == 0:
-		case points > 30 || Odds(word) <= 0:
-			t.Errorf("%s has %d points and odds of %d", word, points, Odds(word))
+		case points > 30:
+			t.Errorf("%s has %d points", word, points)
 		default:
 			seen++
 		}
@@ -56,21 +48,10 @@ func TestRiskPointsAreBounded(t *testing.T) {
 	}
 }
 
-func TestOdds(t *testing.T) {
-	t.Parallel()
-	for tld, sign := range map[string]int{"cyou": 1, "com": -1, "de": -1, "fr": 0, "": 0, "cy": 0} {
-		if got := Odds(tld); got*sign < 0 || sign == 0 && got != 0 || sign != 0 && got == 0 || got < -40 || got > 40 {
-			t.Errorf("Odds(%q) = %d, want the sign of %d", tld, got, sign)
-		}
-	}
-}
-
 func TestTypoPoints(t *testing.T) {
 	t.Parallel()
 	for suffix, want := range map[string]int{"cm": 75, "om": 75, "ne": 75, "co": 60, "com": 0, "co.uk": 0, "": 0} {
-		if got := TypoPoints(suffix); got != want {
-			t.Errorf("TypoPoints(%q) = %d, want %d", suffix, got, want)
-		}
+		expect.Equal(t, "TypoPoints of "+suffix, TypoPoints(suffix), want)
 	}
 }
 
@@ -78,9 +59,7 @@ func TestHasTenants(t *testing.T) {
 	t.Parallel()
 	for registrable, want := range map[string]bool{"zendesk.com": true, "endesk.com": false, "google.com": false,
 		"": false} {
-		if got := HasTenants(registrable); got != want {
-			t.Errorf("HasTenants(%q) = %v, want %v", registrable, got, want)
-		}
+		expect.Equal(t, "HasTenants of "+registrable, HasTenants(registrable), want)
 	}
 }
 
@@ -97,7 +76,7 @@ func TestListsSearchable(t *testing.T) {
 
 func TestRead(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		facts sdk.Facts
 		want  Host
 		ok    bool
@@ -139,8 +118,7 @@ func TestRead(t *testing.T) {
 		},
 		"public suffix": {sdk.Facts{"domain.ascii": "github.io"}, Host{ASCII: "github.io"}, false},
 		"nothing known": {sdk.Facts{}, Host{}, false},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var got Host
@@ -158,7 +136,7 @@ func TestRead(t *testing.T) {
 
 func TestNeutral(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		suffix string
 		want   bool
 	}{
@@ -169,20 +147,14 @@ func TestNeutral(t *testing.T) {
 		"two entries":      {"github.io gitlab.io", false},
 		"part of an entry": {"hub.io", false},
 		"empty":            {"", false},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := Neutral(tt.suffix); got != tt.want {
-				t.Errorf("Neutral(%q) = %v, want %v", tt.suffix, got, tt.want)
-			}
-		})
+	} {
+		expect.Equal(t, name, Neutral(tt.suffix), tt.want)
 	}
 }
 
 func TestRestricted(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		suffix string
 		want   bool
 	}{
@@ -196,20 +168,14 @@ func TestRestricted(t *testing.T) {
 		"prefix of a label":   {"government", false},
 		"commercial":          {"co.uk", false},
 		"empty":               {"", false},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := Restricted(tt.suffix); got != tt.want {
-				t.Errorf("Restricted(%q) = %v, want %v", tt.suffix, got, tt.want)
-			}
-		})
+	} {
+		expect.Equal(t, name, Restricted(tt.suffix), tt.want)
 	}
 }
 
 func TestSplitSite(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for what, tt := range map[string]struct {
 		registrable, subdomain string
 		name, rest             string
 		ok                     bool
@@ -224,14 +190,10 @@ func TestSplitSite(t *testing.T) {
 		"two entries":      {"weebly.com glitch.me", "a", "", "", false},
 		"empty label":      {"weebly.com", "a.", "", "a", false},
 		"part of an entry": {"eebly.com", "a", "", "", false},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			name, rest, ok := SplitSite(tt.registrable, tt.subdomain)
-			if name != tt.name || rest != tt.rest || ok != tt.ok {
-				t.Errorf("SplitSite(%q, %q) = %q, %q, %v", tt.registrable, tt.subdomain, name, rest, ok)
-			}
-		})
+	} {
+		name, rest, ok := SplitSite(tt.registrable, tt.subdomain)
+		if name != tt.name || rest != tt.rest || ok != tt.ok {
+			t.Errorf("%s: SplitSite(%q, %q) = %q, %q, %v", what, tt.registrable, tt.subdomain, name, rest, ok)
+		}
 	}
 }

@@ -1,10 +1,7 @@
 package train
 
 import (
-	"cmp"
 	"hash/fnv"
-	"maps"
-	"slices"
 	"sync"
 )
 
@@ -58,18 +55,6 @@ func Hash(s string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(s))
 	return h.Sum64()
-}
-
-// Deal divides names into n groups of similar total size: in descending order of size, to groups 0 to n-1 and back.
-func Deal(sizes map[string]int, n int) map[string]int {
-	group := map[string]int{}
-	for i, name := range slices.SortedFunc(maps.Keys(sizes), func(a, b string) int {
-		return cmp.Or(cmp.Compare(sizes[b], sizes[a]), cmp.Compare(a, b))
-	}) {
-		g := i % (2 * n)
-		group[name] = min(g, 2*n-1-g)
-	}
-	return group
 }
 
 // Run trains on each split, at most jobs at a time, and returns the score of each tested domain, by index; others have

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"assay/plugins/internal/suffix"
+	"assay/registry/expect"
 )
 
 func discard(string, ...any) {}
@@ -18,9 +19,7 @@ func discard(string, ...any) {}
 func writeFile(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rows.jsonl")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -40,10 +39,7 @@ func testDomains(t *testing.T) []*Domain {
 		}
 	}
 	options := Options{Target: []string{writeFile(t, target.String())}, Pool: []string{writeFile(t, pool.String())}}
-	domains, err := options.Domains(nil, discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	domains := expect.Value(options.Domains(nil, discard))(t)
 	if len(domains) != 400 {
 		t.Fatalf("%d domains, want 400 distinct sites", len(domains))
 	}
@@ -53,7 +49,7 @@ func testDomains(t *testing.T) []*Domain {
 func TestReadDomains(t *testing.T) {
 	t.Parallel()
 	const ok = `{"type":"domain","value":"a.example.com","label":1,"source":"s_x","category":"c","rank":7}` + "\n"
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		text    string
 		want    string // part of the error
 		skipped int
@@ -70,20 +66,15 @@ func TestReadDomains(t *testing.T) {
 		"other type":      {ok + `{"type":"email","value":"a@b.com","label":0,"source":"s"}` + "\n" + ok, "", 0},
 		"invalid domain":  {ok + `{"value":"exa mple.com","label":0,"source":"s"}` + "\n" + ok, "", 1},
 		"a public suffix": {ok + `{"value":"co.uk","label":0,"source":"s"}` + "\n" + ok, "", 1},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			domains, skipped, err := ReadDomains(writeFile(t, tt.text), true)
 			if tt.want != "" {
-				if err == nil || !strings.Contains(err.Error(), tt.want) {
-					t.Errorf("error %v, want one that contains %q", err, tt.want)
-				}
+				expect.ErrorText(t, "error", err, tt.want)
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			if len(domains) != 2 || skipped != tt.skipped {
 				t.Fatalf("read %d domains and skipped %d, want 2 and %d", len(domains), skipped, tt.skipped)
 			}
@@ -99,10 +90,7 @@ func TestDomainsRejects(t *testing.T) {
 	t.Parallel()
 	good := writeFile(t, `{"value":"a.com","label":0,"source":"s"}`)
 	bad := writeFile(t, `{"value":"b.com","label":1,"source":"s"}`)
-	if _, err := (Options{Target: []string{good}}).Domains(nil, discard); err == nil ||
-		!strings.Contains(err.Error(), "both labels") {
-		t.Errorf("error %v for a single label", err)
-	}
+	expect.ErrorText(t, "error", expect.ErrorOf((Options{Target: []string{good}}).Domains(nil, discard)), "both labels")
 	options := Options{Target: []string{good}, Pool: []string{bad}}
 	if _, err := options.Domains(func(h *suffix.Host) bool { return h.Name != "b" }, discard); err == nil {
 		t.Error("no error if the layer scores domains of a single label")
@@ -136,9 +124,7 @@ func TestWeighGivesThePoolTheTargetsMix(t *testing.T) {
 			t.Fatalf("a target domain weighs %v, want %v", d.Weight, targetWeight)
 		}
 	}
-	if total[""] != 7 {
-		t.Errorf("a synthetic domain weighs %v, want the 7 that it had", total[""])
-	}
+	expect.Equal(t, "a synthetic domain weighs", total[""], 7)
 	if math.Abs(total["small"]-total["giant"]) > 1 || math.Abs(total["list"]-total["small"]-total["giant"]) > 1 {
 		t.Errorf("the pool's sources weigh %v, want small and giant to be equal and list to equal their sum", total)
 	}
@@ -160,9 +146,7 @@ func TestHoldOutLetters(t *testing.T) {
 		}
 		checkApart(t, domains, s)
 	}
-	if tested != len(domains)-1 {
-		t.Errorf("%d domains tested, want %d", tested, len(domains)-1)
-	}
+	expect.Equal(t, "domains tested", tested, len(domains)-1)
 }
 
 // Splits by source train neither on the source nor on names with the first letters of the tested ones, and domains that
@@ -215,14 +199,6 @@ func TestLetters(t *testing.T) {
 	}
 }
 
-func TestDeal(t *testing.T) {
-	t.Parallel()
-	got := Deal(map[string]int{"a": 19, "b": 8, "c": 7, "d": 6, "e": 5}, 4)
-	if len(got) != 5 || got["a"] != 0 || got["b"] != 1 || got["d"] != 3 || got["e"] != 3 {
-		t.Errorf("groups %v", got)
-	}
-}
-
 func TestRun(t *testing.T) {
 	t.Parallel()
 	domains := testDomains(t)
@@ -231,9 +207,7 @@ func TestRun(t *testing.T) {
 	scores := h.Run(domains, 2, func(indices []int32) func(int32) float64 {
 		return func(i int32) float64 { return float64(1000*len(indices)) + float64(i) }
 	}, func(string, ...any) { lines++ })
-	if lines != len(h.Splits) {
-		t.Errorf("%d lines of progress, want %d", lines, len(h.Splits))
-	}
+	expect.Equal(t, "lines of progress", lines, len(h.Splits))
 	for _, s := range h.Splits {
 		for _, at := range s.Test {
 			if want := float64(1000*len(s.Train)) + float64(at); scores[at] != want {
@@ -265,9 +239,7 @@ func TestMeasure(t *testing.T) {
 	if q.Recall != 0.75 || q.Threshold != 197.5 {
 		t.Errorf("recall %v from %v on, want 0.75 from 197.5 on", q.Recall, q.Threshold)
 	}
-	if tied := Measure([]Scored{{good, 1}, {bad, 1}}); tied != (Quality{0.5, 0, math.Inf(1)}) {
-		t.Errorf("a tie gives %+v", tied)
-	}
+	expect.Equal(t, "a tie gives", Measure([]Scored{{good, 1}, {bad, 1}}), (Quality{0.5, 0, math.Inf(1)}))
 }
 
 func TestLogistic(t *testing.T) {
@@ -284,9 +256,7 @@ func TestWriteWords(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 100)
 	var out strings.Builder
-	if err := WriteWords(&out, []string{"a", long, strings.Repeat("b", 17), "c", "d"}); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, WriteWords(&out, []string{"a", long, strings.Repeat("b", 17), "c", "d"}))
 	if want := "a " + long + " " + strings.Repeat("b", 17) + "\nc d\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
@@ -303,8 +273,6 @@ func TestParseRejects(t *testing.T) {
 		"no jobs":        {[]string{"-target", "a", "-jobs", "0"}, "-jobs of 1 or more"},
 		"unknown flag":   {[]string{"-speed", "9"}, "speed"},
 	} {
-		if _, err := Parse(tt.args, io.Discard, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: error %v, want one that contains %q", name, err, tt.want)
-		}
+		expect.ErrorText(t, name, expect.ErrorOf(Parse(tt.args, io.Discard, nil)), tt.want)
 	}
 }

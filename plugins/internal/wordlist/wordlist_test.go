@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"assay/plugins/internal/wordlist"
+	"assay/registry/expect"
 )
 
 func TestHas(t *testing.T) {
 	t.Parallel()
 	const list = "alpha beta\ndelta gamma\nomega "
-	cases := map[string]struct {
+	for name, tc := range map[string]struct {
 		list, word string
 		want       bool
 	}{
@@ -28,20 +29,14 @@ func TestHas(t *testing.T) {
 		"empty word":       {list, "", false},
 		"empty list":       {"", "alpha", false},
 		"one word":         {"alpha\n", "alpha", true},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := wordlist.Has(tc.list, tc.word); got != tc.want {
-				t.Errorf("Has(%q, %q) = %v", tc.list, tc.word, got)
-			}
-		})
+	} {
+		expect.Equal(t, name, wordlist.Has(tc.list, tc.word), tc.want)
 	}
 }
 
 func TestFault(t *testing.T) {
 	t.Parallel()
-	cases := map[string]struct{ list, want string }{
+	for name, tc := range map[string]struct{ list, want string }{
 		"sorted":       {"a b\nc\n", ""},
 		"empty":        {"", ""},
 		"out of order": {"b a\n", "a?"},
@@ -49,14 +44,8 @@ func TestFault(t *testing.T) {
 		"two blanks":   {"a  b\n", "?"},
 		"tab":          {"a\tb\n", "a?"},
 		"not ended":    {"a b", "b?"},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := wordlist.Fault(tc.list); got != tc.want {
-				t.Errorf("Fault(%q) = %q, want %q", tc.list, got, tc.want)
-			}
-		})
+	} {
+		expect.Equal(t, name, wordlist.Fault(tc.list), tc.want)
 	}
 }
 

@@ -7,11 +7,12 @@ import (
 
 	"assay/plugins/internal/suffix"
 	"assay/plugins/lexical/ngram"
+	"assay/registry/expect"
 )
 
 func TestOf(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		host suffix.Host
 		want ngram.Address
 	}{
@@ -27,14 +28,8 @@ func TestOf(t *testing.T) {
 			suffix.Host{Name: "a" + strings.Repeat("ü", 60), Suffix: "de", TLD: "de"},
 			ngram.Address{Name: "a" + strings.Repeat("ü", 31), Suffix: "de", TLD: "de"},
 		},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := ngram.Of(&tt.host); got != tt.want {
-				t.Errorf("Of() = %+v, want %+v", got, tt.want)
-			}
-		})
+	} {
+		expect.Equal(t, name, ngram.Of(&tt.host), tt.want)
 	}
 }
 
@@ -59,9 +54,7 @@ func TestSum(t *testing.T) {
 		piece[i/(ngram.Slots/4)].WriteByte(byte(i*7 + i>>9))
 	}
 	table, err := ngram.Open(string(ngram.EncodeLevels(levels)), []byte(piece[0].String()), []byte(piece[1].String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for name, a := range addresses {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -109,10 +102,8 @@ func TestOpenRejects(t *testing.T) {
 	t.Parallel()
 	head := string(ngram.EncodeLevels([ngram.Levels]int32{}))
 	piece := make([]byte, ngram.Slots/4)
-	if _, err := ngram.Open(head, piece, piece); err != nil {
-		t.Fatal(err)
-	}
-	tests := map[string]struct {
+	expect.Value(ngram.Open(head, piece, piece))(t)
+	for name, tt := range map[string]struct {
 		head   string
 		pieces [][]byte
 	}{
@@ -121,8 +112,7 @@ func TestOpenRejects(t *testing.T) {
 		"a longer head":   {head + "\x00", [][]byte{piece, piece}},
 		"a piece missing": {head, [][]byte{piece}},
 		"a piece cut":     {head, [][]byte{piece, piece[1:]}},
-	}
-	for name, tt := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var fault ngram.FaultError

@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	"assay/plugins/internal/suffix"
+	"assay/registry/expect"
 )
 
 func TestBuild(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		host suffix.Host
 		want Build
 		hex  bool
@@ -25,19 +26,11 @@ func TestBuild(t *testing.T) {
 			Build{Length: 1, Letters: "a", Labels: 2}, false},
 		"www alone": {suffix.Host{Name: "a", Subdomain: "www", Private: true}, Build{Length: 1, Letters: "a"}, false},
 		"nothing":   {suffix.Host{}, Build{}, false},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := read(&tt.host)
-			if got.Hex() != tt.hex {
-				t.Errorf("Hex() = %t, want %t", got.Hex(), tt.hex)
-			}
-			got.hex, got.consonants = 0, 0
-			if got != tt.want {
-				t.Errorf("read %+v, want %+v", got, tt.want)
-			}
-		})
+	} {
+		got := read(&tt.host)
+		expect.Equal(t, name+": Hex()", got.Hex(), tt.hex)
+		got.hex, got.consonants = 0, 0
+		expect.Equal(t, name+": read", got, tt.want)
 	}
 	if got := read(&suffix.Host{Name: "aeschtszi-rst"}); got.consonants != 6 {
 		t.Errorf("%d consonants in a run, want 6", got.consonants)
@@ -46,7 +39,7 @@ func TestBuild(t *testing.T) {
 
 func TestPosing(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	for name, tt := range map[string]struct {
 		host suffix.Host
 		part string
 	}{
@@ -61,16 +54,10 @@ func TestPosing(t *testing.T) {
 		"delivery network":  {suffix.Host{Name: "www-blumen", Suffix: "cloudfront.net", TLD: "net", Private: true}, ""},
 		"country, on a host": {suffix.Host{Name: "pl-blumen", Suffix: "weebly.com", TLD: "com", Private: true},
 			"pl-"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var n Name
-			n.Read(&tt.host)
-			if got := n.Posing(); got != tt.part {
-				t.Errorf("Posing() = %q, want %q", got, tt.part)
-			}
-		})
+	} {
+		var n Name
+		n.Read(&tt.host)
+		expect.Equal(t, name, n.Posing(), tt.part)
 	}
 }
 
@@ -91,9 +78,7 @@ func TestWording(t *testing.T) {
 			t.Errorf("%s does not serve theme %d alone", n.Words()[i].Text, theme)
 		}
 	}
-	if theme := n.Theme(new([Features]int8)); theme != Credentials {
-		t.Errorf("theme %d, want that of two of the three words", theme)
-	}
+	expect.Equal(t, "theme", n.Theme(new([Features]int8)), Credentials)
 	if n.Read(&suffix.Host{Name: "doubleverify", Suffix: "com", TLD: "com"}); len(n.Words()) != 0 || n.inLeft != 0 {
 		t.Errorf("an honest name has the words %v", n.Words())
 	}

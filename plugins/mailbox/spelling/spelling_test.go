@@ -8,7 +8,7 @@ import (
 
 func TestOf(t *testing.T) {
 	t.Parallel()
-	cases := map[string]struct {
+	for name, tc := range map[string]struct {
 		host, suffix string
 		want         Domain
 		ok           bool
@@ -22,8 +22,7 @@ func TestOf(t *testing.T) {
 		"empty":          {"", "", Domain{}, false},
 		"too long": {strings.Repeat("a", 64) + ".com", "com",
 			Domain{Label: strings.Repeat("a", 64), Suffix: "com"}, false},
-	}
-	for name, tc := range cases {
+	} {
 		if d, ok := Of(tc.host, tc.suffix); d != tc.want || ok != tc.ok {
 			t.Errorf("%s: Of(%q, %q) = %+v, %v", name, tc.host, tc.suffix, d, ok)
 		}

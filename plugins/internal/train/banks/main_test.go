@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"assay/plugins/internal/wordlist"
+	"assay/registry/expect"
 )
 
 func TestRun(t *testing.T) {
@@ -14,9 +15,7 @@ func TestRun(t *testing.T) {
 	folder := t.TempDir()
 	put := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 	}
 	var many []string
 	for _, digit := range strings.Split("987654321", "") {
@@ -26,23 +25,15 @@ func TestRun(t *testing.T) {
 	put("two.v2.json", `{"entries":[{"country_code":"DE","bank_codes":["20000000","10000001"]},`+
 		`{"country_code":"AD","bank_codes":["0001"]}],"expand_from":"bank_codes"}`)
 	var out strings.Builder
-	if err := run([]string{folder}, &out); err != nil {
-		t.Fatal(err)
-	}
-	if fault := wordlist.Fault(out.String()); fault != "" {
-		t.Errorf("the list is invalid at %q", fault)
-	}
+	expect.NoError(t, run([]string{folder}, &out))
+	expect.Equal(t, "the list is invalid at", wordlist.Fault(out.String()), "")
 	if got := strings.Fields(out.String()); len(got) != 10 || got[0] != "DE10000001" || got[9] != "DE20000000" {
 		t.Errorf("got %v, want the ten German codes once each, and none of Andorra's short list", got)
 	}
 	put("three.json", `[{"country_code":"DE","bank_code":"1 0"}]`)
-	if err := run([]string{folder}, &out); err == nil || !strings.Contains(err.Error(), `"DE1 0"`) {
-		t.Errorf("error %v for a code with a space", err)
-	}
+	expect.ErrorText(t, "error", run([]string{folder}, &out), `"DE1 0"`)
 	put("three.json", `nonsense`)
-	if err := run([]string{folder}, &out); err == nil || !strings.Contains(err.Error(), "three.json") {
-		t.Errorf("error %v for a file that is not JSON", err)
-	}
+	expect.ErrorText(t, "error", run([]string{folder}, &out), "three.json")
 	if err := run([]string{t.TempDir()}, &out); err == nil {
 		t.Error("no error for an empty folder")
 	}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 // Excerpts of the Unicode data files.
@@ -23,10 +25,7 @@ const (
 
 func TestLikeness(t *testing.T) {
 	t.Parallel()
-	d, err := readUnicode(someConfusables, someStatus, someScripts, someExtensions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := expect.Value(readUnicode(someConfusables, someStatus, someScripts, someExtensions))(t)
 	tests := map[string]struct {
 		r    rune
 		want likeness
@@ -47,21 +46,15 @@ func TestLikeness(t *testing.T) {
 	}
 	d.allowed['ɱ'] = true
 	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got, ok := d.likenessOf(tt.r); got != tt.want || ok != tt.ok {
-				t.Errorf("likenessOf(%q) = %+v, %v, want %+v, %v", tt.r, got, ok, tt.want, tt.ok)
-			}
-		})
+		if got, ok := d.likenessOf(tt.r); got != tt.want || ok != tt.ok {
+			t.Errorf("%s: likenessOf(%q) = %+v, %v, want %+v, %v", name, tt.r, got, ok, tt.want, tt.ok)
+		}
 	}
 }
 
 func TestAugmentedScripts(t *testing.T) {
 	t.Parallel()
-	d, err := readUnicode(someConfusables, someStatus, someScripts, someExtensions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := expect.Value(readUnicode(someConfusables, someStatus, someScripts, someExtensions))(t)
 	for r, want := range map[rune]string{
 		'é': "Latin", 'ж': "Cyrillic", 'ノ': "Katakana Japanese", 'ー': "Hiragana Katakana Japanese",
 		'\U00010900': "another script", '\u0301': "", '\u0363': "Latin",
@@ -92,13 +85,8 @@ func TestBadFiles(t *testing.T) {
 			"Scripts.txt: there is no data"},
 		"broken range": {someConfusables, someStatus, someScripts, "0041..zz ; Latn\n", `"zz" is not a code point`},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := readUnicode(tt.confusables, tt.status, tt.scripts, tt.extensions)
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error %v, want one that contains %q", err, tt.want)
-			}
-		})
+		_, err := readUnicode(tt.confusables, tt.status, tt.scripts, tt.extensions)
+		expect.ErrorText(t, name, err, tt.want)
 	}
 }
 
@@ -107,9 +95,7 @@ func TestRun(t *testing.T) {
 	folder := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	args := []string{"-confusables", write("c", someConfusables), "-status", write("i", someStatus),
@@ -117,9 +103,7 @@ func TestRun(t *testing.T) {
 	var written [2][]byte
 	for i := range written {
 		out := filepath.Join(folder, "out.go")
-		if err := run(append(args, "-out", out)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, run(append(args, "-out", out)))
 		var err error
 		if written[i], err = os.ReadFile(out); err != nil {
 			t.Fatal(err)

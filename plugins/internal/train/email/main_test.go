@@ -13,6 +13,7 @@ import (
 	"assay/host/entity"
 	"assay/plugins/internal/train"
 	"assay/plugins/mailbox/spelling"
+	"assay/registry/expect"
 )
 
 // writeRows writes files of labelled rows to a new folder and returns it. Bad mail domains contain "zz". reversed
@@ -45,18 +46,14 @@ func writeRows(t *testing.T, reversed bool) string {
 	dir := t.TempDir()
 	put := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	put("train_emails.jsonl", strings.Join(mails, "\n"))
 	put("train_domains.jsonl", strings.Join(sites, "\n"))
 	var packed strings.Builder
 	z := gzip.NewWriter(&packed)
 	fmt.Fprintln(z, `{"type":"domain","value":"zzz.shop","label":1,"source":"e","category":"x"}`)
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, z.Close())
 	put("train_domains_pool.jsonl.gz", packed.String())
 	return dir
 }
@@ -66,20 +63,13 @@ func trainOn(t *testing.T, from string) map[string]string {
 	t.Helper()
 	to := t.TempDir()
 	for layer := range (learned{}).files() {
-		if err := os.Mkdir(filepath.Join(to, layer), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Mkdir(filepath.Join(to, layer), 0o700))
 	}
-	if err := run([]string{"-out", to, from}, io.Discard); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, run([]string{"-out", to, from}, io.Discard))
 	written := map[string]string{}
 	for layer, files := range (learned{}).files() {
 		for name := range files {
-			text, err := os.ReadFile(filepath.Join(to, layer, name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := expect.Value(os.ReadFile(filepath.Join(to, layer, name)))(t)
 			written[name] = string(text)
 		}
 	}
@@ -119,10 +109,7 @@ func TestReportedSitesAreIgnored(t *testing.T) {
 // Sites contribute their names only, because their hosts are not mail hosts.
 func TestSitesContributeNames(t *testing.T) {
 	t.Parallel()
-	rows, err := readAll(writeRows(t, false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := expect.Value(readAll(writeRows(t, false)))(t)
 	for _, e := range rows {
 		if e.mail || e.bad {
 			continue
@@ -137,9 +124,7 @@ func TestSitesContributeNames(t *testing.T) {
 func TestRunRejects(t *testing.T) {
 	t.Parallel()
 	broken := writeRows(t, false)
-	if err := os.WriteFile(filepath.Join(broken, "train_domains.jsonl"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(broken, "train_domains.jsonl"), []byte("{"), 0o600))
 	for name, args := range map[string][]string{
 		"no folder": {"-out", broken}, "two folders": {"-out", broken, "x", "y"}, "no file": {broken},
 		"missing": {"-out", broken, t.TempDir()}, "broken": {"-out", broken, broken},
@@ -157,15 +142,9 @@ func TestRunRejects(t *testing.T) {
 func TestHeldOut(t *testing.T) {
 	t.Parallel()
 	folder := writeRows(t, false)
-	rows, err := readAll(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	addresses, err := train.ReadRows(filepath.Join(folder, addressFile), entity.Email)
-	if err != nil {
-		t.Fatal(err)
-	}
-	scores, err := heldOut(addresses, rows, func(layer string, files map[string]string) ([]int, []bool, error) {
+	rows := expect.Value(readAll(folder))(t)
+	addresses := expect.Value(train.ReadRows(filepath.Join(folder, addressFile), entity.Email))(t)
+	scores := expect.Value(heldOut(addresses, rows, func(layer string, files map[string]string) ([]int, []bool, error) {
 		got, valid := make([]int, len(addresses)), make([]bool, len(addresses))
 		for i, a := range addresses {
 			host := a.Value[strings.IndexByte(a.Value, '@')+1:]
@@ -179,10 +158,7 @@ func TestHeldOut(t *testing.T) {
 			}
 		}
 		return got, valid, nil
-	}, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, io.Discard))(t)
 	for i, a := range addresses {
 		switch s := scores[i]; {
 		case strings.HasSuffix(a.Value, "@com"):
@@ -200,10 +176,7 @@ func TestHeldOut(t *testing.T) {
 // Training depends only on the given rows.
 func TestLearnWithoutSites(t *testing.T) {
 	t.Parallel()
-	rows, err := readAll(writeRows(t, false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := expect.Value(readAll(writeRows(t, false)))(t)
 	var kept []example
 	for i := range rows {
 		if rows[i].site != "hosts.example" && !strings.HasPrefix(rows[i].site, "zz") {

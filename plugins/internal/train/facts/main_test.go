@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"assay/registry/expect"
 )
 
 // TestRun checks which rows get which facts.
@@ -41,13 +43,8 @@ func TestRun(t *testing.T) {
 		}
 	}
 	out := filepath.Join(folder, "out.jsonl")
-	if err := run([]string{"-rows", out, folder}, io.Discard); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, run([]string{"-rows", out, folder}, io.Discard))
+	f := expect.Value(os.Open(out))(t)
 	defer f.Close()
 	got := map[string]map[string]string{}
 	for lines := bufio.NewScanner(f); lines.Scan(); {
@@ -89,13 +86,7 @@ func writeGzip(t *testing.T, name, text string) {
 	t.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	if _, err := io.WriteString(w, text); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(io.WriteString(w, text))(t)
+	expect.NoError(t, w.Close())
+	expect.NoError(t, os.WriteFile(name, b.Bytes(), 0o600))
 }

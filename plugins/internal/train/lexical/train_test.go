@@ -15,6 +15,7 @@ import (
 	"assay/plugins/internal/train"
 	"assay/plugins/lexical/ngram"
 	"assay/plugins/lexical/pattern"
+	"assay/registry/expect"
 )
 
 // lines returns n labelled rows, numbered from the given number. Good and bad names contain different words.
@@ -39,19 +40,13 @@ func writeFile(t *testing.T, folder, name, text string) string {
 	var content bytes.Buffer
 	if strings.HasSuffix(name, ".gz") {
 		zip := gzip.NewWriter(&content)
-		if _, err := io.WriteString(zip, text); err != nil {
-			t.Fatal(err)
-		}
-		if err := zip.Close(); err != nil {
-			t.Fatal(err)
-		}
+		expect.Value(io.WriteString(zip, text))(t)
+		expect.NoError(t, zip.Close())
 	} else {
 		content.WriteString(text)
 	}
 	path := filepath.Join(folder, name)
-	if err := os.WriteFile(path, content.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(path, content.Bytes(), 0o600))
 	return path
 }
 
@@ -69,36 +64,23 @@ func TestTrainingReproducible(t *testing.T) {
 	var files [2][]string
 	for i, jobs := range []string{"1", "2"} {
 		out := filepath.Join(folder, "weights"+jobs)
-		if err := os.Mkdir(out, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.Mkdir(out, 0o700))
 		var report bytes.Buffer
-		err := run([]string{"-target", target, "-pool", pool, "-out", out, "-jobs", jobs,
+		expect.NoError(t, run([]string{"-target", target, "-pool", pool, "-out", out, "-jobs", jobs,
 			"-rows", filepath.Join(out, "sources.jsonl"), "-letter-rows", filepath.Join(out, "letters.jsonl"),
 			"-emails", emails}, &report,
-			io.Discard)
-		if err != nil {
-			t.Fatal(err)
-		}
+			io.Discard))
 		outs[i] = report.String()
 		for _, name := range []string{"weights.head", "weights-0.bin", "weights-1.bin", "odds.go"} {
-			b, err := os.ReadFile(filepath.Join(out, name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := expect.Value(os.ReadFile(filepath.Join(out, name)))(t)
 			files[i] = append(files[i], string(b))
 		}
 	}
-	if outs[0] != outs[1] {
-		t.Errorf("two trainings gave different reports:\n%s\n%s", outs[0], outs[1])
-	}
+	expect.Equal(t, "two trainings gave different reports:\n", outs[0], outs[1])
 	if !slices.Equal(files[0], files[1]) {
 		t.Fatal("two trainings gave different weights")
 	}
-	table, err := ngram.Open(files[0][0], []byte(files[0][1]), []byte(files[0][2]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := expect.Value(ngram.Open(files[0][0], []byte(files[0][1]), []byte(files[0][2])))(t)
 	points := func(name string) int32 {
 		a := ngram.Address{Name: name, Suffix: "com", TLD: "com"}
 		var sums ngram.Sums
@@ -114,13 +96,8 @@ func TestTrainingReproducible(t *testing.T) {
 		}
 	}
 	for _, rows := range []string{"letters.jsonl", "sources.jsonl"} {
-		held, err := os.ReadFile(filepath.Join(folder, "weights1", rows))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := strings.Count(string(held), `"held_out":{"lexical":`); n != 80 {
-			t.Errorf("%s holds %d rows with held-out scores, want those of the target", rows, n)
-		}
+		held := expect.Value(os.ReadFile(filepath.Join(folder, "weights1", rows)))(t)
+		expect.Equal(t, rows, strings.Count(string(held), `"held_out":{"lexical":`), 80)
 	}
 	mail, err := os.ReadFile(filepath.Join(folder, "weights1", "sources-emails.jsonl"))
 	if err != nil || strings.Count(string(mail), "held_out") != 1 || strings.Count(string(mail), "\n") != 2 {
@@ -133,10 +110,8 @@ func TestRunRejects(t *testing.T) {
 	folder := t.TempDir()
 	valid := writeFile(t, folder, "valid.jsonl", lines(0, 20))
 	notGzip := writeFile(t, folder, "plain.gz", "")
-	if err := os.WriteFile(notGzip, []byte("not gzipped"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	tests := map[string]struct {
+	expect.NoError(t, os.WriteFile(notGzip, []byte("not gzipped"), 0o600))
+	for name, tt := range map[string]struct {
 		args []string
 		want string
 	}{
@@ -145,14 +120,8 @@ func TestRunRejects(t *testing.T) {
 		"not gzipped":  {[]string{"-target", notGzip}, "plain.gz: line 1: it is not JSON"},
 		"missing folder": {[]string{"-target", valid, "-absent=false", "-out", filepath.Join(folder, "none")},
 			"writing the model"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if err := run(tt.args, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("run(%q) = %v, want an error that contains %q", tt.args, err, tt.want)
-			}
-		})
+	} {
+		expect.ErrorText(t, name, run(tt.args, io.Discard, io.Discard), tt.want)
 	}
 }
 
@@ -160,9 +129,7 @@ func TestRunRejects(t *testing.T) {
 func readRows(t *testing.T, text string, target bool) []row {
 	t.Helper()
 	domains, _, err := train.ReadDomains(writeFile(t, t.TempDir(), "rows.jsonl", text), target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	rows := make([]row, len(domains))
 	for i, d := range domains {
 		rows[i] = newRow(d)
@@ -332,9 +299,7 @@ func TestQuantise(t *testing.T) {
 		used[i] = float32(i % 3) // a third is unused
 	}
 	levels, at := quantise(weights, used)
-	if levels[0] != 0 {
-		t.Errorf("the first level is %v, want 0", levels[0])
-	}
+	expect.Equal(t, "the first level", levels[0], 0)
 	for i, w := range weights {
 		want := w
 		if used[i] == 0 {

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 func TestRun(t *testing.T) {
@@ -21,13 +23,9 @@ func TestRun(t *testing.T) {
 		`{"value":"0162345678","label":0,"source":"another"}`,
 		`{"value":"","label":1,"source":"il_spam_vcf2016"}`,
 	}, "\n")
-	if err := os.WriteFile(filepath.Join(folder, "train_phones.jsonl"), []byte(lines), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(filepath.Join(folder, "train_phones.jsonl"), []byte(lines), 0o600))
 	var out strings.Builder
-	if err := run([]string{folder}, &out); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, run([]string{folder}, &out))
 	// +972 73 2 has three reports, two of them in one narrow block. The report of +972 72 1 is cancelled.
 	if want := "972732:17 97273212:20 97273221:13\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
