@@ -282,12 +282,10 @@ func TestDiff(t *testing.T) {
 			[]registry.Change{{What: "a: layer", From: "a@1.0.0", To: "none"}}},
 		{"everything of a layer, sorted by name",
 			at(0, 40, 70, b, a),
-			at(0, 40, 70,
-				edit(b, func(i *registry.LineupLayer) {
-					i.Layer, i.Weight, i.Required, i.Config = "b@1.1.0", registry.ForAll(3.5),
-						false, nil
-				}),
-				edit(a, func(i *registry.LineupLayer) { i.Weight = registry.ForAll(0) })),
+			at(0, 40, 70, edit(b, func(i *registry.LineupLayer) {
+				i.Layer, i.Weight, i.Required, i.Config = "b@1.1.0", registry.ForAll(3.5),
+					false, nil
+			}), edit(a, func(i *registry.LineupLayer) { i.Weight = registry.ForAll(0) })),
 			[]registry.Change{
 				{What: "a: weight", From: "2", To: "0"},
 				{What: "b: layer", From: "b@1.0.0", To: "b@1.1.0"}, {What: "b: weight", From: "3", To: "3.5"},

@@ -413,8 +413,7 @@ func TestOnlyCheckpointsDetectARewrite(t *testing.T) {
 		},
 		"a record deleted": func(tr *storedLog, at int) { tr.rows = slices.Delete(tr.rows, at, at+1) },
 		"a record inserted": func(tr *storedLog, at int) {
-			tr.rows = slices.Insert(tr.rows, at,
-				audit.Row{Nonce: nonce, Record: record})
+			tr.rows = slices.Insert(tr.rows, at, audit.Row{Nonce: nonce, Record: record})
 		},
 		"two swapped":      func(tr *storedLog, at int) { tr.rows[at], tr.rows[at-1] = tr.rows[at-1], tr.rows[at] },
 		"the tail cut off": func(tr *storedLog, at int) { tr.rows = tr.rows[:at] },
@@ -427,8 +426,7 @@ func TestOnlyCheckpointsDetectARewrite(t *testing.T) {
 			rewrite(&forged, at)
 			forged.link(0)
 			if _, err := forged.verify(); err != nil {
-				t.Fatalf("%s: the forgery does not verify by itself, so it cannot test checkpoints: %v", name,
-					err)
+				t.Fatalf("%s: the forgery does not verify by itself, so it cannot test checkpoints: %v", name, err)
 			}
 			if _, err := forged.verify(tr.at(20)); err == nil {
 				t.Errorf("%s at %d: not detected by a checkpoint of the last record", name, at)

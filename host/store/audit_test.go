@@ -37,8 +37,7 @@ func TestPseudonymsAreEqualWithinAnAccountOnly(t *testing.T) {
 	if a, b := pseudonym(mine, iban), pseudonym(mine, domain); a == b {
 		t.Error("two entities have the same pseudonym")
 	}
-	nodes := one[int](t, s,
-		`SELECT count(*) FROM graph_sightings
+	nodes := one[int](t, s, `SELECT count(*) FROM graph_sightings
 		WHERE node IN (SELECT pseudonym FROM audit_records WHERE pseudonym <> '')`)
 	if nodes != 0 {
 		t.Errorf("%d graph nodes equal a pseudonym in the audit log", nodes)

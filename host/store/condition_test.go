@@ -58,8 +58,7 @@ func TestWrongClock(t *testing.T) {
 				exec(t, session(t, s.url), "UPDATE api_keys SET expires_at = now() + interval '"+left.String()+
 					"' WHERE id = '"+key.ID+"'")
 				wantError(t, "using a key that expires in "+left.String(), errOf(s.Authenticate(t.Context(),
-					key.Secret)),
-					want)
+					key.Secret)), want)
 			}
 		})
 	}

@@ -116,8 +116,7 @@ func TestEraseDuringChecks(t *testing.T) {
 	if n := one[int](t, s, "SELECT count(*) FROM webhook_events"); n != 2*acked-events || events != erased {
 		t.Errorf("%d events remain: of %d, %d were erased with %d checks", n, 2*acked, events, erased)
 	}
-	expect(t, "counted checks", one[int](t, s, "SELECT used FROM quota_usage WHERE account_id = ?", account),
-		2*acked)
+	expect(t, "counted checks", one[int](t, s, "SELECT used FROM quota_usage WHERE account_id = ?", account), 2*acked)
 	if other := export(t, s, caller, about(john)); other.Total != acked || other.Graph.Checks != acked {
 		t.Errorf("of the other subject's %d checks, %d remain", acked, other.Total)
 	}

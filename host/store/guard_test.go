@@ -204,6 +204,5 @@ func TestPaymentForAnUnknownPlan(t *testing.T) {
 	change.Plan = "pro"
 	apply(t, s, change)
 	expect(t, "plan", one[string](t, s,
-		"SELECT a.plan FROM accounts AS a JOIN billing_checkouts AS c ON c.account_id = a.id"),
-		"pro")
+		"SELECT a.plan FROM accounts AS a JOIN billing_checkouts AS c ON c.account_id = a.id"), "pro")
 }

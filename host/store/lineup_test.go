@@ -177,9 +177,8 @@ func TestHostsOfTheReleaseBeforeFollow(t *testing.T) {
 	}
 	expect(t, "its lineup afterwards", one[string](t, s, followed), "probe@2.0.0")
 	expect(t, "activations", one[int](t, s, "SELECT count(*) FROM lineup_activations"), 2)
-	expect(t, "recorded activations",
-		one[int](t, s,
-			"SELECT count(*) FROM audit_records WHERE kind IN ('lineup', 'activation') AND chain = 0"), 2)
+	expect(t, "recorded activations", one[int](t, s,
+		"SELECT count(*) FROM audit_records WHERE kind IN ('lineup', 'activation') AND chain = 0"), 2)
 
 	// A row that somebody inserts without a signature changes nothing either.
 	exec(t, conn, "INSERT INTO lineup_activations (id, revision) VALUES (9, 1)")
@@ -282,7 +281,6 @@ func TestLineupsChangeWhileChecksAreRecorded(t *testing.T) {
 	noError(t, errors.Join(append(errs, appended...)...))
 	expect(t, "number of the last activation", last(t, a).Number, changes)
 	expect(t, "changes in the audit log",
-		one[int](t, a, "SELECT count(*) FROM audit_records WHERE kind = 'activation' AND chain = 0"),
-		changes)
+		one[int](t, a, "SELECT count(*) FROM audit_records WHERE kind = 'activation' AND chain = 0"), changes)
 	verifyLedger(t, a)
 }

@@ -80,7 +80,6 @@ func TestRatesAcrossHosts(t *testing.T) {
 	}
 	t.Logf("at most %d of %d in a minute, %d in the last", most, rate.PerMinute, window)
 	if most > rate.PerMinute*12/10 || window < rate.PerMinute*9/10 {
-		t.Errorf("two hosts accepted %d in a minute, and %d in the last; the rate is %d", most, window,
-			rate.PerMinute)
+		t.Errorf("two hosts accepted %d in a minute, and %d in the last; the rate is %d", most, window, rate.PerMinute)
 	}
 }

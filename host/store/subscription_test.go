@@ -195,8 +195,7 @@ func TestConditionalRequests(t *testing.T) {
 			got := s.state(t)
 			if got.ConfirmedAt == nil || !got.ConfirmedAt.Equal(s.now) ||
 				!got.FreshUntil.Equal(s.now.Add(s.sub.FreshFor)) ||
-				!got.ExpiresAt.Equal(s.now.Add(s.sub.ExpiresAfter)) ||
-				!got.NextFetchAt.Equal(s.now.Add(s.sub.Every)) {
+				!got.ExpiresAt.Equal(s.now.Add(s.sub.ExpiresAfter)) || !got.NextFetchAt.Equal(s.now.Add(s.sub.Every)) {
 				t.Errorf("confirmed: %+v", got)
 			}
 			// Other content under the name makes the validators invalid.

@@ -116,8 +116,7 @@ func (m messages) Write(line []byte) (int, error) {
 // that are built or validated while nobody can write to the table. Heads, activations and subscriptions are few.
 func watchBuilds(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
-	exec(t, conn, "CREATE TABLE blocking (what text)",
-		`CREATE TABLE watched AS SELECT oid FROM pg_class
+	exec(t, conn, "CREATE TABLE blocking (what text)", `CREATE TABLE watched AS SELECT oid FROM pg_class
 			WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')
 				AND relname NOT IN ('audit_heads', 'lineup_activations', 'billing_subscriptions')`,
 		`CREATE VIEW built AS

@@ -237,8 +237,7 @@ func TestSuccessBeatsConcurrentDisabling(t *testing.T) {
 					}
 				}
 			}
-			expect(t, "time of disabling",
-				one[string](t, s, "SELECT concat(disabled_at) FROM webhook_endpoints"), "")
+			expect(t, "time of disabling", one[string](t, s, "SELECT concat(disabled_at) FROM webhook_endpoints"), "")
 			clock.advance(t, time.Second)
 			claimOne(t, o) // the failed event is retried
 		})

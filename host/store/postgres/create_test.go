@@ -46,8 +46,7 @@ func TestInterruptedCreation(t *testing.T) {
 	for name, leave := range map[string]func(dir string) error{
 		"with a password and an empty folder": func(dir string) error {
 			r := record{Password: "earlier", Location: filepath.Join(dir, "postgres")}
-			return errors.Join(
-				os.Mkdir(filepath.Join(dir, "postgres"), 0o700),
+			return errors.Join(os.Mkdir(filepath.Join(dir, "postgres"), 0o700),
 				os.MkdirAll(filepath.Join(dir, "postgres.new-1", "data", "base"), 0o700),
 				r.write(filepath.Join(dir, "postgres.json")))
 		},
