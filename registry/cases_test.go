@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/sdk"
 )
@@ -16,22 +17,14 @@ const someCases = `{"name":"a","type":"domain","value":"example.com","facts":{"d
 
 func TestCasesArePacked(t *testing.T) {
 	t.Parallel()
-	wasm, err := registry.Pack([]byte(bare), layer().encode(), []byte(someCases))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := registry.OpenModule(wasm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	wasm := storetest.Must(registry.Pack([]byte(bare), layer().encode(), []byte(someCases)))(t)
+	m := storetest.Must(registry.OpenModule(wasm))(t)
 	cases, err := m.Cases()
 	if err != nil || len(cases) != 2 || cases[0].Facts["dns.a"] != "1" || cases[1].Min != -5 {
 		t.Errorf("the cases are %+v, %v", cases, err)
 	}
 	without, err := registry.OpenModule(packed(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	if cases, err := without.Cases(); err != nil || cases != nil {
 		t.Errorf("without a section, the cases are %v, %v", cases, err)
 	}

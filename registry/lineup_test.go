@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"assay/host/store/storetest"
 	"assay/registry"
 )
 
@@ -135,10 +136,7 @@ func TestLineupFields(t *testing.T) {
 
 func TestEncodeIsTheSameEveryTime(t *testing.T) {
 	t.Parallel()
-	l, err := registry.ParseLineup(lineup().encode())
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := storetest.Must(registry.ParseLineup(lineup().encode()))(t)
 	l.Layers[1].Config = map[string]string{"z": "1", "a": "<2>", "m": "3"}
 	want := `{"note":"why","bias":-4.5,"bands":{"review":40,"block":70},` +
 		`"layers":[{"layer":"domain@1.0.0","weight":6,"required":true},` +
@@ -172,9 +170,7 @@ func TestByType(t *testing.T) {
 		document := `{"bias":-4,"bands":{"review":40,"block":70},"layers":[{"layer":"layer@1.0.0","weight":` + text +
 			`}]}`
 		l, err := registry.ParseLineup([]byte(document))
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.NoError(t, err)
 		got := l.Layers[0].Weight
 		if diff := cmp.Diff(want.weight, got); diff != "" || got.For("email") != want.email ||
 			got.For("phone") != want.phone || got.String() != want.shown {
@@ -225,9 +221,7 @@ func TestSuits(t *testing.T) {
 func TestDefaultLineup(t *testing.T) {
 	t.Parallel()
 	l, err := registry.DefaultLineup()
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	for i, item := range l.Layers {
 		if _, _, versioned := item.Ref(); versioned {
 			t.Errorf("layer %s names a version, which the host adds", item.Layer)
@@ -333,9 +327,7 @@ func TestDiff(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(c.want, registry.Diff(c.from, c.to, plugins)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			storetest.NoDiff(t, "changes", c.want, registry.Diff(c.from, c.to, plugins))
 		})
 	}
 }
@@ -350,10 +342,7 @@ func FuzzParseLineup(f *testing.F) {
 		if err != nil {
 			return
 		}
-		encoded, err := l.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		encoded := storetest.Must(l.Encode())(t)
 		back, err := registry.ParseLineup(encoded)
 		if err != nil {
 			t.Fatalf("%s is accepted, but not its encoding: %v", data, err)
@@ -384,9 +373,7 @@ func TestOpenLineup(t *testing.T) {
 		t.Fatalf("canonical text %s, %v", text, err)
 	}
 	opened, err := registry.OpenLineup(text, registry.LineupHash(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	if again, err := opened.Canonical(); err != nil || string(again) != string(text) {
 		t.Errorf("read and written: %s, %v, want %s", again, err, text)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/sdk"
 )
@@ -323,10 +324,7 @@ func TestFirstPartyManifests(t *testing.T) {
 		t.Fatalf("%d manifests found: %v", len(files), err)
 	}
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := storetest.Must(os.ReadFile(file))(t)
 		m, err := registry.ParseManifest(data)
 		if err != nil || m.Name != filepath.Base(filepath.Dir(file)) {
 			t.Errorf("%s is the manifest of %q: %v", file, m.Name, err)
@@ -349,9 +347,7 @@ func FuzzParseManifest(f *testing.F) {
 			t.Errorf("%s was accepted as %+v", data, m)
 		}
 		again, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.NoError(t, err)
 		if back, err := registry.ParseManifest(again); err != nil || fmt.Sprint(back) != fmt.Sprint(m) {
 			t.Errorf("%+v decoded again is %+v, %v", m, back, err)
 		}

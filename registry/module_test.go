@@ -8,8 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"assay/host/store/storetest"
 	"assay/registry"
 )
 
@@ -30,10 +29,7 @@ var bare = header + section(1, "\x01\x60\x00\x01\x7f") + section(3, "\x01\x00") 
 
 func packed(tb testing.TB) []byte {
 	tb.Helper()
-	wasm, err := registry.Pack([]byte(bare), layer().encode(), nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	wasm := storetest.Must(registry.Pack([]byte(bare), layer().encode(), nil))(tb)
 	return wasm
 }
 
@@ -43,18 +39,10 @@ func TestPackAndOpen(t *testing.T) {
 	if want := bare + custom(registry.ManifestSection, string(layer().encode())); string(wasm) != want {
 		t.Errorf("packed as %q, want %q", wasm, want)
 	}
-	m, err := registry.OpenModule(wasm)
-	if err != nil {
-		t.Fatal(err)
-	}
-	manifest, err := registry.ParseManifest(layer().encode())
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := storetest.Must(registry.OpenModule(wasm))(t)
+	manifest := storetest.Must(registry.ParseManifest(layer().encode()))(t)
 	sum := sha256.Sum256(wasm)
-	if diff := cmp.Diff(registry.Module{Manifest: manifest, Digest: sum, Wasm: wasm}, m); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	storetest.NoDiff(t, "module", registry.Module{Manifest: manifest, Digest: sum, Wasm: wasm}, m)
 	if m.Ref() != "my-layer2@1.2.3" || m.Digest.String() != "sha256:"+hex.EncodeToString(sum[:]) {
 		t.Errorf("the module is %s, %s", m.Ref(), m.Digest)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"assay/host/audit"
+	"assay/host/store/storetest"
 )
 
 var cut = audit.Anchor{Head: audit.Genesis(3).Next(audit.Leaf(nonce, record)), Before: time.Date(2030, 5, 1, 0, 0, 0, 0,
@@ -14,9 +15,7 @@ var cut = audit.Anchor{Head: audit.Genesis(3).Next(audit.Leaf(nonce, record)), B
 func TestAnchorRoundTrip(t *testing.T) {
 	t.Parallel()
 	signed, err := signer.Anchor(cut)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	if !strings.Contains(signed, "\npruned before 2030-05-01\n\n") {
 		t.Errorf("signed text %q", signed)
 	}

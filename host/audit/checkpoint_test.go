@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/mod/sumdb/note"
 
 	"assay/host/audit"
+	"assay/host/store/storetest"
 )
 
 const origin = "assay.example/audit"
@@ -19,19 +19,13 @@ var signer = audit.NewSigner(origin, sequence(0, 32))
 // signedText signs an arbitrary text in place of a checkpoint.
 func signedText(tb testing.TB, text string, by note.Signer) string {
 	tb.Helper()
-	signed, err := note.Sign(&note.Note{Text: text}, by)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	signed := must(note.Sign(&note.Note{Text: text}, by))
 	return string(signed)
 }
 
 func checkpoint(tb testing.TB, h audit.Head) string {
 	tb.Helper()
-	signed, err := signer.Checkpoint(h)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	signed := must(signer.Checkpoint(h))
 	return signed
 }
 
@@ -55,9 +49,7 @@ func TestCheckpointText(t *testing.T) {
 	t.Parallel()
 	signed := checkpoint(t, audit.Genesis(0).Next(audit.Leaf(nonce, record)))
 	text, signature, _ := strings.Cut(signed, "\n\n")
-	if diff := cmp.Diff(origin+"/chain/0\n1\nSHBPVPAlSUT9Wq/xARRTVqnY/6Rt5b4G0xKLprYNM+M=", text); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	storetest.NoDiff(t, "text", origin+"/chain/0\n1\nSHBPVPAlSUT9Wq/xARRTVqnY/6Rt5b4G0xKLprYNM+M=", text)
 	if !strings.HasPrefix(signature, "\u2014 "+origin+" ") {
 		t.Errorf("the signature line is %q", signature)
 	}
@@ -65,10 +57,7 @@ func TestCheckpointText(t *testing.T) {
 
 func TestSignerAgreesWithSignedNoteTools(t *testing.T) {
 	t.Parallel()
-	verifier, err := note.NewVerifier(signer.VerifierKey())
-	if err != nil {
-		t.Fatal(err)
-	}
+	verifier := must(note.NewVerifier(signer.VerifierKey()))
 	if verifier.Name() != signer.Name() || verifier.KeyHash() != signer.KeyHash() {
 		t.Errorf("verifier %s %08x, signer %s %08x", verifier.Name(), verifier.KeyHash(), signer.Name(),
 			signer.KeyHash())
@@ -153,9 +142,7 @@ func TestOriginMayContainAnyText(t *testing.T) {
 	t.Parallel()
 	odd := audit.NewSigner("assay.example/chain/7", sequence(0, 32))
 	signed, err := odd.Checkpoint(audit.Genesis(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	if head, err := odd.OpenCheckpoint(signed); err != nil || head != audit.Genesis(1) {
 		t.Errorf("opened as %+v, %v", head, err)
 	}
@@ -168,10 +155,7 @@ func TestSplitCheckpoints(t *testing.T) {
 	t.Parallel()
 	a, b, c := checkpoint(t, audit.Genesis(0)), checkpoint(t, audit.Genesis(1)), checkpoint(t, audit.Genesis(2))
 	witness := audit.NewSigner("witness.example", sequence(9, 32))
-	opened, err := note.Open([]byte(b), note.VerifierList(must(note.NewVerifier(signer.VerifierKey()))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := must(note.Open([]byte(b), note.VerifierList(must(note.NewVerifier(signer.VerifierKey())))))
 	cosigned := string(must(note.Sign(opened, witness)))
 	for name, split := range map[string]struct {
 		file string
@@ -193,9 +177,7 @@ func TestSplitCheckpoints(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(split.want, audit.SplitCheckpoints(split.file)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			storetest.NoDiff(t, "parts", split.want, audit.SplitCheckpoints(split.file))
 		})
 	}
 }
@@ -263,9 +245,7 @@ func FuzzSplitCheckpoints(f *testing.F) {
 		if clean := strings.ToValidUTF8(file, ""); !strings.HasSuffix(clean, "\n\n") &&
 			bytes.IndexByte([]byte(clean), 0) < 0 {
 			parts = audit.SplitCheckpoints(clean + "\n\n\n" + one)
-			if last := parts[len(parts)-1]; last != one {
-				t.Errorf("a checkpoint after %q is read as %q", clean, last)
-			}
+			storetest.Expect(t, "a checkpoint after other text", parts[len(parts)-1], one)
 		}
 	})
 }

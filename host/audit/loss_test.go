@@ -16,10 +16,7 @@ func TestAcceptedLoss(t *testing.T) {
 	nine := audit.Head{Chain: 3, Seq: 9, Hash: audit.Hash{1}}
 	loss := audit.LossAcceptance{Chain: 3, At: time.Date(2031, 5, 20, 12, 0, 0, 0, time.UTC), Survived: 7,
 		Lost: []audit.Head{nine, {Chain: 3, Seq: 11, Hash: audit.Hash{2}}}, Reason: "a failover lost 2 s: ticket 42"}
-	signed, err := signer.AcceptLoss(loss)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signed := must(signer.AcceptLoss(loss))
 	got, err := signer.OpenLoss(signed)
 	if diff := cmp.Diff(loss, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)

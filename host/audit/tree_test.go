@@ -10,6 +10,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"assay/host/audit"
+	"assay/host/store/storetest"
 )
 
 // leaf returns a leaf that depends on n only.
@@ -41,10 +42,7 @@ type reference []tlog.Hash
 
 func (r *reference) add(t testing.TB, n int64) {
 	t.Helper()
-	hashes, err := tlog.StoredHashesForRecordHash(n, tlog.Hash(leaf(n)), *r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hashes := must(tlog.StoredHashesForRecordHash(n, tlog.Hash(leaf(n)), *r))
 	*r = append(*r, hashes...)
 }
 
@@ -73,10 +71,7 @@ func grown(t testing.TB, n int64) (tiles, reference) {
 
 func (r reference) head(t testing.TB, size int64) audit.TreeHead {
 	t.Helper()
-	root, err := tlog.TreeHash(size, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must(tlog.TreeHash(size, r))
 	return audit.TreeHead{Chain: 3, Size: size, Root: audit.Hash(root)}
 }
 
@@ -87,10 +82,7 @@ func TestTreeAgreesWithTlog(t *testing.T) {
 	t.Parallel()
 	stored, all := grown(t, 66000)
 	for _, size := range sizes {
-		tree, err := audit.OpenTree(size, stored.read)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tree := must(audit.OpenTree(size, stored.read))
 		if got, want := tree.Head(3), all.head(t, size); got != want {
 			t.Errorf("opened with %d leaves, the tree has the head %+v, want %+v", size, got, want)
 		}
@@ -111,10 +103,7 @@ func TestTakeReturnsWhatGrew(t *testing.T) {
 		for _, n := range []int64{1, 256, 700} {
 			stored, _ := grown(t, min(from, 1000)) // the tiles of larger trees have the same shape
 			from := min(from, 1000)
-			tree, err := audit.OpenTree(from, stored.read)
-			if err != nil {
-				t.Fatal(err)
-			}
+			tree := must(audit.OpenTree(from, stored.read))
 			for i := range n {
 				tree.Append(leaf(from + i))
 			}
@@ -148,9 +137,7 @@ func TestProofs(t *testing.T) {
 				}
 				continue
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.NoError(t, err)
 			if err := audit.CheckInclusion(head, index, leaf(index), proof); err != nil {
 				t.Errorf("leaf %d of %d: %v", index, size, err)
 			}
@@ -166,9 +153,7 @@ func TestProofs(t *testing.T) {
 				}
 				continue
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.NoError(t, err)
 			before := all.head(t, older)
 			if err := audit.CheckConsistency(before, head, proof); err != nil {
 				t.Errorf("%d and %d leaves: %v", older, size, err)

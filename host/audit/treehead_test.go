@@ -7,6 +7,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"assay/host/audit"
+	"assay/host/store/storetest"
 )
 
 func TestTreeHeadRoundTrip(t *testing.T) {
@@ -16,9 +17,7 @@ func TestTreeHeadRoundTrip(t *testing.T) {
 		"leaves": {Chain: 12, Size: 1 << 40, Root: leaf(1)},
 	} {
 		signed := must(signer.SignTree(head))
-		if again := must(signer.SignTree(head)); again != signed {
-			t.Errorf("%s: signed as %q and as %q", name, signed, again)
-		}
+		storetest.Expect(t, name+": signed as", must(signer.SignTree(head)), signed)
 		origin := signer.Origin(head.Chain)
 		if !strings.HasPrefix(signed, origin+"\n") || !strings.Contains(signed, "\n\n\u2014 "+origin+" ") {
 			t.Errorf("%s: the origin is not also the key's name: %q", name, signed)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"assay/host/audit"
+	"assay/host/store/storetest"
 )
 
 // storedLog is a stored chain: its rows, the head that the database claims, and the rows before erasure.
@@ -133,9 +134,7 @@ func TestVerifierAcceptsValidChains(t *testing.T) {
 			t.Errorf("a log of %d: %v at %d with %d erased by %d, want %d by %d", n, err, v.Head.Seq, v.Erased,
 				v.Erasures, len(tr.was), erasures)
 		}
-		if v.Covered != int64(n) {
-			t.Errorf("a log of %d: covered until %d", n, v.Covered)
-		}
+		storetest.Expect(t, "records covered by checkpoints", v.Covered, int64(n))
 	}
 }
 

@@ -39,9 +39,7 @@ func TestPseudonymsAreEqualWithinAnAccountOnly(t *testing.T) {
 	}
 	nodes := one[int](t, s, `SELECT count(*) FROM graph_sightings
 		WHERE node IN (SELECT pseudonym FROM audit_records WHERE pseudonym <> '')`)
-	if nodes != 0 {
-		t.Errorf("%d graph nodes equal a pseudonym in the audit log", nodes)
-	}
+	expect(t, "graph nodes that equal a pseudonym in the audit log", nodes, 0)
 	verifyLedger(t, s)
 }
 
@@ -51,18 +49,14 @@ func TestAuditRowRecordsTheDecision(t *testing.T) {
 	r := at(decided(caller, parse(t, entity.Email, "jane@example.org"), check.Review), noon.Add(7*time.Millisecond))
 	noError(t, l.Append(t.Context(), r))
 	for row, err := range (AuditLog{db: s.db}).Rows(t.Context(), 0, 0, 1) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		got := row.Record
 		got.Pseudonym = nil
 		want := audit.Record{
 			Kind: audit.Check, At: "2031-05-20T12:00:00.007Z", Ref: r.Decision.Ref, Account: caller.Account,
 			Key: caller.Key, Type: "email", Score: 55, Verdict: "review", Revision: lasting,
 		}
-		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("record %+v, want %+v", got, want)
-		}
+		expect(t, "record", fmt.Sprint(got), fmt.Sprint(want))
 		if len(row.Nonce) != audit.NonceBytes || bytes.Equal(row.Nonce, make([]byte, audit.NonceBytes)) {
 			t.Errorf("nonce %x", row.Nonce)
 		}
@@ -152,14 +146,10 @@ func TestRowsArePaged(t *testing.T) {
 	} {
 		var got []int64
 		for row, err := range (AuditLog{db: s.db}).Rows(t.Context(), 0, test.after, test.until) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			got = append(got, row.Seq)
 		}
-		if fmt.Sprint(got) != fmt.Sprint(test.want) {
-			t.Errorf("%s: records %v, want %v", name, got, test.want)
-		}
+		expect(t, name+": records", fmt.Sprint(got), fmt.Sprint(test.want))
 	}
 	for _, err := range (AuditLog{db: s.db}).Rows(t.Context(), 0, 0, 7) {
 		if err != nil {
@@ -185,9 +175,7 @@ func TestHashOfWrongLengthIsABreak(t *testing.T) {
 					t.Errorf("a %s of one byte: %v, want a break", column, err)
 				}
 			}
-			if rows != 1 {
-				t.Errorf("%d rows, want 1", rows)
-			}
+			expect(t, "rows", rows, 1)
 		})
 	}
 }
@@ -218,16 +206,12 @@ func TestPagingKeepsDuplicateNumbers(t *testing.T) {
 		FROM generate_series(1, %[1]d + 2) AS n`, auditPage))
 	rows := 0
 	for row, err := range (AuditLog{db: s.db}).Rows(t.Context(), 0, 0, auditPage) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if rows++; row.Seq != int64(min(rows, auditPage)) {
 			t.Fatalf("row %d has number %d", rows, row.Seq)
 		}
 	}
-	if rows != auditPage+2 {
-		t.Errorf("%d rows, want %d", rows, auditPage+2)
-	}
+	expect(t, "rows", rows, auditPage+2)
 }
 
 // Chains includes chains that have records but no head.

@@ -219,14 +219,10 @@ func TestEndedAccountsGetNoKeys(t *testing.T) {
 	if account, _, err := s.SignInByKey(t.Context(), claim.Key); err != nil || account != claim.Account {
 		t.Errorf("signing in: %q, %v", account, err)
 	}
-	created, err := s.CreateKey(t.Context(), claim.Account, "another")
-	if !errors.Is(err, billing.ErrSubscriptionEnded) {
-		t.Errorf("CreateKey = %+v, %v; want ErrSubscriptionEnded", created, err)
-	}
-	rotated, err := s.RotateKey(t.Context(), claim.Account, claim.KeyID, time.Hour)
-	if !errors.Is(err, apikey.ErrNotFound) {
-		t.Errorf("RotateKey = %+v, %v; want ErrNotFound", rotated, err)
-	}
+	wantError(t, "CreateKey", errOf(s.CreateKey(t.Context(), claim.Account, "another")),
+		billing.ErrSubscriptionEnded)
+	wantError(t, "RotateKey", errOf(s.RotateKey(t.Context(), claim.Account, claim.KeyID, time.Hour)),
+		apikey.ErrNotFound)
 	if again, err := s.Reissue(t.Context(), c.Session); !errors.Is(err, billing.ErrNoReissue) {
 		t.Errorf("Reissue = %+v, %v; want ErrNoReissue", again, err)
 	}

@@ -103,9 +103,7 @@ func keyStatus(t *testing.T, s *Store, key string) string {
 	if errors.Is(err, check.ErrUnauthorized) {
 		return "ended"
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return fmt.Sprint(caller.Plan.Name, " ", caller.Plan.Quota)
 }
 
@@ -187,9 +185,8 @@ func TestUpgradeKeepsTheKey(t *testing.T) {
 	if err != nil || !upgraded.Upgrade || upgraded.Key != "" {
 		t.Errorf("claiming the upgrade = %+v, %v", upgraded, err)
 	}
-	if n := one[int](t, s, "SELECT count(*) FROM api_keys WHERE account_id = ?", claim.Account); n != 1 {
-		t.Errorf("the account has %d keys, want 1", n)
-	}
+	expect(t, "keys of the account",
+		one[int](t, s, "SELECT count(*) FROM api_keys WHERE account_id = ?", claim.Account), 1)
 }
 
 func TestUnknownCheckoutChangesNothing(t *testing.T) {

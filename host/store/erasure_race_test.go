@@ -150,9 +150,7 @@ func TestConcurrentErasures(t *testing.T) {
 			t.Errorf("%d erasures are reported, want 1", len(e.Erasures))
 		}
 	}
-	if total != 1 {
-		t.Errorf("%d checks were erased, want 1", total)
-	}
+	expect(t, "checks erased", total, 1)
 	verifyLedger(t, hosts[0])
 }
 
@@ -222,7 +220,5 @@ func TestErasuresAcrossTheCut(t *testing.T) {
 		t.Errorf("exported %+v, want one erasure of 2 checks", got)
 	}
 	_, err := s.Erase(t.Context(), caller, privacy.Selector{Ref: early})
-	if !errors.Is(err, privacy.ErrUnknownSubject) {
-		t.Errorf("erasing a check that was erased and pruned: %v, want ErrUnknownSubject", err)
-	}
+	wantError(t, "erasing a check that was erased and pruned", err, privacy.ErrUnknownSubject)
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
 	"assay/host/check"
@@ -113,18 +112,14 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 			kept := others()
 			erased := erase(t, s, mine, whose(refs[1], subject))
 			expect(t, "erased", counts(erased), "3 checks, 2 events, 1 sightings, 3 links, 1 erasures")
-			if *erased.Subject != subject {
-				t.Errorf("subject %s, want %s", *erased.Subject, subject)
-			}
+			expect(t, "subject", *erased.Subject, subject)
 			after := dumpTables(t, s)
 			for what, text := range secrets {
 				if strings.Contains(after, text) || strings.Contains(after, hex.EncodeToString([]byte(text))) {
 					t.Errorf("the database still contains the %s", what)
 				}
 			}
-			if diff := cmp.Diff(kept, others()); diff != "" {
-				t.Errorf("other data has changed (-before +after):\n%s", diff)
-			}
+			noDiff(t, "other data has changed", kept, others())
 			graph := map[string]string{}
 			for _, n := range [][2]string{{"email", jane.Value}, {"maildomain", "mailbox-example.net"},
 				{"email", john.Value}, {"domain", domain.Value}} {
@@ -144,9 +139,7 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 
 			again := erase(t, s, mine, whose(refs[1], subject))
 			expect(t, "erased again", counts(again), "0 checks, 0 events, 0 sightings, 0 links, 1 erasures")
-			if diff := cmp.Diff(erased.Erasures, again.Erasures); diff != "" {
-				t.Errorf("the erasures differ (-first +second):\n%s", diff)
-			}
+			noDiff(t, "the erasures differ", erased.Erasures, again.Erasures)
 			exported := export(t, s, mine, whose(refs[1], subject))
 			if len(exported.Checks) != 0 || exported.Graph != nil || len(exported.Erasures) != 1 ||
 				exported.Erasures[0].Checks != 3 {
@@ -198,9 +191,7 @@ func TestUnknownSubject(t *testing.T) {
 		"a value":                   about(unseen),
 	} {
 		_, err := s.Export(t.Context(), mine, whose, privacy.Page{Limit: 1})
-		if !errors.Is(err, privacy.ErrUnknownSubject) {
-			t.Errorf("exporting %s: %v", name, err)
-		}
+		wantError(t, "exporting "+name, err, privacy.ErrUnknownSubject)
 		erased, err := s.Erase(t.Context(), mine, whose)
 		if whose.Entity == nil && !errors.Is(err, privacy.ErrUnknownSubject) {
 			t.Errorf("erasing %s: %v", name, err)

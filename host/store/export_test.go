@@ -38,9 +38,7 @@ func TestExportIsComplete(t *testing.T) {
 	}
 	text := must(json.MarshalIndent(got, "", " "))(t)
 	_, body, err := reviewed.Decision.Event()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	indented, _ := json.MarshalIndent(json.RawMessage(body), "   ", " ")
 	key := caller.Key
 	want := fmt.Sprintf(`{
@@ -127,9 +125,7 @@ func TestExportIsPaged(t *testing.T) {
 	whose := privacy.Selector{Ref: want[3]}
 	for page := (privacy.Page{Limit: 2}); ; {
 		exported := must(s.Export(t.Context(), caller, whose, page))(t)
-		if exported.Total != 5 {
-			t.Errorf("%d checks in total, want 5", exported.Total)
-		}
+		expect(t, "checks in total", exported.Total, 5)
 		for _, c := range exported.Checks {
 			got = append(got, c.Ref)
 		}

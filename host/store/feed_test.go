@@ -133,9 +133,7 @@ func TestImportFeedIsAtomic(t *testing.T) {
 	wantError(t, "an empty list", errOf(s.ImportFeed(t.Context(), f, inPairs(nil))), ErrEmptyFeed)
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := s.ImportFeed(ctx, f, func() ([]feed.Entry, error) { cancel(); return entries(t, "b.example"), nil })
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v, want %v", err, context.Canceled)
-	}
+	wantError(t, "cancelled", err, context.Canceled)
 	if got := listings(t, s, "a.example", "b.example"); len(got) != 1 || got[0].Index != 0 {
 		t.Errorf("listings %+v, want those of the first import", got)
 	}

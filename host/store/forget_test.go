@@ -65,9 +65,7 @@ func TestForgetWhatWaits(t *testing.T) {
 					t.Error("an applier wrote what was forgotten after it had read")
 				}
 				noError(t, g.s.CatchUp(t.Context()))
-				if got := graphDump(t, g.s); got != want {
-					t.Errorf("after forgetting:\n%s\nwant:\n%s", got, want)
-				}
+				expect(t, "after forgetting", graphDump(t, g.s), want)
 				expect(t, "what must still be left out", one[int](t, g.s, "SELECT count(*) FROM graph_forgotten"), 0)
 				// Later checks count again.
 				g.check(0, jane, check.Allow)
@@ -140,9 +138,7 @@ func TestForget(t *testing.T) {
 	}
 	_, _, err := g.s.ForgetAccountSightings(t.Context(), g.customers[3].Account)
 	noError(t, err)
-	if got := dump(); got != before {
-		t.Errorf("after forgetting the account:\n%s\nwant:\n%s", got, before)
-	}
+	expect(t, "after forgetting the account", dump(), before)
 	for customer := range 3 {
 		g.check(customer, e, check.Block)
 	}
@@ -153,7 +149,5 @@ func TestForget(t *testing.T) {
 	}
 	_, _, err = g.s.ForgetSightings(t.Context(), "", e)
 	noError(t, err)
-	if got := dump(); got != before {
-		t.Errorf("after forgetting the subject:\n%s\nwant:\n%s", got, before)
-	}
+	expect(t, "after forgetting the subject", dump(), before)
 }

@@ -243,21 +243,15 @@ func TestLineupHistory(t *testing.T) {
 	wantError(t, "revision 3", errOf(s.LineupRevision(t.Context(), 3)), registry.ErrNoRevision)
 	var activated []string
 	for row, err := range (AuditLog{db: s.db}).Rows(t.Context(), 0, 0, 99) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if row.Record.Kind != audit.Activation || row.Record.At != "2031-05-20T12:00:00.000Z" {
 			t.Errorf("record %+v", row.Record)
 		}
 		a := must(activation.Unverified(must(s.Activation(t.Context(), registry.Digest(row.Record.Digest)))(t)))(t)
-		if a.Lineup.Revision != row.Record.Revision {
-			t.Errorf("the record of revision %d names activation %+v", row.Record.Revision, a)
-		}
+		expect(t, "the revision that a record names", a.Lineup.Revision, row.Record.Revision)
 		activated = append(activated, fmt.Sprint(row.Record.Revision))
 	}
-	if fmt.Sprint(activated) != "[1 2 1]" {
-		t.Errorf("activations in the audit log: %v, want 1, 2, 1", activated)
-	}
+	expect(t, "activations in the audit log", fmt.Sprint(activated), "[1 2 1]")
 	verifyLedger(t, s)
 }
 

@@ -206,9 +206,7 @@ func TestAcceptedLossLetsHostsGoOn(t *testing.T) {
 	// What is lost after the acceptance is another loss.
 	goBackTo(t, session(t, s.url), 4)
 	noError(t, after.Compare(t.Context()))
-	if err := after.Append(t.Context(), allowed(t, caller)); !errors.Is(err, errRecordsLost) {
-		t.Errorf("a check after a second loss: %v", err)
-	}
+	wantError(t, "a check after a second loss", after.Append(t.Context(), allowed(t, caller)), errRecordsLost)
 }
 
 // Only an operator's signature accepts a loss.
@@ -225,7 +223,5 @@ func TestForgedAcceptanceIsIgnored(t *testing.T) {
 		At: noon.Add(time.Hour), Lost: []audit.Head{losses[0].Head()}, Reason: "forged"}))(t)
 	must(s.AcceptLosses(t.Context(), 0, losses, 1, forged))(t)
 	noError(t, l.Compare(t.Context()))
-	if err := l.Append(t.Context(), allowed(t, caller)); !errors.Is(err, errRecordsLost) {
-		t.Errorf("a check after a forged acceptance: %v", err)
-	}
+	wantError(t, "a check after a forged acceptance", l.Append(t.Context(), allowed(t, caller)), errRecordsLost)
 }

@@ -101,9 +101,7 @@ func TestConcurrentPublishing(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if passed != 1 {
-		t.Errorf("%d contents of one version were published, want 1", passed)
-	}
+	expect(t, "contents of one version that were published", passed, 1)
 }
 
 func TestAlteredModuleIsRefused(t *testing.T) {

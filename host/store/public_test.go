@@ -29,9 +29,7 @@ func TestTakePublicIsExactAcrossHosts(t *testing.T) {
 			t.Errorf("reset at %v, want an hour after the first use", resets[i])
 		}
 	}
-	if passed != publicUses {
-		t.Errorf("%d uses passed, want %d", passed, publicUses)
-	}
+	expect(t, "uses that passed", passed, publicUses)
 }
 
 // TestSpentClientsCostNoQuery checks that a client who has reached the limit is refused without the database.

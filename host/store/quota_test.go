@@ -50,9 +50,7 @@ func TestQuotaIsExactAcrossHosts(t *testing.T) {
 					if over.Quota != quota || over.ResetAt != period(time.Now()).AddDate(0, 1, 0) {
 						t.Errorf("quota error %+v", over)
 					}
-					if n := recorded(t, a, records[i].Decision.Ref); n != 0 {
-						t.Errorf("a rejected check has %d audit records", n)
-					}
+					expect(t, "records of a rejected check", recorded(t, a, records[i].Decision.Ref), 0)
 				default:
 					t.Errorf("append: %v", err)
 				}
@@ -106,9 +104,7 @@ func TestQuotaCountsCalendarMonths(t *testing.T) {
 		}
 	}
 	for period, want := range map[string]int{"2031-12-01": 1, "2032-01-01": 1, "2032-02-01": 1, "2032-03-01": 1} {
-		if got := one[int](t, s, "SELECT used FROM quota_usage WHERE period = ?", period); got != want {
-			t.Errorf("used %d in %s, want %d", got, period, want)
-		}
+		expect(t, "used in "+period, one[int](t, s, "SELECT used FROM quota_usage WHERE period = ?", period), want)
 	}
 	verifyLedger(t, s)
 }
@@ -219,13 +215,9 @@ func TestQuotaRejectsWholeBatches(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, r := range batches[i] {
-			if n := recorded(t, s, r.Decision.Ref); n != want {
-				t.Errorf("a check of batch %d has %d audit records, want %d", i, n, want)
-			}
+			expect(t, "records of a check of a batch", recorded(t, s, r.Decision.Ref), want)
 		}
 	}
-	if passed != 11 {
-		t.Errorf("%d batches of 9 passed with a quota of 100, want 11", passed)
-	}
+	expect(t, "batches of 9 that passed with a quota of 100", passed, 11)
 	wantError(t, "using the last check of the quota", l.Append(t.Context(), allowed(t, caller)), nil)
 }

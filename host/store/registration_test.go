@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/facts/registration"
 )
 
@@ -20,9 +18,7 @@ func TestRegistration(t *testing.T) {
 		if err != nil || ok != found {
 			t.Fatalf("Registration(%s) = %v, %v; want %v", domain, ok, err, found)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("Registration(%s) (-want +got):\n%s", domain, diff)
-		}
+		noDiff(t, "registration of "+domain, want, got)
 	}
 	save := func(domain string, r registration.Record) {
 		t.Helper()

@@ -106,18 +106,14 @@ func TestRetention(t *testing.T) {
 	}
 	want := "2021_03 2021_04 2021_05 2021_06 2021_07 2021_08 2021_09 2021_10 2021_11 2021_12 " +
 		"2022_01 2022_02 2022_03 2022_04"
-	if got := months(t, s); got != want {
-		t.Errorf("partitions %s, want %s", got, want)
-	}
+	expect(t, "partitions", months(t, s), want)
 	for month, refs := range refs {
 		for _, ref := range refs {
 			want := 1
 			if month < "2021-03" {
 				want = 0
 			}
-			if recorded(t, s, ref) != want {
-				t.Errorf("a check from %s is recorded %d times, want %d", month, recorded(t, s, ref), want)
-			}
+			expect(t, "records of a check from "+month, recorded(t, s, ref), want)
 		}
 	}
 	if recorded(t, s, withoutPartition) != 0 {

@@ -60,9 +60,7 @@ func TestReview(t *testing.T) {
 		wantError(t, "taking again", s.TakeReview(t.Context(), ref, "Ana"), decision.ErrNotTaken)
 		kept := must(s.Feedback(t.Context(), caller, ref, nil))(t)
 		legitimate := kept != nil && kept.Label == feedback.Legitimate
-		if legitimate != (outcome == decision.Overturned) {
-			t.Errorf("feedback on an %s verdict: %+v", outcome, kept)
-		}
+		expect(t, "feedback on a verdict that was "+outcome, legitimate, outcome == decision.Overturned)
 		expect(t, "open reviews", len(must(s.OpenReviews(t.Context(), 10))(t)), 0)
 	}
 	expect(t, "readable reasons", one[int](t, s, `SELECT count(*) FROM reviews

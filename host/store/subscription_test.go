@@ -373,9 +373,7 @@ func TestSubscriberRuns(t *testing.T) {
 		Observed: func(lists []feed.Subscription) { states <- lists }}
 	storetest.Background(t, host.Run)
 	outcomes := []string{receive(t, "the first fetch", fetched), receive(t, "the second fetch", fetched)}
-	if strings.Join(outcomes, ", ") != "A updated, B failed" {
-		t.Errorf("outcomes %v", outcomes)
-	}
+	expect(t, "outcomes", strings.Join(outcomes, ", "), "A updated, B failed")
 	lists := receive(t, "the state of the lists", states)
 	if len(lists) != 2 || lists[0].Entries != 1 || lists[1].Error == "" {
 		t.Errorf("lists %+v", lists)

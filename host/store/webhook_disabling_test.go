@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -96,9 +95,7 @@ func TestEndpointIsDisabledAfterFiveDaysOfFailures(t *testing.T) {
 		"one": s.ResendEvent(t.Context(), caller.Account, arrived),
 		"all": func() error { _, _, err := s.ResendFailed(t.Context(), caller.Account, noon); return err }(),
 	} {
-		if !errors.Is(err, webhook.ErrEndpointDisabled) {
-			t.Errorf("resending %s: %v, want ErrEndpointDisabled", name, err)
-		}
+		wantError(t, "resending "+name, err, webhook.ErrEndpointDisabled)
 	}
 
 	// A test event is sent, but does not enable the endpoint.

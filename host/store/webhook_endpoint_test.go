@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -73,9 +72,7 @@ func TestRemoveEndpoint(t *testing.T) {
 	noError(t, s.RemoveEndpoint(t.Context(), caller.Account))
 	n := one[int](t, s, `SELECT count(*) FROM webhook_events
 		WHERE state = 'failed' AND sealed_payload IS NULL AND account_id = ?`, caller.Account)
-	if n != 2 {
-		t.Errorf("%d events failed without a payload, want 2", n)
-	}
+	expect(t, "events that failed without a payload", n, 2)
 	if _, retry := finish(t, o, ended(inFlight, 500)); retry {
 		t.Error("the attempt in flight is retried")
 	}
@@ -88,8 +85,6 @@ func TestRemoveEndpoint(t *testing.T) {
 		"moving":         s.MoveEndpoint(t.Context(), caller.Account, "https://one.example"),
 		"rotating":       func() error { _, err := s.RotateSecret(t.Context(), caller.Account, 0); return err }(),
 	} {
-		if !errors.Is(err, webhook.ErrNoEndpoint) {
-			t.Errorf("%s: %v, want ErrNoEndpoint", name, err)
-		}
+		wantError(t, name, err, webhook.ErrNoEndpoint)
 	}
 }

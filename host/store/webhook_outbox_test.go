@@ -115,9 +115,7 @@ func ended(d webhook.Delivery, status int) webhook.Outcome {
 func finish(t *testing.T, o *Outbox, e webhook.Outcome) (time.Duration, bool) {
 	t.Helper()
 	delay, retry, err := o.Finish(t.Context(), e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return delay, retry
 }
 
@@ -155,9 +153,7 @@ func TestAnotherHostContinues(t *testing.T) {
 			t.Fatalf("attempt %d was claimed as %d", number, d.Attempt)
 		}
 		delay, retry := finish(t, lives, ended(d, 503))
-		if retry != (tries < 3) {
-			t.Errorf("after %d ended and %d interrupted attempts, retry is %v", tries+1, number-tries-1, retry)
-		}
+		expect(t, fmt.Sprint("retry after ", tries+1), retry, tries < 3)
 		clock.advance(t, delay)
 	}
 	expect(t, "the event", state(t, s, ref), "failed 12 begun 4 ended held")
@@ -352,9 +348,7 @@ func TestDeliveryMatchesTheEvent(t *testing.T) {
 	r := decided(caller, parse(t, entity.Domain, "example.org"), check.Review)
 	noError(t, l.Append(t.Context(), r))
 	_, body, err := r.Decision.Event()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	d := claimOne(t, o)
 	d.Late = 0
 	want := webhook.Delivery{Ref: r.Decision.Ref, AccountID: caller.Account, Event: "check.review", Attempt: 1,

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/mod/sumdb/note"
 
+	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
 )
@@ -38,9 +39,7 @@ at 2026-11-22T19:00:00.005Z
 // The text is what hosts of all releases hash and sign, so it must never change.
 func TestText(t *testing.T) {
 	t.Parallel()
-	if diff := cmp.Diff(firstText, first().Text()); diff != "" {
-		t.Errorf("text (-want +got):\n%s", diff)
-	}
+	storetest.NoDiff(t, "text", firstText, first().Text())
 	a, err := activation.Parse(firstText)
 	if diff := cmp.Diff(first(), a); diff != "" || err != nil {
 		t.Errorf("%v, parsed (-want +got):\n%s", err, diff)
@@ -119,10 +118,7 @@ func FuzzParse(f *testing.F) {
 
 func newKey(t *testing.T, name string, seed byte) activation.Key {
 	t.Helper()
-	key, err := activation.NewKey(name, bytes.Repeat([]byte{seed}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := storetest.Must(activation.NewKey(name, bytes.Repeat([]byte{seed}, 32)))(t)
 	return key
 }
 
@@ -139,14 +135,9 @@ func TestOpen(t *testing.T) {
 	impostor, former, publisher := newKey(t, "ana", 3), newKey(t, "bob", 4), newKey(t, "eli", 5)
 	trust, err := activation.ParseTrust("# keys\n\noperator " + operator.Verifier + "\nhost " + host.Verifier +
 		"\n  former  " + former.Verifier + "\npublisher " + publisher.Verifier)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	sign := func(k activation.Key) string {
-		signed, err := activation.Sign(first(), k)
-		if err != nil {
-			t.Fatal(err)
-		}
+		signed := storetest.Must(activation.Sign(first(), k))(t)
 		return signed
 	}
 	for key, role := range map[*activation.Key]activation.Role{
@@ -178,15 +169,9 @@ func TestOpen(t *testing.T) {
 func TestOpenCandidate(t *testing.T) {
 	t.Parallel()
 	operator, stranger := newKey(t, "ana", 1), newKey(t, "eve", 3)
-	trust, err := activation.ParseTrust("operator " + operator.Verifier)
-	if err != nil {
-		t.Fatal(err)
-	}
+	trust := storetest.Must(activation.ParseTrust("operator " + operator.Verifier))(t)
 	sign := func(sign func(activation.Activation, note.Signer) (string, error), k activation.Key) string {
-		signed, err := sign(first(), k)
-		if err != nil {
-			t.Fatal(err)
-		}
+		signed := storetest.Must(sign(first(), k))(t)
 		return signed
 	}
 	candidate := sign(activation.SignCandidate, operator)
@@ -208,16 +193,10 @@ func TestOpenCandidate(t *testing.T) {
 func TestOpenMeasurement(t *testing.T) {
 	t.Parallel()
 	operator, host, stranger := newKey(t, "ana", 1), newKey(t, "assay/host", 2), newKey(t, "eve", 3)
-	trust, err := activation.ParseTrust("operator " + operator.Verifier + "\nhost " + host.Verifier)
-	if err != nil {
-		t.Fatal(err)
-	}
+	trust := storetest.Must(activation.ParseTrust("operator " + operator.Verifier + "\nhost " + host.Verifier))(t)
 	const lineup = `{"bias":-1}`
 	sign := func(k activation.Key) string {
-		signed, err := activation.SignMeasurement([]byte(lineup), k)
-		if err != nil {
-			t.Fatal(err)
-		}
+		signed := storetest.Must(activation.SignMeasurement([]byte(lineup), k))(t)
 		return signed
 	}
 	text, err := trust.OpenMeasurement(sign(operator))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"assay/host/store/storetest"
 	"assay/registry"
 )
 
@@ -27,9 +28,7 @@ func TestNamed(t *testing.T) {
 		"r.example/probe-2@" + digest: "",
 	} {
 		r, err := ParseReference(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.NoError(t, err)
 		r, err = r.named("probe", "1.0.0+b")
 		var refused *registry.Refusal
 		if want == "" && (!errors.As(err, &refused) || refused.Reason != registry.OtherName) ||

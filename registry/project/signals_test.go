@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/host/store/storetest"
 	"assay/registry/project"
 )
 
@@ -32,9 +33,7 @@ func replace(t *testing.T, file, old, with string) {
 	if err == nil {
 		err = os.WriteFile(file, []byte(strings.ReplaceAll(string(text), old, with)), 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 }
 
 func TestUpdateWritesSignals(t *testing.T) {
@@ -79,9 +78,7 @@ func TestUpdateKeepsOwnSignals(t *testing.T) {
 	dir := newProject(t, project.Go, "numbers:name:new")
 	file := filepath.Join(dir, "signals.go")
 	const own = "package main\n"
-	if err := os.WriteFile(file, []byte(own), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, os.WriteFile(file, []byte(own), 0o600))
 	files, err := project.Update(dir)
 	if err != nil || slices.Contains(files, file) {
 		t.Errorf("%v, it wrote %q", err, files)
@@ -103,16 +100,9 @@ func TestUpdateReplacesSDK(t *testing.T) {
 			t.Fatal(err)
 		}
 		before, err := os.ReadFile(filepath.Join(dir, file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Remove(filepath.Join(dir, file)); err != nil {
-			t.Fatal(err)
-		}
-		files, err := project.Update(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.NoError(t, err)
+		storetest.NoError(t, os.Remove(filepath.Join(dir, file)))
+		files := storetest.Must(project.Update(dir))(t)
 		after, err := os.ReadFile(filepath.Join(dir, file))
 		if err != nil || string(after) != string(before) {
 			t.Errorf("%s: %v, %s is not what it was", language, err, file)
@@ -144,9 +134,7 @@ func TestBuildFollowsManifest(t *testing.T) {
 		t.Errorf("the code emits an undeclared signal: %v", err)
 	}
 	own := "#define SIGNAL_NAME_NEW \"numbers:name:new\"\n#define SIGNAL_NAME_DIGITS SIGNAL_NAME_NEW\n"
-	if err := os.WriteFile(constants, []byte(own), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, os.WriteFile(constants, []byte(own), 0o600))
 	if _, err := project.Build(t.Context(), dir); err != nil {
 		t.Error(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
 	"assay/registry/release"
@@ -13,19 +14,13 @@ import (
 
 func newKey(t *testing.T, name string, seed byte) activation.Key {
 	t.Helper()
-	key, err := activation.NewKey(name, bytes.Repeat([]byte{seed}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := storetest.Must(activation.NewKey(name, bytes.Repeat([]byte{seed}, 32)))(t)
 	return key
 }
 
 func sign(t *testing.T, r release.Release, key activation.Key) string {
 	t.Helper()
-	signed, err := release.Sign(r, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signed := storetest.Must(release.Sign(r, key))(t)
 	return signed
 }
 
@@ -44,9 +39,7 @@ func TestAccept(t *testing.T) {
 	bad := registry.Digest{9}
 	trust, err := activation.ParseTrust("operator " + operator.Verifier + "\npublisher " + ana.Verifier + "\nhost " +
 		host.Verifier + "\nformer " + former.Verifier + "\nrevoked " + bad.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	probe := release.Release{Name: "probe", Version: "1.0.0", Digest: registry.Digest{1}}
 	newer, other, same := probe, probe, probe
 	newer.Version, newer.Digest = "2.0.0", registry.Digest{2}
@@ -100,10 +93,7 @@ func TestAccept(t *testing.T) {
 	if _, err := release.Recorded(trust, sign(t, revoked, former)); err != nil {
 		t.Errorf("a former key's of a revoked plugin, recorded: %v", err)
 	}
-	activated, err := activation.SignMeasurement([]byte("{}"), operator)
-	if err != nil {
-		t.Fatal(err)
-	}
+	activated := storetest.Must(activation.SignMeasurement([]byte("{}"), operator))(t)
 	for name, signed := range map[string]string{
 		"another text": activated, "another line": sign(t, release.Release{Name: "a\nb", Version: "1.0.0"}, ana),
 	} {

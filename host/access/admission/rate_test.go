@@ -15,6 +15,28 @@ func newClock() *clock                { return &clock{time.Date(2026, 3, 1, 12, 
 func (c *clock) now() time.Time       { return c.at }
 func (c *clock) pass(d time.Duration) { c.at = c.at.Add(d) }
 
+func noError(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		noError(t, err)
+		return v
+	}
+}
+
+func expect[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
 // together keeps what hosts accepted, as the database does.
 type together map[string]int64
 
@@ -113,9 +135,7 @@ func TestLimiterAcrossHosts(t *testing.T) {
 						accepted[n]++
 					}
 					if n%100 == 100*i/test.hosts { // each second, and not all at once
-						if err := h.Settle(t.Context(), uses); err != nil {
-							t.Fatal(err)
-						}
+						noError(t, h.Settle(t.Context(), uses))
 					}
 				}
 				c.pass(step)
@@ -219,9 +239,7 @@ func TestRefusalsAreCheap(t *testing.T) {
 	}); n > 1 {
 		t.Errorf("a refusal takes %v allocations, want that of its error alone", n)
 	}
-	if got := l.buckets["key"].accepted; got != 1 {
-		t.Errorf("%d uses are to be told to other hosts, want 1", got)
-	}
+	expect(t, "uses to be told to other hosts", l.buckets["key"].accepted, 1)
 }
 
 func BenchmarkLimiter(b *testing.B) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"assay/host/access/apikey"
+	"assay/host/store/storetest"
 )
 
 const (
@@ -97,9 +98,7 @@ func TestParse(t *testing.T) {
 		})
 	}
 	hash, _ := apikey.Parse(fixed)
-	if got := hex.EncodeToString(hash[:]); got != hashed {
-		t.Errorf("the key's hash is %s, want %s", got, hashed)
-	}
+	storetest.Expect(t, "the key's hash", hex.EncodeToString(hash[:]), hashed)
 }
 
 func TestTestKeys(t *testing.T) {
@@ -109,9 +108,7 @@ func TestTestKeys(t *testing.T) {
 		t.Errorf("a new test key is %q", key)
 	}
 	for key, want := range map[string]string{fixed: "assay_...gZdL", key: "assay_test_..." + key[len(key)-4:]} {
-		if got := apikey.Hint(key); got != want {
-			t.Errorf("the hint of %s is %q, want %q", key, got, want)
-		}
+		storetest.Expect(t, "the hint", apikey.Hint(key), want)
 	}
 }
 
@@ -156,9 +153,7 @@ func TestParseRejectsMistypedKeys(t *testing.T) {
 
 func TestHint(t *testing.T) {
 	t.Parallel()
-	if got := apikey.Hint(fixed); got != "assay_...gZdL" {
-		t.Errorf("the hint is %q", got)
-	}
+	storetest.Expect(t, "the hint", apikey.Hint(fixed), "assay_...gZdL")
 }
 
 func FuzzParse(f *testing.F) {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"assay/host/access/apikey"
+	"assay/host/store/storetest"
 )
 
 func TestParseScopes(t *testing.T) {
@@ -55,9 +56,7 @@ func TestLimitsPermit(t *testing.T) {
 				got = append(got, string(s))
 			}
 		}
-		if strings.Join(got, " ") != c.want {
-			t.Errorf("%s: permits %q, want %q", name, got, c.want)
-		}
+		storetest.Expect(t, name+": permits", strings.Join(got, " "), c.want)
 	}
 }
 
@@ -82,14 +81,9 @@ func TestLimitsAdmit(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			networks, err := apikey.ParseNetworks(strings.Fields(c.networks))
-			if err != nil {
-				t.Fatal(err)
-			}
+			networks := storetest.Must(apikey.ParseNetworks(strings.Fields(c.networks)))(t)
 			addr, _ := netip.ParseAddr(c.addr)
-			if got := (apikey.Limits{Networks: networks}).Admits(addr); got != c.want {
-				t.Errorf("admitted: %t, want %t", got, c.want)
-			}
+			storetest.Expect(t, "admitted", (apikey.Limits{Networks: networks}).Admits(addr), c.want)
 		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"assay/host/access/keyring"
+	"assay/host/store/storetest"
 )
 
 // The keys of the master secret with the bytes 0 to 31, computed by an independent HKDF-SHA256 (RFC 5869, Python's
@@ -47,9 +48,7 @@ func keysOf(r *keyring.Ring) map[string][]byte {
 func write(t *testing.T, text string, mode fs.FileMode) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	if err := os.Chmod(path, mode); err != nil { // WriteFile applies the umask
 		t.Fatal(err)
 	}
@@ -58,19 +57,13 @@ func write(t *testing.T, text string, mode fs.FileMode) (path string) {
 
 func load(t *testing.T, path string) *keyring.Ring {
 	t.Helper()
-	ring, err := keyring.Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ring := storetest.Must(keyring.Load(path))(t)
 	return ring
 }
 
 func create(t *testing.T, path string) *keyring.Ring {
 	t.Helper()
-	ring, err := keyring.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ring := storetest.Must(keyring.Create(path))(t)
 	return ring
 }
 
@@ -93,9 +86,7 @@ func TestDerivedKeys(t *testing.T) {
 	seen := map[string]string{}
 	for name, key := range keysOf(load(t, write(t, fixedMaster, 0o600))) {
 		got := hex.EncodeToString(key)
-		if got != fixedKeys[name] {
-			t.Errorf("the %s key is %s, want %s", name, got, fixedKeys[name])
-		}
+		storetest.Expect(t, "the key for "+name, got, fixedKeys[name])
 		if other, ok := seen[got]; ok || got == hex.EncodeToString(make([]byte, 32)) {
 			t.Errorf("the keys %s and %s are equal or zero", name, other)
 		}
@@ -141,30 +132,20 @@ func TestConcurrentStartsCreateOneSecret(t *testing.T) {
 		created[string(rings[0].Fingerprint)] = true
 		checkModes(t, dir, path)
 	}
-	if len(created) != rounds {
-		t.Errorf("%d different secrets in %d folders", len(created), rounds)
-	}
+	storetest.Expect(t, "different secrets", len(created), rounds)
 }
 
 // checkModes checks that only the owner can access the folder and the file, and that the folder has no other file.
 func checkModes(t *testing.T, dir, path string) {
 	t.Helper()
 	for name, want := range map[string]fs.FileMode{dir: 0o700, path: 0o600} {
-		info, err := os.Stat(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := storetest.Must(os.Stat(name))(t)
 		if info.Mode().Perm() != want {
 			t.Errorf("%s has mode %o, want %o", filepath.Base(name), info.Mode().Perm(), want)
 		}
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(entries) != 1 {
-		t.Errorf("%d files in the folder, want 1", len(entries))
-	}
+	entries := storetest.Must(os.ReadDir(dir))(t)
+	storetest.Expect(t, "files in the folder", len(entries), 1)
 }
 
 func TestLoadValidatesTheFile(t *testing.T) {
@@ -223,9 +204,7 @@ func TestUnusablePaths(t *testing.T) {
 	dir := t.TempDir()
 	file := write(t, fixedMaster, 0o600)
 	dangling := filepath.Join(dir, "link")
-	if err := os.Symlink(filepath.Join(dir, "nowhere"), dangling); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, os.Symlink(filepath.Join(dir, "nowhere"), dangling))
 	for name, path := range map[string]string{
 		"a folder": dir, "below a file": filepath.Join(file, "secret"), "a dangling link": dangling,
 	} {
@@ -284,18 +263,9 @@ func TestSealIsPlainGCM(t *testing.T) {
 		additional := map[bool][]byte{false: []byte("context")}[name == "contribution"]
 		// The format is AES-256-GCM with the derived key and a leading nonce of 12 bytes, which other programs can
 		// open.
-		key, err := hex.DecodeString(fixedKeys[name])
-		if err != nil {
-			t.Fatal(err)
-		}
-		block, err := aes.NewCipher(key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		gcm, err := cipher.NewGCM(block)
-		if err != nil {
-			t.Fatal(err)
-		}
+		key := storetest.Must(hex.DecodeString(fixedKeys[name]))(t)
+		block := storetest.Must(aes.NewCipher(key))(t)
+		gcm := storetest.Must(cipher.NewGCM(block))(t)
 		sealed := seal([]byte("plain"), "context")
 		got, err := gcm.Open(nil, sealed[:gcm.NonceSize()], sealed[gcm.NonceSize():], additional)
 		if err != nil || string(got) != "plain" {
@@ -323,10 +293,7 @@ func TestSealAnswer(t *testing.T) {
 	t.Parallel()
 	ring, other := load(t, write(t, fixedMaster, 0o600)), create(t, filepath.Join(t.TempDir(), "new"))
 	answer, request := []byte("the answer"), []byte("the request")
-	sealed, err := ring.SealAnswer(answer, request, "context")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sealed := storetest.Must(ring.SealAnswer(answer, request, "context"))(t)
 	if bytes.Contains(sealed, answer) || bytes.Contains(sealed, request) {
 		t.Errorf("the sealed answer shows what is in it: %q", sealed)
 	}
