@@ -183,9 +183,7 @@ func TestBuildCache(t *testing.T) {
 		path := filepath.Join(s.Root, filepath.FromSlash(c.file))
 		was, missing := os.ReadFile(path)
 		put(t, s.Root, c.file, c.content)
-		if _, err := cached(s); err == nil {
-			t.Errorf("%s: the stale cached module was used", c.name)
-		}
+		storetest.WantFailure(t, storetest.ErrorOf(cached(s)), "%s: the stale cached module was used", c.name)
 		if missing != nil {
 			storetest.NoError(t, os.Remove(path))
 		} else {
@@ -230,9 +228,7 @@ func TestForeignBuiltLayerIsNotInstalled(t *testing.T) {
 		"another module before the right module": append(bytes.Clone(forged), good...),
 	} {
 		storetest.NoError(t, os.WriteFile(name, content, 0o600))
-		if m, err := cached(s); err == nil {
-			t.Errorf("%s: the file was accepted as %s", what, m.Digest)
-		}
+		storetest.WantFailure(t, storetest.ErrorOf(cached(s)), "%s: the file was accepted", what)
 	}
 	if got := build(t, s); got.Digest != want.Digest {
 		t.Errorf("the rebuilt module is %s, want %s", got.Digest, want.Digest)
@@ -289,9 +285,7 @@ func TestBuildAll(t *testing.T) {
 	var names []string
 	var counts []int
 	progress := func(done, total int, name string) {
-		if total != 2 {
-			t.Errorf("%d of %d plugins", done, total)
-		}
+		storetest.Expect(t, "plugins in all", total, 2)
 		counts, names = append(counts, done), append(names, name)
 	}
 	modules, err := s.BuildAll(t.Context(), progress)
@@ -335,10 +329,8 @@ func TestCompiledLayerHasTheInterface(t *testing.T) {
 	if files := cacheFiles(t, s); len(files) != 0 {
 		t.Errorf("CompileGo touched the cache: %v", keys(files))
 	}
-	if _, err := registry.CompileGo(t.Context(), filepath.Join(s.Root, "plugins", "words")); !errors.Is(err,
-		fs.ErrNotExist) {
-		t.Errorf("a folder without a manifest: %v", err)
-	}
+	storetest.WantError(t, "a folder without a manifest",
+		storetest.ErrorOf(registry.CompileGo(t.Context(), filepath.Join(s.Root, "plugins", "words"))), fs.ErrNotExist)
 }
 
 func TestFindSource(t *testing.T) {

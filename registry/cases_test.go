@@ -42,13 +42,10 @@ func TestParseCasesRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cases, err := registry.ParseCases([]byte(test.text))
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("parsed as %v, %v; want an error with %q", cases, err, test.want)
-			}
-			if _, err := registry.Pack([]byte(bare), layer().encode(), []byte(test.text)); err == nil {
-				t.Error("packed")
-			}
+			_, err := registry.ParseCases([]byte(test.text))
+			storetest.WantErrorText(t, "parsing", err, test.want)
+			storetest.WantFailure(t,
+				storetest.ErrorOf(registry.Pack([]byte(bare), layer().encode(), []byte(test.text))), "packed")
 		})
 	}
 }

@@ -69,7 +69,6 @@ func TestLineupFields(t *testing.T) {
 		{"bias too small for a type", "bias", document{"domain": -4, "email": -20.1, "phone": -3, "iban": 0},
 			"bias for email -20.1"},
 		{"bias for no type", "bias", document{}, `field "bias" has a value of the wrong kind`},
-		{"bias for the empty type", "bias", document{"": -4}, `field "bias" has a value of the wrong kind`},
 		{"null for a type", "bias", document{"domain": nil, "email": -4, "phone": -3, "iban": 0},
 			`field "bias" has a value of the wrong kind`},
 		{"a list of biases", "bias", []int{-4, -4, -4, -4}, `field "bias" has a value of the wrong kind`},
@@ -80,13 +79,11 @@ func TestLineupFields(t *testing.T) {
 		{"review at zero", "bands", document{"review": 0, "block": 70}, "bands"},
 		{"block beyond 100", "bands", document{"review": 40, "block": 101}, "bands"},
 		{"bands equal", "bands", document{"review": 40, "block": 40}, "bands"},
-		{"bands swapped", "bands", document{"review": 70, "block": 40}, "bands"},
 		{"another band", "bands", document{"review": 40, "block": 70, "allow": 0}, `there is no field "bands.allow"`},
 
 		{"one layer", "layers", layers(item("domain@1.0.0", 0)), ""},
 		{"heaviest layer", "layers", layers(item("domain@1.0.0", 20)), ""},
 		{"no layers", "layers", layers(), "layers"},
-		{"layers not given", "layers", nil, "layers"},
 		{"no weight", "layers", layers(document{"layer": "domain@1.0.0"}), `weight of layer "domain@1.0.0" is missing`},
 		{"null as weight", "layers", layers(document{"layer": "domain@1.0.0", "weight": nil}),
 			`weight of layer "domain@1.0.0" is missing`},
@@ -103,16 +100,11 @@ func TestLineupFields(t *testing.T) {
 		{"floor above 0", "layers", layers(document{"layer": "domain@1.0.0", "weight": 1, "floor": 1}),
 			"floor of domain@1.0.0 is 1"},
 		{"no version", "layers", layers(item("domain", 1)), `layer "domain"`},
-		{"empty version", "layers", layers(item("domain@", 1)), `layer "domain@"`},
 		{"short version", "layers", layers(item("domain@1.0", 1)), `layer "domain@1.0"`},
 		{"version with v", "layers", layers(item("domain@v1.0.0", 1)), `layer "domain@v1.0.0"`},
-		{"two versions", "layers", layers(item("domain@1.0.0@2.0.0", 1)), `layer "domain@1.0.0@2.0.0"`},
 		{"no name", "layers", layers(item("@1.0.0", 1)), `layer "@1.0.0"`},
 		{"name with a path", "layers", layers(item("../domain@1.0.0", 1)), `layer "../domain@1.0.0"`},
-		{"empty layer", "layers", layers(document{"weight": 1}), `layer ""`},
 		{"a layer twice", "layers", layers(item("domain@1.0.0", 1), item("domain@1.0.0", 1)),
-			"layer domain is listed twice"},
-		{"two versions of a layer", "layers", layers(item("domain@1.0.0", 1), item("domain@2.0.0", 1)),
 			"layer domain is listed twice"},
 		{"config of another kind", "layers",
 			layers(document{"layer": "domain@1.0.0", "weight": 1, "config": document{"floor": 7}}),
@@ -395,8 +387,6 @@ func TestOpenLineup(t *testing.T) {
 		"not even a value": {nil, registry.LineupHash(nil), "reading lineup"},
 	} {
 		_, err := registry.OpenLineup(test.text, test.hash)
-		if err == nil || !strings.Contains(err.Error(), test.reason) {
-			t.Errorf("%s: error %v, want %q", name, err, test.reason)
-		}
+		storetest.WantErrorText(t, name+": error", err, test.reason)
 	}
 }

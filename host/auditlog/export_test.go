@@ -160,9 +160,8 @@ func TestEveryChangeOfAnExportIsFound(t *testing.T) {
 	names := map[string]string{} // what was changed, by file
 	changes(text, func(what string, changed []byte) {
 		count++
-		if _, err := verifyExport(t, changed, k.Signer.Public, outside); err == nil {
-			t.Errorf("%s: not found", what)
-		}
+		storetest.WantFailure(t, storetest.ErrorOf(verifyExport(t, changed, k.Signer.Public, outside)), "%s: not found",
+			what)
 		file := filepath.Join(dir, strconv.Itoa(count)+".jsonl")
 		storetest.NoError(t, os.WriteFile(file, changed, 0o600))
 		names[file] = what

@@ -83,8 +83,5 @@ func (s *Store) PruneAnswers(ctx context.Context) error {
 			}
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("pruning answers: %w", err)
-	}
-	return nil
+	return wrap(err, "pruning answers")
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -161,22 +160,15 @@ func TestRowsArePaged(t *testing.T) {
 
 func TestHashOfWrongLengthIsABreak(t *testing.T) {
 	t.Parallel()
-	for _, column := range []string{"leaf", "hash"} {
-		t.Run(column, func(t *testing.T) {
-			t.Parallel()
-			s := newStore(t, nil)
-			l := ledgerOn(t, s, LedgerConfig{})
-			noError(t, l.Append(t.Context(), allowed(t, newCaller(t, s, plan(t, "pro", 1)))))
-			exec(t, session(t, s.url), fmt.Sprintf(`UPDATE audit_records SET %s = '\x00'`, column))
-			rows := 0
-			for _, err := range (AuditLog{db: s.db}).Rows(t.Context(), 0, 0, 1) {
-				rows++
-				if !errors.As(err, new(*audit.BreakError)) {
-					t.Errorf("a %s of one byte: %v, want a break", column, err)
-				}
-			}
-			expect(t, "rows", rows, 1)
-		})
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	appendOne(t, l, allowed(t, caller))
+	exec(t, session(t, s.url), `UPDATE audit_records SET hash = '\x00'`)
+	var errs []error
+	for _, err := range (AuditLog{db: s.db}).Rows(t.Context(), 0, 0, 1) {
+		errs = append(errs, err)
+	}
+	if len(errs) != 1 || !errors.As(errs[0], new(*audit.BreakError)) {
+		t.Errorf("a hash of one byte: %v, want a break", errs)
 	}
 }
 
@@ -184,15 +176,13 @@ func TestHashOfWrongLengthIsABreak(t *testing.T) {
 func TestAlteredRecordedAtIsABreak(t *testing.T) {
 	t.Parallel()
 	needsPlainPostgres(t, "a cluster refuses the alteration")
-	for _, altered := range []string{"recorded_at - interval '13 months'", "recorded_at + interval '1 millisecond'"} {
-		s := newStore(t, nil)
-		appendOne(t, ledgerOn(t, s, LedgerConfig{}), allowed(t, newCaller(t, s, plan(t, "pro", 1))))
-		verifyLedger(t, s)
-		exec(t, session(t, s.url), "UPDATE audit_records SET recorded_at = "+altered)
-		if err := verifyAuditLog(t, s); !errors.As(err, new(*audit.BreakError)) ||
-			!strings.Contains(err.Error(), "recorded_at differs from its timestamp") {
-			t.Errorf("recorded_at set to %s: %v", altered, err)
-		}
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	appendOne(t, l, allowed(t, caller))
+	exec(t, session(t, s.url), "UPDATE audit_records SET recorded_at = recorded_at + interval '1 millisecond'")
+	err := verifyAuditLog(t, s)
+	wantErrorText(t, "verifying", err, "recorded_at differs from its timestamp")
+	if !errors.As(err, new(*audit.BreakError)) {
+		t.Errorf("%v, want a break", err)
 	}
 }
 
@@ -212,18 +202,4 @@ func TestPagingKeepsDuplicateNumbers(t *testing.T) {
 		}
 	}
 	expect(t, "rows", rows, auditPage+2)
-}
-
-// Chains includes chains that have records but no head.
-func TestChainsIncludesOrphans(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, nil)
-	exec(t, session(t, s.url), `INSERT INTO audit_records (chain, seq, recorded_at, kind, leaf, hash)
-		SELECT chain, 1, now(), 'check', sha256('leaf'), sha256('hash') FROM unnest(ARRAY[-1, 7, 7000]) AS chain`)
-	found := must(AuditLog{db: s.db}.Chains(t.Context()))(t)
-	found = slices.DeleteFunc(found, func(h audit.Head) bool { return h.Chain == audit.StateChain })
-	if want := []audit.Head{audit.Genesis(0), audit.Genesis(-1), audit.Genesis(7),
-		audit.Genesis(7000)}; !slices.Equal(found, want) {
-		t.Errorf("chains %+v, want %+v", found, want)
-	}
 }

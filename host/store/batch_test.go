@@ -132,15 +132,20 @@ func TestSecondBatchInFlightIsFull(t *testing.T) {
 	verifyLedger(t, s)
 }
 
+// An idle ledger commits at once. A check whose caller has left already is no batch.
 func TestIdleLedgerCommitsAtOnce(t *testing.T) {
 	t.Parallel()
 	var sizes sizes
-	_, l, caller := newLedger(t, nil, LedgerConfig{OnBatch: sizes.observe})
+	s, l, caller := newLedger(t, nil, LedgerConfig{OnBatch: sizes.observe})
 	noError(t, l.Append(t.Context())) // no checks
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	wantError(t, "append with an ended context", l.Append(left, allowed(t, caller)), context.Canceled)
 	for range 3 {
 		noError(t, l.Append(t.Context(), allowed(t, caller)))
 	}
 	sizes.want(t, 1, 1, 1)
+	verifyLedger(t, s)
 }
 
 func TestFullQueueReportsOverload(t *testing.T) {
@@ -180,18 +185,6 @@ func TestAbandonedCheckIsNotRecorded(t *testing.T) {
 	}
 	sizes.want(t, 1, 1)
 	expect(t, "records of an abandoned check", recorded(t, s, abandoned.Decision.Ref), 0)
-	verifyLedger(t, s)
-}
-
-func TestAbandonedChecksAreNoBatch(t *testing.T) {
-	t.Parallel()
-	var sizes sizes
-	s, l, caller := newLedger(t, nil, LedgerConfig{OnBatch: sizes.observe})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	wantError(t, "append with an ended context", l.Append(ctx, allowed(t, caller)), context.Canceled)
-	noError(t, l.Append(t.Context(), allowed(t, caller)))
-	sizes.want(t, 1)
 	verifyLedger(t, s)
 }
 

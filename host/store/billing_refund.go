@@ -22,10 +22,7 @@ func (s *Store) joinTabs(ctx context.Context, c billing.Checkout) error {
 		WHERE c.session IN (?sessions) AND NOT c.upgrade AND c.state <> 'claimed' AND c.created_at > ?since
 		ON CONFLICT DO NOTHING`, named{"id": c.ID, "at": c.At, "sessions": bun.List(sessions),
 		"since": c.At.Add(-billing.ClaimLife)}).Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("joining checkouts: %w", err)
-	}
-	return nil
+	return wrap(err, "joining checkouts")
 }
 
 // DueRefunds implements billing.Accounts.

@@ -87,10 +87,7 @@ func (s *Store) KeepCosignature(ctx context.Context, chain int, size int64, name
 	_, err := s.db.NewRaw(`UPDATE audit_checkpoints SET cosignatures = cosignatures || ?
 		WHERE chain = ? AND size = ? AND position(? IN cosignatures) = 0`, lines, chain, size,
 		"\u2014 "+name+" ").Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("storing a cosignature of audit chain %d: %w", chain, err)
-	}
-	return nil
+	return wrap(err, "storing a cosignature of audit chain %d", chain)
 }
 
 // ThinCheckpoints deletes checkpoints that are older than a day, but for the newest of each chain and hour, and the
@@ -101,8 +98,5 @@ func (s *Store) ThinCheckpoints(ctx context.Context) error {
 			AND EXISTS (SELECT FROM audit_checkpoints AS later WHERE later.chain = c.chain AND later.size > c.size
 				AND date_trunc('hour', later.signed_at) = date_trunc('hour', c.signed_at)
 				AND (c.cosignatures = '' OR later.cosignatures <> ''))`)
-	if err != nil {
-		return fmt.Errorf("thinning checkpoints: %w", err)
-	}
-	return nil
+	return wrap(err, "thinning checkpoints")
 }

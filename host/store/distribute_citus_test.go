@@ -177,9 +177,7 @@ func TestShardsOfHotStatements(t *testing.T) {
 		r.take()
 		noError(t, h.run())
 		got, want := r.take(), documented[h.name]
-		if got != want {
-			t.Errorf("| %s | %s |, and docs/scale-out.md has %q", h.name, got, want)
-		}
+		expect(t, h.name, got, want)
 		delete(documented, h.name)
 	}
 	for name := range documented {

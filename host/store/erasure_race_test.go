@@ -146,9 +146,8 @@ func TestConcurrentErasures(t *testing.T) {
 	total := 0
 	for range hosts {
 		e := receive(t, "an erasure's result", results)
-		if total += e.Checks; len(e.Erasures) != 1 {
-			t.Errorf("%d erasures are reported, want 1", len(e.Erasures))
-		}
+		total += e.Checks
+		expect(t, "reported erasures", len(e.Erasures), 1)
 	}
 	expect(t, "checks erased", total, 1)
 	verifyLedger(t, hosts[0])
@@ -176,9 +175,8 @@ func TestErasureLocksHeadLast(t *testing.T) {
 			}()
 			monitor := session(t, s.url)
 			until(t, "the erasure to wait", func() bool { return lockWaiters(t, monitor) == 1 })
-			if _, err := monitor.Exec(t.Context(), "SELECT FROM audit_heads FOR UPDATE NOWAIT"); err != nil {
-				t.Errorf("locking the head: %v", err)
-			}
+			wantError(t, "locking the head",
+				errOf(monitor.Exec(t.Context(), "SELECT FROM audit_heads FOR UPDATE NOWAIT")), nil)
 			exec(t, other, "COMMIT")
 			noError(t, receive(t, "the erasure", erased))
 			verifyLedger(t, s)

@@ -220,9 +220,8 @@ func TestExportOfAnErasedSubjectIsNotRecorded(t *testing.T) {
 	pseudonym := one[[]byte](t, s, "SELECT pseudonym FROM audit_records")
 	erase(t, s, caller, privacy.Selector{Ref: ref})
 	noError(t, s.recordExport(t.Context(), caller, pseudonym))
-	if n := one[int](t, s, "SELECT count(*) FROM audit_records WHERE pseudonym IS NOT NULL"); n != 0 {
-		t.Error("the audit log contains the pseudonym again")
-	}
+	expect(t, "records with the pseudonym",
+		one[int](t, s, "SELECT count(*) FROM audit_records WHERE pseudonym IS NOT NULL"), 0)
 }
 
 // A revoked key cannot export or erase, even if a host still has it in its cache.
@@ -239,9 +238,7 @@ func TestRevokedKeyCannotErase(t *testing.T) {
 			t.Errorf("%v, want ErrUnauthorized", err)
 		}
 	}
-	if recorded(t, s, ref) != 1 {
-		t.Error("the check was erased")
-	}
+	expect(t, "records of the check", recorded(t, s, ref), 1)
 }
 
 func TestEraseAfterCheckingAgain(t *testing.T) {
@@ -294,6 +291,12 @@ func TestBlankedRowsAreDetected(t *testing.T) {
 	const blank = `UPDATE audit_records
 		SET kind = 'erased', at = NULL, ref = NULL, account_id = '', key_id = '', type = '', pseudonym = NULL,
 			nonce = NULL, score = 0, verdict = '', revision = 0, digest = NULL WHERE chain = 0 AND seq = `
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	ref := appendOne(t, l, allowed(t, caller))
+	appendOne(t, l, decided(caller, parse(t, entity.Domain, "other.example"), check.Allow))
+	erase(t, s, caller, privacy.Selector{Ref: ref})
+	conn := session(t, s.url)
+	exec(t, conn, "CREATE TABLE kept_records AS TABLE audit_records", "CREATE TABLE kept_lists AS TABLE erased_records")
 	for name, test := range map[string]struct{ tamper, reason string }{
 		"a row is blanked": {blank + "2", "no later erasure names it"},
 		"a row loses its nonce": {"UPDATE audit_records SET nonce = NULL WHERE seq = 2",
@@ -312,19 +315,14 @@ func TestBlankedRowsAreDetected(t *testing.T) {
 			at = to_char(recorded_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') WHERE seq = 1`,
 			"does not match its leaf"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if strings.Contains(test.tamper, "to_char") {
-				needsPlainPostgres(t, "a cluster refuses the alteration")
-			}
-			s, l, caller := newLedger(t, nil, LedgerConfig{})
-			ref := appendOne(t, l, allowed(t, caller))
-			appendOne(t, l, decided(caller, parse(t, entity.Domain, "other.example"), check.Allow))
-			erase(t, s, caller, privacy.Selector{Ref: ref})
-			verifyLedger(t, s)
-			exec(t, session(t, s.url), test.tamper)
-			wantErrorText(t, "verifying", verifyAuditLog(t, s), test.reason)
-		})
+		if strings.Contains(test.tamper, "to_char") && onCitus() {
+			continue // a cluster refuses the alteration
+		}
+		verifyLedger(t, s)
+		exec(t, conn, test.tamper)
+		wantErrorText(t, name, verifyAuditLog(t, s), test.reason)
+		exec(t, conn, `DELETE FROM audit_records; INSERT INTO audit_records TABLE kept_records;
+			DELETE FROM erased_records; INSERT INTO erased_records TABLE kept_lists`)
 	}
 }
 

@@ -174,9 +174,7 @@ func TestExportsAreRecorded(t *testing.T) {
 		}
 		n := one[int](t, s, `SELECT count(*) FROM audit_records
 			WHERE kind = 'export' AND account_id = ? AND key_id <> ''`, caller.Account)
-		if n != step.want {
-			t.Errorf("at %s: %d exports are recorded, want %d", now, n, step.want)
-		}
+		expect(t, fmt.Sprint("exports recorded by ", now), n, step.want)
 	}
 	if got := export(t, s, caller, first); got.Total != 1 || len(got.Checks) != 1 {
 		t.Errorf("exported %+v, want 1 check: records of exports are not checks", got)

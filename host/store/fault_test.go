@@ -14,7 +14,6 @@ import (
 
 	"assay/host/check"
 	"assay/host/customer/privacy"
-	"assay/host/entity"
 	"assay/host/store/postgres"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
@@ -25,37 +24,46 @@ func TestAppendReportsTheOutcome(t *testing.T) {
 	t.Parallel()
 	fates := map[string]storetest.Fate{"passes": storetest.Passes, "is lost": storetest.Lost,
 		"gets no reply": storetest.Muted, "gets half a reply": storetest.Truncated}
-	for appendName, appendFate := range fates {
-		for settleName, settleFate := range fates {
-			if appendFate == storetest.Passes && settleFate != storetest.Passes {
-				continue // nothing to settle
+	direct := newStore(t, nil)
+	t.Run("the batch", func(t *testing.T) {
+		for appendName, appendFate := range fates {
+			for settleName, settleFate := range fates {
+				if appendFate == storetest.Passes && settleFate != storetest.Passes {
+					continue // nothing to settle
+				}
+				t.Run(appendName+" and settling it "+settleName, func(t *testing.T) {
+					t.Parallel()
+					appendThrough(t, direct, appendFate, settleFate)
+				})
 			}
-			t.Run("the batch "+appendName+" and settling it "+settleName, func(t *testing.T) {
-				t.Parallel()
-				direct, p, l, caller := ledgerThroughProxy(t)
-				noError(t, l.Append(t.Context(), allowed(t, caller)))
-				appends, settles := 0, 0
-				p.Set(func(m string) storetest.Fate {
-					switch {
-					case isAppend(m):
-						if appends++; appends == 1 {
-							return appendFate
-						}
-					case isSettle(m):
-						if settles++; settles == 1 {
-							return settleFate
-						}
-					}
-					return storetest.Passes
-				}, false)
-				r := allowed(t, caller)
-				wantError(t, "append", l.Append(t.Context(), r), nil)
-				expect(t, "records of the check", recorded(t, direct, r.Decision.Ref), 1)
-				wantError(t, "append after the fault", l.Append(t.Context(), allowed(t, caller)), nil)
-				verifyLedger(t, direct)
-			})
 		}
-	}
+	})
+	verifyLedger(t, direct)
+}
+
+// appendThrough appends checks while the first batch, and the first request to settle it, have a fate.
+func appendThrough(t *testing.T, direct *Store, appendFate, settleFate storetest.Fate) {
+	t.Helper()
+	p, l, caller := ledgerThroughProxy(t, direct)
+	noError(t, l.Append(t.Context(), allowed(t, caller)))
+	appends, settles := 0, 0
+	p.Set(func(m string) storetest.Fate {
+		switch {
+		case isAppend(m):
+			if appends++; appends == 1 {
+				return appendFate
+			}
+		case isSettle(m):
+			if settles++; settles == 1 {
+				return settleFate
+			}
+		}
+		return storetest.Passes
+	}, false)
+	r := allowed(t, caller)
+	wantError(t, "append", l.Append(t.Context(), r), nil)
+	expect(t, "records of the check", recorded(t, direct, r.Decision.Ref), 1)
+	wantError(t, "append after the fault", l.Append(t.Context(), allowed(t, caller)), nil)
 }
 
 func TestCallsOfABatchShareItsFate(t *testing.T) {
@@ -92,7 +100,8 @@ func TestCallsOfABatchShareItsFate(t *testing.T) {
 // A batch whose connection broke may still be recorded, as long as it waits for the head. Settling it waits for it.
 func TestSettlingWaitsForALostBatch(t *testing.T) {
 	t.Parallel()
-	direct, p, l, caller := ledgerThroughProxy(t)
+	direct := newStore(t, nil)
+	p, l, caller := ledgerThroughProxy(t, direct)
 	held := lockTheHeads(t, direct.url)
 	var delivered atomic.Bool
 	appends := 0
@@ -303,7 +312,9 @@ func TestSettlingAnErasedCheck(t *testing.T) {
 // If the database is unreachable after a commit, the outcome is unknown. The error says so, and nothing is retried.
 func TestUnresolvedCommitIsInDoubt(t *testing.T) {
 	t.Parallel()
-	direct, p, l, caller := ledgerThroughProxy(t)
+	direct := newStore(t, nil)
+	p, l, caller := ledgerThroughProxy(t, direct)
+	l.resolving = time.Second
 	hit := p.Once(storetest.Muted, true, isAppend)
 	r := allowed(t, caller)
 	err := l.Append(t.Context(), r)
@@ -367,21 +378,4 @@ func TestSerialisationFailuresAreTriedAgain(t *testing.T) {
 			verifyLedger(t, s)
 		})
 	}
-}
-
-// A batch whose first call is refused is recorded at once, without the call.
-func TestFirstCallOfABatchIsRefused(t *testing.T) {
-	t.Parallel()
-	s, l, other := newLedger(t, nil, LedgerConfig{})
-	caller := newCaller(t, s, plan(t, "pro", 1))
-	refusedCall := decidedMany(caller, parse(t, entity.Domain, "example.org"), check.Block, 2)
-	errs, err := send(t, l, []byte("batch"), prepared(t, l, refusedCall, allowedMany(t, other, 3)))
-	noError(t, err)
-	var quota *check.QuotaError
-	if !errors.As(errs[0], &quota) || errs[1] != nil {
-		t.Errorf("the calls ended with %v", errs)
-	}
-	expect(t, "recorded checks", value[int](t, session(t, s.url),
-		"SELECT count(*) FROM audit_records WHERE kind = 'check'"), 3)
-	verifyLedger(t, s)
 }

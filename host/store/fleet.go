@@ -39,19 +39,13 @@ func (s *Store) BeatHost(ctx context.Context, id, name string, state fleet.State
 			canary = EXCLUDED.canary`,
 		named{"id": id, "name": name, "activation": state.Activation, "revision": state.Revision,
 			"refused": state.Refused, "problem": state.Problem, "canary": state.Canary}).Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("writing host: %w", err)
-	}
-	return nil
+	return wrap(err, "writing host")
 }
 
 // ReportShadow implements fleet.Roster.
 func (s *Store) ReportShadow(ctx context.Context, id string, report json.RawMessage) error {
 	_, err := s.db.NewRaw("UPDATE hosts SET shadow = ?::jsonb WHERE id = ?", string(report), id).Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("writing what shadow layers found: %w", err)
-	}
-	return nil
+	return wrap(err, "writing what shadow layers found")
 }
 
 // ShadowReports returns the latest shadow reports of all hosts, including silent ones.
@@ -87,10 +81,7 @@ func (s *Store) PruneHosts(ctx context.Context) error {
 	if err == nil {
 		_, err = s.db.NewRaw("DELETE FROM candidates WHERE expires < now()").Exec(ctx)
 	}
-	if err != nil {
-		return fmt.Errorf("pruning hosts: %w", err)
-	}
-	return nil
+	return wrap(err, "pruning hosts")
 }
 
 // Hosts implements fleet.Store.
@@ -130,20 +121,14 @@ func (s *Store) Propose(ctx context.Context, c fleet.Candidate) error {
 		}
 		return notify(ctx, tx, TopicCandidates)
 	})
-	if err != nil {
-		return fmt.Errorf("proposing lineup: %w", err)
-	}
-	return nil
+	return wrap(err, "proposing lineup")
 }
 
 // ExtendCandidate implements fleet.Store.
 func (s *Store) ExtendCandidate(ctx context.Context, id string) error {
 	_, err := s.db.NewRaw("UPDATE candidates SET expires = now() + ?::interval WHERE id = ?",
 		candidateLife.String(), id).Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("extending candidate: %w", err)
-	}
-	return nil
+	return wrap(err, "extending candidate")
 }
 
 // WithdrawCandidate implements fleet.Store.
@@ -154,10 +139,7 @@ func (s *Store) WithdrawCandidate(ctx context.Context, id string) error {
 		}
 		return notify(ctx, tx, TopicCandidates)
 	})
-	if err != nil {
-		return fmt.Errorf("withdrawing candidate: %w", err)
-	}
-	return nil
+	return wrap(err, "withdrawing candidate")
 }
 
 // Candidates lists the newest candidates that have not expired, oldest first.
@@ -184,10 +166,7 @@ func (s *Store) Answer(ctx context.Context, a fleet.Answer) error {
 			SET state = EXCLUDED.state, reason = EXCLUDED.reason, report = EXCLUDED.report`,
 		named{"candidate": a.Candidate, "host": a.Host, "state": string(a.Progress), "reason": a.Reason,
 			"report": report}).Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("answering a candidate: %w", err)
-	}
-	return nil
+	return wrap(err, "answering a candidate")
 }
 
 // Answers implements fleet.Store.

@@ -88,10 +88,7 @@ func (s *Store) Activate(ctx context.Context, a activation.Signed) error {
 	if err == nil && refused != "" {
 		err = activation.ErrSuperseded
 	}
-	if err != nil {
-		return fmt.Errorf("storing activation %d: %w", a.Number, err)
-	}
-	return nil
+	return wrap(err, "storing activation %d", a.Number)
 }
 
 func (s *Store) activate(ctx context.Context, a activation.Signed) (refused string, err error) {

@@ -40,10 +40,7 @@ func (r pluginRow) published() (registry.PublishedPlugin, error) {
 func (s *Store) PublishPlugin(
 	ctx context.Context, m registry.Module, version string, firstParty bool, notes registry.Notes,
 ) error {
-	if err := s.publish(ctx, m, version, firstParty, notes); err != nil {
-		return fmt.Errorf("publishing %s@%s: %w", m.Manifest.Name, version, err)
-	}
-	return nil
+	return wrap(s.publish(ctx, m, version, firstParty, notes), "publishing %s@%s", m.Manifest.Name, version)
 }
 
 func (s *Store) publish(

@@ -77,9 +77,8 @@ func TestPublishedModulesAreNotSentAgain(t *testing.T) {
 		"CREATE TRIGGER refuse BEFORE INSERT ON plugin_modules FOR EACH ROW EXECUTE FUNCTION refuse()")
 	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", true, nil))
 	wantError(t, "another module", s.PublishPlugin(t.Context(), other, "1.0.0", true, nil), registry.ErrVersionTaken)
-	if err := s.PublishPlugin(t.Context(), other, "1.0.1", true, nil); err == nil {
-		t.Error("a new module was published without being sent")
-	}
+	wantFailure(t, s.PublishPlugin(t.Context(), other, "1.0.1", true, nil),
+		"a new module was published without being sent")
 }
 
 // If several hosts publish a version with different content, only one of them succeeds.

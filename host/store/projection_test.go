@@ -189,20 +189,6 @@ func TestEarlierCheckIsAppliedLater(t *testing.T) {
 		FROM graph_sightings), (SELECT min(last_seen) FROM graph_edges))`).UTC(), noon)
 }
 
-// Callers without a key are not a customer.
-func TestChecksWithoutAKeyAreNoVote(t *testing.T) {
-	t.Parallel()
-	g := newGraphTest(t, 3)
-	e := g.domain("shop.example.org")
-	for customer := range 3 {
-		g.check(customer, e, check.Allow)
-	}
-	noError(t, g.l.Append(t.Context(), at(decided(g.s.PublicCaller(), e, check.Block), *g.clock.Load())))
-	if a := g.aggregate(e); a.Customers != 3 || a.BlockedShare != 0 {
-		t.Errorf("%+v, want 3 customers and no block", a)
-	}
-}
-
 // A host that applies contributions waits only briefly for a locked row of the graph.
 func TestLockedSightingFailsTheApplier(t *testing.T) {
 	t.Parallel()

@@ -228,8 +228,5 @@ func (s *Store) PruneRequests(ctx context.Context) error {
 				"requests": s.now().Add(-privacy.KeepRequest)}).Exec(ctx)
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("pruning privacy requests: %w", err)
-	}
-	return nil
+	return wrap(err, "pruning privacy requests")
 }

@@ -77,10 +77,7 @@ func (s *Store) Trees(ctx context.Context) (map[int]Tree, error) {
 func (s *Store) StartTree(ctx context.Context, chain int, first int64) error {
 	_, err := s.db.NewRaw(`INSERT INTO audit_trees (chain, first, root) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
 		chain, first, audit.EmptyRoot[:]).Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("starting the Merkle tree of audit chain %d: %w", chain, err)
-	}
-	return nil
+	return wrap(err, "starting the Merkle tree of audit chain %d", chain)
 }
 
 // GrowTree extends a chain's stored tree from one head to another, with the tiles that are new or longer. It reports

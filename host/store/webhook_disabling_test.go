@@ -120,23 +120,6 @@ func TestEndpointIsDisabledAfterFiveDaysOfFailures(t *testing.T) {
 	wantError(t, "enabling an unknown endpoint", s.EnableEndpoint(t.Context(), "acct_unknown"), webhook.ErrNoEndpoint)
 }
 
-// Events of a disabled endpoint are kept for 72 hours, like other failed events.
-func TestRetentionOfEventsWhileDisabled(t *testing.T) {
-	t.Parallel()
-	s, clock := openWithClock(t)
-	caller := subscriber(t, s)
-	disable(t, s, caller.Account)
-	ref := blocked(t, ledgerOn(t, s, LedgerConfig{}), caller, 1)[0]
-	for _, step := range []struct {
-		pass time.Duration
-		want string
-	}{{failedPayloadRetention - time.Second, "failed 0 begun 0 ended held"}, {time.Second, "failed 0 begun 0 ended"}} {
-		clock.advance(t, step.pass)
-		noError(t, s.PruneWebhooks(t.Context()))
-		expect(t, "the event", state(t, s, ref), step.want)
-	}
-}
-
 func disable(t *testing.T, s *Store, account string) {
 	t.Helper()
 	must(s.db.NewRaw(`UPDATE webhook_endpoints

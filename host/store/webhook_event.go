@@ -157,10 +157,7 @@ func (s *Store) ResendEvent(ctx context.Context, accountID, ref string) error {
 			}
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("resending %s: %w", ref, err)
-	}
-	return nil
+	return wrap(err, "resending %s", ref)
 }
 
 var errNotResent = errors.New("nothing was resent")
@@ -278,10 +275,7 @@ func (s *Store) PruneWebhooks(ctx context.Context) error {
 	if err == nil {
 		_, err = s.db.NewRaw("DELETE FROM webhook_old_secrets WHERE ends_at <= now()").Exec(ctx)
 	}
-	if err != nil {
-		return fmt.Errorf("pruning webhooks: %w", err)
-	}
-	return nil
+	return wrap(err, "pruning webhooks")
 }
 
 func (s *Store) pruneEvents(ctx context.Context, chain int) error {

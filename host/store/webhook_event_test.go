@@ -108,20 +108,6 @@ func TestSequenceFollowsBatchOrder(t *testing.T) {
 	}
 }
 
-func TestLedgerReportsEvents(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, nil)
-	reported := make(chan struct{}, 10)
-	l := ledgerOn(t, s, LedgerConfig{OnEvents: func() { reported <- struct{}{} }})
-	caller := subscriber(t, s)
-	noError(t, l.Append(t.Context(), allowed(t, caller)))
-	if len(reported) != 0 {
-		t.Error("Events was called without an event")
-	}
-	blocked(t, l, caller, 1)
-	expect(t, "calls of OnEvents", len(reported), 1)
-}
-
 // failedEvents creates events whose attempts have all failed.
 func failedEvents(t *testing.T, s *Store, clock *dbClock, o *Outbox, caller check.Caller, n int) []string {
 	t.Helper()

@@ -37,9 +37,7 @@ func TestNamed(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "probe", "r.example/Probe", "r.example/probe@sha256:00"} {
-		if r, err := ParseReference(text); err == nil {
-			t.Errorf("%q was read as %v", text, r)
-		}
+		storetest.WantFailure(t, storetest.ErrorOf(ParseReference(text)), "%q was read", text)
 	}
 }
 
@@ -47,8 +45,6 @@ func TestLoopback(t *testing.T) {
 	t.Parallel()
 	for host, want := range map[string]bool{"localhost": true, "localhost:5000": true, "127.0.0.1:5000": true,
 		"[::1]:5000": true, "r.example": false, "10.0.0.1:5000": false, "localhost.example": false} {
-		if got := isLoopback(host); got != want {
-			t.Errorf("%s: %v", host, got)
-		}
+		storetest.Expect(t, host, isLoopback(host), want)
 	}
 }

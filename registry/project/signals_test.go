@@ -67,9 +67,8 @@ func TestUpdateWritesSignals(t *testing.T) {
 	dir := newProject(t, project.C, "numbers:name_digits:x")
 	replace(t, filepath.Join(dir, "manifest.json"), `"signals": [`,
 		`"signals": [{"code": "numbers:name:digits-x", "text": "x"}, `)
-	if _, err := project.Update(dir); err == nil || !strings.Contains(err.Error(), "would have the same constant") {
-		t.Errorf("two signals with one constant: %v", err)
-	}
+	storetest.WantErrorText(t, "two signals with one constant", storetest.ErrorOf(project.Update(dir)),
+		"would have the same constant")
 }
 
 // TestUpdateKeepsOwnSignals checks that Update leaves constants alone that the author wrote.
@@ -130,9 +129,8 @@ func TestBuildFollowsManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	replace(t, filepath.Join(dir, "manifest.json"), "numbers:name:new", "numbers:name:newer")
-	if _, err := project.Build(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "SIGNAL_NAME_NEW") {
-		t.Errorf("the code emits an undeclared signal: %v", err)
-	}
+	storetest.WantErrorText(t, "the code emits an undeclared signal",
+		storetest.ErrorOf(project.Build(t.Context(), dir)), "SIGNAL_NAME_NEW")
 	own := "#define SIGNAL_NAME_NEW \"numbers:name:new\"\n#define SIGNAL_NAME_DIGITS SIGNAL_NAME_NEW\n"
 	storetest.NoError(t, os.WriteFile(constants, []byte(own), 0o600))
 	if _, err := project.Build(t.Context(), dir); err != nil {

@@ -90,15 +90,13 @@ func TestAccept(t *testing.T) {
 		}
 	}
 	// Signatures of published plugins remain verifiable. Other notes of the same keys are not signatures.
-	if _, err := release.Recorded(trust, sign(t, revoked, former)); err != nil {
-		t.Errorf("a former key's of a revoked plugin, recorded: %v", err)
-	}
+	storetest.WantError(t, "a former key's of a revoked plugin, recorded",
+		storetest.ErrorOf(release.Recorded(trust, sign(t, revoked, former))), nil)
 	activated := storetest.Must(activation.SignMeasurement([]byte("{}"), operator))(t)
 	for name, signed := range map[string]string{
 		"another text": activated, "another line": sign(t, release.Release{Name: "a\nb", Version: "1.0.0"}, ana),
 	} {
-		if _, err := release.Recorded(trust, signed); err == nil {
-			t.Errorf("%s: it was accepted as a release", name)
-		}
+		storetest.WantFailure(t, storetest.ErrorOf(release.Recorded(trust, signed)), "%s: it was accepted as a release",
+			name)
 	}
 }

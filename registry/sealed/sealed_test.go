@@ -194,14 +194,11 @@ func TestUnusableFolders(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "cache")
 			prepare(t, dir)
-			if _, err := sealed.Open(dir, key, limit); err == nil {
-				t.Error("the folder was opened")
-			}
+			storetest.WantFailure(t, storetest.ErrorOf(sealed.Open(dir, key, limit)), "the folder was opened")
 		})
 	}
-	if _, err := sealed.Open(t.TempDir(), nil, limit); err == nil {
-		t.Error("a folder was opened without a key")
-	}
+	storetest.WantFailure(t, storetest.ErrorOf(sealed.Open(t.TempDir(), nil, limit)),
+		"a folder was opened without a key")
 }
 
 func TestFolderRemovedMeanwhile(t *testing.T) {

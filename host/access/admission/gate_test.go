@@ -22,9 +22,7 @@ func flood(t *testing.T, g *Gate, account string) int {
 	t.Helper()
 	for n := range 10_000 {
 		if _, err := g.Enter(account, 1); err != nil {
-			if !errors.Is(err, ErrShare) {
-				t.Errorf("%s is refused with: %v", account, err)
-			}
+			wantError(t, "the refusal of "+account, err, ErrShare)
 			return n
 		}
 	}
@@ -38,9 +36,7 @@ func TestFloodsShareTheTime(t *testing.T) {
 	g := newGate(0)
 	for i, want := range []int{50, 33, 25} { // of 100 checks in 100 ms
 		expect(t, "accepted checks of a flood", flood(t, g, fmt.Sprint("account ", i)), want)
-		if err := g.Admits("", 1); err != nil {
-			t.Errorf("a newcomer after %d floods: %v", i+1, err)
-		}
+		wantError(t, fmt.Sprintf("a newcomer after %d floods", i+1), g.Admits("", 1), nil)
 	}
 	expect(t, "checks in progress", g.InProgress(), 50+33+25)
 }
@@ -389,9 +385,7 @@ func TestConnectionsOfOneAndOfManyAccounts(t *testing.T) {
 				accepted++
 			}
 		}
-		if (accepted == 288) != want {
-			t.Errorf("of 288 checks of %d accounts, %d were accepted", accounts, accepted)
-		}
+		expect(t, fmt.Sprintf("all checks of %d accounts are accepted", accounts), accepted == 288, want)
 	}
 }
 
@@ -449,9 +443,7 @@ func TestWaitingForSpareTimeEndsWithTheContext(t *testing.T) {
 		noCall := func() { t.Error("called after the end of the context") }
 		if err := v.Judge(t.Context(), func() {
 			for range 2 { // while it waits, and before
-				if err := g.Spare(ctx, noCall); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("waiting for spare time: %v", err)
-				}
+				wantError(t, "waiting for spare time", g.Spare(ctx, noCall), context.DeadlineExceeded)
 			}
 		}); err != nil {
 			t.Error(err)

@@ -206,9 +206,8 @@ func verified(tb testing.TB, cosigned string, by ...note.Verifier) {
 	if len(n.Sigs) != len(by) {
 		tb.Errorf("%d of %d witnesses signed", len(n.Sigs), len(by))
 	}
-	if _, err := audit.ParseTreeHead(cosigned, 0, signer.TreeKey(0)); err != nil {
-		tb.Errorf("the cosigned checkpoint does not open: %v", err)
-	}
+	storetest.WantError(tb, "the cosigned checkpoint does not open",
+		storetest.ErrorOf(audit.ParseTreeHead(cosigned, 0, signer.TreeKey(0))), nil)
 }
 
 // TestTwoWitnesses grows a log before two witnesses, one of which restarts, and then forks it.
@@ -229,9 +228,7 @@ func TestTwoWitnesses(t *testing.T) {
 		two = start(t, dir, "two.example", 3)
 	}
 	for name, size := range map[string]int64{"same size": 300, "larger": 400} {
-		if _, err := cosign(fork, size, two); !errors.Is(err, witness.ErrContradicted) {
-			t.Errorf("%s: a fork gives %v", name, err)
-		}
+		storetest.WantError(t, name+": a fork", storetest.ErrorOf(cosign(fork, size, two)), witness.ErrContradicted)
 	}
 	var ahead *witness.AheadError
 	_, err := cosign(fork, 260, two)
@@ -299,9 +296,8 @@ func TestStateIsKept(t *testing.T) {
 	storetest.NoError(t, err)
 	key, err := witness.NewKey("one.example", bytes.Repeat([]byte{2}, 32), time.Now)
 	storetest.NoError(t, err)
-	if _, err := witness.NewServer(dir, key, nil); !errors.Is(err, witness.ErrLocked) {
-		t.Errorf("a second witness in the directory gives %v", err)
-	}
+	storetest.WantError(t, "a second witness in the directory", storetest.ErrorOf(witness.NewServer(dir, key, nil)),
+		witness.ErrLocked)
 	files, err := filepath.Glob(filepath.Join(dir, "[0-9a-f]*"))
 	storetest.NoError(t, err)
 	other := audit.NewSigner("assay/audit", bytes.Repeat([]byte{9}, 32))
@@ -367,14 +363,11 @@ func TestKeys(t *testing.T) {
 		"empty": "", "no name": line[len("one.example"):], "another name": "two" + line[3:], "cut": line[:len(line)-4],
 		"key of a log": signer.TreeKey(0),
 	} {
-		if _, err := witness.ParseVerifier(bad); err == nil {
-			t.Errorf("%s: %q is accepted", name, bad)
-		}
+		storetest.WantFailure(t, storetest.ErrorOf(witness.ParseVerifier(bad)), "%s: %q is accepted", name, bad)
 	}
 	for _, name := range []string{"", "a b", "a+b", "a\nb"} {
-		if _, err := witness.NewKey(name, bytes.Repeat([]byte{2}, 32), time.Now); err == nil {
-			t.Errorf("the name %q is accepted", name)
-		}
+		storetest.WantFailure(t, storetest.ErrorOf(witness.NewKey(name, bytes.Repeat([]byte{2}, 32), time.Now)),
+			"the name %q is accepted", name)
 	}
 	signature, err := key.Sign([]byte("text\n"))
 	storetest.NoError(t, err)
@@ -398,9 +391,7 @@ func TestTimeOfCosignature(t *testing.T) {
 	seed := bytes.Repeat([]byte{2}, 32)
 	early, err := witness.NewKey("one.example", seed, func() time.Time { return time.Unix(-1, 0) })
 	storetest.NoError(t, err)
-	if _, err := early.Sign([]byte("text\n")); err == nil {
-		t.Error("signed before 1970")
-	}
+	storetest.WantFailure(t, storetest.ErrorOf(early.Sign([]byte("text\n"))), "signed before 1970")
 	verifier, err := witness.ParseVerifier(early.VerifierKey())
 	storetest.NoError(t, err)
 	for late, want := range map[uint64]bool{1<<63 - 1: true, 1 << 63: false} {

@@ -88,9 +88,7 @@ func TestRelativeFoldersAreNotSearched(t *testing.T) {
 	here := must(os.Getwd())(t)
 	relative, err := filepath.Rel(here, fakePrograms(t, filepath.Join(reachable(t), "16"), "16.0"))
 	noError(t, err)
-	if got, err := (search{folders: []string{relative, ""}}).binaries(t.Context()); !errors.Is(err, ErrNotInstalled) {
-		t.Errorf("binaries = %q, %v; want ErrNotInstalled", got, err)
-	}
+	wantError(t, "binaries", errOf((search{folders: []string{relative, ""}}).binaries(t.Context())), ErrNotInstalled)
 }
 
 // When root runs the host, it must not choose programs that Postgres's user cannot reach.

@@ -47,9 +47,7 @@ func TestReopenKeepsData(t *testing.T) {
 		"server_encoding": "UTF8", "data_checksums": "on", "autovacuum": "on",
 		"password_encryption": "scram-sha-256", "log_rotation_size": "10MB", "log_min_error_statement": "panic",
 	} {
-		if got := ask(t, c.URL(), "SELECT current_setting('"+setting+"')"); got != want {
-			t.Errorf("%s = %q, want %q", setting, got, want)
-		}
+		expect(t, setting, ask(t, c.URL(), "SELECT current_setting('"+setting+"')"), want)
 	}
 	expect(t, "the collation", ask(t, c.URL(), "SELECT datcollate FROM pg_database WHERE datname = current_database()"),
 		"C")
@@ -103,9 +101,7 @@ func TestPasswordIsRequired(t *testing.T) {
 	mustClose(t, c)
 	noError(t, os.Remove(c.path("json")))
 	_, err = Open(patience(t), Config{Dir: c.dir, Offline: true})
-	if err == nil || !strings.Contains(err.Error(), "restore that file") {
-		t.Errorf("opening without postgres.json: %v", err)
-	}
+	wantErrorText(t, "opening without postgres.json", err, "restore that file")
 	// A wrong password fails immediately, and Postgres does not keep running.
 	noError(t, (record{Password: "guess"}).write(c.path("json")))
 	if _, err = Open(patience(t), Config{Dir: c.dir, Offline: true}); !rejected(err) {
@@ -185,10 +181,8 @@ func TestPostgresKilledWhileInUse(t *testing.T) {
 	here := r.Machine
 	r.Machine = "another container"
 	noError(t, r.write(first.path("json")))
-	if _, err := Open(patience(t), Config{Dir: dir, Offline: true}); err == nil ||
-		!strings.Contains(err.Error(), "another machine or container") {
-		t.Errorf("opening a cluster in use by another container: %v", err)
-	}
+	wantErrorText(t, "opening a cluster in use by another container",
+		errOf(Open(patience(t), Config{Dir: dir, Offline: true})), "another machine or container")
 	r.Machine = here
 	noError(t, r.write(first.path("json")))
 
@@ -267,9 +261,8 @@ func TestConnectsOnlyToItsOwnPostgres(t *testing.T) {
 	c := mustOpen(t, Config{Dir: existing(t)})
 	other := mustOpen(t, Config{Dir: existing(t)}) // a copy, with the same password
 	wrong := Cluster{data: c.data, port: other.port, record: c.record}
-	if err := wrong.connect(t.Context()); err == nil || !strings.Contains(err.Error(), "it serves "+other.data) {
-		t.Errorf("connecting to the Postgres of another folder: %v", err)
-	}
+	wantErrorText(t, "connecting to the Postgres of another folder", wrong.connect(t.Context()),
+		"it serves "+other.data)
 }
 
 func TestPasswordIsNotSentInClear(t *testing.T) {

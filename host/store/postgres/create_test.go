@@ -72,9 +72,7 @@ func TestMissingDatabaseIsNotReplaced(t *testing.T) {
 	created := record{Password: "p", Created: time.Unix(1_700_000_000, 0)}
 	noError(t, created.write(filepath.Join(dir, "postgres.json")))
 	_, err := Open(t.Context(), Config{Dir: dir, Offline: true})
-	if err == nil || !strings.Contains(err.Error(), "restore it, or remove") {
-		t.Errorf("Open = %v, want an error with instructions", err)
-	}
+	wantErrorText(t, "Open", err, "restore it, or remove")
 }
 
 func TestFallbackDir(t *testing.T) {
@@ -97,9 +95,7 @@ func TestFallbackDir(t *testing.T) {
 
 	nowhere := Config{Dir: filepath.Join(closed, "other"), fallbackDir: filepath.Join(closed, "refuge"), Offline: true}
 	_, err = Open(t.Context(), nowhere)
-	if err == nil || !strings.Contains(err.Error(), "can enter neither") {
-		t.Errorf("without any usable folder, Open = %v", err)
-	}
+	wantErrorText(t, "without any usable folder, Open", err, "can enter neither")
 }
 
 // writeProgram writes a file that will be executed. No other test may fork meanwhile: its child would inherit the open
@@ -154,9 +150,7 @@ func TestOtherMajorVersion(t *testing.T) {
 	seventeen := fakePrograms(t, filepath.Join(reachable(t), "17", "bin"), "17.2")
 	_, err = Open(t.Context(), Config{Dir: dir, folders: []string{seventeen}})
 	for _, part := range []string{data, "Postgres 15", "17 in " + seventeen} {
-		if err == nil || !strings.Contains(err.Error(), part) {
-			t.Errorf("Open = %v, want an error with %q", err, part)
-		}
+		wantErrorText(t, "Open", err, part)
 	}
 }
 
@@ -164,9 +158,7 @@ func TestAccountOf(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	dir := reachable(t)
-	if _, err := accountOf(dir); err == nil || !strings.Contains(err.Error(), "belongs to root") {
-		t.Errorf("accountOf(root's folder) = %v", err)
-	}
+	wantErrorText(t, "accountOf(root's folder)", errOf(accountOf(dir)), "belongs to root")
 	owner := &account{uid: 4321, gid: 8765}
 	noError(t, owner.chown(dir))
 	got, err := accountOf(dir)

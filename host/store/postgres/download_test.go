@@ -147,9 +147,7 @@ func TestDownloadFails(t *testing.T) {
 			}.binaries(t.Context())
 			wantError(t, "binaries", err, ErrNotInstalled)
 			for _, part := range []string{test.want, "apt-get install postgresql", "ASSAY_DATABASE_URL"} {
-				if err == nil || !strings.Contains(err.Error(), part) {
-					t.Errorf("binaries = %v, want an error with %q", err, part)
-				}
+				wantErrorText(t, "binaries", err, part)
 			}
 		})
 	}

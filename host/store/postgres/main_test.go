@@ -70,6 +70,15 @@ func wantError(t testing.TB, what string, err, want error) {
 	}
 }
 
+func wantErrorText(t testing.TB, what string, err error, text string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("%s: %v, want %q", what, err, text)
+	}
+}
+
+func errOf[T any](_ T, err error) error { return err }
+
 func noDiff(t testing.TB, what string, want, got any) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 )
@@ -160,9 +159,7 @@ func TestStartErrorQuotesPostgres(t *testing.T) {
 			noError(t, err)
 			noError(t, os.WriteFile(path, append(slices.Clone(before), broken.text...), 0o600))
 			_, err = Open(patience(t), Config{Dir: dir, Offline: true})
-			if err == nil || !strings.Contains(err.Error(), broken.want) {
-				t.Errorf("Open = %v, want an error with %q", err, broken.want)
-			}
+			wantErrorText(t, "Open", err, broken.want)
 			noError(t, os.WriteFile(path, before, 0o600))
 		})
 	}

@@ -110,6 +110,14 @@ func WantErrorText(t testing.TB, what string, err error, text string) {
 	}
 }
 
+// WantFailure reports that err is nil, with a text that says what this means.
+func WantFailure(t testing.TB, err error, format string, args ...any) {
+	t.Helper()
+	if err == nil {
+		t.Errorf(format, args...)
+	}
+}
+
 // NoDiff reports how got differs from want.
 func NoDiff(t testing.TB, what string, want, got any, opts ...cmp.Option) {
 	t.Helper()

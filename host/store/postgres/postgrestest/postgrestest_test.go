@@ -107,9 +107,8 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 	wantStopped(t, second.url)
 
 	third := startChild(t, temporary)
-	if n := ask(t, third.url, "SELECT count(*) FROM pg_database WHERE starts_with(datname, 'assay_test_')"); n != 1 {
-		t.Errorf("the server has %d databases of tests, want only that of a running process", n)
-	}
+	storetest.Expect(t, "databases of tests, of running processes",
+		ask(t, third.url, "SELECT count(*) FROM pg_database WHERE starts_with(datname, 'assay_test_')"), 1)
 	if err := errors.Join(third.stdin.Close(), third.cmd.Wait()); err != nil {
 		t.Fatalf("a process that uses what a killed one left: %v", err)
 	}
