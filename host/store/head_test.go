@@ -89,9 +89,10 @@ func TestLockedHeadFailsTheCheck(t *testing.T) {
 }
 
 // If updating the head has no effect, the batch must be rolled back. A trigger that suppresses the update simulates it.
+// A missing head and a head of an unknown chain must not cause a panic.
 func TestFailedHeadUpdateUndoesTheBatch(t *testing.T) {
 	t.Parallel()
-	needsPlainPostgres(t, "distributed tables have no triggers")
+	needsPlainPostgres(t, "distributed tables have no triggers, and a row stays on its machine")
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	conn := session(t, s.url)
 	exec(t, conn, `CREATE FUNCTION suppress() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$`,
@@ -102,18 +103,8 @@ func TestFailedHeadUpdateUndoesTheBatch(t *testing.T) {
 	exec(t, conn, "DROP TRIGGER suppress ON audit_heads")
 	noError(t, l.Append(t.Context(), allowed(t, caller)))
 	verifyLedger(t, s)
-}
-
-// A missing head and a head of an unknown chain must not cause a panic.
-func TestMissingAndUnknownHeads(t *testing.T) {
-	t.Parallel()
-	needsPlainPostgres(t, "a row stays on its machine")
-	s, l, caller := newLedger(t, nil, LedgerConfig{})
-	noError(t, s.PublishPlugin(t.Context(), module(t, "probe", "1.0.0", "Probes"), "1.0.0", false, nil))
-	conn := session(t, s.url)
-	exec(t, conn, "UPDATE audit_heads SET chain = 7")
+	exec(t, conn, "UPDATE audit_heads SET chain = 7 WHERE chain = 0")
 	wantErrorText(t, "appending to a chain without a head", l.Append(t.Context(), allowed(t, caller)),
 		"audit chain 0 has no head")
-	wantError(t, "activating a lineup",
-		errOf(activate(t.Context(), s, lineupOf("probe@1.0.0"), registry.OriginOperator, "")), nil)
+	must(activate(t.Context(), s, lineupOf("probe@1.0.0"), registry.OriginOperator, ""))(t)
 }

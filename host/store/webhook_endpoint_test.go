@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"assay/host/check"
+	"assay/host/customer/billing"
 	"assay/host/customer/webhook"
 )
 
@@ -80,10 +81,14 @@ func TestRemoveEndpoint(t *testing.T) {
 	if d := claimOne(t, o); d.Ref != kept {
 		t.Errorf("event %s of the removed endpoint was claimed", d.Ref)
 	}
+	for _, account := range []string{"acct_unknown", publicAccount} {
+		wantError(t, "endpoint of "+account, errOf(s.SetEndpoint(t.Context(), account, "https://one.example")),
+			billing.ErrNoAccount)
+	}
 	for name, err := range map[string]error{
 		"removing again": s.RemoveEndpoint(t.Context(), caller.Account),
 		"moving":         s.MoveEndpoint(t.Context(), caller.Account, "https://one.example"),
-		"rotating":       func() error { _, err := s.RotateSecret(t.Context(), caller.Account, 0); return err }(),
+		"rotating":       errOf(s.RotateSecret(t.Context(), caller.Account, 0)),
 	} {
 		wantError(t, name, err, webhook.ErrNoEndpoint)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"assay/host/check"
+	"assay/host/customer/privacy"
 	"assay/host/customer/webhook"
 	"assay/host/entity"
 	"assay/host/store/postgres/postgrestest"
@@ -345,16 +346,18 @@ func TestDeliveryMatchesTheEvent(t *testing.T) {
 	}
 }
 
-// An event that was altered in the database fails and does not block others.
+// An event that was altered in the database fails, and blocks neither others nor an export.
 func TestAlteredEventFails(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
-	o := outboxOf(t, s)
-	refs := blocked(t, ledgerOn(t, s, LedgerConfig{}), subscriber(t, s), 2)
+	o, caller := outboxOf(t, s), subscriber(t, s)
+	refs := blocked(t, ledgerOn(t, s, LedgerConfig{}), caller, 2)
 	must(s.db.NewRaw(`UPDATE webhook_events SET sealed_payload = '\x00' WHERE ref = ?`, refs[0]).Exec(t.Context()))(t)
-	if d := claimOne(t, o); d.Ref != refs[1] {
-		t.Errorf("%s was claimed", d.Ref)
+	got := export(t, s, caller, privacy.Selector{Ref: refs[0]})
+	if got.Total != 2 || got.Checks[0].Webhook == nil || got.Checks[0].Webhook.Body != nil {
+		t.Errorf("exported %+v, want 2 checks, the first with an event without a body", got)
 	}
+	expect(t, "the event that was claimed", claimOne(t, o).Ref, refs[1])
 	if got := state(t, s, refs[0]); !strings.HasPrefix(got, "failed") || strings.Contains(got, "held") {
 		t.Errorf("the altered event is %q", got)
 	}
