@@ -108,11 +108,7 @@ func TestVerifyStates(t *testing.T) {
 			}
 			return err
 		}))
-		if test.reason == "" {
-			storetest.NoError(t, broken)
-		} else {
-			storetest.WantErrorText(t, name, broken, test.reason)
-		}
+		storetest.WantOutcome(t, name, broken, test.reason)
 		storetest.Exec(t, db, `DELETE FROM accounts; INSERT INTO accounts TABLE kept_accounts;
 			DELETE FROM api_keys; INSERT INTO api_keys TABLE kept_keys;
 			DELETE FROM key_limits; INSERT INTO key_limits TABLE kept_limits;

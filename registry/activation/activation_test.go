@@ -299,11 +299,7 @@ func TestPermit(t *testing.T) {
 			to.Lineup.Revision = 3
 		}
 		err := activation.Permit(activation.Host, from, to)
-		if test.reason == "" && err != nil {
-			t.Errorf("%s: %v", name, err)
-		} else if test.reason != "" {
-			storetest.WantErrorText(t, name, err, test.reason)
-		}
+		storetest.WantOutcome(t, name, err, test.reason)
 		storetest.WantError(t, "an operator, "+name, activation.Permit(activation.Operator, from, to), nil)
 		storetest.WantErrorText(t, "a former key, "+name, activation.Permit(activation.Former, from, to),
 			"may not sign")

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"assay/host/access/apikey"
@@ -31,9 +30,8 @@ func TestParseScopes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			got, err := apikey.ParseScopes(strings.Fields(c.given))
-			if diff := cmp.Diff(c.want, got); diff != "" || !says(err, c.err) {
-				t.Errorf("error %v, want %q; scopes (-want +got):\n%s", err, c.err, diff)
-			}
+			storetest.NoDiff(t, c.name, c.want, got)
+			storetest.WantOutcome(t, c.name, err, c.err)
 		})
 	}
 }
@@ -114,16 +112,7 @@ func TestParseNetworks(t *testing.T) {
 		for _, p := range got {
 			texts = append(texts, p.String())
 		}
-		if diff := cmp.Diff(c.want, texts, cmpopts.EquateEmpty()); diff != "" || !says(err, c.err) {
-			t.Errorf("%s: error %v, want %q; networks (-want +got):\n%s", name, err, c.err, diff)
-		}
+		storetest.NoDiff(t, name, c.want, texts, cmpopts.EquateEmpty())
+		storetest.WantOutcome(t, name, err, c.err)
 	}
-}
-
-// says reports whether an error has a text, or is nil if the text is empty.
-func says(err error, text string) bool {
-	if err == nil || text == "" {
-		return err == nil && text == ""
-	}
-	return strings.Contains(err.Error(), text)
 }

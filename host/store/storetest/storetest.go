@@ -110,6 +110,16 @@ func WantErrorText(t testing.TB, what string, err error, text string) {
 	}
 }
 
+// WantOutcome is WantErrorText, or reports any error if text is empty.
+func WantOutcome(t testing.TB, what string, err error, text string) {
+	t.Helper()
+	if text == "" {
+		WantError(t, what, err, nil)
+	} else {
+		WantErrorText(t, what, err, text)
+	}
+}
+
 // WantFailure reports that err is nil, with a text that says what this means.
 func WantFailure(t testing.TB, err error, format string, args ...any) {
 	t.Helper()
