@@ -92,8 +92,7 @@ func cacheFiles(t *testing.T, s registry.Source) map[string]fs.FileInfo {
 
 func build(t *testing.T, s registry.Source) registry.Module {
 	t.Helper()
-	m := storetest.Must(s.Build(t.Context(), filepath.Join(s.Root, "plugins", "tiny")))(t)
-	return m
+	return storetest.Must(s.Build(t.Context(), filepath.Join(s.Root, "plugins", "tiny")))(t)
 }
 
 // cached builds with a canceled context, so that no compiler can start.

@@ -134,13 +134,12 @@ func TestConcurrentRequestsWithOneKey(t *testing.T) {
 // A host ends, or loses its database, while a check is being recorded. The client asks another host, with the same key.
 func TestAnswerOfALostHost(t *testing.T) {
 	t.Parallel()
+	direct := newStore(t, nil)
 	for name, c := range map[string]struct {
 		fate     storetest.Fate
 		recorded bool
 	}{"before the check was recorded": {storetest.Lost, false}, "afterwards": {storetest.Muted, true}} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			direct := newStore(t, nil)
 			p := proxied(t, direct.url)
 			l := ledgerOn(t, open(t, p.URL, nil), LedgerConfig{Settling: 500 * time.Millisecond})
 			other := ledgerOn(t, direct, LedgerConfig{})

@@ -215,6 +215,8 @@ func TestCloseRecordsQueuedChecks(t *testing.T) {
 // A record that Postgres rejects must not fail the rest of its batch.
 func TestRejectedRecordFailsAlone(t *testing.T) {
 	t.Parallel()
+	s := newStore(t, nil)
+	caller := newCaller(t, s, plan(t, "pro", 1_000_000))
 	for name, test := range map[string]struct {
 		place int // in a batch of 9
 		twice bool
@@ -226,9 +228,8 @@ func TestRejectedRecordFailsAlone(t *testing.T) {
 		"next to one another": {place: 7, twice: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			var sizes sizes
-			s, l, caller := newLedger(t, nil, LedgerConfig{OnBatch: sizes.observe})
+			l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
 			known := allowed(t, caller)
 			noError(t, l.Append(t.Context(), known))
 			records := allowedMany(t, caller, 9)

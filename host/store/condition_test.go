@@ -18,6 +18,7 @@ import (
 // A host whose clock is wrong records no checks, and says by how much it is off. Keys expire by the database's clock.
 func TestWrongClock(t *testing.T) {
 	t.Parallel()
+	url := postgrestest.Database(t)
 	for name, test := range map[string]struct {
 		off       time.Duration
 		direction string // "": the clock is accepted
@@ -27,8 +28,8 @@ func TestWrongClock(t *testing.T) {
 		"a minute behind": {-time.Minute, "behind"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, l, caller := newLedger(t, func() time.Time { return time.Now().Add(test.off) }, LedgerConfig{})
+			s := open(t, url, func() time.Time { return time.Now().Add(test.off) })
+			l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 100))
 			if got := s.Problems(); len(got) != 1 || got[0].Reason != "was not probed yet" {
 				t.Errorf("before the first probe: %v", got)
 			}

@@ -156,10 +156,9 @@ func TestConcurrentErasures(t *testing.T) {
 // While an erasure waits for something else, it does not hold the head, for which all checks of the chain wait.
 func TestErasureLocksHeadLast(t *testing.T) {
 	t.Parallel()
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	for name, links := range map[string]int{"a subject": 0, "a subject with many links": forgetLinks + 1} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, l, caller := newLedger(t, nil, LedgerConfig{})
 			jane := parse(t, entity.Email, "jane.roe@mailbox-example.net")
 			appendOne(t, l, decided(caller, jane, check.Allow))
 			noError(t, s.CatchUp(t.Context()))

@@ -321,11 +321,12 @@ func TestBlankedRowsAreDetected(t *testing.T) {
 // A subject with many checks is erased in several transactions, but with one result.
 func TestEraseInBatches(t *testing.T) {
 	t.Parallel()
+	s := newStore(t, nil)
+	l := ledgerOn(t, s, LedgerConfig{})
 	for name, checks := range map[string]int{"a check in the second transaction": eraseBatch + 1,
 		"only an export in the second transaction": eraseBatch} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, l, caller := newLedger(t, nil, LedgerConfig{})
+			caller := newCaller(t, s, plan(t, "pro", 1_000_000))
 			records := allowedMany(t, caller, checks)
 			noError(t, l.Append(t.Context(), records...))
 			first := privacy.Selector{Ref: records[0].Decision.Ref}
@@ -342,12 +343,10 @@ func TestEraseInBatches(t *testing.T) {
 // If a check is erased while its event is being delivered, the attempt is not stored and the event is not sent again.
 func TestEraseDuringDelivery(t *testing.T) {
 	t.Parallel()
+	s := newStore(t, nil)
+	o, caller := outboxOf(t, s), subscriber(t, s)
 	for name, status := range map[string]int{"failed attempt": 500, "successful attempt": 200} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newStore(t, nil)
-			o := outboxOf(t, s)
-			caller := subscriber(t, s)
 			ref := blocked(t, ledgerOn(t, s, LedgerConfig{}), caller, 1)[0]
 			d := claimOne(t, o)
 			if erased := erase(t, s, caller, privacy.Selector{Ref: ref}); erased.Events != 1 {

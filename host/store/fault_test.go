@@ -68,12 +68,11 @@ func appendThrough(t *testing.T, direct *Store, appendFate, settleFate storetest
 
 func TestCallsOfABatchShareItsFate(t *testing.T) {
 	t.Parallel()
+	direct := newStore(t, nil)
+	caller, poor := newCaller(t, direct, plan(t, "pro", 1500)), newCaller(t, direct, plan(t, "free", 0))
 	for name, fate := range map[string]storetest.Fate{"the batch is lost": storetest.Lost,
 		"the batch gets no reply": storetest.Muted} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			direct := newStore(t, nil)
-			caller, poor := newCaller(t, direct, plan(t, "pro", 1500)), newCaller(t, direct, plan(t, "free", 0))
 			p := proxied(t, direct.url)
 			l := ledgerOn(t, open(t, p.URL, nil), LedgerConfig{})
 			held := lockTheHeads(t, direct.url)
@@ -340,34 +339,31 @@ func TestInDoubtErrorIsNeverRetried(t *testing.T) {
 func TestSerialisationFailuresAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	needsPlainPostgres(t, "distributed tables have no triggers")
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	conn := session(t, s.url)
+	exec(t, conn, "CREATE TABLE failure (times integer, state text)", "CREATE SEQUENCE failures",
+		// Sequences do not roll back, so they can count attempts.
+		`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE f failure; BEGIN
+			SELECT * FROM failure INTO f;
+			IF nextval('failures') <= f.times THEN RAISE EXCEPTION 'injected failure' USING ERRCODE = f.state; END IF;
+			RETURN NULL; END $$`,
+		"CREATE TRIGGER fail AFTER INSERT ON audit_records FOR EACH STATEMENT EXECUTE FUNCTION fail()")
 	for name, test := range map[string]struct {
 		state    string
 		failures int
-		ok       bool
+		want     int // records
 	}{
-		"serialization_failure twice":       {"40001", 2, true},
-		"deadlock_detected twice":           {"40P01", 2, true},
-		"serialization_failure three times": {"40001", 3, false},
-		"another state once":                {"53200", 1, false},
+		"serialization_failure twice":       {"40001", 2, 1},
+		"deadlock_detected twice":           {"40P01", 2, 1},
+		"serialization_failure three times": {"40001", 3, 0},
+		"another state once":                {"53200", 1, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, l, caller := newLedger(t, nil, LedgerConfig{})
-			// Sequences do not roll back, so they can count attempts.
-			exec(t, session(t, s.url), "CREATE SEQUENCE failures",
-				fmt.Sprintf(`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-					IF nextval('failures') <= %d THEN RAISE EXCEPTION 'injected failure' USING ERRCODE = '%s'; END IF;
-					RETURN NULL; END $$`, test.failures, test.state),
-				"CREATE TRIGGER fail AFTER INSERT ON audit_records FOR EACH STATEMENT EXECUTE FUNCTION fail()")
-			r := allowed(t, caller)
-			err := l.Append(t.Context(), r)
-			if (err == nil) != test.ok {
-				t.Errorf("append: %v, want success %v", err, test.ok)
-			}
-			if n := recorded(t, s, r.Decision.Ref); (n == 1) != test.ok || n > 1 {
-				t.Errorf("recorded %d times", n)
-			}
-			verifyLedger(t, s)
-		})
+		exec(t, conn, "TRUNCATE failure", "ALTER SEQUENCE failures RESTART",
+			fmt.Sprintf("INSERT INTO failure VALUES (%d, '%s')", test.failures, test.state))
+		r := allowed(t, caller)
+		err := l.Append(t.Context(), r)
+		expect(t, name+": no error", err == nil, test.want == 1)
+		expect(t, name+": records", recorded(t, s, r.Decision.Ref), test.want)
 	}
+	verifyLedger(t, s)
 }

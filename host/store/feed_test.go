@@ -62,8 +62,7 @@ func listings(t *testing.T, s *Store, names ...string) []reputation.Listing {
 	for i, name := range names {
 		nodes[i] = reputation.Node{Kind: "domain", Value: name}
 	}
-	found := must(s.Listings(t.Context(), nodes))(t)
-	return found
+	return must(s.Listings(t.Context(), nodes))(t)
 }
 
 func TestImportFeed(t *testing.T) {

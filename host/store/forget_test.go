@@ -10,6 +10,8 @@ import (
 // What is forgotten stays forgotten, whether its contribution waits or a host has read it already.
 func TestForgetWhatWaits(t *testing.T) {
 	t.Parallel()
+	g := newGraphTest(t, 2)
+	conn := session(t, g.s.url)
 	jane, john := parse(t, entity.Email, "jane@mail.example.org"), parse(t, entity.Email, "john@mail.example.org")
 	phone := parse(t, entity.Phone, "+4915123456789")
 	forgetNode := func(account func(*graphTest) string) func(*testing.T, *graphTest) {
@@ -36,8 +38,7 @@ func TestForgetWhatWaits(t *testing.T) {
 	} {
 		for when, raced := range map[string]bool{"before it is read": false, "after it is read": true} {
 			t.Run(name+" "+when, func(t *testing.T) {
-				t.Parallel()
-				g := newGraphTest(t, 2)
+				exec(t, conn, "TRUNCATE graph_sightings, graph_edges")
 				remains := func(i int, jane bool) {
 					g.check(i, john, check.Block)
 					if jane {
@@ -51,7 +52,7 @@ func TestForgetWhatWaits(t *testing.T) {
 				}
 				noError(t, g.s.CatchUp(t.Context()))
 				want := graphDump(t, g.s)
-				exec(t, session(t, g.s.url), "TRUNCATE graph_sightings, graph_edges")
+				exec(t, conn, "TRUNCATE graph_sightings, graph_edges")
 				remains(1, true)
 				remains(0, false)
 				g.check(0, jane, check.Block)

@@ -23,8 +23,7 @@ func module(t *testing.T, name, version, summary string) registry.Module {
 		"memory_mb": 1,
 	}))(t)
 	wasm := must(registry.Pack([]byte("\x00asm\x01\x00\x00\x00"), manifest, nil))(t)
-	m := must(registry.OpenModule(wasm))(t)
-	return m
+	return must(registry.OpenModule(wasm))(t)
 }
 
 func lineupOf(layers ...string) registry.LineupDocument {

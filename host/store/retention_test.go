@@ -74,8 +74,7 @@ func pruneOnce(ctx context.Context, s *Store) (int, error) {
 
 func prune(t *testing.T, s *Store) int {
 	t.Helper()
-	n := must(pruneOnce(t.Context(), s))(t)
-	return n
+	return must(pruneOnce(t.Context(), s))(t)
 }
 
 func anchored(t *testing.T, s *Store) audit.Anchor {

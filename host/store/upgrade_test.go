@@ -158,33 +158,28 @@ func TestBlockingBuildsAreFound(t *testing.T) {
 // A migration that was interrupted while it built an index builds it again.
 func TestIncompleteIndexesAreBuiltAgain(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		before  string // the migration before
-		prepare []string
-		index   string
-	}{
-		"an index of events by reference": {"0011",
-			[]string{"CREATE INDEX webhook_events_by_ref ON webhook_events (ref)"},
-			"webhook_events_by_ref"},
-		"the key of events": {"0011", []string{"ALTER TABLE webhook_events ADD COLUMN chain integer NOT NULL DEFAULT 0",
-			"CREATE UNIQUE INDEX webhook_events_new_pkey ON webhook_events (chain, ref)"}, "webhook_events_new_pkey"},
-		"an index of due events": {"0015", []string{`CREATE INDEX webhook_events_new_due
-			ON webhook_events (chain, account_id, next_attempt_at, ref) WHERE state = 'pending'`},
-			"webhook_events_new_due"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			url, conn := emptyDatabase(t)
-			s := &Store{direct: url, log: discard()}
-			noError(t, s.migrate(t.Context(), migrationsUpTo(t, test.before)))
-			exec(t, conn, test.prepare...)
-			incomplete := value[uint32](t, conn, "SELECT '"+test.index+"'::regclass::oid")
-			must(conn.Exec(t.Context(), "UPDATE pg_index SET indisvalid = false WHERE indexrelid = $1", incomplete))(t)
-			noError(t, s.migrate(t.Context(), migrations.FS))
-			expect(t, "incomplete indexes", value[int](t, conn, "SELECT count(*) FROM pg_index WHERE NOT indisvalid"),
-				0)
-		})
+	url, conn := emptyDatabase(t)
+	s := &Store{direct: url, log: discard()}
+	incomplete := func(index string) {
+		exec(t, conn, "UPDATE pg_index SET indisvalid = false WHERE indexrelid = '"+index+"'::regclass")
 	}
+	none := func() {
+		t.Helper()
+		expect(t, "incomplete indexes", value[int](t, conn, "SELECT count(*) FROM pg_index WHERE NOT indisvalid"), 0)
+	}
+	noError(t, s.migrate(t.Context(), migrationsUpTo(t, "0011")))
+	exec(t, conn, "CREATE INDEX webhook_events_by_ref ON webhook_events (ref)",
+		"ALTER TABLE webhook_events ADD COLUMN chain integer NOT NULL DEFAULT 0",
+		"CREATE UNIQUE INDEX webhook_events_new_pkey ON webhook_events (chain, ref)")
+	incomplete("webhook_events_by_ref")
+	incomplete("webhook_events_new_pkey")
+	noError(t, s.migrate(t.Context(), migrationsUpTo(t, "0015")))
+	none()
+	exec(t, conn, `CREATE INDEX webhook_events_new_due
+		ON webhook_events (chain, account_id, next_attempt_at, ref) WHERE state = 'pending'`)
+	incomplete("webhook_events_new_due")
+	noError(t, s.migrate(t.Context(), migrations.FS))
+	none()
 }
 
 // A host of this release migrates the database while hosts of the last one record checks, and while another transaction

@@ -131,6 +131,8 @@ func disable(t *testing.T, s *Store, account string) {
 // A success ends a series of failures, and so does a gap longer than maxFailureGap.
 func TestEndOfFailureSeries(t *testing.T) {
 	t.Parallel()
+	s, clock := openWithClock(t)
+	o := outboxOf(t, s)
 	for name, test := range map[string]struct {
 		between func(*testing.T, *Store, *dbClock, *Outbox, check.Caller)
 		want    string
@@ -155,9 +157,7 @@ func TestEndOfFailureSeries(t *testing.T) {
 		}, "disabled, failing for 122h1m0s, failing disabled it 0s ago"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, clock := openWithClock(t)
-			o, caller := outboxOf(t, s), subscriber(t, s)
+			caller := subscriber(t, s)
 			attempt(t, s, o, caller, 500)
 			clock.advance(t, 50*time.Hour+time.Minute)
 			failPending(t, s)
@@ -166,6 +166,7 @@ func TestEndOfFailureSeries(t *testing.T) {
 			test.between(t, s, clock, o, caller)
 			attempt(t, s, o, caller, 500)
 			expectEndpoint(t, s, caller.Account, "after "+name, test.want)
+			failPending(t, s)
 		})
 	}
 }
@@ -190,11 +191,11 @@ func TestSettingOrMovingAnEndpointEnablesIt(t *testing.T) {
 // A success and the failure that disables the endpoint race: in any order, the endpoint ends up enabled.
 func TestSuccessBeatsConcurrentDisabling(t *testing.T) {
 	t.Parallel()
+	s, clock := openWithClock(t)
+	o := outboxOf(t, s)
 	for _, order := range []string{"success first", "failure first", "concurrently"} {
 		t.Run(order, func(t *testing.T) {
-			t.Parallel()
-			s, clock := openWithClock(t)
-			o, caller := outboxOf(t, s), subscriber(t, s)
+			caller := subscriber(t, s)
 			failAlmostUntilDisabled(t, s, clock, o, caller)
 			blocked(t, ledgerOn(t, s, LedgerConfig{}), caller, 2)
 			both := claim(t, o, all)
@@ -217,9 +218,11 @@ func TestSuccessBeatsConcurrentDisabling(t *testing.T) {
 					}
 				}
 			}
-			expect(t, "time of disabling", one[string](t, s, "SELECT concat(disabled_at) FROM webhook_endpoints"), "")
+			expect(t, "time of disabling", one[string](t, s,
+				"SELECT concat(disabled_at) FROM webhook_endpoints WHERE account_id = ?", caller.Account), "")
 			clock.advance(t, time.Second)
 			claimOne(t, o) // the failed event is retried
+			failPending(t, s)
 		})
 	}
 }

@@ -26,8 +26,7 @@ func TestReplacedSecretsOverlap(t *testing.T) {
 	first := must(s.SetEndpoint(t.Context(), account, "https://one.example"))(t)
 	rotate := func(overlap time.Duration) string {
 		t.Helper()
-		secret := must(s.RotateSecret(t.Context(), account, overlap))(t)
-		return secret
+		return must(s.RotateSecret(t.Context(), account, overlap))(t)
 	}
 	expect := func(when string, want ...string) {
 		t.Helper()

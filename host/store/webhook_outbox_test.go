@@ -87,8 +87,7 @@ var all = webhook.ClaimOptions{MaxEvents: 100, MaxPerAccount: 100}
 
 func claim(t *testing.T, o *Outbox, opts webhook.ClaimOptions) []webhook.Delivery {
 	t.Helper()
-	claimed := must(o.Claim(t.Context(), opts))(t)
-	return claimed
+	return must(o.Claim(t.Context(), opts))(t)
 }
 
 func claimOne(t *testing.T, o *Outbox) webhook.Delivery {

@@ -110,8 +110,7 @@ func FuzzParse(f *testing.F) {
 
 func newKey(t *testing.T, name string, seed byte) activation.Key {
 	t.Helper()
-	key := storetest.Must(activation.NewKey(name, bytes.Repeat([]byte{seed}, 32)))(t)
-	return key
+	return storetest.Must(activation.NewKey(name, bytes.Repeat([]byte{seed}, 32)))(t)
 }
 
 func TestOpen(t *testing.T) {
@@ -122,8 +121,7 @@ func TestOpen(t *testing.T) {
 		"\n  former  " + former.Verifier + "\npublisher " + publisher.Verifier)
 	storetest.NoError(t, err)
 	sign := func(k activation.Key) string {
-		signed := storetest.Must(activation.Sign(first(), k))(t)
-		return signed
+		return storetest.Must(activation.Sign(first(), k))(t)
 	}
 	for key, role := range map[*activation.Key]activation.Role{
 		&operator: activation.Operator, &host: activation.Host, &former: activation.Former,
@@ -156,8 +154,7 @@ func TestOpenCandidate(t *testing.T) {
 	operator, stranger := newKey(t, "ana", 1), newKey(t, "eve", 3)
 	trust := storetest.Must(activation.ParseTrust("operator " + operator.Verifier))(t)
 	sign := func(sign func(activation.Activation, note.Signer) (string, error), k activation.Key) string {
-		signed := storetest.Must(sign(first(), k))(t)
-		return signed
+		return storetest.Must(sign(first(), k))(t)
 	}
 	candidate := sign(activation.SignCandidate, operator)
 	s, err := trust.OpenCandidate(candidate)
@@ -181,8 +178,7 @@ func TestOpenMeasurement(t *testing.T) {
 	trust := storetest.Must(activation.ParseTrust("operator " + operator.Verifier + "\nhost " + host.Verifier))(t)
 	const lineup = `{"bias":-1}`
 	sign := func(k activation.Key) string {
-		signed := storetest.Must(activation.SignMeasurement([]byte(lineup), k))(t)
-		return signed
+		return storetest.Must(activation.SignMeasurement([]byte(lineup), k))(t)
 	}
 	text, err := trust.OpenMeasurement(sign(operator))
 	if err != nil || string(text) != lineup || !activation.IsMeasurement(sign(operator)) {

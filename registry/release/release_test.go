@@ -14,14 +14,12 @@ import (
 
 func newKey(t *testing.T, name string, seed byte) activation.Key {
 	t.Helper()
-	key := storetest.Must(activation.NewKey(name, bytes.Repeat([]byte{seed}, 32)))(t)
-	return key
+	return storetest.Must(activation.NewKey(name, bytes.Repeat([]byte{seed}, 32)))(t)
 }
 
 func sign(t *testing.T, r release.Release, key activation.Key) string {
 	t.Helper()
-	signed := storetest.Must(release.Sign(r, key))(t)
-	return signed
+	return storetest.Must(release.Sign(r, key))(t)
 }
 
 // signedText is what publishers of all releases sign, so it must never change.

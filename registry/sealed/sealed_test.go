@@ -23,8 +23,7 @@ const (
 
 func open(t *testing.T, dir string, key []byte) *sealed.Folder {
 	t.Helper()
-	f := storetest.Must(sealed.Open(dir, key, limit))(t)
-	return f
+	return storetest.Must(sealed.Open(dir, key, limit))(t)
 }
 
 func write(t *testing.T, f *sealed.Folder, name, content string) {

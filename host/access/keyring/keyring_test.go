@@ -56,14 +56,12 @@ func write(t *testing.T, text string, mode fs.FileMode) (path string) {
 
 func load(t *testing.T, path string) *keyring.Ring {
 	t.Helper()
-	ring := storetest.Must(keyring.Load(path))(t)
-	return ring
+	return storetest.Must(keyring.Load(path))(t)
 }
 
 func create(t *testing.T, path string) *keyring.Ring {
 	t.Helper()
-	ring := storetest.Must(keyring.Create(path))(t)
-	return ring
+	return storetest.Must(keyring.Create(path))(t)
 }
 
 func TestLoadCreatesNothing(t *testing.T) {
