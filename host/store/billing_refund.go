@@ -66,10 +66,7 @@ func (s *Store) Refunds(ctx context.Context, account string) ([]billing.Refund, 
 		FROM billing_refunds AS r JOIN billing_subscriptions AS s ON s.id = r.subscription_id
 		WHERE r.account_id = ? AND (r.refunded_at IS NULL OR r.refunded_at > ?) ORDER BY r.found_at DESC`, account,
 		s.now().Add(-refundRetention)).Scan(ctx, &refunds)
-	if err != nil {
-		return nil, fmt.Errorf("listing refunds: %w", err)
-	}
-	return refunds, nil
+	return refunds, wrap(err, "listing refunds")
 }
 
 // refundRetention is how long a refund is kept and shown.

@@ -75,10 +75,7 @@ func (s *Store) checkpoint(ctx context.Context, query string, args ...any) (note
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}
-	if err != nil {
-		return "", fmt.Errorf("reading the checkpoint of audit chain %d: %w", args[0], err)
-	}
-	return note, nil
+	return note, wrap(err, "reading the checkpoint of audit chain %d", args[0])
 }
 
 // KeepCosignature adds the signature lines of a witness to the checkpoint of a chain's tree with size leaves. It does

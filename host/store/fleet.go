@@ -51,20 +51,14 @@ func (s *Store) ReportShadow(ctx context.Context, id string, report json.RawMess
 // ShadowReports returns the latest shadow reports of all hosts, including silent ones.
 func (s *Store) ShadowReports(ctx context.Context) (reports []json.RawMessage, err error) {
 	err = s.db.NewRaw("SELECT shadow FROM hosts WHERE shadow IS NOT NULL ORDER BY id").Scan(ctx, &reports)
-	if err != nil {
-		return nil, fmt.Errorf("reading what shadow layers found: %w", err)
-	}
-	return reports, nil
+	return reports, wrap(err, "reading what shadow layers found")
 }
 
 // LiveHosts implements fleet.Roster.
 func (s *Store) LiveHosts(ctx context.Context) (alive int, err error) {
 	err = s.db.NewRaw("SELECT count(*) FROM hosts WHERE seen_at >= now() - ?::interval", fleet.SilentAfter.String()).
 		Scan(ctx, &alive)
-	if err != nil {
-		return 0, fmt.Errorf("counting hosts: %w", err)
-	}
-	return alive, nil
+	return alive, wrap(err, "counting hosts")
 }
 
 // RemoveHost implements fleet.Roster.
@@ -148,10 +142,7 @@ func (s *Store) Candidates(ctx context.Context) (candidates []fleet.Candidate, e
 		WHERE expires > now() AND octet_length(coalesce(signed, document)) <= ? ORDER BY made_at DESC, id DESC LIMIT ?`,
 		maxCandidateBytes, maxCandidates).Scan(ctx, &candidates)
 	slices.Reverse(candidates)
-	if err != nil {
-		return nil, fmt.Errorf("reading candidates: %w", err)
-	}
-	return candidates, nil
+	return candidates, wrap(err, "reading candidates")
 }
 
 // Answer stores a host's answer about a candidate, unless the candidate has ended.

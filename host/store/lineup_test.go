@@ -15,11 +15,11 @@ import (
 	"assay/registry/activation"
 )
 
-// module returns a plugin without code, which is enough for the store.
-func module(t *testing.T, name, version, summary string) registry.Module {
+// module returns version 1.0.0 of a plugin without code, which is enough for the store.
+func module(t *testing.T, name, summary string) registry.Module {
 	t.Helper()
 	manifest := must(json.Marshal(map[string]any{
-		"name": name, "version": version, "summary": summary, "entities": []string{"domain"}, "budget_fuel": 10_000,
+		"name": name, "version": "1.0.0", "summary": summary, "entities": []string{"domain"}, "budget_fuel": 10_000,
 		"memory_mb": 1,
 	}))(t)
 	wasm := must(registry.Pack([]byte("\x00asm\x01\x00\x00\x00"), manifest, nil))(t)

@@ -139,8 +139,7 @@ func TestFailedMigrationIsRolledBack(t *testing.T) {
 		AND tablename NOT IN ('webhook_events', 'schema_steps', 'schema_locks')`); n != 0 {
 		t.Errorf("the failed migration left %d tables", n)
 	}
-	expect(t, "migrations recorded as applied", value[int](t, conn, "SELECT count(*) FROM schema_steps"),
-		0)
+	expect(t, "migrations recorded as applied", value[int](t, conn, "SELECT count(*) FROM schema_steps"), 0)
 	exec(t, conn, "DROP TABLE webhook_events")
 	noError(t, openOnce(t.Context(), url))
 }

@@ -116,10 +116,7 @@ func (s *Store) pluginNotes(ctx context.Context, digest []byte) (map[registry.Di
 		}
 		all[d][r.Kind] = r.Note
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading notes about plugins: %w", err)
-	}
-	return all, nil
+	return all, wrap(err, "reading notes about plugins")
 }
 
 // Plugins lists all published versions, by name and newest first.
@@ -132,10 +129,7 @@ func (s *Store) Plugins(ctx context.Context) ([]registry.PublishedPlugin, error)
 			plugins[i], err = r.published()
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("listing plugins: %w", err)
-	}
-	return plugins, nil
+	return plugins, wrap(err, "listing plugins")
 }
 
 // Plugin returns a published version. It fails with registry.ErrNoPlugin.
@@ -149,10 +143,7 @@ func (s *Store) Plugin(ctx context.Context, name, version string) (registry.Publ
 	if err == nil {
 		p, err = row.published()
 	}
-	if err != nil {
-		return p, fmt.Errorf("looking up %s@%s: %w", name, version, err)
-	}
-	return p, nil
+	return p, wrap(err, "looking up %s@%s", name, version)
 }
 
 // Module returns the module with the given digest. It fails with registry.ErrNoPlugin, also if the stored bytes have

@@ -102,10 +102,7 @@ func (s *Store) KeepAnchor(ctx context.Context, anchor audit.Anchor, note string
 // AnchorNotes returns a chain's signed anchors, oldest first. They are not verified.
 func (l AuditLog) AnchorNotes(ctx context.Context, chain int) (notes []string, err error) {
 	err = l.db.NewRaw("SELECT note FROM audit_anchors WHERE chain = ? ORDER BY seq", chain).Scan(ctx, &notes)
-	if err != nil {
-		return nil, fmt.Errorf("reading audit anchors: %w", err)
-	}
-	return notes, nil
+	return notes, wrap(err, "reading audit anchors")
 }
 
 // Anchors returns a chain's anchors, oldest first. The error is an *audit.BreakError if one was not signed for

@@ -63,10 +63,7 @@ func (s *Store) RecentEvents(ctx context.Context, accountID, state string, below
 	events := []webhook.Event{}
 	err := s.db.NewRaw(recentEvents, named{"account": accountID, "state": state, "below": below, "limit": limit}).
 		Scan(ctx, &events)
-	if err != nil {
-		return nil, fmt.Errorf("listing webhook events: %w", err)
-	}
-	return events, nil
+	return events, wrap(err, "listing webhook events")
 }
 
 // Attempts lists the attempts to deliver an account's event, oldest first. It fails with webhook.ErrNoEvent.
@@ -184,10 +181,7 @@ func (s *Store) ResendFailed(ctx context.Context, accountID string, since time.T
 	for n := 1; err == nil && n > 0; resent += n {
 		n, err = s.resendBatch(ctx, accountID, since, began)
 	}
-	if err != nil {
-		return resent, gone, fmt.Errorf("resending events: %w", err)
-	}
-	return resent, gone, nil
+	return resent, gone, wrap(err, "resending events")
 }
 
 //go:embed sql/resend_failed_events.sql
