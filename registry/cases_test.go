@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/sdk"
 )
@@ -16,22 +17,14 @@ const someCases = `{"name":"a","type":"domain","value":"example.com","facts":{"d
 
 func TestCasesArePacked(t *testing.T) {
 	t.Parallel()
-	wasm, err := registry.Pack([]byte(bare), layer().encode(), []byte(someCases))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := registry.OpenModule(wasm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	wasm := storetest.Must(registry.Pack([]byte(bare), layer().encode(), []byte(someCases)))(t)
+	m := storetest.Must(registry.OpenModule(wasm))(t)
 	cases, err := m.Cases()
 	if err != nil || len(cases) != 2 || cases[0].Facts["dns.a"] != "1" || cases[1].Min != -5 {
 		t.Errorf("the cases are %+v, %v", cases, err)
 	}
 	without, err := registry.OpenModule(packed(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	if cases, err := without.Cases(); err != nil || cases != nil {
 		t.Errorf("without a section, the cases are %v, %v", cases, err)
 	}
@@ -49,13 +42,10 @@ func TestParseCasesRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cases, err := registry.ParseCases([]byte(test.text))
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("parsed as %v, %v; want an error with %q", cases, err, test.want)
-			}
-			if _, err := registry.Pack([]byte(bare), layer().encode(), []byte(test.text)); err == nil {
-				t.Error("packed")
-			}
+			_, err := registry.ParseCases([]byte(test.text))
+			storetest.WantErrorText(t, "parsing", err, test.want)
+			storetest.WantFailure(t,
+				storetest.ErrorOf(registry.Pack([]byte(bare), layer().encode(), []byte(test.text))), "packed")
 		})
 	}
 }

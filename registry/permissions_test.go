@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/sdk"
 )
@@ -57,9 +58,7 @@ func TestDiffManifests(t *testing.T) {
 			to := from
 			c.edit(&to)
 			got := registry.DiffManifests(from, to)
-			if diff := cmp.Diff(append([]registry.ManifestChange{}, c.want...), got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			storetest.NoDiff(t, "changes", append([]registry.ManifestChange{}, c.want...), got)
 			back := false
 			for i, change := range registry.DiffManifests(to, from) {
 				back = back || change.Grants
@@ -67,9 +66,7 @@ func TestDiffManifests(t *testing.T) {
 					t.Errorf("the other direction is %+v", change)
 				}
 			}
-			if back != c.back {
-				t.Errorf("the other direction grants more: %t", back)
-			}
+			storetest.Expect(t, "the other direction grants more", back, c.back)
 		})
 	}
 }

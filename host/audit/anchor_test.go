@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"assay/host/audit"
+	"assay/host/store/storetest"
 )
 
 var cut = audit.Anchor{Head: audit.Genesis(3).Next(audit.Leaf(nonce, record)), Before: time.Date(2030, 5, 1, 0, 0, 0, 0,
@@ -14,9 +15,7 @@ var cut = audit.Anchor{Head: audit.Genesis(3).Next(audit.Leaf(nonce, record)), B
 func TestAnchorRoundTrip(t *testing.T) {
 	t.Parallel()
 	signed, err := signer.Anchor(cut)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	if !strings.Contains(signed, "\npruned before 2030-05-01\n\n") {
 		t.Errorf("signed text %q", signed)
 	}
@@ -44,14 +43,11 @@ func TestInvalidAnchors(t *testing.T) {
 		"an invalid date": signedText(t, text+"\npruned before 2030-13-01\n", signer),
 		"a time":          signedText(t, text+"\npruned before 2030-05-01T00:00:00Z\n", signer),
 		"two lines":       signedText(t, text+"\npruned before 2030-05-01\npruned before 2030-05-01\n", signer),
-		"of another key": signedText(t, text+"\npruned before 2030-05-01\n",
-			audit.NewSigner(origin, sequence(1, 32))),
+		"of another key":  signedText(t, text+"\npruned before 2030-05-01\n", audit.NewSigner(origin, sequence(1, 32))),
 		"of another name": signedText(t, text+"\npruned before 2030-05-01\n", audit.NewSigner("assay.example/other",
 			sequence(0, 32))),
 		"nothing": "",
 	} {
-		if got, err := signer.OpenAnchor(signed); err == nil {
-			t.Errorf("%s: opens as %+v", name, got)
-		}
+		storetest.WantFailure(t, storetest.ErrorOf(signer.OpenAnchor(signed)), "%s: opens", name)
 	}
 }

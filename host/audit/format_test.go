@@ -9,9 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/audit"
+	"assay/host/store/storetest"
 )
 
 // TestFormatVectors recomputes the vectors of docs/audit-format.md. Their hashes come from an independent
@@ -22,15 +21,11 @@ func TestFormatVectors(t *testing.T) {
 	_, text, _ = strings.Cut(text, "```json\n")
 	text, _, _ = strings.Cut(text, "```")
 	want := map[string]json.RawMessage{}
-	if err := json.Unmarshal([]byte(text), &want); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, json.Unmarshal([]byte(text), &want))
 	// The encoding is that of the package if its hash is the leaf.
 	encoding := must(hex.DecodeString(strings.Join(parts(t, want["encoding"]), "")))
 	entry := sha256.Sum256(slices.Concat([]byte{0}, nonce, encoding))
-	if entry != audit.Leaf(nonce, record) {
-		t.Errorf("the encoding of the record has the leaf %x", entry)
-	}
+	storetest.Expect(t, "the leaf of the encoded record", entry, audit.Leaf(nonce, record))
 	leaves := []audit.Hash{audit.Leaf(nonce, record), audit.Leaf(nonce, audit.Record{}), audit.Leaf(nonce, record)}
 	tree, stored, head := &audit.Tree{}, tiles{}, audit.Genesis(0)
 	roots, chain := []audit.Hash{tree.Root()}, []audit.Hash{head.Hash}
@@ -50,9 +45,7 @@ func TestFormatVectors(t *testing.T) {
 		for _, h := range hashes {
 			got = append(got, hex.EncodeToString(h[:]))
 		}
-		if diff := cmp.Diff(parts(t, want[name]), got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		storetest.NoDiff(t, name, parts(t, want[name]), got)
 	}
 	id := audit.TileID{Width: 3}
 	key := audit.NewSigner("assay/audit", sequence(0, 32))
@@ -69,19 +62,13 @@ func TestFormatVectors(t *testing.T) {
 		"statement":        statement,
 		"later_checkpoint": must(later.SignTree(treeHead)),
 	} {
-		if diff := cmp.Diff(strings.Join(parts(t, want[name]), ""), got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		storetest.NoDiff(t, name, strings.Join(parts(t, want[name]), ""), got)
 	}
-	if len(want) != 15 {
-		t.Errorf("the document has %d vectors, of which some are not tested", len(want))
-	}
+	storetest.Expect(t, "vectors in the document", len(want), 15)
 }
 
 func parts(t *testing.T, list json.RawMessage) (parts []string) {
 	t.Helper()
-	if err := json.Unmarshal(list, &parts); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, json.Unmarshal(list, &parts))
 	return parts
 }

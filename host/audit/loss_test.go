@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"assay/host/audit"
+	"assay/host/store/storetest"
 )
 
 func TestAcceptedLoss(t *testing.T) {
@@ -16,10 +17,7 @@ func TestAcceptedLoss(t *testing.T) {
 	nine := audit.Head{Chain: 3, Seq: 9, Hash: audit.Hash{1}}
 	loss := audit.LossAcceptance{Chain: 3, At: time.Date(2031, 5, 20, 12, 0, 0, 0, time.UTC), Survived: 7,
 		Lost: []audit.Head{nine, {Chain: 3, Seq: 11, Hash: audit.Hash{2}}}, Reason: "a failover lost 2 s: ticket 42"}
-	signed, err := signer.AcceptLoss(loss)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signed := must(signer.AcceptLoss(loss))
 	got, err := signer.OpenLoss(signed)
 	if diff := cmp.Diff(loss, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
@@ -37,13 +35,10 @@ func TestAcceptedLoss(t *testing.T) {
 		"cut off":          signed[:len(signed)-9],
 		"a tree's of ours": must(signer.SignTree(audit.TreeHead{Chain: 3, Size: 9})),
 	} {
-		if _, err := signer.OpenLoss(text); err == nil {
-			t.Errorf("%s is opened", name)
-		}
+		storetest.WantFailure(t, storetest.ErrorOf(signer.OpenLoss(text)), "%s is opened", name)
 	}
-	if _, err := signer.OpenCheckpoint(signed); err == nil {
-		t.Error("the acceptance of a loss is opened as a checkpoint")
-	}
+	storetest.WantFailure(t, storetest.ErrorOf(signer.OpenCheckpoint(signed)),
+		"the acceptance of a loss is opened as a checkpoint")
 }
 
 func TestReasonsForLosses(t *testing.T) {

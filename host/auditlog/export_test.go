@@ -160,9 +160,8 @@ func TestEveryChangeOfAnExportIsFound(t *testing.T) {
 	names := map[string]string{} // what was changed, by file
 	changes(text, func(what string, changed []byte) {
 		count++
-		if _, err := verifyExport(t, changed, k.Signer.Public, outside); err == nil {
-			t.Errorf("%s: not found", what)
-		}
+		storetest.WantFailure(t, storetest.ErrorOf(verifyExport(t, changed, k.Signer.Public, outside)), "%s: not found",
+			what)
 		file := filepath.Join(dir, strconv.Itoa(count)+".jsonl")
 		storetest.NoError(t, os.WriteFile(file, changed, 0o600))
 		names[file] = what
@@ -268,11 +267,7 @@ func TestDeletedCheckpoints(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "export.jsonl")
 		storetest.NoError(t, os.WriteFile(file, export, 0o600))
 		_, notes := verifyInPython(t, k, file)
-		if test.want != "" {
-			storetest.WantErrorText(t, "an export with an old checkpoint", err, test.want)
-		} else {
-			storetest.NoError(t, err)
-		}
+		storetest.WantOutcome(t, "an export with an old checkpoint", err, test.want)
 		if !strings.Contains(notes, test.python) || test.python == "" && notes != "" {
 			t.Errorf("Python: %q, want %q", notes, test.python)
 		}

@@ -17,8 +17,8 @@ import (
 	"assay/host/store/storetest"
 )
 
-// Accounts, keys with their limits, and lists with their entries are held to their last records, column by column, with
-// and without the secret.
+// Accounts, keys with their limits, and lists with their entries are held to their last records, with and without the
+// secret. TestColumnsThatVerificationCovers in host/e2e/audit alters each of their columns.
 func TestVerifyStates(t *testing.T) {
 	t.Parallel()
 	k, db := oldLog(t)
@@ -62,27 +62,12 @@ func TestVerifyStates(t *testing.T) {
 	}{
 		"as they are":     {"SELECT", "", time.Now()},
 		"plan":            {"UPDATE accounts SET plan = 'starter' WHERE id = " + account, "account acct_", later},
-		"quota":           {"UPDATE accounts SET quota = 11 WHERE id = " + account, "account acct_", later},
 		"public quota":    {"UPDATE accounts SET quota = 1", altered("account acct_public"), later},
-		"salt":            {"UPDATE accounts SET salt = sha256(salt) WHERE id = " + account, "account acct_", later},
-		"chain":           {"UPDATE accounts SET chain = 1 WHERE id = " + account, "account acct_", later},
-		"account's time":  {"UPDATE accounts SET created_at = 'infinity'", "account acct_", later},
 		"account added":   {"INSERT INTO accounts VALUES ('acct_x', 'pro', 1, '')", "no record says", later},
 		"account deleted": {"DELETE FROM accounts WHERE id = " + account, "is gone, but no record", later},
 		"key restored": {"UPDATE api_keys SET state = 'valid', ended_at = NULL WHERE id = " + revoked,
 			altered(limited.ID), later},
-		"key ended":   {"UPDATE api_keys SET state = 'revoked' WHERE id = " + key, altered(caller.Key), later},
-		"hash":        {"UPDATE api_keys SET hash = sha256('x') WHERE id = " + key, altered(caller.Key), later},
-		"owner":       {"UPDATE api_keys SET account_id = 'acct_1' WHERE id = " + key, altered(caller.Key), later},
-		"name":        {"UPDATE api_keys SET name = 'x' WHERE id = " + key, altered(caller.Key), later},
-		"hint":        {"UPDATE api_keys SET hint = 'x' WHERE id = " + key, altered(caller.Key), later},
-		"expiry":      {"UPDATE api_keys SET expires_at = now() WHERE id = " + key, altered(caller.Key), later},
-		"key's time":  {"UPDATE api_keys SET created_at = now() WHERE id = " + key, altered(caller.Key), later},
 		"last use":    {"UPDATE api_keys SET last_used_at = now()", "", time.Now()},
-		"scopes":      {"UPDATE key_limits SET scopes = NULL", altered(limited.ID), later},
-		"networks":    {"UPDATE key_limits SET networks = '{::/0}'", altered(limited.ID), later},
-		"lifetime":    {"UPDATE key_limits SET lifetime = NULL", altered(limited.ID), later},
-		"test":        {"UPDATE key_limits SET test = true", altered(limited.ID), later},
 		"limits gone": {"DELETE FROM key_limits", altered(limited.ID), later},
 		"limits added": {"INSERT INTO key_limits VALUES (" + key + ", NULL, NULL, NULL, true)", altered(caller.Key),
 			later},
@@ -93,24 +78,9 @@ func TestVerifyStates(t *testing.T) {
 		"key deleted in due": {"DELETE FROM api_keys WHERE id = " + revoked, "", later},
 		"list name":          {"UPDATE feeds SET name = 'x' WHERE kind = 'bad'", "no record says", later},
 		"list kind":          {"UPDATE feeds SET kind = 'good' WHERE kind = 'bad'", altered("list Bad"), later},
-		"list category":      {"UPDATE feeds SET category = 'x' WHERE kind = 'bad'", altered("list Bad"), later},
-		"list source":        {"UPDATE feeds SET source = 'x' WHERE kind = 'bad'", altered("list Bad"), later},
-		"list format":        {"UPDATE feeds SET format = 'x' WHERE kind = 'bad'", altered("list Bad"), later},
-		"list licence":       {"UPDATE feeds SET licence = 'x' WHERE kind = 'bad'", altered("list Bad"), later},
-		"list entries":       {"UPDATE feeds SET entries = 2 WHERE kind = 'bad'", altered("list Bad"), later},
-		"list version":       {"UPDATE feeds SET version = 2 WHERE kind = 'bad'", altered("list Bad"), later},
-		"list import":        {"UPDATE feeds SET imported_at = now()", altered("list Bad"), later},
-		"list expiry":        {"UPDATE feeds SET expires_at = 'infinity'", altered("list Bad"), later},
-		"list freshness":     {"UPDATE feeds SET fresh_until = now()", altered("list Bad"), later},
 		"list deleted":       {"DELETE FROM feeds WHERE kind = 'bad'", "the list Bad is gone, but no record", later},
 		"entry value":        {"UPDATE feed_entries SET value = 'x'", altered("list content Bad"), later},
-		"entry node":         {"UPDATE feed_entries SET node = sha256(node)", altered("list content Bad"), later},
-		"entry page":         {"UPDATE feed_entries SET page = true", altered("list content Bad"), later},
-		"entry category":     {"UPDATE feed_entries SET category = 'x'", altered("list content Bad"), later},
-		"entry age":          {"UPDATE feed_entries SET first_seen = '2020-01-01'", altered("list content Bad"), later},
-		"entry deleted":      {"DELETE FROM feed_entries", altered("list content Bad"), later},
 		"rank":               {"UPDATE feed_ranks SET ranks = sha256(ranks)", altered("list content Popular"), later},
-		"ranks deleted":      {"DELETE FROM feed_ranks", altered("list content Popular"), later},
 		"override deleted":   {"DELETE FROM overrides", "is gone, but no record", expiry.Add(-time.Minute)},
 		"override expired":   {"DELETE FROM overrides", "", expiry.Add(time.Minute)},
 		"all records": {`DELETE FROM audit_records WHERE chain = 1000000;
@@ -138,11 +108,7 @@ func TestVerifyStates(t *testing.T) {
 			}
 			return err
 		}))
-		if test.reason == "" {
-			storetest.NoError(t, broken)
-		} else {
-			storetest.WantErrorText(t, name, broken, test.reason)
-		}
+		storetest.WantOutcome(t, name, broken, test.reason)
 		storetest.Exec(t, db, `DELETE FROM accounts; INSERT INTO accounts TABLE kept_accounts;
 			DELETE FROM api_keys; INSERT INTO api_keys TABLE kept_keys;
 			DELETE FROM key_limits; INSERT INTO key_limits TABLE kept_limits;

@@ -93,6 +93,15 @@ func lineupOf(bias float64) registry.LineupDocument {
 // The log proves which weights decided a check, so a lineup altered after its activation must be detected.
 func TestVerifyAlteredLineup(t *testing.T) {
 	t.Parallel()
+	k, db := oldLog(t)
+	k.Store = storetest.Close(t, storetest.Must(store.Open(t.Context(), store.Config{ // with the real time
+		URL: db.Config().ConnString(), Keys: storetest.Ring, Logger: storetest.Discard()}))(t))
+	first := activate(t, k.Store, activation.Activation{}, lineupOf(math.Copysign(0, -1)))
+	activate(t, k.Store, first, lineupOf(0.5))
+	storetest.EndInForce(t, db)
+	for _, table := range []string{"lineup_revisions", "lineup_activations", "revisions_in_force"} {
+		storetest.Exec(t, db, "CREATE TABLE kept_"+table+" AS TABLE "+table)
+	}
 	for _, test := range []struct{ tamper, reason string }{
 		{"SELECT", ""},
 		{"UPDATE lineup_revisions SET text = replace(text, '0.5', '4.5') WHERE revision = 2",
@@ -112,24 +121,16 @@ func TestVerifyAlteredLineup(t *testing.T) {
 		{"INSERT INTO revisions_in_force VALUES (9)", "revision 9 was never"},
 		{"DELETE FROM revisions_in_force", "revision 1 is missing"},
 	} {
-		t.Run(test.tamper, func(t *testing.T) {
-			t.Parallel()
-			k, db := oldLog(t)
-			k.Store = storetest.Close(t, storetest.Must(store.Open(t.Context(), store.Config{ // with the real time
-				URL: db.Config().ConnString(), Keys: storetest.Ring, Logger: storetest.Discard()}))(t))
-			first := activate(t, k.Store, activation.Activation{}, lineupOf(math.Copysign(0, -1)))
-			activate(t, k.Store, first, lineupOf(0.5))
-			storetest.EndInForce(t, db)
-			storetest.Exec(t, db, test.tamper)
-			reports, broken, err := Verify(t.Context(), k.Store, k.Signer.Public, trust, nil)
-			storetest.NoError(t, err)
-			if test.reason == "" {
-				storetest.NoError(t, broken)
-			} else {
-				storetest.WantErrorText(t, "the log", broken, test.reason)
-			}
-			storetest.Expect(t, "valid", reports[0].OK, test.reason == "")
-		})
+		storetest.Exec(t, db, test.tamper)
+		reports, broken, err := Verify(t.Context(), k.Store, k.Signer.Public, trust, nil)
+		storetest.NoError(t, err)
+		storetest.WantOutcome(t, test.tamper, broken, test.reason)
+		storetest.Expect(t, "valid after "+test.tamper, reports[0].OK, test.reason == "")
+		storetest.Exec(t, db, `DELETE FROM lineup_activations; DELETE FROM lineup_revisions;
+			DELETE FROM revisions_in_force;
+			INSERT INTO lineup_revisions OVERRIDING SYSTEM VALUE TABLE kept_lineup_revisions;
+			INSERT INTO lineup_activations OVERRIDING SYSTEM VALUE TABLE kept_lineup_activations;
+			INSERT INTO revisions_in_force TABLE kept_revisions_in_force`)
 	}
 }
 
@@ -207,10 +208,6 @@ func TestVerifyPluginNotes(t *testing.T) {
 		"an unknown kind":         {"other", passport(operator, one), "no such kind"},
 	} {
 		err := verifyNote(trust, []registry.PublishedPlugin{one}, one.Digest, test.kind, test.note)
-		if test.want != "" {
-			storetest.WantErrorText(t, name, err, test.want)
-		} else if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		storetest.WantOutcome(t, name, err, test.want)
 	}
 }

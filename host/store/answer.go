@@ -62,10 +62,7 @@ func (l *Ledger) Kept(ctx context.Context, account string, once *check.Once) ([]
 		return nil, check.ErrOtherRequest
 	}
 	answer, err := s.keys.OpenAnswer(row.Sealed, once.Request, answerContext(k.key))
-	if err != nil {
-		return nil, fmt.Errorf("looking up an answer: %w", err)
-	}
-	return answer, nil
+	return answer, wrap(err, "looking up an answer")
 }
 
 //go:embed sql/prune_answers.sql
@@ -83,8 +80,5 @@ func (s *Store) PruneAnswers(ctx context.Context) error {
 			}
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("pruning answers: %w", err)
-	}
-	return nil
+	return wrap(err, "pruning answers")
 }

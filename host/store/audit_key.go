@@ -16,10 +16,7 @@ func (s *Store) LearnKeys(ctx context.Context) error {
 	if err == nil {
 		err = s.signer.Learn(notes)
 	}
-	if err != nil {
-		return fmt.Errorf("following the keys of the audit log: %w", err)
-	}
-	return nil
+	return wrap(err, "following the keys of the audit log")
 }
 
 // KeyStatements returns the stored statements that introduce keys, oldest first. They are not verified.
@@ -48,8 +45,5 @@ func (l AuditLog) KeyStatements(ctx context.Context) (notes []string, err error)
 // KeepKeyStatement stores the statement about the key with a number. It fails if there is one already.
 func (s *Store) KeepKeyStatement(ctx context.Context, number int, note string) error {
 	_, err := s.db.NewRaw("INSERT INTO audit_keys (number, note) VALUES (?, ?)", number, note).Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("storing the statement about key %d: %w", number, err)
-	}
-	return nil
+	return wrap(err, "storing the statement about key %d", number)
 }

@@ -229,7 +229,7 @@ func (b *batcher) conclude(batch []*pending, id []byte, replied <-chan result, c
 	}
 	dropIdle(l.db)
 	dropIdle(l.settler)
-	ctx, cancel := context.WithTimeout(context.Background(), resolveTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), l.resolving)
 	defer cancel()
 	settled := make(chan result, 1)
 	l.work.Go(func() { settled <- b.settle(ctx, batch, id, cause) })
@@ -339,10 +339,7 @@ func (s *Store) PruneSettlements(ctx context.Context) error {
 				WHERE chain = ? AND settled_at < now() - interval '1 day'`, chain).Exec(ctx)
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("pruning settlements: %w", err)
-	}
-	return nil
+	return wrap(err, "pruning settlements")
 }
 
 // inDoubt reports whether a statement that failed with err may have been committed. An error that Postgres reports for

@@ -132,15 +132,20 @@ func TestSecondBatchInFlightIsFull(t *testing.T) {
 	verifyLedger(t, s)
 }
 
+// An idle ledger commits at once. A check whose caller has left already is no batch.
 func TestIdleLedgerCommitsAtOnce(t *testing.T) {
 	t.Parallel()
 	var sizes sizes
-	_, l, caller := newLedger(t, nil, LedgerConfig{OnBatch: sizes.observe})
+	s, l, caller := newLedger(t, nil, LedgerConfig{OnBatch: sizes.observe})
 	noError(t, l.Append(t.Context())) // no checks
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	wantError(t, "append with an ended context", l.Append(left, allowed(t, caller)), context.Canceled)
 	for range 3 {
 		noError(t, l.Append(t.Context(), allowed(t, caller)))
 	}
 	sizes.want(t, 1, 1, 1)
+	verifyLedger(t, s)
 }
 
 func TestFullQueueReportsOverload(t *testing.T) {
@@ -183,18 +188,6 @@ func TestAbandonedCheckIsNotRecorded(t *testing.T) {
 	verifyLedger(t, s)
 }
 
-func TestAbandonedChecksAreNoBatch(t *testing.T) {
-	t.Parallel()
-	var sizes sizes
-	s, l, caller := newLedger(t, nil, LedgerConfig{OnBatch: sizes.observe})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	wantError(t, "append with an ended context", l.Append(ctx, allowed(t, caller)), context.Canceled)
-	noError(t, l.Append(t.Context(), allowed(t, caller)))
-	sizes.want(t, 1)
-	verifyLedger(t, s)
-}
-
 func TestCloseRecordsQueuedChecks(t *testing.T) {
 	t.Parallel()
 	s, l, caller := newLedger(t, nil, LedgerConfig{Batch: 2}) // several batches remain to be committed
@@ -222,6 +215,8 @@ func TestCloseRecordsQueuedChecks(t *testing.T) {
 // A record that Postgres rejects must not fail the rest of its batch.
 func TestRejectedRecordFailsAlone(t *testing.T) {
 	t.Parallel()
+	s := newStore(t, nil)
+	caller := newCaller(t, s, plan(t, "pro", 1_000_000))
 	for name, test := range map[string]struct {
 		place int // in a batch of 9
 		twice bool
@@ -233,9 +228,8 @@ func TestRejectedRecordFailsAlone(t *testing.T) {
 		"next to one another": {place: 7, twice: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			var sizes sizes
-			s, l, caller := newLedger(t, nil, LedgerConfig{OnBatch: sizes.observe})
+			l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
 			known := allowed(t, caller)
 			noError(t, l.Append(t.Context(), known))
 			records := allowedMany(t, caller, 9)

@@ -69,10 +69,7 @@ func (s *Store) BeginCheckout(ctx context.Context, c billing.Checkout) error {
 	if err == nil && !c.Paid && len(c.Tabs) > 0 {
 		err = s.joinTabs(ctx, c)
 	}
-	if err != nil {
-		return fmt.Errorf("beginning checkout: %w", err)
-	}
-	return nil
+	return wrap(err, "beginning checkout")
 }
 
 // CheckoutPlan returns the plan of an open checkout, for the page that asks for a card. It fails with

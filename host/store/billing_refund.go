@@ -22,10 +22,7 @@ func (s *Store) joinTabs(ctx context.Context, c billing.Checkout) error {
 		WHERE c.session IN (?sessions) AND NOT c.upgrade AND c.state <> 'claimed' AND c.created_at > ?since
 		ON CONFLICT DO NOTHING`, named{"id": c.ID, "at": c.At, "sessions": bun.List(sessions),
 		"since": c.At.Add(-billing.ClaimLife)}).Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("joining checkouts: %w", err)
-	}
-	return nil
+	return wrap(err, "joining checkouts")
 }
 
 // DueRefunds implements billing.Accounts.
@@ -69,10 +66,7 @@ func (s *Store) Refunds(ctx context.Context, account string) ([]billing.Refund, 
 		FROM billing_refunds AS r JOIN billing_subscriptions AS s ON s.id = r.subscription_id
 		WHERE r.account_id = ? AND (r.refunded_at IS NULL OR r.refunded_at > ?) ORDER BY r.found_at DESC`, account,
 		s.now().Add(-refundRetention)).Scan(ctx, &refunds)
-	if err != nil {
-		return nil, fmt.Errorf("listing refunds: %w", err)
-	}
-	return refunds, nil
+	return refunds, wrap(err, "listing refunds")
 }
 
 // refundRetention is how long a refund is kept and shown.

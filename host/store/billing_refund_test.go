@@ -53,6 +53,8 @@ func TestSecondSubscriptionIsRefunded(t *testing.T) {
 	}
 	sub := must(s.Subscription(t.Context(), claim.Account))(t)
 	expect(t, "the account's subscription", sub.ID, "sub_"+first.ID)
+	expect(t, "keys of the account",
+		one[int](t, s, "SELECT count(*) FROM api_keys WHERE account_id = ?", claim.Account), 1)
 	for _, done := range []bool{false, true} {
 		if done {
 			noError(t, s.Refunded(t.Context(), paid.Subscription))

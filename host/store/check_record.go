@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	_ "embed"
 	"errors"
-	"fmt"
 	"time"
 
 	"assay/host/audit"
@@ -28,10 +27,7 @@ var checkRecord string
 // the record was erased, and check.ErrUnauthorized.
 func (s *Store) CheckRecord(ctx context.Context, c check.Caller, ref string) (CheckRecord, error) {
 	found, err := s.checkRecord(ctx, c, ref)
-	if err != nil {
-		return found, withOutage(fmt.Errorf("reading the record of a check: %w", err))
-	}
-	return found, nil
+	return found, withOutage(wrap(err, "reading the record of a check"))
 }
 
 func (s *Store) checkRecord(ctx context.Context, c check.Caller, ref string) (found CheckRecord, err error) {

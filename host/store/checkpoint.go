@@ -75,10 +75,7 @@ func (s *Store) checkpoint(ctx context.Context, query string, args ...any) (note
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}
-	if err != nil {
-		return "", fmt.Errorf("reading the checkpoint of audit chain %d: %w", args[0], err)
-	}
-	return note, nil
+	return note, wrap(err, "reading the checkpoint of audit chain %d", args[0])
 }
 
 // KeepCosignature adds the signature lines of a witness to the checkpoint of a chain's tree with size leaves. It does
@@ -87,10 +84,7 @@ func (s *Store) KeepCosignature(ctx context.Context, chain int, size int64, name
 	_, err := s.db.NewRaw(`UPDATE audit_checkpoints SET cosignatures = cosignatures || ?
 		WHERE chain = ? AND size = ? AND position(? IN cosignatures) = 0`, lines, chain, size,
 		"\u2014 "+name+" ").Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("storing a cosignature of audit chain %d: %w", chain, err)
-	}
-	return nil
+	return wrap(err, "storing a cosignature of audit chain %d", chain)
 }
 
 // ThinCheckpoints deletes checkpoints that are older than a day, but for the newest of each chain and hour, and the
@@ -101,8 +95,5 @@ func (s *Store) ThinCheckpoints(ctx context.Context) error {
 			AND EXISTS (SELECT FROM audit_checkpoints AS later WHERE later.chain = c.chain AND later.size > c.size
 				AND date_trunc('hour', later.signed_at) = date_trunc('hour', c.signed_at)
 				AND (c.cosignatures = '' OR later.cosignatures <> ''))`)
-	if err != nil {
-		return fmt.Errorf("thinning checkpoints: %w", err)
-	}
-	return nil
+	return wrap(err, "thinning checkpoints")
 }

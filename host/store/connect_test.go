@@ -47,8 +47,7 @@ func TestCommitIsNotCancelled(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
 	conn := session(t, s.url)
-	exec(t, conn, "CREATE TABLE slow (n int)",
-		`CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS
+	exec(t, conn, "CREATE TABLE slow (n int)", `CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS
 			'BEGIN PERFORM pg_advisory_xact_lock(77); RETURN NULL; END'`,
 		`CREATE CONSTRAINT TRIGGER wait AFTER INSERT ON slow DEFERRABLE INITIALLY DEFERRED
 			FOR EACH ROW EXECUTE FUNCTION wait()`, "SELECT pg_advisory_lock(77)")

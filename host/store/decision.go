@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	_ "embed"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -25,10 +24,7 @@ var searchChecks string
 // SearchChecks lists an account's checks. It fails with check.ErrUnauthorized.
 func (s *Store) SearchChecks(ctx context.Context, c check.Caller, q decision.Query) (*decision.Page, error) {
 	page, err := s.searchChecks(ctx, c, q, decision.MaxSearched)
-	if err != nil {
-		return nil, withOutage(fmt.Errorf("searching checks: %w", err))
-	}
-	return page, nil
+	return page, withOutage(wrap(err, "searching checks"))
 }
 
 func (s *Store) searchChecks(
@@ -113,10 +109,7 @@ func (s *Store) RecordedCheck(ctx context.Context, c check.Caller, ref string, e
 	*decision.Details, error,
 ) {
 	details, err := s.recordedCheck(ctx, c, ref, e)
-	if err != nil {
-		return nil, withOutage(fmt.Errorf("reading a check: %w", err))
-	}
-	return details, nil
+	return details, withOutage(wrap(err, "reading a check"))
 }
 
 func (s *Store) recordedCheck(ctx context.Context, c check.Caller, ref string, e *entity.Entity) (

@@ -108,10 +108,7 @@ func (s *Store) Distribute(ctx context.Context, dry bool, progress func(done, to
 		defer conn.Close(context.WithoutCancel(ctx))
 		steps, err = distribute(ctx, conn, dry, progress)
 	}
-	if err != nil {
-		return steps, fmt.Errorf("distributing the database: %w", err)
-	}
-	return steps, nil
+	return steps, wrap(err, "distributing the database")
 }
 
 func distribute(ctx context.Context, conn *pgx.Conn, dry bool, progress func(done, total int, name string)) (

@@ -112,7 +112,7 @@ func TestHostsThroughWorkers(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
 	caller := subscriber(t, s)
-	noError(t, s.PublishPlugin(t.Context(), module(t, "probe", "1.0.0", "Probes"), "1.0.0", false, nil))
+	noError(t, s.PublishPlugin(t.Context(), module(t, "probe", "Probes"), "1.0.0", false, nil))
 	revision := must(activate(t.Context(), s, lineupOf("probe@1.0.0"), registry.OriginOperator, ""))(t)
 	noError(t, s.Propose(t.Context(), fleet.Candidate{ID: "cand_1", Document: "{}"}))
 	conn := session(t, s.url)
@@ -177,9 +177,7 @@ func TestShardsOfHotStatements(t *testing.T) {
 		r.take()
 		noError(t, h.run())
 		got, want := r.take(), documented[h.name]
-		if got != want {
-			t.Errorf("| %s | %s |, and docs/scale-out.md has %q", h.name, got, want)
-		}
+		expect(t, h.name, got, want)
 		delete(documented, h.name)
 	}
 	for name := range documented {

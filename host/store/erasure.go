@@ -189,10 +189,7 @@ func (s *Store) readErasable(ctx context.Context, e *erasing) error {
 // that it covers is left.
 func (s *Store) notifyErasure(ctx context.Context, pseudonym []byte) error {
 	_, err := s.db.ExecContext(ctx, "SELECT pg_notify(?, ?)", channel, string(erasureOf(pseudonym)))
-	if err != nil {
-		return fmt.Errorf("notifying hosts: %w", err)
-	}
-	return nil
+	return wrap(err, "notifying hosts")
 }
 
 // errNodeUnknown prevents a partial erasure. Checks from before migration 0006 do not lead to their node in the

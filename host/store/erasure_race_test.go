@@ -116,8 +116,7 @@ func TestEraseDuringChecks(t *testing.T) {
 	if n := one[int](t, s, "SELECT count(*) FROM webhook_events"); n != 2*acked-events || events != erased {
 		t.Errorf("%d events remain: of %d, %d were erased with %d checks", n, 2*acked, events, erased)
 	}
-	expect(t, "counted checks", one[int](t, s, "SELECT used FROM quota_usage WHERE account_id = ?", account),
-		2*acked)
+	expect(t, "counted checks", one[int](t, s, "SELECT used FROM quota_usage WHERE account_id = ?", account), 2*acked)
 	if other := export(t, s, caller, about(john)); other.Total != acked || other.Graph.Checks != acked {
 		t.Errorf("of the other subject's %d checks, %d remain", acked, other.Total)
 	}
@@ -147,23 +146,19 @@ func TestConcurrentErasures(t *testing.T) {
 	total := 0
 	for range hosts {
 		e := receive(t, "an erasure's result", results)
-		if total += e.Checks; len(e.Erasures) != 1 {
-			t.Errorf("%d erasures are reported, want 1", len(e.Erasures))
-		}
+		total += e.Checks
+		expect(t, "reported erasures", len(e.Erasures), 1)
 	}
-	if total != 1 {
-		t.Errorf("%d checks were erased, want 1", total)
-	}
+	expect(t, "checks erased", total, 1)
 	verifyLedger(t, hosts[0])
 }
 
 // While an erasure waits for something else, it does not hold the head, for which all checks of the chain wait.
 func TestErasureLocksHeadLast(t *testing.T) {
 	t.Parallel()
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	for name, links := range map[string]int{"a subject": 0, "a subject with many links": forgetLinks + 1} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, l, caller := newLedger(t, nil, LedgerConfig{})
 			jane := parse(t, entity.Email, "jane.roe@mailbox-example.net")
 			appendOne(t, l, decided(caller, jane, check.Allow))
 			noError(t, s.CatchUp(t.Context()))
@@ -179,9 +174,8 @@ func TestErasureLocksHeadLast(t *testing.T) {
 			}()
 			monitor := session(t, s.url)
 			until(t, "the erasure to wait", func() bool { return lockWaiters(t, monitor) == 1 })
-			if _, err := monitor.Exec(t.Context(), "SELECT FROM audit_heads FOR UPDATE NOWAIT"); err != nil {
-				t.Errorf("locking the head: %v", err)
-			}
+			wantError(t, "locking the head",
+				errOf(monitor.Exec(t.Context(), "SELECT FROM audit_heads FOR UPDATE NOWAIT")), nil)
 			exec(t, other, "COMMIT")
 			noError(t, receive(t, "the erasure", erased))
 			verifyLedger(t, s)
@@ -223,7 +217,5 @@ func TestErasuresAcrossTheCut(t *testing.T) {
 		t.Errorf("exported %+v, want one erasure of 2 checks", got)
 	}
 	_, err := s.Erase(t.Context(), caller, privacy.Selector{Ref: early})
-	if !errors.Is(err, privacy.ErrUnknownSubject) {
-		t.Errorf("erasing a check that was erased and pruned: %v, want ErrUnknownSubject", err)
-	}
+	wantError(t, "erasing a check that was erased and pruned", err, privacy.ErrUnknownSubject)
 }

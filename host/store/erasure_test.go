@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
 	"assay/host/check"
@@ -113,18 +112,14 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 			kept := others()
 			erased := erase(t, s, mine, whose(refs[1], subject))
 			expect(t, "erased", counts(erased), "3 checks, 2 events, 1 sightings, 3 links, 1 erasures")
-			if *erased.Subject != subject {
-				t.Errorf("subject %s, want %s", *erased.Subject, subject)
-			}
+			expect(t, "subject", *erased.Subject, subject)
 			after := dumpTables(t, s)
 			for what, text := range secrets {
 				if strings.Contains(after, text) || strings.Contains(after, hex.EncodeToString([]byte(text))) {
 					t.Errorf("the database still contains the %s", what)
 				}
 			}
-			if diff := cmp.Diff(kept, others()); diff != "" {
-				t.Errorf("other data has changed (-before +after):\n%s", diff)
-			}
+			noDiff(t, "other data has changed", kept, others())
 			graph := map[string]string{}
 			for _, n := range [][2]string{{"email", jane.Value}, {"maildomain", "mailbox-example.net"},
 				{"email", john.Value}, {"domain", domain.Value}} {
@@ -144,9 +139,7 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 
 			again := erase(t, s, mine, whose(refs[1], subject))
 			expect(t, "erased again", counts(again), "0 checks, 0 events, 0 sightings, 0 links, 1 erasures")
-			if diff := cmp.Diff(erased.Erasures, again.Erasures); diff != "" {
-				t.Errorf("the erasures differ (-first +second):\n%s", diff)
-			}
+			noDiff(t, "the erasures differ", erased.Erasures, again.Erasures)
 			exported := export(t, s, mine, whose(refs[1], subject))
 			if len(exported.Checks) != 0 || exported.Graph != nil || len(exported.Erasures) != 1 ||
 				exported.Erasures[0].Checks != 3 {
@@ -198,9 +191,7 @@ func TestUnknownSubject(t *testing.T) {
 		"a value":                   about(unseen),
 	} {
 		_, err := s.Export(t.Context(), mine, whose, privacy.Page{Limit: 1})
-		if !errors.Is(err, privacy.ErrUnknownSubject) {
-			t.Errorf("exporting %s: %v", name, err)
-		}
+		wantError(t, "exporting "+name, err, privacy.ErrUnknownSubject)
 		erased, err := s.Erase(t.Context(), mine, whose)
 		if whose.Entity == nil && !errors.Is(err, privacy.ErrUnknownSubject) {
 			t.Errorf("erasing %s: %v", name, err)
@@ -221,19 +212,6 @@ func TestUnknownSubject(t *testing.T) {
 	}
 }
 
-// If a subject is erased between an export and its record, the pseudonym is not recorded again.
-func TestExportOfAnErasedSubjectIsNotRecorded(t *testing.T) {
-	t.Parallel()
-	s, l, caller := newLedger(t, nil, LedgerConfig{})
-	ref := appendOne(t, l, allowed(t, caller))
-	pseudonym := one[[]byte](t, s, "SELECT pseudonym FROM audit_records")
-	erase(t, s, caller, privacy.Selector{Ref: ref})
-	noError(t, s.recordExport(t.Context(), caller, pseudonym))
-	if n := one[int](t, s, "SELECT count(*) FROM audit_records WHERE pseudonym IS NOT NULL"); n != 0 {
-		t.Error("the audit log contains the pseudonym again")
-	}
-}
-
 // A revoked key cannot export or erase, even if a host still has it in its cache.
 func TestRevokedKeyCannotErase(t *testing.T) {
 	t.Parallel()
@@ -248,23 +226,25 @@ func TestRevokedKeyCannotErase(t *testing.T) {
 			t.Errorf("%v, want ErrUnauthorized", err)
 		}
 	}
-	if recorded(t, s, ref) != 1 {
-		t.Error("the check was erased")
-	}
+	expect(t, "records of the check", recorded(t, s, ref), 1)
 }
 
+// A subject that was erased can be checked and erased again. If it is erased between an export and its record, the
+// pseudonym is not recorded again.
 func TestEraseAfterCheckingAgain(t *testing.T) {
 	t.Parallel()
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
-	r := allowed(t, caller)
+	var pseudonym []byte
 	for n := 1; n <= 3; n++ {
-		again := decided(caller, r.Entity, check.Allow)
-		appendOne(t, l, again)
-		erased := erase(t, s, caller, privacy.Selector{Ref: again.Decision.Ref})
-		if erased.Checks != 1 || len(erased.Erasures) != n {
-			t.Errorf("erasure %d: %s", n, counts(erased))
-		}
+		ref := appendOne(t, l, allowed(t, caller))
+		pseudonym = one[[]byte](t, s, "SELECT pseudonym FROM audit_records WHERE ref = ?", ref)
+		erased := erase(t, s, caller, privacy.Selector{Ref: ref})
+		expect(t, "checks that were erased", erased.Checks, 1)
+		expect(t, "erasures", len(erased.Erasures), n)
 	}
+	noError(t, s.recordExport(t.Context(), caller, pseudonym))
+	expect(t, "records with the pseudonym",
+		one[int](t, s, "SELECT count(*) FROM audit_records WHERE pseudonym IS NOT NULL"), 0)
 	verifyLedger(t, s)
 }
 
@@ -303,6 +283,12 @@ func TestBlankedRowsAreDetected(t *testing.T) {
 	const blank = `UPDATE audit_records
 		SET kind = 'erased', at = NULL, ref = NULL, account_id = '', key_id = '', type = '', pseudonym = NULL,
 			nonce = NULL, score = 0, verdict = '', revision = 0, digest = NULL WHERE chain = 0 AND seq = `
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	ref := appendOne(t, l, allowed(t, caller))
+	appendOne(t, l, decided(caller, parse(t, entity.Domain, "other.example"), check.Allow))
+	erase(t, s, caller, privacy.Selector{Ref: ref})
+	conn := session(t, s.url)
+	exec(t, conn, "CREATE TABLE kept_records AS TABLE audit_records", "CREATE TABLE kept_lists AS TABLE erased_records")
 	for name, test := range map[string]struct{ tamper, reason string }{
 		"a row is blanked": {blank + "2", "no later erasure names it"},
 		"a row loses its nonce": {"UPDATE audit_records SET nonce = NULL WHERE seq = 2",
@@ -321,30 +307,26 @@ func TestBlankedRowsAreDetected(t *testing.T) {
 			at = to_char(recorded_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') WHERE seq = 1`,
 			"does not match its leaf"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if strings.Contains(test.tamper, "to_char") {
-				needsPlainPostgres(t, "a cluster refuses the alteration")
-			}
-			s, l, caller := newLedger(t, nil, LedgerConfig{})
-			ref := appendOne(t, l, allowed(t, caller))
-			appendOne(t, l, decided(caller, parse(t, entity.Domain, "other.example"), check.Allow))
-			erase(t, s, caller, privacy.Selector{Ref: ref})
-			verifyLedger(t, s)
-			exec(t, session(t, s.url), test.tamper)
-			wantErrorText(t, "verifying", verifyAuditLog(t, s), test.reason)
-		})
+		if strings.Contains(test.tamper, "to_char") && onCitus() {
+			continue // a cluster refuses the alteration
+		}
+		verifyLedger(t, s)
+		exec(t, conn, test.tamper)
+		wantErrorText(t, name, verifyAuditLog(t, s), test.reason)
+		exec(t, conn, `DELETE FROM audit_records; INSERT INTO audit_records TABLE kept_records;
+			DELETE FROM erased_records; INSERT INTO erased_records TABLE kept_lists`)
 	}
 }
 
 // A subject with many checks is erased in several transactions, but with one result.
 func TestEraseInBatches(t *testing.T) {
 	t.Parallel()
+	s := newStore(t, nil)
+	l := ledgerOn(t, s, LedgerConfig{})
 	for name, checks := range map[string]int{"a check in the second transaction": eraseBatch + 1,
 		"only an export in the second transaction": eraseBatch} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, l, caller := newLedger(t, nil, LedgerConfig{})
+			caller := newCaller(t, s, plan(t, "pro", 1_000_000))
 			records := allowedMany(t, caller, checks)
 			noError(t, l.Append(t.Context(), records...))
 			first := privacy.Selector{Ref: records[0].Decision.Ref}
@@ -361,12 +343,10 @@ func TestEraseInBatches(t *testing.T) {
 // If a check is erased while its event is being delivered, the attempt is not stored and the event is not sent again.
 func TestEraseDuringDelivery(t *testing.T) {
 	t.Parallel()
+	s := newStore(t, nil)
+	o, caller := outboxOf(t, s), subscriber(t, s)
 	for name, status := range map[string]int{"failed attempt": 500, "successful attempt": 200} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newStore(t, nil)
-			o := outboxOf(t, s)
-			caller := subscriber(t, s)
 			ref := blocked(t, ledgerOn(t, s, LedgerConfig{}), caller, 1)[0]
 			d := claimOne(t, o)
 			if erased := erase(t, s, caller, privacy.Selector{Ref: ref}); erased.Events != 1 {

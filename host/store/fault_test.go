@@ -14,7 +14,6 @@ import (
 
 	"assay/host/check"
 	"assay/host/customer/privacy"
-	"assay/host/entity"
 	"assay/host/store/postgres"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
@@ -25,47 +24,55 @@ func TestAppendReportsTheOutcome(t *testing.T) {
 	t.Parallel()
 	fates := map[string]storetest.Fate{"passes": storetest.Passes, "is lost": storetest.Lost,
 		"gets no reply": storetest.Muted, "gets half a reply": storetest.Truncated}
-	for appendName, appendFate := range fates {
-		for settleName, settleFate := range fates {
-			if appendFate == storetest.Passes && settleFate != storetest.Passes {
-				continue // nothing to settle
+	direct := newStore(t, nil)
+	t.Run("the batch", func(t *testing.T) {
+		for appendName, appendFate := range fates {
+			for settleName, settleFate := range fates {
+				if appendFate == storetest.Passes && settleFate != storetest.Passes {
+					continue // nothing to settle
+				}
+				t.Run(appendName+" and settling it "+settleName, func(t *testing.T) {
+					t.Parallel()
+					appendThrough(t, direct, appendFate, settleFate)
+				})
 			}
-			t.Run("the batch "+appendName+" and settling it "+settleName, func(t *testing.T) {
-				t.Parallel()
-				direct, p, l, caller := ledgerThroughProxy(t)
-				noError(t, l.Append(t.Context(), allowed(t, caller)))
-				appends, settles := 0, 0
-				p.Set(func(m string) storetest.Fate {
-					switch {
-					case isAppend(m):
-						if appends++; appends == 1 {
-							return appendFate
-						}
-					case isSettle(m):
-						if settles++; settles == 1 {
-							return settleFate
-						}
-					}
-					return storetest.Passes
-				}, false)
-				r := allowed(t, caller)
-				wantError(t, "append", l.Append(t.Context(), r), nil)
-				expect(t, "records of the check", recorded(t, direct, r.Decision.Ref), 1)
-				wantError(t, "append after the fault", l.Append(t.Context(), allowed(t, caller)), nil)
-				verifyLedger(t, direct)
-			})
 		}
-	}
+	})
+	verifyLedger(t, direct)
+}
+
+// appendThrough appends checks while the first batch, and the first request to settle it, have a fate.
+func appendThrough(t *testing.T, direct *Store, appendFate, settleFate storetest.Fate) {
+	t.Helper()
+	p, l, caller := ledgerThroughProxy(t, direct)
+	noError(t, l.Append(t.Context(), allowed(t, caller)))
+	appends, settles := 0, 0
+	p.Set(func(m string) storetest.Fate {
+		switch {
+		case isAppend(m):
+			if appends++; appends == 1 {
+				return appendFate
+			}
+		case isSettle(m):
+			if settles++; settles == 1 {
+				return settleFate
+			}
+		}
+		return storetest.Passes
+	}, false)
+	r := allowed(t, caller)
+	wantError(t, "append", l.Append(t.Context(), r), nil)
+	expect(t, "records of the check", recorded(t, direct, r.Decision.Ref), 1)
+	wantError(t, "append after the fault", l.Append(t.Context(), allowed(t, caller)), nil)
 }
 
 func TestCallsOfABatchShareItsFate(t *testing.T) {
 	t.Parallel()
+	direct := newStore(t, nil)
+	caller, poor := newCaller(t, direct, plan(t, "pro", 1500)), newCaller(t, direct, plan(t, "free", 0))
 	for name, fate := range map[string]storetest.Fate{"the batch is lost": storetest.Lost,
 		"the batch gets no reply": storetest.Muted} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			direct := newStore(t, nil)
-			caller, poor := newCaller(t, direct, plan(t, "pro", 1500)), newCaller(t, direct, plan(t, "free", 0))
 			p := proxied(t, direct.url)
 			l := ledgerOn(t, open(t, p.URL, nil), LedgerConfig{})
 			held := lockTheHeads(t, direct.url)
@@ -92,7 +99,8 @@ func TestCallsOfABatchShareItsFate(t *testing.T) {
 // A batch whose connection broke may still be recorded, as long as it waits for the head. Settling it waits for it.
 func TestSettlingWaitsForALostBatch(t *testing.T) {
 	t.Parallel()
-	direct, p, l, caller := ledgerThroughProxy(t)
+	direct := newStore(t, nil)
+	p, l, caller := ledgerThroughProxy(t, direct)
 	held := lockTheHeads(t, direct.url)
 	var delivered atomic.Bool
 	appends := 0
@@ -156,7 +164,7 @@ func settled(t *testing.T, l *Ledger, id []byte, batch []*pending) []int {
 	return must(l.trySettle(t.Context(), b.settleParams(id, batch)))(t)
 }
 
-// A batch that arrives after it was settled is not recorded. Other batches are.
+// A batch that arrives after it was settled is not recorded. Other batches are, also if a check was erased meanwhile.
 func TestSettledBatchIsRefused(t *testing.T) {
 	t.Parallel()
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
@@ -171,6 +179,8 @@ func TestSettledBatchIsRefused(t *testing.T) {
 	noDiff(t, "calls that are recorded", []int{1}, settled(t, l, []byte("batch three"),
 		append(prepared(t, l, allowedMany(t, caller, 1)), batch[1])))
 	wantError(t, "the batch again", errOf(send(t, l, two, batch)), errLost)
+	erase(t, s, caller, privacy.Selector{Ref: batch[1].rows[0].ref})
+	noDiff(t, "calls that are recorded", []int{0, 1}, settled(t, l, two, batch))
 	verifyLedger(t, s)
 }
 
@@ -290,20 +300,12 @@ func TestChainsOfNewAccounts(t *testing.T) {
 	}
 }
 
-// A check that was erased before its batch was settled is still known to have been recorded.
-func TestSettlingAnErasedCheck(t *testing.T) {
-	t.Parallel()
-	s, l, caller := newLedger(t, nil, LedgerConfig{})
-	batch := prepared(t, l, allowedMany(t, caller, 1), allowedMany(t, caller, 1))
-	noError(t, errOf(send(t, l, []byte("batch"), batch)))
-	erase(t, s, caller, privacy.Selector{Ref: batch[1].rows[0].ref})
-	noDiff(t, "calls that are recorded", []int{0, 1}, settled(t, l, []byte("batch"), batch))
-}
-
 // If the database is unreachable after a commit, the outcome is unknown. The error says so, and nothing is retried.
 func TestUnresolvedCommitIsInDoubt(t *testing.T) {
 	t.Parallel()
-	direct, p, l, caller := ledgerThroughProxy(t)
+	direct := newStore(t, nil)
+	p, l, caller := ledgerThroughProxy(t, direct)
+	l.resolving = time.Second
 	hit := p.Once(storetest.Muted, true, isAppend)
 	r := allowed(t, caller)
 	err := l.Append(t.Context(), r)
@@ -337,51 +339,31 @@ func TestInDoubtErrorIsNeverRetried(t *testing.T) {
 func TestSerialisationFailuresAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	needsPlainPostgres(t, "distributed tables have no triggers")
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	conn := session(t, s.url)
+	exec(t, conn, "CREATE TABLE failure (times integer, state text)", "CREATE SEQUENCE failures",
+		// Sequences do not roll back, so they can count attempts.
+		`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE f failure; BEGIN
+			SELECT * FROM failure INTO f;
+			IF nextval('failures') <= f.times THEN RAISE EXCEPTION 'injected failure' USING ERRCODE = f.state; END IF;
+			RETURN NULL; END $$`,
+		"CREATE TRIGGER fail AFTER INSERT ON audit_records FOR EACH STATEMENT EXECUTE FUNCTION fail()")
 	for name, test := range map[string]struct {
 		state    string
 		failures int
-		ok       bool
+		want     int // records
 	}{
-		"serialization_failure twice":       {"40001", 2, true},
-		"deadlock_detected twice":           {"40P01", 2, true},
-		"serialization_failure three times": {"40001", 3, false},
-		"another state once":                {"53200", 1, false},
+		"serialization_failure twice":       {"40001", 2, 1},
+		"deadlock_detected twice":           {"40P01", 2, 1},
+		"serialization_failure three times": {"40001", 3, 0},
+		"another state once":                {"53200", 1, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, l, caller := newLedger(t, nil, LedgerConfig{})
-			// Sequences do not roll back, so they can count attempts.
-			exec(t, session(t, s.url), "CREATE SEQUENCE failures",
-				fmt.Sprintf(`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-					IF nextval('failures') <= %d THEN RAISE EXCEPTION 'injected failure' USING ERRCODE = '%s'; END IF;
-					RETURN NULL; END $$`, test.failures, test.state),
-				"CREATE TRIGGER fail AFTER INSERT ON audit_records FOR EACH STATEMENT EXECUTE FUNCTION fail()")
-			r := allowed(t, caller)
-			err := l.Append(t.Context(), r)
-			if (err == nil) != test.ok {
-				t.Errorf("append: %v, want success %v", err, test.ok)
-			}
-			if n := recorded(t, s, r.Decision.Ref); (n == 1) != test.ok || n > 1 {
-				t.Errorf("recorded %d times", n)
-			}
-			verifyLedger(t, s)
-		})
+		exec(t, conn, "TRUNCATE failure", "ALTER SEQUENCE failures RESTART",
+			fmt.Sprintf("INSERT INTO failure VALUES (%d, '%s')", test.failures, test.state))
+		r := allowed(t, caller)
+		err := l.Append(t.Context(), r)
+		expect(t, name+": no error", err == nil, test.want == 1)
+		expect(t, name+": records", recorded(t, s, r.Decision.Ref), test.want)
 	}
-}
-
-// A batch whose first call is refused is recorded at once, without the call.
-func TestFirstCallOfABatchIsRefused(t *testing.T) {
-	t.Parallel()
-	s, l, other := newLedger(t, nil, LedgerConfig{})
-	caller := newCaller(t, s, plan(t, "pro", 1))
-	refusedCall := decidedMany(caller, parse(t, entity.Domain, "example.org"), check.Block, 2)
-	errs, err := send(t, l, []byte("batch"), prepared(t, l, refusedCall, allowedMany(t, other, 3)))
-	noError(t, err)
-	var quota *check.QuotaError
-	if !errors.As(errs[0], &quota) || errs[1] != nil {
-		t.Errorf("the calls ended with %v", errs)
-	}
-	expect(t, "recorded checks", value[int](t, session(t, s.url),
-		"SELECT count(*) FROM audit_records WHERE kind = 'check'"), 3)
 	verifyLedger(t, s)
 }

@@ -267,10 +267,7 @@ func (s *Store) Feeds(ctx context.Context) ([]feed.List, error) {
 	lists := []feed.List{}
 	err := s.db.NewRaw(`SELECT id, name, kind, category, source, format, licence, entries, version, imported_at,
 		fresh_until, expires_at FROM feeds ORDER BY name`).Scan(ctx, &lists)
-	if err != nil {
-		return nil, fmt.Errorf("reading lists: %w", err)
-	}
-	return lists, nil
+	return lists, wrap(err, "reading lists")
 }
 
 //go:embed sql/feed_names.sql

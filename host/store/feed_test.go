@@ -62,8 +62,7 @@ func listings(t *testing.T, s *Store, names ...string) []reputation.Listing {
 	for i, name := range names {
 		nodes[i] = reputation.Node{Kind: "domain", Value: name}
 	}
-	found := must(s.Listings(t.Context(), nodes))(t)
-	return found
+	return must(s.Listings(t.Context(), nodes))(t)
 }
 
 func TestImportFeed(t *testing.T) {
@@ -133,9 +132,7 @@ func TestImportFeedIsAtomic(t *testing.T) {
 	wantError(t, "an empty list", errOf(s.ImportFeed(t.Context(), f, inPairs(nil))), ErrEmptyFeed)
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := s.ImportFeed(ctx, f, func() ([]feed.Entry, error) { cancel(); return entries(t, "b.example"), nil })
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v, want %v", err, context.Canceled)
-	}
+	wantError(t, "cancelled", err, context.Canceled)
 	if got := listings(t, s, "a.example", "b.example"); len(got) != 1 || got[0].Index != 0 {
 		t.Errorf("listings %+v, want those of the first import", got)
 	}
@@ -177,21 +174,6 @@ func TestFeedEntriesAreCompacted(t *testing.T) {
 	}
 }
 
-func TestExpiredFeed(t *testing.T) {
-	t.Parallel()
-	now := noon
-	s := newStore(t, func() time.Time { return now })
-	until := noon.Add(time.Hour)
-	importList(t, s, feed.List{Name: "Bad", Kind: feed.Bad, ExpiresAt: &until}, entries(t, "a.example")...)
-	if got := listings(t, s, "a.example"); len(got) != 1 {
-		t.Errorf("before the list expires: %+v, want 1 listing", got)
-	}
-	now = until
-	if got := listings(t, s, "a.example"); len(got) != 0 {
-		t.Errorf("after the list expired: %+v, want none", got)
-	}
-}
-
 // Names are read page by page, without nameless entries and without single pages on good hosts.
 func TestFeedNames(t *testing.T) {
 	t.Parallel()
@@ -224,22 +206,6 @@ func TestFeedNames(t *testing.T) {
 	if len(seen) != 24 || seen["name3.example"] || !seen["name4.example"] || !seen["name5.example"] {
 		t.Errorf("%d names, want 24 without name3.example: %v", len(seen), seen)
 	}
-}
-
-// Imports and withdrawals notify every host.
-func TestFeedsNotify(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, nil)
-	topics := listening(t, s)
-	expectAll(t, topics)
-	wantTopic := func(what string) {
-		for receive(t, what, topics) != TopicFeeds {
-		}
-	}
-	importList(t, s, feed.List{Name: "Bad", Kind: feed.Bad}, entries(t, "a.example")...)
-	wantTopic("the import")
-	noError(t, s.WithdrawFeed(t.Context(), "Bad"))
-	wantTopic("the withdrawal")
 }
 
 // The ranks of a list are found, replaced as a whole, and gone when the list changes its kind or is withdrawn.

@@ -51,10 +51,7 @@ func (s *Store) kept(row feedbackRow) (*feedback.Kept, error) {
 // Feedback implements [feedback.Store].
 func (s *Store) Feedback(ctx context.Context, c check.Caller, ref string, e *entity.Entity) (*feedback.Kept, error) {
 	kept, err := s.readFeedback(ctx, c, ref, e)
-	if err != nil {
-		return nil, withOutage(fmt.Errorf("reading feedback: %w", err))
-	}
-	return kept, nil
+	return kept, withOutage(wrap(err, "reading feedback"))
 }
 
 func (s *Store) readFeedback(

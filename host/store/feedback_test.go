@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"assay/host/customer/feedback"
 	"assay/host/customer/privacy"
 	"assay/host/entity"
-	"assay/host/store/postgres/postgrestest"
 )
 
 var layersOfShop = []feedback.Layer{{Name: "lexical", Version: "1.0.0", Score: -12, Signals: []string{"lexical:a:b"}}}
@@ -120,51 +118,4 @@ func TestFeedbackIsOneVote(t *testing.T) {
 	expectShare("after revoking all", 1.0/3)
 	g.check(0, e, check.Block)
 	expectShare("after a block", (1+1.0/6)/3)
-}
-
-func TestFeedbackIsErasedAndPruned(t *testing.T) {
-	t.Parallel()
-	now := day(2021, time.January, 5)
-	s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
-	old := appendOne(t, l, recordAt(t, caller, "old.example", now))
-	keep(t, s, caller, feedback.Report{Ref: old, Label: feedback.Fraud, Note: "Jane"}, layersOfShop)
-	now = day(2022, time.March, 10)
-	kept := appendOne(t, l, recordAt(t, caller, "kept.example", now))
-	erased := appendOne(t, l, recordAt(t, caller, "erased.example", now))
-	for _, ref := range []string{kept, erased} {
-		keep(t, s, caller, feedback.Report{Ref: ref, Label: feedback.Fraud}, layersOfShop)
-	}
-	prune(t, s)
-	expect(t, "reports on a pruned check", one[int](t, s, "SELECT count(*) FROM feedback WHERE ref = ?", old), 0)
-	erase(t, s, caller, privacy.Selector{Ref: erased})
-	expect(t, "all reports", one[string](t, s, "SELECT string_agg(ref, ' ') FROM feedback"), kept)
-	_, err := s.KeepFeedback(t.Context(), caller, feedback.Report{Ref: erased, Label: feedback.Fraud}, nil)
-	wantError(t, "feedback on an erased check", err, feedback.ErrUnknownCheck)
-}
-
-// Feedback and erasures of one subject at once leave no feedback on an erased check, and never deadlock.
-func TestFeedbackDuringErasures(t *testing.T) {
-	t.Parallel()
-	url := postgrestest.Database(t)
-	s := open(t, url, nil)
-	l := ledgerOn(t, s, LedgerConfig{})
-	caller := newCaller(t, s, plan(t, "pro", 1_000_000))
-	e := parse(t, entity.Domain, "example.org")
-	for range 20 {
-		ref := appendOne(t, l, decided(caller, e, check.Block))
-		errs := concurrently(4, func(i int) error {
-			if i == 0 {
-				return errOf(s.Erase(context.Background(), caller, about(e)))
-			}
-			err := errOf(s.KeepFeedback(context.Background(), caller, feedback.Report{Ref: ref, Label: feedback.Fraud},
-				layersOfShop))
-			if errors.Is(err, feedback.ErrUnknownCheck) {
-				return nil
-			}
-			return err
-		})
-		noError(t, errors.Join(errs...))
-		expect(t, "feedback left", one[int](t, s, "SELECT count(*) FROM feedback"), 0)
-	}
-	verifyLedger(t, s)
 }

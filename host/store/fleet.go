@@ -39,38 +39,26 @@ func (s *Store) BeatHost(ctx context.Context, id, name string, state fleet.State
 			canary = EXCLUDED.canary`,
 		named{"id": id, "name": name, "activation": state.Activation, "revision": state.Revision,
 			"refused": state.Refused, "problem": state.Problem, "canary": state.Canary}).Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("writing host: %w", err)
-	}
-	return nil
+	return wrap(err, "writing host")
 }
 
 // ReportShadow implements fleet.Roster.
 func (s *Store) ReportShadow(ctx context.Context, id string, report json.RawMessage) error {
 	_, err := s.db.NewRaw("UPDATE hosts SET shadow = ?::jsonb WHERE id = ?", string(report), id).Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("writing what shadow layers found: %w", err)
-	}
-	return nil
+	return wrap(err, "writing what shadow layers found")
 }
 
 // ShadowReports returns the latest shadow reports of all hosts, including silent ones.
 func (s *Store) ShadowReports(ctx context.Context) (reports []json.RawMessage, err error) {
 	err = s.db.NewRaw("SELECT shadow FROM hosts WHERE shadow IS NOT NULL ORDER BY id").Scan(ctx, &reports)
-	if err != nil {
-		return nil, fmt.Errorf("reading what shadow layers found: %w", err)
-	}
-	return reports, nil
+	return reports, wrap(err, "reading what shadow layers found")
 }
 
 // LiveHosts implements fleet.Roster.
 func (s *Store) LiveHosts(ctx context.Context) (alive int, err error) {
 	err = s.db.NewRaw("SELECT count(*) FROM hosts WHERE seen_at >= now() - ?::interval", fleet.SilentAfter.String()).
 		Scan(ctx, &alive)
-	if err != nil {
-		return 0, fmt.Errorf("counting hosts: %w", err)
-	}
-	return alive, nil
+	return alive, wrap(err, "counting hosts")
 }
 
 // RemoveHost implements fleet.Roster.
@@ -87,10 +75,7 @@ func (s *Store) PruneHosts(ctx context.Context) error {
 	if err == nil {
 		_, err = s.db.NewRaw("DELETE FROM candidates WHERE expires < now()").Exec(ctx)
 	}
-	if err != nil {
-		return fmt.Errorf("pruning hosts: %w", err)
-	}
-	return nil
+	return wrap(err, "pruning hosts")
 }
 
 // Hosts implements fleet.Store.
@@ -130,20 +115,14 @@ func (s *Store) Propose(ctx context.Context, c fleet.Candidate) error {
 		}
 		return notify(ctx, tx, TopicCandidates)
 	})
-	if err != nil {
-		return fmt.Errorf("proposing lineup: %w", err)
-	}
-	return nil
+	return wrap(err, "proposing lineup")
 }
 
 // ExtendCandidate implements fleet.Store.
 func (s *Store) ExtendCandidate(ctx context.Context, id string) error {
 	_, err := s.db.NewRaw("UPDATE candidates SET expires = now() + ?::interval WHERE id = ?",
 		candidateLife.String(), id).Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("extending candidate: %w", err)
-	}
-	return nil
+	return wrap(err, "extending candidate")
 }
 
 // WithdrawCandidate implements fleet.Store.
@@ -154,10 +133,7 @@ func (s *Store) WithdrawCandidate(ctx context.Context, id string) error {
 		}
 		return notify(ctx, tx, TopicCandidates)
 	})
-	if err != nil {
-		return fmt.Errorf("withdrawing candidate: %w", err)
-	}
-	return nil
+	return wrap(err, "withdrawing candidate")
 }
 
 // Candidates lists the newest candidates that have not expired, oldest first.
@@ -166,10 +142,7 @@ func (s *Store) Candidates(ctx context.Context) (candidates []fleet.Candidate, e
 		WHERE expires > now() AND octet_length(coalesce(signed, document)) <= ? ORDER BY made_at DESC, id DESC LIMIT ?`,
 		maxCandidateBytes, maxCandidates).Scan(ctx, &candidates)
 	slices.Reverse(candidates)
-	if err != nil {
-		return nil, fmt.Errorf("reading candidates: %w", err)
-	}
-	return candidates, nil
+	return candidates, wrap(err, "reading candidates")
 }
 
 // Answer stores a host's answer about a candidate, unless the candidate has ended.
@@ -184,10 +157,7 @@ func (s *Store) Answer(ctx context.Context, a fleet.Answer) error {
 			SET state = EXCLUDED.state, reason = EXCLUDED.reason, report = EXCLUDED.report`,
 		named{"candidate": a.Candidate, "host": a.Host, "state": string(a.Progress), "reason": a.Reason,
 			"report": report}).Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("answering a candidate: %w", err)
-	}
-	return nil
+	return wrap(err, "answering a candidate")
 }
 
 // Answers implements fleet.Store.

@@ -10,6 +10,8 @@ import (
 // What is forgotten stays forgotten, whether its contribution waits or a host has read it already.
 func TestForgetWhatWaits(t *testing.T) {
 	t.Parallel()
+	g := newGraphTest(t, 2)
+	conn := session(t, g.s.url)
 	jane, john := parse(t, entity.Email, "jane@mail.example.org"), parse(t, entity.Email, "john@mail.example.org")
 	phone := parse(t, entity.Phone, "+4915123456789")
 	forgetNode := func(account func(*graphTest) string) func(*testing.T, *graphTest) {
@@ -36,8 +38,7 @@ func TestForgetWhatWaits(t *testing.T) {
 	} {
 		for when, raced := range map[string]bool{"before it is read": false, "after it is read": true} {
 			t.Run(name+" "+when, func(t *testing.T) {
-				t.Parallel()
-				g := newGraphTest(t, 2)
+				exec(t, conn, "TRUNCATE graph_sightings, graph_edges")
 				remains := func(i int, jane bool) {
 					g.check(i, john, check.Block)
 					if jane {
@@ -51,7 +52,7 @@ func TestForgetWhatWaits(t *testing.T) {
 				}
 				noError(t, g.s.CatchUp(t.Context()))
 				want := graphDump(t, g.s)
-				exec(t, session(t, g.s.url), "TRUNCATE graph_sightings, graph_edges")
+				exec(t, conn, "TRUNCATE graph_sightings, graph_edges")
 				remains(1, true)
 				remains(0, false)
 				g.check(0, jane, check.Block)
@@ -65,9 +66,7 @@ func TestForgetWhatWaits(t *testing.T) {
 					t.Error("an applier wrote what was forgotten after it had read")
 				}
 				noError(t, g.s.CatchUp(t.Context()))
-				if got := graphDump(t, g.s); got != want {
-					t.Errorf("after forgetting:\n%s\nwant:\n%s", got, want)
-				}
+				expect(t, "after forgetting", graphDump(t, g.s), want)
 				expect(t, "what must still be left out", one[int](t, g.s, "SELECT count(*) FROM graph_forgotten"), 0)
 				// Later checks count again.
 				g.check(0, jane, check.Allow)
@@ -140,9 +139,7 @@ func TestForget(t *testing.T) {
 	}
 	_, _, err := g.s.ForgetAccountSightings(t.Context(), g.customers[3].Account)
 	noError(t, err)
-	if got := dump(); got != before {
-		t.Errorf("after forgetting the account:\n%s\nwant:\n%s", got, before)
-	}
+	expect(t, "after forgetting the account", dump(), before)
 	for customer := range 3 {
 		g.check(customer, e, check.Block)
 	}
@@ -153,7 +150,5 @@ func TestForget(t *testing.T) {
 	}
 	_, _, err = g.s.ForgetSightings(t.Context(), "", e)
 	noError(t, err)
-	if got := dump(); got != before {
-		t.Errorf("after forgetting the subject:\n%s\nwant:\n%s", got, before)
-	}
+	expect(t, "after forgetting the subject", dump(), before)
 }

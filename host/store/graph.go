@@ -70,10 +70,7 @@ func (s *Store) ForgetAccountSightings(ctx context.Context, accountID string) (s
 	if err == nil {
 		sightings, links, err = s.forgetApplied(ctx, accountID)
 	}
-	if err != nil {
-		return 0, 0, fmt.Errorf("deleting an account from the reputation graph: %w", err)
-	}
-	return sightings, links, nil
+	return sightings, links, wrap(err, "deleting an account from the reputation graph")
 }
 
 // forgetApplied deletes an account's rows from the graph. Each statement commits by itself: the projection and erasures

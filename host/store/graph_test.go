@@ -57,12 +57,15 @@ func TestSightingsAddUp(t *testing.T) {
 			minute := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
 			blocked := at(decided(mine, email, check.Block), minute(5))
 			blocked.Linked = []entity.Entity{domain, phone}
+			twice := at(decided(theirs, phone, check.Allow), minute(4))
+			twice.Linked = []entity.Entity{phone}
 			records := []check.Record{
 				blocked,
 				at(decided(mine, email, check.Review), minute(9)),
 				at(decided(mine, email, check.Allow), minute(2)), // recorded out of order
 				at(decided(mine, domain, check.Allow), minute(3)),
 				at(decided(theirs, email, check.Block), minute(4)),
+				twice,
 			}
 			if together {
 				noError(t, errors.Join(inOneBatch(t, s.url, l, s.PublicCaller(), records)...))
@@ -100,6 +103,7 @@ func TestSightingsAddUp(t *testing.T) {
 				"email and registrable domain":  linkOf(t, s, mine.Account, e, node("registrable", "example.co.uk")),
 				"email and the domain with it":  linkOf(t, s, mine.Account, e, d),
 				"email and the phone with it":   linkOf(t, s, mine.Account, e, p),
+				"an entity and itself":          linkOf(t, s, theirs.Account, p, p),
 				"domain and registrable domain": linkOf(t, s, mine.Account, d, node("registrable", "example.co.uk")),
 				"phone and its range":           linkOf(t, s, mine.Account, p, node("range", "4915123")),
 				"domain and phone, both linked": linkOf(t, s, mine.Account, d, p),
@@ -109,38 +113,11 @@ func TestSightingsAddUp(t *testing.T) {
 				"email and mail domain": "3, 12:09", "email and registrable domain": "3, 12:09",
 				"email and the domain with it": "1, 12:05", "email and the phone with it": "1, 12:05",
 				"domain and registrable domain": "2, 12:05", "phone and its range": "1, 12:05",
-				"domain and phone, both linked": "0 rows", "another account's": "1, 12:04",
+				"domain and phone, both linked": "0 rows", "an entity and itself": "0 rows",
+				"another account's": "1, 12:04",
 			}
 			noDiff(t, "links", wantLinks, links)
 			verifyLedger(t, s)
 		})
 	}
-}
-
-// A rejected check adds nothing to the graph.
-func TestRejectedCheckIsNotSeen(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, nil)
-	l := ledgerOn(t, s, LedgerConfig{})
-	caller := newCaller(t, s, plan(t, "free", 0))
-	if err := l.Append(t.Context(), allowed(t, caller)); err == nil {
-		t.Fatal("a check over quota succeeded")
-	}
-	n := one[int](t, s, "SELECT (SELECT count(*) FROM graph_sightings) + (SELECT count(*) FROM graph_contributions)")
-	if n != 0 {
-		t.Errorf("%d rows in the graph", n)
-	}
-}
-
-// An entity that a request contains twice is not linked with itself.
-func TestNodeIsNotLinkedWithItself(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, nil)
-	l := ledgerOn(t, s, LedgerConfig{})
-	domain := parse(t, entity.Domain, "example.org")
-	r := decided(newCaller(t, s, plan(t, "pro", 10)), domain, check.Allow)
-	r.Linked = []entity.Entity{domain}
-	noError(t, l.Append(t.Context(), r))
-	noError(t, s.CatchUp(t.Context()))
-	expect(t, "links", one[int](t, s, "SELECT count(*) FROM graph_edges"), 0)
 }

@@ -64,10 +64,7 @@ func (s *Store) completeIndexes(ctx context.Context, db *bun.DB) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("attaching indexes: %w", err)
-	}
-	return nil
+	return wrap(err, "attaching indexes")
 }
 
 func buildIndex(ctx context.Context, db *bun.DB, m partitionIndex) (err error) {

@@ -216,10 +216,7 @@ func (s *Store) RevokeKey(ctx context.Context, id string) error { return s.revok
 
 func (s *Store) revokeKey(ctx context.Context, id, accountID string) error {
 	refusal, err := once[string](ctx, s, "SELECT revoke_key(?key, ?account)", named{"key": id, "account": accountID})
-	if err := errors.Join(err, refusals[refusal]); err != nil {
-		return fmt.Errorf("revoking key %s: %w", id, err)
-	}
-	return nil
+	return wrap(errors.Join(err, refusals[refusal]), "revoking key %s", id)
 }
 
 //go:embed sql/caller_by_key.sql

@@ -18,20 +18,21 @@ import (
 // wait for the disk writes of all checks before it. The next batch gathers while the previous one commits: an idle
 // ledger commits a check at once, and a busy one commits all checks that have queued up. Each chain has its own queue.
 type Ledger struct {
-	store    *Store
-	db       *bun.DB // for batches
-	settler  *bun.DB // finds out the outcome of batches whose own connection was lost or is late
-	batch    int
-	queue    int
-	onBatch  func(size int, took time.Duration, queued int)
-	onEvents func()
-	patience time.Duration
-	settling time.Duration
-	late     time.Duration
-	accounts accountCache
-	answered *Answered
-	host     string
-	pace     pace
+	store     *Store
+	db        *bun.DB // for batches
+	settler   *bun.DB // finds out the outcome of batches whose own connection was lost or is late
+	batch     int
+	queue     int
+	onBatch   func(size int, took time.Duration, queued int)
+	onEvents  func()
+	patience  time.Duration
+	settling  time.Duration
+	resolving time.Duration
+	late      time.Duration
+	accounts  accountCache
+	answered  *Answered
+	host      string
+	pace      pace
 
 	mu       sync.Mutex
 	closed   bool
@@ -146,7 +147,8 @@ func (s *Store) NewLedger(cfg LedgerConfig) (*Ledger, error) {
 	}
 	l := &Ledger{store: s, db: db, settler: settler, batch: cfg.Batch, queue: cfg.Queue, onBatch: cfg.OnBatch,
 		onEvents: cfg.OnEvents, patience: cfg.Patience, settling: cfg.Settling, late: cfg.Late,
-		batchers: map[int]*batcher{}, answered: cfg.Answered, host: cfg.Host}
+		resolving: resolveTimeout,
+		batchers:  map[int]*batcher{}, answered: cfg.Answered, host: cfg.Host}
 	l.pace.start(cfg.Batch)
 	l.work.Go(l.prepare)
 	return l, nil

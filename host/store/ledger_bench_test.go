@@ -176,22 +176,3 @@ func processorTime(b *testing.B, conn *pgx.Conn) (total time.Duration) {
 	}
 	return total
 }
-
-// BenchmarkErase measures how long erasing a subject locks its chain, by number of checks.
-func BenchmarkErase(b *testing.B) {
-	for _, checks := range []int{1, 1000, eraseBatch - 1} {
-		b.Run(fmt.Sprintf("checks=%d", checks), func(b *testing.B) {
-			s := newStore(b, nil)
-			ledger, caller := ledgerOn(b, s, LedgerConfig{}), newCaller(b, s, plan(b, "pro", 1_000_000_000))
-			e := parse(b, entity.Domain, "shop.example.com")
-			for b.Loop() {
-				b.StopTimer()
-				noError(b, ledger.Append(b.Context(), decidedMany(caller, e, check.Allow, checks)...))
-				b.StartTimer()
-				if erased, err := s.Erase(b.Context(), caller, about(e)); err != nil || erased.Checks != checks {
-					b.Fatal(erased, err)
-				}
-			}
-		})
-	}
-}

@@ -71,10 +71,7 @@ func (s *Store) StoreLineup(ctx context.Context, canonical []byte, origin regist
 			named{"text": string(canonical), "hash": hash[:], "origin": origin})
 		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("storing lineup: %w", err)
-	}
-	return revision, nil
+	return revision, wrap(err, "storing lineup")
 }
 
 // Activate puts a signed activation in force on every host and records it in every audit chain. It fails with
@@ -88,10 +85,7 @@ func (s *Store) Activate(ctx context.Context, a activation.Signed) error {
 	if err == nil && refused != "" {
 		err = activation.ErrSuperseded
 	}
-	if err != nil {
-		return fmt.Errorf("storing activation %d: %w", a.Number, err)
-	}
-	return nil
+	return wrap(err, "storing activation %d", a.Number)
 }
 
 func (s *Store) activate(ctx context.Context, a activation.Signed) (refused string, err error) {
@@ -151,10 +145,7 @@ func (s *Store) Activation(ctx context.Context, hash registry.Digest) (signed st
 	if errors.Is(err, sql.ErrNoRows) {
 		err = activation.ErrNone
 	}
-	if err != nil {
-		return "", fmt.Errorf("reading activation %s: %w", hash, err)
-	}
-	return signed, nil
+	return signed, wrap(err, "reading activation %s", hash)
 }
 
 // LineupText returns the canonical text of a revision, which is empty if it was stored by an earlier release. Nothing
@@ -279,10 +270,7 @@ func (s *Store) Activations(ctx context.Context) ([]StoredActivation, error) {
 func (l AuditLog) Activations(ctx context.Context) (rows []StoredActivation, err error) {
 	err = l.db.NewRaw(`SELECT id, number, revision, canary_revision, share, note, activated_at, signed, hash
 		FROM lineup_activations ORDER BY id`).Scan(ctx, &rows)
-	if err != nil {
-		return nil, fmt.Errorf("reading activations: %w", err)
-	}
-	return rows, nil
+	return rows, wrap(err, "reading activations")
 }
 
 // RevisionsInForce returns the revisions that checks may be recorded under, and when each was replaced: nil for those

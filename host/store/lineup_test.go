@@ -15,16 +15,15 @@ import (
 	"assay/registry/activation"
 )
 
-// module returns a plugin without code, which is enough for the store.
-func module(t *testing.T, name, version, summary string) registry.Module {
+// module returns version 1.0.0 of a plugin without code, which is enough for the store.
+func module(t *testing.T, name, summary string) registry.Module {
 	t.Helper()
 	manifest := must(json.Marshal(map[string]any{
-		"name": name, "version": version, "summary": summary, "entities": []string{"domain"}, "budget_fuel": 10_000,
+		"name": name, "version": "1.0.0", "summary": summary, "entities": []string{"domain"}, "budget_fuel": 10_000,
 		"memory_mb": 1,
 	}))(t)
 	wasm := must(registry.Pack([]byte("\x00asm\x01\x00\x00\x00"), manifest, nil))(t)
-	m := must(registry.OpenModule(wasm))(t)
-	return m
+	return must(registry.OpenModule(wasm))(t)
 }
 
 func lineupOf(layers ...string) registry.LineupDocument {
@@ -177,9 +176,8 @@ func TestHostsOfTheReleaseBeforeFollow(t *testing.T) {
 	}
 	expect(t, "its lineup afterwards", one[string](t, s, followed), "probe@2.0.0")
 	expect(t, "activations", one[int](t, s, "SELECT count(*) FROM lineup_activations"), 2)
-	expect(t, "recorded activations",
-		one[int](t, s,
-			"SELECT count(*) FROM audit_records WHERE kind IN ('lineup', 'activation') AND chain = 0"), 2)
+	expect(t, "recorded activations", one[int](t, s,
+		"SELECT count(*) FROM audit_records WHERE kind IN ('lineup', 'activation') AND chain = 0"), 2)
 
 	// A row that somebody inserts without a signature changes nothing either.
 	exec(t, conn, "INSERT INTO lineup_activations (id, revision) VALUES (9, 1)")
@@ -244,21 +242,15 @@ func TestLineupHistory(t *testing.T) {
 	wantError(t, "revision 3", errOf(s.LineupRevision(t.Context(), 3)), registry.ErrNoRevision)
 	var activated []string
 	for row, err := range (AuditLog{db: s.db}).Rows(t.Context(), 0, 0, 99) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if row.Record.Kind != audit.Activation || row.Record.At != "2031-05-20T12:00:00.000Z" {
 			t.Errorf("record %+v", row.Record)
 		}
 		a := must(activation.Unverified(must(s.Activation(t.Context(), registry.Digest(row.Record.Digest)))(t)))(t)
-		if a.Lineup.Revision != row.Record.Revision {
-			t.Errorf("the record of revision %d names activation %+v", row.Record.Revision, a)
-		}
+		expect(t, "the revision that a record names", a.Lineup.Revision, row.Record.Revision)
 		activated = append(activated, fmt.Sprint(row.Record.Revision))
 	}
-	if fmt.Sprint(activated) != "[1 2 1]" {
-		t.Errorf("activations in the audit log: %v, want 1, 2, 1", activated)
-	}
+	expect(t, "activations in the audit log", fmt.Sprint(activated), "[1 2 1]")
 	verifyLedger(t, s)
 }
 
@@ -282,7 +274,6 @@ func TestLineupsChangeWhileChecksAreRecorded(t *testing.T) {
 	noError(t, errors.Join(append(errs, appended...)...))
 	expect(t, "number of the last activation", last(t, a).Number, changes)
 	expect(t, "changes in the audit log",
-		one[int](t, a, "SELECT count(*) FROM audit_records WHERE kind = 'activation' AND chain = 0"),
-		changes)
+		one[int](t, a, "SELECT count(*) FROM audit_records WHERE kind = 'activation' AND chain = 0"), changes)
 	verifyLedger(t, a)
 }

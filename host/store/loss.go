@@ -49,10 +49,7 @@ func (l FoundLoss) Head() audit.Head {
 func (s *Store) Losses(ctx context.Context) (losses []FoundLoss, err error) {
 	err = s.db.NewRaw(`SELECT chain, seq, hash, answered_at, survived, refs, host, found_at FROM audit_losses
 		WHERE accepted IS NULL ORDER BY chain, seq, hash`).Scan(ctx, &losses)
-	if err != nil {
-		return nil, fmt.Errorf("reading losses: %w", err)
-	}
-	return losses, nil
+	return losses, wrap(err, "reading losses")
 }
 
 // AcceptLosses records that an operator accepts losses of a chain, and lets its tree go on under another origin. note
@@ -69,10 +66,7 @@ func (s *Store) AcceptLosses(ctx context.Context, chain int, losses []FoundLoss,
 		"seqs":   pgdialect.Array(column(losses, func(l FoundLoss) int64 { return l.Seq })),
 		"hashes": pgdialect.Array(column(losses, func(l FoundLoss) []byte { return l.Hash })),
 	})
-	if err != nil {
-		return 0, fmt.Errorf("accepting losses of audit chain %d: %w", chain, err)
-	}
-	return number, nil
+	return number, wrap(err, "accepting losses of audit chain %d", chain)
 }
 
 // contains reports whether a chain contains the last record of a batch, or has pruned it.

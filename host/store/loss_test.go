@@ -27,9 +27,7 @@ func TestAnsweredIsRemembered(t *testing.T) {
 	a := answeredIn(t, path)
 	expect(t, "the last batch of a new host", a.last(0).Seq, 0)
 	noError(t, a.Save()) // writes nothing
-	if _, err := os.Stat(path); err == nil {
-		t.Error("a host that answered nothing wrote a file")
-	}
+	wantFailure(t, errOf(os.Stat(path)), "a host that answered nothing wrote a file")
 	hash := func(n byte) []byte { return append(make([]byte, 31), n) }
 	for _, seq := range []int64{2, 5, 4} { // replies can arrive in another order
 		a.add(3, answeredBatch{Seq: seq, Hash: hash(byte(seq)), At: noon.Add(time.Nanosecond),
@@ -52,9 +50,7 @@ func TestAnsweredIsRemembered(t *testing.T) {
 	expect(t, "the last number after it was forgotten", answeredIn(t, path).last(3).Seq, 0)
 	for name, text := range map[string]string{"not JSON": "{", "a short hash": `{"0":[{"seq":1,"hash":"AA=="}]}`} {
 		noError(t, os.WriteFile(path, []byte(text), 0o600))
-		if _, err := OpenAnswered(path); err == nil {
-			t.Errorf("%s was read", name)
-		}
+		wantFailure(t, errOf(OpenAnswered(path)), "%s was read", name)
 	}
 }
 
@@ -189,9 +185,8 @@ func TestAcceptedLossLetsHostsGoOn(t *testing.T) {
 	noError(t, l.Compare(t.Context()))
 	noError(t, knows.Compare(t.Context()))
 	for _, ledger := range []*Ledger{l, knows} {
-		if err := ledger.Append(t.Context(), allowed(t, caller)); !errors.Is(err, errRecordsLost) {
-			t.Errorf("a check before the loss is accepted: %v", err)
-		}
+		wantError(t, "a check before the loss is accepted", ledger.Append(t.Context(), allowed(t, caller)),
+			errRecordsLost)
 	}
 	accept(t, s, noon.Add(time.Minute))
 	expect(t, "losses that are not accepted", len(must(s.Losses(t.Context()))(t)), 0)
@@ -206,9 +201,7 @@ func TestAcceptedLossLetsHostsGoOn(t *testing.T) {
 	// What is lost after the acceptance is another loss.
 	goBackTo(t, session(t, s.url), 4)
 	noError(t, after.Compare(t.Context()))
-	if err := after.Append(t.Context(), allowed(t, caller)); !errors.Is(err, errRecordsLost) {
-		t.Errorf("a check after a second loss: %v", err)
-	}
+	wantError(t, "a check after a second loss", after.Append(t.Context(), allowed(t, caller)), errRecordsLost)
 }
 
 // Only an operator's signature accepts a loss.
@@ -225,7 +218,5 @@ func TestForgedAcceptanceIsIgnored(t *testing.T) {
 		At: noon.Add(time.Hour), Lost: []audit.Head{losses[0].Head()}, Reason: "forged"}))(t)
 	must(s.AcceptLosses(t.Context(), 0, losses, 1, forged))(t)
 	noError(t, l.Compare(t.Context()))
-	if err := l.Append(t.Context(), allowed(t, caller)); !errors.Is(err, errRecordsLost) {
-		t.Errorf("a check after a forged acceptance: %v", err)
-	}
+	wantError(t, "a check after a forged acceptance", l.Append(t.Context(), allowed(t, caller)), errRecordsLost)
 }

@@ -27,6 +27,7 @@ var (
 	noError       = storetest.NoError
 	wantError     = storetest.WantError
 	wantErrorText = storetest.WantErrorText
+	wantFailure   = storetest.WantFailure
 	noDiff        = storetest.NoDiff
 	until         = storetest.Until
 	plan          = storetest.Plan
@@ -139,13 +140,12 @@ func newLedger(t testing.TB, now func() time.Time, cfg LedgerConfig) (*Store, *L
 	return s, ledgerOn(t, s, cfg), newCaller(t, s, plan(t, "pro", 1_000_000))
 }
 
-// ledgerThroughProxy returns a ledger that reaches its database through a proxy, and a store that does not.
-func ledgerThroughProxy(t testing.TB) (direct *Store, p *storetest.Proxy, l *Ledger, caller check.Caller) {
+// ledgerThroughProxy returns a ledger that reaches the database of a store through a proxy.
+func ledgerThroughProxy(t testing.TB, direct *Store) (p *storetest.Proxy, l *Ledger, caller check.Caller) {
 	t.Helper()
-	direct = newStore(t, nil)
 	p = proxied(t, direct.url)
 	l = ledgerOn(t, open(t, p.URL, nil), LedgerConfig{})
-	return direct, p, l, newCaller(t, direct, plan(t, "pro", 1_000_000))
+	return p, l, newCaller(t, direct, plan(t, "pro", 1_000_000))
 }
 
 // isRefusal reports whether err says that records are certain not to be stored.

@@ -40,13 +40,19 @@ func TestManyHostsMigrateAtOnce(t *testing.T) {
 	verifyLedger(t, s)
 }
 
-// A host that has nothing to migrate does not wait for one that migrates, or that was stopped meanwhile.
-func TestOpenDoesNotWaitForMigrations(t *testing.T) {
+// A host that has nothing to migrate does not wait for one that migrates, or that was stopped meanwhile. It refuses the
+// database of another secret, and one of a newer host.
+func TestOpenOnACurrentSchema(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	other := session(t, url)
 	must(other.Exec(t.Context(), "SELECT pg_advisory_lock($1)", int64(migrationLock)))(t)
 	noError(t, openOnce(t.Context(), url))
+	foreign := Config{URL: url, Keys: storetest.NewRing('b'), Logger: discard()}
+	wantError(t, "opening with another secret", errOf(Open(t.Context(), foreign)), ErrOtherSecret)
+	exec(t, other, "INSERT INTO schema_steps (name, group_id) VALUES ('9001', 2)")
+	wantErrorText(t, "opening a database of a newer host", openOnce(t.Context(), url),
+		"(migration 9001) is newer than this host")
 }
 
 // The database ends the lock of a host that says nothing, and the locks of its migrations. A host that has lost the
@@ -72,26 +78,6 @@ func TestMigrationsEndWithTheirHost(t *testing.T) {
 		"CREATE TABLE seen AS SELECT current_setting('idle_in_transaction_session_timeout') AS silence")}
 	noError(t, (&Store{direct: url, log: discard()}).migrate(t.Context(), files))
 	expect(t, "a migration's time of silence", value[string](t, conn, "SELECT silence FROM seen"), "10s")
-}
-
-func TestOpenRefusesAnotherSecret(t *testing.T) {
-	t.Parallel()
-	url := postgrestest.Database(t)
-	other := storetest.NewRing('b')
-	wantError(t, "opening with another secret",
-		errOf(Open(t.Context(), Config{URL: url, Keys: other, Logger: discard()})), ErrOtherSecret)
-	wantError(t, "opening with the original secret", openOnce(t.Context(), url), nil)
-}
-
-func TestOpenRefusesANewerSchema(t *testing.T) {
-	t.Parallel()
-	url := postgrestest.Database(t)
-	conn := session(t, url)
-	exec(t, conn, "INSERT INTO schema_steps (name, group_id) VALUES ('9001', 2)")
-	wantErrorText(t, "opening a database of a newer host", openOnce(t.Context(), url),
-		"(migration 9001) is newer than this host")
-	exec(t, conn, "DELETE FROM schema_steps WHERE name = '9001'")
-	noError(t, openOnce(t.Context(), url))
 }
 
 // A command changes the schema of no database, and creates nothing in one without a host.
@@ -153,9 +139,7 @@ func TestFailedMigrationIsRolledBack(t *testing.T) {
 		AND tablename NOT IN ('webhook_events', 'schema_steps', 'schema_locks')`); n != 0 {
 		t.Errorf("the failed migration left %d tables", n)
 	}
-	if n := value[int](t, conn, "SELECT count(*) FROM schema_steps"); n != 0 {
-		t.Error("the failed migration is recorded as applied")
-	}
+	expect(t, "migrations recorded as applied", value[int](t, conn, "SELECT count(*) FROM schema_steps"), 0)
 	exec(t, conn, "DROP TABLE webhook_events")
 	noError(t, openOnce(t.Context(), url))
 }
@@ -225,13 +209,9 @@ func TestSetUpSurvivesALostConnection(t *testing.T) {
 				}
 				return seen == cut
 			})
-			if err := openOnce(t.Context(), p.URL); err == nil {
-				t.Error("opening succeeded although the connection was cut")
-			}
+			wantFailure(t, openOnce(t.Context(), p.URL), "opening succeeded although the connection was cut")
 			receive(t, "the cut", hit)
-			if err := openOnce(t.Context(), url); err != nil {
-				t.Errorf("after the cut: %v", err)
-			}
+			wantError(t, "after the cut", openOnce(t.Context(), url), nil)
 		})
 	}
 }

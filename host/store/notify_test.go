@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"assay/host/check"
+	"assay/host/facts/feed"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
@@ -42,18 +43,25 @@ func TestListenReportsChanges(t *testing.T) {
 	topics := listening(t, a)
 	expectAll(t, topics)
 	caller := newCaller(t, b, plan(t, "pro", 1))
+	spare, _ := newKey(t, b, caller.Account)
 	for _, change := range []struct {
 		topic Topic
 		make  func() error
 	}{
 		{TopicPlugins, func() error {
-			return b.PublishPlugin(t.Context(), module(t, "probe", "1.0.0", "Probes"), "1.0.0", false, nil)
+			return b.PublishPlugin(t.Context(), module(t, "probe", "Probes"), "1.0.0", false, nil)
 		}},
+		{TopicFeeds, func() error {
+			return errOf(b.ImportFeed(t.Context(), feed.List{Name: "Bad", Kind: feed.Bad},
+				inPairs(entries(t, "a.example"))))
+		}},
+		{TopicFeeds, func() error { return b.WithdrawFeed(t.Context(), "Bad") }},
 		{TopicLineup, func() error {
 			_, err := activate(t.Context(), b, lineupOf("probe@1.0.0"), registry.OriginOperator, "")
 			return err
 		}},
 		{TopicLineup, func() error { return rollback(t.Context(), b, 1, "") }},
+		{TopicKeys, func() error { return b.RevokeAccountKey(t.Context(), caller.Account, spare.Key) }},
 		{TopicKeys, func() error { return b.RevokeKey(t.Context(), caller.Key) }},
 	} {
 		noError(t, change.make())
@@ -62,13 +70,9 @@ func TestListenReportsChanges(t *testing.T) {
 		}
 	}
 	// A failed change sends no notification.
-	if err := rollback(t.Context(), b, 9, ""); err == nil {
-		t.Error("rolling back to an unknown revision succeeded")
-	}
-	if err := b.RevokeKey(t.Context(), caller.Key); err == nil {
-		t.Error("revoking a key twice succeeded")
-	}
-	noError(t, b.PublishPlugin(t.Context(), module(t, "marker", "1.0.0", "Marks"), "1.0.0", false, nil))
+	wantFailure(t, rollback(t.Context(), b, 9, ""), "rolling back to an unknown revision succeeded")
+	wantFailure(t, b.RevokeKey(t.Context(), caller.Key), "revoking a key twice succeeded")
+	noError(t, b.PublishPlugin(t.Context(), module(t, "marker", "Marks"), "1.0.0", false, nil))
 	expect(t, "topic", receive(t, "the marker", topics), TopicPlugins)
 }
 
@@ -85,30 +89,20 @@ func TestListenReconnects(t *testing.T) {
 		exec(t, conn, "SELECT pg_terminate_backend(pid)"+listeners)
 		expectAll(t, topics)
 	}
-	noError(t, s.PublishPlugin(t.Context(), module(t, "probe", "1.0.0", "Probes"), "1.0.0", false, nil))
+	noError(t, s.PublishPlugin(t.Context(), module(t, "probe", "Probes"), "1.0.0", false, nil))
 	expect(t, "topic", receive(t, "a notification", topics), TopicPlugins)
 }
 
-func TestListenRetriesConnecting(t *testing.T) {
+// A listener connects again if it was refused, or cut off silently before it listens.
+func TestListenConnectsAgain(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	p := proxied(t, url)
+	p := proxied(t, postgrestest.Database(t))
 	s := open(t, p.URL, nil)
 	p.Set(nil, true)
 	topics := listening(t, s)
 	until(t, "a first attempt to fail", func() bool { return p.Refused.Load() > 0 })
-	p.Set(nil, false)
-	expectAll(t, topics)
-}
-
-// A listener whose connection is cut off silently before it listens gives up and connects again.
-func TestListenSurvivesASilentCut(t *testing.T) {
-	t.Parallel()
-	p := proxied(t, postgrestest.Database(t))
-	s := open(t, p.URL, nil)
 	cut := p.Once(storetest.Silences, false, func(message string) bool { return strings.HasPrefix(message, "LISTEN") })
-	topics := listening(t, s)
-	<-cut
+	receive(t, "the cut", cut)
 	expectAll(t, topics)
 }
 

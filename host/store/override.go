@@ -192,10 +192,7 @@ func (s *Store) RemoveAnyOverride(ctx context.Context, id string) error {
 	if err == nil {
 		err = s.removeOverride(ctx, r, id)
 	}
-	if err != nil {
-		return fmt.Errorf("removing override: %w", err)
-	}
-	return nil
+	return wrap(err, "removing override")
 }
 
 func (s *Store) removeOverride(ctx context.Context, r requester, id string) error {
@@ -341,10 +338,7 @@ const overrideRetention = 24 * time.Hour
 // PruneOverrides deletes overrides that expired some time ago. The audit log records when they did.
 func (s *Store) PruneOverrides(ctx context.Context) error {
 	_, err := s.db.ExecContext(ctx, "DELETE FROM overrides WHERE expires_at < ?", s.now().Add(-overrideRetention))
-	if err != nil {
-		return fmt.Errorf("pruning overrides: %w", err)
-	}
-	return nil
+	return wrap(err, "pruning overrides")
 }
 
 // StoredOverride is a row of the overrides, for a verifier.

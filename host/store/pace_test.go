@@ -71,8 +71,7 @@ func TestPaceAfterStart(t *testing.T) {
 		least, each, late := p.at(now)
 		if wait := late + least + 2*connections*max(each, judged); wait > target {
 			t.Errorf("batch %d: %d checks at once would wait for %v, longer than %v (%v late)", i+1, connections, wait,
-				target,
-				late)
+				target, late)
 		}
 		p.ended(b.n, now)
 	}

@@ -33,9 +33,7 @@ func TestNewPartitionReceivesEarlierRecords(t *testing.T) {
 	evening := time.Date(2031, 3, 31, 20, 0, 0, 0, time.FixedZone("", -5*60*60))
 	later := open(t, s.url, func() time.Time { return evening })
 	for ref, table := range refs {
-		if got := place(ref); got != table {
-			t.Errorf("a record is in %s, want %s", got, table)
-		}
+		expect(t, "the partition of a record", place(ref), table)
 	}
 	for range 2 {
 		wantError(t, "creating existing partitions", later.EnsurePartitions(t.Context()), nil)

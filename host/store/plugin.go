@@ -40,10 +40,7 @@ func (r pluginRow) published() (registry.PublishedPlugin, error) {
 func (s *Store) PublishPlugin(
 	ctx context.Context, m registry.Module, version string, firstParty bool, notes registry.Notes,
 ) error {
-	if err := s.publish(ctx, m, version, firstParty, notes); err != nil {
-		return fmt.Errorf("publishing %s@%s: %w", m.Manifest.Name, version, err)
-	}
-	return nil
+	return wrap(s.publish(ctx, m, version, firstParty, notes), "publishing %s@%s", m.Manifest.Name, version)
 }
 
 func (s *Store) publish(
@@ -119,10 +116,7 @@ func (s *Store) pluginNotes(ctx context.Context, digest []byte) (map[registry.Di
 		}
 		all[d][r.Kind] = r.Note
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading notes about plugins: %w", err)
-	}
-	return all, nil
+	return all, wrap(err, "reading notes about plugins")
 }
 
 // Plugins lists all published versions, by name and newest first.
@@ -135,10 +129,7 @@ func (s *Store) Plugins(ctx context.Context) ([]registry.PublishedPlugin, error)
 			plugins[i], err = r.published()
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("listing plugins: %w", err)
-	}
-	return plugins, nil
+	return plugins, wrap(err, "listing plugins")
 }
 
 // Plugin returns a published version. It fails with registry.ErrNoPlugin.
@@ -152,10 +143,7 @@ func (s *Store) Plugin(ctx context.Context, name, version string) (registry.Publ
 	if err == nil {
 		p, err = row.published()
 	}
-	if err != nil {
-		return p, fmt.Errorf("looking up %s@%s: %w", name, version, err)
-	}
-	return p, nil
+	return p, wrap(err, "looking up %s@%s", name, version)
 }
 
 // Module returns the module with the given digest. It fails with registry.ErrNoPlugin, also if the stored bytes have

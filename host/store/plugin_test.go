@@ -13,7 +13,7 @@ import (
 func TestPublishedVersionNeverChanges(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
-	first, other := module(t, "probe", "1.0.0", "Probes"), module(t, "probe", "1.0.0", "Probes differently")
+	first, other := module(t, "probe", "Probes"), module(t, "probe", "Probes differently")
 	for range 2 {
 		noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", true, nil))
 	}
@@ -44,8 +44,8 @@ func TestPublishedVersionNeverChanges(t *testing.T) {
 func TestPluginNotes(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
-	first, taken := module(t, "probe", "1.0.0", "Probes"), module(t, "probe", "1.0.0", "Probes differently")
-	other := module(t, "other", "1.0.0", "Probes")
+	first, taken := module(t, "probe", "Probes"), module(t, "probe", "Probes differently")
+	other := module(t, "other", "Probes")
 	signed := registry.Notes{registry.NoteSignature: "a", registry.NotePassport: "b"}
 	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", false, signed))
 	noError(t, s.PublishPlugin(t.Context(), other, "1.0.0", false, registry.Notes{registry.NoteSignature: "o"}))
@@ -70,16 +70,15 @@ func TestPublishedModulesAreNotSentAgain(t *testing.T) {
 	needsPlainPostgres(t, "it adds triggers to tables of which each node of a cluster has a copy")
 	s := newStore(t, nil)
 	conn := session(t, s.url)
-	first, other := module(t, "probe", "1.0.0", "Probes"), module(t, "probe", "1.0.0", "Probes better")
+	first, other := module(t, "probe", "Probes"), module(t, "probe", "Probes better")
 	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", true, nil))
 	exec(t, conn, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN RAISE 'a module was sent'; END $$`,
 		"CREATE TRIGGER refuse BEFORE INSERT ON plugin_modules FOR EACH ROW EXECUTE FUNCTION refuse()")
 	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", true, nil))
 	wantError(t, "another module", s.PublishPlugin(t.Context(), other, "1.0.0", true, nil), registry.ErrVersionTaken)
-	if err := s.PublishPlugin(t.Context(), other, "1.0.1", true, nil); err == nil {
-		t.Error("a new module was published without being sent")
-	}
+	wantFailure(t, s.PublishPlugin(t.Context(), other, "1.0.1", true, nil),
+		"a new module was published without being sent")
 }
 
 // If several hosts publish a version with different content, only one of them succeeds.
@@ -89,7 +88,7 @@ func TestConcurrentPublishing(t *testing.T) {
 	hosts := []*Store{open(t, url, nil), open(t, url, nil)}
 	var modules []registry.Module
 	for i := range 8 {
-		modules = append(modules, module(t, "probe", "1.0.0", fmt.Sprintf("Probes in way %d", i)))
+		modules = append(modules, module(t, "probe", fmt.Sprintf("Probes in way %d", i)))
 	}
 	passed := 0
 	for _, err := range concurrently(len(modules), func(i int) error {
@@ -101,16 +100,14 @@ func TestConcurrentPublishing(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if passed != 1 {
-		t.Errorf("%d contents of one version were published, want 1", passed)
-	}
+	expect(t, "contents of one version that were published", passed, 1)
 }
 
 func TestAlteredModuleIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
 	conn := session(t, s.url)
-	original, other := module(t, "probe", "1.0.0", "Probes"), module(t, "probe", "1.0.0", "Steals")
+	original, other := module(t, "probe", "Probes"), module(t, "probe", "Steals")
 	noError(t, s.PublishPlugin(t.Context(), original, "1.0.0", false, nil))
 	for name, wasm := range map[string][]byte{
 		"another module": other.Wasm, "more bytes": append([]byte{}, append(original.Wasm, 0, 1, 0)...),

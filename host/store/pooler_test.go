@@ -34,8 +34,7 @@ func TestThroughPooler(t *testing.T) {
 	pooler := storetest.NewPooler(t, at)
 	tests := process.CommandContext(t.Context(), os.Args[0], "-test.v",
 		"-test.run", "^("+strings.Join(throughPooler, "|")+")$")
-	tests.Env = append(os.Environ(), poolerEnv+"="+pooler.Addr, "ASSAY_TEST_DATABASE_URL="+at,
-		"ASSAY_TEST_CITUS_URL=")
+	tests.Env = append(os.Environ(), poolerEnv+"="+pooler.Addr, "ASSAY_TEST_DATABASE_URL="+at, "ASSAY_TEST_CITUS_URL=")
 	out, err := tests.CombinedOutput()
 	if err != nil {
 		t.Errorf("%v:\n%s", err, out)

@@ -156,14 +156,19 @@ func TestUnreadableContributions(t *testing.T) {
 	expect(t, "contributions left", waits(t, g.s), 0)
 }
 
-// Counters stop at the maximum of their type.
-func TestGraphCountersSaturate(t *testing.T) {
+// A check with an earlier time, from a host whose clock is behind, does not make the graph older. Counters stop at the
+// maximum of their type.
+func TestLimitsOfSightings(t *testing.T) {
 	t.Parallel()
 	g := newGraphTest(t, 1)
 	e := g.domain("shop.example.org")
-	g.check(0, e, check.Block)
-	g.check(0, e, check.Review)
-	noError(t, g.s.CatchUp(t.Context()))
+	for _, verdict := range []check.Verdict{check.Block, check.Review} {
+		g.check(0, e, verdict)
+		noError(t, g.s.CatchUp(t.Context()))
+		g.advance(-time.Second)
+	}
+	expect(t, "the earliest last time", one[time.Time](t, g.s, `SELECT least((SELECT min(last_seen)
+		FROM graph_sightings), (SELECT min(last_seen) FROM graph_edges))`).UTC(), noon)
 	exec(t, session(t, g.s.url),
 		"UPDATE graph_sightings SET checks = 2147483646, blocked = 2147483647, reviewed = 2147483647",
 		"UPDATE graph_edges SET checks = 2147483647")
@@ -173,34 +178,6 @@ func TestGraphCountersSaturate(t *testing.T) {
 	expect(t, "the lowest counter", one[int](t, g.s, `SELECT least((SELECT min(checks) FROM graph_sightings),
 		(SELECT min(checks) FROM graph_edges),
 		(SELECT min(least(blocked, reviewed)) FROM graph_sightings WHERE kind = 'domain'))`), math.MaxInt32)
-}
-
-// A check with an earlier time, from a host whose clock is behind, does not make the graph older.
-func TestEarlierCheckIsAppliedLater(t *testing.T) {
-	t.Parallel()
-	g := newGraphTest(t, 1)
-	e := g.domain("shop.example.org")
-	for range 2 {
-		g.check(0, e, check.Allow)
-		noError(t, g.s.CatchUp(t.Context()))
-		g.advance(-time.Second)
-	}
-	expect(t, "the earliest last time", one[time.Time](t, g.s, `SELECT least((SELECT min(last_seen)
-		FROM graph_sightings), (SELECT min(last_seen) FROM graph_edges))`).UTC(), noon)
-}
-
-// Callers without a key are not a customer.
-func TestChecksWithoutAKeyAreNoVote(t *testing.T) {
-	t.Parallel()
-	g := newGraphTest(t, 3)
-	e := g.domain("shop.example.org")
-	for customer := range 3 {
-		g.check(customer, e, check.Allow)
-	}
-	noError(t, g.l.Append(t.Context(), at(decided(g.s.PublicCaller(), e, check.Block), *g.clock.Load())))
-	if a := g.aggregate(e); a.Customers != 3 || a.BlockedShare != 0 {
-		t.Errorf("%+v, want 3 customers and no block", a)
-	}
 }
 
 // A host that applies contributions waits only briefly for a locked row of the graph.

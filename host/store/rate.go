@@ -42,10 +42,7 @@ func (s *Store) SettleUses(ctx context.Context, accepted map[string]int64) (map[
 // PruneRates deletes uses that no longer count.
 func (s *Store) PruneRates(ctx context.Context) error {
 	_, err := s.db.NewRaw("DELETE FROM rate_uses WHERE used_at <= now() - interval '1 minute'").Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("pruning uses: %w", err)
-	}
-	return nil
+	return wrap(err, "pruning uses")
 }
 
 func (s *Store) rateName(name string) string {

@@ -5,9 +5,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
-	"time"
 
-	"assay/host/access/admission"
 	"assay/host/store/postgres/postgrestest"
 )
 
@@ -44,43 +42,4 @@ func TestSettleUses(t *testing.T) {
 		return err
 	})...))
 	expect(t, "uses", one[int](t, a, "SELECT max(used) FROM rate_uses"), 8)
-}
-
-// TestRatesAcrossHosts floods two hosts with one key for two minutes of a fake clock. In no minute may they accept more
-// than 1.2 times its rate.
-func TestRatesAcrossHosts(t *testing.T) {
-	t.Parallel()
-	url := postgrestest.Database(t)
-	now := noon
-	clock := func() time.Time { return now }
-	stores := []*Store{open(t, url, nil), open(t, url, nil)}
-	hosts := []*admission.Limiter{admission.NewLimiter(clock), admission.NewLimiter(clock)}
-	rate := admission.Rate{Name: "pro", PerMinute: 1200}
-	var accepted [1200]int // in each tenth of a second
-	for n := range accepted {
-		for i, h := range hosts {
-			for range 20 {
-				if h.Take("key_1", rate) == nil {
-					accepted[n]++
-				}
-			}
-			if n%10 == 5*i {
-				noError(t, h.Settle(t.Context(), stores[i]))
-			}
-		}
-		now = now.Add(100 * time.Millisecond)
-	}
-	window, most := 0, 0
-	for n, k := range accepted {
-		window += k
-		if n >= 600 {
-			window -= accepted[n-600]
-		}
-		most = max(most, window)
-	}
-	t.Logf("at most %d of %d in a minute, %d in the last", most, rate.PerMinute, window)
-	if most > rate.PerMinute*12/10 || window < rate.PerMinute*9/10 {
-		t.Errorf("two hosts accepted %d in a minute, and %d in the last; the rate is %d", most, window,
-			rate.PerMinute)
-	}
 }

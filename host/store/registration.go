@@ -48,20 +48,14 @@ func (s *Store) SaveRegistration(ctx context.Context, domain string, r registrat
 		"changed": bun.NullTime{Time: r.Changed}, "registrar": r.Registrar, "status": r.Status,
 		"fetched_at": r.Fetched.UTC(), "next_at": r.NextFetch.UTC(), "failures": r.Failures,
 	}).Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("storing a registration: %w", err)
-	}
-	return nil
+	return wrap(err, "storing a registration")
 }
 
 // PruneRegistrations deletes registrations that have not been refreshed for registrationMaxAge.
 func (s *Store) PruneRegistrations(ctx context.Context) error {
 	_, err := s.db.NewRaw("DELETE FROM registrations WHERE fetched_at < ?", s.now().UTC().Add(-registrationMaxAge)).
 		Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("pruning registrations: %w", err)
-	}
-	return nil
+	return wrap(err, "pruning registrations")
 }
 
 // registrationKey returns the keyed hash under which a domain's registration is stored.

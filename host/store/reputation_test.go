@@ -242,9 +242,7 @@ func TestFirstHandVerdict(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := &check.Decision{Fused: check.Fused{Score: tt.score, Verdict: tt.verdict}, Layers: layers(tt.layers)}
-			if got := firstHandVerdict(d); got != tt.want {
-				t.Errorf("firstHandVerdict = %s, want %s", got, tt.want)
-			}
+			expect(t, "firstHandVerdict", firstHandVerdict(d), tt.want)
 		})
 	}
 }
@@ -271,9 +269,7 @@ func TestFirstHandVerdictOfOverriddenCheck(t *testing.T) {
 	for name, tt := range tests {
 		d := &check.Decision{Fused: check.Fused{Score: 70, Verdict: tt.override.Verdict}, Layers: tt.layers,
 			Override: &tt.override}
-		if got := firstHandVerdict(d); got != tt.want {
-			t.Errorf("%s: %s, want %s", name, got, tt.want)
-		}
+		expect(t, name, firstHandVerdict(d), tt.want)
 	}
 }
 
@@ -322,9 +318,7 @@ func TestObservedParents(t *testing.T) {
 	}
 	many := observedParents(entity.Facts{"dns.ns": "a.one.example a.two.example a.three.example",
 		"dns.a": "bad 192.0.2.1 198.51.100.1 203.0.113.1"})
-	if len(many) != 2*maxObserved {
-		t.Errorf("%d parents %v, want %d", len(many), many, 2*maxObserved)
-	}
+	expect(t, "parents", len(many), 2*maxObserved)
 }
 
 // Pruning deletes sightings that no longer count and keeps those that were renewed.
@@ -372,9 +366,7 @@ func TestAggregatesOfManySubjects(t *testing.T) {
 		if i%100 == 50 {
 			want = 3 + i/100
 		}
-		if r.Customers != want {
-			t.Errorf("subject %d: %+v, want %d customers", i, r, want)
-		}
+		expect(t, fmt.Sprint("customers of subject ", i), r.Customers, want)
 	}
 }
 

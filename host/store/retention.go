@@ -96,19 +96,13 @@ func (s *Store) KeepAnchor(ctx context.Context, anchor audit.Anchor, note string
 	if err == nil && !matches {
 		err = fmt.Errorf("record %d does not match the anchor", anchor.Seq)
 	}
-	if err != nil {
-		return fmt.Errorf("keeping the anchor of audit chain %d: %w", anchor.Chain, err)
-	}
-	return nil
+	return wrap(err, "keeping the anchor of audit chain %d", anchor.Chain)
 }
 
 // AnchorNotes returns a chain's signed anchors, oldest first. They are not verified.
 func (l AuditLog) AnchorNotes(ctx context.Context, chain int) (notes []string, err error) {
 	err = l.db.NewRaw("SELECT note FROM audit_anchors WHERE chain = ? ORDER BY seq", chain).Scan(ctx, &notes)
-	if err != nil {
-		return nil, fmt.Errorf("reading audit anchors: %w", err)
-	}
-	return notes, nil
+	return notes, wrap(err, "reading audit anchors")
 }
 
 // Anchors returns a chain's anchors, oldest first. The error is an *audit.BreakError if one was not signed for
@@ -162,10 +156,7 @@ func (s *Store) PruneAudit(ctx context.Context, anchors []audit.Anchor) error {
 		s.log.Info("pruning audit records was postponed", "error", err)
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("pruning audit records: %w", err)
-	}
-	return nil
+	return wrap(err, "pruning audit records")
 }
 
 // dropPartition drops a month's partition and moves records after their chain's cut to the default partition. If there

@@ -60,9 +60,7 @@ func TestReview(t *testing.T) {
 		wantError(t, "taking again", s.TakeReview(t.Context(), ref, "Ana"), decision.ErrNotTaken)
 		kept := must(s.Feedback(t.Context(), caller, ref, nil))(t)
 		legitimate := kept != nil && kept.Label == feedback.Legitimate
-		if legitimate != (outcome == decision.Overturned) {
-			t.Errorf("feedback on an %s verdict: %+v", outcome, kept)
-		}
+		expect(t, "feedback on a verdict that was "+outcome, legitimate, outcome == decision.Overturned)
 		expect(t, "open reviews", len(must(s.OpenReviews(t.Context(), 10))(t)), 0)
 	}
 	expect(t, "readable reasons", one[int](t, s, `SELECT count(*) FROM reviews
@@ -100,49 +98,56 @@ func TestReviewOnOwnContestedChecksOnly(t *testing.T) {
 	expect(t, "reviews", one[int](t, s, "SELECT count(*) FROM reviews"), 0)
 }
 
-func TestReviewIsExportedErasedAndPruned(t *testing.T) {
+func TestReviewAndFeedbackAreExportedErasedAndPruned(t *testing.T) {
 	t.Parallel()
 	now := day(2021, time.January, 5)
 	s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
-	blocked := func(value string) string {
-		return appendOne(t, l, at(decided(caller, parse(t, entity.Domain, value), check.Block), now))
-	}
-	old := blocked("old.example")
-	must(s.AskReview(t.Context(), caller, old, "x"))(t)
-	now = day(2022, time.March, 10)
-	kept, erased := blocked("kept.example"), blocked("erased.example")
-	for _, ref := range []string{kept, erased} {
+	contested := func(value string) string {
+		ref := appendOne(t, l, at(decided(caller, parse(t, entity.Domain, value), check.Block), now))
 		must(s.AskReview(t.Context(), caller, ref, "x"))(t)
+		keep(t, s, caller, feedback.Report{Ref: ref, Label: feedback.Fraud, Note: "Jane"}, layersOfShop)
+		return ref
 	}
+	contested("old.example")
+	now = day(2022, time.March, 10)
+	kept, erased := contested("kept.example"), contested("erased.example")
 	exported := export(t, s, caller, privacy.Selector{Ref: kept})
 	noDiff(t, "exported", must(s.Review(t.Context(), caller, kept))(t), exported.Checks[0].Review)
 	prune(t, s)
-	expect(t, "reviews of a pruned check", one[int](t, s, "SELECT count(*) FROM reviews WHERE ref = ?", old), 0)
 	erase(t, s, caller, privacy.Selector{Ref: erased})
-	expect(t, "all reviews", one[string](t, s, "SELECT string_agg(ref, ' ') FROM reviews"), kept)
-	_, err := s.AskReview(t.Context(), caller, erased, "x")
-	wantError(t, "a review of an erased check", err, feedback.ErrUnknownCheck)
+	for _, table := range []string{"reviews", "feedback"} {
+		expect(t, "checks with "+table, one[string](t, s, "SELECT string_agg(ref, ' ') FROM "+table), kept)
+	}
+	wantError(t, "a review of an erased check", errOf(s.AskReview(t.Context(), caller, erased, "x")),
+		feedback.ErrUnknownCheck)
+	wantError(t, "feedback on an erased check", errOf(s.KeepFeedback(t.Context(), caller,
+		feedback.Report{Ref: erased, Label: feedback.Fraud}, nil)), feedback.ErrUnknownCheck)
 }
 
-// Requests for reviews, their outcomes and erasures of one subject at once leave no review of an erased check, and
-// never deadlock.
-func TestReviewsDuringErasures(t *testing.T) {
+// Requests for reviews, their outcomes, feedback and erasures of one subject at once leave nothing about an erased
+// check, and never deadlock.
+func TestReviewsAndFeedbackDuringErasures(t *testing.T) {
 	t.Parallel()
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	e := parse(t, entity.Domain, "example.org")
-	for range 10 {
+	for range 20 {
 		ref := appendOne(t, l, decided(caller, e, check.Block))
-		errs := concurrently(4, func(i int) error {
+		errs := concurrently(6, func(i int) error {
 			ctx := context.Background()
-			if i == 0 {
+			var err error
+			switch {
+			case i == 0:
 				return errOf(s.Erase(ctx, caller, about(e)))
-			}
-			err := errOf(s.AskReview(ctx, caller, ref, "x"))
-			if err == nil {
-				err = s.TakeReview(ctx, ref, "Ana")
-			}
-			if err == nil {
-				err = s.SettleReview(ctx, ref, settle(decision.Overturned))
+			case i < 3:
+				err = errOf(s.KeepFeedback(ctx, caller, feedback.Report{Ref: ref, Label: feedback.Fraud}, layersOfShop))
+			default:
+				err = errOf(s.AskReview(ctx, caller, ref, "x"))
+				if err == nil {
+					err = s.TakeReview(ctx, ref, "Ana")
+				}
+				if err == nil {
+					err = s.SettleReview(ctx, ref, settle(decision.Overturned))
+				}
 			}
 			for _, ended := range []error{feedback.ErrUnknownCheck, decision.ErrNoReview, decision.ErrNotTaken} {
 				if errors.Is(err, ended) {

@@ -46,10 +46,7 @@ func (s *Store) prepareSchema(ctx context.Context, wanted Schema) error {
 	if wanted == RequireSchema {
 		return nil
 	}
-	if err := s.migrate(ctx, migrations.FS); err != nil {
-		return fmt.Errorf("migrating database: %w", err)
-	}
-	return nil
+	return wrap(s.migrate(ctx, migrations.FS), "migrating database")
 }
 
 // compareSecret fails with ErrOtherSecret if the database was created with another secret. It reports whether the

@@ -54,10 +54,7 @@ func (s *Store) SealedWith(ctx context.Context, prefix []byte) (map[string]int, 
 			err = count(c.table, "substring(? FROM 1 FOR ?) = ?", bun.Ident(c.column), len(prefix), prefix)
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("counting encrypted values: %w", err)
-	}
-	return counts, nil
+	return counts, wrap(err, "counting encrypted values")
 }
 
 // Reseal encrypts the values that do not expire under the current generation of the secret, and returns how many it

@@ -268,10 +268,7 @@ func (s *Store) CloseAccountSignIn(ctx context.Context, account string) error {
 			_, err = s.db.NewRaw(statement, account).Exec(ctx)
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("closing an account's sign-in: %w", err)
-	}
-	return nil
+	return wrap(err, "closing an account's sign-in")
 }
 
 // PruneSignIns deletes the sessions and links that have expired.

@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"time"
 
@@ -43,4 +44,12 @@ func (c columns) json() string {
 		panic(err) // columns are texts, numbers, times and byte strings
 	}
 	return string(text)
+}
+
+// wrap says what failed, as a gerund phrase, if err is not nil.
+func wrap(err error, doing string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(doing+": %w", append(args, err)...)
 }

@@ -8,48 +8,31 @@ import (
 	"assay/host/entity"
 )
 
-func TestWebhookBacklog(t *testing.T) {
+func TestBacklogs(t *testing.T) {
 	t.Parallel()
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	conn := session(t, s.url)
 	expect(t, "empty backlog", must(s.WebhookBacklog(t.Context()))(t), WebhookBacklog{})
+	expect(t, "empty backlog of the graph", must(s.GraphBacklog(t.Context()))(t), GraphBacklog{})
 	must(s.SetEndpoint(t.Context(), caller.Account, "https://receiver.example/hook"))(t)
-	for range 3 {
-		noError(t, l.Append(t.Context(), decided(caller, parse(t, entity.Domain, "example.org"), check.Block)))
-	}
-	for _, change := range []string{
-		// One was tried without success and waits, another has been due for a minute, and a third one is delivered.
-		`UPDATE webhook_events SET next_attempt_at = now() + interval '1 hour', attempts = 1 WHERE sequence = 1`,
+	blocked(t, l, caller, 3)
+	// One was tried without success and waits, another has been due for a minute, and a third one is delivered.
+	exec(t, conn,
+		"UPDATE webhook_events SET next_attempt_at = now() + interval '1 hour', attempts = 1 WHERE sequence = 1",
 		`UPDATE webhook_events SET next_attempt_at = now() - interval '1 minute' WHERE sequence = 2`,
 		`UPDATE webhook_events SET state = 'delivered', sealed_payload = NULL, next_attempt_at = NULL,
 			settled_at = now() WHERE sequence = 3`,
 		`UPDATE webhook_endpoints SET failing_since = now(), failed_at = now()`,
-	} {
-		if _, err := s.db.ExecContext(t.Context(), change); err != nil {
-			t.Fatal(err)
-		}
-	}
+		"UPDATE graph_contributions SET added_at = added_at - interval '1 minute'")
 	got := must(s.WebhookBacklog(t.Context()))(t)
 	if got.Late < time.Minute || got.Late > time.Hour {
 		t.Errorf("the oldest event is late by %v, want about a minute", got.Late)
 	}
 	got.Late = 0
 	expect(t, "backlog", got, WebhookBacklog{Pending: 2, Due: 1, Retried: 1, Failing: 1})
-}
-
-func TestGraphBacklog(t *testing.T) {
-	t.Parallel()
-	s, l, caller := newLedger(t, nil, LedgerConfig{})
-	expect(t, "empty backlog", must(s.GraphBacklog(t.Context()))(t), GraphBacklog{})
-	for range 2 {
-		noError(t, l.Append(t.Context(), decided(caller, parse(t, entity.Domain, "example.org"), check.Allow)))
-	}
-	if _, err := s.db.ExecContext(t.Context(),
-		"UPDATE graph_contributions SET added_at = added_at - interval '1 minute'"); err != nil {
-		t.Fatal(err)
-	}
-	got := must(s.GraphBacklog(t.Context()))(t)
-	if got.Checks != 2 || got.Oldest < time.Minute || got.Clipped {
-		t.Errorf("the backlog is %+v, want 2 checks that have waited for a minute", got)
+	graph := must(s.GraphBacklog(t.Context()))(t)
+	if graph.Checks != 3 || graph.Oldest < time.Minute || graph.Clipped {
+		t.Errorf("the backlog is %+v, want 3 checks that have waited for a minute", graph)
 	}
 	noError(t, s.CatchUp(t.Context()))
 	expect(t, "applied backlog", must(s.GraphBacklog(t.Context()))(t), GraphBacklog{})

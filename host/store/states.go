@@ -42,8 +42,5 @@ func (s *Store) SetQuota(ctx context.Context, accountID string, quota int) error
 	if err == nil && !found {
 		err = fmt.Errorf("%w: %s", billing.ErrNoAccount, accountID)
 	}
-	if err != nil {
-		return fmt.Errorf("setting the quota: %w", err)
-	}
-	return nil
+	return wrap(err, "setting the quota")
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -30,9 +31,7 @@ func wantStates(t *testing.T, s *Store) {
 		stored, err := log.States(ctx)
 		for _, state := range stored {
 			name := [2]string{state.Type, state.ID}
-			if recorded[name] != audit.Hash(state.Digest) {
-				t.Errorf("the last record of %s is not about its row", name)
-			}
+			expect(t, fmt.Sprint("the last record of ", name), recorded[name], audit.Hash(state.Digest))
 			delete(recorded, name)
 		}
 		return err

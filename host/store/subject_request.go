@@ -74,10 +74,7 @@ func (s *Store) requested(ctx context.Context, c check.Caller, selector privacy.
 func (s *Store) Begin(ctx context.Context, c check.Caller, kind privacy.Kind, selector privacy.Selector) (
 	*privacy.Request, error) {
 	request, err := s.begin(ctx, c, kind, selector)
-	if err != nil {
-		return nil, withOutage(fmt.Errorf("beginning a privacy request: %w", err))
-	}
-	return request, nil
+	return request, withOutage(wrap(err, "beginning a privacy request"))
 }
 
 //go:embed sql/begin_request.sql
@@ -139,10 +136,7 @@ func (s *Store) Request(ctx context.Context, c check.Caller, id string) (*privac
 // check.ErrUnauthorized.
 func (s *Store) Requests(ctx context.Context, c check.Caller) ([]*privacy.Request, error) {
 	found, err := s.requests(ctx, c, "")
-	if err != nil {
-		return nil, withOutage(fmt.Errorf("reading privacy requests: %w", err))
-	}
-	return found, nil
+	return found, withOutage(wrap(err, "reading privacy requests"))
 }
 
 // requests returns the caller's requests with an id, or all if it is empty.
@@ -171,10 +165,7 @@ func (s *Store) Download(ctx context.Context, c check.Caller, id, after string) 
 	if err == nil {
 		part, err = s.openPart(ctx, r, id, after)
 	}
-	if err != nil {
-		return nil, withOutage(fmt.Errorf("downloading an export: %w", err))
-	}
-	return part, nil
+	return part, withOutage(wrap(err, "downloading an export"))
 }
 
 //go:embed sql/export_part.sql
@@ -228,8 +219,5 @@ func (s *Store) PruneRequests(ctx context.Context) error {
 				"requests": s.now().Add(-privacy.KeepRequest)}).Exec(ctx)
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("pruning privacy requests: %w", err)
-	}
-	return nil
+	return wrap(err, "pruning privacy requests")
 }

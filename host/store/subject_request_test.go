@@ -1,15 +1,11 @@
 package store
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"assay/host/check"
 	"assay/host/customer/privacy"
@@ -180,94 +176,4 @@ func TestManyLinksAreErasedInPieces(t *testing.T) {
 	expect(t, "sightings of the subject's parent", sightingOf(t, s, caller.Account, "maildomain",
 		"mailbox-example.net"), "0 rows")
 	verifyLedger(t, s)
-}
-
-var (
-	subjectChecks = flag.Int("subject-checks", 1500, "checks of the subject in TestRightsUnderLoad")
-	subjectOthers = flag.Int("subject-others", 4, "clients that check others in TestRightsUnderLoad")
-)
-
-// TestRightsUnderLoad exports and erases a subject in the background while others are checked on the same chain. It
-// logs how long that takes, how long others wait with and without it, and how long the head is locked:
-// go test ./host/store -run TestRightsUnderLoad -v -args -subject-checks 50000
-func TestRightsUnderLoad(t *testing.T) {
-	t.Parallel()
-	s, l, caller := newLedger(t, nil, LedgerConfig{})
-	jane, john := parse(t, entity.Email, "jane.roe@example.net"), parse(t, entity.Email, "john.roe@example.net")
-	for range *subjectChecks / 50 {
-		noError(t, l.Append(t.Context(), decidedMany(caller, jane, check.Allow, 50)...))
-	}
-	noError(t, s.CatchUp(t.Context()))
-	ctx, stop := context.WithCancel(t.Context())
-	var others sync.WaitGroup
-	defer others.Wait()
-	defer stop()
-	var mu sync.Mutex
-	var waits, holds []time.Duration
-	tick := func(every time.Duration, into *[]time.Duration, f func() error) {
-		others.Go(func() {
-			for next := time.NewTicker(every); ; {
-				select {
-				case <-ctx.Done():
-					next.Stop()
-					return
-				case <-next.C:
-				}
-				start := time.Now()
-				if err := f(); err != nil && ctx.Err() == nil {
-					t.Error(err)
-					return
-				}
-				mu.Lock()
-				*into = append(*into, time.Since(start))
-				mu.Unlock()
-			}
-		})
-	}
-	for range *subjectOthers {
-		tick(20*time.Millisecond, &waits, func() error {
-			return l.Append(context.Background(), decided(caller, john, check.Allow))
-		})
-	}
-	conn := session(t, s.url)
-	tick(time.Millisecond, &holds, func() error { // a probe waits as long as the head is locked
-		_, err := conn.Exec(context.Background(), "SELECT FROM audit_heads WHERE chain = 0 FOR UPDATE")
-		return err
-	})
-	phase := func(name string, f func()) {
-		mu.Lock()
-		waits, holds = nil, nil
-		mu.Unlock()
-		start := time.Now()
-		f()
-		took := time.Since(start)
-		mu.Lock()
-		defer mu.Unlock()
-		slices.Sort(waits)
-		slices.Sort(holds)
-		at := func(sorted []time.Duration, percent int) time.Duration {
-			if len(sorted) == 0 {
-				return 0
-			}
-			return sorted[(len(sorted)-1)*percent/100].Round(10 * time.Microsecond)
-		}
-		t.Logf("%s: %v; %d checks of others, p50 %v, p99 %v; waits for the head: p50 %v, p99 %v, longest %v", name,
-			took.Round(time.Millisecond), len(waits), at(waits, 50), at(waits, 99), at(holds, 50), at(holds, 99),
-			at(holds, 100))
-	}
-	runner := &privacy.Runner{Queue: s, Every: 10 * time.Millisecond, Logger: s.log,
-		Late: func() time.Duration { _, _, late := l.Pace(); return late }}
-	phase("without", func() { receive(t, "rest", time.After(time.Duration(*subjectChecks/5)*time.Millisecond)) })
-	others.Go(func() { runner.Run(ctx) })
-	for _, kind := range []privacy.Kind{privacy.KindExport, privacy.KindErasure} {
-		phase(string(kind), func() {
-			request := must(s.Begin(t.Context(), caller, kind, about(jane)))(t)
-			for request.State == privacy.StateRunning {
-				receive(t, "a while", time.After(20*time.Millisecond))
-				request = must(s.Request(t.Context(), caller, request.ID))(t)
-			}
-			expect(t, "state", request.State, privacy.StateDone)
-			expect(t, "done", request.Done, *subjectChecks/50*50)
-		})
-	}
 }

@@ -73,10 +73,7 @@ func (s *Store) changeSubscription(ctx context.Context, what string, otherwise e
 			err = otherwise
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	return nil
+	return wrap(err, "%s", what)
 }
 
 //go:embed sql/subscriptions.sql
@@ -170,10 +167,7 @@ func (s *Store) ConfirmSubscribed(ctx context.Context, c *feed.Claim) error {
 	if err == nil && !held {
 		err = feed.ErrClaimLost
 	}
-	if err != nil {
-		return fmt.Errorf("storing the outcome of a fetch: %w", err)
-	}
-	return nil
+	return wrap(err, "storing the outcome of a fetch")
 }
 
 // FailSubscribed records why no new version was imported, and ends the claim. held is the size of a version that is

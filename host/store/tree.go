@@ -77,10 +77,7 @@ func (s *Store) Trees(ctx context.Context) (map[int]Tree, error) {
 func (s *Store) StartTree(ctx context.Context, chain int, first int64) error {
 	_, err := s.db.NewRaw(`INSERT INTO audit_trees (chain, first, root) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
 		chain, first, audit.EmptyRoot[:]).Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("starting the Merkle tree of audit chain %d: %w", chain, err)
-	}
-	return nil
+	return wrap(err, "starting the Merkle tree of audit chain %d", chain)
 }
 
 // GrowTree extends a chain's stored tree from one head to another, with the tiles that are new or longer. It reports
@@ -95,10 +92,7 @@ func (s *Store) GrowTree(ctx context.Context, from, to audit.TreeHead, tiles []a
 		return false, &audit.BreakError{Chain: from.Chain, Seq: from.Size,
 			Reason: "a stored tile of its Merkle tree differs from the records"}
 	}
-	if err != nil {
-		return false, fmt.Errorf("extending the Merkle tree of audit chain %d: %w", from.Chain, err)
-	}
-	return grown, nil
+	return grown, wrap(err, "extending the Merkle tree of audit chain %d", from.Chain)
 }
 
 // dataCorrupted is the SQLSTATE with which audit_grow refuses to overwrite a tile.
@@ -133,10 +127,7 @@ func (s *Store) Leaves(ctx context.Context, chain int, from, until int64, limit 
 // RecordedAt returns the time of a record.
 func (s *Store) RecordedAt(ctx context.Context, chain int, seq int64) (at time.Time, err error) {
 	err = s.db.NewRaw("SELECT recorded_at FROM audit_records WHERE chain = ? AND seq = ?", chain, seq).Scan(ctx, &at)
-	if err != nil {
-		return at, fmt.Errorf("reading the time of record %d of audit chain %d: %w", seq, chain, err)
-	}
-	return at, nil
+	return at, wrap(err, "reading the time of record %d of audit chain %d", seq, chain)
 }
 
 // Tiles returns the hashes of tiles, as they are stored: more than asked for, fewer, or nil.

@@ -45,10 +45,7 @@ func (s *Store) CountChecks(ctx context.Context, c check.Caller, from, until tim
 	if err == nil {
 		counts, err = s.countChecks(ctx, r, from, until)
 	}
-	if err != nil {
-		return nil, withOutage(fmt.Errorf("counting checks: %w", err))
-	}
-	return counts, nil
+	return counts, withOutage(wrap(err, "counting checks"))
 }
 
 func (s *Store) countChecks(ctx context.Context, r requester, from, until time.Time) ([]decision.Count, error) {
@@ -79,10 +76,7 @@ type pastDays struct {
 // minutes, so that recently erased checks may still be included.
 func (s *Store) CountDays(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error) {
 	counts, err := s.countDays(ctx, c, from, until)
-	if err != nil {
-		return nil, withOutage(fmt.Errorf("counting checks: %w", err))
-	}
-	return counts, nil
+	return counts, withOutage(wrap(err, "counting checks"))
 }
 
 func (s *Store) countDays(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error) {

@@ -66,10 +66,7 @@ func (s *Store) MoveEndpoint(ctx context.Context, accountID, url string) error {
 	if err == nil {
 		err = endpointExists(ctx, s.db, accountID)
 	}
-	if err != nil {
-		return fmt.Errorf("moving webhook endpoint: %w", err)
-	}
-	return nil
+	return wrap(err, "moving webhook endpoint")
 }
 
 //go:embed sql/enable_endpoint.sql
@@ -82,10 +79,7 @@ func (s *Store) EnableEndpoint(ctx context.Context, accountID string) error {
 		result, err := s.db.NewRaw(enableEndpoint, named{"account": accountID}).Exec(ctx)
 		return oneRow(result, err, webhook.ErrNoEndpoint)
 	})
-	if err != nil {
-		return fmt.Errorf("enabling webhook endpoint: %w", err)
-	}
-	return nil
+	return wrap(err, "enabling webhook endpoint")
 }
 
 // endpointExists returns webhook.ErrNoEndpoint if the account has no endpoint.
@@ -125,10 +119,7 @@ func (s *Store) RemoveEndpoint(ctx context.Context, accountID string) error {
 	if err == nil && !found {
 		err = webhook.ErrNoEndpoint
 	}
-	if err != nil {
-		return fmt.Errorf("removing webhook endpoint: %w", err)
-	}
-	return nil
+	return wrap(err, "removing webhook endpoint")
 }
 
 // discardEvents returns a query that deletes the payloads of events that can never be sent, and fails those that are

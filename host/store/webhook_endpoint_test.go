@@ -1,11 +1,11 @@
 package store
 
 import (
-	"errors"
 	"testing"
 	"time"
 
 	"assay/host/check"
+	"assay/host/customer/billing"
 	"assay/host/customer/webhook"
 )
 
@@ -26,8 +26,7 @@ func TestReplacedSecretsOverlap(t *testing.T) {
 	first := must(s.SetEndpoint(t.Context(), account, "https://one.example"))(t)
 	rotate := func(overlap time.Duration) string {
 		t.Helper()
-		secret := must(s.RotateSecret(t.Context(), account, overlap))(t)
-		return secret
+		return must(s.RotateSecret(t.Context(), account, overlap))(t)
 	}
 	expect := func(when string, want ...string) {
 		t.Helper()
@@ -73,9 +72,7 @@ func TestRemoveEndpoint(t *testing.T) {
 	noError(t, s.RemoveEndpoint(t.Context(), caller.Account))
 	n := one[int](t, s, `SELECT count(*) FROM webhook_events
 		WHERE state = 'failed' AND sealed_payload IS NULL AND account_id = ?`, caller.Account)
-	if n != 2 {
-		t.Errorf("%d events failed without a payload, want 2", n)
-	}
+	expect(t, "events that failed without a payload", n, 2)
 	if _, retry := finish(t, o, ended(inFlight, 500)); retry {
 		t.Error("the attempt in flight is retried")
 	}
@@ -83,13 +80,15 @@ func TestRemoveEndpoint(t *testing.T) {
 	if d := claimOne(t, o); d.Ref != kept {
 		t.Errorf("event %s of the removed endpoint was claimed", d.Ref)
 	}
+	for _, account := range []string{"acct_unknown", publicAccount} {
+		wantError(t, "endpoint of "+account, errOf(s.SetEndpoint(t.Context(), account, "https://one.example")),
+			billing.ErrNoAccount)
+	}
 	for name, err := range map[string]error{
 		"removing again": s.RemoveEndpoint(t.Context(), caller.Account),
 		"moving":         s.MoveEndpoint(t.Context(), caller.Account, "https://one.example"),
-		"rotating":       func() error { _, err := s.RotateSecret(t.Context(), caller.Account, 0); return err }(),
+		"rotating":       errOf(s.RotateSecret(t.Context(), caller.Account, 0)),
 	} {
-		if !errors.Is(err, webhook.ErrNoEndpoint) {
-			t.Errorf("%s: %v, want ErrNoEndpoint", name, err)
-		}
+		wantError(t, name, err, webhook.ErrNoEndpoint)
 	}
 }

@@ -63,10 +63,7 @@ func (s *Store) RecentEvents(ctx context.Context, accountID, state string, below
 	events := []webhook.Event{}
 	err := s.db.NewRaw(recentEvents, named{"account": accountID, "state": state, "below": below, "limit": limit}).
 		Scan(ctx, &events)
-	if err != nil {
-		return nil, fmt.Errorf("listing webhook events: %w", err)
-	}
-	return events, nil
+	return events, wrap(err, "listing webhook events")
 }
 
 // Attempts lists the attempts to deliver an account's event, oldest first. It fails with webhook.ErrNoEvent.
@@ -157,10 +154,7 @@ func (s *Store) ResendEvent(ctx context.Context, accountID, ref string) error {
 			}
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("resending %s: %w", ref, err)
-	}
-	return nil
+	return wrap(err, "resending %s", ref)
 }
 
 var errNotResent = errors.New("nothing was resent")
@@ -187,10 +181,7 @@ func (s *Store) ResendFailed(ctx context.Context, accountID string, since time.T
 	for n := 1; err == nil && n > 0; resent += n {
 		n, err = s.resendBatch(ctx, accountID, since, began)
 	}
-	if err != nil {
-		return resent, gone, fmt.Errorf("resending events: %w", err)
-	}
-	return resent, gone, nil
+	return resent, gone, wrap(err, "resending events")
 }
 
 //go:embed sql/resend_failed_events.sql
@@ -278,10 +269,7 @@ func (s *Store) PruneWebhooks(ctx context.Context) error {
 	if err == nil {
 		_, err = s.db.NewRaw("DELETE FROM webhook_old_secrets WHERE ends_at <= now()").Exec(ctx)
 	}
-	if err != nil {
-		return fmt.Errorf("pruning webhooks: %w", err)
-	}
-	return nil
+	return wrap(err, "pruning webhooks")
 }
 
 func (s *Store) pruneEvents(ctx context.Context, chain int) error {

@@ -61,9 +61,7 @@ func TestSequenceBecomesVisibleInOrder(t *testing.T) {
 			}
 		}
 	}
-	if seen[0]+seen[1] != writers*each {
-		t.Errorf("%d events were seen, want %d", seen[0]+seen[1], writers*each)
-	}
+	expect(t, "events that were seen", seen[0]+seen[1], writers*each)
 	verifyLedger(t, s)
 }
 
@@ -107,22 +105,6 @@ func TestSequenceFollowsBatchOrder(t *testing.T) {
 		if events, err := list(); err != nil || len(events) != 0 {
 			t.Errorf("%s: %d events, %v", name, len(events), err)
 		}
-	}
-}
-
-func TestLedgerReportsEvents(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, nil)
-	reported := make(chan struct{}, 10)
-	l := ledgerOn(t, s, LedgerConfig{OnEvents: func() { reported <- struct{}{} }})
-	caller := subscriber(t, s)
-	noError(t, l.Append(t.Context(), allowed(t, caller)))
-	if len(reported) != 0 {
-		t.Error("Events was called without an event")
-	}
-	blocked(t, l, caller, 1)
-	if len(reported) != 1 {
-		t.Errorf("Events was called %d times for one event", len(reported))
 	}
 }
 
@@ -288,9 +270,7 @@ func TestManyFailedEvents(t *testing.T) {
 	}{{failedPayloadRetention, "sealed_payload IS NOT NULL"}, {webhookRetention, "true"}} {
 		clock.advance(t, pass.time)
 		noError(t, s.PruneWebhooks(t.Context()))
-		if n := count(pass.where); n != 0 {
-			t.Errorf("after %v, %d events remain", pass.time, n)
-		}
+		expect(t, fmt.Sprint("events after ", pass.time), count(pass.where), 0)
 	}
 }
 

@@ -74,10 +74,7 @@ func (o *Outbox) Claim(ctx context.Context, opts webhook.ClaimOptions) ([]webhoo
 		deliveries, err2 := o.claim(ctx, chain, events)
 		claimed, err = append(claimed, deliveries...), errors.Join(err, err2)
 	}
-	if err != nil {
-		return claimed, fmt.Errorf("claiming webhook events: %w", err)
-	}
-	return claimed, nil
+	return claimed, wrap(err, "claiming webhook events")
 }
 
 // dueEvent is an event that can be claimed.

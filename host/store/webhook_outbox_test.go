@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"assay/host/check"
+	"assay/host/customer/privacy"
 	"assay/host/customer/webhook"
 	"assay/host/entity"
 	"assay/host/store/postgres/postgrestest"
@@ -86,8 +87,7 @@ var all = webhook.ClaimOptions{MaxEvents: 100, MaxPerAccount: 100}
 
 func claim(t *testing.T, o *Outbox, opts webhook.ClaimOptions) []webhook.Delivery {
 	t.Helper()
-	claimed := must(o.Claim(t.Context(), opts))(t)
-	return claimed
+	return must(o.Claim(t.Context(), opts))(t)
 }
 
 func claimOne(t *testing.T, o *Outbox) webhook.Delivery {
@@ -115,9 +115,7 @@ func ended(d webhook.Delivery, status int) webhook.Outcome {
 func finish(t *testing.T, o *Outbox, e webhook.Outcome) (time.Duration, bool) {
 	t.Helper()
 	delay, retry, err := o.Finish(t.Context(), e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return delay, retry
 }
 
@@ -155,9 +153,7 @@ func TestAnotherHostContinues(t *testing.T) {
 			t.Fatalf("attempt %d was claimed as %d", number, d.Attempt)
 		}
 		delay, retry := finish(t, lives, ended(d, 503))
-		if retry != (tries < 3) {
-			t.Errorf("after %d ended and %d interrupted attempts, retry is %v", tries+1, number-tries-1, retry)
-		}
+		expect(t, fmt.Sprint("retry after ", tries+1), retry, tries < 3)
 		clock.advance(t, delay)
 	}
 	expect(t, "the event", state(t, s, ref), "failed 12 begun 4 ended held")
@@ -177,37 +173,28 @@ func TestAnotherHostContinues(t *testing.T) {
 	noDiff(t, "log", want, log)
 }
 
-// A slow host reports its outcome after another host has claimed the event.
+// A slow host reports its outcome after another host has claimed the event: a failure is ignored, and a success counts.
 func TestLateOutcome(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		status int
-		want   string
-	}{
-		"a failure is ignored": {500, "pending 2 begun 0 ended leased held due in 15.000"},
-		"a success counts":     {200, "delivered 2 begun 1 ended"},
+	s, clock := openWithClock(t)
+	slow, other, l, caller := outboxOf(t, s), outboxOf(t, s), ledgerOn(t, s, LedgerConfig{}), subscriber(t, s)
+	for status, want := range map[int]string{
+		500: "pending 2 begun 0 ended leased held due in 15.000", 200: "delivered 2 begun 1 ended",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, clock := openWithClock(t)
-			slow, other := outboxOf(t, s), outboxOf(t, s)
-			caller := subscriber(t, s)
-			ref := blocked(t, ledgerOn(t, s, LedgerConfig{}), caller, 1)[0]
-			first := claimOne(t, slow)
-			clock.advance(t, webhook.AttemptLease)
-			second := claimOne(t, other)
-			if _, retry := finish(t, slow, ended(first, test.status)); retry {
-				t.Error("the slow host may retry")
-			}
-			expect(t, "the event", state(t, s, ref), test.want)
-			// Both attempts are logged, even if one does not count.
-			finish(t, other, ended(second, 200))
-			attempts, err := s.Attempts(t.Context(), caller.Account, ref)
-			if err != nil || len(attempts) != 2 || attempts[0].Status != test.status || attempts[1].Status != 200 {
-				t.Errorf("log: %+v, %v", attempts, err)
-			}
-			expect(t, "final state of the event", strings.Fields(state(t, s, ref))[0], "delivered")
-		})
+		ref := blocked(t, l, caller, 1)[0]
+		first := claimOne(t, slow)
+		clock.advance(t, webhook.AttemptLease)
+		second := claimOne(t, other)
+		_, retry := finish(t, slow, ended(first, status))
+		expect(t, "the slow host may retry", retry, false)
+		expect(t, "the event", state(t, s, ref), want)
+		// Both attempts are logged, even if one does not count.
+		finish(t, other, ended(second, 200))
+		attempts := must(s.Attempts(t.Context(), caller.Account, ref))(t)
+		if len(attempts) != 2 || attempts[0].Status != status || attempts[1].Status != 200 {
+			t.Errorf("log: %+v", attempts)
+		}
+		expect(t, "final state of the event", strings.Fields(state(t, s, ref))[0], "delivered")
 	}
 }
 
@@ -234,24 +221,17 @@ func TestSuccessAfterFailure(t *testing.T) {
 // An outcome is recorded again when the database's reply was lost, but it counts once.
 func TestOutcomeCountsOnce(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		status int
-		want   string
-	}{
-		"a failure": {500, "pending 1 begun 1 ended held due in 1.000"},
-		"a success": {200, "delivered 1 begun 1 ended"},
+	s, _ := openWithClock(t)
+	o, l, caller := outboxOf(t, s), ledgerOn(t, s, LedgerConfig{}), subscriber(t, s)
+	for status, want := range map[int]string{
+		500: "pending 1 begun 1 ended held due in 1.000", 200: "delivered 1 begun 1 ended",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, _ := openWithClock(t)
-			o := outboxOf(t, s)
-			ref := blocked(t, ledgerOn(t, s, LedgerConfig{}), subscriber(t, s), 1)[0]
-			d := claimOne(t, o)
-			for range 2 {
-				finish(t, o, ended(d, test.status))
-			}
-			expect(t, "the event", state(t, s, ref), test.want)
-		})
+		ref := blocked(t, l, caller, 1)[0]
+		d := claimOne(t, o)
+		for range 2 {
+			finish(t, o, ended(d, status))
+		}
+		expect(t, "the event", state(t, s, ref), want)
 	}
 }
 
@@ -289,9 +269,7 @@ func TestHostsNeverShareAnAttempt(t *testing.T) {
 	}
 	wg.Wait()
 	for ref, n := range claimed {
-		if n != 1 {
-			t.Errorf("%s was claimed %d times", ref, n)
-		}
+		expect(t, "claims of "+ref, n, 1)
 	}
 }
 
@@ -352,9 +330,7 @@ func TestDeliveryMatchesTheEvent(t *testing.T) {
 	r := decided(caller, parse(t, entity.Domain, "example.org"), check.Review)
 	noError(t, l.Append(t.Context(), r))
 	_, body, err := r.Decision.Event()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	d := claimOne(t, o)
 	d.Late = 0
 	want := webhook.Delivery{Ref: r.Decision.Ref, AccountID: caller.Account, Event: "check.review", Attempt: 1,
@@ -369,16 +345,18 @@ func TestDeliveryMatchesTheEvent(t *testing.T) {
 	}
 }
 
-// An event that was altered in the database fails and does not block others.
+// An event that was altered in the database fails, and blocks neither others nor an export.
 func TestAlteredEventFails(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
-	o := outboxOf(t, s)
-	refs := blocked(t, ledgerOn(t, s, LedgerConfig{}), subscriber(t, s), 2)
+	o, caller := outboxOf(t, s), subscriber(t, s)
+	refs := blocked(t, ledgerOn(t, s, LedgerConfig{}), caller, 2)
 	must(s.db.NewRaw(`UPDATE webhook_events SET sealed_payload = '\x00' WHERE ref = ?`, refs[0]).Exec(t.Context()))(t)
-	if d := claimOne(t, o); d.Ref != refs[1] {
-		t.Errorf("%s was claimed", d.Ref)
+	got := export(t, s, caller, privacy.Selector{Ref: refs[0]})
+	if got.Total != 2 || got.Checks[0].Webhook == nil || got.Checks[0].Webhook.Body != nil {
+		t.Errorf("exported %+v, want 2 checks, the first with an event without a body", got)
 	}
+	expect(t, "the event that was claimed", claimOne(t, o).Ref, refs[1])
 	if got := state(t, s, refs[0]); !strings.HasPrefix(got, "failed") || strings.Contains(got, "held") {
 		t.Errorf("the altered event is %q", got)
 	}

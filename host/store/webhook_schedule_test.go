@@ -34,20 +34,8 @@ func TestRetrySchedule(t *testing.T) {
 	expect(t, "the event", state(t, s, ref), "failed 4 begun 4 ended held")
 }
 
-// The delay counts from the end of an attempt, not from when its outcome is recorded.
-func TestRetryDelayCountsFromTheAttemptsEnd(t *testing.T) {
-	t.Parallel()
-	s, _ := openWithClock(t)
-	o := outboxOf(t, s)
-	blocked(t, ledgerOn(t, s, LedgerConfig{}), subscriber(t, s), 1)
-	e := ended(claimOne(t, o), 500)
-	e.EndedAt = time.Now().Add(-700 * time.Millisecond)
-	if delay, retry := finish(t, o, e); !retry || delay > 300*time.Millisecond {
-		t.Errorf("700 ms after the attempt ended, the next is due in %v, %v, want at most 300 ms", delay, retry)
-	}
-}
-
-// The time that an outcome waits for a connection counts towards the delay.
+// The delay counts from the end of an attempt, not from when its outcome is recorded: the time that the outcome waits
+// for a connection is part of it.
 func TestRetryDelayCountsWhileOutcomesQueue(t *testing.T) {
 	t.Parallel()
 	s, _ := openWithClock(t)

@@ -162,7 +162,7 @@ func TestOutcomeAfterTheContextEnded(t *testing.T) {
 	verifyLedger(t, s)
 }
 
-// The ledger announces the webhook events of a commit that it had to look up.
+// The ledger announces webhook events, also those of a commit that it had to look up, and nothing else.
 func TestEventsOfAResolvedCommitAreAnnounced(t *testing.T) {
 	t.Parallel()
 	direct := newStore(t, nil)
@@ -170,12 +170,15 @@ func TestEventsOfAResolvedCommitAreAnnounced(t *testing.T) {
 	p := proxied(t, direct.url)
 	announced := make(chan struct{}, 1)
 	l := ledgerOn(t, open(t, p.URL, nil), LedgerConfig{OnEvents: func() { announced <- struct{}{} }})
+	noError(t, l.Append(t.Context(), allowed(t, caller)))
+	expect(t, "announcements without an event", len(announced), 0)
 	hit := p.Once(storetest.Muted, false, isAppend)
 	r := allowed(t, caller)
 	r.Decision.Verdict, r.Decision.Score = check.Block, 90
 	noError(t, l.Append(t.Context(), r))
 	receive(t, "the fault", hit)
 	receive(t, "the announcement", announced)
+	expect(t, "announcements left", len(announced), 0)
 }
 
 // The pace follows the batches, and a batch that takes longer than usual is late.
@@ -216,9 +219,7 @@ func TestAuthenticateDuringAnOutage(t *testing.T) {
 	}
 	p.Disconnect()
 	p.Set(nil, false)
-	if _, err := s.Authenticate(t.Context(), key.Secret); err != nil {
-		t.Errorf("authenticating after the outage: %v", err)
-	}
+	wantError(t, "authenticating after the outage", errOf(s.Authenticate(t.Context(), key.Secret)), nil)
 }
 
 func TestOutages(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"testing"
 
+	"assay/host/store/storetest"
 	"assay/registry"
 )
 
@@ -12,20 +13,11 @@ import (
 // release-check` runs it with the tag.
 func TestModules(t *testing.T) {
 	t.Parallel()
-	modules, err := Modules()
-	if err != nil {
-		t.Fatal(err)
-	}
+	modules := storetest.Must(Modules())(t)
 	want := map[string]registry.Digest{}
 	if Embedded {
-		source, err := registry.FindSource(".", nil, slog.Default())
-		if err != nil {
-			t.Fatal(err)
-		}
-		built, err := source.BuildAll(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		source := storetest.Must(registry.FindSource(".", nil, slog.Default()))(t)
+		built := storetest.Must(source.BuildAll(t.Context(), nil))(t)
 		want = digests(built)
 	}
 	if got := digests(modules); !maps.Equal(got, want) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"assay/host/store/storetest"
 	"assay/registry"
 )
 
@@ -27,9 +28,7 @@ func TestNamed(t *testing.T) {
 		"r.example/probe-2@" + digest: "",
 	} {
 		r, err := ParseReference(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.NoError(t, err)
 		r, err = r.named("probe", "1.0.0+b")
 		var refused *registry.Refusal
 		if want == "" && (!errors.As(err, &refused) || refused.Reason != registry.OtherName) ||
@@ -38,9 +37,7 @@ func TestNamed(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "probe", "r.example/Probe", "r.example/probe@sha256:00"} {
-		if r, err := ParseReference(text); err == nil {
-			t.Errorf("%q was read as %v", text, r)
-		}
+		storetest.WantFailure(t, storetest.ErrorOf(ParseReference(text)), "%q was read", text)
 	}
 }
 
@@ -48,8 +45,6 @@ func TestLoopback(t *testing.T) {
 	t.Parallel()
 	for host, want := range map[string]bool{"localhost": true, "localhost:5000": true, "127.0.0.1:5000": true,
 		"[::1]:5000": true, "r.example": false, "10.0.0.1:5000": false, "localhost.example": false} {
-		if got := isLoopback(host); got != want {
-			t.Errorf("%s: %v", host, got)
-		}
+		storetest.Expect(t, host, isLoopback(host), want)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
 	"assay/registry/release"
@@ -13,20 +14,12 @@ import (
 
 func newKey(t *testing.T, name string, seed byte) activation.Key {
 	t.Helper()
-	key, err := activation.NewKey(name, bytes.Repeat([]byte{seed}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
+	return storetest.Must(activation.NewKey(name, bytes.Repeat([]byte{seed}, 32)))(t)
 }
 
 func sign(t *testing.T, r release.Release, key activation.Key) string {
 	t.Helper()
-	signed, err := release.Sign(r, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return signed
+	return storetest.Must(release.Sign(r, key))(t)
 }
 
 // signedText is what publishers of all releases sign, so it must never change.
@@ -44,9 +37,7 @@ func TestAccept(t *testing.T) {
 	bad := registry.Digest{9}
 	trust, err := activation.ParseTrust("operator " + operator.Verifier + "\npublisher " + ana.Verifier + "\nhost " +
 		host.Verifier + "\nformer " + former.Verifier + "\nrevoked " + bad.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	probe := release.Release{Name: "probe", Version: "1.0.0", Digest: registry.Digest{1}}
 	newer, other, same := probe, probe, probe
 	newer.Version, newer.Digest = "2.0.0", registry.Digest{2}
@@ -97,18 +88,13 @@ func TestAccept(t *testing.T) {
 		}
 	}
 	// Signatures of published plugins remain verifiable. Other notes of the same keys are not signatures.
-	if _, err := release.Recorded(trust, sign(t, revoked, former)); err != nil {
-		t.Errorf("a former key's of a revoked plugin, recorded: %v", err)
-	}
-	activated, err := activation.SignMeasurement([]byte("{}"), operator)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.WantError(t, "a former key's of a revoked plugin, recorded",
+		storetest.ErrorOf(release.Recorded(trust, sign(t, revoked, former))), nil)
+	activated := storetest.Must(activation.SignMeasurement([]byte("{}"), operator))(t)
 	for name, signed := range map[string]string{
 		"another text": activated, "another line": sign(t, release.Release{Name: "a\nb", Version: "1.0.0"}, ana),
 	} {
-		if _, err := release.Recorded(trust, signed); err == nil {
-			t.Errorf("%s: it was accepted as a release", name)
-		}
+		storetest.WantFailure(t, storetest.ErrorOf(release.Recorded(trust, signed)), "%s: it was accepted as a release",
+			name)
 	}
 }

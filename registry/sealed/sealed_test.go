@@ -2,7 +2,6 @@ package sealed_test
 
 import (
 	"bytes"
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"assay/host/store/storetest"
 	"assay/registry/sealed"
 )
 
@@ -23,18 +23,12 @@ const (
 
 func open(t *testing.T, dir string, key []byte) *sealed.Folder {
 	t.Helper()
-	f, err := sealed.Open(dir, key, limit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return storetest.Must(sealed.Open(dir, key, limit))(t)
 }
 
 func write(t *testing.T, f *sealed.Folder, name, content string) {
 	t.Helper()
-	if err := f.Write(name, []byte(content)); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, f.Write(name, []byte(content)))
 }
 
 func wantContent(t *testing.T, f *sealed.Folder, name, want string) {
@@ -44,17 +38,10 @@ func wantContent(t *testing.T, f *sealed.Folder, name, want string) {
 	}
 }
 
-func noError(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func names(t *testing.T, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	noError(t, err)
+	storetest.NoError(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -78,9 +65,7 @@ func TestReadReturnsWhatWasWritten(t *testing.T) {
 	}
 	write(t, f, "a", "again")
 	wantContent(t, f, "a", "again")
-	if got := names(t, dir); got != "a.sealed empty.sealed" {
-		t.Errorf("files %s", got)
-	}
+	storetest.Expect(t, "files", names(t, dir), "a.sealed empty.sealed")
 	for path, want := range map[string]fs.FileMode{dir: 0o700, filepath.Join(dir, "a.sealed"): 0o600} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s has mode %v, %v, want %o", path, info.Mode(), err, want)
@@ -94,9 +79,9 @@ func TestForeignFilesAreNotRead(t *testing.T) {
 	flip := func(at int) func(*testing.T, string) {
 		return func(t *testing.T, file string) {
 			data, err := os.ReadFile(file)
-			noError(t, err)
+			storetest.NoError(t, err)
 			data[(at+len(data))%len(data)] ^= 1
-			noError(t, os.WriteFile(file, data, 0o600))
+			storetest.NoError(t, os.WriteFile(file, data, 0o600))
 		}
 	}
 	for name, alter := range map[string]func(t *testing.T, file string){
@@ -104,21 +89,21 @@ func TestForeignFilesAreNotRead(t *testing.T) {
 		"bit flip in the seal":    flip(0),
 		"truncated by a byte": func(t *testing.T, file string) {
 			info, err := os.Stat(file)
-			noError(t, err)
-			noError(t, os.Truncate(file, info.Size()-1))
+			storetest.NoError(t, err)
+			storetest.NoError(t, os.Truncate(file, info.Size()-1))
 		},
-		"truncated in the seal": func(t *testing.T, file string) { noError(t, os.Truncate(file, 5)) },
-		"empty":                 func(t *testing.T, file string) { noError(t, os.Truncate(file, 0)) },
-		"longer than the limit": func(t *testing.T, file string) { noError(t, os.Truncate(file, limit+1)) },
+		"truncated in the seal": func(t *testing.T, file string) { storetest.NoError(t, os.Truncate(file, 5)) },
+		"empty":                 func(t *testing.T, file string) { storetest.NoError(t, os.Truncate(file, 0)) },
+		"longer than the limit": func(t *testing.T, file string) { storetest.NoError(t, os.Truncate(file, limit+1)) },
 		"without a seal": func(t *testing.T, file string) {
-			noError(t, os.WriteFile(file, []byte(content), 0o600))
+			storetest.NoError(t, os.WriteFile(file, []byte(content), 0o600))
 		},
 		"sealed under another name": func(t *testing.T, file string) {
 			other := open(t, filepath.Join(t.TempDir(), "other"), key)
 			private, err := other.Private()
-			noError(t, err)
+			storetest.NoError(t, err)
 			write(t, other, "other", content)
-			noError(t, os.Rename(filepath.Join(filepath.Dir(private), "other.sealed"), file))
+			storetest.NoError(t, os.Rename(filepath.Join(filepath.Dir(private), "other.sealed"), file))
 		},
 		"sealed with another key": func(t *testing.T, file string) {
 			write(t, open(t, filepath.Dir(file), []byte("another")), "a", content)
@@ -126,12 +111,12 @@ func TestForeignFilesAreNotRead(t *testing.T) {
 		"symbolic link": func(t *testing.T, file string) {
 			// Others may be able to write the target.
 			outside := filepath.Join(t.TempDir(), "moved")
-			noError(t, os.Rename(file, outside))
-			noError(t, os.Symlink(outside, file))
+			storetest.NoError(t, os.Rename(file, outside))
+			storetest.NoError(t, os.Symlink(outside, file))
 		},
 		"folder": func(t *testing.T, file string) {
-			noError(t, os.Remove(file))
-			noError(t, os.MkdirAll(filepath.Join(file, "deeper"), 0o700))
+			storetest.NoError(t, os.Remove(file))
+			storetest.NoError(t, os.MkdirAll(filepath.Join(file, "deeper"), 0o700))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -143,9 +128,7 @@ func TestForeignFilesAreNotRead(t *testing.T) {
 			if got, ok := f.Read("a"); ok {
 				t.Errorf("read %q", got)
 			}
-			if got := names(t, dir); got != "" {
-				t.Errorf("files %s, want none", got)
-			}
+			storetest.Expect(t, "files", names(t, dir), "")
 			write(t, f, "a", content)
 			wantContent(t, f, "a", content)
 		})
@@ -158,15 +141,15 @@ func TestOpenRemovesWhatIsNotSealed(t *testing.T) {
 	f := open(t, dir, key)
 	write(t, f, "kept", content)
 	recent, err := f.Private()
-	noError(t, err)
+	storetest.NoError(t, err)
 	abandoned, err := f.Private()
-	noError(t, err)
+	storetest.NoError(t, err)
 	longAgo := time.Now().Add(-2 * time.Hour)
-	noError(t, os.WriteFile(filepath.Join(abandoned, "code"), nil, 0o600))
-	noError(t, os.Chtimes(abandoned, longAgo, longAgo))
-	noError(t, os.MkdirAll(filepath.Join(dir, "wazero-dev-amd64-linux"), 0o700))
-	noError(t, os.WriteFile(filepath.Join(dir, "wazero-dev-amd64-linux", "code.mac"), nil, 0o600))
-	noError(t, os.WriteFile(filepath.Join(dir, "layer.wasm"), nil, 0o600))
+	storetest.NoError(t, os.WriteFile(filepath.Join(abandoned, "code"), nil, 0o600))
+	storetest.NoError(t, os.Chtimes(abandoned, longAgo, longAgo))
+	storetest.NoError(t, os.MkdirAll(filepath.Join(dir, "wazero-dev-amd64-linux"), 0o700))
+	storetest.NoError(t, os.WriteFile(filepath.Join(dir, "wazero-dev-amd64-linux", "code.mac"), nil, 0o600))
+	storetest.NoError(t, os.WriteFile(filepath.Join(dir, "layer.wasm"), nil, 0o600))
 	f = open(t, dir, key)
 	if got, want := names(t, dir), "kept.sealed "+filepath.Base(recent); got != want {
 		t.Errorf("files %s, want %s", got, want)
@@ -182,7 +165,7 @@ func TestSizeIsLimited(t *testing.T) {
 	text := strings.Repeat("x", limit/4)
 	age := func(name string, hours time.Duration) {
 		at := time.Now().Add(-hours * time.Hour)
-		noError(t, os.Chtimes(filepath.Join(dir, name+".sealed"), at, at))
+		storetest.NoError(t, os.Chtimes(filepath.Join(dir, name+".sealed"), at, at))
 	}
 	for name, hours := range map[string]time.Duration{"a": 3, "b": 2, "c": 1} {
 		write(t, f, name, text)
@@ -190,48 +173,39 @@ func TestSizeIsLimited(t *testing.T) {
 	}
 	wantContent(t, f, "a", text) // uses it
 	write(t, f, "d", text)
-	if got := names(t, dir); got != "a.sealed c.sealed d.sealed" {
-		t.Errorf("files %s", got)
-	}
+	storetest.Expect(t, "files", names(t, dir), "a.sealed c.sealed d.sealed")
 	age("d", 9)
 	write(t, f, "huge", strings.Repeat("x", limit)) // the latest file stays, even alone
-	if got := names(t, dir); got != "huge.sealed" {
-		t.Errorf("files %s", got)
-	}
+	storetest.Expect(t, "files", names(t, dir), "huge.sealed")
 }
 
 func TestUnusableFolders(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(t *testing.T, dir string){
 		"accessible to others": func(t *testing.T, dir string) {
-			noError(t, os.Mkdir(dir, 0o700))
-			noError(t, os.Chmod(dir, 0o750))
+			storetest.NoError(t, os.Mkdir(dir, 0o700))
+			storetest.NoError(t, os.Chmod(dir, 0o750))
 		},
-		"a file":          func(t *testing.T, dir string) { noError(t, os.WriteFile(dir, nil, 0o600)) },
-		"a symbolic link": func(t *testing.T, dir string) { noError(t, os.Symlink(t.TempDir(), dir)) },
+		"a file":          func(t *testing.T, dir string) { storetest.NoError(t, os.WriteFile(dir, nil, 0o600)) },
+		"a symbolic link": func(t *testing.T, dir string) { storetest.NoError(t, os.Symlink(t.TempDir(), dir)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "cache")
 			prepare(t, dir)
-			if _, err := sealed.Open(dir, key, limit); err == nil {
-				t.Error("the folder was opened")
-			}
+			storetest.WantFailure(t, storetest.ErrorOf(sealed.Open(dir, key, limit)), "the folder was opened")
 		})
 	}
-	if _, err := sealed.Open(t.TempDir(), nil, limit); err == nil {
-		t.Error("a folder was opened without a key")
-	}
+	storetest.WantFailure(t, storetest.ErrorOf(sealed.Open(t.TempDir(), nil, limit)),
+		"a folder was opened without a key")
 }
 
 func TestFolderRemovedMeanwhile(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "cache")
 	f := open(t, dir, key)
-	noError(t, os.RemoveAll(dir))
-	if err := f.Write("a", nil); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("writing: %v", err)
-	}
+	storetest.NoError(t, os.RemoveAll(dir))
+	storetest.WantError(t, "writing", f.Write("a", nil), fs.ErrNotExist)
 	if _, ok := f.Read("a"); ok {
 		t.Error("a file was read")
 	}

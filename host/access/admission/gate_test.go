@@ -22,9 +22,7 @@ func flood(t *testing.T, g *Gate, account string) int {
 	t.Helper()
 	for n := range 10_000 {
 		if _, err := g.Enter(account, 1); err != nil {
-			if !errors.Is(err, ErrShare) {
-				t.Errorf("%s is refused with: %v", account, err)
-			}
+			wantError(t, "the refusal of "+account, err, ErrShare)
 			return n
 		}
 	}
@@ -37,16 +35,10 @@ func TestFloodsShareTheTime(t *testing.T) {
 	t.Parallel()
 	g := newGate(0)
 	for i, want := range []int{50, 33, 25} { // of 100 checks in 100 ms
-		if n := flood(t, g, fmt.Sprint("account ", i)); n != want {
-			t.Errorf("flood %d: %d checks were accepted, want %d", i+1, n, want)
-		}
-		if err := g.Admits("", 1); err != nil {
-			t.Errorf("a newcomer after %d floods: %v", i+1, err)
-		}
+		expect(t, "accepted checks of a flood", flood(t, g, fmt.Sprint("account ", i)), want)
+		wantError(t, fmt.Sprintf("a newcomer after %d floods", i+1), g.Admits("", 1), nil)
 	}
-	if n := g.InProgress(); n != 50+33+25 {
-		t.Errorf("%d checks are in progress", n)
-	}
+	expect(t, "checks in progress", g.InProgress(), 50+33+25)
 }
 
 func TestManyAccountsFillTheGate(t *testing.T) {
@@ -109,17 +101,13 @@ func TestSlowRecording(t *testing.T) {
 	g := newGate(0)
 	least := time.Duration(0)
 	g.cfg.Recording = func() (_, _, _ time.Duration) { return least, 5 * time.Millisecond, 0 }
-	if n := flood(t, g, "a"); n != 10 {
-		t.Errorf("%d checks were accepted, want 10", n)
-	}
+	expect(t, "accepted checks", flood(t, g, "a"), 10)
 	if wait := g.Wait(); wait != 15*time.Millisecond { // a check of the flood, the newcomer's and another newcomer's
 		t.Errorf("a newcomer waits for %v", wait)
 	}
 	for distant, want := range map[time.Duration]int{20 * time.Millisecond: 8, time.Hour: 5} {
 		least, g.accounts, g.accepted = distant, map[string]*account{}, 0
-		if n := flood(t, g, "a"); n != want {
-			t.Errorf("with a database that takes %v, %d checks were accepted, want %d", distant, n, want)
-		}
+		expect(t, "accepted checks with a slow database", flood(t, g, "a"), want)
 	}
 }
 
@@ -128,9 +116,7 @@ func TestClosedVisitsLeaveNothingBehind(t *testing.T) {
 	g := newGate(0)
 	for range 3 {
 		v, err := g.Enter("a", 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		for range 4 {
 			if err := v.Judge(t.Context(), func() {}); err != nil {
 				t.Error(err)
@@ -166,9 +152,7 @@ func TestTurns(t *testing.T) {
 		enter := func(account string, checks, n int) {
 			for range n {
 				v, err := g.Enter(account, checks)
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 				for range checks {
 					all.Go(func() {
 						if err := v.Judge(t.Context(), func() {
@@ -183,10 +167,7 @@ func TestTurns(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		blocker, err := g.Enter("blocker", 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		blocker := must(g.Enter("blocker", 1))(t)
 		release := make(chan struct{})
 		all.Go(func() { _ = blocker.Judge(t.Context(), func() { <-release }) })
 		synctest.Wait()
@@ -210,10 +191,7 @@ func TestSingleChecksPrecedeBatches(t *testing.T) {
 		var order []int
 		var all sync.WaitGroup
 		for i, checks := range []int{1, 2, 1} { // the first occupies the processor
-			v, err := g.Enter("a", checks)
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := must(g.Enter("a", checks))(t)
 			for range checks {
 				all.Go(func() { _ = v.Judge(t.Context(), func() { <-release; order = append(order, i) }) })
 				synctest.Wait()
@@ -232,14 +210,9 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(0)
-		v, err := g.Enter("a", 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must(g.Enter("a", 1))(t)
 		late, err := g.Enter("b", 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		const deadline = 50 * time.Millisecond
 		ctx, cancel := context.WithTimeout(t.Context(), deadline)
 		defer cancel()
@@ -258,10 +231,7 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 			t.Errorf("left behind: %+v", g)
 		}
 		<-ctx.Done()
-		ended, err := g.Enter("c", 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ended := must(g.Enter("c", 1))(t)
 		if err := ended.Judge(ctx, func() { t.Error("judged after its deadline") }); err == nil {
 			t.Error("no error after the deadline")
 		}
@@ -275,25 +245,17 @@ func TestCostFollowsTheChecks(t *testing.T) {
 		g := newGate(0)
 		judge := func(cost time.Duration, n int) {
 			for range n {
-				v, err := g.Enter("a", 1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				v := must(g.Enter("a", 1))(t)
 				_ = v.Judge(t.Context(), func() { <-time.After(cost) })
 				v.Close()
 			}
 		}
 		judge(10*time.Millisecond, 500)
-		if n := flood(t, g, "b"); n != 5 {
-			t.Errorf("at 10 ms a check, %d are accepted, want 5", n)
-		}
+		expect(t, "accepted checks at 10 ms each", flood(t, g, "b"), 5)
 	})
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(0)
-		v, err := g.Enter("a", 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must(g.Enter("a", 1))(t)
 		_ = v.Judge(t.Context(), func() { <-time.After(time.Hour) }) // the process was stopped
 		v.Close()
 		if n := flood(t, g, "b"); n < 15 {
@@ -311,9 +273,7 @@ func TestStallAtLowLoad(t *testing.T) {
 		g := NewGate(Config{Processors: 2, Target: 160 * time.Millisecond})
 		judge := func(cost time.Duration) {
 			v, err := g.Enter("a", 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			_ = v.Judge(t.Context(), func() { <-time.After(cost) })
 			v.Close()
 		}
@@ -425,9 +385,7 @@ func TestConnectionsOfOneAndOfManyAccounts(t *testing.T) {
 				accepted++
 			}
 		}
-		if (accepted == 288) != want {
-			t.Errorf("of 288 checks of %d accounts, %d were accepted", accounts, accepted)
-		}
+		expect(t, fmt.Sprintf("all checks of %d accounts are accepted", accounts), accepted == 288, want)
 	}
 }
 
@@ -478,18 +436,14 @@ func TestWaitingForSpareTimeEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(0)
 		v, err := g.Enter("acct_1", 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer v.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		noCall := func() { t.Error("called after the end of the context") }
 		if err := v.Judge(t.Context(), func() {
 			for range 2 { // while it waits, and before
-				if err := g.Spare(ctx, noCall); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("waiting for spare time: %v", err)
-				}
+				wantError(t, "waiting for spare time", g.Spare(ctx, noCall), context.DeadlineExceeded)
 			}
 		}); err != nil {
 			t.Error(err)

@@ -15,6 +15,42 @@ func newClock() *clock                { return &clock{time.Date(2026, 3, 1, 12, 
 func (c *clock) now() time.Time       { return c.at }
 func (c *clock) pass(d time.Duration) { c.at = c.at.Add(d) }
 
+func noError(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantError(t *testing.T, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: %v, want %v", what, err, want)
+	}
+}
+
+func wantFailure(t *testing.T, err error, what string) {
+	t.Helper()
+	if err == nil {
+		t.Error(what)
+	}
+}
+
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		noError(t, err)
+		return v
+	}
+}
+
+func expect[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
 // together keeps what hosts accepted, as the database does.
 type together map[string]int64
 
@@ -41,13 +77,9 @@ func TestLimiter(t *testing.T) {
 	if err := l.Take("a", rate); !errors.As(err, &refused) || !refused.Until.Equal(c.at.Add(500*time.Millisecond)) {
 		t.Errorf("the use after the burst: %v, %v", err, refused)
 	}
-	if err := l.Take("b", rate); err != nil {
-		t.Errorf("another name: %v", err)
-	}
+	wantError(t, "another name", l.Take("b", rate), nil)
 	c.pass(500*time.Millisecond - 1)
-	if err := l.Take("a", rate); err == nil {
-		t.Error("a use too early was accepted")
-	}
+	wantFailure(t, l.Take("a", rate), "a use too early was accepted")
 	c.pass(1)
 	if err := l.Take("a", rate); err != nil { // refused uses do not count
 		t.Errorf("a use at its time: %v", err)
@@ -113,9 +145,7 @@ func TestLimiterAcrossHosts(t *testing.T) {
 						accepted[n]++
 					}
 					if n%100 == 100*i/test.hosts { // each second, and not all at once
-						if err := h.Settle(t.Context(), uses); err != nil {
-							t.Fatal(err)
-						}
+						noError(t, h.Settle(t.Context(), uses))
 					}
 				}
 				c.pass(step)
@@ -156,9 +186,7 @@ func TestLimiterWithoutDatabase(t *testing.T) {
 				accepted++
 			}
 		}
-		if err := l.Settle(t.Context(), failing{}); err == nil {
-			t.Error("a failure is not reported")
-		}
+		wantFailure(t, l.Settle(t.Context(), failing{}), "a failure is not reported")
 		c.pass(time.Second)
 	}
 	if accepted < 120 || accepted > 130 {
@@ -173,9 +201,7 @@ func TestLimiterSettlesLittle(t *testing.T) {
 	c, uses := newClock(), together{}
 	l := NewLimiter(c.now)
 	rate := Rate{Name: "pro", PerMinute: 1200}
-	if err := l.Settle(t.Context(), failing{}); err != nil {
-		t.Errorf("without uses, the database was asked: %v", err)
-	}
+	wantError(t, "without uses, the database was asked", l.Settle(t.Context(), failing{}), nil)
 	for range 9 {
 		_ = l.Take("key", rate)
 	}
@@ -191,9 +217,7 @@ func TestLimiterSettlesLittle(t *testing.T) {
 		t.Error(err)
 	}
 	c.pass(2 * RateWindow)
-	if err := l.Take("key", rate); err != nil {
-		t.Errorf("after an absurd total: %v", err)
-	}
+	wantError(t, "after an absurd total", l.Take("key", rate), nil)
 	c.pass(3 * RateWindow)
 	if got := l.accepted(); len(got) != 0 || len(l.buckets) != 0 {
 		t.Errorf("%v are still known", got)
@@ -219,18 +243,5 @@ func TestRefusalsAreCheap(t *testing.T) {
 	}); n > 1 {
 		t.Errorf("a refusal takes %v allocations, want that of its error alone", n)
 	}
-	if got := l.buckets["key"].accepted; got != 1 {
-		t.Errorf("%d uses are to be told to other hosts, want 1", got)
-	}
-}
-
-func BenchmarkLimiter(b *testing.B) {
-	for name, rate := range map[string]Rate{"accepted": {PerMinute: 1 << 30}, "refused": {PerMinute: 1}} {
-		b.Run(name, func(b *testing.B) {
-			l := NewLimiter(time.Now)
-			for b.Loop() {
-				_ = l.Take("key", rate)
-			}
-		})
-	}
+	expect(t, "uses to be told to other hosts", l.buckets["key"].accepted, 1)
 }

@@ -3,6 +3,7 @@ package keyring_test
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"assay/host/access/keyring"
+	"assay/host/store/storetest"
 )
 
 var change = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
@@ -47,9 +49,7 @@ func TestGenerations(t *testing.T) {
 	t.Parallel()
 	file := write(t, fixedMaster, 0o600)
 	old := load(t, file)
-	if err := keyring.AddGeneration(file, change); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, keyring.AddGeneration(file, change))
 	before, after := at(t, file, change.Add(-time.Second)), at(t, file, change)
 	for name, s := range sealings {
 		early, late := s.seal(before), s.seal(after)
@@ -106,25 +106,15 @@ func TestRemoveGeneration(t *testing.T) {
 	t.Parallel()
 	file := write(t, fixedMaster, 0o600)
 	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(file, link); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, os.Symlink(file, link))
 	for _, from := range []time.Time{change, change.Add(time.Hour)} {
-		if err := keyring.AddGeneration(link, from); err != nil {
-			t.Fatal(err)
-		}
+		storetest.NoError(t, keyring.AddGeneration(link, from))
 	}
 	for number, reason := range map[int]string{1: "pseudonyms", 3: "the last", 4: "no generation 4"} {
-		if err := keyring.RemoveGeneration(file, number); err == nil || !strings.Contains(err.Error(), reason) {
-			t.Errorf("removing %d: %v", number, err)
-		}
+		storetest.WantErrorText(t, fmt.Sprintf("removing %d", number), keyring.RemoveGeneration(file, number), reason)
 	}
-	if err := keyring.AddGeneration(file, change); err == nil || !strings.Contains(err.Error(), "before that") {
-		t.Errorf("adding an earlier one: %v", err)
-	}
-	if err := keyring.RemoveGeneration(file, 2); err != nil {
-		t.Fatal(err)
-	}
+	storetest.WantErrorText(t, "adding an earlier one", keyring.AddGeneration(file, change), "before that")
+	storetest.NoError(t, keyring.RemoveGeneration(file, 2))
 	ring := load(t, file)
 	if g := ring.Generations(); len(g) != 2 || g[1].Number != 3 || !g[1].From.Equal(change.Add(time.Hour)) {
 		t.Errorf("left: %+v", g)
@@ -145,9 +135,9 @@ func TestMalformedGenerations(t *testing.T) {
 		"a field too many": "2 " + secret + " 2026-01-02T00:00:00Z x",
 	} {
 		_, err := keyring.Load(write(t, fixedMaster+"\n"+lines+"\n", 0o600))
-		if err == nil || !strings.Contains(err.Error(), "bytes in base64 and a time") ||
-			strings.Contains(err.Error(), secret) {
-			t.Errorf("%s: %v", name, err)
+		storetest.WantErrorText(t, name, err, "bytes in base64 and a time")
+		if err != nil && strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: the error contains the secret: %v", name, err)
 		}
 	}
 }

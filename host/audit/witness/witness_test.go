@@ -20,6 +20,7 @@ import (
 
 	"assay/host/audit"
 	"assay/host/audit/witness"
+	"assay/host/store/storetest"
 )
 
 var (
@@ -40,7 +41,7 @@ func grow(tb testing.TB, n, fork int64) *history {
 			leaf += " of the fork"
 		}
 		hashes, err := tlog.StoredHashes(i, []byte(leaf), h)
-		noError(tb, err)
+		storetest.NoError(tb, err)
 		h.hashes = append(h.hashes, hashes...)
 	}
 	return h
@@ -59,9 +60,9 @@ func (h *history) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 func (h *history) checkpoint(tb testing.TB, size int64, by *audit.Signer) string {
 	tb.Helper()
 	root, err := tlog.TreeHash(size, h)
-	noError(tb, err)
+	storetest.NoError(tb, err)
 	signed, err := by.SignTree(audit.TreeHead{Size: size, Root: audit.Hash(root)})
-	noError(tb, err)
+	storetest.NoError(tb, err)
 	return signed
 }
 
@@ -90,11 +91,11 @@ type running struct {
 func start(tb testing.TB, dir, name string, seed byte) *running {
 	tb.Helper()
 	key, err := witness.NewKey(name, bytes.Repeat([]byte{seed}, 32), func() time.Time { return at })
-	noError(tb, err)
+	storetest.NoError(tb, err)
 	server, err := witness.NewServer(dir, key, []string{signer.TreeKey(0), signer.TreeKey(0)})
-	noError(tb, err)
+	storetest.NoError(tb, err)
 	verifier, err := witness.ParseVerifier(key.VerifierKey())
-	noError(tb, err)
+	storetest.NoError(tb, err)
 	listening := httptest.NewServer(server)
 	r := &running{listening.URL, verifier, server, listening}
 	tb.Cleanup(r.stop)
@@ -114,26 +115,19 @@ func (r *running) client() *witness.Client {
 func (r *running) post(tb testing.TB, body string) (status int, kind, answer string) {
 	tb.Helper()
 	response, err := r.http.Client().Post(r.url+"/add-checkpoint", "", strings.NewReader(body))
-	noError(tb, err)
+	storetest.NoError(tb, err)
 	defer func() { _ = response.Body.Close() }()
 	var b bytes.Buffer
 	_, err = b.ReadFrom(response.Body)
-	noError(tb, err)
+	storetest.NoError(tb, err)
 	return response.StatusCode, response.Header.Get("Content-Type"), b.String()
-}
-
-func noError(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
 }
 
 // body returns a request of which the proof is that of tree.
 func body(tb testing.TB, tree *history, old, proved, size int64, checkpoint string) string {
 	tb.Helper()
 	proof, err := tree.prove(size)(proved)
-	noError(tb, err)
+	storetest.NoError(tb, err)
 	return witness.Request{Old: old, Proof: proof, Checkpoint: checkpoint}.String()
 }
 
@@ -172,7 +166,7 @@ func TestStatuses(t *testing.T) {
 			t.Parallel()
 			w := start(t, t.TempDir(), "witness.example/w1", 2)
 			_, err := w.client().Cosign(t.Context(), tree.checkpoint(t, 7, signer), tree.prove(7))
-			noError(t, err)
+			storetest.NoError(t, err)
 			status, kind, answer := w.post(t, c.body)
 			if status != c.status {
 				t.Fatalf("status %d, want %d: %s", status, c.status, answer)
@@ -182,7 +176,7 @@ func TestStatuses(t *testing.T) {
 			}
 			if status != http.StatusOK { // what was refused changed nothing
 				lines, err := w.client().Cosign(t.Context(), at12, tree.prove(12))
-				noError(t, err)
+				storetest.NoError(t, err)
 				verified(t, at12+lines, w.key)
 			}
 		})
@@ -194,7 +188,7 @@ func signedByStranger(tb testing.TB, checkpoint string) string {
 	tb.Helper()
 	text, _, _ := strings.Cut(checkpoint, "\n\n")
 	forged, err := note.Sign(&note.Note{Text: text + "\n"}, stranger(signer.Origin(0)))
-	noError(tb, err)
+	storetest.NoError(tb, err)
 	return string(forged)
 }
 
@@ -208,13 +202,12 @@ func (stranger) Sign([]byte) ([]byte, error) { return []byte("signature"), nil }
 func verified(tb testing.TB, cosigned string, by ...note.Verifier) {
 	tb.Helper()
 	n, err := note.Open([]byte(cosigned), note.VerifierList(by...))
-	noError(tb, err)
+	storetest.NoError(tb, err)
 	if len(n.Sigs) != len(by) {
 		tb.Errorf("%d of %d witnesses signed", len(n.Sigs), len(by))
 	}
-	if _, err := audit.ParseTreeHead(cosigned, 0, signer.TreeKey(0)); err != nil {
-		tb.Errorf("the cosigned checkpoint does not open: %v", err)
-	}
+	storetest.WantError(tb, "the cosigned checkpoint does not open",
+		storetest.ErrorOf(audit.ParseTreeHead(cosigned, 0, signer.TreeKey(0))), nil)
 }
 
 // TestTwoWitnesses grows a log before two witnesses, one of which restarts, and then forks it.
@@ -227,17 +220,15 @@ func TestTwoWitnesses(t *testing.T) {
 	}
 	for _, size := range []int64{0, 1, 255, 256, 300} {
 		first, err := cosign(tree, size, one)
-		noError(t, err)
+		storetest.NoError(t, err)
 		second, err := cosign(tree, size, two)
-		noError(t, err)
+		storetest.NoError(t, err)
 		verified(t, tree.checkpoint(t, size, signer)+first+second, one.key, two.key)
 		two.stop()
 		two = start(t, dir, "two.example", 3)
 	}
 	for name, size := range map[string]int64{"same size": 300, "larger": 400} {
-		if _, err := cosign(fork, size, two); !errors.Is(err, witness.ErrContradicted) {
-			t.Errorf("%s: a fork gives %v", name, err)
-		}
+		storetest.WantError(t, name+": a fork", storetest.ErrorOf(cosign(fork, size, two)), witness.ErrContradicted)
 	}
 	var ahead *witness.AheadError
 	_, err := cosign(fork, 260, two)
@@ -249,7 +240,7 @@ func TestTwoWitnesses(t *testing.T) {
 		t.Errorf("a witness that is down gives %v", err)
 	}
 	_, err = cosign(tree, 300, one)
-	noError(t, err)
+	storetest.NoError(t, err)
 }
 
 // TestConcurrentSubmissions submits a checkpoint while the witness signs another: the second must wait, or what the
@@ -262,10 +253,10 @@ func TestConcurrentSubmissions(t *testing.T) {
 		<-release
 		return at
 	})
-	noError(t, err)
+	storetest.NoError(t, err)
 	server, err := witness.NewServer(t.TempDir(), key, []string{signer.TreeKey(0)})
-	noError(t, err)
-	defer func() { noError(t, server.Close()) }()
+	storetest.NoError(t, err)
+	defer func() { storetest.NoError(t, server.Close()) }()
 	listening := httptest.NewServer(server)
 	defer listening.Close()
 	tree := grow(t, 2, 2)
@@ -302,20 +293,19 @@ func TestStateIsKept(t *testing.T) {
 	dir, tree := t.TempDir(), grow(t, 9, 9)
 	w := start(t, dir, "one.example", 2)
 	_, err := w.client().Cosign(t.Context(), tree.checkpoint(t, 9, signer), tree.prove(9))
-	noError(t, err)
+	storetest.NoError(t, err)
 	key, err := witness.NewKey("one.example", bytes.Repeat([]byte{2}, 32), time.Now)
-	noError(t, err)
-	if _, err := witness.NewServer(dir, key, nil); !errors.Is(err, witness.ErrLocked) {
-		t.Errorf("a second witness in the directory gives %v", err)
-	}
+	storetest.NoError(t, err)
+	storetest.WantError(t, "a second witness in the directory", storetest.ErrorOf(witness.NewServer(dir, key, nil)),
+		witness.ErrLocked)
 	files, err := filepath.Glob(filepath.Join(dir, "[0-9a-f]*"))
-	noError(t, err)
+	storetest.NoError(t, err)
 	other := audit.NewSigner("assay/audit", bytes.Repeat([]byte{9}, 32))
 	for name, content := range map[string]string{
 		"damaged": "damaged", "cut": "origin\n1\n", "of another log": tree.checkpoint(t, 9, other),
 	} {
 		for _, file := range files {
-			noError(t, os.WriteFile(file, []byte(content), 0o600))
+			storetest.NoError(t, os.WriteFile(file, []byte(content), 0o600))
 		}
 		for _, old := range []int64{0, 9} {
 			request := body(t, tree, old, old, 9, tree.checkpoint(t, 9, signer))
@@ -333,7 +323,7 @@ func TestResponses(t *testing.T) {
 	checkpoint := tree.checkpoint(t, 5, signer)
 	honest := start(t, t.TempDir(), "one.example", 2)
 	lines, err := honest.client().Cosign(t.Context(), checkpoint, tree.prove(5))
-	noError(t, err)
+	storetest.NoError(t, err)
 	for name, c := range map[string]struct {
 		status int
 		body   string
@@ -361,33 +351,28 @@ func TestResponses(t *testing.T) {
 	failed := errors.New("tiles are missing")
 	unprovable := func(int64) ([]audit.Hash, error) { return nil, failed }
 	_, err = honest.client().Cosign(t.Context(), checkpoint, unprovable)
-	if !errors.Is(err, failed) {
-		t.Errorf("a proof that cannot be made gives %v", err)
-	}
+	storetest.WantError(t, "a proof that cannot be made", err, failed)
 }
 
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	key, err := witness.NewKey("one.example", bytes.Repeat([]byte{2}, 32), func() time.Time { return at })
-	noError(t, err)
+	storetest.NoError(t, err)
 	line := key.VerifierKey()
 	for name, bad := range map[string]string{
 		"empty": "", "no name": line[len("one.example"):], "another name": "two" + line[3:], "cut": line[:len(line)-4],
 		"key of a log": signer.TreeKey(0),
 	} {
-		if _, err := witness.ParseVerifier(bad); err == nil {
-			t.Errorf("%s: %q is accepted", name, bad)
-		}
+		storetest.WantFailure(t, storetest.ErrorOf(witness.ParseVerifier(bad)), "%s: %q is accepted", name, bad)
 	}
 	for _, name := range []string{"", "a b", "a+b", "a\nb"} {
-		if _, err := witness.NewKey(name, bytes.Repeat([]byte{2}, 32), time.Now); err == nil {
-			t.Errorf("the name %q is accepted", name)
-		}
+		storetest.WantFailure(t, storetest.ErrorOf(witness.NewKey(name, bytes.Repeat([]byte{2}, 32), time.Now)),
+			"the name %q is accepted", name)
 	}
 	signature, err := key.Sign([]byte("text\n"))
-	noError(t, err)
+	storetest.NoError(t, err)
 	verifier, err := witness.ParseVerifier(line)
-	noError(t, err)
+	storetest.NoError(t, err)
 	if !verifier.Verify([]byte("text\n"), signature) {
 		t.Error("a signature does not verify")
 	}
@@ -405,19 +390,15 @@ func TestTimeOfCosignature(t *testing.T) {
 	t.Parallel()
 	seed := bytes.Repeat([]byte{2}, 32)
 	early, err := witness.NewKey("one.example", seed, func() time.Time { return time.Unix(-1, 0) })
-	noError(t, err)
-	if _, err := early.Sign([]byte("text\n")); err == nil {
-		t.Error("signed before 1970")
-	}
+	storetest.NoError(t, err)
+	storetest.WantFailure(t, storetest.ErrorOf(early.Sign([]byte("text\n"))), "signed before 1970")
 	verifier, err := witness.ParseVerifier(early.VerifierKey())
-	noError(t, err)
+	storetest.NoError(t, err)
 	for late, want := range map[uint64]bool{1<<63 - 1: true, 1 << 63: false} {
 		message := fmt.Appendf(nil, "cosignature/v1\ntime %d\ntext\n", late)
 		signature := ed25519.Sign(ed25519.NewKeyFromSeed(seed), message)
 		signature = append(binary.BigEndian.AppendUint64(nil, late), signature...)
-		if verifier.Verify([]byte("text\n"), signature) != want {
-			t.Errorf("a signature of time %d: want %t", late, want)
-		}
+		storetest.Expect(t, "a signature of time", verifier.Verify([]byte("text\n"), signature), want)
 	}
 }
 

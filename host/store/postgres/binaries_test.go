@@ -10,21 +10,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // fakePrograms fills dir with scripts that report the version of Postgres and do nothing else.
 func fakePrograms(t *testing.T, dir, version string) string {
 	t.Helper()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.MkdirAll(dir, 0o755))
 	for _, name := range programs {
 		script := fmt.Sprintf("#!/bin/sh\necho '%s (PostgreSQL) %s'\n", name, version)
-		if err := writeProgram(filepath.Join(dir, name), []byte(script)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, writeProgram(filepath.Join(dir, name), []byte(script)))
 	}
 	return dir
 }
@@ -68,9 +62,7 @@ func TestBinaries(t *testing.T) {
 				folders = append(folders, fakePrograms(t, filepath.Join(root, p[0]), p[1]))
 			}
 			if test.change != nil {
-				if err := test.change(root); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, test.change(root))
 			}
 			got, err := search{folders: folders, major: test.major}.binaries(t.Context())
 			if test.want != "" {
@@ -93,17 +85,10 @@ func TestBinaries(t *testing.T) {
 
 func TestRelativeFoldersAreNotSearched(t *testing.T) {
 	t.Parallel()
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	here := must(os.Getwd())(t)
 	relative, err := filepath.Rel(here, fakePrograms(t, filepath.Join(reachable(t), "16"), "16.0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := (search{folders: []string{relative, ""}}).binaries(t.Context()); !errors.Is(err, ErrNotInstalled) {
-		t.Errorf("binaries = %q, %v; want ErrNotInstalled", got, err)
-	}
+	noError(t, err)
+	wantError(t, "binaries", errOf((search{folders: []string{relative, ""}}).binaries(t.Context())), ErrNotInstalled)
 }
 
 // When root runs the host, it must not choose programs that Postgres's user cannot reach.
@@ -111,14 +96,10 @@ func TestBinariesAreReachable(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	owner, err := unprivileged()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	root := reachable(t)
 	closed := fakePrograms(t, filepath.Join(root, "closed", "bin"), "17.0")
-	if err := os.Chmod(filepath.Dir(closed), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Chmod(filepath.Dir(closed), 0o700))
 	open := fakePrograms(t, filepath.Join(root, "open", "bin"), "16.0")
 	got, err := search{folders: []string{closed, open}, account: owner}.binaries(t.Context())
 	if err != nil || got != open {
@@ -131,15 +112,11 @@ func TestNewestFirst(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "opt")
 	want := []string{"postgresql@100", "postgresql@17", "postgresql@16", "postgresql@9.6", "postgresql"}
 	for _, version := range slices.Sorted(slices.Values(want)) {
-		if err := os.MkdirAll(filepath.Join(root, version, "bin"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.MkdirAll(filepath.Join(root, version, "bin"), 0o755))
 	}
 	var got []string
 	for _, dir := range newestFirst(filepath.Join(root, "postgresql*", "bin")) {
 		got = append(got, filepath.Base(filepath.Dir(dir)))
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("order (-want +got):\n%s", diff)
-	}
+	noDiff(t, "order", want, got)
 }

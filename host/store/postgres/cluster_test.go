@@ -18,7 +18,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -28,9 +27,7 @@ func TestReopenKeepsData(t *testing.T) {
 	// A missing data directory below a link is created and resolved.
 	parent := dataDir(t)
 	link := filepath.Join(parent, "link")
-	if err := os.Symlink(parent, link); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Symlink(parent, link))
 	dir := filepath.Join(link, "data", "assay")
 	var stages []string
 	c := mustOpen(t, Config{Dir: dir, Progress: func(stage string) { stages = append(stages, stage) }})
@@ -38,9 +35,7 @@ func TestReopenKeepsData(t *testing.T) {
 	if want := filepath.Join(parent, "data", "assay", "postgres"); c.data != want {
 		t.Errorf("the cluster is in %s, want %s", c.data, want)
 	}
-	if diff := cmp.Diff([]string{StageCreating, StageStarting}, stages); diff != "" {
-		t.Errorf("stages (-want +got):\n%s", diff)
-	}
+	noDiff(t, "stages", []string{StageCreating, StageStarting}, stages)
 	pid := mustRun(t, c)
 	if group, err := syscall.Getpgid(pid); err != nil || group != pid {
 		t.Errorf("Postgres is in process group %d (%v), want its own: a terminal's Ctrl-C must not reach it",
@@ -52,13 +47,10 @@ func TestReopenKeepsData(t *testing.T) {
 		"server_encoding": "UTF8", "data_checksums": "on", "autovacuum": "on",
 		"password_encryption": "scram-sha-256", "log_rotation_size": "10MB", "log_min_error_statement": "panic",
 	} {
-		if got := ask(t, c.URL(), "SELECT current_setting('"+setting+"')"); got != want {
-			t.Errorf("%s = %q, want %q", setting, got, want)
-		}
+		expect(t, setting, ask(t, c.URL(), "SELECT current_setting('"+setting+"')"), want)
 	}
-	if got := ask(t, c.URL(), "SELECT datcollate FROM pg_database WHERE datname = current_database()"); got != "C" {
-		t.Errorf("the collation is %q, want C: an update of the machine's locale would break indexes", got)
-	}
+	expect(t, "the collation", ask(t, c.URL(), "SELECT datcollate FROM pg_database WHERE datname = current_database()"),
+		"C")
 	info, err := os.Stat(c.path("json"))
 	if err != nil || info.Mode() != 0o600 {
 		t.Errorf("postgres.json: %v, %v; only its owner may read the password", info.Mode(), err)
@@ -73,9 +65,7 @@ func TestReopenKeepsData(t *testing.T) {
 	mustClose(t, c) // a second time does nothing
 
 	again := mustOpen(t, Config{Dir: dir})
-	if got := ask(t, again.URL(), "SELECT text FROM kept"); got != "committed" {
-		t.Errorf("after reopening, the table contains %q", got)
-	}
+	expect(t, "the table after reopening", ask(t, again.URL(), "SELECT text FROM kept"), "committed")
 	if again.URL() != first && !taken(c.port) {
 		t.Errorf("the address changed from %s to %s, although the port is free", first, again.URL())
 	}
@@ -93,9 +83,7 @@ func TestPasswordIsRequired(t *testing.T) {
 	t.Parallel()
 	c := mustOpen(t, Config{Dir: existing(t)})
 	address, err := url.Parse(c.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for name, credentials := range map[string]*url.Userinfo{
 		"another password": url.UserPassword(User, "guess"),
 		"another role":     url.UserPassword("postgres", c.record.Password),
@@ -111,17 +99,11 @@ func TestPasswordIsRequired(t *testing.T) {
 
 	// Without postgres.json the password is unknown.
 	mustClose(t, c)
-	if err := os.Remove(c.path("json")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Remove(c.path("json")))
 	_, err = Open(patience(t), Config{Dir: c.dir, Offline: true})
-	if err == nil || !strings.Contains(err.Error(), "restore that file") {
-		t.Errorf("opening without postgres.json: %v", err)
-	}
+	wantErrorText(t, "opening without postgres.json", err, "restore that file")
 	// A wrong password fails immediately, and Postgres does not keep running.
-	if err := (record{Password: "guess"}).write(c.path("json")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, (record{Password: "guess"}).write(c.path("json")))
 	if _, err = Open(patience(t), Config{Dir: c.dir, Offline: true}); !rejected(err) {
 		t.Errorf("opening with another password: %v, want an error of class 28", err)
 	}
@@ -141,9 +123,7 @@ func TestLastProcessStopsPostgres(t *testing.T) {
 			c := mustOpen(t, Config{Dir: dir})
 			pid := mustRun(t, c)
 			other := openElsewhere(t, dir)
-			if other.url != c.URL() {
-				t.Errorf("the other process has the address %s, this one %s", other.url, c.URL())
-			}
+			expect(t, "the address in the other process", other.url, c.URL())
 			same := mustOpen(t, Config{Dir: dir}) // a second use in the same process counts, too
 			if test.othersFirst {
 				other.close(t)
@@ -152,12 +132,8 @@ func TestLastProcessStopsPostgres(t *testing.T) {
 				mustClose(t, c)
 				mustClose(t, same)
 			}
-			if got := mustRun(t, c); got != pid {
-				t.Errorf("Postgres is process %d, want %d", got, pid)
-			}
-			if got := ask(t, other.url, "SELECT 'alive'"); got != "alive" {
-				t.Errorf("the query returned %q", got)
-			}
+			expect(t, "the process of Postgres", mustRun(t, c), pid)
+			expect(t, "the query", ask(t, other.url, "SELECT 'alive'"), "alive")
 			if test.othersFirst {
 				mustClose(t, c)
 			} else {
@@ -191,36 +167,24 @@ func TestPostgresKilledWhileInUse(t *testing.T) {
 	first := mustOpen(t, Config{Dir: dir})
 	ask(t, first.URL(), "CREATE TABLE kept AS SELECT 'committed' AS text")
 	idle, err := pgx.Connect(t.Context(), first.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer func() { _ = idle.Close(context.Background()) }()
 	// One of its processes does not notice, and keeps the shared memory attached.
 	slow := int(idle.PgConn().PID())
-	if err := syscall.Kill(slow, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, syscall.Kill(slow, syscall.SIGSTOP))
 	defer func() { _ = syscall.Kill(slow, syscall.SIGCONT) }()
 	killPostmaster(t, first)
 
 	// A process in another container cannot see Postgres, and must not conclude that it has ended.
 	r, err := readRecord(first.path("json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	here := r.Machine
 	r.Machine = "another container"
-	if err := r.write(first.path("json")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(patience(t), Config{Dir: dir, Offline: true}); err == nil ||
-		!strings.Contains(err.Error(), "another machine or container") {
-		t.Errorf("opening a cluster in use by another container: %v", err)
-	}
+	noError(t, r.write(first.path("json")))
+	wantErrorText(t, "opening a cluster in use by another container",
+		errOf(Open(patience(t), Config{Dir: dir, Offline: true})), "another machine or container")
 	r.Machine = here
-	if err := r.write(first.path("json")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, r.write(first.path("json")))
 
 	bounded := patience(t)
 	var waiting sync.WaitGroup
@@ -239,9 +203,7 @@ func TestPostgresKilledWhileInUse(t *testing.T) {
 	if c.URL() != first.URL() && !taken(first.port) {
 		t.Errorf("Postgres restarted at %s, want %s", c.URL(), first.URL())
 	}
-	if got := ask(t, c.URL(), "SELECT text FROM kept"); got != "committed" {
-		t.Errorf("after the crash, the table contains %q", got)
-	}
+	expect(t, "the table after the crash", ask(t, c.URL(), "SELECT text FROM kept"), "committed")
 }
 
 func TestStalePidFile(t *testing.T) {
@@ -252,17 +214,11 @@ func TestStalePidFile(t *testing.T) {
 	// The program runs as the same user, because Postgres itself ignores the processes of other users.
 	stranger := c.account.command(t.Context(), "/bin/cat")
 	stdin, err := stranger.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stranger.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	noError(t, stranger.Start())
 	defer func() { _, _ = stdin.Close(), stranger.Wait() }()
 	ended := exec.Command("/bin/cat")
-	if err := ended.Run(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, ended.Run())
 	rest := "\n" + c.data + "\n1700000000\n" + strconv.Itoa(c.port) + "\n\n127.0.0.1\n  1 1\nready   \n"
 	for name, text := range map[string]string{
 		"the number of another program": strconv.Itoa(stranger.Process.Pid) + rest,
@@ -305,17 +261,13 @@ func TestConnectsOnlyToItsOwnPostgres(t *testing.T) {
 	c := mustOpen(t, Config{Dir: existing(t)})
 	other := mustOpen(t, Config{Dir: existing(t)}) // a copy, with the same password
 	wrong := Cluster{data: c.data, port: other.port, record: c.record}
-	if err := wrong.connect(t.Context()); err == nil || !strings.Contains(err.Error(), "it serves "+other.data) {
-		t.Errorf("connecting to the Postgres of another folder: %v", err)
-	}
+	wantErrorText(t, "connecting to the Postgres of another folder", wrong.connect(t.Context()),
+		"it serves "+other.data)
 }
 
 func TestPasswordIsNotSentInClear(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	defer func() { _ = listener.Close() }()
 	received := make(chan []byte, 1)
 	go func() {
@@ -346,9 +298,7 @@ func TestOpenStopsWithItsContext(t *testing.T) {
 		t.Parallel()
 		dir := reachable(t)
 		busy, err := openLock(filepath.Join(dir, "postgres.start"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer busy.release()
 		if taken, err := busy.try(syscall.LOCK_EX); !taken {
 			t.Fatal(err)
@@ -375,9 +325,7 @@ func TestOpenStopsWithItsContext(t *testing.T) {
 					cancel()
 				}
 			}})
-			if !errors.Is(err, context.Canceled) {
-				t.Errorf("Open = %v", err)
-			}
+			wantError(t, "Open", err, context.Canceled)
 			noProcess(t, dir)
 			// The interrupted attempt does not prevent the next one.
 			mustRun(t, mustOpen(t, Config{Dir: dir}))

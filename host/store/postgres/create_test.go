@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -29,9 +30,7 @@ func killedDuringInitdb(t *testing.T) bool {
 		begun, _ := filepath.Glob(filepath.Join(dir, "postgres.new-*", "data", "base"))
 		return len(begun) > 0 || isFolder(filepath.Join(dir, "postgres")), nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	other.kill()
 	complete := isFolder(filepath.Join(dir, "postgres"))
 	c := mustOpen(t, Config{Dir: dir})
@@ -46,8 +45,7 @@ func TestInterruptedCreation(t *testing.T) {
 	for name, leave := range map[string]func(dir string) error{
 		"with a password and an empty folder": func(dir string) error {
 			r := record{Password: "earlier", Location: filepath.Join(dir, "postgres")}
-			return errors.Join(
-				os.Mkdir(filepath.Join(dir, "postgres"), 0o700),
+			return errors.Join(os.Mkdir(filepath.Join(dir, "postgres"), 0o700),
 				os.MkdirAll(filepath.Join(dir, "postgres.new-1", "data", "base"), 0o700),
 				r.write(filepath.Join(dir, "postgres.json")))
 		},
@@ -58,9 +56,7 @@ func TestInterruptedCreation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := dataDir(t)
-			if err := leave(dir); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, leave(dir))
 			c := mustOpen(t, Config{Dir: dir})
 			ask(t, c.URL(), "SELECT 'alive'")
 			if left, _ := filepath.Glob(filepath.Join(dir, "postgres.new-*")); left != nil {
@@ -74,22 +70,16 @@ func TestMissingDatabaseIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	dir := reachable(t)
 	created := record{Password: "p", Created: time.Unix(1_700_000_000, 0)}
-	if err := created.write(filepath.Join(dir, "postgres.json")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, created.write(filepath.Join(dir, "postgres.json")))
 	_, err := Open(t.Context(), Config{Dir: dir, Offline: true})
-	if err == nil || !strings.Contains(err.Error(), "restore it, or remove") {
-		t.Errorf("Open = %v, want an error with instructions", err)
-	}
+	wantErrorText(t, "Open", err, "restore it, or remove")
 }
 
 func TestFallbackDir(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	closed, refuge := dataDir(t), filepath.Join(reachable(t), "refuge")
-	if err := os.Chmod(closed, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Chmod(closed, 0o700))
 	dir := filepath.Join(closed, "inside")
 	c := mustOpen(t, Config{Dir: dir, fallbackDir: refuge})
 	t.Cleanup(func() { mustBeGone(t, c.data) })
@@ -101,15 +91,11 @@ func TestFallbackDir(t *testing.T) {
 	ask(t, c.URL(), "CREATE TABLE kept AS SELECT 'committed' AS text")
 	mustClose(t, c)
 	again := mustOpen(t, Config{Dir: dir, fallbackDir: refuge})
-	if got := ask(t, again.URL(), "SELECT text FROM kept"); got != "committed" {
-		t.Errorf("after reopening, the table contains %q", got)
-	}
+	expect(t, "the table after reopening", ask(t, again.URL(), "SELECT text FROM kept"), "committed")
 
 	nowhere := Config{Dir: filepath.Join(closed, "other"), fallbackDir: filepath.Join(closed, "refuge"), Offline: true}
 	_, err = Open(t.Context(), nowhere)
-	if err == nil || !strings.Contains(err.Error(), "can enter neither") {
-		t.Errorf("without any usable folder, Open = %v", err)
-	}
+	wantErrorText(t, "without any usable folder, Open", err, "can enter neither")
 }
 
 // writeProgram writes a file that will be executed. No other test may fork meanwhile: its child would inherit the open
@@ -141,12 +127,8 @@ func TestOrdinaryUser(t *testing.T) {
 	if err == nil {
 		err = writeProgram(program, binary)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := account.chown(temporary); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	noError(t, account.chown(temporary))
 	cmd := account.command(patience(t), program, "-test.run=^TestReopenKeepsData$", "-test.v")
 	cmd.Env = append(cmd.Env, "TMPDIR="+temporary)
 	output, err := cmd.CombinedOutput()
@@ -159,28 +141,16 @@ func TestOtherMajorVersion(t *testing.T) {
 	t.Parallel()
 	dir := reachable(t)
 	data := filepath.Join(dir, "postgres")
-	if err := os.Mkdir(data, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(data, "PG_VERSION"), []byte("15\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := (record{Password: "p"}).write(filepath.Join(dir, "postgres.json")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Mkdir(data, 0o700))
+	noError(t, os.WriteFile(filepath.Join(data, "PG_VERSION"), []byte("15\n"), 0o644))
+	noError(t, (record{Password: "p"}).write(filepath.Join(dir, "postgres.json")))
 	owner, err := unprivileged()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := owner.chown(data); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	noError(t, owner.chown(data))
 	seventeen := fakePrograms(t, filepath.Join(reachable(t), "17", "bin"), "17.2")
 	_, err = Open(t.Context(), Config{Dir: dir, folders: []string{seventeen}})
 	for _, part := range []string{data, "Postgres 15", "17 in " + seventeen} {
-		if err == nil || !strings.Contains(err.Error(), part) {
-			t.Errorf("Open = %v, want an error with %q", err, part)
-		}
+		wantErrorText(t, "Open", err, part)
 	}
 }
 
@@ -188,13 +158,9 @@ func TestAccountOf(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	dir := reachable(t)
-	if _, err := accountOf(dir); err == nil || !strings.Contains(err.Error(), "belongs to root") {
-		t.Errorf("accountOf(root's folder) = %v", err)
-	}
+	wantErrorText(t, "accountOf(root's folder)", errOf(accountOf(dir)), "belongs to root")
 	owner := &account{uid: 4321, gid: 8765}
-	if err := owner.chown(dir); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, owner.chown(dir))
 	got, err := accountOf(dir)
 	if err != nil || got.uid != 4321 || got.gid != 8765 {
 		t.Errorf("accountOf = %+v, %v; want the folder's owner", got, err)
@@ -206,19 +172,13 @@ func TestRecordKeepsItsOwner(t *testing.T) {
 	needRoot(t)
 	path := filepath.Join(t.TempDir(), "postgres.json")
 	for _, uid := range []int{0, 4321} {
-		if err := (record{Password: "p"}).write(path); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, (record{Password: "p"}).write(path))
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if got := int(info.Sys().(*syscall.Stat_t).Uid); got != uid || info.Mode() != 0o600 {
 			t.Errorf("the file is user %d's, mode %v; want user %d's, 0600", got, info.Mode(), uid)
 		}
-		if err := os.Chown(path, 4321, 4321); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Chown(path, 4321, 4321))
 	}
 }
 
@@ -229,12 +189,8 @@ func TestExecutes(t *testing.T) {
 	for mode, want := range map[os.FileMode]bool{0o701: true, 0o776: false, 0o700: false} {
 		middle := filepath.Join(reachable(t), "middle")
 		inner := filepath.Join(middle, "inner")
-		if err := errors.Join(os.MkdirAll(inner, 0o755), os.Chmod(middle, mode)); err != nil {
-			t.Fatal(err)
-		}
-		if got := other.executes(t.Context(), inner); got != want {
-			t.Errorf("below a folder with mode %o, executes = %t, want %t", mode, got, want)
-		}
+		noError(t, errors.Join(os.MkdirAll(inner, 0o755), os.Chmod(middle, mode)))
+		expect(t, fmt.Sprintf("executes below a folder with mode %o", mode), other.executes(t.Context(), inner), want)
 	}
 }
 

@@ -50,22 +50,16 @@ func jar(t *testing.T, version string) []byte {
 		if err == nil {
 			_, err = packer.Write([]byte(script))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 	}
-	if err := packer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, packer.Close())
 	var archive bytes.Buffer
 	zipper := zip.NewWriter(&archive)
 	part, err := zipper.Create("postgres.txz")
 	if err == nil {
 		_, err = part.Write(xz(files.Bytes()))
 	}
-	if err := errors.Join(err, zipper.Close()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(err, zipper.Close()))
 	return archive.Bytes()
 }
 
@@ -99,14 +93,10 @@ func xz(data []byte) []byte {
 func TestDownload(t *testing.T) {
 	t.Parallel()
 	owner, err := unprivileged()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var downloads atomic.Int32
 	cache := filepath.Join(reachable(t), "postgres-bin")
-	if err := os.MkdirAll(filepath.Join(cache, "unpacking-killed"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.MkdirAll(filepath.Join(cache, "unpacking-killed"), 0o700))
 	announced := 0
 	search := search{
 		folders: []string{}, cache: cache, repository: repository(t, jar(t, "18.3"), &downloads), account: owner,
@@ -155,13 +145,9 @@ func TestDownloadFails(t *testing.T) {
 				folders: []string{}, cache: filepath.Join(reachable(t), "cache"), repository: test.repository,
 				major: test.major,
 			}.binaries(t.Context())
-			if !errors.Is(err, ErrNotInstalled) {
-				t.Errorf("binaries = %v, want ErrNotInstalled", err)
-			}
+			wantError(t, "binaries", err, ErrNotInstalled)
 			for _, part := range []string{test.want, "apt-get install postgresql", "ASSAY_DATABASE_URL"} {
-				if err == nil || !strings.Contains(err.Error(), part) {
-					t.Errorf("binaries = %v, want an error with %q", err, part)
-				}
+				wantErrorText(t, "binaries", err, part)
 			}
 		})
 	}
@@ -203,9 +189,7 @@ func TestDownloadStopsWithItsContext(t *testing.T) {
 	}()
 	_, err := search{folders: []string{}, cache: filepath.Join(reachable(t), "cache"),
 		repository: server.URL}.binaries(ctx)
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("binaries = %v", err)
-	}
+	wantError(t, "binaries", err, context.Canceled)
 	close(respond)
 	server.Close()
 }

@@ -12,23 +12,16 @@ func TestReleasedLockIsFree(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
 	held, err := openLock(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if taken, err := held.try(syscall.LOCK_EX); !taken {
 		t.Fatal(err)
 	}
 	// Like a child process between fork and exec.
-	inherited, err := syscall.Dup(int(held.file.Fd()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	inherited := must(syscall.Dup(int(held.file.Fd())))(t)
 	defer func() { _ = syscall.Close(inherited) }()
 	held.release()
 	next, err := openLock(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer next.release()
 	if taken, err := next.try(syscall.LOCK_EX); !taken || err != nil {
 		t.Errorf("try on a released lock = %t, %v", taken, err)

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -38,6 +39,51 @@ func TestMain(m *testing.M) {
 		_ = os.RemoveAll(created.dir)
 	}
 	os.Exit(code)
+}
+
+func noError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		noError(t, err)
+		return v
+	}
+}
+
+func expect[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+func wantError(t testing.TB, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: %v, want %v", what, err, want)
+	}
+}
+
+func wantErrorText(t testing.TB, what string, err error, text string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("%s: %v, want %q", what, err, text)
+	}
+}
+
+func errOf[T any](_ T, err error) error { return err }
+
+func noDiff(t testing.TB, what string, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
 }
 
 // created is a stopped cluster that tests copy, because creating one takes longest.
@@ -72,18 +118,14 @@ func existing(t *testing.T) string {
 	if err == nil {
 		err = copyTree(from, to, owner)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	r, err := readRecord(from + ".json")
 	if err == nil {
 		// Each copy needs its own port.
 		r.Port = 0
 		err = r.write(to + ".json")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return dir
 }
 
@@ -125,17 +167,10 @@ func startHolder(t *testing.T, dir string) (*holder, *bufio.Reader) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), holdEnv+"="+dir)
 	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stdin := must(cmd.StdinPipe())(t)
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	noError(t, cmd.Start())
 	h := &holder{cmd: cmd, stdin: stdin}
 	t.Cleanup(func() { h.kill() })
 	return h, bufio.NewReader(stdout)
@@ -209,9 +244,7 @@ func reachableIn(t *testing.T, parent string) string {
 	if err == nil {
 		dir, err = filepath.EvalSymlinks(dir)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() {
 		// A killed initdb may still be writing its last file.
 		err := poll(patience(t), func() (bool, error) { return os.RemoveAll(dir) == nil, nil })
@@ -284,9 +317,7 @@ func mustOpen(t *testing.T, cfg Config) *Cluster {
 	ctx, cancel := context.WithTimeout(t.Context(), patienceBound)
 	defer cancel()
 	c, err := Open(ctx, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() {
 		if err := c.Close(patience(t)); err != nil {
 			t.Error(err)
@@ -298,9 +329,7 @@ func mustOpen(t *testing.T, cfg Config) *Cluster {
 // mustClose closes the cluster.
 func mustClose(t *testing.T, c *Cluster) {
 	t.Helper()
-	if err := c.Close(patience(t)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, c.Close(patience(t)))
 }
 
 // mustRun returns the process number of the running Postgres.
@@ -317,9 +346,7 @@ func mustRun(t *testing.T, c *Cluster) int {
 func ask(t *testing.T, url, query string) string {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer func() { _ = conn.Close(context.Background()) }()
 	var value string
 	err = conn.QueryRow(t.Context(), query).Scan(&value)
@@ -333,10 +360,6 @@ func ask(t *testing.T, url, query string) string {
 func killPostmaster(t *testing.T, c *Cluster) {
 	t.Helper()
 	pid := mustRun(t, c)
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	if err := poll(patience(t), func() (bool, error) { return !isPostmaster(pid, c.data), nil }); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, syscall.Kill(pid, syscall.SIGKILL))
+	noError(t, poll(patience(t), func() (bool, error) { return !isPostmaster(pid, c.data), nil }))
 }

@@ -8,11 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestParsePIDFile(t *testing.T) {
@@ -35,9 +32,7 @@ func TestParsePIDFile(t *testing.T) {
 func TestFolderWithShellCharacters(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(dataDir(t), "it's $HOME `x` \"and\" $(y)")
-	if err := os.Mkdir(dir, 0o711); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Mkdir(dir, 0o711))
 	c := mustOpen(t, Config{Dir: dir})
 	mustRun(t, c)
 	if err := c.Close(patience(t)); err != nil {
@@ -77,9 +72,7 @@ func TestIsPostmasterOfThisFolder(t *testing.T) {
 	if err == nil {
 		err = stranger.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if isPostmaster(stranger.Process.Pid, c.data) {
 		t.Error("isPostmaster accepts another program in the folder")
 	}
@@ -96,51 +89,32 @@ func TestPruneLogs(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	logs := filepath.Join(data, "log")
-	if err := os.Mkdir(logs, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Mkdir(logs, 0o700))
 	var want []string
 	for day := range keptLogs + 3 {
 		name := "postgres-2026010" + string(rune('1'+day)) + "-000000.log"
 		if day >= 3 {
 			want = append(want, name)
 		}
-		if err := os.WriteFile(filepath.Join(logs, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(filepath.Join(logs, name), nil, 0o600))
 	}
 	// Other files stay.
-	if err := os.WriteFile(filepath.Join(logs, "notes"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := pruneLogs(data); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(append([]string{"notes"}, want...), namesIn(t, logs)); diff != "" {
-		t.Errorf("kept (-want +got):\n%s", diff)
-	}
+	noError(t, os.WriteFile(filepath.Join(logs, "notes"), nil, 0o600))
+	noError(t, pruneLogs(data))
+	noDiff(t, "kept", append([]string{"notes"}, want...), namesIn(t, logs))
 
 	// If links were followed out of the folder, Postgres's user could make root remove files anywhere.
 	elsewhere := t.TempDir()
-	if err := os.Symlink(logs, filepath.Join(elsewhere, "log")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(logs, "postgres-20260101-000000.log"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Symlink(logs, filepath.Join(elsewhere, "log")))
+	noError(t, os.WriteFile(filepath.Join(logs, "postgres-20260101-000000.log"), nil, 0o600))
 	before := namesIn(t, logs)
 	_ = pruneLogs(elsewhere)
-	if diff := cmp.Diff(before, namesIn(t, logs)); diff != "" {
-		t.Errorf("through a link, removed (-before +after):\n%s", diff)
-	}
+	noDiff(t, "files after pruning through a link", before, namesIn(t, logs))
 }
 
 func namesIn(t *testing.T, dir string) (names []string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must(os.ReadDir(dir))(t)
 	for _, entry := range entries {
 		names = append(names, entry.Name())
 	}
@@ -168,9 +142,7 @@ func TestStartErrorIsOfTheLastStart(t *testing.T) {
 		}
 	})
 	want := "LOG:  first; FATAL:  today (from " + own + ")"
-	if got := c.startOutput(t.Context(), name, len(text)); got != want {
-		t.Errorf("startOutput = %q, want %q", got, want)
-	}
+	expect(t, "startOutput", c.startOutput(t.Context(), name, len(text)), want)
 }
 
 func TestStartErrorQuotesPostgres(t *testing.T) {
@@ -184,19 +156,11 @@ func TestStartErrorQuotesPostgres(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(data, broken.file)
 			before, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, append(slices.Clone(before), broken.text...), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
+			noError(t, os.WriteFile(path, append(slices.Clone(before), broken.text...), 0o600))
 			_, err = Open(patience(t), Config{Dir: dir, Offline: true})
-			if err == nil || !strings.Contains(err.Error(), broken.want) {
-				t.Errorf("Open = %v, want an error with %q", err, broken.want)
-			}
-			if err := os.WriteFile(path, before, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			wantErrorText(t, "Open", err, broken.want)
+			noError(t, os.WriteFile(path, before, 0o600))
 		})
 	}
 }

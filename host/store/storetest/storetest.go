@@ -100,6 +100,24 @@ func WantErrorText(t testing.TB, what string, err error, text string) {
 	expect.ErrorText(t, what, err, text)
 }
 
+// WantOutcome is WantErrorText, or reports any error if text is empty.
+func WantOutcome(t testing.TB, what string, err error, text string) {
+	t.Helper()
+	if text == "" {
+		WantError(t, what, err, nil)
+	} else {
+		WantErrorText(t, what, err, text)
+	}
+}
+
+// WantFailure reports that err is nil, with a text that says what this means.
+func WantFailure(t testing.TB, err error, format string, args ...any) {
+	t.Helper()
+	if err == nil {
+		t.Errorf(format, args...)
+	}
+}
+
 // NoDiff reports how got differs from want.
 func NoDiff(t testing.TB, what string, want, got any, opts ...cmp.Option) {
 	t.Helper()

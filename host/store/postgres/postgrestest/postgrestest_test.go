@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -37,9 +38,7 @@ func TestDatabasesAreSeparateCopies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conn, err := pgx.Connect(t.Context(), postgrestest.Database(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.NoError(t, err)
 			defer func() { _ = conn.Close(context.Background()) }()
 			var rows int
 			err = conn.QueryRow(t.Context(), "SELECT count(*) FROM prepared").Scan(&rows)
@@ -96,9 +95,7 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 	if err == nil {
 		err = os.Chmod(temporary, 0o711)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	defer func() { _ = os.RemoveAll(temporary) }()
 
 	first, second := startChild(t, temporary), startChild(t, temporary)
@@ -110,9 +107,8 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 	wantStopped(t, second.url)
 
 	third := startChild(t, temporary)
-	if n := ask(t, third.url, "SELECT count(*) FROM pg_database WHERE starts_with(datname, 'assay_test_')"); n != 1 {
-		t.Errorf("the server has %d databases of tests, want only that of a running process", n)
-	}
+	storetest.Expect(t, "databases of tests, of running processes",
+		ask(t, third.url, "SELECT count(*) FROM pg_database WHERE starts_with(datname, 'assay_test_')"), 1)
 	if err := errors.Join(third.stdin.Close(), third.cmd.Wait()); err != nil {
 		t.Fatalf("a process that uses what a killed one left: %v", err)
 	}
@@ -131,18 +127,11 @@ func startChild(t *testing.T, temporary string) child {
 	t.Helper()
 	c := child{cmd: exec.Command(os.Args[0], "-test.run=^TestKilledProcessLeavesNothing$")}
 	c.cmd.Env = append(os.Environ(), childEnv+"=1", "TMPDIR="+temporary)
-	stdin, err := c.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stdin := storetest.Must(c.cmd.StdinPipe())(t)
 	c.stdin = stdin
 	stdout, err := c.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
+	storetest.NoError(t, c.cmd.Start())
 	t.Cleanup(func() { _ = c.cmd.Process.Kill() })
 	c.url, err = bufio.NewReader(stdout).ReadString('\n')
 	if err != nil || !strings.HasPrefix(c.url, "postgres://") {
@@ -156,13 +145,9 @@ func startChild(t *testing.T, temporary string) child {
 func ask(t *testing.T, url, query string) (n int) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	defer func() { _ = conn.Close(context.Background()) }()
-	if err := conn.QueryRow(t.Context(), query).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, conn.QueryRow(t.Context(), query).Scan(&n))
 	return n
 }
 
@@ -194,18 +179,13 @@ func TestServerFromEnvironment(t *testing.T) {
 	const role = "assay_postgrestest"
 	address := postgrestest.Database(t)
 	conn, err := pgx.Connect(t.Context(), address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	defer func() { _ = conn.Close(context.Background()) }()
 	const create = "DROP ROLE IF EXISTS " + role + "; CREATE ROLE " + role + " LOGIN CREATEDB PASSWORD 'other'"
 	if _, err := conn.Exec(t.Context(), create); err != nil {
 		t.Fatal(err)
 	}
-	server, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := storetest.Must(url.Parse(address))(t)
 	server.User = url.UserPassword(role, "other")
 	child := exec.Command(os.Args[0], "-test.run=^TestDatabases", "-test.v")
 	child.Env = append(os.Environ(), "ASSAY_TEST_DATABASE_URL="+server.String())
