@@ -9,6 +9,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 func TestCheckBatch(t *testing.T) {
@@ -23,10 +24,7 @@ func TestCheckBatch(t *testing.T) {
 		{Fields: []check.Field{field(entity.IBAN, "DE89370400440532013000"), field(entity.Email, "jane@example.org")}},
 		{Fields: []check.Field{field(entity.Domain, "example.com")}, Country: "Atlantis"},
 	}
-	answers, err := f.CheckBatch(t.Context(), f.caller, items, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answers := storetest.Must(f.CheckBatch(t.Context(), f.caller, items, nil))(t)
 	var got []string
 	for _, a := range answers {
 		if a.Err != nil {
@@ -46,9 +44,7 @@ func TestCheckBatch(t *testing.T) {
 	if len(f.records) != 2 || len(f.records[1].Linked) != 1 || f.records[0].Decision != answers[0].Decision {
 		t.Errorf("recorded: %+v", f.records)
 	}
-	if len(f.done) != 2 {
-		t.Errorf("CheckDone was called for %d checks", len(f.done))
-	}
+	storetest.Expect(t, "CheckDone was called for", len(f.done), 2)
 }
 
 func TestCheckBatchIsAllOrNothing(t *testing.T) {
@@ -67,9 +63,7 @@ func TestCheckBatchIsAllOrNothing(t *testing.T) {
 			if !errors.Is(err, refuse) || answers != nil {
 				t.Errorf("got %v and %v", answers, err)
 			}
-			if len(f.records) != 2 {
-				t.Errorf("%d records were appended", len(f.records))
-			}
+			storetest.Expect(t, "records appended", len(f.records), 2)
 		})
 	}
 }
@@ -110,10 +104,7 @@ func TestCheckBatchLooksUpConcurrently(t *testing.T) {
 	for i := range items {
 		items[i].Fields = []check.Field{field(entity.Domain, fmt.Sprintf("n%d.example.com", i))}
 	}
-	answers, err := f.CheckBatch(t.Context(), f.caller, items, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answers := storetest.Must(f.CheckBatch(t.Context(), f.caller, items, nil))(t)
 	for i, a := range answers {
 		if want := fmt.Sprintf("n%d.example.com", i); a.Decision.Query != want {
 			t.Fatalf("answer %d is for %s", i, a.Decision.Query)

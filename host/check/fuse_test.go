@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"assay/host/check"
+	"assay/host/store/storetest"
 )
 
 var bands = check.Bands{Review: 40, Block: 70}
@@ -67,9 +68,7 @@ func TestBandsBeginAtTheirScores(t *testing.T) {
 			t.Parallel()
 			want := check.Fused{Score: c.score, Lowest: c.score, Highest: c.score, Verdict: c.verdict,
 				Signals: []check.Signal{}}
-			if diff := cmp.Diff(want, check.Fuse(logOdds(c.p), bands, nil)); diff != "" {
-				t.Errorf("as the bias (-want +got):\n%s", diff)
-			}
+			storetest.NoDiff(t, "as the bias", want, check.Fuse(logOdds(c.p), bands, nil))
 			// The same log-odds from a layer instead.
 			got := check.Fuse(-20, bands, []check.Outcome{scored("a", 20+logOdds(c.p), 100)})
 			if got.Score != c.score || got.Verdict != c.verdict {
@@ -201,9 +200,7 @@ func TestFailedLayer(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(c.want, check.Fuse(c.bias, bands, c.outcomes)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			storetest.NoDiff(t, "difference", c.want, check.Fuse(c.bias, bands, c.outcomes))
 		})
 	}
 }
@@ -213,9 +210,7 @@ func TestDegradedSignalsFollowTheLayers(t *testing.T) {
 	b := scored("b", 1, 10)
 	b.Signals = []check.Signal{{Points: -5, Code: "b:x:low"}, {Points: 15, Code: "b:x:high"}}
 	got := check.Fuse(logOdds(.10), bands, []check.Outcome{failed("a", 4, true), b})
-	if diff := cmp.Diff([]string{"b:x:high", "b:x:low", "host:degraded:a"}, codes(got.Signals)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	storetest.NoDiff(t, "difference", []string{"b:x:high", "b:x:low", "host:degraded:a"}, codes(got.Signals))
 }
 
 func codes(signals []check.Signal) []string {
@@ -237,9 +232,7 @@ func TestSignalsAreOrderedByTheirWeight(t *testing.T) {
 		"heavy:a:30", "heavy:b:30", "light:a:50", "heavy:a:10", "light:a:20", "light:a:-10",
 		"heavy:a:-30",
 	} // by points times weight: 90, 90 (as given), 50, 30, 20, -10, -90; the one worth no points is left out
-	if diff := cmp.Diff(want, codes(check.Fuse(0, bands, []check.Outcome{light, heavy}).Signals)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	storetest.NoDiff(t, "difference", want, codes(check.Fuse(0, bands, []check.Outcome{light, heavy}).Signals))
 }
 
 // A customer never hears of a layer that weighs nothing, such as one on trial: neither its signals nor its failure.
@@ -282,9 +275,7 @@ func TestLightSignals(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(c.want, codes(check.Fuse(c.bias, bands, append(c.with, a)).Signals)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			storetest.NoDiff(t, "difference", c.want, codes(check.Fuse(c.bias, bands, append(c.with, a)).Signals))
 		})
 	}
 }
@@ -336,9 +327,7 @@ func TestDominantThreat(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if got := check.Fuse(logOdds(.20), bands, c.outcomes).Threat; got != c.want {
-				t.Errorf("threat is %q, want %q", got, c.want)
-			}
+			storetest.Expect(t, "threat", check.Fuse(logOdds(.20), bands, c.outcomes).Threat, c.want)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 func closed(c <-chan struct{}) bool {
@@ -51,9 +52,7 @@ func TestLiveDrains(t *testing.T) {
 				t.Error("not drained after the last holder released it")
 			}
 			next := live.Acquire()
-			if next.Revision != 2 {
-				t.Errorf("revision %d is in force, want 2", next.Revision)
-			}
+			storetest.Expect(t, "revision", next.Revision, 2)
 			next.Release()
 		})
 	}
@@ -212,8 +211,6 @@ func TestLineupRunsTheLayersOfTheEntityType(t *testing.T) {
 			got[i] = o.Layer
 		}
 		same(t, want, got)
-		if d.Revision != 5 {
-			t.Errorf("revision is %d, want 5", d.Revision)
-		}
+		storetest.Expect(t, "revision", d.Revision, 5)
 	}
 }

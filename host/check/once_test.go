@@ -9,6 +9,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 // rendering returns a request whose answer lists queries and errors.
@@ -65,15 +66,11 @@ func TestOnce(t *testing.T) {
 				ledger.refuse = func() { f.swap(8, f.member("only")) }
 			}
 			f.Ledger = ledger
-			if err := test.send(f, once); err != nil {
-				t.Fatal(err)
-			}
+			storetest.NoError(t, test.send(f, once))
 			if string(once.Answer) != test.want || ledger.answer != test.want {
 				t.Errorf("the answer is %q and the ledger saw %q, want %q", once.Answer, ledger.answer, test.want)
 			}
-			if len(f.records) != test.records {
-				t.Errorf("%d records", len(f.records))
-			}
+			storetest.Expect(t, "records", len(f.records), test.records)
 			for _, r := range f.records {
 				if r.Once != once {
 					t.Errorf("a record lacks the request: %+v", r)
@@ -117,7 +114,5 @@ func TestAnsweredRequest(t *testing.T) {
 			}
 		}
 	}
-	if len(f.done) != 0 {
-		t.Errorf("%d decisions were observed", len(f.done))
-	}
+	storetest.Expect(t, "decisions observed", len(f.done), 0)
 }

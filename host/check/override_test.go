@@ -8,6 +8,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 // fixedOverrides finds the same override for each check, and remembers the accounts.
@@ -100,10 +101,7 @@ func TestWhoUsesOverrides(t *testing.T) {
 	f.Overrides = overrides
 	field := check.Field{Type: entity.Domain, Value: "example.com"}
 
-	e, err := entity.Parse(entity.Domain, "example.com", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := storetest.Must(entity.Parse(entity.Domain, "example.com", ""))(t)
 	d, err := f.Rescore(t.Context(), "acct_1", e)
 	if err != nil || d.Override != nil || d.Verdict != check.Review || len(overrides.accounts) != 0 {
 		t.Errorf("scored for feedback as %+v, %v", d, err)

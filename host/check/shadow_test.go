@@ -12,6 +12,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 // wantedFacts is a Collector that notes what is wanted of it, and knows every fact.
@@ -56,9 +57,7 @@ func (r *shadowRuns) wantLeftOut(t *testing.T, want int) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.left != want {
-		t.Errorf("%d checks were left out, want %d", r.left, want)
-	}
+	storetest.Expect(t, "checks left out", r.left, want)
 }
 
 // shadowFixture has a live layer and a shadow layer that blocks, each with a fact of its own.
@@ -336,9 +335,7 @@ func TestCanary(t *testing.T) {
 	if taken < accounts*3/100 || taken > accounts*7/100 {
 		t.Errorf("the canary takes %d of %d accounts, want about 5%%", taken, accounts)
 	}
-	if base.For("") != base {
-		t.Error("the canary scores for nobody's account")
-	}
+	storetest.Expect(t, "the canary scores for nobody's account", base.For(""), base)
 	if d, err := f.Explain(t.Context(), aDomain, ""); err != nil || d.Revision != 1 {
 		t.Errorf("explained by %+v, %v", d, err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 // TestObserver checks that checks and layers are counted under their labels, whoever counts first.
@@ -89,7 +90,5 @@ func TestLogHoldsNoTextOfGuests(t *testing.T) {
 	_, got, _ := strings.Cut(strings.TrimSpace(log.String()), "level=WARN ")
 	const want = `msg="layer lost" layer=spy version=1.2.3 type=email reason=refused ` +
 		`rule="the manifest does not declare the signal" output_level=8 output_lines_below=2048 output_bytes_below=4096`
-	if got != want {
-		t.Errorf("logged %s\nwant   %s", got, want)
-	}
+	storetest.Expect(t, "logged", got, want)
 }

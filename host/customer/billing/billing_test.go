@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"assay/host/store/storetest"
 )
 
 // recorder is an Accounts that records its calls.
@@ -84,9 +86,7 @@ func TestSubscribe(t *testing.T) {
 				t.Fatalf("got %v, want %v", err, test.err)
 			}
 			if test.err != nil {
-				if len(a.begun) != 0 {
-					t.Error("a checkout was stored")
-				}
+				storetest.Expect(t, "a checkout was stored", len(a.begun), 0)
 				return
 			}
 			c := a.begun[0]
@@ -148,9 +148,7 @@ func TestPayValidatesCards(t *testing.T) {
 			if !errors.As(err, &wrong) || wrong.Field != test.field || !strings.Contains(wrong.Reason, test.text) {
 				t.Errorf("got %v", err)
 			}
-			if c != (Change{}) {
-				t.Errorf("a rejected card caused the change %+v", c)
-			}
+			storetest.Expect(t, "a rejected card caused the change", c, (Change{}))
 		})
 	}
 }
@@ -174,18 +172,14 @@ func TestChangeCancelResume(t *testing.T) {
 			t.Parallel()
 			a := &recorder{sub: sub}
 			b, _ := newTest(a)
-			if err := test.call(t.Context(), b); err != nil {
-				t.Fatal(err)
-			}
+			storetest.NoError(t, test.call(t.Context(), b))
 			got := a.applied[0]
 			if got.Event == "" {
 				t.Error("the change has no id")
 			}
 			test.want.Event, test.want.At, test.want.Provider = got.Event, testTime, "test"
 			test.want.Subscription, test.want.Customer = sub.ID, sub.Customer
-			if got != test.want {
-				t.Errorf("got %+v, want %+v", got, test.want)
-			}
+			storetest.Expect(t, "change", got, test.want)
 			b.Accounts = &recorder{sub: Subscription{Status: Canceled}}
 			if err := test.call(t.Context(), b); !errors.Is(err, ErrNotPaid) {
 				t.Errorf("with a canceled subscription: %v, want ErrNotPaid", err)

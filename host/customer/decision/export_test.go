@@ -15,6 +15,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 // listed is a list of checks, newest first, whose pages are short. The page after broken fails.
@@ -67,10 +68,7 @@ func TestExport(t *testing.T) {
 				}
 				defer e.Close()
 				end() // as the request's context ends before the body is sent
-				text, err := io.ReadAll(iotest.OneByteReader(e))
-				if err != nil {
-					t.Fatal(err)
-				}
+				text := storetest.Must(io.ReadAll(iotest.OneByteReader(e)))(t)
 				return text
 			}
 			var document struct {
@@ -99,10 +97,7 @@ func TestExport(t *testing.T) {
 func TestBrokenExport(t *testing.T) {
 	t.Parallel()
 	all := listed{checks: checksOf(10), size: 4, broken: 4}
-	e, err := NewExport(t.Context(), all, check.Caller{}, Query{}, JSON, func() {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := storetest.Must(NewExport(t.Context(), all, check.Caller{}, Query{}, JSON, func() {}))(t)
 	defer e.Close()
 	text, err := io.ReadAll(e)
 	if err == nil || json.Valid(text) {

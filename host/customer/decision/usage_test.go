@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"assay/host/store/storetest"
 )
 
 func TestForecast(t *testing.T) {
@@ -32,9 +34,7 @@ func TestForecast(t *testing.T) {
 			if n := Forecast(100, test.counts, noon); n != nil {
 				got = *n
 			}
-			if got != test.want {
-				t.Errorf("forecast %d, want %d", got, test.want)
-			}
+			storetest.Expect(t, "forecast", got, test.want)
 		})
 	}
 	last := time.Date(2026, 12, 31, 23, 59, 59, 0, time.UTC)

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // queue is an in-memory Outbox for tests with a fake clock.
@@ -347,9 +345,7 @@ func TestStop(t *testing.T) {
 		go q.add("acct_2", "chk_2")
 		stop()
 		storetest.Expect(t, "stopping took", time.Since(began), 4*time.Second-pollInterval/2)
-		if diff := cmp.Diff([]int{1, 0}, []int{len(q.times("chk_1")), len(q.times("chk_2"))}); diff != "" {
-			t.Errorf("attempts (-want +got):\n%s", diff)
-		}
+		storetest.NoDiff(t, "attempts", []int{1, 0}, []int{len(q.times("chk_1")), len(q.times("chk_2"))})
 	})
 }
 

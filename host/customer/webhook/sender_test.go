@@ -240,9 +240,7 @@ func TestAttemptTimes(t *testing.T) {
 					}()
 					return here, nil
 				}
-				if e := c.send(newDelivery("http://receiver.example")); e.Took != test.took {
-					t.Errorf("took %v, want %v: %+v", e.Took, test.took, e)
-				}
+				storetest.Expect(t, "took", c.send(newDelivery("http://receiver.example")).Took, test.took)
 			})
 		})
 	}
@@ -288,9 +286,7 @@ func TestRequest(t *testing.T) {
 	if request := <-got; request != want {
 		t.Errorf("request %q, want %q", request, want)
 	}
-	if len(got) != 0 {
-		t.Error("it was sent twice")
-	}
+	storetest.Expect(t, "it was sent twice", len(got), 0)
 }
 
 // What is kept of an attempt is what the receiver got and answered, without secrets, even if the receiver repeats them.

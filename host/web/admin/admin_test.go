@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"assay/host/store/storetest"
 )
 
 func text(s string) http.Handler {
@@ -22,10 +24,7 @@ func text(s string) http.Handler {
 func start(t *testing.T, cfg Config) (url string, s *Server) {
 	t.Helper()
 	cfg.Metrics, cfg.Logger = text("metrics "), slog.New(slog.NewTextHandler(t.Output(), nil))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s = New(cfg)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
@@ -40,23 +39,14 @@ func start(t *testing.T, cfg Config) (url string, s *Server) {
 // send makes a GET request with headers, of which Host is the server's name.
 func send(t *testing.T, url string, headers ...string) (status int, header http.Header, body string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := storetest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody))(t)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	r.Host = r.Header.Get("Host")
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := storetest.Must(http.DefaultClient.Do(r))(t)
 	defer response.Body.Close()
-	all, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := storetest.Must(io.ReadAll(response.Body))(t)
 	return response.StatusCode, response.Header, string(all)
 }
 
@@ -94,14 +84,9 @@ func TestPaths(t *testing.T) {
 	if _, _, body := send(t, url+"/debug/pprof/cmdline"); strings.Contains(body, "-test.") {
 		t.Errorf("the arguments of the process are shown: %s", body)
 	}
-	response, err := http.Post(url+"/metrics", "text/plain", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := storetest.Must(http.Post(url+"/metrics", "text/plain", http.NoBody))(t)
 	_ = response.Body.Close()
-	if response.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("POST /metrics: status %d", response.StatusCode)
-	}
+	storetest.Expect(t, "POST /metrics: status", response.StatusCode, http.StatusMethodNotAllowed)
 }
 
 func TestReadiness(t *testing.T) {
@@ -246,10 +231,7 @@ func TestShutdownHasALimit(t *testing.T) {
 
 func TestListen(t *testing.T) {
 	t.Parallel()
-	busy, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	busy := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer busy.Close()
 	port := busy.Addr().(*net.TCPAddr).Port
 	before := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port - 1}

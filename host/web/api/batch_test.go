@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"assay/host/store/storetest"
 )
 
 func (s *site) batch(t testing.TB, body string) reply {
@@ -30,9 +30,7 @@ func TestBatch(t *testing.T) {
 	var body struct {
 		Results []struct{ Type, Query, Ref, Error string }
 	}
-	if err := json.Unmarshal([]byte(r.body), &body); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, json.Unmarshal([]byte(r.body), &body))
 	var got []string
 	for _, a := range body.Results {
 		got = append(got, strings.TrimSpace(fmt.Sprint(a.Type, " ", a.Query, " ", a.Error)))
@@ -50,9 +48,7 @@ func TestBatch(t *testing.T) {
 		"domain: must not contain control characters",
 		"the request must be a JSON object, not null",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	storetest.NoDiff(t, "difference", want, got)
 	if seen := s.checker.requests(); len(seen) != 2 || seen[0].Country != "FR" || seen[0].Caller.Account != goodKey {
 		t.Errorf("checked %+v", seen)
 	}
@@ -87,9 +83,7 @@ func TestInvalidBatch(t *testing.T) {
 			}
 		})
 	}
-	if seen := s.checker.requests(); len(seen) != 0 {
-		t.Errorf("checked %+v", seen)
-	}
+	storetest.Expect(t, "checked", len(s.checker.requests()), 0)
 }
 
 func TestLargestBatch(t *testing.T) {

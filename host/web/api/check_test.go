@@ -8,10 +8,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/access/admission"
 	"assay/host/check"
+	"assay/host/store/storetest"
 )
 
 func TestResultMatchesTheContract(t *testing.T) {
@@ -23,12 +22,8 @@ func TestResultMatchesTheContract(t *testing.T) {
 	ref = ref[:strings.Index(ref, `"`)]
 	want := `{"score":94,"verdict":"block","signals":["first","second"],"dominant_threat":"phishing","type":"domain",` +
 		`"query":"paypa1-secure-login.xyz","timestamp":"2026-01-15T10:30:00.123Z","ref":"` + ref + `"}`
-	if diff := cmp.Diff(want, r.body); diff != "" {
-		t.Error(diff)
-	}
-	if got := r.header.Get("Cache-Control"); got != "no-store" {
-		t.Errorf("Cache-Control is %q", got)
-	}
+	storetest.NoDiff(t, "difference", want, r.body)
+	storetest.Expect(t, "Cache-Control", r.header.Get("Cache-Control"), "no-store")
 }
 
 func TestResultWithoutSignalsOrThreat(t *testing.T) {
@@ -165,12 +160,8 @@ func TestAuthorization(t *testing.T) {
 				t.Fatalf("status %d, want %d: %s", r.status, test.status, r.body)
 			}
 			if r.status == http.StatusUnauthorized {
-				if diff := cmp.Diff(unauthorized, r.failure(t)); diff != "" {
-					t.Error(diff)
-				}
-				if got := r.header.Get("WWW-Authenticate"); got != "Bearer" {
-					t.Errorf("WWW-Authenticate is %q", got)
-				}
+				storetest.NoDiff(t, "difference", unauthorized, r.failure(t))
+				storetest.Expect(t, "WWW-Authenticate", r.header.Get("WWW-Authenticate"), "Bearer")
 			}
 		})
 	}
@@ -204,9 +195,7 @@ func TestImplausibleKeysAreNotLookedUp(t *testing.T) {
 			t.Errorf("%s: status %d, want %d", name, r.status, test.status)
 		}
 	}
-	if p := newPanic(strings.Repeat("x", 1000)); len(p.text) != 256 {
-		t.Errorf("%d bytes of a panic are logged, want 256", len(p.text))
-	}
+	storetest.Expect(t, "bytes of a panic logged", len(newPanic(strings.Repeat("x", 1000)).text), 256)
 }
 
 func TestErrorsOfACheck(t *testing.T) {
@@ -247,15 +236,9 @@ func TestErrorsOfACheck(t *testing.T) {
 				}
 				got.Ref = ""
 			}
-			if r.status != test.status {
-				t.Errorf("status %d, want %d", r.status, test.status)
-			}
-			if diff := cmp.Diff(test.body, got); diff != "" {
-				t.Error(diff)
-			}
-			if got := r.header.Get("Retry-After"); got != test.retryAfter {
-				t.Errorf("Retry-After is %q, want %q", got, test.retryAfter)
-			}
+			storetest.Expect(t, "status", r.status, test.status)
+			storetest.NoDiff(t, "difference", test.body, got)
+			storetest.Expect(t, "Retry-After", r.header.Get("Retry-After"), test.retryAfter)
 		})
 	}
 }
@@ -300,9 +283,7 @@ func TestStringsOutliveTheRequest(t *testing.T) {
 	for _, req := range s.checker.requests() {
 		got[fmt.Sprint(req.Caller.Account, " ", req.Country, " ", fieldsOf(req))]++
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	storetest.NoDiff(t, "difference", want, got)
 }
 
 func BenchmarkCheck(b *testing.B) {

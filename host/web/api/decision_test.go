@@ -9,13 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/check"
 	"assay/host/customer/decision"
 	"assay/host/customer/feedback"
 	"assay/host/customer/privacy"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 // decisions knows every check but unknownRef, of which only knownRef has a review, and records its calls.
@@ -150,9 +149,7 @@ func TestDecisions(t *testing.T) {
 			if r.status != 200 {
 				t.Fatalf("status %d: %s", r.status, r.body)
 			}
-			if diff := cmp.Diff([]string{test.call}, d.requests()); diff != "" {
-				t.Errorf("calls (-want +got):\n%s", diff)
-			}
+			storetest.NoDiff(t, "calls", []string{test.call}, d.requests())
 			if test.answer != "" && r.body != test.answer {
 				t.Errorf("answered %s\nwant %s", r.body, test.answer)
 			}
@@ -213,9 +210,7 @@ func TestInvalidDecisionRequests(t *testing.T) {
 			t.Errorf("%s %s: %d %q, want 400 %q", test.request, test.body, r.status, got, test.want)
 		}
 	}
-	if seen := d.requests(); len(seen) != 0 {
-		t.Errorf("unexpected calls %v", seen)
-	}
+	storetest.Expect(t, "unexpected calls", len(d.requests()), 0)
 	for request, allow := range map[string]string{
 		"GET /api/checks/search": "POST", "POST /api/checks/" + knownRef: "GET, HEAD",
 		"DELETE /gdpr/review": "GET, HEAD, POST", "GET /gdpr/explain": "POST",
@@ -248,7 +243,5 @@ func TestRouteOfCheck(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if diff := cmp.Diff(map[string]int{"/api/checks/{ref}": 3}, routes); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	storetest.NoDiff(t, "difference", map[string]int{"/api/checks/{ref}": 3}, routes)
 }

@@ -8,9 +8,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 func TestDecode(t *testing.T) {
@@ -45,20 +44,13 @@ func TestDecode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q, err := decode([]byte(test.body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			q := storetest.Must(decode([]byte(test.body)))(t)
 			var got []string
 			for _, f := range q.fields {
 				got = append(got, string(f.Type)+"="+f.Value)
 			}
-			if diff := cmp.Diff(test.fields, got); diff != "" {
-				t.Error(diff)
-			}
-			if q.country != test.country {
-				t.Errorf("country %q, want %q", q.country, test.country)
-			}
+			storetest.NoDiff(t, "difference", test.fields, got)
+			storetest.Expect(t, "country", q.country, test.country)
 		})
 	}
 }
@@ -204,10 +196,7 @@ func TestFieldErrorsNameTheField(t *testing.T) {
 func TestDecodeCopiesTheBody(t *testing.T) {
 	t.Parallel()
 	body := []byte(`{"domain":"example.com","region":{"country":"DE"}}`)
-	q, err := decode(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	q := storetest.Must(decode(body))(t)
 	clear(body)
 	if q.fields[0].Value != "example.com" || q.country != "DE" {
 		t.Errorf("the strings share memory with the body: %q, %q", q.fields[0].Value, q.country)

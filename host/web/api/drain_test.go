@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"assay/host/store/storetest"
 )
 
 // A draining server is not ready, serves open and new connections as before, and asks clients to close theirs.
@@ -44,10 +46,7 @@ func TestDrainServes(t *testing.T) {
 // Clients that stop using a server when it announces the end of their connection lose no request.
 func TestDrainLosesNoRequest(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := &site{addr: l.Addr().String(), Server: New(Config{Checker: &checker{}, Keys: keys{}, Public: &public{}})}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()

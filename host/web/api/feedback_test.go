@@ -8,11 +8,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/check"
 	"assay/host/customer/feedback"
 	"assay/host/customer/privacy"
+	"assay/host/store/storetest"
 )
 
 // reports knows every check but unknownRef, and records its calls.
@@ -75,9 +74,7 @@ func TestFeedback(t *testing.T) {
 			if r.status != 200 || test.answer != "" && r.body != test.answer {
 				t.Errorf("status %d: %s", r.status, r.body)
 			}
-			if diff := cmp.Diff([]string{test.call}, kept.seen); diff != "" {
-				t.Errorf("calls (-want +got):\n%s", diff)
-			}
+			storetest.NoDiff(t, "calls", []string{test.call}, kept.seen)
 			if log := s.log.text(); strings.Contains(log, "chargeback") || strings.Contains(log, "15123456789") {
 				t.Errorf("the log contains the report: %s", log)
 			}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"assay/host/store/storetest"
 )
 
 const exampleBody = `{"domain":"example.com"}`
@@ -180,10 +182,7 @@ func TestMalformedHeadsAreRefusedAtOnce(t *testing.T) {
 
 func TestParserErrorsDoNotQuoteHeads(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := &site{addr: l.Addr().String(), Server: New(Config{Checker: &checker{}, Keys: keys{}, Public: &public{}})}
 	answer := s.http.ErrorHandler
 	texts := make(chan string, 1)
@@ -293,18 +292,12 @@ func TestRouting(t *testing.T) {
 			t.Parallel()
 			raw := test.method + " " + test.target + " HTTP/1.1\r\nHost: x\r\nOrigin: https://evil.example\r\n" +
 				"Access-Control-Request-Method: POST\r\nConnection: close\r\n\r\n"
-			c, err := net.Dial("tcp", s.addr)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := storetest.Must(net.Dial("tcp", s.addr))(t)
 			defer func() { _ = c.Close() }()
 			if _, err := io.WriteString(c, raw); err != nil {
 				t.Fatal(err)
 			}
-			all, err := io.ReadAll(c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			all := storetest.Must(io.ReadAll(c))(t)
 			answer, body, _ := strings.Cut(string(all), "\r\n\r\n")
 			if want := "HTTP/1.1 " + strconv.Itoa(test.status) + " "; !strings.HasPrefix(answer, want) {
 				t.Fatalf("answer %q, want %q", answer, want)
@@ -316,9 +309,7 @@ func TestRouting(t *testing.T) {
 				t.Errorf("CORS: %s", answer)
 			}
 			if test.method == "HEAD" {
-				if body != "" {
-					t.Errorf("the response to HEAD has a body: %q", body)
-				}
+				storetest.Expect(t, "the response to HEAD has a body", body, "")
 			} else if test.status != 200 && (!strings.HasPrefix(body, `{"error":"`) ||
 				strings.Contains(body, "script")) {
 				t.Errorf("body %q", body)

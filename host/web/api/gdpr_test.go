@@ -11,11 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/check"
 	"assay/host/customer/privacy"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 const (
@@ -180,9 +179,7 @@ func TestPrivacyRequests(t *testing.T) {
 			if r.status != 200 {
 				t.Fatalf("status %d: %s", r.status, r.body)
 			}
-			if diff := cmp.Diff([]string{test.call}, a.requests()); diff != "" {
-				t.Errorf("calls (-want +got):\n%s", diff)
-			}
+			storetest.NoDiff(t, "calls", []string{test.call}, a.requests())
 			if test.answer != "" && r.body != test.answer {
 				t.Errorf("answered %s\nwant %s", r.body, test.answer)
 			}
@@ -317,9 +314,7 @@ func TestInvalidPrivacyRequests(t *testing.T) {
 			t.Errorf("%s %s: %d %q, want 400 %q", test.request, test.body, r.status, got, test.want)
 		}
 	}
-	if seen := a.requests(); len(seen) != 0 {
-		t.Errorf("unexpected calls %v", seen)
-	}
+	storetest.Expect(t, "unexpected calls", len(a.requests()), 0)
 }
 
 // Errors about the key and the plan take precedence over errors in the request.
@@ -349,9 +344,7 @@ func TestPrivacyNeedsThePlan(t *testing.T) {
 		goodKey); r.status != 405 || r.header.Get("Allow") != "GET, HEAD, POST" {
 		t.Errorf("DELETE: %d, Allow %q", r.status, r.header.Get("Allow"))
 	}
-	if seen := a.requests(); len(seen) != 0 {
-		t.Errorf("unexpected calls %v", seen)
-	}
+	storetest.Expect(t, "unexpected calls", len(a.requests()), 0)
 }
 
 // Every body either selects one subject or gets a 400.

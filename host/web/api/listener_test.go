@@ -18,14 +18,9 @@ import (
 // dial opens a connection that is closed when the test ends.
 func (s *site) dial(t *testing.T) net.Conn {
 	t.Helper()
-	c, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := storetest.Must(net.Dial("tcp", s.addr))(t)
 	t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, c.SetDeadline(time.Now().Add(patience)))
 	return c
 }
 
@@ -35,10 +30,7 @@ func ask(t *testing.T, c net.Conn, r *bufio.Reader) reply {
 	if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.ReadResponse(r, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := storetest.Must(http.ReadResponse(r, nil))(t)
 	return readReply(t, resp)
 }
 
@@ -57,9 +49,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 	if replies[0].failure(t).Error == "" {
 		t.Error("no error text")
 	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, first.Close())
 	storetest.Until(t, "a connection to be accepted after one was closed", func() bool {
 		c := s.dial(t)
 		defer func() { _ = c.Close() }()
@@ -96,10 +86,7 @@ func (l *poorListener) Accept() (net.Conn, error) {
 
 func TestServeSurvivesAShortageOfDescriptors(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := startOn(t, &poorListener{Listener: l, errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ECONNABORTED}},
 		Config{})
 	if r := s.send(t, "GET", "/healthz", ""); r.status != 200 {
@@ -109,10 +96,7 @@ func TestServeSurvivesAShortageOfDescriptors(t *testing.T) {
 
 func TestAcceptStopsWaitingWhenClosed(t *testing.T) {
 	t.Parallel()
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	inner := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	errs := make([]error, 1000)
 	for i := range errs {
 		errs[i] = syscall.EMFILE
@@ -120,9 +104,7 @@ func TestAcceptStopsWaitingWhenClosed(t *testing.T) {
 	l := newListener(&poorListener{Listener: inner, errs: errs}, 1, nil)
 	accepted := make(chan error)
 	go func() { _, err := l.Accept(); accepted <- err }()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, l.Close())
 	if err := <-accepted; !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Accept: %v, want net.ErrClosed", err)
 	}
@@ -131,10 +113,7 @@ func TestAcceptStopsWaitingWhenClosed(t *testing.T) {
 // Running requests get their responses, new connections are refused, and idle ones are closed.
 func TestShutdownDrains(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	hold := newHolding()
 	s := &site{addr: l.Addr().String(), Server: New(Config{Checker: hold, Keys: keys{}, Public: &public{limit: 1}})}
 	served := make(chan error, 1)
@@ -183,10 +162,7 @@ func TestShutdownDrains(t *testing.T) {
 
 func TestShutdownEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	hold := newHolding()
 	s := &site{addr: l.Addr().String(), Server: New(Config{Checker: hold, Keys: keys{}, Public: &public{limit: 1},
 		Timeout: time.Hour})}
@@ -209,14 +185,9 @@ func TestShutdownEndsWithItsContext(t *testing.T) {
 
 func TestServeAfterShutdownClosesTheListener(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := New(Config{Checker: &checker{}, Keys: keys{}, Public: &public{}})
-	if err := s.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, s.Shutdown(context.Background()))
 	if err := s.Serve(l); err != nil {
 		t.Errorf("Serve: %v", err)
 	}
@@ -228,15 +199,10 @@ func TestServeAfterShutdownClosesTheListener(t *testing.T) {
 // Shutdown may be called after Serve has begun and before fasthttp knows the listener.
 func TestShutdownClosesTheListenerItself(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := New(Config{Checker: &checker{}, Keys: keys{}, Public: &public{}})
 	s.listener = newListener(l, 1, nil)
-	if err := s.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, s.Shutdown(context.Background()))
 	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("the listener is still open: %v", err)
 	}
@@ -250,9 +216,7 @@ func TestConnectionsCloseOnce(t *testing.T) {
 	if err := errors.Join(c.Close(), c.Close()); err != nil {
 		t.Error(err)
 	}
-	if times != 1 {
-		t.Errorf("closed was called %d times", times)
-	}
+	storetest.Expect(t, "closed was called", times, 1)
 }
 
 func TestWorkEndsWithTheTimeout(t *testing.T) {

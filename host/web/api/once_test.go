@@ -115,9 +115,7 @@ func TestReplay(t *testing.T) {
 					t.Errorf("again: %d, %v:\n%s, want\n%s", again.status, again.header, again.body, first.body)
 				}
 			}
-			if n := len(c.requests()); n != test.checks {
-				t.Errorf("%d checks were made, want %d", n, test.checks)
-			}
+			storetest.Expect(t, "checks made", len(c.requests()), test.checks)
 			other := s.sendOnce(t, test.path, test.body, "another")
 			plain := s.send(t, "POST", test.path, test.body, "Authorization", "Bearer "+goodKey)
 			for _, r := range []reply{other, plain} {
@@ -155,9 +153,7 @@ func TestKeyOfAnotherRequest(t *testing.T) {
 	if r.status != 403 {
 		t.Errorf("another account: %d, %s", r.status, r.body)
 	}
-	if n := len(c.requests()); n != 2 {
-		t.Errorf("%d checks were made, want one of each account", n)
-	}
+	storetest.Expect(t, "checks made", len(c.requests()), 2)
 }
 
 func TestInvalidIdempotencyKeys(t *testing.T) {
@@ -190,9 +186,7 @@ func TestInvalidIdempotencyKeys(t *testing.T) {
 			}
 		}
 	}
-	if n := len(c.requests()); n != 0 {
-		t.Errorf("%d checks were made", n)
-	}
+	storetest.Expect(t, "checks made", len(c.requests()), 0)
 	// Endpoints that record nothing for an account have no keys.
 	if r := s.send(t, "POST", "/api/check-public", exampleBody, "Idempotency-Key", ""); r.status != 200 {
 		t.Errorf("without a key: %d, %s", r.status, r.body)
@@ -232,9 +226,7 @@ func TestReplayNeedsNoQuota(t *testing.T) {
 			}
 		}
 	}
-	if n := len(c.requests()); n != 0 {
-		t.Errorf("%d checks were made", n)
-	}
+	storetest.Expect(t, "checks made", len(c.requests()), 0)
 	if log := s.log.String(); strings.Count(log, `"replayed":true`) != 4 {
 		t.Errorf("the log does not say that answers were replayed:\n%s", log)
 	}
@@ -298,9 +290,7 @@ func TestLookUpsOfAnswersAreShared(t *testing.T) {
 		t.Errorf("the account with half of the slots: %d", r.status)
 	}
 	r := s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+usedKey, "Idempotency-Key", "k")
-	if r.status != 429 {
-		t.Errorf("another account: %d", r.status)
-	}
+	storetest.Expect(t, "another account", r.status, 429)
 }
 
 // Test keys have no part in the answers of the account's other keys. A replay is a use of a key that the ledger does
@@ -329,7 +319,5 @@ func TestReplaysByKey(t *testing.T) {
 	if r := send("test", ""); r.status != 400 {
 		t.Errorf("a test key with an invalid idempotency key: %d", r.status)
 	}
-	if n := len(c.kept); n != 1 {
-		t.Errorf("%d answers are kept", n)
-	}
+	storetest.Expect(t, "answers kept", len(c.kept), 1)
 }

@@ -27,23 +27,16 @@ import (
 	"assay/host/access/admission"
 	"assay/host/access/apikey"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 	"assay/sdk"
 )
 
 func loadDocument(t *testing.T) (*openapi3.T, routers.Router) {
 	t.Helper()
-	doc, err := openapi3.NewLoader().LoadFromData(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := storetest.Must(openapi3.NewLoader().LoadFromData(document))(t)
 	// Examples are validated against their schemas too.
-	if err := doc.Validate(t.Context(), openapi3.EnableExamplesValidation()); err != nil {
-		t.Fatal(err)
-	}
-	router, err := gorillamux.NewRouter(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, doc.Validate(t.Context(), openapi3.EnableExamplesValidation()))
+	router := storetest.Must(gorillamux.NewRouter(doc))(t)
 	return doc, router
 }
 
@@ -65,12 +58,8 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 	}
 	slices.Sort(documented)
 	slices.Sort(routed)
-	if diff := cmp.Diff(documented, routed); diff != "" {
-		t.Errorf("only documented (-), only routed (+):\n%s", diff)
-	}
-	if served := slices.Sorted(maps.Keys(s.allow)); len(served) != doc.Paths.Len() {
-		t.Errorf("Allow is set for %v", served)
-	}
+	storetest.NoDiff(t, "only documented (-), only routed (+):\n", documented, routed)
+	storetest.Expect(t, "paths with an Allow", len(slices.Sorted(maps.Keys(s.allow))), doc.Paths.Len())
 }
 
 func TestEveryThreatIsDocumented(t *testing.T) {
@@ -481,10 +470,7 @@ func (c conversation) validate(t *testing.T, router routers.Router, tamper func(
 		r.header = r.header.Clone()
 		tamper(&r)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), c.method, c.path, strings.NewReader(c.body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := storetest.Must(http.NewRequestWithContext(t.Context(), c.method, c.path, strings.NewReader(c.body)))(t)
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
@@ -540,17 +526,11 @@ func namesField(r reply) error {
 // sendRaw writes c.body as the whole request and reads one response.
 func (c conversation) sendRaw(t *testing.T) reply {
 	t.Helper()
-	conn, err := net.Dial("tcp", c.site.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := storetest.Must(net.Dial("tcp", c.site.addr))(t)
 	defer func() { _ = conn.Close() }()
 	if _, err := io.WriteString(conn, c.body); err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := storetest.Must(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	return readReply(t, resp)
 }

@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/check"
 	"assay/host/customer/override"
 	"assay/host/customer/privacy"
+	"assay/host/store/storetest"
 )
 
 const (
@@ -98,9 +97,7 @@ func TestOverrides(t *testing.T) {
 			if r.status != 200 || test.answer != "" && r.body != test.answer {
 				t.Errorf("status %d: %s", r.status, r.body)
 			}
-			if diff := cmp.Diff([]string{test.call}, kept.seen); diff != "" {
-				t.Errorf("calls (-want +got):\n%s", diff)
-			}
+			storetest.NoDiff(t, "calls", []string{test.call}, kept.seen)
 			if log := s.log.text(); strings.Contains(log, "fraud ring") || strings.Contains(log, "15123456789") {
 				t.Errorf("the log contains the override: %s", log)
 			}

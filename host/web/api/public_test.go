@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/valyala/fasthttp"
+
+	"assay/host/store/storetest"
 )
 
 func prefixes(list ...string) (ps []netip.Prefix) {
@@ -44,9 +46,7 @@ func TestPublicChecksDomainsOnly(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		for _, req := range s.checker.requests() {
-			if diff := cmp.Diff([]string{"domain=example.com"}, fieldsOf(req)); diff != "" {
-				t.Error(diff)
-			}
+			storetest.NoDiff(t, "difference", []string{"domain=example.com"}, fieldsOf(req))
 		}
 	})
 }
@@ -76,18 +76,14 @@ func TestPublicLimit(t *testing.T) {
 		t.Errorf("Retry-After is %q, want 1800", got)
 	}
 	for _, req := range s.checker.requests() {
-		if req.Caller.Account != "acct_public" {
-			t.Errorf("checked for account %q", req.Caller.Account)
-		}
+		storetest.Expect(t, "checked for account", req.Caller.Account, "acct_public")
 	}
 }
 
 func TestRetryAfterIsAtLeastASecond(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Public: &public{limit: 0}, Now: nextHour.UTC})
-	if r := s.send(t, "POST", "/api/check-public", "{}"); r.header.Get("Retry-After") != "1" {
-		t.Errorf("Retry-After is %q, want 1", r.header.Get("Retry-After"))
-	}
+	storetest.Expect(t, "Retry-After", s.send(t, "POST", "/api/check-public", "{}").header.Get("Retry-After"), "1")
 }
 
 func TestPublicLimitAppliesToTheClientAddress(t *testing.T) {
@@ -98,9 +94,7 @@ func TestPublicLimitAppliesToTheClientAddress(t *testing.T) {
 		t.Parallel()
 		s := start(t, Config{TrustedProxies: prefixes("10.0.0.0/8")})
 		s.send(t, "POST", "/api/check-public", `{"domain":"example.com"}`, spoofed...)
-		if got := s.public.uses("127.0.0.1/32"); got != 1 {
-			t.Errorf("%d uses counted for the peer, want 1", got)
-		}
+		storetest.Expect(t, "uses counted for the peer", s.public.uses("127.0.0.1/32"), 1)
 	})
 	t.Run("trusted, in several lines", func(t *testing.T) {
 		t.Parallel()
@@ -161,9 +155,7 @@ func TestUntrustedProxyIsNoticed(t *testing.T) {
 			if test.noticed {
 				want = 1
 			}
-			if n := strings.Count(s.log.String(), "a proxy is not trusted"); n != want {
-				t.Errorf("%d lines in the log, want %d", n, want)
-			}
+			storetest.Expect(t, "lines in the log", strings.Count(s.log.String(), "a proxy is not trusted"), want)
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"assay/host/access/admission"
 	"assay/host/check"
+	"assay/host/store/storetest"
 )
 
 // exceeded refuses all keys.
@@ -86,9 +87,7 @@ func TestRateLimits(t *testing.T) {
 				r.status != 429 || !strings.Contains(r.body, test.text) {
 				t.Errorf("status %d: %s\n%s", r.status, r.body, diff)
 			}
-			if n := known.asked.Load(); n != test.asked {
-				t.Errorf("keys were looked up %d times, want %d", n, test.asked)
-			}
+			storetest.Expect(t, "keys were looked up", known.asked.Load(), test.asked)
 			if n := len(s.checker.requests()); n != 0 && test.name != "quota" {
 				t.Errorf("%d checks were made", n)
 			}

@@ -16,6 +16,7 @@ import (
 
 	"assay/host/access/apikey"
 	"assay/host/check"
+	"assay/host/store/storetest"
 )
 
 // limitedKeys accepts keys by their limits. A nil entry is a key that has expired.
@@ -77,9 +78,7 @@ func TestEveryEndpointNeedsItsScope(t *testing.T) {
 	if len(needed) != len(apikey.Scopes()) {
 		t.Errorf("only the scopes %v are needed anywhere", slices.Sorted(maps.Keys(needed)))
 	}
-	if n := len(s.checker.requests()); n != 0 {
-		t.Errorf("%d checks were made without a field", n)
-	}
+	storetest.Expect(t, "checks made without a field", len(s.checker.requests()), 0)
 }
 
 // A handler on a route that was registered without a scope gets no caller.

@@ -19,6 +19,7 @@ import (
 
 	"assay/host/access/admission"
 	"assay/host/check"
+	"assay/host/store/storetest"
 )
 
 const (
@@ -159,10 +160,7 @@ type site struct {
 // start serves on a new socket until the test ends. It fills empty fields of cfg with the fakes above.
 func start(t testing.TB, cfg Config) *site {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	return startOn(t, l, cfg)
 }
 
@@ -274,9 +272,7 @@ func (r reply) failure(t testing.TB) failure {
 // wellBehaved checks the properties of every response.
 func (r reply) wellBehaved(t testing.TB) {
 	t.Helper()
-	if got := r.header.Get("X-Content-Type-Options"); got != "nosniff" {
-		t.Errorf("X-Content-Type-Options is %q", got)
-	}
+	storetest.Expect(t, "X-Content-Type-Options", r.header.Get("X-Content-Type-Options"), "nosniff")
 	id := r.header.Get(requestHeader)
 	if !isRequestID(id) {
 		t.Errorf("%s is %q", requestHeader, id)
@@ -289,9 +285,7 @@ func (r reply) wellBehaved(t testing.TB) {
 	if r.status == http.StatusOK || r.status == http.StatusAccepted {
 		return
 	}
-	if got := r.header.Get("Content-Type"); got != "application/json" {
-		t.Errorf("Content-Type of an error is %q", got)
-	}
+	storetest.Expect(t, "Content-Type of an error", r.header.Get("Content-Type"), "application/json")
 	if r.body != "" && !strings.HasSuffix(r.body, `,"request_id":"`+id+`"}`) { // the answer to HEAD is empty
 		t.Errorf("the body does not have the id of the request: %s", r.body)
 	}
@@ -304,29 +298,20 @@ func (r reply) wellBehaved(t testing.TB) {
 // send makes one request with a new client. headers alternates names and values.
 func (s *site) send(t testing.TB, method, path, body string, headers ...string) reply {
 	t.Helper()
-	req, err := http.NewRequest(method, "http://"+s.addr+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := storetest.Must(http.NewRequest(method, "http://"+s.addr+path, strings.NewReader(body)))(t)
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true},
 		Timeout: patience}
-	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := storetest.Must(client.Do(req))(t)
 	return readReply(t, resp)
 }
 
 func readReply(t testing.TB, resp *http.Response) reply {
 	t.Helper()
 	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := storetest.Must(io.ReadAll(resp.Body))(t)
 	return reply{status: resp.StatusCode, header: resp.Header, body: string(body), closes: resp.Close}
 }
 
@@ -341,14 +326,9 @@ func (s *site) check(t testing.TB, body string, headers ...string) reply {
 // fails if the server does not close it.
 func (s *site) exchange(t testing.TB, raw string) []reply {
 	t.Helper()
-	c, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := storetest.Must(net.Dial("tcp", s.addr))(t)
 	defer func() { _ = c.Close() }()
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, c.SetDeadline(time.Now().Add(patience)))
 	go func() { _, _ = io.WriteString(c, raw) }()
 	return readReplies(t, c)
 }

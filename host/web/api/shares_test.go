@@ -17,6 +17,7 @@ import (
 	"assay/host/access/admission"
 	"assay/host/check"
 	"assay/host/customer/privacy"
+	"assay/host/store/storetest"
 )
 
 // closedDoor admits nothing.
@@ -54,9 +55,7 @@ func TestDoorRefusesBeforeAnythingElse(t *testing.T) {
 			t.Errorf("%s: %d %s", path, r.status, r.body)
 		}
 	}
-	if n := p.uses("127.0.0.1/32"); n != 0 {
-		t.Errorf("%d refused calls were counted", n)
-	}
+	storetest.Expect(t, "refused calls counted", p.uses("127.0.0.1/32"), 0)
 }
 
 func TestDoorRefusesOneAccount(t *testing.T) {
@@ -241,14 +240,10 @@ func TestConnectionsOfOneKeyShareItsLookUp(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if n := w.lookUps.Load(); n != 1 {
-			t.Errorf("%d look-ups of one key, want 1", n)
-		}
+		storetest.Expect(t, "look-ups of one key", w.lookUps.Load(), 1)
 		close(w.release)
 		synctest.Wait()
-		if n := accepted.Load(); n != connections {
-			t.Errorf("%d of %d requests accepted", n, connections)
-		}
+		storetest.Expect(t, "accepted requests", accepted.Load(), connections)
 	})
 }
 

@@ -24,15 +24,9 @@ import (
 
 func selfSigned(t *testing.T) *tls.Config {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := storetest.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := storetest.Must(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
 	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
 		NextProtos: []string{"http/1.1"}}
 }
@@ -43,14 +37,9 @@ var anyCertificate = &tls.Config{InsecureSkipVerify: true, NextProtos: []string{
 func (s *site) dialTLS(t *testing.T, from string) (*tls.Conn, error) {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	raw, err := d.DialContext(t.Context(), "tcp", s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := storetest.Must(d.DialContext(t.Context(), "tcp", s.addr))(t)
 	t.Cleanup(func() { _ = raw.Close() })
-	if err := raw.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, raw.SetDeadline(time.Now().Add(patience)))
 	c := tls.Client(raw, anyCertificate)
 	return c, c.Handshake()
 }
@@ -61,10 +50,7 @@ func TestTLS(t *testing.T) {
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: anyCertificate, ForceAttemptHTTP2: true}}
 	defer client.CloseIdleConnections()
 	for range 2 { // on one connection
-		resp, err := client.Get("https://" + s.addr + "/healthz")
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := storetest.Must(client.Get("https://" + s.addr + "/healthz"))(t)
 		if r := readReply(t, resp); r.status != 200 || resp.ProtoMajor != 1 {
 			t.Errorf("status %d over TLS with %s", r.status, resp.Proto)
 		}
@@ -77,10 +63,7 @@ func TestTLS(t *testing.T) {
 		t.Errorf("a check without a key: %d, counted %v", r.status, s.public.used)
 	}
 	// What the connections of a plain port are protected from, these are too.
-	c, err := s.dialTLS(t, "127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := storetest.Must(s.dialTLS(t, "127.0.0.1"))(t)
 	if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\nHost: x\n\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -143,9 +126,7 @@ func TestSlowHandshakes(t *testing.T) {
 		t.Errorf("status %d", r.status)
 	}
 	// A connection that ends in the middle of its handshake gives its slot back.
-	if err := errors.Join(silent.Close(), half.Close()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, errors.Join(silent.Close(), half.Close()))
 	storetest.Until(t, "a slot to be free again", func() bool {
 		c, err := s.dialTLS(t, "127.0.0.1")
 		_ = c.Close()
@@ -200,18 +181,12 @@ func TestRefusingDoesNotWaitForHandshakes(t *testing.T) {
 
 func TestShutdownDuringHandshakes(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := &site{addr: l.Addr().String(), Server: New(Config{Checker: &checker{}, Keys: keys{}, Public: &public{},
 		TLS: selfSigned(t), ReadTimeout: patience})}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
-	idle, err := s.dialTLS(t, "127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	idle := storetest.Must(s.dialTLS(t, "127.0.0.1"))(t)
 	reader := bufio.NewReader(idle)
 	ask(t, idle, reader)
 	silent := s.dial(t)

@@ -13,6 +13,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/customer/billing"
+	"assay/host/store/storetest"
 )
 
 // lateProvider is a provider whose payments are confirmed when a test says so.
@@ -106,9 +107,7 @@ func TestSuccessPage(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := shown.Load(); n != 1 {
-		t.Errorf("the key was shown %d times", n)
-	}
+	storetest.Expect(t, "the key was shown", shown.Load(), 1)
 	s.pass(billing.ClaimLife)
 	v.get(donePath)
 	v.is(410, "This checkout has expired.")
@@ -316,9 +315,7 @@ func TestConcurrentPayments(t *testing.T) {
 	v.get(form)
 	v.is(404, "There is no such checkout")
 	s.pass(32 * 24 * time.Hour)
-	if err := s.store.EndSubscriptions(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, s.store.EndSubscriptions(t.Context()))
 	if _, err := s.store.Authenticate(t.Context(), key); !errors.Is(err, check.ErrUnauthorized) {
 		t.Errorf("after the subscription ended, the key returns %v, want ErrUnauthorized", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"assay/host/customer/decision"
 	"assay/host/entity"
 	"assay/host/store"
+	"assay/host/store/storetest"
 )
 
 // explained explains every check alike, to those who know the value.
@@ -95,12 +96,8 @@ func TestCheckPage(t *testing.T) {
 	}
 	const reviewer = "Ana of the reviewers"
 	how := decision.Settlement{Reviewer: reviewer, State: decision.Upheld, Finding: "The account is a mule's."}
-	if err := s.store.TakeReview(t.Context(), ref, reviewer); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.store.SettleReview(t.Context(), ref, how); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, s.store.TakeReview(t.Context(), ref, reviewer))
+	storetest.NoError(t, s.store.SettleReview(t.Context(), ref, how))
 	v.get("/dashboard/checks/" + ref)
 	v.is(200, "Upheld on")
 	v.is(200, "The reviewer's finding The account is a mule's.")

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/net/html/atom"
 
 	"assay/host/customer/webhook"
+	"assay/host/store/storetest"
 )
 
 // hostile are texts that try to become markup, script, template or terminal code.
@@ -194,9 +195,7 @@ func TestHostileResponses(t *testing.T) {
 	plain := v.get("/attempts/99")
 	for n := range hostile {
 		p := v.get(fmt.Sprint("/attempts/", n))
-		if p.status != 200 {
-			t.Errorf("status %d", p.status)
-		}
+		storetest.Expect(t, "status", p.status, 200)
 		checkInert(t, p, plain)
 	}
 }
@@ -235,21 +234,12 @@ func TestStaticFiles(t *testing.T) {
 // rawGet requests a path exactly as it is written.
 func rawGet(t *testing.T, s *site, path string) (status int, body string) {
 	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := storetest.Must(net.Dial("tcp", strings.TrimPrefix(s.url, "http://")))(t)
 	defer conn.Close()
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", path)
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := storetest.Must(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := storetest.Must(io.ReadAll(response.Body))(t)
 	return response.StatusCode, string(text)
 }
 
@@ -280,9 +270,7 @@ func TestDatabaseDown(t *testing.T) {
 	token := v.at.token()
 	v.get("/")
 	v.press("Subscribe to Pro") // redirects to the plan, because the account has a subscription
-	if err := s.store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, s.store.Close())
 	for _, get := range []string{"/", "/docs", "/dashboard", "/dashboard/checks", "/dashboard/keys",
 		"/dashboard/webhooks", "/dashboard/webhooks/chk_1", "/dashboard/plan", accountPath, "/signin", donePath,
 		TestCheckoutPath + "co_1"} {

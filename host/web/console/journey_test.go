@@ -3,6 +3,8 @@ package console
 import (
 	"strings"
 	"testing"
+
+	"assay/host/store/storetest"
 )
 
 // TestWithoutJavaScript follows a customer through all pages by links and forms alone.
@@ -51,9 +53,7 @@ func TestWithoutJavaScript(t *testing.T) {
 	v.is(200, "This is the new key.")
 	v.press("Rotate")
 	v.is(200, "works until")
-	if strings.Count(v.at.body, "/revoke") != 3 {
-		t.Error("the page does not offer to revoke three keys")
-	}
+	storetest.Expect(t, "the page does not offer to revoke three keys", strings.Count(v.at.body, "/revoke"), 3)
 	v.press("Revoke")
 	v.is(200, "The key is revoked.")
 

@@ -77,7 +77,5 @@ func TestKeyFormErrors(t *testing.T) {
 		}
 	}
 	v.is(400, "Keys")
-	if keys := storetest.Must(s.store.Keys(t.Context(), ""))(t); len(keys) != 1 {
-		t.Errorf("there are %d keys", len(keys))
-	}
+	storetest.Expect(t, "keys", len(storetest.Must(s.store.Keys(t.Context(), ""))(t)), 1)
 }

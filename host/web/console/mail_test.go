@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"assay/host/access/signin"
+	"assay/host/store/storetest"
 	"assay/host/web/mail"
 	"assay/host/web/mail/mailtest"
 )
@@ -47,10 +48,7 @@ const publicURL = "http://assay.example"
 func serveMail(t *testing.T) *mailSite {
 	t.Helper()
 	m := &mailSite{server: mailtest.Start(t, mailtest.Plain), log: &lockedText{}}
-	sender, err := mail.New("smtp://" + m.server.Addr + "?from=assay@example.com")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sender := storetest.Must(mail.New("smtp://" + m.server.Addr + "?from=assay@example.com"))(t)
 	m.site = serve(t, func(c *Config) {
 		c.Mail, c.URL, c.Logger = sender, publicURL, slog.New(slog.NewTextHandler(m.log, nil))
 	})
@@ -154,9 +152,7 @@ func TestSignInByMail(t *testing.T) {
 	w.get("/signin")
 	w.press("Send me a link", "email", "john@example.org")
 
-	if n := m.server.Received(); n != 0 {
-		t.Errorf("%d messages more were sent", n)
-	}
+	storetest.Expect(t, "messages more sent", m.server.Received(), 0)
 	for _, table := range []string{"owner_addresses", "sign_in_links", "public_uses"} {
 		if rows := m.rows(t, table); strings.Contains(rows, "example") || strings.Contains(rows, "jane") {
 			t.Errorf("the table %s contains an address: %s", table, rows)

@@ -73,10 +73,7 @@ func serve(t *testing.T, change func(*Config)) *site {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.store.Close() })
-	guard, err := webhook.NewGuard(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	guard := storetest.Must(webhook.NewGuard(nil))(t)
 	cfg := Config{
 		Explainer: explained{s.store}, Receipts: auditlog.Receipts{Store: s.store,
 			Signer: auditlog.NewSigner(storetest.Ring.SignSeed)}, Feedback: &feedback.Desk{Store: s.store},
@@ -102,10 +99,7 @@ func serve(t *testing.T, change func(*Config)) *site {
 	if s.Console, err = New(cfg); err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	// the same limit as in host/web/api
 	server := &fasthttp.Server{Handler: s.Handler(), ReadBufferSize: 8 << 10}
 	served := make(chan error, 1)
@@ -170,14 +164,8 @@ type page struct {
 
 func (s *site) visit(t *testing.T) *visitor {
 	t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at, err := url.Parse(s.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	jar := storetest.Must(cookiejar.New(nil))(t)
+	at := storetest.Must(url.Parse(s.url))(t)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &visitor{T: t, client: &http.Client{Jar: jar, Transport: transport}, header: http.Header{},

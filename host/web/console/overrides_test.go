@@ -9,6 +9,7 @@ import (
 	"assay/host/check"
 	"assay/host/customer/override"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 // TestOverridesPage sets, replaces and removes verdicts without JavaScript.
@@ -84,10 +85,7 @@ func TestListPages(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	v, key := s.customer(t, "pro")
-	caller, err := s.store.Authenticate(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	caller := storetest.Must(s.store.Authenticate(t.Context(), key))(t)
 	for n := range rowsPerPage + 1 {
 		target, err := override.ParseTarget(override.Domain, fmt.Sprintf("n%02d.example", n), "")
 		if err == nil {

@@ -8,6 +8,7 @@ import (
 	"assay/host/access/signin"
 	"assay/host/check"
 	"assay/host/customer/decision"
+	"assay/host/store/storetest"
 	"assay/sdk"
 )
 
@@ -117,10 +118,7 @@ func TestFirstSteps(t *testing.T) {
 	v.get(accountPath)
 	session := &session{Session: signin.Session{Account: v.at.text("account")}, Plan: check.Plan{Webhooks: true}}
 	steps := func(counted int, days ...decision.Day) []step {
-		got, err := s.firstSteps(t.Context(), session, counted, days)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := storetest.Must(s.firstSteps(t.Context(), session, counted, days))(t)
 		return got
 	}
 	one := decision.Day{Allow: 1}
@@ -131,9 +129,7 @@ func TestFirstSteps(t *testing.T) {
 		t.Errorf("after all steps: %+v", got)
 	}
 	s.pass(firstDays + time.Hour)
-	if got := steps(0); len(got) != 4 {
-		t.Errorf("after a week without a check: %+v", got)
-	}
+	storetest.Expect(t, "after a week without a check", len(steps(0)), 4)
 	if got := steps(1, one); got != nil {
 		t.Errorf("a week after the start: %+v", got)
 	}

@@ -16,6 +16,7 @@ import (
 	"assay/host/customer/privacy"
 	"assay/host/customer/webhook"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 // unreadable is a store whose method with a name fails.
@@ -142,10 +143,7 @@ func TestDownloadsAreLimited(t *testing.T) {
 	}
 	var releases []func()
 	for _, account := range []string{"acct_other", "acct_another"} {
-		release, err := s.cfg.Downloads.Take(account)
-		if err != nil {
-			t.Fatal(err)
-		}
+		release := storetest.Must(s.cfg.Downloads.Take(account))(t)
 		releases = append(releases, release)
 	}
 	v.get("/dashboard/checks/export?format=csv")

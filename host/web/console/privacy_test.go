@@ -16,14 +16,8 @@ import (
 // record records a check of a value for a key, as the host does, and returns its reference.
 func (s *site) record(t *testing.T, key string, kind entity.Type, value string, verdict check.Verdict) string {
 	t.Helper()
-	caller, err := s.store.Authenticate(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := entity.Parse(kind, value, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	caller := storetest.Must(s.store.Authenticate(t.Context(), key))(t)
+	e := storetest.Must(entity.Parse(kind, value, ""))(t)
 	ledger, err := s.store.NewLedger(store.LedgerConfig{})
 	if err == nil {
 		err = storetest.PutInForce(t.Context(), s.database)

@@ -13,6 +13,7 @@ import (
 
 	"assay/docs"
 	"assay/host/access/admission"
+	"assay/host/store/storetest"
 )
 
 func TestSecurityText(t *testing.T) {
@@ -49,10 +50,7 @@ func TestFavicon(t *testing.T) {
 func TestCompression(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	style, err := asset("console.css")
-	if err != nil {
-		t.Fatal(err)
-	}
+	style := storetest.Must(asset("console.css"))(t)
 	customer, _ := s.customer(t, "starter")
 	stranger := s.visit(t)
 	for _, test := range []struct {
@@ -137,9 +135,7 @@ func TestFigures(t *testing.T) {
 	t.Parallel()
 	plain := strings.ReplaceAll(docs.Results, ",", "")
 	list := figures(docs.Results)
-	if len(list) != 3 {
-		t.Errorf("%d figures are in the results, want 3: has a report's wording changed?", len(list))
-	}
+	storetest.Expect(t, "figures in the results", len(list), 3)
 	for _, f := range list {
 		if number, _, _ := strings.Cut(f.Number, " "); !strings.Contains(plain, number) {
 			t.Errorf("the results do not contain %s", f.Number)
@@ -152,7 +148,5 @@ func TestFigures(t *testing.T) {
 	if got := figures(text); !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got := figures("# Results\n"); len(got) != 0 {
-		t.Errorf("got %+v from nothing", got)
-	}
+	storetest.Expect(t, "figures of nothing", len(figures("# Results\n")), 0)
 }

@@ -10,6 +10,7 @@ import (
 	"assay/host/access/signin"
 	"assay/host/check"
 	"assay/host/customer/billing"
+	"assay/host/store/storetest"
 )
 
 // posts are the paths of the dashboard's forms.
@@ -184,9 +185,7 @@ func TestSessions(t *testing.T) {
 	owner.is(200, "The session is ended.")
 	s.isSignedOut(t, phone.token(), "after it was ended")
 	p := phone.post("/dashboard/keys", "csrf", "x", "name", "x")
-	if p.status != 403 {
-		t.Errorf("a form of an ended session: status %d", p.status)
-	}
+	storetest.Expect(t, "a form of an ended session: status", p.status, 403)
 	tablet.get("/dashboard")
 	tablet.is(200, "This month")
 	owner.get(accountPath)
@@ -233,14 +232,8 @@ func TestSignInWithKey(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	plan, _ := check.PlanNamed("pro")
-	id, err := s.store.CreateAccount(t.Context(), plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	issued, err := s.store.CreateKey(t.Context(), id, "old")
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := storetest.Must(s.store.CreateAccount(t.Context(), plan))(t)
+	issued := storetest.Must(s.store.CreateKey(t.Context(), id, "old"))(t)
 	var shown []string
 	for range 5 { // of several browsers, one gets the code
 		v := s.visit(t)
@@ -253,9 +246,7 @@ func TestSignInWithKey(t *testing.T) {
 			continue
 		}
 		v.is(401, "its API keys do not sign in")
-		if v.token() != "" {
-			t.Error("a key that was refused begins a session")
-		}
+		storetest.Expect(t, "a key that was refused begins a session", v.token(), "")
 	}
 	if len(shown) != 1 {
 		t.Fatalf("the codes %q were shown", shown)
@@ -268,9 +259,7 @@ func TestSignInWithKey(t *testing.T) {
 
 	// Once the last working key is gone, the owner still signs in, and what needs a key says so.
 	v = s.signIn(t, shown[0])
-	if err := s.store.RevokeKey(t.Context(), issued.ID); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, s.store.RevokeKey(t.Context(), issued.ID))
 	v.get("/dashboard/privacy")
 	v.press("Find", "who", "example.com")
 	v.is(403, "Your account has no working key.")
@@ -283,10 +272,7 @@ func TestSignInLink(t *testing.T) {
 	owner, _ := s.customer(t, "pro")
 	id := account(t, s, owner.token())
 	link := func() string {
-		token, err := s.store.NewLink(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		token := storetest.Must(s.store.NewLink(t.Context(), id))(t)
 		return LinkPath + token
 	}
 	first := link()
@@ -313,9 +299,7 @@ func TestSignInLink(t *testing.T) {
 
 	// The operator can end all ways in.
 	unused := link()
-	if err := s.store.CloseAccountSignIn(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, s.store.CloseAccountSignIn(t.Context(), id))
 	s.isSignedOut(t, v.token(), "after the operator signed the account out")
 	w.get(unused)
 	w.press("Sign in")

@@ -23,10 +23,7 @@ func TestDeliveries(t *testing.T) {
 	v.is(400, "The verdict of a test event is review or block.")
 	v.press("Send a test event", "verdict", "block")
 	v.is(200, "A test event is on its way.")
-	outbox, err := s.store.NewOutbox()
-	if err != nil {
-		t.Fatal(err)
-	}
+	outbox := storetest.Must(s.store.NewOutbox())(t)
 	defer outbox.Close()
 	claimed, err := outbox.Claim(t.Context(), webhook.ClaimOptions{MaxEvents: 1, MaxPerAccount: 1})
 	if err != nil || len(claimed) != 1 || claimed[0].Event != "check.blocked" {
@@ -58,10 +55,7 @@ func TestFailingWebhook(t *testing.T) {
 	v, _ := s.customer(t, "pro")
 	v.follow("Webhooks")
 	v.press("Save", "url", "https://hooks.example.com/a")
-	outbox, err := s.store.NewOutbox()
-	if err != nil {
-		t.Fatal(err)
-	}
+	outbox := storetest.Must(s.store.NewOutbox())(t)
 	defer outbox.Close()
 	v.press("Send a test event")
 	claimed, err := outbox.Claim(t.Context(), webhook.ClaimOptions{MaxEvents: 1, MaxPerAccount: 1})
@@ -84,10 +78,7 @@ func TestFailingWebhook(t *testing.T) {
 	since := storetest.Must(s.store.Endpoints(t.Context(), account))(t)[0].FailingSince
 	v.is(200, "the webhook is disabled on "+since.UTC().Add(webhook.DisableAfter).Format("2 January 2006"))
 
-	conn, err := pgx.Connect(t.Context(), s.database)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := storetest.Must(pgx.Connect(t.Context(), s.database))(t)
 	defer conn.Close(t.Context())
 	const disable = "UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'failing' " +
 		"WHERE account_id = $1"

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"assay/host/store/storetest"
 	"assay/host/web/operator"
 )
 
@@ -37,10 +38,7 @@ func newPage(t *testing.T, s *operator.State, change func(*operator.Config)) htt
 	if change != nil {
 		change(&cfg)
 	}
-	h, err := operator.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := storetest.Must(operator.New(cfg))(t)
 	return h
 }
 
@@ -56,10 +54,7 @@ func ask(t *testing.T, h http.Handler, method, target, body string, headers ...s
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	text, err := io.ReadAll(w.Result().Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := storetest.Must(io.ReadAll(w.Result().Body))(t)
 	return w.Result(), string(text)
 }
 
@@ -211,9 +206,7 @@ func TestWrongTokensAreBounded(t *testing.T) {
 	want(t, "after ten wrong tokens", r, http.StatusTooManyRequests, text, "Wait 10 seconds")
 	r, text = ask(t, h, "GET", "/operator", "", "Authorization", "Bearer "+token, "Accept", "application/json")
 	want(t, "a header after ten wrong tokens", r, http.StatusTooManyRequests, text, `"error"`)
-	if wait := r.Header.Get("Retry-After"); wait != "10" {
-		t.Errorf("Retry-After is %q, want 10", wait)
-	}
+	storetest.Expect(t, "Retry-After", r.Header.Get("Retry-After"), "10")
 	r, text = ask(t, h, "GET", "/operator", "", "Cookie", cookie)
 	want(t, "a session meanwhile", r, http.StatusOK, text, "1.2.3")
 	c.at = now.Add(10 * time.Second)
@@ -230,9 +223,7 @@ func TestJSON(t *testing.T) {
 		Unknown: map[operator.Part]string{operator.Chains: "the database does not respond"}}, nil)
 	r, text := ask(t, h, "GET", "/operator", "", "Accept", "application/json")
 	want(t, "without a token", r, http.StatusUnauthorized, text, "Authorization: Bearer")
-	if r.Header.Get("WWW-Authenticate") != "Bearer" {
-		t.Error("WWW-Authenticate is missing")
-	}
+	storetest.Expect(t, "WWW-Authenticate", r.Header.Get("WWW-Authenticate"), "Bearer")
 	for _, credential := range [][]string{{"Authorization", "bearer " + token}, {"Cookie", signIn(t, h)}} {
 		r, text = ask(t, h, "GET", "/operator", "", append(credential, "Accept", "application/json")...)
 		want(t, credential[0], r, http.StatusOK, text)

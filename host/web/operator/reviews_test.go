@@ -10,10 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/customer/decision"
 	"assay/host/customer/privacy"
+	"assay/host/store/storetest"
 	"assay/host/web/operator"
 )
 
@@ -105,9 +104,7 @@ func TestReviews(t *testing.T) {
 	want(t, "settling", r, http.StatusSeeOther, text)
 	r, text = ask(t, h, "GET", list, "", "Cookie", cookie)
 	want(t, "the list afterwards", r, http.StatusOK, text, "No review is open.")
-	if diff := cmp.Diff([]string{"take Ana", "overturned an old customer"}, kept.calls); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	storetest.NoDiff(t, "difference", []string{"take Ana", "overturned an old customer"}, kept.calls)
 	r, text = ask(t, h, "POST", "/operator/reviews/chk_x", reviewForm("taken", "Ana", ""), "Cookie", cookie)
 	want(t, "an unknown one", r, http.StatusNotFound, text)
 	kept.err = errors.New("the database is away")
