@@ -57,9 +57,7 @@ func checkInert(t *testing.T, p page, plain page) {
 	}
 }
 
-func TestHostileText(t *testing.T) {
-	t.Parallel()
-	s := serve(t, nil)
+func testHostileText(t *testing.T, s *site) {
 	v, _ := s.customer(t, "starter")
 	token := v.at.token()
 	ordinary := v.ordinary()
@@ -200,9 +198,7 @@ func TestHostileResponses(t *testing.T) {
 	}
 }
 
-func TestStaticFiles(t *testing.T) {
-	t.Parallel()
-	s := serve(t, nil)
+func testStaticFiles(t *testing.T, s *site) {
 	v := s.visit(t).alone()
 	layout := v.get("/").body
 	for _, file := range []string{"console.css", "console.js", "icon.svg"} {
@@ -243,9 +239,7 @@ func rawGet(t *testing.T, s *site, path string) (status int, body string) {
 	return response.StatusCode, string(text)
 }
 
-func TestOtherMethods(t *testing.T) {
-	t.Parallel()
-	s := serve(t, nil)
+func testOtherMethods(t *testing.T, s *site) {
 	v := s.visit(t).alone()
 	for _, path := range []string{"/", "/docs", "/signin", "/checkout/done", "/dashboard", "/try", "/subscribe"} {
 		for _, method := range []string{"PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"} {

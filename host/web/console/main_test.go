@@ -1,6 +1,7 @@
 package console
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			return err
 		}
-		return s.Close()
+		return errors.Join(s.Close(), storetest.PutInForce(ctx, url))
 	})
 	os.Exit(postgrestest.Main(m))
 }
@@ -67,11 +68,7 @@ func serve(t *testing.T, change func(*Config)) *site {
 	var clients atomic.Uint32
 	config := storeConfig(s.database)
 	config.Now = clock
-	var err error
-	s.store, err = store.Open(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.store = storetest.Must(store.Open(t.Context(), config))(t)
 	t.Cleanup(func() { _ = s.store.Close() })
 	guard := storetest.Must(webhook.NewGuard(nil))(t)
 	cfg := Config{
@@ -96,12 +93,9 @@ func serve(t *testing.T, change func(*Config)) *site {
 	if change != nil {
 		change(&cfg)
 	}
-	if s.Console, err = New(cfg); err != nil {
-		t.Fatal(err)
-	}
+	s.Console = storetest.Must(New(cfg))(t)
 	listener := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	// the same limit as in host/web/api
-	server := &fasthttp.Server{Handler: s.Handler(), ReadBufferSize: 8 << 10}
+	server := &fasthttp.Server{Handler: s.Handler(), ReadBufferSize: 8 << 10} // as in host/web/api
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
@@ -155,6 +149,7 @@ type visitor struct {
 
 // page is a page that a visitor received.
 type page struct {
+	*testing.T
 	url    *url.URL
 	status int
 	header http.Header
@@ -169,7 +164,7 @@ func (s *site) visit(t *testing.T) *visitor {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &visitor{T: t, client: &http.Client{Jar: jar, Transport: transport}, header: http.Header{},
-		at: page{url: at}}
+		at: page{T: t, url: at}}
 }
 
 // alone returns a copy of the visitor that shares its cookies and does not follow redirects.
@@ -181,32 +176,17 @@ func (v *visitor) alone() *visitor {
 
 func (v *visitor) send(method, target, kind, body string) page {
 	v.Helper()
-	to, err := v.at.url.Parse(target)
-	if err != nil {
-		v.Fatal(err)
-	}
-	request, err := http.NewRequestWithContext(v.Context(), method, to.String(), strings.NewReader(body))
-	if err != nil {
-		v.Fatal(err)
-	}
+	to := storetest.Must(v.at.url.Parse(target))(v)
+	request := storetest.Must(http.NewRequestWithContext(v.Context(), method, to.String(), strings.NewReader(body)))(v)
 	request.Header = v.header.Clone()
 	if kind != "" {
 		request.Header.Set("Content-Type", kind)
 	}
-	response, err := v.client.Do(request)
-	if err != nil {
-		v.Fatal(err)
-	}
+	response := storetest.Must(v.client.Do(request))(v)
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		v.Fatal(err)
-	}
-	root, err := html.Parse(strings.NewReader(string(text)))
-	if err != nil {
-		v.Fatal(err)
-	}
-	v.at = page{url: response.Request.URL, status: response.StatusCode, header: response.Header, body: string(text),
+	text := storetest.Must(io.ReadAll(response.Body))(v)
+	root := storetest.Must(html.Parse(bytes.NewReader(text)))(v)
+	v.at = page{T: v.T, url: response.Request.URL, status: response.StatusCode, header: response.Header, body: string(text),
 		root: root}
 	return v.at
 }
@@ -312,13 +292,17 @@ func (p page) problem() (field, text string) {
 	return "", ""
 }
 
-// is checks the status of the current page, and that it contains a text.
-func (v *visitor) is(status int, text string) {
-	v.Helper()
-	if v.at.status != status || !strings.Contains(words(v.at.root), text) {
-		v.Fatalf("%s: status %d, want %d and %q:\n%s", v.at.url, v.at.status, status, text, words(v.at.root))
+// is checks the status of a page, and that it contains texts.
+func (p page) is(status int, texts ...string) {
+	p.Helper()
+	lacks := func(text string) bool { return !strings.Contains(words(p.root), text) }
+	if p.status != status || slices.ContainsFunc(texts, lacks) {
+		p.Fatalf("%s: status %d, want %d and %q:\n%s", p.url, p.status, status, texts, words(p.root))
 	}
 }
+
+// is checks the current page.
+func (v *visitor) is(status int, texts ...string) { v.Helper(); v.at.is(status, texts...) }
 
 // token returns the token in the forms of the visitor's session.
 func (p page) token() string {
@@ -353,7 +337,6 @@ func (s *site) customer(t *testing.T, plan string) (*visitor, string) {
 	v.is(200, "This is your API key.")
 	key := v.at.text("key")
 	v.code = v.at.text("code")
-	v.get("/dashboard")
-	v.is(200, "This month")
+	v.get("/dashboard").is(200, "This month")
 	return v, key
 }

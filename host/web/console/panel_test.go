@@ -112,8 +112,7 @@ func TestFailedPanels(t *testing.T) {
 	} {
 		path := "/dashboard" + test.page
 		name.Store(test.method)
-		v.get(path)
-		v.is(200, test.others)
+		v.get(path).is(200, test.others)
 		if strings.Count(v.at.body, " could not be loaded. The rest") != 1 ||
 			strings.Contains(v.at.body, "secret reason") ||
 			!strings.Contains(v.at.body, `<a href="`+path+`">Try again</a>`) {
@@ -124,12 +123,10 @@ func TestFailedPanels(t *testing.T) {
 		}
 	}
 	name.Store("Keys") // only their names are missing
-	v.get("/dashboard/usage")
-	v.is(200, "total key_")
+	v.get("/dashboard/usage").is(200, "total key_")
 	outage.Store(true)
 	name.Store("CountDays")
-	v.get("/dashboard")
-	v.is(503, "The database is not available")
+	v.get("/dashboard").is(503, "The database is not available")
 }
 
 // TestDownloadsAreLimited checks that downloads take slots, and that each is given back.
@@ -138,19 +135,16 @@ func TestDownloadsAreLimited(t *testing.T) {
 	s := serve(t, nil)
 	v, _ := s.customer(t, "starter")
 	for range 3 {
-		v.get("/dashboard/checks/export?format=csv")
-		v.is(200, "ref,timestamp")
+		v.get("/dashboard/checks/export?format=csv").is(200, "ref,timestamp")
 	}
 	var releases []func()
 	for _, account := range []string{"acct_other", "acct_another"} {
 		release := storetest.Must(s.cfg.Downloads.Take(account))(t)
 		releases = append(releases, release)
 	}
-	v.get("/dashboard/checks/export?format=csv")
-	v.is(503, "Too many downloads")
+	v.get("/dashboard/checks/export?format=csv").is(503, "Too many downloads")
 	for _, release := range releases {
 		release()
 	}
-	v.get("/dashboard/checks/export?format=csv")
-	v.is(200, "ref,timestamp")
+	v.get("/dashboard/checks/export?format=csv").is(200, "ref,timestamp")
 }

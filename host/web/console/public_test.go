@@ -31,13 +31,11 @@ func TestSecurityText(t *testing.T) {
 		t.Errorf("status %d, %s:\n%s", v.at.status, v.at.header.Get("Content-Type"), v.at.body)
 	}
 	v = serve(t, nil).visit(t)
-	v.get("/.well-known/security.txt")
-	v.is(404, "There is no such page.")
+	v.get("/.well-known/security.txt").is(404, "There is no such page.")
 }
 
-func TestFavicon(t *testing.T) {
-	t.Parallel()
-	v := serve(t, nil).visit(t)
+func testFavicon(t *testing.T, s *site) {
+	v := s.visit(t)
 	v.get("/favicon.ico")
 	icon, err := static.ReadFile("static/icon.svg")
 	if err != nil || v.at.status != 200 || !bytes.Equal([]byte(v.at.body), icon) ||
@@ -81,10 +79,8 @@ func TestCompression(t *testing.T) {
 	}
 }
 
-// TestErrorPagesNameTheRequest checks that an error page shows the id that the server gave to the request.
-func TestErrorPagesNameTheRequest(t *testing.T) {
-	t.Parallel()
-	s := serve(t, nil)
+// testErrorPagesNameTheRequest checks that an error page shows the id that the server gave to the request.
+func testErrorPagesNameTheRequest(t *testing.T, s *site) {
 	var ctx fasthttp.RequestCtx
 	var request fasthttp.Request
 	request.SetRequestURI("/none")
@@ -126,8 +122,7 @@ func (crowded) Take(context.Context, netip.Prefix) (time.Time, bool, error) {
 func TestTooManyVisitors(t *testing.T) {
 	t.Parallel()
 	v := serve(t, func(cfg *Config) { cfg.Public = crowded{} }).visit(t)
-	v.post("/try", "domain", "example.com")
-	v.is(429, "Too many visitors are trying checks at the moment.")
+	v.post("/try", "domain", "example.com").is(429, "Too many visitors are trying checks at the moment.")
 }
 
 // TestFigures checks that docs/results.md has the landing page's figures, and that a page shows none that it lacks.

@@ -24,11 +24,9 @@ var posts = []string{
 	"/dashboard/account/code", "/dashboard/account/sessions/end", "/dashboard/account/sessions/ID/end", "/signout",
 }
 
-// TestForgedForms sends every form of the dashboard as another site, an old page or another customer would. All are
+// testForgedForms sends every form of the dashboard as another site, an old page or another customer would. All are
 // rejected.
-func TestForgedForms(t *testing.T) {
-	t.Parallel()
-	s := serve(t, nil)
+func testForgedForms(t *testing.T, s *site) {
 	v, _ := s.customer(t, "pro")
 	mine := v.at.token()
 	other, _ := s.customer(t, "free")
@@ -145,8 +143,7 @@ func (s *site) signIn(t *testing.T, code string) *visitor {
 	t.Helper()
 	v := s.visit(t)
 	v.get("/signin")
-	v.press("Sign in", "code", code)
-	v.is(200, "This month")
+	v.press("Sign in", "code", code).is(200, "This month")
 	return v
 }
 
@@ -186,11 +183,9 @@ func TestSessions(t *testing.T) {
 	s.isSignedOut(t, phone.token(), "after it was ended")
 	p := phone.post("/dashboard/keys", "csrf", "x", "name", "x")
 	storetest.Expect(t, "a form of an ended session: status", p.status, 403)
-	tablet.get("/dashboard")
-	tablet.is(200, "This month")
+	tablet.get("/dashboard").is(200, "This month")
 	owner.get(accountPath)
-	owner.press("End all others")
-	owner.is(200, "All other sessions are ended.")
+	owner.press("End all others").is(200, "All other sessions are ended.")
 	s.isSignedOut(t, tablet.token(), "after all others were ended")
 	owner.is(200, "(this browser)")
 
@@ -201,8 +196,7 @@ func TestSessions(t *testing.T) {
 		t.Fatalf("Sessions = %v, %v", sessions, err)
 	}
 	stranger.post(accountPath+"/sessions/"+sessions[0].ID+"/end", "csrf", stranger.at.token())
-	owner.get("/dashboard")
-	owner.is(200, "This month")
+	owner.get("/dashboard").is(200, "This month")
 
 	// A copy of the cookie is worth nothing after signing out.
 	copied = owner.token()
@@ -241,8 +235,7 @@ func TestSignInWithKey(t *testing.T) {
 		if v.press("Sign in", "code", " "+issued.Secret); v.at.status == 200 {
 			v.is(200, "with this code instead of an API key")
 			shown = append(shown, v.at.text("code"))
-			v.follow("Go to the dashboard")
-			v.is(200, "This month")
+			v.follow("Go to the dashboard").is(200, "This month")
 			continue
 		}
 		v.is(401, "its API keys do not sign in")
@@ -254,15 +247,13 @@ func TestSignInWithKey(t *testing.T) {
 	s.signIn(t, shown[0])
 	v := s.visit(t)
 	v.get("/signin")
-	v.press("Sign in", "code", "assay_nonsense")
-	v.is(401, "This is an API key, which does not sign in.")
+	v.press("Sign in", "code", "assay_nonsense").is(401, "This is an API key, which does not sign in.")
 
 	// Once the last working key is gone, the owner still signs in, and what needs a key says so.
 	v = s.signIn(t, shown[0])
 	storetest.NoError(t, s.store.RevokeKey(t.Context(), issued.ID))
 	v.get("/dashboard/privacy")
-	v.press("Find", "who", "example.com")
-	v.is(403, "Your account has no working key.")
+	v.press("Find", "who", "example.com").is(403, "Your account has no working key.")
 }
 
 // TestSignInLink checks that a link works once, for 15 minutes, and that looking at it does not use it up.
@@ -283,30 +274,24 @@ func TestSignInLink(t *testing.T) {
 	}
 	v := s.visit(t)
 	v.get(first)
-	v.press("Sign in")
-	v.is(200, "Account")
-	v.is(200, id)
+	v.press("Sign in").is(200, "Account", id)
 	w := s.visit(t)
 	w.get(first)
-	w.press("Sign in")
-	w.is(410, "This link was used, or it has expired.")
+	w.press("Sign in").is(410, "This link was used, or it has expired.")
 
 	late := link()
 	s.pass(signin.LinkLife)
 	w.get(late)
-	w.press("Sign in")
-	w.is(410, "This link was used, or it has expired.")
+	w.press("Sign in").is(410, "This link was used, or it has expired.")
 
 	// The operator can end all ways in.
 	unused := link()
 	storetest.NoError(t, s.store.CloseAccountSignIn(t.Context(), id))
 	s.isSignedOut(t, v.token(), "after the operator signed the account out")
 	w.get(unused)
-	w.press("Sign in")
-	w.is(410, "This link was used, or it has expired.")
+	w.press("Sign in").is(410, "This link was used, or it has expired.")
 	w.get("/signin")
-	w.press("Sign in", "code", owner.code)
-	w.is(401, "There is no such sign-in code.")
+	w.press("Sign in", "code", owner.code).is(401, "There is no such sign-in code.")
 	if _, err := s.store.NewLink(t.Context(), "acct_nobody"); !errors.Is(err, billing.ErrNoAccount) {
 		t.Errorf("NewLink = %v", err)
 	}

@@ -13,27 +13,19 @@ import (
 	"assay/host/store/storetest"
 )
 
-func TestUsagePage(t *testing.T) {
-	t.Parallel()
+func testUsagePage(t *testing.T, s *site) {
 	storetest.WithinMonth(time.Minute) // a new month would begin with no checks
-	s := serve(t, nil)
 	v, key := s.customer(t, "starter")
 	v.get("/dashboard")
 	v.follow("By day, key and type")
-	v.is(200, "0 of 150 checks")
-	v.is(200, "A forecast appears two full days after")
-	v.is(200, "No checks were recorded in this month.")
+	v.is(200, "0 of 150 checks", "A forecast appears two full days after", "No checks were recorded in this month.")
 	for range 3 {
 		s.record(t, key, entity.Domain, "example.org", check.Allow)
 	}
 	s.record(t, key, entity.Email, "jane@example.net", check.Block)
-	v.get("/dashboard/usage")
-	v.is(200, "4 of 150 checks")
-	v.is(200, "allow: 3")
-	v.is(200, "domain 30 03 email 00 11")
+	v.get("/dashboard/usage").is(200, "4 of 150 checks", "allow: 3", "domain 30 03 email 00 11")
 	for _, month := range []string{"2001-01", "9999-01", "x", ""} { // neither kept nor over: this month
-		v.get("/dashboard/usage?month=" + month)
-		v.is(200, "4 of 150 checks")
+		v.get("/dashboard/usage?month="+month).is(200, "4 of 150 checks")
 	}
 	now := s.clock.Load().UTC()
 	v.get("/dashboard/usage?month=" + now.AddDate(0, 0, -now.Day()).Format(decision.MonthFormat)) // the month before
@@ -75,11 +67,8 @@ func TestDownloadChecks(t *testing.T) {
 		document.Checks[0].Ref != blocked {
 		t.Errorf("%v: %s", err, v.at.body)
 	}
-	v.get("/dashboard/checks/export?format=json&from=soon")
-	v.is(400, "must be a day such as 2026-01-31")
-	v.get("/dashboard/checks/export?format=xml")
-	v.is(400, "must be csv or json")
+	v.get("/dashboard/checks/export?format=json&from=soon").is(400, "must be a day such as 2026-01-31")
+	v.get("/dashboard/checks/export?format=xml").is(400, "must be csv or json")
 	stranger := s.visit(t)
-	stranger.get("/dashboard/checks/export?format=csv")
-	stranger.is(200, "Sign in")
+	stranger.get("/dashboard/checks/export?format=csv").is(200, "Sign in")
 }
