@@ -121,9 +121,7 @@ func TestGateRefuses(t *testing.T) {
 	f.swap(1, f.member("only"))
 	v := storetest.Must(f.Gate.Enter("another", 1))(t)
 	defer v.Close()
-	if _, err := f.check(aDomain); !errors.Is(err, admission.ErrBusy) {
-		t.Errorf("a check: %v", err)
-	}
+	storetest.WantError(t, "a check", storetest.ErrorOf(f.check(aDomain)), admission.ErrBusy)
 	if _, err := f.CheckBatch(t.Context(), f.caller, batchOf(2), nil); !errors.Is(err, admission.ErrBusy) {
 		t.Errorf("a batch: %v", err)
 	}

@@ -28,8 +28,7 @@ func scored(layer string, weight float64, score int) check.Outcome {
 
 // failed is the outcome of a layer that failed.
 func failed(layer string, weight float64, required bool) check.Outcome {
-	return check.Outcome{Layer: layer, Weight: weight, Range: full, Required: required,
-		Failure: check.Trap}
+	return check.Outcome{Layer: layer, Weight: weight, Range: full, Required: required, Failure: check.Trap}
 }
 
 // lost is the outcome of an optional layer with a range that failed.

@@ -26,8 +26,7 @@ func TestLayerUses(t *testing.T) {
 	o.LayerRan(entity.Domain, check.Outcome{Layer: "age", Fuel: 1100}, &check.Failure{Reason: check.Trap})
 	want := map[string]*LayerUse{
 		"names": {Outcomes: map[string]uint64{"scored": 100}, FuelMean: 3980, FuelP99: 4000},
-		"age": {Outcomes: map[string]uint64{"abstained": 1, string(check.Trap): 1}, FuelMean: 1000,
-			FuelP99: 4000},
+		"age":   {Outcomes: map[string]uint64{"abstained": 1, string(check.Trap): 1}, FuelMean: 1000, FuelP99: 4000},
 	}
 	storetest.NoDiff(t, "uses", want, m.LayerUses())
 }

@@ -115,18 +115,16 @@ func TestPayValidatesCards(t *testing.T) {
 		field string // the invalid field; "" if the card is accepted
 		text  string
 	}{
-		"visa":             {good, "", ""},
-		"hyphens":          {with(func(c *Card) { c.Number = "5555-5555-5555-4444" }), "", ""},
-		"four-digit year":  {with(func(c *Card) { c.Expiry = "05/2031" }), "", ""},
-		"american express": {with(func(c *Card) { c.Number, c.CVC = "378282246310005", "1234" }), "", ""},
-		"amex, short code": {with(func(c *Card) { c.Number = "378282246310005" }), "cvc", "4 digits"},
-		"real number": {with(func(c *Card) { c.Number = "4111111111111111" }), "number",
-			"Real cards are not accepted"},
-		"empty":    {Card{}, "number", "incomplete"},
-		"letters":  {with(func(c *Card) { c.Number = "4242x" }), "number", "incomplete"},
-		"declined": {with(func(c *Card) { c.Number = "4000000000000002" }), "number", "declined"},
-		"no funds": {with(func(c *Card) { c.Number = "4000000000009995" }), "number",
-			"insufficient funds"},
+		"visa":                  {good, "", ""},
+		"hyphens":               {with(func(c *Card) { c.Number = "5555-5555-5555-4444" }), "", ""},
+		"four-digit year":       {with(func(c *Card) { c.Expiry = "05/2031" }), "", ""},
+		"american express":      {with(func(c *Card) { c.Number, c.CVC = "378282246310005", "1234" }), "", ""},
+		"amex, short code":      {with(func(c *Card) { c.Number = "378282246310005" }), "cvc", "4 digits"},
+		"real number":           {with(func(c *Card) { c.Number = "4111111111111111" }), "number", "Real cards are not accepted"},
+		"empty":                 {Card{}, "number", "incomplete"},
+		"letters":               {with(func(c *Card) { c.Number = "4242x" }), "number", "incomplete"},
+		"declined":              {with(func(c *Card) { c.Number = "4000000000000002" }), "number", "declined"},
+		"no funds":              {with(func(c *Card) { c.Number = "4000000000009995" }), "number", "insufficient funds"},
 		"last month":            {with(func(c *Card) { c.Expiry = "04/31" }), "expiry", "past"},
 		"month 13":              {with(func(c *Card) { c.Expiry = "13/34" }), "expiry", "MM / YY"},
 		"no expiry":             {with(func(c *Card) { c.Expiry = "" }), "expiry", "MM / YY"},
@@ -181,15 +179,11 @@ func TestChangeCancelResume(t *testing.T) {
 			test.want.Subscription, test.want.Customer = sub.ID, sub.Customer
 			storetest.Expect(t, "change", got, test.want)
 			b.Accounts = &recorder{sub: Subscription{Status: Canceled}}
-			if err := test.call(t.Context(), b); !errors.Is(err, ErrNotPaid) {
-				t.Errorf("with a canceled subscription: %v, want ErrNotPaid", err)
-			}
+			storetest.WantError(t, "with a canceled subscription", test.call(t.Context(), b), ErrNotPaid)
 		})
 	}
 	b, _ := newTest(&recorder{sub: sub})
-	if err := b.ChangePlan(t.Context(), "acct_1", "free"); !errors.Is(err, ErrNoPlan) {
-		t.Errorf("changing to the free plan: %v, want ErrNoPlan", err)
-	}
+	storetest.WantError(t, "changing to the free plan", b.ChangePlan(t.Context(), "acct_1", "free"), ErrNoPlan)
 }
 
 func TestTestCheckoutRejectsEvents(t *testing.T) {
@@ -228,9 +222,7 @@ func TestRefunds(t *testing.T) {
 		!slices.Equal(a.refunded, []string{"sub_2"}) {
 		t.Errorf("RefundDue: %v, refunded %v", err, a.refunded)
 	}
-	if err := b.Apply(t.Context(), Change{Subscription: "sub_2"}); err != nil {
-		t.Error(err)
-	}
+	storetest.NoError(t, b.Apply(t.Context(), Change{Subscription: "sub_2"}))
 }
 
 // A host without a payment provider gives free keys only. What was sold for test cards can be cancelled.
@@ -248,10 +240,6 @@ func TestClosed(t *testing.T) {
 		t.Errorf("checkouts %+v, sells: %v, test mode: %v", a.begun, b.Sells(), b.Provider.Test())
 	}
 	b.Accounts = &recorder{sub: Subscription{ID: "test_sub_1", Status: Active}}
-	if err := b.ChangePlan(t.Context(), "acct_1", "pro"); !errors.Is(err, ErrNotForSale) {
-		t.Errorf("changing the plan: %v, want ErrNotForSale", err)
-	}
-	if err := b.Cancel(t.Context(), "acct_1"); err != nil {
-		t.Errorf("cancelling: %v", err)
-	}
+	storetest.WantError(t, "changing the plan", b.ChangePlan(t.Context(), "acct_1", "pro"), ErrNotForSale)
+	storetest.NoError(t, b.Cancel(t.Context(), "acct_1"))
 }

@@ -78,9 +78,7 @@ func TestStripe(t *testing.T) {
 		t.Errorf("portal: %q, %v", url, err)
 	}
 	for range 2 { // it can be repeated
-		if err := s.Refund(ctx, sub); err != nil {
-			t.Errorf("refund: %v", err)
-		}
+		storetest.NoError(t, s.Refund(ctx, sub))
 	}
 	if c, err := s.Resume(ctx, sub); err != nil || c.Subscription != "sub_1" {
 		t.Errorf("resume: %+v, %v", c, err)

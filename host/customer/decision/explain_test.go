@@ -227,7 +227,5 @@ func TestExplanationIsRefused(t *testing.T) {
 		t.Errorf("without layers: %v", err)
 	}
 	b.Live.Swap(nil)
-	if _, err := b.explain("jane@example.net"); !errors.Is(err, check.ErrNoLineup) {
-		t.Errorf("without a lineup: %v", err)
-	}
+	storetest.WantError(t, "without a lineup", storetest.ErrorOf(b.explain("jane@example.net")), check.ErrNoLineup)
 }

@@ -108,9 +108,7 @@ func TestBrokenExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.Close()
-	if _, err := io.ReadAll(e); !errors.Is(err, context.Canceled) {
-		t.Errorf("a closed export reads on: %v", err)
-	}
+	storetest.WantError(t, "a closed export reads on", storetest.ErrorOf(io.ReadAll(e)), context.Canceled)
 	all.broken = 0
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

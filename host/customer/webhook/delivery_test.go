@@ -36,9 +36,7 @@ func deploy(t testing.TB, url string) *deployment {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		storetest.NoError(t, stop())
 	})
 	return d
 }

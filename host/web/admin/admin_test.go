@@ -29,9 +29,7 @@ func start(t *testing.T, cfg Config) (url string, s *Server) {
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	t.Cleanup(func() {
-		if err := errors.Join(s.Shutdown(context.Background()), <-served); err != nil {
-			t.Error(err)
-		}
+		storetest.NoError(t, errors.Join(s.Shutdown(context.Background()), <-served))
 	})
 	return "http://" + l.Addr().String(), s
 }
@@ -196,9 +194,7 @@ func TestShutdownEndsProfiles(t *testing.T) {
 	<-entered
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := errors.Join(s.Shutdown(ctx), ctx.Err(), <-done); err != nil {
-		t.Error(err)
-	}
+	storetest.NoError(t, errors.Join(s.Shutdown(ctx), ctx.Err(), <-done))
 }
 
 // A handler that ignores the end of its context is cut off.
@@ -221,9 +217,7 @@ func TestShutdownHasALimit(t *testing.T) {
 	<-entered
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Shutdown(ctx); err != nil {
-		t.Error(err)
-	}
+	storetest.NoError(t, s.Shutdown(ctx))
 	if err := <-done; err == nil {
 		t.Error("a request that was cut off got a response")
 	}

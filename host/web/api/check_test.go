@@ -42,16 +42,15 @@ func TestContentType(t *testing.T) {
 		headers []string
 		status  int
 	}{
-		"no Content-Type":        {nil, 200},
-		"form, as curl -d sends": {[]string{"Content-Type", "application/x-www-form-urlencoded"}, 200},
-		"text/plain":             {[]string{"Content-Type", "text/plain"}, 415},
-		"xml":                    {[]string{"Content-Type", "application/xml"}, 415},
-		"multipart":              {[]string{"Content-Type", "multipart/form-data; boundary=x"}, 415},
-		"malformed type":         {[]string{"Content-Type", "application/json;;="}, 415},
-		"utf-16":                 {[]string{"Content-Type", "application/json; charset=utf-16"}, 415},
-		"latin1":                 {[]string{"Content-Type", "application/json; charset=latin1"}, 415},
-		"form in latin1": {[]string{"Content-Type", "application/x-www-form-urlencoded; charset=latin1"},
-			415},
+		"no Content-Type":         {nil, 200},
+		"form, as curl -d sends":  {[]string{"Content-Type", "application/x-www-form-urlencoded"}, 200},
+		"text/plain":              {[]string{"Content-Type", "text/plain"}, 415},
+		"xml":                     {[]string{"Content-Type", "application/xml"}, 415},
+		"multipart":               {[]string{"Content-Type", "multipart/form-data; boundary=x"}, 415},
+		"malformed type":          {[]string{"Content-Type", "application/json;;="}, 415},
+		"utf-16":                  {[]string{"Content-Type", "application/json; charset=utf-16"}, 415},
+		"latin1":                  {[]string{"Content-Type", "application/json; charset=latin1"}, 415},
+		"form in latin1":          {[]string{"Content-Type", "application/x-www-form-urlencoded; charset=latin1"}, 415},
 		"problem+json":            {[]string{"Content-Type", "application/problem+json"}, 415},
 		"upper case":              {[]string{"Content-Type", "APPLICATION/JSON"}, 200},
 		"charset utf-8":           {[]string{"Content-Type", `application/json; charset="UTF-8"`}, 200},
@@ -93,18 +92,12 @@ func TestBodySize(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := s.check(t, pad(test.size))
-			r.wellBehaved(t)
-			if r.status != test.status {
-				t.Errorf("status %d, want %d: %s", r.status, test.status, r.body)
-			}
+			s.check(t, pad(test.size)).is(t, "answer", test.status)
 		})
 	}
 	t.Run("an oversize body takes precedence over a missing key", func(t *testing.T) {
 		t.Parallel()
-		if r := s.send(t, http.MethodPost, "/api/check", pad(maxBody+1)); r.status != 413 {
-			t.Errorf("status %d, want 413", r.status)
-		}
+		s.send(t, http.MethodPost, "/api/check", pad(maxBody+1)).is(t, "answer", 413)
 	})
 }
 
@@ -129,23 +122,19 @@ func TestAuthorization(t *testing.T) {
 		"basic":            {headers: []string{"Authorization", "Basic " + goodKey}, status: 401},
 		"two the same": {headers: []string{"Authorization", "Bearer " + goodKey, "Authorization",
 			"Bearer " + goodKey}, status: 401},
-		"two words": {headers: []string{"Authorization", "Bearer " + goodKey + " x"}, status: 401},
-		"a list": {headers: []string{"Authorization", "Bearer " + goodKey + ", Bearer " + goodKey},
-			status: 401},
-		"overlong": {headers: []string{"Authorization", "Bearer " + strings.Repeat("k", 300)},
-			status: 401},
+		"two words":    {headers: []string{"Authorization", "Bearer " + goodKey + " x"}, status: 401},
+		"a list":       {headers: []string{"Authorization", "Bearer " + goodKey + ", Bearer " + goodKey}, status: 401},
+		"overlong":     {headers: []string{"Authorization", "Bearer " + strings.Repeat("k", 300)}, status: 401},
 		"not ASCII":    {headers: []string{"Authorization", "Bearer kéy"}, status: 401},
 		"unknown":      {headers: []string{"Authorization", "Bearer key-unknown"}, status: 401},
 		"in the query": {path: "?key=" + goodKey + "&authorization=Bearer+" + goodKey, status: 401},
 		"in the body": {body: `{"domain":"example.com","key":"` + goodKey +
 			`","Authorization":"Bearer ` + goodKey + `"}`, status: 401},
-		"as a cookie": {headers: []string{"Cookie", "Authorization=Bearer " + goodKey}, status: 401},
-		"for a proxy": {headers: []string{"Proxy-Authorization", "Bearer " + goodKey}, status: 401},
-		"good key, invalid body": {headers: []string{"Authorization", "Bearer " + goodKey}, body: "{",
-			status: 400},
-		"wrong key, invalid body": {headers: []string{"Authorization", "Bearer key-unknown"}, body: "{",
-			status: 401},
-		"wrong key, wrong type": {headers: []string{"Content-Type", "text/plain"}, status: 401},
+		"as a cookie":             {headers: []string{"Cookie", "Authorization=Bearer " + goodKey}, status: 401},
+		"for a proxy":             {headers: []string{"Proxy-Authorization", "Bearer " + goodKey}, status: 401},
+		"good key, invalid body":  {headers: []string{"Authorization", "Bearer " + goodKey}, body: "{", status: 400},
+		"wrong key, invalid body": {headers: []string{"Authorization", "Bearer key-unknown"}, body: "{", status: 401},
+		"wrong key, wrong type":   {headers: []string{"Content-Type", "text/plain"}, status: 401},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -214,11 +203,10 @@ func TestErrorsOfACheck(t *testing.T) {
 		"quota": {key: usedKey, status: 429, retryAfter: "1431000", body: failure{
 			Error:   "the monthly quota of 50 checks is used up; it resets on 2026-02-01",
 			ResetAt: "2026-02-01T00:00:00.000Z"}},
-		"overloaded": {key: busyKey, status: 503, retryAfter: "1",
-			body: failure{Error: admission.ErrBusy.Error()}},
-		"failure":   {key: failKey, status: 500, body: failure{Error: internal, Ref: knownRef}},
-		"key store": {key: downKey, status: 500, anyRef: true, body: failure{Error: internal}},
-		"panic":     {key: panicKey, status: 500, anyRef: true, body: failure{Error: internal}},
+		"overloaded": {key: busyKey, status: 503, retryAfter: "1", body: failure{Error: admission.ErrBusy.Error()}},
+		"failure":    {key: failKey, status: 500, body: failure{Error: internal, Ref: knownRef}},
+		"key store":  {key: downKey, status: 500, anyRef: true, body: failure{Error: internal}},
+		"panic":      {key: panicKey, status: 500, anyRef: true, body: failure{Error: internal}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

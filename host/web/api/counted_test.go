@@ -295,15 +295,11 @@ func TestReplayFromTheDatabase(t *testing.T) {
 					again.body)
 			}
 		}
-		if r := send(1, request[0], request[1]+" ", name); r.status != 409 {
-			t.Errorf("%s: another request got %d: %s", name, r.status, r.body)
-		}
+		send(1, request[0], request[1]+" ", name).is(t, name, 409)
 	}
 	used := func() int { return storetest.Value[int](t, conn, "SELECT sum(used)::int FROM quota_usage") }
 	storetest.Expect(t, "counted checks", used(), 4)
-	if r := send(0, "/api/check", jane, "new"); r.status != 429 {
-		t.Errorf("a new check beyond the quota got %d: %s", r.status, r.body)
-	}
+	send(0, "/api/check", jane, "new").is(t, "a new check beyond the quota", 429)
 	storetest.Must(conn.Exec(t.Context(), "UPDATE accounts SET quota = 5"))(t)
 	if r := send(1, "/api/check", jane, "new"); r.status != 200 || r.header.Get("Idempotent-Replayed") != "" {
 		t.Errorf("the same key, which was refused before, got %d: %s", r.status, r.body)

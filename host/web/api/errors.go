@@ -37,8 +37,7 @@ var (
 	errSlow      = &refusal{fasthttp.StatusRequestTimeout, "the request did not arrive in time"}
 	errMediaType = &refusal{fasthttp.StatusUnsupportedMediaType,
 		"the body must be JSON in UTF-8, sent as Content-Type: application/json"}
-	errEncoding = &refusal{fasthttp.StatusUnsupportedMediaType,
-		"the body must not have a Content-Encoding"}
+	errEncoding     = &refusal{fasthttp.StatusUnsupportedMediaType, "the body must not have a Content-Encoding"}
 	errHeadTooLarge = &refusal{fasthttp.StatusRequestHeaderFieldsTooLarge,
 		fmt.Sprintf("the request line and headers exceed %d bytes or %d headers", maxHead, maxHeaders)}
 	errVersion = &refusal{fasthttp.StatusBadRequest, "only HTTP/1.1 and HTTP/1.0 are supported"}

@@ -122,9 +122,8 @@ func TestFramingIsStrict(t *testing.T) {
 			"\r\n0\r\nAuthorization: Bearer x\r\n\r\n", 400},
 		"client in a trailer": {head + chunked + "\r\n18\r\n" + exampleBody +
 			"\r\n0\r\nX-Forwarded-For: 1.1.1.1\r\n\r\n", 400},
-		"HTTP/2 preface": {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400},
-		"TLS": {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + strings.Repeat("\x5a\x00", 200),
-			400},
+		"HTTP/2 preface":                 {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400},
+		"TLS":                            {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + strings.Repeat("\x5a\x00", 200), 400},
 		"random bytes":                   {"\x8f\x02\xa1GET\xff\xfe\x99\r\n\r\n\r\n", 400},
 		"a gigabyte declared":            {post("Content-Length: 1073741824\r\n"), 413},
 		"expects to continue, too large": {head + "Content-Length: 1073741824\r\nExpect: 100-continue\r\n\r\n", 413},
@@ -138,10 +137,7 @@ func TestFramingIsStrict(t *testing.T) {
 				t.Fatalf("%d responses, want one: %v", len(replies), replies)
 			}
 			r := replies[0]
-			r.wellBehaved(t)
-			if r.status != test.status {
-				t.Errorf("status %d, want %d: %s", r.status, test.status, r.body)
-			}
+			r.is(t, "answer", test.status)
 			if !r.closes {
 				t.Error("the response does not announce that the connection is closed")
 			}
@@ -182,7 +178,7 @@ func TestMalformedHeadsAreRefusedAtOnce(t *testing.T) {
 
 func TestParserErrorsDoNotQuoteHeads(t *testing.T) {
 	t.Parallel()
-	l := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	l := listen(t)
 	s := &site{addr: l.Addr().String(), Server: New(Config{Checker: &checker{}, Keys: keys{}, Public: &public{}})}
 	answer := s.http.ErrorHandler
 	texts := make(chan string, 1)
@@ -190,18 +186,13 @@ func TestParserErrorsDoNotQuoteHeads(t *testing.T) {
 		texts <- err.Error()
 		answer(ctx, err)
 	}
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
+	served := s.serveAside(l)
 	s.exchange(t, head+strings.Repeat("x", 2*maxHead))
 	if text := <-texts; strings.Contains(text, goodKey) {
 		t.Errorf("the text is %q", text)
 	}
-	if err := s.Shutdown(context.Background()); err != nil {
-		t.Error(err)
-	}
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
+	storetest.NoError(t, s.Shutdown(context.Background()))
+	storetest.NoError(t, <-served)
 }
 
 func TestValidFramingIsAccepted(t *testing.T) {
@@ -217,14 +208,12 @@ func TestValidFramingIsAccepted(t *testing.T) {
 			[]int{200}},
 		"trailer": {head + last + "Transfer-Encoding: chunked\r\n\r\n18\r\n" + exampleBody +
 			"\r\n0\r\nX-Checksum: 1\r\n\r\n", []int{200}},
-		"empty lines before":    {"\r\n\r\n" + head + last + length + "\r\n" + exampleBody, []int{200}},
-		"line ends in the body": {head + last + "Content-Length: 26\r\n\r\n\n" + exampleBody + "\n", []int{200}},
-		"100 headers": {head + last + length + strings.Repeat("A: b\r\n", 96) + "\r\n" + exampleBody,
-			[]int{200}},
-		"header not UTF-8": {head + last + length + "X: \xe4\r\n\r\n" + exampleBody, []int{200}},
-		"empty header":     {head + last + length + "X:\r\n\r\n" + exampleBody, []int{200}},
-		"HTTP/1.0": {strings.Replace(head, "1.1", "1.0", 1) + length + "\r\n" + exampleBody,
-			[]int{200}},
+		"empty lines before":       {"\r\n\r\n" + head + last + length + "\r\n" + exampleBody, []int{200}},
+		"line ends in the body":    {head + last + "Content-Length: 26\r\n\r\n\n" + exampleBody + "\n", []int{200}},
+		"100 headers":              {head + last + length + strings.Repeat("A: b\r\n", 96) + "\r\n" + exampleBody, []int{200}},
+		"header not UTF-8":         {head + last + length + "X: \xe4\r\n\r\n" + exampleBody, []int{200}},
+		"empty header":             {head + last + length + "X:\r\n\r\n" + exampleBody, []int{200}},
+		"HTTP/1.0":                 {strings.Replace(head, "1.1", "1.0", 1) + length + "\r\n" + exampleBody, []int{200}},
 		"HTTP/1.0 without headers": {"GET /healthz HTTP/1.0\r\n\r\n", []int{200}},
 		"absolute form": {strings.Replace(head, "/api", "http://x/api", 1) + last + length + "\r\n" +
 			exampleBody, []int{200}},
@@ -294,9 +283,7 @@ func TestRouting(t *testing.T) {
 				"Access-Control-Request-Method: POST\r\nConnection: close\r\n\r\n"
 			c := storetest.Must(net.Dial("tcp", s.addr))(t)
 			defer func() { _ = c.Close() }()
-			if _, err := io.WriteString(c, raw); err != nil {
-				t.Fatal(err)
-			}
+			storetest.Must(io.WriteString(c, raw))(t)
 			all := storetest.Must(io.ReadAll(c))(t)
 			answer, body, _ := strings.Cut(string(all), "\r\n\r\n")
 			if want := "HTTP/1.1 " + strconv.Itoa(test.status) + " "; !strings.HasPrefix(answer, want) {
@@ -335,13 +322,12 @@ func TestUnknownPathsWithPages(t *testing.T) {
 		status       int
 		page         bool
 	}{
-		"trailing slash": {"POST", "/api/check/", nil, 404, false},
-		"upper case":     {"POST", "/API/CHECK", nil, 404, false},
-		"two slashes":    {"POST", "//api/check", nil, 404, false},
-		"any media type": {"GET", "/nope", []string{"Accept", "*/*"}, 404, false},
-		"JSON":           {"GET", "/nope", []string{"Accept", "application/json"}, 404, false},
-		"browser": {"GET", "/nope", []string{"Accept", "text/html,application/xhtml+xml,*/*;q=0.8"}, 404,
-			true},
+		"trailing slash":      {"POST", "/api/check/", nil, 404, false},
+		"upper case":          {"POST", "/API/CHECK", nil, 404, false},
+		"two slashes":         {"POST", "//api/check", nil, 404, false},
+		"any media type":      {"GET", "/nope", []string{"Accept", "*/*"}, 404, false},
+		"JSON":                {"GET", "/nope", []string{"Accept", "application/json"}, 404, false},
+		"browser":             {"GET", "/nope", []string{"Accept", "text/html,application/xhtml+xml,*/*;q=0.8"}, 404, true},
 		"browser, mixed case": {"GET", "/nope", []string{"Accept", "Text/HTML"}, 404, true},
 		"script of a page":    {"GET", "/nope", []string{"Accept", "*/*", "HX-Request", "true"}, 404, true},
 		"existing page":       {"GET", "/docs", nil, 200, true},
@@ -381,8 +367,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	}{
 		"nothing":   {reading, "", "", []int{408}},
 		"slow head": {reading, "", head + strings.Repeat("X: y\r\n", 1000), []int{408}},
-		"slow body": {reading, head + "Content-Length: 10000\r\n\r\n", strings.Repeat(" ", 10000),
-			[]int{408}},
+		"slow body": {reading, head + "Content-Length: 10000\r\n\r\n", strings.Repeat(" ", 10000), []int{408}},
 		"slow chunks": {reading, head + "Transfer-Encoding: chunked\r\n\r\n",
 			strings.Repeat("1\r\n \r\n", 2000), []int{408}},
 		"slow body after continue": {reading, head + "Expect: 100-continue\r\nContent-Length: 10000\r\n\r\n",

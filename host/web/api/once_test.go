@@ -146,13 +146,9 @@ func TestKeyOfAnotherRequest(t *testing.T) {
 			t.Errorf("%s: %d, %s", name, r.status, r.body)
 		}
 	}
-	if r := s.sendOnce(t, "/api/check", `{"domain":`, "k"); r.status != 400 {
-		t.Errorf("an invalid body: %d", r.status)
-	}
+	s.sendOnce(t, "/api/check", `{"domain":`, "k").is(t, "an invalid body", 400)
 	r := s.send(t, "POST", "/api/check", both, "Authorization", "Bearer "+freeKey, "Idempotency-Key", "k")
-	if r.status != 403 {
-		t.Errorf("another account: %d, %s", r.status, r.body)
-	}
+	r.is(t, "another account", 403)
 	storetest.Expect(t, "checks made", len(c.requests()), 2)
 }
 
@@ -188,9 +184,7 @@ func TestInvalidIdempotencyKeys(t *testing.T) {
 	}
 	storetest.Expect(t, "checks made", len(c.requests()), 0)
 	// Endpoints that record nothing for an account have no keys.
-	if r := s.send(t, "POST", "/api/check-public", exampleBody, "Idempotency-Key", ""); r.status != 200 {
-		t.Errorf("without a key: %d, %s", r.status, r.body)
-	}
+	s.send(t, "POST", "/api/check-public", exampleBody, "Idempotency-Key", "").is(t, "without a key", 200)
 }
 
 // Errors are not kept: the same request with the same key is tried again.
@@ -271,9 +265,7 @@ func TestLookUpOfAnswersFails(t *testing.T) {
 		if n := len(c.requests()); r.status != status || n != 0 {
 			t.Errorf("%v: %d after %d checks: %s", err, r.status, n, r.body)
 		}
-		if r := s.check(t, exampleBody); r.status != 200 {
-			t.Errorf("without a key: %d", r.status)
-		}
+		s.check(t, exampleBody).is(t, "without a key", 200)
 	}
 }
 
@@ -282,13 +274,9 @@ func TestLookUpsOfAnswersAreShared(t *testing.T) {
 	t.Parallel()
 	s := startOnce(t, &onceChecker{})
 	for range maxKeptLookups / 2 {
-		if _, err := s.keptLookups.Take(goodKey); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(s.keptLookups.Take(goodKey))(t)
 	}
-	if r := s.sendOnce(t, "/api/check", exampleBody, "k"); r.status != 503 {
-		t.Errorf("the account with half of the slots: %d", r.status)
-	}
+	s.sendOnce(t, "/api/check", exampleBody, "k").is(t, "the account with half of the slots", 503)
 	r := s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+usedKey, "Idempotency-Key", "k")
 	storetest.Expect(t, "another account", r.status, 429)
 }
@@ -316,8 +304,6 @@ func TestReplaysByKey(t *testing.T) {
 	for _, want := range []string{"other", "test", "test"} {
 		storetest.Expect(t, "key that was used", storetest.Receive(t, "a use", used), want)
 	}
-	if r := send("test", ""); r.status != 400 {
-		t.Errorf("a test key with an invalid idempotency key: %d", r.status)
-	}
+	send("test", "").is(t, "a test key with an invalid idempotency key", 400)
 	storetest.Expect(t, "answers kept", len(c.kept), 1)
 }

@@ -1,15 +1,11 @@
 package api
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 	"regexp"
 	"strings"
@@ -152,6 +148,7 @@ func (p *public) uses(client string) int {
 type site struct {
 	*Server
 	addr    string
+	socket  net.Listener // if begin opened it
 	checker *checker
 	public  *public
 	log     *logBuffer
@@ -160,8 +157,7 @@ type site struct {
 // start serves on a new socket until the test ends. It fills empty fields of cfg with the fakes above.
 func start(t testing.TB, cfg Config) *site {
 	t.Helper()
-	l := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	return startOn(t, l, cfg)
+	return startOn(t, listen(t), cfg)
 }
 
 func startOn(t testing.TB, l net.Listener, cfg Config) *site {
@@ -213,19 +209,39 @@ func startOn(t testing.TB, l net.Listener, cfg Config) *site {
 	}
 	cfg.Logger = slog.New(slog.NewJSONHandler(s.log, nil))
 	s.Server = New(cfg)
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
+	served := s.serveAside(l)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if err := s.Shutdown(ctx); err != nil {
-			t.Errorf("Shutdown: %v", err)
-		}
-		if err := <-served; err != nil {
-			t.Errorf("Serve: %v", err)
-		}
+		storetest.NoError(t, s.Shutdown(ctx))
+		storetest.NoError(t, <-served)
 	})
 	return s
+}
+
+// listen opens a socket.
+func listen(t testing.TB) net.Listener {
+	t.Helper()
+	return storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+}
+
+// serveAside serves in the background, and returns how that ends.
+func (s *Server) serveAside(l net.Listener) <-chan error {
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	return served
+}
+
+// begin serves until the test calls Shutdown.
+func begin(t testing.TB, cfg Config) (*site, <-chan error) {
+	t.Helper()
+	l := listen(t)
+	cfg.Keys, cfg.Public = keys{}, &public{limit: 1}
+	if cfg.Checker == nil {
+		cfg.Checker = &checker{}
+	}
+	s := &site{addr: l.Addr().String(), socket: l, Server: New(cfg)}
+	return s, s.serveAside(l)
 }
 
 // logBuffer is a writer that is safe for concurrent use.
@@ -251,102 +267,6 @@ var varying = regexp.MustCompile(`"time":"[^"]*"|"ms":[^,]*|"(chk|req|test)_[0-9
 
 // text returns the log in lower case, without its times and random references.
 func (l *logBuffer) text() string { return strings.ToLower(varying.ReplaceAllString(l.String(), "")) }
-
-// reply is a response that was read completely.
-type reply struct {
-	status int
-	header http.Header
-	body   string
-	closes bool // whether it announces that the connection is closed
-}
-
-func (r reply) failure(t testing.TB) failure {
-	t.Helper()
-	var f failure
-	if err := json.Unmarshal([]byte(r.body), &f); err != nil {
-		t.Fatalf("the body of status %d is not JSON: %v: %q", r.status, err, r.body)
-	}
-	return f
-}
-
-// wellBehaved checks the properties of every response.
-func (r reply) wellBehaved(t testing.TB) {
-	t.Helper()
-	storetest.Expect(t, "X-Content-Type-Options", r.header.Get("X-Content-Type-Options"), "nosniff")
-	id := r.header.Get(requestHeader)
-	if !isRequestID(id) {
-		t.Errorf("%s is %q", requestHeader, id)
-	}
-	for name := range r.header {
-		if strings.HasPrefix(name, "Access-Control-") || name == "Server" {
-			t.Errorf("unwanted header %s", name)
-		}
-	}
-	if r.status == http.StatusOK || r.status == http.StatusAccepted {
-		return
-	}
-	storetest.Expect(t, "Content-Type of an error", r.header.Get("Content-Type"), "application/json")
-	if r.body != "" && !strings.HasSuffix(r.body, `,"request_id":"`+id+`"}`) { // the answer to HEAD is empty
-		t.Errorf("the body does not have the id of the request: %s", r.body)
-	}
-	if strings.Contains(r.body, secret) || strings.Contains(r.body, "goroutine") ||
-		strings.Contains(r.body, "fasthttp") {
-		t.Errorf("the body reveals internals: %q", r.body)
-	}
-}
-
-// send makes one request with a new client. headers alternates names and values.
-func (s *site) send(t testing.TB, method, path, body string, headers ...string) reply {
-	t.Helper()
-	req := storetest.Must(http.NewRequest(method, "http://"+s.addr+path, strings.NewReader(body)))(t)
-	for i := 0; i+1 < len(headers); i += 2 {
-		req.Header.Add(headers[i], headers[i+1])
-	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true},
-		Timeout: patience}
-	resp := storetest.Must(client.Do(req))(t)
-	return readReply(t, resp)
-}
-
-func readReply(t testing.TB, resp *http.Response) reply {
-	t.Helper()
-	defer func() { _ = resp.Body.Close() }()
-	body := storetest.Must(io.ReadAll(resp.Body))(t)
-	return reply{status: resp.StatusCode, header: resp.Header, body: string(body), closes: resp.Close}
-}
-
-// check posts body to /api/check with a good key.
-func (s *site) check(t testing.TB, body string, headers ...string) reply {
-	t.Helper()
-	return s.send(t, "POST", "/api/check", body,
-		append([]string{"Authorization", "Bearer " + goodKey, "Content-Type", "application/json"}, headers...)...)
-}
-
-// exchange writes raw bytes to a new connection and returns all responses until the server closes the connection. It
-// fails if the server does not close it.
-func (s *site) exchange(t testing.TB, raw string) []reply {
-	t.Helper()
-	c := storetest.Must(net.Dial("tcp", s.addr))(t)
-	defer func() { _ = c.Close() }()
-	storetest.NoError(t, c.SetDeadline(time.Now().Add(patience)))
-	go func() { _, _ = io.WriteString(c, raw) }()
-	return readReplies(t, c)
-}
-
-func readReplies(t testing.TB, c net.Conn) []reply {
-	t.Helper()
-	var replies []reply
-	for r := bufio.NewReader(c); ; {
-		resp, err := http.ReadResponse(r, nil)
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return replies
-		}
-		if err != nil {
-			t.Fatalf("after %d responses: %v", len(replies), err)
-		}
-		replies = append(replies, readReply(t, resp))
-	}
-}
 
 // fieldsOf returns the fields of a request as type=value.
 func fieldsOf(req check.Request) (fields []string) {

@@ -63,9 +63,7 @@ func TestDoorRefusesOneAccount(t *testing.T) {
 	s := start(t, Config{Door: oneDoor(freeKey)})
 	for key, status := range map[string]int{freeKey: 503, goodKey: 400} {
 		for _, path := range []string{"/api/check", batchPath} {
-			if r := s.send(t, "POST", path, "{", "Authorization", "Bearer "+key); r.status != status {
-				t.Errorf("%s with %s: %d, want %d", path, key, r.status, status)
-			}
+			s.send(t, "POST", path, "{", "Authorization", "Bearer "+key).is(t, path, status)
 		}
 	}
 }
@@ -259,9 +257,7 @@ func (remembering) Recall(presented string) (check.Caller, bool, error) {
 func TestRememberedKeysNeedNoSlot(t *testing.T) {
 	t.Parallel()
 	s := New(Config{Checker: &checker{}, Keys: remembering{strict{t}}, Public: &public{}, MaxLookups: 1})
-	if _, err := s.lookups.Take("192.0.2.9/32"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(s.lookups.Take("192.0.2.9/32"))(t)
 	for key, want := range map[string]error{goodKey: nil, "unknown": check.ErrUnauthorized} {
 		if _, err := s.authenticate(t.Context(), withKey(key)); !errors.Is(err, want) {
 			t.Errorf("key %q: error %v, want %v", key, err, want)

@@ -100,9 +100,7 @@ func serve(t *testing.T, change func(*Config)) *site {
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		// Shutdown alone ends no server that has not begun to serve yet.
-		if err := errors.Join(listener.Close(), <-served); err != nil {
-			t.Error(err)
-		}
+		storetest.NoError(t, errors.Join(listener.Close(), <-served))
 		if err := server.Shutdown(); err != nil && !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}

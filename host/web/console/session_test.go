@@ -206,9 +206,7 @@ func TestSessions(t *testing.T) {
 	again := s.signIn(t, owner.code)
 	s.pass(signin.SessionLife)
 	s.isSignedOut(t, again.token(), "after 12 hours")
-	if err := s.store.PruneSignIns(t.Context()); err != nil {
-		t.Error(err)
-	}
+	storetest.NoError(t, s.store.PruneSignIns(t.Context()))
 }
 
 // account returns the account of a session.
