@@ -264,9 +264,7 @@ func TestErrorTextsForClients(t *testing.T) {
 	same(t, "the monthly quota of 150 checks is used up; it resets on 2026-02-01", quota.Error())
 	failure := &check.Failure{Reason: check.Trap, Rule: "the layer crashed", Err: context.Canceled}
 	same(t, "trap: the layer crashed", failure.Error())
-	if !errors.Is(failure, context.Canceled) {
-		t.Error("the failure hides its cause")
-	}
+	storetest.Expect(t, "the failure shows its cause", errors.Is(failure, context.Canceled), true)
 }
 
 func TestNoLineup(t *testing.T) {
@@ -288,17 +286,13 @@ func TestCheckKeepsItsLineupThroughASwap(t *testing.T) {
 		drained = f.swap(2, f.member("next"))
 		return check.Result{Score: 10}, nil
 	}), f.memberFunc("last", func(context.Context, check.Input) (check.Result, error) {
-		if closed(drained) {
-			t.Error("the lineup drained during a check")
-		}
+		storetest.Expect(t, "the lineup drained during a check", closed(drained), false)
 		return check.Result{Score: 20}, nil
 	}))
 	d := f.mustCheck(t, aDomain)
 	same(t, []string{"swapper", "last"}, f.ran)
 	storetest.Expect(t, "decided by revision", d.Revision, 1)
-	if !closed(drained) {
-		t.Error("the lineup has not drained after the check")
-	}
+	storetest.Expect(t, "drained after the check", closed(drained), true)
 	if d = f.mustCheck(t, aDomain); d.Revision != 2 || f.ran[2] != "next" {
 		t.Errorf("the next check ran %v under revision %d", f.ran[2:], d.Revision)
 	}

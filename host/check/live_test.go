@@ -48,9 +48,7 @@ func TestLiveDrains(t *testing.T) {
 				}
 				h.Release()
 			}
-			if !closed(drained) {
-				t.Error("not drained after the last holder released it")
-			}
+			storetest.Expect(t, "drained after the last holder released it", closed(drained), true)
 			next := live.Acquire()
 			storetest.Expect(t, "revision", next.Revision, 2)
 			next.Release()
@@ -73,13 +71,9 @@ func TestLiveWithoutLineup(t *testing.T) {
 	if live.Acquire() != nil {
 		t.Error("acquired a lineup after the last was swapped out")
 	}
-	if closed(drained) {
-		t.Error("drained while a holder was left")
-	}
+	storetest.Expect(t, "drained while a holder was left", closed(drained), false)
 	held.Release()
-	if !closed(drained) {
-		t.Error("not drained after the last holder released it")
-	}
+	storetest.Expect(t, "drained after the last holder released it", closed(drained), true)
 }
 
 func TestLiveSwapsALineupForItself(t *testing.T) {
@@ -91,13 +85,9 @@ func TestLiveSwapsALineupForItself(t *testing.T) {
 	drained := live.Swap(l) // such as a rollback to the current revision
 	again := live.Acquire()
 	again.Release()
-	if closed(drained) {
-		t.Error("a holder of the second period was counted for the first")
-	}
+	storetest.Expect(t, "a holder of the second period was counted for the first", closed(drained), false)
 	held.Release()
-	if !closed(drained) {
-		t.Error("the first period does not drain")
-	}
+	storetest.Expect(t, "the first period drains", closed(drained), true)
 }
 
 func TestLiveUnderConcurrentSwaps(t *testing.T) {
@@ -187,9 +177,7 @@ func TestLiveCountsEveryHolder(t *testing.T) {
 		t.Fatal("drained while a holder was left")
 	}
 	last.Release()
-	if !closed(drained) {
-		t.Error("not drained after the last holder released it")
-	}
+	storetest.Expect(t, "drained after the last holder released it", closed(drained), true)
 }
 
 func TestLineupRunsTheLayersOfTheEntityType(t *testing.T) {

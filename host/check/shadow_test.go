@@ -139,9 +139,7 @@ func TestShadowLeavesOut(t *testing.T) {
 		return ctx.Err()
 	}
 	drained := f.swap(2)
-	if closed(drained) {
-		t.Error("the lineup drained before the shadow layers ran")
-	}
+	storetest.Expect(t, "the lineup drained before the shadow layers ran", closed(drained), false)
 	f.Shadow.Collector = nil
 	f.Shadow.Run(ctx)
 	<-drained

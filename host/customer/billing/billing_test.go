@@ -172,9 +172,7 @@ func TestChangeCancelResume(t *testing.T) {
 			b, _ := newTest(a)
 			storetest.NoError(t, test.call(t.Context(), b))
 			got := a.applied[0]
-			if got.Event == "" {
-				t.Error("the change has no id")
-			}
+			storetest.Expect(t, "the change has no id", got.Event == "", false)
 			test.want.Event, test.want.At, test.want.Provider = got.Event, testTime, "test"
 			test.want.Subscription, test.want.Customer = sub.ID, sub.Customer
 			storetest.Expect(t, "change", got, test.want)

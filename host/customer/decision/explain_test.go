@@ -184,9 +184,7 @@ func TestPointsAddUp(t *testing.T) {
 	if score := 100 / (1 + math.Pow(2, -got.Today.Total/10)); math.Round(score) != float64(got.Today.Score) {
 		t.Errorf("a total of %.1f is a score of %.1f, not %d", got.Today.Total, score, got.Today.Score)
 	}
-	if got.DecidedBy != got.Today || b.opened != 0 {
-		t.Error("the lineup in force was scored twice")
-	}
+	storetest.Expect(t, "the lineup in force was scored twice", got.DecidedBy != got.Today || b.opened != 0, false)
 	if text := got.Text[len(got.Text)-1]; !strings.Contains(text, "All facts come from the value itself") {
 		t.Errorf("text: %s", text)
 	}

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"assay/host/store/storetest"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"assay/host/store/storetest"
 )
 
 // queue is an in-memory Outbox for tests with a fake clock.

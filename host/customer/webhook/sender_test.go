@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"assay/host/store/storetest"
 	"bufio"
 	"context"
 	"fmt"
@@ -13,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"assay/host/store/storetest"
 )
 
 // receiver starts a server that reads a request from each connection and then calls serve.

@@ -1,10 +1,11 @@
 package webhook
 
 import (
-	"assay/host/store/storetest"
 	"net/http"
 	"testing"
 	"time"
+
+	"assay/host/store/storetest"
 )
 
 // The expected values were computed with Python's hmac module. The first one is from the tests of the Standard Webhooks

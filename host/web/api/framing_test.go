@@ -138,9 +138,7 @@ func TestFramingIsStrict(t *testing.T) {
 			}
 			r := replies[0]
 			r.is(t, "answer", test.status)
-			if !r.closes {
-				t.Error("the response does not announce that the connection is closed")
-			}
+			storetest.Expect(t, "the response announces the end of the connection", r.closes, true)
 			if strings.Contains(r.body, goodKey) {
 				t.Errorf("the body quotes the key: %s", r.body)
 			}
@@ -150,9 +148,7 @@ func TestFramingIsStrict(t *testing.T) {
 		if got := s.checker.requests(); len(got) > 0 {
 			t.Errorf("%d requests were executed: %v", len(got), got)
 		}
-		if strings.Contains(s.log.String(), goodKey) {
-			t.Error("the log quotes the key")
-		}
+		storetest.Expect(t, "the log quotes the key", strings.Contains(s.log.String(), goodKey), false)
 	})
 }
 

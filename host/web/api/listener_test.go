@@ -44,9 +44,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 		t.Fatalf("the third connection got %v, want one 503 with Retry-After", replies)
 	}
 	replies[0].wellBehaved(t)
-	if replies[0].failure(t).Error == "" {
-		t.Error("no error text")
-	}
+	storetest.Expect(t, "the error has no text", replies[0].failure(t).Error == "", false)
 	storetest.NoError(t, first.Close())
 	storetest.Until(t, "a connection to be accepted after one was closed", func() bool {
 		c := s.dial(t)

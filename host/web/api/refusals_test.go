@@ -31,9 +31,7 @@ func TestLogOfRefusalsIsLimited(t *testing.T) {
 		}
 		<-time.After(10 * time.Second)
 		synctest.Wait()
-		if !r.admit(burst) {
-			t.Error("the first refusal of a later burst has no line")
-		}
+		storetest.Expect(t, "the first refusal of a later burst has a line", r.admit(burst), true)
 		r.admit(burst)
 		r.close()
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")

@@ -152,9 +152,7 @@ func TestLimitsOfKeys(t *testing.T) {
 		}
 	})
 	t.Cleanup(func() {
-		if strings.Contains(s.log.String(), "198.51.100.1") {
-			t.Error("the log contains an address")
-		}
+		storetest.Expect(t, "the log contains an address", strings.Contains(s.log.String(), "198.51.100.1"), false)
 	})
 }
 

@@ -80,17 +80,13 @@ func testCheckPage(t *testing.T, s *site) {
 	v.press("Ask for a review", "reason", " ").is(400, "The reason is required.")
 	v.press("Ask for a review", "reason", "She says: <b>no</b>")
 	v.is(200, "The review has been requested.", "asked Requested on", "She says: <b>no</b>")
-	if strings.Contains(v.at.body, "Ask for a review") {
-		t.Error("the page asks for a review twice")
-	}
+	v.lacks("Ask for a review")
 	const reviewer = "Ana of the reviewers"
 	how := decision.Settlement{Reviewer: reviewer, State: decision.Upheld, Finding: "The account is a mule's."}
 	storetest.NoError(t, s.store.TakeReview(t.Context(), ref, reviewer))
 	storetest.NoError(t, s.store.SettleReview(t.Context(), ref, how))
 	v.get("/dashboard/checks/"+ref).is(200, "Upheld on", "The reviewer's finding The account is a mule's.")
-	if strings.Contains(v.at.body, reviewer) {
-		t.Error("the page names the reviewer")
-	}
+	v.lacks(reviewer)
 	v.get("/dashboard/checks/"+harmless).is(200, "Only review and block verdicts can be contested.")
 
 	other, _ := s.customer(t, "pro")

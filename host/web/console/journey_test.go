@@ -20,9 +20,7 @@ func testWithoutJavaScript(t *testing.T, s *site) {
 	v.press("Subscribe to Starter").is(200, "Pay with card")
 	card := []string{"number", "4000000000000002", "expiry", "12/40", "cvc", "123", "name", "Jane Doe"}
 	v.press("Subscribe", card...).is(402, "Your card was declined.")
-	if strings.Contains(v.at.body, card[1]) {
-		t.Error("the page repeats the card number")
-	}
+	v.lacks(card[1])
 	card[1] = "4242 4242 4242 4242"
 	v.press("Subscribe", card...).is(200, "This is your API key.")
 	lost := v.at.text("code")

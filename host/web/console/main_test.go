@@ -302,6 +302,16 @@ func (p page) is(status int, texts ...string) {
 // is checks the current page.
 func (v *visitor) is(status int, texts ...string) { v.Helper(); v.at.is(status, texts...) }
 
+// lacks checks that the current page has none of these texts.
+func (v *visitor) lacks(texts ...string) {
+	v.Helper()
+	for _, text := range texts {
+		if strings.Contains(v.at.body, text) {
+			v.Errorf("%s contains %q:\n%s", v.at.url, text, words(v.at.root))
+		}
+	}
+}
+
 // token returns the token in the forms of the visitor's session.
 func (p page) token() string {
 	for n := range p.root.Descendants() {

@@ -56,9 +56,7 @@ func testDocsOfLayers(t *testing.T, s *site) {
 		}
 	}
 	v.get("/docs/catalogue/feeds")
-	if !strings.Contains(v.at.body, `<h2 id="feeds:listed:exact">`) {
-		t.Error("a signal has no anchor")
-	}
+	storetest.Expect(t, "a signal has an anchor", strings.Contains(v.at.body, `<h2 id="feeds:listed:exact">`), true)
 	v.get("/docs/catalogue/none").is(404, "")
 }
 
@@ -101,9 +99,7 @@ func TestFirstSteps(t *testing.T) {
 		"Send checks from your program."} {
 		v.is(200, text)
 	}
-	if strings.Contains(v.at.body, "<svg") {
-		t.Error("a new account sees an empty chart")
-	}
+	v.lacks("<svg")
 	v.follow("Receive webhooks")
 	v.press("Save", "url", "https://hooks.example.com/a")
 	v.get("/dashboard").is(200, "A URL is set, but nothing has been delivered yet")

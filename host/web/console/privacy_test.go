@@ -69,14 +69,10 @@ func testPrivacyPage(t *testing.T, s *site) {
 	v.press("Erase …")
 	v.press("Erase permanently")
 	v.is(200, "Permanently erased: 2 checks, 0 webhook events, 1 entry and 2 links in the reputation graph.")
-	if strings.Contains(v.at.body, jane) {
-		t.Error("the page that confirms the erasure contains the value")
-	}
+	v.lacks(jane)
 	v.press("Find", "who", ref)
 	v.is(200, "Audit log: 0 checks Reputation graph: nothing", "2 checks erased, recorded as erasure_")
-	if strings.Contains(v.at.body, "Erase …") {
-		t.Error("the page offers to erase an erased subject")
-	}
+	v.lacks("Erase …")
 	v.get("/dashboard/checks")
 	if strings.Contains(v.at.body, ref) || !strings.Contains(v.at.body, other) {
 		t.Errorf("the list shows the wrong checks:\n%s", words(v.at.root))
@@ -159,7 +155,5 @@ func testLargeSubjectPage(t *testing.T, s *site) {
 	v.press("Erase permanently").is(200, "The erasure of 1001 checks has begun")
 	finish()
 	v.get("/dashboard/privacy").is(200, "done 1001 of 1001", "deleted 1001 of 1001")
-	if strings.Contains(v.at.body, "Download</button>") || strings.Contains(v.at.body, jane) {
-		t.Errorf("after the erasure, the page shows:\n%s", words(v.at.root))
-	}
+	v.lacks("Download</button>", jane)
 }

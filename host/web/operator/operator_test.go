@@ -113,9 +113,7 @@ func TestSignIn(t *testing.T) {
 	h := newPage(t, nil, nil)
 	r, text := ask(t, h, "GET", "/operator", "")
 	want(t, "without a session", r, http.StatusOK, text, `name="token"`)
-	if strings.Contains(text, "1.2.3") {
-		t.Error("the state is shown to everybody")
-	}
+	storetest.Expect(t, "the state is shown to everybody", strings.Contains(text, "1.2.3"), false)
 	r, text = ask(t, h, "POST", "/operator/signin", form("a-token-of-another"))
 	want(t, "a wrong token", r, http.StatusUnauthorized, text, "not the token of this host", `role="alert"`)
 	r, text = ask(t, h, "POST", "/operator/signin?"+form(token), "")
@@ -132,9 +130,7 @@ func TestSignIn(t *testing.T) {
 	}
 	r, text = ask(t, h, "POST", "/operator/signin", form(token), "X-Forwarded-Proto", "https")
 	want(t, "behind a TLS proxy", r, http.StatusSeeOther, text)
-	if !r.Cookies()[0].Secure {
-		t.Error("behind a TLS proxy, the cookie is not Secure")
-	}
+	storetest.Expect(t, "Secure of the cookie behind a TLS proxy", r.Cookies()[0].Secure, true)
 	cookie := signIn(t, h)
 	r, text = ask(t, h, "GET", "/operator", "", "Cookie", cookie)
 	want(t, "with a session", r, http.StatusOK, text, "1.2.3", "Healthy", "Sign out")
@@ -179,13 +175,9 @@ func TestSessionsEnd(t *testing.T) {
 		}
 	}
 	c.at = now.Add(12*time.Hour - time.Second)
-	if !shown(h, cookie) {
-		t.Error("the session ended before 12 hours")
-	}
+	storetest.Expect(t, "the session ended before 12 hours", shown(h, cookie), true)
 	c.at = now.Add(12 * time.Hour)
-	if shown(h, cookie) {
-		t.Error("the session is valid after 12 hours")
-	}
+	storetest.Expect(t, "the session is valid after 12 hours", shown(h, cookie), false)
 }
 
 // All clients together have ten wrong tokens at once, and then one every ten seconds. Until then not even the right one
