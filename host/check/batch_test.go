@@ -58,8 +58,7 @@ func TestCheckBatchIsAllOrNothing(t *testing.T) {
 			f := newFixture(t)
 			f.swap(1, f.member("only"))
 			f.appendErr = refuse
-			item := check.Item{Fields: []check.Field{field(entity.Domain, "example.com")}}
-			answers, err := f.CheckBatch(t.Context(), f.caller, []check.Item{item, item}, nil)
+			answers, err := f.CheckBatch(t.Context(), f.caller, batchOf(2), nil)
 			if !errors.Is(err, refuse) || answers != nil {
 				t.Errorf("got %v and %v", answers, err)
 			}
@@ -100,11 +99,7 @@ func TestCheckBatchLooksUpConcurrently(t *testing.T) {
 	m := f.member("reader")
 	m.Facts = []string{"dns.a"}
 	f.swap(1, m)
-	items := make([]check.Item, check.MaxBatch)
-	for i := range items {
-		items[i].Fields = []check.Field{field(entity.Domain, fmt.Sprintf("n%d.example.com", i))}
-	}
-	answers := storetest.Must(f.CheckBatch(t.Context(), f.caller, items, nil))(t)
+	answers := storetest.Must(f.CheckBatch(t.Context(), f.caller, batchOf(check.MaxBatch), nil))(t)
 	for i, a := range answers {
 		if want := fmt.Sprintf("n%d.example.com", i); a.Decision.Query != want {
 			t.Fatalf("answer %d is for %s", i, a.Decision.Query)

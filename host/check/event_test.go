@@ -7,6 +7,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 func TestEventMatchesTheContract(t *testing.T) {
@@ -47,9 +48,7 @@ func TestEventMatchesTheContract(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			event, body, err := c.decision.Event()
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.NoError(t, err)
 			same(t, c.event, event)
 			same(t, c.body, string(body))
 		})
@@ -61,9 +60,7 @@ func TestEventEchoesTheQuery(t *testing.T) {
 	for _, query := range []string{`"quoted"`, "пример.рф", "<script>", "a\u2028b", `back\slash`} {
 		d := check.Decision{Fused: check.Fused{Verdict: check.Block}, Query: query}
 		_, body, err := d.Event()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.NoError(t, err)
 		var got struct{ Data struct{ Query string } }
 		if err := json.Unmarshal(body, &got); err != nil || got.Data.Query != query {
 			t.Errorf("%q is encoded as %q, %v", query, got.Data.Query, err)

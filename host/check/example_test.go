@@ -26,9 +26,3 @@ func ExampleFuse() {
 	// domain:brand:paypal
 	// host:degraded:network
 }
-
-func ExampleBands_Verdict() {
-	bands := check.Bands{Review: 40, Block: 70}
-	fmt.Println(bands.Verdict(39), bands.Verdict(40), bands.Verdict(70))
-	// Output: allow review block
-}

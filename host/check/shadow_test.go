@@ -111,11 +111,7 @@ func TestShadowOfABatch(t *testing.T) {
 		for range collector.asked {
 		}
 	}()
-	_, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{Fields: []check.Field{aDomain}},
-		{Fields: []check.Field{anEmail}}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(f.CheckBatch(t.Context(), f.caller, batchOf(2), nil))(t)
 	for range 2 {
 		<-runs.ran
 	}
@@ -162,6 +158,13 @@ func TestShadowNeedsFactsAndLayers(t *testing.T) {
 		layer   *layerFunc
 		shadow  *check.Member
 	}
+	fails := func(err error, required bool) func(setup) {
+		return func(s setup) {
+			s.shadow.Required = required
+			*s.layer = func(context.Context, check.Input) (check.Result, error) { return check.Result{}, err }
+		}
+	}
+	suspended := &check.Failure{Reason: check.Suspended}
 	for name, c := range map[string]struct {
 		prepare func(s setup)
 		ran     int
@@ -171,27 +174,10 @@ func TestShadowNeedsFactsAndLayers(t *testing.T) {
 		"a fact of the host's own is missing": {func(s setup) {
 			s.fixture.Shadow.Collector = noFacts{}
 		}, 0, 1},
-		"the layer is suspended": {func(s setup) {
-			*s.layer = func(context.Context, check.Input) (check.Result, error) {
-				return check.Result{}, &check.Failure{Reason: check.Suspended}
-			}
-		}, 1, 0}, // as it would be if it counted
-		"the layer is required and suspended": {func(s setup) {
-			s.shadow.Required = true
-			*s.layer = func(context.Context, check.Input) (check.Result, error) {
-				return check.Result{}, &check.Failure{Reason: check.Suspended}
-			}
-		}, 0, 1},
-		"the call was not completed": {func(s setup) {
-			*s.layer = func(context.Context, check.Input) (check.Result, error) {
-				return check.Result{}, errors.New("no time")
-			}
-		}, 0, 1},
-		"the layer fails": {func(s setup) {
-			*s.layer = func(context.Context, check.Input) (check.Result, error) {
-				return check.Result{}, &check.Failure{Reason: check.Trap}
-			}
-		}, 1, 0},
+		"the layer is suspended":              {fails(suspended, false), 1, 0}, // as it would be if it counted
+		"the layer is required and suspended": {fails(suspended, true), 0, 1},
+		"the call was not completed":          {fails(errors.New("no time"), false), 0, 1},
+		"the layer fails":                     {fails(&check.Failure{Reason: check.Trap}, false), 1, 0},
 		"no processor is free": {func(s setup) {
 			s.fixture.Shadow.Spare = func(context.Context, func()) error { return context.DeadlineExceeded }
 		}, 0, 1},

@@ -36,9 +36,7 @@ func TestLogRotation(t *testing.T) {
 			dir := t.TempDir()
 			storetest.NoError(t, os.WriteFile(filepath.Join(dir, "assay.log"), []byte(test.text), 0o600))
 			_, log, err := OpenLog(dir, t.Output())
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.NoError(t, err)
 			defer log.Close()
 			for range 2 {
 				storetest.NoError(t, log.RotateIfDue(now))
@@ -71,9 +69,7 @@ func TestLogLines(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	log, file, err := OpenLog(dir, t.Output())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	const writers, lines = 4, 400 // together more than flushBytes
 	var all sync.WaitGroup
 	for writer := range writers {

@@ -63,9 +63,7 @@ func TestExport(t *testing.T) {
 			read := func(f Format) []byte {
 				ctx, end := context.WithCancel(t.Context())
 				e, err := NewExport(ctx, listed{checks: want, size: 4}, check.Caller{}, Query{}, f, func() { pages++ })
-				if err != nil {
-					t.Fatal(err)
-				}
+				storetest.NoError(t, err)
 				defer e.Close()
 				end() // as the request's context ends before the body is sent
 				text := storetest.Must(io.ReadAll(iotest.OneByteReader(e)))(t)
@@ -104,9 +102,7 @@ func TestBrokenExport(t *testing.T) {
 		t.Errorf("a part of an export reads as a whole one: %v, %s", err, text)
 	}
 	e, err = NewExport(t.Context(), listed{checks: checksOf(10), size: 4}, check.Caller{}, Query{}, CSV, func() {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	e.Close()
 	storetest.WantError(t, "a closed export reads on", storetest.ErrorOf(io.ReadAll(e)), context.Canceled)
 	all.broken = 0

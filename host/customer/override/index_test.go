@@ -252,9 +252,7 @@ func TestUnreadOverridesRefuseChecks(t *testing.T) {
 	refused := func(account string, typ entity.Type, value string) bool {
 		t.Helper()
 		e, err := entity.Parse(typ, value, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.NoError(t, err)
 		_, err = x.Find(account, e)
 		var unavailable *check.UnavailableError
 		if err != nil && (!errors.As(err, &unavailable) || unavailable.Reason() != "overrides") {

@@ -32,9 +32,7 @@ type deployment struct {
 func deploy(t testing.TB, url string) *deployment {
 	t.Helper()
 	d, stop, err := start(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	t.Cleanup(func() {
 		storetest.NoError(t, stop())
 	})

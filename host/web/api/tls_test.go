@@ -56,9 +56,7 @@ func TestTLS(t *testing.T) {
 		}
 	}
 	resp, err := client.Post("https://"+s.addr+"/api/check-public", "application/json", strings.NewReader(exampleBody))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	if r := readReply(t, resp); r.status != 200 || s.public.uses("127.0.0.1/32") != 1 {
 		t.Errorf("a check without a key: %d, counted %v", r.status, s.public.used)
 	}

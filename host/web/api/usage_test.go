@@ -13,6 +13,7 @@ import (
 	"assay/host/access/admission"
 	"assay/host/check"
 	"assay/host/customer/decision"
+	"assay/host/store/storetest"
 )
 
 func TestUsage(t *testing.T) {
@@ -94,9 +95,7 @@ func TestBrokenExport(t *testing.T) {
 	for range 2 {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
 			"http://"+s.addr+"/api/checks/export?format=csv", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.NoError(t, err)
 		request.Header.Set("Authorization", "Bearer "+goodKey)
 		response, err := http.DefaultClient.Do(request)
 		if err != nil || response.StatusCode != http.StatusOK {

@@ -48,9 +48,7 @@ func open(t *testing.T, life time.Duration) *files {
 	var err error
 	f.pair, err = certificate.Open(f.cert(), f.key(), slog.New(slog.NewTextHandler(&f.log, nil)),
 		func() time.Time { return f.now })
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	return f
 }
 
@@ -127,10 +125,8 @@ func TestRefresh(t *testing.T) {
 			folder := t.TempDir()
 			for file, data := range map[string][]byte{f.cert(): cert, f.key(): key} {
 				write(t, filepath.Join(folder, filepath.Base(file)), data)
-				if err := errors.Join(os.Symlink(filepath.Join(folder, filepath.Base(file)), file+".new"),
-					os.Rename(file+".new", file)); err != nil {
-					t.Fatal(err)
-				}
+				storetest.NoError(t, errors.Join(os.Symlink(filepath.Join(folder, filepath.Base(file)), file+".new"),
+					os.Rename(file+".new", file)))
 			}
 		},
 	} {

@@ -38,9 +38,7 @@ func (s *site) pay(t *testing.T, v *visitor, status billing.Status) {
 		Event: "evt_" + id + string(status), At: *s.clock.Load(), Provider: "late", Checkout: id,
 		Subscription: "sub_" + id, Plan: "pro", Status: status,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 }
 
 func useLateProvider(c *Config) {
@@ -290,9 +288,7 @@ func testChangePayment(t *testing.T, s *site) {
 	err := s.store.Apply(t.Context(), billing.Change{
 		Event: "evt_due", At: *s.clock.Load(), Provider: "late", Subscription: "sub_" + paid, Status: billing.PastDue,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	v.get("/dashboard/plan").is(200, "The last payment failed.")
 	v.press("Card and invoices")
 	if got := v.at.url.Query().Get("customer"); got != "sub_"+paid || v.at.url.Path != "/dashboard/plan" {

@@ -77,9 +77,7 @@ func testListPages(t *testing.T, s *site) {
 			_, err = s.store.AddOverride(t.Context(), caller, override.Wanted{Action: check.Block, Target: target,
 				Reason: fmt.Sprintf("reason %02d", n), ExpiresAt: s.clock.Load().Add(time.Hour)})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.NoError(t, err)
 	}
 	v.follow("Overrides").is(200, "Page 1 of 2 Next")
 	if strings.Contains(v.at.body, "reason 00") || strings.Count(v.at.body, "/remove") != rowsPerPage {

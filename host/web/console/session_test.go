@@ -213,9 +213,7 @@ func TestSessions(t *testing.T) {
 func account(t *testing.T, s *site, token string) string {
 	t.Helper()
 	found, _, err := s.store.Session(t.Context(), token, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	return found.Account
 }
 
