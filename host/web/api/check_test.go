@@ -45,19 +45,13 @@ func TestContentType(t *testing.T) {
 		"no Content-Type":         {nil, 200},
 		"form, as curl -d sends":  {[]string{"Content-Type", "application/x-www-form-urlencoded"}, 200},
 		"text/plain":              {[]string{"Content-Type", "text/plain"}, 415},
-		"xml":                     {[]string{"Content-Type", "application/xml"}, 415},
-		"multipart":               {[]string{"Content-Type", "multipart/form-data; boundary=x"}, 415},
 		"malformed type":          {[]string{"Content-Type", "application/json;;="}, 415},
 		"utf-16":                  {[]string{"Content-Type", "application/json; charset=utf-16"}, 415},
-		"latin1":                  {[]string{"Content-Type", "application/json; charset=latin1"}, 415},
-		"form in latin1":          {[]string{"Content-Type", "application/x-www-form-urlencoded; charset=latin1"}, 415},
 		"problem+json":            {[]string{"Content-Type", "application/problem+json"}, 415},
 		"upper case":              {[]string{"Content-Type", "APPLICATION/JSON"}, 200},
 		"charset utf-8":           {[]string{"Content-Type", `application/json; charset="UTF-8"`}, 200},
 		"another parameter":       {[]string{"Content-Type", "application/json; profile=x"}, 200},
 		"gzip":                    {[]string{"Content-Encoding", "gzip"}, 415},
-		"br":                      {[]string{"Content-Encoding", "br"}, 415},
-		"unknown":                 {[]string{"Content-Encoding", "x"}, 415},
 		"identity":                {[]string{"Content-Encoding", "identity"}, 415},
 		"second of two encodings": {[]string{"Content-Encoding", "", "Content-Encoding", "gzip"}, 415},
 		"two Content-Types":       {[]string{"Content-Type", "application/json", "Content-Type", "text/plain"}, 400},
@@ -87,8 +81,6 @@ func TestBodySize(t *testing.T) {
 	}{
 		"at the limit":    {maxBody, 200},
 		"above the limit": {maxBody + 1, 413},
-		"five MiB":        {5 << 20, 413},
-		"unpadded":        {24, 200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -113,7 +105,6 @@ func TestAuthorization(t *testing.T) {
 	}{
 		"none":             {status: 401},
 		"empty":            {headers: []string{"Authorization", ""}, status: 401},
-		"scheme only":      {headers: []string{"Authorization", "Bearer"}, status: 401},
 		"scheme and space": {headers: []string{"Authorization", "Bearer "}, status: 401},
 		"key only":         {headers: []string{"Authorization", goodKey}, status: 401},
 		"lower case":       {headers: []string{"Authorization", "bearer " + goodKey}, status: 200},
@@ -122,10 +113,8 @@ func TestAuthorization(t *testing.T) {
 		"basic":            {headers: []string{"Authorization", "Basic " + goodKey}, status: 401},
 		"two the same": {headers: []string{"Authorization", "Bearer " + goodKey, "Authorization",
 			"Bearer " + goodKey}, status: 401},
-		"two words":    {headers: []string{"Authorization", "Bearer " + goodKey + " x"}, status: 401},
 		"a list":       {headers: []string{"Authorization", "Bearer " + goodKey + ", Bearer " + goodKey}, status: 401},
 		"overlong":     {headers: []string{"Authorization", "Bearer " + strings.Repeat("k", 300)}, status: 401},
-		"not ASCII":    {headers: []string{"Authorization", "Bearer kéy"}, status: 401},
 		"unknown":      {headers: []string{"Authorization", "Bearer key-unknown"}, status: 401},
 		"in the query": {path: "?key=" + goodKey + "&authorization=Bearer+" + goodKey, status: 401},
 		"in the body": {body: `{"domain":"example.com","key":"` + goodKey +
