@@ -25,10 +25,8 @@ func TestEventMatchesTheContract(t *testing.T) {
 	}{
 		{
 			"block",
-			check.Decision{
-				Fused: check.Fused{Score: 94, Verdict: check.Block, Threat: "phishing", Signals: signals},
-				Ref:   "chk_1", Type: entity.Domain, Query: "paypa1.com", At: at, Revision: 3,
-			},
+			check.Decision{Fused: check.Fused{Score: 94, Verdict: check.Block, Threat: "phishing", Signals: signals},
+				Ref: "chk_1", Type: entity.Domain, Query: "paypa1.com", At: at, Revision: 3},
 			"check.blocked",
 			`{"event":"check.blocked","timestamp":"2026-01-02T03:04:05.060Z",` +
 				`"data":{"query":"paypa1.com","type":"domain","verdict":"BLOCK","score":94,` +

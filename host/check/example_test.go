@@ -8,10 +8,8 @@ import (
 
 func ExampleFuse() {
 	outcomes := []check.Outcome{
-		{
-			Layer: "domain", Weight: 7, Score: 90, Contribution: 6.3, Threat: "phishing",
-			Signals: []check.Signal{{Points: 90, Code: "domain:brand:paypal", Text: "Imitates PayPal"}},
-		},
+		{Layer: "domain", Weight: 7, Score: 90, Contribution: 6.3, Threat: "phishing",
+			Signals: []check.Signal{{Points: 90, Code: "domain:brand:paypal", Text: "Imitates PayPal"}}},
 		{Layer: "network", Weight: 2, Range: check.Range{-100, 100}, Failure: check.Trap},
 	}
 	f := check.Fuse(-6, check.Bands{Review: 40, Block: 70}, outcomes)
