@@ -22,7 +22,8 @@ type line struct {
 
 func TestAccessLog(t *testing.T) {
 	t.Parallel()
-	const check, secretHead = "/api/check", "POST /api/check HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer key-secret\r\n"
+	const check = "/api/check"
+	const secretHead = "POST /api/check HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer key-secret\r\n"
 	request := func(request, key string, headers ...string) func(*site) {
 		return func(s *site) { s.ask(t, key, request, exampleBody, headers...) }
 	}
@@ -47,7 +48,8 @@ func TestAccessLog(t *testing.T) {
 			line{"ERROR", "POST", check, failKey, "chk", "check " + knownRef + ": " + secret, 500}},
 		"panic": {request("POST /api/check", panicKey),
 			line{"ERROR", "POST", check, panicKey, "chk", "panic: " + secret, 500}},
-		"not ready":      {request("GET /readyz", ""), line{"WARN", "GET", "/readyz", "", "", "database: " + secret, 503}},
+		"not ready": {request("GET /readyz", ""),
+			line{"WARN", "GET", "/readyz", "", "", "database: " + secret, 503}},
 		"unknown path":   {request("GET /key-secret/example.com", ""), line{"INFO", "GET", "", "", "", "", 404}},
 		"unknown method": {request("KEY-SECRET /api/check", ""), line{"INFO", "other", check, "", "", "", 405}},
 		"malformed head": {raw("example.com\r\n\r\n"), line{Level: "INFO", Status: 400}},

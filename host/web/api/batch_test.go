@@ -3,7 +3,6 @@ package api
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -12,8 +11,7 @@ import (
 
 func (s *site) batch(t testing.TB, body string) reply {
 	t.Helper()
-	return s.send(t, http.MethodPost, batchPath, body, "Authorization", "Bearer "+goodKey, "Content-Type",
-		"application/json")
+	return s.ask(t, goodKey, "POST "+batchPath, body, "Content-Type", "application/json")
 }
 
 func TestBatch(t *testing.T) {

@@ -168,10 +168,7 @@ func TestImplausibleKeysAreNotLookedUp(t *testing.T) {
 		"not UTF-8": {"k\xff", 401},
 		"too long":  {strings.Repeat("k", 257), 401},
 	} {
-		if r := s.send(t, http.MethodPost, "/api/check", exampleBody, "Authorization", "Bearer "+
-			test.key); r.status != test.status {
-			t.Errorf("%s: status %d, want %d", name, r.status, test.status)
-		}
+		s.ask(t, test.key, "POST /api/check", exampleBody).is(t, name, test.status)
 	}
 	storetest.Expect(t, "bytes of a panic logged", len(newPanic(strings.Repeat("x", 1000)).text), 256)
 }
@@ -200,8 +197,7 @@ func TestErrorsOfACheck(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := s.send(t, http.MethodPost, "/api/check", `{"iban":"DE89370400440532013000"}`, "Authorization",
-				"Bearer "+test.key)
+			r := s.ask(t, test.key, "POST /api/check", `{"iban":"DE89370400440532013000"}`)
 			r.wellBehaved(t)
 			got := r.failure(t)
 			if test.anyRef {

@@ -181,6 +181,6 @@ func TestInvalidDecisionRequests(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/api/checks/", "/api/checks", "/api/checks/" + knownRef + "/x"} {
-		s.send(t, "GET", path, "", "Authorization", "Bearer "+goodKey).is(t, "GET", 404)
+		s.ask(t, goodKey, "GET "+path, "").is(t, "GET", 404)
 	}
 }

@@ -51,7 +51,7 @@ func TestEvents(t *testing.T) {
 		"?after=5":                `{"events":[],"next":5,"more":false}`,
 		"?after=9007199254740991": `{"events":[],"next":9007199254740991,"more":false}`,
 	} {
-		r := s.send(t, "GET", "/api/events"+query, "", "Authorization", "Bearer "+goodKey)
+		r := s.ask(t, goodKey, "GET /api/events"+query, "")
 		if diff := cmp.Diff(want, r.body); r.status != 200 || diff != "" {
 			t.Errorf("%s: %d (-want +got):\n%s", query, r.status, diff)
 		}
@@ -65,8 +65,7 @@ func TestEvents(t *testing.T) {
 	} {
 		s.rejects(t, "GET /api/events"+query, "", want)
 	}
-	if r := s.send(t, "GET", "/api/events", "", "Authorization", "Bearer "+
-		freeKey); r.body != `{"events":[],"next":0,"more":false}` {
+	if r := s.ask(t, freeKey, "GET /api/events", ""); r.body != `{"events":[],"next":0,"more":false}` {
 		t.Errorf("another account: %s", r.body)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -80,8 +79,7 @@ func startOnce(t *testing.T, c *onceChecker) *site {
 // sendOnce sends a request with an idempotency key.
 func (s *site) sendOnce(t *testing.T, path, body, key string) reply {
 	t.Helper()
-	return s.send(t, http.MethodPost, path, body, "Authorization", "Bearer "+goodKey, "Content-Type",
-		"application/json", "Idempotency-Key", key)
+	return s.ask(t, goodKey, "POST "+path, body, "Content-Type", "application/json", "Idempotency-Key", key)
 }
 
 const batchBody = `{"checks":[{"domain":"example.com"},{"email":7},{"iban":"DE89"}]}`
@@ -117,7 +115,7 @@ func TestReplay(t *testing.T) {
 			}
 			storetest.Expect(t, "checks made", len(c.requests()), test.checks)
 			other := s.sendOnce(t, test.path, test.body, "another")
-			plain := s.send(t, "POST", test.path, test.body, "Authorization", "Bearer "+goodKey)
+			plain := s.ask(t, goodKey, "POST "+test.path, test.body)
 			for _, r := range []reply{other, plain} {
 				if r.status != 200 || r.body == first.body || r.header.Get("Idempotent-Replayed") != "" {
 					t.Errorf("with another key and without: %d, %v: %s", r.status, r.header, r.body)
@@ -147,7 +145,7 @@ func TestKeyOfAnotherRequest(t *testing.T) {
 		}
 	}
 	s.sendOnce(t, "/api/check", `{"domain":`, "k").is(t, "an invalid body", 400)
-	r := s.send(t, "POST", "/api/check", both, "Authorization", "Bearer "+freeKey, "Idempotency-Key", "k")
+	r := s.ask(t, freeKey, "POST /api/check", both, "Idempotency-Key", "k")
 	r.is(t, "another account", 403)
 	storetest.Expect(t, "checks made", len(c.requests()), 2)
 }
@@ -194,7 +192,7 @@ func TestErrorsAreNotKept(t *testing.T) {
 		c := &onceChecker{}
 		s := startOnce(t, c)
 		for range 2 {
-			s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+key, "Idempotency-Key", "k")
+			s.ask(t, key, "POST /api/check", exampleBody, "Idempotency-Key", "k")
 		}
 		if n := len(c.requests()); n != 2 || len(c.kept) != 0 {
 			t.Errorf("%s: %d checks, %d answers", key, n, len(c.kept))
@@ -214,7 +212,7 @@ func TestReplayNeedsNoQuota(t *testing.T) {
 	s := startOnce(t, c)
 	for path, body := range map[string]string{"/api/check": exampleBody, batchPath: batchBody} {
 		for _, account := range []string{usedKey, freeKey} {
-			r := s.send(t, "POST", path, body, "Authorization", "Bearer "+account, "Idempotency-Key", path)
+			r := s.ask(t, account, "POST "+path, body, "Idempotency-Key", path)
 			if r.status != 200 || r.body != `{"kept":1}` {
 				t.Errorf("%s, %s: %d, %s", account, path, r.status, r.body)
 			}
@@ -277,7 +275,7 @@ func TestLookUpsOfAnswersAreShared(t *testing.T) {
 		storetest.Must(s.keptLookups.Take(goodKey))(t)
 	}
 	s.sendOnce(t, "/api/check", exampleBody, "k").is(t, "the account with half of the slots", 503)
-	r := s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+usedKey, "Idempotency-Key", "k")
+	r := s.ask(t, usedKey, "POST /api/check", exampleBody, "Idempotency-Key", "k")
 	storetest.Expect(t, "another account", r.status, 429)
 }
 
@@ -290,7 +288,7 @@ func TestReplaysByKey(t *testing.T) {
 	keys := limitedKeys{"live": {}, "other": {}, "test": &apikey.Limits{Test: true}}
 	s := start(t, Config{Checker: c, Answers: c, Keys: keys, Used: func(c check.Caller) { used <- c.Key }})
 	send := func(key, once string) reply {
-		return s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+key, "Idempotency-Key", once)
+		return s.ask(t, key, "POST /api/check", exampleBody, "Idempotency-Key", once)
 	}
 	first := send("live", "k")
 	if again := send("other", "k"); again.status != 200 || again.body != first.body {

@@ -22,7 +22,6 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
-	"github.com/google/go-cmp/cmp"
 
 	"assay/host/access/admission"
 	"assay/host/access/apikey"
@@ -36,8 +35,7 @@ func loadDocument(t *testing.T) (*openapi3.T, routers.Router) {
 	doc := storetest.Must(openapi3.NewLoader().LoadFromData(document))(t)
 	// Examples are validated against their schemas too.
 	storetest.NoError(t, doc.Validate(t.Context(), openapi3.EnableExamplesValidation()))
-	router := storetest.Must(gorillamux.NewRouter(doc))(t)
-	return doc, router
+	return doc, storetest.Must(gorillamux.NewRouter(doc))(t)
 }
 
 func TestEveryRouteIsDocumented(t *testing.T) {
@@ -68,9 +66,7 @@ func TestEveryThreatIsDocumented(t *testing.T) {
 	for _, threat := range sdk.Threats() {
 		want = append(want, string(threat))
 	}
-	if diff := cmp.Diff(want, doc.Components.Schemas["Threat"].Value.Enum); diff != "" {
-		t.Errorf("threats of layers (-), documented threats (+):\n%s", diff)
-	}
+	storetest.NoDiff(t, "documented threats", want, doc.Components.Schemas["Threat"].Value.Enum)
 }
 
 // endpoint is a documented operation that needs a key, with a request that succeeds. Bad and unknown take the place of

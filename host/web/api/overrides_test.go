@@ -85,7 +85,7 @@ func TestInvalidOverrides(t *testing.T) {
 
 		`{"domain":7,` + rest:                                 "domain: must be a string, not a number",
 		`{"domain":"example",` + rest:                         "domain: has no dot",
-		`{"registrable_domain":"www.example.com",` + rest:     "registrable_domain: must be 'example.com', without a subdomain",
+		`{"registrable_domain":"www.example.com",` + rest:     "registrable_domain: must be 'example.com'",
 		`{"number_range":"+49",` + rest:                       "number_range: has fewer than 2 digits",
 		`{"bank":"DE12",` + rest:                              "bank: must be DE and the 8 characters",
 		`{"phone":"123456","region":{"country":"XX"},` + rest: "region.country: ",

@@ -56,10 +56,10 @@ func TestPublicLimit(t *testing.T) {
 	s.send(t, "POST", "/api/check-public", "{")
 	s.send(t, "POST", "/api/check-public", domain, "Content-Type", "text/plain")
 	s.send(t, "GET", "/api/check-public", "") // not routed to the endpoint
-	if r := s.send(t, "POST", "/api/check-public", domain, "Authorization", "Bearer "+goodKey); r.status != 200 {
+	if r := s.ask(t, goodKey, "POST /api/check-public", domain); r.status != 200 {
 		t.Fatalf("status %d within the limit: %s", r.status, r.body)
 	}
-	r := s.send(t, "POST", "/api/check-public", domain, "Authorization", "Bearer "+goodKey)
+	r := s.ask(t, goodKey, "POST /api/check-public", domain)
 	r.wellBehaved(t)
 	want := failure{
 		Error:   "the hourly limit of checks without a key is used up; it resets at 2026-01-15T11:00:00.000Z",

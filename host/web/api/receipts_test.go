@@ -68,7 +68,7 @@ func TestReceiptBeforeItsProof(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
 	for ref, wait := range map[string]string{knownRef: "", largeRef: proofWait} {
-		r := s.send(t, "GET", receiptsPrefix+ref, "", "Authorization", "Bearer "+goodKey)
+		r := s.ask(t, goodKey, "GET "+receiptsPrefix+ref, "")
 		if r.status != 200 || r.header.Get("Retry-After") != wait {
 			t.Errorf("%s: %d %v", ref, r.status, r.header)
 		}

@@ -53,8 +53,8 @@ func TestRefusedRequestsShareLines(t *testing.T) {
 	const n = 20
 	began := time.Now()
 	for range n {
-		s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+busyKey)
-		s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+failKey)
+		s.ask(t, busyKey, "POST /api/check", exampleBody)
+		s.ask(t, failKey, "POST /api/check", exampleBody)
 	}
 	s.Server.refusals.close()
 	log := s.log.String()

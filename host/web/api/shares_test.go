@@ -49,7 +49,7 @@ func TestDoorRefusesBeforeAnythingElse(t *testing.T) {
 	p := &public{limit: 10}
 	s := start(t, Config{Door: closedDoor{}, Keys: strict{t}, Public: p})
 	for _, path := range []string{"/api/check", "/api/check-public", batchPath} {
-		r := s.send(t, "POST", path, "{", "Authorization", "Bearer "+goodKey)
+		r := s.ask(t, goodKey, "POST "+path, "{")
 		r.wellBehaved(t)
 		if r.status != 503 || r.header.Get("Retry-After") != "1" || r.failure(t).Error != admission.ErrBusy.Error() {
 			t.Errorf("%s: %d %s", path, r.status, r.body)
@@ -63,7 +63,7 @@ func TestDoorRefusesOneAccount(t *testing.T) {
 	s := start(t, Config{Door: oneDoor(freeKey)})
 	for key, status := range map[string]int{freeKey: 503, goodKey: 400} {
 		for _, path := range []string{"/api/check", batchPath} {
-			s.send(t, "POST", path, "{", "Authorization", "Bearer "+key).is(t, path, status)
+			s.ask(t, key, "POST "+path, "{").is(t, path, status)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func TestUsage(t *testing.T) {
 	now := time.Date(2026, 11, 30, 23, 59, 0, 0, time.UTC)
 	s := start(t, Config{Decisions: d, Now: func() time.Time { return now }})
 	for path, month := range map[string]string{"/api/usage": "2026-11", "/api/usage?month=2026-02": "2026-02"} {
-		r := s.send(t, "GET", path, "", "Authorization", "Bearer "+goodKey)
+		r := s.ask(t, goodKey, "GET "+path, "")
 		r.wellBehaved(t)
 		if want := `{"month":"` + month + `","quota":1500,"used":8,"forecast":44,"counts":[]}`; r.body != want {
 			t.Errorf("%s: %d %s, want %s", path, r.status, r.body, want)
@@ -49,8 +49,7 @@ func TestExportChecks(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Decisions: &decisions{}, EventSlots: admission.NewShares(1)})
 	for range 3 { // each gives its slot back
-		r := s.send(t, "GET", "/api/checks/export?format=json&verdict=block&from=2026-01-01T00:00:00Z", "",
-			"Authorization", "Bearer "+goodKey)
+		r := s.ask(t, goodKey, "GET /api/checks/export?format=json&verdict=block&from=2026-01-01T00:00:00Z", "")
 		var document struct {
 			Checks []decision.Check
 			Total  int
@@ -64,18 +63,16 @@ func TestExportChecks(t *testing.T) {
 			t.Errorf("headers %v", r.header)
 		}
 	}
-	r := s.send(t, "GET", "/api/checks/export?format=csv", "", "Authorization", "Bearer "+goodKey)
+	r := s.ask(t, goodKey, "GET /api/checks/export?format=csv", "")
 	if lines := strings.Split(r.body, "\r\n"); len(lines) != 4 || r.header.Get("X-Total-Count") != "8" ||
 		lines[1] != knownRef+",2026-01-15T10:30:00.123Z,email,78,block,key_1,12,false" {
 		t.Errorf("%d %q, %v", r.status, r.body, r.header)
 	}
-	r = s.send(t, "HEAD", "/api/checks/export?format=csv", "", "Authorization", "Bearer "+goodKey)
+	r = s.ask(t, goodKey, "HEAD /api/checks/export?format=csv", "")
 	if r.status != 200 || r.body != "" {
 		t.Errorf("HEAD: %d %q", r.status, r.body)
 	}
-	if r := s.send(t, "GET", "/api/checks/export?format=csv", "", "Authorization", "Bearer "+failKey); r.status != 500 {
-		t.Errorf("a first page that cannot be read: %d %s", r.status, r.body)
-	}
+	s.ask(t, failKey, "GET /api/checks/export?format=csv", "").is(t, "a first page that cannot be read", 500)
 }
 
 // brokenPages are decisions whose second page cannot be read.

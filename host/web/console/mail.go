@@ -118,7 +118,7 @@ func parseAddress(text string) (address, problem string) {
 	return address, ""
 }
 
-// readAddress returns the e-mail address in a form, or why no message is sent to it. It sets the status of the response.
+// readAddress returns the e-mail address in a form, or why no message is sent to it, of which it sets the status.
 func (c *Console) readAddress(ctx *fiber.Ctx) (address, problem string, err error) {
 	if address, problem = parseAddress(field(ctx, "email")); problem != "" {
 		ctx.Status(fiber.StatusBadRequest)

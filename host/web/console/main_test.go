@@ -184,8 +184,8 @@ func (v *visitor) send(method, target, kind, body string) page {
 	defer response.Body.Close()
 	text := storetest.Must(io.ReadAll(response.Body))(v)
 	root := storetest.Must(html.Parse(bytes.NewReader(text)))(v)
-	v.at = page{T: v.T, url: response.Request.URL, status: response.StatusCode, header: response.Header, body: string(text),
-		root: root}
+	v.at = page{T: v.T, url: response.Request.URL, status: response.StatusCode, header: response.Header,
+		body: string(text), root: root}
 	return v.at
 }
 

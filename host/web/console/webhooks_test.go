@@ -28,7 +28,8 @@ func TestDeliveries(t *testing.T) {
 	if _, _, err := outbox.Finish(t.Context(), webhook.Outcome{
 		Ref: claimed[0].Ref, Attempt: 1, EndedAt: time.Now(), Status: 500, ResponseBody: []byte("out of order"),
 		ResponseHeader: "HTTP/1.1 500 Oops\nServer: lighttpd\n",
-		Request:        webhook.Request{Header: "POST /a HTTP/1.1\nHost: hooks.example.com\n", Body: string(claimed[0].Body)},
+		Request: webhook.Request{Header: "POST /a HTTP/1.1\nHost: hooks.example.com\n",
+			Body: string(claimed[0].Body)},
 	}); err != nil {
 		t.Fatal(err)
 	}
