@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -163,38 +164,17 @@ func start(t testing.TB, cfg Config) *site {
 func startOn(t testing.TB, l net.Listener, cfg Config) *site {
 	t.Helper()
 	s := &site{addr: l.Addr().String(), checker: &checker{}, public: &public{limit: 1_000_000}, log: &logBuffer{}}
-	if cfg.Checker == nil {
-		cfg.Checker = s.checker
-	}
-	if cfg.Keys == nil {
-		cfg.Keys = keys{}
-	}
-	if cfg.Public == nil {
-		cfg.Public = s.public
-	} else if p, ok := cfg.Public.(*public); ok {
+	if p, ok := cfg.Public.(*public); ok {
 		s.public = p
 	}
-	if cfg.Events == nil {
-		cfg.Events = eventLog{}
-	}
-	if cfg.Overrides == nil {
-		cfg.Overrides = &verdicts{}
-	}
-	if cfg.AuditLog == nil {
-		cfg.AuditLog = auditFiles{}
-	}
-	if cfg.Receipts == nil {
-		cfg.Receipts = receipts{}
-	}
-	if cfg.Feedback == nil {
-		cfg.Feedback = &reports{}
-	}
-	if cfg.Decisions == nil {
-		cfg.Decisions = &decisions{}
-	}
-	if cfg.Explainer == nil {
-		cfg.Explainer = &decisions{}
-	}
+	cfg.Checker, cfg.Keys = cmp.Or[Checker](cfg.Checker, s.checker), cmp.Or[Keys](cfg.Keys, keys{})
+	cfg.Public, cfg.Events = cmp.Or[Public](cfg.Public, s.public), cmp.Or[Events](cfg.Events, eventLog{})
+	cfg.Overrides = cmp.Or[Overrides](cfg.Overrides, &verdicts{})
+	cfg.AuditLog = cmp.Or[AuditLog](cfg.AuditLog, auditFiles{})
+	cfg.Receipts, cfg.Feedback = cmp.Or[Receipts](cfg.Receipts, receipts{}), cmp.Or[Feedback](cfg.Feedback, &reports{})
+	cfg.Decisions = cmp.Or[Decisions](cfg.Decisions, &decisions{})
+	cfg.Explainer = cmp.Or[Explainer](cfg.Explainer, &decisions{})
+	cfg.ReadTimeout = cmp.Or(cfg.ReadTimeout, patience)
 	switch cfg.Privacy {
 	case nil:
 		cfg.Privacy = &archive{}
@@ -203,9 +183,6 @@ func startOn(t testing.TB, l net.Listener, cfg Config) *site {
 	}
 	if cfg.Now == nil {
 		cfg.Now = func() time.Time { return atCheck }
-	}
-	if cfg.ReadTimeout == 0 {
-		cfg.ReadTimeout = patience
 	}
 	cfg.Logger = slog.New(slog.NewJSONHandler(s.log, nil))
 	s.Server = New(cfg)

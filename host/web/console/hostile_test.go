@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -61,69 +62,40 @@ func testHostileText(t *testing.T, s *site) {
 	v, _ := s.customer(t, "starter")
 	token := v.at.token()
 	ordinary := v.ordinary()
-	send := map[string]func(v *visitor, text string) page{
-		"a key's name": func(v *visitor, text string) page {
-			return v.post("/dashboard/keys", "csrf", token, "name", text, "scope", "check")
-		},
-		"a key's limits": func(v *visitor, text string) page {
-			return v.post("/dashboard/keys", "csrf", token, "name", "x", "scope", text, "networks", text, "until", text,
-				"test", text)
-		},
-		"a webhook's URL": func(v *visitor, text string) page {
-			return v.post("/dashboard/webhooks", "csrf", token, "url", text)
-		},
-		"a path of a URL": func(v *visitor, text string) page {
-			return v.post("/dashboard/webhooks", "csrf", token, "url", "https://example.com/"+text)
-		},
-		"a value": func(v *visitor, text string) page {
-			return v.post("/dashboard/try", "csrf", token, "value", text, "type", "domain")
-		},
-		"a type": func(v *visitor, text string) page {
-			return v.post("/dashboard/try", "csrf", token, "value", "example.com", "type", text)
-		},
-		"a domain": func(v *visitor, text string) page { return v.post("/try", "domain", text) },
-		"a plan": func(v *visitor, text string) page {
-			return v.post("/dashboard/plan", "csrf", token, "plan", text)
-		},
-		"a date": func(v *visitor, text string) page {
-			return v.post("/dashboard/webhooks/resend", "csrf", token, "since", text)
-		},
-		"a code":         func(v *visitor, text string) page { return v.post("/signin", "code", text) },
-		"a link":         func(v *visitor, text string) page { return v.get(LinkPath + escape(text)) },
-		"a link's token": func(v *visitor, text string) page { return v.post("/signin/link", "token", text) },
-		"a session's id": func(v *visitor, text string) page {
-			return v.post(accountPath+"/sessions/"+escape(text)+"/end", "csrf", token)
-		},
-		"a note": func(v *visitor, text string) page { return v.get("/dashboard/keys?note=" + escape(text)) },
-		"a page's position": func(v *visitor, text string) page {
-			return v.get("/dashboard/checks?after=" + escape(text))
-		},
-		"a filter": func(v *visitor, text string) page {
-			text = escape(text[:min(len(text), 400)]) // four times, within the limit on heads
-			return v.get("/dashboard/checks?verdict=" + text + "&type=" + text + "&key=" + text + "&from=" + text)
-		},
-		"a value to find": func(v *visitor, text string) page {
-			return v.post("/dashboard/checks", "csrf", token, "value", text)
-		},
-		"a check": func(v *visitor, text string) page { return v.get("/dashboard/checks/" + escape(text)) },
-		"a check to explain": func(v *visitor, text string) page {
-			return v.post("/dashboard/checks/"+escape(text)+"/explain", "csrf", token, "value", text)
-		},
-		"a state": func(v *visitor, text string) page {
-			return v.get("/dashboard/webhooks?state=" + escape(text) + "&below=" + escape(text))
-		},
-		"an event":   func(v *visitor, text string) page { return v.get("/dashboard/webhooks/" + escape(text)) },
-		"a checkout": func(v *visitor, text string) page { return v.get(TestCheckoutPath + escape(text)) },
-		"a key's id": func(v *visitor, text string) page {
-			return v.post("/dashboard/keys/"+escape(text)+"/revoke", "csrf", token)
-		},
-	}
-	for name, send := range send {
+	for request, fields := range map[string][]string{ // TEXT is the text
+		"POST /dashboard/keys": {"name", "TEXT", "scope", "check"},
+		"POST /dashboard/keys?": {"name", "x", "scope", "TEXT", "networks", "TEXT", "until", "TEXT",
+			"test", "TEXT"},
+		"POST /dashboard/webhooks":            {"url", "TEXT"},
+		"POST /dashboard/webhooks?":           {"url", "https://example.com/TEXT"},
+		"POST /dashboard/try":                 {"value", "TEXT", "type", "domain"},
+		"POST /dashboard/try?":                {"value", "example.com", "type", "TEXT"},
+		"POST /try":                           {"domain", "TEXT"},
+		"POST /dashboard/plan":                {"plan", "TEXT"},
+		"POST /dashboard/webhooks/resend":     {"since", "TEXT"},
+		"POST /signin":                        {"code", "TEXT"},
+		"POST /signin/link":                   {"token", "TEXT"},
+		"POST /dashboard/checks":              {"value", "TEXT"},
+		"POST /dashboard/checks/TEXT/explain": {"value", "TEXT"},
+		"POST /dashboard/keys/TEXT/revoke":    nil, "POST " + accountPath + "/sessions/TEXT/end": nil,
+		"GET " + LinkPath + "TEXT": nil, "GET " + TestCheckoutPath + "TEXT": nil, "GET /dashboard/keys?note=TEXT": nil,
+		"GET /dashboard/checks?after=TEXT": nil, "GET /dashboard/checks/TEXT": nil,
+		"GET /dashboard/checks?verdict=TEXT&type=TEXT&key=TEXT&from=TEXT": nil,
+		"GET /dashboard/webhooks/TEXT":                                    nil,
+		"GET /dashboard/webhooks?state=TEXT&below=TEXT":                   nil,
+	} {
+		method, path, _ := strings.Cut(request, " ")
 		for _, text := range hostile {
 			w := *v
-			p := send(&w, text)
+			short := text[:min(len(text), 400)] // so that four are within the limit on heads
+			form := url.Values{"csrf": {token}}
+			for i := 0; i+1 < len(fields); i += 2 {
+				form.Set(fields[i], strings.ReplaceAll(fields[i+1], "TEXT", text))
+			}
+			p := w.send(method, strings.ReplaceAll(path, "TEXT", escape(short)), "application/x-www-form-urlencoded",
+				form.Encode())
 			if p.status >= 500 {
-				t.Errorf("%s %q: status %d", name, text, p.status)
+				t.Errorf("%s %q: status %d", request, text, p.status)
 			}
 			checkInert(t, p, ordinary)
 		}
