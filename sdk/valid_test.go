@@ -12,12 +12,24 @@ import (
 	"assay/sdk"
 )
 
+// validity says whether a text is valid.
+type validity struct {
+	name, text string
+	ok         bool
+}
+
+func checkAll(t *testing.T, valid func(string) error, cases []validity) {
+	t.Helper()
+	for _, c := range cases {
+		if err := valid(c.text); (err == nil) != c.ok {
+			t.Errorf("%s: %q: %v", c.name, c.text, err)
+		}
+	}
+}
+
 func TestValidCode(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name, code string
-		ok         bool
-	}{
+	checkAll(t, sdk.ValidCode, []validity{
 		{"three words", "domain:brand:paypal", true},
 		{"every kind of character", "a-z_0:9:x", true},
 		{"one character each", "a:b:c", true},
@@ -36,22 +48,12 @@ func TestValidCode(t *testing.T) {
 		{"line end", "a:b:c\n", false},
 		{"beyond ASCII", "a:b:é", false},
 		{"not UTF-8", "a:b:\xff", false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			if err := sdk.ValidCode(c.code); (err == nil) != c.ok {
-				t.Errorf("%q: %v", c.code, err)
-			}
-		})
-	}
+	})
 }
 
 func TestValidText(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name, text string
-		ok         bool
-	}{
+	checkAll(t, sdk.ValidText, []validity{
 		{"a sentence", "paypa1 looks like paypal: digit 1 for letter l", true},
 		{"beyond ASCII", "пример — 例え 👍", true},
 		{"markup is text", "<b>&amp;</b>", true},
@@ -110,23 +112,13 @@ func TestValidText(t *testing.T) {
 		{"currency and arrows", "€ 5 → £4 ≈ ½ №1", true},
 		{"not UTF-8", "a\xffb", false},
 		{"a surrogate", "a\xed\xa0\x80", false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			if err := sdk.ValidText(c.text); (err == nil) != c.ok {
-				t.Errorf("%q: %v", c.text, err)
-			}
-		})
-	}
+	})
 }
 
 // Nothing that a layer writes can be taken for a sentence of the host.
 func TestTextsCannotImitateHost(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name, text string
-		ok         bool
-	}{
+	checkAll(t, sdk.ValidText, []validity{
 		{"the beginning itself", "Assay: Nothing could be learned", false},
 		{"without the space", "Assay:nothing", false},
 		{"spaces before", "  \u00a0Assay: nothing", false},
@@ -151,14 +143,7 @@ func TestTextsCannotImitateHost(t *testing.T) {
 		{"one letter less", "Assa: nothing", true},
 		{"later in the text", "Listed by Assay: twice", true},
 		{"the word alone", "Assay", true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			if err := sdk.ValidText(c.text); (err == nil) != c.ok {
-				t.Errorf("%q: %v", c.text, err)
-			}
-		})
-	}
+	})
 }
 
 func TestThreatsAreDistinctWords(t *testing.T) {

@@ -300,15 +300,7 @@ func TestLoadReadsWhatChanged(t *testing.T) {
 	m.entries, m.last = map[string][]Entry{"acct_1": m.entries["acct_1"]}, 1
 	x.load(t)
 	storetest.Expect(t, "override", x.find(t, "acct_2", entity.Domain, "example.com"), "")
-	want := []int64{0, 1, 1, 0, 2, 0}
-	if len(m.asked) != len(want) {
-		t.Fatalf("asked for changes since %v, want %v", m.asked, want)
-	}
-	for i := range want {
-		if m.asked[i] != want[i] {
-			t.Fatalf("asked for changes since %v, want %v", m.asked, want)
-		}
-	}
+	storetest.NoDiff(t, "changes asked for", []int64{0, 1, 1, 0, 2, 0}, m.asked)
 }
 
 func BenchmarkFind(b *testing.B) {

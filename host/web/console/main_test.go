@@ -331,6 +331,9 @@ func (p page) cookies() map[string]*http.Cookie {
 	return set
 }
 
+// card is a card of the test checkout, as fields of its form.
+var card = []string{"number", "4242424242424242", "expiry", "12/40", "cvc", "123", "name", "Jane Doe"}
+
 // customer returns a visitor who has subscribed to a plan, is signed in and knows the sign-in code, and the key.
 func (s *site) customer(t *testing.T, plan string) (*visitor, string) {
 	t.Helper()
@@ -340,7 +343,7 @@ func (s *site) customer(t *testing.T, plan string) (*visitor, string) {
 		v.press("Get a free key")
 	} else {
 		v.press("Subscribe to " + strings.ToUpper(plan[:1]) + plan[1:])
-		v.press("Subscribe", "number", "4242424242424242", "expiry", "12/40", "cvc", "123", "name", "Jane Doe")
+		v.press("Subscribe", card...)
 	}
 	v.is(200, "This is your API key.")
 	key := v.at.text("key")
