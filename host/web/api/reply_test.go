@@ -57,6 +57,12 @@ func (r reply) wellBehaved(t testing.TB) {
 			t.Errorf("unwanted header %s", name)
 		}
 	}
+	if got := r.header.Get("WWW-Authenticate"); (got == "Bearer") != (r.status == 401) {
+		t.Errorf("WWW-Authenticate is %q with status %d", got, r.status)
+	}
+	if got := r.header.Get("Retry-After"); r.status == 503 && got != "1" {
+		t.Errorf("Retry-After is %q with status 503", got)
+	}
 	if r.status == http.StatusOK || r.status == http.StatusAccepted {
 		return
 	}

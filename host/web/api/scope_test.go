@@ -136,9 +136,6 @@ func TestLimitsOfKeys(t *testing.T) {
 			if got := r.failure(t).Error; r.status != c.status || got != c.text {
 				t.Errorf("status %d, want %d; text %q, want %q", r.status, c.status, got, c.text)
 			}
-			if got := r.header.Get("WWW-Authenticate"); (got == "Bearer") != (r.status == 401) {
-				t.Errorf("WWW-Authenticate is %q with status %d", got, r.status)
-			}
 		})
 	}
 	t.Run("a test key for events", func(t *testing.T) {
@@ -186,10 +183,8 @@ func TestTestKeysDoNotCountAsLoad(t *testing.T) {
 	s := start(t, Config{Keys: limitedKeys{"test": {Test: true}}, Checker: unavailable{},
 		Answered: func(route string, status int, _ time.Duration) { answered <- fmt.Sprint(route, " ", status) },
 		Refused:  func(reason string) { refused <- reason }})
-	r := s.send(t, "POST", "/api/check", `{"domain":"unavailable.test"}`, "Authorization", "Bearer test")
-	if r.status != 503 || r.header.Get("Retry-After") != "1" {
-		t.Errorf("status %d, Retry-After %q", r.status, r.header.Get("Retry-After"))
-	}
+	s.send(t, "POST", "/api/check", `{"domain":"unavailable.test"}`, "Authorization", "Bearer test").
+		is(t, "unavailable.test", 503)
 	if got := <-answered; got != "test 503" {
 		t.Errorf("counted as %q", got)
 	}

@@ -105,8 +105,7 @@ func TestSuccessPage(t *testing.T) {
 
 // testCheckoutsInSeveralTabs checks that a browser that started several checkouts gets the key of the paid one.
 func testCheckoutsInSeveralTabs(t *testing.T, s *site) {
-	v := s.visit(t)
-	v.get("/")
+	v := s.visitLanding(t)
 	v.press("Subscribe to Pro")
 	first := *v
 	for range maxOpenCheckouts - 1 {
@@ -126,8 +125,7 @@ func testSecondSubscription(t *testing.T, s *site) {
 	for name, signedIn := range map[string]bool{"of a new customer": false, "of an account": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := s.visit(t)
-			v.get("/")
+			v := s.visitLanding(t)
 			if signedIn {
 				v.press("Get a free key").is(200, "This is your API key.")
 				v.get("/")
@@ -229,8 +227,7 @@ func TestFreeKeys(t *testing.T) {
 // testSubscriptionEndedBeforeSuccessPage checks that a customer whose subscription ended before the success page was
 // loaded gets a key that signs in, and can choose a plan again.
 func testSubscriptionEndedBeforeSuccessPage(t *testing.T, s *site) {
-	v := s.visit(t)
-	v.get("/")
+	v := s.visitLanding(t)
 	v.press("Subscribe to Pro")
 	s.pay(t, v, billing.Active)
 	s.pay(t, v, billing.Canceled)
@@ -249,8 +246,7 @@ func testSubscriptionEndedBeforeSuccessPage(t *testing.T, s *site) {
 func TestConcurrentPayments(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	v := s.visit(t)
-	v.get("/")
+	v := s.visitLanding(t)
 	v.press("Subscribe to Starter")
 	form := v.at.url.Path
 	var wg sync.WaitGroup
@@ -277,8 +273,7 @@ func TestConcurrentPayments(t *testing.T) {
 
 // testChangePayment checks that a customer changes the card on the provider's pages, if the provider has such pages.
 func testChangePayment(t *testing.T, s *site) {
-	v := s.visit(t)
-	v.get("/")
+	v := s.visitLanding(t)
 	v.press("Subscribe to Pro")
 	s.pay(t, v, billing.Active)
 	paid := v.at.url.Query().Get("paid")

@@ -99,11 +99,9 @@ func TestSignInByMail(t *testing.T) {
 	v.is(200, "If jane@example.ORG is the confirmed address of an account's owner")
 	answer := v.at.body
 	link := m.paths(t, "jane@example.ORG", signInSubject)[0]
-	v.get(link)
-	v.press("Sign in").is(200, "Your address is Jane@Example.org")
+	v.use(link).is(200, "Your address is Jane@Example.org")
 	w := m.visit(t)
-	w.get(link)
-	w.press("Sign in").is(410, "This link was used")
+	w.use(link).is(410, "This link was used")
 
 	// An unknown address gets the same answer, and no message. Neither does a link that confirms an address sign in.
 	w.get("/signin")
@@ -132,8 +130,7 @@ func TestSignInByMail(t *testing.T) {
 	owner.get(confirm)
 	owner.press("Confirm the address").is(200, "Your address is john@example.org")
 	m.paths(t, "Jane@Example.org", formerSubject)
-	w.get(late)
-	w.press("Sign in").is(410, "This link was used")
+	w.use(late).is(410, "This link was used")
 	owner.press("Remove the address").is(200, "Your e-mail address is removed.")
 	m.paths(t, "john@example.org", formerSubject)
 	w.get("/signin")
@@ -176,8 +173,7 @@ func TestMailToSeveralAccounts(t *testing.T) {
 	}
 	var opened []string
 	for _, path := range paths {
-		v.get(path)
-		v.press("Sign in")
+		v.use(path)
 		opened = append(opened, v.at.text("account"))
 	}
 	slices.Sort(ids)

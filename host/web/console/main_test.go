@@ -165,6 +165,14 @@ func (s *site) visit(t *testing.T) *visitor {
 		at: page{T: t, url: at}}
 }
 
+// visitLanding returns a visitor of the landing page.
+func (s *site) visitLanding(t *testing.T) *visitor {
+	t.Helper()
+	v := s.visit(t)
+	v.get("/")
+	return v
+}
+
 // alone returns a copy of the visitor that shares its cookies and does not follow redirects.
 func (v *visitor) alone() *visitor {
 	client := *v.client
@@ -337,8 +345,7 @@ var card = []string{"number", "4242424242424242", "expiry", "12/40", "cvc", "123
 // customer returns a visitor who has subscribed to a plan, is signed in and knows the sign-in code, and the key.
 func (s *site) customer(t *testing.T, plan string) (*visitor, string) {
 	t.Helper()
-	v := s.visit(t)
-	v.get("/")
+	v := s.visitLanding(t)
 	if plan == "free" {
 		v.press("Get a free key")
 	} else {

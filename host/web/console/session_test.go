@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strings"
@@ -41,39 +42,25 @@ func testForgedForms(t *testing.T, s *site) {
 	before := words(v.at.root)
 	for _, path := range posts {
 		path = strings.Replace(path, "ID", id, 1)
-		for name, forge := range map[string]func(*visitor) page{
-			"no token": func(v *visitor) page {
-				return v.post(path, "name", "x", "url", "https://a.example")
-			},
-			"a stale token":            func(v *visitor) page { return v.post(path, "csrf", mine) },
-			"another customer's token": func(v *visitor) page { return v.post(path, "csrf", other.at.token()) },
-			"a token in the URL":       func(v *visitor) page { return v.post(path + "?csrf=" + token) },
-			"a token in plain text": func(v *visitor) page {
-				return v.send("POST", path, "text/plain", "csrf="+token)
-			},
-			"from another site": func(v *visitor) page {
-				v.header.Set("Sec-Fetch-Site", "cross-site")
-				return v.post(path, "csrf", token)
-			},
-			"from a sibling subdomain": func(v *visitor) page {
-				v.header.Set("Sec-Fetch-Site", "same-site")
-				return v.post(path, "csrf", token)
-			},
-			"from another origin": func(v *visitor) page {
-				v.header.Set("Origin", "https://evil.example")
-				return v.post(path, "csrf", token)
-			},
-			"from an origin like ours": func(v *visitor) page {
-				v.header.Set("Origin", s.url+".evil.example")
-				return v.post(path, "csrf", token)
-			},
-			"from a sandbox, through TLS": func(v *visitor) page {
-				v.header.Set("Origin", "null")
-				v.header.Set("X-Forwarded-Proto", "https")
-				return v.post(path, "csrf", token)
-			},
+		for name, forged := range map[string]struct{ query, kind, body, header, value string }{
+			"no token":                    {body: "name=x&url=https%3A%2F%2Fa.example"},
+			"a stale token":               {body: "csrf=" + mine},
+			"another customer's token":    {body: "csrf=" + other.at.token()},
+			"a token in the URL":          {query: "?csrf=" + token},
+			"a token in plain text":       {kind: "text/plain", body: "csrf=" + token},
+			"from another site":           {body: "csrf=" + token, header: "Sec-Fetch-Site", value: "cross-site"},
+			"from a sibling subdomain":    {body: "csrf=" + token, header: "Sec-Fetch-Site", value: "same-site"},
+			"from another origin":         {body: "csrf=" + token, header: "Origin", value: "https://evil.example"},
+			"from an origin like ours":    {body: "csrf=" + token, header: "Origin", value: s.url + ".evil.example"},
+			"from a sandbox, through TLS": {body: "csrf=" + token, header: "Origin", value: "null"},
 		} {
-			if p := forge(v.alone()); p.status != 403 {
+			w := v.alone()
+			w.header.Set(cmp.Or(forged.header, "X-None"), forged.value)
+			if forged.value == "null" {
+				w.header.Set("X-Forwarded-Proto", "https")
+			}
+			kind := cmp.Or(forged.kind, "application/x-www-form-urlencoded")
+			if p := w.send("POST", path+forged.query, kind, forged.body); p.status != 403 {
 				t.Errorf("%s, %s: status %d", path, name, p.status)
 			}
 		}
@@ -138,12 +125,21 @@ func (s *site) isSignedOut(t *testing.T, token, why string) {
 	}
 }
 
+// enter enters a code on the sign-in page.
+func (v *visitor) enter(code string) page {
+	v.Helper()
+	v.get("/signin")
+	return v.press("Sign in", "code", code)
+}
+
+// use signs in with a link.
+func (v *visitor) use(link string) page { v.Helper(); v.get(link); return v.press("Sign in") }
+
 // signIn returns a visitor who signed in with a customer's code.
 func (s *site) signIn(t *testing.T, code string) *visitor {
 	t.Helper()
 	v := s.visit(t)
-	v.get("/signin")
-	v.press("Sign in", "code", code).is(200, "This month")
+	v.enter(code).is(200, "This month")
 	return v
 }
 
@@ -242,8 +238,7 @@ func TestSignInWithKey(t *testing.T) {
 	}
 	s.signIn(t, shown[0])
 	v := s.visit(t)
-	v.get("/signin")
-	v.press("Sign in", "code", "assay_nonsense").is(401, "This is an API key, which does not sign in.")
+	v.enter("assay_nonsense").is(401, "This is an API key, which does not sign in.")
 
 	// Once the last working key is gone, the owner still signs in, and what needs a key says so.
 	v = s.signIn(t, shown[0])
@@ -269,25 +264,20 @@ func TestSignInLink(t *testing.T) {
 		}
 	}
 	v := s.visit(t)
-	v.get(first)
-	v.press("Sign in").is(200, "Account", id)
+	v.use(first).is(200, "Account", id)
 	w := s.visit(t)
-	w.get(first)
-	w.press("Sign in").is(410, "This link was used, or it has expired.")
+	w.use(first).is(410, "This link was used, or it has expired.")
 
 	late := link()
 	s.pass(signin.LinkLife)
-	w.get(late)
-	w.press("Sign in").is(410, "This link was used, or it has expired.")
+	w.use(late).is(410, "This link was used, or it has expired.")
 
 	// The operator can end all ways in.
 	unused := link()
 	storetest.NoError(t, s.store.CloseAccountSignIn(t.Context(), id))
 	s.isSignedOut(t, v.token(), "after the operator signed the account out")
-	w.get(unused)
-	w.press("Sign in").is(410, "This link was used, or it has expired.")
-	w.get("/signin")
-	w.press("Sign in", "code", owner.code).is(401, "There is no such sign-in code.")
+	w.use(unused).is(410, "This link was used, or it has expired.")
+	w.enter(owner.code).is(401, "There is no such sign-in code.")
 	if _, err := s.store.NewLink(t.Context(), "acct_nobody"); !errors.Is(err, billing.ErrNoAccount) {
 		t.Errorf("NewLink = %v", err)
 	}
