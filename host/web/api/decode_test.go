@@ -125,11 +125,8 @@ func TestMalformedBodies(t *testing.T) {
 		}
 		r := s.check(t, body)
 		r.wellBehaved(t)
-		if r.status != 400 || r.failure(t).Error == "" {
+		if r.status != 400 || r.failure(t).Error == "" || len(r.body) > 200 {
 			t.Errorf("status %d for %.100q: %s", r.status, body, r.body)
-		}
-		if len(r.body) > 200 {
-			t.Errorf("%.100q has a long answer: %s", body, r.body)
 		}
 	}
 	if got := s.checker.requests(); len(got) > 0 {

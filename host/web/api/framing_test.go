@@ -265,8 +265,7 @@ func TestRouting(t *testing.T) {
 			t.Parallel()
 			raw := test.method + " " + test.target + " HTTP/1.1\r\nHost: x\r\nOrigin: https://evil.example\r\n" +
 				"Access-Control-Request-Method: POST\r\nConnection: close\r\n\r\n"
-			c := storetest.Must(net.Dial("tcp", s.addr))(t)
-			defer func() { _ = c.Close() }()
+			c := s.dial(t)
 			storetest.Must(io.WriteString(c, raw))(t)
 			all := storetest.Must(io.ReadAll(c))(t)
 			answer, body, _ := strings.Cut(string(all), "\r\n\r\n")

@@ -16,7 +16,7 @@ import (
 )
 
 // dial opens a connection that is closed when the test ends.
-func (s *site) dial(t *testing.T) net.Conn {
+func (s *site) dial(t testing.TB) net.Conn {
 	t.Helper()
 	c := storetest.Must(net.Dial("tcp", s.addr))(t)
 	t.Cleanup(func() { _ = c.Close() })

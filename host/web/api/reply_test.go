@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"assay/host/store/storetest"
 )
@@ -163,9 +162,7 @@ func (s *site) check(t testing.TB, body string, headers ...string) reply {
 // fails if the server does not close it.
 func (s *site) exchange(t testing.TB, raw string) []reply {
 	t.Helper()
-	c := storetest.Must(net.Dial("tcp", s.addr))(t)
-	defer func() { _ = c.Close() }()
-	storetest.NoError(t, c.SetDeadline(time.Now().Add(patience)))
+	c := s.dial(t)
 	go func() { _, _ = io.WriteString(c, raw) }()
 	return readReplies(t, c)
 }
