@@ -1,7 +1,6 @@
 package decision
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -51,7 +50,5 @@ func TestDays(t *testing.T) {
 		{"2026-02-27", "a", "domain", "allow", 9}, {"2026-03-03", "a", "domain", "allow", 9}}, first, 3)
 	want := []Day{{Date: first, Allow: 5}, {Date: first.AddDate(0, 0, 1), Review: 1, Block: 4},
 		{Date: first.AddDate(0, 0, 2)}}
-	if !slices.Equal(got, want) {
-		t.Errorf("days %v, want %v", got, want)
-	}
+	storetest.NoDiff(t, "days", want, got)
 }

@@ -101,7 +101,8 @@ func TestLimitsOfKeys(t *testing.T) {
 		"scopes":   {Scopes: []apikey.Scope{apikey.ScopeEvents, apikey.ScopePrivacy}},
 		"test":     {Test: true},
 	}})
-	const body = `{"domain":"example.com"}`
+	const denied = "the key's allow list does not permit requests from "
+	const noScope = "the key does not have the scope check, which the endpoint needs; it has events and privacy"
 	for _, c := range []struct {
 		name, key, from string
 		status          int
@@ -111,19 +112,13 @@ func TestLimitsOfKeys(t *testing.T) {
 		{"IPv4 in the list", "networks", "203.0.113.9", 200, ""},
 		{"IPv6 written as IPv4", "networks", "::ffff:203.0.113.9", 200, ""},
 		{"behind another trusted proxy", "networks", "203.0.113.9, 127.0.0.2", 200, ""},
-		{"IPv4 not in the list", "networks", "203.0.112.9", 403,
-			"the key's allow list does not permit requests from 203.0.112.9"},
-		{"IPv6 not in the list", "networks", "2001:db9::1", 403,
-			"the key's allow list does not permit requests from 2001:db9::1"},
-		{"a forged first hop", "networks", "203.0.113.9, 198.51.100.1", 403,
-			"the key's allow list does not permit requests from 198.51.100.1"},
-		{"no forwarding header", "networks", "", 403, "the key's allow list does not permit requests from 127.0.0.1"},
-		{"neither address nor scope", "both", "198.51.100.1", 403,
-			"the key's allow list does not permit requests from 198.51.100.1"},
-		{"no scope", "both", "203.0.113.9", 403,
-			"the key does not have the scope check, which the endpoint needs; it has events and privacy"},
-		{"no scope, any address", "scopes", "198.51.100.1", 403,
-			"the key does not have the scope check, which the endpoint needs; it has events and privacy"},
+		{"IPv4 not in the list", "networks", "203.0.112.9", 403, denied + "203.0.112.9"},
+		{"IPv6 not in the list", "networks", "2001:db9::1", 403, denied + "2001:db9::1"},
+		{"a forged first hop", "networks", "203.0.113.9, 198.51.100.1", 403, denied + "198.51.100.1"},
+		{"no forwarding header", "networks", "", 403, denied + "127.0.0.1"},
+		{"neither address nor scope", "both", "198.51.100.1", 403, denied + "198.51.100.1"},
+		{"no scope", "both", "203.0.113.9", 403, noScope},
+		{"no scope, any address", "scopes", "198.51.100.1", 403, noScope},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -131,7 +126,7 @@ func TestLimitsOfKeys(t *testing.T) {
 			if c.from != "" {
 				headers = append(headers, "X-Forwarded-For", c.from)
 			}
-			r := s.send(t, "POST", "/api/check", body, headers...)
+			r := s.send(t, "POST", "/api/check", exampleBody, headers...)
 			r.wellBehaved(t)
 			if got := r.failure(t).Error; r.status != c.status || got != c.text {
 				t.Errorf("status %d, want %d; text %q, want %q", r.status, c.status, got, c.text)
@@ -140,11 +135,8 @@ func TestLimitsOfKeys(t *testing.T) {
 	}
 	t.Run("a test key for events", func(t *testing.T) {
 		t.Parallel()
-		r := s.send(t, "GET", "/api/events", "", "Authorization", "Bearer test")
-		if want := "a test key can only check; the endpoint needs a key with the scope events"; r.status != 403 ||
-			r.failure(t).Error != want {
-			t.Errorf("status %d: %s", r.status, r.body)
-		}
+		s.ask(t, "test", "GET /api/events", "").is(t, "events", 403,
+			"a test key can only check; the endpoint needs a key with the scope events")
 	})
 	t.Cleanup(func() {
 		storetest.Expect(t, "the log contains an address", strings.Contains(s.log.String(), "198.51.100.1"), false)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -140,8 +139,6 @@ func TestFigures(t *testing.T) {
 		"differences.**\n\n| fault | times |\n|---|---|\n| disk full | 4 |\n| kill -9 of a host | 1200 |\n\n## Other\n"
 	want := []figure{{"2 of 12,345", "records differed from the answers after 1,204 faults, such as full disks and " +
 		"killed hosts", "2026-01-31"}}
-	if got := figures(text); !slices.Equal(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	storetest.NoDiff(t, "figures", want, figures(text))
 	storetest.Expect(t, "figures of nothing", len(figures("# Results\n")), 0)
 }

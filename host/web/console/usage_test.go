@@ -39,9 +39,7 @@ func TestTallies(t *testing.T) {
 		{Key: "c", Verdict: "review", Checks: 1}, {Key: "a", Verdict: "review", Checks: 1}}
 	got := tallies(counts, func(c decision.Count) string { return c.Key })
 	want := []tally{{"b", 0, 0, 3, 3}, {"a", 1, 1, 0, 2}, {"c", 0, 1, 0, 1}}
-	if len(got) != 3 || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] {
-		t.Errorf("tallies %v, want %v", got, want)
-	}
+	storetest.NoDiff(t, "tallies", want, got)
 }
 
 func TestDownloadChecks(t *testing.T) {
