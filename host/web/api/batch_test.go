@@ -72,7 +72,7 @@ func TestInvalidBatch(t *testing.T) {
 			"a name occurs twice in one object, near byte 30"},
 		"trailing data": {many(1) + "{}", "the body must be one JSON object, with nothing after it"},
 	} {
-		t.Run(name, func(t *testing.T) { s.rejects(t, "POST "+batchPath, test.body, test.want) })
+		storetest.Expect(t, name, s.rejects(t, "POST "+batchPath, test.body, test.want), test.want)
 	}
 	storetest.Expect(t, "checked", len(s.checker.requests()), 0)
 }
