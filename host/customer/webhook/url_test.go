@@ -46,6 +46,9 @@ func TestParseURL(t *testing.T) {
 		"https://example.0x7f/":            "standard notation",
 		"https://１２７.１/":                   "standard notation",
 		"https://127.0.0.1.5/":             "standard notation",
+		"https://0177.0.0.1/":              "standard notation",
+		"https://127.0.0.08/":              "standard notation",
+		"https://256.256.256.256/":         "standard notation",
 		"https://[fe80::1%25eth0]/":        "zone",
 		"https://[::1/":                    "not a URL",
 		"https://" + strings.Repeat("a", 64) + ".example/": "name",
@@ -87,6 +90,7 @@ func TestCheckURL(t *testing.T) {
 		"https://8.8.8.8:22/":            {false, false},
 		"http://8.8.8.8/":                {false, false},
 		"http://8.8.8.8:443/":            {false, false},
+		"https://user@example.com/":      {false, false},
 	} {
 		if err := strict.CheckURL(text); (err == nil) != test.strict {
 			t.Errorf("%s without allowed networks: %v, want accepted: %v", text, err, test.strict)
