@@ -101,10 +101,8 @@ func TestRun(t *testing.T) {
 				c.Signal(60, "a:b:c", "One")
 				return c.Fail("no table for " + c.Get("entity.type"))
 			},
-			sdk.Result{
-				Outcome: sdk.Failed, Signals: []sdk.Signal{{Points: 60, Code: "a:b:c", Text: "One"}},
-				Log: []string{"no table for domain"}, Read: []string{"entity.type"},
-			},
+			sdk.Result{Outcome: sdk.Failed, Signals: []sdk.Signal{{Points: 60, Code: "a:b:c", Text: "One"}},
+				Log: []string{"no table for domain"}, Read: []string{"entity.type"}},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"assay/host/access/admission"
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 // gated gives a fixture a gate.
@@ -92,10 +93,7 @@ func TestLateCheckIsRefused(t *testing.T) {
 	f.Deadline = time.Millisecond
 	f.swap(1, f.member("only"))
 	occupied, release := make(chan struct{}), make(chan struct{})
-	v, err := gate.Enter("another", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := storetest.Must(gate.Enter("another", 1))(t)
 	var done sync.WaitGroup
 	done.Go(func() { _ = v.Judge(context.Background(), func() { close(occupied); <-release }) })
 	<-occupied
@@ -121,20 +119,13 @@ func TestGateRefuses(t *testing.T) {
 	f := newFixture(t)
 	f.Gate = admission.NewGate(admission.Config{Processors: 1, Target: time.Millisecond, BatchTarget: time.Millisecond})
 	f.swap(1, f.member("only"))
-	v, err := f.Gate.Enter("another", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := storetest.Must(f.Gate.Enter("another", 1))(t)
 	defer v.Close()
-	if _, err := f.check(aDomain); !errors.Is(err, admission.ErrBusy) {
-		t.Errorf("a check: %v", err)
-	}
+	storetest.WantError(t, "a check", storetest.ErrorOf(f.check(aDomain)), admission.ErrBusy)
 	if _, err := f.CheckBatch(t.Context(), f.caller, batchOf(2), nil); !errors.Is(err, admission.ErrBusy) {
 		t.Errorf("a batch: %v", err)
 	}
-	if len(f.ran)+len(f.records) != 0 {
-		t.Error("a refused check ran layers or was recorded")
-	}
+	storetest.Expect(t, "a refused check ran layers or was recorded", len(f.ran)+len(f.records), 0)
 }
 
 // A spent quota is remembered for a second, so that it costs no lookups and layers. Whatever could change the ledger's
@@ -187,9 +178,7 @@ func TestSpentQuotaIsRemembered(t *testing.T) {
 			if !errors.As(err, &quota) || test.layers == 0 && quota.Needed != max(1, test.batch) {
 				t.Errorf("%v: %+v", err, quota)
 			}
-			if n := len(f.ran) - before; n != test.layers {
-				t.Errorf("%d layers ran, want %d", n, test.layers)
-			}
+			storetest.Expect(t, "layers ran", len(f.ran)-before, test.layers)
 		})
 	}
 }
@@ -219,7 +208,5 @@ func TestSpentQuotaHidesNoErrors(t *testing.T) {
 	if err != nil || answers[0].Err == nil {
 		t.Errorf("a batch without valid checks: %v, %v", answers, err)
 	}
-	if len(f.ran) != 1 {
-		t.Errorf("%d layers ran, want 1", len(f.ran))
-	}
+	storetest.Expect(t, "layers ran", len(f.ran), 1)
 }

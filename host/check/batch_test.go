@@ -9,6 +9,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 func TestCheckBatch(t *testing.T) {
@@ -23,10 +24,7 @@ func TestCheckBatch(t *testing.T) {
 		{Fields: []check.Field{field(entity.IBAN, "DE89370400440532013000"), field(entity.Email, "jane@example.org")}},
 		{Fields: []check.Field{field(entity.Domain, "example.com")}, Country: "Atlantis"},
 	}
-	answers, err := f.CheckBatch(t.Context(), f.caller, items, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answers := storetest.Must(f.CheckBatch(t.Context(), f.caller, items, nil))(t)
 	var got []string
 	for _, a := range answers {
 		if a.Err != nil {
@@ -46,9 +44,7 @@ func TestCheckBatch(t *testing.T) {
 	if len(f.records) != 2 || len(f.records[1].Linked) != 1 || f.records[0].Decision != answers[0].Decision {
 		t.Errorf("recorded: %+v", f.records)
 	}
-	if len(f.done) != 2 {
-		t.Errorf("CheckDone was called for %d checks", len(f.done))
-	}
+	storetest.Expect(t, "CheckDone was called for", len(f.done), 2)
 }
 
 func TestCheckBatchIsAllOrNothing(t *testing.T) {
@@ -62,14 +58,11 @@ func TestCheckBatchIsAllOrNothing(t *testing.T) {
 			f := newFixture(t)
 			f.swap(1, f.member("only"))
 			f.appendErr = refuse
-			item := check.Item{Fields: []check.Field{field(entity.Domain, "example.com")}}
-			answers, err := f.CheckBatch(t.Context(), f.caller, []check.Item{item, item}, nil)
+			answers, err := f.CheckBatch(t.Context(), f.caller, batchOf(2), nil)
 			if !errors.Is(err, refuse) || answers != nil {
 				t.Errorf("got %v and %v", answers, err)
 			}
-			if len(f.records) != 2 {
-				t.Errorf("%d records were appended", len(f.records))
-			}
+			storetest.Expect(t, "records appended", len(f.records), 2)
 		})
 	}
 }
@@ -106,14 +99,7 @@ func TestCheckBatchLooksUpConcurrently(t *testing.T) {
 	m := f.member("reader")
 	m.Facts = []string{"dns.a"}
 	f.swap(1, m)
-	items := make([]check.Item, check.MaxBatch)
-	for i := range items {
-		items[i].Fields = []check.Field{field(entity.Domain, fmt.Sprintf("n%d.example.com", i))}
-	}
-	answers, err := f.CheckBatch(t.Context(), f.caller, items, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answers := storetest.Must(f.CheckBatch(t.Context(), f.caller, batchOf(check.MaxBatch), nil))(t)
 	for i, a := range answers {
 		if want := fmt.Sprintf("n%d.example.com", i); a.Decision.Query != want {
 			t.Fatalf("answer %d is for %s", i, a.Decision.Query)

@@ -10,17 +10,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 func same(t *testing.T, want, got any) {
 	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	storetest.NoDiff(t, "difference", want, got)
 }
 
 // layerFunc is a function that acts as a layer.
@@ -120,10 +117,7 @@ func (f *fixture) check(fields ...check.Field) (*check.Decision, error) {
 
 func (f *fixture) mustCheck(t *testing.T, fields ...check.Field) *check.Decision {
 	t.Helper()
-	d, err := f.check(fields...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := storetest.Must(f.check(fields...))(t)
 	return d
 }
 
@@ -270,9 +264,7 @@ func TestErrorTextsForClients(t *testing.T) {
 	same(t, "the monthly quota of 150 checks is used up; it resets on 2026-02-01", quota.Error())
 	failure := &check.Failure{Reason: check.Trap, Rule: "the layer crashed", Err: context.Canceled}
 	same(t, "trap: the layer crashed", failure.Error())
-	if !errors.Is(failure, context.Canceled) {
-		t.Error("the failure hides its cause")
-	}
+	storetest.Expect(t, "the failure shows its cause", errors.Is(failure, context.Canceled), true)
 }
 
 func TestNoLineup(t *testing.T) {
@@ -283,9 +275,7 @@ func TestNoLineup(t *testing.T) {
 	if !errors.As(err, &internal) || !errors.Is(err, check.ErrNoLineup) || !strings.HasPrefix(internal.Ref, "chk_") {
 		t.Errorf("got %v, want an InternalError wrapping ErrNoLineup", err)
 	}
-	if len(f.records) != 0 {
-		t.Error("a check without a decision was recorded")
-	}
+	storetest.Expect(t, "a check without a decision was recorded", len(f.records), 0)
 }
 
 func TestCheckKeepsItsLineupThroughASwap(t *testing.T) {
@@ -296,19 +286,13 @@ func TestCheckKeepsItsLineupThroughASwap(t *testing.T) {
 		drained = f.swap(2, f.member("next"))
 		return check.Result{Score: 10}, nil
 	}), f.memberFunc("last", func(context.Context, check.Input) (check.Result, error) {
-		if closed(drained) {
-			t.Error("the lineup drained during a check")
-		}
+		storetest.Expect(t, "the lineup drained during a check", closed(drained), false)
 		return check.Result{Score: 20}, nil
 	}))
 	d := f.mustCheck(t, aDomain)
 	same(t, []string{"swapper", "last"}, f.ran)
-	if d.Revision != 1 {
-		t.Errorf("decided by revision %d, want 1", d.Revision)
-	}
-	if !closed(drained) {
-		t.Error("the lineup has not drained after the check")
-	}
+	storetest.Expect(t, "decided by revision", d.Revision, 1)
+	storetest.Expect(t, "drained after the check", closed(drained), true)
 	if d = f.mustCheck(t, aDomain); d.Revision != 2 || f.ran[2] != "next" {
 		t.Errorf("the next check ran %v under revision %d", f.ran[2:], d.Revision)
 	}
@@ -371,9 +355,7 @@ func TestDecision(t *testing.T) {
 		}
 		d.Layers[i].Micros = 0
 	}
-	if d.At.Location() != time.UTC {
-		t.Errorf("the time is in %v", d.At.Location())
-	}
+	storetest.Expect(t, "the time is in", d.At.Location(), time.UTC)
 	ref := d.Ref
 	if d.Terms == nil || len(d.Terms.Layers) != len(d.Layers) || d.Terms.Layers[0].Name != "heavy" {
 		t.Errorf("terms %+v of %d layers", d.Terms, len(d.Layers))
@@ -506,9 +488,7 @@ func TestExplainRecordsNothing(t *testing.T) {
 	if err != nil || d.Type != entity.Phone || d.Revision != 4 || d.Score != 62 {
 		t.Errorf("explained as %+v, %v", d, err)
 	}
-	if len(f.records)+len(f.done) != 0 {
-		t.Error("an explanation was recorded")
-	}
+	storetest.Expect(t, "an explanation was recorded", len(f.records)+len(f.done), 0)
 	if _, err := f.Explain(context.Background(), field(entity.Phone, " "), ""); !errors.As(err,
 		new(check.NoFieldError)) {
 		t.Errorf("blank: %v", err)
@@ -554,8 +534,6 @@ func TestReferencesAreUniqueAndSortByTime(t *testing.T) {
 			seen[ref], before = true, ulid[:timeChars]
 			<-time.After(time.Millisecond / 10)
 		}
-		if len(seen) != count {
-			t.Errorf("only %d of %d references are unique", len(seen), count)
-		}
+		storetest.Expect(t, "references", len(seen), count)
 	})
 }

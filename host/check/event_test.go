@@ -7,6 +7,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 func TestEventMatchesTheContract(t *testing.T) {
@@ -24,10 +25,8 @@ func TestEventMatchesTheContract(t *testing.T) {
 	}{
 		{
 			"block",
-			check.Decision{
-				Fused: check.Fused{Score: 94, Verdict: check.Block, Threat: "phishing", Signals: signals},
-				Ref:   "chk_1", Type: entity.Domain, Query: "paypa1.com", At: at, Revision: 3,
-			},
+			check.Decision{Fused: check.Fused{Score: 94, Verdict: check.Block, Threat: "phishing", Signals: signals},
+				Ref: "chk_1", Type: entity.Domain, Query: "paypa1.com", At: at, Revision: 3},
 			"check.blocked",
 			`{"event":"check.blocked","timestamp":"2026-01-02T03:04:05.060Z",` +
 				`"data":{"query":"paypa1.com","type":"domain","verdict":"BLOCK","score":94,` +
@@ -47,9 +46,7 @@ func TestEventMatchesTheContract(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			event, body, err := c.decision.Event()
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.NoError(t, err)
 			same(t, c.event, event)
 			same(t, c.body, string(body))
 		})
@@ -61,9 +58,7 @@ func TestEventEchoesTheQuery(t *testing.T) {
 	for _, query := range []string{`"quoted"`, "пример.рф", "<script>", "a\u2028b", `back\slash`} {
 		d := check.Decision{Fused: check.Fused{Verdict: check.Block}, Query: query}
 		_, body, err := d.Event()
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.NoError(t, err)
 		var got struct{ Data struct{ Query string } }
 		if err := json.Unmarshal(body, &got); err != nil || got.Data.Query != query {
 			t.Errorf("%q is encoded as %q, %v", query, got.Data.Query, err)

@@ -8,10 +8,8 @@ import (
 
 func ExampleFuse() {
 	outcomes := []check.Outcome{
-		{
-			Layer: "domain", Weight: 7, Score: 90, Contribution: 6.3, Threat: "phishing",
-			Signals: []check.Signal{{Points: 90, Code: "domain:brand:paypal", Text: "Imitates PayPal"}},
-		},
+		{Layer: "domain", Weight: 7, Score: 90, Contribution: 6.3, Threat: "phishing",
+			Signals: []check.Signal{{Points: 90, Code: "domain:brand:paypal", Text: "Imitates PayPal"}}},
 		{Layer: "network", Weight: 2, Range: check.Range{-100, 100}, Failure: check.Trap},
 	}
 	f := check.Fuse(-6, check.Bands{Review: 40, Block: 70}, outcomes)
@@ -25,10 +23,4 @@ func ExampleFuse() {
 	// if the failed layer had answered: 15 to 91
 	// domain:brand:paypal
 	// host:degraded:network
-}
-
-func ExampleBands_Verdict() {
-	bands := check.Bands{Review: 40, Block: 70}
-	fmt.Println(bands.Verdict(39), bands.Verdict(40), bands.Verdict(70))
-	// Output: allow review block
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"assay/host/check"
+	"assay/host/store/storetest"
 )
 
 var bands = check.Bands{Review: 40, Block: 70}
@@ -27,8 +28,7 @@ func scored(layer string, weight float64, score int) check.Outcome {
 
 // failed is the outcome of a layer that failed.
 func failed(layer string, weight float64, required bool) check.Outcome {
-	return check.Outcome{Layer: layer, Weight: weight, Range: full, Required: required,
-		Failure: check.Trap}
+	return check.Outcome{Layer: layer, Weight: weight, Range: full, Required: required, Failure: check.Trap}
 }
 
 // lost is the outcome of an optional layer with a range that failed.
@@ -67,9 +67,7 @@ func TestBandsBeginAtTheirScores(t *testing.T) {
 			t.Parallel()
 			want := check.Fused{Score: c.score, Lowest: c.score, Highest: c.score, Verdict: c.verdict,
 				Signals: []check.Signal{}}
-			if diff := cmp.Diff(want, check.Fuse(logOdds(c.p), bands, nil)); diff != "" {
-				t.Errorf("as the bias (-want +got):\n%s", diff)
-			}
+			storetest.NoDiff(t, "as the bias", want, check.Fuse(logOdds(c.p), bands, nil))
 			// The same log-odds from a layer instead.
 			got := check.Fuse(-20, bands, []check.Outcome{scored("a", 20+logOdds(c.p), 100)})
 			if got.Score != c.score || got.Verdict != c.verdict {
@@ -98,123 +96,58 @@ func TestScoreStaysWithinItsRange(t *testing.T) {
 
 func TestFailedLayer(t *testing.T) {
 	t.Parallel()
-	low := logOdds(.10) // a failed layer of weight 4 could raise it to 86
-	degraded := func(layer string, lowest, highest int) check.Signal {
-		return check.Signal{
-			Code: "host:degraded:" + layer,
-			Text: fmt.Sprintf("Assay: The %s layer failed; with it, the score would be between %d and %d", layer,
-				lowest, highest),
-		}
-	}
-	none := []check.Signal{}
+	low, high := logOdds(.10), logOdds(.80) // a failed layer of weight 4 could raise the first to 86
+	type outcomes = []check.Outcome
 	for _, c := range []struct {
-		name     string
-		bias     float64
-		outcomes []check.Outcome
-		want     check.Fused
+		name                   string
+		bias                   float64
+		outcomes               outcomes
+		score, lowest, highest int
+		verdict                check.Verdict
+		failed                 []string
 	}{
-		{
-			"required, could change the verdict", low, []check.Outcome{failed("a", 4, true)},
-			check.Fused{Score: 40, Lowest: 10, Highest: 86, Verdict: check.Review,
-				Signals: []check.Signal{degraded("a", 10, 86)}},
-		},
-		{
-			"required, could just reach review", logOdds(.39),
-			[]check.Outcome{failed("a", logOdds(.40)-logOdds(.39), true)},
-			check.Fused{Score: 40, Lowest: 39, Highest: 40, Verdict: check.Review,
-				Signals: []check.Signal{degraded("a", 39, 40)}},
-		},
-		{
-			"optional, could change the verdict", low, []check.Outcome{failed("a", 4, false)},
-			check.Fused{Score: 10, Lowest: 10, Highest: 86, Verdict: check.Allow,
-				Signals: []check.Signal{degraded("a", 10, 86)}},
-		},
-		{
-			"required, cannot change the verdict", low, []check.Outcome{failed("a", 1, true)},
-			check.Fused{Score: 10, Lowest: 10, Highest: 23, Verdict: check.Allow,
-				Signals: []check.Signal{degraded("a", 10, 23)}},
-		},
-		{
-			"required, review without it", low,
-			[]check.Outcome{failed("a", 4, true), scored("b", 2.2, 100)},
-			check.Fused{Score: 50, Lowest: 50, Highest: 98, Verdict: check.Review,
-				Signals: []check.Signal{degraded("a", 50, 98)}},
-		},
-		{
-			"required, block without it", low,
-			[]check.Outcome{failed("a", 4, true), scored("b", 4, 100)},
-			check.Fused{Score: 86, Lowest: 86, Highest: 100, Verdict: check.Block,
-				Signals: []check.Signal{degraded("a", 86, 100)}},
-		},
-		{
-			"two required", low, []check.Outcome{failed("a", 2, true), failed("b", 2, true)},
-			check.Fused{Score: 40, Lowest: 10, Highest: 86, Verdict: check.Review,
-				Signals: []check.Signal{degraded("a", 10, 86), degraded("b", 10, 86)}},
-		},
-		{
-			"required, could change the verdict together with an optional one", low,
-			[]check.Outcome{failed("a", 1, true), failed("b", 1, false)},
-			check.Fused{Score: 40, Lowest: 10, Highest: 45, Verdict: check.Review,
-				Signals: []check.Signal{degraded("a", 10, 45), degraded("b", 10, 45)}},
-		},
-		{
-			"could have cleared a block", logOdds(.80), []check.Outcome{lost("a", 2, -100, 0)},
-			check.Fused{Score: 69, Lowest: 35, Highest: 80, Verdict: check.Review,
-				Signals: []check.Signal{degraded("a", 35, 80)}},
-		},
-		{
-			"could have cleared, but not below block", logOdds(.80), []check.Outcome{lost("a", 2, -20, 0)},
-			check.Fused{Score: 80, Lowest: 73, Highest: 80, Verdict: check.Block,
-				Signals: []check.Signal{degraded("a", 73, 80)}},
-		},
-		{
-			"a floor leaves the block", logOdds(.80), []check.Outcome{lost("a", 2, -10, 0)},
-			check.Fused{Score: 80, Lowest: 77, Highest: 80, Verdict: check.Block,
-				Signals: []check.Signal{degraded("a", 77, 80)}},
-		},
-		{
-			"could have cleared a review, which stays one", logOdds(.60), []check.Outcome{lost("a", 4, -100, 0)},
-			check.Fused{Score: 60, Lowest: 3, Highest: 60, Verdict: check.Review,
-				Signals: []check.Signal{degraded("a", 3, 60)}},
-		},
-		{
-			"a required layer that only clears does not raise an allow", low,
-			[]check.Outcome{{Layer: "a", Weight: 9, Range: check.Range{-100, 0}, Required: true, Failure: check.Trap}},
-			check.Fused{Score: 10, Lowest: 0, Highest: 10, Verdict: check.Allow,
-				Signals: []check.Signal{degraded("a", 0, 10)}},
-		},
-		{
-			"both sides, required, allow", low,
-			[]check.Outcome{lost("a", 4, -100, 0), failed("b", 4, true)},
-			check.Fused{Score: 40, Lowest: 0, Highest: 86, Verdict: check.Review,
-				Signals: []check.Signal{degraded("a", 0, 86), degraded("b", 0, 86)}},
-		},
-		{
-			"cleared by a layer that answered", logOdds(.80), []check.Outcome{scored("a", 4, -100)},
-			check.Fused{Score: 7, Lowest: 7, Highest: 7, Verdict: check.Allow, Signals: none},
-		},
-		{
-			"abstaining is not failing", low,
-			[]check.Outcome{{Layer: "a", Weight: 4, Required: true, Abstained: true}},
-			check.Fused{Score: 10, Lowest: 10, Highest: 10, Verdict: check.Allow, Signals: none},
-		},
+		{"required, could change the verdict", low, outcomes{failed("a", 4, true)}, 40, 10, 86, check.Review,
+			[]string{"a"}},
+		{"required, could just reach review", logOdds(.39), outcomes{failed("a", logOdds(.40)-logOdds(.39), true)},
+			40, 39, 40, check.Review, []string{"a"}},
+		{"optional, could change the verdict", low, outcomes{failed("a", 4, false)}, 10, 10, 86, check.Allow,
+			[]string{"a"}},
+		{"required, cannot change the verdict", low, outcomes{failed("a", 1, true)}, 10, 10, 23, check.Allow,
+			[]string{"a"}},
+		{"required, review without it", low, outcomes{failed("a", 4, true), scored("b", 2.2, 100)}, 50, 50, 98,
+			check.Review, []string{"a"}},
+		{"required, block without it", low, outcomes{failed("a", 4, true), scored("b", 4, 100)}, 86, 86, 100,
+			check.Block, []string{"a"}},
+		{"two required", low, outcomes{failed("a", 2, true), failed("b", 2, true)}, 40, 10, 86, check.Review,
+			[]string{"a", "b"}},
+		{"required, could change the verdict together with an optional one", low,
+			outcomes{failed("a", 1, true), failed("b", 1, false)}, 40, 10, 45, check.Review, []string{"a", "b"}},
+		{"could have cleared a block", high, outcomes{lost("a", 2, -100, 0)}, 69, 35, 80, check.Review,
+			[]string{"a"}},
+		{"could have cleared, but not below block", high, outcomes{lost("a", 2, -20, 0)}, 80, 73, 80, check.Block,
+			[]string{"a"}},
+		{"could have cleared a review, which stays one", logOdds(.60), outcomes{lost("a", 4, -100, 0)}, 60, 3, 60,
+			check.Review, []string{"a"}},
+		{"a required layer that only clears does not raise an allow", low,
+			outcomes{{Layer: "a", Weight: 9, Range: check.Range{-100, 0}, Required: true, Failure: check.Trap}},
+			10, 0, 10, check.Allow, []string{"a"}},
+		{"both sides, required, allow", low, outcomes{lost("a", 4, -100, 0), failed("b", 4, true)}, 40, 0, 86,
+			check.Review, []string{"a", "b"}},
+		{"cleared by a layer that answered", high, outcomes{scored("a", 4, -100)}, 7, 7, 7, check.Allow, nil},
+		{"abstaining is not failing", low, outcomes{{Layer: "a", Weight: 4, Required: true, Abstained: true}}, 10, 10,
+			10, check.Allow, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(c.want, check.Fuse(c.bias, bands, c.outcomes)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+			want := check.Fused{Score: c.score, Lowest: c.lowest, Highest: c.highest, Verdict: c.verdict,
+				Signals: []check.Signal{}}
+			for _, layer := range c.failed {
+				want.Signals = append(want.Signals, check.Signal{Code: "host:degraded:" + layer,
+					Text: fmt.Sprintf("Assay: The %s layer failed; with it, the score would be between %d and %d",
+						layer, c.lowest, c.highest)})
 			}
+			same(t, want, check.Fuse(c.bias, bands, c.outcomes))
 		})
-	}
-}
-
-func TestDegradedSignalsFollowTheLayers(t *testing.T) {
-	t.Parallel()
-	b := scored("b", 1, 10)
-	b.Signals = []check.Signal{{Points: -5, Code: "b:x:low"}, {Points: 15, Code: "b:x:high"}}
-	got := check.Fuse(logOdds(.10), bands, []check.Outcome{failed("a", 4, true), b})
-	if diff := cmp.Diff([]string{"b:x:high", "b:x:low", "host:degraded:a"}, codes(got.Signals)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -237,9 +170,7 @@ func TestSignalsAreOrderedByTheirWeight(t *testing.T) {
 		"heavy:a:30", "heavy:b:30", "light:a:50", "heavy:a:10", "light:a:20", "light:a:-10",
 		"heavy:a:-30",
 	} // by points times weight: 90, 90 (as given), 50, 30, 20, -10, -90; the one worth no points is left out
-	if diff := cmp.Diff(want, codes(check.Fuse(0, bands, []check.Outcome{light, heavy}).Signals)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	same(t, want, codes(check.Fuse(0, bands, []check.Outcome{light, heavy}).Signals))
 }
 
 // A customer never hears of a layer that weighs nothing, such as one on trial: neither its signals nor its failure.
@@ -282,9 +213,7 @@ func TestLightSignals(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(c.want, codes(check.Fuse(c.bias, bands, append(c.with, a)).Signals)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			same(t, c.want, codes(check.Fuse(c.bias, bands, append(c.with, a)).Signals))
 		})
 	}
 }
@@ -336,9 +265,7 @@ func TestDominantThreat(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if got := check.Fuse(logOdds(.20), bands, c.outcomes).Threat; got != c.want {
-				t.Errorf("threat is %q, want %q", got, c.want)
-			}
+			storetest.Expect(t, "threat", check.Fuse(logOdds(.20), bands, c.outcomes).Threat, c.want)
 		})
 	}
 }
@@ -480,21 +407,6 @@ func bounded(t *testing.T, i int, bias float64, bands check.Bands, outcomes []ch
 		if with.Lowest < without.Lowest || with.Highest > without.Highest {
 			t.Fatalf("lineup %d: layer %d scoring %d gives %d to %d, outside %d to %d",
 				i, layer, score, with.Lowest, with.Highest, without.Lowest, without.Highest)
-		}
-	}
-}
-
-func TestContributionsAddUp(t *testing.T) {
-	t.Parallel()
-	// Two layers of half the weight equal one of the whole weight, and the order of layers does not matter.
-	for score := -100; score <= 100; score++ {
-		whole := check.Fuse(-3, bands, []check.Outcome{scored("a", 6, score)})
-		halves := check.Fuse(-3, bands, []check.Outcome{scored("a", 3, score), scored("b", 3, score)})
-		mixed := check.Fuse(-3, bands, []check.Outcome{scored("c", 2, 30), scored("a", 6, score)})
-		swapped := check.Fuse(-3, bands, []check.Outcome{scored("a", 6, score), scored("c", 2, 30)})
-		if whole.Score != halves.Score || mixed.Score != swapped.Score {
-			t.Errorf("at %d: %d, but %d in halves; %d, but %d in another order", score, whole.Score, halves.Score,
-				mixed.Score, swapped.Score)
 		}
 	}
 }

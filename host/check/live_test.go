@@ -1,6 +1,7 @@
 package check_test
 
 import (
+	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -8,6 +9,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 func closed(c <-chan struct{}) bool {
@@ -21,39 +23,26 @@ func closed(c <-chan struct{}) bool {
 
 func TestLiveDrains(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ holders int }{
-		"no holders":        {0},
-		"one holder":        {1},
-		"three holders":     {3},
-		"a hundred holders": {100},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, holders := range []int{0, 1, 3} {
+		t.Run(fmt.Sprint(holders, " holders"), func(t *testing.T) {
 			t.Parallel()
 			var live check.Live
 			if drained := live.Swap(check.NewLineup(1, nil, bands, nil)); drained != nil {
 				t.Fatal("the first swap returned a channel")
 			}
-			held := make([]*check.LineupRef, c.holders)
+			held := make([]*check.LineupRef, holders)
 			for i := range held {
 				held[i] = live.Acquire()
 			}
 			drained := live.Swap(check.NewLineup(2, nil, bands, nil))
-			for i, h := range held {
-				if closed(drained) {
-					t.Fatalf("drained with %d holders", len(held)-i)
-				}
-				if h.Revision != 1 {
-					t.Fatalf("the holder of revision 1 now has %d", h.Revision)
-				}
+			for _, h := range held {
+				storetest.Expect(t, "drained too early", closed(drained), false)
+				storetest.Expect(t, "revision that is held", h.Revision, 1)
 				h.Release()
 			}
-			if !closed(drained) {
-				t.Error("not drained after the last holder released it")
-			}
+			storetest.Expect(t, "drained after the last holder released it", closed(drained), true)
 			next := live.Acquire()
-			if next.Revision != 2 {
-				t.Errorf("revision %d is in force, want 2", next.Revision)
-			}
+			storetest.Expect(t, "revision", next.Revision, 2)
 			next.Release()
 		})
 	}
@@ -74,13 +63,9 @@ func TestLiveWithoutLineup(t *testing.T) {
 	if live.Acquire() != nil {
 		t.Error("acquired a lineup after the last was swapped out")
 	}
-	if closed(drained) {
-		t.Error("drained while a holder was left")
-	}
+	storetest.Expect(t, "drained while a holder was left", closed(drained), false)
 	held.Release()
-	if !closed(drained) {
-		t.Error("not drained after the last holder released it")
-	}
+	storetest.Expect(t, "drained after the last holder released it", closed(drained), true)
 }
 
 func TestLiveSwapsALineupForItself(t *testing.T) {
@@ -92,13 +77,9 @@ func TestLiveSwapsALineupForItself(t *testing.T) {
 	drained := live.Swap(l) // such as a rollback to the current revision
 	again := live.Acquire()
 	again.Release()
-	if closed(drained) {
-		t.Error("a holder of the second period was counted for the first")
-	}
+	storetest.Expect(t, "a holder of the second period was counted for the first", closed(drained), false)
 	held.Release()
-	if !closed(drained) {
-		t.Error("the first period does not drain")
-	}
+	storetest.Expect(t, "the first period drains", closed(drained), true)
 }
 
 func TestLiveUnderConcurrentSwaps(t *testing.T) {
@@ -160,39 +141,6 @@ func TestLiveUnderConcurrentSwaps(t *testing.T) {
 	drains.Wait() // hangs if a revision never drains
 }
 
-func TestLiveCountsEveryHolder(t *testing.T) {
-	t.Parallel()
-	var live check.Live
-	live.Swap(check.NewLineup(1, nil, bands, nil))
-	last := live.Acquire()
-	const checkers, rounds, each = 2, 10, 100_000
-	var checks sync.WaitGroup
-	var begun atomic.Int64
-	for range checkers {
-		checks.Go(func() {
-			for round := range int64(rounds) {
-				// Rounds start together; otherwise, on few cores, one checker ends before the other starts.
-				begun.Add(1)
-				for begun.Load() < (round+1)*checkers {
-					runtime.Gosched()
-				}
-				for range each {
-					live.Acquire().Release()
-				}
-			}
-		})
-	}
-	checks.Wait()
-	drained := live.Swap(nil)
-	if closed(drained) {
-		t.Fatal("drained while a holder was left")
-	}
-	last.Release()
-	if !closed(drained) {
-		t.Error("not drained after the last holder released it")
-	}
-}
-
 func TestLineupRunsTheLayersOfTheEntityType(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -212,8 +160,6 @@ func TestLineupRunsTheLayersOfTheEntityType(t *testing.T) {
 			got[i] = o.Layer
 		}
 		same(t, want, got)
-		if d.Revision != 5 {
-			t.Errorf("revision is %d, want 5", d.Revision)
-		}
+		storetest.Expect(t, "revision", d.Revision, 5)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 // rendering returns a request whose answer lists queries and errors.
@@ -31,29 +32,27 @@ func TestOnce(t *testing.T) {
 	t.Parallel()
 	host := field(entity.Domain, "example.com")
 	const refusedOnce = "one of domain, email, phone or iban is required"
+	single := func(f *fixture, once *check.Once) error {
+		_, err := f.Check(t.Context(), check.Request{Caller: f.caller, Fields: []check.Field{host}, Once: once})
+		return err
+	}
+	batch := func(items ...check.Item) func(*fixture, *check.Once) error {
+		return func(f *fixture, once *check.Once) error {
+			return storetest.ErrorOf(f.CheckBatch(t.Context(), f.caller, items, once))
+		}
+	}
 	for name, test := range map[string]struct {
 		send    func(f *fixture, once *check.Once) error
 		replace bool // the first lineup is refused
 		want    string
 		records int
 	}{
-		"a check": {func(f *fixture, once *check.Once) error {
-			_, err := f.Check(t.Context(), check.Request{Caller: f.caller, Fields: []check.Field{host}, Once: once})
-			return err
-		}, false, "example.com 7", 1},
-		"a check that is scored again": {func(f *fixture, once *check.Once) error {
-			_, err := f.Check(t.Context(), check.Request{Caller: f.caller, Fields: []check.Field{host}, Once: once})
-			return err
-		}, true, "example.com 8", 1},
-		"a batch": {func(f *fixture, once *check.Once) error {
-			_, err := f.CheckBatch(t.Context(), f.caller,
-				[]check.Item{{Fields: []check.Field{host}}, {}, {Fields: []check.Field{anEmail}}}, once)
-			return err
-		}, false, "example.com 7; " + refusedOnce + "; jane@example.com 7", 2},
-		"a batch of which nothing is scored": {func(f *fixture, once *check.Once) error {
-			_, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{}}, once)
-			return err
-		}, false, "", 0},
+		"a check":                      {single, false, "example.com 7", 1},
+		"a check that is scored again": {single, true, "example.com 8", 1},
+		"a batch": {batch(check.Item{Fields: []check.Field{host}}, check.Item{},
+			check.Item{Fields: []check.Field{anEmail}}), false,
+			"example.com 7; " + refusedOnce + "; jane@example.com 7", 2},
+		"a batch of which nothing is scored": {batch(check.Item{}), false, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -65,15 +64,11 @@ func TestOnce(t *testing.T) {
 				ledger.refuse = func() { f.swap(8, f.member("only")) }
 			}
 			f.Ledger = ledger
-			if err := test.send(f, once); err != nil {
-				t.Fatal(err)
-			}
+			storetest.NoError(t, test.send(f, once))
 			if string(once.Answer) != test.want || ledger.answer != test.want {
 				t.Errorf("the answer is %q and the ledger saw %q, want %q", once.Answer, ledger.answer, test.want)
 			}
-			if len(f.records) != test.records {
-				t.Errorf("%d records", len(f.records))
-			}
+			storetest.Expect(t, "records", len(f.records), test.records)
 			for _, r := range f.records {
 				if r.Once != once {
 					t.Errorf("a record lacks the request: %+v", r)
@@ -117,7 +112,5 @@ func TestAnsweredRequest(t *testing.T) {
 			}
 		}
 	}
-	if len(f.done) != 0 {
-		t.Errorf("%d decisions were observed", len(f.done))
-	}
+	storetest.Expect(t, "decisions observed", len(f.done), 0)
 }

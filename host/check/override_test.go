@@ -8,6 +8,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 // fixedOverrides finds the same override for each check, and remembers the accounts.
@@ -58,14 +59,10 @@ func TestOverrideHoldsTheScoreToTheBand(t *testing.T) {
 					Signals: []check.Signal{{Points: test.layer, Code: "a:b:c", Text: "accuses"}}}, nil
 			})
 			member.Weight = eachType(10)
-			f.Live.Swap(check.NewLineup(1, eachType(-5), check.Bands{Review: 40, Block: 70}, []check.Member{member}))
+			f.Live.Swap(check.NewLineup(1, eachType(-5), bands, []check.Member{member}))
 			overrides := &fixedOverrides{found: &test.override}
 			f.Overrides = overrides
-			d, err := f.Check(t.Context(), check.Request{Caller: f.caller,
-				Fields: []check.Field{{Type: entity.Domain, Value: "example.com"}}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := f.mustCheck(t, aDomain)
 			var texts []string
 			for _, s := range d.Signals {
 				texts = append(texts, s.Text)
@@ -83,8 +80,7 @@ func TestOverrideHoldsTheScoreToTheBand(t *testing.T) {
 				t.Errorf("layers %+v, override %+v, shared %+v", d.Layers, d.Override, test.override)
 			}
 			recorded := f.records[0].Decision
-			if recorded.Score != test.score || recorded.Override.Found != check.Bands.Verdict(
-				check.Bands{Review: 40, Block: 70}, recorded.Override.Score) {
+			if recorded.Score != test.score || recorded.Override.Found != bands.Verdict(recorded.Override.Score) {
 				t.Errorf("recorded %+v", recorded)
 			}
 			same(t, []string{"acct_1"}, overrides.accounts)
@@ -95,25 +91,19 @@ func TestOverrideHoldsTheScoreToTheBand(t *testing.T) {
 func TestWhoUsesOverrides(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Live.Swap(check.NewLineup(1, eachType(0), check.Bands{Review: 40, Block: 70}, []check.Member{f.member("a")}))
+	f.Live.Swap(check.NewLineup(1, eachType(0), bands, []check.Member{f.member("a")}))
 	overrides := &fixedOverrides{found: &check.Override{ID: "ovr_1", Verdict: check.Block}}
 	f.Overrides = overrides
-	field := check.Field{Type: entity.Domain, Value: "example.com"}
-
-	e, err := entity.Parse(entity.Domain, "example.com", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := storetest.Must(entity.Parse(entity.Domain, "example.com", ""))(t)
 	d, err := f.Rescore(t.Context(), "acct_1", e)
 	if err != nil || d.Override != nil || d.Verdict != check.Review || len(overrides.accounts) != 0 {
 		t.Errorf("scored for feedback as %+v, %v", d, err)
 	}
-	if d, err = f.Explain(t.Context(), field, ""); err != nil || d.Verdict != check.Block {
+	if d, err = f.Explain(t.Context(), aDomain, ""); err != nil || d.Verdict != check.Block {
 		t.Errorf("explained as %+v, %v", d, err)
 	}
-	answers, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{Fields: []check.Field{field}}, {},
-		{Fields: []check.Field{field}}}, nil)
-	if err != nil || answers[0].Decision.Verdict != check.Block || answers[2].Decision.Override == nil {
+	answers, err := f.CheckBatch(t.Context(), f.caller, append(batchOf(2), check.Item{}), nil)
+	if err != nil || answers[0].Decision.Verdict != check.Block || answers[1].Decision.Override == nil {
 		t.Errorf("batch answered %+v, %v", answers, err)
 	}
 	same(t, []string{"", "acct_1", "acct_1"}, overrides.accounts)
@@ -123,11 +113,10 @@ func TestWhoUsesOverrides(t *testing.T) {
 func TestUnknownOverridesRefuseTheCheck(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.Live.Swap(check.NewLineup(1, eachType(0), check.Bands{Review: 40, Block: 70}, []check.Member{f.member("a")}))
+	f.Live.Swap(check.NewLineup(1, eachType(0), bands, []check.Member{f.member("a")}))
 	f.Overrides = &fixedOverrides{err: &check.UnavailableError{Part: "overrides", Err: errors.New("too old")}}
-	fields := []check.Field{{Type: entity.Domain, Value: "example.com"}}
-	_, single := f.Check(t.Context(), check.Request{Caller: f.caller, Fields: fields})
-	_, batch := f.CheckBatch(t.Context(), f.caller, []check.Item{{Fields: fields}}, nil)
+	_, single := f.check(aDomain)
+	_, batch := f.CheckBatch(t.Context(), f.caller, batchOf(1), nil)
 	for what, err := range map[string]error{"check": single, "batch": batch} {
 		var unavailable *check.UnavailableError
 		if !errors.As(err, &unavailable) || !strings.HasPrefix(unavailable.Error(), "overrides unavailable") {

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"assay/host/check"
-	"assay/host/entity"
 )
 
 // guarded is a ledger that refuses decisions of a replaced lineup. Before each call of Append it puts the next revision
@@ -33,7 +32,6 @@ func (g *guarded) Append(ctx context.Context, records ...check.Record) error {
 // once, and never under the old revision.
 func TestReplacedLineupIsNotRecorded(t *testing.T) {
 	t.Parallel()
-	domain := []check.Field{{Type: entity.Domain, Value: "example.com"}}
 	for name, c := range map[string]struct {
 		next   []int64
 		ended  map[int64]bool
@@ -47,15 +45,14 @@ func TestReplacedLineupIsNotRecorded(t *testing.T) {
 	} {
 		for kind, run := range map[string]func(f *guarded) (revisions []int64, err error){
 			"check": func(f *guarded) ([]int64, error) {
-				d, err := f.Check(t.Context(), check.Request{Caller: f.caller, Fields: domain})
+				d, err := f.check(aDomain)
 				if err != nil {
 					return nil, err
 				}
 				return []int64{d.Revision}, nil
 			},
 			"batch": func(f *guarded) (revisions []int64, err error) {
-				answers, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{Fields: domain}, {Fields: domain}},
-					nil)
+				answers, err := f.CheckBatch(t.Context(), f.caller, batchOf(2), nil)
 				for _, a := range answers {
 					revisions = append(revisions, a.Decision.Revision)
 				}

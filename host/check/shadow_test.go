@@ -12,6 +12,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 // wantedFacts is a Collector that notes what is wanted of it, and knows every fact.
@@ -56,9 +57,7 @@ func (r *shadowRuns) wantLeftOut(t *testing.T, want int) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.left != want {
-		t.Errorf("%d checks were left out, want %d", r.left, want)
-	}
+	storetest.Expect(t, "checks left out", r.left, want)
 }
 
 // shadowFixture has a live layer and a shadow layer that blocks, each with a fact of its own.
@@ -112,11 +111,7 @@ func TestShadowOfABatch(t *testing.T) {
 		for range collector.asked {
 		}
 	}()
-	_, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{Fields: []check.Field{aDomain}},
-		{Fields: []check.Field{anEmail}}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(f.CheckBatch(t.Context(), f.caller, batchOf(2), nil))(t)
 	for range 2 {
 		<-runs.ran
 	}
@@ -140,9 +135,7 @@ func TestShadowLeavesOut(t *testing.T) {
 		return ctx.Err()
 	}
 	drained := f.swap(2)
-	if closed(drained) {
-		t.Error("the lineup drained before the shadow layers ran")
-	}
+	storetest.Expect(t, "the lineup drained before the shadow layers ran", closed(drained), false)
 	f.Shadow.Collector = nil
 	f.Shadow.Run(ctx)
 	<-drained
@@ -165,6 +158,13 @@ func TestShadowNeedsFactsAndLayers(t *testing.T) {
 		layer   *layerFunc
 		shadow  *check.Member
 	}
+	fails := func(err error, required bool) func(setup) {
+		return func(s setup) {
+			s.shadow.Required = required
+			*s.layer = func(context.Context, check.Input) (check.Result, error) { return check.Result{}, err }
+		}
+	}
+	suspended := &check.Failure{Reason: check.Suspended}
 	for name, c := range map[string]struct {
 		prepare func(s setup)
 		ran     int
@@ -174,27 +174,10 @@ func TestShadowNeedsFactsAndLayers(t *testing.T) {
 		"a fact of the host's own is missing": {func(s setup) {
 			s.fixture.Shadow.Collector = noFacts{}
 		}, 0, 1},
-		"the layer is suspended": {func(s setup) {
-			*s.layer = func(context.Context, check.Input) (check.Result, error) {
-				return check.Result{}, &check.Failure{Reason: check.Suspended}
-			}
-		}, 1, 0}, // as it would be if it counted
-		"the layer is required and suspended": {func(s setup) {
-			s.shadow.Required = true
-			*s.layer = func(context.Context, check.Input) (check.Result, error) {
-				return check.Result{}, &check.Failure{Reason: check.Suspended}
-			}
-		}, 0, 1},
-		"the call was not completed": {func(s setup) {
-			*s.layer = func(context.Context, check.Input) (check.Result, error) {
-				return check.Result{}, errors.New("no time")
-			}
-		}, 0, 1},
-		"the layer fails": {func(s setup) {
-			*s.layer = func(context.Context, check.Input) (check.Result, error) {
-				return check.Result{}, &check.Failure{Reason: check.Trap}
-			}
-		}, 1, 0},
+		"the layer is suspended":              {fails(suspended, false), 1, 0}, // as it would be if it counted
+		"the layer is required and suspended": {fails(suspended, true), 0, 1},
+		"the call was not completed":          {fails(errors.New("no time"), false), 0, 1},
+		"the layer fails":                     {fails(&check.Failure{Reason: check.Trap}, false), 1, 0},
 		"no processor is free": {func(s setup) {
 			s.fixture.Shadow.Spare = func(context.Context, func()) error { return context.DeadlineExceeded }
 		}, 0, 1},
@@ -336,9 +319,7 @@ func TestCanary(t *testing.T) {
 	if taken < accounts*3/100 || taken > accounts*7/100 {
 		t.Errorf("the canary takes %d of %d accounts, want about 5%%", taken, accounts)
 	}
-	if base.For("") != base {
-		t.Error("the canary scores for nobody's account")
-	}
+	storetest.Expect(t, "the canary scores for nobody's account", base.For(""), base)
 	if d, err := f.Explain(t.Context(), aDomain, ""); err != nil || d.Revision != 1 {
 		t.Errorf("explained by %+v, %v", d, err)
 	}

@@ -17,8 +17,7 @@ func unansweredSignals(sources []string) []Signal {
 		if name, ok := strings.CutPrefix(source, UntrustedSource); ok {
 			signals = append(signals, Signal{
 				Code: "host:" + source,
-				Text: hostText + fmt.Sprintf("Scored without %s: the DNS server gives false answers",
-					sourceName(name)),
+				Text: hostText + fmt.Sprintf("Scored without %s: the DNS server gives false answers", sourceName(name)),
 			})
 			continue
 		}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"assay/host/store/storetest"
 )
 
 // TestLogRotation checks that a file spans about a day however often the host restarts, and that it is deleted before
@@ -32,18 +34,12 @@ func TestLogRotation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "assay.log"), []byte(test.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			storetest.NoError(t, os.WriteFile(filepath.Join(dir, "assay.log"), []byte(test.text), 0o600))
 			_, log, err := OpenLog(dir, t.Output())
-			if err != nil {
-				t.Fatal(err)
-			}
+			storetest.NoError(t, err)
 			defer log.Close()
 			for range 2 {
-				if err := log.RotateIfDue(now); err != nil {
-					t.Fatal(err)
-				}
+				storetest.NoError(t, log.RotateIfDue(now))
 			}
 			files, err := filepath.Glob(filepath.Join(dir, "*"))
 			if err != nil || len(files) != test.files {
@@ -73,9 +69,7 @@ func TestLogLines(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	log, file, err := OpenLog(dir, t.Output())
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	const writers, lines = 4, 400 // together more than flushBytes
 	var all sync.WaitGroup
 	for writer := range writers {
@@ -86,9 +80,7 @@ func TestLogLines(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, file.Close())
 	text, err := os.ReadFile(filepath.Join(dir, "assay.log"))
 	if err != nil || len(text) < flushBytes {
 		t.Fatalf("%d bytes, error %v", len(text), err)

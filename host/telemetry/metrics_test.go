@@ -13,6 +13,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 // TestObserver checks that checks and layers are counted under their labels, whoever counts first.
@@ -32,9 +33,7 @@ func TestObserver(t *testing.T) {
 		})
 	}
 	all.Wait()
-	w := httptest.NewRecorder()
-	o.Metrics.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	for _, line := range []string{
+	has(t, o.Metrics,
 		`assay_layer_outcomes_total{layer="lexical",outcome="scored"} 8`,
 		`assay_layer_outcomes_total{layer="graph",outcome="abstained"} 8`,
 		`assay_layer_outcomes_total{layer="graph",outcome="trap"} 8`,
@@ -42,12 +41,20 @@ func TestObserver(t *testing.T) {
 		`assay_layer_fuel_sum{layer="lexical"} 40`,
 		`assay_layer_seconds_count{layer="graph"} 24`,
 		`assay_checks_total{type="email",verdict="block"} 8`,
-		`assay_check_seconds_count{type="email"} 16`,
-	} {
-		if !strings.Contains(w.Body.String(), line+"\n") {
+		`assay_check_seconds_count{type="email"} 16`)
+}
+
+// has checks that metrics contain lines, and returns all of them.
+func has(t *testing.T, m *Metrics, lines ...string) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	for _, line := range lines {
+		if !strings.Contains(w.Body.String(), "\n"+line+"\n") {
 			t.Errorf("the metrics lack %s", line)
 		}
 	}
+	return w.Body.String()
 }
 
 // Shadow layers are counted apart from those that count.
@@ -58,22 +65,14 @@ func TestShadowMetrics(t *testing.T) {
 	m.ShadowRan(live, check.Fused{Verdict: check.Block}, []check.Outcome{{Layer: "mailbox"},
 		{Layer: "graph", Failure: check.Trap}, {Layer: "feeds", Abstained: true}})
 	m.ShadowLeftOut(live)
-	w := httptest.NewRecorder()
-	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	for _, line := range []string{
+	all := has(t, m,
 		`assay_shadow_checks_total{shadow_verdict="block",type="email",verdict="allow"} 1`,
 		`assay_shadow_layer_outcomes_total{layer="mailbox",outcome="scored"} 1`,
 		`assay_shadow_layer_outcomes_total{layer="graph",outcome="trap"} 1`,
 		`assay_shadow_layer_outcomes_total{layer="feeds",outcome="abstained"} 1`,
-		`assay_shadow_left_out_total 1`,
-	} {
-		if !strings.Contains(w.Body.String(), line+"\n") {
-			t.Errorf("the metrics lack %s", line)
-		}
-	}
-	if strings.Contains(w.Body.String(), "assay_layer_outcomes_total{") {
-		t.Error("calls in shadow count as calls of live layers")
-	}
+		`assay_shadow_left_out_total 1`)
+	storetest.Expect(t, "calls in shadow count as calls of live layers",
+		strings.Contains(all, "assay_layer_outcomes_total{"), false)
 }
 
 // A layer can spell the checked entity with dots between the letters, so the log holds nothing that it wrote.
@@ -89,7 +88,5 @@ func TestLogHoldsNoTextOfGuests(t *testing.T) {
 	_, got, _ := strings.Cut(strings.TrimSpace(log.String()), "level=WARN ")
 	const want = `msg="layer lost" layer=spy version=1.2.3 type=email reason=refused ` +
 		`rule="the manifest does not declare the signal" output_level=8 output_lines_below=2048 output_bytes_below=4096`
-	if got != want {
-		t.Errorf("logged %s\nwant   %s", got, want)
-	}
+	storetest.Expect(t, "logged", got, want)
 }

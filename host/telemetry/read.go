@@ -16,23 +16,10 @@ type LayerUse struct {
 
 // LayerUses returns the use of each layer that was called, by its name.
 func (m *Metrics) LayerUses() map[string]*LayerUse {
-	uses := map[string]*LayerUse{}
-	of := func(labels map[string]string) *LayerUse {
-		u := uses[labels["layer"]]
-		if u == nil {
-			u = &LayerUse{Outcomes: map[string]uint64{}}
-			uses[labels["layer"]] = u
-		}
-		return u
-	}
-	each(m.layers, func(labels map[string]string, v *dto.Metric) {
-		if n := uint64(v.GetCounter().GetValue()); n > 0 {
-			of(labels).Outcomes[labels["outcome"]] = n
-		}
-	})
+	uses := outcomes(m.layers)
 	each(m.layerFuel, func(labels map[string]string, v *dto.Metric) {
 		if h := v.GetHistogram(); h.GetSampleCount() > 0 {
-			u := of(labels)
+			u := useOf(uses, labels)
 			u.FuelMean, u.FuelP99 = h.GetSampleSum()/float64(h.GetSampleCount()), bound(h, 0.99)
 		}
 	})
@@ -40,17 +27,26 @@ func (m *Metrics) LayerUses() map[string]*LayerUse {
 }
 
 // ShadowUses returns the outcomes of each layer that was called in shadow, by its name.
-func (m *Metrics) ShadowUses() map[string]*LayerUse {
+func (m *Metrics) ShadowUses() map[string]*LayerUse { return outcomes(m.shadowLayers) }
+
+// outcomes reads a counter of calls by layer and outcome. It leaves out outcomes that did not occur.
+func outcomes(calls prometheus.Collector) map[string]*LayerUse {
 	uses := map[string]*LayerUse{}
-	each(m.shadowLayers, func(labels map[string]string, v *dto.Metric) {
-		u := uses[labels["layer"]]
-		if u == nil {
-			u = &LayerUse{Outcomes: map[string]uint64{}}
-			uses[labels["layer"]] = u
+	each(calls, func(labels map[string]string, v *dto.Metric) {
+		if n := uint64(v.GetCounter().GetValue()); n > 0 {
+			useOf(uses, labels).Outcomes[labels["outcome"]] = n
 		}
-		u.Outcomes[labels["outcome"]] = uint64(v.GetCounter().GetValue())
 	})
 	return uses
+}
+
+func useOf(uses map[string]*LayerUse, labels map[string]string) *LayerUse {
+	u := uses[labels["layer"]]
+	if u == nil {
+		u = &LayerUse{Outcomes: map[string]uint64{}}
+		uses[labels["layer"]] = u
+	}
+	return u
 }
 
 // ShadowChecks returns the number of checks whose shadow layers ran, how many of them would have had another verdict,

@@ -2,9 +2,6 @@ package telemetry
 
 import (
 	"database/sql"
-	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 )
@@ -24,17 +21,7 @@ func TestServiceMetrics(t *testing.T) {
 	ready := false
 	m.WatchReady(func() bool { return ready })
 	observe := m.WatchQueues()
-	want := func(lines ...string) {
-		t.Helper()
-		w := httptest.NewRecorder()
-		m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
-		for _, line := range lines {
-			if !strings.Contains(w.Body.String(), "\n"+line+"\n") {
-				t.Errorf("the metrics lack %s", line)
-			}
-		}
-	}
-	want(`assay_http_requests_total{code="200",route="/api/check"} 3`,
+	has(t, m, `assay_http_requests_total{code="200",route="/api/check"} 3`,
 		`assay_http_requests_total{code="503",route="/api/check"} 1`, `assay_http_seconds_count{route="/api/check"} 4`,
 		`assay_http_seconds_sum{route="/api/check"} 1.003`, "assay_http_requests_under_way 1",
 		"assay_http_connections 2", "assay_http_connections_refused_total 3", "assay_database_connections_max 5",
@@ -43,7 +30,7 @@ func TestServiceMetrics(t *testing.T) {
 		"assay_queues_read_timestamp_seconds 0")
 	ready = true
 	observe(Queues{EventsDue: 4, OldestDue: 90 * time.Second, Graph: 6, OldestGraph: time.Second}, time.UnixMilli(1500))
-	want("assay_ready 1", "assay_webhook_events_due 4", "assay_webhook_oldest_due_seconds 90",
+	has(t, m, "assay_ready 1", "assay_webhook_events_due 4", "assay_webhook_oldest_due_seconds 90",
 		"assay_graph_contributions_waiting 6", "assay_graph_oldest_waiting_seconds 1",
 		"assay_queues_read_timestamp_seconds 1.5")
 }

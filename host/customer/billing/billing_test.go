@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"assay/host/store/storetest"
 )
 
 // recorder is an Accounts that records its calls.
@@ -84,9 +86,7 @@ func TestSubscribe(t *testing.T) {
 				t.Fatalf("got %v, want %v", err, test.err)
 			}
 			if test.err != nil {
-				if len(a.begun) != 0 {
-					t.Error("a checkout was stored")
-				}
+				storetest.Expect(t, "a checkout was stored", len(a.begun), 0)
 				return
 			}
 			c := a.begun[0]
@@ -115,18 +115,16 @@ func TestPayValidatesCards(t *testing.T) {
 		field string // the invalid field; "" if the card is accepted
 		text  string
 	}{
-		"visa":             {good, "", ""},
-		"hyphens":          {with(func(c *Card) { c.Number = "5555-5555-5555-4444" }), "", ""},
-		"four-digit year":  {with(func(c *Card) { c.Expiry = "05/2031" }), "", ""},
-		"american express": {with(func(c *Card) { c.Number, c.CVC = "378282246310005", "1234" }), "", ""},
-		"amex, short code": {with(func(c *Card) { c.Number = "378282246310005" }), "cvc", "4 digits"},
-		"real number": {with(func(c *Card) { c.Number = "4111111111111111" }), "number",
-			"Real cards are not accepted"},
-		"empty":    {Card{}, "number", "incomplete"},
-		"letters":  {with(func(c *Card) { c.Number = "4242x" }), "number", "incomplete"},
-		"declined": {with(func(c *Card) { c.Number = "4000000000000002" }), "number", "declined"},
-		"no funds": {with(func(c *Card) { c.Number = "4000000000009995" }), "number",
-			"insufficient funds"},
+		"visa":                  {good, "", ""},
+		"hyphens":               {with(func(c *Card) { c.Number = "5555-5555-5555-4444" }), "", ""},
+		"four-digit year":       {with(func(c *Card) { c.Expiry = "05/2031" }), "", ""},
+		"american express":      {with(func(c *Card) { c.Number, c.CVC = "378282246310005", "1234" }), "", ""},
+		"amex, short code":      {with(func(c *Card) { c.Number = "378282246310005" }), "cvc", "4 digits"},
+		"real number":           {with(func(c *Card) { c.Number = "4111111111111111" }), "number", "Real cards"},
+		"empty":                 {Card{}, "number", "incomplete"},
+		"letters":               {with(func(c *Card) { c.Number = "4242x" }), "number", "incomplete"},
+		"declined":              {with(func(c *Card) { c.Number = "4000000000000002" }), "number", "declined"},
+		"no funds":              {with(func(c *Card) { c.Number = "4000000000009995" }), "number", "insufficient"},
 		"last month":            {with(func(c *Card) { c.Expiry = "04/31" }), "expiry", "past"},
 		"month 13":              {with(func(c *Card) { c.Expiry = "13/34" }), "expiry", "MM / YY"},
 		"no expiry":             {with(func(c *Card) { c.Expiry = "" }), "expiry", "MM / YY"},
@@ -148,9 +146,7 @@ func TestPayValidatesCards(t *testing.T) {
 			if !errors.As(err, &wrong) || wrong.Field != test.field || !strings.Contains(wrong.Reason, test.text) {
 				t.Errorf("got %v", err)
 			}
-			if c != (Change{}) {
-				t.Errorf("a rejected card caused the change %+v", c)
-			}
+			storetest.Expect(t, "a rejected card caused the change", c, (Change{}))
 		})
 	}
 }
@@ -174,28 +170,18 @@ func TestChangeCancelResume(t *testing.T) {
 			t.Parallel()
 			a := &recorder{sub: sub}
 			b, _ := newTest(a)
-			if err := test.call(t.Context(), b); err != nil {
-				t.Fatal(err)
-			}
+			storetest.NoError(t, test.call(t.Context(), b))
 			got := a.applied[0]
-			if got.Event == "" {
-				t.Error("the change has no id")
-			}
+			storetest.Expect(t, "the change has no id", got.Event == "", false)
 			test.want.Event, test.want.At, test.want.Provider = got.Event, testTime, "test"
 			test.want.Subscription, test.want.Customer = sub.ID, sub.Customer
-			if got != test.want {
-				t.Errorf("got %+v, want %+v", got, test.want)
-			}
+			storetest.Expect(t, "change", got, test.want)
 			b.Accounts = &recorder{sub: Subscription{Status: Canceled}}
-			if err := test.call(t.Context(), b); !errors.Is(err, ErrNotPaid) {
-				t.Errorf("with a canceled subscription: %v, want ErrNotPaid", err)
-			}
+			storetest.WantError(t, "with a canceled subscription", test.call(t.Context(), b), ErrNotPaid)
 		})
 	}
 	b, _ := newTest(&recorder{sub: sub})
-	if err := b.ChangePlan(t.Context(), "acct_1", "free"); !errors.Is(err, ErrNoPlan) {
-		t.Errorf("changing to the free plan: %v, want ErrNoPlan", err)
-	}
+	storetest.WantError(t, "changing to the free plan", b.ChangePlan(t.Context(), "acct_1", "free"), ErrNoPlan)
 }
 
 func TestTestCheckoutRejectsEvents(t *testing.T) {
@@ -234,9 +220,7 @@ func TestRefunds(t *testing.T) {
 		!slices.Equal(a.refunded, []string{"sub_2"}) {
 		t.Errorf("RefundDue: %v, refunded %v", err, a.refunded)
 	}
-	if err := b.Apply(t.Context(), Change{Subscription: "sub_2"}); err != nil {
-		t.Error(err)
-	}
+	storetest.NoError(t, b.Apply(t.Context(), Change{Subscription: "sub_2"}))
 }
 
 // A host without a payment provider gives free keys only. What was sold for test cards can be cancelled.
@@ -254,10 +238,6 @@ func TestClosed(t *testing.T) {
 		t.Errorf("checkouts %+v, sells: %v, test mode: %v", a.begun, b.Sells(), b.Provider.Test())
 	}
 	b.Accounts = &recorder{sub: Subscription{ID: "test_sub_1", Status: Active}}
-	if err := b.ChangePlan(t.Context(), "acct_1", "pro"); !errors.Is(err, ErrNotForSale) {
-		t.Errorf("changing the plan: %v, want ErrNotForSale", err)
-	}
-	if err := b.Cancel(t.Context(), "acct_1"); err != nil {
-		t.Errorf("cancelling: %v", err)
-	}
+	storetest.WantError(t, "changing the plan", b.ChangePlan(t.Context(), "acct_1", "pro"), ErrNotForSale)
+	storetest.NoError(t, b.Cancel(t.Context(), "acct_1"))
 }

@@ -1,9 +1,10 @@
 package decision
 
 import (
-	"slices"
 	"testing"
 	"time"
+
+	"assay/host/store/storetest"
 )
 
 func TestForecast(t *testing.T) {
@@ -32,9 +33,7 @@ func TestForecast(t *testing.T) {
 			if n := Forecast(100, test.counts, noon); n != nil {
 				got = *n
 			}
-			if got != test.want {
-				t.Errorf("forecast %d, want %d", got, test.want)
-			}
+			storetest.Expect(t, "forecast", got, test.want)
 		})
 	}
 	last := time.Date(2026, 12, 31, 23, 59, 59, 0, time.UTC)
@@ -51,7 +50,5 @@ func TestDays(t *testing.T) {
 		{"2026-02-27", "a", "domain", "allow", 9}, {"2026-03-03", "a", "domain", "allow", 9}}, first, 3)
 	want := []Day{{Date: first, Allow: 5}, {Date: first.AddDate(0, 0, 1), Review: 1, Block: 4},
 		{Date: first.AddDate(0, 0, 2)}}
-	if !slices.Equal(got, want) {
-		t.Errorf("days %v, want %v", got, want)
-	}
+	storetest.NoDiff(t, "days", want, got)
 }

@@ -6,10 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 const ref = "chk_01KF0HBGZ0Q8WJ3V5N7T9R2M4X"
@@ -51,10 +50,7 @@ func (s *scorer) Rescore(context.Context, string, entity.Entity) (*check.Decisio
 
 func TestValueIsScoredOnce(t *testing.T) {
 	t.Parallel()
-	e, err := entity.Parse(entity.Domain, "example.org", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := storetest.Must(entity.Parse(entity.Domain, "example.org", ""))(t)
 	kept, layers := &records{}, &scorer{}
 	desk := Desk{Store: kept, Scorer: layers}
 	for i, step := range []struct {
@@ -74,9 +70,7 @@ func TestValueIsScoredOnce(t *testing.T) {
 		}
 	}
 	want := []Layer{{Name: "a", Version: "1.0.0", Score: 7, Signals: []string{"a:b:c"}}}
-	if diff := cmp.Diff(want, kept.layers); diff != "" {
-		t.Errorf("layers (-want +got):\n%s", diff)
-	}
+	storetest.NoDiff(t, "layers", want, kept.layers)
 }
 
 func TestNothingIsKeptIfScoringFails(t *testing.T) {
@@ -133,9 +127,7 @@ func TestTallySignals(t *testing.T) {
 		{Layer: "a", Version: "1.0.0", Signal: "a:x:z", Fraud: 1},
 		{Layer: "a", Version: "1.1.0", Signal: "a:x:y", Fraud: 1},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	storetest.NoDiff(t, "difference", want, got)
 	for version, want := range map[string]int{"1.0.0": 2, "1.1.0": 2, "2.0.0": 0} {
 		if got := CountScored(labelled, "a", version); got != want {
 			t.Errorf("a@%s scored %d values, want %d", version, got, want)

@@ -11,6 +11,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 var (
@@ -66,23 +67,15 @@ func newClocked(m *memory) *clocked {
 
 func (c *clocked) load(t testing.TB) *clocked {
 	t.Helper()
-	if err := c.Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, c.Load(t.Context()))
 	return c
 }
 
 // find returns the id of the override that decides, or "".
 func (c *clocked) find(t testing.TB, account string, typ entity.Type, value string) string {
 	t.Helper()
-	e, err := entity.Parse(typ, value, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := c.Find(account, e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := storetest.Must(entity.Parse(typ, value, ""))(t)
+	found := storetest.Must(c.Find(account, e))(t)
 	if found == nil {
 		return ""
 	}
@@ -259,9 +252,7 @@ func TestUnreadOverridesRefuseChecks(t *testing.T) {
 	refused := func(account string, typ entity.Type, value string) bool {
 		t.Helper()
 		e, err := entity.Parse(typ, value, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.NoError(t, err)
 		_, err = x.Find(account, e)
 		var unavailable *check.UnavailableError
 		if err != nil && (!errors.As(err, &unavailable) || unavailable.Reason() != "overrides") {
@@ -303,25 +294,13 @@ func TestLoadReadsWhatChanged(t *testing.T) {
 	x.load(t)
 	m.add(t, "acct_2", "ovr_2", check.Block, Domain, "example.com")
 	x.load(t)
-	if got := x.find(t, "acct_2", entity.Domain, "example.com"); got != "ovr_2" {
-		t.Errorf("found %q after a change", got)
-	}
+	storetest.Expect(t, "override", x.find(t, "acct_2", entity.Domain, "example.com"), "ovr_2")
 	x.at = x.at.Add(reloadInterval)
 	x.load(t)
 	m.entries, m.last = map[string][]Entry{"acct_1": m.entries["acct_1"]}, 1
 	x.load(t)
-	if got := x.find(t, "acct_2", entity.Domain, "example.com"); got != "" {
-		t.Errorf("found %q after the source went back", got)
-	}
-	want := []int64{0, 1, 1, 0, 2, 0}
-	if len(m.asked) != len(want) {
-		t.Fatalf("asked for changes since %v, want %v", m.asked, want)
-	}
-	for i := range want {
-		if m.asked[i] != want[i] {
-			t.Fatalf("asked for changes since %v, want %v", m.asked, want)
-		}
-	}
+	storetest.Expect(t, "override", x.find(t, "acct_2", entity.Domain, "example.com"), "")
+	storetest.NoDiff(t, "changes asked for", []int64{0, 1, 1, 0, 2, 0}, m.asked)
 }
 
 func BenchmarkFind(b *testing.B) {

@@ -8,14 +8,12 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 func target(t testing.TB, kind Kind, value string) Target {
 	t.Helper()
-	parsed, err := ParseTarget(kind, value, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := storetest.Must(ParseTarget(kind, value, ""))(t)
 	return parsed
 }
 

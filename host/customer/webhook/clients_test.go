@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"assay/host/store/storetest"
 )
 
 var update = flag.Bool("update", false, "rewrite the signatures that the clients in sdk verify")
@@ -86,18 +88,11 @@ func TestSignaturesForClients(t *testing.T) {
 	e := json.NewEncoder(&want)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	if err := e.Encode(cases); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, e.Encode(cases))
 	if *update {
-		if err := os.WriteFile(file, want.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		storetest.NoError(t, os.WriteFile(file, want.Bytes(), 0o644))
 	}
-	got, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := storetest.Must(os.ReadFile(file))(t)
 	if !bytes.Equal(got, want.Bytes()) {
 		t.Errorf("%s differs from what a host signs: go test ./host/customer/webhook -run %s -update", file, t.Name())
 	}

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"assay/host/store/storetest"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"assay/host/store/storetest"
 )
 
 // queue is an in-memory Outbox for tests with a fake clock.
@@ -347,9 +346,7 @@ func TestStop(t *testing.T) {
 		go q.add("acct_2", "chk_2")
 		stop()
 		storetest.Expect(t, "stopping took", time.Since(began), 4*time.Second-pollInterval/2)
-		if diff := cmp.Diff([]int{1, 0}, []int{len(q.times("chk_1")), len(q.times("chk_2"))}); diff != "" {
-			t.Errorf("attempts (-want +got):\n%s", diff)
-		}
+		storetest.NoDiff(t, "attempts", []int{1, 0}, []int{len(q.times("chk_1")), len(q.times("chk_2"))})
 	})
 }
 

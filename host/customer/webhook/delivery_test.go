@@ -3,14 +3,11 @@ package webhook_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,13 +29,9 @@ type deployment struct {
 func deploy(t testing.TB, url string) *deployment {
 	t.Helper()
 	d, stop, err := start(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		storetest.NoError(t, stop())
 	})
 	return d
 }
@@ -133,115 +126,5 @@ func TestDelivery(t *testing.T) {
 			t.Errorf("%s was sent at %v, want twice, a second apart", ref, times)
 		}
 		mu.Unlock()
-	}
-}
-
-// BenchmarkFirstAttempt measures the time from the response to a check to the arrival of its event, with 1,000
-// endpoints of which some hang. The ledger, the delivery and the receivers run in one process, over Postgres and
-// sockets.
-func BenchmarkFirstAttempt(b *testing.B) {
-	const endpoints, perSecond, seconds = 1000, 200, 20
-	for _, hanging := range []int{0, 100} {
-		b.Run(fmt.Sprintf("hanging=%d", hanging), func(b *testing.B) {
-			for range b.N {
-				d := deploy(b, postgrestest.Database(b))
-				var mu sync.Mutex
-				answered, arrived := map[string]time.Time{}, map[string]time.Time{}
-				var hung atomic.Int32
-				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if r.URL.Path == "/hangs" {
-						hung.Add(1)
-						_, _ = io.Copy(io.Discard, r.Body)
-						<-r.Context().Done()
-						return
-					}
-					mu.Lock()
-					arrived[r.Header.Get("webhook-id")] = time.Now()
-					mu.Unlock()
-				}))
-				b.Cleanup(server.Close)
-				callers := make([]check.Caller, endpoints)
-				for i := range callers {
-					path := "/accepts"
-					if i < hanging {
-						path = "/hangs"
-					}
-					callers[i] = d.subscribe(b, server.URL+path)
-				}
-				b.ResetTimer()
-				var wg sync.WaitGroup
-				tick := time.NewTicker(time.Second / perSecond)
-				for i := range perSecond * seconds {
-					<-tick.C
-					account := (i * 7919) % endpoints
-					wg.Go(func() {
-						ref := check.NewRef()
-						if err := d.block(context.Background(), callers[account], ref); err != nil {
-							b.Error(err)
-							return
-						}
-						if account >= hanging {
-							mu.Lock()
-							answered[ref] = time.Now()
-							mu.Unlock()
-						}
-					})
-				}
-				tick.Stop()
-				wg.Wait()
-				storetest.Until(b, "all healthy endpoints have their events", func() bool {
-					mu.Lock()
-					defer mu.Unlock()
-					return len(arrived) == len(answered)
-				})
-				b.StopTimer()
-				delays := make([]time.Duration, 0, len(answered))
-				for ref, at := range answered {
-					delays = append(delays, arrived[ref].Sub(at))
-				}
-				slices.Sort(delays)
-				ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-				b.ReportMetric(ms(delays[len(delays)/2]), "p50-ms")
-				b.ReportMetric(ms(delays[len(delays)*99/100]), "p99-ms")
-				b.ReportMetric(ms(delays[len(delays)-1]), "max-ms")
-				b.ReportMetric(float64(hung.Load()), "hanging-attempts")
-				server.CloseClientConnections()
-			}
-		})
-	}
-}
-
-// BenchmarkSchedule measures how late retries begin, relative to 1, 4 and 16 seconds after the previous response, for
-// 100 events whose receiver refuses all attempts.
-func BenchmarkSchedule(b *testing.B) {
-	for range b.N {
-		d := deploy(b, postgrestest.Database(b))
-		var mu sync.Mutex
-		got := map[string][]time.Time{}
-		total := 0
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			mu.Lock()
-			got[r.Header.Get("webhook-id")] = append(got[r.Header.Get("webhook-id")], time.Now())
-			total++
-			mu.Unlock()
-			w.WriteHeader(http.StatusInternalServerError)
-		}))
-		b.Cleanup(server.Close)
-		const events = 100
-		for range events {
-			storetest.NoError(b, d.block(b.Context(), d.subscribe(b, server.URL), check.NewRef()))
-		}
-		storetest.Until(b, "every event was sent four times",
-			func() bool { mu.Lock(); defer mu.Unlock(); return total == 4*events })
-		var late []time.Duration
-		for _, times := range got {
-			for i, wait := range []time.Duration{time.Second, 4 * time.Second, 16 * time.Second} {
-				late = append(late, times[i+1].Sub(times[i])-wait)
-			}
-		}
-		slices.Sort(late)
-		for name, at := range map[string]int{"earliest-ms": 0, "p50-ms": len(late) / 2, "latest-ms": len(late) - 1} {
-			b.ReportMetric(float64(late[at].Microseconds())/1000, name)
-		}
 	}
 }

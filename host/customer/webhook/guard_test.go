@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"assay/host/store/storetest"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -17,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"assay/host/store/storetest"
 )
 
 // forbidden are addresses of every kind that must not be called.

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"assay/host/store/storetest"
 	"context"
 	"net"
 	"net/http"
@@ -11,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"assay/host/store/storetest"
 )
 
 // listen serves HTTP on an address until the test ends.

@@ -1,12 +1,11 @@
 package webhook
 
 import (
-	"assay/host/store/storetest"
 	"net/http"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"assay/host/store/storetest"
 )
 
 // The expected values were computed with Python's hmac module. The first one is from the tests of the Standard Webhooks
@@ -29,9 +28,7 @@ func TestSign(t *testing.T) {
 		"Webhook-Timestamp":   {"1800000000"},
 		"Webhook-Signature":   {"v1,W1jLYWowz5YMzEGu4bdtrE/N5itM+YxtenBeAK/FCYw="},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("headers (-want +got):\n%s", diff)
-	}
+	storetest.NoDiff(t, "headers", want, got)
 	d.Secrets = []string{"whsec_c2VjcmV0IHR3bw==", "whsec_c2VjcmV0IG9uZQ=="}
 	got = http.Header{}
 	sign(got, d, at)
@@ -39,7 +36,5 @@ func TestSign(t *testing.T) {
 	want.Set("X-Service-Signature-Previous", "sha256=012d96f639f336ff7e2344a232a5011b8483eabd234eca2043fed85bdb41a7f6")
 	want.Set("Webhook-Signature", "v1,YSqtC9crfDnDJ6FkkuNcysPVWcHqYHt3wBnmO6QVheY= "+
 		"v1,W1jLYWowz5YMzEGu4bdtrE/N5itM+YxtenBeAK/FCYw=")
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("headers with two secrets (-want +got):\n%s", diff)
-	}
+	storetest.NoDiff(t, "headers with two secrets", want, got)
 }

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"assay/host/store/storetest"
 )
 
 func text(s string) http.Handler {
@@ -22,17 +24,12 @@ func text(s string) http.Handler {
 func start(t *testing.T, cfg Config) (url string, s *Server) {
 	t.Helper()
 	cfg.Metrics, cfg.Logger = text("metrics "), slog.New(slog.NewTextHandler(t.Output(), nil))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s = New(cfg)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	t.Cleanup(func() {
-		if err := errors.Join(s.Shutdown(context.Background()), <-served); err != nil {
-			t.Error(err)
-		}
+		storetest.NoError(t, errors.Join(s.Shutdown(context.Background()), <-served))
 	})
 	return "http://" + l.Addr().String(), s
 }
@@ -40,23 +37,14 @@ func start(t *testing.T, cfg Config) (url string, s *Server) {
 // send makes a GET request with headers, of which Host is the server's name.
 func send(t *testing.T, url string, headers ...string) (status int, header http.Header, body string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := storetest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody))(t)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	r.Host = r.Header.Get("Host")
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := storetest.Must(http.DefaultClient.Do(r))(t)
 	defer response.Body.Close()
-	all, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := storetest.Must(io.ReadAll(response.Body))(t)
 	return response.StatusCode, response.Header, string(all)
 }
 
@@ -94,14 +82,9 @@ func TestPaths(t *testing.T) {
 	if _, _, body := send(t, url+"/debug/pprof/cmdline"); strings.Contains(body, "-test.") {
 		t.Errorf("the arguments of the process are shown: %s", body)
 	}
-	response, err := http.Post(url+"/metrics", "text/plain", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := storetest.Must(http.Post(url+"/metrics", "text/plain", http.NoBody))(t)
 	_ = response.Body.Close()
-	if response.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("POST /metrics: status %d", response.StatusCode)
-	}
+	storetest.Expect(t, "POST /metrics: status", response.StatusCode, http.StatusMethodNotAllowed)
 }
 
 func TestReadiness(t *testing.T) {
@@ -192,64 +175,46 @@ func TestProfilesOfOtherSites(t *testing.T) {
 	}
 }
 
-// A profile that is being recorded does not delay the stop of a host.
-func TestShutdownEndsProfiles(t *testing.T) {
+// A profile that is being recorded does not delay the stop of a host. A handler that ignores the end of its context is
+// cut off.
+func TestShutdownDuringRequests(t *testing.T) {
 	t.Parallel()
-	entered := make(chan struct{})
-	url, s := start(t, Config{Operator: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		close(entered)
-		<-r.Context().Done() // as net/http/pprof waits
-	})})
-	done := make(chan error, 1)
-	go func() {
-		response, err := http.Get(url + "/operator")
-		if err == nil {
-			err = response.Body.Close()
-		}
-		done <- err
-	}()
-	<-entered
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := errors.Join(s.Shutdown(ctx), ctx.Err(), <-done); err != nil {
-		t.Error(err)
-	}
-}
-
-// A handler that ignores the end of its context is cut off.
-func TestShutdownHasALimit(t *testing.T) {
-	t.Parallel()
-	entered, leave := make(chan struct{}), make(chan struct{})
+	leave := make(chan struct{})
 	defer close(leave)
-	url, s := start(t, Config{Operator: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		close(entered)
-		<-leave
-	})})
-	done := make(chan error, 1)
-	go func() {
-		response, err := http.Get(url + "/operator")
-		if err == nil {
-			_ = response.Body.Close()
+	for name, hold := range map[string]func(ctx context.Context){
+		"a profile":       func(ctx context.Context) { <-ctx.Done() }, // as net/http/pprof waits
+		"a stuck handler": func(context.Context) { <-leave },
+	} {
+		entered := make(chan struct{})
+		url, s := start(t, Config{Operator: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			close(entered)
+			hold(r.Context())
+		})})
+		done := make(chan error, 1)
+		go func() {
+			response, err := http.Get(url + "/operator")
+			if err == nil {
+				err = response.Body.Close()
+			}
+			done <- err
+		}()
+		<-entered
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		stuck := name != "a profile"
+		if stuck {
+			cancel()
 		}
-		done <- err
-	}()
-	<-entered
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := s.Shutdown(ctx); err != nil {
-		t.Error(err)
-	}
-	if err := <-done; err == nil {
-		t.Error("a request that was cut off got a response")
+		storetest.NoError(t, s.Shutdown(ctx))
+		if err := <-done; (err != nil) != stuck || (ctx.Err() != nil) != stuck {
+			t.Errorf("%s: the request ended with %v, %v", name, err, ctx.Err())
+		}
 	}
 }
 
 func TestListen(t *testing.T) {
 	t.Parallel()
-	busy, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	busy := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer busy.Close()
 	port := busy.Addr().(*net.TCPAddr).Port
 	before := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port - 1}

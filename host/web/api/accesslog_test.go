@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"assay/host/access/admission"
+	"assay/host/store/storetest"
 )
 
 // line is a request's line in the log, without the members that differ from run to run.
@@ -21,80 +22,40 @@ type line struct {
 
 func TestAccessLog(t *testing.T) {
 	t.Parallel()
+	const check = "/api/check"
 	const secretHead = "POST /api/check HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer key-secret\r\n"
+	request := func(request, key string, headers ...string) func(*site) {
+		return func(s *site) { s.ask(t, key, request, exampleBody, headers...) }
+	}
+	body := func(body string) func(*site) { return func(s *site) { s.check(t, body) } }
+	raw := func(head string) func(*site) { return func(s *site) { s.exchange(t, secretHead+head) } }
 	for name, test := range map[string]struct {
 		send func(*site)
 		want line
 	}{
-		"check": {
-			func(s *site) { s.check(t, exampleBody) },
-			line{Level: "INFO", Method: "POST", Route: "/api/check", Status: 200, Account: goodKey, Ref: "chk"},
-		},
-		"check without a key": {
-			func(s *site) { s.send(t, "POST", "/api/check-public", exampleBody, "X-Forwarded-For", "198.51.100.77") },
-			line{Level: "INFO", Method: "POST", Route: "/api/check-public", Status: 200, Ref: "chk"},
-		},
-		"key in the query": {
-			func(s *site) { s.send(t, "POST", "/api/check?key=key-secret&domain=example.com", exampleBody) },
-			line{Level: "INFO", Method: "POST", Route: "/api/check", Status: 401},
-		},
-		"unknown key": {
-			func(s *site) { s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer key-secret") },
-			line{Level: "INFO", Method: "POST", Route: "/api/check", Status: 401},
-		},
-		"invalid value": {
-			func(s *site) { s.check(t, `{"domain":"example.com\u0000"}`) },
-			line{Level: "INFO", Method: "POST", Route: "/api/check", Status: 400, Account: goodKey},
-		},
-		"overloaded": {
-			func(s *site) { s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+busyKey) },
-			line{Level: "WARN", Method: "POST", Route: "/api/check", Status: 503, Account: busyKey,
-				Error: admission.ErrBusy.Error()},
-		},
-		"a layer that could not be asked": {
-			func(s *site) { s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+lateKey) },
-			line{Level: "WARN", Method: "POST", Route: "/api/check", Status: 503, Account: lateKey,
-				Error: "layer slow@1.0.0 unavailable: more processor time"},
-		},
-		"internal error with its cause": {
-			func(s *site) { s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+failKey) },
-			line{Level: "ERROR", Method: "POST", Route: "/api/check", Status: 500, Account: failKey, Ref: "chk",
-				Error: "check " + knownRef + ": " + secret},
-		},
-		"panic": {
-			func(s *site) { s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+panicKey) },
-			line{Level: "ERROR", Method: "POST", Route: "/api/check", Status: 500, Account: panicKey, Ref: "chk",
-				Error: "panic: " + secret},
-		},
-		"not ready": {
-			func(s *site) { s.send(t, "GET", "/readyz", "") },
-			line{Level: "WARN", Method: "GET", Route: "/readyz", Status: 503,
-				Error: "database: " + secret},
-		},
-		"unknown path": {
-			func(s *site) { s.send(t, "GET", "/key-secret/example.com", "") },
-			line{Level: "INFO", Method: "GET", Status: 404},
-		},
-		"unknown method": {
-			func(s *site) { s.send(t, "KEY-SECRET", "/api/check", "") },
-			line{Level: "INFO", Method: "other", Route: "/api/check", Status: 405},
-		},
-		"malformed head": {
-			func(s *site) {
-				s.exchange(t, secretHead+"example.com\r\n\r\n")
-			},
-			line{Level: "INFO", Status: 400},
-		},
-		"malformed head that can be parsed": {
-			func(s *site) {
-				s.exchange(t, secretHead+"A: b\r\n example.com\r\n\r\n")
-			},
-			line{Level: "INFO", Method: "POST", Route: "/api/check", Status: 400},
-		},
-		"large body": {
-			func(s *site) { s.check(t, strings.Repeat(" ", maxBody+1)) },
-			line{Level: "INFO", Method: "POST", Route: "/api/check", Status: 413},
-		},
+		"check": {body(exampleBody), line{"INFO", "POST", check, goodKey, "chk", "", 200}},
+		"check without a key": {request("POST /api/check-public", "", "X-Forwarded-For", "198.51.100.77"),
+			line{"INFO", "POST", "/api/check-public", "", "chk", "", 200}},
+		"key in the query": {request("POST /api/check?key=key-secret&domain=example.com", ""),
+			line{"INFO", "POST", check, "", "", "", 401}},
+		"unknown key":   {request("POST /api/check", "key-secret"), line{"INFO", "POST", check, "", "", "", 401}},
+		"invalid value": {body(`{"domain":"example.com\u0000"}`), line{"INFO", "POST", check, goodKey, "", "", 400}},
+		"overloaded": {request("POST /api/check", busyKey),
+			line{"WARN", "POST", check, busyKey, "", admission.ErrBusy.Error(), 503}},
+		"a layer that could not be asked": {request("POST /api/check", lateKey),
+			line{"WARN", "POST", check, lateKey, "", "layer slow@1.0.0 unavailable: more processor time", 503}},
+		"internal error with its cause": {request("POST /api/check", failKey),
+			line{"ERROR", "POST", check, failKey, "chk", "check " + knownRef + ": " + secret, 500}},
+		"panic": {request("POST /api/check", panicKey),
+			line{"ERROR", "POST", check, panicKey, "chk", "panic: " + secret, 500}},
+		"not ready": {request("GET /readyz", ""),
+			line{"WARN", "GET", "/readyz", "", "", "database: " + secret, 503}},
+		"unknown path":   {request("GET /key-secret/example.com", ""), line{"INFO", "GET", "", "", "", "", 404}},
+		"unknown method": {request("KEY-SECRET /api/check", ""), line{"INFO", "other", check, "", "", "", 405}},
+		"malformed head": {raw("example.com\r\n\r\n"), line{Level: "INFO", Status: 400}},
+		"malformed head that can be parsed": {raw("A: b\r\n example.com\r\n\r\n"),
+			line{"INFO", "POST", check, "", "", "", 400}},
+		"large body": {body(strings.Repeat(" ", maxBody+1)), line{"INFO", "POST", check, "", "", "", 413}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -108,9 +69,7 @@ func TestAccessLog(t *testing.T) {
 			if err := json.Unmarshal([]byte(logged), &entry); err != nil {
 				t.Fatalf("not one line of JSON: %v: %s", err, logged)
 			}
-			if err := json.NewDecoder(bytes.NewBufferString(logged)).Decode(&got); err != nil {
-				t.Fatal(err)
-			}
+			storetest.NoError(t, json.NewDecoder(bytes.NewBufferString(logged)).Decode(&got))
 			if got.Ref != "" {
 				got.Ref = got.Ref[:3]
 			}
@@ -147,17 +106,13 @@ func TestStatusEndpoints(t *testing.T) {
 	if r.status != 503 || r.failure(t).Error != "not ready" {
 		t.Errorf("/readyz: status %d: %s", r.status, r.body)
 	}
-	if r := unready.send(t, "GET", "/healthz", ""); r.status != 200 {
-		t.Errorf("/healthz: status %d", r.status)
-	}
+	unready.send(t, "GET", "/healthz", "").is(t, "/healthz", 200)
 }
 
 func TestNotReadyWhileShuttingDown(t *testing.T) {
 	t.Parallel()
 	s := New(Config{Checker: &checker{}, Keys: keys{}, Public: &public{}})
-	if err := s.Shutdown(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, s.Shutdown(context.Background()))
 	status, body := answerTo(s.ready(nil))
 	if status != 503 || body.Error != "not ready" {
 		t.Errorf("status %d: %s", status, body.Error)

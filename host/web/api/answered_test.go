@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/valyala/fasthttp"
+
+	"assay/host/store/storetest"
 )
 
 // Routes are few, whatever clients ask for: each is a label of metrics, and each value of a label takes memory.
@@ -44,6 +46,8 @@ func TestAnswered(t *testing.T) {
 		{"GET", "/api/check", "", nil, "/api/check 405"},
 		{"GET", "/gdpr/export?ref=" + unknownRef, "", []string{"Authorization", "Bearer " + goodKey},
 			"/gdpr/export 404"},
+		{"GET", "/api/checks/" + knownRef, "", []string{"Authorization", "Bearer " + goodKey}, "/api/checks/{ref} 200"},
+		{"GET", "/api/checks/nonsense", "", []string{"Authorization", "Bearer " + goodKey}, "/api/checks/{ref} 400"},
 		{"GET", "/", "", nil, "pages 200"},
 		{"GET", "/static/page.css", "", nil, "pages 200"},
 		{"GET", "/broken", "", nil, "pages 500"},
@@ -77,9 +81,7 @@ func TestLoad(t *testing.T) {
 		<-leave
 	}})
 	c := s.dial(t)
-	if _, err := io.WriteString(c, "GET /slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(io.WriteString(c, "GET /slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))(t)
 	<-entered
 	readRepliesOrReset(t, s.dial(t)) // is refused
 	wantLoad := func(when string, want [3]int) {

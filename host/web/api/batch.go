@@ -28,10 +28,7 @@ func (s *Server) checkBatch(c *fiber.Ctx) error {
 }
 
 func (s *Server) answerBatch(work context.Context, c *fiber.Ctx, caller check.Caller) error {
-	if err := vetContent(&c.Request().Header); err != nil {
-		return err
-	}
-	items, err := decodeBatch(c.Request().Body())
+	items, err := read(c.Request(), decodeBatch)
 	if err != nil {
 		return err
 	}

@@ -3,17 +3,15 @@ package api
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"assay/host/store/storetest"
 )
 
 func (s *site) batch(t testing.TB, body string) reply {
 	t.Helper()
-	return s.send(t, http.MethodPost, batchPath, body, "Authorization", "Bearer "+goodKey, "Content-Type",
-		"application/json")
+	return s.ask(t, goodKey, "POST "+batchPath, body, "Content-Type", "application/json")
 }
 
 func TestBatch(t *testing.T) {
@@ -30,9 +28,7 @@ func TestBatch(t *testing.T) {
 	var body struct {
 		Results []struct{ Type, Query, Ref, Error string }
 	}
-	if err := json.Unmarshal([]byte(r.body), &body); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, json.Unmarshal([]byte(r.body), &body))
 	var got []string
 	for _, a := range body.Results {
 		got = append(got, strings.TrimSpace(fmt.Sprint(a.Type, " ", a.Query, " ", a.Error)))
@@ -50,9 +46,7 @@ func TestBatch(t *testing.T) {
 		"domain: must not contain control characters",
 		"the request must be a JSON object, not null",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	storetest.NoDiff(t, "difference", want, got)
 	if seen := s.checker.requests(); len(seen) != 2 || seen[0].Country != "FR" || seen[0].Caller.Account != goodKey {
 		t.Errorf("checked %+v", seen)
 	}
@@ -78,18 +72,9 @@ func TestInvalidBatch(t *testing.T) {
 			"a name occurs twice in one object, near byte 30"},
 		"trailing data": {many(1) + "{}", "the body must be one JSON object, with nothing after it"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := s.batch(t, test.body)
-			r.wellBehaved(t)
-			if r.status != 400 || r.failure(t).Error != test.want {
-				t.Errorf("status %d: %s", r.status, r.body)
-			}
-		})
+		storetest.Expect(t, name, s.rejects(t, "POST "+batchPath, test.body, test.want), test.want)
 	}
-	if seen := s.checker.requests(); len(seen) != 0 {
-		t.Errorf("checked %+v", seen)
-	}
+	storetest.Expect(t, "checked", len(s.checker.requests()), 0)
 }
 
 func TestLargestBatch(t *testing.T) {

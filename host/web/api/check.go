@@ -49,7 +49,7 @@ func newResult(d *check.Decision) result {
 // check serves POST /api/check. It authenticates the caller before it reads the body.
 func (s *Server) check(c *fiber.Ctx) error {
 	return s.admitted(c, s.cfg.CheckTimeout, func(work context.Context, caller check.Caller) error {
-		q, err := readQuery(c.Request())
+		q, err := read(c.Request(), decode)
 		if err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func (s *Server) checkPublic(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	q, err := readQuery(c.Request())
+	q, err := read(c.Request(), decode)
 	if err != nil {
 		return err
 	}
@@ -201,10 +201,10 @@ func (s *Server) scoreCheck(
 // renderCheck returns the body that answers a single check.
 func renderCheck(answers []check.Answer) []byte { return encode(newResult(answers[0].Decision)) }
 
-// readQuery reads a check request. It does not use fiber's Body method, which decompresses without limit.
-func readQuery(r *fasthttp.Request) (query, error) {
+// read reads a body. It does not use fiber's Body method, which decompresses without limit.
+func read[T any](r *fasthttp.Request, decode func(body []byte) (T, error)) (v T, err error) {
 	if err := vetContent(&r.Header); err != nil {
-		return query{}, err
+		return v, err
 	}
 	return decode(r.Body())
 }

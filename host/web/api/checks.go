@@ -41,10 +41,7 @@ func (s *Server) searchChecks(c *fiber.Ctx) error {
 		return errNotFound
 	}
 	return s.keyed(c, func(work context.Context, caller check.Caller) error {
-		if err := vetContent(&c.Request().Header); err != nil {
-			return err
-		}
-		q, err := decodeQuery(c.Request().Body())
+		q, err := read(c.Request(), decodeQuery)
 		if err != nil {
 			return err
 		}

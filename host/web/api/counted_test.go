@@ -96,9 +96,7 @@ func TestRequestsAreCountedOnce(t *testing.T) {
 	storetest.Expect(t, "counted checks", storetest.Value[int](t, conn, "SELECT sum(used)::int FROM quota_usage"), want)
 	t.Logf("%d requests with %d checks: %d attempts, %d answers lost, %d replayed, %d refused or in doubt, %d hosts "+
 		"replaced", requests, want, c.attempts.Load(), c.lost.Load(), c.replayed.Load(), c.failed.Load(), replacements)
-	if c.lost.Load() == 0 || c.replayed.Load() == 0 {
-		t.Error("no answer was lost or replayed")
-	}
+	storetest.Expect(t, "no answer was lost or replayed", c.lost.Load() == 0 || c.replayed.Load() == 0, false)
 }
 
 var reference = regexp.MustCompile(`"ref":"(chk_[^"]+)"`)
@@ -295,15 +293,11 @@ func TestReplayFromTheDatabase(t *testing.T) {
 					again.body)
 			}
 		}
-		if r := send(1, request[0], request[1]+" ", name); r.status != 409 {
-			t.Errorf("%s: another request got %d: %s", name, r.status, r.body)
-		}
+		send(1, request[0], request[1]+" ", name).is(t, name, 409)
 	}
 	used := func() int { return storetest.Value[int](t, conn, "SELECT sum(used)::int FROM quota_usage") }
 	storetest.Expect(t, "counted checks", used(), 4)
-	if r := send(0, "/api/check", jane, "new"); r.status != 429 {
-		t.Errorf("a new check beyond the quota got %d: %s", r.status, r.body)
-	}
+	send(0, "/api/check", jane, "new").is(t, "a new check beyond the quota", 429)
 	storetest.Must(conn.Exec(t.Context(), "UPDATE accounts SET quota = 5"))(t)
 	if r := send(1, "/api/check", jane, "new"); r.status != 200 || r.header.Get("Idempotent-Replayed") != "" {
 		t.Errorf("the same key, which was refused before, got %d: %s", r.status, r.body)

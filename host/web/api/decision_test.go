@@ -2,45 +2,27 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"assay/host/check"
 	"assay/host/customer/decision"
 	"assay/host/customer/feedback"
 	"assay/host/customer/privacy"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 // decisions knows every check but unknownRef, of which only knownRef has a review, and records its calls.
-type decisions struct {
-	mu   sync.Mutex
-	seen []string
-}
+type decisions struct{ calls }
 
 func (d *decisions) call(c check.Caller, ref, format string, args ...any) error {
-	d.mu.Lock()
-	d.seen = append(d.seen, strings.TrimSpace(fmt.Sprintf(format, args...)))
-	d.mu.Unlock()
-	switch {
-	case c.Account == failKey:
-		return errors.New(secret)
-	case ref == unknownRef:
-		return fmt.Errorf("reading: %w", feedback.ErrUnknownCheck)
+	if err := d.add(c.Account, format, args...); err != nil || ref != unknownRef {
+		return err
 	}
-	return nil
-}
-
-func (d *decisions) requests() []string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return append([]string(nil), d.seen...)
+	return fmt.Errorf("reading: %w", feedback.ErrUnknownCheck)
 }
 
 func valueOf(e *entity.Entity) string {
@@ -120,7 +102,8 @@ func TestDecisions(t *testing.T) {
 	const review = `{"ref":"` + knownRef + `","state":"asked","reason":"why?","asked_at":` + at +
 		`,"taken_at":null,"settled_at":null,"finding":null}`
 	const cursor = "2026-01-15T10:30:00.123Z_" + knownRef
-	for _, test := range []struct{ request, body, call, answer string }{
+	d := &decisions{}
+	start(t, Config{Decisions: d, Explainer: d}).converse(t, &d.calls, []dialog{
 		{"POST /api/checks/search", `{}`, "search    -62135596800--62135596800   50",
 			`{"checks":[{` + recorded + `}],"next":"` + cursor + `"}`},
 		{"POST /api/checks/search", `{"verdict":"block","type":"email","key":"key_1","from":"2026-01-01T00:00:00Z",` +
@@ -139,28 +122,7 @@ func TestDecisions(t *testing.T) {
 		{"POST /gdpr/review", `{"ref":"` + knownRef + `","reason":"jane's address"}`,
 			"ask " + knownRef + " jane's address", review},
 		{"GET /gdpr/review?ref=" + knownRef, "", "review " + knownRef, review},
-	} {
-		t.Run(test.request+" "+test.body, func(t *testing.T) {
-			t.Parallel()
-			d := &decisions{}
-			s := start(t, Config{Decisions: d, Explainer: d})
-			method, path, _ := strings.Cut(test.request, " ")
-			r := s.send(t, method, path, test.body, "Authorization", "Bearer "+goodKey)
-			r.wellBehaved(t)
-			if r.status != 200 {
-				t.Fatalf("status %d: %s", r.status, r.body)
-			}
-			if diff := cmp.Diff([]string{test.call}, d.requests()); diff != "" {
-				t.Errorf("calls (-want +got):\n%s", diff)
-			}
-			if test.answer != "" && r.body != test.answer {
-				t.Errorf("answered %s\nwant %s", r.body, test.answer)
-			}
-			if log := s.log.text(); strings.Contains(log, "jane") || strings.Contains(log, "4915") {
-				t.Errorf("the log contains the value or the reason: %s", log)
-			}
-		})
-	}
+	}, "jane", "4915")
 }
 
 func TestInvalidDecisionRequests(t *testing.T) {
@@ -206,49 +168,19 @@ func TestInvalidDecisionRequests(t *testing.T) {
 		{"GET /gdpr/review", "", "ref: must be given once, not 0 times"},
 		{"GET /gdpr/review?ref=x", "", badRef},
 	} {
-		method, path, _ := strings.Cut(test.request, " ")
-		r := s.send(t, method, path, test.body, "Authorization", "Bearer "+goodKey)
-		r.wellBehaved(t)
-		if got := r.failure(t).Error; r.status != 400 || !strings.HasPrefix(got, test.want) {
-			t.Errorf("%s %s: %d %q, want 400 %q", test.request, test.body, r.status, got, test.want)
-		}
+		s.rejects(t, test.request, test.body, test.want)
 	}
-	if seen := d.requests(); len(seen) != 0 {
-		t.Errorf("unexpected calls %v", seen)
-	}
+	storetest.Expect(t, "unexpected calls", len(d.seen), 0)
 	for request, allow := range map[string]string{
 		"GET /api/checks/search": "POST", "POST /api/checks/" + knownRef: "GET, HEAD",
 		"DELETE /gdpr/review": "GET, HEAD, POST", "GET /gdpr/explain": "POST",
 	} {
-		method, path, _ := strings.Cut(request, " ")
-		r := s.send(t, method, path, "", "Authorization", "Bearer "+goodKey)
+		r := s.ask(t, goodKey, request, "")
 		if r.status != 405 || r.header.Get("Allow") != allow {
 			t.Errorf("%s: %d, Allow %q, want 405 and %q", request, r.status, r.header.Get("Allow"), allow)
 		}
 	}
 	for _, path := range []string{"/api/checks/", "/api/checks", "/api/checks/" + knownRef + "/x"} {
-		if r := s.send(t, "GET", path, "", "Authorization", "Bearer "+goodKey); r.status != 404 {
-			t.Errorf("GET %s: %d, want 404", path, r.status)
-		}
-	}
-}
-
-// The path of a check must not become a label of metrics.
-func TestRouteOfCheck(t *testing.T) {
-	t.Parallel()
-	var mu sync.Mutex
-	routes := map[string]int{}
-	s := start(t, Config{Decisions: &decisions{}, Answered: func(route string, _ int, _ time.Duration) {
-		mu.Lock()
-		defer mu.Unlock()
-		routes[route]++
-	}})
-	for _, ref := range []string{knownRef, unknownRef, "nonsense"} {
-		s.send(t, "GET", "/api/checks/"+ref, "", "Authorization", "Bearer "+goodKey)
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if diff := cmp.Diff(map[string]int{"/api/checks/{ref}": 3}, routes); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		s.ask(t, goodKey, "GET "+path, "").is(t, "GET", 404)
 	}
 }

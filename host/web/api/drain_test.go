@@ -5,12 +5,13 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"assay/host/store/storetest"
 )
 
 // A draining server is not ready, serves open and new connections as before, and asks clients to close theirs.
@@ -21,36 +22,22 @@ func TestDrainServes(t *testing.T) {
 	reader := bufio.NewReader(open)
 	ask(t, open, reader)
 	s.Drain()
-	if r := s.send(t, "GET", "/readyz", ""); r.status != 503 {
-		t.Errorf("readyz: %d %s", r.status, r.body)
-	}
+	s.send(t, "GET", "/readyz", "").is(t, "readyz", 503)
 	if log := s.log.String(); strings.Contains(log, "/readyz") {
 		t.Errorf("load balancers that ask fill the log: %s", log)
 	}
-	if r := s.send(t, "GET", "/healthz", ""); r.status != 200 {
-		t.Errorf("healthz: %d", r.status)
-	}
-	if r := s.check(t, exampleBody); r.status != 200 {
-		t.Errorf("a check on a new connection: %d %s", r.status, r.body)
-	}
+	s.send(t, "GET", "/healthz", "").is(t, "healthz", 200)
+	s.check(t, exampleBody).is(t, "a check on a new connection", 200)
 	if r := ask(t, open, reader); r.status != 200 || !r.closes {
 		t.Errorf("on an open connection: status %d, announced the end: %v", r.status, r.closes)
 	}
-	if _, err := reader.ReadByte(); !errors.Is(err, io.EOF) {
-		t.Errorf("the connection stays open: %v", err)
-	}
+	storetest.WantError(t, "the connection stays open", storetest.ErrorOf(reader.ReadByte()), io.EOF)
 }
 
 // Clients that stop using a server when it announces the end of their connection lose no request.
 func TestDrainLosesNoRequest(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &site{addr: l.Addr().String(), Server: New(Config{Checker: &checker{}, Keys: keys{}, Public: &public{}})}
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
+	s, served := begin(t, Config{})
 	const clients, atLeast = 16, 50
 	var warm, left sync.WaitGroup
 	var sent atomic.Int64
@@ -89,11 +76,6 @@ func TestDrainLosesNoRequest(t *testing.T) {
 	warm.Wait()
 	s.Drain()
 	left.Wait()
-	if err := s.Shutdown(context.Background()); err != nil {
-		t.Errorf("Shutdown: %v", err)
-	}
-	if err := <-served; err != nil {
-		t.Errorf("Serve: %v", err)
-	}
+	storetest.NoError(t, errors.Join(s.Shutdown(context.Background()), <-served))
 	t.Logf("%d requests of %d clients", sent.Load(), clients)
 }

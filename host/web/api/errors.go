@@ -37,8 +37,7 @@ var (
 	errSlow      = &refusal{fasthttp.StatusRequestTimeout, "the request did not arrive in time"}
 	errMediaType = &refusal{fasthttp.StatusUnsupportedMediaType,
 		"the body must be JSON in UTF-8, sent as Content-Type: application/json"}
-	errEncoding = &refusal{fasthttp.StatusUnsupportedMediaType,
-		"the body must not have a Content-Encoding"}
+	errEncoding     = &refusal{fasthttp.StatusUnsupportedMediaType, "the body must not have a Content-Encoding"}
 	errHeadTooLarge = &refusal{fasthttp.StatusRequestHeaderFieldsTooLarge,
 		fmt.Sprintf("the request line and headers exceed %d bytes or %d headers", maxHead, maxHeaders)}
 	errVersion = &refusal{fasthttp.StatusBadRequest, "only HTTP/1.1 and HTTP/1.0 are supported"}
@@ -106,6 +105,24 @@ type refused struct {
 	RequestID string `json:"request_id,omitempty"`
 }
 
+// plainErrors are errors whose text is for the client. The first that fits counts.
+var plainErrors = []struct {
+	err    error
+	status int
+}{
+	{privacy.ErrUnknownRequest, fasthttp.StatusNotFound},
+	{privacy.ErrNoExport, fasthttp.StatusNotFound},
+	{privacy.ErrUnknownSubject, fasthttp.StatusNotFound},
+	{feedback.ErrUnknownCheck, fasthttp.StatusNotFound},
+	{decision.ErrNoReview, fasthttp.StatusNotFound},
+	{override.ErrUnknown, fasthttp.StatusNotFound},
+	{check.ErrOtherRequest, fasthttp.StatusConflict},
+	{check.ErrExpired, fasthttp.StatusUnauthorized},
+	{check.ErrUnauthorized, fasthttp.StatusUnauthorized},
+	{admission.ErrBusy, fasthttp.StatusServiceUnavailable},
+	{admission.ErrShare, fasthttp.StatusServiceUnavailable},
+}
+
 // answerTo returns the status and body for an error. It is the only place that maps errors to responses. Any other
 // error is internal, and the client does not see its text.
 func answerTo(err error) (status int, body failure) {
@@ -123,6 +140,11 @@ func answerTo(err error) (status int, body failure) {
 		missing *check.UnavailableError
 		tooMany override.TooManyError
 	)
+	for _, plain := range plainErrors {
+		if errors.Is(err, plain.err) {
+			return plain.status, failure{Error: plain.err.Error()}
+		}
+	}
 	switch {
 	case errors.As(err, &refused):
 		return refused.status, failure{Error: refused.text}
@@ -136,26 +158,8 @@ func answerTo(err error) (status int, body failure) {
 		return fasthttp.StatusBadRequest, failure{Error: none.Error()}
 	case errors.As(err, &invalid):
 		return fasthttp.StatusBadRequest, failure{Error: invalid.Error(), Field: invalid.Field}
-	case errors.Is(err, privacy.ErrUnknownRequest):
-		return fasthttp.StatusNotFound, failure{Error: privacy.ErrUnknownRequest.Error()}
-	case errors.Is(err, privacy.ErrNoExport):
-		return fasthttp.StatusNotFound, failure{Error: privacy.ErrNoExport.Error()}
-	case errors.Is(err, privacy.ErrUnknownSubject):
-		return fasthttp.StatusNotFound, failure{Error: privacy.ErrUnknownSubject.Error()}
-	case errors.Is(err, feedback.ErrUnknownCheck):
-		return fasthttp.StatusNotFound, failure{Error: feedback.ErrUnknownCheck.Error()}
-	case errors.Is(err, decision.ErrNoReview):
-		return fasthttp.StatusNotFound, failure{Error: decision.ErrNoReview.Error()}
-	case errors.Is(err, override.ErrUnknown):
-		return fasthttp.StatusNotFound, failure{Error: override.ErrUnknown.Error()}
-	case errors.Is(err, check.ErrOtherRequest):
-		return fasthttp.StatusConflict, failure{Error: check.ErrOtherRequest.Error()}
 	case errors.As(err, &tooMany):
 		return fasthttp.StatusBadRequest, failure{Error: tooMany.Error()}
-	case errors.Is(err, check.ErrExpired):
-		return fasthttp.StatusUnauthorized, failure{Error: check.ErrExpired.Error()}
-	case errors.Is(err, check.ErrUnauthorized):
-		return fasthttp.StatusUnauthorized, failure{Error: check.ErrUnauthorized.Error()}
 	case errors.As(err, &plan):
 		return fasthttp.StatusForbidden, failure{Error: plan.Error()}
 	case errors.As(err, &quota):
@@ -164,10 +168,6 @@ func answerTo(err error) (status int, body failure) {
 		return fasthttp.StatusTooManyRequests, failure{Error: hourly.Error(), ResetAt: stamp(hourly.resetAt)}
 	case errors.As(err, &rate):
 		return fasthttp.StatusTooManyRequests, failure{Error: rate.Error(), ResetAt: stamp(rate.Until)}
-	case errors.Is(err, admission.ErrBusy):
-		return fasthttp.StatusServiceUnavailable, failure{Error: admission.ErrBusy.Error()}
-	case errors.Is(err, admission.ErrShare):
-		return fasthttp.StatusServiceUnavailable, failure{Error: admission.ErrShare.Error()}
 	case errors.As(err, &missing):
 		const text = "the request cannot be answered in full at the moment; nothing was counted, try again"
 		return fasthttp.StatusServiceUnavailable, failure{Error: text}

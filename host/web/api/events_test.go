@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"assay/host/store/storetest"
 )
 
 // eventLog has 5 events of the account goodKey. The odd ones are delivered, so their payload is deleted.
@@ -51,7 +53,7 @@ func TestEvents(t *testing.T) {
 		"?after=5":                `{"events":[],"next":5,"more":false}`,
 		"?after=9007199254740991": `{"events":[],"next":9007199254740991,"more":false}`,
 	} {
-		r := s.send(t, "GET", "/api/events"+query, "", "Authorization", "Bearer "+goodKey)
+		r := s.ask(t, goodKey, "GET /api/events"+query, "")
 		if diff := cmp.Diff(want, r.body); r.status != 200 || diff != "" {
 			t.Errorf("%s: %d (-want +got):\n%s", query, r.status, diff)
 		}
@@ -63,13 +65,9 @@ func TestEvents(t *testing.T) {
 		"?after=1&after=2": after, "?after=9007199254740992": after,
 		"?after=18446744073709551616": after, "?limit=0": limit, "?limit=101": limit, "?limit=1&limit=1": limit,
 	} {
-		r := s.send(t, "GET", "/api/events"+query, "", "Authorization", "Bearer "+goodKey)
-		if got := r.failure(t).Error; r.status != 400 || got != want {
-			t.Errorf("%s: %d %q, want 400 %q", query, r.status, got, want)
-		}
+		storetest.Expect(t, query, s.rejects(t, "GET /api/events"+query, "", want), want)
 	}
-	if r := s.send(t, "GET", "/api/events", "", "Authorization", "Bearer "+
-		freeKey); r.body != `{"events":[],"next":0,"more":false}` {
+	if r := s.ask(t, freeKey, "GET /api/events", ""); r.body != `{"events":[],"next":0,"more":false}` {
 		t.Errorf("another account: %s", r.body)
 	}
 }

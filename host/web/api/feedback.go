@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/valyala/fasthttp"
 
 	"assay/host/check"
 	"assay/host/customer/feedback"
@@ -24,20 +23,13 @@ func (s *Server) giveFeedback(c *fiber.Ctx) error {
 		return errNotFound
 	}
 	return s.admitted(c, s.cfg.Timeout, func(work context.Context, caller check.Caller) error {
-		if err := vetContent(&c.Request().Header); err != nil {
-			return err
-		}
-		report, err := decodeReport(c.Request().Body())
+		report, err := read(c.Request(), decodeReport)
 		if err != nil {
 			return err
 		}
 		return s.shared(s.events, caller, func() error {
 			kept, err := s.cfg.Feedback.Give(work, caller, report)
-			if err != nil {
-				return err
-			}
-			s.answer(c.Context(), fasthttp.StatusOK, kept)
-			return nil
+			return s.reply(c, kept, err)
 		})
 	})
 }
@@ -59,11 +51,7 @@ func (s *Server) revokeFeedback(c *fiber.Ctx) error {
 			return err
 		}
 		return s.shared(s.events, caller, func() error {
-			if err := s.cfg.Feedback.Revoke(work, caller, ref); err != nil {
-				return err
-			}
-			s.answer(c.Context(), fasthttp.StatusOK, revokedFeedback{Ref: ref, Revoked: true})
-			return nil
+			return s.reply(c, revokedFeedback{Ref: ref, Revoked: true}, s.cfg.Feedback.Revoke(work, caller, ref))
 		})
 	})
 }

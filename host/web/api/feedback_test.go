@@ -2,36 +2,23 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
-	"sync"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"assay/host/check"
 	"assay/host/customer/feedback"
 	"assay/host/customer/privacy"
+	"assay/host/store/storetest"
 )
 
 // reports knows every check but unknownRef, and records its calls.
-type reports struct {
-	mu   sync.Mutex
-	seen []string
-}
+type reports struct{ calls }
 
 func (r *reports) call(what, ref string, c check.Caller) error {
-	r.mu.Lock()
-	r.seen = append(r.seen, what)
-	r.mu.Unlock()
-	switch {
-	case c.Account == failKey:
-		return errors.New(secret)
-	case ref == unknownRef:
-		return fmt.Errorf("keeping feedback: %w", feedback.ErrUnknownCheck)
+	if err := r.add(c.Account, "%s", what); err != nil || ref != unknownRef {
+		return err
 	}
-	return nil
+	return fmt.Errorf("keeping feedback: %w", feedback.ErrUnknownCheck)
 }
 
 func (r *reports) Give(_ context.Context, c check.Caller, given feedback.Report) (*feedback.Kept, error) {
@@ -55,34 +42,16 @@ func (r *reports) Revoke(_ context.Context, c check.Caller, ref string) error {
 
 func TestFeedback(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ request, body, call, answer string }{
+	kept := &reports{}
+	start(t, Config{Feedback: kept}).converse(t, &kept.calls, []dialog{
 		{"POST /api/feedback", `{"ref":"` + knownRef + `","label":"fraud","note":"chargeback"}`,
-			knownRef + ` fraud "chargeback" `,
+			knownRef + ` fraud "chargeback"`,
 			`{"ref":"` + knownRef + `","type":"email","label":"fraud","note":null,"scored":false,` +
 				`"timestamp":"2026-01-15T10:30:00.123Z"}`},
 		{"POST /api/feedback", `{"ref":"` + knownRef + `","label":"legitimate","phone":"0151 23456789",` +
 			`"region":{"country":"DE"}}`, knownRef + ` legitimate "" +4915123456789`, ""},
-		{"DELETE /api/feedback?ref=" + knownRef, "", "revoke " + knownRef,
-			`{"ref":"` + knownRef + `","revoked":true}`},
-	} {
-		t.Run(test.request+" "+test.body, func(t *testing.T) {
-			t.Parallel()
-			kept := &reports{}
-			s := start(t, Config{Feedback: kept})
-			method, path, _ := strings.Cut(test.request, " ")
-			r := s.send(t, method, path, test.body, "Authorization", "Bearer "+goodKey)
-			r.wellBehaved(t)
-			if r.status != 200 || test.answer != "" && r.body != test.answer {
-				t.Errorf("status %d: %s", r.status, r.body)
-			}
-			if diff := cmp.Diff([]string{test.call}, kept.seen); diff != "" {
-				t.Errorf("calls (-want +got):\n%s", diff)
-			}
-			if log := s.log.text(); strings.Contains(log, "chargeback") || strings.Contains(log, "15123456789") {
-				t.Errorf("the log contains the report: %s", log)
-			}
-		})
-	}
+		{"DELETE /api/feedback?ref=" + knownRef, "", "revoke " + knownRef, `{"ref":"` + knownRef + `","revoked":true}`},
+	}, "chargeback", "15123456789")
 }
 
 func TestInvalidFeedback(t *testing.T) {
@@ -100,12 +69,7 @@ func TestInvalidFeedback(t *testing.T) {
 		valid + `,"domain":"a.com","email":"b@a.com"}`: "at most one of domain, email, phone or iban can be given: " +
 			"the one that was scored",
 	} {
-		r := s.send(t, "POST", feedbackPath, body, "Authorization", "Bearer "+goodKey)
-		if r.status != 400 || !strings.Contains(r.body, strings.ReplaceAll(want, `"`, `\"`)) {
-			t.Errorf("%s: status %d: %s, want %s", body, r.status, r.body, want)
-		}
+		s.rejects(t, "POST "+feedbackPath, body, want)
 	}
-	if len(kept.seen) > 0 {
-		t.Errorf("kept %v", kept.seen)
-	}
+	storetest.Expect(t, "reports", len(kept.seen), 0)
 }

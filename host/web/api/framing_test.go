@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"assay/host/store/storetest"
 )
 
 const exampleBody = `{"domain":"example.com"}`
@@ -52,70 +54,55 @@ func TestFramingIsStrict(t *testing.T) {
 		raw    string
 		status int
 	}{
-		"request line":                       {"POST /" + long + " HTTP/1.1\r\nHost: x\r\n\r\n", 431},
-		"one header":                         {post(length + "X: " + long + "\r\n"), 431},
-		"500 headers":                        {post(length + strings.Repeat("A: b\r\n", 500)), 431},
-		"101 headers":                        {post(length + strings.Repeat("A: b\r\n", 98)), 431},
-		"64 KiB":                             {post(length + strings.Repeat("A: "+long[:1000]+"\r\n", 64)), 431},
-		"no Host":                            {"POST /api/check HTTP/1.1\r\n" + length + "\r\n" + exampleBody, 400},
-		"two Hosts":                          {post(length + "Host: x\r\n"), 400},
-		"userinfo in Host":                   {"GET /healthz HTTP/1.1\r\nHost: a@x\r\n\r\n", 400},
-		"space in Host":                      {"GET /healthz HTTP/1.1\r\nHost: a x\r\n\r\n", 400},
-		"path in Host":                       {"GET /healthz HTTP/1.1\r\nHost: x/y\r\n\r\n", 400},
-		"port of Host too large":             {"GET /healthz HTTP/1.1\r\nHost: x:65536\r\n\r\n", 400},
-		"port of the target too large":       {"GET http://x:65536/healthz HTTP/1.1\r\nHost: x\r\n\r\n", 400},
-		"HTTP/0.9":                           {"GET /healthz\r\n\r\n", 400},
-		"HTTP/2.0":                           {"GET /healthz HTTP/2.0\r\nHost: x\r\n\r\n", 400},
-		"HTTP/1.2":                           {"GET /healthz HTTP/1.2\r\nHost: x\r\n\r\n", 400},
-		"http/1.1":                           {"GET /healthz http/1.1\r\nHost: x\r\n\r\n", 400},
-		"two spaces":                         {"GET  /healthz HTTP/1.1\r\nHost: x\r\n\r\n", 400},
-		"two lengths":                        {post(length + "Content-Length: 25\r\n"), 400},
-		"the same length twice":              {post(length + length), 400},
-		"a list of lengths":                  {post("Content-Length: 24, 24\r\n"), 400},
-		"signed length":                      {post("Content-Length: +24\r\n"), 400},
-		"negative length":                    {post("Content-Length: -1\r\n"), 400},
-		"hexadecimal length":                 {post("Content-Length: 0x18\r\n"), 400},
-		"empty length":                       {post("Content-Length: \r\n"), 400},
-		"huge length":                        {post("Content-Length: 99999999999999999999\r\n"), 400},
-		"length, then chunked":               {head + length + chunked + "\r\n" + chunks, 400},
-		"chunked, then length":               {head + chunked + length + "\r\n" + chunks, 400},
-		"length 0 and chunked":               {head + "Content-Length: 0\r\n" + chunked + "\r\n" + chunks, 400},
-		"xchunked":                           {head + "Transfer-Encoding: xchunked\r\n\r\n" + chunks, 400},
-		"chunked, identity":                  {head + "Transfer-Encoding: chunked, identity\r\n\r\n" + chunks, 400},
-		"identity":                           {head + "Transfer-Encoding: identity\r\n\r\n", 400},
-		"gzip, chunked":                      {head + "Transfer-Encoding: gzip, chunked\r\n\r\n" + chunks, 400},
-		"tab before the coding":              {head + "Transfer-Encoding:\tchunked\r\n\r\n" + chunks, 400},
-		"tab after the coding":               {head + "Transfer-Encoding: chunked\t\r\n\r\n" + chunks, 400},
-		"vertical tab before the coding":     {head + "Transfer-Encoding: \vchunked\r\n\r\n" + chunks, 400},
-		"two encodings":                      {head + chunked + chunked + "\r\n" + chunks, 400},
-		"chunked and identity":               {head + chunked + "Transfer-Encoding: identity\r\n\r\n" + chunks, 400},
-		"quoted coding":                      {head + "Transfer-Encoding: \"chunked\"\r\n\r\n" + chunks, 400},
-		"space before the colon":             {head + "Transfer-Encoding : chunked\r\n\r\n" + chunks, 400},
-		"space before the colon of a length": {head + "Content-Length : 24\r\n\r\n" + exampleBody, 400},
-		"folded line":                        {post(length + "X: a\r\n b\r\n"), 400},
-		"folded encoding":                    {head + "Transfer-Encoding:\r\n chunked\r\n\r\n" + chunks, 400},
-		"folded first line":                  {"GET /healthz HTTP/1.1\r\n X: a\r\nHost: x\r\n\r\n", 400},
-		"no colon":                           {post(length + "X\r\n"), 400},
-		"no name":                            {post(length + ": a\r\n"), 400},
-		"space in a name":                    {post(length + "X Y: a\r\n"), 400},
-		"HTTP/1.0 and chunked":               {strings.Replace(head, "1.1", "1.0", 1) + chunked + "\r\n" + chunks, 400},
-		"bare LF everywhere":                 {"GET /healthz HTTP/1.1\nHost: x\n\n", 400},
-		"bare LF, HTTP/1.0":                  {"GET /healthz HTTP/1.0\n\n", 400},
-		"bare LF after line 1":               {"GET /healthz HTTP/1.1\nHost: x\r\n\r\n", 400},
-		"bare LF in the headers":             {post("X: a\n" + length), 400},
-		"bare LF at the end":                 {head + length + "\n" + exampleBody, 400},
-		"bare CR in a value":                 {post(length + "X: a\rb\r\n"), 400},
-		"NUL in a value":                     {post(length + "X: a\x00b\r\n"), 400},
-		"NUL in a name":                      {post(length + "X\x00: a\r\n"), 400},
-		"NUL in the target":                  {"GET /health\x00z HTTP/1.1\r\nHost: x\r\n\r\n", 400},
-		"control in a value":                 {post(length + "X: a\x01b\r\n"), 400},
-		"chunk without size":                 {head + chunked + "\r\n\r\n", 400},
-		"chunk size not hexadecimal":         {head + chunked + "\r\nzz\r\n" + exampleBody + "\r\n0\r\n\r\n", 400},
-		"chunk size signed":                  {head + chunked + "\r\n+18\r\n" + exampleBody + "\r\n0\r\n\r\n", 400},
-		"chunk size too long":                {head + chunked + "\r\nffffffffffffffffff\r\n" + exampleBody, 400},
-		"chunk too large":                    {head + chunked + "\r\nffffff\r\n" + exampleBody, 413},
-		"chunk ended by LF":                  {head + chunked + "\r\n18\n" + exampleBody + "\r\n0\r\n\r\n", 400},
-		"chunk longer than its size":         {head + chunked + "\r\n10\r\n" + exampleBody + "\r\n0\r\n\r\n", 400},
+		"request line":                 {"POST /" + long + " HTTP/1.1\r\nHost: x\r\n\r\n", 431},
+		"one header":                   {post(length + "X: " + long + "\r\n"), 431},
+		"500 headers":                  {post(length + strings.Repeat("A: b\r\n", 500)), 431},
+		"101 headers":                  {post(length + strings.Repeat("A: b\r\n", 98)), 431},
+		"64 KiB":                       {post(length + strings.Repeat("A: "+long[:1000]+"\r\n", 64)), 431},
+		"no Host":                      {"POST /api/check HTTP/1.1\r\n" + length + "\r\n" + exampleBody, 400},
+		"two Hosts":                    {post(length + "Host: x\r\n"), 400},
+		"userinfo in Host":             {"GET /healthz HTTP/1.1\r\nHost: a@x\r\n\r\n", 400},
+		"space in Host":                {"GET /healthz HTTP/1.1\r\nHost: a x\r\n\r\n", 400},
+		"port of Host too large":       {"GET /healthz HTTP/1.1\r\nHost: x:65536\r\n\r\n", 400},
+		"port of the target too large": {"GET http://x:65536/healthz HTTP/1.1\r\nHost: x\r\n\r\n", 400},
+		"HTTP/0.9":                     {"GET /healthz\r\n\r\n", 400},
+		"HTTP/2.0":                     {"GET /healthz HTTP/2.0\r\nHost: x\r\n\r\n", 400},
+		"http/1.1":                     {"GET /healthz http/1.1\r\nHost: x\r\n\r\n", 400},
+		"two spaces":                   {"GET  /healthz HTTP/1.1\r\nHost: x\r\n\r\n", 400},
+		"two lengths":                  {post(length + "Content-Length: 25\r\n"), 400},
+		"a list of lengths":            {post("Content-Length: 24, 24\r\n"), 400},
+		"signed length":                {post("Content-Length: +24\r\n"), 400},
+		"hexadecimal length":           {post("Content-Length: 0x18\r\n"), 400},
+		"empty length":                 {post("Content-Length: \r\n"), 400},
+		"length, then chunked":         {head + length + chunked + "\r\n" + chunks, 400},
+		"chunked, then length":         {head + chunked + length + "\r\n" + chunks, 400},
+		"xchunked":                     {head + "Transfer-Encoding: xchunked\r\n\r\n" + chunks, 400},
+		"identity":                     {head + "Transfer-Encoding: identity\r\n\r\n", 400},
+		"gzip, chunked":                {head + "Transfer-Encoding: gzip, chunked\r\n\r\n" + chunks, 400},
+		"tab before the coding":        {head + "Transfer-Encoding:\tchunked\r\n\r\n" + chunks, 400},
+		"tab after the coding":         {head + "Transfer-Encoding: chunked\t\r\n\r\n" + chunks, 400},
+		"two encodings":                {head + chunked + chunked + "\r\n" + chunks, 400},
+		"quoted coding":                {head + "Transfer-Encoding: \"chunked\"\r\n\r\n" + chunks, 400},
+		"space before the colon":       {head + "Transfer-Encoding : chunked\r\n\r\n" + chunks, 400},
+		"folded line":                  {post(length + "X: a\r\n b\r\n"), 400},
+		"folded first line":            {"GET /healthz HTTP/1.1\r\n X: a\r\nHost: x\r\n\r\n", 400},
+		"no colon":                     {post(length + "X\r\n"), 400},
+		"no name":                      {post(length + ": a\r\n"), 400},
+		"space in a name":              {post(length + "X Y: a\r\n"), 400},
+		"HTTP/1.0 and chunked":         {strings.Replace(head, "1.1", "1.0", 1) + chunked + "\r\n" + chunks, 400},
+		"bare LF everywhere":           {"GET /healthz HTTP/1.1\nHost: x\n\n", 400},
+		"bare LF in the headers":       {post("X: a\n" + length), 400},
+		"bare LF at the end":           {head + length + "\n" + exampleBody, 400},
+		"bare CR in a value":           {post(length + "X: a\rb\r\n"), 400},
+		"NUL in a value":               {post(length + "X: a\x00b\r\n"), 400},
+		"NUL in the target":            {"GET /health\x00z HTTP/1.1\r\nHost: x\r\n\r\n", 400},
+		"control in a value":           {post(length + "X: a\x01b\r\n"), 400},
+		"chunk without size":           {head + chunked + "\r\n\r\n", 400},
+		"chunk size not hexadecimal":   {head + chunked + "\r\nzz\r\n" + exampleBody + "\r\n0\r\n\r\n", 400},
+		"chunk size too long":          {head + chunked + "\r\nffffffffffffffffff\r\n" + exampleBody, 400},
+		"chunk too large":              {head + chunked + "\r\nffffff\r\n" + exampleBody, 413},
+		"chunk ended by LF":            {head + chunked + "\r\n18\n" + exampleBody + "\r\n0\r\n\r\n", 400},
+		"chunk longer than its size":   {head + chunked + "\r\n10\r\n" + exampleBody + "\r\n0\r\n\r\n", 400},
 		"key in a trailer": {head + chunked + "\r\n18\r\n" + exampleBody +
 			"\r\n0\r\nAuthorization: Bearer x\r\n\r\n", 400},
 		"client in a trailer": {head + chunked + "\r\n18\r\n" + exampleBody +
@@ -136,13 +123,8 @@ func TestFramingIsStrict(t *testing.T) {
 				t.Fatalf("%d responses, want one: %v", len(replies), replies)
 			}
 			r := replies[0]
-			r.wellBehaved(t)
-			if r.status != test.status {
-				t.Errorf("status %d, want %d: %s", r.status, test.status, r.body)
-			}
-			if !r.closes {
-				t.Error("the response does not announce that the connection is closed")
-			}
+			r.is(t, "answer", test.status)
+			storetest.Expect(t, "the response announces the end of the connection", r.closes, true)
 			if strings.Contains(r.body, goodKey) {
 				t.Errorf("the body quotes the key: %s", r.body)
 			}
@@ -152,9 +134,7 @@ func TestFramingIsStrict(t *testing.T) {
 		if got := s.checker.requests(); len(got) > 0 {
 			t.Errorf("%d requests were executed: %v", len(got), got)
 		}
-		if strings.Contains(s.log.String(), goodKey) {
-			t.Error("the log quotes the key")
-		}
+		storetest.Expect(t, "the log quotes the key", strings.Contains(s.log.String(), goodKey), false)
 	})
 }
 
@@ -180,10 +160,7 @@ func TestMalformedHeadsAreRefusedAtOnce(t *testing.T) {
 
 func TestParserErrorsDoNotQuoteHeads(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := listen(t)
 	s := &site{addr: l.Addr().String(), Server: New(Config{Checker: &checker{}, Keys: keys{}, Public: &public{}})}
 	answer := s.http.ErrorHandler
 	texts := make(chan string, 1)
@@ -191,18 +168,13 @@ func TestParserErrorsDoNotQuoteHeads(t *testing.T) {
 		texts <- err.Error()
 		answer(ctx, err)
 	}
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
+	served := s.serveAside(l)
 	s.exchange(t, head+strings.Repeat("x", 2*maxHead))
 	if text := <-texts; strings.Contains(text, goodKey) {
 		t.Errorf("the text is %q", text)
 	}
-	if err := s.Shutdown(context.Background()); err != nil {
-		t.Error(err)
-	}
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
+	storetest.NoError(t, s.Shutdown(context.Background()))
+	storetest.NoError(t, <-served)
 }
 
 func TestValidFramingIsAccepted(t *testing.T) {
@@ -293,18 +265,9 @@ func TestRouting(t *testing.T) {
 			t.Parallel()
 			raw := test.method + " " + test.target + " HTTP/1.1\r\nHost: x\r\nOrigin: https://evil.example\r\n" +
 				"Access-Control-Request-Method: POST\r\nConnection: close\r\n\r\n"
-			c, err := net.Dial("tcp", s.addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = c.Close() }()
-			if _, err := io.WriteString(c, raw); err != nil {
-				t.Fatal(err)
-			}
-			all, err := io.ReadAll(c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := s.dial(t)
+			storetest.Must(io.WriteString(c, raw))(t)
+			all := storetest.Must(io.ReadAll(c))(t)
 			answer, body, _ := strings.Cut(string(all), "\r\n\r\n")
 			if want := "HTTP/1.1 " + strconv.Itoa(test.status) + " "; !strings.HasPrefix(answer, want) {
 				t.Fatalf("answer %q, want %q", answer, want)
@@ -316,9 +279,7 @@ func TestRouting(t *testing.T) {
 				t.Errorf("CORS: %s", answer)
 			}
 			if test.method == "HEAD" {
-				if body != "" {
-					t.Errorf("the response to HEAD has a body: %q", body)
-				}
+				storetest.Expect(t, "the response to HEAD has a body", body, "")
 			} else if test.status != 200 && (!strings.HasPrefix(body, `{"error":"`) ||
 				strings.Contains(body, "script")) {
 				t.Errorf("body %q", body)
@@ -344,13 +305,12 @@ func TestUnknownPathsWithPages(t *testing.T) {
 		status       int
 		page         bool
 	}{
-		"trailing slash": {"POST", "/api/check/", nil, 404, false},
-		"upper case":     {"POST", "/API/CHECK", nil, 404, false},
-		"two slashes":    {"POST", "//api/check", nil, 404, false},
-		"any media type": {"GET", "/nope", []string{"Accept", "*/*"}, 404, false},
-		"JSON":           {"GET", "/nope", []string{"Accept", "application/json"}, 404, false},
-		"browser": {"GET", "/nope", []string{"Accept", "text/html,application/xhtml+xml,*/*;q=0.8"}, 404,
-			true},
+		"trailing slash":      {"POST", "/api/check/", nil, 404, false},
+		"upper case":          {"POST", "/API/CHECK", nil, 404, false},
+		"two slashes":         {"POST", "//api/check", nil, 404, false},
+		"any media type":      {"GET", "/nope", []string{"Accept", "*/*"}, 404, false},
+		"JSON":                {"GET", "/nope", []string{"Accept", "application/json"}, 404, false},
+		"browser":             {"GET", "/nope", []string{"Accept", "text/html,*/*;q=0.8"}, 404, true},
 		"browser, mixed case": {"GET", "/nope", []string{"Accept", "Text/HTML"}, 404, true},
 		"script of a page":    {"GET", "/nope", []string{"Accept", "*/*", "HX-Request", "true"}, 404, true},
 		"existing page":       {"GET", "/docs", nil, 200, true},
@@ -390,8 +350,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	}{
 		"nothing":   {reading, "", "", []int{408}},
 		"slow head": {reading, "", head + strings.Repeat("X: y\r\n", 1000), []int{408}},
-		"slow body": {reading, head + "Content-Length: 10000\r\n\r\n", strings.Repeat(" ", 10000),
-			[]int{408}},
+		"slow body": {reading, head + "Content-Length: 10000\r\n\r\n", strings.Repeat(" ", 10000), []int{408}},
 		"slow chunks": {reading, head + "Transfer-Encoding: chunked\r\n\r\n",
 			strings.Repeat("1\r\n \r\n", 2000), []int{408}},
 		"slow body after continue": {reading, head + "Expect: 100-continue\r\nContent-Length: 10000\r\n\r\n",

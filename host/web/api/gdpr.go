@@ -66,25 +66,25 @@ func (s *Server) private(c *fiber.Ctx, f func(context.Context, check.Caller) err
 func (s *Server) export(c *fiber.Ctx) error {
 	return s.private(c, func(work context.Context, caller check.Caller) error {
 		whose, err := selectorOf(c.Context().QueryArgs())
-		if err != nil {
-			return err
-		}
-		return s.answerExport(work, c, caller, whose)
+		return s.answerExport(work, c, caller, whose, err)
 	})
 }
 
 // exportPosted serves POST /gdpr/export.
 func (s *Server) exportPosted(c *fiber.Ctx) error {
 	return s.private(c, func(work context.Context, caller check.Caller) error {
-		whose, err := readSelector(c.Request())
-		if err != nil {
-			return err
-		}
-		return s.answerExport(work, c, caller, whose)
+		whose, err := read(c.Request(), decodeSelector)
+		return s.answerExport(work, c, caller, whose, err)
 	})
 }
 
-func (s *Server) answerExport(work context.Context, c *fiber.Ctx, caller check.Caller, whose privacy.Selector) error {
+// answerExport exports a subject, unless it could not be read.
+func (s *Server) answerExport(work context.Context, c *fiber.Ctx, caller check.Caller, whose privacy.Selector,
+	err error,
+) error {
+	if err != nil {
+		return err
+	}
 	args := c.Context().QueryArgs()
 	limit, err := number(args, "limit", 1, maxExported, maxExported)
 	if err != nil {
@@ -95,14 +95,10 @@ func (s *Server) answerExport(work context.Context, c *fiber.Ctx, caller check.C
 		return err
 	}
 	held, err := s.cfg.Privacy.Export(work, caller, whose, page)
-	if err != nil {
-		return err
-	}
-	if held.Next != nil && !args.Has("limit") && !args.Has("after") {
+	if err == nil && held.Next != nil && !args.Has("limit") && !args.Has("after") {
 		return s.inBackground(work, c, caller, privacy.KindExport, whose)
 	}
-	s.answer(c.Context(), fasthttp.StatusOK, held)
-	return nil
+	return s.reply(c, held, err)
 }
 
 // afterOf returns the reference after which a page of an export begins; "" if none is given.
@@ -152,7 +148,7 @@ func (s *Server) showRequest(c *fiber.Ctx) error {
 // erase serves POST /gdpr/erase.
 func (s *Server) erase(c *fiber.Ctx) error {
 	return s.private(c, func(work context.Context, caller check.Caller) error {
-		whose, err := readSelector(c.Request())
+		whose, err := read(c.Request(), decodeSelector)
 		if err != nil {
 			return err
 		}
@@ -160,11 +156,7 @@ func (s *Server) erase(c *fiber.Ctx) error {
 		if errors.As(err, new(privacy.LargeError)) {
 			return s.inBackground(work, c, caller, privacy.KindErasure, whose)
 		}
-		if err != nil {
-			return err
-		}
-		s.answer(c.Context(), fasthttp.StatusOK, erased)
-		return nil
+		return s.reply(c, erased, err)
 	})
 }
 
@@ -177,7 +169,7 @@ type namedSubject struct {
 // subject serves POST /gdpr/subject.
 func (s *Server) subject(c *fiber.Ctx) error {
 	return s.private(c, func(work context.Context, caller check.Caller) error {
-		whose, err := readSelector(c.Request())
+		whose, err := read(c.Request(), decodeSelector)
 		if err != nil {
 			return err
 		}
@@ -185,11 +177,7 @@ func (s *Server) subject(c *fiber.Ctx) error {
 			return check.NoFieldError{}
 		}
 		name, err := s.cfg.Privacy.SubjectOf(work, caller, *whose.Entity)
-		if err != nil {
-			return err
-		}
-		s.answer(c.Context(), fasthttp.StatusOK, namedSubject{Subject: name, Type: string(whose.Entity.Type)})
-		return nil
+		return s.reply(c, namedSubject{Subject: name, Type: string(whose.Entity.Type)}, err)
 	})
 }
 
@@ -224,13 +212,6 @@ func once(args *fasthttp.Args, name string) (string, error) {
 			Reason: fmt.Sprintf("must be given once, not %d times", len(values))}
 	}
 	return string(values[0]), nil
-}
-
-func readSelector(r *fasthttp.Request) (privacy.Selector, error) {
-	if err := vetContent(&r.Header); err != nil {
-		return privacy.Selector{}, err
-	}
-	return decodeSelector(r.Body())
 }
 
 // decodeSelector reads a subject as strictly as a check request. A blank field counts as given, and is then invalid.

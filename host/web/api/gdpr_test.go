@@ -5,17 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"assay/host/check"
 	"assay/host/customer/privacy"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 const (
@@ -27,10 +24,7 @@ const (
 )
 
 // archive has the check knownRef of knownSubject, and records its calls.
-type archive struct {
-	mu   sync.Mutex
-	seen []string
-}
+type archive struct{ calls }
 
 // noArchive makes start leave Config.Privacy nil.
 var noArchive Privacy = (*archive)(nil)
@@ -40,16 +34,10 @@ func (a *archive) call(what string, c check.Caller, whose privacy.Selector) erro
 	if whose.Entity != nil {
 		named = string(whose.Entity.Type) + " " + whose.Entity.Value
 	}
-	a.mu.Lock()
-	a.seen = append(a.seen, what+" "+named)
-	a.mu.Unlock()
-	switch {
-	case c.Account == failKey:
-		return errors.New(secret)
-	case whose.Ref == unknownRef:
-		return fmt.Errorf("exporting: %w", privacy.ErrUnknownSubject)
+	if err := a.add(c.Account, "%s %s", what, named); err != nil || whose.Ref != unknownRef {
+		return err
 	}
-	return nil
+	return fmt.Errorf("exporting: %w", privacy.ErrUnknownSubject)
 }
 
 func (a *archive) Export(_ context.Context, c check.Caller, whose privacy.Selector, page privacy.Page) (*privacy.Export,
@@ -132,15 +120,10 @@ func (a *archive) Download(ctx context.Context, c check.Caller, id, after string
 	return encode(part), nil
 }
 
-func (a *archive) requests() []string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return append([]string(nil), a.seen...)
-}
-
 func TestPrivacyRequests(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ request, body, call, answer string }{
+	a := &archive{}
+	start(t, Config{Privacy: a}).converse(t, &a.calls, []dialog{
 		{"GET /gdpr/export?subject=" + knownSubject, "", "export  1000 " + knownSubject,
 			`{"subject":"` + knownSubject + `","type":"email","total":2,"checks":[` +
 				`{"ref":"` + knownRef + `","timestamp":"2026-01-15T10:30:00.123Z","type":"email",` +
@@ -169,29 +152,7 @@ func TestPrivacyRequests(t *testing.T) {
 		{"POST /gdpr/erase", `{"iban":"DE89 3704 0044 0532 0130 00"}`, "erase iban DE89370400440532013000", ""},
 		{"POST /gdpr/subject", `{"domain":"EXAMPLE.com."}`, "name domain example.com", `{"subject":"` + knownSubject +
 			`","type":"domain"}`},
-	} {
-		t.Run(test.request+" "+test.body, func(t *testing.T) {
-			t.Parallel()
-			a := &archive{}
-			s := start(t, Config{Privacy: a})
-			method, path, _ := strings.Cut(test.request, " ")
-			r := s.send(t, method, path, test.body, "Authorization", "Bearer "+goodKey)
-			r.wellBehaved(t)
-			if r.status != 200 {
-				t.Fatalf("status %d: %s", r.status, r.body)
-			}
-			if diff := cmp.Diff([]string{test.call}, a.requests()); diff != "" {
-				t.Errorf("calls (-want +got):\n%s", diff)
-			}
-			if test.answer != "" && r.body != test.answer {
-				t.Errorf("answered %s\nwant %s", r.body, test.answer)
-			}
-			if log := s.log.text(); strings.Contains(log, "jane") || strings.Contains(log, "sub_") ||
-				strings.Contains(log, "limit=") || strings.Contains(log, "de89") {
-				t.Errorf("the log contains the subject: %s", log)
-			}
-		})
-	}
+	}, "jane", "sub_", "limit=", "de89")
 }
 
 // A subject with many checks is exported and erased in the background. Without limit and after, an export is whole.
@@ -227,12 +188,8 @@ func TestLargePrivacyRequests(t *testing.T) {
 		{"GET " + requestsPrefix + unknownRequest + "/export", "", 404, "there is no such privacy request"},
 		{"GET " + requestsPrefix + knownRequest + "/", "", 404, "there is no such endpoint"},
 	} {
-		method, path, _ := strings.Cut(test.request, " ")
-		r := s.send(t, method, path, test.body, "Authorization", "Bearer "+goodKey)
-		r.wellBehaved(t)
-		if r.status != test.status || !strings.Contains(r.body, test.want) {
-			t.Errorf("%s: %d %s\nwant %d %s", test.request, r.status, r.body, test.status, test.want)
-		}
+		r := s.ask(t, goodKey, test.request, test.body)
+		r.is(t, test.request, test.status, test.want)
 		location := r.header.Get("Location")
 		if want := requestsPrefix + knownRequest; (r.status == 202) != (location == want) {
 			t.Errorf("%s: %d with the location %q", test.request, r.status, location)
@@ -259,23 +216,16 @@ func TestInvalidPrivacyRequests(t *testing.T) {
 		{export + "?subject=", "", subject},
 		{export + "?subject=" + strings.ToUpper(knownSubject), "", subject},
 		{export + "?subject=sub_" + strings.ToUpper(knownSubject[4:]), "", subject},
-		{export + "?subject=sub_", "", subject},
-		{export + "?subject=" + knownSubject[:66], "", subject},
-		{export + "?subject=" + knownSubject + "00", "", subject},
 		{export + "?subject=" + knownSubject[:67], "", subject},
 		{export + "?subject=" + knownSubject + "0", "", subject},
-		{export + "?subject=sub_%25", "", subject},
-		{export + "?subject=sub_" + strings.Repeat("%25", 64), "", subject},
 		{export + "?subject=" + knownSubject[:60] + "%00%0a%0d%7f", "", subject},
 		{export + "?subject=" + knownSubject + "&subject=" + knownSubject, "",
 			"subject: must be given once, not 2 times"},
-		{export + "?ref=chk_%25", "", ref},
 		{export + "?ref=chk_%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25", "", ref},
 		{export + "?ref=" + strings.ToLower(knownRef), "", ref},
 		{export + "?ref=" + knownRef + "%0A", "", ref},
 		{export + "?ref=test_01KF0HBGZ0Q8WJ3V5N7T9R2M4C", "", ref},
 		{export + "?ref=chk_8ZZZZZZZZZZZZZZZZZZZZZZZZZ", "", ref},
-		{export + "?ref=" + knownRef + "'--", "", ref},
 		{export + "?email=a@example.com", "", "email" + inTheURL},
 		{export + "?ref=" + knownRef + "&iban=x", "", "iban" + inTheURL},
 		{export + "?ref=" + knownRef + "&limit=0", "", "limit: must be given once, as a whole number from 1 to 1000"},
@@ -289,18 +239,13 @@ func TestInvalidPrivacyRequests(t *testing.T) {
 		{erasing, `{}`, one},
 		{erasing, `[]`, "the body must be a JSON object, not an array"},
 		{erasing, `{"subjct":"` + knownSubject + `"}`, one},
-		{erasing, `{"Email":"a@example.com"}`, one},
 		{erasing, `{"subject":"` + knownSubject + `","ref":"` + knownRef + `"}`, one},
 		{erasing, `{"email":"a@example.com","email":"b@example.com"}`,
 			"a name occurs twice in one object, near byte 24"},
 		{erasing, `{"ref":"` + knownRef + `"}{}`, "the body must be one JSON object, with nothing after it"},
 		{erasing, `{"ref":null}`, "ref: must be a string, not null"},
 		{erasing, `{"ref":["` + knownRef + `"]}`, "ref: must be a string, not an array"},
-		{erasing, `{"ref":"chk_%"}`, ref},
 		{erasing, `{"ref":"` + knownRef + `\u0000"}`, ref},
-		{erasing, `{"ref":" ` + knownRef + `"}`, ref},
-		{erasing, `{"subject":"sub_*"}`, subject},
-		{erasing, `{"subject":"sub_` + strings.Repeat("_", 64) + `"}`, subject},
 		{erasing, `{"email":" "}`, "email: is empty"},
 		{erasing, `{"email":"a\u0000@example.com"}`, "email: contains the control character U+0000"},
 		{erasing, `{"phone":"0151 23456789","region":{"country":"Germany"}}`, "region.country: "},
@@ -310,16 +255,9 @@ func TestInvalidPrivacyRequests(t *testing.T) {
 		{"POST /gdpr/subject", `{"ref":"` + knownRef + `"}`, "one of domain, email, phone or iban is required"},
 		{"POST /gdpr/subject", `{"domain":"*.example.com"}`, "domain: "},
 	} {
-		method, path, _ := strings.Cut(test.request, " ")
-		r := s.send(t, method, path, test.body, "Authorization", "Bearer "+goodKey)
-		r.wellBehaved(t)
-		if got := r.failure(t).Error; r.status != 400 || !strings.HasPrefix(got, test.want) {
-			t.Errorf("%s %s: %d %q, want 400 %q", test.request, test.body, r.status, got, test.want)
-		}
+		s.rejects(t, test.request, test.body, test.want)
 	}
-	if seen := a.requests(); len(seen) != 0 {
-		t.Errorf("unexpected calls %v", seen)
-	}
+	storetest.Expect(t, "unexpected calls", len(a.seen), 0)
 }
 
 // Errors about the key and the plan take precedence over errors in the request.
@@ -330,28 +268,20 @@ func TestPrivacyNeedsThePlan(t *testing.T) {
 	without := start(t, Config{Privacy: noArchive})
 	for _, request := range []string{"GET /gdpr/export?ref=%", "POST /gdpr/export", "POST /gdpr/erase",
 		"POST /gdpr/subject"} {
-		method, path, _ := strings.Cut(request, " ")
 		for key, status := range map[string]int{freeKey: 403, "key-unknown": 401} {
-			r := s.send(t, method, path, "{", "Authorization", "Bearer "+key)
-			r.wellBehaved(t)
-			if r.status != status {
-				t.Errorf("%s with %s: %d, want %d", request, key, r.status, status)
-			}
+			r := s.ask(t, key, request, "{")
+			r.is(t, request, status)
 			if want := "the free plan does not include privacy requests"; status == 403 && r.failure(t).Error != want {
 				t.Errorf("%s: %s", request, r.body)
 			}
 		}
-		if r := without.send(t, method, path, "{}", "Authorization", "Bearer "+goodKey); r.status != 404 {
-			t.Errorf("%s without an archive: %d", request, r.status)
-		}
+		without.ask(t, goodKey, request, "{}").is(t, request, 404)
 	}
-	if r := s.send(t, http.MethodDelete, "/gdpr/export", "", "Authorization", "Bearer "+
-		goodKey); r.status != 405 || r.header.Get("Allow") != "GET, HEAD, POST" {
+	r := s.ask(t, goodKey, "DELETE /gdpr/export", "")
+	if r.status != 405 || r.header.Get("Allow") != "GET, HEAD, POST" {
 		t.Errorf("DELETE: %d, Allow %q", r.status, r.header.Get("Allow"))
 	}
-	if seen := a.requests(); len(seen) != 0 {
-		t.Errorf("unexpected calls %v", seen)
-	}
+	storetest.Expect(t, "unexpected calls", len(a.seen), 0)
 }
 
 // Every body either selects one subject or gets a 400.

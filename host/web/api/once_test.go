@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -80,8 +79,7 @@ func startOnce(t *testing.T, c *onceChecker) *site {
 // sendOnce sends a request with an idempotency key.
 func (s *site) sendOnce(t *testing.T, path, body, key string) reply {
 	t.Helper()
-	return s.send(t, http.MethodPost, path, body, "Authorization", "Bearer "+goodKey, "Content-Type",
-		"application/json", "Idempotency-Key", key)
+	return s.ask(t, goodKey, "POST "+path, body, "Content-Type", "application/json", "Idempotency-Key", key)
 }
 
 const batchBody = `{"checks":[{"domain":"example.com"},{"email":7},{"iban":"DE89"}]}`
@@ -115,11 +113,9 @@ func TestReplay(t *testing.T) {
 					t.Errorf("again: %d, %v:\n%s, want\n%s", again.status, again.header, again.body, first.body)
 				}
 			}
-			if n := len(c.requests()); n != test.checks {
-				t.Errorf("%d checks were made, want %d", n, test.checks)
-			}
+			storetest.Expect(t, "checks made", len(c.requests()), test.checks)
 			other := s.sendOnce(t, test.path, test.body, "another")
-			plain := s.send(t, "POST", test.path, test.body, "Authorization", "Bearer "+goodKey)
+			plain := s.ask(t, goodKey, "POST "+test.path, test.body)
 			for _, r := range []reply{other, plain} {
 				if r.status != 200 || r.body == first.body || r.header.Get("Idempotent-Replayed") != "" {
 					t.Errorf("with another key and without: %d, %v: %s", r.status, r.header, r.body)
@@ -148,16 +144,10 @@ func TestKeyOfAnotherRequest(t *testing.T) {
 			t.Errorf("%s: %d, %s", name, r.status, r.body)
 		}
 	}
-	if r := s.sendOnce(t, "/api/check", `{"domain":`, "k"); r.status != 400 {
-		t.Errorf("an invalid body: %d", r.status)
-	}
-	r := s.send(t, "POST", "/api/check", both, "Authorization", "Bearer "+freeKey, "Idempotency-Key", "k")
-	if r.status != 403 {
-		t.Errorf("another account: %d, %s", r.status, r.body)
-	}
-	if n := len(c.requests()); n != 2 {
-		t.Errorf("%d checks were made, want one of each account", n)
-	}
+	s.sendOnce(t, "/api/check", `{"domain":`, "k").is(t, "an invalid body", 400)
+	r := s.ask(t, freeKey, "POST /api/check", both, "Idempotency-Key", "k")
+	r.is(t, "another account", 403)
+	storetest.Expect(t, "checks made", len(c.requests()), 2)
 }
 
 func TestInvalidIdempotencyKeys(t *testing.T) {
@@ -190,13 +180,9 @@ func TestInvalidIdempotencyKeys(t *testing.T) {
 			}
 		}
 	}
-	if n := len(c.requests()); n != 0 {
-		t.Errorf("%d checks were made", n)
-	}
+	storetest.Expect(t, "checks made", len(c.requests()), 0)
 	// Endpoints that record nothing for an account have no keys.
-	if r := s.send(t, "POST", "/api/check-public", exampleBody, "Idempotency-Key", ""); r.status != 200 {
-		t.Errorf("without a key: %d, %s", r.status, r.body)
-	}
+	s.send(t, "POST", "/api/check-public", exampleBody, "Idempotency-Key", "").is(t, "without a key", 200)
 }
 
 // Errors are not kept: the same request with the same key is tried again.
@@ -206,7 +192,7 @@ func TestErrorsAreNotKept(t *testing.T) {
 		c := &onceChecker{}
 		s := startOnce(t, c)
 		for range 2 {
-			s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+key, "Idempotency-Key", "k")
+			s.ask(t, key, "POST /api/check", exampleBody, "Idempotency-Key", "k")
 		}
 		if n := len(c.requests()); n != 2 || len(c.kept) != 0 {
 			t.Errorf("%s: %d checks, %d answers", key, n, len(c.kept))
@@ -226,15 +212,13 @@ func TestReplayNeedsNoQuota(t *testing.T) {
 	s := startOnce(t, c)
 	for path, body := range map[string]string{"/api/check": exampleBody, batchPath: batchBody} {
 		for _, account := range []string{usedKey, freeKey} {
-			r := s.send(t, "POST", path, body, "Authorization", "Bearer "+account, "Idempotency-Key", path)
+			r := s.ask(t, account, "POST "+path, body, "Idempotency-Key", path)
 			if r.status != 200 || r.body != `{"kept":1}` {
 				t.Errorf("%s, %s: %d, %s", account, path, r.status, r.body)
 			}
 		}
 	}
-	if n := len(c.requests()); n != 0 {
-		t.Errorf("%d checks were made", n)
-	}
+	storetest.Expect(t, "checks made", len(c.requests()), 0)
 	if log := s.log.String(); strings.Count(log, `"replayed":true`) != 4 {
 		t.Errorf("the log does not say that answers were replayed:\n%s", log)
 	}
@@ -279,9 +263,7 @@ func TestLookUpOfAnswersFails(t *testing.T) {
 		if n := len(c.requests()); r.status != status || n != 0 {
 			t.Errorf("%v: %d after %d checks: %s", err, r.status, n, r.body)
 		}
-		if r := s.check(t, exampleBody); r.status != 200 {
-			t.Errorf("without a key: %d", r.status)
-		}
+		s.check(t, exampleBody).is(t, "without a key", 200)
 	}
 }
 
@@ -290,17 +272,11 @@ func TestLookUpsOfAnswersAreShared(t *testing.T) {
 	t.Parallel()
 	s := startOnce(t, &onceChecker{})
 	for range maxKeptLookups / 2 {
-		if _, err := s.keptLookups.Take(goodKey); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(s.keptLookups.Take(goodKey))(t)
 	}
-	if r := s.sendOnce(t, "/api/check", exampleBody, "k"); r.status != 503 {
-		t.Errorf("the account with half of the slots: %d", r.status)
-	}
-	r := s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+usedKey, "Idempotency-Key", "k")
-	if r.status != 429 {
-		t.Errorf("another account: %d", r.status)
-	}
+	s.sendOnce(t, "/api/check", exampleBody, "k").is(t, "the account with half of the slots", 503)
+	r := s.ask(t, usedKey, "POST /api/check", exampleBody, "Idempotency-Key", "k")
+	storetest.Expect(t, "another account", r.status, 429)
 }
 
 // Test keys have no part in the answers of the account's other keys. A replay is a use of a key that the ledger does
@@ -312,7 +288,7 @@ func TestReplaysByKey(t *testing.T) {
 	keys := limitedKeys{"live": {}, "other": {}, "test": &apikey.Limits{Test: true}}
 	s := start(t, Config{Checker: c, Answers: c, Keys: keys, Used: func(c check.Caller) { used <- c.Key }})
 	send := func(key, once string) reply {
-		return s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+key, "Idempotency-Key", once)
+		return s.ask(t, key, "POST /api/check", exampleBody, "Idempotency-Key", once)
 	}
 	first := send("live", "k")
 	if again := send("other", "k"); again.status != 200 || again.body != first.body {
@@ -326,10 +302,6 @@ func TestReplaysByKey(t *testing.T) {
 	for _, want := range []string{"other", "test", "test"} {
 		storetest.Expect(t, "key that was used", storetest.Receive(t, "a use", used), want)
 	}
-	if r := send("test", ""); r.status != 400 {
-		t.Errorf("a test key with an invalid idempotency key: %d", r.status)
-	}
-	if n := len(c.kept); n != 1 {
-		t.Errorf("%d answers are kept", n)
-	}
+	send("test", "").is(t, "a test key with an invalid idempotency key", 400)
+	storetest.Expect(t, "answers kept", len(c.kept), 1)
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/valyala/fasthttp"
 
 	"assay/host/check"
 	"assay/host/customer/override"
@@ -30,21 +29,16 @@ func (s *Server) addOverride(c *fiber.Ctx) error {
 		return errNotFound
 	}
 	return s.keyed(c, func(work context.Context, caller check.Caller) error {
-		if err := vetContent(&c.Request().Header); err != nil {
-			return err
-		}
-		wanted, err := decodeOverride(c.Request().Body())
+		wanted, err := read(c.Request(), decodeOverride)
 		if err != nil {
 			return err
 		}
 		return s.shared(s.events, caller, func() error {
 			added, err := s.cfg.Overrides.AddOverride(work, caller, wanted)
-			if err != nil {
-				return err
+			if err == nil {
+				added.Account = "" // the caller's
 			}
-			added.Account = "" // the caller's
-			s.answer(c.Context(), fasthttp.StatusOK, added)
-			return nil
+			return s.reply(c, added, err)
 		})
 	})
 }
@@ -57,14 +51,10 @@ func (s *Server) listOverrides(c *fiber.Ctx) error {
 	return s.keyed(c, func(work context.Context, caller check.Caller) error {
 		return s.shared(s.events, caller, func() error {
 			list, err := s.cfg.Overrides.Overrides(work, caller.Account)
-			if err != nil {
-				return err
-			}
 			for i := range list {
 				list[i].Account = ""
 			}
-			s.answer(c.Context(), fasthttp.StatusOK, map[string][]override.Listed{"overrides": list})
-			return nil
+			return s.reply(c, map[string][]override.Listed{"overrides": list}, err)
 		})
 	})
 }
@@ -89,11 +79,8 @@ func (s *Server) removeOverride(c *fiber.Ctx) error {
 			return err
 		}
 		return s.shared(s.events, caller, func() error {
-			if err := s.cfg.Overrides.RemoveOverride(work, caller, id); err != nil {
-				return err
-			}
-			s.answer(c.Context(), fasthttp.StatusOK, removedOverride{ID: id, Removed: true})
-			return nil
+			err := s.cfg.Overrides.RemoveOverride(work, caller, id)
+			return s.reply(c, removedOverride{ID: id, Removed: true}, err)
 		})
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"assay/host/access/admission"
 	"assay/host/check"
+	"assay/host/store/storetest"
 )
 
 // exceeded refuses all keys.
@@ -78,7 +79,7 @@ func TestRateLimits(t *testing.T) {
 			known := &countedKeys{}
 			test.cfg.Keys = known
 			s := start(t, test.cfg)
-			r := s.send(t, "POST", test.path, exampleBody, "Authorization", "Bearer "+test.key)
+			r := s.ask(t, test.key, "POST "+test.path, exampleBody)
 			r.wellBehaved(t)
 			got := []string{r.header.Get("Retry-After"), r.header.Get("RateLimit-Policy"), r.header.Get("RateLimit"),
 				r.failure(t).ResetAt}
@@ -86,14 +87,11 @@ func TestRateLimits(t *testing.T) {
 				r.status != 429 || !strings.Contains(r.body, test.text) {
 				t.Errorf("status %d: %s\n%s", r.status, r.body, diff)
 			}
-			if n := known.asked.Load(); n != test.asked {
-				t.Errorf("keys were looked up %d times, want %d", n, test.asked)
-			}
+			storetest.Expect(t, "keys were looked up", known.asked.Load(), test.asked)
 			if n := len(s.checker.requests()); n != 0 && test.name != "quota" {
 				t.Errorf("%d checks were made", n)
 			}
-			through := s.send(t, "POST", test.path, exampleBody, "Authorization", "Bearer "+test.key,
-				"X-Forwarded-For", "198.51.100.7")
+			through := s.ask(t, test.key, "POST "+test.path, exampleBody, "X-Forwarded-For", "198.51.100.7")
 			byAddress := test.name == "network" || test.name == "hour"
 			if strings.Contains(through.body, "ASSAY_TRUSTED_PROXIES") != byAddress {
 				t.Errorf("through a proxy: %s", through.body)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"assay/host/access/admission"
+	"assay/host/store/storetest"
 )
 
 // A burst of refusals writes one line at once and one a second, which together count all of them.
@@ -30,9 +31,7 @@ func TestLogOfRefusalsIsLimited(t *testing.T) {
 		}
 		<-time.After(10 * time.Second)
 		synctest.Wait()
-		if !r.admit(burst) {
-			t.Error("the first refusal of a later burst has no line")
-		}
+		storetest.Expect(t, "the first refusal of a later burst has a line", r.admit(burst), true)
 		r.admit(burst)
 		r.close()
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
@@ -54,8 +53,8 @@ func TestRefusedRequestsShareLines(t *testing.T) {
 	const n = 20
 	began := time.Now()
 	for range n {
-		s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+busyKey)
-		s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+failKey)
+		s.ask(t, busyKey, "POST /api/check", exampleBody)
+		s.ask(t, failKey, "POST /api/check", exampleBody)
 	}
 	s.Server.refusals.close()
 	log := s.log.String()
@@ -65,7 +64,5 @@ func TestRefusedRequestsShareLines(t *testing.T) {
 		!strings.Contains(log, `"reason":"door"`) {
 		t.Errorf("%d refusals have %d lines:\n%s", n, refused, log)
 	}
-	if failed := strings.Count(log, `"status":500`); failed != n {
-		t.Errorf("%d failures have %d lines", n, failed)
-	}
+	storetest.Expect(t, "failures", strings.Count(log, `"status":500`), n)
 }

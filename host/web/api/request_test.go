@@ -20,7 +20,7 @@ func TestRequestIDs(t *testing.T) {
 		"check": func(s *site) reply { return s.check(t, exampleBody, requestHeader, clients) },
 		"error": func(s *site) reply { return s.check(t, "{", requestHeader, clients) },
 		"panic": func(s *site) reply {
-			return s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+panicKey)
+			return s.ask(t, panicKey, "POST /api/check", exampleBody)
 		},
 		"page":         func(s *site) reply { return s.send(t, "GET", "/page", "", requestHeader, clients) },
 		"unknown path": func(s *site) reply { return s.send(t, "GET", "/none", "") },
@@ -73,7 +73,7 @@ func TestServerTiming(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			r := s.send(t, "POST", test.path, test.body, "Authorization", "Bearer "+goodKey, timingHeader, test.value)
+			r := s.ask(t, goodKey, "POST "+test.path, test.body, timingHeader, test.value)
 			if got := r.header.Get("Server-Timing"); !regexp.MustCompile("^" + test.want + "$").MatchString(got) {
 				t.Errorf("Server-Timing is %q, want %q", got, test.want)
 			}

@@ -1,15 +1,12 @@
 package api
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 	"regexp"
 	"strings"
@@ -19,6 +16,7 @@ import (
 
 	"assay/host/access/admission"
 	"assay/host/check"
+	"assay/host/store/storetest"
 )
 
 const (
@@ -151,6 +149,7 @@ func (p *public) uses(client string) int {
 type site struct {
 	*Server
 	addr    string
+	socket  net.Listener // if begin opened it
 	checker *checker
 	public  *public
 	log     *logBuffer
@@ -159,48 +158,23 @@ type site struct {
 // start serves on a new socket until the test ends. It fills empty fields of cfg with the fakes above.
 func start(t testing.TB, cfg Config) *site {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return startOn(t, l, cfg)
+	return startOn(t, listen(t), cfg)
 }
 
 func startOn(t testing.TB, l net.Listener, cfg Config) *site {
 	t.Helper()
 	s := &site{addr: l.Addr().String(), checker: &checker{}, public: &public{limit: 1_000_000}, log: &logBuffer{}}
-	if cfg.Checker == nil {
-		cfg.Checker = s.checker
-	}
-	if cfg.Keys == nil {
-		cfg.Keys = keys{}
-	}
-	if cfg.Public == nil {
-		cfg.Public = s.public
-	} else if p, ok := cfg.Public.(*public); ok {
+	if p, ok := cfg.Public.(*public); ok {
 		s.public = p
 	}
-	if cfg.Events == nil {
-		cfg.Events = eventLog{}
-	}
-	if cfg.Overrides == nil {
-		cfg.Overrides = &verdicts{}
-	}
-	if cfg.AuditLog == nil {
-		cfg.AuditLog = auditFiles{}
-	}
-	if cfg.Receipts == nil {
-		cfg.Receipts = receipts{}
-	}
-	if cfg.Feedback == nil {
-		cfg.Feedback = &reports{}
-	}
-	if cfg.Decisions == nil {
-		cfg.Decisions = &decisions{}
-	}
-	if cfg.Explainer == nil {
-		cfg.Explainer = &decisions{}
-	}
+	cfg.Checker, cfg.Keys = cmp.Or[Checker](cfg.Checker, s.checker), cmp.Or[Keys](cfg.Keys, keys{})
+	cfg.Public, cfg.Events = cmp.Or[Public](cfg.Public, s.public), cmp.Or[Events](cfg.Events, eventLog{})
+	cfg.Overrides = cmp.Or[Overrides](cfg.Overrides, &verdicts{})
+	cfg.AuditLog = cmp.Or[AuditLog](cfg.AuditLog, auditFiles{})
+	cfg.Receipts, cfg.Feedback = cmp.Or[Receipts](cfg.Receipts, receipts{}), cmp.Or[Feedback](cfg.Feedback, &reports{})
+	cfg.Decisions = cmp.Or[Decisions](cfg.Decisions, &decisions{})
+	cfg.Explainer = cmp.Or[Explainer](cfg.Explainer, &decisions{})
+	cfg.ReadTimeout = cmp.Or(cfg.ReadTimeout, patience)
 	switch cfg.Privacy {
 	case nil:
 		cfg.Privacy = &archive{}
@@ -210,24 +184,41 @@ func startOn(t testing.TB, l net.Listener, cfg Config) *site {
 	if cfg.Now == nil {
 		cfg.Now = func() time.Time { return atCheck }
 	}
-	if cfg.ReadTimeout == 0 {
-		cfg.ReadTimeout = patience
-	}
 	cfg.Logger = slog.New(slog.NewJSONHandler(s.log, nil))
 	s.Server = New(cfg)
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
+	served := s.serveAside(l)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if err := s.Shutdown(ctx); err != nil {
-			t.Errorf("Shutdown: %v", err)
-		}
-		if err := <-served; err != nil {
-			t.Errorf("Serve: %v", err)
-		}
+		storetest.NoError(t, s.Shutdown(ctx))
+		storetest.NoError(t, <-served)
 	})
 	return s
+}
+
+// listen opens a socket.
+func listen(t testing.TB) net.Listener {
+	t.Helper()
+	return storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+}
+
+// serveAside serves in the background, and returns how that ends.
+func (s *Server) serveAside(l net.Listener) <-chan error {
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	return served
+}
+
+// begin serves until the test calls Shutdown.
+func begin(t testing.TB, cfg Config) (*site, <-chan error) {
+	t.Helper()
+	l := listen(t)
+	cfg.Keys, cfg.Public = keys{}, &public{limit: 1}
+	if cfg.Checker == nil {
+		cfg.Checker = &checker{}
+	}
+	s := &site{addr: l.Addr().String(), socket: l, Server: New(cfg)}
+	return s, s.serveAside(l)
 }
 
 // logBuffer is a writer that is safe for concurrent use.
@@ -253,120 +244,6 @@ var varying = regexp.MustCompile(`"time":"[^"]*"|"ms":[^,]*|"(chk|req|test)_[0-9
 
 // text returns the log in lower case, without its times and random references.
 func (l *logBuffer) text() string { return strings.ToLower(varying.ReplaceAllString(l.String(), "")) }
-
-// reply is a response that was read completely.
-type reply struct {
-	status int
-	header http.Header
-	body   string
-	closes bool // whether it announces that the connection is closed
-}
-
-func (r reply) failure(t testing.TB) failure {
-	t.Helper()
-	var f failure
-	if err := json.Unmarshal([]byte(r.body), &f); err != nil {
-		t.Fatalf("the body of status %d is not JSON: %v: %q", r.status, err, r.body)
-	}
-	return f
-}
-
-// wellBehaved checks the properties of every response.
-func (r reply) wellBehaved(t testing.TB) {
-	t.Helper()
-	if got := r.header.Get("X-Content-Type-Options"); got != "nosniff" {
-		t.Errorf("X-Content-Type-Options is %q", got)
-	}
-	id := r.header.Get(requestHeader)
-	if !isRequestID(id) {
-		t.Errorf("%s is %q", requestHeader, id)
-	}
-	for name := range r.header {
-		if strings.HasPrefix(name, "Access-Control-") || name == "Server" {
-			t.Errorf("unwanted header %s", name)
-		}
-	}
-	if r.status == http.StatusOK || r.status == http.StatusAccepted {
-		return
-	}
-	if got := r.header.Get("Content-Type"); got != "application/json" {
-		t.Errorf("Content-Type of an error is %q", got)
-	}
-	if r.body != "" && !strings.HasSuffix(r.body, `,"request_id":"`+id+`"}`) { // the answer to HEAD is empty
-		t.Errorf("the body does not have the id of the request: %s", r.body)
-	}
-	if strings.Contains(r.body, secret) || strings.Contains(r.body, "goroutine") ||
-		strings.Contains(r.body, "fasthttp") {
-		t.Errorf("the body reveals internals: %q", r.body)
-	}
-}
-
-// send makes one request with a new client. headers alternates names and values.
-func (s *site) send(t testing.TB, method, path, body string, headers ...string) reply {
-	t.Helper()
-	req, err := http.NewRequest(method, "http://"+s.addr+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i+1 < len(headers); i += 2 {
-		req.Header.Add(headers[i], headers[i+1])
-	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true},
-		Timeout: patience}
-	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return readReply(t, resp)
-}
-
-func readReply(t testing.TB, resp *http.Response) reply {
-	t.Helper()
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reply{status: resp.StatusCode, header: resp.Header, body: string(body), closes: resp.Close}
-}
-
-// check posts body to /api/check with a good key.
-func (s *site) check(t testing.TB, body string, headers ...string) reply {
-	t.Helper()
-	return s.send(t, "POST", "/api/check", body,
-		append([]string{"Authorization", "Bearer " + goodKey, "Content-Type", "application/json"}, headers...)...)
-}
-
-// exchange writes raw bytes to a new connection and returns all responses until the server closes the connection. It
-// fails if the server does not close it.
-func (s *site) exchange(t testing.TB, raw string) []reply {
-	t.Helper()
-	c, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
-	go func() { _, _ = io.WriteString(c, raw) }()
-	return readReplies(t, c)
-}
-
-func readReplies(t testing.TB, c net.Conn) []reply {
-	t.Helper()
-	var replies []reply
-	for r := bufio.NewReader(c); ; {
-		resp, err := http.ReadResponse(r, nil)
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return replies
-		}
-		if err != nil {
-			t.Fatalf("after %d responses: %v", len(replies), err)
-		}
-		replies = append(replies, readReply(t, resp))
-	}
-}
 
 // fieldsOf returns the fields of a request as type=value.
 func fieldsOf(req check.Request) (fields []string) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +16,7 @@ import (
 	"assay/host/access/admission"
 	"assay/host/check"
 	"assay/host/customer/privacy"
+	"assay/host/store/storetest"
 )
 
 // closedDoor admits nothing.
@@ -48,15 +48,10 @@ func TestDoorRefusesBeforeAnythingElse(t *testing.T) {
 	p := &public{limit: 10}
 	s := start(t, Config{Door: closedDoor{}, Keys: strict{t}, Public: p})
 	for _, path := range []string{"/api/check", "/api/check-public", batchPath} {
-		r := s.send(t, "POST", path, "{", "Authorization", "Bearer "+goodKey)
-		r.wellBehaved(t)
-		if r.status != 503 || r.header.Get("Retry-After") != "1" || r.failure(t).Error != admission.ErrBusy.Error() {
-			t.Errorf("%s: %d %s", path, r.status, r.body)
-		}
+		r := s.ask(t, goodKey, "POST "+path, "{")
+		r.is(t, path, 503, admission.ErrBusy.Error())
 	}
-	if n := p.uses("127.0.0.1/32"); n != 0 {
-		t.Errorf("%d refused calls were counted", n)
-	}
+	storetest.Expect(t, "refused calls counted", p.uses("127.0.0.1/32"), 0)
 }
 
 func TestDoorRefusesOneAccount(t *testing.T) {
@@ -64,9 +59,7 @@ func TestDoorRefusesOneAccount(t *testing.T) {
 	s := start(t, Config{Door: oneDoor(freeKey)})
 	for key, status := range map[string]int{freeKey: 503, goodKey: 400} {
 		for _, path := range []string{"/api/check", batchPath} {
-			if r := s.send(t, "POST", path, "{", "Authorization", "Bearer "+key); r.status != status {
-				t.Errorf("%s with %s: %d, want %d", path, key, r.status, status)
-			}
+			s.ask(t, key, "POST "+path, "{").is(t, path, status)
 		}
 	}
 }
@@ -102,11 +95,8 @@ func TestRefusalsAreCountedByReason(t *testing.T) {
 	} {
 		var seen reasons
 		s := start(t, Config{Checker: &refuser{err: err}, Refused: seen.add})
-		r := s.check(t, exampleBody)
-		r.wellBehaved(t)
-		if r.status != 503 || r.header.Get("Retry-After") != "1" || !slices.Equal(seen.seen, []string{want}) {
-			t.Errorf("%v: status %d, reasons %v, want %s", err, r.status, seen.seen, want)
-		}
+		s.check(t, exampleBody).is(t, want, 503)
+		storetest.NoDiff(t, "reasons", []string{want}, seen.seen)
 	}
 }
 
@@ -241,14 +231,10 @@ func TestConnectionsOfOneKeyShareItsLookUp(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if n := w.lookUps.Load(); n != 1 {
-			t.Errorf("%d look-ups of one key, want 1", n)
-		}
+		storetest.Expect(t, "look-ups of one key", w.lookUps.Load(), 1)
 		close(w.release)
 		synctest.Wait()
-		if n := accepted.Load(); n != connections {
-			t.Errorf("%d of %d requests accepted", n, connections)
-		}
+		storetest.Expect(t, "accepted requests", accepted.Load(), connections)
 	})
 }
 
@@ -264,9 +250,7 @@ func (remembering) Recall(presented string) (check.Caller, bool, error) {
 func TestRememberedKeysNeedNoSlot(t *testing.T) {
 	t.Parallel()
 	s := New(Config{Checker: &checker{}, Keys: remembering{strict{t}}, Public: &public{}, MaxLookups: 1})
-	if _, err := s.lookups.Take("192.0.2.9/32"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(s.lookups.Take("192.0.2.9/32"))(t)
 	for key, want := range map[string]error{goodKey: nil, "unknown": check.ErrUnauthorized} {
 		if _, err := s.authenticate(t.Context(), withKey(key)); !errors.Is(err, want) {
 			t.Errorf("key %q: error %v, want %v", key, err, want)
@@ -294,11 +278,6 @@ func TestFrozenDatabaseGets503(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Keys: hanging{}})
 	for _, request := range []string{"POST /api/check", "POST " + batchPath, "GET /api/events", "POST " + erasePath} {
-		method, path, _ := strings.Cut(request, " ")
-		r := s.send(t, method, path, `{}`, "Authorization", "Bearer "+goodKey)
-		r.wellBehaved(t)
-		if r.status != 503 || r.header.Get("Retry-After") != "1" {
-			t.Errorf("%s: status %d: %s", request, r.status, r.body)
-		}
+		s.ask(t, goodKey, request, `{}`).is(t, request, 503)
 	}
 }

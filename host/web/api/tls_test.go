@@ -24,15 +24,9 @@ import (
 
 func selfSigned(t *testing.T) *tls.Config {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := storetest.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := storetest.Must(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
 	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
 		NextProtos: []string{"http/1.1"}}
 }
@@ -43,14 +37,9 @@ var anyCertificate = &tls.Config{InsecureSkipVerify: true, NextProtos: []string{
 func (s *site) dialTLS(t *testing.T, from string) (*tls.Conn, error) {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	raw, err := d.DialContext(t.Context(), "tcp", s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := storetest.Must(d.DialContext(t.Context(), "tcp", s.addr))(t)
 	t.Cleanup(func() { _ = raw.Close() })
-	if err := raw.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, raw.SetDeadline(time.Now().Add(patience)))
 	c := tls.Client(raw, anyCertificate)
 	return c, c.Handshake()
 }
@@ -61,29 +50,19 @@ func TestTLS(t *testing.T) {
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: anyCertificate, ForceAttemptHTTP2: true}}
 	defer client.CloseIdleConnections()
 	for range 2 { // on one connection
-		resp, err := client.Get("https://" + s.addr + "/healthz")
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := storetest.Must(client.Get("https://" + s.addr + "/healthz"))(t)
 		if r := readReply(t, resp); r.status != 200 || resp.ProtoMajor != 1 {
 			t.Errorf("status %d over TLS with %s", r.status, resp.Proto)
 		}
 	}
 	resp, err := client.Post("https://"+s.addr+"/api/check-public", "application/json", strings.NewReader(exampleBody))
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	if r := readReply(t, resp); r.status != 200 || s.public.uses("127.0.0.1/32") != 1 {
 		t.Errorf("a check without a key: %d, counted %v", r.status, s.public.used)
 	}
 	// What the connections of a plain port are protected from, these are too.
-	c, err := s.dialTLS(t, "127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\nHost: x\n\n"); err != nil {
-		t.Fatal(err)
-	}
+	c := storetest.Must(s.dialTLS(t, "127.0.0.1"))(t)
+	storetest.Must(io.WriteString(c, "GET /healthz HTTP/1.1\nHost: x\n\n"))(t)
 	if r := readReplies(t, c); len(r) != 1 || r[0].status != 400 || !r[0].closes {
 		t.Errorf("a head with wrong line ends: %v", r)
 	}
@@ -111,9 +90,7 @@ func TestPlainHTTPOnATLSPort(t *testing.T) {
 		r[0].wellBehaved(t)
 	}
 	c := s.dial(t)
-	if _, err := io.WriteString(c, "SSH-2.0-OpenSSH_9.2\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(io.WriteString(c, "SSH-2.0-OpenSSH_9.2\r\n"))(t)
 	if got, err := io.ReadAll(resetIsEOF{c}); err != nil || strings.Contains(string(got), "HTTP") {
 		t.Errorf("another protocol: %q, %v", got, err)
 	}
@@ -129,9 +106,7 @@ func TestSlowHandshakes(t *testing.T) {
 	s := start(t, Config{TLS: selfSigned(t), MaxHandshakes: 4})
 	silent := s.dial(t)
 	half := s.dial(t) // a record is announced, and does not come
-	if _, err := half.Write(binary.BigEndian.AppendUint16([]byte{22, 3, 1}, 500)); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(half.Write(binary.BigEndian.AppendUint16([]byte{22, 3, 1}, 500)))(t)
 	if _, err := s.dialTLS(t, "127.0.0.1"); err == nil {
 		t.Error("an address has more than its share of handshakes")
 	}
@@ -139,13 +114,9 @@ func TestSlowHandshakes(t *testing.T) {
 	if err != nil {
 		t.Fatalf("another address waits: %v", err)
 	}
-	if r := ask(t, c, bufio.NewReader(c)); r.status != 200 {
-		t.Errorf("status %d", r.status)
-	}
+	ask(t, c, bufio.NewReader(c)).is(t, "answer", 200)
 	// A connection that ends in the middle of its handshake gives its slot back.
-	if err := errors.Join(silent.Close(), half.Close()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, errors.Join(silent.Close(), half.Close()))
 	storetest.Until(t, "a slot to be free again", func() bool {
 		c, err := s.dialTLS(t, "127.0.0.1")
 		_ = c.Close()
@@ -158,9 +129,7 @@ func TestHandshakesEndInTime(t *testing.T) {
 	s := start(t, Config{TLS: selfSigned(t), ReadTimeout: 20 * time.Millisecond})
 	for name, begin := range map[string]string{"silent": "", "half": "\x16\x03\x01\x01\xf4"} {
 		c := s.dial(t)
-		if _, err := io.WriteString(c, begin); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(io.WriteString(c, begin))(t)
 		if got, err := io.ReadAll(resetIsEOF{c}); err != nil || len(got) > 0 && got[0] != 21 { // an alert
 			t.Errorf("%s: %q, %v, want the end of the connection", name, got, err)
 		}
@@ -193,37 +162,19 @@ func TestRefusingDoesNotWaitForHandshakes(t *testing.T) {
 	t.Parallel()
 	near, far := net.Pipe()
 	New(Config{TLS: selfSigned(t)}).refuseConnection(near)
-	if _, err := far.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("the connection is not closed: %v", err)
-	}
+	storetest.WantError(t, "the connection is not closed", storetest.ErrorOf(far.Read(make([]byte, 1))), io.EOF)
 }
 
 func TestShutdownDuringHandshakes(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &site{addr: l.Addr().String(), Server: New(Config{Checker: &checker{}, Keys: keys{}, Public: &public{},
-		TLS: selfSigned(t), ReadTimeout: patience})}
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
-	idle, err := s.dialTLS(t, "127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, served := begin(t, Config{TLS: selfSigned(t), ReadTimeout: patience})
+	idle := storetest.Must(s.dialTLS(t, "127.0.0.1"))(t)
 	reader := bufio.NewReader(idle)
 	ask(t, idle, reader)
 	silent := s.dial(t)
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(context.Background()) }()
-	if err := <-served; err != nil { // the listener is closed by now
-		t.Errorf("Serve: %v", err)
-	}
-	if err := errors.Join(silent.Close(), <-stopped); err != nil {
-		t.Errorf("Shutdown: %v", err)
-	}
-	if _, err := reader.ReadByte(); !errors.Is(err, io.EOF) {
-		t.Errorf("the idle connection ends with %v, want a proper end of TLS", err)
-	}
+	storetest.NoError(t, <-served)
+	storetest.NoError(t, errors.Join(silent.Close(), <-stopped))
+	storetest.WantError(t, "the idle connection", storetest.ErrorOf(reader.ReadByte()), io.EOF)
 }

@@ -13,6 +13,7 @@ import (
 	"assay/host/access/admission"
 	"assay/host/check"
 	"assay/host/customer/decision"
+	"assay/host/store/storetest"
 )
 
 func TestUsage(t *testing.T) {
@@ -21,7 +22,7 @@ func TestUsage(t *testing.T) {
 	now := time.Date(2026, 11, 30, 23, 59, 0, 0, time.UTC)
 	s := start(t, Config{Decisions: d, Now: func() time.Time { return now }})
 	for path, month := range map[string]string{"/api/usage": "2026-11", "/api/usage?month=2026-02": "2026-02"} {
-		r := s.send(t, "GET", path, "", "Authorization", "Bearer "+goodKey)
+		r := s.ask(t, goodKey, "GET "+path, "")
 		r.wellBehaved(t)
 		if want := `{"month":"` + month + `","quota":1500,"used":8,"forecast":44,"counts":[]}`; r.body != want {
 			t.Errorf("%s: %d %s, want %s", path, r.status, r.body, want)
@@ -40,11 +41,7 @@ func TestUsage(t *testing.T) {
 		"/api/checks/export?format=csv&verdict=a":          "verdict: must be allow, review or block",
 		"/api/checks/export?format=csv&type=a&type=domain": "type: must be given once at most",
 	} {
-		r := s.send(t, "GET", path, "", "Authorization", "Bearer "+goodKey)
-		r.wellBehaved(t)
-		if got := r.failure(t); r.status != 400 || !strings.HasPrefix(got.Error, want) {
-			t.Errorf("%s: %d %q, want 400 %q", path, r.status, got.Error, want)
-		}
+		s.rejects(t, "GET "+path, "", want)
 	}
 }
 
@@ -52,8 +49,7 @@ func TestExportChecks(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Decisions: &decisions{}, EventSlots: admission.NewShares(1)})
 	for range 3 { // each gives its slot back
-		r := s.send(t, "GET", "/api/checks/export?format=json&verdict=block&from=2026-01-01T00:00:00Z", "",
-			"Authorization", "Bearer "+goodKey)
+		r := s.ask(t, goodKey, "GET /api/checks/export?format=json&verdict=block&from=2026-01-01T00:00:00Z", "")
 		var document struct {
 			Checks []decision.Check
 			Total  int
@@ -67,18 +63,16 @@ func TestExportChecks(t *testing.T) {
 			t.Errorf("headers %v", r.header)
 		}
 	}
-	r := s.send(t, "GET", "/api/checks/export?format=csv", "", "Authorization", "Bearer "+goodKey)
+	r := s.ask(t, goodKey, "GET /api/checks/export?format=csv", "")
 	if lines := strings.Split(r.body, "\r\n"); len(lines) != 4 || r.header.Get("X-Total-Count") != "8" ||
 		lines[1] != knownRef+",2026-01-15T10:30:00.123Z,email,78,block,key_1,12,false" {
 		t.Errorf("%d %q, %v", r.status, r.body, r.header)
 	}
-	r = s.send(t, "HEAD", "/api/checks/export?format=csv", "", "Authorization", "Bearer "+goodKey)
+	r = s.ask(t, goodKey, "HEAD /api/checks/export?format=csv", "")
 	if r.status != 200 || r.body != "" {
 		t.Errorf("HEAD: %d %q", r.status, r.body)
 	}
-	if r := s.send(t, "GET", "/api/checks/export?format=csv", "", "Authorization", "Bearer "+failKey); r.status != 500 {
-		t.Errorf("a first page that cannot be read: %d %s", r.status, r.body)
-	}
+	s.ask(t, failKey, "GET /api/checks/export?format=csv", "").is(t, "a first page that cannot be read", 500)
 }
 
 // brokenPages are decisions whose second page cannot be read.
@@ -98,9 +92,7 @@ func TestBrokenExport(t *testing.T) {
 	for range 2 {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
 			"http://"+s.addr+"/api/checks/export?format=csv", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		storetest.NoError(t, err)
 		request.Header.Set("Authorization", "Bearer "+goodKey)
 		response, err := http.DefaultClient.Do(request)
 		if err != nil || response.StatusCode != http.StatusOK {

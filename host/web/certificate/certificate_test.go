@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"assay/host/store/storetest"
 	"assay/host/web/certificate"
 	"assay/host/web/certificate/certificatetest"
 )
@@ -34,9 +35,7 @@ func (f *files) key() string  { return filepath.Join(f.dir, "key.pem") }
 
 func write(t *testing.T, file string, data []byte) {
 	t.Helper()
-	if err := os.WriteFile(file, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, os.WriteFile(file, data, 0o600))
 }
 
 // open opens a certificate with serial number 1.
@@ -49,9 +48,7 @@ func open(t *testing.T, life time.Duration) *files {
 	var err error
 	f.pair, err = certificate.Open(f.cert(), f.key(), slog.New(slog.NewTextHandler(&f.log, nil)),
 		func() time.Time { return f.now })
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	return f
 }
 
@@ -70,9 +67,7 @@ func (f *files) connect(t *testing.T) (server, client *tls.Conn) {
 	client = tls.Client(far, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
 	done := make(chan error, 1)
 	go func() { done <- server.Handshake() }()
-	if err := errors.Join(client.Handshake(), <-done); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, errors.Join(client.Handshake(), <-done))
 	t.Cleanup(func() { _, _ = near.Close(), far.Close() })
 	return server, client
 }
@@ -123,19 +118,15 @@ func TestRefresh(t *testing.T) {
 		"renamed": func(t *testing.T, f *files, cert, key []byte) {
 			for file, data := range map[string][]byte{f.cert(): cert, f.key(): key} {
 				write(t, file+".new", data)
-				if err := os.Rename(file+".new", file); err != nil {
-					t.Fatal(err)
-				}
+				storetest.NoError(t, os.Rename(file+".new", file))
 			}
 		},
 		"linked elsewhere": func(t *testing.T, f *files, cert, key []byte) { // as certbot and Kubernetes do
 			folder := t.TempDir()
 			for file, data := range map[string][]byte{f.cert(): cert, f.key(): key} {
 				write(t, filepath.Join(folder, filepath.Base(file)), data)
-				if err := errors.Join(os.Symlink(filepath.Join(folder, filepath.Base(file)), file+".new"),
-					os.Rename(file+".new", file)); err != nil {
-					t.Fatal(err)
-				}
+				storetest.NoError(t, errors.Join(os.Symlink(filepath.Join(folder, filepath.Base(file)), file+".new"),
+					os.Rename(file+".new", file)))
 			}
 		},
 	} {
@@ -146,12 +137,8 @@ func TestRefresh(t *testing.T) {
 			for serial := range int64(3) {
 				cert, key := certificatetest.Pair(t, serial+2, begin, begin.Add((90+time.Duration(serial))*day))
 				replace(t, f, cert, key)
-				if err := f.pair.Refresh(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				if got := f.served(t); got != serial+2 {
-					t.Errorf("the certificate %d is served, want %d", got, serial+2)
-				}
+				storetest.NoError(t, f.pair.Refresh(t.Context()))
+				storetest.Expect(t, "the certificate", f.served(t), serial+2)
 				if want := begin.Add((90 + time.Duration(serial)) * day); !f.pair.Expiry().Equal(want) {
 					t.Errorf("it expires at %v, want %v", f.pair.Expiry(), want)
 				}
@@ -160,9 +147,7 @@ func TestRefresh(t *testing.T) {
 			if got, err := io.ReadAll(io.LimitReader(client, 10)); string(got) != "still here" {
 				t.Errorf("the open connection: %q, %v", got, err)
 			}
-			if protocol := client.ConnectionState().NegotiatedProtocol; protocol != "http/1.1" {
-				t.Errorf("the protocol is %q", protocol)
-			}
+			storetest.Expect(t, "the protocol", client.ConnectionState().NegotiatedProtocol, "http/1.1")
 		})
 	}
 }
@@ -171,20 +156,13 @@ func TestRefresh(t *testing.T) {
 func TestRefreshKeepsTheCertificateBefore(t *testing.T) {
 	t.Parallel()
 	f := open(t, 90*day)
-	old, err := os.ReadFile(f.cert())
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := storetest.Must(os.ReadFile(f.cert()))(t)
 	next, key := certificatetest.Pair(t, 2, begin, begin.Add(90*day))
 	write(t, f.cert(), next) // and not yet its key
 	for range 3 {
-		if err := f.pair.Refresh(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		storetest.NoError(t, f.pair.Refresh(t.Context()))
 	}
-	if got := f.served(t); got != 1 {
-		t.Errorf("the certificate %d is served", got)
-	}
+	storetest.Expect(t, "the certificate", f.served(t), 1)
 	if d := f.pair.Degraded(); len(d) != 1 || !strings.Contains(d[0], "does not match") {
 		t.Errorf("degraded: %q", d)
 	}
@@ -193,9 +171,7 @@ func TestRefreshKeepsTheCertificateBefore(t *testing.T) {
 	}
 	write(t, f.cert(), old)
 	_ = f.pair.Refresh(t.Context())
-	if d := f.pair.Degraded(); len(d) != 0 {
-		t.Errorf("degraded with the old files: %q", d)
-	}
+	storetest.Expect(t, "degraded with the old files", len(f.pair.Degraded()), 0)
 	write(t, f.cert(), next)
 	write(t, f.key(), key)
 	_ = f.pair.Refresh(t.Context())

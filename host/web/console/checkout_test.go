@@ -13,6 +13,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/customer/billing"
+	"assay/host/store/storetest"
 )
 
 // lateProvider is a provider whose payments are confirmed when a test says so.
@@ -37,9 +38,7 @@ func (s *site) pay(t *testing.T, v *visitor, status billing.Status) {
 		Event: "evt_" + id + string(status), At: *s.clock.Load(), Provider: "late", Checkout: id,
 		Subscription: "sub_" + id, Plan: "pro", Status: status,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 }
 
 func useLateProvider(c *Config) {
@@ -50,24 +49,17 @@ func TestSuccessPage(t *testing.T) {
 	t.Parallel()
 	s := serve(t, useLateProvider)
 	v := s.visit(t)
-	v.get(donePath)
-	v.is(404, "This browser has not started a checkout")
+	v.get(donePath).is(404, "This browser has not started a checkout")
 	v.get("/")
-	if strings.Contains(v.at.body, "Test mode") {
-		t.Error("a host with real payments claims to be in test mode")
-	}
-	v.press("Subscribe to Pro")
-	v.is(402, "Waiting for your payment")
-	if v.at.header.Get("Refresh") == "" {
-		t.Error("the page does not reload itself")
-	}
+	v.lacks("Test mode")
+	v.press("Subscribe to Pro").is(402, "Waiting for your payment")
+	storetest.Expect(t, "the page does not reload itself", v.at.header.Get("Refresh") == "", false)
 	s.pay(t, v, billing.Active)
 
 	guessed := s.visit(t)
 	for _, value := range []string{"co_1", strings.Repeat("A", 200)} {
 		guessed.client.Jar.SetCookies(v.at.url, []*http.Cookie{{Name: "assay_checkout", Value: value, Path: "/"}})
-		guessed.get(donePath)
-		guessed.is(404, "This browser has not started a checkout")
+		guessed.get(donePath).is(404, "This browser has not started a checkout")
 	}
 	// Requests that show the page to nobody must not use up the one time that the key is shown.
 	for name, look := range map[string]func(*visitor) int{
@@ -106,49 +98,36 @@ func TestSuccessPage(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := shown.Load(); n != 1 {
-		t.Errorf("the key was shown %d times", n)
-	}
+	storetest.Expect(t, "the key was shown", shown.Load(), 1)
 	s.pass(billing.ClaimLife)
-	v.get(donePath)
-	v.is(410, "This checkout has expired.")
+	v.get(donePath).is(410, "This checkout has expired.")
 }
 
-// TestCheckoutsInSeveralTabs checks that a browser that started several checkouts gets the key of the paid one.
-func TestCheckoutsInSeveralTabs(t *testing.T) {
-	t.Parallel()
-	s := serve(t, useLateProvider)
-	v := s.visit(t)
-	v.get("/")
+// testCheckoutsInSeveralTabs checks that a browser that started several checkouts gets the key of the paid one.
+func testCheckoutsInSeveralTabs(t *testing.T, s *site) {
+	v := s.visitLanding(t)
 	v.press("Subscribe to Pro")
 	first := *v
 	for range maxOpenCheckouts - 1 {
 		v.get("/")
-		v.press("Subscribe to Starter")
-		v.is(402, "Waiting")
+		v.press("Subscribe to Starter").is(402, "Waiting")
 	}
 	s.pay(t, &first, billing.Active)
-	v.get(donePath)
-	v.is(200, "You are subscribed to Pro")
-	v.get(donePath)
-	v.is(402, "Waiting")
+	v.get(donePath).is(200, "You are subscribed to Pro")
+	v.get(donePath).is(402, "Waiting")
 	v.post("/checkout/reissue") // the page in another tab offers it
 	v.is(200, "This is your API key.")
 }
 
-// TestSecondSubscription pays for a plan in two tabs. The second payment is returned, with a notice, and the
+// testSecondSubscription pays for a plan in two tabs. The second payment is returned, with a notice, and the
 // subscription that is left can be cancelled.
-func TestSecondSubscription(t *testing.T) {
-	t.Parallel()
-	s := serve(t, useLateProvider)
+func testSecondSubscription(t *testing.T, s *site) {
 	for name, signedIn := range map[string]bool{"of a new customer": false, "of an account": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := s.visit(t)
-			v.get("/")
+			v := s.visitLanding(t)
 			if signedIn {
-				v.press("Get a free key")
-				v.is(200, "This is your API key.")
+				v.press("Get a free key").is(200, "This is your API key.")
 				v.get("/")
 			}
 			landing := *v
@@ -164,31 +143,23 @@ func TestSecondSubscription(t *testing.T) {
 			}
 			v.is(200, "You already had a subscription")
 			v.get("/dashboard/plan")
-			v.is(200, "a second subscription to Pro was paid")
-			v.is(200, "the payment was returned to your card")
-			v.press("Cancel subscription")
-			v.is(200, "ends on")
+			v.is(200, "a second subscription to Pro was paid", "the payment was returned to your card")
+			v.press("Cancel subscription").is(200, "ends on")
 		})
 	}
 }
 
-// TestSecondTestPayment opens the test checkout in two tabs. The second card is not taken.
-func TestSecondTestPayment(t *testing.T) {
-	t.Parallel()
-	s := serve(t, nil)
+// testSecondTestPayment opens the test checkout in two tabs. The second card is not taken.
+func testSecondTestPayment(t *testing.T, s *site) {
 	v, _ := s.customer(t, "free")
 	v.get("/")
 	landing := *v
 	v.press("Subscribe to Starter")
 	second := landing
 	second.press("Subscribe to Pro")
-	card := []string{"number", "4242424242424242", "expiry", "12/40", "cvc", "123", "name", "Jane Doe"}
-	v.press("Subscribe", card...)
-	v.is(200, "You are on Starter")
-	second.press("Subscribe", card...)
-	second.is(409, "Your account already has a subscription")
-	v.get("/dashboard/plan")
-	v.is(200, "You are on Starter")
+	v.press("Subscribe", card...).is(200, "You are on Starter")
+	second.press("Subscribe", card...).is(409, "Your account already has a subscription")
+	v.get("/dashboard/plan").is(200, "You are on Starter")
 }
 
 // TestClosedCheckout checks that a host without a payment provider gives free keys and sells nothing.
@@ -198,24 +169,16 @@ func TestClosedCheckout(t *testing.T) {
 		c.Billing.Provider = &billing.Closed{TestCheckout: *c.Billing.Provider.(*billing.TestCheckout)}
 	})
 	v := s.visit(t)
+	v.get("/").is(200, "Not for sale on this host")
+	v.lacks("Subscribe to", "est mode")
+	v.post("/subscribe", "plan", "pro").is(403, "This host does not sell paid plans.")
 	v.get("/")
-	v.is(200, "Not for sale on this host")
-	if strings.Contains(v.at.body, "Subscribe to") || strings.Contains(v.at.body, "est mode") {
-		t.Error("the page sells a plan, or claims to be in test mode")
-	}
-	v.post("/subscribe", "plan", "pro")
-	v.is(403, "This host does not sell paid plans.")
-	v.get("/")
-	v.press("Get a free key")
-	v.is(200, "This is your API key.")
-	v.get("/dashboard/plan")
-	v.is(200, "Not for sale on this host")
+	v.press("Get a free key").is(200, "This is your API key.")
+	v.get("/dashboard/plan").is(200, "Not for sale on this host")
 }
 
-// TestTestMode checks that every page says that the host is in test mode.
-func TestTestMode(t *testing.T) {
-	t.Parallel()
-	s := serve(t, nil)
+// testTestMode checks that every page says that the host is in test mode.
+func testTestMode(t *testing.T, s *site) {
 	v, _ := s.customer(t, "pro")
 	for _, path := range []string{"/", "/docs", "/signin", donePath, "/nowhere", "/dashboard", "/dashboard/checks",
 		"/dashboard/keys", "/dashboard/webhooks", "/dashboard/overrides", "/dashboard/privacy", "/dashboard/plan"} {
@@ -248,8 +211,7 @@ func TestFreeKeys(t *testing.T) {
 				if got, want := v.at.header.Get("Refresh"), fmt.Sprint(int(pause/time.Second)); got != want {
 					t.Errorf("%s: key %d waits %s s, want %s", name, i, got, want)
 				}
-				v.post("/checkout/reissue")
-				v.is(409, "")
+				v.post("/checkout/reissue").is(409, "")
 				s.pass(pause)
 				v.get(donePath)
 			}
@@ -262,102 +224,76 @@ func TestFreeKeys(t *testing.T) {
 	}
 }
 
-// TestSubscriptionEndedBeforeSuccessPage checks that a customer whose subscription ended before the success page was
+// testSubscriptionEndedBeforeSuccessPage checks that a customer whose subscription ended before the success page was
 // loaded gets a key that signs in, and can choose a plan again.
-func TestSubscriptionEndedBeforeSuccessPage(t *testing.T) {
-	t.Parallel()
-	s := serve(t, useLateProvider)
-	v := s.visit(t)
-	v.get("/")
+func testSubscriptionEndedBeforeSuccessPage(t *testing.T, s *site) {
+	v := s.visitLanding(t)
 	v.press("Subscribe to Pro")
 	s.pay(t, v, billing.Active)
 	s.pay(t, v, billing.Canceled)
-	v.get(donePath)
-	v.is(200, "The subscription has already ended,")
-	v.follow("Go to the dashboard")
-	v.is(200, "This month")
+	v.get(donePath).is(200, "The subscription has already ended,")
+	v.follow("Go to the dashboard").is(200, "This month")
 	v.follow("Keys")
-	v.press("Create key", "name", "free of charge")
-	v.is(409, "choose a plan first")
-	v.follow("Plan")
-	v.is(200, "Your subscription has ended")
-	v.press("Use the free plan")
-	v.is(200, "You are on Free")
+	v.press("Create key", "name", "free of charge").is(409, "choose a plan first")
+	v.follow("Plan").is(200, "Your subscription has ended")
+	v.press("Use the free plan").is(200, "You are on Free")
 	v.follow("Go to the dashboard")
 	v.follow("Keys")
-	v.press("Create key", "name", "of the free plan")
-	v.is(200, "This is the new key.")
+	v.press("Create key", "name", "of the free plan").is(200, "This is the new key.")
 }
 
 // TestConcurrentPayments checks that a double click on the test checkout's button creates one subscription.
 func TestConcurrentPayments(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	v := s.visit(t)
-	v.get("/")
+	v := s.visitLanding(t)
 	v.press("Subscribe to Starter")
 	form := v.at.url.Path
 	var wg sync.WaitGroup
 	for range 10 {
 		wg.Go(func() {
-			p := v.alone().post(form, "number", "4242424242424242", "expiry", "12/40", "cvc", "123", "name", "Jane Doe")
+			p := v.alone().post(form, card...)
 			if p.status != 303 && p.status != 404 {
 				t.Errorf("status %d: %s", p.status, words(p.root))
 			}
 		})
 	}
 	wg.Wait()
-	v.get(donePath)
-	v.is(200, "This is your API key.")
+	v.get(donePath).is(200, "This is your API key.")
 	key := v.at.text("key")
 	v.get("/dashboard/plan")
-	v.press("Cancel subscription")
-	v.is(200, "ends on")
-	v.get(form)
-	v.is(404, "There is no such checkout")
+	v.press("Cancel subscription").is(200, "ends on")
+	v.get(form).is(404, "There is no such checkout")
 	s.pass(32 * 24 * time.Hour)
-	if err := s.store.EndSubscriptions(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, s.store.EndSubscriptions(t.Context()))
 	if _, err := s.store.Authenticate(t.Context(), key); !errors.Is(err, check.ErrUnauthorized) {
 		t.Errorf("after the subscription ended, the key returns %v, want ErrUnauthorized", err)
 	}
 }
 
-// TestChangePayment checks that a customer changes the card on the provider's pages, if the provider has such pages.
-func TestChangePayment(t *testing.T) {
-	t.Parallel()
-	s := serve(t, useLateProvider)
-	v := s.visit(t)
-	v.get("/")
+// testChangePayment checks that a customer changes the card on the provider's pages, if the provider has such pages.
+func testChangePayment(t *testing.T, s *site) {
+	v := s.visitLanding(t)
 	v.press("Subscribe to Pro")
 	s.pay(t, v, billing.Active)
 	paid := v.at.url.Query().Get("paid")
-	v.get(donePath)
-	v.is(200, "This is your API key.")
+	v.get(donePath).is(200, "This is your API key.")
 	s.pass(time.Minute)
 	err := s.store.Apply(t.Context(), billing.Change{
 		Event: "evt_due", At: *s.clock.Load(), Provider: "late", Subscription: "sub_" + paid, Status: billing.PastDue,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	v.get("/dashboard/plan")
-	v.is(200, "The last payment failed.")
+	storetest.NoError(t, err)
+	v.get("/dashboard/plan").is(200, "The last payment failed.")
 	v.press("Card and invoices")
 	if got := v.at.url.Query().Get("customer"); got != "sub_"+paid || v.at.url.Path != "/dashboard/plan" {
 		t.Errorf("the button leads to %s", v.at.url)
 	}
-	v.post("/dashboard/plan/payment")
-	v.is(403, "")
+	v.post("/dashboard/plan/payment").is(403, "")
 
 	tester, _ := serve(t, nil).customer(t, "pro")
 	tester.get("/dashboard/plan")
-	if strings.Contains(tester.at.body, "Card and invoices") {
-		t.Error("the test checkout offers payment pages, which it does not have")
-	}
-	tester.post("/dashboard/plan/payment", "csrf", tester.at.token())
-	tester.is(409, "There is no subscription to change")
+	tester.lacks("Card and invoices")
+	tester.post("/dashboard/plan/payment", "csrf", tester.at.token()).is(409, "There is no subscription to change")
 }
 
 func TestProviderUnreachable(t *testing.T) {
@@ -366,17 +302,12 @@ func TestProviderUnreachable(t *testing.T) {
 		c.Billing.Provider = billing.NewStripe("sk_test_1", "whsec_1", "http://127.0.0.1:1")
 	})
 	v := s.visit(t)
-	v.get("/")
-	v.is(200, "Test mode")
-	v.press("Subscribe to Pro")
-	v.is(503, "Our payment provider cannot be reached.")
+	v.get("/").is(200, "Test mode")
+	v.press("Subscribe to Pro").is(503, "Our payment provider cannot be reached.")
 	if text := words(v.at.root); strings.Contains(text, "127.0.0.1") || strings.Contains(text, "dial") {
 		t.Errorf("the page reveals the cause: %s", v.at.body)
 	}
-	v.post("/subscribe", "plan", "gold")
-	v.is(400, "There is no such plan.")
-	v.get(TestCheckoutPath + "co_1")
-	v.is(404, "There is no such checkout")
-	v.get(TestCheckoutPath + strings.Repeat("x", 2000))
-	v.is(404, "There is no such checkout")
+	v.post("/subscribe", "plan", "gold").is(400, "There is no such plan.")
+	v.get(TestCheckoutPath+"co_1").is(404, "There is no such checkout")
+	v.get(TestCheckoutPath+strings.Repeat("x", 2000)).is(404, "There is no such checkout")
 }

@@ -290,12 +290,8 @@ func (c *Console) fail(ctx *fiber.Ctx, err error) error {
 		page = &pageError{routing.Code, "This address does not accept that kind of request. Go back and try again."}
 	case errors.As(err, &routing) && routing.Code < fiber.StatusInternalServerError:
 		page = &pageError{fiber.StatusNotFound, "There is no such page."}
-	case errors.Is(err, apikey.ErrNotFound):
-		page = &pageError{fiber.StatusNotFound, sentence(apikey.ErrNotFound)}
-	case errors.Is(err, feedback.ErrUnknownCheck):
-		page = &pageError{fiber.StatusNotFound, sentence(feedback.ErrUnknownCheck)}
-	case errors.Is(err, webhook.ErrNoEvent):
-		page = &pageError{fiber.StatusNotFound, sentence(webhook.ErrNoEvent)}
+	case plainError(err) != nil:
+		page = plainError(err)
 	case c.cfg.Outage != nil && c.cfg.Outage(err):
 		c.cfg.Logger.Debug("page refused", "request_id", requestID(ctx), "route", ctx.Route().Path, "error", err)
 		ctx.Set(fiber.HeaderRetryAfter, "1")
@@ -311,6 +307,26 @@ func (c *Console) fail(ctx *fiber.Ctx, err error) error {
 		s, _ = c.current(ctx)
 	}
 	return c.render(ctx, "error", s, view{"Title": page.title(), "Text": page.text, "Request": requestID(ctx)})
+}
+
+// plainErrors are errors whose texts are for the customer.
+var plainErrors = map[error]int{
+	apikey.ErrNotFound: fiber.StatusNotFound, feedback.ErrUnknownCheck: fiber.StatusNotFound,
+	webhook.ErrNoEvent: fiber.StatusNotFound, webhook.ErrPayloadGone: fiber.StatusConflict,
+	webhook.ErrEventPending: fiber.StatusConflict, webhook.ErrEndpointDisabled: fiber.StatusConflict,
+}
+
+// plainError returns the page for an error that always has the same, or nil.
+func plainError(err error) *pageError {
+	if errors.Is(err, webhook.ErrNoEndpoint) {
+		return &pageError{fiber.StatusConflict, "There is no webhook: set its URL first."}
+	}
+	for plain, status := range plainErrors {
+		if errors.Is(err, plain) {
+			return &pageError{status, sentence(plain)}
+		}
+	}
+	return nil
 }
 
 // requestID returns the id that the server gave to a request.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/net/html/atom"
 
 	"assay/host/customer/webhook"
+	"assay/host/store/storetest"
 )
 
 // hostile are texts that try to become markup, script, template or terminal code.
@@ -56,84 +58,51 @@ func checkInert(t *testing.T, p page, plain page) {
 	}
 }
 
-func TestHostileText(t *testing.T) {
-	t.Parallel()
-	s := serve(t, nil)
+func testHostileText(t *testing.T, s *site) {
 	v, _ := s.customer(t, "starter")
 	token := v.at.token()
 	ordinary := v.ordinary()
-	send := map[string]func(v *visitor, text string) page{
-		"a key's name": func(v *visitor, text string) page {
-			return v.post("/dashboard/keys", "csrf", token, "name", text, "scope", "check")
-		},
-		"a key's limits": func(v *visitor, text string) page {
-			return v.post("/dashboard/keys", "csrf", token, "name", "x", "scope", text, "networks", text, "until", text,
-				"test", text)
-		},
-		"a webhook's URL": func(v *visitor, text string) page {
-			return v.post("/dashboard/webhooks", "csrf", token, "url", text)
-		},
-		"a path of a URL": func(v *visitor, text string) page {
-			return v.post("/dashboard/webhooks", "csrf", token, "url", "https://example.com/"+text)
-		},
-		"a value": func(v *visitor, text string) page {
-			return v.post("/dashboard/try", "csrf", token, "value", text, "type", "domain")
-		},
-		"a type": func(v *visitor, text string) page {
-			return v.post("/dashboard/try", "csrf", token, "value", "example.com", "type", text)
-		},
-		"a domain": func(v *visitor, text string) page { return v.post("/try", "domain", text) },
-		"a plan": func(v *visitor, text string) page {
-			return v.post("/dashboard/plan", "csrf", token, "plan", text)
-		},
-		"a date": func(v *visitor, text string) page {
-			return v.post("/dashboard/webhooks/resend", "csrf", token, "since", text)
-		},
-		"a code":         func(v *visitor, text string) page { return v.post("/signin", "code", text) },
-		"a link":         func(v *visitor, text string) page { return v.get(LinkPath + escape(text)) },
-		"a link's token": func(v *visitor, text string) page { return v.post("/signin/link", "token", text) },
-		"a session's id": func(v *visitor, text string) page {
-			return v.post(accountPath+"/sessions/"+escape(text)+"/end", "csrf", token)
-		},
-		"a note": func(v *visitor, text string) page { return v.get("/dashboard/keys?note=" + escape(text)) },
-		"a page's position": func(v *visitor, text string) page {
-			return v.get("/dashboard/checks?after=" + escape(text))
-		},
-		"a filter": func(v *visitor, text string) page {
-			text = escape(text[:min(len(text), 400)]) // four times, within the limit on heads
-			return v.get("/dashboard/checks?verdict=" + text + "&type=" + text + "&key=" + text + "&from=" + text)
-		},
-		"a value to find": func(v *visitor, text string) page {
-			return v.post("/dashboard/checks", "csrf", token, "value", text)
-		},
-		"a check": func(v *visitor, text string) page { return v.get("/dashboard/checks/" + escape(text)) },
-		"a check to explain": func(v *visitor, text string) page {
-			return v.post("/dashboard/checks/"+escape(text)+"/explain", "csrf", token, "value", text)
-		},
-		"a state": func(v *visitor, text string) page {
-			return v.get("/dashboard/webhooks?state=" + escape(text) + "&below=" + escape(text))
-		},
-		"an event":   func(v *visitor, text string) page { return v.get("/dashboard/webhooks/" + escape(text)) },
-		"a checkout": func(v *visitor, text string) page { return v.get(TestCheckoutPath + escape(text)) },
-		"a key's id": func(v *visitor, text string) page {
-			return v.post("/dashboard/keys/"+escape(text)+"/revoke", "csrf", token)
-		},
-	}
-	for name, send := range send {
+	for request, fields := range map[string][]string{ // TEXT is the text
+		"POST /dashboard/keys": {"name", "TEXT", "scope", "check"},
+		"POST /dashboard/keys?": {"name", "x", "scope", "TEXT", "networks", "TEXT", "until", "TEXT",
+			"test", "TEXT"},
+		"POST /dashboard/webhooks":            {"url", "TEXT"},
+		"POST /dashboard/webhooks?":           {"url", "https://example.com/TEXT"},
+		"POST /dashboard/try":                 {"value", "TEXT", "type", "domain"},
+		"POST /dashboard/try?":                {"value", "example.com", "type", "TEXT"},
+		"POST /try":                           {"domain", "TEXT"},
+		"POST /dashboard/plan":                {"plan", "TEXT"},
+		"POST /dashboard/webhooks/resend":     {"since", "TEXT"},
+		"POST /signin":                        {"code", "TEXT"},
+		"POST /signin/link":                   {"token", "TEXT"},
+		"POST /dashboard/checks":              {"value", "TEXT"},
+		"POST /dashboard/checks/TEXT/explain": {"value", "TEXT"},
+		"POST /dashboard/keys/TEXT/revoke":    nil, "POST " + accountPath + "/sessions/TEXT/end": nil,
+		"GET " + LinkPath + "TEXT": nil, "GET " + TestCheckoutPath + "TEXT": nil, "GET /dashboard/keys?note=TEXT": nil,
+		"GET /dashboard/checks?after=TEXT": nil, "GET /dashboard/checks/TEXT": nil,
+		"GET /dashboard/checks?verdict=TEXT&type=TEXT&key=TEXT&from=TEXT": nil,
+		"GET /dashboard/webhooks/TEXT":                                    nil,
+		"GET /dashboard/webhooks?state=TEXT&below=TEXT":                   nil,
+	} {
+		method, path, _ := strings.Cut(request, " ")
 		for _, text := range hostile {
 			w := *v
-			p := send(&w, text)
+			short := text[:min(len(text), 400)] // so that four are within the limit on heads
+			form := url.Values{"csrf": {token}}
+			for i := 0; i+1 < len(fields); i += 2 {
+				form.Set(fields[i], strings.ReplaceAll(fields[i+1], "TEXT", text))
+			}
+			p := w.send(method, strings.ReplaceAll(path, "TEXT", escape(short)), "application/x-www-form-urlencoded",
+				form.Encode())
 			if p.status >= 500 {
-				t.Errorf("%s %q: status %d", name, text, p.status)
+				t.Errorf("%s %q: status %d", request, text, p.status)
 			}
 			checkInert(t, p, ordinary)
 		}
 	}
 	v.get("/dashboard/keys")
 	for _, invisible := range []string{"\u202E", "\u0000", "\u009b", "\x1b"} {
-		if strings.Contains(v.at.body, invisible) {
-			t.Errorf("the page of keys contains %q", invisible)
-		}
+		v.lacks(invisible)
 	}
 }
 
@@ -194,16 +163,12 @@ func TestHostileResponses(t *testing.T) {
 	plain := v.get("/attempts/99")
 	for n := range hostile {
 		p := v.get(fmt.Sprint("/attempts/", n))
-		if p.status != 200 {
-			t.Errorf("status %d", p.status)
-		}
+		storetest.Expect(t, "status", p.status, 200)
 		checkInert(t, p, plain)
 	}
 }
 
-func TestStaticFiles(t *testing.T) {
-	t.Parallel()
-	s := serve(t, nil)
+func testStaticFiles(t *testing.T, s *site) {
 	v := s.visit(t).alone()
 	layout := v.get("/").body
 	for _, file := range []string{"console.css", "console.js", "icon.svg"} {
@@ -235,27 +200,16 @@ func TestStaticFiles(t *testing.T) {
 // rawGet requests a path exactly as it is written.
 func rawGet(t *testing.T, s *site, path string) (status int, body string) {
 	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := storetest.Must(net.Dial("tcp", strings.TrimPrefix(s.url, "http://")))(t)
 	defer conn.Close()
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", path)
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := storetest.Must(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := storetest.Must(io.ReadAll(response.Body))(t)
 	return response.StatusCode, string(text)
 }
 
-func TestOtherMethods(t *testing.T) {
-	t.Parallel()
-	s := serve(t, nil)
+func testOtherMethods(t *testing.T, s *site) {
 	v := s.visit(t).alone()
 	for _, path := range []string{"/", "/docs", "/signin", "/checkout/done", "/dashboard", "/try", "/subscribe"} {
 		for _, method := range []string{"PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"} {
@@ -280,9 +234,7 @@ func TestDatabaseDown(t *testing.T) {
 	token := v.at.token()
 	v.get("/")
 	v.press("Subscribe to Pro") // redirects to the plan, because the account has a subscription
-	if err := s.store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, s.store.Close())
 	for _, get := range []string{"/", "/docs", "/dashboard", "/dashboard/checks", "/dashboard/keys",
 		"/dashboard/webhooks", "/dashboard/webhooks/chk_1", "/dashboard/plan", accountPath, "/signin", donePath,
 		TestCheckoutPath + "co_1"} {

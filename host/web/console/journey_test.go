@@ -3,134 +3,84 @@ package console
 import (
 	"strings"
 	"testing"
+
+	"assay/host/store/storetest"
 )
 
-// TestWithoutJavaScript follows a customer through all pages by links and forms alone.
-func TestWithoutJavaScript(t *testing.T) {
-	t.Parallel()
-	s := serve(t, nil)
+// testWithoutJavaScript follows a customer through all pages by links and forms alone.
+func testWithoutJavaScript(t *testing.T, s *site) {
 	v := s.visit(t)
-	v.get("/")
-	v.is(200, "Prices")
-	v.press("Check", "domain", "example.com")
-	v.is(200, "Reference chk_")
-	v.press("Check", "domain", "no domain")
-	v.is(400, "The domain contains a space.")
-	v.follow("Docs")
-	v.is(200, "Act on the verdict")
+	v.get("/").is(200, "Prices")
+	v.press("Check", "domain", "example.com").is(200, "Reference chk_")
+	v.press("Check", "domain", "no domain").is(400, "The domain contains a space.")
+	v.follow("Docs").is(200, "Act on the verdict")
 	v.follow("Sign in")
-	v.press("Sign in", "code", "nonsense")
-	v.is(400, "A character is wrong, missing or too many.")
+	v.press("Sign in", "code", "nonsense").is(400, "A character is wrong, missing or too many.")
 	v.follow("Prices")
-	v.press("Subscribe to Starter")
-	v.is(200, "Pay with card")
+	v.press("Subscribe to Starter").is(200, "Pay with card")
 	card := []string{"number", "4000000000000002", "expiry", "12/40", "cvc", "123", "name", "Jane Doe"}
-	v.press("Subscribe", card...)
-	v.is(402, "Your card was declined.")
-	if strings.Contains(v.at.body, card[1]) {
-		t.Error("the page repeats the card number")
-	}
+	v.press("Subscribe", card...).is(402, "Your card was declined.")
+	v.lacks(card[1])
 	card[1] = "4242 4242 4242 4242"
-	v.press("Subscribe", card...)
-	v.is(200, "This is your API key.")
+	v.press("Subscribe", card...).is(200, "This is your API key.")
 	lost := v.at.text("code")
-	v.get(donePath)
-	v.is(410, "Your key was already shown")
-	v.press("Issue another key")
-	v.is(200, "This is your API key.")
+	v.get(donePath).is(410, "Your key was already shown")
+	v.press("Issue another key").is(200, "This is your API key.")
 	key, code := v.at.text("key"), v.at.text("code")
-	v.follow("Go to the dashboard")
-	v.is(200, "0 of 150 checks")
-	v.press("Check", "value", "DE89370400440532013000", "type", "auto")
-	v.is(200, "Reference chk_")
-	v.follow("Checks")
-	v.is(200, "No checks yet.")
+	v.follow("Go to the dashboard").is(200, "0 of 150 checks")
+	v.press("Check", "value", "DE89370400440532013000", "type", "auto").is(200, "Reference chk_")
+	v.follow("Checks").is(200, "No checks yet.")
 
 	v.follow("Keys")
-	v.press("Create key", "name", "staging")
-	v.is(200, "This is the new key.")
-	v.press("Rotate")
-	v.is(200, "works until")
-	if strings.Count(v.at.body, "/revoke") != 3 {
-		t.Error("the page does not offer to revoke three keys")
-	}
-	v.press("Revoke")
-	v.is(200, "The key is revoked.")
+	v.press("Create key", "name", "staging").is(200, "This is the new key.")
+	v.press("Rotate").is(200, "works until")
+	storetest.Expect(t, "the page does not offer to revoke three keys", strings.Count(v.at.body, "/revoke"), 3)
+	v.press("Revoke").is(200, "The key is revoked.")
 
 	v.follow("Webhooks")
-	v.press("Save", "url", "http://10.0.0.1/")
-	v.is(400, "Webhook URL:")
-	v.press("Save", "url", "https://hooks.example.com/a")
-	v.is(200, "This is the secret that signs events.")
+	v.press("Save", "url", "http://10.0.0.1/").is(400, "Webhook URL:")
+	v.press("Save", "url", "https://hooks.example.com/a").is(200, "This is the secret that signs events.")
 	first := v.at.text("secret")
-	v.press("Save", "url", "https://hooks.example.com/b")
-	v.is(200, "Its secret stays the same.")
+	v.press("Save", "url", "https://hooks.example.com/b").is(200, "Its secret stays the same.")
 	v.press("Rotate secret")
 	if again := v.at.text("secret"); again == first || !strings.HasPrefix(again, "whsec_") {
 		t.Errorf("rotated to %q", again)
 	}
-	v.press("Send a test event")
-	v.is(200, "A test event is on its way.")
-	v.follow("Attempts")
-	v.is(200, "No attempts yet.")
+	v.press("Send a test event").is(200, "A test event is on its way.")
+	v.follow("Attempts").is(200, "No attempts yet.")
 	v.follow("All events")
-	v.press("Resend", "since", "soon")
-	v.is(400, "The day must be a date")
-	v.press("Resend", "since", "2026-01-31")
-	v.is(200, "on their way again")
-	v.press("Remove")
-	v.is(200, "The webhook is removed.")
+	v.press("Resend", "since", "soon").is(400, "The day must be a date")
+	v.press("Resend", "since", "2026-01-31").is(200, "on their way again")
+	v.press("Remove").is(200, "The webhook is removed.")
 
 	v.follow("Plan")
-	v.press("Change to Pro")
-	v.is(200, "You are on Pro: 0 of 1,500")
-	v.press("Cancel subscription")
-	v.is(200, "ends on")
-	v.press("Keep the subscription")
-	v.is(200, "Your subscription continues.")
-	v.press("Sign out")
-	v.is(200, "Prices")
-	v.get("/dashboard")
-	v.is(200, "It was shown next to your API key.")
-	v.press("Sign in", "code", lost)
-	v.is(401, "There is no such sign-in code.")
-	v.press("Sign in", "code", key)
-	v.is(401, "its API keys do not sign in")
-	v.press("Sign in", "code", " "+strings.ToLower(code)+"\n")
-	v.is(200, "This month")
+	v.press("Change to Pro").is(200, "You are on Pro: 0 of 1,500")
+	v.press("Cancel subscription").is(200, "ends on")
+	v.press("Keep the subscription").is(200, "Your subscription continues.")
+	v.press("Sign out").is(200, "Prices")
+	v.get("/dashboard").is(200, "It was shown next to your API key.")
+	v.press("Sign in", "code", lost).is(401, "There is no such sign-in code.")
+	v.press("Sign in", "code", key).is(401, "its API keys do not sign in")
+	v.press("Sign in", "code", " "+strings.ToLower(code)+"\n").is(200, "This month")
 
-	v.follow("Account")
-	v.is(200, "Unknown browser (this browser)")
-	v.press("Replace the code")
-	v.is(200, "This is your new sign-in code.")
+	v.follow("Account").is(200, "Unknown browser (this browser)")
+	v.press("Replace the code").is(200, "This is your new sign-in code.")
 	newer := v.at.text("code")
 	v.press("Sign out")
 	v.follow("Sign in")
-	v.press("Sign in", "code", code)
-	v.is(401, "Was it replaced by a newer one?")
-	v.press("Sign in", "code", newer)
-	v.is(200, "This month")
+	v.press("Sign in", "code", code).is(401, "Was it replaced by a newer one?")
+	v.press("Sign in", "code", newer).is(200, "This month")
 }
 
-// TestRejectedWebhookURLs checks that a URL that must not be called is rejected when it is saved, and stays in the
+// testRejectedWebhookURLs checks that a URL that must not be called is rejected when it is saved, and stays in the
 // field to be corrected.
-func TestRejectedWebhookURLs(t *testing.T) {
-	t.Parallel()
-	s := serve(t, nil)
+func testRejectedWebhookURLs(t *testing.T, s *site) {
 	v, _ := s.customer(t, "starter")
 	v.follow("Webhooks")
 	for _, address := range []string{
-		"javascript:alert(1)", "file:///etc/passwd", "gopher://example.com/", "//example.com/", "example.com/hook",
-		"https://", "https:///path",
-		"https://user:password@example.com/", "https://example.com/#fragment", "https://example.com/" +
-			strings.Repeat("a", 3<<10), "https://exa mple.com/",
-		"http://127.0.0.1/", "http://localhost/", "http://[::1]/", "http://0.0.0.0/", "http://2130706433/",
-		"http://0x7f.1/", "http://127.1/", "http://017700000001/",
-		"http://169.254.169.254/latest/meta-data/", "http://[fe80::1]/", "http://[fd00::1]/",
-		"http://[::ffff:10.0.0.1]/", "http://10.1.2.3/", "http://192.168.0.1/",
-		"http://172.16.0.1/", "http://100.64.0.1/", "http://224.0.0.1/", "http://255.255.255.255/",
-		"http://[64:ff9b::7f00:1]/", "https://example.com:0/",
-		"https://example.com:99999/", "https://host.internal/", "https://printer.local/",
+		"javascript:alert(1)", "https://user:password@example.com/", "https://example.com/" +
+			strings.Repeat("a", 3<<10), "https://exa mple.com/", "http://127.0.0.1/", "http://2130706433/",
+		"http://169.254.169.254/latest/meta-data/", "https://example.com:0/", "https://printer.local/",
 	} {
 		v.press("Save", "url", address)
 		field := ""
@@ -143,7 +93,7 @@ func TestRejectedWebhookURLs(t *testing.T) {
 			t.Errorf("%.60s: status %d, and the field contains %.60q", address, v.at.status, field)
 		}
 	}
-	if endpoints, err := s.store.Endpoints(t.Context(), ""); err != nil || len(endpoints) != 0 {
+	if endpoints, err := s.store.Endpoints(t.Context(), account(t, s, v.token())); err != nil || len(endpoints) != 0 {
 		t.Errorf("the saved endpoints are %v, %v; want none", endpoints, err)
 	}
 }

@@ -10,9 +10,7 @@ import (
 )
 
 // A key with limits is created, shown with them, and replaced by one with the same limits.
-func TestKeyWithLimits(t *testing.T) {
-	t.Parallel()
-	s := serve(t, nil)
+func testKeyWithLimits(t *testing.T, s *site) {
 	v, _ := s.customer(t, "pro")
 	v.get("/dashboard/keys")
 	token := v.at.token()
@@ -22,8 +20,7 @@ func TestKeyWithLimits(t *testing.T) {
 	}
 	v.post("/dashboard/keys", "csrf", token, "name", "reader", "scope", "events", "test", "yes",
 		"networks", " 192.0.2.0/24,2001:db8::1\n", "until", s.clock.Load().UTC().Format(time.DateOnly))
-	v.is(200, "This is the new key.")
-	v.is(200, "test key; only events; only from 192.0.2.0/24 2001:db8::1/128")
+	v.is(200, "This is the new key.", "test key; only events; only from 192.0.2.0/24 2001:db8::1/128")
 	first := v.at.text("issued")
 	v.is(200, "works until")
 	limits := storetest.Must(s.store.Authenticate(t.Context(), first))(t).Limits
@@ -45,9 +42,7 @@ func TestKeyWithLimits(t *testing.T) {
 }
 
 // Each error is next to its field, and the form keeps what was entered.
-func TestKeyFormErrors(t *testing.T) {
-	t.Parallel()
-	s := serve(t, nil)
+func testKeyFormErrors(t *testing.T, s *site) {
 	v, _ := s.customer(t, "free")
 	v.get("/dashboard/keys")
 	token := v.at.token()
@@ -77,7 +72,5 @@ func TestKeyFormErrors(t *testing.T) {
 		}
 	}
 	v.is(400, "Keys")
-	if keys := storetest.Must(s.store.Keys(t.Context(), ""))(t); len(keys) != 1 {
-		t.Errorf("there are %d keys", len(keys))
-	}
+	storetest.Expect(t, "keys", len(storetest.Must(s.store.Keys(t.Context(), account(t, s, v.token())))(t)), 1)
 }

@@ -118,17 +118,26 @@ func parseAddress(text string) (address, problem string) {
 	return address, ""
 }
 
+// readAddress returns the e-mail address in a form, or why no message is sent to it, of which it sets the status.
+func (c *Console) readAddress(ctx *fiber.Ctx) (address, problem string, err error) {
+	if address, problem = parseAddress(field(ctx, "email")); problem != "" {
+		ctx.Status(fiber.StatusBadRequest)
+	}
+	ok, err := c.takeSignIn(ctx)
+	if err == nil && !ok {
+		ctx.Status(fiber.StatusTooManyRequests)
+		problem = tooManySignIns
+	}
+	return address, problem, err
+}
+
 // mailLink sends a sign-in link to an address, if it belongs to the owner of an account. The page is the same if not.
 func (c *Console) mailLink(ctx *fiber.Ctx) error {
-	address, problem := parseAddress(field(ctx, "email"))
-	status := fiber.StatusBadRequest
-	if ok, err := c.takeSignIn(ctx); err != nil {
+	address, problem, err := c.readAddress(ctx)
+	if err != nil {
 		return err
-	} else if !ok {
-		status, problem = fiber.StatusTooManyRequests, tooManySignIns
 	}
 	if problem != "" {
-		ctx.Status(status)
 		return c.render(ctx, "signin", nil, view{"Title": "Sign in",
 			"Errors": map[string]string{"email": problem}, "Address": address})
 	}
@@ -150,15 +159,11 @@ func (c *Console) mailLink(ctx *fiber.Ctx) error {
 
 // setAddress sends a link that confirms an e-mail address. Nothing changes until it is used.
 func (c *Console) setAddress(ctx *fiber.Ctx, s *session) error {
-	address, problem := parseAddress(field(ctx, "email"))
-	status := fiber.StatusBadRequest
-	if ok, err := c.takeSignIn(ctx); err != nil {
+	address, problem, err := c.readAddress(ctx)
+	if err != nil {
 		return err
-	} else if !ok {
-		status, problem = fiber.StatusTooManyRequests, tooManySignIns
 	}
 	if problem != "" {
-		ctx.Status(status)
 		return c.showAccount(ctx, s, view{"Errors": map[string]string{"email": problem}, "Entered": address})
 	}
 	c.post(letter{address, "Confirm your e-mail address", func(ctx context.Context) (string, error) {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			return err
 		}
-		return s.Close()
+		return errors.Join(s.Close(), storetest.PutInForce(ctx, url))
 	})
 	os.Exit(postgrestest.Main(m))
 }
@@ -67,16 +68,9 @@ func serve(t *testing.T, change func(*Config)) *site {
 	var clients atomic.Uint32
 	config := storeConfig(s.database)
 	config.Now = clock
-	var err error
-	s.store, err = store.Open(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.store = storetest.Must(store.Open(t.Context(), config))(t)
 	t.Cleanup(func() { _ = s.store.Close() })
-	guard, err := webhook.NewGuard(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	guard := storetest.Must(webhook.NewGuard(nil))(t)
 	cfg := Config{
 		Explainer: explained{s.store}, Receipts: auditlog.Receipts{Store: s.store,
 			Signer: auditlog.NewSigner(storetest.Ring.SignSeed)}, Feedback: &feedback.Desk{Store: s.store},
@@ -99,22 +93,14 @@ func serve(t *testing.T, change func(*Config)) *site {
 	if change != nil {
 		change(&cfg)
 	}
-	if s.Console, err = New(cfg); err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// the same limit as in host/web/api
-	server := &fasthttp.Server{Handler: s.Handler(), ReadBufferSize: 8 << 10}
+	s.Console = storetest.Must(New(cfg))(t)
+	listener := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	server := &fasthttp.Server{Handler: s.Handler(), ReadBufferSize: 8 << 10} // as in host/web/api
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		// Shutdown alone ends no server that has not begun to serve yet.
-		if err := errors.Join(listener.Close(), <-served); err != nil {
-			t.Error(err)
-		}
+		storetest.NoError(t, errors.Join(listener.Close(), <-served))
 		if err := server.Shutdown(); err != nil && !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
@@ -161,6 +147,7 @@ type visitor struct {
 
 // page is a page that a visitor received.
 type page struct {
+	*testing.T
 	url    *url.URL
 	status int
 	header http.Header
@@ -170,18 +157,20 @@ type page struct {
 
 func (s *site) visit(t *testing.T) *visitor {
 	t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at, err := url.Parse(s.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	jar := storetest.Must(cookiejar.New(nil))(t)
+	at := storetest.Must(url.Parse(s.url))(t)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &visitor{T: t, client: &http.Client{Jar: jar, Transport: transport}, header: http.Header{},
-		at: page{url: at}}
+		at: page{T: t, url: at}}
+}
+
+// visitLanding returns a visitor of the landing page.
+func (s *site) visitLanding(t *testing.T) *visitor {
+	t.Helper()
+	v := s.visit(t)
+	v.get("/")
+	return v
 }
 
 // alone returns a copy of the visitor that shares its cookies and does not follow redirects.
@@ -193,33 +182,18 @@ func (v *visitor) alone() *visitor {
 
 func (v *visitor) send(method, target, kind, body string) page {
 	v.Helper()
-	to, err := v.at.url.Parse(target)
-	if err != nil {
-		v.Fatal(err)
-	}
-	request, err := http.NewRequestWithContext(v.Context(), method, to.String(), strings.NewReader(body))
-	if err != nil {
-		v.Fatal(err)
-	}
+	to := storetest.Must(v.at.url.Parse(target))(v)
+	request := storetest.Must(http.NewRequestWithContext(v.Context(), method, to.String(), strings.NewReader(body)))(v)
 	request.Header = v.header.Clone()
 	if kind != "" {
 		request.Header.Set("Content-Type", kind)
 	}
-	response, err := v.client.Do(request)
-	if err != nil {
-		v.Fatal(err)
-	}
+	response := storetest.Must(v.client.Do(request))(v)
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		v.Fatal(err)
-	}
-	root, err := html.Parse(strings.NewReader(string(text)))
-	if err != nil {
-		v.Fatal(err)
-	}
-	v.at = page{url: response.Request.URL, status: response.StatusCode, header: response.Header, body: string(text),
-		root: root}
+	text := storetest.Must(io.ReadAll(response.Body))(v)
+	root := storetest.Must(html.Parse(bytes.NewReader(text)))(v)
+	v.at = page{T: v.T, url: response.Request.URL, status: response.StatusCode, header: response.Header,
+		body: string(text), root: root}
 	return v.at
 }
 
@@ -324,11 +298,25 @@ func (p page) problem() (field, text string) {
 	return "", ""
 }
 
-// is checks the status of the current page, and that it contains a text.
-func (v *visitor) is(status int, text string) {
+// is checks the status of a page, and that it contains texts.
+func (p page) is(status int, texts ...string) {
+	p.Helper()
+	lacks := func(text string) bool { return !strings.Contains(words(p.root), text) }
+	if p.status != status || slices.ContainsFunc(texts, lacks) {
+		p.Fatalf("%s: status %d, want %d and %q:\n%s", p.url, p.status, status, texts, words(p.root))
+	}
+}
+
+// is checks the current page.
+func (v *visitor) is(status int, texts ...string) { v.Helper(); v.at.is(status, texts...) }
+
+// lacks checks that the current page has none of these texts.
+func (v *visitor) lacks(texts ...string) {
 	v.Helper()
-	if v.at.status != status || !strings.Contains(words(v.at.root), text) {
-		v.Fatalf("%s: status %d, want %d and %q:\n%s", v.at.url, v.at.status, status, text, words(v.at.root))
+	for _, text := range texts {
+		if strings.Contains(v.at.body, text) {
+			v.Errorf("%s contains %q:\n%s", v.at.url, text, words(v.at.root))
+		}
 	}
 }
 
@@ -351,21 +339,22 @@ func (p page) cookies() map[string]*http.Cookie {
 	return set
 }
 
+// card is a card of the test checkout, as fields of its form.
+var card = []string{"number", "4242424242424242", "expiry", "12/40", "cvc", "123", "name", "Jane Doe"}
+
 // customer returns a visitor who has subscribed to a plan, is signed in and knows the sign-in code, and the key.
 func (s *site) customer(t *testing.T, plan string) (*visitor, string) {
 	t.Helper()
-	v := s.visit(t)
-	v.get("/")
+	v := s.visitLanding(t)
 	if plan == "free" {
 		v.press("Get a free key")
 	} else {
 		v.press("Subscribe to " + strings.ToUpper(plan[:1]) + plan[1:])
-		v.press("Subscribe", "number", "4242424242424242", "expiry", "12/40", "cvc", "123", "name", "Jane Doe")
+		v.press("Subscribe", card...)
 	}
 	v.is(200, "This is your API key.")
 	key := v.at.text("key")
 	v.code = v.at.text("code")
-	v.get("/dashboard")
-	v.is(200, "This month")
+	v.get("/dashboard").is(200, "This month")
 	return v, key
 }

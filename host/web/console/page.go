@@ -80,8 +80,7 @@ var templateFuncs = template.FuncMap{
 	"plural":     plural,
 	"verdicts":   func() []check.Verdict { return []check.Verdict{check.Allow, check.Review, check.Block} },
 	"signed": func(points float64) string {
-		return strings.ReplaceAll(fmt.Sprintf("%+.1f", points), "-",
-			"−")
+		return strings.ReplaceAll(fmt.Sprintf("%+.1f", points), "-", "−")
 	},
 	"aria":              aria,
 	"plansWithWebhooks": plansWithWebhooks,

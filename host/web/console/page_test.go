@@ -8,6 +8,7 @@ import (
 	"assay/host/access/signin"
 	"assay/host/check"
 	"assay/host/customer/decision"
+	"assay/host/store/storetest"
 	"assay/sdk"
 )
 
@@ -29,12 +30,10 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestDocsNameThreats checks that the documentation lists every threat.
-func TestDocsNameThreats(t *testing.T) {
-	t.Parallel()
-	v := serve(t, nil).visit(t)
-	v.get("/docs/scores")
-	v.is(200, "What a score means")
+// testDocsNameThreats checks that the documentation lists every threat.
+func testDocsNameThreats(t *testing.T, s *site) {
+	v := s.visit(t)
+	v.get("/docs/scores").is(200, "What a score means")
 	for _, threat := range sdk.Threats() {
 		if !strings.Contains(v.at.body, "<code>"+string(threat)+"</code>") {
 			t.Errorf("the documentation does not name %s", threat)
@@ -42,34 +41,27 @@ func TestDocsNameThreats(t *testing.T) {
 	}
 }
 
-// TestDocsOfLayers checks that the page of a layer is shown, and that only the catalogue's own pages list those of
+// testDocsOfLayers checks that the page of a layer is shown, and that only the catalogue's own pages list those of
 // layers.
-func TestDocsOfLayers(t *testing.T) {
-	t.Parallel()
-	v := serve(t, nil).visit(t)
+func testDocsOfLayers(t *testing.T, s *site) {
+	v := s.visit(t)
 	const entry = `<li class="part"><a href="/docs/catalogue/feeds"`
 	for path, listed := range map[string]bool{
 		"/docs": false, "/docs/contract": false, "/docs/catalogue": true, "/docs/catalogue/feeds": true,
 		"/docs/changelog": false,
 	} {
-		v.get(path)
-		v.is(200, "All pages")
+		v.get(path).is(200, "All pages")
 		if got := strings.Contains(v.at.body, entry); got != listed {
 			t.Errorf("%s lists the pages of layers: %t", path, got)
 		}
 	}
 	v.get("/docs/catalogue/feeds")
-	if !strings.Contains(v.at.body, `<h2 id="feeds:listed:exact">`) {
-		t.Error("a signal has no anchor")
-	}
-	v.get("/docs/catalogue/none")
-	v.is(404, "")
+	storetest.Expect(t, "a signal has an anchor", strings.Contains(v.at.body, `<h2 id="feeds:listed:exact">`), true)
+	v.get("/docs/catalogue/none").is(404, "")
 }
 
-// TestUpdatedParts checks that the page that answers a form has each part that console.js takes from it.
-func TestUpdatedParts(t *testing.T) {
-	t.Parallel()
-	s := serve(t, nil)
+// testUpdatedParts checks that the page that answers a form has each part that console.js takes from it.
+func testUpdatedParts(t *testing.T, s *site) {
 	v, _ := s.customer(t, "pro")
 	token := v.at.token()
 	for _, test := range []struct{ page, action, field, update string }{
@@ -107,20 +99,14 @@ func TestFirstSteps(t *testing.T) {
 		"Send checks from your program."} {
 		v.is(200, text)
 	}
-	if strings.Contains(v.at.body, "<svg") {
-		t.Error("a new account sees an empty chart")
-	}
+	v.lacks("<svg")
 	v.follow("Receive webhooks")
 	v.press("Save", "url", "https://hooks.example.com/a")
-	v.get("/dashboard")
-	v.is(200, "A URL is set, but nothing has been delivered yet")
+	v.get("/dashboard").is(200, "A URL is set, but nothing has been delivered yet")
 	v.get(accountPath)
 	session := &session{Session: signin.Session{Account: v.at.text("account")}, Plan: check.Plan{Webhooks: true}}
 	steps := func(counted int, days ...decision.Day) []step {
-		got, err := s.firstSteps(t.Context(), session, counted, days)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := storetest.Must(s.firstSteps(t.Context(), session, counted, days))(t)
 		return got
 	}
 	one := decision.Day{Allow: 1}
@@ -131,9 +117,7 @@ func TestFirstSteps(t *testing.T) {
 		t.Errorf("after all steps: %+v", got)
 	}
 	s.pass(firstDays + time.Hour)
-	if got := steps(0); len(got) != 4 {
-		t.Errorf("after a week without a check: %+v", got)
-	}
+	storetest.Expect(t, "after a week without a check", len(steps(0)), 4)
 	if got := steps(1, one); got != nil {
 		t.Errorf("a week after the start: %+v", got)
 	}
@@ -165,26 +149,15 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// TestErrorPages checks that error pages explain the error and link back, and show whether the customer is signed in.
-func TestErrorPages(t *testing.T) {
-	t.Parallel()
-	s := serve(t, nil)
+// testErrorPages checks that error pages explain the error and link back, and show whether the customer is signed in.
+func testErrorPages(t *testing.T, s *site) {
 	v, _ := s.customer(t, "starter")
-	v.get("/nothing")
-	v.is(404, "Sign out")
-	v.is(404, "There is no such page.")
-	v.is(404, "Go to the dashboard")
-	v.post("/dashboard/plan/cancel")
-	v.is(403, "That did not work")
-	v.is(403, "This form is out of date.")
-	v.get(donePath)
-	v.is(410, "Your key was already shown")
-	v.is(410, "Sign out")
+	v.get("/nothing").is(404, "Sign out", "There is no such page.", "Go to the dashboard")
+	v.post("/dashboard/plan/cancel").is(403, "That did not work", "This form is out of date.")
+	v.get(donePath).is(410, "Your key was already shown", "Sign out")
 	if !strings.Contains(v.at.body, "<title>Your key was already shown") {
 		t.Error("the title differs from the heading")
 	}
 	w := s.visit(t)
-	w.get("/nothing")
-	w.is(404, "Go to the start page")
-	w.is(404, "Sign in")
+	w.get("/nothing").is(404, "Go to the start page", "Sign in")
 }

@@ -16,6 +16,7 @@ import (
 	"assay/host/customer/privacy"
 	"assay/host/customer/webhook"
 	"assay/host/entity"
+	"assay/host/store/storetest"
 )
 
 // unreadable is a store whose method with a name fails.
@@ -26,62 +27,54 @@ type unreadable struct {
 }
 
 // unless fails if the method is the one that cannot read.
-func unless[T any](u unreadable, method string, value T, err error) (T, error) {
-	if u.name.Load() == method {
-		return *new(T), errors.New("the secret reason")
+func unless[T any](u unreadable, method string) func(T, error) (T, error) {
+	return func(value T, err error) (T, error) {
+		if u.name.Load() == method {
+			return *new(T), errors.New("the secret reason")
+		}
+		return value, err
 	}
-	return value, err
 }
 
 func (u unreadable) CountDays(ctx context.Context, c check.Caller, from, until time.Time) ([]decision.Count, error) {
-	v, err := u.Store.CountDays(ctx, c, from, until)
-	return unless(u, "CountDays", v, err)
+	return unless[[]decision.Count](u, "CountDays")(u.Store.CountDays(ctx, c, from, until))
 }
 
 func (u unreadable) RecentEvents(ctx context.Context, account, state string, below int64, limit int) (
 	[]webhook.Event, error) {
-	v, err := u.Store.RecentEvents(ctx, account, state, below, limit)
-	return unless(u, "RecentEvents", v, err)
+	return unless[[]webhook.Event](u, "RecentEvents")(u.Store.RecentEvents(ctx, account, state, below, limit))
 }
 
 func (u unreadable) CodeIssuedAt(ctx context.Context, account string) (time.Time, error) {
-	v, err := u.Store.CodeIssuedAt(ctx, account)
-	return unless(u, "CodeIssuedAt", v, err)
+	return unless[time.Time](u, "CodeIssuedAt")(u.Store.CodeIssuedAt(ctx, account))
 }
 
 func (u unreadable) Keys(ctx context.Context, account string) ([]apikey.Key, error) {
-	v, err := u.Store.Keys(ctx, account)
-	return unless(u, "Keys", v, err)
+	return unless[[]apikey.Key](u, "Keys")(u.Store.Keys(ctx, account))
 }
 
 func (u unreadable) SearchChecks(ctx context.Context, c check.Caller, q decision.Query) (*decision.Page, error) {
-	v, err := u.Store.SearchChecks(ctx, c, q)
-	return unless(u, "SearchChecks", v, err)
+	return unless[*decision.Page](u, "SearchChecks")(u.Store.SearchChecks(ctx, c, q))
 }
 
 func (u unreadable) MonthlyUsage(ctx context.Context, c check.Caller, month time.Time) (*decision.Usage, error) {
-	v, err := u.Store.MonthlyUsage(ctx, c, month)
-	return unless(u, "MonthlyUsage", v, err)
+	return unless[*decision.Usage](u, "MonthlyUsage")(u.Store.MonthlyUsage(ctx, c, month))
 }
 
 func (u unreadable) Overrides(ctx context.Context, account string) ([]override.Listed, error) {
-	v, err := u.Store.Overrides(ctx, account)
-	return unless(u, "Overrides", v, err)
+	return unless[[]override.Listed](u, "Overrides")(u.Store.Overrides(ctx, account))
 }
 
 func (u unreadable) Requests(ctx context.Context, c check.Caller) ([]*privacy.Request, error) {
-	v, err := u.Store.Requests(ctx, c)
-	return unless(u, "Requests", v, err)
+	return unless[[]*privacy.Request](u, "Requests")(u.Store.Requests(ctx, c))
 }
 
 func (u unreadable) Subscription(ctx context.Context, account string) (billing.Subscription, error) {
-	v, err := u.Store.Subscription(ctx, account)
-	return unless(u, "Subscription", v, err)
+	return unless[billing.Subscription](u, "Subscription")(u.Store.Subscription(ctx, account))
 }
 
 func (u unreadable) Refunds(ctx context.Context, account string) ([]billing.Refund, error) {
-	v, err := u.Store.Refunds(ctx, account)
-	return unless(u, "Refunds", v, err)
+	return unless[[]billing.Refund](u, "Refunds")(u.Store.Refunds(ctx, account))
 }
 
 // TestFailedPanels checks that a page shows its other panels if one cannot be read, and fails as a whole in an outage.
@@ -111,8 +104,7 @@ func TestFailedPanels(t *testing.T) {
 	} {
 		path := "/dashboard" + test.page
 		name.Store(test.method)
-		v.get(path)
-		v.is(200, test.others)
+		v.get(path).is(200, test.others)
 		if strings.Count(v.at.body, " could not be loaded. The rest") != 1 ||
 			strings.Contains(v.at.body, "secret reason") ||
 			!strings.Contains(v.at.body, `<a href="`+path+`">Try again</a>`) {
@@ -123,12 +115,10 @@ func TestFailedPanels(t *testing.T) {
 		}
 	}
 	name.Store("Keys") // only their names are missing
-	v.get("/dashboard/usage")
-	v.is(200, "total key_")
+	v.get("/dashboard/usage").is(200, "total key_")
 	outage.Store(true)
 	name.Store("CountDays")
-	v.get("/dashboard")
-	v.is(503, "The database is not available")
+	v.get("/dashboard").is(503, "The database is not available")
 }
 
 // TestDownloadsAreLimited checks that downloads take slots, and that each is given back.
@@ -137,22 +127,16 @@ func TestDownloadsAreLimited(t *testing.T) {
 	s := serve(t, nil)
 	v, _ := s.customer(t, "starter")
 	for range 3 {
-		v.get("/dashboard/checks/export?format=csv")
-		v.is(200, "ref,timestamp")
+		v.get("/dashboard/checks/export?format=csv").is(200, "ref,timestamp")
 	}
 	var releases []func()
 	for _, account := range []string{"acct_other", "acct_another"} {
-		release, err := s.cfg.Downloads.Take(account)
-		if err != nil {
-			t.Fatal(err)
-		}
+		release := storetest.Must(s.cfg.Downloads.Take(account))(t)
 		releases = append(releases, release)
 	}
-	v.get("/dashboard/checks/export?format=csv")
-	v.is(503, "Too many downloads")
+	v.get("/dashboard/checks/export?format=csv").is(503, "Too many downloads")
 	for _, release := range releases {
 		release()
 	}
-	v.get("/dashboard/checks/export?format=csv")
-	v.is(200, "ref,timestamp")
+	v.get("/dashboard/checks/export?format=csv").is(200, "ref,timestamp")
 }

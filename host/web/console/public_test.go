@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"assay/docs"
 	"assay/host/access/admission"
+	"assay/host/store/storetest"
 )
 
 func TestSecurityText(t *testing.T) {
@@ -30,13 +30,11 @@ func TestSecurityText(t *testing.T) {
 		t.Errorf("status %d, %s:\n%s", v.at.status, v.at.header.Get("Content-Type"), v.at.body)
 	}
 	v = serve(t, nil).visit(t)
-	v.get("/.well-known/security.txt")
-	v.is(404, "There is no such page.")
+	v.get("/.well-known/security.txt").is(404, "There is no such page.")
 }
 
-func TestFavicon(t *testing.T) {
-	t.Parallel()
-	v := serve(t, nil).visit(t)
+func testFavicon(t *testing.T, s *site) {
+	v := s.visit(t)
 	v.get("/favicon.ico")
 	icon, err := static.ReadFile("static/icon.svg")
 	if err != nil || v.at.status != 200 || !bytes.Equal([]byte(v.at.body), icon) ||
@@ -49,10 +47,7 @@ func TestFavicon(t *testing.T) {
 func TestCompression(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	style, err := asset("console.css")
-	if err != nil {
-		t.Fatal(err)
-	}
+	style := storetest.Must(asset("console.css"))(t)
 	customer, _ := s.customer(t, "starter")
 	stranger := s.visit(t)
 	for _, test := range []struct {
@@ -83,10 +78,8 @@ func TestCompression(t *testing.T) {
 	}
 }
 
-// TestErrorPagesNameTheRequest checks that an error page shows the id that the server gave to the request.
-func TestErrorPagesNameTheRequest(t *testing.T) {
-	t.Parallel()
-	s := serve(t, nil)
+// testErrorPagesNameTheRequest checks that an error page shows the id that the server gave to the request.
+func testErrorPagesNameTheRequest(t *testing.T, s *site) {
 	var ctx fasthttp.RequestCtx
 	var request fasthttp.Request
 	request.SetRequestURI("/none")
@@ -128,8 +121,7 @@ func (crowded) Take(context.Context, netip.Prefix) (time.Time, bool, error) {
 func TestTooManyVisitors(t *testing.T) {
 	t.Parallel()
 	v := serve(t, func(cfg *Config) { cfg.Public = crowded{} }).visit(t)
-	v.post("/try", "domain", "example.com")
-	v.is(429, "Too many visitors are trying checks at the moment.")
+	v.post("/try", "domain", "example.com").is(429, "Too many visitors are trying checks at the moment.")
 }
 
 // TestFigures checks that docs/results.md has the landing page's figures, and that a page shows none that it lacks.
@@ -137,9 +129,7 @@ func TestFigures(t *testing.T) {
 	t.Parallel()
 	plain := strings.ReplaceAll(docs.Results, ",", "")
 	list := figures(docs.Results)
-	if len(list) != 3 {
-		t.Errorf("%d figures are in the results, want 3: has a report's wording changed?", len(list))
-	}
+	storetest.Expect(t, "figures in the results", len(list), 3)
 	for _, f := range list {
 		if number, _, _ := strings.Cut(f.Number, " "); !strings.Contains(plain, number) {
 			t.Errorf("the results do not contain %s", f.Number)
@@ -149,10 +139,6 @@ func TestFigures(t *testing.T) {
 		"differences.**\n\n| fault | times |\n|---|---|\n| disk full | 4 |\n| kill -9 of a host | 1200 |\n\n## Other\n"
 	want := []figure{{"2 of 12,345", "records differed from the answers after 1,204 faults, such as full disks and " +
 		"killed hosts", "2026-01-31"}}
-	if got := figures(text); !slices.Equal(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	if got := figures("# Results\n"); len(got) != 0 {
-		t.Errorf("got %+v from nothing", got)
-	}
+	storetest.NoDiff(t, "figures", want, figures(text))
+	storetest.Expect(t, "figures of nothing", len(figures("# Results\n")), 0)
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"assay/host/access/signin"
 	"assay/host/check"
 	"assay/host/customer/billing"
+	"assay/host/store/storetest"
 )
 
 // posts are the paths of the dashboard's forms.
@@ -23,11 +25,9 @@ var posts = []string{
 	"/dashboard/account/code", "/dashboard/account/sessions/end", "/dashboard/account/sessions/ID/end", "/signout",
 }
 
-// TestForgedForms sends every form of the dashboard as another site, an old page or another customer would. All are
+// testForgedForms sends every form of the dashboard as another site, an old page or another customer would. All are
 // rejected.
-func TestForgedForms(t *testing.T) {
-	t.Parallel()
-	s := serve(t, nil)
+func testForgedForms(t *testing.T, s *site) {
 	v, _ := s.customer(t, "pro")
 	mine := v.at.token()
 	other, _ := s.customer(t, "free")
@@ -42,39 +42,25 @@ func TestForgedForms(t *testing.T) {
 	before := words(v.at.root)
 	for _, path := range posts {
 		path = strings.Replace(path, "ID", id, 1)
-		for name, forge := range map[string]func(*visitor) page{
-			"no token": func(v *visitor) page {
-				return v.post(path, "name", "x", "url", "https://a.example")
-			},
-			"a stale token":            func(v *visitor) page { return v.post(path, "csrf", mine) },
-			"another customer's token": func(v *visitor) page { return v.post(path, "csrf", other.at.token()) },
-			"a token in the URL":       func(v *visitor) page { return v.post(path + "?csrf=" + token) },
-			"a token in plain text": func(v *visitor) page {
-				return v.send("POST", path, "text/plain", "csrf="+token)
-			},
-			"from another site": func(v *visitor) page {
-				v.header.Set("Sec-Fetch-Site", "cross-site")
-				return v.post(path, "csrf", token)
-			},
-			"from a sibling subdomain": func(v *visitor) page {
-				v.header.Set("Sec-Fetch-Site", "same-site")
-				return v.post(path, "csrf", token)
-			},
-			"from another origin": func(v *visitor) page {
-				v.header.Set("Origin", "https://evil.example")
-				return v.post(path, "csrf", token)
-			},
-			"from an origin like ours": func(v *visitor) page {
-				v.header.Set("Origin", s.url+".evil.example")
-				return v.post(path, "csrf", token)
-			},
-			"from a sandbox, through TLS": func(v *visitor) page {
-				v.header.Set("Origin", "null")
-				v.header.Set("X-Forwarded-Proto", "https")
-				return v.post(path, "csrf", token)
-			},
+		for name, forged := range map[string]struct{ query, kind, body, header, value string }{
+			"no token":                    {body: "name=x&url=https%3A%2F%2Fa.example"},
+			"a stale token":               {body: "csrf=" + mine},
+			"another customer's token":    {body: "csrf=" + other.at.token()},
+			"a token in the URL":          {query: "?csrf=" + token},
+			"a token in plain text":       {kind: "text/plain", body: "csrf=" + token},
+			"from another site":           {body: "csrf=" + token, header: "Sec-Fetch-Site", value: "cross-site"},
+			"from a sibling subdomain":    {body: "csrf=" + token, header: "Sec-Fetch-Site", value: "same-site"},
+			"from another origin":         {body: "csrf=" + token, header: "Origin", value: "https://evil.example"},
+			"from an origin like ours":    {body: "csrf=" + token, header: "Origin", value: s.url + ".evil.example"},
+			"from a sandbox, through TLS": {body: "csrf=" + token, header: "Origin", value: "null"},
 		} {
-			if p := forge(v.alone()); p.status != 403 {
+			w := v.alone()
+			w.header.Set(cmp.Or(forged.header, "X-None"), forged.value)
+			if forged.value == "null" {
+				w.header.Set("X-Forwarded-Proto", "https")
+			}
+			kind := cmp.Or(forged.kind, "application/x-www-form-urlencoded")
+			if p := w.send("POST", path+forged.query, kind, forged.body); p.status != 403 {
 				t.Errorf("%s, %s: status %d", path, name, p.status)
 			}
 		}
@@ -139,13 +125,21 @@ func (s *site) isSignedOut(t *testing.T, token, why string) {
 	}
 }
 
+// enter enters a code on the sign-in page.
+func (v *visitor) enter(code string) page {
+	v.Helper()
+	v.get("/signin")
+	return v.press("Sign in", "code", code)
+}
+
+// use signs in with a link.
+func (v *visitor) use(link string) page { v.Helper(); v.get(link); return v.press("Sign in") }
+
 // signIn returns a visitor who signed in with a customer's code.
 func (s *site) signIn(t *testing.T, code string) *visitor {
 	t.Helper()
 	v := s.visit(t)
-	v.get("/signin")
-	v.press("Sign in", "code", code)
-	v.is(200, "This month")
+	v.enter(code).is(200, "This month")
 	return v
 }
 
@@ -184,14 +178,10 @@ func TestSessions(t *testing.T) {
 	owner.is(200, "The session is ended.")
 	s.isSignedOut(t, phone.token(), "after it was ended")
 	p := phone.post("/dashboard/keys", "csrf", "x", "name", "x")
-	if p.status != 403 {
-		t.Errorf("a form of an ended session: status %d", p.status)
-	}
-	tablet.get("/dashboard")
-	tablet.is(200, "This month")
+	storetest.Expect(t, "a form of an ended session: status", p.status, 403)
+	tablet.get("/dashboard").is(200, "This month")
 	owner.get(accountPath)
-	owner.press("End all others")
-	owner.is(200, "All other sessions are ended.")
+	owner.press("End all others").is(200, "All other sessions are ended.")
 	s.isSignedOut(t, tablet.token(), "after all others were ended")
 	owner.is(200, "(this browser)")
 
@@ -202,8 +192,7 @@ func TestSessions(t *testing.T) {
 		t.Fatalf("Sessions = %v, %v", sessions, err)
 	}
 	stranger.post(accountPath+"/sessions/"+sessions[0].ID+"/end", "csrf", stranger.at.token())
-	owner.get("/dashboard")
-	owner.is(200, "This month")
+	owner.get("/dashboard").is(200, "This month")
 
 	// A copy of the cookie is worth nothing after signing out.
 	copied = owner.token()
@@ -213,18 +202,14 @@ func TestSessions(t *testing.T) {
 	again := s.signIn(t, owner.code)
 	s.pass(signin.SessionLife)
 	s.isSignedOut(t, again.token(), "after 12 hours")
-	if err := s.store.PruneSignIns(t.Context()); err != nil {
-		t.Error(err)
-	}
+	storetest.NoError(t, s.store.PruneSignIns(t.Context()))
 }
 
 // account returns the account of a session.
 func account(t *testing.T, s *site, token string) string {
 	t.Helper()
 	found, _, err := s.store.Session(t.Context(), token, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
 	return found.Account
 }
 
@@ -233,14 +218,8 @@ func TestSignInWithKey(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	plan, _ := check.PlanNamed("pro")
-	id, err := s.store.CreateAccount(t.Context(), plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	issued, err := s.store.CreateKey(t.Context(), id, "old")
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := storetest.Must(s.store.CreateAccount(t.Context(), plan))(t)
+	issued := storetest.Must(s.store.CreateKey(t.Context(), id, "old"))(t)
 	var shown []string
 	for range 5 { // of several browsers, one gets the code
 		v := s.visit(t)
@@ -248,32 +227,24 @@ func TestSignInWithKey(t *testing.T) {
 		if v.press("Sign in", "code", " "+issued.Secret); v.at.status == 200 {
 			v.is(200, "with this code instead of an API key")
 			shown = append(shown, v.at.text("code"))
-			v.follow("Go to the dashboard")
-			v.is(200, "This month")
+			v.follow("Go to the dashboard").is(200, "This month")
 			continue
 		}
 		v.is(401, "its API keys do not sign in")
-		if v.token() != "" {
-			t.Error("a key that was refused begins a session")
-		}
+		storetest.Expect(t, "a key that was refused begins a session", v.token(), "")
 	}
 	if len(shown) != 1 {
 		t.Fatalf("the codes %q were shown", shown)
 	}
 	s.signIn(t, shown[0])
 	v := s.visit(t)
-	v.get("/signin")
-	v.press("Sign in", "code", "assay_nonsense")
-	v.is(401, "This is an API key, which does not sign in.")
+	v.enter("assay_nonsense").is(401, "This is an API key, which does not sign in.")
 
 	// Once the last working key is gone, the owner still signs in, and what needs a key says so.
 	v = s.signIn(t, shown[0])
-	if err := s.store.RevokeKey(t.Context(), issued.ID); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, s.store.RevokeKey(t.Context(), issued.ID))
 	v.get("/dashboard/privacy")
-	v.press("Find", "who", "example.com")
-	v.is(403, "Your account has no working key.")
+	v.press("Find", "who", "example.com").is(403, "Your account has no working key.")
 }
 
 // TestSignInLink checks that a link works once, for 15 minutes, and that looking at it does not use it up.
@@ -283,10 +254,7 @@ func TestSignInLink(t *testing.T) {
 	owner, _ := s.customer(t, "pro")
 	id := account(t, s, owner.token())
 	link := func() string {
-		token, err := s.store.NewLink(t.Context(), id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		token := storetest.Must(s.store.NewLink(t.Context(), id))(t)
 		return LinkPath + token
 	}
 	first := link()
@@ -296,33 +264,20 @@ func TestSignInLink(t *testing.T) {
 		}
 	}
 	v := s.visit(t)
-	v.get(first)
-	v.press("Sign in")
-	v.is(200, "Account")
-	v.is(200, id)
+	v.use(first).is(200, "Account", id)
 	w := s.visit(t)
-	w.get(first)
-	w.press("Sign in")
-	w.is(410, "This link was used, or it has expired.")
+	w.use(first).is(410, "This link was used, or it has expired.")
 
 	late := link()
 	s.pass(signin.LinkLife)
-	w.get(late)
-	w.press("Sign in")
-	w.is(410, "This link was used, or it has expired.")
+	w.use(late).is(410, "This link was used, or it has expired.")
 
 	// The operator can end all ways in.
 	unused := link()
-	if err := s.store.CloseAccountSignIn(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, s.store.CloseAccountSignIn(t.Context(), id))
 	s.isSignedOut(t, v.token(), "after the operator signed the account out")
-	w.get(unused)
-	w.press("Sign in")
-	w.is(410, "This link was used, or it has expired.")
-	w.get("/signin")
-	w.press("Sign in", "code", owner.code)
-	w.is(401, "There is no such sign-in code.")
+	w.use(unused).is(410, "This link was used, or it has expired.")
+	w.enter(owner.code).is(401, "There is no such sign-in code.")
 	if _, err := s.store.NewLink(t.Context(), "acct_nobody"); !errors.Is(err, billing.ErrNoAccount) {
 		t.Errorf("NewLink = %v", err)
 	}

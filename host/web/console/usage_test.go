@@ -13,34 +13,24 @@ import (
 	"assay/host/store/storetest"
 )
 
-func TestUsagePage(t *testing.T) {
-	t.Parallel()
+func testUsagePage(t *testing.T, s *site) {
 	storetest.WithinMonth(time.Minute) // a new month would begin with no checks
-	s := serve(t, nil)
 	v, key := s.customer(t, "starter")
 	v.get("/dashboard")
 	v.follow("By day, key and type")
-	v.is(200, "0 of 150 checks")
-	v.is(200, "A forecast appears two full days after")
-	v.is(200, "No checks were recorded in this month.")
+	v.is(200, "0 of 150 checks", "A forecast appears two full days after", "No checks were recorded in this month.")
 	for range 3 {
 		s.record(t, key, entity.Domain, "example.org", check.Allow)
 	}
 	s.record(t, key, entity.Email, "jane@example.net", check.Block)
-	v.get("/dashboard/usage")
-	v.is(200, "4 of 150 checks")
-	v.is(200, "allow: 3")
-	v.is(200, "domain 30 03 email 00 11")
+	v.get("/dashboard/usage").is(200, "4 of 150 checks", "allow: 3", "domain 30 03 email 00 11")
 	for _, month := range []string{"2001-01", "9999-01", "x", ""} { // neither kept nor over: this month
-		v.get("/dashboard/usage?month=" + month)
-		v.is(200, "4 of 150 checks")
+		v.get("/dashboard/usage?month="+month).is(200, "4 of 150 checks")
 	}
 	now := s.clock.Load().UTC()
 	v.get("/dashboard/usage?month=" + now.AddDate(0, 0, -now.Day()).Format(decision.MonthFormat)) // the month before
 	v.is(200, "0 checks")
-	if strings.Contains(v.at.body, "forecast") {
-		t.Error("a month that is over has a forecast")
-	}
+	v.lacks("forecast")
 }
 
 func TestTallies(t *testing.T) {
@@ -49,9 +39,7 @@ func TestTallies(t *testing.T) {
 		{Key: "c", Verdict: "review", Checks: 1}, {Key: "a", Verdict: "review", Checks: 1}}
 	got := tallies(counts, func(c decision.Count) string { return c.Key })
 	want := []tally{{"b", 0, 0, 3, 3}, {"a", 1, 1, 0, 2}, {"c", 0, 1, 0, 1}}
-	if len(got) != 3 || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] {
-		t.Errorf("tallies %v, want %v", got, want)
-	}
+	storetest.NoDiff(t, "tallies", want, got)
 }
 
 func TestDownloadChecks(t *testing.T) {
@@ -75,11 +63,8 @@ func TestDownloadChecks(t *testing.T) {
 		document.Checks[0].Ref != blocked {
 		t.Errorf("%v: %s", err, v.at.body)
 	}
-	v.get("/dashboard/checks/export?format=json&from=soon")
-	v.is(400, "must be a day such as 2026-01-31")
-	v.get("/dashboard/checks/export?format=xml")
-	v.is(400, "must be csv or json")
+	v.get("/dashboard/checks/export?format=json&from=soon").is(400, "must be a day such as 2026-01-31")
+	v.get("/dashboard/checks/export?format=xml").is(400, "must be csv or json")
 	stranger := s.visit(t)
-	stranger.get("/dashboard/checks/export?format=csv")
-	stranger.is(200, "Sign in")
+	stranger.get("/dashboard/checks/export?format=csv").is(200, "Sign in")
 }

@@ -106,9 +106,6 @@ func (c *Console) rotateSecret(ctx *fiber.Ctx, s *session) error {
 	work, cancel := pageContext()
 	defer cancel()
 	secret, err := c.cfg.Store.RotateSecret(work, s.Account, webhook.SecretOverlap)
-	if errors.Is(err, webhook.ErrNoEndpoint) {
-		return errNoEndpoint()
-	}
 	if err != nil {
 		return err
 	}
@@ -119,18 +116,10 @@ func (c *Console) rotateSecret(ctx *fiber.Ctx, s *session) error {
 func (c *Console) enableEndpoint(ctx *fiber.Ctx, s *session) error {
 	work, cancel := pageContext()
 	defer cancel()
-	err := c.cfg.Store.EnableEndpoint(work, s.Account)
-	if errors.Is(err, webhook.ErrNoEndpoint) {
-		return errNoEndpoint()
-	}
-	if err != nil {
+	if err := c.cfg.Store.EnableEndpoint(work, s.Account); err != nil {
 		return err
 	}
 	return ctx.Redirect("/dashboard/webhooks?note=enabled", fiber.StatusSeeOther)
-}
-
-func errNoEndpoint() error {
-	return &pageError{fiber.StatusConflict, "There is no webhook: set its URL first."}
 }
 
 func (c *Console) sendTestEvent(ctx *fiber.Ctx, s *session) error {
@@ -138,9 +127,6 @@ func (c *Console) sendTestEvent(ctx *fiber.Ctx, s *session) error {
 	defer cancel()
 	verdict := check.Verdict(cmp.Or(field(ctx, "verdict"), string(check.Review)))
 	_, err := c.cfg.Store.SendTestEvent(work, s.Account, verdict)
-	if errors.Is(err, webhook.ErrNoEndpoint) {
-		return errNoEndpoint()
-	}
 	if errors.Is(err, webhook.ErrTestVerdict) {
 		ctx.Status(fiber.StatusBadRequest)
 		return c.showWebhooks(ctx, s, view{"Errors": map[string]string{"verdict": sentence(err)}})
@@ -160,11 +146,7 @@ func (c *Console) resendFailed(ctx *fiber.Ctx, s *session) error {
 	}
 	work, cancel := pageContext()
 	defer cancel()
-	if _, _, err := c.cfg.Store.ResendFailed(work, s.Account, since); errors.Is(err, webhook.ErrNoEndpoint) {
-		return errNoEndpoint()
-	} else if errors.Is(err, webhook.ErrEndpointDisabled) {
-		return &pageError{fiber.StatusConflict, sentence(webhook.ErrEndpointDisabled)}
-	} else if err != nil {
+	if _, _, err := c.cfg.Store.ResendFailed(work, s.Account, since); err != nil {
 		return err
 	}
 	return ctx.Redirect("/dashboard/webhooks?note=resentall", fiber.StatusSeeOther)
@@ -198,16 +180,7 @@ func indented(text string) string {
 func (c *Console) resend(ctx *fiber.Ctx, s *session) error {
 	work, cancel := pageContext()
 	defer cancel()
-	err := c.cfg.Store.ResendEvent(work, s.Account, ctx.Params("ref"))
-	for _, reason := range []error{webhook.ErrPayloadGone, webhook.ErrEventPending, webhook.ErrEndpointDisabled} {
-		if errors.Is(err, reason) {
-			return &pageError{fiber.StatusConflict, sentence(reason)}
-		}
-	}
-	if errors.Is(err, webhook.ErrNoEndpoint) {
-		return errNoEndpoint()
-	}
-	if err != nil {
+	if err := c.cfg.Store.ResendEvent(work, s.Account, ctx.Params("ref")); err != nil {
 		return err
 	}
 	return ctx.Redirect("/dashboard/webhooks?note=resent", fiber.StatusSeeOther)

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"assay/host/customer/webhook"
 	"assay/host/store/storetest"
 )
@@ -19,14 +17,9 @@ func TestDeliveries(t *testing.T) {
 	v, _ := s.customer(t, "pro")
 	v.follow("Webhooks")
 	v.press("Save", "url", "https://hooks.example.com/a")
-	v.press("Send a test event", "verdict", "allow")
-	v.is(400, "The verdict of a test event is review or block.")
-	v.press("Send a test event", "verdict", "block")
-	v.is(200, "A test event is on its way.")
-	outbox, err := s.store.NewOutbox()
-	if err != nil {
-		t.Fatal(err)
-	}
+	v.press("Send a test event", "verdict", "allow").is(400, "The verdict of a test event is review or block.")
+	v.press("Send a test event", "verdict", "block").is(200, "A test event is on its way.")
+	outbox := storetest.Must(s.store.NewOutbox())(t)
 	defer outbox.Close()
 	claimed, err := outbox.Claim(t.Context(), webhook.ClaimOptions{MaxEvents: 1, MaxPerAccount: 1})
 	if err != nil || len(claimed) != 1 || claimed[0].Event != "check.blocked" {
@@ -47,8 +40,7 @@ func TestDeliveries(t *testing.T) {
 		v.is(200, text)
 	}
 	other, _ := s.customer(t, "pro")
-	other.get(v.at.url.Path)
-	other.is(404, "")
+	other.get(v.at.url.Path).is(404, "")
 }
 
 // TestFailingWebhook checks that the page warns about a failing webhook, explains why one is disabled, and enables it.
@@ -58,10 +50,7 @@ func TestFailingWebhook(t *testing.T) {
 	v, _ := s.customer(t, "pro")
 	v.follow("Webhooks")
 	v.press("Save", "url", "https://hooks.example.com/a")
-	outbox, err := s.store.NewOutbox()
-	if err != nil {
-		t.Fatal(err)
-	}
+	outbox := storetest.Must(s.store.NewOutbox())(t)
 	defer outbox.Close()
 	v.press("Send a test event")
 	claimed, err := outbox.Claim(t.Context(), webhook.ClaimOptions{MaxEvents: 1, MaxPerAccount: 1})
@@ -79,30 +68,18 @@ func TestFailingWebhook(t *testing.T) {
 		t.Error("the page warns after a single failed attempt")
 	}
 	s.pass(2 * warnAfter)
-	v.get("/dashboard/webhooks")
-	v.is(200, warning)
+	v.get("/dashboard/webhooks").is(200, warning)
 	since := storetest.Must(s.store.Endpoints(t.Context(), account))(t)[0].FailingSince
 	v.is(200, "the webhook is disabled on "+since.UTC().Add(webhook.DisableAfter).Format("2 January 2006"))
 
-	conn, err := pgx.Connect(t.Context(), s.database)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
-	const disable = "UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'failing' " +
-		"WHERE account_id = $1"
-	if _, err := conn.Exec(t.Context(), disable, account); err != nil {
-		t.Fatal(err)
-	}
-	v.get("/dashboard/webhooks")
-	v.is(200, "This webhook has been disabled since")
+	storetest.Exec(t, storetest.Session(t, s.database),
+		"UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'failing'")
+	v.get("/dashboard/webhooks").is(200, "This webhook has been disabled since")
 	if p := v.alone().post("/dashboard/webhooks/resend", "csrf", v.at.token(), "since", "2026-01-31"); p.status != 409 {
 		t.Errorf("resending to a disabled webhook: status %d", p.status)
 	}
-	v.press("Send a test event")
-	v.is(200, "A test event is on its way.")
-	v.press("Enable")
-	v.is(200, "The webhook is enabled.")
+	v.press("Send a test event").is(200, "A test event is on its way.")
+	v.press("Enable").is(200, "The webhook is enabled.")
 	if strings.Contains(words(v.at.root), warning) || strings.Contains(words(v.at.root), "is disabled") {
 		t.Error("the page still warns about the enabled webhook")
 	}

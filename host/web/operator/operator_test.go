@@ -9,10 +9,12 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"assay/host/store/storetest"
 	"assay/host/web/operator"
 )
 
@@ -37,15 +39,18 @@ func newPage(t *testing.T, s *operator.State, change func(*operator.Config)) htt
 	if change != nil {
 		change(&cfg)
 	}
-	h, err := operator.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := storetest.Must(operator.New(cfg))(t)
 	return h
 }
 
+// answer is a response that was read.
+type answer struct {
+	*http.Response
+	text string
+}
+
 // ask sends a request with headers in pairs. A body is a form.
-func ask(t *testing.T, h http.Handler, method, target, body string, headers ...string) (*http.Response, string) {
+func ask(t *testing.T, h http.Handler, method, target, body string, headers ...string) answer {
 	t.Helper()
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
 	if body != "" {
@@ -56,11 +61,8 @@ func ask(t *testing.T, h http.Handler, method, target, body string, headers ...s
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	text, err := io.ReadAll(w.Result().Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w.Result(), string(text)
+	text := storetest.Must(io.ReadAll(w.Result().Body))(t)
+	return answer{w.Result(), string(text)}
 }
 
 func form(token string) string { return url.Values{"token": {token}}.Encode() }
@@ -68,36 +70,32 @@ func form(token string) string { return url.Values{"token": {token}}.Encode() }
 // signIn returns the cookie of a session, as a browser sends it.
 func signIn(t *testing.T, h http.Handler) string {
 	t.Helper()
-	r, text := ask(t, h, "POST", "/operator/signin", form(token))
+	r := ask(t, h, "POST", "/operator/signin", form(token))
 	if r.StatusCode != http.StatusSeeOther || len(r.Cookies()) != 1 {
-		t.Fatalf("signing in got %d with the cookies %v:\n%s", r.StatusCode, r.Cookies(), text)
+		t.Fatalf("signing in got %d with the cookies %v:\n%s", r.StatusCode, r.Cookies(), r.text)
 	}
 	return r.Cookies()[0].Name + "=" + r.Cookies()[0].Value
 }
 
-func want(t *testing.T, what string, r *http.Response, status int, text string, contains ...string) {
+// is checks the status of an answer, and that it contains texts.
+func (a answer) is(t *testing.T, what string, status int, contains ...string) answer {
 	t.Helper()
-	if r.StatusCode != status {
-		t.Errorf("%s: status %d, want %d:\n%s", what, r.StatusCode, status, text)
+	lacks := func(text string) bool { return !strings.Contains(a.text, text) }
+	if a.StatusCode != status || slices.ContainsFunc(contains, lacks) {
+		t.Errorf("%s: status %d, want %d and %q:\n%s", what, a.StatusCode, status, contains, a.text)
 	}
-	for _, c := range contains {
-		if !strings.Contains(text, c) {
-			t.Errorf("%s: %q is missing from\n%s", what, c, text)
-		}
-	}
+	return a
 }
 
 func TestClosedWithoutAToken(t *testing.T) {
 	t.Parallel()
 	h := newPage(t, nil, func(cfg *operator.Config) { cfg.Token = "" })
-	r, text := ask(t, h, "GET", "/operator", "")
-	want(t, "the page", r, http.StatusForbidden, text, "<code>ASSAY_OPERATOR_TOKEN</code>", "at least 16 characters")
-	r, text = ask(t, h, "POST", "/operator/signin", "token=")
-	want(t, "signing in without a token", r, http.StatusForbidden, text)
-	r, text = ask(t, h, "GET", "/operator", "", "Authorization", "Bearer ", "Accept", "application/json")
-	want(t, "JSON", r, http.StatusForbidden, text, `"error"`, "ASSAY_OPERATOR_TOKEN")
-	r, text = ask(t, h, "GET", "/operator/static/console.css", "")
-	want(t, "the style sheet", r, http.StatusOK, text, "color-scheme")
+	ask(t, h, "GET", "/operator", "").
+		is(t, "the page", 403, "<code>ASSAY_OPERATOR_TOKEN</code>", "at least 16 characters")
+	ask(t, h, "POST", "/operator/signin", "token=").is(t, "signing in without a token", 403)
+	ask(t, h, "GET", "/operator", "", "Authorization", "Bearer ", "Accept", "application/json").
+		is(t, "JSON", 403, `"error"`, "ASSAY_OPERATOR_TOKEN")
+	ask(t, h, "GET", "/operator/static/console.css", "").is(t, "the style sheet", 200, "color-scheme")
 }
 
 func TestBadTokensAreRefused(t *testing.T) {
@@ -116,35 +114,25 @@ func TestBadTokensAreRefused(t *testing.T) {
 func TestSignIn(t *testing.T) {
 	t.Parallel()
 	h := newPage(t, nil, nil)
-	r, text := ask(t, h, "GET", "/operator", "")
-	want(t, "without a session", r, http.StatusOK, text, `name="token"`)
-	if strings.Contains(text, "1.2.3") {
-		t.Error("the state is shown to everybody")
-	}
-	r, text = ask(t, h, "POST", "/operator/signin", form("a-token-of-another"))
-	want(t, "a wrong token", r, http.StatusUnauthorized, text, "not the token of this host", `role="alert"`)
-	r, text = ask(t, h, "POST", "/operator/signin?"+form(token), "")
-	want(t, "a token in the URL", r, http.StatusUnauthorized, text)
-	r, text = ask(t, h, "POST", "/operator/signin", form(strings.Repeat("x", 8<<10)))
-	want(t, "a long form", r, http.StatusUnauthorized, text)
+	r := ask(t, h, "GET", "/operator", "").is(t, "without a session", 200, `name="token"`)
+	storetest.Expect(t, "the state is shown to everybody", strings.Contains(r.text, "1.2.3"), false)
+	ask(t, h, "POST", "/operator/signin", form("a-token-of-another")).
+		is(t, "a wrong token", 401, "not the token of this host", `role="alert"`)
+	ask(t, h, "POST", "/operator/signin?"+form(token), "").is(t, "a token in the URL", 401)
+	ask(t, h, "POST", "/operator/signin", form(strings.Repeat("x", 8<<10))).is(t, "a long form", 401)
 
-	r, text = ask(t, h, "POST", "/operator/signin", form(" "+token+"\n"))
-	want(t, "the token", r, http.StatusSeeOther, text)
+	r = ask(t, h, "POST", "/operator/signin", form(" "+token+"\n")).is(t, "the token", 303)
 	c := r.Cookies()[0]
 	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Secure || c.Path != "/operator" ||
 		c.MaxAge != 12*60*60 || r.Header.Get("Location") != "/operator" {
 		t.Errorf("signing in leads to %s with the cookie %+v", r.Header.Get("Location"), c)
 	}
-	r, text = ask(t, h, "POST", "/operator/signin", form(token), "X-Forwarded-Proto", "https")
-	want(t, "behind a TLS proxy", r, http.StatusSeeOther, text)
-	if !r.Cookies()[0].Secure {
-		t.Error("behind a TLS proxy, the cookie is not Secure")
-	}
+	r = ask(t, h, "POST", "/operator/signin", form(token), "X-Forwarded-Proto", "https").
+		is(t, "behind a TLS proxy", 303)
+	storetest.Expect(t, "Secure of the cookie behind a TLS proxy", r.Cookies()[0].Secure, true)
 	cookie := signIn(t, h)
-	r, text = ask(t, h, "GET", "/operator", "", "Cookie", cookie)
-	want(t, "with a session", r, http.StatusOK, text, "1.2.3", "Healthy", "Sign out")
-	r, text = ask(t, h, "POST", "/operator/signout", "", "Cookie", cookie)
-	want(t, "signing out", r, http.StatusSeeOther, text)
+	ask(t, h, "GET", "/operator", "", "Cookie", cookie).is(t, "with a session", 200, "1.2.3", "Healthy", "Sign out")
+	r = ask(t, h, "POST", "/operator/signout", "", "Cookie", cookie).is(t, "signing out", 303)
 	if c := r.Cookies()[0]; c.MaxAge >= 0 || c.Value != "" {
 		t.Errorf("signing out leaves the cookie %+v", c)
 	}
@@ -158,7 +146,7 @@ func TestSessionsEnd(t *testing.T) {
 	cookie := signIn(t, h)
 	shown := func(h http.Handler, cookie string) bool {
 		t.Helper()
-		_, text := ask(t, h, "GET", "/operator", "", "Cookie", cookie)
+		text := ask(t, h, "GET", "/operator", "", "Cookie", cookie).text
 		return strings.Contains(text, "1.2.3")
 	}
 	if !shown(newPage(t, nil, at), cookie) {
@@ -184,13 +172,9 @@ func TestSessionsEnd(t *testing.T) {
 		}
 	}
 	c.at = now.Add(12*time.Hour - time.Second)
-	if !shown(h, cookie) {
-		t.Error("the session ended before 12 hours")
-	}
+	storetest.Expect(t, "the session ended before 12 hours", shown(h, cookie), true)
 	c.at = now.Add(12 * time.Hour)
-	if shown(h, cookie) {
-		t.Error("the session is valid after 12 hours")
-	}
+	storetest.Expect(t, "the session is valid after 12 hours", shown(h, cookie), false)
 }
 
 // All clients together have ten wrong tokens at once, and then one every ten seconds. Until then not even the right one
@@ -201,54 +185,44 @@ func TestWrongTokensAreBounded(t *testing.T) {
 	h := newPage(t, nil, func(cfg *operator.Config) { cfg.Now = c.now })
 	cookie := signIn(t, h)
 	for i := range 10 {
-		r, text := ask(t, h, "POST", "/operator/signin", form("wrong"))
-		want(t, "a wrong token", r, http.StatusUnauthorized, text)
+		ask(t, h, "POST", "/operator/signin", form("wrong")).is(t, "a wrong token", 401)
 		if i == 5 {
 			signIn(t, h) // costs nothing
 		}
 	}
-	r, text := ask(t, h, "POST", "/operator/signin", form(token))
-	want(t, "after ten wrong tokens", r, http.StatusTooManyRequests, text, "Wait 10 seconds")
-	r, text = ask(t, h, "GET", "/operator", "", "Authorization", "Bearer "+token, "Accept", "application/json")
-	want(t, "a header after ten wrong tokens", r, http.StatusTooManyRequests, text, `"error"`)
-	if wait := r.Header.Get("Retry-After"); wait != "10" {
-		t.Errorf("Retry-After is %q, want 10", wait)
-	}
-	r, text = ask(t, h, "GET", "/operator", "", "Cookie", cookie)
-	want(t, "a session meanwhile", r, http.StatusOK, text, "1.2.3")
+	ask(t, h, "POST", "/operator/signin", form(token)).is(t, "after ten wrong tokens", 429, "Wait 10 seconds")
+	r := ask(t, h, "GET", "/operator", "", "Authorization", "Bearer "+token, "Accept", "application/json").
+		is(t, "a header after ten wrong tokens", 429, `"error"`)
+	storetest.Expect(t, "Retry-After", r.Header.Get("Retry-After"), "10")
+	ask(t, h, "GET", "/operator", "", "Cookie", cookie).is(t, "a session meanwhile", 200, "1.2.3")
 	c.at = now.Add(10 * time.Second)
 	signIn(t, h)
-	r, text = ask(t, h, "GET", "/operator", "", "Authorization", "Bearer wrong")
-	want(t, "one more wrong token", r, http.StatusUnauthorized, text)
-	r, text = ask(t, h, "GET", "/operator", "", "Authorization", "Bearer wrong")
-	want(t, "and another", r, http.StatusTooManyRequests, text)
+	ask(t, h, "GET", "/operator", "", "Authorization", "Bearer wrong").is(t, "one more wrong token", 401)
+	ask(t, h, "GET", "/operator", "", "Authorization", "Bearer wrong").is(t, "and another", 429)
 }
 
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	h := newPage(t, &operator.State{At: now, Version: "1.2.3", Hosts: []operator.Host{{Name: "a"}},
 		Unknown: map[operator.Part]string{operator.Chains: "the database does not respond"}}, nil)
-	r, text := ask(t, h, "GET", "/operator", "", "Accept", "application/json")
-	want(t, "without a token", r, http.StatusUnauthorized, text, "Authorization: Bearer")
-	if r.Header.Get("WWW-Authenticate") != "Bearer" {
-		t.Error("WWW-Authenticate is missing")
-	}
+	r := ask(t, h, "GET", "/operator", "", "Accept", "application/json").
+		is(t, "without a token", 401, "Authorization: Bearer")
+	storetest.Expect(t, "WWW-Authenticate", r.Header.Get("WWW-Authenticate"), "Bearer")
 	for _, credential := range [][]string{{"Authorization", "bearer " + token}, {"Cookie", signIn(t, h)}} {
-		r, text = ask(t, h, "GET", "/operator", "", append(credential, "Accept", "application/json")...)
-		want(t, credential[0], r, http.StatusOK, text)
+		r = ask(t, h, "GET", "/operator", "", append(credential, "Accept", "application/json")...).
+			is(t, credential[0], 200)
 		var got struct {
 			Health, Version string
 			Hosts           []struct{ Name string }
 			Unknown         map[string]string
 		}
-		if err := json.Unmarshal([]byte(text), &got); err != nil || got.Health != "attention" ||
+		if err := json.Unmarshal([]byte(r.text), &got); err != nil || got.Health != "attention" ||
 			got.Version != "1.2.3" || len(got.Hosts) != 1 || got.Unknown["chains"] == "" ||
 			r.Header.Get("Content-Type") != "application/json" {
-			t.Errorf("JSON %+v, %v:\n%s", got, err, text)
+			t.Errorf("JSON %+v, %v:\n%s", got, err, r.text)
 		}
 	}
-	r, text = ask(t, h, "GET", "/operator", "", "Authorization", "Bearer "+token)
-	want(t, "HTML with the token", r, http.StatusOK, text, "<h1>")
+	ask(t, h, "GET", "/operator", "", "Authorization", "Bearer "+token).is(t, "HTML with the token", 200, "<h1>")
 }
 
 func TestRequestsOfOtherSitesAreRefused(t *testing.T) {
@@ -265,10 +239,8 @@ func TestRequestsOfOtherSitesAreRefused(t *testing.T) {
 		"another port":             {[]string{"Sec-Fetch-Site", "same-site"}, http.StatusForbidden},
 		"another site without TLS": {[]string{"Origin", "http://evil.example"}, http.StatusForbidden},
 	} {
-		r, text := ask(t, h, "POST", "/operator/signin", form(token), test.headers...)
-		want(t, name, r, test.status, text)
-		r, text = ask(t, h, "POST", "/operator/signout", "", test.headers...)
-		want(t, name, r, test.status, text)
+		ask(t, h, "POST", "/operator/signin", form(token), test.headers...).is(t, name, test.status)
+		ask(t, h, "POST", "/operator/signout", "", test.headers...).is(t, name, test.status)
 	}
 }
 
@@ -283,8 +255,7 @@ func TestHeaders(t *testing.T) {
 		{"GET", "/operator/nothing", http.StatusNotFound}, {"PUT", "/operator", http.StatusMethodNotAllowed},
 		{"GET", "/operator/static/operator.css", http.StatusOK}, {"GET", "/operator/static/icon.svg", http.StatusOK},
 	} {
-		r, text := ask(t, h, test.method, test.path, "")
-		want(t, test.method+" "+test.path, r, test.status, text)
+		r := ask(t, h, test.method, test.path, "").is(t, test.method+" "+test.path, test.status)
 		policy := r.Header.Get("Content-Security-Policy")
 		if strings.Contains(policy, "script") || strings.Contains(policy, "unsafe") ||
 			!strings.HasPrefix(policy, "default-src 'none'") || r.Header.Get("Cache-Control") != "no-store" ||
@@ -292,18 +263,17 @@ func TestHeaders(t *testing.T) {
 			t.Errorf("%s %s has the headers %v", test.method, test.path, r.Header)
 		}
 		for _, inline := range []string{"<script", "<style", "style=", "http://", "https://", "onclick"} {
-			if strings.Contains(r.Header.Get("Content-Type"), "html") && strings.Contains(text, inline) {
+			if strings.Contains(r.Header.Get("Content-Type"), "html") && strings.Contains(r.text, inline) {
 				t.Errorf("%s %s contains %s", test.method, test.path, inline)
 			}
 		}
 	}
 	// What the page refers to exists, and can be kept.
-	_, text := ask(t, h, "GET", "/operator", "")
+	text := ask(t, h, "GET", "/operator", "").text
 	for piece := range strings.SplitSeq(text, `href="`) {
 		link, _, _ := strings.Cut(piece, `"`)
 		if strings.HasPrefix(link, "/operator/static/") {
-			r, text := ask(t, h, "GET", link, "")
-			want(t, link, r, http.StatusOK, text)
+			r := ask(t, h, "GET", link, "").is(t, link, 200)
 			if !strings.Contains(r.Header.Get("Cache-Control"), "immutable") {
 				t.Errorf("%s is loaded again and again", link)
 			}
@@ -316,7 +286,7 @@ func TestRefresh(t *testing.T) {
 	h := newPage(t, nil, nil)
 	for query, want := range map[string]bool{"": false, "?every=10": true, "?every=60": true, "?every=0": false,
 		"?every=1;url=x": false} {
-		_, text := ask(t, h, "GET", "/operator"+query, "", "Authorization", "Bearer "+token)
+		text := ask(t, h, "GET", "/operator"+query, "", "Authorization", "Bearer "+token).text
 		if strings.Contains(text, `http-equiv="refresh"`) != want {
 			t.Errorf("with %q the page loads itself again: %t, want %t", query, !want, want)
 		}
@@ -369,7 +339,7 @@ func TestHostileTexts(t *testing.T) {
 	for _, unknown := range []map[operator.Part]string{nil, {operator.Hosts: evil, operator.Chains: evil,
 		operator.Graph: evil, operator.Webhooks: evil, operator.Lists: evil}} {
 		s.Unknown = unknown
-		_, text := ask(t, newPage(t, s, nil), "GET", "/operator", "", "Authorization", "Bearer "+token)
+		text := ask(t, newPage(t, s, nil), "GET", "/operator", "", "Authorization", "Bearer "+token).text
 		for _, bad := range []string{"<script", `" onload="`, "' {{"} {
 			if strings.Contains(text, bad) {
 				t.Errorf("the page contains %s:\n%s", bad, text)

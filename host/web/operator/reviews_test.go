@@ -4,16 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/customer/decision"
 	"assay/host/customer/privacy"
+	"assay/host/store/storetest"
 	"assay/host/web/operator"
 )
 
@@ -75,48 +73,41 @@ func TestReviews(t *testing.T) {
 		if m == "POST" {
 			body = reviewForm("taken", "Eve", "")
 		}
-		r, text := ask(t, h, m, path, body)
-		want(t, method+" without a session", r, http.StatusOK, text, `name="token"`)
-		if strings.Contains(text, "acct_1") || kept.calls != nil {
-			t.Errorf("%s without a session: %v\n%s", method, kept.calls, text)
+		r := ask(t, h, m, path, body).is(t, method+" without a session", 200, `name="token"`)
+		if strings.Contains(r.text, "acct_1") || kept.calls != nil {
+			t.Errorf("%s without a session: %v\n%s", method, kept.calls, r.text)
 		}
 	}
 	cookie := signIn(t, h)
-	r, text := ask(t, h, "GET", list, "", "Cookie", cookie)
-	want(t, "the list", r, http.StatusOK, text, ref, "email with verdict block, 91 of 100", "acct_1",
-		"&lt;script&gt;alert(1)", "Take the review")
-	if strings.Contains(text, "<script>") || strings.Contains(text, "Uphold") {
-		t.Errorf("the list runs scripts, or offers to settle what nobody has taken:\n%s", text)
+	r := ask(t, h, "GET", list, "", "Cookie", cookie).
+		is(t, "the list", 200, ref, "email with verdict block, 91 of 100", "acct_1",
+			"&lt;script&gt;alert(1)", "Take the review")
+	if strings.Contains(r.text, "<script>") || strings.Contains(r.text, "Uphold") {
+		t.Errorf("the list runs scripts, or offers to settle what nobody has taken:\n%s", r.text)
 	}
-	r, text = ask(t, h, "POST", one, reviewForm("taken", "Ana", ""), "Cookie", cookie, "Sec-Fetch-Site", "cross-site")
-	want(t, "from another site", r, http.StatusForbidden, text)
-	r, text = ask(t, h, "POST", one, reviewForm("taken", " ", ""), "Cookie", cookie)
-	want(t, "without a name", r, http.StatusBadRequest, text, "The reviewer is required.", `aria-invalid="true"`)
-	r, text = ask(t, h, "POST", one, reviewForm("taken", "Ana", ""), "Cookie", cookie)
-	want(t, "taking", r, http.StatusSeeOther, text)
-	r, text = ask(t, h, "POST", one, reviewForm("upheld", "Bob", "x"), "Cookie", cookie)
-	want(t, "settling what another has taken", r, http.StatusConflict, text, "another person has taken it")
-	r, text = ask(t, h, "POST", one, reviewForm("overturned", "Ana", strings.Repeat("<&", 1001)), "Cookie", cookie)
-	want(t, "a long finding", r, http.StatusBadRequest, text, "The finding is longer than 2000 bytes.", "&lt;&amp;",
-		`aria-describedby="error-0"`, "Taken by <b><bdi>Ana")
-	r, text = ask(t, h, "POST", one, reviewForm("allowed", "Ana", "x"), "Cookie", cookie)
-	want(t, "an unknown state", r, http.StatusBadRequest, text, "must be upheld or overturned")
-	r, text = ask(t, h, "POST", one, reviewForm("overturned", "Ana", "an old customer"), "Cookie", cookie)
-	want(t, "settling", r, http.StatusSeeOther, text)
-	r, text = ask(t, h, "GET", list, "", "Cookie", cookie)
-	want(t, "the list afterwards", r, http.StatusOK, text, "No review is open.")
-	if diff := cmp.Diff([]string{"take Ana", "overturned an old customer"}, kept.calls); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	r, text = ask(t, h, "POST", "/operator/reviews/chk_x", reviewForm("taken", "Ana", ""), "Cookie", cookie)
-	want(t, "an unknown one", r, http.StatusNotFound, text)
+	ask(t, h, "POST", one, reviewForm("taken", "Ana", ""), "Cookie", cookie, "Sec-Fetch-Site", "cross-site").
+		is(t, "from another site", 403)
+	ask(t, h, "POST", one, reviewForm("taken", " ", ""), "Cookie", cookie).
+		is(t, "without a name", 400, "The reviewer is required.", `aria-invalid="true"`)
+	ask(t, h, "POST", one, reviewForm("taken", "Ana", ""), "Cookie", cookie).is(t, "taking", 303)
+	ask(t, h, "POST", one, reviewForm("upheld", "Bob", "x"), "Cookie", cookie).
+		is(t, "settling what another has taken", 409, "another person has taken it")
+	ask(t, h, "POST", one, reviewForm("overturned", "Ana", strings.Repeat("<&", 1001)), "Cookie", cookie).
+		is(t, "a long finding", 400, "The finding is longer than 2000 bytes.", "&lt;&amp;",
+			`aria-describedby="error-0"`, "Taken by <b><bdi>Ana")
+	ask(t, h, "POST", one, reviewForm("allowed", "Ana", "x"), "Cookie", cookie).
+		is(t, "an unknown state", 400, "must be upheld or overturned")
+	ask(t, h, "POST", one, reviewForm("overturned", "Ana", "an old customer"), "Cookie", cookie).is(t, "settling", 303)
+	ask(t, h, "GET", list, "", "Cookie", cookie).is(t, "the list afterwards", 200, "No review is open.")
+	storetest.NoDiff(t, "difference", []string{"take Ana", "overturned an old customer"}, kept.calls)
+	ask(t, h, "POST", "/operator/reviews/chk_x", reviewForm("taken", "Ana", ""), "Cookie", cookie).
+		is(t, "an unknown one", 404)
 	kept.err = errors.New("the database is away")
-	r, text = ask(t, h, "GET", list, "", "Cookie", cookie)
-	want(t, "without a database", r, http.StatusServiceUnavailable, text)
-	if strings.Contains(text, "the database is away") {
-		t.Errorf("the page shows the cause:\n%s", text)
+	r = ask(t, h, "GET", list, "", "Cookie", cookie).is(t, "without a database", 503)
+	if strings.Contains(r.text, "the database is away") {
+		t.Errorf("the page shows the cause:\n%s", r.text)
 	}
 	kept.err, kept.State = nil, decision.Taken
-	r, text = ask(t, h, "GET", list, "", "Authorization", "Bearer "+token, "Accept", "application/json")
-	want(t, "JSON", r, http.StatusOK, text, `"ref": "`+ref+`"`, `"reviewer": "Ana"`)
+	ask(t, h, "GET", list, "", "Authorization", "Bearer "+token, "Accept", "application/json").
+		is(t, "JSON", 200, `"ref": "`+ref+`"`, `"reviewer": "Ana"`)
 }

@@ -1,0 +1,185 @@
+package api
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"assay/host/store/storetest"
+)
+
+// reply is a response that was read completely.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+	closes bool // whether it announces that the connection is closed
+}
+
+// is checks that a response is well-behaved, its status, and that it contains texts.
+func (r reply) is(t testing.TB, what string, status int, texts ...string) {
+	t.Helper()
+	r.wellBehaved(t)
+	lacks := func(text string) bool { return !strings.Contains(r.body, text) }
+	if r.status != status || slices.ContainsFunc(texts, lacks) {
+		t.Errorf("%s: status %d, want %d and %q: %s", what, r.status, status, texts, r.body)
+	}
+}
+
+func (r reply) failure(t testing.TB) failure {
+	t.Helper()
+	var f failure
+	if err := json.Unmarshal([]byte(r.body), &f); err != nil {
+		t.Fatalf("the body of status %d is not JSON: %v: %q", r.status, err, r.body)
+	}
+	return f
+}
+
+// wellBehaved checks the properties of every response.
+func (r reply) wellBehaved(t testing.TB) {
+	t.Helper()
+	storetest.Expect(t, "X-Content-Type-Options", r.header.Get("X-Content-Type-Options"), "nosniff")
+	id := r.header.Get(requestHeader)
+	if !isRequestID(id) {
+		t.Errorf("%s is %q", requestHeader, id)
+	}
+	for name := range r.header {
+		if strings.HasPrefix(name, "Access-Control-") || name == "Server" {
+			t.Errorf("unwanted header %s", name)
+		}
+	}
+	if got := r.header.Get("WWW-Authenticate"); (got == "Bearer") != (r.status == 401) {
+		t.Errorf("WWW-Authenticate is %q with status %d", got, r.status)
+	}
+	if got := r.header.Get("Retry-After"); r.status == 503 && got != "1" {
+		t.Errorf("Retry-After is %q with status 503", got)
+	}
+	if r.status == http.StatusOK || r.status == http.StatusAccepted {
+		return
+	}
+	storetest.Expect(t, "Content-Type of an error", r.header.Get("Content-Type"), "application/json")
+	if r.body != "" && !strings.HasSuffix(r.body, `,"request_id":"`+id+`"}`) { // the answer to HEAD is empty
+		t.Errorf("the body does not have the id of the request: %s", r.body)
+	}
+	if strings.Contains(r.body, secret) || strings.Contains(r.body, "goroutine") ||
+		strings.Contains(r.body, "fasthttp") {
+		t.Errorf("the body reveals internals: %q", r.body)
+	}
+}
+
+// send makes one request with a new client. headers alternates names and values.
+func (s *site) send(t testing.TB, method, path, body string, headers ...string) reply {
+	t.Helper()
+	req := storetest.Must(http.NewRequest(method, "http://"+s.addr+path, strings.NewReader(body)))(t)
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Add(headers[i], headers[i+1])
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true},
+		Timeout: patience}
+	resp := storetest.Must(client.Do(req))(t)
+	return readReply(t, resp)
+}
+
+func readReply(t testing.TB, resp *http.Response) reply {
+	t.Helper()
+	defer func() { _ = resp.Body.Close() }()
+	body := storetest.Must(io.ReadAll(resp.Body))(t)
+	return reply{status: resp.StatusCode, header: resp.Header, body: string(body), closes: resp.Close}
+}
+
+// ask sends a request such as "GET /healthz" with a key.
+func (s *site) ask(t testing.TB, key, request, body string, headers ...string) reply {
+	t.Helper()
+	method, path, _ := strings.Cut(request, " ")
+	return s.send(t, method, path, body, append([]string{"Authorization", "Bearer " + key}, headers...)...)
+}
+
+// rejects checks that a request gets a 400 with a text that begins with want, and returns the text.
+func (s *site) rejects(t testing.TB, request, body, want string) string {
+	t.Helper()
+	r := s.ask(t, goodKey, request, body, "Content-Type", "application/json")
+	r.wellBehaved(t)
+	got := r.failure(t).Error
+	if r.status != 400 || !strings.HasPrefix(got, want) {
+		t.Errorf("%s %s: %d %q, want 400 %q", request, body, r.status, got, want)
+	}
+	return got
+}
+
+// calls records what a fake was asked.
+type calls struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+// add records a call. It fails if the account is failKey.
+func (c *calls) add(account, format string, args ...any) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen = append(c.seen, strings.TrimSpace(fmt.Sprintf(format, args...)))
+	if account == failKey {
+		return errors.New(secret)
+	}
+	return nil
+}
+
+// dialog is a request, the call that it makes, and the answer, unless that is "".
+type dialog struct{ request, body, call, answer string }
+
+// converse sends requests, and checks that the log has none of the private texts.
+func (s *site) converse(t *testing.T, made *calls, dialogs []dialog, private ...string) {
+	t.Helper()
+	for _, e := range dialogs {
+		made.seen = nil
+		r := s.ask(t, goodKey, e.request, e.body)
+		r.is(t, e.request+" "+e.body, 200)
+		if e.answer != "" {
+			storetest.Expect(t, e.request, r.body, e.answer)
+		}
+		storetest.NoDiff(t, e.request+" calls", []string{e.call}, made.seen)
+	}
+	for _, text := range private {
+		if log := s.log.text(); strings.Contains(log, text) {
+			t.Errorf("the log contains %q: %s", text, log)
+		}
+	}
+}
+
+// check posts body to /api/check with a good key.
+func (s *site) check(t testing.TB, body string, headers ...string) reply {
+	t.Helper()
+	return s.send(t, "POST", "/api/check", body,
+		append([]string{"Authorization", "Bearer " + goodKey, "Content-Type", "application/json"}, headers...)...)
+}
+
+// exchange writes raw bytes to a new connection and returns all responses until the server closes the connection. It
+// fails if the server does not close it.
+func (s *site) exchange(t testing.TB, raw string) []reply {
+	t.Helper()
+	c := s.dial(t)
+	go func() { _, _ = io.WriteString(c, raw) }()
+	return readReplies(t, c)
+}
+
+func readReplies(t testing.TB, c net.Conn) []reply {
+	t.Helper()
+	var replies []reply
+	for r := bufio.NewReader(c); ; {
+		resp, err := http.ReadResponse(r, nil)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return replies
+		}
+		if err != nil {
+			t.Fatalf("after %d responses: %v", len(replies), err)
+		}
+		replies = append(replies, readReply(t, resp))
+	}
+}
