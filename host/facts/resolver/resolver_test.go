@@ -36,6 +36,9 @@ func newResolver(t testing.TB, cfg resolver.Config, servers ...*resolvertest.Ser
 	if cfg.Patience == 0 {
 		cfg.Patience = patient
 	}
+	if cfg.RetryAfter == 0 {
+		cfg.RetryAfter = patient // tests count queries
+	}
 	if cfg.ProbeInterval == 0 {
 		cfg.ProbeInterval = patient
 	}
@@ -265,8 +268,8 @@ func TestRetry(t *testing.T) {
 			if s.Count("a.example A") > 1 {
 				_ = w.WriteMsg(s.Reply(r))
 			}
-		}, 0, 1},
-		"the first server is silent": {func(*resolvertest.Server, dns.ResponseWriter, *dns.Msg) {}, 0, 2},
+		}, time.Millisecond, 1},
+		"the first server is silent": {func(*resolvertest.Server, dns.ResponseWriter, *dns.Msg) {}, time.Millisecond, 2},
 		"the first server fails":     {respond(dns.RcodeServerFailure), patient, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
