@@ -118,32 +118,22 @@ type migrationsLock struct {
 	end func()
 }
 
-// lockMigrations waits until no other host migrates. It polls, because a waiting statement has a snapshot, and a
-// concurrent index build would wait for it in turn.
+// lockMigrations waits until no other host migrates. It polls, each time in a transaction of its own: a statement that
+// waits has a snapshot, and so may a transaction, and a concurrent index build would wait for them in turn.
 func (s *Store) lockMigrations(ctx context.Context, db *bun.DB, ping time.Duration) (*migrationsLock, error) {
-	// A session lock would stay with a pooler's connection if the URL is a pooler's after all.
-	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
-	if err != nil {
-		return nil, err
+	tx, err := tryMigrationsLock(ctx, db)
+	if errors.Is(err, errMigrating) {
+		s.log.Info("waiting for another host that migrates the database")
 	}
-	_, err = tx.ExecContext(ctx, "SET LOCAL idle_in_transaction_session_timeout = "+milliseconds(lockSilence))
-	for locked, logged := false, false; err == nil; {
-		err = tx.NewRaw("SELECT pg_try_advisory_xact_lock(?)", int64(migrationLock)).Scan(ctx, &locked)
-		if err != nil || locked {
-			break
-		}
-		if !logged {
-			s.log.Info("waiting for another host that migrates the database")
-			logged = true
-		}
+	for errors.Is(err, errMigrating) {
 		select {
 		case <-ctx.Done():
 			err = ctx.Err()
 		case <-time.After(lockPause):
+			tx, err = tryMigrationsLock(ctx, db)
 		}
 	}
 	if err != nil {
-		_ = tx.Rollback()
 		return nil, fmt.Errorf("waiting for other hosts: %w", err)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -164,6 +154,29 @@ func (s *Store) lockMigrations(ctx context.Context, db *bun.DB, ping time.Durati
 		pinging.Wait()
 		_ = tx.Rollback()
 	}}, nil
+}
+
+var errMigrating = errors.New("another host migrates the database")
+
+// tryMigrationsLock returns the transaction that holds the lock, or errMigrating.
+func tryMigrationsLock(ctx context.Context, db *bun.DB) (bun.Tx, error) {
+	// A session lock would stay with a pooler's connection if the URL is a pooler's after all.
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return tx, err
+	}
+	_, err = tx.ExecContext(ctx, "SET LOCAL idle_in_transaction_session_timeout = "+milliseconds(lockSilence))
+	locked := false
+	if err == nil {
+		err = tx.NewRaw("SELECT pg_try_advisory_xact_lock(?)", int64(migrationLock)).Scan(ctx, &locked)
+	}
+	if err == nil && !locked {
+		err = errMigrating
+	}
+	if err != nil {
+		_ = tx.Rollback()
+	}
+	return tx, err
 }
 
 // boundLocks bounds how long a migration waits for each lock, and how long it keeps locks if this host is stopped.

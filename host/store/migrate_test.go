@@ -80,6 +80,34 @@ func TestMigrationsEndWithTheirHost(t *testing.T) {
 	expect(t, "a migration's time of silence", value[string](t, conn, "SELECT silence FROM seen"), "10s")
 }
 
+// A host that waits for the lock of migrations keeps no transaction open, for whose end the host that has the lock could
+// wait: a concurrent index build waits for all older snapshots.
+func TestWaitingHostsHaveNoTransaction(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	conn := session(t, url)
+	db, waiting := must(connect(url, 2))(t), must(connect(url, 1))(t)
+	defer db.Close()
+	defer waiting.Close()
+	var pid int
+	noError(t, waiting.NewRaw("SELECT pg_backend_pid()").Scan(t.Context(), &pid))
+	lock := must((&Store{log: discard()}).lockMigrations(t.Context(), db, time.Hour))(t)
+	next := make(chan *migrationsLock, 1)
+	go func() {
+		lock, err := (&Store{log: discard()}).lockMigrations(t.Context(), waiting, time.Hour)
+		if err != nil {
+			t.Error(err)
+		}
+		next <- lock
+	}()
+	until(t, "a host that has asked and keeps nothing open", func() bool {
+		return value[bool](t, conn, "SELECT query ILIKE 'rollback%' AND xact_start IS NULL FROM pg_stat_activity "+
+			"WHERE pid = $1", pid)
+	})
+	lock.end()
+	receive(t, "the lock", next).end()
+}
+
 // A command changes the schema of no database, and creates nothing in one without a host.
 func TestOpenForCommands(t *testing.T) {
 	t.Parallel()
