@@ -14,7 +14,8 @@ import (
 	"testing"
 )
 
-// Send makes a request, again after a refusal by a busy host, and returns the answer. header alternates names and values.
+// Send makes a request, again after a refusal by a busy host, and returns the answer. header alternates names and
+// values.
 func Send(t testing.TB, host *HostProcess, key, method, path, body string, header ...string) (status int, text string) {
 	t.Helper()
 	UntilAccepted(func() int {

@@ -203,7 +203,8 @@ func TestTryOpensWhatChanges(t *testing.T) {
 		"budget":           {func(l *registry.LineupLayer) { l.Fuel = 7 }, "broken@1.0.0"},
 		"settings":         {func(l *registry.LineupLayer) { l.Config = map[string]string{"a": "b"} }, "broken@1.0.0"},
 		"module":           {func(l *registry.LineupLayer) { l.Digest = registry.Digest{}.String() }, "broken@1.0.0"},
-		"another's module": {func(l *registry.LineupLayer) { l.Digest = inForce.Layers[0].Digest }, "its module is probe"},
+		"another's module": {func(l *registry.LineupLayer) { l.Digest = inForce.Layers[0].Digest },
+			"its module is probe"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -45,7 +45,8 @@ func TestOperatorState(t *testing.T) {
 	if hosttest.Warns(s.Warnings, "a proxy that is not trusted") {
 		t.Error("a proxy is noticed, but there is none")
 	}
-	hosttest.Send(t, host, "", "POST", "/api/check-public", `{"domain":"example.com"}`, "X-Forwarded-For", "198.51.100.7")
+	hosttest.Send(t, host, "", "POST", "/api/check-public", `{"domain":"example.com"}`,
+		"X-Forwarded-For", "198.51.100.7")
 	if s = host.State(t); !hosttest.Warns(s.Warnings, "a proxy that is not trusted") {
 		t.Errorf("an untrusted proxy is missing from %+v", s.Warnings)
 	}

@@ -35,7 +35,8 @@ type Operator struct {
 	Key     *activation.Key // nil: changes fail with ErrNoKey
 	Author  string          // see activation.Activation
 	// Try opens the layers of a lineup in this process and runs their cases, see lineup.Try.
-	Try func(ctx context.Context, l registry.LineupDocument, inForce []registry.LineupLayer) ([]registry.Manifest, error)
+	Try func(ctx context.Context, l registry.LineupDocument, inForce []registry.LineupLayer) (
+		[]registry.Manifest, error)
 	// Open opens lineups in this process to score values, see lineup.OpenPinned.
 	Open      func(ctx context.Context, all ...registry.LineupDocument) (_ []*check.Lineup, closeAll func(), err error)
 	LayerTime time.Duration // of a check, without its lookups

@@ -164,7 +164,9 @@ func TestPut(t *testing.T) {
 			s.db.answer.Progress, s.db.answer.Reason = fleet.Refused, "no memory left"
 		}, 1, "nothing was changed, revision 1 stays in force: host a:1 refused: no memory left"},
 		"layers that do not open": {func(_ *testing.T, s *setting, _ *Change) {
-			s.Try = func(context.Context, registry.LineupDocument, []registry.LineupLayer) ([]registry.Manifest, error) {
+			s.Try = func(context.Context, registry.LineupDocument, []registry.LineupLayer) (
+				[]registry.Manifest, error,
+			) {
 				return nil, errors.New("it traps")
 			}
 		}, 1, "nothing was changed, revision 1 stays in force: it traps"},

@@ -179,7 +179,8 @@ func (s *shared) tidy(ctx context.Context, settings map[string]string) (err erro
 	}
 	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
 	rows, err := conn.Query(ctx, `SELECT datname FROM pg_database WHERE starts_with(datname, 'assay_') AND oid NOT IN
-		(SELECT oid FROM pg_database WHERE starts_with(datname, $1) ORDER BY oid DESC LIMIT $2)`, keptPrefix, keptTemplates)
+		(SELECT oid FROM pg_database WHERE starts_with(datname, $1) ORDER BY oid DESC LIMIT $2)`,
+		keptPrefix, keptTemplates)
 	if err != nil {
 		return err
 	}
