@@ -197,12 +197,12 @@ func TestTryOpensWhatChanges(t *testing.T) {
 		change  func(l *registry.LineupLayer)
 		refused string
 	}{
-		"nothing":          {func(*registry.LineupLayer) {}, ""},
-		"weight":           {func(l *registry.LineupLayer) { l.Weight = registry.ForAll(2) }, ""},
-		"an unfit weight":  {func(l *registry.LineupLayer) { l.Weight = registry.ByType{"iban": 1} }, "lacks a number"},
-		"budget":           {func(l *registry.LineupLayer) { l.Fuel = 7 }, "broken@1.0.0"},
-		"settings":         {func(l *registry.LineupLayer) { l.Config = map[string]string{"a": "b"} }, "broken@1.0.0"},
-		"module":           {func(l *registry.LineupLayer) { l.Digest = registry.Digest{}.String() }, "broken@1.0.0"},
+		"nothing":         {func(*registry.LineupLayer) {}, ""},
+		"weight":          {func(l *registry.LineupLayer) { l.Weight = registry.ForAll(2) }, ""},
+		"an unfit weight": {func(l *registry.LineupLayer) { l.Weight = registry.ByType{"iban": 1} }, "lacks a number"},
+		"budget":          {func(l *registry.LineupLayer) { l.Fuel = 7 }, "broken@1.0.0"},
+		"settings":        {func(l *registry.LineupLayer) { l.Config = map[string]string{"a": "b"} }, "broken@1.0.0"},
+		"module":          {func(l *registry.LineupLayer) { l.Digest = registry.Digest{}.String() }, "broken@1.0.0"},
 		"another's module": {func(l *registry.LineupLayer) { l.Digest = inForce.Layers[0].Digest },
 			"its module is probe"},
 	} {

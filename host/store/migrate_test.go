@@ -80,8 +80,8 @@ func TestMigrationsEndWithTheirHost(t *testing.T) {
 	expect(t, "a migration's time of silence", value[string](t, conn, "SELECT silence FROM seen"), "10s")
 }
 
-// A host that waits for the lock of migrations keeps no transaction open, for whose end the host that has the lock could
-// wait: a concurrent index build waits for all older snapshots.
+// A host that waits for the lock of migrations keeps no transaction open. The host that has the lock could wait for its
+// end: a concurrent index build waits for all older snapshots.
 func TestWaitingHostsHaveNoTransaction(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)

@@ -271,7 +271,7 @@ func TestRetry(t *testing.T) {
 		}, time.Millisecond, 1},
 		"the first server is silent": {func(*resolvertest.Server, dns.ResponseWriter, *dns.Msg) {},
 			time.Millisecond, 2},
-		"the first server fails":     {respond(dns.RcodeServerFailure), patient, 2},
+		"the first server fails": {respond(dns.RcodeServerFailure), patient, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
