@@ -32,8 +32,8 @@ type Catalog interface {
 	// ActiveLineup returns the revision that was activated last, signed or not. It fails with registry.ErrNoRevision
 	// before the first activation.
 	ActiveLineup(ctx context.Context) (registry.LineupRevision, error)
-	// LineupHistory lists all revisions, newest first.
-	LineupHistory(ctx context.Context) ([]registry.LineupRevision, error)
+	// LineupRevisions lists all revisions, newest first.
+	LineupRevisions(ctx context.Context) ([]registry.LineupRevision, error)
 }
 
 // Installer brings a database to the built-in layers at the start of a host.
@@ -162,7 +162,7 @@ func (in *Installer) adopt(ctx context.Context) (Verified, error) {
 	if err != nil {
 		return Verified{}, err
 	}
-	history, err := in.Catalog.LineupHistory(ctx)
+	history, err := in.Catalog.LineupRevisions(ctx)
 	if err != nil {
 		return Verified{}, err
 	}

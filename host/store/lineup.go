@@ -195,11 +195,11 @@ func (s *Store) oneRevision(ctx context.Context, query string, args ...any) (reg
 	return row.revision()
 }
 
-//go:embed sql/lineup_history.sql
+//go:embed sql/lineup_revisions.sql
 var lineupHistory string
 
-// LineupHistory lists all revisions, newest first.
-func (s *Store) LineupHistory(ctx context.Context) ([]registry.LineupRevision, error) {
+// LineupRevisions lists all revisions, newest first.
+func (s *Store) LineupRevisions(ctx context.Context) ([]registry.LineupRevision, error) {
 	var rows []revisionRow
 	if err := s.db.NewRaw(lineupHistory).Scan(ctx, &rows); err != nil {
 		return nil, fmt.Errorf("reading lineups: %w", err)

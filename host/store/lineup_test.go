@@ -200,7 +200,7 @@ func TestOutdatedActivationsStartAgain(t *testing.T) {
 	}
 }
 
-func TestLineupHistory(t *testing.T) {
+func TestLineupRevisions(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := newStore(t, func() time.Time { return now })
@@ -233,7 +233,7 @@ func TestLineupHistory(t *testing.T) {
 	if a := last(t, s); a.Number != 3 || a.Lineup.Revision != 1 || a.Reason != "too sharp" {
 		t.Errorf("last activation after the rollback: %+v", a)
 	}
-	history, err := s.LineupHistory(t.Context())
+	history, err := s.LineupRevisions(t.Context())
 	if err != nil || len(history) != 2 || history[0].Revision != 2 || history[1].Revision != 1 ||
 		history[0].Note != "sharper" || history[1].Note != "too sharp" || history[0].Activation != 2 ||
 		history[1].Activation != 3 || history[1].Author != "ana@test" {

@@ -14,6 +14,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -78,20 +79,22 @@ func Create(path string) (*Ring, error) {
 	return Load(path) // that of another host, if it was faster
 }
 
-// ReadPrivate reads a file to which only its owner may have access.
+// ReadPrivate reads a file to which only its owner may have access. It looks at the file that it reads, whatever the
+// path names a moment later.
 func ReadPrivate(path string) ([]byte, error) {
-	text, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	info, err := os.Stat(path)
+	defer f.Close()
+	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("other users have access to %s (mode %o): run chmod 600", path, info.Mode().Perm())
 	}
-	return text, nil
+	return io.ReadAll(f)
 }
 
 // CreateFile creates a file that only its owner can read, durably, unless it exists. If two hosts start at once, the

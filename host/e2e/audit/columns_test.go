@@ -30,7 +30,6 @@ import (
 // columns, it is all of them.
 var uncovered = regexp.MustCompile("`(\\w+)`(?: \\(((?:`\\w+`[ ,\n]*)+)\\))?")
 
-// anotherValue are SQL expressions for a value other than that of the column $, by type.
 // firstValue are SQL expressions for a value in place of null.
 var firstValue = map[string]string{
 	"text": "'x'", "bytea": `'\\x00'`, "bigint": "1", "integer": "1", "smallint": "1", "boolean": "true",
@@ -39,6 +38,7 @@ var firstValue = map[string]string{
 	"timestamp with time zone[]": "'{}'", "bytea[]": "'{}'",
 }
 
+// anotherValue are SQL expressions for a value other than that of the column $, by type.
 var anotherValue = map[string]string{
 	"text": "$ || 'x'", "bytea": "CASE WHEN length($) = 0 THEN '\\x00' ELSE set_byte($, 0, get_byte($, 0) # 1) END",
 	"bigint": "$ + 1000", "integer": "$ + 1000", "smallint": "$ + 1000", "boolean": "NOT $",
