@@ -2,14 +2,11 @@
 package hosttest
 
 import (
-	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -17,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -200,139 +196,6 @@ func OutputJSON[T any](t *testing.T, dir, database string, args ...string) T {
 	return v
 }
 
-// HostProcess is a running host.
-type HostProcess struct {
-	URL   string
-	Admin string // URL for operators
-	Key   string // the demo key, on the private database
-	Cmd   *exec.Cmd
-	done  chan error
-}
-
-// StartHost starts a host and waits until it is ready. The host is stopped when the test ends.
-func StartHost(t testing.TB, dir, database string, args ...string) *HostProcess {
-	t.Helper()
-	return RunHost(t, Command(context.WithoutCancel(t.Context()), dir, database, args...))
-}
-
-// RunHost is StartHost for a command.
-func RunHost(t testing.TB, cmd *exec.Cmd) *HostProcess {
-	t.Helper()
-	h, err := TryHost(t, cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
-}
-
-// TryHost is like RunHost, but a host that does not become ready is not a failure of the test.
-func TryHost(t testing.TB, cmd *exec.Cmd) (*HostProcess, error) {
-	h, err := begin(cmd)
-	if err == nil {
-		t.Cleanup(func() { h.Stop(t, syscall.SIGTERM) })
-	}
-	return h, err
-}
-
-// begin starts a host and waits until it is ready.
-func begin(cmd *exec.Cmd) (*HostProcess, error) {
-	h := &HostProcess{Cmd: cmd, done: make(chan error, 1)}
-	var stderr bytes.Buffer
-	h.Cmd.Stderr = &stderr
-	out, err := h.Cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := h.Cmd.Start(); err != nil {
-		return nil, err
-	}
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		line := lines.Text()
-		switch url, ready := strings.CutPrefix(line, "Assay is ready at "); {
-		case ready:
-			h.URL = url
-		case strings.HasPrefix(line, "  admin  "):
-			h.Admin = strings.TrimPrefix(line, "  admin  ")
-		case strings.HasPrefix(line, "  key  "):
-			h.Key = strings.TrimPrefix(line, "  key  ")
-		}
-		if strings.HasPrefix(line, "  try") || strings.HasPrefix(line, "  Create") {
-			break
-		}
-	}
-	if h.URL == "" {
-		err := h.Cmd.Wait()
-		return nil, fmt.Errorf("starting a host: %w\n%s", cmp.Or(err, errors.New("it is not ready")), stderr.String())
-	}
-	go func() {
-		_, _ = io.Copy(io.Discard, out)
-		h.done <- h.Cmd.Wait()
-	}()
-	return h, nil
-}
-
-// Stop sends a signal and waits until the host exits. After SIGTERM its exit code must be 0.
-func (h *HostProcess) Stop(t testing.TB, sig syscall.Signal) {
-	t.Helper()
-	if err := h.end(sig); err != nil && sig == syscall.SIGTERM {
-		t.Errorf("the host failed after SIGTERM: %v", err)
-	}
-}
-
-// end sends a signal to a host that was not ended yet, and waits until it exits.
-func (h *HostProcess) end(sig syscall.Signal) error {
-	if h.done == nil {
-		return nil
-	}
-	_ = h.Cmd.Process.Signal(sig)
-	err := <-h.done
-	h.done = nil
-	return err
-}
-
-// Answer is a host's answer to a check.
-type Answer struct {
-	Status  int      `json:"-"`
-	Score   int      `json:"score"`
-	Verdict string   `json:"verdict"`
-	Signals []string `json:"signals"`
-	Threat  *string  `json:"dominant_threat"`
-	Type    string   `json:"type"`
-	Ref     string   `json:"ref"`
-	Error   string   `json:"error"`
-	ResetAt string   `json:"reset_at"`
-}
-
-// Event returns the name of the webhook event for the verdict.
-func (a Answer) Event() string {
-	if a.Verdict == "block" {
-		return "check.blocked"
-	}
-	return "check." + a.Verdict
-}
-
-// Degraded reports whether a layer could not run in time, as happens on a busy machine.
-func (a Answer) Degraded() bool { return slices.ContainsFunc(a.Signals, DegradedText) }
-
-// DegradedText reports whether a text contains the signal of a layer that could not run in time.
-func DegradedText(text string) bool { return strings.Contains(text, "layer failed; with it") }
-
-// CheckUntilComplete repeats a check until all layers have run in time.
-func CheckUntilComplete(host *HostProcess, key, body string) Answer {
-	var a Answer
-	Repeat(func() bool {
-		a = CheckOnce(host, key, body)
-		return !a.Degraded()
-	})
-	return a
-}
-
-// CheckOnce makes a single check, for tests that count checks. The answer may be degraded.
-func CheckOnce(host *HostProcess, key, body string) Answer {
-	return Post(http.DefaultClient, host.URL, key, body)
-}
-
 // Repeat calls f until it returns true. It gives up only after so long that something hangs, however busy the machine.
 func Repeat(f func() bool) bool {
 	pause := time.NewTicker(20 * time.Millisecond)
@@ -356,36 +219,6 @@ func WithinOneMonth(f func()) {
 		month = time.Now().UTC().Month()
 		f()
 	}
-}
-
-// Post makes a check, again after a refusal, and returns the answer. If the connection breaks, the status is 0.
-func Post(client *http.Client, url, key, body string) (a Answer) {
-	UntilAccepted(func() int {
-		a = PostOnce(client, url, key, body)
-		return a.Status
-	})
-	return a
-}
-
-// PostOnce makes a check. If the connection breaks, the status is 0.
-func PostOnce(client *http.Client, url, key, body string) Answer {
-	request, err := http.NewRequest(http.MethodPost, url+"/api/check", strings.NewReader(body))
-	if err != nil {
-		return Answer{Error: err.Error()}
-	}
-	request.Header.Set("Authorization", "Bearer "+key)
-	request.Header.Set("Content-Type", "application/json")
-	response, err := client.Do(request)
-	if err != nil {
-		return Answer{Error: err.Error()}
-	}
-	defer response.Body.Close()
-	var a Answer
-	if err := json.NewDecoder(response.Body).Decode(&a); err != nil {
-		return Answer{Error: err.Error()}
-	}
-	a.Status = response.StatusCode
-	return a
 }
 
 // Installation returns a data directory and a database with a lineup in force.

@@ -97,6 +97,18 @@ func (h *History) Since(t time.Time) (calls []*Call) {
 	return calls
 }
 
+// Count returns how many calls got a status.
+func (h *History) Count(status int) (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range h.Calls {
+		if c.Status == status {
+			n++
+		}
+	}
+	return n
+}
+
 // AddErasure adds an erasure.
 func (h *History) AddErasure(e Erasure) {
 	h.mu.Lock()

@@ -178,6 +178,7 @@ func (l *Load) Post(ctx context.Context, host int, secret, path string, body, an
 	if err != nil {
 		panic(err)
 	}
+	request.GetBody = nil // so that the client cannot repeat it
 	request.Header.Set("Authorization", "Bearer "+secret)
 	request.Header.Set("Content-Type", "application/json")
 	response, err := l.http.Do(request)

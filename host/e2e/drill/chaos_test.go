@@ -8,13 +8,10 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -23,7 +20,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"assay/host/auditlog"
 	"assay/host/e2e/chaos"
 	"assay/host/hosttest"
 	"assay/host/hosttest/inprocess"
@@ -329,17 +325,7 @@ func (r *chaosRun) export(ctx context.Context) {
 // settle waits until the hosts have delivered all events and done what else is left, and stops them.
 func (r *chaosRun) settle() {
 	r.Helper()
-	conn := storetest.Session(r, r.url)
-	last, same := "", 0
-	storetest.Until(r, "the hosts to come to rest", func() bool {
-		now := storetest.Value[string](r, conn, `SELECT concat_ws(' ', (SELECT sum(seq) FROM audit_heads),
-			(SELECT count(*) FROM graph_contributions),
-			(SELECT count(*) FROM webhook_events WHERE state = 'pending'))`)
-		if same++; now != last {
-			last, same = now, 0
-		}
-		return same > 500 && strings.HasSuffix(now, " 0 0") // a second or more
-	})
+	awaitRest(r, r.url)
 	for _, h := range r.hosts[:chaosHosts] {
 		h.process.Stop(r, syscall.SIGTERM)
 	}
@@ -349,23 +335,7 @@ func (r *chaosRun) settle() {
 // verify compares the history with the database, and reports what was done.
 func (r *chaosRun) verify() {
 	r.Helper()
-	state, err := chaos.Read(r.Context(), r.url)
-	storetest.NoError(r, err)
-	differences := chaos.Check(r.history, state, chaos.Keys{Pseudonym: r.store.Keys.Pseudonym,
-		Graph: r.store.Keys.Graph, Erased: r.store.Keys.Erased})
-	for i, d := range differences {
-		if i < 50 {
-			r.Error(d)
-		}
-	}
-	for _, report := range hosttest.OutputJSON[[]auditlog.Report](r.T, r.hosts[0].dir, r.url, "audit", "verify") {
-		if !report.OK {
-			r.Errorf("audit verify: %+v", report)
-		}
-	}
-	if !slices.ContainsFunc(r.history.Calls, func(c *chaos.Call) bool { return c.Status == http.StatusOK }) {
-		r.Error("no check was answered")
-	}
+	state, differences := compare(r.T, r.history, r.store, r.hosts[0].dir, r.url)
 	r.logSlowAnswers()
 	text := r.report(len(state.Records), len(differences))
 	r.Log("\n" + text)

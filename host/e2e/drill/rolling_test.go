@@ -2,25 +2,19 @@ package drill
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
-	"maps"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"assay/host/access/keyring"
-	"assay/host/auditlog"
+	"assay/host/e2e/chaos"
 	"assay/host/hosttest"
 	"assay/host/installation"
 	"assay/host/store/postgres/postgrestest"
@@ -62,13 +56,17 @@ func TestRollingRestart(t *testing.T) {
 	storetest.NoError(t, err)
 	url := runHAProxy(t, haproxy)
 
-	load := rollingLoad{t: t, url: url, key: issued.Secret, refs: map[string]bool{}, unknown: map[string]bool{}}
+	client := &chaos.Client{Account: issued.Account}
+	client.SetKey(issued.ID, issued.Secret)
+	history := &chaos.History{}
+	load := chaos.NewLoad(history, []*chaos.Client{client}, 1, func(int) string { return url })
 	ctx, stop := context.WithCancel(t.Context())
-	var clients sync.WaitGroup
-	for c := range 8 {
-		clients.Go(func() { load.client(ctx, c) })
-	}
-	answered := func() int64 { return load.answered.Load() }
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		load.Run(ctx, 8, 10*time.Millisecond)
+	}()
+	answered := func() int { return history.Count(http.StatusOK) }
 	rotated := time.Now().Add(*rollingRotate)
 	if *rollingRotate > 0 {
 		hosttest.Output(t, dirs[0], database, "secret", "rotate", "--in="+rollingRotate.String())
@@ -98,28 +96,18 @@ func TestRollingRestart(t *testing.T) {
 	before := answered()
 	storetest.Until(t, "answers", func() bool { return answered() > before+100 })
 	stop()
-	clients.Wait()
-	t.Logf("%d restarts with a drain of %v: %d checks answered, %d refused by a busy host, %d unknown, "+
-		"%d lost, %d connections", 2**rollingRestarts, *rollingDrain, answered(), load.busy.Load(), len(load.unknown),
-		load.lost.Load(), load.dialled.Load())
-
-	recorded, used := hosttest.RecordedRefs(t, database)
-	for ref := range load.unknown {
-		load.refs[ref] = recorded[ref] > 0
+	<-ended
+	busy, lost := history.Count(http.StatusServiceUnavailable), history.Count(0)
+	t.Logf("%d restarts with a drain of %v: %d checks answered, %d refused by a busy host, %d unknown, %d lost",
+		2**rollingRestarts, *rollingDrain, answered(), busy, history.Count(http.StatusInternalServerError), lost)
+	if lost > 0 {
+		t.Errorf("%d requests were lost", lost)
 	}
-	maps.DeleteFunc(load.refs, func(_ string, recorded bool) bool { return !recorded })
-	for ref := range load.refs {
-		if recorded[ref] != 1 {
-			t.Errorf("%s was answered and is in the audit log %d times", ref, recorded[ref])
-		}
+	awaitRest(t, database)
+	for _, h := range hosts {
+		h.Stop(t, syscall.SIGTERM)
 	}
-	if len(recorded) != len(load.refs) || used != len(load.refs) {
-		t.Errorf("%d answered, %d recorded, %d counted", len(load.refs), len(recorded), used)
-	}
-	reports := hosttest.OutputJSON[[]auditlog.Report](t, dirs[0], database, "audit", "verify")
-	if len(reports) != 2 || !reports[0].OK || !reports[1].OK {
-		t.Errorf("audit verify: %+v", reports)
-	}
+	compare(t, history, b, dirs[0], database)
 }
 
 // rollingAddress returns the address of a host. Each process that runs tests has its own.
@@ -165,77 +153,4 @@ listen assay
 		_ = cmd.Wait()
 	})
 	return "http://" + l.Addr().String()
-}
-
-// rollingLoad is what clients sent and received.
-type rollingLoad struct {
-	t        *testing.T
-	url, key string
-
-	answered, busy, lost, dialled atomic.Int64
-
-	mu      sync.Mutex
-	refs    map[string]bool // of all answers
-	unknown map[string]bool // of checks that a slow database did not confirm in time
-}
-
-// client sends checks over one connection until ctx ends. It repeats none.
-func (l *rollingLoad) client(ctx context.Context, number int) {
-	dialer := &net.Dialer{}
-	client := &http.Client{Transport: &http.Transport{DialContext: func(
-		ctx context.Context, network, address string,
-	) (net.Conn, error) {
-		l.dialled.Add(1)
-		return dialer.DialContext(ctx, network, address)
-	}}}
-	defer client.CloseIdleConnections()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for i := 0; ctx.Err() == nil; i++ {
-		<-tick.C
-		if err := l.send(client, fmt.Sprintf(`{"email":"client%d.%d@example.com"}`, number, i)); err != nil {
-			if l.lost.Add(1) <= 20 {
-				l.t.Errorf("request %d of client %d: %v", i, number, err)
-			}
-		}
-	}
-}
-
-// send makes one check, which must be answered or refused by a busy host. While other tests keep the disk busy, its
-// outcome may be unknown.
-func (l *rollingLoad) send(client *http.Client, body string) error {
-	request, err := http.NewRequest(http.MethodPost, l.url+"/api/check", strings.NewReader(body))
-	if err != nil {
-		return err
-	}
-	request.GetBody = nil // so that the client cannot repeat it
-	request.Header.Set("Authorization", "Bearer "+l.key)
-	request.Header.Set("Content-Type", "application/json")
-	response, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err
-	}
-	var a hosttest.Answer
-	switch err := json.Unmarshal(text, &a); {
-	case response.StatusCode == http.StatusServiceUnavailable && response.Header.Get("Retry-After") != "":
-		l.busy.Add(1)
-		return nil
-	case response.StatusCode == http.StatusInternalServerError && a.Ref != "" && *rollingRestarts == 1:
-		l.mu.Lock()
-		l.unknown[a.Ref] = true
-		l.mu.Unlock()
-		return nil
-	case response.StatusCode != http.StatusOK || err != nil || a.Ref == "":
-		return fmt.Errorf("status %d: %s", response.StatusCode, text)
-	}
-	l.mu.Lock()
-	l.refs[a.Ref] = true
-	l.mu.Unlock()
-	l.answered.Add(1)
-	return nil
 }
