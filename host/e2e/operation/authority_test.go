@@ -20,7 +20,7 @@ import (
 // TestFirstStart starts hosts without a trust file: the first one makes it, and others need a copy.
 func TestFirstStart(t *testing.T) {
 	t.Parallel()
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	dir, database := hosttest.DataDir(t), hosttest.NewDatabase(t)
 	file := func(name string) string { return filepath.Join(dir, name) }
 	storetest.NoError(t, os.Remove(file("trust")))
 	storetest.NoError(t, os.Remove(file("operator.key")))
