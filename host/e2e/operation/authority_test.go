@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"assay/host/hosttest"
-	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
