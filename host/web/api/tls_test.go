@@ -47,7 +47,7 @@ func (s *site) dialTLS(t *testing.T, from string) (*tls.Conn, error) {
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{TLS: selfSigned(t)})
-	client := http.Client{Transport: &http.Transport{TLSClientConfig: anyCertificate, ForceAttemptHTTP2: true}}
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: anyCertificate.Clone(), ForceAttemptHTTP2: true}}
 	defer client.CloseIdleConnections()
 	for range 2 { // on one connection
 		resp := storetest.Must(client.Get("https://" + s.addr + "/healthz"))(t)
