@@ -22,7 +22,7 @@ import (
 // TestEval measures the active lineup on a small file.
 func TestEval(t *testing.T) {
 	t.Parallel()
-	dir, database := hosttest.Installation(t)
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	r := hosttest.OutputJSON[hosttest.EvalReport](t, dir, database, "eval",
 		hosttest.WriteFile(t, "rows.jsonl", []byte(hosttest.Labelled)))
 	if r.Rows != 16 || r.Lineup.Revision != 1 || r.AUC != nil || len(r.Types) != 4 {
@@ -64,7 +64,7 @@ func TestEval(t *testing.T) {
 // TestEvalReplaysFacts measures rows with facts as if they had been looked up, without asking anybody.
 func TestEvalReplaysFacts(t *testing.T) {
 	t.Parallel()
-	dir, database := hosttest.Installation(t)
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	row := `{"type":"domain","value":"kleine-werkstatt.de","label":%d,"facts":%s}` + "\n"
 	r := hosttest.OutputJSON[hosttest.EvalReport](t, dir, database, "eval", hosttest.WriteFile(t, "rows.jsonl", []byte(
 		fmt.Sprintf(row, 1, `{"feed.listed":"CERT Polska","feed.lists":1,"feed.match":"exact"}`)+
@@ -85,7 +85,7 @@ func TestEvalReplaysFacts(t *testing.T) {
 // TestEvalInput reads compressed files and standard input, and lines that are not labelled values.
 func TestEvalInput(t *testing.T) {
 	t.Parallel()
-	dir, database := hosttest.Installation(t)
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	domains := strings.Join(strings.SplitAfter(hosttest.Labelled, "\n")[:4], "")
 	var zipped bytes.Buffer
 	w := gzip.NewWriter(&zipped)

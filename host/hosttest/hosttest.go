@@ -221,12 +221,6 @@ func WithinOneMonth(f func()) {
 	}
 }
 
-// Installation returns a data directory and a database with a lineup in force.
-func Installation(t testing.TB) (dir, database string) {
-	t.Helper()
-	return DataDir(t), postgrestest.Database(t)
-}
-
 // NewDatabase returns a database that no host has used.
 func NewDatabase(t testing.TB) string {
 	t.Helper()

@@ -267,18 +267,18 @@ func Try(
 ) ([]registry.Manifest, error) {
 	open := newOpenPlugins(source, box, slog.New(slog.DiscardHandler))
 	l, unknown := Pin(ctx, source, l, registry.LineupDocument{})
-	published, err := manifests(ctx, source)
+	manifests, err := Manifests(ctx, source)
 	if err != nil {
 		return nil, fmt.Errorf("trying lineup: %w", err)
 	}
 	var errs []error
 	untried := l
 	untried.Layers = slices.DeleteFunc(slices.Clone(l.Layers), func(layer registry.LineupLayer) bool {
-		manifest := published[layer.Digest]
-		if manifest == nil || !slices.ContainsFunc(inForce, layer.SameModule) {
+		manifest, known := manifests[layer.Layer]
+		if !known || !slices.ContainsFunc(inForce, layer.SameModule) {
 			return false
 		}
-		if err := fits(layer, *manifest); err != nil {
+		if err := fits(layer, manifest); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", layer.Layer, err))
 		}
 		return true
@@ -292,32 +292,29 @@ func Try(
 		return nil, fmt.Errorf("trying lineup: %w", err)
 	}
 	for i, p := range plugins {
-		manifest := p.Manifest()
-		published[untried.Layers[i].Digest] = &manifest
+		manifests[untried.Layers[i].Layer] = p.Manifest()
 		errs = append(errs, tryCases(ctx, source, p, untried.Layers[i]), p.Close(ctx))
 	}
 	all := make([]registry.Manifest, len(l.Layers))
 	for i, layer := range l.Layers {
-		all[i] = *published[layer.Digest]
+		all[i] = manifests[layer.Layer]
 	}
 	return all, errors.Join(errs...)
 }
 
-// manifests returns the manifests of all published plugins by the digests of their modules.
-func manifests(ctx context.Context, source Source) (map[string]*registry.Manifest, error) {
-	plugins, err := source.Plugins(ctx)
+// Manifests returns the manifests of all published plugins by name@version.
+func Manifests(ctx context.Context, source Source) (map[string]registry.Manifest, error) {
+	published, err := source.Plugins(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all := map[string]*registry.Manifest{}
-	for _, p := range plugins {
-		m, err := registry.ParseManifest(p.Manifest)
-		if err != nil {
+	manifests := map[string]registry.Manifest{}
+	for _, p := range published {
+		if manifests[p.Ref()], err = registry.ParseManifest(p.Manifest); err != nil {
 			return nil, fmt.Errorf("reading the manifest of %s: %w", p.Ref(), err)
 		}
-		all[p.Digest.String()] = &m
 	}
-	return all, nil
+	return manifests, nil
 }
 
 // OpenPinned opens lineups whose layers have digests, to score values without recording them. They share the plugins,

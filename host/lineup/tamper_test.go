@@ -247,7 +247,7 @@ func TestTampering(t *testing.T) {
 			"revision 1 is not in force, but checks under it are recorded"},
 		"until put off": {"UPDATE revisions_in_force SET until = until + interval '1 h'",
 			"stopped being in force was altered"},
-		"until: for ever": {"UPDATE revisions_in_force SET until = 'infinity'", "stopped being in force was altered"},
+		"until: forever": {"UPDATE revisions_in_force SET until = 'infinity'", "stopped being in force was altered"},
 		"until for those in force": {"UPDATE revisions_in_force SET until = now()",
 			"revision 2 is in force, but checks under it are refused"},
 		"a revision in force":   {"INSERT INTO revisions_in_force VALUES (7)", "revision 7 was never activated"},

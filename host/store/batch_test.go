@@ -132,7 +132,7 @@ func TestSecondBatchInFlightIsFull(t *testing.T) {
 	verifyLedger(t, s)
 }
 
-// An idle ledger commits at once. A check whose caller has left already is no batch.
+// An idle ledger commits at once. A check whose caller has already left makes no batch.
 func TestIdleLedgerCommitsAtOnce(t *testing.T) {
 	t.Parallel()
 	var sizes sizes

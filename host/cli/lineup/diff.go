@@ -38,7 +38,7 @@ func (cmd *lineupDiffCmd) Run(ctx context.Context, c *installation.Command) erro
 		if err != nil {
 			return err
 		}
-		plugins, err := change.Manifests(ctx, s.Store)
+		plugins, err := lineup.Manifests(ctx, s.Store)
 		if err != nil {
 			return err
 		}

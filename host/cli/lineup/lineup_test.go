@@ -110,7 +110,7 @@ func TestLineupUnderLoad(t *testing.T) {
 // clear.
 func TestLineupConstraints(t *testing.T) {
 	t.Parallel()
-	dir, database := hosttest.Installation(t)
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	const domains = `"entities":["domain"],"facts":[]`
 	hosttest.PushEmpty(t, dir, database, "others", `"entities":["email","phone","iban"],"facts":[],"signals":[]`)
 	hosttest.PushEmpty(t, dir, database, "listing", domains+`,"class":"finding",
@@ -166,7 +166,7 @@ func TestLineupConstraints(t *testing.T) {
 // TestLineupFit fits weights. The resulting document can be compared, measured and set without changes.
 func TestLineupFit(t *testing.T) {
 	t.Parallel()
-	dir, database := hosttest.Installation(t)
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	file := hosttest.WriteFile(t, "rows.jsonl", []byte(hosttest.Labelled))
 	fitted := filepath.Join(t.TempDir(), "fitted.json")
 	text := hosttest.Output(t, dir, database, "lineup", "fit", file, "-o", fitted)

@@ -83,7 +83,7 @@ type explanation struct {
 // TestCheckWithCandidate scores with a file's lineup, which stays without effect.
 func TestCheckWithCandidate(t *testing.T) {
 	t.Parallel()
-	dir, database := hosttest.Installation(t)
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	before := hosttest.OutputJSON[explanation](t, dir, database, "check", "example.com")
 	l := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
 	l.Bias = registry.ForAll(3)

@@ -9,6 +9,7 @@ import (
 
 	"assay/host/hosttest"
 	"assay/host/measure/eval"
+	"assay/host/store/postgres/postgrestest"
 	"assay/registry/project"
 )
 
@@ -34,7 +35,7 @@ func TestPluginEval(t *testing.T) {
 	t.Parallel()
 	folder, file := hosttest.NewLayer(t, "numbers", project.C)
 	rows := hosttest.WriteFile(t, "rows.jsonl", numberedRows())
-	dir, database := hosttest.Installation(t)
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	page := filepath.Join(t.TempDir(), "report.html")
 	report := hosttest.OutputJSON[eval.PluginReport](t, dir, database, "plugin", "eval", file, rows, "--html", page)
 	if len(report.Types) != 1 || report.Lineup.Revision != 1 || report.Rows != 81 || report.Others != 1 ||

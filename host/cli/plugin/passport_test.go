@@ -8,6 +8,7 @@ import (
 	"assay/host/hosttest"
 	"assay/host/installation"
 	"assay/host/lineup/rehearsal"
+	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
@@ -35,7 +36,7 @@ func TestPluginInspectMeasure(t *testing.T) {
 // TestPluginInspectPublished shows a published plugin, and compares two versions.
 func TestPluginInspectPublished(t *testing.T) {
 	t.Parallel()
-	dir, database := hosttest.Installation(t)
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	hosttest.PushEmpty(t, dir, database, "one", `"entities":["domain"],"facts":[],"signals":[]`)
 	hosttest.PushEmpty(t, dir, database, "two", `"entities":["domain","iban"],"facts":["domain.ascii"],"signals":[]`)
 	shown := hosttest.OutputJSON[inspection](t, dir, database, "plugin", "inspect", "one@1.0.0")
@@ -78,7 +79,7 @@ func TestPluginInspectPublished(t *testing.T) {
 // nearly used up. None is published.
 func TestPluginPushRefuses(t *testing.T) {
 	t.Parallel()
-	dir, database := hosttest.Installation(t)
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	const types = "\x00asm\x01\x00\x00\x00\x01\x05\x01\x60\x00\x01\x7f\x03\x02\x01\x00"
 	const memory = "\x05\x04\x01\x01\x01\x01"
 	const exports = "\x07\x1b\x02\x06memory\x02\x00\x0eassay_v1_score\x00\x00"

@@ -155,7 +155,7 @@ func TestPromoteAndRetire(t *testing.T) {
 // TestRetireFromCanary takes a layer out of a lineup and out of its canary, which goes on with its other changes.
 func TestRetireFromCanary(t *testing.T) {
 	t.Parallel()
-	dir, database := hosttest.Installation(t)
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	l := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
 	l.Base, l.Bands.Review = "", 39
 	hosttest.Output(t, dir, database, "lineup", "canary", hosttest.WriteJSON(t, l), "--share", "5%", "--limit", "100%")

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"assay/host/hosttest"
+	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/host/web/certificate/certificatetest"
 	"assay/registry"
@@ -506,7 +507,7 @@ func TestPublishAsDocumented(t *testing.T) {
 func TestPluginTravels(t *testing.T) {
 	t.Parallel()
 	p := newPublisher(t, true)
-	dir, database := hosttest.Installation(t)
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	trust := filepath.Join(dir, "trust")
 	listed := storetest.Must(os.ReadFile(trust))(t)
 	list := func(line string) {

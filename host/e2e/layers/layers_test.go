@@ -14,6 +14,8 @@ import (
 	"assay/host/hosttest"
 	"assay/host/lineup"
 	"assay/host/sandbox"
+	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/layertest"
 )
@@ -162,7 +164,7 @@ func TestDefaultLineupObeysItsFindings(t *testing.T) {
 // TestSignalsOfAllowedEntities checks which signals an allow verdict still shows.
 func TestSignalsOfAllowedEntities(t *testing.T) {
 	t.Parallel()
-	dir, database := hosttest.Installation(t)
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	for value, want := range map[string]string{
 		"jane@duck.com": "Privacy relay", "google.com": "Listed as a site of Google",
 		"DE02120300000000202051": "belongs to a bank",
@@ -178,4 +180,15 @@ func TestSignalsOfAllowedEntities(t *testing.T) {
 				want)
 		}
 	}
+}
+
+// TestLayersAreCompiledOnce checks that test processes find the code that the program of tests has compiled. Otherwise
+// each of them would compile all layers again.
+func TestLayersAreCompiledOnce(t *testing.T) {
+	t.Parallel()
+	modules := hosttest.BuiltLayers(t)
+	plugin := storetest.Must(hosttest.LayerSandbox(t).Open(t.Context(), modules[0]))(t)
+	storetest.NoError(t, plugin.Close(t.Context()))
+	files := storetest.Must(filepath.Glob(filepath.Join(hosttest.SharedDir(t), "compiled", "*.sealed")))(t)
+	storetest.Expect(t, "compiled layers", len(files), len(modules))
 }

@@ -172,7 +172,7 @@ func (o *Operator) CanaryWithout(ctx context.Context, base lineup.Verified, laye
 		return nil, nil
 	}
 	l := base.Trial.Without(layer)
-	plugins, err := Manifests(ctx, o.Storage)
+	plugins, err := lineup.Manifests(ctx, o.Storage)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"assay/host/entity"
-	"assay/host/lineup"
 	"assay/host/lineup/fleet"
 	"assay/host/lineup/replay"
 	"assay/registry"
@@ -87,19 +86,4 @@ func slowTypes(manifests []registry.Manifest, limit time.Duration) (slow []SlowT
 		}
 	}
 	return slow
-}
-
-// Manifests returns the manifests of all published plugins by name@version.
-func Manifests(ctx context.Context, source lineup.Source) (map[string]registry.Manifest, error) {
-	published, err := source.Plugins(ctx)
-	if err != nil {
-		return nil, err
-	}
-	manifests := map[string]registry.Manifest{}
-	for _, p := range published {
-		if manifests[p.Ref()], err = registry.ParseManifest(p.Manifest); err != nil {
-			return nil, fmt.Errorf("reading the manifest of %s: %w", p.Ref(), err)
-		}
-	}
-	return manifests, nil
 }

@@ -59,7 +59,6 @@ type server struct {
 	failed   error                  // why there are no databases
 	nodes    []string               // addresses of the servers with the databases; tests connect to the first
 	template string                 // the database that others are copied from
-	kept     bool                   // the template serves other processes too
 	shared   *shared                // nil: the environment names a server
 }
 
@@ -200,7 +199,6 @@ func (s *server) fill() (err error) {
 	}
 	defer func() { err = errors.Join(err, filling.Close()) }()
 	name := keptPrefix + content
-	s.kept = true
 	switch ready, err := s.shared.template(name); {
 	case err != nil:
 		return err
@@ -239,7 +237,7 @@ func (s *server) stop() error {
 	defer s.mu.Unlock()
 	s.serving = false
 	var errs []error
-	if s.template != "" && s.template != "template0" && !s.kept {
+	if s.template != "" && s.template != "template0" && !strings.HasPrefix(s.template, keptPrefix) {
 		errs = append(errs, drop(s.nodes, s.template))
 	}
 	if s.shared != nil {
