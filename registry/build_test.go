@@ -15,8 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 	"assay/registry/sealed"
 )
 
@@ -50,12 +50,12 @@ func checkout(t *testing.T) registry.Source {
 	put(t, root, "plugins/tiny/manifest.json", string(layer().with("name", "tiny")))
 	put(t, root, "plugins/words/words.go",
 		"// Package words is shared.\npackage words\n\nconst Bad = \"bad.example\"\n")
-	files := storetest.Must(filepath.Glob("../sdk/*.go"))(t)
+	files := expect.Value(filepath.Glob("../sdk/*.go"))(t)
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		data := storetest.Must(os.ReadFile(file))(t)
+		data := expect.Value(os.ReadFile(file))(t)
 		put(t, root, "sdk/"+filepath.Base(file), string(data))
 	}
 	return sourceIn(t, root)
@@ -64,7 +64,7 @@ func checkout(t *testing.T) registry.Source {
 // sourceIn returns a source with its cache below root.
 func sourceIn(t *testing.T, root string) registry.Source {
 	t.Helper()
-	cache := storetest.Must(sealed.Open(cacheOf(root), []byte("key"), 64<<20))(t)
+	cache := expect.Value(sealed.Open(cacheOf(root), []byte("key"), 64<<20))(t)
 	return registry.Source{Root: root, Cache: cache, Logger: slog.New(slog.DiscardHandler)}
 }
 
@@ -73,14 +73,14 @@ func cacheOf(root string) string { return filepath.Join(root, ".assay", "layers"
 func put(t *testing.T, root, name, content string) {
 	t.Helper()
 	path := filepath.Join(root, filepath.FromSlash(name))
-	storetest.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	storetest.NoError(t, os.WriteFile(path, []byte(content), 0o644))
+	expect.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	expect.NoError(t, os.WriteFile(path, []byte(content), 0o644))
 }
 
 func cacheFiles(t *testing.T, s registry.Source) map[string]fs.FileInfo {
 	t.Helper()
 	entries, err := os.ReadDir(cacheOf(s.Root))
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	files := map[string]fs.FileInfo{}
 	for _, e := range entries {
 		if files[e.Name()], err = e.Info(); err != nil {
@@ -92,7 +92,7 @@ func cacheFiles(t *testing.T, s registry.Source) map[string]fs.FileInfo {
 
 func build(t *testing.T, s registry.Source) registry.Module {
 	t.Helper()
-	return storetest.Must(s.Build(t.Context(), filepath.Join(s.Root, "plugins", "tiny")))(t)
+	return expect.Value(s.Build(t.Context(), filepath.Join(s.Root, "plugins", "tiny")))(t)
 }
 
 // cached builds with a canceled context, so that no compiler can start.
@@ -122,8 +122,8 @@ func TestBuildIsReproducible(t *testing.T) {
 	if bytes.Contains(first.Wasm, []byte(one.Root)) {
 		t.Error("the module contains the path of its build folder")
 	}
-	storetest.Expect(t, "the module", first.Ref(), "tiny@1.2.3")
-	storetest.NoDiff(t, "the caches", keys(cacheFiles(t, one)), keys(cacheFiles(t, other)))
+	expect.Equal(t, "the module", first.Ref(), "tiny@1.2.3")
+	expect.NoDiff(t, "the caches", keys(cacheFiles(t, one)), keys(cacheFiles(t, other)))
 }
 
 func keys[V any](m map[string]V) []string {
@@ -184,9 +184,9 @@ func TestBuildCache(t *testing.T) {
 		path := filepath.Join(s.Root, filepath.FromSlash(c.file))
 		was, missing := os.ReadFile(path)
 		put(t, s.Root, c.file, c.content)
-		storetest.WantFailure(t, storetest.ErrorOf(cached(s)), "%s: the stale cached module was used", c.name)
+		expect.Failure(t, expect.ErrorOf(cached(s)), "%s: the stale cached module was used", c.name)
 		if missing != nil {
-			storetest.NoError(t, os.Remove(path))
+			expect.NoError(t, os.Remove(path))
 		} else {
 			put(t, s.Root, c.file, string(was))
 		}
@@ -211,9 +211,9 @@ func TestForeignBuiltLayerIsNotInstalled(t *testing.T) {
 	s := checkout(t)
 	want := build(t, s)
 	name := filepath.Join(cacheOf(s.Root), keys(cacheFiles(t, s))[0])
-	good := storetest.Must(os.ReadFile(name))(t)
+	good := expect.Value(os.ReadFile(name))(t)
 	forged, err := registry.Pack(want.Wasm[:8], layer().with("name", "tiny"), nil)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	altered := bytes.Replace(good, []byte("It is bad"), []byte("It is fad"), 1)
 	if bytes.Equal(altered, good) {
 		t.Fatal("the module does not contain its text")
@@ -224,8 +224,8 @@ func TestForeignBuiltLayerIsNotInstalled(t *testing.T) {
 		"another module with the seal": append(bytes.Clone(good[:32]), forged...),
 		"the module without a seal":    want.Wasm,
 	} {
-		storetest.NoError(t, os.WriteFile(name, content, 0o600))
-		storetest.WantFailure(t, storetest.ErrorOf(cached(s)), "%s: the file was accepted", what)
+		expect.NoError(t, os.WriteFile(name, content, 0o600))
+		expect.Failure(t, expect.ErrorOf(cached(s)), "%s: the file was accepted", what)
 	}
 	if got := build(t, s); got.Digest != want.Digest {
 		t.Errorf("the rebuilt module is %s, want %s", got.Digest, want.Digest)
@@ -244,7 +244,7 @@ func TestBuildWithoutCache(t *testing.T) {
 	needsCompiler(t)
 	s := checkout(t)
 	want := build(t, s)
-	storetest.NoError(t, os.RemoveAll(cacheOf(s.Root)))
+	expect.NoError(t, os.RemoveAll(cacheOf(s.Root)))
 	if got := build(t, s); got.Digest != want.Digest {
 		t.Errorf("the folder was removed: built %s, want %s", got.Digest, want.Digest)
 	}
@@ -263,7 +263,7 @@ func TestBuildAll(t *testing.T) {
 	var names []string
 	var counts []int
 	progress := func(done, total int, name string) {
-		storetest.Expect(t, "plugins in all", total, 2)
+		expect.Equal(t, "plugins in all", total, 2)
 		counts, names = append(counts, done), append(names, name)
 	}
 	modules, err := s.BuildAll(t.Context(), progress)
@@ -298,7 +298,7 @@ func TestCompiledLayerHasTheInterface(t *testing.T) {
 	needsCompiler(t)
 	s := checkout(t)
 	wasm, err := registry.CompileGo(t.Context(), filepath.Join(s.Root, "plugins", "tiny"))
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	for _, name := range []string{"assay_v1_score", "_initialize", "memory", "assay.manifest"} {
 		if !bytes.Contains(wasm, []byte(name)) {
 			t.Errorf("the module does not name %s", name)
@@ -307,13 +307,13 @@ func TestCompiledLayerHasTheInterface(t *testing.T) {
 	if files := cacheFiles(t, s); len(files) != 0 {
 		t.Errorf("CompileGo touched the cache: %v", keys(files))
 	}
-	storetest.WantError(t, "a folder without a manifest",
-		storetest.ErrorOf(registry.CompileGo(t.Context(), filepath.Join(s.Root, "plugins", "words"))), fs.ErrNotExist)
+	expect.Error(t, "a folder without a manifest",
+		expect.ErrorOf(registry.CompileGo(t.Context(), filepath.Join(s.Root, "plugins", "words"))), fs.ErrNotExist)
 }
 
 func TestFindSource(t *testing.T) {
 	t.Parallel()
-	root := storetest.Must(filepath.EvalSymlinks(t.TempDir()))(t)
+	root := expect.Value(filepath.EvalSymlinks(t.TempDir()))(t)
 	put(t, root, "go.mod", "module assay\n\ngo 1.26\n")
 	put(t, root, "deep/er/file", "")
 	put(t, root, "other/go.mod", "module assayer\n")
@@ -350,9 +350,9 @@ func TestPluginsAreFoldersWithAManifest(t *testing.T) {
 // The default lineup names exactly the layers of this repository.
 func TestThisRepositoryIsASource(t *testing.T) {
 	t.Parallel()
-	s := storetest.Must(registry.FindSource(".", nil, nil))(t)
-	dirs := storetest.Must(s.Plugins())(t)
-	l := storetest.Must(registry.DefaultLineup())(t)
+	s := expect.Value(registry.FindSource(".", nil, nil))(t)
+	dirs := expect.Value(s.Plugins())(t)
+	l := expect.Value(registry.DefaultLineup())(t)
 	for _, item := range l.Layers {
 		i := slices.IndexFunc(dirs, func(dir string) bool { return filepath.Base(dir) == item.Layer })
 		if i < 0 {

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 	"assay/sdk"
 )
 
@@ -17,14 +17,14 @@ const someCases = `{"name":"a","type":"domain","value":"example.com","facts":{"d
 
 func TestCasesArePacked(t *testing.T) {
 	t.Parallel()
-	wasm := storetest.Must(registry.Pack([]byte(bare), layer().encode(), []byte(someCases)))(t)
-	m := storetest.Must(registry.OpenModule(wasm))(t)
+	wasm := expect.Value(registry.Pack([]byte(bare), layer().encode(), []byte(someCases)))(t)
+	m := expect.Value(registry.OpenModule(wasm))(t)
 	cases, err := m.Cases()
 	if err != nil || len(cases) != 2 || cases[0].Facts["dns.a"] != "1" || cases[1].Min != -5 {
 		t.Errorf("the cases are %+v, %v", cases, err)
 	}
 	without, err := registry.OpenModule(packed(t))
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	if cases, err := without.Cases(); err != nil || cases != nil {
 		t.Errorf("without a section, the cases are %v, %v", cases, err)
 	}
@@ -43,9 +43,9 @@ func TestParseCasesRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := registry.ParseCases([]byte(test.text))
-			storetest.WantErrorText(t, "parsing", err, test.want)
-			storetest.WantFailure(t,
-				storetest.ErrorOf(registry.Pack([]byte(bare), layer().encode(), []byte(test.text))), "packed")
+			expect.ErrorText(t, "parsing", err, test.want)
+			expect.Failure(t,
+				expect.ErrorOf(registry.Pack([]byte(bare), layer().encode(), []byte(test.text))), "packed")
 		})
 	}
 }

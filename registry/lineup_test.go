@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // lineup is a valid lineup.
@@ -115,7 +115,7 @@ func TestLineupFields(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			_, err := registry.ParseLineup(lineup().with(c.field, c.value))
-			storetest.WantOutcome(t, "parsing", err, c.refused)
+			expect.Outcome(t, "parsing", err, c.refused)
 			if err != nil && !strings.HasPrefix(err.Error(), "reading lineup: ") {
 				t.Errorf("the error is %v", err)
 			}
@@ -125,7 +125,7 @@ func TestLineupFields(t *testing.T) {
 
 func TestEncodeIsTheSameEveryTime(t *testing.T) {
 	t.Parallel()
-	l := storetest.Must(registry.ParseLineup(lineup().encode()))(t)
+	l := expect.Value(registry.ParseLineup(lineup().encode()))(t)
 	l.Layers[1].Config = map[string]string{"z": "1", "a": "<2>", "m": "3"}
 	want := `{"note":"why","bias":-4.5,"bands":{"review":40,"block":70},` +
 		`"layers":[{"layer":"domain@1.0.0","weight":6,"required":true},` +
@@ -159,7 +159,7 @@ func TestByType(t *testing.T) {
 		document := `{"bias":-4,"bands":{"review":40,"block":70},"layers":[{"layer":"layer@1.0.0","weight":` + text +
 			`}]}`
 		l, err := registry.ParseLineup([]byte(document))
-		storetest.NoError(t, err)
+		expect.NoError(t, err)
 		got := l.Layers[0].Weight
 		if diff := cmp.Diff(want.weight, got); diff != "" || got.For("email") != want.email ||
 			got.For("phone") != want.phone || got.String() != want.shown {
@@ -210,7 +210,7 @@ func TestSuits(t *testing.T) {
 func TestDefaultLineup(t *testing.T) {
 	t.Parallel()
 	l, err := registry.DefaultLineup()
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	for i, item := range l.Layers {
 		if _, _, versioned := item.Ref(); versioned {
 			t.Errorf("layer %s names a version, which the host adds", item.Layer)
@@ -316,7 +316,7 @@ func TestDiff(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			storetest.NoDiff(t, "changes", c.want, registry.Diff(c.from, c.to, plugins))
+			expect.NoDiff(t, "changes", c.want, registry.Diff(c.from, c.to, plugins))
 		})
 	}
 }
@@ -331,7 +331,7 @@ func FuzzParseLineup(f *testing.F) {
 		if err != nil {
 			return
 		}
-		encoded := storetest.Must(l.Encode())(t)
+		encoded := expect.Value(l.Encode())(t)
 		back, err := registry.ParseLineup(encoded)
 		if err != nil {
 			t.Fatalf("%s is accepted, but not its encoding: %v", data, err)
@@ -362,7 +362,7 @@ func TestOpenLineup(t *testing.T) {
 		t.Fatalf("canonical text %s, %v", text, err)
 	}
 	opened, err := registry.OpenLineup(text, registry.LineupHash(text))
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	if again, err := opened.Canonical(); err != nil || string(again) != string(text) {
 		t.Errorf("read and written: %s, %v, want %s", again, err, text)
 	}
@@ -384,6 +384,6 @@ func TestOpenLineup(t *testing.T) {
 		"not even a value": {nil, registry.LineupHash(nil), "reading lineup"},
 	} {
 		_, err := registry.OpenLineup(test.text, test.hash)
-		storetest.WantErrorText(t, name+": error", err, test.reason)
+		expect.ErrorText(t, name+": error", err, test.reason)
 	}
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 	"assay/sdk"
 )
 
@@ -85,7 +85,7 @@ func TestManifestClasses(t *testing.T) {
 			d := layer()
 			d["class"], d["score_range"], d["signals"] = c.class, c.bounds, c.signals
 			m, err := registry.ParseManifest(d.encode())
-			storetest.WantOutcome(t, "parsing", err, c.refused)
+			expect.Outcome(t, "parsing", err, c.refused)
 			if lowest, highest := m.Range(); err == nil && (lowest != c.bounds[0] || highest != c.bounds[1]) {
 				t.Errorf("the range is %d to %d, want %v", lowest, highest, c.bounds)
 			}
@@ -224,7 +224,7 @@ func TestManifestFields(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			_, err := registry.ParseManifest(layer().with(c.field, c.value))
-			storetest.WantOutcome(t, "parsing", err, c.refused)
+			expect.Outcome(t, "parsing", err, c.refused)
 			if err != nil && !strings.HasPrefix(err.Error(), "reading manifest: ") {
 				t.Errorf("the error is %v", err)
 			}
@@ -280,13 +280,13 @@ func TestBadDocuments(t *testing.T) {
 		"manifest": {layer().encode(), func(data []byte) error { _, err := registry.ParseManifest(data); return err }},
 		"lineup":   {lineup().encode(), func(data []byte) error { _, err := registry.ParseLineup(data); return err }},
 	} {
-		storetest.WantError(t, kind+": surrounding white space is refused",
+		expect.Error(t, kind+": surrounding white space is refused",
 			c.parse(append([]byte(" \n"), append(c.good, " \r\n\t"...)...)), nil)
 		for name, text := range badDocuments(c.good) {
-			storetest.WantFailure(t, c.parse([]byte(text)), "%s: %s was accepted", kind, name)
+			expect.Failure(t, c.parse([]byte(text)), "%s: %s was accepted", kind, name)
 		}
 		for i := range c.good {
-			storetest.WantFailure(t, c.parse(c.good[:i]), "%s: accepted when cut at byte %d", kind, i)
+			expect.Failure(t, c.parse(c.good[:i]), "%s: accepted when cut at byte %d", kind, i)
 		}
 	}
 }
@@ -298,7 +298,7 @@ func TestFirstPartyManifests(t *testing.T) {
 		t.Fatalf("%d manifests found: %v", len(files), err)
 	}
 	for _, file := range files {
-		data := storetest.Must(os.ReadFile(file))(t)
+		data := expect.Value(os.ReadFile(file))(t)
 		m, err := registry.ParseManifest(data)
 		if err != nil || m.Name != filepath.Base(filepath.Dir(file)) {
 			t.Errorf("%s is the manifest of %q: %v", file, m.Name, err)
@@ -321,7 +321,7 @@ func FuzzParseManifest(f *testing.F) {
 			t.Errorf("%s was accepted as %+v", data, m)
 		}
 		again, err := json.Marshal(m)
-		storetest.NoError(t, err)
+		expect.NoError(t, err)
 		if back, err := registry.ParseManifest(again); err != nil || fmt.Sprint(back) != fmt.Sprint(m) {
 			t.Errorf("%+v decoded again is %+v, %v", m, back, err)
 		}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 const header = "\x00asm\x01\x00\x00\x00"
@@ -29,7 +29,7 @@ var bare = header + section(1, "\x01\x60\x00\x01\x7f") + section(3, "\x01\x00") 
 
 func packed(tb testing.TB) []byte {
 	tb.Helper()
-	wasm := storetest.Must(registry.Pack([]byte(bare), layer().encode(), nil))(tb)
+	wasm := expect.Value(registry.Pack([]byte(bare), layer().encode(), nil))(tb)
 	return wasm
 }
 
@@ -39,10 +39,10 @@ func TestPackAndOpen(t *testing.T) {
 	if want := bare + custom(registry.ManifestSection, string(layer().encode())); string(wasm) != want {
 		t.Errorf("packed as %q, want %q", wasm, want)
 	}
-	m := storetest.Must(registry.OpenModule(wasm))(t)
-	manifest := storetest.Must(registry.ParseManifest(layer().encode()))(t)
+	m := expect.Value(registry.OpenModule(wasm))(t)
+	manifest := expect.Value(registry.ParseManifest(layer().encode()))(t)
 	sum := sha256.Sum256(wasm)
-	storetest.NoDiff(t, "module", registry.Module{Manifest: manifest, Digest: sum, Wasm: wasm}, m)
+	expect.NoDiff(t, "module", registry.Module{Manifest: manifest, Digest: sum, Wasm: wasm}, m)
 	if m.Ref() != "my-layer2@1.2.3" || m.Digest.String() != "sha256:"+hex.EncodeToString(sum[:]) {
 		t.Errorf("the module is %s, %s", m.Ref(), m.Digest)
 	}
@@ -131,7 +131,7 @@ func TestTruncatedModule(t *testing.T) {
 	t.Parallel()
 	wasm := packed(t)
 	for i := range wasm {
-		storetest.WantFailure(t, storetest.ErrorOf(registry.OpenModule(wasm[:i])), "opens when cut at byte %d of %d", i,
+		expect.Failure(t, expect.ErrorOf(registry.OpenModule(wasm[:i])), "opens when cut at byte %d of %d", i,
 			len(wasm))
 		if out, err := registry.Pack(wasm[:i], layer().encode(), nil); err == nil {
 			if m, err := registry.OpenModule(out); err != nil || m.Manifest.Name != "my-layer2" {

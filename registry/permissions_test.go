@@ -5,8 +5,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 	"assay/sdk"
 )
 
@@ -58,7 +58,7 @@ func TestDiffManifests(t *testing.T) {
 			to := from
 			c.edit(&to)
 			got := registry.DiffManifests(from, to)
-			storetest.NoDiff(t, "changes", append([]registry.ManifestChange{}, c.want...), got)
+			expect.NoDiff(t, "changes", append([]registry.ManifestChange{}, c.want...), got)
 			back := false
 			for i, change := range registry.DiffManifests(to, from) {
 				back = back || change.Grants
@@ -66,7 +66,7 @@ func TestDiffManifests(t *testing.T) {
 					t.Errorf("the other direction is %+v", change)
 				}
 			}
-			storetest.Expect(t, "the other direction grants more", back, c.back)
+			expect.Equal(t, "the other direction grants more", back, c.back)
 		})
 	}
 }

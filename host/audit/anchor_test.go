@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"assay/host/audit"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 var cut = audit.Anchor{Head: audit.Genesis(3).Next(audit.Leaf(nonce, record)), Before: time.Date(2030, 5, 1, 0, 0, 0, 0,
@@ -15,7 +15,7 @@ var cut = audit.Anchor{Head: audit.Genesis(3).Next(audit.Leaf(nonce, record)), B
 func TestAnchorRoundTrip(t *testing.T) {
 	t.Parallel()
 	signed, err := signer.Anchor(cut)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	if !strings.Contains(signed, "\npruned before 2030-05-01\n\n") {
 		t.Errorf("signed text %q", signed)
 	}
@@ -48,6 +48,6 @@ func TestInvalidAnchors(t *testing.T) {
 			sequence(0, 32))),
 		"nothing": "",
 	} {
-		storetest.WantFailure(t, storetest.ErrorOf(signer.OpenAnchor(signed)), "%s: opens", name)
+		expect.Failure(t, expect.ErrorOf(signer.OpenAnchor(signed)), "%s: opens", name)
 	}
 }

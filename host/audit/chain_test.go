@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"assay/host/audit"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // The expected values of this file were computed by an independent implementation (Python's hashlib and hmac) from the
@@ -43,7 +43,7 @@ func TestLeafVectors(t *testing.T) {
 			"07d581ea27d48e9474fb30b1ba9822f9a5edfe6ff33e170d5cc9bb20a427b8e1"},
 	} {
 		leaf := audit.Leaf(nonce, c.record)
-		storetest.Expect(t, name, hex.EncodeToString(leaf[:]), c.want)
+		expect.Equal(t, name, hex.EncodeToString(leaf[:]), c.want)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestPseudonymVectors(t *testing.T) {
 		several.Of([]byte("another"), "domain", "another.example")
 		for _, p := range [][]byte{audit.Pseudonym(c.key, c.salt, c.kind, c.value), several.Of(c.salt, c.kind,
 			c.value)} {
-			storetest.Expect(t, name, hex.EncodeToString(p), c.want)
+			expect.Equal(t, name, hex.EncodeToString(p), c.want)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"assay/host/audit"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 const origin = "assay.example/audit"
@@ -49,7 +49,7 @@ func TestCheckpointText(t *testing.T) {
 	t.Parallel()
 	signed := checkpoint(t, audit.Genesis(0).Next(audit.Leaf(nonce, record)))
 	text, signature, _ := strings.Cut(signed, "\n\n")
-	storetest.NoDiff(t, "text", origin+"/chain/0\n1\nSHBPVPAlSUT9Wq/xARRTVqnY/6Rt5b4G0xKLprYNM+M=", text)
+	expect.NoDiff(t, "text", origin+"/chain/0\n1\nSHBPVPAlSUT9Wq/xARRTVqnY/6Rt5b4G0xKLprYNM+M=", text)
 	if !strings.HasPrefix(signature, "\u2014 "+origin+" ") {
 		t.Errorf("the signature line is %q", signature)
 	}
@@ -81,7 +81,7 @@ func TestCheckpointOfOthersIsRefused(t *testing.T) {
 		"an invalid key":         "assay.example/audit+00000000+AAAA",
 		"a key without its name": strings.TrimPrefix(signer.VerifierKey(), origin),
 	} {
-		storetest.WantFailure(t, storetest.ErrorOf(audit.ParsePublic(origin, key)), "%s: read", name)
+		expect.Failure(t, expect.ErrorOf(audit.ParsePublic(origin, key)), "%s: read", name)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestAlteredCheckpointIsRefused(t *testing.T) {
 				t.Errorf("bit %d of byte %d of the text is not covered", bit, i)
 			}
 		}
-		storetest.WantFailure(t, storetest.ErrorOf(signer.OpenCheckpoint(signed[:i])), "opens when cut at byte %d", i)
+		expect.Failure(t, expect.ErrorOf(signer.OpenCheckpoint(signed[:i])), "opens when cut at byte %d", i)
 	}
 }
 
@@ -120,18 +120,18 @@ func TestInvalidCheckpointText(t *testing.T) {
 		"a line more":          origin + "/chain/0\n1\n" + hash + "\nmore\n",
 		"nothing":              "\n",
 	} {
-		storetest.WantFailure(t, storetest.ErrorOf(signer.OpenCheckpoint(signedText(t, text, signer))), "%s: opens",
+		expect.Failure(t, expect.ErrorOf(signer.OpenCheckpoint(signedText(t, text, signer))), "%s: opens",
 			name)
 	}
-	storetest.WantError(t, "the valid text does not open either",
-		storetest.ErrorOf(signer.OpenCheckpoint(signedText(t, origin+"/chain/0\n1\n"+hash+"\n", signer))), nil)
+	expect.Error(t, "the valid text does not open either",
+		expect.ErrorOf(signer.OpenCheckpoint(signedText(t, origin+"/chain/0\n1\n"+hash+"\n", signer))), nil)
 }
 
 func TestOriginMayContainAnyText(t *testing.T) {
 	t.Parallel()
 	odd := audit.NewSigner("assay.example/chain/7", sequence(0, 32))
 	signed, err := odd.Checkpoint(audit.Genesis(1))
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	if head, err := odd.OpenCheckpoint(signed); err != nil || head != audit.Genesis(1) {
 		t.Errorf("opened as %+v, %v", head, err)
 	}
@@ -163,7 +163,7 @@ func TestSplitCheckpoints(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			storetest.NoDiff(t, "parts", split.want, audit.SplitCheckpoints(split.file))
+			expect.NoDiff(t, "parts", split.want, audit.SplitCheckpoints(split.file))
 		})
 	}
 }
@@ -231,7 +231,7 @@ func FuzzSplitCheckpoints(f *testing.F) {
 		if clean := strings.ToValidUTF8(file, ""); !strings.HasSuffix(clean, "\n\n") &&
 			bytes.IndexByte([]byte(clean), 0) < 0 {
 			parts = audit.SplitCheckpoints(clean + "\n\n\n" + one)
-			storetest.Expect(t, "a checkpoint after other text", parts[len(parts)-1], one)
+			expect.Equal(t, "a checkpoint after other text", parts[len(parts)-1], one)
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"assay/host/audit"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // TestFormatVectors recomputes the vectors of docs/audit-format.md. Their hashes come from an independent
@@ -21,11 +21,11 @@ func TestFormatVectors(t *testing.T) {
 	_, text, _ = strings.Cut(text, "```json\n")
 	text, _, _ = strings.Cut(text, "```")
 	want := map[string]json.RawMessage{}
-	storetest.NoError(t, json.Unmarshal([]byte(text), &want))
+	expect.NoError(t, json.Unmarshal([]byte(text), &want))
 	// The encoding is that of the package if its hash is the leaf.
 	encoding := must(hex.DecodeString(strings.Join(parts(t, want["encoding"]), "")))
 	entry := sha256.Sum256(slices.Concat([]byte{0}, nonce, encoding))
-	storetest.Expect(t, "the leaf of the encoded record", entry, audit.Leaf(nonce, record))
+	expect.Equal(t, "the leaf of the encoded record", entry, audit.Leaf(nonce, record))
 	leaves := []audit.Hash{audit.Leaf(nonce, record), audit.Leaf(nonce, audit.Record{}), audit.Leaf(nonce, record)}
 	tree, stored, head := &audit.Tree{}, tiles{}, audit.Genesis(0)
 	roots, chain := []audit.Hash{tree.Root()}, []audit.Hash{head.Hash}
@@ -45,7 +45,7 @@ func TestFormatVectors(t *testing.T) {
 		for _, h := range hashes {
 			got = append(got, hex.EncodeToString(h[:]))
 		}
-		storetest.NoDiff(t, name, parts(t, want[name]), got)
+		expect.NoDiff(t, name, parts(t, want[name]), got)
 	}
 	id := audit.TileID{Width: 3}
 	key := audit.NewSigner("assay/audit", sequence(0, 32))
@@ -62,13 +62,13 @@ func TestFormatVectors(t *testing.T) {
 		"statement":        statement,
 		"later_checkpoint": must(later.SignTree(treeHead)),
 	} {
-		storetest.NoDiff(t, name, strings.Join(parts(t, want[name]), ""), got)
+		expect.NoDiff(t, name, strings.Join(parts(t, want[name]), ""), got)
 	}
-	storetest.Expect(t, "vectors in the document", len(want), 15)
+	expect.Equal(t, "vectors in the document", len(want), 15)
 }
 
 func parts(t *testing.T, list json.RawMessage) (parts []string) {
 	t.Helper()
-	storetest.NoError(t, json.Unmarshal(list, &parts))
+	expect.NoError(t, json.Unmarshal(list, &parts))
 	return parts
 }

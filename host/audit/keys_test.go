@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"assay/host/audit"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 var rotated = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
@@ -61,16 +61,16 @@ func TestRotation(t *testing.T) {
 			t.Errorf("%s: anchor %+v, %v", name, by, err)
 		}
 		own := must(audit.NewSigner(origin, sequence(0, 32)).SignTree(head))
-		storetest.Expect(t, name+": without the witness", key.Own(own+"\u2014 witness.example AAAA\n"), own)
+		expect.Equal(t, name+": without the witness", key.Own(own+"\u2014 witness.example AAAA\n"), own)
 	}
 	stale := audit.NewSigner(origin, sequence(0, 32))
 	_, statement := rotation(t, audit.Checkpoints, rotated)
-	storetest.NoError(t, stale.Learn([]string{statement}))
+	expect.NoError(t, stale.Learn([]string{statement}))
 	_, err := stale.SignTree(head)
 	if !errors.Is(err, audit.ErrKeyElsewhere) || stale.Ready(audit.Checkpoints) == nil {
 		t.Errorf("without the key that signs now: %v", err)
 	}
-	storetest.WantError(t, "with the key for records", stale.Ready(audit.Records), nil)
+	expect.Error(t, "with the key for records", stale.Ready(audit.Records), nil)
 }
 
 func TestStatementsThatAreRefused(t *testing.T) {
@@ -84,11 +84,11 @@ func TestStatementsThatAreRefused(t *testing.T) {
 	lesser := audit.NewSigner(origin, sequence(32, 32)) // the key for records alone
 	lesser.Public = records.Public
 	_, err := lesser.Introduce(lesser.Hold(sequence(64, 32)), both, rotated)
-	storetest.WantError(t, "a key for records introduced another", err, audit.ErrKeyElsewhere)
+	expect.Error(t, "a key for records introduced another", err, audit.ErrKeyElsewhere)
 	_, err = s.Introduce(s.Hold(sequence(0, 32)), both, rotated.Add(2*time.Hour))
-	storetest.WantErrorText(t, "an earlier key", err, "an earlier key again")
+	expect.ErrorText(t, "an earlier key", err, "an earlier key again")
 	_, err = s.Introduce(s.Hold(sequence(128, 32)), both, rotated)
-	storetest.WantErrorText(t, "an earlier time", err, "begins earlier than the previous key")
+	expect.ErrorText(t, "an earlier time", err, "begins earlier than the previous key")
 	text, signatures, _ := strings.Cut(second, "\n\n")
 	lines := strings.SplitAfter(signatures, "\n")
 	for name, test := range map[string]struct {
@@ -111,7 +111,7 @@ func TestStatementsThatAreRefused(t *testing.T) {
 		first := audit.NewSigner(origin, sequence(0, 32)).Public
 		key, err := first.With(test.statements)
 		if test.reason != "" {
-			storetest.WantErrorText(t, name, err, test.reason)
+			expect.ErrorText(t, name, err, test.reason)
 		} else if err != nil || !slices.Equal(key.Statements(), []string{second, third}) {
 			t.Errorf("%s: %v, %q", name, err, key.Statements())
 		}
@@ -145,7 +145,7 @@ func TestErasureAfterRotation(t *testing.T) {
 			Record: audit.Record{Kind: audit.Blank}}
 		erased[0].Leaf = blank
 		r.Digest = must(by.SignErasure(0, erased))
-		storetest.NoError(t, v.Add(erasedRow))
+		expect.NoError(t, v.Add(erasedRow))
 		last := audit.Leaf(nonce, r)
 		err := v.Add(audit.Row{Seq: 2, Leaf: last, Hash: v.Head.Next(last).Hash, Nonce: nonce, Record: r,
 			Erased: erased})
@@ -167,7 +167,7 @@ func TestFilesOfKeys(t *testing.T) {
 	}
 	for name, text := range map[string]string{"no statement": keys[0] + "\n" + keys[1] + "\n", "no first key": second,
 		"a cut statement": keys[0] + "\n" + second[:len(second)/2], "a later key alone": keys[1]} {
-		storetest.WantFailure(t, storetest.ErrorOf(audit.ParseKeys(text)), "%s: read", name)
+		expect.Failure(t, expect.ErrorOf(audit.ParseKeys(text)), "%s: read", name)
 	}
 	log := audit.NewSigner("other.example/log", sequence(7, 32)).VerifierKey()
 	trusted, err := audit.TrustedKeys(log + "\n" + s.TreeKey(0) + "\n" + second + "\n" + s.TreeKey(4))

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"assay/host/audit"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 func TestAcceptedLoss(t *testing.T) {
@@ -35,9 +35,9 @@ func TestAcceptedLoss(t *testing.T) {
 		"cut off":          signed[:len(signed)-9],
 		"a tree's of ours": must(signer.SignTree(audit.TreeHead{Chain: 3, Size: 9})),
 	} {
-		storetest.WantFailure(t, storetest.ErrorOf(signer.OpenLoss(text)), "%s is opened", name)
+		expect.Failure(t, expect.ErrorOf(signer.OpenLoss(text)), "%s is opened", name)
 	}
-	storetest.WantFailure(t, storetest.ErrorOf(signer.OpenCheckpoint(signed)),
+	expect.Failure(t, expect.ErrorOf(signer.OpenCheckpoint(signed)),
 		"the acceptance of a loss is opened as a checkpoint")
 }
 

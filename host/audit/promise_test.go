@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"assay/host/audit"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 func TestPromises(t *testing.T) {
@@ -25,7 +25,7 @@ func TestPromises(t *testing.T) {
 		"cut off":         signed[:len(signed)/2],
 		"nothing":         "",
 	} {
-		storetest.WantFailure(t, storetest.ErrorOf(signer.OpenPromise(text)), "%s: opens", name)
+		expect.Failure(t, expect.ErrorOf(signer.OpenPromise(text)), "%s: opens", name)
 	}
-	storetest.WantFailure(t, storetest.ErrorOf(signer.OpenTree(signed)), "a promise opens as a checkpoint")
+	expect.Failure(t, expect.ErrorOf(signer.OpenTree(signed)), "a promise opens as a checkpoint")
 }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"assay/host/audit"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // leaf returns a leaf that depends on n only.
@@ -132,24 +132,24 @@ func TestProofs(t *testing.T) {
 		for _, index := range []int64{0, 1, 255, 256, 65535, 65536, size - 1} {
 			proof, err := audit.ProveInclusion(head, index, stored.read)
 			if index < 0 || index >= size {
-				storetest.WantFailure(t, err, "leaf %d is proved to be in a tree of %d", index, size)
+				expect.Failure(t, err, "leaf %d is proved to be in a tree of %d", index, size)
 				continue
 			}
-			storetest.NoError(t, err)
-			storetest.WantError(t, fmt.Sprintf("leaf %d of %d", index, size),
+			expect.NoError(t, err)
+			expect.Error(t, fmt.Sprintf("leaf %d of %d", index, size),
 				audit.CheckInclusion(head, index, leaf(index), proof), nil)
-			storetest.WantFailure(t, audit.CheckInclusion(head, index, leaf(index+1), proof),
+			expect.Failure(t, audit.CheckInclusion(head, index, leaf(index+1), proof),
 				"leaf %d of %d is proved to be another", index, size)
 		}
 		for _, older := range sizes {
 			proof, err := audit.ProveConsistency(older, head, stored.read)
 			if older > size {
-				storetest.WantFailure(t, err, "a tree of %d is proved to be the beginning of one of %d", older, size)
+				expect.Failure(t, err, "a tree of %d is proved to be the beginning of one of %d", older, size)
 				continue
 			}
-			storetest.NoError(t, err)
+			expect.NoError(t, err)
 			before := all.head(t, older)
-			storetest.WantError(t, fmt.Sprintf("%d and %d leaves", older, size),
+			expect.Error(t, fmt.Sprintf("%d and %d leaves", older, size),
 				audit.CheckConsistency(before, head, proof), nil)
 			before.Root[0]++
 			if err := audit.CheckConsistency(before, head, proof); err == nil && older > 0 {
@@ -173,9 +173,9 @@ func TestAlteredTilesProveNothing(t *testing.T) {
 		hashes[len(hashes)-1] ^= 1
 	}
 	delete(stored, audit.TileID{Level: 0, Index: 3})
-	storetest.WantError(t, "a proof without its tile", storetest.ErrorOf(audit.ProveInclusion(head, 999, stored.read)),
+	expect.Error(t, "a proof without its tile", expect.ErrorOf(audit.ProveInclusion(head, 999, stored.read)),
 		audit.ErrTiles)
-	storetest.WantError(t, "opening a tree without its edge", storetest.ErrorOf(audit.OpenTree(1000, stored.read)),
+	expect.Error(t, "opening a tree without its edge", expect.ErrorOf(audit.OpenTree(1000, stored.read)),
 		audit.ErrTiles)
 	// The tiles without a retained leaf are pruned, and proofs of the others survive.
 	stored, _ = grown(t, 1000)

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"assay/host/audit"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 func TestTreeHeadRoundTrip(t *testing.T) {
@@ -17,7 +17,7 @@ func TestTreeHeadRoundTrip(t *testing.T) {
 		"leaves": {Chain: 12, Size: 1 << 40, Root: leaf(1)},
 	} {
 		signed := must(signer.SignTree(head))
-		storetest.Expect(t, name+": signed as", must(signer.SignTree(head)), signed)
+		expect.Equal(t, name+": signed as", must(signer.SignTree(head)), signed)
 		origin := signer.Origin(head.Chain)
 		if !strings.HasPrefix(signed, origin+"\n") || !strings.Contains(signed, "\n\n\u2014 "+origin+" ") {
 			t.Errorf("%s: the origin is not also the key's name: %q", name, signed)
@@ -29,7 +29,7 @@ func TestTreeHeadRoundTrip(t *testing.T) {
 		if err != nil || got != head {
 			t.Errorf("%s: opened with the public key as %+v, %v", name, got, err)
 		}
-		storetest.WantFailure(t, storetest.ErrorOf(signer.OpenCheckpoint(signed)),
+		expect.Failure(t, expect.ErrorOf(signer.OpenCheckpoint(signed)),
 			"%s: opens as a checkpoint of the chain", name)
 	}
 }
@@ -56,7 +56,7 @@ func TestInvalidTreeHeads(t *testing.T) {
 		"no signature":         text,
 		"nothing":              "",
 	} {
-		storetest.WantFailure(t, storetest.ErrorOf(signer.OpenTree(other)), "%s: opens", name)
+		expect.Failure(t, expect.ErrorOf(signer.OpenTree(other)), "%s: opens", name)
 	}
 	if got, err := signer.OpenTree(signedText(t, text, tree)); err != nil || got != head {
 		t.Errorf("the valid text opens as %+v, %v", got, err)

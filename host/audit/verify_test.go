@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"assay/host/audit"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // storedLog is a stored chain: its rows, the head that the database claims, and the rows before erasure.
@@ -134,7 +134,7 @@ func TestVerifierAcceptsValidChains(t *testing.T) {
 			t.Errorf("a log of %d: %v at %d with %d erased by %d, want %d by %d", n, err, v.Head.Seq, v.Erased,
 				v.Erasures, len(tr.was), erasures)
 		}
-		storetest.Expect(t, "records covered by checkpoints", v.Covered, int64(n))
+		expect.Equal(t, "records covered by checkpoints", v.Covered, int64(n))
 	}
 }
 
@@ -198,7 +198,7 @@ func TestVerifierStartsAtAnAnchor(t *testing.T) {
 			if err == nil {
 				err = v.Close(c.rows.head)
 			}
-			storetest.WantOutcome(t, "verifying", err, c.breaks)
+			expect.Outcome(t, "verifying", err, c.breaks)
 		})
 	}
 }
@@ -403,14 +403,14 @@ func TestOnlyCheckpointsDetectARewrite(t *testing.T) {
 			if _, err := forged.verify(); err != nil {
 				t.Fatalf("%s: the forgery does not verify by itself, so it cannot test checkpoints: %v", name, err)
 			}
-			storetest.WantFailure(t, storetest.ErrorOf(forged.verify(tr.at(20))),
+			expect.Failure(t, expect.ErrorOf(forged.verify(tr.at(20))),
 				"%s at %d: not detected by a checkpoint of the last record", name, at)
-			storetest.WantFailure(t, storetest.ErrorOf(forged.verify(tr.at(at+1), tr.at(3))),
+			expect.Failure(t, expect.ErrorOf(forged.verify(tr.at(at+1), tr.at(3))),
 				"%s at %d: not detected by a checkpoint of the record itself", name, at)
 			// A compromised host signs what it finds. That must not hide its earlier signatures.
 			if n := len(forged.rows); n == 20 {
 				for _, both := range [][]audit.Head{{tr.at(20), forged.at(n)}, {forged.at(n), tr.at(20)}} {
-					storetest.WantFailure(t, storetest.ErrorOf(forged.verify(both...)),
+					expect.Failure(t, expect.ErrorOf(forged.verify(both...)),
 						"%s at %d: not detected when the forgery was signed too", name, at)
 				}
 			}

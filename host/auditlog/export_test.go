@@ -22,6 +22,7 @@ import (
 	"assay/host/entity"
 	"assay/host/store"
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // exportedLog returns an export of the chain of states and of two others with records of each common kind, and a
@@ -29,26 +30,26 @@ import (
 func exportedLog(t *testing.T) (k *Keeper, export []byte, outside *Checkpoints) {
 	t.Helper()
 	k, _ = oldChains(t, 2)
-	storetest.NoError(t, k.SignHeads(t.Context()))
-	storetest.NoError(t, k.Prune(t.Context()))
+	expect.NoError(t, k.SignHeads(t.Context()))
+	expect.NoError(t, k.Prune(t.Context()))
 	caller := storetest.NewCaller(t, k.Store, storetest.Plan(t, "pro", 10))
 	e := storetest.Parse(t, entity.Email, "jane.doe@example.net")
-	ledger := storetest.Must(k.Store.NewLedger(patient))(t)
+	ledger := expect.Value(k.Store.NewLedger(patient))(t)
 	defer ledger.Close()
 	for range 2 {
-		storetest.NoError(t, ledger.Append(t.Context(), storetest.Decided(caller, e, "block")))
+		expect.NoError(t, ledger.Append(t.Context(), storetest.Decided(caller, e, "block")))
 	}
-	_ = storetest.Must(k.Store.Erase(t.Context(), caller, privacy.Selector{Entity: &e}))(t)
-	storetest.NoError(t, ledger.Append(t.Context(), storetest.Decided(caller, e, "allow")))
-	storetest.NoError(t, k.SignHeads(t.Context()))
-	outside = ReadCheckpoints(storetest.Must(k.Dir.Files())(t), k.Signer.Public)
+	_ = expect.Value(k.Store.Erase(t.Context(), caller, privacy.Selector{Entity: &e}))(t)
+	expect.NoError(t, ledger.Append(t.Context(), storetest.Decided(caller, e, "allow")))
+	expect.NoError(t, k.SignHeads(t.Context()))
+	outside = ReadCheckpoints(expect.Value(k.Dir.Files())(t), k.Signer.Public)
 	return k, writeExport(t, k), outside
 }
 
 func writeExport(t *testing.T, k *Keeper) []byte {
 	t.Helper()
 	var export bytes.Buffer
-	storetest.NoError(t, k.Store.ReadAuditLog(t.Context(), func(ctx context.Context, log store.AuditLog) error {
+	expect.NoError(t, k.Store.ReadAuditLog(t.Context(), func(ctx context.Context, log store.AuditLog) error {
 		_, err := WriteExport(ctx, log, k.Signer.Public, k.Store.Now(), &export, func(int64) {})
 		return err
 	}))
@@ -60,11 +61,11 @@ func verifyExport(t *testing.T, text []byte, key audit.Public, outside *Checkpoi
 	t.Helper()
 	export, err := OpenExport(bytes.NewReader(text), int64(len(text)))
 	if err != nil {
-		storetest.WantError(t, "an export that cannot be read", err, ErrExport)
+		expect.Error(t, "an export that cannot be read", err, ErrExport)
 		return nil, err
 	}
 	reports, broken, err := VerifyPublic(t.Context(), export, key, outside, time.Now())
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	return reports, broken
 }
 
@@ -160,17 +161,17 @@ func TestEveryChangeOfAnExportIsFound(t *testing.T) {
 	names := map[string]string{} // what was changed, by file
 	changes(text, func(what string, changed []byte) {
 		count++
-		storetest.WantFailure(t, storetest.ErrorOf(verifyExport(t, changed, k.Signer.Public, outside)), "%s: not found",
+		expect.Failure(t, expect.ErrorOf(verifyExport(t, changed, k.Signer.Public, outside)), "%s: not found",
 			what)
 		file := filepath.Join(dir, strconv.Itoa(count)+".jsonl")
-		storetest.NoError(t, os.WriteFile(file, changed, 0o600))
+		expect.NoError(t, os.WriteFile(file, changed, 0o600))
 		names[file] = what
 	})
 	t.Logf("%d changes", count)
 	if count < 150 {
 		t.Errorf("only %d changes were made", count)
 	}
-	storetest.NoError(t, os.WriteFile(filepath.Join(dir, "whole.jsonl"), text, 0o600))
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, "whole.jsonl"), text, 0o600))
 	files := []string{filepath.Join(dir, "whole.jsonl")}
 	for file := range names {
 		files = append(files, file)
@@ -198,10 +199,10 @@ func verifyInPython(t *testing.T, k *Keeper, files ...string) (out, notes string
 	}
 	dir := t.TempDir()
 	key := filepath.Join(dir, "keys")
-	storetest.NoError(t, os.WriteFile(key, []byte(k.Signer.TreeKey(0)+"\n"), 0o600))
+	expect.NoError(t, os.WriteFile(key, []byte(k.Signer.TreeKey(0)+"\n"), 0o600))
 	args := []string{"../../examples/verify-python/verify.py", "export", "--key", key}
-	for _, file := range storetest.Must(k.Dir.Files())(t) {
-		text := storetest.Must(os.ReadFile(file))(t)
+	for _, file := range expect.Value(k.Dir.Files())(t) {
+		text := expect.Value(os.ReadFile(file))(t)
 		trees := ""
 		for _, note := range audit.SplitCheckpoints(string(text)) {
 			if _, err := k.Signer.OpenTree(note); err == nil {
@@ -209,7 +210,7 @@ func verifyInPython(t *testing.T, k *Keeper, files ...string) (out, notes string
 			}
 		}
 		kept := filepath.Join(dir, filepath.Base(file))
-		storetest.NoError(t, os.WriteFile(kept, []byte(trees), 0o600))
+		expect.NoError(t, os.WriteFile(kept, []byte(trees), 0o600))
 		args = append(args, "--checkpoints", kept)
 	}
 	cmd := exec.CommandContext(t.Context(), python, append(args, files...)...)
@@ -236,9 +237,9 @@ func TestLostChain(t *testing.T) {
 	cut := bytes.Join(lines[:second], nil)
 	cut = append(cut, fmt.Sprintf(`{"records":%d,"end":true}`+"\n", second-2)...)
 	_, err := verifyExport(t, cut, k.Signer.Public, outside)
-	storetest.WantErrorText(t, "an export without a chain", err, "chain 1 breaks at record 1: the chain is gone")
+	expect.ErrorText(t, "an export without a chain", err, "chain 1 breaks at record 1: the chain is gone")
 	_, err = verifyExport(t, cut, k.Signer.Public, nil)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 }
 
 // TestDeletedCheckpoints checks that one old checkpoint does not vouch for records that were made months later. The
@@ -246,13 +247,13 @@ func TestLostChain(t *testing.T) {
 func TestDeletedCheckpoints(t *testing.T) {
 	t.Parallel()
 	k, db := oldLog(t)
-	storetest.NoError(t, k.SignHeads(t.Context()))
-	storetest.NoError(t, os.RemoveAll(string(k.Dir)))
+	expect.NoError(t, k.SignHeads(t.Context()))
+	expect.NoError(t, os.RemoveAll(string(k.Dir)))
 	storetest.Exec(t, db, "DELETE FROM audit_checkpoints WHERE chain = 0")
 	keep := func(size int64) {
 		tree := store.Tree{TreeHead: treeOf(t, k, size), First: 1}
-		note := storetest.Must(k.Signer.SignTree(tree.TreeHead))(t)
-		storetest.NoError(t, k.Store.KeepCheckpoints(t.Context(), []store.Tree{tree}, []string{note}))
+		note := expect.Value(k.Signer.SignTree(tree.TreeHead))(t)
+		expect.NoError(t, k.Store.KeepCheckpoints(t.Context(), []store.Tree{tree}, []string{note}))
 	}
 	for _, test := range []struct {
 		covered      int64
@@ -265,9 +266,9 @@ func TestDeletedCheckpoints(t *testing.T) {
 		export := writeExport(t, k)
 		_, err := verifyExport(t, export, k.Signer.Public, nil)
 		file := filepath.Join(t.TempDir(), "export.jsonl")
-		storetest.NoError(t, os.WriteFile(file, export, 0o600))
+		expect.NoError(t, os.WriteFile(file, export, 0o600))
 		_, notes := verifyInPython(t, k, file)
-		storetest.WantOutcome(t, "an export with an old checkpoint", err, test.want)
+		expect.Outcome(t, "an export with an old checkpoint", err, test.want)
 		if !strings.Contains(notes, test.python) || test.python == "" && notes != "" {
 			t.Errorf("Python: %q, want %q", notes, test.python)
 		}
@@ -278,7 +279,7 @@ func TestDeletedCheckpoints(t *testing.T) {
 func TestVerifyPublic(t *testing.T) {
 	t.Parallel()
 	k, db := oldLog(t)
-	storetest.NoError(t, k.SignHeads(t.Context()))
+	expect.NoError(t, k.SignHeads(t.Context()))
 	role := "assay_reader_" + strings.ToLower(db.Config().Database)
 	storetest.Exec(t, db, "CREATE ROLE "+role+" LOGIN PASSWORD 'reader'", "GRANT pg_read_all_data TO "+role)
 	t.Cleanup(func() {
@@ -297,21 +298,21 @@ func TestVerifyPublic(t *testing.T) {
 	if strings.HasPrefix(at.Host, "/") {
 		url = fmt.Sprintf("postgres://%s:reader@/%s?host=%s&port=%d", role, at.Database, at.Host, at.Port)
 	}
-	reader := storetest.Close(t, storetest.Must(store.OpenAuditReader(t.Context(), url))(t))
+	reader := storetest.Close(t, expect.Value(store.OpenAuditReader(t.Context(), url))(t))
 	verify := func() (broken error) {
 		read := func(ctx context.Context, log store.AuditLog, now time.Time) (err error) {
 			_, broken, err = VerifyPublic(ctx, log, k.Signer.Public, nil, now)
 			return err
 		}
-		storetest.NoError(t, reader.Read(t.Context(), read))
+		expect.NoError(t, reader.Read(t.Context(), read))
 		return broken
 	}
-	storetest.NoError(t, verify())
+	expect.NoError(t, verify())
 	storetest.Exec(t, db, "UPDATE audit_records SET score = score + 1 WHERE seq = 3")
-	storetest.WantErrorText(t, "an altered record", verify(), "record 3: the record does not match its leaf")
+	expect.ErrorText(t, "an altered record", verify(), "record 3: the record does not match its leaf")
 	storetest.Exec(t, db, "UPDATE audit_records SET score = score - 1 WHERE seq = 3")
 	storetest.Exec(t, db, "TRUNCATE audit_checkpoints")
-	storetest.WantErrorText(t, "a log without checkpoints", verify(), "no signed checkpoint covers this record")
+	expect.ErrorText(t, "a log without checkpoints", verify(), "no signed checkpoint covers this record")
 }
 
 func TestParseKeys(t *testing.T) {
@@ -329,7 +330,7 @@ func TestParseKeys(t *testing.T) {
 		key, err := audit.ParseKeys(test.text)
 		switch {
 		case test.reason != "":
-			storetest.WantErrorText(t, name, err, test.reason)
+			expect.ErrorText(t, name, err, test.reason)
 		case err != nil || key.VerifierKey() != signer.VerifierKey():
 			t.Errorf("%s: %v, %v", name, key, err)
 		}

@@ -19,6 +19,7 @@ import (
 	"assay/host/store"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 func TestMain(m *testing.M) {
@@ -42,19 +43,19 @@ func oldChains(t *testing.T, chains int) (*Keeper, *pgx.Conn) {
 	t.Helper()
 	url := postgrestest.Database(t)
 	now := time.Date(2022, 3, 10, 12, 0, 0, 0, time.UTC)
-	s := storetest.Close(t, storetest.Must(store.Open(t.Context(), store.Config{URL: url, Keys: storetest.Ring,
+	s := storetest.Close(t, expect.Value(store.Open(t.Context(), store.Config{URL: url, Keys: storetest.Ring,
 		Logger: storetest.Discard(), Now: func() time.Time { return now }, Chains: chains}))(t))
 	db := storetest.Session(t, url)
-	ledger := storetest.Must(s.NewLedger(patient))(t)
+	ledger := expect.Value(s.NewLedger(patient))(t)
 	defer ledger.Close()
 	e := storetest.Parse(t, entity.Domain, "example.org")
 	for chain := range chains {
 		caller := storetest.NewCaller(t, s, storetest.Plan(t, "pro", 1500))
-		storetest.Must(db.Exec(t.Context(), "UPDATE accounts SET chain = $1 WHERE id = $2", chain, caller.Account))(t)
-		storetest.Must(db.Exec(t.Context(), "SELECT record_account($1)", caller.Account))(t)
+		expect.Value(db.Exec(t.Context(), "UPDATE accounts SET chain = $1 WHERE id = $2", chain, caller.Account))(t)
+		expect.Value(db.Exec(t.Context(), "SELECT record_account($1)", caller.Account))(t)
 		for month := time.January; month <= time.April; month++ {
 			at := time.Date(2021, month, 20, 12, 0, 0, 0, time.UTC)
-			storetest.NoError(t, ledger.Append(t.Context(), storetest.At(storetest.Decided(caller, e, check.Allow),
+			expect.NoError(t, ledger.Append(t.Context(), storetest.At(storetest.Decided(caller, e, check.Allow),
 				at)))
 		}
 	}
@@ -74,7 +75,7 @@ func (k *Keeper) signChain(head audit.Head) error {
 // verifyFiles verifies the log against the checkpoints in the keeper's directory, as `assay audit verify` does.
 func (k *Keeper) verifyFiles(t *testing.T) (reports []Report, broken, err error) {
 	t.Helper()
-	files := storetest.Must(k.Dir.Files())(t)
+	files := expect.Value(k.Dir.Files())(t)
 	checkpoints := ReadCheckpoints(files, k.Signer.Public)
 	return Verify(t.Context(), k.Store, k.Signer.Public, trust, checkpoints)
 }
@@ -82,19 +83,19 @@ func (k *Keeper) verifyFiles(t *testing.T) (reports []Report, broken, err error)
 // wantRows checks the numbers of rows in the database, without records of states.
 func wantRows(t *testing.T, db *pgx.Conn, records, anchors int) {
 	t.Helper()
-	storetest.Expect(t, "records", storetest.Value[int](t, db,
+	expect.Equal(t, "records", storetest.Value[int](t, db,
 		"SELECT count(*) FROM audit_records WHERE kind <> 'state'"), records)
-	storetest.Expect(t, "anchors", storetest.Value[int](t, db, "SELECT count(*) FROM audit_anchors"), anchors)
+	expect.Equal(t, "anchors", storetest.Value[int](t, db, "SELECT count(*) FROM audit_anchors"), anchors)
 }
 
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	k, db := oldLog(t)
 	firstHash := storetest.Value[[]byte](t, db, "SELECT hash FROM audit_records WHERE seq = 1 AND chain = 0")
-	storetest.NoError(t, k.signChain(audit.Head{Seq: 1, Hash: audit.Hash(firstHash)}))
+	expect.NoError(t, k.signChain(audit.Head{Seq: 1, Hash: audit.Hash(firstHash)}))
 	for range 2 { // the second round has nothing to do
-		storetest.NoError(t, k.SignHeads(t.Context()))
-		storetest.NoError(t, k.Prune(t.Context()))
+		expect.NoError(t, k.SignHeads(t.Context()))
+		expect.NoError(t, k.Prune(t.Context()))
 		wantRows(t, db, 3, 1) // two checks and the pruning
 	}
 	files, err := k.Dir.Files()
@@ -103,7 +104,7 @@ func TestPrune(t *testing.T) {
 	}
 	var stored []string
 	for _, file := range files {
-		text := storetest.Must(os.ReadFile(file))(t)
+		text := expect.Value(os.ReadFile(file))(t)
 		stored = append(stored, audit.SplitCheckpoints(string(text))...)
 	}
 	stored = slices.DeleteFunc(stored, func(note string) bool {
@@ -130,16 +131,16 @@ func TestPrune(t *testing.T) {
 
 	// A checkpoint outside the database contradicts the anchor.
 	anchor.Hash[0]++
-	storetest.NoError(t, k.signChain(anchor.Head))
+	expect.NoError(t, k.signChain(anchor.Head))
 	_, broken, err = k.verifyFiles(t)
-	storetest.NoError(t, err)
-	storetest.WantErrorText(t, "verifying against a contradicting checkpoint", broken, "two signed hashes of it differ")
-	storetest.Must(db.Exec(t.Context(), `UPDATE audit_anchors
+	expect.NoError(t, err)
+	expect.ErrorText(t, "verifying against a contradicting checkpoint", broken, "two signed hashes of it differ")
+	expect.Value(db.Exec(t.Context(), `UPDATE audit_anchors
 		SET note = replace(note, 'pruned before 2021-03-01', 'pruned before 2021-03-02')`))(t)
 	_, broken, err = k.verifyFiles(t)
-	storetest.NoError(t, err)
-	storetest.WantErrorText(t, "verifying an altered anchor", broken, "not signed by this host's key")
-	storetest.WantFailure(t, k.Prune(t.Context()), "pruning succeeded with an altered anchor")
+	expect.NoError(t, err)
+	expect.ErrorText(t, "verifying an altered anchor", broken, "not signed by this host's key")
+	expect.Failure(t, k.Prune(t.Context()), "pruning succeeded with an altered anchor")
 }
 
 // Records that were tampered with are evidence, and an anchor must be stored outside the database before a record is
@@ -168,8 +169,8 @@ func TestPruneKeepsRecords(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k, db := oldLog(t)
-			storetest.NoError(t, test.tamper(t, k, db))
-			storetest.WantErrorText(t, "pruning", k.Prune(t.Context()), test.reason)
+			expect.NoError(t, test.tamper(t, k, db))
+			expect.ErrorText(t, "pruning", k.Prune(t.Context()), test.reason)
 			wantRows(t, db, 4, 0)
 		})
 	}
@@ -191,8 +192,8 @@ func TestDamageHarmsItsChainOnly(t *testing.T) {
 			k, db := oldChains(t, 2)
 			storetest.Exec(t, db, test.damage)
 			for range 2 { // in the second round nothing is due in chain 0
-				storetest.WantErrorText(t, "pruning", k.Prune(t.Context()), test.reason)
-				storetest.Expect(t, "records of chain 0", storetest.Value[int](t, db,
+				expect.ErrorText(t, "pruning", k.Prune(t.Context()), test.reason)
+				expect.Equal(t, "records of chain 0", storetest.Value[int](t, db,
 					"SELECT count(*) FROM audit_records WHERE chain = 0 AND kind = 'check'"), 2)
 			}
 		})
@@ -205,23 +206,23 @@ func TestDamagedHeadHarmsItsChainOnly(t *testing.T) {
 	k, db := oldLog(t)
 	storetest.Exec(t, db, `INSERT INTO audit_heads (chain, seq, hash) VALUES (1, 9, '\x00')`)
 	const reason = "audit chain 1 breaks at record 9: the head's hash is not 32 bytes long"
-	storetest.WantErrorText(t, "signing", k.SignHeads(t.Context()), reason)
+	expect.ErrorText(t, "signing", k.SignHeads(t.Context()), reason)
 	if s := k.Status(); s.Signed[0].Seq != 4 || s.Signed[0].At.IsZero() || len(s.Signed) != 2 ||
 		len(s.Problems) != 1 || !strings.Contains(s.Problems[0], reason) {
 		t.Errorf("after signing, the status is %+v", s)
 	}
-	storetest.WantErrorText(t, "pruning", k.Prune(t.Context()), reason)
+	expect.ErrorText(t, "pruning", k.Prune(t.Context()), reason)
 	storetest.Exec(t, db, "DELETE FROM audit_heads WHERE chain = 1")
-	storetest.NoError(t, k.SignHeads(t.Context()))
-	storetest.NoError(t, k.Prune(t.Context()))
+	expect.NoError(t, k.SignHeads(t.Context()))
+	expect.NoError(t, k.Prune(t.Context()))
 	if s := k.Status(); len(s.Problems) != 0 {
 		t.Errorf("once the damage is mended, the problems are %q", s.Problems)
 	}
 	storetest.Exec(t, db, `INSERT INTO audit_heads (chain, seq, hash) VALUES (1, 9, '\x00')`)
 	wantRows(t, db, 3, 1)
 	reports, broken, err := k.verifyFiles(t)
-	storetest.NoError(t, err)
-	storetest.WantErrorText(t, "the log", broken, reason)
+	expect.NoError(t, err)
+	expect.ErrorText(t, "the log", broken, reason)
 	if len(reports) != 3 || !reports[0].OK || reports[0].Checkpoints == 0 || !reports[1].OK || reports[2].OK {
 		t.Errorf("reports %+v", reports)
 	}
@@ -237,8 +238,8 @@ func TestStoreAnchorsOfUnverifiedHeads(t *testing.T) {
 	}
 	due[0].Hash[0]++
 	_, broken, err := k.storeAnchors(t.Context(), due)
-	storetest.NoError(t, err)
-	storetest.WantErrorText(t, "storing", broken, "differs from a signed checkpoint")
+	expect.NoError(t, err)
+	expect.ErrorText(t, "storing", broken, "differs from a signed checkpoint")
 	if files, err := k.Dir.Files(); err != nil || len(files) != 0 {
 		t.Errorf("signed files %v, error %v", files, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // restorable are the tables that a test brings back to an earlier state.
@@ -38,9 +39,9 @@ func dump(t *testing.T, db *pgx.Conn, name string) (restore func()) {
 // acceptLoss accepts a loss of a chain, and returns the number of the record.
 func acceptLoss(t *testing.T, k *Keeper, by *audit.Signer, chain int, survived int64) int64 {
 	t.Helper()
-	note := storetest.Must(by.AcceptLoss(audit.LossAcceptance{Chain: chain, At: time.Now(), Survived: survived,
+	note := expect.Value(by.AcceptLoss(audit.LossAcceptance{Chain: chain, At: time.Now(), Survived: survived,
 		Reason: "An older backup was restored."}))(t)
-	return storetest.Must(k.Store.AcceptLosses(t.Context(), chain, nil, survived, note))(t)
+	return expect.Value(k.Store.AcceptLosses(t.Context(), chain, nil, survived, note))(t)
 }
 
 // After an accepted loss the tree goes on under another origin, and no signed tree contradicts another one of its
@@ -48,55 +49,55 @@ func acceptLoss(t *testing.T, k *Keeper, by *audit.Signer, chain int, survived i
 func TestTreeAfterALoss(t *testing.T) {
 	t.Parallel()
 	k, db := oldLog(t) // four records
-	storetest.NoError(t, k.SignHeads(t.Context()))
+	expect.NoError(t, k.SignHeads(t.Context()))
 	restore := dump(t, db, "first")
 	e := storetest.Parse(t, entity.Domain, "example.net")
 	record := func(n int) {
-		ledger := storetest.Must(k.Store.NewLedger(patient))(t)
+		ledger := expect.Value(k.Store.NewLedger(patient))(t)
 		defer ledger.Close()
 		caller := storetest.NewCaller(t, k.Store, storetest.Plan(t, "pro", 100))
 		for range n {
-			storetest.NoError(t, ledger.Append(t.Context(), storetest.Decided(caller, e, check.Block)))
+			expect.NoError(t, ledger.Append(t.Context(), storetest.Decided(caller, e, check.Block)))
 		}
 	}
 	record(3)
-	storetest.NoError(t, k.SignHeads(t.Context())) // seven leaves
+	expect.NoError(t, k.SignHeads(t.Context())) // seven leaves
 	restore()
 	record(1)
 
 	contradicts := "contradicts the signed checkpoint of 7 leaves"
-	storetest.WantErrorText(t, "signing after the backup was restored", k.SignHeads(t.Context()), contradicts)
+	expect.ErrorText(t, "signing after the backup was restored", k.SignHeads(t.Context()), contradicts)
 	again := dump(t, db, "second")
 	acceptLoss(t, k, audit.NewSigner(audit.KeyName, make([]byte, 32)), 0, 4)
 	for _, host := range []*Keeper{k, {Store: k.Store, Signer: k.Signer, Logger: k.Logger, Dir: k.Dir}} {
-		storetest.WantErrorText(t, "signing after a forged acceptance", host.SignHeads(t.Context()),
+		expect.ErrorText(t, "signing after a forged acceptance", host.SignHeads(t.Context()),
 			"that no operator has accepted")
 	}
 	again()
 	acceptLoss(t, k, k.Signer, audit.StateChain, 0)
 	number := acceptLoss(t, k, k.Signer, 0, 4)
-	storetest.Expect(t, "the record of the acceptance", number, 6)
+	expect.Equal(t, "the record of the acceptance", number, 6)
 	_, broken, err := k.verifyFiles(t)
-	storetest.NoError(t, err)
-	storetest.WantErrorText(t, "verification before a checkpoint", broken, "no checkpoint was signed since")
+	expect.NoError(t, err)
+	expect.ErrorText(t, "verification before a checkpoint", broken, "no checkpoint was signed since")
 
 	for _, host := range []*Keeper{k, {Store: k.Store, Signer: k.Signer, Logger: k.Logger, Dir: k.Dir}} {
-		storetest.NoError(t, host.SignHeads(t.Context()))
-		storetest.NoError(t, host.Tidy(t.Context()))
+		expect.NoError(t, host.SignHeads(t.Context()))
+		expect.NoError(t, host.Tidy(t.Context()))
 	}
-	note := storetest.Must(k.Store.NewestCheckpoint(t.Context(), 0))(t)
+	note := expect.Value(k.Store.NewestCheckpoint(t.Context(), 0))(t)
 	if want := k.Signer.Origin(0) + "/after/6\n6\n"; !strings.HasPrefix(note, want) {
 		t.Errorf("the checkpoint is %q, want %q", note, want)
 	}
 	record(2)
-	storetest.NoError(t, k.SignHeads(t.Context()))
+	expect.NoError(t, k.SignHeads(t.Context()))
 	reports, broken, err := k.verifyFiles(t)
-	storetest.NoError(t, err)
-	storetest.NoError(t, broken)
-	storetest.Expect(t, "losses", reports[0].Losses, 1)
+	expect.NoError(t, err)
+	expect.NoError(t, broken)
+	expect.Equal(t, "losses", reports[0].Losses, 1)
 	export := writeExport(t, k)
-	outside := ReadCheckpoints(storetest.Must(k.Dir.Files())(t), k.Signer.Public)
-	storetest.NoError(t, storetest.ErrorOf(verifyExport(t, export, k.Signer.Public, outside)))
+	outside := ReadCheckpoints(expect.Value(k.Dir.Files())(t), k.Signer.Public)
+	expect.NoError(t, expect.ErrorOf(verifyExport(t, export, k.Signer.Public, outside)))
 	for _, change := range []struct{ name, from, to string }{
 		{"nothing", "", ""},
 		{"the number of the acceptance", `"tree":{"after":6`, `"tree":{"after":5`},
@@ -104,7 +105,7 @@ func TestTreeAfterALoss(t *testing.T) {
 	} {
 		text := strings.Replace(string(export), change.from, change.to, 1)
 		file := filepath.Join(t.TempDir(), "export")
-		storetest.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		expect.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		_, broken := verifyExport(t, []byte(text), k.Signer.Public, outside)
 		_, notes := verifyInPython(t, k, file)
 		if wrong := change.from != ""; (broken != nil) != wrong || (notes != "") != wrong {
@@ -115,7 +116,7 @@ func TestTreeAfterALoss(t *testing.T) {
 	// A loss explains no other difference: not that of records that survived.
 	storetest.Exec(t, db, "UPDATE audit_records SET revision = 5 WHERE kind = 'loss'")
 	_, broken, err = k.verifyFiles(t)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	if broken == nil {
 		t.Error("an altered acceptance is not found")
 	}

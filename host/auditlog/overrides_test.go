@@ -8,6 +8,7 @@ import (
 	"assay/host/check"
 	"assay/host/customer/override"
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // What decides checks without a layer is held to the records of its addition and removal, as
@@ -18,14 +19,14 @@ func TestVerifyOverrides(t *testing.T) {
 	expiry := k.Store.Now().Add(time.Hour).Truncate(time.Millisecond)
 	wanted := func(value string) override.Wanted {
 		return override.Wanted{Action: check.Block, Reason: "test", Author: "ops", ExpiresAt: expiry,
-			Target: storetest.Must(override.ParseTarget(override.Domain, value, ""))(t)}
+			Target: expect.Value(override.ParseTarget(override.Domain, value, ""))(t)}
 	}
 	c := storetest.NewCaller(t, k.Store, storetest.Plan(t, "pro", 10))
-	_ = storetest.Must(k.Store.AddOverride(t.Context(), c, wanted("example.com")))(t)
-	_ = storetest.Must(k.Store.AddOverrideForAll(t.Context(), wanted("example.net")))(t)
-	gone := storetest.Must(k.Store.AddOverrideForAll(t.Context(), wanted("example.org")))(t)
+	_ = expect.Value(k.Store.AddOverride(t.Context(), c, wanted("example.com")))(t)
+	_ = expect.Value(k.Store.AddOverrideForAll(t.Context(), wanted("example.net")))(t)
+	gone := expect.Value(k.Store.AddOverrideForAll(t.Context(), wanted("example.org")))(t)
 	storetest.Exec(t, db, "CREATE TABLE removed AS SELECT * FROM overrides WHERE id = '"+gone.ID+"'")
-	storetest.NoError(t, k.Store.RemoveAnyOverride(t.Context(), gone.ID))
+	expect.NoError(t, k.Store.RemoveAnyOverride(t.Context(), gone.ID))
 	// A row that a host wrote, but not into this database: its MAC is right.
 	foreign := override.Entry{ID: "ovr_2", Action: check.Block, Kind: override.Domain, Match: []byte{1},
 		CreatedAt: expiry, ExpiresAt: expiry}
@@ -33,7 +34,7 @@ func TestVerifyOverrides(t *testing.T) {
 	_, err := db.Exec(t.Context(), `INSERT INTO foreign_row
 		VALUES ('ovr_2', '', 'block', 'domain', '\x01', NULL, '', '', '', $1, $1, $2)`, expiry,
 		k.Store.OverrideKeys().MAC(foreign))
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	storetest.Exec(t, db, "CREATE TABLE intact AS SELECT * FROM overrides")
 	for name, test := range map[string]struct{ tamper, reason string }{
 		"as they were added":  {"SELECT", ""},
@@ -50,7 +51,7 @@ func TestVerifyOverrides(t *testing.T) {
 	} {
 		storetest.Exec(t, db, test.tamper)
 		reports, broken, err := Verify(t.Context(), k.Store, k.Signer.Public, trust, nil)
-		storetest.NoError(t, err)
+		expect.NoError(t, err)
 		ok := true
 		for _, r := range reports {
 			ok = ok && r.OK

@@ -15,6 +15,7 @@ import (
 	"assay/host/facts/feed"
 	"assay/host/store"
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // Accounts, keys with their limits, and lists with their entries are held to their last records, with and without the
@@ -23,16 +24,16 @@ func TestVerifyStates(t *testing.T) {
 	t.Parallel()
 	k, db := oldLog(t)
 	caller := storetest.NewCaller(t, k.Store, storetest.Plan(t, "pro", 10))
-	limited := storetest.Must(k.Store.IssueKey(t.Context(), caller.Account, apikey.Wanted{Name: "limited",
+	limited := expect.Value(k.Store.IssueKey(t.Context(), caller.Account, apikey.Wanted{Name: "limited",
 		Lifetime: 20 * 365 * 24 * time.Hour, Limits: apikey.Limits{Scopes: []apikey.Scope{apikey.ScopeCheck}}}))(t)
-	storetest.NoError(t, k.Store.RevokeKey(t.Context(), limited.ID))
+	expect.NoError(t, k.Store.RevokeKey(t.Context(), limited.ID))
 	for _, list := range []feed.List{{Name: "Bad", Kind: feed.Bad, Category: "phishing", Format: feed.Plain},
 		{Name: "Popular", Kind: feed.Ranked, Format: feed.Plain}, {Name: "Gone", Kind: feed.Bad, Format: feed.Plain}} {
 		entries := []feed.Entry{{Type: entity.Domain, Value: "bad.example", Name: "bad"}}
 		if list.Kind == feed.Ranked {
 			entries[0].Rank = 7
 		}
-		_ = storetest.Must(k.Store.ImportFeed(t.Context(), list, func() ([]feed.Entry, error) {
+		_ = expect.Value(k.Store.ImportFeed(t.Context(), list, func() ([]feed.Entry, error) {
 			if entries == nil {
 				return nil, io.EOF
 			}
@@ -41,12 +42,12 @@ func TestVerifyStates(t *testing.T) {
 			return page, nil
 		}))(t)
 	}
-	storetest.NoError(t, k.Store.WithdrawFeed(t.Context(), "Gone"))
+	expect.NoError(t, k.Store.WithdrawFeed(t.Context(), "Gone"))
 	expiry := k.Store.Now().Add(time.Hour).Truncate(time.Millisecond)
-	_ = storetest.Must(k.Store.AddOverrideForAll(t.Context(), override.Wanted{Action: check.Block, Reason: "test",
+	_ = expect.Value(k.Store.AddOverrideForAll(t.Context(), override.Wanted{Action: check.Block, Reason: "test",
 		Author: "ops", ExpiresAt: expiry,
-		Target: storetest.Must(override.ParseTarget(override.Domain, "example.com", ""))(t)}))(t)
-	storetest.NoError(t, k.SignHeads(t.Context()))
+		Target: expect.Value(override.ParseTarget(override.Domain, "example.com", ""))(t)}))(t)
+	expect.NoError(t, k.SignHeads(t.Context()))
 	account, key, revoked := "'"+caller.Account+"'", "'"+caller.Key+"'", "'"+limited.ID+"'"
 	storetest.Exec(t, db, "SET session_replication_role = replica", // without foreign keys
 		"ALTER TABLE api_keys DROP CONSTRAINT api_keys_check", "CREATE TABLE kept_accounts AS TABLE accounts",
@@ -90,7 +91,7 @@ func TestVerifyStates(t *testing.T) {
 	} {
 		storetest.Exec(t, db, test.tamper)
 		var broken error
-		storetest.NoError(t, k.Store.ReadAuditLog(t.Context(), func(ctx context.Context, log store.AuditLog) error {
+		expect.NoError(t, k.Store.ReadAuditLog(t.Context(), func(ctx context.Context, log store.AuditLog) error {
 			var err error
 			_, broken, err = VerifyPublic(ctx, log, k.Signer.Public, nil, test.now)
 			if err != nil || name == "all records" {
@@ -101,14 +102,14 @@ func TestVerifyStates(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			export := storetest.Must(OpenExport(bytes.NewReader(text.Bytes()), int64(text.Len())))(t)
+			export := expect.Value(OpenExport(bytes.NewReader(text.Bytes()), int64(text.Len())))(t)
 			_, same, err := VerifyPublic(ctx, export, k.Signer.Public, nil, test.now)
 			if (same == nil) != (broken == nil) {
 				t.Errorf("%s: the export: %v", name, same)
 			}
 			return err
 		}))
-		storetest.WantOutcome(t, name, broken, test.reason)
+		expect.Outcome(t, name, broken, test.reason)
 		storetest.Exec(t, db, `DELETE FROM accounts; INSERT INTO accounts TABLE kept_accounts;
 			DELETE FROM api_keys; INSERT INTO api_keys TABLE kept_keys;
 			DELETE FROM key_limits; INSERT INTO key_limits TABLE kept_limits;
@@ -121,8 +122,8 @@ func TestVerifyStates(t *testing.T) {
 	}
 	storetest.Exec(t, db, "UPDATE accounts SET quota = 11 WHERE id = "+account)
 	reports, broken, err := k.verifyFiles(t)
-	storetest.NoError(t, err)
-	storetest.WantErrorText(t, "a quota", broken, "audit chain 1000000 breaks at record ")
+	expect.NoError(t, err)
+	expect.ErrorText(t, "a quota", broken, "audit chain 1000000 breaks at record ")
 	if last := reports[len(reports)-1]; last.Chain != audit.StateChain || last.OK {
 		t.Errorf("the report is %+v", last)
 	}

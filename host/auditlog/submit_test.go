@@ -18,6 +18,7 @@ import (
 	"assay/host/entity"
 	"assay/host/store"
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // observer is a witness on a socket.
@@ -32,8 +33,8 @@ type observer struct {
 func observe(t *testing.T, k *Keeper, name string) *observer {
 	t.Helper()
 	o := &observer{dir: t.TempDir()}
-	o.key = storetest.Must(witness.NewKey(name, bytes.Repeat([]byte(name[:1]), 32), time.Now))(t)
-	o.Key = storetest.Must(witness.ParseVerifier(o.key.VerifierKey()))(t)
+	o.key = expect.Value(witness.NewKey(name, bytes.Repeat([]byte(name[:1]), 32), time.Now))(t)
+	o.Key = expect.Value(witness.ParseVerifier(o.key.VerifierKey()))(t)
 	o.start(t, k)
 	listening := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		server := o.server.Load()
@@ -52,7 +53,7 @@ func observe(t *testing.T, k *Keeper, name string) *observer {
 
 func (o *observer) start(t *testing.T, k *Keeper) {
 	t.Helper()
-	o.server.Store(storetest.Must(witness.NewServer(o.dir, o.key, []string{k.Signer.TreeKey(0),
+	o.server.Store(expect.Value(witness.NewServer(o.dir, o.key, []string{k.Signer.TreeKey(0),
 		k.Signer.TreeKey(audit.StateChain)}))(t))
 }
 
@@ -90,15 +91,15 @@ func (s *Submitter) turn(ctx context.Context) {
 func signMore(t *testing.T, k *Keeper, records func()) {
 	t.Helper()
 	records()
-	storetest.NoError(t, k.SignHeads(t.Context()))
+	expect.NoError(t, k.SignHeads(t.Context()))
 }
 
 // wantWitnesses checks who cosigned the newest checkpoint that hosts serve, and that its text is the host's.
 func wantWitnesses(t *testing.T, k *Keeper, want string, all ...*observer) {
 	t.Helper()
 	served, _, err := Files{k.Store}.AuditFile(t.Context(), 0, "checkpoint")
-	storetest.NoError(t, err)
-	alone := storetest.Must(k.Signer.SignTree(storetest.Must(k.Signer.OpenTree(string(served)))(t)))(t)
+	expect.NoError(t, err)
+	alone := expect.Value(k.Signer.SignTree(expect.Value(k.Signer.OpenTree(string(served)))(t)))(t)
 	lines, ok := strings.CutPrefix(string(served), alone)
 	var names []string
 	for _, o := range all {
@@ -125,7 +126,7 @@ func TestSubmission(t *testing.T) {
 	wantWitnesses(t, k, "", one, two)
 	s.turn(t.Context())
 	wantWitnesses(t, k, "one.example two.example", one, two)
-	first := storetest.Must(k.Store.NewestCosigned(t.Context(), 0, 1))(t)
+	first := expect.Value(k.Store.NewestCosigned(t.Context(), 0, 1))(t)
 
 	two.stop()
 	signMore(t, k, func() { fill(t, db, 300) })
@@ -137,7 +138,7 @@ func TestSubmission(t *testing.T) {
 		t.Errorf("delayed %q", delayed)
 	}
 	s.outlets[1].turn(t.Context()) // too early for another attempt
-	storetest.Expect(t, "the pause", s.outlets[1].chains[0].pause, submitInterval)
+	expect.Equal(t, "the pause", s.outlets[1].chains[0].pause, submitInterval)
 
 	two.start(t, k)
 	signMore(t, k, func() { fill(t, db, 1) }) // it has not seen the checkpoint before
@@ -152,7 +153,7 @@ func TestSubmission(t *testing.T) {
 	other.turn(t.Context())
 	wantWitnesses(t, k, "one.example two.example", one, two)
 	size := newestTree(t, k).Size
-	storetest.NoError(t, other.outlets[0].judge(t.Context(), 0, &witness.AheadError{Size: size}))
+	expect.NoError(t, other.outlets[0].judge(t.Context(), 0, &witness.AheadError{Size: size}))
 	signMore(t, k, func() { fill(t, db, 7) })
 	s.turn(t.Context())
 	one.stop() // the signature of the first host is enough
@@ -160,7 +161,7 @@ func TestSubmission(t *testing.T) {
 	if len(other.Delayed()) > 0 {
 		t.Errorf("a host submits what another one did: %q", other.Delayed())
 	}
-	if old := storetest.Must(k.Signer.OpenTree(first))(t); old.Size != 4 {
+	if old := expect.Value(k.Signer.OpenTree(first))(t); old.Size != 4 {
 		t.Errorf("the first cosigned checkpoint has %d records", old.Size)
 	}
 }
@@ -195,7 +196,7 @@ func TestWitnessKnowsMore(t *testing.T) {
 	// The chain goes on with other records.
 	fill(t, db, 400)
 	storetest.Exec(t, db, "UPDATE audit_records SET leaf = sha256(leaf) WHERE seq > 4 AND chain = 0")
-	storetest.NoError(t, another(t, k).SignHeads(t.Context()))
+	expect.NoError(t, another(t, k).SignHeads(t.Context()))
 	for _, host := range []*Submitter{s, started} {
 		host.turn(t.Context())
 		if got := host.Contradicted(); len(got) != 1 || !strings.Contains(got[0], "is not the beginning of the one") {
@@ -216,16 +217,16 @@ func TestWitnessKnowsMore(t *testing.T) {
 func TestRunSubmits(t *testing.T) {
 	t.Parallel()
 	k, _ := oldLog(t)
-	silent := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	silent := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = silent.Close() })
 	one := observe(t, k, "one.example")
 	two := &observer{Address: observe(t, k, "two.example").Address}
 	two.URL = "http://" + silent.Addr().String()
 	s := submitterOf(t, k, two, one)
-	storetest.NoError(t, k.SignHeads(t.Context()))
+	expect.NoError(t, k.SignHeads(t.Context()))
 	storetest.Background(t, s.Run)
-	storetest.Until(t, "the signature", func() bool {
-		return one.Key.Signed(storetest.Must(k.Store.NewestCheckpoint(t.Context(), 0))(t))
+	expect.Until(t, "the signature", func() bool {
+		return one.Key.Signed(expect.Value(k.Store.NewestCheckpoint(t.Context(), 0))(t))
 	})
 }
 
@@ -239,13 +240,13 @@ func TestRequireCosigned(t *testing.T) {
 	s.turn(t.Context())
 	at := k.Store.Now()
 	caller := storetest.NewCaller(t, k.Store, storetest.Plan(t, "pro", 10))
-	ledger := storetest.Must(k.Store.NewLedger(patient))(t)
-	storetest.NoError(t, ledger.Append(t.Context(), storetest.At(storetest.Decided(caller,
+	ledger := expect.Value(k.Store.NewLedger(patient))(t)
+	expect.NoError(t, ledger.Append(t.Context(), storetest.At(storetest.Decided(caller,
 		storetest.Parse(t, entity.Domain, "example.net"), check.Allow), at)))
-	storetest.NoError(t, ledger.Close())
-	storetest.NoError(t, k.SignHeads(t.Context()))
+	expect.NoError(t, ledger.Close())
+	expect.NoError(t, k.SignHeads(t.Context()))
 	text := writeExport(t, k)
-	export := storetest.Must(OpenExport(bytes.NewReader(text), int64(len(text))))(t)
+	export := expect.Value(OpenExport(bytes.NewReader(text), int64(len(text))))(t)
 	for name, c := range map[string]struct {
 		witnesses []witness.Verifier
 		after     time.Duration // since the record that is not cosigned
@@ -258,10 +259,10 @@ func TestRequireCosigned(t *testing.T) {
 	} {
 		verify := func(log Log) error {
 			reports, broken, err := VerifyPublic(t.Context(), log, k.Signer.Public, nil, at)
-			storetest.NoError(t, err)
-			storetest.NoError(t, broken)
+			expect.NoError(t, err)
+			expect.NoError(t, broken)
 			broken, err = RequireCosigned(t.Context(), log, k.Signer.Public, c.witnesses, reports, at.Add(c.after))
-			storetest.NoError(t, err)
+			expect.NoError(t, err)
 			if (broken == nil) != (c.want == "") || broken != nil && !strings.Contains(broken.Error(), c.want) {
 				t.Errorf("%s: %v", name, broken)
 			}
@@ -270,8 +271,8 @@ func TestRequireCosigned(t *testing.T) {
 			}
 			return nil
 		}
-		storetest.NoError(t, verify(export))
-		storetest.NoError(t, k.Store.ReadAuditLog(t.Context(), func(_ context.Context, log store.AuditLog) error {
+		expect.NoError(t, verify(export))
+		expect.NoError(t, k.Store.ReadAuditLog(t.Context(), func(_ context.Context, log store.AuditLog) error {
 			return verify(log)
 		}))
 	}

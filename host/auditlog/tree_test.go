@@ -14,6 +14,7 @@ import (
 	"assay/host/audit"
 	"assay/host/store"
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // fill appends records with arbitrary leaves to chain 0. Their hashes are not valid, which trees do not look at.
@@ -25,14 +26,14 @@ func fill(t testing.TB, db *pgx.Conn, n int) {
 	if err == nil {
 		_, err = db.Exec(t.Context(), "UPDATE audit_heads SET seq = seq + $1 WHERE chain = 0", n)
 	}
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 }
 
 // treeOf returns the tree of a chain's stored leaves.
 func treeOf(t *testing.T, k *Keeper, until int64) audit.TreeHead {
 	t.Helper()
 	tree := &audit.Tree{}
-	for _, leaf := range storetest.Must(k.Store.Leaves(t.Context(), 0, 1, until, int(until)))(t) {
+	for _, leaf := range expect.Value(k.Store.Leaves(t.Context(), 0, 1, until, int(until)))(t) {
 		tree.Append(leaf)
 	}
 	return tree.Head(0)
@@ -41,8 +42,8 @@ func treeOf(t *testing.T, k *Keeper, until int64) audit.TreeHead {
 // newestTree returns the head of the newest checkpoint that hosts serve.
 func newestTree(t *testing.T, k *Keeper) audit.TreeHead {
 	t.Helper()
-	note := storetest.Must(k.Store.NewestCheckpoint(t.Context(), 0))(t)
-	return storetest.Must(k.Signer.OpenTree(note))(t)
+	note := expect.Value(k.Store.NewestCheckpoint(t.Context(), 0))(t)
+	return expect.Value(k.Signer.OpenTree(note))(t)
 }
 
 // another returns a keeper of another host.
@@ -58,77 +59,77 @@ func TestCheckpointLag(t *testing.T) {
 	k, db := oldLog(t)
 	var lags []time.Duration
 	k.Covered = func(lag time.Duration) { lags = append(lags, lag) }
-	storetest.NoError(t, k.SignHeads(t.Context()))
+	expect.NoError(t, k.SignHeads(t.Context()))
 	fill(t, db, 3)
 	storetest.Exec(t, db, "UPDATE audit_records SET recorded_at = '2022-03-10 11:59:57Z' WHERE seq = 5",
 		"UPDATE audit_records SET recorded_at = '2022-03-10 11:59:58Z' WHERE seq > 5")
 	dir := k.Dir
 	k.Dir = CheckpointDir(filepath.Join(t.TempDir(), "file"))
-	storetest.NoError(t, os.WriteFile(string(k.Dir), nil, 0o600))
+	expect.NoError(t, os.WriteFile(string(k.Dir), nil, 0o600))
 	if k.SignHeads(t.Context()) == nil {
 		t.Error("a checkpoint was stored in a file instead of a directory")
 	}
 	k.Dir = dir
-	storetest.NoError(t, k.SignHeads(t.Context()))
-	storetest.NoError(t, k.SignHeads(t.Context()))
+	expect.NoError(t, k.SignHeads(t.Context()))
+	expect.NoError(t, k.SignHeads(t.Context()))
 	if len(lags) != 3 { // those of chain 0, and of accounts and keys
 		t.Fatalf("%d checkpoints: %v", len(lags), lags)
 	}
-	storetest.Expect(t, "lag", lags[2], 3*time.Second)
+	expect.Equal(t, "lag", lags[2], 3*time.Second)
 }
 
 // Proofs need neither the content of records nor, once it is pruned, the beginning of the chain.
 func TestProofsSurviveErasureAndPruning(t *testing.T) {
 	t.Parallel()
 	k, db := oldLog(t)
-	storetest.NoError(t, k.SignHeads(t.Context()))
+	expect.NoError(t, k.SignHeads(t.Context()))
 	first := newestTree(t, k)
-	storetest.Expect(t, "the signed tree", first, treeOf(t, k, 4))
+	expect.Equal(t, "the signed tree", first, treeOf(t, k, 4))
 	storetest.Exec(t, db, "UPDATE audit_records SET nonce = NULL, pseudonym = NULL, kind = 'erased' WHERE seq = 3")
-	leaves := storetest.Must(k.Store.Leaves(t.Context(), 0, 1, 4, 10))(t)
+	leaves := expect.Value(k.Store.Leaves(t.Context(), 0, 1, 4, 10))(t)
 	storetest.Exec(t, db, "DELETE FROM audit_records WHERE seq = 1")
 	fill(t, db, 600)
-	storetest.NoError(t, k.SignHeads(t.Context()))
+	expect.NoError(t, k.SignHeads(t.Context()))
 	second := newestTree(t, k)
-	storetest.Expect(t, "leaves", second.Size, 604)
+	expect.Equal(t, "leaves", second.Size, 604)
 	read := reading(t.Context(), k.Store, 0)
 	for _, head := range []audit.TreeHead{first, second} {
 		for seq := int64(1); seq <= 4; seq++ {
-			proof := storetest.Must(audit.ProveInclusion(head, seq-1, read))(t)
-			storetest.NoError(t, audit.CheckInclusion(head, seq-1, leaves[seq-1], proof))
+			proof := expect.Value(audit.ProveInclusion(head, seq-1, read))(t)
+			expect.NoError(t, audit.CheckInclusion(head, seq-1, leaves[seq-1], proof))
 		}
 	}
-	proof := storetest.Must(audit.ProveConsistency(first.Size, second, read))(t)
-	storetest.NoError(t, audit.CheckConsistency(first, second, proof))
+	proof := expect.Value(audit.ProveConsistency(first.Size, second, read))(t)
+	expect.NoError(t, audit.CheckConsistency(first, second, proof))
 
 	// Level 0 is pruned up to the tile with the first record that is kept.
 	cut := audit.Anchor{Head: audit.Head{Seq: 600}, Before: time.Now()}
-	storetest.NoError(t, k.Store.PruneAudit(t.Context(), []audit.Anchor{cut}))
-	storetest.Expect(t, "tiles of level 0", storetest.Value[string](t, db,
+	expect.NoError(t, k.Store.PruneAudit(t.Context(), []audit.Anchor{cut}))
+	expect.Equal(t, "tiles of level 0", storetest.Value[string](t, db,
 		"SELECT string_agg(index::text, ' ') FROM audit_tiles WHERE level = 0 AND chain = 0"), "2")
-	storetest.Expect(t, "upper tiles", storetest.Value[int](t, db,
+	expect.Equal(t, "upper tiles", storetest.Value[int](t, db,
 		"SELECT count(*) FROM audit_tiles WHERE level > 0"), 1)
-	kept := storetest.Must(k.Store.Leaves(t.Context(), 0, 602, 602, 1))(t)
-	proof = storetest.Must(audit.ProveInclusion(second, 601, read))(t)
-	storetest.NoError(t, audit.CheckInclusion(second, 601, kept[0], proof))
-	storetest.WantFailure(t, storetest.ErrorOf(audit.ProveInclusion(second, 1, read)),
+	kept := expect.Value(k.Store.Leaves(t.Context(), 0, 602, 602, 1))(t)
+	proof = expect.Value(audit.ProveInclusion(second, 601, read))(t)
+	expect.NoError(t, audit.CheckInclusion(second, 601, kept[0], proof))
+	expect.Failure(t, expect.ErrorOf(audit.ProveInclusion(second, 1, read)),
 		"a pruned record can be proved without its tile")
 	fill(t, db, 300)
-	storetest.NoError(t, k.SignHeads(t.Context()))
-	storetest.Expect(t, "leaves after pruning", newestTree(t, k).Size, 904)
+	expect.NoError(t, k.SignHeads(t.Context()))
+	expect.Equal(t, "leaves after pruning", newestTree(t, k).Size, 904)
 }
 
 // The tree of a chain that was pruned before it had one begins with the first record that is kept.
 func TestTreeOfPrunedChain(t *testing.T) {
 	t.Parallel()
 	k, db := oldLog(t)
-	storetest.NoError(t, k.Prune(t.Context()))
+	expect.NoError(t, k.Prune(t.Context()))
 	storetest.Exec(t, db, "TRUNCATE audit_trees, audit_tiles, audit_checkpoints") // as before the migration
-	storetest.NoError(t, os.RemoveAll(string(k.Dir)))
+	expect.NoError(t, os.RemoveAll(string(k.Dir)))
 	k = another(t, k)
-	storetest.NoError(t, k.Prune(t.Context()))
-	storetest.NoError(t, k.SignHeads(t.Context()))
-	tree := storetest.Must(k.Store.Trees(t.Context()))(t)[0]
+	expect.NoError(t, k.Prune(t.Context()))
+	expect.NoError(t, k.SignHeads(t.Context()))
+	tree := expect.Value(k.Store.Trees(t.Context()))(t)[0]
 	if tree.First != 3 || tree.Size != 3 {
 		t.Errorf("the tree is %+v", tree)
 	}
@@ -155,21 +156,21 @@ func TestHostsExtendOneTree(t *testing.T) {
 	fill(t, db, growBatch)
 	hosts.Wait()
 	// This host had read the tree before the others extended it.
-	stale := storetest.Must(k.Store.Trees(t.Context()))(t)[0]
+	stale := expect.Value(k.Store.Trees(t.Context()))(t)[0]
 	fill(t, db, 1000)
-	storetest.NoError(t, another(t, k).SignHeads(t.Context()))
-	open := storetest.Must(k.open(t.Context(), storetest.Must(k.Store.Trees(t.Context()))(t)[0]))(t)
+	expect.NoError(t, another(t, k).SignHeads(t.Context()))
+	open := expect.Value(k.open(t.Context(), expect.Value(k.Store.Trees(t.Context()))(t)[0]))(t)
 	grown, err := k.extend(t.Context(), &stale, open, stale.Last()+10)
 	if grown || err != nil {
 		t.Errorf("a stale tree was extended: %v, %v", grown, err)
 	}
 	size := int64(4 + 4*growBatch + 1000)
-	storetest.NoError(t, k.SignHeads(t.Context()))
-	storetest.Expect(t, "the tree", newestTree(t, k), treeOf(t, k, size))
-	storetest.NoError(t, k.SignHeads(t.Context()))
-	files := storetest.Must(k.Dir.Files())(t)
+	expect.NoError(t, k.SignHeads(t.Context()))
+	expect.Equal(t, "the tree", newestTree(t, k), treeOf(t, k, size))
+	expect.NoError(t, k.SignHeads(t.Context()))
+	files := expect.Value(k.Dir.Files())(t)
 	signed := ReadCheckpoints(files, k.Signer.Public).Trees
-	storetest.Expect(t, "checkpoints of chains that did not move", len(signed), 2)
+	expect.Equal(t, "checkpoints of chains that did not move", len(signed), 2)
 }
 
 // What contradicts the tree is reported, and neither the tree nor signed history changes.
@@ -177,7 +178,7 @@ func TestContradictedTrees(t *testing.T) {
 	t.Parallel()
 	k, db := oldLog(t)
 	fill(t, db, 600)
-	storetest.NoError(t, k.SignHeads(t.Context()))
+	expect.NoError(t, k.SignHeads(t.Context()))
 	const state = "SELECT md5(string_agg(t::text, ' ' ORDER BY level, index)) FROM audit_tiles AS t"
 	tiles := storetest.Value[string](t, db, state)
 	for _, test := range []struct {
@@ -204,21 +205,21 @@ func TestContradictedTrees(t *testing.T) {
 		fill(t, db, 500)
 		storetest.Exec(t, db, test.damage)
 		signed := storetest.Value[int](t, db, "SELECT count(*) FROM audit_checkpoints")
-		storetest.WantErrorText(t, test.name, k.SignHeads(t.Context()), test.reason)
-		storetest.Expect(t, test.name+": checkpoints", storetest.Value[int](t, db,
+		expect.ErrorText(t, test.name, k.SignHeads(t.Context()), test.reason)
+		expect.Equal(t, test.name+": checkpoints", storetest.Value[int](t, db,
 			"SELECT count(*) FROM audit_checkpoints"), signed)
 		storetest.Exec(t, db, test.mend+`; DELETE FROM audit_records WHERE seq > 604; TRUNCATE audit_trees, audit_tiles;
 			DELETE FROM audit_heads; INSERT INTO audit_heads TABLE kept_heads; INSERT INTO audit_trees TABLE kept_trees;
 			INSERT INTO audit_tiles TABLE kept_tiles; DROP TABLE kept_heads, kept_trees, kept_tiles`)
-		storetest.NoError(t, k.SignHeads(t.Context()))
-		storetest.Expect(t, test.name+": tiles", storetest.Value[string](t, db, state), tiles)
+		expect.NoError(t, k.SignHeads(t.Context()))
+		expect.Equal(t, test.name+": tiles", storetest.Value[string](t, db, state), tiles)
 	}
 
 	// A tree that was built again from other records is not signed, by this host or by one that was just started.
 	storetest.Exec(t, db, `TRUNCATE audit_trees, audit_tiles;
 		UPDATE audit_records SET leaf = sha256('x') WHERE seq = 300`)
 	for _, host := range []*Keeper{k, another(t, k), {Store: k.Store, Signer: k.Signer, Logger: k.Logger, Dir: k.Dir}} {
-		storetest.WantErrorText(t, "signing a rewritten history", host.SignHeads(t.Context()),
+		expect.ErrorText(t, "signing a rewritten history", host.SignHeads(t.Context()),
 			"contradicts the signed checkpoint of 604 leaves")
 	}
 }
@@ -227,11 +228,11 @@ func TestContradictedTrees(t *testing.T) {
 func TestVerifyTree(t *testing.T) {
 	t.Parallel()
 	k, db := oldLog(t)
-	storetest.NoError(t, k.SignHeads(t.Context()))
-	files := storetest.Must(k.Dir.Files())(t)
+	expect.NoError(t, k.SignHeads(t.Context()))
+	files := expect.Value(k.Dir.Files())(t)
 	outside := ReadCheckpoints(files, k.Signer.Public)
-	forged := storetest.Must(k.Signer.SignTree(audit.TreeHead{Size: 3, Root: audit.EmptyRoot}))(t)
-	later := storetest.Must(k.Signer.SignTree(audit.TreeHead{Size: 9, Root: audit.EmptyRoot}))(t)
+	forged := expect.Value(k.Signer.SignTree(audit.TreeHead{Size: 3, Root: audit.EmptyRoot}))(t)
+	later := expect.Value(k.Signer.SignTree(audit.TreeHead{Size: 9, Root: audit.EmptyRoot}))(t)
 	for _, test := range []struct{ name, damage, reason string }{
 		{"nothing", "", ""},
 		{"a tile altered", "UPDATE audit_tiles SET hashes = set_byte(hashes, 40, get_byte(hashes, 40) # 1)",
@@ -258,13 +259,13 @@ func TestVerifyTree(t *testing.T) {
 			"CREATE TABLE kept_tiles AS TABLE audit_tiles",
 			"CREATE TABLE kept_checkpoints AS TABLE audit_checkpoints", test.damage)
 		reports, broken, err := Verify(t.Context(), k.Store, k.Signer.Public, trust, outside)
-		storetest.NoError(t, err)
+		expect.NoError(t, err)
 		if test.reason == "" {
 			if broken != nil || reports[0].Checkpoints != 1 {
 				t.Errorf("%s: %v, %+v", test.name, broken, reports)
 			}
 		} else {
-			storetest.WantErrorText(t, test.name, broken, test.reason)
+			expect.ErrorText(t, test.name, broken, test.reason)
 		}
 		storetest.Exec(t, db, `TRUNCATE audit_trees, audit_tiles, audit_checkpoints;
 			INSERT INTO audit_trees TABLE kept_trees; INSERT INTO audit_tiles TABLE kept_tiles;
@@ -273,26 +274,26 @@ func TestVerifyTree(t *testing.T) {
 	// Without any checkpoint, nothing would show that all was rewritten.
 	storetest.Exec(t, db, "TRUNCATE audit_checkpoints")
 	reports, _, err := Verify(t.Context(), k.Store, k.Signer.Public, trust, nil)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	since := time.Date(2021, 1, 20, 12, 0, 0, 0, time.UTC)
-	storetest.WantErrorText(t, "a chain without checkpoints", reports[0].Unsigned(since.Add(unsignedFor)),
+	expect.ErrorText(t, "a chain without checkpoints", reports[0].Unsigned(since.Add(unsignedFor)),
 		"no signed checkpoint covers this record")
-	storetest.NoError(t, reports[0].Unsigned(since.Add(unsignedFor-time.Second)))
+	expect.NoError(t, reports[0].Unsigned(since.Add(unsignedFor-time.Second)))
 }
 
 // Damaged and lost files are repaired from the database, and meanwhile stop neither verification nor pruning.
 func TestDamagedCheckpointFiles(t *testing.T) {
 	t.Parallel()
 	k, _ := oldLog(t)
-	storetest.NoError(t, k.SignHeads(t.Context()))
-	name := storetest.Must(k.Dir.Files())(t)[0]
-	text := storetest.Must(os.ReadFile(name))(t)
+	expect.NoError(t, k.SignHeads(t.Context()))
+	name := expect.Value(k.Dir.Files())(t)[0]
+	text := expect.Value(os.ReadFile(name))(t)
 	notes := audit.SplitCheckpoints(string(text))
-	text = []byte(notes[1] + "\n" + notes[0] + "\n")                     // that of chain 0 last
-	storetest.NoError(t, os.WriteFile(name, text[:len(text)-20], 0o600)) // the host died while writing
-	storetest.NoError(t, k.Prune(t.Context()))
-	storetest.NoError(t, k.SignHeads(t.Context()))
-	files := storetest.Must(k.Dir.Files())(t)
+	text = []byte(notes[1] + "\n" + notes[0] + "\n")                  // that of chain 0 last
+	expect.NoError(t, os.WriteFile(name, text[:len(text)-20], 0o600)) // the host died while writing
+	expect.NoError(t, k.Prune(t.Context()))
+	expect.NoError(t, k.SignHeads(t.Context()))
+	files := expect.Value(k.Dir.Files())(t)
 	c := ReadCheckpoints(files, k.Signer.Public)
 	if len(c.Damaged) != 1 || !strings.Contains(c.Damaged[0], "1 entries are not checkpoints") || len(c.Trees) != 2 ||
 		len(c.Heads) != 1 {
@@ -302,15 +303,15 @@ func TestDamagedCheckpointFiles(t *testing.T) {
 	if broken != nil || err != nil || reports[0].Checkpoints != 3 {
 		t.Errorf("%+v, %v, %v", reports, broken, err)
 	}
-	storetest.NoError(t, k.Tidy(t.Context()))
-	c = ReadCheckpoints(storetest.Must(k.Dir.Files())(t), k.Signer.Public)
+	expect.NoError(t, k.Tidy(t.Context()))
+	c = ReadCheckpoints(expect.Value(k.Dir.Files())(t), k.Signer.Public)
 	if len(c.Damaged) != 0 || len(c.Trees) != 3 || len(c.Heads) != 1 {
 		t.Errorf("repaired %+v", c)
 	}
-	storetest.NoError(t, os.RemoveAll(string(k.Dir)))
-	storetest.NoError(t, k.Tidy(t.Context()))
-	storetest.NoError(t, k.Tidy(t.Context())) // nothing is missing
-	c = ReadCheckpoints(storetest.Must(k.Dir.Files())(t), k.Signer.Public)
+	expect.NoError(t, os.RemoveAll(string(k.Dir)))
+	expect.NoError(t, k.Tidy(t.Context()))
+	expect.NoError(t, k.Tidy(t.Context())) // nothing is missing
+	c = ReadCheckpoints(expect.Value(k.Dir.Files())(t), k.Signer.Public)
 	if len(c.Damaged) != 0 || len(c.Trees) != 3 {
 		t.Errorf("restored from the database %+v", c)
 	}
@@ -325,15 +326,15 @@ func TestCheckpointFilesAreThinned(t *testing.T) {
 	signer := NewSigner(storetest.Ring.SignSeed)
 	dir := CheckpointDir(t.TempDir())
 	tree := func(chain int, size int64) string {
-		return storetest.Must(signer.SignTree(audit.TreeHead{Chain: chain, Size: size}))(t)
+		return expect.Value(signer.SignTree(audit.TreeHead{Chain: chain, Size: size}))(t)
 	}
-	anchor := storetest.Must(signer.Anchor(audit.Anchor{Head: audit.Head{Seq: 1}, Before: time.Now()}))(t)
+	anchor := expect.Value(signer.Anchor(audit.Anchor{Head: audit.Head{Seq: 1}, Before: time.Now()}))(t)
 	for hour, texts := range map[string][]string{
 		"2026-05-01T09": {tree(0, 1), anchor, tree(0, 2), tree(1, 5)},
 		"2026-05-01T10": {tree(0, 3), tree(0, 4)},
 		"2026-05-02T09": {tree(0, 5), tree(0, 6)},
 	} {
-		storetest.NoError(t, dir.append(hour+".txt", texts))
+		expect.NoError(t, dir.append(hour+".txt", texts))
 	}
 	now := time.Date(2026, 5, 2, 11, 0, 0, 0, time.UTC)
 	for range 2 {
@@ -342,14 +343,14 @@ func TestCheckpointFilesAreThinned(t *testing.T) {
 			t.Errorf("%v, %v", repaired, err)
 		}
 	}
-	files := storetest.Must(dir.Files())(t)
+	files := expect.Value(dir.Files())(t)
 	for i := range files {
 		files[i] = filepath.Base(files[i])
 	}
 	if !slices.Equal(files, []string{"2026-05-01.txt", "2026-05-02T09.txt"}) {
 		t.Errorf("files %v", files)
 	}
-	c := ReadCheckpoints(storetest.Must(dir.Files())(t), signer.Public)
+	c := ReadCheckpoints(expect.Value(dir.Files())(t), signer.Public)
 	var sizes []int64
 	for _, head := range c.Trees {
 		sizes = append(sizes, head.Size)
@@ -367,7 +368,7 @@ func TestRunSigns(t *testing.T) {
 	for _, n := range []int{0, 1, 2*growBatch + 1} {
 		fill(t, db, n)
 		want := storetest.Value[int64](t, db, "SELECT seq FROM audit_heads WHERE chain = 0")
-		storetest.Until(t, "the checkpoint of all records", func() bool { return k.Status().Signed[0].Seq == want })
+		expect.Until(t, "the checkpoint of all records", func() bool { return k.Status().Signed[0].Seq == want })
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/expect"
 	"assay/registry/release"
 )
 
@@ -43,8 +44,8 @@ func TestVerifyRecordsOutsideTheChain(t *testing.T) {
 			k, db := oldLog(t)
 			storetest.Exec(t, db, test.tamper)
 			reports, broken, err := Verify(t.Context(), k.Store, k.Signer.Public, trust, nil)
-			storetest.NoError(t, err)
-			storetest.WantErrorText(t, "the log", broken, test.reason)
+			expect.NoError(t, err)
+			expect.ErrorText(t, "the log", broken, test.reason)
 			if n := len(reports); reports[n-1].OK {
 				t.Errorf("reports %+v", reports)
 			}
@@ -70,15 +71,15 @@ func activate(
 	t *testing.T, s *store.Store, before activation.Activation, l registry.LineupDocument,
 ) activation.Activation {
 	t.Helper()
-	text := storetest.Must(l.Canonical())(t)
-	revision := storetest.Must(s.StoreLineup(t.Context(), text, registry.OriginOperator))(t)
+	text := expect.Value(l.Canonical())(t)
+	revision := expect.Value(s.StoreLineup(t.Context(), text, registry.OriginOperator))(t)
 	a := activation.Activation{Number: before.Number + 1, Author: "ana@test", At: time.Now(),
 		Lineup: activation.Lineup{Revision: revision, Hash: registry.LineupHash(text)}}
 	if before.Number > 0 {
 		a.Previous = before.Hash()
 	}
-	signed := storetest.Must(trust.Open(storetest.Must(activation.Sign(a, operator))(t)))(t)
-	storetest.NoError(t, s.Activate(t.Context(), signed))
+	signed := expect.Value(trust.Open(expect.Value(activation.Sign(a, operator))(t)))(t)
+	expect.NoError(t, s.Activate(t.Context(), signed))
 	return a
 }
 
@@ -94,7 +95,7 @@ func lineupOf(bias float64) registry.LineupDocument {
 func TestVerifyAlteredLineup(t *testing.T) {
 	t.Parallel()
 	k, db := oldLog(t)
-	k.Store = storetest.Close(t, storetest.Must(store.Open(t.Context(), store.Config{ // with the real time
+	k.Store = storetest.Close(t, expect.Value(store.Open(t.Context(), store.Config{ // with the real time
 		URL: db.Config().ConnString(), Keys: storetest.Ring, Logger: storetest.Discard()}))(t))
 	first := activate(t, k.Store, activation.Activation{}, lineupOf(math.Copysign(0, -1)))
 	activate(t, k.Store, first, lineupOf(0.5))
@@ -123,9 +124,9 @@ func TestVerifyAlteredLineup(t *testing.T) {
 	} {
 		storetest.Exec(t, db, test.tamper)
 		reports, broken, err := Verify(t.Context(), k.Store, k.Signer.Public, trust, nil)
-		storetest.NoError(t, err)
-		storetest.WantOutcome(t, test.tamper, broken, test.reason)
-		storetest.Expect(t, "valid after "+test.tamper, reports[0].OK, test.reason == "")
+		expect.NoError(t, err)
+		expect.Outcome(t, test.tamper, broken, test.reason)
+		expect.Equal(t, "valid after "+test.tamper, reports[0].OK, test.reason == "")
 		storetest.Exec(t, db, `DELETE FROM lineup_activations; DELETE FROM lineup_revisions;
 			DELETE FROM revisions_in_force;
 			INSERT INTO lineup_revisions OVERRIDING SYSTEM VALUE TABLE kept_lineup_revisions;
@@ -180,17 +181,17 @@ func TestUnsignedRecords(t *testing.T) {
 // Each note about a plugin must be of its kind, about this plugin, and signed by a key that may sign it.
 func TestVerifyPluginNotes(t *testing.T) {
 	t.Parallel()
-	host := storetest.Must(activation.NewKey("host", bytes.Repeat([]byte{1}, 32)))(t)
-	trust := storetest.Must(activation.ParseTrust("operator " + operator.Verifier + "\nhost " + host.Verifier))(t)
+	host := expect.Value(activation.NewKey("host", bytes.Repeat([]byte{1}, 32)))(t)
+	trust := expect.Value(activation.ParseTrust("operator " + operator.Verifier + "\nhost " + host.Verifier))(t)
 	one := registry.PublishedPlugin{Name: "one", Version: "1.0.0", Digest: registry.Digest{1}}
 	two := registry.PublishedPlugin{Name: "two", Version: "1.0.0", Digest: registry.Digest{2}}
 	signature := func(key activation.Key, p registry.PublishedPlugin) string {
 		r := release.Release{Name: p.Name, Version: p.Version, Digest: p.Digest}
-		return storetest.Must(release.Sign(r, key))(t)
+		return expect.Value(release.Sign(r, key))(t)
 	}
 	passport := func(key activation.Key, p registry.PublishedPlugin) string {
 		text := fmt.Sprintf("%s{%q:%q}\n", registry.PassportHeader, "digest", p.Digest)
-		return string(storetest.Must(note.Sign(&note.Note{Text: text}, key))(t))
+		return string(expect.Value(note.Sign(&note.Note{Text: text}, key))(t))
 	}
 	for name, test := range map[string]struct {
 		kind registry.NoteKind
@@ -208,6 +209,6 @@ func TestVerifyPluginNotes(t *testing.T) {
 		"an unknown kind":         {"other", passport(operator, one), "no such kind"},
 	} {
 		err := verifyNote(trust, []registry.PublishedPlugin{one}, one.Digest, test.kind, test.note)
-		storetest.WantOutcome(t, name, err, test.want)
+		expect.Outcome(t, name, err, test.want)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"assay/host/access/admission"
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // gated gives a fixture a gate.
@@ -93,7 +93,7 @@ func TestLateCheckIsRefused(t *testing.T) {
 	f.Deadline = time.Millisecond
 	f.swap(1, f.member("only"))
 	occupied, release := make(chan struct{}), make(chan struct{})
-	v := storetest.Must(gate.Enter("another", 1))(t)
+	v := expect.Value(gate.Enter("another", 1))(t)
 	var done sync.WaitGroup
 	done.Go(func() { _ = v.Judge(context.Background(), func() { close(occupied); <-release }) })
 	<-occupied
@@ -119,13 +119,13 @@ func TestGateRefuses(t *testing.T) {
 	f := newFixture(t)
 	f.Gate = admission.NewGate(admission.Config{Processors: 1, Target: time.Millisecond, BatchTarget: time.Millisecond})
 	f.swap(1, f.member("only"))
-	v := storetest.Must(f.Gate.Enter("another", 1))(t)
+	v := expect.Value(f.Gate.Enter("another", 1))(t)
 	defer v.Close()
-	storetest.WantError(t, "a check", storetest.ErrorOf(f.check(aDomain)), admission.ErrBusy)
+	expect.Error(t, "a check", expect.ErrorOf(f.check(aDomain)), admission.ErrBusy)
 	if _, err := f.CheckBatch(t.Context(), f.caller, batchOf(2), nil); !errors.Is(err, admission.ErrBusy) {
 		t.Errorf("a batch: %v", err)
 	}
-	storetest.Expect(t, "a refused check ran layers or was recorded", len(f.ran)+len(f.records), 0)
+	expect.Equal(t, "a refused check ran layers or was recorded", len(f.ran)+len(f.records), 0)
 }
 
 // A spent quota is remembered for a second, so that it costs no lookups and layers. Whatever could change the ledger's
@@ -178,7 +178,7 @@ func TestSpentQuotaIsRemembered(t *testing.T) {
 			if !errors.As(err, &quota) || test.layers == 0 && quota.Needed != max(1, test.batch) {
 				t.Errorf("%v: %+v", err, quota)
 			}
-			storetest.Expect(t, "layers ran", len(f.ran)-before, test.layers)
+			expect.Equal(t, "layers ran", len(f.ran)-before, test.layers)
 		})
 	}
 }
@@ -208,5 +208,5 @@ func TestSpentQuotaHidesNoErrors(t *testing.T) {
 	if err != nil || answers[0].Err == nil {
 		t.Errorf("a batch without valid checks: %v, %v", answers, err)
 	}
-	storetest.Expect(t, "layers ran", len(f.ran), 1)
+	expect.Equal(t, "layers ran", len(f.ran), 1)
 }

@@ -9,7 +9,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 func TestCheckBatch(t *testing.T) {
@@ -24,7 +24,7 @@ func TestCheckBatch(t *testing.T) {
 		{Fields: []check.Field{field(entity.IBAN, "DE89370400440532013000"), field(entity.Email, "jane@example.org")}},
 		{Fields: []check.Field{field(entity.Domain, "example.com")}, Country: "Atlantis"},
 	}
-	answers := storetest.Must(f.CheckBatch(t.Context(), f.caller, items, nil))(t)
+	answers := expect.Value(f.CheckBatch(t.Context(), f.caller, items, nil))(t)
 	var got []string
 	for _, a := range answers {
 		if a.Err != nil {
@@ -44,7 +44,7 @@ func TestCheckBatch(t *testing.T) {
 	if len(f.records) != 2 || len(f.records[1].Linked) != 1 || f.records[0].Decision != answers[0].Decision {
 		t.Errorf("recorded: %+v", f.records)
 	}
-	storetest.Expect(t, "CheckDone was called for", len(f.done), 2)
+	expect.Equal(t, "CheckDone was called for", len(f.done), 2)
 }
 
 func TestCheckBatchIsAllOrNothing(t *testing.T) {
@@ -62,7 +62,7 @@ func TestCheckBatchIsAllOrNothing(t *testing.T) {
 			if !errors.Is(err, refuse) || answers != nil {
 				t.Errorf("got %v and %v", answers, err)
 			}
-			storetest.Expect(t, "records appended", len(f.records), 2)
+			expect.Equal(t, "records appended", len(f.records), 2)
 		})
 	}
 }
@@ -99,7 +99,7 @@ func TestCheckBatchLooksUpConcurrently(t *testing.T) {
 	m := f.member("reader")
 	m.Facts = []string{"dns.a"}
 	f.swap(1, m)
-	answers := storetest.Must(f.CheckBatch(t.Context(), f.caller, batchOf(check.MaxBatch), nil))(t)
+	answers := expect.Value(f.CheckBatch(t.Context(), f.caller, batchOf(check.MaxBatch), nil))(t)
 	for i, a := range answers {
 		if want := fmt.Sprintf("n%d.example.com", i); a.Decision.Query != want {
 			t.Fatalf("answer %d is for %s", i, a.Decision.Query)

@@ -12,12 +12,12 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 func same(t *testing.T, want, got any) {
 	t.Helper()
-	storetest.NoDiff(t, "difference", want, got)
+	expect.NoDiff(t, "difference", want, got)
 }
 
 // layerFunc is a function that acts as a layer.
@@ -117,7 +117,7 @@ func (f *fixture) check(fields ...check.Field) (*check.Decision, error) {
 
 func (f *fixture) mustCheck(t *testing.T, fields ...check.Field) *check.Decision {
 	t.Helper()
-	d := storetest.Must(f.check(fields...))(t)
+	d := expect.Value(f.check(fields...))(t)
 	return d
 }
 
@@ -264,7 +264,7 @@ func TestErrorTextsForClients(t *testing.T) {
 	same(t, "the monthly quota of 150 checks is used up; it resets on 2026-02-01", quota.Error())
 	failure := &check.Failure{Reason: check.Trap, Rule: "the layer crashed", Err: context.Canceled}
 	same(t, "trap: the layer crashed", failure.Error())
-	storetest.Expect(t, "the failure shows its cause", errors.Is(failure, context.Canceled), true)
+	expect.Equal(t, "the failure shows its cause", errors.Is(failure, context.Canceled), true)
 }
 
 func TestNoLineup(t *testing.T) {
@@ -275,7 +275,7 @@ func TestNoLineup(t *testing.T) {
 	if !errors.As(err, &internal) || !errors.Is(err, check.ErrNoLineup) || !strings.HasPrefix(internal.Ref, "chk_") {
 		t.Errorf("got %v, want an InternalError wrapping ErrNoLineup", err)
 	}
-	storetest.Expect(t, "a check without a decision was recorded", len(f.records), 0)
+	expect.Equal(t, "a check without a decision was recorded", len(f.records), 0)
 }
 
 func TestCheckKeepsItsLineupThroughASwap(t *testing.T) {
@@ -286,13 +286,13 @@ func TestCheckKeepsItsLineupThroughASwap(t *testing.T) {
 		drained = f.swap(2, f.member("next"))
 		return check.Result{Score: 10}, nil
 	}), f.memberFunc("last", func(context.Context, check.Input) (check.Result, error) {
-		storetest.Expect(t, "the lineup drained during a check", closed(drained), false)
+		expect.Equal(t, "the lineup drained during a check", closed(drained), false)
 		return check.Result{Score: 20}, nil
 	}))
 	d := f.mustCheck(t, aDomain)
 	same(t, []string{"swapper", "last"}, f.ran)
-	storetest.Expect(t, "decided by revision", d.Revision, 1)
-	storetest.Expect(t, "drained after the check", closed(drained), true)
+	expect.Equal(t, "decided by revision", d.Revision, 1)
+	expect.Equal(t, "drained after the check", closed(drained), true)
 	if d = f.mustCheck(t, aDomain); d.Revision != 2 || f.ran[2] != "next" {
 		t.Errorf("the next check ran %v under revision %d", f.ran[2:], d.Revision)
 	}
@@ -355,7 +355,7 @@ func TestDecision(t *testing.T) {
 		}
 		d.Layers[i].Micros = 0
 	}
-	storetest.Expect(t, "the time is in", d.At.Location(), time.UTC)
+	expect.Equal(t, "the time is in", d.At.Location(), time.UTC)
 	ref := d.Ref
 	if d.Terms == nil || len(d.Terms.Layers) != len(d.Layers) || d.Terms.Layers[0].Name != "heavy" {
 		t.Errorf("terms %+v of %d layers", d.Terms, len(d.Layers))
@@ -488,7 +488,7 @@ func TestExplainRecordsNothing(t *testing.T) {
 	if err != nil || d.Type != entity.Phone || d.Revision != 4 || d.Score != 62 {
 		t.Errorf("explained as %+v, %v", d, err)
 	}
-	storetest.Expect(t, "an explanation was recorded", len(f.records)+len(f.done), 0)
+	expect.Equal(t, "an explanation was recorded", len(f.records)+len(f.done), 0)
 	if _, err := f.Explain(context.Background(), field(entity.Phone, " "), ""); !errors.As(err,
 		new(check.NoFieldError)) {
 		t.Errorf("blank: %v", err)
@@ -534,6 +534,6 @@ func TestReferencesAreUniqueAndSortByTime(t *testing.T) {
 			seen[ref], before = true, ulid[:timeChars]
 			<-time.After(time.Millisecond / 10)
 		}
-		storetest.Expect(t, "references", len(seen), count)
+		expect.Equal(t, "references", len(seen), count)
 	})
 }

@@ -7,7 +7,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 func TestEventMatchesTheContract(t *testing.T) {
@@ -46,7 +46,7 @@ func TestEventMatchesTheContract(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			event, body, err := c.decision.Event()
-			storetest.NoError(t, err)
+			expect.NoError(t, err)
 			same(t, c.event, event)
 			same(t, c.body, string(body))
 		})
@@ -58,7 +58,7 @@ func TestEventEchoesTheQuery(t *testing.T) {
 	for _, query := range []string{`"quoted"`, "пример.рф", "<script>", "a\u2028b", `back\slash`} {
 		d := check.Decision{Fused: check.Fused{Verdict: check.Block}, Query: query}
 		_, body, err := d.Event()
-		storetest.NoError(t, err)
+		expect.NoError(t, err)
 		var got struct{ Data struct{ Query string } }
 		if err := json.Unmarshal(body, &got); err != nil || got.Data.Query != query {
 			t.Errorf("%q is encoded as %q, %v", query, got.Data.Query, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"assay/host/check"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 var bands = check.Bands{Review: 40, Block: 70}
@@ -67,7 +67,7 @@ func TestBandsBeginAtTheirScores(t *testing.T) {
 			t.Parallel()
 			want := check.Fused{Score: c.score, Lowest: c.score, Highest: c.score, Verdict: c.verdict,
 				Signals: []check.Signal{}}
-			storetest.NoDiff(t, "as the bias", want, check.Fuse(logOdds(c.p), bands, nil))
+			expect.NoDiff(t, "as the bias", want, check.Fuse(logOdds(c.p), bands, nil))
 			// The same log-odds from a layer instead.
 			got := check.Fuse(-20, bands, []check.Outcome{scored("a", 20+logOdds(c.p), 100)})
 			if got.Score != c.score || got.Verdict != c.verdict {
@@ -265,7 +265,7 @@ func TestDominantThreat(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			storetest.Expect(t, "threat", check.Fuse(logOdds(.20), bands, c.outcomes).Threat, c.want)
+			expect.Equal(t, "threat", check.Fuse(logOdds(.20), bands, c.outcomes).Threat, c.want)
 		})
 	}
 }

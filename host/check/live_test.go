@@ -9,7 +9,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 func closed(c <-chan struct{}) bool {
@@ -36,13 +36,13 @@ func TestLiveDrains(t *testing.T) {
 			}
 			drained := live.Swap(check.NewLineup(2, nil, bands, nil))
 			for _, h := range held {
-				storetest.Expect(t, "drained too early", closed(drained), false)
-				storetest.Expect(t, "revision that is held", h.Revision, 1)
+				expect.Equal(t, "drained too early", closed(drained), false)
+				expect.Equal(t, "revision that is held", h.Revision, 1)
 				h.Release()
 			}
-			storetest.Expect(t, "drained after the last holder released it", closed(drained), true)
+			expect.Equal(t, "drained after the last holder released it", closed(drained), true)
 			next := live.Acquire()
-			storetest.Expect(t, "revision", next.Revision, 2)
+			expect.Equal(t, "revision", next.Revision, 2)
 			next.Release()
 		})
 	}
@@ -63,9 +63,9 @@ func TestLiveWithoutLineup(t *testing.T) {
 	if live.Acquire() != nil {
 		t.Error("acquired a lineup after the last was swapped out")
 	}
-	storetest.Expect(t, "drained while a holder was left", closed(drained), false)
+	expect.Equal(t, "drained while a holder was left", closed(drained), false)
 	held.Release()
-	storetest.Expect(t, "drained after the last holder released it", closed(drained), true)
+	expect.Equal(t, "drained after the last holder released it", closed(drained), true)
 }
 
 func TestLiveSwapsALineupForItself(t *testing.T) {
@@ -77,9 +77,9 @@ func TestLiveSwapsALineupForItself(t *testing.T) {
 	drained := live.Swap(l) // such as a rollback to the current revision
 	again := live.Acquire()
 	again.Release()
-	storetest.Expect(t, "a holder of the second period was counted for the first", closed(drained), false)
+	expect.Equal(t, "a holder of the second period was counted for the first", closed(drained), false)
 	held.Release()
-	storetest.Expect(t, "the first period drains", closed(drained), true)
+	expect.Equal(t, "the first period drains", closed(drained), true)
 }
 
 func TestLiveUnderConcurrentSwaps(t *testing.T) {
@@ -160,6 +160,6 @@ func TestLineupRunsTheLayersOfTheEntityType(t *testing.T) {
 			got[i] = o.Layer
 		}
 		same(t, want, got)
-		storetest.Expect(t, "revision", d.Revision, 5)
+		expect.Equal(t, "revision", d.Revision, 5)
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // rendering returns a request whose answer lists queries and errors.
@@ -38,7 +38,7 @@ func TestOnce(t *testing.T) {
 	}
 	batch := func(items ...check.Item) func(*fixture, *check.Once) error {
 		return func(f *fixture, once *check.Once) error {
-			return storetest.ErrorOf(f.CheckBatch(t.Context(), f.caller, items, once))
+			return expect.ErrorOf(f.CheckBatch(t.Context(), f.caller, items, once))
 		}
 	}
 	for name, test := range map[string]struct {
@@ -64,11 +64,11 @@ func TestOnce(t *testing.T) {
 				ledger.refuse = func() { f.swap(8, f.member("only")) }
 			}
 			f.Ledger = ledger
-			storetest.NoError(t, test.send(f, once))
+			expect.NoError(t, test.send(f, once))
 			if string(once.Answer) != test.want || ledger.answer != test.want {
 				t.Errorf("the answer is %q and the ledger saw %q, want %q", once.Answer, ledger.answer, test.want)
 			}
-			storetest.Expect(t, "records", len(f.records), test.records)
+			expect.Equal(t, "records", len(f.records), test.records)
 			for _, r := range f.records {
 				if r.Once != once {
 					t.Errorf("a record lacks the request: %+v", r)
@@ -112,5 +112,5 @@ func TestAnsweredRequest(t *testing.T) {
 			}
 		}
 	}
-	storetest.Expect(t, "decisions observed", len(f.done), 0)
+	expect.Equal(t, "decisions observed", len(f.done), 0)
 }

@@ -8,7 +8,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // fixedOverrides finds the same override for each check, and remembers the accounts.
@@ -94,7 +94,7 @@ func TestWhoUsesOverrides(t *testing.T) {
 	f.Live.Swap(check.NewLineup(1, eachType(0), bands, []check.Member{f.member("a")}))
 	overrides := &fixedOverrides{found: &check.Override{ID: "ovr_1", Verdict: check.Block}}
 	f.Overrides = overrides
-	e := storetest.Must(entity.Parse(entity.Domain, "example.com", ""))(t)
+	e := expect.Value(entity.Parse(entity.Domain, "example.com", ""))(t)
 	d, err := f.Rescore(t.Context(), "acct_1", e)
 	if err != nil || d.Override != nil || d.Verdict != check.Review || len(overrides.accounts) != 0 {
 		t.Errorf("scored for feedback as %+v, %v", d, err)

@@ -12,7 +12,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // wantedFacts is a Collector that notes what is wanted of it, and knows every fact.
@@ -57,7 +57,7 @@ func (r *shadowRuns) wantLeftOut(t *testing.T, want int) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	storetest.Expect(t, "checks left out", r.left, want)
+	expect.Equal(t, "checks left out", r.left, want)
 }
 
 // shadowFixture has a live layer and a shadow layer that blocks, each with a fact of its own.
@@ -111,7 +111,7 @@ func TestShadowOfABatch(t *testing.T) {
 		for range collector.asked {
 		}
 	}()
-	storetest.Must(f.CheckBatch(t.Context(), f.caller, batchOf(2), nil))(t)
+	expect.Value(f.CheckBatch(t.Context(), f.caller, batchOf(2), nil))(t)
 	for range 2 {
 		<-runs.ran
 	}
@@ -135,7 +135,7 @@ func TestShadowLeavesOut(t *testing.T) {
 		return ctx.Err()
 	}
 	drained := f.swap(2)
-	storetest.Expect(t, "the lineup drained before the shadow layers ran", closed(drained), false)
+	expect.Equal(t, "the lineup drained before the shadow layers ran", closed(drained), false)
 	f.Shadow.Collector = nil
 	f.Shadow.Run(ctx)
 	<-drained
@@ -319,7 +319,7 @@ func TestCanary(t *testing.T) {
 	if taken < accounts*3/100 || taken > accounts*7/100 {
 		t.Errorf("the canary takes %d of %d accounts, want about 5%%", taken, accounts)
 	}
-	storetest.Expect(t, "the canary scores for nobody's account", base.For(""), base)
+	expect.Equal(t, "the canary scores for nobody's account", base.For(""), base)
 	if d, err := f.Explain(t.Context(), aDomain, ""); err != nil || d.Revision != 1 {
 		t.Errorf("explained by %+v, %v", d, err)
 	}

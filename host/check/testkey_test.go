@@ -9,7 +9,7 @@ import (
 	"assay/host/access/apikey"
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // newTestKey returns a fixture whose caller has a test key. It has no lineup, which nothing may need.
@@ -46,7 +46,7 @@ func TestTestValues(t *testing.T) {
 					t.Errorf("error %v, want an *UnavailableError", err)
 				}
 			default:
-				storetest.NoError(t, err)
+				expect.NoError(t, err)
 				if string(d.Verdict) != v.Answer || bands.Verdict(d.Score) != d.Verdict || len(d.Signals) != 1 ||
 					(d.Threat == "") != (d.Verdict == check.Allow) || d.Type != v.Type || d.Query != " "+value+" " ||
 					!strings.HasPrefix(d.Ref, "test_") || len(d.Ref) != len("test_")+26 {
@@ -103,7 +103,7 @@ func TestBatchWithTestKey(t *testing.T) {
 	answers, err := f.CheckBatch(t.Context(), f.caller, []check.Item{
 		item(entity.Domain, "block.test"), {Err: unreadable},
 		item(entity.Domain, "example.com"), item(entity.Email, "jo@allow.test")}, nil)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	var invalid *entity.InvalidError
 	if answers[0].Decision.Verdict != check.Block || answers[1].Err != unreadable || //nolint:errorlint // the same
 		!errors.As(answers[2].Err, &invalid) || answers[3].Decision.Verdict != check.Allow {

@@ -9,7 +9,7 @@ import (
 
 	"assay/host/audit"
 	"assay/host/auditlog"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 	"assay/sdk/receipt"
 )
 
@@ -21,15 +21,15 @@ func TestOldReceiptAfterRotation(t *testing.T) {
 	nonce := make([]byte, audit.NonceBytes)
 	leaf := audit.Leaf(nonce, record)
 	r := &receipt.Receipt{Format: receipt.Format, Record: receipt.NewRecord(nonce, record),
-		Promise: storetest.Must(signer.SignPromise(audit.Promise{Leaf: leaf, Until: time.Unix(1, 0)}))(t)}
+		Promise: expect.Value(signer.SignPromise(audit.Promise{Leaf: leaf, Until: time.Unix(1, 0)}))(t)}
 	known := audit.NewSigner(audit.KeyName, bytes.Repeat([]byte{1}, 32)).Public
-	_ = storetest.Must(signer.Introduce(signer.Hold(bytes.Repeat([]byte{2}, 32)), audit.Checkpoints|audit.Records,
+	_ = expect.Value(signer.Introduce(signer.Hold(bytes.Repeat([]byte{2}, 32)), audit.Checkpoints|audit.Records,
 		time.Now().Add(-time.Hour)))(t)
 	tree := &audit.Tree{}
 	tree.Append(leaf)
 	files := map[string]string{"/audit/0/keys": auditlog.Keys(signer.Public, audit.TreeHead{}),
 		"/audit/0/tile/0/000.p/1": string(leaf[:]),
-		"/audit/0/checkpoint":     storetest.Must(signer.SignTree(tree.Head(0)))(t)}
+		"/audit/0/checkpoint":     expect.Value(signer.SignTree(tree.Head(0)))(t)}
 	log := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		_, _ = w.Write([]byte(files[request.URL.Path]))
 	}))
@@ -39,7 +39,7 @@ func TestOldReceiptAfterRotation(t *testing.T) {
 		t.Errorf("%+v, %v", result, err)
 	}
 	thief := audit.NewSigner(audit.KeyName, bytes.Repeat([]byte{1}, 32)) // introduces another key
-	_ = storetest.Must(thief.Introduce(thief.Hold(bytes.Repeat([]byte{3}, 32)), audit.Checkpoints, time.Now()))(t)
+	_ = expect.Value(thief.Introduce(thief.Hold(bytes.Repeat([]byte{3}, 32)), audit.Checkpoints, time.Now()))(t)
 	_, err = compareReceipt(t.Context(), r, thief.Public, 0, log.URL)
-	storetest.WantErrorText(t, "a log with other keys than those kept", err, "two statements about key 2")
+	expect.ErrorText(t, "a log with other keys than those kept", err, "two statements about key 2")
 }

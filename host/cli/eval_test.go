@@ -15,8 +15,8 @@ import (
 	"assay/host/hosttest"
 	"assay/host/measure/eval"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // TestEval measures the active lineup on a small file.
@@ -203,7 +203,7 @@ func TestLabelledFalsePositives(t *testing.T) {
 func TestUsualFit(t *testing.T) {
 	t.Parallel()
 	c := &cli{}
-	storetest.Must(storetest.Must(newParser(c))(t).Parse([]string{"lineup", "fit", "rows.jsonl"}))(t)
+	expect.Value(expect.Value(newParser(c))(t).Parse([]string{"lineup", "fit", "rows.jsonl"}))(t)
 	fit := c.Lineup.Fit
 	want := eval.FitOptions{L2: fit.L2, Prevalence: fit.Prevalence, ReviewFPR: fit.ReviewFPR, BlockFPR: fit.BlockFPR,
 		SuffixFPR: fit.SuffixFPR}

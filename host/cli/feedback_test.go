@@ -11,7 +11,7 @@ import (
 	"assay/host/customer/feedback"
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // A customer checks a domain, reports it with its value, and the operator sees the signals' tallies.
@@ -25,7 +25,7 @@ func TestFeedbackOfACustomer(t *testing.T) {
 		t.Helper()
 		status, text := hosttest.Send(t, host, issued.Secret, "POST", "/api/feedback", body)
 		if status == http.StatusOK {
-			storetest.NoError(t, json.Unmarshal([]byte(text), &kept))
+			expect.NoError(t, json.Unmarshal([]byte(text), &kept))
 		}
 		return status, kept
 	}

@@ -25,7 +25,7 @@ import (
 	"assay/host/sandbox"
 	"assay/host/store"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // AsCommands is the variable that makes the test binary run many assay commands, one after another.
@@ -71,17 +71,17 @@ func RunInEmptyFolder(t *testing.T, commands [][]string, env ...string) []comman
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Dir = t.TempDir()
 	cmd.Env = append([]string{AsCommands + "=1", "PATH=" + os.Getenv("PATH"), "ASSAY_DNS=off"}, env...)
-	cmd.Stdin, cmd.Stderr = bytes.NewReader(storetest.Must(json.Marshal(runs))(t)), t.Output()
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(expect.Value(json.Marshal(runs))(t)), t.Output()
 	printed, err := cmd.Output()
-	storetest.NoError(t, err)
-	storetest.NoError(t, json.Unmarshal(printed, &runs))
+	expect.NoError(t, err)
+	expect.NoError(t, json.Unmarshal(printed, &runs))
 	return runs
 }
 
 // commandNames returns the names of all commands, such as "keys create".
 func commandNames(t *testing.T) []string {
 	t.Helper()
-	parser := storetest.Must(newParser(&cli{}))(t)
+	parser := expect.Value(newParser(&cli{}))(t)
 	var names []string
 	for _, leaf := range parser.Model.Leaves(false) {
 		name := []string{}
@@ -102,8 +102,8 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 	lineup := hosttest.WriteFile(t, "lineup.json", []byte(`{"bias":-4,"bands":{"review":40,"block":70},"layers":[
 		{"layer":"empty@1.0.0","weight":1}]}`))
 	plugin := filepath.Join(t.TempDir(), "empty")
-	storetest.NoError(t, os.Mkdir(plugin, 0o700))
-	storetest.NoError(t, os.WriteFile(filepath.Join(plugin, "manifest.json"), []byte(`{"name":"empty",
+	expect.NoError(t, os.Mkdir(plugin, 0o700))
+	expect.NoError(t, os.WriteFile(filepath.Join(plugin, "manifest.json"), []byte(`{"name":"empty",
 		"version":"1.0.0","summary":"Empty","threats":[],"budget_fuel":1000,"memory_mb":1,"default_weight":1,
 		"entities":["domain"],"facts":[],"signals":[]}`), 0o600))
 	wasm := hosttest.WriteFile(t, "empty.wasm", []byte(hosttest.EmptyLayer))
@@ -246,7 +246,7 @@ func TestNamedInstallation(t *testing.T) {
 func TestIncompleteInstallations(t *testing.T) {
 	t.Parallel()
 	dir, database := t.TempDir(), postgrestest.Empty(t)
-	storetest.Must((&installation.Config{DataDir: dir}).CreateInstallation())(t)
+	expect.Value((&installation.Config{DataDir: dir}).CreateInstallation())(t)
 	hosttest.WantRefusal(t, "a command without the database's URL", dir, "", nil, []string{"keys", "create"},
 		"has no private Postgres: set ASSAY_DATABASE_URL")
 	hosttest.WantRefusal(t, "a command on an empty database", dir, database, nil, []string{"keys", "create"},
@@ -255,7 +255,7 @@ func TestIncompleteInstallations(t *testing.T) {
 	for _, args := range [][]string{{"lineup", "show"}, {"check", "paypal.com"}} {
 		hosttest.WantRefusal(t, "a command without a lineup", dir, database, nil, args, "no signed lineup yet")
 	}
-	for _, e := range storetest.Must(os.ReadDir(dir))(t) {
+	for _, e := range expect.Value(os.ReadDir(dir))(t) {
 		if e.Name() != "secret" {
 			t.Errorf("commands made %s", e.Name())
 		}
@@ -275,15 +275,15 @@ func TestLostSecret(t *testing.T) {
 	}
 	lost, other := t.TempDir(), t.TempDir()
 	for range 2 { // the second start finds no more than the first
-		storetest.WantErrorText(t, "a lost secret", open(lost),
+		expect.ErrorText(t, "a lost secret", open(lost),
 			"whose secret was not at "+filepath.Join(lost, "secret"))
 	}
 	if _, err := os.Stat(filepath.Join(lost, "secret")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a secret was left: %v", err)
 	}
-	storetest.Must((&installation.Config{DataDir: other}).CreateInstallation())(t)
-	storetest.WantError(t, "another secret", open(other), store.ErrOtherSecret)
-	storetest.Must((&installation.Config{DataDir: other}).LoadInstallation())(t) // it is kept
+	expect.Value((&installation.Config{DataDir: other}).CreateInstallation())(t)
+	expect.Error(t, "another secret", open(other), store.ErrOtherSecret)
+	expect.Value((&installation.Config{DataDir: other}).LoadInstallation())(t) // it is kept
 }
 
 // TestBuiltInLineup scores and measures without an installation.
@@ -291,22 +291,22 @@ func TestBuiltInLineup(t *testing.T) {
 	t.Parallel()
 	cached, out := &installation.Config{DataDir: hosttest.DataDir(t)}, &terminal.Terminal{Out: t.Output(),
 		Err: t.Output()}
-	keys := storetest.Must(cached.LoadInstallation())(t)
-	modules := storetest.Must(installation.BuiltInLayers(t.Context(), cached, out))(t)
+	keys := expect.Value(cached.LoadInstallation())(t)
+	modules := expect.Value(installation.BuiltInLayers(t.Context(), cached, out))(t)
 	cfg := &installation.Config{DataDir: filepath.Join(t.TempDir(), "none"), DNS: []string{installation.Off}}
 	o := installation.NewBuiltInOpener(&installation.Command{Config: cfg, Terminal: out}, modules,
 		sandbox.Config{CacheDir: cached.Path("compiled"), CacheKey: keys.Cache, Logger: installation.QuietLog(out)})
 	checker, closeChecker, err := o.Checker(t.Context(), "", entity.Domain)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	checker.Deadline = measurement.MeasuredDeadline
-	decision := storetest.Must(checker.Explain(t.Context(), check.Field{Type: entity.Domain,
+	decision := expect.Value(checker.Explain(t.Context(), check.Field{Type: entity.Domain,
 		Value: "paypa1-secure-login.xyz"}, ""))(t)
-	storetest.NoError(t, closeChecker())
+	expect.NoError(t, closeChecker())
 	if decision.Verdict != check.Block || decision.Revision != 0 || len(decision.Layers) == 0 {
 		t.Errorf("a check: %+v", decision)
 	}
-	m := &measurement.Measurement{Document: storetest.Must(installation.ReadDocument(""))(t)}
-	storetest.NoError(t, m.Run(t.Context(), o, true, func(m *measurement.Measurement) error {
+	m := &measurement.Measurement{Document: expect.Value(installation.ReadDocument(""))(t)}
+	expect.NoError(t, m.Run(t.Context(), o, true, func(m *measurement.Measurement) error {
 		scored, err := m.Score(t.Context(), eval.Row{Type: entity.Domain, Value: "paypa1-secure-login.xyz"})
 		if err == nil && scored.Score != decision.Score {
 			t.Errorf("measured: %d, a check: %d", scored.Score, decision.Score)

@@ -11,6 +11,7 @@ import (
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 func TestKeysListTable(t *testing.T) {
@@ -67,10 +68,10 @@ func TestKeysCreateRefusesLimits(t *testing.T) {
 		"the past":       {keysCreateCmd{Expires: "2020-01-31T08:00:00Z"}, "is not in the future"},
 		"no time at all": {keysCreateCmd{Expires: "0s"}, "is not in the future"},
 	} {
-		storetest.WantErrorText(t, name, c.cmd.Validate(), c.want)
+		expect.ErrorText(t, name, c.cmd.Validate(), c.want)
 	}
-	storetest.WantErrorText(t, "a negative overlap", (&keysRotateCmd{Overlap: -time.Second}).Validate(), "--overlap: ")
-	storetest.NoError(t, (&keysCreateCmd{Name: "plain"}).Validate())
+	expect.ErrorText(t, "a negative overlap", (&keysRotateCmd{Overlap: -time.Second}).Validate(), "--overlap: ")
+	expect.NoError(t, (&keysCreateCmd{Name: "plain"}).Validate())
 }
 
 // A running host holds keys to their limits, and a test key leaves no trace.
@@ -79,9 +80,9 @@ func TestLimitedKeysOnAHost(t *testing.T) {
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	host := hosttest.StartHost(t, dir, database)
 	b := hosttest.OpenStore(t, dir, database)
-	account := storetest.Must(b.Store.CreateAccount(t.Context(), storetest.Plan(t, "pro", 1500)))(t)
+	account := expect.Value(b.Store.CreateAccount(t.Context(), storetest.Plan(t, "pro", 1500)))(t)
 	create := func(limits apikey.Limits) string {
-		return storetest.Must(b.Store.IssueKey(t.Context(), account, apikey.Wanted{Limits: limits}))(t).Secret
+		return expect.Value(b.Store.IssueKey(t.Context(), account, apikey.Wanted{Limits: limits}))(t).Secret
 	}
 	test := create(apikey.Limits{Test: true})
 	events := create(apikey.Limits{Scopes: []apikey.Scope{apikey.ScopeEvents}})
@@ -104,6 +105,6 @@ func TestLimitedKeysOnAHost(t *testing.T) {
 		}
 	}
 	refs, used := hosttest.RecordedRefs(t, database)
-	storetest.Expect(t, "recorded checks", len(refs), 0)
-	storetest.Expect(t, "counted checks", used, 0)
+	expect.Equal(t, "recorded checks", len(refs), 0)
+	expect.Equal(t, "counted checks", used, 0)
 }

@@ -15,6 +15,7 @@ import (
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry/activation"
+	"assay/registry/expect"
 )
 
 // TestSecretRotation adds a generation to the secret of one of three hosts and copies it to another. All read each
@@ -36,41 +37,41 @@ func TestSecretRotation(t *testing.T) {
 	}
 	for _, by := range []*installation.Backend{a, b, old} {
 		for _, other := range []*installation.Backend{a, b, old} {
-			storetest.NoError(t, open(by, other))
+			expect.NoError(t, open(by, other))
 		}
-		storetest.NoError(t, by.Store.Signer().Ready(audit.Checkpoints|audit.Records))
+		expect.NoError(t, by.Store.Signer().Ready(audit.Checkpoints|audit.Records))
 	}
-	storetest.NoError(t, stale.Store.LearnKeys(t.Context())) // as a host does that runs meanwhile
+	expect.NoError(t, stale.Store.LearnKeys(t.Context())) // as a host does that runs meanwhile
 
 	later := func() time.Time { return time.Now().Add(2 * time.Hour) }
 	for _, h := range []*installation.Backend{a, b, old, stale} {
 		h.Keys.Now, h.Store.Signer().Now = later, later
 	}
-	storetest.NoError(t, open(a, b))
-	storetest.NoError(t, open(a, old))
+	expect.NoError(t, open(a, b))
+	expect.NoError(t, open(a, old))
 	if open(old, a) == nil {
 		t.Error("a host without the new secret reads its values")
 	}
 	for _, h := range []*installation.Backend{old, stale} {
-		storetest.WantError(t, "a host without the new secret", h.Store.Signer().Ready(audit.Records),
+		expect.Error(t, "a host without the new secret", h.Store.Signer().Ready(audit.Records),
 			audit.ErrKeyElsewhere)
 		if len(server.KeyElsewhere(h.Store.Signer())) != 1 {
 			t.Error("the operator's page does not say so")
 		}
 	}
 	head := audit.TreeHead{Size: 3}
-	signed := storetest.Must(a.Store.Signer().SignTree(head))(t)
-	if signed != storetest.Must(b.Store.Signer().SignTree(head))(t) {
+	signed := expect.Value(a.Store.Signer().SignTree(head))(t)
+	if signed != expect.Value(b.Store.Signer().SignTree(head))(t) {
 		t.Error("two hosts sign the same tree with different keys")
 	}
 	before := audit.NewSigner(audit.KeyName, a.Keys.SignSeed)
 	if _, err := before.OpenTree(signed); err == nil || a.Store.Signer().Origin(0) != before.Origin(0) {
 		t.Error("the key did not change, or the origin did")
 	}
-	trust := storetest.Must(activation.ParseTrust(hosttest.ReadText(t, filepath.Join(first, "trust"))))(t)
+	trust := expect.Value(activation.ParseTrust(hosttest.ReadText(t, filepath.Join(first, "trust"))))(t)
 	for _, h := range []*installation.Backend{a, old} { // what either signs is trusted
-		key := storetest.Must(h.HostKey())(t)
-		note := storetest.Must(activation.Sign(activation.Activation{Number: 1, Lineup: activation.Lineup{Revision: 1},
+		key := expect.Value(h.HostKey())(t)
+		note := expect.Value(activation.Sign(activation.Activation{Number: 1, Lineup: activation.Lineup{Revision: 1},
 			Author: "x", Reason: "x", At: time.Now()}, key))(t)
 		if by, err := trust.Open(note); err != nil || by.Role != activation.Host {
 			t.Errorf("a host's activation: %+v, %v", by, err)
@@ -116,7 +117,7 @@ func TestSecretRemoval(t *testing.T) {
 	if statements := b.Store.Signer().Statements(); len(statements) != 2 {
 		t.Errorf("%d statements", len(statements))
 	}
-	storetest.NoError(t, (&auditlog.Keeper{Store: b.Store, Signer: b.Store.Signer(),
+	expect.NoError(t, (&auditlog.Keeper{Store: b.Store, Signer: b.Store.Signer(),
 		Logger: storetest.Discard()}).SignHeads(t.Context()))
 	export := filepath.Join(t.TempDir(), "export")
 	hosttest.Output(t, dir, database, "audit", "export", export)

@@ -12,7 +12,7 @@ import (
 	"assay/host/audit"
 	"assay/host/audit/witness"
 	"assay/host/hosttest"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // TestWitness starts the command twice in one directory: its key stays, and it remembers what it cosigned.
@@ -21,11 +21,11 @@ func TestWitness(t *testing.T) {
 	signer := audit.NewSigner("assay/audit", bytes.Repeat([]byte{1}, 32))
 	trust := hosttest.WriteFile(t, "trust", []byte("# the log of a test\n\nverifier key: "+signer.TreeKey(0)+"\n"))
 	state := filepath.Join(t.TempDir(), "state")
-	tree := storetest.Must(audit.OpenTree(0, nil))(t)
+	tree := expect.Value(audit.OpenTree(0, nil))(t)
 	var keys [2]string
 	for i := range keys {
 		tree.Append(audit.Hash{byte(i)})
-		checkpoint := storetest.Must(signer.SignTree(tree.Head(0)))(t)
+		checkpoint := expect.Value(signer.SignTree(tree.Head(0)))(t)
 		ctx, stop := context.WithCancel(t.Context())
 		reader, writer := io.Pipe()
 		var out bytes.Buffer
@@ -37,13 +37,13 @@ func TestWitness(t *testing.T) {
 		}()
 		line := make([]byte, 100)
 		n, err := reader.Read(line)
-		storetest.NoError(t, err)
+		expect.NoError(t, err)
 		_, url, ok := strings.Cut(strings.TrimSpace(string(line[:n])), "listening on ")
 		if !ok {
 			t.Fatalf("it printed %q", line[:n])
 		}
 		keys[i] = strings.TrimSpace(out.String())
-		client := witness.NewClient(url, storetest.Must(witness.ParseVerifier(keys[i]))(t), http.DefaultClient)
+		client := witness.NewClient(url, expect.Value(witness.ParseVerifier(keys[i]))(t), http.DefaultClient)
 		var asked []int64
 		_, err = client.Cosign(t.Context(), checkpoint, func(old int64) ([]audit.Hash, error) {
 			asked = append(asked, old)
@@ -52,7 +52,7 @@ func TestWitness(t *testing.T) {
 			}
 			return nil, nil
 		})
-		storetest.NoError(t, err)
+		expect.NoError(t, err)
 		if asked[len(asked)-1] != int64(i) {
 			t.Errorf("start %d: proofs from %v", i, asked)
 		}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 	"assay/registry/project"
 )
 
@@ -18,14 +18,14 @@ import (
 func NewLayer(t *testing.T, name string, language project.Language) (folder, file string) {
 	t.Helper()
 	folder = filepath.Join(t.TempDir(), name)
-	storetest.Must(project.Create(folder, name, language))(t)
+	expect.Value(project.Create(folder, name, language))(t)
 	file = filepath.Join(folder, "built.wasm")
 	wasm, err := project.Build(t.Context(), folder)
 	if errors.As(err, new(*project.MissingTool)) {
 		t.Skip(err)
 	}
-	storetest.NoError(t, err)
-	storetest.NoError(t, os.WriteFile(file, wasm, 0o600))
+	expect.NoError(t, err)
+	expect.NoError(t, os.WriteFile(file, wasm, 0o600))
 	return folder, file
 }
 
@@ -43,7 +43,7 @@ func Runs(t *testing.T, code int, args ...string) string {
 	if got := cmd.ProcessState.ExitCode(); got != code {
 		t.Fatalf("assay %s: exit code %d, want %d\n%s", strings.Join(args, " "), got, code, out)
 	}
-	if left := storetest.Must(os.ReadDir(cmd.Dir))(t); len(left) > 0 {
+	if left := expect.Value(os.ReadDir(cmd.Dir))(t); len(left) > 0 {
 		t.Errorf("assay %s left %v", strings.Join(args, " "), left)
 	}
 	return string(out)
@@ -70,7 +70,7 @@ type LayerAuthor struct {
 func NewAuthor(t *testing.T) LayerAuthor {
 	t.Helper()
 	bin := t.TempDir()
-	storetest.NoError(t, os.Symlink(Program(t), filepath.Join(bin, "assay")))
+	expect.NoError(t, os.Symlink(Program(t), filepath.Join(bin, "assay")))
 	return LayerAuthor{Folder: t.TempDir(), Path: bin + string(os.PathListSeparator) + os.Getenv("PATH"),
 		Env: os.Environ()}
 }
@@ -104,9 +104,9 @@ func ChangeLayer(t *testing.T, folder, old, with string) {
 // ReplaceIn replaces a text in a file that must contain it.
 func ReplaceIn(t *testing.T, file, old, with string) {
 	t.Helper()
-	text := storetest.Must(os.ReadFile(file))(t)
+	text := expect.Value(os.ReadFile(file))(t)
 	if !bytes.Contains(text, []byte(old)) {
 		t.Fatalf("%q is not in %s", old, file)
 	}
-	storetest.NoError(t, os.WriteFile(file, bytes.ReplaceAll(text, []byte(old), []byte(with)), 0o600))
+	expect.NoError(t, os.WriteFile(file, bytes.ReplaceAll(text, []byte(old), []byte(with)), 0o600))
 }

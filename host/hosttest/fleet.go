@@ -16,13 +16,14 @@ import (
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/expect"
 )
 
 // Signed returns the signed note of the last activation.
 func (f *TestFleet) Signed(t *testing.T) string {
 	t.Helper()
 	signed, _, err := f.Backend.Store.LastActivation(t.Context())
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	return signed
 }
 
@@ -32,7 +33,7 @@ func (f *TestFleet) KeysAround(t *testing.T, canary registry.Digest) (inside, ou
 	l := &check.Lineup{}
 	l.Canary = &check.Canary{Lineup: &check.Lineup{}, Percent: 50, Seed: canary[:]}
 	for inside == "" || outside == "" {
-		issued := storetest.Must(installation.IssueKey(t.Context(), f.Backend.Store, installation.Unlimited(),
+		issued := expect.Value(installation.IssueKey(t.Context(), f.Backend.Store, installation.Unlimited(),
 			"test"))(t)
 		if l.For(issued.Account) == l {
 			outside = issued.Secret
@@ -46,20 +47,20 @@ func (f *TestFleet) KeysAround(t *testing.T, canary registry.Digest) (inside, ou
 // Last returns the activation that was stored last.
 func (f *TestFleet) Last(t *testing.T) activation.Activation {
 	t.Helper()
-	return storetest.Must(f.Backend.LastActivation(t.Context()))(t)
+	return expect.Value(f.Backend.LastActivation(t.Context()))(t)
 }
 
 // Metric returns the sum of a host's metrics with a prefix.
 func (h *HostProcess) Metric(t *testing.T, prefix string) (sum int) {
 	t.Helper()
 	response, err := http.Get(h.Admin + "/metrics")
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	for line := range strings.Lines(string(text)) {
 		if strings.HasPrefix(line, prefix) {
-			sum += storetest.Must(strconv.Atoi(strings.Fields(line)[1]))(t)
+			sum += expect.Value(strconv.Atoi(strings.Fields(line)[1]))(t)
 		}
 	}
 	return sum
@@ -96,14 +97,14 @@ func NewFleet(t *testing.T, n int) *TestFleet {
 		t.Fatal(err)
 	}
 	f.Key = issued.Secret
-	storetest.Until(t, "all hosts to appear", func() bool { return len(f.Running(t, 1)) == n })
+	expect.Until(t, "all hosts to appear", func() bool { return len(f.Running(t, 1)) == n })
 	return f
 }
 
 // Running lists the hosts that run a revision.
 func (f *TestFleet) Running(t *testing.T, revision int64) (names []string) {
 	t.Helper()
-	for _, h := range storetest.Must(f.Backend.Store.Hosts(t.Context()))(t) {
+	for _, h := range expect.Value(f.Backend.Store.Hosts(t.Context()))(t) {
 		if h.Revision == revision && !h.Silent() {
 			names = append(names, h.Name)
 		}

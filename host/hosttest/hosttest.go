@@ -24,8 +24,8 @@ import (
 	"assay/host/sandbox"
 	"assay/host/store"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // WantRefusal runs a command that must fail and print all texts.
@@ -59,8 +59,8 @@ func OwnSecrets(t *testing.T, from string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"secret", "trust", "operator.key"} {
-		text := storetest.Must(os.ReadFile(filepath.Join(from, name)))(t)
-		storetest.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
+		text := expect.Value(os.ReadFile(filepath.Join(from, name)))(t)
+		expect.NoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	return dir
 }

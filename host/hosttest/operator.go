@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"assay/host/store/storetest"
 	"assay/host/web/operator"
+	"assay/registry/expect"
 )
 
 // OperatorToken opens the operator's page of a test's host.
@@ -25,14 +25,14 @@ type ShownState struct {
 func AskOperator(t *testing.T, h *HostProcess, accept string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.Admin+operator.Path, nil)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	request.Header.Set("Authorization", "Bearer "+OperatorToken)
 	request.Header.Set("Accept", accept)
 	response, err := http.DefaultClient.Do(request)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	if response.StatusCode != http.StatusOK {
 		t.Fatalf("the operator's page got %d:\n%s", response.StatusCode, text)
 	}
@@ -42,7 +42,7 @@ func AskOperator(t *testing.T, h *HostProcess, accept string) string {
 // State returns the state that the host shows an operator.
 func (h *HostProcess) State(t *testing.T) (s ShownState) {
 	t.Helper()
-	storetest.NoError(t, json.Unmarshal([]byte(AskOperator(t, h, "application/json")), &s))
+	expect.NoError(t, json.Unmarshal([]byte(AskOperator(t, h, "application/json")), &s))
 	return s
 }
 

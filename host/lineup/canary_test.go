@@ -10,9 +10,9 @@ import (
 	"assay/host/entity"
 	"assay/host/lineup/fleet"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/expect"
 )
 
 // scoreFor checks a domain for an account and returns the decision's revision and score.
@@ -22,7 +22,7 @@ func (h *host) scoreFor(t *testing.T, account string) string {
 	caller.Account = account
 	d, err := h.checker().Check(t.Context(),
 		check.Request{Caller: caller, Fields: []check.Field{{Type: entity.Domain, Value: "example.org"}}})
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	return fmt.Sprintf("revision %d: %d", d.Revision, d.Score)
 }
 
@@ -76,27 +76,27 @@ func TestCanaryLifecycle(t *testing.T) {
 	canary := &activation.Canary{Lineup: trial, Share: 5, Limit: 100}
 	h.change(t, Proposal{Lineup: base, Canary: canary})
 	h.follow(t, 2)
-	storetest.Expect(t, "canary", h.follower.State().Canary, 3)
+	expect.Equal(t, "canary", h.follower.State().Canary, 3)
 	both := h.live.Acquire()
 	if both.Canary.Lineup.Members[0].Layer == both.Members[0].Layer {
 		t.Error("a layer that fails with the canary's settings would be suspended for all accounts")
 	}
 	both.Release()
 	inside, outside := h.accounts(t)
-	storetest.Expect(t, "an account of the canary", h.scoreFor(t, inside), "revision 3: 88")
-	storetest.Expect(t, "another account", h.scoreFor(t, outside), "revision 2: 50")
+	expect.Equal(t, "an account of the canary", h.scoreFor(t, inside), "revision 3: 88")
+	expect.Equal(t, "another account", h.scoreFor(t, outside), "revision 2: 50")
 
 	wider := *canary
 	wider.Share = 50
 	h.change(t, Proposal{Lineup: base, Canary: &wider})
 	h.follow(t, 2)
-	storetest.Expect(t, "the account after the share has grown", h.scoreFor(t, inside), "revision 3: 88")
+	expect.Equal(t, "the account after the share has grown", h.scoreFor(t, inside), "revision 3: 88")
 
 	h.change(t, Proposal{Lineup: base})
 	h.follow(t, 2)
-	storetest.Expect(t, "canary", h.follower.State().Canary, 0)
-	storetest.Expect(t, "the account after the canary", h.scoreFor(t, inside), "revision 2: 50")
-	storetest.Until(t, "the canary's plugin to be closed", func() bool { return !h.isOpen(second) })
+	expect.Equal(t, "canary", h.follower.State().Canary, 0)
+	expect.Equal(t, "the account after the canary", h.scoreFor(t, inside), "revision 2: 50")
+	expect.Until(t, "the canary's plugin to be closed", func() bool { return !h.isOpen(second) })
 	if !h.isOpen(oldest) {
 		t.Error("a rollback to the lineup before would have to open a plugin again")
 	}
@@ -110,7 +110,7 @@ func TestCanaryLifecycle(t *testing.T) {
 	h.change(t, Proposal{Lineup: trial})
 	h.follow(t, 3)
 	for _, account := range []string{inside, outside} {
-		storetest.Expect(t, "after the promotion", h.scoreFor(t, account), "revision 3: 88")
+		expect.Equal(t, "after the promotion", h.scoreFor(t, account), "revision 3: 88")
 	}
 	if running == nil || h.plugin(second) != running {
 		t.Error("promoting a canary opened its layers again")
@@ -131,8 +131,8 @@ func TestUnloadableCanaryIsRefused(t *testing.T) {
 	if err := h.follower.Follow(t.Context()); err == nil {
 		t.Error("a canary that cannot be loaded was accepted")
 	}
-	storetest.Expect(t, "in force", h.follower.State().Revision, 1)
-	storetest.Expect(t, "open plugins", h.openPlugins(), 1)
+	expect.Equal(t, "in force", h.follower.State().Revision, 1)
+	expect.Equal(t, "open plugins", h.openPlugins(), 1)
 }
 
 // Of an activation with a canary, hosts prepare and measure the canary's lineup. Starting and promoting it then opens
@@ -151,7 +151,7 @@ func TestPreparedCanaryIsSwappedIn(t *testing.T) {
 	})
 	p := Proposal{Base: h.last(t), Lineup: base, Canary: &activation.Canary{Lineup: trial, Share: 5},
 		Author: "ana@test", At: time.Now()}
-	signed := storetest.Must(activation.SignCandidate(p.Activation(), operator))(t)
+	signed := expect.Value(activation.SignCandidate(p.Activation(), operator))(t)
 	answer := h.answer(t, fleet.Candidate{ID: "cand_1", Signed: signed})
 	if answer.Progress != fleet.Ready || string(answer.Report) != `{"layers": 2}` {
 		t.Errorf("answer %+v with report %s", answer, answer.Report)
@@ -161,5 +161,5 @@ func TestPreparedCanaryIsSwappedIn(t *testing.T) {
 	h.follow(t, 1)
 	h.change(t, Proposal{Lineup: trial})
 	h.follow(t, 2)
-	storetest.Expect(t, "modules read since it was prepared", reads.Load()-before, 0)
+	expect.Equal(t, "modules read since it was prepared", reads.Load()-before, 0)
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"assay/host/check"
-	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 	"assay/sdk"
 )
 
@@ -30,8 +30,8 @@ func TestSettingsOfCases(t *testing.T) {
 	own := registry.Case{Type: "domain", Value: "a.de", Facts: sdk.Facts{"config.limit": "7"}, Min: 7, Max: 7}
 	of := registry.Case{Type: "domain", Value: "a.de", Min: 5, Max: 5}
 	none := registry.Case{Type: "domain", Value: "a.de", Abstains: true}
-	storetest.NoError(t, RunCases(t.Context(), settingLayer{}, lineup, []registry.Case{own, of}))
-	storetest.NoError(t, RunCases(t.Context(), settingLayer{}, nil, []registry.Case{own, none}))
-	storetest.WantErrorText(t, "the lineup's setting", RunCases(t.Context(), settingLayer{}, lineup,
+	expect.NoError(t, RunCases(t.Context(), settingLayer{}, lineup, []registry.Case{own, of}))
+	expect.NoError(t, RunCases(t.Context(), settingLayer{}, nil, []registry.Case{own, none}))
+	expect.ErrorText(t, "the lineup's setting", RunCases(t.Context(), settingLayer{}, lineup,
 		[]registry.Case{none}), "the layer scores 5, and is expected to abstain")
 }

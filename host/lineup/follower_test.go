@@ -18,6 +18,7 @@ import (
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/expect"
 )
 
 type nopObserver struct{}
@@ -52,14 +53,14 @@ func TestFollowSwapsInTheActiveRevision(t *testing.T) {
 	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
 	h.activate(t, lineupOf(-1, "probe@1.0.0"))
 	h.follow(t, 1)
-	storetest.Expect(t, "score", h.score(t), "revision 1: 50")
+	expect.Equal(t, "score", h.score(t), "revision 1: 50")
 	h.follow(t, 1)
 	h.activate(t, lineupOf(-1, "probe@1.0.0", "second@1.0.0"))
-	storetest.Expect(t, "before following revision 2", h.score(t), "revision 1: 50")
+	expect.Equal(t, "before following revision 2", h.score(t), "revision 1: 50")
 	h.follow(t, 2)
-	storetest.Expect(t, "score", h.score(t), "revision 2: 88")
+	expect.Equal(t, "score", h.score(t), "revision 2: 88")
 	a, manifests := h.follower.InForce()
-	storetest.Expect(t, "revision in force", a.Lineup.Revision, 2)
+	expect.Equal(t, "revision in force", a.Lineup.Revision, 2)
 	for _, layer := range a.Document.Layers {
 		if m := manifests[layer.Digest]; !strings.HasPrefix(layer.Layer, m.Name+"@") || m.BudgetFuel == 0 {
 			t.Errorf("the manifest of %s is missing from %v", layer.Layer, manifests)
@@ -67,7 +68,7 @@ func TestFollowSwapsInTheActiveRevision(t *testing.T) {
 	}
 	h.rollback(t, 1)
 	h.follow(t, 1)
-	storetest.Expect(t, "after the rollback", h.score(t), "revision 1: 50")
+	expect.Equal(t, "after the rollback", h.score(t), "revision 1: 50")
 }
 
 // Layers in shadow do not count, and layers that are off are not even opened. A lineup may give a layer less fuel than
@@ -89,9 +90,9 @@ func TestLayersOfALineup(t *testing.T) {
 		l.Layers[1].Mode, l.Layers[1].Fuel = c.mode, c.fuel
 		revision := h.activate(t, l)
 		h.follow(t, revision)
-		storetest.Expect(t, name, h.score(t), fmt.Sprintf("revision %d: %s", revision, c.score))
+		expect.Equal(t, name, h.score(t), fmt.Sprintf("revision %d: %s", revision, c.score))
 		h.follower.draining.Wait()
-		storetest.Expect(t, name+" is open", h.isOpen(second), c.mode != registry.ModeOff)
+		expect.Equal(t, name+" is open", h.isOpen(second), c.mode != registry.ModeOff)
 		inForce := h.follower.live.Acquire()
 		for _, m := range inForce.Members {
 			if _, counts := m.Layer.(*sandbox.Plugin); m.Shadow && counts {
@@ -144,7 +145,7 @@ func TestSwapUnderLoad(t *testing.T) {
 	}
 	seen := func(revision int64) {
 		for worker := range last {
-			storetest.Until(t, "each worker to check", func() bool { return last[worker].Load() == revision })
+			expect.Until(t, "each worker to check", func() bool { return last[worker].Load() == revision })
 		}
 	}
 	seen(1)
@@ -160,7 +161,7 @@ func TestSwapUnderLoad(t *testing.T) {
 	seen(2)
 	stop()
 	wg.Wait()
-	storetest.Until(t, "only the last lineup's plugin to be open", func() bool { return h.openPlugins() == 1 })
+	expect.Until(t, "only the last lineup's plugin to be open", func() bool { return h.openPlugins() == 1 })
 }
 
 // A check keeps the plugins of its lineup open. The last check to finish closes them.
@@ -178,7 +179,7 @@ func TestRetiredPluginsCloseAfterTheLastCheck(t *testing.T) {
 	h.activate(t, lineupOf(0, "kept@1.0.0", "fresh@1.0.0"))
 	h.follow(t, 3)
 	// No check holds revision 2. Once its plugin is closed, an early release of revision 1 would show as well.
-	storetest.Until(t, "the plugin of revision 2 to be closed", func() bool { return !h.isOpen(brief) })
+	expect.Until(t, "the plugin of revision 2 to be closed", func() bool { return !h.isOpen(brief) })
 	if !h.isOpen(kept) || !h.isOpen(retired) || !h.isOpen(fresh) {
 		t.Error("a plugin was closed while a check held its lineup")
 	}
@@ -188,8 +189,8 @@ func TestRetiredPluginsCloseAfterTheLastCheck(t *testing.T) {
 		}
 	}
 	held.Release()
-	storetest.Until(t, "the retired plugin to be closed", func() bool { return h.openPlugins() == 2 })
-	storetest.Expect(t, "score", h.score(t), "revision 3: 60")
+	expect.Until(t, "the retired plugin to be closed", func() bool { return h.openPlugins() == 2 })
+	expect.Equal(t, "score", h.score(t), "revision 3: 60")
 }
 
 // A revision that cannot be loaded is refused with a reason, and the previous one stays in force. The next loadable
@@ -202,19 +203,19 @@ func TestUnloadableRevisionIsRefused(t *testing.T) {
 	h.follow(t, 1)
 	bad := lineupOf(-1, "other@1.0.0", "broken@1.0.0")
 	h.activate(t, bad)
-	storetest.WantErrorText(t, "following it", h.follower.Follow(t.Context()), "unreachable")
+	expect.ErrorText(t, "following it", h.follower.Follow(t.Context()), "unreachable")
 	if s := h.follower.State(); s.Revision != 1 || s.Refused != 2 || !strings.Contains(s.Reason, "unreachable") {
 		t.Errorf("state %+v, want revision 2 refused", s)
 	}
-	storetest.Expect(t, "score", h.score(t), "revision 1: 50")
-	storetest.Expect(t, "open plugins", h.openPlugins(), 1)
+	expect.Equal(t, "score", h.score(t), "revision 1: 50")
+	expect.Equal(t, "open plugins", h.openPlugins(), 1)
 	h.rollback(t, 1) // to the revision that is still in force
 	h.follow(t, 1)
 	h.activate(t, bad)
-	storetest.WantErrorText(t, "following it again", h.follower.Follow(t.Context()), "unreachable")
+	expect.ErrorText(t, "following it again", h.follower.Follow(t.Context()), "unreachable")
 	h.activate(t, lineupOf(-1, "other@1.0.0"))
 	h.follow(t, 3)
-	storetest.Expect(t, "score", h.score(t), "revision 3: 73")
+	expect.Equal(t, "score", h.score(t), "revision 3: 73")
 }
 
 func TestPollingFindsMissedChanges(t *testing.T) {
@@ -224,11 +225,11 @@ func TestPollingFindsMissedChanges(t *testing.T) {
 	h.follower.pollInterval, h.follower.retryDelay = time.Millisecond, time.Hour
 	storetest.Background(t, h.follower.Run)
 	h.activate(t, lineupOf(-1, "probe@1.0.0"))
-	storetest.Until(t, "revision 1 to be in force", func() bool { return h.follower.State().Revision == 1 })
+	expect.Until(t, "revision 1 to be in force", func() bool { return h.follower.State().Revision == 1 })
 	h.activate(t, lineupOf(-1, "broken@1.0.0"))
-	storetest.Until(t, "revision 2 to be refused", func() bool { return h.follower.State().Refused == 2 })
+	expect.Until(t, "revision 2 to be refused", func() bool { return h.follower.State().Refused == 2 })
 	h.activate(t, lineupOf(-2, "probe@1.0.0"))
-	storetest.Until(t, "revision 3 to be in force",
+	expect.Until(t, "revision 3 to be in force",
 		func() bool { return h.follower.State() == State{Activation: 3, Revision: 3} })
 }
 
@@ -245,8 +246,8 @@ func TestPublishedPluginIsPrepared(t *testing.T) {
 	}}
 	storetest.Background(t, h.follower.Run)
 	h.follower.PluginsPublished()
-	storetest.Until(t, "both modules to be prepared", func() bool { return read.Load() == 2 })
-	storetest.Expect(t, "open plugins", h.openPlugins(), 0)
+	expect.Until(t, "both modules to be prepared", func() bool { return read.Load() == 2 })
+	expect.Equal(t, "open plugins", h.openPlugins(), 0)
 }
 
 // intercepted is a source that calls module before it returns a module.
@@ -291,12 +292,12 @@ func TestPreparationDoesNotDelayLineups(t *testing.T) {
 	for revision := range int64(2) {
 		h.activate(t, lineupOf(float64(revision), "probe@1.0.0"))
 		h.follower.LineupChanged()
-		storetest.Until(t, "the lineup to be in force",
+		expect.Until(t, "the lineup to be in force",
 			func() bool { return h.follower.State().Revision == revision+1 })
 	}
 	h.rollback(t, 1)
 	h.follower.LineupChanged()
-	storetest.Until(t, "the rollback", func() bool { return h.follower.State().Revision == 1 })
+	expect.Until(t, "the rollback", func() bool { return h.follower.State().Revision == 1 })
 }
 
 // A lineup that takes long to load is abandoned when another one becomes active, whether the follower is notified or
@@ -321,9 +322,9 @@ func TestSupersededLoadIsAbandoned(t *testing.T) {
 			if interval == time.Hour {
 				h.follower.LineupChanged()
 			}
-			storetest.Until(t, "revision 3 to be in force",
+			expect.Until(t, "revision 3 to be in force",
 				func() bool { return h.follower.State() == State{Activation: 3, Revision: 3} })
-			storetest.Expect(t, "open plugins", h.openPlugins(), 1)
+			expect.Equal(t, "open plugins", h.openPlugins(), 1)
 		})
 	}
 }
@@ -345,7 +346,7 @@ func TestAbandonedLoadsAddUp(t *testing.T) { //nolint:paralleltest // as above
 		if attempts.Add(1) > 3 {
 			return nil
 		}
-		storetest.Until(t, "the first plugin to be open", func() bool { return h.isOpen(first) })
+		expect.Until(t, "the first plugin to be open", func() bool { return h.isOpen(first) })
 		h.activate(t, lineupOf(float64(attempts.Load()), "first@1.0.0", "second@1.0.0"))
 		h.follower.LineupChanged()
 		<-ctx.Done()
@@ -354,12 +355,12 @@ func TestAbandonedLoadsAddUp(t *testing.T) { //nolint:paralleltest // as above
 	h.follower.open.source = &intercepted{Source: h.store, module: intercept}
 	h.activate(t, lineupOf(0, "first@1.0.0", "second@1.0.0"))
 	h.follow(t, 4)
-	storetest.Expect(t, "times that the first module was fetched", fetched.Load(), 1)
+	expect.Equal(t, "times that the first module was fetched", fetched.Load(), 1)
 	h.follower.open.source = h.store
 	h.activate(t, lineupOf(0, "second@1.0.0"))
 	h.follow(t, 5)
 	h.follower.draining.Wait()
-	storetest.Expect(t, "the first plugin is open", h.isOpen(first), false)
+	expect.Equal(t, "the first plugin is open", h.isOpen(first), false)
 }
 
 // Only notifications trigger following here, not polling.
@@ -382,7 +383,7 @@ func TestHostsFollowEachOthersChanges(t *testing.T) {
 	for i := range 5 {
 		revision := hosts[i%2].activate(t, lineupOf(float64(-i), "probe@1.0.0"))
 		for _, h := range hosts {
-			storetest.Until(t, "both hosts to follow", func() bool { return h.follower.State().Revision == revision })
+			expect.Until(t, "both hosts to follow", func() bool { return h.follower.State().Revision == revision })
 		}
 	}
 	for range 1000 {

@@ -13,12 +13,13 @@ import (
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/expect"
 )
 
 // builtIn returns a module for each layer of the default lineup, all with the given version and points.
 func builtIn(t *testing.T, version string, points byte) []registry.Module {
 	t.Helper()
-	l := storetest.Must(registry.DefaultLineup())(t)
+	l := expect.Value(registry.DefaultLineup())(t)
 	var modules []registry.Module
 	for _, layer := range l.Layers {
 		modules = append(modules, module(t, layer.Layer, version, points))
@@ -36,9 +37,9 @@ func (h *host) installer() *Installer {
 func install(t *testing.T, h *host, modules []registry.Module, when string, revision int64, version string,
 	updatable bool) registry.LineupRevision {
 	t.Helper()
-	storetest.Expect(t, when+": updatable", storetest.Must(h.installer().Install(t.Context(), modules))(t), updatable)
-	active := storetest.Must(h.store.ActiveLineup(t.Context()))(t)
-	storetest.Expect(t, when+": revision", active.Revision, revision)
+	expect.Equal(t, when+": updatable", expect.Value(h.installer().Install(t.Context(), modules))(t), updatable)
+	active := expect.Value(h.store.ActiveLineup(t.Context()))(t)
+	expect.Equal(t, when+": revision", active.Revision, revision)
 	for _, layer := range active.Lineup.Layers {
 		if _, v, _ := layer.Ref(); version != "" && v != version {
 			t.Errorf("%s: layer %s, want version %s", when, layer.Layer, version)
@@ -52,14 +53,14 @@ func TestInstallUpdatesUntilAnOperatorSetsALineup(t *testing.T) {
 	h := newHost(t, postgrestest.Database(t))
 	old, next, last := builtIn(t, "1.0.0", 1), builtIn(t, "1.1.0", 2), builtIn(t, "1.2.0", 3)
 	missing := old[0].Manifest.Name
-	storetest.WantErrorText(t, "installing without "+missing,
-		storetest.ErrorOf(h.installer().Install(t.Context(), old[1:])), missing)
-	storetest.Expect(t, "activations without it", h.last(t).Number, 0)
+	expect.ErrorText(t, "installing without "+missing,
+		expect.ErrorOf(h.installer().Install(t.Context(), old[1:])), missing)
+	expect.Equal(t, "activations without it", h.last(t).Number, 0)
 	install(t, h, old, "first start", 1, "1.0.0", false)
 	h.follow(t, 1)
 	install(t, h, old, "second start", 1, "1.0.0", false)
 	active := install(t, h, next, "start of a newer host", 2, "1.1.0", false)
-	storetest.Expect(t, "origin", active.Origin, registry.OriginBuiltIn)
+	expect.Equal(t, "origin", active.Origin, registry.OriginBuiltIn)
 	custom := active.Lineup
 	custom.Bias = registry.ForAll(-2)
 	h.activate(t, custom)
@@ -91,21 +92,21 @@ func TestInstallPreparesHosts(t *testing.T) {
 	step := func(when string, modules []registry.Module, updatable bool, want ...string) {
 		t.Helper()
 		asked = nil
-		storetest.Expect(t, when+": updatable", storetest.Must(in.Install(t.Context(), modules))(t), updatable)
-		storetest.NoDiff(t, when, want, asked)
+		expect.Equal(t, when+": updatable", expect.Value(in.Install(t.Context(), modules))(t), updatable)
+		expect.NoDiff(t, when, want, asked)
 	}
 	step("first start", builtIn(t, "1.0.0", 1), false)
 	step("second start", builtIn(t, "1.0.0", 1), false)
 	step("newer layers that a host refuses", builtIn(t, "1.1.0", 2), true, "activation 2 after 1")
-	storetest.Expect(t, "in force", h.last(t).Number, 1)
+	expect.Equal(t, "in force", h.last(t).Number, 1)
 	refusal = nil
 	step("newer layers", builtIn(t, "1.1.0", 2), false, "activation 2 after 1", "done with 2")
-	canary := storetest.Must(h.store.ActiveLineup(t.Context()))(t).Lineup
+	canary := expect.Value(h.store.ActiveLineup(t.Context()))(t).Lineup
 	canary.Bias = registry.ForAll(-2)
 	running := &activation.Canary{Lineup: h.storeLineup(t, canary), Share: 5}
 	h.change(t, Proposal{Lineup: h.last(t).Lineup, Canary: running})
 	step("newer layers during a canary", builtIn(t, "1.2.0", 3), true)
-	storetest.NoDiff(t, "canary", running, h.last(t).Canary)
+	expect.NoDiff(t, "canary", running, h.last(t).Canary)
 	h.change(t, Proposal{Lineup: h.last(t).Lineup})
 	step("newer layers after it", builtIn(t, "1.2.0", 3), false, "activation 5 after 4", "done with 5")
 }
@@ -146,18 +147,18 @@ func TestTry(t *testing.T) {
 	h := newHost(t, postgrestest.Database(t))
 	h.publish(t, module(t, "probe", "1.0.0", 10), brokenModule(t, "broken", "1.0.0"))
 	manifests, err := Try(t.Context(), h.store, h.box, lineupOf(0, "probe@1.0.0"), nil)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	if len(manifests) != 1 || manifests[0].Name != "probe" {
 		t.Errorf("the manifests are %+v", manifests)
 	}
 	partial := lineupOf(0, "probe@1.0.0")
 	partial.Layers[0].Weight = registry.ByType{"iban": 1}
 	_, err = Try(t.Context(), h.store, h.box, partial, nil)
-	storetest.WantErrorText(t, "trying a weight that lacks a type", err,
+	expect.ErrorText(t, "trying a weight that lacks a type", err,
 		"weight of probe@1.0.0: lacks a number for domain")
 	_, err = Try(t.Context(), h.store, h.box, lineupOf(0, "probe@1.0.0", "broken@1.0.0", "absent@2.0.0"), nil)
 	for _, want := range []string{"broken@1.0.0", "absent@2.0.0"} {
-		storetest.WantErrorText(t, "trying a bad lineup", err, want)
+		expect.ErrorText(t, "trying a bad lineup", err, want)
 	}
 
 	published := 0
@@ -178,11 +179,11 @@ func TestTry(t *testing.T) {
 		h.publish(t, module(t, "probe", version, 20, test.given))
 		_, err := Try(t.Context(), h.store, h.box, lineupOf(0, "probe@"+version), nil)
 		if test.want == "" {
-			storetest.NoError(t, err)
+			expect.NoError(t, err)
 			continue
 		}
-		storetest.WantErrorText(t, name, err, "running the cases of probe@"+version)
-		storetest.WantErrorText(t, name, err, test.want)
+		expect.ErrorText(t, name, err, "running the cases of probe@"+version)
+		expect.ErrorText(t, name, err, test.want)
 	}
 }
 
@@ -192,7 +193,7 @@ func TestTryOpensWhatChanges(t *testing.T) {
 	h := newHost(t, postgrestest.Database(t))
 	h.publish(t, module(t, "probe", "1.0.0", 10), brokenModule(t, "broken", "1.0.0"))
 	inForce, err := Pin(t.Context(), h.store, lineupOf(0, "probe@1.0.0", "broken@1.0.0"), registry.LineupDocument{})
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	for name, c := range map[string]struct {
 		change  func(l *registry.LineupLayer)
 		refused string
@@ -213,7 +214,7 @@ func TestTryOpensWhatChanges(t *testing.T) {
 			c.change(&next.Layers[1])
 			manifests, err := Try(t.Context(), h.store, h.box, next, inForce.Layers)
 			if c.refused != "" {
-				storetest.WantErrorText(t, "trying", err, c.refused)
+				expect.ErrorText(t, "trying", err, c.refused)
 			} else if err != nil || len(manifests) != 2 || manifests[1].Name != "broken" {
 				t.Errorf("%+v, %v", manifests, err)
 			}

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/expect"
 )
 
 // Lineups, canaries and refused lineups come and go, each with modules that are opened for it. What a host keeps of
@@ -54,8 +54,8 @@ func TestActivationsLeaveNothingOpen(t *testing.T) {
 	for n := 1; n <= steps; n++ { // ends as the warm-up did: both are multiples of the versions and of a canary's steps
 		step(n)
 	}
-	storetest.Until(t, "other plugins to be closed", func() bool { return h.openPlugins() <= 3 })
-	storetest.Until(t, "the code of closed plugins to be unmapped", func() bool {
+	expect.Until(t, "other plugins to be closed", func() bool { return h.openPlugins() <= 3 })
+	expect.Until(t, "the code of closed plugins to be unmapped", func() bool {
 		runtime.GC()
 		return executableBytes(t) <= before
 	})
@@ -66,10 +66,10 @@ func TestActivationsLeaveNothingOpen(t *testing.T) {
 func executableBytes(t *testing.T) (n uint64) {
 	t.Helper()
 	runtime.GC() // runs the finalizers that unmap code
-	for line := range strings.Lines(string(storetest.Must(os.ReadFile("/proc/self/maps"))(t))) {
+	for line := range strings.Lines(string(expect.Value(os.ReadFile("/proc/self/maps"))(t))) {
 		var from, to uint64
 		var access string
-		storetest.Must(fmt.Sscanf(line, "%x-%x %s", &from, &to, &access))(t)
+		expect.Value(fmt.Sscanf(line, "%x-%x %s", &from, &to, &access))(t)
 		if access == "r-xp" {
 			n += to - from
 		}

@@ -15,6 +15,7 @@ import (
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/expect"
 )
 
 func TestMain(m *testing.M) { os.Exit(storetest.Main(m, openStore)) }
@@ -36,15 +37,15 @@ type host struct {
 // newHost opens a host on the database at url. Its follower is idle until the test calls follow or runs it.
 func newHost(t *testing.T, url string) *host {
 	t.Helper()
-	s := storetest.Close(t, storetest.Must(openStore(t.Context(), url))(t))
+	s := storetest.Close(t, expect.Value(openStore(t.Context(), url))(t))
 	box := sandbox.New(sandbox.Config{Instances: 2, Logger: storetest.Discard()})
 	h := &host{store: s, box: box, live: &check.Live{}}
-	h.verifier = &Verifier{Records: s, Trust: trust, Memory: storetest.Must(OpenMemory(t.TempDir() + "/activation"))(t)}
+	h.verifier = &Verifier{Records: s, Trust: trust, Memory: expect.Value(OpenMemory(t.TempDir() + "/activation"))(t)}
 	h.follower = NewFollower(h.verifier, s, h.box, h.live, storetest.Discard())
 	h.follower.keepPrevious = 0
 	t.Cleanup(func() {
 		h.follower.Close()
-		storetest.Expect(t, "open plugins after closing the follower", h.openPlugins(), 0)
+		expect.Equal(t, "open plugins after closing the follower", h.openPlugins(), 0)
 	})
 	return h
 }
@@ -69,7 +70,7 @@ func (h *host) isOpen(m registry.Module) bool {
 // follow follows once and requires the given revision to be in force afterwards.
 func (h *host) follow(t *testing.T, revision int64) {
 	t.Helper()
-	storetest.NoError(t, h.follower.Follow(t.Context()))
+	expect.NoError(t, h.follower.Follow(t.Context()))
 	if got := h.follower.State(); got.Revision != revision || got.Refused != 0 || got.Reason != "" {
 		t.Fatalf("state %+v, want revision %d", got, revision)
 	}
@@ -78,7 +79,7 @@ func (h *host) follow(t *testing.T, revision int64) {
 func (h *host) publish(t *testing.T, modules ...registry.Module) {
 	t.Helper()
 	for _, m := range modules {
-		storetest.NoError(t, h.store.PublishPlugin(t.Context(), m, m.Manifest.Version, false, nil))
+		expect.NoError(t, h.store.PublishPlugin(t.Context(), m, m.Manifest.Version, false, nil))
 	}
 }
 
@@ -115,15 +116,15 @@ func (h *host) activate(t *testing.T, l registry.LineupDocument) int64 {
 
 func (h *host) storeLineup(t *testing.T, l registry.LineupDocument) activation.Lineup {
 	t.Helper()
-	pinned := storetest.Must(Pin(t.Context(), h.store, l, registry.LineupDocument{}))(t)
-	return storetest.Must(StoreLineup(t.Context(), h.store, pinned, registry.OriginOperator))(t)
+	pinned := expect.Value(Pin(t.Context(), h.store, l, registry.LineupDocument{}))(t)
+	return expect.Value(StoreLineup(t.Context(), h.store, pinned, registry.OriginOperator))(t)
 }
 
 // rollback puts an earlier revision in force again.
 func (h *host) rollback(t *testing.T, revision int64) {
 	t.Helper()
 	target, _, err := h.verifier.Earlier(t.Context(), h.last(t), revision)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	h.change(t, Proposal{Lineup: target})
 }
 
@@ -131,25 +132,25 @@ func (h *host) rollback(t *testing.T, revision int64) {
 func (h *host) last(t *testing.T) activation.Activation {
 	t.Helper()
 	signed, ok, err := h.store.LastActivation(t.Context())
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	if !ok {
 		return activation.Activation{}
 	}
-	return storetest.Must(activation.Unverified(signed))(t)
+	return expect.Value(activation.Unverified(signed))(t)
 }
 
 // change completes a proposal and puts it in force.
 func (h *host) change(t *testing.T, p Proposal) activation.Signed {
 	t.Helper()
 	signed := h.sign(t, p, operator)
-	storetest.NoError(t, h.store.Activate(t.Context(), signed))
+	expect.NoError(t, h.store.Activate(t.Context(), signed))
 	return signed
 }
 
 func (h *host) sign(t *testing.T, p Proposal, key activation.Key) activation.Signed {
 	t.Helper()
 	p.Base, p.Author, p.At = h.last(t), "ana@test", time.Now()
-	return storetest.Must(p.Sign(key, trust))(t)
+	return expect.Value(p.Sign(key, trust))(t)
 }
 
 // checker scores with the lineup in force and records nothing.
@@ -195,13 +196,13 @@ func assemble(t *testing.T, name, version string, points byte, start []byte, cas
 			[]byte{0, 2})...),
 		section(10, cat([]byte{2, byte(len(score))}, score, []byte{byte(len(start))}, start)...),
 		section(11, cat([]byte{1, 0, 0x41, 0, 0x0b}, str(code+text))...))
-	manifest := storetest.Must(json.Marshal(map[string]any{
+	manifest := expect.Value(json.Marshal(map[string]any{
 		"name": name, "version": version, "summary": "A layer for tests", "entities": []string{"domain"},
 		"budget_fuel": 1_000_000, "memory_mb": 1,
 		"signals": []map[string]string{{"code": code, "text": "Points"}},
 	}))(t)
-	packed := storetest.Must(registry.Pack(wasm, manifest, []byte(strings.Join(cases, "\n"))))(t)
-	return storetest.Must(registry.OpenModule(packed))(t)
+	packed := expect.Value(registry.Pack(wasm, manifest, []byte(strings.Join(cases, "\n"))))(t)
+	return expect.Value(registry.OpenModule(packed))(t)
 }
 
 // lineupOf returns a lineup of the given layers (name@version), each with weight 10.

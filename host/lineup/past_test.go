@@ -8,8 +8,8 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // A lineup that was in force can be opened again, one at a time, and leaves nothing open.
@@ -25,20 +25,20 @@ func TestPast(t *testing.T) {
 	past := NewPast(h.follower)
 
 	l, release, err := past.Open(t.Context(), first)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	if l.Revision != first || len(l.Scoring(entity.Domain)) != 2 || l.Terms(entity.Domain).Bias != -1 {
 		t.Errorf("opened %+v", l)
 	}
-	storetest.Expect(t, "plugins open with the past", h.openPlugins(), open+1)
+	expect.Equal(t, "plugins open with the past", h.openPlugins(), open+1)
 	o, _, err := l.Scoring(entity.Domain)[1].Run(t.Context(), entity.Domain, check.Input{})
-	storetest.NoError(t, err)
-	storetest.Expect(t, "score of a layer of the past", o.Score, 20)
+	expect.NoError(t, err)
+	expect.Equal(t, "score of a layer of the past", o.Score, 20)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, _, err = past.Open(ended, first)
-	storetest.WantError(t, "a second one at the same time", err, context.Canceled)
+	expect.Error(t, "a second one at the same time", err, context.Canceled)
 	release()
-	storetest.Expect(t, "plugins open afterwards", h.openPlugins(), open)
+	expect.Equal(t, "plugins open afterwards", h.openPlugins(), open)
 
 	for _, revision := range []int64{never.Revision, 4711} {
 		_, _, err = past.Open(t.Context(), revision)
@@ -47,6 +47,6 @@ func TestPast(t *testing.T) {
 		}
 	}
 	_, release, err = past.Open(t.Context(), last) // a failure leaves the turn to the next
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	release()
 }

@@ -15,6 +15,7 @@ import (
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/expect"
 )
 
 // preparing runs a preparer of the host until the test ends. It polls, so that tests need not notify it.
@@ -29,30 +30,30 @@ func (h *host) preparing(t *testing.T, measure func(context.Context, *check.Line
 func (h *host) propose(t *testing.T, id string, l registry.LineupDocument) fleet.Answer {
 	t.Helper()
 	p := Proposal{Base: h.last(t), Lineup: h.storeLineup(t, l), Author: "ana@test", At: time.Now()}
-	signed := storetest.Must(activation.SignCandidate(p.Activation(), operator))(t)
+	signed := expect.Value(activation.SignCandidate(p.Activation(), operator))(t)
 	return h.answer(t, fleet.Candidate{ID: id, Signed: signed})
 }
 
 // measure asks to measure a lineup and returns the host's answer, once it is not loading.
 func (h *host) measure(t *testing.T, id string, l registry.LineupDocument) fleet.Answer {
 	t.Helper()
-	signed := storetest.Must(activation.SignMeasurement([]byte(h.canonical(t, l)), operator))(t)
+	signed := expect.Value(activation.SignMeasurement([]byte(h.canonical(t, l)), operator))(t)
 	return h.answer(t, fleet.Candidate{ID: id, Signed: signed})
 }
 
 // canonical returns the text of a lineup of published plugins.
 func (h *host) canonical(t *testing.T, l registry.LineupDocument) string {
 	t.Helper()
-	l = storetest.Must(Pin(t.Context(), h.store, l, registry.LineupDocument{}))(t)
-	return string(storetest.Must(l.Canonical())(t))
+	l = expect.Value(Pin(t.Context(), h.store, l, registry.LineupDocument{}))(t)
+	return string(expect.Value(l.Canonical())(t))
 }
 
 func (h *host) answer(t *testing.T, c fleet.Candidate) fleet.Answer {
 	t.Helper()
-	storetest.NoError(t, h.store.Propose(t.Context(), c))
+	expect.NoError(t, h.store.Propose(t.Context(), c))
 	var answer fleet.Answer
-	storetest.Until(t, "an answer about "+c.ID, func() bool {
-		answers := storetest.Must(h.store.Answers(t.Context(), c.ID))(t)
+	expect.Until(t, "an answer about "+c.ID, func() bool {
+		answers := expect.Value(h.store.Answers(t.Context(), c.ID))(t)
 		if len(answers) == 1 {
 			answer = answers[0]
 		}
@@ -67,11 +68,11 @@ func (h *host) wantAnswer(t *testing.T, name string, c fleet.Candidate, want str
 	c.ID = check.NewRef()
 	answer := h.answer(t, c)
 	if want == "" {
-		storetest.Expect(t, name, answer.Progress, fleet.Ready)
+		expect.Equal(t, name, answer.Progress, fleet.Ready)
 	} else if answer.Progress != fleet.Refused || !strings.Contains(answer.Reason, want) {
 		t.Errorf("%s: %s %s, want it to be refused: %s", name, answer.Progress, answer.Reason, want)
 	}
-	storetest.NoError(t, h.store.WithdrawCandidate(t.Context(), c.ID))
+	expect.NoError(t, h.store.WithdrawCandidate(t.Context(), c.ID))
 }
 
 // counting makes the host's follower count the modules that it reads.
@@ -101,17 +102,17 @@ func TestPreparedLineupIsSwappedIn(t *testing.T) {
 	if answer.Progress != fleet.Ready || string(answer.Report) != `{"layers": 1}` {
 		t.Errorf("answer %+v with report %s", answer, answer.Report)
 	}
-	storetest.Expect(t, "before the commit", h.score(t), fmt.Sprintf("revision %d: 50", first))
+	expect.Equal(t, "before the commit", h.score(t), fmt.Sprintf("revision %d: 50", first))
 	before := reads.Load()
 	second := h.activate(t, two)
 	h.follow(t, second)
-	storetest.Expect(t, "after it", h.score(t), fmt.Sprintf("revision %d: 73", second))
-	storetest.NoError(t, h.store.WithdrawCandidate(t.Context(), "cand_1"))
+	expect.Equal(t, "after it", h.score(t), fmt.Sprintf("revision %d: 73", second))
+	expect.NoError(t, h.store.WithdrawCandidate(t.Context(), "cand_1"))
 	h.rollback(t, first)
 	h.follow(t, first)
-	storetest.Expect(t, "after the rollback", h.score(t), fmt.Sprintf("revision %d: 50", first))
-	storetest.Expect(t, "modules read since it was prepared", reads.Load()-before, 0)
-	storetest.Expect(t, "open plugins", h.openPlugins(), 2)
+	expect.Equal(t, "after the rollback", h.score(t), fmt.Sprintf("revision %d: 50", first))
+	expect.Equal(t, "modules read since it was prepared", reads.Load()-before, 0)
+	expect.Equal(t, "open plugins", h.openPlugins(), 2)
 }
 
 // A candidate that is withdrawn, that expires or that is only measured is closed. One that cannot be opened is refused
@@ -132,16 +133,16 @@ func TestAbandonedCandidateIsClosed(t *testing.T) {
 	})
 	other := lineupOf(-1, "probe@1.0.0", "second@1.0.0")
 	closed := func(what string) {
-		storetest.Until(t, what+" to be closed", func() bool { return h.openPlugins() == 1 })
+		expect.Until(t, what+" to be closed", func() bool { return h.openPlugins() == 1 })
 	}
-	storetest.Expect(t, "withdrawn", h.propose(t, "cand_1", other).Progress, fleet.Ready)
-	storetest.Expect(t, "open plugins", h.openPlugins(), 2)
-	storetest.NoError(t, h.store.WithdrawCandidate(t.Context(), "cand_1"))
+	expect.Equal(t, "withdrawn", h.propose(t, "cand_1", other).Progress, fleet.Ready)
+	expect.Equal(t, "open plugins", h.openPlugins(), 2)
+	expect.NoError(t, h.store.WithdrawCandidate(t.Context(), "cand_1"))
 	closed("the withdrawn candidate")
-	storetest.Expect(t, "expired", h.propose(t, "cand_2", other).Progress, fleet.Ready)
+	expect.Equal(t, "expired", h.propose(t, "cand_2", other).Progress, fleet.Ready)
 	storetest.Exec(t, conn, "UPDATE candidates SET expires = now()")
 	closed("the expired candidate")
-	storetest.Expect(t, "dry", h.measure(t, "cand_3", other).Progress, fleet.Ready)
+	expect.Equal(t, "dry", h.measure(t, "cand_3", other).Progress, fleet.Ready)
 	closed("the measured candidate")
 	if a := h.propose(t, "cand_4", lineupOf(-1, "second@1.0.0", "broken@1.0.0")); a.Progress !=
 		fleet.Refused || !strings.Contains(a.Reason, "unreachable") {
@@ -172,7 +173,7 @@ func TestCandidateIsVerified(t *testing.T) {
 	sign := func(change func(a *activation.Activation), key activation.Key) string {
 		a := base.Activation()
 		change(&a)
-		return storetest.Must(activation.SignCandidate(a, key))(t)
+		return expect.Value(activation.SignCandidate(a, key))(t)
 	}
 	nothing := func(*activation.Activation) {}
 	for name, test := range map[string]struct{ signed, want string }{
@@ -200,10 +201,10 @@ func TestCandidateIsVerified(t *testing.T) {
 	}
 
 	hash := base.Activation().Hash()
-	storetest.Must(storetest.Session(t, url).Exec(t.Context(), `INSERT INTO lineup_activations (id, revision, number,
+	expect.Value(storetest.Session(t, url).Exec(t.Context(), `INSERT INTO lineup_activations (id, revision, number,
 		signed, hash) VALUES (3, $1, 3, $2, $3)`, target.Revision, sign(nothing, operator), hash[:]))(t)
-	storetest.WantErrorText(t, "following a candidate", h.follower.Follow(t.Context()), "first line is not")
-	storetest.Expect(t, "revision in force", h.follower.State().Revision, stored.Revision)
+	expect.ErrorText(t, "following a candidate", h.follower.Follow(t.Context()), "first line is not")
+	expect.Equal(t, "revision in force", h.follower.State().Revision, stored.Revision)
 }
 
 // Who can write to the database can make a host measure lineups, but with no layer that an operator has not signed: the
@@ -221,7 +222,7 @@ func TestForgedMeasurement(t *testing.T) {
 	starved := lineupOf(-1, "probe@1.0.0")
 	starved.Layers[0].Fuel = registry.MinBudget
 	signed := func(key activation.Key) fleet.Candidate {
-		note := storetest.Must(activation.SignMeasurement([]byte(h.canonical(t, lineupOf(-1, "second@1.0.0"))), key))(t)
+		note := expect.Value(activation.SignMeasurement([]byte(h.canonical(t, lineupOf(-1, "second@1.0.0"))), key))(t)
 		return fleet.Candidate{Signed: note}
 	}
 	for name, test := range map[string]struct {
@@ -240,7 +241,7 @@ func TestForgedMeasurement(t *testing.T) {
 	} {
 		before := measured.Load()
 		h.wantAnswer(t, name, test.candidate, test.want)
-		storetest.Expect(t, name+": measured", measured.Load() != before, test.want == "")
+		expect.Equal(t, name+": measured", measured.Load() != before, test.want == "")
 	}
 }
 
@@ -266,24 +267,24 @@ func TestManyCandidates(t *testing.T) {
 		}
 		return nil, nil
 	})
-	storetest.Must(storetest.Session(t, url).Exec(t.Context(), `INSERT INTO candidates (id, document, made_at, expires)
+	expect.Value(storetest.Session(t, url).Exec(t.Context(), `INSERT INTO candidates (id, document, made_at, expires)
 		SELECT 'forged_' || n, $1, now() - interval '1 s' * n, 'infinity' FROM generate_series(1, 100) AS n`,
 		h.canonical(t, lineupOf(-3, "probe@1.0.0"))))(t)
 	storetest.Exec(t, storetest.Session(t, url), `INSERT INTO candidates (id, document, expires)
 		VALUES ('long', repeat('x', 600000), 'infinity')`)
-	storetest.Until(t, "one to be measured", func() bool { return inProgress.Load() > 0 })
+	expect.Until(t, "one to be measured", func() bool { return inProgress.Load() > 0 })
 	if answer := h.propose(t, "cand_1", lineupOf(-1, "second@1.0.0")); answer.Progress != fleet.Ready {
 		t.Errorf("what an operator signed meanwhile: %+v", answer)
 	}
-	listed := storetest.Must(h.store.Candidates(t.Context()))(t)
+	listed := expect.Value(h.store.Candidates(t.Context()))(t)
 	if len(listed) != 32 || listed[31].ID != "cand_1" || listed[30].ID != "forged_1" {
 		t.Errorf("%d candidates are read, the last is %s", len(listed), listed[len(listed)-1].ID)
 	}
 	close(release)
-	storetest.Until(t, "the others to be measured", func() bool {
+	expect.Until(t, "the others to be measured", func() bool {
 		ready := 0
 		for _, c := range listed {
-			for _, a := range storetest.Must(h.store.Answers(t.Context(), c.ID))(t) {
+			for _, a := range expect.Value(h.store.Answers(t.Context(), c.ID))(t) {
 				if a.Progress == fleet.Ready {
 					ready++
 				}
@@ -291,8 +292,8 @@ func TestManyCandidates(t *testing.T) {
 		}
 		return ready == len(listed)
 	})
-	storetest.Expect(t, "most at once", most.Load(), 1)
-	storetest.WantErrorText(t, "a long one", h.store.Propose(t.Context(), fleet.Candidate{ID: "cand_2",
+	expect.Equal(t, "most at once", most.Load(), 1)
+	expect.ErrorText(t, "a long one", h.store.Propose(t.Context(), fleet.Candidate{ID: "cand_2",
 		Document: strings.Repeat("x", 600_000)}), "more than 524288 bytes")
 }
 
@@ -314,23 +315,23 @@ func TestForgedAnswer(t *testing.T) {
 	storetest.Background(t, pulse.Run)
 	h.preparing(t, nil)
 	bad := lineupOf(-1, "broken@1.0.0")
-	storetest.Expect(t, "answer", h.propose(t, "cand_1", bad).Progress, fleet.Refused)
+	expect.Equal(t, "answer", h.propose(t, "cand_1", bad).Progress, fleet.Refused)
 	storetest.Exec(t, conn, "UPDATE candidate_hosts SET state = 'ready', reason = ''",
 		"UPDATE hosts SET activation = 2, revision = 2")
 	second := h.activate(t, bad)
-	storetest.WantErrorText(t, "following", h.follower.Follow(t.Context()), "unreachable")
+	expect.ErrorText(t, "following", h.follower.Follow(t.Context()), "unreachable")
 	_, err := (&fleet.Rollout{Store: h.store}).Await(t.Context(), 2)
 	if err == nil {
-		storetest.Until(t, "the host to say what it runs", func() bool {
+		expect.Until(t, "the host to say what it runs", func() bool {
 			_, err = (&fleet.Rollout{Store: h.store}).Await(t.Context(), 2)
 			return err != nil
 		})
 	}
-	storetest.WantErrorText(t, "waiting for the host", err, "host a:1 did not switch: ")
+	expect.ErrorText(t, "waiting for the host", err, "host a:1 did not switch: ")
 	if s := h.follower.State(); s.Revision != first || s.Refused != second {
 		t.Errorf("state %+v, want revision %d in force and %d refused", s, first, second)
 	}
-	storetest.Expect(t, "score", h.score(t), fmt.Sprintf("revision %d: 50", first))
+	expect.Equal(t, "score", h.score(t), fmt.Sprintf("revision %d: 50", first))
 }
 
 // A revoked plugin that is in force keeps scoring, with a warning. It cannot be put in force again.
@@ -346,14 +347,14 @@ func TestRevokedPlugin(t *testing.T) {
 		t.Helper()
 		p := Proposal{Base: h.last(t), Lineup: h.storeLineup(t, lineupOf(-2, l...)), Author: "ana@test", At: time.Now()}
 		return h.answer(t, fleet.Candidate{ID: fmt.Sprint(len(l)),
-			Signed: storetest.Must(activation.SignCandidate(p.Activation(), operator))(t)})
+			Signed: expect.Value(activation.SignCandidate(p.Activation(), operator))(t)})
 	}
 	if got := offer("probe@1.0.0", "second@1.0.0"); got.Progress != fleet.Refused ||
 		!strings.Contains(got.Reason, "refused, revoked plugin: the trust file revokes probe@1.0.0") {
 		t.Errorf("with the plugin: %s, %s", got.Progress, got.Reason)
 	}
-	storetest.Expect(t, "without the plugin", offer("second@1.0.0").Progress, fleet.Ready)
+	expect.Equal(t, "without the plugin", offer("second@1.0.0").Progress, fleet.Ready)
 	h.follow(t, h.last(t).Lineup.Revision)
-	storetest.Expect(t, "degraded", strings.Join(h.follower.Degraded(), "\n"),
+	expect.Equal(t, "degraded", strings.Join(h.follower.Degraded(), "\n"),
 		"layer probe@1.0.0 is in force, although the trust file revokes its plugin")
 }

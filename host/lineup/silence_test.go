@@ -11,6 +11,7 @@ import (
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // A poll whose connection is cut off silently gives up, and a host follows again.
@@ -28,7 +29,7 @@ func TestFollowerSurvivesASilentCut(t *testing.T) {
 	storetest.Background(t, h.follower.Run)
 	<-cut
 	revision := other.activate(t, lineupOf(-1, "probe@1.0.0"))
-	storetest.Until(t, "the host to follow", func() bool { return h.follower.State().Revision == revision })
+	expect.Until(t, "the host to follow", func() bool { return h.follower.State().Revision == revision })
 }
 
 // limits notes the statements of a host that have more time than they are allowed.
@@ -105,7 +106,7 @@ func TestStatementsInTheBackgroundAreBounded(t *testing.T) {
 		defer l.mu.Unlock()
 		return len(l.seen)
 	}
-	storetest.Until(t, "all kinds of statements", func() bool { return seen() == 7 })
+	expect.Until(t, "all kinds of statements", func() bool { return seen() == 7 })
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for statement, within := range l.seen {

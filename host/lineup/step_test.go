@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/expect"
 )
 
 // racing is a catalog in which another activation is faster the first time.
@@ -102,7 +102,7 @@ func TestSteps(t *testing.T) {
 			if last.Canary != nil {
 				revision = last.Canary.Revision
 			}
-			storetest.Expect(t, "in force", fmt.Sprint(last.Lineup.Revision, revision, last.Number), c.want)
+			expect.Equal(t, "in force", fmt.Sprint(last.Lineup.Revision, revision, last.Number), c.want)
 			if signed.Number != 0 && (signed.Number != last.Number || signed.Role != activation.Host) {
 				t.Errorf("it took %+v, last is %+v", signed, last)
 			}
@@ -137,7 +137,7 @@ func TestStepIsTakenOnce(t *testing.T) {
 	if _, err := untrusted.DemoteLayer(t.Context(), 1, "second", "it fails"); err == nil {
 		t.Error("a step with a former key was taken")
 	}
-	storetest.Expect(t, "activations", h.last(t).Number, 1)
+	expect.Equal(t, "activations", h.last(t).Number, 1)
 	var all sync.WaitGroup
 	var taken atomic.Int32
 	for range 5 {
@@ -152,6 +152,6 @@ func TestStepIsTakenOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	storetest.Expect(t, "hosts that took the step", taken.Load(), 1)
-	storetest.Expect(t, "activations", h.last(t).Number, 2)
+	expect.Equal(t, "hosts that took the step", taken.Load(), 1)
+	expect.Equal(t, "activations", h.last(t).Number, 2)
 }

@@ -18,6 +18,7 @@ import (
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/expect"
 )
 
 // tampered is a database in which three activations are stored: of revision 1, of revision 2, and of revision 2 with
@@ -42,7 +43,7 @@ func newTampered(t *testing.T) *tampered {
 	x.change(t, Proposal{Lineup: x.last(t).Lineup, Canary: &activation.Canary{Lineup: canary, Share: 5}})
 	x.follow(t, 2)
 	x.memory = x.verifier.Memory
-	storetest.Expect(t, "score", x.score(t), good)
+	expect.Equal(t, "score", x.score(t), good)
 	storetest.Exec(t, x.db, "SET session_replication_role = replica") // no foreign keys
 	storetest.EndInForce(t, x.db)
 	for _, table := range savedTables {
@@ -77,7 +78,7 @@ func (x *tampered) verify(t *testing.T) error {
 	t.Helper()
 	key := auditlog.NewSigner(storetest.Ring.SignSeed).Public
 	_, broken, err := auditlog.Verify(t.Context(), x.store, key, trust, nil)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	inForce, _, _ := x.verifier.InForce(t.Context())
 	if inForce.Number == 0 {
 		return broken
@@ -93,7 +94,7 @@ func (x *tampered) verify(t *testing.T) error {
 func (x *tampered) insert(t *testing.T, signed string, a activation.Activation) {
 	t.Helper()
 	hash := a.Hash()
-	storetest.Must(x.db.Exec(t.Context(), `INSERT INTO lineup_activations (id, revision, number, signed, hash)
+	expect.Value(x.db.Exec(t.Context(), `INSERT INTO lineup_activations (id, revision, number, signed, hash)
 		VALUES (4, $1, $2, $3, $4)`, a.Lineup.Revision, a.Number, signed, hash[:]))(t)
 }
 
@@ -107,7 +108,7 @@ func (x *tampered) numbered(t *testing.T, number int) activation.Activation {
 	t.Helper()
 	signed := storetest.Value[string](t, x.db,
 		fmt.Sprintf("SELECT signed FROM lineup_activations WHERE number = %d", number))
-	return storetest.Must(activation.Unverified(signed))(t)
+	return expect.Value(activation.Unverified(signed))(t)
 }
 
 // TestTampering changes what scores in every way that write access to all tables permits, without a key. A host that
@@ -118,12 +119,12 @@ func TestTampering(t *testing.T) {
 	x := newTampered(t)
 	stranger, impostor := mustKey("stranger", 9), mustKey("operator", 9)
 	sign := func(a activation.Activation, key activation.Key) string {
-		return storetest.Must(activation.Sign(a, key))(t)
+		return expect.Value(activation.Sign(a, key))(t)
 	}
 	forge := func(key activation.Key, after int, revision int64) func(*testing.T) {
 		return func(t *testing.T) {
 			a := next(x.numbered(t, after), activation.Lineup{Revision: revision,
-				Hash: registry.LineupHash(storetest.Must(x.store.LineupText(t.Context(), revision))(t))})
+				Hash: registry.LineupHash(expect.Value(x.store.LineupText(t.Context(), revision))(t))})
 			x.insert(t, sign(a, key), a)
 		}
 	}
@@ -261,7 +262,7 @@ func TestTampering(t *testing.T) {
 		test.tamper(t)
 		var found []error
 		found = append(found, x.follower.Follow(t.Context()))
-		storetest.Expect(t, name+": score of a running host", x.score(t), good)
+		expect.Equal(t, name+": score of a running host", x.score(t), good)
 		score, refused := x.start(t, x.memory)
 		if score != good && !strings.Contains(score, check.ErrNoLineup.Error()) {
 			t.Errorf("%s: a restarted host scores %s", name, score)
@@ -272,17 +273,17 @@ func TestTampering(t *testing.T) {
 		if score != good && !strings.Contains(score, check.ErrNoLineup.Error()) && broken == nil {
 			t.Errorf("%s: a new host scores %s, and nothing is found", name, score)
 		}
-		storetest.WantErrorText(t, name, errors.Join(append(found, refused, broken)...), test.want)
+		expect.ErrorText(t, name, errors.Join(append(found, refused, broken)...), test.want)
 		x.restore(t)
-		storetest.NoError(t, x.follower.Follow(t.Context()))
+		expect.NoError(t, x.follower.Follow(t.Context()))
 	}
-	storetest.NoError(t, x.verify(t))
+	expect.NoError(t, x.verify(t))
 }
 
 // forgeRow replaces the last activation.
 func forgeRow(t *testing.T, x *tampered, signed string) {
 	t.Helper()
-	storetest.Must(x.db.Exec(t.Context(), "UPDATE lineup_activations SET signed = $1 WHERE id = 3", signed))(t)
+	expect.Value(x.db.Exec(t.Context(), "UPDATE lineup_activations SET signed = $1 WHERE id = 3", signed))(t)
 }
 
 // appendCheck records a check an hour after the last activation, as whoever can write to the database could.
@@ -294,7 +295,7 @@ func (x *tampered) appendCheck(t *testing.T, revision int64) {
 
 func appendRecord(t *testing.T, db *pgx.Conn, at time.Time, r audit.Record) {
 	t.Helper()
-	storetest.Must(db.Exec(t.Context(), "SELECT audit_append(0, $1)", entryOf(t, at, r)))(t)
+	expect.Value(db.Exec(t.Context(), "SELECT audit_append(0, $1)", entryOf(t, at, r)))(t)
 }
 
 // entryOf returns a record as audit_append takes it.
@@ -309,7 +310,7 @@ func entryOf(t *testing.T, at time.Time, r audit.Record) string {
 	if r.Digest != nil {
 		entry["digest"] = `\x` + hex.EncodeToString(r.Digest)
 	}
-	return string(storetest.Must(json.Marshal(entry))(t))
+	return string(expect.Value(json.Marshal(entry))(t))
 }
 
 // Who can write to the database cannot turn an operator's choice into a lineup that the next start replaces.

@@ -14,6 +14,7 @@ import (
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // upgrading is how long hosts of the release before may take to follow.
@@ -25,12 +26,12 @@ func activateUnsigned(
 ) {
 	t.Helper()
 	at := time.Now().UTC().Truncate(time.Millisecond)
-	document := storetest.Must(l.Encode())(t)
+	document := expect.Value(l.Encode())(t)
 	digest := sha256.Sum256(document)
 	entry := func() string {
 		return entryOf(t, at, audit.Record{Kind: audit.Lineup, Revision: revision, Digest: digest[:]})
 	}
-	storetest.Must(db.Exec(t.Context(),
+	expect.Value(db.Exec(t.Context(),
 		`SELECT activate_lineup($1, $2, $3, $4, '', jsonb_build_object('0', $5::jsonb, '1000000', $6::jsonb))`,
 		revision, new(string(document)), digest[:], origin, entry(), entry()))(t)
 }
@@ -44,7 +45,7 @@ func unsigned(t *testing.T, origin registry.LineupOrigin, versions ...string) (*
 	storetest.EndInForce(t, db)
 	for i, version := range versions {
 		h.publish(t, builtIn(t, version, 1)...)
-		l := storetest.Must(registry.DefaultLineup())(t)
+		l := expect.Value(registry.DefaultLineup())(t)
 		for i := range l.Layers {
 			l.Layers[i].Layer += "@" + version
 		}
@@ -73,7 +74,7 @@ func TestInstallSignsWhatWasInForce(t *testing.T) {
 			in.Adopt = false
 		}, "", errUnsigned},
 		"a host that ran signed lineups": {registry.OriginBuiltIn, func(t *testing.T, in *Installer, _ *pgx.Conn) {
-			storetest.NoError(t, in.Verifier.Memory.Remember(7, registry.Digest{7}))
+			expect.NoError(t, in.Verifier.Memory.Remember(7, registry.Digest{7}))
 		}, "", errUnsigned},
 		"a host without the operator's key": {registry.OriginBuiltIn, func(_ *testing.T, in *Installer, _ *pgx.Conn) {
 			in.Operator = nil
@@ -101,11 +102,11 @@ func TestInstallSignsWhatWasInForce(t *testing.T) {
 				return
 			}
 			in.Adopt = false // what follows does not depend on it
-			storetest.NoError(t, storetest.ErrorOf(in.Install(t.Context(), modules)))
+			expect.NoError(t, expect.ErrorOf(in.Install(t.Context(), modules)))
 			inForce, _, err := h.verifier.InForce(t.Context())
-			storetest.NoError(t, err)
+			expect.NoError(t, err)
 			_, version, _ := inForce.Document.Layers[0].Ref()
-			storetest.Expect(t, "in force", fmt.Sprint(inForce.Number, " ", version, " ", inForce.Author), c.want)
+			expect.Equal(t, "in force", fmt.Sprint(inForce.Number, " ", version, " ", inForce.Author), c.want)
 			h.follow(t, inForce.Lineup.Revision)
 
 			// Hosts of the release before have taken long to follow.
@@ -115,7 +116,7 @@ func TestInstallSignsWhatWasInForce(t *testing.T) {
 				found := later > upgrading
 				signer := auditlog.NewSigner(storetest.Ring.SignSeed)
 				_, broken, err := auditlog.Verify(t.Context(), h.store, signer.Public, trust, nil)
-				storetest.NoError(t, err)
+				expect.NoError(t, err)
 				if found != (broken != nil) {
 					t.Errorf("after a check by a replaced lineup %v later, audit verify finds %v", later, broken)
 				}
@@ -129,14 +130,14 @@ func TestInstallSignsWhatWasInForce(t *testing.T) {
 func TestUnsignedBackup(t *testing.T) {
 	t.Parallel()
 	h, _ := unsigned(t, registry.OriginOperator, "1.0.0")
-	storetest.NoError(t, h.verifier.Memory.Remember(7, registry.Digest{7}))
+	expect.NoError(t, h.verifier.Memory.Remember(7, registry.Digest{7}))
 	if _, ok, err := h.verifier.InForce(t.Context()); err != nil || ok {
 		t.Errorf("in force is something: %v, %v", ok, err)
 	}
-	storetest.WantErrorText(t, "following it", h.follower.Follow(t.Context()), "it is not signed")
-	stored := h.storeLineup(t, storetest.Must(h.store.ActiveLineup(t.Context()))(t).Lineup)
+	expect.ErrorText(t, "following it", h.follower.Follow(t.Context()), "it is not signed")
+	stored := h.storeLineup(t, expect.Value(h.store.ActiveLineup(t.Context()))(t).Lineup)
 	p := Proposal{Lineup: stored, Above: 7, Author: "ana@test", At: time.Now()}
-	storetest.NoError(t, h.store.Activate(t.Context(), storetest.Must(p.Sign(operator, trust))(t)))
+	expect.NoError(t, h.store.Activate(t.Context(), expect.Value(p.Sign(operator, trust))(t)))
 	h.follow(t, stored.Revision)
 	number, hash := h.verifier.Memory.Last()
 	if number != 8 || hash == (registry.Digest{}) {

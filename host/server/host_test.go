@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"assay/host/store"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 func TestParts(t *testing.T) {
@@ -26,11 +26,11 @@ func TestParts(t *testing.T) {
 	add(h, "first")
 	h.add(part{}) // turned off
 	add(h, "second")
-	storetest.WantErrorText(t, "not ready", h.ready(), "first: absent\nsecond: absent")
-	storetest.NoDiff(t, "degraded", []string{"first is slow", "second is slow"}, h.degraded())
+	expect.ErrorText(t, "not ready", h.ready(), "first: absent\nsecond: absent")
+	expect.NoDiff(t, "degraded", []string{"first is slow", "second is slow"}, h.degraded())
 	notify(h.parts, store.TopicKeys)
 	notify(h.parts, store.TopicErasures+" ab")
-	storetest.WantErrorText(t, "closing", h.close(), "second\nfirst")
-	storetest.NoDiff(t, "calls", []string{"keys of first", "keys of second", "erase ab in first", "erase ab in second",
+	expect.ErrorText(t, "closing", h.close(), "second\nfirst")
+	expect.NoDiff(t, "calls", []string{"keys of first", "keys of second", "erase ab in first", "erase ab in second",
 		"close second", "close first"}, calls)
 }

@@ -7,7 +7,7 @@ import (
 	"assay/host/installation"
 	"assay/host/lineup/fleet"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // A host that was killed is in the fleet until it is silent, and every change of the lineup waits for it. Its next run
@@ -19,23 +19,23 @@ func TestKilledHostIsReplacedByItsNextRun(t *testing.T) {
 	start := func(dir, id string, wanted ...string) (kill func() error) {
 		t.Helper()
 		p, err := openSeat(ctx, &host{cfg: &installation.Config{DataDir: dir}, id: id, store: b.Store})
-		storetest.NoError(t, err)
-		storetest.NoError(t, b.Store.BeatHost(ctx, id, id, fleet.State{}))
+		expect.NoError(t, err)
+		expect.NoError(t, b.Store.BeatHost(ctx, id, id, fleet.State{}))
 		var got []string
-		for _, h := range storetest.Must(b.Store.Hosts(ctx))(t) {
+		for _, h := range expect.Value(b.Store.Hosts(ctx))(t) {
 			got = append(got, h.ID)
 		}
-		storetest.NoDiff(t, "hosts", wanted, got)
+		expect.NoDiff(t, "hosts", wanted, got)
 		return p.Close
 	}
 	other := start(t.TempDir(), "host_0", "host_0")
-	defer func() { storetest.NoError(t, other()) }()
+	defer func() { expect.NoError(t, other()) }()
 	kill := start(dir, "host_1", "host_0", "host_1")
-	storetest.NoError(t, kill())
+	expect.NoError(t, kill())
 	kill = start(dir, "host_2", "host_0", "host_2")
 	second := start(dir, "host_3", "host_0", "host_2", "host_3") // on another port
-	storetest.NoError(t, second())
-	storetest.NoError(t, kill())
+	expect.NoError(t, second())
+	expect.NoError(t, kill())
 	kill = start(dir, "host_4", "host_0", "host_3", "host_4") // it was the second in its folder
-	storetest.NoError(t, kill())
+	expect.NoError(t, kill())
 }

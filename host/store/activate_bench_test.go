@@ -13,6 +13,7 @@ import (
 	"assay/host/entity"
 	"assay/host/store/storetest"
 	"assay/registry"
+	is "assay/registry/expect"
 )
 
 // BenchmarkActivate measures how long an activation takes while three hosts record more checks than the database can
@@ -50,7 +51,7 @@ func benchmarkActivate(b *testing.B, chains int) {
 		}
 	}
 	revision := must(activate(b.Context(), d.store, lineupOf("probe@1.0.0"), registry.OriginOperator, "the first"))(b)
-	storetest.Until(b, "checks to be recorded", func() bool { return checks.Load() > 1000 })
+	is.Until(b, "checks to be recorded", func() bool { return checks.Load() > 1000 })
 	var took []time.Duration
 	began, before := time.Now(), checks.Load()
 	for b.Loop() {

@@ -18,18 +18,19 @@ import (
 	"assay/host/entity"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
+	is "assay/registry/expect"
 )
 
 // Short names for the fixtures of storetest.
 var (
 	testRing      = storetest.Ring
 	discard       = storetest.Discard
-	noError       = storetest.NoError
-	wantError     = storetest.WantError
-	wantErrorText = storetest.WantErrorText
-	wantFailure   = storetest.WantFailure
-	noDiff        = storetest.NoDiff
-	until         = storetest.Until
+	noError       = is.NoError
+	wantError     = is.Error
+	wantErrorText = is.ErrorText
+	wantFailure   = is.Failure
+	noDiff        = is.NoDiff
+	until         = is.Until
 	plan          = storetest.Plan
 	newCaller     = storetest.NewCaller
 	newKey        = storetest.NewKey
@@ -68,13 +69,13 @@ func needsPlainPostgres(t testing.TB, why string) {
 // onCitus reports whether the tests' databases are distributed.
 func onCitus() bool { return os.Getenv("ASSAY_TEST_CITUS_URL") != "" }
 
-func must[T any](v T, err error) func(testing.TB) T { return storetest.Must(v, err) }
+func must[T any](v T, err error) func(testing.TB) T { return is.Value(v, err) }
 
-func errOf[T any](v T, err error) error { return storetest.ErrorOf(v, err) }
+func errOf[T any](v T, err error) error { return is.ErrorOf(v, err) }
 
 func expect[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
-	storetest.Expect(t, what, got, want)
+	is.Equal(t, what, got, want)
 }
 
 func receive[T any](t testing.TB, what string, from <-chan T) T {

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"assay/host/store/storetest"
+	is "assay/registry/expect"
 )
 
 // A host that starts while Postgres recovers from a crash, or is too busy to let it in, waits.
@@ -31,9 +31,9 @@ func TestOpenWaitsForTheDatabase(t *testing.T) {
 // openAfter opens a store on a database that refuses its first connections.
 func openAfter(t *testing.T, refusals int32, refuse func(client net.Conn)) {
 	t.Helper()
-	at := storetest.Must(url.Parse(newStore(t, nil).url))(t)
+	at := is.Value(url.Parse(newStore(t, nil).url))(t)
 	target := at.Host
-	listener := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	listener := is.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { listener.Close() })
 	at.Host = listener.Addr().String()
 	var refused atomic.Int32

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // TestLogRotation checks that a file spans about a day however often the host restarts, and that it is deleted before
@@ -34,12 +34,12 @@ func TestLogRotation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			storetest.NoError(t, os.WriteFile(filepath.Join(dir, "assay.log"), []byte(test.text), 0o600))
+			expect.NoError(t, os.WriteFile(filepath.Join(dir, "assay.log"), []byte(test.text), 0o600))
 			_, log, err := OpenLog(dir, t.Output())
-			storetest.NoError(t, err)
+			expect.NoError(t, err)
 			defer log.Close()
 			for range 2 {
-				storetest.NoError(t, log.RotateIfDue(now))
+				expect.NoError(t, log.RotateIfDue(now))
 			}
 			files, err := filepath.Glob(filepath.Join(dir, "*"))
 			if err != nil || len(files) != test.files {
@@ -69,7 +69,7 @@ func TestLogLines(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	log, file, err := OpenLog(dir, t.Output())
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	const writers, lines = 4, 400 // together more than flushBytes
 	var all sync.WaitGroup
 	for writer := range writers {
@@ -80,7 +80,7 @@ func TestLogLines(t *testing.T) {
 		})
 	}
 	all.Wait()
-	storetest.NoError(t, file.Close())
+	expect.NoError(t, file.Close())
 	text, err := os.ReadFile(filepath.Join(dir, "assay.log"))
 	if err != nil || len(text) < flushBytes {
 		t.Fatalf("%d bytes, error %v", len(text), err)

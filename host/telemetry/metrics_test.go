@@ -13,7 +13,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // TestObserver checks that checks and layers are counted under their labels, whoever counts first.
@@ -71,7 +71,7 @@ func TestShadowMetrics(t *testing.T) {
 		`assay_shadow_layer_outcomes_total{layer="graph",outcome="trap"} 1`,
 		`assay_shadow_layer_outcomes_total{layer="feeds",outcome="abstained"} 1`,
 		`assay_shadow_left_out_total 1`)
-	storetest.Expect(t, "calls in shadow count as calls of live layers",
+	expect.Equal(t, "calls in shadow count as calls of live layers",
 		strings.Contains(all, "assay_layer_outcomes_total{"), false)
 }
 
@@ -88,5 +88,5 @@ func TestLogHoldsNoTextOfGuests(t *testing.T) {
 	_, got, _ := strings.Cut(strings.TrimSpace(log.String()), "level=WARN ")
 	const want = `msg="layer lost" layer=spy version=1.2.3 type=email reason=refused ` +
 		`rule="the manifest does not declare the signal" output_level=8 output_lines_below=2048 output_bytes_below=4096`
-	storetest.Expect(t, "logged", got, want)
+	expect.Equal(t, "logged", got, want)
 }

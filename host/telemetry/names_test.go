@@ -20,7 +20,7 @@ import (
 	"assay/host/customer/webhook"
 	"assay/host/entity"
 	"assay/host/lineup"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 var update = flag.Bool("update", false, "rewrite the table in docs/metrics.md")
@@ -66,7 +66,7 @@ func everyMetric() *Metrics {
 func TestNames(t *testing.T) {
 	t.Parallel()
 	registry := everyMetric().registry
-	families := storetest.Must(registry.Gather())(t)
+	families := expect.Value(registry.Gather())(t)
 	problems, err := promlint.NewWithMetricFamilies(families).Lint()
 	if err != nil || len(problems) > 0 {
 		t.Errorf("promlint: %v, %v", problems, err)
@@ -92,12 +92,12 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s was not used by this test, so docs/metrics.md cannot list it", name)
 		}
 	}
-	text := storetest.Must(os.ReadFile(metricsPage))(t)
+	text := expect.Value(os.ReadFile(metricsPage))(t)
 	before, rest, _ := strings.Cut(string(text), "| metric |")
 	_, after, _ := strings.Cut(rest, "|\n\n")
 	want := before + table.String() + "\n" + after
 	if *update {
-		storetest.NoError(t, os.WriteFile(metricsPage, []byte(want), 0o644))
+		expect.NoError(t, os.WriteFile(metricsPage, []byte(want), 0o644))
 		return
 	}
 	if diff := cmp.Diff(want, string(text)); diff != "" {

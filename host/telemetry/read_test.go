@@ -7,13 +7,13 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 func TestLayerUses(t *testing.T) {
 	t.Parallel()
 	m := NewMetrics()
-	storetest.Expect(t, "before the first call, the uses", len(m.LayerUses()), 0)
+	expect.Equal(t, "before the first call, the uses", len(m.LayerUses()), 0)
 	o := Observer{Metrics: m, Logger: slog.New(slog.DiscardHandler)}
 	for i := range 100 {
 		out := check.Outcome{Layer: "names", Fuel: 2000}
@@ -28,14 +28,14 @@ func TestLayerUses(t *testing.T) {
 		"names": {Outcomes: map[string]uint64{"scored": 100}, FuelMean: 3980, FuelP99: 4000},
 		"age":   {Outcomes: map[string]uint64{"abstained": 1, string(check.Trap): 1}, FuelMean: 1000, FuelP99: 4000},
 	}
-	storetest.NoDiff(t, "uses", want, m.LayerUses())
+	expect.NoDiff(t, "uses", want, m.LayerUses())
 }
 
 func TestLedgerQueue(t *testing.T) {
 	t.Parallel()
 	m := NewMetrics()
 	m.BatchDone(1, time.Millisecond, 7)
-	storetest.Expect(t, "the queue", m.LedgerQueue(), 7)
+	expect.Equal(t, "the queue", m.LedgerQueue(), 7)
 }
 
 func TestShadowUses(t *testing.T) {
@@ -48,7 +48,7 @@ func TestShadowUses(t *testing.T) {
 	m.ShadowRan(live, check.Fused{Verdict: check.Allow}, []check.Outcome{{Layer: "new", Failure: check.Trap}})
 	m.ShadowLeftOut(live)
 	want := map[string]*LayerUse{"new": {Outcomes: map[string]uint64{"scored": 2, string(check.Trap): 1}}}
-	storetest.NoDiff(t, "uses", want, m.ShadowUses())
+	expect.NoDiff(t, "uses", want, m.ShadowUses())
 	if ran, changed, leftOut := m.ShadowChecks(); ran != 3 || changed != 1 || leftOut != 1 {
 		t.Errorf("%d checks, %d changed, %d left out, want 3, 1 and 1", ran, changed, leftOut)
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/mod/sumdb/note"
 
-	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/expect"
 )
 
 // first is a valid activation with every field.
@@ -40,7 +40,7 @@ at 2026-11-22T19:00:00.005Z
 // The text is what hosts of all releases hash and sign, so it must never change.
 func TestText(t *testing.T) {
 	t.Parallel()
-	storetest.NoDiff(t, "text", firstText, first().Text())
+	expect.NoDiff(t, "text", firstText, first().Text())
 	a, err := activation.Parse(firstText)
 	if diff := cmp.Diff(first(), a); diff != "" || err != nil {
 		t.Errorf("%v, parsed (-want +got):\n%s", err, diff)
@@ -90,7 +90,7 @@ func TestParseRefuses(t *testing.T) {
 		if text == firstText {
 			t.Errorf("%s: the test changes nothing", name)
 		}
-		storetest.WantFailure(t, storetest.ErrorOf(activation.Parse(text)), "%s: parsed", name)
+		expect.Failure(t, expect.ErrorOf(activation.Parse(text)), "%s: parsed", name)
 	}
 }
 
@@ -102,15 +102,15 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		storetest.Expect(t, fmt.Sprintf("%q was parsed, but is written as", text), a.Text(), text)
-		storetest.WantError(t, fmt.Sprintf("%q was parsed, but cannot be signed", text),
-			storetest.ErrorOf(activation.Sign(a, newKey(t, "fuzz", 1))), nil)
+		expect.Equal(t, fmt.Sprintf("%q was parsed, but is written as", text), a.Text(), text)
+		expect.Error(t, fmt.Sprintf("%q was parsed, but cannot be signed", text),
+			expect.ErrorOf(activation.Sign(a, newKey(t, "fuzz", 1))), nil)
 	})
 }
 
 func newKey(t *testing.T, name string, seed byte) activation.Key {
 	t.Helper()
-	return storetest.Must(activation.NewKey(name, bytes.Repeat([]byte{seed}, 32)))(t)
+	return expect.Value(activation.NewKey(name, bytes.Repeat([]byte{seed}, 32)))(t)
 }
 
 func TestOpen(t *testing.T) {
@@ -119,9 +119,9 @@ func TestOpen(t *testing.T) {
 	impostor, former, publisher := newKey(t, "ana", 3), newKey(t, "bob", 4), newKey(t, "eli", 5)
 	trust, err := activation.ParseTrust("# keys\n\noperator " + operator.Verifier + "\nhost " + host.Verifier +
 		"\n  former  " + former.Verifier + "\npublisher " + publisher.Verifier)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	sign := func(k activation.Key) string {
-		return storetest.Must(activation.Sign(first(), k))(t)
+		return expect.Value(activation.Sign(first(), k))(t)
 	}
 	for key, role := range map[*activation.Key]activation.Role{
 		&operator: activation.Operator, &host: activation.Host, &former: activation.Former,
@@ -144,7 +144,7 @@ func TestOpen(t *testing.T) {
 		"two signatures":     {good + strings.SplitN(sign(stranger), "\n\n", 2)[1], "exactly one signature"},
 	} {
 		_, err := trust.Open(test.signed)
-		storetest.WantErrorText(t, name, err, test.reason)
+		expect.ErrorText(t, name, err, test.reason)
 	}
 }
 
@@ -152,9 +152,9 @@ func TestOpen(t *testing.T) {
 func TestOpenCandidate(t *testing.T) {
 	t.Parallel()
 	operator, stranger := newKey(t, "ana", 1), newKey(t, "eve", 3)
-	trust := storetest.Must(activation.ParseTrust("operator " + operator.Verifier))(t)
+	trust := expect.Value(activation.ParseTrust("operator " + operator.Verifier))(t)
 	sign := func(sign func(activation.Activation, note.Signer) (string, error), k activation.Key) string {
-		return storetest.Must(sign(first(), k))(t)
+		return expect.Value(sign(first(), k))(t)
 	}
 	candidate := sign(activation.SignCandidate, operator)
 	s, err := trust.OpenCandidate(candidate)
@@ -162,42 +162,42 @@ func TestOpenCandidate(t *testing.T) {
 		t.Errorf("%v, opened (-want +got):\n%s", err, diff)
 	}
 	_, err = trust.Open(candidate)
-	storetest.WantErrorText(t, "a candidate as an activation", err, "first line is not")
+	expect.ErrorText(t, "a candidate as an activation", err, "first line is not")
 	_, err = activation.Unverified(candidate)
-	storetest.WantErrorText(t, "a candidate as an activation, unverified", err, "first line is not")
+	expect.ErrorText(t, "a candidate as an activation, unverified", err, "first line is not")
 	_, err = trust.OpenCandidate(sign(activation.Sign, operator))
-	storetest.WantErrorText(t, "an activation as a candidate", err, "first line is not")
+	expect.ErrorText(t, "an activation as a candidate", err, "first line is not")
 	_, err = trust.OpenCandidate(sign(activation.SignCandidate, stranger))
-	storetest.WantErrorText(t, "a stranger's", err, "key eve, which the trust file does not list")
+	expect.ErrorText(t, "a stranger's", err, "key eve, which the trust file does not list")
 }
 
 // A lineup to measure is signed by an operator, and can be taken for nothing else.
 func TestOpenMeasurement(t *testing.T) {
 	t.Parallel()
 	operator, host, stranger := newKey(t, "ana", 1), newKey(t, "assay/host", 2), newKey(t, "eve", 3)
-	trust := storetest.Must(activation.ParseTrust("operator " + operator.Verifier + "\nhost " + host.Verifier))(t)
+	trust := expect.Value(activation.ParseTrust("operator " + operator.Verifier + "\nhost " + host.Verifier))(t)
 	const lineup = `{"bias":-1}`
 	sign := func(k activation.Key) string {
-		return storetest.Must(activation.SignMeasurement([]byte(lineup), k))(t)
+		return expect.Value(activation.SignMeasurement([]byte(lineup), k))(t)
 	}
 	text, err := trust.OpenMeasurement(sign(operator))
 	if err != nil || string(text) != lineup || !activation.IsMeasurement(sign(operator)) {
 		t.Errorf("opened %s, %v", text, err)
 	}
 	_, err = trust.OpenMeasurement(sign(host))
-	storetest.WantErrorText(t, "a host's", err, `the role "host" may not sign it`)
+	expect.ErrorText(t, "a host's", err, `the role "host" may not sign it`)
 	_, err = trust.OpenMeasurement(sign(stranger))
-	storetest.WantErrorText(t, "a stranger's", err, "key eve, which the trust file does not list")
+	expect.ErrorText(t, "a stranger's", err, "key eve, which the trust file does not list")
 	_, err = trust.OpenMeasurement(strings.Replace(sign(operator), "-1", "-2", 1))
-	storetest.WantErrorText(t, "altered", err, "invalid signature")
+	expect.ErrorText(t, "altered", err, "invalid signature")
 	_, err = trust.OpenCandidate(sign(operator))
-	storetest.WantErrorText(t, "as a candidate", err, "first line is not")
+	expect.ErrorText(t, "as a candidate", err, "first line is not")
 	candidate, err := activation.SignCandidate(first(), operator)
 	if err != nil || activation.IsMeasurement(candidate) {
 		t.Errorf("a candidate as a measurement: %v", err)
 	}
 	_, err = trust.OpenMeasurement(candidate)
-	storetest.WantErrorText(t, "a candidate as a measurement", err, "first line is not")
+	expect.ErrorText(t, "a candidate as a measurement", err, "first line is not")
 }
 
 func TestParseTrustRefuses(t *testing.T) {
@@ -213,7 +213,7 @@ func TestParseTrustRefuses(t *testing.T) {
 		"two roles":       {operator + "\nhost" + strings.TrimPrefix(operator, "operator"), "listed twice"},
 	} {
 		_, err := activation.ParseTrust(test.text)
-		storetest.WantErrorText(t, name, err, test.reason)
+		expect.ErrorText(t, name, err, test.reason)
 	}
 }
 
@@ -225,9 +225,9 @@ func TestParseKey(t *testing.T) {
 		t.Errorf("%+v, %v, want %+v", again, err, key)
 	}
 	for _, text := range []string{"", key.Verifier, key.Private + "x"} {
-		storetest.WantFailure(t, storetest.ErrorOf(activation.ParseKey(text)), "%q was read", text)
+		expect.Failure(t, expect.ErrorOf(activation.ParseKey(text)), "%q was read", text)
 	}
-	storetest.WantFailure(t, storetest.ErrorOf(activation.NewKey("a b", make([]byte, 32))),
+	expect.Failure(t, expect.ErrorOf(activation.NewKey("a b", make([]byte, 32))),
 		"a name with a space was accepted")
 }
 
@@ -295,9 +295,9 @@ func TestPermit(t *testing.T) {
 			to.Lineup.Revision = 3
 		}
 		err := activation.Permit(activation.Host, from, to)
-		storetest.WantOutcome(t, name, err, test.reason)
-		storetest.WantError(t, "an operator, "+name, activation.Permit(activation.Operator, from, to), nil)
-		storetest.WantErrorText(t, "a former key, "+name, activation.Permit(activation.Former, from, to),
+		expect.Outcome(t, name, err, test.reason)
+		expect.Error(t, "an operator, "+name, activation.Permit(activation.Operator, from, to), nil)
+		expect.ErrorText(t, "a former key, "+name, activation.Permit(activation.Former, from, to),
 			"may not sign")
 	}
 }

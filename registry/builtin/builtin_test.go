@@ -5,19 +5,19 @@ import (
 	"maps"
 	"testing"
 
-	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // A release contains what a host builds from the same source, byte for byte; another program contains nothing. `just
 // release-check` runs it with the tag.
 func TestModules(t *testing.T) {
 	t.Parallel()
-	modules := storetest.Must(Modules())(t)
+	modules := expect.Value(Modules())(t)
 	want := map[string]registry.Digest{}
 	if Embedded {
-		source := storetest.Must(registry.FindSource(".", nil, slog.Default()))(t)
-		built := storetest.Must(source.BuildAll(t.Context(), nil))(t)
+		source := expect.Value(registry.FindSource(".", nil, slog.Default()))(t)
+		built := expect.Value(source.BuildAll(t.Context(), nil))(t)
 		want = digests(built)
 	}
 	if got := digests(modules); !maps.Equal(got, want) {

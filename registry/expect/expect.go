@@ -48,6 +48,24 @@ func ErrorText(t testing.TB, what string, err error, text string) {
 	}
 }
 
+// Outcome is ErrorText, or reports any error if text is empty.
+func Outcome(t testing.TB, what string, err error, text string) {
+	t.Helper()
+	if text == "" {
+		Error(t, what, err, nil)
+	} else {
+		ErrorText(t, what, err, text)
+	}
+}
+
+// Failure reports that err is nil, with a text that says what this means.
+func Failure(t testing.TB, err error, format string, args ...any) {
+	t.Helper()
+	if err == nil {
+		t.Errorf(format, args...)
+	}
+}
+
 // NoDiff reports how got differs from want.
 func NoDiff(t testing.TB, what string, want, got any, opts ...cmp.Option) {
 	t.Helper()

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
-	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // Repositories and tags that are versions must name the plugin and its version. Other tags may move.
@@ -28,7 +28,7 @@ func TestNamed(t *testing.T) {
 		"r.example/probe-2@" + digest: "",
 	} {
 		r, err := ParseReference(text)
-		storetest.NoError(t, err)
+		expect.NoError(t, err)
 		r, err = r.named("probe", "1.0.0+b")
 		var refused *registry.Refusal
 		if want == "" && (!errors.As(err, &refused) || refused.Reason != registry.OtherName) ||
@@ -37,7 +37,7 @@ func TestNamed(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "probe", "r.example/Probe", "r.example/probe@sha256:00"} {
-		storetest.WantFailure(t, storetest.ErrorOf(ParseReference(text)), "%q was read", text)
+		expect.Failure(t, expect.ErrorOf(ParseReference(text)), "%q was read", text)
 	}
 }
 
@@ -45,6 +45,6 @@ func TestLoopback(t *testing.T) {
 	t.Parallel()
 	for host, want := range map[string]bool{"localhost": true, "localhost:5000": true, "127.0.0.1:5000": true,
 		"[::1]:5000": true, "r.example": false, "10.0.0.1:5000": false, "localhost.example": false} {
-		storetest.Expect(t, host, isLoopback(host), want)
+		expect.Equal(t, host, isLoopback(host), want)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 	"assay/registry/project"
 )
 
@@ -14,12 +14,12 @@ import (
 func TestBuildIgnoresWorkspace(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	storetest.NoError(t, os.WriteFile(filepath.Join(folder, "go.work"), []byte("go 1.24\n"), 0o600))
+	expect.NoError(t, os.WriteFile(filepath.Join(folder, "go.work"), []byte("go 1.24\n"), 0o600))
 	layer := filepath.Join(folder, "layer")
 	if _, err := project.Create(layer, "below", project.Go); err != nil {
 		t.Fatal(err)
 	}
-	wasm := storetest.Must(project.Build(t.Context(), layer))(t)
+	wasm := expect.Value(project.Build(t.Context(), layer))(t)
 	m, err := registry.OpenModule(wasm)
 	if err != nil || m.Ref() != "below@0.1.0" {
 		t.Errorf("built %s, %v", m.Ref(), err)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 	"assay/registry/project"
 )
 
@@ -33,7 +33,7 @@ func replace(t *testing.T, file, old, with string) {
 	if err == nil {
 		err = os.WriteFile(file, []byte(strings.ReplaceAll(string(text), old, with)), 0o600)
 	}
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 }
 
 func TestUpdateWritesSignals(t *testing.T) {
@@ -67,7 +67,7 @@ func TestUpdateWritesSignals(t *testing.T) {
 	dir := newProject(t, project.C, "numbers:name_digits:x")
 	replace(t, filepath.Join(dir, "manifest.json"), `"signals": [`,
 		`"signals": [{"code": "numbers:name:digits-x", "text": "x"}, `)
-	storetest.WantErrorText(t, "two signals with one constant", storetest.ErrorOf(project.Update(dir)),
+	expect.ErrorText(t, "two signals with one constant", expect.ErrorOf(project.Update(dir)),
 		"would have the same constant")
 }
 
@@ -77,7 +77,7 @@ func TestUpdateKeepsOwnSignals(t *testing.T) {
 	dir := newProject(t, project.Go, "numbers:name:new")
 	file := filepath.Join(dir, "signals.go")
 	const own = "package main\n"
-	storetest.NoError(t, os.WriteFile(file, []byte(own), 0o600))
+	expect.NoError(t, os.WriteFile(file, []byte(own), 0o600))
 	files, err := project.Update(dir)
 	if err != nil || slices.Contains(files, file) {
 		t.Errorf("%v, it wrote %q", err, files)
@@ -99,9 +99,9 @@ func TestUpdateReplacesSDK(t *testing.T) {
 			t.Fatal(err)
 		}
 		before, err := os.ReadFile(filepath.Join(dir, file))
-		storetest.NoError(t, err)
-		storetest.NoError(t, os.Remove(filepath.Join(dir, file)))
-		files := storetest.Must(project.Update(dir))(t)
+		expect.NoError(t, err)
+		expect.NoError(t, os.Remove(filepath.Join(dir, file)))
+		files := expect.Value(project.Update(dir))(t)
 		after, err := os.ReadFile(filepath.Join(dir, file))
 		if err != nil || string(after) != string(before) {
 			t.Errorf("%s: %v, %s is not what it was", language, err, file)
@@ -129,10 +129,10 @@ func TestBuildFollowsManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	replace(t, filepath.Join(dir, "manifest.json"), "numbers:name:new", "numbers:name:newer")
-	storetest.WantErrorText(t, "the code emits an undeclared signal",
-		storetest.ErrorOf(project.Build(t.Context(), dir)), "SIGNAL_NAME_NEW")
+	expect.ErrorText(t, "the code emits an undeclared signal",
+		expect.ErrorOf(project.Build(t.Context(), dir)), "SIGNAL_NAME_NEW")
 	own := "#define SIGNAL_NAME_NEW \"numbers:name:new\"\n#define SIGNAL_NAME_DIGITS SIGNAL_NAME_NEW\n"
-	storetest.NoError(t, os.WriteFile(constants, []byte(own), 0o600))
+	expect.NoError(t, os.WriteFile(constants, []byte(own), 0o600))
 	if _, err := project.Build(t.Context(), dir); err != nil {
 		t.Error(err)
 	}

@@ -6,20 +6,20 @@ import (
 	"strings"
 	"testing"
 
-	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/expect"
 	"assay/registry/release"
 )
 
 func newKey(t *testing.T, name string, seed byte) activation.Key {
 	t.Helper()
-	return storetest.Must(activation.NewKey(name, bytes.Repeat([]byte{seed}, 32)))(t)
+	return expect.Value(activation.NewKey(name, bytes.Repeat([]byte{seed}, 32)))(t)
 }
 
 func sign(t *testing.T, r release.Release, key activation.Key) string {
 	t.Helper()
-	return storetest.Must(release.Sign(r, key))(t)
+	return expect.Value(release.Sign(r, key))(t)
 }
 
 // signedText is what publishers of all releases sign, so it must never change.
@@ -37,7 +37,7 @@ func TestAccept(t *testing.T) {
 	bad := registry.Digest{9}
 	trust, err := activation.ParseTrust("operator " + operator.Verifier + "\npublisher " + ana.Verifier + "\nhost " +
 		host.Verifier + "\nformer " + former.Verifier + "\nrevoked " + bad.String())
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	probe := release.Release{Name: "probe", Version: "1.0.0", Digest: registry.Digest{1}}
 	newer, other, same := probe, probe, probe
 	newer.Version, newer.Digest = "2.0.0", registry.Digest{2}
@@ -88,13 +88,13 @@ func TestAccept(t *testing.T) {
 		}
 	}
 	// Signatures of published plugins remain verifiable. Other notes of the same keys are not signatures.
-	storetest.WantError(t, "a former key's of a revoked plugin, recorded",
-		storetest.ErrorOf(release.Recorded(trust, sign(t, revoked, former))), nil)
-	activated := storetest.Must(activation.SignMeasurement([]byte("{}"), operator))(t)
+	expect.Error(t, "a former key's of a revoked plugin, recorded",
+		expect.ErrorOf(release.Recorded(trust, sign(t, revoked, former))), nil)
+	activated := expect.Value(activation.SignMeasurement([]byte("{}"), operator))(t)
 	for name, signed := range map[string]string{
 		"another text": activated, "another line": sign(t, release.Release{Name: "a\nb", Version: "1.0.0"}, ana),
 	} {
-		storetest.WantFailure(t, storetest.ErrorOf(release.Recorded(trust, signed)), "%s: it was accepted as a release",
+		expect.Failure(t, expect.ErrorOf(release.Recorded(trust, signed)), "%s: it was accepted as a release",
 			name)
 	}
 }

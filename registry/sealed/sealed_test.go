@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 	"assay/registry/sealed"
 )
 
@@ -23,12 +23,12 @@ const (
 
 func open(t *testing.T, dir string, key []byte) *sealed.Folder {
 	t.Helper()
-	return storetest.Must(sealed.Open(dir, key, limit))(t)
+	return expect.Value(sealed.Open(dir, key, limit))(t)
 }
 
 func write(t *testing.T, f *sealed.Folder, name, content string) {
 	t.Helper()
-	storetest.NoError(t, f.Write(name, []byte(content)))
+	expect.NoError(t, f.Write(name, []byte(content)))
 }
 
 func wantContent(t *testing.T, f *sealed.Folder, name, want string) {
@@ -41,7 +41,7 @@ func wantContent(t *testing.T, f *sealed.Folder, name, want string) {
 func names(t *testing.T, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -65,7 +65,7 @@ func TestReadReturnsWhatWasWritten(t *testing.T) {
 	}
 	write(t, f, "a", "again")
 	wantContent(t, f, "a", "again")
-	storetest.Expect(t, "files", names(t, dir), "a.sealed empty.sealed")
+	expect.Equal(t, "files", names(t, dir), "a.sealed empty.sealed")
 	for path, want := range map[string]fs.FileMode{dir: 0o700, filepath.Join(dir, "a.sealed"): 0o600} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s has mode %v, %v, want %o", path, info.Mode(), err, want)
@@ -79,9 +79,9 @@ func TestForeignFilesAreNotRead(t *testing.T) {
 	flip := func(at int) func(*testing.T, string) {
 		return func(t *testing.T, file string) {
 			data, err := os.ReadFile(file)
-			storetest.NoError(t, err)
+			expect.NoError(t, err)
 			data[(at+len(data))%len(data)] ^= 1
-			storetest.NoError(t, os.WriteFile(file, data, 0o600))
+			expect.NoError(t, os.WriteFile(file, data, 0o600))
 		}
 	}
 	for name, alter := range map[string]func(t *testing.T, file string){
@@ -89,21 +89,21 @@ func TestForeignFilesAreNotRead(t *testing.T) {
 		"bit flip in the seal":    flip(0),
 		"truncated by a byte": func(t *testing.T, file string) {
 			info, err := os.Stat(file)
-			storetest.NoError(t, err)
-			storetest.NoError(t, os.Truncate(file, info.Size()-1))
+			expect.NoError(t, err)
+			expect.NoError(t, os.Truncate(file, info.Size()-1))
 		},
-		"truncated in the seal": func(t *testing.T, file string) { storetest.NoError(t, os.Truncate(file, 5)) },
-		"empty":                 func(t *testing.T, file string) { storetest.NoError(t, os.Truncate(file, 0)) },
-		"longer than the limit": func(t *testing.T, file string) { storetest.NoError(t, os.Truncate(file, limit+1)) },
+		"truncated in the seal": func(t *testing.T, file string) { expect.NoError(t, os.Truncate(file, 5)) },
+		"empty":                 func(t *testing.T, file string) { expect.NoError(t, os.Truncate(file, 0)) },
+		"longer than the limit": func(t *testing.T, file string) { expect.NoError(t, os.Truncate(file, limit+1)) },
 		"without a seal": func(t *testing.T, file string) {
-			storetest.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+			expect.NoError(t, os.WriteFile(file, []byte(content), 0o600))
 		},
 		"sealed under another name": func(t *testing.T, file string) {
 			other := open(t, filepath.Join(t.TempDir(), "other"), key)
 			private, err := other.Private()
-			storetest.NoError(t, err)
+			expect.NoError(t, err)
 			write(t, other, "other", content)
-			storetest.NoError(t, os.Rename(filepath.Join(filepath.Dir(private), "other.sealed"), file))
+			expect.NoError(t, os.Rename(filepath.Join(filepath.Dir(private), "other.sealed"), file))
 		},
 		"sealed with another key": func(t *testing.T, file string) {
 			write(t, open(t, filepath.Dir(file), []byte("another")), "a", content)
@@ -111,12 +111,12 @@ func TestForeignFilesAreNotRead(t *testing.T) {
 		"symbolic link": func(t *testing.T, file string) {
 			// Others may be able to write the target.
 			outside := filepath.Join(t.TempDir(), "moved")
-			storetest.NoError(t, os.Rename(file, outside))
-			storetest.NoError(t, os.Symlink(outside, file))
+			expect.NoError(t, os.Rename(file, outside))
+			expect.NoError(t, os.Symlink(outside, file))
 		},
 		"folder": func(t *testing.T, file string) {
-			storetest.NoError(t, os.Remove(file))
-			storetest.NoError(t, os.MkdirAll(filepath.Join(file, "deeper"), 0o700))
+			expect.NoError(t, os.Remove(file))
+			expect.NoError(t, os.MkdirAll(filepath.Join(file, "deeper"), 0o700))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestForeignFilesAreNotRead(t *testing.T) {
 			if got, ok := f.Read("a"); ok {
 				t.Errorf("read %q", got)
 			}
-			storetest.Expect(t, "files", names(t, dir), "")
+			expect.Equal(t, "files", names(t, dir), "")
 			write(t, f, "a", content)
 			wantContent(t, f, "a", content)
 		})
@@ -141,15 +141,15 @@ func TestOpenRemovesWhatIsNotSealed(t *testing.T) {
 	f := open(t, dir, key)
 	write(t, f, "kept", content)
 	recent, err := f.Private()
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	abandoned, err := f.Private()
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	longAgo := time.Now().Add(-2 * time.Hour)
-	storetest.NoError(t, os.WriteFile(filepath.Join(abandoned, "code"), nil, 0o600))
-	storetest.NoError(t, os.Chtimes(abandoned, longAgo, longAgo))
-	storetest.NoError(t, os.MkdirAll(filepath.Join(dir, "wazero-dev-amd64-linux"), 0o700))
-	storetest.NoError(t, os.WriteFile(filepath.Join(dir, "wazero-dev-amd64-linux", "code.mac"), nil, 0o600))
-	storetest.NoError(t, os.WriteFile(filepath.Join(dir, "layer.wasm"), nil, 0o600))
+	expect.NoError(t, os.WriteFile(filepath.Join(abandoned, "code"), nil, 0o600))
+	expect.NoError(t, os.Chtimes(abandoned, longAgo, longAgo))
+	expect.NoError(t, os.MkdirAll(filepath.Join(dir, "wazero-dev-amd64-linux"), 0o700))
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, "wazero-dev-amd64-linux", "code.mac"), nil, 0o600))
+	expect.NoError(t, os.WriteFile(filepath.Join(dir, "layer.wasm"), nil, 0o600))
 	f = open(t, dir, key)
 	if got, want := names(t, dir), "kept.sealed "+filepath.Base(recent); got != want {
 		t.Errorf("files %s, want %s", got, want)
@@ -165,7 +165,7 @@ func TestSizeIsLimited(t *testing.T) {
 	text := strings.Repeat("x", limit/4)
 	age := func(name string, hours time.Duration) {
 		at := time.Now().Add(-hours * time.Hour)
-		storetest.NoError(t, os.Chtimes(filepath.Join(dir, name+".sealed"), at, at))
+		expect.NoError(t, os.Chtimes(filepath.Join(dir, name+".sealed"), at, at))
 	}
 	for name, hours := range map[string]time.Duration{"a": 3, "b": 2, "c": 1} {
 		write(t, f, name, text)
@@ -173,30 +173,30 @@ func TestSizeIsLimited(t *testing.T) {
 	}
 	wantContent(t, f, "a", text) // uses it
 	write(t, f, "d", text)
-	storetest.Expect(t, "files", names(t, dir), "a.sealed c.sealed d.sealed")
+	expect.Equal(t, "files", names(t, dir), "a.sealed c.sealed d.sealed")
 	age("d", 9)
 	write(t, f, "huge", strings.Repeat("x", limit)) // the latest file stays, even alone
-	storetest.Expect(t, "files", names(t, dir), "huge.sealed")
+	expect.Equal(t, "files", names(t, dir), "huge.sealed")
 }
 
 func TestUnusableFolders(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(t *testing.T, dir string){
 		"accessible to others": func(t *testing.T, dir string) {
-			storetest.NoError(t, os.Mkdir(dir, 0o700))
-			storetest.NoError(t, os.Chmod(dir, 0o750))
+			expect.NoError(t, os.Mkdir(dir, 0o700))
+			expect.NoError(t, os.Chmod(dir, 0o750))
 		},
-		"a file":          func(t *testing.T, dir string) { storetest.NoError(t, os.WriteFile(dir, nil, 0o600)) },
-		"a symbolic link": func(t *testing.T, dir string) { storetest.NoError(t, os.Symlink(t.TempDir(), dir)) },
+		"a file":          func(t *testing.T, dir string) { expect.NoError(t, os.WriteFile(dir, nil, 0o600)) },
+		"a symbolic link": func(t *testing.T, dir string) { expect.NoError(t, os.Symlink(t.TempDir(), dir)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "cache")
 			prepare(t, dir)
-			storetest.WantFailure(t, storetest.ErrorOf(sealed.Open(dir, key, limit)), "the folder was opened")
+			expect.Failure(t, expect.ErrorOf(sealed.Open(dir, key, limit)), "the folder was opened")
 		})
 	}
-	storetest.WantFailure(t, storetest.ErrorOf(sealed.Open(t.TempDir(), nil, limit)),
+	expect.Failure(t, expect.ErrorOf(sealed.Open(t.TempDir(), nil, limit)),
 		"a folder was opened without a key")
 }
 
@@ -204,8 +204,8 @@ func TestFolderRemovedMeanwhile(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "cache")
 	f := open(t, dir, key)
-	storetest.NoError(t, os.RemoveAll(dir))
-	storetest.WantError(t, "writing", f.Write("a", nil), fs.ErrNotExist)
+	expect.NoError(t, os.RemoveAll(dir))
+	expect.Error(t, "writing", f.Write("a", nil), fs.ErrNotExist)
 	if _, ok := f.Read("a"); ok {
 		t.Error("a file was read")
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"assay/host/audit"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 var (
@@ -62,15 +62,15 @@ func (u uniform) read(ids []audit.TileID) (tiles [][]byte, err error) {
 // issue returns a receipt of the leaf with an index in a log of size leaves.
 func issue(t *testing.T, by *audit.Signer, log uniform, index, size int64) *Receipt {
 	t.Helper()
-	promise := storetest.Must(by.SignPromise(audit.Promise{Chain: 3, Index: index, Leaf: log.leaf, Until: at}))(t)
+	promise := expect.Value(by.SignPromise(audit.Promise{Chain: 3, Index: index, Leaf: log.leaf, Until: at}))(t)
 	r := &Receipt{Format: Format, Record: NewRecord(nonce, record), Activation: bytes.Repeat([]byte{5}, 32),
 		Promise: promise}
 	if size == 0 {
 		return r
 	}
 	head := log.head(size)
-	checkpoint := storetest.Must(by.SignTree(head))(t)
-	hashes := storetest.Must(audit.ProveInclusion(head, index, log.read))(t)
+	checkpoint := expect.Value(by.SignTree(head))(t)
+	hashes := expect.Value(audit.ProveInclusion(head, index, log.read))(t)
 	r.Proof = &Proof{Index: index, Checkpoint: checkpoint}
 	for _, h := range hashes {
 		r.Proof.Hashes = append(r.Proof.Hashes, h[:]...)
@@ -81,8 +81,8 @@ func issue(t *testing.T, by *audit.Signer, log uniform, index, size int64) *Rece
 // again returns a receipt as its JSON says.
 func again(t *testing.T, r *Receipt) (*Receipt, []byte) {
 	t.Helper()
-	text := storetest.Must(json.Marshal(r))(t)
-	parsed := storetest.Must(Parse(text))(t)
+	text := expect.Value(json.Marshal(r))(t)
+	parsed := expect.Value(Parse(text))(t)
 	return parsed, text
 }
 
@@ -126,7 +126,7 @@ func TestPromisedOnly(t *testing.T) {
 		"another, too late": {8, audit.Hash{1}, at.Add(time.Hour), true},
 	} {
 		published := uniform{leaf: test.leaf}
-		checkpoint := storetest.Must(signer.SignTree(published.head(test.size)))(t)
+		checkpoint := expect.Value(signer.SignTree(published.head(test.size)))(t)
 		result, err := r.Compare(signer.Public, checkpoint, published.read, test.now)
 		if errors.Is(err, ErrBroken) != test.broken || !test.broken && (err != nil ||
 			(result.Size > 0) != (test.size > 5)) {
@@ -134,7 +134,7 @@ func TestPromisedOnly(t *testing.T) {
 		}
 	}
 	proved := issue(t, signer, log, 5, 8)
-	checkpoint := storetest.Must(signer.SignTree(log.head(4)))(t)
+	checkpoint := expect.Value(signer.SignTree(log.head(4)))(t)
 	if _, err := proved.Compare(signer.Public, checkpoint, log.read, at); !errors.Is(err, ErrBroken) {
 		t.Errorf("a log that is shorter than a signed tree: %v", err)
 	}
@@ -190,7 +190,7 @@ func TestReceiptAfterRotation(t *testing.T) {
 	log := uniform{leaf: audit.Leaf(nonce, record)}
 	rotated := audit.NewSigner(audit.KeyName, bytes.Repeat([]byte{1}, 32))
 	next := rotated.Hold(bytes.Repeat([]byte{7}, 32))
-	statement := storetest.Must(rotated.Introduce(next, audit.Checkpoints|audit.Records, at.Add(-2*time.Hour)))(t)
+	statement := expect.Value(rotated.Introduce(next, audit.Checkpoints|audit.Records, at.Add(-2*time.Hour)))(t)
 	r := issue(t, rotated, log, 5, 8)
 	if _, err := r.Verify(signer.Public); err == nil {
 		t.Error("valid without the statement")

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"assay/host/access/apikey"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 const (
@@ -82,14 +82,14 @@ func TestParse(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			hash, ok := apikey.Parse(c.key)
-			storetest.Expect(t, "valid", ok, c.ok)
+			expect.Equal(t, "valid", ok, c.ok)
 			if !ok && hash != (apikey.Hash{}) {
 				t.Error("an invalid key has a hash")
 			}
 		})
 	}
 	hash, _ := apikey.Parse(fixed)
-	storetest.Expect(t, "the key's hash", hex.EncodeToString(hash[:]), hashed)
+	expect.Equal(t, "the key's hash", hex.EncodeToString(hash[:]), hashed)
 }
 
 func TestTestKeys(t *testing.T) {
@@ -99,7 +99,7 @@ func TestTestKeys(t *testing.T) {
 		t.Errorf("a new test key is %q", key)
 	}
 	for key, want := range map[string]string{fixed: "assay_...gZdL", key: "assay_test_..." + key[len(key)-4:]} {
-		storetest.Expect(t, "the hint", apikey.Hint(key), want)
+		expect.Equal(t, "the hint", apikey.Hint(key), want)
 	}
 }
 

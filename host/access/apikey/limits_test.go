@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"assay/host/access/apikey"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 func TestParseScopes(t *testing.T) {
@@ -30,8 +30,8 @@ func TestParseScopes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			got, err := apikey.ParseScopes(strings.Fields(c.given))
-			storetest.NoDiff(t, c.name, c.want, got)
-			storetest.WantOutcome(t, c.name, err, c.err)
+			expect.NoDiff(t, c.name, c.want, got)
+			expect.Outcome(t, c.name, err, c.err)
 		})
 	}
 }
@@ -54,7 +54,7 @@ func TestLimitsPermit(t *testing.T) {
 				got = append(got, string(s))
 			}
 		}
-		storetest.Expect(t, name+": permits", strings.Join(got, " "), c.want)
+		expect.Equal(t, name+": permits", strings.Join(got, " "), c.want)
 	}
 }
 
@@ -79,9 +79,9 @@ func TestLimitsAdmit(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			networks := storetest.Must(apikey.ParseNetworks(strings.Fields(c.networks)))(t)
+			networks := expect.Value(apikey.ParseNetworks(strings.Fields(c.networks)))(t)
 			addr, _ := netip.ParseAddr(c.addr)
-			storetest.Expect(t, "admitted", (apikey.Limits{Networks: networks}).Admits(addr), c.want)
+			expect.Equal(t, "admitted", (apikey.Limits{Networks: networks}).Admits(addr), c.want)
 		})
 	}
 }
@@ -112,7 +112,7 @@ func TestParseNetworks(t *testing.T) {
 		for _, p := range got {
 			texts = append(texts, p.String())
 		}
-		storetest.NoDiff(t, name, c.want, texts, cmpopts.EquateEmpty())
-		storetest.WantOutcome(t, name, err, c.err)
+		expect.NoDiff(t, name, c.want, texts, cmpopts.EquateEmpty())
+		expect.Outcome(t, name, err, c.err)
 	}
 }

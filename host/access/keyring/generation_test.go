@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"assay/host/access/keyring"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 var change = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
@@ -49,7 +49,7 @@ func TestGenerations(t *testing.T) {
 	t.Parallel()
 	file := write(t, fixedMaster, 0o600)
 	old := load(t, file)
-	storetest.NoError(t, keyring.AddGeneration(file, change))
+	expect.NoError(t, keyring.AddGeneration(file, change))
 	before, after := at(t, file, change.Add(-time.Second)), at(t, file, change)
 	for name, s := range sealings {
 		early, late := s.seal(before), s.seal(after)
@@ -106,15 +106,15 @@ func TestRemoveGeneration(t *testing.T) {
 	t.Parallel()
 	file := write(t, fixedMaster, 0o600)
 	link := filepath.Join(t.TempDir(), "link")
-	storetest.NoError(t, os.Symlink(file, link))
+	expect.NoError(t, os.Symlink(file, link))
 	for _, from := range []time.Time{change, change.Add(time.Hour)} {
-		storetest.NoError(t, keyring.AddGeneration(link, from))
+		expect.NoError(t, keyring.AddGeneration(link, from))
 	}
 	for number, reason := range map[int]string{1: "pseudonyms", 3: "the last", 4: "no generation 4"} {
-		storetest.WantErrorText(t, fmt.Sprintf("removing %d", number), keyring.RemoveGeneration(file, number), reason)
+		expect.ErrorText(t, fmt.Sprintf("removing %d", number), keyring.RemoveGeneration(file, number), reason)
 	}
-	storetest.WantErrorText(t, "adding an earlier one", keyring.AddGeneration(file, change), "before that")
-	storetest.NoError(t, keyring.RemoveGeneration(file, 2))
+	expect.ErrorText(t, "adding an earlier one", keyring.AddGeneration(file, change), "before that")
+	expect.NoError(t, keyring.RemoveGeneration(file, 2))
 	ring := load(t, file)
 	if g := ring.Generations(); len(g) != 2 || g[1].Number != 3 || !g[1].From.Equal(change.Add(time.Hour)) {
 		t.Errorf("left: %+v", g)
@@ -135,7 +135,7 @@ func TestMalformedGenerations(t *testing.T) {
 		"a field too many": "2 " + secret + " 2026-01-02T00:00:00Z x",
 	} {
 		_, err := keyring.Load(write(t, fixedMaster+"\n"+lines+"\n", 0o600))
-		storetest.WantErrorText(t, name, err, "bytes in base64 and a time")
+		expect.ErrorText(t, name, err, "bytes in base64 and a time")
 		if err != nil && strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: the error contains the secret: %v", name, err)
 		}

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"assay/host/access/keyring"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // The keys of the master secret with the bytes 0 to 31, computed by an independent HKDF-SHA256 (RFC 5869, Python's
@@ -47,7 +47,7 @@ func keysOf(r *keyring.Ring) map[string][]byte {
 func write(t *testing.T, text string, mode fs.FileMode) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "secret")
-	storetest.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	expect.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	if err := os.Chmod(path, mode); err != nil { // WriteFile applies the umask
 		t.Fatal(err)
 	}
@@ -56,12 +56,12 @@ func write(t *testing.T, text string, mode fs.FileMode) (path string) {
 
 func load(t *testing.T, path string) *keyring.Ring {
 	t.Helper()
-	return storetest.Must(keyring.Load(path))(t)
+	return expect.Value(keyring.Load(path))(t)
 }
 
 func create(t *testing.T, path string) *keyring.Ring {
 	t.Helper()
-	return storetest.Must(keyring.Create(path))(t)
+	return expect.Value(keyring.Create(path))(t)
 }
 
 func TestLoadCreatesNothing(t *testing.T) {
@@ -69,7 +69,7 @@ func TestLoadCreatesNothing(t *testing.T) {
 	dir := t.TempDir()
 	for name, path := range map[string]string{"no file": filepath.Join(dir, "secret"),
 		"no folder": filepath.Join(dir, "missing", "secret")} {
-		storetest.WantError(t, name+": Load", storetest.ErrorOf(keyring.Load(path)), fs.ErrNotExist)
+		expect.Error(t, name+": Load", expect.ErrorOf(keyring.Load(path)), fs.ErrNotExist)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
 		t.Errorf("Load left %v, %v", entries, err)
@@ -81,7 +81,7 @@ func TestDerivedKeys(t *testing.T) {
 	seen := map[string]string{}
 	for name, key := range keysOf(load(t, write(t, fixedMaster, 0o600))) {
 		got := hex.EncodeToString(key)
-		storetest.Expect(t, "the key for "+name, got, fixedKeys[name])
+		expect.Equal(t, "the key for "+name, got, fixedKeys[name])
 		if other, ok := seen[got]; ok || got == hex.EncodeToString(make([]byte, 32)) {
 			t.Errorf("the keys %s and %s are equal or zero", name, other)
 		}
@@ -127,18 +127,18 @@ func TestConcurrentStartsCreateOneSecret(t *testing.T) {
 		created[string(rings[0].Fingerprint)] = true
 		checkModes(t, dir, path)
 	}
-	storetest.Expect(t, "different secrets", len(created), rounds)
+	expect.Equal(t, "different secrets", len(created), rounds)
 }
 
 // checkModes checks that only the owner can access the folder and the file, and that the folder has no other file.
 func checkModes(t *testing.T, dir, path string) {
 	t.Helper()
 	for name, want := range map[string]fs.FileMode{dir: 0o700, path: 0o600} {
-		info := storetest.Must(os.Stat(name))(t)
-		storetest.Expect(t, "the mode of "+filepath.Base(name), info.Mode().Perm(), want)
+		info := expect.Value(os.Stat(name))(t)
+		expect.Equal(t, "the mode of "+filepath.Base(name), info.Mode().Perm(), want)
 	}
-	entries := storetest.Must(os.ReadDir(dir))(t)
-	storetest.Expect(t, "files in the folder", len(entries), 1)
+	entries := expect.Value(os.ReadDir(dir))(t)
+	expect.Equal(t, "files in the folder", len(entries), 1)
 }
 
 func TestLoadValidatesTheFile(t *testing.T) {
@@ -190,7 +190,7 @@ func TestUnusablePaths(t *testing.T) {
 	dir := t.TempDir()
 	file := write(t, fixedMaster, 0o600)
 	dangling := filepath.Join(dir, "link")
-	storetest.NoError(t, os.Symlink(filepath.Join(dir, "nowhere"), dangling))
+	expect.NoError(t, os.Symlink(filepath.Join(dir, "nowhere"), dangling))
 	for name, path := range map[string]string{
 		"a folder": dir, "below a file": filepath.Join(file, "secret"), "a dangling link": dangling,
 	} {
@@ -226,13 +226,13 @@ func TestSealAndOpen(t *testing.T) {
 			for i := range min(len(sealed), 64) {
 				altered := bytes.Clone(sealed)
 				altered[i] ^= 1
-				storetest.WantFailure(t, storetest.ErrorOf(ring.Open(altered, "hook_1")),
+				expect.Failure(t, expect.ErrorOf(ring.Open(altered, "hook_1")),
 					"Open succeeds with byte %d altered", i)
 				if _, err := ring.Open(sealed[:i], "hook_1"); err == nil && i < len(sealed) {
 					t.Errorf("Open succeeds with the first %d bytes", i)
 				}
 			}
-			storetest.WantFailure(t, storetest.ErrorOf(ring.Open(append(bytes.Clone(sealed), 0), "hook_1")),
+			expect.Failure(t, expect.ErrorOf(ring.Open(append(bytes.Clone(sealed), 0), "hook_1")),
 				"Open succeeds with an additional byte")
 		})
 	}
@@ -247,9 +247,9 @@ func TestSealIsPlainGCM(t *testing.T) {
 		additional := map[bool][]byte{false: []byte("context")}[name == "contribution"]
 		// The format is AES-256-GCM with the derived key and a leading nonce of 12 bytes, which other programs can
 		// open.
-		key := storetest.Must(hex.DecodeString(fixedKeys[name]))(t)
-		block := storetest.Must(aes.NewCipher(key))(t)
-		gcm := storetest.Must(cipher.NewGCM(block))(t)
+		key := expect.Value(hex.DecodeString(fixedKeys[name]))(t)
+		block := expect.Value(aes.NewCipher(key))(t)
+		gcm := expect.Value(cipher.NewGCM(block))(t)
 		sealed := seal([]byte("plain"), "context")
 		got, err := gcm.Open(nil, sealed[:gcm.NonceSize()], sealed[gcm.NonceSize():], additional)
 		if err != nil || string(got) != "plain" {
@@ -260,12 +260,12 @@ func TestSealIsPlainGCM(t *testing.T) {
 	if got, err := ring.OpenNode(sealed, "chk_1"); err != nil || string(got) != "node" {
 		t.Errorf("OpenNode = %q, %v", got, err)
 	}
-	storetest.WantFailure(t, storetest.ErrorOf(ring.OpenNode(sealed, "chk_2")), "OpenNode succeeds in another context")
+	expect.Failure(t, expect.ErrorOf(ring.OpenNode(sealed, "chk_2")), "OpenNode succeeds in another context")
 	sealed = ring.SealContribution([]byte("contribution"))
 	if got, err := ring.OpenContribution(sealed); err != nil || string(got) != "contribution" {
 		t.Errorf("OpenContribution = %q, %v", got, err)
 	}
-	storetest.WantFailure(t, storetest.ErrorOf(ring.OpenNode(sealed, "")), "OpenNode opens a contribution")
+	expect.Failure(t, expect.ErrorOf(ring.OpenNode(sealed, "")), "OpenNode opens a contribution")
 }
 
 // A kept answer opens with the ring, the request and the context that it was sealed with, and not without one of them.
@@ -273,7 +273,7 @@ func TestSealAnswer(t *testing.T) {
 	t.Parallel()
 	ring, other := load(t, write(t, fixedMaster, 0o600)), create(t, filepath.Join(t.TempDir(), "new"))
 	answer, request := []byte("the answer"), []byte("the request")
-	sealed := storetest.Must(ring.SealAnswer(answer, request, "context"))(t)
+	sealed := expect.Value(ring.SealAnswer(answer, request, "context"))(t)
 	if bytes.Contains(sealed, answer) || bytes.Contains(sealed, request) {
 		t.Errorf("the sealed answer shows what is in it: %q", sealed)
 	}

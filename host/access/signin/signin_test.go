@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"assay/host/access/signin"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 var whole = regexp.MustCompile(`^([0-9A-HJKMNP-TV-Z]{4}-){5}[0-9A-HJKMNP-TV-Z]{4}$`)
@@ -80,7 +80,7 @@ func TestParseCodeFindsTypos(t *testing.T) {
 			}
 		}
 	}
-	storetest.Expect(t, "texts that were tried", tried, 24*31)
+	expect.Equal(t, "texts that were tried", tried, 24*31)
 }
 
 func TestTokens(t *testing.T) {

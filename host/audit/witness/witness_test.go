@@ -20,7 +20,7 @@ import (
 
 	"assay/host/audit"
 	"assay/host/audit/witness"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 var (
@@ -41,7 +41,7 @@ func grow(tb testing.TB, n, fork int64) *history {
 			leaf += " of the fork"
 		}
 		hashes, err := tlog.StoredHashes(i, []byte(leaf), h)
-		storetest.NoError(tb, err)
+		expect.NoError(tb, err)
 		h.hashes = append(h.hashes, hashes...)
 	}
 	return h
@@ -60,9 +60,9 @@ func (h *history) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 func (h *history) checkpoint(tb testing.TB, size int64, by *audit.Signer) string {
 	tb.Helper()
 	root, err := tlog.TreeHash(size, h)
-	storetest.NoError(tb, err)
+	expect.NoError(tb, err)
 	signed, err := by.SignTree(audit.TreeHead{Size: size, Root: audit.Hash(root)})
-	storetest.NoError(tb, err)
+	expect.NoError(tb, err)
 	return signed
 }
 
@@ -91,11 +91,11 @@ type running struct {
 func start(tb testing.TB, dir, name string, seed byte) *running {
 	tb.Helper()
 	key, err := witness.NewKey(name, bytes.Repeat([]byte{seed}, 32), func() time.Time { return at })
-	storetest.NoError(tb, err)
+	expect.NoError(tb, err)
 	server, err := witness.NewServer(dir, key, []string{signer.TreeKey(0), signer.TreeKey(0)})
-	storetest.NoError(tb, err)
+	expect.NoError(tb, err)
 	verifier, err := witness.ParseVerifier(key.VerifierKey())
-	storetest.NoError(tb, err)
+	expect.NoError(tb, err)
 	listening := httptest.NewServer(server)
 	r := &running{listening.URL, verifier, server, listening}
 	tb.Cleanup(r.stop)
@@ -115,11 +115,11 @@ func (r *running) client() *witness.Client {
 func (r *running) post(tb testing.TB, body string) (status int, kind, answer string) {
 	tb.Helper()
 	response, err := r.http.Client().Post(r.url+"/add-checkpoint", "", strings.NewReader(body))
-	storetest.NoError(tb, err)
+	expect.NoError(tb, err)
 	defer func() { _ = response.Body.Close() }()
 	var b bytes.Buffer
 	_, err = b.ReadFrom(response.Body)
-	storetest.NoError(tb, err)
+	expect.NoError(tb, err)
 	return response.StatusCode, response.Header.Get("Content-Type"), b.String()
 }
 
@@ -127,7 +127,7 @@ func (r *running) post(tb testing.TB, body string) (status int, kind, answer str
 func body(tb testing.TB, tree *history, old, proved, size int64, checkpoint string) string {
 	tb.Helper()
 	proof, err := tree.prove(size)(proved)
-	storetest.NoError(tb, err)
+	expect.NoError(tb, err)
 	return witness.Request{Old: old, Proof: proof, Checkpoint: checkpoint}.String()
 }
 
@@ -166,7 +166,7 @@ func TestStatuses(t *testing.T) {
 			t.Parallel()
 			w := start(t, t.TempDir(), "witness.example/w1", 2)
 			_, err := w.client().Cosign(t.Context(), tree.checkpoint(t, 7, signer), tree.prove(7))
-			storetest.NoError(t, err)
+			expect.NoError(t, err)
 			status, kind, answer := w.post(t, c.body)
 			if status != c.status {
 				t.Fatalf("status %d, want %d: %s", status, c.status, answer)
@@ -176,7 +176,7 @@ func TestStatuses(t *testing.T) {
 			}
 			if status != http.StatusOK { // what was refused changed nothing
 				lines, err := w.client().Cosign(t.Context(), at12, tree.prove(12))
-				storetest.NoError(t, err)
+				expect.NoError(t, err)
 				verified(t, at12+lines, w.key)
 			}
 		})
@@ -188,7 +188,7 @@ func signedByStranger(tb testing.TB, checkpoint string) string {
 	tb.Helper()
 	text, _, _ := strings.Cut(checkpoint, "\n\n")
 	forged, err := note.Sign(&note.Note{Text: text + "\n"}, stranger(signer.Origin(0)))
-	storetest.NoError(tb, err)
+	expect.NoError(tb, err)
 	return string(forged)
 }
 
@@ -202,12 +202,12 @@ func (stranger) Sign([]byte) ([]byte, error) { return []byte("signature"), nil }
 func verified(tb testing.TB, cosigned string, by ...note.Verifier) {
 	tb.Helper()
 	n, err := note.Open([]byte(cosigned), note.VerifierList(by...))
-	storetest.NoError(tb, err)
+	expect.NoError(tb, err)
 	if len(n.Sigs) != len(by) {
 		tb.Errorf("%d of %d witnesses signed", len(n.Sigs), len(by))
 	}
-	storetest.WantError(tb, "the cosigned checkpoint does not open",
-		storetest.ErrorOf(audit.ParseTreeHead(cosigned, 0, signer.TreeKey(0))), nil)
+	expect.Error(tb, "the cosigned checkpoint does not open",
+		expect.ErrorOf(audit.ParseTreeHead(cosigned, 0, signer.TreeKey(0))), nil)
 }
 
 // TestTwoWitnesses grows a log before two witnesses, one of which restarts, and then forks it.
@@ -220,15 +220,15 @@ func TestTwoWitnesses(t *testing.T) {
 	}
 	for _, size := range []int64{0, 1, 255, 256, 300} {
 		first, err := cosign(tree, size, one)
-		storetest.NoError(t, err)
+		expect.NoError(t, err)
 		second, err := cosign(tree, size, two)
-		storetest.NoError(t, err)
+		expect.NoError(t, err)
 		verified(t, tree.checkpoint(t, size, signer)+first+second, one.key, two.key)
 		two.stop()
 		two = start(t, dir, "two.example", 3)
 	}
 	for name, size := range map[string]int64{"same size": 300, "larger": 400} {
-		storetest.WantError(t, name+": a fork", storetest.ErrorOf(cosign(fork, size, two)), witness.ErrContradicted)
+		expect.Error(t, name+": a fork", expect.ErrorOf(cosign(fork, size, two)), witness.ErrContradicted)
 	}
 	var ahead *witness.AheadError
 	_, err := cosign(fork, 260, two)
@@ -240,7 +240,7 @@ func TestTwoWitnesses(t *testing.T) {
 		t.Errorf("a witness that is down gives %v", err)
 	}
 	_, err = cosign(tree, 300, one)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 }
 
 // TestConcurrentSubmissions submits a checkpoint while the witness signs another: the second must wait, or what the
@@ -253,10 +253,10 @@ func TestConcurrentSubmissions(t *testing.T) {
 		<-release
 		return at
 	})
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	server, err := witness.NewServer(t.TempDir(), key, []string{signer.TreeKey(0)})
-	storetest.NoError(t, err)
-	defer func() { storetest.NoError(t, server.Close()) }()
+	expect.NoError(t, err)
+	defer func() { expect.NoError(t, server.Close()) }()
 	listening := httptest.NewServer(server)
 	defer listening.Close()
 	tree := grow(t, 2, 2)
@@ -293,19 +293,19 @@ func TestStateIsKept(t *testing.T) {
 	dir, tree := t.TempDir(), grow(t, 9, 9)
 	w := start(t, dir, "one.example", 2)
 	_, err := w.client().Cosign(t.Context(), tree.checkpoint(t, 9, signer), tree.prove(9))
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	key, err := witness.NewKey("one.example", bytes.Repeat([]byte{2}, 32), time.Now)
-	storetest.NoError(t, err)
-	storetest.WantError(t, "a second witness in the directory", storetest.ErrorOf(witness.NewServer(dir, key, nil)),
+	expect.NoError(t, err)
+	expect.Error(t, "a second witness in the directory", expect.ErrorOf(witness.NewServer(dir, key, nil)),
 		witness.ErrLocked)
 	files, err := filepath.Glob(filepath.Join(dir, "[0-9a-f]*"))
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	other := audit.NewSigner("assay/audit", bytes.Repeat([]byte{9}, 32))
 	for name, content := range map[string]string{
 		"damaged": "damaged", "cut": "origin\n1\n", "of another log": tree.checkpoint(t, 9, other),
 	} {
 		for _, file := range files {
-			storetest.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+			expect.NoError(t, os.WriteFile(file, []byte(content), 0o600))
 		}
 		for _, old := range []int64{0, 9} {
 			request := body(t, tree, old, old, 9, tree.checkpoint(t, 9, signer))
@@ -323,7 +323,7 @@ func TestResponses(t *testing.T) {
 	checkpoint := tree.checkpoint(t, 5, signer)
 	honest := start(t, t.TempDir(), "one.example", 2)
 	lines, err := honest.client().Cosign(t.Context(), checkpoint, tree.prove(5))
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	for name, c := range map[string]struct {
 		status int
 		body   string
@@ -351,28 +351,28 @@ func TestResponses(t *testing.T) {
 	failed := errors.New("tiles are missing")
 	unprovable := func(int64) ([]audit.Hash, error) { return nil, failed }
 	_, err = honest.client().Cosign(t.Context(), checkpoint, unprovable)
-	storetest.WantError(t, "a proof that cannot be made", err, failed)
+	expect.Error(t, "a proof that cannot be made", err, failed)
 }
 
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	key, err := witness.NewKey("one.example", bytes.Repeat([]byte{2}, 32), func() time.Time { return at })
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	line := key.VerifierKey()
 	for name, bad := range map[string]string{
 		"empty": "", "no name": line[len("one.example"):], "another name": "two" + line[3:], "cut": line[:len(line)-4],
 		"key of a log": signer.TreeKey(0),
 	} {
-		storetest.WantFailure(t, storetest.ErrorOf(witness.ParseVerifier(bad)), "%s: %q is accepted", name, bad)
+		expect.Failure(t, expect.ErrorOf(witness.ParseVerifier(bad)), "%s: %q is accepted", name, bad)
 	}
 	for _, name := range []string{"", "a b", "a+b", "a\nb"} {
-		storetest.WantFailure(t, storetest.ErrorOf(witness.NewKey(name, bytes.Repeat([]byte{2}, 32), time.Now)),
+		expect.Failure(t, expect.ErrorOf(witness.NewKey(name, bytes.Repeat([]byte{2}, 32), time.Now)),
 			"the name %q is accepted", name)
 	}
 	signature, err := key.Sign([]byte("text\n"))
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	verifier, err := witness.ParseVerifier(line)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	if !verifier.Verify([]byte("text\n"), signature) {
 		t.Error("a signature does not verify")
 	}
@@ -390,15 +390,15 @@ func TestTimeOfCosignature(t *testing.T) {
 	t.Parallel()
 	seed := bytes.Repeat([]byte{2}, 32)
 	early, err := witness.NewKey("one.example", seed, func() time.Time { return time.Unix(-1, 0) })
-	storetest.NoError(t, err)
-	storetest.WantFailure(t, storetest.ErrorOf(early.Sign([]byte("text\n"))), "signed before 1970")
+	expect.NoError(t, err)
+	expect.Failure(t, expect.ErrorOf(early.Sign([]byte("text\n"))), "signed before 1970")
 	verifier, err := witness.ParseVerifier(early.VerifierKey())
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	for late, want := range map[uint64]bool{1<<63 - 1: true, 1 << 63: false} {
 		message := fmt.Appendf(nil, "cosignature/v1\ntime %d\ntext\n", late)
 		signature := ed25519.Sign(ed25519.NewKeyFromSeed(seed), message)
 		signature = append(binary.BigEndian.AppendUint64(nil, late), signature...)
-		storetest.Expect(t, "a signature of time", verifier.Verify([]byte("text\n"), signature), want)
+		expect.Equal(t, "a signature of time", verifier.Verify([]byte("text\n"), signature), want)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/expect"
 )
 
 // A canary scores for its share of the accounts until a host withdraws it, because it changes more verdicts than its
@@ -36,23 +37,23 @@ func TestCanary(t *testing.T) {
 	inside, outside := f.KeysAround(t, f.Last(t).Canary.Hash)
 	for key, revision := range map[string]int64{inside: 2, outside: 1} {
 		a := hosttest.CheckUntilComplete(host, key, hosttest.FleetBody)
-		storetest.Expect(t, "recorded revision", storetest.Value[int64](t, f.Conn,
+		expect.Equal(t, "recorded revision", storetest.Value[int64](t, f.Conn,
 			"SELECT revision FROM audit_records WHERE ref = $1", a.Ref), revision)
 	}
 
 	for i := range 20 {
 		hosttest.CheckUntilComplete(host, inside, fmt.Sprintf(`{"domain":"garden-%d.example.com"}`, i))
 	}
-	storetest.Until(t, "the canary to be withdrawn", func() bool { return f.Last(t).Canary == nil })
+	expect.Until(t, "the canary to be withdrawn", func() bool { return f.Last(t).Canary == nil })
 	last := f.Last(t)
 	if !strings.HasPrefix(last.Author, "host ") || !strings.HasSuffix(last.Author, ":"+host.Name()) ||
 		last.Lineup.Revision != 1 || !strings.Contains(last.Reason, "have another verdict (most often domain: ") {
 		t.Errorf("it was withdrawn by %+v", last)
 	}
-	storetest.Until(t, "the withdrawal to be counted", func() bool {
+	expect.Until(t, "the withdrawal to be counted", func() bool {
 		return host.Metric(t, `assay_lineup_steps_total{step="withdrawal"}`) == 1
 	})
-	storetest.Until(t, "/readyz to list the withdrawal", func() bool {
+	expect.Until(t, "/readyz to list the withdrawal", func() bool {
 		return strings.Contains(hosttest.Get(t, host.Admin+"/readyz", ""),
 			"the canary, revision 2, was withdrawn by host ")
 	})
@@ -64,19 +65,19 @@ func TestCanary(t *testing.T) {
 	for i := range 20 {
 		hosttest.CheckUntilComplete(host, inside, fmt.Sprintf(`{"domain":"garden-%d.example.org"}`, i))
 	}
-	storetest.Until(t, "the checks to be compared", func() bool { return host.Metric(t, compared) >= before+20 })
+	expect.Until(t, "the checks to be compared", func() bool { return host.Metric(t, compared) >= before+20 })
 	if now := f.Last(t); now.Canary == nil || now.Canary.Limit != 10_000 {
 		t.Errorf("a canary without a limit was withdrawn: %+v", now)
 	}
-	storetest.Until(t, "the host to say what the canary does", func() bool {
-		hosts := storetest.Must(f.Backend.Store.Hosts(t.Context()))(t)
+	expect.Until(t, "the host to say what the canary does", func() bool {
+		hosts := expect.Value(f.Backend.Store.Hosts(t.Context()))(t)
 		return strings.Contains(hosts[0].Canary, "have another verdict (most often domain: ")
 	})
 	text := hosttest.Output(t, f.Dir, f.Database, "lineup", "promote", "--reason", "a test")
 	if !strings.Contains(text, "Revision 2 is in force on ") || strings.Contains(text, "loading") {
 		t.Errorf("lineup promote printed\n%s", text)
 	}
-	storetest.Expect(t, "the state of the host", fmt.Sprint(f.Last(t).Canary, len(f.Running(t, 2))), "<nil> 1")
+	expect.Equal(t, "the state of the host", fmt.Sprint(f.Last(t).Canary, len(f.Running(t, 2))), "<nil> 1")
 	out, err := hosttest.Command(t.Context(), f.Dir, f.Database, "lineup", "canary", "--stop").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "there is no canary") {
 		t.Errorf("stopping no canary: %v\n%s", err, out)

@@ -11,8 +11,8 @@ import (
 	"assay/host/installation"
 	"assay/host/lineup/replay"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // TestFlipsAreShownAndLimited changes a lineup so that the verdicts of recent checks flip. The operator sees it, needs
@@ -55,7 +55,7 @@ func TestFlipsAreShownAndLimited(t *testing.T) {
 		`{"domain":"garden-3.example.com"}`); status != http.StatusOK {
 		t.Fatalf("erasing: %d %s", status, text)
 	}
-	storetest.Until(t, "the erasure to reach the host", func() bool { return diff().Remembered == 9 })
+	expect.Until(t, "the erasure to reach the host", func() bool { return diff().Remembered == 9 })
 	text := hosttest.Output(t, dir, database, "lineup", "set", file, "--force", "--reason", "a test")
 	if !strings.Contains(text, "domain: 9 of 9 verdicts change (100%)") || !strings.Contains(text, "in force") {
 		t.Errorf("lineup set:\n%s", text)

@@ -12,8 +12,8 @@ import (
 	"assay/host/installation"
 	"assay/host/lineup/replay"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // flakyLayer is a module that crashes in every second call, if its instance is not restored after each.
@@ -45,9 +45,9 @@ func TestFailingLayerIsMovedToShadow(t *testing.T) {
 		keys = append(keys, issued.Secret)
 	}
 	// `plugin push` would refuse it. Earlier releases did not measure plugins.
-	flaky := storetest.Must(registry.OpenModule(hosttest.Packed(t, "flaky", flakyLayer,
+	flaky := expect.Value(registry.OpenModule(hosttest.Packed(t, "flaky", flakyLayer,
 		`"entities":["phone"],"facts":[],"signals":[]`)))(t)
-	storetest.NoError(t, store.PublishPlugin(t.Context(), flaky, "1.0.0", false, nil))
+	expect.NoError(t, store.PublishPlugin(t.Context(), flaky, "1.0.0", false, nil))
 	l := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
 	l.Bands.Review = 5
 	for i := range l.Layers {
@@ -62,7 +62,7 @@ func TestFailingLayerIsMovedToShadow(t *testing.T) {
 
 	body := `{"phone":"+33 1 23 45 67 89"}`
 	now := func() registry.LineupRevision {
-		return storetest.Must(store.ActiveLineup(t.Context()))(t)
+		return expect.Value(store.ActiveLineup(t.Context()))(t)
 	}
 	degraded := 0
 	for i := range 3 * 32 {
@@ -73,7 +73,7 @@ func TestFailingLayerIsMovedToShadow(t *testing.T) {
 			break
 		}
 	}
-	storetest.Until(t, "the layer to be moved to shadow", func() bool { return now().Revision != set["revision"] })
+	expect.Until(t, "the layer to be moved to shadow", func() bool { return now().Revision != set["revision"] })
 	moved := now()
 	layers := moved.Lineup.Layers
 	if last := layers[len(layers)-1]; last.Mode != registry.ModeShadow || moved.Activation != set["activation"]+1 ||
@@ -84,16 +84,16 @@ func TestFailingLayerIsMovedToShadow(t *testing.T) {
 	if degraded < 9 {
 		t.Errorf("%d answers were degraded before", degraded)
 	}
-	storetest.Until(t, "the demotion to be counted", func() bool {
+	expect.Until(t, "the demotion to be counted", func() bool {
 		return host.Metric(t, `assay_lineup_steps_total{step="demotion"}`) == 1
 	})
 
 	// It fails on, which nobody sees, and what the other layer in shadow finds has no effect.
-	storetest.Until(t, "the host to follow", func() bool {
+	expect.Until(t, "the host to follow", func() bool {
 		return strings.Contains(hosttest.Get(t, host.Admin+"/metrics", ""),
 			fmt.Sprintf("assay_lineup_revision %d\n", moved.Revision))
 	})
-	storetest.Until(t, "/readyz to list the demotion", func() bool {
+	expect.Until(t, "/readyz to list the demotion", func() bool {
 		return strings.Contains(hosttest.Get(t, host.Admin+"/readyz", ""), "layer flaky was moved to shadow by host ")
 	})
 	for range 20 {
@@ -106,7 +106,7 @@ func TestFailingLayerIsMovedToShadow(t *testing.T) {
 		Layers []string
 	}
 	var shown []shadow
-	storetest.Until(t, "the flip to be reported", func() bool {
+	expect.Until(t, "the flip to be reported", func() bool {
 		if a := hosttest.CheckOnce(host, keys[0], `{"phone":"+972 1511 2345678"}`); a.Verdict != string(check.Allow) {
 			t.Errorf("a voice mailbox without numbering: %+v", a)
 		}

@@ -9,8 +9,8 @@ import (
 
 	"assay/host/hosttest"
 	"assay/host/lineup/rehearsal"
-	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 	"assay/registry/project"
 )
 
@@ -35,12 +35,12 @@ func TestPluginCommands(t *testing.T) {
 	})
 	t.Run("test fails", func(t *testing.T) {
 		other := filepath.Join(t.TempDir(), "other")
-		storetest.NoError(t, os.CopyFS(other, os.DirFS(folder)))
-		storetest.NoError(t, os.WriteFile(filepath.Join(other, "cases.jsonl"), []byte(
+		expect.NoError(t, os.CopyFS(other, os.DirFS(folder)))
+		expect.NoError(t, os.WriteFile(filepath.Join(other, "cases.jsonl"), []byte(
 			`{"name": "wrong", "type": "domain", "value": "shop20245.com", "min": 30, "max": 50, "threat": "spam",
 				"codes": ["numbers:age:new"]}`+"\n"), 0o600))
 		hosttest.Runs(t, 1, "plugin", "build", other, "-o", file+".other") // a case has one line
-		storetest.NoError(t, os.WriteFile(filepath.Join(other, "cases.jsonl"), []byte(
+		expect.NoError(t, os.WriteFile(filepath.Join(other, "cases.jsonl"), []byte(
 			`{"name": "wrong", "type": "domain", "value": "shop20245.com", "min": 30, "max": 50, "threat": "spam", `+
 				`"codes": ["numbers:age:new"]}
 {"name": "not a domain", "type": "domain", "value": "a b", "min": 0, "max": 0}
@@ -53,7 +53,7 @@ func TestPluginCommands(t *testing.T) {
 			"log      debug: longest number: 5 digits", "FAIL  not a domain\n      - ", "ok    right",
 			"numbers@0.1.0: 1 of 3 cases passed, 1 of 2 signals emitted\n  no case emits numbers:age:new",
 			"assay: 2 of 3 cases failed")
-		storetest.NoError(t, os.Remove(filepath.Join(other, "cases.jsonl")))
+		expect.NoError(t, os.Remove(filepath.Join(other, "cases.jsonl")))
 		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "test", other), "the layer has no cases")
 	})
 	t.Run("run", func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestPluginCommands(t *testing.T) {
 			t.Errorf("%+v", call)
 		}
 		failing := filepath.Join(t.TempDir(), "failing")
-		storetest.NoError(t, os.CopyFS(failing, os.DirFS(folder)))
+		expect.NoError(t, os.CopyFS(failing, os.DirFS(folder)))
 		hosttest.ChangeLayer(t, failing, "SIGNAL_NAME_DIGITS", `"numbers:name:digit"`)
 		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "run", failing, "shop20245.com"), "assay: the call failed",
 			`failed   refused: the manifest declares no signal code "numbers:name:digit"`)
@@ -86,17 +86,17 @@ func TestPluginCommands(t *testing.T) {
 			sum += s.Bytes
 		}
 		if i.Plugin != "numbers@0.1.0" || sum != i.Bytes || i.Cases != 5 || i.MayClear || len(i.Imports) < 4 ||
-			i.Digest != storetest.Must(registry.OpenModule(storetest.Must(os.ReadFile(file))(t)))(t).Digest.String() {
+			i.Digest != expect.Value(registry.OpenModule(expect.Value(os.ReadFile(file))(t)))(t).Digest.String() {
 			t.Errorf("%+v; the sections have %d bytes", i, sum)
 		}
 		hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "inspect", file), "Class finding, score 0 to 50.",
 			"Reads    domain.registrable, ",
 			"assay.fact", "numbers:age:new", `"assay.manifest"`, i.Digest)
 		hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "inspect", "--diff", file, file), "are the same")
-		manifest := storetest.Must(os.ReadFile(filepath.Join(folder, "manifest.json")))(t)
+		manifest := expect.Value(os.ReadFile(filepath.Join(folder, "manifest.json")))(t)
 		other := filepath.Join(t.TempDir(), "other")
-		storetest.NoError(t, os.CopyFS(other, os.DirFS(folder)))
-		storetest.NoError(t, os.WriteFile(filepath.Join(other, "manifest.json"), []byte(strings.NewReplacer(
+		expect.NoError(t, os.CopyFS(other, os.DirFS(folder)))
+		expect.NoError(t, os.WriteFile(filepath.Join(other, "manifest.json"), []byte(strings.NewReplacer(
 			"[0, 50]", "[-10, 40]", `"finding"`, `"style"`, `"facts": [`, `"facts": ["dns.a", `).
 			Replace(string(manifest))), 0o600))
 		hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "inspect", "--diff", file, other),
@@ -108,7 +108,7 @@ func TestPluginCommands(t *testing.T) {
 	t.Run("bench", func(t *testing.T) {
 		text := hosttest.Runs(t, 0, "plugin", "bench", file, "--rounds", "2", "--json")
 		var m rehearsal.Measurement
-		storetest.NoError(t, json.Unmarshal([]byte(text), &m))
+		expect.NoError(t, json.Unmarshal([]byte(text), &m))
 		if m.Calls != 2*m.Values || m.Fuel.Median <= 0 || m.Fuel.Maximum < m.Fuel.P99 || m.Memory.Median < 1<<16 ||
 			m.Micros.Maximum < m.Micros.Median || m.Failed != 0 {
 			t.Errorf("%+v", m)

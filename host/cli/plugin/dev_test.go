@@ -13,8 +13,8 @@ import (
 	"assay/host/installation"
 	"assay/host/lineup/replay"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 	"assay/registry/project"
 )
 
@@ -24,7 +24,7 @@ func TestPluginDev(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	host := hosttest.StartHost(t, dir, database)
-	issued := storetest.Must(installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store,
+	issued := expect.Value(installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store,
 		installation.Unlimited(), "test"))(t)
 	folder, _ := hosttest.NewLayer(t, "watched", project.C)
 	inShadow := func() *registry.LineupLayer {
@@ -90,7 +90,7 @@ func session(t *testing.T, cmd *exec.Cmd) (until func(text string) string, inter
 	t.Helper()
 	out, in := io.Pipe()
 	cmd.Stdout, cmd.Stderr = in, in
-	storetest.NoError(t, cmd.Start())
+	expect.NoError(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() {
 		ended <- cmd.Wait()
@@ -112,7 +112,7 @@ func session(t *testing.T, cmd *exec.Cmd) (until func(text string) string, inter
 	}
 	return until, func() string {
 		t.Helper()
-		storetest.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+		expect.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 		for lines.Scan() {
 			all.WriteString(lines.Text() + "\n")
 		}
@@ -152,7 +152,7 @@ func TestAuthor(t *testing.T) {
 	hosttest.NewLayer(t, "digits", project.C) // or it skips
 	a, dir, database := hosttest.NewAuthor(t), hosttest.DataDir(t), postgrestest.Database(t)
 	cmd := hosttest.Command(t.Context(), dir, database, "c")
-	cmd.Path = storetest.Must(filepath.Abs(filepath.Join("..", "..", "..", ".ci", "author")))(t)
+	cmd.Path = expect.Value(filepath.Abs(filepath.Join("..", "..", "..", ".ci", "author")))(t)
 	cmd.Env = append(cmd.Env, "PATH="+a.Path)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

@@ -13,7 +13,7 @@ import (
 	"assay/host/installation"
 	"assay/host/lineup/rehearsal"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 	"assay/registry/project"
 )
 
@@ -33,7 +33,7 @@ func TestPluginFacts(t *testing.T) {
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	settings := []string{"--dns", server.Addr, "--rdap-url", rdap.URL}
 	host := hosttest.StartHost(t, dir, database, settings...)
-	issued := storetest.Must(installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store,
+	issued := expect.Value(installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store,
 		installation.Unlimited(), "test"))(t)
 	if a := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"shop20245.com"}`); a.Status != http.StatusOK {
 		t.Fatalf("%+v", a)

@@ -16,7 +16,7 @@ import (
 
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 	"assay/registry/project"
 )
 
@@ -43,7 +43,7 @@ func TestPluginNew(t *testing.T) {
 			shown = cmp.Or(shown, block[2]) // what `run` prints
 		}
 	}
-	storetest.NoError(t, os.Mkdir(filepath.Join(a.Folder, "a"), 0o700))
+	expect.NoError(t, os.Mkdir(filepath.Join(a.Folder, "a"), 0o700))
 	out := a.Must(t, "a", commands)
 	for line := range strings.Lines(shown) {
 		if label, _, _ := strings.Cut(line, " "); label != "cost" && !strings.Contains(out, line) {
@@ -58,7 +58,7 @@ func TestPluginNew(t *testing.T) {
 	hosttest.Has(t, out, "  1       100%   long-numbers:name:digits of long-numbers",
 		"long-numbers@0.1.0: shadow to live.",
 		"Revision 1 is in force on ")
-	storetest.NoError(t, os.Mkdir(filepath.Join(a.Folder, "b"), 0o700))
+	expect.NoError(t, os.Mkdir(filepath.Join(a.Folder, "b"), 0o700))
 	a.Must(t, "b", "assay plugin new long-numbers && cd long-numbers && ./ci.sh")
 	a.Must(t, "", "cmp a/long-numbers/long-numbers-0.1.0.wasm b/long-numbers/plugin.wasm")
 	for line, want := range map[string]string{
@@ -138,9 +138,9 @@ func TestWatchedFiles(t *testing.T) {
 	write := func(name string) string {
 		t.Helper()
 		file := filepath.Join(folder, name)
-		storetest.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
-		storetest.NoError(t, os.WriteFile(file, []byte(name), 0o600))
-		return storetest.Must(stateOf(folder))(t)
+		expect.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		expect.NoError(t, os.WriteFile(file, []byte(name), 0o600))
+		return expect.Value(stateOf(folder))(t)
 	}
 	last := write("layer.c")
 	for _, name := range []string{"x.wasm", ".git/HEAD", ".hidden", "node_modules/a/b.js", "build/layer.js"} {
@@ -206,14 +206,14 @@ func TestTemplatesAreCopied(t *testing.T) {
 	t.Parallel()
 	for _, language := range project.Languages() {
 		folder := filepath.Join(t.TempDir(), "layer")
-		files := storetest.Must(project.Create(folder, "other", language))(t)
+		files := expect.Value(project.Create(folder, "other", language))(t)
 		for _, name := range []string{"manifest.json", "cases.jsonl", "README.md", "ci.sh", ".gitignore"} {
 			if !slices.Contains(files, filepath.Join(folder, name)) {
 				t.Errorf("%s: there is no %s in %q", language, name, files)
 			}
 		}
 		for _, file := range files {
-			if text := storetest.Must(os.ReadFile(file))(t); bytes.Contains(text, []byte("my-layer")) {
+			if text := expect.Value(os.ReadFile(file))(t); bytes.Contains(text, []byte("my-layer")) {
 				t.Errorf("%s contains the template's name", file)
 			}
 		}

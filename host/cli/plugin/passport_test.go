@@ -9,9 +9,9 @@ import (
 	"assay/host/installation"
 	"assay/host/lineup/rehearsal"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/expect"
 	"assay/registry/project"
 )
 
@@ -62,12 +62,12 @@ func TestPluginInspectPublished(t *testing.T) {
 
 	// The passport of another plugin is refused.
 	b := hosttest.OpenStore(t, dir, database)
-	two := storetest.Must(b.Store.Plugin(t.Context(), "two", "1.0.0"))(t)
-	one := storetest.Must(b.Store.Plugin(t.Context(), "one", "1.0.0"))(t)
-	m := storetest.Must(b.Store.Module(t.Context(), one.Digest))(t)
-	notes := storetest.Must(b.Store.PluginNotes(t.Context(), two.Digest))(t)
+	two := expect.Value(b.Store.Plugin(t.Context(), "two", "1.0.0"))(t)
+	one := expect.Value(b.Store.Plugin(t.Context(), "one", "1.0.0"))(t)
+	m := expect.Value(b.Store.Module(t.Context(), one.Digest))(t)
+	notes := expect.Value(b.Store.PluginNotes(t.Context(), two.Digest))(t)
 	delete(notes, registry.NoteSignature)
-	storetest.NoError(t, b.Store.PublishPlugin(t.Context(), m, "1.0.0", false, notes))
+	expect.NoError(t, b.Store.PublishPlugin(t.Context(), m, "1.0.0", false, notes))
 	out, err = hosttest.Command(t.Context(), dir, database, "plugin", "inspect", "one@1.0.0").CombinedOutput()
 	if err == nil {
 		t.Error("the passport of another plugin is shown")
@@ -90,7 +90,7 @@ func TestPluginPushRefuses(t *testing.T) {
 	const counting = types + memory + exports + "\x0a\x19\x01\x17\x01\x01\x7f\x41\x82\x01\x21\x00" +
 		"\x03\x40\x20\x00\x41\x7f\x6a\x22\x00\x0d\x00\x0b\x41\x00\x0b"
 	pack := func(name string, budget int, module string) string {
-		return hosttest.WriteFile(t, name+".wasm", storetest.Must(registry.Pack([]byte(module),
+		return hosttest.WriteFile(t, name+".wasm", expect.Value(registry.Pack([]byte(module),
 			fmt.Appendf(nil, `{"name":%q,
 			"version":"1.0.0","summary":"Refused","entities":["domain"],"facts":[],"signals":[],"threats":[],
 			"budget_fuel":%d,"memory_mb":1,"default_weight":1}`, name, budget), nil))(t))

@@ -8,7 +8,7 @@ import (
 
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // TestPluginPush pushes a plugin twice, and then different code under the same version.
@@ -17,7 +17,7 @@ func TestPluginPush(t *testing.T) {
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	hosttest.OpenStore(t, dir, database)
 	folder := t.TempDir()
-	storetest.NoError(t, os.WriteFile(filepath.Join(folder, "manifest.json"), []byte(`{"name":"empty",
+	expect.NoError(t, os.WriteFile(filepath.Join(folder, "manifest.json"), []byte(`{"name":"empty",
 		"version":"1.0.0","summary":"Empty","threats":[],"budget_fuel":1000,"memory_mb":1,"default_weight":1,
 		"entities":["iban"],"facts":[],"signals":[]}`), 0o600))
 	plugin := filepath.Join(folder, "empty.wasm")

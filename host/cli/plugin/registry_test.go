@@ -19,10 +19,10 @@ import (
 
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
 	"assay/host/web/certificate/certificatetest"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/expect"
 	"assay/registry/release"
 )
 
@@ -51,14 +51,14 @@ func newRegistry(t *testing.T, tls bool) ociRegistry {
 	if tls {
 		http["tls"] = map[string]any{"certificate": r.ca, "key": hosttest.WriteFile(t, "key.pem", key)}
 	}
-	config := hosttest.WriteFile(t, "registry.json", storetest.Must(json.Marshal(map[string]any{"version": "0.1",
+	config := hosttest.WriteFile(t, "registry.json", expect.Value(json.Marshal(map[string]any{"version": "0.1",
 		"log": map[string]any{"level": "info"}, "http": http,
 		"storage": map[string]any{"filesystem": map[string]any{"rootdirectory": r.files}},
 		"auth": map[string]any{"htpasswd": map[string]any{"realm": "test",
 			"path": hosttest.WriteFile(t, "users", []byte(users))}}}))(t))
 	cmd := exec.CommandContext(t.Context(), program, "serve", config)
-	log := storetest.Must(cmd.StderrPipe())(t)
-	storetest.NoError(t, cmd.Start())
+	log := expect.Value(cmd.StderrPipe())(t)
+	expect.NoError(t, cmd.Start())
 	lines := bufio.NewScanner(log)
 	for lines.Scan() {
 		if found := registryListens.FindStringSubmatch(lines.Text()); found != nil {
@@ -93,9 +93,9 @@ func (r ociRegistry) blob(digest string) string {
 // damage changes a blob, which all repositories share, until the end of the test.
 func (r ociRegistry) damage(t *testing.T, digest string, change func([]byte) []byte) {
 	t.Helper()
-	text := storetest.Must(os.ReadFile(r.blob(digest)))(t)
-	storetest.NoError(t, os.WriteFile(r.blob(digest), change(bytes.Clone(text)), 0o600))
-	t.Cleanup(func() { storetest.NoError(t, os.WriteFile(r.blob(digest), text, 0o600)) })
+	text := expect.Value(os.ReadFile(r.blob(digest)))(t)
+	expect.NoError(t, os.WriteFile(r.blob(digest), change(bytes.Clone(text)), 0o600))
+	t.Cleanup(func() { expect.NoError(t, os.WriteFile(r.blob(digest), text, 0o600)) })
 }
 
 func (r ociRegistry) folder(repository string) string {
@@ -105,8 +105,8 @@ func (r ociRegistry) folder(repository string) string {
 func (r ociRegistry) link(t *testing.T, repository, name, digest string) {
 	t.Helper()
 	file := filepath.Join(r.folder(repository), name, "link")
-	storetest.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
-	storetest.NoError(t, os.WriteFile(file, []byte(digest), 0o600))
+	expect.NoError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+	expect.NoError(t, os.WriteFile(file, []byte(digest), 0o600))
 }
 
 // put stores content in a repository, as an attacker with access to the registry's disk can. If tag is not "", the
@@ -116,8 +116,8 @@ func (r ociRegistry) put(t *testing.T, repository, tag string, content []byte) (
 	sum := sha256.Sum256(content)
 	hexa := hex.EncodeToString(sum[:])
 	digest = "sha256:" + hexa
-	storetest.NoError(t, os.MkdirAll(filepath.Dir(r.blob(digest)), 0o700))
-	storetest.NoError(t, os.WriteFile(r.blob(digest), content, 0o600))
+	expect.NoError(t, os.MkdirAll(filepath.Dir(r.blob(digest)), 0o700))
+	expect.NoError(t, os.WriteFile(r.blob(digest), content, 0o600))
 	if tag == "" {
 		r.link(t, repository, "_layers/sha256/"+hexa, digest)
 		return digest
@@ -132,8 +132,8 @@ func (r ociRegistry) put(t *testing.T, repository, tag string, content []byte) (
 func (r ociRegistry) tagged(t *testing.T, repository, tag string) (digest string, manifest map[string]any) {
 	t.Helper()
 	link := filepath.Join(r.folder(repository), "_manifests/tags", tag, "current/link")
-	digest = string(storetest.Must(os.ReadFile(link))(t))
-	storetest.NoError(t, json.Unmarshal(storetest.Must(os.ReadFile(r.blob(digest)))(t), &manifest))
+	digest = string(expect.Value(os.ReadFile(link))(t))
+	expect.NoError(t, json.Unmarshal(expect.Value(os.ReadFile(r.blob(digest)))(t), &manifest))
 	return digest, manifest
 }
 
@@ -147,9 +147,9 @@ func (r ociRegistry) replace(t *testing.T, repository, tag string, change func(m
 	t.Helper()
 	before, manifest := r.tagged(t, repository, tag)
 	change(manifest)
-	after := r.put(t, repository, tag, storetest.Must(json.Marshal(manifest))(t))
+	after := r.put(t, repository, tag, expect.Value(json.Marshal(manifest))(t))
 	_, notes := r.tagged(t, repository, strings.ReplaceAll(before, ":", "-"))
-	r.put(t, repository, strings.ReplaceAll(after, ":", "-"), storetest.Must(json.Marshal(notes))(t))
+	r.put(t, repository, strings.ReplaceAll(after, ":", "-"), expect.Value(json.Marshal(notes))(t))
 }
 
 // sign replaces the signature of the plugin that a tag names.
@@ -160,11 +160,11 @@ func (r ociRegistry) sign(t *testing.T, repository, tag, signature string) {
 	_, index := r.tagged(t, repository, list)
 	entry := index["manifests"].([]any)[0].(map[string]any)
 	var note map[string]any
-	storetest.NoError(t, json.Unmarshal(storetest.Must(os.ReadFile(r.blob(entry["digest"].(string))))(t), &note))
+	expect.NoError(t, json.Unmarshal(expect.Value(os.ReadFile(r.blob(entry["digest"].(string))))(t), &note))
 	ociLayer(note)["digest"], ociLayer(note)["size"] = r.put(t, repository, "", []byte(signature)), len(signature)
-	text := storetest.Must(json.Marshal(note))(t)
+	text := expect.Value(json.Marshal(note))(t)
 	entry["digest"], entry["size"] = r.put(t, repository, "signature", text), len(text)
-	r.put(t, repository, list, storetest.Must(json.Marshal(index))(t))
+	r.put(t, repository, list, expect.Value(json.Marshal(index))(t))
 }
 
 // signatureOf returns the digest of the signature of the plugin that a tag names.
@@ -174,22 +174,22 @@ func (r ociRegistry) signatureOf(t *testing.T, repository, tag string) string {
 	_, index := r.tagged(t, repository, strings.ReplaceAll(subject, ":", "-"))
 	var note map[string]any
 	digest := index["manifests"].([]any)[0].(map[string]any)["digest"].(string)
-	storetest.NoError(t, json.Unmarshal(storetest.Must(os.ReadFile(r.blob(digest)))(t), &note))
+	expect.NoError(t, json.Unmarshal(expect.Value(os.ReadFile(r.blob(digest)))(t), &note))
 	return ociLayer(note)["digest"].(string)
 }
 
 // emptyPlugin returns a plugin without signals.
 func emptyPlugin(t *testing.T, name, version string) registry.Module {
 	t.Helper()
-	wasm := storetest.Must(registry.Pack([]byte(hosttest.EmptyLayer), fmt.Appendf(nil, `{"name":%q,"version":%q,
+	wasm := expect.Value(registry.Pack([]byte(hosttest.EmptyLayer), fmt.Appendf(nil, `{"name":%q,"version":%q,
 		"summary":"Empty","threats":[],"budget_fuel":1000,"memory_mb":1,"default_weight":1,"entities":["domain"],
 		"facts":[],"signals":[]}`, name, version), nil))(t)
-	return storetest.Must(registry.OpenModule(wasm))(t)
+	return expect.Value(registry.OpenModule(wasm))(t)
 }
 
 func testKey(t *testing.T, name string, seed byte) activation.Key {
 	t.Helper()
-	return storetest.Must(activation.NewKey(name, bytes.Repeat([]byte{seed}, 32)))(t)
+	return expect.Value(activation.NewKey(name, bytes.Repeat([]byte{seed}, 32)))(t)
 }
 
 // publisher has a registry, a key to publish plugins there, and the trust file of an operator who pulls them.
@@ -217,14 +217,14 @@ func (p publisher) trusting(t *testing.T, lines ...string) string {
 func (p publisher) write(t *testing.T, m registry.Module) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), m.Manifest.Name+".wasm")
-	storetest.NoError(t, os.WriteFile(file, m.Wasm, 0o600))
-	storetest.NoError(t, os.WriteFile(file+".sig", []byte(p.signed(t, m)), 0o600))
+	expect.NoError(t, os.WriteFile(file, m.Wasm, 0o600))
+	expect.NoError(t, os.WriteFile(file+".sig", []byte(p.signed(t, m)), 0o600))
 	return file
 }
 
 func (p publisher) signed(t *testing.T, m registry.Module) string {
 	t.Helper()
-	return storetest.Must(release.Sign(release.Of(m), p.key))(t)
+	return expect.Value(release.Sign(release.Of(m), p.key))(t)
 }
 
 // does runs a plugin command with the registry's flags and a trust file, and returns its output.
@@ -241,7 +241,7 @@ func TestRegistryRefusals(t *testing.T) {
 	probe, newer := emptyPlugin(t, "probe", "1.0.0"), emptyPlugin(t, "probe", "2.0.0")
 	other := emptyPlugin(t, "other", "1.0.0")
 	evil := emptyPlugin(t, "probe", "1.0.0")
-	evil = storetest.Must(registry.OpenModule(append(evil.Wasm, 0, 2, 1, 'x')))(t)
+	evil = expect.Value(registry.OpenModule(append(evil.Wasm, 0, 2, 1, 'x')))(t)
 	flip := func(text []byte) []byte { text[len(text)/2] ^= 1; return text }
 	former := strings.Replace("publisher "+p.key.Verifier, "publisher", "former", 1)
 	hosts := strings.Replace("publisher "+p.key.Verifier, "publisher", "host", 1)
@@ -359,7 +359,7 @@ func TestRegistryRefusals(t *testing.T) {
 		"no signature": {want: "refused, unsigned: probe@1.0.0 has no signature",
 			tamper: func(t *testing.T, repository string) {
 				subject, _ := p.tagged(t, repository, "1.0.0")
-				storetest.NoError(t, os.RemoveAll(filepath.Join(p.folder(repository), "_manifests/tags",
+				expect.NoError(t, os.RemoveAll(filepath.Join(p.folder(repository), "_manifests/tags",
 					strings.ReplaceAll(subject, ":", "-"))))
 			}},
 		"an untrusted key": {trust: p.trusting(t),
@@ -375,7 +375,7 @@ func TestRegistryRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { // one after the other: blobs are shared by all repositories
 			repository := strings.ReplaceAll(strings.ReplaceAll(name, " ", "-"), "'", "") + "/probe"
-			storetest.NoError(t, os.CopyFS(p.folder(repository), os.DirFS(p.folder("clean/probe"))))
+			expect.NoError(t, os.CopyFS(p.folder(repository), os.DirFS(p.folder("clean/probe"))))
 			subject, _ := p.tagged(t, repository, "1.0.0")
 			if test.tamper != nil {
 				test.tamper(t, repository)
@@ -388,7 +388,7 @@ func TestRegistryRefusals(t *testing.T) {
 			}
 			out := filepath.Join(t.TempDir(), "probe.wasm")
 			if test.file != nil {
-				storetest.NoError(t, os.WriteFile(out, test.file.Wasm, 0o600))
+				expect.NoError(t, os.WriteFile(out, test.file.Wasm, 0o600))
 			}
 			trust := test.trust
 			if trust == "" {
@@ -413,7 +413,7 @@ func TestRegistryRefusals(t *testing.T) {
 func (r ociRegistry) replaceTag(t *testing.T, repository, tag, as string) {
 	t.Helper()
 	digest, _ := r.tagged(t, repository, as)
-	r.put(t, repository, tag, storetest.Must(os.ReadFile(r.blob(digest)))(t))
+	r.put(t, repository, tag, expect.Value(os.ReadFile(r.blob(digest)))(t))
 }
 
 // TestPushRefusals pushes plugins that no trusted key signed, and to references that do not match.
@@ -450,7 +450,7 @@ func TestPushRefusals(t *testing.T) {
 		t.Errorf("pushed again: %s, at first: %s", again, pushed)
 	}
 	m := emptyPlugin(t, "probe", "1.0.0")
-	changed := storetest.Must(registry.OpenModule(append(m.Wasm, 0, 2, 1, 'x')))(t)
+	changed := expect.Value(registry.OpenModule(append(m.Wasm, 0, 2, 1, 'x')))(t)
 	hosttest.Has(t, p.does(t, 1, p.trust, "push", p.write(t, changed), to), "raise the version in the manifest")
 	p.does(t, 0, p.trust, "push", file, to+":latest")
 }
@@ -492,9 +492,9 @@ func TestPublishAsDocumented(t *testing.T) {
 	}
 	trust := filepath.Join(a.Folder, "long-numbers", "trust")
 	line := a.Must(t, "long-numbers", key)
-	storetest.NoError(t, os.WriteFile(trust, []byte("operator "+testKey(t, "ona", 2).Verifier+"\n"+line), 0o600))
+	expect.NoError(t, os.WriteFile(trust, []byte("operator "+testKey(t, "ona", 2).Verifier+"\n"+line), 0o600))
 	login := fmt.Sprintf(`{"auths": {%q: {"auth": "YW5hOnNlY3JldA=="}}}`, r.address)
-	storetest.NoError(t, os.WriteFile(filepath.Join(a.Folder, "config.json"), []byte(login), 0o600))
+	expect.NoError(t, os.WriteFile(filepath.Join(a.Folder, "config.json"), []byte(login), 0o600))
 	hosttest.Has(t, a.Must(t, "long-numbers", "export DOCKER_CONFIG=.. SSL_CERT_FILE="+r.ca+"\nset -e\n"+commands),
 		"signed by ana (publisher)", "Pushed long-numbers@0.1.0", r.address+"/team/long-numbers:0.1.0, sha256:")
 	pulled := slices.Concat([]string{"plugin", "pull", r.address + "/team/long-numbers:0.1.0", "-o",
@@ -509,15 +509,15 @@ func TestPluginTravels(t *testing.T) {
 	p := newPublisher(t, true)
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	trust := filepath.Join(dir, "trust")
-	listed := storetest.Must(os.ReadFile(trust))(t)
+	listed := expect.Value(os.ReadFile(trust))(t)
 	list := func(line string) {
 		t.Helper()
 		listed = append(listed, line...)
-		storetest.NoError(t, os.Remove(trust)) // the file is a hard link, and other tests use it
-		storetest.NoError(t, os.WriteFile(trust, listed, 0o600))
+		expect.NoError(t, os.Remove(trust)) // the file is a hard link, and other tests use it
+		expect.NoError(t, os.WriteFile(trust, listed, 0o600))
 	}
 	docker := t.TempDir()
-	storetest.NoError(t, os.WriteFile(filepath.Join(docker, "config.json"), fmt.Appendf(nil,
+	expect.NoError(t, os.WriteFile(filepath.Join(docker, "config.json"), fmt.Appendf(nil,
 		`{"auths": {%q: {"auth": %q}}}`, p.address, base64.StdEncoding.EncodeToString([]byte("ana:secret"))), 0o600))
 	assay := func(want string, args ...string) {
 		t.Helper()
@@ -536,8 +536,8 @@ func TestPluginTravels(t *testing.T) {
 	assay("\nSigned by eli (publisher).\n", "plugin", "inspect", file)
 	assay("signed by eli", "plugin", "push", file, reference, "--ca", p.ca)
 	assay("Published probe@1.0.0", "plugin", "pull", reference+":1.0.0", "--ca", p.ca)
-	signed := storetest.Must(hosttest.OpenStore(t, dir, database).Store.PluginNotes(t.Context(), m.Digest))(t)
-	if got, err := release.Recorded(storetest.Must(activation.ParseTrust(string(listed)))(t),
+	signed := expect.Value(hosttest.OpenStore(t, dir, database).Store.PluginNotes(t.Context(), m.Digest))(t)
+	if got, err := release.Recorded(expect.Value(activation.ParseTrust(string(listed)))(t),
 		signed[registry.NoteSignature]); err != nil || got.Key != "eli" || got.Release != release.Of(m) {
 		t.Errorf("stored: %+v, %v", got, err)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // recorder is an Accounts that records its calls.
@@ -86,7 +86,7 @@ func TestSubscribe(t *testing.T) {
 				t.Fatalf("got %v, want %v", err, test.err)
 			}
 			if test.err != nil {
-				storetest.Expect(t, "a checkout was stored", len(a.begun), 0)
+				expect.Equal(t, "a checkout was stored", len(a.begun), 0)
 				return
 			}
 			c := a.begun[0]
@@ -146,7 +146,7 @@ func TestPayValidatesCards(t *testing.T) {
 			if !errors.As(err, &wrong) || wrong.Field != test.field || !strings.Contains(wrong.Reason, test.text) {
 				t.Errorf("got %v", err)
 			}
-			storetest.Expect(t, "a rejected card caused the change", c, (Change{}))
+			expect.Equal(t, "a rejected card caused the change", c, (Change{}))
 		})
 	}
 }
@@ -170,18 +170,18 @@ func TestChangeCancelResume(t *testing.T) {
 			t.Parallel()
 			a := &recorder{sub: sub}
 			b, _ := newTest(a)
-			storetest.NoError(t, test.call(t.Context(), b))
+			expect.NoError(t, test.call(t.Context(), b))
 			got := a.applied[0]
-			storetest.Expect(t, "the change has no id", got.Event == "", false)
+			expect.Equal(t, "the change has no id", got.Event == "", false)
 			test.want.Event, test.want.At, test.want.Provider = got.Event, testTime, "test"
 			test.want.Subscription, test.want.Customer = sub.ID, sub.Customer
-			storetest.Expect(t, "change", got, test.want)
+			expect.Equal(t, "change", got, test.want)
 			b.Accounts = &recorder{sub: Subscription{Status: Canceled}}
-			storetest.WantError(t, "with a canceled subscription", test.call(t.Context(), b), ErrNotPaid)
+			expect.Error(t, "with a canceled subscription", test.call(t.Context(), b), ErrNotPaid)
 		})
 	}
 	b, _ := newTest(&recorder{sub: sub})
-	storetest.WantError(t, "changing to the free plan", b.ChangePlan(t.Context(), "acct_1", "free"), ErrNoPlan)
+	expect.Error(t, "changing to the free plan", b.ChangePlan(t.Context(), "acct_1", "free"), ErrNoPlan)
 }
 
 func TestTestCheckoutRejectsEvents(t *testing.T) {
@@ -220,7 +220,7 @@ func TestRefunds(t *testing.T) {
 		!slices.Equal(a.refunded, []string{"sub_2"}) {
 		t.Errorf("RefundDue: %v, refunded %v", err, a.refunded)
 	}
-	storetest.NoError(t, b.Apply(t.Context(), Change{Subscription: "sub_2"}))
+	expect.NoError(t, b.Apply(t.Context(), Change{Subscription: "sub_2"}))
 }
 
 // A host without a payment provider gives free keys only. What was sold for test cards can be cancelled.
@@ -238,6 +238,6 @@ func TestClosed(t *testing.T) {
 		t.Errorf("checkouts %+v, sells: %v, test mode: %v", a.begun, b.Sells(), b.Provider.Test())
 	}
 	b.Accounts = &recorder{sub: Subscription{ID: "test_sub_1", Status: Active}}
-	storetest.WantError(t, "changing the plan", b.ChangePlan(t.Context(), "acct_1", "pro"), ErrNotForSale)
-	storetest.NoError(t, b.Cancel(t.Context(), "acct_1"))
+	expect.Error(t, "changing the plan", b.ChangePlan(t.Context(), "acct_1", "pro"), ErrNotForSale)
+	expect.NoError(t, b.Cancel(t.Context(), "acct_1"))
 }

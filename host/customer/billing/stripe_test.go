@@ -17,7 +17,7 @@ import (
 	"github.com/stripe/stripe-go/v85"
 	"github.com/stripe/stripe-go/v85/webhook"
 
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 const signingSecret = "whsec_of_the_tests"
@@ -27,7 +27,7 @@ const signingSecret = "whsec_of_the_tests"
 func startStripe(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "stripe-mock")
-	tools := storetest.Must(filepath.Abs("../../../.ci/tools/go.mod"))(t)
+	tools := expect.Value(filepath.Abs("../../../.ci/tools/go.mod"))(t)
 	build := exec.CommandContext(t.Context(), "go", "build", "-modfile="+tools, "-o", binary,
 		"github.com/stripe/stripe-mock")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -36,8 +36,8 @@ func startStripe(t *testing.T) string {
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), binary, "-http-addr", "127.0.0.1:0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out := storetest.Must(cmd.StdoutPipe())(t)
-	storetest.NoError(t, cmd.Start())
+	out := expect.Value(cmd.StdoutPipe())(t)
+	expect.NoError(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
@@ -78,7 +78,7 @@ func TestStripe(t *testing.T) {
 		t.Errorf("portal: %q, %v", url, err)
 	}
 	for range 2 { // it can be repeated
-		storetest.NoError(t, s.Refund(ctx, sub))
+		expect.NoError(t, s.Refund(ctx, sub))
 	}
 	if c, err := s.Resume(ctx, sub); err != nil || c.Subscription != "sub_1" {
 		t.Errorf("resume: %+v, %v", c, err)
@@ -111,7 +111,7 @@ func TestResponseTimeIsStripes(t *testing.T) {
 // signed returns an event from testdata and its signature.
 func signed(t *testing.T, file string, at time.Time, secret string) (body []byte, signature string) {
 	t.Helper()
-	body = storetest.Must(os.ReadFile(filepath.Join("testdata", file)))(t)
+	body = expect.Value(os.ReadFile(filepath.Join("testdata", file)))(t)
 	p := webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: body, Secret: secret, Timestamp: at})
 	return p.Payload, p.Header
 }

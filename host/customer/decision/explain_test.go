@@ -14,7 +14,7 @@ import (
 	"assay/host/customer/decision"
 	"assay/host/customer/feedback"
 	"assay/host/entity"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 var (
@@ -136,7 +136,7 @@ func TestExplanation(t *testing.T) {
 	now := lineup(13, -4*twice, member("mail", 5*twice, mail), member("nodes", 100*twice, nodes{}, "dns.status"))
 	b := newBench(t, 12, now, then)
 	b.missing = []string{"dns"}
-	got := storetest.Must(b.explain("Jane@example.net"))(t)
+	got := expect.Value(b.explain("Jane@example.net"))(t)
 	reason := func(text string, points float64, layer string, today bool) decision.Reason {
 		return decision.Reason{Text: text, Code: signal(0, text).Code, Layer: layer, Points: points, Today: today}
 	}
@@ -160,11 +160,11 @@ func TestExplanation(t *testing.T) {
 			"Facts that come from the value itself are the same as at the check. These were looked up again and may " +
 				"have changed since: DNS.",
 		}}
-	storetest.NoDiff(t, "difference", want, got)
+	expect.NoDiff(t, "difference", want, got)
 	if b.opened != 1 || b.released != 1 {
 		t.Errorf("the earlier lineup was opened %d times and released %d times", b.opened, b.released)
 	}
-	storetest.Expect(t, "logged", b.log.String(), "")
+	expect.Equal(t, "logged", b.log.String(), "")
 }
 
 // The points of all reasons and the start add up to the total, also if a layer's score is limited to its range.
@@ -173,7 +173,7 @@ func TestPointsAddUp(t *testing.T) {
 	limited := layer{signal(90, "first"), signal(60, "second")}
 	b := newBench(t, 12, lineup(12, -2, member("limited", 3.7, limited), member("mail", 2.1,
 		layer{signal(33, "third"), signal(-71, "fourth"), signal(0, "fifth")})), nil)
-	got := storetest.Must(b.explain("jane@example.net"))(t)
+	got := expect.Value(b.explain("jane@example.net"))(t)
 	sum := got.Today.Start
 	for _, r := range got.Today.Reasons {
 		sum += r.Points
@@ -184,7 +184,7 @@ func TestPointsAddUp(t *testing.T) {
 	if score := 100 / (1 + math.Pow(2, -got.Today.Total/10)); math.Round(score) != float64(got.Today.Score) {
 		t.Errorf("a total of %.1f is a score of %.1f, not %d", got.Today.Total, score, got.Today.Score)
 	}
-	storetest.Expect(t, "the lineup in force was scored twice", got.DecidedBy != got.Today || b.opened != 0, false)
+	expect.Equal(t, "the lineup in force was scored twice", got.DecidedBy != got.Today || b.opened != 0, false)
 	if text := got.Text[len(got.Text)-1]; !strings.Contains(text, "All facts come from the value itself") {
 		t.Errorf("text: %s", text)
 	}
@@ -194,7 +194,7 @@ func TestExplanationWithoutTheLineup(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 11, lineup(13, -twice, member("mail", twice, layer{signal(50, "Disposable mail domain")})), nil)
 	b.recorded.Overridden = true
-	got := storetest.Must(b.explain("jane@example.net"))(t)
+	got := expect.Value(b.explain("jane@example.net"))(t)
 	text := strings.Join(got.Text, "\n")
 	for _, want := range []string{"An override that was set in advance decided the verdict",
 		"Revision 11 can no longer be loaded. Today's lineup, revision 13, gives 41 of 100"} {
@@ -225,5 +225,5 @@ func TestExplanationIsRefused(t *testing.T) {
 		t.Errorf("without layers: %v", err)
 	}
 	b.Live.Swap(nil)
-	storetest.WantError(t, "without a lineup", storetest.ErrorOf(b.explain("jane@example.net")), check.ErrNoLineup)
+	expect.Error(t, "without a lineup", expect.ErrorOf(b.explain("jane@example.net")), check.ErrNoLineup)
 }

@@ -15,7 +15,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // listed is a list of checks, newest first, whose pages are short. The page after broken fails.
@@ -63,10 +63,10 @@ func TestExport(t *testing.T) {
 			read := func(f Format) []byte {
 				ctx, end := context.WithCancel(t.Context())
 				e, err := NewExport(ctx, listed{checks: want, size: 4}, check.Caller{}, Query{}, f, func() { pages++ })
-				storetest.NoError(t, err)
+				expect.NoError(t, err)
 				defer e.Close()
 				end() // as the request's context ends before the body is sent
-				text := storetest.Must(io.ReadAll(iotest.OneByteReader(e)))(t)
+				text := expect.Value(io.ReadAll(iotest.OneByteReader(e)))(t)
 				return text
 			}
 			var document struct {
@@ -95,16 +95,16 @@ func TestExport(t *testing.T) {
 func TestBrokenExport(t *testing.T) {
 	t.Parallel()
 	all := listed{checks: checksOf(10), size: 4, broken: 4}
-	e := storetest.Must(NewExport(t.Context(), all, check.Caller{}, Query{}, JSON, func() {}))(t)
+	e := expect.Value(NewExport(t.Context(), all, check.Caller{}, Query{}, JSON, func() {}))(t)
 	defer e.Close()
 	text, err := io.ReadAll(e)
 	if err == nil || json.Valid(text) {
 		t.Errorf("a part of an export reads as a whole one: %v, %s", err, text)
 	}
 	e, err = NewExport(t.Context(), listed{checks: checksOf(10), size: 4}, check.Caller{}, Query{}, CSV, func() {})
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	e.Close()
-	storetest.WantError(t, "a closed export reads on", storetest.ErrorOf(io.ReadAll(e)), context.Canceled)
+	expect.Error(t, "a closed export reads on", expect.ErrorOf(io.ReadAll(e)), context.Canceled)
 	all.broken = 0
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

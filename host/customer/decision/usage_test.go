@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 func TestForecast(t *testing.T) {
@@ -33,7 +33,7 @@ func TestForecast(t *testing.T) {
 			if n := Forecast(100, test.counts, noon); n != nil {
 				got = *n
 			}
-			storetest.Expect(t, "forecast", got, test.want)
+			expect.Equal(t, "forecast", got, test.want)
 		})
 	}
 	last := time.Date(2026, 12, 31, 23, 59, 59, 0, time.UTC)
@@ -50,5 +50,5 @@ func TestDays(t *testing.T) {
 		{"2026-02-27", "a", "domain", "allow", 9}, {"2026-03-03", "a", "domain", "allow", 9}}, first, 3)
 	want := []Day{{Date: first, Allow: 5}, {Date: first.AddDate(0, 0, 1), Review: 1, Block: 4},
 		{Date: first.AddDate(0, 0, 2)}}
-	storetest.NoDiff(t, "days", want, got)
+	expect.NoDiff(t, "days", want, got)
 }

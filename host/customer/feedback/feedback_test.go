@@ -8,7 +8,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 const ref = "chk_01KF0HBGZ0Q8WJ3V5N7T9R2M4X"
@@ -50,7 +50,7 @@ func (s *scorer) Rescore(context.Context, string, entity.Entity) (*check.Decisio
 
 func TestValueIsScoredOnce(t *testing.T) {
 	t.Parallel()
-	e := storetest.Must(entity.Parse(entity.Domain, "example.org", ""))(t)
+	e := expect.Value(entity.Parse(entity.Domain, "example.org", ""))(t)
 	kept, layers := &records{}, &scorer{}
 	desk := Desk{Store: kept, Scorer: layers}
 	for i, step := range []struct {
@@ -70,7 +70,7 @@ func TestValueIsScoredOnce(t *testing.T) {
 		}
 	}
 	want := []Layer{{Name: "a", Version: "1.0.0", Score: 7, Signals: []string{"a:b:c"}}}
-	storetest.NoDiff(t, "layers", want, kept.layers)
+	expect.NoDiff(t, "layers", want, kept.layers)
 }
 
 func TestNothingIsKeptIfScoringFails(t *testing.T) {
@@ -127,7 +127,7 @@ func TestTallySignals(t *testing.T) {
 		{Layer: "a", Version: "1.0.0", Signal: "a:x:z", Fraud: 1},
 		{Layer: "a", Version: "1.1.0", Signal: "a:x:y", Fraud: 1},
 	}
-	storetest.NoDiff(t, "difference", want, got)
+	expect.NoDiff(t, "difference", want, got)
 	for version, want := range map[string]int{"1.0.0": 2, "1.1.0": 2, "2.0.0": 0} {
 		if got := CountScored(labelled, "a", version); got != want {
 			t.Errorf("a@%s scored %d values, want %d", version, got, want)

@@ -11,7 +11,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 var (
@@ -67,15 +67,15 @@ func newClocked(m *memory) *clocked {
 
 func (c *clocked) load(t testing.TB) *clocked {
 	t.Helper()
-	storetest.NoError(t, c.Load(t.Context()))
+	expect.NoError(t, c.Load(t.Context()))
 	return c
 }
 
 // find returns the id of the override that decides, or "".
 func (c *clocked) find(t testing.TB, account string, typ entity.Type, value string) string {
 	t.Helper()
-	e := storetest.Must(entity.Parse(typ, value, ""))(t)
-	found := storetest.Must(c.Find(account, e))(t)
+	e := expect.Value(entity.Parse(typ, value, ""))(t)
+	found := expect.Value(c.Find(account, e))(t)
 	if found == nil {
 		return ""
 	}
@@ -252,7 +252,7 @@ func TestUnreadOverridesRefuseChecks(t *testing.T) {
 	refused := func(account string, typ entity.Type, value string) bool {
 		t.Helper()
 		e, err := entity.Parse(typ, value, "")
-		storetest.NoError(t, err)
+		expect.NoError(t, err)
 		_, err = x.Find(account, e)
 		var unavailable *check.UnavailableError
 		if err != nil && (!errors.As(err, &unavailable) || unavailable.Reason() != "overrides") {
@@ -294,13 +294,13 @@ func TestLoadReadsWhatChanged(t *testing.T) {
 	x.load(t)
 	m.add(t, "acct_2", "ovr_2", check.Block, Domain, "example.com")
 	x.load(t)
-	storetest.Expect(t, "override", x.find(t, "acct_2", entity.Domain, "example.com"), "ovr_2")
+	expect.Equal(t, "override", x.find(t, "acct_2", entity.Domain, "example.com"), "ovr_2")
 	x.at = x.at.Add(reloadInterval)
 	x.load(t)
 	m.entries, m.last = map[string][]Entry{"acct_1": m.entries["acct_1"]}, 1
 	x.load(t)
-	storetest.Expect(t, "override", x.find(t, "acct_2", entity.Domain, "example.com"), "")
-	storetest.NoDiff(t, "changes asked for", []int64{0, 1, 1, 0, 2, 0}, m.asked)
+	expect.Equal(t, "override", x.find(t, "acct_2", entity.Domain, "example.com"), "")
+	expect.NoDiff(t, "changes asked for", []int64{0, 1, 1, 0, 2, 0}, m.asked)
 }
 
 func BenchmarkFind(b *testing.B) {

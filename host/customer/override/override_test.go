@@ -8,12 +8,12 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 func target(t testing.TB, kind Kind, value string) Target {
 	t.Helper()
-	parsed := storetest.Must(ParseTarget(kind, value, ""))(t)
+	parsed := expect.Value(ParseTarget(kind, value, ""))(t)
 	return parsed
 }
 

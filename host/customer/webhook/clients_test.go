@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 var update = flag.Bool("update", false, "rewrite the signatures that the clients in sdk verify")
@@ -88,11 +88,11 @@ func TestSignaturesForClients(t *testing.T) {
 	e := json.NewEncoder(&want)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	storetest.NoError(t, e.Encode(cases))
+	expect.NoError(t, e.Encode(cases))
 	if *update {
-		storetest.NoError(t, os.WriteFile(file, want.Bytes(), 0o644))
+		expect.NoError(t, os.WriteFile(file, want.Bytes(), 0o644))
 	}
-	got := storetest.Must(os.ReadFile(file))(t)
+	got := expect.Value(os.ReadFile(file))(t)
 	if !bytes.Equal(got, want.Bytes()) {
 		t.Errorf("%s differs from what a host signs: go test ./host/customer/webhook -run %s -update", file, t.Name())
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // queue is an in-memory Outbox for tests with a fake clock.
@@ -108,7 +109,7 @@ func (q *queue) times(ref string) []time.Duration {
 func run(t *testing.T, q *queue, respond func(Delivery) (status int, took time.Duration)) (*Deliverer,
 	func()) {
 	t.Helper()
-	d := storetest.Must(New(Config{Outbox: q, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}))(t)
+	d := expect.Value(New(Config{Outbox: q, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}))(t)
 	d.send = func(delivery Delivery) Outcome {
 		began := time.Now()
 		status, took := respond(delivery)
@@ -345,8 +346,8 @@ func TestStop(t *testing.T) {
 		began := time.Now()
 		go q.add("acct_2", "chk_2")
 		stop()
-		storetest.Expect(t, "stopping took", time.Since(began), 4*time.Second-pollInterval/2)
-		storetest.NoDiff(t, "attempts", []int{1, 0}, []int{len(q.times("chk_1")), len(q.times("chk_2"))})
+		expect.Equal(t, "stopping took", time.Since(began), 4*time.Second-pollInterval/2)
+		expect.NoDiff(t, "attempts", []int{1, 0}, []int{len(q.times("chk_1")), len(q.times("chk_2"))})
 	})
 }
 

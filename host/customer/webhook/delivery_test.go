@@ -17,6 +17,7 @@ import (
 	"assay/host/store"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // deployment is a ledger that records checks and the Deliverer of their events, on one database.
@@ -29,9 +30,9 @@ type deployment struct {
 func deploy(t testing.TB, url string) *deployment {
 	t.Helper()
 	d, stop, err := start(t.Context(), url)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	t.Cleanup(func() {
-		storetest.NoError(t, stop())
+		expect.NoError(t, stop())
 	})
 	return d
 }
@@ -69,7 +70,7 @@ func start(ctx context.Context, url string) (d *deployment, stop func() error, e
 func (d *deployment) subscribe(t testing.TB, url string) check.Caller {
 	t.Helper()
 	caller := storetest.NewCaller(t, d.store, storetest.Plan(t, "pro", 1_000_000))
-	storetest.Must(d.store.SetEndpoint(t.Context(), caller.Account, url))(t)
+	expect.Value(d.store.SetEndpoint(t.Context(), caller.Account, url))(t)
 	return caller
 }
 
@@ -86,7 +87,7 @@ func (d *deployment) block(ctx context.Context, caller check.Caller, ref string)
 
 func (d *deployment) state(t testing.TB, account, ref string) string {
 	t.Helper()
-	events := storetest.Must(d.store.RecentEvents(t.Context(), account, "", 0, 100))(t)
+	events := expect.Value(d.store.RecentEvents(t.Context(), account, "", 0, 100))(t)
 	i := slices.IndexFunc(events, func(e webhook.Event) bool { return e.Ref == ref })
 	if i < 0 {
 		return "unknown"
@@ -116,10 +117,10 @@ func TestDelivery(t *testing.T) {
 	var refs []string
 	for i := range events {
 		refs = append(refs, check.NewRef())
-		storetest.NoError(t, hosts[i%2].block(t.Context(), caller, refs[i]))
+		expect.NoError(t, hosts[i%2].block(t.Context(), caller, refs[i]))
 	}
 	for _, ref := range refs {
-		storetest.Until(t, ref+" to be delivered",
+		expect.Until(t, ref+" to be delivered",
 			func() bool { return hosts[0].state(t, caller.Account, ref) == "delivered" })
 		mu.Lock()
 		if times := got[ref]; len(times) != 2 || times[1].Sub(times[0]) < time.Second-adjusted {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // forbidden are addresses of every kind that must not be called.
@@ -40,10 +41,10 @@ func TestGuardAddresses(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t)
 	for _, text := range forbidden {
-		storetest.WantError(t, text, g.check(netip.AddrPortFrom(netip.MustParseAddr(text), 443), true), errForbidden)
+		expect.Error(t, text, g.check(netip.AddrPortFrom(netip.MustParseAddr(text), 443), true), errForbidden)
 	}
 	for _, text := range reachable {
-		storetest.Expect(t, text, g.check(netip.AddrPortFrom(netip.MustParseAddr(text), 443), true), nil)
+		expect.Equal(t, text, g.check(netip.AddrPortFrom(netip.MustParseAddr(text), 443), true), nil)
 	}
 }
 

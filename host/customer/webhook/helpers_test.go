@@ -11,13 +11,13 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // listen serves HTTP on an address until the test ends.
 func listen(t testing.TB, address string, h http.Handler) *httptest.Server {
 	t.Helper()
-	l := storetest.Must(net.Listen("tcp", address))(t)
+	l := expect.Value(net.Listen("tcp", address))(t)
 	s := httptest.NewUnstartedServer(h)
 	s.Listener.Close()
 	s.Listener = l
@@ -32,7 +32,7 @@ func newGuard(t testing.TB, allow ...string) *Guard {
 	for _, text := range allow {
 		networks = append(networks, netip.MustParsePrefix(text))
 	}
-	g := storetest.Must(NewGuard(networks))(t)
+	g := expect.Value(NewGuard(networks))(t)
 	return g
 }
 
@@ -54,7 +54,7 @@ type nameServer struct {
 
 func startNameServer(t testing.TB, names map[string][][]netip.Addr) *nameServer {
 	t.Helper()
-	socket := storetest.Must(net.ListenPacket("udp", "127.0.0.1:0"))(t)
+	socket := expect.Value(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	s := &nameServer{names: names, current: map[string]int{}, aliases: map[string]string{}, socket: socket}
 	s.Resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "udp", socket.LocalAddr().String())

@@ -12,7 +12,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/customer/webhook"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // hostDatabase is an environment variable. If set, the test binary runs as a host on the database with that URL.
@@ -60,9 +60,9 @@ func startHostProcess(t *testing.T, url string) *hostProcess {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), hostDatabase+"="+url)
 	cmd.Stderr = t.Output()
-	stdin := storetest.Must(cmd.StdinPipe())(t)
-	out := storetest.Must(cmd.StdoutPipe())(t)
-	storetest.NoError(t, cmd.Start())
+	stdin := expect.Value(cmd.StdinPipe())(t)
+	out := expect.Value(cmd.StdoutPipe())(t)
+	expect.NoError(t, cmd.Start())
 	h := &hostProcess{cmd: cmd, stdin: stdin, stdout: make(chan string, 100)}
 	go func() {
 		defer close(h.stdout)
@@ -77,7 +77,7 @@ func startHostProcess(t *testing.T, url string) *hostProcess {
 // start sends a command to the host without waiting for its completion.
 func (h *hostProcess) start(t *testing.T, words ...string) {
 	t.Helper()
-	storetest.Must(fmt.Fprintln(h.stdin, strings.Join(words, " ")))(t)
+	expect.Value(fmt.Fprintln(h.stdin, strings.Join(words, " ")))(t)
 }
 
 // await waits until the host has started, or has completed a command.

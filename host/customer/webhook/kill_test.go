@@ -14,6 +14,7 @@ import (
 	"assay/host/store"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // Statements of a host, as the proxy sees them.
@@ -48,7 +49,7 @@ var stages = []stage{
 	}},
 	{"connected, nothing received", func(k *killTest, ref string) {
 		k.recordUntil(ref, k.receiver.listener.pause())
-		storetest.Until(k, "the event is leased", func() bool {
+		expect.Until(k, "the event is leased", func() bool {
 			return k.int("SELECT count(*) FROM webhook_events WHERE ref = $1 AND leased_until IS NOT NULL", ref) == 1
 		})
 	}},
@@ -109,7 +110,7 @@ func TestKills(t *testing.T) {
 	t.Parallel()
 	kills, soak := 1, false
 	if text := os.Getenv("ASSAY_KILLS"); text != "" {
-		n := storetest.Must(strconv.Atoi(text))(t)
+		n := expect.Value(strconv.Atoi(text))(t)
 		kills, soak = n, true
 	}
 	tests := make([]*killTest, databases)
@@ -162,10 +163,10 @@ func newKillTest(t, part *testing.T) *killTest {
 		kills: map[string]int{}, early: map[string]map[int]bool{}, rounds: map[string]int{},
 		stages: map[string]string{},
 	}
-	s := storetest.Close(t, storetest.Must(openStore(t.Context(), url))(part))
+	s := storetest.Close(t, expect.Value(openStore(t.Context(), url))(part))
 	k.store, k.conn = s, storetest.Session(t, url)
 	k.caller = (&deployment{store: s}).subscribe(part, k.receiver.URL)
-	secret := storetest.Must(s.SetEndpoint(part.Context(), k.caller.Account, k.receiver.URL))(part)
+	secret := expect.Value(s.SetEndpoint(part.Context(), k.caller.Account, k.receiver.URL))(part)
 	k.receiver.addSecret(secret)
 	return k
 }
@@ -205,7 +206,7 @@ func (k *killTest) recordRefused(ref string, times int) {
 	k.receiver.refuse(ref, max(times, k.receiver.remaining(ref)))
 	k.record(ref)
 	for n := 1; ; n++ {
-		storetest.Until(k, fmt.Sprintf("attempt %d is refused", n), func() bool {
+		expect.Until(k, fmt.Sprintf("attempt %d is refused", n), func() bool {
 			return k.int("SELECT count(*) FROM webhook_events WHERE ref = $1 AND tries >= $2 AND leased_until IS NULL",
 				ref, n) == 1
 		})
@@ -248,7 +249,7 @@ func (k *killTest) holdRotation(ref string, reply func([]byte) bool) {
 	k.host.start(k.T, "rotate", k.caller.Account)
 	k.await(reached)
 	k.kill()
-	secret := storetest.Must(k.store.RotateSecret(k.Context(), k.caller.Account, webhook.SecretOverlap))(k)
+	secret := expect.Value(k.store.RotateSecret(k.Context(), k.caller.Account, webhook.SecretOverlap))(k)
 	k.receiver.addSecret(secret)
 }
 
@@ -262,8 +263,8 @@ func (k *killTest) kill() {
 	k.host = nil
 	k.proxy.Disconnect()
 	k.receiver.nextHost()
-	rows := storetest.Must(k.conn.Query(k.Context(), "SELECT ref FROM webhook_events WHERE state = 'pending'"))(k)
-	pending := storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(k)
+	rows := expect.Value(k.conn.Query(k.Context(), "SELECT ref FROM webhook_events WHERE state = 'pending'"))(k)
+	pending := expect.Value(pgx.CollectRows(rows, pgx.RowTo[string]))(k)
 	for _, ref := range pending {
 		k.kills[ref]++
 	}
@@ -288,7 +289,7 @@ func (k *killTest) settle() {
 	}
 	for pending := always; pending > 0; { // the number falls as long as the host makes progress
 		before := pending
-		storetest.Until(k, fmt.Sprintf("fewer than %d events are pending", before), func() bool {
+		expect.Until(k, fmt.Sprintf("fewer than %d events are pending", before), func() bool {
 			pending = k.int("SELECT count(*) FROM webhook_events WHERE state = 'pending'")
 			return pending < before
 		})

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"assay/host/customer/webhook"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // schedule holds the retry delays of contract sections 3 and 8.
@@ -21,14 +21,14 @@ func (k *killTest) verify() tally {
 	if k.receiver.forged > 0 {
 		k.Errorf("%d requests had no signature with a secret that the customer knows", k.receiver.forged)
 	}
-	events := storetest.Must(k.store.RecentEvents(k.Context(), k.caller.Account, "", 0, always))(k)
+	events := expect.Value(k.store.RecentEvents(k.Context(), k.caller.Account, "", 0, always))(k)
 	for _, ref := range k.recorded {
 		i := slices.IndexFunc(events, func(e webhook.Event) bool { return e.Ref == ref })
 		if i < 0 {
 			k.Errorf("%s, %s: the event is lost", ref, k.stages[ref])
 			continue
 		}
-		log := storetest.Must(k.store.Attempts(k.Context(), k.caller.Account, ref))(k)
+		log := expect.Value(k.store.Attempts(k.Context(), k.caller.Account, ref))(k)
 		sum.events++
 		k.verifyEvent(&sum, events[i], log, k.receiver.arrivals[ref])
 	}

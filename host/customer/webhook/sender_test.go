@@ -15,12 +15,13 @@ import (
 	"time"
 
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // receiver starts a server that reads a request from each connection and then calls serve.
 func receiver(t *testing.T, serve func(c net.Conn)) (address string) {
 	t.Helper()
-	l := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	l := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -190,8 +191,8 @@ func TestAttemptTimes(t *testing.T) {
 					return here, nil
 				}
 				o := c.send(newDelivery(url))
-				storetest.Expect(t, "took", o.Took, test.took)
-				storetest.Expect(t, "status", o.Status, test.status)
+				expect.Equal(t, "took", o.Took, test.took)
+				expect.Equal(t, "status", o.Status, test.status)
 				if (o.Error == timedOut) != (test.status == 0) || o.Delivered != (test.status == 200) {
 					t.Errorf("%+v", o)
 				}
@@ -254,7 +255,7 @@ func TestRequest(t *testing.T) {
 	if request := <-got; request != want {
 		t.Errorf("request %q, want %q", request, want)
 	}
-	storetest.Expect(t, "it was sent twice", len(got), 0)
+	expect.Equal(t, "it was sent twice", len(got), 0)
 }
 
 // What is kept of an attempt is what the receiver got and answered, without secrets, even if the receiver repeats them.

@@ -5,14 +5,14 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // The expected values were computed with Python's hmac module. The first one is from the tests of the Standard Webhooks
 // libraries.
 func TestSign(t *testing.T) {
 	t.Parallel()
-	storetest.Expect(t, "Standard Webhooks", standardSignature("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+	expect.Equal(t, "Standard Webhooks", standardSignature("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
 		"msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`)),
 		"v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
 	at := time.Unix(1_800_000_000, 900_000_000)
@@ -28,7 +28,7 @@ func TestSign(t *testing.T) {
 		"Webhook-Timestamp":   {"1800000000"},
 		"Webhook-Signature":   {"v1,W1jLYWowz5YMzEGu4bdtrE/N5itM+YxtenBeAK/FCYw="},
 	}
-	storetest.NoDiff(t, "headers", want, got)
+	expect.NoDiff(t, "headers", want, got)
 	d.Secrets = []string{"whsec_c2VjcmV0IHR3bw==", "whsec_c2VjcmV0IG9uZQ=="}
 	got = http.Header{}
 	sign(got, d, at)
@@ -36,5 +36,5 @@ func TestSign(t *testing.T) {
 	want.Set("X-Service-Signature-Previous", "sha256=012d96f639f336ff7e2344a232a5011b8483eabd234eca2043fed85bdb41a7f6")
 	want.Set("Webhook-Signature", "v1,YSqtC9crfDnDJ6FkkuNcysPVWcHqYHt3wBnmO6QVheY= "+
 		"v1,W1jLYWowz5YMzEGu4bdtrE/N5itM+YxtenBeAK/FCYw=")
-	storetest.NoDiff(t, "headers with two secrets", want, got)
+	expect.NoDiff(t, "headers with two secrets", want, got)
 }

@@ -26,6 +26,7 @@ import (
 	"assay/host/hosttest"
 	"assay/host/store"
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 var (
@@ -131,9 +132,9 @@ func looseRows(t *testing.T) map[string][]string {
 func newestOutside(t *testing.T, v *verified) string {
 	t.Helper()
 	var notes []string
-	trees := storetest.Must(v.b.Store.Trees(t.Context()))(t)
+	trees := expect.Value(v.b.Store.Trees(t.Context()))(t)
 	for _, chain := range slices.Sorted(maps.Keys(trees)) {
-		notes = append(notes, storetest.Must(v.b.Store.NewestCheckpoint(t.Context(), chain))(t))
+		notes = append(notes, expect.Value(v.b.Store.NewestCheckpoint(t.Context(), chain))(t))
 	}
 	return hosttest.WriteFile(t, "kept", []byte(strings.Join(notes, "\n")))
 }
@@ -153,7 +154,7 @@ func (v *verified) foundPublicly(t *testing.T, kept, file string) (found, export
 	if err != nil {
 		return found, false
 	}
-	storetest.NoError(t, os.WriteFile(file, text.Bytes(), 0o600))
+	expect.NoError(t, os.WriteFile(file, text.Bytes(), 0o600))
 	export, err := auditlog.OpenExport(bytes.NewReader(text.Bytes()), int64(text.Len()))
 	if err == nil {
 		_, err, _ = auditlog.VerifyPublic(t.Context(), export, v.key, outside(), time.Now())
@@ -204,7 +205,7 @@ func (g *damager) next(t *testing.T) damage {
 		c := g.tables[table][g.random.IntN(len(g.tables[table]))]
 		row, other := rows[g.random.IntN(len(rows))], rows[g.random.IntN(len(rows))]
 		d := g.damage(table, c, row, other)
-		tx := storetest.Must(g.db.Begin(t.Context()))(t)
+		tx := expect.Value(g.db.Begin(t.Context()))(t)
 		var tag pgconn.CommandTag
 		// A statement that changes nothing is none.
 		before := "SELECT md5(string_agg(t::text, ' ' ORDER BY t::text)) FROM " + table + " AS t"
@@ -212,7 +213,7 @@ func (g *damager) next(t *testing.T) damage {
 		tag, err := tx.Exec(t.Context(), d.statement)
 		changed := err == nil && tag.RowsAffected() > 0 && storetest.Value[string](t, g.db,
 			"SELECT coalesce(("+before+"), '')") != same
-		storetest.NoError(t, tx.Rollback(t.Context()))
+		expect.NoError(t, tx.Rollback(t.Context()))
 		if changed {
 			return d
 		}
@@ -222,9 +223,9 @@ func (g *damager) next(t *testing.T) damage {
 // rows returns conditions, each of which selects a row.
 func (g *damager) rows(t *testing.T, table string) []string {
 	t.Helper()
-	found := storetest.Must(g.db.Query(t.Context(), "SELECT format('(tableoid, ctid) = (%s, ''%s'')', tableoid, ctid) "+
+	found := expect.Value(g.db.Query(t.Context(), "SELECT format('(tableoid, ctid) = (%s, ''%s'')', tableoid, ctid) "+
 		"FROM "+table+" ORDER BY tableoid, ctid LIMIT 1000"))(t)
-	return storetest.Must(pgx.CollectRows(found, pgx.RowTo[string]))(t)
+	return expect.Value(pgx.CollectRows(found, pgx.RowTo[string]))(t)
 }
 
 func (g *damager) damage(table string, c column, row, other string) damage {

@@ -15,7 +15,7 @@ import (
 	"assay/host/hosttest"
 	"assay/host/installation"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // TestCheckpointKeyElsewhere lets a command sign checkpoints, with a key that the host never has. Promises keep the key
@@ -39,32 +39,32 @@ func TestCheckpointKeyElsewhere(t *testing.T) {
 
 	cfg := &installation.Config{DataDir: dir, DatabaseURL: database, CheckpointCommand: command}
 	signer := hosttest.OpenStore(t, dir, database).Store.Signer()
-	storetest.WantError(t, "without the command", signer.Ready(audit.Checkpoints|audit.Records), audit.ErrKeyElsewhere)
-	storetest.NoError(t, cfg.HoldCheckpointKey(t.Context(), signer))
-	storetest.NoError(t, signer.Ready(audit.Checkpoints|audit.Records))
-	signed := storetest.Must(signer.SignTree(audit.TreeHead{Size: 1}))(t)
-	first := audit.NewSigner(audit.KeyName, storetest.Must(keyring.Load(filepath.Join(dir, "secret")))(t).SignSeed)
-	key := storetest.Must(first.With(signer.Statements()))(t)
-	tree := storetest.Must(key.OpenSigned(signed))(t)
-	promise := storetest.Must(signer.SignPromise(audit.Promise{Until: time.Unix(1, 0)}))(t)
-	opened := storetest.Must(key.OpenPromise(promise))(t)
+	expect.Error(t, "without the command", signer.Ready(audit.Checkpoints|audit.Records), audit.ErrKeyElsewhere)
+	expect.NoError(t, cfg.HoldCheckpointKey(t.Context(), signer))
+	expect.NoError(t, signer.Ready(audit.Checkpoints|audit.Records))
+	signed := expect.Value(signer.SignTree(audit.TreeHead{Size: 1}))(t)
+	first := audit.NewSigner(audit.KeyName, expect.Value(keyring.Load(filepath.Join(dir, "secret")))(t).SignSeed)
+	key := expect.Value(first.With(signer.Statements()))(t)
+	tree := expect.Value(key.OpenSigned(signed))(t)
+	promise := expect.Value(signer.SignPromise(audit.Promise{Until: time.Unix(1, 0)}))(t)
+	opened := expect.Value(key.OpenPromise(promise))(t)
 	if !tree.Replaced.IsZero() || !opened.Replaced.IsZero() || len(signer.Statements()) != 2 {
 		t.Errorf("%+v, %+v, %q", tree, opened, signer.Statements())
 	}
 	_, err := installation.SignByCommand(t.Context(), time.Minute, strings.Fields(command), signer.CheckpointKey(),
 		[]byte(promise))
-	storetest.WantErrorText(t, "a promise", err, "the text is not a checkpoint")
-	late := storetest.Must(key.OpenSigned(storetest.Must(own.SignTree(audit.TreeHead{Size: 1}))(t)))(t)
+	expect.ErrorText(t, "a promise", err, "the text is not a checkpoint")
+	late := expect.Value(key.OpenSigned(expect.Value(own.SignTree(audit.TreeHead{Size: 1}))(t)))(t)
 	if !audit.Late(late.Replaced, time.Now().Add(2*audit.Overlap)) {
 		t.Error("the key of the secret still signs checkpoints")
 	}
 	inFile := hosttest.OpenStore(t, dir, database).Store.Signer()
-	storetest.NoError(t, (&installation.Config{CheckpointKey: file}).HoldCheckpointKey(t.Context(), inFile))
-	if again := storetest.Must(inFile.SignTree(audit.TreeHead{Size: 1}))(t); again != signed {
+	expect.NoError(t, (&installation.Config{CheckpointKey: file}).HoldCheckpointKey(t.Context(), inFile))
+	if again := expect.Value(inFile.SignTree(audit.TreeHead{Size: 1}))(t); again != signed {
 		t.Error("the key in the file signs something else")
 	}
-	storetest.NoError(t, os.Chmod(file, 0o644))
-	storetest.WantErrorText(t, "a file that others can read",
+	expect.NoError(t, os.Chmod(file, 0o644))
+	expect.ErrorText(t, "a file that others can read",
 		(&installation.Config{CheckpointKey: file}).HoldCheckpointKey(
 			t.Context(), inFile), "ASSAY_CHECKPOINT_KEY")
 	hosttest.WantRefusal(t, "neither a file nor a command", dir, database, nil, []string{"secret", "delegate"},
@@ -93,7 +93,7 @@ func TestCheckpointCommandsThatFail(t *testing.T) {
 	} {
 		got, err := installation.SignByCommand(t.Context(), test.limit, test.command, cli.PublicOf(seed), text)
 		if test.reason != "" {
-			storetest.WantErrorText(t, name, err, test.reason)
+			expect.ErrorText(t, name, err, test.reason)
 		} else if err != nil || base64.StdEncoding.EncodeToString(got) != signature {
 			t.Errorf("%s: %x, %v", name, got, err)
 		}

@@ -24,6 +24,7 @@ import (
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/expect"
 )
 
 // uncovered matches a table in docs/audit-format.md, and those of its columns that nothing signed binds. Without
@@ -111,8 +112,8 @@ func newVerified(t *testing.T) *verified {
 	v := &verified{database: database, b: hosttest.OpenStore(t, dir, database),
 		cfg: &installation.Config{DataDir: dir, DatabaseURL: database}}
 	v.key = v.b.Store.Signer().Public
-	v.checkpoints = auditlog.ReadCheckpoints(storetest.Must(v.cfg.CheckpointDir().Files())(t), v.key)
-	v.trust = storetest.Must(v.b.Verifying(t.Context(), v.cfg))(t).Trust
+	v.checkpoints = auditlog.ReadCheckpoints(expect.Value(v.cfg.CheckpointDir().Files())(t), v.key)
+	v.trust = expect.Value(v.b.Verifying(t.Context(), v.cfg))(t).Trust
 	if _, broken, err := cli.VerifyAudit(t.Context(), v.b, v.cfg, v.key, v.checkpoints); broken != nil || err != nil {
 		t.Fatal(broken, err)
 	}
@@ -159,7 +160,7 @@ type column struct{ name, typ string }
 // tableColumns returns the columns of all tables, sorted by name.
 func tableColumns(t *testing.T, db *pgx.Conn) map[string][]column {
 	t.Helper()
-	rows := storetest.Must(db.Query(t.Context(), `
+	rows := expect.Value(db.Query(t.Context(), `
 		SELECT c.relname::text, a.attname::text, format_type(a.atttypid, NULL)
 		FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 		WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
@@ -170,7 +171,7 @@ func tableColumns(t *testing.T, db *pgx.Conn) map[string][]column {
 		tables[table] = append(tables[table], column{name, typ})
 		return nil
 	})
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	return tables
 }
 

@@ -22,6 +22,7 @@ import (
 	"assay/host/installation"
 	"assay/host/store/postgres"
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // showRecycle is repeated until it says off: a reload takes a moment.
@@ -87,7 +88,7 @@ func TestErasedMeansErased(t *testing.T) {
 	}
 	host.Stop(t, syscall.SIGTERM)
 	guide, err := os.ReadFile("../../../docs/privacy.md")
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	if !strings.Contains(string(guide), strings.Join(cleaning, ";\n")+";\n") {
 		t.Errorf("docs/privacy.md does not have these statements: %q", cleaning)
 	}
@@ -95,7 +96,7 @@ func TestErasedMeansErased(t *testing.T) {
 	for _, statement := range cleaning {
 		execAll(t, conn, statement)
 		if statement == showRecycle {
-			storetest.Until(t, "the setting is in force", func() bool {
+			expect.Until(t, "the setting is in force", func() bool {
 				return storetest.Value[string](t, conn, showRecycle) == "off"
 			})
 		}
@@ -155,14 +156,14 @@ func leaveTraces(t *testing.T, host *hosttest.HostProcess, data, database string
 	call("/api/check/batch", `{"checks":[`+aboutJane+`,`+aboutCompany+`,{"phone":"+4915123456789"}]}`)
 	hosttest.Next(t, calls)
 	status, _ := hosttest.Send(t, host, issued.Secret, "POST", "/api/check", aboutJane, "Idempotency-Key", "once-jane")
-	storetest.Expect(t, "status with an Idempotency-Key", status, 200)
+	expect.Equal(t, "status with an Idempotency-Key", status, 200)
 	ref := fmt.Sprint(blocked["ref"])
 	call("/api/feedback", `{"ref":"`+ref+`","label":"fraud","note":"`+secretNote+`","email":"`+janeMail+`"}`)
 	call("/gdpr/review", `{"ref":"`+ref+`","reason":"`+secretNote+`"}`)
 	call("/gdpr/explain", `{"ref":"`+ref+`","email":"`+janeMail+`"}`)
 	call("/gdpr/export", aboutJane)
 	call("/api/checks/search", aboutJane)
-	storetest.NoError(t, b.Store.CatchUp(t.Context()))
+	expect.NoError(t, b.Store.CatchUp(t.Context()))
 	return issued.Secret
 }
 
@@ -178,14 +179,14 @@ func tracesOf(t *testing.T, conn *pgx.Conn) map[string][]byte {
 		UNION ALL SELECT 'reference ' || seq, convert_to(ref, 'UTF8') FROM audit_records
 			WHERE kind = 'check' AND type IN ('email', 'domain')
 		UNION ALL SELECT 'node of ' || kind, node FROM graph_sightings WHERE kind IN ('email', 'domain')`)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	for rows.Next() {
 		var what string
 		var trace []byte
-		storetest.NoError(t, rows.Scan(&what, &trace))
+		expect.NoError(t, rows.Scan(&what, &trace))
 		traces[what] = trace
 	}
-	storetest.NoError(t, rows.Err())
+	expect.NoError(t, rows.Err())
 	if len(traces) < 15 {
 		t.Fatalf("only %d traces", len(traces))
 	}
@@ -228,6 +229,6 @@ func search(t *testing.T, traces map[string][]byte, below string) map[string][]s
 		}
 		return nil
 	})
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	return found
 }

@@ -8,7 +8,7 @@ import (
 	"assay/host/hosttest"
 	"assay/host/installation"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // TestHostWorksOnPrivacyRequests makes a request in the database, on which a running host works.
@@ -17,16 +17,16 @@ func TestHostWorksOnPrivacyRequests(t *testing.T) {
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	host := hosttest.StartHost(t, dir, database, "--dns=off", "--rdap-url=off")
 	b := hosttest.OpenStore(t, dir, database)
-	issued := storetest.Must(installation.IssueKey(t.Context(), b.Store, installation.Unlimited(), "test"))(t)
+	issued := expect.Value(installation.IssueKey(t.Context(), b.Store, installation.Unlimited(), "test"))(t)
 	hosttest.CheckOnce(host, issued.Secret, aboutJane)
-	caller := storetest.Must(b.Store.Authenticate(t.Context(), issued.Secret))(t)
-	jane := storetest.Must(entity.Parse(entity.Email, janeMail, ""))(t)
+	caller := expect.Value(b.Store.Authenticate(t.Context(), issued.Secret))(t)
+	jane := expect.Value(entity.Parse(entity.Email, janeMail, ""))(t)
 	whose := privacy.Selector{Entity: &jane}
-	request := storetest.Must(b.Store.Begin(t.Context(), caller, privacy.KindErasure, whose))(t)
+	request := expect.Value(b.Store.Begin(t.Context(), caller, privacy.KindErasure, whose))(t)
 	hosttest.Repeat(func() bool {
 		_, answer := hosttest.Ask(t, host, issued.Secret, "GET", "/gdpr/requests/"+request.ID, "")
 		request.State = privacy.State(answer["state"].(string))
 		return request.State != privacy.StateRunning
 	})
-	storetest.Expect(t, "state", request.State, privacy.StateDone)
+	expect.Equal(t, "state", request.State, privacy.StateDone)
 }

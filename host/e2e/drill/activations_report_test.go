@@ -17,7 +17,7 @@ import (
 	"assay/host/check"
 	"assay/host/hosttest"
 	"assay/host/lineup/fleet"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // drillRecord is what the audit log says of a check.
@@ -29,12 +29,12 @@ type drillRecord struct {
 // verify compares the answers with the records, and both with the activations.
 func (d *drill) verify() {
 	records := map[string]drillRecord{}
-	rows := storetest.Must(d.Conn.Query(d.Context(),
+	rows := expect.Value(d.Conn.Query(d.Context(),
 		"SELECT ref, revision, xmin::text::bigint FROM audit_records WHERE kind = 'check'"))(d)
 	var ref string
 	var r drillRecord
 	_, err := pgx.ForEachRow(rows, []any{&ref, &r.revision, &r.xmin}, func() error { records[ref] = r; return nil })
-	storetest.NoError(d, err)
+	expect.NoError(d, err)
 
 	lineups := map[int64]drillLineup{}
 	for stored, l := range d.byRef {

@@ -20,6 +20,7 @@ import (
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/expect"
 )
 
 // deafen drops the notifications to all hosts, and keeps them from being stopped, until the returned function is
@@ -50,7 +51,7 @@ func (d *drill) stopAndContinue(ctx context.Context) {
 		pause(0, time.Second)
 		d.still.Lock()
 		began := time.Now()
-		storetest.NoError(d, d.Hosts[stoppedHost].Cmd.Process.Signal(syscall.SIGSTOP))
+		expect.NoError(d, d.Hosts[stoppedHost].Cmd.Process.Signal(syscall.SIGSTOP))
 		switch {
 		case n%100 == 50:
 			pause(fleet.SilentAfter, fleet.SilentAfter+5*time.Second)
@@ -59,7 +60,7 @@ func (d *drill) stopAndContinue(ctx context.Context) {
 		default:
 			pause(0, 300*time.Millisecond)
 		}
-		storetest.NoError(d, d.Hosts[stoppedHost].Cmd.Process.Signal(syscall.SIGCONT))
+		expect.NoError(d, d.Hosts[stoppedHost].Cmd.Process.Signal(syscall.SIGCONT))
 		d.still.Unlock()
 		d.mu.Lock()
 		d.stops = append(d.stops, span{began, time.Now()})
@@ -84,21 +85,21 @@ func (d *drill) paused(activate func() error) error {
 	replaced := d.rollbacks[len(d.rollbacks)-1].Revision
 	conn := storetest.Session(d, d.Database)
 	stop := span{began: time.Now()}
-	storetest.NoError(d, process.Signal(syscall.SIGSTOP))
-	defer func() { storetest.NoError(d, process.Signal(syscall.SIGCONT)) }()
+	expect.NoError(d, process.Signal(syscall.SIGSTOP))
+	defer func() { expect.NoError(d, process.Signal(syscall.SIGCONT)) }()
 	done := make(chan error, 1)
 	go func() { done <- activate() }()
-	storetest.Until(d, "the replaced revision to be refused", func() bool {
+	expect.Until(d, "the replaced revision to be refused", func() bool {
 		return storetest.Value[bool](d, conn, `SELECT EXISTS (SELECT FROM revisions_in_force
 			WHERE revision = $1 AND until < clock_timestamp() - interval '2.3 s')`, replaced)
 	})
 	answered, refused := d.completed()
-	storetest.NoError(d, process.Signal(syscall.SIGCONT))
+	expect.NoError(d, process.Signal(syscall.SIGCONT))
 	stop.ended = time.Now()
 	d.mu.Lock()
 	d.stops = append(d.stops, stop)
 	d.mu.Unlock()
-	storetest.Until(d, "checks of the host that was stopped", func() bool {
+	expect.Until(d, "checks of the host that was stopped", func() bool {
 		a, r := d.completed()
 		return a+r > answered+refused+10
 	})
@@ -142,7 +143,7 @@ func (d *drill) restart() {
 		return
 	}
 	// Its own row may be missing yet.
-	if hosts := storetest.Must(d.Backend.Store.Hosts(d.Context()))(d); len(hosts) > len(d.Hosts) {
+	if hosts := expect.Value(d.Backend.Store.Hosts(d.Context()))(d); len(hosts) > len(d.Hosts) {
 		d.Errorf("after the start of a host that was killed, there are %d hosts: %+v", len(hosts), hosts)
 	}
 	d.mu.Lock()
@@ -233,7 +234,7 @@ func (d *drill) activate(s *drillStep, next drillLineup) error {
 		if err != nil {
 			return err
 		}
-		defer func() { storetest.NoError(d, prepared.Close()) }()
+		defer func() { expect.NoError(d, prepared.Close()) }()
 	}
 	s.commits.began = time.Now()
 	signed, err := d.operator.Commit(ctx, a)

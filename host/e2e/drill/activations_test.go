@@ -24,6 +24,7 @@ import (
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/expect"
 )
 
 var activationCount = flag.Int("activations", 0, "let TestActivationsUnderLoad make this many activations")
@@ -43,7 +44,7 @@ func TestActivationsUnderLoad(t *testing.T) {
 	report := d.report()
 	t.Log("\n" + report)
 	if *activationCount > 0 {
-		storetest.NoError(t, d.results.Write("Activations", report))
+		expect.NoError(t, d.results.Write("Activations", report))
 	}
 }
 
@@ -156,9 +157,9 @@ func newDrill(t *testing.T) *drill {
 	cfg, out := &installation.Config{DataDir: d.Dir, DatabaseURL: d.Database, DNS: []string{installation.Off},
 		RDAPURL: installation.Off},
 		&terminal.Terminal{Out: t.Output(), Err: t.Output()}
-	d.operator = storetest.Must(d.Backend.Operator(t.Context(), cfg, out))(t)
+	d.operator = expect.Value(d.Backend.Operator(t.Context(), cfg, out))(t)
 	for range 10 {
-		issued := storetest.Must(installation.IssueKey(t.Context(), d.Backend.Store, installation.Unlimited(),
+		issued := expect.Value(installation.IssueKey(t.Context(), d.Backend.Store, installation.Unlimited(),
 			"drill"))(t)
 		d.accounts = append(d.accounts, drillAccount{issued.Account, issued.Secret})
 	}
@@ -183,7 +184,7 @@ var changeableLayers = []string{"graph", "history", "standing"}
 // who are refused the others.
 func (d *drill) makeLineups(cfg *installation.Config, out *terminal.Terminal) {
 	hosttest.PushEmpty(d.T, d.Dir, d.Database, "further", `"entities":["domain","iban"],"facts":[],"signals":[]`)
-	built := storetest.Must(d.operator.Current(d.Context()))(d).Document
+	built := expect.Value(d.operator.Current(d.Context()))(d).Document
 	built.Base, built.Layers = "", slices.Clone(built.Layers)
 	for i, layer := range built.Layers {
 		if name, _, _ := layer.Ref(); slices.Contains(changeableLayers, name) {
@@ -193,16 +194,16 @@ func (d *drill) makeLineups(cfg *installation.Config, out *terminal.Terminal) {
 	more := built
 	more.Layers = append(slices.Clone(built.Layers), registry.LineupLayer{Layer: "further@1.0.0",
 		Weight: registry.ForAll(1)})
-	more = storetest.Must(lineup.Pin(d.Context(), d.Backend.Store, more, built))(d)
+	more = expect.Value(lineup.Pin(d.Context(), d.Backend.Store, more, built))(d)
 
 	checker, closeChecker, err := d.Backend.Opener(d.Context(), cfg, out).Checker(d.Context(), "", entity.Domain)
-	storetest.NoError(d, err)
-	defer func() { storetest.NoError(d, closeChecker()) }()
+	expect.NoError(d, err)
+	defer func() { expect.NoError(d, closeChecker()) }()
 	checker.Deadline = measurement.MeasuredDeadline
 	var decisions []*check.Decision
 	for _, in := range d.inputs {
 		e := storetest.Parse(d, in.kind, in.value)
-		decisions = append(decisions, storetest.Must(checker.Rescore(d.Context(), d.accounts[0].id, e))(d))
+		decisions = append(decisions, expect.Value(checker.Rescore(d.Context(), d.accounts[0].id, e))(d))
 	}
 	with := func(l registry.LineupDocument) drillLineup {
 		scores := make([]int, len(decisions))
@@ -243,7 +244,7 @@ func (d *drill) makeLineups(cfg *installation.Config, out *terminal.Terminal) {
 		d.fit = append(d.fit, with(hosttest.Variant(built, 7+float64(i)/5)))
 	}
 	s := drillStep{kind: "set"}
-	storetest.NoError(d, d.activate(&s, d.lineups[0]))
+	expect.NoError(d, d.activate(&s, d.lineups[0]))
 	s.ended = time.Now()
 	d.steps = []drillStep{s}
 }
@@ -309,7 +310,7 @@ func (d *drill) load(phase drillPhase, what func()) {
 
 // measure notes how much memory steadyHost has and returns the processor time that it has used.
 func (d *drill) measure() float64 {
-	page := storetest.Must(hosttest.Scrape(d.Context(), d.Hosts[steadyHost].Admin))(d)
+	page := expect.Value(hosttest.Scrape(d.Context(), d.Hosts[steadyHost].Admin))(d)
 	d.memory = append(d.memory, hosttest.MetricOf(page, "process_resident_memory_bytes"))
 	return hosttest.MetricOf(page, "process_cpu_seconds_total")
 }

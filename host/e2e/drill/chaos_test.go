@@ -29,6 +29,7 @@ import (
 	"assay/host/store/postgres"
 	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 var (
@@ -115,14 +116,14 @@ func newChaosRun(t *testing.T) *chaosRun {
 	r.startHosts()
 	r.load = chaos.NewLoad(r.history, r.newClients(), len(r.hosts), func(i int) string { return r.hosts[i].address() })
 	active, err := r.store.Store.ActiveLineup(t.Context())
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	other := active.Lineup
 	other.Bias = registry.ByType{}
 	for kind, bias := range active.Lineup.Bias {
 		other.Bias[kind] = bias + 0.5
 	}
 	revision, err := hosttest.ActivateLineup(t.Context(), r.store, r.hosts[0].dir, other)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	r.lineups = []int64{active.Revision, revision}
 	r.began = time.Now()
 	t.Logf("seed %d", r.seed)
@@ -142,7 +143,7 @@ func (r *chaosRun) startHosts() {
 			return err
 		})
 	}
-	storetest.NoError(r, starting.Wait())
+	expect.NoError(r, starting.Wait())
 	here := &chaosHost{dir: hosttest.DataDir(r.T), proxy: storetest.NewProxy(r, r.url)}
 	here.url, _, here.stop = inprocess.Serve(r.T, server.Options{LedgerBatch: 256},
 		&installation.Config{Listen: "127.0.0.1:0",
@@ -166,14 +167,14 @@ func (r *chaosRun) newClients() (clients []*chaos.Client) {
 		{"starter", 1_000_000_000, true}, {"pro", 300, true}, {"starter", 50, false}} {
 		plan := storetest.Plan(r, account.plan, account.quota)
 		issued, err := installation.IssueKey(r.Context(), r.store.Store, plan, "chaos")
-		storetest.NoError(r, err)
+		expect.NoError(r, err)
 		client := &chaos.Client{Account: issued.Account, Batches: account.plan == "pro"}
 		client.SetKey(issued.ID, issued.Secret)
 		clients = append(clients, client)
 		if account.endpoint {
 			secrets[issued.Account], err = r.store.Store.SetEndpoint(r.Context(), issued.Account,
 				receiver.URL+"/"+issued.Account)
-			storetest.NoError(r, err)
+			expect.NoError(r, err)
 		}
 	}
 	return clients
@@ -202,9 +203,9 @@ func (r *chaosRun) startHost(i int) (*hosttest.HostProcess, error) {
 func (r *chaosRun) startPostgres() {
 	hosttest.NeedPostgres(r.T)
 	dir, err := os.MkdirTemp("", "assay-chaos-")
-	storetest.NoError(r, err)
+	expect.NoError(r, err)
 	r.Cleanup(func() { _ = os.RemoveAll(dir) })
-	storetest.NoError(r, os.Chmod(dir, 0o711)) // so that the user that Postgres runs as can enter it
+	expect.NoError(r, os.Chmod(dir, 0o711)) // so that the user that Postgres runs as can enter it
 	r.dir = filepath.Join(dir, "data")
 	r.openPostgres()
 	r.url = r.cluster.URL()
@@ -214,13 +215,13 @@ func (r *chaosRun) startPostgres() {
 		}
 	})
 	wal := filepath.Join(dir, "wal")
-	storetest.NoError(r, os.Mkdir(wal, 0o700))
+	expect.NoError(r, os.Mkdir(wal, 0o700))
 	if err := syscall.Mount("tmpfs", wal, "tmpfs", 0, "size=256m"); err != nil {
 		r.Logf("the disk is never full: mounting a file system: %v", err)
 		return
 	}
 	r.Cleanup(func() { _ = syscall.Unmount(wal, syscall.MNT_DETACH) })
-	storetest.NoError(r, r.cluster.Close(r.Context()))
+	expect.NoError(r, r.cluster.Close(r.Context()))
 	move := exec.Command("sh", "-c", `set -e
 		cd "$1"; chown --reference=pg_wal "$2"; chmod 700 "$2"; cp -a pg_wal/. "$2"
 		rm -r pg_wal; ln -s "$2" pg_wal; printf 'max_wal_size = 64MB\nmin_wal_size = 32MB\n' >>postgresql.conf`,
@@ -340,6 +341,6 @@ func (r *chaosRun) verify() {
 	text := r.report(len(state.Records), len(differences))
 	r.Log("\n" + text)
 	if *chaosFor > 0 {
-		storetest.NoError(r, r.results.Write("Faults", text))
+		expect.NoError(r, r.results.Write("Faults", text))
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"assay/host/hosttest"
 	"assay/host/installation"
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // awaitRest waits until the hosts of a database have delivered all events and done what else is left.
@@ -17,7 +18,7 @@ func awaitRest(t testing.TB, url string) {
 	t.Helper()
 	conn := storetest.Session(t, url)
 	last, same := "", 0
-	storetest.Until(t, "the hosts to come to rest", func() bool {
+	expect.Until(t, "the hosts to come to rest", func() bool {
 		now := storetest.Value[string](t, conn, `SELECT concat_ws(' ', (SELECT sum(seq) FROM audit_heads),
 			(SELECT count(*) FROM graph_contributions),
 			(SELECT count(*) FROM webhook_events WHERE state = 'pending'))`)
@@ -33,7 +34,7 @@ func awaitRest(t testing.TB, url string) {
 func compare(t *testing.T, h *chaos.History, b *installation.Backend, dir, url string) (*chaos.State, []string) {
 	t.Helper()
 	state, err := chaos.Read(t.Context(), url)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	differences := chaos.Check(h, state, chaos.Keys{Pseudonym: b.Keys.Pseudonym, Graph: b.Keys.Graph,
 		Erased: b.Keys.Erased})
 	for _, d := range differences[:min(50, len(differences))] {

@@ -27,6 +27,7 @@ import (
 	"assay/host/installation"
 	"assay/host/measure/bench"
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // node is a Patroni with its Postgres.
@@ -41,7 +42,7 @@ func newFailover(t *testing.T) *failover {
 	d := &failover{T: t, results: bench.BeginResults(resultsFile)}
 	var err error
 	d.dir, err = os.MkdirTemp("", "assay-failover-")
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		if !t.Failed() {
 			_ = os.RemoveAll(d.dir)
@@ -49,13 +50,13 @@ func newFailover(t *testing.T) *failover {
 	})
 	if os.Geteuid() == 0 { // which Postgres refuses to run as
 		account, err := user.Lookup("postgres")
-		storetest.NoError(t, err)
+		expect.NoError(t, err)
 		uid, err := strconv.Atoi(account.Uid)
-		storetest.NoError(t, err)
+		expect.NoError(t, err)
 		gid, err := strconv.Atoi(account.Gid)
-		storetest.NoError(t, err)
+		expect.NoError(t, err)
 		d.owner = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-		storetest.NoError(t, os.Chown(d.dir, uid, gid))
+		expect.NoError(t, os.Chown(d.dir, uid, gid))
 	}
 	ports := freePorts(t, 9)
 	d.etcd = fmt.Sprint("127.0.0.1:", ports[0])
@@ -93,7 +94,7 @@ func (d *failover) startHosts() {
 			return err
 		})
 	}
-	storetest.NoError(d, starting.Wait())
+	expect.NoError(d, starting.Wait())
 	secrets := map[string]string{}
 	receiver := httptest.NewServer(d.history.Receiver(func(account string) string { return secrets[account] }))
 	d.Cleanup(receiver.Close)
@@ -102,12 +103,12 @@ func (d *failover) startHosts() {
 	var clients []*chaos.Client
 	for range 4 {
 		issued, err := installation.IssueKey(d.Context(), b.Store, storetest.Plan(d, "pro", 1_000_000_000), "drill")
-		storetest.NoError(d, err)
+		expect.NoError(d, err)
 		client := &chaos.Client{Account: issued.Account, Batches: true}
 		client.SetKey(issued.ID, issued.Secret)
 		clients = append(clients, client)
 		secrets[issued.Account], err = b.Store.SetEndpoint(d.Context(), issued.Account, receiver.URL+"/"+issued.Account)
-		storetest.NoError(d, err)
+		expect.NoError(d, err)
 	}
 	d.load = chaos.NewLoad(&d.history, clients, len(d.hosts), func(i int) string { return d.hosts[i].URL })
 }
@@ -148,7 +149,7 @@ postgresql:
 func binaries(t testing.TB) string {
 	t.Helper()
 	all, err := filepath.Glob("/usr/lib/postgresql/*/bin")
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	if len(all) == 0 {
 		t.Fatal("the drill needs Debian's postgresql")
 	}
@@ -177,9 +178,9 @@ listen primary
 func (d *failover) write(name, text string) {
 	d.Helper()
 	file := filepath.Join(d.dir, name)
-	storetest.NoError(d, os.WriteFile(file, []byte(text), 0o600))
+	expect.NoError(d, os.WriteFile(file, []byte(text), 0o600))
 	if d.owner != nil {
-		storetest.NoError(d, os.Chown(file, int(d.owner.Uid), int(d.owner.Gid)))
+		expect.NoError(d, os.Chown(file, int(d.owner.Uid), int(d.owner.Gid)))
 	}
 }
 
@@ -187,7 +188,7 @@ func (d *failover) write(name, text string) {
 func (d *failover) run(name string, args ...string) *exec.Cmd {
 	d.Helper()
 	log, err := os.OpenFile(filepath.Join(d.dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	storetest.NoError(d, err)
+	expect.NoError(d, err)
 	defer log.Close()
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = d.dir, log, log
@@ -245,7 +246,7 @@ func freePorts(t testing.TB, n int) []int {
 	ports := make([]int, n)
 	for i := range ports {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		storetest.NoError(t, err)
+		expect.NoError(t, err)
 		defer l.Close()
 		ports[i] = l.Addr().(*net.TCPAddr).Port
 	}

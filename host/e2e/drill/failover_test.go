@@ -20,6 +20,7 @@ import (
 	"assay/host/hosttest"
 	"assay/host/measure/bench"
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 var failovers = flag.Int("failovers", 10, "how often TestFailover kills the leader")
@@ -79,7 +80,7 @@ type failover struct {
 	dirs    []string
 }
 
-// await waits for a condition for longer than storetest.Until does.
+// await waits for a condition for longer than expect.Until does.
 func (d *failover) await(what string, holds func() bool) {
 	d.Helper()
 	for deadline := time.Now().Add(3 * time.Minute); !holds(); {
@@ -183,7 +184,7 @@ func (d *failover) finish(kills []kill) {
 		h.Stop(d, syscall.SIGTERM)
 	}
 	state, err := chaos.Read(d.Context(), d.url)
-	storetest.NoError(d, err)
+	expect.NoError(d, err)
 	differences := chaos.Check(&d.history, state, d.keys)
 	for _, difference := range differences[:min(len(differences), 50)] {
 		d.Error(difference)
@@ -238,5 +239,5 @@ func (d *failover) finish(kills []kill) {
 	if lost+doubled > 0 || checks != used || len(answered) == 0 {
 		d.Error("checks were lost, doubled or not counted")
 	}
-	storetest.NoError(d, d.results.Write("Failover", text))
+	expect.NoError(d, d.results.Write("Failover", text))
 }

@@ -18,7 +18,7 @@ import (
 	"assay/host/hosttest"
 	"assay/host/installation"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 var (
@@ -53,7 +53,7 @@ func TestRollingRestart(t *testing.T) {
 	}
 	b := hosttest.OpenStore(t, dirs[0], database)
 	issued, err := installation.IssueKey(t.Context(), b.Store, installation.Unlimited(), "test")
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	url := runHAProxy(t, haproxy)
 
 	client := &chaos.Client{Account: issued.Account}
@@ -71,20 +71,20 @@ func TestRollingRestart(t *testing.T) {
 	if *rollingRotate > 0 {
 		hosttest.Output(t, dirs[0], database, "secret", "rotate", "--in="+rollingRotate.String())
 		for _, name := range []string{"secret", "trust"} {
-			storetest.NoError(t, keyring.ReplaceFile(filepath.Join(dirs[1], name),
+			expect.NoError(t, keyring.ReplaceFile(filepath.Join(dirs[1], name),
 				[]byte(hosttest.ReadText(t, filepath.Join(dirs[0], name)))))
 		}
 	}
 	for range *rollingRestarts {
 		for i := range hosts {
 			before := answered()
-			storetest.Until(t, "answers", func() bool { return answered() > before+100 })
+			expect.Until(t, "answers", func() bool { return answered() > before+100 })
 			hosts[i].Stop(t, syscall.SIGTERM)
 			start(i)
-			storetest.Until(t, "haproxy to use both hosts", func() bool {
+			expect.Until(t, "haproxy to use both hosts", func() bool {
 				response, err := http.Get(url + "/both-hosts")
-				storetest.NoError(t, err)
-				storetest.NoError(t, response.Body.Close())
+				expect.NoError(t, err)
+				expect.NoError(t, response.Body.Close())
 				return response.StatusCode == http.StatusOK
 			})
 		}
@@ -92,9 +92,9 @@ func TestRollingRestart(t *testing.T) {
 	if left := time.Until(rotated); *rollingRotate > 0 && left < 0 {
 		t.Errorf("the restarts took %v too long: the hosts ran with different keys", -left)
 	}
-	storetest.Until(t, "the new keys", func() bool { return time.Now().After(rotated.Add(time.Second)) })
+	expect.Until(t, "the new keys", func() bool { return time.Now().After(rotated.Add(time.Second)) })
 	before := answered()
-	storetest.Until(t, "answers", func() bool { return answered() > before+100 })
+	expect.Until(t, "answers", func() bool { return answered() > before+100 })
 	stop()
 	<-ended
 	busy, lost := history.Count(http.StatusServiceUnavailable), history.Count(0)
@@ -120,13 +120,13 @@ func rollingAddress(host int) string {
 func runHAProxy(t *testing.T, program string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	defer l.Close()
 	socket, err := l.(*net.TCPListener).File()
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	defer socket.Close()
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
-	storetest.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `defaults
+	expect.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `defaults
   mode http
   timeout connect 5s
   timeout client 1m
@@ -147,7 +147,7 @@ listen assay
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, "-db", "-f", file)
 	cmd.ExtraFiles = []*os.File{socket}
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
-	storetest.NoError(t, cmd.Start())
+	expect.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

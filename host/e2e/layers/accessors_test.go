@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"assay/host/hosttest"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 	"assay/registry/project"
 )
 
@@ -96,7 +96,7 @@ func TestLayersInReadmes(t *testing.T) {
 				"## A complete layer\n\n```")
 			_, source, _ = strings.Cut(source, "\n")
 			source, _, _ = strings.Cut(source, "```\n")
-			storetest.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(source), 0o600))
+			expect.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(source), 0o600))
 			facts := hosttest.WriteFile(t, "facts.json", []byte(`{"rdap.age_days": "3"}`))
 			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", folder, "shop.example", "--facts", facts),
 				"score    30\n",
@@ -117,7 +117,7 @@ func TestAccessors(t *testing.T) {
 			t.Parallel()
 			folder, _ := hosttest.NewLayer(t, "kinds", language)
 			file := filepath.Join(folder, scoreFile[language])
-			storetest.NoError(t, os.WriteFile(file, []byte(source), 0o600))
+			expect.NoError(t, os.WriteFile(file, []byte(source), 0o600))
 			manifest := filepath.Join(folder, "manifest.json")
 			hosttest.ReplaceIn(t, manifest, `"domain.registrable"`,
 				`"dns.ns", "dns.wildcard", "dns.status", "dns.networks", "rdap.found"`)

@@ -8,14 +8,14 @@ import (
 	"testing"
 
 	"assay/host/hosttest"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // TestExampleLayers copies each layer of examples/ to an empty folder, and runs its own CI there as its author does: it
 // gets the SDK, builds the layer, and tests it natively and in the sandbox.
 func TestExampleLayers(t *testing.T) {
 	t.Parallel()
-	folders := storetest.Must(filepath.Glob("../../../examples/layer-*"))(t)
+	folders := expect.Value(filepath.Glob("../../../examples/layer-*"))(t)
 	if len(folders) != 4 {
 		t.Errorf("layers %v, want one in each language", folders)
 	}
@@ -28,7 +28,7 @@ func TestExampleLayers(t *testing.T) {
 				t.Errorf("examples/README.md does not list %s", name)
 			}
 			a := hosttest.NewAuthor(t)
-			storetest.NoError(t, os.CopyFS(filepath.Join(a.Folder, name), os.DirFS(folder)))
+			expect.NoError(t, os.CopyFS(filepath.Join(a.Folder, name), os.DirFS(folder)))
 			if out, err := a.Run(t, name, "assay plugin sdk . && assay plugin build ."); err != nil {
 				if strings.Contains(out, " was not found: ") {
 					t.Skip(out)
@@ -39,9 +39,9 @@ func TestExampleLayers(t *testing.T) {
 			if !strings.Contains(out, " cases passed, ") || strings.Contains(out, "  no case ") {
 				t.Errorf("not every signal and fact has a case:\n%s", out)
 			}
-			for _, file := range storetest.Must(filepath.Glob(filepath.Join(folder, "signals.*")))(t) {
-				built := storetest.Must(os.ReadFile(filepath.Join(a.Folder, name, filepath.Base(file))))(t)
-				if !bytes.Equal(built, storetest.Must(os.ReadFile(file))(t)) {
+			for _, file := range expect.Value(filepath.Glob(filepath.Join(folder, "signals.*")))(t) {
+				built := expect.Value(os.ReadFile(filepath.Join(a.Folder, name, filepath.Base(file))))(t)
+				if !bytes.Equal(built, expect.Value(os.ReadFile(file))(t)) {
 					t.Errorf("%s does not follow manifest.json: run assay plugin sdk %s", file, folder)
 				}
 			}

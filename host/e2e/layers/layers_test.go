@@ -15,8 +15,8 @@ import (
 	"assay/host/lineup"
 	"assay/host/sandbox"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 	"assay/registry/layertest"
 )
 
@@ -187,8 +187,8 @@ func TestSignalsOfAllowedEntities(t *testing.T) {
 func TestLayersAreCompiledOnce(t *testing.T) {
 	t.Parallel()
 	modules := hosttest.BuiltLayers(t)
-	plugin := storetest.Must(hosttest.LayerSandbox(t).Open(t.Context(), modules[0]))(t)
-	storetest.NoError(t, plugin.Close(t.Context()))
-	files := storetest.Must(filepath.Glob(filepath.Join(hosttest.SharedDir(t), "compiled", "*.sealed")))(t)
-	storetest.Expect(t, "compiled layers", len(files), len(modules))
+	plugin := expect.Value(hosttest.LayerSandbox(t).Open(t.Context(), modules[0]))(t)
+	expect.NoError(t, plugin.Close(t.Context()))
+	files := expect.Value(filepath.Glob(filepath.Join(hosttest.SharedDir(t), "compiled", "*.sealed")))(t)
+	expect.Equal(t, "compiled layers", len(files), len(modules))
 }

@@ -20,7 +20,7 @@ import (
 	"assay/host/installation"
 	"assay/host/measure/bench"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // TestFloodsLeaveOthersAlone measures a customer's p99 while one key, or one /24 without a key, sends 1,000 requests a
@@ -34,12 +34,12 @@ func TestFloodsLeaveOthersAlone(t *testing.T) {
 	host := hosttest.RunHost(t, cmd)
 	b := hosttest.OpenStore(t, dir, database)
 	pro, _ := check.PlanNamed("pro")
-	customer := storetest.Must(installation.IssueKey(t.Context(), b.Store, installation.Unlimited(), "customer"))(t)
-	flooder := storetest.Must(installation.IssueKey(t.Context(), b.Store, pro, "flooder"))(t)
+	customer := expect.Value(installation.IssueKey(t.Context(), b.Store, installation.Unlimited(), "customer"))(t)
+	flooder := expect.Value(installation.IssueKey(t.Context(), b.Store, pro, "flooder"))(t)
 	target := bench.Target{URL: host.URL + "/api/check", Key: customer.Secret, Bodies: bench.Bodies(4096)}
 	elsewhere, err := net.Listen("tcp", "127.0.0.1:0")
-	storetest.NoError(t, err)
-	defer func(stop func() error) { storetest.NoError(t, stop()) }(bench.Echo(elsewhere, []byte(cli.EchoAnswer)))
+	expect.NoError(t, err)
+	defer func(stop func() error) { expect.NoError(t, stop()) }(bench.Echo(elsewhere, []byte(cli.EchoAnswer)))
 
 	for name, prepare := range map[string]func(r *fasthttp.Request, n int){
 		"one key": func(r *fasthttp.Request, _ int) {

@@ -22,8 +22,8 @@ import (
 	"assay/host/entity"
 	"assay/host/hosttest"
 	"assay/host/measure/bench"
-	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 var fullLoad = flag.Bool("full-load", false, "run the load tests in full length")
@@ -187,7 +187,7 @@ func recordedBodies(t *testing.T, n int) []string {
 				Path, Body string
 				Status     int
 			}
-			storetest.NoError(t, dec.Decode(&r))
+			expect.NoError(t, dec.Decode(&r))
 			if r.Path != "/api/check" || r.Status != http.StatusOK {
 				continue
 			}

@@ -16,7 +16,7 @@ import (
 	"assay/host/installation"
 	"assay/host/measure/bench"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 var soakFor = flag.Duration("soak", 0, "run TestSoak for this long, at 70% of the host's capacity")
@@ -54,12 +54,12 @@ func TestSoak(t *testing.T) {
 	host := hosttest.StartHost(t, dir, database)
 	issued, err := installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store,
 		installation.Unlimited(), "soak")
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	target := bench.Target{URL: host.URL + "/api/check", Key: issued.Secret, Bodies: bench.Bodies(1 << 16)}
 	var capacity bench.Figures
 	if *soakFor > 0 {
 		capacity, err = bench.Saturate(t.Context(), target, 64, time.Minute)
-		storetest.NoError(t, err)
+		expect.NoError(t, err)
 		rate = int(0.7 * capacity.PerSecond)
 	}
 	series := make([][]float64, len(soakMetrics))
@@ -73,7 +73,7 @@ func TestSoak(t *testing.T) {
 			figures, err = bench.Offer(t.Context(), target, rate, minute)
 			return err != nil || figures.P50 > 0
 		})
-		storetest.NoError(t, err)
+		expect.NoError(t, err)
 		stop()
 		for i, value := range append(<-sampled, milliseconds(figures.P50), milliseconds(figures.P99)) {
 			series[i] = append(series[i], value)
@@ -98,7 +98,7 @@ func TestSoak(t *testing.T) {
 	text = fmt.Sprintf("`just soak %v`: one host, %d checks a second, 70%% of the %.0f that 64 connections got for a "+
 		"minute; %d refused.\n\n", *soakFor, rate, capacity.PerSecond, refused) + text
 	t.Log("\n" + text)
-	storetest.NoError(t, results.Write("Soak", text))
+	expect.NoError(t, results.Write("Soak", text))
 }
 
 // smallest samples a host's metrics until ctx ends, at least once, and returns the smallest value of each: what a leak

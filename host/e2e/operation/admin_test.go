@@ -12,7 +12,7 @@ import (
 	"assay/host/cli"
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // TestAdmin looks at what a host shows operators, and that customers do not see it.
@@ -24,7 +24,7 @@ func TestAdmin(t *testing.T) {
 	if a := hosttest.Post(http.DefaultClient, host.URL, key, `{"domain":"example.com"}`); a.Status != http.StatusOK {
 		t.Fatalf("a check: %+v", a)
 	}
-	storetest.Until(t, "the report of a witness that is down", func() bool {
+	expect.Until(t, "the report of a witness that is down", func() bool {
 		return strings.Contains(hosttest.Get(t, host.Admin+"/readyz", ""),
 			`{"status":"ready","degraded":["witness w.example `+
 				`has not cosigned checkpoints of audit chain 0`)
@@ -40,8 +40,8 @@ func TestAdmin(t *testing.T) {
 	}
 	for _, path := range []string{"/metrics", "/debug/pprof/heap", "/operator"} {
 		response, err := http.Get(host.URL + path)
-		storetest.NoError(t, err)
-		storetest.NoError(t, response.Body.Close())
+		expect.NoError(t, err)
+		expect.NoError(t, response.Body.Close())
 		if response.StatusCode != http.StatusNotFound {
 			t.Errorf("customers get %s with status %d", path, response.StatusCode)
 		}
@@ -49,7 +49,7 @@ func TestAdmin(t *testing.T) {
 	wantDocumentedMetrics(t, hosttest.Get(t, host.Admin+"/metrics", ""))
 	for _, name := range []string{"heap", "goroutine", "profile?seconds=1"} {
 		var recorded bytes.Buffer
-		storetest.NoError(t, cli.Download(t.Context(), host.Admin+"/debug/pprof/"+name, &recorded))
+		expect.NoError(t, cli.Download(t.Context(), host.Admin+"/debug/pprof/"+name, &recorded))
 		if p, err := profile.Parse(&recorded); err != nil || len(p.SampleType) == 0 { // as go tool pprof does
 			t.Errorf("profile %s: %v", name, err)
 		}
@@ -59,7 +59,7 @@ func TestAdmin(t *testing.T) {
 	second := hosttest.Command(t.Context(), hosttest.DataDir(t), database, "--admin-listen",
 		strings.TrimPrefix(host.Admin, "http://"))
 	_, err := hosttest.TryHost(t, second)
-	storetest.WantErrorText(t, "an address that is taken", err, "address already in use")
+	expect.ErrorText(t, "an address that is taken", err, "address already in use")
 	off := hosttest.StartHost(t, hosttest.DataDir(t), database, "--admin-listen=off")
 	if off.Admin != "" {
 		t.Errorf("a host without an address for operators printed %s", off.Admin)

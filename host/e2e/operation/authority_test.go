@@ -14,6 +14,7 @@ import (
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
+	"assay/registry/expect"
 )
 
 // TestFirstStart starts hosts without a trust file: the first one makes it, and others need a copy.
@@ -21,11 +22,11 @@ func TestFirstStart(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.DataDir(t), hosttest.NewDatabase(t)
 	file := func(name string) string { return filepath.Join(dir, name) }
-	storetest.NoError(t, os.Remove(file("trust")))
-	storetest.NoError(t, os.Remove(file("operator.key")))
+	expect.NoError(t, os.Remove(file("trust")))
+	expect.NoError(t, os.Remove(file("operator.key")))
 	hosttest.StartHost(t, dir, database).Stop(t, syscall.SIGTERM)
 	for _, name := range []string{"operator.key", "trust"} {
-		if mode := storetest.Must(os.Stat(file(name)))(t).Mode(); mode != 0o600 {
+		if mode := expect.Value(os.Stat(file(name)))(t).Mode(); mode != 0o600 {
 			t.Errorf("%s has mode %v", name, mode)
 		}
 	}
@@ -35,8 +36,8 @@ func TestFirstStart(t *testing.T) {
 	}
 	b := hosttest.OpenStore(t, dir, database)
 	signed, _, err := b.Store.LastActivation(t.Context())
-	storetest.NoError(t, err)
-	first := storetest.Must(storetest.Must(activation.ParseTrust(trust))(t).Open(signed))(t)
+	expect.NoError(t, err)
+	first := expect.Value(expect.Value(activation.ParseTrust(trust))(t).Open(signed))(t)
 	if first.Number != 1 || first.Author != activation.BuiltIn || first.Role != activation.Operator {
 		t.Errorf("the first activation is %+v", first)
 	}
@@ -45,27 +46,27 @@ func TestFirstStart(t *testing.T) {
 	}
 
 	// A first start that was killed before it wrote the trust file goes on where it was.
-	storetest.NoError(t, os.Remove(file("trust")))
+	expect.NoError(t, os.Remove(file("trust")))
 	hosttest.StartHost(t, dir, database).Stop(t, syscall.SIGTERM)
-	storetest.Expect(t, "the trust file", hosttest.ReadText(t, file("trust")), trust)
+	expect.Equal(t, "the trust file", hosttest.ReadText(t, file("trust")), trust)
 	if again, _, err := b.Store.LastActivation(t.Context()); err != nil || again != signed {
 		t.Errorf("the last activation is %s, %v", again, err)
 	}
 
 	// A second host has the secret alone.
 	second := hosttest.DataDir(t)
-	storetest.NoError(t, os.Remove(filepath.Join(second, "operator.key")))
-	storetest.NoError(t, os.Remove(filepath.Join(second, "trust")))
+	expect.NoError(t, os.Remove(filepath.Join(second, "operator.key")))
+	expect.NoError(t, os.Remove(filepath.Join(second, "trust")))
 	_, err = hosttest.TryHost(t, hosttest.Command(t.Context(), second, database))
-	storetest.WantErrorText(t, "a second host without a trust file", err, "copy it from a host that runs")
+	expect.ErrorText(t, "a second host without a trust file", err, "copy it from a host that runs")
 	if _, err := os.Stat(filepath.Join(second, "operator.key")); err == nil {
 		t.Error("it made an operator's key")
 	}
-	storetest.NoError(t, os.WriteFile(filepath.Join(second, "trust"), []byte(trust), 0o600))
+	expect.NoError(t, os.WriteFile(filepath.Join(second, "trust"), []byte(trust), 0o600))
 	host := hosttest.StartHost(t, second, database)
-	storetest.Expect(t, "/readyz", hosttest.Get(t, host.Admin+"/readyz", ""), `{"status":"ready"}`+"\n")
+	expect.Equal(t, "/readyz", hosttest.Get(t, host.Admin+"/readyz", ""), `{"status":"ready"}`+"\n")
 	hosttest.WantRefusal(t, "lineup set without the operator's key", second, database, nil,
-		[]string{"lineup", "set", hosttest.WriteJSON(t, storetest.Must(b.Store.ActiveLineup(t.Context()))(t).Lineup)},
+		[]string{"lineup", "set", hosttest.WriteJSON(t, expect.Value(b.Store.ActiveLineup(t.Context()))(t).Lineup)},
 		"set ASSAY_OPERATOR_KEY to its file")
 }
 
@@ -77,17 +78,17 @@ func TestOperators(t *testing.T) {
 	show := func(name string, weight float64) string {
 		t.Helper()
 		var l registry.LineupDocument
-		storetest.NoError(t, json.Unmarshal([]byte(hosttest.Output(t, f.Dir, f.Database, "lineup", "show", "--file")),
+		expect.NoError(t, json.Unmarshal([]byte(hosttest.Output(t, f.Dir, f.Database, "lineup", "show", "--file")),
 			&l))
 		base := l.Base
 		if weight != 0 {
 			l = hosttest.Variant(l, weight)
 			l.Base = base
 		}
-		return hosttest.WriteFile(t, name, storetest.Must(json.Marshal(l))(t))
+		return hosttest.WriteFile(t, name, expect.Value(json.Marshal(l))(t))
 	}
 	inForce := func() string {
-		a := storetest.Must(activation.Unverified(f.Signed(t)))(t)
+		a := expect.Value(activation.Unverified(f.Signed(t)))(t)
 		return fmt.Sprintf("activation %d, revision %d", a.Number, a.Lineup.Revision)
 	}
 	set := func(file string) []string { return []string{"lineup", "set", file} }
@@ -98,9 +99,9 @@ func TestOperators(t *testing.T) {
 		"Revision 1 is in force on") || strings.Contains(text, "warning") {
 		t.Errorf("setting what is in force printed\n%s", text)
 	}
-	storetest.Expect(t, "in force", inForce(), "activation 2, revision 1")
+	expect.Equal(t, "in force", inForce(), "activation 2, revision 1")
 	hosttest.Output(t, f.Dir, f.Database, set(show("changed.json", 7))...)
-	storetest.Expect(t, "in force", inForce(), "activation 3, revision 2")
+	expect.Equal(t, "in force", inForce(), "activation 3, revision 2")
 	hosttest.WantRefusal(t, "setting a stale file", f.Dir, f.Database, nil, set(stale),
 		"derives from another activation than 3",
 		"Changed in force by", "(activation 3):", "Changed by the file:", "iban: weight")
@@ -134,7 +135,7 @@ func TestOperators(t *testing.T) {
 	if !strings.HasPrefix(line, "operator bob+") || strings.Count(line, "\n") != 1 {
 		t.Errorf("lineup key printed %q", line)
 	}
-	if mode := storetest.Must(os.Stat(key))(t).Mode(); mode != 0o600 {
+	if mode := expect.Value(os.Stat(key))(t).Mode(); mode != 0o600 {
 		t.Errorf("the key has mode %v", mode)
 	}
 	hosttest.WantRefusal(t, "making a key again", f.Dir, f.Database, nil, []string{"lineup", "key", key},
@@ -146,7 +147,7 @@ func TestOperators(t *testing.T) {
 	hosttest.WantRefusal(t, "a key that the host does not trust", f.Dir, f.Database,
 		append(env, "ASSAY_TRUST_FILE="+trust),
 		next, ": refused, ", "nothing was changed", "key bob, which the trust file does not list")
-	storetest.Expect(t, "in force", inForce(), before)
+	expect.Equal(t, "in force", inForce(), before)
 }
 
 // TestRestoredBackup goes on after a backup with an older lineup was restored: the host keeps what it runs until an
@@ -155,17 +156,17 @@ func TestRestoredBackup(t *testing.T) {
 	t.Parallel()
 	f := hosttest.NewFleet(t, 1)
 	_, base, err := hosttest.InForce(t.Context(), f.Backend, f.Dir)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	for _, weight := range []float64{6.5, 7} {
-		storetest.Must(hosttest.ActivateLineup(t.Context(), f.Backend, f.Dir,
+		expect.Value(hosttest.ActivateLineup(t.Context(), f.Backend, f.Dir,
 			hosttest.Variant(base.Document, weight)))(t)
 	}
-	storetest.Until(t, "the host to follow", func() bool { return len(f.Running(t, 3)) == 1 })
+	expect.Until(t, "the host to follow", func() bool { return len(f.Running(t, 3)) == 1 })
 	storetest.Exec(t, f.Conn, "DELETE FROM lineup_activations WHERE number > 1",
 		"DELETE FROM revisions_in_force WHERE revision = 2",
 		"UPDATE revisions_in_force SET until = NULL WHERE revision = 1", "NOTIFY assay, 'lineup'")
 	const degraded = "lineup revision 1 was refused here, and revision 3 stays in force"
-	storetest.Until(t, "the host to refuse it", func() bool {
+	expect.Until(t, "the host to refuse it", func() bool {
 		return strings.Contains(hosttest.Get(t, f.Hosts[0].Admin+"/readyz", ""), degraded)
 	})
 	if text := hosttest.Output(t, f.Dir, f.Database, "lineup", "hosts"); !strings.Contains(text,
@@ -187,8 +188,8 @@ func TestRestoredBackup(t *testing.T) {
 	if !strings.Contains(text, "Revision 1 is in force on") {
 		t.Errorf("lineup set printed\n%s", text)
 	}
-	storetest.Expect(t, "/readyz", hosttest.Get(t, f.Hosts[0].Admin+"/readyz", ""), `{"status":"ready"}`+"\n")
-	if number := storetest.Must(activation.Unverified(f.Signed(t)))(t).Number; number != 4 {
+	expect.Equal(t, "/readyz", hosttest.Get(t, f.Hosts[0].Admin+"/readyz", ""), `{"status":"ready"}`+"\n")
+	if number := expect.Value(activation.Unverified(f.Signed(t)))(t).Number; number != 4 {
 		t.Errorf("activation %d is in force, want 4", number)
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"assay/host/auditlog"
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // guideCommands returns the code blocks of a section of docs/operations.md.
@@ -43,7 +43,7 @@ func guideCommands(t *testing.T, section string) []string {
 func runGuide(t *testing.T, commands, dir, database string, variables ...string) string {
 	t.Helper()
 	bin := t.TempDir()
-	storetest.NoError(t, os.Symlink(hosttest.Program(t), filepath.Join(bin, "assay")))
+	expect.NoError(t, os.Symlink(hosttest.Program(t), filepath.Join(bin, "assay")))
 	cmd := exec.CommandContext(t.Context(), "sh", "-eu", "-c", commands)
 	cmd.Env = hosttest.Command(t.Context(), dir, database).Env
 	cmd.Env = append(append(cmd.Env, variables...), "PATH="+bin+":"+os.Getenv("PATH"))
@@ -82,9 +82,9 @@ func TestBackupAndRestore(t *testing.T) {
 	kept := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"kept-example.net"}`)
 	status, _ := hosttest.Ask(t, host, issued.Secret, "POST", "/api/feedback",
 		`{"ref":"`+kept.Ref+`","label":"fraud","note":"told us so"}`)
-	storetest.Expect(t, "feedback", status, http.StatusOK)
+	expect.Equal(t, "feedback", status, http.StatusOK)
 	status, _ = hosttest.Ask(t, host, issued.Secret, "POST", "/gdpr/erase", `{"ref":"`+erased.Ref+`"}`)
-	storetest.Expect(t, "erasure", status, http.StatusOK)
+	expect.Equal(t, "erasure", status, http.StatusOK)
 	verifyPublicTree(t, host.URL, dir, database)
 	verifyReceipts(t, host, issued.Secret, dir, database)
 
@@ -123,11 +123,11 @@ func TestBackupAndRestore(t *testing.T) {
 
 	// Restore into the private Postgres of a new data directory.
 	later := filepath.Join(t.TempDir(), "checkpoints")
-	storetest.NoError(t, os.Rename(filepath.Join(dir, "checkpoints"), later))
+	expect.NoError(t, os.Rename(filepath.Join(dir, "checkpoints"), later))
 	dir = filepath.Join(t.TempDir(), "data")
 	t.Cleanup(func() {
 		if location := hosttest.ClusterDir(t, dir); location != dir {
-			storetest.NoError(t, os.RemoveAll(location))
+			expect.NoError(t, os.RemoveAll(location))
 		}
 	})
 	for _, commands := range guideCommands(t, "Restore") {
@@ -137,7 +137,7 @@ func TestBackupAndRestore(t *testing.T) {
 		}
 	}
 	hosttest.LinkShared(t, dir, "layers", "compiled")
-	newest := storetest.Must(auditlog.CheckpointDir(later).Files())(t)
+	newest := expect.Value(auditlog.CheckpointDir(later).Files())(t)
 	hosttest.WantRefusal(t, "verifying against later checkpoints", dir, "", nil,
 		append([]string{"audit", "verify"}, prefixed("--checkpoints=", newest)...), "or an older backup was restored")
 	before := hosttest.OutputJSON[[]auditlog.Report](t, dir, "", "audit", "verify")[0]
@@ -160,8 +160,8 @@ func TestBackupAndRestore(t *testing.T) {
 	if diff := cmp.Diff(due, sent); diff != "" {
 		t.Errorf("events that were due and events sent (-due +sent):\n%s", diff)
 	}
-	storetest.Until(t, "the host to record what it sent", func() bool { return len(dueEvents()) == 0 })
-	storetest.Expect(t, "the revision in force",
+	expect.Until(t, "the host to record what it sent", func() bool { return len(dueEvents()) == 0 })
+	expect.Equal(t, "the revision in force",
 		hosttest.OutputJSON[registry.LineupRevision](t, dir, "", "lineup", "show").Revision, 2)
 	if a := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"google.com"}`); a.Status != http.StatusOK {
 		t.Errorf("a check with a key of the backup: %+v", a)

@@ -14,6 +14,7 @@ import (
 	"assay/host/lineup/fleet"
 	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // A lineup is in force on every live host, or on none: one that refuses is named, one that is stopped or was killed is
@@ -52,7 +53,7 @@ func TestLineupOnThreeHosts(t *testing.T) {
 	}
 	leave()
 	refusing.Wait()
-	storetest.NoError(t, f.Backend.Store.RemoveHost(t.Context(), "host_d"))
+	expect.NoError(t, f.Backend.Store.RemoveHost(t.Context(), "host_d"))
 	if n := len(f.Running(t, 1)); n != 3 {
 		t.Errorf("afterwards %d hosts run revision 1, want 3", n)
 	}
@@ -87,10 +88,10 @@ func TestLineupOnThreeHosts(t *testing.T) {
 			}
 		})
 	}
-	storetest.Until(t, "checks of the host", func() bool {
+	expect.Until(t, "checks of the host", func() bool {
 		return storetest.Value[int](t, f.Conn, "SELECT count(*) FROM audit_records WHERE kind = 'check'") > 20
 	})
-	storetest.NoError(t, stopped.Cmd.Process.Signal(syscall.SIGSTOP))
+	expect.NoError(t, stopped.Cmd.Process.Signal(syscall.SIGSTOP))
 	f.Silence(t, stopped)
 	text = hosttest.Output(t, f.Dir, f.Database, "lineup", "rollback", "--reason", "a test")
 	if strings.Count(text, ": switched") != 2 || !strings.Contains(text, "Revision 1 is in force on 2 hosts.") ||
@@ -103,14 +104,14 @@ func TestLineupOnThreeHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	replaced := storetest.Value[int64](t, f.Conn, "SELECT max(seq) FROM audit_records")
-	storetest.NoError(t, stopped.Cmd.Process.Signal(syscall.SIGCONT))
-	storetest.Until(t, "its checks", func() bool {
+	expect.NoError(t, stopped.Cmd.Process.Signal(syscall.SIGCONT))
+	expect.Until(t, "its checks", func() bool {
 		return storetest.Value[int](t, f.Conn, "SELECT count(*) FROM audit_records WHERE kind = 'check' AND seq > $1",
 			replaced) > 20
 	})
 	close(end)
 	load.Wait()
-	storetest.Expect(t, "checks under the replaced lineup", storetest.Value[int](t, f.Conn,
+	expect.Equal(t, "checks under the replaced lineup", storetest.Value[int](t, f.Conn,
 		"SELECT count(*) FROM audit_records WHERE kind = 'check' AND seq > $1 AND revision = 2", replaced), 0)
 
 	// One is killed.

@@ -24,15 +24,16 @@ import (
 	"assay/host/store/postgres"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // readiness returns the answer of a host's /readyz.
 func readinessOf(t *testing.T, h *hosttest.HostProcess) string {
 	t.Helper()
 	response, err := http.Get(h.Admin + "/readyz")
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	defer response.Body.Close()
-	return fmt.Sprint(response.StatusCode, " ", string(storetest.Must(io.ReadAll(response.Body))(t)))
+	return fmt.Sprint(response.StatusCode, " ", string(expect.Value(io.ReadAll(response.Body))(t)))
 }
 
 // wantLoss waits until a host is not ready because of a loss, and tries what an operator does: the loss must name the
@@ -45,7 +46,7 @@ func wantLoss(t *testing.T, h *hosttest.HostProcess, key, dir, database string, 
 			t.Logf("the last answer of /readyz: %s", state)
 		}
 	})
-	storetest.Until(t, "/readyz to say that records are lost", func() bool {
+	expect.Until(t, "/readyz to say that records are lost", func() bool {
 		state = readinessOf(t, h)
 		return strings.HasPrefix(state, "503") && strings.Contains(state, `"part":"audit"`)
 	})
@@ -53,7 +54,7 @@ func wantLoss(t *testing.T, h *hosttest.HostProcess, key, dir, database string, 
 		t.Errorf("a check after the loss: %+v", a)
 	}
 	shown := cli.AcceptedLosses{}
-	storetest.Until(t, "the loss to be stored", func() bool {
+	expect.Until(t, "the loss to be stored", func() bool {
 		shown = hosttest.OutputJSON[cli.AcceptedLosses](t, dir, database, "audit", "accept-loss")
 		return len(shown.Losses) > 0
 	})
@@ -67,18 +68,18 @@ func wantLoss(t *testing.T, h *hosttest.HostProcess, key, dir, database string, 
 	if !strings.Contains(text, refs[0]) || !strings.Contains(text, "The loss is accepted by record") {
 		t.Errorf("accept-loss printed %q", text)
 	}
-	storetest.Until(t, "the host to answer again", func() bool {
+	expect.Until(t, "the host to answer again", func() bool {
 		return strings.HasPrefix(readinessOf(t, h), "200") &&
 			hosttest.PostOnce(http.DefaultClient, h.URL, key, `{"domain":"google.com"}`).Status == http.StatusOK
 	})
-	storetest.Until(t, "the host to sign the log that goes on", func() bool {
+	expect.Until(t, "the host to sign the log that goes on", func() bool {
 		_, note := fetch(t, http.DefaultClient, h.URL+"/audit/checkpoint?chain=0")
 		return strings.Contains(note, "/chain/0/after/")
 	})
 	for _, r := range hosttest.OutputJSON[[]auditlog.Report](t, dir, database, "audit", "verify") {
-		storetest.Expect(t, fmt.Sprintf("accepted losses of chain %d", r.Chain), r.Losses, 1)
+		expect.Equal(t, fmt.Sprintf("accepted losses of chain %d", r.Chain), r.Losses, 1)
 	}
-	storetest.Expect(t, "what accept-loss prints", hosttest.Output(t, dir, database, "audit", "accept-loss"),
+	expect.Equal(t, "what accept-loss prints", hosttest.Output(t, dir, database, "audit", "accept-loss"),
 		"No host misses records that it answered for.\n")
 }
 
@@ -87,7 +88,7 @@ func checksOf(t *testing.T, h *hosttest.HostProcess, key string, n int) (refs []
 	t.Helper()
 	for range n {
 		a := hosttest.CheckOnce(h, key, `{"domain":"google.com"}`)
-		storetest.Expect(t, "the status of a check", a.Status, http.StatusOK)
+		expect.Equal(t, "the status of a check", a.Status, http.StatusOK)
 		refs = append(refs, a.Ref)
 	}
 	return refs
@@ -99,27 +100,27 @@ func TestFailoverThatLosesAnswers(t *testing.T) {
 	hosttest.NeedPostgres(t)
 	primary, standby := newPostgres(t), newPostgres(t)
 	primary.open(t)
-	hba := storetest.Must(os.OpenFile(filepath.Join(primary.data(t), "pg_hba.conf"), os.O_APPEND|os.O_WRONLY, 0))(t)
+	hba := expect.Value(os.OpenFile(filepath.Join(primary.data(t), "pg_hba.conf"), os.O_APPEND|os.O_WRONLY, 0))(t)
 	_, err := hba.WriteString("\nhost replication all 127.0.0.1/32 scram-sha-256\n")
-	storetest.NoError(t, errors.Join(err, hba.Close()))
+	expect.NoError(t, errors.Join(err, hba.Close()))
 	primary.close(t)
 	standby.open(t)
 	standby.close(t)
-	storetest.NoError(t, os.RemoveAll(standby.data(t)))
+	expect.NoError(t, os.RemoveAll(standby.data(t)))
 	from, to := hosttest.ClusterDir(t, primary.dir), hosttest.ClusterDir(t, standby.dir)
 	if out, err := exec.Command("cp", "-a", from+"/.", to).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	primary.open(t)
-	conf := storetest.Must(os.OpenFile(filepath.Join(standby.data(t), "postgresql.auto.conf"), os.O_APPEND|os.O_WRONLY,
+	conf := expect.Value(os.OpenFile(filepath.Join(standby.data(t), "postgresql.auto.conf"), os.O_APPEND|os.O_WRONLY,
 		0))(t)
 	_, err = fmt.Fprintf(conf, "primary_conninfo = '%s'\n", primary.cluster.URL())
-	storetest.NoError(t, errors.Join(err, conf.Close(),
+	expect.NoError(t, errors.Join(err, conf.Close(),
 		os.WriteFile(filepath.Join(standby.data(t), "standby.signal"), nil, 0o644)))
 	standby.open(t)
 
-	both := storetest.Must(url.Parse(primary.cluster.URL()))(t)
-	both.Host += "," + storetest.Must(url.Parse(standby.cluster.URL()))(t).Host
+	both := expect.Value(url.Parse(primary.cluster.URL()))(t)
+	both.Host += "," + expect.Value(url.Parse(standby.cluster.URL()))(t).Host
 	query := both.Query()
 	query.Set("target_session_attrs", "read-write")
 	both.RawQuery = query.Encode()
@@ -129,11 +130,11 @@ func TestFailoverThatLosesAnswers(t *testing.T) {
 	kept := checksOf(t, host, key, 3)
 	before, after := primary.session(t), standby.session(t)
 	position := storetest.Value[string](t, before, "SELECT pg_current_wal_lsn()::text")
-	storetest.Until(t, "the standby to have the checks", func() bool {
+	expect.Until(t, "the standby to have the checks", func() bool {
 		return storetest.Value[bool](t, after, "SELECT pg_last_wal_replay_lsn() >= $1::pg_lsn", position)
 	})
 	storetest.Exec(t, after, "ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()")
-	storetest.Until(t, "the standby to stop streaming", func() bool {
+	expect.Until(t, "the standby to stop streaming", func() bool {
 		return storetest.Value[int](t, after, "SELECT count(*) FROM pg_stat_wal_receiver") == 0
 	})
 	lost := checksOf(t, host, key, 3)
@@ -144,7 +145,7 @@ func TestFailoverThatLosesAnswers(t *testing.T) {
 	recorded, _ := hosttest.RecordedRefs(t, standby.cluster.URL())
 	for i, refs := range [][]string{kept, lost} {
 		for _, ref := range refs {
-			storetest.Expect(t, "records of "+ref, recorded[ref], 1-i)
+			expect.Equal(t, "records of "+ref, recorded[ref], 1-i)
 		}
 	}
 }
@@ -158,18 +159,18 @@ func TestOlderCopyOfTheDatabase(t *testing.T) {
 	key := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
 	checksOf(t, host, key, 2)
 	host.Stop(t, syscall.SIGTERM)
-	at := storetest.Must(url.Parse(database))(t)
+	at := expect.Value(url.Parse(database))(t)
 	name := strings.TrimPrefix(at.Path, "/")
 	at.Path = "/postgres"
 	admin := storetest.Session(t, at.String())
 	storetest.Exec(t, admin, fmt.Sprintf("CREATE DATABASE %s_older TEMPLATE %[1]s", name))
 	t.Cleanup(func() {
 		_, err := admin.Exec(context.Background(), fmt.Sprintf("DROP DATABASE %s_older WITH (FORCE)", name))
-		storetest.NoError(t, err)
+		expect.NoError(t, err)
 	})
 	host = hosttest.StartHost(t, dir, database)
 	lost := checksOf(t, host, key, 2)
-	storetest.Until(t, "the host to write what it answered", func() bool {
+	expect.Until(t, "the host to write what it answered", func() bool {
 		text, _ := os.ReadFile(filepath.Join(dir, "answered"))
 		return strings.Contains(string(text), lost[1])
 	})
@@ -187,8 +188,8 @@ type ownPostgres struct {
 
 func newPostgres(t *testing.T) *ownPostgres {
 	t.Helper()
-	dir := storetest.Must(os.MkdirTemp("", "assay-server-"))(t)
-	storetest.NoError(t, os.Chmod(dir, 0o711)) // Postgres may run as another user
+	dir := expect.Value(os.MkdirTemp("", "assay-server-"))(t)
+	expect.NoError(t, os.Chmod(dir, 0o711)) // Postgres may run as another user
 	s := &ownPostgres{dir: dir}
 	t.Cleanup(func() {
 		if s.cluster != nil {
@@ -204,12 +205,12 @@ func newPostgres(t *testing.T) *ownPostgres {
 
 func (s *ownPostgres) open(t *testing.T) {
 	t.Helper()
-	s.cluster = storetest.Must(postgres.Open(t.Context(), postgres.Config{Dir: s.dir, Offline: true}))(t)
+	s.cluster = expect.Value(postgres.Open(t.Context(), postgres.Config{Dir: s.dir, Offline: true}))(t)
 }
 
 func (s *ownPostgres) close(t *testing.T) {
 	t.Helper()
-	storetest.NoError(t, s.cluster.Close(t.Context()))
+	expect.NoError(t, s.cluster.Close(t.Context()))
 	s.cluster = nil
 }
 

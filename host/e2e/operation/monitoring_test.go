@@ -11,7 +11,7 @@ import (
 
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 const monitoring = "../../../examples/monitoring"
@@ -63,7 +63,7 @@ func monitoredExpressions(t *testing.T) map[string][]string {
 			Targets []struct{ Expr string }
 		}
 	}
-	storetest.NoError(t, json.Unmarshal([]byte(hosttest.ReadText(t, monitoring+"/dashboard.json")), &dashboard))
+	expect.NoError(t, json.Unmarshal([]byte(hosttest.ReadText(t, monitoring+"/dashboard.json")), &dashboard))
 	all := map[string][]string{}
 	for _, p := range dashboard.Panels {
 		for _, target := range p.Targets {

@@ -10,7 +10,7 @@ import (
 
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // systemd starts what depends on a host once the host is ready, and gives it the time that it needs to stop.
@@ -18,7 +18,7 @@ func TestNotify(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "notify")
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	defer manager.Close()
 	cmd := hosttest.Command(t.Context(), hosttest.DataDir(t), postgrestest.Database(t), "--drain=20ms")
 	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+socket)
@@ -30,7 +30,7 @@ func TestNotify(t *testing.T) {
 
 func wantMessage(t *testing.T, manager *net.UnixConn, lines ...string) {
 	t.Helper()
-	storetest.NoError(t, manager.SetReadDeadline(time.Now().Add(time.Minute)))
+	expect.NoError(t, manager.SetReadDeadline(time.Now().Add(time.Minute)))
 	message := make([]byte, 1024)
 	n, err := manager.Read(message)
 	if want := strings.Join(lines, "\n"); err != nil || string(message[:n]) != want {

@@ -11,6 +11,7 @@ import (
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/host/web/operator"
+	"assay/registry/expect"
 )
 
 // TestOperatorState looks at the operator's page of a host that answers checks, and then at that of one without a
@@ -25,7 +26,7 @@ func TestOperatorState(t *testing.T) {
 	if a := hosttest.Post(http.DefaultClient, host.URL, key, `{"domain":"`+value+`"}`); a.Status != http.StatusOK {
 		t.Fatalf("a check: %+v", a)
 	}
-	storetest.Until(t, "the page to show the check", func() bool {
+	expect.Until(t, "the page to show the check", func() bool {
 		s := host.State(t)
 		lexical := slices.IndexFunc(s.Lineup.Layers, func(l operator.Layer) bool { return l.Name == "lexical" })
 		return lexical >= 0 && s.Lineup.Layers[lexical].Scored == 1 && s.Lineup.Layers[lexical].FuelMean > 0 &&
@@ -59,7 +60,7 @@ func TestOperatorState(t *testing.T) {
 	}
 
 	proxy.Set(nil, true)
-	storetest.Until(t, "the page to show the outage", func() bool {
+	expect.Until(t, "the page to show the outage", func() bool {
 		s = host.State(t)
 		return s.Health == operator.Failing && len(s.Unknown) == 6
 	})
@@ -73,7 +74,7 @@ func TestOperatorState(t *testing.T) {
 		t.Errorf("without a database, the page is\n%s", text)
 	}
 	proxy.Set(nil, false)
-	storetest.Until(t, "the page to show the end of the outage", func() bool {
+	expect.Until(t, "the page to show the end of the outage", func() bool {
 		return host.State(t).Health == operator.Healthy
 	})
 }

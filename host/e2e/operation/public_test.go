@@ -13,7 +13,7 @@ import (
 
 	"assay/host/audit"
 	"assay/host/hosttest"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // verifyPublicTree verifies a host's public checkpoint and tiles as anybody with the verifier key can.
@@ -23,7 +23,7 @@ func verifyPublicTree(t *testing.T, address, dir, database string) {
 		VerifierKeys []string `json:"verifier_keys"`
 	}](t, dir, database, "audit", "checkpoint").VerifierKeys
 	_, note := fetch(t, http.DefaultClient, address+"/audit/checkpoint?chain=0")
-	head := storetest.Must(audit.ParseTreeHead(note, 0, keys[0]))(t)
+	head := expect.Value(audit.ParseTreeHead(note, 0, keys[0]))(t)
 	if head.Size < 3 {
 		t.Errorf("the checkpoint covers %d records", head.Size)
 	}
@@ -31,17 +31,17 @@ func verifyPublicTree(t *testing.T, address, dir, database string) {
 	read := func(ids []audit.TileID) (tiles [][]byte, err error) {
 		for _, id := range ids {
 			r, hashes := fetch(t, http.DefaultClient, address+"/audit/0/"+id.Path())
-			storetest.Expect(t, "the status of a tile", r.StatusCode, http.StatusOK)
+			expect.Equal(t, "the status of a tile", r.StatusCode, http.StatusOK)
 			tile = []byte(hashes)
 			tiles = append(tiles, tile)
 		}
 		return tiles, nil
 	}
-	proof := storetest.Must(audit.ProveInclusion(head, head.Size-1, read))(t)
+	proof := expect.Value(audit.ProveInclusion(head, head.Size-1, read))(t)
 	last := audit.Hash(tile[len(tile)-len(audit.Hash{}):])
-	storetest.NoError(t, audit.CheckInclusion(head, head.Size-1, last, proof))
+	expect.NoError(t, audit.CheckInclusion(head, head.Size-1, last, proof))
 	r, _ := fetch(t, http.DefaultClient, address+"/audit/0/tile/entries/000")
-	storetest.Expect(t, "the status of entries", r.StatusCode, http.StatusNotFound)
+	expect.Equal(t, "the status of entries", r.StatusCode, http.StatusNotFound)
 	verifyElsewhere(t, address, database, keys, note)
 	if code, errs := hosttest.Failing(t, dir, database, "audit", "verify", "--witness-key=w+1"); code != 1 ||
 		!strings.Contains(errs, `--witness-key: "w+1" is not the public key of a witness`) {
@@ -67,7 +67,7 @@ func verifyReceipts(t *testing.T, host *hosttest.HostProcess, key, dir, database
 		return hosttest.Send(t, host, key, method, path, body)
 	}
 	_, text := ask("POST", "/api/check", `{"domain":"receipt-example.net","receipt":true}`)
-	storetest.NoError(t, json.Unmarshal([]byte(text), &result))
+	expect.NoError(t, json.Unmarshal([]byte(text), &result))
 	none := filepath.Join(t.TempDir(), "none")
 	verify := func(receipt []byte, args ...string) string {
 		file := hosttest.WriteFile(t, "receipt.json", receipt)
@@ -79,7 +79,7 @@ func verifyReceipts(t *testing.T, host *hosttest.HostProcess, key, dir, database
 		t.Errorf("a promise: %s", text)
 	}
 	var proved []byte
-	storetest.Until(t, "the receipt has a proof", func() bool {
+	expect.Until(t, "the receipt has a proof", func() bool {
 		status, text := ask("GET", "/api/receipts/"+result.Ref, "")
 		proved = []byte(text)
 		return status == http.StatusOK && !strings.Contains(text, `"proof":null`)
@@ -117,7 +117,7 @@ func verifyElsewhere(t *testing.T, address, database string, keys []string, chec
 	key := hosttest.WriteFile(t, "keys", []byte(strings.Join(keys, "\n")))
 	kept := hosttest.WriteFile(t, "checkpoint", []byte(checkpoint))
 	export := filepath.Join(t.TempDir(), "export.jsonl")
-	at := storetest.Must(url.Parse(database))(t)
+	at := expect.Value(url.Parse(database))(t)
 	settings := at.Query()
 	settings.Set("default_transaction_read_only", "on")
 	at.RawQuery = settings.Encode()

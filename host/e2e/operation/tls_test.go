@@ -16,8 +16,8 @@ import (
 	"assay/host/access/apikey"
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
 	"assay/host/web/certificate/certificatetest"
+	"assay/registry/expect"
 )
 
 // A host with a certificate serves HTTPS, takes a renewed certificate while it runs, and keeps the one before if the
@@ -33,8 +33,8 @@ func TestHTTPS(t *testing.T) {
 		certPEM, keyPEM := certificatetest.Pair(t, serial, now.Add(-time.Hour), until)
 		roots.AppendCertsFromPEM(certPEM)
 		for file, data := range map[string][]byte{cert: certPEM, key: keyPEM} {
-			storetest.NoError(t, os.WriteFile(file+".new", data, 0o600))
-			storetest.NoError(t, os.Rename(file+".new", file))
+			expect.NoError(t, os.WriteFile(file+".new", data, 0o600))
+			expect.NoError(t, os.Rename(file+".new", file))
 		}
 	}
 	install(1, now.Add(90*24*time.Hour))
@@ -56,24 +56,24 @@ func TestHTTPS(t *testing.T) {
 		t.Error("pages do not tell browsers to stay with https")
 	}
 	plain, _ := fetch(t, http.DefaultClient, "http://"+strings.TrimPrefix(host.URL, "https://")+"/healthz")
-	storetest.Expect(t, "the status of plain HTTP", plain.StatusCode, http.StatusBadRequest)
+	expect.Equal(t, "the status of plain HTTP", plain.StatusCode, http.StatusBadRequest)
 
 	install(2, now.Add(100*24*time.Hour))
-	storetest.Until(t, "the new certificate", func() bool {
+	expect.Until(t, "the new certificate", func() bool {
 		c := client()
 		defer c.CloseIdleConnections()
 		response, err := c.Get(host.URL + "/healthz")
 		if err != nil {
 			return false // for a moment, the key belongs to the certificate before
 		}
-		storetest.NoError(t, response.Body.Close())
+		expect.NoError(t, response.Body.Close())
 		return response.TLS.PeerCertificates[0].SerialNumber.Int64() == 2
 	})
 
-	storetest.NoError(t, os.WriteFile(key, []byte("broken"), 0o600))
+	expect.NoError(t, os.WriteFile(key, []byte("broken"), 0o600))
 	var ready struct{ Degraded []string }
-	storetest.Until(t, "the broken key to be noticed", func() bool {
-		storetest.NoError(t, json.Unmarshal([]byte(getText(t, host.Admin+"/readyz")), &ready))
+	expect.Until(t, "the broken key to be noticed", func() bool {
+		expect.NoError(t, json.Unmarshal([]byte(getText(t, host.Admin+"/readyz")), &ready))
 		return strings.Contains(strings.Join(ready.Degraded, "\n"), key)
 	})
 	if a := hosttest.Post(client(), host.URL, issued.Secret, hosttest.FleetBody); a.Status != 200 {
@@ -110,10 +110,10 @@ func TestTLSSettings(t *testing.T) {
 func fetch(t *testing.T, client *http.Client, url string) (*http.Response, string) {
 	t.Helper()
 	response, err := client.Get(url)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	return response, string(text)
 }
 

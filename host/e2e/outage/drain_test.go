@@ -15,7 +15,7 @@ import (
 	"assay/host/installation"
 	"assay/host/internal/terminal"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // A host that is told to stop serves on, and says that it is not ready. A second signal stops it at once.
@@ -29,11 +29,11 @@ func TestDrain(t *testing.T) {
 	if a := hosttest.Post(open, host.URL, issued.Secret, hosttest.FleetBody); a.Status != 200 {
 		t.Fatalf("before the signal: %+v", a)
 	}
-	storetest.NoError(t, host.Cmd.Process.Signal(syscall.SIGTERM))
-	storetest.Until(t, "the host not to be ready", func() bool {
+	expect.NoError(t, host.Cmd.Process.Signal(syscall.SIGTERM))
+	expect.Until(t, "the host not to be ready", func() bool {
 		response, err := http.Get(host.URL + "/readyz")
-		storetest.NoError(t, err)
-		storetest.NoError(t, response.Body.Close())
+		expect.NoError(t, err)
+		expect.NoError(t, response.Body.Close())
 		return response.StatusCode == http.StatusServiceUnavailable
 	})
 	for name, client := range map[string]*http.Client{
@@ -58,10 +58,10 @@ func TestDrain(t *testing.T) {
 func TestDrainSetting(t *testing.T) {
 	t.Parallel()
 	tty, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	defer tty.Close()
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	defer null.Close()
 	second, negative, hour := time.Second, -time.Second, time.Hour
 	for name, test := range map[string]struct {

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 // Pooler is a pgbouncer in transaction mode, with four connections for each database.
@@ -35,9 +37,9 @@ func NewPooler(t testing.TB, target string) *Pooler {
 	if err != nil {
 		t.Skip("this test needs pgbouncer: apt-get install pgbouncer")
 	}
-	server := Must(url.Parse(target))(t)
+	server := expect.Value(url.Parse(target))(t)
 	password, _ := server.User.Password()
-	dir := Must(os.MkdirTemp("", "assay-pooler-"))(t) // another user can enter neither t.TempDir nor its parent
+	dir := expect.Value(os.MkdirTemp("", "assay-pooler-"))(t) // another user can enter neither t.TempDir nor its parent
 	p := &Pooler{file: filepath.Join(dir, "pgbouncer.ini"), socket: filepath.Join(dir, ".s.PGSQL.6432")}
 	p.Addr = (&Proxy{network: "unix", target: p.socket}).start(t)
 	settings := fmt.Sprintf(`[databases]
@@ -52,7 +54,7 @@ server_login_retry = 1
 log_connections = 0
 log_disconnections = 0
 `, server.Hostname(), server.Port(), server.User.Username(), password, dir)
-	NoError(t, os.WriteFile(p.file, []byte(settings), 0o600))
+	expect.NoError(t, os.WriteFile(p.file, []byte(settings), 0o600))
 	t.Cleanup(func() {
 		p.stop()
 		if err := os.RemoveAll(dir); err != nil {
@@ -69,7 +71,7 @@ log_disconnections = 0
 // URL returns the address of target's database through the pooler.
 func (p *Pooler) URL(t testing.TB, target string) string {
 	t.Helper()
-	u := Must(url.Parse(target))(t)
+	u := expect.Value(url.Parse(target))(t)
 	u.Host = p.Addr
 	return u.String()
 }
@@ -87,13 +89,13 @@ func (p *Pooler) start(t testing.TB, path string) {
 	p.cmd = exec.Command(path, p.file)
 	p.cmd.Stderr = &p.log
 	if os.Geteuid() == 0 { // which pgbouncer refuses to run as
-		nobody := Must(user.Lookup("nobody"))(t)
-		uid, gid := Must(strconv.Atoi(nobody.Uid))(t), Must(strconv.Atoi(nobody.Gid))(t)
-		NoError(t, errors.Join(os.Chown(p.file, uid, gid), os.Chown(filepath.Dir(p.file), uid, gid)))
+		nobody := expect.Value(user.Lookup("nobody"))(t)
+		uid, gid := expect.Value(strconv.Atoi(nobody.Uid))(t), expect.Value(strconv.Atoi(nobody.Gid))(t)
+		expect.NoError(t, errors.Join(os.Chown(p.file, uid, gid), os.Chown(filepath.Dir(p.file), uid, gid)))
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 	}
-	NoError(t, p.cmd.Start())
-	Until(t, "pgbouncer to listen", func() bool {
+	expect.NoError(t, p.cmd.Start())
+	expect.Until(t, "pgbouncer to listen", func() bool {
 		conn, err := net.Dial("unix", p.socket)
 		if err == nil {
 			conn.Close()

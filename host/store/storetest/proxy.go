@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"assay/registry/expect"
 )
 
 // Fate is what happens to a message to the server.
@@ -78,7 +80,7 @@ func (s *Stalled) Drop() { s.server.Close() }
 // NewProxy starts a proxy for the database at target.
 func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
-	at := Must(url.Parse(target))(t)
+	at := expect.Value(url.Parse(target))(t)
 	p := &Proxy{network: "tcp", target: at.Host}
 	at.Host = p.start(t)
 	p.URL = at.String()
@@ -88,7 +90,7 @@ func NewProxy(t testing.TB, target string) *Proxy {
 // start starts the proxy and returns its address.
 func (p *Proxy) start(t testing.TB) string {
 	t.Helper()
-	listener := Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	listener := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	p.open, p.Stalled = map[net.Conn]bool{}, make(chan *Stalled, 1)
 	p.work.Go(func() {
 		for {

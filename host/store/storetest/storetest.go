@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
@@ -72,64 +71,6 @@ func Main[S io.Closer](m *testing.M, open func(ctx context.Context, url string) 
 	return code
 }
 
-// Must returns a function that fails the test if err is not nil, and returns v otherwise.
-//
-//	key := storetest.Must(s.CreateKey(ctx, account, "test"))(t)
-func Must[T any](v T, err error) func(testing.TB) T {
-	return expect.Value(v, err)
-}
-
-// NoError fails the test at once if err is not nil.
-func NoError(t testing.TB, err error) {
-	t.Helper()
-	expect.NoError(t, err)
-}
-
-// ErrorOf returns the error of a call with two results.
-func ErrorOf[T any](v T, err error) error { return expect.ErrorOf(v, err) }
-
-// WantError reports an error that is not want.
-func WantError(t testing.TB, what string, err, want error) {
-	t.Helper()
-	expect.Error(t, what, err, want)
-}
-
-// WantErrorText reports an error that is nil or does not contain text.
-func WantErrorText(t testing.TB, what string, err error, text string) {
-	t.Helper()
-	expect.ErrorText(t, what, err, text)
-}
-
-// WantOutcome is WantErrorText, or reports any error if text is empty.
-func WantOutcome(t testing.TB, what string, err error, text string) {
-	t.Helper()
-	if text == "" {
-		WantError(t, what, err, nil)
-	} else {
-		WantErrorText(t, what, err, text)
-	}
-}
-
-// WantFailure reports that err is nil, with a text that says what this means.
-func WantFailure(t testing.TB, err error, format string, args ...any) {
-	t.Helper()
-	if err == nil {
-		t.Errorf(format, args...)
-	}
-}
-
-// NoDiff reports how got differs from want.
-func NoDiff(t testing.TB, what string, want, got any, opts ...cmp.Option) {
-	t.Helper()
-	expect.NoDiff(t, what, want, got, opts...)
-}
-
-// Expect reports a value that is not want.
-func Expect[T comparable](t testing.TB, what string, got, want T) {
-	t.Helper()
-	expect.Equal(t, what, got, want)
-}
-
 // Close closes c after the test.
 func Close[C io.Closer](t testing.TB, c C) C {
 	t.Cleanup(func() {
@@ -153,12 +94,6 @@ func Background(t testing.TB, f func(ctx context.Context)) {
 
 // waitTimeout bounds every wait for a condition. Exceeding it fails the test.
 const waitTimeout = time.Minute
-
-// Until waits for a condition to hold.
-func Until(t testing.TB, condition string, holds func() bool) {
-	t.Helper()
-	expect.Until(t, condition, holds)
-}
 
 // Receive receives a value from a channel, or the zero value if it is closed.
 func Receive[T any](t testing.TB, what string, from <-chan T) T {
@@ -193,21 +128,21 @@ type Accounts interface {
 // NewCaller creates an account with a key and returns the caller that presents it.
 func NewCaller(t testing.TB, s Accounts, plan check.Plan) check.Caller {
 	t.Helper()
-	caller, _ := NewKey(t, s, Must(s.CreateAccount(t.Context(), plan))(t))
+	caller, _ := NewKey(t, s, expect.Value(s.CreateAccount(t.Context(), plan))(t))
 	return caller
 }
 
 // NewKey issues a key to an account.
 func NewKey(t testing.TB, s Accounts, account string) (check.Caller, apikey.Issued) {
 	t.Helper()
-	key := Must(s.CreateKey(t.Context(), account, "test"))(t)
-	return Must(s.Authenticate(t.Context(), key.Secret))(t), key
+	key := expect.Value(s.CreateKey(t.Context(), account, "test"))(t)
+	return expect.Value(s.Authenticate(t.Context(), key.Secret))(t), key
 }
 
 // Parse parses a value that is valid.
 func Parse(t testing.TB, typ entity.Type, value string) entity.Entity {
 	t.Helper()
-	return Must(entity.Parse(typ, value, "DE"))(t)
+	return expect.Value(entity.Parse(typ, value, "DE"))(t)
 }
 
 // Noon is the default time of the tests' checks.
@@ -257,7 +192,7 @@ func At(r check.Record, when time.Time) check.Record {
 // Session opens a connection to the database at url, outside all pools.
 func Session(t testing.TB, url string) *pgx.Conn {
 	t.Helper()
-	conn := Must(pgx.Connect(t.Context(), url))(t)
+	conn := expect.Value(pgx.Connect(t.Context(), url))(t)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return conn
 }

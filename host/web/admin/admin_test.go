@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 func text(s string) http.Handler {
@@ -24,12 +24,12 @@ func text(s string) http.Handler {
 func start(t *testing.T, cfg Config) (url string, s *Server) {
 	t.Helper()
 	cfg.Metrics, cfg.Logger = text("metrics "), slog.New(slog.NewTextHandler(t.Output(), nil))
-	l := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	l := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s = New(cfg)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	t.Cleanup(func() {
-		storetest.NoError(t, errors.Join(s.Shutdown(context.Background()), <-served))
+		expect.NoError(t, errors.Join(s.Shutdown(context.Background()), <-served))
 	})
 	return "http://" + l.Addr().String(), s
 }
@@ -37,14 +37,14 @@ func start(t *testing.T, cfg Config) (url string, s *Server) {
 // send makes a GET request with headers, of which Host is the server's name.
 func send(t *testing.T, url string, headers ...string) (status int, header http.Header, body string) {
 	t.Helper()
-	r := storetest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody))(t)
+	r := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody))(t)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	r.Host = r.Header.Get("Host")
-	response := storetest.Must(http.DefaultClient.Do(r))(t)
+	response := expect.Value(http.DefaultClient.Do(r))(t)
 	defer response.Body.Close()
-	all := storetest.Must(io.ReadAll(response.Body))(t)
+	all := expect.Value(io.ReadAll(response.Body))(t)
 	return response.StatusCode, response.Header, string(all)
 }
 
@@ -82,9 +82,9 @@ func TestPaths(t *testing.T) {
 	if _, _, body := send(t, url+"/debug/pprof/cmdline"); strings.Contains(body, "-test.") {
 		t.Errorf("the arguments of the process are shown: %s", body)
 	}
-	response := storetest.Must(http.Post(url+"/metrics", "text/plain", http.NoBody))(t)
+	response := expect.Value(http.Post(url+"/metrics", "text/plain", http.NoBody))(t)
 	_ = response.Body.Close()
-	storetest.Expect(t, "POST /metrics: status", response.StatusCode, http.StatusMethodNotAllowed)
+	expect.Equal(t, "POST /metrics: status", response.StatusCode, http.StatusMethodNotAllowed)
 }
 
 func TestReadiness(t *testing.T) {
@@ -205,7 +205,7 @@ func TestShutdownDuringRequests(t *testing.T) {
 		if stuck {
 			cancel()
 		}
-		storetest.NoError(t, s.Shutdown(ctx))
+		expect.NoError(t, s.Shutdown(ctx))
 		if err := <-done; (err != nil) != stuck || (ctx.Err() != nil) != stuck {
 			t.Errorf("%s: the request ended with %v, %v", name, err, ctx.Err())
 		}
@@ -214,7 +214,7 @@ func TestShutdownDuringRequests(t *testing.T) {
 
 func TestListen(t *testing.T) {
 	t.Parallel()
-	busy := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	busy := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer busy.Close()
 	port := busy.Addr().(*net.TCPAddr).Port
 	before := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port - 1}

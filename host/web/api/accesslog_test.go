@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"assay/host/access/admission"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // line is a request's line in the log, without the members that differ from run to run.
@@ -69,7 +69,7 @@ func TestAccessLog(t *testing.T) {
 			if err := json.Unmarshal([]byte(logged), &entry); err != nil {
 				t.Fatalf("not one line of JSON: %v: %s", err, logged)
 			}
-			storetest.NoError(t, json.NewDecoder(bytes.NewBufferString(logged)).Decode(&got))
+			expect.NoError(t, json.NewDecoder(bytes.NewBufferString(logged)).Decode(&got))
 			if got.Ref != "" {
 				got.Ref = got.Ref[:3]
 			}
@@ -112,7 +112,7 @@ func TestStatusEndpoints(t *testing.T) {
 func TestNotReadyWhileShuttingDown(t *testing.T) {
 	t.Parallel()
 	s := New(Config{Checker: &checker{}, Keys: keys{}, Public: &public{}})
-	storetest.NoError(t, s.Shutdown(context.Background()))
+	expect.NoError(t, s.Shutdown(context.Background()))
 	status, body := answerTo(s.ready(nil))
 	if status != 503 || body.Error != "not ready" {
 		t.Errorf("status %d: %s", status, body.Error)

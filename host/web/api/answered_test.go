@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/valyala/fasthttp"
 
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // Routes are few, whatever clients ask for: each is a label of metrics, and each value of a label takes memory.
@@ -81,7 +81,7 @@ func TestLoad(t *testing.T) {
 		<-leave
 	}})
 	c := s.dial(t)
-	storetest.Must(io.WriteString(c, "GET /slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))(t)
+	expect.Value(io.WriteString(c, "GET /slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"))(t)
 	<-entered
 	readRepliesOrReset(t, s.dial(t)) // is refused
 	wantLoad := func(when string, want [3]int) {

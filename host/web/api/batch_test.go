@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 func (s *site) batch(t testing.TB, body string) reply {
@@ -28,7 +28,7 @@ func TestBatch(t *testing.T) {
 	var body struct {
 		Results []struct{ Type, Query, Ref, Error string }
 	}
-	storetest.NoError(t, json.Unmarshal([]byte(r.body), &body))
+	expect.NoError(t, json.Unmarshal([]byte(r.body), &body))
 	var got []string
 	for _, a := range body.Results {
 		got = append(got, strings.TrimSpace(fmt.Sprint(a.Type, " ", a.Query, " ", a.Error)))
@@ -46,7 +46,7 @@ func TestBatch(t *testing.T) {
 		"domain: must not contain control characters",
 		"the request must be a JSON object, not null",
 	}
-	storetest.NoDiff(t, "difference", want, got)
+	expect.NoDiff(t, "difference", want, got)
 	if seen := s.checker.requests(); len(seen) != 2 || seen[0].Country != "FR" || seen[0].Caller.Account != goodKey {
 		t.Errorf("checked %+v", seen)
 	}
@@ -72,9 +72,9 @@ func TestInvalidBatch(t *testing.T) {
 			"a name occurs twice in one object, near byte 30"},
 		"trailing data": {many(1) + "{}", "the body must be one JSON object, with nothing after it"},
 	} {
-		storetest.Expect(t, name, s.rejects(t, "POST "+batchPath, test.body, test.want), test.want)
+		expect.Equal(t, name, s.rejects(t, "POST "+batchPath, test.body, test.want), test.want)
 	}
-	storetest.Expect(t, "checked", len(s.checker.requests()), 0)
+	expect.Equal(t, "checked", len(s.checker.requests()), 0)
 }
 
 func TestLargestBatch(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 	"assay/host/access/admission"
 	"assay/host/check"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 func TestResultMatchesTheContract(t *testing.T) {
@@ -22,8 +22,8 @@ func TestResultMatchesTheContract(t *testing.T) {
 	ref = ref[:strings.Index(ref, `"`)]
 	want := `{"score":94,"verdict":"block","signals":["first","second"],"dominant_threat":"phishing","type":"domain",` +
 		`"query":"paypa1-secure-login.xyz","timestamp":"2026-01-15T10:30:00.123Z","ref":"` + ref + `"}`
-	storetest.NoDiff(t, "difference", want, r.body)
-	storetest.Expect(t, "Cache-Control", r.header.Get("Cache-Control"), "no-store")
+	expect.NoDiff(t, "difference", want, r.body)
+	expect.Equal(t, "Cache-Control", r.header.Get("Cache-Control"), "no-store")
 }
 
 func TestResultWithoutSignalsOrThreat(t *testing.T) {
@@ -138,7 +138,7 @@ func TestAuthorization(t *testing.T) {
 				t.Fatalf("status %d, want %d: %s", r.status, test.status, r.body)
 			}
 			if r.status == http.StatusUnauthorized {
-				storetest.NoDiff(t, "difference", unauthorized, r.failure(t))
+				expect.NoDiff(t, "difference", unauthorized, r.failure(t))
 			}
 		})
 	}
@@ -169,7 +169,7 @@ func TestImplausibleKeysAreNotLookedUp(t *testing.T) {
 	} {
 		s.ask(t, test.key, "POST /api/check", exampleBody).is(t, name, test.status)
 	}
-	storetest.Expect(t, "bytes of a panic logged", len(newPanic(strings.Repeat("x", 1000)).text), 256)
+	expect.Equal(t, "bytes of a panic logged", len(newPanic(strings.Repeat("x", 1000)).text), 256)
 }
 
 func TestErrorsOfACheck(t *testing.T) {
@@ -203,12 +203,12 @@ func TestErrorsOfACheck(t *testing.T) {
 				if !strings.HasPrefix(got.Ref, "chk_") {
 					t.Errorf("ref is %q", got.Ref)
 				}
-				storetest.Expect(t, "the log has the ref", strings.Contains(s.log.String(), got.Ref), true)
+				expect.Equal(t, "the log has the ref", strings.Contains(s.log.String(), got.Ref), true)
 				got.Ref = ""
 			}
-			storetest.Expect(t, "status", r.status, test.status)
-			storetest.NoDiff(t, "difference", test.body, got)
-			storetest.Expect(t, "Retry-After", r.header.Get("Retry-After"), test.retryAfter)
+			expect.Equal(t, "status", r.status, test.status)
+			expect.NoDiff(t, "difference", test.body, got)
+			expect.Equal(t, "Retry-After", r.header.Get("Retry-After"), test.retryAfter)
 		})
 	}
 }
@@ -253,7 +253,7 @@ func TestStringsOutliveTheRequest(t *testing.T) {
 	for _, req := range s.checker.requests() {
 		got[fmt.Sprint(req.Caller.Account, " ", req.Country, " ", fieldsOf(req))]++
 	}
-	storetest.NoDiff(t, "difference", want, got)
+	expect.NoDiff(t, "difference", want, got)
 }
 
 func BenchmarkCheck(b *testing.B) {

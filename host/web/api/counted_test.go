@@ -24,6 +24,7 @@ import (
 	"assay/host/store"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // TestRequestsAreCountedOnce sends requests to two hosts that share a database. Clients lose 5% of the answers, hosts
@@ -34,12 +35,12 @@ func TestRequestsAreCountedOnce(t *testing.T) {
 	t.Parallel()
 	requests, replacements := 1500, 3
 	if text := os.Getenv("ASSAY_REPEATS"); text != "" {
-		requests = storetest.Must(strconv.Atoi(text))(t)
+		requests = expect.Value(strconv.Atoi(text))(t)
 		replacements = max(replacements, requests/5000)
 	}
 	url := postgrestest.Database(t)
-	direct := storetest.Close(t, storetest.Must(store.Open(t.Context(), storeConfig(url)))(t))
-	account := storetest.Must(direct.CreateAccount(t.Context(), storetest.Plan(t, "pro", 1<<30)))(t)
+	direct := storetest.Close(t, expect.Value(store.Open(t.Context(), storeConfig(url)))(t))
+	account := expect.Value(direct.CreateAccount(t.Context(), storetest.Plan(t, "pro", 1<<30)))(t)
 	_, key := storetest.NewKey(t, direct, account)
 	c := &repeatingClient{key: key.Secret, http: &http.Client{Timeout: 20 * time.Second,
 		Transport: &http.Transport{MaxIdleConnsPerHost: 32}}}
@@ -66,7 +67,7 @@ func TestRequestsAreCountedOnce(t *testing.T) {
 		})
 	}
 	for i := range replacements {
-		storetest.Until(t, "requests to be answered", func() bool {
+		expect.Until(t, "requests to be answered", func() bool {
 			return t.Failed() || answered.Load() >= int64((i+1)*requests/(replacements+1))
 		})
 		c.hosts[i%2].Swap(startRepeatHost(t, url, 0)).cutOff(t)
@@ -75,28 +76,28 @@ func TestRequestsAreCountedOnce(t *testing.T) {
 
 	conn := storetest.Session(t, url)
 	recorded := map[string]int{}
-	rows := storetest.Must(conn.Query(t.Context(), "SELECT ref FROM audit_records WHERE kind = 'check'"))(t)
+	rows := expect.Value(conn.Query(t.Context(), "SELECT ref FROM audit_records WHERE kind = 'check'"))(t)
 	for rows.Next() {
 		var ref string
-		storetest.NoError(t, rows.Scan(&ref))
+		expect.NoError(t, rows.Scan(&ref))
 		recorded[ref]++
 	}
-	storetest.NoError(t, rows.Err())
+	expect.NoError(t, rows.Err())
 	want := 0
 	for n, answer := range refs {
 		want += checksOf(n)
-		storetest.Expect(t, fmt.Sprint("checks in the answer to request ", n), len(answer), checksOf(n))
+		expect.Equal(t, fmt.Sprint("checks in the answer to request ", n), len(answer), checksOf(n))
 		for _, ref := range answer {
 			if recorded[ref]--; recorded[ref] != 0 {
 				t.Errorf("check %s of request %d is recorded %d times", ref, n, recorded[ref]+1)
 			}
 		}
 	}
-	storetest.Expect(t, "recorded checks", len(recorded), want)
-	storetest.Expect(t, "counted checks", storetest.Value[int](t, conn, "SELECT sum(used)::int FROM quota_usage"), want)
+	expect.Equal(t, "recorded checks", len(recorded), want)
+	expect.Equal(t, "counted checks", storetest.Value[int](t, conn, "SELECT sum(used)::int FROM quota_usage"), want)
 	t.Logf("%d requests with %d checks: %d attempts, %d answers lost, %d replayed, %d refused or in doubt, %d hosts "+
 		"replaced", requests, want, c.attempts.Load(), c.lost.Load(), c.replayed.Load(), c.failed.Load(), replacements)
-	storetest.Expect(t, "no answer was lost or replayed", c.lost.Load() == 0 || c.replayed.Load() == 0, false)
+	expect.Equal(t, "no answer was lost or replayed", c.lost.Load() == 0 || c.replayed.Load() == 0, false)
 }
 
 var reference = regexp.MustCompile(`"ref":"(chk_[^"]+)"`)
@@ -212,8 +213,8 @@ type repeatHost struct {
 func startRepeatHost(t *testing.T, url string, timeout time.Duration) *repeatHost {
 	t.Helper()
 	h := &repeatHost{proxy: storetest.NewProxy(t, url)}
-	s := storetest.Close(t, storetest.Must(store.Open(t.Context(), storeConfig(h.proxy.URL)))(t))
-	ledger := storetest.Close(t, storetest.Must(s.NewLedger(store.LedgerConfig{}))(t))
+	s := storetest.Close(t, expect.Value(store.Open(t.Context(), storeConfig(h.proxy.URL)))(t))
+	ledger := storetest.Close(t, expect.Value(s.NewLedger(store.LedgerConfig{}))(t))
 	t.Cleanup(func() { h.proxy.Set(nil, false) }) // the ledger settles what is in doubt
 	live := &check.Live{}
 	everywhere := check.ByType{}
@@ -225,14 +226,14 @@ func startRepeatHost(t *testing.T, url string, timeout time.Duration) *repeatHos
 		Layer: fixedLayer{},
 	}}))
 	checker := &check.Checker{Live: live, Ledger: ledger, Observer: unobserved{}, Now: time.Now, Deadline: time.Minute}
-	listener := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	listener := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	h.addr = listener.Addr().String()
 	h.server = New(Config{Checker: checker, Keys: s, Answers: ledger, Outage: store.IsOutage, CheckTimeout: timeout})
 	served := make(chan error, 1)
 	go func() { served <- h.server.Serve(listener) }()
 	t.Cleanup(func() {
 		h.stop()
-		storetest.NoError(t, storetest.Receive(t, "a host to end", served))
+		expect.NoError(t, storetest.Receive(t, "a host to end", served))
 	})
 	return h
 }
@@ -270,8 +271,8 @@ func TestReplayFromTheDatabase(t *testing.T) {
 	t.Parallel()
 	storetest.WithinMonth(patience) // a new month would renew the quota
 	url := postgrestest.Database(t)
-	direct := storetest.Close(t, storetest.Must(store.Open(t.Context(), storeConfig(url)))(t))
-	account := storetest.Must(direct.CreateAccount(t.Context(), storetest.Plan(t, "pro", 4)))(t)
+	direct := storetest.Close(t, expect.Value(store.Open(t.Context(), storeConfig(url)))(t))
+	account := expect.Value(direct.CreateAccount(t.Context(), storetest.Plan(t, "pro", 4)))(t)
 	caller, key := storetest.NewKey(t, direct, account)
 	hosts := []*site{{addr: startRepeatHost(t, url, patience).addr}, {addr: startRepeatHost(t, url, patience).addr}}
 	conn := storetest.Session(t, url)
@@ -296,16 +297,16 @@ func TestReplayFromTheDatabase(t *testing.T) {
 		send(1, request[0], request[1]+" ", name).is(t, name, 409)
 	}
 	used := func() int { return storetest.Value[int](t, conn, "SELECT sum(used)::int FROM quota_usage") }
-	storetest.Expect(t, "counted checks", used(), 4)
+	expect.Equal(t, "counted checks", used(), 4)
 	send(0, "/api/check", jane, "new").is(t, "a new check beyond the quota", 429)
-	storetest.Must(conn.Exec(t.Context(), "UPDATE accounts SET quota = 5"))(t)
+	expect.Value(conn.Exec(t.Context(), "UPDATE accounts SET quota = 5"))(t)
 	if r := send(1, "/api/check", jane, "new"); r.status != 200 || r.header.Get("Idempotent-Replayed") != "" {
 		t.Errorf("the same key, which was refused before, got %d: %s", r.status, r.body)
 	}
-	storetest.Expect(t, "counted checks", used(), 5)
+	expect.Equal(t, "counted checks", used(), 5)
 
 	e := storetest.Parse(t, entity.Email, "jane@example.org")
-	storetest.Must(direct.Erase(t.Context(), caller, privacy.Selector{Entity: &e}))(t)
+	expect.Value(direct.Erase(t.Context(), caller, privacy.Selector{Entity: &e}))(t)
 	for _, request := range [][3]string{{"/api/check", jane, "single"}, {batchPath, batch, "batch"},
 		{"/api/check", jane, "new"}} {
 		if r := send(0, request[0], request[1], request[2]); r.status != 429 {

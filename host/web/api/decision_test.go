@@ -12,7 +12,7 @@ import (
 	"assay/host/customer/feedback"
 	"assay/host/customer/privacy"
 	"assay/host/entity"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // decisions knows every check but unknownRef, of which only knownRef has a review, and records its calls.
@@ -170,7 +170,7 @@ func TestInvalidDecisionRequests(t *testing.T) {
 	} {
 		s.rejects(t, test.request, test.body, test.want)
 	}
-	storetest.Expect(t, "unexpected calls", len(d.seen), 0)
+	expect.Equal(t, "unexpected calls", len(d.seen), 0)
 	for request, allow := range map[string]string{
 		"GET /api/checks/search": "POST", "POST /api/checks/" + knownRef: "GET, HEAD",
 		"DELETE /gdpr/review": "GET, HEAD, POST", "GET /gdpr/explain": "POST",

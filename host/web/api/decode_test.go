@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"assay/host/entity"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 func TestDecode(t *testing.T) {
@@ -44,13 +44,13 @@ func TestDecode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q := storetest.Must(decode([]byte(test.body)))(t)
+			q := expect.Value(decode([]byte(test.body)))(t)
 			var got []string
 			for _, f := range q.fields {
 				got = append(got, string(f.Type)+"="+f.Value)
 			}
-			storetest.NoDiff(t, "difference", test.fields, got)
-			storetest.Expect(t, "country", q.country, test.country)
+			expect.NoDiff(t, "difference", test.fields, got)
+			expect.Equal(t, "country", q.country, test.country)
 		})
 	}
 }
@@ -186,7 +186,7 @@ func TestFieldErrorsNameTheField(t *testing.T) {
 func TestDecodeCopiesTheBody(t *testing.T) {
 	t.Parallel()
 	body := []byte(`{"domain":"example.com","region":{"country":"DE"}}`)
-	q := storetest.Must(decode(body))(t)
+	q := expect.Value(decode(body))(t)
 	clear(body)
 	if q.fields[0].Value != "example.com" || q.country != "DE" {
 		t.Errorf("the strings share memory with the body: %q, %q", q.fields[0].Value, q.country)

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // A draining server is not ready, serves open and new connections as before, and asks clients to close theirs.
@@ -31,7 +31,7 @@ func TestDrainServes(t *testing.T) {
 	if r := ask(t, open, reader); r.status != 200 || !r.closes {
 		t.Errorf("on an open connection: status %d, announced the end: %v", r.status, r.closes)
 	}
-	storetest.WantError(t, "the connection stays open", storetest.ErrorOf(reader.ReadByte()), io.EOF)
+	expect.Error(t, "the connection stays open", expect.ErrorOf(reader.ReadByte()), io.EOF)
 }
 
 // Clients that stop using a server when it announces the end of their connection lose no request.
@@ -76,6 +76,6 @@ func TestDrainLosesNoRequest(t *testing.T) {
 	warm.Wait()
 	s.Drain()
 	left.Wait()
-	storetest.NoError(t, errors.Join(s.Shutdown(context.Background()), <-served))
+	expect.NoError(t, errors.Join(s.Shutdown(context.Background()), <-served))
 	t.Logf("%d requests of %d clients", sent.Load(), clients)
 }

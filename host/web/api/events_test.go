@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // eventLog has 5 events of the account goodKey. The odd ones are delivered, so their payload is deleted.
@@ -65,7 +65,7 @@ func TestEvents(t *testing.T) {
 		"?after=1&after=2": after, "?after=9007199254740992": after,
 		"?after=18446744073709551616": after, "?limit=0": limit, "?limit=101": limit, "?limit=1&limit=1": limit,
 	} {
-		storetest.Expect(t, query, s.rejects(t, "GET /api/events"+query, "", want), want)
+		expect.Equal(t, query, s.rejects(t, "GET /api/events"+query, "", want), want)
 	}
 	if r := s.ask(t, freeKey, "GET /api/events", ""); r.body != `{"events":[],"next":0,"more":false}` {
 		t.Errorf("another account: %s", r.body)

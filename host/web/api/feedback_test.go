@@ -8,7 +8,7 @@ import (
 	"assay/host/check"
 	"assay/host/customer/feedback"
 	"assay/host/customer/privacy"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // reports knows every check but unknownRef, and records its calls.
@@ -71,5 +71,5 @@ func TestInvalidFeedback(t *testing.T) {
 	} {
 		s.rejects(t, "POST "+feedbackPath, body, want)
 	}
-	storetest.Expect(t, "reports", len(kept.seen), 0)
+	expect.Equal(t, "reports", len(kept.seen), 0)
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 const exampleBody = `{"domain":"example.com"}`
@@ -124,7 +124,7 @@ func TestFramingIsStrict(t *testing.T) {
 			}
 			r := replies[0]
 			r.is(t, "answer", test.status)
-			storetest.Expect(t, "the response announces the end of the connection", r.closes, true)
+			expect.Equal(t, "the response announces the end of the connection", r.closes, true)
 			if strings.Contains(r.body, goodKey) {
 				t.Errorf("the body quotes the key: %s", r.body)
 			}
@@ -134,7 +134,7 @@ func TestFramingIsStrict(t *testing.T) {
 		if got := s.checker.requests(); len(got) > 0 {
 			t.Errorf("%d requests were executed: %v", len(got), got)
 		}
-		storetest.Expect(t, "the log quotes the key", strings.Contains(s.log.String(), goodKey), false)
+		expect.Equal(t, "the log quotes the key", strings.Contains(s.log.String(), goodKey), false)
 	})
 }
 
@@ -173,8 +173,8 @@ func TestParserErrorsDoNotQuoteHeads(t *testing.T) {
 	if text := <-texts; strings.Contains(text, goodKey) {
 		t.Errorf("the text is %q", text)
 	}
-	storetest.NoError(t, s.Shutdown(context.Background()))
-	storetest.NoError(t, <-served)
+	expect.NoError(t, s.Shutdown(context.Background()))
+	expect.NoError(t, <-served)
 }
 
 func TestValidFramingIsAccepted(t *testing.T) {
@@ -266,8 +266,8 @@ func TestRouting(t *testing.T) {
 			raw := test.method + " " + test.target + " HTTP/1.1\r\nHost: x\r\nOrigin: https://evil.example\r\n" +
 				"Access-Control-Request-Method: POST\r\nConnection: close\r\n\r\n"
 			c := s.dial(t)
-			storetest.Must(io.WriteString(c, raw))(t)
-			all := storetest.Must(io.ReadAll(c))(t)
+			expect.Value(io.WriteString(c, raw))(t)
+			all := expect.Value(io.ReadAll(c))(t)
 			answer, body, _ := strings.Cut(string(all), "\r\n\r\n")
 			if want := "HTTP/1.1 " + strconv.Itoa(test.status) + " "; !strings.HasPrefix(answer, want) {
 				t.Fatalf("answer %q, want %q", answer, want)
@@ -279,7 +279,7 @@ func TestRouting(t *testing.T) {
 				t.Errorf("CORS: %s", answer)
 			}
 			if test.method == "HEAD" {
-				storetest.Expect(t, "the response to HEAD has a body", body, "")
+				expect.Equal(t, "the response to HEAD has a body", body, "")
 			} else if test.status != 200 && (!strings.HasPrefix(body, `{"error":"`) ||
 				strings.Contains(body, "script")) {
 				t.Errorf("body %q", body)

@@ -12,7 +12,7 @@ import (
 	"assay/host/check"
 	"assay/host/customer/privacy"
 	"assay/host/entity"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 const (
@@ -257,7 +257,7 @@ func TestInvalidPrivacyRequests(t *testing.T) {
 	} {
 		s.rejects(t, test.request, test.body, test.want)
 	}
-	storetest.Expect(t, "unexpected calls", len(a.seen), 0)
+	expect.Equal(t, "unexpected calls", len(a.seen), 0)
 }
 
 // Errors about the key and the plan take precedence over errors in the request.
@@ -281,7 +281,7 @@ func TestPrivacyNeedsThePlan(t *testing.T) {
 	if r.status != 405 || r.header.Get("Allow") != "GET, HEAD, POST" {
 		t.Errorf("DELETE: %d, Allow %q", r.status, r.header.Get("Allow"))
 	}
-	storetest.Expect(t, "unexpected calls", len(a.seen), 0)
+	expect.Equal(t, "unexpected calls", len(a.seen), 0)
 }
 
 // Every body either selects one subject or gets a 400.

@@ -12,23 +12,23 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // dial opens a connection that is closed when the test ends.
 func (s *site) dial(t testing.TB) net.Conn {
 	t.Helper()
-	c := storetest.Must(net.Dial("tcp", s.addr))(t)
+	c := expect.Value(net.Dial("tcp", s.addr))(t)
 	t.Cleanup(func() { _ = c.Close() })
-	storetest.NoError(t, c.SetDeadline(time.Now().Add(patience)))
+	expect.NoError(t, c.SetDeadline(time.Now().Add(patience)))
 	return c
 }
 
 // ask sends one request on an open connection and reads the response.
 func ask(t *testing.T, c net.Conn, r *bufio.Reader) reply {
 	t.Helper()
-	storetest.Must(io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"))(t)
-	resp := storetest.Must(http.ReadResponse(r, nil))(t)
+	expect.Value(io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"))(t)
+	resp := expect.Value(http.ReadResponse(r, nil))(t)
 	return readReply(t, resp)
 }
 
@@ -44,8 +44,8 @@ func TestConnectionsAreLimited(t *testing.T) {
 		t.Fatalf("the third connection got %v, want one response", replies)
 	}
 	replies[0].is(t, "the third connection", 503, `"error":"`)
-	storetest.NoError(t, first.Close())
-	storetest.Until(t, "a connection to be accepted after one was closed", func() bool {
+	expect.NoError(t, first.Close())
+	expect.Until(t, "a connection to be accepted after one was closed", func() bool {
 		c := s.dial(t)
 		defer func() { _ = c.Close() }()
 		_, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -95,8 +95,8 @@ func TestAcceptStopsWaitingWhenClosed(t *testing.T) {
 	l := newListener(&poorListener{Listener: inner, errs: errs}, 1, nil)
 	accepted := make(chan error)
 	go func() { _, err := l.Accept(); accepted <- err }()
-	storetest.NoError(t, l.Close())
-	storetest.WantError(t, "Accept", <-accepted, net.ErrClosed)
+	expect.NoError(t, l.Close())
+	expect.Error(t, "Accept", <-accepted, net.ErrClosed)
 }
 
 // Running requests get their responses, new connections are refused, and idle ones are closed.
@@ -112,15 +112,15 @@ func TestShutdownDrains(t *testing.T) {
 	for range running {
 		c := s.dial(t)
 		conns = append(conns, c)
-		storetest.Must(io.WriteString(c, head+length+"\r\n"+exampleBody))(t)
+		expect.Value(io.WriteString(c, head+length+"\r\n"+exampleBody))(t)
 		<-hold.entered
 	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(context.Background()) }()
-	storetest.NoError(t, <-served)
+	expect.NoError(t, <-served)
 	// Another test may have the port by now.
-	storetest.WantError(t, "the listener", storetest.ErrorOf(s.socket.Accept()), net.ErrClosed)
-	storetest.WantError(t, "the idle connection", storetest.ErrorOf(idleReader.ReadByte()), io.EOF)
+	expect.Error(t, "the listener", expect.ErrorOf(s.socket.Accept()), net.ErrClosed)
+	expect.Error(t, "the idle connection", expect.ErrorOf(idleReader.ReadByte()), io.EOF)
 	select {
 	case err := <-stopped:
 		t.Errorf("Shutdown returned before the running checks: %v", err)
@@ -133,7 +133,7 @@ func TestShutdownDrains(t *testing.T) {
 			t.Errorf("a running check got %v", replies)
 		}
 	}
-	storetest.NoError(t, <-stopped)
+	expect.NoError(t, <-stopped)
 }
 
 func TestShutdownEndsWithItsContext(t *testing.T) {
@@ -141,11 +141,11 @@ func TestShutdownEndsWithItsContext(t *testing.T) {
 	hold := newHolding()
 	s, _ := begin(t, Config{Checker: hold, Timeout: time.Hour})
 	c := s.dial(t)
-	storetest.Must(io.WriteString(c, head+length+"\r\n"+exampleBody))(t)
+	expect.Value(io.WriteString(c, head+length+"\r\n"+exampleBody))(t)
 	<-hold.entered
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	storetest.WantError(t, "Shutdown", s.Shutdown(ctx), context.Canceled)
+	expect.Error(t, "Shutdown", s.Shutdown(ctx), context.Canceled)
 	// The check's context has ended too, so the check gets a response.
 	if replies := readReplies(t, c); len(replies) != 1 || replies[0].status != 500 {
 		t.Errorf("the running check got %v", replies)
@@ -160,11 +160,11 @@ func TestShutdownAroundTheStart(t *testing.T) {
 		if begun {
 			s.listener = newListener(l, 1, nil)
 		}
-		storetest.NoError(t, s.Shutdown(context.Background()))
+		expect.NoError(t, s.Shutdown(context.Background()))
 		if !begun {
-			storetest.NoError(t, s.Serve(l))
+			expect.NoError(t, s.Serve(l))
 		}
-		storetest.WantError(t, "Accept", storetest.ErrorOf(l.Accept()), net.ErrClosed)
+		expect.Error(t, "Accept", expect.ErrorOf(l.Accept()), net.ErrClosed)
 	}
 }
 
@@ -173,8 +173,8 @@ func TestConnectionsCloseOnce(t *testing.T) {
 	inner, _ := net.Pipe()
 	times := 0
 	c := &conn{Conn: inner, closed: func() { times++ }}
-	storetest.NoError(t, errors.Join(c.Close(), c.Close()))
-	storetest.Expect(t, "closed was called", times, 1)
+	expect.NoError(t, errors.Join(c.Close(), c.Close()))
+	expect.Equal(t, "closed was called", times, 1)
 }
 
 func TestWorkEndsWithTheTimeout(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"assay/host/access/apikey"
 	"assay/host/check"
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // onceChecker is a checker with a ledger that keeps answers.
@@ -113,7 +114,7 @@ func TestReplay(t *testing.T) {
 					t.Errorf("again: %d, %v:\n%s, want\n%s", again.status, again.header, again.body, first.body)
 				}
 			}
-			storetest.Expect(t, "checks made", len(c.requests()), test.checks)
+			expect.Equal(t, "checks made", len(c.requests()), test.checks)
 			other := s.sendOnce(t, test.path, test.body, "another")
 			plain := s.ask(t, goodKey, "POST "+test.path, test.body)
 			for _, r := range []reply{other, plain} {
@@ -147,7 +148,7 @@ func TestKeyOfAnotherRequest(t *testing.T) {
 	s.sendOnce(t, "/api/check", `{"domain":`, "k").is(t, "an invalid body", 400)
 	r := s.ask(t, freeKey, "POST /api/check", both, "Idempotency-Key", "k")
 	r.is(t, "another account", 403)
-	storetest.Expect(t, "checks made", len(c.requests()), 2)
+	expect.Equal(t, "checks made", len(c.requests()), 2)
 }
 
 func TestInvalidIdempotencyKeys(t *testing.T) {
@@ -180,7 +181,7 @@ func TestInvalidIdempotencyKeys(t *testing.T) {
 			}
 		}
 	}
-	storetest.Expect(t, "checks made", len(c.requests()), 0)
+	expect.Equal(t, "checks made", len(c.requests()), 0)
 	// Endpoints that record nothing for an account have no keys.
 	s.send(t, "POST", "/api/check-public", exampleBody, "Idempotency-Key", "").is(t, "without a key", 200)
 }
@@ -218,7 +219,7 @@ func TestReplayNeedsNoQuota(t *testing.T) {
 			}
 		}
 	}
-	storetest.Expect(t, "checks made", len(c.requests()), 0)
+	expect.Equal(t, "checks made", len(c.requests()), 0)
 	if log := s.log.String(); strings.Count(log, `"replayed":true`) != 4 {
 		t.Errorf("the log does not say that answers were replayed:\n%s", log)
 	}
@@ -272,11 +273,11 @@ func TestLookUpsOfAnswersAreShared(t *testing.T) {
 	t.Parallel()
 	s := startOnce(t, &onceChecker{})
 	for range maxKeptLookups / 2 {
-		storetest.Must(s.keptLookups.Take(goodKey))(t)
+		expect.Value(s.keptLookups.Take(goodKey))(t)
 	}
 	s.sendOnce(t, "/api/check", exampleBody, "k").is(t, "the account with half of the slots", 503)
 	r := s.ask(t, usedKey, "POST /api/check", exampleBody, "Idempotency-Key", "k")
-	storetest.Expect(t, "another account", r.status, 429)
+	expect.Equal(t, "another account", r.status, 429)
 }
 
 // Test keys have no part in the answers of the account's other keys. A replay is a use of a key that the ledger does
@@ -300,8 +301,8 @@ func TestReplaysByKey(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"other", "test", "test"} {
-		storetest.Expect(t, "key that was used", storetest.Receive(t, "a use", used), want)
+		expect.Equal(t, "key that was used", storetest.Receive(t, "a use", used), want)
 	}
 	send("test", "").is(t, "a test key with an invalid idempotency key", 400)
-	storetest.Expect(t, "answers kept", len(c.kept), 1)
+	expect.Equal(t, "answers kept", len(c.kept), 1)
 }

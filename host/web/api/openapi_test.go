@@ -25,16 +25,16 @@ import (
 	"assay/host/access/admission"
 	"assay/host/access/apikey"
 	"assay/host/entity"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 	"assay/sdk"
 )
 
 func loadDocument(t *testing.T) (*openapi3.T, routers.Router) {
 	t.Helper()
-	doc := storetest.Must(openapi3.NewLoader().LoadFromData(document))(t)
+	doc := expect.Value(openapi3.NewLoader().LoadFromData(document))(t)
 	// Examples are validated against their schemas too.
-	storetest.NoError(t, doc.Validate(t.Context(), openapi3.EnableExamplesValidation()))
-	return doc, storetest.Must(gorillamux.NewRouter(doc))(t)
+	expect.NoError(t, doc.Validate(t.Context(), openapi3.EnableExamplesValidation()))
+	return doc, expect.Value(gorillamux.NewRouter(doc))(t)
 }
 
 // Every route and every threat of layers is documented.
@@ -55,13 +55,13 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 	}
 	slices.Sort(documented)
 	slices.Sort(routed)
-	storetest.NoDiff(t, "documented and routed", documented, routed)
-	storetest.Expect(t, "paths with an Allow", len(s.allow), doc.Paths.Len())
+	expect.NoDiff(t, "documented and routed", documented, routed)
+	expect.Equal(t, "paths with an Allow", len(s.allow), doc.Paths.Len())
 	var threats []any
 	for _, threat := range sdk.Threats() {
 		threats = append(threats, string(threat))
 	}
-	storetest.NoDiff(t, "documented threats", threats, doc.Components.Schemas["Threat"].Value.Enum)
+	expect.NoDiff(t, "documented threats", threats, doc.Components.Schemas["Threat"].Value.Enum)
 }
 
 // endpoint is a documented operation that needs a key, with a request that succeeds. Bad and unknown take the place of
@@ -131,7 +131,7 @@ func ofEndpoints(t *testing.T, s, hasty *site, long []string) (all []conversatio
 	t.Helper()
 	full := start(t, Config{Door: closedDoor{}, MaxPrivacy: 1, EventSlots: admission.NewShares(1)})
 	for _, slots := range []*admission.Shares{full.privacy, full.events} {
-		storetest.Must(slots.Take("another"))(t)
+		expect.Value(slots.Take("another"))(t)
 	}
 	limited := start(t, Config{Keys: limitedKeys{goodKey: {Scopes: []apikey.Scope{"another"}}, freeKey: nil}})
 	fast := start(t, Config{Rates: exceeded{}})
@@ -332,7 +332,7 @@ func (c conversation) validate(t *testing.T, router routers.Router, tamper func(
 		r.header = r.header.Clone()
 		tamper(&r)
 	}
-	req := storetest.Must(http.NewRequestWithContext(t.Context(), c.method, c.path, strings.NewReader(c.body)))(t)
+	req := expect.Value(http.NewRequestWithContext(t.Context(), c.method, c.path, strings.NewReader(c.body)))(t)
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
@@ -390,6 +390,6 @@ func namesField(r reply) error {
 func (c conversation) sendRaw(t *testing.T) reply {
 	t.Helper()
 	conn := c.site.dial(t)
-	storetest.Must(io.WriteString(conn, c.body))(t)
-	return readReply(t, storetest.Must(http.ReadResponse(bufio.NewReader(conn), nil))(t))
+	expect.Value(io.WriteString(conn, c.body))(t)
+	return readReply(t, expect.Value(http.ReadResponse(bufio.NewReader(conn), nil))(t))
 }

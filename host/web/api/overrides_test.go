@@ -10,7 +10,7 @@ import (
 	"assay/host/check"
 	"assay/host/customer/override"
 	"assay/host/customer/privacy"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 const (
@@ -100,5 +100,5 @@ func TestInvalidOverrides(t *testing.T) {
 	} {
 		s.rejects(t, "POST "+overridesPath, body, want)
 	}
-	storetest.Expect(t, "calls", len(kept.seen), 0)
+	expect.Equal(t, "calls", len(kept.seen), 0)
 }

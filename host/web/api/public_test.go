@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/valyala/fasthttp"
 
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 func prefixes(list ...string) (ps []netip.Prefix) {
@@ -42,7 +42,7 @@ func TestPublicChecksDomainsOnly(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		for _, req := range s.checker.requests() {
-			storetest.NoDiff(t, "difference", []string{"domain=example.com"}, fieldsOf(req))
+			expect.NoDiff(t, "difference", []string{"domain=example.com"}, fieldsOf(req))
 		}
 	})
 }
@@ -72,14 +72,14 @@ func TestPublicLimit(t *testing.T) {
 		t.Errorf("Retry-After is %q, want 1800", got)
 	}
 	for _, req := range s.checker.requests() {
-		storetest.Expect(t, "checked for account", req.Caller.Account, "acct_public")
+		expect.Equal(t, "checked for account", req.Caller.Account, "acct_public")
 	}
 }
 
 func TestRetryAfterIsAtLeastASecond(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Public: &public{limit: 0}, Now: nextHour.UTC})
-	storetest.Expect(t, "Retry-After", s.send(t, "POST", "/api/check-public", "{}").header.Get("Retry-After"), "1")
+	expect.Equal(t, "Retry-After", s.send(t, "POST", "/api/check-public", "{}").header.Get("Retry-After"), "1")
 }
 
 func TestPublicLimitAppliesToTheClientAddress(t *testing.T) {
@@ -90,7 +90,7 @@ func TestPublicLimitAppliesToTheClientAddress(t *testing.T) {
 		t.Parallel()
 		s := start(t, Config{TrustedProxies: prefixes("10.0.0.0/8")})
 		s.send(t, "POST", "/api/check-public", `{"domain":"example.com"}`, spoofed...)
-		storetest.Expect(t, "uses counted for the peer", s.public.uses("127.0.0.1/32"), 1)
+		expect.Equal(t, "uses counted for the peer", s.public.uses("127.0.0.1/32"), 1)
 	})
 	t.Run("trusted, in several lines", func(t *testing.T) {
 		t.Parallel()
@@ -136,7 +136,7 @@ func TestUntrustedProxyIsNoticed(t *testing.T) {
 				t.Errorf("the proxy was noticed at %v", at)
 			}
 			want := map[bool]int{true: 1}[test.noticed]
-			storetest.Expect(t, "lines in the log", strings.Count(s.log.String(), "a proxy is not trusted"), want)
+			expect.Equal(t, "lines in the log", strings.Count(s.log.String(), "a proxy is not trusted"), want)
 		})
 	}
 }

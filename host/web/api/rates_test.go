@@ -12,7 +12,7 @@ import (
 
 	"assay/host/access/admission"
 	"assay/host/check"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // exceeded refuses all keys.
@@ -87,7 +87,7 @@ func TestRateLimits(t *testing.T) {
 				r.status != 429 || !strings.Contains(r.body, test.text) {
 				t.Errorf("status %d: %s\n%s", r.status, r.body, diff)
 			}
-			storetest.Expect(t, "keys were looked up", known.asked.Load(), test.asked)
+			expect.Equal(t, "keys were looked up", known.asked.Load(), test.asked)
 			if n := len(s.checker.requests()); n != 0 && test.name != "quota" {
 				t.Errorf("%d checks were made", n)
 			}

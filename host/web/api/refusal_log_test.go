@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"assay/host/access/admission"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // A burst of refusals writes one line at once and one a second, which together count all of them.
@@ -31,7 +31,7 @@ func TestLogOfRefusalsIsLimited(t *testing.T) {
 		}
 		<-time.After(10 * time.Second)
 		synctest.Wait()
-		storetest.Expect(t, "the first refusal of a later burst has a line", r.admit(burst), true)
+		expect.Equal(t, "the first refusal of a later burst has a line", r.admit(burst), true)
 		r.admit(burst)
 		r.close()
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
@@ -64,5 +64,5 @@ func TestRefusedRequestsShareLines(t *testing.T) {
 		!strings.Contains(log, `"reason":"door"`) {
 		t.Errorf("%d refusals have %d lines:\n%s", n, refused, log)
 	}
-	storetest.Expect(t, "failures", strings.Count(log, `"status":500`), n)
+	expect.Equal(t, "failures", strings.Count(log, `"status":500`), n)
 }

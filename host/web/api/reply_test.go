@@ -13,7 +13,7 @@ import (
 	"sync"
 	"testing"
 
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // reply is a response that was read completely.
@@ -46,7 +46,7 @@ func (r reply) failure(t testing.TB) failure {
 // wellBehaved checks the properties of every response.
 func (r reply) wellBehaved(t testing.TB) {
 	t.Helper()
-	storetest.Expect(t, "X-Content-Type-Options", r.header.Get("X-Content-Type-Options"), "nosniff")
+	expect.Equal(t, "X-Content-Type-Options", r.header.Get("X-Content-Type-Options"), "nosniff")
 	id := r.header.Get(requestHeader)
 	if !isRequestID(id) {
 		t.Errorf("%s is %q", requestHeader, id)
@@ -65,7 +65,7 @@ func (r reply) wellBehaved(t testing.TB) {
 	if r.status == http.StatusOK || r.status == http.StatusAccepted {
 		return
 	}
-	storetest.Expect(t, "Content-Type of an error", r.header.Get("Content-Type"), "application/json")
+	expect.Equal(t, "Content-Type of an error", r.header.Get("Content-Type"), "application/json")
 	if r.body != "" && !strings.HasSuffix(r.body, `,"request_id":"`+id+`"}`) { // the answer to HEAD is empty
 		t.Errorf("the body does not have the id of the request: %s", r.body)
 	}
@@ -78,20 +78,20 @@ func (r reply) wellBehaved(t testing.TB) {
 // send makes one request with a new client. headers alternates names and values.
 func (s *site) send(t testing.TB, method, path, body string, headers ...string) reply {
 	t.Helper()
-	req := storetest.Must(http.NewRequest(method, "http://"+s.addr+path, strings.NewReader(body)))(t)
+	req := expect.Value(http.NewRequest(method, "http://"+s.addr+path, strings.NewReader(body)))(t)
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true},
 		Timeout: patience}
-	resp := storetest.Must(client.Do(req))(t)
+	resp := expect.Value(client.Do(req))(t)
 	return readReply(t, resp)
 }
 
 func readReply(t testing.TB, resp *http.Response) reply {
 	t.Helper()
 	defer func() { _ = resp.Body.Close() }()
-	body := storetest.Must(io.ReadAll(resp.Body))(t)
+	body := expect.Value(io.ReadAll(resp.Body))(t)
 	return reply{status: resp.StatusCode, header: resp.Header, body: string(body), closes: resp.Close}
 }
 
@@ -142,9 +142,9 @@ func (s *site) converse(t *testing.T, made *calls, dialogs []dialog, private ...
 		r := s.ask(t, goodKey, e.request, e.body)
 		r.is(t, e.request+" "+e.body, 200)
 		if e.answer != "" {
-			storetest.Expect(t, e.request, r.body, e.answer)
+			expect.Equal(t, e.request, r.body, e.answer)
 		}
-		storetest.NoDiff(t, e.request+" calls", []string{e.call}, made.seen)
+		expect.NoDiff(t, e.request+" calls", []string{e.call}, made.seen)
 	}
 	for _, text := range private {
 		if log := s.log.text(); strings.Contains(log, text) {

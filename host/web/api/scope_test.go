@@ -16,7 +16,7 @@ import (
 
 	"assay/host/access/apikey"
 	"assay/host/check"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // limitedKeys accepts keys by their limits. A nil entry is a key that has expired.
@@ -78,7 +78,7 @@ func TestEveryEndpointNeedsItsScope(t *testing.T) {
 	if len(needed) != len(apikey.Scopes()) {
 		t.Errorf("only the scopes %v are needed anywhere", slices.Sorted(maps.Keys(needed)))
 	}
-	storetest.Expect(t, "checks made without a field", len(s.checker.requests()), 0)
+	expect.Equal(t, "checks made without a field", len(s.checker.requests()), 0)
 }
 
 // A handler on a route that was registered without a scope gets no caller.
@@ -139,7 +139,7 @@ func TestLimitsOfKeys(t *testing.T) {
 			"a test key can only check; the endpoint needs a key with the scope events")
 	})
 	t.Cleanup(func() {
-		storetest.Expect(t, "the log contains an address", strings.Contains(s.log.String(), "198.51.100.1"), false)
+		expect.Equal(t, "the log contains an address", strings.Contains(s.log.String(), "198.51.100.1"), false)
 	})
 }
 

@@ -16,7 +16,7 @@ import (
 
 	"assay/host/access/admission"
 	"assay/host/check"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 const (
@@ -190,8 +190,8 @@ func startOn(t testing.TB, l net.Listener, cfg Config) *site {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		storetest.NoError(t, s.Shutdown(ctx))
-		storetest.NoError(t, <-served)
+		expect.NoError(t, s.Shutdown(ctx))
+		expect.NoError(t, <-served)
 	})
 	return s
 }
@@ -199,7 +199,7 @@ func startOn(t testing.TB, l net.Listener, cfg Config) *site {
 // listen opens a socket.
 func listen(t testing.TB) net.Listener {
 	t.Helper()
-	return storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	return expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 }
 
 // serveAside serves in the background, and returns how that ends.

@@ -16,7 +16,7 @@ import (
 	"assay/host/access/admission"
 	"assay/host/check"
 	"assay/host/customer/privacy"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // closedDoor admits nothing.
@@ -51,7 +51,7 @@ func TestDoorRefusesBeforeAnythingElse(t *testing.T) {
 		r := s.ask(t, goodKey, "POST "+path, "{")
 		r.is(t, path, 503, admission.ErrBusy.Error())
 	}
-	storetest.Expect(t, "refused calls counted", p.uses("127.0.0.1/32"), 0)
+	expect.Equal(t, "refused calls counted", p.uses("127.0.0.1/32"), 0)
 }
 
 func TestDoorRefusesOneAccount(t *testing.T) {
@@ -96,7 +96,7 @@ func TestRefusalsAreCountedByReason(t *testing.T) {
 		var seen reasons
 		s := start(t, Config{Checker: &refuser{err: err}, Refused: seen.add})
 		s.check(t, exampleBody).is(t, want, 503)
-		storetest.NoDiff(t, "reasons", []string{want}, seen.seen)
+		expect.NoDiff(t, "reasons", []string{want}, seen.seen)
 	}
 }
 
@@ -231,10 +231,10 @@ func TestConnectionsOfOneKeyShareItsLookUp(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		storetest.Expect(t, "look-ups of one key", w.lookUps.Load(), 1)
+		expect.Equal(t, "look-ups of one key", w.lookUps.Load(), 1)
 		close(w.release)
 		synctest.Wait()
-		storetest.Expect(t, "accepted requests", accepted.Load(), connections)
+		expect.Equal(t, "accepted requests", accepted.Load(), connections)
 	})
 }
 
@@ -250,7 +250,7 @@ func (remembering) Recall(presented string) (check.Caller, bool, error) {
 func TestRememberedKeysNeedNoSlot(t *testing.T) {
 	t.Parallel()
 	s := New(Config{Checker: &checker{}, Keys: remembering{strict{t}}, Public: &public{}, MaxLookups: 1})
-	storetest.Must(s.lookups.Take("192.0.2.9/32"))(t)
+	expect.Value(s.lookups.Take("192.0.2.9/32"))(t)
 	for key, want := range map[string]error{goodKey: nil, "unknown": check.ErrUnauthorized} {
 		if _, err := s.authenticate(t.Context(), withKey(key)); !errors.Is(err, want) {
 			t.Errorf("key %q: error %v, want %v", key, err, want)

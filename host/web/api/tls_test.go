@@ -19,14 +19,14 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 func selfSigned(t *testing.T) *tls.Config {
 	t.Helper()
-	key := storetest.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	key := expect.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der := storetest.Must(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
+	der := expect.Value(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
 	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
 		NextProtos: []string{"http/1.1"}}
 }
@@ -37,9 +37,9 @@ var anyCertificate = &tls.Config{InsecureSkipVerify: true, NextProtos: []string{
 func (s *site) dialTLS(t *testing.T, from string) (*tls.Conn, error) {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	raw := storetest.Must(d.DialContext(t.Context(), "tcp", s.addr))(t)
+	raw := expect.Value(d.DialContext(t.Context(), "tcp", s.addr))(t)
 	t.Cleanup(func() { _ = raw.Close() })
-	storetest.NoError(t, raw.SetDeadline(time.Now().Add(patience)))
+	expect.NoError(t, raw.SetDeadline(time.Now().Add(patience)))
 	c := tls.Client(raw, anyCertificate)
 	return c, c.Handshake()
 }
@@ -50,19 +50,19 @@ func TestTLS(t *testing.T) {
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: anyCertificate.Clone(), ForceAttemptHTTP2: true}}
 	defer client.CloseIdleConnections()
 	for range 2 { // on one connection
-		resp := storetest.Must(client.Get("https://" + s.addr + "/healthz"))(t)
+		resp := expect.Value(client.Get("https://" + s.addr + "/healthz"))(t)
 		if r := readReply(t, resp); r.status != 200 || resp.ProtoMajor != 1 {
 			t.Errorf("status %d over TLS with %s", r.status, resp.Proto)
 		}
 	}
 	resp, err := client.Post("https://"+s.addr+"/api/check-public", "application/json", strings.NewReader(exampleBody))
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	if r := readReply(t, resp); r.status != 200 || s.public.uses("127.0.0.1/32") != 1 {
 		t.Errorf("a check without a key: %d, counted %v", r.status, s.public.used)
 	}
 	// What the connections of a plain port are protected from, these are too.
-	c := storetest.Must(s.dialTLS(t, "127.0.0.1"))(t)
-	storetest.Must(io.WriteString(c, "GET /healthz HTTP/1.1\nHost: x\n\n"))(t)
+	c := expect.Value(s.dialTLS(t, "127.0.0.1"))(t)
+	expect.Value(io.WriteString(c, "GET /healthz HTTP/1.1\nHost: x\n\n"))(t)
 	if r := readReplies(t, c); len(r) != 1 || r[0].status != 400 || !r[0].closes {
 		t.Errorf("a head with wrong line ends: %v", r)
 	}
@@ -90,7 +90,7 @@ func TestPlainHTTPOnATLSPort(t *testing.T) {
 		r[0].wellBehaved(t)
 	}
 	c := s.dial(t)
-	storetest.Must(io.WriteString(c, "SSH-2.0-OpenSSH_9.2\r\n"))(t)
+	expect.Value(io.WriteString(c, "SSH-2.0-OpenSSH_9.2\r\n"))(t)
 	if got, err := io.ReadAll(resetIsEOF{c}); err != nil || strings.Contains(string(got), "HTTP") {
 		t.Errorf("another protocol: %q, %v", got, err)
 	}
@@ -106,7 +106,7 @@ func TestSlowHandshakes(t *testing.T) {
 	s := start(t, Config{TLS: selfSigned(t), MaxHandshakes: 4})
 	silent := s.dial(t)
 	half := s.dial(t) // a record is announced, and does not come
-	storetest.Must(half.Write(binary.BigEndian.AppendUint16([]byte{22, 3, 1}, 500)))(t)
+	expect.Value(half.Write(binary.BigEndian.AppendUint16([]byte{22, 3, 1}, 500)))(t)
 	if _, err := s.dialTLS(t, "127.0.0.1"); err == nil {
 		t.Error("an address has more than its share of handshakes")
 	}
@@ -116,8 +116,8 @@ func TestSlowHandshakes(t *testing.T) {
 	}
 	ask(t, c, bufio.NewReader(c)).is(t, "answer", 200)
 	// A connection that ends in the middle of its handshake gives its slot back.
-	storetest.NoError(t, errors.Join(silent.Close(), half.Close()))
-	storetest.Until(t, "a slot to be free again", func() bool {
+	expect.NoError(t, errors.Join(silent.Close(), half.Close()))
+	expect.Until(t, "a slot to be free again", func() bool {
 		c, err := s.dialTLS(t, "127.0.0.1")
 		_ = c.Close()
 		return err == nil
@@ -129,7 +129,7 @@ func TestHandshakesEndInTime(t *testing.T) {
 	s := start(t, Config{TLS: selfSigned(t), ReadTimeout: 20 * time.Millisecond})
 	for name, begin := range map[string]string{"silent": "", "half": "\x16\x03\x01\x01\xf4"} {
 		c := s.dial(t)
-		storetest.Must(io.WriteString(c, begin))(t)
+		expect.Value(io.WriteString(c, begin))(t)
 		if got, err := io.ReadAll(resetIsEOF{c}); err != nil || len(got) > 0 && got[0] != 21 { // an alert
 			t.Errorf("%s: %q, %v, want the end of the connection", name, got, err)
 		}
@@ -162,19 +162,19 @@ func TestRefusingDoesNotWaitForHandshakes(t *testing.T) {
 	t.Parallel()
 	near, far := net.Pipe()
 	New(Config{TLS: selfSigned(t)}).refuseConnection(near)
-	storetest.WantError(t, "the connection is not closed", storetest.ErrorOf(far.Read(make([]byte, 1))), io.EOF)
+	expect.Error(t, "the connection is not closed", expect.ErrorOf(far.Read(make([]byte, 1))), io.EOF)
 }
 
 func TestShutdownDuringHandshakes(t *testing.T) {
 	t.Parallel()
 	s, served := begin(t, Config{TLS: selfSigned(t), ReadTimeout: patience})
-	idle := storetest.Must(s.dialTLS(t, "127.0.0.1"))(t)
+	idle := expect.Value(s.dialTLS(t, "127.0.0.1"))(t)
 	reader := bufio.NewReader(idle)
 	ask(t, idle, reader)
 	silent := s.dial(t)
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Shutdown(context.Background()) }()
-	storetest.NoError(t, <-served)
-	storetest.NoError(t, errors.Join(silent.Close(), <-stopped))
-	storetest.WantError(t, "the idle connection", storetest.ErrorOf(reader.ReadByte()), io.EOF)
+	expect.NoError(t, <-served)
+	expect.NoError(t, errors.Join(silent.Close(), <-stopped))
+	expect.Error(t, "the idle connection", expect.ErrorOf(reader.ReadByte()), io.EOF)
 }

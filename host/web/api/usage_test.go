@@ -13,7 +13,7 @@ import (
 	"assay/host/access/admission"
 	"assay/host/check"
 	"assay/host/customer/decision"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 func TestUsage(t *testing.T) {
@@ -92,7 +92,7 @@ func TestBrokenExport(t *testing.T) {
 	for range 2 {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
 			"http://"+s.addr+"/api/checks/export?format=csv", http.NoBody)
-		storetest.NoError(t, err)
+		expect.NoError(t, err)
 		request.Header.Set("Authorization", "Bearer "+goodKey)
 		response, err := http.DefaultClient.Do(request)
 		if err != nil || response.StatusCode != http.StatusOK {

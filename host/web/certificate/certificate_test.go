@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/store/storetest"
 	"assay/host/web/certificate"
 	"assay/host/web/certificate/certificatetest"
+	"assay/registry/expect"
 )
 
 var begin = time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC)
@@ -35,7 +35,7 @@ func (f *files) key() string  { return filepath.Join(f.dir, "key.pem") }
 
 func write(t *testing.T, file string, data []byte) {
 	t.Helper()
-	storetest.NoError(t, os.WriteFile(file, data, 0o600))
+	expect.NoError(t, os.WriteFile(file, data, 0o600))
 }
 
 // open opens a certificate with serial number 1.
@@ -48,7 +48,7 @@ func open(t *testing.T, life time.Duration) *files {
 	var err error
 	f.pair, err = certificate.Open(f.cert(), f.key(), slog.New(slog.NewTextHandler(&f.log, nil)),
 		func() time.Time { return f.now })
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	return f
 }
 
@@ -67,7 +67,7 @@ func (f *files) connect(t *testing.T) (server, client *tls.Conn) {
 	client = tls.Client(far, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
 	done := make(chan error, 1)
 	go func() { done <- server.Handshake() }()
-	storetest.NoError(t, errors.Join(client.Handshake(), <-done))
+	expect.NoError(t, errors.Join(client.Handshake(), <-done))
 	t.Cleanup(func() { _, _ = near.Close(), far.Close() })
 	return server, client
 }
@@ -118,14 +118,14 @@ func TestRefresh(t *testing.T) {
 		"renamed": func(t *testing.T, f *files, cert, key []byte) {
 			for file, data := range map[string][]byte{f.cert(): cert, f.key(): key} {
 				write(t, file+".new", data)
-				storetest.NoError(t, os.Rename(file+".new", file))
+				expect.NoError(t, os.Rename(file+".new", file))
 			}
 		},
 		"linked elsewhere": func(t *testing.T, f *files, cert, key []byte) { // as certbot and Kubernetes do
 			folder := t.TempDir()
 			for file, data := range map[string][]byte{f.cert(): cert, f.key(): key} {
 				write(t, filepath.Join(folder, filepath.Base(file)), data)
-				storetest.NoError(t, errors.Join(os.Symlink(filepath.Join(folder, filepath.Base(file)), file+".new"),
+				expect.NoError(t, errors.Join(os.Symlink(filepath.Join(folder, filepath.Base(file)), file+".new"),
 					os.Rename(file+".new", file)))
 			}
 		},
@@ -137,8 +137,8 @@ func TestRefresh(t *testing.T) {
 			for serial := range int64(3) {
 				cert, key := certificatetest.Pair(t, serial+2, begin, begin.Add((90+time.Duration(serial))*day))
 				replace(t, f, cert, key)
-				storetest.NoError(t, f.pair.Refresh(t.Context()))
-				storetest.Expect(t, "the certificate", f.served(t), serial+2)
+				expect.NoError(t, f.pair.Refresh(t.Context()))
+				expect.Equal(t, "the certificate", f.served(t), serial+2)
 				if want := begin.Add((90 + time.Duration(serial)) * day); !f.pair.Expiry().Equal(want) {
 					t.Errorf("it expires at %v, want %v", f.pair.Expiry(), want)
 				}
@@ -147,7 +147,7 @@ func TestRefresh(t *testing.T) {
 			if got, err := io.ReadAll(io.LimitReader(client, 10)); string(got) != "still here" {
 				t.Errorf("the open connection: %q, %v", got, err)
 			}
-			storetest.Expect(t, "the protocol", client.ConnectionState().NegotiatedProtocol, "http/1.1")
+			expect.Equal(t, "the protocol", client.ConnectionState().NegotiatedProtocol, "http/1.1")
 		})
 	}
 }
@@ -156,13 +156,13 @@ func TestRefresh(t *testing.T) {
 func TestRefreshKeepsTheCertificateBefore(t *testing.T) {
 	t.Parallel()
 	f := open(t, 90*day)
-	old := storetest.Must(os.ReadFile(f.cert()))(t)
+	old := expect.Value(os.ReadFile(f.cert()))(t)
 	next, key := certificatetest.Pair(t, 2, begin, begin.Add(90*day))
 	write(t, f.cert(), next) // and not yet its key
 	for range 3 {
-		storetest.NoError(t, f.pair.Refresh(t.Context()))
+		expect.NoError(t, f.pair.Refresh(t.Context()))
 	}
-	storetest.Expect(t, "the certificate", f.served(t), 1)
+	expect.Equal(t, "the certificate", f.served(t), 1)
 	if d := f.pair.Degraded(); len(d) != 1 || !strings.Contains(d[0], "does not match") {
 		t.Errorf("degraded: %q", d)
 	}
@@ -171,7 +171,7 @@ func TestRefreshKeepsTheCertificateBefore(t *testing.T) {
 	}
 	write(t, f.cert(), old)
 	_ = f.pair.Refresh(t.Context())
-	storetest.Expect(t, "degraded with the old files", len(f.pair.Degraded()), 0)
+	expect.Equal(t, "degraded with the old files", len(f.pair.Degraded()), 0)
 	write(t, f.cert(), next)
 	write(t, f.key(), key)
 	_ = f.pair.Refresh(t.Context())

@@ -13,7 +13,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/customer/billing"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // lateProvider is a provider whose payments are confirmed when a test says so.
@@ -38,7 +38,7 @@ func (s *site) pay(t *testing.T, v *visitor, status billing.Status) {
 		Event: "evt_" + id + string(status), At: *s.clock.Load(), Provider: "late", Checkout: id,
 		Subscription: "sub_" + id, Plan: "pro", Status: status,
 	})
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 }
 
 func useLateProvider(c *Config) {
@@ -53,7 +53,7 @@ func TestSuccessPage(t *testing.T) {
 	v.get("/")
 	v.lacks("Test mode")
 	v.press("Subscribe to Pro").is(402, "Waiting for your payment")
-	storetest.Expect(t, "the page does not reload itself", v.at.header.Get("Refresh") == "", false)
+	expect.Equal(t, "the page does not reload itself", v.at.header.Get("Refresh") == "", false)
 	s.pay(t, v, billing.Active)
 
 	guessed := s.visit(t)
@@ -98,7 +98,7 @@ func TestSuccessPage(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	storetest.Expect(t, "the key was shown", shown.Load(), 1)
+	expect.Equal(t, "the key was shown", shown.Load(), 1)
 	s.pass(billing.ClaimLife)
 	v.get(donePath).is(410, "This checkout has expired.")
 }
@@ -265,7 +265,7 @@ func TestConcurrentPayments(t *testing.T) {
 	v.press("Cancel subscription").is(200, "ends on")
 	v.get(form).is(404, "There is no such checkout")
 	s.pass(32 * 24 * time.Hour)
-	storetest.NoError(t, s.store.EndSubscriptions(t.Context()))
+	expect.NoError(t, s.store.EndSubscriptions(t.Context()))
 	if _, err := s.store.Authenticate(t.Context(), key); !errors.Is(err, check.ErrUnauthorized) {
 		t.Errorf("after the subscription ended, the key returns %v, want ErrUnauthorized", err)
 	}
@@ -282,7 +282,7 @@ func testChangePayment(t *testing.T, s *site) {
 	err := s.store.Apply(t.Context(), billing.Change{
 		Event: "evt_due", At: *s.clock.Load(), Provider: "late", Subscription: "sub_" + paid, Status: billing.PastDue,
 	})
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	v.get("/dashboard/plan").is(200, "The last payment failed.")
 	v.press("Card and invoices")
 	if got := v.at.url.Query().Get("customer"); got != "sub_"+paid || v.at.url.Path != "/dashboard/plan" {

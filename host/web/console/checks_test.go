@@ -12,7 +12,7 @@ import (
 	"assay/host/customer/decision"
 	"assay/host/entity"
 	"assay/host/store"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // explained explains every check alike, to those who know the value.
@@ -83,8 +83,8 @@ func testCheckPage(t *testing.T, s *site) {
 	v.lacks("Ask for a review")
 	const reviewer = "Ana of the reviewers"
 	how := decision.Settlement{Reviewer: reviewer, State: decision.Upheld, Finding: "The account is a mule's."}
-	storetest.NoError(t, s.store.TakeReview(t.Context(), ref, reviewer))
-	storetest.NoError(t, s.store.SettleReview(t.Context(), ref, how))
+	expect.NoError(t, s.store.TakeReview(t.Context(), ref, reviewer))
+	expect.NoError(t, s.store.SettleReview(t.Context(), ref, how))
 	v.get("/dashboard/checks/"+ref).is(200, "Upheld on", "The reviewer's finding The account is a mule's.")
 	v.lacks(reviewer)
 	v.get("/dashboard/checks/"+harmless).is(200, "Only review and block verdicts can be contested.")

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/net/html/atom"
 
 	"assay/host/customer/webhook"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // hostile are texts that try to become markup, script, template or terminal code.
@@ -163,7 +163,7 @@ func TestHostileResponses(t *testing.T) {
 	plain := v.get("/attempts/99")
 	for n := range hostile {
 		p := v.get(fmt.Sprint("/attempts/", n))
-		storetest.Expect(t, "status", p.status, 200)
+		expect.Equal(t, "status", p.status, 200)
 		checkInert(t, p, plain)
 	}
 }
@@ -200,12 +200,12 @@ func testStaticFiles(t *testing.T, s *site) {
 // rawGet requests a path exactly as it is written.
 func rawGet(t *testing.T, s *site, path string) (status int, body string) {
 	t.Helper()
-	conn := storetest.Must(net.Dial("tcp", strings.TrimPrefix(s.url, "http://")))(t)
+	conn := expect.Value(net.Dial("tcp", strings.TrimPrefix(s.url, "http://")))(t)
 	defer conn.Close()
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", path)
-	response := storetest.Must(http.ReadResponse(bufio.NewReader(conn), nil))(t)
+	response := expect.Value(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	defer response.Body.Close()
-	text := storetest.Must(io.ReadAll(response.Body))(t)
+	text := expect.Value(io.ReadAll(response.Body))(t)
 	return response.StatusCode, string(text)
 }
 
@@ -234,7 +234,7 @@ func TestDatabaseDown(t *testing.T) {
 	token := v.at.token()
 	v.get("/")
 	v.press("Subscribe to Pro") // redirects to the plan, because the account has a subscription
-	storetest.NoError(t, s.store.Close())
+	expect.NoError(t, s.store.Close())
 	for _, get := range []string{"/", "/docs", "/dashboard", "/dashboard/checks", "/dashboard/keys",
 		"/dashboard/webhooks", "/dashboard/webhooks/chk_1", "/dashboard/plan", accountPath, "/signin", donePath,
 		TestCheckoutPath + "co_1"} {

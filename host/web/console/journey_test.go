@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // testWithoutJavaScript follows a customer through all pages by links and forms alone.
@@ -34,7 +34,7 @@ func testWithoutJavaScript(t *testing.T, s *site) {
 	v.follow("Keys")
 	v.press("Create key", "name", "staging").is(200, "This is the new key.")
 	v.press("Rotate").is(200, "works until")
-	storetest.Expect(t, "the page does not offer to revoke three keys", strings.Count(v.at.body, "/revoke"), 3)
+	expect.Equal(t, "the page does not offer to revoke three keys", strings.Count(v.at.body, "/revoke"), 3)
 	v.press("Revoke").is(200, "The key is revoked.")
 
 	v.follow("Webhooks")

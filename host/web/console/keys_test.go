@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"assay/host/access/apikey"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // A key with limits is created, shown with them, and replaced by one with the same limits.
@@ -23,19 +23,19 @@ func testKeyWithLimits(t *testing.T, s *site) {
 	v.is(200, "This is the new key.", "test key; only events; only from 192.0.2.0/24 2001:db8::1/128")
 	first := v.at.text("issued")
 	v.is(200, "works until")
-	limits := storetest.Must(s.store.Authenticate(t.Context(), first))(t).Limits
+	limits := expect.Value(s.store.Authenticate(t.Context(), first))(t).Limits
 	if !limits.Test || len(limits.Scopes) != 1 || len(limits.Networks) != 2 {
 		t.Errorf("the key has the limits %+v", limits)
 	}
 	v.press("Rotate", "overlap", "0s") // the newest is the first
 	second := v.at.text("issued")
 	s.store.ForgetCallers() // as the host does when it hears of the change
-	storetest.WantErrorText(t, "the old key", storetest.ErrorOf(s.store.Authenticate(t.Context(), first)), "API key")
-	if got := storetest.Must(s.store.Authenticate(t.Context(), second))(t).Limits; !got.Test || len(got.Networks) != 2 {
+	expect.ErrorText(t, "the old key", expect.ErrorOf(s.store.Authenticate(t.Context(), first)), "API key")
+	if got := expect.Value(s.store.Authenticate(t.Context(), second))(t).Limits; !got.Test || len(got.Networks) != 2 {
 		t.Errorf("the new key has the limits %+v", got)
 	}
 	v.press("Create key", "name", "plain")
-	if got := storetest.Must(s.store.Authenticate(t.Context(), v.at.text("issued")))(t).Limits; got.Scopes != nil ||
+	if got := expect.Value(s.store.Authenticate(t.Context(), v.at.text("issued")))(t).Limits; got.Scopes != nil ||
 		got.Networks != nil || got.Test {
 		t.Errorf("a key from an unchanged form has the limits %+v", got)
 	}
@@ -64,7 +64,7 @@ func testKeyFormErrors(t *testing.T, s *site) {
 		for n := range p.root.Descendants() {
 			described = described || strings.HasPrefix(attribute(n, "aria-describedby"), id)
 			if name := attribute(n, "name"); name == "networks" && len(c.fields) > 4 && c.fields[4] == name {
-				storetest.Expect(t, "the entered networks", attribute(n, "value"), c.fields[5])
+				expect.Equal(t, "the entered networks", attribute(n, "value"), c.fields[5])
 			}
 		}
 		if !described || strings.Count(p.body, `role="alert"`) != 1 {
@@ -72,5 +72,5 @@ func testKeyFormErrors(t *testing.T, s *site) {
 		}
 	}
 	v.is(400, "Keys")
-	storetest.Expect(t, "keys", len(storetest.Must(s.store.Keys(t.Context(), account(t, s, v.token())))(t)), 1)
+	expect.Equal(t, "keys", len(expect.Value(s.store.Keys(t.Context(), account(t, s, v.token())))(t)), 1)
 }

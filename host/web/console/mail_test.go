@@ -13,6 +13,7 @@ import (
 	"assay/host/store/storetest"
 	"assay/host/web/mail"
 	"assay/host/web/mail/mailtest"
+	"assay/registry/expect"
 )
 
 // mailSite is a console that sends mail to a server on loopback.
@@ -46,7 +47,7 @@ const publicURL = "http://assay.example"
 func serveMail(t *testing.T) *mailSite {
 	t.Helper()
 	m := &mailSite{server: mailtest.Start(t, mailtest.Plain), log: &lockedText{}}
-	sender := storetest.Must(mail.New("smtp://" + m.server.Addr + "?from=assay@example.com"))(t)
+	sender := expect.Value(mail.New("smtp://" + m.server.Addr + "?from=assay@example.com"))(t)
 	m.site = serve(t, func(c *Config) {
 		c.Mail, c.URL, c.Logger = sender, publicURL, slog.New(slog.NewTextHandler(m.log, nil))
 	})
@@ -136,7 +137,7 @@ func TestSignInByMail(t *testing.T) {
 	w.get("/signin")
 	w.press("Send me a link", "email", "john@example.org")
 
-	storetest.Expect(t, "messages more sent", m.server.Received(), 0)
+	expect.Equal(t, "messages more sent", m.server.Received(), 0)
 	for _, table := range []string{"owner_addresses", "sign_in_links", "public_uses"} {
 		if rows := m.rows(t, table); strings.Contains(rows, "example") || strings.Contains(rows, "jane") {
 			t.Errorf("the table %s contains an address: %s", table, rows)

@@ -31,6 +31,7 @@ import (
 	"assay/host/store"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 func TestMain(m *testing.M) {
@@ -68,9 +69,9 @@ func serve(t *testing.T, change func(*Config)) *site {
 	var clients atomic.Uint32
 	config := storeConfig(s.database)
 	config.Now = clock
-	s.store = storetest.Must(store.Open(t.Context(), config))(t)
+	s.store = expect.Value(store.Open(t.Context(), config))(t)
 	t.Cleanup(func() { _ = s.store.Close() })
-	guard := storetest.Must(webhook.NewGuard(nil))(t)
+	guard := expect.Value(webhook.NewGuard(nil))(t)
 	cfg := Config{
 		Explainer: explained{s.store}, Receipts: auditlog.Receipts{Store: s.store,
 			Signer: auditlog.NewSigner(storetest.Ring.SignSeed)}, Feedback: &feedback.Desk{Store: s.store},
@@ -93,14 +94,14 @@ func serve(t *testing.T, change func(*Config)) *site {
 	if change != nil {
 		change(&cfg)
 	}
-	s.Console = storetest.Must(New(cfg))(t)
-	listener := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	s.Console = expect.Value(New(cfg))(t)
+	listener := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := &fasthttp.Server{Handler: s.Handler(), ReadBufferSize: 8 << 10} // as in host/web/api
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		// Shutdown alone ends no server that has not begun to serve yet.
-		storetest.NoError(t, errors.Join(listener.Close(), <-served))
+		expect.NoError(t, errors.Join(listener.Close(), <-served))
 		if err := server.Shutdown(); err != nil && !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
@@ -157,8 +158,8 @@ type page struct {
 
 func (s *site) visit(t *testing.T) *visitor {
 	t.Helper()
-	jar := storetest.Must(cookiejar.New(nil))(t)
-	at := storetest.Must(url.Parse(s.url))(t)
+	jar := expect.Value(cookiejar.New(nil))(t)
+	at := expect.Value(url.Parse(s.url))(t)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &visitor{T: t, client: &http.Client{Jar: jar, Transport: transport}, header: http.Header{},
@@ -182,16 +183,16 @@ func (v *visitor) alone() *visitor {
 
 func (v *visitor) send(method, target, kind, body string) page {
 	v.Helper()
-	to := storetest.Must(v.at.url.Parse(target))(v)
-	request := storetest.Must(http.NewRequestWithContext(v.Context(), method, to.String(), strings.NewReader(body)))(v)
+	to := expect.Value(v.at.url.Parse(target))(v)
+	request := expect.Value(http.NewRequestWithContext(v.Context(), method, to.String(), strings.NewReader(body)))(v)
 	request.Header = v.header.Clone()
 	if kind != "" {
 		request.Header.Set("Content-Type", kind)
 	}
-	response := storetest.Must(v.client.Do(request))(v)
+	response := expect.Value(v.client.Do(request))(v)
 	defer response.Body.Close()
-	text := storetest.Must(io.ReadAll(response.Body))(v)
-	root := storetest.Must(html.Parse(bytes.NewReader(text)))(v)
+	text := expect.Value(io.ReadAll(response.Body))(v)
+	root := expect.Value(html.Parse(bytes.NewReader(text)))(v)
 	v.at = page{T: v.T, url: response.Request.URL, status: response.StatusCode, header: response.Header,
 		body: string(text), root: root}
 	return v.at

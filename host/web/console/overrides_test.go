@@ -9,7 +9,7 @@ import (
 	"assay/host/check"
 	"assay/host/customer/override"
 	"assay/host/entity"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // testOverridesPage sets, replaces and removes verdicts without JavaScript.
@@ -20,7 +20,7 @@ func testOverridesPage(t *testing.T, s *site) {
 	v.press("Save", "action", "block", "kind", "email", "value", "Jane.Roe@example.net", "reason", "<b>chargebacks</b>",
 		"until", day).is(200, "The override is saved. It takes effect within a second.")
 	v.is(200, "block j...@example.net Email address <b>chargebacks</b>")
-	storetest.Expect(t, "the list shows the value", strings.Contains(strings.ToLower(v.at.body), "jane.roe"), false)
+	expect.Equal(t, "the list shows the value", strings.Contains(strings.ToLower(v.at.body), "jane.roe"), false)
 	v.press("Save", "action", "allow", "kind", "email", "value", "jane.roe+x@example.net", "reason", "refunded",
 		"until", day).is(200, "The override is saved in place of the earlier one for the same value.")
 	v.is(200, "allow j...@example.net Email address refunded")
@@ -70,14 +70,14 @@ func testOverridesPageErrors(t *testing.T, s *site) {
 // testListPages walks through a list that is longer than a page.
 func testListPages(t *testing.T, s *site) {
 	v, key := s.customer(t, "pro")
-	caller := storetest.Must(s.store.Authenticate(t.Context(), key))(t)
+	caller := expect.Value(s.store.Authenticate(t.Context(), key))(t)
 	for n := range rowsPerPage + 1 {
 		target, err := override.ParseTarget(override.Domain, fmt.Sprintf("n%02d.example", n), "")
 		if err == nil {
 			_, err = s.store.AddOverride(t.Context(), caller, override.Wanted{Action: check.Block, Target: target,
 				Reason: fmt.Sprintf("reason %02d", n), ExpiresAt: s.clock.Load().Add(time.Hour)})
 		}
-		storetest.NoError(t, err)
+		expect.NoError(t, err)
 	}
 	v.follow("Overrides").is(200, "Page 1 of 2 Next")
 	if strings.Contains(v.at.body, "reason 00") || strings.Count(v.at.body, "/remove") != rowsPerPage {

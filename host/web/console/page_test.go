@@ -8,7 +8,7 @@ import (
 	"assay/host/access/signin"
 	"assay/host/check"
 	"assay/host/customer/decision"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 	"assay/sdk"
 )
 
@@ -56,7 +56,7 @@ func testDocsOfLayers(t *testing.T, s *site) {
 		}
 	}
 	v.get("/docs/catalogue/feeds")
-	storetest.Expect(t, "a signal has an anchor", strings.Contains(v.at.body, `<h2 id="feeds:listed:exact">`), true)
+	expect.Equal(t, "a signal has an anchor", strings.Contains(v.at.body, `<h2 id="feeds:listed:exact">`), true)
 	v.get("/docs/catalogue/none").is(404, "")
 }
 
@@ -106,7 +106,7 @@ func TestFirstSteps(t *testing.T) {
 	v.get(accountPath)
 	session := &session{Session: signin.Session{Account: v.at.text("account")}, Plan: check.Plan{Webhooks: true}}
 	steps := func(counted int, days ...decision.Day) []step {
-		got := storetest.Must(s.firstSteps(t.Context(), session, counted, days))(t)
+		got := expect.Value(s.firstSteps(t.Context(), session, counted, days))(t)
 		return got
 	}
 	one := decision.Day{Allow: 1}
@@ -117,7 +117,7 @@ func TestFirstSteps(t *testing.T) {
 		t.Errorf("after all steps: %+v", got)
 	}
 	s.pass(firstDays + time.Hour)
-	storetest.Expect(t, "after a week without a check", len(steps(0)), 4)
+	expect.Equal(t, "after a week without a check", len(steps(0)), 4)
 	if got := steps(1, one); got != nil {
 		t.Errorf("a week after the start: %+v", got)
 	}

@@ -16,7 +16,7 @@ import (
 	"assay/host/customer/privacy"
 	"assay/host/customer/webhook"
 	"assay/host/entity"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // unreadable is a store whose method with a name fails.
@@ -131,7 +131,7 @@ func TestDownloadsAreLimited(t *testing.T) {
 	}
 	var releases []func()
 	for _, account := range []string{"acct_other", "acct_another"} {
-		release := storetest.Must(s.cfg.Downloads.Take(account))(t)
+		release := expect.Value(s.cfg.Downloads.Take(account))(t)
 		releases = append(releases, release)
 	}
 	v.get("/dashboard/checks/export?format=csv").is(503, "Too many downloads")

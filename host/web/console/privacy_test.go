@@ -12,18 +12,19 @@ import (
 	"assay/host/entity"
 	"assay/host/store"
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // record records a check of a value for a key, as the host does, and returns its reference.
 func (s *site) record(t *testing.T, key string, kind entity.Type, value string, verdict check.Verdict) string {
 	t.Helper()
-	caller := storetest.Must(s.store.Authenticate(t.Context(), key))(t)
-	e := storetest.Must(entity.Parse(kind, value, ""))(t)
-	ledger := storetest.Must(s.store.NewLedger(store.LedgerConfig{}))(t)
+	caller := expect.Value(s.store.Authenticate(t.Context(), key))(t)
+	e := expect.Value(entity.Parse(kind, value, ""))(t)
+	ledger := expect.Value(s.store.NewLedger(store.LedgerConfig{}))(t)
 	d := &check.Decision{Fused: check.Fused{Score: 91, Verdict: verdict}, Ref: check.NewRef(), Type: kind, Query: value,
 		At: s.clock.Load().UTC().Truncate(time.Millisecond), Revision: storetest.Revision}
 	err := ledger.Append(t.Context(), check.Record{Caller: caller, Entity: e, Decision: d})
-	storetest.NoError(t, errors.Join(err, ledger.Close()))
+	expect.NoError(t, errors.Join(err, ledger.Close()))
 	return d.Ref
 }
 
@@ -121,9 +122,9 @@ func testLargeSubjectPage(t *testing.T, s *site) {
 	v, key := s.customer(t, "pro")
 	const jane = "jane.roe@example.net"
 	s.record(t, key, entity.Email, jane, check.Allow)
-	caller := storetest.Must(s.store.Authenticate(t.Context(), key))(t)
-	e := storetest.Must(entity.Parse(entity.Email, jane, ""))(t)
-	ledger := storetest.Must(s.store.NewLedger(store.LedgerConfig{}))(t)
+	caller := expect.Value(s.store.Authenticate(t.Context(), key))(t)
+	e := expect.Value(entity.Parse(entity.Email, jane, ""))(t)
+	ledger := expect.Value(s.store.NewLedger(store.LedgerConfig{}))(t)
 	for range privacy.AtOnce / 50 {
 		records := make([]check.Record, 50)
 		for i := range records {
@@ -131,13 +132,13 @@ func testLargeSubjectPage(t *testing.T, s *site) {
 				Type: entity.Email, At: s.clock.Load().UTC().Truncate(time.Millisecond), Revision: storetest.Revision}
 			records[i] = check.Record{Caller: caller, Entity: e, Decision: d}
 		}
-		storetest.NoError(t, ledger.Append(t.Context(), records...))
+		expect.NoError(t, ledger.Append(t.Context(), records...))
 	}
-	storetest.NoError(t, ledger.Close())
+	expect.NoError(t, ledger.Close())
 	finish := func() {
-		work := storetest.Must(s.store.ClaimRequest(t.Context()))(t)
+		work := expect.Value(s.store.ClaimRequest(t.Context()))(t)
 		for more := true; more; {
-			more = storetest.Must(work.Step(t.Context()))(t)
+			more = expect.Value(work.Step(t.Context()))(t)
 		}
 	}
 	v.follow("Privacy")
@@ -146,7 +147,7 @@ func testLargeSubjectPage(t *testing.T, s *site) {
 	finish()
 	v.get("/dashboard/privacy").is(200, "done 1001 of 1001")
 	var parts []privacy.Export
-	storetest.NoError(t, json.Unmarshal([]byte(v.alone().press("Download").body), &parts))
+	expect.NoError(t, json.Unmarshal([]byte(v.alone().press("Download").body), &parts))
 	if len(parts) != 2 || len(parts[0].Checks)+len(parts[1].Checks) != 1001 {
 		t.Errorf("downloaded %d parts", len(parts))
 	}

@@ -12,7 +12,7 @@ import (
 
 	"assay/docs"
 	"assay/host/access/admission"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 func TestSecurityText(t *testing.T) {
@@ -47,7 +47,7 @@ func testFavicon(t *testing.T, s *site) {
 func TestCompression(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	style := storetest.Must(asset("console.css"))(t)
+	style := expect.Value(asset("console.css"))(t)
 	customer, _ := s.customer(t, "starter")
 	stranger := s.visit(t)
 	for _, test := range []struct {
@@ -129,7 +129,7 @@ func TestFigures(t *testing.T) {
 	t.Parallel()
 	plain := strings.ReplaceAll(docs.Results, ",", "")
 	list := figures(docs.Results)
-	storetest.Expect(t, "figures in the results", len(list), 3)
+	expect.Equal(t, "figures in the results", len(list), 3)
 	for _, f := range list {
 		if number, _, _ := strings.Cut(f.Number, " "); !strings.Contains(plain, number) {
 			t.Errorf("the results do not contain %s", f.Number)
@@ -139,6 +139,6 @@ func TestFigures(t *testing.T) {
 		"differences.**\n\n| fault | times |\n|---|---|\n| disk full | 4 |\n| kill -9 of a host | 1200 |\n\n## Other\n"
 	want := []figure{{"2 of 12,345", "records differed from the answers after 1,204 faults, such as full disks and " +
 		"killed hosts", "2026-01-31"}}
-	storetest.NoDiff(t, "figures", want, figures(text))
-	storetest.Expect(t, "figures of nothing", len(figures("# Results\n")), 0)
+	expect.NoDiff(t, "figures", want, figures(text))
+	expect.Equal(t, "figures of nothing", len(figures("# Results\n")), 0)
 }

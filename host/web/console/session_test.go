@@ -11,7 +11,7 @@ import (
 	"assay/host/access/signin"
 	"assay/host/check"
 	"assay/host/customer/billing"
-	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // posts are the paths of the dashboard's forms.
@@ -178,7 +178,7 @@ func TestSessions(t *testing.T) {
 	owner.is(200, "The session is ended.")
 	s.isSignedOut(t, phone.token(), "after it was ended")
 	p := phone.post("/dashboard/keys", "csrf", "x", "name", "x")
-	storetest.Expect(t, "a form of an ended session: status", p.status, 403)
+	expect.Equal(t, "a form of an ended session: status", p.status, 403)
 	tablet.get("/dashboard").is(200, "This month")
 	owner.get(accountPath)
 	owner.press("End all others").is(200, "All other sessions are ended.")
@@ -202,14 +202,14 @@ func TestSessions(t *testing.T) {
 	again := s.signIn(t, owner.code)
 	s.pass(signin.SessionLife)
 	s.isSignedOut(t, again.token(), "after 12 hours")
-	storetest.NoError(t, s.store.PruneSignIns(t.Context()))
+	expect.NoError(t, s.store.PruneSignIns(t.Context()))
 }
 
 // account returns the account of a session.
 func account(t *testing.T, s *site, token string) string {
 	t.Helper()
 	found, _, err := s.store.Session(t.Context(), token, "")
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	return found.Account
 }
 
@@ -218,8 +218,8 @@ func TestSignInWithKey(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	plan, _ := check.PlanNamed("pro")
-	id := storetest.Must(s.store.CreateAccount(t.Context(), plan))(t)
-	issued := storetest.Must(s.store.CreateKey(t.Context(), id, "old"))(t)
+	id := expect.Value(s.store.CreateAccount(t.Context(), plan))(t)
+	issued := expect.Value(s.store.CreateKey(t.Context(), id, "old"))(t)
 	var shown []string
 	for range 5 { // of several browsers, one gets the code
 		v := s.visit(t)
@@ -231,7 +231,7 @@ func TestSignInWithKey(t *testing.T) {
 			continue
 		}
 		v.is(401, "its API keys do not sign in")
-		storetest.Expect(t, "a key that was refused begins a session", v.token(), "")
+		expect.Equal(t, "a key that was refused begins a session", v.token(), "")
 	}
 	if len(shown) != 1 {
 		t.Fatalf("the codes %q were shown", shown)
@@ -242,7 +242,7 @@ func TestSignInWithKey(t *testing.T) {
 
 	// Once the last working key is gone, the owner still signs in, and what needs a key says so.
 	v = s.signIn(t, shown[0])
-	storetest.NoError(t, s.store.RevokeKey(t.Context(), issued.ID))
+	expect.NoError(t, s.store.RevokeKey(t.Context(), issued.ID))
 	v.get("/dashboard/privacy")
 	v.press("Find", "who", "example.com").is(403, "Your account has no working key.")
 }
@@ -254,7 +254,7 @@ func TestSignInLink(t *testing.T) {
 	owner, _ := s.customer(t, "pro")
 	id := account(t, s, owner.token())
 	link := func() string {
-		token := storetest.Must(s.store.NewLink(t.Context(), id))(t)
+		token := expect.Value(s.store.NewLink(t.Context(), id))(t)
 		return LinkPath + token
 	}
 	first := link()
@@ -274,7 +274,7 @@ func TestSignInLink(t *testing.T) {
 
 	// The operator can end all ways in.
 	unused := link()
-	storetest.NoError(t, s.store.CloseAccountSignIn(t.Context(), id))
+	expect.NoError(t, s.store.CloseAccountSignIn(t.Context(), id))
 	s.isSignedOut(t, v.token(), "after the operator signed the account out")
 	w.use(unused).is(410, "This link was used, or it has expired.")
 	w.enter(owner.code).is(401, "There is no such sign-in code.")

@@ -11,6 +11,7 @@ import (
 	"assay/host/customer/decision"
 	"assay/host/entity"
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 func testUsagePage(t *testing.T, s *site) {
@@ -39,7 +40,7 @@ func TestTallies(t *testing.T) {
 		{Key: "c", Verdict: "review", Checks: 1}, {Key: "a", Verdict: "review", Checks: 1}}
 	got := tallies(counts, func(c decision.Count) string { return c.Key })
 	want := []tally{{"b", 0, 0, 3, 3}, {"a", 1, 1, 0, 2}, {"c", 0, 1, 0, 1}}
-	storetest.NoDiff(t, "tallies", want, got)
+	expect.NoDiff(t, "tallies", want, got)
 }
 
 func TestDownloadChecks(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"assay/host/customer/webhook"
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // TestDeliveries checks that the page of an event shows what was sent and answered, and that a test event has the
@@ -19,7 +20,7 @@ func TestDeliveries(t *testing.T) {
 	v.press("Save", "url", "https://hooks.example.com/a")
 	v.press("Send a test event", "verdict", "allow").is(400, "The verdict of a test event is review or block.")
 	v.press("Send a test event", "verdict", "block").is(200, "A test event is on its way.")
-	outbox := storetest.Must(s.store.NewOutbox())(t)
+	outbox := expect.Value(s.store.NewOutbox())(t)
 	defer outbox.Close()
 	claimed, err := outbox.Claim(t.Context(), webhook.ClaimOptions{MaxEvents: 1, MaxPerAccount: 1})
 	if err != nil || len(claimed) != 1 || claimed[0].Event != "check.blocked" {
@@ -50,7 +51,7 @@ func TestFailingWebhook(t *testing.T) {
 	v, _ := s.customer(t, "pro")
 	v.follow("Webhooks")
 	v.press("Save", "url", "https://hooks.example.com/a")
-	outbox := storetest.Must(s.store.NewOutbox())(t)
+	outbox := expect.Value(s.store.NewOutbox())(t)
 	defer outbox.Close()
 	v.press("Send a test event")
 	claimed, err := outbox.Claim(t.Context(), webhook.ClaimOptions{MaxEvents: 1, MaxPerAccount: 1})
@@ -69,7 +70,7 @@ func TestFailingWebhook(t *testing.T) {
 	}
 	s.pass(2 * warnAfter)
 	v.get("/dashboard/webhooks").is(200, warning)
-	since := storetest.Must(s.store.Endpoints(t.Context(), account))(t)[0].FailingSince
+	since := expect.Value(s.store.Endpoints(t.Context(), account))(t)[0].FailingSince
 	v.is(200, "the webhook is disabled on "+since.UTC().Add(webhook.DisableAfter).Format("2 January 2006"))
 
 	storetest.Exec(t, storetest.Session(t, s.database),

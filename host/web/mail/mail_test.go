@@ -10,14 +10,14 @@ import (
 	"github.com/emersion/go-smtp"
 	gomail "github.com/wneessen/go-mail"
 
-	"assay/host/store/storetest"
 	"assay/host/web/mail/mailtest"
+	"assay/registry/expect"
 )
 
 // connect returns a sender for a server.
 func connect(t *testing.T, s *mailtest.Server, url string) *Sender {
 	t.Helper()
-	sender := storetest.Must(New(strings.ReplaceAll(url, "ADDR", s.Addr)))(t)
+	sender := expect.Value(New(strings.ReplaceAll(url, "ADDR", s.Addr)))(t)
 	sender.pauses, sender.tls = []time.Duration{time.Millisecond, time.Millisecond}, s.Client
 	return sender
 }
@@ -47,7 +47,7 @@ func TestSend(t *testing.T) {
 			s := mailtest.Start(t, test.security)
 			text := "Open this link:\n\n  https://assay.example/signin/link/" + strings.Repeat("x", 43) + "\n\nÖl.\n"
 			sent := Message{To: "jane+x@example.org", Subject: "Sign in", Text: text}
-			storetest.NoError(t, connect(t, s, test.url).Send(t.Context(), sent))
+			expect.NoError(t, connect(t, s, test.url).Send(t.Context(), sent))
 			m := s.Next(t)
 			if m.User != test.user || m.From != "assay@example.com" || m.To != sent.To || m.Text != text {
 				t.Errorf("the server got %+v", m)
@@ -110,7 +110,7 @@ func TestRetries(t *testing.T) {
 
 func TestSendFails(t *testing.T) {
 	t.Parallel()
-	sender := storetest.Must(New("smtp://127.0.0.1:1?from=assay@example.com"))(t)
+	sender := expect.Value(New("smtp://127.0.0.1:1?from=assay@example.com"))(t)
 	sender.pauses = []time.Duration{time.Hour}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

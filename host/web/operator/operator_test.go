@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/store/storetest"
 	"assay/host/web/operator"
+	"assay/registry/expect"
 )
 
 const token = "a-token-of-the-test"
@@ -39,7 +39,7 @@ func newPage(t *testing.T, s *operator.State, change func(*operator.Config)) htt
 	if change != nil {
 		change(&cfg)
 	}
-	h := storetest.Must(operator.New(cfg))(t)
+	h := expect.Value(operator.New(cfg))(t)
 	return h
 }
 
@@ -61,7 +61,7 @@ func ask(t *testing.T, h http.Handler, method, target, body string, headers ...s
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	text := storetest.Must(io.ReadAll(w.Result().Body))(t)
+	text := expect.Value(io.ReadAll(w.Result().Body))(t)
 	return answer{w.Result(), string(text)}
 }
 
@@ -115,7 +115,7 @@ func TestSignIn(t *testing.T) {
 	t.Parallel()
 	h := newPage(t, nil, nil)
 	r := ask(t, h, "GET", "/operator", "").is(t, "without a session", 200, `name="token"`)
-	storetest.Expect(t, "the state is shown to everybody", strings.Contains(r.text, "1.2.3"), false)
+	expect.Equal(t, "the state is shown to everybody", strings.Contains(r.text, "1.2.3"), false)
 	ask(t, h, "POST", "/operator/signin", form("a-token-of-another")).
 		is(t, "a wrong token", 401, "not the token of this host", `role="alert"`)
 	ask(t, h, "POST", "/operator/signin?"+form(token), "").is(t, "a token in the URL", 401)
@@ -129,7 +129,7 @@ func TestSignIn(t *testing.T) {
 	}
 	r = ask(t, h, "POST", "/operator/signin", form(token), "X-Forwarded-Proto", "https").
 		is(t, "behind a TLS proxy", 303)
-	storetest.Expect(t, "Secure of the cookie behind a TLS proxy", r.Cookies()[0].Secure, true)
+	expect.Equal(t, "Secure of the cookie behind a TLS proxy", r.Cookies()[0].Secure, true)
 	cookie := signIn(t, h)
 	ask(t, h, "GET", "/operator", "", "Cookie", cookie).is(t, "with a session", 200, "1.2.3", "Healthy", "Sign out")
 	r = ask(t, h, "POST", "/operator/signout", "", "Cookie", cookie).is(t, "signing out", 303)
@@ -172,9 +172,9 @@ func TestSessionsEnd(t *testing.T) {
 		}
 	}
 	c.at = now.Add(12*time.Hour - time.Second)
-	storetest.Expect(t, "the session ended before 12 hours", shown(h, cookie), true)
+	expect.Equal(t, "the session ended before 12 hours", shown(h, cookie), true)
 	c.at = now.Add(12 * time.Hour)
-	storetest.Expect(t, "the session is valid after 12 hours", shown(h, cookie), false)
+	expect.Equal(t, "the session is valid after 12 hours", shown(h, cookie), false)
 }
 
 // All clients together have ten wrong tokens at once, and then one every ten seconds. Until then not even the right one
@@ -193,7 +193,7 @@ func TestWrongTokensAreBounded(t *testing.T) {
 	ask(t, h, "POST", "/operator/signin", form(token)).is(t, "after ten wrong tokens", 429, "Wait 10 seconds")
 	r := ask(t, h, "GET", "/operator", "", "Authorization", "Bearer "+token, "Accept", "application/json").
 		is(t, "a header after ten wrong tokens", 429, `"error"`)
-	storetest.Expect(t, "Retry-After", r.Header.Get("Retry-After"), "10")
+	expect.Equal(t, "Retry-After", r.Header.Get("Retry-After"), "10")
 	ask(t, h, "GET", "/operator", "", "Cookie", cookie).is(t, "a session meanwhile", 200, "1.2.3")
 	c.at = now.Add(10 * time.Second)
 	signIn(t, h)
@@ -207,7 +207,7 @@ func TestJSON(t *testing.T) {
 		Unknown: map[operator.Part]string{operator.Chains: "the database does not respond"}}, nil)
 	r := ask(t, h, "GET", "/operator", "", "Accept", "application/json").
 		is(t, "without a token", 401, "Authorization: Bearer")
-	storetest.Expect(t, "WWW-Authenticate", r.Header.Get("WWW-Authenticate"), "Bearer")
+	expect.Equal(t, "WWW-Authenticate", r.Header.Get("WWW-Authenticate"), "Bearer")
 	for _, credential := range [][]string{{"Authorization", "bearer " + token}, {"Cookie", signIn(t, h)}} {
 		r = ask(t, h, "GET", "/operator", "", append(credential, "Accept", "application/json")...).
 			is(t, credential[0], 200)

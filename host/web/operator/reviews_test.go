@@ -11,8 +11,8 @@ import (
 
 	"assay/host/customer/decision"
 	"assay/host/customer/privacy"
-	"assay/host/store/storetest"
 	"assay/host/web/operator"
+	"assay/registry/expect"
 )
 
 // reviews are one review that is open until it is settled.
@@ -99,7 +99,7 @@ func TestReviews(t *testing.T) {
 		is(t, "an unknown state", 400, "must be upheld or overturned")
 	ask(t, h, "POST", one, reviewForm("overturned", "Ana", "an old customer"), "Cookie", cookie).is(t, "settling", 303)
 	ask(t, h, "GET", list, "", "Cookie", cookie).is(t, "the list afterwards", 200, "No review is open.")
-	storetest.NoDiff(t, "difference", []string{"take Ana", "overturned an old customer"}, kept.calls)
+	expect.NoDiff(t, "difference", []string{"take Ana", "overturned an old customer"}, kept.calls)
 	ask(t, h, "POST", "/operator/reviews/chk_x", reviewForm("taken", "Ana", ""), "Cookie", cookie).
 		is(t, "an unknown one", 404)
 	kept.err = errors.New("the database is away")

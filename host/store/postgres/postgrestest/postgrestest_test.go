@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
-
 	"github.com/jackc/pgx/v5"
+
+	"assay/host/store/postgres/postgrestest"
+	"assay/registry/expect"
 )
 
 func TestMain(m *testing.M) {
@@ -38,7 +38,7 @@ func TestDatabasesAreSeparateCopies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conn, err := pgx.Connect(t.Context(), postgrestest.Database(t))
-			storetest.NoError(t, err)
+			expect.NoError(t, err)
 			defer func() { _ = conn.Close(context.Background()) }()
 			var rows int
 			err = conn.QueryRow(t.Context(), "SELECT count(*) FROM prepared").Scan(&rows)
@@ -95,7 +95,7 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 	if err == nil {
 		err = os.Chmod(temporary, 0o711)
 	}
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	defer func() { _ = os.RemoveAll(temporary) }()
 
 	first, second := startChild(t, temporary), startChild(t, temporary)
@@ -107,7 +107,7 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 	wantStopped(t, second.url)
 
 	third := startChild(t, temporary)
-	storetest.Expect(t, "databases of tests, of running processes",
+	expect.Equal(t, "databases of tests, of running processes",
 		ask(t, third.url, "SELECT count(*) FROM pg_database WHERE starts_with(datname, 'assay_test_')"), 1)
 	if err := errors.Join(third.stdin.Close(), third.cmd.Wait()); err != nil {
 		t.Fatalf("a process that uses what a killed one left: %v", err)
@@ -127,11 +127,11 @@ func startChild(t *testing.T, temporary string) child {
 	t.Helper()
 	c := child{cmd: exec.Command(os.Args[0], "-test.run=^TestKilledProcessLeavesNothing$")}
 	c.cmd.Env = append(os.Environ(), childEnv+"=1", "TMPDIR="+temporary)
-	stdin := storetest.Must(c.cmd.StdinPipe())(t)
+	stdin := expect.Value(c.cmd.StdinPipe())(t)
 	c.stdin = stdin
 	stdout, err := c.cmd.StdoutPipe()
-	storetest.NoError(t, err)
-	storetest.NoError(t, c.cmd.Start())
+	expect.NoError(t, err)
+	expect.NoError(t, c.cmd.Start())
 	t.Cleanup(func() { _ = c.cmd.Process.Kill() })
 	c.url, err = bufio.NewReader(stdout).ReadString('\n')
 	if err != nil || !strings.HasPrefix(c.url, "postgres://") {
@@ -145,9 +145,9 @@ func startChild(t *testing.T, temporary string) child {
 func ask(t *testing.T, url, query string) (n int) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	defer func() { _ = conn.Close(context.Background()) }()
-	storetest.NoError(t, conn.QueryRow(t.Context(), query).Scan(&n))
+	expect.NoError(t, conn.QueryRow(t.Context(), query).Scan(&n))
 	return n
 }
 
@@ -179,13 +179,13 @@ func TestServerFromEnvironment(t *testing.T) {
 	const role = "assay_postgrestest"
 	address := postgrestest.Database(t)
 	conn, err := pgx.Connect(t.Context(), address)
-	storetest.NoError(t, err)
+	expect.NoError(t, err)
 	defer func() { _ = conn.Close(context.Background()) }()
 	const create = "DROP ROLE IF EXISTS " + role + "; CREATE ROLE " + role + " LOGIN CREATEDB PASSWORD 'other'"
 	if _, err := conn.Exec(t.Context(), create); err != nil {
 		t.Fatal(err)
 	}
-	server := storetest.Must(url.Parse(address))(t)
+	server := expect.Value(url.Parse(address))(t)
 	server.User = url.UserPassword(role, "other")
 	child := exec.Command(os.Args[0], "-test.run=^TestDatabases", "-test.v")
 	child.Env = append(os.Environ(), "ASSAY_TEST_DATABASE_URL="+server.String())
