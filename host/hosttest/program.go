@@ -124,8 +124,8 @@ func installed() (string, error) {
 	return hex.EncodeToString(sum[:8]), err
 }
 
-// install fills the shared data directory and the database that all others are copied from: a host was started there
-// once, so that they have the built-in layers and a lineup in force.
+// install starts a host once, which fills the shared data directory and the database that all others are copied from:
+// with the built-in layers and a lineup in force.
 func install(ctx context.Context, database string) error {
 	folder, err := sharedFolder()
 	if err != nil {

@@ -271,7 +271,7 @@ func Try(
 	if err != nil {
 		return nil, fmt.Errorf("trying lineup: %w", err)
 	}
-	var errs []error
+	refused := []error{unknown}
 	untried := l
 	untried.Layers = slices.DeleteFunc(slices.Clone(l.Layers), func(layer registry.LineupLayer) bool {
 		manifest, known := manifests[layer.Layer]
@@ -279,18 +279,16 @@ func Try(
 			return false
 		}
 		if err := fits(layer, manifest); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", layer.Layer, err))
+			refused = append(refused, fmt.Errorf("%s: %w", layer.Layer, err))
 		}
 		return true
 	})
 	plugins, err := open.acquire(ctx, untried)
-	if unknown != nil {
+	if err := errors.Join(append(refused, err)...); err != nil {
 		open.release(plugins)
-		err = errors.Join(unknown, err)
-	}
-	if err != nil {
 		return nil, fmt.Errorf("trying lineup: %w", err)
 	}
+	var errs []error
 	for i, p := range plugins {
 		manifests[untried.Layers[i].Layer] = p.Manifest()
 		errs = append(errs, tryCases(ctx, source, p, untried.Layers[i]), p.Close(ctx))

@@ -194,6 +194,13 @@ func TestTryOpensWhatChanges(t *testing.T) {
 	h.publish(t, module(t, "probe", "1.0.0", 10), brokenModule(t, "broken", "1.0.0"))
 	inForce, err := Pin(t.Context(), h.store, lineupOf(0, "probe@1.0.0", "broken@1.0.0"), registry.LineupDocument{})
 	expect.NoError(t, err)
+	bad := inForce
+	bad.Layers = slices.Clone(inForce.Layers)
+	bad.Layers[0].Weight, bad.Layers[1].Fuel = registry.ByType{"iban": 1}, 7
+	_, err = Try(t.Context(), h.store, h.box, bad, inForce.Layers)
+	for _, want := range []string{"trying lineup: probe@1.0.0: ", "broken@1.0.0"} {
+		expect.ErrorText(t, "two bad layers", err, want)
+	}
 	for name, c := range map[string]struct {
 		change  func(l *registry.LineupLayer)
 		refused string
