@@ -91,13 +91,11 @@ type Memory interface {
 	Remember(records []Record)
 }
 
-// Trial judges a canary by its checks. Its methods must not block.
+// Trial judges a canary by its checks.
 type Trial interface {
 	// Decided is called after checks scored by a canary are recorded and before they are answered. It must not change
-	// what the records refer to.
+	// what the records refer to, and must not block.
 	Decided(records []Record)
-	// Unavailable is called when a check is refused because its canary could not score it. l is the lineup in force.
-	Unavailable(l *Lineup, err *UnavailableError)
 }
 
 // Observer receives events for metrics and logs. Its methods must not block.
@@ -204,27 +202,16 @@ func (c *Checker) recorded(
 	if errors.Is(err, ErrRevision) {
 		err = &UnavailableError{Part: "lineup", Err: err}
 	}
-	if c.Trial != nil && lineup != ref.Lineup {
-		c.tried(ref.Lineup, records, err)
-	}
 	if err != nil {
 		return nil, err
+	}
+	if c.Trial != nil && lineup != ref.Lineup {
+		c.Trial.Decided(records)
 	}
 	for _, r := range records {
 		c.Shadow.offer(shadowed{ref, lineup, r})
 	}
 	return records, nil
-}
-
-// tried tells Trial about a call that the canary of l scored.
-func (c *Checker) tried(l *Lineup, records []Record, err error) {
-	var unavailable *UnavailableError
-	switch {
-	case err == nil:
-		c.Trial.Decided(records)
-	case errors.As(err, &unavailable):
-		c.Trial.Unavailable(l, unavailable)
-	}
 }
 
 // record appends decisions of one caller to the ledger. Unexpected errors become an *InternalError.

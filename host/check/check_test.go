@@ -346,7 +346,7 @@ func TestDecision(t *testing.T) {
 		failure := &check.Failure{Reason: check.Trap, Err: errors.New("unreachable code")}
 		return check.Result{Score: 100, Threat: "spam"}, failure
 	}), f.memberFunc("odd", func(context.Context, check.Input) (check.Result, error) {
-		return check.Result{}, &check.Failure{Reason: check.Suspended, Err: errors.New("the odd layer is suspended")}
+		return check.Result{}, &check.Failure{Reason: check.Exhausted, Err: errors.New("the odd layer ran out of fuel")}
 	}))
 	d := f.mustCheck(t, anEmail)
 	for i := range d.Layers {
@@ -375,7 +375,7 @@ func TestDecision(t *testing.T) {
 				Threat: "phishing", Signals: signals},
 			{Layer: "abstainer", Version: "1.0.0", Weight: 1, Range: full, Abstained: true},
 			{Layer: "broken", Version: "1.0.0", Weight: 1, Range: full, Failure: check.Trap},
-			{Layer: "odd", Version: "1.0.0", Weight: 1, Range: full, Failure: check.Suspended},
+			{Layer: "odd", Version: "1.0.0", Weight: 1, Range: full, Failure: check.Exhausted},
 		},
 	}, d)
 	if len(f.done) != 1 || f.done[0] != d || len(f.failures) != 4 || f.failures[1] != nil ||
@@ -454,8 +454,6 @@ func TestIncompleteChecksAreRefused(t *testing.T) {
 		part     string // of the error; "" if the check is scored
 	}{
 		"a layer past the deadline":    {layer: waits, part: "layer odd@1.0.0"},
-		"a suspended layer":            {layer: fails(check.Suspended)},
-		"a suspended required layer":   {layer: fails(check.Suspended), required: true, part: "layer odd@1.0.0"},
 		"a required layer that traps":  {layer: fails(check.Trap), required: true},
 		"a layer that burned its fuel": {layer: fails(check.Exhausted)},
 	} {

@@ -29,8 +29,7 @@ type FailureReason string
 
 // The reasons why a layer returns no score.
 const (
-	Exhausted FailureReason = "fuel"      // the call burned its budget of fuel
-	Trap      FailureReason = "trap"      // the guest crashed or returned a failure
-	Refused   FailureReason = "refused"   // the result violates the interface
-	Suspended FailureReason = "suspended" // the layer failed repeatedly and is not called for a while
+	Exhausted FailureReason = "fuel"    // the call burned its budget of fuel
+	Trap      FailureReason = "trap"    // the guest crashed or returned a failure
+	Refused   FailureReason = "refused" // the result violates the interface
 )

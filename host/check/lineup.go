@@ -15,8 +15,8 @@ import (
 )
 
 // Layer is a scoring layer that is ready to run. Implementations are safe for concurrent use, respect their own budget,
-// never panic, and return the same result or the same *Failure for the same input, except for a temporary Suspended.
-// Any other error means that the host could not complete the call, for example before the context's deadline.
+// never panic, and return the same result or the same *Failure for the same input, whatever other calls did. Any other
+// error means that the host could not complete the call, for example before the context's deadline.
 type Layer interface {
 	Score(ctx context.Context, in Input) (Result, error)
 }
@@ -316,7 +316,7 @@ func (m *Member) Run(ctx context.Context, t entity.Type, in Input) (Outcome, *Fa
 	o.Micros = time.Since(began).Microseconds()
 	if err != nil {
 		var failure *Failure
-		if !errors.As(err, &failure) || failure.Reason == Suspended && m.Required {
+		if !errors.As(err, &failure) {
 			return o, nil, &UnavailableError{Part: "layer " + m.Name + "@" + m.Version, Err: err}
 		}
 		o.Failure = failure.Reason

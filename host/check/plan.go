@@ -1,6 +1,7 @@
 package check
 
 import (
+	"net/netip"
 	"slices"
 
 	"assay/host/access/apikey"
@@ -16,7 +17,7 @@ type Plan struct {
 	Batch    bool          // batch checks
 	Privacy  bool          // privacy endpoints
 	Cents    int64         // price in euro cents a month; 0 for free (the contract sets no prices)
-	Rate     int           // requests a minute of a key, unless ASSAY_RATES sets another
+	Rate     int           // requests a minute of a key or, without one, of a network; ASSAY_RATES may set another
 }
 
 // Covers reports whether the plan includes checks of entities of type t.
@@ -44,7 +45,7 @@ func PlanNames() []string {
 
 // PublicPlan returns the plan of callers without a key: domains only, limited per address and hour instead of per
 // month.
-func PublicPlan() Plan { return Plan{Name: "public", Types: []entity.Type{entity.Domain}, Rate: 600} }
+func PublicPlan() Plan { return Plan{Name: "public", Types: []entity.Type{entity.Domain}, Rate: 120} }
 
 // PlanNamed returns the plan with the given name, which may be the public plan, and whether it exists.
 func PlanNamed(name string) (Plan, bool) {
@@ -62,4 +63,5 @@ type Caller struct {
 	Key     string // key_...; empty for the endpoint without a key
 	Plan    Plan
 	Limits  apikey.Limits // of the key
+	Network netip.Prefix  // of the client: a /24 or /48; the zero Prefix if it is unknown
 }

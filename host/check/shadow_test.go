@@ -158,13 +158,11 @@ func TestShadowNeedsFactsAndLayers(t *testing.T) {
 		layer   *layerFunc
 		shadow  *check.Member
 	}
-	fails := func(err error, required bool) func(setup) {
+	fails := func(err error) func(setup) {
 		return func(s setup) {
-			s.shadow.Required = required
 			*s.layer = func(context.Context, check.Input) (check.Result, error) { return check.Result{}, err }
 		}
 	}
-	suspended := &check.Failure{Reason: check.Suspended}
 	for name, c := range map[string]struct {
 		prepare func(s setup)
 		ran     int
@@ -174,10 +172,8 @@ func TestShadowNeedsFactsAndLayers(t *testing.T) {
 		"a fact of the host's own is missing": {func(s setup) {
 			s.fixture.Shadow.Collector = noFacts{}
 		}, 0, 1},
-		"the layer is suspended":              {fails(suspended, false), 1, 0}, // as it would be if it counted
-		"the layer is required and suspended": {fails(suspended, true), 0, 1},
-		"the call was not completed":          {fails(errors.New("no time"), false), 0, 1},
-		"the layer fails":                     {fails(&check.Failure{Reason: check.Trap}, false), 1, 0},
+		"the call was not completed": {fails(errors.New("no time")), 0, 1},
+		"the layer fails":            {fails(&check.Failure{Reason: check.Trap}), 1, 0},
 		"no processor is free": {func(s setup) {
 			s.fixture.Shadow.Spare = func(context.Context, func()) error { return context.DeadlineExceeded }
 		}, 0, 1},

@@ -154,7 +154,7 @@ func LayerSandbox(t testing.TB) *sandbox.Sandbox {
 		t.Fatal(err)
 	}
 	return sandbox.New(sandbox.Config{CacheDir: filepath.Join(SharedDir(t), "compiled"), CacheKey: keys.Cache,
-		Instances: 1, NeverSuspend: true, Logger: installation.QuietLog(&terminal.Terminal{Err: t.Output()})})
+		Instances: 1, Logger: installation.QuietLog(&terminal.Terminal{Err: t.Output()})})
 }
 
 // Command returns the assay command with a data directory and a database. "" means the private database.

@@ -18,7 +18,6 @@ import (
 	"assay/host/internal/terminal"
 	"assay/host/lineup"
 	"assay/host/lineup/change"
-	"assay/host/sandbox"
 	"assay/registry"
 	"assay/registry/activation"
 )
@@ -180,10 +179,8 @@ func (b *Backend) Operator(ctx context.Context, cfg *Config, t *terminal.Termina
 	) {
 		return lineup.Try(ctx, b.Store, b.OpenSandbox(cfg, QuietLog(t)), l, inForce)
 	}
-	box := b.SandboxConfig(cfg, QuietLog(t))
-	box.NeverSuspend = true // so that each score depends only on its value
 	o.Open = func(ctx context.Context, all ...registry.LineupDocument) ([]*check.Lineup, func(), error) {
-		return lineup.OpenPinned(ctx, b.Store, sandbox.New(box), all...)
+		return lineup.OpenPinned(ctx, b.Store, b.OpenSandbox(cfg, QuietLog(t)), all...)
 	}
 	return o, nil
 }

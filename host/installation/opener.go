@@ -68,16 +68,13 @@ func (b *Backend) Opener(ctx context.Context, cfg *Config, t *terminal.Terminal)
 		build: sync.OnceValues(func() ([]registry.Module, error) { return BuiltInLayers(ctx, cfg, t) })}
 }
 
-// Candidate opens the layers of a lineup. A layer that fails often is not suspended, so that each score depends only on
-// its value.
+// Candidate opens the layers of a lineup.
 func (o *Opener) Candidate(ctx context.Context, l registry.LineupDocument) (*lineup.Candidate, error) {
-	box := o.sandbox
-	box.NeverSuspend = true
 	var source lineup.Source = unpublished{}
 	if o.Backend != nil {
 		source = o.Backend.Store
 	}
-	return lineup.OpenCandidate(ctx, source, sandbox.New(box), l, o.build)
+	return lineup.OpenCandidate(ctx, source, sandbox.New(o.sandbox), l, o.build)
 }
 
 // Lineup opens a lineup. The function that it returns closes it.

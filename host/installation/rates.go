@@ -13,7 +13,7 @@ import (
 
 // The rates in addition to those of the plans, in requests a minute.
 const (
-	PublicRate  = "public"  // all checks without a key, as the plan without one is named
+	PublicRate  = "public"  // checks without a key of a network, as the plan without one is named
 	NetworkRate = "network" // look-ups of keys for one network, which is a /24 or a /48
 )
 

@@ -123,11 +123,6 @@ func (f *Follower) Degraded() []string {
 		problems = append(problems, fmt.Sprintf("%s was refused here, and revision %d stays in force: "+
 			"`assay lineup hosts` says why", what, f.state.Revision))
 	}
-	for _, p := range distinct(f.plugins) {
-		if p.Suspended() {
-			problems = append(problems, fmt.Sprintf("layer %s is suspended after repeated failures", p.Manifest().Name))
-		}
-	}
 	for _, layer := range f.verifier.revoked(f.inForce) {
 		problems = append(problems, fmt.Sprintf("layer %s is in force, although the trust file revokes its plugin",
 			layer))

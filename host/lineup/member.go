@@ -19,15 +19,11 @@ func NewMember(layer registry.LineupLayer, p *sandbox.Plugin) check.Member {
 	for i, e := range m.Entities {
 		types[i] = entity.Type(e)
 	}
-	member := check.Member{
+	return check.Member{
 		Name: m.Name, Version: version, Weight: ByType(layer.Weight), Range: check.Range{lowest, highest},
 		Required: layer.Required, Shadow: layer.Runs() == registry.ModeShadow, Entities: types, Facts: m.Facts,
 		Config: layer.Config, Layer: p, Recipe: recipe(layer, p.Digest(), m),
 	}
-	if member.Shadow {
-		member.Layer = p.InShadow()
-	}
-	return member
 }
 
 // recipe returns the [check.Member.Recipe] of a layer with manifest m.

@@ -42,11 +42,6 @@ func (f *Follower) openActivation(ctx context.Context, a Verified) (*check.Lineu
 		f.open.keepOrRelease(ctx, plugins)
 		return nil, nil, fmt.Errorf("canary: %w", err)
 	}
-	for i, p := range more {
-		if m := &trial.Members[i]; !m.Shadow {
-			m.Layer = p.InCanary()
-		}
-	}
 	// The hash selects the accounts, so they are the same on each host, and as the share grows, accounts only join.
 	lineup.Canary = &check.Canary{Lineup: trial, Percent: a.Canary.Share, Seed: a.Canary.Hash[:],
 		Limit: a.Canary.Limit.Share()}

@@ -78,7 +78,7 @@ func BenchmarkOvershoot(b *testing.B) {
 func (h hostileGuest) overshoot(b *testing.B, busyCallers int) {
 	b.Helper()
 	const limit = 20 * time.Millisecond
-	box := New(Config{Instances: 1 + busyCallers, Logger: discard(), NeverSuspend: true})
+	box := New(Config{Instances: 1 + busyCallers, Logger: discard()})
 	guest := openIn(b, box, h.module())
 	guest.bounds = bounds{fuel: math.MaxInt64 / 2, time: limit}
 	other := openIn(b, box, hostileGuest{wasm: slow(500_000)}.module())

@@ -19,8 +19,7 @@ var (
 	// errFuelLimit traps a guest that has burned its budget. It is a failure of the layer.
 	errFuelLimit = errors.New("the fuel ran out")
 	// errTimeLimit traps a guest that has used up its processor time.
-	errTimeLimit = &refusal{err: errors.New("the call took more processor time than its budget of fuel allows"),
-		fault: true}
+	errTimeLimit = &refusal{errors.New("the call took more processor time than its budget of fuel allows")}
 )
 
 // bounds limits one call of a guest.
@@ -139,7 +138,7 @@ func (t *fuelTank) left(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	if err != nil {
-		return 0, &refusal{err: err}
+		return 0, &refusal{err}
 	}
 	return left, nil
 }

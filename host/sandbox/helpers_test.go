@@ -136,8 +136,5 @@ func scoreOf(p *Plugin, value string) (check.Result, error) {
 	return p.Score(context.Background(), facts(value, ""))
 }
 
-// resetBreaker closes the circuit breaker, for tests that make a plugin fail often.
-func (p *Plugin) resetBreaker() { p.breaker.record(true) }
-
 // patience is the longest wait for a condition. A test that waits that long fails.
 const patience = 2 * time.Minute

@@ -29,7 +29,7 @@ type instance struct {
 
 	memory   *linear.Memory
 	globals  []savedGlobal
-	restored bool // after each call
+	restored bool // after each call, not only after a trap
 }
 
 // instantiate starts a new instance and runs its initialisation.
@@ -80,7 +80,8 @@ func (in *instance) initialise(ctx context.Context, p *Plugin) error {
 	if err := in.resetEntry(); err != nil {
 		return err
 	}
-	return in.snapshot(p.snapshots)
+	in.restored = !p.shared
+	return in.snapshot(p.memories)
 }
 
 // resetEntry looks up the scoring function again, which allocates a new stack for it. An instance does not keep a stack
@@ -95,7 +96,7 @@ func (in *instance) resetEntry() error {
 	return nil
 }
 
-// score runs one call. After an error the instance must not be used again.
+// score runs one call. After an error the instance must be restored and resetEntry called before the next one.
 func (in *instance) score(ctx context.Context, c *call) (sdk.Outcome, error) {
 	if in.restored {
 		in.memory.Enter()

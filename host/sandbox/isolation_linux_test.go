@@ -105,7 +105,6 @@ func TestHostileGuestsNextToHealthy(t *testing.T) { //nolint:paralleltest // it 
 			for range callers {
 				wg.Go(func() {
 					for range calls {
-						p.resetBreaker()
 						var r report
 						r.call(p)
 						if wrong := h.want.mismatch(r); wrong != "" {

@@ -47,7 +47,6 @@ func TestLengthsAreCheckedFirst(t *testing.T) { //nolint:paralleltest // it meas
 			p := expect.Value(box.OpenShared(t.Context(), hostileGuest{wasm: c.wasm, memoryMB: 64}.module()))(t)
 			defer closePlugin(t, p)
 			score := func() check.FailureReason {
-				p.resetBreaker()
 				if _, err := p.Score(t.Context(), facts(testEntity, "")); err != nil {
 					return failureOf(t, err).Reason
 				}

@@ -14,7 +14,6 @@ type pool struct {
 	onReplaceError func(error)
 	idle           chan *instance
 	slots          chan struct{} // one element per instance that exists or is being created
-	replacing      atomic.Int64  // instances that the guest made unusable, until their replacements are ready
 	spare          atomic.Int64  // instances that no call has needed since the last trim
 	background     sync.WaitGroup
 	closed         chan struct{}
@@ -57,8 +56,7 @@ func (p *pool) add(ctx context.Context) error {
 // acquire returns an instance for one call. It waits until the end of ctx. If the pool may grow, a new instance is
 // created in the background, so that a slow initialisation cannot delay the caller beyond its deadline.
 //
-// Its error is a *refusal. A wait until the deadline is the plugin's fault if an instance is being replaced because the
-// guest trapped or cannot be restored. Otherwise all instances are busy with other calls, which is load.
+// Its error is a *refusal.
 func (p *pool) acquire(ctx context.Context) (*instance, error) {
 	select {
 	case in := <-p.idle:
@@ -77,12 +75,10 @@ func (p *pool) acquire(ctx context.Context) (*instance, error) {
 			p.background.Go(func() { created <- p.add(context.Background()) })
 		case err := <-created:
 			if err != nil {
-				return nil, &refusal{err: err, fault: errors.Is(err, errTimeLimit)}
+				return nil, &refusal{err}
 			}
 		case <-ctx.Done():
-			err := ctx.Err()
-			return nil, &refusal{err: fmt.Errorf("waiting for a free instance: %w", err),
-				fault: errors.Is(err, context.DeadlineExceeded) && p.replacing.Load() > 0}
+			return nil, &refusal{fmt.Errorf("waiting for a free instance: %w", ctx.Err())}
 		}
 	}
 }
@@ -116,16 +112,9 @@ func (p *pool) trim() {
 // release returns an instance to the pool.
 func (p *pool) release(in *instance) { p.idle <- in }
 
-// discard closes a broken instance and creates a replacement. fault reports whether the plugin broke it: a call that
-// was trapped at its deadline is load.
-func (p *pool) discard(in *instance, fault bool) {
-	faults := int64(0)
-	if fault {
-		faults = 1
-	}
-	p.replacing.Add(faults)
+// discard closes an instance that cannot be restored, and creates a replacement.
+func (p *pool) discard(in *instance) {
 	p.background.Go(func() {
-		defer p.replacing.Add(-faults)
 		in.close()
 		select {
 		case <-p.closed:

@@ -27,10 +27,7 @@ type Config struct {
 	// in such a process, which has limits. nil: in this process, which is right for modules that are trusted.
 	Compiler  []string
 	Instances int // maximum per plugin; 0: GOMAXPROCS
-	// NeverSuspend calls plugins however often they fail, so that the results of a measurement depend on its rows
-	// alone.
-	NeverSuspend bool
-	Logger       *slog.Logger
+	Logger    *slog.Logger
 }
 
 // Sandbox opens plugins. It is safe for concurrent use.
@@ -60,8 +57,8 @@ func (s *Sandbox) Open(ctx context.Context, m registry.Module) (*Plugin, error) 
 	return s.open(ctx, m, false)
 }
 
-// OpenShared is Open for a plugin that is trusted not to carry data from one call to the next: its instances are not
-// restored after a call.
+// OpenShared is Open for a plugin that is trusted not to carry data from one call to the next: its instances are
+// restored only after a call that trapped.
 func (s *Sandbox) OpenShared(ctx context.Context, m registry.Module) (*Plugin, error) {
 	return s.open(ctx, m, true)
 }
@@ -236,10 +233,7 @@ func (s *Sandbox) start(
 		return nil, nil, &compileError{err}
 	}
 	p := newPlugin(m, engine, s.cfg)
-	p.memories = newSnapshotter(metered)
-	if !shared {
-		p.snapshots = p.memories
-	}
+	p.memories, p.shared = newSnapshotter(metered), shared
 	code, err := p.load(ctx, metered.Wasm, staged)
 	if err == nil {
 		err = p.pool.warm(ctx, 1) // the pool grows when calls need more

@@ -12,8 +12,8 @@ import (
 	"assay/host/sandbox/meter"
 )
 
-// snapshotter takes a snapshot of each instance of one plugin after its initialisation, and restores the instance from
-// it after each call. An instance has no other state that a call can change (vet refuses modules that could have, and
+// snapshotter takes a snapshot of each instance of one plugin after its initialisation, from which the instance is
+// restored after calls. An instance has no other state that a call can change (vet refuses modules that could have, and
 // docs/decisions/sandbox.md lists every field of wazero's instance).
 type snapshotter struct {
 	images    *linear.ImageStore
@@ -40,27 +40,18 @@ func newSnapshotter(m *meter.Module) *snapshotter {
 	return s
 }
 
-// reserve returns restorable memory for a new instance, or nil if s is nil.
+// reserve returns restorable memory for a new instance.
 func (s *snapshotter) reserve() (*linear.Memory, error) {
-	if s == nil {
-		return nil, nil
-	}
 	return s.images.Reserve(s.minMemory, s.maxMemory)
 }
 
-// withMemory makes the engine allocate the guest's memory from memory, unless that is nil.
+// withMemory makes the engine allocate the guest's memory from memory.
 func withMemory(ctx context.Context, memory *linear.Memory) context.Context {
-	if memory == nil {
-		return ctx
-	}
 	return experimental.WithMemoryAllocator(ctx, memory)
 }
 
 // snapshot saves the instance's current state.
 func (in *instance) snapshot(s *snapshotter) error {
-	if s == nil {
-		return nil
-	}
 	for _, name := range s.globals {
 		g, ok := in.module.ExportedGlobal(name).(api.MutableGlobal)
 		if !ok {
@@ -71,7 +62,6 @@ func (in *instance) snapshot(s *snapshotter) error {
 	if err := errors.Join(in.memory.Bind(in.module), in.memory.Snapshot()); err != nil {
 		return fmt.Errorf("taking a snapshot: %w", err)
 	}
-	in.restored = true
 	return nil
 }
 

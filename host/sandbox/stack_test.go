@@ -47,7 +47,6 @@ func TestDepthDoesNotDependOnEarlierCalls(t *testing.T) {
 		with(outer, guestFunction{results: results, body: wide}, f)
 	m, box := hostileGuest{wasm: g.encode}.module(), sandboxOf(t, 1)
 	outcome := func(p *Plugin, mode string) string {
-		p.resetBreaker()
 		_, err := p.Score(t.Context(), facts(testEntity, mode))
 		if err == nil {
 			return "scored"

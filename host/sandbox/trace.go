@@ -38,10 +38,10 @@ type LogLine struct {
 	Text  string    `json:"text"`
 }
 
-// Trace is Rehearse, and says what the layer did. The trace is complete if the call failed, too.
+// Trace is Score, and says what the layer did. The trace is complete if the call failed, too.
 func (p *Plugin) Trace(ctx context.Context, facts check.Input) (check.Result, Trace, error) {
 	var trace Trace
-	result, _, err := p.score(ctx, facts, &trace)
+	result, err := p.score(ctx, facts, &trace)
 	return result, trace, err
 }
 

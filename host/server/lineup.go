@@ -52,7 +52,7 @@ func openLineup(ctx context.Context, h *host) (part, error) {
 				"The host's log says why none could be loaded. `assay lineup hosts` shows what the other hosts run.")
 		},
 		Problems: []problems{{f.Degraded, "See `assay lineup show` and `assay lineup hosts`. `assay lineup set` or " +
-			"`assay lineup rollback` puts another lineup in force on all hosts. The host retries a suspended layer."}},
+			"`assay lineup rollback` puts another lineup in force on all hosts."}},
 		Close: func() error { f.Close(); return nil },
 	}, nil
 }

@@ -13,9 +13,6 @@ import (
 	"assay/host/store"
 )
 
-// publicShare is the number of networks that it takes to use up the rate of checks without a key.
-const publicShare = 5
-
 // rates limits how often requests come, together with the other hosts.
 type rates struct {
 	limiter *admission.Limiter
@@ -49,14 +46,11 @@ func (r *rates) TakeNetwork(client netip.Prefix) error {
 		admission.Rate{Name: installation.NetworkRate, PerMinute: r.limits[installation.NetworkRate], ByAddress: true})
 }
 
-// takePublic counts a check without a key. A network gets only a share of the rate.
+// takePublic counts a check without a key. Each network has a rate of its own: however many there are, none can use up
+// another's.
 func (r *rates) takePublic(client netip.Prefix) error {
-	limit := r.limits[installation.PublicRate]
-	share := admission.Rate{Name: "public-network", PerMinute: (limit + publicShare - 1) / publicShare, ByAddress: true}
-	if err := r.limiter.Take("public "+internet.Network(client).String(), share); err != nil {
-		return err
-	}
-	return r.limiter.Take("public", admission.Rate{Name: installation.PublicRate, PerMinute: limit})
+	return r.limiter.Take("public "+internet.Network(client).String(),
+		admission.Rate{Name: installation.PublicRate, PerMinute: r.limits[installation.PublicRate], ByAddress: true})
 }
 
 // settleInterval is how often hosts exchange the uses that they accepted.
@@ -89,8 +83,11 @@ type publicLimit struct {
 	rates *rates
 }
 
-// Take implements api.Public.
+// Take implements api.Public. A check beyond its address's hourly number uses up nothing of its network's rate.
 func (p publicLimit) Take(ctx context.Context, client netip.Prefix) (time.Time, bool, error) {
+	if until, spent := p.store.PublicSpent(client); spent {
+		return until, false, nil
+	}
 	if err := p.rates.takePublic(client); err != nil {
 		return time.Time{}, false, err
 	}

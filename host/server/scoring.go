@@ -2,9 +2,11 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
+	"sync"
 	"time"
 
 	"assay/host/access/admission"
@@ -28,6 +30,10 @@ type scoring struct {
 	steps   *lineup.Steps // that the host takes itself
 	metrics *telemetry.Metrics
 	log     *slog.Logger
+
+	mu       sync.Mutex
+	failing  demotion.Finding // the last layer that was found to fail
+	failedAt time.Time
 }
 
 func openScoring(_ context.Context, h *host) (part, error) {
@@ -49,9 +55,11 @@ func openScoring(_ context.Context, h *host) (part, error) {
 	h.scoring = s
 	return part{
 		Collect: func(m *telemetry.Metrics) { m.WatchGate(s.gate.InProgress, s.gate.Wait) },
-		Run:     []func(context.Context){shadow.Run, s.trial.Run, s.demote},
-		Jobs:    jobs{localJobs: {{Name: "forget old checks", Every: time.Minute, Run: s.recent.Trim}}},
-		Erased:  s.recent.Erase,
+		Run:     []func(context.Context){shadow.Run, s.trial.Run, s.judge},
+		Problems: []problems{{s.problems, "It fails whatever it is asked, so its module or its settings are at fault: " +
+			"`assay lineup rollback` puts another lineup in force on all hosts."}},
+		Jobs:   jobs{localJobs: {{Name: "forget old checks", Every: time.Minute, Run: s.recent.Trim}}},
+		Erased: s.recent.Erase,
 	}, nil
 }
 
@@ -69,28 +77,71 @@ func (s *scoring) withdraw(ctx context.Context, revision int64, reason string) e
 	return err
 }
 
-// demote moves layers that exceed their limits to shadow until ctx ends. A layer whose step fails is reported again.
-func (s *scoring) demote(ctx context.Context) {
+// judge acts on the layers that are at fault until ctx ends: each is an alarm, and one that enough accounts agree on is
+// moved to shadow. A layer whose step fails is reported again.
+func (s *scoring) judge(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case f := <-s.layers.Found():
 			bounded, cancel := context.WithTimeout(ctx, stepTimeout)
-			signed, err := s.steps.DemoteLayer(bounded, f.Revision, f.Layer,
-				fmt.Sprintf("Layer %s exceeded its limits: %s", f.Layer, f.Reason))
+			s.judgeLayer(bounded, f)
 			cancel()
-			switch {
-			case err != nil && ctx.Err() == nil:
-				s.log.Error("a layer has exceeded its limits, and moving it to shadow failed", "layer", f.Layer,
-					"reason", f.Reason, "error", err)
-			case signed.Number != 0:
-				s.metrics.StepTaken(telemetry.Demotion)
-				s.log.Error("a layer has exceeded its limits and was moved to shadow", "layer", f.Layer, "reason",
-					f.Reason, "activation", signed.Number, "revision", signed.Lineup.Revision)
-			}
 		}
 	}
+}
+
+func (s *scoring) judgeLayer(ctx context.Context, f demotion.Finding) {
+	if f.Fails {
+		s.mu.Lock()
+		s.failing = f
+		s.failedAt = time.Now()
+		s.mu.Unlock()
+	}
+	if grave, err := s.confirm(ctx, f); err != nil || !grave {
+		s.log.Error("a layer is at fault", "layer", f.Layer, "reason", f.Reason, "error", err)
+		return
+	}
+	signed, err := s.steps.DemoteLayer(ctx, f.Revision, f.Layer,
+		fmt.Sprintf("Layer %s exceeded its limits: %s", f.Layer, f.Reason))
+	switch {
+	case err != nil && !errors.Is(ctx.Err(), context.Canceled):
+		s.log.Error("a layer has exceeded its limits, and moving it to shadow failed", "layer", f.Layer,
+			"reason", f.Reason, "error", err)
+	case signed.Number != 0:
+		s.metrics.StepTaken(telemetry.Demotion)
+		s.log.Error("a layer has exceeded its limits and was moved to shadow", "layer", f.Layer, "reason",
+			f.Reason, "activation", signed.Number, "revision", signed.Lineup.Revision)
+	}
+}
+
+// confirm reports whether a layer that is said to fail also fails for the built-in reference values, which no customer
+// chooses.
+func (s *scoring) confirm(ctx context.Context, f demotion.Finding) (bool, error) {
+	if !f.Grave || !f.Fails {
+		return f.Grave, nil
+	}
+	ref := s.checker.Live.Acquire()
+	if ref == nil {
+		return false, nil
+	}
+	defer ref.Release()
+	failed, all, err := replay.FailedReferences(ctx, ref.Lineup, f.Layer, s.gate.Spare)
+	return all > 0 && 10*failed >= 9*all, err
+}
+
+// faultShown is how long a layer that fails is a problem after it was found last.
+const faultShown = time.Minute
+
+// problems describes a layer that fails for nearly everybody.
+func (s *scoring) problems() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.failedAt) > faultShown {
+		return nil
+	}
+	return []string{fmt.Sprintf("layer %s fails: %s", s.failing.Layer, s.failing.Reason)}
 }
 
 // memories remember checks one after another.

@@ -27,6 +27,12 @@ func (s *Store) TakePublic(ctx context.Context, client netip.Prefix) (resetAt ti
 	return s.Take(ctx, "", client, publicUses, publicWindow)
 }
 
+// PublicSpent reports, without a query, whether this host knows that a client has no public check left, and until when.
+func (s *Store) PublicSpent(client netip.Prefix) (until time.Time, spent bool) {
+	until, spent = s.spent.Get(string(s.clientName("", client)))
+	return until, spent && s.now().Before(until)
+}
+
 //go:embed sql/take_use.sql
 var takeUse string
 

@@ -58,7 +58,6 @@ func (cmd *pluginDevCmd) Run(ctx context.Context, s *installation.Session) error
 		return err
 	}
 	box := s.SandboxConfig(s.Config, installation.QuietLog(s.Terminal))
-	box.NeverSuspend = true // a layer that fails its cases is repaired
 	d := &devSession{pluginDevCmd: *cmd, limit: float64(s.FlipLimit), t: s.Terminal, store: s.Store, o: o,
 		box: sandbox.New(box), calls: map[string]string{}, event: func(devEvent) {}}
 	if cmd.JSON {

@@ -103,7 +103,7 @@ func withPlugin(
 	if err != nil {
 		return err
 	}
-	box := sandbox.New(sandbox.Config{Compiler: installation.CompilerCommand(), NeverSuspend: true,
+	box := sandbox.New(sandbox.Config{Compiler: installation.CompilerCommand(),
 		Logger: installation.QuietLog(t)})
 	return withModule(ctx, box, wasm, do)
 }

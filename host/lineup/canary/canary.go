@@ -4,10 +4,8 @@ package canary
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -48,17 +46,16 @@ type Outcome string
 const (
 	Same    Outcome = "same"
 	Flipped Outcome = "flipped"  // another verdict
-	Failed  Outcome = "failed"   // a layer failed, or the check was refused because of one
+	Failed  Outcome = "failed"   // a layer failed
 	Again   Outcome = "again"    // the value was counted before
 	LeftOut Outcome = "left_out" // the host had no time to compare it
 )
 
-// trial is a check that a canary scored, or refused because of a layer.
+// trial is a check that a canary scored.
 type trial struct {
 	revision int64 // the canary's
 	at       time.Time
 	record   check.Record
-	refused  string // the layer; empty: record is set
 }
 
 const (
@@ -81,31 +78,6 @@ func (w *Watch) Decided(records []check.Record) {
 		}
 	}
 }
-
-// Unavailable implements check.Trial. It counts checks that were refused because of a suspended layer that only the
-// canary has. Other reasons have nothing to do with the canary.
-func (w *Watch) Unavailable(l *check.Lineup, err *check.UnavailableError) {
-	var failure *check.Failure
-	if !errors.As(err, &failure) || l.Canary == nil {
-		return
-	}
-	name, _, _ := strings.Cut(strings.TrimPrefix(err.Part, "layer "), "@")
-	own := member(l.Canary.Lineup, name)
-	if own == nil || sameRecipe(own, member(l, name)) {
-		return
-	}
-	w.offer(trial{revision: l.Canary.Lineup.Revision, at: time.Now(), refused: name})
-}
-
-func member(l *check.Lineup, name string) *check.Member {
-	i := slices.IndexFunc(l.Members, func(m check.Member) bool { return m.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &l.Members[i]
-}
-
-func sameRecipe(a, b *check.Member) bool { return b != nil && a.Recipe != "" && a.Recipe == b.Recipe }
 
 func (w *Watch) offer(t trial) {
 	select {
@@ -184,12 +156,6 @@ func (w *Watch) withdraw(ctx context.Context, revision int64) {
 
 // compare scores a check with the lineup of the other accounts, and counts what differs.
 func (w *Watch) compare(ctx context.Context, l *check.Lineup, t trial) Outcome {
-	if t.refused != "" {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.tally.checks++
-		return w.tally.fail(t.refused)
-	}
 	if time.Since(t.at) > maxWait {
 		return LeftOut
 	}

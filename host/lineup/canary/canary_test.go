@@ -152,8 +152,6 @@ func (h *host) check(t *testing.T, from, n int) {
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	same := layerOf("same", "same", points(50))
-	required := layerOf("new", "new", failing(check.Suspended))
-	required.Required = true
 	for name, c := range map[string]struct {
 		base, trial *check.Lineup
 		outcome     Outcome
@@ -172,8 +170,6 @@ func TestWatch(t *testing.T) {
 			Failed, "11 failed (most often layer new)"},
 		"a layer that fails in both": {lineup(1, -6, same, layerOf("new", "old", failing(check.Trap))),
 			lineup(2, -6, same, layerOf("new", "new", failing(check.Exhausted))), Same, ""},
-		"a required layer that is suspended": {lineup(1, -6, same), lineup(2, -6, same, required), Failed,
-			"11 failed (most often layer new)"},
 		"no layer for the type": {lineup(1, 6, same), func() *check.Lineup {
 			phone := same
 			phone.Entities = []entity.Type{entity.Phone}
@@ -211,8 +207,8 @@ func TestWatchLooksUpMissingFacts(t *testing.T) {
 	}
 }
 
-// A check that says nothing about a canary is not counted: of a value that was counted before, one that an override
-// decided, and one that was refused for another reason.
+// A check that says nothing about a canary is not counted: of a value that was counted before, and one that an override
+// decided.
 func TestWatchIgnores(t *testing.T) {
 	t.Parallel()
 	layer := layerOf("layer", "layer", points(50))
@@ -225,19 +221,6 @@ func TestWatchIgnores(t *testing.T) {
 		t.Errorf("outcomes %v", h.outcomes)
 	}
 	h.watch.Decided([]check.Record{{Decision: &check.Decision{Override: &check.Override{}, Revision: 2}}})
-	l := h.Live.Acquire()
-	defer l.Release()
-	suspended := &check.Failure{Reason: check.Suspended}
-	for _, err := range []*check.UnavailableError{
-		{Part: "processor", Err: context.DeadlineExceeded},
-		{Part: "layer layer@1.0.0", Err: context.DeadlineExceeded},
-		{Part: "layer layer@1.0.0", Err: suspended},              // the other lineup has it, too
-		{Part: "layer own@1.0.0", Err: context.DeadlineExceeded}, // the host is busy
-		{Part: "layer nobody@1.0.0", Err: suspended},
-		{Part: "ledger", Err: suspended},
-	} {
-		h.watch.Unavailable(l.Lineup, err)
-	}
 	h.check(t, 1, 1) // is judged after all of them
 	if h.outcomes[Flipped] != 2 || h.outcomes[Failed] != 0 || len(h.reasons) != 0 {
 		t.Errorf("outcomes %v, withdrawn %q", h.outcomes, h.reasons)

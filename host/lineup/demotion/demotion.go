@@ -1,28 +1,29 @@
-// Package demotion finds layers that exceed their limits for several accounts, so that the host can move them to
+// Package demotion finds layers that are at fault for nearly everybody, so that the host can say so and move them to
 // shadow.
 package demotion
 
 import (
 	"fmt"
 	"math/bits"
+	"net/netip"
 	"sync"
 	"time"
 
 	"assay/host/check"
 )
 
-// Watch counts, in memory, the layers' outcomes in recorded checks. A layer exceeds its limits for an account if, of
-// the last 32 calls for it,
+// Watch counts, in memory, the layers' outcomes in recorded checks, and finds the layers that are at fault whatever they
+// are asked:
 //
-//   - 3 failed: they burned their fuel, crashed or broke the interface; or
-//   - 8 found enough to reach review alone, although a clearing layer vouches for the entity. Of calls for other
-//     entities this says nothing: they may all be fraud.
+//   - A layer fails if nearly all of its calls of the last ten minutes burned their fuel, crashed or broke the interface.
+//   - A layer contradicts others if, of the last 32 calls for an account about entities that a clearing layer vouches
+//     for, 8 found enough to reach review alone. Of calls for other entities this says nothing: they may all be fraud.
 //
-// It has exceeded its limits if that is so for three accounts and for half of all. Customers choose what they check and
-// can open accounts, so less could be one customer's doing. Neither time nor load counts: a call that the host could
-// not complete is not recorded, and a suspended layer is not called.
+// Customers choose what they check and can open accounts, so a finding is grave only if it holds for half of all
+// accounts and for 20 of them in as many networks: less could be one customer's doing. Neither time nor load counts: a
+// call that the host could not complete is not recorded.
 //
-// Required layers are not counted. The counts apply to one lineup, and restart each day.
+// The counts apply to one lineup. Those of failures restart every ten minutes, the others each day.
 type Watch struct {
 	found chan Finding
 
@@ -35,20 +36,22 @@ type Finding struct {
 	Revision int64 // of the lineup
 	Layer    string
 	Reason   string // in a sentence
+	Fails    bool   // whether it fails, rather than contradict others
+	Grave    bool   // whether enough accounts agree to move it to shadow
 }
 
-// The limits that a layer can exceed for an account.
+// The limits that a layer can exceed.
 const (
-	failing = iota
-	contradicted
-	kinds
+	window    = 10 * time.Minute // of the counts of failures
+	minCalls  = 20               // in a window; fewer say nothing
+	nearlyAll = 0.9              // of the calls
+	// contradictions is the number of the last 32 calls at which a layer contradicts others for an account.
+	contradictions = 8
+	// minNetworks is the number of accounts, each in another network, that must agree.
+	minNetworks = 20
 )
 
-// allowed is the number of the last 32 calls at which a layer exceeds a limit.
-var allowed = [kinds]int{failing: 3, contradicted: 8}
-
 const (
-	minAccounts = 3
 	// vouches is the highest score with which a clearing layer vouches for an entity. Domains that are ten years old,
 	// popular or on a good list get it.
 	vouches = -40
@@ -70,18 +73,34 @@ func (w *Watch) Found() <-chan Finding { return w.found }
 // calls are the calls of the layers of a lineup for one type.
 type calls struct {
 	began    time.Time
-	accounts map[string][]recent // by layer, in the order of the terms
-	layers   []layer
+	window   time.Time // when the counts of failures began
+	accounts map[string]*account
+	layers   []layer // in the order of the terms
 }
 
-// recent are the last 32 calls of a layer for an account, the newest in the lowest bit. A bit is set if the call counts
-// against the layer.
-type recent [kinds]uint32
+// account has the calls for an account, by layer.
+type account struct {
+	network netip.Prefix
+	layers  []recent
+}
+
+// recent are calls of a layer for an account.
+type recent struct {
+	calls, failed int
+	// contradicted are the last 32 calls about entities that are vouched for, the newest in the lowest bit. A bit is set
+	// if the layer would have the entity reviewed.
+	contradicted uint32
+}
+
+func (r *recent) contradicts() bool { return bits.OnesCount32(r.contradicted) >= contradictions }
+
+func (r *recent) fails() bool { return r.failed > 0 && float64(r.failed) >= nearlyAll*float64(r.calls) }
 
 // layer is the state of a layer of a lineup.
 type layer struct {
-	beyond [kinds]int // accounts for which it is beyond a limit
-	found  time.Time
+	calls, failed int
+	contradicted  int       // accounts for which it contradicts others
+	found         time.Time // reported last
 }
 
 // Remember implements check.Memory.
@@ -90,7 +109,7 @@ func (w *Watch) Remember(records []check.Record) {
 	defer w.mu.Unlock()
 	for i := range records {
 		r := &records[i]
-		w.of(r.Decision).add(w, r.Caller.Account, r.Decision)
+		w.of(r.Decision).add(w, r.Caller, r.Decision)
 	}
 }
 
@@ -101,69 +120,102 @@ func (w *Watch) of(d *check.Decision) *calls {
 		clear(w.lineups) // most of them are of lineups that were replaced
 	}
 	if c == nil || len(c.accounts) >= maxAccounts || d.At.Sub(c.began) > restart {
-		c = &calls{began: d.At, accounts: map[string][]recent{}, layers: make([]layer, len(d.Layers))}
+		c = &calls{began: d.At, window: d.At, accounts: map[string]*account{}, layers: make([]layer, len(d.Layers))}
 		w.lineups[d.Terms] = c
+	}
+	if d.At.Sub(c.window) > window {
+		c.forgetFailures(d.At)
 	}
 	return c
 }
 
-// add counts the calls of a check.
-func (c *calls) add(w *Watch, account string, d *check.Decision) {
-	last := c.accounts[account]
-	if last == nil {
-		last = make([]recent, len(c.layers))
-		c.accounts[account] = last
+// forgetFailures begins a new window.
+func (c *calls) forgetFailures(now time.Time) {
+	c.window = now
+	for i := range c.layers {
+		c.layers[i].calls, c.layers[i].failed = 0, 0
 	}
+	for _, a := range c.accounts {
+		for i := range a.layers {
+			a.layers[i].calls, a.layers[i].failed = 0, 0
+		}
+	}
+}
+
+// add counts the calls of a check.
+func (c *calls) add(w *Watch, caller check.Caller, d *check.Decision) {
+	a := c.accounts[caller.Account]
+	if a == nil {
+		a = &account{layers: make([]recent, len(c.layers))}
+		c.accounts[caller.Account] = a
+	}
+	a.network = caller.Network
 	established := vouchedFor(d.Layers)
 	for i := range d.Layers {
-		o := &d.Layers[i]
-		if o.Required || o.Failure == check.Suspended {
+		o, l, r := &d.Layers[i], &c.layers[i], &a.layers[i]
+		l.calls++
+		r.calls++
+		if o.Failure != "" {
+			l.failed++
+			r.failed++
+			if l.calls >= minCalls && float64(l.failed) >= nearlyAll*float64(l.calls) {
+				c.report(w, d, i, (*recent).fails,
+					fmt.Sprintf("it failed (%s) in %d of its last %d calls", o.Failure, l.failed, l.calls))
+			}
 			continue
 		}
-		if c.count(last, i, failing, o.Failure != "") {
-			c.report(w, d, i, fmt.Sprintf("it failed (%s) in %d of its last 32 calls", o.Failure, allowed[failing]),
-				c.layers[i].beyond[failing])
-		}
-		if established && o.Failure == "" && c.count(last, i, contradicted, reachesReview(d, i)) {
-			c.report(w, d, i, fmt.Sprintf("it would have %d of 32 entities reviewed that a clearing layer vouches for",
-				allowed[contradicted]), c.layers[i].beyond[contradicted])
+		if established && c.contradict(l, r, reachesReview(d, i)) {
+			c.report(w, d, i, (*recent).contradicts,
+				fmt.Sprintf("it would have %d of 32 entities reviewed that a clearing layer vouches for", contradictions))
 		}
 	}
 }
 
-// count adds a call of a layer. It reports whether the call counts against the layer, and the layer is now beyond its
-// limits.
-func (c *calls) count(last []recent, i, kind int, against bool) bool {
-	bit := uint32(0)
+// contradict counts a call about an entity that is vouched for. It reports whether the call contradicts, and enough
+// others do for a finding.
+func (c *calls) contradict(l *layer, r *recent, against bool) bool {
+	before := r.contradicts()
+	r.contradicted <<= 1
 	if against {
-		bit = 1
+		r.contradicted |= 1
 	}
-	calls := &last[i][kind]
-	if *calls == 0 && !against {
-		return false // the usual case
-	}
-	before := bits.OnesCount32(*calls) >= allowed[kind]
-	*calls = *calls<<1 | bit
-	after := bits.OnesCount32(*calls) >= allowed[kind]
-	beyond := &c.layers[i].beyond[kind]
-	switch {
+	switch after := r.contradicts(); {
 	case after && !before:
-		*beyond++
+		l.contradicted++
 	case before && !after:
-		*beyond--
+		l.contradicted--
 	}
-	return against && *beyond >= minAccounts && 2**beyond >= len(c.accounts)
+	return against && l.contradicted >= minNetworks
 }
 
-// report sends a finding, unless it was sent lately or nobody has received the last ones.
-func (c *calls) report(w *Watch, d *check.Decision, i int, what string, accounts int) {
-	if found := &c.layers[i].found; d.At.Sub(*found) >= repeat {
-		*found = d.At
-		select {
-		case w.found <- Finding{d.Revision, d.Layers[i].Layer,
-			fmt.Sprintf("%s for %d of %d accounts", what, accounts, len(c.accounts))}:
-		default:
+// report sends a finding, unless it was sent lately or nobody has received the last ones. holds says whether it applies
+// to an account's calls.
+func (c *calls) report(w *Watch, d *check.Decision, i int, holds func(*recent) bool, what string) {
+	found := &c.layers[i].found
+	if d.At.Sub(*found) < repeat {
+		return
+	}
+	*found = d.At
+	accounts, all, networks := 0, 0, map[netip.Prefix]bool{}
+	for _, a := range c.accounts {
+		if a.layers[i].calls > 0 || a.layers[i].contradicted > 0 {
+			all++
 		}
+		if holds(&a.layers[i]) {
+			accounts++
+			networks[a.network] = true
+		}
+	}
+	o := &d.Layers[i]
+	f := Finding{Revision: d.Revision, Layer: o.Layer, Fails: o.Failure != "",
+		Reason: fmt.Sprintf("%s for %d of %d accounts", what, accounts, all),
+		Grave:  !o.Required && len(networks) >= minNetworks && 2*accounts >= all}
+	if !f.Grave && !f.Fails {
+		return
+	}
+	select {
+	case w.found <- f:
+	default:
 	}
 }
 

@@ -27,7 +27,7 @@ type content struct {
 var (
 	types    = entity.Types()
 	verdicts = []check.Verdict{check.Allow, check.Review, check.Block}
-	failures = []check.FailureReason{"", check.Exhausted, check.Trap, check.Refused, check.Suspended}
+	failures = []check.FailureReason{"", check.Exhausted, check.Trap, check.Refused}
 )
 
 // encode appends a check to b. Of the layers' outcomes it keeps the score, whether the layer abstained or failed, and

@@ -69,20 +69,50 @@ func (r *Report) AddReferences(ctx context.Context, base, candidate *check.Lineu
 }
 
 func (s *scorer) reference(ctx context.Context, ref Reference) (check.Fused, error) {
-	country, err := entity.Country("")
-	if err != nil {
-		return check.Fused{}, err
-	}
-	e, err := entity.Parse(ref.Type, ref.Value, country)
-	if err != nil {
-		return check.Fused{}, err
-	}
-	in := check.Input{Entity: e.Facts, LookedUp: ref.Facts}
 	outcomes := make([]check.Outcome, len(s.members[ref.Type]))
 	for i := range outcomes {
-		if outcomes[i], err = s.run(ctx, &s.members[ref.Type][i], ref.Type, in); err != nil {
+		var err error
+		if outcomes[i], err = s.outcome(ctx, &s.members[ref.Type][i], ref); err != nil {
 			return check.Fused{}, err
 		}
 	}
 	return check.Fuse(s.lineup.Bias[ref.Type], s.lineup.Bands, outcomes), nil
+}
+
+// outcome calls a layer about a reference value.
+func (s *scorer) outcome(ctx context.Context, m *check.Member, ref Reference) (check.Outcome, error) {
+	country, err := entity.Country("")
+	if err != nil {
+		return check.Outcome{}, err
+	}
+	e, err := entity.Parse(ref.Type, ref.Value, country)
+	if err != nil {
+		return check.Outcome{}, err
+	}
+	return s.run(ctx, m, ref.Type, check.Input{Entity: e.Facts, LookedUp: ref.Facts})
+}
+
+// FailedReferences returns for how many of the reference values that a layer (its name) of a lineup scores it fails.
+func FailedReferences(ctx context.Context, l *check.Lineup, layer string, turn Turn) (failed, all int, err error) {
+	references, err := References()
+	if err != nil {
+		return 0, 0, err
+	}
+	s := newScorer(l, turn)
+	for _, ref := range references {
+		for i := range s.members[ref.Type] {
+			m := &s.members[ref.Type][i]
+			if m.Name != layer {
+				continue
+			}
+			o, err := s.outcome(ctx, m, ref)
+			if err != nil {
+				return 0, 0, fmt.Errorf("scoring %q: %w", ref.Name, err)
+			}
+			if all++; o.Failure != "" {
+				failed++
+			}
+		}
+	}
+	return failed, all, nil
 }

@@ -21,18 +21,6 @@ func atOnce(_ context.Context, f func()) error {
 	return nil
 }
 
-// Rehearser is a layer that can be called without consequences for the checks that use it.
-type Rehearser interface {
-	Rehearse(ctx context.Context, in check.Input) (check.Result, error)
-}
-
-// rehearsed calls a layer by its Rehearse.
-type rehearsed struct{ Rehearser }
-
-func (l rehearsed) Score(ctx context.Context, in check.Input) (check.Result, error) {
-	return l.Rehearse(ctx, in)
-}
-
 // Replay scores the remembered checks again with a candidate and reports the differences. Layers whose recipe has not
 // changed keep their results, with the candidate's weights. All others run, each call in a turn; turn may be nil.
 // Replay takes at most a quarter of a processor, because checks in progress need the rest. If ctx's deadline passes,
@@ -98,11 +86,7 @@ func newScorer(l *check.Lineup, turn Turn) *scorer {
 	s := &scorer{lineup: l, members: map[entity.Type][]check.Member{}, turn: turn}
 	for _, t := range types {
 		for _, m := range l.Scoring(t) {
-			member := *m
-			if layer, ok := m.Layer.(Rehearser); ok {
-				member.Layer = rehearsed{layer}
-			}
-			s.members[t] = append(s.members[t], member)
+			s.members[t] = append(s.members[t], *m)
 		}
 	}
 	return s

@@ -374,16 +374,7 @@ func TestRescoreLooksUpMissingFacts(t *testing.T) {
 	}
 }
 
-// rehearsing is a layer that must not be called as for a customer.
-type rehearsing struct{ layerFunc }
-
-func (rehearsing) Score(context.Context, check.Input) (check.Result, error) { panic("not a rehearsal") }
-
-func (l rehearsing) Rehearse(_ context.Context, in check.Input) (check.Result, error) {
-	return l.layerFunc(in)
-}
-
-// Layers are rehearsed, each call in a turn. At the deadline the report has the newest checks, and a replay that was
+// Layers are called in turns. At the deadline the report has the newest checks, and a replay that was
 // cancelled has no report.
 func TestReplayTakesTurns(t *testing.T) {
 	t.Parallel()
@@ -391,7 +382,7 @@ func TestReplayTakesTurns(t *testing.T) {
 	for _, v := range values() {
 		now.check(t, v)
 	}
-	next := lineup(-2, bands, member("local", "2", 3, rehearsing{pointsOf("entity.value", 3)}))
+	next := lineup(-2, bands, member("local", "2", 3, pointsOf("entity.value", 3)))
 	for name, end := range map[string]error{"deadline": context.DeadlineExceeded, "cancel": context.Canceled} {
 		ctx := &endingContext{Context: t.Context(), err: end}
 		turns := 0

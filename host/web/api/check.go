@@ -13,6 +13,7 @@ import (
 	"assay/host/access/apikey"
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/internal/internet"
 )
 
 // result is the body of a successful check (contract section 2.2).
@@ -146,6 +147,7 @@ func (s *Server) keyedWithin(
 	if err != nil {
 		return err
 	}
+	caller.Network = internet.Network(s.Client(c.Context()))
 	x.account, x.test = caller.Account, caller.Limits.Test
 	// First, so that a key that is used elsewhere does not use up the rate of the account.
 	if err := s.permit(c.Context(), caller.Limits); err != nil {
