@@ -53,8 +53,8 @@ var helpTexts = kong.Vars{
 		"operator.key. Default: next to the secret.",
 	"trusted_proxies": "Proxies whose X-Forwarded-For is trusted. They are networks or addresses.",
 	"webhook_allow":   "Private networks that webhooks may reach. Any port is allowed there, and plain HTTP.",
-	"rates": "Requests a minute by plan (pro=3000), or 'off'. 'public' limits all checks without " +
-		"a key together, and 'network' the look-ups of keys for a /24 or /48. " +
+	"rates": "Requests a minute by plan (pro=3000), or 'off'. 'public' limits checks without a key, and " +
+		"'network' look-ups of keys, each for a /24 or /48. " +
 		"Default: " + defaultRates() + ".",
 	"security_contact": "Where to report vulnerabilities. An example is mailto:security@assay.example. It is " +
 		"published as /.well-known/security.txt. Default: no such file.",

@@ -8,7 +8,9 @@ import (
 
 	"assay/host/access/admission"
 	"assay/host/check"
+	"assay/host/hosttest"
 	"assay/host/installation"
+	"assay/host/store/postgres/postgrestest"
 )
 
 // accepted counts how many of n uses at once are accepted.
@@ -24,7 +26,7 @@ func accepted(n int, take func() error) (count int) {
 func TestRates(t *testing.T) {
 	t.Parallel()
 	pro, _ := check.PlanNamed("pro")
-	r := newRates(map[string]int{"pro": 12, installation.PublicRate: 120, installation.NetworkRate: 24}, nil, nil)
+	r := newRates(map[string]int{"pro": 12, installation.PublicRate: 24, installation.NetworkRate: 24}, nil, nil)
 	now := time.Now()
 	r.limiter = admission.NewLimiter(func() time.Time { return now })
 	use := func(key string, quota int) int {
@@ -51,13 +53,13 @@ func TestRates(t *testing.T) {
 		{"another /64 of it", accepted(9, func() error {
 			return r.takePublic(netip.MustParsePrefix("2001:db8:1:3::/64"))
 		}), 0},
-		{"all networks", accepted(200, func() func() error {
+		{"each of 200 other networks", accepted(200, func() func() error {
 			n := byte(0)
 			return func() error {
 				n++
 				return r.takePublic(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, n, 0, 1}), 32))
 			}
-		}()), 8},
+		}()), 200},
 		{"no address", accepted(9, func() error { return r.TakeNetwork(netip.Prefix{}) }), 2},
 	} {
 		if test.got != test.want {
@@ -70,16 +72,28 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestNetworkFloodCostsNoQuery checks that a network's flood without a key is refused before the database, which there
-// is none of here.
-func TestNetworkFloodCostsNoQuery(t *testing.T) {
+// A network's flood without a key is refused before the database. An address that has used up its hourly checks is
+// refused before that, and takes nothing from its neighbours.
+func TestPublicLimit(t *testing.T) {
 	t.Parallel()
-	p := publicLimit{rates: newRates(map[string]int{installation.PublicRate: 1}, nil, nil)}
-	if err := p.rates.takePublic(netip.MustParsePrefix("192.0.2.7/32")); err != nil {
-		t.Fatal(err)
+	s := hosttest.OpenStore(t, hosttest.DataDir(t), postgrestest.Database(t)).Store
+	p := publicLimit{s, newRates(map[string]int{installation.PublicRate: 13 * 12}, nil, nil)}
+	now := time.Now()
+	p.rates.limiter = admission.NewLimiter(func() time.Time { return now })
+	take := func(address string) (ok bool, err error) {
+		_, ok, err = p.Take(t.Context(), netip.MustParsePrefix(address))
+		return ok, err
 	}
-	var refused *admission.RateError
-	if _, _, err := p.Take(t.Context(), netip.MustParsePrefix("192.0.2.8/32")); !errors.As(err, &refused) {
-		t.Errorf("got %v", err)
+	for i := range 300 {
+		if ok, err := take("192.0.2.7/32"); err != nil || ok != (i < 10) {
+			t.Fatalf("check %d of an address: %v, %v", i+1, ok, err)
+		}
+	}
+	for _, want := range []bool{true, true, false} {
+		ok, err := take("192.0.2.8/32")
+		var refused *admission.RateError
+		if ok != want || errors.As(err, &refused) == want {
+			t.Errorf("a neighbour: %v, %v, want %v", ok, err, want)
+		}
 	}
 }
