@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -67,4 +68,8 @@ func TestWitness(t *testing.T) {
 	if _, err := witness.OpenKey(state, "two.example"); err == nil {
 		t.Error("a key is opened under another name")
 	}
+	file := filepath.Join(state, "key")
+	expect.NoError(t, os.Chmod(file, 0o640))
+	_, err := witness.OpenKey(state, "one.example")
+	expect.ErrorText(t, "a key that a group can read", err, file+" (mode 640): run chmod 600 "+file)
 }

@@ -15,6 +15,7 @@ import (
 
 	"assay/host/access/keyring"
 	"assay/host/check"
+	"assay/host/internal/private"
 	"assay/host/internal/terminal"
 	"assay/host/lineup"
 	"assay/host/lineup/change"
@@ -133,7 +134,7 @@ func (c *Config) ReadTrust() (activation.Trust, error) {
 
 // ReadKey returns nil if the file does not exist.
 func ReadKey(file string) (*activation.Key, error) {
-	text, err := keyring.ReadPrivate(file)
+	text, err := private.Read(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"assay/host/access/keyring"
 	"assay/host/audit"
+	"assay/host/internal/private"
 	"assay/host/internal/terminal"
 )
 
@@ -73,7 +73,7 @@ func SignByCommand(ctx context.Context, limit time.Duration, command []string, k
 
 // ReadCheckpointKey reads a file that secret key created.
 func ReadCheckpointKey(file string) (seed []byte, err error) {
-	text, err := keyring.ReadPrivate(file)
+	text, err := private.Read(file)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/installation"
+	"assay/host/internal/private"
 	"assay/host/internal/terminal"
 	"assay/host/store"
 )
@@ -74,7 +75,7 @@ func SuggestLists(ctx context.Context, t *terminal.Terminal, s *store.Store) err
 
 func demoKey(ctx context.Context, cfg *installation.Config, s *store.Store) (string, error) {
 	file := cfg.Path("demo-key")
-	if text, err := os.ReadFile(file); err == nil {
+	if text, err := private.Read(file); err == nil {
 		return strings.TrimSpace(string(text)), nil
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("reading demo key: %w", err)

@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"assay/host/internal/private"
 )
 
 // Generation is a master secret and the keys derived from it for signing and encrypting. From a given time, it replaces
@@ -213,7 +215,7 @@ func edit(path string, change func([]line) ([]line, error)) error {
 }
 
 func replace(path string, change func([]line) ([]line, error)) error {
-	text, err := ReadPrivate(path)
+	text, err := private.Read(path)
 	if err != nil {
 		return err
 	}

@@ -14,11 +14,12 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
+
+	"assay/host/internal/private"
 )
 
 // Ring is the set of derived keys. All hosts that share a database must have the same keys. The keys in its fields
@@ -45,7 +46,7 @@ const masterBytes = 32
 // Load reads the master secret from the file at path: 32 bytes in base64, to which only the file's owner may have
 // access. Lines with later generations may follow, see AddGeneration. It fails with fs.ErrNotExist if there is no file.
 func Load(path string) (*Ring, error) {
-	text, err := ReadPrivate(path)
+	text, err := private.Read(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading secret file: %w", err)
 	}
@@ -77,24 +78,6 @@ func Create(path string) (*Ring, error) {
 		return nil, fmt.Errorf("creating secret file: %w", err)
 	}
 	return Load(path) // that of another host, if it was faster
-}
-
-// ReadPrivate reads a file to which only its owner may have access. It looks at the file that it reads, whatever the
-// path names a moment later.
-func ReadPrivate(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("other users have access to %s (mode %o): run chmod 600", path, info.Mode().Perm())
-	}
-	return io.ReadAll(f)
 }
 
 // CreateFile creates a file that only its owner can read, durably, unless it exists. If two hosts start at once, the

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"assay/host/internal/durable"
+	"assay/host/internal/private"
 )
 
 // OpenKey returns the key in the directory of a witness, and creates one if there is none. A directory keeps its name:
@@ -32,7 +32,7 @@ func openKey(dir, name string) (key *Key, err error) {
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	path := filepath.Join(dir, "key")
-	content, err := os.ReadFile(path)
+	content, err := private.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return createKey(path, name)
 	}

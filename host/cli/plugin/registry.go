@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"assay/host/installation"
+	"assay/host/internal/private"
 	"assay/host/internal/terminal"
 	"assay/registry/oci"
 )
@@ -27,7 +28,11 @@ func (r registryAccess) options() (oci.Options, error) {
 		return o, terminal.Misuse{Err: errors.New("--username and --password-file go together")}
 	}
 	if r.Password != "" {
-		text, err := installation.ReadFile(r.Password)
+		read := private.Read
+		if r.Password == "-" {
+			read = installation.ReadFile
+		}
+		text, err := read(r.Password)
 		if err != nil {
 			return o, fmt.Errorf("--password-file: %w", err)
 		}

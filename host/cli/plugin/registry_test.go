@@ -85,6 +85,16 @@ func newRegistry(t *testing.T, tls bool) ociRegistry {
 	return r
 }
 
+func TestPasswordThatOthersCanRead(t *testing.T) {
+	t.Parallel()
+	file := hosttest.WriteFile(t, "password", []byte("secret\n"))
+	access := registryAccess{Username: "ana", Password: file}
+	expect.Equal(t, "password", expect.Value(access.options())(t).Password, "secret")
+	expect.NoError(t, os.Chmod(file, 0o640))
+	_, err := access.options()
+	expect.ErrorText(t, "a password that a group can read", err, file+" (mode 640): run chmod 600")
+}
+
 func (r ociRegistry) blob(digest string) string {
 	hexa := strings.TrimPrefix(digest, "sha256:")
 	return filepath.Join(r.files, "docker/registry/v2/blobs/sha256", hexa[:2], hexa, "data")

@@ -154,6 +154,16 @@ func TestOtherMajorVersion(t *testing.T) {
 	}
 }
 
+func TestRecordThatOthersCanRead(t *testing.T) {
+	t.Parallel()
+	dir := reachable(t)
+	path := filepath.Join(dir, "postgres.json")
+	noError(t, (record{Password: "p"}).write(path))
+	noError(t, os.Chmod(path, 0o640))
+	_, err := Open(t.Context(), Config{Dir: dir})
+	wantErrorText(t, "Open", err, path+" (mode 640): run chmod 600 "+path)
+}
+
 func TestAccountOf(t *testing.T) {
 	t.Parallel()
 	needRoot(t)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"assay/host/internal/private"
 )
 
 // record is the content of postgres.json. Where a running Postgres listens is read from its own postmaster.pid.
@@ -26,7 +28,7 @@ type record struct {
 // readRecord reads postgres.json; a missing file is the zero record.
 func readRecord(path string) (record, error) {
 	var r record
-	text, err := os.ReadFile(path)
+	text, err := private.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, nil
 	}

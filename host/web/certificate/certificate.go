@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"assay/host/internal/private"
 )
 
 // A certificate expires soon when less than a fifth of its life is left, and at most 14 days. Clients of Let's Encrypt
@@ -67,7 +69,7 @@ func (p *Pair) read() error {
 	if err != nil {
 		return fmt.Errorf("reading the TLS certificate: %w", err)
 	}
-	key, err := os.ReadFile(p.keyFile)
+	key, err := private.ReadWithGroup(p.keyFile)
 	if err != nil {
 		return fmt.Errorf("reading the key of the TLS certificate: %w", err)
 	}

@@ -82,6 +82,8 @@ func TestOpenNamesWhatIsWrong(t *testing.T) {
 		return filepath.Join(dir, name)
 	}
 	good, goodKey := file("good.pem", cert), file("good.key", key)
+	public := file("public.key", key)
+	expect.NoError(t, os.Chmod(public, 0o644))
 	for name, test := range map[string]struct {
 		cert, key string
 		want      []string
@@ -94,6 +96,7 @@ func TestOpenNamesWhatIsWrong(t *testing.T) {
 		"half of a file":    {file("half.pem", cert[:len(cert)/2]), goodKey, []string{"half.pem"}},
 		"exchanged files":   {goodKey, good, []string{"good.key", "good.pem"}},
 		"a folder as a key": {good, dir, []string{dir, "is a directory"}},
+		"a public key file": {good, public, []string{"(mode 644): run chmod 640 " + public}},
 	} {
 		_, err := certificate.Open(test.cert, test.key, slog.New(slog.DiscardHandler), time.Now)
 		for _, want := range test.want {
@@ -152,6 +155,15 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
+// On Debian, the group ssl-cert reads keys.
+func TestKeyOfAGroup(t *testing.T) {
+	t.Parallel()
+	f := open(t, day)
+	expect.NoError(t, os.Chmod(f.key(), 0o640))
+	_, err := certificate.Open(f.cert(), f.key(), slog.New(slog.DiscardHandler), time.Now)
+	expect.NoError(t, err)
+}
+
 // Files that cannot be used leave the certificate before in service. The log says so once.
 func TestRefreshKeepsTheCertificateBefore(t *testing.T) {
 	t.Parallel()
@@ -169,6 +181,12 @@ func TestRefreshKeepsTheCertificateBefore(t *testing.T) {
 	if n := strings.Count(f.log.String(), "was not replaced"); n != 1 {
 		t.Errorf("%d lines in the log:\n%s", n, f.log.String())
 	}
+	expect.NoError(t, os.Chmod(f.key(), 0o604))
+	_ = f.pair.Refresh(t.Context())
+	if d := f.pair.Degraded(); len(d) != 1 || !strings.Contains(d[0], "(mode 604)") || f.served(t) != 1 {
+		t.Errorf("degraded: %q; %d is served", d, f.served(t))
+	}
+	expect.NoError(t, os.Chmod(f.key(), 0o600))
 	write(t, f.cert(), old)
 	_ = f.pair.Refresh(t.Context())
 	expect.Equal(t, "degraded with the old files", len(f.pair.Degraded()), 0)
