@@ -63,7 +63,7 @@ func TestLineupUnderLoad(t *testing.T) {
 	if diff := hosttest.Output(t, dir, database, "lineup", "diff", file); !strings.Contains(diff, "iban: weight") {
 		t.Errorf("lineup diff:\n%s", diff)
 	}
-	second := hosttest.OutputJSON[map[string]int64](t, dir, database, "lineup", "set", file, "--note",
+	second := hosttest.OutputJSON[map[string]int64](t, dir, database, "lineup", "set", file, "--reason",
 		"a test")["revision"]
 	after := hosttest.WaitForScore(t, host, key, body, func(a hosttest.Answer) bool { return a.Score != before.Score })
 	if after.Score <= before.Score {

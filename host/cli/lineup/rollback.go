@@ -12,7 +12,7 @@ import (
 
 type lineupRollbackCmd struct {
 	Revision int64  `arg:"" optional:"" help:"Revision to activate (default: the previous one)."`
-	Reason   string `aliases:"note" placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
+	Reason   string `placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
 	terminal.Output
 }
 

@@ -13,7 +13,7 @@ import (
 
 type lineupSetCmd struct {
 	File   string `arg:"" help:"Lineup as JSON. '-' reads standard input."`
-	Reason string `aliases:"note" placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
+	Reason string `placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
 	Force  bool   `help:"${lineup_force}"`
 	Above  int64  `placeholder:"N" help:"${lineup_above}"`
 	terminal.Output
