@@ -32,7 +32,10 @@ type keysCreateCmd struct {
 
 // wanted returns the key that the flags describe.
 func (cmd *keysCreateCmd) wanted(now time.Time) (w apikey.Wanted, err error) {
-	w.Name, w.Limits.Test = cmd.Name, cmd.Test
+	w.Limits.Test = cmd.Test
+	if w.Name, err = apikey.ParseName(cmd.Name); err != nil {
+		return w, fmt.Errorf("--name: %w", err)
+	}
 	if w.Limits.Scopes, err = apikey.ParseScopes(cmd.Scope); err != nil {
 		return w, fmt.Errorf("--scope: %w", err)
 	}

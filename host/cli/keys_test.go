@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -62,16 +63,21 @@ func TestKeysCreateRefusesLimits(t *testing.T) {
 		cmd  keysCreateCmd
 		want string
 	}{
+		"no name":        {keysCreateCmd{Name: " "}, "--name: the name must have 1 to 60 visible characters"},
+		"a hidden name":  {keysCreateCmd{Name: "a\x1b[2Jb"}, "--name: the name must have 1 to 60"},
+		"a long name":    {keysCreateCmd{Name: strings.Repeat("ä", 61)}, "--name: the name must have 1 to 60"},
 		"a scope":        {keysCreateCmd{Scope: []string{"check", "admin"}}, `--scope: unknown scope "admin"`},
 		"a network":      {keysCreateCmd{Allow: []string{"192.0.2.1/24"}}, "--allow: "},
 		"a time":         {keysCreateCmd{Expires: "soon"}, "expires: "},
 		"the past":       {keysCreateCmd{Expires: "2020-01-31T08:00:00Z"}, "is not in the future"},
 		"no time at all": {keysCreateCmd{Expires: "0s"}, "is not in the future"},
 	} {
+		c.cmd.Name = cmp.Or(c.cmd.Name, "plain")
 		expect.ErrorText(t, name, c.cmd.Validate(), c.want)
 	}
 	expect.ErrorText(t, "a negative overlap", (&keysRotateCmd{Overlap: -time.Second}).Validate(), "--overlap: ")
-	expect.NoError(t, (&keysCreateCmd{Name: "plain"}).Validate())
+	named := &keysCreateCmd{Name: " " + strings.Repeat("ä", 60)}
+	expect.Equal(t, "a name", expect.Value(named.wanted(time.Now()))(t).Name, strings.Repeat("ä", 60))
 }
 
 // A running host holds keys to their limits, and a test key leaves no trace.

@@ -3,7 +3,10 @@ package apikey
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // State is a key's state.
@@ -38,6 +41,20 @@ type Wanted struct {
 	Limits Limits
 	// Lifetime is how long the key works, and how long each key that replaces it by rotation does; 0: permanently.
 	Lifetime time.Duration
+}
+
+// maxName is the maximum length of a key's name in characters.
+const maxName = 60
+
+// ParseName trims the name of a key. Names appear in lists and terminals, so control characters and marks that change
+// the direction of text are rejected.
+func ParseName(text string) (string, error) {
+	name := strings.TrimSpace(text)
+	hidden := strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
+	if name == "" || hidden || utf8.RuneCountInString(name) > maxName {
+		return "", fmt.Errorf("the name must have 1 to %d visible characters, such as “production”", maxName)
+	}
+	return name, nil
 }
 
 // LifetimeUntil returns the lifetime of a key that is issued now and ends at a time, which must be later.

@@ -8,15 +8,12 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/gofiber/fiber/v2"
 
 	"assay/host/access/apikey"
 	"assay/host/customer/billing"
 )
-
-const maxKeyName = 60 // characters
 
 // overlaps are the times that a rotated key can keep working.
 var overlaps = []struct {
@@ -83,14 +80,6 @@ func describeLimits(l apikey.Limits) string {
 	return strings.Join(limits, "; ")
 }
 
-// parseKeyName trims the name of a key. Names appear in lists and terminals, so control characters and marks that
-// change the direction of text are rejected.
-func parseKeyName(text string) (name string, ok bool) {
-	name = strings.TrimSpace(text)
-	printable := !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
-	return name, name != "" && printable && utf8.RuneCountInString(name) <= maxKeyName
-}
-
 func readKeyForm(ctx *fiber.Ctx) keyForm {
 	f := keyForm{Name: field(ctx, "name"), Networks: field(ctx, "networks"), Until: field(ctx, "until"),
 		Test: field(ctx, "test") != ""}
@@ -103,11 +92,10 @@ func readKeyForm(ctx *fiber.Ctx) keyForm {
 // wanted returns the key that the form describes. Otherwise it returns what is wrong, by field.
 func (f keyForm) wanted(now time.Time) (w apikey.Wanted, wrong map[string]string) {
 	wrong = map[string]string{}
-	var ok bool
-	if w.Name, ok = parseKeyName(f.Name); !ok {
-		wrong["name"] = "The name must have 1 to 60 visible characters, such as “production”."
-	}
 	var err error
+	if w.Name, err = apikey.ParseName(f.Name); err != nil {
+		wrong["name"] = sentence(err)
+	}
 	if w.Limits.Scopes, err = apikey.ParseScopes(f.Scopes); err != nil {
 		wrong["scope"] = sentence(err)
 	} else if len(w.Limits.Scopes) == 0 {
