@@ -83,6 +83,7 @@ func TestDocumentedLimits(t *testing.T) {
 			seconds(c.AttemptTimeout)),
 		fmt.Sprintf("up to %.0f minutes", c.Wait.Minutes()),
 		fmt.Sprintf("more than %s checks", hosttest.Thousands(privacy.AtOnce)),
+		fmt.Sprintf("one entity, or up to %d |", check.MaxBatch),
 	}
 	for file, texts := range map[string][]string{
 		"sdk/client/README.md":     calls,
@@ -96,10 +97,6 @@ func TestDocumentedLimits(t *testing.T) {
 			fmt.Sprintf("attempts: %d, attemptTimeout: %d_000, timeout: %d_000, wait: %d_000,", c.Attempts,
 				seconds(c.AttemptTimeout), seconds(c.Timeout), seconds(c.Wait)),
 		},
-		"host/web/api/openapi.json": {
-			fmt.Sprintf("Score up to %d entities in one call", check.MaxBatch),
-			fmt.Sprintf(`"type": "array", "minItems": 1, "maxItems": %d,`, check.MaxBatch),
-		},
 		"docs/guide/checks.md":              {fmt.Sprintf("scores up to %d values", check.MaxBatch)},
 		"host/web/console/pages/parts.html": {fmt.Sprintf("up to %d values", check.MaxBatch)},
 		"docs/guide/errors.md":              {fmt.Sprintf("for %d seconds", seconds(c.Timeout))},
@@ -110,7 +107,8 @@ func TestDocumentedLimits(t *testing.T) {
 			fmt.Sprintf("| public checks a minute | %d;", rates[installation.PublicRate]),
 			fmt.Sprintf("| look-ups of keys | %s a minute;", hosttest.Thousands(rates[installation.NetworkRate])),
 			fmt.Sprintf("with up to %d networks each", apikey.MaxNetworks),
-			fmt.Sprintf("score up to %d entities", check.MaxBatch),
+			fmt.Sprintf("with 1 to %d check requests", check.MaxBatch),
+			fmt.Sprintf("batches of %d, privacy", check.MaxBatch),
 			calls[2], fmt.Sprintf("pages of up to %s checks", hosttest.Thousands(privacy.AtOnce)),
 			fmt.Sprintf("is deleted after %.0f hours or when its subject is erased", privacy.KeepExport.Hours()),
 			fmt.Sprintf("the same for %.0f days after the end", privacy.KeepRequest.Hours()/24),

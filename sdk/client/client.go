@@ -124,7 +124,7 @@ func (c *Client) Check(ctx context.Context, request Request, options ...Option) 
 	return call[Result](ctx, c, http.MethodPost, "/api/check", request, options...)
 }
 
-// CheckBatch scores up to 100 entities. The results are in the order of the requests.
+// CheckBatch scores several entities. The results are in the order of the requests.
 func (c *Client) CheckBatch(ctx context.Context, requests []Request, options ...Option) ([]BatchResult, error) {
 	type batch struct {
 		Checks []Request `json:"checks"`

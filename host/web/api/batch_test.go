@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/host/check"
 	"assay/registry/expect"
 )
 
@@ -58,13 +59,15 @@ func TestInvalidBatch(t *testing.T) {
 	many := func(n int) string {
 		return `{"checks":[` + strings.TrimSuffix(strings.Repeat(`{"domain":"a.com"},`, n), ",") + `]}`
 	}
+	required := fmt.Sprintf("checks is required: an array of 1 to %d requests", check.MaxBatch)
+	tooMany := fmt.Sprintf("checks contains more than %d requests", check.MaxBatch)
 	for name, test := range map[string]struct{ body, want string }{
-		"checks missing": {`{"domain":"a.com"}`, "checks is required: an array of 1 to 100 requests"},
-		"no requests":    {`{"checks":[]}`, "checks is required: an array of 1 to 100 requests"},
+		"checks missing": {`{"domain":"a.com"}`, required},
+		"no requests":    {`{"checks":[]}`, required},
 		"an object":      {`{"checks":{"domain":"a.com"}}`, "checks must be an array, not an object"},
 		"an array":       {`[{"domain":"a.com"}]`, "the body must be a JSON object, not an array"},
-		"101":            {many(101), "checks contains more than 100 requests"},
-		"5000":           {many(5000), "checks contains more than 100 requests"},
+		"one too many":   {many(check.MaxBatch + 1), tooMany},
+		"5000":           {many(5000), tooMany},
 		"truncated":      {`{"checks":[{"domain":"a.com"}`, "the body is not valid JSON in UTF-8, near byte 29"},
 		"duplicate name in a request": {`{"checks":[{"domain":"a.com","domain":"b.com"}]}`,
 			"a name occurs twice in one object, near byte 28"},
@@ -81,17 +84,17 @@ func TestLargestBatch(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
 	item := `{"domain":"` + strings.Repeat("a", 1000) + `.com"}`
-	r := s.batch(t, `{"checks":[`+strings.TrimSuffix(strings.Repeat(item+",", 100), ",")+`]}`)
-	if r.status != 200 || len(s.checker.requests()) != 100 {
+	r := s.batch(t, `{"checks":[`+strings.TrimSuffix(strings.Repeat(item+",", check.MaxBatch), ",")+`]}`)
+	if r.status != 200 || len(s.checker.requests()) != check.MaxBatch {
 		t.Errorf("status %d, %d requests: %.200s", r.status, len(s.checker.requests()), r.body)
 	}
 	// Only a batch has the larger limit.
 	if r := s.check(t, strings.Repeat(" ", maxBody+1)); r.status != 413 ||
-		r.failure(t).Error != "the body exceeds 16384 bytes" {
+		r.failure(t).Error != fmt.Sprintf("the body exceeds %d bytes", maxBody) {
 		t.Errorf("a single check: status %d: %s", r.status, r.body)
 	}
 	if r := s.batch(t, strings.Repeat(" ", maxBatchBody+1)); r.status != 413 ||
-		r.failure(t).Error != "the body exceeds 131072 bytes" {
+		r.failure(t).Error != fmt.Sprintf("the body exceeds %d bytes", maxBatchBody) {
 		t.Errorf("a batch: status %d: %s", r.status, r.body)
 	}
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -24,6 +26,7 @@ import (
 
 	"assay/host/access/admission"
 	"assay/host/access/apikey"
+	"assay/host/check"
 	"assay/host/entity"
 	"assay/registry/expect"
 	"assay/sdk"
@@ -35,6 +38,30 @@ func loadDocument(t *testing.T) (*openapi3.T, routers.Router) {
 	// Examples are validated against their schemas too.
 	expect.NoError(t, doc.Validate(t.Context(), openapi3.EnableExamplesValidation()))
 	return doc, expect.Value(gorillamux.NewRouter(doc))(t)
+}
+
+// TestDocumentedSizes compares the sizes of requests in the documents with the code.
+func TestDocumentedSizes(t *testing.T) {
+	t.Parallel()
+	contract := string(expect.Value(os.ReadFile("../../../docs/contract.md"))(t))
+	for _, c := range []struct{ page, text string }{
+		{contract, fmt.Sprintf("| body | %d KiB; %d KiB for a batch |", maxBody>>10, maxBatchBody>>10)},
+		{contract, fmt.Sprintf("| request line and headers | %d KiB, %d headers |", maxHead>>10, maxHeaders)},
+		{string(document), fmt.Sprintf("A body has at most %d KiB and", maxBody>>10)},
+		{string(document), fmt.Sprintf("together have at most %d KiB and at most %d headers", maxHead>>10, maxHeaders)},
+		{string(document), fmt.Sprintf("The body exceeds %d KiB, or %d KiB for a batch.", maxBody>>10, maxBatchBody>>10)},
+		{string(document), fmt.Sprintf("line and headers exceed %d KiB or %d headers", maxHead>>10, maxHeaders)},
+	} {
+		if !strings.Contains(c.page, c.text) {
+			t.Errorf("a document lacks %q", c.text)
+		}
+	}
+	doc, _ := loadDocument(t)
+	for schema, list := range map[string]string{"BatchRequest": "checks", "BatchResult": "results"} {
+		var none uint64
+		most := cmp.Or(doc.Components.Schemas[schema].Value.Properties[list].Value.MaxItems, &none)
+		expect.Equal(t, "openapi.json: maxItems of "+schema, *most, check.MaxBatch)
+	}
 }
 
 // Every route and every threat of layers is documented.

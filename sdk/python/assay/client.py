@@ -182,7 +182,7 @@ class Client:
     def check_batch(
         self, requests: Sequence[Request], *, idempotency_key: str | None = None
     ) -> list[Result | BatchError]:
-        """Scores up to 100 entities. The results are in the order of the requests."""
+        """Scores several entities. The results are in the order of the requests."""
         answer = self._post("/api/check/batch", {"checks": list(requests)}, idempotency_key).content
         return [
             BatchError(r["error"], r.get("field")) if "error" in r else _read(Result, r) for r in answer["results"]

@@ -199,7 +199,7 @@ export class Client {
     return (await this.#post("/api/check", request, options)).content as Result;
   }
 
-  /** Scores up to 100 entities. The results are in the order of the requests. */
+  /** Scores several entities. The results are in the order of the requests. */
   async checkBatch(requests: Request[], options: Options = {}): Promise<(Result | BatchError)[]> {
     const { content } = await this.#post("/api/check/batch", { checks: requests }, options);
     return (content as { results: (Result | BatchError)[] }).results;
