@@ -123,8 +123,8 @@ var plainErrors = []struct {
 	{admission.ErrShare, fasthttp.StatusServiceUnavailable},
 }
 
-// answerTo returns the status and body for an error. It is the only place that maps errors to responses. Any other
-// error is internal, and the client does not see its text.
+// answerTo returns the status and body for an error: of all JSON endpoints, but not of the pages, nor of a connection
+// that is refused. Any other error is internal, and the client does not see its text.
 func answerTo(err error) (status int, body failure) {
 	var (
 		refused *refusal
