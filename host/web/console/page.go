@@ -83,6 +83,7 @@ var templateFuncs = template.FuncMap{
 		return strings.ReplaceAll(fmt.Sprintf("%+.1f", points), "-", "−")
 	},
 	"aria":              aria,
+	"plansWithPrivacy":  plansWithPrivacy,
 	"plansWithWebhooks": plansWithWebhooks,
 	"problem":           problem,
 	"dict": func(pairs ...any) map[string]any {

@@ -7,6 +7,7 @@ import (
 
 	"assay/host/access/signin"
 	"assay/host/check"
+	"assay/host/customer/billing"
 	"assay/host/customer/decision"
 	"assay/registry/expect"
 	"assay/sdk"
@@ -28,6 +29,27 @@ func TestFormats(t *testing.T) {
 			t.Errorf("timestamp(%q) = %q, want %q", text, got, want)
 		}
 	}
+}
+
+// Pages follow the table of plans: they name every plan with a feature, and advise the cheapest paid one.
+func TestPagesFollowPlans(t *testing.T) {
+	t.Parallel()
+	plans := []check.Plan{{Name: "free"}, {Name: "basic", Webhooks: true, Cents: 5_00},
+		{Name: "starter", Webhooks: true, Cents: 19_00}, {Name: "pro", Webhooks: true, Privacy: true, Cents: 99_00}}
+	expect.Equal(t, "several", plansWith(plans, func(p check.Plan) bool { return p.Webhooks }),
+		"Basic, Starter and Pro plans")
+	expect.Equal(t, "two", plansWith(plans, func(p check.Plan) bool { return p.Cents > 5_00 }), "Starter and Pro plans")
+	expect.Equal(t, "one", plansWith(plans, func(p check.Plan) bool { return p.Privacy }), "Pro plan")
+	var offers []billing.Offer
+	for _, p := range plans {
+		offers = append(offers, billing.Offer{Plan: p, Cents: p.Cents})
+	}
+	var page strings.Builder
+	expect.NoError(t, expect.Value(parsePages())(t)["plan"].ExecuteTemplate(&page, "prices",
+		view{"Offers": offers, "ForSale": true}))
+	_, button, _ := strings.Cut(page.String(), "<button>")
+	expect.Equal(t, "the advised plan", strings.Fields(button)[2], "Basic")
+	expect.Equal(t, "other plans", strings.Count(page.String(), `<button class="second">`), 3)
 }
 
 // testDocsNameThreats checks that the documentation lists every threat.

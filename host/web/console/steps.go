@@ -63,7 +63,7 @@ func (c *Console) firstSteps(ctx context.Context, s *session, counted int, days 
 		hook.State = fmt.Sprintf("%s %s delivered.", count(endpoints[0].Delivered),
 			plural(endpoints[0].Delivered, "event"))
 	case !s.Plan.Webhooks:
-		hook.URL, hook.State = "/dashboard/plan", "Optional: the "+plansWithWebhooks()+" include them."
+		hook.URL, hook.State = "/dashboard/plan", "Optional: included in the "+plansWithWebhooks()+"."
 	}
 	done := key.Done && first.Done && live.Done && (hook.Done || !s.Plan.Webhooks)
 	if done || first.Done && !isNew {

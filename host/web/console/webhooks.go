@@ -186,13 +186,25 @@ func (c *Console) resend(ctx *fiber.Ctx, s *session) error {
 	return ctx.Redirect("/dashboard/webhooks?note=resent", fiber.StatusSeeOther)
 }
 
-// plansWithWebhooks names the plans that include webhooks, such as "Starter and Pro plans".
 func plansWithWebhooks() string {
+	return plansWith(check.Plans(), func(p check.Plan) bool { return p.Webhooks })
+}
+
+func plansWithPrivacy() string {
+	return plansWith(check.Plans(), func(p check.Plan) bool { return p.Privacy })
+}
+
+// plansWith names the plans that include something, such as "Starter and Pro plans".
+func plansWith(plans []check.Plan, included func(check.Plan) bool) string {
 	var names []string
-	for _, p := range check.Plans() {
-		if p.Webhooks {
+	for _, p := range plans {
+		if included(p) {
 			names = append(names, capitalize(p.Name))
 		}
 	}
-	return strings.Join(names, " and ") + " plans"
+	text := strings.Join(names, ", ")
+	if last := strings.LastIndex(text, ", "); last >= 0 {
+		text = text[:last] + " and " + text[last+2:]
+	}
+	return text + " " + plural(len(names), "plan")
 }
