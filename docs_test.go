@@ -57,11 +57,16 @@ func TestABIPage(t *testing.T) {
 // TestContract compares the plans and threat categories in docs/contract.md with the code.
 func TestContract(t *testing.T) {
 	t.Parallel()
-	contract := hosttest.ReadText(t, "docs/contract.md")
+	contract, openAPI := hosttest.ReadText(t, "docs/contract.md"), hosttest.ReadText(t, "host/web/api/openapi.json")
 	var texts []string
 	for _, p := range check.Plans() {
-		name := strings.ToUpper(p.Name[:1]) + p.Name[1:]
-		texts = append(texts, fmt.Sprintf("| %s plan | %s checks a month |", name, hosttest.Thousands(p.Quota)))
+		row := fmt.Sprintf("| %s plan | %s checks a month | %s", titled(p.Name), hosttest.Thousands(p.Quota), included(p))
+		if !strings.Contains(contract, row+" |") && !strings.Contains(contract, row+"; 99.9% uptime |") {
+			t.Errorf("docs/contract.md lacks the row %q", row)
+		}
+		if plan := fmt.Sprintf("`%s` (%s", p.Name, hosttest.Thousands(p.Quota)); !strings.Contains(openAPI, plan) {
+			t.Errorf("openapi.json lacks %q", plan)
+		}
 	}
 	for _, threat := range sdk.Threats() {
 		texts = append(texts, "`"+string(threat)+"`")
@@ -71,6 +76,30 @@ func TestContract(t *testing.T) {
 			t.Errorf("docs/contract.md lacks %q", text)
 		}
 	}
+}
+
+func titled(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
+
+// included returns what a plan includes, in the words of docs/contract.md.
+func included(p check.Plan) string {
+	types := "all four types"
+	if len(p.Types) < len(entity.Types()) {
+		types = strings.Trim(strings.ReplaceAll(fmt.Sprint(p.Types), " ", " and "), "[]")
+	}
+	var features []string
+	for _, f := range []struct {
+		included bool
+		name     string
+	}{{p.Webhooks, "webhooks"}, {p.Batch, fmt.Sprintf("batches of %d", check.MaxBatch)},
+		{p.Privacy, "privacy endpoints"}} {
+		if f.included {
+			features = append(features, f.name)
+		}
+	}
+	if features == nil {
+		return types
+	}
+	return types + "; " + strings.Join(features, ", ")
 }
 
 // TestDocumentedLimits compares the limits in customers' documents with the code.
@@ -84,6 +113,10 @@ func TestDocumentedLimits(t *testing.T) {
 		fmt.Sprintf("up to %.0f minutes", c.Wait.Minutes()),
 		fmt.Sprintf("more than %s checks", hosttest.Thousands(privacy.AtOnce)),
 		fmt.Sprintf("one entity, or up to %d |", check.MaxBatch),
+	}
+	var byPlan []string
+	for _, p := range check.Plans() {
+		byPlan = append(byPlan, fmt.Sprintf("%s (%s)", hosttest.Thousands(p.Rate), titled(p.Name)))
 	}
 	for file, texts := range map[string][]string{
 		"sdk/client/README.md":     calls,
@@ -102,13 +135,11 @@ func TestDocumentedLimits(t *testing.T) {
 		"docs/guide/errors.md":              {fmt.Sprintf("for %d seconds", seconds(c.Timeout))},
 		"docs/guide/privacy.md":             {calls[2]},
 		"docs/contract.md": {
-			fmt.Sprintf("| requests a minute | %d (Free), %d (Starter), %s (Pro)", rates["free"],
-				rates["starter"], hosttest.Thousands(rates["pro"])),
+			"| requests a minute | " + strings.Join(byPlan, ", ") + ", ",
 			fmt.Sprintf("| public checks a minute | %d;", rates[installation.PublicRate]),
 			fmt.Sprintf("| look-ups of keys | %s a minute;", hosttest.Thousands(rates[installation.NetworkRate])),
 			fmt.Sprintf("with up to %d networks each", apikey.MaxNetworks),
 			fmt.Sprintf("with 1 to %d check requests", check.MaxBatch),
-			fmt.Sprintf("batches of %d, privacy", check.MaxBatch),
 			calls[2], fmt.Sprintf("pages of up to %s checks", hosttest.Thousands(privacy.AtOnce)),
 			fmt.Sprintf("is deleted after %.0f hours or when its subject is erased", privacy.KeepExport.Hours()),
 			fmt.Sprintf("the same for %.0f days after the end", privacy.KeepRequest.Hours()/24),
