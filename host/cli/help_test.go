@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -93,12 +94,18 @@ func TestHelpPages(t *testing.T) {
 // TestMisuse checks that a command line that cannot be parsed gives two lines: what is wrong, and where to read on.
 func TestMisuse(t *testing.T) {
 	t.Parallel()
+	var ofKeys []string
+	for _, name := range commandNames(t) {
+		if command, ok := strings.CutPrefix(name, "keys "); ok {
+			ofKeys = append(ofKeys, strconv.Quote(command))
+		}
+	}
 	for _, test := range []struct{ name, args, want string }{
 		{"command", "kyes create", "assay: unknown command kyes, did you mean \"keys\"?\nSee 'assay --help'.\n"},
 		{"command of a command", "keys creat",
 			"assay: unknown command creat, did you mean \"create\"?\nSee 'assay keys --help'.\n"},
 		{"no command of a command", "keys",
-			"assay: expected one of \"create\", \"list\", \"rotate\", \"revoke\"\nSee 'assay keys --help'.\n"},
+			"assay: expected one of " + strings.Join(ofKeys, ", ") + "\nSee 'assay keys --help'.\n"},
 		{"flag", "keys create --nam=x",
 			"assay: unknown flag --nam, did you mean \"--name\"?\nSee 'assay keys create --help'.\n"},
 		{"setting", "--lisen=x", "assay: unknown flag --lisen, did you mean \"--listen\"?\nSee 'assay --help'.\n"},
