@@ -60,7 +60,8 @@ func TestContract(t *testing.T) {
 	contract, openAPI := hosttest.ReadText(t, "docs/contract.md"), hosttest.ReadText(t, "host/web/api/openapi.json")
 	var texts []string
 	for _, p := range check.Plans() {
-		row := fmt.Sprintf("| %s plan | %s checks a month | %s", titled(p.Name), hosttest.Thousands(p.Quota), included(p))
+		row := fmt.Sprintf("| %s plan | %s checks a month | %s", titled(p.Name), hosttest.Thousands(p.Quota),
+			included(p))
 		if !strings.Contains(contract, row+" |") && !strings.Contains(contract, row+"; 99.9% uptime |") {
 			t.Errorf("docs/contract.md lacks the row %q", row)
 		}

@@ -32,7 +32,8 @@ func TestModes(t *testing.T) {
 			what := fmt.Sprintf("mode %o, %s", c.mode, name)
 			text, err := read.file(file)
 			if read.advice != 0 {
-				expect.ErrorText(t, what, err, fmt.Sprintf("%s (mode %o): run chmod %o %[1]s", file, c.mode, read.advice))
+				expect.ErrorText(t, what, err, fmt.Sprintf("%s (mode %o): run chmod %o %[1]s", file, c.mode,
+					read.advice))
 				expect.Equal(t, what, string(text), "")
 				continue
 			}

@@ -49,7 +49,8 @@ func TestDocumentedSizes(t *testing.T) {
 		{contract, fmt.Sprintf("| request line and headers | %d KiB, %d headers |", maxHead>>10, maxHeaders)},
 		{string(document), fmt.Sprintf("A body has at most %d KiB and", maxBody>>10)},
 		{string(document), fmt.Sprintf("together have at most %d KiB and at most %d headers", maxHead>>10, maxHeaders)},
-		{string(document), fmt.Sprintf("The body exceeds %d KiB, or %d KiB for a batch.", maxBody>>10, maxBatchBody>>10)},
+		{string(document), fmt.Sprintf("The body exceeds %d KiB, or %d KiB for a batch.", maxBody>>10,
+			maxBatchBody>>10)},
 		{string(document), fmt.Sprintf("line and headers exceed %d KiB or %d headers", maxHead>>10, maxHeaders)},
 	} {
 		if !strings.Contains(c.page, c.text) {
