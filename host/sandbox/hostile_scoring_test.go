@@ -164,13 +164,5 @@ func simdHeavy() []byte {
 	return g.scoring(callFunc(fnScore+1), g.signal(8, codeOne, "Done"), returnScored).with(f).encode()
 }
 
-// trapIfX traps if the entity begins with x.
-func trapIfX() []byte {
-	g := newGuest()
-	return g.scoring(g.fact("entity.value", 200), opDrop,
-		i32Const(bufferAt), opLoadByte, i32Const('x'), opEqual, ifTrue(opUnreachable),
-		g.signal(4, codeOne, "Fine"), returnScored).encode()
-}
-
 // nested is a text of nested brackets.
 var nested = strings.Repeat("[", 240)

@@ -118,8 +118,8 @@ func (c *call) ended(err error) error {
 	return c.trapped(err)
 }
 
-// restore returns an instance to its snapshot, also after a trap: the caller's time pays for it, and the next call finds
-// the instance as if nothing had happened. If restore reports false, the instance must be replaced.
+// restore returns an instance to its snapshot, also after a trap: the caller's time pays for it, and the next call
+// finds the instance as if nothing had happened. If restore reports false, the instance must be replaced.
 func (p *Plugin) restore(in *instance, trapped bool) bool {
 	if p.shared && !trapped {
 		return true

@@ -86,7 +86,8 @@ func TestFailureChangesNoOtherCall(t *testing.T) {
 						t.Fatalf("%v with output %q, want %s with %q", failure, failure.Output.Text, test.reason,
 							test.text)
 					}
-					expect.NoDiff(t, "another call", quiet, expect.Value(p.Score(t.Context(), facts("example.org", "")))(t))
+					other := expect.Value(p.Score(t.Context(), facts("example.org", "")))(t)
+					expect.NoDiff(t, "another call", quiet, other)
 				}
 				expect.Equal(t, "the instance", p.idleInstance(), before)
 				expect.Equal(t, "instances that were started", started.Load(), 0)

@@ -56,8 +56,8 @@ func openScoring(_ context.Context, h *host) (part, error) {
 	return part{
 		Collect: func(m *telemetry.Metrics) { m.WatchGate(s.gate.InProgress, s.gate.Wait) },
 		Run:     []func(context.Context){shadow.Run, s.trial.Run, s.judge},
-		Problems: []problems{{s.problems, "It fails whatever it is asked, so its module or its settings are at fault: " +
-			"`assay lineup rollback` puts another lineup in force on all hosts."}},
+		Problems: []problems{{s.problems, "It fails whatever it is asked, so its module or its settings are at " +
+			"fault: `assay lineup rollback` puts another lineup in force on all hosts."}},
 		Jobs:   jobs{localJobs: {{Name: "forget old checks", Every: time.Minute, Run: s.recent.Trim}}},
 		Erased: s.recent.Erase,
 	}, nil

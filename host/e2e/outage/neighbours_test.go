@@ -37,7 +37,8 @@ func TestOneCustomersFailuresStayTheirs(t *testing.T) {
 	store := hosttest.OpenStore(t, dir, database).Store
 	var keys []string
 	for _, name := range []string{"attacker", "victim"} {
-		keys = append(keys, expect.Value(installation.IssueKey(t.Context(), store, installation.Unlimited(), name))(t).Secret)
+		issued := expect.Value(installation.IssueKey(t.Context(), store, installation.Unlimited(), name))(t)
+		keys = append(keys, issued.Secret)
 	}
 	// `plugin push` would refuse it.
 	picky := expect.Value(registry.OpenModule(hosttest.Packed(t, "picky", pickyLayer,
@@ -73,7 +74,8 @@ func TestOneCustomersFailuresStayTheirs(t *testing.T) {
 		stop()
 		attack.Wait()
 	}
-	if page := hosttest.Get(t, host.Admin+"/metrics", ""); strings.Contains(page, `assay_refusals_total{reason="layer"}`) {
+	page := hosttest.Get(t, host.Admin+"/metrics", "")
+	if strings.Contains(page, `assay_refusals_total{reason="layer"}`) {
 		t.Error("checks were refused for a layer")
 	}
 }

@@ -12,10 +12,11 @@ import (
 	"assay/host/check"
 )
 
-// Watch counts, in memory, the layers' outcomes in recorded checks, and finds the layers that are at fault whatever they
-// are asked:
+// Watch counts, in memory, the layers' outcomes in recorded checks, and finds the layers that are at fault whatever
+// they are asked:
 //
-//   - A layer fails if nearly all of its calls of the last ten minutes burned their fuel, crashed or broke the interface.
+//   - A layer fails if nearly all of its calls of the last ten minutes burned their fuel, crashed or broke the
+//     interface.
 //   - A layer contradicts others if, of the last 32 calls for an account about entities that a clearing layer vouches
 //     for, 8 found enough to reach review alone. Of calls for other entities this says nothing: they may all be fraud.
 //
@@ -87,8 +88,8 @@ type account struct {
 // recent are calls of a layer for an account.
 type recent struct {
 	calls, failed int
-	// contradicted are the last 32 calls about entities that are vouched for, the newest in the lowest bit. A bit is set
-	// if the layer would have the entity reviewed.
+	// contradicted are the last 32 calls about entities that are vouched for, the newest in the lowest bit. A bit is
+	// set if the layer would have the entity reviewed.
 	contradicted uint32
 }
 
@@ -165,8 +166,8 @@ func (c *calls) add(w *Watch, caller check.Caller, d *check.Decision) {
 			continue
 		}
 		if established && c.contradict(l, r, reachesReview(d, i)) {
-			c.report(w, d, i, (*recent).contradicts,
-				fmt.Sprintf("it would have %d of 32 entities reviewed that a clearing layer vouches for", contradictions))
+			c.report(w, d, i, (*recent).contradicts, fmt.Sprintf(
+				"it would have %d of 32 entities reviewed that a clearing layer vouches for", contradictions))
 		}
 	}
 }

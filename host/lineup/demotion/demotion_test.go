@@ -40,7 +40,8 @@ type day struct {
 
 // caller returns the caller of an account in a network of its own.
 func caller(n int) check.Caller {
-	return check.Caller{Account: fmt.Sprint("acct_", n), Network: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(n), 0}), 24)}
+	return check.Caller{Account: fmt.Sprint("acct_", n),
+		Network: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(n), 0}), 24)}
 }
 
 // check records n checks of a caller within a second, with the outcome o after that of another layer.
@@ -110,8 +111,8 @@ func TestWatch(t *testing.T) {
 			oneNetwork(40, 2, unknown, trapped)}, alarm, "40 of 40"},
 		"crashes of 20 accounts of 60": {[]func(*day){each(60, 1, unknown, fine), each(20, 90, unknown, trapped),
 			later(time.Minute), each(20, 1, unknown, trapped)}, alarm, "20 of 60"},
-		"crashes of four of five calls": {[]func(*day){each(30, 1, unknown, fine), each(30, 4, unknown, trapped)}, nothing,
-			""},
+		"crashes of four of five calls": {[]func(*day){each(30, 1, unknown, fine), each(30, 4, unknown, trapped)},
+			nothing, ""},
 		"too few crashes to tell": {[]func(*day){each(19, 1, unknown, trapped)}, nothing, ""},
 		"crashes that are long past": {[]func(*day){each(10, 1, unknown, trapped), later(11 * time.Minute),
 			each(10, 1, unknown, trapped)}, nothing, ""},
@@ -130,8 +131,8 @@ func TestWatch(t *testing.T) {
 			each(20, 1, established, accusing)}, grave, "20 of 20"},
 		"accusations of two days": {[]func(*day){each(20, 7, established, accusing), later(25 * time.Hour),
 			each(20, 7, established, accusing)}, nothing, ""},
-		"accusations that are long past": {[]func(*day){each(20, 7, established, accusing), each(20, 32, established, fine),
-			each(20, 7, established, accusing)}, nothing, ""},
+		"accusations that are long past": {[]func(*day){each(20, 7, established, accusing),
+			each(20, 32, established, fine), each(20, 7, established, accusing)}, nothing, ""},
 		"established ones for fewer than half": {[]func(*day){each(60, 1, unknown, fine),
 			each(20, 50, established, accusing)}, nothing, ""},
 	} {
