@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -111,6 +112,28 @@ func TestLateCheckIsRefused(t *testing.T) {
 	if len(f.ran)+len(f.records) != 0 || gate.InProgress() != 0 {
 		t.Errorf("%d layers ran, %d checks were recorded, %d are in progress", len(f.ran), len(f.records),
 			gate.InProgress())
+	}
+}
+
+// Free keys of a network share turns, whichever accounts they belong to. Those who pay, and checks without a key, have
+// their account's.
+func TestShare(t *testing.T) {
+	t.Parallel()
+	const shared = "network 192.0.2.0/24"
+	here := netip.MustParsePrefix("192.0.2.0/24")
+	free, _ := check.PlanNamed("free")
+	pro, _ := check.PlanNamed("pro")
+	for name, c := range map[string]struct {
+		caller check.Caller
+		want   string
+	}{
+		"a free key":                   {check.Caller{Account: "acct_1", Key: "key_1", Plan: free, Network: here}, shared},
+		"another account's":            {check.Caller{Account: "acct_2", Key: "key_2", Plan: free, Network: here}, shared},
+		"a free key of an unknown one": {check.Caller{Account: "acct_1", Key: "key_1", Plan: free}, "acct_1"},
+		"a paid key":                   {check.Caller{Account: "acct_3", Key: "key_3", Plan: pro, Network: here}, "acct_3"},
+		"no key":                       {check.Caller{Account: "acct_0", Plan: check.PublicPlan(), Network: here}, "acct_0"},
+	} {
+		expect.Equal(t, name, c.caller.Share(), c.want)
 	}
 }
 

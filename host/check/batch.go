@@ -52,7 +52,7 @@ func (c *Checker) CheckBatch(ctx context.Context, caller Caller, items []Item, o
 		return nil, err
 	}
 	began := time.Now()
-	records, err := c.recorded(ctx, caller.Account, valid,
+	records, err := c.recorded(ctx, caller, valid,
 		func(l *Lineup, visit *admission.Visit) ([]Record, error) {
 			for i := range requests {
 				if answers[i].Err != nil {

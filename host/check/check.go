@@ -143,7 +143,7 @@ func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
 		return nil, err
 	}
 	began := time.Now()
-	records, err := c.recorded(ctx, req.Caller.Account, 1,
+	records, err := c.recorded(ctx, req.Caller, 1,
 		func(l *Lineup, visit *admission.Visit) ([]Record, error) {
 			var err error
 			if p.override, err = c.override(p); err != nil {
@@ -165,22 +165,22 @@ func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
 	return d, nil
 }
 
-// recorded scores n checks of an account with the lineup in force, records them and returns the records. If the ledger
+// recorded scores n checks of a caller with the lineup in force, records them and returns the records. If the ledger
 // refuses them because another lineup is in force, as it does after the host was paused, they are scored once more.
 func (c *Checker) recorded(
-	ctx context.Context, account string, n int, score func(*Lineup, *admission.Visit) ([]Record, error),
+	ctx context.Context, caller Caller, n int, score func(*Lineup, *admission.Visit) ([]Record, error),
 ) ([]Record, error) {
 	ref := c.Live.Acquire()
 	if ref == nil {
 		return nil, &InternalError{Ref: NewRef(), Err: ErrNoLineup}
 	}
 	defer func() { ref.Release() }()
-	visit, err := c.Gate.Enter(account, n)
+	visit, err := c.Gate.Enter(caller.Share(), n)
 	if err != nil {
 		return nil, err
 	}
 	defer visit.Close()
-	lineup := ref.For(account)
+	lineup := ref.For(caller.Account)
 	attempt := func() ([]Record, error) {
 		records, err := score(lineup, visit)
 		if err == nil {
@@ -194,8 +194,8 @@ func (c *Checker) recorded(
 			ref.Release()
 			ref = next
 		}
-		if refused := lineup.Revision; ref.For(account).Revision != refused {
-			lineup = ref.For(account)
+		if refused := lineup.Revision; ref.For(caller.Account).Revision != refused {
+			lineup = ref.For(caller.Account)
 			records, err = attempt()
 		}
 	}

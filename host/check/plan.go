@@ -65,3 +65,12 @@ type Caller struct {
 	Limits  apikey.Limits // of the key
 	Network netip.Prefix  // of the client: a /24 or /48; the zero Prefix if it is unknown
 }
+
+// Share names whose turns the caller's checks take on a busy host: those of the account or, for a free key, of its
+// network, because anybody can open many free accounts.
+func (c Caller) Share() string {
+	if c.Plan.Cents == 0 && c.Key != "" && c.Network.IsValid() {
+		return "network " + c.Network.String()
+	}
+	return c.Account
+}

@@ -29,12 +29,15 @@ type Config struct {
 
 // Gate accepts checks as long as they can be answered in time, and judges one at a time on each processor.
 //
-// The predicted time is the minimum recording time plus the number of checks in progress times the interval between
-// completions: on a busy host, the mean processor time of a check divided by the processors, or its recording time if
-// that is longer. Checks take turns by account, so each other account counts with at most as many checks as this
-// account has. An account's single checks precede its batches. A check is accepted if it would be in time even if a
-// newcomer arrived with as many checks as the account then has. A single account therefore fills half of the time, k
-// flooding accounts fill k/(k+1) of it, and a newcomer always finds room.
+// Accounts share the processors' time: the next turn is that of the account that has used the least (start-time fair
+// queueing), so whoever sends values that are slow to judge pays with turns. An account's single checks precede its
+// batches.
+//
+// The predicted time of a check is the minimum recording time plus the work ahead of it, divided by the processors, or
+// the time to record the checks ahead if that is longer. The work of an account's checks follows from the mean of its
+// own. Each other account counts with at most as much work as this account has. A check is accepted if it would be in
+// time even if a newcomer arrived with as much work as the account then has. A single account therefore fills half of
+// the time, k flooding accounts fill k/(k+1) of it, and a newcomer always finds room.
 type Gate struct {
 	cfg Config
 
@@ -43,12 +46,25 @@ type Gate struct {
 	cost     time.Duration // moving mean of a check's processor time
 	accepted int           // checks in progress
 	accounts map[string]*account
-	turns    []*account // accounts with waiting checks, in the order of their turns
-	spare    []*waiter  // work that isn't a check
+	turns    []*account      // accounts with waiting checks
+	spare    []*waiter       // work that isn't a check
+	begun    time.Duration   // what the account that had the last turn had used before
+	left     map[string]bill // of accounts without checks in progress
 }
+
+// bill is the processor time of an account.
+type bill struct {
+	used time.Duration // on the scale of all accounts: a newcomer begins with what the last turn began with
+	cost time.Duration // moving mean of its checks
+}
+
+// maxLeft bounds the memory of accounts without checks in progress.
+const maxLeft = 4096
 
 // account is an account with checks in progress.
 type account struct {
+	bill
+
 	name    string
 	counts  [lanes]int // checks in progress
 	waiting [lanes][]*waiter
@@ -85,7 +101,7 @@ type waiter struct {
 const (
 	initialCost = time.Millisecond // assumed until checks have been judged
 	longest     = 16               // a check counts as at most this many times the mean
-	costWeight  = 64               // each check moves the mean by this fraction of the difference
+	costWeight  = 64               // each check moves the means by this fraction of the difference
 )
 
 // NewGate returns a gate.
@@ -96,7 +112,8 @@ func NewGate(cfg Config) *Gate {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Gate{cfg: cfg, free: cfg.Processors, cost: initialCost, accounts: map[string]*account{}}
+	return &Gate{cfg: cfg, free: cfg.Processors, cost: initialCost, accounts: map[string]*account{},
+		left: map[string]bill{}}
 }
 
 // Admits returns nil if Enter would accept n checks of an account now, else ErrBusy or ErrShare. An account without
@@ -125,8 +142,8 @@ func (g *Gate) admits(name string, n int) error {
 }
 
 // predict returns the time until n further checks of an account will be answered, if a newcomer arrives with as many
-// checks as the account then has in progress. Recording takes least, and each check delays the next. At most half of
-// the target counts as least, so that a distant database does not close the gate.
+// work as the account then has in progress. Recording takes least, and each check delays the next. At most half of the
+// target counts as least, so that a distant database does not close the gate.
 func (g *Gate) predict(name string, n int, least, each time.Duration) time.Duration {
 	own := n
 	if a := g.accounts[name]; a != nil {
@@ -135,13 +152,28 @@ func (g *Gate) predict(name string, n int, least, each time.Duration) time.Durat
 			own += a.counts[batches]
 		}
 	}
-	ahead := 2 * own // including the newcomer's
+	work := time.Duration(own) * g.bill(name).cost
+	ahead, workAhead := 2*own, 2*work // including the newcomer's
 	for _, a := range g.accounts {
 		if a.name != name {
 			ahead += min(a.total(), own)
+			workAhead += min(time.Duration(a.total())*a.cost, work)
 		}
 	}
-	return min(least, g.cfg.Target/2) + time.Duration(ahead)*max(g.cost/time.Duration(g.cfg.Processors), each)
+	return min(least, g.cfg.Target/2) + max(workAhead/time.Duration(g.cfg.Processors), time.Duration(ahead)*each)
+}
+
+// bill returns what an account has used so far, and its mean. One that has been idle saves up nothing.
+func (g *Gate) bill(name string) bill {
+	if a := g.accounts[name]; a != nil {
+		return a.bill
+	}
+	b, known := g.left[name]
+	if !known {
+		b.cost = g.cost
+	}
+	b.used = max(b.used, g.begun)
+	return b
 }
 
 func laneOf(n int) int {
@@ -190,7 +222,7 @@ func (g *Gate) Enter(name string, n int) (*Visit, error) {
 	}
 	a := g.accounts[name]
 	if a == nil {
-		a = &account{name: name}
+		a = &account{name: name, bill: g.bill(name)}
 		g.accounts[name] = a
 	}
 	v := &Visit{gate: g, account: a, lane: laneOf(n), checks: n}
@@ -209,8 +241,17 @@ func (v *Visit) Close() {
 	v.gate.accepted -= v.checks
 	v.account.counts[v.lane] -= v.checks
 	if v.account.total() == 0 {
-		delete(v.gate.accounts, v.account.name)
+		v.gate.leave(v.account)
 	}
+}
+
+// leave forgets an account without checks in progress, except for its bill.
+func (g *Gate) leave(a *account) {
+	delete(g.accounts, a.name)
+	if len(g.left) >= maxLeft {
+		clear(g.left)
+	}
+	g.left[a.name] = a.bill
 }
 
 // Judge calls f when one of the visit's checks has its turn. It returns the context's error, without calling f, if ctx
@@ -228,7 +269,7 @@ func (v *Visit) Judge(ctx context.Context, f func()) error {
 	defer func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.release(since)
+		g.release(v.account, since)
 	}()
 	f()
 	return nil
@@ -285,6 +326,7 @@ func (g *Gate) acquire(ctx context.Context, v *Visit) (since time.Time, err erro
 	}
 	if g.free > 0 {
 		g.free--
+		g.begun = max(g.begun, v.account.used)
 		g.mu.Unlock()
 		return g.cfg.Now(), nil
 	}
@@ -312,11 +354,13 @@ func (g *Gate) acquire(ctx context.Context, v *Visit) (since time.Time, err erro
 	return since, ctx.Err()
 }
 
-// release takes the processor from a check that got it at the given time.
-func (g *Gate) release(since time.Time) {
+// release takes the processor from an account's check that got it at the given time.
+func (g *Gate) release(a *account, since time.Time) {
 	// If the whole process was stopped for long, the check says little about the next ones.
-	took := min(g.cfg.Now().Sub(since), longest*g.cost)
-	g.cost += (took - g.cost) / costWeight
+	took := min(g.cfg.Now().Sub(since), g.cfg.Target)
+	a.used += took
+	a.cost += (min(took, longest*a.cost) - a.cost) / costWeight
+	g.cost += (min(took, longest*g.cost) - g.cost) / costWeight
 	g.hand()
 }
 
@@ -333,8 +377,15 @@ func (g *Gate) hand() {
 		g.free++
 		return
 	}
-	a := g.turns[0]
-	g.turns = g.turns[1:]
+	i := 0
+	for j, a := range g.turns {
+		if a.used < g.turns[i].used {
+			i = j
+		}
+	}
+	a := g.turns[i]
+	g.turns = slices.Delete(g.turns, i, i+1)
+	g.begun = max(g.begun, a.used)
 	w := a.next()
 	if a.waits() {
 		g.turns = append(g.turns, a)

@@ -183,6 +183,61 @@ func TestTurns(t *testing.T) {
 	})
 }
 
+// Accounts share the time, not the number of turns: one whose checks take ten times as long gets a tenth as many. An
+// account that was idle has saved up nothing, and one that left owes what it used.
+func TestSlowChecksPayWithTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(0)
+		ctx, stop := context.WithCancel(t.Context())
+		judged := map[string]int{}
+		var all sync.WaitGroup
+		run := func(account string, cost time.Duration, callers int) {
+			for range callers {
+				all.Go(func() {
+					for ctx.Err() == nil {
+						v, err := g.Enter(account, 1)
+						if err != nil {
+							<-time.After(time.Millisecond)
+							continue
+						}
+						_ = v.Judge(ctx, func() { <-time.After(cost); judged[account]++ })
+						v.Close()
+					}
+				})
+			}
+		}
+		run("slow", 10*time.Millisecond, 4)
+		<-time.After(time.Second)
+		alone := judged["slow"]
+		run("quick", time.Millisecond, 4)
+		<-time.After(time.Second)
+		slow, quick := judged["slow"]-alone, judged["quick"]
+		stop()
+		all.Wait()
+		if alone < 95 || slow < 45 || slow > 55 || quick < 450 || quick > 550 {
+			t.Errorf("%d slow checks alone; then %d slow ones and %d quick ones in a second", alone, slow, quick)
+		}
+	})
+}
+
+// What an account may have in progress follows from the time that its own checks take, whoever else is slow.
+func TestPredictionUsesTheOwnMean(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(0)
+		for range 500 {
+			for account, cost := range map[string]time.Duration{"slow": 10 * time.Millisecond, "quick": time.Millisecond} {
+				v := must(g.Enter(account, 1))(t)
+				_ = v.Judge(t.Context(), func() { <-time.After(cost) })
+				v.Close()
+			}
+		}
+		expect(t, "accepted slow checks", flood(t, g, "slow"), 5)
+		expect(t, "accepted quick checks", flood(t, g, "quick"), 33)
+	})
+}
+
 func TestSingleChecksPrecedeBatches(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

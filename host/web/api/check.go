@@ -123,7 +123,7 @@ func (s *Server) admitted(
 		return err
 	}
 	return s.keyedWithin(c, timeout, func(work context.Context, caller check.Caller) error {
-		if err := s.cfg.Door.Admits(caller.Account, 1); err != nil {
+		if err := s.cfg.Door.Admits(caller.Share(), 1); err != nil {
 			return err
 		}
 		return f(work, caller)
