@@ -124,16 +124,19 @@ func TestShare(t *testing.T) {
 	free, _ := check.PlanNamed("free")
 	pro, _ := check.PlanNamed("pro")
 	for name, c := range map[string]struct {
-		caller check.Caller
-		want   string
+		account, key string
+		plan         check.Plan
+		network      netip.Prefix
+		want         string
 	}{
-		"a free key":                   {check.Caller{Account: "acct_1", Key: "key_1", Plan: free, Network: here}, shared},
-		"another account's":            {check.Caller{Account: "acct_2", Key: "key_2", Plan: free, Network: here}, shared},
-		"a free key of an unknown one": {check.Caller{Account: "acct_1", Key: "key_1", Plan: free}, "acct_1"},
-		"a paid key":                   {check.Caller{Account: "acct_3", Key: "key_3", Plan: pro, Network: here}, "acct_3"},
-		"no key":                       {check.Caller{Account: "acct_0", Plan: check.PublicPlan(), Network: here}, "acct_0"},
+		"a free key":                     {"acct_1", "key_1", free, here, shared},
+		"a free key of another account":  {"acct_2", "key_2", free, here, shared},
+		"a free key of no known network": {"acct_1", "key_1", free, netip.Prefix{}, "acct_1"},
+		"a paid key":                     {"acct_3", "key_3", pro, here, "acct_3"},
+		"no key":                         {"acct_0", "", check.PublicPlan(), here, "acct_0"},
 	} {
-		expect.Equal(t, name, c.caller.Share(), c.want)
+		caller := check.Caller{Account: c.account, Key: c.key, Plan: c.plan, Network: c.network}
+		expect.Equal(t, name, caller.Share(), c.want)
 	}
 }
 

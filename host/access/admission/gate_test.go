@@ -226,8 +226,9 @@ func TestPredictionUsesTheOwnMean(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(0)
+		costs := map[string]time.Duration{"slow": 10 * time.Millisecond, "quick": time.Millisecond}
 		for range 500 {
-			for account, cost := range map[string]time.Duration{"slow": 10 * time.Millisecond, "quick": time.Millisecond} {
+			for account, cost := range costs {
 				v := must(g.Enter(account, 1))(t)
 				_ = v.Judge(t.Context(), func() { <-time.After(cost) })
 				v.Close()
