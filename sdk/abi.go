@@ -8,13 +8,14 @@
 package sdk
 
 // The limits of one call (ABI.md section 5). The host refuses the whole answer of a layer that exceeds one, except that
-// it drops log text beyond LogBytes.
+// it cuts a longer text, and drops log text beyond LogBytes.
 const (
 	MaxSignals   = 64
 	MaxPoints    = 100 // a signal is worth -MaxPoints to MaxPoints
 	MaxCodeBytes = 96
 	MaxTextBytes = 240
 	LogBytes     = 4096
+	MaxNameBytes = 1024 // of a fact that is a name or a part of one, such as domain.subdomain
 	MaxFactName  = 64 // bytes
 )
 

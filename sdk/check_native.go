@@ -80,6 +80,7 @@ func Join(parts ...string) string { return strings.Join(parts, "") }
 // text may be overwritten after the call.
 func (c *Check) Signal(points int, code, text string) {
 	c.refuse(ValidCode(code))
+	text = CutText(text)
 	c.refuse(ValidText(text))
 	if points < -MaxPoints || points > MaxPoints {
 		c.refuse(fmt.Errorf("signal %s is worth %d points, outside -%d to %d", code, points, MaxPoints, MaxPoints))

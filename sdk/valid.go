@@ -77,6 +77,28 @@ func ValidText(text string) error {
 	return nil
 }
 
+// CutText returns a text that is longer than MaxTextBytes as the host shows it: cut at the end of a character, with an
+// ellipsis and the quotation mark that closes what the cut left open. It returns any other text as it is. A long value
+// inside a text must not cost the layer its answer.
+func CutText(text string) string {
+	if len(text) <= MaxTextBytes {
+		return text
+	}
+	room := MaxTextBytes - len("…") - len("”")
+	for room > 0 && !utf8.RuneStart(text[room]) {
+		room--
+	}
+	kept := strings.TrimRightFunc(text[:room], isJoinControl) // which must not end a word
+	cut := kept + "…"
+	switch {
+	case strings.Count(cut, "“") > strings.Count(cut, "”"):
+		return cut + "”"
+	case strings.Count(cut, `"`)%2 == 1:
+		return cut + `"`
+	}
+	return cut
+}
+
 // HostText is the beginning of the sentences that the host itself adds to an answer. ValidText refuses texts that begin
 // with it or with something that looks like it.
 const HostText = "Assay: "

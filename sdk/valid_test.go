@@ -184,12 +184,39 @@ func FuzzValidCode(f *testing.F) {
 	})
 }
 
+func TestCutText(t *testing.T) {
+	t.Parallel()
+	x := strings.Repeat("x", 300)
+	for name, c := range map[string]struct{ text, want string }{
+		"240 bytes":                 {x[:240], x[:240]},
+		"241 bytes":                 {x[:241], x[:234] + "…"},
+		"a character at the end":    {x[:233] + "日本語語語", x[:233] + "…"},
+		"an open quotation":         {"Differs from “" + x + "”", "Differs from “" + x[:218] + "…”"},
+		"a closed quotation":        {"“" + x[:100] + "” " + x, "“" + x[:100] + "” " + x[:127] + "…"},
+		"an open plain quotation":   {`Differs from "` + x + `"`, `Differs from "` + x[:220] + `…"`},
+		"a joiner where it was cut": {x[:228] + "क्\u200dक्\u200dष", x[:228] + "क्…"},
+	} {
+		got := sdk.CutText(c.text)
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		if err := sdk.ValidText(got); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func FuzzValidText(f *testing.F) {
 	for _, text := range []string{"text", "", "\x1b[0m", "a\u202eb", "\u2028", "\u0085", "\xff",
-		strings.Repeat("x", 241)} {
+		strings.Repeat("x", 241), strings.Repeat("क्\u200dष", 30)} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
+		// A text is as valid as its parts: cutting a long one must not make it invalid.
+		long := "Value: " + text + strings.Repeat("x", sdk.MaxTextBytes)
+		if err := sdk.ValidText(sdk.CutText(long)); err != nil && sdk.ValidText("Value: "+text+"x") == nil {
+			t.Errorf("%q is cut to an invalid text: %v", long, err)
+		}
 		err := sdk.ValidText(text)
 		if err != nil {
 			if !utf8.ValidString(err.Error()) || strings.ContainsFunc(err.Error(), unicode.IsControl) {

@@ -25,7 +25,7 @@ static void add(struct assay_text *text, const char *before, unsigned n, const c
 
 // Scores a domain by the labels left of its registrable domain.
 static int score(void) {
-  char subdomain[256];
+  char subdomain[ASSAY_NAME_SIZE];
   struct assay_text text = {0};
   if (assay_domain_registrable(subdomain, sizeof subdomain) < 0) return ASSAY_ABSTAINED; // a public suffix
   int length = assay_domain_subdomain(subdomain, sizeof subdomain);

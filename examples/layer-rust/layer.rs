@@ -4,7 +4,7 @@
 mod assay;
 mod signals;
 
-use assay::{Check, Outcome, Threat};
+use assay::{Check, Outcome, Threat, MAX_NAME_BYTES};
 
 const POINTS: i32 = 40;
 const NEW_POINTS: i32 = 30; // more for a new registration
@@ -27,7 +27,7 @@ layer!(score);
 
 /// Scores a domain by the parts of its labels, which hyphens separate.
 pub fn score(c: &mut Check) -> Outcome {
-    let (mut name, mut subdomain) = ([0; 256], [0; 256]);
+    let (mut name, mut subdomain) = ([0; MAX_NAME_BYTES], [0; MAX_NAME_BYTES]);
     let name = match c.domain_name(&mut name) {
         Some(name) => name,
         None => return Outcome::Abstained, // a public suffix

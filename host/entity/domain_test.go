@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"assay/registry/expect"
+	"assay/sdk"
 )
 
 // longestLookalike returns a name of almost 253 ASCII characters whose labels mix scripts as densely as possible.
@@ -140,6 +141,22 @@ func TestDomainRefused(t *testing.T) {
 		"underscore, co.uk":            {"www.a_b.co.uk", "", "underscore"},
 		"underscore top level":         {"example.c_m", "", "underscore"},
 	})
+}
+
+// A name of 253 bytes has longer facts, because one letter of an A-label can stand for four bytes. None is longer than
+// the SDKs' buffers.
+func TestLongestFacts(t *testing.T) {
+	t.Parallel()
+	label := "xn--j50i" + strings.Repeat("a", 53) + "." // 54 times U+20000
+	e := expect.Value(Parse(Domain, strings.Repeat(label, 3)+"example.com", ""))(t)
+	if n := len(e.Facts["domain.subdomain"]); n <= 600 {
+		t.Errorf("the longest subdomain has %d bytes", n)
+	}
+	for fact, value := range e.Facts {
+		if len(value) > sdk.MaxNameBytes {
+			t.Errorf("%s has %d bytes", fact, len(value))
+		}
+	}
 }
 
 func TestLongestLookalike(t *testing.T) {

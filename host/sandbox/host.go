@@ -230,13 +230,15 @@ func (c *call) signal(points int32, code, text []byte) {
 			"%s: a signal is worth %d points, and its manifest promises %d", declared.Code, points, declared.Points)
 		return
 	}
-	if len(text) > sdk.MaxTextBytes {
-		c.reject("a signal's text is too long", "%s: signal text of %d bytes is longer than %d", declared.Code,
-			len(text), sdk.MaxTextBytes)
-		return
+	kept := text[:min(len(text), sdk.MaxTextBytes+1)]
+	c.fuel.charge(int64(len(kept))) // every character is examined
+	copied := sdk.CutText(string(kept))
+	if len(kept) > sdk.MaxTextBytes {
+		c.plugin.cut.Do(func() {
+			c.plugin.log.Warn("a layer's text is too long and was cut; further ones are not logged", "plugin",
+				c.plugin.module.Ref(), "signal", declared.Code, "bytes", len(text))
+		})
 	}
-	c.fuel.charge(int64(len(text))) // every character is examined
-	copied := string(text)
 	if err := sdk.ValidText(copied); err != nil {
 		c.reject("a signal's text cannot be shown to a person", "%s: %w", declared.Code, err)
 		return

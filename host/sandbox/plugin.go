@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/tetratelabs/wazero"
@@ -25,6 +26,7 @@ type Plugin struct {
 	bounds   bounds       // of one call
 	clocks   clocks
 	codes    map[string]registry.SignalText // the signals that the manifest declares, by code
+	cut      sync.Once                      // logs that a text was cut
 	lowest   int                            // of the manifest's score range
 	highest  int
 	log      *slog.Logger

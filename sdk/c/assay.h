@@ -7,6 +7,9 @@ enum assay_outcome { ASSAY_SCORED = 0, ASSAY_ABSTAINED = 1, ASSAY_FAILED = 2 };
 enum assay_level { ASSAY_DEBUG = -4, ASSAY_INFO = 0, ASSAY_WARN = 4, ASSAY_ERROR = 8 };
 enum { ASSAY_MAX_POINTS = 100, ASSAY_MAX_TEXT = 240, ASSAY_MAX_SIGNALS = 64 };
 
+// The size of a buffer for any fact that is a name or a part of one, with its NUL.
+enum { ASSAY_NAME_SIZE = 1025 };
+
 // The categories of fraud. The manifest declares those that the layer names.
 #define ASSAY_PHISHING "phishing"
 #define ASSAY_IMPERSONATION "impersonation"
@@ -110,7 +113,7 @@ ASSAY_HELPER char *assay_next(char **rest) {
 
 #include "assay_facts.h"
 
-// A text to build from parts. Begin with {0}. What does not fit is cut.
+// A text to build from parts. Begin with {0}. The host cuts what is longer than ASSAY_MAX_TEXT at the end of a character.
 struct assay_text {
   unsigned length;
   char bytes[256];
@@ -183,7 +186,7 @@ static void assay_host_signal(int points, const char *code, unsigned code_length
   for (unsigned i = 0; i < code_length; i++) colons += code[i] == ':';
   if (points < -ASSAY_MAX_POINTS || points > ASSAY_MAX_POINTS) assay_refuse(code, "points out of range");
   if (code_length > 96 || colons < 2) assay_refuse(code, "not of the form group:kind:detail");
-  if (text_length < 1 || text_length > ASSAY_MAX_TEXT) assay_refuse(code, "the text is empty or too long");
+  if (text_length < 1) assay_refuse(code, "the text is empty");
   if (a->signals == ASSAY_MAX_SIGNALS) assay_refuse(code, "too many signals");
   if (a->refused[0]) return;
   snprintf(a->codes[a->signals], sizeof a->codes[0], "%.*s", (int)code_length, code);

@@ -11,8 +11,11 @@ mod facts;
 /// The most points that a signal may have, and the fewest, negated.
 pub const MAX_POINTS: i32 = 100;
 
-/// The most bytes of a signal's text.
+/// The most bytes of a signal's text. The host cuts a longer one at the end of a character.
 pub const MAX_TEXT_BYTES: usize = 240;
+
+/// The most bytes of a fact that is a name or a part of one.
+pub const MAX_NAME_BYTES: usize = 1024;
 
 /// The result of a call. A layer abstains when it cannot assess an entity; its points then do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +130,7 @@ impl Check {
     /// Adds one reason: points from -100 (reassuring) to 100 (alarming), a code that the manifest declares, and a
     /// sentence that names the evidence, such as `format_args!("Registered {} days ago", n)`.
     pub fn signal(&mut self, points: i32, code: &str, text: impl Display) {
-        let text = Text::<{ MAX_TEXT_BYTES + 4 }>::of(text); // a longer one is refused, not cut
+        let text = Text::<{ MAX_TEXT_BYTES + 4 }>::of(text); // the host sees that it is too long
         self.host.signal(points, code, text.as_str());
     }
 
@@ -249,7 +252,7 @@ use native::Host;
 
 #[cfg(not(target_arch = "wasm32"))]
 mod native {
-    use super::{Check, Level, Outcome, MAX_POINTS, MAX_TEXT_BYTES};
+    use super::{Check, Level, Outcome, MAX_POINTS};
 
     /// One reason for a score.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -313,8 +316,8 @@ mod native {
             if !(-MAX_POINTS..=MAX_POINTS).contains(&points) {
                 self.refuse(format!("{} is worth {} points", code, points));
             }
-            if text.is_empty() || text.len() > MAX_TEXT_BYTES || text.chars().any(char::is_control) {
-                self.refuse(format!("the text of {} is empty, too long or has control characters", code));
+            if text.is_empty() || text.chars().any(char::is_control) {
+                self.refuse(format!("the text of {} is empty or has control characters", code));
             }
             if code.split(':').count() < 3 || self.answer.signals.len() == 64 {
                 self.refuse(format!("{} is not of the form group:kind:detail, or is the 65th signal", code));

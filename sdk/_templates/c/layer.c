@@ -21,7 +21,7 @@ static int longest_number(const char *name, int length, const char **longest) {
 
 // Scores a domain by the longest number in its name and by its age.
 static int score(void) {
-  char name[256];
+  char name[ASSAY_NAME_SIZE];
   const char *digits;
   int length = assay_domain_registrable(name, sizeof name);
   if (length < 0) return ASSAY_ABSTAINED; // absent means "not known", and must never add risk

@@ -4,7 +4,7 @@
 mod assay;
 mod signals;
 
-use assay::{Check, Level, Outcome, Threat};
+use assay::{Check, Level, Outcome, Threat, MAX_NAME_BYTES};
 
 const MIN_DIGITS: usize = 4; // in a row
 const DIGITS_POINTS: i32 = 20;
@@ -15,7 +15,7 @@ layer!(score);
 
 /// Scores a domain by the longest number in its name and by its age.
 pub fn score(c: &mut Check) -> Outcome {
-    let mut buffer = [0; 256];
+    let mut buffer = [0; MAX_NAME_BYTES];
     let name = match c.domain_registrable(&mut buffer) {
         Some(name) => name,
         None => return Outcome::Abstained, // absent means "not known", and must never add risk
