@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/hmac"
+	crand "crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -25,6 +26,9 @@ import (
 // Load checks entities through several hosts, each call through any of them, and records the answers.
 type Load struct {
 	Clients []*Client
+	// Repeat sends a call again, with its Idempotency-Key and to any of the hosts, until it is answered or refused for
+	// good. So no outcome stays unknown.
+	Repeat bool
 
 	history *History
 	hosts   int
@@ -67,6 +71,9 @@ const popular = 40
 
 // patience is how long a client waits for an answer.
 const patience = 10 * time.Second
+
+// repeatAfter is the pause before a call is sent again.
+const repeatAfter = 20 * time.Millisecond
 
 // Run makes calls with a number of workers, each of which pauses after a call, and for longer if it was
 // refused, until ctx ends.
@@ -145,7 +152,18 @@ func (l *Load) Check(ctx context.Context, client *Client, items ...Item) *Call {
 		Results []Result
 	}
 	c.Began = time.Now()
-	c.Status, c.RetryAfter = l.Post(ctx, c.Host, secret, path, body, &answer)
+	key := ""
+	if l.Repeat {
+		key = crand.Text()
+	}
+	for {
+		c.Status, c.RetryAfter = l.post(ctx, c.Host, secret, path, key, body, &answer)
+		if !l.Repeat || c.Status != 0 && c.Status < http.StatusInternalServerError {
+			break
+		}
+		time.Sleep(repeatAfter)
+		c.Host = rand.IntN(l.hosts)
+	}
 	c.Ended = time.Now()
 	c.Ref = answer.Ref
 	if c.Results = answer.Results; c.Status == http.StatusOK && len(items) == 1 {
@@ -169,6 +187,12 @@ func (l *Load) Erase(ctx context.Context, client *Client, item Item) {
 // begun is not cancelled.
 func (l *Load) Post(ctx context.Context, host int, secret, path string, body, answer any) (status int,
 	retryAfter bool) {
+	return l.post(ctx, host, secret, path, "", body, answer)
+}
+
+// post is Post with an Idempotency-Key, unless that is empty.
+func (l *Load) post(ctx context.Context, host int, secret, path, key string, body, answer any) (status int,
+	retryAfter bool) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		panic(err)
@@ -181,6 +205,9 @@ func (l *Load) Post(ctx context.Context, host int, secret, path string, body, an
 	request.GetBody = nil // so that the client cannot repeat it
 	request.Header.Set("Authorization", "Bearer "+secret)
 	request.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		request.Header.Set("Idempotency-Key", key)
+	}
 	response, err := l.http.Do(request)
 	if err != nil {
 		return 0, false
