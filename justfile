@@ -38,11 +38,11 @@ load:
 
 # Change the lineup of three hosts under load, while one is stopped at random and one is killed: just activations 100
 activations count="1000":
-    go test ./host/e2e/drill -run '^TestActivationsUnderLoad$' -v -timeout 0 -activations {{count}}
+    go test ./host/e2e/drill -run '^TestActivationsUnderLoad$' -v -timeout 0 -times {{count}}
 
 # Break three hosts and their Postgres at random under load, and compare every answer with the records: just chaos 30m 7
 chaos time="30m" seed="0":
-    go test ./host/e2e/drill -run '^TestChaos$' -v -timeout 0 -chaos {{time}} -chaos-seed {{seed}}
+    go test ./host/e2e/drill -run '^TestChaos$' -v -timeout 0 -for {{time}} -seed {{seed}}
 
 # Send requests with an Idempotency-Key to two hosts that are replaced, lose 5% of the answers, and count
 repeats count="100000":
@@ -50,7 +50,7 @@ repeats count="100000":
 
 # Offer a host 70% of its capacity; its memory, goroutines, descriptors and latencies must not grow
 soak time="1h":
-    ASSAY_TEST_DISK=1 go test ./host/e2e/load -run '^TestSoak$' -v -timeout 0 -soak {{time}}
+    ASSAY_TEST_DISK=1 go test ./host/e2e/load -run '^TestSoak$' -v -timeout 0 -for {{time}}
 
 # Change the database at random, one value or row at a time, and verify the audit log after each: just changes 1000 7
 changes count="1000" seed="1":
@@ -59,12 +59,12 @@ changes count="1000" seed="1":
 # Restart two hosts behind haproxy under load, and compare every answer with the records: just rolling 20. Needs Debian's
 # haproxy
 rolling times="20" drain="2s":
-    go test ./host/e2e/drill -run '^TestRollingRestart$' -v -timeout 0 -rolling-restarts {{times}} -rolling-drain {{drain}}
+    go test ./host/e2e/drill -run '^TestRollingRestart$' -v -timeout 0 -times {{times}} -rolling-drain {{drain}}
 
 # Kill the leader of a Patroni cluster under load, and compare every answer with the records. Needs Debian's patroni,
 # etcd-server and haproxy
 drill-failover times="10":
-    go test -tags drill ./host/e2e/drill -run '^TestFailover$' -v -timeout 0 -failovers {{times}}
+    go test -tags drill ./host/e2e/drill -run '^TestFailover$' -v -timeout 0 -times {{times}}
 
 # Measure the layers as they are in the source on labelled values: just eval FILE --html report.html
 eval *args:

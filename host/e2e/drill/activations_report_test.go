@@ -178,7 +178,7 @@ func (d *drill) report() string {
 	fmt.Fprintf(&b, "`just activations %d`: %d activations on three hosts, one stopped %d times, one killed %d times. "+
 		"%d answers, %d refused with 503, %d with 500 and a reference because their outcome was unknown after a "+
 		"second, %d failed otherwise. %d connections broke at a kill or a stop for seconds. Of %d answers, the "+
-		"revision was known in advance.\n\n", *activationCount, len(d.steps)-1, len(d.stops), len(d.deaths),
+		"revision was known in advance.\n\n", *drillTimes, len(d.steps)-1, len(d.stops), len(d.deaths),
 		len(d.answers), len(d.refused), len(d.doubted), len(d.failed)-len(d.doubted), len(d.lost), settled)
 	fmt.Fprintf(&b, "The host that is neither stopped nor killed answered within %v (p50) and %v (p99); while no "+
 		"command ran and no host started on the same processors, %v and %v; without activations, %v and %v. An "+

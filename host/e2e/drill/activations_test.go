@@ -4,7 +4,6 @@ package drill
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"net/http"
 	"slices"
@@ -27,8 +26,6 @@ import (
 	"assay/registry/expect"
 )
 
-var activationCount = flag.Int("activations", 0, "let TestActivationsUnderLoad make this many activations")
-
 // TestActivationsUnderLoad changes the lineup of three hosts all the time while they answer checks. One of them is
 // stopped and continued at random, another is killed and started again, and notifications get lost. No check fails
 // but with 503, each answer is what the lineup of its record says, and a host that is said to run an activation does.
@@ -36,14 +33,14 @@ func TestActivationsUnderLoad(t *testing.T) {
 	t.Parallel()
 	d := newDrill(t)
 	n, crowd := 10, 20
-	if *activationCount > 0 {
-		n, crowd = *activationCount, 150
+	if *drillTimes > 0 {
+		n, crowd = *drillTimes, 150
 	}
 	d.run(n, crowd)
 	d.verify()
 	report := d.report()
 	t.Log("\n" + report)
-	if *activationCount > 0 {
+	if *drillTimes > 0 {
 		expect.NoError(t, d.results.Write("Activations", report))
 	}
 }

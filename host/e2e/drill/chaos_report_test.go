@@ -45,7 +45,7 @@ func (r *chaosRun) report(records, differences int) string {
 		checks += len(c.Items)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "`just chaos %v %d`: %d hosts, %d requests for %d checks in %.0f s", *chaosFor, r.seed,
+	fmt.Fprintf(&b, "`just chaos %v %d`: %d hosts, %d requests for %d checks in %.0f s", *drillFor, r.seed,
 		len(r.hosts), len(r.history.Calls), checks, time.Since(r.began).Seconds())
 	separator := ". Answers: "
 	for _, status := range slices.Sorted(maps.Keys(statuses)) {

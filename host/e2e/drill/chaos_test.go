@@ -5,7 +5,6 @@ package drill
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/http/httptest"
@@ -32,17 +31,12 @@ import (
 	"assay/registry/expect"
 )
 
-var (
-	chaosFor  = flag.Duration("chaos", 0, "run TestChaos for this long, with random faults")
-	chaosSeed = flag.Uint64("chaos-seed", 0, "seed of the faults; 0: a random one")
-)
-
 // chaosHosts is the number of hosts that are processes of their own. Faults of one leave the others to answer. Another
 // host, in this process, has a clock that jumps.
 const chaosHosts = 3
 
 // TestChaos breaks three hosts and their Postgres in every way under load, while operators change lineups and keys,
-// erase and export. Afterwards the records must agree with what the clients saw. Without -chaos, each fault happens
+// erase and export. Afterwards the records must agree with what the clients saw. Without -for, each fault happens
 // once, for a short time.
 func TestChaos(t *testing.T) {
 	t.Parallel()
@@ -60,8 +54,8 @@ func TestChaos(t *testing.T) {
 			}
 		})
 	}
-	if *chaosFor > 0 {
-		r.breakRandomly(ctx, *chaosFor)
+	if *drillFor > 0 {
+		r.breakRandomly(ctx, *drillFor)
 	} else {
 		for i, f := range r.faults() {
 			r.inject(ctx, f, i%chaosHosts, 300*time.Millisecond)
@@ -107,7 +101,7 @@ type chaosHost struct {
 }
 
 func newChaosRun(t *testing.T) *chaosRun {
-	r := &chaosRun{T: t, results: bench.BeginResults(resultsFile), seed: *chaosSeed,
+	r := &chaosRun{T: t, results: bench.BeginResults(resultsFile), seed: *drillSeed,
 		history: &chaos.History{WrongClock: map[int]bool{chaosHosts: true}}}
 	if r.seed == 0 {
 		r.seed = rand.Uint64()
@@ -340,7 +334,7 @@ func (r *chaosRun) verify() {
 	r.logSlowAnswers()
 	text := r.report(len(state.Records), len(differences))
 	r.Log("\n" + text)
-	if *chaosFor > 0 {
+	if *drillFor > 0 {
 		expect.NoError(r, r.results.Write("Faults", text))
 	}
 }

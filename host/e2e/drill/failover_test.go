@@ -3,9 +3,9 @@
 package drill
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"net/http"
 	"slices"
@@ -23,8 +23,6 @@ import (
 	"assay/registry/expect"
 )
 
-var failovers = flag.Int("failovers", 10, "how often TestFailover kills the leader")
-
 // TestFailover kills the leader of a Patroni cluster under load, again and again. Afterwards everything that was
 // answered must be recorded and counted once. It needs Debian's patroni, etcd-server, haproxy and postgresql.
 func TestFailover(t *testing.T) {
@@ -34,7 +32,7 @@ func TestFailover(t *testing.T) {
 	load.Go(func() { d.load.Run(ctx, 8, 20*time.Millisecond) })
 	d.await("answers", d.answering)
 	var kills []kill
-	for i := range *failovers {
+	for i := range cmp.Or(*drillTimes, 10) {
 		leader := d.leader()
 		k := kill{machine: i%2 == 1, at: time.Now()}
 		leader.kill(k.machine)

@@ -1,8 +1,8 @@
 package drill
 
 import (
+	"cmp"
 	"context"
-	"flag"
 	"math/rand/v2"
 	"net/http"
 	"sync/atomic"
@@ -15,8 +15,6 @@ import (
 	"assay/host/store/postgres/postgrestest"
 	"assay/registry/expect"
 )
-
-var killCount = flag.Int("kills", 2, "how many hosts TestKillUnderLoad kills")
 
 // TestKillUnderLoad kills hosts while they answer checks. Clients send what was not answered again, to the next host
 // and with the same Idempotency-Key: each request is answered, recorded and counted exactly once.
@@ -43,7 +41,7 @@ func TestKillUnderLoad(t *testing.T) {
 		defer close(ended)
 		load.Run(ctx, 16, 0)
 	}()
-	for range *killCount {
+	for range cmp.Or(*drillTimes, 2) {
 		enough := history.Count(http.StatusOK) + 1 + rand.IntN(400)
 		expect.Until(t, "answers", func() bool { return history.Count(http.StatusOK) >= enough })
 		host.Stop(t, syscall.SIGKILL)

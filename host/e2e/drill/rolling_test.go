@@ -1,6 +1,7 @@
 package drill
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -22,10 +23,9 @@ import (
 )
 
 var (
-	rollingRestarts = flag.Int("rolling-restarts", 1, "how often TestRollingRestart restarts each host")
-	rollingDrain    = flag.Duration("rolling-drain", 5*time.Second, "ASSAY_DRAIN of the hosts of TestRollingRestart")
-	rollingRotate   = flag.Duration("rolling-rotate", 0, "after which time its hosts use a new secret; 0: none")
-	rollingRetries  = flag.Int("rolling-retries", 3, "how often its haproxy tries to connect to a host again")
+	rollingDrain   = flag.Duration("rolling-drain", 5*time.Second, "ASSAY_DRAIN of the hosts of TestRollingRestart")
+	rollingRotate  = flag.Duration("rolling-rotate", 0, "after which time its hosts use a new secret; 0: none")
+	rollingRetries = flag.Int("rolling-retries", 3, "how often its haproxy tries to connect to a host again")
 )
 
 // TestRollingRestart restarts two hosts behind haproxy in turn while clients send checks over connections that they
@@ -75,7 +75,8 @@ func TestRollingRestart(t *testing.T) {
 				[]byte(hosttest.ReadText(t, filepath.Join(dirs[0], name)))))
 		}
 	}
-	for range *rollingRestarts {
+	restarts := cmp.Or(*drillTimes, 1) // of each host
+	for range restarts {
 		for i := range hosts {
 			before := answered()
 			expect.Until(t, "answers", func() bool { return answered() > before+100 })
@@ -99,7 +100,7 @@ func TestRollingRestart(t *testing.T) {
 	<-ended
 	busy, lost := history.Count(http.StatusServiceUnavailable), history.Count(0)
 	t.Logf("%d restarts with a drain of %v: %d checks answered, %d refused by a busy host, %d unknown, %d lost",
-		2**rollingRestarts, *rollingDrain, answered(), busy, history.Count(http.StatusInternalServerError), lost)
+		2*restarts, *rollingDrain, answered(), busy, history.Count(http.StatusInternalServerError), lost)
 	if lost > 0 {
 		t.Errorf("%d requests were lost", lost)
 	}

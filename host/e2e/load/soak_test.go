@@ -19,7 +19,7 @@ import (
 	"assay/registry/expect"
 )
 
-var soakFor = flag.Duration("soak", 0, "run TestSoak for this long, at 70% of the host's capacity")
+var soakFor = flag.Duration("for", 0, "run TestSoak for this long, at 70% of the host's capacity")
 
 // soakMetric is a measurement that must not grow while a host serves the same load.
 type soakMetric struct {
@@ -41,8 +41,8 @@ var soakMetrics = []soakMetric{
 // soakWarmUp is the share of the time in which caches and pools may fill.
 const soakWarmUp = 0.2
 
-// TestSoak offers a host 70% of its capacity for the time of -soak. Its memory, goroutines, descriptors and latencies
-// must not grow. Without -soak, it only shows that they are measured.
+// TestSoak offers a host 70% of its capacity for the time of -for. Its memory, goroutines, descriptors and latencies
+// must not grow. Without -for, it only shows that they are measured.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	results := bench.BeginResults("../../../docs/results.md")
