@@ -161,7 +161,7 @@ func (l *Load) Check(ctx context.Context, client *Client, items ...Item) *Call {
 		if !l.Repeat || c.Status != 0 && c.Status < http.StatusInternalServerError {
 			break
 		}
-		time.Sleep(repeatAfter)
+		<-time.After(repeatAfter)
 		c.Host = rand.IntN(l.hosts)
 	}
 	c.Ended = time.Now()

@@ -107,7 +107,7 @@ type keys struct{}
 func (keys) Authenticate(_ context.Context, presented string) (check.Caller, error) {
 	switch presented {
 	case goodKey, freeKey, usedKey, busyKey, lateKey, failKey, panicKey:
-		plan := check.Plan{Name: "pro", Privacy: true}
+		plan := check.Plan{Name: "pro", Privacy: true, Cents: 1}
 		if presented == freeKey {
 			plan = check.Plan{Name: "free"}
 		}

@@ -54,9 +54,10 @@ func TestDoorRefusesBeforeAnythingElse(t *testing.T) {
 	expect.Equal(t, "refused calls counted", p.uses("127.0.0.1/32"), 0)
 }
 
-func TestDoorRefusesOneAccount(t *testing.T) {
+// One account's excess, or that of a network's free keys, refuses no other.
+func TestDoorRefusesOneShare(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{Door: oneDoor(freeKey)})
+	s := start(t, Config{Door: oneDoor("network 127.0.0.0/24")})
 	for key, status := range map[string]int{freeKey: 503, goodKey: 400} {
 		for _, path := range []string{"/api/check", batchPath} {
 			s.ask(t, key, "POST "+path, "{").is(t, path, status)
