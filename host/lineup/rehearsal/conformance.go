@@ -63,7 +63,7 @@ func vector(random *rand.Rand) map[string]string {
 	facts := map[string]string{}
 	switch random.IntN(20) {
 	case 0:
-	case 1: // the text of the signal may be too long
+	case 1: // the text of the signal may be so long that it is cut
 		facts["domain.registrable"] = strings.Repeat("7", random.IntN(254))
 	default:
 		var name strings.Builder

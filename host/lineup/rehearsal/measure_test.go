@@ -39,13 +39,13 @@ func TestVectorsCoverAnswers(t *testing.T) {
 	}
 	has := func(want string) bool {
 		for answer := range answers {
-			if strings.HasPrefix(answer, want) {
+			if strings.Contains(answer, want) {
 				return true
 			}
 		}
 		return false
 	}
-	for _, want := range []string{"refused", "abstained true", "abstained false, score 0, ",
+	for _, want := range []string{"…”", "abstained true", "abstained false, score 0, ",
 		"abstained false, score 20, ", "abstained false, score 30, ", `abstained false, score 50, threat "scam"`} {
 		if !has(want) {
 			t.Errorf("no vector leads to %q", want)
