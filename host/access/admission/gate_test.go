@@ -190,7 +190,14 @@ func TestSlowChecksPayWithTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(0)
 		ctx, stop := context.WithCancel(t.Context())
-		judged := map[string]int{}
+		var mu sync.Mutex
+		counts := map[string]int{}
+		judged := func(account string, more int) int {
+			mu.Lock()
+			defer mu.Unlock()
+			counts[account] += more
+			return counts[account]
+		}
 		var all sync.WaitGroup
 		run := func(account string, cost time.Duration, callers int) {
 			for range callers {
@@ -201,7 +208,7 @@ func TestSlowChecksPayWithTurns(t *testing.T) {
 							<-time.After(time.Millisecond)
 							continue
 						}
-						_ = v.Judge(ctx, func() { <-time.After(cost); judged[account]++ })
+						_ = v.Judge(ctx, func() { <-time.After(cost); judged(account, 1) })
 						v.Close()
 					}
 				})
@@ -209,10 +216,10 @@ func TestSlowChecksPayWithTurns(t *testing.T) {
 		}
 		run("slow", 10*time.Millisecond, 4)
 		<-time.After(time.Second)
-		alone := judged["slow"]
+		alone := judged("slow", 0)
 		run("quick", time.Millisecond, 4)
 		<-time.After(time.Second)
-		slow, quick := judged["slow"]-alone, judged["quick"]
+		slow, quick := judged("slow", 0)-alone, judged("quick", 0)
 		stop()
 		all.Wait()
 		if alone < 95 || slow < 45 || slow > 55 || quick < 450 || quick > 550 {
