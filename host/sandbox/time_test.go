@@ -58,7 +58,7 @@ func TestTimeNeverDecides(t *testing.T) {
 	}
 }
 
-// A call that uses up its processor time is refused, however often: it is no answer of the layer.
+// A call that uses up its processor time is refused each time, and is not a failure of the layer.
 func TestProcessorTimeRefuses(t *testing.T) {
 	t.Parallel()
 	p := busy(t, 1)

@@ -127,8 +127,7 @@ func (s *scoring) confirm(ctx context.Context, f demotion.Finding) (bool, error)
 		return false, nil
 	}
 	defer ref.Release()
-	failed, all, err := replay.FailedReferences(ctx, ref.Lineup, f.Layer, s.gate.Spare)
-	return all > 0 && 10*failed >= 9*all, err
+	return replay.FailsReferences(ctx, ref.Lineup, f.Layer, s.gate.Spare)
 }
 
 // faultShown is how long a layer that fails is a problem after it was found last.

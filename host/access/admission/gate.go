@@ -141,7 +141,7 @@ func (g *Gate) admits(name string, n int) error {
 	return ErrBusy
 }
 
-// predict returns the time until n further checks of an account will be answered, if a newcomer arrives with as many
+// predict returns the time until n further checks of an account will be answered, if a newcomer arrives with as much
 // work as the account then has in progress. Recording takes least, and each check delays the next. At most half of the
 // target counts as least, so that a distant database does not close the gate.
 func (g *Gate) predict(name string, n int, least, each time.Duration) time.Duration {

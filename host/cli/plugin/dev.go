@@ -57,9 +57,9 @@ func (cmd *pluginDevCmd) Run(ctx context.Context, s *installation.Session) error
 	if err != nil {
 		return err
 	}
-	box := s.SandboxConfig(s.Config, installation.QuietLog(s.Terminal))
+	box := s.OpenSandbox(s.Config, installation.QuietLog(s.Terminal))
 	d := &devSession{pluginDevCmd: *cmd, limit: float64(s.FlipLimit), t: s.Terminal, store: s.Store, o: o,
-		box: sandbox.New(box), calls: map[string]string{}, event: func(devEvent) {}}
+		box: box, calls: map[string]string{}, event: func(devEvent) {}}
 	if cmd.JSON {
 		d.t = &terminal.Terminal{Out: io.Discard, Err: s.Err}
 		events := json.NewEncoder(s.Out)

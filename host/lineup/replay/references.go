@@ -92,13 +92,14 @@ func (s *scorer) outcome(ctx context.Context, m *check.Member, ref Reference) (c
 	return s.run(ctx, m, ref.Type, check.Input{Entity: e.Facts, LookedUp: ref.Facts})
 }
 
-// FailedReferences returns for how many of the reference values that a layer (its name) of a lineup scores it fails.
-func FailedReferences(ctx context.Context, l *check.Lineup, layer string, turn Turn) (failed, all int, err error) {
+// FailsReferences reports whether a layer (its name) of a lineup fails for nine in ten of the reference values of its
+// types. If there are none, it does not.
+func FailsReferences(ctx context.Context, l *check.Lineup, layer string, turn Turn) (bool, error) {
 	references, err := References()
 	if err != nil {
-		return 0, 0, err
+		return false, err
 	}
-	s := newScorer(l, turn)
+	s, failed, all := newScorer(l, turn), 0, 0
 	for _, ref := range references {
 		for i := range s.members[ref.Type] {
 			m := &s.members[ref.Type][i]
@@ -107,12 +108,12 @@ func FailedReferences(ctx context.Context, l *check.Lineup, layer string, turn T
 			}
 			o, err := s.outcome(ctx, m, ref)
 			if err != nil {
-				return 0, 0, fmt.Errorf("scoring %q: %w", ref.Name, err)
+				return false, fmt.Errorf("scoring %q: %w", ref.Name, err)
 			}
 			if all++; o.Failure != "" {
 				failed++
 			}
 		}
 	}
-	return failed, all, nil
+	return all > 0 && 10*failed >= 9*all, nil
 }

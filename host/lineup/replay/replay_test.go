@@ -374,6 +374,35 @@ func TestRescoreLooksUpMissingFacts(t *testing.T) {
 	}
 }
 
+// A layer that fails for values that a customer can choose is not at fault unless it fails for the reference values.
+func TestFailsReferences(t *testing.T) {
+	t.Parallel()
+	onlyFor := func(value string) layerFunc {
+		return func(in check.Input) (check.Result, error) {
+			if text, _ := in.Get("entity.value"); text != value {
+				return check.Result{}, nil
+			}
+			return check.Result{}, &check.Failure{Reason: check.Trap}
+		}
+	}
+	unscored := member("layer", "1", 1, failing(check.Trap))
+	unscored.Entities = nil
+	for name, c := range map[string]struct {
+		layer check.Member
+		want  bool
+	}{
+		"it always fails":          {member("layer", "1", 1, failing(check.Trap)), true},
+		"it fails for one value":   {member("layer", "1", 1, onlyFor("google.com")), false},
+		"it never fails":           {member("layer", "1", 1, pointsOf("entity.value", 1)), false},
+		"another layer fails":      {member("other", "1", 1, failing(check.Trap)), false},
+		"it scores no such values": {unscored, false},
+	} {
+		got := expect.Value(replay.FailsReferences(t.Context(), lineup(-2, bands, c.layer), "layer",
+			func(_ context.Context, f func()) error { f(); return nil }))(t)
+		expect.Equal(t, name, got, c.want)
+	}
+}
+
 // Layers are called in turns. At the deadline the report has the newest checks, and a replay that was
 // cancelled has no report.
 func TestReplayTakesTurns(t *testing.T) {
