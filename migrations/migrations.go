@@ -1,14 +1,17 @@
-// Package migrations embeds the database schema as a sequence of SQL files, which package store runs.
+// Package migrations embeds the database schema, which package store applies.
 //
-// A file named NNNN_subject.tx.up.sql runs in one transaction. Without ".tx", each step, separated by "--bun:split",
-// commits by itself and must be repeatable after an interruption. Such files build indexes on large tables
-// (CREATE INDEX CONCURRENTLY), so that hosts can keep writing. A released migration never changes; a later one corrects
-// it.
+// Tables, constraints and indexes are a sequence of migrations. A file named NNNN_subject.tx.up.sql runs in one
+// transaction. Without ".tx", each step, separated by "--bun:split", commits by itself and must be repeatable after an
+// interruption. Such files build indexes on large tables (CREATE INDEX CONCURRENTLY), so that hosts can keep writing.
+// From the first tag on, a released migration never changes; a later one corrects it.
+//
+// functions.sql defines each function once. A host applies it again when it differs from what the database has. Hosts
+// of the version before go on calling the functions meanwhile.
 package migrations
 
 import "embed"
 
-// FS contains the migrations.
+// FS contains the files.
 //
 //go:embed *.sql
 var FS embed.FS

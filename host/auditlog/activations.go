@@ -21,10 +21,6 @@ import (
 // the activation may have waited 2 s for the chains and 2 s for a connection.
 const overlap = 8 * time.Second
 
-// upgrading is how long after the first signed activation hosts of the release before may take to load a lineup. The
-// ledger does not refuse their checks.
-const upgrading = 30 * time.Minute
-
 // untilTolerance is how much a revision's end may differ from the time of the activation that ended it.
 const untilTolerance = 6 * time.Second
 
@@ -33,8 +29,6 @@ type history struct {
 	steps  []step
 	place  map[registry.Digest]int // in steps, by hash
 	stored map[int64]store.StoredLineup
-
-	upgraded bool // a release that signed nothing put the first lineup in force
 }
 
 type step struct {
@@ -64,10 +58,6 @@ func readHistory(ctx context.Context, log store.AuditLog, trust activation.Trust
 	}
 	var problems []error
 	for _, row := range rows {
-		if row.Signed == nil && row.Number == nil && len(h.steps) == 0 {
-			h.upgraded = true
-			continue
-		}
 		if err := h.add(row, trust); err != nil {
 			problems = append(problems, &activationError{fmt.Sprintf("row %d: %v", row.ID, err)})
 		}
@@ -89,7 +79,7 @@ func wrongLineup(l store.StoredLineup) string {
 	case l.Computed == nil || !bytes.Equal(l.Computed, l.Digest):
 		return "it was altered: it does not have the stored digest"
 	case l.Text != "" && !l.Same:
-		return "the document for hosts of earlier releases differs from the signed text"
+		return "its document differs from the signed text"
 	}
 	return ""
 }
@@ -210,12 +200,6 @@ func (h *history) ended(revision int64, place int) (at *time.Time, ok bool) {
 			return &h.steps[i+1].at, true
 		}
 	}
-	if l, ok := h.stored[revision]; ok && l.Text == "" { // of an earlier release, until the first signed activation
-		if place < 0 {
-			return nil, true
-		}
-		return &h.steps[0].at, true
-	}
 	return nil, false
 }
 
@@ -328,7 +312,7 @@ func (w *walk) wrongRevision(revision int64, at time.Time) (reason string) {
 	switch {
 	case !ok:
 		return fmt.Sprintf("it was decided by lineup revision %d, which was not in force", revision)
-	case ended != nil && at.After(ended.Add(overlap)) && !(w.upgraded && at.Before(w.steps[0].at.Add(upgrading))):
+	case ended != nil && at.After(ended.Add(overlap)):
 		return fmt.Sprintf("it was decided by lineup revision %d, which was not in force since %s", revision,
 			ended.UTC().Format(check.TimeFormat))
 	}

@@ -68,7 +68,6 @@ func TestVerifyStates(t *testing.T) {
 		"account deleted": {"DELETE FROM accounts WHERE id = " + account, "is gone, but no record", later},
 		"key restored": {"UPDATE api_keys SET state = 'valid', ended_at = NULL WHERE id = " + revoked,
 			altered(limited.ID), later},
-		"last use":    {"UPDATE api_keys SET last_used_at = now()", "", time.Now()},
 		"limits gone": {"DELETE FROM key_limits", altered(limited.ID), later},
 		"limits added": {"INSERT INTO key_limits VALUES (" + key + ", NULL, NULL, NULL, true)", altered(caller.Key),
 			later},

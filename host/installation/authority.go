@@ -34,7 +34,6 @@ type Authority struct {
 	lineup.Verifier
 	host     activation.Key  // of the generation of the secret that is in use
 	Operator *activation.Key // nil if this host cannot read it
-	adopt    bool            // neither trust nor a signed activation exists yet
 	file     string          // the trust file
 	text     string          // to be written to it, once a lineup is in force; "" if it exists
 }
@@ -93,7 +92,6 @@ func (a *Authority) begin(ctx context.Context, cfg *Config) error {
 		return err
 	}
 	if signed == "" {
-		a.adopt = true
 		return nil
 	}
 	if _, err := a.Trust.Open(signed); err != nil { // not that of an interrupted first start

@@ -116,7 +116,7 @@ func (b *Backend) Install(ctx context.Context, a *Authority, modules []registry.
 			return cmp.Or(err, errNoLayers)
 		}
 	}
-	installer := lineup.Installer{Catalog: b.Store, Verifier: &a.Verifier, Operator: a.Operator, Adopt: a.adopt,
+	installer := lineup.Installer{Catalog: b.Store, Verifier: &a.Verifier, Operator: a.Operator,
 		Log: log, Now: time.Now, Prepare: func(ctx context.Context, next activation.Activation) (func() error, error) {
 			rollout := &fleet.Rollout{Store: b.Store, Observe: func(e fleet.Event) {
 				log.Info("preparing the built-in lineup", "host", e.Host.Name, "state", e.What, "reason", e.Reason)

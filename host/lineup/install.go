@@ -41,9 +41,6 @@ type Installer struct {
 	Catalog  Catalog
 	Verifier *Verifier
 	Operator *activation.Key // nil if this host does not have the operator's key
-	// Adopt permits signing what an earlier release put in force. Only a host that has never run a signed activation
-	// may do that, because nothing proves who activated it.
-	Adopt bool
 	// Prepare makes all hosts prepare an activation that replaces another. They keep it ready until done is called.
 	// nil: there are no other hosts.
 	Prepare func(ctx context.Context, next activation.Activation) (done func() error, err error)
@@ -53,7 +50,7 @@ type Installer struct {
 
 var (
 	errNoOperator = errors.New("this host cannot read the operator's key")
-	errUnsigned   = errors.New("no lineup in the database is signed, although this host has a trust file or ran " +
+	errUnsigned   = errors.New("no lineup in the database is signed, although there are activations, or this host ran " +
 		"signed ones: activate one with `assay lineup set`")
 )
 
@@ -61,7 +58,7 @@ var (
 const attempts = 10
 
 // Install publishes the built-in layers and, unless an operator chose the lineup in force, activates the default lineup
-// of these layers. Without built-in layers it only signs what an earlier release put in force. It reports whether the
+// of these layers. Without built-in layers it changes nothing. It reports whether the
 // operator's lineup lacks built-in layers or uses other versions of them.
 func (in *Installer) Install(ctx context.Context, modules []registry.Module) (updatable bool, err error) {
 	var builtIn *registry.LineupDocument
@@ -121,12 +118,8 @@ func (in *Installer) install(ctx context.Context, builtIn *registry.LineupDocume
 		if base, err = in.Verifier.Verify(ctx, signed); err != nil {
 			return false, err
 		}
-	case number > 0 || ok && !in.Adopt:
+	case number > 0 || ok:
 		return false, errUnsigned
-	case ok:
-		if base, err = in.adopt(ctx); err != nil {
-			return false, err
-		}
 	}
 	if builtIn == nil || base.Number != 0 && equal(base.Document, *builtIn) {
 		return false, nil
@@ -151,29 +144,6 @@ func (in *Installer) install(ctx context.Context, builtIn *registry.LineupDocume
 }
 
 var errNotPrepared = errors.New("not every host is ready to run it")
-
-// adopt signs the lineup that an earlier release put in force.
-func (in *Installer) adopt(ctx context.Context) (Verified, error) {
-	stored, err := in.Catalog.ActiveLineup(ctx)
-	if err != nil {
-		return Verified{}, err
-	}
-	document, err := Pin(ctx, in.Catalog, stored.Lineup, registry.LineupDocument{})
-	if err != nil {
-		return Verified{}, err
-	}
-	history, err := in.Catalog.LineupRevisions(ctx)
-	if err != nil {
-		return Verified{}, err
-	}
-	author := "unknown" // an operator set the lineup or rolled back to it
-	if stored.Origin == registry.OriginBuiltIn && stored.Revision == history[0].Revision {
-		author = activation.BuiltIn
-	}
-	signed, err := in.activate(ctx, activation.Activation{}, document, stored.Origin,
-		Proposal{Author: author, Reason: "In force before activations were signed"})
-	return Verified{Signed: signed, Document: document}, err
-}
 
 // activate signs a lineup and puts it in force.
 func (in *Installer) activate(

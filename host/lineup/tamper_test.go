@@ -181,7 +181,7 @@ func TestTampering(t *testing.T) {
 				", 'UTF8'))", "its text was altered"},
 		"digest of a lineup": {`UPDATE lineup_revisions SET digest = '\x00'`, "revision 1: it was altered"},
 		"document": {`UPDATE lineup_revisions SET document = jsonb_set(document, '{bias}', '-9')`,
-			"for hosts of earlier releases"},
+			"its document differs"},
 		"revision: exchanged": {
 			"UPDATE lineup_revisions SET revision = 13 - revision WHERE revision < 3; UPDATE lineup_revisions " +
 				"SET revision = revision - 10 WHERE revision > 10", "was altered"},

@@ -9,7 +9,6 @@ import (
 
 	"assay/host/customer/billing"
 	"assay/host/store/postgres/postgrestest"
-	"assay/migrations"
 )
 
 // due returns the subscriptions that are to be refunded.
@@ -163,26 +162,4 @@ func TestDatabaseRefusesSecondSubscription(t *testing.T) {
 			"sub_"+status, account, status)
 		expect(t, "the error of another subscription that is "+status, sqlState(err), want)
 	}
-}
-
-// A migration finds the second subscriptions that earlier releases accepted. The one that the pages showed stays.
-func TestMigrationFindsSecondSubscriptions(t *testing.T) {
-	t.Parallel()
-	url, conn := emptyDatabase(t)
-	s := &Store{direct: url, log: discard()}
-	noError(t, s.migrate(t.Context(), migrationsUpTo(t, "0026")))
-	exec(t, conn, `INSERT INTO accounts (id, plan, quota, salt) VALUES ('acct_1', 'pro', 1500, ''),
-			('acct_2', 'pro', 1500, '')`,
-		`INSERT INTO billing_subscriptions (id, account_id, provider, plan, status, changed_at) VALUES
-			('sub_shown', 'acct_1', 'stripe', 'pro', 'active', '2031-01-02'),
-			('sub_hidden', 'acct_1', 'stripe', 'starter', 'active', '2031-01-01'),
-			('sub_unpaid', 'acct_1', 'stripe', 'starter', 'unpaid', '2031-01-03'),
-			('sub_ended', 'acct_1', 'stripe', 'starter', 'canceled', '2031-01-04'),
-			('sub_only', 'acct_2', 'stripe', 'pro', 'past_due', '2031-01-01'),
-			('sub_unclaimed', NULL, 'stripe', 'pro', 'active', '2031-01-01')`)
-	noError(t, s.migrate(t.Context(), migrations.FS))
-	expect(t, "refunds", value[string](t, conn, `SELECT string_agg(subscription_id || ' of ' || account_id, ', '
-		ORDER BY subscription_id) FROM billing_refunds`), "sub_hidden of acct_1, sub_unpaid of acct_1")
-	expect(t, "subscriptions of accounts", value[string](t, conn, `SELECT string_agg(id, ', ' ORDER BY id)
-		FROM billing_subscriptions WHERE account_id IS NOT NULL`), "sub_ended, sub_only, sub_shown")
 }

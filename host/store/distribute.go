@@ -245,7 +245,7 @@ var unfitKeys string
 //go:embed sql/citus_graph_known.sql
 var nodeByNode string
 
-// plainFunctions returns the functions whose form is for plain Postgres only: they keep their plans (migration 0019).
+// plainFunctions returns the functions whose form is for plain Postgres only: they keep their plans.
 func plainFunctions(ctx context.Context, conn *pgx.Conn) (steps []Step, err error) {
 	plain, err := collect[struct{ Name string }](ctx, conn, `SELECT proname::text FROM pg_proc
 		WHERE pronamespace = current_schema()::regnamespace AND 'plan_cache_mode=force_generic_plan' = ANY (proconfig)

@@ -19,12 +19,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/lineup/fleet"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
 	"assay/registry"
 )
 
@@ -63,47 +61,6 @@ func TestDistributeFullDatabase(t *testing.T) {
 	expect(t, "checks counted", value[int](t, conn, "SELECT used FROM quota_usage"), 21)
 	expect(t, "records left on the coordinator", value[int](t, conn,
 		"SELECT sum(pg_relation_size(logicalrelid))::int FROM pg_dist_partition WHERE partmethod = 'h'"), 0)
-}
-
-// TestUpgradeOfADistributedDatabase migrates a database that an earlier release distributed. Hosts record checks before
-// the new tables are distributed, and afterwards.
-func TestUpgradeOfADistributedDatabase(t *testing.T) {
-	t.Parallel()
-	address := postgrestest.Database(t)
-	conn := session(t, address)
-	exec(t, conn, "SET client_min_messages = warning", // the extension is in the schema, which therefore stays
-		`DO $$ DECLARE f regprocedure; BEGIN
-			EXECUTE (SELECT 'DROP TABLE ' || string_agg(oid::regclass::text, ', ') || ' CASCADE' FROM pg_class
-				WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition);
-			FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = 'public'::regnamespace LOOP
-				EXECUTE 'DROP FUNCTION ' || f || ' CASCADE';
-			END LOOP;
-		END $$`)
-	noError(t, (&Store{direct: address, log: discard()}).migrate(t.Context(), migrationsUpTo(t, "0021")))
-	genesis := audit.Genesis(0)
-	must(conn.Exec(t.Context(), "INSERT INTO audit_heads (chain, seq, hash) VALUES (0, 0, $1)", genesis.Hash[:]))(t)
-	noError(t, errOf((&Store{direct: address}).Distribute(t.Context(), false, noProgress)))
-
-	s := open(t, address, nil)
-	noError(t, storetest.PutInForce(t.Context(), address))
-	caller := subscriber(t, s)
-	l := ledgerOn(t, s, LedgerConfig{})
-	noError(t, l.Append(t.Context(), allowed(t, caller)))
-	noError(t, s.BeatHost(t.Context(), "host_a", "a:1", fleet.State{}))
-	steps := must(s.Distribute(t.Context(), false, noProgress))(t)
-	as := map[string]string{}
-	for _, step := range steps {
-		as[step.Name] = step.As
-	}
-	for name, want := range map[string]string{"hosts": "local", "candidate_hosts": "local", "overrides": "reference",
-		"revisions_in_force": "reference", "ledger_append": "chain"} {
-		expect(t, name, as[name], want)
-	}
-	expect(t, "steps left", len(must(s.Distribute(t.Context(), true, noProgress))(t)), 0)
-	noError(t, l.Append(t.Context(), allowed(t, caller)))
-	expect(t, "hosts", len(must(s.Hosts(t.Context()))(t)), 1)
-	expect(t, "records", value[int](t, conn, "SELECT count(*) FROM audit_records WHERE kind = 'check'"), 2)
-	verifyLedger(t, s)
 }
 
 // TestHostsThroughWorkers opens a store on each worker, as hosts of a large cluster do. They record checks, see each

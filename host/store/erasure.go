@@ -192,10 +192,10 @@ func (s *Store) notifyErasure(ctx context.Context, pseudonym []byte) error {
 	return wrap(err, "notifying hosts")
 }
 
-// errNodeUnknown prevents a partial erasure. Checks from before migration 0006 do not lead to their node in the
-// reputation graph.
+// errNodeUnknown prevents a partial erasure: no check of the subject leads to its node in the reputation graph, because
+// they were altered.
 var errNodeUnknown = &entity.InvalidError{Field: "subject",
-	Reason: "was only checked by an older version, which stored no link to the reputation graph; " +
+	Reason: "has no check that leads to the reputation graph; " +
 		"send the value as domain, email, phone or iban instead"}
 
 // deletion is what audit_erase deleted besides records.

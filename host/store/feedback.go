@@ -139,7 +139,7 @@ func (s *Store) giveFeedback(ctx context.Context, c check.Caller, ref string, ar
 		if record, err = s.findCheck(ctx, s.db, r, ref); err != nil {
 			return err
 		}
-		// A check from before migration 0006, or one that was altered, does not lead to a node, and has no vote.
+		// A check that was altered does not lead to a node, and has no vote.
 		node, err := s.keys.OpenNode(record.SealedNode, nodeContext(ref))
 		if err != nil {
 			node = nil

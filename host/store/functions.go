@@ -1,64 +1,127 @@
 package store
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
-	"slices"
-	"strings"
+	"regexp"
 
 	"github.com/uptrace/bun"
 )
 
-// functions returns the latest definition of each function in the migrations.
-func functions(files fs.FS) (map[string]string, error) {
-	names, err := fs.Glob(files, "*.sql") // sorted
+// functionsFile defines each function of the database once.
+const functionsFile = "functions.sql"
+
+// functionsState is how the database's functions relate to those of this host.
+type functionsState int
+
+const (
+	functionsCurrent functionsState = iota
+	functionsOlder                  // or some are gone: Citus's undistribute_table drops those that use the table's type
+	functionsNewer                  // the database had those of this host before
+)
+
+// compareFunctions tells whether the database has the functions of files.
+func compareFunctions(ctx context.Context, db bun.IDB, files fs.FS) (functionsState, error) {
+	text, err := fs.ReadFile(files, functionsFile)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	definitions := map[string]string{}
-	for _, name := range names {
-		text, err := fs.ReadFile(files, name)
-		if err != nil {
-			return nil, err
-		}
-		for _, statement := range strings.Split("\n"+string(text), "\nCREATE ")[1:] {
-			name, ok := strings.CutPrefix(strings.TrimPrefix(statement, "OR REPLACE "), "FUNCTION ")
-			if !ok {
-				continue
+	digest := sha256.Sum256(text)
+	var applied [][]byte
+	err = db.NewRaw("SELECT digest FROM schema_functions ORDER BY number DESC").Scan(ctx, &applied)
+	if sqlState(err) == undefinedTable || err == nil && len(applied) == 0 {
+		return functionsOlder, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if !bytes.Equal(applied[0], digest[:]) {
+		for _, before := range applied[1:] {
+			if bytes.Equal(before, digest[:]) {
+				return functionsNewer, nil
 			}
-			name, _, _ = strings.Cut(name, "(")
-			// The last line is "$$;" or "END $$;". A regular expression would take most of a host's start.
-			definition, _, _ := strings.Cut(statement, "$$;")
-			// Without empty lines, as the migrator runs it.
-			definitions[name] = "CREATE " + strings.ReplaceAll(definition, "\n\n", "\n") + "$$;"
 		}
+		return functionsOlder, nil
 	}
-	return definitions, nil
+	var names []string
+	for _, name := range definedFunction.FindAllSubmatch(text, -1) {
+		names = append(names, string(name[1]))
+	}
+	found := 0
+	err = db.NewRaw("SELECT count(DISTINCT proname) FROM pg_proc WHERE proname IN (?) AND "+ownFunctions, bun.In(names)).
+		Scan(ctx, &found)
+	if err == nil && found != len(names) {
+		return functionsOlder, nil
+	}
+	return functionsCurrent, err
 }
 
-// restoreFunctions creates the functions that the database has lost: Citus's undistribute_table replaces a table, and
-// drops the functions that use its row type.
-func (s *Store) restoreFunctions(ctx context.Context, db *bun.DB, files fs.FS) error {
-	definitions, err := functions(files)
+var definedFunction = regexp.MustCompile(`(?m)^CREATE OR REPLACE FUNCTION (\w+)`)
+
+// ownFunctions selects from pg_proc what is not an extension's.
+const ownFunctions = `pronamespace = current_schema()::regnamespace
+	AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass AND objid = pg_proc.oid AND deptype = 'e')`
+
+// applyFunctions puts the functions of files in force, in one transaction, and drops those that are not in the file. The
+// caller holds the lock of migrations.
+func (s *Store) applyFunctions(ctx context.Context, db *bun.DB, files fs.FS) error {
+	text, err := fs.ReadFile(files, functionsFile)
 	if err != nil {
 		return err
 	}
-	var found []string
-	err = db.NewRaw("SELECT DISTINCT proname FROM pg_proc WHERE pronamespace = current_schema()::regnamespace").
-		Scan(ctx, &found)
-	if err != nil {
-		return err
+	digest := sha256.Sum256(text)
+	statements := []string{string(text),
+		// What this transaction did not write is not in the file.
+		dropFunctions("xmin <> pg_current_xact_id()::xid"), keepOnCluster}
+	apply := func(statements ...string) error {
+		return db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
+			if err := boundLocks(ctx, tx, nil); err != nil {
+				return err
+			}
+			for _, statement := range statements {
+				if _, err := tx.Tx.ExecContext(ctx, statement); err != nil {
+					return err
+				}
+			}
+			_, err := tx.ExecContext(ctx, "INSERT INTO schema_functions (digest) VALUES (?) ON CONFLICT DO NOTHING",
+				digest[:])
+			return err
+		})
 	}
-	for _, name := range slices.Sorted(maps.Keys(definitions)) {
-		if slices.Contains(found, name) {
-			continue
-		}
-		if _, err := db.ExecContext(ctx, definitions[name]); err != nil {
-			return fmt.Errorf("restoring the function %s: %w", name, err)
-		}
-		s.log.Warn("restored a function that the database had lost", "name", name)
+	err = apply(statements...)
+	if sqlState(err) == invalidFunctionDefinition { // a function with another result cannot be replaced
+		err = apply(append([]string{dropFunctions("true")}, statements...)...)
+	}
+	if err != nil {
+		return fmt.Errorf("applying %s: %w", functionsFile, err)
 	}
 	return nil
 }
+
+// dropFunctions returns a statement that drops the functions that fulfil a condition.
+func dropFunctions(condition string) string {
+	return `DO $drop$
+		DECLARE
+			gone regprocedure;
+		BEGIN
+			FOR gone IN SELECT oid FROM pg_proc WHERE ` + ownFunctions + " AND " + condition + ` LOOP
+				EXECUTE 'DROP FUNCTION ' || gone;
+			END LOOP;
+		END $drop$`
+}
+
+// keepOnCluster gives a database with the Citus extension its forms of the functions that keep their plans.
+var keepOnCluster = `DO $cluster$
+	BEGIN
+		IF EXISTS (SELECT FROM pg_extension WHERE extname = 'citus') THEN
+			ALTER FUNCTION ledger_append RESET plan_cache_mode;
+			` + nodeByNode + `;
+		END IF;
+	END $cluster$`
+
+var errNewerFunctions = errors.New("the database's functions are newer than this host's: start a host of the newer " +
+	"version")

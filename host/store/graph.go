@@ -76,7 +76,7 @@ func (s *Store) ForgetAccountSightings(ctx context.Context, accountID string) (s
 // forgetApplied deletes an account's rows from the graph. Each statement commits by itself: the projection and erasures
 // wait for these rows, and this host may stop.
 func (s *Store) forgetApplied(ctx context.Context, accountID string) (sightings, links int64, err error) {
-	for _, table := range []string{"graph_links", "graph_edges", "graph_sightings"} {
+	for _, table := range []string{"graph_edges", "graph_sightings"} {
 		var n int64
 		err := again(func() error {
 			return s.onLongConn(ctx, func(ctx context.Context, conn *pgx.Conn) error {
@@ -106,7 +106,7 @@ const graphPruneBatch = 5_000
 // deadlocks. Each statement commits by itself: the projection waits for its rows, and this host may stop.
 func (s *Store) PruneSightings(ctx context.Context) error {
 	oldest := s.now().UTC().Add(-sightingMaxAge)
-	for _, table := range []string{"graph_links", "graph_edges", "graph_sightings", "graph_unreadable"} {
+	for _, table := range []string{"graph_edges", "graph_sightings", "graph_unreadable"} {
 		seen := "last_seen"
 		if table == "graph_unreadable" {
 			seen = "found_at"

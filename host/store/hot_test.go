@@ -164,8 +164,9 @@ func TestHotStatementCheck(t *testing.T) {
 		"no node":             {"SELECT FROM graph_sightings WHERE account_id = 'x'", true},
 		"a reference table":   {"SELECT FROM accounts WHERE plan = 'x'", false},
 		"a function":          {"DO $$ BEGIN PERFORM FROM audit_heads WHERE seq = 1 FOR UPDATE; END $$", true},
-		"a key without the chain": {"INSERT INTO webhook_sequences (account_id, last) VALUES ('acct_public', 1) " +
-			"ON CONFLICT (account_id) DO NOTHING", true},
+		"a key without the chain": {`INSERT INTO webhook_events (chain, ref, account_id, sequence, event, occurred_at,
+			sealed_payload) VALUES (0, '', 'acct_public', 1, 'check.review', now(), '')
+			ON CONFLICT (account_id, sequence) DO NOTHING`, true},
 		"a key with the chain": {"INSERT INTO webhook_sequences (account_id, last) VALUES ('acct_public', 1) " +
 			"ON CONFLICT (chain, account_id) DO NOTHING", false},
 	} {

@@ -31,12 +31,12 @@ type keyRow struct {
 	CreatedAt  time.Time    `bun:",nullzero,default:now()"`
 	EndedAt    *time.Time
 	ExpiresAt  *time.Time
-	LastUsedAt *time.Time
-	Plan       string   `bun:",scanonly"`
-	Used       int      `bun:",scanonly"`
-	Scopes     []string `bun:",array,scanonly"`
-	Networks   []string `bun:",array,scanonly"`
-	Test       bool     `bun:",scanonly"`
+	LastUsedAt *time.Time `bun:",scanonly"`
+	Plan       string     `bun:",scanonly"`
+	Used       int        `bun:",scanonly"`
+	Scopes     []string   `bun:",array,scanonly"`
+	Networks   []string   `bun:",array,scanonly"`
+	Test       bool       `bun:",scanonly"`
 }
 
 // limitsOf returns the limits in a row of key_limits, or no limits if it is null.

@@ -140,66 +140,6 @@ func TestRevisionsInForce(t *testing.T) {
 		one[int](t, s, "SELECT count(*) FROM revisions_in_force WHERE until IS NULL"), 2)
 }
 
-// A host of the release before follows what is in force. Until an activation is signed it can change that, and from
-// then on no longer: its built-in lineup, which it activates while it starts, is left out, and its commands fail.
-func TestHostsOfTheReleaseBeforeFollow(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, nil)
-	conn := session(t, s.url)
-	const followed = `SELECT r.document -> 'layers' -> 0 ->> 'layer' FROM lineup_activations AS a
-		JOIN lineup_revisions AS r ON r.revision = a.revision ORDER BY a.id DESC LIMIT 1`
-	activateUnsigned := func(revision int64, layer, origin string) error {
-		entryOf := func(chain int) string {
-			return entry(audit.Record{Kind: audit.Lineup, At: "2031-05-20T12:00:00.000Z", Revision: revision,
-				Ref: fmt.Sprintf("lineup_%d_%d", chain, revision)}, noon)
-		}
-		document := new(fmt.Sprintf(`{"layers": [{"layer": %q}]}`, layer))
-		if layer == "" {
-			document = nil // a rollback
-		}
-		_, err := conn.Exec(t.Context(), `SELECT activate_lineup($1, $2, '\x00', $3, '',
-			jsonb_build_object('0', $4::jsonb, '1000000', $5::jsonb))`, revision, document, origin, entryOf(0),
-			entryOf(audit.StateChain))
-		return err
-	}
-	noError(t, activateUnsigned(1, "probe@1.0.0", "built-in"))
-	expect(t, "its lineup", one[string](t, s, followed), "probe@1.0.0")
-	if signed, ok, err := s.LastActivation(t.Context()); err != nil || !ok || signed != "" {
-		t.Errorf("the last activation is %q, %v", signed, err)
-	}
-	must(activate(t.Context(), s, lineupOf("probe@2.0.0"), registry.OriginOperator, ""))(t)
-	expect(t, "its lineup", one[string](t, s, followed), "probe@2.0.0")
-
-	noError(t, activateUnsigned(3, "probe@1.0.0", "built-in"))
-	for what, layer := range map[string]string{"an operator's lineup": "probe@3.0.0", "a rollback": ""} {
-		expect(t, what, sqlState(activateUnsigned(3, layer, "operator")), "0A000")
-	}
-	expect(t, "its lineup afterwards", one[string](t, s, followed), "probe@2.0.0")
-	expect(t, "activations", one[int](t, s, "SELECT count(*) FROM lineup_activations"), 2)
-	expect(t, "recorded activations", one[int](t, s,
-		"SELECT count(*) FROM audit_records WHERE kind IN ('lineup', 'activation') AND chain = 0"), 2)
-
-	// A row that somebody inserts without a signature changes nothing either.
-	exec(t, conn, "INSERT INTO lineup_activations (id, revision) VALUES (9, 1)")
-	if last := last(t, s); last.Lineup.Revision != 2 {
-		t.Errorf("the last activation is %+v", last)
-	}
-}
-
-// An activation that does not know a chain, or whose revision was taken meanwhile, starts again.
-func TestOutdatedActivationsStartAgain(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, nil)
-	must(s.StoreLineup(t.Context(), must(lineupOf("probe@1.0.0").Canonical())(t), registry.OriginOperator))(t)
-	for name, arguments := range map[string]string{
-		"a new chain":      `1, NULL, '\x00', 'operator', '', '{}'`,
-		"a taken revision": `1, '{}', '\x00', 'operator', '', '{}'`,
-	} {
-		_, err := s.db.ExecContext(t.Context(), "SELECT activate_lineup("+arguments+")")
-		expect(t, name, sqlState(err), serializationFailure)
-	}
-}
-
 func TestLineupRevisions(t *testing.T) {
 	t.Parallel()
 	now := noon

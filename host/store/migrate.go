@@ -52,16 +52,8 @@ func (s *Store) migrate(ctx context.Context, files fs.FS) error {
 	known := steps.Sorted()
 	s.schema = known[len(known)-1].Name
 	// Usually there is nothing to do, and the host need not wait for others.
-	pending, err := isPending(ctx, db, known)
-	var incomplete []partitionIndex
-	if err == nil && !pending {
-		incomplete, err = incompleteIndexes(ctx, db)
-	}
-	if err != nil {
+	if pending, err := isPending(ctx, db, known, files); err != nil || !pending {
 		return err
-	}
-	if !pending && len(incomplete) == 0 {
-		return s.restoreFunctions(ctx, db, files)
 	}
 	lock, err := s.lockMigrations(ctx, db, lockPing)
 	if err != nil {
@@ -77,20 +69,19 @@ func (s *Store) migrate(ctx context.Context, files fs.FS) error {
 	if err := migrator.Init(ctx); err != nil {
 		return err
 	}
-	if _, err := isPending(ctx, db, known); err != nil { // another host may have migrated
-		return err
-	}
 	for pause := firstMigrationPause; ; pause = min(2*pause, maxMigrationPause) {
-		done, err := migrator.Migrate(ctx)
+		// Another host may have migrated, to a newer version even.
+		pending, err := isPending(ctx, db, known, files)
+		if err != nil || !pending {
+			return err
+		}
+		_, err = migrator.Migrate(ctx)
 		if err == nil {
-			err = s.completeIndexes(ctx, db)
+			err = s.applyFunctions(ctx, db, files)
 		}
 		if state := sqlState(err); state != lockNotAvailable && state != deadlockDetected {
-			if err == nil && len(done.Migrations) > 0 {
-				s.log.Info("migrated the database", "to", s.schema)
-			}
 			if err == nil {
-				err = s.restoreFunctions(ctx, db, files)
+				s.log.Info("migrated the database", "to", s.schema)
 			}
 			return err
 		}
@@ -192,9 +183,9 @@ func markApplied(ctx context.Context, db bun.IConn, m *migrate.Migration) error 
 	return err
 }
 
-// isPending reports whether one of the known migrations is not applied. It returns an error if the schema is newer than
-// this host.
-func isPending(ctx context.Context, db *bun.DB, known migrate.MigrationSlice) (bool, error) {
+// isPending reports whether one of the known migrations is not applied, or the functions of files are not in force. It
+// returns an error if the schema is newer than this host.
+func isPending(ctx context.Context, db *bun.DB, known migrate.MigrationSlice, files fs.FS) (bool, error) {
 	var applied []string
 	err := db.NewRaw("SELECT name FROM schema_steps ORDER BY name").Scan(ctx, &applied)
 	if sqlState(err) == undefinedTable {
@@ -208,5 +199,12 @@ func isPending(ctx context.Context, db *bun.DB, known migrate.MigrationSlice) (b
 		return false, fmt.Errorf("the database schema (migration %s) is newer than this host (migration %s)",
 			applied[n-1], last)
 	}
-	return slices.ContainsFunc(known, func(m migrate.Migration) bool { return !slices.Contains(applied, m.Name) }), nil
+	if slices.ContainsFunc(known, func(m migrate.Migration) bool { return !slices.Contains(applied, m.Name) }) {
+		return true, nil
+	}
+	functions, err := compareFunctions(ctx, db, files)
+	if err == nil && functions == functionsNewer {
+		err = errNewerFunctions
+	}
+	return functions == functionsOlder, err
 }

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,6 +16,7 @@ import (
 	"assay/host/entity"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
+	"assay/migrations"
 )
 
 // emptyDatabase returns a database without a schema, and a connection to it.
@@ -73,9 +73,8 @@ func TestMigrationsEndWithTheirHost(t *testing.T) {
 		WHERE l.locktype = 'advisory' AND d.datname = current_database()`))(t)
 	receive(t, "the end of migrating", lock.ctx.Done())
 
-	files := migrationsUpTo(t, "9999").(fstest.MapFS)
-	files["9999_test.tx.up.sql"] = &fstest.MapFile{Data: []byte(
-		"CREATE TABLE seen AS SELECT current_setting('idle_in_transaction_session_timeout') AS silence")}
+	files := releaseWith(t, "CREATE TABLE seen AS SELECT current_setting('idle_in_transaction_session_timeout') AS silence",
+		unchanged)
 	noError(t, (&Store{direct: url, log: discard()}).migrate(t.Context(), files))
 	expect(t, "a migration's time of silence", value[string](t, conn, "SELECT silence FROM seen"), "10s")
 }
@@ -135,7 +134,8 @@ func TestOpenForCommands(t *testing.T) {
 	}
 	expect(t, "tables", tables(), 0)
 
-	noError(t, (&Store{direct: url, log: discard()}).migrate(t.Context(), migrationsUpTo(t, "0024")))
+	noError(t, (&Store{direct: url, log: discard()}).migrate(t.Context(), migrations.FS))
+	exec(t, conn, "DELETE FROM schema_functions")
 	before := tables()
 	wantError(t, "a command on a database whose first start was interrupted", openAs(url, RequireSchema), ErrNoSchema)
 	exec(t, conn, fmt.Sprintf(`INSERT INTO installation (secret_fingerprint) VALUES ('\x%x')`, testRing.Fingerprint))
@@ -149,10 +149,10 @@ func TestOpenForCommands(t *testing.T) {
 func TestOtherSecretDoesNotMigrate(t *testing.T) {
 	t.Parallel()
 	url, conn := emptyDatabase(t)
-	noError(t, (&Store{direct: url, log: discard()}).migrate(t.Context(), migrationsUpTo(t, "0024")))
-	exec(t, conn, "INSERT INTO installation (secret_fingerprint) VALUES ('another')")
+	noError(t, (&Store{direct: url, log: discard()}).migrate(t.Context(), migrations.FS))
+	exec(t, conn, "INSERT INTO installation (secret_fingerprint) VALUES ('another')", "DELETE FROM schema_functions")
 	wantError(t, "opening with another secret", openOnce(t.Context(), url), ErrOtherSecret)
-	expect(t, "the last migration", value[string](t, conn, "SELECT max(name) FROM schema_steps"), "0024")
+	expect(t, "functions put in force", value[int](t, conn, "SELECT count(*) FROM schema_functions"), 0)
 }
 
 // A failed migration leaves nothing behind and can run again later.

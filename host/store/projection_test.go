@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"sync"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	"assay/host/customer/feedback"
 	"assay/host/facts/reputation"
 	"assay/host/store/storetest"
-	"assay/migrations"
 )
 
 // graphDump returns the whole graph, without the waiting contributions.
@@ -271,46 +269,6 @@ func TestHistory(t *testing.T) {
 	if a := must(g.s.GraphAggregates(t.Context(), append(subjectsOf(e), public)))(t)[1]; a.Own.Day != 0 {
 		t.Errorf("callers without a key share a history: %+v", a.Own)
 	}
-}
-
-// Hosts of the last release write links that count, in addition to what was there before and to contributions.
-func TestLinksOfTheLastRelease(t *testing.T) {
-	t.Parallel()
-	g := newGraphTest(t, 1)
-	conn := session(t, g.s.url)
-	account := g.customers[0].Account
-	upsert := func(link string, checks int) {
-		exec(t, conn, fmt.Sprintf(`INSERT INTO graph_links AS g (low, high, account_id, checks, last_seen)
-			VALUES ('\x01', '\x%s', '%s', %d, now()) ON CONFLICT (low, high, account_id) DO UPDATE
-			SET checks = g.checks + EXCLUDED.checks, last_seen = greatest(g.last_seen, EXCLUDED.last_seen)`,
-			link, account, checks))
-	}
-	edges := func() string {
-		return one[string](t, g.s, `SELECT coalesce(string_agg(format('%s-%s: %s', encode(node, 'hex'),
-			encode(other, 'hex'), checks), ', ' ORDER BY node, other), '') FROM graph_edges`)
-	}
-	exec(t, conn, "ALTER TABLE graph_links DISABLE TRIGGER USER",
-		"ALTER TABLE graph_links ALTER copied SET DEFAULT false")
-	for _, link := range []string{"02", "03", "04"} {
-		upsert(link, 10)
-	}
-	exec(t, conn, "ALTER TABLE graph_links ENABLE TRIGGER USER",
-		"ALTER TABLE graph_links ALTER copied SET DEFAULT true")
-	upsert("02", 5) // before the old links are copied
-	upsert("05", 1)
-	copyAll := string(must(fs.ReadFile(migrations.FS, "0018_links.up.sql"))(t))
-	exec(t, conn, copyAll, copyAll)
-	upsert("03", 2)
-	upsert("05", 1)
-	expect(t, "edges", edges(), "01-02: 15, 01-03: 12, 01-04: 10, 01-05: 2, "+
-		"02-01: 15, 03-01: 12, 04-01: 10, 05-01: 2")
-	exec(t, conn, `DELETE FROM graph_links WHERE high = '\x02'`, // as an erasure does
-		`UPDATE graph_links SET last_seen = now() - interval '100 days' WHERE high = '\x03'`,
-		`DELETE FROM graph_links WHERE high = '\x03'`) // as pruning does
-	expect(t, "edges", edges(), "01-03: 12, 01-04: 10, 01-05: 2, 03-01: 12, 04-01: 10, 05-01: 2")
-	exec(t, conn, `SELECT graph_forget_node('', '\x01')`)
-	expect(t, "edges", edges(), "")
-	expect(t, "links", one[int](t, g.s, "SELECT count(*) FROM graph_links"), 0)
 }
 
 // A projection applies what this host recorded at once, and goes on after an outage.

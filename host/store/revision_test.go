@@ -1,9 +1,7 @@
 package store
 
 import (
-	"errors"
 	"testing"
-	"time"
 
 	"assay/host/check"
 	"assay/host/entity"
@@ -79,21 +77,5 @@ func TestReplacedLineupIsNotRecorded(t *testing.T) {
 		expect(t, "records of the call",
 			one[int](t, s, "SELECT count(*) FROM audit_records WHERE ref = ?", refs[i]), i%2)
 	}
-	verifyLedger(t, s)
-}
-
-// A host of the release before does not know that lineups are replaced, so its checks are recorded until it follows.
-func TestReplacedLineupOfTheReleaseBefore(t *testing.T) {
-	t.Parallel()
-	s, l, caller := newLedger(t, nil, LedgerConfig{})
-	exec(t, session(t, s.url), "INSERT INTO revisions_in_force (revision, until) VALUES (1, '-infinity')")
-	blocked := decided(caller, parse(t, entity.Domain, "john.example"), check.Block)
-	batch := prepared(t, l, []check.Record{of(1, blocked)})
-	conn := must(acquire(t.Context(), l.db))(t)
-	defer func() { noError(t, conn.release()) }()
-	params := appendParams(0, []byte("batch"), time.Minute, batch, answeredBatch{})
-	calls, _, err := conn.append(params[:len(params)-9], batch) // the last nine are new
-	noError(t, errors.Join(append(calls, err)...))
-	expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records WHERE revision = 1"), 1)
 	verifyLedger(t, s)
 }

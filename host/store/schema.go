@@ -73,10 +73,10 @@ func (s *Store) requireSchema(ctx context.Context) error {
 	}
 	known := steps.Sorted()
 	s.schema = known[len(known)-1].Name
-	pending, err := isPending(ctx, s.db, known)
+	pending, err := isPending(ctx, s.db, known, migrations.FS)
 	if err == nil && pending {
-		err = fmt.Errorf("the database schema is older than this program (migration %s): start a host of this "+
-			"version first, which migrates it", s.schema)
+		err = fmt.Errorf("the database schema is older than this program's (migration %s and its functions): start a "+
+			"host of this version first, which migrates it", s.schema)
 	}
 	return err
 }

@@ -61,5 +61,4 @@ func TestStatesAreRecorded(t *testing.T) {
 		FROM audit_records WHERE kind = 'state' AND account_id = ?`, caller.Account),
 		"account pro 10, key valid, key valid ends, key valid ends, key valid ends, key valid, key valid ends, "+
 			"key revoked ends, account pro 20")
-	expect(t, "states that are taken over", one[int](t, s, "SELECT take_over_states(100)"), 0)
 }

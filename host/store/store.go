@@ -162,16 +162,17 @@ func (s *Store) initialise(ctx context.Context) error {
 
 // SQLSTATE codes (PostgreSQL, appendix A).
 const (
-	invalidAuthorization = "28000" // the function require_key
-	noDataFound          = "P0002" // the function set_plan
-	serializationFailure = "40001"
-	deadlockDetected     = "40P01"
-	lockNotAvailable     = "55P03"
-	readOnly             = "25006" // a standby, during a failover
-	diskFull             = "53100"
-	undefinedTable       = "42P01"
-	uniqueViolation      = "23505"
-	cannotConnectNow     = "57P03" // Postgres is starting, recovering or stopping
+	invalidAuthorization      = "28000" // the function require_key
+	noDataFound               = "P0002" // the function set_plan
+	serializationFailure      = "40001"
+	deadlockDetected          = "40P01"
+	lockNotAvailable          = "55P03"
+	readOnly                  = "25006" // a standby, during a failover
+	diskFull                  = "53100"
+	undefinedTable            = "42P01"
+	invalidFunctionDefinition = "42P13"
+	uniqueViolation           = "23505"
+	cannotConnectNow          = "57P03" // Postgres is starting, recovering or stopping
 )
 
 // retryable reports whether Postgres rolled the transaction back because of a conflict with another transaction.

@@ -127,8 +127,8 @@ func (s *Store) findSubject(ctx context.Context, db bun.IDB, r requester, select
 	return p, err
 }
 
-// findNode sets the subject's type and node from its checks. It skips a node that cannot be opened: it was altered, or
-// its check is older than migration 0006.
+// findNode sets the subject's type and node from its checks. It skips a node that cannot be opened, because it was
+// altered.
 func (s *Store) findNode(ctx context.Context, db bun.IDB, r requester, p *subject) error {
 	const maxChecks = 16
 	var rows []auditRow

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -324,34 +323,4 @@ func TestAttempts(t *testing.T) {
 	}
 	wantError(t, "as another account", errOf(s.Attempts(t.Context(), subscriber(t, s).Account, ref)),
 		webhook.ErrNoEvent)
-}
-
-// The migration numbers events that were pending when it ran.
-func TestMigrationNumbersPendingEvents(t *testing.T) {
-	t.Parallel()
-	conn := session(t, postgrestest.Database(t))
-	step := func(name string) string {
-		t.Helper()
-		text := must(os.ReadFile("../../migrations/" + name))(t)
-		return string(text)
-	}
-	exec(t, conn, "CREATE SCHEMA old", "SET search_path = old", step("0001_spine.tx.up.sql"),
-		`INSERT INTO accounts (id, plan, quota, salt) VALUES ('a', 'pro', 1, ''), ('b', 'pro', 1, '')`,
-		`INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, type, score, leaf, hash)
-			VALUES (0, 1, '2031-01-01', '', 'check', 'r2', 'email', 77, '', '')`,
-		`INSERT INTO webhook_events (ref, account_id, event, sealed_payload, created_at) VALUES
-			('r1', 'a', 'check.review', 'x', '2031-01-02'),
-			('r2', 'a', 'check.blocked', 'x', '2031-01-01'),
-			('r3', 'b', 'check.blocked', 'x', '2031-01-03')`,
-		step("0002_webhooks.tx.up.sql"))
-	got := value[string](t, conn, `SELECT string_agg(
-		concat_ws(' ', ref, sequence, type, score, occurred_at::date), ', ' ORDER BY ref) FROM webhook_events`)
-	if want := "r1 2  0 2031-01-02, r2 1 email 77 2031-01-01, r3 1  0 2031-01-03"; got != want {
-		t.Errorf("events %q, want %q", got, want)
-	}
-	got = value[string](t, conn,
-		"SELECT string_agg(account_id || last, ' ' ORDER BY account_id) FROM webhook_sequences")
-	if want := "a2 b1"; got != want {
-		t.Errorf("sequences %q, want %q", got, want)
-	}
 }

@@ -1,5 +1,5 @@
 -- The keys of one account, or of all accounts if ?account is empty, with their limits, their plan and this month's use.
-SELECT key.*, greatest(key.last_used_at, u.used_at) AS last_used_at, a.plan, coalesce(q.used, 0) AS used,
+SELECT key.*, u.used_at AS last_used_at, a.plan, coalesce(q.used, 0) AS used,
     l.scopes, l.networks, coalesce(l.test, false) AS test
 FROM api_keys AS key
 JOIN accounts AS a ON a.id = key.account_id
