@@ -185,6 +185,24 @@ func (r *chaosRun) inject(ctx context.Context, f chaosFault, host int, d time.Du
 	r.broken = append(r.broken, b)
 }
 
+// breakOnce injects each fault once for d, those of single hosts on all hosts at the same time.
+func (r *chaosRun) breakOnce(ctx context.Context, d time.Duration) {
+	var hosts [chaosHosts]sync.WaitGroup
+	for i, f := range r.faults() {
+		if f.database {
+			for h := range hosts {
+				hosts[h].Wait()
+			}
+			r.inject(ctx, f, everything, d)
+			r.wait(ctx, d)
+			continue
+		}
+		at := i % chaosHosts
+		hosts[at].Wait()
+		hosts[at].Go(func() { r.inject(ctx, f, at, d) })
+	}
+}
+
 // breakRandomly injects random faults, sometimes two at once.
 func (r *chaosRun) breakRandomly(ctx context.Context, total time.Duration) {
 	random := rand.New(rand.NewPCG(r.seed, 0))

@@ -39,8 +39,7 @@ func TestAdmin(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/metrics", "/debug/pprof/heap", "/operator"} {
-		response, err := http.Get(host.URL + path)
-		expect.NoError(t, err)
+		response := expect.Value(http.Get(host.URL + path))(t)
 		expect.NoError(t, response.Body.Close())
 		if response.StatusCode != http.StatusNotFound {
 			t.Errorf("customers get %s with status %d", path, response.StatusCode)

@@ -15,15 +15,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"assay/host/hosttest"
+	"assay/registry/expect"
 )
 
 // demote starts Postgres again as a standby that replays what it has.
 func (o *outages) demote(t *testing.T) {
 	o.stop(t)
 	signal := filepath.Join(o.folder(t), "standby.signal")
-	if err := os.WriteFile(signal, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(signal, nil, 0o644))
 	o.start(t)
 }
 
@@ -39,9 +38,7 @@ func (o *outages) readOnly(on bool) func(*testing.T) {
 // crash kills a process of Postgres, which makes it end all others and recover.
 func (o *outages) crash(t *testing.T) {
 	killed, other := o.connect(t), o.connect(t)
-	if err := syscall.Kill(int(killed.PgConn().PID()), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, syscall.Kill(int(killed.PgConn().PID()), syscall.SIGKILL))
 	every(t, "Postgres to notice", func() bool { return other.Ping(t.Context()) != nil })
 	_, _ = killed.Close(t.Context()), other.Close(t.Context())
 }
@@ -62,19 +59,13 @@ func (o *outages) signal(s syscall.Signal) func(*testing.T) {
 	return func(t *testing.T) {
 		text := hosttest.ReadText(t, filepath.Join(o.folder(t), "postmaster.pid"))
 		line, _, _ := strings.Cut(text, "\n")
-		pid, err := strconv.Atoi(line)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pid := expect.Value(strconv.Atoi(line))(t)
 		children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 		if err != nil {
 			t.Skip("this test needs Linux's /proc")
 		}
 		for _, child := range append(strings.Fields(string(children)), line) {
-			pid, err := strconv.Atoi(child)
-			if err != nil {
-				t.Fatal(err)
-			}
+			pid := expect.Value(strconv.Atoi(child))(t)
 			_ = syscall.Kill(pid, s) // it may have ended
 		}
 	}
@@ -95,10 +86,7 @@ type disk struct {
 
 func newDisk(t *testing.T, o *outages) *disk {
 	d := &disk{o: o, database: "assay"}
-	path, err := os.MkdirTemp("", "assay-disk-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := expect.Value(os.MkdirTemp("", "assay-disk-"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(path) })
 	if err := exec.Command("mount", "-t", "tmpfs", "-o", "size=256m", "tmpfs", path).Run(); err != nil {
 		t.Logf("a trigger replaces the full disk, because mounting one failed: %v", err)
@@ -116,9 +104,7 @@ func newDisk(t *testing.T, o *outages) *disk {
 		owner := folder.Sys().(*syscall.Stat_t)
 		err = os.Chown(path, int(owner.Uid), int(owner.Gid))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	o.exec(t, fmt.Sprintf("CREATE TABLESPACE small LOCATION '%s'", path), "CREATE DATABASE small TABLESPACE small")
 	return d
 }
@@ -131,9 +117,7 @@ func (d *disk) fill(t *testing.T) {
 		return
 	}
 	file, err := os.Create(filepath.Join(d.path, "ballast"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer file.Close()
 	for chunk := make([]byte, 1<<20); err == nil; {
 		_, err = file.Write(chunk)
@@ -145,7 +129,5 @@ func (d *disk) free(t *testing.T) {
 		d.o.exec(t, "DROP FUNCTION full_disk CASCADE")
 		return
 	}
-	if err := os.Remove(filepath.Join(d.path, "ballast")); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.Remove(filepath.Join(d.path, "ballast")))
 }

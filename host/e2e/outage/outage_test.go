@@ -22,6 +22,7 @@ import (
 	"assay/host/installation"
 	"assay/host/store/postgres"
 	"assay/host/store/storetest"
+	"assay/registry/expect"
 )
 
 // The longest times in an outage of the database. A busy machine lengthens them, so tests accept more.
@@ -123,10 +124,7 @@ type outages struct {
 func newOutages(t *testing.T) *outages {
 	t.Helper()
 	hosttest.NeedPostgres(t)
-	dir, err := os.MkdirTemp("", "assay-outages-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := expect.Value(os.MkdirTemp("", "assay-outages-"))(t)
 	if err := os.Chmod(dir, 0o711); err != nil { // Postgres may run as another user
 		t.Fatal(err)
 	}
@@ -140,10 +138,7 @@ func newOutages(t *testing.T) *outages {
 	})
 	o.start(t)
 	o.disk = newDisk(t, o)
-	at, err := url.Parse(o.cluster.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := expect.Value(url.Parse(o.cluster.URL()))(t)
 	at.Path = "/" + o.disk.database
 	o.direct = at.String()
 	o.proxy = storetest.NewProxy(t, o.direct)
@@ -151,25 +146,18 @@ func newOutages(t *testing.T) *outages {
 	o.host = hosttest.StartHost(t, o.data, o.proxy.URL)
 	issued, err := installation.IssueKey(t.Context(), hosttest.OpenStore(t, o.data, o.direct).Store,
 		installation.Unlimited(), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	o.key = issued.Secret
 	return o
 }
 
 func (o *outages) start(t *testing.T) {
-	cluster, err := postgres.Open(t.Context(), postgres.Config{Dir: o.dir, Offline: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := expect.Value(postgres.Open(t.Context(), postgres.Config{Dir: o.dir, Offline: true}))(t)
 	o.cluster = cluster
 }
 
 func (o *outages) stop(t *testing.T) {
-	if err := o.cluster.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, o.cluster.Close(t.Context()))
 }
 
 // folder returns the folder of the cluster.
@@ -183,10 +171,7 @@ func (o *outages) connect(t *testing.T) *pgx.Conn {
 	if address == "" {
 		address = o.cluster.URL()
 	}
-	conn, err := pgx.Connect(t.Context(), address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := expect.Value(pgx.Connect(t.Context(), address))(t)
 	return conn
 }
 
@@ -301,15 +286,9 @@ func every(t *testing.T, what string, f func() bool) {
 
 func (o *outages) ready(t *testing.T) (status int, text string) {
 	t.Helper()
-	response, err := http.Get(o.host.Admin + "/readyz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := expect.Value(http.Get(o.host.Admin + "/readyz"))(t)
 	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := expect.Value(io.ReadAll(response.Body))(t)
 	return response.StatusCode, string(body)
 }
 
