@@ -325,6 +325,7 @@ func (r *chaosRun) settle() {
 func (r *chaosRun) verify() {
 	r.Helper()
 	state, differences := compare(r.T, r.history, r.store, r.hosts[0].dir, r.url)
+	r.unanswered()
 	r.logSlowAnswers()
 	text := r.report(len(state.Records), len(differences))
 	r.Log("\n" + text)
