@@ -46,6 +46,7 @@ func TestRollingRestart(t *testing.T) {
 		// An address of their own, so that nothing else takes the port while a host is down.
 		hosts[i] = hosttest.StartHost(t, dirs[i], database, "--drain="+rollingDrain.String(),
 			"--listen="+rollingAddress(i), "--admin-listen=off")
+		expect.Equal(t, "the address for operators", hosts[i].Admin, "")
 	}
 	for i := range hosts {
 		dirs[i] = hosttest.DataDir(t)

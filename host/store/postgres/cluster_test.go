@@ -30,11 +30,13 @@ func TestReopenKeepsData(t *testing.T) {
 	parent := dataDir(t)
 	link := filepath.Join(parent, "link")
 	expect.NoError(t, os.Symlink(parent, link))
-	dir := filepath.Join(link, "data", "assay")
+	// pg_ctl starts Postgres through a shell, which must not interpret the folder's name.
+	const name = "it's $HOME `x` \"and\" $(y)"
+	dir := filepath.Join(link, "data", name)
 	var stages []string
 	c := mustOpen(t, Config{Dir: dir, Progress: func(stage string) { stages = append(stages, stage) }})
 	t.Cleanup(func() { mustBeGone(t, c.data) })
-	if want := filepath.Join(parent, "data", "assay", "postgres"); c.data != want {
+	if want := filepath.Join(parent, "data", name, "postgres"); c.data != want {
 		t.Errorf("the cluster is in %s, want %s", c.data, want)
 	}
 	expect.NoDiff(t, "stages", []string{StageCreating, StageStarting}, stages)

@@ -30,21 +30,6 @@ func TestParsePIDFile(t *testing.T) {
 	}
 }
 
-// pg_ctl starts Postgres through a shell, which must not interpret the folder's name.
-func TestFolderWithShellCharacters(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(dataDir(t), "it's $HOME `x` \"and\" $(y)")
-	expect.NoError(t, os.Mkdir(dir, 0o711))
-	c := mustOpen(t, Config{Dir: dir})
-	mustRun(t, c)
-	if err := c.Close(patience(t)); err != nil {
-		t.Error(err)
-	}
-	if pid, _, err := running(c.data); pid != 0 || err != nil {
-		t.Errorf("process %d is still running: %v", pid, err)
-	}
-}
-
 // A process number of 0 or less would signal whole groups of processes.
 func FuzzParsePIDFile(f *testing.F) {
 	f.Add("812\n/d\n17\n5433\n\n127.0.0.1\n   1  0\nready   \n")
