@@ -18,7 +18,7 @@ func TestFirstRun(t *testing.T) {
 	hosttest.NeedPostgres(t)
 	// Only its owner can enter a test's directory. When the test runs as root, Postgres uses another directory.
 	dir := filepath.Join(t.TempDir(), "data")
-	hosttest.LinkShared(t, dir, "layers", "compiled") // which the program itself built
+	hosttest.LinkShared(t, dir, "layers", "compiled", "secret") // which the program made in an empty folder
 	t.Cleanup(func() {
 		if location := hosttest.ClusterDir(t, dir); location != dir {
 			if err := os.RemoveAll(location); err != nil {
