@@ -74,11 +74,12 @@ func (r *chaosRun) hostFaults() []chaosFault {
 	}
 	return []chaosFault{
 		{kind: killOfHost, most: 2 * time.Second, inflict: r.kill},
-		{kind: stopOfHost, most: 5 * time.Second, inflict: func(_ context.Context, i int, _ time.Duration, during func()) {
-			r.hosts[i].signal(syscall.SIGSTOP)
-			during()
-			r.hosts[i].signal(syscall.SIGCONT)
-		}},
+		{kind: stopOfHost, most: 5 * time.Second,
+			inflict: func(_ context.Context, i int, _ time.Duration, during func()) {
+				r.hosts[i].signal(syscall.SIGSTOP)
+				during()
+				r.hosts[i].signal(syscall.SIGCONT)
+			}},
 		link("a host's connections cut", time.Second, "", func(p *storetest.Proxy, broken bool) {
 			if broken {
 				p.Disconnect()

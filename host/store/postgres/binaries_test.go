@@ -89,7 +89,8 @@ func TestRelativeFoldersAreNotSearched(t *testing.T) {
 	t.Parallel()
 	here := expect.Value(os.Getwd())(t)
 	relative := expect.Value(filepath.Rel(here, fakePrograms(t, filepath.Join(reachable(t), "16"), "16.0")))(t)
-	expect.Error(t, "binaries", expect.ErrorOf((search{folders: []string{relative, ""}}).binaries(t.Context())), ErrNotInstalled)
+	_, err := search{folders: []string{relative, ""}}.binaries(t.Context())
+	expect.Error(t, "binaries", err, ErrNotInstalled)
 }
 
 // When root runs the host, it must not choose programs that Postgres's user cannot reach.

@@ -53,8 +53,8 @@ func TestReopenKeepsData(t *testing.T) {
 	} {
 		expect.Equal(t, setting, ask(t, c.URL(), "SELECT current_setting('"+setting+"')"), want)
 	}
-	expect.Equal(t, "the collation", ask(t, c.URL(), "SELECT datcollate FROM pg_database WHERE datname = current_database()"),
-		"C")
+	expect.Equal(t, "the collation",
+		ask(t, c.URL(), "SELECT datcollate FROM pg_database WHERE datname = current_database()"), "C")
 	info, err := os.Stat(c.path("json"))
 	if err != nil || info.Mode() != 0o600 {
 		t.Errorf("postgres.json: %v, %v; only its owner may read the password", info.Mode(), err)

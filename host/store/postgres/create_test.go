@@ -201,7 +201,8 @@ func TestExecutes(t *testing.T) {
 		middle := filepath.Join(reachable(t), "middle")
 		inner := filepath.Join(middle, "inner")
 		expect.NoError(t, errors.Join(os.MkdirAll(inner, 0o755), os.Chmod(middle, mode)))
-		expect.Equal(t, fmt.Sprintf("executes below a folder with mode %o", mode), other.executes(t.Context(), inner), want)
+		expect.Equal(t, fmt.Sprintf("executes below a folder with mode %o", mode),
+			other.executes(t.Context(), inner), want)
 	}
 }
 
