@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 // engineImporters lists the packages that may import each third-party engine, so that an engine can be replaced in one
@@ -173,10 +175,7 @@ func TestImports(t *testing.T) {
 // TestGroups checks that the folders of the host are the groups, and that a group names only lower ones.
 func TestGroups(t *testing.T) {
 	t.Parallel()
-	folders, err := os.ReadDir("host")
-	if err != nil {
-		t.Fatal(err)
-	}
+	folders := expect.Value(os.ReadDir("host"))(t)
 	// More would not read like a table of contents.
 	if len(folders) > 22 {
 		t.Errorf("host has %d entries, want at most 22", len(folders))
@@ -245,9 +244,7 @@ type listedPackage struct {
 func listPackages(t *testing.T) []listedPackage {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "assay/...").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	var all []listedPackage
 	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p listedPackage

@@ -12,6 +12,7 @@ import (
 
 	"assay/host/entity"
 	"assay/host/hosttest"
+	"assay/registry/expect"
 )
 
 // TestFactsOfSDKs checks that the table in sdk/ABI.md and the accessors in each SDK match the tables of facts. With
@@ -31,9 +32,7 @@ func TestFactsOfSDKs(t *testing.T) {
 		"sdk/assemblyscript/assay_facts.ts": assemblyScriptFacts(facts), "sdk/c/assay_facts.h": cFacts(facts),
 	} {
 		if os.Getenv("ASSAY_UPDATE") != "" {
-			if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.WriteFile(file, []byte(want), 0o644))
 		}
 		if diff := cmp.Diff(want, hosttest.ReadText(t, file)); diff != "" {
 			t.Errorf("%s is out of date: run ASSAY_UPDATE=1 go test . -run TestFactsOfSDKs (-want +got):\n%s",

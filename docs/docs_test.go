@@ -8,15 +8,14 @@ import (
 	"testing"
 
 	"assay"
+
+	"assay/registry/expect"
 )
 
 // TestPages checks that each page has a title, and that links between pages, and to headings, lead somewhere.
 func TestPages(t *testing.T) {
 	t.Parallel()
-	pages, err := Pages()
-	if err != nil {
-		t.Fatal(err)
-	}
+	pages := expect.Value(Pages())(t)
 	ids := map[string][]string{"/openapi.json": nil} // by URL
 	attribute := regexp.MustCompile(` id="([^"]*)"`)
 	for _, p := range pages {
@@ -89,9 +88,7 @@ func TestSnippets(t *testing.T) {
 		fmt.Fprintf(&text, "```%s\nx\n```\n\n", language)
 	}
 	_, got, err := render("docs", []byte("# Title\n\n"+text.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	ids := regexp.MustCompile(`value="\w+"( checked)?>|<code id="[\w-]+">|</fieldset>`).FindAllString(string(got), -1)
 	want := []string{`value="sh" checked>`, `value="go">`, `value="python">`, `<code id="code-1-sh">`,
 		`<code id="code-1-go">`, `<code id="code-1-python">`, `</fieldset>`, `<code id="code-2-json">`,
@@ -123,10 +120,7 @@ func TestInclude(t *testing.T) {
 // TestParts checks that each layer of the catalogue has a page, and each of its signals an anchor there.
 func TestParts(t *testing.T) {
 	t.Parallel()
-	pages, err := Pages()
-	if err != nil {
-		t.Fatal(err)
-	}
+	pages := expect.Value(Pages())(t)
 	parts := 0
 	signal := regexp.MustCompile(`(?m)^## (.+)$`)
 	for _, p := range pages {
@@ -137,10 +131,7 @@ func TestParts(t *testing.T) {
 			continue
 		}
 		parts++
-		text, err := read("docs/" + p.Name + ".md")
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := expect.Value(read("docs/" + p.Name + ".md"))(t)
 		signals := signal.FindAllStringSubmatch(text, -1)
 		if len(signals) == 0 {
 			t.Errorf("%s has no signals", p.Name)

@@ -6,15 +6,13 @@ import (
 	"testing"
 
 	"assay/host/installation"
+	"assay/registry/expect"
 )
 
 // The names of receivers are resolved with the servers in ASSAY_DNS.
 func TestReceiverResolver(t *testing.T) {
 	t.Parallel()
-	server, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := expect.Value(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	defer server.Close()
 	resolver := receiverResolver(&installation.Config{DNS: []string{server.LocalAddr().String()}})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -18,7 +18,6 @@ func TestDemoKeyThatOthersCanRead(t *testing.T) {
 	_, err := demoKey(t.Context(), &installation.Config{DataDir: dir}, nil)
 	expect.ErrorText(t, "a key that a group can read", err, file+" (mode 640): run chmod 600 "+file)
 	expect.NoError(t, os.Chmod(file, 0o600))
-	key, err := demoKey(t.Context(), &installation.Config{DataDir: dir}, nil)
-	expect.NoError(t, err)
+	key := expect.Value(demoKey(t.Context(), &installation.Config{DataDir: dir}, nil))(t)
 	expect.Equal(t, "key", key, "assay_x")
 }

@@ -18,8 +18,7 @@ func TestKilledHostIsReplacedByItsNextRun(t *testing.T) {
 	b := hosttest.OpenStore(t, dir, postgrestest.Database(t))
 	start := func(dir, id string, wanted ...string) (kill func() error) {
 		t.Helper()
-		p, err := openSeat(ctx, &host{cfg: &installation.Config{DataDir: dir}, id: id, store: b.Store})
-		expect.NoError(t, err)
+		p := expect.Value(openSeat(ctx, &host{cfg: &installation.Config{DataDir: dir}, id: id, store: b.Store}))(t)
 		expect.NoError(t, b.Store.BeatHost(ctx, id, id, fleet.State{}))
 		var got []string
 		for _, h := range expect.Value(b.Store.Hosts(ctx))(t) {

@@ -40,8 +40,7 @@ func grow(tb testing.TB, n, fork int64) *history {
 		if i >= fork {
 			leaf += " of the fork"
 		}
-		hashes, err := tlog.StoredHashes(i, []byte(leaf), h)
-		expect.NoError(tb, err)
+		hashes := expect.Value(tlog.StoredHashes(i, []byte(leaf), h))(tb)
 		h.hashes = append(h.hashes, hashes...)
 	}
 	return h
@@ -59,10 +58,8 @@ func (h *history) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 // checkpoint returns the signed head of the first size leaves.
 func (h *history) checkpoint(tb testing.TB, size int64, by *audit.Signer) string {
 	tb.Helper()
-	root, err := tlog.TreeHash(size, h)
-	expect.NoError(tb, err)
-	signed, err := by.SignTree(audit.TreeHead{Size: size, Root: audit.Hash(root)})
-	expect.NoError(tb, err)
+	root := expect.Value(tlog.TreeHash(size, h))(tb)
+	signed := expect.Value(by.SignTree(audit.TreeHead{Size: size, Root: audit.Hash(root)}))(tb)
 	return signed
 }
 
@@ -90,12 +87,9 @@ type running struct {
 
 func start(tb testing.TB, dir, name string, seed byte) *running {
 	tb.Helper()
-	key, err := witness.NewKey(name, bytes.Repeat([]byte{seed}, 32), func() time.Time { return at })
-	expect.NoError(tb, err)
-	server, err := witness.NewServer(dir, key, []string{signer.TreeKey(0), signer.TreeKey(0)})
-	expect.NoError(tb, err)
-	verifier, err := witness.ParseVerifier(key.VerifierKey())
-	expect.NoError(tb, err)
+	key := expect.Value(witness.NewKey(name, bytes.Repeat([]byte{seed}, 32), func() time.Time { return at }))(tb)
+	server := expect.Value(witness.NewServer(dir, key, []string{signer.TreeKey(0), signer.TreeKey(0)}))(tb)
+	verifier := expect.Value(witness.ParseVerifier(key.VerifierKey()))(tb)
 	listening := httptest.NewServer(server)
 	r := &running{listening.URL, verifier, server, listening}
 	tb.Cleanup(r.stop)
@@ -126,8 +120,7 @@ func (r *running) post(tb testing.TB, body string) (status int, kind, answer str
 // body returns a request of which the proof is that of tree.
 func body(tb testing.TB, tree *history, old, proved, size int64, checkpoint string) string {
 	tb.Helper()
-	proof, err := tree.prove(size)(proved)
-	expect.NoError(tb, err)
+	proof := expect.Value(tree.prove(size)(proved))(tb)
 	return witness.Request{Old: old, Proof: proof, Checkpoint: checkpoint}.String()
 }
 
@@ -175,8 +168,7 @@ func TestStatuses(t *testing.T) {
 				t.Errorf("409 with %q of type %s", answer, kind)
 			}
 			if status != http.StatusOK { // what was refused changed nothing
-				lines, err := w.client().Cosign(t.Context(), at12, tree.prove(12))
-				expect.NoError(t, err)
+				lines := expect.Value(w.client().Cosign(t.Context(), at12, tree.prove(12)))(t)
 				verified(t, at12+lines, w.key)
 			}
 		})
@@ -187,8 +179,7 @@ func TestStatuses(t *testing.T) {
 func signedByStranger(tb testing.TB, checkpoint string) string {
 	tb.Helper()
 	text, _, _ := strings.Cut(checkpoint, "\n\n")
-	forged, err := note.Sign(&note.Note{Text: text + "\n"}, stranger(signer.Origin(0)))
-	expect.NoError(tb, err)
+	forged := expect.Value(note.Sign(&note.Note{Text: text + "\n"}, stranger(signer.Origin(0))))(tb)
 	return string(forged)
 }
 
@@ -201,8 +192,7 @@ func (stranger) Sign([]byte) ([]byte, error) { return []byte("signature"), nil }
 
 func verified(tb testing.TB, cosigned string, by ...note.Verifier) {
 	tb.Helper()
-	n, err := note.Open([]byte(cosigned), note.VerifierList(by...))
-	expect.NoError(tb, err)
+	n := expect.Value(note.Open([]byte(cosigned), note.VerifierList(by...)))(tb)
 	if len(n.Sigs) != len(by) {
 		tb.Errorf("%d of %d witnesses signed", len(n.Sigs), len(by))
 	}
@@ -219,10 +209,8 @@ func TestTwoWitnesses(t *testing.T) {
 		return w.client().Cosign(t.Context(), tree.checkpoint(t, size, signer), tree.prove(size))
 	}
 	for _, size := range []int64{0, 1, 255, 256, 300} {
-		first, err := cosign(tree, size, one)
-		expect.NoError(t, err)
-		second, err := cosign(tree, size, two)
-		expect.NoError(t, err)
+		first := expect.Value(cosign(tree, size, one))(t)
+		second := expect.Value(cosign(tree, size, two))(t)
 		verified(t, tree.checkpoint(t, size, signer)+first+second, one.key, two.key)
 		two.stop()
 		two = start(t, dir, "two.example", 3)
@@ -254,8 +242,7 @@ func TestConcurrentSubmissions(t *testing.T) {
 		return at
 	})
 	expect.NoError(t, err)
-	server, err := witness.NewServer(t.TempDir(), key, []string{signer.TreeKey(0)})
-	expect.NoError(t, err)
+	server := expect.Value(witness.NewServer(t.TempDir(), key, []string{signer.TreeKey(0)}))(t)
 	defer func() { expect.NoError(t, server.Close()) }()
 	listening := httptest.NewServer(server)
 	defer listening.Close()
@@ -294,12 +281,10 @@ func TestStateIsKept(t *testing.T) {
 	w := start(t, dir, "one.example", 2)
 	_, err := w.client().Cosign(t.Context(), tree.checkpoint(t, 9, signer), tree.prove(9))
 	expect.NoError(t, err)
-	key, err := witness.NewKey("one.example", bytes.Repeat([]byte{2}, 32), time.Now)
-	expect.NoError(t, err)
+	key := expect.Value(witness.NewKey("one.example", bytes.Repeat([]byte{2}, 32), time.Now))(t)
 	expect.Error(t, "a second witness in the directory", expect.ErrorOf(witness.NewServer(dir, key, nil)),
 		witness.ErrLocked)
-	files, err := filepath.Glob(filepath.Join(dir, "[0-9a-f]*"))
-	expect.NoError(t, err)
+	files := expect.Value(filepath.Glob(filepath.Join(dir, "[0-9a-f]*")))(t)
 	other := audit.NewSigner("assay/audit", bytes.Repeat([]byte{9}, 32))
 	for name, content := range map[string]string{
 		"damaged": "damaged", "cut": "origin\n1\n", "of another log": tree.checkpoint(t, 9, other),
@@ -322,8 +307,7 @@ func TestResponses(t *testing.T) {
 	tree := grow(t, 5, 5)
 	checkpoint := tree.checkpoint(t, 5, signer)
 	honest := start(t, t.TempDir(), "one.example", 2)
-	lines, err := honest.client().Cosign(t.Context(), checkpoint, tree.prove(5))
-	expect.NoError(t, err)
+	lines := expect.Value(honest.client().Cosign(t.Context(), checkpoint, tree.prove(5)))(t)
 	for name, c := range map[string]struct {
 		status int
 		body   string
@@ -350,14 +334,13 @@ func TestResponses(t *testing.T) {
 	}
 	failed := errors.New("tiles are missing")
 	unprovable := func(int64) ([]audit.Hash, error) { return nil, failed }
-	_, err = honest.client().Cosign(t.Context(), checkpoint, unprovable)
+	_, err := honest.client().Cosign(t.Context(), checkpoint, unprovable)
 	expect.Error(t, "a proof that cannot be made", err, failed)
 }
 
 func TestKeys(t *testing.T) {
 	t.Parallel()
-	key, err := witness.NewKey("one.example", bytes.Repeat([]byte{2}, 32), func() time.Time { return at })
-	expect.NoError(t, err)
+	key := expect.Value(witness.NewKey("one.example", bytes.Repeat([]byte{2}, 32), func() time.Time { return at }))(t)
 	line := key.VerifierKey()
 	for name, bad := range map[string]string{
 		"empty": "", "no name": line[len("one.example"):], "another name": "two" + line[3:], "cut": line[:len(line)-4],
@@ -369,10 +352,8 @@ func TestKeys(t *testing.T) {
 		expect.Failure(t, expect.ErrorOf(witness.NewKey(name, bytes.Repeat([]byte{2}, 32), time.Now)),
 			"the name %q is accepted", name)
 	}
-	signature, err := key.Sign([]byte("text\n"))
-	expect.NoError(t, err)
-	verifier, err := witness.ParseVerifier(line)
-	expect.NoError(t, err)
+	signature := expect.Value(key.Sign([]byte("text\n")))(t)
+	verifier := expect.Value(witness.ParseVerifier(line))(t)
 	if !verifier.Verify([]byte("text\n"), signature) {
 		t.Error("a signature does not verify")
 	}
@@ -389,11 +370,9 @@ func TestKeys(t *testing.T) {
 func TestTimeOfCosignature(t *testing.T) {
 	t.Parallel()
 	seed := bytes.Repeat([]byte{2}, 32)
-	early, err := witness.NewKey("one.example", seed, func() time.Time { return time.Unix(-1, 0) })
-	expect.NoError(t, err)
+	early := expect.Value(witness.NewKey("one.example", seed, func() time.Time { return time.Unix(-1, 0) }))(t)
 	expect.Failure(t, expect.ErrorOf(early.Sign([]byte("text\n"))), "signed before 1970")
-	verifier, err := witness.ParseVerifier(early.VerifierKey())
-	expect.NoError(t, err)
+	verifier := expect.Value(witness.ParseVerifier(early.VerifierKey()))(t)
 	for late, want := range map[uint64]bool{1<<63 - 1: true, 1 << 63: false} {
 		message := fmt.Appendf(nil, "cosignature/v1\ntime %d\ntext\n", late)
 		signature := ed25519.Sign(ed25519.NewKeyFromSeed(seed), message)

@@ -70,7 +70,7 @@ func (c *Client) Key() (id, secret string) {
 const popular = 40
 
 // patience is how long a client waits for an answer.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // repeatAfter is the pause before a call is sent again.
 const repeatAfter = 20 * time.Millisecond

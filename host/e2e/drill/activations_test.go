@@ -32,7 +32,7 @@ import (
 func TestActivationsUnderLoad(t *testing.T) {
 	t.Parallel()
 	d := newDrill(t)
-	n, crowd := 10, 20
+	n, crowd := 10, 8
 	if *drillTimes > 0 {
 		n, crowd = *drillTimes, 150
 	}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +16,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"assay/host/store/storetest"
 )
 
 // everything is the target of faults that affect all hosts.
@@ -27,80 +30,114 @@ type brokenTime struct {
 	began, ended time.Time
 }
 
-// chaosFault is a way to break something for about d. inflict returns when it is repaired.
+// chaosFault is a way to break something for about d. inflict repairs it after during has returned.
 type chaosFault struct {
 	kind     string
 	database bool // it affects all hosts
 	most     time.Duration
-	inflict  func(ctx context.Context, host int, d time.Duration)
+	inflict  func(ctx context.Context, host int, d time.Duration, during func())
+	reason   string // that /readyz gives meanwhile
+	down     bool   // the hosts refuse everything that needs the database
+	certain  bool   // it leaves no doubt whether a check was recorded
 }
 
 // Kinds of faults.
 const (
+	killOfHost   = "kill -9 of a host"
 	stopOfHost   = "SIGSTOP of a host"
 	jumpingClock = "a clock that jumps"
 )
 
 // faults returns every kind of fault.
 func (r *chaosRun) faults() []chaosFault {
-	all := []chaosFault{
-		{kind: "kill -9 of a host", most: 2 * time.Second, inflict: r.kill},
-		{kind: stopOfHost, most: 5 * time.Second, inflict: func(ctx context.Context, i int, d time.Duration) {
-			r.hosts[i].signal(syscall.SIGSTOP)
-			r.wait(ctx, d)
-			r.hosts[i].signal(syscall.SIGCONT)
-		}},
-		{kind: "a host's connections cut", most: time.Second,
-			inflict: func(_ context.Context, i int, _ time.Duration) { r.hosts[i].proxy.Disconnect() }},
-		{kind: "no database for a host", most: 5 * time.Second,
-			inflict: func(ctx context.Context, i int, d time.Duration) {
-				r.hosts[i].proxy.Set(nil, true)
-				r.wait(ctx, d)
-				r.hosts[i].proxy.Set(nil, false)
-			}},
-		{kind: "a host's connections slow", most: 5 * time.Second,
-			inflict: func(ctx context.Context, i int, d time.Duration) {
-				r.hosts[i].proxy.Slow(50 * time.Millisecond)
-				r.wait(ctx, d)
-				r.hosts[i].proxy.Slow(0)
-			}},
-		{kind: "a host's connections hang, then break", most: 4 * time.Second,
-			inflict: func(ctx context.Context, i int, d time.Duration) {
-				r.hosts[i].proxy.Slow(d)
-				r.wait(ctx, d*3/4)
-				r.hosts[i].proxy.Disconnect()
-				r.hosts[i].proxy.Slow(0)
-			}},
-		{kind: jumpingClock, most: 5 * time.Second, inflict: r.jump},
-		{kind: "SIGSTOP of Postgres", database: true, most: 4 * time.Second,
-			inflict: func(ctx context.Context, _ int, d time.Duration) {
-				processes := r.postgresProcesses()
-				for _, pid := range processes {
-					_ = syscall.Kill(pid, syscall.SIGSTOP)
-				}
-				r.wait(ctx, d)
-				for _, pid := range processes {
-					_ = syscall.Kill(pid, syscall.SIGCONT)
-				}
-			}},
-		{kind: "immediate restart of Postgres", database: true, most: time.Second,
-			inflict: func(ctx context.Context, _ int, d time.Duration) {
-				r.stopPostgres(ctx)
-				r.wait(ctx, d)
-				r.openPostgres()
-			}},
-	}
+	all := slices.Concat(r.hostFaults(), r.databaseFaults())
 	if r.wal != "" {
 		all = append(all, chaosFault{kind: "disk full", database: true, most: 2 * time.Second, inflict: r.fillDisk})
 	}
 	return all
 }
 
+// hostFaults returns the faults of single hosts.
+func (r *chaosRun) hostFaults() []chaosFault {
+	link := func(kind string, most time.Duration, reason string, set func(p *storetest.Proxy, broken bool)) chaosFault {
+		return chaosFault{kind: kind, most: most, reason: reason,
+			inflict: func(_ context.Context, i int, _ time.Duration, during func()) {
+				set(r.hosts[i].proxy, true)
+				during()
+				set(r.hosts[i].proxy, false)
+			}}
+	}
+	slow := func(delay time.Duration) func(*storetest.Proxy, bool) {
+		return func(p *storetest.Proxy, broken bool) {
+			p.Slow(map[bool]time.Duration{true: delay}[broken])
+		}
+	}
+	return []chaosFault{
+		{kind: killOfHost, most: 2 * time.Second, inflict: r.kill},
+		{kind: stopOfHost, most: 5 * time.Second,
+			inflict: func(_ context.Context, i int, _ time.Duration, during func()) {
+				r.hosts[i].signal(syscall.SIGSTOP)
+				during()
+				r.hosts[i].signal(syscall.SIGCONT)
+			}},
+		link("a host's connections cut", time.Second, "", func(p *storetest.Proxy, broken bool) {
+			if broken {
+				p.Disconnect()
+			}
+		}),
+		link("no database for a host", 5*time.Second, notResponding,
+			func(p *storetest.Proxy, broken bool) { p.Set(nil, broken) }),
+		link("a host's connections slow", 5*time.Second, "", slow(50*time.Millisecond)),
+		link("a host's connections too slow", 5*time.Second, notResponding, slow(700*time.Millisecond)),
+		link("a host's connections cut silently", 4*time.Second, notResponding,
+			func(p *storetest.Proxy, broken bool) { p.Silence(broken) }),
+		{kind: "a host's connections hang, then break", most: 4 * time.Second,
+			inflict: func(ctx context.Context, i int, d time.Duration, _ func()) {
+				r.hosts[i].proxy.Slow(d)
+				r.wait(ctx, d*3/4)
+				r.hosts[i].proxy.Disconnect()
+				r.hosts[i].proxy.Slow(0)
+			}},
+		{kind: jumpingClock, most: 5 * time.Second, inflict: r.jump},
+	}
+}
+
+// databaseFaults returns the faults of Postgres.
+func (r *chaosRun) databaseFaults() []chaosFault {
+	of := func(f chaosFault, inflict func(ctx context.Context, during func())) chaosFault {
+		f.database, f.most = true, 4*time.Second
+		f.inflict = func(ctx context.Context, _ int, _ time.Duration, during func()) { inflict(ctx, during) }
+		return f
+	}
+	return []chaosFault{
+		of(chaosFault{kind: "SIGSTOP of Postgres", reason: notResponding}, func(_ context.Context, during func()) {
+			processes := r.postgresProcesses()
+			for _, pid := range processes {
+				_ = syscall.Kill(pid, syscall.SIGSTOP)
+			}
+			during()
+			for _, pid := range processes {
+				_ = syscall.Kill(pid, syscall.SIGCONT)
+			}
+		}),
+		of(chaosFault{kind: "immediate restart of Postgres", reason: notResponding, down: true},
+			func(ctx context.Context, during func()) {
+				r.stopPostgres(ctx)
+				during()
+				r.openPostgres()
+			}),
+		of(chaosFault{kind: "Postgres as a standby", reason: onStandby}, r.demote),
+		of(chaosFault{kind: "Postgres read-only", reason: readOnly, certain: true}, r.forbidWrites),
+		of(chaosFault{kind: "no space for records", reason: outOfSpace, certain: true}, r.refuseRecords),
+		of(chaosFault{kind: "kill -9 of a process of Postgres"}, r.crash),
+	}
+}
+
 // kill kills a host and starts it again after a while.
-func (r *chaosRun) kill(ctx context.Context, i int, d time.Duration) {
+func (r *chaosRun) kill(_ context.Context, i int, _ time.Duration, during func()) {
 	h := r.hosts[i]
 	h.process.Stop(r, syscall.SIGKILL)
-	r.wait(ctx, d)
+	during()
 	for {
 		process, err := r.startHost(i)
 		if err == nil {
@@ -115,10 +152,10 @@ func (r *chaosRun) kill(ctx context.Context, i int, d time.Duration) {
 }
 
 // jump sets the clock of the host in this process wrong by seconds, hours or weeks, back or forth.
-func (r *chaosRun) jump(ctx context.Context, _ int, d time.Duration) {
+func (r *chaosRun) jump(_ context.Context, _ int, d time.Duration, during func()) {
 	wrong := []time.Duration{3 * time.Second, -time.Hour, time.Hour, -40 * 24 * time.Hour, 40 * 24 * time.Hour}
 	r.clock.Store(int64(wrong[int(d)%len(wrong)]))
-	r.wait(ctx, d)
+	during()
 	r.clock.Store(0)
 }
 
@@ -132,7 +169,7 @@ func (r *chaosRun) stopPostgres(ctx context.Context) {
 }
 
 // fillDisk fills the file system of the write-ahead log until Postgres has noticed and d has passed.
-func (r *chaosRun) fillDisk(ctx context.Context, _ int, d time.Duration) {
+func (r *chaosRun) fillDisk(ctx context.Context, _ int, _ time.Duration, during func()) {
 	file := filepath.Join(r.wal, "filler")
 	f, err := os.Create(file)
 	if err != nil {
@@ -151,21 +188,25 @@ func (r *chaosRun) fillDisk(ctx context.Context, _ int, d time.Duration) {
 			break
 		}
 	}
-	r.wait(ctx, d)
+	during()
 	if err := os.Remove(file); err != nil {
 		r.Errorf("emptying the disk: %v", err)
 	}
 	r.openPostgres()
 }
 
-func (r *chaosRun) query(ctx context.Context, sql string) error {
+func (r *chaosRun) query(ctx context.Context, statements ...string) error {
 	conn, err := pgx.Connect(ctx, r.url)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close(ctx) }()
-	_, err = conn.Exec(ctx, sql)
-	return err
+	for _, s := range statements {
+		if _, err := conn.Exec(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // inject breaks something for d, and remembers when.
@@ -178,11 +219,37 @@ func (r *chaosRun) inject(ctx context.Context, f chaosFault, host int, d time.Du
 		b.host = chaosHosts
 	}
 	r.Logf("%7.1f s  %s, host %d, %v", b.began.Sub(r.began).Seconds(), b.kind, b.host, d.Round(time.Millisecond))
-	f.inflict(ctx, host, d)
+	f.inflict(ctx, host, d, func() {
+		r.wait(ctx, d)
+		if f.reason != "" && *drillFor == 0 {
+			r.awaitRefusal(f, host)
+		}
+	})
 	b.ended = time.Now()
+	if *drillFor == 0 {
+		r.awaitService(f, b)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.broken = append(r.broken, b)
+}
+
+// breakOnce injects each fault once for d, those of single hosts on all hosts at the same time.
+func (r *chaosRun) breakOnce(ctx context.Context, d time.Duration) {
+	var hosts [chaosHosts]sync.WaitGroup
+	for i, f := range r.faults() {
+		if f.database {
+			for h := range hosts {
+				hosts[h].Wait()
+			}
+			r.inject(ctx, f, everything, d)
+			r.wait(ctx, d)
+			continue
+		}
+		at := i % chaosHosts
+		hosts[at].Wait()
+		hosts[at].Go(func() { r.inject(ctx, f, at, d) })
+	}
 }
 
 // breakRandomly injects random faults, sometimes two at once.

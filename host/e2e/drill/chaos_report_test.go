@@ -101,9 +101,12 @@ func (r *chaosRun) brokenTimes() map[string][]brokenTime {
 const aftermath = 2 * time.Second
 
 // stopped reports whether a call's host was stopped meanwhile.
-func (r *chaosRun) stopped(c *chaos.Call) bool {
+func (r *chaosRun) stopped(c *chaos.Call) bool { return r.gone(c, stopOfHost) }
+
+// gone reports whether a call's host had a fault of a kind meanwhile.
+func (r *chaosRun) gone(c *chaos.Call, kind string) bool {
 	return slices.ContainsFunc(r.broken, func(f brokenTime) bool {
-		return f.kind == stopOfHost && f.host == c.Host && c.Began.Before(f.ended) && c.Ended.After(f.began)
+		return f.kind == kind && f.host == c.Host && c.Began.Before(f.ended) && c.Ended.After(f.began)
 	})
 }
 

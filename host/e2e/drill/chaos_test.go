@@ -57,10 +57,7 @@ func TestChaos(t *testing.T) {
 	if *drillFor > 0 {
 		r.breakRandomly(ctx, *drillFor)
 	} else {
-		for i, f := range r.faults() {
-			r.inject(ctx, f, i%chaosHosts, 300*time.Millisecond)
-			r.wait(ctx, 300*time.Millisecond)
-		}
+		r.breakOnce(ctx, 200*time.Millisecond)
 	}
 	stop()
 	load.Wait()
@@ -109,15 +106,13 @@ func newChaosRun(t *testing.T) *chaosRun {
 	r.startPostgres()
 	r.startHosts()
 	r.load = chaos.NewLoad(r.history, r.newClients(), len(r.hosts), func(i int) string { return r.hosts[i].address() })
-	active, err := r.store.Store.ActiveLineup(t.Context())
-	expect.NoError(t, err)
+	active := expect.Value(r.store.Store.ActiveLineup(t.Context()))(t)
 	other := active.Lineup
 	other.Bias = registry.ByType{}
 	for kind, bias := range active.Lineup.Bias {
 		other.Bias[kind] = bias + 0.5
 	}
-	revision, err := hosttest.ActivateLineup(t.Context(), r.store, r.hosts[0].dir, other)
-	expect.NoError(t, err)
+	revision := expect.Value(hosttest.ActivateLineup(t.Context(), r.store, r.hosts[0].dir, other))(t)
 	r.lineups = []int64{active.Revision, revision}
 	r.began = time.Now()
 	t.Logf("seed %d", r.seed)
@@ -196,8 +191,7 @@ func (r *chaosRun) startHost(i int) (*hosttest.HostProcess, error) {
 // one.
 func (r *chaosRun) startPostgres() {
 	hosttest.NeedPostgres(r.T)
-	dir, err := os.MkdirTemp("", "assay-chaos-")
-	expect.NoError(r, err)
+	dir := expect.Value(os.MkdirTemp("", "assay-chaos-"))(r)
 	r.Cleanup(func() { _ = os.RemoveAll(dir) })
 	expect.NoError(r, os.Chmod(dir, 0o711)) // so that the user that Postgres runs as can enter it
 	r.dir = filepath.Join(dir, "data")
@@ -331,6 +325,7 @@ func (r *chaosRun) settle() {
 func (r *chaosRun) verify() {
 	r.Helper()
 	state, differences := compare(r.T, r.history, r.store, r.hosts[0].dir, r.url)
+	r.unanswered()
 	r.logSlowAnswers()
 	text := r.report(len(state.Records), len(differences))
 	r.Log("\n" + text)

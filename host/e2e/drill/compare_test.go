@@ -33,8 +33,7 @@ func awaitRest(t testing.TB, url string) {
 // must find nothing.
 func compare(t *testing.T, h *chaos.History, b *installation.Backend, dir, url string) (*chaos.State, []string) {
 	t.Helper()
-	state, err := chaos.Read(t.Context(), url)
-	expect.NoError(t, err)
+	state := expect.Value(chaos.Read(t.Context(), url))(t)
 	differences := chaos.Check(h, state, chaos.Keys{Pseudonym: b.Keys.Pseudonym, Graph: b.Keys.Graph,
 		Erased: b.Keys.Erased})
 	for _, d := range differences[:min(50, len(differences))] {

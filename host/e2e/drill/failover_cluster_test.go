@@ -49,12 +49,9 @@ func newFailover(t *testing.T) *failover {
 		}
 	})
 	if os.Geteuid() == 0 { // which Postgres refuses to run as
-		account, err := user.Lookup("postgres")
-		expect.NoError(t, err)
-		uid, err := strconv.Atoi(account.Uid)
-		expect.NoError(t, err)
-		gid, err := strconv.Atoi(account.Gid)
-		expect.NoError(t, err)
+		account := expect.Value(user.Lookup("postgres"))(t)
+		uid := expect.Value(strconv.Atoi(account.Uid))(t)
+		gid := expect.Value(strconv.Atoi(account.Gid))(t)
 		d.owner = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 		expect.NoError(t, os.Chown(d.dir, uid, gid))
 	}
@@ -148,8 +145,7 @@ postgresql:
 // binaries returns the folder of the newest Postgres.
 func binaries(t testing.TB) string {
 	t.Helper()
-	all, err := filepath.Glob("/usr/lib/postgresql/*/bin")
-	expect.NoError(t, err)
+	all := expect.Value(filepath.Glob("/usr/lib/postgresql/*/bin"))(t)
 	if len(all) == 0 {
 		t.Fatal("the drill needs Debian's postgresql")
 	}
@@ -187,8 +183,7 @@ func (d *failover) write(name, text string) {
 // run starts a program that runs until the test ends. Its output goes to a file.
 func (d *failover) run(name string, args ...string) *exec.Cmd {
 	d.Helper()
-	log, err := os.OpenFile(filepath.Join(d.dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	expect.NoError(d, err)
+	log := expect.Value(os.OpenFile(filepath.Join(d.dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600))(d)
 	defer log.Close()
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = d.dir, log, log
@@ -245,8 +240,7 @@ func freePorts(t testing.TB, n int) []int {
 	t.Helper()
 	ports := make([]int, n)
 	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		expect.NoError(t, err)
+		l := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 		defer l.Close()
 		ports[i] = l.Addr().(*net.TCPAddr).Port
 	}

@@ -181,8 +181,7 @@ func (d *failover) finish(kills []kill) {
 	for _, h := range d.hosts {
 		h.Stop(d, syscall.SIGTERM)
 	}
-	state, err := chaos.Read(d.Context(), d.url)
-	expect.NoError(d, err)
+	state := expect.Value(chaos.Read(d.Context(), d.url))(d)
 	differences := chaos.Check(&d.history, state, d.keys)
 	for _, difference := range differences[:min(len(differences), 50)] {
 		d.Error(difference)

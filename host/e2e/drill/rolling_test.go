@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	rollingDrain   = flag.Duration("rolling-drain", 5*time.Second, "ASSAY_DRAIN of the hosts of TestRollingRestart")
+	rollingDrain   = flag.Duration("rolling-drain", time.Second, "ASSAY_DRAIN of the hosts of TestRollingRestart")
 	rollingRotate  = flag.Duration("rolling-rotate", 0, "after which time its hosts use a new secret; 0: none")
 	rollingRetries = flag.Int("rolling-retries", 3, "how often its haproxy tries to connect to a host again")
 )
@@ -46,14 +46,14 @@ func TestRollingRestart(t *testing.T) {
 		// An address of their own, so that nothing else takes the port while a host is down.
 		hosts[i] = hosttest.StartHost(t, dirs[i], database, "--drain="+rollingDrain.String(),
 			"--listen="+rollingAddress(i), "--admin-listen=off")
+		expect.Equal(t, "the address for operators", hosts[i].Admin, "")
 	}
 	for i := range hosts {
 		dirs[i] = hosttest.DataDir(t)
 		start(i)
 	}
 	b := hosttest.OpenStore(t, dirs[0], database)
-	issued, err := installation.IssueKey(t.Context(), b.Store, installation.Unlimited(), "test")
-	expect.NoError(t, err)
+	issued := expect.Value(installation.IssueKey(t.Context(), b.Store, installation.Unlimited(), "test"))(t)
 	url := runHAProxy(t, haproxy)
 
 	client := &chaos.Client{Account: issued.Account}
@@ -83,8 +83,7 @@ func TestRollingRestart(t *testing.T) {
 			hosts[i].Stop(t, syscall.SIGTERM)
 			start(i)
 			expect.Until(t, "haproxy to use both hosts", func() bool {
-				response, err := http.Get(url + "/both-hosts")
-				expect.NoError(t, err)
+				response := expect.Value(http.Get(url + "/both-hosts"))(t)
 				expect.NoError(t, response.Body.Close())
 				return response.StatusCode == http.StatusOK
 			})
@@ -120,11 +119,9 @@ func rollingAddress(host int) string {
 // runHAProxy starts haproxy in front of the hosts and returns its URL.
 func runHAProxy(t *testing.T, program string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	expect.NoError(t, err)
+	l := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
-	socket, err := l.(*net.TCPListener).File()
-	expect.NoError(t, err)
+	socket := expect.Value(l.(*net.TCPListener).File())(t)
 	defer socket.Close()
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
 	expect.NoError(t, os.WriteFile(file, fmt.Appendf(nil, `defaults

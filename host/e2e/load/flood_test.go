@@ -37,8 +37,7 @@ func TestFloodsLeaveOthersAlone(t *testing.T) {
 	customer := expect.Value(installation.IssueKey(t.Context(), b.Store, installation.Unlimited(), "customer"))(t)
 	flooder := expect.Value(installation.IssueKey(t.Context(), b.Store, pro, "flooder"))(t)
 	target := bench.Target{URL: host.URL + "/api/check", Key: customer.Secret, Bodies: bench.Bodies(4096)}
-	elsewhere, err := net.Listen("tcp", "127.0.0.1:0")
-	expect.NoError(t, err)
+	elsewhere := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func(stop func() error) { expect.NoError(t, stop()) }(bench.Echo(elsewhere, []byte(cli.EchoAnswer)))
 
 	for name, prepare := range map[string]func(r *fasthttp.Request, n int){

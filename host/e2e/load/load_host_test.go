@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"io"
 	"maps"
-	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -28,9 +27,9 @@ import (
 	"assay/host/installation"
 	"assay/host/measure/bench"
 	"assay/host/server"
-	"assay/host/store"
 	"assay/host/store/postgres/postgrestest"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // loadHost is a host in this process whose third parties' answers are replayed.
@@ -56,9 +55,7 @@ func startLoadHost(t *testing.T, bodies []string) *loadHost {
 		}
 	})
 	list := filepath.Join(t.TempDir(), "list.txt")
-	if err := os.WriteFile(list, []byte(strings.Join(listed, "\n")+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(list, []byte(strings.Join(listed, "\n")+"\n"), 0o600))
 	hosttest.Output(t, dir, database, "feeds", "import", list, "--name", "Test", "--kind", "bad", "--category",
 		"phishing")
 
@@ -76,10 +73,7 @@ func startLoadHost(t *testing.T, bodies []string) *loadHost {
 	const votes = 10
 	seeds := sample(slices.DeleteFunc(listed, func(domain string) bool { return strings.Count(domain, ".") > 1 }), 20)
 	for range 3 {
-		issued, err := installation.IssueKey(t.Context(), h.Store, installation.Unlimited(), "test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		issued := expect.Value(installation.IssueKey(t.Context(), h.Store, installation.Unlimited(), "test"))(t)
 		h.key = issued.Secret
 		for _, domain := range seeds {
 			for range votes {
@@ -95,19 +89,16 @@ func startLoadHost(t *testing.T, bodies []string) *loadHost {
 // forgetHistory activates the lineup without the layer that counts earlier checks of the same value.
 func (h *loadHost) forgetHistory(t *testing.T) {
 	t.Helper()
-	active, err := h.Store.ActiveLineup(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	active := expect.Value(h.Store.ActiveLineup(t.Context()))(t)
 	active.Lineup.Layers = slices.DeleteFunc(active.Lineup.Layers, func(l registry.LineupLayer) bool {
 		name, _, _ := l.Ref()
 		return name == "history"
 	})
-	revision, err := hosttest.ActivateLineup(t.Context(), h.Backend, h.dir, active.Lineup)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h.waitForRevision(t, revision)
+	revision := expect.Value(hosttest.ActivateLineup(t.Context(), h.Backend, h.dir, active.Lineup))(t)
+	expect.Until(t, "the revision to be in force", func() bool {
+		page := expect.Value(hosttest.Scrape(t.Context(), h.admin))(t)
+		return hosttest.MetricOf(page, "assay_lineup_revision") == float64(revision)
+	})
 }
 
 // reply is a host's response without the fields that differ between equal decisions.
@@ -186,10 +177,7 @@ func (h *loadHost) capacity(t *testing.T, bodies []string) int {
 	for _, body := range bodies {
 		target.Bodies = append(target.Bodies, []byte(body))
 	}
-	figures, err := bench.Saturate(t.Context(), target, 64, 2*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	figures := expect.Value(bench.Saturate(t.Context(), target, 64, 2*time.Second))(t)
 	return max(1, int(figures.PerSecond))
 }
 
@@ -210,48 +198,6 @@ func (h *loadHost) offer(t *testing.T, bodies []string, rate int) []reply {
 	}
 	wg.Wait()
 	return replies
-}
-
-var revisionMetric = regexp.MustCompile(`(?m)^assay_lineup_revision (\d+)$`)
-
-// waitForRevision returns when the revision is in force.
-func (h *loadHost) waitForRevision(t *testing.T, revision int64) {
-	t.Helper()
-	for t.Context().Err() == nil {
-		response, err := h.client.Get(h.admin + "/metrics")
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(response.Body)
-		response.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m := revisionMetric.FindSubmatch(text); m != nil && string(m[1]) == fmt.Sprint(revision) {
-			return
-		}
-	}
-}
-
-// recordedRevisions returns the lineup revision of each recorded check by reference.
-func (h *loadHost) recordedRevisions(t *testing.T) map[string]int64 {
-	t.Helper()
-	revisions := map[string]int64{}
-	err := h.Store.ReadAuditLog(t.Context(), func(ctx context.Context, log store.AuditLog) error {
-		for row, err := range log.Rows(ctx, 0, 0, math.MaxInt64) {
-			if err != nil {
-				return err
-			}
-			if row.Record.Kind == "check" {
-				revisions[row.Record.Ref] = row.Record.Revision
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return revisions
 }
 
 // replayed is a source of third parties' answers. They depend on the entity alone: some names have all facts, some have

@@ -1,19 +1,15 @@
 package operation
 
 import (
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
-	"assay/host/access/apikey"
 	"assay/host/auditlog"
 	"assay/host/hosttest"
-	"assay/host/store/postgres/postgrestest"
+	"assay/registry/expect"
 )
 
 // TestFirstRun does what a new user does: start a host, check values, stop the host, start it again.
@@ -22,9 +18,7 @@ func TestFirstRun(t *testing.T) {
 	hosttest.NeedPostgres(t)
 	// Only its owner can enter a test's directory. When the test runs as root, Postgres uses another directory.
 	dir := filepath.Join(t.TempDir(), "data")
-	if hosttest.RaceDetector {
-		dir = hosttest.DataDir(t) // compiling all layers again takes minutes
-	}
+	hosttest.LinkShared(t, dir, "layers", "compiled", "secret") // which the program made in an empty folder
 	t.Cleanup(func() {
 		if location := hosttest.ClusterDir(t, dir); location != dir {
 			if err := os.RemoveAll(location); err != nil {
@@ -58,9 +52,7 @@ func TestFirstRun(t *testing.T) {
 	}
 
 	again := hosttest.StartHost(t, dir, "")
-	if again.Key != host.Key {
-		t.Errorf("the second start printed the key %s, the first %s", again.Key, host.Key)
-	}
+	expect.Equal(t, "the key that the second start printed", again.Key, host.Key)
 	again.Stop(t, syscall.SIGKILL)
 	third := hosttest.StartHost(t, dir, "")
 	if a := hosttest.Post(http.DefaultClient, third.URL, third.Key, `{"domain":"google.com"}`); a.Status != 200 {
@@ -69,41 +61,6 @@ func TestFirstRun(t *testing.T) {
 	reports := hosttest.OutputJSON[[]auditlog.Report](t, dir, "", "audit", "verify")
 	if len(reports) != 2 || !reports[0].OK || !reports[1].OK || reports[0].Records < int64(len(cases)+1) {
 		t.Errorf("audit verify: %+v", reports)
-	}
-}
-
-// TestQuotaAcrossHosts sends 200 checks to two hosts of one database with a key whose quota is 150 checks.
-func TestQuotaAcrossHosts(t *testing.T) {
-	t.Parallel()
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	hosts := []*hosttest.HostProcess{hosttest.StartHost(t, dir, database), hosttest.StartHost(t, dir, database)}
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 200}}
-	var answered, exhausted atomic.Int32
-	hosttest.WithinOneMonth(func() {
-		answered.Store(0)
-		exhausted.Store(0)
-		issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "starter")
-		var wg sync.WaitGroup
-		atOnce := make(chan struct{}, 32) // more could time out on a busy machine
-		for i := range 200 {
-			atOnce <- struct{}{}
-			wg.Go(func() {
-				defer func() { <-atOnce }()
-				a := hosttest.Post(client, hosts[i%2].URL, issued.Secret, fmt.Sprintf(`{"domain":"example-%d.com"}`, i))
-				switch {
-				case a.Status == 200:
-					answered.Add(1)
-				case a.Status == 429 && a.ResetAt != "":
-					exhausted.Add(1)
-				default:
-					t.Errorf("request %d: %+v", i, a)
-				}
-			})
-		}
-		wg.Wait()
-	})
-	if answered.Load() != 150 || exhausted.Load() != 50 {
-		t.Errorf("%d answered and %d refused, want 150 and 50", answered.Load(), exhausted.Load())
 	}
 }
 

@@ -30,8 +30,7 @@ import (
 // readiness returns the answer of a host's /readyz.
 func readinessOf(t *testing.T, h *hosttest.HostProcess) string {
 	t.Helper()
-	response, err := http.Get(h.Admin + "/readyz")
-	expect.NoError(t, err)
+	response := expect.Value(http.Get(h.Admin + "/readyz"))(t)
 	defer response.Body.Close()
 	return fmt.Sprint(response.StatusCode, " ", string(expect.Value(io.ReadAll(response.Body))(t)))
 }

@@ -17,8 +17,7 @@ import (
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "notify")
-	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
-	expect.NoError(t, err)
+	manager := expect.Value(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"}))(t)
 	defer manager.Close()
 	cmd := hosttest.Command(t.Context(), hosttest.DataDir(t), postgrestest.Database(t), "--drain=20ms")
 	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+socket)

@@ -109,11 +109,9 @@ func TestTLSSettings(t *testing.T) {
 // fetch reads a page completely, so that its connection can be used again.
 func fetch(t *testing.T, client *http.Client, url string) (*http.Response, string) {
 	t.Helper()
-	response, err := client.Get(url)
-	expect.NoError(t, err)
+	response := expect.Value(client.Get(url))(t)
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	expect.NoError(t, err)
+	text := expect.Value(io.ReadAll(response.Body))(t)
 	return response, string(text)
 }
 

@@ -31,8 +31,7 @@ func TestDrain(t *testing.T) {
 	}
 	expect.NoError(t, host.Cmd.Process.Signal(syscall.SIGTERM))
 	expect.Until(t, "the host not to be ready", func() bool {
-		response, err := http.Get(host.URL + "/readyz")
-		expect.NoError(t, err)
+		response := expect.Value(http.Get(host.URL + "/readyz"))(t)
 		expect.NoError(t, response.Body.Close())
 		return response.StatusCode == http.StatusServiceUnavailable
 	})
@@ -57,8 +56,7 @@ func TestDrain(t *testing.T) {
 
 func TestDrainSetting(t *testing.T) {
 	t.Parallel()
-	tty, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	expect.NoError(t, err)
+	tty := expect.Value(os.OpenFile("/dev/ptmx", os.O_RDWR, 0))(t)
 	defer tty.Close()
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	expect.NoError(t, err)

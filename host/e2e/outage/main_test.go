@@ -1,4 +1,4 @@
-// Package outage takes databases and hosts away under load.
+// Package outage stops hosts under load, and fails the layers of one customer.
 package outage
 
 import (

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 func TestWriteFile(t *testing.T) {
@@ -11,9 +13,7 @@ func TestWriteFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "memory")
 	for _, content := range []string{"a longer first one", "second", ""} {
-		if err := WriteFile(path, []byte(content)); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, WriteFile(path, []byte(content)))
 		if got, err := os.ReadFile(path); err != nil || string(got) != content {
 			t.Errorf("the file contains %q, %v, want %q", got, err, content)
 		}
@@ -32,9 +32,7 @@ func TestFailedWriteChangesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "memory")
-	if err := os.MkdirAll(filepath.Join(path, "in the way"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.MkdirAll(filepath.Join(path, "in the way"), 0o700))
 	if err := WriteFile(path, []byte("text")); err == nil {
 		t.Error("a folder that is not empty was replaced by a file")
 	}

@@ -6,14 +6,13 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 func TestGuardedDial(t *testing.T) {
 	t.Parallel()
-	own, err := url.Parse("http://127.0.0.1:1234/rdap")
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := expect.Value(url.Parse("http://127.0.0.1:1234/rdap"))(t)
 	dial := GuardedDial(own, nil)
 	for _, address := range []string{
 		"127.0.0.1:443", "127.0.0.1:1235", "[::1]:443", "[::ffff:127.0.0.1]:443", "10.0.0.1:443", "169.254.169.254:443",

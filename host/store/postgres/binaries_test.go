@@ -10,15 +10,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 // fakePrograms fills dir with scripts that report the version of Postgres and do nothing else.
 func fakePrograms(t *testing.T, dir, version string) string {
 	t.Helper()
-	noError(t, os.MkdirAll(dir, 0o755))
+	expect.NoError(t, os.MkdirAll(dir, 0o755))
 	for _, name := range programs {
 		script := fmt.Sprintf("#!/bin/sh\necho '%s (PostgreSQL) %s'\n", name, version)
-		noError(t, writeProgram(filepath.Join(dir, name), []byte(script)))
+		expect.NoError(t, writeProgram(filepath.Join(dir, name), []byte(script)))
 	}
 	return dir
 }
@@ -62,7 +64,7 @@ func TestBinaries(t *testing.T) {
 				folders = append(folders, fakePrograms(t, filepath.Join(root, p[0]), p[1]))
 			}
 			if test.change != nil {
-				noError(t, test.change(root))
+				expect.NoError(t, test.change(root))
 			}
 			got, err := search{folders: folders, major: test.major}.binaries(t.Context())
 			if test.want != "" {
@@ -85,21 +87,20 @@ func TestBinaries(t *testing.T) {
 
 func TestRelativeFoldersAreNotSearched(t *testing.T) {
 	t.Parallel()
-	here := must(os.Getwd())(t)
-	relative, err := filepath.Rel(here, fakePrograms(t, filepath.Join(reachable(t), "16"), "16.0"))
-	noError(t, err)
-	wantError(t, "binaries", errOf((search{folders: []string{relative, ""}}).binaries(t.Context())), ErrNotInstalled)
+	here := expect.Value(os.Getwd())(t)
+	relative := expect.Value(filepath.Rel(here, fakePrograms(t, filepath.Join(reachable(t), "16"), "16.0")))(t)
+	_, err := search{folders: []string{relative, ""}}.binaries(t.Context())
+	expect.Error(t, "binaries", err, ErrNotInstalled)
 }
 
 // When root runs the host, it must not choose programs that Postgres's user cannot reach.
 func TestBinariesAreReachable(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
-	owner, err := unprivileged()
-	noError(t, err)
+	owner := expect.Value(unprivileged())(t)
 	root := reachable(t)
 	closed := fakePrograms(t, filepath.Join(root, "closed", "bin"), "17.0")
-	noError(t, os.Chmod(filepath.Dir(closed), 0o700))
+	expect.NoError(t, os.Chmod(filepath.Dir(closed), 0o700))
 	open := fakePrograms(t, filepath.Join(root, "open", "bin"), "16.0")
 	got, err := search{folders: []string{closed, open}, account: owner}.binaries(t.Context())
 	if err != nil || got != open {
@@ -112,11 +113,11 @@ func TestNewestFirst(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "opt")
 	want := []string{"postgresql@100", "postgresql@17", "postgresql@16", "postgresql@9.6", "postgresql"}
 	for _, version := range slices.Sorted(slices.Values(want)) {
-		noError(t, os.MkdirAll(filepath.Join(root, version, "bin"), 0o755))
+		expect.NoError(t, os.MkdirAll(filepath.Join(root, version, "bin"), 0o755))
 	}
 	var got []string
 	for _, dir := range newestFirst(filepath.Join(root, "postgresql*", "bin")) {
 		got = append(got, filepath.Base(filepath.Dir(dir)))
 	}
-	noDiff(t, "order", want, got)
+	expect.NoDiff(t, "order", want, got)
 }

@@ -19,6 +19,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"assay/registry/expect"
 )
 
 // TestOrdinaryUser runs TestReopenKeepsData as another user, too.
@@ -27,15 +29,17 @@ func TestReopenKeepsData(t *testing.T) {
 	// A missing data directory below a link is created and resolved.
 	parent := dataDir(t)
 	link := filepath.Join(parent, "link")
-	noError(t, os.Symlink(parent, link))
-	dir := filepath.Join(link, "data", "assay")
+	expect.NoError(t, os.Symlink(parent, link))
+	// pg_ctl starts Postgres through a shell, which must not interpret the folder's name.
+	const name = "it's $HOME `x` \"and\" $(y)"
+	dir := filepath.Join(link, "data", name)
 	var stages []string
 	c := mustOpen(t, Config{Dir: dir, Progress: func(stage string) { stages = append(stages, stage) }})
 	t.Cleanup(func() { mustBeGone(t, c.data) })
-	if want := filepath.Join(parent, "data", "assay", "postgres"); c.data != want {
+	if want := filepath.Join(parent, "data", name, "postgres"); c.data != want {
 		t.Errorf("the cluster is in %s, want %s", c.data, want)
 	}
-	noDiff(t, "stages", []string{StageCreating, StageStarting}, stages)
+	expect.NoDiff(t, "stages", []string{StageCreating, StageStarting}, stages)
 	pid := mustRun(t, c)
 	if group, err := syscall.Getpgid(pid); err != nil || group != pid {
 		t.Errorf("Postgres is in process group %d (%v), want its own: a terminal's Ctrl-C must not reach it",
@@ -47,10 +51,10 @@ func TestReopenKeepsData(t *testing.T) {
 		"server_encoding": "UTF8", "data_checksums": "on", "autovacuum": "on",
 		"password_encryption": "scram-sha-256", "log_rotation_size": "10MB", "log_min_error_statement": "panic",
 	} {
-		expect(t, setting, ask(t, c.URL(), "SELECT current_setting('"+setting+"')"), want)
+		expect.Equal(t, setting, ask(t, c.URL(), "SELECT current_setting('"+setting+"')"), want)
 	}
-	expect(t, "the collation", ask(t, c.URL(), "SELECT datcollate FROM pg_database WHERE datname = current_database()"),
-		"C")
+	expect.Equal(t, "the collation",
+		ask(t, c.URL(), "SELECT datcollate FROM pg_database WHERE datname = current_database()"), "C")
 	info, err := os.Stat(c.path("json"))
 	if err != nil || info.Mode() != 0o600 {
 		t.Errorf("postgres.json: %v, %v; only its owner may read the password", info.Mode(), err)
@@ -65,7 +69,7 @@ func TestReopenKeepsData(t *testing.T) {
 	mustClose(t, c) // a second time does nothing
 
 	again := mustOpen(t, Config{Dir: dir})
-	expect(t, "the table after reopening", ask(t, again.URL(), "SELECT text FROM kept"), "committed")
+	expect.Equal(t, "the table after reopening", ask(t, again.URL(), "SELECT text FROM kept"), "committed")
 	if again.URL() != first && !taken(c.port) {
 		t.Errorf("the address changed from %s to %s, although the port is free", first, again.URL())
 	}
@@ -82,8 +86,7 @@ func TestURL(t *testing.T) {
 func TestPasswordIsRequired(t *testing.T) {
 	t.Parallel()
 	c := mustOpen(t, Config{Dir: existing(t)})
-	address, err := url.Parse(c.URL())
-	noError(t, err)
+	address := expect.Value(url.Parse(c.URL()))(t)
 	for name, credentials := range map[string]*url.Userinfo{
 		"another password": url.UserPassword(User, "guess"),
 		"another role":     url.UserPassword("postgres", c.record.Password),
@@ -99,11 +102,11 @@ func TestPasswordIsRequired(t *testing.T) {
 
 	// Without postgres.json the password is unknown.
 	mustClose(t, c)
-	noError(t, os.Remove(c.path("json")))
-	_, err = Open(patience(t), Config{Dir: c.dir, Offline: true})
-	wantErrorText(t, "opening without postgres.json", err, "restore that file")
+	expect.NoError(t, os.Remove(c.path("json")))
+	_, err := Open(patience(t), Config{Dir: c.dir, Offline: true})
+	expect.ErrorText(t, "opening without postgres.json", err, "restore that file")
 	// A wrong password fails immediately, and Postgres does not keep running.
-	noError(t, (record{Password: "guess"}).write(c.path("json")))
+	expect.NoError(t, (record{Password: "guess"}).write(c.path("json")))
 	if _, err = Open(patience(t), Config{Dir: c.dir, Offline: true}); !rejected(err) {
 		t.Errorf("opening with another password: %v, want an error of class 28", err)
 	}
@@ -123,7 +126,7 @@ func TestLastProcessStopsPostgres(t *testing.T) {
 			c := mustOpen(t, Config{Dir: dir})
 			pid := mustRun(t, c)
 			other := openElsewhere(t, dir)
-			expect(t, "the address in the other process", other.url, c.URL())
+			expect.Equal(t, "the address in the other process", other.url, c.URL())
 			same := mustOpen(t, Config{Dir: dir}) // a second use in the same process counts, too
 			if test.othersFirst {
 				other.close(t)
@@ -132,8 +135,8 @@ func TestLastProcessStopsPostgres(t *testing.T) {
 				mustClose(t, c)
 				mustClose(t, same)
 			}
-			expect(t, "the process of Postgres", mustRun(t, c), pid)
-			expect(t, "the query", ask(t, other.url, "SELECT 'alive'"), "alive")
+			expect.Equal(t, "the process of Postgres", mustRun(t, c), pid)
+			expect.Equal(t, "the query", ask(t, other.url, "SELECT 'alive'"), "alive")
 			if test.othersFirst {
 				mustClose(t, c)
 			} else {
@@ -166,25 +169,23 @@ func TestPostgresKilledWhileInUse(t *testing.T) {
 	dir := existing(t)
 	first := mustOpen(t, Config{Dir: dir})
 	ask(t, first.URL(), "CREATE TABLE kept AS SELECT 'committed' AS text")
-	idle, err := pgx.Connect(t.Context(), first.URL())
-	noError(t, err)
+	idle := expect.Value(pgx.Connect(t.Context(), first.URL()))(t)
 	defer func() { _ = idle.Close(context.Background()) }()
 	// One of its processes does not notice, and keeps the shared memory attached.
 	slow := int(idle.PgConn().PID())
-	noError(t, syscall.Kill(slow, syscall.SIGSTOP))
+	expect.NoError(t, syscall.Kill(slow, syscall.SIGSTOP))
 	defer func() { _ = syscall.Kill(slow, syscall.SIGCONT) }()
 	killPostmaster(t, first)
 
 	// A process in another container cannot see Postgres, and must not conclude that it has ended.
-	r, err := readRecord(first.path("json"))
-	noError(t, err)
+	r := expect.Value(readRecord(first.path("json")))(t)
 	here := r.Machine
 	r.Machine = "another container"
-	noError(t, r.write(first.path("json")))
-	wantErrorText(t, "opening a cluster in use by another container",
-		errOf(Open(patience(t), Config{Dir: dir, Offline: true})), "another machine or container")
+	expect.NoError(t, r.write(first.path("json")))
+	expect.ErrorText(t, "opening a cluster in use by another container",
+		expect.ErrorOf(Open(patience(t), Config{Dir: dir, Offline: true})), "another machine or container")
 	r.Machine = here
-	noError(t, r.write(first.path("json")))
+	expect.NoError(t, r.write(first.path("json")))
 
 	bounded := patience(t)
 	var waiting sync.WaitGroup
@@ -203,7 +204,7 @@ func TestPostgresKilledWhileInUse(t *testing.T) {
 	if c.URL() != first.URL() && !taken(first.port) {
 		t.Errorf("Postgres restarted at %s, want %s", c.URL(), first.URL())
 	}
-	expect(t, "the table after the crash", ask(t, c.URL(), "SELECT text FROM kept"), "committed")
+	expect.Equal(t, "the table after the crash", ask(t, c.URL(), "SELECT text FROM kept"), "committed")
 }
 
 func TestStalePidFile(t *testing.T) {
@@ -213,12 +214,11 @@ func TestStalePidFile(t *testing.T) {
 	mustClose(t, c)
 	// The program runs as the same user, because Postgres itself ignores the processes of other users.
 	stranger := c.account.command(t.Context(), "/bin/cat")
-	stdin, err := stranger.StdinPipe()
-	noError(t, err)
-	noError(t, stranger.Start())
+	stdin := expect.Value(stranger.StdinPipe())(t)
+	expect.NoError(t, stranger.Start())
 	defer func() { _, _ = stdin.Close(), stranger.Wait() }()
 	ended := exec.Command("/bin/cat")
-	noError(t, ended.Run())
+	expect.NoError(t, ended.Run())
 	rest := "\n" + c.data + "\n1700000000\n" + strconv.Itoa(c.port) + "\n\n127.0.0.1\n  1 1\nready   \n"
 	for name, text := range map[string]string{
 		"the number of another program": strconv.Itoa(stranger.Process.Pid) + rest,
@@ -226,10 +226,8 @@ func TestStalePidFile(t *testing.T) {
 		"empty after a crash":           "",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := errors.Join(os.WriteFile(pidFile(c.data), []byte(text), 0o600),
-				c.account.chown(pidFile(c.data))); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, errors.Join(os.WriteFile(pidFile(c.data), []byte(text), 0o600),
+				c.account.chown(pidFile(c.data))))
 			again := mustOpen(t, Config{Dir: dir})
 			mustRun(t, again)
 			mustClose(t, again)
@@ -261,13 +259,13 @@ func TestConnectsOnlyToItsOwnPostgres(t *testing.T) {
 	c := mustOpen(t, Config{Dir: existing(t)})
 	other := mustOpen(t, Config{Dir: existing(t)}) // a copy, with the same password
 	wrong := Cluster{data: c.data, port: other.port, record: c.record}
-	wantErrorText(t, "connecting to the Postgres of another folder", wrong.connect(t.Context()),
+	expect.ErrorText(t, "connecting to the Postgres of another folder", wrong.connect(t.Context()),
 		"it serves "+other.data)
 }
 
 func TestPasswordIsNotSentInClear(t *testing.T) {
 	t.Parallel()
-	listener := must(net.Listen("tcp4", "127.0.0.1:0"))(t)
+	listener := expect.Value(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	defer func() { _ = listener.Close() }()
 	received := make(chan []byte, 1)
 	go func() {
@@ -297,8 +295,7 @@ func TestOpenStopsWithItsContext(t *testing.T) {
 	t.Run("waiting for another process", func(t *testing.T) {
 		t.Parallel()
 		dir := reachable(t)
-		busy, err := openLock(filepath.Join(dir, "postgres.start"))
-		noError(t, err)
+		busy := expect.Value(openLock(filepath.Join(dir, "postgres.start")))(t)
 		defer busy.release()
 		if taken, err := busy.try(syscall.LOCK_EX); !taken {
 			t.Fatal(err)
@@ -306,7 +303,7 @@ func TestOpenStopsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var stages []string
-		_, err = Open(ctx, Config{Dir: dir, Offline: true, Progress: func(stage string) {
+		_, err := Open(ctx, Config{Dir: dir, Offline: true, Progress: func(stage string) {
 			stages = append(stages, stage)
 			cancel()
 		}})
@@ -325,7 +322,7 @@ func TestOpenStopsWithItsContext(t *testing.T) {
 					cancel()
 				}
 			}})
-			wantError(t, "Open", err, context.Canceled)
+			expect.Error(t, "Open", err, context.Canceled)
 			noProcess(t, dir)
 			// The interrupted attempt does not prevent the next one.
 			mustRun(t, mustOpen(t, Config{Dir: dir}))

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"assay/registry/expect"
 )
 
 func TestKilledDuringInitdb(t *testing.T) {
@@ -30,7 +32,7 @@ func killedDuringInitdb(t *testing.T) bool {
 		begun, _ := filepath.Glob(filepath.Join(dir, "postgres.new-*", "data", "base"))
 		return len(begun) > 0 || isFolder(filepath.Join(dir, "postgres")), nil
 	})
-	noError(t, err)
+	expect.NoError(t, err)
 	other.kill()
 	complete := isFolder(filepath.Join(dir, "postgres"))
 	c := mustOpen(t, Config{Dir: dir})
@@ -56,7 +58,7 @@ func TestInterruptedCreation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := dataDir(t)
-			noError(t, leave(dir))
+			expect.NoError(t, leave(dir))
 			c := mustOpen(t, Config{Dir: dir})
 			ask(t, c.URL(), "SELECT 'alive'")
 			if left, _ := filepath.Glob(filepath.Join(dir, "postgres.new-*")); left != nil {
@@ -70,16 +72,16 @@ func TestMissingDatabaseIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	dir := reachable(t)
 	created := record{Password: "p", Created: time.Unix(1_700_000_000, 0)}
-	noError(t, created.write(filepath.Join(dir, "postgres.json")))
+	expect.NoError(t, created.write(filepath.Join(dir, "postgres.json")))
 	_, err := Open(t.Context(), Config{Dir: dir, Offline: true})
-	wantErrorText(t, "Open", err, "restore it, or remove")
+	expect.ErrorText(t, "Open", err, "restore it, or remove")
 }
 
 func TestFallbackDir(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	closed, refuge := dataDir(t), filepath.Join(reachable(t), "refuge")
-	noError(t, os.Chmod(closed, 0o700))
+	expect.NoError(t, os.Chmod(closed, 0o700))
 	dir := filepath.Join(closed, "inside")
 	c := mustOpen(t, Config{Dir: dir, fallbackDir: refuge})
 	t.Cleanup(func() { mustBeGone(t, c.data) })
@@ -91,11 +93,11 @@ func TestFallbackDir(t *testing.T) {
 	ask(t, c.URL(), "CREATE TABLE kept AS SELECT 'committed' AS text")
 	mustClose(t, c)
 	again := mustOpen(t, Config{Dir: dir, fallbackDir: refuge})
-	expect(t, "the table after reopening", ask(t, again.URL(), "SELECT text FROM kept"), "committed")
+	expect.Equal(t, "the table after reopening", ask(t, again.URL(), "SELECT text FROM kept"), "committed")
 
 	nowhere := Config{Dir: filepath.Join(closed, "other"), fallbackDir: filepath.Join(closed, "refuge"), Offline: true}
 	_, err = Open(t.Context(), nowhere)
-	wantErrorText(t, "without any usable folder, Open", err, "can enter neither")
+	expect.ErrorText(t, "without any usable folder, Open", err, "can enter neither")
 }
 
 // writeProgram writes a file that will be executed. No other test may fork meanwhile: its child would inherit the open
@@ -127,8 +129,8 @@ func TestOrdinaryUser(t *testing.T) {
 	if err == nil {
 		err = writeProgram(program, binary)
 	}
-	noError(t, err)
-	noError(t, account.chown(temporary))
+	expect.NoError(t, err)
+	expect.NoError(t, account.chown(temporary))
 	cmd := account.command(patience(t), program, "-test.run=^TestReopenKeepsData$", "-test.v")
 	cmd.Env = append(cmd.Env, "TMPDIR="+temporary)
 	output, err := cmd.CombinedOutput()
@@ -141,16 +143,16 @@ func TestOtherMajorVersion(t *testing.T) {
 	t.Parallel()
 	dir := reachable(t)
 	data := filepath.Join(dir, "postgres")
-	noError(t, os.Mkdir(data, 0o700))
-	noError(t, os.WriteFile(filepath.Join(data, "PG_VERSION"), []byte("15\n"), 0o644))
-	noError(t, (record{Password: "p"}).write(filepath.Join(dir, "postgres.json")))
+	expect.NoError(t, os.Mkdir(data, 0o700))
+	expect.NoError(t, os.WriteFile(filepath.Join(data, "PG_VERSION"), []byte("15\n"), 0o644))
+	expect.NoError(t, (record{Password: "p"}).write(filepath.Join(dir, "postgres.json")))
 	owner, err := unprivileged()
-	noError(t, err)
-	noError(t, owner.chown(data))
+	expect.NoError(t, err)
+	expect.NoError(t, owner.chown(data))
 	seventeen := fakePrograms(t, filepath.Join(reachable(t), "17", "bin"), "17.2")
 	_, err = Open(t.Context(), Config{Dir: dir, folders: []string{seventeen}})
 	for _, part := range []string{data, "Postgres 15", "17 in " + seventeen} {
-		wantErrorText(t, "Open", err, part)
+		expect.ErrorText(t, "Open", err, part)
 	}
 }
 
@@ -158,19 +160,19 @@ func TestRecordThatOthersCanRead(t *testing.T) {
 	t.Parallel()
 	dir := reachable(t)
 	path := filepath.Join(dir, "postgres.json")
-	noError(t, (record{Password: "p"}).write(path))
-	noError(t, os.Chmod(path, 0o640))
+	expect.NoError(t, (record{Password: "p"}).write(path))
+	expect.NoError(t, os.Chmod(path, 0o640))
 	_, err := Open(t.Context(), Config{Dir: dir})
-	wantErrorText(t, "Open", err, path+" (mode 640): run chmod 600 "+path)
+	expect.ErrorText(t, "Open", err, path+" (mode 640): run chmod 600 "+path)
 }
 
 func TestAccountOf(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	dir := reachable(t)
-	wantErrorText(t, "accountOf(root's folder)", errOf(accountOf(dir)), "belongs to root")
+	expect.ErrorText(t, "accountOf(root's folder)", expect.ErrorOf(accountOf(dir)), "belongs to root")
 	owner := &account{uid: 4321, gid: 8765}
-	noError(t, owner.chown(dir))
+	expect.NoError(t, owner.chown(dir))
 	got, err := accountOf(dir)
 	if err != nil || got.uid != 4321 || got.gid != 8765 {
 		t.Errorf("accountOf = %+v, %v; want the folder's owner", got, err)
@@ -182,13 +184,12 @@ func TestRecordKeepsItsOwner(t *testing.T) {
 	needRoot(t)
 	path := filepath.Join(t.TempDir(), "postgres.json")
 	for _, uid := range []int{0, 4321} {
-		noError(t, (record{Password: "p"}).write(path))
-		info, err := os.Stat(path)
-		noError(t, err)
+		expect.NoError(t, (record{Password: "p"}).write(path))
+		info := expect.Value(os.Stat(path))(t)
 		if got := int(info.Sys().(*syscall.Stat_t).Uid); got != uid || info.Mode() != 0o600 {
 			t.Errorf("the file is user %d's, mode %v; want user %d's, 0600", got, info.Mode(), uid)
 		}
-		noError(t, os.Chown(path, 4321, 4321))
+		expect.NoError(t, os.Chown(path, 4321, 4321))
 	}
 }
 
@@ -199,8 +200,9 @@ func TestExecutes(t *testing.T) {
 	for mode, want := range map[os.FileMode]bool{0o701: true, 0o776: false, 0o700: false} {
 		middle := filepath.Join(reachable(t), "middle")
 		inner := filepath.Join(middle, "inner")
-		noError(t, errors.Join(os.MkdirAll(inner, 0o755), os.Chmod(middle, mode)))
-		expect(t, fmt.Sprintf("executes below a folder with mode %o", mode), other.executes(t.Context(), inner), want)
+		expect.NoError(t, errors.Join(os.MkdirAll(inner, 0o755), os.Chmod(middle, mode)))
+		expect.Equal(t, fmt.Sprintf("executes below a folder with mode %o", mode),
+			other.executes(t.Context(), inner), want)
 	}
 }
 

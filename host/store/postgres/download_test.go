@@ -18,6 +18,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 // repository serves the archive for every version and system, at the library's paths. Without an archive it serves 404.
@@ -50,16 +52,16 @@ func jar(t *testing.T, version string) []byte {
 		if err == nil {
 			_, err = packer.Write([]byte(script))
 		}
-		noError(t, err)
+		expect.NoError(t, err)
 	}
-	noError(t, packer.Close())
+	expect.NoError(t, packer.Close())
 	var archive bytes.Buffer
 	zipper := zip.NewWriter(&archive)
 	part, err := zipper.Create("postgres.txz")
 	if err == nil {
 		_, err = part.Write(xz(files.Bytes()))
 	}
-	noError(t, errors.Join(err, zipper.Close()))
+	expect.NoError(t, errors.Join(err, zipper.Close()))
 	return archive.Bytes()
 }
 
@@ -92,11 +94,10 @@ func xz(data []byte) []byte {
 
 func TestDownload(t *testing.T) {
 	t.Parallel()
-	owner, err := unprivileged()
-	noError(t, err)
+	owner := expect.Value(unprivileged())(t)
 	var downloads atomic.Int32
 	cache := filepath.Join(reachable(t), "postgres-bin")
-	noError(t, os.MkdirAll(filepath.Join(cache, "unpacking-killed"), 0o700))
+	expect.NoError(t, os.MkdirAll(filepath.Join(cache, "unpacking-killed"), 0o700))
 	announced := 0
 	search := search{
 		folders: []string{}, cache: cache, repository: repository(t, jar(t, "18.3"), &downloads), account: owner,
@@ -145,9 +146,9 @@ func TestDownloadFails(t *testing.T) {
 				folders: []string{}, cache: filepath.Join(reachable(t), "cache"), repository: test.repository,
 				major: test.major,
 			}.binaries(t.Context())
-			wantError(t, "binaries", err, ErrNotInstalled)
+			expect.Error(t, "binaries", err, ErrNotInstalled)
 			for _, part := range []string{test.want, "apt-get install postgresql", "ASSAY_DATABASE_URL"} {
-				wantErrorText(t, "binaries", err, part)
+				expect.ErrorText(t, "binaries", err, part)
 			}
 		})
 	}
@@ -189,7 +190,7 @@ func TestDownloadStopsWithItsContext(t *testing.T) {
 	}()
 	_, err := search{folders: []string{}, cache: filepath.Join(reachable(t), "cache"),
 		repository: server.URL}.binaries(ctx)
-	wantError(t, "binaries", err, context.Canceled)
+	expect.Error(t, "binaries", err, context.Canceled)
 	close(respond)
 	server.Close()
 }

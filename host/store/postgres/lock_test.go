@@ -6,22 +6,22 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 func TestReleasedLockIsFree(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
-	held, err := openLock(path)
-	noError(t, err)
+	held := expect.Value(openLock(path))(t)
 	if taken, err := held.try(syscall.LOCK_EX); !taken {
 		t.Fatal(err)
 	}
 	// Like a child process between fork and exec.
-	inherited := must(syscall.Dup(int(held.file.Fd())))(t)
+	inherited := expect.Value(syscall.Dup(int(held.file.Fd())))(t)
 	defer func() { _ = syscall.Close(inherited) }()
 	held.release()
-	next, err := openLock(path)
-	noError(t, err)
+	next := expect.Value(openLock(path))(t)
 	defer next.release()
 	if taken, err := next.try(syscall.LOCK_EX); !taken || err != nil {
 		t.Errorf("try on a released lock = %t, %v", taken, err)

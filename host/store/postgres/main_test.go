@@ -18,8 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
+
+	"assay/registry/expect"
 )
 
 // holdEnv makes the test binary open the data directory that it names, print the database's address, and close the
@@ -39,51 +40,6 @@ func TestMain(m *testing.M) {
 		_ = os.RemoveAll(created.dir)
 	}
 	os.Exit(code)
-}
-
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		noError(t, err)
-		return v
-	}
-}
-
-func expect[T comparable](t testing.TB, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
-
-func wantError(t testing.TB, what string, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%s: %v, want %v", what, err, want)
-	}
-}
-
-func wantErrorText(t testing.TB, what string, err error, text string) {
-	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), text) {
-		t.Errorf("%s: %v, want %q", what, err, text)
-	}
-}
-
-func errOf[T any](_ T, err error) error { return err }
-
-func noDiff(t testing.TB, what string, want, got any) {
-	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
 }
 
 // created is a stopped cluster that tests copy, because creating one takes longest.
@@ -118,14 +74,14 @@ func existing(t *testing.T) string {
 	if err == nil {
 		err = copyTree(from, to, owner)
 	}
-	noError(t, err)
+	expect.NoError(t, err)
 	r, err := readRecord(from + ".json")
 	if err == nil {
 		// Each copy needs its own port.
 		r.Port = 0
 		err = r.write(to + ".json")
 	}
-	noError(t, err)
+	expect.NoError(t, err)
 	return dir
 }
 
@@ -167,10 +123,9 @@ func startHolder(t *testing.T, dir string) (*holder, *bufio.Reader) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), holdEnv+"="+dir)
 	cmd.Stderr = os.Stderr
-	stdin := must(cmd.StdinPipe())(t)
-	stdout, err := cmd.StdoutPipe()
-	noError(t, err)
-	noError(t, cmd.Start())
+	stdin := expect.Value(cmd.StdinPipe())(t)
+	stdout := expect.Value(cmd.StdoutPipe())(t)
+	expect.NoError(t, cmd.Start())
 	h := &holder{cmd: cmd, stdin: stdin}
 	t.Cleanup(func() { h.kill() })
 	return h, bufio.NewReader(stdout)
@@ -244,7 +199,7 @@ func reachableIn(t *testing.T, parent string) string {
 	if err == nil {
 		dir, err = filepath.EvalSymlinks(dir)
 	}
-	noError(t, err)
+	expect.NoError(t, err)
 	t.Cleanup(func() {
 		// A killed initdb may still be writing its last file.
 		err := poll(patience(t), func() (bool, error) { return os.RemoveAll(dir) == nil, nil })
@@ -316,8 +271,7 @@ func mustOpen(t *testing.T, cfg Config) *Cluster {
 	// Postgres must not end with the context of Open.
 	ctx, cancel := context.WithTimeout(t.Context(), patienceBound)
 	defer cancel()
-	c, err := Open(ctx, cfg)
-	noError(t, err)
+	c := expect.Value(Open(ctx, cfg))(t)
 	t.Cleanup(func() {
 		if err := c.Close(patience(t)); err != nil {
 			t.Error(err)
@@ -329,7 +283,7 @@ func mustOpen(t *testing.T, cfg Config) *Cluster {
 // mustClose closes the cluster.
 func mustClose(t *testing.T, c *Cluster) {
 	t.Helper()
-	noError(t, c.Close(patience(t)))
+	expect.NoError(t, c.Close(patience(t)))
 }
 
 // mustRun returns the process number of the running Postgres.
@@ -346,7 +300,7 @@ func mustRun(t *testing.T, c *Cluster) int {
 func ask(t *testing.T, url, query string) string {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
-	noError(t, err)
+	expect.NoError(t, err)
 	defer func() { _ = conn.Close(context.Background()) }()
 	var value string
 	err = conn.QueryRow(t.Context(), query).Scan(&value)
@@ -360,6 +314,6 @@ func ask(t *testing.T, url, query string) string {
 func killPostmaster(t *testing.T, c *Cluster) {
 	t.Helper()
 	pid := mustRun(t, c)
-	noError(t, syscall.Kill(pid, syscall.SIGKILL))
-	noError(t, poll(patience(t), func() (bool, error) { return !isPostmaster(pid, c.data), nil }))
+	expect.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	expect.NoError(t, poll(patience(t), func() (bool, error) { return !isPostmaster(pid, c.data), nil }))
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 func TestParsePIDFile(t *testing.T) {
@@ -25,21 +27,6 @@ func TestParsePIDFile(t *testing.T) {
 		if pid, port := parsePIDFile(text); pid != want[0] || port != want[1] {
 			t.Errorf("parsePIDFile(%q) = %d, %d; want %v", text, pid, port, want)
 		}
-	}
-}
-
-// pg_ctl starts Postgres through a shell, which must not interpret the folder's name.
-func TestFolderWithShellCharacters(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(dataDir(t), "it's $HOME `x` \"and\" $(y)")
-	noError(t, os.Mkdir(dir, 0o711))
-	c := mustOpen(t, Config{Dir: dir})
-	mustRun(t, c)
-	if err := c.Close(patience(t)); err != nil {
-		t.Error(err)
-	}
-	if pid, _, err := running(c.data); pid != 0 || err != nil {
-		t.Errorf("process %d is still running: %v", pid, err)
 	}
 }
 
@@ -72,7 +59,7 @@ func TestIsPostmasterOfThisFolder(t *testing.T) {
 	if err == nil {
 		err = stranger.Start()
 	}
-	noError(t, err)
+	expect.NoError(t, err)
 	if isPostmaster(stranger.Process.Pid, c.data) {
 		t.Error("isPostmaster accepts another program in the folder")
 	}
@@ -89,32 +76,32 @@ func TestPruneLogs(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	logs := filepath.Join(data, "log")
-	noError(t, os.Mkdir(logs, 0o700))
+	expect.NoError(t, os.Mkdir(logs, 0o700))
 	var want []string
 	for day := range keptLogs + 3 {
 		name := "postgres-2026010" + string(rune('1'+day)) + "-000000.log"
 		if day >= 3 {
 			want = append(want, name)
 		}
-		noError(t, os.WriteFile(filepath.Join(logs, name), nil, 0o600))
+		expect.NoError(t, os.WriteFile(filepath.Join(logs, name), nil, 0o600))
 	}
 	// Other files stay.
-	noError(t, os.WriteFile(filepath.Join(logs, "notes"), nil, 0o600))
-	noError(t, pruneLogs(data))
-	noDiff(t, "kept", append([]string{"notes"}, want...), namesIn(t, logs))
+	expect.NoError(t, os.WriteFile(filepath.Join(logs, "notes"), nil, 0o600))
+	expect.NoError(t, pruneLogs(data))
+	expect.NoDiff(t, "kept", append([]string{"notes"}, want...), namesIn(t, logs))
 
 	// If links were followed out of the folder, Postgres's user could make root remove files anywhere.
 	elsewhere := t.TempDir()
-	noError(t, os.Symlink(logs, filepath.Join(elsewhere, "log")))
-	noError(t, os.WriteFile(filepath.Join(logs, "postgres-20260101-000000.log"), nil, 0o600))
+	expect.NoError(t, os.Symlink(logs, filepath.Join(elsewhere, "log")))
+	expect.NoError(t, os.WriteFile(filepath.Join(logs, "postgres-20260101-000000.log"), nil, 0o600))
 	before := namesIn(t, logs)
 	_ = pruneLogs(elsewhere)
-	noDiff(t, "files after pruning through a link", before, namesIn(t, logs))
+	expect.NoDiff(t, "files after pruning through a link", before, namesIn(t, logs))
 }
 
 func namesIn(t *testing.T, dir string) (names []string) {
 	t.Helper()
-	entries := must(os.ReadDir(dir))(t)
+	entries := expect.Value(os.ReadDir(dir))(t)
 	for _, entry := range entries {
 		names = append(names, entry.Name())
 	}
@@ -142,7 +129,7 @@ func TestStartErrorIsOfTheLastStart(t *testing.T) {
 		}
 	})
 	want := "LOG:  first; FATAL:  today (from " + own + ")"
-	expect(t, "startOutput", c.startOutput(t.Context(), name, len(text)), want)
+	expect.Equal(t, "startOutput", c.startOutput(t.Context(), name, len(text)), want)
 }
 
 func TestStartErrorQuotesPostgres(t *testing.T) {
@@ -156,11 +143,11 @@ func TestStartErrorQuotesPostgres(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(data, broken.file)
 			before, err := os.ReadFile(path)
-			noError(t, err)
-			noError(t, os.WriteFile(path, append(slices.Clone(before), broken.text...), 0o600))
+			expect.NoError(t, err)
+			expect.NoError(t, os.WriteFile(path, append(slices.Clone(before), broken.text...), 0o600))
 			_, err = Open(patience(t), Config{Dir: dir, Offline: true})
-			wantErrorText(t, "Open", err, broken.want)
-			noError(t, os.WriteFile(path, before, 0o600))
+			expect.ErrorText(t, "Open", err, broken.want)
+			expect.NoError(t, os.WriteFile(path, before, 0o600))
 		})
 	}
 }

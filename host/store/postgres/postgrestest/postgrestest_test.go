@@ -144,8 +144,7 @@ func startChild(t *testing.T, temporary string) child {
 // ask returns a number from the database at url.
 func ask(t *testing.T, url, query string) (n int) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
-	expect.NoError(t, err)
+	conn := expect.Value(pgx.Connect(t.Context(), url))(t)
 	defer func() { _ = conn.Close(context.Background()) }()
 	expect.NoError(t, conn.QueryRow(t.Context(), query).Scan(&n))
 	return n
@@ -178,8 +177,7 @@ func TestServerFromEnvironment(t *testing.T) {
 	t.Parallel()
 	const role = "assay_postgrestest"
 	address := postgrestest.Database(t)
-	conn, err := pgx.Connect(t.Context(), address)
-	expect.NoError(t, err)
+	conn := expect.Value(pgx.Connect(t.Context(), address))(t)
 	defer func() { _ = conn.Close(context.Background()) }()
 	const create = "DROP ROLE IF EXISTS " + role + "; CREATE ROLE " + role + " LOGIN CREATEDB PASSWORD 'other'"
 	if _, err := conn.Exec(t.Context(), create); err != nil {

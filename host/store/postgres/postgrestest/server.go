@@ -156,15 +156,10 @@ func remove(dir string) error {
 
 // template reports whether a template is ready: copies of it need that nobody connects.
 func (s *shared) template(name string) (ready bool, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), adminBound)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, s.cluster.URL())
-	if err != nil {
-		return false, err
-	}
-	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
-	err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND NOT datallowconn)",
-		name).Scan(&ready)
+	err = onServer(s.cluster.URL(), func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND NOT datallowconn)",
+			name).Scan(&ready)
+	})
 	return ready, err
 }
 
