@@ -43,6 +43,8 @@ func TestOpenDescribesDefects(t *testing.T) {
 		"memory with another name": {with(func(g *guest) { g.exports = [][]byte{exportEntry("mem", 2, 0)} }),
 			[]string{`memory named "memory"`}},
 		"more memory than declared": {with(func(g *guest) { g.limited(17, 64) }), []string{"17"}},
+		"no score": {with(func(g *guest) { g.functions[0].export = "score" }),
+			[]string{`the function "assay_v1_score"`}},
 		"score without a result": {with(func(g *guest) { g.functions[0].results, g.functions[0].body = "", nil }),
 			[]string{`"assay_v1_score" as`}},
 		"initialisation with a result": {because().with(guestFunction{export: exportInit, results: tI32,

@@ -96,20 +96,6 @@ func TestFailureChangesNoOtherCall(t *testing.T) {
 	}
 }
 
-// A call after the deadline does not run, and does not cost an instance.
-func TestLateCallKeepsInstance(t *testing.T) {
-	t.Parallel()
-	p := openIn(t, sandboxOf(t, 1), sevenPoints(t))
-	before := p.idleInstance()
-	if result, err := p.Score(pastDeadline(t), facts("x", "")); err != nil {
-		_ = refusalOf(t, err)
-	} else if result.Score != 7 {
-		t.Errorf("%+v", result)
-	}
-	expect.Equal(t, "instance", p.idleInstance(), before)
-	wantScore(t, p, 7)
-}
-
 func TestPoolSizeIsLimited(t *testing.T) {
 	t.Parallel()
 	var created atomic.Int64
