@@ -46,7 +46,7 @@ func TestRefusedModules(t *testing.T) {
 		"table.grow without maximum": {body(0xd0, 0x70, 0x41, 0, 0xfc, 15, 0, 0x1a), "code", "no maximum"},
 		"64 tables": {module(rawSection(idTable, cat(u(64), repeat(64, cat([]byte{0x70, 0}, u(1<<27))...)))), "table",
 			"64 tables, over the limit"},
-		"table minimum": {module(section(idTable, cat([]byte{0x70, 0}, u(1<<27)))), "table", "134217728 entries"},
+		"table minimum":    {module(section(idTable, cat([]byte{0x70, 0}, u(1<<27)))), "table", "134217728 entries"},
 		"table of numbers": {module(section(idTable, []byte{0x7f, 0, 1})), "table", "i32 is not a reference type"},
 		"5 tables": {module(cat([]byte{idTable}, sized(cat(u(5), repeat(5, 0x70, 0, 1))))), "table",
 			"5 tables, over the limit"},
