@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -287,21 +285,6 @@ func TestBadDocuments(t *testing.T) {
 		}
 		for i := range c.good {
 			expect.Failure(t, c.parse(c.good[:i]), "%s: accepted when cut at byte %d", kind, i)
-		}
-	}
-}
-
-func TestFirstPartyManifests(t *testing.T) {
-	t.Parallel()
-	files, err := filepath.Glob("../plugins/*/manifest.json")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d manifests found: %v", len(files), err)
-	}
-	for _, file := range files {
-		data := expect.Value(os.ReadFile(file))(t)
-		m, err := registry.ParseManifest(data)
-		if err != nil || m.Name != filepath.Base(filepath.Dir(file)) {
-			t.Errorf("%s is the manifest of %q: %v", file, m.Name, err)
 		}
 	}
 }

@@ -32,15 +32,11 @@ func TestEmailFacts(t *testing.T) {
 		"quoted at Fastmail": {`"a b"@jane.fastmail.com`, `"a b"@jane.fastmail.com`, nil},
 		"Proton alias": {"jane@pm.me", "jane@protonmail.com", Facts{
 			"email.address": "jane@pm.me", "email.provider": "proton"}},
-		"Yandex alias":              {"jane@ya.ru", "jane@yandex.ru", Facts{"email.provider": "yandex"}},
-		"typo domain not repaired":  {"jane@gmai.com", "jane@gmai.com", Facts{"email.provider": ""}},
-		"double com not repaired":   {"jane@gmail.com.com", "jane@gmail.com.com", Facts{"email.provider": ""}},
-		"digits gmail not repaired": {"jane@123gmail.com", "jane@123gmail.com", Facts{"email.provider": ""}},
-		"trailing dots":             {"jane@example.com..", "jane@example.com", nil},
+		"typo domain not repaired": {"jane@gmai.com", "jane@gmai.com", Facts{"email.provider": ""}},
+		"trailing dots":            {"jane@example.com..", "jane@example.com", nil},
 		"IDN": {"jane@bücher.de", "jane@xn--bcher-kva.de", Facts{
 			"email.address": "jane@xn--bcher-kva.de", "domain.unicode": "bücher.de"}},
 		"Unicode local":          {"JOSE\u0301@example.com", "josé@example.com", Facts{"email.local": "JOSE\u0301"}},
-		"Chinese local":          {"用户@example.com", "用户@example.com", nil},
 		"capital by composition": {"\u2126@example.com", "ω@example.com", nil},
 		"needless quotes":        {`"Jane.Doe"@gmail.com`, "janedoe@gmail.com", Facts{"email.local": `"Jane.Doe"`}},
 		"needed quotes": {`"Jane Doe+x"@example.com`, `"jane doe+x"@example.com`, Facts{
@@ -63,7 +59,6 @@ func TestEmailRefused(t *testing.T) {
 		"no local":              {"@example.com", "", "nothing before"},
 		"no domain":             {"jane@", "", "no domain after"},
 		"only dots":             {"jane@...", "", "no domain after"},
-		"local of 65":           {strings.Repeat("a", 65) + "@example.com", "", "longer than 64"},
 		"local of 65 bytes":     {strings.Repeat("ü", 33) + "@example.com", "", "longer than 64"},
 		"over 64 in lower case": {strings.Repeat("Ⱥ", 32) + "@example.com", "", "in lower case"},
 		"tag over 64":           {"a+" + strings.Repeat("b", 63) + "@example.com", "", "longer than 64 bytes"},
@@ -74,13 +69,11 @@ func TestEmailRefused(t *testing.T) {
 		"address of 255":          {strings.Repeat("a", 64) + "@" + longName(190), "", "longer than 254"},
 		"over 64 after the alias": {strings.Repeat("Ⱥ", 30) + "@pm.me", "", "in lower case"},
 		"leading dot":             {".jane@example.com", "", "starts or ends with a dot"},
-		"trailing dot":            {"jane.@example.com", "", "starts or ends with a dot"},
 		"two dots":                {"ja..ne@example.com", "", "two in a row"},
 		"space":                   {"ja ne@example.com", "", "contains a space"},
 		"comma":                   {"ja,ne@example.com", "", "must be quoted"},
 		"semicolon look":          {"ja\u037ene@example.com", "", "must be quoted"}, // composes to ';'
 		"display name":            {"Jane <jane@example.com>", "", "display name"},
-		"brackets":                {"<jane@example.com>", "", "display name"},
 		"comment":                 {"jane(work)@example.com", "", "comment"},
 		"domain comment":          {"jane@example.com(work)", "", "comment"},
 		"IPv4 literal":            {"jane@[192.0.2.1]", "", "IP address instead of a domain"},
@@ -88,13 +81,9 @@ func TestEmailRefused(t *testing.T) {
 		"single label":            {"jane@localhost", "", "domain that has no dot"},
 		"URL for domain":          {"jane@example.com/x", "", "domain that contains '/'"},
 		"zero width space":        {"ja\u200bne@example.com", "", "invisible character U+200B"},
-		"private use":             {"ja\ue000ne@example.com", "", "invisible character U+E000"},
-		"ideographic space":       {"ja\u3000ne@example.com", "", "invisible character U+3000"},
 		"open quotes":             {`"jane@example.com`, "", "quotes that do not enclose"},
-		"text after quotes":       {`"ja"ne@example.com`, "", "quotes that do not enclose"},
 		"empty quotes":            {`""@example.com`, "", "nothing between"},
 		"quote inside":            {`ja"ne@example.com`, "", "must be quoted"},
-		"log4j":                   {"${jndi:ldap://x}@example.com", "", "must be quoted"},
 	})
 }
 

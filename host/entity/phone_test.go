@@ -1,9 +1,6 @@
 package entity
 
-import (
-	"strings"
-	"testing"
-)
+import "testing"
 
 func TestPhoneFacts(t *testing.T) {
 	t.Parallel()
@@ -26,7 +23,6 @@ func TestPhoneFacts(t *testing.T) {
 			"phone.type": "fixed_line_or_mobile"}},
 		"tel URI with context": {"tel:+1-202-456-1111;phone-context=example.com", "", "+12024561111", nil},
 		"extension":            {"+1 202-456-1111 ext. 123", "", "+12024561111", nil},
-		"extension x":          {"+1 202-456-1111x123", "", "+12024561111", nil},
 		"extension, paused":    {"+1 (202) 456-1111,,123", "", "+12024561111", nil},
 		"extension, Russian":   {"+7 (495) 123-45-67 доб. 123", "", "+74951234567", nil},
 		"fullwidth":            {"＋３３６１２３４５６７８", "", "+33612345678", nil},
@@ -83,20 +79,15 @@ func TestPhoneRefused(t *testing.T) {
 	t.Parallel()
 	checkRefused(t, Phone, map[string]refused{
 		"letters":             {"+33 six", "", "contains letters"},
-		"vanity":              {"1-800-FLOWERS", "", "contains letters"},
 		"only plus":           {"+", "", "no digits"},
-		"only marks":          {"\u200e()", "", "no digits"},
 		"one digit":           {"7", "", "fewer than 6"},
 		"five digits":         {"12345", "", "fewer than 6"},
 		"five international":  {"+12345", "AC", "fewer than 6"},
 		"short, not in plan":  {"12345", "DE", "fewer than 6"},
 		"sixteen digits":      {"+1234567890123456", "", "more than 15"},
-		"fifty digits":        {strings.Repeat("1", 50), "", "more than 15"},
 		"inner plus":          {"33+612345678", "", "not part of a phone number"},
-		"two plus":            {"++33612345678", "", "not part of a phone number"},
 		"service code":        {"*#06#123456", "", "not part of a phone number"},
 		"two numbers":         {"+33612345678, +33612345679", "", "not part of a phone number"},
-		"HTML":                {"<script>0612345678", "", "not part of a phone number"},
 		"extension too long":  {"+33612345678x12345678", "", "contains letters"},
 		"extension only":      {"ext 1234567", "", "no digits"},
 		"superscript numeral": {"+3361234567²", "", "not part of a phone number"},

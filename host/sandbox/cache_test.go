@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"io/fs"
 	"log/slog"
@@ -13,8 +12,6 @@ import (
 	"sync"
 	"testing"
 	"weak"
-
-	"github.com/tetratelabs/wazero"
 
 	"assay/registry"
 	"assay/registry/expect"
@@ -305,35 +302,6 @@ func TestCacheWithoutTemporaryFolder(t *testing.T) {
 		expect.Equal(t, "logged", run(t, dir, cacheKey, sevenPoints(t)), "")
 	}
 	compiled(t, dir)
-}
-
-// replaceCode overwrites the code in one cache with that of another. The file is intact: wazero's checksum matches.
-func replaceCode(t *testing.T, from, to string) {
-	t.Helper()
-	content := expect.Value(os.ReadFile(compiled(t, from)))(t)
-	expect.NoError(t, os.WriteFile(compiled(t, to), content, 0o600))
-}
-
-// wazero itself runs replaced code, which is why the cache needs MACs.
-func TestEngineRunsReplacedCacheFile(t *testing.T) {
-	t.Parallel()
-	result := func(dir string, value int) uint64 {
-		ctx := context.Background()
-		cache := expect.Value(wazero.NewCompilationCacheWithDir(dir))(t)
-		defer cache.Close(ctx)
-		engine := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().WithCompilationCache(cache))
-		defer engine.Close(ctx)
-		g := &guest{}
-		instance := expect.Value(engine.Instantiate(ctx, g.scoring(i32Const(value)).encode()))(t)
-		got := expect.Value(instance.ExportedFunction(exportScore).Call(ctx))(t)
-		return got[0]
-	}
-	dir, other := t.TempDir(), t.TempDir()
-	if a, b := result(dir, 7), result(other, 99); a != 7 || b != 99 {
-		t.Fatalf("results %d and %d", a, b)
-	}
-	replaceCode(t, other, dir)
-	expect.Equal(t, "result", result(dir, 7), 99)
 }
 
 // Without a usable folder the sandbox logs a warning and compiles in memory.

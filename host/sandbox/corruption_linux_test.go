@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -30,29 +29,6 @@ func openCorrupted(box *Sandbox, m registry.Module) bool {
 		r.call(p)
 	}
 	return p.Close(context.Background()) == nil
-}
-
-// TestTruncatedModules truncates a plugin at every byte. No prefix is a plugin.
-func TestTruncatedModules(t *testing.T) {
-	t.Parallel()
-	if c := inChild(t, "prefixes", childTimeout); c.crash != "" || c.Failure != "" || !c.reported {
-		t.Errorf("hung: %v, crashed: %q, %s", c.hung, c.crash, c.Failure)
-	}
-}
-
-func openPrefixes(r *report) {
-	m := complete.module()
-	code := len(complete.wasm()) // the prefix without the manifest is a complete module
-	box := newBox()
-	for n := range m.Wasm {
-		prefix := m.Wasm[:n]
-		if _, err := registry.OpenModule(prefix); err == nil {
-			r.Failure = fmt.Sprintf("the registry accepted %d bytes of a plugin", n)
-		}
-		if opened := openCorrupted(box, registry.Module{Manifest: m.Manifest, Wasm: prefix}); opened != (n == code) {
-			r.Failure = fmt.Sprintf("the sandbox opened %d bytes of a plugin: %v", n, opened)
-		}
-	}
 }
 
 // bitFlips is the number of single-bit changes of TestBitFlips. FuzzOpen tries more.

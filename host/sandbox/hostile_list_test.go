@@ -54,23 +54,20 @@ func endlessGuests() []hostileGuest {
 }
 
 func trappingGuests() []hostileGuest {
-	deep := func(name string, wasm func() []byte, want expectation) hostileGuest {
-		return hostileGuest{name: name, wasm: wasm, want: want}
+	deep := func(name string, wasm func() []byte, part string) hostileGuest {
+		return hostileGuest{name: name, wasm: wasm, want: traps(part)}
 	}
-	outside := traps("outside its memory")
 	return []hostileGuest{
-		deep("stack/recurse forever", recurseForever, traps("nested too deeply")),
-		deep("stack/recurse mutually", recurseMutually, traps("nested too deeply")),
-		deep("stack/trap at depth", trapAtDepth, traps("unreachable")),
-		deep("stack/recurse by table", recurseByTable, traps("nested too deeply")),
-		deep("stack/frame of results", recurseWithResults, traps("nested too deeply")),
-		deep("stack/frame of cold code", recurseWithColdFrame, traps("nested too deeply")),
-		deep("stack/frame of locals", recurseWithLocals, traps("nested too deeply")),
-		deep("stack/return from too deep", recurseTooDeepAndReturn, traps("nested too deeply")),
+		deep("stack/recurse forever", recurseForever, "nested too deeply"),
+		deep("stack/recurse mutually", recurseMutually, "nested too deeply"),
+		deep("stack/trap at depth", trapAtDepth, "unreachable"),
+		deep("stack/recurse by table", recurseByTable, "nested too deeply"),
+		deep("stack/frame of results", recurseWithResults, "nested too deeply"),
+		deep("stack/frame of cold code", recurseWithColdFrame, "nested too deeply"),
+		deep("stack/frame of locals", recurseWithLocals, "nested too deeply"),
+		deep("stack/return from too deep", recurseTooDeepAndReturn, "nested too deeply"),
 		{name: "trap/unreachable", wasm: trapping(opUnreachable), want: traps("unreachable")},
 		{name: "trap/division by zero", wasm: trapping(i32Const(1), i32Const(0), op(0x6d), opDrop),
-			want: traps("divide by zero")},
-		{name: "trap/remainder of zero", wasm: trapping(i32Const(1), i32Const(0), op(0x6f), opDrop),
 			want: traps("divide by zero")},
 		{name: "trap/division overflow", wasm: trapping(i32Const(-1<<31), i32Const(-1), op(0x6d), opDrop),
 			want: traps("overflow")},
@@ -88,20 +85,6 @@ func trappingGuests() []hostileGuest {
 			want: traps("indirect call type mismatch")},
 		{name: "trap/null table entry", wasm: withTable(callTable(1, fnScore)), want: traps("invalid table access")},
 		{name: "trap/outside the table", wasm: withTable(callTable(3, fnScore)), want: traps("invalid table access")},
-		{name: "pointer/signal code", want: outside,
-			wasm: trapping(i32Const(1), i32Const(-1), i32Const(4), i32Const(0), i32Const(1), callFunc(fnSignal))},
-		{name: "pointer/signal text", want: outside,
-			wasm: trapping(i32Const(1), i32Const(0), i32Const(1), i32Const(65536), i32Const(-1), callFunc(fnSignal))},
-		{name: "pointer/threat", wasm: trapping(i32Const(65535), i32Const(2), callFunc(fnThreat)), want: outside},
-		{name: "pointer/log", wasm: trapping(i32Const(0), i32Const(1), i32Const(65536), callFunc(fnLog)),
-			want: outside},
-		{name: "pointer/fact name", want: outside,
-			wasm: trapping(i32Const(-1), i32Const(-1), i32Const(0), i32Const(0), callFunc(fnFact), opDrop)},
-		{name: "pointer/fact buffer", want: outside, wasm: func() []byte {
-			g := newGuest()
-			return g.scoring(g.text("entity.value"), i32Const(65530), i32Const(-1), callFunc(fnFact), opDrop,
-				returnScored).encode()
-		}},
 		{name: "trap/first call of an instance", wasm: once(opUnreachable), want: traps("unreachable")},
 		{name: "exit/0", wasm: exiting(0), want: traps("exited with code 0")},
 		{name: "exit/1", wasm: exiting(1), want: traps("exited with code 1")},
@@ -137,7 +120,6 @@ func returningGuests() []hostileGuest {
 			i32Const(64), i32Const(64), i32Const(maxVectors+1), i32Const(0)), scores(6)),
 		{name: "custom section/invalid debug info", wasm: invalidDebugInfo, want: scores(len(testEntity))},
 		{name: "custom section/invalid names", wasm: invalidNames, want: scores(len(testEntity))},
-		{name: "points/-100", wasm: signalling(-100, codeOne, "Harmless").encode, want: scores(0)},
 		{name: "points/101", wasm: signalling(101, codeOne, "Alarming").encode, want: breaksRules("101 points")},
 		{name: "points/-2147483648", wasm: signalling(-1<<31, codeOne, "Alarming").encode,
 			want: breaksRules("-2147483648 points")},
@@ -151,10 +133,7 @@ func returningGuests() []hostileGuest {
 		large("text/10 MiB", signallingText(10<<20), breaksRules("control character U+0000")),
 		text("empty", "", breaksRules("empty")),
 		text("not UTF-8", "a\xff", breaksRules("not UTF-8")),
-		text("ANSI escape", "\x1b[2Jgone", breaksRules("control character")),
-		text("NUL", "nul\x00", breaksRules("control character")),
 		text("right to left override", "evil\u202etxt.exe", breaksRules("invisible character")),
-		text("tag characters", "safe\U000e0065\U000e0076\U000e0069\U000e006c", breaksRules("invisible character")),
 		text("like the host's", "ASSAY： Nothing found", breaksRules("the host's own")),
 		text("script", "</script><script>alert(1)", scores(1)),
 		text("nested brackets", nested, scores(1)),
@@ -176,23 +155,8 @@ func refusedGuests() []hostileGuest {
 			want: refusedAtOpen(instruction, "puts back after each call")}
 	}
 	return append(malformedGuests(), []hostileGuest{
-		{name: "proposal/tail call", wasm: trapping(op(0x12), uleb(fnScore)),
-			want: refusedAtOpen("code section, offset", "tail calls")},
-		changed("proposal/shared memory", func(g *guest) { g.memory = op(3, 1, 1) },
-			"memory section, offset", "threads"),
-		{name: "proposal/atomic wait", want: refusedAtOpen("code section, offset", "threads"),
-			wasm: trapping(i32Const(0), i32Const(0), i64Const(-1), op(0xfe, 1, 2, 0), opDrop)},
-		{name: "proposal/try table", wasm: trapping(endless(op(0x1f, 0x40, 1, 2, 0, 0x08, 0, 0x0b))),
-			want: refusedAtOpen("code section, offset", "exception")},
-		{name: "proposal/throw", wasm: trapping(op(0x08, 0)), want: refusedAtOpen("code section, offset", "exception")},
-		changed("memory/4 GiB", func(g *guest) { g.memory = concat(op(0), uleb(65536)) },
-			"memory section, offset", "65536 pages"),
 		changed("memory/data outside", func(g *guest) { g.data = make([]byte, 64<<10) },
 			"starting an instance", "out of bounds memory"),
-		changed("table/grow without a maximum", func(g *guest) {
-			g.tables = [][]byte{concat([]byte(tFuncref), op(0, 1))}
-			g.functions[0].body = concat(opNullFunc, i32Const(0x7fffffff), opTableGrow)
-		}, "code section, offset", "no maximum"),
 		state("table.set", concat(i32Const(0), opNullFunc, op(0x26, 0))),
 		state("table.grow", concat(opNullFunc, i32Const(1), opTableGrow, opDrop)),
 		state("table.fill", concat(i32Const(0), opNullFunc, i32Const(1), opTableFill)),
@@ -205,9 +169,6 @@ func refusedGuests() []hostileGuest {
 			g.globals = [][]byte{concat([]byte(tV128), op(1, 0xfd, 0x0c), make([]byte, 16), op(0x0b))}
 		}, "mutable v128 global", "puts back after each call"),
 		{name: "table/64", wasm: sixtyFourTables, want: refusedAtOpen("table section, offset", "64 tables")},
-		changed("table/134 million entries", func(g *guest) {
-			g.tables = [][]byte{concat([]byte(tFuncref), op(0), uleb(1<<27))}
-		}, "table section, offset", "134217728 entries"),
 		starting("loop in start", loopInStart, "ran out"),
 		starting("loop", healthy().initialising(endless()).encode, "ran out"),
 		starting("fib", fibInInitialise, "ran out"),
@@ -226,14 +187,6 @@ func refusedGuests() []hostileGuest {
 			want: refusedAtOpen(`module "assay2"`, "not offered")},
 		{name: "import/wrong type", wasm: importing(hostModule, "log", tI32+tI32+tI64, ""),
 			want: refusedAtOpen("assay.log", "(i32, i32, i64)")},
-		{name: "import/refill function", wasm: importing("assay_meter", "refill", "", ""),
-			want: refusedAtOpen("import section, offset", "reserved")},
-		{name: "import/ten thousand", wasm: tenThousandImports,
-			want: refusedAtOpen("import section, offset", "10000 imports")},
-		changed("export/fuel counter", func(g *guest) {
-			g.globals = [][]byte{concat([]byte(tI64), op(1), i64Const(1<<40), op(0x0b))}
-			g.exports = append(g.exports, exportEntry("assay.fuel", 3, 0))
-		}, "export section, offset", "reserved"),
 		changed("export/no score", func(g *guest) { g.functions[0].export = "score" }, `the function "assay_v1_score"`),
 		changed("export/no memory", func(g *guest) { g.exports = nil }, `a memory named "memory"`),
 		changed("export/memory is a global", func(g *guest) {
@@ -256,33 +209,18 @@ func malformedGuests() []hostileGuest {
 		return hostileGuest{name: name, wasm: wasm, want: refusedAtOpen(contains...)}
 	}
 	const atHeader, inCode, work = "header section, offset 0", "code section, offset", "units of work"
-	all := []hostileGuest{
+	return []hostileGuest{
 		guest("compile bomb/4 billion locals", manyLocals, "code section, offset 23", "4294967295 locals"),
 		guest("compile bomb/loop over 16,000 locals", phiStorm, inCode, "locals, over the limit of 1000"),
 		guest("compile bomb/branches", branchStorm, inCode, work),
 		guest("compile bomb/ifs", ifStorm, inCode, work),
 		guest("compile bomb/loops", loopStorm, inCode, work),
 		guest("compile bomb/branch table", tableStorm, inCode, work),
-		guest("type/million parameters", millionParameters, "type section, offset", "1000000 parameters"),
-		guest("type/recursive", recursiveTypes, "type section, offset", "garbage collection"),
 		guest("format/empty", file(""), atHeader, "empty"),
-		guest("format/wrong magic", file("\x00asn\x01\x00\x00\x00"), atHeader, "magic"),
-		guest("format/wrong version", file("\x00asm\x02\x00\x00\x00"), "header section", "version"),
-		guest("format/component", file("\x00asm\x0d\x00\x01\x00"), "header section", "component"),
-		guest("format/gzip", file("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03"+wasmHeader), atHeader, "gzip"),
-		guest("format/ELF", file("\x7fELF\x02\x01\x01\x00"), atHeader, "ELF"),
 		{name: "format/100 MiB of zeros", wasm: zeros100MB, want: refusedAtOpen(atHeader, "over the limit"),
 			extraMB: 200},
 		{name: "custom section/giant names", wasm: giantNames, want: refusedAtOpen(atHeader, "over the limit"),
 			extraMB: 500},
-		guest("custom section/name not UTF-8", customSections(nil, "\xff\xfe"), "custom section, offset", "UTF-8"),
+		guest("announced count/import", announcedImports, "import section, offset", "4294967295"),
 	}
-	for id, name := range map[byte]string{
-		typeSection: "type", importSection: "import", functionSection: "function", tableSection: "table",
-		memorySection: "memory", globalSection: "global", exportSection: "export", elementSection: "element",
-		codeSection: "code", dataSection: "data",
-	} {
-		all = append(all, guest("announced count/"+name, announcing(id), name+" section, offset", "4294967295"))
-	}
-	return all
 }

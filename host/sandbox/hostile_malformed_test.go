@@ -67,32 +67,12 @@ func manyLocals() []byte {
 		section(codeSection, vector([][]byte{body})))
 }
 
-// announcing has an empty section that announces 2^32-1 items.
-func announcing(id byte) func() []byte {
-	return func() []byte {
-		if id == functionSection || id == codeSection {
-			return moduleOf(emptyType, section(id, maxCount))
-		}
-		return moduleOf(section(id, maxCount))
-	}
-}
-
-func millionParameters() []byte {
-	return moduleOf(section(typeSection, vector([][]byte{functionType(strings.Repeat(tI32, 1_000_000), "")})))
-}
-
-func recursiveTypes() []byte {
-	return moduleOf(section(typeSection, vector([][]byte{concat(op(0x4e), vector([][]byte{functionType("", "")}))})))
-}
+// announcedImports has an import section that announces 2^32-1 items.
+func announcedImports() []byte { return moduleOf(section(importSection, maxCount)) }
 
 // importing imports a function in place of log.
 func importing(module, name, params, results string) func() []byte {
 	return healthyExcept(func(g *guest) { g.imports[fnLog] = importOf(module, name, params, results) })
-}
-
-func tenThousandImports() []byte {
-	item := concat(sizedString("env"), sizedString("secret"), op(0, 0))
-	return moduleOf(emptyType, section(importSection, concat(uleb(10_000), bytes.Repeat(item, 10_000))))
 }
 
 func sixtyFourTables() []byte {

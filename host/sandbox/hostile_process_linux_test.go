@@ -16,9 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
-
 	"assay/registry/expect"
 )
 
@@ -50,10 +47,7 @@ func (c childResult) clean() bool { return !c.hung && c.crash == "" && c.reporte
 // childTasks returns everything that a child can run, by name.
 func childTasks() map[string]func(*report) {
 	tasks := map[string]func(*report){
-		"prefixes": openPrefixes, "bit flips": openBitFlips, "full disk": cacheOnFullDisk,
-	}
-	for name, g := range unguardedGuests() {
-		tasks[name] = runUnguarded(g.wasm)
+		"bit flips": openBitFlips, "full disk": cacheOnFullDisk,
 	}
 	for _, h := range hostileGuests() {
 		tasks[h.name] = h.run
@@ -145,81 +139,6 @@ func TestHostileGuestsInChild(t *testing.T) {
 				t.Errorf("the process grew by %d MiB, want at most %d", c.PeakMB, limit)
 			}
 			t.Logf("%s: %v, %d MiB, %d units of fuel", h.name, c.Took.Round(time.Microsecond), c.PeakMB, c.Fuel)
-		})
-	}
-}
-
-// unguardedGuest is a guest that hangs or kills the process when the engine runs it without the sandbox.
-type unguardedGuest struct {
-	wasm    func() []byte
-	crashes bool // it exhausts the memory; otherwise the call does not end
-}
-
-func unguardedGuests() map[string]unguardedGuest {
-	return map[string]unguardedGuest{
-		"without metering/call tree":          {callTree, false},
-		"without metering/fib":                {naiveFib, false},
-		"without vetting/4 billion locals":    {manyLocals, true},
-		"without vetting/64 tables":           {sixtyFourTables, true},
-		"without vetting/announced imports":   {announcing(importSection), true},
-		"without vetting/grow an 8 GiB table": {growHugeTable, true},
-	}
-}
-
-// growHugeTable grows a table to 2^30 entries of 8 bytes.
-func growHugeTable() []byte {
-	g := scoring(opNullFunc, i32Const(1<<30), opTableGrow, opDrop, returnScored)
-	g.tables = [][]byte{concat([]byte(tFuncref), op(0, 1))}
-	return g.encode()
-}
-
-// runUnguarded runs a module in the engine alone, with the engine's own interruption after 50 ms.
-func runUnguarded(wasm func() []byte) func(*report) {
-	return func(r *report) {
-		ctx := context.Background()
-		engine := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().
-			WithCoreFeatures(api.CoreFeaturesV2).WithMemoryLimitPages(16).WithCloseOnContextDone(true))
-		defer engine.Close(ctx)
-		host := engine.NewHostModuleBuilder(hostModule)
-		noop := api.GoModuleFunc(func(context.Context, api.Module, []uint64) {})
-		for _, im := range newGuest().imports {
-			host = host.NewFunctionBuilder().
-				WithGoModuleFunction(noop, []byte(im.params), []byte(im.results)).Export(im.name)
-		}
-		if _, err := host.Instantiate(ctx); err != nil {
-			r.Refused = err.Error()
-			return
-		}
-		guest, err := engine.Instantiate(ctx, wasm())
-		if err != nil {
-			r.Refused = err.Error()
-			return
-		}
-		ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-		defer cancel()
-		if _, err := guest.ExportedFunction(exportScore).Call(ctx); err != nil {
-			r.Failure = err.Error()
-		}
-	}
-}
-
-// TestGuardsAreNeeded runs guests without the sandbox, and expects the damage that the sandbox prevents.
-func TestGuardsAreNeeded(t *testing.T) {
-	t.Parallel()
-	for name, g := range unguardedGuests() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			timeout := childTimeout
-			if !g.crashes {
-				timeout = 2 * time.Second // forty times the engine's own deadline
-			}
-			c := inChild(t, name, timeout)
-			outOfMemory := strings.Contains(c.crash, "out of memory") ||
-				strings.Contains(c.crash, "too many address space collisions")
-			if c.hung == g.crashes || outOfMemory != g.crashes {
-				t.Errorf("the guard is not needed: hung: %v, crashed: %q; refused: %q, failure: %q", c.hung, c.crash,
-					c.Refused, c.Failure)
-			}
 		})
 	}
 }

@@ -76,7 +76,7 @@ func (h hostileGuest) repetitions() int {
 	case raceDetector:
 		return 12
 	}
-	return 120
+	return 40
 }
 
 // TestHostileGuestsNextToHealthy runs every hostile guest repeatedly in the process of a healthy plugin under load. It
@@ -88,7 +88,7 @@ func TestHostileGuestsNextToHealthy(t *testing.T) { //nolint:paralleltest // it 
 	var before, goroutines int
 	hostileCalls := 0
 	for _, h := range hostileGuests() {
-		if h.want.refused {
+		if h.want.refused || h.extraMB > 192 { // a large one is compiled in a child
 			continue
 		}
 		if before == 0 {
@@ -96,7 +96,7 @@ func TestHostileGuestsNextToHealthy(t *testing.T) { //nolint:paralleltest // it 
 		}
 		calls := h.repetitions()
 		if h.want.reason == check.Exhausted {
-			h.fuel = 500_000
+			h.fuel = 200_000
 		}
 		t.Run(h.name, func(t *testing.T) {
 			p := openIn(t, box, h.module())
@@ -122,7 +122,7 @@ func TestHostileGuestsNextToHealthy(t *testing.T) { //nolint:paralleltest // it 
 		hostileCalls += callers * calls
 	}
 	load.end(1000)
-	if hostileCalls < 10_000 && !raceDetector {
+	if hostileCalls < 3_000 && !raceDetector {
 		t.Errorf("only %d hostile calls", hostileCalls)
 	}
 	t.Logf("%d MiB before and %d after %d hostile calls; %d healthy results", before, residentMB(t), hostileCalls,

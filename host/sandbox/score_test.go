@@ -3,7 +3,6 @@ package sandbox
 import (
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"assay/host/check"
@@ -283,33 +282,6 @@ func TestMemoryIsLimitedByManifest(t *testing.T) {
 				t.Errorf("%v, want %s", err, want)
 			}
 		})
-	}
-}
-
-// A guest that scores by the clocks and by random numbers returns the same score in all calls of all instances.
-func TestClocksAndRandomNumbersAreConstant(t *testing.T) {
-	t.Parallel()
-	box := sandboxOf(t, 2)
-	var fuel int64
-	for range 2 {
-		p := openIn(t, box, hostileGuest{wasm: flipACoin}.module())
-		first := expect.Value(scoreOf(p, testEntity))(t)
-		if fuel == 0 {
-			fuel = first.Fuel
-		}
-		var wg sync.WaitGroup
-		for range 2 {
-			wg.Go(func() {
-				for range 2500 {
-					result, err := scoreOf(p, testEntity)
-					if err != nil || result.Score != coinScore || result.Fuel != fuel {
-						t.Errorf("%+v, %v, want score %d and %d units", result, err, coinScore, fuel)
-						return
-					}
-				}
-			})
-		}
-		wg.Wait()
 	}
 }
 

@@ -70,7 +70,7 @@ func TestProcessorTimeRefuses(t *testing.T) {
 	}
 }
 
-// A call past the deadline of its check, or one whose caller has gone, is refused.
+// A call past the deadline of its check, or one whose caller has gone, is refused and does not cost an instance.
 func TestLateCallIsRefused(t *testing.T) {
 	t.Parallel()
 	canceled, cancel := context.WithCancel(t.Context())
@@ -85,11 +85,13 @@ func TestLateCallIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := busy(t, 1)
+			before := p.idleInstance()
 			for range 10 {
 				p.pool.release(expect.Value(p.pool.acquire(t.Context()))(t)) // so that the next call finds an instance
 				_, err := p.Score(c.ctx, facts(testEntity, ""))
 				expect.Error(t, "the call", refusalOf(t, err), c.want)
 			}
+			expect.Equal(t, "the instance", p.idleInstance(), before)
 			wantScore(t, p, 7)
 		})
 	}

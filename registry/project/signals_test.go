@@ -16,9 +16,7 @@ import (
 func newProject(t *testing.T, language project.Language, code string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "numbers")
-	if _, err := project.Create(dir, "numbers", language); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(project.Create(dir, "numbers", language))(t)
 	replace(t, filepath.Join(dir, "manifest.json"), `"signals": [`,
 		`"signals": [{"code": "`+code+`", "text": "A  new one."}, `)
 	return dir
@@ -55,9 +53,7 @@ func TestUpdateWritesSignals(t *testing.T) {
 		t.Run(string(c.language)+" "+c.code, func(t *testing.T) {
 			t.Parallel()
 			dir := newProject(t, c.language, c.code)
-			if _, err := project.Update(dir); err != nil {
-				t.Fatal(err)
-			}
+			expect.Value(project.Update(dir))(t)
 			text, err := os.ReadFile(filepath.Join(dir, c.file))
 			if err != nil || !strings.Contains(string(text), c.want) {
 				t.Errorf("%v; %q is missing from:\n%s", err, c.want, text)
@@ -95,9 +91,7 @@ func TestUpdateReplacesSDK(t *testing.T) {
 		project.C: "assay.h",
 	} {
 		dir := filepath.Join(t.TempDir(), "numbers")
-		if _, err := project.Create(dir, "numbers", language); err != nil {
-			t.Fatal(err)
-		}
+		expect.Value(project.Create(dir, "numbers", language))(t)
 		before, err := os.ReadFile(filepath.Join(dir, file))
 		expect.NoError(t, err)
 		expect.NoError(t, os.Remove(filepath.Join(dir, file)))

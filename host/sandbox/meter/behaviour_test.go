@@ -98,7 +98,7 @@ func TestBehaviourOfEverything(t *testing.T) {
 
 func TestBehaviourInInterpreter(t *testing.T) {
 	t.Parallel()
-	c := wazero.NewRuntimeConfigInterpreter().WithCoreFeatures(api.CoreFeaturesV2)
+	c := interpreter()
 	m := mustInstrument(t, everything())
 	want := observe(t, newHost(t, c, &fuelSupply{}), everything(), nil, calls("run", 3, 4))
 	got := observe(t, newHost(t, c, &fuelSupply{slice: 100, refills: -1}), m.Wasm, nil, calls("run", 3, 4))

@@ -189,7 +189,7 @@ func sameProgram(t *testing.T, r wazero.Runtime, choices []byte) (ended bool) {
 func TestProgramsBehaveTheSame(t *testing.T) {
 	t.Parallel()
 	r, random := newProgramRuntime(t), rand.New(rand.NewPCG(1, 2))
-	const programs = 40 // FuzzPrograms tries more
+	const programs = 20 // FuzzPrograms tries more
 	ended := 0
 	for range programs {
 		choices := make([]byte, random.IntN(600))
@@ -208,8 +208,8 @@ func TestProgramsBehaveTheSame(t *testing.T) {
 
 func FuzzPrograms(f *testing.F) {
 	random := rand.New(rand.NewPCG(3, 4))
-	for n := range 20 {
-		choices := make([]byte, 30*n)
+	for n := range 8 {
+		choices := make([]byte, 75*n)
 		for i := range choices {
 			choices[i] = byte(random.Uint32())
 		}

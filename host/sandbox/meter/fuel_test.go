@@ -17,7 +17,7 @@ func exactPolicy() policy {
 func burnedBy(t *testing.T, wasm []byte, p policy, c guestCall) int64 {
 	t.Helper()
 	fuel := &fuelSupply{slice: 1 << 40, refills: -1}
-	guest := startMetered(t, wasm, p, fuel)
+	guest := startIn(t, interpreter(), wasm, p, fuel)
 	before := fuel.burned()
 	expect.Value(guest.ExportedFunction(c.name).Call(context.Background(), c.args...))(t)
 	return fuel.burned() - before
