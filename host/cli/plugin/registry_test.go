@@ -456,9 +456,7 @@ func TestPushRefusals(t *testing.T) {
 	pushed := p.does(t, 0, p.trust, "push", file, to)
 	hosttest.Has(t, pushed, to+":1.0.0, sha256:", "Pushed probe@1.0.0, sha256:",
 		"signed by ana")
-	if again := p.does(t, 0, p.trust, "push", file, to+":1.0.0"); again != pushed {
-		t.Errorf("pushed again: %s, at first: %s", again, pushed)
-	}
+	expect.Equal(t, "pushed again", p.does(t, 0, p.trust, "push", file, to+":1.0.0"), pushed)
 	m := emptyPlugin(t, "probe", "1.0.0")
 	changed := expect.Value(registry.OpenModule(append(m.Wasm, 0, 2, 1, 'x')))(t)
 	hosttest.Has(t, p.does(t, 1, p.trust, "push", p.write(t, changed), to), "raise the version in the manifest")

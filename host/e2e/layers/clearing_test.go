@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"assay/registry/expect"
 	"context"
 	"math"
 	"slices"
@@ -28,10 +29,7 @@ func (k *known) Collect(context.Context, string, entity.Entity, []string) (entit
 // needs no other layers, and holds for any weights.
 func TestGoodEvidenceClears(t *testing.T) {
 	t.Parallel()
-	document, err := registry.DefaultLineup()
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := expect.Value(registry.DefaultLineup())(t)
 	live, bands, looked := &check.Live{}, check.Bands(document.Bands), &known{}
 	live.Swap(check.NewLineup(1, lineups.ByType(document.Bias), bands,
 		hosttest.Members(t, []string{"feeds", "graph", "network", "standing"}))) // the layers that read these facts
@@ -77,10 +75,7 @@ func TestGoodEvidenceClears(t *testing.T) {
 		explain := func(facts entity.Facts) []check.Outcome {
 			t.Helper()
 			looked.facts = facts
-			d, err := checker.Explain(t.Context(), tc.field, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := expect.Value(checker.Explain(t.Context(), tc.field, ""))(t)
 			return d.Layers
 		}
 		without, with := explain(nil), explain(tc.facts)

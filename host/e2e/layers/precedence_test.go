@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"assay/registry/expect"
 	"maps"
 	"testing"
 	"time"
@@ -18,10 +19,7 @@ import (
 // do not clear a fresh listing of that very site, and that they do clear a listing that expired.
 func TestPrecedence(t *testing.T) {
 	t.Parallel()
-	document, err := registry.DefaultLineup()
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := expect.Value(registry.DefaultLineup())(t)
 	live, looked := &check.Live{}, &known{}
 	live.Swap(check.NewLineup(1, lineups.ByType(document.Bias), check.Bands(document.Bands),
 		hosttest.Members(t, []string{"feeds", "graph", "network", "standing"})))
@@ -44,10 +42,7 @@ func TestPrecedence(t *testing.T) {
 	} {
 		score := func(facts entity.Facts) *check.Decision {
 			looked.facts = facts
-			d, err := checker.Explain(t.Context(), field, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := expect.Value(checker.Explain(t.Context(), field, ""))(t)
 			return d
 		}
 		if d := score(good); d.Verdict != check.Allow {

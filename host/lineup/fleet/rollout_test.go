@@ -86,9 +86,7 @@ func rollout(r *roster) (*fleet.Rollout, *[]string) {
 
 func wantEvents(t *testing.T, got *[]string, want ...string) {
 	t.Helper()
-	if fmt.Sprint(*got) != fmt.Sprint(want) {
-		t.Errorf("events %q, want %q", *got, want)
-	}
+	expect.Equal(t, "events", fmt.Sprint(*got), fmt.Sprint(want))
 }
 
 var old = fleet.State{Activation: 1, Revision: 1}
@@ -215,7 +213,5 @@ func TestPrepareInterrupted(t *testing.T) {
 	if p, err := run.Prepare(ctx, fleet.Candidate{Document: "{}"}); !errors.Is(err, context.Canceled) || p != nil {
 		t.Errorf("prepared %+v, %v", p, err)
 	}
-	if len(r.withdrawn) != 1 {
-		t.Errorf("withdrew %v", r.withdrawn)
-	}
+	expect.Equal(t, "withdrew", len(r.withdrawn), 1)
 }
