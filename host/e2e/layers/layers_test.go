@@ -99,40 +99,23 @@ func benchFacts(b *testing.B, m registry.Manifest) []entity.Facts {
 	return facts
 }
 
-func TestDefaultWeights(t *testing.T) {
-	t.Parallel()
-	document := expect.Value(registry.DefaultLineup())(t)
-	for _, item := range document.Layers {
-		m, err := registry.ParseManifest([]byte(hosttest.ReadText(t,
-			filepath.Join("..", "..", "..", "plugins", item.Layer,
-				"manifest.json"))))
-		expect.NoError(t, err)
-		if err := item.Suits(m); err != nil {
-			t.Error(err)
-		}
-		// The default lineup may have weights by type, the manifest has one.
-		if weight, forAll := item.Weight[""]; forAll && weight != m.DefaultWeight {
-			t.Errorf("%s has the weight %v in its manifest and %v in the default lineup", item.Layer, m.DefaultWeight,
-				weight)
-		}
-	}
-}
-
-// TestDefaultLineupObeysItsFindings holds the default lineup to what the signals of its layers warrant.
-func TestDefaultLineupObeysItsFindings(t *testing.T) {
+// TestDefaultLineup compares the default lineup with the manifests of its layers, and holds it to what their signals
+// warrant.
+func TestDefaultLineup(t *testing.T) {
 	t.Parallel()
 	document := expect.Value(registry.DefaultLineup())(t)
 	var manifests []registry.Manifest
 	for _, item := range document.Layers {
-		m, err := registry.ParseManifest([]byte(hosttest.ReadText(t,
-			filepath.Join("..", "..", "..", "plugins", item.Layer,
-				"manifest.json"))))
-		expect.NoError(t, err)
+		text := hosttest.ReadText(t, filepath.Join("..", "..", "..", "plugins", item.Layer, "manifest.json"))
+		m := expect.Value(registry.ParseManifest([]byte(text)))(t)
 		manifests = append(manifests, m)
+		expect.NoError(t, item.Suits(m))
+		// The default lineup may have weights by type, the manifest has one.
+		if weight, forAll := item.Weight[""]; forAll {
+			expect.Equal(t, "weight of "+item.Layer, weight, m.DefaultWeight)
+		}
 	}
-	if err := document.CheckFitness(manifests); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, document.CheckFitness(manifests))
 }
 
 // TestLayersAreCompiledOnce checks that test processes find the code that the program of tests has compiled. Otherwise
