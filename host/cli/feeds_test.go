@@ -181,9 +181,7 @@ func TestFeedsSubscription(t *testing.T) {
 			Category: "scam"}, err: "--category"},
 	} {
 		got, err := test.cmd.subscription()
-		if (err != nil) != (test.err != "") || err != nil && !strings.Contains(err.Error(), test.err) {
-			t.Errorf("%s: %v, want %q", name, err, test.err)
-		}
+		expect.Outcome(t, name, err, test.err)
 		if err == nil && (got.Name != test.want.Name || got.Kind != test.want.Kind || got.Format != test.want.Format ||
 			got.Every != test.want.Every || got.FreshFor != test.want.FreshFor ||
 			got.ExpiresAfter != test.want.ExpiresAfter) {

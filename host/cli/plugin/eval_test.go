@@ -72,8 +72,7 @@ func TestPluginEval(t *testing.T) {
 	}
 
 	report = hosttest.OutputJSON[eval.PluginReport](t, dir, database, "plugin", "eval",
-		filepath.Join("..", "..", "..", "plugins", "domain"),
-		rows, "--lineup", filepath.Join("..", "..", "..", "registry", "default_lineup.json"))
+		filepath.Join("..", "..", "..", "plugins", "domain"), rows)
 	d = report.Types[0]
 	if !strings.HasPrefix(report.Replaced, "domain@") || d.Malicious.Count != 10 ||
 		slices.ContainsFunc(d.Repeats, func(o eval.Overlap) bool { return strings.HasPrefix(o.Layer, "domain@") }) {

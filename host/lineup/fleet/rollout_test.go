@@ -136,9 +136,7 @@ func TestPrepare(t *testing.T) {
 			run, events := rollout(r)
 			p, err := run.Prepare(t.Context(), fleet.Candidate{Document: "{}"})
 			wantEvents(t, events, c.events...)
-			if (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
-				t.Errorf("error %v, want %q", err, c.err)
-			}
+			expect.Outcome(t, "preparing", err, c.err)
 			if err == nil {
 				expect.Equal(t, "hosts are ready", len(p.Answers), c.ready)
 				expect.Equal(t, "withdrawn before it was closed", len(r.withdrawn), 0)
