@@ -88,9 +88,7 @@ func TestScoreStaysWithinItsRange(t *testing.T) {
 		} else if x < 0 {
 			want = int(math.Round(50 * (1 + math.Tanh(x/2))))
 		}
-		if got != want {
-			t.Errorf("log-odds of %v score %d, want %d", x, got, want)
-		}
+		expect.Equal(t, fmt.Sprint("score of log-odds ", x), got, want)
 	}
 }
 

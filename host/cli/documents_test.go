@@ -13,11 +13,7 @@ import (
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	readme := hosttest.ReadText(t, "../../README.md")
-	for _, text := range []string{"\ngo run ./host", "\ngo test ./...", "POST /api/check"} {
-		if !strings.Contains(readme, text) {
-			t.Errorf("README.md does not show %q", strings.TrimSpace(text))
-		}
-	}
+	hosttest.Has(t, readme, "\ngo run ./host", "\ngo test ./...", "POST /api/check")
 	settings := hosttest.ReadText(t, "../../docs/settings.md")
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[installation.Config]()) {
 		env, help := f.Tag.Get("env"), helpTexts[strings.Trim(f.Tag.Get("help"), "${}")]

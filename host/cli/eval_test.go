@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -43,104 +41,13 @@ func TestEval(t *testing.T) {
 		"report.html")
 	text := hosttest.Output(t, dir, database, "eval", file, "--worst", "1", "--html", page)
 	html := hosttest.ReadText(t, page)
-	for _, want := range []string{"<svg", "paypa1-login.xyz", "rows.jsonl", "Imitates PayPal"} {
-		if !strings.Contains(html, want) {
-			t.Errorf("the HTML report lacks %q", want)
-		}
-	}
-	for _, want := range []string{"17 rows of rows.jsonl through lineup revision 1",
-		"IBAN: 4 rows, 2 malicious, 2 benign", "recall at 1% false positives", "BENIGN CATEGORY"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the report lacks %q:\n%s", want, text)
-		}
-	}
+	hosttest.Has(t, html, "<svg", "paypa1-login.xyz", "rows.jsonl", "Imitates PayPal")
+	hosttest.Has(t, text, "17 rows of rows.jsonl through lineup revision 1",
+		"IBAN: 4 rows, 2 malicious, 2 benign", "recall at 1% false positives", "BENIGN CATEGORY")
 	// Measuring records nothing.
 	if reports := hosttest.OutputJSON[[]auditlog.Report](t, dir, database, "audit", "verify"); !reports[0].OK ||
 		reports[0].Records > 1 {
 		t.Errorf("audit verify: %+v", reports[0])
-	}
-}
-
-// TestEvalReplaysFacts measures rows with facts as if they had been looked up, without asking anybody.
-func TestEvalReplaysFacts(t *testing.T) {
-	t.Parallel()
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	row := `{"type":"domain","value":"kleine-werkstatt.de","label":%d,"facts":%s}` + "\n"
-	r := hosttest.OutputJSON[hosttest.EvalReport](t, dir, database, "eval", hosttest.WriteFile(t, "rows.jsonl", []byte(
-		fmt.Sprintf(row, 1, `{"feed.listed":"CERT Polska","feed.lists":1,"feed.match":"exact"}`)+
-			fmt.Sprintf(row, 0, `{}`))))
-	if r.N != 2 || r.AUC == nil || *r.AUC != 1 {
-		t.Errorf("the replayed listing does not raise the score: %+v", r)
-	}
-	held := hosttest.WriteFile(t, "held.jsonl", []byte(
-		`{"type":"domain","value":"kleine-werkstatt.de","label":0,"held_out":{"feeds":3,"lexical":0}}`))
-	text := hosttest.Output(t, dir, database, "eval", hosttest.WriteFile(t, "rows.jsonl",
-		[]byte(fmt.Sprintf(row, 0, `{}`))),
-		"--held-out", held)
-	if !strings.Contains(text, "of layer feeds, 1 of 1 rows") {
-		t.Errorf("the held-out score of another file does not count:\n%s", text)
-	}
-}
-
-// TestEvalInput reads compressed files and standard input, and lines that are not labelled values.
-func TestEvalInput(t *testing.T) {
-	t.Parallel()
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	domains := strings.Join(strings.SplitAfter(hosttest.Labelled, "\n")[:4], "")
-	var zipped bytes.Buffer
-	w := gzip.NewWriter(&zipped)
-	if _, err := w.Write([]byte(domains)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	r := hosttest.OutputJSON[hosttest.EvalReport](t, dir, database, "eval",
-		hosttest.WriteFile(t, "rows.jsonl.gz", zipped.Bytes()))
-	if r.Type != "domain" || r.N != 4 || r.AUC == nil || r.Types != nil {
-		t.Errorf("compressed file: %+v", r)
-	}
-
-	untyped := strings.ReplaceAll(hosttest.Labelled, `"type":"domain",`, "")
-	if r := hosttest.OutputJSON[hosttest.EvalReport](t, dir, database, "eval", "--type=domain",
-		hosttest.WriteFile(t, "rows.jsonl", []byte(untyped))); r.Type != "domain" || r.N != 4 {
-		t.Errorf("values without a type: %+v", r)
-	}
-
-	bad := domains + "{\"type\":\"url\"}\n" + strings.Repeat("what\n", 9)
-	stdin := hosttest.Command(t.Context(), dir, database, "eval", "-", "--json")
-	stdin.Stdin = strings.NewReader(bad)
-	out, err := stdin.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "10 lines cannot be read") ||
-		!strings.Contains(string(out), "--type") || !strings.Contains(string(out), `-, line 5: type is "url"`) ||
-		!strings.Contains(string(out), "line 9:") || strings.Contains(string(out), "line 10:") {
-		t.Errorf("%v:\n%s", err, out)
-	}
-	skipping := hosttest.Command(t.Context(), dir, database, "eval", "-", "--skip-bad", "--json")
-	skipping.Stdin = strings.NewReader(bad)
-	printed, err := skipping.Output()
-	if err != nil || json.Unmarshal(printed, &r) != nil || r.N != 4 ||
-		!strings.Contains(string(printed), `"skipped": 10`) {
-		t.Errorf("%v:\n%s", err, printed)
-	}
-	unknown := hosttest.WriteJSON(t, registry.LineupDocument{Bands: registry.Bands{Review: 40, Block: 70},
-		Layers: []registry.LineupLayer{{Layer: "unknown@1.0.0"}}})
-	for name, args := range map[string][]string{
-		"no such file":         {"eval", filepath.Join(dir, "nothing")},
-		"no rows":              {"eval", hosttest.WriteFile(t, "empty.jsonl", nil)},
-		"a prevalence above 1": {"eval", "--prevalence=1.5", hosttest.WriteFile(t, "rows.jsonl", []byte(domains))},
-		"no such layer":        {"eval", "--lineup", unknown, hosttest.WriteFile(t, "rows.jsonl", []byte(domains))},
-		"an invalid lineup": {"eval", "--lineup",
-			hosttest.WriteFile(t, "lineup.json", []byte(`{"bias":0,"layers":[{"layer":"domain","weight":99}]}`)),
-			hosttest.WriteFile(t, "rows.jsonl", []byte(domains))},
-		"a single label": {"lineup", "fit", hosttest.WriteFile(t, "rows.jsonl",
-			[]byte(strings.SplitAfter(domains, "\n")[0]))},
-		"a zero share": {"lineup", "fit", "--block-fpr=0", hosttest.WriteFile(t, "rows.jsonl", []byte(domains))},
-	} {
-		if out, err := hosttest.Command(t.Context(), dir, database, args...).CombinedOutput(); err == nil ||
-			!strings.Contains(string(out), "assay: ") {
-			t.Errorf("%s: %v\n%s", name, err, out)
-		}
 	}
 }
 
@@ -209,5 +116,59 @@ func TestUsualFit(t *testing.T) {
 		SuffixFPR: fit.SuffixFPR}
 	if got := lineupcmd.UsualFit(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestEvalInput reads standard input with lines that are not labelled values, replays the facts of rows as if they had
+// been looked up, and takes held-out scores from another file.
+func TestEvalInput(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	row := `{"value":"kleine-werkstatt.de","label":%d,"facts":%s}` + "\n"
+	rows := fmt.Sprintf(row, 1, `{"feed.listed":"CERT Polska","feed.lists":1,"feed.match":"exact"}`) +
+		fmt.Sprintf(row, 0, `{}`)
+	bad := rows + "{\"type\":\"url\"}\n" + strings.Repeat("what\n", 9)
+	evaluated := func(args ...string) (printed, problems string, err error) {
+		cmd := hosttest.Command(t.Context(), dir, database, append([]string{"eval", "-"}, args...)...)
+		var errs strings.Builder
+		cmd.Stdin, cmd.Stderr = strings.NewReader(bad), &errs
+		out, err := cmd.Output()
+		return string(out), errs.String(), err
+	}
+	_, problems, err := evaluated("--type=domain", "--json")
+	expect.Failure(t, err, "bad lines were accepted")
+	hosttest.Has(t, problems, "10 lines cannot be read", `-, line 3: type is "url"`, "line 7:")
+	if strings.Contains(problems, "line 8:") {
+		t.Errorf("more than five lines are named:\n%s", problems)
+	}
+	held := hosttest.WriteFile(t, "held.jsonl", []byte(
+		`{"type":"domain","value":"kleine-werkstatt.de","label":0,"held_out":{"feeds":3,"lexical":0}}`))
+	printed, problems, err := evaluated("--type=domain", "--skip-bad", "--json")
+	var r hosttest.EvalReport
+	if err != nil || json.Unmarshal([]byte(printed), &r) != nil || r.Type != "domain" || r.N != 2 || r.AUC == nil ||
+		*r.AUC != 1 || r.Types != nil {
+		t.Errorf("the replayed listing does not raise the score: %v, %+v\n%s", err, r, problems)
+	}
+	hosttest.Has(t, printed, `"skipped": 10`)
+	printed, _, err = evaluated("--type=domain", "--skip-bad", "--held-out", held)
+	expect.NoError(t, err)
+	hosttest.Has(t, printed, "of layer feeds, ")
+	file := hosttest.WriteFile(t, "rows.jsonl", []byte(hosttest.Labelled))
+	unknown := hosttest.WriteJSON(t, registry.LineupDocument{Bands: registry.Bands{Review: 40, Block: 70},
+		Layers: []registry.LineupLayer{{Layer: "unknown@1.0.0"}}})
+	for name, args := range map[string][]string{
+		"no such file":         {"eval", filepath.Join(dir, "nothing")},
+		"no rows":              {"eval", hosttest.WriteFile(t, "empty.jsonl", nil)},
+		"a prevalence above 1": {"eval", "--prevalence=1.5", file},
+		"no such layer":        {"eval", "--lineup", unknown, file},
+		"an invalid lineup": {"eval", "--lineup",
+			hosttest.WriteFile(t, "lineup.json", []byte(`{"bias":0,"layers":[{"layer":"domain","weight":99}]}`)), file},
+		"a zero share": {"lineup", "fit", "--block-fpr=0", file},
+	} {
+		var out strings.Builder
+		args = append(args, "--data-dir", dir, "--database-url", database)
+		if code := Run(t.Context(), args, &out, &out); code == 0 || !strings.Contains(out.String(), "assay: ") {
+			t.Errorf("%s: exit code %d\n%s", name, code, out.String())
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"assay/registry/expect"
 	"bytes"
 	"fmt"
 	"io"
@@ -27,9 +28,7 @@ func TestFeedsCommands(t *testing.T) {
 	file := filepath.Join(dir, "list.txt")
 	write := func(lines ...string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
 	}
 	importing := []string{"feeds", "import", file, "--name", "CERT Test", "--kind", "bad", "--category", "phishing",
 		"--licence", "CC0", "--expires", "30d"}
@@ -63,13 +62,8 @@ func TestFeedsCommands(t *testing.T) {
 		feeds[0].ExpiresAt == nil || feeds[0].ExpiresAt.Sub(feeds[0].ImportedAt).Round(time.Hour) != 30*24*time.Hour {
 		t.Errorf("lists: %+v", feeds)
 	}
-	if text := hosttest.Output(t, dir, database, "feeds", "list"); !strings.Contains(text, "CERT Test") {
-		t.Errorf("lists:\n%s", text)
-	}
-	if text := hosttest.Output(t, dir, database, "feeds", "withdraw", "CERT Test"); !strings.Contains(text,
-		"withdrawn") {
-		t.Errorf("withdrawing: %s", text)
-	}
+	hosttest.Has(t, hosttest.Output(t, dir, database, "feeds", "list"), "CERT Test")
+	hosttest.Has(t, hosttest.Output(t, dir, database, "feeds", "withdraw", "CERT Test"), "withdrawn")
 	if code, text := hosttest.Failing(t, dir, database, "feeds", "withdraw", "CERT Test"); code != 1 ||
 		!strings.Contains(text, "no list of that name") {
 		t.Errorf("withdrawing again: exit code %d, %s", code, text)
@@ -147,9 +141,7 @@ func TestFeedsSubscribe(t *testing.T) {
 		t.Errorf("a much smaller version: exit code %d, %s", code, text)
 	}
 	status(feed.Held)
-	if text := hosttest.Output(t, dir, database, "feeds", "status"); !strings.Contains(text, "feeds accept") {
-		t.Errorf("status:\n%s", text)
-	}
+	hosttest.Has(t, hosttest.Output(t, dir, database, "feeds", "status"), "feeds accept")
 	if got := hosttest.OutputJSON[importResult](t, dir, database, "feeds", "accept", "Mine"); got.Entries != 10 {
 		t.Errorf("accepted: %+v", got)
 	}
@@ -189,9 +181,7 @@ func TestFeedsSubscription(t *testing.T) {
 			Category: "scam"}, err: "--category"},
 	} {
 		got, err := test.cmd.subscription()
-		if (err != nil) != (test.err != "") || err != nil && !strings.Contains(err.Error(), test.err) {
-			t.Errorf("%s: %v, want %q", name, err, test.err)
-		}
+		expect.Outcome(t, name, err, test.err)
 		if err == nil && (got.Name != test.want.Name || got.Kind != test.want.Kind || got.Format != test.want.Format ||
 			got.Every != test.want.Every || got.FreshFor != test.want.FreshFor ||
 			got.ExpiresAfter != test.want.ExpiresAfter) {
@@ -229,21 +219,13 @@ func TestHostFetchesSubscriptions(t *testing.T) {
 		if err == nil {
 			err = hosttest.OpenStore(t, dir, database).Store.Subscribe(t.Context(), s)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 	}
 	host := hosttest.StartHost(t, dir, database)
 	body := func(path string) string {
-		response, err := http.Get(host.Admin + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := expect.Value(http.Get(host.Admin + path))(t)
 		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := expect.Value(io.ReadAll(response.Body))(t)
 		return string(text)
 	}
 	const degraded = `"degraded":["list Dead is expired: fetching list: `
@@ -264,9 +246,7 @@ func TestSuggestLists(t *testing.T) {
 	s := hosttest.OpenStore(t, dir, database).Store
 	suggestion := func() string {
 		var out bytes.Buffer
-		if err := server.SuggestLists(t.Context(), &terminal.Terminal{Out: &out}, s); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, server.SuggestLists(t.Context(), &terminal.Terminal{Out: &out}, s))
 		return out.String()
 	}
 	if got := suggestion(); !strings.Contains(got, "assay feeds recommend") || strings.Count(got, "\n") != 1 {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"assay/registry/expect"
 	"bytes"
 	"strconv"
 	"strings"
@@ -13,15 +14,12 @@ import (
 // TestHelpFitsOneScreen prints every page of help, which must fit 45 lines of 100 columns.
 func TestHelpFitsOneScreen(t *testing.T) {
 	t.Parallel()
-	parser, err := newParser(&cli{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	parser := expect.Value(newParser(&cli{}))(t)
 	pages := [][]string{{"--help"}, {"help"}, {"help", "settings"}}
 	for _, topic := range settingTopics(parser.Model.Node) {
 		pages = append(pages, []string{"help", "settings", topic.title})
 	}
-	err = kong.Visit(parser.Model.Node, func(v kong.Visitable, next kong.Next) error {
+	err := kong.Visit(parser.Model.Node, func(v kong.Visitable, next kong.Next) error {
 		if node, ok := v.(*kong.Node); ok && node.Parent != nil {
 			path := strings.Fields(node.Path())
 			pages = append(pages, append(path, "--help"), append([]string{"help"}, path...))

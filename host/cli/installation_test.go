@@ -256,9 +256,7 @@ func TestIncompleteInstallations(t *testing.T) {
 		hosttest.WantRefusal(t, "a command without a lineup", dir, database, nil, args, "no signed lineup yet")
 	}
 	for _, e := range expect.Value(os.ReadDir(dir))(t) {
-		if e.Name() != "secret" {
-			t.Errorf("commands made %s", e.Name())
-		}
+		expect.Equal(t, "what commands made", e.Name(), "secret")
 	}
 }
 

@@ -25,10 +25,7 @@ func TestSecretRotation(t *testing.T) {
 	database, first := postgrestest.Database(t), hosttest.OwnSecrets(t, hosttest.DataDir(t))
 	stale := hosttest.OpenStore(t, first, database)
 	third := hosttest.OwnSecrets(t, first)
-	if out := hosttest.Output(t, first, database, "secret", "rotate", "--in=1h"); !strings.Contains(out,
-		"Generation 2") {
-		t.Errorf("it printed %q", out)
-	}
+	hosttest.Has(t, hosttest.Output(t, first, database, "secret", "rotate", "--in=1h"), "Generation 2")
 	a, b := hosttest.OpenStore(t, first, database), hosttest.OpenStore(t, hosttest.OwnSecrets(t, first), database)
 	old := hosttest.OpenStore(t, third, database)
 	open := func(by, sealed *installation.Backend) error {

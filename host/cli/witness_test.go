@@ -58,13 +58,9 @@ func TestWitness(t *testing.T) {
 			t.Errorf("start %d: proofs from %v", i, asked)
 		}
 		stop()
-		if got := <-code; got != 0 {
-			t.Errorf("exit code %d", got)
-		}
+		expect.Equal(t, "exit code", <-code, 0)
 	}
-	if keys[0] != keys[1] {
-		t.Errorf("the keys of two starts are %q", keys)
-	}
+	expect.Equal(t, "the keys of two starts", keys[0], keys[1])
 	if _, err := witness.OpenKey(state, "two.example"); err == nil {
 		t.Error("a key is opened under another name")
 	}

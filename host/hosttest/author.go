@@ -14,11 +14,15 @@ import (
 	"assay/registry/project"
 )
 
-// NewLayer creates a layer in a new folder and builds it there.
-func NewLayer(t *testing.T, name string, language project.Language) (folder, file string) {
+// NewLayer creates a layer in a new folder, edits it, and builds it there.
+func NewLayer(t *testing.T, name string, language project.Language, edits ...func(folder string)) (
+	folder, file string) {
 	t.Helper()
 	folder = filepath.Join(t.TempDir(), name)
 	expect.Value(project.Create(folder, name, language))(t)
+	for _, edit := range edits {
+		edit(folder)
+	}
 	file = filepath.Join(folder, "built.wasm")
 	wasm, err := project.Build(t.Context(), folder)
 	if errors.As(err, new(*project.MissingTool)) {

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"assay/host/auditlog"
 	"assay/host/hosttest"
 	"assay/host/store/storetest"
 	"assay/registry"
@@ -27,13 +26,9 @@ func TestCanary(t *testing.T) {
 	if started["canary"] != 2 || started["revision"] != 1 || started["share"] != 50 || started["hosts"] != 1 {
 		t.Errorf("starting a canary printed %v", started)
 	}
-	if text := hosttest.Output(t, f.Dir, f.Database, "lineup", "show"); !strings.Contains(text,
-		"canary: revision 2 scores for 50% of the accounts, and is withdrawn if it changes more than 1% of ") {
-		t.Errorf("lineup show:\n%s", text)
-	}
-	if text := hosttest.Output(t, f.Dir, f.Database, "lineup", "hosts"); !strings.Contains(text, "1, canary 2 (50%)") {
-		t.Errorf("lineup hosts:\n%s", text)
-	}
+	hosttest.Has(t, hosttest.Output(t, f.Dir, f.Database, "lineup", "show"),
+		"canary: revision 2 scores for 50% of the accounts, and is withdrawn if it changes more than 1% of ")
+	hosttest.Has(t, hosttest.Output(t, f.Dir, f.Database, "lineup", "hosts"), "1, canary 2 (50%)")
 	inside, outside := f.KeysAround(t, f.Last(t).Canary.Hash)
 	for key, revision := range map[string]int64{inside: 2, outside: 1} {
 		a := hosttest.CheckUntilComplete(host, key, hosttest.FleetBody)
@@ -78,13 +73,9 @@ func TestCanary(t *testing.T) {
 		t.Errorf("lineup promote printed\n%s", text)
 	}
 	expect.Equal(t, "the state of the host", fmt.Sprint(f.Last(t).Canary, len(f.Running(t, 2))), "<nil> 1")
-	out, err := hosttest.Command(t.Context(), f.Dir, f.Database, "lineup", "canary", "--stop").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "there is no canary") {
-		t.Errorf("stopping no canary: %v\n%s", err, out)
-	}
-	if reports := hosttest.OutputJSON[[]auditlog.Report](t, f.Dir, f.Database, "audit", "verify"); !reports[0].OK {
-		t.Errorf("audit verify: %+v", reports)
-	}
+	hosttest.WantRefusal(t, "stopping no canary", f.Dir, f.Database, nil, []string{"lineup", "canary", "--stop"},
+		"there is no canary")
+	hosttest.Output(t, f.Dir, f.Database, "audit", "verify")
 }
 
 // Flags that contradict each other are refused.

@@ -1,110 +1,18 @@
 package lineup
 
 import (
+	"assay/registry/expect"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
-	"assay/host/auditlog"
 	"assay/host/hosttest"
-	"assay/host/installation"
 	"assay/host/store/postgres/postgrestest"
 	"assay/registry"
 )
-
-// TestLineupUnderLoad changes weights while a host answers checks. No check fails, every answer is that of a single
-// revision, and setting a lineup that cannot be loaded changes nothing.
-func TestLineupUnderLoad(t *testing.T) {
-	t.Parallel()
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database)
-	issued, err := installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store,
-		installation.Unlimited(), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := issued.Secret
-	first := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show")
-	body := `{"iban":"DE88370400440532013000"}` // only the iban layer reports a signal
-	before := hosttest.CheckUntilComplete(host, key, body)
-
-	stop, load := make(chan struct{}), sync.WaitGroup{}
-	var mu sync.Mutex
-	scores := map[int]int{}
-	for range 4 {
-		load.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				a := hosttest.Post(http.DefaultClient, host.URL, key, body)
-				if a.Status != http.StatusOK {
-					t.Errorf("under load: %+v", a)
-				}
-				if a.Degraded() {
-					continue
-				}
-				mu.Lock()
-				scores[a.Score]++
-				mu.Unlock()
-			}
-		})
-	}
-	heavier := hosttest.Variant(first.Lineup, hosttest.WeightOf(first.Lineup, "iban")+0.5)
-	file := hosttest.WriteJSON(t, heavier)
-	if diff := hosttest.Output(t, dir, database, "lineup", "diff", file); !strings.Contains(diff, "iban: weight") {
-		t.Errorf("lineup diff:\n%s", diff)
-	}
-	second := hosttest.OutputJSON[map[string]int64](t, dir, database, "lineup", "set", file, "--reason",
-		"a test")["revision"]
-	after := hosttest.WaitForScore(t, host, key, body, func(a hosttest.Answer) bool { return a.Score != before.Score })
-	if after.Score <= before.Score {
-		t.Errorf("the score changed from %d to %d", before.Score, after.Score)
-	}
-
-	unknown := heavier
-	unknown.Layers = []registry.LineupLayer{{Layer: "nobody@1.0.0", Weight: registry.ForAll(1)}}
-	for name, bad := range map[string]string{
-		"an unpublished layer": hosttest.WriteJSON(t, unknown),
-		"not JSON":             hosttest.WriteFile(t, "lineup.json", []byte("{")),
-	} {
-		cmd := hosttest.Command(t.Context(), dir, database, "lineup", "set", bad)
-		if out, err := cmd.CombinedOutput(); err == nil {
-			t.Errorf("%s was accepted: %s", name, out)
-		}
-	}
-	if now := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show"); now.Revision != second {
-		t.Errorf("revision %d is active, want %d", now.Revision, second)
-	}
-
-	hosttest.Output(t, dir, database, "lineup", "rollback", fmt.Sprint(first.Revision), "--reason", "too light")
-	var history []string
-	for _, a := range hosttest.OutputJSON[[]pastActivation](t, dir, database, "lineup", "show", "--history") {
-		history = append(history, fmt.Sprint(a.Number, " ", a.Revision, " ", a.Reason))
-	}
-	if want := []string{"3 1 too light", "2 2 a test", "1 1 " + first.Note}; !slices.Equal(history, want) {
-		t.Errorf("history %q, want %q", history, want)
-	}
-	hosttest.WaitForScore(t, host, key, body, func(a hosttest.Answer) bool { return a.Score == before.Score })
-	close(stop)
-	load.Wait()
-	for score, n := range scores {
-		if score != before.Score && score != after.Score {
-			t.Errorf("%d answers have the score %d of neither revision", n, score)
-		}
-	}
-	if reports := hosttest.OutputJSON[[]auditlog.Report](t, dir, database, "audit", "verify"); !reports[0].OK {
-		t.Errorf("audit verify: %+v", reports)
-	}
-}
 
 // TestLineupConstraints sets lineups that break what the signals of their layers warrant, and shows what layers may
 // clear.
@@ -137,20 +45,13 @@ func TestLineupConstraints(t *testing.T) {
 		"style that blocks":               {lineupWith(7, 5, 0, nil), "domain: style must not block alone"},
 		"a finding too light to review":   {lineupWith(3, 4, 0, nil), "domain: no required layer alone can"},
 	} {
-		cmd := hosttest.Command(t.Context(), dir, database, "lineup", "set", c.file)
-		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), c.want) {
-			t.Errorf("%s: %v\n%s\nwant an error with %q", name, err, out, c.want)
-		}
+		hosttest.WantRefusal(t, name, dir, database, nil, []string{"lineup", "set", c.file}, c.want)
 	}
 	hosttest.Output(t, dir, database, "lineup", "set", lineupWith(9, 4, 4, nil))
 	floor := -30
 	diff := hosttest.Output(t, dir, database, "lineup", "diff", lineupWith(9, 5, 4, &floor))
-	for _, want := range []string{"age: lowest score  -60         -30", "May clear: age@1.0.0 (down to -30).",
-		"refuses this lineup: checking the lineup against", "domain: style must not block alone"} {
-		if !strings.Contains(diff, want) {
-			t.Errorf("lineup diff lacks %q:\n%s", want, diff)
-		}
-	}
+	hosttest.Has(t, diff, "age: lowest score  -60         -30", "May clear: age@1.0.0 (down to -30).",
+		"refuses this lineup: checking the lineup against", "domain: style must not block alone")
 	lines := hosttest.OutputJSON[[]struct {
 		Name   string          `json:"name"`
 		Range  [2]int          `json:"score_range"`
@@ -163,26 +64,17 @@ func TestLineupConstraints(t *testing.T) {
 	}
 }
 
-// TestLineupFit fits weights. The resulting document can be compared, measured and set without changes.
+// TestLineupFit fits weights. The resulting document can be measured, tried with a check, and set without changes.
+// Lineups that cannot be loaded change nothing, and a rollback undoes it.
 func TestLineupFit(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	file := hosttest.WriteFile(t, "rows.jsonl", []byte(hosttest.Labelled))
 	fitted := filepath.Join(t.TempDir(), "fitted.json")
 	text := hosttest.Output(t, dir, database, "lineup", "fit", file, "-o", fitted)
-	for _, want := range []string{"Fitted to 16 rows", "out of fold", "BEFORE", "lineup set"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the output lacks %q:\n%s", want, text)
-		}
-	}
-	data, err := os.ReadFile(fitted)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := registry.ParseLineup(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hosttest.Has(t, text, "Fitted to 16 rows", "out of fold", "BEFORE", "lineup set")
+	data := expect.Value(os.ReadFile(fitted))(t)
+	l := expect.Value(registry.ParseLineup(data))(t)
 	before := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show")
 	if before.Revision != 1 || len(l.Layers) != len(before.Lineup.Layers) ||
 		len(registry.Diff(before.Lineup, l, nil)) == 0 || l.Bands != before.Lineup.Bands {
@@ -204,12 +96,29 @@ func TestLineupFit(t *testing.T) {
 	if r.Lineup.Revision != 0 || len(r.Types) != 4 {
 		t.Errorf("measuring the fitted lineup: %+v", r)
 	}
+	if one := hosttest.OutputJSON[explanation](t, dir, database, "check", "example.com", "--lineup",
+		fitted); one.Revision != 0 || len(one.Layers) == 0 {
+		t.Errorf("a check with the fitted lineup: %+v", one)
+	}
 	// The layers in the source's default lineup have no versions.
 	if r := hosttest.OutputJSON[hosttest.EvalReport](t, dir, database, "eval", "--lineup",
 		filepath.Join("..", "..", "..", "registry", "default_lineup.json"), file); len(r.Types) != 4 {
 		t.Errorf("measuring the default lineup: %+v", r)
 	}
-	if set := hosttest.OutputJSON[map[string]int64](t, dir, database, "lineup", "set", fitted); set["revision"] != 2 {
+	if set := hosttest.OutputJSON[map[string]int64](t, dir, database, "lineup", "set", fitted, "--reason",
+		"a test"); set["revision"] != 2 {
 		t.Errorf("setting the fitted lineup: %v", set)
 	}
+	l.Layers = []registry.LineupLayer{{Layer: "nobody@1.0.0", Weight: registry.ForAll(1)}}
+	for name, bad := range map[string]string{"an unpublished layer": hosttest.WriteJSON(t, l),
+		"not JSON": hosttest.WriteFile(t, "lineup.json", []byte("{"))} {
+		out, err := hosttest.Command(t.Context(), dir, database, "lineup", "set", bad).CombinedOutput()
+		expect.Failure(t, err, "%s was accepted: %s", name, out)
+	}
+	hosttest.Output(t, dir, database, "lineup", "rollback", "1", "--reason", "too light")
+	var history []string
+	for _, a := range hosttest.OutputJSON[[]pastActivation](t, dir, database, "lineup", "show", "--history") {
+		history = append(history, fmt.Sprint(a.Number, " ", a.Revision, " ", a.Reason))
+	}
+	expect.NoDiff(t, "history", []string{"3 1 too light", "2 2 a test", "1 1 " + before.Note}, history)
 }

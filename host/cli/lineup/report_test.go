@@ -23,9 +23,7 @@ func TestFlipsAreShownAndLimited(t *testing.T) {
 	host := hosttest.StartHost(t, dir, database)
 	issued, err := installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store,
 		installation.Unlimited(), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	for i := range 10 {
 		hosttest.CheckUntilComplete(host, issued.Secret, fmt.Sprintf(`{"domain":"garden-%d.example.com"}`, i))
 	}
@@ -78,22 +76,4 @@ type explanation struct {
 	Score    int               `json:"score"`
 	Revision int64             `json:"lineup_revision"`
 	Layers   []json.RawMessage `json:"layers"`
-}
-
-// TestCheckWithCandidate scores with a file's lineup, which stays without effect.
-func TestCheckWithCandidate(t *testing.T) {
-	t.Parallel()
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	before := hosttest.OutputJSON[explanation](t, dir, database, "check", "example.com")
-	l := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
-	l.Bias = registry.ForAll(3)
-	got := hosttest.OutputJSON[explanation](t, dir, database, "check", "example.com", "--lineup",
-		hosttest.WriteJSON(t, l))
-	if got.Score <= before.Score || got.Revision != 0 || len(got.Layers) != len(before.Layers) {
-		t.Errorf("before %+v, with the candidate %+v", before, got)
-	}
-	again := hosttest.OutputJSON[explanation](t, dir, database, "check", "example.com")
-	if again.Score != before.Score {
-		t.Errorf("afterwards %+v", again)
-	}
 }

@@ -17,9 +17,7 @@ import (
 // runsJSON is runs for a command that prints JSON and succeeds.
 func runsJSON[T any](t *testing.T, args ...string) (got T) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(hosttest.Runs(t, 0, append(args, "--json")...)), &got); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal([]byte(hosttest.Runs(t, 0, append(args, "--json")...)), &got))
 	return got
 }
 

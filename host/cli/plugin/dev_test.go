@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"io"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -141,22 +140,5 @@ traffic  2 of them (25%) have mine:a:b
 traffic  2 domain verdicts would go from allow to review, mostly for mine:a:b
 traffic  3 calls failed (trap)
 `
-	if got := trafficOf("mine", report).String(); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}
-
-// TestAuthor goes from an empty folder to a live layer in C. A release is tested so in all languages.
-func TestAuthor(t *testing.T) {
-	t.Parallel()
-	hosttest.NewLayer(t, "digits", project.C) // or it skips
-	a, dir, database := hosttest.NewAuthor(t), hosttest.DataDir(t), postgrestest.Database(t)
-	cmd := hosttest.Command(t.Context(), dir, database, "c")
-	cmd.Path = expect.Value(filepath.Abs(filepath.Join("..", "..", "..", ".ci", "author")))(t)
-	cmd.Env = append(cmd.Env, "PATH="+a.Path)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	} else {
-		hosttest.Has(t, string(out), "digits-c@0.1.0: none to shadow.", "digits-c@0.1.0: shadow to live.")
-	}
+	expect.Equal(t, "traffic", trafficOf("mine", report).String(), want)
 }

@@ -59,22 +59,20 @@ func TestPluginEval(t *testing.T) {
 	}
 	hosttest.Has(t, hosttest.ReadText(t, page), "Evaluation of numbers@0.1.0", "<svg", "weather2024.de",
 		"numbers:name:digits")
-	hosttest.Has(t, hosttest.Output(t, dir, database, "plugin", "eval", file, rows, "--worst", "1"),
-		"numbers@0.1.0 with 81 rows of rows.jsonl, next to lineup revision 1",
-		"1 rows of types that the layer does not score are left out", "WHAT THE LAYER ADDS", "MALICIOUS SOURCE",
-		"weather2024.de  popular", "log: debug: longest number: 4 digits")
-
 	alone := hosttest.WriteFile(t, "feeds.json", []byte(`{"bias":-2,"bands":{"review":40,"block":70},"layers":[
 		{"layer":"feeds","weight":4}]}`))
 	d = hosttest.OutputJSON[eval.PluginReport](t, dir, database, "plugin", "eval", file, rows, "--lineup",
 		alone).Types[0]
+	hosttest.Has(t, hosttest.Output(t, dir, database, "plugin", "eval", file, rows, "--worst", "1", "--lineup", alone),
+		"numbers@0.1.0 with 81 rows of rows.jsonl, next to ",
+		"1 rows of types that the layer does not score are left out", "WHAT THE LAYER ADDS", "MALICIOUS SOURCE",
+		"weather2024.de  popular", "log: debug: longest number: 4 digits")
 	if d.Weight <= 0 || d.Without.AUC != .5 || d.AUCGain.Value < .2 || d.AUCGain.Noise || d.Recall1.Noise {
 		t.Errorf("next to a lineup that finds nothing: %+v", d)
 	}
 
 	report = hosttest.OutputJSON[eval.PluginReport](t, dir, database, "plugin", "eval",
-		filepath.Join("..", "..", "..", "plugins", "domain"),
-		rows, "--lineup", filepath.Join("..", "..", "..", "registry", "default_lineup.json"))
+		filepath.Join("..", "..", "..", "plugins", "domain"), rows)
 	d = report.Types[0]
 	if !strings.HasPrefix(report.Replaced, "domain@") || d.Malicious.Count != 10 ||
 		slices.ContainsFunc(d.Repeats, func(o eval.Overlap) bool { return strings.HasPrefix(o.Layer, "domain@") }) {
@@ -95,11 +93,7 @@ func TestPluginEval(t *testing.T) {
 		"no such lineup":     {[]string{file, rows, "--lineup", "missing.json"}, "missing.json"},
 		"a layer that fails": {[]string{folder, rows, "--lineup", alone}, "assay: the layer failed with 20 rows"},
 	} {
-		out, err := hosttest.Command(t.Context(), dir, database, append([]string{"plugin", "eval"}, test.args...)...).
-			CombinedOutput()
-		if err == nil || !strings.Contains(string(out), test.want) {
-			t.Errorf("%s: %v, want %q:\n%s", name, err, test.want, out)
-		}
+		hosttest.WantRefusal(t, name, dir, database, nil, append([]string{"plugin", "eval"}, test.args...), test.want)
 	}
 }
 

@@ -105,9 +105,10 @@ func TestPluginLanguages(t *testing.T) {
 // TestConformanceFails checks that a layer with another answer does not conform.
 func TestConformanceFails(t *testing.T) {
 	t.Parallel()
-	folder, _ := hosttest.NewLayer(t, "other", project.C)
-	hosttest.ChangeLayer(t, folder, "NEW_DAYS = 30", "NEW_DAYS = 29")
-	text := hosttest.Runs(t, 1, "plugin", "test", folder, "--conformance")
+	_, file := hosttest.NewLayer(t, "other", project.C, func(folder string) {
+		hosttest.ChangeLayer(t, folder, "NEW_DAYS = 30", "NEW_DAYS = 29")
+	})
+	text := hosttest.Runs(t, 1, "plugin", "test", file, "--conformance")
 	hosttest.Has(t, text, `"rdap.age_days":"29"`, `signal 30 other:age:new "Registered 29 days ago"`, "-- got\n",
 		"other@0.1.0 differs from the first layer")
 }
@@ -195,9 +196,7 @@ func TestPluginWatch(t *testing.T) {
 	cancel()
 	for lines.Scan() { // until the command has ended
 	}
-	if got := <-code; got != 0 {
-		t.Errorf("exit code %d", got)
-	}
+	expect.Equal(t, "exit code", <-code, 0)
 }
 
 // TestTemplatesAreCopied checks that no file of a new layer has the template's name, and that all languages have the

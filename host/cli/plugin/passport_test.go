@@ -1,8 +1,6 @@
 package plugin
 
 import (
-	"errors"
-	"fmt"
 	"testing"
 
 	"assay/host/hosttest"
@@ -73,42 +71,4 @@ func TestPluginInspectPublished(t *testing.T) {
 		t.Error("the passport of another plugin is shown")
 	}
 	hosttest.Has(t, string(out), "it is that of two@1.0.0")
-}
-
-// TestPluginPushRefuses pushes layers that nobody should run: one whose answers alternate, and one whose budget is
-// nearly used up. None is published.
-func TestPluginPushRefuses(t *testing.T) {
-	t.Parallel()
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	const types = "\x00asm\x01\x00\x00\x00\x01\x05\x01\x60\x00\x01\x7f\x03\x02\x01\x00"
-	const memory = "\x05\x04\x01\x01\x01\x01"
-	const exports = "\x07\x1b\x02\x06memory\x02\x00\x0eassay_v1_score\x00\x00"
-	// The function adds one to a global, and scores or abstains by its lowest bit.
-	const alternating = types + memory + "\x06\x06\x01\x7f\x01\x41\x00\x0b" + exports +
-		"\x0a\x10\x01\x0e\x00\x23\x00\x41\x01\x6a\x24\x00\x23\x00\x41\x01\x71\x0b"
-	// The function counts down from 130.
-	const counting = types + memory + exports + "\x0a\x19\x01\x17\x01\x01\x7f\x41\x82\x01\x21\x00" +
-		"\x03\x40\x20\x00\x41\x7f\x6a\x22\x00\x0d\x00\x0b\x41\x00\x0b"
-	pack := func(name string, budget int, module string) string {
-		return hosttest.WriteFile(t, name+".wasm", expect.Value(registry.Pack([]byte(module),
-			fmt.Appendf(nil, `{"name":%q,
-			"version":"1.0.0","summary":"Refused","entities":["domain"],"facts":[],"signals":[],"threats":[],
-			"budget_fuel":%d,"memory_mb":1,"default_weight":1}`, name, budget), nil))(t))
-	}
-	for file, want := range map[string]string{
-		pack("alternating", 1000, alternating): "the layer is not deterministic",
-		pack("counting", 1000, counting):       "units of fuel",
-	} {
-		out, err := hosttest.Command(t.Context(), dir, database, "plugin", "push", file).CombinedOutput()
-		if err == nil {
-			t.Errorf("%s was published: %s", file, out)
-		}
-		hosttest.Has(t, string(out), want)
-	}
-	b := hosttest.OpenStore(t, dir, database)
-	for _, name := range []string{"alternating", "counting"} {
-		if _, err := b.Store.Plugin(t.Context(), name, "1.0.0"); !errors.Is(err, registry.ErrNoPlugin) {
-			t.Errorf("%s was published: %v", name, err)
-		}
-	}
 }

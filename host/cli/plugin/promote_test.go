@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"assay/registry/expect"
 	"fmt"
 	"strings"
 	"testing"
@@ -69,9 +70,7 @@ func probeFile(t *testing.T, version, summary string) string {
 	wasm, err := registry.Pack([]byte(hosttest.EmptyLayer), fmt.Appendf(nil, `{"name":"probe","version":%q,"summary":%q,
 		"entities":["domain"],"facts":[],"signals":[],"threats":[],"budget_fuel":1000,"memory_mb":1,
 		"default_weight":1.5}`, version, summary), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return hosttest.WriteFile(t, "probe.wasm", wasm)
 }
 
@@ -129,12 +128,8 @@ func TestPromoteAndRetire(t *testing.T) {
 	refused("probe@1.0.0 is live", "promote", "probe@1.0.0")
 
 	text := hosttest.Output(t, dir, database, "plugin", "promote", "probe", "--share", "50%", "--limit", "100%")
-	for _, want := range []string{"Reference values: 0 of ", "for 50% of the accounts is in force on ",
-		"probe@1.1.0: live to canary.\nNext: `assay lineup hosts`"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in:\n%s", want, text)
-		}
-	}
+	hosttest.Has(t, text, "Reference values: 0 of ", "for 50% of the accounts is in force on ",
+		"probe@1.1.0: live to canary.\nNext: `assay lineup hosts`")
 	if got := inForce(); got.Lineup.Layer("probe").Layer != "probe@1.0.0" {
 		t.Errorf("next to the canary: %+v", got.Lineup.Layer("probe"))
 	}

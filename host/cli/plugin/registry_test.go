@@ -258,6 +258,12 @@ func TestRegistryRefusals(t *testing.T) {
 	for _, m := range []registry.Module{probe, newer} {
 		p.does(t, 0, p.trust, "push", p.write(t, m), p.address+"/clean/probe")
 	}
+	changed := func(change func(manifest map[string]any)) func(*testing.T, string) {
+		return func(t *testing.T, repository string) { p.replace(t, repository, "1.0.0", change) }
+	}
+	resigned := func(signature string) func(*testing.T, string) {
+		return func(t *testing.T, repository string) { p.sign(t, repository, "1.0.0", signature) }
+	}
 	for name, test := range map[string]struct {
 		tamper func(t *testing.T, repository string)
 		trust  string // default: the publisher's key is listed
@@ -285,14 +291,10 @@ func TestRegistryRefusals(t *testing.T) {
 		"an altered signature": {want: "refused, altered: application/vnd.assay.plugin.signature.v1 has the digest",
 			tamper: func(t *testing.T, repository string) { p.damage(t, p.signatureOf(t, repository, "1.0.0"), flip) }},
 		"a forged signature": {want: "refused, altered: its signature: invalid signature for key ana",
-			tamper: func(t *testing.T, repository string) {
-				p.sign(t, repository, "1.0.0", strings.Replace(p.signed(t, newer), "2.0.0", "1.0.0", 1))
-			}},
+			tamper: resigned(strings.Replace(p.signed(t, newer), "2.0.0", "1.0.0", 1))},
 		"another plugin's signature": {
-			want: "refused, swapped: it is probe@1.0.0, and its signature is that of other@1.0.0",
-			tamper: func(t *testing.T, repository string) {
-				p.sign(t, repository, "1.0.0", p.signed(t, other))
-			}},
+			want:   "refused, swapped: it is probe@1.0.0, and its signature is that of other@1.0.0",
+			tamper: resigned(p.signed(t, other))},
 		"a truncated module": {want: "refused, truncated: the registry has 100 of the ",
 			tamper: func(t *testing.T, _ string) {
 				p.damage(t, probe.Digest.String(), func(text []byte) []byte { return text[:100] })
@@ -302,39 +304,19 @@ func TestRegistryRefusals(t *testing.T) {
 				p.damage(t, probe.Digest.String(), func(text []byte) []byte { return append(text, text...) })
 			}},
 		"an oversized module": {want: "refused, oversized: its layer has 8388609 bytes, more than 8388608",
-			tamper: func(t *testing.T, repository string) {
-				p.replace(t, repository, "1.0.0", func(m map[string]any) {
-					ociLayer(m)["size"] = registry.MaxModuleBytes + 1
-				})
-			}},
+			tamper: changed(func(m map[string]any) { ociLayer(m)["size"] = registry.MaxModuleBytes + 1 })},
 		"a negative size": {want: "refused, oversized: its layer has -1 bytes",
-			tamper: func(t *testing.T, repository string) {
-				p.replace(t, repository, "1.0.0", func(m map[string]any) { ociLayer(m)["size"] = -1 })
-			}},
+			tamper: changed(func(m map[string]any) { ociLayer(m)["size"] = -1 })},
 		"an oversized manifest": {want: "refused, oversized: its manifest has ",
-			tamper: func(t *testing.T, repository string) {
-				p.replace(t, repository, "1.0.0", func(m map[string]any) { m["x"] = strings.Repeat("x", 70_000) })
-			}},
+			tamper: changed(func(m map[string]any) { m["x"] = strings.Repeat("x", 70_000) })},
 		"an oversized signature": {want: "refused, oversized: its signature has 5000 bytes, more than 4096",
-			tamper: func(t *testing.T, repository string) {
-				p.sign(t, repository, "1.0.0", strings.Repeat("x", 5000))
-			}},
+			tamper: resigned(strings.Repeat("x", 5000))},
 		"another config": {want: `refused, other format: its config has the media type "application/x"`,
-			tamper: func(t *testing.T, repository string) {
-				p.replace(t, repository, "1.0.0", func(m map[string]any) {
-					m["config"].(map[string]any)["mediaType"] = "application/x"
-				})
-			}},
+			tamper: changed(func(m map[string]any) { m["config"].(map[string]any)["mediaType"] = "application/x" })},
 		"another layer": {want: `refused, other format: its layer has the media type "application/x"`,
-			tamper: func(t *testing.T, repository string) {
-				p.replace(t, repository, "1.0.0", func(m map[string]any) { ociLayer(m)["mediaType"] = "application/x" })
-			}},
+			tamper: changed(func(m map[string]any) { ociLayer(m)["mediaType"] = "application/x" })},
 		"two layers": {want: "refused, other format: it has 2 layers, not one",
-			tamper: func(t *testing.T, repository string) {
-				p.replace(t, repository, "1.0.0", func(m map[string]any) {
-					m["layers"] = []any{ociLayer(m), ociLayer(m)}
-				})
-			}},
+			tamper: changed(func(m map[string]any) { m["layers"] = []any{ociLayer(m), ociLayer(m)} })},
 		"an index": {want: `refused, other format: its media type is "application/vnd.oci.image.index.v1+json"`,
 			tamper: func(t *testing.T, repository string) {
 				p.put(t, repository, "1.0.0", []byte(`{"schemaVersion": 2, "manifests": [],
@@ -346,15 +328,11 @@ func TestRegistryRefusals(t *testing.T) {
 				p.replaceTag(t, repository, "2.0.0", "1.0.0")
 			}},
 		"another name": {want: "refused, other name: the repository is ",
-			tamper: func(t *testing.T, repository string) {
-				p.replace(t, repository, "1.0.0", func(m map[string]any) {
-					m["annotations"].(map[string]any)["org.opencontainers.image.title"] = "other"
-				})
-			}},
+			tamper: changed(func(m map[string]any) {
+				m["annotations"].(map[string]any)["org.opencontainers.image.title"] = "other"
+			})},
 		"no name": {want: "refused, other name: the manifest in the registry names no plugin",
-			tamper: func(t *testing.T, repository string) {
-				p.replace(t, repository, "1.0.0", func(m map[string]any) { delete(m, "annotations") })
-			}},
+			tamper: changed(func(m map[string]any) { delete(m, "annotations") })},
 		"another version": {want: "refused, other name: it is probe@3.0.0, and signed as probe@1.0.0", from: "latest",
 			tamper: func(t *testing.T, repository string) {
 				p.replaceTag(t, repository, "latest", "1.0.0")
@@ -456,9 +434,7 @@ func TestPushRefusals(t *testing.T) {
 	pushed := p.does(t, 0, p.trust, "push", file, to)
 	hosttest.Has(t, pushed, to+":1.0.0, sha256:", "Pushed probe@1.0.0, sha256:",
 		"signed by ana")
-	if again := p.does(t, 0, p.trust, "push", file, to+":1.0.0"); again != pushed {
-		t.Errorf("pushed again: %s, at first: %s", again, pushed)
-	}
+	expect.Equal(t, "pushed again", p.does(t, 0, p.trust, "push", file, to+":1.0.0"), pushed)
 	m := emptyPlugin(t, "probe", "1.0.0")
 	changed := expect.Value(registry.OpenModule(append(m.Wasm, 0, 2, 1, 'x')))(t)
 	hosttest.Has(t, p.does(t, 1, p.trust, "push", p.write(t, changed), to), "raise the version in the manifest")

@@ -91,17 +91,18 @@ func TestLayersInReadmes(t *testing.T) {
 	for language, name := range scoreFile {
 		t.Run(string(language), func(t *testing.T) {
 			t.Parallel()
-			folder, _ := hosttest.NewLayer(t, "shown", language)
-			_, source, _ := strings.Cut(hosttest.ReadText(t, filepath.Join(folder, "README.md")),
-				"## A complete layer\n\n```")
-			_, source, _ = strings.Cut(source, "\n")
-			source, _, _ = strings.Cut(source, "```\n")
-			expect.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(source), 0o600))
+			_, layer := hosttest.NewLayer(t, "shown", language, func(folder string) {
+				_, source, _ := strings.Cut(hosttest.ReadText(t, filepath.Join(folder, "README.md")),
+					"## A complete layer\n\n```")
+				_, source, _ = strings.Cut(source, "\n")
+				source, _, _ = strings.Cut(source, "```\n")
+				expect.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(source), 0o600))
+			})
 			facts := hosttest.WriteFile(t, "facts.json", []byte(`{"rdap.age_days": "3"}`))
-			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", folder, "shop.example", "--facts", facts),
+			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", layer, "shop.example", "--facts", facts),
 				"score    30\n",
 				"signal   +30 shown:age:new: Registered 3 days ago\n")
-			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", folder, "shop.example"), "abstains")
+			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", layer, "shop.example"), "abstains")
 		})
 	}
 }
@@ -115,22 +116,21 @@ func TestAccessors(t *testing.T) {
 	for language, source := range accessors {
 		t.Run(string(language), func(t *testing.T) {
 			t.Parallel()
-			folder, _ := hosttest.NewLayer(t, "kinds", language)
-			file := filepath.Join(folder, scoreFile[language])
-			expect.NoError(t, os.WriteFile(file, []byte(source), 0o600))
-			manifest := filepath.Join(folder, "manifest.json")
-			hosttest.ReplaceIn(t, manifest, `"domain.registrable"`,
-				`"dns.ns", "dns.wildcard", "dns.status", "dns.networks", "rdap.found"`)
+			folder, layer := hosttest.NewLayer(t, "kinds", language, func(folder string) {
+				expect.NoError(t, os.WriteFile(filepath.Join(folder, scoreFile[language]), []byte(source), 0o600))
+				hosttest.ReplaceIn(t, filepath.Join(folder, "manifest.json"), `"domain.registrable"`,
+					`"dns.ns", "dns.wildcard", "dns.status", "dns.networks", "rdap.found"`)
+			})
 			facts := hosttest.WriteFile(t, "facts.json",
 				[]byte(`{"dns.ns": "a.example b.example", "dns.wildcard": "no", `+
 					`"dns.status": "ok", "dns.networks": "7"}`))
-			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", folder, "shop.example", "--facts", facts),
+			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", layer, "shop.example", "--facts", facts),
 				"score    11\n",
 				"signal   +1 kinds:age:new: a.example\nsignal   +1 kinds:age:new: b.example\n"+
 					"signal   +2 kinds:age:new: ok\nsignal   +7 kinds:age:new: networks\n")
-			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", folder, "shop.example"), "score    0\n")
+			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", layer, "shop.example"), "score    0\n")
 			misspelt := lists[language] + "X"
-			hosttest.ReplaceIn(t, file, lists[language], misspelt)
+			hosttest.ReplaceIn(t, filepath.Join(folder, scoreFile[language]), lists[language], misspelt)
 			hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "build", folder), misspelt)
 		})
 	}

@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"assay/registry/expect"
 	"maps"
 	"slices"
 	"strings"
@@ -20,9 +21,7 @@ func TestBudgets(t *testing.T) {
 			t.Parallel()
 			box := hosttest.LayerSandbox(t)
 			plugin, err := box.OpenShared(t.Context(), m) // as in the default lineup, so the guest collects its garbage
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			defer func() {
 				if err := plugin.Close(t.Context()); err != nil {
 					t.Error(err)

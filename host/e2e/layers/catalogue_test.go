@@ -5,6 +5,7 @@
 package layers
 
 import (
+	"assay/registry/expect"
 	"fmt"
 	"maps"
 	"os"
@@ -42,9 +43,7 @@ func TestCatalogue(t *testing.T) {
 	layers.Wait()
 	for file, want := range pages {
 		if os.Getenv("ASSAY_UPDATE") != "" {
-			if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, os.WriteFile(file, []byte(want), 0o644))
 		}
 		if diff := cmp.Diff(want, hosttest.ReadText(t, file)); diff != "" {
 			t.Errorf("%s is out of date (-want +got): ASSAY_UPDATE=1 go test ./host/e2e/layers -run TestCatalogue\n%s",

@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"assay/registry/expect"
 	"context"
 	"math"
 	"slices"
@@ -23,22 +24,26 @@ func (k *known) Collect(context.Context, string, entity.Entity, []string) (entit
 	return k.facts, nil, nil
 }
 
+// explainer returns a checker with the layers of the default lineup that read good evidence.
+func explainer(t *testing.T) (*check.Checker, *known, registry.LineupDocument) {
+	t.Helper()
+	document := expect.Value(registry.DefaultLineup())(t)
+	live, looked := &check.Live{}, &known{}
+	live.Swap(check.NewLineup(1, lineups.ByType(document.Bias), check.Bands(document.Bands),
+		hosttest.Members(t, []string{"feeds", "graph", "network", "standing"})))
+	checker := installation.NewChecker(live, nil,
+		installation.FailurePrinter{Terminal: &terminal.Terminal{Err: t.Output()}})
+	checker.Collector, checker.Deadline = looked, time.Minute
+	return checker, looked, document
+}
+
 // TestGoodEvidenceClears checks that each fact that speaks for an entity turns a review into an allow, with the real
 // layers at their default weights. The bias is set so that without the fact the entity is just reviewed: so the test
 // needs no other layers, and holds for any weights.
 func TestGoodEvidenceClears(t *testing.T) {
 	t.Parallel()
-	document, err := registry.DefaultLineup()
-	if err != nil {
-		t.Fatal(err)
-	}
-	live, bands, looked := &check.Live{}, check.Bands(document.Bands), &known{}
-	live.Swap(check.NewLineup(1, lineups.ByType(document.Bias), bands,
-		hosttest.Members(t, []string{"feeds", "graph", "network", "standing"}))) // the layers that read these facts
-	checker := installation.NewChecker(live, nil,
-		installation.FailurePrinter{Terminal: &terminal.Terminal{Err: t.Output()}})
-	checker.Collector, checker.Deadline = looked, time.Minute
-
+	checker, looked, document := explainer(t)
+	bands := check.Bands(document.Bands)
 	domain, email := check.Field{Type: entity.Domain, Value: "blumenwiese.de"}, check.Field{Type: entity.Email,
 		Value: "jane@blumenwiese.de"}
 	phone, iban := check.Field{Type: entity.Phone, Value: "+4930901820"}, check.Field{Type: entity.IBAN,
@@ -77,10 +82,7 @@ func TestGoodEvidenceClears(t *testing.T) {
 		explain := func(facts entity.Facts) []check.Outcome {
 			t.Helper()
 			looked.facts = facts
-			d, err := checker.Explain(t.Context(), tc.field, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := expect.Value(checker.Explain(t.Context(), tc.field, ""))(t)
 			return d.Layers
 		}
 		without, with := explain(nil), explain(tc.facts)

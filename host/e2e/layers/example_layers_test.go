@@ -16,9 +16,7 @@ import (
 func TestExampleLayers(t *testing.T) {
 	t.Parallel()
 	folders := expect.Value(filepath.Glob("../../../examples/layer-*"))(t)
-	if len(folders) != 4 {
-		t.Errorf("layers %v, want one in each language", folders)
-	}
+	expect.Equal(t, "layers, one in each language", len(folders), 4)
 	list := hosttest.ReadText(t, "../../../examples/README.md")
 	for _, folder := range folders {
 		name := filepath.Base(folder)

@@ -5,6 +5,7 @@
 package layers
 
 import (
+	"assay/registry/expect"
 	"encoding/json"
 	"flag"
 	"maps"
@@ -64,9 +65,7 @@ func TestFuelOfLayers(t *testing.T) {
 	}
 	for i, want := range table.Values {
 		for _, layer := range slices.Sorted(maps.Keys(burned[i].Fuel)) {
-			if got := burned[i].Fuel[layer]; got != want.Fuel[layer] {
-				t.Errorf("%s: %s burns %d units, %d are recorded", want.Name, layer, got, want.Fuel[layer])
-			}
+			expect.Equal(t, "fuel of "+layer+" for "+want.Name, burned[i].Fuel[layer], want.Fuel[layer])
 		}
 		for layer := range want.Fuel {
 			if _, ok := burned[i].Fuel[layer]; !ok {
@@ -79,10 +78,7 @@ func TestFuelOfLayers(t *testing.T) {
 
 func readFuel(t *testing.T) (table fuelTable) {
 	t.Helper()
-	text, err := os.ReadFile(fuelFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := expect.Value(os.ReadFile(fuelFile))(t)
 	if err := json.Unmarshal(text, &table); err != nil {
 		t.Fatalf("reading %s: %v", fuelFile, err)
 	}
@@ -91,13 +87,8 @@ func readFuel(t *testing.T) (table fuelTable) {
 
 func writeFuel(t *testing.T, table fuelTable) {
 	t.Helper()
-	text, err := json.MarshalIndent(table, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(fuelFile, append(text, '\n'), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	text := expect.Value(json.MarshalIndent(table, "", "  "))(t)
+	expect.NoError(t, os.WriteFile(fuelFile, append(text, '\n'), 0o644))
 }
 
 // burnReferences returns the values with the fuel that each layer burns for them. Instances are restored after each

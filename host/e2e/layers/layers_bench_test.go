@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"assay/registry/expect"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -26,9 +27,7 @@ import (
 func BenchmarkDomainLayers(b *testing.B) {
 	source, err := installation.LayerSource(hosttest.Root(b), &installation.Config{DataDir: hosttest.SharedDir(b)},
 		installation.QuietLog(&terminal.Terminal{Err: b.Output()}))
-	if err != nil {
-		b.Fatal(err)
-	}
+	expect.NoError(b, err)
 	layers := []string{"domain", "lexical"}
 	facts := benchFacts(b, registry.Manifest{Entities: []string{"domain"}})
 	guests := sandboxLayers(b, source, layers, facts)
@@ -84,14 +83,8 @@ func sandboxLayers(b *testing.B, source registry.Source, layers []string, facts 
 	box := hosttest.LayerSandbox(b)
 	s := &sandboxedLayers{facts: facts}
 	for _, name := range layers {
-		m, err := source.Build(b.Context(), filepath.Join(source.Root, "plugins", name))
-		if err != nil {
-			b.Fatal(err)
-		}
-		p, err := box.OpenShared(b.Context(), m)
-		if err != nil {
-			b.Fatal(err)
-		}
+		m := expect.Value(source.Build(b.Context(), filepath.Join(source.Root, "plugins", name)))(b)
+		p := expect.Value(box.OpenShared(b.Context(), m))(b)
 		b.Cleanup(func() { _ = p.Close(b.Context()) })
 		s.plugins = append(s.plugins, p)
 	}
@@ -136,14 +129,9 @@ func buildNatively(
 		for theirs, file := range more {
 			replace[filepath.Join(source.Root, theirs)] = ours(file)
 		}
-		overlay, err := json.Marshal(map[string]any{"Replace": replace})
-		if err != nil {
-			b.Fatal(err)
-		}
+		overlay := expect.Value(json.Marshal(map[string]any{"Replace": replace}))(b)
 		list, binary := filepath.Join(dir, name+".json"), filepath.Join(dir, name)
-		if err := os.WriteFile(list, overlay, 0o600); err != nil {
-			b.Fatal(err)
-		}
+		expect.NoError(b, os.WriteFile(list, overlay, 0o600))
 		build := exec.CommandContext(b.Context(), "go", "build", "-overlay", list, "-o", binary, "./plugins/"+name)
 		build.Dir = source.Root
 		if text, err := build.CombinedOutput(); err != nil {
@@ -158,24 +146,14 @@ func buildNatively(
 func startNatively(b *testing.B, binary string, facts []entity.Facts) nativeLayer {
 	b.Helper()
 	cmd := exec.Command(binary)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	in := expect.Value(cmd.StdinPipe())(b)
+	out := expect.Value(cmd.StdoutPipe())(b)
+	expect.NoError(b, cmd.Start())
 	b.Cleanup(func() {
 		_ = in.Close()
 		_ = cmd.Wait()
 	})
-	if err := json.NewEncoder(in).Encode(facts); err != nil {
-		b.Fatal(err)
-	}
+	expect.NoError(b, json.NewEncoder(in).Encode(facts))
 	return nativeLayer{in, out}
 }
 

@@ -3,18 +3,13 @@ package layers
 import (
 	"context"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/check"
-	"assay/host/cli"
 	"assay/host/entity"
 	"assay/host/hosttest"
 	"assay/host/lineup"
 	"assay/host/sandbox"
-	"assay/host/store/postgres/postgrestest"
 	"assay/registry"
 	"assay/registry/expect"
 	"assay/registry/layertest"
@@ -31,10 +26,7 @@ func TestLayers(t *testing.T) {
 		t.Run(m.Manifest.Name, func(t *testing.T) {
 			t.Parallel()
 			box := hosttest.LayerSandbox(t)
-			plugin, err := box.Open(t.Context(), m)
-			if err != nil {
-				t.Fatal(err)
-			}
+			plugin := expect.Value(box.Open(t.Context(), m))(t)
 			defer func() {
 				if err := plugin.Close(t.Context()); err != nil {
 					t.Error(err)
@@ -56,9 +48,7 @@ func runCase(t *testing.T, plugin *sandbox.Plugin, c registry.Case) {
 			t.Error(err)
 		}
 	}
-	if diff := cmp.Diff(once.result, again.result); diff != "" {
-		t.Errorf("%s: the second result differs:\n%s", c.Name, diff)
-	}
+	expect.NoDiff(t, c.Name+": the second result", once.result, again.result)
 }
 
 // recordedLayer keeps its last result.
@@ -78,10 +68,7 @@ func BenchmarkLayers(b *testing.B) {
 	for _, m := range hosttest.BuiltLayers(b) {
 		b.Run(m.Manifest.Name, func(b *testing.B) {
 			box := hosttest.LayerSandbox(b)
-			plugin, err := box.OpenShared(b.Context(), m)
-			if err != nil {
-				b.Fatal(err)
-			}
+			plugin := expect.Value(box.OpenShared(b.Context(), m))(b)
 			defer plugin.Close(b.Context())
 			facts := benchFacts(b, m.Manifest)
 			ctx := b.Context()
@@ -105,81 +92,30 @@ func benchFacts(b *testing.B, m registry.Manifest) []entity.Facts {
 	var facts []entity.Facts
 	for _, kind := range m.Entities {
 		for _, v := range values[kind] {
-			e, err := entity.Parse(entity.Type(kind), v, "")
-			if err != nil {
-				b.Fatal(err)
-			}
+			e := expect.Value(entity.Parse(entity.Type(kind), v, ""))(b)
 			facts = append(facts, e.Facts)
 		}
 	}
 	return facts
 }
 
-func TestDefaultWeights(t *testing.T) {
+// TestDefaultLineup compares the default lineup with the manifests of its layers, and holds it to what their signals
+// warrant.
+func TestDefaultLineup(t *testing.T) {
 	t.Parallel()
-	document, err := registry.DefaultLineup()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, item := range document.Layers {
-		m, err := registry.ParseManifest([]byte(hosttest.ReadText(t,
-			filepath.Join("..", "..", "..", "plugins", item.Layer,
-				"manifest.json"))))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := item.Suits(m); err != nil {
-			t.Error(err)
-		}
-		// The default lineup may have weights by type, the manifest has one.
-		if weight, forAll := item.Weight[""]; forAll && weight != m.DefaultWeight {
-			t.Errorf("%s has the weight %v in its manifest and %v in the default lineup", item.Layer, m.DefaultWeight,
-				weight)
-		}
-	}
-}
-
-// TestDefaultLineupObeysItsFindings holds the default lineup to what the signals of its layers warrant.
-func TestDefaultLineupObeysItsFindings(t *testing.T) {
-	t.Parallel()
-	document, err := registry.DefaultLineup()
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := expect.Value(registry.DefaultLineup())(t)
 	var manifests []registry.Manifest
 	for _, item := range document.Layers {
-		m, err := registry.ParseManifest([]byte(hosttest.ReadText(t,
-			filepath.Join("..", "..", "..", "plugins", item.Layer,
-				"manifest.json"))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := hosttest.ReadText(t, filepath.Join("..", "..", "..", "plugins", item.Layer, "manifest.json"))
+		m := expect.Value(registry.ParseManifest([]byte(text)))(t)
 		manifests = append(manifests, m)
-	}
-	if err := document.CheckFitness(manifests); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestSignalsOfAllowedEntities checks which signals an allow verdict still shows.
-func TestSignalsOfAllowedEntities(t *testing.T) {
-	t.Parallel()
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	for value, want := range map[string]string{
-		"jane@duck.com": "Privacy relay", "google.com": "Listed as a site of Google",
-		"DE02120300000000202051": "belongs to a bank",
-	} {
-		var shown cli.Explanation
-		hosttest.Repeat(func() bool { // on a busy machine a layer may fail to answer in time
-			shown = hosttest.OutputJSON[cli.Explanation](t, dir, database, "check", value)
-			return !hosttest.Answer{Signals: shown.Signals}.Degraded()
-		})
-		if shown.Verdict != check.Allow ||
-			!strings.Contains(strings.Join(shown.Signals, "\n"), want) {
-			t.Errorf("%s: %s with score %d and signals %q, want %q", value, shown.Verdict, shown.Score, shown.Signals,
-				want)
+		expect.NoError(t, item.Suits(m))
+		// The default lineup may have weights by type, the manifest has one.
+		if weight, forAll := item.Weight[""]; forAll {
+			expect.Equal(t, "weight of "+item.Layer, weight, m.DefaultWeight)
 		}
 	}
+	expect.NoError(t, document.CheckFitness(manifests))
 }
 
 // TestLayersAreCompiledOnce checks that test processes find the code that the program of tests has compiled. Otherwise

@@ -1,34 +1,19 @@
 package layers
 
 import (
+	"assay/registry/expect"
 	"maps"
 	"testing"
-	"time"
 
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/hosttest"
-	"assay/host/installation"
-	"assay/host/internal/terminal"
-	lineups "assay/host/lineup"
-	"assay/registry"
 )
 
 // TestPrecedence checks in the default lineup that popularity and age, which a site on a shared host has from its host,
 // do not clear a fresh listing of that very site, and that they do clear a listing that expired.
 func TestPrecedence(t *testing.T) {
 	t.Parallel()
-	document, err := registry.DefaultLineup()
-	if err != nil {
-		t.Fatal(err)
-	}
-	live, looked := &check.Live{}, &known{}
-	live.Swap(check.NewLineup(1, lineups.ByType(document.Bias), check.Bands(document.Bands),
-		hosttest.Members(t, []string{"feeds", "graph", "network", "standing"})))
-	checker := installation.NewChecker(live, nil,
-		installation.FailurePrinter{Terminal: &terminal.Terminal{Err: t.Output()}})
-	checker.Collector, checker.Deadline = looked, time.Minute
-
+	checker, looked, _ := explainer(t)
 	good := entity.Facts{"feed.rank": "120", "feed.rank_list": "Tranco", "rdap.age_days": "6200",
 		"rdap.created": "2009-12-01", "rdap.unchanged_days": "412", "graph.customers": "50", "graph.blocked_share": "0",
 		"graph.first_seen_days": "400"}
@@ -44,10 +29,7 @@ func TestPrecedence(t *testing.T) {
 	} {
 		score := func(facts entity.Facts) *check.Decision {
 			looked.facts = facts
-			d, err := checker.Explain(t.Context(), field, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := expect.Value(checker.Explain(t.Context(), field, ""))(t)
 			return d
 		}
 		if d := score(good); d.Verdict != check.Allow {

@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"assay/registry/expect"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -94,9 +95,7 @@ func labelledInputs(t *testing.T, folder string, numbers map[entity.Type]int) (i
 		left := numbers[kind]
 		for line := range strings.Lines(text) {
 			var row eval.Row
-			if err := json.Unmarshal([]byte(line), &row); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, json.Unmarshal([]byte(line), &row))
 			if left == 0 {
 				break
 			}
@@ -115,10 +114,7 @@ func TestLabelledFlips(t *testing.T) {
 	if folder == "" {
 		t.Skip("ASSAY_DATA names no folder of labelled values")
 	}
-	document, err := registry.DefaultLineup()
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := expect.Value(registry.DefaultLineup())(t)
 	modules, box := layersOfSource(t)
 	base := make([]check.Member, len(document.Layers))
 	for j, l := range document.Layers {
@@ -170,20 +166,14 @@ func TestLabelledFlips(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			observed := observe(t, lineup, world.recorded)
 			began := time.Now()
-			report, err := ring.Replay(t.Context(), lineup, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			report := expect.Value(ring.Replay(t.Context(), lineup, nil))(t)
 			t.Logf("replayed in %v: %d flips", time.Since(began), report.Flips())
 			wrong := 0
 			flips := 0
 			for j, r := range world.recorded {
 				one := replay.NewRing(1, 1<<20)
 				one.Remember([]check.Record{r})
-				predicted, err := one.Replay(t.Context(), lineup, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				predicted := expect.Value(one.Replay(t.Context(), lineup, nil))(t)
 				if observed[j].Verdict != r.Decision.Verdict {
 					flips++
 				}
@@ -214,9 +204,7 @@ func observe(t *testing.T, l *check.Lineup, records []check.Record) []*check.Dec
 		checker := installation.NewChecker(live, nil, measurement.SilentObserver{})
 		checker.Deadline, checker.Collector = measurement.MeasuredDeadline, measurement.GivenFacts(r.LookedUp)
 		d, err := checker.Explain(t.Context(), check.Field{Type: r.Decision.Type, Value: r.Decision.Query}, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		decisions[i] = d
 	}
 	return decisions
@@ -252,10 +240,7 @@ func layersOfSource(t *testing.T) (map[string]registry.Module, *sandbox.Sandbox)
 // otherwise depend on the calls before.
 func openLayer(t *testing.T, box *sandbox.Sandbox, m registry.Module, l registry.LineupLayer) check.Member {
 	t.Helper()
-	plugin, err := box.Open(t.Context(), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plugin := expect.Value(box.Open(t.Context(), m))(t)
 	t.Cleanup(func() { _ = plugin.Close(context.Background()) })
 	return lineups.NewMember(l, plugin)
 }

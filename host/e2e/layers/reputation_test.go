@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"assay/registry/expect"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -45,29 +46,15 @@ type deployment struct {
 func newDeployment(t *testing.T, customers int, layers ...string) *deployment {
 	t.Helper()
 	log := installation.QuietLog(&terminal.Terminal{Err: t.Output()})
-	keys, err := keyring.Load(filepath.Join(hosttest.SharedDir(t), "secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := expect.Value(keyring.Load(filepath.Join(hosttest.SharedDir(t), "secret")))(t)
 	m := &deployment{t: t}
 	database := postgrestest.Database(t)
-	m.store, err = store.Open(t.Context(), store.Config{URL: database, Keys: keys, Logger: log})
-	if err == nil {
-		err = storetest.PutInForce(t.Context(), database)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = m.store.Close() })
-	if m.ledger, err = m.store.NewLedger(patientLedger); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = m.ledger.Close() })
+	m.store = storetest.Close(t, expect.Value(store.Open(t.Context(), store.Config{URL: database, Keys: keys,
+		Logger: log}))(t))
+	expect.NoError(t, storetest.PutInForce(t.Context(), database))
+	m.ledger = storetest.Close(t, expect.Value(m.store.NewLedger(patientLedger))(t))
 	m.similar = reputation.NewSimilar(m.store, log)
-	lineup, err := registry.DefaultLineup()
-	if err != nil {
-		t.Fatal(err)
-	}
+	lineup := expect.Value(registry.DefaultLineup())(t)
 	live := &check.Live{}
 	live.Swap(check.NewLineup(storetest.Revision, lineups.ByType(lineup.Bias), check.Bands(lineup.Bands),
 		hosttest.Members(t, layers)))
@@ -79,14 +66,8 @@ func newDeployment(t *testing.T, customers int, layers ...string) *deployment {
 	plan, _ := check.PlanNamed("pro")
 	plan.Quota = 1_000_000
 	for range customers {
-		account, err := m.store.CreateAccount(t.Context(), plan)
-		if err != nil {
-			t.Fatal(err)
-		}
-		key, err := m.store.CreateKey(t.Context(), account, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		account := expect.Value(m.store.CreateAccount(t.Context(), plan))(t)
+		key := expect.Value(m.store.CreateKey(t.Context(), account, "test"))(t)
 		m.customers = append(m.customers, check.Caller{Account: account, Key: key.ID, Plan: plan})
 	}
 	return m
@@ -150,9 +131,7 @@ func domain(name string) check.Field { return check.Field{Type: entity.Domain, V
 func TestPoisoning(t *testing.T) {
 	t.Parallel()
 	m := newDeployment(t, 6, "domain", "lexical", "feeds", "graph", "similarity")
-	if err := m.similar.Load(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, m.similar.Load(t.Context()))
 	const attacker = 5
 	victims := []check.Field{domain("blumenwiese-mueller.de"),
 		{Type: entity.Email, Value: "info@blumenwiese-mueller.de"}, {Type: entity.Phone, Value: "+493090182000"}}
@@ -169,10 +148,7 @@ func TestPoisoning(t *testing.T) {
 
 	// Records that no real check can create: the victims themselves were blocked.
 	for _, v := range victims {
-		e, err := entity.Parse(v.Type, v.Value, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := expect.Value(entity.Parse(v.Type, v.Value, ""))(t)
 		forged := make([]check.Record, 1000)
 		for i := range forged {
 			forged[i] = check.Record{Caller: m.customers[attacker], Entity: e, Decision: &check.Decision{
@@ -180,9 +156,7 @@ func TestPoisoning(t *testing.T) {
 				At: time.Now().UTC().Truncate(time.Millisecond), Revision: storetest.Revision,
 			}}
 		}
-		if err := m.ledger.Append(t.Context(), forged...); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, m.ledger.Append(t.Context(), forged...))
 	}
 	// Real checks: scams that are blocked, in one request with the victims or on their domain.
 	var g errgroup.Group
@@ -198,9 +172,7 @@ func TestPoisoning(t *testing.T) {
 			return nil
 		})
 	}
-	if err := g.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, g.Wait())
 	for _, v := range victims {
 		d := m.score(v.Type, v.Value)
 		if d.Score-before[v.Type] >= 5 {
@@ -256,9 +228,7 @@ func TestImportedList(t *testing.T) {
 	m := newDeployment(t, 3, "domain", "lexical", "feeds", "graph", "similarity")
 	load := func() {
 		t.Helper()
-		if err := m.similar.Load(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, m.similar.Load(t.Context()))
 	}
 	load()
 	listed, like, address := "blumenwiese-angebote.shop", "blumenwiese-angebot.site", "jane@blumenwiese-angebote.shop"
@@ -269,9 +239,7 @@ func TestImportedList(t *testing.T) {
 	before := scores()
 	entries := []feed.Entry{{Type: entity.Domain, Value: listed, Name: "blumenwiese-angebote", Category: "scam"}}
 	_, err := m.store.ImportFeed(t.Context(), feed.List{Name: "Shops", Kind: feed.Bad}, oneList(entries))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	load()
 	d := m.score(entity.Domain, listed)
 	if d.Verdict != check.Block || d.Threat != "scam" || d.Signals[0].Text != "Listed by Shops as scam" {
@@ -288,13 +256,9 @@ func TestImportedList(t *testing.T) {
 	for customer := range 3 {
 		m.check(customer, domain(listed))
 	}
-	if err := m.store.WithdrawFeed(t.Context(), "Shops"); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, m.store.WithdrawFeed(t.Context(), "Shops"))
 	load()
-	if after := scores(); after != before {
-		t.Errorf("scores after the withdrawal %v, before the import %v", after, before)
-	}
+	expect.Equal(t, "scores after the withdrawal", scores(), before)
 }
 
 // oneList returns a reader that returns all entries in its first call.

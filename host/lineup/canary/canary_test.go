@@ -184,9 +184,7 @@ func TestWatch(t *testing.T) {
 			h.check(t, 0, 20)
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			if h.outcomes[c.outcome] != 20 {
-				t.Errorf("outcomes %v, want 20 %s", h.outcomes, c.outcome)
-			}
+			expect.Equal(t, "checks that ended as "+string(c.outcome), h.outcomes[c.outcome], 20)
 			if c.reason == "" && len(h.reasons) != 0 ||
 				c.reason != "" && (len(h.reasons) != 1 || !strings.Contains(h.reasons[0], c.reason)) {
 				t.Errorf("withdrawn %q, want %q", h.reasons, c.reason)
@@ -202,9 +200,7 @@ func TestWatchLooksUpMissingFacts(t *testing.T) {
 		lineup(2, -6, layerOf("layer", "new", byFact("dns.a"), "dns.a")), 0.01)
 	h.check(t, 0, 1)
 	expect.Equal(t, "looked up", fmt.Sprint(h.collected), "[dns.a rdap.age_days]")
-	if h.outcomes[Same] != 1 {
-		t.Errorf("outcomes %v", h.outcomes)
-	}
+	expect.Equal(t, "checks with this outcome", h.outcomes[Same], 1)
 }
 
 // A check that says nothing about a canary is not counted: of a value that was counted before, and one that an override
@@ -239,9 +235,7 @@ func TestWatchStartsAgain(t *testing.T) {
 	h.put(lineup(3, -6, layer), lineup(4, -4, layer), 0.01)
 	h.watch.Decided([]check.Record{{Decision: &check.Decision{Revision: 2}}})
 	h.check(t, 20, 10)
-	if len(h.reasons) != 0 {
-		t.Errorf("withdrawn %q", h.reasons)
-	}
+	expect.Equal(t, "withdrawals", len(h.reasons), 0)
 	if got := h.watch.Summary(); !strings.HasPrefix(got, "of 10 values that it scored, 10 have another verdict") {
 		t.Errorf("summary %q", got)
 	}
@@ -265,9 +259,7 @@ func TestWatchTriesAgain(t *testing.T) {
 				<-time.After(retryDelay + 1)
 			}
 			h.check(t, i, 1)
-			if len(h.reasons) != want {
-				t.Errorf("after check %d: %d withdrawals, want %d", i, len(h.reasons), want)
-			}
+			expect.Equal(t, fmt.Sprint("withdrawals after check ", i), len(h.reasons), want)
 		}
 	})
 }
@@ -282,9 +274,7 @@ func TestWatchLeavesOut(t *testing.T) {
 	for range queued + more {
 		stopped.Decided([]check.Record{{Decision: &check.Decision{Revision: 2}}})
 	}
-	if h.outcomes[LeftOut] != more {
-		t.Errorf("outcomes %v, want %d left out", h.outcomes, more)
-	}
+	expect.Equal(t, "checks with this outcome", h.outcomes[LeftOut], more)
 	for range more {
 		<-h.judged
 	}

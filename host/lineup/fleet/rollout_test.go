@@ -86,9 +86,7 @@ func rollout(r *roster) (*fleet.Rollout, *[]string) {
 
 func wantEvents(t *testing.T, got *[]string, want ...string) {
 	t.Helper()
-	if fmt.Sprint(*got) != fmt.Sprint(want) {
-		t.Errorf("events %q, want %q", *got, want)
-	}
+	expect.Equal(t, "events", fmt.Sprint(*got), fmt.Sprint(want))
 }
 
 var old = fleet.State{Activation: 1, Revision: 1}
@@ -138,9 +136,7 @@ func TestPrepare(t *testing.T) {
 			run, events := rollout(r)
 			p, err := run.Prepare(t.Context(), fleet.Candidate{Document: "{}"})
 			wantEvents(t, events, c.events...)
-			if (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
-				t.Errorf("error %v, want %q", err, c.err)
-			}
+			expect.Outcome(t, "preparing", err, c.err)
 			if err == nil {
 				expect.Equal(t, "hosts are ready", len(p.Answers), c.ready)
 				expect.Equal(t, "withdrawn before it was closed", len(r.withdrawn), 0)
@@ -215,7 +211,5 @@ func TestPrepareInterrupted(t *testing.T) {
 	if p, err := run.Prepare(ctx, fleet.Candidate{Document: "{}"}); !errors.Is(err, context.Canceled) || p != nil {
 		t.Errorf("prepared %+v, %v", p, err)
 	}
-	if len(r.withdrawn) != 1 {
-		t.Errorf("withdrew %v", r.withdrawn)
-	}
+	expect.Equal(t, "withdrew", len(r.withdrawn), 1)
 }

@@ -162,9 +162,7 @@ func TestJudge(t *testing.T) {
 func TestHonestBands(t *testing.T) {
 	t.Parallel()
 	lineup := expect.Value(registry.DefaultLineup())(t)
-	if bands := (registry.Bands{Review: reviewScore, Block: blockScore}); lineup.Bands != bands {
-		t.Errorf("the default lineup has %+v, passports use %+v", lineup.Bands, bands)
-	}
+	expect.Equal(t, "the default lineup", lineup.Bands, (registry.Bands{Review: reviewScore, Block: blockScore}))
 	m := packed(t, plain("\x41\x00\x0b"))
 	m.Manifest.Entities = []string{"domain", "email", "phone", "iban"}
 	values, err := samples(m)

@@ -201,9 +201,7 @@ func TestPredictedVerdictsAreTheObservedOnes(t *testing.T) {
 				}
 				after5 := replay.Histogram{}
 				after5[min(after.Score/5, 19)] = 1
-				if predicted.Types[0].After != after5 {
-					t.Errorf("%s: score %d, predicted %v", v.Value, after.Score, predicted.Types[0].After)
-				}
+				expect.Equal(t, v.Value, predicted.Types[0].After, after5)
 			}
 			for i, r := range now.recorded {
 				fused, layers, err := replay.Rescore(t.Context(), next.lineup(t), &r, nil, next.collect(t, r))
@@ -230,9 +228,7 @@ func TestPredictedVerdictsAreTheObservedOnes(t *testing.T) {
 			for _, s := range report.Signals {
 				causes += s.Flips
 			}
-			if causes != flips {
-				t.Errorf("causes of %d flips, want %d: %+v", causes, flips, report.Signals)
-			}
+			expect.Equal(t, "flips with a cause", causes, flips)
 		})
 	}
 }
@@ -365,9 +361,7 @@ func TestRescoreLooksUpMissingFacts(t *testing.T) {
 		if err != nil || fused.Score != want.Score {
 			t.Errorf("%s: rescored %d, %v, observed %d", v.Value, fused.Score, err, want.Score)
 		}
-		if len(r.LookedUp) != 0 {
-			t.Errorf("the record was changed: %v", r.LookedUp)
-		}
+		expect.Equal(t, "the record was changed", len(r.LookedUp), 0)
 		_, _, err = replay.Rescore(t.Context(), next.lineup(t), &r, nil,
 			func(context.Context, []string) (entity.Facts, error) { return nil, errBusy })
 		expect.Error(t, "without the facts", err, errBusy)
