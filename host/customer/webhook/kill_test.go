@@ -104,8 +104,8 @@ type killTest struct {
 }
 
 // TestKills kills hosts at every stage of an event's lifecycle. It verifies that no event is lost, that none is sent
-// more than four times plus once for each kill, and that another host continues leased events. The test makes leases and
-// delays pass; that hosts wait for them, TestAnotherHostContinues and TestRetrySchedule in host/store prove.
+// more than four times plus once for each kill, and that another host continues leased events. The test makes leases
+// and delays pass; that hosts wait for them, TestAnotherHostContinues and TestRetrySchedule in host/store prove.
 // ASSAY_KILLS sets the number of kills at each stage. Every second time, the event is refused by every attempt.
 func TestKills(t *testing.T) {
 	t.Parallel()

@@ -150,7 +150,8 @@ func TestStripeEvents(t *testing.T) {
 	if found == nil {
 		t.Fatalf("after the payment: %s", page)
 	}
-	if a := hosttest.Post(http.DefaultClient, host.URL, found[1], `{"iban":"DE89370400440532013000"}`); a.Status != 200 {
+	const iban = `{"iban":"DE89370400440532013000"}`
+	if a := hosttest.Post(http.DefaultClient, host.URL, found[1], iban); a.Status != 200 {
 		t.Errorf("the key got %+v", a)
 	}
 

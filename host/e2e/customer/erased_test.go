@@ -71,7 +71,8 @@ func TestErasedMeansErased(t *testing.T) {
 			t.Fatalf("erasure: %d %v", status, erased)
 		}
 	}
-	if text := hosttest.Output(t, data, cluster.URL(), "audit", "verify"); !strings.Contains(text, "erased in 2 erasures)") {
+	text := hosttest.Output(t, data, cluster.URL(), "audit", "verify")
+	if !strings.Contains(text, "erased in 2 erasures)") {
 		t.Errorf("audit verify printed %s", text)
 	}
 	dump := expect.Value(exec.Command("pg_dump", "--dbname="+cluster.URL()).Output())(t)
