@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"assay/registry/expect"
 )
 
 // newGate returns a gate with one processor and a target of 100 ms, at a cost of 1 ms a check.
@@ -22,7 +24,7 @@ func flood(t *testing.T, g *Gate, account string) int {
 	t.Helper()
 	for n := range 10_000 {
 		if _, err := g.Enter(account, 1); err != nil {
-			wantError(t, "the refusal of "+account, err, ErrShare)
+			expect.Error(t, "the refusal of "+account, err, ErrShare)
 			return n
 		}
 	}
@@ -35,10 +37,10 @@ func TestFloodsShareTheTime(t *testing.T) {
 	t.Parallel()
 	g := newGate(0)
 	for i, want := range []int{50, 33, 25} { // of 100 checks in 100 ms
-		expect(t, "accepted checks of a flood", flood(t, g, fmt.Sprint("account ", i)), want)
-		wantError(t, fmt.Sprintf("a newcomer after %d floods", i+1), g.Admits("", 1), nil)
+		expect.Equal(t, "accepted checks of a flood", flood(t, g, fmt.Sprint("account ", i)), want)
+		expect.Error(t, fmt.Sprintf("a newcomer after %d floods", i+1), g.Admits("", 1), nil)
 	}
-	expect(t, "checks in progress", g.InProgress(), 50+33+25)
+	expect.Equal(t, "checks in progress", g.InProgress(), 50+33+25)
 }
 
 func TestManyAccountsFillTheGate(t *testing.T) {
@@ -101,13 +103,13 @@ func TestSlowRecording(t *testing.T) {
 	g := newGate(0)
 	least := time.Duration(0)
 	g.cfg.Recording = func() (_, _, _ time.Duration) { return least, 5 * time.Millisecond, 0 }
-	expect(t, "accepted checks", flood(t, g, "a"), 10)
+	expect.Equal(t, "accepted checks", flood(t, g, "a"), 10)
 	if wait := g.Wait(); wait != 15*time.Millisecond { // a check of the flood, the newcomer's and another newcomer's
 		t.Errorf("a newcomer waits for %v", wait)
 	}
 	for distant, want := range map[time.Duration]int{20 * time.Millisecond: 8, time.Hour: 5} {
 		least, g.accounts, g.accepted = distant, map[string]*account{}, 0
-		expect(t, "accepted checks with a slow database", flood(t, g, "a"), want)
+		expect.Equal(t, "accepted checks with a slow database", flood(t, g, "a"), want)
 	}
 }
 
@@ -116,7 +118,7 @@ func TestClosedVisitsLeaveNothingBehind(t *testing.T) {
 	g := newGate(0)
 	for range 3 {
 		v, err := g.Enter("a", 10)
-		noError(t, err)
+		expect.NoError(t, err)
 		for range 4 {
 			if err := v.Judge(t.Context(), func() {}); err != nil {
 				t.Error(err)
@@ -152,7 +154,7 @@ func TestTurns(t *testing.T) {
 		enter := func(account string, checks, n int) {
 			for range n {
 				v, err := g.Enter(account, checks)
-				noError(t, err)
+				expect.NoError(t, err)
 				for range checks {
 					all.Go(func() {
 						if err := v.Judge(t.Context(), func() {
@@ -167,7 +169,7 @@ func TestTurns(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		blocker := must(g.Enter("blocker", 1))(t)
+		blocker := expect.Value(g.Enter("blocker", 1))(t)
 		release := make(chan struct{})
 		all.Go(func() { _ = blocker.Judge(t.Context(), func() { <-release }) })
 		synctest.Wait()
@@ -236,13 +238,13 @@ func TestPredictionUsesTheOwnMean(t *testing.T) {
 		costs := map[string]time.Duration{"slow": 10 * time.Millisecond, "quick": time.Millisecond}
 		for range 500 {
 			for account, cost := range costs {
-				v := must(g.Enter(account, 1))(t)
+				v := expect.Value(g.Enter(account, 1))(t)
 				_ = v.Judge(t.Context(), func() { <-time.After(cost) })
 				v.Close()
 			}
 		}
-		expect(t, "accepted slow checks", flood(t, g, "slow"), 5)
-		expect(t, "accepted quick checks", flood(t, g, "quick"), 33)
+		expect.Equal(t, "accepted slow checks", flood(t, g, "slow"), 5)
+		expect.Equal(t, "accepted quick checks", flood(t, g, "quick"), 33)
 	})
 }
 
@@ -254,7 +256,7 @@ func TestSingleChecksPrecedeBatches(t *testing.T) {
 		var order []int
 		var all sync.WaitGroup
 		for i, checks := range []int{1, 2, 1} { // the first occupies the processor
-			v := must(g.Enter("a", checks))(t)
+			v := expect.Value(g.Enter("a", checks))(t)
 			for range checks {
 				all.Go(func() { _ = v.Judge(t.Context(), func() { <-release; order = append(order, i) }) })
 				synctest.Wait()
@@ -273,9 +275,9 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(0)
-		v := must(g.Enter("a", 1))(t)
+		v := expect.Value(g.Enter("a", 1))(t)
 		late, err := g.Enter("b", 1)
-		noError(t, err)
+		expect.NoError(t, err)
 		const deadline = 50 * time.Millisecond
 		ctx, cancel := context.WithTimeout(t.Context(), deadline)
 		defer cancel()
@@ -294,7 +296,7 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 			t.Errorf("left behind: %+v", g)
 		}
 		<-ctx.Done()
-		ended := must(g.Enter("c", 1))(t)
+		ended := expect.Value(g.Enter("c", 1))(t)
 		if err := ended.Judge(ctx, func() { t.Error("judged after its deadline") }); err == nil {
 			t.Error("no error after the deadline")
 		}
@@ -308,17 +310,17 @@ func TestCostFollowsTheChecks(t *testing.T) {
 		g := newGate(0)
 		judge := func(cost time.Duration, n int) {
 			for range n {
-				v := must(g.Enter("a", 1))(t)
+				v := expect.Value(g.Enter("a", 1))(t)
 				_ = v.Judge(t.Context(), func() { <-time.After(cost) })
 				v.Close()
 			}
 		}
 		judge(10*time.Millisecond, 500)
-		expect(t, "accepted checks at 10 ms each", flood(t, g, "b"), 5)
+		expect.Equal(t, "accepted checks at 10 ms each", flood(t, g, "b"), 5)
 	})
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(0)
-		v := must(g.Enter("a", 1))(t)
+		v := expect.Value(g.Enter("a", 1))(t)
 		_ = v.Judge(t.Context(), func() { <-time.After(time.Hour) }) // the process was stopped
 		v.Close()
 		if n := flood(t, g, "b"); n < 15 {
@@ -336,7 +338,7 @@ func TestStallAtLowLoad(t *testing.T) {
 		g := NewGate(Config{Processors: 2, Target: 160 * time.Millisecond})
 		judge := func(cost time.Duration) {
 			v, err := g.Enter("a", 1)
-			noError(t, err)
+			expect.NoError(t, err)
 			_ = v.Judge(t.Context(), func() { <-time.After(cost) })
 			v.Close()
 		}
@@ -448,7 +450,7 @@ func TestConnectionsOfOneAndOfManyAccounts(t *testing.T) {
 				accepted++
 			}
 		}
-		expect(t, fmt.Sprintf("all checks of %d accounts are accepted", accounts), accepted == 288, want)
+		expect.Equal(t, fmt.Sprintf("all checks of %d accounts are accepted", accounts), accepted == 288, want)
 	}
 }
 
@@ -499,14 +501,14 @@ func TestWaitingForSpareTimeEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(0)
 		v, err := g.Enter("acct_1", 1)
-		noError(t, err)
+		expect.NoError(t, err)
 		defer v.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		noCall := func() { t.Error("called after the end of the context") }
 		if err := v.Judge(t.Context(), func() {
 			for range 2 { // while it waits, and before
-				wantError(t, "waiting for spare time", g.Spare(ctx, noCall), context.DeadlineExceeded)
+				expect.Error(t, "waiting for spare time", g.Spare(ctx, noCall), context.DeadlineExceeded)
 			}
 		}); err != nil {
 			t.Error(err)

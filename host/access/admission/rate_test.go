@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"assay/registry/expect"
 )
 
 // clock is a time that tests move.
@@ -14,42 +16,6 @@ type clock struct{ at time.Time }
 func newClock() *clock                { return &clock{time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)} }
 func (c *clock) now() time.Time       { return c.at }
 func (c *clock) pass(d time.Duration) { c.at = c.at.Add(d) }
-
-func noError(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func wantError(t *testing.T, what string, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%s: %v, want %v", what, err, want)
-	}
-}
-
-func wantFailure(t *testing.T, err error, what string) {
-	t.Helper()
-	if err == nil {
-		t.Error(what)
-	}
-}
-
-func must[T any](v T, err error) func(*testing.T) T {
-	return func(t *testing.T) T {
-		t.Helper()
-		noError(t, err)
-		return v
-	}
-}
-
-func expect[T comparable](t *testing.T, what string, got, want T) {
-	t.Helper()
-	if got != want {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
 
 // together keeps what hosts accepted, as the database does.
 type together map[string]int64
@@ -77,9 +43,9 @@ func TestLimiter(t *testing.T) {
 	if err := l.Take("a", rate); !errors.As(err, &refused) || !refused.Until.Equal(c.at.Add(500*time.Millisecond)) {
 		t.Errorf("the use after the burst: %v, %v", err, refused)
 	}
-	wantError(t, "another name", l.Take("b", rate), nil)
+	expect.Error(t, "another name", l.Take("b", rate), nil)
 	c.pass(500*time.Millisecond - 1)
-	wantFailure(t, l.Take("a", rate), "a use too early was accepted")
+	expect.Failure(t, l.Take("a", rate), "a use too early was accepted")
 	c.pass(1)
 	if err := l.Take("a", rate); err != nil { // refused uses do not count
 		t.Errorf("a use at its time: %v", err)
@@ -145,7 +111,7 @@ func TestLimiterAcrossHosts(t *testing.T) {
 						accepted[n]++
 					}
 					if n%100 == 100*i/test.hosts { // each second, and not all at once
-						noError(t, h.Settle(t.Context(), uses))
+						expect.NoError(t, h.Settle(t.Context(), uses))
 					}
 				}
 				c.pass(step)
@@ -186,7 +152,7 @@ func TestLimiterWithoutDatabase(t *testing.T) {
 				accepted++
 			}
 		}
-		wantFailure(t, l.Settle(t.Context(), failing{}), "a failure is not reported")
+		expect.Failure(t, l.Settle(t.Context(), failing{}), "a failure is not reported")
 		c.pass(time.Second)
 	}
 	if accepted < 120 || accepted > 130 {
@@ -201,7 +167,7 @@ func TestLimiterSettlesLittle(t *testing.T) {
 	c, uses := newClock(), together{}
 	l := NewLimiter(c.now)
 	rate := Rate{Name: "pro", PerMinute: 1200}
-	wantError(t, "without uses, the database was asked", l.Settle(t.Context(), failing{}), nil)
+	expect.Error(t, "without uses, the database was asked", l.Settle(t.Context(), failing{}), nil)
 	for range 9 {
 		_ = l.Take("key", rate)
 	}
@@ -217,7 +183,7 @@ func TestLimiterSettlesLittle(t *testing.T) {
 		t.Error(err)
 	}
 	c.pass(2 * RateWindow)
-	wantError(t, "after an absurd total", l.Take("key", rate), nil)
+	expect.Error(t, "after an absurd total", l.Take("key", rate), nil)
 	c.pass(3 * RateWindow)
 	if got := l.accepted(); len(got) != 0 || len(l.buckets) != 0 {
 		t.Errorf("%v are still known", got)
@@ -243,5 +209,5 @@ func TestRefusalsAreCheap(t *testing.T) {
 	}); n > 1 {
 		t.Errorf("a refusal takes %v allocations, want that of its error alone", n)
 	}
-	expect(t, "uses to be told to other hosts", l.buckets["key"].accepted, 1)
+	expect.Equal(t, "uses to be told to other hosts", l.buckets["key"].accepted, 1)
 }

@@ -25,8 +25,6 @@ type person struct {
 	tab  context.Context
 	axe  string // the accessibility checker's source
 	shot string // directory of screenshots, or "" for none
-	// glance skips look, for a second walk over the same pages.
-	glance bool
 }
 
 // remoteName is a name of this machine that browsers do not treat as local, unlike loopback addresses. Pages from there
@@ -154,9 +152,6 @@ func (p *person) read(id string) string {
 // and once in dark. It also saves screenshots.
 func (p *person) look(name string) {
 	p.Helper()
-	if p.glance {
-		return
-	}
 	for _, screen := range []struct {
 		width  int64
 		mobile bool

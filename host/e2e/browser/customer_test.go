@@ -22,6 +22,7 @@ import (
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/web/mail/mailtest"
+	"assay/registry/expect"
 )
 
 // receiver is a customer's webhook receiver. It verifies signatures.
@@ -79,7 +80,7 @@ type newcomer struct {
 	*person
 	host     *hosttest.HostProcess
 	receiver *receiver
-	mailbox  *mailtest.Server // nil: the host sends no mail
+	mailbox  *mailtest.Server
 	key      string
 	code     string // signs in
 }
@@ -87,47 +88,29 @@ type newcomer struct {
 // publicURL begins the links in messages.
 const publicURL = "http://assay.example"
 
-// TestCustomer follows a new customer through a browser, on a host that sends no mail and on one that does: from the
-// landing page to the first webhook, a blocked check that is explained and overridden, and a lost sign-in code. On the
-// second host it looks at every page.
+// TestCustomer follows a new customer through every page in a browser: from the landing page to the first webhook, a
+// blocked check that is explained and overridden, and a lost sign-in code.
 func TestCustomer(t *testing.T) {
 	t.Parallel()
-	p := browse(t)
-	for name, mailbox := range map[string]*mailtest.Server{
-		"without mail": nil, "with mail": mailtest.Start(t, mailtest.Plain),
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-			args := []string{"--webhook-allow=127.0.0.0/8", "--dns=off", "--test-checkout"}
-			if mailbox != nil {
-				args = append(args, "--public-url="+publicURL,
-					"--smtp-url=smtp://"+mailbox.Addr+"?from=assay%40example.com")
-			}
-			in := *p
-			in.T, in.glance = t, mailbox == nil
-			n := &newcomer{person: &in, host: hosttest.StartHost(t, dir, database, args...), receiver: newReceiver(t),
-				mailbox: mailbox}
-			n.subscribe()
-			secret := n.connect()
-			blocked := n.receive()
-			n.explain(blocked)
-			if mailbox != nil {
-				n.manage()
-			} else {
-				n.fillIn()
-			}
-			n.signOut()
-			n.recover(dir, database)
-			if forged := n.receiver.forged.Load(); forged != 0 {
-				t.Errorf("%d events were not signed with the secret", forged)
-			}
-			if log, err := os.ReadFile(filepath.Join(dir, "logs", "assay.log")); err != nil ||
-				strings.Contains(string(log), n.key) || strings.Contains(string(log), secret) {
-				t.Errorf("the log holds a secret, or cannot be read: %v", err)
-			}
-			n.host.Stop(t, syscall.SIGTERM)
-		})
+	mailbox := mailtest.Start(t, mailtest.Plain)
+	dir := hosttest.DataDir(t)
+	host := hosttest.StartHost(t, dir, postgrestest.Database(t), "--webhook-allow=127.0.0.0/8", "--test-checkout",
+		"--public-url="+publicURL, "--smtp-url=smtp://"+mailbox.Addr+"?from=assay%40example.com")
+	n := &newcomer{person: browse(t), host: host, receiver: newReceiver(t), mailbox: mailbox}
+	n.subscribe()
+	secret := n.connect()
+	blocked := n.receive()
+	n.explain(blocked)
+	n.manage()
+	n.fillIn()
+	n.signOut()
+	n.recover()
+	expect.Equal(t, "events that were not signed with the secret", n.receiver.forged.Load(), 0)
+	if log, err := os.ReadFile(filepath.Join(dir, "logs", "assay.log")); err != nil ||
+		strings.Contains(string(log), n.key) || strings.Contains(string(log), secret) {
+		t.Errorf("the log holds a secret, or cannot be read: %v", err)
 	}
+	host.Stop(t, syscall.SIGTERM)
 }
 
 // subscribe tries a check, pays, and stores the key.
@@ -330,9 +313,8 @@ func (n *newcomer) signOut() {
 	n.press("Sign in", "It was shown next to your API key.")
 }
 
-// recover signs in after the code was lost: with a link by mail, or without mail with one from the operator. It has the
-// code replaced, which then signs in.
-func (n *newcomer) recover(dir, database string) {
+// recover signs in with a link by mail after the code was lost. It has the code replaced, which then signs in.
+func (n *newcomer) recover() {
 	n.look("signin")
 	n.write("code", "nonsense")
 	n.do(chromedp.Submit("#code"))
@@ -341,17 +323,10 @@ func (n *newcomer) recover(dir, database string) {
 	n.write("code", n.key)
 	n.do(chromedp.Submit("#code"))
 	n.see("its API keys do not sign in")
-	if n.mailbox != nil {
-		n.write("email", "owner@example.org")
-		n.press("Send me a link", "Check your inbox")
-		n.look("mailed")
-		n.open(n.mailbox.Next(n.T).Text)
-	} else {
-		account := hosttest.OutputJSON[[]struct{ Account string }](n.T, dir, database, "keys", "list")[0].Account
-		n.do(chromedp.Navigate(hosttest.OutputJSON[struct{ Link string }](n.T, dir, database, "accounts", "signin",
-			account,
-			"--public-url="+n.host.URL).Link))
-	}
+	n.write("email", "owner@example.org")
+	n.press("Send me a link", "Check your inbox")
+	n.look("mailed")
+	n.open(n.mailbox.Next(n.T).Text)
 	n.see("This link signs you in to this browser.")
 	n.look("link")
 	n.do(chromedp.Submit("main form"))

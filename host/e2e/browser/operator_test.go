@@ -14,6 +14,7 @@ import (
 	"assay/host/customer/decision"
 	"assay/host/customer/privacy"
 	"assay/host/web/operator"
+	"assay/registry/expect"
 )
 
 // operatorStates are the states in which operators look at the page, from the best to the worst.
@@ -120,9 +121,7 @@ func TestOperatorPages(t *testing.T) {
 		Keys:  func() [][]byte { return [][]byte{[]byte("key")} },
 		State: func(context.Context) *operator.State { return state }, Look: os.DirFS("../../web/console/static"),
 		Reviews: openCases{}, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 

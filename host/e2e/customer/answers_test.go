@@ -13,6 +13,7 @@ import (
 	"assay/host/access/apikey"
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
+	"assay/registry/expect"
 )
 
 var updateAnswers = flag.Bool("update-answers", false, "rewrite the recorded answers in testdata/answers")
@@ -34,6 +35,7 @@ func TestAnswers(t *testing.T) {
 	// One account's quota is too small. From three accounts on, the reputation graph would influence scores.
 	domains := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
 	others := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
+	t.Run("README", func(t *testing.T) { testReadmeAnswer(t, host, others) })
 	files, err := filepath.Glob("testdata/answers/*.jsonl")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no recorded answers: %v", err)
@@ -56,18 +58,14 @@ func TestAnswers(t *testing.T) {
 					got = sendRecorded(t, host, key, want)
 					return !isIncomplete(got.Answer) || isIncomplete(want.Answer)
 				})
-				if err := lines.Encode(got); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, lines.Encode(got))
 				if !*updateAnswers && (got.Status != want.Status || !bytes.Equal(got.Answer, want.Answer)) {
 					t.Errorf("%s %s\n got %d %s\nwant %d %s", want.Path, want.Body, got.Status, got.Answer, want.Status,
 						want.Answer)
 				}
 			}
 			if *updateAnswers {
-				if err := os.WriteFile(file, answers.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, os.WriteFile(file, answers.Bytes(), 0o644))
 			}
 		})
 	}
@@ -80,10 +78,7 @@ func isIncomplete(answer []byte) bool {
 
 func readRecorded(t *testing.T, file string) (all []recorded) {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := expect.Value(os.ReadFile(file))(t)
 	for dec := json.NewDecoder(bytes.NewReader(data)); dec.More(); {
 		var r recorded
 		if err := dec.Decode(&r); err != nil {
@@ -97,37 +92,17 @@ func readRecorded(t *testing.T, file string) (all []recorded) {
 // sendRecorded sends a recorded request, again after a refusal, and returns it with the new answer.
 func sendRecorded(t *testing.T, host *hosttest.HostProcess, key string, r recorded) recorded {
 	t.Helper()
-	hosttest.UntilAccepted(func() int {
-		r = sendOnce(t, host, key, r)
-		return r.Status
-	})
-	return r
-}
-
-func sendOnce(t *testing.T, host *hosttest.HostProcess, key string, r recorded) recorded {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, host.URL+r.Path, strings.NewReader(r.Body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer "+key)
-	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
+	var body string
+	r.Status, body = hosttest.Send(t, host, key, http.MethodPost, r.Path, r.Body, "Content-Type", "application/json")
 	var answer any
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+	if err := json.Unmarshal([]byte(body), &answer); err != nil {
 		t.Fatalf("%s %s: %v", r.Path, r.Body, err)
 	}
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(withoutVolatile(answer)); err != nil {
-		t.Fatal(err)
-	}
-	r.Status, r.Answer = response.StatusCode, bytes.TrimSpace(text.Bytes())
+	expect.NoError(t, enc.Encode(withoutVolatile(answer)))
+	r.Answer = bytes.TrimSpace(text.Bytes())
 	return r
 }
 

@@ -46,10 +46,7 @@ func TestErasedMeansErased(t *testing.T) {
 	for at := clusterAt; at != os.TempDir() && at != "/"; at = filepath.Dir(at) {
 		_ = os.Chmod(at, 0o711) // Postgres may run as another user
 	}
-	cluster, err := postgres.Open(t.Context(), postgres.Config{Dir: clusterAt, Offline: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := expect.Value(postgres.Open(t.Context(), postgres.Config{Dir: clusterAt, Offline: true}))(t)
 	files := hosttest.ClusterDir(t, clusterAt)
 	t.Cleanup(func() {
 		_ = cluster.Close(context.Background())
@@ -58,10 +55,7 @@ func TestErasedMeansErased(t *testing.T) {
 	data := hosttest.DataDir(t)
 	host := hosttest.StartHost(t, data, cluster.URL(), hosttest.AllowLoopback, "--dns=off", "--rdap-url=off")
 	key := leaveTraces(t, host, data, cluster.URL())
-	conn, err := pgx.Connect(t.Context(), cluster.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := expect.Value(pgx.Connect(t.Context(), cluster.URL()))(t)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	traces := tracesOf(t, conn)
 	execAll(t, conn, "ANALYZE", "CHECKPOINT")
@@ -77,10 +71,11 @@ func TestErasedMeansErased(t *testing.T) {
 			t.Fatalf("erasure: %d %v", status, erased)
 		}
 	}
-	dump, err := exec.Command("pg_dump", "--dbname="+cluster.URL()).Output()
-	if err != nil {
-		t.Fatal(err)
+	text := hosttest.Output(t, data, cluster.URL(), "audit", "verify")
+	if !strings.Contains(text, "erased in 2 erasures)") {
+		t.Errorf("audit verify printed %s", text)
 	}
+	dump := expect.Value(exec.Command("pg_dump", "--dbname="+cluster.URL()).Output())(t)
 	for what, trace := range traces {
 		if bytes.Contains(dump, trace) || bytes.Contains(dump, []byte(hex.EncodeToString(trace))) {
 			t.Errorf("the dump contains the %s", what)
@@ -126,14 +121,9 @@ const (
 func leaveTraces(t *testing.T, host *hosttest.HostProcess, data, database string) string {
 	t.Helper()
 	b := hosttest.OpenStore(t, data, database)
-	issued, err := installation.IssueKey(t.Context(), b.Store, installation.Unlimited(), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	issued := expect.Value(installation.IssueKey(t.Context(), b.Store, installation.Unlimited(), "test"))(t)
 	receiver, calls := hosttest.Receive(t, func(hosttest.Call) int { return 200 })
-	if _, err := b.Store.SetEndpoint(t.Context(), issued.Account, receiver); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(b.Store.SetEndpoint(t.Context(), issued.Account, receiver))(t)
 	call := func(path, body string) map[string]any {
 		t.Helper()
 		status, answer := hosttest.Ask(t, host, issued.Secret, "POST", path, body)

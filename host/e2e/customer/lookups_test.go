@@ -2,7 +2,6 @@ package customer
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -19,42 +18,30 @@ import (
 	"assay/host/installation"
 	"assay/host/store/postgres/postgrestest"
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 func TestLookupSettings(t *testing.T) {
 	t.Parallel()
-	cases := []struct {
-		name   string
-		change func(c *installation.Config)
-		want   string // the setting that the error names
+	for name, test := range map[string]struct {
+		given installation.Config
+		want  string // the setting that the error names
 	}{
-		{"defaults", func(*installation.Config) {}, ""},
-		{"a resolver", func(c *installation.Config) { c.DNS = []string{"192.0.2.53:53", "[2001:db8::53]:5353"} }, ""},
-		{"DNS off", func(c *installation.Config) { c.DNS = []string{"off"} }, ""},
-		{"a resolver and off", func(c *installation.Config) { c.DNS = []string{"192.0.2.53:53", "off"} }, "ASSAY_DNS"},
-		{"a resolver without a port", func(c *installation.Config) { c.DNS = []string{"192.0.2.53"} }, "ASSAY_DNS"},
-		{"a resolver without an address", func(c *installation.Config) { c.DNS = []string{":53"} }, "ASSAY_DNS"},
-		{"an RDAP server", func(c *installation.Config) { c.RDAPURL = "https://rdap.example/" }, ""},
-		{"RDAP off", func(c *installation.Config) { c.RDAPURL = "off" }, ""},
-		{"an RDAP server without a scheme", func(c *installation.Config) { c.RDAPURL = "rdap.example" },
-			"ASSAY_RDAP_URL"},
-		{"an RDAP server with another scheme", func(c *installation.Config) { c.RDAPURL = "ftp://rdap.example" },
-			"ASSAY_RDAP_URL"},
-		{"blocklists", func(c *installation.Config) { c.DNSBL = []string{"zen.example.org", "domain:dbl.example.org"} },
-			""},
-		{"an invalid blocklist", func(c *installation.Config) { c.DNSBL = []string{"zen.example.org", "https://x"} },
-			"ASSAY_DNSBL"},
-	}
-	for _, tc := range cases {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			c := installation.Config{Listen: "127.0.0.1:0", DataDir: "x"}
-			tc.change(&c)
-			err := c.Validate()
-			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("Validate: %v, want an error about %q", err, tc.want)
-			}
-		})
+		"defaults":         {installation.Config{}, ""},
+		"a resolver":       {installation.Config{DNS: []string{"192.0.2.53:53", "[2001:db8::53]:5353"}}, ""},
+		"DNS off":          {installation.Config{DNS: []string{"off"}}, ""},
+		"a server and off": {installation.Config{DNS: []string{"192.0.2.53:53", "off"}}, "ASSAY_DNS"},
+		"no port":          {installation.Config{DNS: []string{"192.0.2.53"}}, "ASSAY_DNS"},
+		"no address":       {installation.Config{DNS: []string{":53"}}, "ASSAY_DNS"},
+		"an RDAP server":   {installation.Config{RDAPURL: "https://rdap.example/"}, ""},
+		"RDAP off":         {installation.Config{RDAPURL: "off"}, ""},
+		"no scheme":        {installation.Config{RDAPURL: "rdap.example"}, "ASSAY_RDAP_URL"},
+		"another scheme":   {installation.Config{RDAPURL: "ftp://rdap.example"}, "ASSAY_RDAP_URL"},
+		"blocklists":       {installation.Config{DNSBL: []string{"zen.example.org", "domain:dbl.example.org"}}, ""},
+		"a URL as a list":  {installation.Config{DNSBL: []string{"zen.example.org", "https://x"}}, "ASSAY_DNSBL"},
+	} {
+		test.given.Listen, test.given.DataDir = "127.0.0.1:0", "x"
+		expect.Outcome(t, name, test.given.Validate(), test.want)
 	}
 	for _, setting := range []string{"ASSAY_MMDB_ASN", "ASSAY_MMDB_COUNTRY"} {
 		c := installation.Config{MMDBASN: filepath.Join(t.TempDir(), "none")}
@@ -104,10 +91,7 @@ func TestLookups(t *testing.T) {
 	settings := []string{"--dns", server.Addr, "--rdap-url", rdap.URL}
 	host := hosttest.StartHost(t, dir, database, settings...)
 	b := hosttest.OpenStore(t, dir, database)
-	issued, err := installation.IssueKey(t.Context(), b.Store, installation.Unlimited(), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	issued := expect.Value(installation.IssueKey(t.Context(), b.Store, installation.Unlimited(), "test"))(t)
 	// Only the layers that read these facts, with weights that make every signal count. `lineup set` refuses a lineup
 	// that cannot find fraud.
 	l := hosttest.OutputJSON[struct{ Lineup registry.LineupDocument }](t, dir, database, "lineup", "show").Lineup
@@ -118,9 +102,7 @@ func TestLookups(t *testing.T) {
 				Weight: registry.ForAll(9)})
 		}
 	}
-	if _, err := hosttest.ActivateLineup(t.Context(), b, dir, l); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(hosttest.ActivateLineup(t.Context(), b, dir, l))(t)
 
 	wantSignal := func(body, want string) {
 		t.Helper()
@@ -155,11 +137,8 @@ func TestFalseDNS(t *testing.T) {
 	server.HandleAll(resolvertest.Redirect)
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
 	host := hosttest.StartHost(t, dir, database, "--dns", server.Addr, "--rdap-url", installation.Off)
-	issued, err := installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store,
-		installation.Unlimited(), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	issued := expect.Value(installation.IssueKey(t.Context(), hosttest.OpenStore(t, dir, database).Store,
+		installation.Unlimited(), "test"))(t)
 	hosttest.WaitForScore(t, host, issued.Secret, `{"domain":"no-such-domain-at-all.com"}`,
 		func(a hosttest.Answer) bool {
 			return slices.Contains(a.Signals, "Assay: Scored without DNS: the DNS server gives false answers")
@@ -169,14 +148,8 @@ func TestFalseDNS(t *testing.T) {
 			` answers for names that do not exist"]}`,
 		"/metrics": "assay_dns_untrusted_servers 1",
 	} {
-		response, err := http.Get(host.Admin + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(response.Body)
-		_ = response.Body.Close()
-		if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
-			t.Errorf("%s: status %d, %v, want 200 and %q", path, response.StatusCode, err, want)
+		if text := hosttest.Get(t, host.Admin+path, ""); !strings.Contains(text, want) {
+			t.Errorf("%s lacks %q:\n%s", path, want, text)
 		}
 	}
 }

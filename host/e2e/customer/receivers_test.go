@@ -19,6 +19,7 @@ import (
 	"assay/host/customer/webhook"
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
+	"assay/registry/expect"
 )
 
 // TestReceivers runs the webhook receivers in examples/ against a real host, and against forged requests.
@@ -44,14 +45,9 @@ func TestReceivers(t *testing.T) {
 				t.Skipf("this test needs %s: %v", command[0], err)
 			}
 			issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
-			secret, err := b.Store.SetEndpoint(t.Context(), issued.Account, "https://receiver.example")
-			if err != nil {
-				t.Fatal(err)
-			}
+			secret := expect.Value(b.Store.SetEndpoint(t.Context(), issued.Account, "https://receiver.example"))(t)
 			url, lines := startReceiver(t, secret, command...)
-			if err := b.Store.MoveEndpoint(t.Context(), issued.Account, url); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, b.Store.MoveEndpoint(t.Context(), issued.Account, url))
 			a := hosttest.CheckOnce(host, issued.Secret, hosttest.BlockedDomain)
 			want := fmt.Sprintf("%s %s paypa1-secure-login.xyz %d %s", a.Event(), strings.ToUpper(a.Verdict), a.Score,
 				a.Ref)
@@ -59,13 +55,8 @@ func TestReceivers(t *testing.T) {
 				t.Fatalf("the receiver printed %q, want %q", got, want)
 			}
 			// After a rotation, the receiver still accepts events with the old secret.
-			if _, err := b.Store.RotateSecret(t.Context(), issued.Account, webhook.SecretOverlap); err != nil {
-				t.Fatal(err)
-			}
-			ref, err := b.Store.SendTestEvent(t.Context(), issued.Account, check.Review)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.Value(b.Store.RotateSecret(t.Context(), issued.Account, webhook.SecretOverlap))(t)
+			ref := expect.Value(b.Store.SendTestEvent(t.Context(), issued.Account, check.Review))(t)
 			if got, want := nextLine(t, lines), "check.review REVIEW test.example 40 "+ref; got != want {
 				t.Errorf("the receiver printed %q, want %q", got, want)
 			}
@@ -127,13 +118,8 @@ func startReceiver(t *testing.T, secret string, command ...string) (url string, 
 		"PYTHONPATH=../../../sdk/python", "PYTHONDONTWRITEBYTECODE=1")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := expect.Value(cmd.StdoutPipe())(t)
+	expect.NoError(t, cmd.Start())
 	printed := make(chan string, 1000)
 	go func() {
 		for s := bufio.NewScanner(out); s.Scan(); {
@@ -164,20 +150,13 @@ func nextLine(t *testing.T, lines <-chan string) string {
 // readResponse is false, it closes the connection instead and returns 0.
 func sendRaw(t *testing.T, url, header string, readResponse bool) int {
 	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := expect.Value(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
 	defer conn.Close()
-	if _, err := fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: x\r\n"+header); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: x\r\n"+header))(t)
 	if !readResponse {
 		return 0
 	}
-	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Errorf("no response to %.40q: %v", header, err)
@@ -191,10 +170,7 @@ func sendRaw(t *testing.T, url, header string, readResponse bool) int {
 // status of the response.
 func forge(t *testing.T, url, secret, id, signed, sent string, at time.Time) int {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(sent))
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(sent)))(t)
 	request.Header.Set("webhook-id", id)
 	request.Header.Set("webhook-timestamp", fmt.Sprint(at.Unix()))
 	if secret != "" {
@@ -206,9 +182,7 @@ func forge(t *testing.T, url, secret, id, signed, sent string, at time.Time) int
 		// The receiver closed the connection before it had read the whole body, so its response may be lost.
 		return http.StatusRequestEntityTooLarge
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer response.Body.Close()
 	return response.StatusCode
 }

@@ -19,6 +19,7 @@ import (
 	"assay/host/access/apikey"
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
+	"assay/registry/expect"
 )
 
 // snippet is a program in the documentation, and the output that the page states for it.
@@ -199,16 +200,9 @@ func main() {
 
 func typeScriptSnippets(t *testing.T, dir string, all []snippet) *exec.Cmd {
 	typeScriptClient(t, "../../../sdk/typescript")
-	client, err := filepath.Abs("../../../sdk/typescript")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(dir, "node_modules"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(client, filepath.Join(dir, "node_modules", "assay-client")); err != nil {
-		t.Fatal(err)
-	}
+	client := expect.Value(filepath.Abs("../../../sdk/typescript"))(t)
+	expect.NoError(t, os.Mkdir(filepath.Join(dir, "node_modules"), 0o755))
+	expect.NoError(t, os.Symlink(client, filepath.Join(dir, "node_modules", "assay-client")))
 	writeText(t, dir, "package.json", `{"type": "module"}`)
 	writeText(t, dir, "globals.d.ts", "declare const process: { env: Record<string, string | undefined> };\n")
 	writeText(t, dir, "tsconfig.json", `{"compilerOptions": {"target": "es2022", "module": "nodenext", "types": [],
@@ -243,8 +237,6 @@ func pythonSnippets(t *testing.T, dir string, all []snippet) *exec.Cmd {
 func writeText(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	file := filepath.Join(dir, name)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }

@@ -255,27 +255,3 @@ func TestStringsOutliveTheRequest(t *testing.T) {
 	}
 	expect.NoDiff(t, "difference", want, got)
 }
-
-func BenchmarkCheck(b *testing.B) {
-	s := start(b, Config{})
-	client := http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
-	defer client.CloseIdleConnections()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			req, err := http.NewRequest(http.MethodPost, "http://"+s.addr+"/api/check", strings.NewReader(exampleBody))
-			if err != nil {
-				b.Error(err)
-				return
-			}
-			req.Header.Set("Authorization", "Bearer "+goodKey)
-			resp, err := client.Do(req)
-			if err != nil {
-				b.Error(err)
-				return
-			}
-			if r := readReply(b, resp); r.status != 200 {
-				b.Errorf("status %d", r.status)
-			}
-		}
-	})
-}
