@@ -139,8 +139,9 @@ CREATE TABLE audit_heads (
     PRIMARY KEY (chain, seq)
 );
 
--- The chain of states: what accounts, keys, lists, lineups, plugins and overrides are. It is apart from those of checks,
--- because its records must stay as long as the rows. Its head is locked after all others, so its number is above theirs.
+-- The chain of states: what accounts, keys, lists, lineups, plugins and overrides are. It is apart from those of
+-- checks, because its records must stay as long as the rows. Its head is locked after all others, so its number is
+-- above theirs.
 INSERT INTO audit_heads (chain, seq, hash)
 VALUES (1000000, 0, sha256(convert_to('assay audit chain 1000000, version 1', 'UTF8')));
 
@@ -383,8 +384,8 @@ CREATE INDEX feedback_by_subject ON feedback (account_id, pseudonym);
 -- It is a projection: the ledger stores sealed contributions, and any host applies them a moment later, each exactly
 -- once. Every lookup names its node.
 
--- How often each account saw each node. A node is a keyed hash. Contributions are stored per account, so that each can be
--- capped, decayed and deleted.
+-- How often each account saw each node. A node is a keyed hash. Contributions are stored per account, so that each can
+-- be capped, decayed and deleted.
 CREATE TABLE graph_sightings (
     node       bytea NOT NULL,
     account_id text NOT NULL,
@@ -535,8 +536,9 @@ CREATE TABLE feed_subscriptions (
     accepted_entries integer
 );
 
--- Overrides: verdicts that an account, or the operator for all accounts, set in advance for a value or a group of values.
--- A row never changes. Its MAC covers all other columns, and the audit log records when it was added and removed.
+-- Overrides: verdicts that an account, or the operator for all accounts, set in advance for a value or a group of
+-- values. A row never changes. Its MAC covers all other columns, and the audit log records when it was added and
+-- removed.
 CREATE TABLE overrides (
     id            text PRIMARY KEY,
     account_id    text NOT NULL DEFAULT '', -- '': the operator's
@@ -741,8 +743,8 @@ CREATE TABLE lineup_revisions (
     created_at timestamptz NOT NULL DEFAULT now()
 );
 
--- Activations of revisions. The last one is in force. Besides id, the columns say for queries what the signed note says;
--- `audit verify` compares them.
+-- Activations of revisions. The last one is in force. Besides id, the columns say for queries what the signed note
+-- says; `audit verify` compares them.
 CREATE TABLE lineup_activations (
     id              bigint PRIMARY KEY,
     revision        bigint NOT NULL REFERENCES lineup_revisions,

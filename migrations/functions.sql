@@ -1,7 +1,7 @@
--- Everything besides reads that touches an audit chain, or that checks must not miss, as functions. Each is one statement
--- that commits by itself, so a host that stops at any moment holds no lock that a check waits for. Hosts read and compute
--- first. A function then takes the locks, verifies what the host has read, and writes. If something has changed meanwhile
--- it fails with serialization_failure, and the host starts again.
+-- Everything besides reads that touches an audit chain, or that checks must not miss, as functions. Each is one
+-- statement that commits by itself, so a host that stops at any moment holds no lock that a check waits for. Hosts read
+-- and compute first. A function then takes the locks, verifies what the host has read, and writes. If something has
+-- changed meanwhile it fails with serialization_failure, and the host starts again.
 --
 -- What may wait long is locked before the heads, and heads are locked in ascending order.
 --
@@ -21,9 +21,9 @@ BEGIN
     END IF;
 END $$;
 
--- audit_lock locks a chain's head until the end of the transaction and returns it. It also makes the commit durable, and
--- an interrupted wait for a standby visible, whatever the session's settings are. Without sequential scans the newest
--- version of the head is found first through the key, even while an open snapshot keeps thousands of old ones.
+-- audit_lock locks a chain's head until the end of the transaction and returns it. It also makes the commit durable,
+-- and an interrupted wait for a standby visible, whatever the session's settings are. Without sequential scans the
+-- newest version of the head is found first through the key, even while an open snapshot keeps thousands of old ones.
 CREATE OR REPLACE FUNCTION audit_lock(of_chain integer, patience text DEFAULT '3s') RETURNS audit_heads
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
@@ -46,9 +46,9 @@ BEGIN
     RETURN head;
 END $$;
 
--- Locks the heads of all chains in ascending order, and returns the numbers of the chains. A chain whose head was damaged
--- cannot grow, so it needs no lock. A cluster delegates this call of audit_lock to the chain's machine, so the settings
--- hold there too; Citus does not delegate an expression such as PERFORM audit_lock(...).
+-- Locks the heads of all chains in ascending order, and returns the numbers of the chains. A chain whose head was
+-- damaged cannot grow, so it needs no lock. A cluster delegates this call of audit_lock to the chain's machine, so the
+-- settings hold there too; Citus does not delegate an expression such as PERFORM audit_lock(...).
 CREATE OR REPLACE FUNCTION audit_lock_all(patience text) RETURNS integer[] LANGUAGE plpgsql AS $$
 DECLARE
     all_chains integer[] := ARRAY(SELECT DISTINCT chain FROM audit_heads ORDER BY chain);
@@ -99,8 +99,8 @@ BEGIN
 END $$;
 
 -- Whether a chain contains a record, or has pruned it.
-CREATE OR REPLACE FUNCTION audit_contains(of_chain integer, of_seq bigint, at_time timestamptz, of_hash bytea) RETURNS boolean
-LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION audit_contains(of_chain integer, of_seq bigint, at_time timestamptz, of_hash bytea)
+RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN EXISTS (SELECT FROM audit_records AS r
             WHERE r.chain = of_chain AND r.seq = of_seq AND r.recorded_at = at_time AND r.hash = of_hash)
@@ -183,7 +183,8 @@ END $$;
 -- Detaches a month's partition and moves the records after each chain's cut to the default partition. Returns false if
 -- it kept the partition, because too many records would have to move. The host drops the table afterwards, which takes
 -- longer and needs no lock that checks wait for.
-CREATE OR REPLACE FUNCTION detach_partition(partition text, cuts jsonb, max_moved integer) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION detach_partition(partition text, cuts jsonb, max_moved integer)
+RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     one integer;
     n bigint := 0;
@@ -230,9 +231,9 @@ END $$;
 
 -- Checks ----------------------------------------------------------------------------------------------------------
 
--- ledger_append records a batch of calls, in order, each with all of its records or not at all. It is one statement, and a
--- transaction of its own: a host that stops at any instant holds no lock, because the statement has either arrived or not.
--- It returns the calls that it refused, numbered from 0, and why:
+-- ledger_append records a batch of calls, in order, each with all of its records or not at all. It is one statement,
+-- and a transaction of its own: a host that stops at any instant holds no lock, because the statement has either
+-- arrived or not. It returns the calls that it refused, numbered from 0, and why:
 --
 --   unauthorized  the key is not valid
 --   quota         the month's quota does not cover the call
@@ -241,12 +242,12 @@ END $$;
 --   revision      the lineup of a record stopped being in force more than 2 s ago
 --   answered      a call with the same idempotency key was recorded, less than 24 hours ago or earlier in the batch
 --
--- An earlier call of the batch may be refused itself, so the host looks for the answer and starts again without one. One
--- more row, "head", has the last record of the batch.
+-- An earlier call of the batch may be refused itself, so the host looks for the answer and starts again without one.
+-- One more row, "head", has the last record of the batch.
 --
 -- Keys, quotas and lineups are judged by the database's clock, so that all hosts agree. A host that was paused while
--- lineups changed cannot answer under an old one. A batch fails with SQLSTATE AS001 if ledger_settle has declared it lost,
--- and with AS002 if the chain does not contain the last record that the host answered for.
+-- lineups changed cannot answer under an old one. A batch fails with SQLSTATE AS001 if ledger_settle has declared it
+-- lost, and with AS002 if the chain does not contain the last record that the host answered for.
 --
 -- It finds the newest versions of the head and of the accounts' usage through their keys, however many old ones an open
 -- snapshot keeps. It keeps its plans, except on a cluster, where Citus needs the arguments to plan.
@@ -535,8 +536,8 @@ BEGIN
 END $$;
 
 -- ledger_settle finds out which of a batch's calls are recorded, by the first record of each, and returns their places
--- from 0. A record that was erased meanwhile is known by the mark of its reference. A batch that is not recorded by then
--- never will be, and since the commit waits for the same standbys as the batch's, a recorded one is replicated.
+-- from 0. A record that was erased meanwhile is known by the mark of its reference. A batch that is not recorded by
+-- then never will be, and since the commit waits for the same standbys as the batch's, a recorded one is replicated.
 CREATE OR REPLACE FUNCTION ledger_settle(_chain integer, _batch bytea, _patience integer, _refs text[], _recorded_at timestamptz[],
     _marks bytea[]) RETURNS SETOF integer
 LANGUAGE plpgsql AS $$
@@ -559,9 +560,9 @@ $$;
 
 -- States ----------------------------------------------------------------------------------------------------------
 --
--- Each change of an account, a key, a list, a lineup, a plugin or an override appends a record to chain 1000000 in the same
--- transaction. The record has the SHA-256 of the row. Verification compares the rows with the last record of each, and
--- computes the digests by itself (stored_states.sql in package store).
+-- Each change of an account, a key, a list, a lineup, a plugin or an override appends a record to chain 1000000 in the
+-- same transaction. The record has the SHA-256 of the row. Verification compares the rows with the last record of each,
+-- and computes the digests by itself (stored_states.sql in package store).
 
 -- A field of a record's encoding: its length, then its bytes.
 CREATE OR REPLACE FUNCTION audit_field(value bytea) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
@@ -728,7 +729,8 @@ BEGIN
 END $$;
 
 -- Fails with invalid_authorization_specification unless the key may be used at the given time.
-CREATE OR REPLACE FUNCTION require_key(of_account text, of_key text, at_time timestamptz) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION require_key(of_account text, of_key text, at_time timestamptz)
+RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM api_keys WHERE id = of_key AND account_id = of_account AND state = 'valid'
             AND (expires_at IS NULL OR expires_at > at_time)) THEN
@@ -1027,8 +1029,8 @@ END $$;
 
 -- The reputation graph --------------------------------------------------------------------------------------------
 --
--- Each read looks up one node at a time, and reads no more of it than it needs: a large mail provider has a row for every
--- customer.
+-- Each read looks up one node at a time, and reads no more of it than it needs: a large mail provider has a row for
+-- every customer.
 
 -- Applies what a host has read and added up: the contributions of a chain after number of_applied up to number up_to.
 -- It does nothing, and returns false, if another host applies contributions of the chain at the moment, has applied
@@ -1220,8 +1222,8 @@ END $$;
 -- subject's node in the reputation graph, and appends the entry that documents it. Returns what was deleted besides the
 -- records. Without records, an entry is appended only if the graph held something.
 --
--- It locks the head last, because checks wait for the head until the commit is on disk. A check recorded just before that
--- may add to the graph again: the next step erases it too, if it is not to be kept.
+-- It locks the head last, because checks wait for the head until the commit is on disk. A check recorded just before
+-- that may add to the graph again: the next step erases it too, if it is not to be kept.
 CREATE OR REPLACE FUNCTION audit_erase(
     of_chain integer, of_account text, by_key text, at_time timestamptz,
     of_pseudonym bytea, of_node bytea, subject_tombstone bytea,
@@ -1446,7 +1448,8 @@ END $$;
 -- The outcomes of deliveries and changes of the account's plan wait for an endpoint's row.
 
 -- Sets an account's endpoint with its only secret, and enables it.
-CREATE OR REPLACE FUNCTION set_endpoint(of_account text, new_url text, new_secret bytea) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION set_endpoint(of_account text, new_url text, new_secret bytea)
+RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('lock_timeout', '3s', true);
     INSERT INTO webhook_endpoints (account_id, url, sealed_secret) VALUES (of_account, new_url, new_secret)
@@ -1458,8 +1461,8 @@ END $$;
 
 -- Replaces the secret of an endpoint. The replaced one signs until the given time, if any, as do the newest earlier
 -- ones, most_old in all. Returns false if there is no endpoint.
-CREATE OR REPLACE FUNCTION rotate_secret(of_account text, new_secret bytea, overlap interval, most_old integer) RETURNS boolean
-LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION rotate_secret(of_account text, new_secret bytea, overlap interval, most_old integer)
+RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     current_secret bytea;
 BEGIN
@@ -1577,8 +1580,9 @@ BEGIN
     ON CONFLICT (account_id) DO UPDATE SET change = EXCLUDED.change;
 END $$;
 
--- Adds an override and appends its entry to the chain. It replaces the one with the given id, '' if there is none, for the
--- same value, whose removal is recorded too. The key is '' if the operator adds it. Returns why not, or an empty text.
+-- Adds an override and appends its entry to the chain. It replaces the one with the given id, '' if there is none, for
+-- the same value, whose removal is recorded too. The key is '' if the operator adds it. Returns why not, or an empty
+-- text.
 CREATE OR REPLACE FUNCTION override_add(
     of_chain integer, by_key text, at_time timestamptz, entry jsonb, added jsonb,
     replaces text, removed jsonb, max_overrides integer
@@ -1684,8 +1688,8 @@ END $$;
 -- one with the hash base (null: none that is signed). Returns why not, or an empty text. A chain whose head was altered
 -- is left out: it does not verify anyway.
 --
--- The heads are locked before the time is read at which revisions stop being in force, so that checks that were recorded
--- while this waited are before the entry. `audit verify` knows at_time only, so this does not wait long.
+-- The heads are locked before the time is read at which revisions stop being in force, so that checks that were
+-- recorded while this waited are before the entry. `audit verify` knows at_time only, so this does not wait long.
 CREATE OR REPLACE FUNCTION activate(
     base bytea, new_number bigint, new_signed text, new_hash bytea, new_revision bigint, new_canary bigint,
     new_share integer, new_note text, at_time timestamptz,

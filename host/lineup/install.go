@@ -50,8 +50,8 @@ type Installer struct {
 
 var (
 	errNoOperator = errors.New("this host cannot read the operator's key")
-	errUnsigned   = errors.New("no lineup in the database is signed, although there are activations, or this host ran " +
-		"signed ones: activate one with `assay lineup set`")
+	errUnsigned   = errors.New("no lineup in the database is signed, although there are activations, or this host " +
+		"ran signed ones: activate one with `assay lineup set`")
 )
 
 // attempts limits how often an installation restarts because another host has activated a lineup meanwhile.

@@ -20,7 +20,7 @@ type functionsState int
 
 const (
 	functionsCurrent functionsState = iota
-	functionsOlder                  // or some are gone: Citus's undistribute_table drops those that use the table's type
+	functionsOlder                  // or some are gone: Citus's undistribute_table drops those that use the table
 	functionsNewer                  // the database had those of this host before
 )
 
@@ -52,8 +52,8 @@ func compareFunctions(ctx context.Context, db bun.IDB, files fs.FS) (functionsSt
 		names = append(names, string(name[1]))
 	}
 	found := 0
-	err = db.NewRaw("SELECT count(DISTINCT proname) FROM pg_proc WHERE proname IN (?) AND "+ownFunctions, bun.In(names)).
-		Scan(ctx, &found)
+	err = db.NewRaw("SELECT count(DISTINCT proname) FROM pg_proc WHERE proname IN (?) AND "+ownFunctions,
+		bun.In(names)).Scan(ctx, &found)
 	if err == nil && found != len(names) {
 		return functionsOlder, nil
 	}

@@ -73,8 +73,8 @@ func TestMigrationsEndWithTheirHost(t *testing.T) {
 		WHERE l.locktype = 'advisory' AND d.datname = current_database()`))(t)
 	receive(t, "the end of migrating", lock.ctx.Done())
 
-	files := releaseWith(t, "CREATE TABLE seen AS SELECT current_setting('idle_in_transaction_session_timeout') AS silence",
-		unchanged)
+	files := releaseWith(t,
+		"CREATE TABLE seen AS SELECT current_setting('idle_in_transaction_session_timeout') AS silence", unchanged)
 	noError(t, (&Store{direct: url, log: discard()}).migrate(t.Context(), files))
 	expect(t, "a migration's time of silence", value[string](t, conn, "SELECT silence FROM seen"), "10s")
 }

@@ -60,7 +60,8 @@ func TestMigrationGivesWay(t *testing.T) {
 	verifyLedger(t, s)
 }
 
-// The functions of a later release replace those of this one, in whatever form, and this one does not bring its own back.
+// The functions of a later release replace those of this one, in whatever form, and this one does not bring its own
+// back.
 func TestFunctionsFollowTheRelease(t *testing.T) {
 	t.Parallel()
 	needsPlainPostgres(t, "it changes functions that Citus has distributed")
@@ -68,8 +69,10 @@ func TestFunctionsFollowTheRelease(t *testing.T) {
 	conn := session(t, url)
 	s := &Store{direct: url, log: discard()}
 	results := func() string {
-		return value[string](t, conn, `SELECT string_agg(oid::regprocedure || ' ' || prorettype::regtype, ', ' ORDER BY oid::regprocedure::text)
-			FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND proname IN ('times_after', 'later', 'audit_field')`)
+		return value[string](t, conn, `SELECT string_agg(oid::regprocedure || ' ' || prorettype::regtype, ', '
+				ORDER BY oid::regprocedure::text)
+			FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+				AND proname IN ('times_after', 'later', 'audit_field')`)
 	}
 	before := results()
 	exec(t, conn, "DROP FUNCTION audit_field", "CREATE FUNCTION later() RETURNS integer LANGUAGE sql AS 'SELECT 1'")
@@ -82,11 +85,11 @@ func TestFunctionsFollowTheRelease(t *testing.T) {
 		return text[:start] + "CREATE OR REPLACE FUNCTION later(n integer) RETURNS integer LANGUAGE sql AS 'SELECT n';" +
 			strings.Replace(text[end:], "FUNCTION audit_field(", "FUNCTION audit_field(also integer, ", 1)
 	})))
-	t.Log(results())
 	if got := results(); strings.Contains(got, "times_after") || !strings.Contains(got, "later(integer) integer") ||
 		strings.Count(got, "audit_field") != 1 {
 		t.Errorf("functions of the later release: %s", got)
 	}
 	exec(t, conn, "DELETE FROM schema_steps WHERE name = '9999'")
-	wantErrorText(t, "opening with the functions of a later release", openOnce(t.Context(), url), errNewerFunctions.Error())
+	wantErrorText(t, "opening with the functions of a later release", openOnce(t.Context(), url),
+		errNewerFunctions.Error())
 }

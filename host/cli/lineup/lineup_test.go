@@ -99,6 +99,13 @@ func TestLineupFit(t *testing.T) {
 	if one := hosttest.OutputJSON[explanation](t, dir, database, "check", "example.com", "--lineup",
 		fitted); one.Revision != 0 || len(one.Layers) == 0 {
 		t.Errorf("a check with the fitted lineup: %+v", one)
+	} else {
+		raised := l
+		raised.Bias = registry.ForAll(3)
+		if got := hosttest.OutputJSON[explanation](t, dir, database, "check", "example.com", "--lineup",
+			hosttest.WriteJSON(t, raised)); got.Score <= one.Score {
+			t.Errorf("a check with a bias of 3 scores %d, with the fitted one %d", got.Score, one.Score)
+		}
 	}
 	// The layers in the source's default lineup have no versions.
 	if r := hosttest.OutputJSON[hosttest.EvalReport](t, dir, database, "eval", "--lineup",

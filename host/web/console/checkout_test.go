@@ -172,6 +172,7 @@ func TestClosedCheckout(t *testing.T) {
 	v.get("/").is(200, "Not for sale on this host")
 	v.lacks("Subscribe to", "est mode")
 	v.post("/subscribe", "plan", "pro").is(403, "This host does not sell paid plans.")
+	v.get("/subscribe").is(405, "does not accept that kind of request")
 	v.get("/")
 	v.press("Get a free key").is(200, "This is your API key.")
 	v.get("/dashboard/plan").is(200, "Not for sale on this host")
