@@ -52,8 +52,8 @@ func compareFunctions(ctx context.Context, db bun.IDB, files fs.FS) (functionsSt
 		names = append(names, string(name[1]))
 	}
 	found := 0
-	err = db.NewRaw("SELECT count(DISTINCT proname) FROM pg_proc WHERE proname IN (?) AND "+ownFunctions,
-		bun.In(names)).Scan(ctx, &found)
+	err = db.NewRaw("SELECT count(DISTINCT proname) FROM pg_proc WHERE proname IN ? AND "+ownFunctions,
+		bun.Tuple(names)).Scan(ctx, &found)
 	if err == nil && found != len(names) {
 		return functionsOlder, nil
 	}
@@ -64,10 +64,11 @@ var definedFunction = regexp.MustCompile(`(?m)^CREATE OR REPLACE FUNCTION (\w+)`
 
 // ownFunctions selects from pg_proc what is not an extension's.
 const ownFunctions = `pronamespace = current_schema()::regnamespace
-	AND NOT EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass AND objid = pg_proc.oid AND deptype = 'e')`
+	AND NOT EXISTS (SELECT FROM pg_depend
+		WHERE classid = 'pg_proc'::regclass AND objid = pg_proc.oid AND deptype = 'e')`
 
-// applyFunctions puts the functions of files in force, in one transaction, and drops those that are not in the file. The
-// caller holds the lock of migrations.
+// applyFunctions puts the functions of files in force, in one transaction, and drops those that are not in the file.
+// The caller holds the lock of migrations.
 func (s *Store) applyFunctions(ctx context.Context, db *bun.DB, files fs.FS) error {
 	text, err := fs.ReadFile(files, functionsFile)
 	if err != nil {

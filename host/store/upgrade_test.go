@@ -82,7 +82,8 @@ func TestFunctionsFollowTheRelease(t *testing.T) {
 	noError(t, s.migrate(t.Context(), releaseWith(t, "SELECT 1", func(text string) string {
 		start := strings.Index(text, "CREATE OR REPLACE FUNCTION times_after")
 		end := start + strings.Index(text[start:], "$$;") + len("$$;")
-		return text[:start] + "CREATE OR REPLACE FUNCTION later(n integer) RETURNS integer LANGUAGE sql AS 'SELECT n';" +
+		later := "CREATE OR REPLACE FUNCTION later(n integer) RETURNS integer LANGUAGE sql AS 'SELECT n';"
+		return text[:start] + later +
 			strings.Replace(text[end:], "FUNCTION audit_field(", "FUNCTION audit_field(also integer, ", 1)
 	})))
 	if got := results(); strings.Contains(got, "times_after") || !strings.Contains(got, "later(integer) integer") ||
