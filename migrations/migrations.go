@@ -5,8 +5,9 @@
 // interruption. Such files build indexes on large tables (CREATE INDEX CONCURRENTLY), so that hosts can keep writing.
 // From the first tag on, a released migration never changes; a later one corrects it.
 //
-// functions.sql defines each function once. A host applies it again when it differs from what the database has. Hosts
-// of the version before go on calling the functions meanwhile.
+// functions.sql defines each function once. A host applies it again when it differs from what the database has, and
+// drops what is not in it. Running hosts of the release before go on calling the functions: from the first tag on, one
+// whose parameters or result change keeps its old form in the file for a release.
 package migrations
 
 import "embed"
