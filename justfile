@@ -31,9 +31,10 @@ bench *args:
     go test -run '^$' -bench . -benchmem ./...
     cd host/measure/bench/extism && go test -run '^$' -bench . .
 
-# Compare 20,000 decisions on an idle and an overloaded host, and a customer's p99 with and without floods of others
+# Compare 20,000 decisions on an idle and an overloaded host, swap lineups 200 times under load, and compare a
+# customer's p99 with and without floods of others
 load:
-    ASSAY_TEST_DISK=1 go test ./host/e2e/load -tags drill -run 'TestSameDecisionAtAnyLoad|TestFloodsLeaveOthersAlone' -v -full-load
+    ASSAY_TEST_DISK=1 go test ./host/e2e/load -tags drill -run 'TestSameDecisionAtAnyLoad|TestLineupSwapsUnderLoad|TestFloodsLeaveOthersAlone' -v -full-load
 
 # Change the lineup of three hosts under load, while one is stopped at random and one is killed: just activations 100
 activations count="1000":

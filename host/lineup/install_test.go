@@ -228,3 +228,22 @@ func TestTryOpensWhatChanges(t *testing.T) {
 		})
 	}
 }
+
+// Nothing proves who put an unsigned activation in force, or that none was signed, so a host installs nothing over it.
+func TestInstallRefusesWhatIsNotSigned(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	h, db := newHost(t, url), storetest.Session(t, url)
+	refused := func(when string) {
+		t.Helper()
+		if _, err := h.installer().Install(t.Context(), builtIn(t, "1.0.0", 1)); !errors.Is(err, errUnsigned) {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	expect.NoError(t, h.verifier.Memory.Remember(7, registry.Digest{7}))
+	refused("no activation, on a host that ran signed ones")
+	storetest.Exec(t, db, `INSERT INTO lineup_revisions (revision, document, digest, origin)
+		VALUES (1, '{}', '\x00', 'operator')`, "INSERT INTO lineup_activations (id, revision) VALUES (1, 1)")
+	h = newHost(t, url)
+	refused("an activation without a signature")
+}
