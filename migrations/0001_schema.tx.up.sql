@@ -12,6 +12,7 @@ CREATE TABLE installation (
 CREATE TABLE schema_functions (
     number     integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     digest     bytea NOT NULL UNIQUE, -- SHA-256 of the file
+    names      text[] NOT NULL,       -- of the functions in it, so that later versions drop no others
     applied_at timestamptz NOT NULL DEFAULT now()
 );
 

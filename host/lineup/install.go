@@ -58,8 +58,8 @@ var (
 const attempts = 10
 
 // Install publishes the built-in layers and, unless an operator chose the lineup in force, activates the default lineup
-// of these layers. Without built-in layers it changes nothing. It reports whether the
-// operator's lineup lacks built-in layers or uses other versions of them.
+// of these layers. Without built-in layers it changes nothing. It reports whether the operator's lineup lacks built-in
+// layers or uses other versions of them.
 func (in *Installer) Install(ctx context.Context, modules []registry.Module) (updatable bool, err error) {
 	var builtIn *registry.LineupDocument
 	if len(modules) > 0 {

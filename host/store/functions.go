@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"slices"
 
 	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
 )
 
 // functionsFile defines each function of the database once.
@@ -39,21 +41,16 @@ func compareFunctions(ctx context.Context, db bun.IDB, files fs.FS) (functionsSt
 	if err != nil {
 		return 0, err
 	}
-	if !bytes.Equal(applied[0], digest[:]) {
-		for _, before := range applied[1:] {
-			if bytes.Equal(before, digest[:]) {
-				return functionsNewer, nil
-			}
-		}
+	switch slices.IndexFunc(applied, func(d []byte) bool { return bytes.Equal(d, digest[:]) }) {
+	case 0:
+	case -1:
 		return functionsOlder, nil
+	default:
+		return functionsNewer, nil
 	}
-	var names []string
-	for _, name := range definedFunction.FindAllSubmatch(text, -1) {
-		names = append(names, string(name[1]))
-	}
-	found := 0
-	err = db.NewRaw("SELECT count(DISTINCT proname) FROM pg_proc WHERE proname IN ? AND "+ownFunctions,
-		bun.Tuple(names)).Scan(ctx, &found)
+	names, found := definedIn(text), 0
+	err = db.NewRaw(`SELECT count(DISTINCT proname) FROM pg_proc
+		WHERE pronamespace = current_schema()::regnamespace AND proname IN ?`, bun.Tuple(names)).Scan(ctx, &found)
 	if err == nil && found != len(names) {
 		return functionsOlder, nil
 	}
@@ -62,25 +59,31 @@ func compareFunctions(ctx context.Context, db bun.IDB, files fs.FS) (functionsSt
 
 var definedFunction = regexp.MustCompile(`(?m)^CREATE OR REPLACE FUNCTION (\w+)`)
 
-// ownFunctions selects from pg_proc what is not an extension's.
-const ownFunctions = `pronamespace = current_schema()::regnamespace
-	AND NOT EXISTS (SELECT FROM pg_depend
-		WHERE classid = 'pg_proc'::regclass AND objid = pg_proc.oid AND deptype = 'e')`
+// definedIn returns the names of the functions that a file defines.
+func definedIn(text []byte) (names []string) {
+	for _, name := range definedFunction.FindAllSubmatch(text, -1) {
+		names = append(names, string(name[1]))
+	}
+	return names
+}
 
-// applyFunctions puts the functions of files in force, in one transaction, and drops those that are not in the file.
-// The caller holds the lock of migrations.
+// applyFunctions puts the functions of files in force, in one transaction, and drops those of earlier files that are
+// gone. Functions that somebody else has added stay. The caller holds the lock of migrations.
 func (s *Store) applyFunctions(ctx context.Context, db *bun.DB, files fs.FS) error {
 	text, err := fs.ReadFile(files, functionsFile)
 	if err != nil {
 		return err
 	}
 	digest := sha256.Sum256(text)
-	statements := []string{string(text),
-		// What this transaction did not write is not in the file.
-		dropFunctions("xmin <> pg_current_xact_id()::xid"), keepOnCluster}
+	// What this transaction did not write is not in the file.
+	statements := []string{string(text), dropFunctions("xmin <> pg_current_xact_id()::xid"), keepOnCluster}
 	apply := func(statements ...string) error {
 		return db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
 			if err := boundLocks(ctx, tx, nil); err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, `INSERT INTO schema_functions (digest, names) VALUES (?, ?)
+				ON CONFLICT DO NOTHING`, digest[:], pgdialect.Array(definedIn(text))); err != nil {
 				return err
 			}
 			for _, statement := range statements {
@@ -88,9 +91,7 @@ func (s *Store) applyFunctions(ctx context.Context, db *bun.DB, files fs.FS) err
 					return err
 				}
 			}
-			_, err := tx.ExecContext(ctx, "INSERT INTO schema_functions (digest) VALUES (?) ON CONFLICT DO NOTHING",
-				digest[:])
-			return err
+			return nil
 		})
 	}
 	err = apply(statements...)
@@ -103,13 +104,14 @@ func (s *Store) applyFunctions(ctx context.Context, db *bun.DB, files fs.FS) err
 	return nil
 }
 
-// dropFunctions returns a statement that drops the functions that fulfil a condition.
+// dropFunctions returns a statement that drops the functions of all files so far that fulfil a condition.
 func dropFunctions(condition string) string {
 	return `DO $drop$
 		DECLARE
 			gone regprocedure;
 		BEGIN
-			FOR gone IN SELECT oid FROM pg_proc WHERE ` + ownFunctions + " AND " + condition + ` LOOP
+			FOR gone IN SELECT oid FROM pg_proc WHERE pronamespace = current_schema()::regnamespace
+					AND proname IN (SELECT unnest(names) FROM schema_functions) AND ` + condition + ` LOOP
 				EXECUTE 'DROP FUNCTION ' || gone;
 			END LOOP;
 		END $drop$`

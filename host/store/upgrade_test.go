@@ -72,10 +72,11 @@ func TestFunctionsFollowTheRelease(t *testing.T) {
 		return value[string](t, conn, `SELECT string_agg(oid::regprocedure || ' ' || prorettype::regtype, ', '
 				ORDER BY oid::regprocedure::text)
 			FROM pg_proc WHERE pronamespace = 'public'::regnamespace
-				AND proname IN ('times_after', 'later', 'audit_field')`)
+				AND proname IN ('times_after', 'later', 'audit_field', 'monitor')`)
 	}
+	exec(t, conn, "CREATE FUNCTION monitor() RETURNS integer LANGUAGE sql AS 'SELECT 1'") // somebody else's
 	before := results()
-	exec(t, conn, "DROP FUNCTION audit_field", "CREATE FUNCTION later() RETURNS integer LANGUAGE sql AS 'SELECT 1'")
+	exec(t, conn, "DROP FUNCTION audit_field")
 	noError(t, openOnce(t.Context(), url))
 	expect(t, "functions after one was lost", results(), before)
 
@@ -88,7 +89,7 @@ func TestFunctionsFollowTheRelease(t *testing.T) {
 			strings.Replace(text[end:], "FUNCTION audit_field(", "FUNCTION audit_field(also integer, ", 1)
 	})))
 	if got := results(); strings.Contains(got, "times_after") || !strings.Contains(got, "later(integer) integer") ||
-		strings.Count(got, "audit_field") != 1 {
+		strings.Count(got, "audit_field") != 1 || !strings.Contains(got, "monitor() integer") {
 		t.Errorf("functions of the later release: %s", got)
 	}
 	exec(t, conn, "DELETE FROM schema_steps WHERE name = '9999'")
