@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"assay/host/installation"
 	"assay/host/store/postgres/postgrestest"
 )
@@ -170,7 +172,21 @@ func runOnce(ctx context.Context, folder, dir, database string) error {
 	if err != nil {
 		return err
 	}
-	return h.end(syscall.SIGTERM)
+	if err := h.end(syscall.SIGTERM); err != nil {
+		return err
+	}
+	return emptyFleet(ctx, database)
+}
+
+// emptyFleet removes the host that filled a database, in case a busy machine kept it from doing so itself: it would be
+// a silent host in every copy.
+func emptyFleet(ctx context.Context, database string) error {
+	conn, err := pgx.Connect(ctx, database)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, "DELETE FROM hosts")
+	return errors.Join(err, conn.Close(ctx))
 }
 
 // SharedDir returns a data directory with the layers of this checkout, built and compiled by a host that was started

@@ -101,8 +101,9 @@ const beatTimeout = Interval
 // Alive returns how many hosts were alive at the last beat; 0 before the first one.
 func (p *Pulse) Alive() int { return int(p.alive.Load()) }
 
+// beat finishes when ctx ends meanwhile: the database may store a beat that was given up after the host was removed.
 func (p *Pulse) beat(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), beatTimeout)
 	defer cancel()
 	if err := p.Roster.BeatHost(ctx, p.ID, p.Name, p.State()); err != nil {
 		return err

@@ -37,6 +37,36 @@ func (b *beats) ReportShadow(_ context.Context, id string, report json.RawMessag
 	return nil
 }
 
+// stopping is a roster whose host is stopped during a beat.
+type stopping struct {
+	fleet.Roster
+	stop    func()
+	givenUp error // why the beat's context had ended
+	removed bool
+}
+
+func (s *stopping) BeatHost(ctx context.Context, _, _ string, _ fleet.State) error {
+	s.stop()
+	s.givenUp = ctx.Err()
+	return s.givenUp
+}
+func (s *stopping) LiveHosts(context.Context) (int, error)   { return 1, nil }
+func (s *stopping) RemoveHost(context.Context, string) error { s.removed = true; return nil }
+
+// A host that stops during a beat waits for it. The database would store a beat that was given up after the removal, and
+// the other hosts would wait for a host that is gone.
+func TestBeatEndsBeforeRemoval(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	roster := &stopping{stop: stop}
+	p := &fleet.Pulse{Roster: roster, ID: "host_a", Log: slog.New(slog.DiscardHandler),
+		State: func() fleet.State { return fleet.State{} }}
+	p.Run(ctx)
+	if roster.givenUp != nil || !roster.removed {
+		t.Errorf("the beat ended with %v, the host was removed: %t", roster.givenUp, roster.removed)
+	}
+}
+
 // A host stores what its shadow layers found every ten seconds at most, when it has changed, and again after a failure.
 func TestPulseReportsShadow(t *testing.T) {
 	t.Parallel()
