@@ -53,8 +53,8 @@ func (s *stopping) BeatHost(ctx context.Context, _, _ string, _ fleet.State) err
 func (s *stopping) LiveHosts(context.Context) (int, error)   { return 1, nil }
 func (s *stopping) RemoveHost(context.Context, string) error { s.removed = true; return nil }
 
-// A host that stops during a beat waits for it. The database would store a beat that was given up after the removal, and
-// the other hosts would wait for a host that is gone.
+// A host that stops during a beat waits for it. The database would store a beat that was given up after the removal,
+// and the other hosts would wait for a host that is gone.
 func TestBeatEndsBeforeRemoval(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
