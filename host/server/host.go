@@ -38,6 +38,7 @@ type host struct {
 	parts []part // those that are open
 
 	// What later parts need of earlier ones, in the order in which they are opened.
+	seat        *seat
 	certificate *certificate.Pair // nil: plain HTTP
 	listener    net.Listener      // for customers
 	operators   net.Listener      // for operators; nil: turned off
@@ -74,8 +75,9 @@ func startOrder() []func(context.Context, *host) (part, error) {
 		openLog,
 		openListener, // early, so that a port that is taken costs no time
 		openAdminListener,
-		openDatabase,
 		openSeat,
+		openDatabase,
+		noteHost,
 		openWitnesses,
 		openLineup,
 		openDelivery,

@@ -76,6 +76,9 @@ func (h *host) run(ctx context.Context, start func(part)) error {
 	case err := <-served:
 		return err
 	case <-ctx.Done():
+		if err := h.seat.leave(); err != nil {
+			h.log.Warn("another host cannot take the data directory before this one has drained", "error", err)
+		}
 		wait := h.cfg.DrainTime(h.terminal)
 		notifyStopping(h.log, wait)
 		h.exit.drain(wait)
