@@ -46,7 +46,7 @@ func Open(
 	url := cfg.DatabaseURL
 	if url == "" {
 		b.Cluster, err = postgres.Open(ctx, postgres.Config{Dir: cfg.DataDir, Logger: log, Progress: t.Stage,
-			Existing: !create})
+			Existing: !create, Supervise: create})
 		if errors.Is(err, postgres.ErrNone) {
 			return nil, cfg.NoPrivateDatabase()
 		}

@@ -14,6 +14,7 @@ import (
 // A host that starts while Postgres recovers from a crash, or is too busy to let it in, waits.
 func TestOpenWaitsForTheDatabase(t *testing.T) {
 	t.Parallel()
+	needsDirect(t)
 	for name, test := range map[string]struct {
 		refusals int32
 		refuse   func(client net.Conn)
