@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"regexp"
+	"time"
 
 	"sync"
 	"testing"
@@ -36,6 +37,31 @@ func TestThroughPooler(t *testing.T) {
 	if n := len(regexp.MustCompile("(?m)^--- PASS").FindAll(out, -1)); n < most {
 		t.Errorf("%d tests passed through the pooler", n)
 	}
+}
+
+// A check that is sent when a pooler dies is answered or refused, because its outcome is found out at the database's own
+// address.
+func TestKilledPoolerLeavesNoDoubt(t *testing.T) {
+	t.Parallel()
+	needsDirect(t)
+	at := postgrestest.Database(t)
+	pooler := storetest.NewPooler(t, at)
+	direct := open(t, at, nil)
+	cfg := configOf(at, nil)
+	cfg.URL = pooler.URL(t, at)
+	through := storetest.Close(t, must(Open(t.Context(), cfg))(t))
+	l := ledgerOn(t, through, LedgerConfig{Settling: 10 * time.Second})
+	caller := newCaller(t, direct, plan(t, "pro", 1_000_000))
+	heads := lockTheHeads(t, at)
+	answer := make(chan error, 1)
+	go func() { answer <- l.Append(context.WithoutCancel(t.Context()), allowed(t, caller)) }()
+	heads.waiting(t, 1)
+	pooler.Kill()
+	heads.release(t)
+	if err := receive(t, "an answer", answer); err != nil && !isRefusal(err) {
+		t.Errorf("appending: %v", err)
+	}
+	verifyLedger(t, direct)
 }
 
 // Long statements work while 50 clients keep the pooler's two connections busy.

@@ -107,6 +107,9 @@ func (p *Pooler) start(t testing.TB, path string) {
 	})
 }
 
+// Kill kills the pooler, with all its connections.
+func (p *Pooler) Kill() { p.stop() }
+
 func (p *Pooler) stop() {
 	if p.cmd.Process == nil {
 		return
