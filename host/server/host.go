@@ -35,7 +35,8 @@ type host struct {
 	id       string // in the fleet
 	name     string // for people
 
-	parts []part // those that are open
+	parts     []part        // those that are open
+	listening chan struct{} // closed when the host hears of changes in the database
 
 	// What later parts need of earlier ones, in the order in which they are opened.
 	seat        *seat
@@ -63,7 +64,7 @@ type host struct {
 
 func newHost(cfg *installation.Config, t *terminal.Terminal, options Options) *host {
 	h := &host{cfg: cfg, options: options, terminal: t, metrics: telemetry.NewMetrics(),
-		id: "host_" + ulid.Make().String()}
+		id: "host_" + ulid.Make().String(), listening: make(chan struct{})}
 	h.metrics.WatchBuild(installation.Version, installation.Revision())
 	return h
 }
