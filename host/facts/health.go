@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -36,10 +35,9 @@ const (
 type health struct {
 	counts [outcomes]atomic.Uint64
 
-	mu    sync.Mutex
-	past  [judgedFor / JudgeInterval][outcomes]uint64 // the counts when it was judged, in a ring
-	next  int
-	fails bool
+	past   [judgedFor / JudgeInterval][outcomes]uint64 // the counts when it was judged, in a ring
+	judged int
+	fails  atomic.Bool
 }
 
 func (h *health) count(err error) {
@@ -61,13 +59,13 @@ func (h *health) count(err error) {
 // judge reports whether the source fails: more than half of the lookups of the last minute that ended had no answer.
 // Without lookups it still does what it did.
 func (h *health) judge() (fails, changed bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	before := h.past[h.next]
+	slot := &h.past[h.judged%len(h.past)]
+	h.judged++
+	before := *slot
 	var bad, all uint64
 	for i := range h.counts {
 		n := h.counts[i].Load()
-		h.past[h.next][i] = n
+		slot[i] = n
 		if i != pending {
 			all += n - before[i]
 		}
@@ -75,19 +73,14 @@ func (h *health) judge() (fails, changed bool) {
 			bad += n - before[i]
 		}
 	}
-	h.next = (h.next + 1) % len(h.past)
-	was := h.fails
-	switch {
-	case 2*bad > all && all >= minLookups:
-		h.fails = true
-	case all > 0 && 2*bad <= all:
-		h.fails = false
+	fails = h.fails.Load()
+	if most := 2*bad > all; most && all >= minLookups || !most && all > 0 {
+		fails = most
 	}
-	return h.fails, h.fails != was
+	return fails, h.fails.Swap(fails) != fails
 }
 
-// Judge looks for sources that fail, and logs when one begins or ends to. It is to be called at each JudgeInterval.
-// It is a maintenance job that never fails.
+// Judge looks for sources that fail, and logs when one begins or ends to. It is a maintenance job that never fails.
 func (c *Collector) Judge(context.Context) error {
 	for _, s := range c.sources {
 		switch fails, changed := s.health.judge(); {
@@ -103,11 +96,9 @@ func (c *Collector) Judge(context.Context) error {
 // Failing returns a sentence for each source that Judge found to fail.
 func (c *Collector) Failing() (sentences []string) {
 	for _, s := range c.sources {
-		s.health.mu.Lock()
-		if s.health.fails {
+		if s.health.fails.Load() {
 			sentences = append(sentences, "more than half of the lookups of "+s.Name()+" fail")
 		}
-		s.health.mu.Unlock()
 	}
 	return sentences
 }

@@ -29,16 +29,17 @@ func (c *Cluster) supervise(ctx context.Context) {
 			c.problem.Store(nil)
 			continue
 		}
-		ended := "the private Postgres has ended, and is started again"
-		c.problem.Store(&ended)
-		c.log.Error(ended)
+		c.report("the private Postgres has ended, and is started again")
 		if err := c.restart(ctx); err != nil && ctx.Err() == nil {
-			failed := "the private Postgres has ended and does not start: " + err.Error()
-			c.problem.Store(&failed)
-			c.log.Error(failed, "next", supervisePause.String())
+			c.report("the private Postgres has ended and does not start: " + err.Error())
 			wait = supervisePause
 		}
 	}
+}
+
+func (c *Cluster) report(problem string) {
+	c.problem.Store(&problem)
+	c.log.Error(problem)
 }
 
 // Problems returns a sentence if Supervise has to start Postgres again.
