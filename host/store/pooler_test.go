@@ -39,7 +39,7 @@ func TestThroughPooler(t *testing.T) {
 	}
 }
 
-// A check that is sent when a pooler dies is answered or refused: its outcome is found out at the database's own address.
+// A check that is sent when a pooler dies is answered or refused: its outcome is found out at the database's address.
 func TestKilledPoolerLeavesNoDoubt(t *testing.T) {
 	t.Parallel()
 	needsDirect(t)
