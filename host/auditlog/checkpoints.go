@@ -1,6 +1,7 @@
 package auditlog
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"assay/host/audit"
 	"assay/host/internal/durable"
+	"assay/host/store"
 )
 
 // NewSigner returns the signer of checkpoints and anchors. seed is an Ed25519 seed.
@@ -97,6 +99,57 @@ func ReadCheckpoints(files []string, key audit.Public) *Checkpoints {
 		}
 	}
 	return c
+}
+
+// sharedWithin is when the directories of all hosts have a checkpoint that one of them signed, see Keeper.Tidy.
+const sharedWithin = 2 * time.Hour
+
+// RequireKept returns what was signed and is damaged in the directory, or gone from it although the database has it. It
+// looks twice, because a host may be tidying.
+func (d CheckpointDir) RequireKept(ctx context.Context, s *store.Store, key audit.Public) (broken, err error) {
+	if broken, err = d.compare(ctx, s, key); broken == nil || err != nil {
+		return nil, err
+	}
+	<-time.After(time.Second)
+	return d.compare(ctx, s, key)
+}
+
+func (d CheckpointDir) compare(ctx context.Context, s *store.Store, key audit.Public) (broken, err error) {
+	hosts, err := s.Hosts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	age := time.Duration(0)
+	if len(hosts) > 1 {
+		age = sharedWithin
+	}
+	notes, err := s.OldCheckpoints(ctx, age) // before the files: each is stored there first
+	if err != nil {
+		return nil, err
+	}
+	files, err := d.Files()
+	if err != nil {
+		return nil, err
+	}
+	kept := ReadCheckpoints(files, key)
+	known := map[audit.TreeHead]bool{}
+	for _, tree := range kept.Trees {
+		known[tree.TreeHead] = true
+	}
+	missing := 0
+	for _, note := range notes {
+		if head, err := key.OpenTree(note); err == nil && !known[head] {
+			missing++
+		}
+	}
+	for _, damage := range kept.Damaged {
+		broken = errors.Join(broken, errors.New(damage))
+	}
+	if missing > 0 {
+		broken = errors.Join(broken, fmt.Errorf("%d signed checkpoints of the database are missing in %s: files were "+
+			"emptied, altered or deleted", missing, string(d)))
+	}
+	return broken, nil
 }
 
 // checkpointFile is the content of a file.

@@ -281,11 +281,22 @@ func TestVerifyTree(t *testing.T) {
 	expect.NoError(t, reports[0].Unsigned(since.Add(unsignedFor-time.Second)))
 }
 
-// Damaged and lost files are repaired from the database, and meanwhile stop neither verification nor pruning.
+// Damaged and lost files are findings. They are repaired from the database, and meanwhile stop neither verification nor
+// pruning.
 func TestDamagedCheckpointFiles(t *testing.T) {
 	t.Parallel()
 	k, _ := oldLog(t)
+	kept := func(what, finding string) {
+		t.Helper()
+		broken, err := k.Dir.compare(t.Context(), k.Store, k.Signer.Public)
+		if err != nil || finding == "" && broken != nil {
+			t.Errorf("%s: %v, %v", what, broken, err)
+		} else if finding != "" {
+			expect.ErrorText(t, what, broken, finding)
+		}
+	}
 	expect.NoError(t, k.SignHeads(t.Context()))
+	kept("whole files", "")
 	name := expect.Value(k.Dir.Files())(t)[0]
 	text := expect.Value(os.ReadFile(name))(t)
 	notes := audit.SplitCheckpoints(string(text))
@@ -295,6 +306,8 @@ func TestDamagedCheckpointFiles(t *testing.T) {
 	expect.NoError(t, k.SignHeads(t.Context()))
 	files := expect.Value(k.Dir.Files())(t)
 	c := ReadCheckpoints(files, k.Signer.Public)
+	kept("a cut", "1 entries are not checkpoints")
+	kept("what was cut", "1 signed checkpoints of the database are missing")
 	if len(c.Damaged) != 1 || !strings.Contains(c.Damaged[0], "1 entries are not checkpoints") || len(c.Trees) != 2 ||
 		len(c.Heads) != 1 {
 		t.Errorf("checkpoints after a cut %+v", c)
@@ -308,7 +321,13 @@ func TestDamagedCheckpointFiles(t *testing.T) {
 	if len(c.Damaged) != 0 || len(c.Trees) != 3 || len(c.Heads) != 1 {
 		t.Errorf("repaired %+v", c)
 	}
+	kept("repaired files", "")
+	for _, file := range expect.Value(k.Dir.Files())(t) {
+		expect.NoError(t, os.Truncate(file, 0))
+	}
+	kept("emptied files", "3 signed checkpoints of the database are missing")
 	expect.NoError(t, os.RemoveAll(string(k.Dir)))
+	kept("deleted files", "3 signed checkpoints of the database are missing")
 	expect.NoError(t, k.Tidy(t.Context()))
 	expect.NoError(t, k.Tidy(t.Context())) // nothing is missing
 	c = ReadCheckpoints(expect.Value(k.Dir.Files())(t), k.Signer.Public)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -42,13 +43,25 @@ func (cmd *auditVerifyCmd) Run(ctx context.Context, c *installation.Command) err
 		}
 	}
 	key := s.Store.Signer().Public
-	checkpoints, err := cmd.readCheckpoints(files, key, c.Terminal)
+	checkpoints, err := cmd.readCheckpoints(files, key)
 	if err != nil {
 		return err
 	}
 	reports, broken, err := VerifyAudit(ctx, s.Backend, s.Config, key, checkpoints)
 	if err != nil {
 		return err
+	}
+	_, err = os.Stat(c.Path("host"))
+	switch {
+	case len(cmd.Checkpoints) > 0:
+	case errors.Is(err, fs.ErrNotExist):
+		fmt.Fprintf(c.Err, "No host has run in %s: the database's checkpoints are not compared with files.\n", c.DataDir)
+	default:
+		gone, err := c.CheckpointDir().RequireKept(ctx, s.Store, key)
+		if err != nil {
+			return err
+		}
+		broken = errors.Join(broken, gone)
 	}
 	err = s.Store.ReadAuditLog(ctx, func(ctx context.Context, log store.AuditLog) error {
 		missing, err := cmd.requireCosigned(ctx, log, key, reports, s.Store.Now())
@@ -79,16 +92,13 @@ func VerifyAudit(
 }
 
 // readCheckpoints reads files of checkpoints. Those that the command line names must be whole.
-func (cmd *auditVerifyCmd) readCheckpoints(files []string, key audit.Public, t *terminal.Terminal) (
+func (cmd *auditVerifyCmd) readCheckpoints(files []string, key audit.Public) (
 	*auditlog.Checkpoints, error) {
 	checkpoints := auditlog.ReadCheckpoints(files, key)
-	for _, damage := range checkpoints.Damaged {
-		if len(cmd.Checkpoints) > 0 {
-			return nil, fmt.Errorf("reading checkpoints: %s", damage)
-		}
-		fmt.Fprintf(t.Err, "%s. Verification continues with the others.\n", damage)
+	if len(cmd.Checkpoints) > 0 && len(checkpoints.Damaged) > 0 {
+		return nil, fmt.Errorf("reading checkpoints: %s", checkpoints.Damaged[0])
 	}
-	return checkpoints, nil
+	return checkpoints, nil // RequireKept reports the damage to the others
 }
 
 // requireCosigned returns what the witnesses that the command line names did not cosign.
@@ -126,7 +136,7 @@ func (cmd *auditVerifyCmd) verifyPublic(ctx context.Context, c *installation.Com
 	if key, err = cmd.follow(ctx, c.Config, key); err != nil {
 		return err
 	}
-	checkpoints, err := cmd.readCheckpoints(cmd.Checkpoints, key, c.Terminal)
+	checkpoints, err := cmd.readCheckpoints(cmd.Checkpoints, key)
 	if err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ var ErrBusy = errors.New("too many lookups are in progress")
 // Collector queries sources concurrently. It implements check.Collector.
 type Collector struct {
 	log     *slog.Logger
-	sources []member
+	sources []*member
 }
 
 var _ check.Collector = (*Collector)(nil)
@@ -76,6 +76,7 @@ type member struct {
 	memory Memory   // the source itself, or nil
 	groups []string // the first parts of its facts' names, each with its dot
 	slots  chan struct{}
+	health health
 }
 
 // NewCollector returns a collector of the given sources, whose names must differ.
@@ -89,7 +90,8 @@ func NewCollector(log *slog.Logger, sources ...Source) *Collector {
 			groups = append(groups, group+".")
 		}
 		slices.Sort(groups)
-		c.sources = append(c.sources, member{s, memory, slices.Compact(groups), make(chan struct{}, maxRunning)})
+		c.sources = append(c.sources, &member{Source: s, memory: memory,
+			groups: slices.Compact(groups), slots: make(chan struct{}, maxRunning)})
 	}
 	return c
 }
@@ -125,8 +127,7 @@ func (c *Collector) Collect(
 	observations := make(chan observation, len(c.sources))
 	var waiting, unanswered, untrusted uint64 // a bit for each source; there are six
 	n := 0
-	for i := range c.sources {
-		s := &c.sources[i]
+	for i, s := range c.sources {
 		if !s.isWanted(wanted) {
 			continue
 		}
@@ -160,7 +161,7 @@ func (c *Collector) Collect(
 	for range n {
 		select {
 		case o := <-observations:
-			source := &c.sources[o.source]
+			source := c.sources[o.source]
 			if o.err != nil && !errors.Is(o.err, ErrUnanswered) {
 				return nil, nil, unavailable(source, o.err)
 			}
@@ -173,7 +174,7 @@ func (c *Collector) Collect(
 			untrusted |= bit(o.source, errors.Is(o.err, ErrUntrusted))
 			c.keep(found, source, o, wants)
 		case <-ctx.Done():
-			return nil, nil, unavailable(&c.sources[bits.TrailingZeros64(waiting)], ctx.Err())
+			return nil, nil, unavailable(c.sources[bits.TrailingZeros64(waiting)], ctx.Err())
 		}
 	}
 	for i, s := range c.sources {
@@ -222,11 +223,15 @@ func (c *Collector) observe(i int, query func() (entity.Facts, bool, error)) (o 
 	defer func() {
 		if r := recover(); r != nil {
 			o.facts, o.err = nil, fmt.Errorf("looking up facts: panic: %v", r)
+			c.sources[i].health.count(o.err)
 			c.log.Error("fact source panicked", "source", c.sources[i].Name(), "panic", r,
 				"stack", string(debug.Stack()))
 		}
 	}()
 	o.facts, o.known, o.err = query()
+	if o.known && !errors.Is(o.err, context.Canceled) {
+		c.sources[i].health.count(o.err)
+	}
 	return o
 }
 

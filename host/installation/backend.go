@@ -34,9 +34,9 @@ type Backend struct {
 func Open(
 	ctx context.Context, cfg *Config, t *terminal.Terminal, log *slog.Logger, schema store.Schema,
 ) (*Backend, error) {
-	create, load := schema == store.CreateSchema, cfg.LoadInstallation
+	create, load, wait := schema == store.CreateSchema, cfg.LoadInstallation, time.Duration(0)
 	if create {
-		load = cfg.CreateInstallation
+		load, wait = cfg.CreateInstallation, cfg.Wait
 	}
 	keys, err := load()
 	if err != nil {
@@ -46,7 +46,7 @@ func Open(
 	url := cfg.DatabaseURL
 	if url == "" {
 		b.Cluster, err = postgres.Open(ctx, postgres.Config{Dir: cfg.DataDir, Logger: log, Progress: t.Stage,
-			Existing: !create})
+			Existing: !create, Supervise: create})
 		if errors.Is(err, postgres.ErrNone) {
 			return nil, cfg.NoPrivateDatabase()
 		}
@@ -57,7 +57,7 @@ func Open(
 	}
 	if b.Store, err = store.Open(ctx, store.Config{URL: url, DirectURL: cfg.DatabaseDirectURL,
 		Connections: cfg.DatabaseConnections, Chains: cfg.Chains, Keys: keys, Logger: log, Now: cfg.Now,
-		Schema: schema}); err != nil {
+		Schema: schema, Wait: wait}); err != nil {
 		if errors.Is(err, store.ErrOtherSecret) && cfg.fresh {
 			err = cfg.withoutSecret()
 		}

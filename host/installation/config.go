@@ -90,6 +90,7 @@ type Config struct {
 	TestCheckout        bool   `env:"ASSAY_TEST_CHECKOUT" help:"${test_checkout}"`
 
 	Now   func() time.Time `kong:"-"` // of the store; nil: time.Now. Tests let it jump.
+	Wait  time.Duration    `kong:"-"` // of a starting host, for a database that is down
 	Named bool             `kong:"-"` // a setting names the installation
 	fresh bool             // createInstallation made the secret
 }

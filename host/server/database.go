@@ -49,7 +49,9 @@ func openDatabase(ctx context.Context, h *host) (part, error) {
 		Jobs:      databaseJobs(s, h.metrics.WatchQueues()),
 		Changed:   map[store.Topic]func(){store.TopicKeys: s.ForgetCallers},
 		Obstacles: func() []obstacle { return databaseObstacles(s) },
-		Close:     h.backend.Close,
+		Problems: []problems{{h.backend.Cluster.Problems, "The host keeps trying. Postgres's own log is in " +
+			"`postgres/log` of the data directory."}},
+		Close: h.backend.Close,
 	}, nil
 }
 

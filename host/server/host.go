@@ -35,9 +35,11 @@ type host struct {
 	id       string // in the fleet
 	name     string // for people
 
-	parts []part // those that are open
+	parts     []part        // those that are open
+	listening chan struct{} // closed when the host hears of changes in the database
 
 	// What later parts need of earlier ones, in the order in which they are opened.
+	seat        *seat
 	certificate *certificate.Pair // nil: plain HTTP
 	listener    net.Listener      // for customers
 	operators   net.Listener      // for operators; nil: turned off
@@ -62,7 +64,7 @@ type host struct {
 
 func newHost(cfg *installation.Config, t *terminal.Terminal, options Options) *host {
 	h := &host{cfg: cfg, options: options, terminal: t, metrics: telemetry.NewMetrics(),
-		id: "host_" + ulid.Make().String()}
+		id: "host_" + ulid.Make().String(), listening: make(chan struct{})}
 	h.metrics.WatchBuild(installation.Version, installation.Revision())
 	return h
 }
@@ -74,8 +76,9 @@ func startOrder() []func(context.Context, *host) (part, error) {
 		openLog,
 		openListener, // early, so that a port that is taken costs no time
 		openAdminListener,
-		openDatabase,
 		openSeat,
+		openDatabase,
+		noteHost,
 		openWitnesses,
 		openLineup,
 		openDelivery,

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"assay/host/store"
+	"assay/host/telemetry"
 )
 
 // openLedger opens what records checks, and what applies the records to the reputation graph.
@@ -27,5 +28,10 @@ func openLedger(ctx context.Context, h *host) (part, error) {
 	if err := h.ledger.Compare(ctx); err != nil {
 		h.log.Warn("comparing the audit chains with what was answered failed", "error", err)
 	}
-	return part{Run: []func(context.Context){h.ledger.Guard, graph.Run}, Close: h.ledger.Close}, nil
+	return part{
+		Collect:  func(m *telemetry.Metrics) { m.WatchFile("answered", answered.Unwritten) },
+		Run:      []func(context.Context){h.ledger.Guard, graph.Run},
+		Problems: []problems{{answered.Unwritten, unwrittenRemedy}},
+		Close:    h.ledger.Close,
+	}, nil
 }

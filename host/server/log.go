@@ -7,6 +7,10 @@ import (
 	"assay/host/telemetry"
 )
 
+// unwrittenRemedy is the remedy for files in the data directory that cannot be written.
+const unwrittenRemedy = "Free space in the data directory, and make sure that the host may write to it. The database " +
+	"records every check that is answered."
+
 func openLog(_ context.Context, h *host) (part, error) {
 	if err := h.cfg.MakeDataDir(); err != nil {
 		return part{}, err
@@ -17,6 +21,8 @@ func openLog(_ context.Context, h *host) (part, error) {
 	}
 	h.log = log
 	return part{
+		Collect:  func(m *telemetry.Metrics) { m.WatchFile("log", file.Unwritten) },
+		Problems: []problems{{file.Unwritten, unwrittenRemedy}},
 		Jobs: jobs{localJobs: {{Name: "rotate the log file", Every: jobInterval, Run: func(context.Context) error {
 			return file.RotateIfDue(time.Now())
 		}}}},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"assay/host/customer/override"
+	"assay/host/facts"
 	"assay/host/facts/feed"
 	"assay/host/installation"
 	"assay/host/store"
@@ -22,6 +23,10 @@ func openLookups(ctx context.Context, h *host) (part, error) {
 	}
 	h.lookups = l
 	return part{
+		Collect: func(m *telemetry.Metrics) {
+			sources, count := l.Lookups()
+			m.WatchLookups(sources, facts.Outcomes[:], count)
+		},
 		Load: func(ctx context.Context) {
 			if err := l.Similar.Load(ctx); err != nil {
 				h.log.Warn("reading the imported lists failed", "error", err)
@@ -30,11 +35,16 @@ func openLookups(ctx context.Context, h *host) (part, error) {
 		Run: []func(context.Context){l.Similar.Run},
 		Jobs: jobs{localJobs: {
 			{Name: "verify the DNS servers", Every: installation.CanaryInterval, Run: l.VerifyDNS},
+			{Name: "judge the lookups", Every: facts.JudgeInterval, Run: l.Judge},
 		}},
 		Changed:   map[store.Topic]func(){store.TopicFeeds: l.Similar.Hint},
 		Obstacles: func() []obstacle { return unless("lists", l.Similar.Ready(), readAgain) },
-		Problems: []problems{{l.FalseDNS,
-			"The host does not use the server while it gives false answers. Set `ASSAY_DNS` to another one."}},
+		Problems: []problems{
+			{l.FalseDNS,
+				"The host does not use the server while it gives false answers. Set `ASSAY_DNS` to another one."},
+			{l.Failing, "Checks are answered without these facts, and name the source as silent. Make sure that this " +
+				"host reaches the servers of `ASSAY_DNS` (dns, net) and of the registries (rdap)."},
+		},
 		Close: l.Close,
 	}, nil
 }

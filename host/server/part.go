@@ -79,7 +79,13 @@ func (h *host) startJobs(ctx context.Context) (start func(part)) {
 		running.Go(func() { maintenance.Run(ctx, h.log, one) })
 	}
 	parts := h.parts // those that are added later need no notifications
-	running.Go(func() { h.store.Listen(ctx, func(topic store.Topic) { notify(parts, topic) }) })
+	listening := sync.OnceFunc(func() { close(h.listening) })
+	running.Go(func() {
+		h.store.Listen(ctx, func(topic store.Topic) {
+			listening()
+			notify(parts, topic)
+		})
+	})
 	h.add(part{Close: func() error { stop(); running.Wait(); return nil }})
 	return start
 }

@@ -10,49 +10,70 @@ import (
 	"syscall"
 )
 
-// openSeat notes in the data directory which host of the fleet runs there, unless another one does. If the previous
-// host was killed, it removes it from the fleet; otherwise lineup changes, and starts with newer built-in layers, would
-// wait until it counts as silent.
-//
-// A lock on the file shows whether that host is still running, because it ends with the process. A file copied from
-// another machine is ignored.
-func openSeat(ctx context.Context, h *host) (p part, err error) {
+// seat is the place of the one host that a data directory has: a file that names it, with a lock that ends with the
+// process. A file copied from another machine names nobody.
+type seat struct {
+	file   *os.File
+	before string // the host of the fleet that was killed here, or ""
+	left   bool
+}
+
+// openSeat takes the seat, or fails if another host has it: each would overwrite what the other remembers.
+func openSeat(_ context.Context, h *host) (part, error) {
 	file, err := os.OpenFile(h.cfg.Path("host"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return p, fmt.Errorf("noting that a host runs: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("noting that a host runs: %w", err), file.Close())
-		}
-	}()
-	p.Close = func() error {
-		// A child process between fork and exec shares the open file, and so the lock.
-		return errors.Join(syscall.Flock(int(file.Fd()), syscall.LOCK_UN), file.Close())
+		return part{}, fmt.Errorf("noting that a host runs: %w", err)
 	}
 	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) { // another host has the seat
-		return p, nil
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = fmt.Errorf("another host runs in the data directory %s: set ASSAY_DATA_DIR to one of this host's own "+
+			"(docs/operations.md, Run several hosts)", h.cfg.DataDir)
+	}
+	var text []byte
+	if err == nil {
+		text, err = io.ReadAll(file)
 	}
 	if err != nil {
-		return p, err
+		return part{}, errors.Join(err, file.Close())
 	}
-	machine, err := os.Hostname()
+	h.seat = &seat{file: file}
+	if before, ok := strings.CutSuffix(string(text), onThisMachine()); ok {
+		h.seat.before = before
+	}
+	return part{Close: func() error { return errors.Join(h.seat.leave(), file.Close()) }}, nil
+}
+
+// leave lets another host take the seat, which need not wait until this one has drained.
+func (s *seat) leave() error {
+	if s.left {
+		return nil
+	}
+	s.left = true
+	// A child process between fork and exec shares the open file, and so the lock.
+	return errors.Join(s.file.Truncate(0), syscall.Flock(int(s.file.Fd()), syscall.LOCK_UN))
+}
+
+// onThisMachine ends the text of a seat's file.
+func onThisMachine() string {
+	machine, _ := os.Hostname()
+	return " " + machine + "\n"
+}
+
+// noteHost removes the previous host of the seat from the fleet, if it was killed, and names this one. Otherwise lineup
+// changes, and starts with newer built-in layers, would wait until it counts as silent.
+func noteHost(ctx context.Context, h *host) (part, error) {
+	var err error
+	if h.seat.before != "" {
+		err = h.store.RemoveHost(ctx, h.seat.before)
+	}
+	if err == nil {
+		err = h.seat.file.Truncate(0)
+	}
+	if err == nil {
+		_, err = h.seat.file.WriteAt([]byte(h.id+onThisMachine()), 0)
+	}
 	if err != nil {
-		return p, err
+		err = fmt.Errorf("noting that a host runs: %w", err)
 	}
-	text, err := io.ReadAll(file)
-	if err != nil {
-		return p, err
-	}
-	if before, ok := strings.CutSuffix(string(text), " "+machine+"\n"); ok {
-		if err := h.store.RemoveHost(ctx, before); err != nil {
-			return p, err
-		}
-	}
-	if err := file.Truncate(0); err != nil {
-		return p, err
-	}
-	_, err = file.WriteAt([]byte(h.id+" "+machine+"\n"), 0)
-	return p, err
+	return part{}, err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"runtime/debug"
+	"time"
 
 	"assay/host/facts"
 	"assay/host/installation"
@@ -58,15 +59,28 @@ func (h *host) openParts(ctx context.Context) error {
 	return nil
 }
 
-// run serves until ctx ends. start starts the parts that run once they have been loaded.
-func (h *host) run(ctx context.Context, start func(part)) error {
-	served := h.serve()
+// listenPatience is how long a host waits for notifications of changes before it loads without them, and polls.
+const listenPatience = 5 * time.Second
+
+// load reads what checks need, once the host hears of later changes: those between would be missed until it polls.
+func (h *host) load(ctx context.Context, start func(part)) {
+	select {
+	case <-h.listening:
+	case <-time.After(listenPatience):
+	case <-ctx.Done():
+	}
 	for _, p := range h.parts {
 		if p.Load != nil {
 			p.Load(ctx)
 			start(p)
 		}
 	}
+}
+
+// run serves until ctx ends. start starts the parts that run once they have been loaded.
+func (h *host) run(ctx context.Context, start func(part)) error {
+	served := h.serve()
+	h.load(ctx, start)
 	if err := h.greet(ctx); err != nil {
 		return err
 	}
@@ -76,6 +90,9 @@ func (h *host) run(ctx context.Context, start func(part)) error {
 	case err := <-served:
 		return err
 	case <-ctx.Done():
+		if err := h.seat.leave(); err != nil {
+			h.log.Warn("another host cannot take the data directory before this one has drained", "error", err)
+		}
 		wait := h.cfg.DrainTime(h.terminal)
 		notifyStopping(h.log, wait)
 		h.exit.drain(wait)

@@ -24,6 +24,7 @@ type Answered struct {
 	mu      sync.Mutex
 	chains  map[int][]answeredBatch // in ascending order of their numbers
 	changed bool                    // since the file was written
+	failed  error                   // of the last Save
 }
 
 // answeredBatch is a batch that the database confirmed.
@@ -119,7 +120,17 @@ func (a *Answered) batches() map[int][]answeredBatch {
 	return all
 }
 
-// Save writes the newest batches to the file, unless it has them.
+// Unwritten returns a sentence if the newest batches could not be written to the file.
+func (a *Answered) Unwritten() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.failed == nil {
+		return nil
+	}
+	return []string{"what this host answered is only in memory: " + a.failed.Error()}
+}
+
+// Save writes the newest batches to the file, unless it has them. It returns an error that the last call did not.
 func (a *Answered) Save() error {
 	a.mu.Lock()
 	if a.path == "" || !a.changed {
@@ -136,11 +147,15 @@ func (a *Answered) Save() error {
 	if err == nil {
 		err = durable.WriteFile(a.path, text)
 	}
-	if err != nil {
-		a.mu.Lock()
-		a.changed = true
-		a.mu.Unlock()
-		return fmt.Errorf("remembering what was answered: %w", err)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	again := a.failed != nil
+	if a.failed = err; err == nil {
+		return nil
 	}
-	return nil
+	a.changed = true
+	if again {
+		return nil
+	}
+	return fmt.Errorf("remembering what was answered: %w", err)
 }

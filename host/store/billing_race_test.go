@@ -113,6 +113,7 @@ func randomHistory(random *rand.Rand, c billing.Checkout) (history []billing.Cha
 // response. The provider resends the event, and the customer gets exactly one account and key.
 func TestApplySurvivesLostConnections(t *testing.T) {
 	t.Parallel()
+	needsDirect(t)
 	direct := newStore(t, nil)
 	var payments atomic.Int64
 	t.Run("cuts", func(t *testing.T) {

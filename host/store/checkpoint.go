@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"assay/host/audit"
 )
@@ -53,6 +54,13 @@ func (l AuditLog) Checkpoints(ctx context.Context, chain int, from int64) (notes
 // Checkpoints returns signed checkpoints, see AuditLog.Checkpoints.
 func (s *Store) Checkpoints(ctx context.Context, chain int, from int64) ([]string, error) {
 	return AuditLog{db: s.db}.Checkpoints(ctx, chain, from)
+}
+
+// OldCheckpoints returns the signed checkpoints of all chains that are stored for some time.
+func (s *Store) OldCheckpoints(ctx context.Context, age time.Duration) (notes []string, err error) {
+	err = s.db.NewRaw("SELECT note FROM audit_checkpoints WHERE signed_at <= now() - make_interval(secs => ?)",
+		age.Seconds()).Scan(ctx, &notes)
+	return notes, wrap(err, "reading checkpoints")
 }
 
 // NewestCheckpoint returns the signed checkpoint of the largest tree of a chain with the signatures of witnesses that

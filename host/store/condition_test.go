@@ -109,6 +109,7 @@ func TestClockIsTheMedian(t *testing.T) {
 // A probe says why the database takes no checks.
 func TestProbe(t *testing.T) {
 	t.Parallel()
+	needsDirect(t)
 	for name, test := range map[string]struct {
 		statements []string
 		reason     string

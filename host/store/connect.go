@@ -105,8 +105,9 @@ func connConfig(url string) (*pgx.ConnConfig, error) {
 	} {
 		cfg.RuntimeParams[name] = value
 	}
-	// Statements are sent without named prepared statements, which a pooler in transaction mode does not support.
-	cfg.DefaultQueryExecMode = pgx.QueryExecModeDescribeExec
+	// A statement outside a transaction is sent whole, in one message sequence: a pooler in transaction mode may pass
+	// the next sequence to another server, which knows nothing of statements prepared before.
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
 	dialer := &net.Dialer{Control: boundSilence, KeepAliveConfig: net.KeepAliveConfig{
 		Enable: true, Idle: keepAliveIdle, Interval: keepAliveInterval, Count: keepAliveCount}}
 	cfg.DialFunc = dialer.DialContext

@@ -16,6 +16,7 @@ import (
 // server that the address leads to now.
 func TestReadOnlyConnectionsAreDropped(t *testing.T) {
 	t.Parallel()
+	needsDirect(t)
 	at := postgrestest.Database(t)
 	name := strings.TrimPrefix(must(url.Parse(at))(t).Path, "/")
 	s, conn := open(t, at, nil), session(t, at)

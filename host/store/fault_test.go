@@ -22,6 +22,7 @@ import (
 // Wherever the connection breaks, Append finds out the outcome, and records a check that was lost: once.
 func TestAppendReportsTheOutcome(t *testing.T) {
 	t.Parallel()
+	needsDirect(t)
 	fates := map[string]storetest.Fate{"passes": storetest.Passes, "is lost": storetest.Lost,
 		"gets no reply": storetest.Muted, "gets half a reply": storetest.Truncated}
 	direct := newStore(t, nil)
@@ -187,6 +188,7 @@ func TestSettledBatchIsRefused(t *testing.T) {
 // A check is not answered before its standby has it, not even if the wait is cancelled and the commit stays local.
 func TestCommitWaitsForTheStandby(t *testing.T) {
 	t.Parallel()
+	needsDirect(t)
 	dir := t.TempDir()
 	noError(t, os.Chmod(dir, 0o711))
 	cluster, err := postgres.Open(t.Context(), postgres.Config{Dir: dir, Logger: discard(), Offline: true})
@@ -303,6 +305,7 @@ func TestChainsOfNewAccounts(t *testing.T) {
 // If the database is unreachable after a commit, the outcome is unknown. The error says so, and nothing is retried.
 func TestUnresolvedCommitIsInDoubt(t *testing.T) {
 	t.Parallel()
+	needsDirect(t)
 	direct := newStore(t, nil)
 	p, l, caller := ledgerThroughProxy(t, direct)
 	l.resolving = time.Second

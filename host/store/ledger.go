@@ -137,11 +137,11 @@ func (s *Store) NewLedger(cfg LedgerConfig) (*Ledger, error) {
 	if cfg.OnEvents == nil {
 		cfg.OnEvents = func() {}
 	}
-	db, err := connectLedger(s.url, batchConnections)
+	db, err := connectLedger(s.url, s.url, batchConnections)
 	if err != nil {
 		return nil, fmt.Errorf("opening ledger: %w", err)
 	}
-	settler, err := connectLedger(s.url, settleConnections)
+	settler, err := connectLedger(s.url, s.direct, settleConnections)
 	if err != nil {
 		return nil, fmt.Errorf("opening ledger: %w", errors.Join(err, db.Close()))
 	}

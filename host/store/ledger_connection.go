@@ -25,11 +25,20 @@ import (
 const batchSettled = "AS001"
 
 // connectLedger opens a pool whose connections never send a cancel request: a statement that waits for a synchronous
-// standby would commit without it. pgconn would send one whenever a connection breaks.
-func connectLedger(url string, connections int) (*bun.DB, error) {
+// standby would commit without it. pgconn would send one whenever a connection breaks. If url, of a pooler, cannot be
+// reached, connections lead to the database of direct.
+func connectLedger(url, direct string, connections int) (*bun.DB, error) {
 	cfg, err := connConfig(url)
 	if err != nil {
 		return nil, err
+	}
+	if direct != url {
+		past, err := connConfig(direct)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Fallbacks = append(cfg.Fallbacks, &pgconn.FallbackConfig{Host: past.Host, Port: past.Port,
+			TLSConfig: past.TLSConfig})
 	}
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 	cfg.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) {

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,21 @@ import (
 func answeredIn(t *testing.T, path string) *Answered {
 	t.Helper()
 	return must(OpenAnswered(path))(t)
+}
+
+// A host that cannot write what it answered goes on, says so, and logs it once.
+func TestAnsweredIsUnwritten(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "full")
+	a := answeredIn(t, filepath.Join(dir, "answered"))
+	a.add(0, answeredBatch{Seq: 1, Hash: make([]byte, 32), At: noon})
+	wantError(t, "the first time", a.Save(), fs.ErrNotExist)
+	noError(t, a.Save())
+	expect(t, "sentences", len(a.Unwritten()), 1)
+	noError(t, os.Mkdir(dir, 0o700))
+	noError(t, a.Save())
+	expect(t, "sentences with space", len(a.Unwritten()), 0)
+	expect(t, "the last batch", answeredIn(t, filepath.Join(dir, "answered")).last(0).Seq, 1)
 }
 
 func TestAnsweredIsRemembered(t *testing.T) {

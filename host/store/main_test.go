@@ -39,9 +39,7 @@ var (
 	decided       = storetest.Decided
 	lasting       = int64(storetest.Revision)
 	at            = storetest.At
-	session       = storetest.Session
 	exec          = storetest.Exec
-	proxied       = storetest.NewProxy
 )
 
 func TestMain(m *testing.M) {
@@ -101,6 +99,30 @@ func tryOpen(ctx context.Context, url string) (*Store, error) {
 
 // poolerEnv names the address of a pooler through which stores reach their databases. See TestThroughPooler.
 const poolerEnv = "ASSAY_STORE_TEST_POOLER"
+
+// needsDirect skips a test that breaks, locks or counts connections, when a pooler is in between.
+func needsDirect(t testing.TB) {
+	t.Helper()
+	if os.Getenv(poolerEnv) != "" {
+		t.Skip("this test needs a store without a pooler")
+	}
+}
+
+func proxied(t testing.TB, target string) *storetest.Proxy {
+	t.Helper()
+	needsDirect(t)
+	return storetest.NewProxy(t, target)
+}
+
+// session opens a connection to the database at a URL, past the pooler.
+func session(t testing.TB, at string) *pgx.Conn {
+	t.Helper()
+	if direct, u := os.Getenv("ASSAY_TEST_DATABASE_URL"), must(url.Parse(at))(t); os.Getenv(poolerEnv) == u.Host {
+		u.Host = must(url.Parse(direct))(t).Host
+		at = u.String()
+	}
+	return storetest.Session(t, at)
+}
 
 func configOf(at string, now func() time.Time) Config {
 	cfg := Config{URL: at, DirectURL: at, Keys: testRing, Logger: discard(), Now: now}
@@ -197,6 +219,7 @@ type headLock struct {
 
 func lockTheHeads(t *testing.T, url string) *headLock {
 	t.Helper()
+	needsDirect(t)
 	h := &headLock{conn: session(t, url), monitor: session(t, url)}
 	exec(t, h.conn, "BEGIN")
 	exec(t, h.conn, forEachHead(t, h.conn, "SELECT * FROM audit_heads WHERE chain = %d FOR UPDATE")...)
@@ -226,6 +249,7 @@ func (h *headLock) release(t *testing.T) {
 
 func lockWaiters(t *testing.T, conn *pgx.Conn) int {
 	t.Helper()
+	needsDirect(t)
 	const count = `SELECT count(*) FROM pg_stat_activity
 		WHERE datname = current_database() AND wait_event_type = 'Lock'`
 	if onCitus() {

@@ -29,6 +29,7 @@ func emptyDatabase(t *testing.T) (url string, conn *pgx.Conn) {
 
 func TestManyHostsMigrateAtOnce(t *testing.T) {
 	t.Parallel()
+	needsDirect(t)
 	url, _ := emptyDatabase(t)
 	noError(t, errors.Join(concurrently(8, func(int) error { return openOnce(t.Context(), url) })...))
 	s := open(t, url, nil)
@@ -259,6 +260,7 @@ func TestBadURLDoesNotShowThePassword(t *testing.T) {
 // could, and says how to fix them.
 func TestServerSettingsDoNotMatter(t *testing.T) {
 	t.Parallel()
+	needsDirect(t)
 	target, conn := emptyDatabase(t) // migrations run with these defaults too
 	database := must(url.Parse(target))(t)
 	for _, setting := range []string{

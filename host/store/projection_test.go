@@ -12,7 +12,6 @@ import (
 	"assay/host/check"
 	"assay/host/customer/feedback"
 	"assay/host/facts/reputation"
-	"assay/host/store/storetest"
 )
 
 // graphDump returns the whole graph, without the waiting contributions.
@@ -275,7 +274,7 @@ func TestHistory(t *testing.T) {
 func TestProjectionRuns(t *testing.T) {
 	t.Parallel()
 	g := newGraphTest(t, 1)
-	proxy := storetest.NewProxy(t, g.s.url)
+	proxy := proxied(t, g.s.url)
 	applied := make(chan int, 10)
 	p := open(t, proxy.URL, g.s.now).NewProjection(ProjectionConfig{Interval: time.Millisecond,
 		OnApplied: func(checks int, lag time.Duration) {

@@ -7,29 +7,34 @@ import (
 	"net/url"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"assay/host/store/storetest"
 	is "assay/registry/expect"
 )
 
 // A host that starts while Postgres recovers from a crash, or is too busy to let it in, waits.
 func TestOpenWaitsForTheDatabase(t *testing.T) {
 	t.Parallel()
+	needsDirect(t)
 	for name, test := range map[string]struct {
+		wait     time.Duration
 		refusals int32
 		refuse   func(client net.Conn)
 	}{
-		"recovering": {3, refuseToStart},
-		"busy":       {1, func(client net.Conn) { _, _ = io.Copy(io.Discard, client) }},
+		"recovering": {0, 3, refuseToStart},
+		"busy":       {0, 1, func(client net.Conn) { _, _ = io.Copy(io.Discard, client) }},
+		"down":       {time.Minute, 5, func(client net.Conn) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			openAfter(t, test.refusals, test.refuse)
+			openAfter(t, test.wait, test.refusals, test.refuse)
 		})
 	}
 }
 
 // openAfter opens a store on a database that refuses its first connections.
-func openAfter(t *testing.T, refusals int32, refuse func(client net.Conn)) {
+func openAfter(t *testing.T, wait time.Duration, refusals int32, refuse func(client net.Conn)) {
 	t.Helper()
 	at := is.Value(url.Parse(newStore(t, nil).url))(t)
 	target := at.Host
@@ -59,7 +64,9 @@ func openAfter(t *testing.T, refusals int32, refuse func(client net.Conn)) {
 			}()
 		}
 	}()
-	open(t, at.String(), nil)
+	cfg := configOf(at.String(), nil)
+	cfg.Wait = wait
+	storetest.Close(t, is.Value(Open(t.Context(), cfg))(t))
 	if n := refused.Load(); n <= refusals {
 		t.Errorf("the store opened after %d connections", n)
 	}

@@ -62,6 +62,7 @@ type Config struct {
 	Now         func() time.Time // the host's clock; nil: time.Now
 	Chains      int              // new accounts are spread over this many audit chains; 0: 1
 	Schema      Schema
+	Wait        time.Duration // how long Open waits for a database that is down
 }
 
 // MaxChains bounds the number of audit chains. A host has a queue for each, and signs a checkpoint of each that moved.
@@ -91,7 +92,16 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		s.signer.Hold(g.SignSeed)
 	}
 	s.now = s.time
-	if err := whenStarted(ctx, func(ctx context.Context) error { return checkSettings(ctx, db) }); err != nil {
+	settings := func(ctx context.Context) error { return checkSettings(ctx, db) }
+	err = whenStarted(ctx, settings)
+	if cfg.Wait > 0 && isOutage(err) {
+		s.log.Warn("the database is down: waiting for it", "for", cfg.Wait.String(), "error", err)
+	}
+	for end := time.Now().Add(cfg.Wait); isOutage(err) && ctx.Err() == nil && time.Now().Before(end); {
+		<-time.After(retryInterval)
+		err = whenStarted(ctx, settings)
+	}
+	if err != nil {
 		db.Close()
 		return nil, fmt.Errorf("opening database: %w", err)
 	}

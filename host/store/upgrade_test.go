@@ -39,6 +39,7 @@ func (m messages) Write(line []byte) (int, error) {
 // table for long. The host goes on meanwhile.
 func TestMigrationGivesWay(t *testing.T) {
 	t.Parallel()
+	needsDirect(t)
 	needsPlainPostgres(t, "Citus propagates the migration to nodes that cannot wait for each other")
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	report := session(t, s.url) // such as a dump

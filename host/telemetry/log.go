@@ -31,6 +31,7 @@ type LogFile struct {
 	mu      sync.Mutex
 	lines   []byte
 	pending *time.Timer // writes lines; nil if there are none
+	failed  error       // of the last write
 }
 
 const (
@@ -38,7 +39,8 @@ const (
 	flushBytes = 32 << 10
 )
 
-// Write implements io.Writer for whole lines. A line that cannot be written is lost, as there is nowhere to log that.
+// Write implements io.Writer for whole lines. Lines that cannot be written are lost. Unwritten says so, as there is
+// nowhere to log that.
 func (l *LogFile) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,9 +67,19 @@ func (l *LogFile) flushLocked() {
 		l.pending = nil
 	}
 	if len(l.lines) > 0 {
-		_, _ = l.file.Write(l.lines)
+		_, l.failed = l.file.Write(l.lines)
 		l.lines = l.lines[:0]
 	}
+}
+
+// Unwritten returns a sentence if the last lines could not be written.
+func (l *LogFile) Unwritten() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failed == nil {
+		return nil
+	}
+	return []string{"the log cannot be written, and its lines are lost: " + l.failed.Error()}
 }
 
 // OpenLog returns a log that writes JSON lines to a file in dir, and warnings and errors to the terminal too.

@@ -99,3 +99,26 @@ func TestLogLines(t *testing.T) {
 		}
 	}
 }
+
+// Lines that cannot be written, because the disk is full, are a problem that operators see.
+func TestUnwrittenLog(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("this test needs /dev/full")
+	}
+	dir := t.TempDir()
+	expect.NoError(t, os.Symlink("/dev/full", filepath.Join(dir, "assay.log")))
+	log, file, err := OpenLog(dir, t.Output())
+	expect.NoError(t, err)
+	expect.NoDiff(t, "before the first line", []string(nil), file.Unwritten())
+	log.Info("a line")
+	file.flush()
+	expect.NoDiff(t, "afterwards", []string{"the log cannot be written, and its lines are lost: write " + dir +
+		"/assay.log: no space left on device"}, file.Unwritten())
+	expect.NoError(t, os.Remove(filepath.Join(dir, "assay.log")))
+	expect.NoError(t, file.Close())
+	log.Info("a line")
+	file.flush()
+	expect.NoDiff(t, "with space", []string(nil), file.Unwritten())
+	expect.NoError(t, file.Close())
+}

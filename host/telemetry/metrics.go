@@ -185,6 +185,19 @@ func (m *Metrics) WatchDegraded(all, falseDNS func() []string) {
 		func() float64 { return float64(len(falseDNS())) })
 }
 
+// WatchLookups adds the metrics of lookups, of each source by outcome. It must be called at most once.
+func (m *Metrics) WatchLookups(sources, outcomes []string, count func(source, outcome int) uint64) {
+	for s, source := range sources {
+		for o, outcome := range outcomes {
+			m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "assay_lookups_total",
+				Help: "Lookups of facts by source and outcome: answered, pending (asked in the background), " +
+					"unanswered, untrusted (a DNS server gives false answers) or failed (the check was refused).",
+				ConstLabels: prometheus.Labels{"source": source, "outcome": outcome},
+			}, func() float64 { return float64(count(s, o)) }))
+		}
+	}
+}
+
 // ListFetched counts a fetch of a subscribed list.
 func (m *Metrics) ListFetched(list, outcome string) {
 	m.listFetches.WithLabelValues(list, outcome).Inc()

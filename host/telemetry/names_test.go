@@ -36,6 +36,8 @@ func everyMetric() *Metrics {
 	m.WatchLineup(follower)
 	m.WatchFleet(follower, func() int { return 1 })
 	m.WatchDegraded(none, none)
+	m.WatchFile("log", none)
+	m.WatchLookups([]string{"dns"}, []string{"answered"}, func(_, _ int) uint64 { return 0 })
 	m.WatchGate(func() int { return 0 }, func() time.Duration { return 0 })
 	m.WatchOverrides(func() int { return 0 }, none)
 	m.WatchDelivery(func() (all, slow int) { return 0, 0 })

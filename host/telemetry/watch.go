@@ -43,6 +43,15 @@ func (m *Metrics) WatchReady(ready func() bool) {
 	})
 }
 
+// WatchFile adds the metric of a file in the data directory. It must be called at most once for each file.
+func (m *Metrics) WatchFile(name string, unwritten func() []string) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "assay_file_unwritten",
+		Help: "1 if a file in the data directory cannot be written: log (its lines are lost) or answered (what this " +
+			"host answered for last, see docs/operations.md).",
+		ConstLabels: prometheus.Labels{"file": name},
+	}, func() float64 { return float64(len(unwritten())) }))
+}
+
 // WatchAudit adds the metric of the audit log's upkeep. It must be called at most once.
 func (m *Metrics) WatchAudit(problems func() int) {
 	m.gauge("assay_audit_problems", "Problems when this host last signed checkpoints, pruned the audit log and asked "+

@@ -139,9 +139,6 @@ var table = []entity.Fact{
 	},
 }
 
-// ErrPending means that the registry has not been queried about the domain yet, or has not responded.
-var ErrPending = fmt.Errorf("%w: the registration is not known yet", facts.ErrUnanswered)
-
 // Recall implements facts.Memory. It knows the facts if the record is in the cache.
 func (s *Source) Recall(e entity.Entity, wants func(string) bool) (entity.Facts, bool, error) {
 	domain, ok := registeredDomain(e, wants)
@@ -185,8 +182,11 @@ func (s *Source) report(domain string, r Record, ok bool, wants func(string) boo
 	if !ok || !now.Before(r.NextFetch) {
 		s.fetcher.enqueue(domain)
 	}
-	if !ok || r.Outcome == Failed {
-		return nil, ErrPending
+	if !ok {
+		return nil, facts.ErrPending
+	}
+	if r.Outcome == Failed {
+		return nil, facts.ErrUnanswered
 	}
 	found := r.facts(now)
 	maps.DeleteFunc(found, func(fact, _ string) bool { return !wants(fact) })

@@ -179,7 +179,7 @@ const ordinary = `{
 func TestObserve(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t, respond(ordinary))
-	if f, err := r.observe(t, entity.Domain, "www.example.com"); !errors.Is(err, ErrPending) || len(f) > 0 {
+	if f, err := r.observe(t, entity.Domain, "www.example.com"); !errors.Is(err, facts.ErrPending) || len(f) > 0 {
 		t.Errorf("before the first fetch: Observe = %v, %v", f, err)
 	}
 	expect.Until(t, "the first record",
@@ -307,7 +307,7 @@ func TestRetryAfter(t *testing.T) {
 			})
 			r.fetch(t, "one.com")
 			r.add(tc.want - time.Second)
-			expect.Error(t, "error", expect.ErrorOf(r.observe(t, entity.Domain, "two.com")), ErrPending)
+			expect.Error(t, "error", expect.ErrorOf(r.observe(t, entity.Domain, "two.com")), facts.ErrPending)
 			r.untilDone(t, "two.com")
 			expect.Equal(t, "requests during the pause", r.count("two.com"), 0)
 			r.add(time.Second)
@@ -345,7 +345,7 @@ func TestConcurrentChecksShareOneFetch(t *testing.T) {
 func TestFetchedByAnotherHost(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t, respond(ordinary))
-	expect.Error(t, "error", expect.ErrorOf(r.observe(t, entity.Domain, "first.com")), ErrPending)
+	expect.Error(t, "error", expect.ErrorOf(r.observe(t, entity.Domain, "first.com")), facts.ErrPending)
 	// This host has cached that second.com has no record when the other host stores one.
 	r.cacheRecord("second.com", Record{}, false)
 	_ = r.store.SaveRegistration(t.Context(), "second.com",
@@ -365,7 +365,7 @@ func TestStoreUnavailable(t *testing.T) {
 	if f, err := r.observe(t, entity.Domain, "example.com"); err == nil || errors.Is(err, facts.ErrUnanswered) {
 		t.Errorf("Observe = %v, %v; want an error of this host's own", f, err)
 	}
-	if !errors.Is(ErrPending, facts.ErrUnanswered) {
+	if !errors.Is(facts.ErrPending, facts.ErrUnanswered) {
 		t.Error("what the registry has not answered refuses checks")
 	}
 	r.fetcher.enqueue("example.com")

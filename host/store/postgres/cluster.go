@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -30,8 +31,9 @@ type Cluster struct {
 	log     *slog.Logger
 	users   *lockFile
 
-	pruning     sync.WaitGroup
-	stopPruning context.CancelFunc
+	tending     sync.WaitGroup // prunes its logs, and supervises it
+	stopTending context.CancelFunc
+	problem     atomic.Pointer[string] // that supervising found; nil: none
 	closing     sync.Mutex
 	closed      bool
 }
@@ -99,8 +101,11 @@ func open(ctx context.Context, cfg Config) (*Cluster, error) {
 		return nil, errors.Join(err, c.leave(rescue))
 	}
 	tend, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	c.stopPruning = cancel
-	c.pruning.Go(func() { c.keepPruningLogs(tend) })
+	c.stopTending = cancel
+	c.tending.Go(func() { c.keepPruningLogs(tend) })
+	if cfg.Supervise {
+		c.tending.Go(func() { c.supervise(tend) })
+	}
 	return c, nil
 }
 
@@ -216,8 +221,8 @@ func (c *Cluster) Close(ctx context.Context) error {
 		return nil
 	}
 	c.closed = true
-	c.stopPruning()
-	c.pruning.Wait()
+	c.stopTending()
+	c.tending.Wait()
 	if err := c.closeOnce(ctx); err != nil {
 		return fmt.Errorf("closing the database of %s: %w", c.dir, err)
 	}

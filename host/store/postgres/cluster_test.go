@@ -329,3 +329,21 @@ func TestOpenStopsWithItsContext(t *testing.T) {
 		})
 	}
 }
+
+// A supervised Postgres that is killed runs again on its port, and committed data is there.
+func TestSupervisedPostgresIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	c := mustOpen(t, Config{Dir: existing(t), Supervise: true})
+	ask(t, c.URL(), "CREATE TABLE kept AS SELECT 'committed' AS text")
+	killPostmaster(t, c)
+	expect.Until(t, "Postgres to run again", func() bool {
+		conn, err := pgx.Connect(t.Context(), c.URL())
+		if err == nil {
+			err = conn.Close(t.Context())
+		}
+		return err == nil
+	})
+	expect.Equal(t, "kept data", ask(t, c.URL(), "SELECT text FROM kept"), "committed")
+	mustClose(t, c)
+	mustBeGone(t, c.data)
+}

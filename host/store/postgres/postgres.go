@@ -57,6 +57,8 @@ type Config struct {
 	Progress func(stage string) // called as each stage begins, from Open's own goroutine; may be nil
 	Offline  bool               // never download Postgres: Open fails with ErrNotInstalled instead
 	Existing bool               // never create a cluster: Open fails with ErrNone instead
+	// Supervise starts Postgres again when it ends while the cluster is open, on the same port.
+	Supervise bool
 
 	folders     []string // where to look for programs; nil: PATH and the usual folders
 	repository  string   // base URL of downloads; "": the library's default

@@ -20,5 +20,8 @@ func Open(context.Context, Config) (*Cluster, error) {
 // URL returns "".
 func (*Cluster) URL() string { return "" }
 
+// Problems returns nil.
+func (*Cluster) Problems() []string { return nil }
+
 // Close does nothing.
 func (*Cluster) Close(context.Context) error { return nil }

@@ -17,7 +17,8 @@ import (
 	"assay/registry/expect"
 )
 
-// Pooler is a pgbouncer in transaction mode, with four connections for each database.
+// Pooler is a pgbouncer in transaction mode, with two connections for each database. After each transaction it discards
+// the connection's session, so that a statement that needs anything of an earlier one always fails.
 type Pooler struct {
 	Addr string // host:port, of a proxy that keeps the port while the pooler restarts
 
@@ -48,7 +49,9 @@ func NewPooler(t testing.TB, target string) *Pooler {
 unix_socket_dir = %s
 auth_type = any
 pool_mode = transaction
-default_pool_size = 4
+default_pool_size = 2
+server_reset_query = DISCARD ALL
+server_reset_query_always = 1
 max_client_conn = 1000
 server_login_retry = 1
 log_connections = 0
@@ -103,6 +106,9 @@ func (p *Pooler) start(t testing.TB, path string) {
 		return err == nil
 	})
 }
+
+// Kill kills the pooler, with all its connections.
+func (p *Pooler) Kill() { p.stop() }
 
 func (p *Pooler) stop() {
 	if p.cmd.Process == nil {
