@@ -15,7 +15,6 @@ const (
 	MaxCodeBytes = 96
 	MaxTextBytes = 240
 	LogBytes     = 4096
-	MaxNameBytes = 1024 // of a fact that is a name or a part of one, such as domain.subdomain
 	MaxFactName  = 64   // bytes
 )
 

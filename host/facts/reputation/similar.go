@@ -82,12 +82,12 @@ func (*Similar) Table() []entity.Fact { return slices.Clone(similarTable) }
 
 var similarTable = []entity.Fact{
 	{
-		Name: "similar.nearest", Example: "secure-paypal-login.xyz",
+		Name: "similar.nearest", Bytes: 253, Example: "secure-paypal-login.xyz",
 		Format: "the nearest known scam domain, as listed; absent if none is near, if a good list has the same " +
 			"registrable label under any suffix, and for mailboxes, which would identify a person",
 	},
 	{
-		Name: "similar.part", Example: "domain",
+		Name: "similar.part", Bytes: 6, Example: "domain",
 		Format: "the part that matches: domain (the registrable label) or user (the mailbox of an address)",
 	},
 	{
@@ -100,10 +100,10 @@ var similarTable = []entity.Fact{
 		Format: "length of the longer of the two names without the ignored characters, 7 to 63",
 	},
 	{
-		Name: "similar.category", Example: "phishing",
+		Name: "similar.category", Bytes: 15, Example: "phishing",
 		Format: "the threat that the list names (section 6); absent if it names none",
 	},
-	{Name: "similar.list", Format: "name of the list", Example: "CERT Polska"},
+	{Name: "similar.list", Bytes: 40, Format: "name of the list", Example: "CERT Polska"},
 }
 
 // NoLists reports whether Load has just found that no list, bad or good, was imported. If Load has not run for a while,
