@@ -27,8 +27,8 @@ func TestFactsOfSDKs(t *testing.T) {
 			f.Kind == entity.YesNo && f.Example != "yes" && f.Example != "no" {
 			t.Errorf("the example of %s, %q, is not of the kind %s", f.Name, f.Example, f.Kind)
 		}
-		if f.MaxBytes() < len(f.Example) {
-			t.Errorf("the example of %s, %q, is longer than %d bytes", f.Name, f.Example, f.MaxBytes())
+		if f.Bytes < len(f.Example) {
+			t.Errorf("the example of %s, %q, is longer than %d bytes", f.Name, f.Example, f.Bytes)
 		}
 	}
 	for file, want := range map[string]string{
@@ -57,7 +57,7 @@ func abiFacts(t *testing.T, facts []entity.Fact) string {
 	}
 	var rows strings.Builder
 	for _, f := range facts {
-		fmt.Fprintf(&rows, "| %s | %s | %d | %s | %s |\n", f.Name, f.Kind, f.MaxBytes(), f.Format, f.Example)
+		fmt.Fprintf(&rows, "| %s | %s | %d | %s | %s |\n", f.Name, f.Kind, f.Bytes, f.Format, f.Example)
 	}
 	return before + head + rows.String() + "\n" + after
 }

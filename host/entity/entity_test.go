@@ -45,7 +45,7 @@ func checkRefused(t *testing.T, typ Type, cases map[string]refused) {
 var mostBytes = func() map[string]int {
 	most := map[string]int{}
 	for _, f := range FactTable() {
-		most[f.Name] = f.MaxBytes()
+		most[f.Name] = f.Bytes
 	}
 	return most
 }()

@@ -7,18 +7,7 @@ type Fact struct {
 	Name            string
 	Kind            Kind
 	Format, Example string
-	Bytes           int // the most that a text or a list has
-}
-
-// MaxBytes returns the length of the fact's longest value.
-func (f Fact) MaxBytes() int {
-	switch f.Kind {
-	case YesNo:
-		return len("yes")
-	case Number:
-		return len("999999999")
-	}
-	return f.Bytes
+	Bytes           int // of the longest value
 }
 
 // Kind is how layers read a fact. In each SDK, an accessor of the fact returns this kind of value.
@@ -73,15 +62,15 @@ var factTable = []Fact{
 	{"phone.national", Text, "the national significant number, digits", "612345678", 15},
 	{"phone.type", Text, "mobile, fixed_line, fixed_line_or_mobile, premium_rate, toll_free, shared_cost, voip, " +
 		"personal, pager, uan, voicemail, unknown", "mobile", 20},
-	{"phone.valid", YesNo, "yes or no: matches a range of its country's numbering plan", "yes", 0},
+	{"phone.valid", YesNo, "yes or no: matches a range of its country's numbering plan", "yes", 3},
 	{"phone.possible", Text, "possible, too_short, too_long, local_only or invalid_length", "possible", 14},
-	{"phone.assumed", YesNo, "yes if the country was guessed (national format, region EU); else no", "no", 0},
+	{"phone.assumed", YesNo, "yes if the country was guessed (national format, region EU); else no", "no", 3},
 	{"phone.otherwise_ordinary", YesNo, "yes if the country was guessed and another plan, which fits the writing " +
 		"as well, has the number as a mobile or fixed line, while the guessed one has a special number; else no; " +
-		"absent without phone.e164", "no", 0},
+		"absent without phone.e164", "no", 3},
 	{"iban.country", Text, "the first two letters", "DE", 2},
 	{"iban.listed", YesNo, "yes if the ISO 13616 registry lists the country, or the country issues IBANs " +
-		"without being in it", "yes", 0},
+		"without being in it", "yes", 3},
 	{"iban.structure", Text, "ok, length or format, against the registry; absent if not listed", "ok", 6},
 	{"iban.check", Text, "ok or wrong: ISO 7064 mod 97-10", "ok", 5},
 	{"iban.check_digits", Text, "the two digits as written", "89", 2},
@@ -91,7 +80,7 @@ var factTable = []Fact{
 	{"iban.branch", Text, "the branch identifier by the registry's positions; absent if the country has none",
 		"005", 30},
 	{"iban.account", Text, "the part after bank and branch", "0532013000", 30},
-	{"iban.sepa", YesNo, "yes if the country takes part in SEPA; absent if not listed", "yes", 0},
+	{"iban.sepa", YesNo, "yes if the country takes part in SEPA; absent if not listed", "yes", 3},
 	{"iban.national", Text, "ok or wrong: the country's own check digits inside the BBAN; absent unless the host " +
 		"knows the country's algorithm", "ok", 5},
 }

@@ -90,7 +90,7 @@ func NewCollector(log *slog.Logger, sources ...Source) *Collector {
 		for _, f := range s.Table() {
 			group, _, _ := strings.Cut(f.Name, ".")
 			groups = append(groups, group+".")
-			bytes[f.Name] = f.MaxBytes()
+			bytes[f.Name] = f.Bytes
 		}
 		slices.Sort(groups)
 		c.sources = append(c.sources, member{s, memory, slices.Compact(groups), bytes, make(chan struct{}, maxRunning)})

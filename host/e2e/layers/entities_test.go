@@ -13,6 +13,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/facts"
 	"assay/host/facts/network"
 	"assay/host/facts/registration"
 	"assay/host/facts/reputation"
@@ -178,7 +179,7 @@ func (g generator) name(most int) string {
 
 // facts returns some facts of the tables, each of its kind and not longer than it can be.
 func (g generator) facts(tables []entity.Fact) entity.Facts {
-	facts := entity.Facts{}
+	known := entity.Facts{}
 	for _, f := range tables {
 		value := ""
 		switch {
@@ -189,12 +190,16 @@ func (g generator) facts(tables []entity.Fact) entity.Facts {
 			value = fmt.Sprint(g.IntN([]int{2, 100, 1_000_000_000}[g.IntN(3)]))
 		case g.IntN(2) == 0:
 			value = f.Example
+		case f.Name == "net.org", f.Name == "rdap.registrar": // as anybody writes them
+			value = facts.Text(g.text(f.Bytes, scripts, odd))
+		case strings.HasPrefix(f.Name, "feed."), f.Name == "similar.list": // names of lists
+			value = strings.TrimLeft(g.text(f.Bytes, lower+digits+" ._-"), " ")
 		default:
-			value = strings.ToValidUTF8(g.text(f.MaxBytes(), lower, lower+digits+" .-=", scripts, odd), "")
+			value = g.text(f.Bytes, lower, lower+digits+" .-=", scripts)
 		}
 		if value != "" {
-			facts[f.Name] = value
+			known[f.Name] = value
 		}
 	}
-	return facts
+	return known
 }

@@ -63,11 +63,11 @@ var dnsTable = []entity.Fact{
 			"shared, link_local, documentation, benchmark, multicast, reserved; absent if all are public",
 	},
 	{
-		Name: "dns.networks", Kind: entity.Number, Example: "1",
+		Name: "dns.networks", Kind: entity.Number, Bytes: 9, Example: "1",
 		Format: "number of different /16 networks of the public IPv4 addresses, from at most 32 addresses",
 	},
 	{
-		Name: "dns.ttl", Kind: entity.Number, Example: "300",
+		Name: "dns.ttl", Kind: entity.Number, Bytes: 9, Example: "300",
 		Format: "seconds for which the resolver may cache the IPv4 addresses: at most the owner's setting",
 	},
 	{
@@ -85,7 +85,7 @@ var dnsTable = []entity.Fact{
 			"none",
 	},
 	{
-		Name: "dns.wildcard", Kind: entity.YesNo, Example: "no",
+		Name: "dns.wildcard", Kind: entity.YesNo, Bytes: 3, Example: "no",
 		Format: "yes or no: whether the registrable domain answers for every name below it, so that a name's " +
 			"existence says nothing",
 	},

@@ -118,13 +118,16 @@ func (*Source) Table() []entity.Fact { return slices.Clone(table) }
 
 var table = []entity.Fact{
 	{
-		Name: "rdap.found", Kind: entity.YesNo, Example: "yes",
+		Name: "rdap.found", Kind: entity.YesNo, Bytes: 3, Example: "yes",
 		Format: "yes or no: whether the registry has the registrable domain; absent while unknown",
 	},
 	{Name: "rdap.created", Bytes: 10, Format: "date of registration, UTC", Example: "1995-08-14"},
-	{Name: "rdap.age_days", Kind: entity.Number, Format: "whole days from registration until the check", Example: "3"},
 	{
-		Name: "rdap.unchanged_days", Kind: entity.Number, Example: "412",
+		Name: "rdap.age_days", Kind: entity.Number, Bytes: 9, Example: "3",
+		Format: "whole days from registration until the check",
+	},
+	{
+		Name: "rdap.unchanged_days", Kind: entity.Number, Bytes: 9, Example: "412",
 		Format: "whole days since the registry last changed its record of the domain: for as long, name servers, " +
 			"registrar and holder are the same; at most rdap.age_days",
 	},

@@ -91,12 +91,12 @@ var similarTable = []entity.Fact{
 		Format: "the part that matches: domain (the registrable label) or user (the mailbox of an address)",
 	},
 	{
-		Name: "similar.distance", Kind: entity.Number, Example: "1",
+		Name: "similar.distance", Kind: entity.Number, Bytes: 9, Example: "1",
 		Format: "edit distance between the two names, 0 to 3, ignoring the suffix, hyphens and the digits within a " +
 			"run of digits",
 	},
 	{
-		Name: "similar.letters", Kind: entity.Number, Example: "17",
+		Name: "similar.letters", Kind: entity.Number, Bytes: 9, Example: "17",
 		Format: "length of the longer of the two names without the ignored characters, 7 to 63",
 	},
 	{

@@ -28,9 +28,7 @@ func Variations(cases []registry.Case) (all []Variation) {
 		if err != nil {
 			continue
 		}
-		of := map[entity.Type]func(entity.Entity) [][2]string{entity.Domain: variedNames, entity.Email: variedAddresses,
-			entity.Phone: variedNumbers, entity.IBAN: variedIBANs}[e.Type]
-		for _, v := range of(e) {
+		for _, v := range varied(e) {
 			if _, err := entity.Parse(e.Type, v[1], c.Country); err == nil && !seen[v[1]] {
 				seen[v[1]] = true
 				all = append(all, Variation{Subject{e.Type, v[1], c.Country, c.Facts}, v[0]})
@@ -65,15 +63,33 @@ func Variations(cases []registry.Case) (all []Variation) {
 	return some
 }
 
-// variedNames varies a domain: what was changed, and the name.
-func variedNames(e entity.Entity) [][2]string {
-	name, registrable := e.Facts["domain.ascii"], e.Facts["domain.registrable"]
-	before := func(labels string, most int) string {
-		room := 253 - len(name)
-		return strings.Repeat(labels+".", min(most, room/(len(labels)+1))) + name
+// varied returns variations of an entity: what was changed, and the value.
+func varied(e entity.Entity) [][2]string {
+	switch e.Type {
+	case entity.Domain:
+		return variedNames(e, 253)
+	case entity.Email:
+		return variedAddresses(e)
+	case entity.Phone:
+		return [][2]string{{"a digit more", e.Value + "0"}, {"a digit less", e.Value[:len(e.Value)-1]},
+			{"the most digits", (e.Value + "123456789012345")[:16]}}
 	}
+	return [][2]string{{"the greatest length", e.Value + strings.Repeat("A0", 17)[:max(0, 34-len(e.Value))]},
+		{"an unknown country", "XX" + e.Value[2:]},
+		{"letters for digits", e.Value[:4] + strings.Repeat("Z", len(e.Value)-4)}}
+}
+
+// variedNames varies a domain, to at most so many bytes: what was changed, and the name.
+func variedNames(e entity.Entity, most int) [][2]string {
+	name, registrable := e.Facts["domain.ascii"], e.Facts["domain.registrable"]
+	room := max(0, most-len(name))
+	before := func(labels string, times int) string {
+		return strings.Repeat(labels+".", min(times, room/(len(labels)+1))) + name
+	}
+	label := strings.Repeat("a1b", 21)
+	rest := label[:max(0, room%64-1)] + "."
 	all := [][2]string{
-		{"the longest name", before(strings.Repeat("a1-b", 15)+"abc", 4)},
+		{"the longest name", strings.TrimLeft(rest, ".") + before(label, 4)},
 		{"the most labels", before("a", 126)},
 		{"other scripts", "пример.例え.ßρı-bücher." + name},
 		{"the longest punycode", before("xn--j50i"+strings.Repeat("a", 53), 3)}, // 54 times U+20000
@@ -91,7 +107,7 @@ func variedNames(e entity.Entity) [][2]string {
 // variedAddresses varies an email address like its domain, and its local part.
 func variedAddresses(e entity.Entity) (all [][2]string) {
 	local, domain := e.Facts["email.local"], e.Facts["domain.ascii"]
-	for _, v := range variedNames(e) {
+	for _, v := range variedNames(e, 253-len(local)) {
 		all = append(all, [2]string{v[0], local + "@" + v[1]})
 	}
 	return append(all,
@@ -99,17 +115,4 @@ func variedAddresses(e entity.Entity) (all [][2]string) {
 		[2]string{"the longest tag", local + "+" + strings.Repeat("long", 16)[:max(0, 63-len(local))] + "@" + domain},
 		[2]string{"quotation marks", `"“a” \"b\" :)"@` + domain},
 		[2]string{"another script", "пример.例え.ß@" + domain})
-}
-
-// variedNumbers varies a phone number.
-func variedNumbers(e entity.Entity) [][2]string {
-	return [][2]string{{"a digit more", e.Value + "0"}, {"a digit less", e.Value[:len(e.Value)-1]},
-		{"the most digits", (e.Value + "123456789012345")[:16]}}
-}
-
-// variedIBANs varies an IBAN.
-func variedIBANs(e entity.Entity) [][2]string {
-	return [][2]string{{"the greatest length", e.Value + strings.Repeat("A0", 17)[:max(0, 34-len(e.Value))]},
-		{"an unknown country", "XX" + e.Value[2:]},
-		{"letters for digits", e.Value[:4] + strings.Repeat("Z", len(e.Value)-4)}}
 }
