@@ -26,7 +26,7 @@ import (
 )
 
 var (
-	entities     = flag.Int("entities", 1500, "how many entities each layer scores")
+	entities     = flag.Int("entities", 500, "how many entities each layer scores")
 	entitiesSeed = flag.Uint64("entities-seed", 1, "seed of the entities")
 )
 
