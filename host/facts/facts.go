@@ -253,14 +253,10 @@ func cut(value string, most int) string {
 	if len(value) <= most {
 		return value
 	}
-	end := most
-	for end > 0 && !utf8.RuneStart(value[end]) {
-		end--
-	}
 	if space := strings.LastIndexByte(value[:most+1], ' '); space > 0 {
-		end = space
+		most = space
 	}
-	return value[:end]
+	return strings.ToValidUTF8(value[:most], "")
 }
 
 // maxText limits third-party text in a fact, in bytes.

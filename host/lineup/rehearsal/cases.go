@@ -81,10 +81,7 @@ func Cases(ctx context.Context, p *sandbox.Plugin, cases []registry.Case) (Repor
 		if ctx.Err() != nil {
 			return r, err
 		}
-		if err != nil {
-			continue // the case is not of a type that the layer scores, and says so
-		}
-		if call.Outcome == Failed {
+		if err == nil && call.Outcome == Failed {
 			r.Failed++
 			r.Cases = append(r.Cases, CaseResult{v.How + ": " + v.Value, []string{"the layer failed: " + call.Failure}, call})
 		}

@@ -34,23 +34,17 @@ func Variations(cases []registry.Case) (all []Variation) {
 				all = append(all, Variation{Subject{e.Type, v[1], c.Country, c.Facts}, v[0]})
 			}
 		}
-		for _, v := range []struct {
-			how    string
-			change func(fact string) string
-		}{
-			{"long facts", func(fact string) string { return strings.Repeat(fact+" ", 1+254/len(fact))[:253] }},
-			{"odd facts", func(fact string) string { return "“\u202e" + fact + "\"'\u2800\u200d長” :" }},
-		} {
-			facts := maps.Clone(c.Facts)
-			for name, fact := range facts {
-				if strings.ContainsAny(fact, "abcdefghijklmnopqrstuvwxyz") && !strings.HasPrefix(name, "config.") {
-					facts[name] = strings.ToValidUTF8(v.change(fact), "")
-				}
+		long, odd := maps.Clone(c.Facts), maps.Clone(c.Facts)
+		for name, fact := range c.Facts {
+			if strings.ContainsAny(fact, "abcdefghijklmnopqrstuvwxyz") && !strings.HasPrefix(name, "config.") {
+				long[name] = strings.ToValidUTF8(strings.Repeat(fact+" ", 1+254/len(fact))[:253], "")
+				odd[name] = "“\u202e" + fact + "\"'\u2800\u200d長” :"
 			}
-			if key := v.how + c.Value; !maps.Equal(facts, c.Facts) && !seen[key] {
-				seen[key] = true
-				all = append(all, Variation{Subject{e.Type, c.Value, c.Country, facts}, v.how})
-			}
+		}
+		if key := "facts " + c.Value; !maps.Equal(long, c.Facts) && !seen[key] {
+			seen[key] = true
+			all = append(all, Variation{Subject{e.Type, c.Value, c.Country, long}, "long facts"},
+				Variation{Subject{e.Type, c.Value, c.Country, odd}, "odd facts"})
 		}
 	}
 	if len(all) <= maxVariations {
