@@ -85,8 +85,8 @@ func goFacts(facts []entity.Fact) string {
 // hidden returns a table of the characters that are not visible (sdk.Visible), for languages without tables of Unicode.
 func hidden(slashes, name, open, end, indent string) string {
 	var b strings.Builder
-	b.WriteString(comment(slashes, slashes, name+" the characters that a signal's text must not contain: from the first "+
-		"number to before the second, and so on."))
+	b.WriteString(comment(slashes, slashes, name+" the characters that a signal's text must not contain: from the "+
+		"first number to before the second, and so on."))
 	b.WriteString(open)
 	line, was := "", false
 	for r := range rune(unicode.MaxRune + 2) {

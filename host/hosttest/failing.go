@@ -29,7 +29,7 @@ func PublishFailingLayers(t *testing.T, s *store.Store) (layers []registry.Lineu
 			"\x41\x00\x0b" // return 0
 		sized := func(content string) string { return string(rune(len(content))) + content }
 		module := "\x00asm\x01\x00\x00\x00" +
-			"\x01" + sized("\x03\x60\x04\x7f\x7f\x7f\x7f\x01\x7f\x60\x00\x01\x7f\x60\x05\x7f\x7f\x7f\x7f\x7f\x00") + // types
+			"\x01" + sized("\x03\x60\x04\x7f\x7f\x7f\x7f\x01\x7f\x60\x00\x01\x7f\x60\x05\x7f\x7f\x7f\x7f\x7f\x00") +
 			"\x02" + sized("\x02\x05assay\x04fact\x00\x00\x05assay\x06signal\x00\x02") + // imports
 			"\x03" + sized("\x01\x01") + // one function
 			"\x05" + sized("\x01\x01\x01\x80\x02") + // memory of one to 256 pages
@@ -37,8 +37,8 @@ func PublishFailingLayers(t *testing.T, s *store.Store) (layers []registry.Lineu
 			"\x0a" + sized("\x01"+sized(body)) +
 			"\x0b" + sized("\x02\x00\x41\x10\x0b\x0adomain.tld\x00\x41\x20\x0b\x08forged:x") // at 16 and at 32
 		m := expect.Value(registry.OpenModule(expect.Value(registry.Pack([]byte(module), fmt.Appendf(nil, `{"name":%q,
-			"version":"1.0.0","summary":"Fails","threats":[],"budget_fuel":1000000,"memory_mb":16,"default_weight":1,"class":"finding",
-			"entities":["domain"],"facts":["domain.tld"],"signals":[]}`, l.name), nil))(t)))(t)
+			"version":"1.0.0","summary":"Fails","threats":[],"budget_fuel":1000000,"memory_mb":16,"default_weight":1,
+			"class":"finding","entities":["domain"],"facts":["domain.tld"],"signals":[]}`, l.name), nil))(t)))(t)
 		expect.NoError(t, s.PublishPlugin(t.Context(), m, "1.0.0", false, nil))
 		layers = append(layers, registry.LineupLayer{Layer: l.name + "@1.0.0", Weight: registry.ForAll(3)})
 	}

@@ -139,7 +139,8 @@ func TestAccessors(t *testing.T) {
 					"signal   +2 kinds:age:new: is “ok”\nsignal   +7 kinds:age:new: networks\n")
 			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", layer, "shop.example"), "score    0\n")
 			for _, value := range []string{
-				strings.Repeat("長", 20), strings.Repeat("a", 54), strings.Repeat("a", 53) + "é", "a\u202eb\u2800c\ufffdd",
+				strings.Repeat("長", 20), strings.Repeat("a", 54), strings.Repeat("a", 53) + "é",
+				"a\u202eb\u2800c\ufffdd",
 				"न\u200dम “x” \" \U000e0001😀\ufe0f\u0378",
 			} {
 				long := strings.TrimSpace(strings.Repeat(strings.Repeat("n", 200)+" ", 24))

@@ -156,7 +156,8 @@ func (g generator) value(kind entity.Type) string {
 	case entity.Phone:
 		return g.pick("+", "00", "+49", "+1", "+44", "+800", "+234") + g.text(15, digits)
 	case entity.IBAN:
-		return g.pick("DE", "FR", "GB", "MT", "XX", "NO", "BR") + g.text(2, digits) + g.text(30, digits, digits+"ABCXYZ")
+		return g.pick("DE", "FR", "GB", "MT", "XX", "NO", "BR") + g.text(2, digits) +
+			g.text(30, digits, digits+"ABCXYZ")
 	}
 	return g.name(253)
 }

@@ -83,7 +83,8 @@ func Cases(ctx context.Context, p *sandbox.Plugin, cases []registry.Case) (Repor
 		}
 		if err == nil && call.Outcome == Failed {
 			r.Failed++
-			r.Cases = append(r.Cases, CaseResult{v.How + ": " + v.Value, []string{"the layer failed: " + call.Failure}, call})
+			why := []string{"the layer failed: " + call.Failure}
+			r.Cases = append(r.Cases, CaseResult{v.How + ": " + v.Value, why, call})
 		}
 	}
 	for _, s := range m.Signals {

@@ -9,8 +9,8 @@ import (
 	"assay/sdk"
 )
 
-// Of returns s in a form that is safe to show, wherever it appears in a text. A text longer than sdk.MaxQuoteBytes bytes
-// is cut between two characters and ends in "…". If s contains other characters than names do, it is quoted as by
+// Of returns s in a form that is safe to show, wherever it appears in a text. A text longer than sdk.MaxQuoteBytes is
+// cut between two characters and ends in "…". If s contains other characters than names do, it is quoted as by
 // [sdk.Quote], so that it cannot be read as a part of the sentence, or as the beginning of one of the host's
 // (sdk.ValidText).
 func Of(s string) string {
