@@ -43,7 +43,6 @@ func TestABIPage(t *testing.T) {
 		fmt.Sprintf("| a code | %d bytes", sdk.MaxCodeBytes),
 		fmt.Sprintf("| a text | 1 to %d bytes", sdk.MaxTextBytes),
 		fmt.Sprintf("| a fact's name | %d bytes |", sdk.MaxFactName),
-		fmt.Sprintf("| a fact that is a name or a part of one | %d bytes", sdk.MaxNameBytes),
 		fmt.Sprintf("| log and printed output | %d bytes |", sdk.LogBytes),
 	} {
 		if !strings.Contains(page, row) {
@@ -52,19 +51,6 @@ func TestABIPage(t *testing.T) {
 	}
 	if size := fmt.Sprintf("A plugin may have %d MiB", registry.MaxModuleBytes>>20); !strings.Contains(page, size) {
 		t.Errorf("section 8 of sdk/ABI.md lacks %q", size)
-	}
-}
-
-// TestSizesInSDKs compares the constants for buffers of layers in C and Rust with the interface.
-func TestSizesInSDKs(t *testing.T) {
-	t.Parallel()
-	for file, want := range map[string]string{
-		"sdk/c/assay.h":     fmt.Sprintf("enum { ASSAY_NAME_SIZE = %d };", sdk.MaxNameBytes+1),
-		"sdk/rust/assay.rs": fmt.Sprintf("pub const MAX_NAME_BYTES: usize = %d;", sdk.MaxNameBytes),
-	} {
-		if !strings.Contains(hosttest.ReadText(t, file), want) {
-			t.Errorf("%s lacks %q", file, want)
-		}
 	}
 }
 

@@ -32,9 +32,10 @@ bench *args:
     cd host/measure/bench/extism && go test -run '^$' -bench . .
 
 # Compare 20,000 decisions on an idle and an overloaded host, swap lineups 200 times under load, and compare a
-# customer's p99 with and without floods of others
+# customer's p99 with and without floods of others and their values that make layers fail, and the throughput with a
+# layer that always traps
 load:
-    ASSAY_TEST_DISK=1 go test ./host/e2e/load -tags drill -run 'TestSameDecisionAtAnyLoad|TestLineupSwapsUnderLoad|TestFloodsLeaveOthersAlone' -v -full-load
+    ASSAY_TEST_DISK=1 go test ./host/e2e/load -tags drill -run 'TestSameDecisionAtAnyLoad|TestLineupSwapsUnderLoad|OthersAlone|TestTrapping' -v -full-load
 
 # Change the lineup of three hosts under load, while one is stopped at random and one is killed: just activations 100
 activations count="1000":
@@ -60,6 +61,10 @@ changes count="1000" seed="1":
 # haproxy
 rolling times="20" drain="2s":
     go test ./host/e2e/drill -run '^TestRollingRestart$' -v -timeout 0 -times {{times}} -rolling-drain {{drain}}
+
+# Let every layer of the repository, every example and the first layer of each language score so many random entities
+entities count="1000000" seed="1":
+    go test ./host/e2e/layers -run '^TestNoEntityMakesALayerFail$' -v -timeout 0 -entities {{count}} -entities-seed {{seed}}
 
 # Kill the leader of a Patroni cluster under load, and compare every answer with the records. Needs Debian's patroni,
 # etcd-server and haproxy

@@ -7,12 +7,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 
 	"assay/host/entity"
 	"assay/host/hosttest"
 	"assay/registry/expect"
+	"assay/sdk"
 )
 
 // TestFactsOfSDKs checks that the table in sdk/ABI.md and the accessors in each SDK match the tables of facts. With
@@ -24,6 +26,9 @@ func TestFactsOfSDKs(t *testing.T) {
 		if _, err := strconv.Atoi(f.Example); f.Kind == entity.Number && err != nil ||
 			f.Kind == entity.YesNo && f.Example != "yes" && f.Example != "no" {
 			t.Errorf("the example of %s, %q, is not of the kind %s", f.Name, f.Example, f.Kind)
+		}
+		if f.Bytes < len(f.Example) {
+			t.Errorf("the example of %s, %q, is longer than %d bytes", f.Name, f.Example, f.Bytes)
 		}
 	}
 	for file, want := range map[string]string{
@@ -44,7 +49,7 @@ func TestFactsOfSDKs(t *testing.T) {
 // abiFacts returns the page with its table replaced.
 func abiFacts(t *testing.T, facts []entity.Fact) string {
 	t.Helper()
-	const head = "| fact | kind | format | example |\n|---|---|---|---|\n"
+	const head = "| fact | kind | most bytes | format | example |\n|---|---|---|---|---|\n"
 	before, table, found := strings.Cut(hosttest.ReadText(t, "sdk/ABI.md"), head)
 	_, after, _ := strings.Cut(table, "\n\n")
 	if !found {
@@ -52,7 +57,7 @@ func abiFacts(t *testing.T, facts []entity.Fact) string {
 	}
 	var rows strings.Builder
 	for _, f := range facts {
-		fmt.Fprintf(&rows, "| %s | %s | %s | %s |\n", f.Name, f.Kind, f.Format, f.Example)
+		fmt.Fprintf(&rows, "| %s | %s | %d | %s | %s |\n", f.Name, f.Kind, f.Bytes, f.Format, f.Example)
 	}
 	return before + head + rows.String() + "\n" + after
 }
@@ -77,32 +82,48 @@ func goFacts(facts []entity.Fact) string {
 	return b.String() + ")\n"
 }
 
+// hidden returns a table of the characters that are not visible (sdk.Visible), for languages without tables of Unicode.
+func hidden(slashes, name, open, end, indent string) string {
+	var b strings.Builder
+	b.WriteString(comment(slashes, slashes, name+" the characters that a signal's text must not contain: from the "+
+		"first number to before the second, and so on."))
+	b.WriteString(open)
+	line, was := "", false
+	for r := range rune(unicode.MaxRune + 2) {
+		is := r <= unicode.MaxRune && !sdk.Visible(r)
+		if is == was {
+			continue
+		}
+		was = is
+		if number := fmt.Sprintf("%#x,", r); line == "" || len(line)+len(number) > 114 {
+			b.WriteString(strings.TrimSuffix(line, " ") + "\n" + indent)
+			line = number + " "
+		} else {
+			line += number + " "
+		}
+	}
+	return b.String() + strings.TrimSuffix(line, " ") + "\n" + end + "\n"
+}
+
 func rustFacts(facts []entity.Fact) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "//! %s\n\nuse super::Check;\nuse core::str::SplitAsciiWhitespace;\n\n"+
-		"/// The facts, read by name. Absent means \"not known\" and must never add risk.\nimpl Check {\n", factsHeader)
+		"/// The facts, read by name. Absent means \"not known\" and must never add risk.\n"+
+		"impl<'call> Check<'call> {\n", factsHeader)
 	for i, f := range facts {
 		if i > 0 {
 			b.WriteString("\n")
 		}
 		b.WriteString(comment("    /// ", "    /// ", describeFact(f)))
-		arguments, result, call := "", "Option<u32>", "count(%q)"
-		switch f.Kind {
-		case entity.Text:
-			arguments, result, call = ", buffer: &'a mut [u8]", "Option<&'a str>", "fact(%q, buffer)"
-		case entity.List:
-			arguments, result, call = ", buffer: &'a mut [u8]", "SplitAsciiWhitespace<'a>", "list(%q, buffer)"
-		case entity.YesNo:
-			result, call = "Option<bool>", "yes_no(%q)"
-		}
-		lifetime := ""
-		if arguments != "" {
-			lifetime = "<'a>"
-		}
-		fmt.Fprintf(&b, "    pub fn %s%s(&mut self%s) -> %s {\n        self."+call+"\n    }\n",
-			strings.ReplaceAll(f.Name, ".", "_"), lifetime, arguments, result, f.Name)
+		read := [][2]string{
+			entity.Text: {"Option<&'call str>", "fact"}, entity.YesNo: {"Option<bool>", "yes_no"},
+			entity.Number: {"Option<u32>", "count"}, entity.List: {"SplitAsciiWhitespace<'call>", "list"},
+		}[f.Kind]
+		fmt.Fprintf(&b, "    pub fn %s(&mut self) -> %s {\n        self.%s(%q)\n    }\n",
+			strings.ReplaceAll(f.Name, ".", "_"), read[0], read[1], f.Name)
 	}
-	return b.String() + "}\n"
+	return b.String() + "}\n\n" + hidden("/// ", "These are",
+		"pub(super) static HIDDEN: &[u32] = &[", "];", "    ")
 }
 
 func assemblyScriptFacts(facts []entity.Fact) string {
@@ -120,7 +141,7 @@ func assemblyScriptFacts(facts []entity.Fact) string {
 		fmt.Fprintf(&b, "export function %s(): %s {\n  return %s(%q);\n}\n", strings.Join(words, ""), read[0], read[1],
 			f.Name)
 	}
-	return b.String()
+	return b.String() + "\n" + hidden("// ", "These are", "export const hidden: StaticArray<u32> = [", "];", "  ")
 }
 
 func cFacts(facts []entity.Fact) string {
@@ -132,15 +153,15 @@ func cFacts(facts []entity.Fact) string {
 		name := strings.ReplaceAll(f.Name, ".", "_")
 		switch f.Kind {
 		case entity.Text, entity.List:
-			fmt.Fprintf(&b, "ASSAY_HELPER int assay_%s(char *buffer, unsigned capacity) {\n"+
-				"  return assay_fact(%q, buffer, capacity);\n}\n", name, f.Name)
+			fmt.Fprintf(&b, "ASSAY_HELPER char *assay_%s(void) { return assay_fact(%q); }\n", name, f.Name)
 		case entity.Number:
 			fmt.Fprintf(&b, "ASSAY_HELPER int assay_%s(void) { return assay_count(%q); }\n", name, f.Name)
 		case entity.YesNo:
 			fmt.Fprintf(&b, "ASSAY_HELPER int assay_%s(void) { return assay_yes_no(%q); }\n", name, f.Name)
 		}
 	}
-	return b.String()
+	return b.String() + "\n" + hidden("// ", "These are",
+		"__attribute__((unused)) static const unsigned assay_hidden[] = {", "};", "  ")
 }
 
 // describeFact returns a fact's name and format, and an example.

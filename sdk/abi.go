@@ -15,8 +15,7 @@ const (
 	MaxCodeBytes = 96
 	MaxTextBytes = 240
 	LogBytes     = 4096
-	MaxNameBytes = 1024 // of a fact that is a name or a part of one, such as domain.subdomain
-	MaxFactName  = 64   // bytes
+	MaxFactName  = 64 // bytes
 )
 
 // Outcome is the result of assay_v1_score (ABI.md section 4). Any other value means that the layer failed.

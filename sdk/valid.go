@@ -59,7 +59,7 @@ func ValidText(text string) error {
 			}
 		case unicode.IsControl(r):
 			return fmt.Errorf("signal text contains the control character U+%04X", r)
-		case isInvisible(r):
+		case !Visible(r):
 			return fmt.Errorf("signal text contains the invisible character U+%04X", r)
 		case !visible && unicode.IsMark(r):
 			return fmt.Errorf("signal text begins with the combining character U+%04X", r)
@@ -102,15 +102,6 @@ func CutText(text string) string {
 // HostText is the beginning of the sentences that the host itself adds to an answer. ValidText refuses texts that begin
 // with it or with something that looks like it.
 const HostText = "Assay: "
-
-// isInvisible reports whether a person cannot see r, apart from controls: format and tag characters, line separators,
-// private and unassigned characters, variation selectors, fillers and blanks other than spaces (Unicode 4.6, 5.21 and
-// chapter 23).
-func isInvisible(r rune) bool {
-	const brailleBlank = 0x2800
-	return r >= utf8.RuneSelf && (!unicode.IsGraphic(r) || r == brailleBlank ||
-		unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector))
-}
 
 // isJoinControl reports whether r is the zero width non-joiner or joiner.
 func isJoinControl(r rune) bool { return r == 0x200c || r == 0x200d }

@@ -1,5 +1,5 @@
 // The layer two-countries: domains that name a country other than their suffix's, with a long number.
-import { Outcome, Threat, signal, threat } from "./assay";
+import { Outcome, Threat, quote, signal, threat } from "./assay";
 import { domainName, domainSubdomain, domainSuffixKind, domainTLD, rdapAgeDays } from "./assay_facts";
 import { Signal } from "./signals";
 
@@ -27,7 +27,7 @@ export function assay_v1_score(): i32 {
   const country = find(parts, suffix === null ? "" : suffix);
   const number = longNumber(parts);
   if (country.length == 0 || number.length == 0) return Outcome.Scored;
-  const what = "Names the country “" + country + "” under another suffix, with the number “" + number + "”";
+  const what = "Names the country “" + country + "” under another suffix, with the number " + quote(number);
   signal(points, Signal.CountryNumber, what);
   threat(Threat.Phishing);
   const days = rdapAgeDays();

@@ -4,16 +4,16 @@
 
 enum { MIN_LENGTH = 25, LENGTH_POINTS = 30, MIN_HYPHENS = 2, HYPHENS_POINTS = 20, NEW_DAYS = 90, NEW_POINTS = 20 };
 
-static int count_hyphens(const char *text, int length) {
+static int count_hyphens(const char *text) {
   int n = 0;
-  for (int i = 0; i < length; i++) n += text[i] == '-';
+  for (; *text; text++) n += *text == '-';
   return n;
 }
 
 // Whether a hosting company assigned the subdomain, for example to a customer or a server.
 static int is_hosted(void) {
-  char kind[16];
-  return assay_domain_suffix_kind(kind, sizeof kind) > 0 && kind[0] == 'p'; // private
+  const char *kind = assay_domain_suffix_kind();
+  return kind && kind[0] == 'p'; // private
 }
 
 static void add(struct assay_text *text, const char *before, unsigned n, const char *after) {
@@ -25,12 +25,11 @@ static void add(struct assay_text *text, const char *before, unsigned n, const c
 
 // Scores a domain by the labels left of its registrable domain.
 static int score(void) {
-  char subdomain[ASSAY_NAME_SIZE];
   struct assay_text text = {0};
-  if (assay_domain_registrable(subdomain, sizeof subdomain) < 0) return ASSAY_ABSTAINED; // a public suffix
-  int length = assay_domain_subdomain(subdomain, sizeof subdomain);
-  if (length <= 0 || is_hosted()) return ASSAY_SCORED;
-  int hyphens = count_hyphens(subdomain, length);
+  if (!assay_has("domain.registrable")) return ASSAY_ABSTAINED; // a public suffix
+  const char *subdomain = assay_domain_subdomain();
+  if (!subdomain || is_hosted()) return ASSAY_SCORED;
+  int length = assay_length(subdomain), hyphens = count_hyphens(subdomain);
   if (length >= MIN_LENGTH) {
     add(&text, "", length, " characters in front of the registered name");
     assay_signal(LENGTH_POINTS, SIGNAL_LABELS_LONG, text.bytes);

@@ -23,7 +23,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 	if address == "" || c.Get(sdk.DomainSuffixKind) == "private" { // a customer's name at a hosting company
 		return sdk.Scored
 	}
-	c.Signal(addressPoints, signalAddressInside, sdk.Join("Begins like the address “", address, "”"))
+	c.Signal(addressPoints, signalAddressInside, sdk.Join("Begins like the address ", sdk.Quote(address)))
 	c.Threat(sdk.Phishing)
 	if days, known := c.Count(sdk.RDAPAgeDays); known && days < newDays {
 		ago := " days ago"

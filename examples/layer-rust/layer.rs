@@ -4,7 +4,7 @@
 mod assay;
 mod signals;
 
-use assay::{Check, Outcome, Threat, MAX_NAME_BYTES};
+use assay::{Check, Outcome, Quote, Threat};
 
 const POINTS: i32 = 40;
 const NEW_POINTS: i32 = 30; // more for a new registration
@@ -27,15 +27,14 @@ layer!(score);
 
 /// Scores a domain by the parts of its labels, which hyphens separate.
 pub fn score(c: &mut Check) -> Outcome {
-    let (mut name, mut subdomain) = ([0; MAX_NAME_BYTES], [0; MAX_NAME_BYTES]);
-    let name = match c.domain_name(&mut name) {
+    let name = match c.domain_name() {
         Some(name) => name,
         None => return Outcome::Abstained, // a public suffix
     };
-    let subdomain = c.domain_subdomain(&mut subdomain).unwrap_or("");
+    let subdomain = c.domain_subdomain().unwrap_or("");
     let mut parts = name.split('-').chain(subdomain.split(|c| c == '.' || c == '-'));
     if let Some((part, word)) = parts.find_map(|part| Some((part, misspelt(part)?))) {
-        c.signal(POINTS, signals::WORD_MISSPELT, format_args!("Misspells “{}”: “{}”", word, part));
+        c.signal(POINTS, signals::WORD_MISSPELT, format_args!("Misspells “{}”: {}", word, Quote(part)));
         c.threat(Threat::Phishing);
         if c.rdap_age_days().map_or(false, |days| days < NEW_DAYS) {
             c.signal(NEW_POINTS, signals::WORD_NEW, "Misspelt word in a name registered less than 90 days ago");

@@ -115,8 +115,8 @@ func TestLateCheckIsRefused(t *testing.T) {
 	}
 }
 
-// Free keys of a network share turns, whichever accounts they belong to. Those who pay, and checks without a key, have
-// their account's.
+// Free keys of a network share turns, whichever accounts they belong to. Those who pay have their account's. Checks
+// without a key share those of one account, by network.
 func TestShare(t *testing.T) {
 	t.Parallel()
 	const shared = "network 192.0.2.0/24"
@@ -133,7 +133,8 @@ func TestShare(t *testing.T) {
 		"a free key of another account":  {"acct_2", "key_2", free, here, shared},
 		"a free key of no known network": {"acct_1", "key_1", free, netip.Prefix{}, "acct_1"},
 		"a paid key":                     {"acct_3", "key_3", pro, here, "acct_3"},
-		"no key":                         {"acct_0", "", check.PublicPlan(), here, "acct_0"},
+		"no key":                         {"acct_0", "", check.PublicPlan(), here, "acct_0|192.0.2.0/24"},
+		"no key and no known network":    {"acct_0", "", check.PublicPlan(), netip.Prefix{}, "acct_0"},
 	} {
 		caller := check.Caller{Account: c.account, Key: c.key, Plan: c.plan, Network: c.network}
 		expect.Equal(t, name, caller.Share(), c.want)

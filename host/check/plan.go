@@ -67,10 +67,14 @@ type Caller struct {
 }
 
 // Share names whose turns the caller's checks take on a busy host: those of the account or, for a free key, of its
-// network, because anybody can open many free accounts.
+// network, because anybody can open many free accounts. Callers without a key take those of one account, in which their
+// networks take turns.
 func (c Caller) Share() string {
-	if c.Plan.Cents == 0 && c.Key != "" && c.Network.IsValid() {
-		return "network " + c.Network.String()
+	switch {
+	case c.Plan.Cents > 0 || !c.Network.IsValid():
+		return c.Account
+	case c.Key == "":
+		return c.Account + "|" + c.Network.String()
 	}
-	return c.Account
+	return "network " + c.Network.String()
 }

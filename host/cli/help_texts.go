@@ -208,7 +208,7 @@ var helpTexts = kong.Vars{
 		"imports, sizes.",
 	"plugin_bench_cmd": "Measure the fuel, memory and time of a layer's calls over a corpus of values.",
 	"plugin_values": "Values to call the layer with, one a line. '-' reads standard input. " +
-		"Default: built-in ones.",
+		"Default: built-in ones and variations of the layer's cases.",
 	"plugin_baseline": "Compare with this: a file of 'assay plugin bench --json' that ends in .json, a folder or a " +
 		".wasm file.",
 	"plugin_key_cmd":    "Create a key that signs plugins, and print its line for trust files.",

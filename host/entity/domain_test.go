@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"assay/registry/expect"
-	"assay/sdk"
 )
 
 // longestLookalike returns a name of almost 253 ASCII characters whose labels mix scripts as densely as possible.
@@ -145,11 +144,7 @@ func TestLongestFacts(t *testing.T) {
 	if n := len(e.Facts["domain.subdomain"]); n <= 600 {
 		t.Errorf("the longest subdomain has %d bytes", n)
 	}
-	for fact, value := range e.Facts {
-		if len(value) > sdk.MaxNameBytes {
-			t.Errorf("%s has %d bytes", fact, len(value))
-		}
-	}
+	checkLengths(t, e)
 }
 
 func TestLongestLookalike(t *testing.T) {

@@ -41,13 +41,24 @@ func checkRefused(t *testing.T, typ Type, cases map[string]refused) {
 	}
 }
 
-var factNames = func() map[string]bool {
-	names := make(map[string]bool)
+// mostBytes is the greatest length of each fact.
+var mostBytes = func() map[string]int {
+	most := map[string]int{}
 	for _, f := range FactTable() {
-		names[f.Name] = true
+		most[f.Name] = f.Bytes
 	}
-	return names
+	return most
 }()
+
+// checkLengths checks that no fact is longer than sdk/ABI.md says.
+func checkLengths(t *testing.T, e Entity) {
+	t.Helper()
+	for fact, value := range e.Facts {
+		if len(value) > mostBytes[fact] {
+			t.Errorf("%s has %d bytes, more than %d: %s", fact, len(value), mostBytes[fact], value)
+		}
+	}
+}
 
 // checkParse checks the guarantees of Parse that apply to every input.
 func checkParse(t *testing.T, typ Type, raw, country string) {
@@ -64,6 +75,7 @@ func checkParse(t *testing.T, typ Type, raw, country string) {
 		}
 		return
 	}
+	checkLengths(t, e)
 	again, err := Parse(typ, e.Value, country)
 	if err != nil || again.Value != e.Value {
 		t.Fatalf("Parse(%s, %q) = %q, which parses as %q, %v", typ, raw, e.Value, again.Value, err)
@@ -73,7 +85,7 @@ func checkParse(t *testing.T, typ Type, raw, country string) {
 	}
 	checkPlain(t, "value", e.Value)
 	for name, value := range e.Facts {
-		if !factNames[name] {
+		if mostBytes[name] == 0 {
 			t.Errorf("fact %s is not in the table", name)
 		}
 		if value == "" {

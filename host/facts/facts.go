@@ -3,6 +3,7 @@
 package facts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,8 +74,9 @@ var _ check.Collector = (*Collector)(nil)
 // member is a source and the slots for its concurrent observations.
 type member struct {
 	Source
-	memory Memory   // the source itself, or nil
-	groups []string // the first parts of its facts' names, each with its dot
+	memory Memory         // the source itself, or nil
+	groups []string       // the first parts of its facts' names, each with its dot
+	bytes  map[string]int // the most that each fact may have
 	slots  chan struct{}
 	health health
 }
@@ -84,14 +86,16 @@ func NewCollector(log *slog.Logger, sources ...Source) *Collector {
 	c := &Collector{log: log}
 	for _, s := range sources {
 		memory, _ := s.(Memory)
+		bytes := map[string]int{}
 		groups := []string{s.Name() + "."}
 		for _, f := range s.Table() {
 			group, _, _ := strings.Cut(f.Name, ".")
 			groups = append(groups, group+".")
+			bytes[f.Name] = f.Bytes
 		}
 		slices.Sort(groups)
-		c.sources = append(c.sources, &member{Source: s, memory: memory,
-			groups: slices.Compact(groups), slots: make(chan struct{}, maxRunning)})
+		c.sources = append(c.sources, &member{Source: s, memory: memory, groups: slices.Compact(groups), bytes: bytes,
+			slots: make(chan struct{}, maxRunning)})
 	}
 	return c
 }
@@ -243,9 +247,21 @@ func (c *Collector) keep(found entity.Facts, source *member, o observation, want
 	for name, value := range o.facts {
 		group, _, _ := strings.Cut(name, ".")
 		if value != "" && wants(name) && slices.Contains(source.groups, group+".") {
-			found[name] = value
+			found[name] = cut(value, cmp.Or(source.bytes[name], len(value)))
 		}
 	}
+}
+
+// cut returns the beginning of a fact that has more bytes than sdk/ABI.md says: whole entries of a list, else whole
+// characters.
+func cut(value string, most int) string {
+	if len(value) <= most {
+		return value
+	}
+	if space := strings.LastIndexByte(value[:most+1], ' '); space > 0 {
+		most = space
+	}
+	return strings.ToValidUTF8(value[:most], "")
 }
 
 // maxText limits third-party text in a fact, in bytes.

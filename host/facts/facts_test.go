@@ -28,7 +28,7 @@ type fake struct {
 func (f fake) Name() string { return f.name }
 
 func (f fake) Table() []entity.Fact {
-	return []entity.Fact{{Name: f.name + ".one", Format: "a number", Example: "1"}}
+	return []entity.Fact{{Name: f.name + ".text", Bytes: 6}, {Name: f.name + ".list", Kind: entity.List, Bytes: 9}}
 }
 
 func (f fake) Observe(ctx context.Context, _ entity.Entity, wants func(string) bool) (entity.Facts, error) {
@@ -78,6 +78,14 @@ func TestCollect(t *testing.T) {
 			gives("dns", entity.Facts{"dns.a": "1"}, nil), gives("net", entity.Facts{"net.asn": "2"}, nil)},
 			wanted: []string{"dns.a", "net.asn", "rdap.created"}, found: entity.Facts{"dns.a": "1", "net.asn": "2"},
 			silent: []string{"rdap"}},
+		{name: "facts that are too long", sources: []facts.Source{gives("dns",
+			entity.Facts{"dns.text": "長長長", "dns.list": "one two three"}, nil)},
+			wanted: []string{"dns.list", "dns.text"},
+			found:  entity.Facts{"dns.text": "長長", "dns.list": "one two"}},
+		{name: "facts of the greatest length", sources: []facts.Source{gives("dns",
+			entity.Facts{"dns.text": "長a長", "dns.list": "one three four"}, nil)},
+			wanted: []string{"dns.list", "dns.text"},
+			found:  entity.Facts{"dns.text": "長a", "dns.list": "one three"}},
 		{name: "an own failure", sources: []facts.Source{gives("rdap", nil, errOwn),
 			gives("dns", entity.Facts{"dns.a": "1"}, nil)}, wanted: []string{"dns.a", "rdap.created"}, refused: true},
 		{name: "an own failure next to a silent third party",

@@ -22,7 +22,7 @@ var sdkFiles = map[Language]map[string]string{
 	Go: {
 		"sdk/abi.go": "abi.go", "sdk/check_native.go": "check_native.go", "sdk/check_wasip1.go": "check_wasip1.go",
 		"sdk/facts.go": "facts.go", "sdk/layer.go": "layer.go", "sdk/normal.go": "_templates/normal.go",
-		"sdk/valid.go": "valid.go",
+		"sdk/quote.go": "quote.go", "sdk/valid.go": "valid.go",
 	},
 	Rust: {"assay.rs": "rust/assay.rs", "assay_facts.rs": "rust/assay_facts.rs"},
 	AssemblyScript: {

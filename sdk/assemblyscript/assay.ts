@@ -1,5 +1,7 @@
 // The SDK of Assay's layers for AssemblyScript: a copy, so do not edit it.
 
+import { hidden } from "./assay_facts";
+
 @external("assay", "fact")
 declare function hostFact(name: usize, nameLength: i32, buffer: usize, capacity: i32): i32;
 @external("assay", "signal")
@@ -98,6 +100,41 @@ export function isNo(name: string): bool {
 export function list(name: string): string[] {
   const entries = fact(name);
   return entries === null || entries.length == 0 ? [] : entries.split(" ");
+}
+
+/** The most bytes of what quote returns, without the ellipsis. */
+const maxQuoteBytes: i32 = 60;
+
+/**
+ * A value in quotation marks, for the end of a signal's text, so that no value makes the text too long or one that
+ * hosts refuse: what a person cannot see becomes "?", characters that join others are left out, and a long value is cut
+ * between two characters, with an ellipsis.
+ */
+export function quote(value: string): string {
+  let quoted = "“";
+  let bytes = 3;
+  for (let i = 0; i < value.length; i++) {
+    let c = value.codePointAt(i);
+    if (c > 0xffff) i++;
+    if (c == 0x200c || c == 0x200d) continue;
+    if (c == 0xfffd || !visible(c)) c = 0x3f;
+    bytes += c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    if (bytes > maxQuoteBytes - 3) return quoted + "…”";
+    quoted += String.fromCodePoint(c);
+  }
+  return quoted + "”";
+}
+
+/** Whether a person can see a character, or the space that it makes. */
+function visible(character: u32): bool {
+  let low = 0;
+  let high = hidden.length;
+  while (low < high) {
+    const middle = (low + high) / 2;
+    if (hidden[middle] <= character) low = middle + 1;
+    else high = middle;
+  }
+  return low % 2 == 0;
 }
 
 /**

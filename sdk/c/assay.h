@@ -5,10 +5,7 @@
 
 enum assay_outcome { ASSAY_SCORED = 0, ASSAY_ABSTAINED = 1, ASSAY_FAILED = 2 };
 enum assay_level { ASSAY_DEBUG = -4, ASSAY_INFO = 0, ASSAY_WARN = 4, ASSAY_ERROR = 8 };
-enum { ASSAY_MAX_POINTS = 100, ASSAY_MAX_TEXT = 240, ASSAY_MAX_SIGNALS = 64 };
-
-// The size of a buffer for any fact that is a name or a part of one, with its NUL.
-enum { ASSAY_NAME_SIZE = 1025 };
+enum { ASSAY_MAX_POINTS = 100, ASSAY_MAX_TEXT = 240, ASSAY_MAX_QUOTE = 60, ASSAY_MAX_SIGNALS = 64 };
 
 // The categories of fraud. The manifest declares those that the layer names.
 #define ASSAY_PHISHING "phishing"
@@ -33,7 +30,10 @@ ASSAY_IMPORT("log") void assay_host_log(int level, const char *text, unsigned te
 
 // Exports the function as the module's layer.
 #define ASSAY_LAYER(score) \
-  __attribute__((export_name("assay_v1_score"))) int assay_v1_score(void) { return score(); }
+  __attribute__((export_name("assay_v1_score"))) int assay_v1_score(void) { \
+    assay_used = 0; \
+    return score(); \
+  }
 
 #else
 
@@ -59,17 +59,46 @@ ASSAY_HELPER void assay_log(enum assay_level level, const char *text) {
   assay_host_log(level, text, assay_length(text));
 }
 
-// Copies the named fact to the buffer with a NUL, and returns its length, or -1 if it is absent. Absent means "not
-// known" and must never add risk. A fact that does not fit is absent too, and a warning is logged.
-ASSAY_HELPER int assay_fact(const char *name, char *buffer, unsigned capacity) {
-  int length = assay_host_fact(name, assay_length(name), buffer, capacity - 1);
-  if (length >= 0 && (unsigned)length > capacity - 1) {
-    assay_log(ASSAY_WARN, "a fact does not fit into its buffer; its name follows");
-    assay_log(ASSAY_WARN, name);
-    length = -1;
+// Memory for facts, of which the next call uses the same.
+#ifdef __wasm__
+static char assay_first[4096];
+#else
+static char assay_first[1 << 20];
+#endif
+static char *assay_memory = assay_first;
+static unsigned assay_size = sizeof assay_first, assay_used;
+
+// Takes other memory, of at least so many bytes. The call ends if there is none.
+ASSAY_HELPER void assay_grow(unsigned least) {
+#ifdef __wasm__
+  unsigned pages = ((least > 2 * assay_size ? least : 2 * assay_size) + 65535) / 65536;
+  unsigned at = __builtin_wasm_memory_grow(0, pages);
+  if (at + 1) {
+    assay_memory = (char *)(at * 65536);
+    assay_size = pages * 65536;
+    assay_used = 0;
+    return;
   }
-  buffer[length < 0 ? 0 : length] = 0;
-  return length;
+#endif
+  (void)least;
+  assay_log(ASSAY_ERROR, "no memory is left for facts");
+  __builtin_trap();
+}
+
+// The named fact, of any length, or 0 if it is absent. Absent means "not known" and must never add risk. It is a copy,
+// which lasts until the end of the call.
+ASSAY_HELPER char *assay_fact(const char *name) {
+  unsigned name_length = assay_length(name), room = assay_size - assay_used;
+  int length = assay_host_fact(name, name_length, assay_memory + assay_used, room);
+  if (length < 0) return 0;
+  if ((unsigned)length >= room) { // its NUL must fit, too
+    assay_grow(length + 1);
+    assay_host_fact(name, name_length, assay_memory + assay_used, length);
+  }
+  char *text = assay_memory + assay_used;
+  text[length] = 0;
+  assay_used += length + 1;
+  return text;
 }
 
 // Whether the named fact is known.
@@ -100,12 +129,11 @@ ASSAY_HELPER int assay_is(const char *name) { return assay_yes_no(name) == 1; }
 ASSAY_HELPER int assay_not(const char *name) { return assay_yes_no(name) == 0; }
 
 // Cuts the first entry off a list, whose entries are separated by spaces, and returns it, or 0 if none is left:
-//   char servers[1024], *rest = servers, *server;
-//   assay_dns_ns(servers, sizeof servers);
+//   char *rest = assay_dns_ns(), *server;
 //   while ((server = assay_next(&rest))) ...
 ASSAY_HELPER char *assay_next(char **rest) {
   char *entry = *rest;
-  if (!*entry) return 0;
+  if (!entry || !*entry) return 0;
   while (**rest && **rest != ' ') ++*rest;
   if (**rest) *(*rest)++ = 0;
   return entry;
@@ -113,7 +141,8 @@ ASSAY_HELPER char *assay_next(char **rest) {
 
 #include "assay_facts.h"
 
-// A text to build from parts. Begin with {0}. The host cuts what is longer than ASSAY_MAX_TEXT at the end of a character.
+// A text to build from parts. Begin with {0}. The host cuts what is longer than ASSAY_MAX_TEXT at the end of a
+// character.
 struct assay_text {
   unsigned length;
   char bytes[256];
@@ -132,6 +161,60 @@ ASSAY_HELPER void assay_add_number(struct assay_text *t, unsigned n) {
   do digits[--begin] = '0' + n % 10;
   while (n /= 10);
   assay_add_bytes(t, digits + begin, sizeof digits - begin);
+}
+
+// Reads a character of UTF-8: its number, or U+FFFD for a byte that is part of none, and its size.
+ASSAY_HELPER unsigned assay_character(const char *bytes, unsigned length, unsigned *size) {
+  const unsigned char *b = (const unsigned char *)bytes;
+  unsigned n = *b < 0x80 ? 1 : *b < 0xc2 ? 0 : *b < 0xe0 ? 2 : *b < 0xf0 ? 3 : *b < 0xf5 ? 4 : 0;
+  *size = 1;
+  if (n < 1 || n > length) return 0xfffd;
+  unsigned c = n == 1 ? *b : *b & (0x7f >> n);
+  for (unsigned i = 1; i < n; i++) {
+    if ((b[i] & 0xc0) != 0x80) return 0xfffd;
+    c = c << 6 | (b[i] & 0x3f);
+  }
+  if (n == 3 && (c < 0x800 || (c >= 0xd800 && c < 0xe000))) return 0xfffd;
+  if (n == 4 && (c < 0x10000 || c > 0x10ffff)) return 0xfffd;
+  *size = n;
+  return c;
+}
+
+// Whether a person can see a character, or the space that it makes.
+ASSAY_HELPER int assay_visible(unsigned character) {
+  unsigned low = 0, high = sizeof assay_hidden / sizeof *assay_hidden;
+  while (low < high) {
+    unsigned middle = (low + high) / 2;
+    if (assay_hidden[middle] <= character)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low % 2 == 0;
+}
+
+// Adds a value in quotation marks, at the end of a sentence, so that no value makes the text too long or one that hosts
+// refuse: what a person cannot see becomes "?", characters that join others are left out, and a long value is cut
+// between two characters, with an ellipsis.
+ASSAY_HELPER void assay_add_quoted_bytes(struct assay_text *t, const char *value, unsigned length) {
+  unsigned size, quoted = 3; // bytes of a quotation mark
+  assay_add(t, "“");
+  for (unsigned i = 0; i < length; i += size) {
+    unsigned character = assay_character(value + i, length - i, &size), bytes = size;
+    const char *shown = value + i;
+    if (character == 0x200c || character == 0x200d) continue;
+    if (character == 0xfffd || !assay_visible(character)) shown = "?", bytes = 1;
+    if ((quoted += bytes) > ASSAY_MAX_QUOTE - 3) {
+      assay_add(t, "…");
+      break;
+    }
+    assay_add_bytes(t, shown, bytes);
+  }
+  assay_add(t, "”");
+}
+
+ASSAY_HELPER void assay_add_quoted(struct assay_text *t, const char *value) {
+  assay_add_quoted_bytes(t, value, assay_length(value));
 }
 
 // Adds one reason: points from -100 (reassuring) to 100 (alarming), a code that the manifest declares, and a sentence
@@ -206,6 +289,7 @@ static void assay_host_log(int level, const char *text, unsigned text_length) {
 ASSAY_HELPER struct assay_answer assay_run(int (*score)(void), const struct assay_known *facts) {
   memset(&assay_current, 0, sizeof assay_current);
   assay_facts = facts;
+  assay_used = 0;
   assay_current.outcome = score();
   if (assay_current.outcome != ASSAY_SCORED || assay_current.refused[0]) assay_current.score = 0;
   if (assay_current.score > ASSAY_MAX_POINTS) assay_current.score = ASSAY_MAX_POINTS;

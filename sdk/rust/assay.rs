@@ -14,8 +14,8 @@ pub const MAX_POINTS: i32 = 100;
 /// The most bytes of a signal's text. The host cuts a longer one at the end of a character.
 pub const MAX_TEXT_BYTES: usize = 240;
 
-/// The most bytes of a fact that is a name or a part of one.
-pub const MAX_NAME_BYTES: usize = 1024;
+/// The most bytes of what [`Quote`] shows, without the ellipsis.
+pub const MAX_QUOTE_BYTES: usize = 60;
 
 /// The result of a call. A layer abstains when it cannot assess an entity; its points then do not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,31 +66,25 @@ impl Threat {
 }
 
 /// One call of a layer: the facts to read and the answer to build.
-pub struct Check {
-    host: Host,
+pub struct Check<'call> {
+    host: Host<'call>,
 }
 
-impl Check {
-    /// The named fact, copied to the buffer, or None if it is absent. Absent means "not known" and must never add risk.
-    /// A fact that is longer than the buffer is absent too, and a warning is logged.
-    pub fn fact<'a>(&mut self, name: &str, buffer: &'a mut [u8]) -> Option<&'a str> {
-        let length = self.host.fact(name, buffer)?;
-        if length > buffer.len() {
-            self.log(Level::Warn, format_args!("{} has {} bytes, more than the buffer", name, length));
-            return None;
-        }
-        core::str::from_utf8(&buffer[..length]).ok()
+impl<'call> Check<'call> {
+    /// The named fact, of any length, or None if it is absent. Absent means "not known" and must never add risk.
+    pub fn fact(&mut self, name: &str) -> Option<&'call str> {
+        self.host.fact(name)
     }
 
     /// Whether the named fact is known.
     pub fn has(&mut self, name: &str) -> bool {
-        self.host.fact(name, &mut []).is_some()
+        self.host.copy(name, &mut []).is_some()
     }
 
     /// The named fact as a number of at most nine digits; None if it is absent or anything else.
     pub fn count(&mut self, name: &str) -> Option<u32> {
         let mut buffer = [0; 9];
-        let length = self.host.fact(name, &mut buffer)?;
+        let length = self.host.copy(name, &mut buffer)?;
         if length == 0 || length > buffer.len() {
             return None;
         }
@@ -114,7 +108,7 @@ impl Check {
     /// Whether the named yes-or-no fact is yes; None unless it is known.
     pub fn yes_no(&mut self, name: &str) -> Option<bool> {
         let mut buffer = [0; 3];
-        let length = self.host.fact(name, &mut buffer)?;
+        let length = self.host.copy(name, &mut buffer)?;
         match buffer.get(..length)? {
             b"yes" => Some(true),
             b"no" => Some(false),
@@ -122,9 +116,9 @@ impl Check {
         }
     }
 
-    /// The entries of the named fact, copied to the buffer; none if it is absent.
-    pub fn list<'a>(&mut self, name: &str, buffer: &'a mut [u8]) -> SplitAsciiWhitespace<'a> {
-        self.fact(name, buffer).unwrap_or("").split_ascii_whitespace()
+    /// The entries of the named fact; none if it is absent.
+    pub fn list(&mut self, name: &str) -> SplitAsciiWhitespace<'call> {
+        self.fact(name).unwrap_or("").split_ascii_whitespace()
     }
 
     /// Adds one reason: points from -100 (reassuring) to 100 (alarming), a code that the manifest declares, and a
@@ -149,6 +143,33 @@ impl Check {
         self.log(Level::Error, reason);
         Outcome::Failed
     }
+}
+
+/// A value in quotation marks, for the end of a signal's text, so that no value makes the text too long or one that
+/// hosts refuse: what a person cannot see becomes "?", characters that join others are left out, and a long value is
+/// cut between two characters, with an ellipsis.
+pub struct Quote<'a>(pub &'a str);
+
+impl Display for Quote<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let mut bytes = '“'.len_utf8();
+        f.write_char('“')?;
+        for c in self.0.chars().filter(|c| !matches!(c, '\u{200c}' | '\u{200d}')) {
+            let c = if c == char::REPLACEMENT_CHARACTER || !visible(c) { '?' } else { c };
+            bytes += c.len_utf8();
+            if bytes > MAX_QUOTE_BYTES - '”'.len_utf8() {
+                f.write_char('…')?;
+                break;
+            }
+            f.write_char(c)?;
+        }
+        f.write_char('”')
+    }
+}
+
+/// Whether a person can see a character, or the space that it makes.
+fn visible(c: char) -> bool {
+    facts::HIDDEN.partition_point(|boundary| *boundary <= c as u32) % 2 == 0
 }
 
 /// A text of at most N bytes. What does not fit is cut.
@@ -201,6 +222,8 @@ pub use wasm::guest;
 #[cfg(target_arch = "wasm32")]
 mod wasm {
     use super::{Check, Level};
+    use core::marker::PhantomData;
+    use core::ptr::{addr_of_mut, null_mut};
 
     mod import {
         #[link(wasm_import_module = "assay")]
@@ -212,14 +235,63 @@ mod wasm {
         }
     }
 
-    pub struct Host;
-
-    pub fn guest() -> Check {
-        Check { host: Host }
+    /// Memory for the facts of a call, of which the next call uses the same.
+    struct Memory {
+        begin: *mut u8,
+        size: usize,
+        used: usize,
     }
 
-    impl Host {
-        pub fn fact(&mut self, name: &str, buffer: &mut [u8]) -> Option<usize> {
+    const PAGE: usize = 65536;
+    static mut FIRST: [u8; 4096] = [0; 4096];
+    static mut MEMORY: Memory = Memory { begin: null_mut(), size: 0, used: 0 };
+
+    impl Memory {
+        /// Takes other memory, of at least so many bytes. The call ends if there is none.
+        unsafe fn grow(&mut self, least: usize) {
+            let pages = (least.max(2 * self.size) + PAGE - 1) / PAGE;
+            let at = core::arch::wasm32::memory_grow(0, pages);
+            if at == usize::MAX {
+                panic!("no memory is left for facts");
+            }
+            *self = Memory { begin: (at * PAGE) as *mut u8, size: pages * PAGE, used: 0 };
+        }
+    }
+
+    pub struct Host<'call> {
+        call: PhantomData<&'call ()>,
+    }
+
+    /// Begins a call.
+    pub fn guest<'call>() -> Check<'call> {
+        unsafe {
+            let memory = &mut *addr_of_mut!(MEMORY);
+            memory.used = 0;
+            if memory.begin.is_null() {
+                *memory = Memory { begin: addr_of_mut!(FIRST).cast(), size: 4096, used: 0 };
+            }
+        }
+        Check { host: Host { call: PhantomData } }
+    }
+
+    impl<'call> Host<'call> {
+        pub fn fact(&mut self, name: &str) -> Option<&'call str> {
+            unsafe {
+                let memory = &mut *addr_of_mut!(MEMORY);
+                let room = memory.size - memory.used;
+                let read = |buffer, room| import::fact(name.as_ptr(), name.len(), buffer, room);
+                let length = usize::try_from(read(memory.begin.add(memory.used), room)).ok()?;
+                if length > room {
+                    memory.grow(length);
+                    read(memory.begin, length);
+                }
+                let text = core::slice::from_raw_parts(memory.begin.add(memory.used), length);
+                memory.used += length;
+                core::str::from_utf8(text).ok()
+            }
+        }
+
+        pub fn copy(&mut self, name: &str, buffer: &mut [u8]) -> Option<usize> {
             let length = unsafe { import::fact(name.as_ptr(), name.len(), buffer.as_mut_ptr(), buffer.len()) };
             usize::try_from(length).ok()
         }
@@ -239,7 +311,7 @@ mod wasm {
 
     #[panic_handler]
     fn panic(info: &core::panic::PanicInfo) -> ! {
-        guest().log(Level::Error, info);
+        Check { host: Host { call: PhantomData } }.log(Level::Error, info);
         core::arch::wasm32::unreachable()
     }
 }
@@ -274,14 +346,13 @@ mod native {
         pub refused: Option<String>, // why a host would refuse the answer
     }
 
-    pub struct Host {
-        facts: Vec<(String, String)>,
+    pub struct Host<'call> {
+        facts: &'call [(&'call str, &'call str)],
         answer: Answer,
     }
 
     /// Calls a layer natively with facts, and returns its answer. Tests of layers call it.
     pub fn run(layer: fn(&mut Check) -> Outcome, facts: &[(&str, &str)]) -> Answer {
-        let facts = facts.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
         let answer = Answer {
             outcome: Outcome::Failed,
             score: 0,
@@ -302,10 +373,15 @@ mod native {
         answer
     }
 
-    impl Host {
-        pub fn fact(&mut self, name: &str, buffer: &mut [u8]) -> Option<usize> {
+    impl<'call> Host<'call> {
+        pub fn fact(&mut self, name: &str) -> Option<&'call str> {
             self.answer.read.push(name.to_string());
-            let (_, value) = self.facts.iter().find(|(known, _)| known == name)?;
+            let (_, value) = self.facts.iter().find(|(known, _)| *known == name)?;
+            Some(value)
+        }
+
+        pub fn copy(&mut self, name: &str, buffer: &mut [u8]) -> Option<usize> {
+            let value = self.fact(name)?;
             if value.len() <= buffer.len() {
                 buffer[..value.len()].copy_from_slice(value.as_bytes());
             }

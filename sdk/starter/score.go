@@ -23,7 +23,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 	digits := longestNumber(name)
 	c.Log(sdk.Debug, sdk.Join("longest number: ", strconv.Itoa(len(digits)), " digits"))
 	if len(digits) >= minDigits {
-		c.Signal(digitsPoints, signalNameDigits, sdk.Join("Contains the number “", digits, "”"))
+		c.Signal(digitsPoints, signalNameDigits, sdk.Join("Contains the number ", sdk.Quote(digits)))
 	}
 	age, known := c.Count(sdk.RDAPAgeDays)
 	if !known || age >= newDays {

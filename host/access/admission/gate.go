@@ -3,9 +3,8 @@
 package admission
 
 import (
-	"context"
 	"errors"
-	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -38,6 +37,10 @@ type Config struct {
 // own. Each other account counts with at most as much work as this account has. A check is accepted if it would be in
 // time even if a newcomer arrived with as much work as the account then has. A single account therefore fills half of
 // the time, k flooding accounts fill k/(k+1) of it, and a newcomer always finds room.
+//
+// An account may have parts, named "ACCOUNT|PART", such as the networks of all callers without a key. They share its
+// turns and its room as accounts share the host's, so together they take no more than one account, and are the first
+// to be refused.
 type Gate struct {
 	cfg Config
 
@@ -46,15 +49,15 @@ type Gate struct {
 	cost     time.Duration // moving mean of a check's processor time
 	accepted int           // checks in progress
 	accounts map[string]*account
-	turns    []*account      // accounts with waiting checks
-	spare    []*waiter       // work that isn't a check
-	begun    time.Duration   // what the account that had the last turn had used before
-	left     map[string]bill // of accounts without checks in progress
+	turns    []*account       // accounts with waiting checks
+	spare    []*waiter        // work that isn't a check
+	begun    [2]time.Duration // what the account, and the part, that had the last turn had used before
+	left     map[string]bill  // of accounts without checks in progress
 }
 
 // bill is the processor time of an account.
 type bill struct {
-	used time.Duration // on the scale of all accounts: a newcomer begins with what the last turn began with
+	used time.Duration // on one scale for all accounts: a newcomer begins with what the last turn began with
 	cost time.Duration // moving mean of its checks
 }
 
@@ -66,7 +69,8 @@ type account struct {
 	bill
 
 	name    string
-	counts  [lanes]int // checks in progress
+	levels  []*account // itself, or the whole and itself if it is a part
+	counts  [lanes]int // checks in progress, also those of parts
 	waiting [lanes][]*waiter
 }
 
@@ -145,22 +149,32 @@ func (g *Gate) admits(name string, n int) error {
 // work as the account then has in progress. Recording takes least, and each check delays the next. At most half of the
 // target counts as least, so that a distant database does not close the gate.
 func (g *Gate) predict(name string, n int, least, each time.Duration) time.Duration {
-	own := n
-	if a := g.accounts[name]; a != nil {
-		own += a.counts[singles]
-		if laneOf(n) == batches {
-			own += a.counts[batches]
-		}
+	whole, _, isPart := strings.Cut(name, "|")
+	own, cost := n+g.ahead(whole, n), g.bill(name).cost
+	work := time.Duration(n)*cost + time.Duration(own-n)*g.bill(whole).cost
+	if isPart { // another part may arrive with as much work, too
+		part := n + g.ahead(name, n)
+		own, work = own+part, work+time.Duration(part)*cost
 	}
-	work := time.Duration(own) * g.bill(name).cost
 	ahead, workAhead := 2*own, 2*work // including the newcomer's
 	for _, a := range g.accounts {
-		if a.name != name {
+		if len(a.levels) == 1 && a.name != whole {
 			ahead += min(a.total(), own)
 			workAhead += min(time.Duration(a.total())*a.cost, work)
 		}
 	}
 	return min(least, g.cfg.Target/2) + max(workAhead/time.Duration(g.cfg.Processors), time.Duration(ahead)*each)
+}
+
+// ahead returns the number of an account's checks in progress that precede n further ones.
+func (g *Gate) ahead(name string, n int) (checks int) {
+	if a := g.accounts[name]; a != nil {
+		checks = a.counts[singles]
+		if laneOf(n) == batches {
+			checks += a.counts[batches]
+		}
+	}
+	return checks
 }
 
 // bill returns what an account has used so far, and its mean. One that has been idle saves up nothing.
@@ -172,8 +186,29 @@ func (g *Gate) bill(name string) bill {
 	if !known {
 		b.cost = g.cost
 	}
-	b.used = max(b.used, g.begun)
+	b.used = max(b.used, g.begun[strings.Count(name, "|")])
 	return b
+}
+
+// account returns an account with checks in progress, or one without them, which it adds.
+func (g *Gate) account(name string) *account {
+	a := g.accounts[name]
+	if a == nil {
+		a = &account{name: name, bill: g.bill(name)}
+		if whole, _, isPart := strings.Cut(name, "|"); isPart {
+			a.levels = append(a.levels, g.account(whole))
+		}
+		a.levels = append(a.levels, a)
+		g.accounts[name] = a
+	}
+	return a
+}
+
+// turn notes that an account's turn begins.
+func (g *Gate) turn(a *account) {
+	for i, level := range a.levels {
+		g.begun[i] = max(g.begun[i], level.used)
+	}
 }
 
 func laneOf(n int) int {
@@ -220,14 +255,11 @@ func (g *Gate) Enter(name string, n int) (*Visit, error) {
 	if err := g.admits(name, n); err != nil {
 		return nil, err
 	}
-	a := g.accounts[name]
-	if a == nil {
-		a = &account{name: name, bill: g.bill(name)}
-		g.accounts[name] = a
-	}
-	v := &Visit{gate: g, account: a, lane: laneOf(n), checks: n}
+	v := &Visit{gate: g, account: g.account(name), lane: laneOf(n), checks: n}
 	g.accepted += n
-	a.counts[v.lane] += n
+	for _, a := range v.account.levels {
+		a.counts[v.lane] += n
+	}
 	return v, nil
 }
 
@@ -239,9 +271,11 @@ func (v *Visit) Close() {
 	v.gate.mu.Lock()
 	defer v.gate.mu.Unlock()
 	v.gate.accepted -= v.checks
-	v.account.counts[v.lane] -= v.checks
-	if v.account.total() == 0 {
-		v.gate.leave(v.account)
+	for _, a := range v.account.levels {
+		a.counts[v.lane] -= v.checks
+		if a.total() == 0 {
+			v.gate.leave(a)
+		}
 	}
 }
 
@@ -252,154 +286,4 @@ func (g *Gate) leave(a *account) {
 		clear(g.left)
 	}
 	g.left[a.name] = a.bill
-}
-
-// Judge calls f when one of the visit's checks has its turn. It returns the context's error, without calling f, if ctx
-// ends first. It must not be called after Close.
-func (v *Visit) Judge(ctx context.Context, f func()) error {
-	if v == nil {
-		f()
-		return nil
-	}
-	g := v.gate
-	since, err := g.acquire(ctx, v)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.release(v.account, since)
-	}()
-	f()
-	return nil
-}
-
-// Spare calls f when a processor is free and no check is waiting. f must be short, because a check that arrives
-// meanwhile may have to wait. It returns the context's error, without calling f, if ctx ends first. A nil gate calls f
-// at once.
-func (g *Gate) Spare(ctx context.Context, f func()) error {
-	if g == nil {
-		f()
-		return nil
-	}
-	g.mu.Lock()
-	if err := ctx.Err(); err != nil {
-		g.mu.Unlock()
-		return err
-	}
-	if g.free > 0 {
-		g.free--
-		g.mu.Unlock()
-	} else {
-		w := &waiter{turn: make(chan struct{})}
-		g.spare = append(g.spare, w)
-		g.mu.Unlock()
-		select {
-		case <-w.turn:
-		case <-ctx.Done():
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			if i := slices.Index(g.spare, w); i >= 0 {
-				g.spare = slices.Delete(g.spare, i, i+1)
-			} else { // its turn has come meanwhile
-				g.hand()
-			}
-			return ctx.Err()
-		}
-	}
-	defer func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.hand() // says nothing about the cost of checks
-	}()
-	f()
-	return nil
-}
-
-// acquire waits for a processor and returns when the check got it.
-func (g *Gate) acquire(ctx context.Context, v *Visit) (since time.Time, err error) {
-	g.mu.Lock()
-	if err := ctx.Err(); err != nil {
-		g.mu.Unlock()
-		return since, err
-	}
-	if g.free > 0 {
-		g.free--
-		g.begun = max(g.begun, v.account.used)
-		g.mu.Unlock()
-		return g.cfg.Now(), nil
-	}
-	w := &waiter{turn: make(chan struct{})}
-	if !v.account.waits() {
-		g.turns = append(g.turns, v.account)
-	}
-	v.account.waiting[v.lane] = append(v.account.waiting[v.lane], w)
-	g.mu.Unlock()
-	select {
-	case <-w.turn:
-		return w.since, nil
-	case <-ctx.Done():
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !v.account.remove(v.lane, w) { // its turn has come meanwhile
-		g.hand()
-		return since, ctx.Err()
-	}
-	if !v.account.waits() {
-		i := slices.Index(g.turns, v.account)
-		g.turns = slices.Delete(g.turns, i, i+1)
-	}
-	return since, ctx.Err()
-}
-
-// release takes the processor from an account's check that got it at the given time.
-func (g *Gate) release(a *account, since time.Time) {
-	// If the whole process was stopped for long, the check says little about the next ones.
-	took := min(g.cfg.Now().Sub(since), g.cfg.Target)
-	a.used += took
-	a.cost += (min(took, longest*a.cost) - a.cost) / costWeight
-	g.cost += (min(took, longest*g.cost) - g.cost) / costWeight
-	g.hand()
-}
-
-// hand gives a processor to the next check, else to spare work, or frees it. The time until the check runs counts as
-// its own, so that the cost includes everything else that the processors do.
-func (g *Gate) hand() {
-	if len(g.turns) == 0 && len(g.spare) > 0 {
-		w := g.spare[0]
-		g.spare = slices.Delete(g.spare, 0, 1)
-		close(w.turn)
-		return
-	}
-	if len(g.turns) == 0 {
-		g.free++
-		return
-	}
-	i := 0
-	for j, a := range g.turns {
-		if a.used < g.turns[i].used {
-			i = j
-		}
-	}
-	a := g.turns[i]
-	g.turns = slices.Delete(g.turns, i, i+1)
-	g.begun = max(g.begun, a.used)
-	w := a.next()
-	if a.waits() {
-		g.turns = append(g.turns, a)
-	}
-	w.since = g.cfg.Now()
-	close(w.turn)
-}
-
-// remove removes a waiting check and reports whether it was there.
-func (a *account) remove(lane int, w *waiter) bool {
-	i := slices.Index(a.waiting[lane], w)
-	if i < 0 {
-		return false
-	}
-	a.waiting[lane] = slices.Delete(a.waiting[lane], i, i+1)
-	return true
 }

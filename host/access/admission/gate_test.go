@@ -230,6 +230,62 @@ func TestSlowChecksPayWithTurns(t *testing.T) {
 	})
 }
 
+// The parts of an account share its turns and its room: all together take no more than one account, one cannot refuse
+// another, and they are refused before an account is.
+func TestPartsShareAnAccount(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(0)
+		ctx, stop := context.WithCancel(t.Context())
+		var mu sync.Mutex
+		counts, refused := map[string]int{}, map[string]int{}
+		var all sync.WaitGroup
+		run := func(name string, cost time.Duration, callers int) {
+			for range callers {
+				all.Go(func() {
+					for ctx.Err() == nil {
+						v, err := g.Enter(name, 1)
+						if err == nil {
+							_ = v.Judge(ctx, func() { <-time.After(cost) })
+							v.Close()
+						} else {
+							<-time.After(cost)
+						}
+						mu.Lock()
+						if err == nil {
+							counts[name]++
+						} else {
+							refused[name]++
+						}
+						mu.Unlock()
+					}
+				})
+			}
+		}
+		run("account", time.Millisecond, 3)
+		run("all|slow", 4*time.Millisecond, 40)
+		run("all|quick", time.Millisecond, 1)
+		<-time.After(4 * time.Second)
+		stop()
+		all.Wait()
+		account, slow, quick := counts["account"], 4*counts["all|slow"], counts["all|quick"]
+		if account < 1900 || slow+quick < 1900 || min(slow, quick) < 900 {
+			t.Errorf("milliseconds of the account %d, of the slow part %d, of the quick part %d", account, slow, quick)
+		}
+		if refused["account"]+refused["all|quick"] > 0 || refused["all|slow"] == 0 {
+			t.Errorf("refused: %v", refused)
+		}
+		if len(g.accounts) > 0 {
+			t.Errorf("%d accounts are left", len(g.accounts))
+		}
+	})
+	g := newGate(0)
+	for account := 0; g.Admits("all|one", 1) == nil; account++ {
+		expect.Value(g.Enter(fmt.Sprint(account), 1))(t)
+	}
+	expect.NoError(t, g.Admits("another", 1))
+}
+
 // What an account may have in progress follows from the time that its own checks take, whoever else is slow.
 func TestPredictionUsesTheOwnMean(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"assay/host/entity"
@@ -32,8 +33,17 @@ func (cmd *pluginBenchCmd) Run(ctx context.Context, t *terminal.Terminal) error 
 		return err
 	}
 	measure := func(path string) (got rehearsal.Measurement, err error) {
-		err = withPlugin(ctx, t, path, func(p *sandbox.Plugin, _ registry.Module) (err error) {
-			got, err = rehearsal.Measure(ctx, p, corpus, max(1, cmd.Rounds))
+		err = withPlugin(ctx, t, path, func(p *sandbox.Plugin, m registry.Module) error {
+			cases, err := m.Cases()
+			values := slices.Clone(corpus)
+			if cmd.Values == "" {
+				for _, v := range rehearsal.Variations(cases) {
+					values = append(values, v.Subject)
+				}
+			}
+			if err == nil {
+				got, err = rehearsal.Measure(ctx, p, values, max(1, cmd.Rounds))
+			}
 			return err
 		})
 		return got, err

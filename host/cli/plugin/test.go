@@ -117,8 +117,8 @@ func printFailures(t *terminal.Terminal, r rehearsal.Report) {
 		}
 		printCall(t, c.Call, "      ")
 	}
-	t.Printf("\n%s: %d of %d cases passed, %d of %d signals emitted\n", r.Plugin, len(r.Cases)-r.Failed, len(r.Cases),
-		r.Covered(), len(r.Signals))
+	t.Printf("\n%s: %d of %d cases passed, %d of %d signals emitted, %d variations of the values tried\n", r.Plugin,
+		len(r.Cases)-r.Failed, len(r.Cases), r.Covered(), len(r.Signals), r.Varied)
 	for _, s := range r.Signals {
 		if s.Cases == 0 {
 			t.Printf("  no case emits %s\n", s.Code)

@@ -1,6 +1,8 @@
 package layers
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"assay/host/hosttest"
 	"assay/registry/expect"
 	"assay/registry/project"
+	"assay/sdk"
 )
 
 // accessors are layers that read a fact of each kind. All give the same signals.
@@ -22,7 +25,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 		c.Signal(1, signalAgeNew, server)
 	}
 	if c.Not(sdk.DNSWildcard) && !c.Is(sdk.RDAPFound) && !c.Not(sdk.RDAPFound) {
-		c.Signal(2, signalAgeNew, c.Get(sdk.DNSStatus))
+		c.Signal(2, signalAgeNew, sdk.Join("is ", sdk.Quote(c.Get(sdk.DNSStatus))))
 	}
 	if n, known := c.Count(sdk.DNSNetworks); known {
 		c.Signal(n, signalAgeNew, "networks")
@@ -36,13 +39,12 @@ mod signals;
 layer!(score);
 
 fn score(c: &mut assay::Check) -> assay::Outcome {
-    let (mut servers, mut status) = ([0; 512], [0; 16]);
-    for server in c.dns_ns(&mut servers) {
+    for server in c.dns_ns() {
         c.signal(1, signals::AGE_NEW, server);
     }
     if c.dns_wildcard() == Some(false) && c.rdap_found() == None {
-        let status = c.dns_status(&mut status).unwrap_or("?");
-        c.signal(2, signals::AGE_NEW, status);
+        let status = c.dns_status().unwrap_or("");
+        c.signal(2, signals::AGE_NEW, format_args!("is {}", assay::Quote(status)));
     }
     if let Some(n) = c.dns_networks() {
         c.signal(n as i32, signals::AGE_NEW, "networks");
@@ -50,7 +52,7 @@ fn score(c: &mut assay::Check) -> assay::Outcome {
     assay::Outcome::Scored
 }
 `,
-	project.AssemblyScript: `import { Outcome, YesNo, signal } from "./assay";
+	project.AssemblyScript: `import { Outcome, YesNo, quote, signal } from "./assay";
 import { dnsNS, dnsNetworks, dnsStatus, dnsWildcard, rdapFound } from "./assay_facts";
 import { Signal } from "./signals";
 
@@ -58,7 +60,9 @@ export function assay_v1_score(): i32 {
   const servers = dnsNS();
   for (let i = 0; i < servers.length; i++) signal(1, Signal.AgeNew, servers[i]);
   const status = dnsStatus();
-  if (dnsWildcard() == YesNo.No && rdapFound() == YesNo.Unknown && status !== null) signal(2, Signal.AgeNew, status);
+  if (dnsWildcard() == YesNo.No && rdapFound() == YesNo.Unknown && status !== null) {
+    signal(2, Signal.AgeNew, "is " + quote(status));
+  }
   if (dnsNetworks() >= 0) signal(dnsNetworks(), Signal.AgeNew, "networks");
   return Outcome.Scored;
 }
@@ -67,11 +71,14 @@ export function assay_v1_score(): i32 {
 #include "signals.h"
 
 static int score(void) {
-  char servers[512], status[16], *rest = servers, *server;
-  assay_dns_ns(servers, sizeof servers);
+  struct assay_text text = {0};
+  char *rest = assay_dns_ns(), *server, *status = assay_dns_status();
   while ((server = assay_next(&rest))) assay_signal(1, SIGNAL_AGE_NEW, server);
-  assay_dns_status(status, sizeof status);
-  if (assay_dns_wildcard() == 0 && assay_rdap_found() < 0) assay_signal(2, SIGNAL_AGE_NEW, status);
+  if (assay_dns_wildcard() == 0 && assay_rdap_found() < 0) {
+    assay_add(&text, "is ");
+    assay_add_quoted(&text, status);
+    assay_signal(2, SIGNAL_AGE_NEW, text.bytes);
+  }
   if (assay_dns_networks() >= 0) assay_signal(assay_dns_networks(), SIGNAL_AGE_NEW, "networks");
   return ASSAY_SCORED;
 }
@@ -107,7 +114,8 @@ func TestLayersInReadmes(t *testing.T) {
 	}
 }
 
-// TestAccessors reads a fact of each kind in each language, known and absent. A misspelt fact does not compile.
+// TestAccessors reads a fact of each kind in each language, known and absent, and a long one. All quote as in Go. A
+// misspelt fact does not compile.
 func TestAccessors(t *testing.T) {
 	t.Parallel()
 	lists := map[project.Language]string{
@@ -120,6 +128,7 @@ func TestAccessors(t *testing.T) {
 				expect.NoError(t, os.WriteFile(filepath.Join(folder, scoreFile[language]), []byte(source), 0o600))
 				hosttest.ReplaceIn(t, filepath.Join(folder, "manifest.json"), `"domain.registrable"`,
 					`"dns.ns", "dns.wildcard", "dns.status", "dns.networks", "rdap.found"`)
+				hosttest.ReplaceIn(t, filepath.Join(folder, "manifest.json"), "200000", "2000000")
 			})
 			facts := hosttest.WriteFile(t, "facts.json",
 				[]byte(`{"dns.ns": "a.example b.example", "dns.wildcard": "no", `+
@@ -127,8 +136,19 @@ func TestAccessors(t *testing.T) {
 			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", layer, "shop.example", "--facts", facts),
 				"score    11\n",
 				"signal   +1 kinds:age:new: a.example\nsignal   +1 kinds:age:new: b.example\n"+
-					"signal   +2 kinds:age:new: ok\nsignal   +7 kinds:age:new: networks\n")
+					"signal   +2 kinds:age:new: is “ok”\nsignal   +7 kinds:age:new: networks\n")
 			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", layer, "shop.example"), "score    0\n")
+			for _, value := range []string{
+				strings.Repeat("長", 20), strings.Repeat("a", 54), strings.Repeat("a", 53) + "é",
+				"a\u202eb\u2800c\ufffdd",
+				"न\u200dम “x” \" \U000e0001😀\ufe0f\u0378",
+			} {
+				long := strings.TrimSpace(strings.Repeat(strings.Repeat("n", 200)+" ", 24))
+				facts := hosttest.WriteFile(t, "facts.json", fmt.Appendf(nil, `{"dns.ns": %q, "dns.wildcard": "no",
+					"dns.status": %s}`, long, expect.Value(json.Marshal(value))(t)))
+				hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", layer, "shop.example", "--facts", facts),
+					"score    26\n", "kinds:age:new: is "+sdk.Quote(value)+"\n")
+			}
 			misspelt := lists[language] + "X"
 			hosttest.ReplaceIn(t, filepath.Join(folder, scoreFile[language]), lists[language], misspelt)
 			hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "build", folder), misspelt)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"assay/host/hosttest"
@@ -15,64 +16,82 @@ import (
 	"assay/registry/expect"
 )
 
-// pickyLayer is a module that crashes for every IBAN: if entity.type has four letters.
-const pickyLayer = "\x00asm\x01\x00\x00\x00" + // header
-	"\x01\x0d\x02\x60\x04\x7f\x7f\x7f\x7f\x01\x7f\x60\x00\x01\x7f" + // types (i32 i32 i32 i32) -> i32, () -> i32
-	"\x02\x0e\x01\x05assay\x04fact\x00\x00" + // import assay.fact
-	"\x03\x02\x01\x01" + // one function
-	"\x05\x04\x01\x01\x01\x01" + // one page of memory
-	"\x07\x1b\x02\x06memory\x02\x00\x0eassay_v1_score\x00\x01" + // exports
-	"\x0a\x18\x01\x16\x00" +
-	"\x41\x10\x41\x0b\x41\xc0\x00\x41\x10\x10\x00" + // fact("entity.type", buffer)
-	"\x41\x04\x46\x04\x40\x00\x0b" + // if it is 4: unreachable
-	"\x41\x00\x0b" + // return 0
-	"\x0b\x11\x01\x00\x41\x10\x0b\x0bentity.type" // at 16
-
-// One account's values crash a layer all the time. Its own answers say so. Another account's answers are complete, and
-// no check is refused for the layer, be it required or not.
+// The values of one account, of its batches, or of anybody without a key make four layers fail all the time: they trap,
+// loop, take memory and forge signals. The answers about these values say so. Another account's answers are those of a
+// quiet host, and no check is refused for a layer, be they required or not.
 func TestOneCustomersFailuresStayTheirs(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database)
+	cmd := hosttest.Command(context.WithoutCancel(t.Context()), dir, database)
+	cmd.Env = append(cmd.Env, "ASSAY_TRUSTED_PROXIES=127.0.0.1")
+	host := hosttest.RunHost(t, cmd)
 	store := hosttest.OpenStore(t, dir, database).Store
-	var keys []string
-	for _, name := range []string{"attacker", "victim"} {
-		issued := expect.Value(installation.IssueKey(t.Context(), store, installation.Unlimited(), name))(t)
-		keys = append(keys, issued.Secret)
+	layers := hosttest.PublishFailingLayers(t, store)
+	issue := func(name string) string {
+		return expect.Value(installation.IssueKey(t.Context(), store, installation.Unlimited(), name))(t).Secret
 	}
-	// `plugin push` would refuse it.
-	picky := expect.Value(registry.OpenModule(hosttest.Packed(t, "picky", pickyLayer,
-		`"entities":["domain","iban"],"facts":["entity.type"],"signals":[]`)))(t)
-	expect.NoError(t, store.PublishPlugin(t.Context(), picky, "1.0.0", false, nil))
-	const iban = `{"iban":"DE89370400440532013000"}`
+	attacker := issue("attacker")
+	failing := func(i int) string { return fmt.Sprintf(hosttest.FailingValue, i) }
+	var failed atomic.Int64
+	send := func(path, body string, i int) {
+		status, text := hosttest.SendOnce(t, host, attacker, http.MethodPost, path, body, "X-Forwarded-For",
+			fmt.Sprintf("198.51.%d.%d", i%200, i/200%200))
+		if status == http.StatusOK && hosttest.DegradedText(text) {
+			failed.Add(1)
+		}
+	}
+	attacks := map[string]func(i int){
+		"checks":        func(i int) { send("/api/check", failing(i), i) },
+		"batches":       func(i int) { send("/api/check/batch", `{"checks":[`+failing(i)+`,`+failing(-i)+`]}`, i) },
+		"without a key": func(i int) { send("/api/check-public", failing(i), i) },
+	}
 	for _, required := range []bool{false, true} {
 		l := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
 		if !required {
-			l.Layers = append(l.Layers, registry.LineupLayer{Layer: "picky@1.0.0", Weight: registry.ForAll(0.1)})
+			l.Layers = append(l.Layers, layers...)
 		}
-		l.Layers[len(l.Layers)-1].Required = required
+		for i := range layers {
+			l.Layers[len(l.Layers)-1-i].Required = required
+		}
 		hosttest.Output(t, dir, database, "lineup", "set", hosttest.WriteJSON(t, l), "--force", "--reason", "a test")
-		expect.Until(t, "the layer to fail", func() bool {
-			a := hosttest.CheckOnce(host, keys[0], iban)
-			return a.Degraded() && (a.Verdict != "allow" || !required)
+		expect.Until(t, "the layers to fail", func() bool {
+			a := hosttest.CheckOnce(host, attacker, failing(0))
+			return strings.Count(strings.Join(a.Signals, "\n"), "layer failed") == len(layers) &&
+				(a.Verdict != "allow" || !required)
 		})
-		ctx, stop := context.WithCancel(t.Context())
-		var attack sync.WaitGroup
-		for range 4 {
-			attack.Go(func() {
-				for ctx.Err() == nil {
-					hosttest.PostOnce(http.DefaultClient, host.URL, keys[0], iban)
+		for name, attack := range attacks {
+			ask := func(account string, check func(i int, a hosttest.Answer)) {
+				key := issue(account)
+				for i := range 40 {
+					a := hosttest.CheckOnce(host, key, fmt.Sprintf(`{"domain":"blumen-hartmann%d.de"}`, i))
+					a.Ref = ""
+					check(i, a)
 				}
+			}
+			var quiet [40]hosttest.Answer
+			ask("quiet "+name, func(i int, a hosttest.Answer) { quiet[i] = a })
+			failed.Store(0)
+			ctx, stop := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			for worker := range 4 {
+				running.Go(func() {
+					for i := worker; ctx.Err() == nil; i += 4 {
+						attack(i)
+					}
+				})
+			}
+			ask("victim of "+name, func(i int, a hosttest.Answer) {
+				if a.Status != http.StatusOK || a.Degraded() {
+					t.Errorf("%s, required %v: %+v", name, required, a)
+				}
+				expect.NoDiff(t, fmt.Sprint(name, ", required ", required, ", check ", i), quiet[i], a)
 			})
-		}
-		for i := range 80 {
-			a := hosttest.CheckOnce(host, keys[1], fmt.Sprintf(`{"domain":"blumen-hartmann%d.de"}`, i))
-			if a.Status != http.StatusOK || a.Degraded() {
-				t.Errorf("required %v, check %d of another account: %+v", required, i, a)
+			stop()
+			running.Wait()
+			if failed.Load() < 10 {
+				t.Errorf("%s: only %d answers are about failures", name, failed.Load())
 			}
 		}
-		stop()
-		attack.Wait()
 	}
 	page := hosttest.Get(t, host.Admin+"/metrics", "")
 	if strings.Contains(page, `assay_refusals_total{reason="layer"}`) {

@@ -51,23 +51,23 @@ func (*Net) Table() []entity.Fact { return slices.Clone(netTable) }
 
 var netTable = []entity.Fact{
 	{
-		Name: "net.asn", Kind: entity.List, Example: "AS13335",
+		Name: "net.asn", Bytes: 103, Kind: entity.List, Example: "AS13335",
 		Format: "autonomous systems that announce the host's addresses, by number, the first 8, separated by " +
 			"spaces; needs ASSAY_MMDB_ASN",
 	},
-	{Name: "net.org", Format: "organisation of the first system in net.asn", Example: "Cloudflare, Inc."},
+	{Name: "net.org", Bytes: 80, Format: "organisation of the first system in net.asn", Example: "Cloudflare, Inc."},
 	{
-		Name: "net.country", Kind: entity.List, Example: "DE",
+		Name: "net.country", Bytes: 127, Kind: entity.List, Example: "DE",
 		Format: "countries of the addresses, ISO 3166-1 alpha-2, sorted, separated by spaces; needs " +
 			"ASSAY_MMDB_COUNTRY",
 	},
 	{
-		Name: "net.listed", Kind: entity.List, Example: "zen.spamhaus.org=127.0.0.2",
+		Name: "net.listed", Bytes: 1024, Kind: entity.List, Example: "zen.spamhaus.org=127.0.0.2",
 		Format: "DNS blocklists that list one of the addresses, as zone=answer, sorted, separated by spaces; " +
 			"absent if none; needs ASSAY_DNSBL",
 	},
 	{
-		Name: "net.domain_listed", Kind: entity.List, Example: "dbl.spamhaus.org=127.0.1.4",
+		Name: "net.domain_listed", Bytes: 1024, Kind: entity.List, Example: "dbl.spamhaus.org=127.0.1.4",
 		Format: "DNS blocklists that list the registrable domain, as zone=answer, sorted, separated by spaces; " +
 			"absent if none",
 	},

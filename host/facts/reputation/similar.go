@@ -82,28 +82,28 @@ func (*Similar) Table() []entity.Fact { return slices.Clone(similarTable) }
 
 var similarTable = []entity.Fact{
 	{
-		Name: "similar.nearest", Example: "secure-paypal-login.xyz",
+		Name: "similar.nearest", Bytes: 253, Example: "secure-paypal-login.xyz",
 		Format: "the nearest known scam domain, as listed; absent if none is near, if a good list has the same " +
 			"registrable label under any suffix, and for mailboxes, which would identify a person",
 	},
 	{
-		Name: "similar.part", Example: "domain",
+		Name: "similar.part", Bytes: 6, Example: "domain",
 		Format: "the part that matches: domain (the registrable label) or user (the mailbox of an address)",
 	},
 	{
-		Name: "similar.distance", Kind: entity.Number, Example: "1",
+		Name: "similar.distance", Kind: entity.Number, Bytes: 9, Example: "1",
 		Format: "edit distance between the two names, 0 to 3, ignoring the suffix, hyphens and the digits within a " +
 			"run of digits",
 	},
 	{
-		Name: "similar.letters", Kind: entity.Number, Example: "17",
+		Name: "similar.letters", Kind: entity.Number, Bytes: 9, Example: "17",
 		Format: "length of the longer of the two names without the ignored characters, 7 to 63",
 	},
 	{
-		Name: "similar.category", Example: "phishing",
+		Name: "similar.category", Bytes: 15, Example: "phishing",
 		Format: "the threat that the list names (section 6); absent if it names none",
 	},
-	{Name: "similar.list", Format: "name of the list", Example: "CERT Polska"},
+	{Name: "similar.list", Bytes: 40, Format: "name of the list", Example: "CERT Polska"},
 }
 
 // NoLists reports whether Load has just found that no list, bad or good, was imported. If Load has not run for a while,

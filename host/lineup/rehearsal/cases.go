@@ -13,6 +13,7 @@ import (
 type Report struct {
 	Plugin  string       `json:"plugin"`
 	Cases   []CaseResult `json:"cases"`
+	Varied  int          `json:"varied"` // variations of the cases; those that fail are among the cases
 	Failed  int          `json:"failed"`
 	Signals []Coverage   `json:"signals"` // of the manifest, in its order
 	Unread  []string     `json:"unread"`  // facts of the manifest that no case made the layer read
@@ -40,7 +41,7 @@ func (r Report) Covered() int {
 	return n
 }
 
-// Cases runs a layer's test cases.
+// Cases runs a layer's test cases, and variations of them, which must not make the layer fail.
 func Cases(ctx context.Context, p *sandbox.Plugin, cases []registry.Case) (Report, error) {
 	m := p.Manifest()
 	r := Report{Plugin: m.Name + "@" + m.Version, Cases: make([]CaseResult, len(cases)),
@@ -72,6 +73,19 @@ func Cases(ctx context.Context, p *sandbox.Plugin, cases []registry.Case) (Repor
 			read[f.Name] = true
 		}
 		r.Cases[i] = got
+	}
+	variations := Variations(cases)
+	r.Varied = len(variations)
+	for _, v := range variations {
+		call, err := Run(ctx, p, v.Subject)
+		if ctx.Err() != nil {
+			return r, err
+		}
+		if err == nil && call.Outcome == Failed {
+			r.Failed++
+			why := []string{"the layer failed: " + call.Failure}
+			r.Cases = append(r.Cases, CaseResult{v.How + ": " + v.Value, why, call})
+		}
 	}
 	for _, s := range m.Signals {
 		r.Signals = append(r.Signals, Coverage{s.Code, emitted[s.Code]})

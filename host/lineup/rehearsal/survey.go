@@ -25,7 +25,7 @@ type sample struct {
 	Honest bool
 }
 
-// samples returns the values that a module is measured with: built-in ones and those of its cases.
+// samples returns the values that a module is measured with: built-in ones, those of its cases, and variations of them.
 func samples(m registry.Module) ([]sample, error) {
 	references, err := replay.References()
 	if err != nil {
@@ -60,6 +60,9 @@ func samples(m registry.Module) ([]sample, error) {
 	}
 	for _, c := range cases {
 		add(Subject{Type: entity.Type(c.Type), Value: c.Value, Country: c.Country, Facts: c.Facts}, false)
+	}
+	for _, v := range Variations(cases) {
+		add(v.Subject, false)
 	}
 	return all, err
 }

@@ -73,7 +73,8 @@ func (s *Server) check(c *fiber.Ctx) error {
 // Authorization header is ignored. All callers without a key are one account, whose checks share the host with others.
 func (s *Server) checkPublic(c *fiber.Ctx) error {
 	caller := s.cfg.Public.Caller()
-	if err := s.cfg.Door.Admits(caller.Account, 1); err != nil {
+	caller.Network = internet.Network(s.Client(c.Context()))
+	if err := s.cfg.Door.Admits(caller.Share(), 1); err != nil {
 		return err
 	}
 	work, cancel := context.WithTimeout(s.all, s.cfg.CheckTimeout)

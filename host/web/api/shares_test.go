@@ -57,7 +57,10 @@ func TestDoorRefusesBeforeAnythingElse(t *testing.T) {
 // One account's excess, or that of a network's free keys, refuses no other.
 func TestDoorRefusesOneShare(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{Door: oneDoor("network 127.0.0.0/24")})
+	s := start(t, Config{Door: oneDoor("acct_public|127.0.0.0/24")})
+	s.ask(t, "", "POST /api/check-public", exampleBody).is(t, "without a key", 503)
+	s = start(t, Config{Door: oneDoor("network 127.0.0.0/24")})
+	s.ask(t, "", "POST /api/check-public", exampleBody).is(t, "without a key", 200)
 	for key, status := range map[string]int{freeKey: 503, goodKey: 400} {
 		for _, path := range []string{"/api/check", batchPath} {
 			s.ask(t, key, "POST "+path, "{").is(t, path, status)

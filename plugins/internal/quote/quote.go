@@ -9,42 +9,22 @@ import (
 	"assay/sdk"
 )
 
-// MaxBytes is the maximum length of a quotation without the ellipsis. It leaves room for three quotations and a
-// sentence in a signal's text (240 bytes).
-const MaxBytes = 60
-
-// Of returns s in a form that is safe to show, wherever it appears in a text. Bytes that are not UTF-8 and characters
-// that cannot be seen become "?", and joining characters are left out. A text longer than MaxBytes bytes is cut between
-// two characters and ends in "…". If s contains other characters than names do, it is set in quotation marks, so that
-// it cannot be read as a part of the sentence, or as the beginning of one of the host's (sdk.ValidText).
+// Of returns s in a form that is safe to show, wherever it appears in a text. A text longer than sdk.MaxQuoteBytes is
+// cut between two characters and ends in "…". If s contains other characters than names do, it is quoted as by
+// [sdk.Quote], so that it cannot be read as a part of the sentence, or as the beginning of one of the host's
+// (sdk.ValidText).
 func Of(s string) string {
-	plain := isName(s)
-	if len(s) <= MaxBytes && plain {
+	if !isName(s) {
+		return sdk.Quote(s)
+	}
+	if len(s) <= sdk.MaxQuoteBytes {
 		return s
 	}
-	maxBytes := MaxBytes
-	out := make([]byte, 0, MaxBytes+len("…"))
-	if !plain {
-		maxBytes -= len("”")
-		out = append(out, "“"...)
+	end := sdk.MaxQuoteBytes
+	for !utf8.RuneStart(s[end]) {
+		end--
 	}
-	for _, r := range s {
-		if r == '\u200c' || r == '\u200d' {
-			continue
-		}
-		if isInvisible(r) || r == utf8.RuneError {
-			r = '?'
-		}
-		if len(out)+utf8.RuneLen(r) > maxBytes {
-			out = append(out, "…"...)
-			break
-		}
-		out = utf8.AppendRune(out, r)
-	}
-	if !plain {
-		out = append(out, "”"...)
-	}
-	return string(out)
+	return s[:end] + "…"
 }
 
 // isName reports whether s consists of the characters of ordinary names, of which none looks like a colon, and does not
@@ -73,7 +53,7 @@ func isForeignName(s string) bool {
 			if nameBytes[r>>6]>>(r&63)&1 == 0 {
 				return false
 			}
-		case r == utf8.RuneError, isColonLetter(r), isInvisible(r):
+		case r == utf8.RuneError, isColonLetter(r), !sdk.Visible(r):
 			return false
 		case i == 0 && unicode.IsMark(r), !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsDigit(r):
 			return false
@@ -89,12 +69,6 @@ func isColonLetter(r rune) bool {
 		return true
 	}
 	return false
-}
-
-// isInvisible reports whether a signal's text must not contain r.
-func isInvisible(r rune) bool {
-	return !unicode.IsGraphic(r) || r == 0x2800 ||
-		unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
 // Fill returns template with each "%" replaced by the next of parts, so that a layer's texts can be one table. A part

@@ -9,15 +9,18 @@ import (
 	"assay/sdk"
 )
 
+// most is the most bytes of a quotation without the ellipsis.
+const most = sdk.MaxQuoteBytes
+
 func TestOf(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ in, want string }{
 		"short ascii is kept":  {"example.com", "example.com"},
 		"empty":                {"", ""},
-		"exactly the bound":    {strings.Repeat("a", quote.MaxBytes), strings.Repeat("a", quote.MaxBytes)},
-		"one byte over is cut": {strings.Repeat("a", quote.MaxBytes+1), strings.Repeat("a", quote.MaxBytes) + "…"},
-		"cut between two characters": {strings.Repeat("a", quote.MaxBytes-1) + "éb",
-			strings.Repeat("a", quote.MaxBytes-1) + "…"},
+		"exactly the bound":    {strings.Repeat("a", most), strings.Repeat("a", most)},
+		"one byte over is cut": {strings.Repeat("a", most+1), strings.Repeat("a", most) + "…"},
+		"cut between two characters": {strings.Repeat("a", most-1) + "éb",
+			strings.Repeat("a", most-1) + "…"},
 		"control":                 {"a\nb\x7fc", "“a?b?c”"},
 		"bidi control":            {"a\u202eb\u2066c", "“a?b?c”"},
 		"not utf-8":               {"a\xffb", "“a?b”"},
@@ -25,7 +28,7 @@ func TestOf(t *testing.T) {
 		"joiners":                 {"نامه\u200cای", "“نامهای”"},
 		"like a sentence's start": {"assay:office", "“assay:office”"},
 		"a letter like a colon":   {"assayːoffice", "“assayːoffice”"},
-		"long and in quotes": {"=" + strings.Repeat("a", quote.MaxBytes), "“=" + strings.Repeat("a", quote.MaxBytes-7) +
+		"long and in quotes": {"=" + strings.Repeat("a", most), "“=" + strings.Repeat("a", most-7) +
 			"…”"},
 		"letters of other scripts": {"пример.рф", "пример.рф"},
 	} {
@@ -38,7 +41,7 @@ func FuzzOf(f *testing.F) {
 	f.Add("a\xff\u202e\x00" + strings.Repeat("é", 40))
 	f.Fuzz(func(t *testing.T, s string) {
 		got := quote.Of(s)
-		if len(got) > quote.MaxBytes+len("…”") {
+		if len(got) > most+len("…”") {
 			t.Errorf("Of(%q) is %d bytes", s, len(got))
 		}
 		if got != "" && sdk.ValidText(got) != nil {

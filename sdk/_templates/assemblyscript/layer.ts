@@ -1,5 +1,5 @@
 // The layer my-layer: domains with long numbers in their names, and new ones.
-import { Level, Outcome, Threat, log, signal, threat } from "./assay";
+import { Level, Outcome, Threat, log, quote, signal, threat } from "./assay";
 import { domainRegistrable, rdapAgeDays } from "./assay_facts";
 import { Signal } from "./signals";
 
@@ -15,7 +15,7 @@ export function assay_v1_score(): i32 {
   const digits = longestNumber(name);
   log(Level.Debug, "longest number: " + digits.length.toString() + " digits");
   if (digits.length >= minDigits) {
-    signal(digitsPoints, Signal.NameDigits, "Contains the number “" + digits + "”");
+    signal(digitsPoints, Signal.NameDigits, "Contains the number " + quote(digits));
   }
   const age = rdapAgeDays();
   if (age < 0 || age >= newDays) return Outcome.Scored;

@@ -5,10 +5,10 @@
 enum { MIN_DIGITS = 4, DIGITS_POINTS = 20, NEW_DAYS = 30, NEW_POINTS = 30 };
 
 // Finds the longest run of digits in a name, the first one if several are as long.
-static int longest_number(const char *name, int length, const char **longest) {
+static int longest_number(const char *name, const char **longest) {
   int most = 0, begin = 0;
   *longest = name;
-  for (int i = 0; i < length; i++) {
+  for (int i = 0; name[i]; i++) {
     if (name[i] < '0' || name[i] > '9') {
       begin = i + 1;
     } else if (i + 1 - begin > most) {
@@ -21,11 +21,9 @@ static int longest_number(const char *name, int length, const char **longest) {
 
 // Scores a domain by the longest number in its name and by its age.
 static int score(void) {
-  char name[ASSAY_NAME_SIZE];
-  const char *digits;
-  int length = assay_domain_registrable(name, sizeof name);
-  if (length < 0) return ASSAY_ABSTAINED; // absent means "not known", and must never add risk
-  int run = longest_number(name, length, &digits);
+  const char *name = assay_domain_registrable(), *digits;
+  if (!name) return ASSAY_ABSTAINED; // absent means "not known", and must never add risk
+  int run = longest_number(name, &digits);
   struct assay_text text = {0};
   assay_add(&text, "longest number: ");
   assay_add_number(&text, run);
@@ -33,9 +31,8 @@ static int score(void) {
   assay_log(ASSAY_DEBUG, text.bytes);
   if (run >= MIN_DIGITS) {
     text.length = 0;
-    assay_add(&text, "Contains the number “");
-    assay_add_bytes(&text, digits, run);
-    assay_add(&text, "”");
+    assay_add(&text, "Contains the number ");
+    assay_add_quoted_bytes(&text, digits, run);
     assay_signal(DIGITS_POINTS, SIGNAL_NAME_DIGITS, text.bytes);
   }
   int age = assay_rdap_age_days();

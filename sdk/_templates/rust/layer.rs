@@ -4,7 +4,7 @@
 mod assay;
 mod signals;
 
-use assay::{Check, Level, Outcome, Threat, MAX_NAME_BYTES};
+use assay::{Check, Level, Outcome, Quote, Threat};
 
 const MIN_DIGITS: usize = 4; // in a row
 const DIGITS_POINTS: i32 = 20;
@@ -15,15 +15,14 @@ layer!(score);
 
 /// Scores a domain by the longest number in its name and by its age.
 pub fn score(c: &mut Check) -> Outcome {
-    let mut buffer = [0; MAX_NAME_BYTES];
-    let name = match c.domain_registrable(&mut buffer) {
+    let name = match c.domain_registrable() {
         Some(name) => name,
         None => return Outcome::Abstained, // absent means "not known", and must never add risk
     };
     let digits = longest_number(name);
     c.log(Level::Debug, format_args!("longest number: {} digits", digits.len()));
     if digits.len() >= MIN_DIGITS {
-        c.signal(DIGITS_POINTS, signals::NAME_DIGITS, format_args!("Contains the number “{}”", digits));
+        c.signal(DIGITS_POINTS, signals::NAME_DIGITS, format_args!("Contains the number {}", Quote(digits)));
     }
     match c.rdap_age_days() {
         Some(0) => c.signal(NEW_POINTS, signals::AGE_NEW, "Registered today"),

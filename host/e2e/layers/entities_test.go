@@ -1,0 +1,206 @@
+package layers
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/facts"
+	"assay/host/facts/network"
+	"assay/host/facts/registration"
+	"assay/host/facts/reputation"
+	"assay/host/hosttest"
+	"assay/host/lineup/rehearsal"
+	"assay/host/sandbox"
+	"assay/registry"
+	"assay/registry/expect"
+	"assay/registry/project"
+)
+
+var (
+	entities     = flag.Int("entities", 500, "how many entities each layer scores")
+	entitiesSeed = flag.Uint64("entities-seed", 1, "seed of the entities")
+)
+
+// No valid entity makes a layer fail, whatever is known about it: not the layers of this repository, nor the examples,
+// nor the first layer of a project in any language. Neither do variations of their own cases.
+func TestNoEntityMakesALayerFail(t *testing.T) {
+	t.Parallel()
+	for _, m := range hosttest.BuiltLayers(t) {
+		t.Run(m.Manifest.Name, func(t *testing.T) { t.Parallel(); scoreEntities(t, m) })
+	}
+	examples := expect.Value(filepath.Glob("../../../examples/layer-*"))(t)
+	expect.Equal(t, "layers, one in each language", len(examples), 4)
+	for _, folder := range examples {
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			t.Parallel()
+			copied := t.TempDir()
+			expect.NoError(t, os.CopyFS(copied, os.DirFS(folder)))
+			expect.Value(project.Update(copied))(t)
+			scoreEntities(t, builtIn(t, copied))
+		})
+	}
+	for language := range scoreFile {
+		t.Run(string(language), func(t *testing.T) {
+			t.Parallel()
+			folder := filepath.Join(t.TempDir(), "first")
+			expect.Value(project.Create(folder, "first", language))(t)
+			scoreEntities(t, builtIn(t, folder))
+		})
+	}
+}
+
+// builtIn builds the layer in a folder.
+func builtIn(t *testing.T, folder string) registry.Module {
+	t.Helper()
+	wasm, err := project.Build(t.Context(), folder)
+	if errors.As(err, new(*project.MissingTool)) {
+		t.Skip(err)
+	}
+	expect.NoError(t, err)
+	return expect.Value(registry.OpenModule(wasm))(t)
+}
+
+func scoreEntities(t *testing.T, m registry.Module) {
+	t.Helper()
+	p := expect.Value(hosttest.LayerSandbox(t).OpenShared(t.Context(), m))(t)
+	defer func() { expect.NoError(t, p.Close(context.WithoutCancel(t.Context()))) }()
+	for _, v := range rehearsal.Variations(expect.Value(m.Cases())(t)) {
+		call := expect.Value(rehearsal.Run(t.Context(), p, v.Subject))(t)
+		if call.Outcome == rehearsal.Failed {
+			t.Errorf("%s, %q: %s", v.How, v.Value, call.Failure)
+		}
+	}
+	g := generator{rand.New(rand.NewPCG(*entitiesSeed, 1))}
+	var tables []entity.Fact
+	for _, table := range [][]entity.Fact{network.DNS{}.Table(), (*network.Net)(nil).Table(),
+		(*registration.Source)(nil).Table(), (*reputation.Similar)(nil).Table(), (*reputation.Graph)(nil).Table(),
+		(*reputation.Feed)(nil).Table()} {
+		tables = append(tables, table...)
+	}
+	for n := 0; n < *entities; {
+		kind := entity.Type(m.Manifest.Entities[g.IntN(len(m.Manifest.Entities))])
+		value := g.value(kind)
+		e, err := entity.Parse(kind, value, "")
+		if err != nil {
+			continue
+		}
+		n++
+		failed := score(t, p, check.Input{Entity: e.Facts, LookedUp: g.facts(tables)})
+		if failed != nil {
+			t.Fatalf("%s %q, the %d. entity: %v", kind, value, n, failed)
+		}
+	}
+}
+
+// score returns why a call failed.
+func score(t *testing.T, p *sandbox.Plugin, in check.Input) error {
+	t.Helper()
+	_, err := p.Score(t.Context(), in)
+	var failure *check.Failure
+	if err != nil && !errors.As(err, &failure) {
+		t.Fatal(err)
+	}
+	if failure != nil {
+		return fmt.Errorf("%w: facts %q", failure.Err, in.LookedUp)
+	}
+	return nil
+}
+
+// generator makes random values, many of them extreme.
+type generator struct{ *rand.Rand }
+
+func (g generator) pick(of ...string) string { return of[g.IntN(len(of))] }
+
+// text returns a text of at most so many bytes, of ASCII, of one script, or of anything.
+func (g generator) text(most int, alphabets ...string) string {
+	alphabet := []rune(g.pick(alphabets...))
+	length := g.IntN(1 + []int{min(8, most), min(30, most), most}[g.IntN(3)])
+	var b strings.Builder
+	for {
+		r := alphabet[g.IntN(len(alphabet))]
+		if g.IntN(8) == 0 && alphabet[0] == '*' {
+			r = rune(g.IntN(0x20000))
+		}
+		if b.Len()+len(string(r)) > length {
+			return b.String()
+		}
+		b.WriteRune(r)
+	}
+}
+
+const (
+	lower   = "abcdefghijklmnopqrstuvwxyz"
+	digits  = "0123456789"
+	scripts = "*пример例え長ßρıéüñŝžخطदेवहไทย가나"
+	// What names do not contain.
+	odd = "*“”\"'() :;,\u202e\u200d\u2800\u00ad😀\ufe0f"
+)
+
+func (g generator) value(kind entity.Type) string {
+	switch kind {
+	case entity.Email:
+		local := g.text(64, lower+digits+"._+-", digits, scripts)
+		if g.IntN(6) == 0 {
+			local = `"` + g.text(60, odd, lower+" ", "\"\\") + `"`
+		}
+		return local + "@" + g.name(250-len(local))
+	case entity.Phone:
+		return g.pick("+", "00", "+49", "+1", "+44", "+800", "+234") + g.text(15, digits)
+	case entity.IBAN:
+		return g.pick("DE", "FR", "GB", "MT", "XX", "NO", "BR") + g.text(2, digits) +
+			g.text(30, digits, digits+"ABCXYZ")
+	}
+	return g.name(253)
+}
+
+// name returns a domain of at most so many bytes, if it is ASCII.
+func (g generator) name(most int) string {
+	var labels []string
+	suffix := g.pick("com", "de", "co.uk", "xyz", "рф", "github.io", "xn--p1ai", "zz")
+	for count := []int{1, 3, 120}[g.IntN(3)]; count > 0 && len(strings.Join(labels, "."))+len(suffix) < most-1; count-- {
+		label := g.text(min(63, most), lower, lower+digits+"-", digits, scripts, "secure-login-paypa1", "хn--а")
+		if g.IntN(9) == 0 {
+			label = "xn--" + g.text(59, lower+digits)
+		}
+		if label != "" {
+			labels = append(labels, label)
+		}
+	}
+	return strings.Join(append(labels, suffix), ".")
+}
+
+// facts returns some facts of the tables, each of its kind and not longer than it can be.
+func (g generator) facts(tables []entity.Fact) entity.Facts {
+	known := entity.Facts{}
+	for _, f := range tables {
+		value := ""
+		switch {
+		case g.IntN(3) == 0:
+		case f.Kind == entity.YesNo:
+			value = g.pick("yes", "no")
+		case f.Kind == entity.Number:
+			value = fmt.Sprint(g.IntN([]int{2, 100, 1_000_000_000}[g.IntN(3)]))
+		case g.IntN(2) == 0:
+			value = f.Example
+		case f.Name == "net.org", f.Name == "rdap.registrar": // as anybody writes them
+			value = facts.Text(g.text(f.Bytes, scripts, odd))
+		case strings.HasPrefix(f.Name, "feed."), f.Name == "similar.list": // names of lists
+			value = strings.TrimLeft(g.text(f.Bytes, lower+digits+" ._-"), " ")
+		default:
+			value = g.text(f.Bytes, lower, lower+digits+" .-=", scripts)
+		}
+		if value != "" {
+			known[f.Name] = value
+		}
+	}
+	return known
+}
