@@ -68,7 +68,7 @@ func Update(dir string) ([]string, error) {
 		_, own, err = readSignals(dir, language)
 	}
 	if err == nil && !own {
-		files[signalsFile[language]], err = signalsOf(dir, language)
+		files[signalsFile[language]], err = Signals(dir, language)
 	}
 	var paths []string
 	if err == nil {
