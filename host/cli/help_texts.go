@@ -151,6 +151,8 @@ var helpTexts = kong.Vars{
 	"accounts_signout_cmd": "End all sessions of an account and withdraw its sign-in code. Keys keep working: " +
 		"'assay keys revoke' ends them.",
 
+	"accounts_suspend_cmd": "Suspend an account: hosts refuse all its keys with 403. Everything else stays as it is.",
+
 	"database_cmd": "Run a program such as pg_dump on the database, or distribute it.",
 	"database_exec_cmd": "Run a program of Postgres on the database. It gets the address in its environment. The " +
 		"private Postgres is started if necessary.",

@@ -11,6 +11,7 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/schema"
 
+	"assay/host/access/apikey"
 	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/customer/privacy"
@@ -37,6 +38,9 @@ func (s *Store) findRequester(ctx context.Context, db bun.IDB, c check.Caller) (
 	err := db.NewRaw(requesterQuery, named{"key": c.Key, "account": c.Account}).Scan(ctx, &r)
 	if errors.Is(err, sql.ErrNoRows) {
 		return r, check.ErrUnauthorized
+	}
+	if err == nil && r.State == string(apikey.Suspended) {
+		return r, check.ErrSuspended
 	}
 	if err == nil && !(caller{State: r.State, ExpiresAt: r.ExpiresAt}).isValid(s.now()) {
 		return r, check.ErrUnauthorized
