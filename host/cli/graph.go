@@ -46,16 +46,20 @@ func (cmd *graphForgetCmd) Run(ctx context.Context, s *installation.Session) err
 		deleted.Links)
 }
 
+// parseValue parses a value of a type, or guesses the type if it is auto.
+func parseValue(value, kind, country string) (entity.Entity, error) {
+	if kind == "auto" {
+		kind = string(entity.Guess(value))
+	}
+	return entity.Parse(entity.Type(kind), value, country)
+}
+
 func (cmd *graphForgetCmd) forget(ctx context.Context, s *store.Store) (forgetResult, error) {
 	if cmd.Value == "" {
 		sightings, links, err := s.ForgetAccountSightings(ctx, cmd.Account)
 		return forgetResult{sightings, links}, err
 	}
-	kind := entity.Type(cmd.Type)
-	if cmd.Type == "auto" {
-		kind = entity.Guess(cmd.Value)
-	}
-	e, err := entity.Parse(kind, cmd.Value, cmd.Country)
+	e, err := parseValue(cmd.Value, cmd.Type, cmd.Country)
 	if err != nil {
 		return forgetResult{}, err
 	}

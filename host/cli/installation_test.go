@@ -121,7 +121,8 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 		"bench": {"", "there are no built-in layers"},
 
 		"accounts signin": {"acct_1", needed}, "accounts signout": {"acct_1", needed},
-		"accounts quota":   {"acct_1 --checks 1", needed},
+		"accounts quota": {"acct_1 --checks 1", needed},
+		"privacy export": {"jane@example.com", needed}, "privacy erase": {"jane@example.com", needed},
 		"accounts suspend": {"acct_1 --reason x", needed}, "accounts resume": {"acct_1 --reason x", needed},
 
 		"keys create": none, "keys list": none, "keys revoke": {"key_1", needed}, "keys rotate": {"key_1", needed},
