@@ -16,7 +16,7 @@ import (
 func newProject(t *testing.T, language project.Language, code string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "numbers")
-	expect.Value(project.Create(dir, "numbers", language))(t)
+	expect.Value(project.Create(dir, "numbers", language, false))(t)
 	replace(t, filepath.Join(dir, "manifest.json"), `"signals": [`,
 		`"signals": [{"code": "`+code+`", "text": "A  new one."}, `)
 	return dir
@@ -109,7 +109,7 @@ func TestUpdateReplacesSDK(t *testing.T) {
 		project.C: "assay.h",
 	} {
 		dir := filepath.Join(t.TempDir(), "numbers")
-		expect.Value(project.Create(dir, "numbers", language))(t)
+		expect.Value(project.Create(dir, "numbers", language, false))(t)
 		before, err := os.ReadFile(filepath.Join(dir, file))
 		expect.NoError(t, err)
 		expect.NoError(t, os.Remove(filepath.Join(dir, file)))
