@@ -46,20 +46,12 @@ func (cmd *graphForgetCmd) Run(ctx context.Context, s *installation.Session) err
 		deleted.Links)
 }
 
-// parseValue parses a value of a type, or guesses the type if it is auto.
-func parseValue(value, kind, country string) (entity.Entity, error) {
-	if kind == "auto" {
-		kind = string(entity.Guess(value))
-	}
-	return entity.Parse(entity.Type(kind), value, country)
-}
-
 func (cmd *graphForgetCmd) forget(ctx context.Context, s *store.Store) (forgetResult, error) {
 	if cmd.Value == "" {
 		sightings, links, err := s.ForgetAccountSightings(ctx, cmd.Account)
 		return forgetResult{sightings, links}, err
 	}
-	e, err := parseValue(cmd.Value, cmd.Type, cmd.Country)
+	e, err := entity.Parse(entity.Type(cmd.Type), cmd.Value, cmd.Country)
 	if err != nil {
 		return forgetResult{}, err
 	}

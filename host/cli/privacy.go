@@ -25,47 +25,46 @@ type person struct {
 	terminal.Output
 }
 
-// each calls f for every account.
+// answered is the JSON output of both commands: what each account holds or erased, if anything.
+type answered struct {
+	Type     entity.Type    `json:"type"`
+	Value    string         `json:"value"`
+	Accounts map[string]any `json:"accounts"`
+}
+
+// each calls f for every account. Those for which it returns privacy.ErrUnknownSubject are left out.
 func (p *person) each(
-	ctx context.Context, s *installation.Session, f func(c check.Caller, whose privacy.Selector) error,
-) (e entity.Entity, err error) {
-	if e, err = parseValue(p.Value, p.Type, p.Country); err != nil {
-		return e, err
+	ctx context.Context, s *installation.Session, f func(c check.Caller, whose privacy.Selector) (any, error),
+) (answered, error) {
+	e, err := entity.Parse(entity.Type(p.Type), p.Value, p.Country)
+	if err != nil {
+		return answered{}, err
 	}
+	all := answered{e.Type, e.Value, map[string]any{}}
 	callers, err := s.Store.OperatorCallers(ctx)
 	for _, c := range callers {
-		if err = f(c, privacy.Selector{Entity: &e}); err != nil {
-			break
+		data, err := f(c, privacy.Selector{Entity: &e})
+		switch {
+		case err == nil:
+			all.Accounts[c.Account] = data
+		case !errors.Is(err, privacy.ErrUnknownSubject):
+			return all, err
 		}
 	}
-	return e, err
+	return all, err
 }
 
 type privacyExportCmd struct{ person }
 
-// exported is what an account holds about a person.
-type exported struct {
-	Account string `json:"account"`
-	*privacy.Export
-}
-
 // Run prints JSON, which the operator can hand over.
 func (cmd *privacyExportCmd) Run(ctx context.Context, s *installation.Session) error {
-	all := []exported{}
-	e, err := cmd.each(ctx, s, func(c check.Caller, whose privacy.Selector) error {
-		data, err := exportPages(ctx, s.Store, c, whose)
-		if err == nil {
-			all = append(all, exported{c.Account, data})
-		}
-		if errors.Is(err, privacy.ErrUnknownSubject) {
-			return nil
-		}
-		return err
+	all, err := cmd.each(ctx, s, func(c check.Caller, whose privacy.Selector) (any, error) {
+		return exportPages(ctx, s.Store, c, whose)
 	})
 	if err != nil {
 		return err
 	}
-	return s.JSON(map[string]any{"type": e.Type, "value": e.Value, "accounts": all})
+	return s.JSON(all)
 }
 
 // exportPages returns all pages of an export as one.
@@ -82,36 +81,18 @@ func exportPages(ctx context.Context, s *store.Store, c check.Caller, whose priv
 
 type privacyEraseCmd struct{ person }
 
-// erasedTotal counts what was erased. Its JSON is the output of `assay privacy erase --json`.
-type erasedTotal struct {
-	Accounts  int `json:"accounts"`
-	Checks    int `json:"erased"`
-	Events    int `json:"webhook_events"`
-	Sightings int `json:"graph_sightings"`
-	Links     int `json:"graph_links"`
-	Overrides int `json:"overrides"`
-}
-
 // Run succeeds if there is nothing to erase.
 func (cmd *privacyEraseCmd) Run(ctx context.Context, s *installation.Session) error {
-	var total erasedTotal
-	_, err := cmd.each(ctx, s, func(c check.Caller, whose privacy.Selector) error {
+	all, err := cmd.each(ctx, s, func(c check.Caller, whose privacy.Selector) (any, error) {
 		done, err := s.Store.Erase(ctx, c, whose)
-		if err != nil {
-			return err
+		if err == nil && len(done.Erasures) == 0 && done.Overrides == 0 {
+			err = privacy.ErrUnknownSubject
 		}
-		if done.Checks+done.Events+done.Sightings+done.Links+done.Overrides > 0 {
-			total.Accounts++
-		}
-		total.Checks, total.Events = total.Checks+done.Checks, total.Events+done.Events
-		total.Sightings, total.Links = total.Sightings+done.Sightings, total.Links+done.Links
-		total.Overrides += done.Overrides
-		return nil
+		return done, err
 	})
 	if err != nil {
 		return err
 	}
-	return s.Say(total, "Erased the data of %d accounts: %d checks, %d webhook events, %d sightings and %d links of the "+
-		"reputation graph, %d overrides. The audit log has a record of it.\n", total.Accounts, total.Checks,
-		total.Events, total.Sightings, total.Links, total.Overrides)
+	return s.Say(all, "Nothing is left of %d accounts' data about it. The audit log of each has a record of the erasure.\n",
+		len(all.Accounts))
 }

@@ -90,11 +90,7 @@ func printUnanswered(t *terminal.Terminal, sources []string) {
 
 // parseValue parses a value of a type, or of the most likely one for "auto".
 func parseValue(kind, value, country string) (entity.Entity, error) {
-	t := entity.Type(kind)
-	if kind == "auto" {
-		t = entity.Guess(value)
-	}
-	e, err := entity.Parse(t, value, country)
+	e, err := entity.Parse(entity.Type(kind), value, country)
 	if err != nil {
 		return e, fmt.Errorf("reading %q: %w", value, err)
 	}
