@@ -93,6 +93,6 @@ func (cmd *privacyEraseCmd) Run(ctx context.Context, s *installation.Session) er
 	if err != nil {
 		return err
 	}
-	return s.Say(all, "Nothing is left of %d accounts' data about it. The audit log of each has a record of the erasure.\n",
+	return s.Say(all, "Erased for %d of the accounts. The audit log of each has a record of it.\n",
 		len(all.Accounts))
 }
