@@ -44,8 +44,8 @@ func (cmd *accountsStandingCmd) Run(ctx context.Context, s *installation.Session
 	state, text := "active", "%s is active: its keys work again. The audit log has a record of it.\n"
 	if suspend {
 		state = "suspended"
-		text = "%s is suspended: hosts refuse all its keys with 403, until 'assay accounts resume'. The audit log has " +
-			"a record of it.\n"
+		text = "%s is suspended: hosts refuse all its keys with 403, until 'assay accounts resume'. The audit log " +
+			"has a record of it.\n"
 	}
 	return s.Say(map[string]string{"account": cmd.ID, "state": state, "reason": cmd.Reason}, text, cmd.ID)
 }

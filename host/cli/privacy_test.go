@@ -12,8 +12,8 @@ import (
 	"assay/registry/expect"
 )
 
-// TestPrivacyOfOperator exports and erases a person's data in all accounts: of a customer, of one that is suspended, and
-// of callers without a key.
+// TestPrivacyOfOperator exports and erases a person's data in all accounts: of a customer, of one that is suspended,
+// and of callers without a key.
 func TestPrivacyOfOperator(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)

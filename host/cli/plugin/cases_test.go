@@ -134,10 +134,10 @@ func TestPluginMistakes(t *testing.T) {
 	t.Parallel()
 	const begins = "digits := longestNumber(name)\n"
 	for change, want := range map[[2]string]string{
-		{begins, begins + "\tvar m map[string]int\n\tm[name] = 1\n"}: "failed   panic: assignment to entry in nil map, " +
-			"at layer/mistakes/score.go:25\n",
-		{"c.Signal(digitsPoints", "c.Signal(500"}: `failed   refused: signal "mistakes:name:digits" is worth 500 points, ` +
-			"outside -100 to 100",
+		{begins, begins + "\tvar m map[string]int\n\tm[name] = 1\n"}: "failed   panic: assignment to entry in nil " +
+			"map, at layer/mistakes/score.go:25\n",
+		{"c.Signal(digitsPoints", "c.Signal(500"}: `failed   refused: signal "mistakes:name:digits" is worth 500 ` +
+			"points, outside -100 to 100",
 	} {
 		folder := filepath.Join(t.TempDir(), "mistakes")
 		expect.Value(project.Create(folder, "mistakes", project.Go, false))(t)

@@ -137,7 +137,8 @@ func TestSignIn(t *testing.T) {
 	if c := r.Cookies()[0]; c.MaxAge >= 0 || c.Value != "" {
 		t.Errorf("signing out leaves the cookie %+v", c)
 	}
-	r = ask(t, h, "GET", "/operator", "", "Cookie", cookie).is(t, "a copied cookie after signing out", 200, `name="token"`)
+	r = ask(t, h, "GET", "/operator", "", "Cookie", cookie).
+		is(t, "a copied cookie after signing out", 200, `name="token"`)
 	expect.Equal(t, "the state is shown to a copied cookie", strings.Contains(r.text, "1.2.3"), false)
 }
 
