@@ -614,8 +614,8 @@ DECLARE
     a accounts;
 BEGIN
     SELECT * INTO a FROM accounts WHERE id = of_account;
-    PERFORM record_state('account', a.id, '', CASE WHEN a.suspended_at IS NULL THEN a.plan ELSE 'suspended' END, a.quota,
-        0, sha256(convert_to(jsonb_build_array('account', a.id, a.plan, a.quota, encode(a.salt, 'hex'), a.chain,
+    PERFORM record_state('account', a.id, '', CASE WHEN a.suspended_at IS NULL THEN a.plan ELSE 'suspended' END,
+        a.quota, 0, sha256(convert_to(jsonb_build_array('account', a.id, a.plan, a.quota, encode(a.salt, 'hex'), a.chain,
         extract(epoch FROM a.created_at)::text, extract(epoch FROM a.suspended_at)::text, a.standing)::text, 'UTF8')));
 END $$;
 
@@ -841,8 +841,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- Suspends an account, or ends its suspension. Its keys stay as they are, but none works meanwhile. Returns whether there
--- is the account.
+-- Suspends an account, or ends its suspension. Its keys stay as they are, but none works meanwhile. Returns whether
+-- there is the account.
 CREATE OR REPLACE FUNCTION set_standing(of_account text, suspended boolean, reason text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
