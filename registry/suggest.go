@@ -2,7 +2,7 @@ package registry
 
 // Suggest returns the end of an error's text that names the known word that was probably meant, or "".
 func Suggest(word string, known []string) string {
-	best, least := "", len(word)/3+1
+	best, least := "", max(3, len(word)/3)
 	for _, k := range known {
 		if d := editDistance(word, k); d < least {
 			best, least = k, d
