@@ -2,6 +2,7 @@ package assay_test
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"assay/host/hosttest"
 	"assay/host/installation"
 	"assay/registry"
+	"assay/registry/expect"
 	"assay/sdk"
 	"assay/sdk/client"
 )
@@ -154,6 +156,22 @@ func TestDocumentedLimits(t *testing.T) {
 				t.Errorf("%s lacks %q", file, text)
 			}
 		}
+	}
+}
+
+// TestSmallestLayer checks that contributors copy the smallest layer.
+func TestSmallestLayer(t *testing.T) {
+	t.Parallel()
+	lines := map[string]int{}
+	for _, file := range expect.Value(filepath.Glob("plugins/*/*.go"))(t) {
+		if name := filepath.Base(file); !strings.HasSuffix(name, "_test.go") && name != "signals.go" {
+			lines[filepath.Base(filepath.Dir(file))] += strings.Count(hosttest.ReadText(t, file), "\n")
+		}
+	}
+	smallest := slices.MinFunc(slices.Sorted(maps.Keys(lines)), func(a, b string) int { return lines[a] - lines[b] })
+	if want := "`cp -r plugins/" + smallest + " plugins/NAME`"; !strings.Contains(
+		hosttest.ReadText(t, "CONTRIBUTING.md"), want) {
+		t.Errorf("the smallest layer is %s of %v: CONTRIBUTING.md lacks %s", smallest, lines, want)
 	}
 }
 

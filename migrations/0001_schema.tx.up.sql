@@ -26,7 +26,9 @@ CREATE TABLE accounts (
     quota      integer NOT NULL CHECK (quota >= 0),
     salt       bytea NOT NULL,             -- of this account's pseudonyms
     chain      integer NOT NULL DEFAULT 0, -- the audit chain that records its checks
-    created_at timestamptz NOT NULL DEFAULT now()
+    created_at timestamptz NOT NULL DEFAULT now(),
+    suspended_at timestamptz, -- by the operator: no key works
+    standing     text         -- why the operator last suspended or resumed it
 );
 
 CREATE TABLE api_keys (

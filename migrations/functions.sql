@@ -236,6 +236,7 @@ END $$;
 -- arrived or not. It returns the calls that it refused, numbered from 0, and why:
 --
 --   unauthorized  the key is not valid
+--   suspended     the operator suspended the account
 --   quota         the month's quota does not cover the call
 --   event         the account has a webhook endpoint, but a record of the call has no payload for it: ask again with it
 --   moved         the account belongs to another chain
@@ -315,6 +316,7 @@ DECLARE
     _chains   integer[];
     _endpoint boolean[];
     _disabled boolean[];
+    _suspended boolean[];
     _rows     tid[]; -- of the accounts in quota_usage; null: none in this month
     _counted  bigint;
     _fits     boolean;
@@ -367,9 +369,10 @@ BEGIN
            array_agg(a.chain ORDER BY c.n),
            array_agg(e.account_id IS NOT NULL ORDER BY c.n),
            array_agg(e.disabled_at IS NOT NULL ORDER BY c.n),
-           bool_and(a.chain IS NOT DISTINCT FROM _chain
+           array_agg(a.suspended_at IS NOT NULL ORDER BY c.n),
+           bool_and(a.chain IS NOT DISTINCT FROM _chain AND a.suspended_at IS NULL
                AND (a.plan = 'public' OR c.used + c.needed <= a.quota))
-    INTO _quotas, _chains, _endpoint, _disabled, _fits
+    INTO _quotas, _chains, _endpoint, _disabled, _suspended, _fits
     FROM unnest(_accounts, _needed, _used) WITH ORDINALITY AS c (account, needed, used, n)
     LEFT JOIN accounts AS a ON a.id = c.account
     LEFT JOIN webhook_endpoints AS e ON e.account_id = c.account;
@@ -403,6 +406,7 @@ BEGIN
             _account := _owners[_callers[_call]];
             outcome := CASE
                 WHEN NOT _valid[_callers[_call]] OR _chains[_account] IS NULL THEN 'unauthorized'
+                WHEN _suspended[_account] THEN 'suspended'
                 WHEN _chains[_account] <> _chain THEN 'moved'
                 WHEN _call = ANY (_answered) THEN 'answered'
                 WHEN _revisions[_first:_first + _sizes[_call] - 1] && _stopped THEN 'revision'
@@ -610,8 +614,9 @@ DECLARE
     a accounts;
 BEGIN
     SELECT * INTO a FROM accounts WHERE id = of_account;
-    PERFORM record_state('account', a.id, '', a.plan, a.quota, 0, sha256(convert_to(jsonb_build_array('account', a.id,
-        a.plan, a.quota, encode(a.salt, 'hex'), a.chain, extract(epoch FROM a.created_at)::text)::text, 'UTF8')));
+    PERFORM record_state('account', a.id, '', CASE WHEN a.suspended_at IS NULL THEN a.plan ELSE 'suspended' END,
+        a.quota, 0, sha256(convert_to(jsonb_build_array('account', a.id, a.plan, a.quota, encode(a.salt, 'hex'), a.chain,
+        extract(epoch FROM a.created_at)::text, extract(epoch FROM a.suspended_at)::text, a.standing)::text, 'UTF8')));
 END $$;
 
 -- Records the state of a key after a change, with the time in milliseconds at which it ends or has ended; 0: none. Its
@@ -728,12 +733,15 @@ BEGIN
     RETURN a;
 END $$;
 
--- Fails with invalid_authorization_specification unless the key may be used at the given time.
+-- Fails with invalid_authorization_specification unless the key may be used at the given time. The operator's commands
+-- come without a key.
 CREATE OR REPLACE FUNCTION require_key(of_account text, of_key text, at_time timestamptz)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM api_keys WHERE id = of_key AND account_id = of_account AND state = 'valid'
-            AND (expires_at IS NULL OR expires_at > at_time)) THEN
+    IF of_key <> 'operator' AND (NOT EXISTS (SELECT FROM api_keys
+                WHERE id = of_key AND account_id = of_account AND state = 'valid'
+                AND (expires_at IS NULL OR expires_at > at_time))
+            OR EXISTS (SELECT FROM accounts WHERE id = of_account AND suspended_at IS NOT NULL)) THEN
         RAISE EXCEPTION 'the key is not valid' USING ERRCODE = 'invalid_authorization_specification';
     END IF;
 END $$;
@@ -828,6 +836,23 @@ BEGIN
         RETURN false;
     END IF;
     UPDATE accounts SET quota = new_quota WHERE id = a.id;
+    PERFORM record_account(a.id);
+    PERFORM pg_notify('assay', 'keys');
+    RETURN true;
+END $$;
+
+-- Suspends an account, or ends its suspension. Its keys stay as they are, but none works meanwhile. Returns whether
+-- there is the account.
+CREATE OR REPLACE FUNCTION set_standing(of_account text, suspended boolean, reason text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    a accounts := account_lock(of_account);
+BEGIN
+    IF a.id IS NULL THEN
+        RETURN false;
+    END IF;
+    UPDATE accounts SET suspended_at = CASE WHEN suspended THEN coalesce(suspended_at, now()) END, standing = reason
+    WHERE id = a.id;
     PERFORM record_account(a.id);
     PERFORM pg_notify('assay', 'keys');
     RETURN true;

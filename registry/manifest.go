@@ -6,15 +6,18 @@
 package registry
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/mod/semver"
 
 	"assay/sdk"
@@ -119,9 +122,23 @@ func ParseManifest(data []byte) (Manifest, error) {
 		return m, fmt.Errorf("reading manifest: %w", err)
 	}
 	if err := m.validate(); err != nil {
-		return m, fmt.Errorf("reading manifest: %w", err)
+		return m, fmt.Errorf("reading manifest: %w", locate(data, err))
 	}
 	return m, nil
+}
+
+// locate adds to each error of validate the line of its field, or of what it names of that.
+func locate(data []byte, err error) error {
+	var errs []error
+	for text := range strings.Lines(err.Error()) {
+		at := -1
+		words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \"\n", r) })
+		for _, word := range words[:min(3, len(words))] {
+			at = max(at, bytes.Index(data, []byte(`"`+strings.TrimSuffix(word, ":")+`"`)))
+		}
+		errs = append(errs, inLine(data, int64(max(at, 0)), errors.New(strings.TrimSuffix(text, "\n"))))
+	}
+	return errors.Join(errs...)
 }
 
 func (m Manifest) validate() error {
@@ -141,7 +158,7 @@ func (m Manifest) validate() error {
 	}
 	for _, e := range m.Entities {
 		if !slices.Contains(entityTypes, e) {
-			bad("entities contains %q, which is not domain, email, phone or iban", e)
+			bad("entities contains %q, which is not domain, email, phone or iban%s", e, Suggest(e, entityTypes))
 		}
 	}
 	if repeated, ok := firstRepeated(m.Entities); ok {
@@ -184,7 +201,8 @@ func (m Manifest) validate() error {
 	}
 	for _, t := range m.Threats {
 		if !slices.Contains(sdk.Threats(), t) {
-			bad("threats contains %q, which is not a published category", t)
+			names := strings.Split(fmt.Sprintf("%s", sdk.Threats()), " ")
+			bad("threats contains %q, which is not a published category%s", t, Suggest(string(t), names))
 		}
 	}
 	if m.BudgetFuel < MinBudget || m.BudgetFuel > MaxBudget {
@@ -268,15 +286,31 @@ func decodeStrict(data []byte, limit int, into any) error {
 		return fmt.Errorf("%d bytes exceed the limit of %d", len(data), limit)
 	}
 	err := json.Unmarshal(data, into, json.RejectUnknownMembers(true))
+	var malformed *jsontext.SyntacticError
 	var wrong *json.SemanticError
-	if !errors.As(err, &wrong) {
+	switch {
+	case errors.As(err, &wrong):
+		return inLine(data, wrong.ByteOffset, describe(wrong, reflect.TypeOf(into)))
+	case errors.As(err, &malformed):
+		return inLine(data, malformed.ByteOffset, err)
+	}
+	return err
+}
+
+// inLine adds the line of a place to an error, if the text has several lines.
+func inLine(data []byte, at int64, err error) error {
+	if bytes.Count(bytes.TrimSpace(data), []byte("\n")) == 0 {
 		return err
 	}
-	// The error's own text names Go types.
+	return fmt.Errorf("line %d: %w", 1+bytes.Count(data[:min(at, int64(len(data)))], []byte("\n")), err)
+}
+
+// describe replaces the text of an error, which names Go types, for a document of a type.
+func describe(wrong *json.SemanticError, document reflect.Type) error {
 	field := strings.Join(slices.Collect(wrong.JSONPointer.Tokens()), ".")
 	switch {
 	case errors.Is(wrong, json.ErrUnknownName):
-		return &unknownFieldError{field}
+		return &unknownFieldError{field, Suggest(wrong.JSONPointer.LastToken(), fieldNames(document))}
 	case field == "":
 		return errors.New("it is not a JSON object")
 	case wrong.JSONValue != nil:
@@ -286,6 +320,20 @@ func decodeStrict(data []byte, limit int, into any) error {
 }
 
 // unknownFieldError means that a document has a field that the format does not define.
-type unknownFieldError struct{ field string }
+type unknownFieldError struct{ field, suggestion string }
 
-func (e *unknownFieldError) Error() string { return fmt.Sprintf("there is no field %q", e.field) }
+func (e *unknownFieldError) Error() string {
+	return fmt.Sprintf("there is no field %q%s", e.field, e.suggestion)
+}
+
+// fieldNames returns the names of all fields of a document of type t.
+func fieldNames(t reflect.Type) (names []string) {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	for i := 0; t.Kind() == reflect.Struct && i < t.NumField(); i++ {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		names = append(append(names, name), fieldNames(t.Field(i).Type)...)
+	}
+	return names
+}

@@ -245,6 +245,32 @@ func TestManifestReportsAllErrors(t *testing.T) {
 	}
 }
 
+// TestManifestErrorsHelp checks that an author finds the line, and the word that was meant.
+func TestManifestErrorsHelp(t *testing.T) {
+	t.Parallel()
+	const text = "{\n\"name\": \"my-layer\",\n\"version\": \"1.0.0\",\n\"summary\": \"Scores\",\n" +
+		"\"entities\": [\"domain\"],\n\"facts\": [\"rdap.age_days\"],\n" +
+		"\"signals\": [{\"code\": \"my-layer:a:b\",\n\"text\": \"x\"}],\n\"threats\": [\"scam\"],\n" +
+		"\"budget_fuel\": 1000,\n\"memory_mb\": 1,\n\"default_weight\": 1\n}\n"
+	for old, c := range map[string]struct{ with, want string }{
+		"budget_fuel\": 1000": {"budget_feul\": 1000", `line 10: there is no field "budget_feul": is it budget_fuel?`},
+		"\"text\":":           {"\"txt\":", `line 8: there is no field "signals.0.txt": is it text?`},
+		"[\"domain\"]":        {"[\"domian\"]", `line 5: entities contains "domian"`},
+		"[\"scam\"]":          {"[\"scan\"]", `category: is it scam?`},
+		"memory_mb\": 1":      {"memory_mb\": \"1\"", `line 11: field "memory_mb" has a value of the wrong kind`},
+		"default_weight\": 1": {"default_weight\": -1", "line 12: default_weight"},
+		"a:b\",":              {"a:b\"", "line 8: "},
+		"my-layer:a:b":        {"host:a:b", "signals: "},
+	} {
+		_, err := registry.ParseManifest([]byte(strings.Replace(text, old, c.with, 1)))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.with, err, c.want)
+		}
+	}
+	_, err := registry.ParseManifest([]byte(text))
+	expect.NoError(t, err)
+}
+
 // badDocuments returns variants of a valid JSON document that must be refused.
 func badDocuments(good []byte) map[string]string {
 	text := string(good)

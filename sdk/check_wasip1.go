@@ -126,7 +126,7 @@ func Join(parts ...string) string {
 // sentence that names the evidence. The layer's score is the sum of its points, held to the manifest's score_range. The
 // text may be overwritten after the call.
 func (c *Check) Signal(points int, code, text string) {
-	points = min(max(points, -MaxPoints-1), MaxPoints+1) // truncating to int32 could otherwise make it valid
+	points = min(max(points, -1<<31), 1<<31-1) // truncating to int32 could otherwise make it valid
 	hostSignal(int32(points), ptr(code), uint32(len(code)), ptr(text), uint32(len(text)))
 }
 

@@ -263,16 +263,21 @@ const (
 	SimilarList TextFact = "similar.list"
 
 	// GraphCustomers is graph.customers: customers that checked the entity within 90 days, rounded down to 3, 5, 10,
-	// 20, 50, ...; absent below 3, and so are seen, blocked_share and first_seen_days. Example: 5.
+	// 20, 50, ...; absent below 3, and so are seen, blocked_share, reported_share and first_seen_days. Example: 5.
 	GraphCustomers NumberFact = "graph.customers"
 
 	// GraphSeen is graph.seen: checks by these customers, at most 10 per customer, halved every 30 days, rounded down
 	// likewise. Example: 20.
 	GraphSeen NumberFact = "graph.seen"
 
-	// GraphBlockedShare is graph.blocked_share: percentage of their checks that were blocked, rounded to 5; each
-	// customer has one vote; the contributions of the graph, feed and similarity layers are left out. Example: 65.
+	// GraphBlockedShare is graph.blocked_share: percentage of their checks that were blocked, or whose entity they
+	// reported as fraud, rounded to 5; each customer has one vote; the contributions of the graph, feed and similarity
+	// layers are left out. Example: 65.
 	GraphBlockedShare NumberFact = "graph.blocked_share"
+
+	// GraphReportedShare is graph.reported_share: the part of blocked_share of the customers who reported the entity as
+	// fraud, rounded to 5. Example: 20.
+	GraphReportedShare NumberFact = "graph.reported_share"
 
 	// GraphFirstSeenDays is graph.first_seen_days: whole days since the third customer first checked the entity.
 	// Example: 41.

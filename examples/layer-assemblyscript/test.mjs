@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import test from "node:test";
 
-const module = await WebAssembly.compile(await readFile(new URL("build/layer.wasm", import.meta.url)));
+const module = await WebAssembly.compile(await readFile(new URL("plugin.wasm", import.meta.url)));
 
 /** Calls the layer with facts, and returns its answer. */
 async function run(facts) {

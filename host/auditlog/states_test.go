@@ -63,6 +63,7 @@ func TestVerifyStates(t *testing.T) {
 	}{
 		"as they are":     {"SELECT", "", time.Now()},
 		"plan":            {"UPDATE accounts SET plan = 'starter' WHERE id = " + account, "account acct_", later},
+		"suspension":      {"UPDATE accounts SET suspended_at = now() WHERE id = " + account, "account acct_", later},
 		"public quota":    {"UPDATE accounts SET quota = 1", altered("account acct_public"), later},
 		"account added":   {"INSERT INTO accounts VALUES ('acct_x', 'pro', 1, '')", "no record says", later},
 		"account deleted": {"DELETE FROM accounts WHERE id = " + account, "is gone, but no record", later},

@@ -22,6 +22,16 @@ type expired struct{}
 func (expired) Error() string { return "the API key has expired" }
 func (expired) Unwrap() error { return ErrUnauthorized }
 
+// ErrSuspended is the ErrUnauthorized of a key whose account the operator suspended.
+var ErrSuspended error = suspended{}
+
+type suspended struct{}
+
+func (suspended) Error() string {
+	return "the account is suspended; write to the operator of this service"
+}
+func (suspended) Unwrap() error { return ErrUnauthorized }
+
 // ErrRevision means that a decision was not recorded, because its lineup is no longer in force.
 var ErrRevision = errors.New("the lineup was replaced while the check was scored")
 

@@ -6,16 +6,48 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"assay/host/access/signin"
+	"assay/host/entity"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
 	"assay/host/web/console"
 )
 
 type accountsCmd struct {
-	SignIn  accountsSignInCmd  `cmd:"" name:"signin" help:"${accounts_signin_cmd}"`
-	SignOut accountsSignOutCmd `cmd:"" name:"signout" help:"${accounts_signout_cmd}"`
-	Quota   accountsQuotaCmd   `cmd:"" help:"Set an account's checks a month, until its plan changes."`
+	SignIn  accountsSignInCmd   `cmd:"" name:"signin" help:"${accounts_signin_cmd}"`
+	SignOut accountsSignOutCmd  `cmd:"" name:"signout" help:"${accounts_signout_cmd}"`
+	Quota   accountsQuotaCmd    `cmd:"" help:"Set an account's checks a month, until its plan changes."`
+	Suspend accountsStandingCmd `cmd:"" help:"${accounts_suspend_cmd}"`
+	Resume  accountsStandingCmd `cmd:"" help:"End the suspension of an account: its keys work again."`
+}
+
+type accountsStandingCmd struct {
+	ID     string `arg:"" help:"ID of the account (acct_...). 'assay keys list' shows those of keys."`
+	Reason string `required:"" placeholder:"TEXT" help:"Why; stored with the account, not shown to its owner."`
+	terminal.Output
+}
+
+// Validate checks the reason. Kong calls it.
+func (cmd *accountsStandingCmd) Validate() error {
+	return entity.ValidateText("--reason", cmd.Reason, maxReason, false)
+}
+
+const maxReason = 500 // bytes
+
+func (cmd *accountsStandingCmd) Run(ctx context.Context, s *installation.Session, k *kong.Context) error {
+	suspend := k.Selected().Name == "suspend"
+	if err := s.Store.SetStanding(ctx, cmd.ID, suspend, cmd.Reason); err != nil {
+		return err
+	}
+	state, text := "active", "%s is active: its keys work again. The audit log has a record of it.\n"
+	if suspend {
+		state = "suspended"
+		text = "%s is suspended: hosts refuse all its keys with 403, until 'assay accounts resume'. The audit log " +
+			"has a record of it.\n"
+	}
+	return s.Say(map[string]string{"account": cmd.ID, "state": state, "reason": cmd.Reason}, text, cmd.ID)
 }
 
 type accountsSignInCmd struct {
@@ -53,7 +85,7 @@ func (cmd *accountsSignOutCmd) Run(ctx context.Context, s *installation.Session)
 
 type accountsQuotaCmd struct {
 	ID     string `arg:"" help:"ID of the account (acct_...)."`
-	Checks int32  `arg:"" help:"Checks a month, from 0 on."`
+	Checks int32  `required:"" placeholder:"N" help:"Checks a month, from 0 on."`
 	terminal.Output
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/host/access/apikey"
 	"assay/host/access/signin"
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
@@ -34,15 +35,26 @@ func TestAccountsCommands(t *testing.T) {
 	if account, err := s.UseLink(t.Context(), token); !ok || err != nil || account != issued.Account {
 		t.Errorf("the link %q signs in to %q, %v", link, account, err)
 	}
-	text = hosttest.Output(t, dir, database, "accounts", "quota", issued.Account, "2000")
+	text = hosttest.Output(t, dir, database, "accounts", "quota", issued.Account, "--checks", "2000")
 	if usage, err := s.Usage(t.Context(), issued.Account); err != nil || usage.Plan.Quota != 2000 {
 		t.Errorf("%sthe usage is %+v, %v", text, usage, err)
+	}
+	for command, state := range map[string]apikey.State{"suspend": apikey.Suspended, "resume": apikey.Valid} {
+		hosttest.Output(t, dir, database, "accounts", command, issued.Account, "--reason", "chargebacks")
+		if keys, err := s.Keys(t.Context(), issued.Account); err != nil || keys[0].State != state {
+			t.Errorf("after %s: the keys are %+v, %v", command, keys, err)
+		}
+	}
+	if code, text := hosttest.Failing(t, dir, database, "accounts", "suspend", issued.Account, "--reason",
+		"fine\u202e"); code != 2 || !strings.Contains(text, "direction of text") {
+		t.Errorf("a reason with a direction mark: exit code %d, printed %s", code, text)
 	}
 	hosttest.Output(t, dir, database, "accounts", "signout", issued.Account)
 	if _, err := s.SignInByCode(t.Context(), issued.Code); !errors.Is(err, signin.ErrUnknown) {
 		t.Errorf("after signout, the code fails with %v", err)
 	}
-	for _, command := range []string{"signin acct_nobody", "signout acct_nobody", "quota acct_nobody 1"} {
+	for _, command := range []string{"signin acct_nobody", "signout acct_nobody", "quota acct_nobody --checks 1",
+		"suspend acct_nobody --reason x", "resume acct_nobody --reason x"} {
 		args := append([]string{"accounts"}, strings.Fields(command)...)
 		if code, text := hosttest.Failing(t, dir, database, args...); code != 1 ||
 			!strings.Contains(text, "there is no such account") {

@@ -34,7 +34,8 @@ type cli struct {
 	Bench benchCmd `cmd:"" group:"Score and measure" help:"${bench_cmd}"`
 
 	Keys      keysCmd      `cmd:"" group:"Customers" help:"Create, list and revoke API keys."`
-	Accounts  accountsCmd  `cmd:"" group:"Customers" help:"Let an account's owner sign in again, or end all sessions."`
+	Accounts  accountsCmd  `cmd:"" group:"Customers" help:"Suspend accounts, set quotas, let owners sign in."`
+	Privacy   privacyCmd   `cmd:"" group:"Customers" help:"Export or erase a person's data in all accounts."`
 	Webhooks  webhooksCmd  `cmd:"" group:"Customers" help:"Manage webhook endpoints, their events and signing secrets."`
 	Overrides overridesCmd `cmd:"" group:"Customers" help:"Block or allow values in advance, for all accounts."`
 

@@ -36,11 +36,18 @@ type feedsImportCmd struct {
 // listNames can be used in any sentence. They contain no comma, because facts separate them with commas.
 var listNames = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}$`)
 
+const maxLicence = 200 // bytes
+
 // Validate checks the flags. Kong calls it.
 func (cmd *feedsImportCmd) Validate() error {
 	if !listNames.MatchString(cmd.Name) {
 		return errors.New("--name must be 1 to 40 letters, digits, spaces, '.', '_' or '-', " +
 			"starting with a letter or digit")
+	}
+	if cmd.Licence != "" {
+		if err := entity.ValidateText("--licence", cmd.Licence, maxLicence, false); err != nil {
+			return err
+		}
 	}
 	if cmd.Category != "" && !slices.Contains(sdk.Threats(), sdk.Threat(cmd.Category)) {
 		return fmt.Errorf("--category must be one of %s", threatNames())

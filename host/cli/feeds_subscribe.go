@@ -59,7 +59,8 @@ func (cmd *feedsSubscribeCmd) subscription() (feed.Subscription, error) {
 		return s, errors.New("a URL needs --name and --kind, and usually --category")
 	}
 	// The rules of an import apply.
-	imported := feedsImportCmd{Name: s.Name, Kind: string(s.Kind), Category: s.Category, Country: s.Country}
+	imported := feedsImportCmd{Name: s.Name, Kind: string(s.Kind), Category: s.Category, Country: s.Country,
+		Licence: s.Licence}
 	if err := imported.Validate(); err != nil {
 		return s, err
 	}

@@ -51,11 +51,7 @@ func (cmd *graphForgetCmd) forget(ctx context.Context, s *store.Store) (forgetRe
 		sightings, links, err := s.ForgetAccountSightings(ctx, cmd.Account)
 		return forgetResult{sightings, links}, err
 	}
-	kind := entity.Type(cmd.Type)
-	if cmd.Type == "auto" {
-		kind = entity.Guess(cmd.Value)
-	}
-	e, err := entity.Parse(kind, cmd.Value, cmd.Country)
+	e, err := entity.Parse(entity.Type(cmd.Type), cmd.Value, cmd.Country)
 	if err != nil {
 		return forgetResult{}, err
 	}

@@ -16,7 +16,10 @@ func (*helpCmd) readsWrongSettings() {}
 
 // Run prints a page of help.
 func (cmd *helpCmd) Run(ctx *kong.Context, t *terminal.Terminal) error {
-	if len(cmd.About) > 0 && cmd.About[0] == "settings" {
+	if len(cmd.About) == 0 {
+		return helpPage(ctx.Model.Node).write(t.Out)
+	}
+	if cmd.About[0] == "settings" {
 		p, err := settingsPage(ctx.Model.Node, strings.Join(cmd.About[1:], " "))
 		if err != nil {
 			return terminal.Misuse{Err: err}

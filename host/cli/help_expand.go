@@ -20,7 +20,8 @@ func expandHelp(k *kong.Kong) error {
 		case *kong.Node:
 			node.Help = texts.Replace(node.Help)
 		case *kong.Value:
-			node.Help, node.Enum = texts.Replace(node.Help), texts.Replace(node.Enum)
+			help := strings.ReplaceAll(texts.Replace(node.Help), "$${default}", node.Default)
+			node.Help, node.Enum = help, texts.Replace(node.Enum)
 		}
 		return next(nil)
 	})

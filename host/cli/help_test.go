@@ -36,6 +36,9 @@ func TestHelpFitsOneScreen(t *testing.T) {
 			if code := Run(t.Context(), args, &out, &errs); code != 0 || errs.Len() > 0 {
 				t.Fatalf("exit code %d\n%s", code, errs.String())
 			}
+			if strings.Contains(out.String(), "${") {
+				t.Errorf("a variable is not replaced:\n%s", out.String())
+			}
 			if n := strings.Count(out.String(), "\n"); n > 45 {
 				t.Errorf("%d lines:\n%s", n, out.String())
 			}
@@ -59,6 +62,7 @@ func TestHelpPages(t *testing.T) {
 			"assay keys create", "assay lineup show", "assay audit verify", "assay help settings",
 			"assay COMMAND --help"},
 			[]string{"ASSAY_", "--listen", "  compile "}},
+		{"overview", "help", []string{"\nCustomers\n", "assay COMMAND --help"}, []string{"--ledger-batch"}},
 		{"command with commands", "keys --help", []string{"\n  create  ", "assay help settings"},
 			[]string{"ASSAY_", "--listen"}},
 		{"command", "keys create --help", []string{"--plan", "assay help settings"}, []string{"ASSAY_", "--listen"}},

@@ -151,6 +151,13 @@ var helpTexts = kong.Vars{
 	"accounts_signout_cmd": "End all sessions of an account and withdraw its sign-in code. Keys keep working: " +
 		"'assay keys revoke' ends them.",
 
+	"accounts_suspend_cmd": "Suspend an account: hosts refuse all its keys with 403. Everything else stays as it is.",
+
+	"privacy_export_cmd": "Print all that accounts hold about a value, as JSON. The audit log of each account " +
+		"records it.",
+	"privacy_erase_cmd": "Erase all that accounts hold about a value: checks, webhook events, feedback, the " +
+		"reputation graph and overrides. The operator's own overrides and lists stay.",
+
 	"database_cmd": "Run a program such as pg_dump on the database, or distribute it.",
 	"database_exec_cmd": "Run a program of Postgres on the database. It gets the address in its environment. The " +
 		"private Postgres is started if necessary.",

@@ -121,14 +121,16 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 		"bench": {"", "there are no built-in layers"},
 
 		"accounts signin": {"acct_1", needed}, "accounts signout": {"acct_1", needed},
-		"accounts quota": {"acct_1 1", needed},
+		"accounts quota": {"acct_1 --checks 1", needed},
+		"privacy export": {"jane@example.com", needed}, "privacy erase": {"jane@example.com", needed},
+		"accounts suspend": {"acct_1 --reason x", needed}, "accounts resume": {"acct_1 --reason x", needed},
 
 		"keys create": none, "keys list": none, "keys revoke": {"key_1", needed}, "keys rotate": {"key_1", needed},
 
-		"webhooks set":  {"--account acct_1 --url https://receiver.example/", needed},
-		"webhooks list": none, "webhooks resend": {"chk_1", needed}, "webhooks test": {"--account acct_1", needed},
-		"webhooks rotate": {"--account acct_1", needed}, "webhooks enable": {"--account acct_1", needed},
-		"webhooks remove": {"--account acct_1", needed},
+		"webhooks set":  {"acct_1 --url https://receiver.example/", needed},
+		"webhooks list": none, "webhooks resend": {"chk_1", needed}, "webhooks test": {"acct_1", needed},
+		"webhooks rotate": {"acct_1", needed}, "webhooks enable": {"acct_1", needed},
+		"webhooks remove": {"acct_1", needed},
 
 		"overrides add":  {"block --domain bad.example --reason fraud --expires 30d", needed},
 		"overrides list": none, "overrides remove": {"ovr_1", needed},

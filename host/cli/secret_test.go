@@ -87,7 +87,7 @@ func TestSecretRemoval(t *testing.T) {
 	hosttest.OpenStore(t, dir, database)
 	hosttest.Output(t, dir, database, "secret", "rotate", "--in=0s")
 	account := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Account
-	hosttest.Output(t, dir, database, "webhooks", "set", "--account", account, "--url", "https://receiver.example/")
+	hosttest.Output(t, dir, database, "webhooks", "set", account, "--url", "https://receiver.example/")
 	hosttest.Output(t, dir, database, "secret", "rotate", "--in=0s")
 	list := hosttest.OutputJSON[[]generationReport](t, dir, database, "secret", "list")
 	if len(list) != 3 || list[1].State != "former" || list[1].Values["webhook_endpoints"] != 1 ||

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"assay/host/installation"
 	"assay/host/internal/envfile"
 	"assay/host/internal/terminal"
+	"assay/registry"
 )
 
 // The sources of a setting's value. A fourth is a file, with its name and line.
@@ -224,35 +226,9 @@ func hidePassword(value string) string {
 
 // suggestion names the setting that was probably meant, or where to find it.
 func suggestion(name string, known []*kong.Flag) string {
-	best, least := "", len(name)/3
-	for _, f := range known {
-		if d := editDistance(name, f.Envs[0]); d < least {
-			best, least = f.Envs[0], d
-		}
+	names := make([]string, len(known))
+	for i, f := range known {
+		names[i] = f.Envs[0]
 	}
-	if best == "" {
-		return ": 'assay help settings' lists them"
-	}
-	return ": is it " + best + "?"
-}
-
-// editDistance returns how many letters must be inserted, removed or replaced to turn a into b.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return cmp.Or(registry.Suggest(name, names), ": 'assay help settings' lists them")
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"assay/registry/expect"
 	"bytes"
 	"encoding/json"
 	"os"
@@ -10,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"assay/registry/expect"
 
 	"assay/host/hosttest"
 	"assay/host/installation"
@@ -305,16 +306,6 @@ func TestServeWarnsOfTypos(t *testing.T) {
 		if !strings.Contains(errs, "warning: the environment sets ASSAY_LISTN") {
 			t.Errorf("%v printed\n%s", args, errs)
 		}
-	}
-}
-
-func TestEditDistance(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"abc", "abc", 0}, {"LISTN", "LISTEN", 1}} {
-		expect.Equal(t, test.a+" to "+test.b, editDistance(test.a, test.b), test.want)
 	}
 }
 

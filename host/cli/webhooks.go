@@ -24,7 +24,7 @@ type webhooksCmd struct {
 }
 
 type webhooksSetCmd struct {
-	Account string `required:"" placeholder:"ID" help:"The account."`
+	Account string `arg:"" name:"id" help:"ID of the account (acct_...)."`
 	URL     string `required:"" placeholder:"URL" help:"${webhooks_url}"`
 	terminal.Output
 }
@@ -208,7 +208,7 @@ func (cmd *webhooksResendCmd) Run(ctx context.Context, s *installation.Session) 
 }
 
 type webhooksTestCmd struct {
-	Account string        `required:"" placeholder:"ID" help:"The account."`
+	Account string        `arg:"" name:"id" help:"ID of the account (acct_...)."`
 	Verdict check.Verdict `enum:"review,block" default:"review" help:"Verdict of the event: review or block."`
 	terminal.Output
 }
@@ -222,7 +222,7 @@ func (cmd *webhooksTestCmd) Run(ctx context.Context, s *installation.Session) er
 }
 
 type webhooksRotateCmd struct {
-	Account string `required:"" placeholder:"ID" help:"The account."`
+	Account string `arg:"" name:"id" help:"ID of the account (acct_...)."`
 	Now     bool   `help:"Revoke the old secret at once, as after a leak."`
 	terminal.Output
 }
@@ -240,7 +240,7 @@ func (cmd *webhooksRotateCmd) Run(ctx context.Context, s *installation.Session) 
 }
 
 type webhooksEnableCmd struct {
-	Account string `required:"" placeholder:"ID" help:"The account."`
+	Account string `arg:"" name:"id" help:"ID of the account (acct_...)."`
 	terminal.Output
 }
 
@@ -254,7 +254,7 @@ func (cmd *webhooksEnableCmd) Run(ctx context.Context, s *installation.Session) 
 }
 
 type webhooksRemoveCmd struct {
-	Account string `required:"" placeholder:"ID" help:"The account."`
+	Account string `arg:"" name:"id" help:"ID of the account (acct_...)."`
 	terminal.Output
 }
 

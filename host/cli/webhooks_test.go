@@ -29,7 +29,7 @@ func TestWebhooks(t *testing.T) {
 	var mu sync.Mutex
 	status := 200
 	url, calls := hosttest.Receive(t, func(hosttest.Call) int { mu.Lock(); defer mu.Unlock(); return status })
-	set := hosttest.OutputJSON[map[string]string](t, dir, database, "webhooks", "set", "--account", issued.Account,
+	set := hosttest.OutputJSON[map[string]string](t, dir, database, "webhooks", "set", issued.Account,
 		"--url",
 		url+"/hook")
 	secret := set["secret"]
@@ -38,13 +38,13 @@ func TestWebhooks(t *testing.T) {
 	}
 	other := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Account
 	for url, warned := range map[string]bool{"http://10.0.0.1/": true, "https://receiver.example/": false} {
-		out, err := hosttest.Command(t.Context(), dir, database, "webhooks", "set", "--account", other, "--url",
+		out, err := hosttest.Command(t.Context(), dir, database, "webhooks", "set", other, "--url",
 			url).CombinedOutput() // the hosts that call a private address may allow it
 		if err != nil || strings.Contains(string(out), "ASSAY_WEBHOOK_ALLOW") != warned {
 			t.Errorf("%s: %v, %s", url, err, out)
 		}
 	}
-	hosttest.Output(t, dir, database, "webhooks", "remove", "--account", other)
+	hosttest.Output(t, dir, database, "webhooks", "remove", other)
 
 	a := hosttest.CheckOnce(host, issued.Secret, hosttest.BlockedDomain)
 	first := hosttest.Next(t, calls)
@@ -57,7 +57,7 @@ func TestWebhooks(t *testing.T) {
 	mu.Lock()
 	status = 503
 	mu.Unlock()
-	test := hosttest.OutputJSON[map[string]string](t, dir, database, "webhooks", "test", "--account",
+	test := hosttest.OutputJSON[map[string]string](t, dir, database, "webhooks", "test",
 		issued.Account)["ref"]
 	for attempt := 1; attempt <= 4; attempt++ {
 		c := hosttest.Next(t, calls)
@@ -103,9 +103,9 @@ func TestWebhooks(t *testing.T) {
 	}
 
 	// After a rotation both secrets sign.
-	rotated := hosttest.OutputJSON[map[string]string](t, dir, database, "webhooks", "rotate", "--account",
+	rotated := hosttest.OutputJSON[map[string]string](t, dir, database, "webhooks", "rotate",
 		issued.Account)["secret"]
-	hosttest.Output(t, dir, database, "webhooks", "test", "--account", issued.Account)
+	hosttest.Output(t, dir, database, "webhooks", "test", issued.Account)
 	c := hosttest.Next(t, calls)
 	for i, s := range []string{rotated, secret} {
 		signatures := strings.Fields(c.Header.Get("webhook-signature"))
@@ -127,7 +127,7 @@ func TestWebhooks(t *testing.T) {
 	kept := hosttest.CheckOnce(host, issued.Secret, hosttest.BlockedDomain).Ref
 	hosttest.WantRefusal(t, "resending to a disabled endpoint", dir, database, nil, []string{"webhooks", "resend",
 		kept}, "enable it first")
-	test = hosttest.OutputJSON[map[string]string](t, dir, database, "webhooks", "test", "--account",
+	test = hosttest.OutputJSON[map[string]string](t, dir, database, "webhooks", "test",
 		issued.Account)["ref"]
 	if c := hosttest.Next(t, calls); c.Ref() != test {
 		t.Errorf("a disabled endpoint was sent %s", c.Ref())
@@ -138,7 +138,7 @@ func TestWebhooks(t *testing.T) {
 		t.Errorf("disabled endpoint: %+v", e)
 	}
 	hosttest.Has(t, hosttest.Output(t, dir, database, "webhooks", "list"), "disabled since 20")
-	hosttest.Output(t, dir, database, "webhooks", "enable", "--account", issued.Account)
+	hosttest.Output(t, dir, database, "webhooks", "enable", issued.Account)
 	if e := hosttest.OutputJSON[[]webhook.Endpoint](t, dir, database, "webhooks", "list")[0]; e.State != "enabled" ||
 		e.DisabledAt != nil || e.FailingSince != nil {
 		t.Errorf("enabled endpoint: %+v", e)
@@ -147,7 +147,7 @@ func TestWebhooks(t *testing.T) {
 	if c := hosttest.Next(t, calls); c.Ref() != kept || c.Header.Get("X-Service-Attempt") != "1" {
 		t.Errorf("after resending, got attempt %s of %s", c.Header.Get("X-Service-Attempt"), c.Ref())
 	}
-	hosttest.Output(t, dir, database, "webhooks", "remove", "--account", issued.Account)
+	hosttest.Output(t, dir, database, "webhooks", "remove", issued.Account)
 	if out := hosttest.Output(t, dir, database, "webhooks", "list"); strings.Contains(out, url) {
 		t.Errorf("after removing: %s", out)
 	}
@@ -182,22 +182,22 @@ func sqlInt(t *testing.T, database, statement string) (n int) {
 func TestInvalidWebhookCommands(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"set --account a --url ftp://receiver.example":                      "url: must begin with https://",
-		"set --account a --url https://user@receiver.example":               "url: must not contain a user",
-		"set --account a --url https://0x7f.1/":                             "url: the host is neither a name nor",
-		"set --url https://receiver.example":                                "--account",
-		"enable":                                                            "--account",
-		"list --events":                                                     "--events needs --account",
-		"list --account a --state failed":                                   "--state needs --events",
-		"list --account a --events --state lost":                            "--state",
-		"list --account a --events --limit 0":                               "--limit must be from 1 to 1000",
-		"resend":                                                            "expected references, or --account",
-		"resend chk_1 --account a --since 1h":                               "expected references, or --account",
-		"resend --account a":                                                "expected references, or --account",
-		"resend --account a --since yesterday":                              `since: "yesterday" is neither`,
-		"resend --account a --since=-1h":                                    "is neither",
-		"list --webhook-allow 10.0.0.0/33":                                  `"10.0.0.0/33" is neither`,
-		"set --account a --url https://receiver.example/ --webhook-allow x": `ASSAY_WEBHOOK_ALLOW: "x" is neither`,
+		"set a --url ftp://receiver.example":                      "url: must begin with https://",
+		"set a --url https://user@receiver.example":               "url: must not contain a user",
+		"set a --url https://0x7f.1/":                             "url: the host is neither a name nor",
+		"set --url https://receiver.example":                      "<id>",
+		"enable":                                                  "<id>",
+		"list --events":                                           "--events needs --account",
+		"list --account a --state failed":                         "--state needs --events",
+		"list --account a --events --state lost":                  "--state",
+		"list --account a --events --limit 0":                     "--limit must be from 1 to 1000",
+		"resend":                                                  "expected references, or --account",
+		"resend chk_1 --account a --since 1h":                     "expected references, or --account",
+		"resend --account a":                                      "expected references, or --account",
+		"resend --account a --since yesterday":                    `since: "yesterday" is neither`,
+		"resend --account a --since=-1h":                          "is neither",
+		"list --webhook-allow 10.0.0.0/33":                        `"10.0.0.0/33" is neither`,
+		"set a --url https://receiver.example/ --webhook-allow x": `ASSAY_WEBHOOK_ALLOW: "x" is neither`,
 	} {
 		out, err := hosttest.Command(t.Context(), t.TempDir(), "postgres://127.0.0.1:1/none",
 			append([]string{"webhooks"}, strings.Fields(line)...)...).CombinedOutput()

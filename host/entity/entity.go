@@ -77,12 +77,18 @@ const maxRawBytes = 1024
 // maxEcho is the maximum number of input characters that an error repeats, so that errors cannot carry payloads.
 const maxEcho = 32
 
+// Auto is the type of a value whose type Parse guesses.
+const Auto Type = "auto"
+
 // Parse normalises raw as an entity of type t and derives its facts. country is the request's region (see [Country]),
 // in whose numbering plan a national phone number is read. Every error is an [*InvalidError].
 func Parse(t Type, raw, country string) (Entity, error) {
 	region, err := Country(country)
 	if err != nil {
 		return Entity{}, err
+	}
+	if t == Auto {
+		t = Guess(raw)
 	}
 	var read func(text, region string, facts Facts) (string, error)
 	switch t {

@@ -19,7 +19,7 @@ func NewLayer(t *testing.T, name string, language project.Language, edits ...fun
 	folder, file string) {
 	t.Helper()
 	folder = filepath.Join(t.TempDir(), name)
-	expect.Value(project.Create(folder, name, language))(t)
+	expect.Value(project.Create(folder, name, language, false))(t)
 	for _, edit := range edits {
 		edit(folder)
 	}

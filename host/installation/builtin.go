@@ -2,10 +2,14 @@ package installation
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
 
+	"assay/host/access/keyring"
+	"assay/host/internal/private"
 	"assay/host/internal/terminal"
 	"assay/registry"
 	"assay/registry/builtin"
@@ -14,7 +18,7 @@ import (
 
 // ErrNoBuiltIn is the error of a command that needs the built-in layers.
 var ErrNoBuiltIn = errors.New("there are no built-in layers: this program is not a release, and the working " +
-	"directory is not in a checkout of assay")
+	"directory is not in a checkout of assay; run it in one, or make a release with .ci/release")
 
 // layerCacheBytes bounds the built layers on disk.
 const layerCacheBytes = 256 << 20
@@ -39,17 +43,43 @@ func BuiltInLayers(ctx context.Context, cfg *Config, t *terminal.Terminal) ([]re
 	return source.BuildAll(ctx, t.Progress("building layers"))
 }
 
-// LayerSource finds the source of the first-party layers around folder dir. It caches built layers in the data
-// directory of the installation, if there is one.
-func LayerSource(dir string, cfg *Config, log *slog.Logger) (registry.Source, error) {
-	keys, err := cfg.LoadInstallation()
-	if errors.Is(err, ErrNoInstallation) {
-		return registry.FindSource(dir, nil, log)
+// UserCache returns the folder for a purpose in the user's cache directory, where commands without an installation keep
+// built and compiled layers, and the key that seals its files. The folder is "" if there is none.
+func UserCache(purpose string, log *slog.Logger) (folder string, key []byte) {
+	dir, err := os.UserCacheDir()
+	dir = filepath.Join(dir, "assay")
+	file := filepath.Join(dir, "key")
+	if _, missing := os.Stat(file); err == nil && missing != nil {
+		err = keyring.CreateFile(file, []byte(rand.Text()))
+	}
+	if err == nil {
+		key, err = private.Read(file)
 	}
 	if err != nil {
-		return registry.Source{}, err
+		log.Warn("built and compiled layers are not kept", "error", err)
+		return "", nil
 	}
-	cache, err := sealed.Open(cfg.Path("layers"), keys.Cache, layerCacheBytes)
+	return filepath.Join(dir, purpose), key
+}
+
+// LayerSource finds the source of the first-party layers around folder dir. It caches built layers in the data
+// directory of the installation, or of the user if there is none.
+func LayerSource(dir string, cfg *Config, log *slog.Logger) (registry.Source, error) {
+	keys, err := cfg.LoadInstallation()
+	var folder string
+	var key []byte
+	switch {
+	case errors.Is(err, ErrNoInstallation):
+		folder, key = UserCache("layers", log)
+	case err != nil:
+		return registry.Source{}, err
+	default:
+		folder, key = cfg.Path("layers"), keys.Cache
+	}
+	if folder == "" {
+		return registry.FindSource(dir, nil, log)
+	}
+	cache, err := sealed.Open(folder, key, layerCacheBytes)
 	if err != nil {
 		log.Warn("built layers cannot be cached", "error", err)
 	}

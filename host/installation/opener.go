@@ -53,7 +53,9 @@ func NewOpener(ctx context.Context, c *Command, file string) (*Opener, error) {
 	}
 	fmt.Fprintf(c.Err, "%s, no database: there is no installation in %s\n", cmp.Or(file, "built-in lineup"), c.DataDir)
 	// They are part of this program, so they are compiled in this process, which may use all processors.
-	return NewBuiltInOpener(c, modules, sandbox.Config{Logger: QuietLog(c.Terminal)}), nil
+	box := sandbox.Config{Logger: QuietLog(c.Terminal)}
+	box.CacheDir, box.CacheKey = UserCache("compiled", box.Logger)
+	return NewBuiltInOpener(c, modules, box), nil
 }
 
 // NewBuiltInOpener returns an opener of built-in layers, without an installation.

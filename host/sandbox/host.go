@@ -211,8 +211,8 @@ func (c *call) signal(points int32, code, text []byte) {
 		return
 	}
 	if points < -sdk.MaxPoints || points > sdk.MaxPoints {
-		c.reject("a signal is worth too many points", "a signal is worth %d points, outside -%d to %d", points,
-			sdk.MaxPoints, sdk.MaxPoints)
+		c.reject("a signal is worth too many points", "signal %q is worth %d points, outside -%d to %d",
+			clip(code), points, sdk.MaxPoints, sdk.MaxPoints)
 		return
 	}
 	if len(code) > sdk.MaxCodeBytes {

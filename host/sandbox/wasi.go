@@ -1,11 +1,14 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/sys"
+
+	"assay/registry"
 )
 
 const wasiModule = "wasi_snapshot_preview1"
@@ -206,6 +209,9 @@ func wasiWrite(c *call, m api.Memory, args []uint64) uint64 {
 			kept := c.write(buffer)
 			if c.trace != nil {
 				c.trace.Printed += string(kept)
+				if bytes.HasPrefix(kept, []byte("panic: ")) { // printing where costs more than most budgets have
+					c.fuel.bounds = boundsOf(c.fuel.fuel + registry.MaxBudget)
+				}
 			}
 			written += uint32(len(buffer))
 		}

@@ -107,7 +107,7 @@ func measureQueues(ctx context.Context, s *store.Store, observe func(telemetry.Q
 	if err != nil {
 		return err
 	}
-	observe(telemetry.Queues{EventsDue: events.Due, OldestDue: events.Late, Graph: graph.Checks,
-		OldestGraph: graph.Oldest}, time.Now())
+	observe(telemetry.Queues{EventsDue: events.Due, OldestDue: events.Late, Failing: events.Failing,
+		Graph: graph.Checks, OldestGraph: graph.Oldest}, time.Now())
 	return nil
 }

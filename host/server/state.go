@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -47,7 +48,10 @@ func newOperatorPage(h *host) (http.Handler, error) {
 	}
 	o := &observer{host: h, version: installation.VersionLine(), began: time.Now(), address: h.listener.Addr(),
 		signs: h.trusted.Operator != nil, testing: h.desk.billing.Provider.Test(), forwarded: h.server.Forwarded}
-	return operator.New(operator.Config{Token: h.cfg.OperatorToken, Keys: h.backend.Keys.Operators, State: o.state,
+	return operator.New(operator.Config{Token: h.cfg.OperatorToken, State: o.state,
+		Client: func(r *http.Request) netip.Prefix {
+			return h.server.ClientOf(r.RemoteAddr, r.Header.Values("X-Forwarded-For"))
+		},
 		Reviews: h.store, Look: look, Logger: h.log, Now: time.Now})
 }
 

@@ -97,10 +97,14 @@ func TestFeedbackIsOneVote(t *testing.T) {
 		}
 	}
 	expectShare("before", 1.0/3)
+	expect(t, "share of reports before", g.aggregate(e).Reported, 0)
 	for i, ref := range refs {
 		g.advance(time.Second)
 		keep(t, g.s, g.customers[0], feedback.Report{Ref: ref, Label: feedback.Fraud}, nil)
 		expectShare("after a report of fraud", 2.0/3)
+		if got := g.aggregate(e).Reported; !near(got, 1.0/3) {
+			t.Errorf("after a report of fraud: reported share %.2f, want 1/3", got)
+		}
 		if i == 0 {
 			keep(t, g.s, g.customers[0], feedback.Report{Ref: ref, Label: feedback.Legitimate}, nil)
 			expectShare("after it was changed", 1.0/3)

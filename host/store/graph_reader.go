@@ -198,12 +198,15 @@ func (r *graphReader) ofEntity(a reputation.Aggregate, rows []observed) reputati
 	if len(rows) < minCustomers {
 		return a
 	}
-	votes, bad := 0.0, 0.0
+	votes, bad, reported := 0.0, 0.0, 0.0
 	since := make([]time.Time, len(rows))
 	var hour, day, inHour, inDay int // checks, and customers that made them
 	for i, row := range rows {
 		vote := r.vote(row.LastSeen)
 		votes, bad = votes+vote, bad+vote*row.bad()
+		if row.Label != nil && *row.Label == "fraud" {
+			reported += vote
+		}
 		a.Seen += float64(min(row.Checks, maxChecks)) * vote
 		since[i] = row.FirstSeen
 		if n := countRecent(row.Recent, r.now.Add(-time.Hour)); n > 0 {
@@ -214,7 +217,8 @@ func (r *graphReader) ofEntity(a reputation.Aggregate, rows []observed) reputati
 		}
 	}
 	slices.SortFunc(since, time.Time.Compare)
-	a.Customers, a.BlockedShare, a.Since = len(rows), bad/votes, since[minCustomers-1].UTC()
+	a.Customers, a.BlockedShare, a.Reported = len(rows), bad/votes, reported/votes
+	a.Since = since[minCustomers-1].UTC()
 	if inHour >= minCustomers {
 		a.Hour = hour
 	}

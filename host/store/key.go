@@ -37,6 +37,7 @@ type keyRow struct {
 	Scopes     []string   `bun:",array,scanonly"`
 	Networks   []string   `bun:",array,scanonly"`
 	Test       bool       `bun:",scanonly"`
+	Suspended  bool       `bun:",scanonly"` // the account
 }
 
 // limitsOf returns the limits in a row of key_limits, or no limits if it is null.
@@ -58,6 +59,9 @@ func (k *keyRow) key(now time.Time) (apikey.Key, error) {
 		ID: k.ID, Account: k.AccountID, Name: k.Name, Hint: k.Hint, State: k.State, CreatedAt: k.CreatedAt,
 		EndedAt: k.EndedAt, ExpiresAt: k.ExpiresAt, LastUsedAt: k.LastUsedAt, Plan: k.Plan, Used: k.Used,
 		Limits: limits,
+	}
+	if k.State == apikey.Valid && k.Suspended {
+		out.State = apikey.Suspended
 	}
 	if k.State == apikey.Valid && k.ExpiresAt != nil && !now.Before(*k.ExpiresAt) {
 		out.State, out.EndedAt = apikey.Revoked, k.ExpiresAt
@@ -224,8 +228,8 @@ var callerByKey string
 
 // Authenticate returns the caller that a key belongs to. A malformed or mistyped key costs no query. Results are cached
 // for a few seconds, which is harmless because the transaction that records a check validates the key again. It fails
-// with check.ErrUnauthorized, check.ErrExpired, with a *check.UnavailableError if the database does not respond, or
-// with another error.
+// with check.ErrUnauthorized, check.ErrExpired, check.ErrSuspended, with a *check.UnavailableError if the database does
+// not respond, or with another error.
 func (s *Store) Authenticate(ctx context.Context, presented string) (check.Caller, error) {
 	if caller, known, err := s.Recall(presented); known {
 		return caller, err
@@ -237,7 +241,7 @@ func (s *Store) Authenticate(ctx context.Context, presented string) (check.Calle
 		Quota               int
 		ExpiresAt           time.Time
 		Scopes, Networks    []string `bun:",array"`
-		Test                bool
+		Test, Suspended     bool
 	}
 	now := s.now()
 	err := s.db.NewRaw(callerByKey, named{"hash": hash[:]}).Scan(ctx, &row)
@@ -249,6 +253,8 @@ func (s *Store) Authenticate(ctx context.Context, presented string) (check.Calle
 	switch {
 	case err != nil || row.State != apikey.Valid || !ok:
 		found.err = check.ErrUnauthorized
+	case row.Suspended:
+		found.err = check.ErrSuspended
 	case !row.ExpiresAt.IsZero() && !now.Before(row.ExpiresAt):
 		found.err = check.ErrExpired
 	default:
@@ -297,7 +303,7 @@ type callerCache struct {
 
 type cachedCaller struct {
 	check.Caller
-	err   error // check.ErrUnauthorized, check.ErrExpired, or nil
+	err   error // check.ErrUnauthorized, check.ErrExpired, check.ErrSuspended, or nil
 	until time.Time
 }
 

@@ -12,6 +12,7 @@ import (
 	"assay/host/access/apikey"
 	"assay/host/check"
 	"assay/host/customer/billing"
+	"assay/host/customer/feedback"
 	"assay/host/store/postgres/postgrestest"
 )
 
@@ -35,6 +36,39 @@ func TestRevokedKeyCannotRecord(t *testing.T) {
 		check.ErrUnauthorized)
 	wantError(t, "revoking again", b.RevokeKey(t.Context(), caller.Key), apikey.ErrNotFound)
 	wantError(t, "revoking an unknown key", b.RevokeKey(t.Context(), "key_unknown"), apikey.ErrNotFound)
+	verifyLedger(t, a)
+}
+
+// A suspended account cannot record, whichever key it has and whatever the caches say, until it is resumed.
+func TestSuspendedAccount(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	a, b := open(t, url, atNoon), open(t, url, nil)
+	l := ledgerOn(t, a, LedgerConfig{})
+	account := must(a.CreateAccount(t.Context(), plan(t, "pro", 1500)))(t)
+	caller, key := newKey(t, a, account)
+	other := newCaller(t, a, plan(t, "pro", 5))
+	ref := appendOne(t, l, allowed(t, caller))
+	noError(t, b.SetStanding(t.Context(), account, true, "chargebacks"))
+	wantError(t, "recording", l.Append(t.Context(), allowed(t, caller)), check.ErrSuspended)
+	wantError(t, "recording of another account", l.Append(t.Context(), allowed(t, other)), nil)
+	a.ForgetCallers()
+	wantError(t, "authenticating", errOf(a.Authenticate(t.Context(), key.Secret)), check.ErrSuspended)
+	_, err := a.KeepFeedback(t.Context(), caller, feedback.Report{Ref: ref, Label: feedback.Fraud}, nil)
+	wantError(t, "feedback", err, check.ErrSuspended)
+	issued := must(b.CreateKey(t.Context(), account, "fresh"))(t)
+	fresh := caller
+	fresh.Key = issued.ID
+	wantError(t, "authenticating with a new key", errOf(a.Authenticate(t.Context(), issued.Secret)), check.ErrSuspended)
+	wantError(t, "recording with a new key", l.Append(t.Context(), allowed(t, fresh)), check.ErrSuspended)
+	expect(t, "the state of its keys", must(b.Keys(t.Context(), account))(t)[0].State, apikey.Suspended)
+	noError(t, b.SetStanding(t.Context(), account, false, "settled"))
+	a.ForgetCallers()
+	must(a.Authenticate(t.Context(), key.Secret))(t)
+	noError(t, l.Append(t.Context(), allowed(t, caller)))
+	expect(t, "recorded states of the account", one[string](t, a, `SELECT string_agg(verdict, ' ' ORDER BY seq)
+		FROM audit_records WHERE kind = 'state' AND type = 'account' AND account_id = ?`, account), "pro suspended pro")
+	wantError(t, "the public account", b.SetStanding(t.Context(), publicAccount, true, "x"), billing.ErrNoAccount)
 	verifyLedger(t, a)
 }
 

@@ -156,6 +156,8 @@ func (c *connection) append(params []param, batch []*pending) (calls []error, he
 		switch outcome := string(v[1]); outcome {
 		case "unauthorized":
 			calls[call] = check.ErrUnauthorized
+		case "suspended":
+			calls[call] = check.ErrSuspended
 		case "quota":
 			calls[call] = &check.QuotaError{
 				Quota: int(int32(binary.BigEndian.Uint32(v[2]))), Left: int(int32(binary.BigEndian.Uint32(v[3]))),

@@ -33,14 +33,27 @@ func (l AuditLog) States(ctx context.Context) (states []StoredState, err error) 
 
 // SetQuota sets the monthly quota of an account until its plan changes. It fails with billing.ErrNoAccount.
 func (s *Store) SetQuota(ctx context.Context, accountID string, quota int) error {
+	err := s.changeAccount(ctx, "SELECT set_quota(?account, ?quota)", named{"account": accountID, "quota": quota})
+	return wrap(err, "setting the quota")
+}
+
+// SetStanding suspends an account for a reason, or ends its suspension. While it is suspended, every host refuses its
+// keys with check.ErrSuspended, also for checks that are not yet recorded. It fails with billing.ErrNoAccount.
+func (s *Store) SetStanding(ctx context.Context, accountID string, suspended bool, reason string) error {
+	err := s.changeAccount(ctx, "SELECT set_standing(?account, ?suspended, ?reason)",
+		named{"account": accountID, "suspended": suspended, "reason": reason})
+	return wrap(err, "setting the standing of an account")
+}
+
+// changeAccount calls a function that returns whether there is the account. That of the callers without a key has
+// limits of its own.
+func (s *Store) changeAccount(ctx context.Context, call string, args named) (err error) {
 	found := false
-	var err error
-	if accountID != publicAccount { // which has a limit of its own
-		found, err = once[bool](ctx, s, "SELECT set_quota(?account, ?quota)",
-			named{"account": accountID, "quota": quota})
+	if args["account"] != publicAccount {
+		found, err = once[bool](ctx, s, call, args)
 	}
 	if err == nil && !found {
-		err = fmt.Errorf("%w: %s", billing.ErrNoAccount, accountID)
+		err = fmt.Errorf("%w: %s", billing.ErrNoAccount, args["account"])
 	}
-	return wrap(err, "setting the quota")
+	return err
 }

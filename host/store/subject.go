@@ -11,6 +11,7 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/schema"
 
+	"assay/host/access/apikey"
 	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/customer/privacy"
@@ -28,15 +29,38 @@ type requester struct {
 	Chain     int
 }
 
+// operatorKey is in the records of what the operator does in place of the id of a key, which begins with "key_".
+const operatorKey = "operator"
+
+// OperatorCallers returns the callers for whom the operator exports or erases a person's data: one for each account,
+// also if it is suspended, and for the checks without a key.
+func (s *Store) OperatorCallers(ctx context.Context) ([]check.Caller, error) {
+	var accounts []string
+	err := s.db.NewRaw("SELECT id FROM accounts ORDER BY id").Scan(ctx, &accounts)
+	callers := make([]check.Caller, len(accounts))
+	for i, id := range accounts {
+		callers[i] = check.Caller{Account: id, Key: operatorKey}
+	}
+	return callers, wrap(err, "listing accounts")
+}
+
 //go:embed sql/requester.sql
 var requesterQuery string
 
 // findRequester reads the caller's account and key. It fails with check.ErrUnauthorized if the key is no longer valid.
 func (s *Store) findRequester(ctx context.Context, db bun.IDB, c check.Caller) (requester, error) {
+	if c.Key == operatorKey {
+		r, err := s.findHolder(ctx, db, check.Caller{Account: c.Account})
+		r.KeyID = operatorKey
+		return r, err
+	}
 	var r requester
 	err := db.NewRaw(requesterQuery, named{"key": c.Key, "account": c.Account}).Scan(ctx, &r)
 	if errors.Is(err, sql.ErrNoRows) {
 		return r, check.ErrUnauthorized
+	}
+	if err == nil && r.State == string(apikey.Suspended) {
+		return r, check.ErrSuspended
 	}
 	if err == nil && !(caller{State: r.State, ExpiresAt: r.ExpiresAt}).isValid(s.now()) {
 		return r, check.ErrUnauthorized

@@ -98,6 +98,7 @@ func (m *Metrics) WatchDatabase(stats func() sql.DBStats) {
 type Queues struct {
 	EventsDue   int           // webhook events whose attempt is due
 	OldestDue   time.Duration // how long the oldest of them has been due
+	Failing     int           // webhook endpoints whose last attempt failed
 	Graph       int           // checks that are not in the reputation graph yet
 	OldestGraph time.Duration // how long the oldest of them has waited
 }
@@ -115,6 +116,8 @@ func (m *Metrics) WatchQueues() (observe func(q Queues, at time.Time)) {
 		func() float64 { return float64(last.Load().EventsDue) })
 	m.gauge("assay_webhook_oldest_due_seconds", "How long the oldest webhook event has been due, or 0.",
 		func() float64 { return last.Load().OldestDue.Seconds() })
+	m.gauge("assay_webhook_failing_endpoints", "Webhook endpoints that are enabled and whose last attempt failed.",
+		func() float64 { return float64(last.Load().Failing) })
 	m.gauge("assay_graph_contributions_waiting", "Recorded checks that are not in the reputation graph yet, counted "+
 		"up to 10,000 batches.", func() float64 { return float64(last.Load().Graph) })
 	m.gauge("assay_graph_oldest_waiting_seconds", "How long the oldest recorded check that is not in the reputation "+

@@ -29,8 +29,10 @@ func TestServiceMetrics(t *testing.T) {
 		"assay_database_wait_seconds_total 1.5", "assay_ready 0", "assay_webhook_events_due 0",
 		"assay_queues_read_timestamp_seconds 0")
 	ready = true
-	observe(Queues{EventsDue: 4, OldestDue: 90 * time.Second, Graph: 6, OldestGraph: time.Second}, time.UnixMilli(1500))
+	observe(Queues{EventsDue: 4, OldestDue: 90 * time.Second, Failing: 2, Graph: 6, OldestGraph: time.Second},
+		time.UnixMilli(1500))
 	has(t, m, "assay_ready 1", "assay_webhook_events_due 4", "assay_webhook_oldest_due_seconds 90",
+		"assay_webhook_failing_endpoints 2",
 		"assay_graph_contributions_waiting 6", "assay_graph_oldest_waiting_seconds 1",
 		"assay_queues_read_timestamp_seconds 1.5")
 }

@@ -11,19 +11,19 @@ import (
 // Score scores an email address from the email.* facts and the parts of its mail domain. Weak evidence, such as the
 // spelling of the mail domain, is the mailbox layer's.
 func Score(c *sdk.Check) sdk.Outcome {
-	host, known := c.Fact("email.domain")
+	host, known := c.Fact(sdk.EmailDomain)
 	if !known || host == "" {
 		return sdk.Abstained
 	}
 	a := answer{check: c}
-	open := c.Has("email.provider")
+	open := c.Has(sdk.EmailProvider)
 	relay := mail.Relay(host) != ""
 	if !open && !relay && mail.Provider(host) == "" {
 		scoreDomain(&a, host)
 	}
-	local, known := c.Fact("email.local")
+	local, known := c.Fact(sdk.EmailLocal)
 	if known && !relay {
-		scoreLocalPart(&a, local, host, mailbox{open: open, name: c.Get("domain.name")})
+		scoreLocalPart(&a, local, host, mailbox{open: open, name: c.Get(sdk.DomainName)})
 	}
 	if a.threat != "" {
 		c.Threat(a.threat)
@@ -52,7 +52,7 @@ func scoreDomain(a *answer, host string) {
 		a.report(&disposableService, service)
 		return
 	}
-	suffix := a.check.Get("domain.suffix")
+	suffix := a.check.Get(sdk.DomainSuffix)
 	labels, found := strings.CutSuffix(host, sdk.Join(".", suffix))
 	if suffix == "" || !found {
 		return
@@ -65,8 +65,8 @@ func scoreDomain(a *answer, host string) {
 		a.report(&borrowed, host, name)
 		return
 	}
-	if host == a.check.Get("domain.registrable") { // a typo of gmail.com is a registrable domain itself
-		t := findTypo(a.check.Get("domain.name"), suffix, a.check.Get("domain.suffix_kind") == "unlisted")
+	if host == a.check.Get(sdk.DomainRegistrable) { // a typo of gmail.com is a registrable domain itself
+		t := findTypo(a.check.Get(sdk.DomainName), suffix, a.check.Get(sdk.DomainSuffixKind) == "unlisted")
 		if t.meant != "" {
 			a.report(&mistyped, host, t.meant, t.difference)
 		}

@@ -31,15 +31,15 @@ type listing struct {
 
 // Score scores an entity by the lists that contain it, from the feed.* facts.
 func Score(c *sdk.Check) sdk.Outcome {
-	lists := c.Get("feed.listed")
+	lists := c.Get(sdk.FeedListed)
 	if lists == "" {
 		return sdk.Scored
 	}
 	l := match(c)
-	category := sdk.Threat(c.Get("feed.category"))
+	category := sdk.Threat(c.Get(sdk.FeedCategory))
 	switch {
 	case category == sdk.Disposable:
-		l = listing{points: min(l.points, pointsReview), code: "feeds:listed:disposable",
+		l = listing{points: min(l.points, pointsReview), code: signalListedDisposable,
 			lead: "Mail domain listed as disposable by "}
 	case category.Published():
 		l.as, l.named = " as ", strings.ReplaceAll(string(category), "_", " ")
@@ -48,15 +48,15 @@ func Score(c *sdk.Check) sdk.Outcome {
 		c.Threat(category)
 	}
 	since, days, unit := "", "", ""
-	if n, _ := c.Count("feed.days"); n > 0 && n < 100_000 {
+	if n, _ := c.Count(sdk.FeedDays); n > 0 && n < 100_000 {
 		since, days, unit = " for ", strconv.Itoa(n), " days"
 		if n == 1 {
 			unit = " day"
 		}
 	}
 	c.Signal(l.points, l.code, sdk.Join(l.lead, quote.Of(lists), l.as, l.named, since, days, unit, l.after))
-	if n, _ := c.Count("feed.lists"); n > 1 {
-		c.Signal(pointsAnother*min(n-1, maxAnother), "feeds:listed:several",
+	if n, _ := c.Count(sdk.FeedLists); n > 1 {
+		c.Signal(pointsAnother*min(n-1, maxAnother), signalListedSeveral,
 			sdk.Join("Named by ", strconv.Itoa(n), " lists"))
 	}
 	return sdk.Scored
@@ -65,21 +65,21 @@ func Score(c *sdk.Check) sdk.Outcome {
 // match returns the listing that the facts describe, without its threat. Unless the host says that a list is up to
 // date, the listing is not final.
 func match(c *sdk.Check) listing {
-	switch c.Get("feed.match") {
+	switch c.Get(sdk.FeedMatch) {
 	case "mail_domain":
-		return listing{points: pointsReview, code: "feeds:listed:mail_domain", lead: "Mail domain listed by "}
+		return listing{points: pointsReview, code: signalListedMailDomain, lead: "Mail domain listed by "}
 	case "parent":
-		return listing{points: pointsReview, code: "feeds:listed:parent", lead: "Belongs to a domain listed by "}
+		return listing{points: pointsReview, code: signalListedParent, lead: "Belongs to a domain listed by "}
 	case "page":
-		return listing{points: pointsPage, code: "feeds:listed:page", lead: "Has pages listed by "}
+		return listing{points: pointsPage, code: signalListedPage, lead: "Has pages listed by "}
 	}
 	switch {
-	case c.Get("feed.good_match") == "exact":
-		return listing{points: pointsReview, code: "feeds:listed:disputed", lead: "Listed by ",
-			after: sdk.Join(", but good according to ", quote.Of(c.Get("feed.good")))}
-	case c.Get("feed.fresh") != "yes":
-		return listing{points: pointsExpired, code: "feeds:listed:expired", lead: "Listed by ",
+	case c.Get(sdk.FeedGoodMatch) == "exact":
+		return listing{points: pointsReview, code: signalListedDisputed, lead: "Listed by ",
+			after: sdk.Join(", but good according to ", quote.Of(c.Get(sdk.FeedGood)))}
+	case !c.Is(sdk.FeedFresh):
+		return listing{points: pointsExpired, code: signalListedExpired, lead: "Listed by ",
 			after: ", but the list is out of date"}
 	}
-	return listing{points: pointsExact, code: "feeds:listed:exact", lead: "Listed by "}
+	return listing{points: pointsExact, code: signalListedExact, lead: "Listed by "}
 }

@@ -19,18 +19,25 @@ const (
 
 // Score scores an entity from the graph.* facts, which cover all customers' checks.
 func Score(c *sdk.Check) sdk.Outcome {
-	customers, _ := c.Count("graph.customers")
+	customers, _ := c.Count(sdk.GraphCustomers)
 	share := 0
 	if customers > 0 {
-		share, _ = c.Count("graph.blocked_share")
+		share, _ = c.Count(sdk.GraphBlockedShare)
 	}
 	if share >= minShare {
 		if points := damped(maxBlocked, share, customers); points > 0 {
-			c.Signal(points, "graph:entity:blocked", sdk.Join("Blocked in ", strconv.Itoa(share), "% of the checks of ",
-				atLeast(customers), strconv.Itoa(customers), " customers within 90 days"))
+			reported, _ := c.Count(sdk.GraphReportedShare)
+			code, lead, of := signalEntityBlocked, "Blocked in ", "% of the checks of "
+			if reported >= share {
+				code, lead, of = signalEntityReported, "Reported as fraud by ", "% of "
+			} else if reported > 0 {
+				lead = "Blocked or reported as fraud in "
+			}
+			c.Signal(points, code, sdk.Join(lead, strconv.Itoa(share), of, atLeast(customers), strconv.Itoa(customers),
+				" customers within 90 days"))
 		}
 	}
-	if neighbours, _ := c.Count("graph.neighbours"); neighbours > 0 {
+	if neighbours, _ := c.Count(sdk.GraphNeighbours); neighbours > 0 {
 		scoreNeighbours(c, neighbours)
 	}
 	return sdk.Scored
@@ -38,13 +45,13 @@ func Score(c *sdk.Check) sdk.Outcome {
 
 // scoreNeighbours scores the entities connected to this one.
 func scoreNeighbours(c *sdk.Check, neighbours int) {
-	risk, _ := c.Count("graph.neighbour_risk")
+	risk, _ := c.Count(sdk.GraphNeighbourRisk)
 	if risk < minShare {
 		return
 	}
 	if points := damped(maxNeighbours, risk, neighbours); points > 0 {
-		c.Signal(points, "graph:neighbours:bad", sdk.Join(strconv.Itoa(risk), "% of ", atLeast(neighbours),
-			strconv.Itoa(neighbours), " entities connected with this ", kind(c.Get("entity.type")),
+		c.Signal(points, signalNeighboursBad, sdk.Join(strconv.Itoa(risk), "% of ", atLeast(neighbours),
+			strconv.Itoa(neighbours), " entities connected with this ", kind(c.Get(sdk.EntityType)),
 			" were blocked or are listed"))
 	}
 }

@@ -39,6 +39,22 @@ func TestMonotone(t *testing.T) {
 	}
 }
 
+// TestTextOfReports checks that a report of fraud is not called a block.
+func TestTextOfReports(t *testing.T) {
+	t.Parallel()
+	for reported, want := range map[string]string{
+		"0":  "Blocked in 80% of the checks of at least 5 customers within 90 days",
+		"60": "Blocked or reported as fraud in 80% of the checks of at least 5 customers within 90 days",
+		"80": "Reported as fraud by 80% of at least 5 customers within 90 days",
+	} {
+		got := sdk.Run(Score, sdk.Facts{"graph.customers": "5", "graph.blocked_share": "80",
+			"graph.reported_share": reported})
+		if len(got.Signals) != 1 || got.Signals[0].Text != want {
+			t.Errorf("reported by %s%%: %+v, want %q", reported, got.Signals, want)
+		}
+	}
+}
+
 // FuzzScore checks that the host would accept every result, whatever the facts contain.
 func FuzzScore(f *testing.F) {
 	suite := layertest.Open(f, ".")

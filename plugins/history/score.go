@@ -28,12 +28,12 @@ const (
 
 // Score scores an entity by the history.* facts.
 func Score(c *sdk.Check) sdk.Outcome {
-	if seen, met := c.Count("history.seen_24h"); met {
-		if days, known := c.Count("history.first_seen_days"); known && days < newDays {
+	if seen, met := c.Count(sdk.HistorySeen24h); met {
+		if days, known := c.Count(sdk.HistoryFirstSeenDays); known && days < newDays {
 			scoreBurst(c, seen, days)
 		}
 	}
-	if days, met := c.Count("history.own_first_seen_days"); met {
+	if days, met := c.Count(sdk.HistoryOwnFirstSeenDays); met {
 		scoreOwn(c, days)
 	}
 	return sdk.Scored
@@ -51,7 +51,7 @@ func points(steps []step, n int) int {
 
 // scoreBurst scores many checks of an entity that is new to the customers.
 func scoreBurst(c *sdk.Check, daySeen, days int) {
-	hourSeen, _ := c.Count("history.seen_1h")
+	hourSeen, _ := c.Count(sdk.HistorySeen1h)
 	worth, seen, text := points(hourly[:], hourSeen), hourSeen, &burst
 	if worth == 0 {
 		worth, seen, text = points(daily[:], daySeen), daySeen, &busyDay
@@ -63,8 +63,8 @@ func scoreBurst(c *sdk.Check, daySeen, days int) {
 
 // scoreOwn scores the checks by the caller's own account.
 func scoreOwn(c *sdk.Check, days int) {
-	hour, _ := c.Count("history.own_seen_1h")
-	day, counted := c.Count("history.own_seen_24h")
+	hour, _ := c.Count(sdk.HistoryOwnSeen1h)
+	day, counted := c.Count(sdk.HistoryOwnSeen24h)
 	if worth := points(repeats[:], hour); worth > 0 {
 		c.Signal(worth, repeated.code, quote.Fill(repeated.own, strconv.Itoa(hour)))
 	} else if counted && day <= quietChecks && days >= knownDays {

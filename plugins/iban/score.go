@@ -11,13 +11,13 @@ import (
 
 // Score scores an IBAN from the iban.* facts and the request's country.
 func Score(c *sdk.Check) sdk.Outcome {
-	country, known := c.Fact("iban.country")
+	country, known := c.Fact(sdk.IBANCountry)
 	if !known {
 		return sdk.Abstained
 	}
 	a := answer{check: c}
-	switch bban := c.Get("iban.bban"); {
-	case bban != "" && c.Get("iban.check") != "wrong" && !c.Not("iban.listed") && wordlist.Has(examples, bban):
+	switch bban := c.Get(sdk.IBANBBAN); {
+	case bban != "" && c.Get(sdk.IBANCheck) != "wrong" && !c.Not(sdk.IBANListed) && wordlist.Has(examples, bban):
 		a.report(&example)
 		scoreCountry(&a, country)
 	case scoreForm(&a, country):
@@ -46,11 +46,11 @@ func (a *answer) report(kind *finding, evidence ...string) {
 func scoreForm(a *answer, country string) (sound bool) {
 	c := a.check
 	sound = true
-	if c.Not("iban.listed") {
+	if c.Not(sdk.IBANListed) {
 		a.report(&noCountry, country)
 		sound = false
 	}
-	switch c.Get("iban.structure") {
+	switch c.Get(sdk.IBANStructure) {
 	case "length":
 		a.report(&badLength, country)
 		sound = false
@@ -58,11 +58,11 @@ func scoreForm(a *answer, country string) (sound bool) {
 		a.report(&badFormat, country)
 		sound = false
 	}
-	if c.Get("iban.check") == "wrong" {
-		a.report(&badCheck, c.Get("iban.check_digits"))
+	if c.Get(sdk.IBANCheck) == "wrong" {
+		a.report(&badCheck, c.Get(sdk.IBANCheckDigits))
 		sound = false
 	}
-	if sound && c.Get("iban.national") == "wrong" {
+	if sound && c.Get(sdk.IBANNational) == "wrong" {
 		a.report(&badNational, country)
 		sound = false
 	}
@@ -71,7 +71,7 @@ func scoreForm(a *answer, country string) (sound bool) {
 
 // scoreBank scores a bank code that no known bank has. The IBAN must be sound.
 func scoreBank(a *answer, country string) {
-	code := a.check.Get("iban.bank")
+	code := a.check.Get(sdk.IBANBank)
 	if code == "" {
 		return
 	}
@@ -91,7 +91,7 @@ func scoreBank(a *answer, country string) {
 
 // scoreAccount scores an account number that looks made up. The IBAN must be sound.
 func scoreAccount(a *answer) {
-	account := a.check.Get("iban.account")
+	account := a.check.Get(sdk.IBANAccount)
 	switch {
 	case len(account) < minAccount:
 	case strings.Trim(account, "0") == "":
@@ -131,12 +131,12 @@ func isSequence(account string) bool {
 // scoreCountry compares the account's country with the request's. The signal is weak, because accounts abroad are
 // common and legal.
 func scoreCountry(a *answer, country string) {
-	requested, known := a.check.Fact("entity.country")
+	requested, known := a.check.Fact(sdk.EntityCountry)
 	if !known || requested == "EU" || requested == country || shareBanks(requested, country) {
 		return
 	}
 	kind := &countryFar
-	if a.check.Is("iban.sepa") {
+	if a.check.Is(sdk.IBANSEPA) {
 		kind = &countryNearby // payers and payees may use any account there (Regulation (EU) 260/2012, article 9)
 	}
 	a.report(kind, country, requested)

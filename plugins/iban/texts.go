@@ -19,26 +19,26 @@ const (
 // The texts of the layer. An IBAN that no bank can have issued blocks on its own. A bank code that a register lacks, an
 // account number that looks made up, or a published example asks for a review.
 var (
-	noCountry = finding{blocks, "iban:country:unlisted", "No country with IBANs has the code “%”"}
-	badLength = finding{blocks, "iban:structure:length", "Wrong length for an IBAN of %"}
-	badFormat = finding{blocks, "iban:structure:format",
+	noCountry = finding{blocks, signalCountryUnlisted, "No country with IBANs has the code “%”"}
+	badLength = finding{blocks, signalStructureLength, "Wrong length for an IBAN of %"}
+	badFormat = finding{blocks, signalStructureFormat,
 		"Letters and digits are not where IBANs of % have them"}
-	badCheck = finding{blocks, "iban:check:wrong",
+	badCheck = finding{blocks, signalCheckWrong,
 		"Check digits “%” do not fit the account, so no bank issued it"}
-	badNational = finding{blocks, "iban:check:national",
+	badNational = finding{blocks, signalCheckNational,
 		"National check digits of % inside the account number do not fit"}
-	unknownBank  = finding{reviews, "iban:bank:unknown", "Bank code “%” is not in the register of %"}
-	unlistedBank = finding{adds, "iban:bank:unlisted", "Bank code “%” is on no known list of banks of %"}
-	patchyBank   = finding{hints, "iban:bank:unlisted",
+	unknownBank  = finding{reviews, signalBankUnknown, "Bank code “%” is not in the register of %"}
+	unlistedBank = finding{adds, signalBankUnlisted, "Bank code “%” is on no known list of banks of %"}
+	patchyBank   = finding{hints, signalBankUnlisted,
 		"Bank code “%” is on no known list of banks of %, but the lists have gaps"}
-	zeroBank = finding{adds, "iban:bank:zeros",
+	zeroBank = finding{adds, signalBankZeros,
 		"Bank code is all zeros, and no bank is known to have that one"}
-	zeroAccount = finding{reviews, "iban:account:zeros", "Account number is all zeros: “%”"}
-	repeated    = finding{reviews, "iban:account:repeated", "Account number is one digit repeated: “%”"}
-	sequence    = finding{reviews, "iban:account:sequence", "Account number counts through the digits: “%”"}
-	example     = finding{reviews, "iban:known:example",
+	zeroAccount = finding{reviews, signalAccountZeros, "Account number is all zeros: “%”"}
+	repeated    = finding{reviews, signalAccountRepeated, "Account number is one digit repeated: “%”"}
+	sequence    = finding{reviews, signalAccountSequence, "Account number counts through the digits: “%”"}
+	example     = finding{reviews, signalKnownExample,
 		"Published example account, printed in documentation and used in tests"}
-	countryFar    = finding{10, "iban:country:differs", "Account is held in %, but the request names %"}
-	countryNearby = finding{4, "iban:country:differs",
+	countryFar    = finding{10, signalCountryDiffers, "Account is held in %, but the request names %"}
+	countryNearby = finding{4, signalCountryDiffers,
 		"Account is held in %, which is in SEPA, but the request names %"}
 )

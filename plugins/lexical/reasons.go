@@ -33,24 +33,24 @@ var lures = [pattern.Themes]struct {
 	code, text string
 	threat     sdk.Threat
 }{
-	pattern.Wallet:      {"lexical:bait:wallet", "crypto wallet", sdk.InvestmentScam},
-	pattern.Credentials: {"lexical:bait:account", "account security", sdk.Phishing},
-	pattern.Prize:       {"lexical:bait:prize", "prize", sdk.Scam},
-	pattern.Game:        {"lexical:bait:game", "game item", sdk.Scam},
-	pattern.Delivery:    {"lexical:bait:delivery", "parcel delivery", sdk.Phishing},
-	pattern.Authority:   {"lexical:bait:authority", "public authority", sdk.Phishing},
-	pattern.Payment:     {"lexical:bait:payment", "payment", sdk.Phishing},
-	pattern.Investment:  {"lexical:bait:investment", "investment", sdk.InvestmentScam},
-	pattern.Loan:        {"lexical:bait:loan", "quick loan", sdk.Scam},
-	pattern.Support:     {"lexical:bait:support", "support desk", sdk.Scam},
-	pattern.Job:         {"lexical:bait:job", "job offer", sdk.Scam},
-	pattern.Romance:     {"lexical:bait:romance", "dating", sdk.Scam},
-	pattern.Shop:        {"lexical:bait:shop", "cut-price shop", sdk.Scam},
-	pattern.Cheat:       {"lexical:bait:cheat", "cheat and crack", sdk.Scam},
-	pattern.Software:    {"lexical:bait:software", "software download", sdk.Scam},
-	pattern.Gambling:    {"lexical:bait:gambling", "gambling", sdk.Scam},
-	pattern.Goods:       {"lexical:bait:goods", "medicine and weapon", sdk.Scam},
-	pattern.Pets:        {"lexical:bait:pets", "pet sale", sdk.Scam},
+	pattern.Wallet:      {signalBaitWallet, "crypto wallet", sdk.InvestmentScam},
+	pattern.Credentials: {signalBaitAccount, "account security", sdk.Phishing},
+	pattern.Prize:       {signalBaitPrize, "prize", sdk.Scam},
+	pattern.Game:        {signalBaitGame, "game item", sdk.Scam},
+	pattern.Delivery:    {signalBaitDelivery, "parcel delivery", sdk.Phishing},
+	pattern.Authority:   {signalBaitAuthority, "public authority", sdk.Phishing},
+	pattern.Payment:     {signalBaitPayment, "payment", sdk.Phishing},
+	pattern.Investment:  {signalBaitInvestment, "investment", sdk.InvestmentScam},
+	pattern.Loan:        {signalBaitLoan, "quick loan", sdk.Scam},
+	pattern.Support:     {signalBaitSupport, "support desk", sdk.Scam},
+	pattern.Job:         {signalBaitJob, "job offer", sdk.Scam},
+	pattern.Romance:     {signalBaitRomance, "dating", sdk.Scam},
+	pattern.Shop:        {signalBaitShop, "cut-price shop", sdk.Scam},
+	pattern.Cheat:       {signalBaitCheat, "cheat and crack", sdk.Scam},
+	pattern.Software:    {signalBaitSoftware, "software download", sdk.Scam},
+	pattern.Gambling:    {signalBaitGambling, "gambling", sdk.Scam},
+	pattern.Goods:       {signalBaitGoods, "medicine and weapon", sdk.Scam},
+	pattern.Pets:        {signalBaitPets, "pet sale", sdk.Scam},
 }
 
 const (
@@ -62,7 +62,7 @@ const (
 func (w *work) explain(c *sdk.Check, points int) {
 	if points <= 0 {
 		if points < 0 {
-			c.Signal(points, "lexical:name:ordinary", w.ordinary())
+			c.Signal(points, signalNameOrdinary, w.ordinary())
 		}
 		return
 	}
@@ -76,10 +76,10 @@ func (w *work) explain(c *sdk.Check, points int) {
 	}
 	if n := split[bySuffix]; n > 0 {
 		if w.address.Hosted {
-			c.Signal(n, "lexical:hosting:reported",
+			c.Signal(n, signalHostingReported,
 				sdk.Join("Names like this are often reported on the shared host “", quote.Of(w.address.Suffix), "”"))
 		} else {
-			c.Signal(n, "lexical:suffix:reported",
+			c.Signal(n, signalSuffixReported,
 				sdk.Join("Names like this are often reported under “.", quote.Of(w.address.Suffix), "”"))
 		}
 	}
@@ -92,10 +92,10 @@ func (w *work) explain(c *sdk.Check, points int) {
 	}
 	if n := split[byAddress]; n > 0 {
 		if part := w.name.Posing(); part != "" {
-			c.Signal(n, "lexical:shape:address", sdk.Join("Contains “", quote.Of(part),
+			c.Signal(n, signalShapeAddress, sdk.Join("Contains “", quote.Of(part),
 				"”, a part of another web address"))
 		} else {
-			c.Signal(n, "lexical:shape:punycode", "Begins with “xn-” like an internationalised name, but is none")
+			c.Signal(n, signalShapePunycode, "Begins with “xn-” like an internationalised name, but is none")
 		}
 	}
 	if points >= threatPoints {
@@ -173,7 +173,7 @@ func (w *work) ordinary() string {
 // wording raises the signal for the runs of letters.
 func (w *work) wording(c *sdk.Check, points int) {
 	if w.name.Random(&rarity) {
-		c.Signal(points, "lexical:shape:random",
+		c.Signal(points, signalShapeRandom,
 			sdk.Join("“", quote.Of(w.name.Letters), "” has letters in an order that words rarely have"))
 		return
 	}
@@ -184,17 +184,17 @@ func (w *work) wording(c *sdk.Check, points int) {
 		text = w.texts.end()
 	}
 	w.texts.n = 0
-	c.Signal(points, "lexical:wording:reported", text)
+	c.Signal(points, signalWordingReported, text)
 }
 
 // shape raises the signal for the structure of the name.
 func (w *work) shape(c *sdk.Check, points int) {
 	if w.name.Hex() {
-		c.Signal(points, "lexical:shape:hex", sdk.Join("“", quote.Of(w.name.Host.Name), "” is a hexadecimal number"))
+		c.Signal(points, signalShapeHex, sdk.Join("“", quote.Of(w.name.Host.Name), "” is a hexadecimal number"))
 		return
 	}
 	w.texts.add("Name shape typical of reported names (")
-	c.Signal(points, "lexical:shape:reported", w.measures())
+	c.Signal(points, signalShapeReported, w.measures())
 }
 
 // measures ends a text with the structure of the name.

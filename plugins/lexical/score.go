@@ -38,11 +38,11 @@ func Score(c *sdk.Check) sdk.Outcome {
 	}
 	w := desk()
 	var ok bool
-	if w.host, ok = suffix.Read(c); !ok || c.Has("email.provider") {
+	if w.host, ok = suffix.Read(c); !ok || c.Has(sdk.EmailProvider) {
 		return sdk.Abstained
 	}
 	if owner := brand.OwnerName(&w.host); owner != "" { // the model would mistake it for a forgery
-		c.Signal(lowest, "lexical:name:known", sdk.Join("Listed as a site of ", owner))
+		c.Signal(lowest, signalNameKnown, sdk.Join("Listed as a site of ", owner))
 		return sdk.Scored
 	}
 	w.scoreName(c, &w.host)
@@ -81,7 +81,7 @@ func (w *work) scoreName(c *sdk.Check, host *suffix.Host) {
 		sum += p
 	}
 	points := min(max((sum+ngram.Unit/2)>>10, lowest), highest)
-	if points < lowestMail && c.Has("email.domain") {
+	if points < lowestMail && c.Has(sdk.EmailDomain) {
 		points = lowestMail
 	}
 	w.explain(c, points)

@@ -10,12 +10,12 @@ import (
 
 // Score scores how an email address is written, from the email.* facts and the parts of its mail domain.
 func Score(c *sdk.Check) sdk.Outcome {
-	host, known := c.Fact("email.domain")
+	host, known := c.Fact(sdk.EmailDomain)
 	if !known || host == "" {
 		return sdk.Abstained
 	}
 	a := answer{check: c}
-	provider, big := c.Fact("email.provider")
+	provider, big := c.Fact(sdk.EmailProvider)
 	if service := mail.Relay(host); service != "" {
 		a.raise(relay.points, &relay, service)
 		return sdk.Scored // the local part is the relay's
@@ -24,14 +24,14 @@ func Score(c *sdk.Check) sdk.Outcome {
 		a.raise(large.points, &large, host)
 	} else if mail.Provider(host) != "" {
 		a.raise(minor.points, &minor, host)
-	} else if suffix := c.Get("domain.suffix"); suffix != "" && strings.HasSuffix(host, sdk.Join(".", suffix)) {
+	} else if suffix := c.Get(sdk.DomainSuffix); suffix != "" && strings.HasSuffix(host, sdk.Join(".", suffix)) {
 		a.unlisted = true
 		a.scoreSpelling(host, suffix)
-		if site := c.Get("domain.registrable"); site != "" && site != host {
+		if site := c.Get(sdk.DomainRegistrable); site != "" && site != host {
 			a.raise(below.points, &below, site)
 		}
 	}
-	if local, known := c.Fact("email.local"); known {
+	if local, known := c.Fact(sdk.EmailLocal); known {
 		a.scoreLocalPart(local, host, usesNumbers(provider))
 	}
 	return sdk.Scored

@@ -31,9 +31,10 @@ func Score(c *sdk.Check) sdk.Outcome {
 
 // known reports whether any lookup returned something.
 func known(c *sdk.Check) bool {
-	return c.Has("dns.status") || c.Has("dns.zone") || c.Has("dns.mx") || c.Has("dns.spf") || c.Has("dns.dmarc") ||
-		c.Has("rdap.age_days") || c.Has("rdap.status") || c.Has("net.asn") || c.Has("net.listed") ||
-		c.Has("net.domain_listed")
+	return c.Has(sdk.DNSStatus) || c.Has(sdk.DNSZone) || c.Has(sdk.TextFact(sdk.DNSMX)) || c.Has(sdk.DNSSPF) ||
+		c.Has(sdk.DNSDMARC) || c.Has(sdk.TextFact(sdk.RDAPAgeDays)) || c.Has(sdk.TextFact(sdk.RDAPStatus)) ||
+		c.Has(sdk.TextFact(sdk.NetASN)) || c.Has(sdk.TextFact(sdk.NetListed)) ||
+		c.Has(sdk.TextFact(sdk.NetDomainListed))
 }
 
 // score is apart from Score, because entering a large function costs fuel.
@@ -64,16 +65,19 @@ type lookups struct {
 
 func read(c *sdk.Check) lookups {
 	f := lookups{
-		email:  c.Get("entity.type") == "email",
-		host:   c.Get("domain.ascii"),
-		domain: c.Get("domain.registrable"),
-		status: c.Get("dns.status"), zone: c.Get("dns.zone"), special: c.Get("dns.special"), alias: c.Get("dns.alias"),
-		ns: c.Get("dns.ns"), networks: c.Get("dns.networks"), ttl: c.Get("dns.ttl"),
-		mx: c.Get("dns.mx"), spf: c.Get("dns.spf"), dmarc: c.Get("dns.dmarc"),
-		age:       c.Get("rdap.age_days"),
-		registrar: c.Get("rdap.registrar"),
-		states:    c.Get("rdap.status"),
-		asn:       c.Get("net.asn"), addressListings: c.Get("net.listed"), domainListings: c.Get("net.domain_listed"),
+		email:  c.Get(sdk.EntityType) == "email",
+		host:   c.Get(sdk.DomainASCII),
+		domain: c.Get(sdk.DomainRegistrable),
+		status: c.Get(sdk.DNSStatus), zone: c.Get(sdk.DNSZone),
+		special: c.Get(sdk.TextFact(sdk.DNSSpecial)), alias: c.Get(sdk.DNSAlias),
+		ns: c.Get(sdk.TextFact(sdk.DNSNS)), networks: c.Get(sdk.TextFact(sdk.DNSNetworks)),
+		ttl: c.Get(sdk.TextFact(sdk.DNSTTL)),
+		mx:  c.Get(sdk.TextFact(sdk.DNSMX)), spf: c.Get(sdk.DNSSPF), dmarc: c.Get(sdk.DNSDMARC),
+		age:       c.Get(sdk.TextFact(sdk.RDAPAgeDays)),
+		registrar: c.Get(sdk.RDAPRegistrar),
+		states:    c.Get(sdk.TextFact(sdk.RDAPStatus)),
+		asn:       c.Get(sdk.TextFact(sdk.NetASN)), addressListings: c.Get(sdk.TextFact(sdk.NetListed)),
+		domainListings: c.Get(sdk.TextFact(sdk.NetDomainListed)),
 	}
 	if f.domain == "" {
 		f.domain = f.host

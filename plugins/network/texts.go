@@ -11,39 +11,39 @@ type finding struct {
 // reaches review or block alone (TestVerdicts). The rest is circumstantial, because many honest domains are young,
 // parked or badly configured: 11 points are a unit of log-odds.
 var (
-	noDomain = finding{90, "network:dns:no_domain", "The domain % does not exist"}
-	noHost   = finding{8, "network:dns:no_host", "The name % does not exist, only %"}
-	dangling = finding{13, "network:dns:dangling", "Alias of %, which does not exist and could be taken over"}
+	noDomain = finding{90, signalDnsNoDomain, "The domain % does not exist"}
+	noHost   = finding{8, signalDnsNoHost, "The name % does not exist, only %"}
+	dangling = finding{13, signalDnsDangling, "Alias of %, which does not exist and could be taken over"}
 
-	noMailDomain = finding{90, "network:mail:no_domain", "No mail can reach it: the domain % does not exist"}
-	refusesMail  = finding{90, "network:mail:refused", "No mail can reach it: % accepts none (null MX record)"}
-	noMailServer = finding{90, "network:mail:no_server", "No mail can reach it: % has neither mail server nor address"}
-	sendsNoMail  = finding{22, "network:mail:sends_none", "% declares that it never sends mail (SPF -all)"}
-	implicitMail = finding{5, "network:mail:implicit", "% names no mail server; mail would go to its web address"}
-	openMail     = finding{8, "network:mail:open", "Anybody may send mail as % (SPF +all)"}
-	forgeable    = finding{4, "network:mail:forgeable", "Mail from % can be forged: no SPF, no DMARC"}
+	noMailDomain = finding{90, signalMailNoDomain, "No mail can reach it: the domain % does not exist"}
+	refusesMail  = finding{90, signalMailRefused, "No mail can reach it: % accepts none (null MX record)"}
+	noMailServer = finding{90, signalMailNoServer, "No mail can reach it: % has neither mail server nor address"}
+	sendsNoMail  = finding{22, signalMailSendsNone, "% declares that it never sends mail (SPF -all)"}
+	implicitMail = finding{5, signalMailImplicit, "% names no mail server; mail would go to its web address"}
+	openMail     = finding{8, signalMailOpen, "Anybody may send mail as % (SPF +all)"}
+	forgeable    = finding{4, signalMailForgeable, "Mail from % can be forged: no SPF, no DMARC"}
 
-	youngToday     = finding{0, "network:registration:young", "% was registered today"}
-	youngYesterday = finding{0, "network:registration:young", "% was registered yesterday"}
-	young          = finding{0, "network:registration:young", "% was registered % days ago"}
-	held           = finding{90, "network:registration:held", "% was taken offline by its registrar or registry"}
-	suspended      = finding{90, "network:registration:held", "% was suspended by its registrar (name servers of %)"}
-	expired        = finding{8, "network:registration:ending", "The registration of % has expired"}
+	youngToday     = finding{0, signalRegistrationYoung, "% was registered today"}
+	youngYesterday = finding{0, signalRegistrationYoung, "% was registered yesterday"}
+	young          = finding{0, signalRegistrationYoung, "% was registered % days ago"}
+	held           = finding{90, signalRegistrationHeld, "% was taken offline by its registrar or registry"}
+	suspended      = finding{90, signalRegistrationHeld, "% was suspended by its registrar (name servers of %)"}
+	expired        = finding{8, signalRegistrationEnding, "The registration of % has expired"}
 
-	specialAddress = finding{15, "network:address:special", "% has no public address, only a % one"}
-	fluxOperators  = finding{13, "network:address:flux",
+	specialAddress = finding{15, signalAddressSpecial, "% has no public address, only a % one"}
+	fluxOperators  = finding{13, signalAddressFlux,
 		"% switches between addresses of % network operators every % seconds"}
-	fluxAddresses = finding{13, "network:address:flux", "% switches between addresses of % networks every % seconds"}
-	parked        = finding{6, "network:service:parked", "% is parked or for sale (%)"}
-	parkedMail    = finding{15, "network:service:parked", "% is parked or for sale (%)"}
-	registrar     = finding{0, "network:service:company", "Registered through %, like many reported domains"}
-	nameServer    = finding{0, "network:service:company", "Name servers of %, like many reported domains"}
-	hosting       = finding{0, "network:service:company", "Hosted in %, like many reported domains"}
+	fluxAddresses = finding{13, signalAddressFlux, "% switches between addresses of % networks every % seconds"}
+	parked        = finding{6, signalServiceParked, "% is parked or for sale (%)"}
+	parkedMail    = finding{15, signalServiceParked, "% is parked or for sale (%)"}
+	registrar     = finding{0, signalServiceCompany, "Registered through %, like many reported domains"}
+	nameServer    = finding{0, signalServiceCompany, "Name servers of %, like many reported domains"}
+	hosting       = finding{0, signalServiceCompany, "Hosted in %, like many reported domains"}
 
-	listed        = finding{90, "network:blocklist:domain", "% is on the DNS blocklist %"}
-	listedMore    = finding{100, "network:blocklist:several", "% is on % DNS blocklists, including %"}
-	listedAddress = finding{12, "network:blocklist:address", "An address of % is on the DNS blocklist %"}
-	listedTwice   = finding{12, "network:blocklist:address", "An address of % is on % DNS blocklists, including %"}
+	listed        = finding{90, signalBlocklistDomain, "% is on the DNS blocklist %"}
+	listedMore    = finding{100, signalBlocklistSeveral, "% is on % DNS blocklists, including %"}
+	listedAddress = finding{12, signalBlocklistAddress, "An address of % is on the DNS blocklist %"}
+	listedTwice   = finding{12, signalBlocklistAddress, "An address of % is on % DNS blocklists, including %"}
 )
 
 // ages holds the points of a registration that is less than a number of days old. Older ones speak for a domain, which

@@ -1,12 +1,16 @@
 package main
 
-import "strings"
+import (
+	"strings"
+
+	"assay/sdk"
+)
 
 // scoreCountry compares the number's country with the request's, which is weak evidence, because people move and
 // travel.
 func (a *answer) scoreCountry() {
-	requested, known := a.check.Fact("entity.country")
-	actual, read := a.check.Fact("phone.country")
+	requested, known := a.check.Fact(sdk.EntityCountry)
+	actual, read := a.check.Fact(sdk.PhoneCountry)
 	if !known || !read || requested == "EU" || requested == actual || actual == "001" || sharePlan(requested, actual) {
 		return
 	}

@@ -9,13 +9,13 @@ import (
 
 // Score scores the range of a valid phone number from the phone.* facts and the request's country.
 func Score(c *sdk.Check) sdk.Outcome {
-	e164, read := c.Fact("phone.e164")
-	if !read || c.Not("phone.valid") {
+	e164, read := c.Fact(sdk.PhoneE164)
+	if !read || c.Not(sdk.PhoneValid) {
 		return sdk.Abstained // nobody holds the number, which the phone layer says
 	}
-	a := answer{check: c, guessed: c.Is("phone.assumed")}
+	a := answer{check: c, guessed: c.Is(sdk.PhoneAssumed)}
 	digits := strings.TrimPrefix(e164, "+")
-	switch c.Get("phone.type") {
+	switch c.Get(sdk.PhoneType) {
 	case "voip":
 		a.add(&voip)
 	case "pager":

@@ -7,25 +7,24 @@ import (
 
 // Score scores a phone number from the phone.* facts. Weak evidence, such as a number's type, is the numbering layer's.
 func Score(c *sdk.Check) sdk.Outcome {
-	valid, known := c.Fact("phone.valid")
-	if !known {
+	if !c.Has(sdk.TextFact(sdk.PhoneValid)) {
 		return sdk.Abstained
 	}
-	f := answer{check: c, assumed: c.Is("phone.assumed")}
-	f.ordinary = f.assumed && c.Is("phone.otherwise_ordinary")
-	e164, read := c.Fact("phone.e164")
-	n := number{code: c.Get("phone.calling_code"), national: c.Get("phone.national")}
+	f := answer{check: c, assumed: c.Is(sdk.PhoneAssumed)}
+	f.ordinary = f.assumed && c.Is(sdk.PhoneOtherwiseOrdinary)
+	e164, read := c.Fact(sdk.PhoneE164)
+	n := number{code: c.Get(sdk.PhoneCallingCode), national: c.Get(sdk.PhoneNational)}
 	switch rule := telemarketingRule(n); {
 	case !read && f.assumed:
 		f.report(&guessedNothing)
 	case !read:
-		f.report(&unreadable, c.Get("entity.value"))
+		f.report(&unreadable, c.Get(sdk.EntityValue))
 	case isFictional(n):
 		f.add(&fictional, e164)
 	case rule != "":
 		f.add(&telemarketing, rule)
 	default:
-		if valid == "no" {
+		if c.Not(sdk.PhoneValid) {
 			scoreInvalid(&f, e164)
 		} else {
 			scoreCost(&f, n)
@@ -78,7 +77,7 @@ func (f *answer) add(kind *finding, evidence ...string) {
 	case f.ordinary || kind.points < reviews:
 		guessed = &guessedOrdinary
 	}
-	country := f.check.Get("phone.country")
+	country := f.check.Get(sdk.PhoneCountry)
 	if country == "" {
 		country = "the country whose plan fits best"
 	}
@@ -88,11 +87,11 @@ func (f *answer) add(kind *finding, evidence ...string) {
 
 // scoreInvalid scores a number outside every range of its numbering plan.
 func scoreInvalid(f *answer, e164 string) {
-	country := f.check.Get("phone.country")
+	country := f.check.Get(sdk.PhoneCountry)
 	if country == "" {
 		country = "its country"
 	}
-	switch f.check.Get("phone.possible") {
+	switch f.check.Get(sdk.PhonePossible) {
 	case "too_short":
 		f.add(&tooShort, country)
 	case "too_long":
@@ -116,7 +115,7 @@ func scoreCost(f *answer, n number) {
 		f.add(&global, n.code, network)
 		return
 	}
-	switch f.check.Get("phone.type") {
+	switch f.check.Get(sdk.PhoneType) {
 	case "premium_rate":
 		f.add(&premium)
 	case "personal":

@@ -25,31 +25,31 @@ const (
 
 // Score scores an entity's name by its distance to the nearest reported one, from the similar.* facts.
 func Score(c *sdk.Check) sdk.Outcome {
-	part := c.Get("similar.part")
+	part := c.Get(sdk.SimilarPart)
 	if part == "" {
 		return sdk.Scored
 	}
-	distance, hasDistance := c.Count("similar.distance")
-	letters, hasLetters := c.Count("similar.letters")
+	distance, hasDistance := c.Count(sdk.SimilarDistance)
+	letters, hasLetters := c.Count(sdk.SimilarLetters)
 	if !hasDistance || !hasLetters || imitated(c) {
 		return sdk.Scored
 	}
-	category := sdk.Threat(c.Get("similar.category"))
+	category := sdk.Threat(c.Get(sdk.SimilarCategory))
 	as, named := " as ", strings.ReplaceAll(string(category), "_", " ")
 	if !category.Published() {
 		category, as, named = "", "", ""
 	}
-	list := quote.Of(c.Get("similar.list"))
+	list := quote.Of(c.Get(sdk.SimilarList))
 	points := domainPoints(distance, letters)
 	if part == "user" {
 		points = pointsUser
-		c.Signal(points, "similarity:user:near", sdk.Join("Mailbox nearly equals that of an address listed by ", list,
+		c.Signal(points, signalUserNear, sdk.Join("Mailbox nearly equals that of an address listed by ", list,
 			as, named))
-	} else if nearest := quote.Of(c.Get("similar.nearest")); distance == 0 {
-		c.Signal(points, "similarity:domain:same", sdk.Join("Differs only in hyphens, digits or suffix from ", nearest,
+	} else if nearest := quote.Of(c.Get(sdk.SimilarNearest)); distance == 0 {
+		c.Signal(points, signalDomainSame, sdk.Join("Differs only in hyphens, digits or suffix from ", nearest,
 			", listed by ", list, as, named))
 	} else {
-		c.Signal(points, "similarity:domain:near", sdk.Join("Differs in ", strconv.Itoa(distance), " of ",
+		c.Signal(points, signalDomainNear, sdk.Join("Differs in ", strconv.Itoa(distance), " of ",
 			strconv.Itoa(letters), " letters from ", nearest, ", listed by ", list, as, named))
 	}
 	if points >= minThreat && category != "" {
@@ -60,8 +60,8 @@ func Score(c *sdk.Check) sdk.Outcome {
 
 // imitated reports whether the entity is so well known that reported names rather imitate it.
 func imitated(c *sdk.Check) bool {
-	rank, ranked := c.Count("feed.rank")
-	return c.Has("feed.good") || ranked && rank <= maxRank
+	rank, ranked := c.Count(sdk.FeedRank)
+	return c.Has(sdk.FeedGood) || ranked && rank <= maxRank
 }
 
 // domainPoints returns the points of a name with a number of letters at a distance from a reported name. The host

@@ -38,16 +38,16 @@ const (
 
 // Score scores an entity by the facts that speak for it, from -100 to 0.
 func Score(c *sdk.Check) sdk.Outcome {
-	if customers, met := c.Count("graph.customers"); met {
+	if customers, met := c.Count(sdk.GraphCustomers); met {
 		scoreTenure(c, customers)
 	}
-	if c.Has("feed.good") {
+	if c.Has(sdk.FeedGood) {
 		scoreGood(c)
 	}
-	if c.Has("feed.rank") || c.Has("rdap.age_days") || c.Has("dns.dmarc") {
+	if c.Has(sdk.TextFact(sdk.FeedRank)) || c.Has(sdk.TextFact(sdk.RDAPAgeDays)) || c.Has(sdk.DNSDMARC) {
 		scoreDomain(c)
 	}
-	if c.Has("iban.bank") {
+	if c.Has(sdk.IBANBank) {
 		scoreBank(c)
 	}
 	return sdk.Scored
@@ -66,8 +66,8 @@ func points(steps []step, n int) int {
 // scoreTenure scores the customers who have met the entity.
 func scoreTenure(c *sdk.Check, customers int) {
 	worth := points(tenures[:], customers)
-	share, counted := c.Count("graph.blocked_share")
-	days, _ := c.Count("graph.first_seen_days")
+	share, counted := c.Count(sdk.GraphBlockedShare)
+	days, _ := c.Count(sdk.GraphFirstSeenDays)
 	if worth == 0 || !counted || share >= mostlyUnblocked || days < longEnough {
 		return
 	}
@@ -84,30 +84,30 @@ func scoreTenure(c *sdk.Check, customers int) {
 // scoreGood scores lists of good entities.
 func scoreGood(c *sdk.Check) {
 	worth, kind := pointsGoodAbove, &goodAbove
-	switch c.Get("feed.good_match") {
+	switch c.Get(sdk.FeedGoodMatch) {
 	case "exact":
 		worth, kind = pointsGood, &good
 	case "mail_domain":
 		kind = &goodMailDomain
 	}
-	c.Signal(worth, kind.code, quote.Fill(kind.own, c.Get("feed.good")))
+	c.Signal(worth, kind.code, quote.Fill(kind.own, c.Get(sdk.FeedGood)))
 }
 
 // scoreDomain scores the registrable domain. It counts half for a name below it or a mailbox, which the owner may have
 // given to somebody else. A mail provider's domain says nothing about its users, and a name under a private suffix has
 // no registration of its own.
 func scoreDomain(c *sdk.Check) {
-	if c.Has("email.provider") {
+	if c.Has(sdk.EmailProvider) {
 		return
 	}
 	d := domain{Check: c, share: 1}
-	if c.Get("entity.type") == "email" {
+	if c.Get(sdk.EntityType) == "email" {
 		d.share = 2
-	} else if below := c.Get("domain.subdomain"); below != "" && below != "www" {
+	} else if below := c.Get(sdk.DomainSubdomain); below != "" && below != "www" {
 		d.share = 2
 	}
 	d.scoreRank()
-	if c.Get("domain.suffix_kind") == "icann" {
+	if c.Get(sdk.DomainSuffixKind) == "icann" {
 		d.scoreRegistration()
 	}
 	d.scoreMail()
@@ -115,8 +115,8 @@ func scoreDomain(c *sdk.Check) {
 
 // scoreBank scores the bank code of an IBAN that can exist. Anybody can look one up, so it is worth little.
 func scoreBank(c *sdk.Check) {
-	country, code := c.Get("iban.country"), c.Get("iban.bank")
-	if c.Get("iban.check") != "ok" || c.Get("iban.national") == "wrong" {
+	country, code := c.Get(sdk.IBANCountry), c.Get(sdk.IBANBank)
+	if c.Get(sdk.IBANCheck) != "ok" || c.Get(sdk.IBANNational) == "wrong" {
 		return
 	}
 	if found, _ := bank.Find(country, code); found {
@@ -136,25 +136,25 @@ func (d *domain) signal(worth int, kind *text, evidence ...string) {
 		d.Signal(worth, kind.code, quote.Fill(kind.own, evidence...))
 		return
 	}
-	all := [4]string{d.Get("domain.registrable")}
+	all := [4]string{d.Get(sdk.DomainRegistrable)}
 	n := 1 + copy(all[1:], evidence)
 	d.Signal(worth/d.share, kind.code, quote.Fill(kind.above, all[:n]...))
 }
 
 func (d *domain) scoreRank() {
-	if rank, _ := d.Count("feed.rank"); rank > 0 {
-		d.signal(points(ranks[:], rank), &popular, d.Get("feed.rank_list"), thousands(rank))
+	if rank, _ := d.Count(sdk.FeedRank); rank > 0 {
+		d.signal(points(ranks[:], rank), &popular, d.Get(sdk.FeedRankList), thousands(rank))
 	}
 }
 
 func (d *domain) scoreRegistration() {
-	age, _ := d.Count("rdap.age_days")
+	age, _ := d.Count(sdk.RDAPAgeDays)
 	worth := points(ages[:], age)
 	if worth == 0 {
 		return
 	}
-	days, counted := d.Count("rdap.unchanged_days")
-	created := d.Get("rdap.created")
+	days, counted := d.Count(sdk.RDAPUnchangedDays)
+	created := d.Get(sdk.RDAPCreated)
 	switch {
 	case len(created) < 4:
 		d.signal(worth, &years, strconv.Itoa(min(age, maxPlausibleDays)/365))
@@ -171,10 +171,10 @@ func (d *domain) scoreRegistration() {
 
 // scoreMail scores a domain that accepts mail and asks receivers to refuse forged mail in its name.
 func (d *domain) scoreMail() {
-	if d.Get("dns.dmarc") != "reject" {
+	if d.Get(sdk.DNSDMARC) != "reject" {
 		return
 	}
-	mx, spf := d.Get("dns.mx"), d.Get("dns.spf")
+	mx, spf := d.Get(sdk.TextFact(sdk.DNSMX)), d.Get(sdk.DNSSPF)
 	if mx == "" || mx == "none" || mx == "null" || spf != "fail" && spf != "softfail" {
 		return
 	}

@@ -9,22 +9,22 @@ type text struct {
 
 // The texts of the layer.
 var (
-	known = text{"standing:customers:known", "Known to at least % customers, for % days, never blocked", ""}
-	often = text{"standing:customers:known", "Known to at least % customers, for % days, rarely blocked", ""}
+	known = text{signalCustomersKnown, "Known to at least % customers, for % days, never blocked", ""}
+	often = text{signalCustomersKnown, "Known to at least % customers, for % days, rarely blocked", ""}
 
-	good           = text{"standing:list:good", "Listed as good by %", ""}
-	goodAbove      = text{"standing:list:good", "A domain above it is listed as good by %", ""}
-	goodMailDomain = text{"standing:list:good", "The mail domain is listed as good by %", ""}
+	good           = text{signalListGood, "Listed as good by %", ""}
+	goodAbove      = text{signalListGood, "A domain above it is listed as good by %", ""}
+	goodMailDomain = text{signalListGood, "The mail domain is listed as good by %", ""}
 
-	popular = text{"standing:rank:popular", "On the % list of popular sites (rank %)",
+	popular = text{signalRankPopular, "On the % list of popular sites (rank %)",
 		"% is on the % list of popular sites (rank %)"}
-	since   = text{"standing:registration:old", "Registered since %", "% has been registered since %"}
-	years   = text{"standing:registration:old", "Registered for % years", "% has been registered for % years"}
-	changed = text{"standing:registration:old", "Registered since %, but changed % days ago",
+	since   = text{signalRegistrationOld, "Registered since %", "% has been registered since %"}
+	years   = text{signalRegistrationOld, "Registered for % years", "% has been registered for % years"}
+	changed = text{signalRegistrationOld, "Registered since %, but changed % days ago",
 		"% has been registered since %, but changed % days ago"}
-	same = text{"standing:registration:unchanged", "Name servers and registrar unchanged for % days",
+	same = text{signalRegistrationUnchanged, "Name servers and registrar unchanged for % days",
 		"%: name servers and registrar unchanged for % days"}
-	protected = text{"standing:mail:protected", "Has forged mail refused (DMARC reject, SPF)",
+	protected = text{signalMailProtected, "Has forged mail refused (DMARC reject, SPF)",
 		"% has forged mail refused (DMARC reject, SPF)"}
-	inUse = text{"standing:bank:known", "Bank code “%” belongs to a bank of %", ""}
+	inUse = text{signalBankKnown, "Bank code “%” belongs to a bank of %", ""}
 )

@@ -81,6 +81,9 @@ func (t *Trust) add(fields []string) error {
 	if err != nil {
 		return err
 	}
+	if err := checkText("name of the key", verifier.Name(), maxAuthor); err != nil {
+		return err
+	}
 	for _, k := range t.keys {
 		if k.verifier.Name() == verifier.Name() && k.verifier.KeyHash() == verifier.KeyHash() {
 			return fmt.Errorf("key %s is listed twice", verifier.Name())
@@ -282,6 +285,9 @@ const keyAlgorithm = 1
 func NewKey(name string, seed []byte) (Key, error) {
 	if len(seed) != ed25519.SeedSize {
 		return Key{}, fmt.Errorf("making a key: the seed has %d bytes", len(seed))
+	}
+	if err := checkText("name", name, maxAuthor); err != nil {
+		return Key{}, fmt.Errorf("making a key: %w", err)
 	}
 	public := ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey)
 	verifier, err := note.NewEd25519VerifierKey(name, public)

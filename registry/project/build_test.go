@@ -16,7 +16,7 @@ func TestBuildIgnoresWorkspace(t *testing.T) {
 	folder := t.TempDir()
 	expect.NoError(t, os.WriteFile(filepath.Join(folder, "go.work"), []byte("go 1.24\n"), 0o600))
 	layer := filepath.Join(folder, "layer")
-	expect.Value(project.Create(layer, "below", project.Go))(t)
+	expect.Value(project.Create(layer, "below", project.Go, false))(t)
 	wasm := expect.Value(project.Build(t.Context(), layer))(t)
 	m, err := registry.OpenModule(wasm)
 	if err != nil || m.Ref() != "below@0.1.0" {

@@ -39,9 +39,9 @@ var (
 )
 
 // Create writes the folder of a new layer: its source, manifest, cases and tests, and a copy of the SDK. The folder
-// must not exist, or be empty. Create returns the paths of the files, sorted.
-func Create(dir, name string, language Language) ([]string, error) {
-	files, err := filesOf(name, language)
+// must not exist, or be empty. An empty layer scores nothing yet. Create returns the paths of the files, sorted.
+func Create(dir, name string, language Language, empty bool) ([]string, error) {
+	files, err := filesOf(name, language, empty)
 	if err == nil {
 		err = requireEmpty(dir)
 	}
@@ -68,7 +68,7 @@ func Update(dir string) ([]string, error) {
 		_, own, err = readSignals(dir, language)
 	}
 	if err == nil && !own {
-		files[signalsFile[language]], err = signalsOf(dir, language)
+		files[signalsFile[language]], err = Signals(dir, language)
 	}
 	var paths []string
 	if err == nil {
@@ -114,9 +114,18 @@ func requireEmpty(dir string) error {
 }
 
 // filesOf returns the texts of a new project's files, by their path in the project.
-func filesOf(name string, language Language) (map[string]string, error) {
+func filesOf(name string, language Language, empty bool) (map[string]string, error) {
 	files := map[string]string{}
-	for _, root := range []string{"_templates/all", "_templates/" + string(language)} {
+	if language == Go {
+		if err := addSources(files, starterFiles); err != nil {
+			return nil, err
+		}
+	}
+	roots := []string{"_templates/all", "_templates/" + string(language)}
+	if empty { // its files take the place of the others
+		roots = append(roots, "_templates/empty/all", "_templates/empty/"+string(language))
+	}
+	for _, root := range roots {
 		err := fs.WalkDir(sdk.Source, root, func(file string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
 				return err
@@ -133,11 +142,6 @@ func filesOf(name string, language Language) (map[string]string, error) {
 	}
 	if err := addSDK(files, language); err != nil {
 		return nil, err
-	}
-	if language == Go {
-		if err := addSources(files, starterFiles); err != nil {
-			return nil, err
-		}
 	}
 	for target, text := range files {
 		files[target] = strings.ReplaceAll(adapt.Replace(text), templateName, name)

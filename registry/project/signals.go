@@ -3,6 +3,7 @@ package project
 import (
 	"errors"
 	"fmt"
+	"go/format"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -26,7 +27,7 @@ func signals(m registry.Manifest, language Language) (string, error) {
 	b.WriteString(generated)
 	form := map[Language]struct{ begin, constant, end string }{
 		Go: {"\npackage main\n\n// The signals that the manifest declares.\nconst (\n",
-			"\t// %[3]s.\n\tsignal%[1]s = %[2]q\n", ")\n"},
+			"\tsignal%[1]s = %[2]q // %[3]s\n", ")\n"},
 		Rust: {"#![allow(dead_code)]\n", "\n/// %[3]s.\npub const %[1]s: &str = %[2]q;\n", ""},
 		AssemblyScript: {"\n/** The signals that the manifest declares. */\nexport namespace Signal {\n",
 			"  // %[3]s.\n  export const %[1]s: string = %[2]q;\n", "}\n"},
@@ -34,19 +35,20 @@ func signals(m registry.Manifest, language Language) (string, error) {
 	}[language]
 	b.WriteString(form.begin)
 	codeOf := map[string]string{}
-	for i, s := range m.Signals {
+	for _, s := range m.Signals {
 		name := constantName(m.Name, s.Code, language)
 		if other, taken := codeOf[name]; taken {
 			return "", fmt.Errorf("the signals %s and %s would have the same constant, %s", other, s.Code, name)
 		}
 		codeOf[name] = s.Code
-		if language == Go && i > 0 {
-			b.WriteByte('\n')
-		}
 		text := strings.TrimSuffix(strings.Join(strings.Fields(s.Text), " "), ".")
 		fmt.Fprintf(&b, form.constant, name, s.Code, text)
 	}
 	b.WriteString(form.end)
+	if language == Go { // aligns the comments
+		text, err := format.Source([]byte(b.String()))
+		return string(text), err
+	}
 	return b.String(), nil
 }
 
@@ -75,7 +77,7 @@ func refreshSignals(dir string, language Language) error {
 	if err != nil || own || have == "" {
 		return err
 	}
-	want, err := signalsOf(dir, language)
+	want, err := Signals(dir, language)
 	if err != nil || want == have {
 		return err
 	}
@@ -94,8 +96,8 @@ func readSignals(dir string, language Language) (text string, own bool, err erro
 	return string(have), !strings.HasPrefix(string(have), generated), nil
 }
 
-// signalsOf returns the text of the file of constants for the manifest in folder dir.
-func signalsOf(dir string, language Language) (string, error) {
+// Signals returns the text of the file of constants for the manifest in folder dir.
+func Signals(dir string, language Language) (string, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
 	if err != nil {
 		return "", err

@@ -16,7 +16,7 @@ import (
 func newProject(t *testing.T, language project.Language, code string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "numbers")
-	expect.Value(project.Create(dir, "numbers", language))(t)
+	expect.Value(project.Create(dir, "numbers", language, false))(t)
 	replace(t, filepath.Join(dir, "manifest.json"), `"signals": [`,
 		`"signals": [{"code": "`+code+`", "text": "A  new one."}, `)
 	return dir
@@ -41,8 +41,8 @@ func TestUpdateWritesSignals(t *testing.T) {
 		file, code, want string
 	}{
 		{project.Go, "signals.go", "numbers:new-kind:of_it",
-			"\t// A new one.\n\tsignalNewKindOfIt = \"numbers:new-kind:of_it\"\n"},
-		{project.Go, "signals.go", "other:2fa:x", "\tsignalOther2faX = \"other:2fa:x\"\n"},
+			"signalNewKindOfIt = \"numbers:new-kind:of_it\" // A new one\n"},
+		{project.Go, "signals.go", "other:2fa:x", "\tsignalOther2faX  = \"other:2fa:x\" "},
 		{project.Rust, "signals.rs", "numbers:new-kind:of_it",
 			"/// A new one.\npub const NEW_KIND_OF_IT: &str = \"numbers:new-kind:of_it\";\n"},
 		{project.Rust, "signals.rs", "numbers:2fa:x", "pub const _2FA_X: &str"},
@@ -65,6 +65,24 @@ func TestUpdateWritesSignals(t *testing.T) {
 		`"signals": [{"code": "numbers:name:digits-x", "text": "x"}, `)
 	expect.ErrorText(t, "two signals with one constant", expect.ErrorOf(project.Update(dir)),
 		"would have the same constant")
+}
+
+// TestSignalsOfReleasedLayers checks that the constants of the layers of the release are those of their manifests.
+func TestSignalsOfReleasedLayers(t *testing.T) {
+	t.Parallel()
+	manifests := expect.Value(filepath.Glob("../../plugins/*/manifest.json"))(t)
+	if len(manifests) == 0 {
+		t.Fatal("there are no layers")
+	}
+	for _, manifest := range append(manifests, "../../examples/layer-go/manifest.json") {
+		dir := filepath.Dir(manifest)
+		want := expect.Value(project.Signals(dir, project.Go))(t)
+		file := filepath.Join(dir, "signals.go")
+		if os.Getenv("ASSAY_UPDATE") != "" {
+			expect.NoError(t, os.WriteFile(file, []byte(want), 0o644))
+		}
+		expect.Equal(t, file, string(expect.Value(os.ReadFile(file))(t)), want)
+	}
 }
 
 // TestUpdateKeepsOwnSignals checks that Update leaves constants alone that the author wrote.
@@ -91,7 +109,7 @@ func TestUpdateReplacesSDK(t *testing.T) {
 		project.C: "assay.h",
 	} {
 		dir := filepath.Join(t.TempDir(), "numbers")
-		expect.Value(project.Create(dir, "numbers", language))(t)
+		expect.Value(project.Create(dir, "numbers", language, false))(t)
 		before, err := os.ReadFile(filepath.Join(dir, file))
 		expect.NoError(t, err)
 		expect.NoError(t, os.Remove(filepath.Join(dir, file)))

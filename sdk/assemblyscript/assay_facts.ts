@@ -384,7 +384,7 @@ export function similarList(): string | null {
 }
 
 /** graph.customers: customers that checked the entity within 90 days, rounded down to 3, 5, 10, 20, 50, ...; absent
- * below 3, and so are seen, blocked_share and first_seen_days. Example: 5. */
+ * below 3, and so are seen, blocked_share, reported_share and first_seen_days. Example: 5. */
 export function graphCustomers(): i32 {
   return count("graph.customers");
 }
@@ -395,10 +395,17 @@ export function graphSeen(): i32 {
   return count("graph.seen");
 }
 
-/** graph.blocked_share: percentage of their checks that were blocked, rounded to 5; each customer has one vote; the
- * contributions of the graph, feed and similarity layers are left out. Example: 65. */
+/** graph.blocked_share: percentage of their checks that were blocked, or whose entity they reported as fraud, rounded
+ * to 5; each customer has one vote; the contributions of the graph, feed and similarity layers are left out. Example:
+ * 65. */
 export function graphBlockedShare(): i32 {
   return count("graph.blocked_share");
+}
+
+/** graph.reported_share: the part of blocked_share of the customers who reported the entity as fraud, rounded to 5.
+ * Example: 20. */
+export function graphReportedShare(): i32 {
+  return count("graph.reported_share");
 }
 
 /** graph.first_seen_days: whole days since the third customer first checked the entity. Example: 41. */

@@ -241,16 +241,20 @@ ASSAY_HELPER char *assay_similar_category(void) { return assay_fact("similar.cat
 ASSAY_HELPER char *assay_similar_list(void) { return assay_fact("similar.list"); }
 
 // graph.customers: customers that checked the entity within 90 days, rounded down to 3, 5, 10, 20, 50, ...; absent
-// below 3, and so are seen, blocked_share and first_seen_days. Example: 5.
+// below 3, and so are seen, blocked_share, reported_share and first_seen_days. Example: 5.
 ASSAY_HELPER int assay_graph_customers(void) { return assay_count("graph.customers"); }
 
 // graph.seen: checks by these customers, at most 10 per customer, halved every 30 days, rounded down likewise. Example:
 // 20.
 ASSAY_HELPER int assay_graph_seen(void) { return assay_count("graph.seen"); }
 
-// graph.blocked_share: percentage of their checks that were blocked, rounded to 5; each customer has one vote; the
-// contributions of the graph, feed and similarity layers are left out. Example: 65.
+// graph.blocked_share: percentage of their checks that were blocked, or whose entity they reported as fraud, rounded to
+// 5; each customer has one vote; the contributions of the graph, feed and similarity layers are left out. Example: 65.
 ASSAY_HELPER int assay_graph_blocked_share(void) { return assay_count("graph.blocked_share"); }
+
+// graph.reported_share: the part of blocked_share of the customers who reported the entity as fraud, rounded to 5.
+// Example: 20.
+ASSAY_HELPER int assay_graph_reported_share(void) { return assay_count("graph.reported_share"); }
 
 // graph.first_seen_days: whole days since the third customer first checked the entity. Example: 41.
 ASSAY_HELPER int assay_graph_first_seen_days(void) { return assay_count("graph.first_seen_days"); }

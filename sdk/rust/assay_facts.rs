@@ -388,7 +388,7 @@ impl<'call> Check<'call> {
     }
 
     /// graph.customers: customers that checked the entity within 90 days, rounded down to 3, 5, 10, 20, 50, ...; absent
-    /// below 3, and so are seen, blocked_share and first_seen_days. Example: 5.
+    /// below 3, and so are seen, blocked_share, reported_share and first_seen_days. Example: 5.
     pub fn graph_customers(&mut self) -> Option<u32> {
         self.count("graph.customers")
     }
@@ -399,10 +399,17 @@ impl<'call> Check<'call> {
         self.count("graph.seen")
     }
 
-    /// graph.blocked_share: percentage of their checks that were blocked, rounded to 5; each customer has one vote; the
-    /// contributions of the graph, feed and similarity layers are left out. Example: 65.
+    /// graph.blocked_share: percentage of their checks that were blocked, or whose entity they reported as fraud,
+    /// rounded to 5; each customer has one vote; the contributions of the graph, feed and similarity layers are left
+    /// out. Example: 65.
     pub fn graph_blocked_share(&mut self) -> Option<u32> {
         self.count("graph.blocked_share")
+    }
+
+    /// graph.reported_share: the part of blocked_share of the customers who reported the entity as fraud, rounded to 5.
+    /// Example: 20.
+    pub fn graph_reported_share(&mut self) -> Option<u32> {
+        self.count("graph.reported_share")
     }
 
     /// graph.first_seen_days: whole days since the third customer first checked the entity. Example: 41.

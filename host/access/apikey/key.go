@@ -17,6 +17,7 @@ const (
 	Valid     State = "valid"
 	Revoked   State = "revoked"   // permanently
 	Cancelled State = "cancelled" // until a subscription serves the account again
+	Suspended State = "suspended" // until the operator resumes the account
 )
 
 // Key describes an issued key, without its secret.

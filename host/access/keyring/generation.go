@@ -28,7 +28,6 @@ type Generation struct {
 	Prefix     []byte    // of values encrypted under it: 4 bytes; none for the first
 	SignSeed   []byte    // Ed25519 seed of the audit log's key
 	Activation []byte    // Ed25519 seed of activations that hosts sign
-	Operator   []byte    // HMAC key of the sessions of the operator's page
 
 	ciphers [ciphers]cipher.AEAD
 	answer  []byte // HMAC key from which each kept answer's own key is derived
@@ -103,7 +102,7 @@ func (r *Ring) add(l line) error {
 		return k
 	}
 	g := Generation{Number: l.number, From: l.from, SignSeed: key("sign", 32), Activation: key("activation", 32),
-		Operator: key("operator", 32), answer: key("sealed answer", 32)}
+		answer: key("sealed answer", 32)}
 	if l.number > 1 {
 		g.Prefix = key("prefix", 4)
 	}
@@ -138,18 +137,6 @@ func (r *Ring) Current() Generation {
 		}
 	}
 	return current
-}
-
-// Operators returns the keys of the sessions of the operator's page: the one in use now, then the others.
-func (r *Ring) Operators() (keys [][]byte) {
-	current := r.Current()
-	keys = append(keys, current.Operator)
-	for _, g := range slices.Backward(r.generations) {
-		if g.Number != current.Number {
-			keys = append(keys, g.Operator)
-		}
-	}
-	return keys
 }
 
 // seal encrypts a value under the generation in use.

@@ -86,15 +86,9 @@ func TestGenerations(t *testing.T) {
 	}
 	first, second := after.Generations()[0], after.Current()
 	for name, keys := range map[string][2][]byte{"sign": {first.SignSeed, second.SignSeed},
-		"activation": {first.Activation, second.Activation}, "operator": {first.Operator, second.Operator}} {
+		"activation": {first.Activation, second.Activation}} {
 		if bytes.Equal(keys[0], keys[1]) {
 			t.Errorf("the %s key did not change", name)
-		}
-	}
-	for name, ring := range map[string]*keyring.Ring{"before": before, "after": after} {
-		keys := ring.Operators()
-		if len(keys) != 2 || !bytes.Equal(keys[0], ring.Current().Operator) || bytes.Equal(keys[0], keys[1]) {
-			t.Errorf("%s: keys of the operator's page: %x", name, keys)
 		}
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {

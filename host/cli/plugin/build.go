@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"assay/host/installation"
 	"assay/host/internal/terminal"
-	"assay/host/sandbox"
 	"assay/registry"
 	"assay/registry/project"
 )
@@ -24,9 +22,10 @@ func (cmd *pluginBuildCmd) Run(ctx context.Context, t *terminal.Terminal) error 
 	if err != nil {
 		return err
 	}
-	box := sandbox.New(sandbox.Config{Compiler: installation.CompilerCommand(), Instances: 1,
-		Logger: installation.QuietLog(t)})
-	m, err := openChecked(ctx, box, wasm)
+	m, err := openChecked(ctx, authorSandbox(t), wasm)
+	if err == nil {
+		err = knowsFacts(m)
+	}
 	if err != nil {
 		return err
 	}

@@ -129,6 +129,36 @@ func TestPluginCommands(t *testing.T) {
 	})
 }
 
+// TestPluginMistakes checks what authors are told of a panic, of points out of range and of a fact that does not exist,
+// and that a layer whose cases fail is not published.
+func TestPluginMistakes(t *testing.T) {
+	t.Parallel()
+	const begins = "digits := longestNumber(name)\n"
+	for change, want := range map[[2]string]string{
+		{begins, begins + "\tvar m map[string]int\n\tm[name] = 1\n"}: "failed   panic: assignment to entry in nil " +
+			"map, at layer/mistakes/score.go:25\n",
+		{"c.Signal(digitsPoints", "c.Signal(500"}: `failed   refused: signal "mistakes:name:digits" is worth 500 ` +
+			"points, outside -100 to 100",
+	} {
+		folder := filepath.Join(t.TempDir(), "mistakes")
+		expect.Value(project.Create(folder, "mistakes", project.Go, false))(t)
+		hosttest.ReplaceIn(t, filepath.Join(folder, "score.go"), change[0], change[1])
+		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "run", folder, "shop20245.com"), want)
+		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "push", folder), "FAIL  a long number",
+			"cases failed, so nothing was published")
+	}
+	folder := filepath.Join(t.TempDir(), "facts")
+	expect.Value(project.Create(folder, "facts", project.Go, false))(t)
+	for _, file := range []string{"manifest.json", "cases.jsonl"} {
+		hosttest.ReplaceIn(t, filepath.Join(folder, file), "rdap.age_days", "rdap.agedays")
+	}
+	for _, command := range []string{"build", "test", "push"} {
+		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", command, folder),
+			`the manifest names the fact "rdap.agedays", which does not exist: is it rdap.age_days?`,
+			`the case "a new domain" names the fact "rdap.agedays"`)
+	}
+}
+
 // TestLayerTextsAreOneLine checks that what a layer logs cannot control the author's terminal.
 func TestLayerTextsAreOneLine(t *testing.T) {
 	t.Parallel()

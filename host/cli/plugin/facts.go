@@ -34,7 +34,7 @@ type knownFacts struct {
 }
 
 func (cmd *pluginFactsCmd) Run(ctx context.Context, c *installation.Command) error {
-	e, err := parseValue(cmd.Type, cmd.Value, cmd.Country)
+	e, err := entity.Parse(entity.Type(cmd.Type), cmd.Value, cmd.Country)
 	if err != nil {
 		return err
 	}
@@ -86,19 +86,6 @@ func printUnanswered(t *terminal.Terminal, sources []string) {
 			fmt.Fprintf(t.Err, "%s did not respond in time: its facts may be missing\n", source)
 		}
 	}
-}
-
-// parseValue parses a value of a type, or of the most likely one for "auto".
-func parseValue(kind, value, country string) (entity.Entity, error) {
-	t := entity.Type(kind)
-	if kind == "auto" {
-		t = entity.Guess(value)
-	}
-	e, err := entity.Parse(t, value, country)
-	if err != nil {
-		return e, fmt.Errorf("reading %q: %w", value, err)
-	}
-	return e, nil
 }
 
 // withLookups opens the lookups of the installation or, without one, those that need no database, and calls do.

@@ -85,5 +85,5 @@ func TestPluginFactsWithoutInstallation(t *testing.T) {
 	t.Parallel()
 	hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "facts", "jane@a.de"),
 		"no database: there is no installation in .assay", "email.local")
-	hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "facts", "a b"), `reading "a b": `)
+	hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "facts", "a b"), "domain: contains a space")
 }

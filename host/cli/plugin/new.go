@@ -9,8 +9,9 @@ import (
 )
 
 type pluginNewCmd struct {
-	Name string `arg:"" help:"Name of the layer, and of its folder in the working directory."`
-	Lang string `enum:"go,rust,assemblyscript,c" default:"go" help:"Programming language: ${enum}."`
+	Name  string `arg:"" help:"Name of the layer, and of its folder in the working directory."`
+	Lang  string `enum:"go,rust,assemblyscript,c" default:"go" help:"Programming language: ${enum}."`
+	Empty bool   `help:"Without the example: a layer that scores nothing yet."`
 	terminal.Output
 }
 
@@ -22,7 +23,7 @@ type newProject struct {
 }
 
 func (cmd *pluginNewCmd) Run(t *terminal.Terminal) error {
-	files, err := project.Create(cmd.Name, cmd.Name, project.Language(cmd.Lang))
+	files, err := project.Create(cmd.Name, cmd.Name, project.Language(cmd.Lang), cmd.Empty)
 	if err != nil {
 		return err
 	}

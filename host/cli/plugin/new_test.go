@@ -60,6 +60,7 @@ func TestPluginNew(t *testing.T) {
 		"Revision 1 is in force on ")
 	expect.NoError(t, os.Mkdir(filepath.Join(a.Folder, "b"), 0o700))
 	a.Must(t, "b", "assay plugin new long-numbers && cd long-numbers && ./ci.sh")
+	a.Must(t, "b", "assay plugin new blank --empty && cd blank && ./ci.sh")
 	a.Must(t, "", "cmp a/long-numbers/long-numbers-0.1.0.wasm b/long-numbers/plugin.wasm")
 	for line, want := range map[string]string{
 		"assay plugin new long-numbers": "long-numbers is not empty",
@@ -93,6 +94,7 @@ func TestPluginLanguages(t *testing.T) {
 				}
 				t.Fatal(out)
 			}
+			a.Must(t, "", "assay plugin new blank --empty --lang "+string(language)+" && blank/ci.sh")
 			hosttest.Has(t, a.Must(t, "same", "./ci.sh"), "same@0.1.0: 5 of 5 cases passed, 2 of 2 signals emitted")
 			a.Must(t, "", "cmp first.wasm same/plugin.wasm")
 			hosttest.Has(t, a.Must(t, "", "assay plugin run first.wasm shop20245.com"), "score    20",
@@ -205,7 +207,7 @@ func TestTemplatesAreCopied(t *testing.T) {
 	t.Parallel()
 	for _, language := range project.Languages() {
 		folder := filepath.Join(t.TempDir(), "layer")
-		files := expect.Value(project.Create(folder, "other", language))(t)
+		files := expect.Value(project.Create(folder, "other", language, false))(t)
 		for _, name := range []string{"manifest.json", "cases.jsonl", "README.md", "ci.sh", ".gitignore"} {
 			if !slices.Contains(files, filepath.Join(folder, name)) {
 				t.Errorf("%s: there is no %s in %q", language, name, files)

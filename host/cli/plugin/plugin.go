@@ -5,7 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"regexp"
+	"slices"
+	"strings"
 
 	"assay/host/installation"
 	"assay/host/internal/terminal"
@@ -13,6 +17,7 @@ import (
 	"assay/host/sandbox"
 	"assay/registry"
 	"assay/registry/project"
+	"assay/sdk"
 )
 
 // Cmd has the commands of `assay plugin`.
@@ -103,9 +108,46 @@ func withPlugin(
 	if err != nil {
 		return err
 	}
-	box := sandbox.New(sandbox.Config{Compiler: installation.CompilerCommand(),
-		Logger: installation.QuietLog(t)})
-	return withModule(ctx, box, wasm, do)
+	return withModule(ctx, authorSandbox(t), wasm, do)
+}
+
+// authorSandbox returns a sandbox for an author's commands, which keep compiled code in the user's cache.
+func authorSandbox(t *terminal.Terminal) *sandbox.Sandbox {
+	log := installation.QuietLog(t)
+	cfg := sandbox.Config{Compiler: installation.CompilerCommand(), Instances: 1, Logger: log}
+	cfg.CacheDir, cfg.CacheKey = installation.UserCache("compiled", log)
+	return sandbox.New(cfg)
+}
+
+// factName matches the names of facts in the constants of the SDK.
+var factName = regexp.MustCompile(`Fact = "([a-z0-9_.]+)"`)
+
+// knowsFacts returns an error if a manifest or a case names a fact that does not exist: it would always be absent.
+func knowsFacts(m registry.Module) error {
+	constants, err := fs.ReadFile(sdk.Source, "facts.go")
+	if err != nil {
+		return err
+	}
+	var known []string
+	for _, match := range factName.FindAllSubmatch(constants, -1) {
+		known = append(known, string(match[1]))
+	}
+	cases, err := m.Cases()
+	check := func(where, name string) {
+		if !strings.HasPrefix(name, "config.") && !slices.Contains(known, name) {
+			err = errors.Join(err, fmt.Errorf("%s names the fact %q, which does not exist%s", where, name,
+				registry.Suggest(name, known)))
+		}
+	}
+	for _, name := range m.Manifest.Facts {
+		check("the manifest", name)
+	}
+	for _, c := range cases {
+		for name := range c.Facts {
+			check(fmt.Sprintf("the case %q", c.Name), name)
+		}
+	}
+	return err
 }
 
 // withModule opens a module in a sandbox, and calls do.

@@ -2,9 +2,12 @@ package plugin
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"assay/host/installation"
 	"assay/host/internal/terminal"
+	"assay/host/sandbox"
 	"assay/registry"
 	"assay/registry/activation"
 	"assay/registry/oci"
@@ -28,6 +31,9 @@ func (cmd *pluginPushCmd) Run(ctx context.Context, c *installation.Command) erro
 	if err != nil {
 		return err
 	}
+	if err := rehearse(ctx, c.Terminal, m); err != nil {
+		return err
+	}
 	if cmd.Reference == "" {
 		s, err := c.Open(ctx)
 		if err != nil {
@@ -40,6 +46,24 @@ func (cmd *pluginPushCmd) Run(ctx context.Context, c *installation.Command) erro
 		return line.show(c.Terminal, "Published", m)
 	}
 	return cmd.push(ctx, c, m, signatures)
+}
+
+// rehearse runs the cases of a plugin that is about to be published. It fails if one does, or if a fact that the plugin
+// names does not exist.
+func rehearse(ctx context.Context, t *terminal.Terminal, m registry.Module) error {
+	return withModule(ctx, authorSandbox(t), m.Wasm, func(p *sandbox.Plugin, m registry.Module) error {
+		report, err := runCases(ctx, p, m)
+		switch {
+		case errors.Is(err, errNoCases):
+			return knowsFacts(m)
+		case err != nil:
+			return err
+		case report.Failed == 0:
+			return nil
+		}
+		printFailures(&terminal.Terminal{Out: t.Err, Err: t.Err}, report)
+		return fmt.Errorf("%d of %d cases failed, so nothing was published", report.Failed, len(report.Cases))
+	})
 }
 
 // push publishes a plugin in an OCI registry.
@@ -88,6 +112,11 @@ func (p pluginLine) show(t *terminal.Terminal, did string, m registry.Module) er
 		if p.Passport != nil {
 			printPassport(t, *p.Passport)
 		}
+		next := "promote " + m.Manifest.Name
+		if did == "Pushed" {
+			next = "pull " + p.Reference
+		}
+		t.Printf("Next: assay plugin %s\n", next)
 		return nil
 	})
 }

@@ -27,7 +27,7 @@ type pluginRunCmd struct {
 }
 
 func (cmd *pluginRunCmd) Run(ctx context.Context, c *installation.Command) error {
-	e, err := parseValue(cmd.Type, cmd.Value, cmd.Country)
+	e, err := entity.Parse(entity.Type(cmd.Type), cmd.Value, cmd.Country)
 	if err != nil {
 		return err
 	}

@@ -86,6 +86,9 @@ func testPlugin(ctx context.Context, t *terminal.Terminal, path string) (report 
 // runCases runs the cases of a module that is open.
 func runCases(ctx context.Context, p *sandbox.Plugin, m registry.Module) (rehearsal.Report, error) {
 	cases, err := m.Cases()
+	if err == nil {
+		err = knowsFacts(m)
+	}
 	if err != nil {
 		return rehearsal.Report{}, err
 	}

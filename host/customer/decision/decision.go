@@ -112,7 +112,7 @@ func (q Query) Validate() error {
 		return invalid("verdict", "must be allow, review or block")
 	case q.Type != "" && !slices.Contains(entity.Types(), q.Type):
 		return invalid("type", "must be domain, email, phone or iban")
-	case len(q.Key) > maxKey || strings.ContainsFunc(q.Key, isControl):
+	case len(q.Key) > maxKey || strings.ContainsFunc(q.Key, entity.IsHidden):
 		return invalid("key", "must be the id of an API key, such as key_01KF0HBGZ0Q8WJ3V5N7T9R2M4C")
 	case q.Limit < 1 || q.Limit > MaxPage:
 		return invalid("limit", "must be a whole number from 1 to %d", MaxPage)
@@ -123,5 +123,3 @@ func (q Query) Validate() error {
 }
 
 const maxKey = 64 // bytes; the ids of keys are shorter
-
-func isControl(r rune) bool { return r < ' ' || 0x7f <= r && r < 0xa0 }

@@ -2,8 +2,6 @@ package decision
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 
 	"assay/host/customer/privacy"
 	"assay/host/entity"
@@ -46,7 +44,7 @@ func ValidateAsking(ref, reason string) error {
 	if err := privacy.ValidateRef("ref", ref); err != nil {
 		return err
 	}
-	return validateText("reason", reason, MaxReason)
+	return entity.ValidateText("reason", reason, MaxReason, true)
 }
 
 // Settlement is how a person settles a review.
@@ -64,23 +62,10 @@ func (s Settlement) Validate() error {
 	if s.State != Upheld && s.State != Overturned {
 		return &entity.InvalidError{Field: "state", Reason: "must be upheld or overturned"}
 	}
-	return validateText("finding", s.Finding, MaxReason)
+	return entity.ValidateText("finding", s.Finding, MaxReason, true)
 }
 
 // ValidateReviewer validates the name of the person who takes a review. The error is an *entity.InvalidError.
-func ValidateReviewer(name string) error { return validateText("reviewer", name, MaxReviewer) }
-
-// validateText requires a text that a page can show.
-func validateText(field, text string, most int) error {
-	switch {
-	case strings.TrimSpace(text) == "":
-		return &entity.InvalidError{Field: field, Reason: "is required"}
-	case len(text) > most:
-		return &entity.InvalidError{Field: field, Reason: fmt.Sprintf("is longer than %d bytes", most)}
-	case strings.ContainsFunc(text, func(r rune) bool {
-		return isControl(r) && r != '\n' && r != '\r' && r != '\t'
-	}):
-		return &entity.InvalidError{Field: field, Reason: "contains control characters"}
-	}
-	return nil
+func ValidateReviewer(name string) error {
+	return entity.ValidateText("reviewer", name, MaxReviewer, false)
 }

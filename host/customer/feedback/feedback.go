@@ -6,7 +6,6 @@ package feedback
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"assay/host/check"
@@ -42,13 +41,10 @@ func (r Report) Validate() error {
 	if r.Label != Fraud && r.Label != Legitimate {
 		return &entity.InvalidError{Field: "label", Reason: `must be "fraud" or "legitimate"`}
 	}
-	if len(r.Note) > MaxNote {
-		return &entity.InvalidError{Field: "note", Reason: fmt.Sprintf("is longer than %d bytes", MaxNote)}
+	if strings.Trim(r.Note, " \t\r\n") == "" {
+		return nil
 	}
-	if strings.ContainsFunc(r.Note, func(c rune) bool { return c < ' ' && c != '\n' && c != '\t' || c == 0x7f }) {
-		return &entity.InvalidError{Field: "note", Reason: "contains control characters"}
-	}
-	return nil
+	return entity.ValidateText("note", r.Note, MaxNote, true)
 }
 
 // Kept is the feedback on a check as stored. Its JSON is part of the API.

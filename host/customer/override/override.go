@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"assay/host/audit"
@@ -141,25 +140,13 @@ func (w Wanted) Validate(now time.Time) error {
 	case w.ExpiresAt.Sub(now) > MaxAge:
 		return &entity.InvalidError{Field: "expires_at", Reason: "must be within a year (365 days)"}
 	}
-	if err := validText("reason", w.Reason, MaxReason); err != nil {
+	if err := entity.ValidateText("reason", w.Reason, MaxReason, false); err != nil {
 		return err
 	}
 	if w.Author == "" {
 		return nil
 	}
-	return validText("author", w.Author, MaxAuthor)
-}
-
-func validText(field, text string, limit int) error {
-	switch {
-	case strings.TrimSpace(text) == "":
-		return &entity.InvalidError{Field: field, Reason: "is required"}
-	case len(text) > limit:
-		return &entity.InvalidError{Field: field, Reason: fmt.Sprintf("is longer than %d bytes", limit)}
-	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
-		return &entity.InvalidError{Field: field, Reason: "contains control characters or invalid UTF-8"}
-	}
-	return nil
+	return entity.ValidateText("author", w.Author, MaxAuthor, false)
 }
 
 // ParseExpiry reads the time at which an override expires. The error is an *entity.InvalidError.

@@ -236,7 +236,7 @@ func fillInstallation(t *testing.T, dir, database string) {
 	ranks := hosttest.WriteFile(t, "ranks.csv", []byte("1,listed-example.com\n2,listed-example.edu\n"))
 	hosttest.Output(t, dir, database, "feeds", "import", ranks, "--name", "Popular", "--kind", "ranked")
 	receiver, _ := hosttest.Receive(t, func(hosttest.Call) int { return http.StatusServiceUnavailable })
-	hosttest.Output(t, dir, database, "webhooks", "set", "--account", issued.Account, "--url", receiver)
+	hosttest.Output(t, dir, database, "webhooks", "set", issued.Account, "--url", receiver)
 	hosttest.PushEmpty(t, dir, database, "probe", `"entities":["domain"],"facts":[],"signals":[]`)
 	base := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
 	hosttest.Output(t, dir, database, "lineup", "set", hosttest.WriteJSON(t,

@@ -70,7 +70,7 @@ func TestBackupAndRestore(t *testing.T) {
 		}
 		return http.StatusServiceUnavailable
 	})
-	hosttest.Output(t, dir, database, "webhooks", "set", "--account", issued.Account, "--url", receiver)
+	hosttest.Output(t, dir, database, "webhooks", "set", issued.Account, "--url", receiver)
 	change := func(by float64) {
 		base := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
 		hosttest.Output(t, dir, database, "lineup", "set", hosttest.WriteJSON(t,

@@ -39,7 +39,7 @@ var graphTable = []entity.Fact{
 	{
 		Name: "graph.customers", Kind: entity.Number, Bytes: 9, Example: "5",
 		Format: "customers that checked the entity within 90 days, rounded down to 3, 5, 10, 20, 50, ...; absent " +
-			"below 3, and so are seen, blocked_share and first_seen_days",
+			"below 3, and so are seen, blocked_share, reported_share and first_seen_days",
 	},
 	{
 		Name: "graph.seen", Kind: entity.Number, Bytes: 9, Example: "20",
@@ -47,8 +47,12 @@ var graphTable = []entity.Fact{
 	},
 	{
 		Name: "graph.blocked_share", Kind: entity.Number, Bytes: 9, Example: "65",
-		Format: "percentage of their checks that were blocked, rounded to 5; each customer has one vote; the " +
-			"contributions of the graph, feed and similarity layers are left out",
+		Format: "percentage of their checks that were blocked, or whose entity they reported as fraud, rounded to " +
+			"5; each customer has one vote; the contributions of the graph, feed and similarity layers are left out",
+	},
+	{
+		Name: "graph.reported_share", Kind: entity.Number, Bytes: 9, Example: "20",
+		Format: "the part of blocked_share of the customers who reported the entity as fraud, rounded to 5",
 	},
 	{
 		Name: "graph.first_seen_days", Kind: entity.Number, Bytes: 9, Example: "41",
@@ -109,6 +113,7 @@ func (g *Graph) Observe(ctx context.Context, e entity.Entity, wants func(string)
 		found["graph.customers"] = roundDown(a.Customers)
 		found["graph.seen"] = roundDown(int(math.Round(a.Seen)))
 		found["graph.blocked_share"] = percent(a.BlockedShare)
+		found["graph.reported_share"] = percent(a.Reported)
 		found["graph.first_seen_days"] = days(a.Since, g.now())
 		found["history.first_seen_days"] = found["graph.first_seen_days"]
 	}

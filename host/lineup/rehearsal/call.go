@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -80,7 +81,7 @@ func Run(ctx context.Context, p *sandbox.Plugin, s Subject) (Call, error) {
 	failure := (*check.Failure)(nil)
 	switch {
 	case errors.As(err, &failure):
-		c.Outcome, c.Failure = Failed, whyFailed(failure)
+		c.Outcome, c.Failure = Failed, whyFailed(failure, trace.Printed)
 	case err != nil:
 		return Call{}, fmt.Errorf("calling %s: %w", m.Name, err)
 	case result.Abstained:
@@ -89,9 +90,15 @@ func Run(ctx context.Context, p *sandbox.Plugin, s Subject) (Call, error) {
 	return c, nil
 }
 
-// whyFailed returns a failure's text for the author. The engine adds a trace of calls by number, which says nothing
-// without the names.
-func whyFailed(f *check.Failure) string {
+// goPanic matches what Go prints of a panic: its text, and the source line of the first call.
+var goPanic = regexp.MustCompile(`(?s)(?:^|\n)(panic: [^\n]*).*?\n\t(\S+\.go:\d+)`)
+
+// whyFailed returns a failure's text for the author, given what the layer printed. The engine adds a trace of calls by
+// number, which says nothing without the names.
+func whyFailed(f *check.Failure, printed string) string {
+	if p := goPanic.FindStringSubmatch(printed); p != nil {
+		return p[1] + ", at " + p[2]
+	}
 	text, _, _ := strings.Cut(f.Err.Error(), "\nwasm stack trace:")
 	return string(f.Reason) + ": " + text
 }

@@ -104,7 +104,7 @@ func (s *survey) call(ctx context.Context, t tracer, i int) (a answer, err error
 	result, trace, err := t.Trace(ctx, s.values[i].Input)
 	var failure *check.Failure
 	if errors.As(err, &failure) {
-		a.failure = whyFailed(failure)
+		a.failure = whyFailed(failure, trace.Printed)
 	} else if err != nil {
 		return a, fmt.Errorf("%s: %w", s.name(i), err)
 	}

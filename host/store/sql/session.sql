@@ -4,7 +4,8 @@ SELECT s.*, a.plan, a.quota, coalesce((
     SELECT k.id
     FROM api_keys AS k
     LEFT JOIN key_limits AS l ON l.key_id = k.id
-    WHERE k.account_id = s.account_id AND k.state = 'valid' AND (k.expires_at IS NULL OR k.expires_at > ?now)
+    WHERE a.suspended_at IS NULL AND k.account_id = s.account_id AND k.state = 'valid'
+        AND (k.expires_at IS NULL OR k.expires_at > ?now)
         AND coalesce(l.test, false) = false
     ORDER BY l.key_id IS NULL DESC, k.expires_at DESC NULLS FIRST, k.id DESC
     LIMIT 1

@@ -2,7 +2,8 @@
 -- other functions of the migrations would record. Only functions of Postgres are used, because those of the database
 -- could have been altered.
 SELECT 'account' AS type, a.id, sha256(convert_to(jsonb_build_array('account', a.id, a.plan, a.quota,
-	encode(a.salt, 'hex'), a.chain, extract(epoch FROM a.created_at)::text)::text, 'UTF8')) AS digest
+	encode(a.salt, 'hex'), a.chain, extract(epoch FROM a.created_at)::text,
+	extract(epoch FROM a.suspended_at)::text, a.standing)::text, 'UTF8')) AS digest
 FROM accounts AS a
 UNION ALL
 SELECT 'key', k.id, sha256(convert_to(jsonb_build_array('key', k.id, k.account_id, k.name, encode(k.hash, 'hex'),

@@ -71,7 +71,7 @@ func (s *Server) log(ctx *fasthttp.RequestCtx, x *exchange, took time.Duration) 
 	if refused && !s.refusals.admit(refusalKind{x.route, refusalReason(x.cause)}) {
 		return
 	}
-	attrs := append(make([]slog.Attr, 0, 9), // room for all
+	attrs := append(make([]slog.Attr, 0, 11), // room for all
 		slog.String("request_id", x.id),
 		slog.String("method", x.method),
 		slog.String("route", x.route),
@@ -83,6 +83,11 @@ func (s *Server) log(ctx *fasthttp.RequestCtx, x *exchange, took time.Duration) 
 	}
 	if x.account != "" {
 		attrs = append(attrs, slog.String("account", x.account))
+	}
+	for _, id := range clientIDs {
+		if text := ctx.Request.Header.Peek(id.header); id.form.Match(text) {
+			attrs = append(attrs, slog.String(id.attr, string(text)))
+		}
 	}
 	if x.replayed {
 		attrs = append(attrs, slog.Bool("replayed", true))

@@ -13,6 +13,15 @@ import (
 // /64. It is the zero Prefix if the connection has no IP address.
 func (s *Server) Client(ctx *fasthttp.RequestCtx) netip.Prefix { return block(s.address(ctx)) }
 
+// ClientOf is Client for a request to another server of this host, given its peer and its X-Forwarded-For headers.
+func (s *Server) ClientOf(peer string, forwarded []string) netip.Prefix {
+	at, err := netip.ParseAddrPort(peer)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return block(originalClient(at.Addr(), strings.Split(strings.Join(forwarded, ","), ","), s.cfg.TrustedProxies))
+}
+
 // address returns the client's address, or the zero Addr if the connection has none.
 func (s *Server) address(ctx *fasthttp.RequestCtx) netip.Addr {
 	peer, err := netip.ParseAddrPort(ctx.RemoteAddr().String())

@@ -117,6 +117,7 @@ var plainErrors = []struct {
 	{decision.ErrNoReview, fasthttp.StatusNotFound},
 	{override.ErrUnknown, fasthttp.StatusNotFound},
 	{check.ErrOtherRequest, fasthttp.StatusConflict},
+	{check.ErrSuspended, fasthttp.StatusForbidden},
 	{check.ErrExpired, fasthttp.StatusUnauthorized},
 	{check.ErrUnauthorized, fasthttp.StatusUnauthorized},
 	{admission.ErrBusy, fasthttp.StatusServiceUnavailable},

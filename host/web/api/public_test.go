@@ -157,6 +157,16 @@ func TestHidesClients(t *testing.T) {
 	}
 }
 
+func TestClientOf(t *testing.T) {
+	t.Parallel()
+	s := New(Config{TrustedProxies: prefixes("10.0.0.0/8")})
+	for peer, want := range map[string]string{"10.0.0.1:80": "2001:db8:1:2::/64", "203.0.113.1:80": "203.0.113.1/32",
+		"@": "invalid Prefix"} {
+		got := s.ClientOf(peer, []string{"198.51.100.1", "2001:db8:1:2::3, 10.0.0.2"})
+		expect.Equal(t, "the client of "+peer, got.String(), want)
+	}
+}
+
 func TestOriginalClient(t *testing.T) {
 	t.Parallel()
 	trusted := prefixes("10.0.0.0/8", "fd00::/8")

@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"net"
+	"regexp"
 	"strings"
 	"time"
 
@@ -10,8 +11,18 @@ import (
 )
 
 // requestHeader carries the id of a request in every response. Support finds the log line by it. The host makes the id
-// itself: one that a client sends is ignored, because two requests could have the same, and it could hold anything.
+// itself, because two requests of a client could have the same, and it could hold anything.
 const requestHeader = "X-Request-Id"
+
+// clientIDs are the ids that a client or a proxy gives a request. They are in the log only, so that a request can be
+// found in the logs of both. Anything that does not look like an id is left out, such as an email address.
+var clientIDs = []struct {
+	header, attr string
+	form         *regexp.Regexp
+}{
+	{requestHeader, "client_request_id", regexp.MustCompile(`^[A-Za-z0-9._:/+=-]{1,128}$`)},
+	{"Traceparent", "traceparent", regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)},
+}
 
 func newRequestID() string { return "req_" + ulid.Make().String() }
 

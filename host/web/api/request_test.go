@@ -51,10 +51,33 @@ func TestRequestIDs(t *testing.T) {
 				r.wellBehaved(t)
 			}
 			log := s.log.String()
-			if !strings.Contains(log, `"request_id":"`+id+`"`) || strings.Contains(log, clients) {
+			if !strings.Contains(log, `"request_id":"`+id+`"`) {
 				t.Errorf("the id is %s, but the log says %s", id, log)
 			}
 		})
+	}
+}
+
+// TestClientsIDs checks which ids of a client are kept in the log.
+func TestClientsIDs(t *testing.T) {
+	t.Parallel()
+	const trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	for name, test := range map[string]struct {
+		header, value string
+		kept          bool
+	}{
+		`"client_request_id":"7b2c/a.B:1+2="`: {requestHeader, "7b2c/a.B:1+2=", true},
+		`"traceparent":"` + trace + `"`:       {"traceparent", trace, true},
+		"jane@example.com":                    {requestHeader, "jane@example.com", false},
+		"forged line":                         {requestHeader, "forged line", false},
+		"\"client_request_id":                 {requestHeader, strings.Repeat("x", 129), false},
+		"4bf92f3577b34da6":                    {"traceparent", trace + "-jane", false},
+	} {
+		s := start(t, Config{})
+		s.check(t, exampleBody, test.header, test.value)
+		if kept := strings.Contains(s.log.String(), name); kept != test.kept {
+			t.Errorf("%s: in the log: %t, want %t:\n%s", name, kept, test.kept, s.log.String())
+		}
 	}
 }
 

@@ -19,7 +19,8 @@ import (
 	"assay/registry/expect"
 )
 
-// limitedKeys accepts keys by their limits. A nil entry is a key that has expired.
+// limitedKeys accepts keys by their limits. A nil entry is a key that has expired, or whose
+// account is suspended.
 type limitedKeys map[string]*apikey.Limits
 
 func (k limitedKeys) Authenticate(_ context.Context, presented string) (check.Caller, error) {
@@ -27,6 +28,8 @@ func (k limitedKeys) Authenticate(_ context.Context, presented string) (check.Ca
 	switch {
 	case !known:
 		return check.Caller{}, check.ErrUnauthorized
+	case presented == "suspended":
+		return check.Caller{}, check.ErrSuspended
 	case limits == nil:
 		return check.Caller{}, check.ErrExpired
 	}
@@ -95,7 +98,7 @@ func TestLimitsOfKeys(t *testing.T) {
 	t.Parallel()
 	networks := []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("2001:db8::/32")}
 	s := start(t, Config{TrustedProxies: prefixes("127.0.0.0/8"), Keys: limitedKeys{
-		"expired":  nil,
+		"expired": nil, "suspended": nil,
 		"networks": {Networks: networks},
 		"both":     {Networks: networks, Scopes: []apikey.Scope{apikey.ScopeEvents, apikey.ScopePrivacy}},
 		"scopes":   {Scopes: []apikey.Scope{apikey.ScopeEvents, apikey.ScopePrivacy}},
@@ -109,6 +112,8 @@ func TestLimitsOfKeys(t *testing.T) {
 		text            string
 	}{
 		{"an expired key", "expired", "203.0.113.9", 401, "the API key has expired"},
+		{"a suspended account", "suspended", "203.0.113.9", 403,
+			"the account is suspended; write to the operator of this service"},
 		{"IPv4 in the list", "networks", "203.0.113.9", 200, ""},
 		{"IPv6 written as IPv4", "networks", "::ffff:203.0.113.9", 200, ""},
 		{"behind another trusted proxy", "networks", "203.0.113.9, 127.0.0.2", 200, ""},

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -57,11 +58,7 @@ func (f checkFilter) query() (q decision.Query, err error) {
 		}
 	}
 	if f.Value != "" {
-		kind := q.Type
-		if kind == "" {
-			kind = entity.Guess(f.Value)
-		}
-		e, err := entity.Parse(kind, f.Value, "")
+		e, err := entity.Parse(cmp.Or(q.Type, entity.Auto), f.Value, "")
 		if err != nil {
 			return q, err
 		}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -39,16 +40,12 @@ func (c *Console) showPlayground(ctx *fiber.Ctx, s *session, form *playgroundFor
 func (c *Console) preview(ctx *fiber.Ctx, s *session) error {
 	form := &playgroundForm{Value: strings.TrimSpace(field(ctx, "value")), Country: field(ctx, "country"),
 		Type: entity.Type(field(ctx, "type"))}
-	kind := form.Type
-	if kind == "" || kind == "auto" {
-		kind = entity.Guess(form.Value)
-	}
 	work, cancel := pageContext()
 	defer cancel()
 	country, err := entity.Country(form.Country)
 	var e entity.Entity
 	if err == nil {
-		e, err = entity.Parse(kind, form.Value, country)
+		e, err = entity.Parse(cmp.Or(form.Type, entity.Auto), form.Value, country)
 	}
 	if err == nil && !s.Plan.Covers(e.Type) {
 		err = &check.PlanError{Plan: s.Plan.Name, Type: e.Type}

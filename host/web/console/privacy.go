@@ -2,6 +2,7 @@ package console
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,11 +49,8 @@ func selectSubject(ctx *fiber.Ctx) (selector privacy.Selector, v view, err error
 		selector.Ref = subject
 		err = privacy.ValidateRef("ref", subject)
 	default:
-		if kind == "" {
-			kind = entity.Guess(subject)
-		}
 		var e entity.Entity
-		e, err = entity.Parse(kind, subject, "")
+		e, err = entity.Parse(cmp.Or(kind, entity.Auto), subject, "")
 		selector.Entity = &e
 	}
 	return selector, v, err

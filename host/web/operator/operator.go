@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -24,8 +25,8 @@ const Path = "/operator"
 // Config configures the page.
 type Config struct {
 	Token string // opens the page; if empty, the page says how to set it
-	// Keys returns keys from which, with the token, those of sessions derive. The first signs; all are accepted.
-	Keys func() [][]byte
+	// Client returns the address block of a request's client, which limits wrong tokens.
+	Client func(*http.Request) netip.Prefix
 	// State returns the state to show. It returns soon, whatever is broken.
 	State func(ctx context.Context) *State
 	// Reviews are settled at Path/reviews; nil: 404.
@@ -58,7 +59,7 @@ func New(cfg Config) (http.Handler, error) {
 		return nil, fmt.Errorf("opening the operator's page: %w", err)
 	}
 	if cfg.Token != "" {
-		p.door = newDoor(cfg.Token, cfg.Keys, cfg.Now)
+		p.door = newDoor(cfg)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+Path, p.state)
@@ -107,13 +108,13 @@ var unset = fmt.Sprintf("It shows the state of this host to the holder of a toke
 // a browser gets a form.
 func (p *page) admits(w http.ResponseWriter, r *http.Request) bool {
 	if token, ok := bearer(r); ok {
-		ok, wait := p.door.try(token)
+		ok, wait := p.door.try(r, token)
 		if !ok {
 			p.refuse(w, r, wait)
 		}
 		return ok
 	}
-	if p.door.session(r) {
+	if _, until := p.door.session(r); p.cfg.Now().Before(until) {
 		return true
 	}
 	if wantsJSON(r) {
@@ -164,7 +165,7 @@ func (p *page) refuse(w http.ResponseWriter, r *http.Request, wait time.Duration
 	if wait > 0 {
 		seconds := max(1, int(math.Ceil(wait.Seconds())))
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
-		status, text = http.StatusTooManyRequests, fmt.Sprintf("Too many wrong tokens were tried, here or elsewhere. "+
+		status, text = http.StatusTooManyRequests, fmt.Sprintf("Too many wrong tokens came from your address. "+
 			"Wait %d %s.", seconds, plural(seconds, "second"))
 	}
 	if wantsJSON(r) {
@@ -181,18 +182,18 @@ const maxForm = 4 << 10 // bytes
 
 func (p *page) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if ok, wait := p.door.try(r.PostFormValue("token")); !ok {
+	if ok, wait := p.door.try(r, r.PostFormValue("token")); !ok {
 		p.cfg.Logger.Warn("a sign-in to the operator's page failed")
 		p.refuse(w, r, wait)
 		return
 	}
 	p.cfg.Logger.Info("a user signed in to the operator's page")
-	http.SetCookie(w, p.door.cookie(r, p.cfg.Now().Add(sessionLife)))
+	http.SetCookie(w, p.door.begin(r))
 	http.Redirect(w, r, Path, http.StatusSeeOther)
 }
 
 func (p *page) signOut(w http.ResponseWriter, r *http.Request) {
-	http.SetCookie(w, p.door.cookie(r, time.Time{}))
+	http.SetCookie(w, p.door.end(r))
 	http.Redirect(w, r, Path, http.StatusSeeOther)
 }
 

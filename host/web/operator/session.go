@@ -1,19 +1,19 @@
 package operator
 
 import (
-	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
+	"net/netip"
 	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"assay/host/internal/lru"
 )
 
 // MinToken is the least number of bytes in a token: one of random letters and digits then has more than 80 bits.
@@ -38,85 +38,91 @@ const (
 	cookieName  = "assay_operator"
 )
 
-// Wrong tokens that all clients together may present at once, and how often one more. With a token of MinToken random
-// letters and digits, guessing is hopeless at any rate; the limit also protects weaker tokens.
+// Wrong tokens that a client may present at once, and how often one more. A client is an address block, so that nobody
+// locks out the others. With a token of MinToken random letters and digits, guessing is hopeless at any rate; the limit
+// also protects weaker tokens.
 const (
 	wrongTokens = 10
 	wrongEvery  = 10 * time.Second
 )
 
-// door decides who may see the page.
+// Sessions and clients that a host remembers. Only holders of the token begin sessions.
+const (
+	maxSessions = 1000
+	maxClients  = 10_000
+)
+
+type hash = [sha256.Size]byte
+
+// door decides who may see the page. Sessions are in memory, because the page must work while the database is down; so
+// signing out ends one on this host, and a restart ends all.
 type door struct {
-	token [sha256.Size]byte // its hash, so that comparing takes constant time
-	keys  func() [][]byte   // of sessions; they depend on the token, so another token ends them
-	wrong *rate.Limiter     // counts the wrong tokens of all clients
-	now   func() time.Time
+	token    hash                                    // so that comparing takes constant time
+	sessions *lru.Cache[hash, time.Time]             // when each ends
+	wrong    *lru.Cache[netip.Prefix, *rate.Limiter] // counts the wrong tokens of each client
+	client   func(*http.Request) netip.Prefix
+	now      func() time.Time
 }
 
-func newDoor(token string, keys func() [][]byte, now func() time.Time) *door {
-	derived := func() (derived [][]byte) {
-		for _, key := range keys() {
-			mac := hmac.New(sha256.New, key)
-			mac.Write([]byte("sessions of token " + token))
-			derived = append(derived, mac.Sum(nil))
-		}
-		return derived
+func newDoor(cfg Config) *door {
+	return &door{token: sha256.Sum256([]byte(cfg.Token)), client: cfg.Client, now: cfg.Now,
+		sessions: lru.New[hash, time.Time](maxSessions, maxSessions),
+		wrong:    lru.New[netip.Prefix, *rate.Limiter](maxClients, maxClients)}
+}
+
+// try compares a token. If the client sent too many wrong ones, it does not, and returns how long to wait.
+func (d *door) try(r *http.Request, token string) (ok bool, wait time.Duration) {
+	now, client := d.now(), d.client(r)
+	wrong, known := d.wrong.Get(client)
+	if !known {
+		wrong = rate.NewLimiter(rate.Every(wrongEvery), wrongTokens)
+		d.wrong.Put(client, wrong, 1)
 	}
-	return &door{token: sha256.Sum256([]byte(token)), keys: derived, now: now,
-		wrong: rate.NewLimiter(rate.Every(wrongEvery), wrongTokens)}
-}
-
-// try compares a token. If too many were wrong, it does not, and returns how long to wait.
-func (d *door) try(token string) (ok bool, wait time.Duration) {
-	now := d.now()
-	attempt := d.wrong.ReserveN(now, 1)
+	attempt := wrong.ReserveN(now, 1)
 	if wait = attempt.DelayFrom(now); wait > 0 {
 		attempt.CancelAt(now)
 		return false, wait
 	}
-	hash := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	if subtle.ConstantTimeCompare(hash[:], d.token[:]) != 1 {
+	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	if subtle.ConstantTimeCompare(sum[:], d.token[:]) != 1 {
 		return false, 0
 	}
 	attempt.CancelAt(now) // a right token costs nothing
 	return true, 0
 }
 
-// sign returns the value of a session's cookie: when it ends, and an HMAC of that.
-func (d *door) sign(until time.Time) string { return signed(d.keys()[0], until) }
-
-func signed(key []byte, until time.Time) string {
-	end := binary.BigEndian.AppendUint64(nil, uint64(until.Unix()))
-	mac := hmac.New(sha256.New, key)
-	mac.Write(end)
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(end))
-}
-
-// session reports whether a request has the cookie of a session that has not ended.
-func (d *door) session(r *http.Request) bool {
+// session returns the session of a request, and when it ends. A session that has ended, or is none, ended in the past.
+func (d *door) session(r *http.Request) (id hash, until time.Time) {
 	cookie, err := r.Cookie(cookieName)
 	if err != nil {
-		return false
+		return hash{}, time.Time{}
 	}
-	value, err := base64.RawURLEncoding.DecodeString(cookie.Value)
-	if err != nil || len(value) != 8+sha256.Size {
-		return false
-	}
-	until := time.Unix(int64(binary.BigEndian.Uint64(value)), 0)
-	return d.now().Before(until) && slices.ContainsFunc(d.keys(), func(key []byte) bool {
-		return hmac.Equal([]byte(signed(key, until)), []byte(cookie.Value))
-	})
+	id = sha256.Sum256([]byte(cookie.Value))
+	until, _ = d.sessions.Get(id)
+	return id, until
 }
 
-// cookie returns the cookie of a new session, or one that ends it in the browser if until is zero. The path keeps it
-// from the other servers of the machine: cookies do not distinguish ports.
-func (d *door) cookie(r *http.Request, until time.Time) *http.Cookie {
-	c := &http.Cookie{Name: cookieName, Path: Path, HttpOnly: true, Secure: isSecure(r),
-		SameSite: http.SameSiteStrictMode, MaxAge: -1}
-	if !until.IsZero() {
-		c.Value, c.MaxAge = d.sign(until), int(sessionLife.Seconds())
-	}
+// begin begins a session and returns its cookie.
+func (d *door) begin(r *http.Request) *http.Cookie {
+	c := d.cookie(r)
+	c.Value, c.MaxAge = rand.Text(), int(sessionLife.Seconds())
+	d.sessions.Put(sha256.Sum256([]byte(c.Value)), d.now().Add(sessionLife), 1)
 	return c
+}
+
+// end ends the session of a request and returns a cookie that removes it from the browser.
+func (d *door) end(r *http.Request) *http.Cookie {
+	if id, until := d.session(r); !until.IsZero() {
+		d.sessions.Put(id, time.Time{}, 1)
+	}
+	return d.cookie(r)
+}
+
+// cookie returns a cookie that removes the session from the browser. The path keeps it from the other servers of the
+// machine: cookies do not distinguish ports.
+func (d *door) cookie(r *http.Request) *http.Cookie {
+	return &http.Cookie{Name: cookieName, Path: Path, HttpOnly: true, Secure: isSecure(r),
+		SameSite: http.SameSiteStrictMode, MaxAge: -1}
 }
 
 // isSecure reports whether the operator's connection is encrypted. Any client may send the proxy's header, because it

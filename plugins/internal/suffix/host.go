@@ -21,22 +21,22 @@ type Host struct {
 // builder (SplitSite), the suffix is the builder's domain. Read reads as few facts as possible, because each is a call
 // out of the sandbox.
 func Read(c *sdk.Check) (h Host, ok bool) {
-	h.ASCII, h.Registrable = c.Get("domain.ascii"), c.Get("domain.registrable")
+	h.ASCII, h.Registrable = c.Get(sdk.DomainASCII), c.Get(sdk.DomainRegistrable)
 	name, under, ok := strings.Cut(h.Registrable, ".")
 	if !ok || h.ASCII == "" {
 		return h, false
 	}
 	h.Name, h.Suffix, h.TLD = name, under, under[strings.LastIndexByte(under, '.')+1:]
 	if strings.HasPrefix(name, "xn--") {
-		h.Name = c.Get("domain.name")
+		h.Name = c.Get(sdk.DomainName)
 	}
 	if n := len(h.ASCII) - len(h.Registrable); n > 0 {
 		h.Subdomain = h.ASCII[:n-1]
 		if strings.Contains(h.Subdomain, "xn--") {
-			h.Subdomain = c.Get("domain.subdomain")
+			h.Subdomain = c.Get(sdk.DomainSubdomain)
 		}
 	}
-	h.Private = c.Get("domain.suffix_kind") == "private"
+	h.Private = c.Get(sdk.DomainSuffixKind) == "private"
 	if site, rest, ok := SplitSite(h.Registrable, h.Subdomain); ok {
 		h.Suffix, h.Registrable = h.Registrable, site+"."+h.Registrable
 		h.Name, h.Subdomain, h.Private = site, rest, true

@@ -2,6 +2,5 @@
 # Builds the layer, and tests it natively and in the sandbox. It needs asc, node, npm and assay on the PATH.
 set -eu
 cd "$(dirname "$0")"
-npm test
-assay plugin build . -o plugin.wasm
+npm test # builds plugin.wasm
 assay plugin test plugin.wasm

@@ -1,0 +1,36 @@
+package registry
+
+// Suggest returns the end of an error's text that names the known word that was probably meant, or "".
+func Suggest(word string, known []string) string {
+	best, least := "", max(3, len(word)/3)
+	for _, k := range known {
+		if d := editDistance(word, k); d < least {
+			best, least = k, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return ": is it " + best + "?"
+}
+
+// editDistance returns how many letters must be inserted, removed or replaced to turn a into b.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,17 @@
+package registry
+
+import (
+	"testing"
+
+	"assay/registry/expect"
+)
+
+func TestEditDistance(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"abc", "abc", 0}, {"LISTN", "LISTEN", 1}} {
+		expect.Equal(t, test.a+" to "+test.b, editDistance(test.a, test.b), test.want)
+	}
+}

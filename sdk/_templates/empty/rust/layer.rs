@@ -1,0 +1,21 @@
+//! The layer my-layer.
+#![cfg_attr(target_arch = "wasm32", no_std)]
+
+mod assay;
+mod signals;
+
+use assay::{Check, Outcome, MAX_NAME_BYTES};
+
+layer!(score);
+
+/// Scores a domain, or the domain of an email address.
+pub fn score(c: &mut Check) -> Outcome {
+    let mut buffer = [0; MAX_NAME_BYTES];
+    match c.domain_registrable(&mut buffer) {
+        Some(_) => Outcome::Scored,
+        None => Outcome::Abstained, // absent means "not known", and must never add risk
+    }
+}
+
+#[cfg(test)]
+mod tests;
