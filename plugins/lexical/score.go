@@ -30,9 +30,9 @@ var (
 // The range of the score, as in the manifest. Points are proportional to the log-odds that a name is reported rather
 // than honest, 20 for each unit; a name that tells nothing has 0.
 const (
-	lowest     = -60
+	lowest     = -45
 	lowestMail = -20 // of a mail domain: disposable ones are mostly ordinary words, so an ordinary name clears less
-	highest    = 100
+	highest    = 85
 )
 
 // Score scores how the name of a domain, or of the domain of an email address, is written. It abstains for mailbox

@@ -109,7 +109,7 @@ func Bounds(id int) (low, high int) {
 	case id >= awayAt && id < awayAt+awayOf:
 		return 0, 10
 	case id == goodsAt:
-		return 46, 60
+		return 52, 60
 	case id >= classAt:
 		return 0, 60
 	}

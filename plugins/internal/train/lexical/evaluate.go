@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"assay/host/measure/eval"
 	"assay/plugins/internal/brand"
@@ -15,8 +16,8 @@ import (
 // The layer's scale of points: an uninformative name has 0, and its range is that of the manifest.
 const (
 	perUnit = 20 // points per unit of log-odds
-	lowest  = -60
-	highest = 100
+	lowest  = -45
+	highest = 85
 )
 
 // model is what the layer stores.
@@ -45,6 +46,9 @@ func (m *model) points(r *row) float64 {
 	points := math.Floor(m.odds.points(r, r.margin(m.weights)) + 0.5)
 	return min(max(points, lowest), highest)
 }
+
+// minSuffixRows is from how many honest names on a suffix is reported on, if 1 in 50 of them reach the threshold.
+const minSuffixRows = 40
 
 // report prints how well the model tells the reported rows from the honest ones, for each source of reports, and how
 // many of the names of each honest source reach the threshold that one honest name in a hundred reaches.
@@ -85,6 +89,8 @@ func report(out io.Writer, rows []row, points []float64) {
 		keys := []string{r.Source}
 		if r.Hosted {
 			keys = append(keys, "shared hosts")
+		} else {
+			keys = append(keys, "."+r.Host.TLD)
 		}
 		for _, key := range keys {
 			all[key]++
@@ -95,6 +101,9 @@ func report(out io.Writer, rows []row, points []float64) {
 	}
 	fmt.Fprintf(out, "\n%-22s %8s  %s\n", "honest", "rows", fmt.Sprintf("share with at least %.0f points", threshold))
 	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if strings.HasPrefix(key, ".") && (all[key] < minSuffixRows || above[key]*50 < all[key]) {
+			continue
+		}
 		fmt.Fprintf(out, "%-22s %8d  %.4f\n", key, all[key], float64(above[key])/float64(all[key]))
 	}
 }
