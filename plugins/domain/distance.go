@@ -50,6 +50,50 @@ func keyEditLimit(key string) int {
 // isCommonEnding reports whether s is one of commonEndings.
 func isCommonEnding(s string) bool { return slices.Contains(commonEndings[:], s) }
 
+// genericWords begin or end the names of many banks and say nothing about which one.
+var genericWords = [...]string{"bank", "banka", "banks", "banking", "banca", "banco", "banque"}
+
+// minDistinctive is the least number of letters of the distinctive part of a name whose slips are findings.
+const minDistinctive = 5
+
+// distinctive returns the part of s, in letters, that no generic word at its ends covers.
+func distinctive(s string) (from, to int) {
+	to = len(s)
+	for found := true; found; {
+		found = false
+		for _, word := range genericWords {
+			if part := s[from:to]; len(part) < len(word) {
+				continue
+			} else if strings.HasPrefix(part, word) {
+				from, found = from+len(word), true
+			} else if strings.HasSuffix(part, word) {
+				to, found = to-len(word), true
+			}
+		}
+	}
+	return from, to
+}
+
+// isOtherName reports whether a slip makes a name that another company may have: one letter of a short distinctive part
+// is another one, extra or missing, as in oberbank and sberbank, or only the generic words differ, as in otpbanka and
+// otpbank.
+func (m *match) isOtherName() bool {
+	written, key := m.written(), m.Key
+	if strings.IndexByte(written, '-') >= 0 {
+		written = strings.ReplaceAll(written, "-", "")
+	}
+	from, to := distinctive(key)
+	if to-from == len(key) {
+		return false
+	}
+	if myFrom, myTo := distinctive(written); written[myFrom:myTo] == key[from:to] {
+		return true
+	}
+	head, tail := commonEnds(written, key)
+	return to-from < minDistinctive && head <= to && len(key)-tail >= from &&
+		m.typo.kind != swapped && m.typo.kind != doubled
+}
+
 // distance returns the edit distance of a and b with adjacent transpositions (optimal string alignment), or limit+1 if
 // it is greater than limit, which is at most maxEditLimit.
 func distance(a []byte, b string, limit int) int {

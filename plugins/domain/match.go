@@ -89,11 +89,13 @@ func (m *match) isSplitByHyphen() bool {
 	return found && !m.isWordBoundary(len(head)) && !m.isWordBoundary(len(head)-1) && !m.isWordBoundary(len(head)+1)
 }
 
-// isNumbered reports whether the label spells the brand and adds a digit or an s, as a mirror or a fan's site does.
+// isNumbered reports whether the label spells the brand and adds a digit or the ending of a plural, as a mirror, a fan's
+// site or a group of branches does.
 func (m *match) isNumbered() bool {
 	written := m.written()
 	last := len(written) - 1
-	return written[:last] == m.Key && (isDigit(written[last]) || written[last] == 's' && m.Key[last-1] != 's') ||
+	return written[:last] == m.Key && (isDigit(written[last]) || written[last] == 's' && m.Key[last-1] != 's' ||
+		written[last] == 'n' && m.Key[last-1] == 'e') ||
 		written[1:] == m.Key && isDigit(written[0])
 }
 

@@ -80,7 +80,7 @@ func (f *finding) scoreExact(h *host) {
 	case m.Kind() == brand.Short:
 		switch {
 		case !m.delimited:
-		case strong && r.onlyBait:
+		case strong && r.onlyBait && !m.namesOwnTrade(h):
 			f.set(codeCombined, reviewPoints)
 		default:
 			f.points = 10
@@ -98,6 +98,8 @@ func (f *finding) scoreExact(h *host) {
 		}
 	case strong && r.onlyBait && r.strong > 1 && letters >= coinedLetters:
 		f.set(codeBaitWords, blockPoints)
+	case strong && r.onlyBait && m.namesOwnTrade(h):
+		f.points = 35
 	case strong && r.onlyBait:
 		f.set(codeCombined, reviewPoints)
 	case strong && (m.delimited || letters >= 7):
@@ -113,6 +115,13 @@ func (f *finding) scoreExact(h *host) {
 	case letters >= 8, letters >= 6 && (m.start == 0 || m.end == len(m.label)):
 		f.points = 8
 	}
+}
+
+// namesOwnTrade reports whether the only bait next to a brand of money is one word of banking, as in bancosantander.es,
+// under a suffix that fraud rarely uses. Banks and their branches are named so.
+func (m *match) namesOwnTrade(h *host) bool {
+	return brand.IsMoney(m.number) && m.around.classes&strongBait == bait.Bank && m.around.strong == 1 && !h.Private &&
+		suffix.RiskPoints(h.TLD) == 0
 }
 
 // scoreSubstituted scores a brand with digits or non-ASCII letters in place of its own.
@@ -205,6 +214,7 @@ func (f *finding) scoreTypo(h *host) {
 		case letters >= 8 && sameFirst && m.isWholeLabel():
 			f.points = 25
 		}
+	case m.edits == 1 && m.isOtherName():
 	case letters < 8 && m.isSplitByHyphen(): // two words that resemble the name by chance
 	case m.edits == 1 && letters < coinedLetters:
 		if m.delimited && likely && sameFirst || baited {

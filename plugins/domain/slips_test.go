@@ -102,8 +102,12 @@ func TestSlipsAreFindings(t *testing.T) {
 				}
 			}
 		}
-		if mine*100 < total*80 {
-			t.Errorf("%s: %d of %d slips are findings, want 80%%", b.Key, mine, total)
+		want := 80
+		if from, to := distinctive(b.Key); to-from < min(minDistinctive, len(b.Key)) {
+			want = 35 // most slips in the few letters beside bank are the names of other banks
+		}
+		if mine*100 < total*want {
+			t.Errorf("%s: %d of %d slips are findings, want %d%%", b.Key, mine, total, want)
 		}
 	}
 	for kind, slips := range all {

@@ -158,7 +158,7 @@ func (w *work) ordinary() string {
 			w.sums.Bytes[i] = -w.sums.Bytes[i]
 		}
 		w.texts.add("Spelled like names of long-established sites: ")
-		if w.texts.strongest(w.address.Name, w.sums.Bytes[1:], 1) {
+		if w.texts.strongest(w.address.Name, w.sums.Bytes[:], 1) {
 			return w.texts.end()
 		}
 		w.texts.n = 0
@@ -180,7 +180,7 @@ func (w *work) wording(c *sdk.Check, points int) {
 	text := "Spelled like reported names"
 	w.texts.add(text)
 	w.texts.add(": ")
-	if w.texts.strongest(w.address.Name, w.sums.Bytes[1:], maxSpans) {
+	if w.texts.strongest(w.address.Name, w.sums.Bytes[:], maxSpans) {
 		text = w.texts.end()
 	}
 	w.texts.n = 0

@@ -18,16 +18,21 @@ var (
 	piece0 []byte
 	//go:embed weights-1.bin
 	piece1 []byte
+	//go:embed words.bin
+	vocabulary []byte
 )
 
-var table, tableErr = ngram.Open(head, piece0, piece1)
+var (
+	table, tableErr = ngram.Open(head, piece0, piece1)
+	words, wordsErr = ngram.OpenWords(vocabulary, ngram.WordBits)
+)
 
 // The range of the score, as in the manifest. Points are proportional to the log-odds that a name is reported rather
-// than honest, 30 for each unit; a name that tells nothing has 0.
+// than honest, 20 for each unit; a name that tells nothing has 0.
 const (
-	lowest     = -80
+	lowest     = -45
 	lowestMail = -20 // of a mail domain: disposable ones are mostly ordinary words, so an ordinary name clears less
-	highest    = 100
+	highest    = 83
 )
 
 // Score scores how the name of a domain, or of the domain of an email address, is written. It abstains for mailbox
@@ -35,6 +40,9 @@ const (
 func Score(c *sdk.Check) sdk.Outcome {
 	if tableErr != nil {
 		return c.Fail(tableErr.Error())
+	}
+	if wordsErr != nil {
+		return c.Fail(wordsErr.Error())
 	}
 	w := desk()
 	var ok bool
@@ -53,6 +61,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 type work struct {
 	host    suffix.Host
 	address ngram.Address
+	reader  ngram.Reader
 	sums    ngram.Sums
 	name    pattern.Name
 	parts   shares
@@ -62,20 +71,16 @@ type work struct {
 // scoreName adds up the points of a name.
 func (w *work) scoreName(c *sdk.Check, host *suffix.Host) {
 	w.address = ngram.Of(host)
-	table.Sum(&w.address, &w.sums)
+	w.reader.Words = words
+	table.Sum(w.reader.Read(&w.address), &w.sums)
 	w.name.Read(host)
 	w.parts = shares{}
 	for i, sum := range w.sums.Parts {
-		w.parts[i] = int(sum)
+		w.parts[i] = sum
 	}
 	for _, f := range w.name.Features(&rarity) {
 		w.parts[partOf[f.Part]] += int(odds[f.ID]) * ngram.Unit
 	}
-	key := host.TLD
-	if host.Private {
-		key = host.Suffix
-	}
-	w.parts[bySuffix] -= discount(key) * ngram.Unit
 	sum := int(odds[pattern.Bias]) * ngram.Unit
 	for _, p := range w.parts {
 		sum += p

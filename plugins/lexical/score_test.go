@@ -148,12 +148,12 @@ func TestSubdomainsOfOwnersDoNotCount(t *testing.T) {
 	}
 }
 
-// A suffix alone must not make an ordinary shop suspicious: 60 points are needed for one in a hundred honest names.
+// A suffix alone must not make an ordinary site suspicious: style asks for a review from 47 points on.
 func TestSuffixAloneIsNoReason(t *testing.T) {
 	t.Parallel()
-	for _, value := range []string{"freshbread.shop", "luckycat.shop", "gardentools.shop", "bookcorner.info",
+	for _, value := range []string{"freshbread.shop", "gardentools.shop", "bookcorner.info",
 		"pottery.store", "musicschool.online", "hikingclub.site", "violins.xyz"} {
-		if got := points(t, value); got >= 60 {
+		if got := points(t, value); got >= 47 {
 			t.Errorf("%s scores %d", value, got)
 		}
 	}
@@ -164,7 +164,7 @@ func TestPharmacySpam(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{"cheap-tadalafil-pills.com", "buy-viagra-online.com", "viagra-cialis-pharmacy.com",
 		"cheapcialispills.net", "order-xanax-online.com"} {
-		if got := points(t, value); got < 60 {
+		if got := points(t, value); got < 47 {
 			t.Errorf("%s scores %d", value, got)
 		}
 	}
@@ -174,7 +174,7 @@ func TestPharmacySpam(t *testing.T) {
 func TestTextsNameTheEvidence(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ value, want string }{
-		"words":  {"paypa1-secure-login.xyz", "Spelled like reported names: “secure-login”"},
+		"words":  {"paypa1-secure-login.xyz", "Spelled like reported names: “paypa1-secure-login”"},
 		"suffix": {"paypa1-secure-login.xyz", "Names like this are often reported under “.xyz”"},
 		"shape":  {"paypa1-secure-login.xyz", "Name shape typical of reported names (length 19, 2 hyphens, 1 digit)"},
 		"bait":   {"paypa1-secure-login.xyz", "Contains account security bait words: “secure”, “login”"},

@@ -32,6 +32,7 @@ type Row struct {
 	Category  string // such as "phishing"; "" if unknown
 	Country   string // like region.country of a request; "" if unknown
 	Rank      int    // on a list of popular sites; 0 if unknown
+	Date      string // of the report, such as "2026-04-30"; "" if unknown
 	// Facts are replayed as if they had been looked up. nil: the row has none.
 	Facts entity.Facts
 	// HeldOut holds the scores of layers, by name, that a model gave which was trained without the row and everything
@@ -51,7 +52,7 @@ func (e LineError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.
 const maxLine = 1 << 20
 
 // Read reads JSON lines, plain or gzipped: {"type", "value", "label", "source"?, "category"?, "country"?, "rank"?,
-// "facts"?, "held_out"?}. The values of facts are text, or numbers as in JSON. It ignores unknown fields and blank
+// "date"?, "facts"?, "held_out"?}. The values of facts are text, or numbers as in JSON. It ignores unknown fields and blank
 // lines. Rows without a type have type defaultType, and are invalid if that is "". Instead of country, a row may have a
 // region: a string, or an object like that of a request. Read returns invalid lines separately in bad; err reports a
 // failure to read the input.
@@ -102,6 +103,7 @@ func parseRow(line []byte, defaultType entity.Type) (Row, error) {
 		Country  string                    `json:"country"`
 		Region   jsontext.Value            `json:"region"`
 		Rank     int                       `json:"rank"`
+		Date     string                    `json:"date"`
 		Facts    map[string]jsontext.Value `json:"facts"`
 		HeldOut  map[string]int            `json:"held_out"`
 	}
@@ -109,7 +111,7 @@ func parseRow(line []byte, defaultType entity.Type) (Row, error) {
 		return Row{}, plainReason(err)
 	}
 	row := Row{Type: cmp.Or(entity.Type(raw.Type), defaultType), Source: raw.Source, Category: raw.Category,
-		Country: raw.Country, Rank: raw.Rank, HeldOut: raw.HeldOut}
+		Country: raw.Country, Rank: raw.Rank, Date: raw.Date, HeldOut: raw.HeldOut}
 	switch {
 	case row.Type == "":
 		return row, errors.New("type is missing")

@@ -66,6 +66,9 @@ func At(i int) *Brand {
 	panic("brand: index out of range")
 }
 
+// IsMoney reports whether the brand with index i, as in At, is a bank, a payment service, an insurer or tax software.
+func IsMoney(i int) bool { return i < len(moneyBrands) }
+
 // Relation is how a domain is related to a brand.
 type Relation byte
 

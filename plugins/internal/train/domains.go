@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"assay/host/entity"
 	"assay/host/measure/eval"
@@ -19,21 +20,11 @@ type Domain struct {
 	Malicious bool
 	Source    string
 	Category  string
-	Family    string  // the label and publisher of Source, such as "bad phishing"
 	Site      string  // the registrable domain, or the site on a shared host; splits never separate its domains
 	Hosted    bool    // the suffix is a shared host; trainers may narrow the definition
-	Target    bool    // from a target file, not from the pool
-	Synthetic bool    // added for training; is never tested
+	Age       float64 // years from the report until RowsUntil; negative if the row has no date
 	TestOnly  bool    // never trained on
 	Weight    float32 // in training
-}
-
-// Label returns "bad" for malicious domains and "good" for benign ones.
-func (d *Domain) Label() string {
-	if d.Malicious {
-		return "bad"
-	}
-	return "good"
 }
 
 // Publisher returns the first word of a source's name. Lists by one publisher share it, and copy from each other.
@@ -66,9 +57,22 @@ func ReadRows(path string, t entity.Type) ([]eval.Row, error) {
 	return rows, nil
 }
 
+// RowsUntil is when the labelled rows end.
+var RowsUntil = time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+
+// ageOf returns the years from a row's date, a year, a month or a day, until RowsUntil. It is negative if there is none.
+func ageOf(date string) float64 {
+	for _, layout := range []string{time.DateOnly, "2006-01", "2006"} {
+		if at, err := time.Parse(layout, date); err == nil {
+			return RowsUntil.Sub(at).Hours() / 24 / 365.25
+		}
+	}
+	return -1
+}
+
 // ReadDomains reads the labelled domains of a file. It skips and counts values that are not valid domains or are
 // themselves public suffixes.
-func ReadDomains(path string, target bool) (domains []*Domain, skipped int, err error) {
+func ReadDomains(path string) (domains []*Domain, skipped int, err error) {
 	rows, err := ReadRows(path, entity.Domain)
 	if err != nil {
 		return nil, 0, err
@@ -89,8 +93,7 @@ func ReadDomains(path string, target bool) (domains []*Domain, skipped int, err 
 			skipped++
 			continue
 		}
-		d.Malicious, d.Source, d.Category, d.Target = row.Malicious, row.Source, row.Category, target
-		d.Family = d.Label() + " " + Publisher(row.Source)
+		d.Malicious, d.Source, d.Category, d.Age = row.Malicious, row.Source, row.Category, ageOf(row.Date)
 		domains = append(domains, d)
 	}
 	return domains, skipped, nil
@@ -115,94 +118,26 @@ func NewDomain(kind entity.Type, value string) (*Domain, error) {
 	return d, nil
 }
 
-// Domains reads o's files and keeps the first domain of each site. scores reports whether the layer scores a host; nil
-// stands for all hosts. It is an error if all domains have the same label.
-func (o Options) Domains(scores func(*suffix.Host) bool, progress Progress) ([]*Domain, error) {
+// ReadSites reads files and keeps the first domain of each site. It is an error if all domains have the same label.
+func ReadSites(paths []string, progress Progress) ([]*Domain, error) {
 	var domains []*Domain
-	seen := map[string]bool{}
-	labels := map[bool]int{}
-	read := func(path string, target bool) error {
-		all, skipped, err := ReadDomains(path, target)
+	seen, labels := map[string]bool{}, map[bool]int{}
+	for _, path := range paths {
+		all, skipped, err := ReadDomains(path)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		n := 0
 		for _, d := range all {
-			if scores != nil && !scores(&d.Host) {
-				skipped++
-				continue
-			}
-			n++
 			if !seen[d.Site] {
 				seen[d.Site] = true
 				labels[d.Malicious]++
 				domains = append(domains, d)
 			}
 		}
-		progress("read %s: %d domains, %d skipped", filepath.Base(path), n, skipped)
-		return nil
-	}
-	for _, path := range o.Target {
-		if err := read(path, true); err != nil {
-			return nil, err
-		}
-	}
-	for _, path := range o.Pool {
-		if err := read(path, false); err != nil {
-			return nil, err
-		}
+		progress("read %s: %d domains, %d skipped", filepath.Base(path), len(all), skipped)
 	}
 	if labels[true] == 0 || labels[false] == 0 {
 		return nil, errors.New("rows of both labels are needed")
 	}
-	progress("%d sites, %d of them bad", len(domains), labels[true])
 	return domains, nil
-}
-
-// targetWeight is the training weight of a target domain, relative to the pool's average domain.
-const targetWeight = 3
-
-// Weigh sets the training weights of all domains except synthetic ones. It reweights the pool to the target's mix of
-// sources, and to the target's share of shared hosts per label, so that large sources don't dominate.
-func Weigh(domains []*Domain) {
-	for _, d := range domains {
-		if !d.Synthetic {
-			d.Weight = 1
-		}
-	}
-	type class struct {
-		source            string
-		malicious, hosted bool
-	}
-	for _, classOf := range []func(*Domain) class{
-		func(d *Domain) class { return class{source: d.Source, malicious: d.Malicious} },
-		func(d *Domain) class { return class{malicious: d.Malicious, hosted: d.Hosted} },
-	} {
-		target, pool := map[class]float64{}, map[class]float64{}
-		var targetTotal, poolTotal float64
-		for _, d := range domains {
-			switch c, w := classOf(d), float64(d.Weight); {
-			case d.Synthetic:
-			case d.Target:
-				target[c] += w
-				targetTotal += w
-			default:
-				pool[c] += w
-				poolTotal += w
-			}
-		}
-		if targetTotal == 0 || poolTotal == 0 {
-			break
-		}
-		for _, d := range domains {
-			if c := classOf(d); !d.Target && !d.Synthetic {
-				d.Weight *= float32(max(target[c], 0.5) / targetTotal / (pool[c] / poolTotal))
-			}
-		}
-	}
-	for _, d := range domains {
-		if d.Target && !d.Synthetic {
-			d.Weight = targetWeight
-		}
-	}
 }

@@ -17,16 +17,7 @@ type Holdout struct {
 // HoldOutLetters holds out a fifth of the domains at a time, by their names' first letters. Splits know all sources.
 func HoldOutLetters(domains []*Domain) Holdout {
 	return holdOut("letters held out", domains, func(d *Domain) Labelled {
-		return Labelled{Split: true, Untested: d.Synthetic}
-	})
-}
-
-// HoldOutSources holds out one source at a time, as if its list were new: a split tests on the source's target domains
-// and those that are only tested. It trains on no domain of the source, and on none that shares its first letters with
-// a tested one. A source may be benign.
-func HoldOutSources(domains []*Domain) Holdout {
-	return holdOut("sources held out", domains, func(d *Domain) Labelled {
-		return Labelled{Source: d.Source, Untested: d.Synthetic || !d.Target && !d.TestOnly}
+		return Labelled{Split: true}
 	})
 }
 
@@ -82,15 +73,4 @@ func (h Holdout) Run(domains []*Domain, jobs int, fit func(train []int32) func(i
 	}
 	wg.Wait()
 	return scores
-}
-
-// Targets returns the target's domains with their scores.
-func Targets(domains []*Domain, scores []float64) []Scored {
-	var all []Scored
-	for i, d := range domains {
-		if d.Target && !d.Synthetic {
-			all = append(all, Scored{d, scores[i]})
-		}
-	}
-	return all
 }

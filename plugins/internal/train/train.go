@@ -12,52 +12,6 @@ import (
 	"time"
 )
 
-// Options are the flags of commands that learn from labelled domains.
-type Options struct {
-	Target []string // files of labelled rows with the mix of sources to optimise for
-	Pool   []string // files of more labelled rows, reweighted to that mix
-	Out    string   // folder for the learned files; "" to write none
-	Absent bool     // also evaluate with whole sources absent from training
-	// Files for the target's rows with held-out scores, see [Holdout]; "" to write none
-	Rows, LetterRows string
-	Jobs             int // number of splits to train on in parallel during evaluation
-}
-
-// paths is a flag that may be repeated.
-type paths []string
-
-func (p *paths) String() string     { return strings.Join(*p, " ") }
-func (p *paths) Set(s string) error { *p = append(*p, s); return nil }
-
-// Parse parses a command's arguments. define, if not nil, defines additional flags. Usage messages go to w. It returns
-// flag.ErrHelp if help was requested.
-func Parse(args []string, w io.Writer, define func(*flag.FlagSet)) (Options, error) {
-	var o Options
-	flags := flag.NewFlagSet("train", flag.ContinueOnError)
-	flags.SetOutput(w)
-	flags.Var((*paths)(&o.Target), "target",
-		"`file` of labelled rows with the mix of sources to optimise for; may be repeated")
-	flags.Var((*paths)(&o.Pool), "pool", "`file` of more labelled rows, reweighted to that mix; may be repeated")
-	flags.StringVar(&o.Out, "out", "", "`folder` for the learned files; without it, none are written")
-	flags.BoolVar(&o.Absent, "absent", true, "also evaluate with whole sources absent from training")
-	flags.StringVar(&o.Rows, "rows", "",
-		"`file` to write the target's rows to, with scores by models without the row's source")
-	flags.StringVar(&o.LetterRows, "letter-rows", "",
-		"the same with scores by models without names that share the row's first letters")
-	flags.IntVar(&o.Jobs, "jobs", 2, "number of splits to train on in parallel during evaluation")
-	if define != nil {
-		define(flags)
-	}
-	if err := flags.Parse(args); err != nil {
-		return o, err
-	}
-	if len(o.Target) == 0 || flags.NArg() > 0 || o.Jobs < 1 {
-		flags.Usage()
-		return o, errors.New("want at least one -target file, no other arguments, and -jobs of 1 or more")
-	}
-	return o, nil
-}
-
 // Progress prints a line of progress.
 type Progress func(format string, args ...any)
 

@@ -7,42 +7,57 @@ type Part uint8
 
 // The parts.
 const (
-	Name   Part = iota // a run of characters of the name
-	Suffix             // the suffix, alone and together with the name's structure and words
-	Shape              // the name's length and its mix of letters, digits and hyphens
+	Name   Part = iota // a run of characters of the name, or a word
+	Suffix             // the suffix, alone and together with the name's structure and end
+	Shape              // the name's length, its mix of letters, digits and hyphens, and how much of it is words
 	Parts  = 3
 )
 
-// MaxFeatures is an upper bound on the features of an address.
-const MaxFeatures = 5*(maxName+2) + 9 + 9 + 6 + maxName
+// Feature is a property of an address.
+type Feature struct {
+	Hash     uint32
+	From, To uint8 // of a feature of the part Name: the bytes of the name that it is about
+	Part     Part
+}
 
-// longestRun is the length of the longest runs of characters that are features, including the marks of start and end.
-const longestRun = 5
+const (
+	longestRun = 4  // characters of the longest runs that are features, including the marks of start and end
+	maxSuffix  = 32 // bytes of a suffix whose runs are read
+	tail       = 2  // bytes of the name that the runs of the suffix begin with
+
+	// MaxFeatures is an upper bound on the features of an address: of the runs, of the suffix's runs, of the words with
+	// their pairs, and of all others.
+	MaxFeatures = longestRun*(maxName+2) + longestRun*(maxSuffix+tail+3) + 2*(maxName+1) + 24
+)
 
 // Seeds keep the kinds of features apart.
 const (
 	seedBias uint64 = 0x05070b0d * (iota + 1)
-	seedName
+	seedRun
+	seedEnding
 	seedShape
 	seedRuns
 	seedLength
 	seedHyphens
 	seedDigits
 	seedVowels
-	seedLengthVowels
+	seedDistinct
 	seedHostedLength
+	seedCount
+	seedCovered
 	seedTLD
 	seedSuffix
 	seedHosted
 	seedTLDLength
 	seedTLDHyphens
 	seedTLDDigits
-	seedTLDVowels
 	seedTLDShape
-	seedSuffixLength
-	seedHead
-	seedTail
 	seedWord
+	seedUnknown
+	seedPair
+	seedFirst
+	seedLast
+	seedTLDLast
 )
 
 // Hashes are the lower 32 bits of 64, because WebAssembly computes with 64 bits and Go would clear the others after
@@ -67,51 +82,71 @@ const spread = 0x9e3779b1
 // Slot returns the slot of the feature with hash h. The multiplication spreads the hash's bits (Fibonacci hashing).
 func Slot(h uint32) uint32 { return h * spread >> (32 - slotBits) }
 
-// Features appends the hash of each feature of a to list, at most MaxFeatures. The layer reads the same features with
-// [Table.Sum].
-func (a *Address) Features(list []uint32) []uint32 {
+// Reader reads the features of addresses. It is large, for a guest's stack.
+type Reader struct {
+	Words *Words
+
+	list     [MaxFeatures]Feature
+	n        int
+	segments Segments
+	text     [maxName + maxSuffix + 4]byte
+}
+
+func (r *Reader) add(h uint64, part Part) { r.addAt(h, part, 0, 0) }
+
+func (r *Reader) addAt(h uint64, part Part, from, to int) {
+	r.list[r.n] = Feature{uint32(h), uint8(from), uint8(to), part}
+	r.n++
+}
+
+// Read returns the features of a, at most MaxFeatures. The slice aliases r.
+func (r *Reader) Read(a *Address) []Feature {
+	r.n = 0
 	last := len(a.Name)
-	for from := -1; from <= last; from++ {
-		h := seedName
-		for at := from; at <= last && at < from+longestRun; at++ {
-			h = step(h, a.at(at))
-			list = append(list, uint32(h))
+	r.text[0] = '^'
+	copy(r.text[1:], a.Name)
+	r.text[last+1] = '$'
+	for from := range last + 2 {
+		h := seedRun
+		for at := from; at < last+2 && at < from+longestRun; at++ {
+			h = step(h, r.text[at])
+			r.addAt(h, Name, max(from-1, 0), min(at, last))
 		}
 	}
-	var others [maxOthers]uint64
-	n, _ := a.others(&others)
-	for _, h := range others[:n] {
-		list = append(list, uint32(h))
-	}
-	return list
+	tld := text(seedTLD, a.TLD)
+	r.structure(a, tld)
+	r.ending(a)
+	r.readWords(a.Name, tld)
+	return r.list[:r.n]
 }
 
-// at returns a byte of the name, or the marks of its start and end.
-func (a *Address) at(i int) byte {
-	switch {
-	case i < 0:
-		return '^'
-	case i >= len(a.Name):
-		return '$'
+// ending adds the runs of the name's last characters with the suffix.
+func (r *Reader) ending(a *Address) {
+	n := copy(r.text[:], a.Name[max(len(a.Name)-tail, 0):])
+	r.text[n] = '.'
+	n += 1 + copy(r.text[n+1:], head(a.Suffix, maxSuffix))
+	r.text[n] = '$'
+	for from := range n + 1 {
+		h := seedEnding
+		for at := from; at <= n && at < from+longestRun; at++ {
+			h = step(h, r.text[at])
+			r.add(h, Suffix)
+		}
 	}
-	return a.Name[i]
 }
 
-// maxOthers bounds the features that are not runs: those of the shape, and those of the suffix.
-const maxOthers = 9 + 9 + 6 + maxName
+const maxRuns = 10 // runs of a name that its shape covers
 
-// others sets list to the features that are not runs: first those of the shape, then those of the suffix. It returns
-// their number and the index of the first of the suffix.
-func (a *Address) others(list *[maxOthers]uint64) (n, suffixAt int) {
+// structure adds the features of the shape, and those of the suffix with it.
+func (r *Reader) structure(a *Address, tld uint64) {
 	s := a.Name
 	hyphens, digits, vowels := 0, 0, 0
+	var distinct [4]uint64             // a bit for each byte
 	shape, runs := seedShape, seedRuns // of the character classes; runs also of each run's length as a power of two
-	under := text(seedWord, a.Suffix)
-	n = shapes
 	for i, count := 0, 0; i < len(s); count++ {
-		kind, start, h := classOf[s[i]], i, under
-		for ; i < len(s) && classOf[s[i]] == kind; i++ {
-			h = step(h, s[i])
+		kind, start := classOf(s[i]), i
+		for ; i < len(s) && classOf(s[i]) == kind; i++ {
+			distinct[s[i]>>6] |= 1 << (s[i] & 63)
 			if isVowel(s[i]) {
 				vowels++
 			}
@@ -123,70 +158,98 @@ func (a *Address) others(list *[maxOthers]uint64) (n, suffixAt int) {
 		switch kind {
 		case '-':
 			hyphens += i - start
-			continue
 		case '9':
 			digits += i - start
 		}
-		list[n] = h
-		n++
 	}
-	length, hosted := max(len(s), 1), 0
+	different, hosted, size := 0, 0, step16(len(s))
+	for _, d := range distinct {
+		different += bits.OnesCount64(d)
+	}
 	if a.Hosted {
 		hosted = 1
 	}
-	size, vowelShare := step16(len(s)), vowels*10/length
-	list[0] = number(seedBias, 0)
-	list[1] = shape
-	list[2] = runs
-	list[3] = number(seedLength, size)
-	list[4] = number(seedHyphens, hyphens)
-	list[5] = number(seedDigits, digits)
-	list[6] = number(seedVowels, vowelShare)
-	list[7] = number(seedLengthVowels, size*8+vowels*8/length)
-	list[8] = number(seedHostedLength, hosted*64+size)
-	tld, suffix := text(0, a.TLD), text(seedSuffix, a.Suffix)
-	list[n] = number(seedTLD^tld, 0)
-	list[n+1] = suffix
-	list[n+2] = number(seedHosted, hosted)
-	list[n+3] = number(seedTLDLength^tld, size)
-	list[n+4] = number(seedTLDHyphens^tld, hyphens)
-	list[n+5] = number(seedTLDDigits^tld, min(digits, 3))
-	list[n+6] = number(seedTLDVowels^tld, vowelShare)
-	list[n+7] = number(seedTLDShape^tld, int(shape))
-	list[n+8] = number(seedSuffixLength^suffix, size/4)
-	n += 9
-	head, tail := seedHead^tld, seedTail^tld
-	for i := 0; i < 4 && i < len(s); i++ {
-		head, tail = step(head, s[i]), step(tail, s[len(s)-1-i])
-		if i > 0 {
-			list[n], list[n+1] = head, tail
-			n += 2
-		}
-	}
-	return n, shapes
+	r.add(number(seedBias, 0), Shape)
+	r.add(shape, Shape)
+	r.add(runs, Shape)
+	r.add(number(seedLength, size), Shape)
+	r.add(number(seedHyphens, hyphens), Shape)
+	r.add(number(seedDigits, digits), Shape)
+	r.add(number(seedVowels, vowels*10/max(len(s), 1)), Shape)
+	r.add(number(seedDistinct, different), Shape)
+	r.add(number(seedHostedLength, hosted*64+size), Shape)
+	r.add(tld, Suffix)
+	r.add(text(seedSuffix, a.Suffix), Suffix)
+	r.add(number(seedHosted, hosted), Suffix)
+	r.add(number(seedTLDLength^tld, size), Suffix)
+	r.add(number(seedTLDHyphens^tld, hyphens), Suffix)
+	r.add(number(seedTLDDigits^tld, digits), Suffix)
+	r.add(number(seedTLDShape^tld, int(shape&(1<<32-1))), Suffix)
 }
 
-const (
-	shapes  = 9  // features of the shape
-	maxRuns = 10 // runs of a name that its shape covers
-)
-
-// classOf maps a byte to '-', to '9' for a digit, to 'u' outside ASCII, and to 'a' otherwise.
-var classOf = func() (classes [256]byte) {
-	for c := range classes {
-		switch {
-		case c == '-':
-			classes[c] = '-'
-		case c >= '0' && c <= '9':
-			classes[c] = '9'
-		case c < 0x80:
-			classes[c] = 'a'
-		default:
-			classes[c] = 'u'
+// readWords adds the words of a name, pairs of neighbours, the first and the last one, and how much of the name is
+// words. Letters that no word covers count as one by their number.
+func (r *Reader) readWords(name string, tld uint64) {
+	count, letters, covered := 0, 0, 0
+	previous, first, last := seedPair, uint64(0), uint64(0)
+	word := func(h uint64, from, to int) {
+		r.addAt(h, Name, from, to)
+		r.addAt(previous^h*spread, Name, from, to)
+		if count == 0 {
+			first = h
 		}
+		last, previous = h, number(h, int(seedPair&0xff))
+		count++
 	}
-	return classes
-}()
+	for start := 0; start < len(name); {
+		end := start
+		for end < len(name) && name[end] >= 'a' && name[end] <= 'z' {
+			end++
+		}
+		at, unknown := start, 0
+		for _, cut := range r.Words.Segment(name[start:end], &r.segments) {
+			to := start + int(cut)
+			if to-at < MinWord {
+				unknown += to - at
+				at = to
+				continue
+			}
+			if unknown > 0 {
+				word(number(seedUnknown, unknown), at-unknown, at)
+				unknown = 0
+			}
+			covered += to - at
+			word(text(seedWord, name[at:to]), at, to)
+			at = to
+		}
+		if unknown > 0 {
+			word(number(seedUnknown, unknown), end-unknown, end)
+		}
+		letters += end - start
+		start = end + 1
+	}
+	if count > 0 {
+		r.addAt(number(seedFirst, int(first&(1<<32-1))), Name, 0, len(name))
+		r.addAt(number(seedLast, int(last&(1<<32-1))), Name, 0, len(name))
+		r.add(number(seedTLDLast^tld, int(last&(1<<32-1))), Suffix)
+		r.addAt(number(previous, 0), Name, 0, len(name))
+	}
+	r.add(number(seedCount, count), Shape)
+	r.add(number(seedCovered, covered*10/max(letters, 1)), Shape)
+}
+
+// classOf returns '-', '9' for a digit, 'u' outside ASCII, and 'a' otherwise.
+func classOf(c byte) byte {
+	switch {
+	case c == '-':
+		return '-'
+	case c >= '0' && c <= '9':
+		return '9'
+	case c < 0x80:
+		return 'a'
+	}
+	return 'u'
+}
 
 // vowels has a bit for each of the letters a, e, i, o, u and y.
 const vowelBits = 1<<0 | 1<<('e'-'a') | 1<<('i'-'a') | 1<<('o'-'a') | 1<<('u'-'a') | 1<<('y'-'a')

@@ -1,7 +1,9 @@
 package ngram_test
 
 import (
+	"bytes"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -42,38 +44,47 @@ var addresses = map[string]ngram.Address{
 	"bytes":    {Name: "\xff\xfe-\x00", Suffix: "\xff", TLD: "\xff"},
 }
 
+// words are the vocabulary of the tests.
+func words(t *testing.T) *ngram.Words {
+	t.Helper()
+	table := ngram.EncodeWords([]string{"kon", "konto", "to"}, []uint8{100, 120, 90}, ngram.WordBits)
+	return expect.Value(ngram.OpenWords(table, ngram.WordBits))(t)
+}
+
 // No address may have more than MaxFeatures, and the sums must be those of its features.
 func TestSum(t *testing.T) {
 	t.Parallel()
-	var levels [ngram.Levels]int32
-	for i := range levels {
-		levels[i] = int32(1000*i - 1000*i*i/9)
+	var pieces [ngram.Pieces][]byte
+	for i := range pieces {
+		pieces[i] = make([]byte, ngram.Slots/ngram.Pieces)
+		for at := range pieces[i] {
+			pieces[i][at] = byte(at*7 + at>>9 + i)
+		}
 	}
-	var piece [2]strings.Builder
-	for i := range ngram.Slots / 2 {
-		piece[i/(ngram.Slots/4)].WriteByte(byte(i*7 + i>>9))
-	}
-	table, err := ngram.Open(string(ngram.EncodeLevels(levels)), []byte(piece[0].String()), []byte(piece[1].String()))
-	expect.NoError(t, err)
+	table := expect.Value(ngram.Open(string(ngram.EncodeHead(0.25)), pieces[:]...))(t)
 	for name, a := range addresses {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			list := a.Features(nil)
-			if len(list) > ngram.MaxFeatures {
-				t.Errorf("%d features, want at most %d", len(list), ngram.MaxFeatures)
-			}
-			want := int32(0)
-			for _, h := range list {
-				slot := ngram.Slot(h)
-				want += levels[piece[slot/(ngram.Slots/2)].String()[slot%(ngram.Slots/2)/2]>>(slot%2*4)&0xf]
+			reader := &ngram.Reader{Words: words(t)}
+			reader.Read(&ngram.Address{Name: strings.Repeat("konto-", 10), Suffix: "com"}) // leaves something behind
+			list := reader.Read(&a)
+			var want [ngram.Parts]int
+			for _, f := range list {
+				slot := ngram.Slot(f.Hash)
+				each := uint32(ngram.Slots / ngram.Pieces)
+				want[f.Part] += int(int8(pieces[slot/each][slot%each]))
+				if f.From > f.To || int(f.To) > len(a.Name) {
+					t.Errorf("a feature is about the bytes %d to %d of %q", f.From, f.To, a.Name)
+				}
 			}
 			var sums ngram.Sums
 			for range 2 { // the second time over what the first left
-				table.Sum(&a, &sums)
-				if got := sums.Parts[ngram.Name] + sums.Parts[ngram.Suffix] + sums.Parts[ngram.Shape]; got != want {
-					t.Errorf("the weights add up to %d, want %d", got, want)
-				}
+				table.Sum(list, &sums)
 			}
+			for part, w := range want {
+				want[part] = int(math.Round(float64(w) * 0.25 * ngram.Unit / math.Sqrt(float64(len(list)))))
+			}
+			expect.Equal(t, "sums", sums.Parts, want)
 		})
 	}
 }
@@ -84,9 +95,9 @@ func TestFeaturesAreStable(t *testing.T) {
 	t.Parallel()
 	a := addresses["ordinary"]
 	var all uint32
-	list := a.Features(nil)
-	for _, h := range list {
-		all = all*31 + h
+	list := (&ngram.Reader{Words: words(t)}).Read(&a)
+	for _, f := range list {
+		all = all*31 + f.Hash
 	}
 	if len(list) != wantFeatures || all != wantHash {
 		t.Errorf("%d features with hash %#x, want %d with %#x", len(list), all, wantFeatures, uint32(wantHash))
@@ -94,31 +105,42 @@ func TestFeaturesAreStable(t *testing.T) {
 }
 
 const (
-	wantFeatures = 66
-	wantHash     = 0xfceed067
+	wantFeatures = 88
+	wantHash     = 0x518296d3
 )
+
+// A name is cut into the words with the smallest sum of costs.
+func TestSegment(t *testing.T) {
+	t.Parallel()
+	var segments ngram.Segments
+	for name, want := range map[string][]uint8{"konto": {5}, "kontokon": {5, 8}, "kom": {1, 2, 3}, "tokon": {2, 5}, "": {}} {
+		if got := words(t).Segment(name, &segments); !bytes.Equal(got, want) {
+			t.Errorf("%q is cut at %v, want %v", name, got, want)
+		}
+	}
+}
 
 func TestOpenRejects(t *testing.T) {
 	t.Parallel()
-	head := string(ngram.EncodeLevels([ngram.Levels]int32{}))
-	piece := make([]byte, ngram.Slots/4)
+	head := string(ngram.EncodeHead(1))
+	piece := make([]byte, ngram.Slots/ngram.Pieces)
 	expect.Value(ngram.Open(head, piece, piece))(t)
 	for name, tt := range map[string]struct {
 		head   string
 		pieces [][]byte
 	}{
 		"no head":         {"", [][]byte{piece, piece}},
-		"another version": {strings.Replace(head, "/2\n", "/0\n", 1), [][]byte{piece, piece}},
-		"a longer head":   {head + "\x00", [][]byte{piece, piece}},
-		"a piece missing": {head, [][]byte{piece}},
-		"a piece cut":     {head, [][]byte{piece, piece[1:]}},
+		"other version":   {"assay.lexical/2\n" + head[16:], [][]byte{piece, piece}},
+		"no scale":        {string(ngram.EncodeHead(0)), [][]byte{piece, piece}},
+		"no number":       {string(ngram.EncodeHead(math.NaN())), [][]byte{piece, piece}},
+		"one piece":       {head, [][]byte{piece}},
+		"truncated piece": {head, [][]byte{piece, piece[1:]}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var fault ngram.FaultError
-			if _, err := ngram.Open(tt.head, tt.pieces...); !errors.As(err, &fault) {
-				t.Errorf("Open returned %v, want a FaultError", err)
-			}
-		})
+		if _, err := ngram.Open(tt.head, tt.pieces...); !errors.As(err, new(ngram.FaultError)) {
+			t.Errorf("%s: Open returns %v", name, err)
+		}
+	}
+	if _, err := ngram.OpenWords(piece, ngram.WordBits); !errors.As(err, new(ngram.FaultError)) {
+		t.Errorf("OpenWords returns %v", err)
 	}
 }

@@ -98,7 +98,9 @@ const Bias = biasAt
 // hexadecimal number or punycode speaks against it.
 func Bounds(id int) (low, high int) {
 	switch {
-	case id >= hex && id <= label:
+	case id == hex:
+		return 30, 60
+	case id > hex && id <= label:
 		return 8, 60
 	case id == leftAt || id == leftAt+1:
 		return 0, 0
@@ -107,7 +109,7 @@ func Bounds(id int) (low, high int) {
 	case id >= awayAt && id < awayAt+awayOf:
 		return 0, 10
 	case id == goodsAt:
-		return 40, 60
+		return 52, 60
 	case id >= classAt:
 		return 0, 60
 	}
@@ -186,7 +188,7 @@ func (n *Name) Features(rarity *Rarity) []Feature {
 	for c := n.classes; c != 0; c &= c - 1 {
 		n.add(&count, classAt+bits.TrailingZeros32(uint32(c)), Words)
 	}
-	for t := n.left; t != 0; t &= t - 1 {
+	for t := n.left; t != 0 && n.inLeft > 1; t &= t - 1 {
 		n.add(&count, awayAt+bits.TrailingZeros32(t), Words)
 	}
 	if n.goods > 1 {

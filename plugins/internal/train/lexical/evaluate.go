@@ -6,150 +6,137 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
+	"assay/host/measure/eval"
 	"assay/plugins/internal/brand"
 	"assay/plugins/internal/train"
-	"assay/plugins/lexical/pattern"
 )
 
 // The layer's scale of points: an uninformative name has 0, and its range is that of the manifest.
 const (
-	perUnit    = 30 // points per unit of log-odds
-	lowest     = -80
-	lowestMail = -20 // of a mail domain
-	highest    = 100
-	maxFlags   = 0.2 // share of the good names under one suffix that may reach the threshold of 1% of all good names
-	minGood    = 15  // good names that a suffix needs for a discount
+	perUnit = 20 // points per unit of log-odds
+	lowest  = -45
+	highest = 83
 )
 
-// model scores the rows of a fold.
+// model is what the layer stores.
 type model struct {
-	rows    []row
-	rarity  pattern.Rarity
-	margins []float64 // by models that did not see the row's letters
+	weights []float32 // rounded to steps
+	steps   []int8
+	size    float64 // of a step
+	odds    *odds
 }
 
-// points trains on the rows that h leaves and returns the points of the rows that it holds out, before discounts and
-// limits.
-func (m *model) points(h train.Holdout, jobs int, progress train.Progress) []float64 {
-	return h.Run(domainsOf(m.rows), jobs, func(indices []int32) func(int32) float64 {
-		score := m.fit(indices)
-		odds := learnOdds(m.rows, indices, m.margins, &m.rarity)
-		return func(i int32) float64 { return odds.points(&m.rows[i], score(i), &m.rarity) }
-	}, progress)
-}
-
-// fit trains on rows, with weights rounded as the layer stores them.
-func (m *model) fit(indices []int32) func(int32) float64 {
-	weights := learn(m.rows, indices)
-	levels, at := quantise(weights, usage(m.rows, indices))
-	for k := range weights {
-		weights[k] = levels[at[k]]
+// fit trains on the rows at indices, with weights rounded as the layer stores them.
+func fit(rows []row, indices []int32) *model {
+	m := &model{weights: learn(rows, indices)}
+	m.steps, m.size = quantise(m.weights)
+	for k, s := range m.steps {
+		m.weights[k] = float32(float64(s) * m.size)
 	}
-	return func(i int32) float64 { return float64(sum(weights, m.rows[i].slots)) }
+	return m
 }
 
-// final returns the points that the layer gives the row.
-func (m *model) final(r *row, points float64, discounts map[string]int) float64 {
+// points returns the points that the layer gives to a row.
+func (m *model) points(r *row) float64 {
 	if brand.OwnerName(&r.Host) != "" {
 		return lowest
 	}
-	points = math.Floor(points+0.5) - float64(discounts[suffixOf(r)])
-	if r.TestOnly { // the domain of an address
-		points = max(points, lowestMail)
-	}
+	points := math.Floor(m.odds.points(r, r.margin(m.weights)) + 0.5)
 	return min(max(points, lowest), highest)
 }
 
-// finished returns the points that the layer would give without discounts.
-func (m *model) finished(points []float64) []float64 {
-	final := make([]float64, len(points))
-	for i := range m.rows {
-		final[i] = m.final(&m.rows[i], points[i], nil)
-	}
-	return final
-}
+// minSuffixRows is from how many honest names on a suffix is reported on, if 1 in 50 of them reach the threshold.
+const minSuffixRows = 40
 
-// suffixOf returns the suffix that discounts are counted by.
-func suffixOf(r *row) string {
-	if r.Hosted {
-		return r.address.Suffix
-	}
-	return r.address.TLD
-}
-
-// discount returns the points to take from names under suffixes with many false alarms, so that at most maxFlags of the
-// good names under each reach the score that 1% of the target's good names reach.
-func (m *model) discount(points []float64) map[string]int {
-	discounts := map[string]int{}
-	for range 3 { // discounts lower the threshold
-		var all []train.Scored
-		good := map[string][]float64{}
-		for i := range m.rows {
-			r := &m.rows[i]
-			if r.Synthetic || r.TestOnly {
-				continue
-			}
-			final := m.final(r, points[i], discounts)
-			if r.Target {
-				all = append(all, train.Scored{Domain: r.Domain, Score: final})
-			}
-			if !r.Malicious {
-				good[suffixOf(r)] = append(good[suffixOf(r)], final)
-			}
-		}
-		threshold := train.Measure(all).Threshold
-		for suffix, scores := range good {
-			if len(scores) < minGood {
-				continue
-			}
-			slices.Sort(scores)
-			allowed := int(maxFlags * float64(len(scores)))
-			if excess := scores[len(scores)-1-allowed] - threshold + 1; excess > 0 {
-				discounts[suffix] += int(excess)
-			}
+// report prints how well the model tells the reported rows from the honest ones, for each source of reports, and how
+// many of the names of each honest source reach the threshold that one honest name in a hundred reaches.
+func report(out io.Writer, rows []row, points []float64) {
+	sources := map[string]bool{}
+	for i := range rows {
+		if rows[i].Malicious {
+			sources[rows[i].Source] = true
 		}
 	}
-	return discounts
-}
-
-// report prints the quality of held-out rows' points, and their distribution by source, suffix and label.
-func (m *model) report(out io.Writer, name string, points []float64) {
-	scored := train.Targets(domainsOf(m.rows), points)
-	q := train.WriteSubsets(out, name, scored)
-	train.WriteTable(out, fmt.Sprintf("share with at least %.0f points, by source", q.Threshold), scored, q.Threshold,
-		train.BySource)
-	for _, malicious := range []bool{false, true} {
-		label := (&train.Domain{Malicious: malicious}).Label()
-		var tens [19]int
+	fmt.Fprintf(out, "%-22s %8s %8s  %s\n", "reports", "rows", "AUC", "recall at 1% and 0.1% false positives")
+	threshold := 0.0
+	for _, source := range append([]string{""}, slices.Sorted(maps.Keys(sources))...) {
+		var scores []float64
+		var malicious []bool
 		n := 0
-		for _, s := range scored {
-			if s.Malicious == malicious {
-				tens[int(s.Score-lowest)/10]++
-				n++
+		for i := range rows {
+			if r := &rows[i]; !r.Malicious || source == "" || r.Source == source {
+				scores, malicious = append(scores, points[i]), append(malicious, r.Malicious)
+				if r.Malicious {
+					n++
+				}
 			}
 		}
-		fmt.Fprintf(out, "%s by tens of points from %d:", label, lowest)
-		for _, t := range tens {
-			fmt.Fprintf(out, " %.3f", float64(t)/float64(n))
+		curve := eval.NewCurve(scores, malicious)
+		auc, _ := curve.AUC()
+		if source == "" {
+			source, threshold = "all", curve.At(0.01).Threshold
 		}
-		fmt.Fprintln(out)
+		fmt.Fprintf(out, "%-22s %8d %8.4f  %.3f %.3f\n", source, n, auc, curve.At(0.01).Recall, curve.At(0.001).Recall)
 	}
-	good, above := map[string]int{}, map[string]int{}
-	for i := range m.rows {
-		if r := &m.rows[i]; !r.Malicious && !r.Synthetic && !r.TestOnly && points[i] != 0 {
-			good[suffixOf(r)]++
-			if points[i] >= q.Threshold {
-				above[suffixOf(r)]++
+	all, above := map[string]int{}, map[string]int{}
+	for i := range rows {
+		r := &rows[i]
+		if r.Malicious {
+			continue
+		}
+		keys := []string{r.Source}
+		if r.Hosted {
+			keys = append(keys, "shared hosts")
+		} else {
+			keys = append(keys, "."+r.Host.TLD)
+		}
+		for _, key := range keys {
+			all[key]++
+			if points[i] >= threshold {
+				above[key]++
 			}
 		}
 	}
-	fmt.Fprintf(out, "good names above %.0f points, by suffix with 50 or more:", q.Threshold)
-	for _, s := range slices.Sorted(maps.Keys(above)) {
-		if good[s] >= 50 && above[s]*50 > good[s] {
-			fmt.Fprintf(out, " .%s %d/%d", s, above[s], good[s])
+	fmt.Fprintf(out, "\n%-22s %8s  %s\n", "honest", "rows", fmt.Sprintf("share with at least %.0f points", threshold))
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if strings.HasPrefix(key, ".") && (all[key] < minSuffixRows || above[key]*50 < all[key]) {
+			continue
+		}
+		fmt.Fprintf(out, "%-22s %8d  %.4f\n", key, all[key], float64(above[key])/float64(all[key]))
+	}
+}
+
+// leaveOut prints how well models find the rows of each source of reports that they did not train on, among the honest
+// names that validate.
+func leaveOut(out io.Writer, rows []row, indices, validate []int32, margins []float64, progress train.Progress) {
+	sources := map[string][]int32{}
+	for _, i := range indices {
+		if rows[i].Malicious {
+			sources[rows[i].Source] = append(sources[rows[i].Source], i)
 		}
 	}
-	fmt.Fprintln(out)
-	fmt.Fprintln(out)
+	fmt.Fprintf(out, "\n%-28s %8s %8s  %s\n", "left out", "rows", "AUC", "recall at 1% and 0.1% false positives")
+	var aucs, recalls float64
+	for _, source := range slices.Sorted(maps.Keys(sources)) {
+		some := slices.DeleteFunc(slices.Clone(indices), func(i int32) bool { return rows[i].Source == source })
+		m := fit(rows, some)
+		m.odds = learnOdds(rows, some, margins)
+		var scores []float64
+		var malicious []bool
+		for _, i := range append(slices.Clone(validate), sources[source]...) {
+			if r := &rows[i]; !r.Malicious || r.Source == source {
+				scores, malicious = append(scores, m.points(r)), append(malicious, r.Malicious)
+			}
+		}
+		curve := eval.NewCurve(scores, malicious)
+		auc, _ := curve.AUC()
+		recall := curve.At(0.01).Recall
+		aucs, recalls = aucs+auc, recalls+recall
+		fmt.Fprintf(out, "%-28s %8d %8.4f  %.3f %.3f\n", source, len(sources[source]), auc, recall, curve.At(0.001).Recall)
+		progress("without %s", source)
+	}
+	n := float64(len(sources))
+	fmt.Fprintf(out, "%-28s %8s %8.4f  %.3f\n", "mean", "", aucs/n, recalls/n)
 }

@@ -11,35 +11,21 @@ import (
 // Hyperparameters.
 const (
 	epochs = 2
-	rate   = 0.05 // the learning rate of AdaGrad
+	rate   = 0.3 // the learning rate of AdaGrad
+	decay  = 1e-5
 	seed   = 4
 )
-
-// labelFactors multiply the weights of good and of bad rows.
-type labelFactors struct{ good, bad float32 }
-
-// balance returns the factors that give the good and the bad rows at indices the same total weight, so that an
-// uninformative name has even odds whatever was held out.
-func balance(rows []row, indices []int32) labelFactors {
-	var good, bad float64
-	for _, i := range indices {
-		if r := &rows[i]; r.Malicious {
-			bad += float64(r.Weight)
-		} else {
-			good += float64(r.Weight)
-		}
-	}
-	return labelFactors{float32((good + bad) / (2 * good)), float32((good + bad) / (2 * bad))}
-}
 
 // learn fits a logistic model to the rows at indices by AdaGrad (Duchi, Hazan and Singer, 2011), one row at a time in
 // an order that depends on the seed. The explicit conversions round every product, so that machines with fused
 // multiply-add learn the same bits.
 func learn(rows []row, indices []int32) []float32 {
-	factors := balance(rows, indices)
 	order := make([]int32, len(indices))
 	copy(order, indices)
 	weights, squares := make([]float32, ngram.Slots), make([]float32, ngram.Slots)
+	for i := range squares {
+		squares[i] = 1e-6
+	}
 	random := rand.NewPCG(seed, seed)
 	for range epochs {
 		for i := len(order) - 1; i > 0; i-- {
@@ -48,106 +34,54 @@ func learn(rows []row, indices []int32) []float32 {
 		}
 		for _, i := range order {
 			r := &rows[i]
-			want, weight := float32(0), float32(r.Weight*factors.good)
+			want := float32(0)
 			if r.Malicious {
-				want, weight = 1, float32(r.Weight*factors.bad)
+				want = 1
 			}
-			p := float32(train.Logistic(float64(sum(weights, r.slots))))
-			gradient := float32((p - want) * weight)
-			square := float32(gradient * gradient)
+			p := float32(train.Logistic(r.margin(weights)))
+			gradient := float32(float32((p-want)*r.Weight) * r.scale)
+			shrink := float32(decay * r.Weight)
 			for _, k := range r.slots {
-				squares[k] += square
-				weights[k] -= float32(rate*gradient) / float32(math.Sqrt(float64(squares[k]+1)))
+				g := gradient + float32(shrink*weights[k])
+				squares[k] += float32(g * g)
+				weights[k] -= float32(rate*g) / float32(math.Sqrt(float64(squares[k])))
 			}
 		}
 	}
 	return weights
 }
 
-func sum(weights []float32, slots []uint32) float32 {
+// margin returns the log-odds of a row by weights.
+func (r *row) margin(weights []float32) float64 {
 	var s float32
-	for _, k := range slots {
+	for _, k := range r.slots {
 		s += weights[k]
 	}
-	return s
+	return float64(s * r.scale)
 }
 
-// usage returns the total weight of the rows at indices that use each slot.
-func usage(rows []row, indices []int32) []float32 {
-	used := make([]float32, ngram.Slots)
-	for _, i := range indices {
-		for _, k := range rows[i].slots {
-			used[k] += rows[i].Weight
+// clipped is the share of the used weights that may exceed the largest that a byte can hold.
+const clipped = 1e-4
+
+// quantise returns weights in steps from -127 to 127, and the size of a step. Slots that no row uses get 0.
+func quantise(weights []float32) (steps []int8, size float64) {
+	const bins, reach = 1 << 14, 16.0
+	var histogram [bins]int
+	used := 0
+	for _, w := range weights {
+		if w != 0 {
+			used++
+			histogram[min(int(math.Abs(float64(w))*(bins/reach)), bins-1)]++
 		}
 	}
-	return used
-}
-
-// quantise maps each weight to the nearest of a few levels, which Lloyd's algorithm fits to a histogram of the weights
-// by use. The first level is 0, the level of unused slots.
-func quantise(weights, used []float32) (levels [ngram.Levels]float32, at []byte) {
-	const bins, reach = 8192, 4.0 // the bins cover -reach to reach, and clamp weights beyond
-	var mass, moment [bins]float64
+	bin := bins
+	for over := 0; bin > 1 && over+histogram[bin-1] <= int(clipped*float64(used)); bin-- {
+		over += histogram[bin-1]
+	}
+	size = float64(bin) * (reach / bins) / 127
+	steps = make([]int8, len(weights))
 	for k, w := range weights {
-		bin := min(max(int((float64(w)+reach)*(bins/(2*reach))), 0), bins-1)
-		mass[bin] += float64(used[k])
-		moment[bin] += float64(float64(used[k]) * float64(w))
+		steps[k] = int8(math.Round(min(max(float64(w)/size, -127), 127)))
 	}
-	var centre [ngram.Levels]float64
-	for i := range centre {
-		centre[i] = float64(i)/(ngram.Levels-1) - 0.5 // ascending, so the nearest centre only moves right
-	}
-	for range 100 {
-		var m, s [ngram.Levels]float64
-		j := 0
-		for bin := range bins {
-			if mass[bin] == 0 {
-				continue
-			}
-			w := moment[bin] / mass[bin]
-			for j+1 < len(centre) && math.Abs(centre[j+1]-w) < math.Abs(centre[j]-w) {
-				j++
-			}
-			m[j] += mass[bin]
-			s[j] += moment[bin]
-		}
-		for j := range centre {
-			if m[j] > 0 {
-				centre[j] = s[j] / m[j]
-			}
-		}
-	}
-	zero := 0
-	for j := range centre {
-		if math.Abs(centre[j]) < math.Abs(centre[zero]) {
-			zero = j
-		}
-	}
-	centre[zero], centre[0] = centre[0], 0
-	for j := range levels {
-		levels[j] = float32(centre[j])
-	}
-	at = make([]byte, len(weights))
-	for k, w := range weights {
-		for j := range levels {
-			if used[k] > 0 && math.Abs(float64(levels[j]-w)) < math.Abs(float64(levels[at[k]]-w)) {
-				at[k] = byte(j)
-			}
-		}
-	}
-	return levels, at
-}
-
-// pack encodes levels in the format of [ngram.Open].
-func pack(at []byte) [][]byte {
-	packed := make([]byte, len(at)/2)
-	for i := range packed {
-		packed[i] = at[2*i] | at[2*i+1]<<4
-	}
-	each := len(packed) / ngram.Pieces
-	pieces := make([][]byte, ngram.Pieces)
-	for i := range pieces {
-		pieces[i] = packed[i*each : (i+1)*each]
-	}
-	return pieces
+	return steps, size
 }

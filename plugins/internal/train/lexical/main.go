@@ -1,15 +1,16 @@
-// Command lexical learns the model of the lexical layer from labelled domains, and evaluates it on held-out domains.
+// Command lexical learns the model of the lexical layer from labelled domains, and measures it on sources that it does
+// not learn from.
 //
-//	go run ./plugins/internal/train/lexical -target rows.jsonl -pool more.jsonl.gz -out plugins/lexical
+//	go run ./plugins/internal/train/lexical -rows rows.jsonl -rows more.jsonl.gz -out plugins/lexical
 //
 // The same rows give the same bytes on every machine. plugins/lexical/MODEL.md has the results.
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 
@@ -19,84 +20,110 @@ import (
 
 func main() { train.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-func run(args []string, stdout, stderr io.Writer) error {
-	emails := ""
-	options, err := train.Parse(args, stderr, func(f *flag.FlagSet) {
-		f.StringVar(&emails, "emails", "", "`file` of labelled addresses, whose mail domains -rows scores too")
+// options are the command's flags.
+type options struct {
+	rows                    []string
+	emails, out, validation string
+	leaveOut                bool
+}
+
+func parse(args []string, stderr io.Writer) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("lexical", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Func("rows", "`file` of labelled domains; may be repeated", func(path string) error {
+		o.rows = append(o.rows, path)
+		return nil
 	})
+	flags.StringVar(&o.emails, "emails", "", "`file` of labelled addresses, whose mail domains are not learned")
+	flags.StringVar(&o.out, "out", "", "`folder` for the model; without it, none is written")
+	flags.StringVar(&o.validation, "validation", "", "`file` to write the rows of the validation to")
+	flags.BoolVar(&o.leaveOut, "leave-out", false, "also measure models without each source of reports")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if len(o.rows) == 0 || flags.NArg() > 0 {
+		flags.Usage()
+		return o, errors.New("want at least one -rows file, and no other arguments")
+	}
+	return o, nil
+}
+
+func run(args []string, stdout, stderr io.Writer) error {
+	o, err := parse(args, stderr)
 	if err != nil {
 		return err
 	}
 	progress := train.NewProgress(stderr)
-	domains, err := options.Domains(nil, progress)
+	domains, err := train.ReadSites(o.rows, progress)
 	if err != nil {
 		return err
 	}
-	mail, err := readMail(emails)
+	never, err := mailSites(o.emails)
 	if err != nil {
 		return err
 	}
-	for _, a := range mail {
-		domains = append(domains, a.domain)
+	validate := divide(domains, never)
+	if err := writeRows(o.validation, validate); err != nil {
+		return err
 	}
-	rows := newRows(domains)
-	weigh(rows)
-	progress("%d rows, %d of them added for training", len(rows), len(rows)-len(domains))
-	m := &model{rows: rows, rarity: rarityOf(rows)}
-	all := domainsOf(rows)
+	some := domains[:0]
+	var names []string
+	for _, d := range domains {
+		if !d.TestOnly {
+			some, names = append(some, d), append(names, d.Host.Name)
+		}
+	}
+	progress("%d sites to train on, %d to validate on", len(some), len(validate))
+	rarity := rarityOf(some)
+	list, costs := learnWords(names)
+	vocabulary := ngram.EncodeWords(list, costs, ngram.WordBits)
+	words, err := ngram.OpenWords(vocabulary, ngram.WordBits)
+	if err != nil {
+		return err
+	}
+	progress("%d words", len(list))
+	rows := readRows(append(some[:len(some):len(some)], validate...), words, rarity)
+	all := make([]int32, len(rows))
+	for i := range rows {
+		all[i] = int32(i)
+	}
+	learned, held := all[:len(some)], all[len(some):]
+	weigh(rows, learned)
 
-	byLetters := train.HoldOutLetters(all)
-	m.margins = byLetters.Run(all, options.Jobs, m.fit, progress)
-	points := m.points(byLetters, options.Jobs, progress)
-	discounts := m.discount(points)
-	progress("%d suffixes with discounts", len(discounts))
-	finish := func(points []float64) []float64 {
-		for i := range rows {
-			points[i] = m.final(&rows[i], points[i], discounts)
-		}
-		return points
+	margins := train.HoldOutLetters(some).Run(some, 2, func(indices []int32) func(int32) float64 {
+		m := fit(rows, indices)
+		return func(i int32) float64 { return rows[i].margin(m.weights) }
+	}, progress)
+	margins = append(margins, make([]float64, len(held))...)
+	m := fit(rows, learned)
+	m.odds = learnOdds(rows, learned, margins)
+	progress("trained on all rows")
+	points := make([]float64, len(held))
+	for at, i := range held {
+		points[at] = m.points(&rows[i])
 	}
-	train.WriteHeader(stdout)
-	m.report(stdout, "before discounts", m.finished(points))
-	points = finish(points)
-	m.report(stdout, byLetters.Name, points)
-	if err := writeRows(options.LetterRows, rows, mail, points); err != nil {
-		return err
+	report(stdout, rows[len(some):], points)
+	if o.leaveOut {
+		leaveOut(stdout, rows, learned, held, margins, progress)
 	}
-	if options.Out != "" {
-		var some []int32
-		for i := range rows {
-			if !rows[i].TestOnly {
-				some = append(some, int32(i))
-			}
-		}
-		odds := learnOdds(rows, some, m.margins, &m.rarity)
-		weights := learn(rows, some)
-		levels, at := quantise(weights, usage(rows, some))
-		var points [ngram.Levels]int32
-		for i, l := range levels {
-			points[i] = int32(math.Round(perUnit * ngram.Unit * odds.factor * float64(l)))
-		}
-		if err := write(options.Out, ngram.EncodeLevels(points), pack(at), source(odds, &m.rarity,
-			discounts)); err != nil {
-			return err
-		}
-		progress("trained on all rows")
-	}
-	if !options.Absent {
+	if o.out == "" {
 		return nil
 	}
-	bySource := train.HoldOutSources(all)
-	points = finish(m.points(bySource, options.Jobs, progress))
-	m.report(stdout, bySource.Name, points)
-	return writeRows(options.Rows, rows, mail, points)
+	return m.write(o.out, vocabulary, source(m.odds, rarity))
 }
 
 // write writes the files of the layer's model to folder.
-func write(folder string, head []byte, pieces [][]byte, source []byte) error {
-	files := map[string][]byte{"weights.head": head, "odds.go": source}
-	for i, p := range pieces {
-		files[fmt.Sprintf("weights-%d.bin", i)] = p
+func (m *model) write(folder string, vocabulary, source []byte) error {
+	files := map[string][]byte{"weights.head": ngram.EncodeHead(perUnit * m.odds.factor * m.size), "odds.go": source,
+		"words.bin": vocabulary}
+	weights := make([]byte, len(m.steps))
+	for i, s := range m.steps {
+		weights[i] = byte(s)
+	}
+	each := len(weights) / ngram.Pieces
+	for i := range ngram.Pieces {
+		files[fmt.Sprintf("weights-%d.bin", i)] = weights[i*each : (i+1)*each]
 	}
 	for name, data := range files {
 		if err := os.WriteFile(filepath.Join(folder, name), data, 0o644); err != nil {

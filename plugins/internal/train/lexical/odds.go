@@ -17,32 +17,25 @@ type odds struct {
 
 const (
 	rounds    = 5
-	sample    = 3    // a pattern's odds are learned from every target row and one pool row in this many
+	sample    = 3    // a pattern's odds are learned from one row in this many
 	minFactor = 0.5  // of the sum of weights; rows of one campaign alone would turn it around
 	prior     = 20.0 // strength of the pull of a pattern's odds towards 0, in units of a row's information at p = 1/2
 )
 
-// learnOdds fits the odds to the rows at indices by coordinate-wise Newton steps. margins holds each row's sum of
-// weights, by a model that did not see the row. Within their bounds, patterns thus learn only what the runs of
-// characters do not tell.
-func learnOdds(rows []row, indices []int32, margins []float64, rarity *pattern.Rarity) *odds {
+// learnOdds fits the odds to the rows at indices by coordinate-wise Newton steps. margins holds each row's log-odds by a
+// model that did not see the row. Within their bounds, patterns thus learn only what the characters and words do not
+// tell. The bias makes the odds of a name that tells nothing even.
+func learnOdds(rows []row, indices []int32, margins []float64) *odds {
 	o := &odds{factor: 1}
-	factors := balance(rows, indices)
 	holders := make([][]int32, pattern.Features)
 	weights, x := make([]float64, len(rows)), make([]float64, len(rows))
 	indices = slices.DeleteFunc(slices.Clone(indices), func(i int32) bool {
-		return !rows[i].Target && train.Hash(rows[i].Site)%sample != 0
+		return train.Hash(rows[i].Site)%sample != 0
 	})
 	for _, i := range indices {
-		r := &rows[i]
-		weights[i] = float64(r.Weight * factors.good)
-		if r.Malicious {
-			weights[i] = float64(r.Weight * factors.bad)
-		}
-		x[i] = margins[i]
-		name := *r.name // Features writes to it, and splits are trained concurrently
-		for _, f := range name.Features(rarity) {
-			holders[f.ID] = append(holders[f.ID], i)
+		weights[i], x[i] = float64(rows[i].Weight), margins[i]
+		for _, id := range rows[i].patterns {
+			holders[id] = append(holders[id], i)
 		}
 	}
 	holders[pattern.Bias] = indices
@@ -83,48 +76,15 @@ func learnOdds(rows []row, indices []int32, margins []float64, rarity *pattern.R
 			}
 		}
 	}
+	o.patterns[pattern.Bias] -= math.Log(prevalence)
 	return o
 }
 
-// points returns the points of a row with a sum of weights.
-func (o *odds) points(r *row, margin float64, rarity *pattern.Rarity) float64 {
+// points returns the points of a row with a margin.
+func (o *odds) points(r *row, margin float64) float64 {
 	points := perUnit*o.factor*margin + math.Round(perUnit*o.patterns[pattern.Bias])
-	name := *r.name // Features writes to it, and splits are scored concurrently
-	for _, f := range name.Features(rarity) {
-		points += math.Round(perUnit * o.patterns[f.ID])
+	for _, id := range r.patterns {
+		points += math.Round(perUnit * o.patterns[id])
 	}
 	return points
-}
-
-// pseudocount is added to the count of each pair of letters.
-const pseudocount = 0.5
-
-// rarityOf returns the rarity of pairs of letters in the longest runs of letters of good names.
-func rarityOf(rows []row) pattern.Rarity {
-	var counts [pattern.RarityRows][pattern.RarityColumns]float64
-	for _, r := range rows {
-		if r.Malicious || r.Synthetic || r.TestOnly {
-			continue
-		}
-		previous := 0
-		for _, c := range r.name.Letters {
-			counts[previous][c-'a']++
-			previous = int(c-'a') + 1
-		}
-		if previous > 0 {
-			counts[previous][pattern.RarityColumns-1]++
-		}
-	}
-	table := make([]byte, 0, pattern.RarityRows*pattern.RarityColumns)
-	for _, row := range counts {
-		total := 0.0
-		for _, n := range row {
-			total += n + pseudocount
-		}
-		for _, n := range row {
-			bits := math.Round(-4 * math.Log2((n+pseudocount)/total))
-			table = append(table, pattern.RarityZero+byte(min(max(bits, 0), 57)))
-		}
-	}
-	return pattern.Rarity(table)
 }

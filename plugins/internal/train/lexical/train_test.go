@@ -5,10 +5,11 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -50,58 +51,51 @@ func writeFile(t *testing.T, folder, name, text string) string {
 	return path
 }
 
-// Training gives the same bytes for any number of jobs, and weights that separate the labels.
+// Two trainings give the same bytes, and a model that separates the labels.
 func TestTrainingReproducible(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	target := writeFile(t, folder, "target.jsonl", lines(0, 80))
-	pool := writeFile(t, folder, "pool.jsonl.gz", lines(1000, 300))
-	emails := writeFile(t, folder, "emails.jsonl",
-		`{"type":"email","value":"a@verify-3001.com","label":1,"source":"x:reports1"}
-{"type":"email","value":"a@gmail.com","label":0,"source":"constructed"}
-`)
+	first := writeFile(t, folder, "first.jsonl", lines(0, 400))
+	second := writeFile(t, folder, "second.jsonl.gz", lines(1000, 400)+
+		`{"value":"login-now.example.com","label":1,"source":"openphish","date":"2026-04-01"}`)
+	emails := writeFile(t, folder, "emails.jsonl", `{"type":"email","value":"a@verify-1.com","label":1,"source":"x"}`)
 	var outs [2]string
-	var files [2][]string
-	for i, jobs := range []string{"1", "2"} {
-		out := filepath.Join(folder, "weights"+jobs)
+	var files [2]map[string]string
+	for i := range files {
+		out := filepath.Join(folder, strconv.Itoa(i))
 		expect.NoError(t, os.Mkdir(out, 0o700))
 		var report bytes.Buffer
-		expect.NoError(t, run([]string{"-target", target, "-pool", pool, "-out", out, "-jobs", jobs,
-			"-rows", filepath.Join(out, "sources.jsonl"), "-letter-rows", filepath.Join(out, "letters.jsonl"),
-			"-emails", emails}, &report,
-			io.Discard))
-		outs[i] = report.String()
-		for _, name := range []string{"weights.head", "weights-0.bin", "weights-1.bin", "odds.go"} {
-			b := expect.Value(os.ReadFile(filepath.Join(out, name)))(t)
-			files[i] = append(files[i], string(b))
+		expect.NoError(t, run([]string{"-rows", first, "-rows", second, "-out", out, "-leave-out", "-emails", emails,
+			"-validation", filepath.Join(out, "validation.jsonl")}, &report, io.Discard))
+		outs[i], files[i] = report.String(), map[string]string{}
+		for _, name := range []string{"weights.head", "weights-0.bin", "weights-1.bin", "words.bin", "odds.go",
+			"validation.jsonl"} {
+			files[i][name] = string(expect.Value(os.ReadFile(filepath.Join(out, name)))(t))
 		}
 	}
 	expect.Equal(t, "two trainings gave different reports:\n", outs[0], outs[1])
-	if !slices.Equal(files[0], files[1]) {
-		t.Fatal("two trainings gave different weights")
+	if !maps.Equal(files[0], files[1]) {
+		t.Fatal("two trainings gave different files")
 	}
-	table := expect.Value(ngram.Open(files[0][0], []byte(files[0][1]), []byte(files[0][2])))(t)
-	points := func(name string) int32 {
+	for _, want := range []string{"openphish ", "reports1 ", "mean "} {
+		if !strings.Contains(outs[0], "\n"+want) {
+			t.Errorf("the report has no line for %s: %s", want, outs[0])
+		}
+	}
+	if !strings.Contains(files[0]["validation.jsonl"], "login-now.example.com") {
+		t.Error("the report of OpenPhish does not validate")
+	}
+	table := expect.Value(ngram.Open(files[0]["weights.head"], []byte(files[0]["weights-0.bin"]),
+		[]byte(files[0]["weights-1.bin"])))(t)
+	reader := &ngram.Reader{Words: expect.Value(ngram.OpenWords([]byte(files[0]["words.bin"]), ngram.WordBits))(t)}
+	points := func(name string) int {
 		a := ngram.Address{Name: name, Suffix: "com", TLD: "com"}
 		var sums ngram.Sums
-		table.Sum(&a, &sums)
+		table.Sum(reader.Read(&a), &sums)
 		return sums.Parts[ngram.Name]
 	}
 	if good, bad := points("school-garden"), points("verify-bonus"); good >= 0 || bad <= 0 {
 		t.Errorf("a good name has the weight %d and a bad one %d, want them on either side of 0", good, bad)
-	}
-	for _, want := range []string{"letters held out", "sources held out"} {
-		if !strings.Contains(outs[0], want) {
-			t.Errorf("the report has no quality for %s: %s", want, outs[0])
-		}
-	}
-	for _, rows := range []string{"letters.jsonl", "sources.jsonl"} {
-		held := expect.Value(os.ReadFile(filepath.Join(folder, "weights1", rows)))(t)
-		expect.Equal(t, rows, strings.Count(string(held), `"held_out":{"lexical":`), 80)
-	}
-	mail, err := os.ReadFile(filepath.Join(folder, "weights1", "sources-emails.jsonl"))
-	if err != nil || strings.Count(string(mail), "held_out") != 1 || strings.Count(string(mail), "\n") != 2 {
-		t.Errorf("the addresses' rows are %q, %v, want the provider's without a score", mail, err)
 	}
 }
 
@@ -115,212 +109,149 @@ func TestRunRejects(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no target":    {[]string{"-pool", valid}, "want at least one -target"},
-		"missing file": {[]string{"-target", filepath.Join(folder, "none.jsonl")}, "none.jsonl"},
-		"not gzipped":  {[]string{"-target", notGzip}, "plain.gz: line 1: it is not JSON"},
-		"missing folder": {[]string{"-target", valid, "-absent=false", "-out", filepath.Join(folder, "none")},
-			"writing the model"},
+		"no rows":        {nil, "want at least one -rows file"},
+		"stray argument": {[]string{"-rows", valid, "b"}, "no other arguments"},
+		"unknown flag":   {[]string{"-speed", "9"}, "speed"},
+		"missing file":   {[]string{"-rows", filepath.Join(folder, "none.jsonl")}, "none.jsonl"},
+		"not gzipped":    {[]string{"-rows", notGzip}, "plain.gz: line 1: it is not JSON"},
+		"missing emails": {[]string{"-rows", valid, "-emails", filepath.Join(folder, "none.jsonl")}, "none.jsonl"},
 	} {
 		expect.ErrorText(t, name, run(tt.args, io.Discard, io.Discard), tt.want)
 	}
 }
 
-// readRows returns the rows of a file with text, without rows added for training.
-func readRows(t *testing.T, text string, target bool) []row {
-	t.Helper()
-	domains, _, err := train.ReadDomains(writeFile(t, t.TempDir(), "rows.jsonl", text), target)
-	expect.NoError(t, err)
-	rows := make([]row, len(domains))
-	for i, d := range domains {
-		rows[i] = newRow(d)
-	}
-	return rows
-}
-
-// An imitated brand becomes a good row, unless the pool contains its site. Imitations by one family, or in the target,
-// don't count.
-func TestAddBrands(t *testing.T) {
+// No row of a publisher that is held out is trained on, and none on the site of an address that measures. The newest
+// rows of OpenPhish validate, and a part of the honest ones.
+func TestDivide(t *testing.T) {
 	t.Parallel()
-	var text strings.Builder
-	for i := range minBrandRows {
-		for _, word := range []string{"monbank", "knownbank"} {
-			fmt.Fprintf(&text, `{"value":"%s-login%d.top","label":1,"source":"s%d"}`+"\n", word, i, i%minBrandFamilies)
+	var domains []*train.Domain
+	add := func(n int, malicious bool, source string, age float64) {
+		for i := range n {
+			domains = append(domains, &train.Domain{Site: fmt.Sprintf("%s-%v-%d.com", source, age, i),
+				Malicious: malicious, Source: source, Age: age})
 		}
-		fmt.Fprintf(&text, `{"value":"onefeed-%d.top","label":1,"source":"s"}`+"\n", i)
-		fmt.Fprintf(&text, `{"value":"abc-%d.top","label":1,"source":"s%d"}`+"\n", i, i%minBrandFamilies)
 	}
-	text.WriteString(`{"value":"knownbank.com","label":1,"source":"s"}`)
-	for target, want := range map[bool][]string{true: nil, false: {"login", "monbank"}} {
-		rows := readRows(t, text.String(), target)
-		var got []string
-		for _, r := range addBrands(rows)[len(rows):] {
-			if r.Malicious || r.Target || !r.Synthetic || r.address.Suffix != "com" || len(r.slots) == 0 {
-				t.Errorf("added %+v", r)
-			}
-			got = append(got, r.address.Name)
+	add(20, true, "openphish", 0.1)
+	add(20, true, "openphish", 1)
+	add(20, true, "ut1_phishing", -1)
+	add(20, false, "ut1_bank", -1)
+	add(1000, false, "list", -1)
+	add(20, true, "reports", 3)
+	validate := divide(domains, map[string]bool{"reports-3-7.com": true})
+	trained, validating := map[string]int{}, map[string]int{}
+	for _, d := range domains {
+		if !d.TestOnly {
+			trained[d.Source]++
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("target %t: added brands %q, want %q", target, got, want)
+	}
+	for _, d := range validate {
+		validating[d.Source]++
+		if !d.TestOnly || d.Age == 1 {
+			t.Errorf("%+v validates", d)
 		}
+	}
+	if trained["reports"] != 19 || trained["list"]+validating["list"] != 1000 || len(trained) != 2 {
+		t.Errorf("trained on %v", trained)
+	}
+	if n := validating["list"]; n < 50 || n > 200 {
+		t.Errorf("%d of 1000 honest rows validate, want about one in %d", n, honestShare)
+	}
+	if validating["openphish"] != 20 || validating["ut1_bank"] != 20 || len(validating) != 3 {
+		t.Errorf("%v validate", validating)
 	}
 }
 
-// On a shared host with bad rows, good rows weigh at least goodHostShare of the bad ones. Tested sites are not copied.
-func TestAddSharedHosts(t *testing.T) {
+// A report loses weight with its age and its source's noise, and the rows of both labels have the weights they should.
+func TestWeigh(t *testing.T) {
 	t.Parallel()
-	var pool, target strings.Builder
-	for i := range 40 {
-		fmt.Fprintf(&pool, `{"value":"login.wallet%d.vercel.app","label":1,"source":"s"}`+"\n", i)
-		fmt.Fprintf(&pool, `{"value":"honest%d.example%d.com","label":0,"source":"list"}`+"\n", i, i)
-		fmt.Fprintf(&pool, `{"value":"honest%d.com","label":0,"source":"list"}`+"\n", i)
+	list := []train.Domain{{Malicious: true, Source: "new"}, {Malicious: true, Source: "old", Age: halfLife},
+		{Malicious: true, Source: "never dated", Age: -1}, {Malicious: true, Source: "usom"},
+		{Source: "list"}, {Source: "alltheplaces"}}
+	rows, indices := make([]row, len(list)), make([]int32, len(list))
+	for i := range list {
+		rows[i].Domain, indices[i] = &list[i], int32(i)
 	}
-	pool.WriteString(`{"value":"wallet.weebly.com","label":1,"source":"s"}` + "\n")
-	for i := range 2 {
-		fmt.Fprintf(&pool, `{"value":"honest%d.weebly.com","label":0,"source":"list"}`+"\n", i)
-	}
-	for i := range 20 {
-		fmt.Fprintf(&target, `{"value":"login.honest%d.vercel.app","label":1,"source":"s"}`+"\n", i)
-		fmt.Fprintf(&target, `{"value":"tested%d.com","label":0,"source":"list"}`+"\n", i)
-	}
-	rows := append(readRows(t, pool.String(), false), readRows(t, target.String(), true)...)
-	sites := map[string]bool{}
-	for _, r := range rows {
-		sites[r.Site] = true
-	}
-	rows = addSharedHosts(rows)
-	weigh(rows)
-	bad, good := 0.0, 0.0
-	for _, r := range rows {
-		switch {
-		case r.Synthetic && (r.Malicious || r.Target || !r.address.Hosted ||
-			len(r.slots) == 0 || sites[r.Site] || strings.HasPrefix(r.address.Name, "tested")):
-			t.Errorf("added %+v", r)
-		case r.Synthetic && r.address.Suffix == "weebly.com" && r.Weight != 0:
-			t.Errorf("%s weighs %g, want 0 on a host with more good rows than bad ones", r.Site, r.Weight)
-		case r.address.Suffix != "vercel.app":
-		case r.Synthetic:
-			good += float64(r.Weight)
-		case r.Malicious:
-			bad += float64(r.Weight)
+	weigh(rows, indices)
+	want := []float64{1, 0.5, undated, factors["usom"]}
+	bad, good := 0.0, float64(list[4].Weight+list[5].Weight)
+	for i, w := range want {
+		bad += float64(list[i].Weight)
+		if got := float64(list[i].Weight / list[0].Weight); math.Abs(got-w) > 1e-3 {
+			t.Errorf("a row of %s weighs %v of a new one, want %v", list[i].Source, got, w)
 		}
 	}
-	if bad == 0 || math.Abs(good-goodHostShare*bad) > 0.01*bad {
-		t.Errorf("bad rows under vercel.app weigh %g, and good ones %g", bad, good)
-	}
-	if got := addSharedHosts(rows[:1]); len(got) != 1 {
-		t.Errorf("%d rows added without good rows to copy", len(got)-1)
+	if math.Abs(bad/good-prevalence) > 1e-3 || math.Abs(float64(list[5].Weight/list[4].Weight)-2) > 1e-3 {
+		t.Errorf("the rows weigh %+v", list)
 	}
 }
 
-// Bad rows under a suffix with few good ones weigh at most maxSuffixRatio of the good ones and the prior.
-func TestBoundSuffixes(t *testing.T) {
+// Frequent sequences of letters become words, and names are cut into them.
+func TestLearnWords(t *testing.T) {
 	t.Parallel()
-	var text strings.Builder
-	for i := range 1000 {
-		fmt.Fprintf(&text, `{"value":"bad%d.top","label":1,"source":"s"}`+"\n", i)
-		fmt.Fprintf(&text, `{"value":"good%d.org","label":%d,"source":"s"}`+"\n", i, i%2)
+	var names []string
+	parts := []string{"garden", "login", "bakery", "wallet", "museum", "verify"}
+	for i := range 1200 {
+		names = append(names, parts[i%6]+parts[i/6%6]+parts[i/36%6])
 	}
-	rows := readRows(t, text.String(), true)
-	total := map[string]float64{}
-	for _, r := range rows {
-		r.Weight = 1
-	}
-	boundSuffixes(rows)
-	for _, r := range rows {
-		total[r.Host.TLD] += float64(r.Weight)
-	}
-	if want := float64(maxSuffixRatio * suffixPrior); math.Abs(total["top"]-want) > 1 || total["org"] != 1000 {
-		t.Errorf("weights by suffix are %v, want %g under top and 1000 under org", total, want)
+	words, costs := learnWords(names)
+	table := expect.Value(ngram.OpenWords(ngram.EncodeWords(words, costs, ngram.WordBits), ngram.WordBits))(t)
+	var segments ngram.Segments
+	for name, want := range map[string][]uint8{"walletgarden": {6, 12}, "xloginq": {1, 6, 7}, "": {}} {
+		if got := table.Segment(name, &segments); !bytes.Equal(got, want) {
+			t.Errorf("%s is cut at %v, want %v", name, got, want)
+		}
 	}
 }
 
-// Odds learn what the runs of characters do not tell, within their bounds.
+// Odds learn what the characters and words do not tell, within their bounds, and a name that tells nothing has even
+// odds.
 func TestLearnOdds(t *testing.T) {
 	t.Parallel()
-	var text strings.Builder
-	for i := range 400 { // bad names have many digits; the runs of characters say nothing
-		fmt.Fprintf(&text, `{"value":"garden%d.com","label":1,"source":"s"}`+"\n", 100000+i)
-		fmt.Fprintf(&text, `{"value":"%s.com","label":0,"source":"t"}`+"\n", strings.Repeat(string(rune('a'+i%26)),
-			5+i%7))
+	var rows []row
+	for i := range 4000 {
+		d := &train.Domain{Site: strconv.Itoa(i), Malicious: i%2 == 1, Weight: 1}
+		r := row{Domain: d, patterns: []uint16{1}}
+		if d.Malicious {
+			d.Weight = prevalence
+			r.patterns[0] = 2
+		}
+		if i%4 < 2 {
+			r.patterns = nil
+		}
+		rows = append(rows, r)
 	}
-	rows := readRows(t, text.String(), true)
 	indices := make([]int32, len(rows))
-	for i := range rows {
-		rows[i].Weight, indices[i] = 1, int32(i)
+	for i := range indices {
+		indices[i] = int32(i)
 	}
-	rarity := rarityOf(rows)
-	o := learnOdds(rows, indices, make([]float64, len(rows)), &rarity)
+	o := learnOdds(rows, indices, make([]float64, len(rows)))
 	for _, r := range rows {
-		if points := o.points(&r, 0, &rarity); (points > 0) != r.Malicious {
-			t.Fatalf("%s has %.0f points", r.Site, points)
+		points := o.points(&r, 0)
+		if r.patterns == nil && math.Abs(points) > 4 || r.patterns != nil && (points > 0) != r.Malicious {
+			t.Fatalf("a row with the patterns %v has %v points, malicious %t", r.patterns, points, r.Malicious)
 		}
 	}
 	for id, odds := range o.patterns {
-		if low, high := pattern.Bounds(id); odds*perUnit < float64(low)-1e-9 || odds*perUnit > float64(high)+1e-9 {
+		low, high := pattern.Bounds(id)
+		if id != pattern.Bias && (odds*perUnit < float64(low)-1e-9 || odds*perUnit > float64(high)+1e-9) {
 			t.Errorf("feature %d has %.1f points, want %d to %d", id, odds*perUnit, low, high)
 		}
 	}
 }
 
-// Suffixes under which too many good names reach the threshold get a discount, and others none.
-func TestDiscount(t *testing.T) {
-	t.Parallel()
-	var text strings.Builder
-	for i := range 2000 {
-		fmt.Fprintf(&text, `{"value":"bad%d.com","label":1,"source":"s"}`+"\n", i)
-		fmt.Fprintf(&text, `{"value":"good%d.com","label":0,"source":"t"}`+"\n", i)
-	}
-	for i := range 20 {
-		fmt.Fprintf(&text, `{"value":"small%d.shop","label":0,"source":"t"}`+"\n", i)
-	}
-	m := &model{rows: readRows(t, text.String(), true)}
-	points := make([]float64, len(m.rows))
-	for i, r := range m.rows {
-		switch {
-		case r.Malicious:
-			points[i] = 50
-		case r.Host.TLD == "shop":
-			points[i] = float64(10 + 4*(i%20))
-		}
-	}
-	got := m.discount(points)
-	threshold := train.Measure(train.Targets(domainsOf(m.rows), m.finished(points))).Threshold
-	if got["shop"] <= 0 || got["com"] != 0 {
-		t.Errorf("discounts %v at a threshold of %.0f, want one for shop alone", got, threshold)
-	}
-}
-
-// Levels are near the used weights, and unused slots get the level 0.
+// Steps are near the weights, but for the few largest, and 0 stays 0.
 func TestQuantise(t *testing.T) {
 	t.Parallel()
-	weights, used := make([]float32, 3000), make([]float32, 3000)
+	weights := make([]float32, 100_000)
 	for i := range weights {
-		weights[i] = float32(i)/1500 - 1
-		used[i] = float32(i % 3) // a third is unused
+		weights[i] = float32(i)/50_000 - 1
 	}
-	levels, at := quantise(weights, used)
-	expect.Equal(t, "the first level", levels[0], 0)
-	for i, w := range weights {
-		want := w
-		if used[i] == 0 {
-			want = 0
+	weights[0] = -14
+	steps, size := quantise(weights)
+	expect.Equal(t, "the outlier", steps[0], -127)
+	for i, w := range weights[1:] {
+		if got := float64(steps[i+1]) * size; math.Abs(got-float64(w)) > size/2+1e-3 {
+			t.Fatalf("the weight %v became %v in steps of %v", w, got, size)
 		}
-		if got := levels[at[i]]; math.Abs(float64(got-want)) > 0.1 {
-			t.Fatalf("weight %v, used by %v rows, became %v", w, used[i], got)
-		}
-	}
-}
-
-func TestBalance(t *testing.T) {
-	t.Parallel()
-	var rows []row
-	for _, d := range []train.Domain{{Weight: 1}, {Weight: 2}, {Malicious: true, Weight: 9},
-		{Malicious: true, Weight: 1000}} {
-		rows = append(rows, row{Domain: &d})
-	}
-	factors := balance(rows, []int32{0, 1, 2})
-	good, bad := 3*factors.good, 9*factors.bad
-	if math.Abs(float64(good-bad)) > 1e-5 || math.Abs(float64(good+bad-12)) > 1e-5 {
-		t.Errorf("good rows weigh %v and bad ones %v, want 6 each", good, bad)
 	}
 }

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"assay/plugins/internal/train"
+)
+
+// heldOut are publishers whose rows are never trained on: their terms forbid commercial use (OpenPhish, Citizen Lab) or
+// ask that what derives from them has their licence. The validation consists of their rows, and of a tenth of the other
+// honest ones.
+var heldOut = []string{"openphish", "citizenlab", "scamsniffer", "jarelllama", "blackrabbitz", "kadhosts", "ut1"}
+
+// validation names the sources to validate on. A source of reports counts with at most maxValidation rows.
+var validation = []string{"openphish", "scamsniffer", "jarelllama", "ut1_shopping", "ut1_bank"}
+
+const (
+	maxValidation = 15_000
+	maxFeedAge    = 0.5 // years of the reports of OpenPhish to validate on
+	honestShare   = 10  // one in so many honest names validates
+)
+
+// factors multiply the weights of sources: noisy lists of reports hold hacked sites of honest owners and dead names,
+// and the others differ in how much their names resemble what a host is asked about.
+var factors = map[string]float64{
+	"blp_phishing": 0.15, "maltrail_magentocore": 0.15, "infinitytec": 0.15, "pdd2018_phish": 0.15, "spam404": 0.15,
+	"sw_scam": 0.15, "iam_py_test": 0.15, "usom": 0.15, "sw_typo": 0.15,
+	"globalantiscam": 0.5, "labhost": 0.5, "chongluadao": 0.5, "maltrail_browser_locker": 0.5,
+	"hsts_preload": 2, "tranco100k": 2, "opendns_random2014": 2, "2fa_directory": 2, "alltheplaces": 2,
+	"maltrail_fakeapp": 2,
+}
+
+const (
+	sourcePower = -0.15 // a row's weight falls with the number of its source's rows to this power
+	halfLife    = 2.0   // years in which a report loses half its weight
+	undated     = 0.7   // the weight of a report without a date
+	prevalence  = 0.3   // the weight of all reported rows, relative to the honest ones
+)
+
+// divide decides which rows are trained on: those of sites in never and of publishers that are held out are not. It
+// returns the rows to validate on.
+func divide(domains []*train.Domain, never map[string]bool) (validate []*train.Domain) {
+	bySource := map[string][]*train.Domain{}
+	for _, d := range domains {
+		held := slices.Contains(heldOut, train.Publisher(d.Source))
+		switch {
+		case never[d.Site]:
+			d.TestOnly = true
+		case held:
+			d.TestOnly = true
+			if d.Source != "openphish" || d.Age <= maxFeedAge {
+				bySource[d.Source] = append(bySource[d.Source], d)
+			}
+		case !d.Malicious && train.Hash(d.Site)%honestShare == 0:
+			d.TestOnly = true
+			validate = append(validate, d)
+		}
+	}
+	for _, source := range validation {
+		rows := bySource[source]
+		slices.SortFunc(rows, func(a, b *train.Domain) int { return strings.Compare(a.Site, b.Site) })
+		slices.SortStableFunc(rows, func(a, b *train.Domain) int {
+			return compareHashes(train.Hash(a.Site), train.Hash(b.Site))
+		})
+		validate = append(validate, rows[:min(len(rows), maxValidation)]...)
+	}
+	return validate
+}
+
+func compareHashes(a, b uint64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// weigh sets the training weights of the rows at indices.
+func weigh(rows []row, indices []int32) {
+	counts := map[string]int{}
+	for _, i := range indices {
+		counts[rows[i].Source]++
+	}
+	good, bad := 0.0, 0.0
+	for _, i := range indices {
+		r := &rows[i]
+		w := math.Pow(float64(counts[r.Source]), sourcePower)
+		if f, ok := factors[r.Source]; ok {
+			w *= f
+		}
+		switch {
+		case !r.Malicious:
+			good += w
+		case r.Age >= 0:
+			w *= math.Pow(0.5, r.Age/halfLife)
+			bad += w
+		default:
+			w *= undated
+			bad += w
+		}
+		r.Weight = float32(w)
+	}
+	for _, i := range indices {
+		r := &rows[i]
+		if r.Malicious {
+			r.Weight *= float32(prevalence * float64(len(indices)) / (2 * bad))
+		} else {
+			r.Weight *= float32(float64(len(indices)) / (2 * good))
+		}
+	}
+}
