@@ -83,7 +83,7 @@ var helpTexts = kong.Vars{
 	"dnsbl":        "Zones of DNS blocklists to query. 'domain:' precedes a zone that lists domains.",
 
 	"flip_limit": "Share of verdicts that a new lineup may change. 'lineup set' needs --force if it changes more of " +
-		"a type's recent verdicts, and a canary is withdrawn.",
+		"a type's recent verdicts (below 200 checks: those of reference values), and a canary is withdrawn.",
 
 	"description": "Assay scores domains, email addresses, phone numbers and IBANs for fraud, in sandboxed layers.",
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"assay/host/check"
+	"assay/host/entity"
 	"assay/host/lineup"
 	"assay/host/lineup/fleet"
 	"assay/host/lineup/replay"
@@ -113,7 +114,7 @@ func newSetting(t *testing.T) *setting {
 	key := expect.Value(activation.NewKey("operator", bytes.Repeat([]byte{1}, 32)))(t)
 	trust := expect.Value(activation.ParseTrust("operator " + key.Verifier))(t)
 	memory := expect.Value(lineup.OpenMemory(t.TempDir() + "/activation"))(t)
-	report, err := json.Marshal(replay.Report{References: 1, Types: []replay.TypeReport{{Type: "domain", Checks: 200,
+	report, err := json.Marshal(replay.Report{References: map[entity.Type]int{entity.Domain: 1}, Types: []replay.TypeReport{{Type: "domain", Checks: 200,
 		Verdicts: map[check.Verdict]map[check.Verdict]int{check.Allow: {check.Block: 3, check.Allow: 197}}}}})
 	expect.NoError(t, err)
 	db := &database{notes: map[registry.Digest]string{}, host: &fleet.Host{ID: "host_a", Name: "a:1"},

@@ -18,6 +18,7 @@ const maxSignals = 10
 func (r *Report) WriteText(out io.Writer) error {
 	w := &writer{out: out}
 	r.writeChecks(w)
+	r.writeFew(w)
 	for _, t := range r.Types {
 		t.write(w)
 	}
@@ -78,7 +79,7 @@ func (r *Report) writeChecks(w *writer) {
 	replayed := r.checks()
 	switch {
 	case r.Remembered == 0:
-		w.printf("No recent checks to replay.\n")
+		w.printf("No recent checks to replay: the reference values decide.\n")
 		return
 	case replayed < r.Remembered:
 		w.printf("Replayed %d of %d recent checks", replayed, r.Remembered)
@@ -89,6 +90,19 @@ func (r *Report) writeChecks(w *writer) {
 	w.printf(".\n")
 	if replayed < r.Remembered {
 		w.printf("There was no time for the others.\n")
+	}
+}
+
+// writeFew says for which types there are too few checks to judge by.
+func (r *Report) writeFew(w *writer) {
+	var few []string
+	for _, kind := range types {
+		if t := r.of(kind); t.Checks < Enough {
+			few = append(few, fmt.Sprintf("%d checks of %s", t.Checks, kind))
+		}
+	}
+	if few != nil && r.Remembered > 0 {
+		w.printf("Only %s: below %d, the reference values decide.\n", strings.Join(few, ", "), Enough)
 	}
 }
 
@@ -167,10 +181,14 @@ func (s SignalFlips) cause() string {
 }
 
 func (r *Report) writeReferences(w *writer) {
-	if r.References == 0 {
+	if len(r.References) == 0 {
 		return
 	}
-	w.printf("\nReference values: %d of %d verdicts change\n", len(r.ReferenceFlips), r.References)
+	all := 0
+	for _, n := range r.References {
+		all += n
+	}
+	w.printf("\nReference values: %d of %d verdicts change\n", len(r.ReferenceFlips), all)
 	if len(r.ReferenceFlips) == 0 {
 		return
 	}
