@@ -248,7 +248,8 @@ var helpTexts = kong.Vars{
 	"lineup_canary_limit": "Share of the verdicts that the canary may change before it is withdrawn " +
 		"(default: ASSAY_FLIP_LIMIT).",
 
-	"lineup_force": "Activate it even if it changes more verdicts than ASSAY_FLIP_LIMIT allows. Needs --reason.",
+	"lineup_promote_force": "Promote it even if no host has compared a check that it scored. Needs --reason.",
+	"lineup_force":         "Activate it even if it changes more verdicts than ASSAY_FLIP_LIMIT allows. Needs --reason.",
 
 	"labelled_files": "Files of labelled values as JSON lines {\"type\", \"value\", \"label\"}, optionally " +
 		"compressed with gzip. '-' reads standard input. Lines may also have \"source\", \"category\", \"rank\", " +

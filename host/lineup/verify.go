@@ -37,6 +37,7 @@ type Verified struct {
 	activation.Signed
 	Document registry.LineupDocument
 	Trial    *registry.LineupDocument // of the canary; nil if there is none
+	Began    int64                    // number of the activation that started the canary
 }
 
 // InForce returns the signed activation that was stored last. ok is false before the first.
@@ -110,9 +111,25 @@ func (v *Verifier) verify(ctx context.Context, s activation.Signed) (verified Ve
 		if err != nil {
 			return Verified{}, fmt.Errorf("verifying activation %d: canary: %w", s.Number, err)
 		}
-		verified.Trial = &trial
+		verified.Trial, verified.Began = &trial, v.began(ctx, s.Activation)
 	}
 	return verified, nil
+}
+
+// began returns the number of the activation that started the canary of a, as far back as they can be read: a canary
+// that starts again after its end is another one.
+func (v *Verifier) began(ctx context.Context, a activation.Activation) int64 {
+	for later := a; ; {
+		signed, err := v.before(ctx, later)
+		var earlier activation.Activation
+		if err == nil {
+			earlier, err = activation.Unverified(signed)
+		}
+		if err != nil || earlier.Canary == nil || earlier.Canary.Lineup != a.Canary.Lineup {
+			return later.Number
+		}
+		later = earlier
+	}
 }
 
 // document reads a lineup by its revision, and verifies its hash.

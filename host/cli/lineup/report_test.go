@@ -59,7 +59,7 @@ func TestFlipsAreShownAndLimited(t *testing.T) {
 		!strings.Contains(text, "Only 9 checks of domain, 0 checks of email,") {
 		t.Errorf("lineup set:\n%s", text)
 	}
-	l.Base, l.Layers[0].Weight = "", registry.ForAll(l.Layers[0].Weight.For("domain") + 0.001)
+	l.Base, l.Layers[0].Weight = "", registry.ForAll(l.Layers[0].Weight.For("domain")+0.001)
 	text = hosttest.Output(t, dir, database, "lineup", "set", hosttest.WriteJSON(t, l)) // although that was forced
 	if !strings.Contains(text, "domain: 0 of 9 verdicts change (0%)") {
 		t.Errorf("the next lineup set:\n%s", text)

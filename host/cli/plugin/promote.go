@@ -60,7 +60,7 @@ func (cmd *pluginPromoteCmd) Run(ctx context.Context, c *installation.Command) e
 		}
 		reason := cmp.Or(cmd.Reason, fmt.Sprintf("Promote %s to %s", p.Plugin, p.To))
 		if p.From == inCanary {
-			p.Activated, err = o.Promote(ctx, base.Activation, reason)
+			p.Activated, err = o.Promote(ctx, base.Activation, rollout.Forced(cmd.Force, cmd.Reason), reason)
 		} else {
 			layer := cmd.layer(base.Document.Layer(plugin.Name), p, manifest)
 			next := change.Change{Base: base, Lineup: base.Document.With(layer), Limit: float64(c.FlipLimit),

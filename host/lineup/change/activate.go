@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,13 +86,28 @@ func (o *Operator) warnOfCanary(p lineup.Proposal) {
 	}
 }
 
-// ErrNoCanary means that no canary is in force.
-var ErrNoCanary = errors.New("there is no canary")
+// Errors of changes of a canary.
+var (
+	ErrNoCanary   = errors.New("there is no canary")
+	ErrNoEvidence = errors.New("no host has compared a check that the canary scored")
+)
 
-// Promote makes the canary in force the lineup for all accounts.
-func (o *Operator) Promote(ctx context.Context, base activation.Activation, reason string) (Activated, error) {
+// Promote makes the canary in force the lineup for all accounts. Unless it is forced, it needs a host that says what
+// the canary does.
+func (o *Operator) Promote(
+	ctx context.Context, base activation.Activation, forced bool, reason string,
+) (Activated, error) {
 	if base.Canary == nil {
 		return Activated{}, ErrNoCanary
+	}
+	hosts, err := o.Storage.Hosts(ctx)
+	if err != nil {
+		return Activated{}, err
+	}
+	if !forced && !slices.ContainsFunc(hosts, func(h fleet.Host) bool {
+		return h.Activation == base.Number && h.Canary != ""
+	}) {
+		return Activated{}, ErrNoEvidence
 	}
 	return o.atOnce(ctx, lineup.Proposal{Base: base, Lineup: base.Canary.Lineup, Reason: reason})
 }

@@ -274,7 +274,14 @@ func TestChangesAtOnce(t *testing.T) {
 	alter := func(c CanaryChange) func(activation.Activation) (Activated, error) {
 		return func(base activation.Activation) (Activated, error) { return s.ChangeCanary(t.Context(), base, c, "") }
 	}
-	promote := func(base activation.Activation) (Activated, error) { return s.Promote(t.Context(), base, "") }
+	promote := func(base activation.Activation) (Activated, error) { return s.Promote(t.Context(), base, false, "") }
+	forced := func(base activation.Activation) (Activated, error) { return s.Promote(t.Context(), base, true, "") }
+	compared := func(number int64) func(activation.Activation) (Activated, error) {
+		return func(base activation.Activation) (Activated, error) {
+			s.db.host.Activation, s.db.host.Canary = number, "of 3 values that it scored, none differs"
+			return promote(base)
+		}
+	}
 	rollback := func(revision int64) func(activation.Activation) (Activated, error) {
 		return func(base activation.Activation) (Activated, error) {
 			return s.Rollback(t.Context(), base, revision, "")
@@ -287,7 +294,13 @@ func TestChangesAtOnce(t *testing.T) {
 	do("canary revision 2 for 9% of the accounts", alter(CanaryChange{Share: 9}))
 	do("revision 1", alter(CanaryChange{End: true}))
 	do("canary revision 2 for 5% of the accounts", start)
-	do("revision 2", promote)
+	do(ErrNoEvidence.Error(), promote)
+	do(ErrNoEvidence.Error(), compared(4)) // an earlier canary with the same lineup
+	do("revision 2", compared(5))
+	do("revision 1", rollback(0))
+	s.db.host.Canary = ""
+	do("canary revision 2 for 5% of the accounts", start)
+	do("revision 2", forced)
 	do("revision 1", rollback(0))
 	do("canary revision 2 for 5% of the accounts", start)
 	do("revision 2", rollback(0)) // which was in force before revision 1
