@@ -20,6 +20,7 @@ type Constraint struct {
 	Coefficients []float64 `json:"-"` // by index into the lineup's layers
 	Bound        float64   `json:"-"` // the log-odds at which the rounded score reaches Band
 	LogOdds      float64   `json:"-"` // of the lineup
+	Least        float64   `json:"-"` // weight of Layer that obeys all constraints on its signals, in hundredths
 }
 
 // Slack returns by how much log-odds the lineup obeys the constraint. It is negative if the lineup breaks it.
@@ -42,8 +43,12 @@ func (c Constraint) String() string {
 	if c.Final {
 		against += " and all clearing layers"
 	}
-	return fmt.Sprintf("%s: %s of %s warrants %s, but with the lowest scores of %s %s", c.Type, c.Signal, c.Layer,
-		c.Band, against, reaches)
+	suffices := fmt.Sprintf("the smallest weight of %s that suffices is %v", c.Layer, c.Least)
+	if c.Least > MaxWeight {
+		suffices = fmt.Sprintf("no weight of %s up to %d suffices", c.Layer, MaxWeight)
+	}
+	return fmt.Sprintf("%s: %s of %s warrants %s, but with the lowest scores of %s %s; %s", c.Type, c.Signal, c.Layer,
+		c.Band, against, reaches, suffices)
 }
 
 func scoreAt(logOdds float64) int { return int(math.Round(100 / (1 + math.Exp(-logOdds)))) }
@@ -114,7 +119,48 @@ func (l LineupDocument) constraintsOf(entityType string, manifests []Manifest) [
 			all[i].LogOdds += coefficient * l.Layers[j].Weight.For(entityType)
 		}
 	}
+	for _, i := range findings {
+		least := 0.0
+		of := func(c Constraint) bool { return c.Layer == l.Layers[i].Layer }
+		for _, c := range all {
+			if own := c.Coefficients[i]; of(c) {
+				others := c.LogOdds - own*l.Layers[i].Weight.For(entityType)
+				least = max(least, math.Ceil(100*(c.Bound-others)/own+1e-6)/100)
+			}
+		}
+		for j := range all {
+			if of(all[j]) {
+				all[j].Least = least
+			}
+		}
+	}
 	return all
+}
+
+// NeededWeight says what weight the layer at index i needs so that it could be live, or "" if its own suffices.
+func (l LineupDocument) NeededWeight(i int, manifests []Manifest) string {
+	l.Layers = slices.Clone(l.Layers)
+	l.Layers[i].Mode = ""
+	least := ByType{}
+	for _, c := range Constraints(l, manifests) {
+		if c.Layer == l.Layers[i].Layer && c.Slack() < 0 {
+			least[c.Type] = c.Least
+		}
+	}
+	if len(least) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s has the weight %v; to be live, it needs at least %v, so that its signals reach what they "+
+		"warrant", l.Layers[i].Layer, l.Layers[i].Weight, least)
+}
+
+// ManifestsOf returns the manifest of each layer, from manifests by name@version.
+func (l LineupDocument) ManifestsOf(plugins map[string]Manifest) []Manifest {
+	manifests := make([]Manifest, len(l.Layers))
+	for i, item := range l.Layers {
+		manifests[i] = plugins[item.Layer]
+	}
+	return manifests
 }
 
 // CheckConstraints returns an error with the constraints that the lineup breaks. Of those on the signals of one layer

@@ -11,6 +11,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"assay/sdk"
@@ -102,7 +103,7 @@ func ParseLineup(data []byte) (LineupDocument, error) {
 func DecodeLineup(data []byte) (LineupDocument, error) {
 	var l LineupDocument
 	if err := decodeStrict(data, maxLineupBytes, &l); err != nil {
-		return l, err
+		return l, nameLayer(data, err)
 	}
 	var given struct {
 		Layers []struct {
@@ -118,6 +119,30 @@ func DecodeLineup(data []byte) (LineupDocument, error) {
 		}
 	}
 	return l, nil
+}
+
+var placeOfLayer = regexp.MustCompile(`"layers\.([0-9]+)\.([^"]*)"|within "/layers/([0-9]+)"`)
+
+// nameLayer names the layer in an error about a lineup's text, instead of its place in the list.
+func nameLayer(data []byte, err error) error {
+	var named struct {
+		Layers []struct {
+			Layer string `json:"layer"`
+		} `json:"layers"`
+	}
+	_ = json.Unmarshal(data, &named) // reads what it can
+	return errors.New(placeOfLayer.ReplaceAllStringFunc(err.Error(), func(place string) string {
+		found := placeOfLayer.FindStringSubmatch(place)
+		i, _ := strconv.Atoi(found[1] + found[3])
+		if i >= len(named.Layers) || named.Layers[i].Layer == "" {
+			return place
+		}
+		field := ""
+		if found[1] != "" {
+			field = strconv.Quote(found[2]) + " "
+		}
+		return field + "of layer " + named.Layers[i].Layer
+	}))
 }
 
 // Validate returns everything that is wrong with the lineup, joined into one error.
