@@ -419,3 +419,13 @@ func BenchmarkFuse(b *testing.B) {
 		check.Fuse(-4, bands, outcomes)
 	}
 }
+
+func TestExplainWeight(t *testing.T) {
+	t.Parallel()
+	for weight, want := range map[float64]string{
+		1.3: "1.3: a score of 100 adds 1.3 log-odds, odds times 3.7", 0: "0: a score of 100 adds 0 log-odds, odds times 1.0",
+		5.22: "5.22: a score of 100 adds 5.22 log-odds, odds times 185",
+	} {
+		expect.Equal(t, "explained", check.ExplainWeight(weight), want)
+	}
+}

@@ -10,15 +10,18 @@ import (
 	"strconv"
 	"time"
 
+	"assay/host/check"
+	"assay/host/entity"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
+	"assay/registry"
 	"assay/registry/activation"
 )
 
 // Cmd has the commands of `assay lineup`.
 type Cmd struct {
 	Show     lineupShowCmd     `cmd:"" help:"Show the active lineup, another revision, or the history."`
-	Set      lineupSetCmd      `cmd:"" help:"Activate a lineup on all hosts, as a new revision."`
+	Set      lineupSetCmd      `cmd:"" help:"${lineup_set_cmd}"`
 	Diff     lineupDiffCmd     `cmd:"" help:"Compare the active lineup with a file or another revision."`
 	Canary   lineupCanaryCmd   `cmd:"" help:"${lineup_canary_cmd}"`
 	Promote  lineupPromoteCmd  `cmd:"" help:"Make the canary the lineup for all accounts, at once."`
@@ -65,8 +68,8 @@ func (cmd *lineupShowCmd) Run(ctx context.Context, s *installation.Session) erro
 }
 
 func (r ShownLineup) print(t *terminal.Terminal) error {
-	t.Printf("revision %d (%s), bias %v, review from %d, block from %d\n", r.Revision, r.Origin, r.Lineup.Bias,
-		r.Lineup.Bands.Review, r.Lineup.Bands.Block)
+	t.Printf("revision %d (%s), log-odds of the bias: %v; review from a score of %d, block from %d\n", r.Revision,
+		r.Origin, r.Lineup.Bias, r.Lineup.Bands.Review, r.Lineup.Bands.Block)
 	if r.Activation != 0 {
 		t.Printf("activation %d by %s", r.Activation, r.Author)
 		if r.Note != "" {
@@ -91,7 +94,19 @@ func (r ShownLineup) print(t *terminal.Terminal) error {
 		}
 		rows[i] = []string{item.Layer, item.Weight.String(), floor, required, item.Runs()}
 	}
-	return t.Table([]string{"LAYER", "WEIGHT", "FLOOR", "REQUIRED", "MODE"}, rows)
+	err := t.Table([]string{"LAYER", "WEIGHT", "FLOOR", "REQUIRED", "MODE"}, rows)
+	explainWeight(t, r.Lineup.Layers[0].Weight)
+	return err
+}
+
+// explainWeight says what the first of a layer's weights means.
+func explainWeight(t *terminal.Terminal, w registry.ByType) {
+	for _, kind := range entity.Types() {
+		if of := w.For(string(kind)); of != 0 {
+			t.Printf("\nA weight of %s.\n", check.ExplainWeight(of))
+			return
+		}
+	}
 }
 
 // pastActivation is an activation in the history.

@@ -48,6 +48,7 @@ type pluginLine struct {
 	Manifest  string         `json:"manifest,omitempty"`  // digest of the manifest there
 
 	Passport *rehearsal.Passport `json:"passport,omitempty"` // of a plugin that was published
+	Needs    string              `json:"needs,omitempty"`    // see neededWeight
 }
 
 func newPluginLine(m registry.Module) pluginLine {

@@ -43,7 +43,8 @@ type promotion struct {
 	Plugin string `json:"plugin"`
 	From   place  `json:"from"`
 	To     place  `json:"to"`
-	Next   place  `json:"next,omitempty"` // of the next promotion
+	Next   place  `json:"next,omitempty"`  // of the next promotion
+	Needs  string `json:"needs,omitempty"` // see neededWeight
 	change.Activated
 }
 
@@ -74,6 +75,12 @@ func (cmd *pluginPromoteCmd) Run(ctx context.Context, c *installation.Command) e
 			return err
 		}
 		p.Next = map[place]place{inLineup: inCanary, inCanary: isLive}[p.To]
+		if p.To == inLineup {
+			layer := cmd.layer(base.Document.Layer(plugin.Name), p, manifest)
+			if p.Needs, err = neededWeight(ctx, o.Storage, base.Document.With(layer), plugin.Name); err != nil {
+				return err
+			}
+		}
 		return c.Show(p, func() error { p.print(c.Terminal); return nil })
 	})
 }
@@ -83,6 +90,7 @@ func (p promotion) print(t *terminal.Terminal) {
 	rollout.Print(t, p.Activated)
 	name, _, _ := strings.Cut(p.Plugin, "@")
 	t.Printf("%s: %s to %s.\n", p.Plugin, p.From, p.To)
+	printNeeds(t, p.Needs)
 	switch p.Next {
 	case inCanary:
 		t.Printf("Next: `assay lineup shadow` shows what it would change, and `assay plugin promote %s` lets it score "+

@@ -1,10 +1,11 @@
 package plugin
 
 import (
-	"assay/registry/expect"
 	"fmt"
 	"strings"
 	"testing"
+
+	"assay/registry/expect"
 
 	lineupcmd "assay/host/cli/lineup"
 	"assay/host/hosttest"

@@ -2,9 +2,11 @@ package plugin
 
 import (
 	"context"
+	"slices"
 
 	"assay/host/installation"
 	"assay/host/internal/terminal"
+	"assay/host/lineup"
 	"assay/registry"
 	"assay/registry/activation"
 	"assay/registry/oci"
@@ -88,8 +90,15 @@ func (p pluginLine) show(t *terminal.Terminal, did string, m registry.Module) er
 		if p.Passport != nil {
 			printPassport(t, *p.Passport)
 		}
+		printNeeds(t, p.Needs)
 		return nil
 	})
+}
+
+func printNeeds(t *terminal.Terminal, needs string) {
+	if needs != "" {
+		t.Printf("Note: %s. `assay plugin promote` takes --weight.\n", needs)
+	}
 }
 
 // sign returns the first signature that the trust file accepts. If there are none, the operator's key signs, if this
@@ -148,5 +157,27 @@ func publish(
 	}
 	line := newPluginLine(m)
 	line.SignedBy, line.Passport = signed.Key, passport
-	return line, nil
+	a, err := s.Authority(ctx, s.Config)
+	if err != nil {
+		return line, err
+	}
+	inForce, err := a.Current(ctx)
+	if err == nil && inForce.Number != 0 {
+		layer := (&pluginPromoteCmd{}).layer(inForce.Document.Layer(m.Manifest.Name), promotion{Plugin: m.Ref()},
+			m.Manifest)
+		line.Needs, err = neededWeight(ctx, s.Store, inForce.Document.With(layer), m.Manifest.Name)
+	}
+	return line, err
+}
+
+// neededWeight says what weight a layer of a lineup needs to be live, or "" if its own suffices.
+func neededWeight(
+	ctx context.Context, source lineup.Source, l registry.LineupDocument, name string,
+) (string, error) {
+	plugins, err := lineup.Manifests(ctx, source)
+	if err != nil {
+		return "", err
+	}
+	i := slices.IndexFunc(l.Layers, func(item registry.LineupLayer) bool { return item.Layer == l.Layer(name).Layer })
+	return l.NeededWeight(i, l.ManifestsOf(plugins)), nil
 }

@@ -79,8 +79,8 @@ func (c Change) proposal(stored activation.Lineup) lineup.Proposal {
 	return p
 }
 
-// judge fails with a *BeyondLimitError if the lineup changes more verdicts than the operator allows.
-func (c Change) judge(report *replay.Report) error {
+// Judge fails with a *BeyondLimitError if the lineup changes more verdicts than the operator allows.
+func (c Change) Judge(report *replay.Report) error {
 	limit := c.Limit
 	if c.Share != 0 {
 		limit = c.limit().Share()
@@ -123,7 +123,7 @@ func (o *Operator) Put(ctx context.Context, c Change) (Activated, error) {
 		err = o.observe(Event{Report: report})
 	}
 	if err == nil {
-		err = c.judge(report)
+		err = c.Judge(report)
 	}
 	if err != nil {
 		return Activated{}, o.unchanged(ctx, c.Base, next, err)
