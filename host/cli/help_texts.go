@@ -183,7 +183,11 @@ var helpTexts = kong.Vars{
 		"prepare each step, and it shows what would change.",
 	"plugin_promoted": "Published plugin, as NAME or NAME@VERSION, or its folder or .wasm file. Without a version, " +
 		"NAME is the one in the canary, or else the newest.",
-	"plugin_retired":        "Name of the plugin, or its folder or .wasm file.",
+	"plugin_retired": "Name of the plugin, or its folder or .wasm file.",
+	"plugin_transfer_cmd": "Give the name of a plugin to another key, which may then publish versions of it. The " +
+		"operator's key signs that. What is published stays.",
+	"plugin_transfer_to": "The new owner: name of an operator's or publisher's key of the trust file, the public key, " +
+		"or 'release', to which the names of built-in layers belong.",
 	"plugin_promote_share":  "Share of the accounts in the canary (default: ${default}).",
 	"plugin_promote_weight": "Weight in the lineup (default: as before, or else the manifest's default_weight).",
 	"plugin_retire_cmd":     "Take a plugin out of the lineup in force and its canary. It stays published.",

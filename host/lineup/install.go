@@ -26,7 +26,7 @@ type Store interface {
 type Catalog interface {
 	Source
 	Store
-	PublishPlugin(ctx context.Context, m registry.Module, version string, firstParty bool, notes registry.Notes) error
+	PublishPlugin(ctx context.Context, m registry.Module, version, owner string, notes registry.Notes) error
 	// Activate fails with activation.ErrSuperseded unless the previous activation is in force.
 	Activate(ctx context.Context, a activation.Signed) error
 	// ActiveLineup returns the revision that was activated last, signed or not. It fails with registry.ErrNoRevision
@@ -200,10 +200,10 @@ func (in *Installer) chosenByOperator(ctx context.Context, inForce Verified) (bo
 // which happens between releases, publish appends a prefix of the digest as build metadata.
 func publish(ctx context.Context, catalog Catalog, m registry.Module) (version string, err error) {
 	version = m.Manifest.Version
-	err = catalog.PublishPlugin(ctx, m, version, true, nil)
+	err = catalog.PublishPlugin(ctx, m, version, registry.Release, nil)
 	if errors.Is(err, registry.ErrVersionTaken) {
 		version += "+" + strings.TrimPrefix(m.Digest.String(), "sha256:")[:12]
-		err = catalog.PublishPlugin(ctx, m, version, true, nil)
+		err = catalog.PublishPlugin(ctx, m, version, registry.Release, nil)
 	}
 	return version, err
 }

@@ -15,12 +15,12 @@ func TestPublishedVersionNeverChanges(t *testing.T) {
 	s := newStore(t, nil)
 	first, other := module(t, "probe", "Probes"), module(t, "probe", "Probes differently")
 	for range 2 {
-		noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", true, nil))
+		noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", registry.Release, nil))
 	}
-	wantError(t, "publishing other content", s.PublishPlugin(t.Context(), other, "1.0.0", true, nil),
+	wantError(t, "publishing other content", s.PublishPlugin(t.Context(), other, "1.0.0", registry.Release, nil),
 		registry.ErrVersionTaken)
 	wantError(t, "module of a refused version", errOf(s.Module(t.Context(), other.Digest)), registry.ErrNoPlugin)
-	noError(t, s.PublishPlugin(t.Context(), other, "1.0.1", false, nil))
+	noError(t, s.PublishPlugin(t.Context(), other, "1.0.1", "", nil))
 	for version, want := range map[string]registry.Digest{"1.0.0": first.Digest, "1.0.1": other.Digest} {
 		plugin, err := s.Plugin(t.Context(), "probe", version)
 		digest := plugin.Digest
@@ -47,15 +47,15 @@ func TestPluginNotes(t *testing.T) {
 	first, taken := module(t, "probe", "Probes"), module(t, "probe", "Probes differently")
 	other := module(t, "other", "Probes")
 	signed := registry.Notes{registry.NoteSignature: "a", registry.NotePassport: "b"}
-	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", false, signed))
-	noError(t, s.PublishPlugin(t.Context(), other, "1.0.0", false, registry.Notes{registry.NoteSignature: "o"}))
-	wantError(t, "a taken version", s.PublishPlugin(t.Context(), taken, "1.0.0", false, signed),
+	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", "", signed))
+	noError(t, s.PublishPlugin(t.Context(), other, "1.0.0", "", registry.Notes{registry.NoteSignature: "o"}))
+	wantError(t, "a taken version", s.PublishPlugin(t.Context(), taken, "1.0.0", "", signed),
 		registry.ErrVersionTaken)
-	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", false, nil))
+	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", "", nil))
 	if got := must(s.PluginNotes(t.Context(), first.Digest))(t); !maps.Equal(got, signed) {
 		t.Errorf("notes %v, want %v", got, signed)
 	}
-	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", false, registry.Notes{registry.NoteSignature: "c"}))
+	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", "", registry.Notes{registry.NoteSignature: "c"}))
 	want := map[registry.Digest]registry.Notes{
 		first.Digest: {registry.NoteSignature: "c", registry.NotePassport: "b"},
 		other.Digest: {registry.NoteSignature: "o"}}
@@ -71,13 +71,13 @@ func TestPublishedModulesAreNotSentAgain(t *testing.T) {
 	s := newStore(t, nil)
 	conn := session(t, s.url)
 	first, other := module(t, "probe", "Probes"), module(t, "probe", "Probes better")
-	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", true, nil))
+	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", registry.Release, nil))
 	exec(t, conn, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN RAISE 'a module was sent'; END $$`,
 		"CREATE TRIGGER refuse BEFORE INSERT ON plugin_modules FOR EACH ROW EXECUTE FUNCTION refuse()")
-	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", true, nil))
-	wantError(t, "another module", s.PublishPlugin(t.Context(), other, "1.0.0", true, nil), registry.ErrVersionTaken)
-	wantFailure(t, s.PublishPlugin(t.Context(), other, "1.0.1", true, nil),
+	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", registry.Release, nil))
+	wantError(t, "another module", s.PublishPlugin(t.Context(), other, "1.0.0", registry.Release, nil), registry.ErrVersionTaken)
+	wantFailure(t, s.PublishPlugin(t.Context(), other, "1.0.1", registry.Release, nil),
 		"a new module was published without being sent")
 }
 
@@ -92,7 +92,7 @@ func TestConcurrentPublishing(t *testing.T) {
 	}
 	passed := 0
 	for _, err := range concurrently(len(modules), func(i int) error {
-		return hosts[i%2].PublishPlugin(t.Context(), modules[i], "1.0.0", false, nil)
+		return hosts[i%2].PublishPlugin(t.Context(), modules[i], "1.0.0", "", nil)
 	}) {
 		if err == nil {
 			passed++
@@ -108,7 +108,7 @@ func TestAlteredModuleIsRefused(t *testing.T) {
 	s := newStore(t, nil)
 	conn := session(t, s.url)
 	original, other := module(t, "probe", "Probes"), module(t, "probe", "Steals")
-	noError(t, s.PublishPlugin(t.Context(), original, "1.0.0", false, nil))
+	noError(t, s.PublishPlugin(t.Context(), original, "1.0.0", "", nil))
 	for name, wasm := range map[string][]byte{
 		"another module": other.Wasm, "more bytes": append([]byte{}, append(original.Wasm, 0, 1, 0)...),
 		"not a module": []byte("gone"), "empty": {},

@@ -35,8 +35,15 @@ type Trust struct {
 }
 
 type trusted struct {
-	role     Role
+	Listed
 	verifier note.Verifier
+}
+
+// Listed is a key of a trust file.
+type Listed struct {
+	Name   string
+	Role   Role
+	Public string // as the file lists it
 }
 
 // ParseTrust reads a trust file: a line for each key, its role and the key in the format of signed-note tools, and a
@@ -54,7 +61,7 @@ func ParseTrust(text string) (Trust, error) {
 			return Trust{}, fmt.Errorf("reading trust file: line %d: %w", number, err)
 		}
 	}
-	if !slices.ContainsFunc(t.keys, func(k trusted) bool { return k.role == Operator }) {
+	if !slices.ContainsFunc(t.keys, func(k trusted) bool { return k.Role == Operator }) {
 		return Trust{}, errors.New("reading trust file: it has no operator's key")
 	}
 	return t, nil
@@ -86,7 +93,7 @@ func (t *Trust) add(fields []string) error {
 			return fmt.Errorf("key %s is listed twice", verifier.Name())
 		}
 	}
-	t.keys = append(t.keys, trusted{role, verifier})
+	t.keys = append(t.keys, trusted{Listed{verifier.Name(), role, fields[1]}, verifier})
 	return nil
 }
 
@@ -130,9 +137,9 @@ func (t Trust) OpenCandidate(signed string) (Signed, error) {
 // OpenMeasurement verifies the signature of a lineup to measure, which must be an operator's, and returns its text. See
 // SignMeasurement.
 func (t Trust) OpenMeasurement(signed string) (lineup []byte, err error) {
-	n, by, err := t.openNote(signed, measurement)
-	if err == nil && by.role != Operator {
-		err = fmt.Errorf("a key with the role %q may not sign it", by.role)
+	n, by, err := t.OpenNote(signed, measurement)
+	if err == nil && by.Role != Operator {
+		err = fmt.Errorf("a key with the role %q may not sign it", by.Role)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening lineup to measure: %w", err)
@@ -142,9 +149,9 @@ func (t Trust) OpenMeasurement(signed string) (lineup []byte, err error) {
 
 // open verifies a note whose text is prefix and then an activation's text.
 func (t Trust) open(signed, prefix string) (Signed, error) {
-	text, by, err := t.openNote(signed, prefix)
-	if err == nil && by.role == Publisher {
-		err = fmt.Errorf("a key with the role %q may not sign activations", by.role)
+	text, by, err := t.OpenNote(signed, prefix)
+	if err == nil && by.Role == Publisher {
+		err = fmt.Errorf("a key with the role %q may not sign activations", by.Role)
 	}
 	if err != nil {
 		return Signed{}, err
@@ -153,21 +160,29 @@ func (t Trust) open(signed, prefix string) (Signed, error) {
 	if err != nil {
 		return Signed{}, err
 	}
-	return Signed{Activation: a, Hash: a.Hash(), Note: signed, Key: by.verifier.Name(), Role: by.role}, nil
+	return Signed{Activation: a, Hash: a.Hash(), Note: signed, Key: by.Name, Role: by.Role}, nil
 }
 
-// OpenNote verifies a note of another package, whose text begins with prefix. It returns the rest of the text, the name
-// of the key and its role. A key that may not sign what the text says is for the caller to refuse.
-func (t Trust) OpenNote(signed, prefix string) (text, key string, role Role, err error) {
-	text, by, err := t.openNote(signed, prefix)
-	if err != nil {
-		return "", "", "", err
+// Key returns the key with a name or a public key, of those that may sign plugins.
+func (t Trust) Key(which string) (found Listed, err error) {
+	for _, k := range t.keys {
+		if k.Role != Operator && k.Role != Publisher || which != k.Name && which != k.Public {
+			continue
+		}
+		if found.Name != "" {
+			return found, fmt.Errorf("the trust file lists several keys %q: give the public key", which)
+		}
+		found = k.Listed
 	}
-	return text, by.verifier.Name(), by.role, nil
+	if found.Name == "" {
+		err = fmt.Errorf("the trust file lists no operator's or publisher's key %q", which)
+	}
+	return found, err
 }
 
-// openNote verifies a note whose text begins with prefix, and returns the rest of the text and the key.
-func (t Trust) openNote(signed, prefix string) (text string, by trusted, err error) {
+// OpenNote verifies a note of another package, whose text begins with prefix. It returns the rest of the text and the
+// key. A key that may not sign what the text says is for the caller to refuse.
+func (t Trust) OpenNote(signed, prefix string) (text string, by Listed, err error) {
 	if signed == "" {
 		return "", by, errors.New("it is not signed")
 	}
@@ -192,7 +207,7 @@ func (t Trust) openNote(signed, prefix string) (text string, by trusted, err err
 	}
 	for _, k := range t.keys {
 		if k.verifier.Name() == n.Sigs[0].Name && k.verifier.KeyHash() == n.Sigs[0].Hash {
-			by = k
+			by = k.Listed
 		}
 	}
 	return text, by, nil

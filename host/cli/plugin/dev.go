@@ -177,7 +177,7 @@ func (d *devSession) shadow(ctx context.Context, m registry.Module) error {
 			d.before = &layer
 		}
 	}
-	if err := d.store.PublishPlugin(ctx, m, version, false, nil); err != nil {
+	if err := d.store.PublishPlugin(ctx, m, version, "", nil); err != nil {
 		return err
 	}
 	promotion := promotion{Plugin: name + "@" + version, To: inLineup}

@@ -152,7 +152,7 @@ func publish(
 	if err != nil {
 		return pluginLine{}, err
 	}
-	if err := s.Store.PublishPlugin(ctx, m, m.Manifest.Version, false, notes); err != nil {
+	if err := s.Store.PublishPlugin(ctx, m, m.Manifest.Version, signed.Public, notes); err != nil {
 		return pluginLine{}, err
 	}
 	line := newPluginLine(m)

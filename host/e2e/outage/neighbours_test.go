@@ -43,7 +43,7 @@ func TestOneCustomersFailuresStayTheirs(t *testing.T) {
 	// `plugin push` would refuse it.
 	picky := expect.Value(registry.OpenModule(hosttest.Packed(t, "picky", pickyLayer,
 		`"entities":["domain","iban"],"facts":["entity.type"],"signals":[]`)))(t)
-	expect.NoError(t, store.PublishPlugin(t.Context(), picky, "1.0.0", false, nil))
+	expect.NoError(t, store.PublishPlugin(t.Context(), picky, "1.0.0", "", nil))
 	const iban = `{"iban":"DE89370400440532013000"}`
 	for _, required := range []bool{false, true} {
 		l := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
