@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 
 	"assay/host/store/postgres/postgrestest"
@@ -38,6 +39,57 @@ func TestPublishedVersionNeverChanges(t *testing.T) {
 		!plugins[1].FirstParty {
 		t.Errorf("plugins %+v, %v", plugins, err)
 	}
+}
+
+// A name belongs to who publishes it first, that of a built-in layer to the release, until it is transferred.
+func TestNamesHaveOwners(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	number := 0
+	for _, step := range []struct{ name, by, to, holder string }{
+		{name: "probe", by: "ana"},
+		{name: "probe", by: "ana"},
+		{name: "probe", by: "bob", holder: "ana"},
+		{name: "probe", by: ""}, // under development
+		{name: "probe", to: "bob"},
+		{name: "probe", by: "bob"},
+		{name: "probe", by: "ana", holder: "bob"},
+		{name: "probe", by: registry.Release}, // a later release has a layer with this name
+		{name: "probe", by: "bob"},
+		{name: "domain", by: "ana", holder: registry.Release}, // before the first host has published it
+		{name: "domain", by: registry.Release},
+		{name: "domain", by: "ana", holder: registry.Release},
+		{name: "domain", to: "ana"},
+		{name: "domain", by: "ana"},
+		{name: "domain", by: registry.Release},
+		{name: "domain", to: registry.Release},
+		{name: "domain", by: "ana", holder: registry.Release},
+		{name: "other", by: "ana"},
+		{name: "other", by: registry.Release},
+		{name: "other", by: "ana", holder: registry.Release},
+		{name: "iban", to: "ana"}, // which no host has published yet
+		{name: "iban", by: "ana"},
+	} {
+		number++
+		var err error
+		if step.to != "" {
+			n := registry.PluginName{Name: step.name, Owner: step.to, Transfer: "signed"}
+			err = s.TransferPlugin(t.Context(), n)
+		} else {
+			m, version := module(t, step.name, fmt.Sprint(number)), fmt.Sprintf("1.0.%d", number)
+			err = s.PublishPlugin(t.Context(), m, version, step.by, nil)
+			if _, missing := s.Plugin(t.Context(), step.name, version); (missing != nil) != (err != nil) {
+				t.Errorf("step %d: %v, but stored: %v", number, err, missing == nil)
+			}
+		}
+		refused := &registry.Refusal{}
+		if errors.As(err, &refused) != (step.holder != "") || step.holder == "" && err != nil ||
+			step.holder != "" && !strings.Contains(err.Error(), "belongs to "+step.holder+";") {
+			t.Errorf("step %d, %+v: %v", number, step, err)
+		}
+	}
+	wantError(t, "a name that nobody has", s.TransferPlugin(t.Context(), registry.PluginName{Name: "nobody"}),
+		registry.ErrNoPlugin)
 }
 
 // Notes are stored with the publication or not at all. Each replaces the one of its kind.

@@ -48,7 +48,8 @@ func TestLineupConstraints(t *testing.T) {
 	} {
 		hosttest.WantRefusal(t, name, dir, database, nil, []string{"lineup", "set", c.file}, c.want)
 	}
-	hosttest.Output(t, dir, database, "lineup", "set", lineupWith(9, 4, 4, nil))
+	hosttest.Output(t, dir, database, "lineup", "set", lineupWith(9, 4, 4, nil), "--force",
+		"--reason", "a test")
 	floor := -30
 	diff := hosttest.Output(t, dir, database, "lineup", "diff", lineupWith(9, 5, 4, &floor))
 	hosttest.Has(t, diff, "age: lowest score  -60         -30", "May clear: age@1.0.0 (down to -30).",
@@ -127,7 +128,7 @@ func TestLineupFit(t *testing.T) {
 		filepath.Join("..", "..", "..", "registry", "default_lineup.json"), file); len(r.Types) != 4 {
 		t.Errorf("measuring the default lineup: %+v", r)
 	}
-	if set := hosttest.OutputJSON[map[string]int64](t, dir, database, "lineup", "set", fitted, "--reason",
+	if set := hosttest.OutputJSON[map[string]int64](t, dir, database, "lineup", "set", fitted, "--force", "--reason",
 		"a test"); set["revision"] != 2 {
 		t.Errorf("setting the fitted lineup: %v", set)
 	}
