@@ -119,20 +119,16 @@ func (l LineupDocument) constraintsOf(entityType string, manifests []Manifest) [
 			all[i].LogOdds += coefficient * l.Layers[j].Weight.For(entityType)
 		}
 	}
-	for _, i := range findings {
-		least := 0.0
-		of := func(c Constraint) bool { return c.Layer == l.Layers[i].Layer }
-		for _, c := range all {
-			if own := c.Coefficients[i]; of(c) {
-				others := c.LogOdds - own*l.Layers[i].Weight.For(entityType)
-				least = max(least, math.Ceil(100*(c.Bound-others)/own+1e-6)/100)
-			}
+	least := map[string]float64{} // by layer
+	for _, c := range all {
+		if i := slices.IndexFunc(l.Layers, func(item LineupLayer) bool { return item.Layer == c.Layer }); i >= 0 {
+			own := c.Coefficients[i]
+			others := c.LogOdds - own*l.Layers[i].Weight.For(entityType)
+			least[c.Layer] = max(least[c.Layer], math.Ceil(100*(c.Bound-others)/own+1e-6)/100)
 		}
-		for j := range all {
-			if of(all[j]) {
-				all[j].Least = least
-			}
-		}
+	}
+	for i := range all {
+		all[i].Least = least[all[i].Layer]
 	}
 	return all
 }

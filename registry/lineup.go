@@ -11,7 +11,6 @@ import (
 	"math"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"assay/sdk"
@@ -121,8 +120,6 @@ func DecodeLineup(data []byte) (LineupDocument, error) {
 	return l, nil
 }
 
-var placeOfLayer = regexp.MustCompile(`"layers\.([0-9]+)\.([^"]*)"|within "/layers/([0-9]+)"`)
-
 // nameLayer names the layer in an error about a lineup's text, instead of its place in the list.
 func nameLayer(data []byte, err error) error {
 	var named struct {
@@ -131,18 +128,12 @@ func nameLayer(data []byte, err error) error {
 		} `json:"layers"`
 	}
 	_ = json.Unmarshal(data, &named) // reads what it can
-	return errors.New(placeOfLayer.ReplaceAllStringFunc(err.Error(), func(place string) string {
-		found := placeOfLayer.FindStringSubmatch(place)
-		i, _ := strconv.Atoi(found[1] + found[3])
-		if i >= len(named.Layers) || named.Layers[i].Layer == "" {
-			return place
+	for i, item := range named.Layers {
+		if item.Layer != "" {
+			err = errors.New(strings.ReplaceAll(err.Error(), fmt.Sprintf(`"layers.%d.`, i), `"`+item.Layer+": "))
 		}
-		field := ""
-		if found[1] != "" {
-			field = strconv.Quote(found[2]) + " "
-		}
-		return field + "of layer " + named.Layers[i].Layer
-	}))
+	}
+	return err
 }
 
 // Validate returns everything that is wrong with the lineup, joined into one error.
@@ -270,6 +261,13 @@ func (l LineupDocument) Encode() ([]byte, error) { return json.Marshal(l) }
 func (l LineupDocument) Canonical() ([]byte, error) {
 	l.Base, l.Note = "", ""
 	return l.Encode()
+}
+
+// Same reports whether two lineups have the same canonical text.
+func (l LineupDocument) Same(other LineupDocument) bool {
+	a, errA := l.Canonical()
+	b, errB := other.Canonical()
+	return errA == nil && errB == nil && string(a) == string(b)
 }
 
 // LineupHash returns the identity of a lineup: the SHA-256 of its canonical text.

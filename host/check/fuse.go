@@ -60,14 +60,8 @@ type Fused struct {
 	Signals []Signal
 }
 
-// ExplainWeight says what the weight of a layer means, such as "1.3: a score of 100 adds 1.3 log-odds, odds times 3.7".
-func ExplainWeight(w float64) string {
-	digits := 1
-	if w > math.Log(10) {
-		digits = 0
-	}
-	return fmt.Sprintf("%v: a score of 100 adds %[1]v log-odds, odds times %.*f", w, digits, math.Exp(w))
-}
+// WeightMeans says what the weight of a layer means.
+const WeightMeans = "A weight of 1.3: a score of 100 adds 1.3 log-odds, odds times 3.7."
 
 // minAllowedWeight is the least weight, in log-odds, of the signals reported for an allowed entity. A lighter signal
 // changes a score of 10 by about two points, but would read like an accusation.

@@ -420,12 +420,13 @@ func BenchmarkFuse(b *testing.B) {
 	}
 }
 
-func TestExplainWeight(t *testing.T) {
+func TestWeightMeans(t *testing.T) {
 	t.Parallel()
-	for weight, want := range map[float64]string{
-		1.3: "1.3: a score of 100 adds 1.3 log-odds, odds times 3.7", 0: "0: a score of 100 adds 0 log-odds, odds times 1.0",
-		5.22: "5.22: a score of 100 adds 5.22 log-odds, odds times 185",
-	} {
-		expect.Equal(t, "explained", check.ExplainWeight(weight), want)
+	const weight = 1.3
+	odds := func(score int) float64 {
+		p := 1 / (1 + math.Exp(-weight*float64(score)/100))
+		return p / (1 - p)
 	}
+	expect.Equal(t, "the example", check.WeightMeans, fmt.Sprintf("A weight of %v: a score of 100 adds %[1]v log-odds, "+
+		"odds times %.1f.", weight, odds(100)/odds(0)))
 }

@@ -246,8 +246,8 @@ var helpTexts = kong.Vars{
 		"Needed after an older backup was restored.",
 	"lineup_show_json": "Print JSON. The field 'lineup' of a revision is a document for 'lineup set'.",
 
-	"lineup_set_cmd": "Activate a lineup on all hosts, as a new revision. A weight of " + check.ExplainWeight(1.3) +
-		". The bias is in log-odds too; bands and floors are scores.",
+	"lineup_set_cmd": "Activate a lineup on all hosts, as a new revision. " + check.WeightMeans +
+		" The bias is in log-odds too; bands and floors are scores.",
 	"lineup_canary_cmd": "Let a lineup score for a share of the accounts. It is withdrawn by itself if it fails, or " +
 		"changes too many verdicts.",
 	"lineup_canary_file": "Lineup as JSON. '-' reads standard input. Without it, the canary in force is changed.",

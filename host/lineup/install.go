@@ -1,7 +1,6 @@
 package lineup
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -121,7 +120,7 @@ func (in *Installer) install(ctx context.Context, builtIn *registry.LineupDocume
 	case number > 0 || ok:
 		return false, errUnsigned
 	}
-	if builtIn == nil || base.Number != 0 && equal(base.Document, *builtIn) {
+	if builtIn == nil || base.Number != 0 && base.Document.Same(*builtIn) {
 		return false, nil
 	}
 	if base.Number != 0 {
@@ -186,11 +185,8 @@ func (in *Installer) chosenByOperator(ctx context.Context, inForce Verified) (bo
 		if a.Previous == (registry.Digest{}) {
 			return true, nil
 		}
-		signed, err := in.Verifier.before(ctx, a)
-		if err != nil {
-			return false, err
-		}
-		if a, err = activation.Unverified(signed); err != nil {
+		var err error
+		if _, a, err = in.Verifier.Before(ctx, a); err != nil {
 			return false, err
 		}
 	}
@@ -206,12 +202,6 @@ func publish(ctx context.Context, catalog Catalog, m registry.Module) (version s
 		err = catalog.PublishPlugin(ctx, m, version, registry.Release, nil)
 	}
 	return version, err
-}
-
-func equal(a, b registry.LineupDocument) bool {
-	x, errX := a.Canonical()
-	y, errY := b.Canonical()
-	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
 // hasLayers reports whether l has every layer of wanted in the same version.

@@ -52,7 +52,7 @@ func (v *Verifier) ownSteps(ctx context.Context, inForce Verified) (sentences []
 		if later.Previous == (registry.Digest{}) {
 			return sentences, nil
 		}
-		text, err := v.before(ctx, later.Activation)
+		text, _, err := v.Before(ctx, later.Activation)
 		if err != nil {
 			return sentences, err
 		}

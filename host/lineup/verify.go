@@ -120,11 +120,7 @@ func (v *Verifier) verify(ctx context.Context, s activation.Signed) (verified Ve
 // that starts again after its end is another one.
 func (v *Verifier) began(ctx context.Context, a activation.Activation) int64 {
 	for later := a; ; {
-		signed, err := v.before(ctx, later)
-		var earlier activation.Activation
-		if err == nil {
-			earlier, err = activation.Unverified(signed)
-		}
+		_, earlier, err := v.Before(ctx, later)
 		if err != nil || earlier.Canary == nil || earlier.Canary.Lineup != a.Canary.Lineup {
 			return later.Number
 		}
@@ -163,14 +159,14 @@ func (v *Verifier) checkPlace(ctx context.Context, s activation.Signed) error {
 		if s.Previous == (registry.Digest{}) || s.Previous == hash { // this host ran the previous one
 			return nil
 		}
-		_, err := v.before(ctx, s.Activation)
+		_, _, err := v.Before(ctx, s.Activation)
 		return err
 	}
 	for later := s; ; {
 		if later.Previous == (registry.Digest{}) {
 			return errors.New("a host's key may not sign the first activation")
 		}
-		signed, err := v.before(ctx, later.Activation)
+		signed, _, err := v.Before(ctx, later.Activation)
 		if err != nil {
 			return err
 		}
@@ -194,24 +190,26 @@ func (v *Verifier) checkPlace(ctx context.Context, s activation.Signed) error {
 	}
 }
 
-// before returns the signed note of the activation before a. Its signature is not verified.
-func (v *Verifier) before(ctx context.Context, a activation.Activation) (signed string, err error) {
+// Before returns the activation before a, with its signed note. The signature is not verified.
+func (v *Verifier) Before(
+	ctx context.Context, a activation.Activation,
+) (signed string, earlier activation.Activation, err error) {
 	signed, err = v.Records.Activation(ctx, a.Previous)
 	if errors.Is(err, activation.ErrNone) {
-		return "", fmt.Errorf("the chain of activations is broken: %s, the predecessor of %d, is missing", a.Previous,
+		return "", earlier, fmt.Errorf("the chain of activations is broken: %s, the predecessor of %d, is missing", a.Previous,
 			a.Number)
 	}
 	if err != nil {
-		return "", err
+		return "", earlier, err
 	}
-	earlier, err := activation.Unverified(signed)
+	earlier, err = activation.Unverified(signed)
 	if err != nil {
-		return "", fmt.Errorf("the chain of activations is broken before %d: %w", a.Number, err)
+		return "", earlier, fmt.Errorf("the chain of activations is broken before %d: %w", a.Number, err)
 	}
 	if earlier.Hash() != a.Previous || earlier.Number >= a.Number {
-		return "", fmt.Errorf("the chain of activations is broken: the predecessor of %d was altered", a.Number)
+		return "", earlier, fmt.Errorf("the chain of activations is broken: the predecessor of %d was altered", a.Number)
 	}
-	return signed, nil
+	return signed, earlier, nil
 }
 
 // permit reports an error unless the key that signed later may sign the step to it.
@@ -243,11 +241,8 @@ func (v *Verifier) Earlier(
 		if a.Previous == (registry.Digest{}) {
 			return activation.Lineup{}, registry.LineupDocument{}, registry.ErrNoRevision
 		}
-		signed, err := v.before(ctx, a)
-		if err == nil {
-			a, err = activation.Unverified(signed)
-		}
-		if err != nil {
+		var err error
+		if _, a, err = v.Before(ctx, a); err != nil {
 			return activation.Lineup{}, registry.LineupDocument{}, err
 		}
 	}

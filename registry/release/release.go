@@ -43,7 +43,9 @@ type Signed struct {
 const transferHeader = "assay plugin transfer v1\n"
 
 // transfer begins the text of a transfer. Its time follows.
-func transfer(n registry.PluginName) string { return fmt.Sprintf("name %s\nto %s\nat ", n.Name, n.Owner) }
+func transfer(n registry.PluginName) string {
+	return fmt.Sprintf("name %s\nto %s\nat ", n.Name, n.Owner)
+}
 
 // SignTransfer signs that the name of a plugin belongs to its owner from a time on.
 func SignTransfer(n registry.PluginName, at time.Time, operator note.Signer) (registry.PluginName, error) {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"assay/host/check"
 	"assay/host/cli/rollout"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
@@ -73,13 +74,7 @@ func (cmd *lineupDiffCmd) Run(ctx context.Context, c *installation.Command) erro
 			if len(clearing) > 0 {
 				c.Printf("\nMay clear: %s.\n", strings.Join(clearing, ", "))
 			}
-			for _, item := range next.Layers {
-				name, _, _ := item.Ref()
-				if was := inForce.Document.Layer(name); was == nil || was.Weight.String() != item.Weight.String() {
-					explainWeight(c.Terminal, item.Weight)
-					break
-				}
-			}
+			c.Printf("\n%s\n", check.WeightMeans)
 			c.Printf("\n")
 			return report.WriteText(c.Out)
 		})

@@ -11,10 +11,8 @@ import (
 	"time"
 
 	"assay/host/check"
-	"assay/host/entity"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
-	"assay/registry"
 	"assay/registry/activation"
 )
 
@@ -95,18 +93,8 @@ func (r ShownLineup) print(t *terminal.Terminal) error {
 		rows[i] = []string{item.Layer, item.Weight.String(), floor, required, item.Runs()}
 	}
 	err := t.Table([]string{"LAYER", "WEIGHT", "FLOOR", "REQUIRED", "MODE"}, rows)
-	explainWeight(t, r.Lineup.Layers[0].Weight)
+	t.Printf("\n%s\n", check.WeightMeans)
 	return err
-}
-
-// explainWeight says what the first of a layer's weights means.
-func explainWeight(t *terminal.Terminal, w registry.ByType) {
-	for _, kind := range entity.Types() {
-		if of := w.For(string(kind)); of != 0 {
-			t.Printf("\nA weight of %s.\n", check.ExplainWeight(of))
-			return
-		}
-	}
 }
 
 // pastActivation is an activation in the history.

@@ -54,7 +54,7 @@ func TestLineupConstraints(t *testing.T) {
 	diff := hosttest.Output(t, dir, database, "lineup", "diff", lineupWith(9, 5, 4, &floor))
 	hosttest.Has(t, diff, "age: lowest score  -60         -30", "May clear: age@1.0.0 (down to -30).",
 		"refuses this lineup: checking the lineup against", "domain: style must not block alone",
-		"A weight of 5: a score of 100 adds 5 log-odds, odds times 148.")
+		"\nA weight of 1.3: a score of 100 adds 1.3 log-odds")
 	if !strings.HasPrefix(diff, "`assay lineup set` refuses this lineup: ") {
 		t.Errorf("lineup diff begins otherwise:\n%s", diff)
 	}
@@ -67,7 +67,7 @@ func TestLineupConstraints(t *testing.T) {
 		"the smallest weight of light@1.0.0 that suffices is 5.36")
 	hosttest.Output(t, dir, database, "plugin", "retire", "light")
 	hosttest.Has(t, hosttest.Output(t, dir, database, "lineup", "show"), "log-odds of the bias: -4; review from a score",
-		"A weight of 9: a score of 100 adds 9 log-odds, odds times 8103.")
+		"\nA weight of 1.3: a score of 100 adds 1.3 log-odds")
 	lines := hosttest.OutputJSON[[]struct {
 		Name   string          `json:"name"`
 		Range  [2]int          `json:"score_range"`

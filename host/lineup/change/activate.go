@@ -1,7 +1,6 @@
 package change
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -167,11 +166,8 @@ func (o *Operator) Rollback(
 // revisionBefore returns the revision that was in force before the lineup of an activation.
 func (o *Operator) revisionBefore(ctx context.Context, inForce activation.Activation) (int64, error) {
 	for before := inForce; before.Previous != (registry.Digest{}); {
-		signed, err := o.Records.Activation(ctx, before.Previous)
-		if err != nil {
-			return 0, err
-		}
-		if before, err = activation.Unverified(signed); err != nil { // Earlier verifies its hash
+		var err error
+		if _, before, err = o.Before(ctx, before); err != nil {
 			return 0, err
 		}
 		if before.Lineup != inForce.Lineup {
@@ -206,7 +202,5 @@ func (o *Operator) CanaryWithout(ctx context.Context, base lineup.Verified, laye
 
 // SameWithout reports whether lineups differ in nothing but the layer with a name.
 func SameWithout(a, b registry.LineupDocument, layer string) bool {
-	x, errX := a.Without(layer).Canonical()
-	y, errY := b.Without(layer).Canonical()
-	return errX == nil && errY == nil && bytes.Equal(x, y)
+	return a.Without(layer).Same(b.Without(layer))
 }

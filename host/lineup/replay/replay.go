@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,12 +106,10 @@ func (r *Report) replay(ctx context.Context, checked remembered, before, after *
 	}
 	var unavailable *check.UnavailableError
 	layers, _, err := before.outcomes(ctx, terms, was)
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.As(err, &unavailable):
+	if ctx.Err() == nil && errors.As(err, &unavailable) {
 		return nil // the lineup in force does not answer it either
-	case err != nil:
+	}
+	if err = cmp.Or(ctx.Err(), err); err != nil {
 		return err
 	}
 	inForce := before.lineup.Terms(was.Type)
@@ -120,13 +119,11 @@ func (r *Report) replay(ctx context.Context, checked remembered, before, after *
 	fused := before.fuse(was.Type, layers)
 	was.Layers, was.Score, was.Verdict = layers, fused.Score, fused.Verdict
 	layers, missing, err := after.outcomes(ctx, &check.Terms{Layers: inForce.Layers, Lookups: terms.Lookups}, was)
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.As(err, &unavailable):
+	if ctx.Err() == nil && errors.As(err, &unavailable) {
 		r.refuse(checked.at, was)
 		return nil
-	case err != nil:
+	}
+	if err = cmp.Or(ctx.Err(), err); err != nil {
 		return err
 	}
 	r.add(checked.at, was, change{after.fuse(was.Type, layers), layers, missing,

@@ -3,8 +3,6 @@ package operator
 import (
 	"fmt"
 	"time"
-
-	"assay/host/check"
 )
 
 // State is the state of a host and its shared data for the page. It contains neither keys nor values that were checked.
@@ -77,18 +75,6 @@ type Lineup struct {
 	Canary     *Canary   `json:"canary,omitempty"`
 	Layers     []Layer   `json:"layers"`
 	Shadow     *Shadow   `json:"shadow,omitempty"` // nil: no layer is in shadow
-}
-
-// Meaning says what the greatest weight of the first layer means.
-func (l Lineup) Meaning() string {
-	if len(l.Layers) == 0 {
-		return ""
-	}
-	greatest := 0.0
-	for _, w := range l.Layers[0].Weights {
-		greatest = max(greatest, w)
-	}
-	return check.ExplainWeight(greatest)
 }
 
 // Canary is a lineup that decides for a share of the accounts.
