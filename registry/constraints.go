@@ -133,13 +133,12 @@ func (l LineupDocument) constraintsOf(entityType string, manifests []Manifest) [
 	return all
 }
 
-// NeededWeight says what weight the layer at index i needs so that it could be live, or "" if its own suffices.
-func (l LineupDocument) NeededWeight(i int, manifests []Manifest) string {
-	l.Layers = slices.Clone(l.Layers)
-	l.Layers[i].Mode = ""
+// NeededWeight says what weight a layer of the lineup needs to be live, or "" if its own suffices.
+func (l LineupDocument) NeededWeight(layer LineupLayer, manifests []Manifest) string {
+	layer.Mode = ""
 	least := ByType{}
-	for _, c := range Constraints(l, manifests) {
-		if c.Layer == l.Layers[i].Layer && c.Slack() < 0 {
+	for _, c := range Constraints(l.With(layer), manifests) {
+		if c.Layer == layer.Layer && c.Slack() < 0 {
 			least[c.Type] = c.Least
 		}
 	}
@@ -147,7 +146,7 @@ func (l LineupDocument) NeededWeight(i int, manifests []Manifest) string {
 		return ""
 	}
 	return fmt.Sprintf("%s has the weight %v; to be live, it needs at least %v, so that its signals reach what they "+
-		"warrant", l.Layers[i].Layer, l.Layers[i].Weight, least)
+		"warrant", layer.Layer, layer.Weight, least)
 }
 
 // ManifestsOf returns the manifest of each layer, from manifests by name@version.

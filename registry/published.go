@@ -28,9 +28,9 @@ func BuiltIn(name string) bool {
 
 // PluginName is the name of a plugin, and who may publish versions of it.
 type PluginName struct {
-	Name     string
-	Owner    string // Release or a public key
-	Transfer string // the operator's signed note, "" if the owner published the first version
+	Name     string `json:"name"`
+	Owner    string `json:"owner"`              // Release or a public key
+	Transfer string `json:"transfer,omitempty"` // the operator's signed note; "": the owner published the first version
 }
 
 // PublishedPlugin is a published version of a plugin. Versions are immutable.

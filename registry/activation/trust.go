@@ -163,21 +163,24 @@ func (t Trust) open(signed, prefix string) (Signed, error) {
 	return Signed{Activation: a, Hash: a.Hash(), Note: signed, Key: by.Name, Role: by.Role}, nil
 }
 
-// Key returns the key with a name or a public key, of those that may sign plugins.
-func (t Trust) Key(which string) (found Listed, err error) {
+// Owner returns the owner of names that a text means, see registry.PluginName: registry.Release, or the only operator's
+// or publisher's key with this name or public key.
+func (t Trust) Owner(text string) (owner string, err error) {
+	if text == registry.Release {
+		return text, nil
+	}
 	for _, k := range t.keys {
-		if k.Role != Operator && k.Role != Publisher || which != k.Name && which != k.Public {
-			continue
+		if (k.Role == Operator || k.Role == Publisher) && (text == k.Name || text == k.Public) {
+			if owner != "" {
+				return "", fmt.Errorf("the trust file lists several keys %s: give the public key", text)
+			}
+			owner = k.Public
 		}
-		if found.Name != "" {
-			return found, fmt.Errorf("the trust file lists several keys %q: give the public key", which)
-		}
-		found = k.Listed
 	}
-	if found.Name == "" {
-		err = fmt.Errorf("the trust file lists no operator's or publisher's key %q", which)
+	if owner == "" {
+		err = fmt.Errorf("the trust file lists no operator's or publisher's key %s", text)
 	}
-	return found, err
+	return owner, err
 }
 
 // OpenNote verifies a note of another package, whose text begins with prefix. It returns the rest of the text and the

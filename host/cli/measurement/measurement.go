@@ -213,7 +213,7 @@ func (m *Measurement) With(p *sandbox.Plugin) (
 
 // NeededWeight says what weight the last layer needs to be live, or "" if its own suffices.
 func (m *Measurement) NeededWeight() string {
-	return m.Document.NeededWeight(len(m.Document.Layers)-1, m.opened.Manifests)
+	return m.Document.NeededWeight(m.Document.Layers[len(m.Document.Layers)-1], m.opened.Manifests)
 }
 
 // limits returns the constraints that the lineup must obey whatever its weights.

@@ -77,7 +77,7 @@ func (cmd *pluginPromoteCmd) Run(ctx context.Context, c *installation.Command) e
 		p.Next = map[place]place{inLineup: inCanary, inCanary: isLive}[p.To]
 		if p.To == inLineup {
 			layer := cmd.layer(base.Document.Layer(plugin.Name), p, manifest)
-			if p.Needs, err = neededWeight(ctx, o.Storage, base.Document.With(layer), plugin.Name); err != nil {
+			if p.Needs, err = neededWeight(ctx, o.Storage, base.Document, layer); err != nil {
 				return err
 			}
 		}
@@ -90,7 +90,9 @@ func (p promotion) print(t *terminal.Terminal) {
 	rollout.Print(t, p.Activated)
 	name, _, _ := strings.Cut(p.Plugin, "@")
 	t.Printf("%s: %s to %s.\n", p.Plugin, p.From, p.To)
-	printNeeds(t, p.Needs)
+	if p.Needs != "" {
+		t.Printf("Note: %s.\n", p.Needs)
+	}
 	switch p.Next {
 	case inCanary:
 		t.Printf("Next: `assay lineup shadow` shows what it would change, and `assay plugin promote %s` lets it score "+

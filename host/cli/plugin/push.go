@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"slices"
 
 	"assay/host/installation"
 	"assay/host/internal/terminal"
@@ -90,15 +89,11 @@ func (p pluginLine) show(t *terminal.Terminal, did string, m registry.Module) er
 		if p.Passport != nil {
 			printPassport(t, *p.Passport)
 		}
-		printNeeds(t, p.Needs)
+		if p.Needs != "" {
+			t.Printf("Note: %s. `assay plugin promote` takes --weight.\n", p.Needs)
+		}
 		return nil
 	})
-}
-
-func printNeeds(t *terminal.Terminal, needs string) {
-	if needs != "" {
-		t.Printf("Note: %s. `assay plugin promote` takes --weight.\n", needs)
-	}
 }
 
 // sign returns the first signature that the trust file accepts. If there are none, the operator's key signs, if this
@@ -165,19 +160,16 @@ func publish(
 	if err == nil && inForce.Number != 0 {
 		layer := (&pluginPromoteCmd{}).layer(inForce.Document.Layer(m.Manifest.Name), promotion{Plugin: m.Ref()},
 			m.Manifest)
-		line.Needs, err = neededWeight(ctx, s.Store, inForce.Document.With(layer), m.Manifest.Name)
+		line.Needs, err = neededWeight(ctx, s.Store, inForce.Document, layer)
 	}
 	return line, err
 }
 
-// neededWeight says what weight a layer of a lineup needs to be live, or "" if its own suffices.
+// neededWeight says what weight a layer needs to be live in a lineup, or "" if its own suffices.
 func neededWeight(
-	ctx context.Context, source lineup.Source, l registry.LineupDocument, name string,
+	ctx context.Context, source lineup.Source, l registry.LineupDocument, layer registry.LineupLayer,
 ) (string, error) {
 	plugins, err := lineup.Manifests(ctx, source)
-	if err != nil {
-		return "", err
-	}
-	i := slices.IndexFunc(l.Layers, func(item registry.LineupLayer) bool { return item.Layer == l.Layer(name).Layer })
-	return l.NeededWeight(i, l.ManifestsOf(plugins)), nil
+	l = l.With(layer)
+	return l.NeededWeight(layer, l.ManifestsOf(plugins)), err
 }

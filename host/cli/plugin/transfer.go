@@ -9,7 +9,6 @@ import (
 	"assay/host/internal/terminal"
 	"assay/host/lineup/change"
 	"assay/registry"
-	"assay/registry/activation"
 	"assay/registry/release"
 )
 
@@ -21,26 +20,19 @@ type pluginTransferCmd struct {
 
 // Run gives a name to another owner.
 func (cmd *pluginTransferCmd) Run(ctx context.Context, s *installation.Session) error {
-	trust, err := s.ReadTrust()
-	if err != nil {
-		return err
-	}
-	to := activation.Listed{Name: cmd.To, Public: registry.Release}
-	if cmd.To != registry.Release {
-		if to, err = trust.Key(cmd.To); err != nil {
-			return err
-		}
-	}
-	key, err := installation.ReadKey(s.OperatorKeyPath())
-	if err == nil && key == nil {
+	a, err := s.Authority(ctx, s.Config)
+	if err == nil && a.Operator == nil {
 		err = rollout.Explain(change.ErrNoKey)
 	}
-	if err != nil {
-		return err
-	}
-	n, err := release.SignTransfer(registry.PluginName{Name: cmd.Name, Owner: to.Public}, time.Now(), key)
+	n := registry.PluginName{Name: cmd.Name}
 	if err == nil {
-		err = release.CheckTransfer(trust, n)
+		n.Owner, err = a.Trust.Owner(cmd.To)
+	}
+	if err == nil {
+		n, err = release.SignTransfer(n, time.Now(), a.Operator)
+	}
+	if err == nil {
+		err = release.CheckTransfer(a.Trust, n)
 	}
 	if err == nil {
 		err = s.Store.TransferPlugin(ctx, n)
@@ -48,5 +40,5 @@ func (cmd *pluginTransferCmd) Run(ctx context.Context, s *installation.Session) 
 	if err != nil {
 		return err
 	}
-	return s.Say(map[string]string{"name": n.Name, "owner": n.Owner}, "The name %s belongs to %s now.\n", n.Name, to.Name)
+	return s.Say(n, "The name %s belongs to %s now.\n", n.Name, cmd.To)
 }

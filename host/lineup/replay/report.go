@@ -152,15 +152,15 @@ type Beyond struct {
 // Beyond returns the types for which the candidate changes, or cannot determine, more than a share of the verdicts.
 func (r *Report) Beyond(limit float64) (all []Beyond) {
 	for _, kind := range types {
-		b := Beyond{Type: kind}
-		if t := r.of(kind); t.Checks >= Enough {
-			b.Changed, b.Of = t.Flips+t.Refused, t.Checks
-		} else {
-			b.ByReferences, b.Of = true, r.References[kind]
-			for _, f := range r.ReferenceFlips {
-				if f.Type == kind {
-					b.Changed++
-				}
+		b := Beyond{Type: kind, Of: r.References[kind], ByReferences: true}
+		for _, f := range r.ReferenceFlips {
+			if f.Type == kind {
+				b.Changed++
+			}
+		}
+		for _, t := range r.Types {
+			if t.Type == kind && t.Checks >= Enough {
+				b = Beyond{kind, t.Flips + t.Refused, t.Checks, false}
 			}
 		}
 		if float64(b.Changed) > limit*float64(b.Of) {
@@ -168,14 +168,6 @@ func (r *Report) Beyond(limit float64) (all []Beyond) {
 		}
 	}
 	return all
-}
-
-// of returns the part about a type, which is empty if it is missing.
-func (r *Report) of(kind entity.Type) (t TypeReport) {
-	if i := slices.IndexFunc(r.Types, func(t TypeReport) bool { return t.Type == kind }); i >= 0 {
-		t = r.Types[i]
-	}
-	return t
 }
 
 // change is a candidate's effect on a check.
@@ -269,25 +261,23 @@ func (r *Report) span(from, to *time.Time) {
 }
 
 func (r *Report) signal(s SignalFlips) {
-	for i := range r.Signals {
-		same := r.Signals[i]
-		same.Flips = s.Flips
-		if same == s {
-			r.Signals[i].Flips += s.Flips
-			return
-		}
-	}
-	r.Signals = append(r.Signals, s)
+	r.Signals = tally(r.Signals, s, func(s *SignalFlips) *int { return &s.Flips })
 }
 
 func (r *Report) failure(f LayerFailures) {
-	for i := range r.Failures {
-		if r.Failures[i].Layer == f.Layer && r.Failures[i].Reason == f.Reason {
-			r.Failures[i].Checks += f.Checks
-			return
+	r.Failures = tally(r.Failures, f, func(f *LayerFailures) *int { return &f.Checks })
+}
+
+// tally adds the count of an item to that of the one that is otherwise equal, or adds the item.
+func tally[T comparable](all []T, item T, count func(*T) *int) []T {
+	for i := range all {
+		same := all[i]
+		if *count(&same) = *count(&item); same == item {
+			*count(&all[i]) += *count(&item)
+			return all
 		}
 	}
-	r.Failures = append(r.Failures, f)
+	return append(all, item)
 }
 
 // sort gives a report its order, and lists instead of nulls in JSON.

@@ -18,9 +18,11 @@ const maxSignals = 10
 func (r *Report) WriteText(out io.Writer) error {
 	w := &writer{out: out}
 	r.writeChecks(w)
-	r.writeFew(w)
 	for _, t := range r.Types {
 		t.write(w)
+		if t.Checks < Enough {
+			w.printf("  Only %d checks, fewer than %d: the reference values decide.\n", t.Checks, Enough)
+		}
 	}
 	r.writeSignals(w)
 	r.writeFailures(w)
@@ -90,19 +92,6 @@ func (r *Report) writeChecks(w *writer) {
 	w.printf(".\n")
 	if replayed < r.Remembered {
 		w.printf("There was no time for the others.\n")
-	}
-}
-
-// writeFew says for which types there are too few checks to judge by.
-func (r *Report) writeFew(w *writer) {
-	var few []string
-	for _, kind := range types {
-		if t := r.of(kind); t.Checks < Enough {
-			few = append(few, fmt.Sprintf("%d checks of %s", t.Checks, kind))
-		}
-	}
-	if few != nil && r.Remembered > 0 {
-		w.printf("Only %s: below %d, the reference values decide.\n", strings.Join(few, ", "), Enough)
 	}
 }
 
