@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"assay/host/check"
 )
 
 //go:embed pages
@@ -65,17 +63,16 @@ func parseTemplates(files map[string]file) (*template.Template, error) {
 			}
 			return p + "?v=" + f.version, nil
 		},
-		"time":        func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05") + " UTC" },
-		"iso":         func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"between":     func(later, earlier time.Time) string { return lasting(later.Sub(earlier)) },
-		"lasting":     lasting,
-		"count":       count,
-		"fuel":        fuel,
-		"plural":      plural,
-		"weightMeans": func() string { return check.WeightMeans },
-		"weight":      func(w float64) string { return strconv.FormatFloat(w, 'g', 3, 64) },
-		"ticks":       ticks,
-		"types":       func() []string { return []string{"domain", "email", "phone", "iban"} },
+		"time":    func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05") + " UTC" },
+		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"between": func(later, earlier time.Time) string { return lasting(later.Sub(earlier)) },
+		"lasting": lasting,
+		"count":   count,
+		"fuel":    fuel,
+		"plural":  plural,
+		"weight":  func(w float64) string { return strconv.FormatFloat(w, 'g', 3, 64) },
+		"ticks":   ticks,
+		"types":   func() []string { return []string{"domain", "email", "phone", "iban"} },
 		"dict": func(pairs ...any) map[string]any {
 			m := map[string]any{}
 			for i := 0; i+1 < len(pairs); i += 2 {
