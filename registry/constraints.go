@@ -163,28 +163,26 @@ func (l LineupDocument) ManifestsOf(plugins map[string]Manifest) []Manifest {
 func (l LineupDocument) CheckConstraints(manifests []Manifest) error {
 	type kind struct{ entityType, layer, band string }
 	var kinds []kind
-	broken := map[kind][]Constraint{} // the worst one first
+	worst, count := map[kind]Constraint{}, map[kind]int{}
 	for _, c := range Constraints(l, manifests) {
 		if c.Slack() >= 0 {
 			continue
 		}
 		k := kind{c.Type, c.Layer, c.Band}
-		if len(broken[k]) == 0 {
+		if count[k] == 0 {
 			kinds = append(kinds, k)
 		}
-		at := len(broken[k])
-		if at > 0 && c.Slack() < broken[k][0].Slack() {
-			at = 0
+		if count[k]++; count[k] == 1 || c.Slack() < worst[k].Slack() {
+			worst[k] = c
 		}
-		broken[k] = slices.Insert(broken[k], at, c)
 	}
 	if len(kinds) == 0 {
 		return nil
 	}
 	lines := make([]string, len(kinds))
 	for i, k := range kinds {
-		lines[i] = broken[k][0].String()
-		if others := len(broken[k]) - 1; others == 1 {
+		lines[i] = worst[k].String()
+		if others := count[k] - 1; others == 1 {
 			lines[i] += "; another signal of the layer falls short too"
 		} else if others > 1 {
 			lines[i] += fmt.Sprintf("; %d other signals of the layer fall short too", others)

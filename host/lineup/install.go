@@ -28,11 +28,6 @@ type Catalog interface {
 	PublishPlugin(ctx context.Context, m registry.Module, version, owner string, notes registry.Notes) error
 	// Activate fails with activation.ErrSuperseded unless the previous activation is in force.
 	Activate(ctx context.Context, a activation.Signed) error
-	// ActiveLineup returns the revision that was activated last, signed or not. It fails with registry.ErrNoRevision
-	// before the first activation.
-	ActiveLineup(ctx context.Context) (registry.LineupRevision, error)
-	// LineupRevisions lists all revisions, newest first.
-	LineupRevisions(ctx context.Context) ([]registry.LineupRevision, error)
 }
 
 // Installer brings a database to the built-in layers at the start of a host.
@@ -253,11 +248,7 @@ func Try(
 		manifests[untried.Layers[i].Layer] = p.Manifest()
 		errs = append(errs, tryCases(ctx, source, p, untried.Layers[i]), p.Close(ctx))
 	}
-	all := make([]registry.Manifest, len(l.Layers))
-	for i, layer := range l.Layers {
-		all[i] = manifests[layer.Layer]
-	}
-	return all, errors.Join(errs...)
+	return l.ManifestsOf(manifests), errors.Join(errs...)
 }
 
 // Manifests returns the manifests of all published plugins by name@version.

@@ -105,11 +105,11 @@ func (s *Steps) take(
 func (s *Steps) try(
 	ctx context.Context, reason string, next func(inForce Verified) (step, error),
 ) (activation.Signed, error) {
-	inForce, ok, err := s.Verifier.InForce(ctx)
+	inForce, err := s.Verifier.Current(ctx)
 	if err != nil {
 		return activation.Signed{}, err
 	}
-	if !ok {
+	if inForce.Number == 0 {
 		return activation.Signed{}, errTaken
 	}
 	to, err := next(inForce)

@@ -80,7 +80,7 @@ func (x *tampered) verify(t *testing.T) error {
 	key := auditlog.NewSigner(storetest.Ring.SignSeed).Public
 	_, broken, err := auditlog.Verify(t.Context(), x.store, key, trust, nil)
 	expect.NoError(t, err)
-	inForce, _, _ := x.verifier.InForce(t.Context())
+	inForce, _ := x.verifier.Current(t.Context())
 	if inForce.Number == 0 {
 		return broken
 	}

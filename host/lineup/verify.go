@@ -40,20 +40,21 @@ type Verified struct {
 	Began    int64                    // number of the activation that started the canary
 }
 
-// InForce returns the signed activation that was stored last. ok is false before the first.
-func (v *Verifier) InForce(ctx context.Context) (inForce Verified, ok bool, err error) {
-	signed, _, err := v.Records.LastActivation(ctx)
-	if err != nil || signed == "" {
-		return Verified{}, false, err
+// Layers returns the layers of the lineup and of its canary.
+func (a Verified) Layers() []registry.LineupLayer {
+	if a.Trial == nil {
+		return a.Document.Layers
 	}
-	inForce, err = v.Verify(ctx, signed)
-	return inForce, err == nil, err
+	return slices.Concat(a.Document.Layers, a.Trial.Layers)
 }
 
-// Current returns the activation in force; it has the number 0 before the first.
+// Current returns the signed activation that was stored last; it has the number 0 before the first.
 func (v *Verifier) Current(ctx context.Context) (Verified, error) {
-	verified, _, err := v.InForce(ctx)
-	return verified, err
+	signed, _, err := v.Records.LastActivation(ctx)
+	if err != nil || signed == "" {
+		return Verified{}, err
+	}
+	return v.Verify(ctx, signed)
 }
 
 // Verify reads a signed activation and its lineups. The error says why a host must not run it.
@@ -86,11 +87,7 @@ func (v *Verifier) VerifyCandidate(ctx context.Context, signed string) (Verified
 // revoked lists the layers of an activation whose plugins the trust file revokes. One that is in force keeps scoring
 // until an operator takes it out: a mistake in a file must not stop all checks.
 func (v *Verifier) revoked(a Verified) (layers []string) {
-	all := a.Document.Layers
-	if a.Trial != nil {
-		all = slices.Concat(all, a.Trial.Layers)
-	}
-	for _, layer := range all {
+	for _, layer := range a.Layers() {
 		if digest, ok := layer.ModuleDigest(); ok && v.Trust.Revoked(digest) && !slices.Contains(layers, layer.Layer) {
 			layers = append(layers, layer.Layer)
 		}
@@ -103,11 +100,11 @@ func (v *Verifier) verify(ctx context.Context, s activation.Signed) (verified Ve
 	if err := v.checkPlace(ctx, s); err != nil {
 		return Verified{}, fmt.Errorf("verifying activation %d: %w", s.Number, err)
 	}
-	if verified.Document, err = v.document(ctx, s.Lineup); err != nil {
+	if verified.Document, err = v.Document(ctx, s.Lineup); err != nil {
 		return Verified{}, fmt.Errorf("verifying activation %d: %w", s.Number, err)
 	}
 	if s.Canary != nil {
-		trial, err := v.document(ctx, s.Canary.Lineup)
+		trial, err := v.Document(ctx, s.Canary.Lineup)
 		if err != nil {
 			return Verified{}, fmt.Errorf("verifying activation %d: canary: %w", s.Number, err)
 		}
@@ -128,8 +125,8 @@ func (v *Verifier) began(ctx context.Context, a activation.Activation) int64 {
 	}
 }
 
-// document reads a lineup by its revision, and verifies its hash.
-func (v *Verifier) document(ctx context.Context, l activation.Lineup) (registry.LineupDocument, error) {
+// Document reads a lineup by its revision, and verifies its hash.
+func (v *Verifier) Document(ctx context.Context, l activation.Lineup) (registry.LineupDocument, error) {
 	text, err := v.Records.LineupText(ctx, l.Revision)
 	if err != nil {
 		return registry.LineupDocument{}, err
@@ -216,10 +213,10 @@ func (v *Verifier) Before(
 func (v *Verifier) permit(ctx context.Context, earlier activation.Activation, later activation.Signed) error {
 	from, to := activation.Step{Activation: earlier}, activation.Step{Activation: later.Activation}
 	var err error
-	if from.Document, err = v.document(ctx, earlier.Lineup); err != nil {
+	if from.Document, err = v.Document(ctx, earlier.Lineup); err != nil {
 		return err
 	}
-	if to.Document, err = v.document(ctx, later.Lineup); err != nil {
+	if to.Document, err = v.Document(ctx, later.Lineup); err != nil {
 		return err
 	}
 	return activation.Permit(later.Role, from, to)
@@ -231,11 +228,11 @@ func (v *Verifier) Earlier(
 ) (activation.Lineup, registry.LineupDocument, error) {
 	for a := inForce; ; {
 		if a.Lineup.Revision == revision {
-			document, err := v.document(ctx, a.Lineup)
+			document, err := v.Document(ctx, a.Lineup)
 			return a.Lineup, document, err
 		}
 		if a.Canary != nil && a.Canary.Revision == revision {
-			document, err := v.document(ctx, a.Canary.Lineup)
+			document, err := v.Document(ctx, a.Canary.Lineup)
 			return a.Canary.Lineup, document, err
 		}
 		if a.Previous == (registry.Digest{}) {

@@ -188,11 +188,7 @@ func (o *Operator) CanaryWithout(ctx context.Context, base lineup.Verified, laye
 	if err != nil {
 		return nil, err
 	}
-	manifests := make([]registry.Manifest, len(l.Layers))
-	for i, item := range l.Layers {
-		manifests[i] = plugins[item.Layer]
-	}
-	if err := l.CheckFitness(manifests); err != nil {
+	if err := l.CheckFitness(l.ManifestsOf(plugins)); err != nil {
 		return nil, fmt.Errorf("the canary, revision %d, without %s: %w", base.Canary.Revision, layer, err)
 	}
 	canary := *base.Canary

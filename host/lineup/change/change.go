@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"assay/host/check"
@@ -140,11 +139,7 @@ func (o *Operator) Put(ctx context.Context, c Change) (Activated, error) {
 
 // try opens the layers of a lineup that are not in force yet in this process, before any host has to.
 func (o *Operator) try(ctx context.Context, l registry.LineupDocument, base lineup.Verified) error {
-	inForce := slices.Clone(base.Document.Layers)
-	if base.Trial != nil {
-		inForce = append(inForce, base.Trial.Layers...)
-	}
-	manifests, err := o.Try(ctx, l, inForce)
+	manifests, err := o.Try(ctx, l, base.Layers())
 	if err == nil {
 		err = l.CheckFitness(manifests)
 	}
