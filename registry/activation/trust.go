@@ -117,21 +117,11 @@ type Signed struct {
 }
 
 // Open verifies an activation's signature. It does not judge whether the key may sign what it says; Permit does.
-func (t Trust) Open(signed string) (Signed, error) {
-	s, err := t.open(signed, "")
-	if err != nil {
-		return Signed{}, fmt.Errorf("opening activation: %w", err)
-	}
-	return s, nil
-}
+func (t Trust) Open(signed string) (Signed, error) { return t.open("activation", signed, "") }
 
 // OpenCandidate verifies the signature of a candidate, see SignCandidate.
 func (t Trust) OpenCandidate(signed string) (Signed, error) {
-	s, err := t.open(signed, candidate)
-	if err != nil {
-		return Signed{}, fmt.Errorf("opening candidate: %w", err)
-	}
-	return s, nil
+	return t.open("candidate", signed, candidate)
 }
 
 // OpenMeasurement verifies the signature of a lineup to measure, which must be an operator's, and returns its text. See
@@ -148,17 +138,17 @@ func (t Trust) OpenMeasurement(signed string) (lineup []byte, err error) {
 }
 
 // open verifies a note whose text is prefix and then an activation's text.
-func (t Trust) open(signed, prefix string) (Signed, error) {
+func (t Trust) open(what, signed, prefix string) (Signed, error) {
 	text, by, err := t.OpenNote(signed, prefix)
 	if err == nil && by.Role == Publisher {
 		err = fmt.Errorf("a key with the role %q may not sign activations", by.Role)
 	}
-	if err != nil {
-		return Signed{}, err
+	var a Activation
+	if err == nil {
+		a, err = Parse(text)
 	}
-	a, err := Parse(text)
 	if err != nil {
-		return Signed{}, err
+		return Signed{}, fmt.Errorf("opening %s: %w", what, err)
 	}
 	return Signed{Activation: a, Hash: a.Hash(), Note: signed, Key: by.Name, Role: by.Role}, nil
 }
@@ -206,7 +196,7 @@ func (t Trust) OpenNote(signed, prefix string) (text string, by Listed, err erro
 	}
 	text, found := strings.CutPrefix(n.Text, prefix)
 	if !found {
-		return "", by, fmt.Errorf("its first line is not %q", strings.TrimSpace(prefix))
+		return "", by, fmt.Errorf("it does not begin with %q", strings.TrimSpace(prefix))
 	}
 	for _, k := range t.keys {
 		if k.verifier.Name() == n.Sigs[0].Name && k.verifier.KeyHash() == n.Sigs[0].Hash {
