@@ -182,10 +182,8 @@ func (l LineupDocument) CheckConstraints(manifests []Manifest) error {
 	lines := make([]string, len(kinds))
 	for i, k := range kinds {
 		lines[i] = worst[k].String()
-		if others := count[k] - 1; others == 1 {
-			lines[i] += "; another signal of the layer falls short too"
-		} else if others > 1 {
-			lines[i] += fmt.Sprintf("; %d other signals of the layer fall short too", others)
+		if count[k] > 1 {
+			lines[i] += fmt.Sprintf("; signals of the layer that fall short: %d", count[k])
 		}
 	}
 	return fmt.Errorf("checking the lineup against what its layers' signals warrant:\n%s", strings.Join(lines, "\n"))

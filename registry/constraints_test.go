@@ -176,7 +176,7 @@ func TestCheckConstraints(t *testing.T) {
 		"suffices is 10.21\n" +
 		"domain: lists:seen:exact of lists@1.0.0 warrants block, but with the lowest scores of all style layers and " +
 		"all clearing layers the log-odds are 1.00 (a score of 73), and block begins at 2.14; the smallest weight of " +
-		"lists@1.0.0 that suffices is 10.21; 2 other signals of the layer fall short too\n" +
+		"lists@1.0.0 that suffices is 10.21; signals of the layer that fall short: 3\n" +
 		"email: style must not block alone, but with the highest scores of all style layers the log-odds are 4.00 (a " +
 		"score of 98), and block begins at 2.14"
 	if err == nil || err.Error() != want {

@@ -148,21 +148,14 @@ func (s *Store) Activation(ctx context.Context, hash registry.Digest) (signed st
 	return signed, wrap(err, "reading activation %s", hash)
 }
 
-// LineupText returns the canonical text of a revision, which is empty if it was stored by an earlier release. Nothing
-// in it is verified. It fails with registry.ErrNoRevision.
+// LineupText returns the canonical text of a revision. Nothing in it is verified. It fails with registry.ErrNoRevision.
 func (s *Store) LineupText(ctx context.Context, revision int64) (canonical []byte, err error) {
-	var text *string
-	err = s.db.NewRaw("SELECT text FROM lineup_revisions WHERE revision = ?", revision).Scan(ctx, &text)
+	err = s.db.NewRaw("SELECT convert_to(coalesce(text, ''), 'UTF8') FROM lineup_revisions WHERE revision = ?", revision).
+		Scan(ctx, &canonical)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = registry.ErrNoRevision
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading lineup revision %d: %w", revision, err)
-	}
-	if text != nil {
-		canonical = []byte(*text)
-	}
-	return canonical, nil
+	return canonical, wrap(err, "reading lineup revision %d", revision)
 }
 
 //go:embed sql/lineup_revision.sql

@@ -109,24 +109,18 @@ func (s *Store) PluginNames(ctx context.Context) (names []registry.PluginName, e
 
 // PluginNotes returns the notes about the plugin with the given digest. It does not verify them.
 func (s *Store) PluginNotes(ctx context.Context, digest registry.Digest) (registry.Notes, error) {
-	all, err := s.pluginNotes(ctx, digest[:])
+	all, err := s.AllPluginNotes(ctx)
 	return all[digest], err
 }
 
 // AllPluginNotes returns the notes about all plugins by digest. It does not verify them.
 func (s *Store) AllPluginNotes(ctx context.Context) (map[registry.Digest]registry.Notes, error) {
-	return s.pluginNotes(ctx, nil)
-}
-
-// pluginNotes returns the notes about one plugin, or with nil about all.
-func (s *Store) pluginNotes(ctx context.Context, digest []byte) (map[registry.Digest]registry.Notes, error) {
 	var rows []struct {
 		Digest []byte
 		Kind   registry.NoteKind
 		Note   string
 	}
-	err := s.db.NewRaw("SELECT digest, kind, note FROM plugin_notes WHERE ?0::bytea IS NULL OR digest = ?0", digest).
-		Scan(ctx, &rows)
+	err := s.db.NewRaw("SELECT digest, kind, note FROM plugin_notes").Scan(ctx, &rows)
 	all := map[registry.Digest]registry.Notes{}
 	for _, r := range rows {
 		if len(r.Digest) != len(registry.Digest{}) {
