@@ -156,8 +156,8 @@ func TestNeededWeight(t *testing.T) {
 	l.Layers[0].Mode = registry.ModeShadow
 	expect.Equal(t, "heavy enough", l.NeededWeight(l.Layers[0], manifests), "")
 	l.Layers[0].Weight = registry.ForAll(2)
-	expect.Equal(t, "too light", l.NeededWeight(l.Layers[0], manifests), "lists@1.0.0 has the weight 2; to be live, it needs at "+
-		"least domain 8.83, email 8.83, so that its signals reach what they warrant")
+	expect.Equal(t, "too light", l.NeededWeight(l.Layers[0], manifests), "lists@1.0.0 has the weight 2; to be "+
+		"live, it needs at least domain 8.83, email 8.83, so that its signals reach what they warrant")
 	expect.Equal(t, "another layer", l.NeededWeight(l.Layers[1], manifests), "")
 }
 

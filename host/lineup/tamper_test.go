@@ -277,7 +277,8 @@ func TestTampering(t *testing.T) {
 	} {
 		attacks[name] = attack{func(t *testing.T) {
 			signed := expect.Value(release.SignTransfer(c.of, time.Now(), c.by))(t)
-			expect.Value(x.db.Exec(t.Context(), "INSERT INTO plugin_names VALUES ('probe', 'eve', $1)", signed.Transfer))(t)
+			expect.Value(x.db.Exec(t.Context(), "INSERT INTO plugin_names VALUES ('probe', 'eve', $1)",
+				signed.Transfer))(t)
 		}, c.want}
 	}
 	for name, test := range attacks {

@@ -193,8 +193,8 @@ func (v *Verifier) Before(
 ) (signed string, earlier activation.Activation, err error) {
 	signed, err = v.Records.Activation(ctx, a.Previous)
 	if errors.Is(err, activation.ErrNone) {
-		return "", earlier, fmt.Errorf("the chain of activations is broken: %s, the predecessor of %d, is missing", a.Previous,
-			a.Number)
+		return "", earlier, fmt.Errorf("the chain of activations is broken: %s, the predecessor of %d, is missing",
+			a.Previous, a.Number)
 	}
 	if err != nil {
 		return "", earlier, err
@@ -204,7 +204,8 @@ func (v *Verifier) Before(
 		return "", earlier, fmt.Errorf("the chain of activations is broken before %d: %w", a.Number, err)
 	}
 	if earlier.Hash() != a.Previous || earlier.Number >= a.Number {
-		return "", earlier, fmt.Errorf("the chain of activations is broken: the predecessor of %d was altered", a.Number)
+		return "", earlier, fmt.Errorf("the chain of activations is broken: the predecessor of %d was altered",
+			a.Number)
 	}
 	return signed, earlier, nil
 }

@@ -128,7 +128,8 @@ func TestPublishedModulesAreNotSentAgain(t *testing.T) {
 		BEGIN RAISE 'a module was sent'; END $$`,
 		"CREATE TRIGGER refuse BEFORE INSERT ON plugin_modules FOR EACH ROW EXECUTE FUNCTION refuse()")
 	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", registry.Release, nil))
-	wantError(t, "another module", s.PublishPlugin(t.Context(), other, "1.0.0", registry.Release, nil), registry.ErrVersionTaken)
+	wantError(t, "another module", s.PublishPlugin(t.Context(), other, "1.0.0", registry.Release, nil),
+		registry.ErrVersionTaken)
 	wantFailure(t, s.PublishPlugin(t.Context(), other, "1.0.1", registry.Release, nil),
 		"a new module was published without being sent")
 }

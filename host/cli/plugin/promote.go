@@ -167,7 +167,7 @@ func nextPlace(base lineup.Verified, name, ref string, live bool) (from, to plac
 		case trial == nil || trial.Layer != ref || trial.Runs() != registry.ModeLive || sameLayer(was, trial):
 			return "", "", fmt.Errorf("a canary without %s is in force, revision %d: end it first, with `assay lineup "+
 				"promote` or `assay lineup canary --stop`", ref, base.Canary.Revision)
-		case !change.SameWithout(base.Document, *base.Trial, name):
+		case !base.Document.Without(name).Same(base.Trial.Without(name)):
 			return "", "", fmt.Errorf("the canary, revision %d, changes more than %s: `assay lineup promote` puts all "+
 				"of it in force", base.Canary.Revision, name)
 		}

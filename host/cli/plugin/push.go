@@ -152,17 +152,12 @@ func publish(
 	}
 	line := newPluginLine(m)
 	line.SignedBy, line.Passport = signed.Key, passport
-	a, err := s.Authority(ctx, s.Config)
-	if err != nil {
+	if active, err := s.Store.ActiveLineup(ctx); err == nil { // only advice, so it needs no signature
+		layer := (&pluginPromoteCmd{}).layer(active.Lineup.Layer(m.Manifest.Name), promotion{Plugin: m.Ref()}, m.Manifest)
+		line.Needs, err = neededWeight(ctx, s.Store, active.Lineup, layer)
 		return line, err
 	}
-	inForce, err := a.Current(ctx)
-	if err == nil && inForce.Number != 0 {
-		layer := (&pluginPromoteCmd{}).layer(inForce.Document.Layer(m.Manifest.Name), promotion{Plugin: m.Ref()},
-			m.Manifest)
-		line.Needs, err = neededWeight(ctx, s.Store, inForce.Document, layer)
-	}
-	return line, err
+	return line, nil
 }
 
 // neededWeight says what weight a layer needs to be live in a lineup, or "" if its own suffices.

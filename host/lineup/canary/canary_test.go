@@ -238,7 +238,8 @@ func TestWatchStartsAgain(t *testing.T) {
 	expect.Equal(t, "withdrawals", len(h.reasons), 0)
 	h.watch.Live.Swap(lineup(3, -6, layer))
 	again := lineup(3, -6, layer)
-	again.Canary = &check.Canary{Lineup: lineup(4, -4, layer), Percent: 100, Seed: []byte("seed"), Limit: 0.01, Began: 9}
+	again.Canary = &check.Canary{Lineup: lineup(4, -4, layer), Percent: 100, Seed: []byte("seed"), Limit: 0.01,
+		Began: 9}
 	h.Live.Swap(again)
 	expect.Equal(t, "the summary of a canary with an earlier lineup", h.watch.Summary(), "")
 	h.check(t, 40, 10)

@@ -180,7 +180,7 @@ func (o *Operator) revisionBefore(ctx context.Context, inForce activation.Activa
 // CanaryWithout stores the lineup of the canary in force without a layer, and returns the canary with it. It returns
 // nil if nothing of the canary is left.
 func (o *Operator) CanaryWithout(ctx context.Context, base lineup.Verified, layer string) (*activation.Canary, error) {
-	if base.Trial == nil || SameWithout(base.Document, *base.Trial, layer) {
+	if base.Trial == nil || base.Document.Without(layer).Same(base.Trial.Without(layer)) {
 		return nil, nil
 	}
 	l := base.Trial.Without(layer)
@@ -194,9 +194,4 @@ func (o *Operator) CanaryWithout(ctx context.Context, base lineup.Verified, laye
 	canary := *base.Canary
 	canary.Lineup, err = lineup.StoreLineup(ctx, o.Storage, l, registry.OriginOperator)
 	return &canary, err
-}
-
-// SameWithout reports whether lineups differ in nothing but the layer with a name.
-func SameWithout(a, b registry.LineupDocument, layer string) bool {
-	return a.Without(layer).Same(b.Without(layer))
 }

@@ -115,7 +115,8 @@ func newSetting(t *testing.T) *setting {
 	trust := expect.Value(activation.ParseTrust("operator " + key.Verifier))(t)
 	memory := expect.Value(lineup.OpenMemory(t.TempDir() + "/activation"))(t)
 	report, err := json.Marshal(replay.Report{References: map[entity.Type]int{entity.Domain: 1},
-		Types: []replay.TypeReport{{Type: "domain", Checks: 200, Verdicts: map[check.Verdict]map[check.Verdict]int{check.Allow: {check.Block: 3, check.Allow: 197}}}}})
+		Types: []replay.TypeReport{{Type: "domain", Checks: 200, Verdicts: map[check.Verdict]map[check.Verdict]int{
+			check.Allow: {check.Block: 3, check.Allow: 197}}}}})
 	expect.NoError(t, err)
 	db := &database{notes: map[registry.Digest]string{}, host: &fleet.Host{ID: "host_a", Name: "a:1"},
 		answer:   fleet.Answer{Host: "host_a", Progress: fleet.Ready, Report: report},
