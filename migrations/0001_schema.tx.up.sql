@@ -729,6 +729,13 @@ CREATE TABLE plugin_versions (
     PRIMARY KEY (name, version)
 );
 
+-- Who may publish versions of a plugin: whose key published the first one, or to whom an operator transferred the name.
+CREATE TABLE plugin_names (
+    name     text PRIMARY KEY,
+    owner    text NOT NULL, -- a public key as trust files list it, or 'release'
+    transfer text           -- the operator's signed note, see package release
+);
+
 -- Signed notes about published plugins: who signed a module, and what was measured of it.
 CREATE TABLE plugin_notes (
     digest bytea NOT NULL REFERENCES plugin_modules,

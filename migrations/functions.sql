@@ -692,6 +692,14 @@ BEGIN
     FROM plugin_versions AS p WHERE p.name = of_name AND p.version = of_version;
 END $$;
 
+-- Records to whom the name of a plugin belongs, after a change.
+CREATE OR REPLACE FUNCTION record_name(of_name text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM record_if_intact('name', '', n.name, '', 0, sha256(convert_to(jsonb_build_array('name', n.name, n.owner,
+        n.transfer)::text, 'UTF8')))
+    FROM plugin_names AS n WHERE n.name = of_name;
+END $$;
+
 -- Records the state of a module after a change of the notes about it. The digest is computed before the chain is
 -- locked.
 CREATE OR REPLACE FUNCTION record_module(of_digest bytea) RETURNS void LANGUAGE plpgsql AS $$
@@ -1660,22 +1668,39 @@ END $$;
 
 -- Plugins and lineups ---------------------------------------------------------------------------------------------
 
--- Publishes a version of a plugin, and notes about its module. Returns false, and must be rolled back, if the version
--- has another module.
+-- Publishes a version of a plugin, and notes about its module, for its owner ('' for nobody, who owns no name). Returns
+-- an empty text or, if it must be rolled back, why: 'version' has another module, or to whom the name belongs. The names
+-- of built-in layers are reserved. The release takes them from who published them first, but not from whom an operator
+-- transferred them to.
 CREATE OR REPLACE FUNCTION publish_plugin(
-    of_name text, of_version text, of_digest bytea, of_wasm bytea, of_manifest jsonb, built_in boolean, notes jsonb
-) RETURNS boolean LANGUAGE plpgsql AS $$
+    of_name text, of_version text, of_digest bytea, of_wasm bytea, of_manifest jsonb, of_owner text, reserved boolean,
+    notes jsonb
+) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     is_new boolean;
     changed boolean;
+    holder text;
 BEGIN
+    IF of_owner <> '' THEN
+        INSERT INTO plugin_names AS n (name, owner)
+        VALUES (of_name, CASE WHEN reserved THEN 'release' ELSE of_owner END)
+        ON CONFLICT (name) DO UPDATE SET owner = EXCLUDED.owner
+            WHERE EXCLUDED.owner = 'release' AND n.owner <> 'release' AND n.transfer IS NULL;
+        IF FOUND THEN
+            PERFORM record_name(of_name);
+        END IF;
+        SELECT owner INTO holder FROM plugin_names WHERE name = of_name;
+        IF of_owner NOT IN ('release', holder) THEN
+            RETURN holder;
+        END IF;
+    END IF;
     INSERT INTO plugin_modules (digest, wasm) VALUES (of_digest, of_wasm) ON CONFLICT DO NOTHING;
     changed := FOUND;
     INSERT INTO plugin_versions (name, version, digest, manifest, first_party)
-    VALUES (of_name, of_version, of_digest, of_manifest, built_in) ON CONFLICT DO NOTHING;
+    VALUES (of_name, of_version, of_digest, of_manifest, of_owner = 'release') ON CONFLICT DO NOTHING;
     is_new := FOUND;
     IF (SELECT digest FROM plugin_versions WHERE name = of_name AND version = of_version) <> of_digest THEN
-        RETURN false;
+        RETURN 'version';
     END IF;
     INSERT INTO plugin_notes AS n (digest, kind, note)
     SELECT of_digest, key, value FROM jsonb_each_text(notes) ORDER BY key
@@ -1688,6 +1713,20 @@ BEGIN
         PERFORM record_plugin(of_name, of_version);
     END IF;
     PERFORM pg_notify('assay', 'plugins');
+    RETURN '';
+END $$;
+
+-- Gives the name of a plugin to another owner. Returns whether there is such a name.
+CREATE OR REPLACE FUNCTION transfer_plugin(of_name text, to_owner text, signed text, reserved boolean) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE plugin_names SET owner = to_owner, transfer = signed WHERE name = of_name;
+    IF NOT FOUND AND reserved THEN
+        INSERT INTO plugin_names (name, owner, transfer) VALUES (of_name, to_owner, signed);
+    ELSIF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM record_name(of_name);
     RETURN true;
 END $$;
 

@@ -20,6 +20,7 @@ type Constraint struct {
 	Coefficients []float64 `json:"-"` // by index into the lineup's layers
 	Bound        float64   `json:"-"` // the log-odds at which the rounded score reaches Band
 	LogOdds      float64   `json:"-"` // of the lineup
+	Least        float64   `json:"-"` // weight of Layer that obeys all constraints on its signals, in hundredths
 }
 
 // Slack returns by how much log-odds the lineup obeys the constraint. It is negative if the lineup breaks it.
@@ -42,8 +43,12 @@ func (c Constraint) String() string {
 	if c.Final {
 		against += " and all clearing layers"
 	}
-	return fmt.Sprintf("%s: %s of %s warrants %s, but with the lowest scores of %s %s", c.Type, c.Signal, c.Layer,
-		c.Band, against, reaches)
+	suffices := fmt.Sprintf("the smallest weight of %s that suffices is %v", c.Layer, c.Least)
+	if c.Least > MaxWeight {
+		suffices = fmt.Sprintf("no weight of %s up to %d suffices", c.Layer, MaxWeight)
+	}
+	return fmt.Sprintf("%s: %s of %s warrants %s, but with the lowest scores of %s %s; %s", c.Type, c.Signal, c.Layer,
+		c.Band, against, reaches, suffices)
 }
 
 func scoreAt(logOdds float64) int { return int(math.Round(100 / (1 + math.Exp(-logOdds)))) }
@@ -114,7 +119,43 @@ func (l LineupDocument) constraintsOf(entityType string, manifests []Manifest) [
 			all[i].LogOdds += coefficient * l.Layers[j].Weight.For(entityType)
 		}
 	}
+	least := map[string]float64{} // by layer
+	for _, c := range all {
+		if i := slices.IndexFunc(l.Layers, func(item LineupLayer) bool { return item.Layer == c.Layer }); i >= 0 {
+			own := c.Coefficients[i]
+			others := c.LogOdds - own*l.Layers[i].Weight.For(entityType)
+			least[c.Layer] = max(least[c.Layer], math.Ceil(100*(c.Bound-others)/own+1e-6)/100)
+		}
+	}
+	for i := range all {
+		all[i].Least = least[all[i].Layer]
+	}
 	return all
+}
+
+// NeededWeight says what weight a layer of the lineup needs to be live, or "" if its own suffices.
+func (l LineupDocument) NeededWeight(layer LineupLayer, manifests []Manifest) string {
+	layer.Mode = ""
+	least := ByType{}
+	for _, c := range Constraints(l.With(layer), manifests) {
+		if c.Layer == layer.Layer && c.Slack() < 0 {
+			least[c.Type] = c.Least
+		}
+	}
+	if len(least) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s has the weight %v; to be live, it needs at least %v, so that its signals reach what they "+
+		"warrant", layer.Layer, layer.Weight, least)
+}
+
+// ManifestsOf returns the manifest of each layer, from manifests by name@version.
+func (l LineupDocument) ManifestsOf(plugins map[string]Manifest) []Manifest {
+	manifests := make([]Manifest, len(l.Layers))
+	for i, item := range l.Layers {
+		manifests[i] = plugins[item.Layer]
+	}
+	return manifests
 }
 
 // CheckConstraints returns an error with the constraints that the lineup breaks. Of those on the signals of one layer
@@ -122,31 +163,27 @@ func (l LineupDocument) constraintsOf(entityType string, manifests []Manifest) [
 func (l LineupDocument) CheckConstraints(manifests []Manifest) error {
 	type kind struct{ entityType, layer, band string }
 	var kinds []kind
-	broken := map[kind][]Constraint{} // the worst one first
+	worst, count := map[kind]Constraint{}, map[kind]int{}
 	for _, c := range Constraints(l, manifests) {
 		if c.Slack() >= 0 {
 			continue
 		}
 		k := kind{c.Type, c.Layer, c.Band}
-		if len(broken[k]) == 0 {
+		if count[k] == 0 {
 			kinds = append(kinds, k)
 		}
-		at := len(broken[k])
-		if at > 0 && c.Slack() < broken[k][0].Slack() {
-			at = 0
+		if count[k]++; count[k] == 1 || c.Slack() < worst[k].Slack() {
+			worst[k] = c
 		}
-		broken[k] = slices.Insert(broken[k], at, c)
 	}
 	if len(kinds) == 0 {
 		return nil
 	}
 	lines := make([]string, len(kinds))
 	for i, k := range kinds {
-		lines[i] = broken[k][0].String()
-		if others := len(broken[k]) - 1; others == 1 {
-			lines[i] += "; another signal of the layer falls short too"
-		} else if others > 1 {
-			lines[i] += fmt.Sprintf("; %d other signals of the layer fall short too", others)
+		lines[i] = worst[k].String()
+		if count[k] > 1 {
+			lines[i] += fmt.Sprintf("; signals of the layer that fall short: %d", count[k])
 		}
 	}
 	return fmt.Errorf("checking the lineup against what its layers' signals warrant:\n%s", strings.Join(lines, "\n"))

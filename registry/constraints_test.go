@@ -1,12 +1,14 @@
 package registry_test
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 func TestLogOddsOf(t *testing.T) {
@@ -118,6 +120,7 @@ func TestConstraints(t *testing.T) {
 				}
 				if constraint.Slack() < 0 {
 					broken = append(broken, constraint.String())
+					leastSuffices(t, l, m, constraint)
 				}
 			}
 			if !slices.EqualFunc(broken, c.broken, strings.HasPrefix) {
@@ -128,6 +131,34 @@ func TestConstraints(t *testing.T) {
 			}
 		})
 	}
+}
+
+// leastSuffices checks that the weight which a broken constraint names suffices, and that no smaller one does.
+func leastSuffices(t *testing.T, l registry.LineupDocument, m []registry.Manifest, c registry.Constraint) {
+	t.Helper()
+	if c.Signal == "" {
+		return
+	}
+	for weight, suffices := range map[float64]bool{c.Least: true, c.Least - 0.01: false} {
+		changed := *l.Layer("lists")
+		changed.Weight = registry.ForAll(weight)
+		short := slices.ContainsFunc(registry.Constraints(l.With(changed), m), func(other registry.Constraint) bool {
+			return other.Type == c.Type && other.Layer == c.Layer && other.Slack() < 0
+		})
+		expect.Equal(t, fmt.Sprint(c, ": whether ", weight, " suffices"), !short, suffices)
+	}
+}
+
+// A layer that could not be live with its weight says so while it is in shadow.
+func TestNeededWeight(t *testing.T) {
+	t.Parallel()
+	l, manifests := constrained()
+	l.Layers[0].Mode = registry.ModeShadow
+	expect.Equal(t, "heavy enough", l.NeededWeight(l.Layers[0], manifests), "")
+	l.Layers[0].Weight = registry.ForAll(2)
+	expect.Equal(t, "too light", l.NeededWeight(l.Layers[0], manifests), "lists@1.0.0 has the weight 2; to be "+
+		"live, it needs at least domain 8.83, email 8.83, so that its signals reach what they warrant")
+	expect.Equal(t, "another layer", l.NeededWeight(l.Layers[1], manifests), "")
 }
 
 // The error is short although many signals of a layer may fall short at once.
@@ -141,10 +172,11 @@ func TestCheckConstraints(t *testing.T) {
 	err := l.CheckConstraints(manifests)
 	want := "checking the lineup against what its layers' signals warrant:\n" +
 		"domain: lists:seen:old of lists@1.0.0 warrants review, but with the lowest scores of all style layers the " +
-		"log-odds are 0.40 (a score of 60), and review begins at 0.47\n" +
+		"log-odds are 0.40 (a score of 60), and review begins at 0.47; the smallest weight of lists@1.0.0 that " +
+		"suffices is 10.21\n" +
 		"domain: lists:seen:exact of lists@1.0.0 warrants block, but with the lowest scores of all style layers and " +
-		"all clearing layers the log-odds are 1.00 (a score of 73), and block begins at 2.14; 2 other signals of the " +
-		"layer fall short too\n" +
+		"all clearing layers the log-odds are 1.00 (a score of 73), and block begins at 2.14; the smallest weight of " +
+		"lists@1.0.0 that suffices is 10.21; signals of the layer that fall short: 3\n" +
 		"email: style must not block alone, but with the highest scores of all style layers the log-odds are 4.00 (a " +
 		"score of 98), and block begins at 2.14"
 	if err == nil || err.Error() != want {

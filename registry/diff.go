@@ -28,9 +28,13 @@ func Diff(from, to LineupDocument, plugins map[string]Manifest) []Change {
 	differ("bias", from.Bias, to.Bias)
 	differ("review from", from.Bands.Review, to.Bands.Review)
 	differ("block from", from.Bands.Block, to.Bands.Block)
-	a, b := byName(from), byName(to)
-	for _, name := range slices.Sorted(maps.Keys(mergeKeys(a, b))) {
-		x, y := a[name], b[name]
+	names := map[string]bool{}
+	for _, item := range slices.Concat(from.Layers, to.Layers) {
+		name, _, _ := item.Ref()
+		names[name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		x, y := layerNamed(from, name), layerNamed(to, name)
 		differ(name+": layer", cmp.Or(x.Layer, "none"), cmp.Or(y.Layer, "none"))
 		differ(name+": lowest score", lowest(x, plugins), lowest(y, plugins))
 		if x.Layer == "" || y.Layer == "" {
@@ -67,23 +71,12 @@ func floor(item LineupLayer) string {
 	return strconv.Itoa(*item.Floor)
 }
 
-func byName(l LineupDocument) map[string]LineupLayer {
-	items := map[string]LineupLayer{}
-	for _, item := range l.Layers {
-		name, _, _ := item.Ref()
-		items[name] = item
+// layerNamed returns the layer with a name, or an empty one.
+func layerNamed(l LineupDocument, name string) (item LineupLayer) {
+	if found := l.Layer(name); found != nil {
+		item = *found
 	}
-	return items
-}
-
-func mergeKeys(a, b map[string]LineupLayer) map[string]bool {
-	all := map[string]bool{}
-	for _, items := range []map[string]LineupLayer{a, b} {
-		for name := range items {
-			all[name] = true
-		}
-	}
-	return all
+	return item
 }
 
 func sortedKeys(config map[string]string) []string { return slices.Sorted(maps.Keys(config)) }

@@ -102,7 +102,7 @@ func ParseLineup(data []byte) (LineupDocument, error) {
 func DecodeLineup(data []byte) (LineupDocument, error) {
 	var l LineupDocument
 	if err := decodeStrict(data, maxLineupBytes, &l); err != nil {
-		return l, err
+		return l, nameLayer(data, err)
 	}
 	var given struct {
 		Layers []struct {
@@ -118,6 +118,22 @@ func DecodeLineup(data []byte) (LineupDocument, error) {
 		}
 	}
 	return l, nil
+}
+
+// nameLayer names the layer in an error about a lineup's text, instead of its place in the list.
+func nameLayer(data []byte, err error) error {
+	var named struct {
+		Layers []struct {
+			Layer string `json:"layer"`
+		} `json:"layers"`
+	}
+	_ = json.Unmarshal(data, &named) // reads what it can
+	for i, item := range named.Layers {
+		if item.Layer != "" {
+			err = errors.New(strings.ReplaceAll(err.Error(), fmt.Sprintf(`"layers.%d.`, i), `"`+item.Layer+": "))
+		}
+	}
+	return err
 }
 
 // Validate returns everything that is wrong with the lineup, joined into one error.
@@ -245,6 +261,13 @@ func (l LineupDocument) Encode() ([]byte, error) { return json.Marshal(l) }
 func (l LineupDocument) Canonical() ([]byte, error) {
 	l.Base, l.Note = "", ""
 	return l.Encode()
+}
+
+// Same reports whether two lineups have the same canonical text.
+func (l LineupDocument) Same(other LineupDocument) bool {
+	a, errA := l.Canonical()
+	b, errB := other.Canonical()
+	return errA == nil && errB == nil && string(a) == string(b)
 }
 
 // LineupHash returns the identity of a lineup: the SHA-256 of its canonical text.

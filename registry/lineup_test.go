@@ -108,9 +108,12 @@ func TestLineupFields(t *testing.T) {
 			"layer domain is listed twice"},
 		{"config of another kind", "layers",
 			layers(document{"layer": "domain@1.0.0", "weight": 1, "config": document{"floor": 7}}),
-			`field "layers.0.config.floor" has a value of the wrong kind`},
+			`field "domain@1.0.0: config.floor" has a value of the wrong kind`},
+		{"a weight of another kind", "layers", layers(item("domain@1.0.0", 1), item("age@1.0.0", true)),
+			`field "age@1.0.0: weight" has a value of the wrong kind`},
+		{"a layer without a name", "layers", layers(document{"wieght": 1}), `there is no field "layers.0.wieght"`},
 		{"a misspelt field", "layers", layers(document{"layer": "domain@1.0.0", "wieght": 1}),
-			`there is no field "layers.0.wieght"`},
+			`there is no field "domain@1.0.0: wieght"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -17,6 +17,22 @@ var (
 	ErrNoRevision = errors.New("there is no such lineup revision")
 )
 
+// Release owns the names of the built-in layers. Other owners are public keys, as trust files list them.
+const Release = "release"
+
+// BuiltIn reports whether a name is that of a layer of the default lineup.
+func BuiltIn(name string) bool {
+	l, err := DefaultLineup()
+	return err == nil && l.Layer(name) != nil
+}
+
+// PluginName is the name of a plugin, and who may publish versions of it.
+type PluginName struct {
+	Name     string `json:"name"`
+	Owner    string `json:"owner"`              // Release or a public key
+	Transfer string `json:"transfer,omitempty"` // the operator's signed note; "": the owner published the first version
+}
+
 // PublishedPlugin is a published version of a plugin. Versions are immutable.
 type PublishedPlugin struct {
 	Name        string

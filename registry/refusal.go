@@ -14,6 +14,7 @@ const (
 	Altered        Reason = "altered"
 	Swapped        Reason = "swapped"      // the signature is another plugin's
 	OtherName      Reason = "other name"   // two places name it or its version differently
+	OtherOwner     Reason = "other owner"  // the name belongs to somebody else
 	Downgraded     Reason = "downgraded"   // older than what is published
 	Truncated      Reason = "truncated"    // shorter than announced
 	Oversized      Reason = "oversized"    // larger than permitted or announced

@@ -56,7 +56,30 @@ func VerifyPlugins(
 			}
 		}
 	}
-	return errors.Join(problems...), nil
+	names, err := s.PluginNames(ctx)
+	for _, n := range names {
+		if err := verifyOwner(trust, plugins, notes, n); err != nil {
+			problems = append(problems, fmt.Errorf("the owner of the name %s: %w", n.Name, err))
+		}
+	}
+	return errors.Join(problems...), err
+}
+
+// verifyOwner verifies that the owner of a name published a version, or that an operator signed its transfer.
+func verifyOwner(
+	trust activation.Trust, plugins []registry.PublishedPlugin, notes map[registry.Digest]registry.Notes,
+	n registry.PluginName,
+) error {
+	if n.Transfer != "" {
+		return release.CheckTransfer(trust, n)
+	}
+	for _, p := range plugins {
+		signed, err := release.Recorded(trust, notes[p.Digest][registry.NoteSignature])
+		if p.Name == n.Name && (n.Owner == registry.Release || err == nil && signed.Public == n.Owner) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s signed none of its versions, and no operator transferred it", n.Owner)
 }
 
 // verifyNote verifies a note about a published plugin. Its key may have been replaced since.
@@ -78,7 +101,7 @@ func verifyNote(
 		}
 		return nil
 	case registry.NotePassport:
-		text, key, role, err := trust.OpenNote(note, registry.PassportHeader)
+		text, by, err := trust.OpenNote(note, registry.PassportHeader)
 		var measured struct{ Digest string }
 		if err == nil {
 			err = json.Unmarshal([]byte(text), &measured)
@@ -86,8 +109,8 @@ func verifyNote(
 		switch {
 		case err != nil:
 			return err
-		case role == activation.Host:
-			return fmt.Errorf("it is signed by key %s, a host's, which may not sign passports", key)
+		case by.Role == activation.Host:
+			return fmt.Errorf("it is signed by key %s, a host's, which may not sign passports", by.Name)
 		case measured.Digest != digest.String():
 			return errors.New("it is that of another plugin")
 		}

@@ -201,11 +201,11 @@ func TestVerifyPluginNotes(t *testing.T) {
 		"a signature":             {registry.NoteSignature, signature(operator, one), ""},
 		"that of another plugin":  {registry.NoteSignature, signature(operator, two), "which is not published"},
 		"a host's signature":      {registry.NoteSignature, signature(host, one), "may not sign plugins"},
-		"a passport as signature": {registry.NoteSignature, passport(operator, one), "its first line is not"},
+		"a passport as signature": {registry.NoteSignature, passport(operator, one), "it does not begin with"},
 		"a passport":              {registry.NotePassport, passport(operator, one), ""},
 		"another's passport":      {registry.NotePassport, passport(operator, two), "that of another plugin"},
 		"a host's passport":       {registry.NotePassport, passport(host, one), "may not sign passports"},
-		"a signature as passport": {registry.NotePassport, signature(operator, one), "its first line is not"},
+		"a signature as passport": {registry.NotePassport, signature(operator, one), "it does not begin with"},
 		"an unknown kind":         {"other", passport(operator, one), "no such kind"},
 	} {
 		err := verifyNote(trust, []registry.PublishedPlugin{one}, one.Digest, test.kind, test.note)

@@ -60,6 +60,9 @@ type Fused struct {
 	Signals []Signal
 }
 
+// WeightMeans says what the weight of a layer means.
+const WeightMeans = "A weight of 1.3: a score of 100 adds 1.3 log-odds, odds times 3.7."
+
 // minAllowedWeight is the least weight, in log-odds, of the signals reported for an allowed entity. A lighter signal
 // changes a score of 10 by about two points, but would read like an accusation.
 const minAllowedWeight = 0.25

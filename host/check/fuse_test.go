@@ -419,3 +419,14 @@ func BenchmarkFuse(b *testing.B) {
 		check.Fuse(-4, bands, outcomes)
 	}
 }
+
+func TestWeightMeans(t *testing.T) {
+	t.Parallel()
+	const weight = 1.3
+	odds := func(score int) float64 {
+		p := 1 / (1 + math.Exp(-weight*float64(score)/100))
+		return p / (1 - p)
+	}
+	expect.Equal(t, "the example", check.WeightMeans, fmt.Sprintf("A weight of %v: a score of 100 adds %[1]v log-odds, "+
+		"odds times %.1f.", weight, odds(100)/odds(0)))
+}

@@ -141,6 +141,7 @@ type Canary struct {
 	Percent int     // of the accounts
 	Seed    []byte  // decides which accounts
 	Limit   float64 // the share of its verdicts that may differ from the other lineup's before it is withdrawn
+	Began   int64   // tells it from an earlier canary with the same lineup
 }
 
 // takes reports whether the canary scores for an account. It never does without an account ("").

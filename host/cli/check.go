@@ -108,7 +108,7 @@ func printDecision(t *terminal.Terminal, d *check.Decision, lineup string) error
 			rows = append(rows, []string{"", fmt.Sprintf("%+d", s.Points), "", "", "", s.Code, s.Text})
 		}
 	}
-	if err := t.Table([]string{"LAYER", "POINTS", "WEIGHT", "LOG-ODDS", "TIME", "SIGNAL", "REASON"}, rows); err != nil {
+	if err := t.Table([]string{"LAYER", "SCORE", "WEIGHT", "LOG-ODDS", "TIME", "SIGNAL", "REASON"}, rows); err != nil {
 		return err
 	}
 	for _, s := range d.Signals {

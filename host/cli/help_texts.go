@@ -83,7 +83,7 @@ var helpTexts = kong.Vars{
 	"dnsbl":        "Zones of DNS blocklists to query. 'domain:' precedes a zone that lists domains.",
 
 	"flip_limit": "Share of verdicts that a new lineup may change. 'lineup set' needs --force if it changes more of " +
-		"a type's recent verdicts, and a canary is withdrawn.",
+		"a type's recent verdicts (below 200 checks: those of reference values), and a canary is withdrawn.",
 
 	"description": "Assay scores domains, email addresses, phone numbers and IBANs for fraud, in sandboxed layers.",
 
@@ -190,7 +190,11 @@ var helpTexts = kong.Vars{
 		"prepare each step, and it shows what would change.",
 	"plugin_promoted": "Published plugin, as NAME or NAME@VERSION, or its folder or .wasm file. Without a version, " +
 		"NAME is the one in the canary, or else the newest.",
-	"plugin_retired":        "Name of the plugin, or its folder or .wasm file.",
+	"plugin_retired": "Name of the plugin, or its folder or .wasm file.",
+	"plugin_transfer_cmd": "Give the name of a plugin to another key, which may then publish versions of it. The " +
+		"operator's key signs that. What is published stays.",
+	"plugin_transfer_to": "The new owner: name of an operator's or publisher's key of the trust file, the public key, " +
+		"or 'release', to which the names of built-in layers belong.",
 	"plugin_promote_share":  "Share of the accounts in the canary (default: ${default}).",
 	"plugin_promote_weight": "Weight in the lineup (default: as before, or else the manifest's default_weight).",
 	"plugin_retire_cmd":     "Take a plugin out of the lineup in force and its canary. It stays published.",
@@ -249,13 +253,16 @@ var helpTexts = kong.Vars{
 		"Needed after an older backup was restored.",
 	"lineup_show_json": "Print JSON. The field 'lineup' of a revision is a document for 'lineup set'.",
 
+	"lineup_set_cmd": "Activate a lineup on all hosts, as a new revision. " + check.WeightMeans +
+		" The bias is in log-odds too; bands and floors are scores.",
 	"lineup_canary_cmd": "Let a lineup score for a share of the accounts. It is withdrawn by itself if it fails, or " +
 		"changes too many verdicts.",
 	"lineup_canary_file": "Lineup as JSON. '-' reads standard input. Without it, the canary in force is changed.",
 	"lineup_canary_limit": "Share of the verdicts that the canary may change before it is withdrawn " +
 		"(default: ASSAY_FLIP_LIMIT).",
 
-	"lineup_force": "Activate it even if it changes more verdicts than ASSAY_FLIP_LIMIT allows. Needs --reason.",
+	"lineup_promote_force": "Promote it even if no host has compared a check that it scored. Needs --reason.",
+	"lineup_force":         "Activate it even if it changes more verdicts than ASSAY_FLIP_LIMIT allows. Needs --reason.",
 
 	"labelled_files": "Files of labelled values as JSON lines {\"type\", \"value\", \"label\"}, optionally " +
 		"compressed with gzip. '-' reads standard input. Lines may also have \"source\", \"category\", \"rank\", " +

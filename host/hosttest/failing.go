@@ -39,7 +39,7 @@ func PublishFailingLayers(t *testing.T, s *store.Store) (layers []registry.Lineu
 		m := expect.Value(registry.OpenModule(expect.Value(registry.Pack([]byte(module), fmt.Appendf(nil, `{"name":%q,
 			"version":"1.0.0","summary":"Fails","threats":[],"budget_fuel":1000000,"memory_mb":16,"default_weight":1,
 			"class":"finding","entities":["domain"],"facts":["domain.tld"],"signals":[]}`, l.name), nil))(t)))(t)
-		expect.NoError(t, s.PublishPlugin(t.Context(), m, "1.0.0", false, nil))
+		expect.NoError(t, s.PublishPlugin(t.Context(), m, "1.0.0", "", nil))
 		layers = append(layers, registry.LineupLayer{Layer: l.name + "@1.0.0", Weight: registry.ForAll(3)})
 	}
 	return layers

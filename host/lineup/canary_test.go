@@ -78,6 +78,12 @@ func TestCanaryLifecycle(t *testing.T) {
 	h.follow(t, 2)
 	expect.Equal(t, "canary", h.follower.State().Canary, 3)
 	inside, outside := h.accounts(t)
+	began := func() int64 {
+		l := h.live.Acquire()
+		defer l.Release()
+		return l.Canary.Began
+	}
+	expect.Equal(t, "the canary's start", began(), 3)
 	expect.Equal(t, "an account of the canary", h.scoreFor(t, inside), "revision 3: 88")
 	expect.Equal(t, "another account", h.scoreFor(t, outside), "revision 2: 50")
 
@@ -86,6 +92,7 @@ func TestCanaryLifecycle(t *testing.T) {
 	h.change(t, Proposal{Lineup: base, Canary: &wider})
 	h.follow(t, 2)
 	expect.Equal(t, "the account after the share has grown", h.scoreFor(t, inside), "revision 3: 88")
+	expect.Equal(t, "the canary's start after the share has grown", began(), 3)
 
 	h.change(t, Proposal{Lineup: base})
 	h.follow(t, 2)
@@ -101,6 +108,7 @@ func TestCanaryLifecycle(t *testing.T) {
 	}
 	h.change(t, Proposal{Lineup: base, Canary: canary})
 	h.follow(t, 2)
+	expect.Equal(t, "the start of the canary that started again", began(), 6)
 	running := h.plugin(second)
 	h.change(t, Proposal{Lineup: trial})
 	h.follow(t, 3)

@@ -1,7 +1,6 @@
 package lineup
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -26,14 +25,9 @@ type Store interface {
 type Catalog interface {
 	Source
 	Store
-	PublishPlugin(ctx context.Context, m registry.Module, version string, firstParty bool, notes registry.Notes) error
+	PublishPlugin(ctx context.Context, m registry.Module, version, owner string, notes registry.Notes) error
 	// Activate fails with activation.ErrSuperseded unless the previous activation is in force.
 	Activate(ctx context.Context, a activation.Signed) error
-	// ActiveLineup returns the revision that was activated last, signed or not. It fails with registry.ErrNoRevision
-	// before the first activation.
-	ActiveLineup(ctx context.Context) (registry.LineupRevision, error)
-	// LineupRevisions lists all revisions, newest first.
-	LineupRevisions(ctx context.Context) ([]registry.LineupRevision, error)
 }
 
 // Installer brings a database to the built-in layers at the start of a host.
@@ -121,7 +115,7 @@ func (in *Installer) install(ctx context.Context, builtIn *registry.LineupDocume
 	case number > 0 || ok:
 		return false, errUnsigned
 	}
-	if builtIn == nil || base.Number != 0 && equal(base.Document, *builtIn) {
+	if builtIn == nil || base.Number != 0 && base.Document.Same(*builtIn) {
 		return false, nil
 	}
 	if base.Number != 0 {
@@ -186,11 +180,8 @@ func (in *Installer) chosenByOperator(ctx context.Context, inForce Verified) (bo
 		if a.Previous == (registry.Digest{}) {
 			return true, nil
 		}
-		signed, err := in.Verifier.before(ctx, a)
-		if err != nil {
-			return false, err
-		}
-		if a, err = activation.Unverified(signed); err != nil {
+		var err error
+		if _, a, err = in.Verifier.Before(ctx, a); err != nil {
 			return false, err
 		}
 	}
@@ -200,18 +191,12 @@ func (in *Installer) chosenByOperator(ctx context.Context, inForce Verified) (bo
 // which happens between releases, publish appends a prefix of the digest as build metadata.
 func publish(ctx context.Context, catalog Catalog, m registry.Module) (version string, err error) {
 	version = m.Manifest.Version
-	err = catalog.PublishPlugin(ctx, m, version, true, nil)
+	err = catalog.PublishPlugin(ctx, m, version, registry.Release, nil)
 	if errors.Is(err, registry.ErrVersionTaken) {
 		version += "+" + strings.TrimPrefix(m.Digest.String(), "sha256:")[:12]
-		err = catalog.PublishPlugin(ctx, m, version, true, nil)
+		err = catalog.PublishPlugin(ctx, m, version, registry.Release, nil)
 	}
 	return version, err
-}
-
-func equal(a, b registry.LineupDocument) bool {
-	x, errX := a.Canonical()
-	y, errY := b.Canonical()
-	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
 // hasLayers reports whether l has every layer of wanted in the same version.
@@ -263,11 +248,7 @@ func Try(
 		manifests[untried.Layers[i].Layer] = p.Manifest()
 		errs = append(errs, tryCases(ctx, source, p, untried.Layers[i]), p.Close(ctx))
 	}
-	all := make([]registry.Manifest, len(l.Layers))
-	for i, layer := range l.Layers {
-		all[i] = manifests[layer.Layer]
-	}
-	return all, errors.Join(errs...)
+	return l.ManifestsOf(manifests), errors.Join(errs...)
 }
 
 // Manifests returns the manifests of all published plugins by name@version.

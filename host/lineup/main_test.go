@@ -79,7 +79,7 @@ func (h *host) follow(t *testing.T, revision int64) {
 func (h *host) publish(t *testing.T, modules ...registry.Module) {
 	t.Helper()
 	for _, m := range modules {
-		expect.NoError(t, h.store.PublishPlugin(t.Context(), m, m.Manifest.Version, false, nil))
+		expect.NoError(t, h.store.PublishPlugin(t.Context(), m, m.Manifest.Version, "", nil))
 	}
 }
 

@@ -14,7 +14,7 @@ func (f *Follower) load(ctx context.Context, a Verified) error {
 	f.mu.Lock()
 	sameLineup := f.state.Revision != 0 && f.inForce.Lineup == a.Lineup
 	sameCanary := (f.inForce.Canary == nil) == (a.Canary == nil) &&
-		(a.Canary == nil || *f.inForce.Canary == *a.Canary)
+		(a.Canary == nil || *f.inForce.Canary == *a.Canary && f.inForce.Began == a.Began)
 	f.mu.Unlock()
 	if sameLineup && sameCanary {
 		return f.enter(a, nil)
@@ -44,7 +44,7 @@ func (f *Follower) openActivation(ctx context.Context, a Verified) (*check.Lineu
 	}
 	// The hash selects the accounts, so they are the same on each host, and as the share grows, accounts only join.
 	lineup.Canary = &check.Canary{Lineup: trial, Percent: a.Canary.Share, Seed: a.Canary.Hash[:],
-		Limit: a.Canary.Limit.Share()}
+		Limit: a.Canary.Limit.Share(), Began: a.Began}
 	return lineup, append(plugins, more...), nil
 }
 

@@ -52,7 +52,7 @@ func (v *Verifier) ownSteps(ctx context.Context, inForce Verified) (sentences []
 		if later.Previous == (registry.Digest{}) {
 			return sentences, nil
 		}
-		text, err := v.before(ctx, later.Activation)
+		text, _, err := v.Before(ctx, later.Activation)
 		if err != nil {
 			return sentences, err
 		}
@@ -82,11 +82,11 @@ func (v *Verifier) step(ctx context.Context, earlier, later activation.Activatio
 		}
 		return fmt.Sprintf("the canary, revision %d, was withdrawn", earlier.Canary.Revision), nil
 	}
-	before, err := v.document(ctx, earlier.Lineup)
+	before, err := v.Document(ctx, earlier.Lineup)
 	if err != nil {
 		return "", err
 	}
-	after, err := v.document(ctx, later.Lineup)
+	after, err := v.Document(ctx, later.Lineup)
 	if err != nil {
 		return "", err
 	}

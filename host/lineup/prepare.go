@@ -221,10 +221,7 @@ func (p *Preparer) document(ctx context.Context, c fleet.Candidate) (l registry.
 // in weights, bias and bands only.
 func (f *Follower) runs(l registry.LineupDocument) error {
 	f.mu.Lock()
-	known := slices.Clone(f.inForce.Document.Layers)
-	if f.inForce.Trial != nil {
-		known = append(known, f.inForce.Trial.Layers...)
-	}
+	known := f.inForce.Layers()
 	f.mu.Unlock()
 	var errs []error
 	for _, layer := range l.Layers {

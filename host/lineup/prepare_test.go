@@ -184,7 +184,7 @@ func TestCandidateIsVerified(t *testing.T) {
 		"an operator's name": {sign(nothing, mustKey("operator", 9)), "which the trust file does not list"},
 		"a host's":           {sign(nothing, hostKey), "a host's key may only move one layer"},
 		"altered":            {strings.Replace(sign(nothing, operator), "number 3", "number 4", 1), "invalid sig"},
-		"an activation":      {h.sign(t, base, operator).Note, "first line is not"},
+		"an activation":      {h.sign(t, base, operator).Note, "does not begin with"},
 		"an old number": {sign(func(a *activation.Activation) { a.Number = 2 }, operator),
 			"its number is not above 2, which this host ran"},
 		"another one before": {sign(func(a *activation.Activation) { a.Previous = registry.Digest{7} }, operator),

@@ -48,7 +48,7 @@ func (s *Steps) DemoteLayer(
 			return step{}, errTaken
 		}
 		next, err := demoted(inForce.Document, layer)
-		if err == nil && inForce.Trial != nil && equal(next, *inForce.Trial) {
+		if err == nil && inForce.Trial != nil && next.Same(*inForce.Trial) {
 			err = errors.New("the canary is the lineup with that layer in shadow: promote it, or stop it")
 		}
 		return step{next, inForce.Canary}, err
@@ -105,11 +105,11 @@ func (s *Steps) take(
 func (s *Steps) try(
 	ctx context.Context, reason string, next func(inForce Verified) (step, error),
 ) (activation.Signed, error) {
-	inForce, ok, err := s.Verifier.InForce(ctx)
+	inForce, err := s.Verifier.Current(ctx)
 	if err != nil {
 		return activation.Signed{}, err
 	}
-	if !ok {
+	if inForce.Number == 0 {
 		return activation.Signed{}, errTaken
 	}
 	to, err := next(inForce)
@@ -118,7 +118,7 @@ func (s *Steps) try(
 	}
 	p := Proposal{Base: inForce.Activation, Lineup: inForce.Lineup, Canary: to.canary, Author: s.Author, Reason: reason,
 		At: s.Now()}
-	if !equal(to.document, inForce.Document) {
+	if !to.document.Same(inForce.Document) {
 		// Its origin keeps hosts of the previous release from replacing it with their built-in lineup.
 		if p.Lineup, err = StoreLineup(ctx, s.Catalog, to.document, registry.OriginOperator); err != nil {
 			return activation.Signed{}, err

@@ -19,6 +19,7 @@ import (
 	"assay/registry"
 	"assay/registry/activation"
 	"assay/registry/expect"
+	"assay/registry/release"
 )
 
 // tampered is a database in which three activations are stored: of revision 1, of revision 2, and of revision 2 with
@@ -53,7 +54,7 @@ func newTampered(t *testing.T) *tampered {
 }
 
 var savedTables = []string{"lineup_activations", "lineup_revisions", "revisions_in_force", "plugin_versions",
-	"plugin_modules", "audit_records", "audit_heads"}
+	"plugin_modules", "plugin_names", "audit_records", "audit_heads"}
 
 func (x *tampered) restore(t *testing.T) {
 	t.Helper()
@@ -79,7 +80,7 @@ func (x *tampered) verify(t *testing.T) error {
 	key := auditlog.NewSigner(storetest.Ring.SignSeed).Public
 	_, broken, err := auditlog.Verify(t.Context(), x.store, key, trust, nil)
 	expect.NoError(t, err)
-	inForce, _, _ := x.verifier.InForce(t.Context())
+	inForce, _ := x.verifier.Current(t.Context())
 	if inForce.Number == 0 {
 		return broken
 	}
@@ -242,6 +243,10 @@ func TestTampering(t *testing.T) {
 		"version of another": {
 			"DELETE FROM plugin_versions WHERE version = '2.0.0'; UPDATE plugin_versions SET version = '2.0.0' " +
 				"WHERE version = '3.0.0'", "its module is probe@3.0.0"},
+		"an owner who published nothing": {"INSERT INTO plugin_names VALUES ('probe', 'eve')",
+			"the owner of the name probe: eve signed none of its versions"},
+		"an owner without a signature": {"INSERT INTO plugin_names VALUES ('probe', 'eve', 'signed')",
+			"the owner of the name probe: malformed note"},
 		"a version removed": {"DELETE FROM plugin_versions", "not published with the digest of the lineup in force"},
 		// revisions_in_force, audit_records, audit_heads
 		"until removed": {"UPDATE revisions_in_force SET until = NULL",
@@ -257,6 +262,24 @@ func TestTampering(t *testing.T) {
 		"record: removed":       {"DELETE FROM audit_records WHERE seq = 3", "the chain's head is record 3"},
 	} {
 		attacks[name] = attack{func(t *testing.T) { storetest.Exec(t, x.db, statement[0]) }, statement[1]}
+	}
+	const another = `it does not begin with "assay plugin transfer v1\nname probe`
+	owned := registry.PluginName{Name: "probe", Owner: "eve"}
+	for name, c := range map[string]struct {
+		of   registry.PluginName
+		by   activation.Key
+		want string
+	}{
+		"an owner by a stranger":    {owned, stranger, "key stranger, which the trust file does not list"},
+		"an owner by a host":        {owned, hostKey, `a key with the role "host" may not sign transfers`},
+		"an owner of another name":  {registry.PluginName{Name: "prob", Owner: "eve"}, operator, another},
+		"an owner who is another's": {registry.PluginName{Name: "probe", Owner: "ev"}, operator, another},
+	} {
+		attacks[name] = attack{func(t *testing.T) {
+			signed := expect.Value(release.SignTransfer(c.of, time.Now(), c.by))(t)
+			expect.Value(x.db.Exec(t.Context(), "INSERT INTO plugin_names VALUES ('probe', 'eve', $1)",
+				signed.Transfer))(t)
+		}, c.want}
 	}
 	for name, test := range attacks {
 		test.tamper(t)

@@ -37,22 +37,24 @@ type Verified struct {
 	activation.Signed
 	Document registry.LineupDocument
 	Trial    *registry.LineupDocument // of the canary; nil if there is none
+	Began    int64                    // number of the activation that started the canary
 }
 
-// InForce returns the signed activation that was stored last. ok is false before the first.
-func (v *Verifier) InForce(ctx context.Context) (inForce Verified, ok bool, err error) {
+// Layers returns the layers of the lineup and of its canary.
+func (a Verified) Layers() []registry.LineupLayer {
+	if a.Trial == nil {
+		return a.Document.Layers
+	}
+	return slices.Concat(a.Document.Layers, a.Trial.Layers)
+}
+
+// Current returns the signed activation that was stored last; it has the number 0 before the first.
+func (v *Verifier) Current(ctx context.Context) (Verified, error) {
 	signed, _, err := v.Records.LastActivation(ctx)
 	if err != nil || signed == "" {
-		return Verified{}, false, err
+		return Verified{}, err
 	}
-	inForce, err = v.Verify(ctx, signed)
-	return inForce, err == nil, err
-}
-
-// Current returns the activation in force; it has the number 0 before the first.
-func (v *Verifier) Current(ctx context.Context) (Verified, error) {
-	verified, _, err := v.InForce(ctx)
-	return verified, err
+	return v.Verify(ctx, signed)
 }
 
 // Verify reads a signed activation and its lineups. The error says why a host must not run it.
@@ -85,11 +87,7 @@ func (v *Verifier) VerifyCandidate(ctx context.Context, signed string) (Verified
 // revoked lists the layers of an activation whose plugins the trust file revokes. One that is in force keeps scoring
 // until an operator takes it out: a mistake in a file must not stop all checks.
 func (v *Verifier) revoked(a Verified) (layers []string) {
-	all := a.Document.Layers
-	if a.Trial != nil {
-		all = slices.Concat(all, a.Trial.Layers)
-	}
-	for _, layer := range all {
+	for _, layer := range a.Layers() {
 		if digest, ok := layer.ModuleDigest(); ok && v.Trust.Revoked(digest) && !slices.Contains(layers, layer.Layer) {
 			layers = append(layers, layer.Layer)
 		}
@@ -102,21 +100,33 @@ func (v *Verifier) verify(ctx context.Context, s activation.Signed) (verified Ve
 	if err := v.checkPlace(ctx, s); err != nil {
 		return Verified{}, fmt.Errorf("verifying activation %d: %w", s.Number, err)
 	}
-	if verified.Document, err = v.document(ctx, s.Lineup); err != nil {
+	if verified.Document, err = v.Document(ctx, s.Lineup); err != nil {
 		return Verified{}, fmt.Errorf("verifying activation %d: %w", s.Number, err)
 	}
 	if s.Canary != nil {
-		trial, err := v.document(ctx, s.Canary.Lineup)
+		trial, err := v.Document(ctx, s.Canary.Lineup)
 		if err != nil {
 			return Verified{}, fmt.Errorf("verifying activation %d: canary: %w", s.Number, err)
 		}
-		verified.Trial = &trial
+		verified.Trial, verified.Began = &trial, v.began(ctx, s.Activation)
 	}
 	return verified, nil
 }
 
-// document reads a lineup by its revision, and verifies its hash.
-func (v *Verifier) document(ctx context.Context, l activation.Lineup) (registry.LineupDocument, error) {
+// began returns the number of the activation that started the canary of a, as far back as they can be read: a canary
+// that starts again after its end is another one.
+func (v *Verifier) began(ctx context.Context, a activation.Activation) int64 {
+	for later := a; ; {
+		_, earlier, err := v.Before(ctx, later)
+		if err != nil || earlier.Canary == nil || earlier.Canary.Lineup != a.Canary.Lineup {
+			return later.Number
+		}
+		later = earlier
+	}
+}
+
+// Document reads a lineup by its revision, and verifies its hash.
+func (v *Verifier) Document(ctx context.Context, l activation.Lineup) (registry.LineupDocument, error) {
 	text, err := v.Records.LineupText(ctx, l.Revision)
 	if err != nil {
 		return registry.LineupDocument{}, err
@@ -146,14 +156,14 @@ func (v *Verifier) checkPlace(ctx context.Context, s activation.Signed) error {
 		if s.Previous == (registry.Digest{}) || s.Previous == hash { // this host ran the previous one
 			return nil
 		}
-		_, err := v.before(ctx, s.Activation)
+		_, _, err := v.Before(ctx, s.Activation)
 		return err
 	}
 	for later := s; ; {
 		if later.Previous == (registry.Digest{}) {
 			return errors.New("a host's key may not sign the first activation")
 		}
-		signed, err := v.before(ctx, later.Activation)
+		signed, _, err := v.Before(ctx, later.Activation)
 		if err != nil {
 			return err
 		}
@@ -177,34 +187,37 @@ func (v *Verifier) checkPlace(ctx context.Context, s activation.Signed) error {
 	}
 }
 
-// before returns the signed note of the activation before a. Its signature is not verified.
-func (v *Verifier) before(ctx context.Context, a activation.Activation) (signed string, err error) {
+// Before returns the activation before a, with its signed note. The signature is not verified.
+func (v *Verifier) Before(
+	ctx context.Context, a activation.Activation,
+) (signed string, earlier activation.Activation, err error) {
 	signed, err = v.Records.Activation(ctx, a.Previous)
 	if errors.Is(err, activation.ErrNone) {
-		return "", fmt.Errorf("the chain of activations is broken: %s, the predecessor of %d, is missing", a.Previous,
-			a.Number)
+		return "", earlier, fmt.Errorf("the chain of activations is broken: %s, the predecessor of %d, is missing",
+			a.Previous, a.Number)
 	}
 	if err != nil {
-		return "", err
+		return "", earlier, err
 	}
-	earlier, err := activation.Unverified(signed)
+	earlier, err = activation.Unverified(signed)
 	if err != nil {
-		return "", fmt.Errorf("the chain of activations is broken before %d: %w", a.Number, err)
+		return "", earlier, fmt.Errorf("the chain of activations is broken before %d: %w", a.Number, err)
 	}
 	if earlier.Hash() != a.Previous || earlier.Number >= a.Number {
-		return "", fmt.Errorf("the chain of activations is broken: the predecessor of %d was altered", a.Number)
+		return "", earlier, fmt.Errorf("the chain of activations is broken: the predecessor of %d was altered",
+			a.Number)
 	}
-	return signed, nil
+	return signed, earlier, nil
 }
 
 // permit reports an error unless the key that signed later may sign the step to it.
 func (v *Verifier) permit(ctx context.Context, earlier activation.Activation, later activation.Signed) error {
 	from, to := activation.Step{Activation: earlier}, activation.Step{Activation: later.Activation}
 	var err error
-	if from.Document, err = v.document(ctx, earlier.Lineup); err != nil {
+	if from.Document, err = v.Document(ctx, earlier.Lineup); err != nil {
 		return err
 	}
-	if to.Document, err = v.document(ctx, later.Lineup); err != nil {
+	if to.Document, err = v.Document(ctx, later.Lineup); err != nil {
 		return err
 	}
 	return activation.Permit(later.Role, from, to)
@@ -216,21 +229,18 @@ func (v *Verifier) Earlier(
 ) (activation.Lineup, registry.LineupDocument, error) {
 	for a := inForce; ; {
 		if a.Lineup.Revision == revision {
-			document, err := v.document(ctx, a.Lineup)
+			document, err := v.Document(ctx, a.Lineup)
 			return a.Lineup, document, err
 		}
 		if a.Canary != nil && a.Canary.Revision == revision {
-			document, err := v.document(ctx, a.Canary.Lineup)
+			document, err := v.Document(ctx, a.Canary.Lineup)
 			return a.Canary.Lineup, document, err
 		}
 		if a.Previous == (registry.Digest{}) {
 			return activation.Lineup{}, registry.LineupDocument{}, registry.ErrNoRevision
 		}
-		signed, err := v.before(ctx, a)
-		if err == nil {
-			a, err = activation.Unverified(signed)
-		}
-		if err != nil {
+		var err error
+		if _, a, err = v.Before(ctx, a); err != nil {
 			return activation.Lineup{}, registry.LineupDocument{}, err
 		}
 	}

@@ -46,7 +46,7 @@ func openScoring(_ context.Context, h *host) (part, error) {
 	s.steps = &lineup.Steps{Verifier: &h.trusted.Verifier, Catalog: h.store, Key: h.backend.HostKey,
 		Author: installation.Printable("host " + h.name), Now: time.Now}
 	s.trial = &canary.Watch{Live: h.live, Collector: h.lookups, Turn: s.gate.Spare, Log: h.log,
-		Observe:  func(o canary.Outcome) { h.metrics.CanaryCompared(string(o)) },
+		Observe:  h.metrics.CanaryCompared,
 		Withdraw: s.withdraw}
 	s.checker = installation.NewChecker(h.live, h.ledger, &telemetry.Observer{Metrics: h.metrics, Logger: h.log})
 	s.checker.Collector, s.checker.Gate, s.checker.BatchDeadline = h.lookups, s.gate, installation.BatchTimeout

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"assay/host/check"
 	"assay/host/facts/feed"
 	"assay/host/installation"
 	"assay/host/lineup/fleet"
@@ -154,7 +155,7 @@ func (o *observer) read(ctx context.Context) reading {
 func (o *observer) lineup() operator.Lineup {
 	a, manifests := o.follower.InForce()
 	l := operator.Lineup{Activation: a.Number, Revision: a.Lineup.Revision, Author: a.Author, Reason: a.Reason,
-		Since: a.At}
+		Since: a.At, Weights: check.WeightMeans}
 	if a.Canary != nil {
 		l.Canary = &operator.Canary{Revision: a.Canary.Revision, Share: a.Canary.Share,
 			Limit: a.Canary.Limit.String()}

@@ -69,7 +69,7 @@ func TestHostsThroughWorkers(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
 	caller := subscriber(t, s)
-	noError(t, s.PublishPlugin(t.Context(), module(t, "probe", "Probes"), "1.0.0", false, nil))
+	noError(t, s.PublishPlugin(t.Context(), module(t, "probe", "Probes"), "1.0.0", "", nil))
 	revision := must(activate(t.Context(), s, lineupOf("probe@1.0.0"), registry.OriginOperator, ""))(t)
 	noError(t, s.Propose(t.Context(), fleet.Candidate{ID: "cand_1", Document: "{}"}))
 	conn := session(t, s.url)

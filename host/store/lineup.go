@@ -148,44 +148,30 @@ func (s *Store) Activation(ctx context.Context, hash registry.Digest) (signed st
 	return signed, wrap(err, "reading activation %s", hash)
 }
 
-// LineupText returns the canonical text of a revision, which is empty if it was stored by an earlier release. Nothing
-// in it is verified. It fails with registry.ErrNoRevision.
+// LineupText returns the canonical text of a revision. Nothing in it is verified. It fails with registry.ErrNoRevision.
 func (s *Store) LineupText(ctx context.Context, revision int64) (canonical []byte, err error) {
-	var text *string
-	err = s.db.NewRaw("SELECT text FROM lineup_revisions WHERE revision = ?", revision).Scan(ctx, &text)
+	err = s.db.NewRaw("SELECT convert_to(coalesce(text, ''), 'UTF8') FROM lineup_revisions WHERE revision = ?",
+		revision).Scan(ctx, &canonical)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = registry.ErrNoRevision
 	}
-	if err != nil {
-		return nil, fmt.Errorf("reading lineup revision %d: %w", revision, err)
-	}
-	if text != nil {
-		canonical = []byte(*text)
-	}
-	return canonical, nil
-}
-
-//go:embed sql/active_lineup.sql
-var activeLineup string
-
-// ActiveLineup returns the revision that was activated last, as the database has it. Hosts and commands use signed
-// activations instead, except when upgrading from a release that signed nothing. It fails with registry.ErrNoRevision
-// before the first activation.
-func (s *Store) ActiveLineup(ctx context.Context) (registry.LineupRevision, error) {
-	return s.oneRevision(ctx, activeLineup)
+	return canonical, wrap(err, "reading lineup revision %d", revision)
 }
 
 //go:embed sql/lineup_revision.sql
 var lineupRevision string
 
-// LineupRevision returns a revision by number. It fails with registry.ErrNoRevision.
-func (s *Store) LineupRevision(ctx context.Context, revision int64) (registry.LineupRevision, error) {
-	return s.oneRevision(ctx, lineupRevision, named{"revision": revision})
+// ActiveLineup returns the revision that was activated last, as the database has it. Hosts and commands that decide use
+// signed activations instead. It fails with registry.ErrNoRevision before the first activation.
+func (s *Store) ActiveLineup(ctx context.Context) (registry.LineupRevision, error) {
+	return s.LineupRevision(ctx, 0)
 }
 
-func (s *Store) oneRevision(ctx context.Context, query string, args ...any) (registry.LineupRevision, error) {
+// LineupRevision returns a revision by number; 0: the one that was activated last. It fails with
+// registry.ErrNoRevision.
+func (s *Store) LineupRevision(ctx context.Context, revision int64) (registry.LineupRevision, error) {
 	var row revisionRow
-	err := s.db.NewRaw(query, args...).Scan(ctx, &row)
+	err := s.db.NewRaw(lineupRevision, named{"revision": revision}).Scan(ctx, &row)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = registry.ErrNoRevision
 	}
@@ -193,26 +179,6 @@ func (s *Store) oneRevision(ctx context.Context, query string, args ...any) (reg
 		return registry.LineupRevision{}, fmt.Errorf("reading lineup: %w", err)
 	}
 	return row.revision()
-}
-
-//go:embed sql/lineup_revisions.sql
-var lineupHistory string
-
-// LineupRevisions lists all revisions, newest first.
-func (s *Store) LineupRevisions(ctx context.Context) ([]registry.LineupRevision, error) {
-	var rows []revisionRow
-	if err := s.db.NewRaw(lineupHistory).Scan(ctx, &rows); err != nil {
-		return nil, fmt.Errorf("reading lineups: %w", err)
-	}
-	history := make([]registry.LineupRevision, len(rows))
-	for i, r := range rows {
-		revision, err := r.revision()
-		if err != nil {
-			return nil, err
-		}
-		history[i] = revision
-	}
-	return history, nil
 }
 
 // StoredLineup is a revision as it is stored: nothing in it is verified.

@@ -173,11 +173,9 @@ func TestLineupRevisions(t *testing.T) {
 	if a := last(t, s); a.Number != 3 || a.Lineup.Revision != 1 || a.Reason != "too sharp" {
 		t.Errorf("last activation after the rollback: %+v", a)
 	}
-	history, err := s.LineupRevisions(t.Context())
-	if err != nil || len(history) != 2 || history[0].Revision != 2 || history[1].Revision != 1 ||
-		history[0].Note != "sharper" || history[1].Note != "too sharp" || history[0].Activation != 2 ||
-		history[1].Activation != 3 || history[1].Author != "ana@test" {
-		t.Errorf("history %+v, %v", history, err)
+	for revision, want := range map[int64]string{1: "1 too sharp 3 ana@test", 2: "2 sharper 2 ana@test"} {
+		r := must(s.LineupRevision(t.Context(), revision))(t)
+		expect(t, "revision", fmt.Sprint(r.Revision, " ", r.Note, " ", r.Activation, " ", r.Author), want)
 	}
 	wantError(t, "revision 3", errOf(s.LineupRevision(t.Context(), 3)), registry.ErrNoRevision)
 	var activated []string

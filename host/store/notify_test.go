@@ -49,7 +49,7 @@ func TestListenReportsChanges(t *testing.T) {
 		make  func() error
 	}{
 		{TopicPlugins, func() error {
-			return b.PublishPlugin(t.Context(), module(t, "probe", "Probes"), "1.0.0", false, nil)
+			return b.PublishPlugin(t.Context(), module(t, "probe", "Probes"), "1.0.0", "", nil)
 		}},
 		{TopicFeeds, func() error {
 			return errOf(b.ImportFeed(t.Context(), feed.List{Name: "Bad", Kind: feed.Bad},
@@ -72,7 +72,7 @@ func TestListenReportsChanges(t *testing.T) {
 	// A failed change sends no notification.
 	wantFailure(t, rollback(t.Context(), b, 9, ""), "rolling back to an unknown revision succeeded")
 	wantFailure(t, b.RevokeKey(t.Context(), caller.Key), "revoking a key twice succeeded")
-	noError(t, b.PublishPlugin(t.Context(), module(t, "marker", "Marks"), "1.0.0", false, nil))
+	noError(t, b.PublishPlugin(t.Context(), module(t, "marker", "Marks"), "1.0.0", "", nil))
 	expect(t, "topic", receive(t, "the marker", topics), TopicPlugins)
 }
 
@@ -89,7 +89,7 @@ func TestListenReconnects(t *testing.T) {
 		exec(t, conn, "SELECT pg_terminate_backend(pid)"+listeners)
 		expectAll(t, topics)
 	}
-	noError(t, s.PublishPlugin(t.Context(), module(t, "probe", "Probes"), "1.0.0", false, nil))
+	noError(t, s.PublishPlugin(t.Context(), module(t, "probe", "Probes"), "1.0.0", "", nil))
 	expect(t, "topic", receive(t, "a notification", topics), TopicPlugins)
 }
 

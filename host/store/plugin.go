@@ -36,15 +36,16 @@ func (r pluginRow) published() (registry.PublishedPlugin, error) {
 
 // PublishPlugin stores a module as the given version of its plugin, with notes about it, which it does not verify.
 // Publishing the same bytes again only stores the notes; each replaces the one of its kind. It fails with
-// registry.ErrVersionTaken if the version has other bytes.
+// registry.ErrVersionTaken if the version has other bytes, and with a registry.Refusal if the name belongs to another
+// owner, see registry.PluginName. Without an owner ("") it does not matter whose the name is.
 func (s *Store) PublishPlugin(
-	ctx context.Context, m registry.Module, version string, firstParty bool, notes registry.Notes,
+	ctx context.Context, m registry.Module, version, owner string, notes registry.Notes,
 ) error {
-	return wrap(s.publish(ctx, m, version, firstParty, notes), "publishing %s@%s", m.Manifest.Name, version)
+	return wrap(s.publish(ctx, m, version, owner, notes), "publishing %s@%s", m.Manifest.Name, version)
 }
 
 func (s *Store) publish(
-	ctx context.Context, m registry.Module, version string, firstParty bool, notes registry.Notes,
+	ctx context.Context, m registry.Module, version, owner string, notes registry.Notes,
 ) error {
 	manifest, err := json.Marshal(m.Manifest)
 	if err != nil {
@@ -74,36 +75,52 @@ func (s *Store) publish(
 		return err
 	}
 	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		published := false
-		err := tx.NewRaw("SELECT publish_plugin(?, ?, ?, ?, ?, ?, ?)", m.Manifest.Name, version, m.Digest[:], m.Wasm,
-			string(manifest), firstParty, string(about)).Scan(ctx, &published)
-		if err == nil && !published {
-			err = registry.ErrVersionTaken
+		name, holder := m.Manifest.Name, ""
+		err := tx.NewRaw("SELECT publish_plugin(?, ?, ?, ?, ?, ?, ?, ?)", name, version, m.Digest[:], m.Wasm,
+			string(manifest), owner, owner == registry.Release || registry.BuiltIn(name), string(about)).
+			Scan(ctx, &holder)
+		switch {
+		case err != nil || holder == "":
+			return err
+		case holder == "version":
+			return registry.ErrVersionTaken
 		}
-		return err
+		return registry.Refuse(registry.OtherOwner, "the name %s belongs to %s; an operator gives it away with "+
+			"`assay plugin transfer %s --to KEY`", name, holder, name)
 	})
+}
+
+// TransferPlugin gives the name of a plugin to another owner. It does not verify the note.
+func (s *Store) TransferPlugin(ctx context.Context, n registry.PluginName) error {
+	found, err := once[bool](ctx, s, "SELECT transfer_plugin(?name, ?owner, ?transfer, ?reserved)",
+		named{"name": n.Name, "owner": n.Owner, "transfer": n.Transfer, "reserved": registry.BuiltIn(n.Name)})
+	if err == nil && !found {
+		err = registry.ErrNoPlugin
+	}
+	return wrap(err, "transferring %s", n.Name)
+}
+
+// PluginNames returns the owners of all names.
+func (s *Store) PluginNames(ctx context.Context) (names []registry.PluginName, err error) {
+	err = s.db.NewRaw("SELECT name, owner, coalesce(transfer, '') AS transfer FROM plugin_names ORDER BY name").
+		Scan(ctx, &names)
+	return names, wrap(err, "reading names of plugins")
 }
 
 // PluginNotes returns the notes about the plugin with the given digest. It does not verify them.
 func (s *Store) PluginNotes(ctx context.Context, digest registry.Digest) (registry.Notes, error) {
-	all, err := s.pluginNotes(ctx, digest[:])
+	all, err := s.AllPluginNotes(ctx)
 	return all[digest], err
 }
 
 // AllPluginNotes returns the notes about all plugins by digest. It does not verify them.
 func (s *Store) AllPluginNotes(ctx context.Context) (map[registry.Digest]registry.Notes, error) {
-	return s.pluginNotes(ctx, nil)
-}
-
-// pluginNotes returns the notes about one plugin, or with nil about all.
-func (s *Store) pluginNotes(ctx context.Context, digest []byte) (map[registry.Digest]registry.Notes, error) {
 	var rows []struct {
 		Digest []byte
 		Kind   registry.NoteKind
 		Note   string
 	}
-	err := s.db.NewRaw("SELECT digest, kind, note FROM plugin_notes WHERE ?0::bytea IS NULL OR digest = ?0", digest).
-		Scan(ctx, &rows)
+	err := s.db.NewRaw("SELECT digest, kind, note FROM plugin_notes").Scan(ctx, &rows)
 	all := map[registry.Digest]registry.Notes{}
 	for _, r := range rows {
 		if len(r.Digest) != len(registry.Digest{}) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 
 	"assay/host/store/postgres/postgrestest"
@@ -15,12 +16,12 @@ func TestPublishedVersionNeverChanges(t *testing.T) {
 	s := newStore(t, nil)
 	first, other := module(t, "probe", "Probes"), module(t, "probe", "Probes differently")
 	for range 2 {
-		noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", true, nil))
+		noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", registry.Release, nil))
 	}
-	wantError(t, "publishing other content", s.PublishPlugin(t.Context(), other, "1.0.0", true, nil),
+	wantError(t, "publishing other content", s.PublishPlugin(t.Context(), other, "1.0.0", registry.Release, nil),
 		registry.ErrVersionTaken)
 	wantError(t, "module of a refused version", errOf(s.Module(t.Context(), other.Digest)), registry.ErrNoPlugin)
-	noError(t, s.PublishPlugin(t.Context(), other, "1.0.1", false, nil))
+	noError(t, s.PublishPlugin(t.Context(), other, "1.0.1", "", nil))
 	for version, want := range map[string]registry.Digest{"1.0.0": first.Digest, "1.0.1": other.Digest} {
 		plugin, err := s.Plugin(t.Context(), "probe", version)
 		digest := plugin.Digest
@@ -40,6 +41,57 @@ func TestPublishedVersionNeverChanges(t *testing.T) {
 	}
 }
 
+// A name belongs to who publishes it first, that of a built-in layer to the release, until it is transferred.
+func TestNamesHaveOwners(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	number := 0
+	for _, step := range []struct{ name, by, to, holder string }{
+		{name: "probe", by: "ana"},
+		{name: "probe", by: "ana"},
+		{name: "probe", by: "bob", holder: "ana"},
+		{name: "probe", by: ""}, // under development
+		{name: "probe", to: "bob"},
+		{name: "probe", by: "bob"},
+		{name: "probe", by: "ana", holder: "bob"},
+		{name: "probe", by: registry.Release}, // a later release has a layer with this name
+		{name: "probe", by: "bob"},
+		{name: "domain", by: "ana", holder: registry.Release}, // before the first host has published it
+		{name: "domain", by: registry.Release},
+		{name: "domain", by: "ana", holder: registry.Release},
+		{name: "domain", to: "ana"},
+		{name: "domain", by: "ana"},
+		{name: "domain", by: registry.Release},
+		{name: "domain", to: registry.Release},
+		{name: "domain", by: "ana", holder: registry.Release},
+		{name: "other", by: "ana"},
+		{name: "other", by: registry.Release},
+		{name: "other", by: "ana", holder: registry.Release},
+		{name: "iban", to: "ana"}, // which no host has published yet
+		{name: "iban", by: "ana"},
+	} {
+		number++
+		var err error
+		if step.to != "" {
+			n := registry.PluginName{Name: step.name, Owner: step.to, Transfer: "signed"}
+			err = s.TransferPlugin(t.Context(), n)
+		} else {
+			m, version := module(t, step.name, fmt.Sprint(number)), fmt.Sprintf("1.0.%d", number)
+			err = s.PublishPlugin(t.Context(), m, version, step.by, nil)
+			if _, missing := s.Plugin(t.Context(), step.name, version); (missing != nil) != (err != nil) {
+				t.Errorf("step %d: %v, but stored: %v", number, err, missing == nil)
+			}
+		}
+		refused := &registry.Refusal{}
+		if errors.As(err, &refused) != (step.holder != "") || step.holder == "" && err != nil ||
+			step.holder != "" && !strings.Contains(err.Error(), "belongs to "+step.holder+";") {
+			t.Errorf("step %d, %+v: %v", number, step, err)
+		}
+	}
+	wantError(t, "a name that nobody has", s.TransferPlugin(t.Context(), registry.PluginName{Name: "nobody"}),
+		registry.ErrNoPlugin)
+}
+
 // Notes are stored with the publication or not at all. Each replaces the one of its kind.
 func TestPluginNotes(t *testing.T) {
 	t.Parallel()
@@ -47,15 +99,15 @@ func TestPluginNotes(t *testing.T) {
 	first, taken := module(t, "probe", "Probes"), module(t, "probe", "Probes differently")
 	other := module(t, "other", "Probes")
 	signed := registry.Notes{registry.NoteSignature: "a", registry.NotePassport: "b"}
-	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", false, signed))
-	noError(t, s.PublishPlugin(t.Context(), other, "1.0.0", false, registry.Notes{registry.NoteSignature: "o"}))
-	wantError(t, "a taken version", s.PublishPlugin(t.Context(), taken, "1.0.0", false, signed),
+	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", "", signed))
+	noError(t, s.PublishPlugin(t.Context(), other, "1.0.0", "", registry.Notes{registry.NoteSignature: "o"}))
+	wantError(t, "a taken version", s.PublishPlugin(t.Context(), taken, "1.0.0", "", signed),
 		registry.ErrVersionTaken)
-	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", false, nil))
+	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", "", nil))
 	if got := must(s.PluginNotes(t.Context(), first.Digest))(t); !maps.Equal(got, signed) {
 		t.Errorf("notes %v, want %v", got, signed)
 	}
-	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", false, registry.Notes{registry.NoteSignature: "c"}))
+	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", "", registry.Notes{registry.NoteSignature: "c"}))
 	want := map[registry.Digest]registry.Notes{
 		first.Digest: {registry.NoteSignature: "c", registry.NotePassport: "b"},
 		other.Digest: {registry.NoteSignature: "o"}}
@@ -71,13 +123,14 @@ func TestPublishedModulesAreNotSentAgain(t *testing.T) {
 	s := newStore(t, nil)
 	conn := session(t, s.url)
 	first, other := module(t, "probe", "Probes"), module(t, "probe", "Probes better")
-	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", true, nil))
+	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", registry.Release, nil))
 	exec(t, conn, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN RAISE 'a module was sent'; END $$`,
 		"CREATE TRIGGER refuse BEFORE INSERT ON plugin_modules FOR EACH ROW EXECUTE FUNCTION refuse()")
-	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", true, nil))
-	wantError(t, "another module", s.PublishPlugin(t.Context(), other, "1.0.0", true, nil), registry.ErrVersionTaken)
-	wantFailure(t, s.PublishPlugin(t.Context(), other, "1.0.1", true, nil),
+	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", registry.Release, nil))
+	wantError(t, "another module", s.PublishPlugin(t.Context(), other, "1.0.0", registry.Release, nil),
+		registry.ErrVersionTaken)
+	wantFailure(t, s.PublishPlugin(t.Context(), other, "1.0.1", registry.Release, nil),
 		"a new module was published without being sent")
 }
 
@@ -92,7 +145,7 @@ func TestConcurrentPublishing(t *testing.T) {
 	}
 	passed := 0
 	for _, err := range concurrently(len(modules), func(i int) error {
-		return hosts[i%2].PublishPlugin(t.Context(), modules[i], "1.0.0", false, nil)
+		return hosts[i%2].PublishPlugin(t.Context(), modules[i], "1.0.0", "", nil)
 	}) {
 		if err == nil {
 			passed++
@@ -108,7 +161,7 @@ func TestAlteredModuleIsRefused(t *testing.T) {
 	s := newStore(t, nil)
 	conn := session(t, s.url)
 	original, other := module(t, "probe", "Probes"), module(t, "probe", "Steals")
-	noError(t, s.PublishPlugin(t.Context(), original, "1.0.0", false, nil))
+	noError(t, s.PublishPlugin(t.Context(), original, "1.0.0", "", nil))
 	for name, wasm := range map[string][]byte{
 		"another module": other.Wasm, "more bytes": append([]byte{}, append(original.Wasm, 0, 1, 0)...),
 		"not a module": []byte("gone"), "empty": {},

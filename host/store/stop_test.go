@@ -53,7 +53,7 @@ func TestStoppedHosts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStore(t, nil)
-			noError(t, s.PublishPlugin(t.Context(), module(t, "probe", "Probes"), "1.0.0", false, nil))
+			noError(t, s.PublishPlugin(t.Context(), module(t, "probe", "Probes"), "1.0.0", "", nil))
 			caller := subscriber(t, s)
 			l := ledgerOn(t, s, LedgerConfig{})
 			john := parse(t, entity.Domain, "john.example")

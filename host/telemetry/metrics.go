@@ -18,6 +18,7 @@ import (
 	"assay/host/customer/webhook"
 	"assay/host/entity"
 	"assay/host/lineup"
+	"assay/host/lineup/canary"
 )
 
 // Metrics are the Prometheus metrics of a host.
@@ -86,6 +87,9 @@ func NewMetrics() *Metrics {
 	m.canary = counter("assay_canary_checks_total", "Checks that the canary scored, compared with the lineup of the "+
 		"other accounts: same, flipped (another verdict), failed (a layer failed), again (the value was compared "+
 		"before) or left_out (the host was busy).", "outcome")
+	for _, o := range []canary.Outcome{canary.Same, canary.Flipped, canary.Failed, canary.Again, canary.LeftOut} {
+		m.canary.WithLabelValues(string(o))
+	}
 	m.steps = counter("assay_lineup_steps_total", "Lineup changes that this host signed itself: "+
 		"withdrawal of a canary, or demotion of a layer to shadow.", "step")
 	for _, step := range []Step{Withdrawal, Demotion} {
@@ -162,7 +166,7 @@ func (m *Metrics) WatchFleet(f *lineup.Follower, alive func() int) {
 }
 
 // CanaryCompared counts a check that the canary scored, by outcome.
-func (m *Metrics) CanaryCompared(outcome string) { m.canary.WithLabelValues(outcome).Inc() }
+func (m *Metrics) CanaryCompared(o canary.Outcome) { m.canary.WithLabelValues(string(o)).Inc() }
 
 // Step is a lineup change that a host may sign itself.
 type Step string

@@ -49,7 +49,6 @@ func everyMetric() *Metrics {
 	m.WatchDatabase(func() sql.DBStats { return sql.DBStats{} })
 	m.WatchQueues()(Queues{}, time.Time{})
 	m.RequestAnswered("/api/check", 200, time.Millisecond)
-	m.CanaryCompared("same")
 	m.ListFetched("Tranco", "updated")
 	m.ListsObserved([]ListState{{"Tranco", 1, time.Unix(1, 0)}})
 	m.CheckRefused("door")

@@ -166,7 +166,7 @@ func TestOpenCandidate(t *testing.T) {
 	_, err = activation.Unverified(candidate)
 	expect.ErrorText(t, "a candidate as an activation, unverified", err, "first line is not")
 	_, err = trust.OpenCandidate(sign(activation.Sign, operator))
-	expect.ErrorText(t, "an activation as a candidate", err, "first line is not")
+	expect.ErrorText(t, "an activation as a candidate", err, "does not begin with")
 	_, err = trust.OpenCandidate(sign(activation.SignCandidate, stranger))
 	expect.ErrorText(t, "a stranger's", err, "key eve, which the trust file does not list")
 }
@@ -191,13 +191,13 @@ func TestOpenMeasurement(t *testing.T) {
 	_, err = trust.OpenMeasurement(strings.Replace(sign(operator), "-1", "-2", 1))
 	expect.ErrorText(t, "altered", err, "invalid signature")
 	_, err = trust.OpenCandidate(sign(operator))
-	expect.ErrorText(t, "as a candidate", err, "first line is not")
+	expect.ErrorText(t, "as a candidate", err, "does not begin with")
 	candidate, err := activation.SignCandidate(first(), operator)
 	if err != nil || activation.IsMeasurement(candidate) {
 		t.Errorf("a candidate as a measurement: %v", err)
 	}
 	_, err = trust.OpenMeasurement(candidate)
-	expect.ErrorText(t, "a candidate as a measurement", err, "first line is not")
+	expect.ErrorText(t, "a candidate as a measurement", err, "does not begin with")
 }
 
 func TestParseTrustRefuses(t *testing.T) {

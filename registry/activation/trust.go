@@ -35,8 +35,15 @@ type Trust struct {
 }
 
 type trusted struct {
-	role     Role
+	Listed
 	verifier note.Verifier
+}
+
+// Listed is a key of a trust file.
+type Listed struct {
+	Name   string
+	Role   Role
+	Public string // as the file lists it
 }
 
 // ParseTrust reads a trust file: a line for each key, its role and the key in the format of signed-note tools, and a
@@ -54,7 +61,7 @@ func ParseTrust(text string) (Trust, error) {
 			return Trust{}, fmt.Errorf("reading trust file: line %d: %w", number, err)
 		}
 	}
-	if !slices.ContainsFunc(t.keys, func(k trusted) bool { return k.role == Operator }) {
+	if !slices.ContainsFunc(t.keys, func(k trusted) bool { return k.Role == Operator }) {
 		return Trust{}, errors.New("reading trust file: it has no operator's key")
 	}
 	return t, nil
@@ -89,7 +96,7 @@ func (t *Trust) add(fields []string) error {
 			return fmt.Errorf("key %s is listed twice", verifier.Name())
 		}
 	}
-	t.keys = append(t.keys, trusted{role, verifier})
+	t.keys = append(t.keys, trusted{Listed{verifier.Name(), role, fields[1]}, verifier})
 	return nil
 }
 
@@ -113,29 +120,19 @@ type Signed struct {
 }
 
 // Open verifies an activation's signature. It does not judge whether the key may sign what it says; Permit does.
-func (t Trust) Open(signed string) (Signed, error) {
-	s, err := t.open(signed, "")
-	if err != nil {
-		return Signed{}, fmt.Errorf("opening activation: %w", err)
-	}
-	return s, nil
-}
+func (t Trust) Open(signed string) (Signed, error) { return t.open("activation", signed, "") }
 
 // OpenCandidate verifies the signature of a candidate, see SignCandidate.
 func (t Trust) OpenCandidate(signed string) (Signed, error) {
-	s, err := t.open(signed, candidate)
-	if err != nil {
-		return Signed{}, fmt.Errorf("opening candidate: %w", err)
-	}
-	return s, nil
+	return t.open("candidate", signed, candidate)
 }
 
 // OpenMeasurement verifies the signature of a lineup to measure, which must be an operator's, and returns its text. See
 // SignMeasurement.
 func (t Trust) OpenMeasurement(signed string) (lineup []byte, err error) {
-	n, by, err := t.openNote(signed, measurement)
-	if err == nil && by.role != Operator {
-		err = fmt.Errorf("a key with the role %q may not sign it", by.role)
+	n, by, err := t.OpenNote(signed, measurement)
+	if err == nil && by.Role != Operator {
+		err = fmt.Errorf("a key with the role %q may not sign it", by.Role)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening lineup to measure: %w", err)
@@ -144,33 +141,44 @@ func (t Trust) OpenMeasurement(signed string) (lineup []byte, err error) {
 }
 
 // open verifies a note whose text is prefix and then an activation's text.
-func (t Trust) open(signed, prefix string) (Signed, error) {
-	text, by, err := t.openNote(signed, prefix)
-	if err == nil && by.role == Publisher {
-		err = fmt.Errorf("a key with the role %q may not sign activations", by.role)
+func (t Trust) open(what, signed, prefix string) (Signed, error) {
+	text, by, err := t.OpenNote(signed, prefix)
+	if err == nil && by.Role == Publisher {
+		err = fmt.Errorf("a key with the role %q may not sign activations", by.Role)
+	}
+	var a Activation
+	if err == nil {
+		a, err = Parse(text)
 	}
 	if err != nil {
-		return Signed{}, err
+		return Signed{}, fmt.Errorf("opening %s: %w", what, err)
 	}
-	a, err := Parse(text)
-	if err != nil {
-		return Signed{}, err
-	}
-	return Signed{Activation: a, Hash: a.Hash(), Note: signed, Key: by.verifier.Name(), Role: by.role}, nil
+	return Signed{Activation: a, Hash: a.Hash(), Note: signed, Key: by.Name, Role: by.Role}, nil
 }
 
-// OpenNote verifies a note of another package, whose text begins with prefix. It returns the rest of the text, the name
-// of the key and its role. A key that may not sign what the text says is for the caller to refuse.
-func (t Trust) OpenNote(signed, prefix string) (text, key string, role Role, err error) {
-	text, by, err := t.openNote(signed, prefix)
-	if err != nil {
-		return "", "", "", err
+// Owner returns the owner of names that a text means, see registry.PluginName: registry.Release, or the only operator's
+// or publisher's key with this name or public key.
+func (t Trust) Owner(text string) (owner string, err error) {
+	if text == registry.Release {
+		return text, nil
 	}
-	return text, by.verifier.Name(), by.role, nil
+	for _, k := range t.keys {
+		if (k.Role == Operator || k.Role == Publisher) && (text == k.Name || text == k.Public) {
+			if owner != "" {
+				return "", fmt.Errorf("the trust file lists several keys %s: give the public key", text)
+			}
+			owner = k.Public
+		}
+	}
+	if owner == "" {
+		err = fmt.Errorf("the trust file lists no operator's or publisher's key %s", text)
+	}
+	return owner, err
 }
 
-// openNote verifies a note whose text begins with prefix, and returns the rest of the text and the key.
-func (t Trust) openNote(signed, prefix string) (text string, by trusted, err error) {
+// OpenNote verifies a note of another package, whose text begins with prefix. It returns the rest of the text and the
+// key. A key that may not sign what the text says is for the caller to refuse.
+func (t Trust) OpenNote(signed, prefix string) (text string, by Listed, err error) {
 	if signed == "" {
 		return "", by, errors.New("it is not signed")
 	}
@@ -191,11 +199,11 @@ func (t Trust) openNote(signed, prefix string) (text string, by trusted, err err
 	}
 	text, found := strings.CutPrefix(n.Text, prefix)
 	if !found {
-		return "", by, fmt.Errorf("its first line is not %q", strings.TrimSpace(prefix))
+		return "", by, fmt.Errorf("it does not begin with %q", strings.TrimSpace(prefix))
 	}
 	for _, k := range t.keys {
 		if k.verifier.Name() == n.Sigs[0].Name && k.verifier.KeyHash() == n.Sigs[0].Hash {
-			by = k
+			by = k.Listed
 		}
 	}
 	return text, by, nil
@@ -243,32 +251,15 @@ func Permit(role Role, from, to Step) error {
 
 // permitShadow reports an error unless two lineups differ in one layer, which moved from live to shadow.
 func permitShadow(from, to registry.LineupDocument) error {
-	refused := errors.New("a host's key may only move one layer that is not required from live to shadow")
-	if len(from.Layers) != len(to.Layers) {
-		return refused
-	}
-	from.Layers = slices.Clone(from.Layers)
-	moved := 0
-	for i, before := range from.Layers {
-		after := to.Layers[i]
-		if before.Layer == after.Layer && before.Runs() == registry.ModeLive && after.Runs() == registry.ModeShadow &&
-			!before.Required {
-			from.Layers[i].Mode = after.Mode
-			moved++
+	for _, layer := range from.Layers {
+		if layer.Runs() == registry.ModeLive && !layer.Required {
+			layer.Mode = registry.ModeShadow
+			if from.With(layer).Same(to) {
+				return nil
+			}
 		}
 	}
-	x, err := from.Canonical()
-	if err != nil {
-		return err
-	}
-	y, err := to.Canonical()
-	if err != nil {
-		return err
-	}
-	if moved != 1 || string(x) != string(y) {
-		return refused
-	}
-	return nil
+	return errors.New("a host's key may only move one layer that is not required from live to shadow")
 }
 
 // Key signs activations and plugins.

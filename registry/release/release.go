@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"golang.org/x/mod/sumdb/note"
 
@@ -34,8 +35,34 @@ func Of(m registry.Module) Release {
 // Signed is a release with a verified signature.
 type Signed struct {
 	Release
-	Key  string // name of the key that signed it
-	Role activation.Role
+	Key    string // name of the key that signed it
+	Public string // the key, as the trust file lists it
+	Role   activation.Role
+}
+
+// transfer begins the text of a transfer. Its time follows.
+func transfer(n registry.PluginName) string {
+	return fmt.Sprintf("assay plugin transfer v1\nname %s\nto %s\nat ", n.Name, n.Owner)
+}
+
+// SignTransfer signs that the name of a plugin belongs to its owner from a time on.
+func SignTransfer(n registry.PluginName, at time.Time, operator note.Signer) (registry.PluginName, error) {
+	signed, err := note.Sign(&note.Note{Text: transfer(n) + at.UTC().Format(time.RFC3339) + "\n"}, operator)
+	if err != nil {
+		return n, fmt.Errorf("signing transfer: %w", err)
+	}
+	n.Transfer = string(signed)
+	return n, nil
+}
+
+// CheckTransfer reports an error unless an operator signed that the name of a plugin belongs to its owner. The key may
+// have been replaced since.
+func CheckTransfer(trust activation.Trust, n registry.PluginName) error {
+	_, by, err := trust.OpenNote(n.Transfer, transfer(n))
+	if err == nil && by.Role != activation.Operator && by.Role != activation.Former {
+		err = fmt.Errorf("a key with the role %q may not sign transfers", by.Role)
+	}
+	return err
 }
 
 func (r Release) String() string { return fmt.Sprintf("%s@%s, %s", r.Name, r.Version, r.Digest) }
@@ -86,18 +113,18 @@ func Recorded(trust activation.Trust, signed string) (Signed, error) {
 		return Signed{}, registry.Refuse(registry.Oversized, "its signature has %d bytes, more than %d", len(signed),
 			MaxBytes)
 	}
-	text, key, role, err := trust.OpenNote(signed, header)
+	text, by, err := trust.OpenNote(signed, header)
 	var unlisted activation.UnlistedKeyError
 	switch {
 	case errors.As(err, &unlisted):
 		return Signed{}, registry.Refuse(registry.UntrustedKey, "%v", err)
 	case err != nil:
 		return Signed{}, registry.Refuse(registry.Altered, "its signature: %v", err)
-	case role == activation.Host:
+	case by.Role == activation.Host:
 		return Signed{}, registry.Refuse(registry.UntrustedKey, "it is signed by key %s, a host's, which may not sign "+
-			"plugins", key)
+			"plugins", by.Name)
 	}
-	s := Signed{Key: key, Role: role}
+	s := Signed{Key: by.Name, Public: by.Public, Role: by.Role}
 	if s.Release, err = parse(text); err != nil {
 		return Signed{}, registry.Refuse(registry.Altered, "its signature: %v", err)
 	}

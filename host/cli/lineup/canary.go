@@ -48,6 +48,7 @@ func (cmd *lineupCanaryCmd) Run(ctx context.Context, c *installation.Command) er
 }
 
 type lineupPromoteCmd struct {
+	Force  bool   `help:"${lineup_promote_force}"`
 	Reason string `placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
 	terminal.Output
 }
@@ -55,7 +56,7 @@ type lineupPromoteCmd struct {
 // Run makes the canary the lineup. Every host has it open already, so nothing is prepared.
 func (cmd *lineupPromoteCmd) Run(ctx context.Context, c *installation.Command) error {
 	return rollout.Run(ctx, c, func(o *change.Operator, base lineup.Verified) (change.Activated, error) {
-		return o.Promote(ctx, base.Activation, cmd.Reason)
+		return o.Promote(ctx, base.Activation, rollout.Forced(cmd.Force, cmd.Reason), cmd.Reason)
 	})
 }
 

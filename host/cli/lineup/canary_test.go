@@ -22,12 +22,12 @@ func TestCanary(t *testing.T) {
 	strict.Base, strict.Bands.Review = "", 1
 	file := hosttest.WriteJSON(t, strict)
 	started := hosttest.OutputJSON[map[string]int64](t, f.Dir, f.Database, "lineup", "canary", file, "--share", "50%",
-		"--reason", "a test")
+		"--limit", "60%", "--reason", "a test")
 	if started["canary"] != 2 || started["revision"] != 1 || started["share"] != 50 || started["hosts"] != 1 {
 		t.Errorf("starting a canary printed %v", started)
 	}
 	hosttest.Has(t, hosttest.Output(t, f.Dir, f.Database, "lineup", "show"),
-		"canary: revision 2 scores for 50% of the accounts, and is withdrawn if it changes more than 1% of ")
+		"canary: revision 2 scores for 50% of the accounts, and is withdrawn if it changes more than 60% of ")
 	hosttest.Has(t, hosttest.Output(t, f.Dir, f.Database, "lineup", "hosts"), "1, canary 2 (50%)")
 	inside, outside := f.KeysAround(t, f.Last(t).Canary.Hash)
 	for key, revision := range map[string]int64{inside: 2, outside: 1} {
@@ -36,7 +36,7 @@ func TestCanary(t *testing.T) {
 			"SELECT revision FROM audit_records WHERE ref = $1", a.Ref), revision)
 	}
 
-	for i := range 20 {
+	for i := range 40 {
 		hosttest.CheckUntilComplete(host, inside, fmt.Sprintf(`{"domain":"garden-%d.example.com"}`, i))
 	}
 	expect.Until(t, "the canary to be withdrawn", func() bool { return f.Last(t).Canary == nil })

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"assay/host/check"
 	"assay/host/cli/rollout"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
@@ -42,24 +43,28 @@ func (cmd *lineupDiffCmd) Run(ctx context.Context, c *installation.Command) erro
 		if err != nil {
 			return err
 		}
-		changes := registry.Diff(inForce.Document, next, plugins)
-		manifests := make([]registry.Manifest, len(next.Layers))
+		changes, manifests := registry.Diff(inForce.Document, next, plugins), next.ManifestsOf(plugins)
 		var clearing []string
 		for i, item := range next.Layers { // the permission to clear is shown even if it does not change
-			manifests[i] = plugins[item.Layer]
 			if lowest, _ := item.Range(manifests[i]); lowest < 0 {
 				clearing = append(clearing, fmt.Sprintf("%s (down to %d)", item.Layer, lowest))
 			}
-		}
-		refused := ""
-		if err := next.CheckFitness(manifests); err != nil {
-			refused = err.Error()
 		}
 		report, err := o.Measure(ctx, inForce.Document, next)
 		if err != nil {
 			return err
 		}
+		refused, reason := "", next.CheckFitness(manifests)
+		if reason == nil {
+			reason = rollout.Explain(change.Change{Limit: float64(c.FlipLimit)}.Judge(report))
+		}
+		if reason != nil {
+			refused = reason.Error()
+		}
 		return c.Show(prediction{changes, refused, report}, func() error {
+			if refused != "" {
+				c.Printf("`assay lineup set` refuses this lineup: %s\n\n", refused)
+			}
 			if len(changes) == 0 {
 				c.Printf("No difference from revision %d, the active one.\n", inForce.Lineup.Revision)
 			} else if err := rollout.PrintChanges(c.Terminal, changes,
@@ -69,9 +74,7 @@ func (cmd *lineupDiffCmd) Run(ctx context.Context, c *installation.Command) erro
 			if len(clearing) > 0 {
 				c.Printf("\nMay clear: %s.\n", strings.Join(clearing, ", "))
 			}
-			if refused != "" {
-				c.Printf("\n`assay lineup set` refuses this lineup: %s\n", refused)
-			}
+			c.Printf("\n%s\n", check.WeightMeans)
 			c.Printf("\n")
 			return report.WriteText(c.Out)
 		})

@@ -46,7 +46,7 @@ func printHosts(ctx context.Context, s *installation.Session, hosts []fleet.Host
 		return err
 	}
 	for _, h := range hosts {
-		if h.Canary != "" {
+		if h.Canary != "" && h.Activation == last.Number {
 			s.Printf("\nThe canary on %s: %s.\n", h.Name, h.Canary)
 		}
 	}

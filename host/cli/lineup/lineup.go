@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"assay/host/check"
 	"assay/host/installation"
 	"assay/host/internal/terminal"
 	"assay/registry/activation"
@@ -18,7 +19,7 @@ import (
 // Cmd has the commands of `assay lineup`.
 type Cmd struct {
 	Show     lineupShowCmd     `cmd:"" help:"Show the active lineup, another revision, or the history."`
-	Set      lineupSetCmd      `cmd:"" help:"Activate a lineup on all hosts, as a new revision."`
+	Set      lineupSetCmd      `cmd:"" help:"${lineup_set_cmd}"`
 	Diff     lineupDiffCmd     `cmd:"" help:"Compare the active lineup with a file or another revision."`
 	Canary   lineupCanaryCmd   `cmd:"" help:"${lineup_canary_cmd}"`
 	Promote  lineupPromoteCmd  `cmd:"" help:"Make the canary the lineup for all accounts, at once."`
@@ -65,8 +66,8 @@ func (cmd *lineupShowCmd) Run(ctx context.Context, s *installation.Session) erro
 }
 
 func (r ShownLineup) print(t *terminal.Terminal) error {
-	t.Printf("revision %d (%s), bias %v, review from %d, block from %d\n", r.Revision, r.Origin, r.Lineup.Bias,
-		r.Lineup.Bands.Review, r.Lineup.Bands.Block)
+	t.Printf("revision %d (%s), log-odds of the bias: %v; review from a score of %d, block from %d\n", r.Revision,
+		r.Origin, r.Lineup.Bias, r.Lineup.Bands.Review, r.Lineup.Bands.Block)
 	if r.Activation != 0 {
 		t.Printf("activation %d by %s", r.Activation, r.Author)
 		if r.Note != "" {
@@ -91,7 +92,9 @@ func (r ShownLineup) print(t *terminal.Terminal) error {
 		}
 		rows[i] = []string{item.Layer, item.Weight.String(), floor, required, item.Runs()}
 	}
-	return t.Table([]string{"LAYER", "WEIGHT", "FLOOR", "REQUIRED", "MODE"}, rows)
+	err := t.Table([]string{"LAYER", "WEIGHT", "FLOOR", "REQUIRED", "MODE"}, rows)
+	t.Printf("\n%s\n", check.WeightMeans)
+	return err
 }
 
 // pastActivation is an activation in the history.

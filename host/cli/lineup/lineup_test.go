@@ -1,13 +1,14 @@
 package lineup
 
 import (
-	"assay/registry/expect"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"assay/registry/expect"
 
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
@@ -40,18 +41,33 @@ func TestLineupConstraints(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ file, want string }{
 		"a finding below its band": {lineupWith(5, 1, 0, nil),
-			"domain: listing:seen:exact of listing@1.0.0 warrants block"},
+			"that suffices is 5.36"},
 		"a final finding that is cleared": {lineupWith(7, 1, 4, nil), "all clearing layers the log-odds are -0.10"},
 		"style that blocks":               {lineupWith(7, 5, 0, nil), "domain: style must not block alone"},
 		"a finding too light to review":   {lineupWith(3, 4, 0, nil), "domain: no required layer alone can"},
 	} {
 		hosttest.WantRefusal(t, name, dir, database, nil, []string{"lineup", "set", c.file}, c.want)
 	}
-	hosttest.Output(t, dir, database, "lineup", "set", lineupWith(9, 4, 4, nil))
+	hosttest.Output(t, dir, database, "lineup", "set", lineupWith(9, 4, 4, nil), "--force",
+		"--reason", "a test")
 	floor := -30
 	diff := hosttest.Output(t, dir, database, "lineup", "diff", lineupWith(9, 5, 4, &floor))
 	hosttest.Has(t, diff, "age: lowest score  -60         -30", "May clear: age@1.0.0 (down to -30).",
-		"refuses this lineup: checking the lineup against", "domain: style must not block alone")
+		"refuses this lineup: checking the lineup against", "domain: style must not block alone",
+		"\nA weight of 1.3: a score of 100 adds 1.3 log-odds")
+	if !strings.HasPrefix(diff, "`assay lineup set` refuses this lineup: ") {
+		t.Errorf("lineup diff begins otherwise:\n%s", diff)
+	}
+	light := hosttest.PushEmpty(t, dir, database, "light", domains+`,"class":"finding",
+		"signals":[{"code":"light:seen:exact","text":"Listed","points":90,"warrants":"block"}]`)
+	const needs = "light@1.0.0 has the weight 1; to be live, it needs at least domain 5.36, so that its signals reach "
+	hosttest.Has(t, light, needs)
+	hosttest.Has(t, hosttest.Output(t, dir, database, "plugin", "promote", "light"), needs, "none to shadow")
+	hosttest.WantRefusal(t, "too light to be live", dir, database, nil, []string{"plugin", "promote", "light", "--live"},
+		"the smallest weight of light@1.0.0 that suffices is 5.36")
+	hosttest.Output(t, dir, database, "plugin", "retire", "light")
+	hosttest.Has(t, hosttest.Output(t, dir, database, "lineup", "show"), "log-odds of the bias: -4; review from a score",
+		"\nA weight of 1.3: a score of 100 adds 1.3 log-odds")
 	lines := hosttest.OutputJSON[[]struct {
 		Name   string          `json:"name"`
 		Range  [2]int          `json:"score_range"`
@@ -112,7 +128,7 @@ func TestLineupFit(t *testing.T) {
 		filepath.Join("..", "..", "..", "registry", "default_lineup.json"), file); len(r.Types) != 4 {
 		t.Errorf("measuring the default lineup: %+v", r)
 	}
-	if set := hosttest.OutputJSON[map[string]int64](t, dir, database, "lineup", "set", fitted, "--reason",
+	if set := hosttest.OutputJSON[map[string]int64](t, dir, database, "lineup", "set", fitted, "--force", "--reason",
 		"a test"); set["revision"] != 2 {
 		t.Errorf("setting the fitted lineup: %v", set)
 	}

@@ -33,7 +33,7 @@ func TestFlipsAreShownAndLimited(t *testing.T) {
 
 	diff := func() *replay.Report {
 		r := hosttest.OutputJSON[prediction](t, dir, database, "lineup", "diff", file)
-		if len(r.Changes) != 1 || r.Report.References == 0 || len(r.Report.ReferenceFlips) == 0 {
+		if len(r.Changes) != 1 || len(r.Report.References) == 0 || len(r.Report.ReferenceFlips) == 0 {
 			t.Errorf("lineup diff: %+v", r)
 		}
 		return r.Report
@@ -44,7 +44,7 @@ func TestFlipsAreShownAndLimited(t *testing.T) {
 	for name, flags := range map[string][]string{"no force": nil, "an empty reason": {"--force", "--reason", " "}} {
 		out, err := hosttest.Command(t.Context(), dir, database,
 			append([]string{"lineup", "set", file}, flags...)...).CombinedOutput()
-		if err == nil || !strings.Contains(string(out), "domain: 10 of 10 (100%)") ||
+		if err == nil || !strings.Contains(string(out), " of 14 reference values (") ||
 			!strings.Contains(string(out), "ASSAY_FLIP_LIMIT") {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
@@ -55,8 +55,14 @@ func TestFlipsAreShownAndLimited(t *testing.T) {
 	}
 	expect.Until(t, "the erasure to reach the host", func() bool { return diff().Remembered == 9 })
 	text := hosttest.Output(t, dir, database, "lineup", "set", file, "--force", "--reason", "a test")
-	if !strings.Contains(text, "domain: 9 of 9 verdicts change (100%)") || !strings.Contains(text, "in force") {
+	if !strings.Contains(text, "domain: 9 of 9 verdicts change (100%)") || !strings.Contains(text, "in force") ||
+		!strings.Contains(text, "  Only 9 checks, fewer than 200: the reference values decide.") {
 		t.Errorf("lineup set:\n%s", text)
+	}
+	l.Base, l.Layers[0].Weight = "", registry.ForAll(l.Layers[0].Weight.For("domain")+0.001)
+	text = hosttest.Output(t, dir, database, "lineup", "set", hosttest.WriteJSON(t, l)) // although that was forced
+	if !strings.Contains(text, "domain: 0 of 9 verdicts change (0%)") {
+		t.Errorf("the next lineup set:\n%s", text)
 	}
 }
 

@@ -211,6 +211,11 @@ func (m *Measurement) With(p *sandbox.Plugin) (
 	return next, replaced, without
 }
 
+// NeededWeight says what weight the last layer needs to be live, or "" if its own suffices.
+func (m *Measurement) NeededWeight() string {
+	return m.Document.NeededWeight(m.Document.Layers[len(m.Document.Layers)-1], m.opened.Manifests)
+}
+
 // limits returns the constraints that the lineup must obey whatever its weights.
 func limits(l registry.LineupDocument, manifests []registry.Manifest) map[entity.Type][]eval.Limit {
 	l.Layers = slices.Clone(l.Layers)

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,8 @@ type pluginDevCmd struct {
 	Dir    string   `arg:"" default:"." help:"Folder of the layer."`
 	Weight *float64 `placeholder:"W" help:"${plugin_promote_weight}"`
 	Keep   bool     `help:"${plugin_dev_keep}"`
+	Force  bool     `help:"${lineup_force}"`
+	Reason string   `placeholder:"TEXT" help:"Reason for the changes, signed and kept in the history."`
 	JSON   bool     `help:"Print a line of JSON for each event."`
 }
 
@@ -174,13 +177,13 @@ func (d *devSession) shadow(ctx context.Context, m registry.Module) error {
 			d.before = &layer
 		}
 	}
-	if err := d.store.PublishPlugin(ctx, m, version, false, nil); err != nil {
+	if err := d.store.PublishPlugin(ctx, m, version, "", nil); err != nil {
 		return err
 	}
 	promotion := promotion{Plugin: name + "@" + version, To: inLineup}
 	layer := (&pluginPromoteCmd{Weight: d.Weight}).layer(d.before, promotion, m.Manifest)
 	done, err := d.o.Put(ctx, change.Change{Base: base, Lineup: base.Document.With(layer), Limit: d.limit,
-		Reason: "Try " + promotion.Plugin})
+		Forced: rollout.Forced(d.Force, d.Reason), Reason: cmp.Or(d.Reason, "Try "+promotion.Plugin)})
 	if err != nil {
 		return rollout.Explain(err)
 	}
@@ -233,7 +236,7 @@ func (d *devSession) end(ctx context.Context) error {
 		return err
 	}
 	done, err := d.o.Put(ctx, change.Change{Base: base, Lineup: next, Canary: canary, Limit: d.limit,
-		Reason: "End the trial of " + was.Layer})
+		Forced: rollout.Forced(d.Force, d.Reason), Reason: cmp.Or(d.Reason, "End the trial of "+was.Layer)})
 	if err != nil {
 		return fmt.Errorf("taking %s out of the lineup, as `assay plugin retire %s` does: %w", was.Layer, name,
 			rollout.Explain(err))

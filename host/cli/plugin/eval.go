@@ -78,6 +78,9 @@ func (cmd *pluginEvalCmd) measure(
 		return nil, err
 	}
 	report.Replaced, report.Lookups = replaced, cmd.Lookups
+	if needed := next.NeededWeight(); needed != "" {
+		report.Warnings = append(report.Warnings, needed)
+	}
 	report.Seconds = eval.Number(time.Since(began).Seconds())
 	return report, report.Explain(ctx, func(ctx context.Context, r eval.Row) (eval.Called, error) {
 		return call(ctx, next, p, r)

@@ -65,7 +65,7 @@ func TestPluginInspectPublished(t *testing.T) {
 	m := expect.Value(b.Store.Module(t.Context(), one.Digest))(t)
 	notes := expect.Value(b.Store.PluginNotes(t.Context(), two.Digest))(t)
 	delete(notes, registry.NoteSignature)
-	expect.NoError(t, b.Store.PublishPlugin(t.Context(), m, "1.0.0", false, notes))
+	expect.NoError(t, b.Store.PublishPlugin(t.Context(), m, "1.0.0", "", notes))
 	out, err = hosttest.Command(t.Context(), dir, database, "plugin", "inspect", "one@1.0.0").CombinedOutput()
 	if err == nil {
 		t.Error("the passport of another plugin is shown")

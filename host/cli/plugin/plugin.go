@@ -22,23 +22,24 @@ import (
 
 // Cmd has the commands of `assay plugin`.
 type Cmd struct {
-	New     pluginNewCmd     `cmd:"" help:"${plugin_new_cmd}"`
-	SDK     pluginSDKCmd     `cmd:"" name:"sdk" help:"${plugin_sdk_cmd}"`
-	Build   pluginBuildCmd   `cmd:"" help:"${plugin_build_cmd}"`
-	Test    pluginTestCmd    `cmd:"" help:"${plugin_test_cmd}"`
-	Run     pluginRunCmd     `cmd:"" help:"${plugin_run_cmd}"`
-	Inspect pluginInspectCmd `cmd:"" help:"${plugin_inspect_cmd}"`
-	Facts   pluginFactsCmd   `cmd:"" help:"${plugin_facts_cmd}"`
-	Bench   pluginBenchCmd   `cmd:"" help:"${plugin_bench_cmd}"`
-	Eval    pluginEvalCmd    `cmd:"" help:"${plugin_eval_cmd}"`
-	Key     pluginKeyCmd     `cmd:"" help:"${plugin_key_cmd}"`
-	Sign    pluginSignCmd    `cmd:"" help:"${plugin_sign_cmd}"`
-	Verify  pluginVerifyCmd  `cmd:"" help:"${plugin_verify_cmd}"`
-	Push    pluginPushCmd    `cmd:"" help:"${plugin_push_cmd}"`
-	Pull    pluginPullCmd    `cmd:"" help:"${plugin_pull_cmd}"`
-	Dev     pluginDevCmd     `cmd:"" help:"${plugin_dev_cmd}"`
-	Promote pluginPromoteCmd `cmd:"" help:"${plugin_promote_cmd}"`
-	Retire  pluginRetireCmd  `cmd:"" help:"${plugin_retire_cmd}"`
+	New      pluginNewCmd      `cmd:"" help:"${plugin_new_cmd}"`
+	SDK      pluginSDKCmd      `cmd:"" name:"sdk" help:"${plugin_sdk_cmd}"`
+	Build    pluginBuildCmd    `cmd:"" help:"${plugin_build_cmd}"`
+	Test     pluginTestCmd     `cmd:"" help:"${plugin_test_cmd}"`
+	Run      pluginRunCmd      `cmd:"" help:"${plugin_run_cmd}"`
+	Inspect  pluginInspectCmd  `cmd:"" help:"${plugin_inspect_cmd}"`
+	Facts    pluginFactsCmd    `cmd:"" help:"${plugin_facts_cmd}"`
+	Bench    pluginBenchCmd    `cmd:"" help:"${plugin_bench_cmd}"`
+	Eval     pluginEvalCmd     `cmd:"" help:"${plugin_eval_cmd}"`
+	Key      pluginKeyCmd      `cmd:"" help:"${plugin_key_cmd}"`
+	Sign     pluginSignCmd     `cmd:"" help:"${plugin_sign_cmd}"`
+	Verify   pluginVerifyCmd   `cmd:"" help:"${plugin_verify_cmd}"`
+	Push     pluginPushCmd     `cmd:"" help:"${plugin_push_cmd}"`
+	Transfer pluginTransferCmd `cmd:"" help:"${plugin_transfer_cmd}"`
+	Pull     pluginPullCmd     `cmd:"" help:"${plugin_pull_cmd}"`
+	Dev      pluginDevCmd      `cmd:"" help:"${plugin_dev_cmd}"`
+	Promote  pluginPromoteCmd  `cmd:"" help:"${plugin_promote_cmd}"`
+	Retire   pluginRetireCmd   `cmd:"" help:"${plugin_retire_cmd}"`
 }
 
 // pluginLine is a plugin in the output of the commands that build, sign, verify, push and pull it.
@@ -53,6 +54,7 @@ type pluginLine struct {
 	Manifest  string         `json:"manifest,omitempty"`  // digest of the manifest there
 
 	Passport *rehearsal.Passport `json:"passport,omitempty"` // of a plugin that was published
+	Needs    string              `json:"needs,omitempty"`    // see neededWeight
 }
 
 func newPluginLine(m registry.Module) pluginLine {

@@ -43,7 +43,8 @@ type promotion struct {
 	Plugin string `json:"plugin"`
 	From   place  `json:"from"`
 	To     place  `json:"to"`
-	Next   place  `json:"next,omitempty"` // of the next promotion
+	Next   place  `json:"next,omitempty"`  // of the next promotion
+	Needs  string `json:"needs,omitempty"` // see neededWeight
 	change.Activated
 }
 
@@ -60,7 +61,7 @@ func (cmd *pluginPromoteCmd) Run(ctx context.Context, c *installation.Command) e
 		}
 		reason := cmp.Or(cmd.Reason, fmt.Sprintf("Promote %s to %s", p.Plugin, p.To))
 		if p.From == inCanary {
-			p.Activated, err = o.Promote(ctx, base.Activation, reason)
+			p.Activated, err = o.Promote(ctx, base.Activation, rollout.Forced(cmd.Force, cmd.Reason), reason)
 		} else {
 			layer := cmd.layer(base.Document.Layer(plugin.Name), p, manifest)
 			next := change.Change{Base: base, Lineup: base.Document.With(layer), Limit: float64(c.FlipLimit),
@@ -74,6 +75,12 @@ func (cmd *pluginPromoteCmd) Run(ctx context.Context, c *installation.Command) e
 			return err
 		}
 		p.Next = map[place]place{inLineup: inCanary, inCanary: isLive}[p.To]
+		if p.To == inLineup {
+			layer := cmd.layer(base.Document.Layer(plugin.Name), p, manifest)
+			if p.Needs, err = neededWeight(ctx, o.Storage, base.Document, layer); err != nil {
+				return err
+			}
+		}
 		return c.Show(p, func() error { p.print(c.Terminal); return nil })
 	})
 }
@@ -83,6 +90,9 @@ func (p promotion) print(t *terminal.Terminal) {
 	rollout.Print(t, p.Activated)
 	name, _, _ := strings.Cut(p.Plugin, "@")
 	t.Printf("%s: %s to %s.\n", p.Plugin, p.From, p.To)
+	if p.Needs != "" {
+		t.Printf("Note: %s.\n", p.Needs)
+	}
 	switch p.Next {
 	case inCanary:
 		t.Printf("Next: `assay lineup shadow` shows what it would change, and `assay plugin promote %s` lets it score "+
@@ -157,7 +167,7 @@ func nextPlace(base lineup.Verified, name, ref string, live bool) (from, to plac
 		case trial == nil || trial.Layer != ref || trial.Runs() != registry.ModeLive || sameLayer(was, trial):
 			return "", "", fmt.Errorf("a canary without %s is in force, revision %d: end it first, with `assay lineup "+
 				"promote` or `assay lineup canary --stop`", ref, base.Canary.Revision)
-		case !change.SameWithout(base.Document, *base.Trial, name):
+		case !base.Document.Without(name).Same(base.Trial.Without(name)):
 			return "", "", fmt.Errorf("the canary, revision %d, changes more than %s: `assay lineup promote` puts all "+
 				"of it in force", base.Canary.Revision, name)
 		}

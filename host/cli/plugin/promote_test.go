@@ -1,10 +1,11 @@
 package plugin
 
 import (
-	"assay/registry/expect"
 	"fmt"
 	"strings"
 	"testing"
+
+	"assay/registry/expect"
 
 	lineupcmd "assay/host/cli/lineup"
 	"assay/host/hosttest"
@@ -120,9 +121,10 @@ func TestPromoteAndRetire(t *testing.T) {
 		t.Errorf("the canary: %+v", shown.Canary)
 	}
 	pushProbe(t, dir, database, "1.1.0")
-	promote(promotion{Plugin: "probe@1.0.0", From: inCanary, To: isLive}, "probe") // what is in the canary
+	refused("--force --reason TEXT", "promote", "probe") // no check was scored
+	promote(promotion{Plugin: "probe@1.0.0", From: inCanary, To: isLive}, "probe", "--force", "--reason", "a test")
 	if shown := inForce(); shown.Canary != nil || shown.Lineup.Layer("probe").Runs() != registry.ModeLive ||
-		shown.Note != "Promote probe@1.0.0 to live" {
+		shown.Note != "a test" {
 		t.Errorf("live: %+v", shown)
 	}
 	refused("probe@1.0.0 is live", "promote", "probe@1.0.0")

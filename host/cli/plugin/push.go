@@ -7,6 +7,7 @@ import (
 
 	"assay/host/installation"
 	"assay/host/internal/terminal"
+	"assay/host/lineup"
 	"assay/host/sandbox"
 	"assay/registry"
 	"assay/registry/activation"
@@ -112,6 +113,9 @@ func (p pluginLine) show(t *terminal.Terminal, did string, m registry.Module) er
 		if p.Passport != nil {
 			printPassport(t, *p.Passport)
 		}
+		if p.Needs != "" {
+			t.Printf("Note: %s. `assay plugin promote` takes --weight.\n", p.Needs)
+		}
 		next := "promote " + m.Manifest.Name
 		if did == "Pushed" {
 			next = "pull " + p.Reference
@@ -172,10 +176,24 @@ func publish(
 	if err != nil {
 		return pluginLine{}, err
 	}
-	if err := s.Store.PublishPlugin(ctx, m, m.Manifest.Version, false, notes); err != nil {
+	if err := s.Store.PublishPlugin(ctx, m, m.Manifest.Version, signed.Public, notes); err != nil {
 		return pluginLine{}, err
 	}
 	line := newPluginLine(m)
 	line.SignedBy, line.Passport = signed.Key, passport
+	if active, err := s.Store.ActiveLineup(ctx); err == nil { // only advice, so it needs no signature
+		layer := (&pluginPromoteCmd{}).layer(active.Lineup.Layer(m.Manifest.Name), promotion{Plugin: m.Ref()}, m.Manifest)
+		line.Needs, err = neededWeight(ctx, s.Store, active.Lineup, layer)
+		return line, err
+	}
 	return line, nil
+}
+
+// neededWeight says what weight a layer needs to be live in a lineup, or "" if its own suffices.
+func neededWeight(
+	ctx context.Context, source lineup.Source, l registry.LineupDocument, layer registry.LineupLayer,
+) (string, error) {
+	plugins, err := lineup.Manifests(ctx, source)
+	l = l.With(layer)
+	return l.NeededWeight(layer, l.ManifestsOf(plugins)), err
 }

@@ -528,6 +528,19 @@ func TestPluginTravels(t *testing.T) {
 		t.Errorf("stored: %+v, %v", got, err)
 	}
 	assay("signed by eli", "plugin", "push", hosttest.WriteFile(t, "probe.wasm", m.Wasm)) // keeps the publisher's
+	another := filepath.Join(t.TempDir(), "key")
+	list(hosttest.Output(t, dir, database, "plugin", "key", another, "--name", "bob"))
+	pushed := func(want, name, version, key string) {
+		t.Helper()
+		file := hosttest.WriteFile(t, "other.wasm", emptyPlugin(t, name, version).Wasm)
+		assay("signed by", "plugin", "sign", file, "--key", key)
+		assay(want, "plugin", "push", file)
+	}
+	pushed("refused, other owner: the name probe belongs to eli+", "probe", "1.1.0", another)
+	pushed("refused, other owner: the name domain belongs to release; an operator", "domain", "9.6.0", another)
+	assay("The name probe belongs to bob now.", "plugin", "transfer", "probe", "--to", "bob")
+	pushed("Published probe@1.1.0", "probe", "1.1.0", another)
+	pushed("refused, other owner: the name probe belongs to bob+", "probe", "1.2.0", key)
 	base := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
 	base.Layers = append(base.Layers, registry.LineupLayer{Layer: m.Ref(), Weight: registry.ForAll(1), Mode: "shadow"})
 	with := hosttest.WriteJSON(t, base)

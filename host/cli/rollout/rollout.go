@@ -138,6 +138,9 @@ func Explain(err error) error {
 		return fmt.Errorf("%w; to activate it anyway, use --force --reason TEXT. The limit is ASSAY_FLIP_LIMIT", err)
 	case errors.Is(err, change.ErrNoKey):
 		return fmt.Errorf("%w: set ASSAY_OPERATOR_KEY to its file", err)
+	case errors.Is(err, change.ErrNoEvidence):
+		return fmt.Errorf("%w: `assay lineup hosts` shows what it does; to promote it anyway, use --force --reason TEXT",
+			err)
 	case errors.Is(err, change.ErrNoCanary):
 		return fmt.Errorf("%w: `assay lineup canary FILE --share 5%%` starts one", err)
 	case errors.As(err, &conflict) && !conflict.Meanwhile:

@@ -238,6 +238,7 @@ func fillInstallation(t *testing.T, dir, database string) {
 	receiver, _ := hosttest.Receive(t, func(hosttest.Call) int { return http.StatusServiceUnavailable })
 	hosttest.Output(t, dir, database, "webhooks", "set", issued.Account, "--url", receiver)
 	hosttest.PushEmpty(t, dir, database, "probe", `"entities":["domain"],"facts":[],"signals":[]`)
+	hosttest.Output(t, dir, database, "plugin", "transfer", "probe", "--to", "assay/operator")
 	base := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
 	hosttest.Output(t, dir, database, "lineup", "set", hosttest.WriteJSON(t,
 		hosttest.Variant(base, hosttest.WeightOf(base, "iban")+0.5)))

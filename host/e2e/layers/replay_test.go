@@ -132,7 +132,8 @@ func TestLabelledFlips(t *testing.T) {
 		checker.Collector, checker.Deadline = world, measurement.MeasuredDeadline
 		return checker
 	}
-	now := scoring(check.NewLineup(1, bias, bands, slices.Clone(base)))
+	inForce := check.NewLineup(1, bias, bands, slices.Clone(base))
+	now := scoring(inForce)
 	now.Memory = ring
 	plan, _ := check.PlanNamed("pro")
 	inputs := labelledInputs(t, folder,
@@ -166,14 +167,14 @@ func TestLabelledFlips(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			observed := observe(t, lineup, world.recorded)
 			began := time.Now()
-			report := expect.Value(ring.Replay(t.Context(), lineup, nil))(t)
+			report := expect.Value(ring.Replay(t.Context(), inForce, lineup, nil))(t)
 			t.Logf("replayed in %v: %d flips", time.Since(began), report.Flips())
 			wrong := 0
 			flips := 0
 			for j, r := range world.recorded {
 				one := replay.NewRing(1, 1<<20)
 				one.Remember([]check.Record{r})
-				predicted := expect.Value(one.Replay(t.Context(), lineup, nil))(t)
+				predicted := expect.Value(one.Replay(t.Context(), inForce, lineup, nil))(t)
 				if observed[j].Verdict != r.Decision.Verdict {
 					flips++
 				}

@@ -91,7 +91,7 @@ func TestOperators(t *testing.T) {
 		a := expect.Value(activation.Unverified(f.Signed(t)))(t)
 		return fmt.Sprintf("activation %d, revision %d", a.Number, a.Lineup.Revision)
 	}
-	set := func(file string) []string { return []string{"lineup", "set", file} }
+	set := func(file string) []string { return []string{"lineup", "set", file, "--force", "--reason", "a test"} }
 
 	// A file that was not changed is the lineup in force. A derived one does not replace what came after its base.
 	stale := show("stale.json", 6.5)

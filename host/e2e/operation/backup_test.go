@@ -74,7 +74,7 @@ func TestBackupAndRestore(t *testing.T) {
 	change := func(by float64) {
 		base := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
 		hosttest.Output(t, dir, database, "lineup", "set", hosttest.WriteJSON(t,
-			hosttest.Variant(base, hosttest.WeightOf(base, "iban")+by)))
+			hosttest.Variant(base, hosttest.WeightOf(base, "iban")+by)), "--force", "--reason", "a test")
 	}
 	change(0.5)
 	const jane = `{"email":"jane.roe@mailbox-example.net"}`

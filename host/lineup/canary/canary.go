@@ -29,7 +29,7 @@ type Watch struct {
 	waiting chan trial
 
 	mu      sync.Mutex // guards the fields below, which only Run writes
-	lineups [2]int64   // revisions that tally compares: the lineup and its canary
+	lineups [3]int64   // that tally compares: the revisions of the lineup and its canary, and when the canary began
 	tally   *tally
 
 	// Of Run.
@@ -93,7 +93,12 @@ func (w *Watch) observe(o Outcome) {
 	}
 }
 
-// Summary describes the effect of the canary in force on this host's checks; "" if there is none yet.
+// compared returns what identifies the lineups in force, which have a canary.
+func compared(l *check.Lineup) [3]int64 {
+	return [3]int64{l.Revision, l.Canary.Lineup.Revision, l.Canary.Began}
+}
+
+// Summary describes the effect of the canary in force on this host's checks; "" if none was compared yet.
 func (w *Watch) Summary() string {
 	ref := w.Live.Acquire()
 	if ref == nil {
@@ -102,7 +107,7 @@ func (w *Watch) Summary() string {
 	defer ref.Release()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if ref.Canary == nil || w.lineups != [2]int64{ref.Revision, ref.Canary.Lineup.Revision} {
+	if ref.Canary == nil || w.lineups != compared(ref.Lineup) || w.tally.checks == 0 {
 		return ""
 	}
 	return w.tally.String()
@@ -130,7 +135,7 @@ func (w *Watch) judge(ctx context.Context, t trial) {
 	if ref.Canary == nil || ref.Canary.Lineup.Revision != t.revision {
 		return // it has ended meanwhile
 	}
-	if now := [2]int64{ref.Revision, t.revision}; w.tally == nil || w.lineups != now {
+	if now := compared(ref.Lineup); w.tally == nil || w.lineups != now {
 		w.mu.Lock()
 		w.lineups, w.tally, w.withdrawn = now, newTally(), false
 		w.mu.Unlock()

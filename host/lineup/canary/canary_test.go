@@ -236,6 +236,13 @@ func TestWatchStartsAgain(t *testing.T) {
 	h.watch.Decided([]check.Record{{Decision: &check.Decision{Revision: 2}}})
 	h.check(t, 20, 10)
 	expect.Equal(t, "withdrawals", len(h.reasons), 0)
+	h.watch.Live.Swap(lineup(3, -6, layer))
+	again := lineup(3, -6, layer)
+	again.Canary = &check.Canary{Lineup: lineup(4, -4, layer), Percent: 100, Seed: []byte("seed"), Limit: 0.01,
+		Began: 9}
+	h.Live.Swap(again)
+	expect.Equal(t, "the summary of a canary with an earlier lineup", h.watch.Summary(), "")
+	h.check(t, 40, 10)
 	if got := h.watch.Summary(); !strings.HasPrefix(got, "of 10 values that it scored, 10 have another verdict") {
 		t.Errorf("summary %q", got)
 	}

@@ -1,11 +1,11 @@
 package change
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,13 +85,28 @@ func (o *Operator) warnOfCanary(p lineup.Proposal) {
 	}
 }
 
-// ErrNoCanary means that no canary is in force.
-var ErrNoCanary = errors.New("there is no canary")
+// Errors of changes of a canary.
+var (
+	ErrNoCanary   = errors.New("there is no canary")
+	ErrNoEvidence = errors.New("no host has compared a check that the canary scored")
+)
 
-// Promote makes the canary in force the lineup for all accounts.
-func (o *Operator) Promote(ctx context.Context, base activation.Activation, reason string) (Activated, error) {
+// Promote makes the canary in force the lineup for all accounts. Unless it is forced, it needs a host that says what
+// the canary does.
+func (o *Operator) Promote(
+	ctx context.Context, base activation.Activation, forced bool, reason string,
+) (Activated, error) {
 	if base.Canary == nil {
 		return Activated{}, ErrNoCanary
+	}
+	hosts, err := o.Storage.Hosts(ctx)
+	if err != nil {
+		return Activated{}, err
+	}
+	if !forced && !slices.ContainsFunc(hosts, func(h fleet.Host) bool {
+		return h.Activation == base.Number && h.Canary != ""
+	}) {
+		return Activated{}, ErrNoEvidence
 	}
 	return o.atOnce(ctx, lineup.Proposal{Base: base, Lineup: base.Canary.Lineup, Reason: reason})
 }
@@ -151,11 +166,8 @@ func (o *Operator) Rollback(
 // revisionBefore returns the revision that was in force before the lineup of an activation.
 func (o *Operator) revisionBefore(ctx context.Context, inForce activation.Activation) (int64, error) {
 	for before := inForce; before.Previous != (registry.Digest{}); {
-		signed, err := o.Records.Activation(ctx, before.Previous)
-		if err != nil {
-			return 0, err
-		}
-		if before, err = activation.Unverified(signed); err != nil { // Earlier verifies its hash
+		var err error
+		if _, before, err = o.Before(ctx, before); err != nil {
 			return 0, err
 		}
 		if before.Lineup != inForce.Lineup {
@@ -168,7 +180,7 @@ func (o *Operator) revisionBefore(ctx context.Context, inForce activation.Activa
 // CanaryWithout stores the lineup of the canary in force without a layer, and returns the canary with it. It returns
 // nil if nothing of the canary is left.
 func (o *Operator) CanaryWithout(ctx context.Context, base lineup.Verified, layer string) (*activation.Canary, error) {
-	if base.Trial == nil || SameWithout(base.Document, *base.Trial, layer) {
+	if base.Trial == nil || base.Document.Without(layer).Same(base.Trial.Without(layer)) {
 		return nil, nil
 	}
 	l := base.Trial.Without(layer)
@@ -176,21 +188,10 @@ func (o *Operator) CanaryWithout(ctx context.Context, base lineup.Verified, laye
 	if err != nil {
 		return nil, err
 	}
-	manifests := make([]registry.Manifest, len(l.Layers))
-	for i, item := range l.Layers {
-		manifests[i] = plugins[item.Layer]
-	}
-	if err := l.CheckFitness(manifests); err != nil {
+	if err := l.CheckFitness(l.ManifestsOf(plugins)); err != nil {
 		return nil, fmt.Errorf("the canary, revision %d, without %s: %w", base.Canary.Revision, layer, err)
 	}
 	canary := *base.Canary
 	canary.Lineup, err = lineup.StoreLineup(ctx, o.Storage, l, registry.OriginOperator)
 	return &canary, err
-}
-
-// SameWithout reports whether lineups differ in nothing but the layer with a name.
-func SameWithout(a, b registry.LineupDocument, layer string) bool {
-	x, errX := a.Without(layer).Canonical()
-	y, errY := b.Without(layer).Canonical()
-	return errX == nil && errY == nil && bytes.Equal(x, y)
 }

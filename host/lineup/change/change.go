@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"assay/host/check"
@@ -79,8 +78,8 @@ func (c Change) proposal(stored activation.Lineup) lineup.Proposal {
 	return p
 }
 
-// judge fails with a *BeyondLimitError if the lineup changes more verdicts than the operator allows.
-func (c Change) judge(report *replay.Report) error {
+// Judge fails with a *BeyondLimitError if the lineup changes more verdicts than the operator allows.
+func (c Change) Judge(report *replay.Report) error {
 	limit := c.Limit
 	if c.Share != 0 {
 		limit = c.limit().Share()
@@ -123,7 +122,7 @@ func (o *Operator) Put(ctx context.Context, c Change) (Activated, error) {
 		err = o.observe(Event{Report: report})
 	}
 	if err == nil {
-		err = c.judge(report)
+		err = c.Judge(report)
 	}
 	if err != nil {
 		return Activated{}, o.unchanged(ctx, c.Base, next, err)
@@ -140,11 +139,7 @@ func (o *Operator) Put(ctx context.Context, c Change) (Activated, error) {
 
 // try opens the layers of a lineup that are not in force yet in this process, before any host has to.
 func (o *Operator) try(ctx context.Context, l registry.LineupDocument, base lineup.Verified) error {
-	inForce := slices.Clone(base.Document.Layers)
-	if base.Trial != nil {
-		inForce = append(inForce, base.Trial.Layers...)
-	}
-	manifests, err := o.Try(ctx, l, inForce)
+	manifests, err := o.Try(ctx, l, base.Layers())
 	if err == nil {
 		err = l.CheckFitness(manifests)
 	}

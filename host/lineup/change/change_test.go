@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"assay/host/check"
+	"assay/host/entity"
 	"assay/host/lineup"
 	"assay/host/lineup/fleet"
 	"assay/host/lineup/replay"
@@ -113,8 +114,9 @@ func newSetting(t *testing.T) *setting {
 	key := expect.Value(activation.NewKey("operator", bytes.Repeat([]byte{1}, 32)))(t)
 	trust := expect.Value(activation.ParseTrust("operator " + key.Verifier))(t)
 	memory := expect.Value(lineup.OpenMemory(t.TempDir() + "/activation"))(t)
-	report, err := json.Marshal(replay.Report{References: 1, Types: []replay.TypeReport{{Type: "domain", Checks: 200,
-		Verdicts: map[check.Verdict]map[check.Verdict]int{check.Allow: {check.Block: 3, check.Allow: 197}}}}})
+	report, err := json.Marshal(replay.Report{References: map[entity.Type]int{entity.Domain: 1},
+		Types: []replay.TypeReport{{Type: "domain", Checks: 200, Verdicts: map[check.Verdict]map[check.Verdict]int{
+			check.Allow: {check.Block: 3, check.Allow: 197}}}}})
 	expect.NoError(t, err)
 	db := &database{notes: map[registry.Digest]string{}, host: &fleet.Host{ID: "host_a", Name: "a:1"},
 		answer:   fleet.Answer{Host: "host_a", Progress: fleet.Ready, Report: report},
@@ -273,7 +275,14 @@ func TestChangesAtOnce(t *testing.T) {
 	alter := func(c CanaryChange) func(activation.Activation) (Activated, error) {
 		return func(base activation.Activation) (Activated, error) { return s.ChangeCanary(t.Context(), base, c, "") }
 	}
-	promote := func(base activation.Activation) (Activated, error) { return s.Promote(t.Context(), base, "") }
+	promote := func(base activation.Activation) (Activated, error) { return s.Promote(t.Context(), base, false, "") }
+	forced := func(base activation.Activation) (Activated, error) { return s.Promote(t.Context(), base, true, "") }
+	compared := func(number int64) func(activation.Activation) (Activated, error) {
+		return func(base activation.Activation) (Activated, error) {
+			s.db.host.Activation, s.db.host.Canary = number, "of 3 values that it scored, none differs"
+			return promote(base)
+		}
+	}
 	rollback := func(revision int64) func(activation.Activation) (Activated, error) {
 		return func(base activation.Activation) (Activated, error) {
 			return s.Rollback(t.Context(), base, revision, "")
@@ -286,7 +295,13 @@ func TestChangesAtOnce(t *testing.T) {
 	do("canary revision 2 for 9% of the accounts", alter(CanaryChange{Share: 9}))
 	do("revision 1", alter(CanaryChange{End: true}))
 	do("canary revision 2 for 5% of the accounts", start)
-	do("revision 2", promote)
+	do(ErrNoEvidence.Error(), promote)
+	do(ErrNoEvidence.Error(), compared(4)) // an earlier canary with the same lineup
+	do("revision 2", compared(5))
+	do("revision 1", rollback(0))
+	s.db.host.Canary = ""
+	do("canary revision 2 for 5% of the accounts", start)
+	do("revision 2", forced)
 	do("revision 1", rollback(0))
 	do("canary revision 2 for 5% of the accounts", start)
 	do("revision 2", rollback(0)) // which was in force before revision 1

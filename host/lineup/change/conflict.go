@@ -52,24 +52,15 @@ func (o *Operator) CheckBase(ctx context.Context, l registry.LineupDocument, inF
 	if err != nil {
 		return err
 	}
-	from, err := o.lineupOf(ctx, signed)
+	s, err := o.Trust.Open(signed)
+	if err != nil {
+		return err
+	}
+	from, err := o.Document(ctx, s.Lineup)
 	if err != nil {
 		return err
 	}
 	return conflict(inForce, from, l)
-}
-
-// lineupOf returns the lineup of an activation from the history, as it was signed.
-func (o *Operator) lineupOf(ctx context.Context, signed string) (registry.LineupDocument, error) {
-	s, err := o.Trust.Open(signed)
-	if err != nil {
-		return registry.LineupDocument{}, err
-	}
-	text, err := o.Records.LineupText(ctx, s.Lineup.Revision)
-	if err != nil {
-		return registry.LineupDocument{}, err
-	}
-	return registry.OpenLineup(text, s.Lineup.Hash)
 }
 
 // unchanged explains why a lineup that derives from base was not put in force. If another operator was faster, that is

@@ -41,7 +41,7 @@ func (a Activated) Where() string {
 
 // BeyondLimitError means that a lineup would change more verdicts than its operator allows.
 type BeyondLimitError struct {
-	Types  []replay.TypeReport // those beyond the limit
+	Types  []replay.Beyond // those beyond the limit
 	Limit  float64
 	Canary bool
 }
@@ -49,7 +49,12 @@ type BeyondLimitError struct {
 func (e *BeyondLimitError) Error() string {
 	parts := make([]string, len(e.Types))
 	for i, t := range e.Types {
-		parts[i] = fmt.Sprintf("%s: %d of %d (%s)", t.Type, t.Flips+t.Refused, t.Checks, percent(t.Share()))
+		of := ""
+		if t.ByReferences {
+			of = " reference values"
+		}
+		parts[i] = fmt.Sprintf("%s: %d of %d%s (%s)", t.Type, t.Changed, t.Of, of,
+			percent(float64(t.Changed)/float64(t.Of)))
 	}
 	return fmt.Sprintf("the lineup would change more than %s of recent verdicts (%s)", percent(e.Limit),
 		strings.Join(parts, ", "))

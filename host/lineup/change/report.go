@@ -47,7 +47,7 @@ func (o *Operator) report(
 		stored[i] = a.Report
 	}
 	report, err := replay.MergeStored(stored...)
-	if err == nil && report.References == 0 {
+	if err == nil && len(report.References) == 0 {
 		return o.predict(ctx, base, next)
 	}
 	return report, err

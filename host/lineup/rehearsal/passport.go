@@ -106,9 +106,9 @@ func (p Passport) Sign(signer note.Signer) (string, error) {
 
 // OpenPassport verifies a signed passport of the module with a digest. It also returns the name of the key.
 func OpenPassport(trust activation.Trust, signed string, module registry.Digest) (p Passport, key string, err error) {
-	text, key, role, err := trust.OpenNote(signed, registry.PassportHeader)
-	if err == nil && role == activation.Host {
-		err = fmt.Errorf("it is signed by key %s, a host's, which may not sign passports", key)
+	text, by, err := trust.OpenNote(signed, registry.PassportHeader)
+	if err == nil && by.Role == activation.Host {
+		err = fmt.Errorf("it is signed by key %s, a host's, which may not sign passports", by.Name)
 	}
 	if err == nil {
 		err = json.Unmarshal([]byte(text), &p)
@@ -123,7 +123,7 @@ func OpenPassport(trust activation.Trust, signed string, module registry.Digest)
 	if err != nil {
 		return Passport{}, "", fmt.Errorf("reading the passport of module %s: %w", module, err)
 	}
-	return p, key, nil
+	return p, by.Name, nil
 }
 
 // measured is what a measuring process prints.

@@ -50,8 +50,9 @@ func (r *Report) AddReferences(ctx context.Context, base, candidate *check.Lineu
 		turn = atOnce
 	}
 	before, after := newScorer(base, turn), newScorer(candidate, turn)
-	r.References, r.ReferenceFlips = len(all), []ReferenceFlip{}
+	r.References, r.ReferenceFlips = map[entity.Type]int{}, []ReferenceFlip{}
 	for _, ref := range all {
+		r.References[ref.Type]++
 		was, err := before.reference(ctx, ref)
 		if err != nil {
 			return fmt.Errorf("scoring %q with the lineup in force: %w", ref.Name, err)
@@ -76,7 +77,7 @@ func (s *scorer) reference(ctx context.Context, ref Reference) (check.Fused, err
 			return check.Fused{}, err
 		}
 	}
-	return check.Fuse(s.lineup.Bias[ref.Type], s.lineup.Bands, outcomes), nil
+	return s.fuse(ref.Type, outcomes), nil
 }
 
 // outcome calls a layer about a reference value.

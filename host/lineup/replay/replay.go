@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,16 +22,17 @@ func atOnce(_ context.Context, f func()) error {
 	return nil
 }
 
-// Replay scores the remembered checks again with a candidate and reports the differences. Layers whose recipe has not
-// changed keep their results, with the candidate's weights. All others run, each call in a turn; turn may be nil.
-// Replay takes at most a quarter of a processor, because checks in progress need the rest. If ctx's deadline passes,
-// the report covers the newest checks. The facts are those of the answered check: nothing is looked up.
-func (r *Ring) Replay(ctx context.Context, candidate *check.Lineup, turn Turn) (*Report, error) {
+// Replay scores the remembered checks again with two lineups and reports the differences, so that what happened since a
+// check was answered is not taken for the candidate's doing. Layers whose recipe has not changed keep their results,
+// with the weights of each lineup. All others run, each call in a turn; turn may be nil. Replay takes at most a quarter
+// of a processor, because checks in progress need the rest. If ctx's deadline passes, the report covers the newest
+// checks. The facts are those of the answered check: nothing is looked up.
+func (r *Ring) Replay(ctx context.Context, base, candidate *check.Lineup, turn Turn) (*Report, error) {
 	if turn == nil {
 		turn = atOnce
 	}
 	report := &Report{}
-	scorer := newScorer(candidate, turn)
+	before, after := newScorer(base, turn), newScorer(candidate, turn)
 	var failed error
 	pace := pace{since: time.Now()}
 	r.newest(func(c remembered) bool {
@@ -38,7 +40,7 @@ func (r *Ring) Replay(ctx context.Context, candidate *check.Lineup, turn Turn) (
 		if failed != nil || ctx.Err() != nil {
 			return true // only counted
 		}
-		failed = scorer.replay(ctx, c, report)
+		failed = report.replay(ctx, c, before, after)
 		pace.rest(ctx)
 		return true
 	})
@@ -92,35 +94,45 @@ func newScorer(l *check.Lineup, turn Turn) *scorer {
 	return s
 }
 
-// replay adds one check to a report. Its error means that ctx has ended, or a bug.
-func (s *scorer) replay(ctx context.Context, checked remembered, report *Report) error {
+// replay adds one check, as two lineups score it. Its error means that ctx has ended, or a bug.
+func (r *Report) replay(ctx context.Context, checked remembered, before, after *scorer) error {
 	was, err := decode(checked.content)
 	if err != nil {
 		return err
 	}
-	before := checked.terms
-	if len(was.Layers) != len(before.Layers) {
+	terms := checked.terms
+	if len(was.Layers) != len(terms.Layers) {
 		return errContent
 	}
-	for i := range was.Layers {
-		o := &was.Layers[i]
-		o.Layer, o.Weight = before.Layers[i].Name, before.Layers[i].Weight
-		o.Contribution = o.Weight * float64(o.Score) / 100
-	}
-	layers, missing, err := s.outcomes(ctx, before, was)
 	var unavailable *check.UnavailableError
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.As(err, &unavailable):
-		report.refuse(checked.at, was)
-		return nil
-	case err != nil:
+	layers, _, err := before.outcomes(ctx, terms, was)
+	if ctx.Err() == nil && errors.As(err, &unavailable) {
+		return nil // the lineup in force does not answer it either
+	}
+	if err = cmp.Or(ctx.Err(), err); err != nil {
 		return err
 	}
-	bias := s.lineup.Bias[was.Type]
-	report.add(checked.at, was, change{check.Fuse(bias, s.lineup.Bands, layers), layers, missing, bias - before.Bias})
+	inForce := before.lineup.Terms(was.Type)
+	if inForce == nil { // no layer scores this type
+		inForce = &check.Terms{}
+	}
+	fused := before.fuse(was.Type, layers)
+	was.Layers, was.Score, was.Verdict = layers, fused.Score, fused.Verdict
+	layers, missing, err := after.outcomes(ctx, &check.Terms{Layers: inForce.Layers, Lookups: terms.Lookups}, was)
+	if ctx.Err() == nil && errors.As(err, &unavailable) {
+		r.refuse(checked.at, was)
+		return nil
+	}
+	if err = cmp.Or(ctx.Err(), err); err != nil {
+		return err
+	}
+	r.add(checked.at, was, change{after.fuse(was.Type, layers), layers, missing,
+		after.lineup.Bias[was.Type] - before.lineup.Bias[was.Type]})
 	return nil
+}
+
+func (s *scorer) fuse(t entity.Type, layers []check.Outcome) check.Fused {
+	return check.Fuse(s.lineup.Bias[t], s.lineup.Bands, layers)
 }
 
 // outcomes returns the outcomes of the candidate's layers. missing is set if a layer ran without facts that were not
@@ -198,7 +210,7 @@ func Rescore(
 	if err != nil {
 		return check.Fused{}, nil, err
 	}
-	return check.Fuse(l.Bias[d.Type], l.Bands, layers), layers, nil
+	return s.fuse(d.Type, layers), layers, nil
 }
 
 // missing returns the facts, sorted, that the scorer's layers read and that were not looked up for a check scored by
@@ -235,20 +247,20 @@ func (s *scorer) run(ctx context.Context, m *check.Member, t entity.Type, in che
 // reportTime limits a replay for an operator who is waiting for the report.
 const reportTime = 20 * time.Second
 
-// Report replays the remembered checks and the reference values with a candidate, to show an operator before the
-// candidate replaces the lineup in force.
+// Report replays the remembered checks and the reference values with the lineup in force and a candidate, to show an
+// operator what changes before the candidate replaces it. Without a lineup in force, the report is empty.
 func (r *Ring) Report(ctx context.Context, live *check.Live, candidate *check.Lineup, turn Turn) (*Report, error) {
+	inForce := live.Acquire()
+	if inForce == nil {
+		return Merge(), nil
+	}
+	defer inForce.Release()
 	limited, cancel := context.WithTimeout(ctx, reportTime)
 	defer cancel()
-	report, err := r.Replay(limited, candidate, turn)
+	report, err := r.Replay(limited, inForce.Lineup, candidate, turn)
 	if err != nil {
 		return nil, err
 	}
-	inForce := live.Acquire()
-	if inForce == nil {
-		return report, nil
-	}
-	defer inForce.Release()
 	// They are few, so an overloaded host scores them too.
 	return report, report.AddReferences(ctx, inForce.Lineup, candidate, nil)
 }

@@ -211,7 +211,7 @@ func TestPredictedVerdictsAreTheObservedOnes(t *testing.T) {
 					t.Errorf("%s: rescored %d, observed %d", d.Query, fused.Score, d.Score)
 				}
 			}
-			report := expect.Value(now.ring.Replay(t.Context(), next.lineup(t), nil))(t)
+			report := expect.Value(now.ring.Replay(t.Context(), now.lineup(t), next.lineup(t), nil))(t)
 			got := map[string]int{}
 			for _, typed := range report.Types {
 				for from, verdicts := range typed.Verdicts {
@@ -265,7 +265,7 @@ func (h *host) lineup(t *testing.T) *check.Lineup {
 
 func predict(t *testing.T, now, next *host) *replay.Report {
 	t.Helper()
-	return expect.Value(now.ring.Replay(t.Context(), next.lineup(t), nil))(t)
+	return expect.Value(now.ring.Replay(t.Context(), now.lineup(t), next.lineup(t), nil))(t)
 }
 
 var errBusy = errors.New("too much processor time")
@@ -283,13 +283,14 @@ func TestRefusedChecksAreCounted(t *testing.T) {
 		}
 		return pointsOf("entity.value", 3)(in)
 	})))
-	report := expect.Value(now.ring.Replay(t.Context(), next, nil))(t)
+	report := expect.Value(now.ring.Replay(t.Context(), now.lineup(t), next, nil))(t)
 	if len(report.Types) != 2 || report.Types[0].Refused != 0 || report.Types[1].Refused != 30 ||
 		report.Types[1].Checks != 30 {
 		t.Errorf("%+v", report.Types)
 	}
-	if beyond := report.Beyond(0.5); len(beyond) != 1 || beyond[0].Type != entity.Email {
-		t.Errorf("beyond the limit: %+v", beyond)
+	again := expect.Value(now.ring.Replay(t.Context(), next, next, nil))(t)
+	if len(again.Types) != 1 || again.Types[0].Checks != 30 || again.Flips() != 0 {
+		t.Errorf("refused by the lineup in force too: %+v", again.Types)
 	}
 }
 
@@ -299,7 +300,7 @@ func TestUnfinishedCallsAreRepeated(t *testing.T) {
 	now := newHost(lineup(-2, bands, member("local", "1", 3, pointsOf("entity.value", 3))))
 	now.check(t, values()[0])
 	calls := 0
-	report, err := now.ring.Replay(t.Context(), lineup(-2, bands, member("local", "2", 3,
+	report, err := now.ring.Replay(t.Context(), now.lineup(t), lineup(-2, bands, member("local", "2", 3,
 		layerFunc(func(in check.Input) (check.Result, error) {
 			if calls++; calls < 3 {
 				return check.Result{}, errBusy
@@ -309,6 +310,33 @@ func TestUnfinishedCallsAreRepeated(t *testing.T) {
 	if err != nil || calls != 3 || report.Types[0].Refused != 0 ||
 		report.Types[0].Verdicts[check.Allow][check.Allow] != 1 {
 		t.Errorf("after %d calls: %+v, %v", calls, report, err)
+	}
+}
+
+// What the lineup in force already changed since the checks is not the candidate's doing.
+func TestReplayComparesWithTheLineupInForce(t *testing.T) {
+	t.Parallel()
+	local, status := member("local", "1", 3, pointsOf("entity.value", 3)),
+		member("status", "1", 4, pointsOf("dns.status", 3), "dns.status")
+	now := newHost(lineup(-2, bands, local, status))
+	for _, v := range values() {
+		now.check(t, v)
+	}
+	forced := lineup(3, bands, member("local", "2", 3, pointsOf("entity.value", 9)))
+	shadow := member("other", "1", 9, pointsOf("entity.value", 9))
+	shadow.Shadow = true
+	for name, c := range map[string]struct {
+		next  *check.Lineup
+		flips bool
+	}{
+		"the same":                      {forced, false},
+		"a layer in shadow":             {lineup(3, bands, member("local", "2", 3, nil), shadow), false},
+		"what was in force before that": {lineup(-2, bands, local, status), true},
+	} {
+		report := expect.Value(now.ring.Replay(t.Context(), forced, c.next, nil))(t)
+		if (report.Flips() > 0) != c.flips || report.Types[0].Checks != 30 {
+			t.Errorf("%s: %+v", name, report.Types)
+		}
 	}
 }
 
@@ -322,7 +350,7 @@ func TestReport(t *testing.T) {
 		t.Errorf("%+v, %v", report, err)
 	}
 	report, err = now.ring.Report(t.Context(), &check.Live{}, candidate, nil)
-	if err != nil || report.Flips() != 1 || report.References != 0 {
+	if err != nil || report.Flips() != 0 || len(report.Types)+len(report.References) != 0 {
 		t.Errorf("without a lineup in force: %+v, %v", report, err)
 	}
 }
@@ -340,7 +368,7 @@ func TestMissingFactsAreCounted(t *testing.T) {
 		"facts of parsing":        {[]string{"entity.value", "config.x"}, 0},
 		"a fact of nobody so far": {[]string{"entity.value", "dns.status"}, 1},
 	} {
-		report, err := now.ring.Replay(t.Context(),
+		report, err := now.ring.Replay(t.Context(), now.lineup(t),
 			lineup(-2, bands, old, member("new", "1", 1, pointsOf("dns.status", 1), c.facts...)), nil)
 		if err != nil || report.Types[0].Missing != c.missing {
 			t.Errorf("%s: %v, %+v", name, err, report)
@@ -409,7 +437,7 @@ func TestReplayTakesTurns(t *testing.T) {
 	for name, end := range map[string]error{"deadline": context.DeadlineExceeded, "cancel": context.Canceled} {
 		ctx := &endingContext{Context: t.Context(), err: end}
 		turns := 0
-		report, err := now.ring.Replay(ctx, next, func(ctx context.Context, f func()) error {
+		report, err := now.ring.Replay(ctx, now.lineup(t), next, func(ctx context.Context, f func()) error {
 			if turns == 10 {
 				ctx.(*endingContext).end()
 				return ctx.Err()
@@ -440,7 +468,8 @@ func TestReplayRests(t *testing.T) {
 		const each = 2 * time.Millisecond
 		var worked time.Duration
 		began := time.Now()
-		_, err := now.ring.Replay(t.Context(), lineup(-2, bands, member("local", "2", 3, pointsOf("entity.value", 3))),
+		next := lineup(-2, bands, member("local", "2", 3, pointsOf("entity.value", 3)))
+		_, err := now.ring.Replay(t.Context(), now.lineup(t), next,
 			func(_ context.Context, f func()) error {
 				<-time.After(each)
 				worked += each

@@ -23,10 +23,10 @@ type Report struct {
 	// Signals says which signal weighed most in each flip, most flips first.
 	Signals  []SignalFlips   `json:"signals"`
 	Failures []LayerFailures `json:"failures"` // of the candidate's layers
-	// References is the number of built-in reference values that were scored, and ReferenceFlips has those whose
-	// verdict differs.
-	References     int             `json:"references"`
-	ReferenceFlips []ReferenceFlip `json:"reference_flips"`
+	// References has the numbers of built-in reference values that were scored, and ReferenceFlips those whose verdict
+	// differs.
+	References     map[entity.Type]int `json:"references"`
+	ReferenceFlips []ReferenceFlip     `json:"reference_flips"`
 }
 
 // TypeReport is the part of a report about one entity type.
@@ -45,14 +45,6 @@ type TypeReport struct {
 	Verdicts map[check.Verdict]map[check.Verdict]int `json:"verdicts"`
 	Before   Histogram                               `json:"scores_before"`
 	After    Histogram                               `json:"scores_after"`
-}
-
-// Share returns the share of checks whose verdict the candidate changes or cannot determine.
-func (t TypeReport) Share() float64 {
-	if t.Checks == 0 {
-		return 0
-	}
-	return float64(t.Flips+t.Refused) / float64(t.Checks)
 }
 
 // Histogram counts scores: 0 to 4, 5 to 9, and so on to 95 to 100.
@@ -115,7 +107,7 @@ func Merge(reports ...*Report) *Report {
 		for _, f := range r.Failures {
 			total.failure(f)
 		}
-		if total.References == 0 { // the same on every host
+		if len(total.References) == 0 { // the same on every host
 			total.References, total.ReferenceFlips = r.References, r.ReferenceFlips
 		}
 	}
@@ -147,14 +139,35 @@ func (r *Report) Flips() (n int) {
 	return n
 }
 
-// Beyond returns the types for which the candidate changes, or cannot determine, more than a share of all verdicts.
-func (r *Report) Beyond(limit float64) (types []TypeReport) {
-	for _, t := range r.Types {
-		if t.Share() > limit {
-			types = append(types, t)
+// Enough is how many checks of a type show what a candidate changes. A single flip of fewer would be a large share.
+const Enough = 200
+
+// Beyond is a type of which a candidate changes, or cannot determine, too many verdicts.
+type Beyond struct {
+	Type         entity.Type
+	Changed, Of  int
+	ByReferences bool // Of are reference values, because there are fewer than Enough checks
+}
+
+// Beyond returns the types for which the candidate changes, or cannot determine, more than a share of the verdicts.
+func (r *Report) Beyond(limit float64) (all []Beyond) {
+	for _, kind := range types {
+		b := Beyond{Type: kind, Of: r.References[kind], ByReferences: true}
+		for _, f := range r.ReferenceFlips {
+			if f.Type == kind {
+				b.Changed++
+			}
+		}
+		for _, t := range r.Types {
+			if t.Type == kind && t.Checks >= Enough {
+				b = Beyond{kind, t.Flips + t.Refused, t.Checks, false}
+			}
+		}
+		if float64(b.Changed) > limit*float64(b.Of) {
+			all = append(all, b)
 		}
 	}
-	return types
+	return all
 }
 
 // change is a candidate's effect on a check.
@@ -248,25 +261,23 @@ func (r *Report) span(from, to *time.Time) {
 }
 
 func (r *Report) signal(s SignalFlips) {
-	for i := range r.Signals {
-		same := r.Signals[i]
-		same.Flips = s.Flips
-		if same == s {
-			r.Signals[i].Flips += s.Flips
-			return
-		}
-	}
-	r.Signals = append(r.Signals, s)
+	r.Signals = tally(r.Signals, s, func(s *SignalFlips) *int { return &s.Flips })
 }
 
 func (r *Report) failure(f LayerFailures) {
-	for i := range r.Failures {
-		if r.Failures[i].Layer == f.Layer && r.Failures[i].Reason == f.Reason {
-			r.Failures[i].Checks += f.Checks
-			return
+	r.Failures = tally(r.Failures, f, func(f *LayerFailures) *int { return &f.Checks })
+}
+
+// tally adds the count of an item to that of the one that is otherwise equal, or adds the item.
+func tally[T comparable](all []T, item T, count func(*T) *int) []T {
+	for i := range all {
+		same := all[i]
+		if *count(&same) = *count(&item); same == item {
+			*count(&all[i]) += *count(&item)
+			return all
 		}
 	}
-	r.Failures = append(r.Failures, f)
+	return append(all, item)
 }
 
 // sort gives a report its order, and lists instead of nulls in JSON.
@@ -286,6 +297,9 @@ func (r *Report) sort() {
 	r.Types, r.Signals = append([]TypeReport{}, r.Types...), append([]SignalFlips{}, r.Signals...)
 	r.Failures = append([]LayerFailures{}, r.Failures...)
 	r.ReferenceFlips = append([]ReferenceFlip{}, r.ReferenceFlips...)
+	if r.References == nil {
+		r.References = map[entity.Type]int{}
+	}
 }
 
 // cause returns why a verdict flips: a layer that fails only before or only after, or else what changes the log-odds

@@ -20,6 +20,9 @@ func (r *Report) WriteText(out io.Writer) error {
 	r.writeChecks(w)
 	for _, t := range r.Types {
 		t.write(w)
+		if t.Checks < Enough {
+			w.printf("  Only %d checks, fewer than %d: the reference values decide.\n", t.Checks, Enough)
+		}
 	}
 	r.writeSignals(w)
 	r.writeFailures(w)
@@ -78,7 +81,7 @@ func (r *Report) writeChecks(w *writer) {
 	replayed := r.checks()
 	switch {
 	case r.Remembered == 0:
-		w.printf("No recent checks to replay.\n")
+		w.printf("No recent checks to replay: the reference values decide.\n")
 		return
 	case replayed < r.Remembered:
 		w.printf("Replayed %d of %d recent checks", replayed, r.Remembered)
@@ -167,10 +170,14 @@ func (s SignalFlips) cause() string {
 }
 
 func (r *Report) writeReferences(w *writer) {
-	if r.References == 0 {
+	if len(r.References) == 0 {
 		return
 	}
-	w.printf("\nReference values: %d of %d verdicts change\n", len(r.ReferenceFlips), r.References)
+	all := 0
+	for _, n := range r.References {
+		all += n
+	}
+	w.printf("\nReference values: %d of %d verdicts change\n", len(r.ReferenceFlips), all)
 	if len(r.ReferenceFlips) == 0 {
 		return
 	}

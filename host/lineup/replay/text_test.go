@@ -3,8 +3,10 @@ package replay_test
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +47,7 @@ func reports() (a, b *replay.Report) {
 			{Type: entity.Domain, From: check.Block, To: check.Allow, Layer: "feeds", Code: "degraded", Flips: 1},
 		},
 		Failures:       []replay.LayerFailures{{Layer: "feeds", Reason: check.Exhausted, Checks: 12}},
-		References:     30,
+		References:     map[entity.Type]int{entity.Domain: 14, entity.Email: 6, entity.Phone: 5, entity.IBAN: 5},
 		ReferenceFlips: []replay.ReferenceFlip{flip},
 	}
 	b = &replay.Report{
@@ -66,7 +68,7 @@ func reports() (a, b *replay.Report) {
 			{Type: entity.Domain, From: check.Allow, To: check.Review, Layer: "standing", Code: "score", Flips: 1},
 		},
 		Failures:       []replay.LayerFailures{{Layer: "feeds", Reason: check.Exhausted, Checks: 3}},
-		References:     30,
+		References:     map[entity.Type]int{entity.Domain: 14, entity.Email: 6, entity.Phone: 5, entity.IBAN: 5},
 		ReferenceFlips: []replay.ReferenceFlip{flip},
 	}
 	return a, b
@@ -78,7 +80,7 @@ func TestReportText(t *testing.T) {
 	a, b := reports()
 	for name, r := range map[string]*replay.Report{
 		"two hosts": replay.Merge(a, nil, b), "no checks": replay.Merge(), "no flips": replay.Merge(&replay.Report{
-			Remembered: 3, From: new(start), To: new(start), Types: a.Types[1:], References: 30}),
+			Remembered: 3, From: new(start), To: new(start), Types: a.Types[1:], References: a.References}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -120,13 +122,26 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// Types with enough checks are judged by them, the others by the reference values.
 func TestBeyond(t *testing.T) {
 	t.Parallel()
-	a, _ := reports()
-	for limit, want := range map[float64]int{0.0131: 1, 0.0132: 0, 0: 1} { // 64 flips and 2 refusals of 5,000
-		if got := a.Beyond(limit); len(got) != want {
-			t.Errorf("beyond %v: %+v", limit, got)
-		}
+	a, _ := reports() // 64 flips and 2 refusals of 5,000
+	few, ofChecks, ofReferences := *a, "[{domain 66 5000 false}]", "[{domain 1 14 true}]"
+	few.Types = slices.Clone(a.Types)
+	few.Types[0].Checks = replay.Enough - 1
+	for name, c := range map[string]struct {
+		report *replay.Report
+		limit  float64
+		want   string
+	}{
+		"checks beyond the limit":           {a, 0.0131, ofChecks},
+		"checks at the limit":               {a, 0.0132, "[]"},
+		"no limit":                          {a, 0, ofChecks},
+		"reference values beyond the limit": {&few, 0.07, ofReferences},
+		"reference values at the limit":     {&few, 1. / 14, "[]"},
+		"nothing":                           {replay.Merge(), 0, "[]"},
+	} {
+		expect.Equal(t, name, fmt.Sprint(c.report.Beyond(c.limit)), c.want)
 	}
 }
 
@@ -142,7 +157,7 @@ func TestReferences(t *testing.T) {
 	base := lineup(-3, bands, member("feeds", "1", 6, layerFunc(listed)))
 	report := replay.Merge()
 	expect.NoError(t, report.AddReferences(t.Context(), base, base, nil))
-	if report.References < 20 || len(report.ReferenceFlips) != 0 {
+	if len(report.References) != 4 || report.References[entity.Domain] < 10 || len(report.ReferenceFlips) != 0 {
 		t.Errorf("the same lineup: %+v", report)
 	}
 	expect.NoError(t, report.AddReferences(t.Context(), base, lineup(-3, bands), nil))

@@ -131,14 +131,15 @@ func (m pluginMeasurer) measure(t entity.Type, all []*Scored) error {
 		of.Interval1, of.Interval01 = intervals[0], intervals[1]
 	}
 	r.AUCGain, r.Recall1 = gains(rows, base.outOfFold, next.outOfFold)
-	r.Folds, r.ByLetters, r.Weight = next.Folds, next.ByLetters, next.Weights[last]
+	r.Folds, r.ByLetters = next.Folds, next.ByLetters
+	var promised []string
+	if r.Weight, promised, err = m.weigh(t, rows); err != nil {
+		return err
+	}
 	if len(next.Broken) > len(base.Broken) {
 		m.warn("%s: no weights meet all limits of the lineup with the plugin; broken: %s", t,
 			strings.Join(next.Broken, "; "))
 	}
-	promised := slices.DeleteFunc(slices.Clone(next.Binding), func(limit string) bool {
-		return !strings.HasPrefix(limit, m.with.Layers[last].Name+":")
-	})
 	if len(promised) > 0 {
 		m.warn("%s: the plugin's weight is not what fits best, but what its signals warrant: %s", t,
 			strings.Join(promised, "; "))
@@ -154,6 +155,26 @@ func (m pluginMeasurer) measure(t entity.Type, all []*Scored) error {
 	r.Errors = examples(rows, last, next.outOfFold, m.worst)
 	m.report.Types = append(m.report.Types, r)
 	return nil
+}
+
+// weigh fits the plugin's weight to a lineup that is otherwise as it is, within its limits. promised are those on the
+// plugin's signals that decide it.
+func (m pluginMeasurer) weigh(t entity.Type, rows []*Scored) (weight float64, promised []string, err error) {
+	name := m.with.Layers[len(m.with.Layers)-1].Name
+	m.options.Only = []string{name}
+	s, err := newSample(m.with, t, rows, m.options)
+	if err != nil {
+		return 0, nil, err
+	}
+	own := len(s.layers) // the coefficient of the last layer
+	s.limits = slices.DeleteFunc(s.limits, func(l limit) bool { return l.coefficients[own] == 0 })
+	fit := s.fitWithin()
+	for i, l := range s.limits {
+		if strings.HasPrefix(l.name, name+":") && fit.multipliers[i] > flat {
+			promised = append(promised, l.name)
+		}
+	}
+	return fit.x[own], promised, nil
 }
 
 // leastGain is the least difference of a figure that can mean anything: reports show four decimals.

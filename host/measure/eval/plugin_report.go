@@ -38,7 +38,7 @@ type PluginType struct {
 	With      Figures       `json:"with"`            // of the lineup with the plugin, out of fold
 	AUCGain   Gain          `json:"auc_gain"`        // of With over Without
 	Recall1   Gain          `json:"recall_at_1pct_fpr_gain"`
-	Weight    float64       `json:"weight"`               // of the plugin, fitted to all rows
+	Weight    float64       `json:"weight"`               // of the plugin, fitted to all rows in the lineup as it is
 	Folds     int           `json:"folds"`                // number of folds of the cross-validation
 	ByLetters []string      `json:"by_letters,omitempty"` // see [FitType]
 	Repeats   []Overlap     `json:"repeats"`              // the other layers, the most correlated first

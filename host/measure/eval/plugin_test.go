@@ -161,7 +161,7 @@ func TestPluginPromises(t *testing.T) {
 	s.lineup.Limits = map[entity.Type][]eval.Limit{entity.Domain: {
 		{Name: "idle:kind:detail reaches review", Bias: 1, Weights: []float64{0, 0, .4}, AtLeast: -.4}}}
 	r := expect.Value(eval.MeasurePlugin(s.lineup, nil, scored, unlimited(.1), 2, nil))(t)
-	if d := r.Types[0]; d.Weight < 1 || d.AUCGain.Value >= 0 || d.AUCGain.Noise ||
+	if d := r.Types[0]; s.lineup.Bias[entity.Domain]+.4*d.Weight < -.4 || d.AUCGain.Value >= 0 || d.AUCGain.Noise ||
 		!strings.Contains(strings.Join(r.Warnings, "\n"), "what its signals warrant: idle:kind:detail reaches review") {
 		t.Errorf("weight %v, gain %+v, warnings %q", d.Weight, d.AUCGain, r.Warnings)
 	}

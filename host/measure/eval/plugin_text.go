@@ -43,7 +43,8 @@ func (r *PluginReport) notes() []string {
 func (r *PluginType) write(p *page) {
 	p.line("\n%s: %s rows, %s malicious, %s benign", strings.ToUpper(string(r.Type)), count(r.N), count(r.Positives),
 		count(r.N-r.Positives))
-	p.line("The layer scores %s malicious rows (%s) and %s benign rows (%s). Its fitted weight is %.2f.",
+	p.line("The layer scores %s malicious rows (%s) and %s benign rows (%s). Its weight, fitted to the lineup as it "+
+		"is: %.2f.",
 		count(r.Malicious.Count), r.Malicious.Share.percent(1), count(r.Benign.Count), r.Benign.Share.percent(2),
 		r.Weight)
 	p.line("The lineup's scores are out of fold: %s.", howFolded(r.Folds, r.ByLetters))

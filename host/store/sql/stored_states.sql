@@ -42,6 +42,9 @@ SELECT 'plugin', p.name || '@' || p.version, sha256(convert_to(jsonb_build_array
 	encode(p.digest, 'hex'), p.manifest, p.first_party, extract(epoch FROM p.published_at)::text)::text, 'UTF8'))
 FROM plugin_versions AS p
 UNION ALL
+SELECT 'name', n.name, sha256(convert_to(jsonb_build_array('name', n.name, n.owner, n.transfer)::text, 'UTF8'))
+FROM plugin_names AS n
+UNION ALL
 SELECT 'module', encode(coalesce(m.digest, n.digest), 'hex'), sha256(convert_to(jsonb_build_array('module', encode(m.digest, 'hex'),
 	encode(sha256(m.wasm), 'hex'), extract(epoch FROM m.created_at)::text, n.notes)::text, 'UTF8'))
 FROM plugin_modules AS m

@@ -75,6 +75,7 @@ type Lineup struct {
 	Canary     *Canary   `json:"canary,omitempty"`
 	Layers     []Layer   `json:"layers"`
 	Shadow     *Shadow   `json:"shadow,omitempty"` // nil: no layer is in shadow
+	Weights    string    `json:"weights"`          // what the weights of layers mean, in a sentence
 }
 
 // Canary is a lineup that decides for a share of the accounts.
