@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"testing"
 	"time"
@@ -118,8 +120,8 @@ func TestOperatorPages(t *testing.T) {
 	state := states["first"]
 	const token = "a token that nobody guesses"
 	handler, err := operator.New(operator.Config{Token: token, Now: time.Now,
-		Keys:  func() [][]byte { return [][]byte{[]byte("key")} },
-		State: func(context.Context) *operator.State { return state }, Look: os.DirFS("../../web/console/static"),
+		Client: func(*http.Request) netip.Prefix { return netip.MustParsePrefix("192.0.2.0/24") },
+		State:  func(context.Context) *operator.State { return state }, Look: os.DirFS("../../web/console/static"),
 		Reviews: openCases{}, Logger: slog.New(slog.DiscardHandler)})
 	expect.NoError(t, err)
 	server := httptest.NewServer(handler)

@@ -52,7 +52,7 @@ func TestNoEntityMakesALayerFail(t *testing.T) {
 		t.Run(string(language), func(t *testing.T) {
 			t.Parallel()
 			folder := filepath.Join(t.TempDir(), "first")
-			expect.Value(project.Create(folder, "first", language))(t)
+			expect.Value(project.Create(folder, "first", language, false))(t)
 			scoreEntities(t, builtIn(t, folder))
 		})
 	}
