@@ -75,9 +75,7 @@ func (w *work) scoreName(c *sdk.Check, host *suffix.Host) {
 	table.Sum(w.reader.Read(&w.address), &w.sums)
 	w.name.Read(host)
 	w.parts = shares{}
-	for i, sum := range w.sums.Parts {
-		w.parts[i] = sum
-	}
+	copy(w.parts[:], w.sums.Parts[:])
 	for _, f := range w.name.Features(&rarity) {
 		w.parts[partOf[f.Part]] += int(odds[f.ID]) * ngram.Unit
 	}

@@ -139,7 +139,7 @@ func Explain(err error) error {
 	case errors.Is(err, change.ErrNoKey):
 		return fmt.Errorf("%w: set ASSAY_OPERATOR_KEY to its file", err)
 	case errors.Is(err, change.ErrNoEvidence):
-		return fmt.Errorf("%w: `assay lineup hosts` shows what it does; to promote it anyway, use --force --reason TEXT",
+		return fmt.Errorf("%w: `assay lineup hosts` shows what it does; to promote it anyway, --force --reason TEXT",
 			err)
 	case errors.Is(err, change.ErrNoCanary):
 		return fmt.Errorf("%w: `assay lineup canary FILE --share 5%%` starts one", err)

@@ -65,7 +65,7 @@ type Subject struct {
 type Aggregate struct {
 	Customers    int       // customers that checked the subject within the last 90 days
 	Seen         float64   // their checks, at most 10 per customer, halved every 30 days
-	BlockedShare float64   // 0 to 1: share of their checks that were blocked on first-hand evidence, or reported as fraud
+	BlockedShare float64   // 0 to 1: share of their checks blocked on first-hand evidence, or reported as fraud
 	Reported     float64   // 0 to 1: the part of BlockedShare of those who reported fraud
 	Since        time.Time // when the third customer first checked it
 	Hour, Day    int       // their checks in the last hour and day, at most 10 per customer, if three made some

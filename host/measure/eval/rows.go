@@ -52,10 +52,10 @@ func (e LineError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.
 const maxLine = 1 << 20
 
 // Read reads JSON lines, plain or gzipped: {"type", "value", "label", "source"?, "category"?, "country"?, "rank"?,
-// "date"?, "facts"?, "held_out"?}. The values of facts are text, or numbers as in JSON. It ignores unknown fields and blank
-// lines. Rows without a type have type defaultType, and are invalid if that is "". Instead of country, a row may have a
-// region: a string, or an object like that of a request. Read returns invalid lines separately in bad; err reports a
-// failure to read the input.
+// "date"?, "facts"?, "held_out"?}. The values of facts are text, or numbers as in JSON. It ignores unknown fields and
+// blank lines. Rows without a type have type defaultType, and are invalid if that is "". Instead of country, a row may
+// have a region: a string, or an object like that of a request. Read returns invalid lines separately in bad; err
+// reports a failure to read the input.
 func Read(in io.Reader, defaultType entity.Type) (rows []Row, bad []LineError, err error) {
 	buffered := bufio.NewReader(in)
 	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) { // RFC 1952, section 2.3.1

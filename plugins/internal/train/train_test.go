@@ -21,8 +21,8 @@ func writeFile(t *testing.T, text string) string {
 	return path
 }
 
-// testDomains returns the domains site0.com to site399.com. Odd ones are malicious. The files contain a duplicate of each
-// of the first 40 sites, which ReadSites drops.
+// testDomains returns the domains site0.com to site399.com. Odd ones are malicious. The files contain a duplicate of
+// each of the first 40 sites, which ReadSites drops.
 func testDomains(t *testing.T) []*Domain {
 	t.Helper()
 	var first, second strings.Builder

@@ -113,7 +113,8 @@ const (
 func TestSegment(t *testing.T) {
 	t.Parallel()
 	var segments ngram.Segments
-	for name, want := range map[string][]uint8{"konto": {5}, "kontokon": {5, 8}, "kom": {1, 2, 3}, "tokon": {2, 5}, "": {}} {
+	for name, want := range map[string][]uint8{"konto": {5}, "kontokon": {5, 8}, "kom": {1, 2, 3}, "tokon": {2, 5},
+		"": {}} {
 		if got := words(t).Segment(name, &segments); !bytes.Equal(got, want) {
 			t.Errorf("%q is cut at %v, want %v", name, got, want)
 		}

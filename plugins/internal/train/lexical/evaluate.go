@@ -134,7 +134,8 @@ func leaveOut(out io.Writer, rows []row, indices, validate []int32, margins []fl
 		auc, _ := curve.AUC()
 		recall := curve.At(0.01).Recall
 		aucs, recalls = aucs+auc, recalls+recall
-		fmt.Fprintf(out, "%-28s %8d %8.4f  %.3f %.3f\n", source, len(sources[source]), auc, recall, curve.At(0.001).Recall)
+		fmt.Fprintf(out, "%-28s %8d %8.4f  %.3f %.3f\n", source, len(sources[source]), auc, recall,
+			curve.At(0.001).Recall)
 		progress("without %s", source)
 	}
 	n := float64(len(sources))
