@@ -234,7 +234,7 @@ func TestGraphFacts(t *testing.T) {
 		queried = append(queried, subjects...)
 		return []Aggregate{{
 			Customers: 19, Seen: 143.7, BlockedShare: 0.629, Reported: 0.2, Since: noon.Add(-50 * time.Hour),
-			Neighbours: 4,
+			Neighbours:    4,
 			NeighbourRisk: 0.31, Hour: 7, Day: 43,
 			Own: History{Since: noon.Add(-30 * 24 * time.Hour), Hour: 0, Day: 17},
 		}}, nil
@@ -250,7 +250,7 @@ func TestGraphFacts(t *testing.T) {
 	want := entity.Facts{
 		"graph.customers": "10", "graph.seen": "100", "graph.blocked_share": "65", "graph.reported_share": "20",
 		"graph.first_seen_days": "2",
-		"graph.neighbours": "3", "graph.neighbour_risk": "30",
+		"graph.neighbours":      "3", "graph.neighbour_risk": "30",
 		"history.first_seen_days": "2", "history.seen_1h": "5", "history.seen_24h": "20",
 		"history.own_first_seen_days": "30", "history.own_seen_1h": "0", "history.own_seen_24h": "17",
 	}
