@@ -427,6 +427,6 @@ func TestWeightMeans(t *testing.T) {
 		p := 1 / (1 + math.Exp(-weight*float64(score)/100))
 		return p / (1 - p)
 	}
-	expect.Equal(t, "the example", check.WeightMeans, fmt.Sprintf("A weight of %v: a score of 100 adds %[1]v log-odds, "+
-		"odds times %.1f.", weight, odds(100)/odds(0)))
+	expect.Equal(t, "the example", check.WeightMeans,
+		fmt.Sprintf("A weight of %v: a score of 100 adds %[1]v log-odds, odds times %.1f.", weight, odds(100)/odds(0)))
 }

@@ -55,7 +55,8 @@ func (cmd *auditVerifyCmd) Run(ctx context.Context, c *installation.Command) err
 	switch {
 	case len(cmd.Checkpoints) > 0:
 	case errors.Is(err, fs.ErrNotExist):
-		fmt.Fprintf(c.Err, "No host has run in %s: the database's checkpoints are not compared with files.\n", c.DataDir)
+		fmt.Fprintf(c.Err, "No host has run in %s: the database's checkpoints are not compared with files.\n",
+			c.DataDir)
 	default:
 		gone, err := c.CheckpointDir().RequireKept(ctx, s.Store, key)
 		if err != nil {

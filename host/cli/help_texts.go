@@ -193,7 +193,7 @@ var helpTexts = kong.Vars{
 	"plugin_retired": "Name of the plugin, or its folder or .wasm file.",
 	"plugin_transfer_cmd": "Give the name of a plugin to another key, which may then publish versions of it. The " +
 		"operator's key signs that. What is published stays.",
-	"plugin_transfer_to": "The new owner: name of an operator's or publisher's key of the trust file, the public key, " +
+	"plugin_transfer_to": "The new owner: name of an operator's or publisher's key of the trust file, public key, " +
 		"or 'release', to which the names of built-in layers belong.",
 	"plugin_promote_share":  "Share of the accounts in the canary (default: ${default}).",
 	"plugin_promote_weight": "Weight in the lineup (default: as before, or else the manifest's default_weight).",
@@ -262,7 +262,7 @@ var helpTexts = kong.Vars{
 		"(default: ASSAY_FLIP_LIMIT).",
 
 	"lineup_promote_force": "Promote it even if no host has compared a check that it scored. Needs --reason.",
-	"lineup_force":         "Activate it even if it changes more verdicts than ASSAY_FLIP_LIMIT allows. Needs --reason.",
+	"lineup_force":         "Activate it though it changes more verdicts than ASSAY_FLIP_LIMIT allows. Needs --reason.",
 
 	"labelled_files": "Files of labelled values as JSON lines {\"type\", \"value\", \"label\"}, optionally " +
 		"compressed with gzip. '-' reads standard input. Lines may also have \"source\", \"category\", \"rank\", " +

@@ -89,8 +89,8 @@ func (m *match) isSplitByHyphen() bool {
 	return found && !m.isWordBoundary(len(head)) && !m.isWordBoundary(len(head)-1) && !m.isWordBoundary(len(head)+1)
 }
 
-// isNumbered reports whether the label spells the brand and adds a digit or the ending of a plural, as a mirror, a fan's
-// site or a group of branches does.
+// isNumbered reports whether the label spells the brand and adds a digit or the ending of a plural, as a mirror, a
+// fan's site or a group of branches does.
 func (m *match) isNumbered() bool {
 	written := m.written()
 	last := len(written) - 1

@@ -63,10 +63,11 @@ func TestLineupConstraints(t *testing.T) {
 	const needs = "light@1.0.0 has the weight 1; to be live, it needs at least domain 5.36, so that its signals reach "
 	hosttest.Has(t, light, needs)
 	hosttest.Has(t, hosttest.Output(t, dir, database, "plugin", "promote", "light"), needs, "none to shadow")
-	hosttest.WantRefusal(t, "too light to be live", dir, database, nil, []string{"plugin", "promote", "light", "--live"},
+	hosttest.WantRefusal(t, "too light", dir, database, nil, []string{"plugin", "promote", "light", "--live"},
 		"the smallest weight of light@1.0.0 that suffices is 5.36")
 	hosttest.Output(t, dir, database, "plugin", "retire", "light")
-	hosttest.Has(t, hosttest.Output(t, dir, database, "lineup", "show"), "log-odds of the bias: -4; review from a score",
+	hosttest.Has(t, hosttest.Output(t, dir, database, "lineup", "show"), "log-odds of the bias: -4; review from a "+
+		"score",
 		"\nA weight of 1.3: a score of 100 adds 1.3 log-odds")
 	lines := hosttest.OutputJSON[[]struct {
 		Name   string          `json:"name"`

@@ -166,7 +166,8 @@ func (g generator) value(kind entity.Type) string {
 func (g generator) name(most int) string {
 	var labels []string
 	suffix := g.pick("com", "de", "co.uk", "xyz", "рф", "github.io", "xn--p1ai", "zz")
-	for count := []int{1, 3, 120}[g.IntN(3)]; count > 0 && len(strings.Join(labels, "."))+len(suffix) < most-1; count-- {
+	room := func() bool { return len(strings.Join(labels, "."))+len(suffix) < most-1 }
+	for count := []int{1, 3, 120}[g.IntN(3)]; count > 0 && room(); count-- {
 		label := g.text(min(63, most), lower, lower+digits+"-", digits, scripts, "secure-login-paypa1", "хn--а")
 		if g.IntN(9) == 0 {
 			label = "xn--" + g.text(59, lower+digits)

@@ -60,7 +60,7 @@ func ReadRows(path string, t entity.Type) ([]eval.Row, error) {
 // RowsUntil is when the labelled rows end.
 var RowsUntil = time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 
-// ageOf returns the years from a row's date, a year, a month or a day, until RowsUntil. It is negative if there is none.
+// ageOf returns the years from a row's date, a year, a month or a day, until RowsUntil, or -1 without a date.
 func ageOf(date string) float64 {
 	for _, layout := range []string{time.DateOnly, "2006-01", "2006"} {
 		if at, err := time.Parse(layout, date); err == nil {

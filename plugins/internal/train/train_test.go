@@ -46,7 +46,8 @@ func testDomains(t *testing.T) []*Domain {
 
 func TestReadDomains(t *testing.T) {
 	t.Parallel()
-	const ok = `{"type":"domain","value":"a.example.com","label":1,"source":"s_x","category":"c","date":"2025-05"}` + "\n"
+	const ok = `{"type":"domain","value":"a.example.com","label":1,"source":"s_x","date":"2025-05","category":"c"}` +
+		"\n"
 	for name, tt := range map[string]struct {
 		text    string
 		want    string // part of the error

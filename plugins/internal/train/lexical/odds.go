@@ -22,8 +22,8 @@ const (
 	prior     = 20.0 // strength of the pull of a pattern's odds towards 0, in units of a row's information at p = 1/2
 )
 
-// learnOdds fits the odds to the rows at indices by coordinate-wise Newton steps. margins holds each row's log-odds by a
-// model that did not see the row. Within their bounds, patterns thus learn only what the characters and words do not
+// learnOdds fits the odds to the rows at indices by coordinate-wise Newton steps. margins holds each row's log-odds by
+// a model that did not see the row. Within their bounds, patterns thus learn only what the characters and words do not
 // tell. The bias makes the odds of a name that tells nothing even.
 func learnOdds(rows []row, indices []int32, margins []float64) *odds {
 	o := &odds{factor: 1}

@@ -52,8 +52,8 @@ func lexicon() uint64 {
 	return sum.Sum64()
 }
 
-// mailSites returns the sites of the mail domains of labelled addresses, which no model may learn: the addresses measure
-// it. If path is "", there are none.
+// mailSites returns the sites of the mail domains of labelled addresses, which no model may learn: the addresses
+// measure it. If path is "", there are none.
 func mailSites(path string) (map[string]bool, error) {
 	sites := map[string]bool{}
 	if path == "" {

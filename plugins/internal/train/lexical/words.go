@@ -17,8 +17,8 @@ const (
 	candidateBits = 17 // of the table of candidates
 )
 
-// learnWords learns the words that names consist of, without knowing their labels: it begins with all frequent sequences
-// of letters, cuts the names into the likeliest ones, counts them, and drops the rarest (Kudo, 2018, Subword
+// learnWords learns the words that names consist of, without knowing their labels: it begins with all frequent
+// sequences of letters, cuts the names into the likeliest ones, counts them, and drops the rarest (Kudo, 2018, Subword
 // Regularization, section 3.2, with the best cut in place of all cuts).
 func learnWords(names []string) (words []string, costs []uint8) {
 	var runs []string
