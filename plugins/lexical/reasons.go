@@ -22,12 +22,6 @@ const (
 	reasons
 )
 
-// partOf maps the parts of patterns to reasons.
-var partOf = [pattern.Parts]int{
-	pattern.Words: byBait, pattern.Address: byAddress, pattern.Letters: byShape, pattern.Shape: byShape,
-	pattern.Left: bySuffix,
-}
-
 // lures holds the code, the description and the threat of each theme of bait words. The manifest repeats them.
 var lures = [pattern.Themes]struct {
 	code, text string
@@ -170,9 +164,15 @@ func (w *work) ordinary() string {
 	return w.measures()
 }
 
+// Letters look random if there are manyLetters of them and their mean cost is rareCost or more.
+const (
+	manyLetters = 7
+	rareCost    = 61
+)
+
 // wording raises the signal for the runs of letters.
 func (w *work) wording(c *sdk.Check, points int) {
-	if w.name.Random(&rarity) {
+	if len(w.name.Letters) >= manyLetters && words.Cost(w.name.Letters, &w.segments) >= rareCost {
 		c.Signal(points, signalShapeRandom,
 			sdk.Join("“", quote.Of(w.name.Letters), "” has letters in an order that words rarely have"))
 		return
@@ -234,9 +234,26 @@ func (p *pieces) decimal(n int) {
 // maxQuoted is how many bait words a text lists.
 const maxQuoted = 3
 
-// bait raises the signal for bait words, by the theme with the largest odds, and returns the theme's threat.
+// theme returns the theme of the bait words with the largest weights.
+func (w *work) theme() (best pattern.Theme) {
+	var sums [pattern.Themes]int32
+	for i := range w.name.Words() {
+		word := &w.name.Words()[i]
+		weight := w.weight(word) + 1
+		for t := range pattern.Themes {
+			if word.Serves(t) {
+				if sums[t] += weight; sums[t] > sums[best] {
+					best = t
+				}
+			}
+		}
+	}
+	return best
+}
+
+// bait raises the signal for bait words, by the theme with the largest weights, and returns the theme's threat.
 func (w *work) bait(c *sdk.Check, points int) sdk.Threat {
-	theme := w.name.Theme(&odds)
+	theme := w.theme()
 	w.texts.add("Contains ")
 	w.texts.add(lures[theme].text)
 	w.texts.add(" bait words: ")

@@ -10,7 +10,7 @@ import (
 	"assay/sdk"
 )
 
-// The learned weights, written by plugins/internal/train/lexical, as is odds.go.
+// The learned weights, written by plugins/internal/train/lexical.
 var (
 	//go:embed weights.head
 	head string
@@ -59,13 +59,14 @@ func Score(c *sdk.Check) sdk.Outcome {
 
 // work holds what scoring a name needs. It is too large for the small stack of a guest.
 type work struct {
-	host    suffix.Host
-	address ngram.Address
-	reader  ngram.Reader
-	sums    ngram.Sums
-	name    pattern.Name
-	parts   shares
-	texts   pieces
+	host     suffix.Host
+	address  ngram.Address
+	reader   ngram.Reader
+	sums     ngram.Sums
+	name     pattern.Name
+	segments ngram.Segments
+	parts    shares
+	texts    pieces
 }
 
 // scoreName adds up the points of a name.
@@ -76,10 +77,13 @@ func (w *work) scoreName(c *sdk.Check, host *suffix.Host) {
 	w.name.Read(host)
 	w.parts = shares{}
 	copy(w.parts[:], w.sums.Parts[:])
-	for _, f := range w.name.Features(&rarity) {
-		w.parts[partOf[f.Part]] += int(odds[f.ID]) * ngram.Unit
-	}
-	sum := int(odds[pattern.Bias]) * ngram.Unit
+	w.parts[byBait] = w.baitShare()
+	w.parts[byWording] -= w.parts[byBait]
+	more := w.name.Points()
+	w.parts[byAddress] = more.Address * ngram.Unit
+	w.parts[byShape] += more.Shape * ngram.Unit
+	w.parts[byBait] += more.Bait * ngram.Unit
+	sum := w.sums.Bias
 	for _, p := range w.parts {
 		sum += p
 	}
@@ -88,4 +92,27 @@ func (w *work) scoreName(c *sdk.Check, host *suffix.Host) {
 		points = lowestMail
 	}
 	w.explain(c, points)
+}
+
+// baitShare returns the part of the points for the characters and words of the name that is about its bait words.
+func (w *work) baitShare() int {
+	all, bait := int32(0), int32(0)
+	for _, b := range w.sums.Bytes {
+		all += max(b, 0)
+	}
+	for i := range w.name.Words() {
+		bait += w.weight(&w.name.Words()[i])
+	}
+	if w.sums.Parts[ngram.Name] <= 0 || all == 0 {
+		return 0
+	}
+	return int(int64(w.sums.Parts[ngram.Name]) * int64(bait) / int64(all))
+}
+
+// weight returns the sum of the positive weights of the bytes of a bait word, in the unit of ngram.Sums.Bytes.
+func (w *work) weight(word *pattern.Word) (sum int32) {
+	for at := max(word.At, 0); word.At >= 0 && at < min(word.At+len(word.Text), len(w.sums.Bytes)); at++ {
+		sum += max(w.sums.Bytes[at], 0)
+	}
+	return sum
 }

@@ -1,16 +1,13 @@
 package main
 
 import (
-	"fmt"
-	"hash/fnv"
 	"slices"
 	"strings"
 	"testing"
 
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/plugins/internal/bait"
-	"assay/plugins/lexical/pattern"
+	"assay/plugins/lexical/ngram"
 	"assay/registry"
 	"assay/registry/expect"
 	"assay/registry/layertest"
@@ -45,20 +42,8 @@ func TestTableOpens(t *testing.T) {
 	if tableErr != nil {
 		t.Fatal(tableErr)
 	}
-	if size := len(head) + len(piece0) + len(piece1); size > 600_000 {
-		t.Errorf("the weights have %d bytes, want at most 600 kB", size)
-	}
-}
-
-// The odds are indexed by the classes of the lexicon, so they are only valid for the lexicon that they were learned
-// with.
-func TestOddsFitLexicon(t *testing.T) {
-	t.Parallel()
-	sum := fnv.New64a()
-	bait.Each(func(word string, class bait.Class) { fmt.Fprintln(sum, word, uint32(class)) })
-	if sum.Sum64() != uint64(lexicon) {
-		t.Errorf("the lexicon has hash %#x, the odds were learned with %#x: run plugins/internal/train/lexical",
-			sum.Sum64(), uint64(lexicon))
+	if size := len(head) + len(piece0) + len(piece1) + len(vocabulary); size > 700_000 || wordsErr != nil {
+		t.Errorf("the model has %d bytes, want at most 700 kB; %v", size, wordsErr)
 	}
 }
 
@@ -253,13 +238,15 @@ func TestDecimal(t *testing.T) {
 	}
 }
 
-// Rare orders of letters must stand out from the consonants of any language.
-func TestRarity(t *testing.T) {
+// Letters in a rare order must stand out from the consonants of any language.
+func TestRareLetters(t *testing.T) {
 	t.Parallel()
+	var segments ngram.Segments
 	for word, want := range map[string]bool{"mueller": false, "schneider": false, "paczkowski": false,
-		"zhongguancun": false, "dienstleistungen": false, "beaulieu": false, "wvvmfxkx": true, "xkqzvwrjtp": true} {
-		if got := rarity.Of(word) >= pattern.RarityRare; got != want {
-			t.Errorf("the letters of %q are random: %t", word, got)
+		"krzysztof": false, "zhongguancun": false, "dienstleistungen": false, "beaulieu": false, "wvvmfxkx": true,
+		"xkqzvwrjtp": true} {
+		if got := words.Cost(word, &segments); got >= rareCost != want {
+			t.Errorf("the letters of %q cost %d each, random: %t", word, got, !want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"hash/fnv"
 	"maps"
 	"slices"
 )
@@ -65,4 +66,11 @@ func Folds(rows []Labelled) []Fold {
 		list = append(list, *folds[name])
 	}
 	return list
+}
+
+// Hash returns the 64-bit FNV-1a hash of s.
+func Hash(s string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(s))
+	return h.Sum64()
 }

@@ -1,7 +1,6 @@
 package train
 
 import (
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -19,29 +18,6 @@ func writeFile(t *testing.T, text string) string {
 	path := filepath.Join(t.TempDir(), "rows.jsonl")
 	expect.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
-}
-
-// testDomains returns the domains site0.com to site399.com. Odd ones are malicious. The files contain a duplicate of
-// each of the first 40 sites, which ReadSites drops.
-func testDomains(t *testing.T) []*Domain {
-	t.Helper()
-	var first, second strings.Builder
-	for i := range 400 {
-		out := &first
-		if i >= 200 {
-			out = &second
-		}
-		fmt.Fprintf(out, `{"value":"site%d.com","label":%d,"source":"s%d_%d"}`+"\n", i, i%2, i%5, i)
-		if i < 40 {
-			fmt.Fprintf(&second, `{"value":"www.site%d.com","label":%d,"source":"s%d_%d"}`+"\n", i, i%2, i%5, i)
-		}
-	}
-	paths := []string{writeFile(t, first.String()), writeFile(t, second.String())}
-	domains := expect.Value(ReadSites(paths, discard))(t)
-	if len(domains) != 400 {
-		t.Fatalf("%d domains, want 400 distinct sites", len(domains))
-	}
-	return domains
 }
 
 func TestReadDomains(t *testing.T) {
@@ -85,9 +61,15 @@ func TestReadDomains(t *testing.T) {
 	}
 }
 
-func TestReadSitesWantsBothLabels(t *testing.T) {
+// The first domain of each site counts.
+func TestReadSites(t *testing.T) {
 	t.Parallel()
 	good := writeFile(t, `{"value":"a.com","label":0,"source":"s"}`)
+	bad := writeFile(t, `{"value":"www.a.com","label":1,"source":"s"}`+"\n"+`{"value":"b.com","label":1,"source":"s"}`)
+	domains := expect.Value(ReadSites([]string{good, bad}, discard))(t)
+	if len(domains) != 2 || domains[0].Malicious || domains[1].Site != "b.com" {
+		t.Errorf("read %+v", domains)
+	}
 	expect.ErrorText(t, "error", expect.ErrorOf(ReadSites([]string{good}, discard)), "both labels")
 }
 
@@ -101,59 +83,11 @@ func TestAgeOf(t *testing.T) {
 	}
 }
 
-// Splits by letters never separate names with the same first letters, and test everything.
-func TestHoldOutLetters(t *testing.T) {
-	t.Parallel()
-	domains := testDomains(t)
-	h := HoldOutLetters(domains)
-	tested := 0
-	for _, s := range h.Splits {
-		tested += len(s.Test)
-		if len(s.Train)+len(s.Test) != len(domains) {
-			t.Errorf("trains on %d domains and tests on %d, want %d in all", len(s.Train), len(s.Test), len(domains))
-		}
-		checkApart(t, domains, s)
-	}
-	expect.Equal(t, "domains tested", tested, len(domains))
-}
-
-// checkApart asserts that a split trains on no name with the first letters of a tested one.
-func checkApart(t *testing.T, domains []*Domain, s Split) {
-	t.Helper()
-	letters := map[string]bool{}
-	for _, i := range s.Test {
-		letters[Letters(domains[i].Host.Name)] = true
-	}
-	for _, i := range s.Train {
-		if letters[Letters(domains[i].Host.Name)] {
-			t.Fatalf("trains on %s, which shares its first letters with a tested name", domains[i].Site)
-		}
-	}
-}
-
 func TestLetters(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"": "", "abc": "abc", "abcdefgh": "abcdef", "müüüüüß": "müüüüü"} {
 		if got := Letters(name); got != want {
 			t.Errorf("the first letters of %q are %q, want %q", name, got, want)
-		}
-	}
-}
-
-func TestRun(t *testing.T) {
-	t.Parallel()
-	domains := testDomains(t)
-	h := HoldOutLetters(domains)
-	lines := 0
-	scores := h.Run(domains, 2, func(indices []int32) func(int32) float64 {
-		return func(i int32) float64 { return float64(1000*len(indices)) + float64(i) }
-	}, func(string, ...any) { lines++ })
-	expect.Equal(t, "lines of progress", lines, len(h.Splits))
-	for _, s := range h.Splits {
-		for _, at := range s.Test {
-			if want := float64(1000*len(s.Train)) + float64(at); scores[at] != want {
-				t.Fatalf("domain %d scores %v, want %v", at, scores[at], want)
-			}
 		}
 	}
 }

@@ -61,7 +61,7 @@ func TestSum(t *testing.T) {
 			pieces[i][at] = byte(at*7 + at>>9 + i)
 		}
 	}
-	table := expect.Value(ngram.Open(string(ngram.EncodeHead(0.25)), pieces[:]...))(t)
+	table := expect.Value(ngram.Open(string(ngram.EncodeHead(0.25, 3)), pieces[:]...))(t)
 	for name, a := range addresses {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -85,6 +85,7 @@ func TestSum(t *testing.T) {
 				want[part] = int(math.Round(float64(w) * 0.25 * ngram.Unit / math.Sqrt(float64(len(list)))))
 			}
 			expect.Equal(t, "sums", sums.Parts, want)
+			expect.Equal(t, "bias", sums.Bias, 3*ngram.Unit)
 		})
 	}
 }
@@ -123,7 +124,7 @@ func TestSegment(t *testing.T) {
 
 func TestOpenRejects(t *testing.T) {
 	t.Parallel()
-	head := string(ngram.EncodeHead(1))
+	head := string(ngram.EncodeHead(1, 0))
 	piece := make([]byte, ngram.Slots/ngram.Pieces)
 	expect.Value(ngram.Open(head, piece, piece))(t)
 	for name, tt := range map[string]struct {
@@ -132,8 +133,8 @@ func TestOpenRejects(t *testing.T) {
 	}{
 		"no head":         {"", [][]byte{piece, piece}},
 		"other version":   {"assay.lexical/2\n" + head[16:], [][]byte{piece, piece}},
-		"no scale":        {string(ngram.EncodeHead(0)), [][]byte{piece, piece}},
-		"no number":       {string(ngram.EncodeHead(math.NaN())), [][]byte{piece, piece}},
+		"no scale":        {string(ngram.EncodeHead(0, 0)), [][]byte{piece, piece}},
+		"no number":       {string(ngram.EncodeHead(1, math.NaN())), [][]byte{piece, piece}},
 		"one piece":       {head, [][]byte{piece}},
 		"truncated piece": {head, [][]byte{piece, piece[1:]}},
 	} {

@@ -10,6 +10,7 @@ import (
 type Table struct {
 	pieces [Pieces][]byte
 	scale  float64 // of a weight of 1, in Unit
+	bias   int     // in Unit
 }
 
 // The dimensions of a table.
@@ -27,10 +28,11 @@ const (
 // magic is the start of the head. The digit is the version of the features: weights for another version are useless.
 const magic = "assay.lexical/3\n"
 
-// EncodeHead returns the head of a table: magic, and the points of a weight of 1 as the bits of a float64 in
-// little-endian order.
-func EncodeHead(points float64) []byte {
-	return binary.LittleEndian.AppendUint64([]byte(magic), math.Float64bits(points))
+// EncodeHead returns the head of a table: magic, the points of a weight of 1, and those of every name, as the bits of
+// float64s in little-endian order.
+func EncodeHead(points, bias float64) []byte {
+	head := binary.LittleEndian.AppendUint64([]byte(magic), math.Float64bits(points))
+	return binary.LittleEndian.AppendUint64(head, math.Float64bits(bias))
 }
 
 // FaultError is the reason why [Open] rejects a table. It does not use fmt, which would double the size of a guest.
@@ -41,17 +43,20 @@ func (e FaultError) Error() string { return "opening the table of weights: " + s
 
 // Open reads a table from its head and its pieces. An error is a [FaultError].
 func Open(head string, pieces ...[]byte) (*Table, error) {
-	if len(head) != len(magic)+8 || head[:len(magic)] != magic {
+	if len(head) != len(magic)+16 || head[:len(magic)] != magic {
 		return nil, FaultError("the head is not one of " + magic[:len(magic)-1])
 	}
 	if len(pieces) != Pieces {
 		return nil, FaultError("a piece is missing")
 	}
 	t := new(Table)
-	t.scale = Unit * math.Float64frombits(binary.LittleEndian.Uint64([]byte(head[len(magic):])))
-	if !(t.scale > 0 && t.scale < 1<<20) {
-		return nil, FaultError("the scale is out of range")
+	numbers := []byte(head[len(magic):])
+	t.scale = Unit * math.Float64frombits(binary.LittleEndian.Uint64(numbers))
+	bias := math.Float64frombits(binary.LittleEndian.Uint64(numbers[8:]))
+	if !(t.scale > 0 && t.scale < 1<<20 && math.Abs(bias) < 1<<10) {
+		return nil, FaultError("the scale or the bias is out of range")
 	}
+	t.bias = int(math.Round(Unit * bias))
 	for i, p := range pieces {
 		if len(p) != pieceSlots {
 			return nil, FaultError("a piece has the wrong length")
@@ -70,6 +75,7 @@ func (t *Table) Weight(h uint32) int32 {
 // Sums are the weights of an address's features.
 type Sums struct {
 	Parts [Parts]int // in Unit
+	Bias  int        // in Unit
 	// Bytes holds the weights of the features about each byte of the name, in any unit.
 	Bytes [maxName]int32
 }
@@ -77,7 +83,7 @@ type Sums struct {
 // Sum adds up the weights of an address's features. Every sum is divided by the square root of the number of features,
 // so that long names do not get higher ones.
 func (t *Table) Sum(features []Feature, s *Sums) {
-	*s = Sums{}
+	*s = Sums{Bias: t.bias}
 	var parts [Parts]int32
 	for i := range features {
 		f := &features[i]

@@ -15,92 +15,43 @@ type Build struct {
 	Length  int // characters
 	Hyphens int
 	Digits  int
-	Run     int    // length of the longest run of digits
-	Turns   int    // changes from letter to digit or back
 	Letters string // the longest run of letters a to z
-	Labels  int    // labels left of a site on a shared host, not counting www alone
 
-	hex        int // number of letters a to f; -1 if the name has anything but those, digits and hyphens
-	consonants int // length of the longest run of consonants
+	hex int // number of letters a to f; -1 if the name has anything but those, digits and hyphens
 }
 
-// The kinds of characters of a name.
-const (
-	isLetter = 1 + iota
-	isDigit
-	isHyphen
-)
-
-// read describes the name of h in one pass.
+// read describes the name of h.
 func read(h *suffix.Host) Build {
 	var b Build
-	name := h.Name
-	digits, start, first, last := 0, 0, 0, 0 // the current runs, and the longest run of letters
-	before, consonants := 0, 0
+	name, start := h.Name, 0 // start is where the current run of letters starts
 	for i := 0; i <= len(name); i++ {
-		c, kind := byte('-'), isHyphen
+		c := byte('-')
 		if i < len(name) {
-			c = name[i]
-			if c < utf8.RuneSelf || utf8.RuneStart(c) {
+			if c = name[i]; utf8.RuneStart(c) {
 				b.Length++
 			}
-			switch {
-			case c >= '0' && c <= '9':
-				kind = isDigit
-			case c != '-':
-				kind = isLetter
-			}
 		}
-		if c >= 'a' && c <= 'z' {
-			if before == isDigit {
-				b.Turns++
-			}
-			switch {
-			case c > 'f':
-				b.hex = -1
-			case b.hex >= 0:
-				b.hex++
-			}
-			if vowels>>(c-'a')&1 == 1 {
-				consonants = 0
-			} else {
-				consonants++
-				b.consonants = max(b.consonants, consonants)
-			}
-			before, digits = kind, 0
-			continue
-		}
-		consonants = 0
-		if i-start > last-first {
-			first, last = start, i
-		}
-		start = i + 1
-		if kind != isDigit {
-			if c != '-' {
-				b.hex = -1
-			} else if i < len(name) {
+		switch {
+		case c >= 'a' && c <= 'f' && b.hex >= 0:
+			b.hex++
+		case c >= '0' && c <= '9':
+			b.Digits++
+		case c == '-':
+			if i < len(name) {
 				b.Hyphens++
 			}
-			before, digits = kind, 0
-			continue
+		default:
+			b.hex = -1
 		}
-		if before == isLetter {
-			b.Turns++
+		if c < 'a' || c > 'z' {
+			if i-start > len(b.Letters) {
+				b.Letters = name[start:i]
+			}
+			start = i + 1
 		}
-		before = kind
-		b.Digits++
-		digits++
-		b.Run = max(b.Run, digits)
-	}
-	b.Letters = name[first:last]
-	if h.Private && h.Subdomain != "" && h.Subdomain != "www" {
-		b.Labels = strings.Count(h.Subdomain, ".") + 1
 	}
 	return b
 }
-
-// vowels has a bit for each of the letters a, e, i, o, u and y.
-const vowels = 1<<0 | 1<<('e'-'a') | 1<<('i'-'a') | 1<<('o'-'a') | 1<<('u'-'a') | 1<<('y'-'a')
 
 // Hex reports whether the name without hyphens is at least ten hexadecimal digits, with at least three letters and
 // three decimal digits.

@@ -16,24 +16,17 @@ func TestBuild(t *testing.T) {
 		hex  bool
 	}{
 		"word": {suffix.Host{Name: "wiese"}, Build{Length: 5, Letters: "wiese"}, false},
-		"figures": {suffix.Host{Name: "ab12-3cde"}, Build{Length: 9, Hyphens: 1, Digits: 3, Run: 2, Turns: 2,
+		"figures": {suffix.Host{Name: "ab12-3cde"}, Build{Length: 9, Hyphens: 1, Digits: 3,
 			Letters: "cde"}, false},
-		"hexadecimal": {suffix.Host{Name: "9f3ac01be47d22"}, Build{Length: 14, Digits: 8, Run: 2, Turns: 8,
+		"hexadecimal": {suffix.Host{Name: "9f3ac01be47d22"}, Build{Length: 14, Digits: 8,
 			Letters: "ac"}, true},
-		"umlaut": {suffix.Host{Name: "m\u00fcller"}, Build{Length: 6, Letters: "ller"}, false},
-		"labels": {suffix.Host{Name: "a", Subdomain: "x.y"}, Build{Length: 1, Letters: "a"}, false},
-		"labels on a shared host": {suffix.Host{Name: "a", Subdomain: "x.y", Private: true},
-			Build{Length: 1, Letters: "a", Labels: 2}, false},
-		"www alone": {suffix.Host{Name: "a", Subdomain: "www", Private: true}, Build{Length: 1, Letters: "a"}, false},
-		"nothing":   {suffix.Host{}, Build{}, false},
+		"umlaut":  {suffix.Host{Name: "m\u00fcller"}, Build{Length: 6, Letters: "ller"}, false},
+		"nothing": {suffix.Host{}, Build{}, false},
 	} {
 		got := read(&tt.host)
 		expect.Equal(t, name+": Hex()", got.Hex(), tt.hex)
-		got.hex, got.consonants = 0, 0
+		got.hex = 0
 		expect.Equal(t, name+": read", got, tt.want)
-	}
-	if got := read(&suffix.Host{Name: "aeschtszi-rst"}); got.consonants != 6 {
-		t.Errorf("%d consonants in a run, want 6", got.consonants)
 	}
 }
 
@@ -69,38 +62,60 @@ func TestWording(t *testing.T) {
 	for _, w := range n.Words() {
 		got = append(got, w.Text)
 	}
-	if want := "verify wallet login"; strings.Join(got, " ") != want || n.inName != 2 || n.inLeft != 1 || !n.covered {
-		t.Errorf("found %q, %d in the name, %d left of it, covered %t; want %q, 2, 1, true", got, n.inName, n.inLeft,
-			n.covered, want)
+	if want := "verify wallet login"; strings.Join(got, " ") != want || n.inLeft != 1 || n.Words()[1].At != 10 ||
+		n.Words()[2].At != -1 {
+		t.Errorf("found %q, %d left of the name, %+v; want %q, 1", got, n.inLeft, n.Words(), want)
 	}
 	for i, theme := range []Theme{Credentials, Wallet, Credentials} {
 		if !n.Words()[i].Serves(theme) || n.Words()[i].Serves(Pets) {
 			t.Errorf("%s does not serve theme %d alone", n.Words()[i].Text, theme)
 		}
 	}
-	expect.Equal(t, "theme", n.Theme(new([Features]int8)), Credentials)
 	if n.Read(&suffix.Host{Name: "doubleverify", Suffix: "com", TLD: "com"}); len(n.Words()) != 0 || n.inLeft != 0 {
 		t.Errorf("an honest name has the words %v", n.Words())
 	}
 }
 
-// FuzzFeatures checks that every feature has odds, and that no name exceeds MaxFeatures.
-func FuzzFeatures(f *testing.F) {
+func TestPoints(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		host suffix.Host
+		want Points
+	}{
+		"ordinary":              {suffix.Host{Name: "blumenwiese", Subdomain: "shop", TLD: "de"}, Points{}},
+		"hexadecimal":           {suffix.Host{Name: "9f3ac01be47d22", TLD: "com"}, Points{Shape: 30}},
+		"com inside":            {suffix.Host{Name: "blumen-com-wiese", TLD: "net"}, Points{Address: 8}},
+		"com as a label":        {suffix.Host{Name: "wiese", Subdomain: "shop.com", TLD: "net"}, Points{Address: 49}},
+		"punycode that is none": {suffix.Host{Name: "xn-wiese", TLD: "com"}, Points{Address: 8}},
+		"one bait word left":    {suffix.Host{Name: "wiese", Subdomain: "login", TLD: "de"}, Points{}},
+		"two bait words left":   {suffix.Host{Name: "wiese", Subdomain: "login-verify", TLD: "de"}, Points{Bait: 40}},
+		"goods, licence needed": {suffix.Host{Name: "viagra-cialis", TLD: "com"}, Points{Bait: 70}},
+	} {
+		var n Name
+		n.Read(&tt.host)
+		expect.Equal(t, name, n.Points(), tt.want)
+	}
+}
+
+// FuzzName checks that no name makes reading fail, and that bait words are where they are said to be.
+func FuzzName(f *testing.F) {
 	f.Add("paypa1-secure-login", "www.com-a", "xyz", false)
 	f.Add("9f3ac01be47d22", "xn-a", "weebly.com", true)
 	f.Add("m\u00fcller\xff", "", "de", false)
 	f.Add(strings.Repeat("login-wallet-pay-gift-tax-job-date-shop-hack-slots-loans-puppy-pills-help-", 4), "a.b.c",
 		"top", false)
-	rarity := Rarity(strings.Repeat("5", RarityRows*RarityColumns))
 	f.Fuzz(func(t *testing.T, name, left, under string, private bool) {
 		h := suffix.Host{Name: name, Subdomain: left, Suffix: under, TLD: under[strings.LastIndexByte(under, '.')+1:],
 			Private: private}
 		var n Name
 		n.Read(&h)
-		for _, f := range n.Features(&rarity) {
-			if low, high := Bounds(int(f.ID)); f.ID <= Bias || int(f.ID) >= Features || f.Part >= Parts || low > high {
-				t.Errorf("feature %+v is not one of %d", f, Features)
+		for _, w := range n.Words() {
+			if w.At >= 0 && !strings.HasPrefix(name[w.At:], w.Text) {
+				t.Errorf("%q is not at %d of %q", w.Text, w.At, name)
 			}
+		}
+		if p := n.Points(); p.Address < 0 || p.Shape < 0 || p.Bait < 0 {
+			t.Errorf("%+v", p)
 		}
 	})
 }

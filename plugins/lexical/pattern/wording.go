@@ -11,7 +11,7 @@ import (
 // Theme is a kind of bait. It groups several classes of bait words.
 type Theme uint8
 
-// The themes. Of themes with equal odds in a name, the layer names the first.
+// The themes. Of themes with equal weights in a name, the layer names the first.
 const (
 	Wallet Theme = iota
 	Credentials
@@ -61,6 +61,7 @@ const MaxWords = 24
 type Word struct {
 	Text  string
 	Class bait.Class // without Filler
+	At    int        // of its first byte in the label next to the suffix; -1 if it is left of that label
 }
 
 // Serves reports whether the word belongs to theme.
@@ -76,16 +77,11 @@ func themesOf(class bait.Class) (themes uint32) {
 
 // Wording holds the bait words of a name.
 type Wording struct {
-	words   [MaxWords]Word
-	n       int
-	inName  int        // words in the label next to the suffix
-	inLeft  int        // words left of that label
-	goods   int        // words of goods that need a licence in the label
-	covered bool       // that label consists of bait words, hyphens and digits
-	themes  uint32     // themes of the words in that label, one bit each
-	left    uint32     // themes of the words left of it
-	classes bait.Class // classes of the words in that label
-	space   [MaxWords]bait.Match
+	words  [MaxWords]Word
+	n      int
+	inLeft int // words left of the label next to the suffix
+	goods  int // words of goods that need a licence in that label
+	space  [MaxWords]bait.Match
 }
 
 // Words returns the distinct bait words without padding, those of the label next to the suffix first. The slice aliases
@@ -105,11 +101,11 @@ func isHonest(name string) bool {
 }
 
 func (w *Wording) read(h *suffix.Host) {
-	w.n, w.inName, w.inLeft, w.goods, w.covered, w.themes, w.left, w.classes = 0, 0, 0, 0, false, 0, 0, 0
+	w.n, w.inLeft, w.goods = 0, 0, 0
 	if isHonest(h.Name) {
 		return
 	}
-	w.covered = w.add(h.Name, false)
+	w.add(h.Name, false)
 	for rest, more := h.Subdomain, h.Subdomain != ""; more; {
 		var label string
 		label, rest, more = strings.Cut(rest, ".")
@@ -117,68 +113,34 @@ func (w *Wording) read(h *suffix.Host) {
 	}
 }
 
-// add reads the bait words of one label, without padding and repeated words, and reports whether they cover it.
-func (w *Wording) add(label string, left bool) (covered bool) {
-	found := bait.FindLoosely(label, w.space[:0])
-	for i := range found {
-		f := &found[i]
-		if !left {
-			w.classes |= f.Class
+// add reads the bait words of one label, without padding and repeated words.
+func (w *Wording) add(label string, left bool) {
+	for _, f := range bait.FindLoosely(label, w.space[:0]) {
+		class := f.Class &^ bait.Filler
+		if class == 0 || !w.keep(Word{label[f.Start:f.End], class, f.Start}) {
+			continue
 		}
-		if class := f.Class &^ bait.Filler; class != 0 && w.keep(label[f.Start:f.End], class) {
-			w.count(class, left)
+		switch {
+		case left:
+			w.inLeft++
+			w.words[w.n-1].At = -1
+		case class&bait.Goods != 0:
+			w.goods++
 		}
 	}
-	return covers(label, found)
 }
 
 // keep adds a word and reports true, unless the word is there already or there is no room.
-func (w *Wording) keep(text string, class bait.Class) bool {
+func (w *Wording) keep(word Word) bool {
 	if w.n == MaxWords {
 		return false
 	}
 	for i := range w.words[:w.n] {
-		if w.words[i].Text == text {
+		if w.words[i].Text == word.Text {
 			return false
 		}
 	}
-	w.words[w.n] = Word{text, class}
+	w.words[w.n] = word
 	w.n++
-	return true
-}
-
-func (w *Wording) count(class bait.Class, left bool) {
-	themes := themesOf(class)
-	if left {
-		w.inLeft++
-		w.left |= themes
-		return
-	}
-	w.inName++
-	if class&bait.Goods != 0 {
-		w.goods++
-	}
-	w.themes |= themes
-}
-
-// covers reports whether label consists of words, hyphens, underscores and digits.
-func covers(label string, words []bait.Match) bool {
-	at := 0
-	for i := range words {
-		if !isFiller(label[at:words[i].Start]) {
-			return false
-		}
-		at = words[i].End
-	}
-	return at > 0 && isFiller(label[at:])
-}
-
-// isFiller reports whether s consists of hyphens, underscores and digits.
-func isFiller(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c != '-' && c != '_' && (c < '0' || c > '9') {
-			return false
-		}
-	}
 	return true
 }

@@ -25,7 +25,6 @@ type model struct {
 	weights []float32 // rounded to steps
 	steps   []int8
 	size    float64 // of a step
-	odds    *odds
 }
 
 // fit trains on the rows at indices, with weights rounded as the layer stores them.
@@ -38,13 +37,16 @@ func fit(rows []row, indices []int32) *model {
 	return m
 }
 
+// bias returns the points that make the odds of a name that tells nothing even.
+func bias() float64 { return -perUnit * math.Log(prevalence) }
+
 // points returns the points that the layer gives to a row.
 func (m *model) points(r *row) float64 {
 	if brand.OwnerName(&r.Host) != "" {
 		return lowest
 	}
-	points := math.Floor(m.odds.points(r, r.margin(m.weights)) + 0.5)
-	return min(max(points, lowest), highest)
+	points := perUnit*r.margin(m.weights) + bias() + float64(r.more)
+	return min(max(math.Floor(points+0.5), lowest), highest)
 }
 
 // minSuffixRows is from how many honest names on a suffix is reported on, if 1 in 50 of them reach the threshold.
@@ -110,7 +112,7 @@ func report(out io.Writer, rows []row, points []float64) {
 
 // leaveOut prints how well models find the rows of each source of reports that they did not train on, among the honest
 // names that validate.
-func leaveOut(out io.Writer, rows []row, indices, validate []int32, margins []float64, progress train.Progress) {
+func leaveOut(out io.Writer, rows []row, indices, validate []int32, progress train.Progress) {
 	sources := map[string][]int32{}
 	for _, i := range indices {
 		if rows[i].Malicious {
@@ -122,7 +124,6 @@ func leaveOut(out io.Writer, rows []row, indices, validate []int32, margins []fl
 	for _, source := range slices.Sorted(maps.Keys(sources)) {
 		some := slices.DeleteFunc(slices.Clone(indices), func(i int32) bool { return rows[i].Source == source })
 		m := fit(rows, some)
-		m.odds = learnOdds(rows, some, margins)
 		var scores []float64
 		var malicious []bool
 		for _, i := range append(slices.Clone(validate), sources[source]...) {

@@ -75,7 +75,6 @@ func run(args []string, stdout, stderr io.Writer) error {
 		}
 	}
 	progress("%d sites to train on, %d to validate on", len(some), len(validate))
-	rarity := rarityOf(some)
 	list, costs := learnWords(names)
 	vocabulary := ngram.EncodeWords(list, costs, ngram.WordBits)
 	words, err := ngram.OpenWords(vocabulary, ngram.WordBits)
@@ -83,21 +82,14 @@ func run(args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	progress("%d words", len(list))
-	rows := readRows(append(some[:len(some):len(some)], validate...), words, rarity)
+	rows := readRows(append(some[:len(some):len(some)], validate...), words)
 	all := make([]int32, len(rows))
 	for i := range rows {
 		all[i] = int32(i)
 	}
 	learned, held := all[:len(some)], all[len(some):]
 	weigh(rows, learned)
-
-	margins := train.HoldOutLetters(some).Run(some, 2, func(indices []int32) func(int32) float64 {
-		m := fit(rows, indices)
-		return func(i int32) float64 { return rows[i].margin(m.weights) }
-	}, progress)
-	margins = append(margins, make([]float64, len(held))...)
 	m := fit(rows, learned)
-	m.odds = learnOdds(rows, learned, margins)
 	progress("trained on all rows")
 	points := make([]float64, len(held))
 	for at, i := range held {
@@ -105,18 +97,17 @@ func run(args []string, stdout, stderr io.Writer) error {
 	}
 	report(stdout, rows[len(some):], points)
 	if o.leaveOut {
-		leaveOut(stdout, rows, learned, held, margins, progress)
+		leaveOut(stdout, rows, learned, held, progress)
 	}
 	if o.out == "" {
 		return nil
 	}
-	return m.write(o.out, vocabulary, source(m.odds, rarity))
+	return m.write(o.out, vocabulary)
 }
 
 // write writes the files of the layer's model to folder.
-func (m *model) write(folder string, vocabulary, source []byte) error {
-	files := map[string][]byte{"weights.head": ngram.EncodeHead(perUnit * m.odds.factor * m.size), "odds.go": source,
-		"words.bin": vocabulary}
+func (m *model) write(folder string, vocabulary []byte) error {
+	files := map[string][]byte{"weights.head": ngram.EncodeHead(perUnit*m.size, bias()), "words.bin": vocabulary}
 	weights := make([]byte, len(m.steps))
 	for i, s := range m.steps {
 		weights[i] = byte(s)

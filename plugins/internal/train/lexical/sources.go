@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"math"
 	"slices"
-	"strings"
 
 	"assay/plugins/internal/train"
 )
@@ -60,23 +60,12 @@ func divide(domains []*train.Domain, never map[string]bool) (validate []*train.D
 	}
 	for _, source := range validation {
 		rows := bySource[source]
-		slices.SortFunc(rows, func(a, b *train.Domain) int { return strings.Compare(a.Site, b.Site) })
-		slices.SortStableFunc(rows, func(a, b *train.Domain) int {
-			return compareHashes(train.Hash(a.Site), train.Hash(b.Site))
+		slices.SortFunc(rows, func(a, b *train.Domain) int {
+			return cmp.Or(cmp.Compare(train.Hash(a.Site), train.Hash(b.Site)), cmp.Compare(a.Site, b.Site))
 		})
 		validate = append(validate, rows[:min(len(rows), maxValidation)]...)
 	}
 	return validate
-}
-
-func compareHashes(a, b uint64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // weigh sets the training weights of the rows at indices.

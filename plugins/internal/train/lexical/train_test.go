@@ -15,7 +15,6 @@ import (
 
 	"assay/plugins/internal/train"
 	"assay/plugins/lexical/ngram"
-	"assay/plugins/lexical/pattern"
 	"assay/registry/expect"
 )
 
@@ -68,8 +67,7 @@ func TestTrainingReproducible(t *testing.T) {
 		expect.NoError(t, run([]string{"-rows", first, "-rows", second, "-out", out, "-leave-out", "-emails", emails,
 			"-validation", filepath.Join(out, "validation.jsonl")}, &report, io.Discard))
 		outs[i], files[i] = report.String(), map[string]string{}
-		for _, name := range []string{"weights.head", "weights-0.bin", "weights-1.bin", "words.bin", "odds.go",
-			"validation.jsonl"} {
+		for _, name := range []string{"weights.head", "weights-0.bin", "weights-1.bin", "words.bin", "validation.jsonl"} {
 			files[i][name] = string(expect.Value(os.ReadFile(filepath.Join(out, name)))(t))
 		}
 	}
@@ -199,42 +197,6 @@ func TestLearnWords(t *testing.T) {
 	for name, want := range map[string][]uint8{"walletgarden": {6, 12}, "xloginq": {1, 6, 7}, "": {}} {
 		if got := table.Segment(name, &segments); !bytes.Equal(got, want) {
 			t.Errorf("%s is cut at %v, want %v", name, got, want)
-		}
-	}
-}
-
-// Odds learn what the characters and words do not tell, within their bounds, and a name that tells nothing has even
-// odds.
-func TestLearnOdds(t *testing.T) {
-	t.Parallel()
-	var rows []row
-	for i := range 4000 {
-		d := &train.Domain{Site: strconv.Itoa(i), Malicious: i%2 == 1, Weight: 1}
-		r := row{Domain: d, patterns: []uint16{1}}
-		if d.Malicious {
-			d.Weight = prevalence
-			r.patterns[0] = 2
-		}
-		if i%4 < 2 {
-			r.patterns = nil
-		}
-		rows = append(rows, r)
-	}
-	indices := make([]int32, len(rows))
-	for i := range indices {
-		indices[i] = int32(i)
-	}
-	o := learnOdds(rows, indices, make([]float64, len(rows)))
-	for _, r := range rows {
-		points := o.points(&r, 0)
-		if r.patterns == nil && math.Abs(points) > 4 || r.patterns != nil && (points > 0) != r.Malicious {
-			t.Fatalf("a row with the patterns %v has %v points, malicious %t", r.patterns, points, r.Malicious)
-		}
-	}
-	for id, odds := range o.patterns {
-		low, high := pattern.Bounds(id)
-		if id != pattern.Bias && (odds*perUnit < float64(low)-1e-9 || odds*perUnit > float64(high)+1e-9) {
-			t.Errorf("feature %d has %.1f points, want %d to %d", id, odds*perUnit, low, high)
 		}
 	}
 }
