@@ -101,7 +101,8 @@ func ReadCheckpoints(files []string, key audit.Public) *Checkpoints {
 	return c
 }
 
-// sharedWithin is when the directories of all hosts have a checkpoint that one of them signed, see Keeper.Tidy.
+// sharedWithin is when the directories of all hosts have a checkpoint that one of them signed, see Keeper.Tidy. Which
+// host signed a younger one is not known, so its absence proves nothing.
 const sharedWithin = 2 * time.Hour
 
 // RequireKept returns what was signed and is damaged in the directory, or gone from it although the database has it. It
@@ -119,11 +120,11 @@ func (d CheckpointDir) compare(ctx context.Context, s *store.Store, key audit.Pu
 	if err != nil {
 		return nil, err
 	}
-	age := time.Duration(0)
-	if len(hosts) > 1 {
-		age = sharedWithin
+	old, err := s.OldCheckpoints(ctx, sharedWithin) // before the files: each is stored there first
+	if err != nil {
+		return nil, err
 	}
-	notes, err := s.OldCheckpoints(ctx, age) // before the files: each is stored there first
+	all, err := s.OldCheckpoints(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +132,10 @@ func (d CheckpointDir) compare(ctx context.Context, s *store.Store, key audit.Pu
 	if err != nil {
 		return nil, err
 	}
-	kept := ReadCheckpoints(files, key)
+	kept, notes := ReadCheckpoints(files, key), old
+	if len(kept.Trees)+len(kept.Heads) == 0 && len(hosts) <= 1 { // nothing is left of what this host has signed
+		notes = all
+	}
 	known := map[audit.TreeHead]bool{}
 	for _, tree := range kept.Trees {
 		known[tree.TreeHead] = true

@@ -307,7 +307,6 @@ func TestDamagedCheckpointFiles(t *testing.T) {
 	files := expect.Value(k.Dir.Files())(t)
 	c := ReadCheckpoints(files, k.Signer.Public)
 	kept("a cut", "1 entries are not checkpoints")
-	kept("what was cut", "1 signed checkpoints of the database are missing")
 	if len(c.Damaged) != 1 || !strings.Contains(c.Damaged[0], "1 entries are not checkpoints") || len(c.Trees) != 2 ||
 		len(c.Heads) != 1 {
 		t.Errorf("checkpoints after a cut %+v", c)

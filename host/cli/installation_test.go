@@ -149,8 +149,9 @@ func TestCommandsWithoutInstallation(t *testing.T) {
 		"plugin inspect": {wasm, "it has no section"}, "plugin bench": {wasm, "it has no section"},
 		"plugin eval": {wasm + " " + rows, "it has no section"}, "plugin facts": {"paypal.com", ""},
 		"plugin dev": {"x", needed}, "plugin promote": {"x", needed}, "plugin retire": {"x", needed},
-		"plugin key":  {filepath.Join(t.TempDir(), "publisher.key"), ""},
-		"plugin sign": {wasm, "it has no section"}, "plugin verify": {wasm, "it has no section"},
+		"plugin transfer": {"x --to release", needed},
+		"plugin key":      {filepath.Join(t.TempDir(), "publisher.key"), ""},
+		"plugin sign":     {wasm, "it has no section"}, "plugin verify": {wasm, "it has no section"},
 		"plugin push": {wasm, "it has no section"},
 		"plugin pull": {"127.0.0.1:1/empty:1.0.0", "the trust file .assay/trust does not exist"},
 

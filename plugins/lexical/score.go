@@ -32,7 +32,7 @@ var (
 const (
 	lowest     = -45
 	lowestMail = -20 // of a mail domain: disposable ones are mostly ordinary words, so an ordinary name clears less
-	highest    = 83
+	highest    = 70
 )
 
 // Score scores how the name of a domain, or of the domain of an email address, is written. It abstains for mailbox

@@ -17,7 +17,7 @@ import (
 const (
 	perUnit = 20 // points per unit of log-odds
 	lowest  = -45
-	highest = 83
+	highest = 70
 )
 
 // model is what the layer stores.

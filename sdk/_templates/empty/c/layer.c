@@ -4,8 +4,7 @@
 
 // Scores a domain, or the domain of an email address.
 static int score(void) {
-  char name[ASSAY_NAME_SIZE];
-  if (assay_domain_registrable(name, sizeof name) < 0) return ASSAY_ABSTAINED; // absent must never add risk
+  if (!assay_domain_registrable()) return ASSAY_ABSTAINED; // absent must never add risk
   return ASSAY_SCORED;
 }
 

@@ -4,14 +4,13 @@
 mod assay;
 mod signals;
 
-use assay::{Check, Outcome, MAX_NAME_BYTES};
+use assay::{Check, Outcome};
 
 layer!(score);
 
 /// Scores a domain, or the domain of an email address.
 pub fn score(c: &mut Check) -> Outcome {
-    let mut buffer = [0; MAX_NAME_BYTES];
-    match c.domain_registrable(&mut buffer) {
+    match c.domain_registrable() {
         Some(_) => Outcome::Scored,
         None => Outcome::Abstained, // absent means "not known", and must never add risk
     }
