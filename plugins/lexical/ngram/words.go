@@ -69,8 +69,8 @@ type Segments struct {
 	ends [maxName + 1]uint8
 }
 
-// Cost returns the mean cost of a letter of a run, in sixteenths of a nat. It is high for letters in an order that words
-// rarely have.
+// Cost returns the mean cost of a letter of a run, in sixteenths of a nat. It is high for letters in an order that
+// words rarely have.
 func (w *Words) Cost(letters string, s *Segments) int {
 	w.Segment(letters, s)
 	n := min(len(letters), maxName)

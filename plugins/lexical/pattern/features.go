@@ -34,8 +34,8 @@ func (n *Name) Points() (p Points) {
 	}
 	points, _ := n.posing()
 	p.Address += points
-	// A single bait word left of a name, such as shop or login, is honest: lists of honest sites hold domains, and lists
-	// of reported ones host names.
+	// A single bait word left of a name, such as shop or login, is honest: lists of honest sites hold domains, and
+	// lists of reported ones host names.
 	if n.inLeft > 1 {
 		p.Bait = 40
 	}

@@ -67,7 +67,8 @@ func TestTrainingReproducible(t *testing.T) {
 		expect.NoError(t, run([]string{"-rows", first, "-rows", second, "-out", out, "-leave-out", "-emails", emails,
 			"-validation", filepath.Join(out, "validation.jsonl")}, &report, io.Discard))
 		outs[i], files[i] = report.String(), map[string]string{}
-		for _, name := range []string{"weights.head", "weights-0.bin", "weights-1.bin", "words.bin", "validation.jsonl"} {
+		for _, name := range []string{"weights.head", "weights-0.bin", "weights-1.bin", "words.bin",
+			"validation.jsonl"} {
 			files[i][name] = string(expect.Value(os.ReadFile(filepath.Join(out, name)))(t))
 		}
 	}
