@@ -114,7 +114,9 @@ func (s *Store) createHeads(ctx context.Context) error {
 		return nil
 	}
 	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", int64(migrationLock)); err != nil {
+		_, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = '1min'; SELECT pg_advisory_xact_lock(?)",
+			int64(migrationLock)) // longer than a busy machine migrates
+		if err != nil {
 			return fmt.Errorf("starting audit chains: %w", err)
 		}
 		for chain := range s.newChains {
