@@ -108,6 +108,7 @@ func TestLockedAccountIsReadAgain(t *testing.T) {
 // Of hosts that create the same partition while a batch is recorded, one waits for the other and then finds it.
 func TestPartitionIsCreatedByOneHost(t *testing.T) {
 	t.Parallel()
+	needsDirect(t)
 	s := newStore(t, nil)
 	hosts := []*pgx.Conn{session(t, s.url), session(t, s.url)}
 	batch, monitor := session(t, s.url), session(t, s.url)
