@@ -113,23 +113,36 @@ func (s *Store) createHeads(ctx context.Context) error {
 	if !missing {
 		return nil
 	}
-	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		_, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = '1min'; SELECT pg_advisory_xact_lock(?)",
-			int64(migrationLock)) // longer than a busy machine migrates
-		if err != nil {
-			return fmt.Errorf("starting audit chains: %w", err)
-		}
-		for chain := range s.newChains {
-			genesis := audit.Genesis(chain)
-			_, err := tx.NewRaw(`INSERT INTO audit_heads (chain, seq, hash)
-				SELECT ?0, 0, ?1 WHERE NOT EXISTS (SELECT FROM audit_heads WHERE chain = ?0)`, chain, genesis.Hash[:]).
-				Exec(ctx)
-			if err != nil {
-				return fmt.Errorf("starting audit chain %d: %w", chain, err)
+	for created := false; ; {
+		err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			err := tx.NewRaw("SELECT pg_try_advisory_xact_lock(?)", int64(migrationLock)).Scan(ctx, &created)
+			if err != nil || !created {
+				return err
 			}
+			return s.insertHeads(ctx, tx)
+		})
+		if err != nil || created {
+			return wrap(err, "starting audit chains")
 		}
-		return createProgress(ctx, tx)
-	})
+		select { // not within a transaction: behind a pooler, the host that migrates may need its connection
+		case <-ctx.Done():
+			return fmt.Errorf("starting audit chains: %w", ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (s *Store) insertHeads(ctx context.Context, tx bun.Tx) error {
+	for chain := range s.newChains {
+		genesis := audit.Genesis(chain)
+		_, err := tx.NewRaw(`INSERT INTO audit_heads (chain, seq, hash)
+			SELECT ?0, 0, ?1 WHERE NOT EXISTS (SELECT FROM audit_heads WHERE chain = ?0)`, chain, genesis.Hash[:]).
+			Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("starting audit chain %d: %w", chain, err)
+		}
+	}
+	return createProgress(ctx, tx)
 }
 
 type headRow struct {
