@@ -73,7 +73,7 @@ func TestReadSites(t *testing.T) {
 	expect.ErrorText(t, "error", expect.ErrorOf(ReadSites([]string{good}, discard)), "both labels")
 }
 
-// A date is a year, a month or a day; anything else is no date.
+// The date of a row is a year, a month or a day. Other text does not count.
 func TestAgeOf(t *testing.T) {
 	t.Parallel()
 	for date, want := range map[string]float64{"2026-05-01": 0, "2026-04": 0.08, "2024": 2.33, "": -1, "lately": -1} {
