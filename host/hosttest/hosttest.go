@@ -149,11 +149,17 @@ func BuiltLayers(t testing.TB) []registry.Module {
 // LayerSandbox returns a sandbox that finds the layers of this checkout compiled, with the race detector too.
 func LayerSandbox(t testing.TB) *sandbox.Sandbox {
 	t.Helper()
-	keys, err := keyring.Load(filepath.Join(SharedDir(t), "secret"))
+	return DirSandbox(t, SharedDir(t))
+}
+
+// DirSandbox returns a sandbox with the compiled layers of a data directory.
+func DirSandbox(t testing.TB, dir string) *sandbox.Sandbox {
+	t.Helper()
+	keys, err := keyring.Load(filepath.Join(dir, "secret"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sandbox.New(sandbox.Config{CacheDir: filepath.Join(SharedDir(t), "compiled"), CacheKey: keys.Cache,
+	return sandbox.New(sandbox.Config{CacheDir: filepath.Join(dir, "compiled"), CacheKey: keys.Cache,
 		Instances: 1, Logger: installation.QuietLog(&terminal.Terminal{Err: t.Output()})})
 }
 

@@ -3,6 +3,7 @@ package layers
 import (
 	"context"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"assay/host/check"
@@ -123,8 +124,15 @@ func TestDefaultLineup(t *testing.T) {
 func TestLayersAreCompiledOnce(t *testing.T) {
 	t.Parallel()
 	modules := hosttest.BuiltLayers(t)
-	plugin := expect.Value(hosttest.LayerSandbox(t).Open(t.Context(), modules[0]))(t)
-	expect.NoError(t, plugin.Close(t.Context()))
-	files := expect.Value(filepath.Glob(filepath.Join(hosttest.SharedDir(t), "compiled", "*.sealed")))(t)
-	expect.Equal(t, "compiled layers", len(files), len(modules))
+	dir := hosttest.DataDir(t) // a copy of the code: other tests add to the shared one
+	compiled := func() string {
+		return strings.Join(expect.Value(filepath.Glob(filepath.Join(dir, "compiled", "*.sealed")))(t), "\n")
+	}
+	before := compiled()
+	box := hosttest.DirSandbox(t, dir)
+	for _, m := range modules {
+		plugin := expect.Value(box.Open(t.Context(), m))(t)
+		expect.NoError(t, plugin.Close(t.Context()))
+	}
+	expect.Equal(t, "compiled code", compiled(), before)
 }
