@@ -21,21 +21,35 @@ import (
 )
 
 // A store works through a pooler in transaction mode. The tests run again in a process whose stores use one, but for
-// those that need a store without one.
+// those that need a store without one. pgbouncer before 1.21 may crash on a cancelled statement (its issue 822): the
+// tests that fail in a run in which it did run once more.
 func TestThroughPooler(t *testing.T) {
 	t.Parallel()
 	needsDirect(t)
 	at := postgrestest.Database(t)
-	pooler := storetest.NewPooler(t, at)
-	tests := process.CommandContext(t.Context(), os.Args[0], "-test.v")
-	tests.Env = append(os.Environ(), poolerEnv+"="+pooler.Addr, "ASSAY_TEST_DATABASE_URL="+at, "ASSAY_TEST_CITUS_URL=")
-	out, err := tests.CombinedOutput()
-	if err != nil {
-		t.Errorf("%v:\n%s", err, out)
+	const runs, most = 5, 200 // most tests pass, and there are more
+	passed := 0
+	for chosen, run := ".", 0; chosen != ""; run++ {
+		pooler := storetest.NewPooler(t, at)
+		tests := process.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run="+chosen)
+		tests.Env = append(os.Environ(), poolerEnv+"="+pooler.Addr, "ASSAY_TEST_DATABASE_URL="+at, "ASSAY_TEST_CITUS_URL=")
+		out, err := tests.CombinedOutput()
+		passed += len(regexp.MustCompile("(?m)^--- PASS").FindAll(out, -1))
+		if chosen = ""; err == nil {
+			continue
+		}
+		failed := regexp.MustCompile(`(?m)^--- FAIL: (\w+)`).FindAllSubmatch(out, -1)
+		if !pooler.Crashed() || len(failed) == 0 || run == runs-1 {
+			t.Errorf("%v:\n%s", err, out)
+			continue
+		}
+		for _, f := range failed {
+			chosen += "|^" + string(f[1]) + "$"
+		}
+		chosen = chosen[1:]
 	}
-	const most = 200 // it is far more
-	if n := len(regexp.MustCompile("(?m)^--- PASS").FindAll(out, -1)); n < most {
-		t.Errorf("%d tests passed through the pooler", n)
+	if passed < most {
+		t.Errorf("%d tests passed through the pooler", passed)
 	}
 }
 

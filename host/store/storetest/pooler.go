@@ -107,6 +107,12 @@ func (p *Pooler) start(t testing.TB, path string) {
 	})
 }
 
+// Crashed kills the pooler, and reports whether it had ended by itself because of a fault of its own.
+func (p *Pooler) Crashed() bool {
+	p.stop()
+	return bytes.Contains(p.log.Bytes(), []byte(" FATAL @src"))
+}
+
 // Kill kills the pooler, with all its connections.
 func (p *Pooler) Kill() { p.stop() }
 
