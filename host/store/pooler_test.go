@@ -32,7 +32,8 @@ func TestThroughPooler(t *testing.T) {
 	for chosen, run := ".", 0; chosen != ""; run++ {
 		pooler := storetest.NewPooler(t, at)
 		tests := process.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run="+chosen)
-		tests.Env = append(os.Environ(), poolerEnv+"="+pooler.Addr, "ASSAY_TEST_DATABASE_URL="+at, "ASSAY_TEST_CITUS_URL=")
+		tests.Env = append(os.Environ(), poolerEnv+"="+pooler.Addr, "ASSAY_TEST_DATABASE_URL="+at,
+			"ASSAY_TEST_CITUS_URL=")
 		out, err := tests.CombinedOutput()
 		passed += len(regexp.MustCompile("(?m)^--- PASS").FindAll(out, -1))
 		if chosen = ""; err == nil {
