@@ -11,21 +11,22 @@ import (
 // linear in the type's bias and weights: bias + sum(Coefficients[i] * weight of layer i) must be at least Bound, or
 // below it.
 type Constraint struct {
-	Type   string `json:"type"`
-	Layer  string `json:"layer,omitempty"`  // of Signal, as the lineup names it
-	Signal string `json:"signal,omitempty"` // "" for the rule that style alone never blocks
-	Band   string `json:"band"`             // that the signal warrants, or that style must not reach
-	Final  bool   `json:"final,omitempty"`  // the signal holds against all clearing layers too
+	Type   string
+	Layer  string // of Signal, as the lineup names it
+	Signal string // "" for the rule that style alone does not block, but where a layer has proved that it may
+	Band   string // that the signal warrants, or that it or style must not reach
+	Final  bool   // the signal holds against all clearing layers too
+	Below  bool   // the sum must stay below Bound
 
-	Coefficients []float64 `json:"-"` // by index into the lineup's layers
-	Bound        float64   `json:"-"` // the log-odds at which the rounded score reaches Band
-	LogOdds      float64   `json:"-"` // of the lineup
-	Least        float64   `json:"-"` // weight of Layer that obeys all constraints on its signals, in hundredths
+	Coefficients []float64 // by index into the lineup's layers
+	Bound        float64   // the log-odds at which the rounded score reaches Band
+	LogOdds      float64   // of the lineup
+	Least, Most  float64   // weight of Layer that obeys all constraints on its signals, in hundredths
 }
 
 // Slack returns by how much log-odds the lineup obeys the constraint. It is negative if the lineup breaks it.
 func (c Constraint) Slack() float64 {
-	if c.Signal == "" {
+	if c.Below {
 		return math.Nextafter(c.Bound, math.Inf(-1)) - c.LogOdds
 	}
 	return c.LogOdds - c.Bound
@@ -39,16 +40,21 @@ func (c Constraint) String() string {
 		return fmt.Sprintf("%s: style must not block alone, but with the highest scores of all style layers %s", c.Type,
 			reaches)
 	}
-	against := "all style layers"
+	warrants, against, suffices := c.Band, "with the lowest scores of all style layers",
+		fmt.Sprintf("the smallest weight of %s that suffices is %v", c.Layer, c.Least)
 	if c.Final {
 		against += " and all clearing layers"
 	}
-	suffices := fmt.Sprintf("the smallest weight of %s that suffices is %v", c.Layer, c.Least)
-	if c.Least > MaxWeight {
-		suffices = fmt.Sprintf("no weight of %s up to %d suffices", c.Layer, MaxWeight)
+	if c.Below {
+		warrants, against = WarrantsReview, "with neutral style"
+		suffices = fmt.Sprintf("the largest weight of %s that keeps it below is %v", c.Layer, c.Most)
 	}
-	return fmt.Sprintf("%s: %s of %s warrants %s, but with the lowest scores of %s %s; %s", c.Type, c.Signal, c.Layer,
-		c.Band, against, reaches, suffices)
+	if c.Least > min(c.Most, MaxWeight) {
+		suffices = fmt.Sprintf("no weight of %s suffices: it would have to be at least %v and at most %v", c.Layer,
+			c.Least, min(c.Most, MaxWeight))
+	}
+	return fmt.Sprintf("%s: %s of %s warrants %s, but %s %s; %s", c.Type, c.Signal, c.Layer, warrants, against, reaches,
+		suffices)
 }
 
 func scoreAt(logOdds float64) int { return int(math.Round(100 / (1 + math.Exp(-logOdds)))) }
@@ -83,6 +89,9 @@ func (l LineupDocument) constraintsOf(entityType string, manifests []Manifest) [
 		case Finding:
 			findings = append(findings, i)
 		case Style:
+			if proof := manifests[i].Blocks; proof != nil { // its scores from there on may block
+				highest = min(highest, proof.From-1)
+			}
 			style[i], lowStyle[i] = float64(highest)/100, float64(lowest)/100
 		case Clearing:
 			clearing[i] = float64(lowest) / 100
@@ -91,7 +100,7 @@ func (l LineupDocument) constraintsOf(entityType string, manifests []Manifest) [
 	if len(findings) == 0 {
 		return nil
 	}
-	all := []Constraint{{Type: entityType, Band: WarrantsBlock, Coefficients: style}}
+	all := []Constraint{{Type: entityType, Band: WarrantsBlock, Below: true, Coefficients: style}}
 	for _, i := range findings {
 		for _, s := range manifests[i].Signals {
 			if s.Warrants == "" {
@@ -107,6 +116,11 @@ func (l LineupDocument) constraintsOf(entityType string, manifests []Manifest) [
 			}
 			c.Coefficients[i] = float64(s.Points) / 100
 			all = append(all, c)
+			if s.Warrants == WarrantsReview {
+				c.Band, c.Below, c.Coefficients = WarrantsBlock, true, make([]float64, len(l.Layers))
+				c.Coefficients[i] = float64(s.Points) / 100
+				all = append(all, c)
+			}
 		}
 	}
 	for i := range all {
@@ -119,34 +133,49 @@ func (l LineupDocument) constraintsOf(entityType string, manifests []Manifest) [
 			all[i].LogOdds += coefficient * l.Layers[j].Weight.For(entityType)
 		}
 	}
-	least := map[string]float64{} // by layer
+	l.setWeights(all)
+	return all
+}
+
+// setWeights sets the least and the greatest weight of each layer that obey all constraints on its signals.
+func (l LineupDocument) setWeights(all []Constraint) {
+	least, most := map[string]float64{}, map[string]float64{} // by layer
 	for _, c := range all {
-		if i := slices.IndexFunc(l.Layers, func(item LineupLayer) bool { return item.Layer == c.Layer }); i >= 0 {
-			own := c.Coefficients[i]
-			others := c.LogOdds - own*l.Layers[i].Weight.For(entityType)
-			least[c.Layer] = max(least[c.Layer], math.Ceil(100*(c.Bound-others)/own+1e-6)/100)
+		i := slices.IndexFunc(l.Layers, func(item LineupLayer) bool { return item.Layer == c.Layer })
+		if i < 0 {
+			continue
+		}
+		own := c.Coefficients[i]
+		others := c.LogOdds - own*l.Layers[i].Weight.For(c.Type)
+		if weight := 100 * (c.Bound - others) / own; !c.Below {
+			least[c.Layer] = max(least[c.Layer], math.Ceil(weight+1e-6)/100)
+		} else if top, ok := most[c.Layer]; !ok || math.Floor(weight-1e-6)/100 < top {
+			most[c.Layer] = math.Floor(weight-1e-6) / 100
 		}
 	}
 	for i := range all {
-		all[i].Least = least[all[i].Layer]
+		all[i].Least, all[i].Most = least[all[i].Layer], MaxWeight
+		if top, ok := most[all[i].Layer]; ok {
+			all[i].Most = top
+		}
 	}
-	return all
 }
 
 // NeededWeight says what weight a layer of the lineup needs to be live, or "" if its own suffices.
 func (l LineupDocument) NeededWeight(layer LineupLayer, manifests []Manifest) string {
 	layer.Mode = ""
-	least := ByType{}
+	least, most, short := ByType{}, ByType{}, false
 	for _, c := range Constraints(l.With(layer), manifests) {
-		if c.Layer == layer.Layer && c.Slack() < 0 {
-			least[c.Type] = c.Least
+		if c.Layer == layer.Layer {
+			least[c.Type], most[c.Type] = c.Least, c.Most
+			short = short || c.Slack() < 0
 		}
 	}
-	if len(least) == 0 {
+	if !short {
 		return ""
 	}
-	return fmt.Sprintf("%s has the weight %v; to be live, it needs at least %v, so that its signals reach what they "+
-		"warrant", layer.Layer, layer.Weight, least)
+	return fmt.Sprintf("%s has the weight %v; to be live, it needs at least %v and at most %v, so that its signals "+
+		"reach what they warrant and no more", layer.Layer, layer.Weight, least, most)
 }
 
 // ManifestsOf returns the manifest of each layer, from manifests by name@version.

@@ -29,7 +29,7 @@ func constrained() (registry.LineupDocument, []registry.Manifest) {
 	manifests := []registry.Manifest{
 		{Name: "lists", Class: registry.Finding, Entities: both, Signals: []registry.SignalText{
 			{Code: "lists:seen:near", Text: "Near", Points: 5},
-			{Code: "lists:seen:old", Text: "Old", Points: 60, Warrants: "review"},
+			{Code: "lists:seen:old", Text: "Old", Points: 53, Warrants: "review"},
 			{Code: "lists:seen:parent", Text: "Parent", Points: 75, Warrants: "block"},
 			{Code: "lists:seen:exact", Text: "Exact", Points: 100, Warrants: "block", Final: true},
 		}},
@@ -58,13 +58,22 @@ func TestConstraints(t *testing.T) {
 		{"none broken", func(*registry.LineupDocument, []registry.Manifest) {}, nil},
 		{"style alone blocks", func(l *registry.LineupDocument, _ []registry.Manifest) {
 			l.Layers[1].Weight = registry.ForAll(6.2) // -4 + 6.2*0.8 = 0.96
-			l.Layers[0].Weight = registry.ForAll(9.3)
+			l.Layers[0].Weight = registry.ForAll(9.09)
 		}, []string{
 			"domain: style must not block alone, but with the highest scores of all style layers the log-odds are " +
 				"0.96 (a score of 72), and block begins at 0.82", "email: style must not block alone"}},
+		{"style that has proved itself", func(l *registry.LineupDocument, m []registry.Manifest) {
+			l.Layers[1].Weight, m[1].Blocks = registry.ForAll(6.2), &registry.Proof{From: 75}
+			l.Layers[0].Weight = registry.ForAll(9.09)
+		}, nil},
+		{"a review that blocks", func(l *registry.LineupDocument, _ []registry.Manifest) {
+			l.Layers[0].Weight = registry.ForAll(9.2) // -4 + 9.2*0.53 = 0.88
+		}, []string{"domain: lists:seen:old of lists@1.0.0 warrants review, but with neutral style the log-odds are " +
+			"0.88 (a score of 71), and block begins at 0.82; the largest weight of lists@1.0.0 that keeps it below " +
+			"is 9.1", "email: lists:seen:old"}},
 		{"style blocks one type", func(l *registry.LineupDocument, _ []registry.Manifest) {
 			l.Layers[1].Weight = registry.ByType{"domain": 5, "email": 6.2}
-			l.Layers[0].Weight = registry.ForAll(9.3)
+			l.Layers[0].Weight = registry.ForAll(9.09)
 		}, []string{"email: style must not block alone"}},
 		{"a bias by type", func(l *registry.LineupDocument, _ []registry.Manifest) {
 			l.Bias = registry.ByType{"domain": -4, "email": -5.3, "phone": -4, "iban": -4}
@@ -93,7 +102,7 @@ func TestConstraints(t *testing.T) {
 		}, nil},
 		{"findings for one type", func(l *registry.LineupDocument, m []registry.Manifest) {
 			l.Layers[1].Weight = registry.ForAll(6.2)
-			l.Layers[0].Weight = registry.ForAll(9.3)
+			l.Layers[0].Weight = registry.ForAll(9.09)
 			m[0].Entities = []string{"email"}
 		}, []string{"email: style must not block alone"}},
 		{"layers that do not count", func(l *registry.LineupDocument, m []registry.Manifest) {
@@ -133,13 +142,17 @@ func TestConstraints(t *testing.T) {
 	}
 }
 
-// leastSuffices checks that the weight which a broken constraint names suffices, and that no smaller one does.
+// leastSuffices checks that the weight which a broken constraint names suffices, and that the next one does not.
 func leastSuffices(t *testing.T, l registry.LineupDocument, m []registry.Manifest, c registry.Constraint) {
 	t.Helper()
 	if c.Signal == "" {
 		return
 	}
-	for weight, suffices := range map[float64]bool{c.Least: true, c.Least - 0.01: false} {
+	named, next := c.Least, c.Least-0.01
+	if c.Below {
+		named, next = c.Most, c.Most+0.01
+	}
+	for weight, suffices := range map[float64]bool{named: true, next: false} {
 		changed := *l.Layer("lists")
 		changed.Weight = registry.ForAll(weight)
 		short := slices.ContainsFunc(registry.Constraints(l.With(changed), m), func(other registry.Constraint) bool {
@@ -157,7 +170,8 @@ func TestNeededWeight(t *testing.T) {
 	expect.Equal(t, "heavy enough", l.NeededWeight(l.Layers[0], manifests), "")
 	l.Layers[0].Weight = registry.ForAll(2)
 	expect.Equal(t, "too light", l.NeededWeight(l.Layers[0], manifests), "lists@1.0.0 has the weight 2; to be "+
-		"live, it needs at least domain 8.83, email 8.83, so that its signals reach what they warrant")
+		"live, it needs at least domain 8.83, email 8.83 and at most domain 9.1, email 9.1, so that its signals reach what "+
+		"they warrant and no more")
 	expect.Equal(t, "another layer", l.NeededWeight(l.Layers[1], manifests), "")
 }
 
@@ -172,13 +186,16 @@ func TestCheckConstraints(t *testing.T) {
 	err := l.CheckConstraints(manifests)
 	want := "checking the lineup against what its layers' signals warrant:\n" +
 		"domain: lists:seen:old of lists@1.0.0 warrants review, but with the lowest scores of all style layers the " +
-		"log-odds are 0.40 (a score of 60), and review begins at 0.47; the smallest weight of lists@1.0.0 that " +
-		"suffices is 10.21\n" +
+		"log-odds are -0.23 (a score of 44), and review begins at 0.47; the smallest weight of lists@1.0.0 that " +
+		"suffices is 10.32\n" +
 		"domain: lists:seen:exact of lists@1.0.0 warrants block, but with the lowest scores of all style layers and " +
 		"all clearing layers the log-odds are 1.00 (a score of 73), and block begins at 2.14; the smallest weight of " +
-		"lists@1.0.0 that suffices is 10.21; signals of the layer that fall short: 3\n" +
+		"lists@1.0.0 that suffices is 10.32; signals of the layer that fall short: 3\n" +
 		"email: style must not block alone, but with the highest scores of all style layers the log-odds are 4.00 (a " +
-		"score of 98), and block begins at 2.14"
+		"score of 98), and block begins at 2.14\n" +
+		"email: lists:seen:old of lists@1.0.0 warrants review, but with neutral style the log-odds are 4.77 (a score " +
+		"of 99), and block begins at 2.14; no weight of lists@1.0.0 suffices: it would have to be at least 6.15 and " +
+		"at most 4.04"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}

@@ -36,6 +36,8 @@ type Manifest struct {
 	// ScoreRange holds the lowest and the highest score of the layer: the sum of its points is held to it. A negative
 	// lowest score is the permission to clear. nil means 0 to 100.
 	ScoreRange *[2]int `json:"score_range"`
+	// Blocks is the proof that a style layer's highest scores may block. nil: none may.
+	Blocks *Proof `json:"blocks"`
 	// BudgetFuel limits one call: about one unit per instruction, MinBudget to MaxBudget. Fuel is the same on every
 	// machine and at any load, so the same input always fits or never does.
 	BudgetFuel    int64   `json:"budget_fuel"`
@@ -52,8 +54,8 @@ func (m Manifest) Is(name, version string) bool {
 type SignalText struct {
 	Code string `json:"code"`
 	Text string `json:"text"`
-	// Points is the least number of points that the code is emitted with; the sandbox refuses an answer with fewer.
-	// 0 promises nothing.
+	// Points is the least number of points that the code is emitted with, and the only one if it warrants a review; the
+	// sandbox refuses an answer with others. 0 promises nothing.
 	Points int `json:"points,omitempty"`
 	// Warrants is the band, "review" or "block", that the signal alone must reach in every lineup, whatever the style
 	// layers say. Only findings warrant a band.
@@ -61,6 +63,53 @@ type SignalText struct {
 	Final    bool       `json:"final,omitempty"`  // not even all clearing layers together take it below its band
 	Threat   sdk.Threat `json:"threat,omitempty"` // the category that the signal is evidence for
 	Remedy   string     `json:"remedy,omitempty"` // what an honest owner of the entity can do, for the catalogue
+}
+
+// Proof is how rarely a style layer gives honest values of any kind a score that blocks. The layer's signature covers it.
+type Proof struct {
+	From   int      `json:"from"`   // the lowest score that may block
+	Honest []Proven `json:"honest"` // values that neither trained the layer nor chose From
+}
+
+// Proven is one kind of honest values of a [Proof].
+type Proven struct {
+	Kind    string `json:"kind"`
+	Names   int    `json:"names"`
+	Reached int    `json:"reached"` // how many have the score From or more
+}
+
+// Limits of a [Proof]. Smaller kinds are pooled: fewer names cannot show a rate of one in mostOfKind.
+const (
+	leastNames = 1_500 // of each kind
+	mostOfKind = 500   // at most one in so many of each kind reaches From
+	mostOfAll  = 2_000 // and one in so many of all
+)
+
+// validate returns an error unless the proof shows what a layer needs that may block by style.
+func (p *Proof) validate(m Manifest) error {
+	_, highest := m.Range()
+	switch {
+	case m.LayerClass() != Style:
+		return errors.New("blocks is for style layers: findings block by what their signals warrant")
+	case p.From < 1 || p.From > highest:
+		return fmt.Errorf("blocks: from is %d, outside 1 to %d, the highest score", p.From, highest)
+	}
+	names, reached := 0, 0
+	for _, kind := range p.Honest {
+		switch {
+		case kind.Kind == "" || kind.Names < leastNames || kind.Reached < 0:
+			return fmt.Errorf("blocks: %q has %d names: name each kind of honest values, and pool those of fewer "+
+				"than %d names", kind.Kind, kind.Names, leastNames)
+		case kind.Reached*mostOfKind > kind.Names:
+			return fmt.Errorf("blocks: %d of %d of %q reach %d, more than 1 in %d", kind.Reached, kind.Names, kind.Kind,
+				p.From, mostOfKind)
+		}
+		names, reached = names+kind.Names, reached+kind.Reached
+	}
+	if names == 0 || reached*mostOfAll > names {
+		return fmt.Errorf("blocks: %d of %d honest values reach %d, more than 1 in %d", reached, names, p.From, mostOfAll)
+	}
+	return nil
 }
 
 // Class says what kind of evidence a layer's signals are. Findings decide, style suggests, clearing clears.
@@ -198,6 +247,10 @@ func (m Manifest) validate() error {
 	}
 	if err := m.validRange(); err != nil {
 		bad("%w", err)
+	} else if m.Blocks != nil {
+		if err := m.Blocks.validate(m); err != nil {
+			bad("%w", err)
+		}
 	}
 	for _, t := range m.Threats {
 		if !slices.Contains(sdk.Threats(), t) {

@@ -96,6 +96,12 @@ func TestManifestClasses(t *testing.T) {
 	}
 }
 
+// proof is a manifest's proof that style may block from a score on: of 4,000 banks and 6,000 shops, so many reach it.
+func proof(from, banks, shops int) document {
+	return document{"from": from, "honest": []any{document{"kind": "banks", "names": 4000, "reached": banks},
+		document{"kind": "shops", "names": 6000, "reached": shops}}}
+}
+
 func TestParseManifest(t *testing.T) {
 	t.Parallel()
 	got, err := registry.ParseManifest(layer().encode())
@@ -174,6 +180,14 @@ func TestManifestFields(t *testing.T) {
 		{"range below 0", "score_range", []int{-100, -1}, "score_range is -100 to -1"},
 		{"range of one number", "score_range", []int{0}, "score_range"},
 		{"range of fractions", "score_range", []float64{-0.5, 1}, "score_range"},
+
+		{"style that may block", "blocks", proof(80, 1, 1), ""},
+		{"a kind that often blocks", "blocks", proof(80, 9, 0), `9 of 4000 of "banks" reach 80, more than 1 in 500`},
+		{"honest values that often block", "blocks", proof(80, 4, 2), "6 of 10000 honest values reach 80, more than 1"},
+		{"a kind of few names", "blocks", document{"from": 80, "honest": []any{document{"kind": "banks", "names": 1499}}},
+			`"banks" has 1499 names: name each kind`},
+		{"no proof", "blocks", document{"from": 80}, "0 of 0 honest values"},
+		{"a proof above the range", "blocks", proof(101, 0, 0), "from is 101, outside 1 to 100"},
 
 		{"a signal with points", "signals", []any{document{"code": "a:b:c", "text": "One", "points": 5}}, ""},
 		{"a clearing signal's points", "signals", []any{document{"code": "a:b:c", "text": "One", "points": -5}}, ""},

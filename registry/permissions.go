@@ -35,6 +35,8 @@ func DiffManifests(from, to Manifest) []ManifestChange {
 	differ("class", from.LayerClass(), to.LayerClass(), true) // decides what its signals may do
 	differ("lowest score", fromLowest, toLowest, toLowest < fromLowest)
 	differ("highest score", fromHighest, toHighest, toHighest > fromHighest)
+	differ("scores of style that may block", from.Blocks.scores(), to.Blocks.scores(),
+		to.Blocks != nil && (from.Blocks == nil || to.Blocks.From < from.Blocks.From))
 	differ("budget of fuel", from.BudgetFuel, to.BudgetFuel, to.BudgetFuel > from.BudgetFuel)
 	differ("memory in MiB", from.MemoryMB, to.MemoryMB, to.MemoryMB > from.MemoryMB)
 	differ("suggested weight", strconv.FormatFloat(from.DefaultWeight, 'g', -1, 64),
@@ -44,6 +46,14 @@ func DiffManifests(from, to Manifest) []ManifestChange {
 	changes = append(changes, DiffSets("threat", from.Threats, to.Threats)...)
 	changes = append(changes, diffSignals(from, to)...)
 	return changes
+}
+
+// scores says which scores may block.
+func (p *Proof) scores() string {
+	if p == nil {
+		return "none"
+	}
+	return fmt.Sprintf("from %d", p.From)
 }
 
 // DiffSets returns the members that only one of two sets has; what names a member. Those that are added grant more.

@@ -12,6 +12,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/sandbox/meter"
+	"assay/registry"
 	"assay/sdk"
 )
 
@@ -228,6 +229,11 @@ func (c *call) signal(points int32, code, text []byte) {
 	if declared.Points != 0 && int(points) < declared.Points {
 		c.reject("a signal is worth fewer points than its manifest promises",
 			"%s: a signal is worth %d points, and its manifest promises %d", declared.Code, points, declared.Points)
+		return
+	}
+	if declared.Warrants == registry.WarrantsReview && int(points) > declared.Points {
+		c.reject("a signal that warrants a review is worth more points than its manifest says",
+			"%s: a signal is worth %d points, and its manifest says %d", declared.Code, points, declared.Points)
 		return
 	}
 	kept := text[:min(len(text), sdk.MaxTextBytes+1)]

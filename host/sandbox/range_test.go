@@ -24,6 +24,8 @@ func TestPointsAndManifest(t *testing.T) {
 	}
 	promising := map[string]any{"class": "finding", "signals": []map[string]any{{"code": codeOne, "text": "One",
 		"points": 60, "warrants": "block", "final": true, "threat": "scam"}, {"code": codeTwo, "text": "Two"}}}
+	reviewing := map[string]any{"class": "finding", "signals": []map[string]any{{"code": codeOne, "text": "One",
+		"points": 60, "warrants": "review", "threat": "scam"}, {"code": codeTwo, "text": "Two"}}}
 	const tooFew, takePoints = "fewer points than its manifest promises", "other signals take points"
 	for name, c := range map[string]struct {
 		declared map[string]any
@@ -48,6 +50,8 @@ func TestPointsAndManifest(t *testing.T) {
 		"nothing emitted":          {promising, nil, 0, ""},
 		"others take a surplus":    {promising, []points{{codeOne, 75}, {codeTwo, -15}}, 60, ""},
 		"others take points":       {promising, []points{{codeOne, 75}, {codeTwo, -16}}, 0, takePoints},
+		"a review, as promised":    {reviewing, []points{{codeOne, 60}, {codeTwo, 5}}, 65, ""},
+		"more than a review":       {reviewing, []points{{codeOne, 61}}, 0, "more points than its manifest says"},
 		"one emission falls short": {promising, []points{{codeOne, 60}, {codeOne, 20}}, 0, tooFew},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -61,7 +61,7 @@ func editedTexts(text []byte, edits int) [][]byte {
 
 func TestListsSearchable(t *testing.T) {
 	t.Parallel()
-	for _, list := range []string{ordinaryWords, soldSuffixes} {
+	for _, list := range []string{ordinaryWords, soldSuffixes, shortWords, widelyNamed, bankNames} {
 		expect.Equal(t, "the list cannot be searched", wordlist.Fault(list), "")
 	}
 }

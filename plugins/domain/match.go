@@ -42,11 +42,36 @@ func (m *match) written() string { return m.label[m.start:m.end] }
 
 func (m *match) isWholeLabel() bool { return m.start == 0 && m.end == len(m.label) }
 
-// isDotlessAddress reports whether the rest of the label consists of parts of an address without their dots, as in
-// wwwpaypalcom.
+// isDotlessAddress reports whether the rest of the label, or of its part between hyphens, consists of parts of an
+// address without their dots, as in wwwpaypalcom. The label of a site counts only as a whole.
 func (m *match) isDotlessAddress() bool {
-	start, end := trimAddressParts(m.label)
-	return (start > 0 || end < len(m.label)) && m.start >= start && m.end <= end &&
+	if m.fillsAddress(0, len(m.label)) {
+		return true
+	}
+	return m.Kind() != brand.Site && m.fillsAddress(m.token())
+}
+
+// token returns the bounds of the label's part between hyphens that holds the brand.
+func (m *match) token() (from, to int) {
+	to = len(m.label)
+	if hyphen := strings.IndexByte(m.label[m.end:], '-'); hyphen >= 0 {
+		to = m.end + hyphen
+	}
+	return strings.LastIndexByte(m.label[:m.start], '-') + 1, to
+}
+
+// isGluedToBait reports whether the part of the label between hyphens is the brand and bait words.
+func (m *match) isGluedToBait() bool {
+	from, to := m.token()
+	around := surroundingsOf(m.label[from:to], m.start-from, m.end-from)
+	return around.classes&strongBait != 0 && around.onlyBait
+}
+
+// fillsAddress reports whether label[from:to] is the brand and parts of an address.
+func (m *match) fillsAddress(from, to int) bool {
+	start, end := trimAddressParts(m.label[from:to])
+	start, end = from+start, from+end
+	return (start > from || end < to) && m.start >= start && m.end <= end &&
 		strings.Trim(m.label[start:m.start]+m.label[m.end:end], "-") == ""
 }
 

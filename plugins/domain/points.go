@@ -21,10 +21,18 @@ type finding struct {
 // Points of the findings that decide. The manifest promises them: a finding of review leads to a review whatever the
 // style of the name, and one of block to a block.
 const (
-	reviewPoints = 60
-	blockPoints  = 80
-	baitPoints   = 20 // added for bait words next to a slip or a disguise
+	reviewPoints = 58
+	blockPoints  = 100
+	baitPoints   = 20 // of the signal that bait words stand next to a slip
 )
+
+// baitPoints returns the points of the signal for bait words next to a slip.
+func (f *finding) baitPoints() int {
+	if (f.code == codeTypo || f.code == codeTypos) && f.match.hasStrongBait() {
+		return baitPoints
+	}
+	return 0
+}
 
 // coinedLetters is the least number of letters of a coined brand whose slips are findings. Shorter names have many
 // honest neighbours.
@@ -38,11 +46,11 @@ func scoreMatch(h *host, m *match) finding {
 		f.scoreSite(h)
 	case m.form == exact && m.isWholeLabel() && m.Kind() != brand.Short && len(m.Key) >= 5 && m.hasStrayHyphen():
 		if f.set(codeHyphen, reviewPoints); m.Kind() != brand.Coined || len(m.Key) < coinedLetters {
-			f.set(codeSimilar, 35)
+			f.set(codeSimilar, 40)
 		}
 	case m.form == exact && m.Kind() != brand.Short && m.isDotlessAddress():
 		if f.set(codeMissingDot, blockPoints); m.Kind() == brand.Word && len(m.Key) < 7 {
-			f.set(codeSimilar, 45)
+			f.set(codeSimilar, 50)
 		}
 	case m.form == exact:
 		f.scoreExact(h)
@@ -52,12 +60,6 @@ func scoreMatch(h *host, m *match) finding {
 		f.scoreSubstituted()
 	default:
 		f.scoreLookalike()
-	}
-	switch f.code {
-	case codeHomograph, codeLookalike, codeTypo, codeTypos:
-		if m.hasStrongBait() && f.points > 0 {
-			f.points = min(f.points+baitPoints, 100)
-		}
 	}
 	if h.Private && !h.OnSharedHosting() && m.form == exact && !m.isWholeLabel() && f.points > 0 {
 		f.set(codeInside, 8) // developers name the services they work with
@@ -80,49 +82,72 @@ func (f *finding) scoreExact(h *host) {
 	case m.Kind() == brand.Short:
 		switch {
 		case !m.delimited:
-		case strong && r.onlyBait && !m.namesOwnTrade(h):
+		case strong && (r.onlyBait || !wordlist.Has(shortWords, m.Key)) && !m.namesBank(h):
 			f.set(codeCombined, reviewPoints)
 		default:
-			f.points = 10
+			f.points = 12
 		}
 	case m.Kind() == brand.Word:
 		switch {
-		case strong && r.onlyBait && m.delimited:
+		case strong && m.delimited && (r.onlyBait || r.strong > 1):
 			f.set(codeCombined, reviewPoints)
-		case strong && r.onlyBait && letters >= 6:
-			f.points = 25
-		case strong && m.delimited:
-			f.points = 20
-		case (m.delimited || strong && letters >= 6) && h.OnSharedHosting():
+		case strong && r.onlyBait && letters >= 6, strong && m.delimited:
+			f.points = 30
+		case m.delimited, strong && letters >= 6 && h.OnSharedHosting():
 			f.points = 15
 		}
-	case strong && r.onlyBait && r.strong > 1 && letters >= coinedLetters:
+	case strong && r.strong > 1 && letters >= coinedLetters && (r.onlyBait || m.delimited):
 		f.set(codeBaitWords, blockPoints)
-	case strong && r.onlyBait && m.namesOwnTrade(h):
-		f.points = 35
-	case strong && r.onlyBait:
+	case strong && m.namesBank(h):
+		f.points = 40
+	case strong && (r.onlyBait || m.delimited || letters >= 7 || m.isGluedToBait()):
 		f.set(codeCombined, reviewPoints)
-	case strong && (m.delimited || letters >= 7):
-		f.points = 30
-	case r.onlyBait && r.classes&weakBait != 0:
-		f.points = 25
-	case r.onlyBait && (m.delimited || letters >= 6):
-		f.points = 20
+	case m.delimited && m.isDistinctive():
+		f.set(codeBeside, reviewPoints)
+	case r.onlyBait && (r.classes&weakBait != 0 || m.delimited || letters >= 6):
+		f.points = 28
 	case m.delimited:
-		f.points = 20
+		f.points = 22
 	case keyEditLimit(m.Key) == 0: // short apart from a common ending, as atmobile in jsatmobile
 	case isOrdinary(m.label):
 	case letters >= 8, letters >= 6 && (m.start == 0 || m.end == len(m.label)):
-		f.points = 8
+		f.points = 9
 	}
 }
 
-// namesOwnTrade reports whether the only bait next to a brand of money is one word of banking, as in bancosantander.es,
-// under a suffix that fraud rarely uses. Banks and their branches are named so.
-func (m *match) namesOwnTrade(h *host) bool {
-	return brand.IsMoney(m.number) && m.around.classes&strongBait == bait.Bank && m.around.strong == 1 && !h.Private &&
-		suffix.RiskPoints(h.TLD) == 0
+// shortWords are short brands that are also words or common abbreviations.
+const shortWords = "bing evri fnac gls ing irs keds payu puma teva ugg ups vans visa wise xbox yeti zoom "
+
+// isDistinctive reports whether hardly any honest name but the owner's holds the brand as a word of its own.
+func (m *match) isDistinctive() bool {
+	return m.Kind() == brand.Coined && len(m.Key) >= coinedLetters && !isOrdinary(m.Key) &&
+		!wordlist.Has(widelyNamed, m.Key)
 }
+
+// widelyNamed are coined brands that shops, fans and developers put into the names of their own sites.
+const widelyNamed = "" +
+	"allianz atlassian cloudflare github iphone minecraft mozilla nintendo salesforce societegenerale wikipedia "
+
+// namesBank reports whether the only bait next to a brand says that it is a bank, as in bancosantander.es, under a
+// suffix that fraud rarely uses. Banks and their branches are named so, and some have the name of a brand of another
+// trade, as GLS Bank has.
+func (m *match) namesBank(h *host) bool {
+	r := &m.around
+	if r.classes&strongBait != bait.Bank || r.strong > r.count || h.Private || suffix.RiskPoints(h.TLD) > 0 {
+		return false
+	}
+	for _, word := range r.words[:r.count] {
+		if !wordlist.Has(bankNames, m.label[word.from:word.to]) {
+			return false
+		}
+	}
+	return true
+}
+
+// bankNames are the bait words that a bank has in its name. The others are its tools, such as pushtan.
+const bankNames = "" +
+	"banca banche banco bank banka banken bankieren banking banks banque banques caisse internetbanking netbank netbanking " +
+	"onlinebanking raiffeisen sparkasse volksbank "
 
 // scoreSubstituted scores a brand with digits or non-ASCII letters in place of its own.
 func (f *finding) scoreSubstituted() {
@@ -135,18 +160,16 @@ func (f *finding) scoreSubstituted() {
 	switch {
 	case m.Kind() == brand.Short:
 		if m.delimited && m.hasStrongBait() && m.around.onlyBait {
-			f.set(codeSimilar, 40)
+			f.set(codeSimilar, 45)
 		}
 	case m.Kind() == brand.Word && glued, letters < 5, glued && letters < 6:
 	case letters < 6 && m.changes > 1 && !m.foreign:
 	case m.foreign && !(glued && m.Kind() == brand.Word):
-		f.points = 90
-	case glued && letters < 8:
-		f.set(codeSimilar, 45)
-	case m.Kind() == brand.Word:
 		f.points = blockPoints
+	case glued && letters < 8:
+		f.set(codeSimilar, 50)
 	default:
-		f.points = 90
+		f.points = blockPoints
 	}
 }
 
@@ -158,16 +181,16 @@ func (f *finding) scoreLookalike() {
 	case m.Kind() == brand.Short || letters < 5 || isOrdinary(m.written()) || letters < 8 && m.changes > 1:
 	case m.Kind() == brand.Word:
 		if m.delimited && letters >= 6 {
-			f.set(codeSimilar, 35)
+			f.set(codeSimilar, 40)
 		}
 	case !m.delimited:
 		if letters >= 8 {
-			f.set(codeSimilar, 45)
+			f.set(codeSimilar, 50)
 		}
 	case letters >= coinedLetters:
 		f.set(codeLookalike, blockPoints)
 	default:
-		f.set(codeSimilar, 45)
+		f.set(codeSimilar, 50)
 	}
 }
 
@@ -176,7 +199,7 @@ func (f *finding) scoreSite(h *host) {
 	m := &f.match
 	switch {
 	case m.form == exact && m.isDotlessAddress():
-		f.set(codeMissingDot, reviewPoints)
+		f.set(codeSiteMissingDot, reviewPoints)
 	case m.form == exact && m.isWholeLabel():
 		if !h.Private {
 			f.scoreSuffixTypo(h)
@@ -184,7 +207,7 @@ func (f *finding) scoreSite(h *host) {
 	case m.form == exact:
 	case !m.isWholeLabel() && !m.isDotlessAddress():
 	case m.form != misspelled:
-		f.set(codeSimilar, 45)
+		f.set(codeSimilar, 50)
 		if m.foreign {
 			f.set(codeHomograph, blockPoints)
 		} else if len(m.Key) >= 7 {
@@ -210,15 +233,15 @@ func (f *finding) scoreTypo(h *host) {
 		switch {
 		case !likely || letters < 6:
 		case h.OnSharedHosting(), baited:
-			f.points = 30
+			f.points = 34
 		case letters >= 8 && sameFirst && m.isWholeLabel():
-			f.points = 25
+			f.points = 28
 		}
 	case m.edits == 1 && m.isOtherName():
 	case letters < 8 && m.isSplitByHyphen(): // two words that resemble the name by chance
 	case m.edits == 1 && letters < coinedLetters:
 		if m.delimited && likely && sameFirst || baited {
-			f.points = 25
+			f.points = 28
 		}
 	case m.edits == 1 && m.typo.multiple && !likely && letters < 8: // two letters differ as written
 	case m.edits == 1 && m.typo.multiple && letters < 8, m.edits == 1 && m.isNumbered():
@@ -230,16 +253,13 @@ func (f *finding) scoreTypo(h *host) {
 		case letters >= 7 && (likely || letters >= 9):
 			f.set(codeTypo, reviewPoints)
 		case likely, sameFirst:
-			f.points = 25
+			f.points = 28
 		}
 	case m.edits == 1:
 		switch {
-		case !m.isWholeLabel() && !baited && (letters < 8 || !likely && !sameFirst):
-			if m.delimited && letters >= 7 {
-				f.points = 20
-			}
+		case !m.delimited && !baited && (letters < 8 || !likely && !sameFirst):
 		case letters == coinedLetters && !likely && !baited:
-			f.points = 25
+			f.points = 28
 		default:
 			f.set(codeTypo, reviewPoints)
 		}
@@ -249,9 +269,9 @@ func (f *finding) scoreTypo(h *host) {
 	case m.edits == 2 && letters >= 11 && m.Kind() == brand.Coined:
 		f.set(codeTypos, reviewPoints)
 	case m.edits == 2 && letters >= 11:
-		f.points = 10
+		f.points = 11
 	default:
-		f.points = 20
+		f.points = 22
 	}
 }
 
@@ -264,11 +284,13 @@ func (f *finding) scoreOtherSuffix(h *host) {
 		if f.scoreSuffixTypo(h); m.Kind() == brand.Word {
 			f.set(codeSuffix, 15)
 		}
-	case m.Kind() != brand.Coined, h.Private && !h.OnSharedHosting():
-	case len(h.TLD) == 2 && !h.Private && !wordlist.Has(soldSuffixes, h.TLD):
-		f.points = 10 // large brands hold their name in many small countries too
+	case brand.IsMoney(m.number) && len(h.TLD) == 2 && !h.Private && !wordlist.Has(soldSuffixes, h.TLD):
+		f.points = 11 // large banks have branches in many small countries
+	case !h.Private && m.isDistinctive():
+		f.set(codeElsewhere, reviewPoints)
+	case m.Kind() == brand.Short, h.Private && !h.OnSharedHosting():
 	default:
-		f.points = 25
+		f.points = 28
 	}
 }
 
@@ -305,7 +327,7 @@ func scoreSubdomainMatch(h *host, m *match, after string) finding {
 		f = scoreMatch(h, m)
 	case m.isWholeLabel() && continuesAddress(m.Brand, following, after == ""):
 		f.set(codeAddressInside, blockPoints)
-	case m.Kind() == brand.Coined && strong && m.delimited && m.around.onlyBait:
+	case m.Kind() == brand.Coined && strong && m.delimited:
 		f.set(codeSubdomain, reviewPoints)
 	}
 	return f

@@ -31,7 +31,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 			w := startText(codeOfficial, b.Name)
 			w.signal(c, 0, codeOfficial)
 			return sdk.Scored
-		case relation == brand.Plausible && best.match.around.classes&strongBait == 0:
+		case relation == brand.Plausible && (!best.match.hasStrongBait() || best.match.namesBank(&h)):
 			best = finding{}
 		}
 	}
@@ -43,6 +43,11 @@ func Score(c *sdk.Check) sdk.Outcome {
 	}
 	if best.points > 0 {
 		best.signal(c, &h)
+	}
+	if part := governmentIn(&h); part != "" && best.points < reviewPoints {
+		w := startText(codeGovernment, "")
+		w.quote(part)
+		w.signal(c, reviewPoints, codeGovernment)
 	}
 	scoreScripts(c, &h, best.code == codeHomograph)
 	return sdk.Scored
@@ -79,19 +84,24 @@ func (f *finding) signal(c *sdk.Check, h *host) {
 		default:
 			w.difference(m)
 		}
-		if f.code != codeSimilar && m.hasStrongBait() {
+		if (f.code == codeHomograph || f.code == codeLookalike) && m.hasStrongBait() {
 			w.baitWords(", next to ", m)
 		}
 	case codeHyphen:
 		w.quote(m.written())
-	case codeMissingDot:
+	case codeMissingDot, codeSiteMissingDot, codeBeside:
 		w.quote(m.label)
 	case codeBaitWords, codeCombined:
 		w.baitWords("", m)
-	case codeAddressInside, codeSubdomain, codeSuffixTypo, codeSuffix:
+	case codeAddressInside, codeSubdomain, codeSuffixTypo, codeElsewhere, codeSuffix:
 		w.quote(h.Registrable)
 	}
 	w.signal(c, f.points, f.code)
+	if points := f.baitPoints(); points > 0 {
+		w := startText(codeBait, describeBrand(m.Brand))
+		w.baitWords("", m)
+		w.signal(c, points, codeBait)
+	}
 }
 
 // describeBrand returns the brand's name, with the key in front if the name does not spell it, as in "steamcommunity

@@ -7,6 +7,7 @@ import (
 
 	"assay/host/entity"
 	"assay/plugins/internal/brand"
+	"assay/plugins/internal/wordlist"
 	"assay/registry"
 	"assay/registry/layertest"
 	"assay/sdk"
@@ -38,7 +39,7 @@ func TestFindingsDecide(t *testing.T) {
 func TestHintsDoNotDecide(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{
-		"ikeahackers.net", "netflix-blumenwiese.com", "chase-carpentry.co.uk", "paypal.cc", "netflix.blumenwiese.com",
+		"ikeahackers.net", "chase-carpentry.co.uk", "netflix.blumenwiese.com", "minecraft-blumenwiese.com",
 		"salesforce.blumenwiese.de", "faceboook.blumenwiese.com", "thunderbirf.org", "iphone5.com",
 	} {
 		if got := sdk.Run(Score, facts(t, entity.Domain, value)).Score; got > 30 {
@@ -57,12 +58,49 @@ func TestOpenSuffixesAreNotOfficial(t *testing.T) {
 				continue // their own
 			}
 			for _, s := range sdk.Run(Score, facts(t, entity.Domain, value)).Signals {
-				if s.Code != texts[codeSuffix].name || s.Points == 0 {
+				if s.Code != signalBrandSuffix && s.Code != signalBrandElsewhere || s.Points == 0 {
 					t.Errorf("%s: %+v", value, s)
 				}
 			}
 		}
 	}
+}
+
+// A word more, before, after or left of a name with a finding, keeps the band that the finding warrants or raises it.
+// So does another suffix under which anybody can register names.
+func TestMoreWordsKeepTheBand(t *testing.T) {
+	t.Parallel()
+	for i := range brand.Count() {
+		b := brand.At(i)
+		if !isCoined(b) || wordlist.Has(widelyNamed, b.Key) {
+			continue
+		}
+		last := len(b.Key) - 1
+		slip := b.Key[:last] + b.Key[last:] + b.Key[last:] // doubled
+		for _, name := range []string{b.Key + "-login", "verify-account-" + b.Key, slip + "-refund", "www" + b.Key,
+			b.Key + "-blumenwiese", b.Key + "verify"} {
+			want := warrantedBy(t, name+".com")
+			for _, word := range []string{"offen", "wiese", "jetzt", "qxv"} {
+				for _, more := range []string{name + "-" + word + ".com", word + "-" + name + ".com", word + "." + name +
+					".com", name + "-" + word + ".info"} {
+					if got := warrantedBy(t, more); got < want {
+						t.Errorf("%s has %d points, %s.com %d", more, got, name, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// warrantedBy returns the points of a domain's findings, up to those that warrant a block.
+func warrantedBy(t *testing.T, domain string) int {
+	most := 0
+	for _, s := range sdk.Run(Score, facts(t, entity.Domain, domain)).Signals {
+		if s.Points >= reviewPoints {
+			most = max(most, s.Points)
+		}
+	}
+	return most
 }
 
 // facts returns the facts that the host parses from value.
@@ -149,7 +187,10 @@ func TestSignalTexts(t *testing.T) {
 		"joined":          {"paypal-login.com", "PayPal with bait words, not a known domain of it: “login”"},
 		"subdomain": {"netflix.verify-billing.com",
 			"Netflix with bait words left of another domain: “verify-billing.com”"},
-		"words":          {"netflix-blumenwiese.com", "Contains the name Netflix, not a known domain of it"},
+		"words": {"netflixblumenwiese.com", "Contains the name Netflix, not a known domain of it"},
+		"beside": {"netflix-blumenwiese.com",
+			"Netflix beside other words, not a known domain of it: “netflix-blumenwiese”"},
+		"government":     {"cita.gob-mx.info", "Suffix of a government inside another domain: “gob-mx”"},
 		"suffix":         {"netflix.icu", "Netflix is not known to own “netflix.icu”"},
 		"slip of suffix": {"coinbase.cm", "Address of Coinbase with a slip in its suffix: “coinbase.cm”"},
 		"official":       {"paypal.de", "Known domain of PayPal"},

@@ -138,9 +138,9 @@ func (s *search) visit(m *match) {
 	s.keep(scoreMatch(s.host, m))
 }
 
-// keep keeps f if it has more points than the best finding so far.
+// keep keeps f if it and the bait words next to it have more points than the best finding so far.
 func (s *search) keep(f finding) {
-	if f.points > s.best.points || s.best.code == noCode {
+	if f.points+f.baitPoints() > s.best.points+s.best.baitPoints() || s.best.code == noCode {
 		s.best = f
 	}
 }

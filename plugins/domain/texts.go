@@ -20,11 +20,15 @@ const (
 	codeTypos
 	codeHyphen
 	codeMissingDot
+	codeSiteMissingDot
 	codeAddressInside
 	codeBaitWords
 	codeCombined
+	codeBait
+	codeBeside
 	codeSubdomain
 	codeSuffixTypo
+	codeElsewhere
 	codeSuffix
 	codeInside
 	codeSimilar
@@ -32,31 +36,37 @@ const (
 	codeMixedScripts
 	codeRareLetter
 	codeWholeScript
+	codeGovernment
 	codeRestricted
 )
 
 // texts holds the name and the text of every signal. The text is before, the name of the brand if there is one, and
 // after, followed by what the domain's name does to the brand's or by the evidence in quotation marks.
 var texts = [...]struct{ name, before, after string }{
-	codeHomograph:     {signalHomographBrand, "Imitates ", ": "},
-	codeLookalike:     {signalBrandLookalike, "Imitates ", ": "},
-	codeTypo:          {signalBrandTypo, "One letter away from ", ": "},
-	codeTypos:         {signalBrandTypos, "Two letters away from ", ": "},
-	codeHyphen:        {signalBrandHyphen, "Spells ", " with a hyphen inside: "},
-	codeMissingDot:    {signalBrandMissingDot, "Address of ", " without its dots: "},
-	codeAddressInside: {signalBrandAddressInside, "Address of ", " inside another domain: "},
-	codeBaitWords:     {signalBrandBaitWords, "", " with bait words, not a known domain of it: "},
-	codeCombined:      {signalBrandCombined, "", " with bait words, not a known domain of it: "},
-	codeSubdomain:     {signalBrandSubdomain, "", " with bait words left of another domain: "},
-	codeSuffixTypo:    {signalBrandSuffixTypo, "Address of ", " with a slip in its suffix: "},
-	codeSuffix:        {signalBrandSuffix, "", " is not known to own "},
-	codeInside:        {signalBrandInside, "Contains the name ", ", not a known domain of it"},
-	codeSimilar:       {signalBrandSimilar, "Resembles ", ": "},
-	codeOfficial:      {signalBrandOfficial, "Known domain of ", ""},
-	codeMixedScripts:  {signalHomographMixedScripts, "Mixes ", ""},
-	codeRareLetter:    {signalHomographRareLetter, "Uses a letter of hardly any language: ", ""},
-	codeWholeScript:   {signalHomographWholeScript, "Written in ", ""},
-	codeRestricted:    {signalSuffixRestricted, "Suffix that only public bodies and schools are given: ", ""},
+	codeHomograph:      {signalHomographBrand, "Imitates ", ": "},
+	codeLookalike:      {signalBrandLookalike, "Imitates ", ": "},
+	codeTypo:           {signalBrandTypo, "One letter away from ", ": "},
+	codeTypos:          {signalBrandTypos, "Two letters away from ", ": "},
+	codeHyphen:         {signalBrandHyphen, "Spells ", " with a hyphen inside: "},
+	codeMissingDot:     {signalBrandMissingDot, "Address of ", " without its dots: "},
+	codeSiteMissingDot: {signalSiteMissingDot, "Address of ", " without its dots: "},
+	codeAddressInside:  {signalBrandAddressInside, "Address of ", " inside another domain: "},
+	codeBaitWords:      {signalBrandBaitWords, "", " with bait words, not a known domain of it: "},
+	codeCombined:       {signalBrandCombined, "", " with bait words, not a known domain of it: "},
+	codeBait:           {signalBrandBait, "Bait words next to ", ": "},
+	codeBeside:         {signalBrandBeside, "", " beside other words, not a known domain of it: "},
+	codeSubdomain:      {signalBrandSubdomain, "", " with bait words left of another domain: "},
+	codeSuffixTypo:     {signalBrandSuffixTypo, "Address of ", " with a slip in its suffix: "},
+	codeElsewhere:      {signalBrandElsewhere, "", " is not known to own "},
+	codeSuffix:         {signalBrandSuffix, "", " is not known to own "},
+	codeInside:         {signalBrandInside, "Contains the name ", ", not a known domain of it"},
+	codeSimilar:        {signalBrandSimilar, "Resembles ", ": "},
+	codeOfficial:       {signalBrandOfficial, "Known domain of ", ""},
+	codeMixedScripts:   {signalHomographMixedScripts, "Mixes ", ""},
+	codeRareLetter:     {signalHomographRareLetter, "Uses a letter of hardly any language: ", ""},
+	codeWholeScript:    {signalHomographWholeScript, "Written in ", ""},
+	codeGovernment:     {signalGovernmentSuffix, "Suffix of a government inside another domain: ", ""},
+	codeRestricted:     {signalSuffixRestricted, "Suffix that only public bodies and schools are given: ", ""},
 }
 
 // writer collects the text of a signal: a sentence and at most three quotations of maxQuoted bytes.

@@ -8,16 +8,14 @@ import (
 	"assay/sdk"
 )
 
-// The points of each signal. Only a listing of the exact entity on an up-to-date list is final: nothing clears it. An
-// outdated listing still blocks an unknown entity, but popularity clears it. The others ask for a review, and two lists
-// that agree block. A name below a listed one was not listed itself, and lists of pages include hacked sites of honest
-// owners.
+// The points of each signal. Only a listing of the exact entity on an up-to-date list is final: nothing clears it. The
+// others ask for a review, and two lists that agree block. A name below a listed one was not listed itself, and lists
+// of pages include hacked sites of honest owners.
 const (
 	pointsExact   = 100
-	pointsExpired = 60
-	pointsReview  = 45 // disputed, mail domain, parent or disposable
-	pointsPage    = 15
-	pointsAnother = 5 // for each further list
+	pointsReview  = 25 // expired, disputed, mail domain, parent or disposable
+	pointsPage    = 12
+	pointsAnother = 4 // for each further list
 	maxAnother    = 2 // further lists that count
 )
 
@@ -39,7 +37,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 	category := sdk.Threat(c.Get(sdk.FeedCategory))
 	switch {
 	case category == sdk.Disposable:
-		l = listing{points: min(l.points, pointsReview), code: signalListedDisposable,
+		l = listing{points: pointsReview, code: signalListedDisposable,
 			lead: "Mail domain listed as disposable by "}
 	case category.Published():
 		l.as, l.named = " as ", strings.ReplaceAll(string(category), "_", " ")
@@ -78,7 +76,7 @@ func match(c *sdk.Check) listing {
 		return listing{points: pointsReview, code: signalListedDisputed, lead: "Listed by ",
 			after: sdk.Join(", but good according to ", quote.Of(c.Get(sdk.FeedGood)))}
 	case !c.Is(sdk.FeedFresh):
-		return listing{points: pointsExpired, code: signalListedExpired, lead: "Listed by ",
+		return listing{points: pointsReview, code: signalListedExpired, lead: "Listed by ",
 			after: ", but the list is out of date"}
 	}
 	return listing{points: pointsExact, code: signalListedExact, lead: "Listed by "}

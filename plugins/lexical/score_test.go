@@ -19,14 +19,14 @@ func TestCases(t *testing.T) {
 	layertest.Open(t, ".").RunCases(t, Score)
 }
 
-// TestVerdicts checks that style alone never blocks.
+// TestVerdicts checks that a name's style blocks it only with the points for which the manifest has the proof.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	suite := layertest.Open(t, ".")
 	suite.CheckVerdict(t, check.Allow, lowest, 0)
-	if got := suite.Verdict(t, highest); got == check.Block {
-		t.Errorf("%d points of style lead to %s", highest, got)
-	}
+	suite.CheckVerdict(t, check.Review, cautious)
+	suite.CheckVerdict(t, check.Block, highest)
+	expect.Equal(t, "the lowest score that may block", suite.Manifest.Blocks.From, cautious+1)
 }
 
 // facts returns the facts that the host parses from value.

@@ -11,13 +11,13 @@ type finding struct {
 // reaches review or block alone (TestVerdicts). The rest is circumstantial, because many honest domains are young,
 // parked or badly configured: 11 points are a unit of log-odds.
 var (
-	noDomain = finding{90, signalDnsNoDomain, "The domain % does not exist"}
+	noDomain = finding{58, signalDnsNoDomain, "The domain % does not exist"}
 	noHost   = finding{8, signalDnsNoHost, "The name % does not exist, only %"}
 	dangling = finding{13, signalDnsDangling, "Alias of %, which does not exist and could be taken over"}
 
-	noMailDomain = finding{90, signalMailNoDomain, "No mail can reach it: the domain % does not exist"}
-	refusesMail  = finding{90, signalMailRefused, "No mail can reach it: % accepts none (null MX record)"}
-	noMailServer = finding{90, signalMailNoServer, "No mail can reach it: % has neither mail server nor address"}
+	noMailDomain = finding{58, signalMailNoDomain, "No mail can reach it: the domain % does not exist"}
+	refusesMail  = finding{58, signalMailRefused, "No mail can reach it: % accepts none (null MX record)"}
+	noMailServer = finding{58, signalMailNoServer, "No mail can reach it: % has neither mail server nor address"}
 	sendsNoMail  = finding{22, signalMailSendsNone, "% declares that it never sends mail (SPF -all)"}
 	implicitMail = finding{5, signalMailImplicit, "% names no mail server; mail would go to its web address"}
 	openMail     = finding{8, signalMailOpen, "Anybody may send mail as % (SPF +all)"}
@@ -26,8 +26,8 @@ var (
 	youngToday     = finding{0, signalRegistrationYoung, "% was registered today"}
 	youngYesterday = finding{0, signalRegistrationYoung, "% was registered yesterday"}
 	young          = finding{0, signalRegistrationYoung, "% was registered % days ago"}
-	held           = finding{90, signalRegistrationHeld, "% was taken offline by its registrar or registry"}
-	suspended      = finding{90, signalRegistrationHeld, "% was suspended by its registrar (name servers of %)"}
+	held           = finding{58, signalRegistrationHeld, "% was taken offline by its registrar or registry"}
+	suspended      = finding{58, signalRegistrationHeld, "% was suspended by its registrar (name servers of %)"}
 	expired        = finding{8, signalRegistrationEnding, "The registration of % has expired"}
 
 	specialAddress = finding{15, signalAddressSpecial, "% has no public address, only a % one"}
@@ -40,7 +40,7 @@ var (
 	nameServer    = finding{0, signalServiceCompany, "Name servers of %, like many reported domains"}
 	hosting       = finding{0, signalServiceCompany, "Hosted in %, like many reported domains"}
 
-	listed        = finding{90, signalBlocklistDomain, "% is on the DNS blocklist %"}
+	listed        = finding{58, signalBlocklistDomain, "% is on the DNS blocklist %"}
 	listedMore    = finding{100, signalBlocklistSeveral, "% is on % DNS blocklists, including %"}
 	listedAddress = finding{12, signalBlocklistAddress, "An address of % is on the DNS blocklist %"}
 	listedTwice   = finding{12, signalBlocklistAddress, "An address of % is on % DNS blocklists, including %"}

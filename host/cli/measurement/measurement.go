@@ -2,6 +2,7 @@
 package measurement
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -225,8 +226,9 @@ func limits(l registry.LineupDocument, manifests []registry.Manifest) map[entity
 	all := map[entity.Type][]eval.Limit{}
 	for _, c := range registry.Constraints(l, manifests) {
 		limit := eval.Limit{Name: c.Signal + " reaches " + c.Band, Bias: 1, Weights: c.Coefficients, AtLeast: c.Bound}
-		if c.Signal == "" { // the sum must stay below the bound
-			limit = eval.Limit{Name: "style never blocks", Bias: -1, AtLeast: -math.Nextafter(c.Bound, math.Inf(-1))}
+		if c.Below {
+			limit = eval.Limit{Name: cmp.Or(c.Signal, "style") + " stays below " + c.Band, Bias: -1,
+				AtLeast: -math.Nextafter(c.Bound, math.Inf(-1))}
 			for _, coefficient := range c.Coefficients {
 				limit.Weights = append(limit.Weights, -coefficient)
 			}
