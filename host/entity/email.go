@@ -27,11 +27,11 @@ func readEmail(text, _ string, facts Facts) (string, error) {
 		return "", refuse("has a local part longer than %d bytes", maxLocalBytes)
 	}
 	// Compose before checking, because NFC turns some characters into ASCII punctuation (U+037E into ';').
-	mailbox, quoted, err := readLocal(norm.NFC.String(local))
+	host = strings.TrimRight(host, ".")
+	mailbox, quoted, err := readLocal(norm.NFC.String(local), looseDots[strings.ToLower(host)])
 	if err != nil {
 		return "", err
 	}
-	host = strings.TrimRight(host, ".")
 	if host == "" {
 		return "", refuse("has no domain after the '@'")
 	}
@@ -107,16 +107,25 @@ func readMailDomain(host string, facts Facts) (string, error) {
 	return ascii, nil
 }
 
+// looseDots are the domains of mobile networks in Japan that gave out mailboxes with dots in a row and at the end. They
+// deliver to them with and without quotes.
+var looseDots = map[string]bool{"docomo.ne.jp": true, "ezweb.ne.jp": true, "au.com": true}
+
 // readLocal returns the mailbox of a local part: a dot-atom unchanged, and the content of a quoted string without
-// escapes. quoted reports whether the mailbox needs quotes.
-func readLocal(local string) (mailbox string, quoted bool, err error) {
+// escapes. A dot-atom may have loose dots if loose is set. quoted reports whether the mailbox needs quotes.
+func readLocal(local string, loose bool) (mailbox string, quoted bool, err error) {
 	for _, r := range local {
 		if r >= utf8.RuneSelf && !isVisible(r) {
 			return "", false, refuse("contains the invisible character U+%04X", r)
 		}
 	}
 	if local[0] != '"' {
-		return local, false, checkDotAtom(local)
+		err := checkDotAtom(local)
+		if err != nil && loose && local[0] != '.' {
+			atoms := strings.FieldsFunc(local, func(r rune) bool { return r == '.' })
+			return local, true, checkDotAtom(strings.Join(atoms, "."))
+		}
+		return local, false, err
 	}
 	mailbox, closed := unquote(local)
 	switch {

@@ -294,12 +294,27 @@ func readE164(e164 string) *phonenumbers.PhoneNumber {
 		if len(again)-1 > maxPhoneDigits {
 			return nil
 		}
-		if again == e164 {
+		if again != e164 {
+			e164 = again
+		} else if modern := modernForm(e164); modern != "" && !phonenumbers.IsValidNumber(number) {
+			e164 = modern
+		} else {
 			return number
 		}
-		e164 = again
 	}
 	return nil
+}
+
+// modernForm returns the present form of a mobile number in an earlier one that networks and address books still use,
+// or "": Mexico's with the 1 that was dropped in 2019, and Brazil's without the ninth digit.
+func modernForm(e164 string) string {
+	if national, found := strings.CutPrefix(e164, "+521"); found && len(national) == 10 {
+		return "+52" + national
+	}
+	if national, found := strings.CutPrefix(e164, "+55"); found && len(national) == 10 && national[2] >= '6' {
+		return "+55" + national[:2] + "9" + national[2:]
+	}
+	return ""
 }
 
 func phoneType(t phonenumbers.PhoneNumberType) string {

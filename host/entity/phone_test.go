@@ -69,7 +69,15 @@ func TestPhoneFacts(t *testing.T) {
 		"premium rate": {"+1 900 234 5678", "", "+19002345678", Facts{"phone.type": "premium_rate"}},
 		"not geographic": {"+979 1 2345 7309", "", "+979123457309", Facts{
 			"phone.country": "001", "phone.type": "premium_rate"}},
-		"country without numbering": {"0301234567", "AQ", "+49301234567", Facts{"phone.assumed": "yes"}},
+		"Mexican mobile with a 1": {"+52 1 55 1234 5678", "", "+525512345678", Facts{
+			"phone.valid": "yes", "phone.country": "MX"}},
+		"the same without a plus":           {"5213312345678", "", "+523312345678", Facts{"phone.assumed": "yes"}},
+		"Mexican with a 1, country named":   {"1 33 1234 5678", "MX", "+523312345678", Facts{"phone.valid": "yes"}},
+		"Brazilian without the ninth digit": {"+55 11 6123-4567", "", "+5511961234567", Facts{"phone.type": "mobile"}},
+		"the same, country named":           {"(21) 8765-4321", "BR", "+5521987654321", Facts{"phone.valid": "yes"}},
+		"Brazilian fixed line has no ninth": {"+55 11 3123-4567", "", "+551131234567", Facts{"phone.type": "fixed_line"}},
+		"Brazilian mobile with too few":     {"+55 11 612-3456", "", "+55116123456", Facts{"phone.valid": "no"}},
+		"country without numbering":         {"0301234567", "AQ", "+49301234567", Facts{"phone.assumed": "yes"}},
 	} {
 		checkFacts(t, Phone, c.raw, c.country, c.value, c.want)
 	}

@@ -2,24 +2,31 @@ package main
 
 import "strings"
 
-// disposableWords mark a disposable service anywhere in a label without its hyphens.
-var disposableWords = [...]string{
-	"tempmail", "tempemail", "tempinbox", "tempomail", "tmpmail", "tmpemail", "emailtemp", "temporarymail",
-	"temporaryemail", "temporaryinbox", "tempsmail", "trashmail", "trashemail", "trashymail", "mailtrash", "trashinbox",
-	"throwaway", "10minute", "10minmail", "minutemail", "minutesmail", "minuteinbox", "guerrillamail", "guerillamail",
-	"mailinator", "disposable", "disposemail", "fakemail", "fakeemail", "fakeinbox", "emailfake", "spambox", "spambog",
-	"spamgourmet", "nospammail", "burnermail", "burneremail", "yopmail", "dropmail", "maildrop", "mailcatch",
-	"mailnesia", "discardmail", "wegwerfmail", "wegwerfemail", "einmalmail", "schrottmail", "muellmail", "mailjetable",
-	"emailjetable", "onetimemail", "onetimeemail", "anonbox", "anonymail", "anonymousmail", "mohmal", "getnada",
-	"moakt", "crapmail", "dumpmail", "selfdestruct", "oneoffmail", "inboxkitten", "mailsac", "emailtemporal",
-	"correotemporal", "emailtemporar", "mailtemporaire", "emailtemporanea", "linshiyou", "fakebox", "spammail",
-	"emailgenerator", "mailgenerator", "minutesemail",
+// serviceWords are names of disposable mail services, found anywhere in a label without its hyphens.
+var serviceWords = [...]string{
+	"10minutemail", "minutemail", "minutesmail", "minuteinbox", "guerrillamail", "guerillamail", "mailinator",
+	"mailnesia", "yopmail", "dropmail", "spambog", "spamgourmet", "nospammail", "anonbox", "anonymail", "anonymousmail",
+	"anonmail", "mohmal", "getnada", "moakt", "selfdestruct", "inboxkitten", "mailsac", "linshiyou", "fakemailgenerator",
+	"emailgenerator",
 }
 
-// disposableParts mark a disposable service as a hyphenated word next to a word for mail. They are too short to look
-// for inside words.
-var disposableParts = [...]string{
-	"temp", "tmp", "temporary", "trash", "fake", "burner", "junk", "spam", "throw", "anon",
+// mailWords are words for mail in the languages of temporaryWords. The word email ends in the first.
+var mailWords = [...]string{"mail", "inbox", "correo", "courriel", "adress", "address", "poczta", "postfach"}
+
+// temporaryWords say that something is to be thrown away, fake or temporary, in English, German, French, Spanish,
+// Italian, Portuguese and other languages of Europe.
+var temporaryWords = [...]string{
+	"temp", "tmp", "tempo", "temporary", "throwaway", "throw", "trash", "trashy", "trashcan", "fake", "burner", "crap",
+	"disposable", "dispo", "dispose", "disposea", "discard", "onetime", "onetimeuse", "oneoff", "dump", "wegwerf",
+	"einmal", "einweg", "schrott", "muell", "jetable", "temporaire", "ephemere", "poubelle", "temps", "temporal",
+	"desechable", "temporanea", "temporaneo", "usaegetta", "provvisoria", "temporario", "temporaria", "descartavel",
+	"provisorio", "temporar", "tijdelijk", "tijdelijke", "wegwerp", "tymczasowa", "tymczasowy", "jednorazowa",
+	"jednorazowy",
+}
+
+// timeUnits follow the number of minutes, hours or days for which a mailbox exists.
+var timeUnits = [...]string{
+	"min", "mins", "minut", "minute", "minutes", "minuten", "minutos", "minuti", "hour", "hours", "day", "days", "tage",
 }
 
 // letters is the set of letters a to z in a text, one bit each. It rules out most words without a search.
@@ -45,51 +52,91 @@ func (set letters) spell(word string) bool {
 	return true
 }
 
-// disposableWord returns the word that marks one of the dot-separated labels as a disposable service, or "".
+// disposableWord returns the words that mark one of the dot-separated labels as a disposable service, or "".
 func disposableWord(labels string) string {
 	for labels != "" {
 		label, rest, _ := strings.Cut(labels, ".")
 		labels = rest
-		joined := label
-		if strings.IndexByte(label, '-') >= 0 {
-			if word := hyphenatedWord(label); word != "" {
-				return word
-			}
-			joined = strings.ReplaceAll(label, "-", "")
-		}
+		joined := strings.ReplaceAll(label, "-", "")
 		if len(joined) < len("moakt") {
 			continue
 		}
 		present := letterSet(joined)
-		for _, word := range disposableWords {
+		for _, word := range serviceWords {
 			if present.spell(word) && strings.Contains(joined, word) {
 				return word
+			}
+		}
+		for _, word := range mailWords {
+			if !present.spell(word) {
+				continue
+			}
+			for at := strings.Index(joined, word); at >= 0; {
+				if found := temporaryAround(joined, at, at+len(word)); found != "" {
+					return found
+				}
+				next := strings.Index(joined[at+1:], word)
+				if next < 0 {
+					break
+				}
+				at += 1 + next
 			}
 		}
 	}
 	return ""
 }
 
-// hyphenatedWord returns the last of disposableParts in a label that also has a word for mail, such as temp-mail-box,
-// or "".
-func hyphenatedWord(label string) string {
-	found, mail := "", false
-	for label != "" {
-		part, rest, _ := strings.Cut(label, "-")
-		label = rest
-		switch part {
-		case "mail", "mails", "email", "emails", "inbox", "mailbox":
-			mail = true
-			continue
+// temporaryAround returns the part of a label that joins the word for mail at start to end with one of temporaryWords
+// or with a time, before or after it, or "".
+func temporaryAround(label string, start, end int) string {
+	before, after := label[:start], strings.TrimPrefix(label[end:], "s")
+	for range 2 {
+		if n := timeAtEnd(before); n > 0 {
+			return label[len(before)-n : end]
 		}
-		for _, word := range disposableParts {
-			if part == word {
-				found = word
+		for _, word := range temporaryWords {
+			if strings.HasSuffix(before, word) {
+				return label[len(before)-len(word) : end]
+			}
+		}
+		if label[start] != 'm' || !strings.HasSuffix(before, "e") {
+			break
+		}
+		before = before[:len(before)-1] // the e of email
+	}
+	for _, word := range temporaryWords {
+		rest, found := strings.CutPrefix(after, word)
+		if found && (len(word) >= len("jetable") || strings.Trim(rest, "0123456789") == "") {
+			return label[start : len(label)-len(rest)]
+		}
+	}
+	if isDigit(byteAt(after, 0)) && timeAtEnd(after) == len(after) {
+		return label[start:]
+	}
+	return ""
+}
+
+// timeAtEnd returns the length of a number and a unit of time, such as 10min, at the end of a text, or 0.
+func timeAtEnd(text string) int {
+	for _, unit := range timeUnits {
+		if number, found := strings.CutSuffix(text, unit); found {
+			if digits := len(number) - len(strings.TrimRight(number, "0123456789")); digits > 0 {
+				return digits + len(unit)
 			}
 		}
 	}
-	if mail {
-		return found
+	return 0
+}
+
+// byteAt returns the byte of text at a place, or 0 beyond its end.
+func byteAt(text string, at int) byte {
+	if at < len(text) {
+		return text[at]
 	}
-	return ""
+	return 0
+}
+
+// isTemporarily reports whether a label is the word temporarily, as it is often misspelt.
+func isTemporarily(label string) bool {
+	return strings.HasPrefix(label, "tempor") && strings.HasSuffix(label, "ly") && len(label) <= len("temporaryily")
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"unicode/utf8"
+
+	"assay/plugins/internal/mail"
 )
 
 // mailbox describes the mail domain of a local part.
@@ -32,7 +34,22 @@ func scoreLocalPart(a *answer, written, host string, at mailbox) {
 		a.report(&medicine, local)
 	case runsAlongKeyboard(joined):
 		a.report(&keyboard, local)
+	case at.open && isRandom(local):
+		a.report(&random, local)
 	}
+}
+
+// isRandom reports whether a local part is random letters, or random letters and a long number, as programs open
+// mailboxes with. People use shorter numbers or pairs of letters that words have.
+func isRandom(local string) bool {
+	letters := strings.TrimRight(local, "0123456789")
+	for i := range len(letters) {
+		if c := letters[i] - 'a'; c >= 26 {
+			return false
+		}
+	}
+	pairs := mail.RarePairs(letters)
+	return pairs >= 3 && len(local)-len(letters) >= 5 || pairs >= 4 && len(letters) >= 8
 }
 
 // scoreWebLike reports a local part written like a web address or a domain name, and whether it is.
@@ -120,8 +137,10 @@ func brandInName(name string) string {
 func scorePosedBrand(a *answer, local, host string, b *posedBrand, before, after wording, at mailbox) bool {
 	desks := before.desks + after.desks
 	switch whole := before.whole && after.whole; {
-	case whole && at.open && (desks > 0 || isDomainLike(local)):
+	case whole && at.open && desks > 0 && !b.alone:
 		a.report(&posing, b.shown, local)
+	case whole && at.open && (desks > 0 || isDomainLike(local)):
+		a.report(&posingWord, b.shown, local)
 	case whole && desks > 0:
 		a.report(&posingOwn, b.shown, host)
 	case !at.open || b.alone:

@@ -23,7 +23,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 	}
 	local, known := c.Fact(sdk.EmailLocal)
 	if known && !relay {
-		scoreLocalPart(&a, local, host, mailbox{open: open, name: c.Get(sdk.DomainName)})
+		scoreLocalPart(&a, local, mail.Written(c, host), mailbox{open: open, name: c.Get(sdk.DomainName)})
 	}
 	if a.threat != "" {
 		c.Threat(a.threat)
@@ -48,8 +48,8 @@ func (a *answer) report(kind *finding, evidence ...string) {
 // scoreDomain reports the first finding that applies to a mail domain: a disposable service, or a borrowed or mistyped
 // provider.
 func scoreDomain(a *answer, host string) {
-	if service := service(host); service != "" {
-		a.report(&disposableService, service)
+	site := a.check.Get(sdk.DomainRegistrable)
+	if scoreDisposable(a, host, site) {
 		return
 	}
 	suffix := a.check.Get(sdk.DomainSuffix)
@@ -61,14 +61,13 @@ func scoreDomain(a *answer, host string) {
 		a.report(&disposableName, word, host)
 		return
 	}
-	if name := borrowedProvider(labels); name != "" {
-		a.report(&borrowed, host, name)
-		return
-	}
-	if host == a.check.Get(sdk.DomainRegistrable) { // a typo of gmail.com is a registrable domain itself
-		t := findTypo(a.check.Get(sdk.DomainName), suffix, a.check.Get(sdk.DomainSuffixKind) == "unlisted")
-		if t.meant != "" {
-			a.report(&mistyped, host, t.meant, t.difference)
-		}
+	slip := mail.FindSlip(host, suffix, a.check.Get(sdk.DomainSuffixKind) == "unlisted")
+	switch borrowedFrom := borrowedProvider(labels); {
+	case slip.Meant != "":
+		a.report(&mistyped, host, slip.Meant, slip.Difference)
+	case borrowedFrom != "":
+		a.report(&borrowed, host, borrowedFrom)
+	case host == site && isTemporarily(labels):
+		a.report(&temporarily, host)
 	}
 }

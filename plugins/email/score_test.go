@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"assay/host/check"
+	"assay/plugins/internal/fingerprint"
 	"assay/plugins/internal/mail"
 	"assay/plugins/internal/wordlist"
 	"assay/registry/expect"
@@ -22,12 +23,8 @@ func TestCases(t *testing.T) {
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	suite := layertest.Open(t, ".")
-	suite.CheckVerdict(t, check.Block, blocks)
-	for _, points := range []int{strong, adds} {
-		if suite.Verdict(t, points) == check.Allow {
-			t.Errorf("%d points lead to no review", points)
-		}
-	}
+	suite.CheckVerdict(t, check.Block, blocks, named)
+	suite.CheckVerdict(t, check.Review, reviews, adds)
 	if suite.Verdict(t, hints) == check.Block {
 		t.Errorf("%d points alone lead to a block", hints)
 	}
@@ -51,8 +48,8 @@ func TestAbstainsWithoutMailDomain(t *testing.T) {
 func TestListsSearchable(t *testing.T) {
 	t.Parallel()
 	for name, list := range map[string]string{
-		"disposables": disposables, "moneyWords": moneyWords, "deskWords": deskWords,
-		"fillers": fillers, "families": families, "realDomains": realDomains, "wrongSuffixes": wrongSuffixes,
+		"services": services, "moneyWords": moneyWords, "deskWords": deskWords, "fillers": fillers,
+		"families": families,
 	} {
 		expect.Equal(t, name+": the list is out of order at", wordlist.Fault(list), "")
 		expect.Equal(t, name+": the list has upper-case letters", list, strings.ToLower(list))
@@ -75,37 +72,20 @@ func TestWordsReachable(t *testing.T) {
 	expect.Equal(t, "the longest word", longest, maxWord)
 }
 
-func TestFindTypo(t *testing.T) {
+// TestListed checks the form of the listed domains' file without the rows that it was made of, and that nobody's
+// mailboxes are in it.
+func TestListed(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		name, suffix string
-		unlisted     bool
-		want, how    string
-	}{
-		"swapped":                      {"gmial", "com", false, "gmail.com", "letters ai swapped"},
-		"missing":                      {"gmal", "com", false, "gmail.com", "i is missing"},
-		"extra":                        {"gmaail", "com", false, "gmail.com", "extra a"},
-		"replaced":                     {"gmaol", "com", false, "gmail.com", "o for i"},
-		"suffix":                       {"gmail", "cm", false, "gmail.com", ".cm in place of .com"},
-		"unlisted suffix":              {"gmail", "cmm", true, "gmail.com", ".cmm in place of .com"},
-		"right":                        {"gmail", "com", false, "", ""},
-		"regional suffix":              {"yahoo", "fr", false, "", ""},
-		"two edits":                    {"gmiall", "com", false, "", ""},
-		"other first letter":           {"zmail", "com", false, "", ""},
-		"far first letter":             {"motmail", "com", false, "", ""},
-		"tail of the name":             {"otmail", "com", false, "", ""},
-		"short name under another":     {"gmial", "de", false, "", ""},
-		"long name under another":      {"hotmial", "de", false, "hotmail.com", "letters ai swapped"},
-		"digit replaces":               {"l1ve", "com", false, "live.com", "the digit 1"},
-		"letter replaces in four":      {"love", "com", false, "", ""},
-		"digit inserted in four":       {"li7ve", "com", false, "live.com", "the digit 7"},
-		"digit after four":             {"live5", "com", false, "", ""},
-		"national under its suffix":    {"seznma", "cz", false, "seznam.cz", "letters am swapped"},
-		"look-alikes of a real domain": {"ernail", "com", false, "", ""},
+	if n := listed.Len(); n < 30000 || len(listed) > 200<<10 || len(listed) != len(fingerprint.Encode(nil))+3*n {
+		t.Errorf("%d domains in %d bytes, want 30,000 or more in at most 200 KiB, 3 bytes for each", n, len(listed))
+	}
+	for domain, want := range map[string]bool{
+		"sharklasers.com": true, "0815.ru": true, "gishpuppy.com": true, "gmail.com": false, "gmial.com": false,
+		"aol.com": false, "docomo.ne.jp": false, "duck.com": false, "snkmail.com": false, "anonaddy.me": false,
+		"consultant.com": false, "uni-heidelberg.de": false, "us.to": false, "example.com": false,
 	} {
-		if got := findTypo(tc.name, tc.suffix, tc.unlisted); got.meant != tc.want || got.difference != tc.how {
-			t.Errorf("%s: findTypo(%s.%s) = %q, %q, want %q, %q", name, tc.name, tc.suffix, got.meant, got.difference,
-				tc.want, tc.how)
+		if lists := listed.Find(domain); lists > 0 != want || want && lists < 2 {
+			t.Errorf("%s is on %d lists, want any: %v", domain, lists, want)
 		}
 	}
 }
@@ -113,9 +93,12 @@ func TestFindTypo(t *testing.T) {
 // TestOnOneList checks that no disposable service is a provider or a relay too.
 func TestOnOneList(t *testing.T) {
 	t.Parallel()
-	for _, host := range strings.Fields(disposables + families) {
+	for _, host := range strings.Fields(services + families) {
 		if mail.Provider(host) != "" || mail.Relay(host) != "" {
 			t.Errorf("%s is on two lists", host)
+		}
+		if listed.Find(host) > 0 {
+			t.Errorf("%s needs no line of its own: the fingerprints have it", host)
 		}
 	}
 }
@@ -129,6 +112,35 @@ func TestRunsAlongKeyboard(t *testing.T) {
 		"asasasas": false, "pertwee": false,
 	} {
 		expect.Equal(t, "runsAlongKeyboard of "+name, runsAlongKeyboard(name), want)
+	}
+}
+
+func TestDisposableWord(t *testing.T) {
+	t.Parallel()
+	for labels, want := range map[string]string{
+		"temporalemail": "temporalemail", "mailtemporal": "mailtemporal", "10minemail": "10minemail",
+		"dispoemail": "dispoemail", "my-tempmail-2": "tempmail", "60-minuten-mail": "60minutenmail",
+		"mails-jetables": "mailsjetable", "wegwerfadresse": "wegwerfadress", "correodesechable": "correodesechable",
+		"mailprovvisoria24": "mailprovvisoria", "emaildescartavel": "maildescartavel", "inbox.trashinbox": "trashinbox",
+		"tijdelijkmailadres": "tijdelijkmail", "email10min": "mail10min", "mail2temp": "", "mailtemp7": "mailtemp",
+		"fake-inbox": "fakeinbox", "get.throwaway-email": "throwawayemail", "yopmail4u": "yopmail",
+		"templemail": "", "mailtemplates": "", "contemporaryposters": "", "htmlemailtemplates": "", "10minuteschool": "",
+		"mailcatcher": "", "maildroppa": "", "disposable-gloves": "", "fake-fur": "", "firstmail": "", "dropbox": "",
+		"email-brastemp": "", "temporary-staffing": "", "fastmail": "", "24hour-fitness": "", "": "", "mail": "",
+	} {
+		expect.Equal(t, "the word in "+labels, disposableWord(labels), want)
+	}
+}
+
+func TestIsRandom(t *testing.T) {
+	t.Parallel()
+	for local, want := range map[string]bool{
+		"xkqzvwpt9283471": true, "qzjxvkwh": true, "bvxqkzmjw": true, "wqxkjz8830214": true, "zxqvkjp102938": true,
+		"x8k2p9q4zw": false, "krzysztofbrzeczyszczykiewicz": false, "hrbrmstr": false, "szczepanskikw": false,
+		"xkcdwtf": false, "hjqzx": false, "wqxkjz.meier": false, "jqzx.8830214": false, "anna9283471": false,
+		"9283471": false, "": false, "мария": false,
+	} {
+		expect.Equal(t, "isRandom of "+local, isRandom(local), want)
 	}
 }
 

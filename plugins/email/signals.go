@@ -4,11 +4,13 @@ package main
 
 // The signals that the manifest declares.
 const (
-	signalDisposableService    = "email:disposable:service"     // The mail domain belongs to a disposable mail service
+	signalDisposableService    = "email:disposable:service"     // The mail domain belongs to a disposable mail service, or is on two or more lists of disposable mail that are kept by hand
 	signalDisposableName       = "email:disposable:name"        // The mail domain is named like a disposable mail service
+	signalDisposableWording    = "email:disposable:wording"     // The name of the mail domain is the word temporarily
 	signalProviderBorrowed     = "email:provider:borrowed"      // The mail domain borrows the name of a large mailbox provider without being it
-	signalProviderTypo         = "email:provider:typo"          // The mail domain is one typing error away from a large mailbox provider's
+	signalProviderTypo         = "email:provider:typo"          // The mail domain is one typing error away from a mailbox provider's
 	signalImpersonationBrand   = "email:impersonation:brand"    // Poses as a desk of a brand at a mailbox provider open to anybody
+	signalImpersonationPart    = "email:impersonation:part"     // Joins a brand, or a word that is also one, with service words at a mailbox provider open to anybody
 	signalImpersonationSender  = "email:impersonation:sender"   // Poses as a desk of a brand at a domain without the brand's name
 	signalImpersonationName    = "email:impersonation:name"     // The name of a brand at a mailbox provider open to anybody
 	signalImpersonationDesk    = "email:impersonation:desk"     // Poses as an organisation's security or accounts desk at a mailbox provider open to anybody
@@ -18,5 +20,6 @@ const (
 	signalLocalDomainName      = "email:local:domain_name"      // The mailbox name is written like a domain name, at a mailbox provider open to anybody
 	signalLocalMixedScripts    = "email:local:mixed_scripts"    // The mailbox name mixes Latin letters with look-alike ones of another script
 	signalLocalKeyboard        = "email:local:keyboard"         // The mailbox name runs along the rows of a keyboard
+	signalLocalRandom          = "email:local:random"           // The mailbox name is random letters, or random letters and a long number, at a mailbox provider open to anybody
 	signalLocalMedicine        = "email:local:medicine"         // The mailbox name advertises a medicine that spam sells
 )

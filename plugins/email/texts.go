@@ -10,28 +10,36 @@ type finding struct {
 	text   string // "%" is replaced by evidence
 }
 
-// The points of a finding that blocks on its own, of those that ask for a review, and of those that only add to others.
+// The points of findings that block on their own, of those that ask for a review, and of those that only add to others.
+// A finding that asks for a review gets a review: neither less with style that clears, nor more with neutral style.
 const (
 	blocks  = 92
-	strong  = 76
-	reviews = 64
-	adds    = 40
+	named   = 64
+	reviews = 33
+	adds    = 30
 	hints   = 20
 )
 
-// The texts of the layer. A disposable service blocks on its own, because its addresses exist to be thrown away. A
-// slip or a pose asks for a review, because the owner may have mistyped the address or chosen an odd name.
+// The texts of the layer. A disposable service blocks on its own, because its addresses exist to be thrown away, and so
+// does a brand's desk at a free mailbox. A slip or another pose asks for a review, because the owner may have mistyped
+// the address or chosen an odd name.
 var (
+	disposableListed = finding{blocks, signalDisposableService, sdk.Disposable,
+		"On % lists of disposable mail: “%”"}
 	disposableService = finding{blocks, signalDisposableService, sdk.Disposable,
 		"Disposable mail service: “%”"}
-	disposableName = finding{strong, signalDisposableName, sdk.Disposable,
+	disposableName = finding{named, signalDisposableName, sdk.Disposable,
 		"Mail domain is named like a disposable service: “%” in “%”"}
-	borrowed = finding{strong, signalProviderBorrowed, sdk.Disposable,
+	temporarily = finding{reviews, signalDisposableWording, sdk.Disposable,
+		"Mail domain says that it is temporary: “%”"}
+	borrowed = finding{reviews, signalProviderBorrowed, sdk.Disposable,
 		"“%” borrows the name of % without being it"}
 	mistyped = finding{reviews, signalProviderTypo, sdk.FakeIdentity, "“%” looks like %: %"}
-	posing   = finding{strong, signalImpersonationBrand, sdk.Impersonation,
+	posing   = finding{named, signalImpersonationBrand, sdk.Impersonation,
 		"Poses as a desk of % at a free mailbox: “%@”"}
-	posingPart = finding{reviews, signalImpersonationBrand, sdk.Impersonation,
+	posingWord = finding{reviews, signalImpersonationPart, sdk.Impersonation,
+		"May pose as a desk of % at a free mailbox: “%@”"}
+	posingPart = finding{reviews, signalImpersonationPart, sdk.Impersonation,
 		"Joins % with service words at a free mailbox: “%@”"}
 	posingOwn = finding{hints, signalImpersonationSender, sdk.Impersonation,
 		"Poses as a desk of % at “%”, which lacks that name"}
@@ -51,6 +59,8 @@ var (
 		"Mailbox name mixes Latin with Cyrillic or Greek letters: “%@”"}
 	keyboard = finding{reviews, signalLocalKeyboard, sdk.FakeIdentity,
 		"Mailbox name runs along the keyboard: “%@”"}
+	random = finding{reviews, signalLocalRandom, sdk.FakeIdentity,
+		"Mailbox name is random letters, as programs make them for free mailboxes: “%@”"}
 	medicine = finding{reviews, signalLocalMedicine, sdk.Spam,
 		"Mailbox name advertises medicine: “%@”"}
 )

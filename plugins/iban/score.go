@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"strings"
 
 	"assay/plugins/internal/bank"
@@ -8,6 +9,13 @@ import (
 	"assay/plugins/internal/wordlist"
 	"assay/sdk"
 )
+
+// examples are the BBANs of published example and test IBANs, from SWIFT's IBAN registry for ISO 13616, the pages of
+// iban.com, and the documentation of banks and payment services, in the form that package wordlist searches. They omit
+// the country, because dependencies publish their parent's BBAN under their own country code.
+//
+//go:embed examples.txt
+var examples string
 
 // Score scores an IBAN from the iban.* facts and the request's country.
 func Score(c *sdk.Check) sdk.Outcome {

@@ -21,7 +21,7 @@ func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	suite := layertest.Open(t, ".")
 	suite.CheckVerdict(t, check.Block, blocks)
-	suite.CheckVerdict(t, check.Review, reviews, published)
+	suite.CheckVerdict(t, check.Review, reviews)
 	suite.CheckVerdict(t, check.Allow, adds, hints)
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"assay/plugins/internal/mail"
 	"assay/plugins/internal/wordlist"
 )
 
@@ -74,25 +75,6 @@ func isDigit(b byte) bool { return b >= '0' && b <= '9' }
 // minRarePairs is how many rare pairs of letters a local part has that reads as made by a machine.
 const minRarePairs = 3
 
-// rare holds, for each first letter a to z, the second letters that follow it in fewer than one of 10,000 pairs in the
-// names of honest sites. plugins/internal/train/email counts them.
-var rare = [26]uint32{
-	0x0000000, 0x2e10400, 0x0a10200, 0x0010000, 0x0000000, 0x2e12640, 0x0a10200, 0x2a10200, 0x0000000,
-	0x3eb9ee2, 0x2810200, 0x0810200, 0x2a10200, 0x0000000, 0x0010000, 0x2a10200, 0x3effeff, 0x0010000,
-	0x0800000, 0x0010000, 0x0010000, 0x2e106e2, 0x2a10640, 0x2430640, 0x1810200, 0x0e39664,
-}
-
-// rarePairs returns the number of rare pairs of letters in a local part.
-func rarePairs(local string) (n int) {
-	for i := 1; i < len(local); i++ {
-		first, second := local[i-1]-'a', local[i]-'a'
-		if first < 26 && second < 26 && rare[first]&(1<<second) != 0 {
-			n++
-		}
-	}
-	return n
-}
-
 // scoreRandom reports at most one small signal for a local part that looks machine-made.
 func (a *answer) scoreRandom(local string, numeric bool) {
 	var digits, letters, vowels, hex, switches, returns, run, longest, tail int
@@ -132,7 +114,7 @@ func (a *answer) scoreRandom(local string, numeric bool) {
 	case size == len(local) && hex == size && size >= 16 && digits >= 4 && letters >= 3,
 		size == len(local) && size >= 6 && (returns >= 2 || returns == 1 && (digits >= 3 || vowels*4 < letters)),
 		switches >= 4 && digits >= 2 && size >= 8, longest >= 8, letters >= 9 && vowels*8 < letters,
-		rarePairs(local) >= minRarePairs:
+		mail.RarePairs(local) >= minRarePairs:
 		a.raise(kind.points, kind, local)
 	case tail >= 5 && letters > 0 && !numeric:
 		a.raise(longNumber.points, &longNumber, local)

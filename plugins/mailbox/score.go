@@ -21,12 +21,14 @@ func Score(c *sdk.Check) sdk.Outcome {
 		return sdk.Scored // the local part is the relay's
 	}
 	if big {
-		a.raise(large.points, &large, host)
+		a.raise(large.points, &large, mail.Written(c, host))
 	} else if mail.Provider(host) != "" {
 		a.raise(minor.points, &minor, host)
 	} else if suffix := c.Get(sdk.DomainSuffix); suffix != "" && strings.HasSuffix(host, sdk.Join(".", suffix)) {
 		a.unlisted = true
-		a.scoreSpelling(host, suffix)
+		if mail.FindSlip(host, suffix, c.Get(sdk.DomainSuffixKind) == "unlisted").Meant == "" {
+			a.scoreSpelling(host, suffix) // a mistyped provider's name is its provider's
+		}
 		if site := c.Get(sdk.DomainRegistrable); site != "" && site != host {
 			a.raise(below.points, &below, site)
 		}

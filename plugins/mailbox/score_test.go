@@ -32,24 +32,6 @@ func TestListsSearchable(t *testing.T) {
 	}
 }
 
-// TestRarePairs checks that names of people in many languages have few rare pairs of letters.
-func TestRarePairs(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{
-		"krzysztof.brzeczyszczykiewicz", "rhydderch.llwyd", "jschwarzschmid", "vlk.smrt", "nguyenphuonganh",
-		"wickramasinghe.pathiranage", "szczepanski.kw", "mhoffmann", "jkowalczyk", "xkcdwtf", "",
-	} {
-		if n := rarePairs(name); n >= minRarePairs {
-			t.Errorf("%s has %d rare pairs, want fewer than %d", name, n, minRarePairs)
-		}
-	}
-	for _, name := range []string{"jhuqc35mvfu", "kvjxqz", "asdkjhqwe"} {
-		if n := rarePairs(name); n < minRarePairs {
-			t.Errorf("%s has %d rare pairs, want at least %d", name, n, minRarePairs)
-		}
-	}
-}
-
 // TestRandomCountsMoreAtUnlistedDomains compares a machine-made name at a provider and at a domain on no list.
 func TestRandomCountsMoreAtUnlistedDomains(t *testing.T) {
 	t.Parallel()

@@ -6,7 +6,7 @@ package main
 const (
 	signalProviderRelay   = "mailbox:provider:relay"   // Privacy relay that forwards to a real mailbox
 	signalProviderKnown   = "mailbox:provider:known"   // Well-known or long-standing mailbox provider
-	signalDomainResembles = "mailbox:domain:resembles" // The mail domain is not on any list and is spelt like disposable ones
+	signalDomainResembles = "mailbox:domain:resembles" // The mail domain is spelt like disposable ones
 	signalDomainOrdinary  = "mailbox:domain:ordinary"  // The mail domain is spelt like those of ordinary sites
 	signalDomainHost      = "mailbox:domain:host"      // The mail domain is a host below a registered domain
 	signalRoleShared      = "mailbox:role:shared"      // Shared address of a role, a team or a mailing list

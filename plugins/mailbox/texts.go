@@ -10,11 +10,10 @@ type style struct {
 // The texts of the layer. 10 points are about one unit of log-odds, by a logistic fit to labelled addresses. Texts
 // without points have them by spelling.
 var (
-	relay     = style{-40, signalProviderRelay, "Privacy relay that forwards to a real mailbox: “%”"}
-	large     = style{-40, signalProviderKnown, "Well-known mailbox provider: “%”"}
-	minor     = style{-32, signalProviderKnown, "Long-standing mailbox provider: “%”"}
-	resembles = style{0, signalDomainResembles,
-		"“%” is on no list and spelt like disposable mail domains: “%”"}
+	relay          = style{-40, signalProviderRelay, "Privacy relay that forwards to a real mailbox: “%”"}
+	large          = style{-40, signalProviderKnown, "Well-known mailbox provider: “%”"}
+	minor          = style{-32, signalProviderKnown, "Long-standing mailbox provider: “%”"}
+	resembles      = style{0, signalDomainResembles, "“%” is spelt like disposable mail domains: “%”"}
 	ordinary       = style{0, signalDomainOrdinary, "“%” is spelt like the domains of ordinary sites"}
 	below          = style{6, signalDomainHost, "Mail domain is a host below “%”"}
 	group          = style{-26, signalRoleShared, "Address of a team or a mailing list: “%@”"}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"assay/plugins/internal/quote"
+	"assay/plugins/internal/ranges"
 	"assay/sdk"
 )
 
@@ -15,18 +16,20 @@ func Score(c *sdk.Check) sdk.Outcome {
 	}
 	a := answer{check: c, guessed: c.Is(sdk.PhoneAssumed)}
 	digits := strings.TrimPrefix(e164, "+")
-	switch c.Get(sdk.PhoneType) {
-	case "voip":
+	n := ranges.Number{Code: c.Get(sdk.PhoneCallingCode), National: c.Get(sdk.PhoneNational)}
+	switch kind := c.Get(sdk.PhoneType); {
+	case n.IsFictional() || n.Telemarketing() != "": // which the phone layer says
+	case kind == "voip":
 		a.add(&voip)
-	case "pager":
+	case kind == "pager":
 		a.add(&pager)
-	case "voicemail":
+	case kind == "voicemail":
 		a.add(&voicemail)
-	case "toll_free":
+	case kind == "toll_free":
 		a.add(&tollFree)
-	case "uan":
+	case kind == "uan":
 		a.add(&company)
-	case "fixed_line":
+	case kind == "fixed_line":
 		if isOperatorRange(digits) {
 			a.add(&operators, digits[2:5])
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"assay/plugins/internal/quote"
+	"assay/plugins/internal/ranges"
 	"assay/sdk"
 )
 
@@ -13,25 +14,28 @@ func Score(c *sdk.Check) sdk.Outcome {
 	f := answer{check: c, assumed: c.Is(sdk.PhoneAssumed)}
 	f.ordinary = f.assumed && c.Is(sdk.PhoneOtherwiseOrdinary)
 	e164, read := c.Fact(sdk.PhoneE164)
-	n := number{code: c.Get(sdk.PhoneCallingCode), national: c.Get(sdk.PhoneNational)}
-	switch rule := telemarketingRule(n); {
+	n := ranges.Number{Code: c.Get(sdk.PhoneCallingCode), National: c.Get(sdk.PhoneNational)}
+	switch rule := n.Telemarketing(); {
 	case !read && f.assumed:
 		f.report(&guessedNothing)
 	case !read:
 		f.report(&unreadable, c.Get(sdk.EntityValue))
-	case isFictional(n):
+	case n.IsFictional():
 		f.add(&fictional, e164)
 	case rule != "":
 		f.add(&telemarketing, rule)
 	default:
 		if c.Not(sdk.PhoneValid) {
-			scoreInvalid(&f, e164)
+			scoreInvalid(&f, e164, n)
 		} else {
 			scoreCost(&f, n)
 		}
-		if tail := repeatedTail(n.national); tail != "" {
+		if tail := repeatedTail(n.National); tail != "" {
 			f.report(&repeated, tail) // whichever country is meant
 		}
+	}
+	if f.assumed && read && !f.guessed && f.threat == "" {
+		f.report(&guessedCountry, f.country())
 	}
 	if f.threat != "" {
 		c.Threat(f.threat)
@@ -39,17 +43,12 @@ func Score(c *sdk.Check) sdk.Outcome {
 	return sdk.Scored
 }
 
-// number holds the parts of a phone number, digits only.
-type number struct {
-	code     string // the country calling code
-	national string // the national significant number
-}
-
 // answer reports findings and keeps the threat of the one with the most points.
 type answer struct {
 	check        *sdk.Check
 	assumed      bool // the country is a guess, so findings that depend on it count less
 	ordinary     bool // in another country that is as likely, it is an ordinary mobile or fixed line
+	guessed      bool // a signal has said which country was assumed
 	threat       sdk.Threat
 	threatPoints int
 }
@@ -77,16 +76,25 @@ func (f *answer) add(kind *finding, evidence ...string) {
 	case f.ordinary || kind.points < reviews:
 		guessed = &guessedOrdinary
 	}
-	country := f.check.Get(sdk.PhoneCountry)
-	if country == "" {
-		country = "the country whose plan fits best"
-	}
+	f.guessed = true
 	f.raise(guessed.points, guessed.code,
-		sdk.Join(quote.Fill(guessed.text, country), quote.Fill(kind.text, evidence...)), kind.threat)
+		sdk.Join(quote.Fill(guessed.text, f.country()), quote.Fill(kind.text, evidence...)), kind.threat)
+}
+
+// country returns the country that the number was read in.
+func (f *answer) country() string {
+	if country := f.check.Get(sdk.PhoneCountry); country != "" {
+		return country
+	}
+	return "the country whose plan fits best"
 }
 
 // scoreInvalid scores a number outside every range of its numbering plan.
-func scoreInvalid(f *answer, e164 string) {
+func scoreInvalid(f *answer, e164 string, n ranges.Number) {
+	if year := n.RenumberedIn(); year != "" {
+		f.add(&renumbered, e164, year)
+		return
+	}
 	country := f.check.Get(sdk.PhoneCountry)
 	if country == "" {
 		country = "its country"
@@ -106,20 +114,24 @@ func scoreInvalid(f *answer, e164 string) {
 }
 
 // scoreCost scores the price of calling a number.
-func scoreCost(f *answer, n number) {
-	if n.code == "979" {
+func scoreCost(f *answer, n ranges.Number) {
+	if n.Code == "979" {
 		f.add(&premiumGlobal)
 		return
 	}
-	if network := globalNetwork(n.code); network != "" {
-		f.add(&global, n.code, network)
+	if network := n.GlobalNetwork(); network != "" {
+		f.add(&global, n.Code, network)
+		return
+	}
+	if n.SharesCost() {
+		f.add(&sharedCost)
 		return
 	}
 	switch f.check.Get(sdk.PhoneType) {
 	case "premium_rate":
 		f.add(&premium)
 	case "personal":
-		if n.code == "44" {
+		if n.Code == "44" {
 			f.add(&personal070)
 		} else {
 			f.add(&personal)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"maps"
-	"strings"
 	"testing"
 
 	"assay/host/check"
@@ -21,7 +20,7 @@ func TestVerdicts(t *testing.T) {
 	suite := layertest.Open(t, ".")
 	suite.CheckVerdict(t, check.Block, blocks)
 	suite.CheckVerdict(t, check.Review, reviews)
-	suite.CheckVerdict(t, check.Allow, adds, hints)
+	suite.CheckVerdict(t, check.Allow, adds, hints, assumes)
 }
 
 func TestLabelled(t *testing.T) {
@@ -63,26 +62,6 @@ func TestAssumedCountryScoresLess(t *testing.T) {
 					"%d when as likely ordinary, want 1 to a quarter of it", sure, guessed, doubted)
 			}
 		})
-	}
-}
-
-// TestRangesAreWellFormed catches mistyped ranges: prefixes that are not digits or are as long as the whole number.
-func TestRangesAreWellFormed(t *testing.T) {
-	t.Parallel()
-	for name, spans := range map[string][]span{
-		"FR": dramaFR[:], "GB": dramaGB[:], "SE": dramaSE[:], "DE": dramaDE[:], "AU": dramaAU[:],
-		"FR calls": telemarketingFR[:],
-	} {
-		for _, s := range spans {
-			if strings.Trim(s.prefix, "0123456789") != "" || len(s.prefix) >= s.length || s.length > 11 {
-				t.Errorf("%s: %+v is not a valid range", name, s)
-			}
-		}
-	}
-	for _, tail := range strings.Fields(dramaMobilesAU) {
-		if len(tail) != 4 || strings.Trim(tail, "0123456789") != "" {
-			t.Errorf("%q is not the end of an Australian mobile number", tail)
-		}
 	}
 }
 

@@ -8,6 +8,7 @@ const (
 	signalNumberLength       = "phone:number:length"       // No number of the country's plan has this many digits
 	signalNumberLocal        = "phone:number:local"        // Area code missing, so the number cannot be called
 	signalNumberUnassigned   = "phone:number:unassigned"   // In no assigned range of the country's numbering plan
+	signalNumberRenumbered   = "phone:number:renumbered"   // In the form that the country's numbers had before they were changed
 	signalNumberRepeated     = "phone:number:repeated"     // One digit repeated eight times or more at the end of the number
 	signalRangeFictional     = "phone:range:fictional"     // Reserved by the regulator for films and examples, so nobody holds the number
 	signalRangeTelemarketing = "phone:range:telemarketing" // Range that the regulator reserves for telemarketing
@@ -18,5 +19,6 @@ const (
 	signalCostShared         = "phone:cost:shared"         // Shared cost: the holder may earn from calls
 	signalGuessSpecial       = "phone:guess:special"       // A number that nobody can have or that costs extra, if the guess of its country is right
 	signalGuessOrdinary      = "phone:guess:ordinary"      // A special number in the guessed country, and perhaps an ordinary one in another
+	signalGuessCountry       = "phone:guess:country"       // The request names no country, so the number was read in the country whose plan fits best
 	signalGuessUnreadable    = "phone:guess:unreadable"    // Fits no numbering plan that was tried, and the request names no country
 )

@@ -16,6 +16,7 @@ const (
 	reviews = 62
 	adds    = 20
 	hints   = 8
+	assumes = 4 // the least that a host lists for an allowed number
 )
 
 // The texts of the layer. A number that nobody can hold, that earns money from its callers, or that a regulator
@@ -28,6 +29,8 @@ var (
 	local      = finding{blocks, signalNumberLocal, sdk.FakeIdentity, "Area code missing: “%” cannot be called"}
 	unassigned = finding{blocks, signalNumberUnassigned, sdk.FakeIdentity,
 		"“%” is in no assigned range of its country's numbering plan"}
+	renumbered = finding{reviews, signalNumberRenumbered, sdk.FakeIdentity,
+		"“%” has the form of its country's numbers before %"}
 	repeated  = finding{reviews, signalNumberRepeated, sdk.FakeIdentity, "One digit repeated: “%”"}
 	fictional = finding{blocks, signalRangeFictional, sdk.FakeIdentity,
 		"Reserved for films and examples: nobody holds “%”"}
@@ -46,6 +49,8 @@ var (
 	// In place of a finding that depends on a country that was guessed; its text follows.
 	guessedSpecial  = finding{reviews, signalGuessSpecial, "", "Read as a number of %. "}
 	guessedOrdinary = finding{adds, signalGuessOrdinary, "", "Read as a number of %, which is uncertain. "}
-	guessedNothing  = finding{hints, signalGuessUnreadable, "",
+	guessedCountry  = finding{assumes, signalGuessCountry, "",
+		"Read as a number of %, because the request names no country"}
+	guessedNothing = finding{hints, signalGuessUnreadable, "",
 		"Fits no numbering plan that was tried, and no country was given"}
 )

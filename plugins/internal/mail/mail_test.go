@@ -1,15 +1,24 @@
 package mail
 
 import (
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
+	"golang.org/x/net/publicsuffix"
+
+	"assay/plugins/internal/generated"
 	"assay/plugins/internal/wordlist"
 	"assay/registry/expect"
 )
 
 func TestListsSearchable(t *testing.T) {
 	t.Parallel()
-	for name, list := range map[string]string{"relays": relays, "knownProviders": knownProviders} {
+	for name, list := range map[string]string{
+		"relays": relays, "networks": networks, "vanity": vanity, "typed": typed, "popular": popular,
+		"slipped": slipped, "realDomains": realDomains, "wrongSuffixes": wrongSuffixes,
+	} {
 		expect.Equal(t, name, wordlist.Fault(list), "")
 	}
 }
@@ -33,6 +42,105 @@ func TestProviderAndRelay(t *testing.T) {
 	} {
 		if got := [2]string{Provider(host), Relay(host)}; got != want {
 			t.Errorf("Provider and Relay of %q are %q, want %q", host, got, want)
+		}
+	}
+}
+
+// TestTyped makes typed.txt of the host's providers and of networks. It leaves out short names, hosts below another
+// name, and the many ordinary names at Fastmail.
+func TestTyped(t *testing.T) {
+	t.Parallel()
+	var names []string
+	add := func(domain string) {
+		label, _, _ := strings.Cut(domain, ".")
+		site, err := publicsuffix.EffectiveTLDPlusOne(domain)
+		if err == nil && site == domain && len(label) >= minDoubled {
+			names = append(names, domain)
+		}
+	}
+	for line := range strings.Lines(string(expect.Value(os.ReadFile("../../../host/entity/providers.txt"))(t))) {
+		words := strings.Fields(line)
+		for _, domain := range words[1:] {
+			if words[0] != "fastmail" || strings.HasPrefix(domain, "fastmail.") {
+				add(domain)
+			}
+		}
+	}
+	for _, domain := range strings.Fields(networks) {
+		add(domain)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	generated.Check(t, "typed.txt", []byte(strings.Join(names, "\n")+"\n"))
+}
+
+func TestFindSlip(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		host, suffix string
+		unlisted     bool
+		want, how    string
+	}{
+		"swapped":                       {"gmial.com", "com", false, "gmail.com", "letters ai swapped"},
+		"missing":                       {"gmal.com", "com", false, "gmail.com", "i is missing"},
+		"extra":                         {"gmaail.com", "com", false, "gmail.com", "extra a"},
+		"replaced":                      {"gmaol.com", "com", false, "gmail.com", "o for i"},
+		"suffix":                        {"gmail.cm", "cm", false, "gmail.com", ".cm in place of .com"},
+		"unlisted suffix":               {"gmail.cmm", "cmm", true, "gmail.com", ".cmm in place of .com"},
+		"right":                         {"gmail.com", "com", false, "", ""},
+		"regional suffix":               {"yahoo.fr", "fr", false, "", ""},
+		"two edits":                     {"gmiall.com", "com", false, "", ""},
+		"other first letter":            {"zmail.com", "com", false, "", ""},
+		"far first letter":              {"motmail.com", "com", false, "", ""},
+		"first letter missing":          {"otmail.com", "com", false, "hotmail.com", "h is missing"},
+		"short name under another":      {"gmial.de", "de", false, "", ""},
+		"long name under another":       {"hotmial.de", "de", false, "hotmail.de", "letters ai swapped"},
+		"digit replaces":                {"l1ve.com", "com", false, "live.com", "the digit 1"},
+		"letter replaces in four":       {"love.com", "com", false, "", ""},
+		"digit inserted in four":        {"li7ve.com", "com", false, "live.com", "the digit 7"},
+		"digit after four":              {"live5.com", "com", false, "", ""},
+		"national under its suffix":     {"seznma.cz", "cz", false, "seznam.cz", "letters am swapped"},
+		"national under another":        {"seznma.com", "com", false, "", ""},
+		"look-alikes of a real domain":  {"ernail.com", "com", false, "", ""},
+		"swapped at the start":          {"ornage.fr", "fr", false, "orange.fr", "letters an swapped"},
+		"doubled in three":              {"gmxx.de", "de", false, "gmx.de", "extra x"},
+		"other letter in three":         {"gmd.de", "de", false, "", ""},
+		"next key in a national one":    {"bluewim.ch", "ch", false, "bluewin.ch", "m for n"},
+		"national suffix of two labels": {"rogres.co.uk", "co.uk", false, "", ""},
+		"Brazilian one":                 {"terrra.com.br", "com.br", false, "terra.com.br", "extra r"},
+		"Japanese one":                  {"docmo.ne.jp", "ne.jp", false, "docomo.ne.jp", "o is missing"},
+		"wrong national suffix":         {"citromail.hhu", "hhu", true, "citromail.hu", ".hhu in place of .hu"},
+		"dot inside":                    {"hot.mail.com", "com", false, "hotmail.com", "a dot inside"},
+		"dot inside, other suffix":      {"ya.hoo.de", "de", false, "yahoo.de", "a dot inside"},
+		"dot inside an ordinary host":   {"web.mail.com", "com", false, "", ""},
+		"www":                           {"www.orange.fr", "fr", false, "orange.fr", "www. in front of it"},
+		"www of another":                {"www.example.fr", "fr", false, "", ""},
+		"vanity name":                   {"lawyers.com", "com", false, "", ""},
+		"real neighbour":                {"usaa.com", "com", false, "", ""},
+		"no suffix":                     {"gmail", "", false, "", ""},
+		"public suffix":                 {"com", "com", false, "", ""},
+	} {
+		if got := FindSlip(tc.host, tc.suffix, tc.unlisted); got.Meant != tc.want || got.Difference != tc.how {
+			t.Errorf("%s: FindSlip(%s) = %q, %q, want %q, %q", name, tc.host, got.Meant, got.Difference, tc.want,
+				tc.how)
+		}
+	}
+}
+
+// TestRarePairs checks that names of people in many languages have few rare pairs of letters.
+func TestRarePairs(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"krzysztof.brzeczyszczykiewicz", "rhydderch.llwyd", "jschwarzschmid", "vlk.smrt", "nguyenphuonganh",
+		"wickramasinghe.pathiranage", "szczepanski.kw", "mhoffmann", "jkowalczyk", "xkcdwtf", "",
+	} {
+		if n := RarePairs(name); n >= 3 {
+			t.Errorf("%s has %d rare pairs, want fewer than %d", name, n, 3)
+		}
+	}
+	for _, name := range []string{"jhuqc35mvfu", "kvjxqz", "asdkjhqwe"} {
+		if n := RarePairs(name); n < 3 {
+			t.Errorf("%s has %d rare pairs, want at least %d", name, n, 3)
 		}
 	}
 }

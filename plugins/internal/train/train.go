@@ -3,11 +3,15 @@
 package train
 
 import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -21,6 +25,36 @@ func NewProgress(w io.Writer) Progress {
 	return func(format string, args ...any) {
 		fmt.Fprintf(w, "%5.0fs  "+format+"\n", append([]any{time.Since(start).Seconds()}, args...)...)
 	}
+}
+
+// EachLine calls do for every line of a file of JSON lines, gzipped if its name ends in .gz.
+func EachLine[Row any](path string, do func(*Row) error) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("reading labelled lines: %w", err)
+	}
+	defer file.Close()
+	text := io.Reader(file)
+	if strings.HasSuffix(path, ".gz") {
+		if text, err = gzip.NewReader(bufio.NewReader(file)); err != nil {
+			return fmt.Errorf("unpacking %s: %w", filepath.Base(path), err)
+		}
+	}
+	lines, n := bufio.NewScanner(text), 0
+	for lines.Scan() {
+		n++
+		row := new(Row)
+		if err := json.Unmarshal(lines.Bytes(), row); err != nil {
+			return fmt.Errorf("reading %s: line %d: %w", filepath.Base(path), n, err)
+		}
+		if err := do(row); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("reading %s: line %d: %w", filepath.Base(path), n+1, err)
+	}
+	return nil
 }
 
 // Exit prints err, unless it is flag.ErrHelp, and exits with status 1. It does nothing if err is nil.

@@ -1,19 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
-	"compress/gzip"
-	"encoding/json"
-	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"golang.org/x/net/publicsuffix"
 
+	"assay/plugins/internal/train"
 	"assay/plugins/mailbox/spelling"
 )
 
@@ -67,7 +62,7 @@ type example struct {
 func readAll(folder string) ([]example, error) {
 	var rows []example
 	for _, name := range []string{addressFile, targetFile, poolFile} {
-		err := eachLine(filepath.Join(folder, name), func(l *line, _ []byte) error {
+		err := train.EachLine(filepath.Join(folder, name), func(l *line) error {
 			if e, ok := exampleOf(l); ok {
 				rows = append(rows, e)
 			}
@@ -78,37 +73,6 @@ func readAll(folder string) ([]example, error) {
 		}
 	}
 	return distinct(rows), nil
-}
-
-// eachLine calls do for every line of a file of JSON lines, gzipped if its name ends in .gz. raw is valid until do
-// returns.
-func eachLine(path string, do func(l *line, raw []byte) error) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("reading labelled lines: %w", err)
-	}
-	defer file.Close()
-	text := io.Reader(file)
-	if strings.HasSuffix(path, ".gz") {
-		if text, err = gzip.NewReader(bufio.NewReader(file)); err != nil {
-			return fmt.Errorf("unpacking %s: %w", filepath.Base(path), err)
-		}
-	}
-	lines, n := bufio.NewScanner(text), 0
-	for lines.Scan() {
-		n++
-		var l line
-		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
-			return fmt.Errorf("reading %s: line %d: %w", filepath.Base(path), n, err)
-		}
-		if err := do(&l, lines.Bytes()); err != nil {
-			return err
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("reading %s: line %d: %w", filepath.Base(path), n+1, err)
-	}
-	return nil
 }
 
 // exampleOf returns the example for a line. ok is false if the layer has rules for its category, or cannot split its

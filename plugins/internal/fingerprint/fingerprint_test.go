@@ -1,0 +1,36 @@
+package fingerprint
+
+import (
+	"fmt"
+	"testing"
+
+	"assay/registry/expect"
+)
+
+func TestSet(t *testing.T) {
+	t.Parallel()
+	numbers := map[uint32]int{}
+	name := func(i int) string { return fmt.Sprintf("name%d.example", i) }
+	for i := range 40000 {
+		numbers[Of(name(i))] = i%9 + 1
+	}
+	set := Encode(numbers)
+	expect.Equal(t, "length", set.Len(), len(numbers))
+	expect.Equal(t, "size", len(set), head+3*len(numbers))
+	for i := range 40000 {
+		if got, want := set.Find(name(i)), min(numbers[Of(name(i))], MaxNumber); got != want {
+			t.Fatalf("%s has number %d, want %d", name(i), got, want)
+		}
+	}
+	wrong := 0
+	for i := range 400000 {
+		if set.Find(fmt.Sprintf("other%d.example", i)) > 0 {
+			wrong++
+		}
+	}
+	if wrong > 20 {
+		t.Errorf("the set has %d of 400,000 other names, want about 4", wrong)
+	}
+	expect.Equal(t, "in an empty file", Set("").Find("name1.example"), 0)
+	expect.Equal(t, "in an empty set", Encode(nil).Find("name1.example"), 0)
+}

@@ -1,0 +1,123 @@
+// Command disposable writes the fingerprints of the email layer's disposable mail domains: those that two or more of
+// the lists that are kept by hand hold. It leaves out popular ones, public suffixes, mailbox providers, privacy relays
+// and their mistypings, domains below another one, and every name whose fingerprint an honest row of the labelled
+// domains has too. Its argument is the folder of train_disposable.jsonl.gz and of the files of labelled domains. The
+// same rows give the same bytes:
+//
+//	go run ./plugins/internal/train/disposable FOLDER > plugins/email/disposable.bin
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/net/publicsuffix"
+
+	"assay/host/entity"
+	"assay/plugins/internal/fingerprint"
+	"assay/plugins/internal/mail"
+	"assay/plugins/internal/train"
+)
+
+func main() { train.Exit(run(os.Args[1:], os.Stdout, train.NewProgress(os.Stderr))) }
+
+// minCurated is how many lists that are kept by hand must hold a domain. Other lists gather from these.
+const minCurated = 2
+
+// row is a line of the files.
+type row struct {
+	Value   string `json:"value"`
+	Label   int    `json:"label"`
+	Lists   int    `json:"n_lists"`
+	Curated int    `json:"n_curated"`
+	Popular bool   `json:"popular"`
+}
+
+func run(args []string, out io.Writer, progress train.Progress) error {
+	if len(args) != 1 {
+		return errors.New("want one argument: the folder that contains train_disposable.jsonl.gz")
+	}
+	honest := map[uint32]bool{}
+	for _, name := range []string{"train_domains.jsonl", "train_domains_pool.jsonl.gz", "train_domains_pool2.jsonl.gz"} {
+		err := train.EachLine(filepath.Join(args[0], name), func(r *row) error {
+			host, site := r.Value, siteOf(r.Value)
+			for r.Label == 0 && len(host) >= len(site) && site != "" {
+				honest[fingerprint.Of(host)] = true
+				_, host, _ = strings.Cut(host, ".")
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	lists, why := map[string]int{}, map[string]int{}
+	err := train.EachLine(filepath.Join(args[0], "train_disposable.jsonl.gz"), func(r *row) error {
+		if r.Curated < minCurated {
+			return nil
+		}
+		reason := reasonAgainst(r)
+		if reason == "" && honest[fingerprint.Of(r.Value)] {
+			reason = "honest"
+		}
+		if why[reason]++; reason == "" {
+			lists[r.Value] = r.Lists
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	numbers := map[uint32]int{}
+	for domain, n := range lists {
+		if below(domain, lists) {
+			why["below another"]++
+			continue
+		}
+		numbers[fingerprint.Of(domain)] = max(n, numbers[fingerprint.Of(domain)])
+	}
+	progress("%d fingerprints, left out: %v", len(numbers), why)
+	_, err = io.WriteString(out, string(fingerprint.Encode(numbers)))
+	return err
+}
+
+// reasonAgainst says why a listed domain is left out, or returns "".
+func reasonAgainst(r *row) string {
+	suffix, _ := publicsuffix.PublicSuffix(r.Value)
+	parsed, err := entity.Parse(entity.Email, "a@"+r.Value, "")
+	switch {
+	case r.Popular:
+		return "popular"
+	case err != nil || siteOf(r.Value) == "":
+		return "no mail domain"
+	case parsed.Facts["email.provider"] != "" || mail.Provider(r.Value) != "":
+		return "provider"
+	case mail.Relay(r.Value) != "":
+		return "relay"
+	case mail.FindSlip(r.Value, suffix, false).Meant != "":
+		return "mistyped provider"
+	}
+	return ""
+}
+
+// siteOf returns the registrable domain of host, or "".
+func siteOf(host string) string {
+	site, err := publicsuffix.EffectiveTLDPlusOne(host)
+	if err != nil {
+		return ""
+	}
+	return site
+}
+
+// below reports whether lists holds a parent of domain.
+func below(domain string, lists map[string]int) bool {
+	for _, parent, found := strings.Cut(domain, "."); found; _, parent, found = strings.Cut(parent, ".") {
+		if lists[parent] > 0 {
+			return true
+		}
+	}
+	return false
+}
