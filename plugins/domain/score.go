@@ -44,6 +44,9 @@ func Score(c *sdk.Check) sdk.Outcome {
 	if best.points > 0 {
 		best.signal(c, &h)
 	}
+	if c.Get(sdk.DomainSuffixKind) == "unlisted" {
+		signalUnknownSuffix(c, h.Suffix)
+	}
 	if part := governmentIn(&h); part != "" && best.points < reviewPoints {
 		w := startText(codeGovernment, "")
 		w.quote(part)
@@ -51,6 +54,24 @@ func Score(c *sdk.Check) sdk.Outcome {
 	}
 	scoreScripts(c, &h, best.code == codeHomograph)
 	return sdk.Scored
+}
+
+// knownSuffixes are those whose misspellings a text names.
+var knownSuffixes = [...]string{"com", "net", "org", "info", "edu", "gov"}
+
+// signalUnknownSuffix says that nobody can register names under suffix, such as con, or one that RFC 6761 reserves, such
+// as invalid, and which suffix was meant.
+func signalUnknownSuffix(c *sdk.Check, suffix string) {
+	w := startText(codeUnknownSuffix, "")
+	w.quote("." + suffix)
+	for _, known := range knownSuffixes {
+		if distance([]byte(suffix), known, 1) <= 1 {
+			w.write(", perhaps ")
+			w.quote("." + known)
+			break
+		}
+	}
+	w.signal(c, reviewPoints, codeUnknownSuffix)
 }
 
 // owner returns the brand or site that h is most closely related to, and the relation.

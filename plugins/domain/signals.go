@@ -27,5 +27,6 @@ const (
 	signalHomographRareLetter   = "domain:homograph:rare_letter"   // A label contains a letter that hardly any language uses and that looks like a Latin one
 	signalHomographWholeScript  = "domain:homograph:whole_script"  // Every letter of a label in another alphabet looks like a Latin one, far from where that alphabet is used
 	signalGovernmentSuffix      = "domain:government:suffix"       // The suffix of a government, such as gov.uk, is spelt with hyphens or stands left of another domain
+	signalSuffixUnknown         = "domain:suffix:unknown"          // The suffix does not exist, so nobody can have registered the name
 	signalSuffixRestricted      = "domain:suffix:restricted"       // The name resembles a brand, but ends in a suffix that only public bodies or schools are given
 )

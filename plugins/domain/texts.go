@@ -37,6 +37,7 @@ const (
 	codeRareLetter
 	codeWholeScript
 	codeGovernment
+	codeUnknownSuffix
 	codeRestricted
 )
 
@@ -66,6 +67,7 @@ var texts = [...]struct{ name, before, after string }{
 	codeRareLetter:     {signalHomographRareLetter, "Uses a letter of hardly any language: ", ""},
 	codeWholeScript:    {signalHomographWholeScript, "Written in ", ""},
 	codeGovernment:     {signalGovernmentSuffix, "Suffix of a government inside another domain: ", ""},
+	codeUnknownSuffix:  {signalSuffixUnknown, "No such suffix exists: ", ""},
 	codeRestricted:     {signalSuffixRestricted, "Suffix that only public bodies and schools are given: ", ""},
 }
 

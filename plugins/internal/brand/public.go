@@ -36,7 +36,7 @@ var publicBrands = [...]Brand{
 	{"canadapost", "Canada Post", Coined, "canadapost.ca canadapost-postescanada.ca"},
 	{"auspost", "Australia Post", Coined, "auspost.com.au"},
 	{"telstra", "Telstra", Coined, "telstra.* telstraglobal.com telstra.com.au"},
-	{"bigpond", "BigPond", Coined, "bigpond.*"},
+	{"bigpond", "BigPond", Coined, "bigpond.* bigpond.net.au"},
 	{"verizon", "Verizon", Coined | Desk, `verizon.* verizonwireless.com verizonmedia.com verizonbusiness.com
 		verizonenterprise.com`},
 	{"xfinity", "Xfinity", Coined | Desk, "xfinity.* xfinityhomesecurity.com xfinitymobile.com"},
