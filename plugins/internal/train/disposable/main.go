@@ -1,9 +1,9 @@
-// Command disposable writes the fingerprints of the email layer's disposable mail domains: those that two or more of
+// Command disposable writes the fingerprints of the disposable mail domains of package mail: those that two or more of
 // the lists that are kept by hand hold. It leaves out popular ones, public suffixes, mailbox providers, privacy relays
 // and their mistypings, and every name whose fingerprint an honest row of the labelled domains has too. Its argument is the folder of train_disposable.jsonl.gz and of the files of labelled domains. The
 // same rows give the same bytes:
 //
-//	go run ./plugins/internal/train/disposable FOLDER > plugins/email/disposable.bin
+//	go run ./plugins/internal/train/disposable FOLDER > plugins/internal/mail/disposable.bin
 package main
 
 import (
