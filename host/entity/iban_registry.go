@@ -1,5 +1,11 @@
 package entity
 
+import (
+	_ "embed"
+	"strconv"
+	"strings"
+)
+
 // span is a half-open range of positions in a BBAN. none is the empty span.
 type span struct{ from, to int }
 
@@ -13,140 +19,28 @@ type ibanForm struct {
 	sepa         bool // in the geographical scope of SEPA (European Payments Council, EPC409-09)
 }
 
-// ibanForms holds by country code the countries of SWIFT's IBAN registry (ISO 13616-2), dependencies that use the form
-// of another country under their own code, and countries whose banks use IBANs without registration. The last group
-// counts as listed, because layers would otherwise treat every Algerian or Senegalese account as fake. Uncertain
-// positions are none.
-var ibanForms = map[string]ibanForm{
-	"AD": {"4n4n12c", span{0, 4}, span{4, 8}, true},
-	"AE": {"3n16n", span{0, 3}, none, false},
-	"AL": {"8n16c", span{0, 3}, span{3, 8}, true},
-	"AT": {"5n11n", span{0, 5}, none, true},
-	"AZ": {"4a20c", span{0, 4}, none, false},
-	"BA": {"3n3n8n2n", span{0, 3}, span{3, 6}, false},
-	"BE": {"3n7n2n", span{0, 3}, none, true},
-	"BG": {"4a4n2n8c", span{0, 4}, span{4, 8}, true},
-	"BH": {"4a14c", span{0, 4}, none, false},
-	"BI": {"5n5n11n2n", span{0, 5}, span{5, 10}, false},
-	"BR": {"8n5n10n1a1c", span{0, 8}, span{8, 13}, false},
-	"BY": {"4c4n16c", span{0, 4}, none, false},
-	"CH": {"5n12c", span{0, 5}, none, true},
-	"CR": {"4n14n", span{0, 4}, none, false},
-	"CY": {"3n5n16c", span{0, 3}, span{3, 8}, true},
-	"CZ": {"4n6n10n", span{0, 4}, none, true},
-	"DE": {"8n10n", span{0, 8}, none, true},
-	"DJ": {"5n5n11n2n", span{0, 5}, span{5, 10}, false},
-	"DK": {"4n9n1n", span{0, 4}, none, true},
-	"DO": {"4c20n", span{0, 4}, none, false},
-	"EE": {"2n2n11n1n", span{0, 2}, none, true},
-	"EG": {"4n4n17n", span{0, 4}, span{4, 8}, false},
-	"ES": {"4n4n1n1n10n", span{0, 4}, span{4, 8}, true},
-	"FI": {"3n11n", span{0, 3}, none, true},
-	"FK": {"2a12n", span{0, 2}, none, false},
-	"FO": {"4n9n1n", span{0, 4}, none, false},
-	"FR": {"5n5n11c2n", span{0, 5}, span{5, 10}, true},
-	"GB": {"4a6n8n", span{0, 4}, span{4, 10}, true},
-	"GE": {"2a16n", span{0, 2}, none, false},
-	"GI": {"4a15c", span{0, 4}, none, true},
-	"GL": {"4n9n1n", span{0, 4}, none, false},
-	"GR": {"3n4n16c", span{0, 3}, span{3, 7}, true},
-	"GT": {"4c20c", span{0, 4}, none, false},
-	"HN": {"4a20n", span{0, 4}, none, false},
-	"HR": {"7n10n", span{0, 7}, none, true},
-	"HU": {"3n4n1n15n1n", span{0, 3}, span{3, 7}, true},
-	"IE": {"4a6n8n", span{0, 4}, span{4, 10}, true},
-	"IL": {"3n3n13n", span{0, 3}, span{3, 6}, false},
-	"IQ": {"4a3n12n", span{0, 4}, span{4, 7}, false},
-	"IS": {"4n2n6n10n", span{0, 2}, span{2, 4}, true},
-	"IT": {"1a5n5n12c", span{1, 6}, span{6, 11}, true},
-	"JO": {"4a4n18c", span{0, 4}, span{4, 8}, false},
-	"KW": {"4a22c", span{0, 4}, none, false},
-	"KZ": {"3n13c", span{0, 3}, none, false},
-	"LB": {"4n20c", span{0, 4}, none, false},
-	"LC": {"4a24c", span{0, 4}, none, false},
-	"LI": {"5n12c", span{0, 5}, none, true},
-	"LT": {"5n11n", span{0, 5}, none, true},
-	"LU": {"3n13c", span{0, 3}, none, true},
-	"LV": {"4a13c", span{0, 4}, none, true},
-	"LY": {"3n3n15n", span{0, 3}, span{3, 6}, false},
-	"MC": {"5n5n11c2n", span{0, 5}, span{5, 10}, true},
-	"MD": {"2c18c", span{0, 2}, none, true},
-	"ME": {"3n13n2n", span{0, 3}, none, true},
-	"MK": {"3n10c2n", span{0, 3}, none, true},
-	"MN": {"4n12n", span{0, 4}, none, false},
-	"MR": {"5n5n11n2n", span{0, 5}, span{5, 10}, false},
-	"MT": {"4a5n18c", span{0, 4}, span{4, 9}, true},
-	"MU": {"4a2n2n12n3n3a", span{0, 6}, span{6, 8}, false},
-	"NI": {"4a20n", span{0, 4}, none, false},
-	"NL": {"4a10n", span{0, 4}, none, true},
-	"NO": {"4n6n1n", span{0, 4}, none, true},
-	"OM": {"3n16c", span{0, 3}, none, false},
-	"PK": {"4a16c", span{0, 4}, none, false},
-	"PL": {"8n16n", span{0, 8}, none, true},
-	"PS": {"4a21c", span{0, 4}, none, false},
-	"PT": {"4n4n11n2n", span{0, 4}, span{4, 8}, true},
-	"QA": {"4a21c", span{0, 4}, none, false},
-	"RO": {"4a16c", span{0, 4}, none, true},
-	"RS": {"3n13n2n", span{0, 3}, none, true},
-	"RU": {"9n5n15c", span{0, 9}, span{9, 14}, false},
-	"SA": {"2n18c", span{0, 2}, none, false},
-	"SC": {"4a2n2n16n3a", span{0, 6}, span{6, 8}, false},
-	"SD": {"2n12n", span{0, 2}, none, false},
-	"SE": {"3n16n1n", span{0, 3}, none, true},
-	"SI": {"5n8n2n", span{0, 5}, none, true},
-	"SK": {"4n6n10n", span{0, 4}, none, true},
-	"SM": {"1a5n5n12c", span{1, 6}, span{6, 11}, true},
-	"SO": {"4n3n12n", span{0, 4}, span{4, 7}, false},
-	"ST": {"4n4n11n2n", span{0, 4}, span{4, 8}, false},
-	"SV": {"4a20n", span{0, 4}, none, false},
-	"TL": {"3n14n2n", span{0, 3}, none, false},
-	"TN": {"2n3n13n2n", span{0, 2}, span{2, 5}, false},
-	"TR": {"5n1n16c", span{0, 5}, none, false},
-	"UA": {"6n19c", span{0, 6}, none, false},
-	"VA": {"3n15n", span{0, 3}, none, true},
-	"VG": {"4a16n", span{0, 4}, none, false},
-	"XK": {"4n10n2n", span{0, 2}, span{2, 4}, false},
-	"YE": {"4a4n18c", span{0, 4}, span{4, 8}, false},
+// ibanFormList has the countries of SWIFT's IBAN registry (ISO 13616-2), dependencies that use the form of another
+// country under their own code, and countries whose banks use IBANs without registration. The last group counts as
+// listed, because layers would otherwise treat every Algerian or Senegalese account as fake. Each line has the country,
+// the structure, the positions of bank and branch, and whether the country is in SEPA. Uncertain positions are "-".
+//
+//go:embed iban_registry.txt
+var ibanFormList string
 
-	// Dependencies that use the form of another country.
-	"AX": {"3n11n", span{0, 3}, none, true},
-	"BL": {"5n5n11c2n", span{0, 5}, span{5, 10}, true},
-	"GF": {"5n5n11c2n", span{0, 5}, span{5, 10}, true},
-	"GG": {"4a6n8n", span{0, 4}, span{4, 10}, true},
-	"GP": {"5n5n11c2n", span{0, 5}, span{5, 10}, true},
-	"IM": {"4a6n8n", span{0, 4}, span{4, 10}, true},
-	"JE": {"4a6n8n", span{0, 4}, span{4, 10}, true},
-	"MF": {"5n5n11c2n", span{0, 5}, span{5, 10}, true},
-	"MQ": {"5n5n11c2n", span{0, 5}, span{5, 10}, true},
-	"NC": {"5n5n11c2n", span{0, 5}, span{5, 10}, false},
-	"PF": {"5n5n11c2n", span{0, 5}, span{5, 10}, false},
-	"PM": {"5n5n11c2n", span{0, 5}, span{5, 10}, true},
-	"RE": {"5n5n11c2n", span{0, 5}, span{5, 10}, true},
-	"TF": {"5n5n11c2n", span{0, 5}, span{5, 10}, false},
-	"WF": {"5n5n11c2n", span{0, 5}, span{5, 10}, false},
-	"YT": {"5n5n11c2n", span{0, 5}, span{5, 10}, true},
+// ibanForms holds the forms by country code.
+var ibanForms = func() map[string]ibanForm {
+	forms := map[string]ibanForm{}
+	for line := range strings.Lines(ibanFormList) {
+		words := strings.Fields(line)
+		forms[words[0]] = ibanForm{words[1], spanOf(words[2]), spanOf(words[3]), len(words) > 4}
+	}
+	return forms
+}()
 
-	// Used without registration.
-	"AO": {"21n", span{0, 4}, span{4, 8}, false},
-	"BF": {"2c22n", span{0, 5}, span{5, 10}, false},
-	"BJ": {"2c22n", span{0, 5}, span{5, 10}, false},
-	"CF": {"23n", span{0, 5}, span{5, 10}, false},
-	"CG": {"23n", span{0, 5}, span{5, 10}, false},
-	"CI": {"2c22n", span{0, 5}, span{5, 10}, false},
-	"CM": {"23n", span{0, 5}, span{5, 10}, false},
-	"CV": {"21n", span{0, 4}, span{4, 8}, false},
-	"DZ": {"22n", none, none, false},
-	"GA": {"23n", span{0, 5}, span{5, 10}, false},
-	"GQ": {"23n", span{0, 5}, span{5, 10}, false},
-	"GW": {"2c19n", none, none, false},
-	"IR": {"22n", span{0, 3}, none, false},
-	"KM": {"23n", span{0, 5}, span{5, 10}, false},
-	"MA": {"24n", span{0, 3}, none, false},
-	"MG": {"23n", span{0, 5}, span{5, 10}, false},
-	"ML": {"2c22n", span{0, 5}, span{5, 10}, false},
-	"MZ": {"21n", span{0, 4}, span{4, 8}, false},
-	"NE": {"2c22n", span{0, 5}, span{5, 10}, false},
-	"SN": {"2c22n", span{0, 5}, span{5, 10}, false},
-	"TD": {"23n", span{0, 5}, span{5, 10}, false},
-	"TG": {"2c22n", span{0, 5}, span{5, 10}, false},
+// spanOf reads a span such as 0-4, or none.
+func spanOf(text string) span {
+	from, to, _ := strings.Cut(text, "-")
+	a, _ := strconv.Atoi(from)
+	b, _ := strconv.Atoi(to)
+	return span{a, b}
 }

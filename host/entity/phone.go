@@ -1,6 +1,7 @@
 package entity
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode"
@@ -58,9 +59,9 @@ func readPhone(text, region string, facts Facts) (string, error) {
 	national := phonenumbers.GetNationalSignificantNumber(number)
 	facts.set("phone.calling_code", strings.TrimSuffix(e164[1:], national))
 	facts.set("phone.national", national)
-	facts.set("phone.type", phoneType(phonenumbers.GetNumberType(number)))
+	facts.set("phone.type", cmp.Or(phoneTypes[phonenumbers.GetNumberType(number)], "unknown"))
 	facts.setYes("phone.valid", phonenumbers.IsValidNumber(number))
-	facts.set("phone.possible", possible(phonenumbers.IsPossibleNumberWithReason(number)))
+	facts.set("phone.possible", possibilities[phonenumbers.IsPossibleNumberWithReason(number)])
 	return e164, nil
 }
 
@@ -317,46 +318,18 @@ func modernForm(e164 string) string {
 	return ""
 }
 
-func phoneType(t phonenumbers.PhoneNumberType) string {
-	switch t {
-	case phonenumbers.FIXED_LINE:
-		return "fixed_line"
-	case phonenumbers.MOBILE:
-		return "mobile"
-	case phonenumbers.FIXED_LINE_OR_MOBILE:
-		return "fixed_line_or_mobile"
-	case phonenumbers.TOLL_FREE:
-		return "toll_free"
-	case phonenumbers.PREMIUM_RATE:
-		return "premium_rate"
-	case phonenumbers.SHARED_COST:
-		return "shared_cost"
-	case phonenumbers.VOIP:
-		return "voip"
-	case phonenumbers.PERSONAL_NUMBER:
-		return "personal"
-	case phonenumbers.PAGER:
-		return "pager"
-	case phonenumbers.UAN:
-		return "uan"
-	case phonenumbers.VOICEMAIL:
-		return "voicemail"
-	}
-	return "unknown"
+// phoneTypes has the values of phone.type; other types are unknown.
+var phoneTypes = map[phonenumbers.PhoneNumberType]string{
+	phonenumbers.FIXED_LINE: "fixed_line", phonenumbers.MOBILE: "mobile",
+	phonenumbers.FIXED_LINE_OR_MOBILE: "fixed_line_or_mobile", phonenumbers.TOLL_FREE: "toll_free",
+	phonenumbers.PREMIUM_RATE: "premium_rate", phonenumbers.SHARED_COST: "shared_cost", phonenumbers.VOIP: "voip",
+	phonenumbers.PERSONAL_NUMBER: "personal", phonenumbers.PAGER: "pager", phonenumbers.UAN: "uan",
+	phonenumbers.VOICEMAIL: "voicemail",
 }
 
-func possible(v phonenumbers.ValidationResult) string {
-	switch v {
-	case phonenumbers.IS_POSSIBLE:
-		return "possible"
-	case phonenumbers.IS_POSSIBLE_LOCAL_ONLY:
-		return "local_only"
-	case phonenumbers.TOO_SHORT:
-		return "too_short"
-	case phonenumbers.TOO_LONG:
-		return "too_long"
-	case phonenumbers.INVALID_LENGTH:
-		return "invalid_length"
-	}
-	return ""
+// possibilities has the values of phone.possible.
+var possibilities = map[phonenumbers.ValidationResult]string{
+	phonenumbers.IS_POSSIBLE: "possible", phonenumbers.IS_POSSIBLE_LOCAL_ONLY: "local_only",
+	phonenumbers.TOO_SHORT: "too_short", phonenumbers.TOO_LONG: "too_long",
+	phonenumbers.INVALID_LENGTH: "invalid_length",
 }

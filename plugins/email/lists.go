@@ -110,7 +110,7 @@ func temporaryAround(label string, start, end int) string {
 			return label[start : len(label)-len(rest)]
 		}
 	}
-	if isDigit(byteAt(after, 0)) && timeAtEnd(after) == len(after) {
+	if after != "" && timeAtEnd(after) == len(after) {
 		return label[start:]
 	}
 	return ""
@@ -124,14 +124,6 @@ func timeAtEnd(text string) int {
 				return digits + len(unit)
 			}
 		}
-	}
-	return 0
-}
-
-// byteAt returns the byte of text at a place, or 0 beyond its end.
-func byteAt(text string, at int) byte {
-	if at < len(text) {
-		return text[at]
 	}
 	return 0
 }

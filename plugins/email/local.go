@@ -34,22 +34,9 @@ func scoreLocalPart(a *answer, written, host string, at mailbox) {
 		a.report(&medicine, local)
 	case runsAlongKeyboard(joined):
 		a.report(&keyboard, local)
-	case at.open && isRandom(local):
+	case at.open && mail.IsRandom(local):
 		a.report(&random, local)
 	}
-}
-
-// isRandom reports whether a local part is random letters, or random letters and a long number, as programs open
-// mailboxes with. People use shorter numbers or pairs of letters that words have.
-func isRandom(local string) bool {
-	letters := strings.TrimRight(local, "0123456789")
-	for i := range len(letters) {
-		if c := letters[i] - 'a'; c >= 26 {
-			return false
-		}
-	}
-	pairs := mail.RarePairs(letters)
-	return pairs >= 3 && len(local)-len(letters) >= 5 || pairs >= 4 && len(letters) >= 8
 }
 
 // scoreWebLike reports a local part written like a web address or a domain name, and whether it is.

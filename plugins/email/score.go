@@ -62,7 +62,7 @@ func scoreDomain(a *answer, host string) {
 		return
 	}
 	slip := mail.FindSlip(host, suffix, a.check.Get(sdk.DomainSuffixKind) == "unlisted")
-	switch borrowedFrom := borrowedProvider(labels); {
+	switch borrowedFrom := mail.Borrowed(labels); {
 	case slip.Meant != "":
 		a.report(&mistyped, host, slip.Meant, slip.Difference)
 	case borrowedFrom != "":

@@ -1,28 +1,21 @@
 package main
 
-import "assay/plugins/internal/wordlist"
+import (
+	_ "embed"
+
+	"assay/plugins/internal/wordlist"
+)
 
 // The service words, each list in wordlist form. moneyWords are about access, money or identity: no organisation writes
 // about those from a mailbox that anyone can open. deskWords are other names of desks, mailings and tasks. fillers
 // alone do not name a desk.
-const (
-	moneyWords = `account accounts alert alerts claim claims compte confirm confirmation cuenta dispute disputes
-donotreply fraud konto kyc locked login noreply recovery reembolso refund refunds remboursement rimborso
-rueckerstattung secure securite security seguridad sicherheit sicurezza signin suspended suspension unlock validate
-validation verif verification verified verify
-`
-	deskWords = `admin administrator agent airdrop assist assistance assistenza atencion bank banking bestellung
-billing bonus care career careers center centre client clientes clients compliance contact crypto customer customers
-daemon delivery department dept desk factura facture fattura finance gift giveaway help helpdesk helpline hiring hr
-info invoice invoices job jobs kunden kundendienst kundenservice lieferung livraison loan loans manager notice notices
-notification notifications office official online order orders paiement paket parcel pay payment payments prize promo
-protection rechnung recruiter recruitment renew renewal reply resolution reward rewards safety service services
-servicio servicios servizio shipping soporte subscription support supports tax team teams tech technical tracking
-trust update updates wallet zahlung zustellung
-`
-	fillers = `app at ch com corp de email es eu for fr from global group id inc international it llc ltd mail
-mailer my nl no pro server system systems the uk us usa user users web your
-`
+var (
+	//go:embed words_money.txt
+	moneyWords string
+	//go:embed words_desk.txt
+	deskWords string
+	//go:embed words_filler.txt
+	fillers string
 )
 
 // maxWord is the length in bytes of the longest service word.

@@ -12,7 +12,7 @@ import (
 const maxLocal = 64
 
 // scoreLocalPart scores the shape of a local part.
-func (a *answer) scoreLocalPart(written, host string, numeric bool) {
+func (a *answer) scoreLocalPart(written, host string, big, numeric bool) {
 	if len(written) > maxLocal {
 		return
 	}
@@ -25,6 +25,7 @@ func (a *answer) scoreLocalPart(written, host string, numeric bool) {
 		if a.unlisted {
 			a.raise(role.points, &role, local)
 		}
+	case big && mail.IsRandom(local): // a finding of the email layer
 	default:
 		a.scoreRandom(local, numeric)
 	}

@@ -26,17 +26,26 @@ func Score(c *sdk.Check) sdk.Outcome {
 		a.raise(minor.points, &minor, host)
 	} else if suffix := c.Get(sdk.DomainSuffix); suffix != "" && strings.HasSuffix(host, sdk.Join(".", suffix)) {
 		a.unlisted = true
-		if mail.FindSlip(host, suffix, c.Get(sdk.DomainSuffixKind) == "unlisted").Meant == "" {
-			a.scoreSpelling(host, suffix) // a mistyped provider's name is its provider's
+		site := c.Get(sdk.DomainRegistrable)
+		if !foundElsewhere(host, site, suffix, c.Get(sdk.DomainSuffixKind) == "unlisted") {
+			a.scoreSpelling(host, suffix)
 		}
-		if site := c.Get(sdk.DomainRegistrable); site != "" && site != host {
+		if site != "" && site != host {
 			a.raise(below.points, &below, site)
 		}
 	}
 	if local, known := c.Fact(sdk.EmailLocal); known {
-		a.scoreLocalPart(local, host, usesNumbers(provider))
+		a.scoreLocalPart(local, host, big, usesNumbers(provider))
 	}
 	return sdk.Scored
+}
+
+// foundElsewhere reports whether the email layer has a finding about a mail domain, so that its spelling says nothing
+// more: a disposable service, or the name of a provider.
+func foundElsewhere(host, site, suffix string, unlisted bool) bool {
+	service, _ := mail.Disposable(host, site)
+	return service != "" || mail.FindSlip(host, suffix, unlisted).Meant != "" ||
+		mail.Borrowed(strings.TrimSuffix(host, "."+suffix)) != ""
 }
 
 // answer raises signals.

@@ -18,7 +18,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 	digits := strings.TrimPrefix(e164, "+")
 	n := ranges.Number{Code: c.Get(sdk.PhoneCallingCode), National: c.Get(sdk.PhoneNational)}
 	switch kind := c.Get(sdk.PhoneType); {
-	case n.IsFictional() || n.Telemarketing() != "": // which the phone layer says
+	case n.IsFictional(): // nobody holds it, which the phone layer says
 	case kind == "voip":
 		a.add(&voip)
 	case kind == "pager":

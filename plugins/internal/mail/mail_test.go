@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 
+	"assay/plugins/internal/fingerprint"
 	"assay/plugins/internal/generated"
 	"assay/plugins/internal/wordlist"
 	"assay/registry/expect"
@@ -16,7 +17,7 @@ import (
 func TestListsSearchable(t *testing.T) {
 	t.Parallel()
 	for name, list := range map[string]string{
-		"relays": relays, "networks": networks, "vanity": vanity, "typed": typed, "popular": popular,
+		"relays": relays, "services": services, "networks": networks, "vanity": vanity, "typed": typed, "popular": popular,
 		"slipped": slipped, "realDomains": realDomains, "wrongSuffixes": wrongSuffixes,
 	} {
 		expect.Equal(t, name, wordlist.Fault(list), "")
@@ -142,5 +143,48 @@ func TestRarePairs(t *testing.T) {
 		if n := RarePairs(name); n < 3 {
 			t.Errorf("%s has %d rare pairs, want at least %d", name, n, 3)
 		}
+	}
+}
+
+// TestListed checks the form of the listed domains' file without the rows that it was made of, and that no
+// provider is in it.
+func TestListed(t *testing.T) {
+	t.Parallel()
+	if n := listed.Len(); n < 30000 || len(listed) > 200<<10 || len(listed) != len(fingerprint.Encode(nil))+3*n {
+		t.Errorf("%d domains in %d bytes, want 30,000 or more in at most 200 KiB, 3 bytes for each", n, len(listed))
+	}
+	for domain, want := range map[string]bool{
+		"sharklasers.com": true, "0815.ru": true, "gishpuppy.com": true, "gmail.com": false, "gmial.com": false,
+		"aol.com": false, "docomo.ne.jp": false, "duck.com": false, "snkmail.com": false, "anonaddy.me": false,
+		"consultant.com": false, "uni-heidelberg.de": false, "us.to": false, "example.com": false,
+	} {
+		if lists := listed.Find(domain); lists > 0 != want || want && lists < 2 {
+			t.Errorf("%s is on %d lists, want any: %v", domain, lists, want)
+		}
+	}
+}
+
+// TestOnOneList checks that no disposable service is a provider or a relay too.
+func TestOnOneList(t *testing.T) {
+	t.Parallel()
+	for _, host := range strings.Fields(services) {
+		if Provider(host) != "" || Relay(host) != "" {
+			t.Errorf("%s is on two lists", host)
+		}
+		if listed.Find(host) > 0 {
+			t.Errorf("%s needs no line of its own: the fingerprints have it", host)
+		}
+	}
+}
+
+func TestIsRandom(t *testing.T) {
+	t.Parallel()
+	for local, want := range map[string]bool{
+		"xkqzvwpt9283471": true, "qzjxvkwh": true, "bvxqkzmjw": true, "wqxkjz8830214": true, "zxqvkjp102938": true,
+		"x8k2p9q4zw": false, "krzysztofbrzeczyszczykiewicz": false, "hrbrmstr": false, "szczepanskikw": false,
+		"xkcdwtf": false, "hjqzx": false, "wqxkjz.meier": false, "jqzx.8830214": false, "anna9283471": false,
+		"9283471": false, "": false, "мария": false,
+	} {
+		expect.Equal(t, "IsRandom of "+local, IsRandom(local), want)
 	}
 }

@@ -1,5 +1,7 @@
 package mail
 
+import "strings"
+
 // rare holds, for each first letter a to z, the second letters that follow it in fewer than one of 10,000 pairs in the
 // names of honest sites. plugins/internal/train/email counts them.
 var rare = [26]uint32{
@@ -17,4 +19,17 @@ func RarePairs(local string) (n int) {
 		}
 	}
 	return n
+}
+
+// IsRandom reports whether a local part is random letters, or random letters and a long number, as programs open
+// mailboxes with. People use shorter numbers or pairs of letters that words have.
+func IsRandom(local string) bool {
+	letters := strings.TrimRight(local, "0123456789")
+	for i := range len(letters) {
+		if c := letters[i] - 'a'; c >= 26 {
+			return false
+		}
+	}
+	pairs := RarePairs(letters)
+	return pairs >= 3 && len(local)-len(letters) >= 5 || pairs >= 4 && len(letters) >= 8
 }

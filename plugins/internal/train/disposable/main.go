@@ -1,10 +1,9 @@
-// Command disposable writes the fingerprints of the email layer's disposable mail domains: those that two or more of
+// Command disposable writes the fingerprints of the disposable mail domains of package mail: those that two or more of
 // the lists that are kept by hand hold. It leaves out popular ones, public suffixes, mailbox providers, privacy relays
-// and their mistypings, domains below another one, and every name whose fingerprint an honest row of the labelled
-// domains has too. Its argument is the folder of train_disposable.jsonl.gz and of the files of labelled domains. The
+// and their mistypings, and every name whose fingerprint an honest row of the labelled domains has too. Its argument is the folder of train_disposable.jsonl.gz and of the files of labelled domains. The
 // same rows give the same bytes:
 //
-//	go run ./plugins/internal/train/disposable FOLDER > plugins/email/disposable.bin
+//	go run ./plugins/internal/train/disposable FOLDER > plugins/internal/mail/disposable.bin
 package main
 
 import (
@@ -54,33 +53,25 @@ func run(args []string, out io.Writer, progress train.Progress) error {
 			return err
 		}
 	}
-	lists, why := map[string]int{}, map[string]int{}
+	lists, why := map[uint32]int{}, map[string]int{}
 	err := train.EachLine(filepath.Join(args[0], "train_disposable.jsonl.gz"), func(r *row) error {
 		if r.Curated < minCurated {
 			return nil
 		}
-		reason := reasonAgainst(r)
-		if reason == "" && honest[fingerprint.Of(r.Value)] {
+		printed, reason := fingerprint.Of(r.Value), reasonAgainst(r)
+		if reason == "" && honest[printed] {
 			reason = "honest"
 		}
 		if why[reason]++; reason == "" {
-			lists[r.Value] = r.Lists
+			lists[printed] = max(r.Lists, lists[printed])
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	numbers := map[uint32]int{}
-	for domain, n := range lists {
-		if below(domain, lists) {
-			why["below another"]++
-			continue
-		}
-		numbers[fingerprint.Of(domain)] = max(n, numbers[fingerprint.Of(domain)])
-	}
-	progress("%d fingerprints, left out: %v", len(numbers), why)
-	_, err = io.WriteString(out, string(fingerprint.Encode(numbers)))
+	progress("%d fingerprints; domains by the reason that left them out: %v", len(lists), why)
+	_, err = io.WriteString(out, string(fingerprint.Encode(lists)))
 	return err
 }
 
@@ -110,14 +101,4 @@ func siteOf(host string) string {
 		return ""
 	}
 	return site
-}
-
-// below reports whether lists holds a parent of domain.
-func below(domain string, lists map[string]int) bool {
-	for _, parent, found := strings.Cut(domain, "."); found; _, parent, found = strings.Cut(parent, ".") {
-		if lists[parent] > 0 {
-			return true
-		}
-	}
-	return false
 }

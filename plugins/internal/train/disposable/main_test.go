@@ -54,7 +54,7 @@ func TestRun(t *testing.T) {
 		t.Error("the same rows give different bytes, or no summary")
 	}
 	set := fingerprint.Set(first.String())
-	expect.Equal(t, "entries", set.Len(), 2)
+	expect.Equal(t, "entries", set.Len(), 3)
 	expect.Equal(t, "lists of burner.example", set.Find("burner.example"), 5)
 	expect.Equal(t, "lists of reported.example", set.Find("reported.example"), fingerprint.MaxNumber)
 	for name, args := range map[string][]string{"no folder": nil, "no rows": {t.TempDir()}} {
