@@ -55,8 +55,7 @@ func oldChains(t *testing.T, chains int) (*Keeper, *pgx.Conn) {
 		expect.Value(db.Exec(t.Context(), "SELECT record_account($1)", caller.Account))(t)
 		for month := time.January; month <= time.April; month++ {
 			at := time.Date(2021, month, 20, 12, 0, 0, 0, time.UTC)
-			expect.NoError(t, ledger.Append(t.Context(), storetest.At(storetest.Decided(caller, e, check.Allow),
-				at)))
+			expect.NoError(t, ledger.Append(t.Context(), storetest.At(storetest.Decided(caller, e, check.Allow), at)))
 		}
 	}
 	return &Keeper{Store: s, Signer: NewSigner(storetest.Ring.SignSeed), Logger: storetest.Discard(),
