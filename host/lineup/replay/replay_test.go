@@ -75,8 +75,7 @@ func newHost(l *check.Lineup) *host {
 }
 
 // Collect implements check.Collector: the only fact that is looked up is the value's last byte, many times.
-func (h *host) Collect(_ context.Context, _ string, e entity.Entity, wanted []string) (
-	entity.Facts, []string, error) {
+func (h *host) Collect(_ context.Context, _ string, e entity.Entity, wanted []string) (entity.Facts, []string, error) {
 	facts := entity.Facts{}
 	if slices.Contains(wanted, "dns.status") {
 		last := e.Value[len(e.Value)-1]
@@ -469,13 +468,12 @@ func TestReplayRests(t *testing.T) {
 		var worked time.Duration
 		began := time.Now()
 		next := lineup(-2, bands, member("local", "2", 3, pointsOf("entity.value", 3)))
-		_, err := now.ring.Replay(t.Context(), now.lineup(t), next,
-			func(_ context.Context, f func()) error {
-				<-time.After(each)
-				worked += each
-				f()
-				return nil
-			})
+		_, err := now.ring.Replay(t.Context(), now.lineup(t), next, func(_ context.Context, f func()) error {
+			<-time.After(each)
+			worked += each
+			f()
+			return nil
+		})
 		if took := time.Since(began); err != nil || worked != 60*each || took != 4*worked {
 			t.Errorf("work of %v took %v, want four times as long (%v)", worked, took, err)
 		}
