@@ -122,8 +122,7 @@ func TestConfigurationFileErrors(t *testing.T) {
 		{"witness without a URL", "ASSAY_WITNESS=" + hosttest.WitnessKey + "\n",
 			":1: ASSAY_WITNESS: \"" + hosttest.WitnessKey + "\" does not begin with a URL"},
 		{"a witness twice", "ASSAY_WITNESS=http://a.example " + hosttest.WitnessKey + ",http://b.example " +
-			hosttest.WitnessKey + "\n",
-			":1: ASSAY_WITNESS: two witnesses have the name w.example"},
+			hosttest.WitnessKey + "\n", ":1: ASSAY_WITNESS: two witnesses have the name w.example"},
 		{"contact", "ASSAY_SECURITY_CONTACT=me@x.example\n",
 			":1: ASSAY_SECURITY_CONTACT: \"me@x.example\" is neither "},
 		{"value", "#\nASSAY_DNS=nowhere\n", ":2: ASSAY_DNS: \"nowhere\" is neither off nor of the form host:port\n"},
@@ -190,9 +189,7 @@ func TestConfigShowsWrongSettings(t *testing.T) {
 			t.Errorf("%s is not named in\n%s", name, errs)
 		}
 	}
-	if !strings.Contains(errs, file+":3: ASSAY_X is not a setting") {
-		t.Errorf("printed\n%s", errs)
-	}
+	hosttest.Has(t, errs, file+":3: ASSAY_X is not a setting")
 }
 
 // TestConfigHidesSecrets checks that assay config prints no secret, wherever it comes from.
@@ -303,9 +300,7 @@ func TestServeWarnsOfTypos(t *testing.T) {
 	for _, args := range [][]string{{"config"}, {"serve"}} {
 		// The host does not start, because its data directory cannot be created.
 		_, errs, _ := settingsCommand(t, []string{"ASSAY_LISTN=x", "ASSAY_DATA_DIR=/dev/null/x"}, args...)
-		if !strings.Contains(errs, "warning: the environment sets ASSAY_LISTN") {
-			t.Errorf("%v printed\n%s", args, errs)
-		}
+		hosttest.Has(t, errs, "warning: the environment sets ASSAY_LISTN")
 	}
 }
 
