@@ -37,7 +37,8 @@ func TestAnchorRoundTrip(t *testing.T) {
 	if got, err := odd.OpenAnchor(must(odd.Anchor(cut))); err != nil || got != cut {
 		t.Errorf("with a chain in the key's name: %+v, %v", got, err)
 	}
-	expect.Failure(t, expect.ErrorOf(audit.NewSigner("two words", sequence(0, 32)).Anchor(cut)), "an invalid name signs")
+	expect.Failure(t, expect.ErrorOf(audit.NewSigner("two words", sequence(0, 32)).Anchor(cut)),
+		"an invalid name signs")
 }
 
 func TestAlteredAnchorIsRefused(t *testing.T) {
