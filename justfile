@@ -31,11 +31,10 @@ bench *args:
     go test -run '^$' -bench . -benchmem ./...
     cd host/measure/bench/extism && go test -run '^$' -bench . .
 
-# Compare 20,000 decisions on an idle and an overloaded host, swap lineups 200 times under load, and compare a
-# customer's p99 with and without floods of others and their values that make layers fail, and the throughput with a
-# layer that always traps
+# Compare 20,000 decisions on an idle and an overloaded host, a customer's p99 with and without floods of others and
+# their values that make layers fail, and the throughput with and without a layer that always traps
 load:
-    ASSAY_TEST_DISK=1 go test ./host/e2e/load -tags drill -run 'TestSameDecisionAtAnyLoad|TestLineupSwapsUnderLoad|OthersAlone|TestTrapping' -v -full-load
+    ASSAY_TEST_DISK=1 go test ./host/e2e/load -tags drill -run 'TestSameDecisionAtAnyLoad|OthersAlone|TestTrapping' -v -full-load
 
 # Change the lineup of three hosts under load, while one is stopped at random and one is killed: just activations 100
 activations count="1000":

@@ -1,7 +1,10 @@
 package audit
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -16,30 +19,56 @@ type Anchor struct {
 // prunedBefore begins the extension line that distinguishes an anchor from a checkpoint.
 const prunedBefore = "pruned before "
 
-// Anchor signs an anchor: a checkpoint with an extension line (C2SP tlog-checkpoint). Checkpoints are public, so none
-// of them may serve as permission to prune the records before it.
+// Anchor signs an anchor: a C2SP tlog-checkpoint of the hash chain, with the chain's number in its origin and an
+// extension line. Checkpoints are public, so none of them may serve as permission to prune the records before it.
 func (s *Signer) Anchor(a Anchor) (string, error) {
-	return s.sign(a.Head, prunedBefore+a.Before.UTC().Format(time.DateOnly)+"\n")
+	text := fmt.Sprintf("%s/chain/%d\n%d\n%s\n%s%s\n", s.name, a.Chain, a.Seq,
+		base64.StdEncoding.EncodeToString(a.Hash[:]), prunedBefore, a.Before.UTC().Format(time.DateOnly))
+	signed, err := s.signNote(text, s.name, Checkpoints)
+	if err != nil {
+		return "", fmt.Errorf("signing checkpoint: %w", err)
+	}
+	return signed, nil
 }
 
 // OpenAnchor verifies an anchor. It accepts a key that was replaced.
 func (p Public) OpenAnchor(signed string) (Anchor, error) {
-	head, extension, by, err := p.openHead(signed)
-	var before time.Time
+	text, by, err := p.open(signed, p.name, Checkpoints)
+	var a Anchor
 	if err == nil {
-		before, err = parsePruned(extension)
+		a, err = parseAnchor(text, p.name)
 	}
 	if err != nil {
 		return Anchor{}, fmt.Errorf("opening anchor: %w", err)
 	}
-	return Anchor{head, before, by.until}, nil
+	a.Replaced = by.until
+	return a, nil
 }
 
-func parsePruned(line string) (time.Time, error) {
-	date, ok := strings.CutPrefix(line, prunedBefore)
+// parseAnchor parses the text of an anchor that was signed under a name.
+func parseAnchor(text, name string) (a Anchor, err error) {
+	bad := fmt.Errorf("%q is not origin, size, hash and a line of the form %q and a date", text, prunedBefore)
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if len(lines) != 4 {
+		return Anchor{}, bad
+	}
+	number, ok := strings.CutPrefix(lines[0], name+"/chain/")
+	chain, err := strconv.Atoi(number)
+	if !ok || err != nil || chain < 0 || strconv.Itoa(chain) != number {
+		return Anchor{}, bad
+	}
+	seq, err := strconv.ParseInt(lines[1], 10, 64)
+	if err != nil || seq < 0 || strconv.FormatInt(seq, 10) != lines[1] {
+		return Anchor{}, bad
+	}
+	hash, err := base64.StdEncoding.Strict().DecodeString(lines[2])
+	if err != nil || len(hash) != sha256.Size {
+		return Anchor{}, bad
+	}
+	date, ok := strings.CutPrefix(lines[3], prunedBefore)
 	before, err := time.Parse(time.DateOnly, date)
 	if !ok || err != nil {
-		return time.Time{}, fmt.Errorf("%q is not of the form %q and a date", line, prunedBefore)
+		return Anchor{}, bad
 	}
-	return before, nil
+	return Anchor{Head: Head{Chain: chain, Seq: seq, Hash: Hash(hash)}, Before: before}, nil
 }

@@ -28,7 +28,6 @@ func TestAcceptedLoss(t *testing.T) {
 		"another number":   strings.Replace(signed, "lost 9", "lost 8", 1),
 		"another reason":   strings.Replace(signed, "42", "43", 1),
 		"another key":      must(audit.NewSigner(audit.KeyName, other).AcceptLoss(loss)),
-		"a checkpoint":     must(signer.Checkpoint(nine)),
 		"an anchor":        must(signer.Anchor(audit.Anchor{Head: nine, Before: loss.At})),
 		"nothing":          "",
 		"no signature":     strings.SplitAfter(signed, "\n\n")[0],
@@ -37,8 +36,7 @@ func TestAcceptedLoss(t *testing.T) {
 	} {
 		expect.Failure(t, expect.ErrorOf(signer.OpenLoss(text)), "%s is opened", name)
 	}
-	expect.Failure(t, expect.ErrorOf(signer.OpenCheckpoint(signed)),
-		"the acceptance of a loss is opened as a checkpoint")
+	expect.Failure(t, expect.ErrorOf(signer.OpenAnchor(signed)), "the acceptance of a loss is opened as an anchor")
 }
 
 func TestReasonsForLosses(t *testing.T) {

@@ -26,8 +26,7 @@ type Public struct {
 // keyAlgorithm is the signed-note type byte of Ed25519 (C2SP signed-note).
 const keyAlgorithm = 1
 
-// KeyName is the name of the key that signs anchors, and is their origin. Earlier releases signed checkpoints of hash
-// chains with it.
+// KeyName is the name of the key that signs anchors, and is their origin.
 const KeyName = "assay/audit"
 
 // ParseKeys reads an installation's keys from a file: verifier keys, one a line, of which at least one is the first

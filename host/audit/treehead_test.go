@@ -29,8 +29,7 @@ func TestTreeHeadRoundTrip(t *testing.T) {
 		if err != nil || got != head {
 			t.Errorf("%s: opened with the public key as %+v, %v", name, got, err)
 		}
-		expect.Failure(t, expect.ErrorOf(signer.OpenCheckpoint(signed)),
-			"%s: opens as a checkpoint of the chain", name)
+		expect.Failure(t, expect.ErrorOf(signer.OpenAnchor(signed)), "%s: opens as an anchor of the chain", name)
 	}
 }
 
@@ -43,18 +42,18 @@ func TestInvalidTreeHeads(t *testing.T) {
 	text := must(note.Open([]byte(signed), note.VerifierList(key))).Text
 	tree := audit.NewSigner(signer.Origin(1), sequence(0, 32)) // the key under the tree's name
 	for name, other := range map[string]string{
-		"another size":         strings.Replace(signed, "\n5\n", "\n6\n", 1),
-		"another chain":        strings.ReplaceAll(signed, "/chain/1", "/chain/2"),
-		"a chain with a zero":  strings.ReplaceAll(signed, "/chain/1", "/chain/01"),
-		"of another key":       must(audit.NewSigner(origin, sequence(1, 32)).SignTree(head)),
-		"a chain's checkpoint": checkpoint(t, audit.Genesis(1)),
-		"a line more":          signedText(t, text+"more\n", tree),
-		"a size with a zero":   signedText(t, strings.Replace(text, "\n5\n", "\n05\n", 1), tree),
-		"a size below zero":    signedText(t, strings.Replace(text, "\n5\n", "\n-5\n", 1), tree),
-		"a short root":         signedText(t, signer.Origin(1)+"\n5\nAAAA\n", tree),
-		"no root":              signedText(t, signer.Origin(1)+"\n5\n", tree),
-		"no signature":         text,
-		"nothing":              "",
+		"another size":        strings.Replace(signed, "\n5\n", "\n6\n", 1),
+		"another chain":       strings.ReplaceAll(signed, "/chain/1", "/chain/2"),
+		"a chain with a zero": strings.ReplaceAll(signed, "/chain/1", "/chain/01"),
+		"of another key":      must(audit.NewSigner(origin, sequence(1, 32)).SignTree(head)),
+		"a chain's anchor":    anchor(1),
+		"a line more":         signedText(t, text+"more\n", tree),
+		"a size with a zero":  signedText(t, strings.Replace(text, "\n5\n", "\n05\n", 1), tree),
+		"a size below zero":   signedText(t, strings.Replace(text, "\n5\n", "\n-5\n", 1), tree),
+		"a short root":        signedText(t, signer.Origin(1)+"\n5\nAAAA\n", tree),
+		"no root":             signedText(t, signer.Origin(1)+"\n5\n", tree),
+		"no signature":        text,
+		"nothing":             "",
 	} {
 		expect.Failure(t, expect.ErrorOf(signer.OpenTree(other)), "%s: opens", name)
 	}

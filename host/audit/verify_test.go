@@ -181,10 +181,8 @@ func TestVerifierStartsAtAnAnchor(t *testing.T) {
 			"it reports the pruning of records up to 8"},
 		"a record of an anchor, and no anchor": {tr.prunedAt(0, tr.at(7)), tr.at(0), nil,
 			"it reports the pruning of records up to 7"},
-		"a cut, and no anchor": {tr.prunedAt(7, tr.at(7)), tr.at(0), nil,
-			"the first stored record is number 8"},
-		"a cut after the anchor": {tr.prunedAt(9, tr.at(7)), tr.at(7), nil,
-			"the first stored record is number 10"},
+		"a cut, and no anchor":   {tr.prunedAt(7, tr.at(7)), tr.at(0), nil, "the first stored record is number 8"},
+		"a cut after the anchor": {tr.prunedAt(9, tr.at(7)), tr.at(7), nil, "the first stored record is number 10"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -78,7 +78,7 @@ func endsEmpty(f *os.File) bool {
 
 // Checkpoints are what files of checkpoints contain.
 type Checkpoints struct {
-	Heads   []audit.Head       // of hash chains, and of anchors
+	Heads   []audit.Head       // of anchors
 	Trees   []audit.SignedTree // of Merkle trees
 	Damaged []string           // files with text that is not a valid checkpoint, or that cannot be read, and why
 }
@@ -173,8 +173,8 @@ func readFile(name string, key audit.Public) (f checkpointFile, err error) {
 	for _, signed := range audit.SplitCheckpoints(string(text)) {
 		if tree, err := key.OpenSigned(signed); err == nil {
 			f.trees = append(f.trees, tree)
-		} else if head, err := key.OpenCheckpoint(signed); err == nil {
-			f.heads, f.others = append(f.heads, head), append(f.others, signed)
+		} else if anchor, err := key.OpenAnchor(signed); err == nil {
+			f.heads, f.others = append(f.heads, anchor.Head), append(f.others, signed)
 		} else {
 			f.damaged++
 			continue

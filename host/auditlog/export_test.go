@@ -161,8 +161,7 @@ func TestEveryChangeOfAnExportIsFound(t *testing.T) {
 	names := map[string]string{} // what was changed, by file
 	changes(text, func(what string, changed []byte) {
 		count++
-		expect.Failure(t, expect.ErrorOf(verifyExport(t, changed, k.Signer.Public, outside)), "%s: not found",
-			what)
+		expect.Failure(t, expect.ErrorOf(verifyExport(t, changed, k.Signer.Public, outside)), "%s: not found", what)
 		file := filepath.Join(dir, strconv.Itoa(count)+".jsonl")
 		expect.NoError(t, os.WriteFile(file, changed, 0o600))
 		names[file] = what

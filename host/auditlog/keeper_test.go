@@ -55,17 +55,16 @@ func oldChains(t *testing.T, chains int) (*Keeper, *pgx.Conn) {
 		expect.Value(db.Exec(t.Context(), "SELECT record_account($1)", caller.Account))(t)
 		for month := time.January; month <= time.April; month++ {
 			at := time.Date(2021, month, 20, 12, 0, 0, 0, time.UTC)
-			expect.NoError(t, ledger.Append(t.Context(), storetest.At(storetest.Decided(caller, e, check.Allow),
-				at)))
+			expect.NoError(t, ledger.Append(t.Context(), storetest.At(storetest.Decided(caller, e, check.Allow), at)))
 		}
 	}
 	return &Keeper{Store: s, Signer: NewSigner(storetest.Ring.SignSeed), Logger: storetest.Discard(),
 		Dir: CheckpointDir(filepath.Join(t.TempDir(), "checkpoints"))}, db
 }
 
-// signChain stores a checkpoint of a head, as earlier releases signed it, outside the database.
-func (k *Keeper) signChain(head audit.Head) error {
-	signed, err := k.Signer.Checkpoint(head)
+// signAnchor stores an anchor outside the database.
+func (k *Keeper) signAnchor(head audit.Head) error {
+	signed, err := k.Signer.Anchor(audit.Anchor{Head: head, Before: k.Store.Now()})
 	if err != nil {
 		return err
 	}
@@ -91,8 +90,6 @@ func wantRows(t *testing.T, db *pgx.Conn, records, anchors int) {
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	k, db := oldLog(t)
-	firstHash := storetest.Value[[]byte](t, db, "SELECT hash FROM audit_records WHERE seq = 1 AND chain = 0")
-	expect.NoError(t, k.signChain(audit.Head{Seq: 1, Hash: audit.Hash(firstHash)}))
 	for range 2 { // the second round has nothing to do
 		expect.NoError(t, k.SignHeads(t.Context()))
 		expect.NoError(t, k.Prune(t.Context()))
@@ -110,11 +107,11 @@ func TestPrune(t *testing.T) {
 	stored = slices.DeleteFunc(stored, func(note string) bool {
 		return strings.HasPrefix(note, k.Signer.Origin(audit.StateChain))
 	})
-	// The pruned head, the head before the pruning, the anchor, and the head after the pruning.
-	if len(stored) != 4 {
+	// The head before the pruning, the anchor, and the head after the pruning.
+	if len(stored) != 3 {
 		t.Fatalf("stored outside the database: %q", stored)
 	}
-	anchor, err := k.Signer.OpenAnchor(stored[2])
+	anchor, err := k.Signer.OpenAnchor(stored[1])
 	if err != nil || anchor.Seq != 2 {
 		t.Errorf("the stored anchor is %+v, error %v", anchor, err)
 	}
@@ -131,7 +128,7 @@ func TestPrune(t *testing.T) {
 
 	// A checkpoint outside the database contradicts the anchor.
 	anchor.Hash[0]++
-	expect.NoError(t, k.signChain(anchor.Head))
+	expect.NoError(t, k.signAnchor(anchor.Head))
 	_, broken, err = k.verifyFiles(t)
 	expect.NoError(t, err)
 	expect.ErrorText(t, "verifying against a contradicting checkpoint", broken, "two signed hashes of it differ")
@@ -160,7 +157,7 @@ func TestPruneKeepsRecords(t *testing.T) {
 			return err
 		}, "recorded_at differs from its timestamp"},
 		"of a log that a checkpoint contradicts": {func(_ *testing.T, k *Keeper, _ *pgx.Conn) error {
-			return k.signChain(audit.Head{Seq: 1})
+			return k.signAnchor(audit.Head{Seq: 1})
 		}, "differs from a signed checkpoint"},
 		"if the anchor cannot be stored": {func(_ *testing.T, k *Keeper, _ *pgx.Conn) error {
 			return os.WriteFile(string(k.Dir), nil, 0o600)

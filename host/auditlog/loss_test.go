@@ -21,17 +21,18 @@ import (
 var restorable = []string{"audit_records", "audit_heads", "audit_trees", "audit_tiles", "audit_checkpoints",
 	"audit_acceptances", "graph_contributions", "quota_usage", "accounts", "api_keys"}
 
-// dump keeps the state of the database under a name, and restore brings it back, as an older backup does.
-func dump(t *testing.T, db *pgx.Conn, name string) (restore func()) {
+// dump keeps the state of tables under a name, and restore brings it back, as an older backup does.
+func dump(t *testing.T, db *pgx.Conn, name string, tables ...string) (restore func()) {
 	t.Helper()
-	for _, table := range restorable {
+	for _, table := range tables {
 		storetest.Exec(t, db, fmt.Sprintf("CREATE TABLE %s_%s AS TABLE %[2]s", name, table))
 	}
 	return func() {
 		t.Helper()
 		storetest.Exec(t, db, "SET session_replication_role = replica") // without foreign keys
-		for _, table := range restorable {
-			storetest.Exec(t, db, "DELETE FROM "+table, fmt.Sprintf("INSERT INTO %[2]s TABLE %[1]s_%[2]s", name, table))
+		for _, table := range tables {
+			storetest.Exec(t, db, "DELETE FROM "+table,
+				fmt.Sprintf("INSERT INTO %[2]s OVERRIDING SYSTEM VALUE TABLE %[1]s_%[2]s", name, table))
 		}
 	}
 }
@@ -50,7 +51,7 @@ func TestTreeAfterALoss(t *testing.T) {
 	t.Parallel()
 	k, db := oldLog(t) // four records
 	expect.NoError(t, k.SignHeads(t.Context()))
-	restore := dump(t, db, "first")
+	restore := dump(t, db, "first", restorable...)
 	e := storetest.Parse(t, entity.Domain, "example.net")
 	record := func(n int) {
 		ledger := expect.Value(k.Store.NewLedger(patient))(t)
@@ -67,7 +68,7 @@ func TestTreeAfterALoss(t *testing.T) {
 
 	contradicts := "contradicts the signed checkpoint of 7 leaves"
 	expect.ErrorText(t, "signing after the backup was restored", k.SignHeads(t.Context()), contradicts)
-	again := dump(t, db, "second")
+	again := dump(t, db, "second", restorable...)
 	acceptLoss(t, k, audit.NewSigner(audit.KeyName, make([]byte, 32)), 0, 4)
 	for _, host := range []*Keeper{k, {Store: k.Store, Signer: k.Signer, Logger: k.Logger, Dir: k.Dir}} {
 		expect.ErrorText(t, "signing after a forged acceptance", host.SignHeads(t.Context()),

@@ -35,7 +35,7 @@ func TestVerifyOverrides(t *testing.T) {
 		VALUES ('ovr_2', '', 'block', 'domain', '\x01', NULL, '', '', '', $1, $1, $2)`, expiry,
 		k.Store.OverrideKeys().MAC(foreign))
 	expect.NoError(t, err)
-	storetest.Exec(t, db, "CREATE TABLE intact AS SELECT * FROM overrides")
+	restore := dump(t, db, "intact", "overrides")
 	for name, test := range map[string]struct{ tamper, reason string }{
 		"as they were added":  {"SELECT", ""},
 		"id":                  {"UPDATE overrides SET id = 'ovr_1' WHERE account_id <> ''", "ovr_1 was altered"},
@@ -60,6 +60,6 @@ func TestVerifyOverrides(t *testing.T) {
 			broken != nil && !strings.Contains(broken.Error(), test.reason) {
 			t.Errorf("%s: %v, want %q; reports %+v", name, broken, test.reason, reports)
 		}
-		storetest.Exec(t, db, "DELETE FROM overrides; INSERT INTO overrides SELECT * FROM intact")
+		restore()
 	}
 }

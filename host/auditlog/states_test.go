@@ -50,11 +50,9 @@ func TestVerifyStates(t *testing.T) {
 	expect.NoError(t, k.SignHeads(t.Context()))
 	account, key, revoked := "'"+caller.Account+"'", "'"+caller.Key+"'", "'"+limited.ID+"'"
 	storetest.Exec(t, db, "SET session_replication_role = replica", // without foreign keys
-		"ALTER TABLE api_keys DROP CONSTRAINT api_keys_check", "CREATE TABLE kept_accounts AS TABLE accounts",
-		"CREATE TABLE kept_keys AS TABLE api_keys", "CREATE TABLE kept_limits AS TABLE key_limits",
-		"CREATE TABLE kept_feeds AS TABLE feeds", "CREATE TABLE kept_entries AS TABLE feed_entries",
-		"CREATE TABLE kept_ranks AS TABLE feed_ranks", "CREATE TABLE kept_records AS TABLE audit_records",
-		"CREATE TABLE kept_heads AS TABLE audit_heads", "CREATE TABLE kept_overrides AS TABLE overrides")
+		"ALTER TABLE api_keys DROP CONSTRAINT api_keys_check")
+	restore := dump(t, db, "kept", "accounts", "api_keys", "key_limits", "feeds", "feed_entries", "feed_ranks",
+		"overrides", "audit_records", "audit_heads")
 	later := time.Now().Add(30*24*time.Hour + time.Minute)
 	altered := func(what string) string { return what + " differs from its last record: it was altered" }
 	for name, test := range map[string]struct {
@@ -110,15 +108,7 @@ func TestVerifyStates(t *testing.T) {
 			return err
 		}))
 		expect.Outcome(t, name, broken, test.reason)
-		storetest.Exec(t, db, `DELETE FROM accounts; INSERT INTO accounts TABLE kept_accounts;
-			DELETE FROM api_keys; INSERT INTO api_keys TABLE kept_keys;
-			DELETE FROM key_limits; INSERT INTO key_limits TABLE kept_limits;
-			DELETE FROM feeds; INSERT INTO feeds OVERRIDING SYSTEM VALUE TABLE kept_feeds;
-			DELETE FROM feed_entries; INSERT INTO feed_entries TABLE kept_entries;
-			DELETE FROM feed_ranks; INSERT INTO feed_ranks TABLE kept_ranks;
-			DELETE FROM overrides; INSERT INTO overrides TABLE kept_overrides;
-			DELETE FROM audit_records; INSERT INTO audit_records TABLE kept_records;
-			DELETE FROM audit_heads; INSERT INTO audit_heads TABLE kept_heads`)
+		restore()
 	}
 	storetest.Exec(t, db, "UPDATE accounts SET quota = 11 WHERE id = "+account)
 	reports, broken, err := k.verifyFiles(t)

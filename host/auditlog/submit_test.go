@@ -174,17 +174,15 @@ func TestWitnessKnowsMore(t *testing.T) {
 	s := submitterOf(t, k, one)
 	signMore(t, k, func() {})
 	s.turn(t.Context())
-	storetest.Exec(t, db, "CREATE TABLE kept_trees AS TABLE audit_trees",
-		"CREATE TABLE kept_tiles AS TABLE audit_tiles", "CREATE TABLE kept_checkpoints AS TABLE audit_checkpoints")
+	restore := dump(t, db, "kept", "audit_trees", "audit_tiles", "audit_checkpoints")
 	signMore(t, k, func() { fill(t, db, 300) })
 	s.turn(t.Context())
 	if s.Contradicted() != nil {
 		t.Fatalf("contradicted %q", s.Contradicted())
 	}
-	storetest.Exec(t, db, `TRUNCATE audit_trees, audit_tiles, audit_checkpoints;
-		DELETE FROM audit_records WHERE seq > 4 AND chain = 0; UPDATE audit_heads SET seq = 4 WHERE chain = 0;
-		INSERT INTO audit_trees TABLE kept_trees; INSERT INTO audit_tiles TABLE kept_tiles;
-		INSERT INTO audit_checkpoints TABLE kept_checkpoints`)
+	storetest.Exec(t, db, "DELETE FROM audit_records WHERE seq > 4 AND chain = 0",
+		"UPDATE audit_heads SET seq = 4 WHERE chain = 0")
+	restore()
 	started := submitterOf(t, k, one)
 	for _, host := range []*Submitter{s, started} {
 		host.turn(t.Context())

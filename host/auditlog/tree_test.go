@@ -107,8 +107,7 @@ func TestProofsSurviveErasureAndPruning(t *testing.T) {
 	expect.NoError(t, k.Store.PruneAudit(t.Context(), []audit.Anchor{cut}))
 	expect.Equal(t, "tiles of level 0", storetest.Value[string](t, db,
 		"SELECT string_agg(index::text, ' ') FROM audit_tiles WHERE level = 0 AND chain = 0"), "2")
-	expect.Equal(t, "upper tiles", storetest.Value[int](t, db,
-		"SELECT count(*) FROM audit_tiles WHERE level > 0"), 1)
+	expect.Equal(t, "upper tiles", storetest.Value[int](t, db, "SELECT count(*) FROM audit_tiles WHERE level > 0"), 1)
 	kept := expect.Value(k.Store.Leaves(t.Context(), 0, 602, 602, 1))(t)
 	proof = expect.Value(audit.ProveInclusion(second, 601, read))(t)
 	expect.NoError(t, audit.CheckInclusion(second, 601, kept[0], proof))
@@ -181,6 +180,7 @@ func TestContradictedTrees(t *testing.T) {
 	expect.NoError(t, k.SignHeads(t.Context()))
 	const state = "SELECT md5(string_agg(t::text, ' ' ORDER BY level, index)) FROM audit_tiles AS t"
 	tiles := storetest.Value[string](t, db, state)
+	restore := dump(t, db, "kept", "audit_trees", "audit_tiles", "audit_heads")
 	for _, test := range []struct {
 		name, damage, mend, reason string
 	}{
@@ -200,17 +200,14 @@ func TestContradictedTrees(t *testing.T) {
 			"UPDATE audit_records SET seq = 700 WHERE seq = 9999", "record 700: the record is missing"},
 		{"the chain was cut", "UPDATE audit_heads SET seq = 500", "", "its Merkle tree covers record 604"},
 	} {
-		storetest.Exec(t, db, "CREATE TABLE kept_trees AS TABLE audit_trees",
-			"CREATE TABLE kept_tiles AS TABLE audit_tiles", "CREATE TABLE kept_heads AS TABLE audit_heads")
 		fill(t, db, 500)
 		storetest.Exec(t, db, test.damage)
 		signed := storetest.Value[int](t, db, "SELECT count(*) FROM audit_checkpoints")
 		expect.ErrorText(t, test.name, k.SignHeads(t.Context()), test.reason)
 		expect.Equal(t, test.name+": checkpoints", storetest.Value[int](t, db,
 			"SELECT count(*) FROM audit_checkpoints"), signed)
-		storetest.Exec(t, db, test.mend+`; DELETE FROM audit_records WHERE seq > 604; TRUNCATE audit_trees, audit_tiles;
-			DELETE FROM audit_heads; INSERT INTO audit_heads TABLE kept_heads; INSERT INTO audit_trees TABLE kept_trees;
-			INSERT INTO audit_tiles TABLE kept_tiles; DROP TABLE kept_heads, kept_trees, kept_tiles`)
+		storetest.Exec(t, db, test.mend+"; DELETE FROM audit_records WHERE seq > 604")
+		restore()
 		expect.NoError(t, k.SignHeads(t.Context()))
 		expect.Equal(t, test.name+": tiles", storetest.Value[string](t, db, state), tiles)
 	}
@@ -233,6 +230,7 @@ func TestVerifyTree(t *testing.T) {
 	outside := ReadCheckpoints(files, k.Signer.Public)
 	forged := expect.Value(k.Signer.SignTree(audit.TreeHead{Size: 3, Root: audit.EmptyRoot}))(t)
 	later := expect.Value(k.Signer.SignTree(audit.TreeHead{Size: 9, Root: audit.EmptyRoot}))(t)
+	restore := dump(t, db, "kept", "audit_trees", "audit_tiles", "audit_checkpoints")
 	for _, test := range []struct{ name, damage, reason string }{
 		{"nothing", "", ""},
 		{"a tile altered", "UPDATE audit_tiles SET hashes = set_byte(hashes, 40, get_byte(hashes, 40) # 1)",
@@ -255,9 +253,7 @@ func TestVerifyTree(t *testing.T) {
 		{"a forged root", `UPDATE audit_checkpoints SET note = regexp_replace(note, E'\n[^\n]{43}=\n',
 			E'\n' || repeat('A', 43) || E'=\n')`, "was not signed by this installation"},
 	} {
-		storetest.Exec(t, db, "CREATE TABLE kept_trees AS TABLE audit_trees",
-			"CREATE TABLE kept_tiles AS TABLE audit_tiles",
-			"CREATE TABLE kept_checkpoints AS TABLE audit_checkpoints", test.damage)
+		storetest.Exec(t, db, test.damage)
 		reports, broken, err := Verify(t.Context(), k.Store, k.Signer.Public, trust, outside)
 		expect.NoError(t, err)
 		if test.reason == "" {
@@ -267,9 +263,7 @@ func TestVerifyTree(t *testing.T) {
 		} else {
 			expect.ErrorText(t, test.name, broken, test.reason)
 		}
-		storetest.Exec(t, db, `TRUNCATE audit_trees, audit_tiles, audit_checkpoints;
-			INSERT INTO audit_trees TABLE kept_trees; INSERT INTO audit_tiles TABLE kept_tiles;
-			INSERT INTO audit_checkpoints TABLE kept_checkpoints; DROP TABLE kept_trees, kept_tiles, kept_checkpoints`)
+		restore()
 	}
 	// Without any checkpoint, nothing would show that all was rewritten.
 	storetest.Exec(t, db, "TRUNCATE audit_checkpoints")

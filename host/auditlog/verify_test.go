@@ -27,13 +27,11 @@ func TestVerifyRecordsOutsideTheChain(t *testing.T) {
 		"after the head": {`
 			INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id, nonce, leaf, hash)
 			SELECT chain, 5, recorded_at, at, kind, 'chk_forged', account_id, nonce, leaf, hash
-			FROM audit_records WHERE seq = 4`,
-			"breaks at record 5: the record does not match its leaf"},
+			FROM audit_records WHERE seq = 4`, "breaks at record 5: the record does not match its leaf"},
 		"in a chain without a head": {`
 			INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id, nonce, leaf, hash)
 			SELECT 7, 1, recorded_at, at, kind, 'chk_forged', account_id, nonce, leaf, hash
-			FROM audit_records WHERE seq = 4`,
-			"audit chain 7 breaks at record 1"},
+			FROM audit_records WHERE seq = 4`, "audit chain 7 breaks at record 1"},
 		"after a head that was set back": {
 			`UPDATE audit_heads AS h SET (seq, hash) =
 				(SELECT seq, hash FROM audit_records AS r WHERE r.seq = 2 AND r.chain = h.chain)`,
@@ -108,8 +106,7 @@ func TestVerifyAlteredLineup(t *testing.T) {
 		{"UPDATE lineup_revisions SET text = replace(text, '0.5', '4.5') WHERE revision = 2",
 			"revision 2: it was altered"},
 		{"UPDATE lineup_revisions SET digest = '\\x00' WHERE revision = 2", "revision 2: it was altered"},
-		{"UPDATE lineup_revisions SET document = jsonb_set(document, '{bias}', '-4.5')",
-			"its document differs"},
+		{"UPDATE lineup_revisions SET document = jsonb_set(document, '{bias}', '-4.5')", "its document differs"},
 		{"UPDATE lineup_revisions SET document = '[]' WHERE revision = 1", "its document differs"},
 		{"DELETE FROM lineup_activations WHERE id = 2", "which put lineup revision 2"},
 		{"DELETE FROM lineup_activations WHERE id = 1", "does not follow from"},

@@ -4,21 +4,17 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 
 	"assay/host/access/apikey"
 	"assay/host/customer/feedback"
 	"assay/host/hosttest"
-	"assay/host/store/postgres/postgrestest"
 	"assay/registry/expect"
 )
 
 // A customer checks a domain, reports it with its value, and the operator sees the signals' tallies.
-func TestFeedbackOfACustomer(t *testing.T) {
-	t.Parallel()
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database)
+func testFeedbackOfACustomer(t *testing.T, host *hosttest.HostProcess, dir, database string) {
+	t.Helper()
 	issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "starter")
 	checked := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"paypa1-secure-login.xyz"}`)
 	report := func(body string) (status int, kept feedback.Kept) {
@@ -45,9 +41,7 @@ func TestFeedbackOfACustomer(t *testing.T) {
 			t.Errorf("%+v, want one label, of fraud", l)
 		}
 	}
-	if out := hosttest.Output(t, dir, database, "feedback", "signals"); !strings.Contains(out, lines[0].Signal) {
-		t.Errorf("no %s in the table:\n%s", lines[0].Signal, out)
-	}
+	hosttest.Has(t, hosttest.Output(t, dir, database, "feedback", "signals"), lines[0].Signal)
 	shown := hosttest.OutputJSON[shownLayer](t, dir, database, "layers", "show", "domain")
 	at := slices.IndexFunc(shown.Signals, func(s shownSignal) bool { return s.Code == "domain:brand:lookalike" })
 	if shown.Labels != 1 || at < 0 || shown.Signals[at].HitRate != 1 || shown.Signals[at].Precision != 1 {

@@ -73,30 +73,6 @@ func TestFeedsCommands(t *testing.T) {
 	}
 }
 
-func TestFeedsFlags(t *testing.T) {
-	t.Parallel()
-	for name, args := range map[string][]string{
-		"a comma in the name":     {"--name", "a, b", "--kind", "bad"},
-		"no name":                 {"--kind", "bad"},
-		"an unknown kind":         {"--name", "a", "--kind", "ugly"},
-		"an unknown threat":       {"--name", "a", "--kind", "bad", "--category", "evil"},
-		"a threat of a good list": {"--name", "a", "--kind", "good", "--category", "scam"},
-		"an unknown format":       {"--name", "a", "--kind", "bad", "--format", "xml"},
-		"an age without a unit":   {"--name", "a", "--kind", "bad", "--expires", "30"},
-		"a zero age":              {"--name", "a", "--kind", "bad", "--expires", "0d"},
-		"an invalid country":      {"--name", "a", "--kind", "bad", "--country", "Germany"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var stderr bytes.Buffer
-			if code := Run(t.Context(), append([]string{"feeds", "import", "x.txt"}, args...), io.Discard,
-				&stderr); code != 2 {
-				t.Errorf("exit code %d, want 2: %s", code, stderr.String())
-			}
-		})
-	}
-}
-
 // An operator subscribes to a list, sees its state, accepts a smaller version and unsubscribes.
 func TestFeedsSubscribe(t *testing.T) {
 	t.Parallel()

@@ -128,3 +128,40 @@ func TestMisuse(t *testing.T) {
 		})
 	}
 }
+
+// TestInvalidCommands checks that invalid command lines are rejected before a database is opened.
+func TestInvalidCommands(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"feeds import x.txt --kind bad --name a,b":                 "--name",
+		"feeds import x.txt --kind bad":                            "--name",
+		"feeds import x.txt --name a --kind ugly":                  "--kind",
+		"feeds import x.txt --name a --kind bad --category evil":   "--category",
+		"feeds import x.txt --name a --kind good --category scam":  "--category",
+		"feeds import x.txt --name a --kind bad --format xml":      "--format",
+		"feeds import x.txt --name a --kind bad --expires 30":      "--expires",
+		"feeds import x.txt --name a --kind bad --expires 0d":      "--expires",
+		"feeds import x.txt --name a --kind bad --country Germany": "--country",
+		"webhooks set a --url ftp://receiver.example":              "url: must begin with https://",
+		"webhooks set a --url https://user@receiver.example":       "url: must not contain a user",
+		"webhooks set a --url https://0x7f.1/":                     "url: the host is neither a name nor",
+		"webhooks set --url https://receiver.example":              "<id>",
+		"webhooks list --events":                                   "--events needs --account",
+		"webhooks list --account a --state failed":                 "--state needs --events",
+		"webhooks list --account a --events --state lost":          "--state",
+		"webhooks list --account a --events --limit 0":             "--limit must be from 1 to 1000",
+		"webhooks resend": "expected references, or --account",
+		"webhooks resend chk_1 --account a --since 1h":                     "expected references, or --account",
+		"webhooks resend --account a":                                      "expected references, or --account",
+		"webhooks resend --account a --since yesterday":                    `since: "yesterday" is neither`,
+		"webhooks resend --account a --since=-1h":                          "is neither",
+		"webhooks list --webhook-allow 10.0.0.0/33":                        `"10.0.0.0/33" is neither`,
+		"webhooks set a --url https://receiver.example/ --webhook-allow x": `ASSAY_WEBHOOK_ALLOW: "x" is neither`,
+	} {
+		var out bytes.Buffer
+		if code := Run(t.Context(), strings.Fields(line), &out, &out); code != 2 ||
+			!strings.Contains(out.String(), want) {
+			t.Errorf("%s: exit code %d, %s\nwant %q", line, code, &out, want)
+		}
+	}
+}

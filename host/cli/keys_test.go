@@ -10,7 +10,6 @@ import (
 	"assay/host/access/apikey"
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
-	"assay/host/store/storetest"
 	"assay/registry/expect"
 )
 
@@ -63,35 +62,4 @@ func TestKeysCreateRefusesLimits(t *testing.T) {
 	expect.ErrorText(t, "a negative overlap", (&keysRotateCmd{Overlap: -time.Second}).Validate(), "--overlap: ")
 	named := &keysCreateCmd{Name: " " + strings.Repeat("ä", 60)}
 	expect.Equal(t, "a name", expect.Value(named.wanted(time.Now()))(t).Name, strings.Repeat("ä", 60))
-}
-
-// A running host answers test keys, which leave no trace. TestLimitsOfKeys in web/api has the other limits.
-func TestLimitedKeysOnAHost(t *testing.T) {
-	t.Parallel()
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database)
-	b := hosttest.OpenStore(t, dir, database)
-	account := expect.Value(b.Store.CreateAccount(t.Context(), storetest.Plan(t, "pro", 1500)))(t)
-	create := func(limits apikey.Limits) string {
-		return expect.Value(b.Store.IssueKey(t.Context(), account, apikey.Wanted{Limits: limits}))(t).Secret
-	}
-	test := create(apikey.Limits{Test: true})
-	for _, c := range []struct {
-		name, key, domain string
-		status            int
-		verdict, text     string
-	}{
-		{"a test key", test, "block.test", 200, "block", ""},
-		{"a test key, another value", test, "example.com", 400, "", "is not a test value such as allow.test"},
-		{"a test key, a failure", test, "quota.test", 429, "", "the monthly quota of 1500 checks is used up"},
-	} {
-		a := hosttest.CheckOnce(host, c.key, `{"domain":"`+c.domain+`"}`)
-		if a.Status != c.status || a.Verdict != c.verdict || !strings.Contains(a.Error, c.text) ||
-			strings.HasPrefix(a.Ref, "test_") != (c.status == 200) {
-			t.Errorf("%s: %+v, want status %d with %q", c.name, a, c.status, c.text)
-		}
-	}
-	refs, used := hosttest.RecordedRefs(t, database)
-	expect.Equal(t, "recorded checks", len(refs), 0)
-	expect.Equal(t, "counted checks", used, 0)
 }

@@ -8,16 +8,13 @@ import (
 	"assay/host/access/apikey"
 	"assay/host/customer/privacy"
 	"assay/host/hosttest"
-	"assay/host/store/postgres/postgrestest"
 	"assay/registry/expect"
 )
 
-// TestPrivacyOfOperator exports and erases a person's data in all accounts: of a customer, of one that is suspended,
+// testPrivacyOfOperator exports and erases a person's data in all accounts: of a customer, of one that is suspended,
 // and of callers without a key.
-func TestPrivacyOfOperator(t *testing.T) {
-	t.Parallel()
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database)
+func testPrivacyOfOperator(t *testing.T, host *hosttest.HostProcess, dir, database string) {
+	t.Helper()
 	const body = `{"domain":"jane-roe.example"}`
 	for _, plan := range []string{"starter", "pro"} {
 		issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", plan)
@@ -65,5 +62,4 @@ func TestPrivacyOfOperator(t *testing.T) {
 		}
 	}
 	expect.Equal(t, "accounts with data about another", len(run("erase", "john.example").Accounts), 0)
-	hosttest.Output(t, dir, database, "audit", "verify")
 }

@@ -50,8 +50,7 @@ func TestSecretRotation(t *testing.T) {
 		t.Error("a host without the new secret reads its values")
 	}
 	for _, h := range []*installation.Backend{old, stale} {
-		expect.Error(t, "a host without the new secret", h.Store.Signer().Ready(audit.Records),
-			audit.ErrKeyElsewhere)
+		expect.Error(t, "a host without the new secret", h.Store.Signer().Ready(audit.Records), audit.ErrKeyElsewhere)
 		if len(server.KeyElsewhere(h.Store.Signer())) != 1 {
 			t.Error("the operator's page does not say so")
 		}

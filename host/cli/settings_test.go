@@ -122,8 +122,7 @@ func TestConfigurationFileErrors(t *testing.T) {
 		{"witness without a URL", "ASSAY_WITNESS=" + hosttest.WitnessKey + "\n",
 			":1: ASSAY_WITNESS: \"" + hosttest.WitnessKey + "\" does not begin with a URL"},
 		{"a witness twice", "ASSAY_WITNESS=http://a.example " + hosttest.WitnessKey + ",http://b.example " +
-			hosttest.WitnessKey + "\n",
-			":1: ASSAY_WITNESS: two witnesses have the name w.example"},
+			hosttest.WitnessKey + "\n", ":1: ASSAY_WITNESS: two witnesses have the name w.example"},
 		{"contact", "ASSAY_SECURITY_CONTACT=me@x.example\n",
 			":1: ASSAY_SECURITY_CONTACT: \"me@x.example\" is neither "},
 		{"value", "#\nASSAY_DNS=nowhere\n", ":2: ASSAY_DNS: \"nowhere\" is neither off nor of the form host:port\n"},
@@ -141,25 +140,32 @@ func TestConfigurationFileErrors(t *testing.T) {
 	}
 }
 
-// TestConfigurationFileIsMissing checks that a file that does not exist is an error, also for assay config.
-func TestConfigurationFileIsMissing(t *testing.T) {
+// TestSettingsOfCommands checks that a file of settings that does not exist is an error, also for assay config, that
+// nothing keeps anybody from reading what settings mean, and that assay serve and assay config warn of typos.
+func TestSettingsOfCommands(t *testing.T) {
 	t.Parallel()
-	for _, args := range []string{"keys list", "config"} {
-		_, errs, code := settingsCommand(t, []string{"ASSAY_CONFIG=/nonexistent/assay.env"}, strings.Fields(args)...)
-		if !strings.Contains(errs, "reading the configuration file: open /nonexistent/assay.env") || code == 0 {
-			t.Errorf("%s: exit code %d, printed\n%s", args, code, errs)
-		}
-	}
-}
-
-// TestHelpWithWrongSettings checks that wrong settings do not keep anybody from reading what they mean.
-func TestHelpWithWrongSettings(t *testing.T) {
-	t.Parallel()
-	environ := []string{"ASSAY_CONFIG=/nonexistent/assay.env", "ASSAY_CHAINS=x", "ASSAY_LISTEN=x"}
-	for _, args := range []string{"help settings", "--help", "--version"} {
-		out, errs, code := settingsCommand(t, environ, strings.Fields(args)...)
-		if out == "" || errs != "" || code != 0 {
-			t.Errorf("%s: exit code %d, printed %q and %q", args, code, out, errs)
+	const missing = "reading the configuration file: open /nonexistent"
+	const typo = "warning: the environment sets ASSAY_LISTN"
+	wrong := []string{"ASSAY_CONFIG=/nonexistent", "ASSAY_CHAINS=x", "ASSAY_LISTEN=x"}
+	notStarting := []string{"ASSAY_LISTN=x", "ASSAY_DATA_DIR=/dev/null/x"} // which cannot be created
+	for _, test := range []struct {
+		args    string
+		environ []string
+		warns   string // "": nothing
+		fails   bool
+	}{
+		{"keys list", wrong[:1], missing, true},
+		{"config", wrong[:1], missing, true},
+		{"help settings", wrong, "", false},
+		{"--help", wrong, "", false},
+		{"--version", wrong, "", false},
+		{"config", notStarting, typo, false},
+		{"serve", notStarting, typo, true},
+	} {
+		out, errs, code := settingsCommand(t, test.environ, strings.Fields(test.args)...)
+		if !strings.Contains(errs, test.warns) || (errs == "") != (test.warns == "") || (code != 0) != test.fails ||
+			out == "" && !test.fails {
+			t.Errorf("%s: exit code %d, printed %q and\n%s", test.args, code, out, errs)
 		}
 	}
 }
@@ -190,9 +196,7 @@ func TestConfigShowsWrongSettings(t *testing.T) {
 			t.Errorf("%s is not named in\n%s", name, errs)
 		}
 	}
-	if !strings.Contains(errs, file+":3: ASSAY_X is not a setting") {
-		t.Errorf("printed\n%s", errs)
-	}
+	hosttest.Has(t, errs, file+":3: ASSAY_X is not a setting")
 }
 
 // TestConfigHidesSecrets checks that assay config prints no secret, wherever it comes from.
@@ -294,18 +298,6 @@ func TestSettingsWarnings(t *testing.T) {
 				t.Errorf("warnings %q, want %q", got, test.want)
 			}
 		})
-	}
-}
-
-// TestServeWarnsOfTypos checks that assay serve and assay config print the warnings.
-func TestServeWarnsOfTypos(t *testing.T) {
-	t.Parallel()
-	for _, args := range [][]string{{"config"}, {"serve"}} {
-		// The host does not start, because its data directory cannot be created.
-		_, errs, _ := settingsCommand(t, []string{"ASSAY_LISTN=x", "ASSAY_DATA_DIR=/dev/null/x"}, args...)
-		if !strings.Contains(errs, "warning: the environment sets ASSAY_LISTN") {
-			t.Errorf("%v printed\n%s", args, errs)
-		}
 	}
 }
 

@@ -120,24 +120,6 @@ func TestCanaryLifecycle(t *testing.T) {
 	}
 }
 
-// An activation whose canary cannot be loaded is refused as a whole, and nothing of it stays open.
-func TestUnloadableCanaryIsRefused(t *testing.T) {
-	t.Parallel()
-	h := newHost(t, postgrestest.Database(t))
-	probe := module(t, "probe", "1.0.0", 10)
-	h.publish(t, probe, module(t, "second", "1.0.0", 20), brokenModule(t, "broken", "1.0.0"))
-	h.activate(t, lineupOf(-1, "probe@1.0.0"))
-	h.follow(t, 1)
-	base := h.storeLineup(t, lineupOf(-1, "second@1.0.0"))
-	trial := h.storeLineup(t, lineupOf(-1, "second@1.0.0", "broken@1.0.0"))
-	h.change(t, Proposal{Lineup: base, Canary: &activation.Canary{Lineup: trial, Share: 5}})
-	if err := h.follower.Follow(t.Context()); err == nil {
-		t.Error("a canary that cannot be loaded was accepted")
-	}
-	expect.Equal(t, "in force", h.follower.State().Revision, 1)
-	expect.Equal(t, "open plugins", h.openPlugins(), 1)
-}
-
 // Of an activation with a canary, hosts prepare and measure the canary's lineup. Starting and promoting it then opens
 // nothing.
 func TestPreparedCanaryIsSwappedIn(t *testing.T) {

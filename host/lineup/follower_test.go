@@ -185,8 +185,8 @@ func TestRetiredPluginsCloseAfterTheLastCheck(t *testing.T) {
 	expect.Equal(t, "score", h.score(t), "revision 3: 60")
 }
 
-// A revision that cannot be loaded is refused with a reason, and the previous one stays in force. The next loadable
-// revision is followed.
+// A revision that cannot be loaded is refused with a reason, and the previous one stays in force. So is an activation
+// whose canary cannot be loaded, as a whole. The next loadable revision is followed.
 func TestUnloadableRevisionIsRefused(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
@@ -205,7 +205,12 @@ func TestUnloadableRevisionIsRefused(t *testing.T) {
 	h.follow(t, 1)
 	h.activate(t, bad)
 	expect.ErrorText(t, "following it again", h.follower.Follow(t.Context()), "unreachable")
-	h.activate(t, lineupOf(-1, "other@1.0.0"))
+	other, canary := h.storeLineup(t, lineupOf(-1, "other@1.0.0")), h.storeLineup(t, bad)
+	h.change(t, Proposal{Lineup: other, Canary: &activation.Canary{Lineup: canary, Share: 5}})
+	expect.ErrorText(t, "following a canary", h.follower.Follow(t.Context()), "unreachable")
+	expect.Equal(t, "in force", h.follower.State().Revision, 1)
+	expect.Equal(t, "open plugins", h.openPlugins(), 1)
+	h.change(t, Proposal{Lineup: other})
 	h.follow(t, 3)
 	expect.Equal(t, "score", h.score(t), "revision 3: 73")
 }
@@ -284,8 +289,7 @@ func TestPreparationDoesNotDelayLineups(t *testing.T) {
 	for revision := range int64(2) {
 		h.activate(t, lineupOf(float64(revision), "probe@1.0.0"))
 		h.follower.LineupChanged()
-		expect.Until(t, "the lineup to be in force",
-			func() bool { return h.follower.State().Revision == revision+1 })
+		expect.Until(t, "the lineup to be in force", func() bool { return h.follower.State().Revision == revision+1 })
 	}
 	h.rollback(t, 1)
 	h.follower.LineupChanged()

@@ -154,8 +154,7 @@ func TestTry(t *testing.T) {
 	partial := lineupOf(0, "probe@1.0.0")
 	partial.Layers[0].Weight = registry.ByType{"iban": 1}
 	_, err = Try(t.Context(), h.store, h.box, partial, nil)
-	expect.ErrorText(t, "trying a weight that lacks a type", err,
-		"weight of probe@1.0.0: lacks a number for domain")
+	expect.ErrorText(t, "trying a weight that lacks a type", err, "weight of probe@1.0.0: lacks a number for domain")
 	_, err = Try(t.Context(), h.store, h.box, lineupOf(0, "probe@1.0.0", "broken@1.0.0", "absent@2.0.0"), nil)
 	for _, want := range []string{"broken@1.0.0", "absent@2.0.0"} {
 		expect.ErrorText(t, "trying a bad lineup", err, want)

@@ -189,12 +189,10 @@ func assemble(t *testing.T, name, version string, points byte, start []byte, cas
 		0x10, 0, 0x41, 0, 0x0b})
 	wasm := cat([]byte("\x00asm\x01\x00\x00\x00"),
 		section(1, 3, 0x60, 5, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0, 0x60, 0, 1, 0x7f, 0x60, 0, 0),
-		section(2, cat([]byte{1}, str("assay"), str("signal"), []byte{0, 0})...),
-		section(3, 2, 1, 2),
+		section(2, cat([]byte{1}, str("assay"), str("signal"), []byte{0, 0})...), section(3, 2, 1, 2),
 		section(5, 1, 1, 1, 1),
 		section(7, cat([]byte{3}, str("memory"), []byte{2, 0}, str("assay_v1_score"), []byte{0, 1}, str("_initialize"),
-			[]byte{0, 2})...),
-		section(10, cat([]byte{2, byte(len(score))}, score, []byte{byte(len(start))}, start)...),
+			[]byte{0, 2})...), section(10, cat([]byte{2, byte(len(score))}, score, []byte{byte(len(start))}, start)...),
 		section(11, cat([]byte{1, 0, 0x41, 0, 0x0b}, str(code+text))...))
 	manifest := expect.Value(json.Marshal(map[string]any{
 		"name": name, "version": version, "summary": "A layer for tests", "entities": []string{"domain"},

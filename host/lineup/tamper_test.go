@@ -165,10 +165,7 @@ func TestTampering(t *testing.T) {
 		// lineup_revisions
 		"text: a weight": {`UPDATE lineup_revisions SET text = replace(text, '"weight":10', '"weight":1')`,
 			"its text was altered"},
-		"text: a bias": {`UPDATE lineup_revisions SET text = replace(text, '"bias":-5', '"bias":-9')`,
-			"its text was altered"},
 		"text: a module": {"UPDATE lineup_revisions SET text = " + swapDigest, "its text was altered"},
-		"text: a space":  {"UPDATE lineup_revisions SET text = text || ' '", "its text was altered"},
 		"text: that of another": {
 			"UPDATE lineup_revisions SET text = (SELECT text FROM saved_lineup_revisions WHERE revision = 1)",
 			"its text was altered"},
@@ -190,10 +187,6 @@ func TestTampering(t *testing.T) {
 		// lineup_activations
 		"signed: another number": {"UPDATE lineup_activations SET signed = replace(signed, 'number 3', 'number 9')",
 			"invalid signature"},
-		"signed: another lineup": {"UPDATE lineup_activations SET signed = replace(signed, 'lineup 2', 'lineup 1')",
-			"invalid signature"},
-		"signed: another share": {"UPDATE lineup_activations SET signed = replace(signed, ' 5%', ' 50%')",
-			"invalid signature"},
 		"signed: removed":          {"UPDATE lineup_activations SET signed = NULL", "it is not signed"},
 		"signed: no longer a note": {"UPDATE lineup_activations SET signed = 'yes'", "malformed note"},
 		"signed: a second signature": {"UPDATE lineup_activations SET signed = signed || '" +
@@ -214,7 +207,6 @@ func TestTampering(t *testing.T) {
 		"activated_at": {"UPDATE lineup_activations SET activated_at = now() + interval '1 h'",
 			"the stored time of activation 1 was altered"},
 		"id: another order":      {"UPDATE lineup_activations SET id = 9 WHERE id = 1", "its number is not above 3"},
-		"the last row removed":   {"DELETE FROM lineup_activations WHERE id = 3", "its number is not above 3"},
 		"an earlier row removed": {"DELETE FROM lineup_activations WHERE id = 2", "the chain of activations is broken"},
 		"all rows removed":       {"DELETE FROM lineup_activations", "activation 3, which this host ran, is missing"},
 		"an old activation replayed": {
@@ -225,7 +217,6 @@ func TestTampering(t *testing.T) {
 		// plugin_modules, plugin_versions
 		"wasm": {"UPDATE plugin_modules SET wasm = (SELECT wasm FROM saved_plugin_modules WHERE digest = " +
 			ref(evil) + ")", "its content was altered"},
-		"wasm: one byte": {`UPDATE plugin_modules SET wasm = wasm || '\x000100'`, "its content was altered"},
 		"digests exchanged": {
 			"UPDATE plugin_modules AS a SET wasm = b.wasm FROM saved_plugin_modules AS b WHERE a.digest = " +
 				ref(probe) + " AND b.digest = " + ref(evil), "its content was altered"},
@@ -253,7 +244,6 @@ func TestTampering(t *testing.T) {
 			"revision 1 is not in force, but checks under it are recorded"},
 		"until put off": {"UPDATE revisions_in_force SET until = until + interval '1 h'",
 			"stopped being in force was altered"},
-		"until: forever": {"UPDATE revisions_in_force SET until = 'infinity'", "stopped being in force was altered"},
 		"until for those in force": {"UPDATE revisions_in_force SET until = now()",
 			"revision 2 is in force, but checks under it are refused"},
 		"a revision in force":   {"INSERT INTO revisions_in_force VALUES (7)", "revision 7 was never activated"},

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 
 	"assay/host/hosttest"
@@ -42,12 +41,8 @@ func TestFlipsAreShownAndLimited(t *testing.T) {
 		t.Errorf("%d of %d checks flip, want 10 of 10", r.Flips(), r.Remembered)
 	}
 	for name, flags := range map[string][]string{"no force": nil, "an empty reason": {"--force", "--reason", " "}} {
-		out, err := hosttest.Command(t.Context(), dir, database,
-			append([]string{"lineup", "set", file}, flags...)...).CombinedOutput()
-		if err == nil || !strings.Contains(string(out), " of 14 reference values (") ||
-			!strings.Contains(string(out), "ASSAY_FLIP_LIMIT") {
-			t.Errorf("%s: %v\n%s", name, err, out)
-		}
+		hosttest.WantRefusal(t, name, dir, database, nil, append([]string{"lineup", "set", file}, flags...),
+			" of 14 reference values (", "ASSAY_FLIP_LIMIT")
 	}
 	if status, text := hosttest.Send(t, host, issued.Secret, "POST", "/gdpr/erase",
 		`{"domain":"garden-3.example.com"}`); status != http.StatusOK {
@@ -55,15 +50,11 @@ func TestFlipsAreShownAndLimited(t *testing.T) {
 	}
 	expect.Until(t, "the erasure to reach the host", func() bool { return diff().Remembered == 9 })
 	text := hosttest.Output(t, dir, database, "lineup", "set", file, "--force", "--reason", "a test")
-	if !strings.Contains(text, "domain: 9 of 9 verdicts change (100%)") || !strings.Contains(text, "in force") ||
-		!strings.Contains(text, "  Only 9 checks, fewer than 200: the reference values decide.") {
-		t.Errorf("lineup set:\n%s", text)
-	}
+	hosttest.Has(t, text, "domain: 9 of 9 verdicts change (100%)", "in force",
+		"  Only 9 checks, fewer than 200: the reference values decide.")
 	l.Base, l.Layers[0].Weight = "", registry.ForAll(l.Layers[0].Weight.For("domain")+0.001)
 	text = hosttest.Output(t, dir, database, "lineup", "set", hosttest.WriteJSON(t, l)) // although that was forced
-	if !strings.Contains(text, "domain: 0 of 9 verdicts change (0%)") {
-		t.Errorf("the next lineup set:\n%s", text)
-	}
+	hosttest.Has(t, text, "domain: 0 of 9 verdicts change (0%)")
 }
 
 func TestPercent(t *testing.T) {

@@ -45,23 +45,21 @@ func TestPluginCommands(t *testing.T) {
 {"name": "right", "type": "domain", "value": "a.de", "min": 0, "max": 0}
 `), 0o600))
 		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "test", other),
-			"FAIL  wrong\n      - the score is 20, outside 30 to 50\n",
-			`- the threat is "", not "spam"`, "- the signal numbers:age:new is missing",
-			"signal   +20 numbers:name:digits: Contains the number “20245”", "rdap.age_days is absent",
-			"log      debug: longest number: 5 digits", "FAIL  not a domain\n      - ", "ok    right",
+			"FAIL  wrong\n      - the score is 20, outside 30 to 50\n", `- the threat is "", not "spam"`,
+			"- the signal numbers:age:new is missing", "signal   +20 numbers:name:digits: Contains the number “20245”",
+			"rdap.age_days is absent", "log      debug: longest number: 5 digits", "FAIL  not a domain\n      - ",
+			"ok    right",
 			"numbers@0.1.0: 1 of 3 cases passed, 1 of 2 signals emitted, 10 variations of the values tried\n"+
-				"  no case emits numbers:age:new",
-			"assay: 2 of 3 cases failed")
+				"  no case emits numbers:age:new", "assay: 2 of 3 cases failed")
 		expect.NoError(t, os.Remove(filepath.Join(other, "cases.jsonl")))
 		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "test", other), "the layer has no cases")
 	})
 	t.Run("run", func(t *testing.T) {
 		facts := hosttest.WriteFile(t, "facts.json", []byte(`{"rdap.age_days": "1", "config.limit": "5"}`))
 		hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", file, "jane@shop20245.com", "--facts", facts),
-			`email "jane@shop20245.com"`,
-			"score    50", "signal   +30 numbers:age:new: Registered 1 day ago", "threat   scam",
-			`fact     rdap.age_days = "1"`, "unread   config.limit was given", "debug: longest number: 5 digits",
-			" of 200000 units of fuel (", " KiB of memory, ")
+			`email "jane@shop20245.com"`, "score    50", "signal   +30 numbers:age:new: Registered 1 day ago",
+			"threat   scam", `fact     rdap.age_days = "1"`, "unread   config.limit was given",
+			"debug: longest number: 5 digits", " of 200000 units of fuel (", " KiB of memory, ")
 		call := runsJSON[rehearsal.Call](t, "plugin", "run", file, "shop20245.com")
 		if call.Outcome != rehearsal.Scored || call.Score != 20 || len(call.Facts) != 2 || call.Facts[1].Known ||
 			call.Fuel < 1000 || call.Memory < 1<<16 || call.Micros <= 0 || len(call.Log) != 1 {
@@ -73,8 +71,7 @@ func TestPluginCommands(t *testing.T) {
 		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "run", failing, "shop20245.com"), "assay: the call failed",
 			`failed   refused: the manifest declares no signal code "numbers:name:digit"`)
 		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "run", file, "DE89370400440532013000"),
-			"does not score values of type iban",
-			"domain, email")
+			"does not score values of type iban", "domain, email")
 		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "run", file, "a.de", "--facts", folder),
 			"reading facts, a JSON object of texts")
 	})
@@ -89,8 +86,7 @@ func TestPluginCommands(t *testing.T) {
 			t.Errorf("%+v; the sections have %d bytes", i, sum)
 		}
 		hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "inspect", file), "Class finding, score 0 to 50.",
-			"Reads    domain.registrable, ",
-			"assay.fact", "numbers:age:new", `"assay.manifest"`, i.Digest)
+			"Reads    domain.registrable, ", "assay.fact", "numbers:age:new", `"assay.manifest"`, i.Digest)
 		hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "inspect", "--diff", file, file), "are the same")
 		manifest := expect.Value(os.ReadFile(filepath.Join(folder, "manifest.json")))(t)
 		other := filepath.Join(t.TempDir(), "other")
@@ -115,8 +111,7 @@ func TestPluginCommands(t *testing.T) {
 		baseline, values := hosttest.WriteFile(t, "b.json", []byte(text)), hosttest.WriteFile(t, "v",
 			[]byte("a.de\n\nb.de\nj@a.de\n"))
 		hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "bench", file, "--rounds", "1", "--baseline", baseline),
-			" (+0.0%)", "200000",
-			"Compared with numbers@0.1.0")
+			" (+0.0%)", "200000", "Compared with numbers@0.1.0")
 		hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "bench", file, "--rounds", "3", "--values", values, "--baseline",
 			file),
 			"9 calls with 3 values", " (+0.0%)")
@@ -134,21 +129,20 @@ func TestPluginCommands(t *testing.T) {
 func TestPluginMistakes(t *testing.T) {
 	t.Parallel()
 	const begins = "digits := longestNumber(name)\n"
-	for change, want := range map[[2]string]string{
-		{begins, begins + "\tvar m map[string]int\n\tm[name] = 1\n"}: "failed   panic: assignment to entry in nil " +
-			"map, at layer/mistakes/score.go:25\n",
-		{"c.Signal(digitsPoints", "c.Signal(500"}: `failed   refused: signal "mistakes:name:digits" is worth 500 ` +
-			"points, outside -100 to 100",
-	} {
-		folder := filepath.Join(t.TempDir(), "mistakes")
-		expect.Value(project.Create(folder, "mistakes", project.Go, false))(t)
-		hosttest.ReplaceIn(t, filepath.Join(folder, "score.go"), change[0], change[1])
-		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "run", folder, "shop20245.com"), want)
-		hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "push", folder), "FAIL  a long number",
-			"cases failed, so nothing was published")
-	}
-	folder := filepath.Join(t.TempDir(), "facts")
-	expect.Value(project.Create(folder, "facts", project.Go, false))(t)
+	folder := filepath.Join(t.TempDir(), "mistakes")
+	expect.Value(project.Create(folder, "mistakes", project.Go, false))(t)
+	hosttest.ReplaceIn(t, filepath.Join(folder, "score.go"), begins,
+		begins+"\tvar m map[string]int\n\tm[name] = 1\n")
+	hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "run", folder, "shop20245.com"),
+		"failed   panic: assignment to entry in nil map, at layer/mistakes/score.go:25\n")
+	folder, _ = hosttest.NewLayer(t, "mistakes", project.C, func(folder string) {
+		hosttest.ChangeLayer(t, folder, "DIGITS_POINTS = 20", "DIGITS_POINTS = 500")
+	})
+	hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "run", folder, "shop20245.com"),
+		`failed   refused: signal "mistakes:name:digits" is worth 500 points, outside -100 to 100`)
+	hosttest.Has(t, hosttest.Runs(t, 1, "plugin", "push", folder), "FAIL  a long number",
+		"cases failed, so nothing was published")
+	folder, _ = hosttest.NewLayer(t, "facts", project.C)
 	for _, file := range []string{"manifest.json", "cases.jsonl"} {
 		hosttest.ReplaceIn(t, filepath.Join(folder, file), "rdap.age_days", "rdap.agedays")
 	}

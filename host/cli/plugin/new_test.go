@@ -1,11 +1,8 @@
 package plugin
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
-	"context"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,8 +53,7 @@ func TestPluginNew(t *testing.T) {
 		t.Errorf("a check in shadow, then one live: %q", answers)
 	}
 	hosttest.Has(t, out, "  1       100%   long-numbers:name:digits of long-numbers",
-		"long-numbers@0.1.0: shadow to live.",
-		"Revision 1 is in force on ")
+		"long-numbers@0.1.0: shadow to live.", "Revision 1 is in force on ")
 	expect.NoError(t, os.Mkdir(filepath.Join(a.Folder, "b"), 0o700))
 	a.Must(t, "b", "assay plugin new long-numbers && cd long-numbers && ./ci.sh")
 	a.Must(t, "b", "assay plugin new blank --empty && cd blank && ./ci.sh")
@@ -164,28 +160,8 @@ func TestWatchedFiles(t *testing.T) {
 func TestPluginWatch(t *testing.T) {
 	t.Parallel()
 	folder, _ := hosttest.NewLayer(t, "watched", project.C)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	out, in := io.Pipe()
-	code := make(chan int, 1)
-	go func() {
-		cmd := exec.CommandContext(ctx, hosttest.Program(t), "plugin", "test", folder, "--watch")
-		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-		cmd.Stdout, cmd.Stderr = in, in
-		_ = cmd.Run()
-		in.Close()
-		code <- cmd.ProcessState.ExitCode()
-	}()
-	lines := bufio.NewScanner(out)
-	until := func(text string) {
-		t.Helper()
-		for lines.Scan() {
-			if strings.HasPrefix(lines.Text(), text) {
-				return
-			}
-		}
-		t.Fatalf("the output ended before %q", text)
-	}
+	until, interrupt := session(t, exec.CommandContext(t.Context(), hosttest.Program(t), "plugin", "test", folder,
+		"--watch"))
 	until("watched@0.1.0: 5 of 5 cases passed, 2 of 2 signals emitted")
 	until("-- ")
 	hosttest.ChangeLayer(t, folder, "MIN_DIGITS = 4", "MIN_DIGITS = 9")
@@ -195,10 +171,7 @@ func TestPluginWatch(t *testing.T) {
 	hosttest.ChangeLayer(t, folder, "MIN_DIGITS = 9", "MIN_DIGITS = ")
 	until("assay: building layer: running clang: ")
 	until("-- ")
-	cancel()
-	for lines.Scan() { // until the command has ended
-	}
-	expect.Equal(t, "exit code", <-code, 0)
+	interrupt()
 }
 
 // TestTemplatesAreCopied checks that no file of a new layer has the template's name, and that all languages have the

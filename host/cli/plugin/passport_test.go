@@ -47,16 +47,12 @@ func TestPluginInspectPublished(t *testing.T) {
 		t.Errorf("signed by %+v", s)
 	}
 	changes := hosttest.OutputJSON[[]registry.ManifestChange](t, dir, database, "plugin", "inspect", "--diff",
-		"one@1.0.0",
-		"two@1.0.0")
+		"one@1.0.0", "two@1.0.0")
 	if len(changes) < 3 || !changes[0].Grants || !changes[1].Grants || changes[2].Grants {
 		t.Errorf("%+v", changes)
 	}
-	out, err := hosttest.Command(t.Context(), dir, database, "plugin", "inspect", "one@2.0.0").CombinedOutput()
-	if err == nil {
-		t.Error("a version that was not published is shown")
-	}
-	hosttest.Has(t, string(out), registry.ErrNoPlugin.Error())
+	hosttest.WantRefusal(t, "showing what was not published", dir, database, nil,
+		[]string{"plugin", "inspect", "one@2.0.0"}, registry.ErrNoPlugin.Error())
 
 	// The passport of another plugin is refused.
 	b := hosttest.OpenStore(t, dir, database)
@@ -66,9 +62,6 @@ func TestPluginInspectPublished(t *testing.T) {
 	notes := expect.Value(b.Store.PluginNotes(t.Context(), two.Digest))(t)
 	delete(notes, registry.NoteSignature)
 	expect.NoError(t, b.Store.PublishPlugin(t.Context(), m, "1.0.0", "", notes))
-	out, err = hosttest.Command(t.Context(), dir, database, "plugin", "inspect", "one@1.0.0").CombinedOutput()
-	if err == nil {
-		t.Error("the passport of another plugin is shown")
-	}
-	hosttest.Has(t, string(out), "it is that of two@1.0.0")
+	hosttest.WantRefusal(t, "showing another plugin's passport", dir, database, nil,
+		[]string{"plugin", "inspect", "one@1.0.0"}, "it is that of two@1.0.0")
 }

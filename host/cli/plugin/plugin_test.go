@@ -46,10 +46,8 @@ func TestPluginPush(t *testing.T) {
 		"\x03\x40\x20\x00\x41\x7f\x6a\x22\x00\x0d\x00\x0b\x41\x00\x0b"
 	refused := func(name, want string, wasm []byte) {
 		t.Helper()
-		out, err := hosttest.Command(t.Context(), dir, database, "plugin", "push",
-			hosttest.WriteFile(t, name+".wasm", wasm)).CombinedOutput()
-		expect.Failure(t, err, "%s was published: %s", name, out)
-		hosttest.Has(t, string(out), want)
+		hosttest.WantRefusal(t, "pushing "+name, dir, database, nil,
+			[]string{"plugin", "push", hosttest.WriteFile(t, name+".wasm", wasm)}, want)
 	}
 	wasm := expect.Value(os.ReadFile(plugin))(t)
 	refused("other", "raise the version", append(wasm, 0, 2, 1, 'x')) // adds a custom section

@@ -327,10 +327,9 @@ func TestRegistryRefusals(t *testing.T) {
 			tamper: func(t *testing.T, repository string) {
 				p.replaceTag(t, repository, "2.0.0", "1.0.0")
 			}},
-		"another name": {want: "refused, other name: the repository is ",
-			tamper: changed(func(m map[string]any) {
-				m["annotations"].(map[string]any)["org.opencontainers.image.title"] = "other"
-			})},
+		"another name": {want: "refused, other name: the repository is ", tamper: changed(func(m map[string]any) {
+			m["annotations"].(map[string]any)["org.opencontainers.image.title"] = "other"
+		})},
 		"no name": {want: "refused, other name: the manifest in the registry names no plugin",
 			tamper: changed(func(m map[string]any) { delete(m, "annotations") })},
 		"another version": {want: "refused, other name: it is probe@3.0.0, and signed as probe@1.0.0", from: "latest",
@@ -352,14 +351,10 @@ func TestRegistryRefusals(t *testing.T) {
 			}},
 		"an untrusted key": {trust: p.trusting(t),
 			want: "refused, untrusted key: it is signed by key ana, which the trust file does not list"},
-		"another key of that name": {trust: p.trusting(t, "publisher "+testKey(t, "ana", 3).Verifier),
-			want: "refused, untrusted key: it is signed by key ana, which the trust file does not list"},
 		"a host's key": {trust: p.trusting(t, hosts),
 			want: "refused, untrusted key: it is signed by key ana, a host's, which may not sign plugins"},
 		"a revoked key": {trust: p.trusting(t, former),
 			want: "refused, revoked key: key ana signed it, which the trust file lists as former"},
-		"a revoked plugin": {trust: p.trusting(t, "publisher "+p.key.Verifier, "revoked "+probe.Digest.String()),
-			want: "refused, revoked plugin: the trust file revokes probe@1.0.0, " + probe.Digest.String()},
 	} {
 		t.Run(name, func(t *testing.T) { // one after the other: blobs are shared by all repositories
 			repository := strings.ReplaceAll(strings.ReplaceAll(name, " ", "-"), "'", "") + "/probe"
@@ -432,8 +427,7 @@ func TestPushRefusals(t *testing.T) {
 	hosttest.Has(t, hosttest.Runs(t, 1, anonymous...), "certificate signed by unknown authority")
 	hosttest.Has(t, hosttest.Runs(t, 1, append(anonymous, "--ca", p.ca)...), "basic credential not found")
 	pushed := p.does(t, 0, p.trust, "push", file, to)
-	hosttest.Has(t, pushed, to+":1.0.0, sha256:", "Pushed probe@1.0.0, sha256:",
-		"signed by ana")
+	hosttest.Has(t, pushed, to+":1.0.0, sha256:", "Pushed probe@1.0.0, sha256:", "signed by ana")
 	expect.Equal(t, "pushed again", p.does(t, 0, p.trust, "push", file, to+":1.0.0"), pushed)
 	m := emptyPlugin(t, "probe", "1.0.0")
 	changed := expect.Value(registry.OpenModule(append(m.Wasm, 0, 2, 1, 'x')))(t)

@@ -30,7 +30,7 @@ import (
 )
 
 var (
-	randomChanges = flag.Int("random-changes", 12, "how many changes TestColumnsThatVerificationCovers makes")
+	randomChanges = flag.Int("random-changes", 6, "how many changes TestColumnsThatVerificationCovers makes")
 	randomSeed    = flag.Uint64("random-seed", 1, "what it chooses them by")
 )
 

@@ -64,9 +64,8 @@ func TestCheckpointKeyElsewhere(t *testing.T) {
 		t.Error("the key in the file signs something else")
 	}
 	expect.NoError(t, os.Chmod(file, 0o644))
-	expect.ErrorText(t, "a file that others can read",
-		(&installation.Config{CheckpointKey: file}).HoldCheckpointKey(
-			t.Context(), inFile), "ASSAY_CHECKPOINT_KEY")
+	expect.ErrorText(t, "a file that others can read", (&installation.Config{CheckpointKey: file}).HoldCheckpointKey(
+		t.Context(), inFile), "ASSAY_CHECKPOINT_KEY")
 	hosttest.WantRefusal(t, "neither a file nor a command", dir, database, nil, []string{"secret", "delegate"},
 		"set ASSAY_CHECKPOINT_KEY")
 }

@@ -68,19 +68,23 @@ func changeEachColumn(t *testing.T, v *verified, db *pgx.Conn) {
 		if table == "audit_anchors" { // has no rows here: TestPrune and TestEveryChangeOfAnExportIsFound cover it
 			continue
 		}
+		want, listed := documented[table]
+		if listed && len(want) == 0 { // if nothing finds changes of all columns, nothing finds those of one
+			if change(t, db, table, columns, v.foundBothWays) {
+				t.Errorf("a change of %s is found, which docs/audit-format.md lists", table)
+			}
+			delete(documented, table)
+			continue
+		}
 		var open []string
 		for _, c := range columns {
 			found := v.found
 			if (damage{table: table, column: c.name}).public() {
 				found = v.foundBothWays
 			}
-			if !change(t, db, table, c, found) {
+			if !change(t, db, table, []column{c}, found) {
 				open = append(open, c.name)
 			}
-		}
-		want, listed := documented[table]
-		if listed && len(want) == 0 && len(open) == len(columns) {
-			want = open
 		}
 		slices.Sort(open)
 		slices.Sort(want)
@@ -197,15 +201,21 @@ func withoutConstraints(t *testing.T, database string) *pgx.Conn {
 	return db
 }
 
-// change changes a value of a column, reports whether that is found, and restores it.
-func change(t *testing.T, db *pgx.Conn, table string, c column,
+// change changes the values of columns in a row, reports whether that is found, and restores them.
+func change(t *testing.T, db *pgx.Conn, table string, columns []column,
 	found func(ctx context.Context, table string) bool) bool {
 	t.Helper()
-	expression, ok := anotherValue[c.typ]
-	if !ok {
-		t.Fatalf("%s.%s: no other value of the type %s is known", table, c.name, c.typ)
+	var name string
+	var values []string
+	for _, c := range columns {
+		expression, ok := anotherValue[c.typ]
+		if !ok {
+			t.Fatalf("%s.%s: no other value of the type %s is known", table, c.name, c.typ)
+		}
+		name = pgx.Identifier{c.name}.Sanitize()
+		values = append(values, fmt.Sprintf("%[1]s = CASE WHEN %[1]s IS NULL THEN %s ELSE %s END", name,
+			firstValue[c.typ], strings.ReplaceAll(expression, "$", name)))
 	}
-	name := pgx.Identifier{c.name}.Sanitize()
 	if !storetest.Value[bool](t, db, "SELECT EXISTS (TABLE "+table+")") {
 		return false
 	}
@@ -213,9 +223,8 @@ func change(t *testing.T, db *pgx.Conn, table string, c column,
 	row := storetest.Value[string](t, db, fmt.Sprintf("SELECT %s FROM %s ORDER BY %s IS NULL, ctid DESC LIMIT 1", place,
 		table, name))
 	storetest.Exec(t, db, "CREATE TEMP TABLE intact AS SELECT * FROM "+table+" WHERE "+row)
-	changed := storetest.Value[string](t, db, fmt.Sprintf(`UPDATE %[1]s SET %[2]s = CASE WHEN %[2]s IS NULL THEN %[4]s
-		ELSE %[3]s END WHERE %[5]s RETURNING %[6]s`, table, name, strings.ReplaceAll(expression, "$", name),
-		firstValue[c.typ], row, place))
+	changed := storetest.Value[string](t, db, fmt.Sprintf("UPDATE %s SET %s WHERE %s RETURNING %s", table,
+		strings.Join(values, ", "), row, place))
 	seen := found(t.Context(), table)
 	storetest.Exec(t, db, "DELETE FROM "+table+" WHERE "+changed,
 		"INSERT INTO "+table+" OVERRIDING SYSTEM VALUE SELECT * FROM intact", "DROP TABLE intact")
@@ -228,8 +237,7 @@ func fillInstallation(t *testing.T, dir, database string) {
 	host := hosttest.StartHost(t, dir, database, hosttest.AllowLoopback)
 	issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
 	hosttest.Output(t, dir, database, "keys", "create", "--account", issued.Account, "--scope", "check", "--allow",
-		"192.0.2.7",
-		"--expires", "30d")
+		"192.0.2.7", "--expires", "30d")
 	list := hosttest.WriteFile(t, "list.txt", []byte("listed-example.net\nlisted-example.org\n"))
 	hosttest.Output(t, dir, database, "feeds", "import", list, "--name", "Test", "--kind", "bad", "--category",
 		"phishing")

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"assay/host/hosttest"
-	"assay/host/store/postgres/postgrestest"
 )
 
 // person is a user of a browser.
@@ -44,8 +42,7 @@ func browse(t *testing.T) *person {
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium), chromedp.NoSandbox,
 		chromedp.DisableGPU, chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-		chromedp.UserDataDir(t.TempDir()),
-		chromedp.Flag("host-resolver-rules", "MAP "+remoteName+" 127.0.0.1"))
+		chromedp.UserDataDir(t.TempDir()), chromedp.Flag("host-resolver-rules", "MAP "+remoteName+" 127.0.0.1"))
 	allocated, stop := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
 	t.Cleanup(stop)
 	tab, closeTab := chromedp.NewContext(allocated)
@@ -148,15 +145,19 @@ func (p *person) read(id string) string {
 	return strings.TrimSpace(evaluate[string](p, fmt.Sprintf("document.getElementById(%q).innerText", id)))
 }
 
-// look checks the page on a phone, a tablet and a large screen: its layout on each, and its accessibility once in light
-// and once in dark. It also saves screenshots.
+// look checks the page on a phone, a tablet and a large screen: its layout on each, its accessibility on the large one
+// in dark, and what of that depends on size and colors on the phone in light. It also saves screenshots.
 func (p *person) look(name string) {
 	p.Helper()
 	for _, screen := range []struct {
 		width  int64
 		mobile bool
 		axe    string // the color scheme in which accessibility is checked; empty: none
-	}{{320, true, "light"}, {768, true, ""}, {1440, false, "dark"}} {
+		rules  string // that are checked
+	}{
+		{320, true, "light", `{ runOnly: ["color-contrast", "target-size"] }`}, {768, true, "", ""},
+		{1440, false, "dark", `{ rules: { "target-size": { enabled: true } } }`},
+	} {
 		view := []chromedp.EmulateViewportOption{}
 		if screen.mobile {
 			view = append(view, chromedp.EmulateMobile, chromedp.EmulateTouch)
@@ -170,8 +171,7 @@ func (p *person) look(name string) {
 				continue
 			}
 			found := evaluate[[]violation](p, "window.axe || "+p.axe+`;
-				axe.run({ rules: { "target-size": { enabled: true } } }).then((r) => r.violations)`,
-				chromedp.EvalAwaitPromise)
+				axe.run(`+screen.rules+`).then((r) => r.violations)`, chromedp.EvalAwaitPromise)
 			for _, v := range found {
 				p.Errorf("%s: %s (%s): %v", at, v.Help, v.ID, v.Nodes)
 			}
@@ -267,25 +267,20 @@ func (p *person) moveFocus(key string) focused {
 	})()`)
 }
 
-// TestKeyboard signs in and uses the dashboard without a mouse. The focus must survive updates of the page.
-func TestKeyboard(t *testing.T) {
-	t.Parallel()
-	p := browse(t)
-	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database, "--webhook-allow=127.0.0.0/8", "--dns=off")
+// keyboard signs a new customer in and uses the dashboard without a mouse. The focus must survive updates of the page.
+func (p *person) keyboard(host *hosttest.HostProcess, dir, database string) {
 	owner := hosttest.OutputJSON[struct {
 		Account string
 		Code    string `json:"sign_in_code"`
-	}](t, dir, database, "keys", "create", "--plan=pro")
-
+	}](p.T, dir, database, "keys", "create", "--plan=pro")
 	p.do(chromedp.Navigate(strings.Replace(host.URL, "127.0.0.1", remoteName, 1) + "/signin"))
 	p.see("It was shown next to your API key.")
 	if at := p.moveFocus("\t"); at.Name != "Skip to content" || !at.Seen || !at.Outline {
-		t.Errorf("the first focus is %+v", at)
+		p.Errorf("the first focus is %+v", at)
 	}
 	p.do(chromedp.KeyEvent("\r"))
 	if at := p.moveFocus("\t"); at.Name != "Sign-in code" || !at.Seen || !at.Outline {
-		t.Errorf("the focus after skipping to the content is %+v", at)
+		p.Errorf("the focus after skipping to the content is %+v", at)
 	}
 	p.do(chromedp.KeyEvent(owner.Code + "\r"))
 	p.see("This month")
@@ -297,7 +292,7 @@ func TestKeyboard(t *testing.T) {
 		"By day, key and type", "Change plan", "Value", "Type", "Country", "Check",
 	} {
 		if at := p.moveFocus("\t"); at.Name != want || !at.Outline || !at.Seen {
-			t.Errorf("the next focus is %+v, want %s", at, want)
+			p.Errorf("the next focus is %+v, want %s", at, want)
 		}
 	}
 
@@ -312,7 +307,7 @@ func TestKeyboard(t *testing.T) {
 		`performance.getEntriesByType("resource").filter((e) => e.initiatorType === "fetch").length >= 2`)
 	if !evaluate[bool](p,
 		`document.activeElement.id.startsWith("see-") && document.querySelectorAll("header").length === 1`) {
-		t.Error("an update moved the focus, or inserted a page into the page")
+		p.Error("an update moved the focus, or inserted a page into the page")
 	}
 	evaluate[bool](p, `(window.workingFetch ??= window.fetch,
 		window.fetch = () => Promise.reject(new TypeError("no connection")), true)`)
@@ -320,10 +315,9 @@ func TestKeyboard(t *testing.T) {
 	evaluate[bool](p, `(window.fetch = window.workingFetch, true)`)
 	p.until("the list brought up to date",
 		`!document.body.innerText.includes("This list is out of date") && !!document.querySelector("[id^=see-]")`)
-	hosttest.Output(t, dir, database, "accounts", "signout", owner.Account)
+	hosttest.Output(p.T, dir, database, "accounts", "signout", owner.Account)
 	p.see("It was shown next to your API key.") // the next update finds the session ended
 	if n := evaluate[int](p, `document.querySelectorAll("header").length`); n != 1 {
-		t.Errorf("there are %d headers", n)
+		p.Errorf("there are %d headers", n)
 	}
-	host.Stop(t, syscall.SIGTERM)
 }

@@ -74,8 +74,7 @@ func operatorStates(now time.Time) map[string]*operator.State {
 		Queues: operator.Queues{Checks: 184, Wait: 61 * time.Millisecond, Target: 160 * time.Millisecond, Ledger: 96,
 			Graph: operator.GraphQueue{Checks: 10_344, Oldest: 3 * time.Second, More: true},
 			Webhooks: operator.WebhookQueue{Pending: 512, Due: 40, Retried: 31, Late: 4 * time.Second, Failing: 2,
-				Disabled: 1},
-			Lists: map[string]int{"current": 4, "failing": 1, "stale": 1}},
+				Disabled: 1}, Lists: map[string]int{"current": 4, "failing": 1, "stale": 1}},
 		Audit: operator.Audit{Chains: []operator.Chain{
 			{Number: 0, Records: 18_220_441, At: ago(time.Second), Signed: 18_201_118, SignAt: ago(4 * time.Minute)},
 			{Number: 1, Records: 17_001_200, At: ago(2 * time.Second), Signed: 16_999_001,

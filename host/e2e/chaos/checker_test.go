@@ -193,10 +193,6 @@ func TestDifferences(t *testing.T) {
 		}, "chk_13 is a record of a check that was refused"},
 		"a refused check is recorded": {func(w *world) { w.Calls[0].Status = 503 },
 			"chk_1 is a record of a check that was refused"},
-		"a check refused for its key is recorded": {func(w *world) { w.Calls[0].Status = 401 },
-			"chk_1 is a record of a check that was refused"},
-		"a check over the quota is recorded": {func(w *world) { w.Calls[5].Status = 429 },
-			"chk_8 is a record of a check that was refused"},
 		"a check that nobody made is recorded": {func(w *world) { w.Calls[0].Items[0].Value = "other.example.com" },
 			"chk_1 is a record of a check that no client asked for"},
 		"half a batch is recorded": {func(w *world) {
@@ -209,11 +205,6 @@ func TestDifferences(t *testing.T) {
 		"a score is changed": {func(w *world) { w.Records[0].Score++ }, "does not have the content of its leaf"},
 		"a score is changed with the chain": {func(w *world) { w.Records[0].Score++; w.chain() },
 			"chk_1 is recorded as"},
-		"a verdict is changed with the chain": {func(w *world) { w.Records[0].Verdict = "review"; w.chain() },
-			"chk_1 is recorded as"},
-		"a timestamp is changed with the chain": {func(w *world) { w.Records[0].At = "noon"; w.chain() },
-			"chk_1 is recorded as"},
-		"another key is recorded": {func(w *world) { w.Records[0].Key = "key"; w.chain() }, "chk_1 is recorded as"},
 		"two records are exchanged": {func(w *world) {
 			w.Records[0].Pseudonym, w.Records[1].Pseudonym = w.Records[1].Pseudonym, w.Records[0].Pseudonym
 			w.chain()
@@ -226,8 +217,7 @@ func TestDifferences(t *testing.T) {
 		"a chain without a head": {func(w *world) { w.Records = append(w.Records, Record{Chain: 1, Seq: 1}) },
 			"belongs to chain 1, which has no head"},
 		"a record is blanked": {func(w *world) {
-			w.Records[0] = Record{Seq: 1, Kind: "erased", Leaf: w.Records[0].Leaf,
-				Hash: w.Records[0].Hash}
+			w.Records[0] = Record{Seq: 1, Kind: "erased", Leaf: w.Records[0].Leaf, Hash: w.Records[0].Hash}
 		}, "record 1 of chain 0 is blank"},
 		"an erasure is not recorded": {func(w *world) { w.Records[9].Kind = "lineup"; w.chain() },
 			"which is not an erasure"},
@@ -245,7 +235,6 @@ func TestDifferences(t *testing.T) {
 		}, "chk_1 was erased, and its record is still there"},
 		"an erasure erased more than it says": {func(w *world) { w.ErasedChecks[0].Checks = 2 },
 			"2 checks of c were erased, 1 of them answered"},
-		"a check is not counted":   {func(w *world) { w.Usage[0].Used-- }, "a used 5 checks, and 6 are recorded"},
 		"a check is counted twice": {func(w *world) { w.Usage[0].Used++ }, "a used 7 checks, and 6 are recorded"},
 		"a quota is exceeded":      {func(w *world) { w.Accounts[1].Quota = 1 }, "more than its quota 1"},
 		"a quota ends early": {func(w *world) { w.Accounts[1].Quota = 3 },
@@ -280,9 +269,6 @@ func TestDifferences(t *testing.T) {
 			"the event of chk_2 was not delivered, or with another number"},
 		"the graph counts a check twice": {func(w *world) { w.Sightings[0].Checks++ },
 			"differs by +1 from the records"},
-		"the graph does not count a check": {func(w *world) { w.Sightings[0].Checks-- },
-			"differs by -1 from the records"},
-		"the graph lacks a node": {func(w *world) { w.Sightings = w.Sightings[1:] }, "differs by -"},
 		"the graph has another node": {func(w *world) {
 			w.Sightings = append(w.Sightings, Sighting{bytes.Repeat([]byte("x"), 32), "c", "domain", 1})
 		}, "the number of checks of an unknown node 7878"},

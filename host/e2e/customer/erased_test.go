@@ -72,9 +72,7 @@ func TestErasedMeansErased(t *testing.T) {
 		}
 	}
 	text := hosttest.Output(t, data, cluster.URL(), "audit", "verify")
-	if !strings.Contains(text, "erased in 2 erasures)") {
-		t.Errorf("audit verify printed %s", text)
-	}
+	hosttest.Has(t, text, "erased in 2 erasures)")
 	dump := expect.Value(exec.Command("pg_dump", "--dbname="+cluster.URL()).Output())(t)
 	for what, trace := range traces {
 		if bytes.Contains(dump, trace) || bytes.Contains(dump, []byte(hex.EncodeToString(trace))) {
@@ -205,6 +203,9 @@ func search(t *testing.T, traces map[string][]byte, below string) map[string][]s
 	t.Helper()
 	found := map[string][]string{}
 	err := filepath.WalkDir(below, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && (entry.Name() == "layers" || entry.Name() == "compiled") { // which are older than the checks
+			return fs.SkipDir
+		}
 		if err != nil || !entry.Type().IsRegular() {
 			return unlessGone(err)
 		}

@@ -258,7 +258,9 @@ func (d *drill) run(n, crowd int) {
 	watching.Go(func() { d.watch(watched) })
 	for first := 0; first < n; first += block {
 		last := min(n, first+block)
-		d.load(calm, func() { <-time.After(time.Duration(last-first) * 150 * time.Millisecond) })
+		if *drillTimes > 0 {
+			d.load(calm, func() { <-time.After(time.Duration(last-first) * 150 * time.Millisecond) })
+		}
 		d.load(changing, func() {
 			var restarting sync.WaitGroup
 			for i := first; i < last; i++ {

@@ -35,14 +35,18 @@ func TestKillUnderLoad(t *testing.T) {
 	history := &chaos.History{}
 	load := chaos.NewLoad(history, []*chaos.Client{client}, 1, func(int) string { return url.Load().(string) })
 	load.Repeat = true
+	workers, answers := 4, 50
+	if *drillTimes > 0 {
+		workers, answers = 16, 400
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		load.Run(ctx, 16, 0)
+		load.Run(ctx, workers, 0)
 	}()
 	for range cmp.Or(*drillTimes, 2) {
-		enough := history.Count(http.StatusOK) + 1 + rand.IntN(400)
+		enough := history.Count(http.StatusOK) + 1 + rand.IntN(answers)
 		expect.Until(t, "answers", func() bool { return history.Count(http.StatusOK) >= enough })
 		host.Stop(t, syscall.SIGKILL)
 		host = start()

@@ -107,8 +107,7 @@ func TestLayersInReadmes(t *testing.T) {
 			})
 			facts := hosttest.WriteFile(t, "facts.json", []byte(`{"rdap.age_days": "3"}`))
 			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", layer, "shop.example", "--facts", facts),
-				"score    30\n",
-				"signal   +30 shown:age:new: Registered 3 days ago\n")
+				"score    30\n", "signal   +30 shown:age:new: Registered 3 days ago\n")
 			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", layer, "shop.example"), "abstains")
 		})
 	}
@@ -134,8 +133,7 @@ func TestAccessors(t *testing.T) {
 				[]byte(`{"dns.ns": "a.example b.example", "dns.wildcard": "no", `+
 					`"dns.status": "ok", "dns.networks": "7"}`))
 			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", layer, "shop.example", "--facts", facts),
-				"score    11\n",
-				"signal   +1 kinds:age:new: a.example\nsignal   +1 kinds:age:new: b.example\n"+
+				"score    11\n", "signal   +1 kinds:age:new: a.example\nsignal   +1 kinds:age:new: b.example\n"+
 					"signal   +2 kinds:age:new: is “ok”\nsignal   +7 kinds:age:new: networks\n")
 			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", layer, "shop.example"), "score    0\n")
 			for _, value := range []string{

@@ -22,9 +22,7 @@ func TestExampleLayers(t *testing.T) {
 		name := filepath.Base(folder)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if !strings.Contains(list, "("+name+")") {
-				t.Errorf("examples/README.md does not list %s", name)
-			}
+			hosttest.Has(t, list, "("+name+")")
 			a := hosttest.NewAuthor(t)
 			expect.NoError(t, os.CopyFS(filepath.Join(a.Folder, name), os.DirFS(folder)))
 			if out, err := a.Run(t, name, "assay plugin sdk . && assay plugin build ."); err != nil {

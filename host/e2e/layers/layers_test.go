@@ -1,7 +1,6 @@
 package layers
 
 import (
-	"context"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -9,60 +8,9 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/hosttest"
-	"assay/host/lineup"
-	"assay/host/sandbox"
 	"assay/registry"
 	"assay/registry/expect"
-	"assay/registry/layertest"
 )
-
-// TestLayers runs the cases of every first-party layer in the sandbox. The layers' own tests run them natively.
-func TestLayers(t *testing.T) {
-	t.Parallel()
-	modules := hosttest.BuiltLayers(t)
-	if len(modules) < 5 {
-		t.Fatalf("only %d layers were built", len(modules))
-	}
-	for _, m := range modules {
-		t.Run(m.Manifest.Name, func(t *testing.T) {
-			t.Parallel()
-			box := hosttest.LayerSandbox(t)
-			plugin := expect.Value(box.Open(t.Context(), m))(t)
-			defer func() {
-				if err := plugin.Close(t.Context()); err != nil {
-					t.Error(err)
-				}
-			}()
-			for _, c := range layertest.Open(t, filepath.Join("..", "..", "..", "plugins", m.Manifest.Name)).Cases {
-				runCase(t, plugin, c)
-			}
-		})
-	}
-}
-
-// runCase runs a case twice. The result must be as expected and identical both times, including the fuel used.
-func runCase(t *testing.T, plugin *sandbox.Plugin, c registry.Case) {
-	t.Helper()
-	once, again := &recordedLayer{Layer: plugin}, &recordedLayer{Layer: plugin}
-	for _, layer := range []*recordedLayer{once, again} {
-		if err := lineup.RunCases(t.Context(), layer, nil, []registry.Case{c}); err != nil {
-			t.Error(err)
-		}
-	}
-	expect.NoDiff(t, c.Name+": the second result", once.result, again.result)
-}
-
-// recordedLayer keeps its last result.
-type recordedLayer struct {
-	check.Layer
-	result check.Result
-}
-
-func (l *recordedLayer) Score(ctx context.Context, in check.Input) (check.Result, error) {
-	var err error
-	l.result, err = l.Layer.Score(ctx, in)
-	return l.result, err
-}
 
 // BenchmarkLayers measures each first-party layer in the sandbox.
 func BenchmarkLayers(b *testing.B) {

@@ -200,32 +200,6 @@ func TestPoisoning(t *testing.T) {
 	}
 }
 
-// TestNeighbours checks that an unknown domain scores higher once three customers have seen scams on its parent domain.
-func TestNeighbours(t *testing.T) {
-	t.Parallel()
-	m := newDeployment(t, 3, "domain", "lexical", "graph")
-	// The scams are blocked for their names. The new domain's name is unsuspicious.
-	fresh := domain("blumen.wiese-7781.xyz")
-	before := m.score(fresh.Type, fresh.Value)
-	for customer := range 3 {
-		for i := range 6 {
-			scam := domain(fmt.Sprintf("paypa1-secure-login%d.wiese-7781.xyz", i))
-			if d := m.check(customer, scam); d.Verdict != check.Block {
-				t.Fatalf("%s scores %d", scam.Value, d.Score)
-			}
-		}
-		after := m.score(fresh.Type, fresh.Value)
-		if raised := after.Score > before.Score; raised != (customer == 2) {
-			t.Errorf("after %d customers: %d, before %d", customer+1, after.Score, before.Score)
-		}
-	}
-	d := m.score(fresh.Type, fresh.Value)
-	if d.Verdict == check.Block || !slices.ContainsFunc(d.Signals,
-		func(s check.Signal) bool { return s.Code == "graph:neighbours:bad" }) {
-		t.Errorf("score %d, %v", d.Score, d.Signals)
-	}
-}
-
 // TestImportedList checks that an imported list affects the scores of its entities and of similar ones, and that
 // withdrawing it restores the scores.
 func TestImportedList(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"io"
 	"maps"
-	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -28,7 +27,6 @@ import (
 	"assay/host/installation"
 	"assay/host/measure/bench"
 	"assay/host/server"
-	"assay/host/store"
 	"assay/host/store/postgres/postgrestest"
 	"assay/registry"
 	"assay/registry/expect"
@@ -97,7 +95,10 @@ func (h *loadHost) forgetHistory(t *testing.T) {
 		return name == "history"
 	})
 	revision := expect.Value(hosttest.ActivateLineup(t.Context(), h.Backend, h.dir, active.Lineup))(t)
-	h.waitForRevision(t, revision)
+	expect.Until(t, "the revision to be in force", func() bool {
+		page := expect.Value(hosttest.Scrape(t.Context(), h.admin))(t)
+		return hosttest.MetricOf(page, "assay_lineup_revision") == float64(revision)
+	})
 }
 
 // reply is a host's response without the fields that differ between equal decisions.
@@ -197,33 +198,6 @@ func (h *loadHost) offer(t *testing.T, bodies []string, rate int) []reply {
 	}
 	wg.Wait()
 	return replies
-}
-
-// waitForRevision returns when the revision is in force.
-func (h *loadHost) waitForRevision(t *testing.T, revision int64) {
-	t.Helper()
-	expect.Until(t, "the revision to be in force", func() bool {
-		page := expect.Value(hosttest.Scrape(t.Context(), h.admin))(t)
-		return hosttest.MetricOf(page, "assay_lineup_revision") == float64(revision)
-	})
-}
-
-// recordedRevisions returns the lineup revision of each recorded check by reference.
-func (h *loadHost) recordedRevisions(t *testing.T) map[string]int64 {
-	t.Helper()
-	revisions := map[string]int64{}
-	expect.NoError(t, h.Store.ReadAuditLog(t.Context(), func(ctx context.Context, log store.AuditLog) error {
-		for row, err := range log.Rows(ctx, 0, 0, math.MaxInt64) {
-			if err != nil {
-				return err
-			}
-			if row.Record.Kind == "check" {
-				revisions[row.Record.Ref] = row.Record.Revision
-			}
-		}
-		return nil
-	}))
-	return revisions
 }
 
 // replayed is a source of third parties' answers. They depend on the entity alone: some names have all facts, some have

@@ -26,8 +26,7 @@ func TestAdmin(t *testing.T) {
 	}
 	expect.Until(t, "the report of a witness that is down", func() bool {
 		return strings.Contains(hosttest.Get(t, host.Admin+"/readyz", ""),
-			`{"status":"ready","degraded":["witness w.example `+
-				`has not cosigned checkpoints of audit chain 0`)
+			`{"status":"ready","degraded":["witness w.example `+`has not cosigned checkpoints of audit chain 0`)
 	})
 	if !strings.Contains(hosttest.Get(t, host.Admin+"/metrics", ""),
 		`assay_witness_waiting_seconds{witness="w.example"} `) {

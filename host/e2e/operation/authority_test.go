@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"assay/host/hosttest"
+	"assay/host/lineup/fleet"
 	"assay/host/store/storetest"
 	"assay/registry"
 	"assay/registry/activation"
@@ -70,16 +71,15 @@ func TestFirstStart(t *testing.T) {
 		"set ASSAY_OPERATOR_KEY to its file")
 }
 
-// TestOperators changes the lineup as operators do who do not know of each other, and with keys that hosts do not
-// trust.
+// TestOperators changes the lineup of two hosts as operators do who do not know of each other, and with keys that hosts
+// do not trust. A host that was killed is skipped by name. TestActivationsUnderLoad has hosts that answer meanwhile.
 func TestOperators(t *testing.T) {
 	t.Parallel()
-	f := hosttest.NewFleet(t, 1)
+	f := hosttest.NewFleet(t, 2)
 	show := func(name string, weight float64) string {
 		t.Helper()
 		var l registry.LineupDocument
-		expect.NoError(t, json.Unmarshal([]byte(hosttest.Output(t, f.Dir, f.Database, "lineup", "show", "--file")),
-			&l))
+		expect.NoError(t, json.Unmarshal([]byte(hosttest.Output(t, f.Dir, f.Database, "lineup", "show", "--file")), &l))
 		base := l.Base
 		if weight != 0 {
 			l = hosttest.Variant(l, weight)
@@ -148,6 +148,26 @@ func TestOperators(t *testing.T) {
 		append(env, "ASSAY_TRUST_FILE="+trust),
 		next, ": refused, ", "nothing was changed", "key bob, which the trust file does not list")
 	expect.Equal(t, "in force", inForce(), before)
+	skipSilentHost(t, f, next, func() []string { return set(show("last.json", 9)) })
+}
+
+// skipSilentHost sets a lineup, kills a host, and then goes back and on without it.
+func skipSilentHost(t *testing.T, f *hosttest.TestFleet, next []string, last func() []string) {
+	t.Helper()
+	hosttest.Has(t, hosttest.Output(t, f.Dir, f.Database, next...), "in force on 2 hosts.")
+	killed := f.Hosts[1]
+	killed.Stop(t, syscall.SIGKILL)
+	f.Silence(t, killed)
+	text := hosttest.Output(t, f.Dir, f.Database, "lineup", "rollback", "--reason", "a test")
+	_, skipped, _ := strings.Cut(text, "Skipped, because silent: ")
+	if strings.Count(text, ": switched") != 1 || !strings.Contains(skipped, ":"+killed.Name()) {
+		t.Errorf("lineup rollback printed\n%s", text)
+	}
+	hosttest.Has(t, hosttest.Output(t, f.Dir, f.Database, last()...), ":"+killed.Name()+": skipped")
+	if hosts := hosttest.OutputJSON[[]fleet.Host](t, f.Dir, f.Database, "lineup", "hosts"); len(hosts) != 2 ||
+		len(fleet.Silent(hosts)) != 1 {
+		t.Errorf("lineup hosts: %+v", hosts)
+	}
 }
 
 // TestRestoredBackup goes on after a backup with an older lineup was restored: the host keeps what it runs until an
@@ -158,8 +178,7 @@ func TestRestoredBackup(t *testing.T) {
 	_, base, err := hosttest.InForce(t.Context(), f.Backend, f.Dir)
 	expect.NoError(t, err)
 	for _, weight := range []float64{6.5, 7} {
-		expect.Value(hosttest.ActivateLineup(t.Context(), f.Backend, f.Dir,
-			hosttest.Variant(base.Document, weight)))(t)
+		expect.Value(hosttest.ActivateLineup(t.Context(), f.Backend, f.Dir, hosttest.Variant(base.Document, weight)))(t)
 	}
 	expect.Until(t, "the host to follow", func() bool { return len(f.Running(t, 3)) == 1 })
 	storetest.Exec(t, f.Conn, "DELETE FROM lineup_activations WHERE number > 1",
@@ -169,14 +188,10 @@ func TestRestoredBackup(t *testing.T) {
 	expect.Until(t, "the host to refuse it", func() bool {
 		return strings.Contains(hosttest.Get(t, f.Hosts[0].Admin+"/readyz", ""), degraded)
 	})
-	if text := hosttest.Output(t, f.Dir, f.Database, "lineup", "hosts"); !strings.Contains(text,
-		"its number is not above 3, which this host ran") {
-		t.Errorf("lineup hosts printed\n%s", text)
-	}
+	hosttest.Has(t, hosttest.Output(t, f.Dir, f.Database, "lineup", "hosts"),
+		"its number is not above 3, which this host ran")
 	for _, line := range []string{"assay_hosts 1", "assay_activation 3", "assay_activation_refused 1"} {
-		if metrics := hosttest.Get(t, f.Hosts[0].Admin+"/metrics", ""); !strings.Contains(metrics, "\n"+line+"\n") {
-			t.Errorf("the metrics lack %q:\n%s", line, metrics)
-		}
+		hosttest.Has(t, hosttest.Get(t, f.Hosts[0].Admin+"/metrics", ""), "\n"+line+"\n")
 	}
 	operator := hosttest.DataDir(t) // of a machine that remembers nothing
 	file := hosttest.WriteFile(t, "lineup.json", []byte(hosttest.Output(t, operator, f.Database, "lineup", "show",
@@ -185,9 +200,7 @@ func TestRestoredBackup(t *testing.T) {
 		"nothing was changed", "its number is not above 3, which this host ran")
 	text := hosttest.Output(t, operator, f.Database, "lineup", "set", file, "--above", "3", "--reason",
 		"Restored a backup")
-	if !strings.Contains(text, "Revision 1 is in force on") {
-		t.Errorf("lineup set printed\n%s", text)
-	}
+	hosttest.Has(t, text, "Revision 1 is in force on")
 	expect.Equal(t, "/readyz", hosttest.Get(t, f.Hosts[0].Admin+"/readyz", ""), `{"status":"ready"}`+"\n")
 	if number := expect.Value(activation.Unverified(f.Signed(t)))(t).Number; number != 4 {
 		t.Errorf("activation %d is in force, want 4", number)

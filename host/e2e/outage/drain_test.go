@@ -1,7 +1,9 @@
 package outage
 
 import (
+	"context"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,11 +20,25 @@ import (
 	"assay/registry/expect"
 )
 
-// A host that is told to stop serves on, and says that it is not ready. A second signal stops it at once.
+// A host that is told to stop serves on, and says that it is not ready. A second signal stops it at once. systemd,
+// which starts what depends on a host once that is ready, is told how long the stop may take.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
-	host := hosttest.StartHost(t, dir, database, "--drain=10m")
+	socket := filepath.Join(t.TempDir(), "notify")
+	manager := expect.Value(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"}))(t)
+	defer manager.Close()
+	wantMessage := func(want string) {
+		t.Helper()
+		expect.NoError(t, manager.SetReadDeadline(time.Now().Add(time.Minute)))
+		message := make([]byte, 1024)
+		n := expect.Value(manager.Read(message))(t)
+		expect.Equal(t, "the service manager was told", string(message[:n]), want)
+	}
+	cmd := hosttest.Command(context.WithoutCancel(t.Context()), dir, database, "--drain=10m")
+	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+socket)
+	host := hosttest.RunHost(t, cmd)
+	wantMessage("READY=1")
 	issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
 	open := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}}
 	defer open.CloseIdleConnections()
@@ -30,6 +46,7 @@ func TestDrain(t *testing.T) {
 		t.Fatalf("before the signal: %+v", a)
 	}
 	expect.NoError(t, host.Cmd.Process.Signal(syscall.SIGTERM))
+	wantMessage("STOPPING=1\nEXTEND_TIMEOUT_USEC=640000000")
 	expect.Until(t, "the host not to be ready", func() bool {
 		response := expect.Value(http.Get(host.URL + "/readyz"))(t)
 		expect.NoError(t, response.Body.Close())

@@ -85,8 +85,7 @@ func newHost(t *testing.T, base, trial *check.Lineup, limit float64) *host {
 			h.outcomes[o]++
 			h.mu.Unlock()
 			h.judged <- struct{}{}
-		},
-		Withdraw: func(_ context.Context, revision int64, reason string) error {
+		}, Withdraw: func(_ context.Context, revision int64, reason string) error {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			h.reasons = append(h.reasons, fmt.Sprint(revision, " ", reason))

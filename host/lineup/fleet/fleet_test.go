@@ -80,8 +80,7 @@ func TestPulseReportsShadow(t *testing.T) {
 			found = json.RawMessage(text)
 		}
 		p := &fleet.Pulse{Roster: roster, ID: "host_a", Log: slog.New(slog.DiscardHandler),
-			State: func() fleet.State { return fleet.State{} },
-			Shadow: func() (json.RawMessage, error) {
+			State: func() fleet.State { return fleet.State{} }, Shadow: func() (json.RawMessage, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				return found, nil

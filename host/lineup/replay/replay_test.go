@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +57,11 @@ func lineup(bias float64, bands check.Bands, members ...check.Member) *check.Lin
 	return check.NewLineup(1, biases, bands, members)
 }
 
+// local returns a lineup of a layer, built from the recipe, whose points are the length of the value.
+func local(recipe string) *check.Lineup {
+	return lineup(-2, bands, member("local", recipe, 3, pointsOf("entity.value", 3)))
+}
+
 // host is a Checker whose ledger, observer and lookups are simple.
 type host struct {
 	check.Checker
@@ -75,8 +79,7 @@ func newHost(l *check.Lineup) *host {
 }
 
 // Collect implements check.Collector: the only fact that is looked up is the value's last byte, many times.
-func (h *host) Collect(_ context.Context, _ string, e entity.Entity, wanted []string) (
-	entity.Facts, []string, error) {
+func (h *host) Collect(_ context.Context, _ string, e entity.Entity, wanted []string) (entity.Facts, []string, error) {
 	facts := entity.Facts{}
 	if slices.Contains(wanted, "dns.status") {
 		last := e.Value[len(e.Value)-1]
@@ -115,6 +118,16 @@ func (h *host) check(t *testing.T, f check.Field) *check.Decision {
 	pro, _ := check.PlanNamed("pro")
 	return expect.Value(h.Check(t.Context(), check.Request{Caller: check.Caller{Account: "acct_1", Plan: pro},
 		Fields: []check.Field{f}}))(t)
+}
+
+// checked returns a host that checked all values.
+func checked(t *testing.T) *host {
+	t.Helper()
+	h := newHost(local("1"))
+	for _, v := range values() {
+		h.check(t, v)
+	}
+	return h
 }
 
 // TestPredictedVerdictsAreTheObservedOnes replays checks with a candidate, then checks the same values with the
@@ -273,10 +286,7 @@ var errBusy = errors.New("too much processor time")
 // A check that the candidate cannot answer is counted as refused, and the others are replayed.
 func TestRefusedChecksAreCounted(t *testing.T) {
 	t.Parallel()
-	now := newHost(lineup(-2, bands, member("local", "1", 3, pointsOf("entity.value", 3))))
-	for _, v := range values() {
-		now.check(t, v)
-	}
+	now := checked(t)
 	next := lineup(-2, bands, member("local", "2", 3, layerFunc(func(in check.Input) (check.Result, error) {
 		if in.Entity["entity.type"] == "email" {
 			return check.Result{}, errBusy
@@ -297,7 +307,7 @@ func TestRefusedChecksAreCounted(t *testing.T) {
 // A call that the host could not complete is repeated.
 func TestUnfinishedCallsAreRepeated(t *testing.T) {
 	t.Parallel()
-	now := newHost(lineup(-2, bands, member("local", "1", 3, pointsOf("entity.value", 3))))
+	now := newHost(local("1"))
 	now.check(t, values()[0])
 	calls := 0
 	report, err := now.ring.Replay(t.Context(), now.lineup(t), lineup(-2, bands, member("local", "2", 3,
@@ -342,7 +352,7 @@ func TestReplayComparesWithTheLineupInForce(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	t.Parallel()
-	now := newHost(lineup(-2, bands, member("local", "1", 3, pointsOf("entity.value", 3))))
+	now := newHost(local("1"))
 	now.check(t, values()[0])
 	candidate := lineup(2, bands, member("local", "2", 3, pointsOf("entity.value", 3)))
 	report, err := now.ring.Report(t.Context(), now.Live, candidate, nil)
@@ -429,79 +439,52 @@ func TestFailsReferences(t *testing.T) {
 // cancelled has no report.
 func TestReplayTakesTurns(t *testing.T) {
 	t.Parallel()
-	now := newHost(lineup(-2, bands, member("local", "1", 3, pointsOf("entity.value", 3))))
-	for _, v := range values() {
-		now.check(t, v)
-	}
-	next := lineup(-2, bands, member("local", "2", 3, pointsOf("entity.value", 3)))
-	for name, end := range map[string]error{"deadline": context.DeadlineExceeded, "cancel": context.Canceled} {
-		ctx := &endingContext{Context: t.Context(), err: end}
-		turns := 0
-		report, err := now.ring.Replay(ctx, now.lineup(t), next, func(ctx context.Context, f func()) error {
-			if turns == 10 {
-				ctx.(*endingContext).end()
-				return ctx.Err()
+	synctest.Test(t, func(t *testing.T) {
+		now, next := checked(t), local("2")
+		for name, cancelled := range map[string]bool{"deadline": false, "cancel": true} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			turns := 0
+			report, err := now.ring.Replay(ctx, now.lineup(t), next, func(ctx context.Context, f func()) error {
+				if turns == 10 {
+					if cancelled {
+						cancel()
+					}
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				turns++
+				f()
+				return nil
+			})
+			switch {
+			case cancelled:
+				if !errors.Is(err, context.Canceled) || report != nil {
+					t.Errorf("cancelled: %v, %+v", err, report)
+				}
+			case err != nil || report.Remembered != 60 || report.Types[0].Checks+report.Types[1].Checks != 10:
+				t.Errorf("at the %s: %v, %+v", name, err, report)
 			}
-			turns++
-			f()
-			return nil
-		})
-		switch {
-		case name == "cancel":
-			if !errors.Is(err, context.Canceled) || report != nil {
-				t.Errorf("cancelled: %v, %+v", err, report)
-			}
-		case err != nil || report.Remembered != 60 || report.Types[0].Checks+report.Types[1].Checks != 10:
-			t.Errorf("at the deadline: %v, %+v", err, report)
+			cancel()
 		}
-	}
+	})
 }
 
 // TestReplayRests: three quarters of a replay's time are for checks in progress.
 func TestReplayRests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		now := newHost(lineup(-2, bands, member("local", "1", 3, pointsOf("entity.value", 3))))
-		for _, v := range values() {
-			now.check(t, v)
-		}
+		now := checked(t)
 		const each = 2 * time.Millisecond
 		var worked time.Duration
 		began := time.Now()
-		next := lineup(-2, bands, member("local", "2", 3, pointsOf("entity.value", 3)))
-		_, err := now.ring.Replay(t.Context(), now.lineup(t), next,
-			func(_ context.Context, f func()) error {
-				<-time.After(each)
-				worked += each
-				f()
-				return nil
-			})
+		_, err := now.ring.Replay(t.Context(), now.lineup(t), local("2"), func(_ context.Context, f func()) error {
+			<-time.After(each)
+			worked += each
+			f()
+			return nil
+		})
 		if took := time.Since(began); err != nil || worked != 60*each || took != 4*worked {
 			t.Errorf("work of %v took %v, want four times as long (%v)", worked, took, err)
 		}
 	})
-}
-
-// endingContext ends when it is told to.
-type endingContext struct {
-	context.Context
-
-	mu    sync.Mutex
-	err   error
-	ended bool
-}
-
-func (c *endingContext) end() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ended = true
-}
-
-func (c *endingContext) Err() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended {
-		return c.err
-	}
-	return nil
 }
