@@ -2,7 +2,9 @@ package cli
 
 import (
 	"encoding/json"
+	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"assay/host/customer/override"
 	"assay/host/hosttest"
 	"assay/host/store/postgres/postgrestest"
+	"assay/registry/expect"
 )
 
 // A customer and the operator set verdicts in advance, which a running host applies, explains and records.
@@ -57,6 +60,20 @@ func TestOverridesOnAHost(t *testing.T) {
 	if len(list) != 2 || list[0].ID != all.ID || list[1].ID != own.ID ||
 		list[1].Account != issued.Account {
 		t.Errorf("listed %+v", list)
+	}
+	// A host that has started sees what was set right before, once it is ready.
+	for action, sig := range map[string]syscall.Signal{"block": syscall.SIGKILL, "allow": syscall.SIGTERM} {
+		hosttest.Output(t, dir, database, "overrides", "add", action, "--domain=restart.example", "--reason=a test",
+			"--expires=1d")
+		host.Stop(t, sig)
+		host = hosttest.StartHost(t, dir, database)
+		expect.Until(t, "/readyz", func() bool {
+			return expect.Value(http.Get(host.Admin+"/readyz"))(t).StatusCode == http.StatusOK
+		})
+		first := hosttest.CheckOnce(host, issued.Secret, `{"domain":"restart.example"}`)
+		if first.Verdict != action || !strings.HasPrefix(first.Signals[0], "Assay: ") {
+			t.Errorf("the first check after a restart: %+v, want %s", first, action)
+		}
 	}
 	hosttest.Output(t, dir, database, "overrides", "remove", own.ID)
 	until("paypa1-secure-login.xyz", "block", "")

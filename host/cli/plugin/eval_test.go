@@ -71,6 +71,19 @@ func TestPluginEval(t *testing.T) {
 		t.Errorf("next to a lineup that finds nothing: %+v", d)
 	}
 
+	// A signal that warrants a band needs a weight, which the fitted one has.
+	_, warranting := hosttest.NewLayer(t, "numbers", project.C, func(folder string) {
+		hosttest.ReplaceIn(t, filepath.Join(folder, "manifest.json"), `a long number"`,
+			`a long number", "points": 20, "warrants": "review"`)
+	})
+	report = hosttest.OutputJSON[eval.PluginReport](t, dir, database, "plugin", "eval", warranting, rows, "--lineup",
+		alone)
+	_, needed, found := strings.Cut(strings.Join(report.Warnings, "\n"), "to be live, it needs at least domain ")
+	var least float64
+	if _, err := fmt.Sscanf(needed, "%g", &least); err != nil || !found || least <= 2 || report.Types[0].Weight < least {
+		t.Errorf("weight %v, warnings %q: %v", report.Types[0].Weight, report.Warnings, err)
+	}
+
 	report = hosttest.OutputJSON[eval.PluginReport](t, dir, database, "plugin", "eval",
 		filepath.Join("..", "..", "..", "plugins", "domain"), rows)
 	d = report.Types[0]

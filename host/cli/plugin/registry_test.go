@@ -538,7 +538,9 @@ func TestPluginTravels(t *testing.T) {
 	}
 	pushed("refused, other owner: the name probe belongs to eli+", "probe", "1.1.0", another)
 	pushed("refused, other owner: the name domain belongs to release; an operator", "domain", "9.6.0", another)
+	assay("The name probe belongs to eli+", "plugin", "inspect", m.Ref())
 	assay("The name probe belongs to bob now.", "plugin", "transfer", "probe", "--to", "bob")
+	assay("An operator gave the name probe to bob+", "plugin", "inspect", m.Ref())
 	pushed("Published probe@1.1.0", "probe", "1.1.0", another)
 	pushed("refused, other owner: the name probe belongs to bob+", "probe", "1.2.0", key)
 	base := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
