@@ -80,8 +80,9 @@ func TestPluginEval(t *testing.T) {
 		alone)
 	_, needed, found := strings.Cut(strings.Join(report.Warnings, "\n"), "to be live, it needs at least domain ")
 	var least float64
-	if _, err := fmt.Sscanf(needed, "%g", &least); err != nil || !found || least <= 2 || report.Types[0].Weight < least {
-		t.Errorf("weight %v, warnings %q: %v", report.Types[0].Weight, report.Warnings, err)
+	weight := report.Types[0].Weight
+	if _, err := fmt.Sscanf(needed, "%g", &least); err != nil || !found || least <= 2 || weight < least {
+		t.Errorf("weight %v, warnings %q: %v", weight, report.Warnings, err)
 	}
 
 	report = hosttest.OutputJSON[eval.PluginReport](t, dir, database, "plugin", "eval",
