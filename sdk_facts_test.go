@@ -107,7 +107,7 @@ func hidden(slashes, name, open, end, indent string) string {
 
 func rustFacts(facts []entity.Fact) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "//! %s\n\nuse super::Check;\nuse core::str::SplitAsciiWhitespace;\n\n"+
+	fmt.Fprintf(&b, "//! %s\n\nuse super::{Check, List};\n\n"+
 		"/// The facts, read by name. Absent means \"not known\" and must never add risk.\n"+
 		"impl<'call> Check<'call> {\n", factsHeader)
 	for i, f := range facts {
@@ -117,7 +117,7 @@ func rustFacts(facts []entity.Fact) string {
 		b.WriteString(comment("    /// ", "    /// ", describeFact(f)))
 		read := [][2]string{
 			entity.Text: {"Option<&'call str>", "fact"}, entity.YesNo: {"Option<bool>", "yes_no"},
-			entity.Number: {"Option<u32>", "count"}, entity.List: {"SplitAsciiWhitespace<'call>", "list"},
+			entity.Number: {"Option<u32>", "count"}, entity.List: {"List<'call>", "list"},
 		}[f.Kind]
 		fmt.Fprintf(&b, "    pub fn %s(&mut self) -> %s {\n        self.%s(%q)\n    }\n",
 			strings.ReplaceAll(f.Name, ".", "_"), read[0], read[1], f.Name)

@@ -167,15 +167,21 @@ func (l LineupDocument) NeededWeight(layer LineupLayer, manifests []Manifest) st
 	least, most, short := ByType{}, ByType{}, false
 	for _, c := range Constraints(l.With(layer), manifests) {
 		if c.Layer == layer.Layer {
-			least[c.Type], most[c.Type] = c.Least, c.Most
+			if least[c.Type] = c.Least; c.Most < MaxWeight {
+				most[c.Type] = c.Most
+			}
 			short = short || c.Slack() < 0
 		}
 	}
 	if !short {
 		return ""
 	}
-	return fmt.Sprintf("%s has the weight %v; to be live, it needs at least %v and at most %v, so that its signals "+
-		"reach what they warrant and no more", layer.Layer, layer.Weight, least, most)
+	needs := fmt.Sprintf("at least %v", least)
+	if len(most) > 0 {
+		needs += fmt.Sprintf(" and at most %v", most)
+	}
+	return fmt.Sprintf("%s has the weight %v; to be live, it needs %s, so that its signals reach what they warrant and no "+
+		"more", layer.Layer, layer.Weight, needs)
 }
 
 // ManifestsOf returns the manifest of each layer, from manifests by name@version.

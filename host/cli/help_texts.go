@@ -215,8 +215,8 @@ var helpTexts = kong.Vars{
 		"with and without it, and values are scored by weights that were fitted without them.",
 	"plugin_eval_lineup": "Compare with this document instead of the active lineup. Layers are named name@version as " +
 		"published, or by name alone for built-in ones.",
-	"plugin_inspect_cmd": "Show what a plugin is and may do, and who signed it: permissions, facts, signals, " +
-		"imports, sizes.",
+	"plugin_inspect_cmd": "Show what a plugin is and may do, who signed it and who owns its name: permissions, " +
+		"facts, signals, imports, sizes.",
 	"plugin_bench_cmd": "Measure the fuel, memory and time of a layer's calls over a corpus of values.",
 	"plugin_values": "Values to call the layer with, one a line. '-' reads standard input. " +
 		"Default: built-in ones and variations of the layer's cases.",

@@ -2,14 +2,39 @@ package cli
 
 import (
 	"encoding/json"
+	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"assay/host/access/apikey"
 	"assay/host/customer/override"
 	"assay/host/hosttest"
+	"assay/host/store/postgres/postgrestest"
+	"assay/registry/expect"
 )
+
+// TestOverridesAtTheStart checks that a host which has started sees what was set right before, once it is ready.
+func TestOverridesAtTheStart(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	host := hosttest.StartHost(t, dir, database)
+	issued := hosttest.OutputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
+	for action, sig := range map[string]syscall.Signal{"block": syscall.SIGKILL, "allow": syscall.SIGTERM} {
+		hosttest.Output(t, dir, database, "overrides", "add", action, "--domain=restart.example", "--reason=a test",
+			"--expires=1d")
+		host.Stop(t, sig)
+		host = hosttest.StartHost(t, dir, database)
+		expect.Until(t, "/readyz", func() bool {
+			return expect.Value(http.Get(host.Admin+"/readyz"))(t).StatusCode == http.StatusOK
+		})
+		first := hosttest.CheckOnce(host, issued.Secret, `{"domain":"restart.example"}`)
+		if first.Verdict != action || !strings.HasPrefix(first.Signals[0], "Assay: ") {
+			t.Errorf("the first check after a restart: %+v, want %s", first, action)
+		}
+	}
+}
 
 // A customer and the operator set verdicts in advance, which a running host applies, explains and records.
 func testOverrides(t *testing.T, host *hosttest.HostProcess, dir, database string) {

@@ -2,6 +2,7 @@ package hosttest
 
 import (
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -112,25 +113,16 @@ func (f *TestFleet) Running(t *testing.T, revision int64) (names []string) {
 	return names
 }
 
-// Variant returns the built-in lineup with another weight of the iban layer.
+// Variant returns the built-in lineup with another weight of the graph layer for IBANs, which binds no constraint.
 func Variant(l registry.LineupDocument, weight float64) registry.LineupDocument {
 	l.Base, l.Layers = "", slices.Clone(l.Layers)
 	for i := range l.Layers {
-		if name, _, _ := l.Layers[i].Ref(); name == "iban" {
-			l.Layers[i].Weight = registry.ForAll(weight)
+		if name, _, _ := l.Layers[i].Ref(); name == "graph" {
+			l.Layers[i].Weight = maps.Clone(l.Layers[i].Weight)
+			l.Layers[i].Weight["iban"] = weight
 		}
 	}
 	return l
-}
-
-// WeightOf returns the weight of a layer for IBANs.
-func WeightOf(l registry.LineupDocument, layer string) float64 {
-	for _, item := range l.Layers {
-		if name, _, _ := item.Ref(); name == layer {
-			return item.Weight.For("iban")
-		}
-	}
-	return 0
 }
 
 // Name returns the name of a host in the fleet.

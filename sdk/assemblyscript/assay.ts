@@ -99,7 +99,7 @@ export function isNo(name: string): bool {
 /** The entries of the named fact; none if it is absent. */
 export function list(name: string): string[] {
   const entries = fact(name);
-  return entries === null || entries.length == 0 ? [] : entries.split(" ");
+  return entries === null ? [] : entries.split(" ").filter((entry: string): bool => entry.length > 0);
 }
 
 /** The most bytes of what quote returns, without the ellipsis. */

@@ -133,8 +133,9 @@ ASSAY_HELPER int assay_not(const char *name) { return assay_yes_no(name) == 0; }
 //   while ((server = assay_next(&rest))) ...
 ASSAY_HELPER char *assay_next(char **rest) {
   char *entry = *rest;
+  while (entry && *entry == ' ') entry++;
   if (!entry || !*entry) return 0;
-  while (**rest && **rest != ' ') ++*rest;
+  for (*rest = entry; **rest && **rest != ' ';) ++*rest;
   if (**rest) *(*rest)++ = 0;
   return entry;
 }
@@ -142,10 +143,10 @@ ASSAY_HELPER char *assay_next(char **rest) {
 #include "assay_facts.h"
 
 // A text to build from parts. Begin with {0}. The host cuts what is longer than ASSAY_MAX_TEXT at the end of a
-// character.
+// character. It sees that by one byte more; the last byte is NUL.
 struct assay_text {
   unsigned length;
-  char bytes[256];
+  char bytes[ASSAY_MAX_TEXT + 2];
 };
 
 ASSAY_HELPER void assay_add_bytes(struct assay_text *t, const char *bytes, unsigned length) {
@@ -262,6 +263,23 @@ static int assay_host_fact(const char *name, unsigned name_length, char *buffer,
   return -1;
 }
 
+// Writes a text as hosts show it: a longer one is cut at the end of a character, with an ellipsis and, if a quotation
+// is open, its closing mark.
+static void assay_show(char *shown, const char *text, unsigned length) {
+  int open = 0, straight = 0;
+  const char *end = "";
+  if (length > ASSAY_MAX_TEXT) {
+    length = ASSAY_MAX_TEXT - 6;
+    while (length && (text[length] & 0xc0) == 0x80) length--;
+    for (unsigned i = 0; i < length; i++) {
+      open += !strncmp(text + i, "“", 3) - !strncmp(text + i, "”", 3);
+      straight ^= text[i] == '"';
+    }
+    end = open > 0 ? "…”" : straight ? "…\"" : "…";
+  }
+  snprintf(shown, ASSAY_MAX_TEXT + 1, "%.*s%s", (int)length, text, end);
+}
+
 static void assay_host_signal(int points, const char *code, unsigned code_length, const char *text,
                               unsigned text_length) {
   struct assay_answer *a = &assay_current;
@@ -273,7 +291,7 @@ static void assay_host_signal(int points, const char *code, unsigned code_length
   if (a->signals == ASSAY_MAX_SIGNALS) assay_refuse(code, "too many signals");
   if (a->refused[0]) return;
   snprintf(a->codes[a->signals], sizeof a->codes[0], "%.*s", (int)code_length, code);
-  snprintf(a->texts[a->signals++], sizeof a->texts[0], "%.*s", (int)text_length, text);
+  assay_show(a->texts[a->signals++], text, text_length);
   a->score += points;
 }
 

@@ -3,7 +3,8 @@
 #![allow(dead_code)]
 
 use core::fmt::{self, Display, Write};
-use core::str::SplitAsciiWhitespace;
+use core::iter::Filter;
+use core::str::Split;
 
 #[path = "assay_facts.rs"]
 mod facts;
@@ -117,8 +118,8 @@ impl<'call> Check<'call> {
     }
 
     /// The entries of the named fact; none if it is absent.
-    pub fn list(&mut self, name: &str) -> SplitAsciiWhitespace<'call> {
-        self.fact(name).unwrap_or("").split_ascii_whitespace()
+    pub fn list(&mut self, name: &str) -> List<'call> {
+        self.fact(name).unwrap_or("").split(' ').filter(|entry| !entry.is_empty())
     }
 
     /// Adds one reason: points from -100 (reassuring) to 100 (alarming), a code that the manifest declares, and a
@@ -144,6 +145,9 @@ impl<'call> Check<'call> {
         Outcome::Failed
     }
 }
+
+/// The entries of a list.
+pub type List<'call> = Filter<Split<'call, char>, fn(&&'call str) -> bool>;
 
 /// A value in quotation marks, for the end of a signal's text, so that no value makes the text too long or one that
 /// hosts refuse: what a person cannot see becomes "?", characters that join others are left out, and a long value is
@@ -324,7 +328,7 @@ use native::Host;
 
 #[cfg(not(target_arch = "wasm32"))]
 mod native {
-    use super::{Check, Level, Outcome, MAX_POINTS};
+    use super::{Check, Level, Outcome, MAX_POINTS, MAX_TEXT_BYTES};
 
     /// One reason for a score.
     #[derive(Clone, Debug, PartialEq, Eq)]
@@ -373,6 +377,27 @@ mod native {
         answer
     }
 
+    /// A text as hosts show it: a longer one is cut at the end of a character, with an ellipsis and, if a quotation is
+    /// open, its closing mark.
+    fn shown(text: &str) -> String {
+        if text.len() <= MAX_TEXT_BYTES {
+            return text.to_string();
+        }
+        let mut room = MAX_TEXT_BYTES - "…”".len();
+        while !text.is_char_boundary(room) {
+            room -= 1;
+        }
+        let kept = text[..room].trim_end_matches(['\u{200c}', '\u{200d}']);
+        let mark = if kept.matches('“').count() > kept.matches('”').count() {
+            "”"
+        } else if kept.matches('"').count() % 2 == 1 {
+            "\""
+        } else {
+            ""
+        };
+        format!("{}…{}", kept, mark)
+    }
+
     impl<'call> Host<'call> {
         pub fn fact(&mut self, name: &str) -> Option<&'call str> {
             self.answer.read.push(name.to_string());
@@ -398,7 +423,7 @@ mod native {
             if code.split(':').count() < 3 || self.answer.signals.len() == 64 {
                 self.refuse(format!("{} is not of the form group:kind:detail, or is the 65th signal", code));
             }
-            self.answer.signals.push(Signal { points, code: code.to_string(), text: text.to_string() });
+            self.answer.signals.push(Signal { points, code: code.to_string(), text: shown(text) });
         }
 
         pub fn threat(&mut self, name: &str) {

@@ -66,12 +66,16 @@ func TestPluginDev(t *testing.T) {
 		t.Errorf("it shows values of checks:\n%s", all)
 	}
 
-	until, interrupt = session(t, hosttest.Command(t.Context(), dir, database, "plugin", "dev", folder, "--json"))
+	until, interrupt = session(t, hosttest.Command(t.Context(), dir, database, "plugin", "dev", folder, "--json",
+		"--force", "--reason", "a trial"))
 	until(`{"event":"cases","cases":{"plugin":"watched@0.1.0","cases":[`)
 	until(`{"event":"shadow","plugin":"watched@0.1.0+dev.`)
 	hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"garden47110.example"}`)
 	until(`{"event":"traffic","traffic":{"checks":1,"left_out":0,"signals":{"watched:name:digits":1},"flips":[`)
 	hosttest.Has(t, interrupt(), `{"event":"retired","plugin":"watched@0.1.0+dev.`)
+	if said := hosttest.Output(t, dir, database, "lineup", "show", "--history"); strings.Count(said, "a trial") != 2 {
+		t.Errorf("the reason is not that of both changes:\n%s", said)
+	}
 	// A version of its own, so that the manifest's remains free.
 	hosttest.Output(t, dir, database, "plugin", "push", folder)
 	hosttest.Output(t, dir, database, "plugin", "promote", folder)

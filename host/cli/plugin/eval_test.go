@@ -71,6 +71,20 @@ func TestPluginEval(t *testing.T) {
 		t.Errorf("next to a lineup that finds nothing: %+v", d)
 	}
 
+	// A signal that warrants a band needs a weight, which the fitted one has.
+	_, warranting := hosttest.NewLayer(t, "numbers", project.C, func(folder string) {
+		hosttest.ReplaceIn(t, filepath.Join(folder, "manifest.json"), `a long number"`,
+			`a long number", "points": 20, "warrants": "review"`)
+	})
+	report = hosttest.OutputJSON[eval.PluginReport](t, dir, database, "plugin", "eval", warranting, rows, "--lineup",
+		alone)
+	_, needed, found := strings.Cut(strings.Join(report.Warnings, "\n"), "to be live, it needs at least domain ")
+	var least float64
+	weight := report.Types[0].Weight
+	if _, err := fmt.Sscanf(needed, "%g", &least); err != nil || !found || least <= 2 || weight < least {
+		t.Errorf("weight %v, warnings %q: %v", weight, report.Warnings, err)
+	}
+
 	report = hosttest.OutputJSON[eval.PluginReport](t, dir, database, "plugin", "eval",
 		filepath.Join("..", "..", "..", "plugins", "domain"), rows)
 	d = report.Types[0]

@@ -36,6 +36,7 @@ type inspection struct {
 	Sections []registry.Section `json:"sections"`
 	Manifest registry.Manifest  `json:"manifest"`
 
+	Name       registry.PluginName `json:"name,omitzero"`         // and its owner, of a published plugin
 	Signature  *pluginSignature    `json:"signature"`             // null if there is none
 	Passport   *rehearsal.Passport `json:"passport,omitempty"`    // measured now, or when it was published
 	MeasuredBy string              `json:"measured_by,omitempty"` // name of the key of a stored passport
@@ -47,9 +48,10 @@ func (cmd *pluginInspectCmd) Run(ctx context.Context, c *installation.Command) e
 	}
 	all := make([]inspection, len(cmd.Plugins))
 	for i, path := range cmd.Plugins {
-		m, notes, err := readAnyPlugin(ctx, c, path)
+		m, notes, name, err := readAnyPlugin(ctx, c, path)
 		if err == nil {
 			all[i], err = inspect(m)
+			all[i].Name = name
 			all[i].Signature = verifySignature(c.Config, m, notes[registry.NoteSignature])
 		}
 		if err == nil && cmd.Measure {
@@ -79,15 +81,15 @@ func rank(c registry.ManifestChange) int {
 	return 1
 }
 
-// readAnyPlugin reads or builds a plugin, or reads a published one, and the notes about it.
+// readAnyPlugin reads or builds a plugin, or reads a published one, the notes about it and its name's owner.
 func readAnyPlugin(
 	ctx context.Context, c *installation.Command, path string,
-) (m registry.Module, notes registry.Notes, err error) {
+) (m registry.Module, notes registry.Notes, owned registry.PluginName, err error) {
 	name, version, published := strings.Cut(path, "@")
 	if _, missing := os.Stat(path); published && missing != nil {
 		s, err := c.Open(ctx)
 		if err != nil {
-			return m, nil, err
+			return m, nil, owned, err
 		}
 		p, err := s.Store.Plugin(ctx, name, version)
 		if err == nil {
@@ -96,16 +98,23 @@ func readAnyPlugin(
 		if err == nil {
 			notes, err = s.Store.PluginNotes(ctx, p.Digest)
 		}
-		return m, notes, err
+		var names []registry.PluginName
+		if err == nil {
+			names, err = s.Store.PluginNames(ctx)
+		}
+		if at := slices.IndexFunc(names, func(n registry.PluginName) bool { return n.Name == name }); at >= 0 {
+			owned = names[at]
+		}
+		return m, notes, owned, err
 	}
 	if m, err = readModule(ctx, path); err != nil {
-		return m, nil, err
+		return m, nil, owned, err
 	}
 	signatures, err := readSignature("", path, m)
 	if len(signatures) > 0 {
 		notes = registry.Notes{registry.NoteSignature: signatures[0]}
 	}
-	return m, notes, err
+	return m, notes, owned, err
 }
 
 // inspect describes a plugin.
@@ -126,7 +135,14 @@ func inspect(m registry.Module) (i inspection, err error) {
 
 func printInspection(t *terminal.Terminal, i inspection) error {
 	m := i.Manifest
-	t.Printf("%s: %s\n%s, %d bytes\n%s.\n\n%s\n", i.Plugin, m.Summary, i.Digest, i.Bytes, i.Signature, permissions(m))
+	t.Printf("%s: %s\n%s, %d bytes\n%s.\n", i.Plugin, m.Summary, i.Digest, i.Bytes, i.Signature)
+	switch {
+	case i.Name.Transfer != "":
+		t.Printf("An operator gave the name %s to %s.\n", i.Name.Name, i.Name.Owner)
+	case i.Name.Owner != "":
+		t.Printf("The name %s belongs to %s, which published it first.\n", i.Name.Name, i.Name.Owner)
+	}
+	t.Printf("\n%s\n", permissions(m))
 	t.Printf("Budget of a call: %d units of fuel, %d MiB of memory. Suggested weight %v. %d cases.\n\n", m.BudgetFuel,
 		m.MemoryMB, m.DefaultWeight, i.Cases)
 	threats := make([]string, len(m.Threats))

@@ -249,7 +249,7 @@ func fillInstallation(t *testing.T, dir, database string) {
 	hosttest.Output(t, dir, database, "plugin", "transfer", "probe", "--to", "assay/operator")
 	base := hosttest.OutputJSON[registry.LineupRevision](t, dir, database, "lineup", "show").Lineup
 	hosttest.Output(t, dir, database, "lineup", "set", hosttest.WriteJSON(t,
-		hosttest.Variant(base, hosttest.WeightOf(base, "iban")+0.5)))
+		hosttest.Variant(base, 3)))
 	blocked := hosttest.CheckUntilComplete(host, issued.Secret, `{"domain":"paypa1-secure-login.xyz"}`)
 	erased := hosttest.CheckUntilComplete(host, issued.Secret, `{"email":"jane.roe@mailbox-example.net"}`)
 	for _, call := range [][2]string{

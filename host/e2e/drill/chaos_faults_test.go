@@ -130,6 +130,7 @@ func (r *chaosRun) databaseFaults() []chaosFault {
 		of(chaosFault{kind: "Postgres read-only", reason: readOnly, certain: true}, r.forbidWrites),
 		of(chaosFault{kind: "no space for records", reason: outOfSpace, certain: true}, r.refuseRecords),
 		of(chaosFault{kind: "kill -9 of a process of Postgres"}, r.crash),
+		of(chaosFault{kind: "kill -9 of the private Postgres"}, r.killSupervised),
 	}
 }
 

@@ -199,6 +199,7 @@ func (r *chaosRun) startPostgres() {
 	expect.NoError(r, os.Chmod(dir, 0o711)) // so that the user that Postgres runs as can enter it
 	r.dir = filepath.Join(dir, "data")
 	r.openPostgres()
+	hosttest.LinkShared(r, r.dir, "secret", "trust", "operator.key", "layers", "compiled")
 	r.url = r.cluster.URL()
 	r.Cleanup(func() {
 		if err := r.cluster.Close(context.Background()); err != nil {

@@ -64,6 +64,22 @@ func (r *chaosRun) crash(ctx context.Context, during func()) {
 	expect.Until(r, "Postgres to recover", func() bool { return r.query(r.Context(), "SELECT 1") == nil })
 }
 
+// killSupervised kills the Postgres of a host that has it as its private one. The host alone starts it again.
+func (r *chaosRun) killSupervised(ctx context.Context, during func()) {
+	host := hosttest.StartHost(r, r.dir, "")
+	killed := r.postmaster()
+	expect.NoError(r, syscall.Kill(killed, syscall.SIGKILL))
+	during()
+	expect.Until(r, "the host to start Postgres again", func() bool {
+		return r.postmaster() != killed && r.query(context.WithoutCancel(ctx), "SELECT 1") == nil
+	})
+	const said = "the private Postgres has ended, and is started again"
+	if !strings.Contains(hosttest.Logged(r.dir, said), said) {
+		r.Errorf("the host's log does not say that %s", said)
+	}
+	host.Stop(r, syscall.SIGTERM)
+}
+
 // must runs statements on a connection, which must succeed.
 func (r *chaosRun) must(ctx context.Context, statements ...string) {
 	r.Helper()

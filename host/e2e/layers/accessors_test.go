@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -73,7 +74,11 @@ export function assay_v1_score(): i32 {
 static int score(void) {
   struct assay_text text = {0};
   char *rest = assay_dns_ns(), *server, *status = assay_dns_status();
-  while ((server = assay_next(&rest))) assay_signal(1, SIGNAL_AGE_NEW, server);
+  while ((server = assay_next(&rest))) {
+    struct assay_text listed = {0};
+    assay_add(&listed, server);
+    assay_signal(1, SIGNAL_AGE_NEW, listed.bytes);
+  }
   if (assay_dns_wildcard() == 0 && assay_rdap_found() < 0) {
     assay_add(&text, "is ");
     assay_add_quoted(&text, status);
@@ -113,8 +118,52 @@ func TestLayersInReadmes(t *testing.T) {
 	}
 }
 
-// TestAccessors reads a fact of each kind in each language, known and absent, and a long one. All quote as in Go. A
-// misspelt fact does not compile.
+// longTexts are longer than a signal's text may be.
+var longTexts = []string{
+	strings.Repeat("é", 150), strings.Repeat("長", 100) + "x", "a“" + strings.Repeat("n", 239),
+	"\"" + strings.Repeat("é", 120),
+}
+
+// natively compiles a layer with a test of its own, which must see the text that hosts show for a long one. Go has
+// TestCutText in sdk, and AssemblyScript no native tests.
+var natively = map[project.Language]func(t *testing.T, folder, long, want string){
+	project.C: func(t *testing.T, folder, long, want string) {
+		source := fmt.Sprintf(`#include "layer.c"
+int main(void) {
+  struct assay_known facts[] = {{"dns.ns", %q}, {0}};
+  return strcmp(assay_run(score, facts).texts[0], %q);
+}
+`, long, want)
+		expect.NoError(t, os.WriteFile(filepath.Join(folder, "shown.c"), []byte(source), 0o600))
+		compileAndRun(t, folder, "clang", "-o", "shown", "shown.c")
+	},
+	project.Rust: func(t *testing.T, folder, long, want string) {
+		source := expect.Value(os.ReadFile(filepath.Join(folder, scoreFile[project.Rust])))(t)
+		source = fmt.Appendf(source, `
+#[test]
+fn shown() {
+    assert_eq!(assay::run(score, &[("dns.ns", %q)]).signals[0].text, %q);
+}
+`, long, want)
+		expect.NoError(t, os.WriteFile(filepath.Join(folder, "shown.rs"), source, 0o600))
+		compileAndRun(t, folder, "rustc", "--edition=2021", "--test", "-o", "shown", "shown.rs")
+	},
+}
+
+// compileAndRun compiles the program shown in a folder, and runs it.
+func compileAndRun(t *testing.T, folder, compiler string, args ...string) {
+	t.Helper()
+	for _, cmd := range []*exec.Cmd{exec.CommandContext(t.Context(), compiler, args...),
+		exec.CommandContext(t.Context(), "./shown")} {
+		cmd.Dir = folder
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", cmd, err, out)
+		}
+	}
+}
+
+// TestAccessors reads a fact of each kind in each language, known and absent, and a long one. All quote, divide lists
+// and cut texts as in Go. A misspelt fact does not compile.
 func TestAccessors(t *testing.T) {
 	t.Parallel()
 	lists := map[project.Language]string{
@@ -130,7 +179,7 @@ func TestAccessors(t *testing.T) {
 				hosttest.ReplaceIn(t, filepath.Join(folder, "manifest.json"), "200000", "2000000")
 			})
 			facts := hosttest.WriteFile(t, "facts.json",
-				[]byte(`{"dns.ns": "a.example b.example", "dns.wildcard": "no", `+
+				[]byte(`{"dns.ns": " a.example  b.example ", "dns.wildcard": "no", `+
 					`"dns.status": "ok", "dns.networks": "7"}`))
 			hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", layer, "shop.example", "--facts", facts),
 				"score    11\n", "signal   +1 kinds:age:new: a.example\nsignal   +1 kinds:age:new: b.example\n"+
@@ -146,6 +195,14 @@ func TestAccessors(t *testing.T) {
 					"dns.status": %s}`, long, expect.Value(json.Marshal(value))(t)))
 				hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", layer, "shop.example", "--facts", facts),
 					"score    26\n", "kinds:age:new: is "+sdk.Quote(value)+"\n")
+			}
+			for _, long := range longTexts {
+				facts := hosttest.WriteFile(t, "facts.json", fmt.Appendf(nil, `{"dns.ns": %q}`, long))
+				hosttest.Has(t, hosttest.Runs(t, 0, "plugin", "run", layer, "shop.example", "--facts", facts),
+					"signal   +1 kinds:age:new: "+sdk.CutText(long)+"\n")
+				if test, ok := natively[language]; ok {
+					test(t, folder, long, sdk.CutText(long))
+				}
 			}
 			misspelt := lists[language] + "X"
 			hosttest.ReplaceIn(t, filepath.Join(folder, scoreFile[language]), lists[language], misspelt)

@@ -20,7 +20,7 @@ func TestBudgets(t *testing.T) {
 		t.Run(m.Manifest.Name, func(t *testing.T) {
 			t.Parallel()
 			box := hosttest.LayerSandbox(t)
-			plugin, err := box.OpenShared(t.Context(), m) // as in the default lineup, so the guest collects its garbage
+			plugin, err := box.OpenShared(t.Context(), m) // the costlier way: the guest collects its garbage
 			expect.NoError(t, err)
 			defer func() {
 				if err := plugin.Close(t.Context()); err != nil {

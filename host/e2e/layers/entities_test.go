@@ -71,7 +71,7 @@ func builtIn(t *testing.T, folder string) registry.Module {
 
 func scoreEntities(t *testing.T, m registry.Module) {
 	t.Helper()
-	p := expect.Value(hosttest.LayerSandbox(t).OpenShared(t.Context(), m))(t)
+	p := expect.Value(hosttest.LayerSandbox(t).Open(t.Context(), m))(t)
 	defer func() { expect.NoError(t, p.Close(context.WithoutCancel(t.Context()))) }()
 	for _, v := range rehearsal.Variations(expect.Value(m.Cases())(t)) {
 		call := expect.Value(rehearsal.Run(t.Context(), p, v.Subject))(t)
