@@ -68,18 +68,14 @@ func TestBinaries(t *testing.T) {
 			}
 			got, err := search{folders: folders, major: test.major}.binaries(t.Context())
 			if test.want != "" {
-				if err != nil || got != filepath.Join(root, test.want) {
-					t.Errorf("binaries = %q, %v; want %s", got, err, test.want)
-				}
+				holds(t, err == nil && got == filepath.Join(root, test.want), "binaries = %q, %v; want %s", got, err,
+					test.want)
 				return
 			}
-			if err == nil || errors.Is(err, ErrNotInstalled) != test.notInstalled {
-				t.Fatalf("binaries = %q, %v; want ErrNotInstalled: %t", got, err, test.notInstalled)
-			}
+			mustHold(t, err != nil && errors.Is(err, ErrNotInstalled) == test.notInstalled,
+				"binaries = %q, %v; want ErrNotInstalled: %t", got, err, test.notInstalled)
 			for _, part := range test.wantErr {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("binaries = %v, want an error with %q", err, part)
-				}
+				holds(t, strings.Contains(err.Error(), part), "binaries = %v, want an error with %q", err, part)
 			}
 		})
 	}
@@ -103,9 +99,7 @@ func TestBinariesAreReachable(t *testing.T) {
 	expect.NoError(t, os.Chmod(filepath.Dir(closed), 0o700))
 	open := fakePrograms(t, filepath.Join(root, "open", "bin"), "16.0")
 	got, err := search{folders: []string{closed, open}, account: owner}.binaries(t.Context())
-	if err != nil || got != open {
-		t.Errorf("binaries = %s, %v; want %s", got, err, open)
-	}
+	holds(t, err == nil && got == open, "binaries = %s, %v; want %s", got, err, open)
 }
 
 func TestNewestFirst(t *testing.T) {

@@ -56,12 +56,9 @@ func TestReopenKeepsData(t *testing.T) {
 	expect.Equal(t, "the collation",
 		ask(t, c.URL(), "SELECT datcollate FROM pg_database WHERE datname = current_database()"), "C")
 	info, err := os.Stat(c.path("json"))
-	if err != nil || info.Mode() != 0o600 {
-		t.Errorf("postgres.json: %v, %v; only its owner may read the password", info.Mode(), err)
-	}
-	if names, _ := filepath.Glob(filepath.Join(c.dir, "postgres.new-*")); names != nil {
-		t.Errorf("creating the cluster left %v, which contained the password", names)
-	}
+	holds(t, err == nil && info.Mode() == 0o600, "postgres.json: %v, %v; only its owner may read the password", info, err)
+	names, _ := filepath.Glob(filepath.Join(c.dir, "postgres.new-*"))
+	holds(t, names == nil, "creating the cluster left %v, which contained the password", names)
 	ask(t, c.URL(), "CREATE TABLE kept AS SELECT 'committed' AS text")
 	first := c.URL()
 	mustClose(t, c)
@@ -70,17 +67,15 @@ func TestReopenKeepsData(t *testing.T) {
 
 	again := mustOpen(t, Config{Dir: dir})
 	expect.Equal(t, "the table after reopening", ask(t, again.URL(), "SELECT text FROM kept"), "committed")
-	if again.URL() != first && !taken(c.port) {
-		t.Errorf("the address changed from %s to %s, although the port is free", first, again.URL())
-	}
+	holds(t, again.URL() == first || taken(c.port), "the address changed from %s to %s, although the port is free",
+		first, again.URL())
 }
 
 func TestURL(t *testing.T) {
 	t.Parallel()
 	c := Cluster{port: 5433, record: record{Password: "SECRET"}}
-	if got, want := c.URL(), "postgres://assay:SECRET@127.0.0.1:5433/assay?sslmode=disable"; got != want {
-		t.Errorf("URL() = %s, want %s", got, want)
-	}
+	got, want := c.URL(), "postgres://assay:SECRET@127.0.0.1:5433/assay?sslmode=disable"
+	holds(t, got == want, "URL() = %s, want %s", got, want)
 }
 
 func TestPasswordIsRequired(t *testing.T) {
@@ -107,9 +102,8 @@ func TestPasswordIsRequired(t *testing.T) {
 	expect.ErrorText(t, "opening without postgres.json", err, "restore that file")
 	// A wrong password fails immediately, and Postgres does not keep running.
 	expect.NoError(t, (record{Password: "guess"}).write(c.path("json")))
-	if _, err = Open(patience(t), Config{Dir: c.dir, Offline: true}); !rejected(err) {
-		t.Errorf("opening with another password: %v, want an error of class 28", err)
-	}
+	_, err = Open(patience(t), Config{Dir: c.dir, Offline: true})
+	holds(t, rejected(err), "opening with another password: %v, want an error of class 28", err)
 	mustBeGone(t, c.data)
 }
 
@@ -152,9 +146,7 @@ func TestAdoptsAfterKill(t *testing.T) {
 	dir := existing(t)
 	other := openElsewhere(t, dir)
 	before, _, err := running(filepath.Join(dir, "postgres"))
-	if err != nil || before == 0 {
-		t.Fatalf("Postgres does not run: %v", err)
-	}
+	mustHold(t, err == nil && before != 0, "Postgres does not run: %v", err)
 	other.kill()
 	c := mustOpen(t, Config{Dir: dir})
 	if pid := mustRun(t, c); pid != before || c.URL() != other.url {
@@ -195,15 +187,11 @@ func TestPostgresKilledWhileInUse(t *testing.T) {
 			output, err := os.ReadFile(first.path("log"))
 			return strings.Contains(string(output), "pre-existing shared memory block"), err
 		})
-		if err != nil {
-			t.Errorf("Postgres did not report the remaining process: %v", err)
-		}
+		holds(t, err == nil, "Postgres did not report the remaining process: %v", err)
 		_ = syscall.Kill(slow, syscall.SIGCONT)
 	})
 	c := mustOpen(t, Config{Dir: dir})
-	if c.URL() != first.URL() && !taken(first.port) {
-		t.Errorf("Postgres restarted at %s, want %s", c.URL(), first.URL())
-	}
+	holds(t, c.URL() == first.URL() || taken(first.port), "Postgres restarted at %s, want %s", c.URL(), first.URL())
 	expect.Equal(t, "the table after the crash", ask(t, c.URL(), "SELECT text FROM kept"), "committed")
 }
 
@@ -231,9 +219,8 @@ func TestStalePidFile(t *testing.T) {
 			again := mustOpen(t, Config{Dir: dir})
 			mustRun(t, again)
 			mustClose(t, again)
-			if stranger.ProcessState != nil || syscall.Kill(stranger.Process.Pid, 0) != nil {
-				t.Error("the other program was killed")
-			}
+			holds(t, stranger.ProcessState == nil && syscall.Kill(stranger.Process.Pid, 0) == nil,
+				"the other program was killed")
 		})
 	}
 }
@@ -248,9 +235,7 @@ func TestPortTaken(t *testing.T) {
 		defer func() { _ = listener.Close() }()
 	}
 	second := mustOpen(t, Config{Dir: dir})
-	if second.port == port {
-		t.Errorf("Postgres reports the port %d, on which another program listens", port)
-	}
+	holds(t, second.port != port, "Postgres reports the port %d, on which another program listens", port)
 	ask(t, second.URL(), "SELECT 'alive'")
 }
 
@@ -282,12 +267,10 @@ func TestPasswordIsNotSentInClear(t *testing.T) {
 		received <- rest
 	}()
 	c := Cluster{port: listener.Addr().(*net.TCPAddr).Port, record: record{Password: "SECRET"}}
-	if err := c.connect(t.Context()); err == nil {
-		t.Error("connect accepted another program on the port")
-	}
-	if got := <-received; strings.Contains(string(got), "SECRET") {
-		t.Errorf("another program on the port received %q", got)
-	}
+	err := c.connect(t.Context())
+	holds(t, err != nil, "connect accepted another program on the port")
+	got := <-received
+	holds(t, !strings.Contains(string(got), "SECRET"), "another program on the port received %q", got)
 }
 
 func TestOpenStopsWithItsContext(t *testing.T) {
@@ -307,9 +290,8 @@ func TestOpenStopsWithItsContext(t *testing.T) {
 			stages = append(stages, stage)
 			cancel()
 		}})
-		if !errors.Is(err, context.Canceled) || !slices.Equal(stages, []string{StageWaiting}) {
-			t.Errorf("Open = %v after the stages %v", err, stages)
-		}
+		holds(t, errors.Is(err, context.Canceled) && slices.Equal(stages, []string{StageWaiting}),
+			"Open = %v after the stages %v", err, stages)
 	})
 	for stage, newDir := range map[string]func(*testing.T) string{StageCreating: dataDir, StageStarting: existing} {
 		t.Run(stage, func(t *testing.T) {

@@ -106,21 +106,16 @@ func TestDownload(t *testing.T) {
 	want := filepath.Join(cache, "18.3.0", "bin")
 	for _, when := range []string{"first", "again"} {
 		got, err := search.binaries(t.Context())
-		if err != nil || got != want {
-			t.Fatalf("%s: binaries = %q, %v; want %q", when, got, err, want)
-		}
+		mustHold(t, err == nil && got == want, "%s: binaries = %q, %v; want %q", when, got, err, want)
 	}
 	search.offline = true
 	if got, err := search.binaries(t.Context()); err != nil || got != want {
 		t.Errorf("offline: binaries = %q, %v; want the earlier download %q", got, err, want)
 	}
-	if downloads.Load() != 1 || announced != 1 {
-		t.Errorf("%d downloads and %d announcements, want one of each", downloads.Load(), announced)
-	}
+	holds(t, downloads.Load() == 1 && announced == 1, "%d downloads and %d announcements, want one of each",
+		downloads.Load(), announced)
 	left, err := os.ReadDir(cache)
-	if err != nil || len(left) != 1 {
-		t.Errorf("the cache contains %v (%v), want only the programs", left, err)
-	}
+	holds(t, err == nil && len(left) == 1, "the cache contains %v (%v), want only the programs", left, err)
 }
 
 func TestDownloadFails(t *testing.T) {
@@ -165,12 +160,9 @@ func TestOpenWithoutPostgres(t *testing.T) {
 		cfg.Offline = offline
 		cfg.Progress = func(stage string) { stages = append(stages, stage) }
 		_, err := Open(t.Context(), cfg)
-		if !errors.Is(err, ErrNotInstalled) || !strings.Contains(err.Error(), "apt-get install postgresql") {
-			t.Errorf("offline %t: Open = %v", offline, err)
-		}
-		if slices.Contains(stages, StageDownloading) == offline {
-			t.Errorf("offline %t: stages %v", offline, stages)
-		}
+		holds(t, errors.Is(err, ErrNotInstalled) && strings.Contains(err.Error(), "apt-get install postgresql"),
+			"offline %t: Open = %v", offline, err)
+		holds(t, slices.Contains(stages, StageDownloading) != offline, "offline %t: stages %v", offline, stages)
 	}
 }
 

@@ -23,7 +23,6 @@ func TestReleasedLockIsFree(t *testing.T) {
 	held.release()
 	next := expect.Value(openLock(path))(t)
 	defer next.release()
-	if taken, err := next.try(syscall.LOCK_EX); !taken || err != nil {
-		t.Errorf("try on a released lock = %t, %v", taken, err)
-	}
+	taken, err := next.try(syscall.LOCK_EX)
+	holds(t, taken && err == nil, "try on a released lock = %t, %v", taken, err)
 }
