@@ -144,7 +144,7 @@ func TestRowsArePaged(t *testing.T) {
 	}
 	conn := session(t, s.url)
 	if !onCitus() { // which refuses the alteration
-		exec(t, conn, "UPDATE audit_records SET recorded_at = recorded_at + interval '1 millisecond' WHERE kind = 'check'")
+		exec(t, conn, "UPDATE audit_records SET recorded_at = recorded_at + interval '1 ms' WHERE kind = 'check'")
 		err := verifyAuditLog(t, s)
 		wantErrorText(t, "verifying", err, "recorded_at differs from its timestamp")
 		holds(t, errors.As(err, new(*audit.BreakError)), "%v, want a break", err)

@@ -296,8 +296,7 @@ func TestReplacedLineupIsNotRecorded(t *testing.T) {
 
 	// Calls that wait for the head together are one batch. The lineup of one is replaced while it waits.
 	lock := lockTheHeads(t, s.url)
-	first := make(chan error, 1)
-	go func() { first <- l.Append(t.Context(), john()) }()
+	first := async(func() error { return l.Append(t.Context(), john()) })
 	lock.waiting(t, 1)
 	refs, errs := make([]string, 6), make(chan []error)
 	go func() {

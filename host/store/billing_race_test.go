@@ -258,26 +258,21 @@ func TestKeysCreatedWhileTheSubscriptionEnds(t *testing.T) {
 		c := beginCheckout(t, a, "", "pro")
 		apply(t, a, newChange(c, 0, billing.Active))
 		claim := must(a.Claim(t.Context(), c.Session))(t)
-		var wg sync.WaitGroup
-		for i := range 6 {
-			wg.Go(func() {
-				host := []*Store{a, b}[i%2]
-				var err error
-				if i < 3 {
-					_, err = host.CreateKey(context.Background(), claim.Account, fmt.Sprint("key ", i))
-				} else {
-					_, err = host.RotateKey(context.Background(), claim.Account, claim.KeyID, time.Hour)
-				}
-				if err != nil && !errors.Is(err, billing.ErrSubscriptionEnded) && !errors.Is(err, apikey.ErrNotFound) {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Go(func() {
-			cancelled := newChange(c, 1, billing.Canceled)
-			report(t, b.Apply(context.Background(), cancelled))
-		})
-		wg.Wait()
+		noError(t, errors.Join(concurrently(7, func(i int) (err error) {
+			host := []*Store{a, b}[i%2]
+			switch {
+			case i == 6:
+				return host.Apply(context.Background(), newChange(c, 1, billing.Canceled))
+			case i < 3:
+				_, err = host.CreateKey(context.Background(), claim.Account, fmt.Sprint("key ", i))
+			default:
+				_, err = host.RotateKey(context.Background(), claim.Account, claim.KeyID, time.Hour)
+			}
+			if errors.Is(err, billing.ErrSubscriptionEnded) || errors.Is(err, apikey.ErrNotFound) {
+				err = nil
+			}
+			return err
+		})...))
 		expect(t, "valid keys after the subscription ended",
 			one[int](t, a, "SELECT count(*) FROM api_keys WHERE account_id = ? AND state = 'valid'", claim.Account), 0)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -308,13 +307,9 @@ func TestSecondPaymentsAtOnce(t *testing.T) {
 				checkouts, earlier = append(checkouts, c), append(earlier, c.Session)
 			}
 			accounts := one[int](t, hosts[0], "SELECT count(*) FROM accounts")
-			var wg sync.WaitGroup
-			for i, c := range checkouts {
-				wg.Go(func() {
-					report(t, hosts[i%2].Apply(context.Background(), newChange(c, i, billing.Active)))
-				})
-			}
-			wg.Wait()
+			noError(t, errors.Join(concurrently(tabs, func(i int) error {
+				return hosts[i%2].Apply(context.Background(), newChange(checkouts[i], i, billing.Active))
+			})...))
 			made := one[int](t, hosts[0], "SELECT count(*) FROM accounts") - accounts
 			holds(t, (made == 1) != known && made <= 1, "round %d, account known: %v: %d accounts were made", round,
 				known, made)

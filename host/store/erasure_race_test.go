@@ -105,7 +105,7 @@ func TestEraseDuringChecks(t *testing.T) {
 	exported := must(s.Export(t.Context(), caller, about(jane), privacy.Page{Limit: 1000}))(t)
 	holds(t, exported.Total+erased == acked && erased != 0, "of %d checks %d were erased and %d remain", acked, erased,
 		exported.Total)
-	holds(t, exported.Graph == nil || exported.Graph.Checks == exported.Total, "%d checks remain, but the graph has %+v",
+	holds(t, exported.Graph == nil || exported.Graph.Checks == exported.Total, "%d checks remain, the graph has %+v",
 		exported.Total, exported.Graph)
 	if n := one[int](t, s, "SELECT count(*) FROM webhook_events"); n != 2*acked-events || events != erased {
 		t.Errorf("%d events remain: of %d, %d were erased with %d checks", n, 2*acked, events, erased)

@@ -282,7 +282,7 @@ func TestChainsOfNewAccounts(t *testing.T) {
 		s := must(Open(t.Context(), Config{URL: url, Keys: testRing, Logger: discard(), Chains: chains}))(t)
 		l := ledgerOn(t, s, LedgerConfig{})
 		used := map[int]bool{}
-		for i := 0; i < 40 || len(used) < chains && i < 400; i++ {
+		for i := 0; i < 8 || len(used) < chains && i < 400; i++ {
 			caller := newCaller(t, s, plan(t, "pro", 10))
 			noError(t, l.Append(t.Context(), allowed(t, caller)))
 			used[one[int](t, s, "SELECT chain FROM accounts WHERE id = ?", caller.Account)] = true

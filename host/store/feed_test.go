@@ -143,9 +143,9 @@ func TestFeedEntriesAreCompacted(t *testing.T) {
 	importList(t, s, feed.List{Name: "Large", Kind: feed.Bad}, entries(t, "a.example")...)
 	one[int](t, s, `WITH added AS (
 		INSERT INTO feed_entries (feed_id, node, type, value, name, page, category, first_seen)
-		SELECT id, decode(md5(i::text), 'hex'), 'domain', i || '.a-rather-long-name.example', 'a-rather-long-name',
+		SELECT id, decode(md5(i::text), 'hex'), 'domain', i || repeat('x', 700) || '.example', 'a-name',
 			false, '', now()
-		FROM feeds, generate_series(1, 80000) AS i RETURNING 1) SELECT count(*) FROM added`)
+		FROM feeds, generate_series(1, 14000) AS i RETURNING 1) SELECT count(*) FROM added`)
 	one[string](t, s, "SELECT record_list(id, true) FROM feeds")
 	small := feed.List{Name: "Small", Kind: feed.Bad, Category: "scam"}
 	importList(t, s, small, entries(t, "a.example", "b.example")...)

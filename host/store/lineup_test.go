@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -194,17 +193,13 @@ func TestLineupsChangeWhileChecksAreRecorded(t *testing.T) {
 	l := ledgerOn(t, a, LedgerConfig{Batch: 4})
 	caller := newCaller(t, a, plan(t, "pro", 1500))
 	const changes = 20
-	errs := make([]error, changes)
-	var wg sync.WaitGroup
-	for i := range changes {
-		wg.Go(func() {
-			s := []*Store{a, b}[i%2]
-			_, errs[i] = activate(t.Context(), s, lineupOf("probe@1.0.0"), registry.OriginOperator, "")
-		})
-	}
-	appended := appendAll(t, allowedMany(t, caller, 60), l)
-	wg.Wait()
-	noError(t, errors.Join(append(errs, appended...)...))
+	records := allowedMany(t, caller, 60)
+	noError(t, errors.Join(concurrently(changes+len(records), func(i int) error {
+		if i >= changes {
+			return l.Append(t.Context(), records[i-changes])
+		}
+		return errOf(activate(t.Context(), []*Store{a, b}[i%2], lineupOf("probe@1.0.0"), registry.OriginOperator, ""))
+	})...))
 	expect(t, "number of the last activation", last(t, a).Number, changes)
 	expect(t, "changes in the audit log",
 		one[int](t, a, "SELECT count(*) FROM audit_records WHERE kind = 'activation' AND chain = 0"), changes)

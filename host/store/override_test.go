@@ -223,7 +223,7 @@ func TestPruneOverrides(t *testing.T) {
 		now = noon.Add(test.after)
 		noError(t, s.PruneOverrides(t.Context()))
 		left := must(s.Overrides(t.Context(), c.Account))(t)
-		holds(t, len(left) == test.left && (len(left) <= 0 || left[0].Ignored == test.ignored), "after %s: %+v",
+		holds(t, len(left) == test.left && (len(left) == 0 || left[0].Ignored == test.ignored), "after %s: %+v",
 			test.after, left)
 	}
 }

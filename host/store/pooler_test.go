@@ -72,8 +72,7 @@ func TestKilledPoolerLeavesNoDoubt(t *testing.T) {
 	l := ledgerOn(t, through, LedgerConfig{Settling: 10 * time.Second})
 	caller := newCaller(t, direct, plan(t, "pro", 1_000_000))
 	heads := lockTheHeads(t, at)
-	answer := make(chan error, 1)
-	go func() { answer <- l.Append(context.WithoutCancel(t.Context()), allowed(t, caller)) }()
+	answer := async(func() error { return l.Append(context.WithoutCancel(t.Context()), allowed(t, caller)) })
 	heads.waiting(t, 1)
 	pooler.Kill()
 	heads.release(t)
@@ -82,18 +81,18 @@ func TestKilledPoolerLeavesNoDoubt(t *testing.T) {
 	verifyLedger(t, direct)
 }
 
-// Long statements work while 50 clients keep the pooler's two connections busy.
+// Long statements work while 20 clients keep the pooler's two connections busy.
 func TestBusyPooler(t *testing.T) {
 	t.Parallel()
 	needsDirect(t)
 	at := postgrestest.Database(t)
 	s := open(t, storetest.NewPooler(t, at).URL(t, at), nil)
 	caller := newCaller(t, s, plan(t, "pro", 1_000_000))
-	busy := must(connect(s.url, 50))(t)
+	busy := must(connect(s.url, 20))(t)
 	storetest.Close(t, busy)
 	stop := make(chan struct{})
 	var clients sync.WaitGroup
-	for range 50 {
+	for range 20 {
 		clients.Go(func() {
 			for {
 				select {
@@ -108,7 +107,7 @@ func TestBusyPooler(t *testing.T) {
 			}
 		})
 	}
-	for range 8 {
+	for range 3 {
 		noError(t, errOf2(s.ForgetAccountSightings(t.Context(), caller.Account)))
 		noError(t, s.PruneSightings(t.Context()))
 		wantError(t, "withdrawing a list", s.WithdrawFeed(t.Context(), "none"), ErrNoFeed)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -168,8 +167,8 @@ func TestAuditDue(t *testing.T) {
 		"the host's clock is fast":    {[]time.Time{time.Now().UTC()}, day(2199, time.January, 1), 0},
 		"the host's clock is slow":    {[]time.Time{older, old, young, younger}, day(2022, time.January, 31), 0},
 	} {
-		exec(t, conn, "DELETE FROM audit_records WHERE chain = 0", "DELETE FROM audit_anchors", "DELETE FROM quota_usage",
-			"DELETE FROM graph_contributions",
+		exec(t, conn, "DELETE FROM audit_records WHERE chain = 0", "DELETE FROM audit_anchors",
+			"DELETE FROM quota_usage", "DELETE FROM graph_contributions",
 			fmt.Sprintf(`UPDATE audit_heads SET seq = 0, hash = '\x%x' WHERE chain = 0`, start.Hash))
 		now = test.now
 		l := ledgerOn(t, s, LedgerConfig{})
@@ -184,8 +183,8 @@ func TestAuditDue(t *testing.T) {
 		holds(t, got == test.want && len(due) <= 1, "%s: due: %+v, want up to record %d", name, due, test.want)
 		prune(t, s)
 		verifyLedger(t, s)
-		expect(t, name+": checks that remain",
-			one[int64](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'check'"), int64(len(test.times))-test.want)
+		remaining := one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'check'")
+		expect(t, name+": checks that remain", remaining, len(test.times)-int(test.want))
 	}
 }
 
@@ -216,11 +215,7 @@ func TestManyLateRecordsKeepTheirPartition(t *testing.T) {
 	now := day(2021, time.February, 20)
 	s, l, caller := newVerified(t, func() time.Time { return now }, LedgerConfig{})
 	many := func(when time.Time) []check.Record {
-		records := allowedMany(t, caller, pruneBatch+1)
-		for i := range records {
-			records[i] = at(records[i], when)
-		}
-		return records
+		return atAll(allowedMany(t, caller, pruneBatch+1), when)
 	}
 	for _, records := range [][]check.Record{many(now), {recordAt(t, caller, "example.org", day(2021, time.March, 2))},
 		many(now)} {
@@ -239,18 +234,13 @@ func TestPruningByManyHostsAtOnce(t *testing.T) {
 	s, l, caller := newVerified(t, func() time.Time { return now }, LedgerConfig{})
 	checksOfMonths(t, 3, s, l, caller, &now)
 	hosts := []*Store{s, open(t, s.url, s.now), open(t, s.url, s.now)}
-	var wg sync.WaitGroup
-	for _, host := range hosts {
-		wg.Go(func() {
-			report(t, errOf(pruneOnce(t.Context(), host)))
-		})
-	}
-	records := allowedMany(t, caller, 60)
-	for i := range records {
-		records[i] = at(records[i], now)
-	}
-	noError(t, errors.Join(appendAll(t, records, l)...))
-	wg.Wait()
+	records := atAll(allowedMany(t, caller, 60), now)
+	noError(t, errors.Join(concurrently(len(hosts)+len(records), func(i int) error {
+		if i < len(hosts) {
+			return errOf(pruneOnce(t.Context(), hosts[i]))
+		}
+		return l.Append(t.Context(), records[i-len(hosts)])
+	})...))
 	prune(t, s) // completes work postponed because of a lock
 	got := months(t, s)
 	holds(t, strings.HasPrefix(got, "2021_03 "), "partitions %s", got)

@@ -29,6 +29,7 @@ func TestReview(t *testing.T) {
 		ref := appendOne(t, l, decided(caller, parse(t, entity.Email, outcome+"@example.net"), check.Block))
 		wantError(t, "before it is asked for", errOf(s.Review(t.Context(), caller, ref)), decision.ErrNoReview)
 		wantError(t, "taking none", s.TakeReview(t.Context(), ref, "Ana"), decision.ErrNoReview)
+		wantError(t, "settling none", s.SettleReview(t.Context(), ref, settle(outcome)), decision.ErrNoReview)
 		want := &privacy.Review{Ref: ref, State: decision.Asked, Reason: "Jane says: <b>no</b>",
 			AskedAt: privacy.Time{Time: now}}
 		noDiff(t, "asked", want, must(s.AskReview(t.Context(), caller, ref, "Jane says: <b>no</b>"))(t))

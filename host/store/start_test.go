@@ -180,12 +180,9 @@ func TestMigrationGivesWay(t *testing.T) {
 	report := session(t, s.url) // such as a dump
 	exec(t, report, "BEGIN", "SELECT count(*) FROM webhook_events")
 	log := make(messages, 1000)
-	done := make(chan error, 1)
 	later := releaseWith(t, "ALTER TABLE webhook_events ADD COLUMN later integer", unchanged)
-	go func() {
-		next := &Store{direct: s.url, log: slog.New(slog.NewJSONHandler(log, nil))}
-		done <- next.migrate(t.Context(), later)
-	}()
+	next := &Store{direct: s.url, log: slog.New(slog.NewJSONHandler(log, nil))}
+	done := async(func() error { return next.migrate(t.Context(), later) })
 	for range 2 {
 		expect(t, "message", receive(t, "the migration to wait", log), "a migration waits for other transactions")
 		noError(t, l.Append(t.Context(), allowed(t, caller)))
@@ -269,13 +266,11 @@ func TestCommitIsNotCancelled(t *testing.T) {
 		`CREATE CONSTRAINT TRIGGER wait AFTER INSERT ON slow DEFERRABLE INITIALLY DEFERRED
 			FOR EACH ROW EXECUTE FUNCTION wait()`, "SELECT pg_advisory_lock(77)")
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() {
-		done <- s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-			_, err := tx.ExecContext(ctx, "INSERT INTO slow VALUES (1)")
-			return err
+	done := async(func() error {
+		return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			return errOf(tx.ExecContext(ctx, "INSERT INTO slow VALUES (1)"))
 		})
-	}()
+	})
 	until(t, "the commit to wait", func() bool { return lockWaiters(t, conn) == 1 })
 	cancel()
 	wantError(t, "committing", receive(t, "the caller to return", done), context.Canceled)

@@ -68,7 +68,6 @@ func failPending(t *testing.T, s *Store) {
 
 func TestEndpointIsDisabledAfterFiveDaysOfFailures(t *testing.T) {
 	t.Parallel()
-	s, clock := openWithClock(t)
 	s, clock, o, l, caller := withEndpoint(t)
 	other := subscriber(t, s)
 	failAlmostUntilDisabled(t, s, clock, o, caller)

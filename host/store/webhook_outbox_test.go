@@ -111,10 +111,12 @@ func claimNone(t *testing.T, o *Outbox, when string) {
 	}
 }
 
-// ended returns the outcome of an attempt. EndedAt is in the future, so no time counts as elapsed since.
+// ended returns the outcome of an attempt, without an answer if the status is 0. It ends in the future, so no time
+// counts as elapsed since.
 func ended(d webhook.Delivery, status int) webhook.Outcome {
 	return webhook.Outcome{Chain: d.Chain, Ref: d.Ref, Attempt: d.Attempt, EndedAt: time.Now().Add(time.Hour),
-		Took: 40 * time.Millisecond, Status: status, Delivered: status == 200, ResponseBody: []byte("answer")}
+		Took: 40 * time.Millisecond, Status: status, Delivered: status == 200,
+		ResponseBody: []byte("answer")[:min(6, status)]}
 }
 
 func finish(t *testing.T, o *Outbox, e webhook.Outcome) (time.Duration, bool) {

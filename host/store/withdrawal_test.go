@@ -132,8 +132,7 @@ func TestWithdrawalFromABatchInProgress(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	r := allowed(t, caller)
-	answer := make(chan error, 1)
-	go func() { answer <- l.Append(ctx, r) }()
+	answer := async(func() error { return l.Append(ctx, r) })
 	until(t, "the batch to begin", func() bool { return l.db.Stats().WaitCount > 0 })
 	cancel()
 	err := receive(t, "the answer", answer)

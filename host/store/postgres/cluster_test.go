@@ -56,7 +56,7 @@ func TestReopenKeepsData(t *testing.T) {
 	expect.Equal(t, "the collation",
 		ask(t, c.URL(), "SELECT datcollate FROM pg_database WHERE datname = current_database()"), "C")
 	info, err := os.Stat(c.path("json"))
-	holds(t, err == nil && info.Mode() == 0o600, "postgres.json: %v, %v; only its owner may read the password", info, err)
+	holds(t, err == nil && info.Mode() == 0o600, "postgres.json: %v, %v; its owner alone may read it", info, err)
 	names, _ := filepath.Glob(filepath.Join(c.dir, "postgres.new-*"))
 	holds(t, names == nil, "creating the cluster left %v, which contained the password", names)
 	ask(t, c.URL(), "CREATE TABLE kept AS SELECT 'committed' AS text")
