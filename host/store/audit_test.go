@@ -230,7 +230,7 @@ func TestCosignedCheckpoints(t *testing.T) {
 		"SELECT string_agg(size::text, ' ' ORDER BY size) FROM audit_checkpoints"), "6 9")
 }
 
-func TestBacklogs(t *testing.T) {
+func TestStateOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	conn := session(t, s.url)

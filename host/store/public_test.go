@@ -89,7 +89,8 @@ func TestTakeCountsClientsAndActionsSeparately(t *testing.T) {
 	}
 }
 
-func TestPrunePublic(t *testing.T) {
+// Uses are deleted once they are an hour old.
+func TestUsesWithinAnHour(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := newStore(t, func() time.Time { return now })

@@ -71,13 +71,6 @@ func TestReopenKeepsData(t *testing.T) {
 		first, again.URL())
 }
 
-func TestURL(t *testing.T) {
-	t.Parallel()
-	c := Cluster{port: 5433, record: record{Password: "SECRET"}}
-	got, want := c.URL(), "postgres://assay:SECRET@127.0.0.1:5433/assay?sslmode=disable"
-	holds(t, got == want, "URL() = %s, want %s", got, want)
-}
-
 func TestPasswordIsRequired(t *testing.T) {
 	t.Parallel()
 	c := mustOpen(t, Config{Dir: existing(t)})
@@ -109,12 +102,9 @@ func TestPasswordIsRequired(t *testing.T) {
 
 func TestLastProcessStopsPostgres(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct{ othersFirst bool }{
-		"the process that started it leaves first": {false},
-		"the process that joined leaves first":     {true},
-	}
 	dir := existing(t)
-	for name, test := range tests {
+	for name, othersFirst := range map[string]bool{
+		"the process that started it leaves first": false, "the process that joined leaves first": true} {
 		// The cases run one after the other because they share a cluster.
 		t.Run(name, func(t *testing.T) {
 			c := mustOpen(t, Config{Dir: dir})
@@ -122,7 +112,7 @@ func TestLastProcessStopsPostgres(t *testing.T) {
 			other := openElsewhere(t, dir)
 			expect.Equal(t, "the address in the other process", other.url, c.URL())
 			same := mustOpen(t, Config{Dir: dir}) // a second use in the same process counts, too
-			if test.othersFirst {
+			if othersFirst {
 				other.close(t)
 				mustClose(t, same)
 			} else {
@@ -131,7 +121,7 @@ func TestLastProcessStopsPostgres(t *testing.T) {
 			}
 			expect.Equal(t, "the process of Postgres", mustRun(t, c), pid)
 			expect.Equal(t, "the query", ask(t, other.url, "SELECT 'alive'"), "alive")
-			if test.othersFirst {
+			if othersFirst {
 				mustClose(t, c)
 			} else {
 				other.close(t)
@@ -223,11 +213,8 @@ func TestStalePidFile(t *testing.T) {
 				"the other program was killed")
 		})
 	}
-}
 
-func TestPortTaken(t *testing.T) {
-	t.Parallel()
-	dir := existing(t)
+	// Another program has taken the port meanwhile.
 	first := mustOpen(t, Config{Dir: dir})
 	port := first.port
 	mustClose(t, first)
