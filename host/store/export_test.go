@@ -80,6 +80,23 @@ func TestExportIsPaged(t *testing.T) {
 		_, err := s.Export(t.Context(), caller, whose, privacy.Page{After: after, Limit: 2})
 		holds(t, errors.As(err, &invalid) && invalid.Field == "after", "page after a check of another subject: %v", err)
 	}
+
+	// What is kept of a delivered event's request is exported, and goes with an erasure.
+	o, caller := outboxOf(t, s), subscriber(t, s)
+	ref := blocked(t, l, caller, 1)[0]
+	for _, status := range []int{500, 200} {
+		exec(t, session(t, s.url), "UPDATE webhook_events SET next_attempt_at = now()")
+		d := claimOne(t, o)
+		e := ended(d, status)
+		e.Request.Body = string(d.Body)
+		finish(t, o, e)
+	}
+	delivered := export(t, s, caller, privacy.Selector{Ref: ref})
+	holds(t, delivered.Total == 1 && delivered.Checks[0].Webhook != nil &&
+		strings.Contains(string(delivered.Checks[0].Webhook.Body), "example.org"),
+		"exported %+v, want 1 check with the event's body", delivered)
+	erase(t, s, caller, privacy.Selector{Ref: ref})
+	expect(t, "attempts", one[int](t, s, "SELECT count(*) FROM webhook_attempts"), 0)
 }
 
 // Exports are recorded once an hour for each key and subject.
@@ -120,27 +137,6 @@ func TestExportsAreRecorded(t *testing.T) {
 	if erased := erase(t, s, caller, first); erased.Checks != 1 || erased.Erasures[0].Checks != 1 {
 		t.Errorf("erased %s, want 1 check: records of exports are not checks", counts(erased))
 	}
-}
-
-// What is kept of a delivered event's request is exported, and goes with an erasure.
-func TestExportOfADeliveredEvent(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, nil)
-	o, caller := outboxOf(t, s), subscriber(t, s)
-	ref := blocked(t, ledgerOn(t, s, LedgerConfig{}), caller, 1)[0]
-	for _, status := range []int{500, 200} {
-		exec(t, session(t, s.url), "UPDATE webhook_events SET next_attempt_at = now()")
-		d := claimOne(t, o)
-		e := ended(d, status)
-		e.Request.Body = string(d.Body)
-		finish(t, o, e)
-	}
-	got := export(t, s, caller, privacy.Selector{Ref: ref})
-	holds(t, got.Total == 1 && got.Checks[0].Webhook != nil &&
-		strings.Contains(string(got.Checks[0].Webhook.Body), "example.org"),
-		"exported %+v, want 1 check with the event's body", got)
-	erase(t, s, caller, privacy.Selector{Ref: ref})
-	expect(t, "attempts", one[int](t, s, "SELECT count(*) FROM webhook_attempts"), 0)
 }
 
 // An export during an erasure is a snapshot: it contains either all data or none.

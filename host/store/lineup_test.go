@@ -120,12 +120,8 @@ func TestActivateComparesTheOneInForce(t *testing.T) {
 	expect(t, "activations in the audit log",
 		one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'activation' AND chain = 0"), 2)
 	verifyLedger(t, s)
-}
 
-// The revisions that checks may be recorded under are those of the activation in force, and when others ended.
-func TestRevisionsInForce(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, nil)
+	// The revisions that checks may be recorded under are those of the activation in force, and when others ended.
 	for _, layer := range []string{"probe@1.0.0", "probe@2.0.0", "probe@1.0.0"} {
 		must(activate(t.Context(), s, lineupOf(layer), registry.OriginOperator, ""))(t)
 	}
@@ -133,7 +129,7 @@ func TestRevisionsInForce(t *testing.T) {
 		one[string](t, s, `SELECT string_agg(revision || ' ' || (until IS NULL), ', ' ORDER BY revision)
 			FROM revisions_in_force WHERE revision < 1000`),
 		"1 true, 2 false")
-	a := must(signed(t.Context(), s, 1, ""))(t)
+	a = must(signed(t.Context(), s, 1, ""))(t)
 	a.Canary = &activation.Canary{Lineup: activation.Lineup{Revision: 2}, Share: 5}
 	noError(t, s.Activate(t.Context(), a))
 	expect(t, "revisions in force with a canary",

@@ -12,6 +12,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/customer/billing"
+	"assay/host/customer/privacy"
 	"assay/host/customer/webhook"
 	"assay/host/entity"
 	"assay/host/store/postgres/postgrestest"
@@ -295,6 +296,18 @@ func TestAttempts(t *testing.T) {
 		"the request is stored in plain text, or not at all")
 	wantError(t, "as another account", errOf(s.Attempts(t.Context(), subscriber(t, s).Account, ref)),
 		webhook.ErrNoEvent)
+
+	// An event that was altered in the database fails, and blocks neither others nor an export.
+	caller = subscriber(t, s)
+	refs := blocked(t, l, caller, 2)
+	must(s.db.NewRaw(`UPDATE webhook_events SET sealed_payload = '\x00' WHERE ref = ?`, refs[0]).Exec(t.Context()))(t)
+	got := export(t, s, caller, privacy.Selector{Ref: refs[0]})
+	holds(t, got.Total == 2 && got.Checks[0].Webhook != nil && got.Checks[0].Webhook.Body == nil,
+		"exported %+v, want 2 checks, the first with an event without a body", got)
+	expect(t, "the event that was claimed", claimOne(t, o).Ref, refs[1])
+	if got := state(t, s, refs[0]); !strings.HasPrefix(got, "failed") || strings.Contains(got, "held") {
+		t.Errorf("the altered event is %q", got)
+	}
 }
 
 // signingSecrets returns the secrets that currently sign an account's events.

@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"assay/host/check"
-	"assay/host/customer/privacy"
 	"assay/host/customer/webhook"
 	"assay/host/entity"
 	"assay/host/store/postgres/postgrestest"
@@ -328,19 +327,4 @@ func TestDeliveryMatchesTheEvent(t *testing.T) {
 	// The response may echo the entity.
 	sealed := one[[]byte](t, s, "SELECT sealed_answer FROM webhook_attempts")
 	holds(t, !strings.Contains(string(sealed), "answer"), "the response is stored in plain text")
-}
-
-// An event that was altered in the database fails, and blocks neither others nor an export.
-func TestAlteredEventFails(t *testing.T) {
-	t.Parallel()
-	s, _, o, l, caller := withEndpoint(t)
-	refs := blocked(t, l, caller, 2)
-	must(s.db.NewRaw(`UPDATE webhook_events SET sealed_payload = '\x00' WHERE ref = ?`, refs[0]).Exec(t.Context()))(t)
-	got := export(t, s, caller, privacy.Selector{Ref: refs[0]})
-	holds(t, got.Total == 2 && got.Checks[0].Webhook != nil && got.Checks[0].Webhook.Body == nil,
-		"exported %+v, want 2 checks, the first with an event without a body", got)
-	expect(t, "the event that was claimed", claimOne(t, o).Ref, refs[1])
-	if got := state(t, s, refs[0]); !strings.HasPrefix(got, "failed") || strings.Contains(got, "held") {
-		t.Errorf("the altered event is %q", got)
-	}
 }
