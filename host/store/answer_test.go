@@ -33,11 +33,8 @@ func with(once *check.Once, records ...check.Record) []check.Record {
 // wantKept compares the answer that a host finds; "" is none.
 func wantKept(t *testing.T, what string, l *Ledger, account string, once *check.Once, want string) {
 	t.Helper()
-	kept, err := l.Kept(t.Context(), account, once)
-	noError(t, err)
-	if (kept == nil) != (want == "") || string(kept) != want {
-		t.Errorf("%s: kept %q, want %q", what, kept, want)
-	}
+	kept := must(l.Kept(t.Context(), account, once))(t)
+	holds(t, (kept == nil) == (want == "") && string(kept) == want, "%s: kept %q, want %q", what, kept, want)
 }
 
 // wantCounted checks how many checks of an account were recorded and counted.
@@ -78,9 +75,8 @@ func TestKeptAnswers(t *testing.T) {
 	// Nothing in the row can be read without the request.
 	dump := dumpTables(t, s)
 	for _, text := range []string{key, request, answer, "jane@example.org"} {
-		if strings.Contains(dump, text) || strings.Contains(dump, hex.EncodeToString([]byte(text))) {
-			t.Errorf("the database contains %q", text)
-		}
+		holds(t, !strings.Contains(dump, text) && !strings.Contains(dump, hex.EncodeToString([]byte(text))),
+			"the database contains %q", text)
 	}
 	// A row that was altered is an error, not another answer.
 	must(s.db.Exec("UPDATE answers SET sealed = set_byte(sealed, 20, get_byte(sealed, 20) # 1)"))(t)
@@ -91,7 +87,7 @@ func TestKeptAnswers(t *testing.T) {
 // Of the same request that arrives many times at once, at two hosts, one is recorded.
 func TestConcurrentRequestsWithOneKey(t *testing.T) {
 	t.Parallel()
-	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	s, l, caller := newVerified(t, nil, LedgerConfig{})
 	hosts := []*Ledger{l, ledgerOn(t, open(t, s.url, nil), LedgerConfig{})}
 	errs := concurrently(40, func(i int) error {
 		return hosts[i%2].Append(t.Context(), with(onceAs("key", "request", fmt.Sprint(i)), allowed(t, caller))...)
@@ -124,11 +120,9 @@ func TestConcurrentRequestsWithOneKey(t *testing.T) {
 	for i, p := range batch {
 		p.answer = must(s.answerOf(caller.Account, onceAs("key of a batch", "request", fmt.Sprint(i))))(t)
 	}
-	calls, err := send(t, l, []byte("batch"), batch)
-	noError(t, err)
+	calls := must(send(t, l, []byte("batch"), batch))(t)
 	noDiff(t, "outcomes", []error{nil, check.ErrAnswered}, calls, cmpopts.EquateErrors())
 	wantKept(t, "of the first call", l, caller.Account, onceAs("key of a batch", "request", ""), "0")
-	verifyLedger(t, s)
 }
 
 // A host ends, or loses its database, while a check is being recorded. The client asks another host, with the same key.
@@ -175,14 +169,13 @@ func TestAnswerOfALostHost(t *testing.T) {
 // A call that is refused leaves its key free.
 func TestRefusedCallsKeepNoAnswer(t *testing.T) {
 	t.Parallel()
-	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	s, l, caller := newVerified(t, nil, LedgerConfig{})
 	poor, gone := newCaller(t, s, plan(t, "free", 0)), newCaller(t, s, plan(t, "pro", 10))
 	noError(t, s.RevokeKey(t.Context(), gone.Key))
 	var quota *check.QuotaError
 	again := onceAs("key", "request", "answer")
-	if err := l.Append(t.Context(), with(again, allowed(t, poor))...); !errors.As(err, &quota) {
-		t.Errorf("a check over its quota: %v", err)
-	}
+	err := l.Append(t.Context(), with(again, allowed(t, poor))...)
+	holds(t, errors.As(err, &quota), "a check over its quota: %v", err)
 	wantError(t, "a check with a revoked key", l.Append(t.Context(), with(again, allowed(t, gone))...),
 		check.ErrUnauthorized)
 	wantError(t, "a check under no lineup", l.Append(t.Context(), with(again, of(lasting+9, allowed(t, caller)))...),
@@ -192,7 +185,6 @@ func TestRefusedCallsKeepNoAnswer(t *testing.T) {
 	// An answer is found before the quota is.
 	exec(t, session(t, s.url), "UPDATE accounts SET quota = 1")
 	wantError(t, "the request again", l.Append(t.Context(), with(again, allowed(t, caller))...), check.ErrAnswered)
-	verifyLedger(t, s)
 }
 
 // The database's clock decides how long an answer is kept.
@@ -230,7 +222,7 @@ func TestAnswersExpire(t *testing.T) {
 // An erasure deletes the account's answers about the subject, alone or in a batch, and no others.
 func TestErasureDeletesAnswers(t *testing.T) {
 	t.Parallel()
-	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	s, l, caller := newVerified(t, nil, LedgerConfig{})
 	other := newCaller(t, s, plan(t, "pro", 10))
 	jane, john := parse(t, entity.Email, "jane@example.org"), parse(t, entity.Email, "john@example.org")
 	type sent struct {
@@ -260,5 +252,4 @@ func TestErasureDeletesAnswers(t *testing.T) {
 	}
 	noDiff(t, "answers after the erasure", []string{"john", "another account's jane"}, kept)
 	send("jane", caller, jane) // is a new check
-	verifyLedger(t, s)
 }

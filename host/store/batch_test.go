@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"assay/host/check"
+	"assay/host/entity"
 )
 
 // sizes collects the sizes of the batches that a ledger committed.
@@ -27,9 +28,8 @@ func (s *sizes) observe(size int, _ time.Duration, _ int) {
 // want waits for batches of the given sizes.
 func (s *sizes) want(t *testing.T, want ...int) {
 	t.Helper()
-	if seen := s.wait(t, len(want)); !slices.Equal(seen, want) {
-		t.Errorf("batch sizes %v, want %v", seen, want)
-	}
+	seen := s.wait(t, len(want))
+	holds(t, slices.Equal(seen, want), "batch sizes %v, want %v", seen, want)
 }
 
 func (s *sizes) wantInAnyOrder(t *testing.T, want ...int) {
@@ -65,14 +65,12 @@ func queueLength(l *Ledger) (n int) {
 	return n
 }
 
-// queued appends first, which waits for the head's lock, and then queues records. The channels receive the results of
-// Append in the same order.
-func queued(t *testing.T, held *headLock, l *Ledger, first check.Record, records []check.Record) []chan error {
+// queued appends first, which waits for the head's lock, and then queues records. It returns their outcomes in order.
+func queued(t *testing.T, held *headLock, l *Ledger, first check.Record, records []check.Record) []<-chan error {
 	t.Helper()
-	answers := make([]chan error, 1+len(records))
+	answers := make([]<-chan error, 1+len(records))
 	for i, r := range append([]check.Record{first}, records...) {
-		answers[i] = make(chan error, 1)
-		go func() { answers[i] <- l.Append(context.Background(), r) }()
+		answers[i] = async(func() error { return l.Append(context.Background(), r) })
 		if i == 0 {
 			held.waiting(t, 1)
 			continue
@@ -103,25 +101,25 @@ func inOneBatch(t *testing.T, url string, l *Ledger, opener check.Caller, record
 func TestBusyLedgerCommitsQueuedChecksTogether(t *testing.T) {
 	t.Parallel()
 	var sizes sizes
-	s, l, caller := newLedger(t, nil, LedgerConfig{OnBatch: sizes.observe})
+	s, l, caller := newVerified(t, nil, LedgerConfig{OnBatch: sizes.observe})
 	records := allowedMany(t, caller, 300)
 	noError(t, errors.Join(inOneBatch(t, s.url, l, caller, records)...))
 	sizes.wantInAnyOrder(t, 1, 256, 44)
-	verifyLedger(t, s)
 }
 
 // A second batch is sent while the first commits, but only a full one.
 func TestSecondBatchInFlightIsFull(t *testing.T) {
 	t.Parallel()
 	var sizes sizes
-	s, l, caller := newLedger(t, nil, LedgerConfig{Batch: 4, OnBatch: sizes.observe})
+	s, l, caller := newVerified(t, nil, LedgerConfig{Batch: 4, OnBatch: sizes.observe})
 	held := lockTheHeads(t, s.url)
 	answers := queued(t, held, l, allowed(t, caller), allowedMany(t, caller, 3))
 	expect(t, "batches in flight", lockWaiters(t, held.monitor), 1)
 	go func() { _ = l.Append(context.Background(), allowed(t, caller)) }()
 	held.waiting(t, 2)
-	answers = append(answers, make(chan error, 1))
-	go func() { answers[4] <- l.Append(context.Background(), allowedMany(t, caller, 9)...) }()
+	answers = append(answers, async(func() error {
+		return l.Append(context.Background(), allowedMany(t, caller, 9)...)
+	}))
 	until(t, "the check to be queued", func() bool { return queueLength(l) == 1 })
 	expect(t, "batches in flight", lockWaiters(t, held.monitor), 2)
 	held.release(t)
@@ -129,14 +127,13 @@ func TestSecondBatchInFlightIsFull(t *testing.T) {
 		noError(t, receive(t, "an answer", answer))
 	}
 	sizes.wantInAnyOrder(t, 1, 4, 9) // two of them are in flight at once
-	verifyLedger(t, s)
 }
 
 // An idle ledger commits at once. A check whose caller has already left makes no batch.
 func TestIdleLedgerCommitsAtOnce(t *testing.T) {
 	t.Parallel()
 	var sizes sizes
-	s, l, caller := newLedger(t, nil, LedgerConfig{OnBatch: sizes.observe})
+	_, l, caller := newVerified(t, nil, LedgerConfig{OnBatch: sizes.observe})
 	noError(t, l.Append(t.Context())) // no checks
 	left, leave := context.WithCancel(t.Context())
 	leave()
@@ -145,12 +142,11 @@ func TestIdleLedgerCommitsAtOnce(t *testing.T) {
 		noError(t, l.Append(t.Context(), allowed(t, caller)))
 	}
 	sizes.want(t, 1, 1, 1)
-	verifyLedger(t, s)
 }
 
 func TestFullQueueReportsOverload(t *testing.T) {
 	t.Parallel()
-	s, l, caller := newLedger(t, nil, LedgerConfig{Queue: 2})
+	s, l, caller := newVerified(t, nil, LedgerConfig{Queue: 2})
 	held := lockTheHeads(t, s.url)
 	answers := queued(t, held, l, allowed(t, caller), []check.Record{allowed(t, caller), allowed(t, caller)})
 	beyond := allowed(t, caller)
@@ -161,31 +157,40 @@ func TestFullQueueReportsOverload(t *testing.T) {
 	}
 	expect(t, "records of a rejected check", recorded(t, s, beyond.Decision.Ref), 0)
 	verifyLedger(t, s)
+
+	// A caller whose context ends after its check was sent still gets the outcome.
+	held = lockTheHeads(t, s.url)
+	ctx, cancel := context.WithCancel(t.Context())
+	r := allowed(t, caller)
+	answer := async(func() error { return l.Append(ctx, r) })
+	held.waiting(t, 1)
+	cancel()
+	held.release(t)
+	wantError(t, "append", receive(t, "the answer", answer), nil)
+	expect(t, "records", recorded(t, s, r.Decision.Ref), 1)
 }
 
 func TestAbandonedCheckIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	var sizes sizes
-	s, l, caller := newLedger(t, nil, LedgerConfig{OnBatch: sizes.observe})
+	s, l, caller := newVerified(t, nil, LedgerConfig{OnBatch: sizes.observe})
 	held := lockTheHeads(t, s.url)
 	first := queued(t, held, l, allowed(t, caller), nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	abandoned, kept := allowed(t, caller), allowed(t, caller)
-	canceled, stays := make(chan error, 1), make(chan error, 1)
-	go func() { canceled <- l.Append(ctx, abandoned) }()
+	canceled := async(func() error { return l.Append(ctx, abandoned) })
 	until(t, "the check to be queued", func() bool { return queueLength(l) == 1 })
-	go func() { stays <- l.Append(t.Context(), kept) }()
+	stays := async(func() error { return l.Append(t.Context(), kept) })
 	until(t, "the other check to be queued", func() bool { return queueLength(l) == 2 })
 	cancel()
 	wantError(t, "append whose context ended", receive(t, "the result of the abandoned check", canceled),
 		context.Canceled)
 	held.release(t)
-	for _, answer := range []chan error{first[0], stays} {
+	for _, answer := range []<-chan error{first[0], stays} {
 		noError(t, receive(t, "an answer", answer))
 	}
 	sizes.want(t, 1, 1)
 	expect(t, "records of an abandoned check", recorded(t, s, abandoned.Decision.Ref), 0)
-	verifyLedger(t, s)
 }
 
 func TestCloseRecordsQueuedChecks(t *testing.T) {
@@ -194,8 +199,7 @@ func TestCloseRecordsQueuedChecks(t *testing.T) {
 	held := lockTheHeads(t, s.url)
 	records := allowedMany(t, caller, 5)
 	answers := queued(t, held, l, allowed(t, caller), records)
-	ended := make(chan error, 1)
-	go func() { ended <- l.Close() }()
+	ended := async(l.Close)
 	until(t, "the ledger to be closed", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -217,39 +221,97 @@ func TestRejectedRecordFailsAlone(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
 	caller := newCaller(t, s, plan(t, "pro", 1_000_000))
-	for name, test := range map[string]struct {
-		place int // in a batch of 9
-		twice bool
-	}{
-		"first":               {place: 0},
-		"in the middle":       {place: 4},
-		"last":                {place: 8},
-		"twice in one batch":  {place: 2, twice: true},
-		"next to one another": {place: 7, twice: true},
-	} {
+	for name, bad := range map[string][]int{"first": {0}, "in the middle": {4}, "two at the end": {7, 8}} {
 		t.Run(name, func(t *testing.T) {
 			var sizes sizes
 			l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
 			known := allowed(t, caller)
 			noError(t, l.Append(t.Context(), known))
 			records := allowedMany(t, caller, 9)
-			bad := map[int]bool{test.place: true}
-			records[test.place] = known
-			if test.twice {
-				bad[(test.place+1)%9] = true
-				records[(test.place+1)%9] = known
+			for _, i := range bad {
+				records[i] = known
 			}
 			for i, err := range inOneBatch(t, s.url, l, caller, records) {
-				if bad[i] && (err == nil || !isDataError(err)) {
-					t.Errorf("duplicate reference: %v, want a data error", err)
-				}
-				if !bad[i] && err != nil {
-					t.Errorf("record %d next to a rejected one: %v", i, err)
+				if slices.Contains(bad, i) {
+					holds(t, err != nil && isDataError(err), "duplicate reference: %v, want a data error", err)
+				} else {
+					wantError(t, "a record next to a rejected one", err, nil)
 				}
 				expect(t, fmt.Sprintf("records of check %d", i), recorded(t, s, records[i].Decision.Ref), 1)
 			}
 			sizes.want(t, 1, 1, 9)
 			verifyLedger(t, s)
 		})
+	}
+}
+
+// of returns a check under another lineup.
+func of(revision int64, r check.Record) check.Record {
+	d := *r.Decision
+	d.Revision = revision
+	r.Decision = &d
+	return r
+}
+
+// A check is recorded if its lineup is in force, or was two seconds ago by the database's clock. Otherwise nothing of
+// its call is stored or counted, and other calls of the batch are not concerned.
+func TestReplacedLineupIsNotRecorded(t *testing.T) {
+	t.Parallel()
+	s, l, caller := newVerified(t, nil, LedgerConfig{})
+	conn := session(t, s.url)
+	exec(t, conn, `INSERT INTO revisions_in_force (revision, until) VALUES (1, null), (2, clock_timestamp() + '1 hour'),
+		(3, clock_timestamp() - interval '2 seconds'), (4, '-infinity')`)
+	john := func() check.Record { return decided(caller, parse(t, entity.Domain, "john.example"), check.Block) }
+	for name, c := range map[string]struct {
+		revisions []int64
+		want      error
+	}{
+		"in force":           {[]int64{1}, nil},
+		"replaced just now":  {[]int64{2}, nil},
+		"replaced 2 s ago":   {[]int64{3}, check.ErrRevision},
+		"replaced long ago":  {[]int64{4}, check.ErrRevision},
+		"never in force":     {[]int64{5}, check.ErrRevision},
+		"without a lineup":   {[]int64{0}, check.ErrRevision},
+		"a batch in force":   {[]int64{1, 1, 2}, nil},
+		"a batch's last one": {[]int64{1, 2, 3}, check.ErrRevision},
+	} {
+		before := one[int](t, s, "SELECT coalesce(sum(used), 0) FROM quota_usage")
+		records := make([]check.Record, len(c.revisions))
+		for i, revision := range c.revisions {
+			records[i] = of(revision, john())
+		}
+		err := l.Append(t.Context(), records...)
+		wantError(t, name, err, c.want)
+		stored, used := 0, one[int](t, s, "SELECT coalesce(sum(used), 0) FROM quota_usage")-before
+		for _, r := range records {
+			stored += one[int](t, s, "SELECT count(*) FROM audit_records WHERE ref = ?", r.Decision.Ref)
+		}
+		if c.want == nil {
+			expect(t, name+": records", stored, len(records))
+		} else {
+			expect(t, name+": records", stored, 0)
+		}
+		expect(t, name+": checks counted", used, stored)
+	}
+
+	// Calls that wait for the head together are one batch. The lineup of one is replaced while it waits.
+	lock := lockTheHeads(t, s.url)
+	first := async(func() error { return l.Append(t.Context(), john()) })
+	lock.waiting(t, 1)
+	refs, errs := make([]string, 6), make(chan []error)
+	go func() {
+		errs <- concurrently(len(refs), func(i int) error {
+			r := of([]int64{1, lasting}[i%2], john())
+			refs[i] = r.Decision.Ref
+			return l.Append(t.Context(), r)
+		})
+	}()
+	exec(t, conn, "UPDATE revisions_in_force SET until = now() - interval '1 minute' WHERE revision = 1")
+	lock.release(t)
+	noError(t, <-first)
+	for i, err := range <-errs {
+		wantError(t, "a call of a batch", err, []error{check.ErrRevision, nil}[i%2])
+		expect(t, "records of the call",
+			one[int](t, s, "SELECT count(*) FROM audit_records WHERE ref = ?", refs[i]), i%2)
 	}
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"assay/host/access/apikey"
 	"assay/host/check"
 	"assay/host/customer/billing"
+	"assay/host/store/postgres/postgrestest"
 )
 
 // beginCheckout begins a checkout of the plan; account is "" for a new customer.
@@ -62,21 +64,17 @@ func TestClaimShowsTheKeyOnce(t *testing.T) {
 		shown = claim
 	}
 	caller, err := s.Authenticate(t.Context(), shown.Key)
-	if err != nil || caller.Plan.Name != "starter" || caller.Plan.Quota != 150 {
-		t.Fatalf("the key belongs to %+v: %v", caller, err)
-	}
+	mustHold(t, err == nil && caller.Plan.Name == "starter" && caller.Plan.Quota == 150, "the key belongs to %+v: %v",
+		caller, err)
 	for _, claim := range claims {
-		if claim.KeyID != shown.KeyID || claim.Hint == "" || strings.Contains(claim.Hint, shown.Key) {
-			t.Errorf("claim %+v, want the same key's id and hint", claim)
-		}
+		holds(t, claim.KeyID == shown.KeyID && claim.Hint != "" && !strings.Contains(claim.Hint, shown.Key),
+			"claim %+v, want the same key's id and hint", claim)
 	}
 
 	// The response was lost: the same browser gets another key, and the lost one is revoked.
 	again, err := s.Reissue(t.Context(), c.Session)
 	wantStates(t, s)
-	if err != nil || again.Key == shown.Key {
-		t.Fatalf("Reissue = %+v, %v", again, err)
-	}
+	mustHold(t, err == nil && again.Key != shown.Key, "Reissue = %+v, %v", again, err)
 	s.ForgetCallers()
 	wantError(t, "authenticating with the lost key", errOf(s.Authenticate(t.Context(), shown.Key)),
 		check.ErrUnauthorized)
@@ -136,14 +134,6 @@ func TestApplySubscriptionChanges(t *testing.T) {
 	}
 }
 
-func TestUnknownCheckoutChangesNothing(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, nil)
-	foreign := billing.Checkout{ID: "co_of_another_host", Plan: "pro"}
-	apply(t, s, newChange(foreign, 0, billing.Active))
-	expect(t, "created accounts", one[int](t, s, "SELECT count(*) FROM accounts WHERE id <> ?", publicAccount), 0)
-}
-
 // A subscription's events name its checkout permanently, but the checkout is deleted.
 func TestSubscriptionOutlivesItsCheckout(t *testing.T) {
 	t.Parallel()
@@ -156,9 +146,8 @@ func TestSubscriptionOutlivesItsCheckout(t *testing.T) {
 	claim := must(s.Claim(t.Context(), c.Session))(t)
 	now = now.Add(billing.ClaimLife + time.Hour)
 	noError(t, s.PruneBilling(t.Context()))
-	if n := one[int](t, s, "SELECT count(*) FROM billing_checkouts"); n != 0 {
-		t.Fatalf("%d checkouts, want none", n)
-	}
+	n := one[int](t, s, "SELECT count(*) FROM billing_checkouts")
+	mustHold(t, n == 0, "%d checkouts, want none", n)
 	for minute, step := range []struct {
 		status billing.Status
 		want   string
@@ -236,8 +225,151 @@ func TestRotateKeyOverlap(t *testing.T) {
 	wantError(t, "recording with the new key", l.Append(t.Context(), allowed(t, fresh)), nil)
 	keys := must(s.Keys(t.Context(), caller.Account))(t)
 	for _, k := range keys {
-		if k.LastUsedAt == nil {
-			t.Errorf("key %s has no LastUsedAt", k.ID)
+		holds(t, k.LastUsedAt != nil, "key %s has no LastUsedAt", k.ID)
+	}
+}
+
+// due returns the subscriptions that are to be refunded.
+func due(t *testing.T, s *Store) (ids []string) {
+	t.Helper()
+	for _, sub := range must(s.DueRefunds(t.Context(), "stripe", ""))(t) {
+		ids = append(ids, sub.ID)
+	}
+	return ids
+}
+
+// An account that pays for a second subscription keeps the first. Nothing that happens to the second one affects it.
+func TestSecondSubscriptionIsRefunded(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	claim := must(s.Claim(t.Context(), beginCheckout(t, s, "", "free").Session))(t)
+	first, second := beginCheckout(t, s, claim.Account, "starter"), beginCheckout(t, s, claim.Account, "pro")
+	must(s.CheckoutPlan(t.Context(), second.ID))(t)
+	apply(t, s, newChange(first, 1, billing.Active))
+	wantError(t, "the page of the second checkout", errOf(s.CheckoutPlan(t.Context(), second.ID)),
+		billing.ErrSubscribed)
+	if got := must(s.Claim(t.Context(), second.Session))(t); got.Plan != "starter" || !got.Upgrade || got.Refunded {
+		t.Errorf("claiming the second checkout, which is not paid = %+v", got)
+	}
+	paid := newChange(second, 2, billing.Active)
+	apply(t, s, newChange(second, 1, billing.Incomplete), paid)
+	noDiff(t, "due refunds", due(t, s), []string{paid.Subscription})
+	for minute, status := range []billing.Status{billing.PastDue, billing.Active, billing.Unpaid} {
+		change := newChange(second, 3+minute, status)
+		apply(t, s, change)
+		change.Event, change.Checkout, change.At = change.Event+"_bare", "", change.At.Add(time.Second)
+		apply(t, s, change)
+		expect(t, "after the second one became "+string(status), keyStatus(t, s, claim.Key), "starter 150")
+	}
+	got := must(s.Claim(t.Context(), second.Session))(t)
+	holds(t, got.Refunded && got.Key == "", "claiming the second checkout = %+v", got)
+	got = must(s.Claim(t.Context(), first.Session))(t)
+	holds(t, !got.Refunded && got.Upgrade, "claiming the first checkout = %+v", got)
+	sub := must(s.Subscription(t.Context(), claim.Account))(t)
+	expect(t, "the account's subscription", sub.ID, "sub_"+first.ID)
+	expect(t, "keys of the account",
+		one[int](t, s, "SELECT count(*) FROM api_keys WHERE account_id = ?", claim.Account), 1)
+	for _, done := range []bool{false, true} {
+		if done {
+			noError(t, s.Refunded(t.Context(), paid.Subscription))
+			expect(t, "due refunds", len(due(t, s)), 0)
+		}
+		refunds := must(s.Refunds(t.Context(), claim.Account))(t)
+		holds(t, len(refunds) == 1 && refunds[0].Plan == "pro" && refunds[0].Done == done && !refunds[0].At.IsZero(),
+			"refunds %+v, want one of pro, done: %v", refunds, done)
+	}
+	// Once the first one has ended, the account can subscribe again.
+	apply(t, s, newChange(first, 10, billing.Canceled), newChange(beginCheckout(t, s, claim.Account, "pro"), 11,
+		billing.Active))
+	expect(t, "after subscribing again", keyStatus(t, s, claim.Key), "pro 1500")
+}
+
+// The payments of many tabs arrive at two hosts at once. Each account has one live subscription, and all others are to
+// be refunded. The tabs of a new customer's browser make one account.
+func TestSecondPaymentsAtOnce(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	hosts := []*Store{open(t, url, nil), open(t, url, nil)}
+	const tabs = 4
+	for round := range 5 {
+		for _, known := range []bool{true, false} {
+			account := ""
+			if known {
+				account = must(hosts[0].Claim(t.Context(), beginCheckout(t, hosts[0], "", "free").Session))(t).Account
+			}
+			var checkouts []billing.Checkout
+			var earlier [][32]byte
+			for i := range tabs {
+				id := fmt.Sprintf("co_%d_%v_%d", round, known, i)
+				c := billing.Checkout{ID: id, Session: billing.SessionHash(id), Account: account, Plan: "starter",
+					Provider: "stripe", At: time.Now(), Tabs: earlier}
+				noError(t, hosts[i%2].BeginCheckout(t.Context(), c))
+				checkouts, earlier = append(checkouts, c), append(earlier, c.Session)
+			}
+			accounts := one[int](t, hosts[0], "SELECT count(*) FROM accounts")
+			noError(t, errors.Join(concurrently(tabs, func(i int) error {
+				return hosts[i%2].Apply(context.Background(), newChange(checkouts[i], i, billing.Active))
+			})...))
+			made := one[int](t, hosts[0], "SELECT count(*) FROM accounts") - accounts
+			holds(t, (made == 1) != known && made <= 1, "round %d, account known: %v: %d accounts were made", round,
+				known, made)
+			live := one[int](t, hosts[0], "SELECT count(*) FROM billing_subscriptions WHERE account_id IS NOT NULL")
+			expect(t, "live subscriptions", live, 1)
+			refunds := due(t, hosts[1])
+			expect(t, "due refunds", len(refunds), tabs-1)
+			keys := 0
+			for _, c := range checkouts {
+				if claim := must(hosts[0].Claim(t.Context(), c.Session))(t); claim.Key != "" {
+					keys++
+				}
+			}
+			holds(t, (keys == 1) != known && keys <= 1, "round %d, account known: %v: %d keys were shown", round, known,
+				keys)
+			for _, id := range refunds {
+				noError(t, hosts[0].Refunded(t.Context(), id))
+			}
+			exec(t, session(t, url), "DELETE FROM billing_refunds", "DELETE FROM billing_subscriptions")
 		}
 	}
+}
+
+// A browser whose key was shown can subscribe for another customer.
+func TestBrowserOfTwoCustomers(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	var earlier [][32]byte
+	for i := range 3 {
+		id := fmt.Sprintf("co_%d", i)
+		c := billing.Checkout{ID: id, Session: billing.SessionHash(id), Plan: "pro", Provider: "stripe",
+			At: time.Now(), Tabs: earlier}
+		noError(t, s.BeginCheckout(t.Context(), c))
+		earlier = append(earlier, c.Session)
+		if i == 0 {
+			continue // it was left open and is never paid
+		}
+		apply(t, s, newChange(c, i, billing.Active))
+		claim := must(s.Claim(t.Context(), c.Session))(t)
+		holds(t, claim.Key != "" && !claim.Refunded, "customer %d: %+v", i, claim)
+	}
+	expect(t, "due refunds", len(due(t, s)), 0)
+
+	// The database itself refuses a second live subscription of an account.
+	c := beginCheckout(t, s, "", "starter")
+	apply(t, s, newChange(c, 0, billing.Active))
+	account := must(s.Claim(t.Context(), c.Session))(t).Account
+	for status, want := range map[string]string{"active": "23505", "unpaid": "23505", "canceled": ""} {
+		_, err := s.db.ExecContext(t.Context(),
+			"INSERT INTO billing_subscriptions (id, account_id, provider, status) VALUES (?, ?, 'stripe', ?)",
+			"sub_"+status, account, status)
+		expect(t, "the error of another subscription that is "+status, sqlState(err), want)
+	}
+
+	// The page of a checkout cannot replace a key that the customer has rotated: the key still works for a while.
+	c = beginCheckout(t, s, "", "starter")
+	apply(t, s, newChange(c, 0, billing.Active))
+	claim := must(s.Claim(t.Context(), c.Session))(t)
+	must(s.RotateKey(t.Context(), claim.Account, claim.KeyID, time.Hour))(t)
+	wantError(t, "reissuing", errOf(s.Reissue(t.Context(), c.Session)), billing.ErrNoReissue)
+	expect(t, "keys that work", one[int](t, s, "SELECT count(*) FROM api_keys WHERE state = 'valid' AND account_id = ?",
+		claim.Account), 2)
 }

@@ -40,9 +40,7 @@ func (s *Store) checkRecord(ctx context.Context, c check.Caller, ref string) (fo
 		First int64
 	}
 	err = s.db.NewRaw(checkRecord, named{"chain": r.Chain, "ref": ref, "account": r.AccountID}).Scan(ctx, &row)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = feedback.ErrUnknownCheck
-	}
+	err = orElse(err, feedback.ErrUnknownCheck)
 	if err != nil {
 		return found, err
 	}

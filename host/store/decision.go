@@ -3,9 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	_ "embed"
-	"errors"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -95,10 +93,7 @@ func (s *Store) findHolder(ctx context.Context, db bun.IDB, c check.Caller) (req
 	}
 	var r requester
 	err := db.NewRaw("SELECT id AS account_id, salt, chain FROM accounts WHERE id = ?", c.Account).Scan(ctx, &r)
-	if errors.Is(err, sql.ErrNoRows) {
-		return r, check.ErrUnauthorized
-	}
-	return r, err
+	return r, orElse(err, check.ErrUnauthorized)
 }
 
 //go:embed sql/recorded_check.sql
@@ -130,9 +125,7 @@ func (s *Store) recordedCheck(ctx context.Context, c check.Caller, ref string, e
 		checkpointColumns
 	}
 	err = s.db.NewRaw(recordedCheck, named{"chain": r.Chain, "ref": ref, "account": r.AccountID}).Scan(ctx, &row)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = feedback.ErrUnknownCheck
-	}
+	err = orElse(err, feedback.ErrUnknownCheck)
 	if err != nil {
 		return nil, err
 	}

@@ -41,8 +41,7 @@ func appendOne(t *testing.T, l *Ledger, r check.Record) string {
 	return r.Decision.Ref
 }
 
-// After an erasure no table contains the account's data about the subject, however the request identified it. All other
-// data is unchanged.
+// After an erasure, however it named the subject, no table has its data. All other data is unchanged.
 func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 	t.Parallel()
 	jane, john := parse(t, entity.Email, "jane.roe@mailbox-example.net"),
@@ -85,9 +84,8 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 			}
 			before := dumpTables(t, s)
 			for what, text := range secrets {
-				if what != "raw value" && !strings.Contains(before, text) {
-					t.Fatalf("before the erasure, the dump does not contain the %s", what)
-				}
+				mustHold(t, what == "raw value" || strings.Contains(before, text),
+					"before the erasure, the dump does not contain the %s", what)
 			}
 			others := func() map[string]string {
 				noError(t, s.CatchUp(t.Context()))
@@ -115,9 +113,8 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 			expect(t, "subject", *erased.Subject, subject)
 			after := dumpTables(t, s)
 			for what, text := range secrets {
-				if strings.Contains(after, text) || strings.Contains(after, hex.EncodeToString([]byte(text))) {
-					t.Errorf("the database still contains the %s", what)
-				}
+				holds(t, !strings.Contains(after, text) && !strings.Contains(after, hex.EncodeToString([]byte(text))),
+					"the database still contains the %s", what)
 			}
 			noDiff(t, "other data has changed", kept, others())
 			graph := map[string]string{}
@@ -141,37 +138,15 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 			expect(t, "erased again", counts(again), "0 checks, 0 events, 0 sightings, 0 links, 1 erasures")
 			noDiff(t, "the erasures differ", erased.Erasures, again.Erasures)
 			exported := export(t, s, mine, whose(refs[1], subject))
-			if len(exported.Checks) != 0 || exported.Graph != nil || len(exported.Erasures) != 1 ||
-				exported.Erasures[0].Checks != 3 {
-				t.Errorf("exported %+v, want only an erasure of 3 checks", exported)
-			}
+			holds(t, len(exported.Checks) == 0 && exported.Graph == nil && len(exported.Erasures) == 1 &&
+				exported.Erasures[0].Checks == 3, "exported %+v, want only an erasure of 3 checks", exported)
 			expect(t, "export records with the pseudonym",
 				one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'export'"), 0)
-			if other := export(t, s, theirs, about(jane)); other.Total != 1 || other.Graph.Checks != 1 {
-				t.Errorf("the other account exports %+v, want 1 check", other)
-			}
+			other := export(t, s, theirs, about(jane))
+			holds(t, other.Total == 1 && other.Graph.Checks == 1, "the other account exports %+v, want 1 check", other)
 			verifyLedger(t, s)
 		})
 	}
-}
-
-// A subject that was only sent together with other entities has data in the graph alone. It can be exported and erased
-// by its value.
-func TestSubjectInTheGraphOnly(t *testing.T) {
-	t.Parallel()
-	s, l, caller := newLedger(t, nil, LedgerConfig{})
-	phone := parse(t, entity.Phone, "+4915123456789")
-	r := allowed(t, caller)
-	r.Linked = []entity.Entity{phone}
-	appendOne(t, l, r)
-	exported := export(t, s, caller, about(phone))
-	if exported.Total != 0 || exported.Graph == nil || exported.Graph.Checks != 1 || exported.Graph.Links != 2 {
-		t.Errorf("exported %+v, want a graph with 1 check and 2 links", exported)
-	}
-	expect(t, "erased", counts(erase(t, s, caller, about(phone))),
-		"0 checks, 0 events, 1 sightings, 2 links, 1 erasures")
-	expect(t, "sighting of its number range", sightingOf(t, s, caller.Account, "range", "4915123"), "0 rows")
-	verifyLedger(t, s)
 }
 
 func TestUnknownSubject(t *testing.T) {
@@ -193,47 +168,36 @@ func TestUnknownSubject(t *testing.T) {
 		_, err := s.Export(t.Context(), mine, whose, privacy.Page{Limit: 1})
 		wantError(t, "exporting "+name, err, privacy.ErrUnknownSubject)
 		erased, err := s.Erase(t.Context(), mine, whose)
-		if whose.Entity == nil && !errors.Is(err, privacy.ErrUnknownSubject) {
-			t.Errorf("erasing %s: %v", name, err)
-		}
-		if whose.Entity != nil && (err != nil ||
-			counts(erased) != "0 checks, 0 events, 0 sightings, 0 links, 0 erasures") {
-			t.Errorf("erasing %s: %v, %+v", name, err, erased)
-		}
+		holds(t, whose.Entity != nil || errors.Is(err, privacy.ErrUnknownSubject), "erasing %s: %v", name, err)
+		holds(t, whose.Entity == nil || err == nil &&
+			counts(erased) == "0 checks, 0 events, 0 sightings, 0 links, 0 erasures", "erasing %s: %v, %+v", name, err,
+			erased)
 	}
 	expect(t, "audit records", one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind <> 'state'"), 1)
-	if got := export(t, s, theirs, privacy.Selector{Ref: ref}); got.Total != 1 {
-		t.Errorf("its owner exports %+v, want 1 check", got)
-	}
+	got := export(t, s, theirs, privacy.Selector{Ref: ref})
+	holds(t, got.Total == 1, "its owner exports %+v, want 1 check", got)
 	erase(t, s, theirs, privacy.Selector{Ref: ref})
 	for _, whose := range []privacy.Selector{{Ref: ref}, {Subject: subject}} {
 		wantError(t, "erasing another account's erased subject", errOf(s.Erase(t.Context(), mine, whose)),
 			privacy.ErrUnknownSubject)
 	}
-}
 
-// A revoked key cannot export or erase, even if a host still has it in its cache.
-func TestRevokedKeyCannotErase(t *testing.T) {
-	t.Parallel()
-	s, l, caller := newLedger(t, nil, LedgerConfig{})
-	ref := appendOne(t, l, allowed(t, caller))
-	noError(t, s.RevokeKey(t.Context(), caller.Key))
-	_, exported := s.Export(t.Context(), caller, privacy.Selector{Ref: ref}, privacy.Page{Limit: 1})
-	_, erased := s.Erase(t.Context(), caller, privacy.Selector{Ref: ref})
-	_, named := s.SubjectOf(t.Context(), caller, parse(t, entity.Domain, "example.org"))
+	// A revoked key cannot export or erase, even if a host still has it in its cache.
+	ref = appendOne(t, l, allowed(t, mine))
+	noError(t, s.RevokeKey(t.Context(), mine.Key))
+	_, exported := s.Export(t.Context(), mine, privacy.Selector{Ref: ref}, privacy.Page{Limit: 1})
+	_, erased := s.Erase(t.Context(), mine, privacy.Selector{Ref: ref})
+	_, named := s.SubjectOf(t.Context(), mine, parse(t, entity.Domain, "example.org"))
 	for _, err := range []error{exported, erased, named} {
-		if !errors.Is(err, check.ErrUnauthorized) {
-			t.Errorf("%v, want ErrUnauthorized", err)
-		}
+		holds(t, errors.Is(err, check.ErrUnauthorized), "%v, want ErrUnauthorized", err)
 	}
 	expect(t, "records of the check", recorded(t, s, ref), 1)
 }
 
-// A subject that was erased can be checked and erased again. If it is erased between an export and its record, the
-// pseudonym is not recorded again.
+// An erased subject can be checked and erased again. An export that an erasure overtakes records no pseudonym.
 func TestEraseAfterCheckingAgain(t *testing.T) {
 	t.Parallel()
-	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	s, l, caller := newVerified(t, nil, LedgerConfig{})
 	var pseudonym []byte
 	for n := 1; n <= 3; n++ {
 		ref := appendOne(t, l, allowed(t, caller))
@@ -245,11 +209,22 @@ func TestEraseAfterCheckingAgain(t *testing.T) {
 	noError(t, s.recordExport(t.Context(), caller, pseudonym))
 	expect(t, "records with the pseudonym",
 		one[int](t, s, "SELECT count(*) FROM audit_records WHERE pseudonym IS NOT NULL"), 0)
-	verifyLedger(t, s)
+
+	// A subject that was only sent along with others is in the graph alone, and can be exported and erased by its
+	// value.
+	phone := parse(t, entity.Phone, "+4915123456789")
+	r := allowed(t, caller)
+	r.Linked = []entity.Entity{phone}
+	appendOne(t, l, r)
+	exported := export(t, s, caller, about(phone))
+	holds(t, exported.Total == 0 && exported.Graph != nil && exported.Graph.Checks == 1 && exported.Graph.Links == 2,
+		"exported %+v, want a graph with 1 check and 2 links", exported)
+	expect(t, "erased", counts(erase(t, s, caller, about(phone))),
+		"0 checks, 0 events, 1 sightings, 2 links, 1 erasures")
+	expect(t, "sighting of its number range", sightingOf(t, s, caller.Account, "range", "4915123"), "0 rows")
 }
 
-// If a check's node was altered or is missing, the subject must be given by value. Another subject's node is never
-// used.
+// If a check's node was altered or is missing, the subject must be given by value: no other's node is used.
 func TestEraseWithoutTheNode(t *testing.T) {
 	t.Parallel()
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
@@ -268,13 +243,11 @@ func TestEraseWithoutTheNode(t *testing.T) {
 		t.Errorf("exported %+v, want 2 checks and no graph", got)
 	}
 	var invalid *entity.InvalidError
-	if _, err := s.Erase(t.Context(), caller, privacy.Selector{Ref: ref}); !errors.As(err, &invalid) {
-		t.Errorf("erasing by reference: %v", err)
-	}
+	_, err := s.Erase(t.Context(), caller, privacy.Selector{Ref: ref})
+	holds(t, errors.As(err, &invalid), "erasing by reference: %v", err)
 	expect(t, "erased", counts(erase(t, s, caller, about(e))), "2 checks, 0 events, 1 sightings, 0 links, 1 erasures")
-	if got := sightingOf(t, s, caller.Account, "domain", other.Value); got == "0 rows" {
-		t.Error("the sightings of another subject were erased")
-	}
+	got := sightingOf(t, s, caller.Account, "domain", other.Value)
+	holds(t, got != "0 rows", "the sightings of another subject were erased")
 }
 
 // Verification distinguishes erased records from records that were blanked in the database.
@@ -349,12 +322,10 @@ func TestEraseDuringDelivery(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ref := blocked(t, ledgerOn(t, s, LedgerConfig{}), caller, 1)[0]
 			d := claimOne(t, o)
-			if erased := erase(t, s, caller, privacy.Selector{Ref: ref}); erased.Events != 1 {
-				t.Errorf("erased %s", counts(erased))
-			}
-			if _, again := finish(t, o, ended(d, status)); again {
-				t.Error("the event is scheduled again")
-			}
+			erased := erase(t, s, caller, privacy.Selector{Ref: ref})
+			holds(t, erased.Events == 1, "erased %s", counts(erased))
+			_, again := finish(t, o, ended(d, status))
+			holds(t, !again, "the event is scheduled again")
 			claimNone(t, o, "after the erasure")
 			expect(t, "remaining events and attempts", one[int](t, s, `SELECT (SELECT count(*) FROM webhook_events) +
 				(SELECT count(*) FROM webhook_attempts)`), 0)

@@ -12,6 +12,7 @@ import (
 
 	"assay/host/entity"
 	"assay/host/facts/feed"
+	"assay/host/facts/registration"
 	"assay/host/facts/reputation"
 )
 
@@ -95,15 +96,12 @@ func TestImportFeed(t *testing.T) {
 	})
 	noDiff(t, "listings", want, got, byIndex, cmpopts.EquateApproxTime(0))
 	feeds := must(s.Feeds(t.Context()))(t)
-	if len(feeds) != 2 || feeds[1].Version != 3 || feeds[1].Entries != 3 || feeds[1].Licence != "CC0" ||
-		feeds[0].Version != 1 {
-		t.Errorf("lists %+v", feeds)
-	}
+	holds(t, len(feeds) == 2 && feeds[1].Version == 3 && feeds[1].Entries == 3 && feeds[1].Licence == "CC0" &&
+		feeds[0].Version == 1, "lists %+v", feeds)
 	noError(t, s.WithdrawFeed(t.Context(), "Bad"))
 	wantStates(t, s)
-	if got := listings(t, s, "b.example", "c.example"); len(got) != 1 || got[0].Name != "Another" {
-		t.Errorf("after the withdrawal: %+v", got)
-	}
+	got = listings(t, s, "b.example", "c.example")
+	holds(t, len(got) == 1 && got[0].Name == "Another", "after the withdrawal: %+v", got)
 	expect(t, "remaining entries", one[int](t, s, "SELECT count(*) FROM feed_entries"), 1)
 	wantError(t, "withdrawing again", s.WithdrawFeed(t.Context(), "Bad"), ErrNoFeed)
 }
@@ -133,9 +131,8 @@ func TestImportFeedIsAtomic(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := s.ImportFeed(ctx, f, func() ([]feed.Entry, error) { cancel(); return entries(t, "b.example"), nil })
 	wantError(t, "cancelled", err, context.Canceled)
-	if got := listings(t, s, "a.example", "b.example"); len(got) != 1 || got[0].Index != 0 {
-		t.Errorf("listings %+v, want those of the first import", got)
-	}
+	got := listings(t, s, "a.example", "b.example")
+	holds(t, len(got) == 1 && got[0].Index == 0, "listings %+v, want those of the first import", got)
 }
 
 // Withdrawing a large list shrinks the table, because lookups would read its empty pages.
@@ -146,9 +143,9 @@ func TestFeedEntriesAreCompacted(t *testing.T) {
 	importList(t, s, feed.List{Name: "Large", Kind: feed.Bad}, entries(t, "a.example")...)
 	one[int](t, s, `WITH added AS (
 		INSERT INTO feed_entries (feed_id, node, type, value, name, page, category, first_seen)
-		SELECT id, decode(md5(i::text), 'hex'), 'domain', i || '.a-rather-long-name.example', 'a-rather-long-name',
+		SELECT id, decode(md5(i::text), 'hex'), 'domain', i || repeat('x', 700) || '.example', 'a-name',
 			false, '', now()
-		FROM feeds, generate_series(1, 80000) AS i RETURNING 1) SELECT count(*) FROM added`)
+		FROM feeds, generate_series(1, 14000) AS i RETURNING 1) SELECT count(*) FROM added`)
 	one[string](t, s, "SELECT record_list(id, true) FROM feeds")
 	small := feed.List{Name: "Small", Kind: feed.Bad, Category: "scam"}
 	importList(t, s, small, entries(t, "a.example", "b.example")...)
@@ -160,18 +157,16 @@ func TestFeedEntriesAreCompacted(t *testing.T) {
 	reader := must(s.db.BeginTx(t.Context(), nil))(t)
 	must(reader.ExecContext(t.Context(), "LOCK TABLE feed_entries IN ACCESS SHARE MODE"))(t)
 	noError(t, s.WithdrawFeed(t.Context(), "Large"))
-	if n := pages(); n <= 1000 {
-		t.Errorf("a table in use was compacted to %d pages", n)
-	}
+	n := pages()
+	holds(t, n > 1000, "a table in use was compacted to %d pages", n)
 	noError(t, reader.Rollback())
 	until(t, "2 entries to occupy one page", func() bool { // autovacuum, too, can prevent it
 		importList(t, s, small, entries(t, "a.example", "b.example")...)
 		return pages() <= 1
 	})
-	if got := listings(t, s, "a.example", "b.example"); len(got) != 2 || got[0].Name != "Small" ||
-		got[1].Category != "scam" {
-		t.Errorf("listings after compaction: %+v", got)
-	}
+	got := listings(t, s, "a.example", "b.example")
+	holds(t, len(got) == 2 && got[0].Name == "Small" && got[1].Category == "scam", "listings after compaction: %+v",
+		got)
 }
 
 // Names are read page by page, without nameless entries and without single pages on good hosts.
@@ -193,9 +188,7 @@ func TestFeedNames(t *testing.T) {
 	for {
 		page := must(s.FeedNames(t.Context(), feeds[0].ID, after, 10))(t)
 		for _, e := range page {
-			if seen[e.Value] || e.Category != "scam" {
-				t.Errorf("entry %+v", e)
-			}
+			holds(t, !seen[e.Value] && e.Category == "scam", "entry %+v", e)
 			seen[e.Value] = true
 		}
 		if len(page) < 10 {
@@ -203,9 +196,8 @@ func TestFeedNames(t *testing.T) {
 		}
 		after = page[len(page)-1].Node
 	}
-	if len(seen) != 24 || seen["name3.example"] || !seen["name4.example"] || !seen["name5.example"] {
-		t.Errorf("%d names, want 24 without name3.example: %v", len(seen), seen)
-	}
+	holds(t, len(seen) == 24 && !seen["name3.example"] && seen["name4.example"] && seen["name5.example"],
+		"%d names, want 24 without name3.example: %v", len(seen), seen)
 }
 
 // The ranks of a list are found, replaced as a whole, and gone when the list changes its kind or is withdrawn.
@@ -246,10 +238,54 @@ func TestRankedFeed(t *testing.T) {
 		t.Errorf("after the list expired: %+v", got)
 	}
 	importList(t, s, feed.List{Name: "Tranco", Kind: feed.Good}, entries(t, "c.example")...)
-	if got := listings(t, s, "c.example"); len(got) != 1 || got[0].Kind != feed.Good {
-		t.Errorf("as a good list: %+v", got)
-	}
+	got := listings(t, s, "c.example")
+	holds(t, len(got) == 1 && got[0].Kind == feed.Good, "as a good list: %+v", got)
 	noError(t, s.WithdrawFeed(t.Context(), "Umbrella"))
 	wantStates(t, s)
 	expect(t, "remaining rows", one[int](t, s, "SELECT count(*) FROM feed_ranks"), 0)
+}
+
+func TestRegistration(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := newStore(t, func() time.Time { return now })
+	wantStored := func(domain string, want registration.Record, found bool) {
+		t.Helper()
+		got, ok, err := s.Registration(t.Context(), domain)
+		mustHold(t, err == nil && ok == found, "Registration(%s) = %v, %v; want %v", domain, ok, err, found)
+		noDiff(t, "registration of "+domain, want, got)
+	}
+	save := func(domain string, r registration.Record) {
+		t.Helper()
+		noError(t, s.SaveRegistration(t.Context(), domain, r))
+	}
+	full := registration.Record{
+		Outcome: registration.Registered, Created: noon.AddDate(0, 0, -3), Expires: noon.AddDate(1, 0, 0),
+		Changed: noon.AddDate(0, 0, -2), Registrar: "Names 'R' Us, \"Ltd\"",
+		Status: "active client_hold", Fetched: noon, NextFetch: noon.Add(time.Hour),
+	}
+	wantStored("example.com", registration.Record{}, false)
+	save("example.com", full)
+	wantStored("example.com", full, true)
+	expect(t, "bytes of the domain's hash", one[int](t, s, "SELECT length(domain) FROM registrations"), 32)
+	wantStored("example.org", registration.Record{}, false)
+
+	// A slow host must not overwrite a newer result.
+	older := full
+	older.Outcome, older.Fetched = registration.Failed, noon.Add(-time.Minute)
+	save("example.com", older)
+	wantStored("example.com", full, true)
+
+	// Unknown dates stay zero.
+	dateless := registration.Record{Outcome: registration.Absent, Fetched: noon.Add(time.Minute),
+		NextFetch: noon.Add(time.Hour), Failures: 2}
+	save("example.com", dateless)
+	wantStored("example.com", dateless, true)
+
+	now = noon.Add(registrationMaxAge)
+	noError(t, s.PruneRegistrations(t.Context()))
+	wantStored("example.com", dateless, true)
+	now = noon.Add(registrationMaxAge + 2*time.Minute)
+	noError(t, s.PruneRegistrations(t.Context()))
+	wantStored("example.com", registration.Record{}, false)
 }

@@ -85,10 +85,7 @@ func (s *Store) findCheck(ctx context.Context, db bun.IDB, r requester, ref stri
 	err := db.NewSelect().TableExpr(ofRef, r.Chain, ref).
 		Column("chain", "seq", "recorded_at", "ref", "type", "pseudonym", "sealed_node").
 		Where("account_id = ? AND kind = ?", r.AccountID, audit.Check).Scan(ctx, &record)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = feedback.ErrUnknownCheck
-	}
-	return record, err
+	return record, orElse(err, feedback.ErrUnknownCheck)
 }
 
 // KeepFeedback implements [feedback.Store].

@@ -121,3 +121,129 @@ func TestSightingsAddUp(t *testing.T) {
 		})
 	}
 }
+
+// What is forgotten stays forgotten, whether its contribution waits or a host has read it already.
+func TestForgetWhatWaits(t *testing.T) {
+	t.Parallel()
+	g := newGraphTest(t, 2)
+	conn := session(t, g.s.url)
+	jane, john := parse(t, entity.Email, "jane@mail.example.org"), parse(t, entity.Email, "john@mail.example.org")
+	phone := parse(t, entity.Phone, "+4915123456789")
+	forgetNode := func(account func(*graphTest) string) func(*testing.T, *graphTest) {
+		return func(t *testing.T, g *graphTest) {
+			t.Helper()
+			_, err := g.s.db.ExecContext(t.Context(), "SELECT graph_forget_node(?, ?)", account(g),
+				g.s.node(subjectOf(jane).Entity))
+			noError(t, err)
+		}
+	}
+	mine := func(g *graphTest) string { return g.customers[0].Account }
+	for name, forget := range map[string]func(*testing.T, *graphTest){
+		"an entity of one account":  forgetNode(mine),
+		"an entity of all accounts": forgetNode(func(*graphTest) string { return "" }),
+		"an account": func(t *testing.T, g *graphTest) {
+			t.Helper()
+			noError(t, errOf(g.s.db.ExecContext(t.Context(), "SELECT graph_forget_pending(?, '')", mine(g))))
+		},
+		"by an erasure": func(t *testing.T, g *graphTest) {
+			t.Helper()
+			must(g.s.Erase(t.Context(), g.customers[0], about(jane)))(t)
+		},
+	} {
+		for when, raced := range map[string]bool{"before it is read": false, "after it is read": true} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				exec(t, conn, "TRUNCATE graph_sightings, graph_edges")
+				remains := func(i int, jane bool) {
+					g.check(i, john, check.Block)
+					if jane {
+						g.check(i, phone, check.Allow)
+					}
+				}
+				// The graph as it should be: without jane, or without the account.
+				remains(1, true)
+				if name != "an account" {
+					remains(0, true)
+				}
+				noError(t, g.s.CatchUp(t.Context()))
+				want := graphDump(t, g.s)
+				exec(t, conn, "TRUNCATE graph_sightings, graph_edges")
+				remains(1, true)
+				remains(0, false)
+				g.check(0, jane, check.Block)
+				g.check(0, phone, check.Allow, jane)
+				write := func() bool { return false }
+				if raced {
+					write = read(t, g.s)
+				}
+				forget(t, g)
+				holds(t, !write(), "an applier wrote what was forgotten after it had read")
+				noError(t, g.s.CatchUp(t.Context()))
+				expect(t, "after forgetting", graphDump(t, g.s), want)
+				expect(t, "what must still be left out", one[int](t, g.s, "SELECT count(*) FROM graph_forgotten"), 0)
+				// Later checks count again.
+				g.check(0, jane, check.Allow)
+				noError(t, g.s.CatchUp(t.Context()))
+				expect(t, "later checks", one[int](t, g.s,
+					"SELECT count(*) FROM graph_sightings WHERE kind = 'email' AND checks = 1 AND blocked = 0"), 1)
+			})
+		}
+	}
+}
+
+// What is forgotten is left out until the last contribution that contains it was applied.
+func TestForgottenUntilAllIsApplied(t *testing.T) {
+	t.Parallel()
+	g := newGraphTest(t, 1)
+	e := g.domain("shop.example.org")
+	g.check(0, e, check.Allow)
+	g.check(0, e, check.Allow)
+	node := g.s.node(subjectOf(e).Entity)
+	noError(t, errOf(g.s.db.ExecContext(t.Context(), "SELECT graph_forget_node('', ?)", node)))
+	waiting := must(g.s.waitingContributions(t.Context()))(t)[0]
+	wantErrorText(t, "applying less than was read",
+		errOf(g.s.writeGraph(t.Context(), waiting, waiting.Applied+1, 2, newSightings(), nil)),
+		"batches of contributions")
+	holds(t, must(g.s.writeGraph(t.Context(), waiting, waiting.Applied+1, 1, newSightings(), nil))(t),
+		"the first contribution was not applied")
+	noError(t, g.s.CatchUp(t.Context()))
+	expect(t, "forgotten sightings", one[int](t, g.s, "SELECT count(*) FROM graph_sightings WHERE node = ?", node), 0)
+
+	// An entity that was sent along with a forgotten one was checked itself, so its sighting stays.
+	jane := parse(t, entity.Email, "jane@mail.example.org")
+	g.check(0, parse(t, entity.Phone, "+4915123456789"), check.Allow, jane)
+	noError(t, g.s.CatchUp(t.Context()))
+	noError(t, errOf2(g.s.ForgetSightings(t.Context(), g.customers[0].Account, jane)))
+	expect(t, "sightings", one[string](t, g.s, `SELECT string_agg(format('%s: %s', kind, checks), ', ')
+		FROM graph_sightings WHERE kind IN ('email', 'phone')`), "phone: 1")
+}
+
+// Forgetting an account or an entity restores the graph as it was without it.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	g := newGraphTest(t, 4)
+	e, other := parse(t, entity.Email, "jane@mail.example.org"), parse(t, entity.Email, "john@mail.example.org")
+	phone := parse(t, entity.Phone, "+4915123456789")
+	for customer := range 3 {
+		g.check(customer, other, check.Allow)
+	}
+	dump := func() string {
+		noError(t, g.s.CatchUp(t.Context()))
+		return graphDump(t, g.s)
+	}
+	before := dump()
+	for range 3 {
+		g.check(3, e, check.Block)
+	}
+	g.check(3, other, check.Block, phone)
+	mustHold(t, dump() != before, "the checks left the graph unchanged")
+	noError(t, errOf2(g.s.ForgetAccountSightings(t.Context(), g.customers[3].Account)))
+	expect(t, "after forgetting the account", dump(), before)
+	for customer := range 3 {
+		g.check(customer, e, check.Block)
+	}
+	noError(t, errOf2(g.s.ForgetSightings(t.Context(), g.customers[0].Account, e)))
+	got := g.aggregate(e)
+	holds(t, got.Customers == 0, "after forgetting one of three customers: %+v, want none", got)
+	noError(t, errOf2(g.s.ForgetSightings(t.Context(), "", e)))
+	expect(t, "after forgetting the subject", dump(), before)
+}

@@ -5,13 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"assay/host/check"
 	"assay/host/customer/billing"
+	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
+	"assay/registry"
 )
 
 // A firewall has cut off all connections and says nothing. The ledger finds out over a new connection that a check is
@@ -84,32 +88,24 @@ func TestAppendGivesUp(t *testing.T) {
 	expect(t, "attempts", one[int](t, s, "SELECT last_value FROM calls"), 3)
 }
 
-// Changes of an account wait for the lock of its chain, and see what the change before has written.
-func TestLockedAccountIsReadAgain(t *testing.T) {
+// A partition is not created if checks would wait while many records move to it.
+func TestPartitionWithManyRecords(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, nil)
-	caller := newCaller(t, s, plan(t, "pro", 100))
-	held := lockTheHeads(t, s.url)
-	waiting := session(t, s.url)
-	found := make(chan string, 1)
-	go func() {
-		var name string
-		err := waiting.QueryRow(context.WithoutCancel(t.Context()),
-			"SELECT plan FROM account_lock($1)", caller.Account).
-			Scan(&name)
-		found <- fmt.Sprint(name, err)
-	}()
-	held.waiting(t, 1)
-	exec(t, session(t, s.url), fmt.Sprintf("UPDATE accounts SET plan = 'starter' WHERE id = '%s'", caller.Account))
-	held.release(t)
-	expect(t, "plan", receive(t, "the account", found), "starter<nil>")
-}
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	for range 3 {
+		noError(t, l.Append(t.Context(), at(allowed(t, caller), time.Date(2095, 1, 9, 0, 0, 0, 0, time.UTC))))
+	}
+	conn := session(t, s.url)
+	for _, most := range []int{2, 3} {
+		exec(t, conn, fmt.Sprintf("SELECT create_partition('audit_records_2095_01', '2095-01-01', '2095-02-01', %d)",
+			most))
+		expect(t, fmt.Sprintf("created with at most %d of 3 records", most), value[bool](t, conn,
+			"SELECT to_regclass('audit_records_2095_01') IS NOT NULL"), most == 3)
+	}
+	verifyLedger(t, s)
 
-// Of hosts that create the same partition while a batch is recorded, one waits for the other and then finds it.
-func TestPartitionIsCreatedByOneHost(t *testing.T) {
-	t.Parallel()
+	// Of hosts that create the same partition while a batch is recorded, one waits for the other and then finds it.
 	needsDirect(t)
-	s := newStore(t, nil)
 	hosts := []*pgx.Conn{session(t, s.url), session(t, s.url)}
 	batch, monitor := session(t, s.url), session(t, s.url)
 	year := 2070
@@ -133,28 +129,7 @@ func TestPartitionIsCreatedByOneHost(t *testing.T) {
 	})
 }
 
-// A partition is not created if checks would wait while many records move to it.
-func TestPartitionWithManyRecords(t *testing.T) {
-	t.Parallel()
-	s, l, caller := newLedger(t, nil, LedgerConfig{})
-	for range 3 {
-		noError(t, l.Append(t.Context(), at(allowed(t, caller), time.Date(2095, 1, 9, 0, 0, 0, 0, time.UTC))))
-	}
-	conn := session(t, s.url)
-	for most, created := range []bool{2: false, 3: true} {
-		if most < 2 {
-			continue
-		}
-		exec(t, conn, fmt.Sprintf("SELECT create_partition('audit_records_2095_01', '2095-01-01', '2095-02-01', %d)",
-			most))
-		expect(t, fmt.Sprintf("created with at most %d of 3 records", most), value[bool](t, conn,
-			"SELECT to_regclass('audit_records_2095_01') IS NOT NULL"), created)
-	}
-	verifyLedger(t, s)
-}
-
-// Two subscriptions of one checkout are paid at once. The second host finds that the checkout has changed since it read
-// it, and does not make another account.
+// Two subscriptions of one checkout are paid at once. The second host does not make another account.
 func TestCheckoutIsPaidOnce(t *testing.T) {
 	t.Parallel()
 	direct := newStore(t, nil)
@@ -167,9 +142,7 @@ func TestCheckoutIsPaidOnce(t *testing.T) {
 	p.Set(func(m string) storetest.Fate {
 		if strings.Contains(m, "apply_billing") && !applied {
 			applied = true
-			if err := direct.Apply(context.WithoutCancel(t.Context()), other); err != nil {
-				t.Error(err)
-			}
+			report(t, direct.Apply(context.WithoutCancel(t.Context()), other))
 		}
 		return storetest.Passes
 	}, false)
@@ -179,29 +152,208 @@ func TestCheckoutIsPaidOnce(t *testing.T) {
 		"SELECT count(DISTINCT account_id) FROM billing_subscriptions"), 1)
 }
 
-// The page of a checkout cannot replace a key that the customer has rotated: the key still works for a while.
-func TestRotatedKeyIsNotReissued(t *testing.T) {
+// A chain whose head is damaged refuses checks. Those of other chains are recorded, also while it is locked, and
+// neither lineups nor partitions are kept from changing.
+func TestDamagedChainHarmsItselfOnly(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, nil)
-	c := beginCheckout(t, s, "", "starter")
-	apply(t, s, newChange(c, 0, billing.Active))
-	claim := must(s.Claim(t.Context(), c.Session))(t)
-	must(s.RotateKey(t.Context(), claim.Account, claim.KeyID, time.Hour))(t)
-	wantError(t, "reissuing", errOf(s.Reissue(t.Context(), c.Session)), billing.ErrNoReissue)
-	expect(t, "keys that work", one[int](t, s, "SELECT count(*) FROM api_keys WHERE state = 'valid'"), 2)
+	url := postgrestest.Database(t)
+	s := must(Open(t.Context(), Config{URL: url, Keys: testRing, Logger: discard(), Chains: 3}))(t)
+	storetest.Close(t, s)
+	l := ledgerOn(t, s, LedgerConfig{})
+	conn := session(t, url)
+	callers := make([]check.Caller, 3)
+	for i := range callers {
+		callers[i] = newCaller(t, s, plan(t, "pro", 10))
+		exec(t, conn, fmt.Sprintf("UPDATE accounts SET chain = %d WHERE id = '%s'", i, callers[i].Account))
+	}
+	exec(t, conn, `UPDATE audit_heads SET hash = '\x00' WHERE chain = 1`,
+		"BEGIN", "SELECT FROM audit_heads WHERE chain = 2 FOR UPDATE")
+	blocked := async(func() error { return l.Append(context.Background(), allowed(t, callers[2])) })
+	for range 3 {
+		wantErrorText(t, "the damaged chain", l.Append(t.Context(), allowed(t, callers[1])), "32 bytes")
+		wantError(t, "another chain", l.Append(t.Context(), allowed(t, callers[0])), nil)
+	}
+	exec(t, conn, "COMMIT")
+	noError(t, receive(t, "the answer", blocked))
+	expect(t, "records of chain 0", one[int](t, s, "SELECT count(*) FROM audit_records WHERE chain = 0"), 3)
+	expect(t, "records of chain 2", one[int](t, s, "SELECT count(*) FROM audit_records WHERE chain = 2"), 1)
+	wantFailure(t, errOf(s.Heads(t.Context())), "reading heads succeeded with a one-byte head hash")
+	must(activate(t.Context(), s, lineupOf("probe@1.0.0"), registry.OriginOperator, ""))(t)
+	expect(t, "chains that record the lineup", value[int](t, conn,
+		"SELECT count(*) FROM audit_records WHERE kind = 'activation' AND chain < 3"), 2)
+	exec(t, conn, "SELECT create_partition('audit_records_209901', '2099-01-01', '2099-02-01', 10)")
+	expect(t, "detached", value[bool](t, conn, "SELECT detach_partition('audit_records_209901', '{}', 10)"), true)
 }
 
-// A payment for a plan that this release does not know is refused and can be applied later.
-func TestPaymentForAnUnknownPlan(t *testing.T) {
+// Whatever the session's settings, a transaction that locks a head is durable, and waits for locks as long as asked.
+func TestSettingsUnderTheHeadsLock(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, nil)
-	c := beginCheckout(t, s, "", "starter")
-	apply(t, s, newChange(c, 0, billing.Active))
-	change := newChange(c, 1, billing.Active)
-	change.Plan = "of-the-next-release"
-	wantError(t, "applying", s.Apply(t.Context(), change), billing.ErrNoPlan)
-	change.Plan = "pro"
-	apply(t, s, change)
-	expect(t, "plan", one[string](t, s,
-		"SELECT a.plan FROM accounts AS a JOIN billing_checkouts AS c ON c.account_id = a.id"), "pro")
+	conn := session(t, newStore(t, nil).url)
+	for _, test := range []struct{ setting, before, want string }{
+		{"synchronous_commit", "off", "on"},
+		{"synchronous_commit", "local", "on"},
+		{"synchronous_commit", "remote_write", "on"},
+		{"synchronous_commit", "remote_apply", "remote_apply"},
+		{"client_min_messages", "error", "warning"},
+		{"client_min_messages", "notice", "notice"},
+		{"lock_timeout", "1h", "123ms"},
+	} {
+		for _, lock := range []string{"audit_lock(0, '123ms')", "audit_lock_all('123ms')"} {
+			if onCitus() && lock == "audit_lock(0, '123ms')" {
+				continue // it runs on another machine
+			}
+			exec(t, conn, "BEGIN", fmt.Sprintf("SET LOCAL %s = '%s'", test.setting, test.before), "SELECT "+lock)
+			expect(t, test.setting+" = "+test.before+", "+lock,
+				value[string](t, conn, "SELECT current_setting($1)", test.setting), test.want)
+			exec(t, conn, "ROLLBACK")
+		}
+	}
+}
+
+// If the head stays locked for too long, the check fails without a record, and the ledger continues.
+func TestLockedHeadFailsTheCheck(t *testing.T) {
+	t.Parallel()
+	s, l, caller := newVerified(t, nil, LedgerConfig{Settling: time.Second})
+	held := lockTheHeads(t, s.url)
+	r := allowed(t, caller)
+	err := l.Append(t.Context(), r)
+	holds(t, sqlState(err) == "55P03", "append: %v, want lock_not_available", err)
+	held.release(t)
+	noError(t, l.Append(t.Context(), allowed(t, caller)))
+	expect(t, "records of the check", recorded(t, s, r.Decision.Ref), 0)
+
+	// Changes of an account wait for the lock of its chain, and see what the change before has written.
+	held = lockTheHeads(t, s.url)
+	waiting := session(t, s.url)
+	found := make(chan string, 1)
+	go func() {
+		var name string
+		err := waiting.QueryRow(context.WithoutCancel(t.Context()),
+			"SELECT plan FROM account_lock($1)", caller.Account).
+			Scan(&name)
+		found <- fmt.Sprint(name, err)
+	}()
+	held.waiting(t, 1)
+	exec(t, session(t, s.url), fmt.Sprintf("UPDATE accounts SET plan = 'starter' WHERE id = '%s'", caller.Account))
+	held.release(t)
+	expect(t, "plan", receive(t, "the account", found), "starter<nil>")
+}
+
+// If updating the head has no effect, the batch must be rolled back. A trigger that suppresses the update simulates it.
+// A missing head and a head of an unknown chain must not cause a panic.
+func TestFailedHeadUpdateUndoesTheBatch(t *testing.T) {
+	t.Parallel()
+	needsPlainPostgres(t, "distributed tables have no triggers, and a row stays on its machine")
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	conn := session(t, s.url)
+	exec(t, conn, `CREATE FUNCTION suppress() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$`,
+		"CREATE TRIGGER suppress BEFORE UPDATE ON audit_heads FOR EACH ROW EXECUTE FUNCTION suppress()")
+	r := allowed(t, caller)
+	wantFailure(t, l.Append(t.Context(), r), "append succeeded although the head was not updated")
+	expect(t, "records of the check", recorded(t, s, r.Decision.Ref), 0)
+	exec(t, conn, "DROP TRIGGER suppress ON audit_heads")
+	noError(t, l.Append(t.Context(), allowed(t, caller)))
+	verifyLedger(t, s)
+	exec(t, conn, "UPDATE audit_heads SET chain = 7 WHERE chain = 0")
+	wantErrorText(t, "appending to a chain without a head", l.Append(t.Context(), allowed(t, caller)),
+		"audit chain 0 has no head")
+	must(activate(t.Context(), s, lineupOf("probe@1.0.0"), registry.OriginOperator, ""))(t)
+}
+
+func TestNewPartitionReceivesEarlierRecords(t *testing.T) {
+	t.Parallel()
+	s, l, caller := newVerified(t, nil, LedgerConfig{})
+	// None of these months has a partition yet. The values are the tables that hold the records in the end.
+	times := map[time.Time]string{
+		time.Date(2031, 3, 31, 23, 59, 59, 999e6, time.UTC): "audit_records_other",
+		time.Date(2031, 4, 1, 0, 0, 0, 0, time.UTC):         "audit_records_2031_04",
+		time.Date(2031, 5, 20, 0, 0, 0, 0, time.UTC):        "audit_records_2031_05",
+		time.Date(2031, 6, 30, 23, 59, 59, 999e6, time.UTC): "audit_records_2031_06",
+		time.Date(2031, 7, 1, 0, 0, 0, 0, time.UTC):         "audit_records_other",
+	}
+	refs := map[string]string{}
+	for when, table := range times {
+		r := at(allowed(t, caller), when)
+		noError(t, l.Append(t.Context(), r))
+		refs[r.Decision.Ref] = table
+	}
+	place := func(ref string) string { return partitionOf(t, s, ref) }
+	for ref := range refs {
+		expect(t, "partition of a record before its month has one", place(ref), "audit_records_other")
+	}
+	// In UTC this is already April, so partitions are created from April on.
+	evening := time.Date(2031, 3, 31, 20, 0, 0, 0, time.FixedZone("", -5*60*60))
+	later := open(t, s.url, func() time.Time { return evening })
+	for ref, table := range refs {
+		expect(t, "the partition of a record", place(ref), table)
+	}
+	for range 2 {
+		wantError(t, "creating existing partitions", later.EnsurePartitions(t.Context()), nil)
+	}
+	noError(t, l.Append(t.Context(), at(allowed(t, caller), time.Date(2031, 4, 2, 0, 0, 0, 0, time.UTC))))
+	expect(t, "records in April's partition", one[int](t, s, "SELECT count(*) FROM audit_records_2031_04"), 2)
+}
+
+func TestManyHostsCreatePartitionsAtOnce(t *testing.T) {
+	t.Parallel()
+	s, l, caller := newVerified(t, nil, LedgerConfig{})
+	noError(t, errors.Join(appendAll(t, allowedMany(t, caller, 20), l)...))
+	hosts := []*Store{open(t, s.url, nil), open(t, s.url, nil), open(t, s.url, nil)}
+	for _, host := range hosts {
+		host.now = func() time.Time { return noon }
+	}
+	errs := make([]error, 9)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() { errs[i] = hosts[i%len(hosts)].EnsurePartitions(t.Context()) })
+	}
+	appended := appendAll(t, allowedMany(t, caller, 50), l)
+	wg.Wait()
+	noError(t, errors.Join(append(errs, appended...)...))
+	noError(t, hosts[0].EnsurePartitions(t.Context())) // all others may have postponed it
+	expect(t, "remaining records", one[int](t, s, "SELECT count(*) FROM audit_records_other"), 0)
+}
+
+// An uncommitted record in the default partition must not make creating its month's partition fail.
+func TestPartitionWaitsForUncommittedRecords(t *testing.T) {
+	t.Parallel()
+	s, l, caller := newVerified(t, nil, LedgerConfig{})
+	batch := prepared(t, l, allowedMany(t, caller, 1))
+	conn := must(acquire(t.Context(), l.db))(t)
+	defer func() { noError(t, conn.release()) }()
+	noError(t, errOf(conn.pg.Exec(t.Context(), "BEGIN").ReadAll()))
+	params := appendParams(0, []byte("batch"), time.Minute, batch, answeredBatch{})
+	noError(t, errOf2(conn.append(params, batch)))
+	look := session(t, s.url)
+	s.now = func() time.Time { return noon }
+	created := async(func() error { return s.EnsurePartitions(context.Background()) })
+	until(t, "creating the partition to wait for the record", func() bool {
+		return len(created) > 0 || lockWaiters(t, look) == 1
+	})
+	noError(t, errOf(conn.pg.Exec(t.Context(), "COMMIT").ReadAll()))
+	wantError(t, "creating the partition", receive(t, "the partition", created), nil)
+	noError(t, s.EnsurePartitions(t.Context())) // if it was postponed after a quarter of a second
+	expect(t, "records in the month's partition", one[int](t, s, "SELECT count(*) FROM audit_records_2031_05"), 1)
+}
+
+// While a dump keeps a partition from being created, checks do not wait, hosts start, and the default one is used.
+func TestPartitionIsCreatedAfterADump(t *testing.T) {
+	t.Parallel()
+	s, l, caller := newVerified(t, nil, LedgerConfig{})
+	dump := session(t, s.url)
+	exec(t, dump, "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", "LOCK TABLE audit_records IN ACCESS SHARE MODE")
+	later := open(t, s.url, func() time.Time { return noon })
+	r := allowed(t, caller)
+	wantError(t, "appending during a dump", l.Append(t.Context(), r), nil)
+	expect(t, "partition of the record", partitionOf(t, s, r.Decision.Ref), "audit_records_other")
+	exec(t, dump, "COMMIT")
+	noError(t, later.EnsurePartitions(t.Context()))
+	expect(t, "partition of the record after the dump", partitionOf(t, s, r.Decision.Ref), "audit_records_2031_05")
+}
+
+// partitionOf returns the partition that holds a record, without the number of a shard.
+func partitionOf(t *testing.T, s *Store, ref string) string {
+	t.Helper()
+	return one[string](t, s, `SELECT regexp_replace(tableoid::regclass::text, '_\d{5,}$', '') FROM audit_records
+		WHERE ref = ?`, ref)
 }

@@ -68,8 +68,7 @@ func hotOperations(t *testing.T, s *Store) []hotOperation {
 			return errOf(s.Authenticate(t.Context(), key.Secret))
 		}},
 		{"count a use without a key", func() error {
-			_, _, err := s.TakePublic(t.Context(), netip.MustParsePrefix("192.0.2.0/24"))
-			return err
+			return errOf2(s.TakePublic(t.Context(), netip.MustParsePrefix("192.0.2.0/24")))
 		}},
 		{"record checks without events", func() error {
 			e := parse(t, entity.Email, "jo@example.org")
@@ -102,10 +101,7 @@ func hotOperations(t *testing.T, s *Store) []hotOperation {
 			}
 			return err
 		}},
-		{"record a failed attempt", func() error {
-			_, _, err := o.Finish(t.Context(), ended(claimed[0], 500))
-			return err
-		}},
+		{"record a failed attempt", func() error { return errOf2(o.Finish(t.Context(), ended(claimed[0], 500))) }},
 		{"claim an event of one account", func() (err error) {
 			if err := dueNow(s); err != nil {
 				return err
@@ -114,14 +110,8 @@ func hotOperations(t *testing.T, s *Store) []hotOperation {
 				Only: []string{caller.Account}})
 			return err
 		}},
-		{"record a successful attempt", func() error {
-			_, _, err := o.Finish(t.Context(), ended(claimed[0], 200))
-			return err
-		}},
-		{applying, func() error {
-			_, _, err := s.applyContributions(t.Context(), func(int, time.Duration) {})
-			return err
-		}},
+		{"record a successful attempt", func() error { return errOf2(o.Finish(t.Context(), ended(claimed[0], 200))) }},
+		{applying, func() error { return errOf2(s.applyContributions(t.Context(), func(int, time.Duration) {})) }},
 		{"look up lists", func() error { return errOf(s.Listings(t.Context(), subject.Parents)) }},
 		{"look up the graph", func() error {
 			return errOf(s.GraphAggregates(t.Context(), []reputation.Subject{subject}))
@@ -136,10 +126,7 @@ func hotOperations(t *testing.T, s *Store) []hotOperation {
 			r := registration.Record{Outcome: registration.Registered, Fetched: now, NextFetch: now}
 			return s.SaveRegistration(t.Context(), "example.org", r)
 		}},
-		{"look up a registration", func() error {
-			_, _, err := s.Registration(t.Context(), "example.org")
-			return err
-		}},
+		{"look up a registration", func() error { return errOf2(s.Registration(t.Context(), "example.org")) }},
 	}
 }
 
@@ -172,11 +159,9 @@ func TestHotStatementCheck(t *testing.T) {
 			"ON CONFLICT (chain, account_id) DO NOTHING", false},
 	} {
 		plans.take()
-		_, err := s.db.Exec(c.sql)
-		noError(t, err)
-		if problems := plans.take(); (len(problems) > 0) != c.found {
-			t.Errorf("%s: found %q", name, problems)
-		}
+		noError(t, errOf(s.db.Exec(c.sql)))
+		problems := plans.take()
+		holds(t, (len(problems) > 0) == c.found, "%s: found %q", name, problems)
 	}
 }
 

@@ -174,9 +174,7 @@ func (s *Store) RotateKey(ctx context.Context, accountID, id string, overlap tim
 		Test            bool
 	}
 	err := s.db.NewRaw(rotatedKeyQuery, named{"key": id, "account": accountID}).Scan(ctx, &old)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = apikey.ErrNotFound
-	}
+	err = orElse(err, apikey.ErrNotFound)
 	var issued apikey.Issued
 	if err == nil {
 		// The database takes the limits from the replaced key. Only the form of the new key depends on them here.

@@ -4,15 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"assay/host/access/apikey"
 	"assay/host/check"
 	"assay/host/customer/billing"
 	"assay/host/customer/feedback"
+	"assay/host/entity"
 	"assay/host/store/postgres/postgrestest"
 )
 
@@ -83,14 +87,11 @@ func TestRevokeKeyWaitsForConcurrentBatch(t *testing.T) {
 	// This lock on the quota row stops the batch after it has read the key.
 	conn, look := session(t, url), session(t, url)
 	exec(t, conn, "BEGIN", "SELECT * FROM quota_usage WHERE chain = 0 FOR UPDATE")
-	appended, revoked := make(chan error, 1), make(chan error, 1)
-	go func() { appended <- l.Append(context.Background(), allowed(t, caller)) }()
+	appended := async(func() error { return l.Append(context.Background(), allowed(t, caller)) })
 	until(t, "the batch is stopped", func() bool { return lockWaiters(t, look) == 1 })
-	go func() { revoked <- b.RevokeKey(context.Background(), caller.Key) }()
+	revoked := async(func() error { return b.RevokeKey(context.Background(), caller.Key) })
 	until(t, "revoking has returned, or waits", func() bool { return len(revoked) == 1 || lockWaiters(t, look) == 2 })
-	if len(revoked) == 1 {
-		t.Error("RevokeKey returned while a check with the key could still be recorded")
-	}
+	holds(t, len(revoked) != 1, "RevokeKey returned while a check with the key could still be recorded")
 	exec(t, conn, "COMMIT")
 	wantError(t, "recording before the revocation", receive(t, "the batch", appended), nil)
 	noError(t, receive(t, "the revocation", revoked))
@@ -113,6 +114,13 @@ func TestLedgerValidatesCallers(t *testing.T) {
 		wantError(t, name, l.Append(t.Context(), allowed(t, caller)), check.ErrUnauthorized)
 	}
 	expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind <> 'state'"), 0)
+	for range 3 { // callers without a key have no quota
+		noError(t, l.Append(t.Context(), allowed(t, s.PublicCaller())))
+	}
+	expect(t, "public checks recorded", one[int](t, s,
+		"SELECT count(*) FROM audit_records WHERE kind = 'check' AND account_id = ? AND key_id = ''", publicAccount), 3)
+	expect(t, "quota rows for an account without a quota", one[int](t, s, "SELECT count(*) FROM quota_usage"), 0)
+	verifyLedger(t, s)
 }
 
 func TestAuthenticate(t *testing.T) {
@@ -125,9 +133,8 @@ func TestAuthenticate(t *testing.T) {
 	pass := func(d time.Duration) { now := clock.Load().Add(d); clock.Store(&now) }
 	account := must(s.CreateAccount(t.Context(), plan(t, "pro", 7)))(t)
 	caller, key := newKey(t, s, account)
-	if caller.Account != account || caller.Key != key.ID || caller.Plan.Name != "pro" || caller.Plan.Quota != 7 {
-		t.Errorf("caller %+v", caller)
-	}
+	holds(t, caller.Account == account && caller.Key == key.ID && caller.Plan.Name == "pro" && caller.Plan.Quota == 7,
+		"caller %+v", caller)
 	revoked, revokedKey := newKey(t, s, account)
 	noError(t, s.RevokeKey(t.Context(), revoked.Key))
 	s.ForgetCallers()
@@ -151,9 +158,8 @@ func TestAuthenticate(t *testing.T) {
 	} {
 		wantError(t, name+" key", errOf(s.Authenticate(t.Context(), presented)), check.ErrUnauthorized)
 	}
-	if got, err := s.Authenticate(t.Context(), key.Secret); err != nil || got.Account != account {
-		t.Errorf("a recent key: %+v, %v, want it cached", got, err)
-	}
+	got, err := s.Authenticate(t.Context(), key.Secret)
+	holds(t, err == nil && got.Account == account, "a recent key: %+v, %v, want it cached", got, err)
 	wantError(t, "a recent unknown key", errOf(s.Authenticate(t.Context(), unknown)), check.ErrUnauthorized)
 	pass(cacheInvalid)
 	if _, err := s.Authenticate(t.Context(), unknown); err == nil || errors.Is(err, check.ErrUnauthorized) {
@@ -173,29 +179,7 @@ func TestCallerCacheIsBounded(t *testing.T) {
 		var hash apikey.Hash
 		hash[0], hash[1], hash[2] = byte(i), byte(i>>8), byte(i>>16)
 		c.put(hash, cachedCaller{})
-		if len(c.entries) > maxCached {
-			t.Fatalf("%d cached callers, want at most %d", len(c.entries), maxCached)
-		}
-	}
-}
-
-// Functions that change the audit chain for a key read its state again.
-func TestRequireKey(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, nil)
-	caller := newCaller(t, s, plan(t, "pro", 10))
-	conn := session(t, s.url)
-	for name, test := range map[string]struct{ set, account, want string }{
-		"valid":             {"expires_at = NULL", caller.Account, ""},
-		"not expired yet":   {"expires_at = now() + interval '1 hour'", caller.Account, ""},
-		"expired":           {"expires_at = now()", caller.Account, invalidAuthorization},
-		"revoked":           {"state = 'revoked', ended_at = now()", caller.Account, invalidAuthorization},
-		"another account's": {"expires_at = NULL", "acct_other", invalidAuthorization},
-	} {
-		exec(t, conn, "UPDATE api_keys SET state = 'valid', ended_at = NULL, expires_at = NULL",
-			"UPDATE api_keys SET "+test.set)
-		_, err := s.db.ExecContext(t.Context(), "SELECT require_key(?, ?, now())", test.account, caller.Key)
-		expect(t, name, sqlState(err), test.want)
+		mustHold(t, len(c.entries) <= maxCached, "%d cached callers, want at most %d", len(c.entries), maxCached)
 	}
 }
 
@@ -211,6 +195,20 @@ func TestLastUseOfKeys(t *testing.T) {
 		noError(t, l.Append(t.Context(), allowed(t, caller)))
 		after := one[time.Time](t, s, "SELECT used_at FROM key_uses")
 		expect(t, "stored again after "+age, !after.Equal(before), renewed)
+	}
+
+	// Functions that change the audit chain for a key read its state again.
+	for name, test := range map[string]struct{ set, account, want string }{
+		"valid":             {"expires_at = NULL", caller.Account, ""},
+		"not expired yet":   {"expires_at = now() + interval '1 hour'", caller.Account, ""},
+		"expired":           {"expires_at = now()", caller.Account, invalidAuthorization},
+		"revoked":           {"state = 'revoked', ended_at = now()", caller.Account, invalidAuthorization},
+		"another account's": {"expires_at = NULL", "acct_other", invalidAuthorization},
+	} {
+		exec(t, conn, "UPDATE api_keys SET state = 'valid', ended_at = NULL, expires_at = NULL",
+			"UPDATE api_keys SET "+test.set)
+		_, err := s.db.ExecContext(t.Context(), "SELECT require_key(?, ?, now())", test.account, caller.Key)
+		expect(t, name, sqlState(err), test.want)
 	}
 }
 
@@ -257,22 +255,97 @@ func TestKeysOfAccounts(t *testing.T) {
 	noError(t, l.Append(t.Context(), allowed(t, caller)))
 	noError(t, s.RevokeKey(t.Context(), second.Key))
 	keys, err := s.Keys(t.Context(), caller.Account)
-	if err != nil || len(keys) != 2 {
-		t.Fatalf("keys %+v, %v, want two", keys, err)
-	}
+	mustHold(t, err == nil && len(keys) == 2, "keys %+v, %v, want two", keys, err)
 	newest := keys[0]
-	if newest.ID != second.Key || newest.State != apikey.Revoked || newest.EndedAt == nil ||
-		newest.Plan != "starter" || newest.Used != 1 {
-		t.Errorf("newest key %+v", newest)
-	}
+	holds(t, newest.ID == second.Key && newest.State == apikey.Revoked && newest.EndedAt != nil &&
+		newest.Plan == "starter" && newest.Used == 1, "newest key %+v", newest)
 	if keys[1].State != apikey.Valid || keys[1].EndedAt != nil {
 		t.Errorf("oldest key %+v", keys[1])
 	}
-	if newest.Hint != apikey.Hint(issued.Secret) || strings.Contains(issued.Secret, newest.Hint) {
-		t.Errorf("hint %q", newest.Hint)
-	}
+	holds(t, newest.Hint == apikey.Hint(issued.Secret) && !strings.Contains(issued.Secret, newest.Hint), "hint %q",
+		newest.Hint)
 	all, err := s.Keys(t.Context(), "")
-	if err != nil || len(all) != 3 {
-		t.Errorf("%d keys of all accounts, %v, want 3", len(all), err)
+	holds(t, err == nil && len(all) == 3, "%d keys of all accounts, %v, want 3", len(all), err)
+}
+
+var byPrefix = cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
+
+// A key is refused from the instant at which it expires, also by a host that has it in its cache.
+func TestExpiredKey(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := newStore(t, func() time.Time { return now })
+	account := must(s.CreateAccount(t.Context(), plan(t, "pro", 10)))(t)
+	issued := must(s.IssueKey(t.Context(), account, apikey.Wanted{Lifetime: time.Second}))(t)
+	must(s.Authenticate(t.Context(), issued.Secret))(t)
+	now = now.Add(time.Second - time.Microsecond)
+	must(s.Authenticate(t.Context(), issued.Secret))(t)
+	now = now.Add(time.Microsecond)
+	for range 2 { // from the database, and from the cache
+		wantError(t, "an expired key", errOf(s.Authenticate(t.Context(), issued.Secret)), check.ErrExpired)
+	}
+	wantError(t, "rotating it", errOf(s.RotateKey(t.Context(), account, issued.ID, time.Hour)), apikey.ErrNotFound)
+	expect(t, "state", must(s.Keys(t.Context(), account))(t)[0].State, apikey.Revoked)
+	for limits, pass := range []time.Duration{2 * time.Second, keyRetention} { // its limits are deleted with it
+		now = now.Add(pass)
+		noError(t, s.PruneBilling(t.Context()))
+		expect(t, "rows of limits", one[int](t, s, "SELECT count(*) FROM key_limits"), 1-limits)
+	}
+
+	// Limits are stored, and passed on to the replacement of a key.
+	networks := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/32")}
+	for _, c := range []struct {
+		name   string
+		wanted apikey.Wanted
+	}{
+		{"none", apikey.Wanted{}},
+		{"scopes", apikey.Wanted{Limits: apikey.Limits{Scopes: []apikey.Scope{apikey.ScopeCheck, apikey.ScopeEvents}}}},
+		{"all", apikey.Wanted{Lifetime: 36 * time.Hour, Limits: apikey.Limits{Scopes: []apikey.Scope{apikey.ScopeBatch},
+			Networks: networks, Test: true}}},
+	} {
+		c.wanted.Name = c.name
+		issued = must(s.IssueKey(t.Context(), account, c.wanted))(t)
+		// Rotated twice: a replacement passes the limits on.
+		for _, overlap := range []time.Duration{time.Hour, time.Minute} {
+			issued = must(s.RotateKey(t.Context(), "", issued.ID, overlap))(t)
+			expect(t, c.name+": plan", issued.Plan, "pro")
+		}
+		caller := must(s.Authenticate(t.Context(), issued.Secret))(t)
+		noDiff(t, c.name+": limits", c.wanted.Limits, caller.Limits, byPrefix)
+		k := must(s.Keys(t.Context(), account))(t)[0]
+		noDiff(t, c.name+": listed limits", c.wanted.Limits, k.Limits, byPrefix)
+		expect(t, c.name+": name", k.Name, c.name)
+		if want := now.Add(c.wanted.Lifetime); c.wanted.Lifetime == 0 && k.ExpiresAt != nil ||
+			c.wanted.Lifetime != 0 && (k.ExpiresAt == nil || !k.ExpiresAt.Equal(want)) {
+			t.Errorf("%s: expires at %v, want %v", c.name, k.ExpiresAt, want)
+		}
+		if _, ok := apikey.Parse(issued.Secret); !ok || (issued.Secret[:11] == "assay_test_") != c.wanted.Limits.Test {
+			t.Errorf("%s: the key is %s", c.name, issued.Secret)
+		}
+	}
+}
+
+// Whatever goes wrong before it, the ledger records no check with a test key.
+func TestLedgerRefusesTestKeys(t *testing.T) {
+	t.Parallel()
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	issued := must(s.IssueKey(t.Context(), caller.Account, apikey.Wanted{Limits: apikey.Limits{Test: true}}))(t)
+	test := must(s.Authenticate(t.Context(), issued.Secret))(t)
+	err := l.Append(t.Context(), decided(test, parse(t, entity.Domain, "block.test"), check.Block))
+	wantError(t, "recording a check with a test key", err, errTestKey)
+	expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind <> 'state'"), 0)
+	expect(t, "checks counted", one[int](t, s, "SELECT count(*) FROM quota_usage"), 0)
+}
+
+// An empty list in the database would read as no limit.
+func TestEmptyLimitsCannotBeStored(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	account := must(s.CreateAccount(t.Context(), plan(t, "pro", 10)))(t)
+	for name, limits := range map[string]apikey.Limits{
+		"scopes": {Scopes: []apikey.Scope{}}, "networks": {Networks: []netip.Prefix{}},
+	} {
+		_, err := s.IssueKey(t.Context(), account, apikey.Wanted{Limits: limits})
+		expect(t, name, sqlState(err), "23514") // check_violation
 	}
 }

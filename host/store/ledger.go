@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,21 +114,9 @@ const (
 
 // NewLedger starts a ledger on the store's database, with its own connection pools. Close stops it.
 func (s *Store) NewLedger(cfg LedgerConfig) (*Ledger, error) {
-	if cfg.Batch == 0 {
-		cfg.Batch = 256
-	}
-	if cfg.Queue == 0 {
-		cfg.Queue = 4096
-	}
-	if cfg.Patience == 0 {
-		cfg.Patience = time.Second
-	}
-	if cfg.Settling == 0 {
-		cfg.Settling = time.Second
-	}
-	if cfg.Late == 0 {
-		cfg.Late = 500 * time.Millisecond
-	}
+	cfg.Batch, cfg.Queue = cmp.Or(cfg.Batch, 256), cmp.Or(cfg.Queue, 4096)
+	cfg.Patience, cfg.Settling = cmp.Or(cfg.Patience, time.Second), cmp.Or(cfg.Settling, time.Second)
+	cfg.Late = cmp.Or(cfg.Late, 500*time.Millisecond)
 	if cfg.Answered == nil {
 		cfg.Answered = &Answered{chains: map[int][]answeredBatch{}}
 	}

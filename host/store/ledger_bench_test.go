@@ -16,9 +16,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"assay/host/check"
+	"assay/host/customer/privacy"
 	"assay/host/entity"
 	"assay/host/store/postgres/postgrestest"
 	"assay/host/store/storetest"
+	"assay/registry"
+	is "assay/registry/expect"
 )
 
 // BenchmarkLedger measures the throughput of the ledger with 512 callers, by number of chains and accounts, with one
@@ -175,4 +178,167 @@ func processorTime(b *testing.B, conn *pgx.Conn) (total time.Duration) {
 		}
 	}
 	return total
+}
+
+// BenchmarkActivate measures how long an activation takes while three hosts record more checks than the database can
+// take: it needs the head of each chain, for which batches are queueing.
+func BenchmarkActivate(b *testing.B) {
+	for _, chains := range []int{1, 16} {
+		b.Run(fmt.Sprintf("chains=%d", chains), func(b *testing.B) { benchmarkActivate(b, chains) })
+	}
+}
+
+func benchmarkActivate(b *testing.B, chains int) {
+	const hosts, clients = 3, 256
+	d := ledgerLoad{chains: chains, accounts: 100}.prepare(b)
+	ctx, stop := context.WithCancel(b.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	var n, checks atomic.Int64
+	for range hosts {
+		s := storetest.Close(b, must(Open(b.Context(), Config{URL: d.url, Keys: testRing, Logger: discard(),
+			Chains: chains}))(b))
+		ledger := storetest.Close(b, must(s.NewLedger(LedgerConfig{Batch: 256}))(b))
+		for range clients {
+			running.Go(func() {
+				for ctx.Err() == nil {
+					i := n.Add(1)
+					e := storetest.Parse(b, entity.Domain, fmt.Sprintf("shop-%d.example.com", i))
+					r := at(decided(d.callers[int(i)%len(d.callers)], e, check.Allow),
+						time.Now().UTC().Truncate(time.Millisecond))
+					if ledger.Append(context.WithoutCancel(ctx), r) == nil {
+						checks.Add(1)
+					}
+				}
+			})
+		}
+	}
+	revision := must(activate(b.Context(), d.store, lineupOf("probe@1.0.0"), registry.OriginOperator, "the first"))(b)
+	is.Until(b, "checks to be recorded", func() bool { return checks.Load() > 1000 })
+	var took []time.Duration
+	began, before := time.Now(), checks.Load()
+	for b.Loop() {
+		next := must(signed(b.Context(), d.store, revision, "a benchmark"))(b)
+		committing := time.Now()
+		noError(b, d.store.Activate(b.Context(), next))
+		took = append(took, time.Since(committing))
+	}
+	b.ReportMetric(float64(checks.Load()-before)/time.Since(began).Seconds(), "checks/s")
+	slices.Sort(took)
+	for _, percent := range []int{50, 90, 100} {
+		b.ReportMetric(float64(took[min(len(took)*percent/100, len(took)-1)].Microseconds())/1000,
+			fmt.Sprintf("p%d-ms", percent))
+	}
+}
+
+// measureHeads notes how long each transaction that appends to a chain holds its head, until the commit is written to
+// the log, in seconds. It does not include waiting for the disk.
+var measureHeads = []string{
+	"CREATE UNLOGGED TABLE held (seconds float8)",
+	"ALTER FUNCTION audit_lock RENAME TO audit_lock_unmeasured",
+	`CREATE FUNCTION audit_lock(of_chain integer, patience text DEFAULT '3s') RETURNS audit_heads
+	LANGUAGE plpgsql SET enable_seqscan = off AS $$
+	DECLARE
+		head audit_heads := audit_lock_unmeasured(of_chain, patience);
+	BEGIN
+		IF coalesce(current_setting('test.locked_at', true), '') = '' THEN
+			PERFORM set_config('test.locked_at', clock_timestamp()::text, true);
+		END IF;
+		RETURN head;
+	END $$`,
+	`CREATE FUNCTION note_held() RETURNS trigger LANGUAGE plpgsql AS $$
+	BEGIN
+		INSERT INTO held VALUES (
+			extract(epoch FROM clock_timestamp() - current_setting('test.locked_at')::timestamptz));
+		RETURN NULL;
+	END $$`,
+	`CREATE CONSTRAINT TRIGGER held AFTER UPDATE ON audit_heads DEFERRABLE INITIALLY DEFERRED
+	FOR EACH ROW EXECUTE FUNCTION note_held()`,
+}
+
+// BenchmarkHeadHeld measures how long a step of an erasure holds the head of its chain, and a batch of checks.
+func BenchmarkHeadHeld(b *testing.B) {
+	needsPlainPostgres(b, "distributed tables have no triggers")
+	s, l, caller := newLedger(b, nil, LedgerConfig{})
+	jane := parse(b, entity.Email, "jane.roe@mailbox-example.net")
+	conn := must(pgx.Connect(b.Context(), s.url))(b)
+	defer conn.Close(b.Context())
+	for _, statement := range measureHeads {
+		must(conn.Exec(b.Context(), statement))(b)
+	}
+	const steps = 20
+	report := func(b *testing.B) {
+		rows := must(conn.Query(b.Context(), "SELECT seconds * 1000 FROM held"))(b)
+		held := must(pgx.CollectRows(rows, pgx.RowTo[float64]))(b)
+		must(conn.Exec(b.Context(), "TRUNCATE held"))(b)
+		slices.Sort(held)
+		b.ReportMetric(held[len(held)/2], "p50-ms")
+		b.ReportMetric(held[(len(held)-1)*99/100], "p99-ms")
+	}
+	record := func(b *testing.B) {
+		for range steps {
+			noError(b, l.Append(b.Context(), decidedMany(caller, jane, check.Allow, eraseBatch)...))
+		}
+	}
+	b.Run(fmt.Sprintf("checks=%d", eraseBatch), func(b *testing.B) {
+		for b.Loop() {
+			record(b)
+		}
+		report(b)
+	})
+	b.Run("erasure", func(b *testing.B) {
+		for b.Loop() {
+			b.StopTimer()
+			record(b)
+			noError(b, s.CatchUp(b.Context()))
+			must(conn.Exec(b.Context(), "TRUNCATE held"))(b)
+			b.StartTimer()
+			must(s.Begin(b.Context(), caller, privacy.KindErasure, about(jane)))(b)
+			work := must(s.ClaimRequest(b.Context()))(b)
+			for more := true; more; {
+				more = must(work.Step(b.Context()))(b)
+			}
+		}
+		report(b)
+	})
+}
+
+// BenchmarkProjection measures what applying contributions costs: of domains never seen before, each below a domain of
+// its own, and of the same hundred domains again and again. Postgres must run on this machine.
+func BenchmarkProjection(b *testing.B) {
+	for name, names := range map[string]int{"new": 1 << 30, "known": 100} {
+		b.Run(name, func(b *testing.B) {
+			s := newStore(b, nil)
+			l, caller := ledgerOn(b, s, LedgerConfig{}), newCaller(b, s, plan(b, "pro", 1_000_000_000))
+			conn := session(b, s.url)
+			const batch = 256
+			checks, n := 0, 0
+			var cpu time.Duration
+			wal := int64(0)
+			for b.Loop() {
+				b.StopTimer()
+				for range 40 {
+					records := make([]check.Record, batch)
+					for i := range records {
+						n++
+						e := parse(b, entity.Domain, fmt.Sprintf("shop.example-%d.com", n%names))
+						records[i] = at(decided(caller, e, check.Allow), time.Now().UTC())
+					}
+					noError(b, l.Append(b.Context(), records...))
+					checks += batch
+				}
+				began, position := processorTime(b, conn), value[int64](b, conn, walBytes)
+				b.StartTimer()
+				noError(b, s.CatchUp(b.Context()))
+				b.StopTimer()
+				cpu += processorTime(b, conn) - began
+				wal += value[int64](b, conn, walBytes) - position
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(checks), "us/check")
+			b.ReportMetric(float64(cpu.Microseconds())/float64(checks), "postgres-us/check")
+			b.ReportMetric(float64(wal)/float64(checks), "WAL-B/check")
+		})
+	}
 }

@@ -139,6 +139,10 @@ func (c *connection) query(function string, params []param, scan func(values [][
 	return nil
 }
 
+// callErrors are the outcomes of calls besides "quota".
+var callErrors = map[string]error{"unauthorized": check.ErrUnauthorized, "suspended": check.ErrSuspended,
+	"event": errNeedsEvent, "moved": errMoved, "revision": check.ErrRevision, "answered": check.ErrAnswered}
+
 // append sends a batch and returns the error of each call, and the head after the batch; its number is 0 if nothing is
 // recorded.
 func (c *connection) append(params []param, batch []*pending) (calls []error, head audit.Head, err error) {
@@ -153,26 +157,14 @@ func (c *connection) append(params []param, batch []*pending) (calls []error, he
 		if call >= len(calls) {
 			return fmt.Errorf("ledger_append returned call %d of %d", call, len(calls))
 		}
-		switch outcome := string(v[1]); outcome {
-		case "unauthorized":
-			calls[call] = check.ErrUnauthorized
-		case "suspended":
-			calls[call] = check.ErrSuspended
-		case "quota":
+		outcome := string(v[1])
+		if outcome == "quota" {
 			calls[call] = &check.QuotaError{
 				Quota: int(int32(binary.BigEndian.Uint32(v[2]))), Left: int(int32(binary.BigEndian.Uint32(v[3]))),
 				Needed:  len(batch[call].rows),
 				ResetAt: time.UnixMicro(int64(binary.BigEndian.Uint64(v[4])) + postgresEpoch).UTC(),
 			}
-		case "event":
-			calls[call] = errNeedsEvent
-		case "moved":
-			calls[call] = errMoved
-		case "revision":
-			calls[call] = check.ErrRevision
-		case "answered":
-			calls[call] = check.ErrAnswered
-		default:
+		} else if calls[call] = callErrors[outcome]; calls[call] == nil {
 			return fmt.Errorf("ledger_append returned the unknown outcome %q", outcome)
 		}
 		return nil

@@ -142,20 +142,14 @@ func (s *Store) LastActivation(ctx context.Context) (signed string, ok bool, err
 func (s *Store) Activation(ctx context.Context, hash registry.Digest) (signed string, err error) {
 	err = s.db.NewRaw("SELECT signed FROM lineup_activations WHERE hash = ? AND signed IS NOT NULL", hash[:]).
 		Scan(ctx, &signed)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = activation.ErrNone
-	}
-	return signed, wrap(err, "reading activation %s", hash)
+	return signed, wrap(orElse(err, activation.ErrNone), "reading activation %s", hash)
 }
 
 // LineupText returns the canonical text of a revision. Nothing in it is verified. It fails with registry.ErrNoRevision.
 func (s *Store) LineupText(ctx context.Context, revision int64) (canonical []byte, err error) {
 	err = s.db.NewRaw("SELECT convert_to(coalesce(text, ''), 'UTF8') FROM lineup_revisions WHERE revision = ?",
 		revision).Scan(ctx, &canonical)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = registry.ErrNoRevision
-	}
-	return canonical, wrap(err, "reading lineup revision %d", revision)
+	return canonical, wrap(orElse(err, registry.ErrNoRevision), "reading lineup revision %d", revision)
 }
 
 //go:embed sql/lineup_revision.sql
@@ -172,9 +166,7 @@ func (s *Store) ActiveLineup(ctx context.Context) (registry.LineupRevision, erro
 func (s *Store) LineupRevision(ctx context.Context, revision int64) (registry.LineupRevision, error) {
 	var row revisionRow
 	err := s.db.NewRaw(lineupRevision, named{"revision": revision}).Scan(ctx, &row)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = registry.ErrNoRevision
-	}
+	err = orElse(err, registry.ErrNoRevision)
 	if err != nil {
 		return registry.LineupRevision{}, fmt.Errorf("reading lineup: %w", err)
 	}

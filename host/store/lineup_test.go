@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
+	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,18 +115,13 @@ func TestActivateComparesTheOneInForce(t *testing.T) {
 	lower := must(signed(t.Context(), s, 1, "again"))(t)
 	lower.Number = 2
 	wantError(t, "a number that was used", s.Activate(t.Context(), lower), activation.ErrSuperseded)
-	if got := last(t, s); got.Reason != "ana" || got.Number != 2 {
-		t.Errorf("in force is %+v", got)
-	}
+	got := last(t, s)
+	holds(t, got.Reason == "ana" && got.Number == 2, "in force is %+v", got)
 	expect(t, "activations in the audit log",
 		one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'activation' AND chain = 0"), 2)
 	verifyLedger(t, s)
-}
 
-// The revisions that checks may be recorded under are those of the activation in force, and when others ended.
-func TestRevisionsInForce(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, nil)
+	// The revisions that checks may be recorded under are those of the activation in force, and when others ended.
 	for _, layer := range []string{"probe@1.0.0", "probe@2.0.0", "probe@1.0.0"} {
 		must(activate(t.Context(), s, lineupOf(layer), registry.OriginOperator, ""))(t)
 	}
@@ -133,7 +129,7 @@ func TestRevisionsInForce(t *testing.T) {
 		one[string](t, s, `SELECT string_agg(revision || ' ' || (until IS NULL), ', ' ORDER BY revision)
 			FROM revisions_in_force WHERE revision < 1000`),
 		"1 true, 2 false")
-	a := must(signed(t.Context(), s, 1, ""))(t)
+	a = must(signed(t.Context(), s, 1, ""))(t)
 	a.Canary = &activation.Canary{Lineup: activation.Lineup{Revision: 2}, Share: 5}
 	noError(t, s.Activate(t.Context(), a))
 	expect(t, "revisions in force with a canary",
@@ -155,21 +151,16 @@ func TestLineupRevisions(t *testing.T) {
 		note   string
 	}{{one, registry.OriginBuiltIn, "the first"}, {two, registry.OriginOperator, "sharper"}} {
 		n, err := activate(t.Context(), s, step.lineup, step.origin, step.note)
-		if err != nil || n != int64(i+1) {
-			t.Fatalf("activating: revision %d, %v, want %d", n, err, i+1)
-		}
+		mustHold(t, err == nil && n == int64(i+1), "activating: revision %d, %v, want %d", n, err, i+1)
 		active, err := s.ActiveLineup(t.Context())
-		if err != nil || active.Revision != n || active.Origin != step.origin || active.Note != step.note ||
-			active.Lineup.Layers[0].Layer != step.lineup.Layers[0].Layer {
-			t.Errorf("active %+v, %v", active, err)
-		}
+		holds(t, err == nil && active.Revision == n && active.Origin == step.origin && active.Note == step.note &&
+			active.Lineup.Layers[0].Layer == step.lineup.Layers[0].Layer, "active %+v, %v", active, err)
 	}
 	wantError(t, "rolling back to an unknown revision", rollback(t.Context(), s, 9, ""), registry.ErrNoRevision)
 	noError(t, rollback(t.Context(), s, 1, "too sharp"))
 	active, err := s.ActiveLineup(t.Context())
-	if err != nil || active.Revision != 1 || active.Note != "too sharp" || active.Origin != registry.OriginBuiltIn {
-		t.Errorf("active after the rollback: %+v, %v", active, err)
-	}
+	holds(t, err == nil && active.Revision == 1 && active.Note == "too sharp" &&
+		active.Origin == registry.OriginBuiltIn, "active after the rollback: %+v, %v", active, err)
 	if a := last(t, s); a.Number != 3 || a.Lineup.Revision != 1 || a.Reason != "too sharp" {
 		t.Errorf("last activation after the rollback: %+v", a)
 	}
@@ -181,9 +172,8 @@ func TestLineupRevisions(t *testing.T) {
 	var activated []string
 	for row, err := range (AuditLog{db: s.db}).Rows(t.Context(), 0, 0, 99) {
 		noError(t, err)
-		if row.Record.Kind != audit.Activation || row.Record.At != "2031-05-20T12:00:00.000Z" {
-			t.Errorf("record %+v", row.Record)
-		}
+		holds(t, row.Record.Kind == audit.Activation && row.Record.At == "2031-05-20T12:00:00.000Z", "record %+v",
+			row.Record)
 		a := must(activation.Unverified(must(s.Activation(t.Context(), registry.Digest(row.Record.Digest)))(t)))(t)
 		expect(t, "the revision that a record names", a.Lineup.Revision, row.Record.Revision)
 		activated = append(activated, fmt.Sprint(row.Record.Revision))
@@ -199,19 +189,159 @@ func TestLineupsChangeWhileChecksAreRecorded(t *testing.T) {
 	l := ledgerOn(t, a, LedgerConfig{Batch: 4})
 	caller := newCaller(t, a, plan(t, "pro", 1500))
 	const changes = 20
-	errs := make([]error, changes)
-	var wg sync.WaitGroup
-	for i := range changes {
-		wg.Go(func() {
-			s := []*Store{a, b}[i%2]
-			_, errs[i] = activate(t.Context(), s, lineupOf("probe@1.0.0"), registry.OriginOperator, "")
-		})
-	}
-	appended := appendAll(t, allowedMany(t, caller, 60), l)
-	wg.Wait()
-	noError(t, errors.Join(append(errs, appended...)...))
+	records := allowedMany(t, caller, 60)
+	noError(t, errors.Join(concurrently(changes+len(records), func(i int) error {
+		if i >= changes {
+			return l.Append(t.Context(), records[i-changes])
+		}
+		return errOf(activate(t.Context(), []*Store{a, b}[i%2], lineupOf("probe@1.0.0"), registry.OriginOperator, ""))
+	})...))
 	expect(t, "number of the last activation", last(t, a).Number, changes)
 	expect(t, "changes in the audit log",
 		one[int](t, a, "SELECT count(*) FROM audit_records WHERE kind = 'activation' AND chain = 0"), changes)
 	verifyLedger(t, a)
+}
+
+func TestPublishedVersionNeverChanges(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	first, other := module(t, "probe", "Probes"), module(t, "probe", "Probes differently")
+	for range 2 {
+		noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", registry.Release, nil))
+	}
+	wantError(t, "publishing other content", s.PublishPlugin(t.Context(), other, "1.0.0", registry.Release, nil),
+		registry.ErrVersionTaken)
+	wantError(t, "module of a refused version", errOf(s.Module(t.Context(), other.Digest)), registry.ErrNoPlugin)
+	noError(t, s.PublishPlugin(t.Context(), other, "1.0.1", "", nil))
+	for version, want := range map[string]registry.Digest{"1.0.0": first.Digest, "1.0.1": other.Digest} {
+		plugin, err := s.Plugin(t.Context(), "probe", version)
+		digest := plugin.Digest
+		holds(t, err == nil && digest == want, "digest of %s: %v, %v, want %v", version, digest, err, want)
+		m, err := s.Module(t.Context(), digest)
+		holds(t, err == nil && m.Digest == want && m.Manifest.Name == "probe", "module of %s: %v, %v", version, m.Ref(),
+			err)
+	}
+	wantError(t, "an unknown version", errOf(s.Plugin(t.Context(), "probe", "2.0.0")), registry.ErrNoPlugin)
+	plugins, err := s.Plugins(t.Context())
+	holds(t, err == nil && len(plugins) == 2 && plugins[0].Version == "1.0.1" && !plugins[0].FirstParty &&
+		plugins[1].FirstParty, "plugins %+v, %v", plugins, err)
+
+	// Notes are stored with the publication or not at all. Each replaces the one of its kind.
+	first, taken := module(t, "noted", "Probes"), module(t, "noted", "Probes differently")
+	other = module(t, "other", "Probes")
+	signed := registry.Notes{registry.NoteSignature: "a", registry.NotePassport: "b"}
+	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", "", signed))
+	noError(t, s.PublishPlugin(t.Context(), other, "1.0.0", "", registry.Notes{registry.NoteSignature: "o"}))
+	wantError(t, "a taken version", s.PublishPlugin(t.Context(), taken, "1.0.0", "", signed),
+		registry.ErrVersionTaken)
+	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", "", nil))
+	if got := must(s.PluginNotes(t.Context(), first.Digest))(t); !maps.Equal(got, signed) {
+		t.Errorf("notes %v, want %v", got, signed)
+	}
+	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", "", registry.Notes{registry.NoteSignature: "c"}))
+	want := map[registry.Digest]registry.Notes{
+		first.Digest: {registry.NoteSignature: "c", registry.NotePassport: "b"},
+		other.Digest: {registry.NoteSignature: "o"}}
+	got := must(s.AllPluginNotes(t.Context()))(t)
+	holds(t, maps.EqualFunc(got, want, maps.Equal), "notes %v, want %v", got, want)
+}
+
+// A name belongs to who publishes it first, that of a built-in layer to the release, until it is transferred.
+func TestNamesHaveOwners(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	number := 0
+	for _, step := range []struct{ name, by, to, holder string }{
+		{name: "probe", by: "ana"},
+		{name: "probe", by: "ana"},
+		{name: "probe", by: "bob", holder: "ana"},
+		{name: "probe", by: ""}, // under development
+		{name: "probe", to: "bob"},
+		{name: "probe", by: "bob"},
+		{name: "probe", by: "ana", holder: "bob"},
+		{name: "probe", by: registry.Release}, // a later release has a layer with this name
+		{name: "probe", by: "bob"},
+		{name: "domain", by: "ana", holder: registry.Release}, // before the first host has published it
+		{name: "domain", by: registry.Release},
+		{name: "domain", by: "ana", holder: registry.Release},
+		{name: "domain", to: "ana"},
+		{name: "domain", by: "ana"},
+		{name: "domain", by: registry.Release},
+		{name: "domain", to: registry.Release},
+		{name: "domain", by: "ana", holder: registry.Release},
+		{name: "other", by: "ana"},
+		{name: "other", by: registry.Release},
+		{name: "other", by: "ana", holder: registry.Release},
+		{name: "iban", to: "ana"}, // which no host has published yet
+		{name: "iban", by: "ana"},
+	} {
+		number++
+		var err error
+		if step.to != "" {
+			n := registry.PluginName{Name: step.name, Owner: step.to, Transfer: "signed"}
+			err = s.TransferPlugin(t.Context(), n)
+		} else {
+			m, version := module(t, step.name, fmt.Sprint(number)), fmt.Sprintf("1.0.%d", number)
+			err = s.PublishPlugin(t.Context(), m, version, step.by, nil)
+			_, missing := s.Plugin(t.Context(), step.name, version)
+			holds(t, (missing != nil) == (err != nil), "step %d: %v, but stored: %v", number, err, missing == nil)
+		}
+		refused := &registry.Refusal{}
+		holds(t, errors.As(err, &refused) == (step.holder != "") && (step.holder != "" || err == nil) &&
+			(step.holder == "" || strings.Contains(err.Error(), "belongs to "+step.holder+";")), "step %d, %+v: %v",
+			number, step, err)
+	}
+	wantError(t, "a name that nobody has", s.TransferPlugin(t.Context(), registry.PluginName{Name: "nobody"}),
+		registry.ErrNoPlugin)
+}
+
+// Each start of a host publishes all built-in layers, 27 MiB. Those that the database has are not sent again.
+func TestPublishedModulesAreNotSentAgain(t *testing.T) {
+	t.Parallel()
+	needsPlainPostgres(t, "it adds triggers to tables of which each node of a cluster has a copy")
+	s := newStore(t, nil)
+	conn := session(t, s.url)
+	first, other := module(t, "probe", "Probes"), module(t, "probe", "Probes better")
+	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", registry.Release, nil))
+	exec(t, conn, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN RAISE 'a module was sent'; END $$`,
+		"CREATE TRIGGER refuse BEFORE INSERT ON plugin_modules FOR EACH ROW EXECUTE FUNCTION refuse()")
+	noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", registry.Release, nil))
+	wantError(t, "another module", s.PublishPlugin(t.Context(), other, "1.0.0", registry.Release, nil),
+		registry.ErrVersionTaken)
+	wantFailure(t, s.PublishPlugin(t.Context(), other, "1.0.1", registry.Release, nil),
+		"a new module was published without being sent")
+
+	// A module that was altered in the database is refused.
+	original, steals := first, module(t, "probe", "Steals")
+	for name, wasm := range map[string][]byte{
+		"another module": steals.Wasm, "more bytes": append([]byte{}, append(original.Wasm, 0, 1, 0)...),
+		"not a module": []byte("gone"), "empty": {},
+	} {
+		must(conn.Exec(t.Context(), "UPDATE plugin_modules SET wasm = $1", wasm))(t)
+		m, err := s.Module(t.Context(), original.Digest)
+		holds(t, err != nil, "%s: read %s %q, want an error", name, m.Ref(), m.Manifest.Summary)
+	}
+}
+
+// If several hosts publish a version with different content, only one of them succeeds.
+func TestConcurrentPublishing(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	hosts := []*Store{open(t, url, nil), open(t, url, nil)}
+	var modules []registry.Module
+	for i := range 8 {
+		modules = append(modules, module(t, "probe", fmt.Sprintf("Probes in way %d", i)))
+	}
+	passed := 0
+	for _, err := range concurrently(len(modules), func(i int) error {
+		return hosts[i%2].PublishPlugin(t.Context(), modules[i], "1.0.0", "", nil)
+	}) {
+		if err == nil {
+			passed++
+		} else if !errors.Is(err, registry.ErrVersionTaken) {
+			t.Error(err)
+		}
+	}
+	expect(t, "contents of one version that were published", passed, 1)
 }

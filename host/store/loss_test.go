@@ -54,10 +54,9 @@ func TestAnsweredIsRemembered(t *testing.T) {
 	again := answeredIn(t, path)
 	for chain, batches := range a.batches() {
 		for i, b := range again.batches()[chain] {
-			if want := batches[i]; b.Seq != want.Seq || !slices.Equal(b.Hash, want.Hash) || !b.At.Equal(want.At) ||
-				!slices.Equal(b.Refs, want.Refs) {
-				t.Errorf("chain %d: read %+v, want %+v", chain, b, want)
-			}
+			want := batches[i]
+			holds(t, b.Seq == want.Seq && slices.Equal(b.Hash, want.Hash) && b.At.Equal(want.At) &&
+				slices.Equal(b.Refs, want.Refs), "chain %d: read %+v, want %+v", chain, b, want)
 		}
 	}
 	expect(t, "the last number", again.last(3).Seq, 5)
@@ -150,23 +149,16 @@ func TestDatabaseThatWentBack(t *testing.T) {
 				return
 			}
 			var refused *check.UnavailableError
-			if !errors.As(err, &refused) || !errors.Is(err, errRecordsLost) {
-				t.Errorf("the next check: %v", err)
-			}
+			holds(t, errors.As(err, &refused) && errors.Is(err, errRecordsLost), "the next check: %v", err)
 			expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records"), records)
-			if len(losses) != 1 {
-				t.Fatalf("losses: %+v", losses)
-			}
+			mustHold(t, len(losses) == 1, "losses: %+v", losses)
 			found, kept := losses[0], len(refs)-test.lost
-			if !slices.Equal(found.Refs, refs[kept:]) || found.Survived != int64(kept) || found.Seq != 4 ||
-				found.Host != "one" {
-				t.Errorf("found %+v, want the references %q", found, refs[kept:])
-			}
+			holds(t, slices.Equal(found.Refs, refs[kept:]) && found.Survived == int64(kept) && found.Seq == 4 &&
+				found.Host == "one", "found %+v, want the references %q", found, refs[kept:])
 			s.Probe(t.Context())
 			problems := s.Problems()
-			if p := problems[len(problems)-1]; p.Part != "audit" {
-				t.Errorf("the host's problems are %+v", problems)
-			}
+			p := problems[len(problems)-1]
+			holds(t, p.Part == "audit", "the host's problems are %+v", problems)
 		})
 	}
 }
@@ -183,8 +175,7 @@ func accept(t *testing.T, s *Store, at time.Time) {
 	must(s.AcceptLosses(t.Context(), l.Chain, losses, l.Survived, note))(t)
 }
 
-// One acceptance lets all hosts go on: the one that found the loss, one that only knows of it, and one that was down.
-// It is a record of the chain.
+// One acceptance, a record of the chain, lets all hosts go on, whether they found the loss or were down.
 func TestAcceptedLossLetsHostsGoOn(t *testing.T) {
 	t.Parallel()
 	s, l, caller := newLedger(t, nil, LedgerConfig{Host: "one"})

@@ -67,9 +67,42 @@ func needsPlainPostgres(t testing.TB, why string) {
 // onCitus reports whether the tests' databases are distributed.
 func onCitus() bool { return os.Getenv("ASSAY_TEST_CITUS_URL") != "" }
 
+// holds reports a condition that does not hold.
+func holds(t testing.TB, condition bool, format string, args ...any) {
+	t.Helper()
+	if !condition {
+		t.Errorf(format, args...)
+	}
+}
+
+// mustHold ends the test if a condition does not hold.
+func mustHold(t testing.TB, condition bool, format string, args ...any) {
+	t.Helper()
+	if !condition {
+		t.Fatalf(format, args...)
+	}
+}
+
+// report reports an error, also of another goroutine than the test's.
+func report(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// async calls f in a goroutine. The channel receives its error.
+func async(f func() error) <-chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- f() }()
+	return ended
+}
+
 func must[T any](v T, err error) func(testing.TB) T { return is.Value(v, err) }
 
 func errOf[T any](v T, err error) error { return is.ErrorOf(v, err) }
+
+func errOf2[A, B any](_ A, _ B, err error) error { return err }
 
 func expect[T comparable](t testing.TB, what string, got, want T) {
 	t.Helper()
@@ -141,8 +174,7 @@ func openOnce(ctx context.Context, url string) error {
 	return s.Close()
 }
 
-// ledgerOn starts a ledger and stops it before its store is closed. Its callers wait as long as tests do, unless cfg
-// says otherwise.
+// ledgerOn starts a ledger and stops it before its store. Callers wait as long as tests do, unless cfg says otherwise.
 func ledgerOn(t testing.TB, s *Store, cfg LedgerConfig) *Ledger {
 	t.Helper()
 	cfg.Patience, cfg.Settling = cmp.Or(cfg.Patience, time.Minute), cmp.Or(cfg.Settling, time.Minute)
@@ -162,6 +194,19 @@ func newLedger(t testing.TB, now func() time.Time, cfg LedgerConfig) (*Store, *L
 	s := newStore(t, now)
 	return s, ledgerOn(t, s, cfg), newCaller(t, s, plan(t, "pro", 1_000_000))
 }
+
+// newVerified is newLedger, and checks the invariants of the database after the test.
+func newVerified(t testing.TB, now func() time.Time, cfg LedgerConfig) (*Store, *Ledger, check.Caller) {
+	t.Helper()
+	s := newStore(t, now)
+	t.Cleanup(func() { verifyLedger(lasts{t}, s) })
+	return s, ledgerOn(t, s, cfg), newCaller(t, s, plan(t, "pro", 1_000_000))
+}
+
+// lasts is a test with a context that does not end before its cleanup.
+type lasts struct{ testing.TB }
+
+func (lasts) Context() context.Context { return context.Background() }
 
 // ledgerThroughProxy returns a ledger that reaches the database of a store through a proxy.
 func ledgerThroughProxy(t testing.TB, direct *Store) (p *storetest.Proxy, l *Ledger, caller check.Caller) {

@@ -56,8 +56,7 @@ func TestOpenOnACurrentSchema(t *testing.T) {
 		"(migration 9001) is newer than this host")
 }
 
-// The database ends the lock of a host that says nothing, and the locks of its migrations. A host that has lost the
-// lock stops migrating.
+// The database ends the lock and the migration of a host that says nothing. A host that lost the lock stops migrating.
 func TestMigrationsEndWithTheirHost(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
@@ -95,9 +94,7 @@ func TestWaitingHostsHaveNoTransaction(t *testing.T) {
 	next := make(chan *migrationsLock, 1)
 	go func() {
 		lock, err := (&Store{log: discard()}).lockMigrations(t.Context(), waiting, time.Hour)
-		if err != nil {
-			t.Error(err)
-		}
+		report(t, err)
 		next <- lock
 	}()
 	until(t, "a host that has asked and keeps nothing open", func() bool {
@@ -161,13 +158,11 @@ func TestFailedMigrationIsRolledBack(t *testing.T) {
 	t.Parallel()
 	url, conn := emptyDatabase(t)
 	exec(t, conn, "CREATE TABLE webhook_events (foreign_column int)") // conflicts in the middle of the first migration
-	if err := openOnce(t.Context(), url); err == nil {
-		t.Fatal("the migration succeeded although a table of that name existed")
-	}
-	if n := value[int](t, conn, `SELECT count(*) FROM pg_tables WHERE schemaname = 'public'
-		AND tablename NOT IN ('webhook_events', 'schema_steps', 'schema_locks')`); n != 0 {
-		t.Errorf("the failed migration left %d tables", n)
-	}
+	err := openOnce(t.Context(), url)
+	mustHold(t, err != nil, "the migration succeeded although a table of that name existed")
+	n := value[int](t, conn, `SELECT count(*) FROM pg_tables WHERE schemaname = 'public'
+		AND tablename NOT IN ('webhook_events', 'schema_steps', 'schema_locks')`)
+	holds(t, n == 0, "the failed migration left %d tables", n)
 	expect(t, "migrations recorded as applied", value[int](t, conn, "SELECT count(*) FROM schema_steps"), 0)
 	exec(t, conn, "DROP TABLE webhook_events")
 	noError(t, openOnce(t.Context(), url))
@@ -223,9 +218,7 @@ func TestSetUpSurvivesALostConnection(t *testing.T) {
 	}, false)
 	noError(t, openOnce(t.Context(), p.URL))
 	p.Set(nil, false) // stop collecting
-	if len(statements) < 20 {
-		t.Fatalf("the proxy saw only %d statements", len(statements))
-	}
+	mustHold(t, len(statements) >= 20, "the proxy saw only %d statements", len(statements))
 	for _, cut := range cuts(statements) {
 		t.Run(fmt.Sprintf("%d %.60q", cut, statements[cut]), func(t *testing.T) {
 			t.Parallel()
@@ -250,14 +243,11 @@ func TestBadURLDoesNotShowThePassword(t *testing.T) {
 	for _, url := range []string{"postgres://assay:hunter2@[::1", "postgres://assay:hunter2@host:port/x",
 		"assay:hunter2"} {
 		_, err := Open(t.Context(), Config{URL: url, Keys: testRing, Logger: discard()})
-		if err == nil || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("opening %s: %v", url, err)
-		}
+		holds(t, err != nil && !strings.Contains(err.Error(), "hunter2"), "opening %s: %v", url, err)
 	}
 }
 
-// Defaults of the server, the database or the role do not affect what is written and read. Open refuses those that
-// could, and says how to fix them.
+// Defaults of the server, database or role do not matter: Open refuses those that could, and says how to fix them.
 func TestServerSettingsDoNotMatter(t *testing.T) {
 	t.Parallel()
 	needsDirect(t)
@@ -272,9 +262,7 @@ func TestServerSettingsDoNotMatter(t *testing.T) {
 		exec(t, conn, "ALTER DATABASE "+strings.TrimPrefix(database.Path, "/")+" SET "+setting)
 	}
 	refusal := errOf(tryOpen(t.Context(), target))
-	if refusal == nil {
-		t.Fatal("opened a database whose defaults are unsuitable")
-	}
+	mustHold(t, refusal != nil, "opened a database whose defaults are unsuitable")
 	for _, name := range []string{"bytea_output", "default_transaction_isolation", "statement_timeout", "lock_timeout",
 		"synchronous_commit"} {
 		wantErrorText(t, "opening", refusal, "the setting "+name+" is ")
@@ -294,9 +282,8 @@ func TestServerSettingsDoNotMatter(t *testing.T) {
 	}
 	noError(t, s.PruneSightings(t.Context()))
 	verifyLedger(t, s)
-	if got := export(t, s, caller, about(e)); got.Total != 3 || !got.Graph.LastSeen.Equal(noon) {
-		t.Errorf("exported %+v, want 3 checks, last seen at noon", got)
-	}
+	got := export(t, s, caller, about(e))
+	holds(t, got.Total == 3 && got.Graph.LastSeen.Equal(noon), "exported %+v, want 3 checks, last seen at noon", got)
 	expect(t, "erased checks", erase(t, s, caller, about(e)).Checks, 3)
 	verifyLedger(t, s)
 }

@@ -186,9 +186,7 @@ func (s *Store) RemoveAnyOverride(ctx context.Context, id string) error {
 			FROM overrides AS o LEFT JOIN accounts AS a ON a.id = o.account_id WHERE o.id = ?`, r.Chain, id).
 			Scan(ctx, &r.AccountID, &r.Chain)
 	}
-	if errors.Is(err, sql.ErrNoRows) {
-		err = override.ErrUnknown
-	}
+	err = orElse(err, override.ErrUnknown)
 	if err == nil {
 		err = s.removeOverride(ctx, r, id)
 	}

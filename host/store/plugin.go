@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -153,9 +152,7 @@ func (s *Store) Plugins(ctx context.Context) ([]registry.PublishedPlugin, error)
 func (s *Store) Plugin(ctx context.Context, name, version string) (registry.PublishedPlugin, error) {
 	var row pluginRow
 	err := s.db.NewSelect().Model(&row).Where("name = ? AND version = ?", name, version).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = registry.ErrNoPlugin
-	}
+	err = orElse(err, registry.ErrNoPlugin)
 	var p registry.PublishedPlugin
 	if err == nil {
 		p, err = row.published()
@@ -168,9 +165,7 @@ func (s *Store) Plugin(ctx context.Context, name, version string) (registry.Publ
 func (s *Store) Module(ctx context.Context, digest registry.Digest) (registry.Module, error) {
 	var wasm []byte
 	err := s.db.NewRaw("SELECT wasm FROM plugin_modules WHERE digest = ?", digest[:]).Scan(ctx, &wasm)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = registry.ErrNoPlugin
-	}
+	err = orElse(err, registry.ErrNoPlugin)
 	var m registry.Module
 	if err == nil {
 		m, err = registry.OpenModule(wasm)

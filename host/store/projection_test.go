@@ -1,16 +1,21 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"assay/host/access/keyring"
+	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/customer/feedback"
+	"assay/host/entity"
 	"assay/host/facts/reputation"
 )
 
@@ -32,9 +37,7 @@ func waits(t *testing.T, s *Store) int {
 func read(t *testing.T, s *Store) (write func() bool) {
 	t.Helper()
 	waiting := must(s.waitingContributions(t.Context()))(t)
-	if len(waiting) != 1 {
-		t.Fatalf("%d chains have contributions, want 1", len(waiting))
-	}
+	mustHold(t, len(waiting) == 1, "%d chains have contributions, want 1", len(waiting))
 	p := waiting[0]
 	forgotten := must(readForgotten(t.Context(), s.db, p.Chain))(t)
 	var rows []contributionRow
@@ -42,9 +45,8 @@ func read(t *testing.T, s *Store) (write func() bool) {
 		Scan(t.Context(), &rows))
 	g := newSightings()
 	for _, row := range rows {
-		if bad := s.addUp(g, row, forgotten); bad != nil {
-			t.Fatalf("unreadable: %v", bad)
-		}
+		bad := s.addUp(g, row, forgotten)
+		mustHold(t, bad == nil, "unreadable: %v", bad)
 	}
 	return func() bool {
 		t.Helper()
@@ -95,8 +97,7 @@ func TestContributionsCountOnce(t *testing.T) {
 	expect(t, "the last applied record", total, callers*each)
 }
 
-// A host that stops or crashes between reading and applying delays no other host, and what it read is not applied
-// twice.
+// A host that stops between reading and applying delays no other, and nothing is applied twice.
 func TestStoppedApplierHoldsNothing(t *testing.T) {
 	t.Parallel()
 	g := newGraphTest(t, 1)
@@ -106,9 +107,7 @@ func TestStoppedApplierHoldsNothing(t *testing.T) {
 	g.check(0, e, check.Block)
 	noError(t, open(t, g.s.url, g.s.now).CatchUp(t.Context()))
 	before := graphDump(t, g.s)
-	if write() {
-		t.Error("contributions were applied twice")
-	}
+	holds(t, !write(), "contributions were applied twice")
 	expect(t, "the graph", graphDump(t, g.s), before)
 	expect(t, "checks", one[int](t, g.s, "SELECT checks FROM graph_sightings WHERE kind = 'domain'"), 2)
 
@@ -117,8 +116,7 @@ func TestStoppedApplierHoldsNothing(t *testing.T) {
 	proxy := proxied(t, g.s.url)
 	stopped := open(t, proxy.URL, g.s.now)
 	reached := proxy.HoldBack(containing("FROM graph_contributions WHERE"), func([]byte) bool { return true })
-	done := make(chan error, 1)
-	go func() { done <- stopped.CatchUp(t.Context()) }()
+	done := async(func() error { return stopped.CatchUp(t.Context()) })
 	receive(t, "the applier reads", reached)
 	noError(t, g.s.CatchUp(t.Context()))
 	expect(t, "contributions left", waits(t, g.s), 0)
@@ -153,30 +151,6 @@ func TestUnreadableContributions(t *testing.T) {
 	expect(t, "contributions left", waits(t, g.s), 0)
 }
 
-// A check with an earlier time, from a host whose clock is behind, does not make the graph older. Counters stop at the
-// maximum of their type.
-func TestLimitsOfSightings(t *testing.T) {
-	t.Parallel()
-	g := newGraphTest(t, 1)
-	e := g.domain("shop.example.org")
-	for _, verdict := range []check.Verdict{check.Block, check.Review} {
-		g.check(0, e, verdict)
-		noError(t, g.s.CatchUp(t.Context()))
-		g.advance(-time.Second)
-	}
-	expect(t, "the earliest last time", one[time.Time](t, g.s, `SELECT least((SELECT min(last_seen)
-		FROM graph_sightings), (SELECT min(last_seen) FROM graph_edges))`).UTC(), noon)
-	exec(t, session(t, g.s.url),
-		"UPDATE graph_sightings SET checks = 2147483646, blocked = 2147483647, reviewed = 2147483647",
-		"UPDATE graph_edges SET checks = 2147483647")
-	noError(t, g.l.Append(t.Context(), decidedMany(g.customers[0], e, check.Block, 5)...))
-	g.check(0, e, check.Review)
-	noError(t, g.s.CatchUp(t.Context()))
-	expect(t, "the lowest counter", one[int](t, g.s, `SELECT least((SELECT min(checks) FROM graph_sightings),
-		(SELECT min(checks) FROM graph_edges),
-		(SELECT min(least(blocked, reviewed)) FROM graph_sightings WHERE kind = 'domain'))`), math.MaxInt32)
-}
-
 // A host that applies contributions waits only briefly for a locked row of the graph.
 func TestLockedSightingFailsTheApplier(t *testing.T) {
 	t.Parallel()
@@ -194,6 +168,25 @@ func TestLockedSightingFailsTheApplier(t *testing.T) {
 	expect(t, "the reason", sqlState(err), lockNotAvailable)
 	exec(t, conn, "COMMIT")
 	noError(t, g.s.CatchUp(t.Context()))
+
+	// A host whose clock is behind does not make the graph older. Counters stop at the maximum of their type.
+	exec(t, conn, "TRUNCATE graph_sightings, graph_edges")
+	for _, verdict := range []check.Verdict{check.Block, check.Review} {
+		g.check(0, e, verdict)
+		noError(t, g.s.CatchUp(t.Context()))
+		g.advance(-time.Second)
+	}
+	expect(t, "the earliest last time", one[time.Time](t, g.s, `SELECT least((SELECT min(last_seen)
+		FROM graph_sightings), (SELECT min(last_seen) FROM graph_edges))`).UTC(), noon)
+	exec(t, session(t, g.s.url),
+		"UPDATE graph_sightings SET checks = 2147483646, blocked = 2147483647, reviewed = 2147483647",
+		"UPDATE graph_edges SET checks = 2147483647")
+	noError(t, g.l.Append(t.Context(), decidedMany(g.customers[0], e, check.Block, 5)...))
+	g.check(0, e, check.Review)
+	noError(t, g.s.CatchUp(t.Context()))
+	expect(t, "the lowest counter", one[int](t, g.s, `SELECT least((SELECT min(checks) FROM graph_sightings),
+		(SELECT min(checks) FROM graph_edges),
+		(SELECT min(least(blocked, reviewed)) FROM graph_sightings WHERE kind = 'domain'))`), math.MaxInt32)
 }
 
 // What an account reports about a check counts even if the check is not in the graph yet.
@@ -213,8 +206,7 @@ func TestVoteBeforeTheSighting(t *testing.T) {
 	// A report about what was forgotten creates nothing.
 	r := decided(g.customers[0], g.domain("other.example"), check.Allow)
 	noError(t, g.l.Append(t.Context(), r))
-	_, err := g.s.db.ExecContext(t.Context(), "SELECT graph_forget_pending(?, '')", g.customers[0].Account)
-	noError(t, err)
+	noError(t, errOf(g.s.db.ExecContext(t.Context(), "SELECT graph_forget_pending(?, '')", g.customers[0].Account)))
 	must(g.s.KeepFeedback(t.Context(), g.customers[0],
 		feedback.Report{Ref: r.Decision.Ref, Label: feedback.Fraud}, nil))(t)
 	noError(t, g.s.CatchUp(t.Context()))
@@ -278,9 +270,7 @@ func TestProjectionRuns(t *testing.T) {
 	applied := make(chan int, 10)
 	p := open(t, proxy.URL, g.s.now).NewProjection(ProjectionConfig{Interval: time.Millisecond,
 		OnApplied: func(checks int, lag time.Duration) {
-			if lag <= 0 || lag > time.Minute {
-				t.Errorf("a lag of %v", lag)
-			}
+			holds(t, lag > 0 && lag <= time.Minute, "a lag of %v", lag)
 			applied <- checks
 		}})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -296,4 +286,70 @@ func TestProjectionRuns(t *testing.T) {
 	until(t, "the projection to fail", func() bool { return proxy.Refused.Load() > 0 })
 	proxy.Set(nil, false)
 	expect(t, "checks applied", receive(t, "the batch after the outage", applied), 1)
+}
+
+// contributed returns the contribution of a check with linked entities and observed parents.
+func contributed(t testing.TB) (contribution, check.Record) {
+	t.Helper()
+	r := decided(check.Caller{Account: "acct_1"}, parse(t, entity.Email, "jane@mail.example.co.uk"), check.Review)
+	r.Linked = []entity.Entity{parse(t, entity.Domain, "shop.example.co.uk"), parse(t, entity.Phone, "+4915123456789"),
+		parse(t, entity.IBAN, "DE89370400440532013000")}
+	r.LookedUp = entity.Facts{"dns.ns": "ns1.hosting.example", "dns.a": "198.51.100.7"}
+	return contributionOf(audit.NewPseudonyms(testRing.Graph), "acct_1", r), r
+}
+
+// A contribution can be read again, and only by holders of the secret.
+func TestContributionIsSealed(t *testing.T) {
+	t.Parallel()
+	want, r := contributed(t)
+	item, scored := newContribution(testRing, "acct_1", r)
+	got := must(openContribution(testRing, item))(t)
+	holds(t, bytes.Equal(got.encode(), want.encode()) && got.account == "acct_1" && got.verdict == check.Review &&
+		got.at.Equal(r.Decision.At) && len(got.links) == len(want.links), "%+v, want %+v", got, want)
+	if !bytes.Equal(scored, got.nodes[0].node) || got.nodes[0].kind != "email" {
+		t.Errorf("the scored node is %+v", got.nodes[0])
+	}
+	for _, kind := range nodeKinds {
+		holds(t, slices.ContainsFunc(got.nodes, func(n nodeSeen) bool { return n.kind == kind }), "no node is a %s",
+			kind)
+	}
+	other := must(keyring.Create(t.TempDir() + "/secret"))(t)
+	wantFailure(t, errOf(openContribution(other, item)), "another secret opens it")
+	for i := range item {
+		altered := bytes.Clone(item)
+		altered[i] ^= 1
+		_, err := openContribution(testRing, altered)
+		mustHold(t, err != nil, "it opens with byte %d altered", i)
+	}
+}
+
+// The format does not change: contributions wait in the database while hosts are replaced.
+func TestContributionFormat(t *testing.T) {
+	t.Parallel()
+	a, b := bytes.Repeat([]byte{0xaa}, nodeBytes), bytes.Repeat([]byte{0xbb}, nodeBytes)
+	c := contribution{account: "acct_1", at: time.UnixMilli(0x0102030405).UTC(), verdict: check.Block,
+		nodes: []nodeSeen{{"domain", a}, {"registrable", b}}, links: [][2]int{{0, 1}}}
+	want := slices.Concat([]byte{1, 2, 0, 0, 0, 1, 2, 3, 4, 5, 6}, []byte("acct_1"), []byte{2, 0}, a, []byte{4}, b,
+		[]byte{1, 0, 1})
+	got := c.encode()
+	holds(t, bytes.Equal(got, want), "encoded as %x, want %x", got, want)
+}
+
+// FuzzDecodeContribution checks that any bytes are either refused or decoded into what encodes to the same meaning.
+func FuzzDecodeContribution(f *testing.F) {
+	c, _ := contributed(f)
+	f.Add(c.encode())
+	f.Add([]byte{})
+	f.Add(append([]byte{1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, err := decodeContribution(b)
+		if err != nil {
+			return
+		}
+		for _, l := range c.links {
+			mustHold(t, max(l[0], l[1]) < len(c.nodes), "a link to node %v of %d", l, len(c.nodes))
+		}
+		again, err := decodeContribution(c.encode())
+		mustHold(t, err == nil && bytes.Equal(again.encode(), c.encode()), "%v: %+v becomes %+v", err, c, again)
+	})
 }

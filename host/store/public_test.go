@@ -1,12 +1,17 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
+	"assay/host/access/apikey"
+	"assay/host/access/signin"
+	"assay/host/customer/billing"
 	"assay/host/store/postgres/postgrestest"
 )
 
@@ -40,9 +45,8 @@ func TestSpentClientsCostNoQuery(t *testing.T) {
 	client := netip.MustParsePrefix("192.0.2.7/32")
 	take := func() (time.Time, bool, error) { return s.Take(t.Context(), "a ", client, 2, time.Minute) }
 	for i := range 3 {
-		if _, ok, err := take(); err != nil || ok != (i < 2) {
-			t.Fatalf("use %d: %v, %v", i+1, ok, err)
-		}
+		_, ok, err := take()
+		mustHold(t, err == nil && ok == (i < 2), "use %d: %v, %v", i+1, ok, err)
 	}
 	noError(t, s.Close())
 	if reset, ok, err := take(); err != nil || ok || !reset.Equal(noon.Add(time.Minute)) {
@@ -52,38 +56,8 @@ func TestSpentClientsCostNoQuery(t *testing.T) {
 		t.Error("another action did not ask the database")
 	}
 	now = noon.Add(time.Minute)
-	if _, _, err := take(); err == nil {
-		t.Error("after the reset, the database was not asked")
-	}
-}
-
-func TestTakePublicSlidingWindow(t *testing.T) {
-	t.Parallel()
-	now := noon
-	s := newStore(t, func() time.Time { return now })
-	client := netip.MustParsePrefix("192.0.2.7/32")
-	take := func(name string, after time.Duration, wantOK bool, wantReset time.Duration) {
-		t.Helper()
-		now = noon.Add(after)
-		reset, ok, err := s.TakePublic(t.Context(), client)
-		if err != nil || ok != wantOK {
-			t.Errorf("%s: %v, %v, want %v", name, ok, err, wantOK)
-		}
-		if !ok && !reset.Equal(noon.Add(wantReset)) {
-			t.Errorf("%s: resets at %v, want %v", name, reset, noon.Add(wantReset))
-		}
-	}
-	for i := range publicUses {
-		take("within the limit", time.Duration(i)*time.Minute, true, 0)
-	}
-	take("over the limit", 10*time.Minute, false, time.Hour)
-	take("just before the first is an hour old", time.Hour-time.Microsecond, false, time.Hour)
-	take("when the first is an hour old", time.Hour, true, 0)
-	take("with the second as the oldest", time.Hour, false, time.Hour+time.Minute)
-	take("when the second is an hour old", time.Hour+time.Minute, true, 0)
-	take("a rejected use does not count", time.Hour+time.Minute, false, time.Hour+2*time.Minute)
-	take("hours later", 5*time.Hour, true, 0)
-	expect(t, "stored uses", one[int](t, s, "SELECT cardinality(uses) FROM public_uses"), 1)
+	_, _, err := take()
+	holds(t, err != nil, "after the reset, the database was not asked")
 }
 
 func TestTakeCountsClientsAndActionsSeparately(t *testing.T) {
@@ -106,18 +80,17 @@ func TestTakeCountsClientsAndActionsSeparately(t *testing.T) {
 		"the next IPv4 client":         {"192.0.2.8/32", true},
 		"the /64's first address /128": {"2001:db8:0:1::/128", true},
 	} {
-		if _, ok, err := s.TakePublic(t.Context(), netip.MustParsePrefix(test.client)); err != nil || ok != test.ok {
-			t.Errorf("%s: %v, %v, want %v", name, ok, err, test.ok)
-		}
+		_, ok, err := s.TakePublic(t.Context(), netip.MustParsePrefix(test.client))
+		holds(t, err == nil && ok == test.ok, "%s: %v, %v, want %v", name, ok, err, test.ok)
 	}
 	for i, action := range []string{"a ", "a ", "b "} {
-		if _, ok, err := s.Take(t.Context(), action, first, 1, time.Hour); err != nil || ok != (i != 1) {
-			t.Errorf("use %d, of action %q: %v, %v", i+1, action, ok, err)
-		}
+		_, ok, err := s.Take(t.Context(), action, first, 1, time.Hour)
+		holds(t, err == nil && ok == (i != 1), "use %d, of action %q: %v, %v", i+1, action, ok, err)
 	}
 }
 
-func TestPrunePublic(t *testing.T) {
+// Uses are deleted once they are an hour old.
+func TestUsesWithinAnHour(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := newStore(t, func() time.Time { return now })
@@ -139,5 +112,115 @@ func TestPrunePublic(t *testing.T) {
 		noError(t, s.PrunePublic(t.Context()))
 		expect(t, fmt.Sprintf("clients after %v", step.at), one[int](t, s, "SELECT count(*) FROM public_uses"),
 			step.want)
+	}
+
+	// At most a number of uses fall into any hour.
+	client := netip.MustParsePrefix("192.0.2.7/32")
+	take := func(name string, after time.Duration, wantOK bool, wantReset time.Duration) {
+		t.Helper()
+		now = noon.Add(after)
+		reset, ok, err := s.TakePublic(t.Context(), client)
+		holds(t, err == nil && ok == wantOK, "%s: %v, %v, want %v", name, ok, err, wantOK)
+		holds(t, ok || reset.Equal(noon.Add(wantReset)), "%s: resets at %v, want %v", name, reset, noon.Add(wantReset))
+	}
+	for i := range publicUses {
+		take("within the limit", time.Duration(i)*time.Minute, true, 0)
+	}
+	take("over the limit", 10*time.Minute, false, time.Hour)
+	take("just before the first is an hour old", time.Hour-time.Microsecond, false, time.Hour)
+	take("when the first is an hour old", time.Hour, true, 0)
+	take("with the second as the oldest", time.Hour, false, time.Hour+time.Minute)
+	take("when the second is an hour old", time.Hour+time.Minute, true, 0)
+	take("a rejected use does not count", time.Hour+time.Minute, false, time.Hour+2*time.Minute)
+	take("hours later", 5*time.Hour, true, 0)
+	expect(t, "stored uses", one[int](t, s, "SELECT cardinality(uses) FROM public_uses"), 1)
+}
+
+// Of many who present the same key or link at once, one signs in.
+func TestSignInOnce(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	account := must(s.CreateAccount(t.Context(), plan(t, "pro", 0)))(t)
+	_, key := newKey(t, s, account)
+	link := must(s.NewLink(t.Context(), account))(t)
+	for _, test := range []struct {
+		name   string
+		signIn func() error
+		want   error // of all but one
+	}{
+		{"key", func() error { return errOf2(s.SignInByKey(context.Background(), key.Secret)) }, signin.ErrKeyRetired},
+		{"link", func() error { return errOf(s.UseLink(context.Background(), link)) }, signin.ErrUnknown},
+	} {
+		signedIn := 0
+		for _, err := range concurrently(20, func(int) error { return test.signIn() }) {
+			if err == nil {
+				signedIn++
+			} else if !errors.Is(err, test.want) {
+				t.Errorf("%s: %v, want %v", test.name, err, test.want)
+			}
+		}
+		expect(t, test.name, signedIn, 1)
+	}
+
+	// A new account's code can be issued again until it was used, and replaced by its owner at any time.
+	account = must(s.CreateAccount(t.Context(), plan(t, "pro", 0)))(t)
+	signsIn := func(code string, want error) {
+		t.Helper()
+		got, err := s.SignInByCode(t.Context(), code)
+		holds(t, errors.Is(err, want) && (err != nil || got == account), "SignInByCode = %q, %v; want %v", got, err,
+			want)
+	}
+	lost := must(s.FirstCode(t.Context(), account))(t)
+	first := must(s.FirstCode(t.Context(), account))(t)
+	signsIn(lost, signin.ErrUnknown)
+	signsIn(first, nil)
+	expect(t, "the code after it was used", must(s.FirstCode(t.Context(), account))(t), "")
+	second := must(s.ReplaceCode(t.Context(), account))(t)
+	expect(t, "the code after it was replaced", must(s.FirstCode(t.Context(), account))(t), "")
+	signsIn(first, signin.ErrUnknown)
+	signsIn(second, nil)
+	signsIn(second+"X", signin.ErrMistyped)
+	at := must(s.CodeIssuedAt(t.Context(), account))(t)
+	holds(t, time.Since(at) <= time.Hour, "the code was issued at %v", at)
+	// Neither the code nor a token is in the database.
+	token := must(s.BeginSession(t.Context(), account, signin.Origin{}))(t)
+	for _, table := range []string{"sign_in_codes", "sessions"} {
+		rows := one[string](t, s, "SELECT string_agg(r::text, ' ') FROM "+table+" AS r")
+		expect(t, table+" contains a secret", strings.Contains(rows, second) || strings.Contains(rows, token), false)
+	}
+	wantError(t, "a link to the public account", errOf(s.NewLink(t.Context(), publicAccount)), billing.ErrNoAccount)
+}
+
+// Expired sessions and links are deleted, and others kept.
+func TestPruneSignIns(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := newStore(t, func() time.Time { return now })
+	account := must(s.CreateAccount(t.Context(), plan(t, "pro", 0)))(t)
+	must(s.NewLink(t.Context(), account))(t)
+	must(s.BeginSession(t.Context(), account, signin.Origin{}))(t)
+	now = now.Add(signin.SessionLife)
+	must(s.NewLink(t.Context(), account))(t)
+	token := must(s.BeginSession(t.Context(), account, signin.Origin{}))(t)
+	noError(t, s.PruneSignIns(t.Context()))
+	expect(t, "links", one[int](t, s, "SELECT count(*) FROM sign_in_links"), 1)
+	expect(t, "sessions", one[int](t, s, "SELECT count(*) FROM sessions"), 1)
+	_, caller, err := s.Session(t.Context(), token, "192.0.2.0/24")
+	noError(t, err)
+	expect(t, "the key of an account without keys", caller.Key, "")
+	_, key := newKey(t, s, account)
+	rotated := must(s.RotateKey(t.Context(), account, key.ID, time.Hour))(t)
+	_, caller, err = s.Session(t.Context(), token, "192.0.2.0/24")
+	noError(t, err)
+	expect(t, "the key that does not expire", caller.Key, rotated.ID)
+
+	// A test key makes no checks, and one with limits signs in to nothing.
+	for _, limits := range []apikey.Limits{{Test: true}, {Scopes: []apikey.Scope{apikey.Scope("check")}}} {
+		limited := must(s.IssueKey(t.Context(), account, apikey.Wanted{Name: "limited", Limits: limits}))(t)
+		_, caller, err = s.Session(t.Context(), token, "192.0.2.0/24")
+		noError(t, err)
+		expect(t, "the key without limits", caller.Key, rotated.ID)
+		_, _, err = s.SignInByKey(t.Context(), limited.Secret)
+		wantError(t, "signing in with a limited key", err, signin.ErrUnknown)
 	}
 }

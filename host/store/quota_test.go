@@ -2,11 +2,14 @@ package store
 
 import (
 	"errors"
-	"fmt"
+	"maps"
+	"strings"
 	"testing"
 	"time"
 
 	"assay/host/check"
+	"assay/host/customer/billing"
+	"assay/host/customer/decision"
 	"assay/host/entity"
 	"assay/host/store/postgres/postgrestest"
 )
@@ -21,51 +24,36 @@ func appendAll(t *testing.T, records []check.Record, ledgers ...*Ledger) []error
 
 func TestQuotaIsExactAcrossHosts(t *testing.T) {
 	t.Parallel()
-	for _, quota := range []int{0, 50} {
-		t.Run(fmt.Sprint(quota), func(t *testing.T) {
-			t.Parallel()
-			url := postgrestest.Database(t)
-			a, b := open(t, url, nil), open(t, url, nil)
-			// Small batches make the two ledgers alternate.
-			one, two := ledgerOn(t, a, LedgerConfig{Batch: 16}), ledgerOn(t, b, LedgerConfig{Batch: 16})
-			first := newCaller(t, a, plan(t, "starter", quota))
-			second, _ := newKey(t, b, first.Account) // the account's keys share the quota
-			other := newCaller(t, a, plan(t, "starter", 1000))
-			var records, others []check.Record
-			for i := range 200 {
-				records = append(records, allowed(t, []check.Caller{first, second, second, first}[i%4]))
-				if i%10 == 0 {
-					others = append(others, allowed(t, other))
-				}
-			}
-			errs := appendAll(t, append(records, others...), one, two)
-			passed, rejected := 0, 0
-			for i, err := range errs[:len(records)] {
-				var over *check.QuotaError
-				switch {
-				case err == nil:
-					passed++
-				case errors.As(err, &over):
-					rejected++
-					if over.Quota != quota || over.ResetAt != period(time.Now()).AddDate(0, 1, 0) {
-						t.Errorf("quota error %+v", over)
-					}
-					expect(t, "records of a rejected check", recorded(t, a, records[i].Decision.Ref), 0)
-				default:
-					t.Errorf("append: %v", err)
-				}
-			}
-			if passed != quota || rejected != 200-quota {
-				t.Errorf("%d passed and %d were rejected with a quota of %d", passed, rejected, quota)
-			}
-			for _, err := range errs[len(records):] {
-				if err != nil {
-					t.Errorf("another account's check: %v", err)
-				}
-			}
-			verifyLedger(t, a)
-		})
+	const quota = 50
+	url := postgrestest.Database(t)
+	a, b := open(t, url, nil), open(t, url, nil)
+	// Small batches make the two ledgers alternate.
+	one, two := ledgerOn(t, a, LedgerConfig{Batch: 16}), ledgerOn(t, b, LedgerConfig{Batch: 16})
+	first := newCaller(t, a, plan(t, "starter", quota))
+	second, _ := newKey(t, b, first.Account) // the account's keys share the quota
+	other := newCaller(t, a, plan(t, "starter", 1000))
+	var records, others []check.Record
+	for i := range 200 {
+		records = append(records, allowed(t, []check.Caller{first, second, second, first}[i%4]))
+		if i%10 == 0 {
+			others = append(others, allowed(t, other))
+		}
 	}
+	errs := appendAll(t, append(records, others...), one, two)
+	passed := 0
+	for i, err := range errs[:len(records)] {
+		var over *check.QuotaError
+		if err == nil {
+			passed++
+			continue
+		}
+		holds(t, errors.As(err, &over) && over.Quota == quota && over.ResetAt == period(time.Now()).AddDate(0, 1, 0),
+			"append: %v", err)
+		expect(t, "records of a rejected check", recorded(t, a, records[i].Decision.Ref), 0)
+	}
+	expect(t, "checks that passed", passed, quota)
+	noError(t, errors.Join(errs[len(records):]...))
+	verifyLedger(t, a)
 }
 
 // Quotas are counted by the database's clock and calendar months, UTC, whatever the host's clock says.
@@ -109,17 +97,34 @@ func TestQuotaCountsCalendarMonths(t *testing.T) {
 	verifyLedger(t, s)
 }
 
-// A call that does not fit is refused whole, and smaller ones after it are recorded.
-func TestQuotaAdmitsSmallerCalls(t *testing.T) {
+// A refused call adds no event, use of its key or contribution, although others of its batch are recorded.
+func TestRefusedCallLeavesNothing(t *testing.T) {
 	t.Parallel()
-	s, l, _ := newLedger(t, nil, LedgerConfig{})
-	caller, other := newCaller(t, s, plan(t, "pro", 10)), newCaller(t, s, plan(t, "pro", 10))
+	s, l, other := newVerified(t, nil, LedgerConfig{})
+	caller := newCaller(t, s, plan(t, "pro", 1))
+	must(s.SetEndpoint(t.Context(), caller.Account, "https://receiver.example/hook"))(t)
+	blocked := decidedMany(caller, parse(t, entity.Domain, "example.org"), check.Block, 2)
+	errs := must(send(t, l, []byte("batch"), prepared(t, l, allowedMany(t, other, 1), blocked)))(t)
+	holds(t, errs[0] == nil && errs[1] != nil, "errors %v, want one of the second call", errs)
+	expect(t, "events", one[int](t, s, "SELECT count(*) FROM webhook_events"), 0)
+	expect(t, "contributions to the graph", waits(t, s), 1)
+	expect(t, "used keys", one[string](t, s, "SELECT string_agg(key_id, ' ') FROM key_uses"), other.Key)
+
+	// Nor does a call whose account removed its endpoint after the payload was prepared add an event.
+	late := prepared(t, l, blocked[:1])
+	noError(t, s.RemoveEndpoint(t.Context(), caller.Account))
+	noError(t, must(send(t, l, []byte("late"), late))(t)[0])
+	expect(t, "events", one[int](t, s, "SELECT count(*) FROM webhook_events"), 0)
+	verifyLedger(t, s)
+
+	// A call that does not fit is refused whole, and smaller ones after it are recorded.
+	caller, other = newCaller(t, s, plan(t, "pro", 10)), newCaller(t, s, plan(t, "pro", 10))
 	var calls [][]check.Record
 	for _, n := range []int{11, 4, 7, 5, 2, 1, 1} {
 		calls = append(calls, allowedMany(t, caller, n))
 	}
 	calls = append(calls, allowedMany(t, other, 10))
-	errs := must(send(t, l, []byte("batch"), prepared(t, l, calls...)))(t)
+	errs = must(send(t, l, []byte("smaller"), prepared(t, l, calls...)))(t)
 	for i, want := range []int{10, -1, 6, -1, 1, -1, 0, -1} { // what is left of the quota; -1: recorded
 		var over *check.QuotaError
 		left := -1
@@ -139,42 +144,101 @@ func TestQuotaAdmitsSmallerCalls(t *testing.T) {
 	if err := l.Append(t.Context(), allowed(t, other)); !errors.As(err, &over) || over.Left != 0 {
 		t.Errorf("after the quota was lowered below what is used: %v, want a quota error with nothing left", err)
 	}
-	verifyLedger(t, s)
 }
 
-// A refused call adds no event, no use of its key and nothing to the graph, although other calls of its batch are
-// recorded.
-func TestRefusedCallLeavesNothing(t *testing.T) {
+func TestUsage(t *testing.T) {
 	t.Parallel()
-	s, l, other := newLedger(t, nil, LedgerConfig{})
-	caller := newCaller(t, s, plan(t, "pro", 1))
-	must(s.SetEndpoint(t.Context(), caller.Account, "https://receiver.example/hook"))(t)
-	blocked := decidedMany(caller, parse(t, entity.Domain, "example.org"), check.Block, 2)
-	errs := must(send(t, l, []byte("batch"), prepared(t, l, allowedMany(t, other, 1), blocked)))(t)
-	if errs[0] != nil || errs[1] == nil {
-		t.Errorf("errors %v, want one of the second call", errs)
-	}
-	expect(t, "events", one[int](t, s, "SELECT count(*) FROM webhook_events"), 0)
-	expect(t, "contributions to the graph", waits(t, s), 1)
-	expect(t, "used keys", one[string](t, s, "SELECT string_agg(key_id, ' ') FROM key_uses"), other.Key)
-
-	// Nor does a call whose account removed its endpoint after the payload was prepared add an event.
-	late := prepared(t, l, blocked[:1])
-	noError(t, s.RemoveEndpoint(t.Context(), caller.Account))
-	noError(t, must(send(t, l, []byte("late"), late))(t)[0])
-	expect(t, "events", one[int](t, s, "SELECT count(*) FROM webhook_events"), 0)
-	verifyLedger(t, s)
-}
-
-func TestPublicChecksHaveNoQuota(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, nil)
+	now := time.Date(2031, 5, 6, 23, 0, 0, 0, time.UTC)
+	s, _ := openWithClock(t)
+	s.now = func() time.Time { return now }
 	l := ledgerOn(t, s, LedgerConfig{})
-	for range 3 {
-		noError(t, l.Append(t.Context(), allowed(t, s.PublicCaller())))
+	caller, other := newCaller(t, s, plan(t, "starter", 150)), newCaller(t, s, plan(t, "pro", 1500))
+	e := parse(t, entity.Domain, "example.com")
+	for _, c := range []struct {
+		caller  check.Caller
+		verdict check.Verdict
+		age     time.Duration
+	}{
+		{caller, check.Block, 49 * time.Hour}, {caller, check.Allow, 24 * time.Hour},
+		{caller, check.Review, 24 * time.Hour},
+		{other, check.Block, time.Hour}, {caller, check.Block, 22 * time.Hour}, {caller, check.Allow, 0},
+		{caller, check.Allow, 0},
+	} {
+		r := at(decided(c.caller, e, c.verdict), now.Add(-c.age))
+		noError(t, l.Append(t.Context(), r))
 	}
-	expect(t, "public checks recorded", one[int](t, s,
-		"SELECT count(*) FROM audit_records WHERE kind = 'check' AND account_id = ? AND key_id = ''", publicAccount), 3)
-	expect(t, "quota rows for an account without a quota", one[int](t, s, "SELECT count(*) FROM quota_usage"), 0)
-	verifyLedger(t, s)
+	day := func(d int) time.Time { return time.Date(2031, 5, d, 0, 0, 0, 0, time.UTC) }
+	count := func(d, verdict string, checks int) decision.Count {
+		return decision.Count{Date: "2031-05-0" + d, Key: caller.Key, Type: "domain", Verdict: verdict, Checks: checks}
+	}
+	want := []decision.Count{count("5", "allow", 1), count("5", "review", 1), count("6", "allow", 2),
+		count("6", "block", 1)}
+	noDiff(t, "counts", want, must(s.CountChecks(t.Context(), caller, day(5), day(7)))(t))
+	noDiff(t, "without the last day", want[:2], must(s.CountChecks(t.Context(), caller, day(5), day(6)))(t))
+	u, err := s.Usage(t.Context(), caller.Account)
+	holds(t, err == nil && u.Used == 6 && u.Plan.Quota == 150 &&
+		u.ResetAt.Equal(time.Date(2031, 6, 1, 0, 0, 0, 0, time.UTC)), "Usage = %+v, %v", u, err)
+	month := func(m time.Month) time.Time { return time.Date(2031, m, 1, 0, 0, 0, 0, time.UTC) }
+	forecast := 44 // 6, and 25 days and an hour more like the two before
+	noDiff(t, "this month", &decision.Usage{Month: "2031-05", Quota: 150, Used: 6, Forecast: &forecast,
+		Counts: append([]decision.Count{count("4", "block", 1)}, want...)},
+		must(s.MonthlyUsage(t.Context(), caller, month(time.May)))(t))
+	noDiff(t, "another month", &decision.Usage{Month: "2031-04", Quota: 150, Counts: []decision.Count{}},
+		must(s.MonthlyUsage(t.Context(), check.Caller{Account: caller.Account}, month(time.April)))(t))
+	noError(t, l.Append(t.Context(), at(decided(caller, e, check.Allow), now.Add(-24*time.Hour))))
+	noError(t, l.Append(t.Context(), at(decided(caller, e, check.Allow), now)))
+	late := func() (yesterday, today int) {
+		for _, c := range must(s.MonthlyUsage(t.Context(), caller, month(time.May)))(t).Counts {
+			switch {
+			case c.Date == "2031-05-05" && c.Verdict == "allow":
+				yesterday = c.Checks
+			case c.Date == "2031-05-06" && c.Verdict == "allow":
+				today = c.Checks
+			}
+		}
+		return yesterday, today
+	}
+	if yesterday, today := late(); yesterday != 1 || today != 3 {
+		t.Errorf("counted at once: %d yesterday, %d today", yesterday, today)
+	}
+	now = now.Add(pastAge)
+	yesterday, today := late()
+	holds(t, yesterday == 2 && today == 3, "counted later: %d yesterday, %d today", yesterday, today)
+	now = now.AddDate(0, 0, 26) // on the first day of June, the forecast looks at May
+	noDiff(t, "days before the month", []decision.Count{},
+		must(s.MonthlyUsage(t.Context(), caller, month(time.June)))(t).Counts)
+	wantError(t, "usage of an unknown account", errOf(s.Usage(t.Context(), "acct_none")), billing.ErrNoAccount)
+}
+
+func TestSettleUses(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	a, b := open(t, url, nil), open(t, url, nil)
+	settle := func(s *Store, accepted, want map[string]int64) {
+		t.Helper()
+		got := must(s.SettleUses(t.Context(), accepted))(t)
+		holds(t, maps.Equal(got, want), "after %v: %v, want %v", accepted, got, want)
+	}
+	type uses = map[string]int64
+	settle(a, uses{"key 1": 3, "key 2": 0}, uses{"key 1": 3})
+	settle(b, uses{"key 1": 4, "network 192.0.2.0/24": 1}, uses{"key 1": 7, "network 192.0.2.0/24": 1})
+	settle(a, uses{"key 1": 0, "network 192.0.2.0/24": 2}, uses{"key 1": 7, "network 192.0.2.0/24": 3})
+	expect(t, "names that are hashes", one[int](t, a, "SELECT count(*) FROM rate_uses WHERE name ~ '^[0-9a-f]{32}$'"),
+		2)
+	expect(t, "rows", one[int](t, a, "SELECT count(*) FROM rate_uses"), 2)
+	noError(t, errOf(a.db.Exec("UPDATE rate_uses SET used_at = now() - interval '61 s'")))
+	settle(b, uses{"key 1": 1}, uses{"key 1": 1})
+	noError(t, a.PruneRates(t.Context()))
+	expect(t, "rows", one[int](t, a, "SELECT count(*) FROM rate_uses"), 1)
+
+	// Two hosts that write the same names in any order do not block each other.
+	many := uses{}
+	for i := range 500 {
+		many["key "+strings.Repeat("x", i)] = 1
+	}
+	noError(t, errors.Join(concurrently(8, func(i int) error {
+		_, err := []*Store{a, b}[i%2].SettleUses(t.Context(), many)
+		return err
+	})...))
+	expect(t, "uses", one[int](t, a, "SELECT max(used) FROM rate_uses"), 8)
 }

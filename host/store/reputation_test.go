@@ -75,9 +75,7 @@ func TestAggregateNeedsThreeCustomers(t *testing.T) {
 	t.Parallel()
 	g := newGraphTest(t, 4)
 	e := g.domain("shop.example.org")
-	for range 50 {
-		g.check(0, e, check.Block)
-	}
+	noError(t, g.l.Append(t.Context(), decidedMany(g.customers[0], e, check.Block, 50)...))
 	g.check(1, e, check.Allow)
 	expect(t, "two customers", g.aggregate(e), reputation.Aggregate{})
 	public := g.s.PublicCaller()
@@ -86,32 +84,24 @@ func TestAggregateNeedsThreeCustomers(t *testing.T) {
 	g.advance(time.Hour)
 	g.check(2, e, check.Allow)
 	got := g.aggregate(e)
-	if got.Customers != 3 || !near(got.BlockedShare, 1.0/3) || !near(got.Seen, 12) ||
-		!got.Since.Equal(noon.Add(time.Hour)) {
-		t.Errorf("%+v, want 3 customers, share 1/3, 12 checks, since the third customer's check", got)
-	}
-	if got := g.aggregate(g.domain("other.example.org")); got.Customers != 0 {
-		t.Errorf("customers of a neighbour counted: %+v", got)
-	}
-}
+	holds(t, got.Customers == 3 && near(got.BlockedShare, 1.0/3) && near(got.Seen, 12) &&
+		got.Since.Equal(noon.Add(time.Hour)),
+		"%+v, want 3 customers, share 1/3, 12 checks, since the third customer's check", got)
+	got = g.aggregate(g.domain("other.example.org"))
+	holds(t, got.Customers == 0, "customers of a neighbour counted: %+v", got)
 
-// A vote halves every 30 days and expires after 90.
-func TestVotesDecay(t *testing.T) {
-	t.Parallel()
-	g := newGraphTest(t, 4)
-	e := g.domain("example.org")
+	// A vote halves every 30 days and expires after 90.
+	e = g.domain("example.net")
 	g.check(0, e, check.Block)
 	g.advance(30 * 24 * time.Hour)
 	for i := 1; i < 4; i++ {
 		g.check(i, e, check.Allow)
 	}
-	if got := g.aggregate(e); got.Customers != 4 || !near(got.BlockedShare, 0.5/3.5) || !near(got.Seen, 3.5) {
-		t.Errorf("after 30 days: %+v", got)
-	}
+	got = g.aggregate(e)
+	holds(t, got.Customers == 4 && near(got.BlockedShare, 0.5/3.5) && near(got.Seen, 3.5), "after 30 days: %+v", got)
 	g.advance(61 * 24 * time.Hour)
-	if got := g.aggregate(e); got.Customers != 3 || got.BlockedShare != 0 {
-		t.Errorf("after 91 days: %+v", got)
-	}
+	got = g.aggregate(e)
+	holds(t, got.Customers == 3 && got.BlockedShare == 0, "after 91 days: %+v", got)
 	g.advance(60 * 24 * time.Hour)
 	expect(t, "after 151 days", g.aggregate(e), reputation.Aggregate{})
 }
@@ -129,36 +119,28 @@ func TestNeighbourRisk(t *testing.T) {
 		g.check(customer, g.domain("s4.evil-host.example"), check.Allow, phone)
 	}
 	// The new domain shares its registrable domain with five others, four of which were blocked.
-	if got := g.aggregate(victim); got.Customers != 0 || got.Neighbours != 5 || !near(got.NeighbourRisk, 0.8) {
-		t.Errorf("two hops: %+v, want 5 neighbours at 0.8", got)
-	}
+	got := g.aggregate(victim)
+	holds(t, got.Customers == 0 && got.Neighbours == 5 && near(got.NeighbourRisk, 0.8),
+		"two hops: %+v, want 5 neighbours at 0.8", got)
 	// The phone is linked only with the allowed domain.
-	if got := g.aggregate(phone); got.Neighbours != 1 || got.NeighbourRisk != 0 {
-		t.Errorf("one hop: %+v, want 1 neighbour at risk 0", got)
-	}
+	got = g.aggregate(phone)
+	holds(t, got.Neighbours == 1 && got.NeighbourRisk == 0, "one hop: %+v, want 1 neighbour at risk 0", got)
 	// An entity's own blocks do not add to the risk of its neighbourhood.
 	for customer := range 3 {
 		g.check(customer, victim, check.Block)
 	}
-	if got := g.aggregate(victim); got.Neighbours != 5 || !near(got.NeighbourRisk, 0.8) {
-		t.Errorf("after its own blocks: %+v, want 5 neighbours at 0.8", got)
-	}
+	got = g.aggregate(victim)
+	holds(t, got.Neighbours == 5 && near(got.NeighbourRisk, 0.8), "after its own blocks: %+v, want 5 at 0.8", got)
 	expect(t, "an unrelated domain", g.aggregate(g.domain("elsewhere.example")), reputation.Aggregate{})
-}
 
-// A neighbour on a bad list is a risk while the list is in force, whatever its verdicts.
-func TestListedNeighbour(t *testing.T) {
-	t.Parallel()
-	g := newGraphTest(t, 3)
+	// A neighbour on a bad list is a risk while the list is in force, whatever its verdicts.
 	listed := g.domain("a.blumenwiese.example")
 	for customer := range 3 {
 		g.check(customer, listed, check.Allow)
 	}
 	e := g.domain("b.blumenwiese.example")
 	risk := func() float64 { return g.aggregate(e).NeighbourRisk }
-	if got := risk(); got != 0 {
-		t.Fatalf("risk %v before any list", got)
-	}
+	expect(t, "risk before any list", risk(), 0)
 	importList(t, g.s, feed.List{Name: "Bad", Kind: feed.Bad}, entryOf(listed))
 	expect(t, "risk with a listed neighbour", risk(), 1)
 	importList(t, g.s, feed.List{Name: "Good", Kind: feed.Good}, entryOf(listed))
@@ -183,9 +165,8 @@ func TestHubsAreIgnored(t *testing.T) {
 			g.check(customer, g.domain(fmt.Sprintf("s%d.large.example", i)), check.Block)
 		}
 		if i == 9 {
-			if got := g.aggregate(g.domain("new.large.example")); got.Neighbours != 10 {
-				t.Errorf("%+v, want 10 neighbours", got)
-			}
+			got := g.aggregate(g.domain("new.large.example"))
+			holds(t, got.Neighbours == 10, "%+v, want 10 neighbours", got)
 		}
 	}
 	expect(t, "neighbours through a hub", g.aggregate(g.domain("new.large.example")), reputation.Aggregate{})
@@ -203,9 +184,39 @@ func TestOneVotePerCustomer(t *testing.T) {
 	once := g.aggregate(e)
 	noError(t, g.l.Append(t.Context(), decidedMany(g.customers[5], e, check.Block, 999)...))
 	often := g.aggregate(e)
-	if !near(once.BlockedShare, often.BlockedShare) || often.Customers != 6 ||
-		!near(often.Seen, once.Seen+maxChecks-1) {
-		t.Errorf("after a thousand checks: %+v, after one: %+v", often, once)
+	holds(t, near(once.BlockedShare, often.BlockedShare) && often.Customers == 6 &&
+		near(often.Seen, once.Seen+maxChecks-1), "after a thousand checks: %+v, after one: %+v", often, once)
+
+	// A block caused by a list is not counted in the graph, so that it ends with the list.
+	e = g.domain("listed.example.net")
+	for customer := range 3 {
+		r := at(decided(g.customers[customer], e, check.Block), *g.clock.Load())
+		r.Decision.Layers = []check.Outcome{
+			{Layer: "feeds", Weight: 7, Score: 90, Contribution: 6.3, ReadsReputation: true},
+		}
+		noError(t, g.l.Append(t.Context(), r))
+	}
+	got := g.aggregate(e)
+	holds(t, got.Customers == 3 && got.BlockedShare == 0, "%+v, want 3 customers and share 0", got)
+
+	// Subjects that are queried together get their own aggregates.
+	var subjects []reputation.Subject
+	for i := range 300 {
+		e := g.domain(fmt.Sprintf("n%d.example%d.org", i, i))
+		subjects = append(subjects, subjectOf(e))
+		if i%100 == 50 {
+			for customer := range 3 + i/100 {
+				g.check(customer, e, check.Block)
+			}
+		}
+	}
+	noError(t, g.s.CatchUp(t.Context()))
+	for i, r := range must(g.s.GraphAggregates(t.Context(), subjects))(t) {
+		want := 0
+		if i%100 == 50 {
+			want = 3 + i/100
+		}
+		expect(t, fmt.Sprint("customers of subject ", i), r.Customers, want)
 	}
 }
 
@@ -273,23 +284,6 @@ func TestFirstHandVerdictOfOverriddenCheck(t *testing.T) {
 	}
 }
 
-// A block caused by a list is not counted in the graph, so that it ends with the list.
-func TestSecondHandBlocksAreNotCounted(t *testing.T) {
-	t.Parallel()
-	g := newGraphTest(t, 3)
-	e := g.domain("example.org")
-	for customer := range 3 {
-		r := at(decided(g.customers[customer], e, check.Block), *g.clock.Load())
-		r.Decision.Layers = []check.Outcome{
-			{Layer: "feeds", Weight: 7, Score: 90, Contribution: 6.3, ReadsReputation: true},
-		}
-		noError(t, g.l.Append(t.Context(), r))
-	}
-	if got := g.aggregate(e); got.Customers != 3 || got.BlockedShare != 0 {
-		t.Errorf("%+v, want 3 customers and share 0", got)
-	}
-}
-
 // Lookups link domains that have nothing else in common.
 func TestObservedParents(t *testing.T) {
 	t.Parallel()
@@ -313,9 +307,8 @@ func TestObservedParents(t *testing.T) {
 	}
 	want := []entity.Parent{{Kind: "nameserver", Value: "bulletproof.example"},
 		{Kind: "network", Value: "198.51.100.0/24"}, {Kind: "network", Value: "2001:db8::/48"}}
-	if got := observedParents(observed); fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("parents %v, want %v", got, want)
-	}
+	got := observedParents(observed)
+	holds(t, fmt.Sprint(got) == fmt.Sprint(want), "parents %v, want %v", got, want)
 	many := observedParents(entity.Facts{"dns.ns": "a.one.example a.two.example a.three.example",
 		"dns.a": "bad 192.0.2.1 198.51.100.1 203.0.113.1"})
 	expect(t, "parents", len(many), 2*maxObserved)
@@ -333,41 +326,15 @@ func TestPruneSightings(t *testing.T) {
 	prune := func(nodes, links int) {
 		t.Helper()
 		noError(t, errors.Join(g.s.CatchUp(t.Context()), g.s.PruneSightings(t.Context())))
-		if n, l := one[int](t, g.s, "SELECT count(*) FROM graph_sightings"),
-			one[int](t, g.s, "SELECT count(*) FROM graph_edges"); n != nodes || l != 2*links {
-			t.Errorf("%d nodes and %d links remain, want %d and %d", n, l, nodes, links)
-		}
+		n, l := one[int](t, g.s, "SELECT count(*) FROM graph_sightings"),
+			one[int](t, g.s, "SELECT count(*) FROM graph_edges")
+		holds(t, n == nodes && l == 2*links, "%d nodes and %d links remain, want %d and %d", n, l, nodes, links)
 	}
 	prune(3, 2) // both share example.org
 	g.advance(time.Hour)
 	prune(2, 1)
 	g.advance(sightingMaxAge)
 	prune(0, 0)
-}
-
-// Subjects that are queried together get their own aggregates.
-func TestAggregatesOfManySubjects(t *testing.T) {
-	t.Parallel()
-	g := newGraphTest(t, 5)
-	var subjects []reputation.Subject
-	for i := range 300 {
-		e := g.domain(fmt.Sprintf("n%d.example%d.org", i, i))
-		subjects = append(subjects, subjectOf(e))
-		if i%100 == 50 {
-			for customer := range 3 + i/100 {
-				g.check(customer, e, check.Block)
-			}
-		}
-	}
-	noError(t, g.s.CatchUp(t.Context()))
-	got := must(g.s.GraphAggregates(t.Context(), subjects))(t)
-	for i, r := range got {
-		want := 0
-		if i%100 == 50 {
-			want = 3 + i/100
-		}
-		expect(t, fmt.Sprint("customers of subject ", i), r.Customers, want)
-	}
 }
 
 func subjectsOf(e entity.Entity) []reputation.Subject { return []reputation.Subject{subjectOf(e)} }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,8 +13,7 @@ import (
 	"assay/host/entity"
 )
 
-// day returns noon of a day, UTC. Tests of retention use dates in the past, because AuditDue uses the earlier of the
-// host's and the database's time.
+// day returns noon of a day, UTC. It must be past: AuditDue uses the earlier of the host's and the database's time.
 func day(year int, month time.Month, day int) time.Time {
 	return time.Date(year, month, day, 12, 0, 0, 0, time.UTC)
 }
@@ -26,12 +24,13 @@ func recordAt(t *testing.T, caller check.Caller, value string, when time.Time) c
 	return at(decided(caller, parse(t, entity.Domain, value), check.Allow), when)
 }
 
-// fourteenMonths records checks from January 2021 to February 2022, each month in its partition, and returns their
+// checksOfMonths records three checks of each month from January 2021 on, in its partition, and returns their
 // references by month. It leaves the clock in March 2022, so records from before March 2021 are past their retention.
-func fourteenMonths(t *testing.T, s *Store, l *Ledger, caller check.Caller, now *time.Time) map[string][]string {
+func checksOfMonths(t *testing.T, months int, s *Store, l *Ledger, caller check.Caller, now *time.Time) (
+	refs map[string][]string) {
 	t.Helper()
-	refs := map[string][]string{}
-	for month := range 14 {
+	refs = map[string][]string{}
+	for month := range months {
 		*now = day(2021, time.January, 20).AddDate(0, month, 0)
 		noError(t, s.EnsurePartitions(t.Context()))
 		name := now.Format("2006-01")
@@ -80,9 +79,7 @@ func prune(t *testing.T, s *Store) int {
 func anchored(t *testing.T, s *Store) audit.Anchor {
 	t.Helper()
 	due, err := anchorDue(t.Context(), s)
-	if err != nil || len(due) != 1 {
-		t.Fatalf("due: %+v, %v", due, err)
-	}
+	mustHold(t, err == nil && len(due) == 1, "due: %+v, %v", due, err)
 	return due[0]
 }
 
@@ -99,7 +96,7 @@ func TestRetention(t *testing.T) {
 	now := day(2021, time.January, 5)
 	s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
 	withoutPartition := appendOne(t, l, recordAt(t, caller, "example.org", day(2020, time.July, 1)))
-	refs := fourteenMonths(t, s, l, caller, &now)
+	refs := checksOfMonths(t, 14, s, l, caller, &now)
 	expect(t, "anchors that pruning kept", prune(t, s), 1)
 	want := "2021_03 2021_04 2021_05 2021_06 2021_07 2021_08 2021_09 2021_10 2021_11 2021_12 " +
 		"2022_01 2022_02 2022_03 2022_04"
@@ -118,9 +115,7 @@ func TestRetention(t *testing.T) {
 	record := one[string](t, s, `SELECT kind || ' ' || revision || ' ' || encode(digest, 'hex') || ' ' || at
 		FROM audit_records ORDER BY seq DESC LIMIT 1`)
 	anchors, err := AuditLog{db: s.db}.Anchors(t.Context(), 0, testSigner().Public)
-	if err != nil || len(anchors) != 1 {
-		t.Fatalf("anchors: %+v, %v", anchors, err)
-	}
+	mustHold(t, err == nil && len(anchors) == 1, "anchors: %+v, %v", anchors, err)
 	if a := anchors[0]; a.Seq != 7 || !a.Before.Equal(period(day(2021, time.March, 1))) ||
 		record != fmt.Sprintf("pruning 7 %x 2022-03-10T12:00:00.000Z", a.Hash) {
 		t.Errorf("anchored at %+v, recorded as %s", a, record)
@@ -131,15 +126,12 @@ func TestRetention(t *testing.T) {
 	}
 
 	before := dumpTables(t, s)
-	if prune(t, s) != 0 || dumpTables(t, s) != before {
-		t.Error("pruning again had an effect")
-	}
+	holds(t, prune(t, s) == 0 && dumpTables(t, s) == before, "pruning again had an effect")
 	now = day(2022, time.March, 31)
 	expect(t, "anchors of a run later in the month", prune(t, s), 0)
 	now = time.Date(2022, 4, 1, 0, 0, 0, 0, time.UTC)
-	if prune(t, s) != 1 || recorded(t, s, refs["2021-03"][2]) != 0 || recorded(t, s, refs["2021-04"][0]) != 1 {
-		t.Error("exactly the next month should be pruned")
-	}
+	holds(t, prune(t, s) == 1 && recorded(t, s, refs["2021-03"][2]) == 0 && recorded(t, s, refs["2021-04"][0]) == 1,
+		"exactly the next month should be pruned")
 	verifyLedger(t, s)
 	// Years later only records of pruning, and of accounts and keys, remain.
 	now = day(2025, time.January, 1)
@@ -156,6 +148,9 @@ func TestAuditDue(t *testing.T) {
 	old, older := day(2021, time.February, 20), day(2020, time.December, 1)
 	young, younger := day(2021, time.March, 2), day(2022, time.March, 10)
 	future := day(2022, time.March, 12)
+	now := day(2022, time.January, 31)
+	s, _, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
+	conn, start := session(t, s.url), audit.Genesis(0)
 	for name, test := range map[string]struct {
 		times []time.Time
 		now   time.Time
@@ -172,27 +167,24 @@ func TestAuditDue(t *testing.T) {
 		"the host's clock is fast":    {[]time.Time{time.Now().UTC()}, day(2199, time.January, 1), 0},
 		"the host's clock is slow":    {[]time.Time{older, old, young, younger}, day(2022, time.January, 31), 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s, l, caller := newLedger(t, func() time.Time { return test.now }, LedgerConfig{})
-			for _, when := range test.times {
-				appendOne(t, l, recordAt(t, caller, "example.org", when))
-			}
-			due := must(s.AuditDue(t.Context()))(t)
-			var got int64
-			if len(due) > 0 {
-				got = due[0].Seq
-			}
-			if got != test.want || len(due) > 1 {
-				t.Errorf("due: %+v, want up to record %d", due, test.want)
-			}
-			prune(t, s)
-			verifyLedger(t, s)
-			n := one[int64](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'check'")
-			if want := int64(len(test.times)) - test.want; n != want {
-				t.Errorf("%d of %d checks remain, want %d", n, len(test.times), want)
-			}
-		})
+		exec(t, conn, "DELETE FROM audit_records WHERE chain = 0", "DELETE FROM audit_anchors",
+			"DELETE FROM quota_usage", "DELETE FROM graph_contributions",
+			fmt.Sprintf(`UPDATE audit_heads SET seq = 0, hash = '\x%x' WHERE chain = 0`, start.Hash))
+		now = test.now
+		l := ledgerOn(t, s, LedgerConfig{})
+		for _, when := range test.times {
+			appendOne(t, l, recordAt(t, caller, "example.org", when))
+		}
+		due := must(s.AuditDue(t.Context()))(t)
+		var got int64
+		if len(due) > 0 {
+			got = due[0].Seq
+		}
+		holds(t, got == test.want && len(due) <= 1, "%s: due: %+v, want up to record %d", name, due, test.want)
+		prune(t, s)
+		verifyLedger(t, s)
+		remaining := one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'check'")
+		expect(t, name+": checks that remain", remaining, len(test.times)-int(test.want))
 	}
 }
 
@@ -200,7 +192,7 @@ func TestAuditDue(t *testing.T) {
 func TestLateRecordsOutliveTheirPartition(t *testing.T) {
 	t.Parallel()
 	now := day(2021, time.February, 20)
-	s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
+	s, l, caller := newVerified(t, func() time.Time { return now }, LedgerConfig{})
 	gone := appendOne(t, l, recordAt(t, caller, "example.org", now))
 	midnight := time.Date(2021, 3, 1, 0, 0, 0, 0, time.UTC)
 	appendOne(t, l, recordAt(t, caller, "example.org", midnight))
@@ -209,27 +201,21 @@ func TestLateRecordsOutliveTheirPartition(t *testing.T) {
 	prune(t, s)
 	expect(t, "partitions", months(t, s), "2021_03 2021_04")
 	table := partitionOf(t, s, late)
-	if recorded(t, s, gone) != 0 || table != "audit_records_other" {
-		t.Errorf("the late record is in %s, want audit_records_other", table)
-	}
+	holds(t, recorded(t, s, gone) == 0 && table == "audit_records_other",
+		"the late record is in %s, want audit_records_other", table)
 	verifyLedger(t, s)
 	now = day(2022, time.April, 10)
 	prune(t, s)
 	expect(t, "late records after their predecessor was pruned", recorded(t, s, late), 0)
-	verifyLedger(t, s)
 }
 
 // A partition with many late records is kept. The other records in it are deleted in batches.
 func TestManyLateRecordsKeepTheirPartition(t *testing.T) {
 	t.Parallel()
 	now := day(2021, time.February, 20)
-	s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
+	s, l, caller := newVerified(t, func() time.Time { return now }, LedgerConfig{})
 	many := func(when time.Time) []check.Record {
-		records := allowedMany(t, caller, pruneBatch+1)
-		for i := range records {
-			records[i] = at(records[i], when)
-		}
-		return records
+		return atAll(allowedMany(t, caller, pruneBatch+1), when)
 	}
 	for _, records := range [][]check.Record{many(now), {recordAt(t, caller, "example.org", day(2021, time.March, 2))},
 		many(now)} {
@@ -239,46 +225,36 @@ func TestManyLateRecordsKeepTheirPartition(t *testing.T) {
 	prune(t, s)
 	expect(t, "partitions", months(t, s), "2021_02 2021_03 2021_04")
 	expect(t, "remaining records", one[int](t, s, "SELECT count(*) FROM audit_records_2021_02"), pruneBatch+1)
-	verifyLedger(t, s)
 }
 
 // Several hosts prune at once while checks continue. The result is recorded once.
 func TestPruningByManyHostsAtOnce(t *testing.T) {
 	t.Parallel()
 	now := day(2021, time.January, 5)
-	s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
-	fourteenMonths(t, s, l, caller, &now)
+	s, l, caller := newVerified(t, func() time.Time { return now }, LedgerConfig{})
+	checksOfMonths(t, 3, s, l, caller, &now)
 	hosts := []*Store{s, open(t, s.url, s.now), open(t, s.url, s.now)}
-	var wg sync.WaitGroup
-	for _, host := range hosts {
-		wg.Go(func() {
-			if _, err := pruneOnce(t.Context(), host); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	records := allowedMany(t, caller, 60)
-	for i := range records {
-		records[i] = at(records[i], now)
-	}
-	noError(t, errors.Join(appendAll(t, records, l)...))
-	wg.Wait()
+	records := atAll(allowedMany(t, caller, 60), now)
+	noError(t, errors.Join(concurrently(len(hosts)+len(records), func(i int) error {
+		if i < len(hosts) {
+			return errOf(pruneOnce(t.Context(), hosts[i]))
+		}
+		return l.Append(t.Context(), records[i-len(hosts)])
+	})...))
 	prune(t, s) // completes work postponed because of a lock
-	if got := months(t, s); !strings.HasPrefix(got, "2021_03 ") {
-		t.Errorf("partitions %s", got)
-	}
+	got := months(t, s)
+	holds(t, strings.HasPrefix(got, "2021_03 "), "partitions %s", got)
 	expect(t, "pruning records", one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'pruning'"), 1)
 	expect(t, "anchors", one[int](t, s, "SELECT count(*) FROM audit_anchors"), 1)
-	verifyLedger(t, s)
 }
 
 // A host may crash at any point after keeping the anchor. The chain still verifies, and the next run completes pruning.
 func TestInterruptedPruningIsCompleted(t *testing.T) {
 	t.Parallel()
 	now := day(2021, time.January, 5)
-	s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
+	s, l, caller := newVerified(t, func() time.Time { return now }, LedgerConfig{})
 	appendOne(t, l, recordAt(t, caller, "example.org", day(2020, time.July, 1)))
-	fourteenMonths(t, s, l, caller, &now)
+	checksOfMonths(t, 3, s, l, caller, &now)
 	anchor := anchored(t, s)
 	for _, step := range []func() error{
 		func() error { return nil }, // crashed after keeping the anchor
@@ -294,10 +270,8 @@ func TestInterruptedPruningIsCompleted(t *testing.T) {
 		noError(t, verifyAuditLog(t, s))
 	}
 	expect(t, "anchors of a second run", prune(t, s), 0)
-	if got := months(t, s); !strings.HasPrefix(got, "2021_03 ") {
-		t.Errorf("partitions %s", got)
-	}
-	verifyLedger(t, s)
+	got := months(t, s)
+	holds(t, strings.HasPrefix(got, "2021_03 "), "partitions %s", got)
 }
 
 // Pruning is postponed while others read the audit log or record checks.
@@ -312,14 +286,13 @@ func TestPruningYieldsToOthers(t *testing.T) {
 			now := day(2021, time.January, 5)
 			s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
 			appendOne(t, l, recordAt(t, caller, "example.org", day(2020, time.July, 1)))
-			fourteenMonths(t, s, l, caller, &now)
+			checksOfMonths(t, 3, s, l, caller, &now)
 			anchored(t, s)
 			conn := session(t, s.url)
 			exec(t, conn, "BEGIN", holder)
 			prune(t, s)
-			if got := months(t, s); !strings.HasPrefix(got, "2021_01 ") {
-				t.Errorf("partitions %s", got)
-			}
+			got := months(t, s)
+			holds(t, strings.HasPrefix(got, "2021_01 "), "partitions %s", got)
 			exec(t, conn, "COMMIT")
 			prune(t, s)
 			verifyLedger(t, s)
@@ -331,8 +304,8 @@ func TestPruningYieldsToOthers(t *testing.T) {
 func TestReadAuditLogDuringPruning(t *testing.T) {
 	t.Parallel()
 	now := day(2021, time.January, 5)
-	s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
-	fourteenMonths(t, s, l, caller, &now)
+	s, l, caller := newVerified(t, func() time.Time { return now }, LedgerConfig{})
+	checksOfMonths(t, 3, s, l, caller, &now)
 	err := s.ReadAuditLog(t.Context(), func(ctx context.Context, log AuditLog) error {
 		if _, err := log.Heads(ctx); err != nil {
 			return err
@@ -340,9 +313,6 @@ func TestReadAuditLogDuringPruning(t *testing.T) {
 		prune(t, s)
 		return verifyChains(ctx, log)
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	report(t, err)
 	prune(t, s)
-	verifyLedger(t, s)
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 	"assay/host/customer/feedback"
 	"assay/host/customer/privacy"
 	"assay/host/entity"
+	"assay/host/store/postgres/postgrestest"
+	"assay/host/store/storetest"
 )
 
 func settle(state string) decision.Settlement {
@@ -21,12 +24,12 @@ func settle(state string) decision.Settlement {
 func TestReview(t *testing.T) {
 	t.Parallel()
 	now := noon
-	s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
+	s, l, caller := newVerified(t, func() time.Time { return now }, LedgerConfig{})
 	for _, outcome := range []string{decision.Upheld, decision.Overturned} {
 		ref := appendOne(t, l, decided(caller, parse(t, entity.Email, outcome+"@example.net"), check.Block))
-		_, err := s.Review(t.Context(), caller, ref)
-		wantError(t, "before it is asked for", err, decision.ErrNoReview)
+		wantError(t, "before it is asked for", errOf(s.Review(t.Context(), caller, ref)), decision.ErrNoReview)
 		wantError(t, "taking none", s.TakeReview(t.Context(), ref, "Ana"), decision.ErrNoReview)
+		wantError(t, "settling none", s.SettleReview(t.Context(), ref, settle(outcome)), decision.ErrNoReview)
 		want := &privacy.Review{Ref: ref, State: decision.Asked, Reason: "Jane says: <b>no</b>",
 			AskedAt: privacy.Time{Time: now}}
 		noDiff(t, "asked", want, must(s.AskReview(t.Context(), caller, ref, "Jane says: <b>no</b>"))(t))
@@ -35,21 +38,18 @@ func TestReview(t *testing.T) {
 		noDiff(t, "asked again", want, must(s.AskReview(t.Context(), caller, ref, "another reason"))(t))
 		noDiff(t, "read", want, must(s.Review(t.Context(), caller, ref))(t))
 
-		err = s.SettleReview(t.Context(), ref, settle(outcome))
-		wantError(t, "settling what nobody has taken", err, decision.ErrNotTaken)
+		wantError(t, "settling what nobody has taken", s.SettleReview(t.Context(), ref, settle(outcome)),
+			decision.ErrNotTaken)
 		noError(t, s.TakeReview(t.Context(), ref, "Bob"))
-		err = s.SettleReview(t.Context(), ref, settle(outcome))
-		wantError(t, "settling what another has taken", err, decision.ErrNotTaken)
+		wantError(t, "settling what another has taken", s.SettleReview(t.Context(), ref, settle(outcome)),
+			decision.ErrNotTaken)
 		noError(t, s.TakeReview(t.Context(), ref, "Ana"))
 		open := must(s.OpenReviews(t.Context(), 10))(t)
 		waiting, oldest, err := s.ReviewBacklog(t.Context())
-		if err != nil || waiting != 1 || oldest != time.Minute {
-			t.Errorf("%d reviews have waited for %v, %v", waiting, oldest, err)
-		}
-		if len(open) != 1 || open[0].Reviewer != "Ana" || open[0].Account != caller.Account ||
-			open[0].Verdict != "block" || open[0].Reason != want.Reason {
-			t.Errorf("open reviews: %+v", open)
-		}
+		holds(t, err == nil && waiting == 1 && oldest == time.Minute, "%d reviews have waited for %v, %v", waiting,
+			oldest, err)
+		holds(t, len(open) == 1 && open[0].Reviewer == "Ana" && open[0].Account == caller.Account &&
+			open[0].Verdict == "block" && open[0].Reason == want.Reason, "open reviews: %+v", open)
 		noError(t, s.SettleReview(t.Context(), ref, settle(outcome)))
 		finding := settle(outcome).Finding
 		at := privacy.Time{Time: now}
@@ -66,36 +66,46 @@ func TestReview(t *testing.T) {
 	expect(t, "readable reasons", one[int](t, s, `SELECT count(*) FROM reviews
 		WHERE position('Jane says'::bytea in sealed_reason) > 0 OR position('ten years'::bytea in sealed_finding) > 0`),
 		0)
-	verifyLedger(t, s)
 }
 
-func TestReviewOnOwnContestedChecksOnly(t *testing.T) {
+func TestReviewsAndFeedbackOnOwnChecksOnly(t *testing.T) {
 	t.Parallel()
 	s, l, mine := newLedger(t, nil, LedgerConfig{})
 	theirs := newCaller(t, s, plan(t, "pro", 10))
-	e := parse(t, entity.Email, "jane@example.net")
+	e, other := parse(t, entity.Email, "jane@example.net"), parse(t, entity.Domain, "example.net")
 	ref := appendOne(t, l, decided(mine, e, check.Review))
 	harmless := appendOne(t, l, decided(mine, e, check.Allow))
+	fraud := func(ref string) feedback.Report { return feedback.Report{Ref: ref, Label: feedback.Fraud} }
 	for name, test := range map[string]struct {
 		caller check.Caller
 		ref    string
 	}{"another account's check": {theirs, ref}, "no check": {mine, check.NewRef()}} {
-		wantError(t, name, errOf(s.AskReview(t.Context(), test.caller, test.ref, "x")), feedback.ErrUnknownCheck)
-		wantError(t, name, errOf(s.Review(t.Context(), test.caller, test.ref)), feedback.ErrUnknownCheck)
+		for what, err := range map[string]error{
+			"asking for a review":   errOf(s.AskReview(t.Context(), test.caller, test.ref, "x")),
+			"reading a review":      errOf(s.Review(t.Context(), test.caller, test.ref)),
+			"giving feedback":       errOf(s.KeepFeedback(t.Context(), test.caller, fraud(test.ref), nil)),
+			"reading feedback":      errOf(s.Feedback(t.Context(), test.caller, test.ref, &e)),
+			"revoking feedback":     s.RevokeFeedback(t.Context(), test.caller, test.ref),
+			"reading what is known": errOf(s.RecordedCheck(t.Context(), test.caller, test.ref, nil)),
+		} {
+			wantError(t, what+": "+name, err, feedback.ErrUnknownCheck)
+		}
 	}
 	var invalid *entity.InvalidError
 	for field, err := range map[string]error{
+		"domain":   errOf(s.Feedback(t.Context(), mine, ref, &other)),
 		"ref":      errOf(s.AskReview(t.Context(), mine, harmless, "x")),
 		"reason":   errOf(s.AskReview(t.Context(), mine, ref, "")),
 		"reviewer": s.TakeReview(t.Context(), ref, " "),
 		"state":    s.SettleReview(t.Context(), ref, settle(decision.Asked)),
 		"finding":  s.SettleReview(t.Context(), ref, decision.Settlement{Reviewer: "Ana", State: decision.Upheld}),
 	} {
-		if !errors.As(err, &invalid) || invalid.Field != field {
-			t.Errorf("%s: %v", field, err)
-		}
+		holds(t, errors.As(err, &invalid) && invalid.Field == field, "%s: %v", field, err)
 	}
-	expect(t, "reviews", one[int](t, s, "SELECT count(*) FROM reviews"), 0)
+	noError(t, s.RevokeKey(t.Context(), mine.Key))
+	wantError(t, "with a revoked key", errOf(s.KeepFeedback(t.Context(), mine, fraud(ref), nil)), check.ErrUnauthorized)
+	expect(t, "reviews and feedback", one[int](t, s,
+		"SELECT (SELECT count(*) FROM reviews) + (SELECT count(*) FROM feedback)"), 0)
 }
 
 func TestReviewAndFeedbackAreExportedErasedAndPruned(t *testing.T) {
@@ -124,11 +134,10 @@ func TestReviewAndFeedbackAreExportedErasedAndPruned(t *testing.T) {
 		feedback.Report{Ref: erased, Label: feedback.Fraud}, nil)), feedback.ErrUnknownCheck)
 }
 
-// Requests for reviews, their outcomes, feedback and erasures of one subject at once leave nothing about an erased
-// check, and never deadlock.
+// Reviews, feedback and erasures of one subject at once leave nothing about an erased check, and never deadlock.
 func TestReviewsAndFeedbackDuringErasures(t *testing.T) {
 	t.Parallel()
-	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	s, l, caller := newVerified(t, nil, LedgerConfig{})
 	e := parse(t, entity.Domain, "example.org")
 	for range 20 {
 		ref := appendOne(t, l, decided(caller, e, check.Block))
@@ -160,5 +169,124 @@ func TestReviewsAndFeedbackDuringErasures(t *testing.T) {
 		expect(t, "reviews left", one[int](t, s, "SELECT count(*) FROM reviews"), 0)
 		expect(t, "feedback left", one[int](t, s, "SELECT count(*) FROM feedback"), 0)
 	}
-	verifyLedger(t, s)
+}
+
+var layersOfShop = []feedback.Layer{{Name: "lexical", Version: "1.0.0", Score: -12, Signals: []string{"lexical:a:b"}}}
+
+func keep(t *testing.T, s *Store, c check.Caller, r feedback.Report, layers []feedback.Layer) *feedback.Kept {
+	t.Helper()
+	return must(s.KeepFeedback(t.Context(), c, r, layers))(t)
+}
+
+func TestFeedbackIsKeptOncePerCheck(t *testing.T) {
+	t.Parallel()
+	s, l, caller := newLedger(t, func() time.Time { return noon }, LedgerConfig{})
+	r := allowed(t, caller)
+	ref := appendOne(t, l, r)
+	at := privacy.Time{Time: noon}
+	before := must(s.Feedback(t.Context(), caller, ref, &r.Entity))(t)
+	holds(t, before == nil, "before any: %+v", before)
+	keep(t, s, caller, feedback.Report{Ref: ref, Label: feedback.Fraud, Note: "charged back"}, layersOfShop)
+	note := "charged back"
+	noDiff(t, "kept", &feedback.Kept{Ref: ref, Type: "domain", Label: feedback.Fraud, Note: &note, Scored: true,
+		Timestamp: at}, must(s.Feedback(t.Context(), caller, ref, nil))(t))
+	again := keep(t, s, caller, feedback.Report{Ref: ref, Label: feedback.Legitimate}, nil)
+	noDiff(t, "kept after another report", &feedback.Kept{Ref: ref, Type: "domain", Label: feedback.Legitimate,
+		Scored: true, Timestamp: at}, again)
+	noDiff(t, "labelled", []feedback.Labelled{{Type: entity.Domain, Label: feedback.Legitimate, Layers: layersOfShop}},
+		must(s.Labelled(t.Context()))(t))
+	exported := export(t, s, caller, privacy.Selector{Ref: ref})
+	noDiff(t, "exported", &privacy.Feedback{Label: "legitimate", Timestamp: at}, exported.Checks[0].Feedback)
+	noError(t, s.RevokeFeedback(t.Context(), caller, ref))
+	noError(t, s.RevokeFeedback(t.Context(), caller, ref))
+	left := must(s.Feedback(t.Context(), caller, ref, nil))(t)
+	holds(t, left == nil, "after it was revoked: %+v", left)
+	expect(t, "rows", one[int](t, s, "SELECT count(*) FROM feedback"), 0)
+}
+
+// A label is one vote of its customer, however many checks and reports there are. It replaces the share of the
+// customer's checks that were blocked, and the latest report decides.
+func TestFeedbackIsOneVote(t *testing.T) {
+	t.Parallel()
+	g := newGraphTest(t, 3)
+	e := g.domain("shop.example")
+	var refs []string
+	for range 5 {
+		refs = append(refs, appendOne(t, g.l, at(decided(g.customers[0], e, check.Allow), noon)))
+	}
+	g.check(1, e, check.Allow)
+	g.check(2, e, check.Block)
+	expectShare := func(when string, want float64) {
+		t.Helper()
+		got := g.aggregate(e).BlockedShare
+		holds(t, near(got, want), "%s: blocked share %.2f, want %.2f", when, got, want)
+	}
+	expectShare("before", 1.0/3)
+	expect(t, "share of reports before", g.aggregate(e).Reported, 0)
+	for i, ref := range refs {
+		g.advance(time.Second)
+		keep(t, g.s, g.customers[0], feedback.Report{Ref: ref, Label: feedback.Fraud}, nil)
+		expectShare("after a report of fraud", 2.0/3)
+		got := g.aggregate(e).Reported
+		holds(t, near(got, 1.0/3), "after a report of fraud: reported share %.2f, want 1/3", got)
+		if i == 0 {
+			keep(t, g.s, g.customers[0], feedback.Report{Ref: ref, Label: feedback.Legitimate}, nil)
+			expectShare("after it was changed", 1.0/3)
+		}
+	}
+	for i, ref := range refs[1:] {
+		noError(t, g.s.RevokeFeedback(t.Context(), g.customers[0], ref))
+		want := 2.0 / 3
+		if i == len(refs)-2 {
+			want = 1.0 / 3 // the changed report is left
+		}
+		expectShare("after revoking", want)
+	}
+	noError(t, g.s.RevokeFeedback(t.Context(), g.customers[0], refs[0]))
+	expectShare("after revoking all", 1.0/3)
+	g.check(0, e, check.Block)
+	expectShare("after a block", (1+1.0/6)/3)
+}
+
+// If the reply to a change is lost, the error says that it may have happened; if it was not sent, that it did not.
+func TestUnknownOutcomes(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	p := proxied(t, url)
+	s := open(t, p.URL, nil)
+	l := ledgerOn(t, s, LedgerConfig{})
+	var caller check.Caller
+	for name, change := range map[string]struct {
+		function string
+		run      func(ref string) error
+		done     string // counts what it changed
+	}{
+		"feedback": {"give_feedback", func(ref string) error {
+			return errOf(s.KeepFeedback(t.Context(), caller, feedback.Report{Ref: ref, Label: feedback.Fraud}, nil))
+		}, "SELECT count(*) FROM feedback WHERE ref = ?"},
+		"export": {"audit_export", func(ref string) error {
+			return errOf(s.Export(t.Context(), caller, privacy.Selector{Ref: ref}, privacy.Page{Limit: 1}))
+		}, `SELECT count(*) FROM audit_records AS e JOIN audit_records AS c USING (chain, pseudonym)
+			WHERE e.kind = 'export' AND c.ref = ?`},
+		"erasure": {"audit_erase", func(ref string) error {
+			return errOf(s.Erase(t.Context(), caller, privacy.Selector{Ref: ref}))
+		}, "SELECT 1 - count(*) FROM audit_records WHERE ref = ?"},
+	} {
+		caller = newCaller(t, s, plan(t, "pro", 100))
+		ref := appendOne(t, l, allowed(t, caller))
+		var refused *check.UnavailableError
+		var doubt *check.DoubtError
+		p.Set(nil, true)
+		if err := change.run(ref); !errors.As(err, &refused) || errors.As(err, &doubt) {
+			t.Errorf("%s without a database: %v", name, err)
+		}
+		p.Set(nil, false)
+		expect(t, name+" without a database", one[int](t, s, change.done, ref), 0)
+		hit := p.Once(storetest.Muted, true, func(m string) bool { return strings.Contains(m, change.function) })
+		err := change.run(ref)
+		holds(t, errors.As(err, &doubt) && !errors.As(err, &refused), "%s without a reply: %v", name, err)
+		receive(t, "the lost reply", hit)
+		p.Set(nil, false)
+		until(t, name+" to take effect", func() bool { return one[int](t, s, change.done, ref) == 1 })
+	}
 }

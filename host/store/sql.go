@@ -1,8 +1,10 @@
 package store
 
 import (
+	"database/sql"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -52,4 +54,12 @@ func wrap(err error, doing string, args ...any) error {
 		return nil
 	}
 	return fmt.Errorf(doing+": %w", append(args, err)...)
+}
+
+// orElse returns otherwise if err says that there is no row.
+func orElse(err, otherwise error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return otherwise
+	}
+	return err
 }

@@ -29,8 +29,7 @@ import (
 	"assay/registry"
 )
 
-// busyHostEnv makes the test binary a busy host. It holds the URL of the database, an account and a key of it, and the
-// names of the operations that the host repeats.
+// busyHostEnv makes the test binary a busy host: the database's URL, an account, a key, and the operations to repeat.
 const busyHostEnv = "ASSAY_TEST_BUSY_HOST"
 
 // TestStoppedHosts stops a host at random moments while it does everything that locks audit heads or other rows that
@@ -117,9 +116,7 @@ func TestStoppedHosts(t *testing.T) {
 			end()
 			others.Wait()
 			t.Logf("%d stops: two checks and two changes in a row took at most %v", stops, longest)
-			if longest >= limit {
-				t.Errorf("while a host was stopped, two checks and two changes in a row took %v", longest)
-			}
+			holds(t, longest < limit, "while a host was stopped, two checks and two changes in a row took %v", longest)
 			noError(t, host.Signal(syscall.SIGKILL))
 		})
 	}
@@ -138,9 +135,8 @@ func startBusyHost(t *testing.T, url string, caller check.Caller, operations str
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatalf("the busy host said %q, %v", line, err)
-	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	mustHold(t, err == nil, "the busy host said %q, %v", line, err)
 	return cmd.Process
 }
 
@@ -302,5 +298,3 @@ var operations = map[string]func(ctx context.Context, s *Store, c check.Caller, 
 		return errors.Join(err, errOf2(s.ForgetSightings(ctx, c.Account, jane)))
 	},
 }
-
-func errOf2[A, B any](_ A, _ B, err error) error { return err }

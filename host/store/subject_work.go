@@ -212,8 +212,5 @@ func (s *Store) refAt(ctx context.Context, db bun.IDB, r requester, seq int64) (
 	}
 	err = db.NewRaw("SELECT ref FROM audit_records WHERE chain = ? AND seq = ? AND ref IS NOT NULL", r.Chain, seq).
 		Scan(ctx, &ref)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = privacy.ErrUnknownSubject
-	}
-	return ref, err
+	return ref, orElse(err, privacy.ErrUnknownSubject)
 }

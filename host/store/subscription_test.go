@@ -100,9 +100,7 @@ func subscribe(t *testing.T, body string) *subscribed {
 func (s *subscribed) fetch(t *testing.T) (feed.Result, error) {
 	t.Helper()
 	c := must(s.ClaimSubscription(t.Context(), "Bad", time.Hour))(t)
-	if c == nil {
-		t.Fatal("the subscription is claimed by another process")
-	}
+	mustHold(t, c != nil, "the subscription is claimed by another process")
 	fetcher := &feed.Subscriber{Store: s.Store, Version: "1.2.3", Logger: discard(),
 		Now: func() time.Time { return s.now }}
 	return fetcher.Fetch(t.Context(), c)
@@ -112,9 +110,7 @@ func (s *subscribed) fetch(t *testing.T) (feed.Result, error) {
 func (s *subscribed) state(t *testing.T) feed.Subscription {
 	t.Helper()
 	all := must(s.Subscriptions(t.Context()))(t)
-	if len(all) != 1 {
-		t.Fatalf("%d subscriptions, want 1", len(all))
-	}
+	mustHold(t, len(all) == 1, "%d subscriptions, want 1", len(all))
 	return all[0]
 }
 
@@ -156,10 +152,9 @@ func TestSubscribeFormats(t *testing.T) {
 		noError(t, s.Subscribe(t.Context(), s.sub))
 		result, err := s.fetch(t)
 		want := strings.Fields(test.want)
-		if found := listings(t, s.Store, want...); len(found) != len(want) || result.Entries != len(want) ||
-			string(result.Report.Format) != test.format {
-			t.Errorf("%s: %d of %d names found; %+v, %v", name, len(found), len(want), result, err)
-		}
+		found := listings(t, s.Store, want...)
+		holds(t, len(found) == len(want) && result.Entries == len(want) && string(result.Report.Format) == test.format,
+			"%s: %d of %d names found; %+v, %v", name, len(found), len(want), result, err)
 		noError(t, s.WithdrawFeed(t.Context(), "Bad"))
 	}
 }
@@ -174,28 +169,23 @@ func TestConditionalRequests(t *testing.T) {
 			s.publisher.etag, s.publisher.modified = etag, noon
 			must(s.fetch(t))(t)
 			r := s.publisher.last()
-			if r.UserAgent() != "assay/1.2.3" || r.URL.RawQuery != "key=secret" || r.Header.Get("If-None-Match") != "" {
-				t.Errorf("first request: %s %v", r.URL, r.Header)
-			}
+			holds(t, r.UserAgent() == "assay/1.2.3" && r.URL.RawQuery == "key=secret" &&
+				r.Header.Get("If-None-Match") == "", "first request: %s %v", r.URL, r.Header)
 			s.now = s.now.Add(20 * time.Hour)
 			if result := must(s.fetch(t))(t); !result.Unchanged {
 				t.Errorf("second fetch: %+v", result)
 			}
 			r = s.publisher.last()
-			if (r.Header.Get("If-None-Match") != "") != etag || (r.Header.Get("If-Modified-Since") != "") == etag {
-				t.Errorf("second request: %v", r.Header)
-			}
+			holds(t, (r.Header.Get("If-None-Match") != "") == etag && (r.Header.Get("If-Modified-Since") != "") != etag,
+				"second request: %v", r.Header)
 			got := s.state(t)
-			if got.ConfirmedAt == nil || !got.ConfirmedAt.Equal(s.now) ||
-				!got.FreshUntil.Equal(s.now.Add(s.sub.FreshFor)) ||
-				!got.ExpiresAt.Equal(s.now.Add(s.sub.ExpiresAfter)) || !got.NextFetchAt.Equal(s.now.Add(s.sub.Every)) {
-				t.Errorf("confirmed: %+v", got)
-			}
+			holds(t, got.ConfirmedAt != nil && got.ConfirmedAt.Equal(s.now) &&
+				got.FreshUntil.Equal(s.now.Add(s.sub.FreshFor)) && got.ExpiresAt.Equal(s.now.Add(s.sub.ExpiresAfter)) &&
+				got.NextFetchAt.Equal(s.now.Add(s.sub.Every)), "confirmed: %+v", got)
 			// Other content under the name makes the validators invalid.
 			importList(t, s.Store, feed.List{Name: "Bad", Kind: feed.Bad}, entries(t, "b.example")...)
-			if result := must(s.fetch(t))(t); result.Unchanged || len(listings(t, s.Store, "a.example")) != 1 {
-				t.Errorf("after an import: %+v", result)
-			}
+			result := must(s.fetch(t))(t)
+			holds(t, !result.Unchanged && len(listings(t, s.Store, "a.example")) == 1, "after an import: %+v", result)
 		})
 	}
 }
@@ -221,9 +211,8 @@ func TestDeadPublisher(t *testing.T) {
 	} {
 		s.publisher.fail(test.status)
 		s.publisher.publish(test.body + " ")
-		if _, err := s.fetch(t); err == nil || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v", test.name, err)
-		}
+		_, err := s.fetch(t)
+		holds(t, err != nil && !strings.Contains(err.Error(), "secret"), "%s: %v", test.name, err)
 		s.expectState(t, feed.Failing)
 		if got := s.state(t); got.Error == "" || got.FailingSince == nil || got.NextFetchAt.Sub(s.now) != test.retry ||
 			len(listings(t, s.Store, "a.example", "b.example")) != 2 {
@@ -244,9 +233,8 @@ func TestDeadPublisher(t *testing.T) {
 	s.publisher.publish("a.example\n")
 	must(s.fetch(t))(t)
 	s.expectState(t, feed.Current)
-	if got := s.state(t); got.Failures != 0 || got.FailingSince != nil || got.Error != "" {
-		t.Errorf("back again: %+v", got)
-	}
+	got := s.state(t)
+	holds(t, got.Failures == 0 && got.FailingSince == nil && got.Error == "", "back again: %+v", got)
 }
 
 // A version of an unusual size is held back until an operator accepts it or the publisher corrects it.
@@ -264,14 +252,12 @@ func TestHeldVersion(t *testing.T) {
 	for _, n := range []int{149, 901} {
 		s.publisher.publish(lines(n))
 		var held *feed.HeldError
-		if _, err := s.fetch(t); !errors.As(err, &held) || held.Entries != n || held.Before != 300 {
-			t.Errorf("%d entries: %v", n, err)
-		}
+		_, err := s.fetch(t)
+		holds(t, errors.As(err, &held) && held.Entries == n && held.Before == 300, "%d entries: %v", n, err)
 		s.expectState(t, feed.Held)
-		if got := s.state(t); *got.Held != n || got.Entries != 300 ||
-			len(listings(t, s.Store, "name299.example")) != 1 {
-			t.Errorf("%d entries: %+v", n, got)
-		}
+		got := s.state(t)
+		holds(t, *got.Held == n && got.Entries == 300 && len(listings(t, s.Store, "name299.example")) == 1,
+			"%d entries: %+v", n, got)
 	}
 	s.publisher.publish(lines(300) + "# corrected\n")
 	must(s.fetch(t))(t)
@@ -280,14 +266,12 @@ func TestHeldVersion(t *testing.T) {
 	s.publisher.publish(lines(7))
 	wantFailure(t, errOf(s.fetch(t)), "a list of 7 instead of 300 entries was imported")
 	noError(t, s.AcceptSubscribed(t.Context(), "Bad"))
-	if result := must(s.fetch(t))(t); result.Entries != 7 {
-		t.Errorf("accepted: %+v", result)
-	}
+	result := must(s.fetch(t))(t)
+	holds(t, result.Entries == 7, "accepted: %+v", result)
 	s.expectState(t, feed.Current)
 }
 
-// Of many hosts, one at a time fetches a list. A killed host delays it until its claim ends, and a host that comes back
-// later changes nothing.
+// One host at a time fetches a list. A killed host delays it until its claim ends, and changes nothing afterwards.
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	s := subscribe(t, "a.example\n")
@@ -302,15 +286,12 @@ func TestClaims(t *testing.T) {
 		}
 		return err
 	})...))
-	if len(claims) != 1 {
-		t.Fatalf("%d claims, want 1", len(claims))
-	}
+	mustHold(t, len(claims) == 1, "%d claims, want 1", len(claims))
 	killed := claims[0]
 	expect(t, "a claim by name", must(s.ClaimSubscription(t.Context(), "Bad", time.Hour))(t), nil)
 	s.now = s.now.Add(time.Hour)
-	if result := must(s.fetch(t))(t); result.Entries != 1 {
-		t.Errorf("after the claim ended: %+v", result)
-	}
+	result := must(s.fetch(t))(t)
+	holds(t, result.Entries == 1, "after the claim ended: %+v", result)
 	_, err := s.ImportSubscribed(t.Context(), killed, feed.Plain, feed.Validators{},
 		inPairs(entries(t, "late.example")))
 	wantError(t, "importing late", err, feed.ErrClaimLost)
@@ -337,9 +318,8 @@ func TestClaims(t *testing.T) {
 	wantError(t, "with old settings", s.ConfirmSubscribed(t.Context(), c), feed.ErrClaimLost)
 	noError(t, s.Unsubscribe(t.Context(), "Bad"))
 	wantError(t, "unsubscribing again", s.Unsubscribe(t.Context(), "Bad"), ErrNoSubscription)
-	if got := listings(t, s.Store, "a.example"); len(got) != 1 {
-		t.Errorf("after the end of the subscription: %+v", got)
-	}
+	got := listings(t, s.Store, "a.example")
+	holds(t, len(got) == 1, "after the end of the subscription: %+v", got)
 }
 
 // A running host fetches what is due, and reports the state of all lists.
@@ -364,14 +344,10 @@ func TestSubscriberRuns(t *testing.T) {
 	outcomes := []string{receive(t, "the first fetch", fetched), receive(t, "the second fetch", fetched)}
 	expect(t, "outcomes", strings.Join(outcomes, ", "), "A updated, B failed")
 	lists := receive(t, "the state of the lists", states)
-	if len(lists) != 2 || lists[0].Entries != 1 || lists[1].Error == "" {
-		t.Errorf("lists %+v", lists)
-	}
-	if got := host.Degraded(); len(got) != 1 || !strings.HasPrefix(got[0], "list B is expired: fetching list: ") {
-		t.Errorf("degraded: %q", got)
-	}
+	holds(t, len(lists) == 2 && lists[0].Entries == 1 && lists[1].Error != "", "lists %+v", lists)
+	got := host.Degraded()
+	holds(t, len(got) == 1 && strings.HasPrefix(got[0], "list B is expired: fetching list: "), "degraded: %q", got)
 	noError(t, s.WithdrawFeed(t.Context(), "A"))
-	if all := must(s.Subscriptions(t.Context()))(t); len(all) != 1 {
-		t.Errorf("after the withdrawal: %+v", all)
-	}
+	all := must(s.Subscriptions(t.Context()))(t)
+	holds(t, len(all) == 1, "after the withdrawal: %+v", all)
 }

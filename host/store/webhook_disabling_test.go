@@ -1,21 +1,24 @@
 package store
 
 import (
+	"database/sql"
+	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"assay/host/check"
 	"assay/host/customer/webhook"
+	"assay/host/entity"
 )
 
 // endpointState describes an endpoint's state, with times as durations before the database's now.
 func endpointState(t *testing.T, s *Store, account string) string {
 	t.Helper()
 	endpoints, err := s.Endpoints(t.Context(), account)
-	if err != nil || len(endpoints) != 1 {
-		t.Fatalf("endpoints %+v, %v", endpoints, err)
-	}
+	mustHold(t, err == nil && len(endpoints) == 1, "endpoints %+v, %v", endpoints, err)
 	e, now := endpoints[0], one[time.Time](t, s, "SELECT now()")
 	text := e.State
 	if e.FailingSince != nil {
@@ -65,18 +68,15 @@ func failPending(t *testing.T, s *Store) {
 
 func TestEndpointIsDisabledAfterFiveDaysOfFailures(t *testing.T) {
 	t.Parallel()
-	s, clock := openWithClock(t)
-	o, l := outboxOf(t, s), ledgerOn(t, s, LedgerConfig{})
-	caller, other := subscriber(t, s), subscriber(t, s)
+	s, clock, o, l, caller := withEndpoint(t)
+	other := subscriber(t, s)
 	failAlmostUntilDisabled(t, s, clock, o, caller)
 	ref := blocked(t, l, caller, 1)[0]
 	delay, retry := finish(t, o, ended(claimOne(t, o), 500))
 	expectEndpoint(t, s, caller.Account, "after five days",
 		"disabled, failing for 120h0m59.999999s, failing disabled it 0s ago")
 	expectEndpoint(t, s, other.Account, "another account's endpoint", "enabled")
-	if !retry || delay != time.Second {
-		t.Errorf("next attempt in %v, %v, want 1s, true", delay, retry)
-	}
+	holds(t, retry && delay == time.Second, "next attempt in %v, %v, want 1s, true", delay, retry)
 
 	// Neither pending nor new events are sent to a disabled endpoint.
 	clock.advance(t, 2*webhook.AttemptLease)
@@ -93,7 +93,7 @@ func TestEndpointIsDisabledAfterFiveDaysOfFailures(t *testing.T) {
 	expect(t, "the pending event", state(t, s, ref), "failed 1 begun 1 ended held")
 	for name, err := range map[string]error{
 		"one": s.ResendEvent(t.Context(), caller.Account, arrived),
-		"all": func() error { _, _, err := s.ResendFailed(t.Context(), caller.Account, noon); return err }(),
+		"all": errOf2(s.ResendFailed(t.Context(), caller.Account, noon)),
 	} {
 		wantError(t, "resending "+name, err, webhook.ErrEndpointDisabled)
 	}
@@ -110,9 +110,8 @@ func TestEndpointIsDisabledAfterFiveDaysOfFailures(t *testing.T) {
 	noError(t, s.EnableEndpoint(t.Context(), caller.Account))
 	expectEndpoint(t, s, caller.Account, "after EnableEndpoint", "enabled")
 	claimNone(t, o, "after EnableEndpoint")
-	if resent, gone, err := s.ResendFailed(t.Context(), caller.Account, noon); err != nil || resent != 5 || gone != 0 {
-		t.Errorf("resent %d, gone %d, %v, want 5 and 0", resent, gone, err)
-	}
+	resent, gone, err := s.ResendFailed(t.Context(), caller.Account, noon)
+	holds(t, err == nil && resent == 5 && gone == 0, "resent %d, gone %d, %v, want 5 and 0", resent, gone, err)
 	for _, d := range claim(t, o, all) {
 		finish(t, o, ended(d, 500))
 	}
@@ -208,15 +207,10 @@ func TestSuccessBeatsConcurrentDisabling(t *testing.T) {
 				finish(t, o, failure)
 				finish(t, o, success)
 			case "concurrently":
-				done := make(chan error, 2)
-				for _, e := range []webhook.Outcome{success, failure} {
-					go func() { _, _, err := o.Finish(t.Context(), e); done <- err }()
-				}
-				for range 2 {
-					if err := <-done; err != nil {
-						t.Error(err)
-					}
-				}
+				outcomes := []webhook.Outcome{success, failure}
+				noError(t, errors.Join(concurrently(2, func(i int) error {
+					return errOf2(o.Finish(t.Context(), outcomes[i]))
+				})...))
 			}
 			expect(t, "time of disabling", one[string](t, s,
 				"SELECT concat(disabled_at) FROM webhook_endpoints WHERE account_id = ?", caller.Account), "")
@@ -225,4 +219,125 @@ func TestSuccessBeatsConcurrentDisabling(t *testing.T) {
 			failPending(t, s)
 		})
 	}
+}
+
+func TestRetrySchedule(t *testing.T) {
+	t.Parallel()
+	s, clock, o, l, caller := withEndpoint(t)
+	ref := blocked(t, l, caller, 1)[0]
+	for i, wait := range []time.Duration{time.Second, 4 * time.Second, 16 * time.Second, 0} {
+		d := claimOne(t, o)
+		holds(t, d.Attempt == i+1 && d.Late == 0, "attempt %d was claimed as %d, %v late", i+1, d.Attempt, d.Late)
+		claimNone(t, o, "while an attempt is in flight")
+		clock.advance(t, 9*time.Second) // a long attempt; the delay counts from its end
+		delay, retry := finish(t, o, ended(d, 500))
+		holds(t, delay == wait && retry == (wait > 0), "after attempt %d the next is due in %v, %v, want %v", i+1,
+			delay, retry, wait)
+		if wait > 0 {
+			clock.advance(t, wait-time.Microsecond)
+			claimNone(t, o, "a microsecond before the next attempt is due")
+			clock.advance(t, time.Microsecond)
+		}
+	}
+	clock.advance(t, time.Hour)
+	claimNone(t, o, "after the last attempt")
+	expect(t, "the event", state(t, s, ref), "failed 4 begun 4 ended held")
+}
+
+// The delay counts from the end of an attempt: the time that its outcome waits for a connection is part of it.
+func TestRetryDelayCountsWhileOutcomesQueue(t *testing.T) {
+	t.Parallel()
+	_, _, o, l, caller := withEndpoint(t)
+	blocked(t, l, caller, 1)
+	e := ended(claimOne(t, o), 500)
+	e.EndedAt = time.Now()
+	var busy [outcomeConnections]*sql.Conn
+	for i := range busy {
+		var err error
+		if busy[i], err = o.outcomes.DB.Conn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var delay time.Duration
+	var retry bool
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		var err error
+		if delay, retry, err = o.Finish(t.Context(), e); err != nil {
+			t.Error(err)
+		}
+	})
+	until(t, "the outcome has waited for 700 ms", func() bool {
+		return o.outcomes.Stats().WaitCount > 0 && time.Since(e.EndedAt) >= 700*time.Millisecond
+	})
+	for _, conn := range busy {
+		conn.Close()
+	}
+	wg.Wait()
+	holds(t, retry && delay <= 300*time.Millisecond,
+		"700 ms after the attempt ended, the next is due in %v, %v, want at most 300 ms", delay, retry)
+}
+
+func TestEventsNeedAnEndpoint(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	l := ledgerOn(t, s, LedgerConfig{})
+	with := func(planName string) check.Caller {
+		t.Helper()
+		caller := newCaller(t, s, plan(t, planName, 100))
+		_, err := s.SetEndpoint(t.Context(), caller.Account, "https://receiver.example/hook")
+		if caller.Plan.Webhooks && err != nil {
+			t.Fatal(err)
+		}
+		holds(t, caller.Plan.Webhooks || errors.Is(err, webhook.ErrPlanWithoutWebhooks),
+			"endpoint on the %s plan: %v, want ErrPlanWithoutWebhooks", planName, err)
+		return caller
+	}
+	starter, free, noEndpoint := with("starter"), with("free"), newCaller(t, s, plan(t, "pro", 100))
+	// A downgraded account may still have an endpoint.
+	downgraded := with("pro")
+	downgraded.Plan = plan(t, "free", 100)
+	revoked := with("starter")
+	for name, test := range map[string]struct {
+		caller  check.Caller
+		verdict check.Verdict
+		want    string
+	}{
+		"block":                 {starter, check.Block, "check.blocked"},
+		"review":                {starter, check.Review, "check.review"},
+		"allow":                 {starter, check.Allow, ""},
+		"without an endpoint":   {noEndpoint, check.Block, ""},
+		"plan without webhooks": {free, check.Block, ""},
+		"downgraded plan":       {downgraded, check.Block, ""},
+		"without a key":         {s.PublicCaller(), check.Block, ""},
+	} {
+		r := decided(test.caller, parse(t, entity.Domain, "example.org"), test.verdict)
+		wantError(t, name, l.Append(t.Context(), r), nil)
+		var events []string
+		err := s.db.NewRaw(`SELECT event FROM webhook_events WHERE ref = ? AND account_id = ? AND state = 'pending'
+			AND attempts = 0 AND next_attempt_at <= now()`,
+			r.Decision.Ref, test.caller.Account).Scan(t.Context(), &events)
+		holds(t, err == nil && strings.Join(events, " ") == test.want, "%s: events %v, %v, want %q", name, events, err,
+			test.want)
+	}
+	// A rejected check creates no event.
+	noError(t, s.RevokeKey(t.Context(), revoked.Key))
+	rejected := decided(revoked, parse(t, entity.Domain, "example.org"), check.Block)
+	wantError(t, "append with a revoked key", l.Append(t.Context(), rejected), check.ErrUnauthorized)
+	expect(t, "events in total", one[int](t, s, "SELECT count(*) FROM webhook_events"), 2)
+	verifyLedger(t, s)
+
+	// The sealed payload is exactly the body that is sent (contract section 2.3), and not readable in the database.
+	r := decided(starter, parse(t, entity.Domain, "paypa1-login.example"), check.Block)
+	r.Decision.Ref, r.Decision.Query = "chk_01ARZ3NDEKTSV4RRFFQ69G5FAV", "PayPa1-Login.example"
+	r.Decision.Signals = []check.Signal{{Points: 60, Code: "domain:brand:lookalike", Text: "Looks like a brand"},
+		{Points: 31, Code: "domain:age:new", Text: "New"}}
+	noError(t, l.Append(t.Context(), r))
+	sealed := one[[]byte](t, s, "SELECT sealed_payload FROM webhook_events WHERE ref = ?", r.Decision.Ref)
+	holds(t, !strings.Contains(strings.ToLower(string(sealed)), "paypa1"), "the payload is stored in plain text")
+	body := must(testRing.Open(sealed, "event "+r.Decision.Ref))(t)
+	want := `{"event":"check.blocked","timestamp":"2031-05-20T12:00:00.000Z",` +
+		`"data":{"query":"PayPa1-Login.example","type":"domain","verdict":"BLOCK","score":91,` +
+		`"signals":["domain:brand:lookalike","domain:age:new"],"ref":"chk_01ARZ3NDEKTSV4RRFFQ69G5FAV"}}`
+	noDiff(t, "body", want, string(body))
 }

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"assay/host/check"
+	"assay/host/customer/billing"
+	"assay/host/customer/privacy"
 	"assay/host/customer/webhook"
 	"assay/host/entity"
 	"assay/host/store/postgres/postgrestest"
 )
 
-// Sequence numbers have no gaps and become visible in order under concurrency, so a reader that follows them misses no
-// event.
+// Sequence numbers have no gaps and become visible in order, so a reader that follows them misses no event.
 func TestSequenceBecomesVisibleInOrder(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
@@ -30,15 +31,11 @@ func TestSequenceBecomesVisibleInOrder(t *testing.T) {
 			for i := range each {
 				caller := callers[(w+i)%2]
 				if w == 0 {
-					if _, err := s.SendTestEvent(context.Background(), caller.Account, check.Review); err != nil {
-						t.Error(err)
-					}
+					report(t, errOf(s.SendTestEvent(context.Background(), caller.Account, check.Review)))
 					continue
 				}
-				if err := l.Append(context.Background(), decided(caller, parse(t, entity.Domain, "example.org"),
-					check.Block)); err != nil {
-					t.Error(err)
-				}
+				report(t, l.Append(context.Background(), decided(caller, parse(t, entity.Domain, "example.org"),
+					check.Block)))
 			}
 		})
 	}
@@ -75,24 +72,17 @@ func TestSequenceFollowsBatchOrder(t *testing.T) {
 		noError(t, l.Append(t.Context(), half...))
 	}
 	events, err := s.EventsAfter(t.Context(), caller.Account, 0, 100)
-	if err != nil || len(events) != len(records) {
-		t.Fatalf("%d events, %v", len(events), err)
-	}
+	mustHold(t, err == nil && len(events) == len(records), "%d events, %v", len(events), err)
 	for i, e := range events {
 		_, body, _ := records[i].Decision.Event()
-		if e.Sequence != int64(i+1) || e.Ref != records[i].Decision.Ref || string(e.Body) != string(body) ||
-			!e.OccurredAt.Equal(noon) || e.Score != 91 || e.Type != "domain" {
-			t.Errorf("event %d: %+v", i, e)
-		}
+		holds(t, e.Sequence == int64(i+1) && e.Ref == records[i].Decision.Ref && string(e.Body) == string(body) &&
+			e.OccurredAt.Equal(noon) && e.Score == 91 && e.Type == "domain", "event %d: %+v", i, e)
 	}
 	page, err := s.EventsAfter(t.Context(), caller.Account, 5, 3)
-	if err != nil || len(page) != 3 || page[0].Sequence != 6 {
-		t.Errorf("3 events after number 5: %+v, %v", page, err)
-	}
+	holds(t, err == nil && len(page) == 3 && page[0].Sequence == 6, "3 events after number 5: %+v, %v", page, err)
 	recent, err := s.RecentEvents(t.Context(), caller.Account, "pending", 15, 2)
-	if err != nil || len(recent) != 2 || recent[0].Sequence != 14 || recent[0].Body != nil {
-		t.Errorf("2 events below number 15: %+v, %v", recent, err)
-	}
+	holds(t, err == nil && len(recent) == 2 && recent[0].Sequence == 14 && recent[0].Body == nil,
+		"2 events below number 15: %+v, %v", recent, err)
 	for name, list := range map[string]func() ([]webhook.Event, error){
 		"another account": func() ([]webhook.Event, error) {
 			return s.EventsAfter(t.Context(), subscriber(t, s).Account, 0, 10)
@@ -101,9 +91,8 @@ func TestSequenceFollowsBatchOrder(t *testing.T) {
 			return s.RecentEvents(t.Context(), caller.Account, "failed", 0, 10)
 		},
 	} {
-		if events, err := list(); err != nil || len(events) != 0 {
-			t.Errorf("%s: %d events, %v", name, len(events), err)
-		}
+		events, err := list()
+		holds(t, err == nil && len(events) == 0, "%s: %d events, %v", name, len(events), err)
 	}
 }
 
@@ -122,9 +111,8 @@ func failedEvents(t *testing.T, s *Store, clock *dbClock, o *Outbox, caller chec
 
 func TestResend(t *testing.T) {
 	t.Parallel()
-	s, clock := openWithClock(t)
-	o := outboxOf(t, s)
-	caller, stranger := subscriber(t, s), subscriber(t, s)
+	s, clock, o, _, caller := withEndpoint(t)
+	stranger := subscriber(t, s)
 	ref := failedEvents(t, s, clock, o, caller, 1)[0]
 	for name, test := range map[string]struct {
 		account, ref string
@@ -140,23 +128,20 @@ func TestResend(t *testing.T) {
 	// The full schedule runs again, and attempt numbers continue.
 	for i, wait := range []time.Duration{time.Second, 4 * time.Second, 16 * time.Second} {
 		d := claimOne(t, o)
-		if delay, _ := finish(t, o, ended(d, 500)); delay != wait || d.Attempt != 5+i {
-			t.Errorf("attempt %d: next in %v, want %v", d.Attempt, delay, wait)
-		}
+		delay, _ := finish(t, o, ended(d, 500))
+		holds(t, delay == wait && d.Attempt == 5+i, "attempt %d: next in %v, want %v", d.Attempt, delay, wait)
 		clock.advance(t, wait)
 	}
 	finish(t, o, ended(claimOne(t, o), 200))
 	wantError(t, "delivered event", s.ResendEvent(t.Context(), caller.Account, ref), webhook.ErrPayloadGone)
-	if got, want := state(t, s, ref), "delivered 8 begun 8 ended"; !strings.HasPrefix(got, "delivered 8 begun") {
-		t.Errorf("the event is %q, want %q", got, want)
-	}
+	got, want := state(t, s, ref), "delivered 8 begun 8 ended"
+	holds(t, strings.HasPrefix(got, "delivered 8 begun"), "the event is %q, want %q", got, want)
 }
 
 func TestResendFailed(t *testing.T) {
 	t.Parallel()
-	s, clock := openWithClock(t)
-	o := outboxOf(t, s)
-	caller, stranger := subscriber(t, s), subscriber(t, s)
+	s, clock, o, _, caller := withEndpoint(t)
+	stranger := subscriber(t, s)
 	failedEvents(t, s, clock, o, caller, 2)
 	clock.advance(t, 70*time.Hour)
 	since := value[time.Time](t, clock.conn, "SELECT at FROM fake.clock")
@@ -165,9 +150,8 @@ func TestResendFailed(t *testing.T) {
 	if resent, gone, err := s.ResendFailed(t.Context(), caller.Account, since); resent != 3 || gone != 0 || err != nil {
 		t.Errorf("resent %d, gone %d, %v, want 3 and 0", resent, gone, err)
 	}
-	if claimed := claim(t, o, all); len(claimed) != 3 {
-		t.Errorf("%d events are pending", len(claimed))
-	}
+	claimed := claim(t, o, all)
+	holds(t, len(claimed) == 3, "%d events are pending", len(claimed))
 	clock.advance(t, 3*time.Hour)
 	noError(t, s.PruneWebhooks(t.Context()))
 	if resent, gone, err := s.ResendFailed(t.Context(), caller.Account, since.Add(-100*time.Hour)); resent != 0 ||
@@ -175,19 +159,16 @@ func TestResendFailed(t *testing.T) {
 		t.Errorf("resent %d, gone %d, %v, want 0 and 2", resent, gone, err)
 	}
 	for _, account := range []string{"", "acct_unknown"} {
-		if _, _, err := s.ResendFailed(t.Context(), account, since); !errors.Is(err, webhook.ErrNoEndpoint) {
-			t.Errorf("account %q: %v", account, err)
-		}
+		_, _, err := s.ResendFailed(t.Context(), account, since)
+		holds(t, errors.Is(err, webhook.ErrNoEndpoint), "account %q: %v", account, err)
 	}
 }
 
 func TestPruneWebhooks(t *testing.T) {
 	t.Parallel()
-	s, clock := openWithClock(t)
-	o := outboxOf(t, s)
-	caller, gone := subscriber(t, s), subscriber(t, s)
+	s, clock, o, l, caller := withEndpoint(t)
+	gone := subscriber(t, s)
 	ref := failedEvents(t, s, clock, o, caller, 1)[0]
-	l := ledgerOn(t, s, LedgerConfig{})
 	waiting, orphan := blocked(t, l, caller, 1)[0], blocked(t, l, gone, 1)[0]
 	// This happens when a check is recorded while its endpoint is being removed.
 	must(s.db.NewRaw("DELETE FROM webhook_endpoints WHERE account_id = ?", gone.Account).Exec(t.Context()))(t)
@@ -209,9 +190,8 @@ func TestPruneWebhooks(t *testing.T) {
 		t.Errorf("the event without an endpoint is %q", got)
 	}
 	clock.advance(t, 17*time.Second)
-	if got, want := prune(), waiting; got != want {
-		t.Errorf("after 72 hours, payloads of %q are held, want %q", got, want)
-	}
+	got, want := prune(), waiting
+	holds(t, got == want, "after 72 hours, payloads of %q are held, want %q", got, want)
 	expect(t, "requests and responses after 72 hours", one[int](t, s, kept), 0)
 	clock.advance(t, 30*24*time.Hour)
 	if prune(); one[int](t, s, "SELECT count(*) FROM webhook_events") != 1 ||
@@ -256,10 +236,9 @@ func TestManyFailedEvents(t *testing.T) {
 		return one[int](t, s, "SELECT count(*) FROM webhook_events WHERE "+where)
 	}
 	since := value[time.Time](t, clock.conn, "SELECT at FROM fake.clock")
-	if resent, gone, err := s.ResendFailed(t.Context(), caller.Account, since); resent != many || gone != 0 ||
-		err != nil {
-		t.Errorf("resent %d, gone %d, %v, want %d and 0", resent, gone, err, many)
-	}
+	resent, gone, err := s.ResendFailed(t.Context(), caller.Account, since)
+	holds(t, resent == many && gone == 0 && err == nil, "resent %d, gone %d, %v, want %d and 0", resent, gone, err,
+		many)
 	expect(t, "pending events", count("state = 'pending' AND next_attempt_at = now()"), many)
 	must(s.db.NewRaw("UPDATE webhook_events SET state = 'failed', next_attempt_at = NULL, settled_at = now()").
 		Exec(t.Context()))(t)
@@ -285,9 +264,8 @@ func TestSendTestEvent(t *testing.T) {
 	want := fmt.Sprintf(`{"event":"check.review","timestamp":"2031-05-20T12:00:00.000Z",`+
 		`"data":{"query":"test.example","type":"domain",`+
 		`"verdict":"REVIEW","score":40,"signals":["host:test:event"],"ref":"%s"}}`, ref)
-	if string(d.Body) != want || d.Event != "check.review" || !strings.HasPrefix(ref, "test_") {
-		t.Errorf("test event %s:\n%s\nwant\n%s", ref, d.Body, want)
-	}
+	holds(t, string(d.Body) == want && d.Event == "check.review" && strings.HasPrefix(ref, "test_"),
+		"test event %s:\n%s\nwant\n%s", ref, d.Body, want)
 	for verdict, want := range map[check.Verdict]string{check.Block: "check.blocked", check.Review: "check.review"} {
 		must(s.SendTestEvent(t.Context(), caller.Account, verdict))(t)
 		expect(t, "the event of a "+string(verdict), claimOne(t, outboxOf(t, s)).Event, want)
@@ -302,25 +280,113 @@ func TestSendTestEvent(t *testing.T) {
 
 func TestAttempts(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, nil)
-	o := outboxOf(t, s)
-	caller := subscriber(t, s)
-	ref := blocked(t, ledgerOn(t, s, LedgerConfig{}), caller, 1)[0]
+	s, _, o, l, caller := withEndpoint(t)
+	ref := blocked(t, l, caller, 1)[0]
 	e := ended(claimOne(t, o), 500)
 	e.ResponseBody, e.Error = []byte("half a rune: \xc3"), "why"
 	e.Request = webhook.Request{Header: "POST / HTTP/1.1\n", Body: `{"data":{"query":"example.org"}}`}
 	e.ResponseHeader = "HTTP/1.1 500 \xff\n"
 	finish(t, o, e)
 	attempts, err := s.Attempts(t.Context(), caller.Account, ref)
-	if err != nil || len(attempts) != 1 || attempts[0].ResponseBody != "half a rune: \uFFFD" ||
-		attempts[0].Error != "why" || *attempts[0].TookMS != 40 || attempts[0].Request != e.Request ||
-		attempts[0].ResponseHeader != "HTTP/1.1 500 \uFFFD\n" {
-		t.Errorf("attempts: %+v, %v", attempts, err)
-	}
-	if sealed := one[[]byte](t, s, "SELECT sealed_exchange FROM webhook_attempts"); len(sealed) == 0 ||
-		bytes.Contains(sealed, []byte("example.org")) {
-		t.Error("the request is stored in plain text, or not at all")
-	}
+	holds(t, err == nil && len(attempts) == 1 && attempts[0].ResponseBody == "half a rune: \uFFFD" &&
+		attempts[0].Error == "why" && *attempts[0].TookMS == 40 && attempts[0].Request == e.Request &&
+		attempts[0].ResponseHeader == "HTTP/1.1 500 \uFFFD\n", "attempts: %+v, %v", attempts, err)
+	sealed := one[[]byte](t, s, "SELECT sealed_exchange FROM webhook_attempts")
+	holds(t, len(sealed) != 0 && !bytes.Contains(sealed, []byte("example.org")),
+		"the request is stored in plain text, or not at all")
 	wantError(t, "as another account", errOf(s.Attempts(t.Context(), subscriber(t, s).Account, ref)),
 		webhook.ErrNoEvent)
+
+	// An event that was altered in the database fails, and blocks neither others nor an export.
+	caller = subscriber(t, s)
+	refs := blocked(t, l, caller, 2)
+	must(s.db.NewRaw(`UPDATE webhook_events SET sealed_payload = '\x00' WHERE ref = ?`, refs[0]).Exec(t.Context()))(t)
+	got := export(t, s, caller, privacy.Selector{Ref: refs[0]})
+	holds(t, got.Total == 2 && got.Checks[0].Webhook != nil && got.Checks[0].Webhook.Body == nil,
+		"exported %+v, want 2 checks, the first with an event without a body", got)
+	expect(t, "the event that was claimed", claimOne(t, o).Ref, refs[1])
+	if got := state(t, s, refs[0]); !strings.HasPrefix(got, "failed") || strings.Contains(got, "held") {
+		t.Errorf("the altered event is %q", got)
+	}
+}
+
+// signingSecrets returns the secrets that currently sign an account's events.
+func signingSecrets(t *testing.T, s *Store, o *Outbox, account string) []string {
+	t.Helper()
+	must(s.SendTestEvent(t.Context(), account, check.Review))(t)
+	d := claimOne(t, o)
+	finish(t, o, ended(d, 200))
+	return d.Secrets
+}
+
+func TestReplacedSecretsOverlap(t *testing.T) {
+	t.Parallel()
+	s, clock := openWithClock(t)
+	o := outboxOf(t, s)
+	account := newCaller(t, s, plan(t, "pro", 1)).Account
+	first := must(s.SetEndpoint(t.Context(), account, "https://one.example"))(t)
+	rotate := func(overlap time.Duration) string {
+		t.Helper()
+		return must(s.RotateSecret(t.Context(), account, overlap))(t)
+	}
+	expect := func(when string, want ...string) {
+		t.Helper()
+		noDiff(t, when, want, signingSecrets(t, s, o, account))
+	}
+	expect("initially", first)
+	second := rotate(webhook.SecretOverlap)
+	expect("after a rotation", second, first)
+	clock.advance(t, 23*time.Hour)
+	third := rotate(webhook.SecretOverlap)
+	expect("after a second rotation", third, second, first)
+	clock.advance(t, time.Hour-time.Microsecond)
+	expect("just before the first one's overlap ends", third, second, first)
+	endpoints, err := s.Endpoints(t.Context(), account)
+	now := value[time.Time](t, clock.conn, "SELECT at FROM fake.clock")
+	holds(t, err == nil && len(endpoints) == 1 && endpoints[0].OldSecretUntil != nil &&
+		endpoints[0].OldSecretUntil.Equal(now.Add(23*time.Hour+time.Microsecond)) && endpoints[0].Delivered == 4,
+		"endpoint: %+v, %v", endpoints, err)
+	clock.advance(t, time.Microsecond)
+	expect("after it ends", third, second)
+	fourth, fifth := rotate(webhook.SecretOverlap), rotate(webhook.SecretOverlap)
+	expect("after more rotations than may overlap", fifth, fourth, third)
+	sixth := rotate(0)
+	expect("after a rotation without overlap", sixth)
+	rotate(webhook.SecretOverlap)
+	seventh := must(s.SetEndpoint(t.Context(), account, "https://two.example"))(t)
+	expect("for a new endpoint", seventh)
+	noError(t, s.MoveEndpoint(t.Context(), account, "https://three.example"))
+	expect("after a move", seventh)
+}
+
+func TestRemoveEndpoint(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	o := outboxOf(t, s)
+	l := ledgerOn(t, s, LedgerConfig{})
+	caller, other := subscriber(t, s), subscriber(t, s)
+	must(s.RotateSecret(t.Context(), caller.Account, webhook.SecretOverlap))(t)
+	blocked(t, l, caller, 2)
+	inFlight := claim(t, o, webhook.ClaimOptions{MaxEvents: 1, MaxPerAccount: 1})[0]
+	kept := blocked(t, l, other, 1)[0]
+	noError(t, s.RemoveEndpoint(t.Context(), caller.Account))
+	n := one[int](t, s, `SELECT count(*) FROM webhook_events
+		WHERE state = 'failed' AND sealed_payload IS NULL AND account_id = ?`, caller.Account)
+	expect(t, "events that failed without a payload", n, 2)
+	_, retry := finish(t, o, ended(inFlight, 500))
+	holds(t, !retry, "the attempt in flight is retried")
+	blocked(t, l, caller, 1) // creates no event
+	d := claimOne(t, o)
+	holds(t, d.Ref == kept, "event %s of the removed endpoint was claimed", d.Ref)
+	for _, account := range []string{"acct_unknown", publicAccount} {
+		wantError(t, "endpoint of "+account, errOf(s.SetEndpoint(t.Context(), account, "https://one.example")),
+			billing.ErrNoAccount)
+	}
+	for name, err := range map[string]error{
+		"removing again": s.RemoveEndpoint(t.Context(), caller.Account),
+		"moving":         s.MoveEndpoint(t.Context(), caller.Account, "https://one.example"),
+		"rotating":       errOf(s.RotateSecret(t.Context(), caller.Account, 0)),
+	} {
+		wantError(t, name, err, webhook.ErrNoEndpoint)
+	}
 }

@@ -3,12 +3,21 @@
 package postgres
 
 import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"assay/registry/expect"
@@ -68,18 +77,14 @@ func TestBinaries(t *testing.T) {
 			}
 			got, err := search{folders: folders, major: test.major}.binaries(t.Context())
 			if test.want != "" {
-				if err != nil || got != filepath.Join(root, test.want) {
-					t.Errorf("binaries = %q, %v; want %s", got, err, test.want)
-				}
+				holds(t, err == nil && got == filepath.Join(root, test.want), "binaries = %q, %v; want %s", got, err,
+					test.want)
 				return
 			}
-			if err == nil || errors.Is(err, ErrNotInstalled) != test.notInstalled {
-				t.Fatalf("binaries = %q, %v; want ErrNotInstalled: %t", got, err, test.notInstalled)
-			}
+			mustHold(t, err != nil && errors.Is(err, ErrNotInstalled) == test.notInstalled,
+				"binaries = %q, %v; want ErrNotInstalled: %t", got, err, test.notInstalled)
 			for _, part := range test.wantErr {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("binaries = %v, want an error with %q", err, part)
-				}
+				holds(t, strings.Contains(err.Error(), part), "binaries = %v, want an error with %q", err, part)
 			}
 		})
 	}
@@ -103,9 +108,7 @@ func TestBinariesAreReachable(t *testing.T) {
 	expect.NoError(t, os.Chmod(filepath.Dir(closed), 0o700))
 	open := fakePrograms(t, filepath.Join(root, "open", "bin"), "16.0")
 	got, err := search{folders: []string{closed, open}, account: owner}.binaries(t.Context())
-	if err != nil || got != open {
-		t.Errorf("binaries = %s, %v; want %s", got, err, open)
-	}
+	holds(t, err == nil && got == open, "binaries = %s, %v; want %s", got, err, open)
 }
 
 func TestNewestFirst(t *testing.T) {
@@ -120,4 +123,169 @@ func TestNewestFirst(t *testing.T) {
 		got = append(got, filepath.Base(filepath.Dir(dir)))
 	}
 	expect.NoDiff(t, "order", want, got)
+}
+
+// repository serves the archive for every version and system, at the library's paths. Without an archive it serves 404.
+func repository(t *testing.T, archive []byte, downloads *atomic.Int32) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if archive == nil || !strings.HasSuffix(r.URL.Path, ".jar") {
+			http.NotFound(w, r)
+			return
+		}
+		downloads.Add(1)
+		_, _ = w.Write(archive)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// jar returns an archive in the format that the library expects: a zip that contains a tar.xz of the programs.
+func jar(t *testing.T, version string) []byte {
+	t.Helper()
+	var files bytes.Buffer
+	packer := tar.NewWriter(&files)
+	// Like the real one, this pg_ctl fails in the data folder that unpack prepares.
+	for name, script := range map[string]string{
+		"bin/pg_ctl": "#!/bin/sh\nexit 1\n", "bin/initdb": "#!/bin/sh\n",
+		"bin/postgres": "#!/bin/sh\necho 'postgres (PostgreSQL) " + version + "'\n",
+	} {
+		// The mode that a restrictive umask leaves.
+		err := packer.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o700, Size: int64(len(script))})
+		if err == nil {
+			_, err = packer.Write([]byte(script))
+		}
+		expect.NoError(t, err)
+	}
+	expect.NoError(t, packer.Close())
+	var archive bytes.Buffer
+	zipper := zip.NewWriter(&archive)
+	part, err := zipper.Create("postgres.txz")
+	if err == nil {
+		_, err = part.Write(xz(files.Bytes()))
+	}
+	expect.NoError(t, errors.Join(err, zipper.Close()))
+	return archive.Bytes()
+}
+
+// xz wraps data in an .xz stream without compressing it (the .xz file format 1.2.1; LZMA2 chunks of type 1).
+func xz(data []byte) []byte {
+	var packed []byte
+	for chunk := range slices.Chunk(data, 1<<16) {
+		packed = append(packed, 1) // uncompressed, dictionary reset
+		packed = binary.BigEndian.AppendUint16(packed, uint16(len(chunk)-1))
+		packed = append(packed, chunk...)
+	}
+	packed = append(packed, 0)
+	sealed := func(field []byte) []byte { return binary.LittleEndian.AppendUint32(field, crc32.ChecksumIEEE(field)) }
+	padded := func(field []byte) []byte { return append(field, make([]byte, (4-len(field)%4)%4)...) }
+
+	flags := []byte{0, 0} // no integrity check
+	stream := append([]byte("\xfd7zXZ\x00"), flags...)
+	stream = binary.LittleEndian.AppendUint32(stream, crc32.ChecksumIEEE(flags))
+	header := sealed([]byte{2, 0, 0x21, 1, 0x16, 0, 0, 0}) // 12 bytes, one filter: LZMA2 with an 8 MiB dictionary
+	stream = append(append(stream, header...), padded(slices.Clone(packed))...)
+	index := []byte{0, 1}
+	index = binary.AppendUvarint(index, uint64(len(header)+len(packed)))
+	index = binary.AppendUvarint(index, uint64(len(data)))
+	index = sealed(padded(index))
+	stream = append(stream, index...)
+	footer := append(binary.LittleEndian.AppendUint32(nil, uint32(len(index)/4-1)), flags...)
+	stream = binary.LittleEndian.AppendUint32(stream, crc32.ChecksumIEEE(footer))
+	return append(append(stream, footer...), "YZ"...)
+}
+
+func TestDownload(t *testing.T) {
+	t.Parallel()
+	owner := expect.Value(unprivileged())(t)
+	var downloads atomic.Int32
+	cache := filepath.Join(reachable(t), "postgres-bin")
+	expect.NoError(t, os.MkdirAll(filepath.Join(cache, "unpacking-killed"), 0o700))
+	announced := 0
+	search := search{
+		folders: []string{}, cache: cache, repository: repository(t, jar(t, "18.3"), &downloads), account: owner,
+		announce: func() { announced++ },
+	}
+	want := filepath.Join(cache, "18.3.0", "bin")
+	for _, when := range []string{"first", "again"} {
+		got, err := search.binaries(t.Context())
+		mustHold(t, err == nil && got == want, "%s: binaries = %q, %v; want %q", when, got, err, want)
+	}
+	search.offline = true
+	if got, err := search.binaries(t.Context()); err != nil || got != want {
+		t.Errorf("offline: binaries = %q, %v; want the earlier download %q", got, err, want)
+	}
+	holds(t, downloads.Load() == 1 && announced == 1, "%d downloads and %d announcements, want one of each",
+		downloads.Load(), announced)
+	left, err := os.ReadDir(cache)
+	holds(t, err == nil && len(left) == 1, "the cache contains %v (%v), want only the programs", left, err)
+}
+
+func TestDownloadFails(t *testing.T) {
+	t.Parallel()
+	var downloads atomic.Int32
+	good := jar(t, "18.3")
+	const closed = "http://127.0.0.1:1" // no program listens on this port
+	tests := map[string]struct {
+		repository string
+		major      int
+		want       string
+	}{
+		"not found":       {repository(t, nil, &downloads), 0, "no version found"},
+		"unreachable":     {closed, 0, "unable to connect"},
+		"truncated":       {repository(t, good[:len(good)/2], &downloads), 0, "downloading it: "},
+		"not a Postgres":  {repository(t, jar(t, "x"), &downloads), 0, "running the downloaded"},
+		"unknown version": {closed, 12, "no download of Postgres 12"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := search{
+				folders: []string{}, cache: filepath.Join(reachable(t), "cache"), repository: test.repository,
+				major: test.major,
+			}.binaries(t.Context())
+			expect.Error(t, "binaries", err, ErrNotInstalled)
+			for _, part := range []string{test.want, "apt-get install postgresql", "ASSAY_DATABASE_URL"} {
+				expect.ErrorText(t, "binaries", err, part)
+			}
+		})
+	}
+}
+
+// TestOpenWithoutPostgres tests a machine without Postgres and without a network.
+func TestOpenWithoutPostgres(t *testing.T) {
+	t.Parallel()
+	var downloads atomic.Int32
+	dir := reachable(t)
+	cfg := Config{Dir: dir, folders: []string{}, repository: repository(t, nil, &downloads)}
+	for _, offline := range []bool{false, true} {
+		var stages []string
+		cfg.Offline = offline
+		cfg.Progress = func(stage string) { stages = append(stages, stage) }
+		_, err := Open(t.Context(), cfg)
+		holds(t, errors.Is(err, ErrNotInstalled) && strings.Contains(err.Error(), "apt-get install postgresql"),
+			"offline %t: Open = %v", offline, err)
+		holds(t, slices.Contains(stages, StageDownloading) != offline, "offline %t: stages %v", offline, stages)
+	}
+}
+
+func TestDownloadStopsWithItsContext(t *testing.T) {
+	t.Parallel()
+	requested, respond := make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(requested)
+		<-respond
+		http.NotFound(w, r)
+	}))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		<-requested
+		cancel()
+	}()
+	_, err := search{folders: []string{}, cache: filepath.Join(reachable(t), "cache"),
+		repository: server.URL}.binaries(ctx)
+	expect.Error(t, "binaries", err, context.Canceled)
+	close(respond)
+	server.Close()
 }

@@ -56,12 +56,9 @@ func TestReopenKeepsData(t *testing.T) {
 	expect.Equal(t, "the collation",
 		ask(t, c.URL(), "SELECT datcollate FROM pg_database WHERE datname = current_database()"), "C")
 	info, err := os.Stat(c.path("json"))
-	if err != nil || info.Mode() != 0o600 {
-		t.Errorf("postgres.json: %v, %v; only its owner may read the password", info.Mode(), err)
-	}
-	if names, _ := filepath.Glob(filepath.Join(c.dir, "postgres.new-*")); names != nil {
-		t.Errorf("creating the cluster left %v, which contained the password", names)
-	}
+	holds(t, err == nil && info.Mode() == 0o600, "postgres.json: %v, %v; its owner alone may read it", info, err)
+	names, _ := filepath.Glob(filepath.Join(c.dir, "postgres.new-*"))
+	holds(t, names == nil, "creating the cluster left %v, which contained the password", names)
 	ask(t, c.URL(), "CREATE TABLE kept AS SELECT 'committed' AS text")
 	first := c.URL()
 	mustClose(t, c)
@@ -70,17 +67,8 @@ func TestReopenKeepsData(t *testing.T) {
 
 	again := mustOpen(t, Config{Dir: dir})
 	expect.Equal(t, "the table after reopening", ask(t, again.URL(), "SELECT text FROM kept"), "committed")
-	if again.URL() != first && !taken(c.port) {
-		t.Errorf("the address changed from %s to %s, although the port is free", first, again.URL())
-	}
-}
-
-func TestURL(t *testing.T) {
-	t.Parallel()
-	c := Cluster{port: 5433, record: record{Password: "SECRET"}}
-	if got, want := c.URL(), "postgres://assay:SECRET@127.0.0.1:5433/assay?sslmode=disable"; got != want {
-		t.Errorf("URL() = %s, want %s", got, want)
-	}
+	holds(t, again.URL() == first || taken(c.port), "the address changed from %s to %s, although the port is free",
+		first, again.URL())
 }
 
 func TestPasswordIsRequired(t *testing.T) {
@@ -107,20 +95,16 @@ func TestPasswordIsRequired(t *testing.T) {
 	expect.ErrorText(t, "opening without postgres.json", err, "restore that file")
 	// A wrong password fails immediately, and Postgres does not keep running.
 	expect.NoError(t, (record{Password: "guess"}).write(c.path("json")))
-	if _, err = Open(patience(t), Config{Dir: c.dir, Offline: true}); !rejected(err) {
-		t.Errorf("opening with another password: %v, want an error of class 28", err)
-	}
+	_, err = Open(patience(t), Config{Dir: c.dir, Offline: true})
+	holds(t, rejected(err), "opening with another password: %v, want an error of class 28", err)
 	mustBeGone(t, c.data)
 }
 
 func TestLastProcessStopsPostgres(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct{ othersFirst bool }{
-		"the process that started it leaves first": {false},
-		"the process that joined leaves first":     {true},
-	}
 	dir := existing(t)
-	for name, test := range tests {
+	for name, othersFirst := range map[string]bool{
+		"the process that started it leaves first": false, "the process that joined leaves first": true} {
 		// The cases run one after the other because they share a cluster.
 		t.Run(name, func(t *testing.T) {
 			c := mustOpen(t, Config{Dir: dir})
@@ -128,7 +112,7 @@ func TestLastProcessStopsPostgres(t *testing.T) {
 			other := openElsewhere(t, dir)
 			expect.Equal(t, "the address in the other process", other.url, c.URL())
 			same := mustOpen(t, Config{Dir: dir}) // a second use in the same process counts, too
-			if test.othersFirst {
+			if othersFirst {
 				other.close(t)
 				mustClose(t, same)
 			} else {
@@ -137,7 +121,7 @@ func TestLastProcessStopsPostgres(t *testing.T) {
 			}
 			expect.Equal(t, "the process of Postgres", mustRun(t, c), pid)
 			expect.Equal(t, "the query", ask(t, other.url, "SELECT 'alive'"), "alive")
-			if test.othersFirst {
+			if othersFirst {
 				mustClose(t, c)
 			} else {
 				other.close(t)
@@ -152,9 +136,7 @@ func TestAdoptsAfterKill(t *testing.T) {
 	dir := existing(t)
 	other := openElsewhere(t, dir)
 	before, _, err := running(filepath.Join(dir, "postgres"))
-	if err != nil || before == 0 {
-		t.Fatalf("Postgres does not run: %v", err)
-	}
+	mustHold(t, err == nil && before != 0, "Postgres does not run: %v", err)
 	other.kill()
 	c := mustOpen(t, Config{Dir: dir})
 	if pid := mustRun(t, c); pid != before || c.URL() != other.url {
@@ -195,15 +177,11 @@ func TestPostgresKilledWhileInUse(t *testing.T) {
 			output, err := os.ReadFile(first.path("log"))
 			return strings.Contains(string(output), "pre-existing shared memory block"), err
 		})
-		if err != nil {
-			t.Errorf("Postgres did not report the remaining process: %v", err)
-		}
+		holds(t, err == nil, "Postgres did not report the remaining process: %v", err)
 		_ = syscall.Kill(slow, syscall.SIGCONT)
 	})
 	c := mustOpen(t, Config{Dir: dir})
-	if c.URL() != first.URL() && !taken(first.port) {
-		t.Errorf("Postgres restarted at %s, want %s", c.URL(), first.URL())
-	}
+	holds(t, c.URL() == first.URL() || taken(first.port), "Postgres restarted at %s, want %s", c.URL(), first.URL())
 	expect.Equal(t, "the table after the crash", ask(t, c.URL(), "SELECT text FROM kept"), "committed")
 }
 
@@ -231,16 +209,12 @@ func TestStalePidFile(t *testing.T) {
 			again := mustOpen(t, Config{Dir: dir})
 			mustRun(t, again)
 			mustClose(t, again)
-			if stranger.ProcessState != nil || syscall.Kill(stranger.Process.Pid, 0) != nil {
-				t.Error("the other program was killed")
-			}
+			holds(t, stranger.ProcessState == nil && syscall.Kill(stranger.Process.Pid, 0) == nil,
+				"the other program was killed")
 		})
 	}
-}
 
-func TestPortTaken(t *testing.T) {
-	t.Parallel()
-	dir := existing(t)
+	// Another program has taken the port meanwhile.
 	first := mustOpen(t, Config{Dir: dir})
 	port := first.port
 	mustClose(t, first)
@@ -248,9 +222,7 @@ func TestPortTaken(t *testing.T) {
 		defer func() { _ = listener.Close() }()
 	}
 	second := mustOpen(t, Config{Dir: dir})
-	if second.port == port {
-		t.Errorf("Postgres reports the port %d, on which another program listens", port)
-	}
+	holds(t, second.port != port, "Postgres reports the port %d, on which another program listens", port)
 	ask(t, second.URL(), "SELECT 'alive'")
 }
 
@@ -282,12 +254,10 @@ func TestPasswordIsNotSentInClear(t *testing.T) {
 		received <- rest
 	}()
 	c := Cluster{port: listener.Addr().(*net.TCPAddr).Port, record: record{Password: "SECRET"}}
-	if err := c.connect(t.Context()); err == nil {
-		t.Error("connect accepted another program on the port")
-	}
-	if got := <-received; strings.Contains(string(got), "SECRET") {
-		t.Errorf("another program on the port received %q", got)
-	}
+	err := c.connect(t.Context())
+	holds(t, err != nil, "connect accepted another program on the port")
+	got := <-received
+	holds(t, !strings.Contains(string(got), "SECRET"), "another program on the port received %q", got)
 }
 
 func TestOpenStopsWithItsContext(t *testing.T) {
@@ -307,9 +277,8 @@ func TestOpenStopsWithItsContext(t *testing.T) {
 			stages = append(stages, stage)
 			cancel()
 		}})
-		if !errors.Is(err, context.Canceled) || !slices.Equal(stages, []string{StageWaiting}) {
-			t.Errorf("Open = %v after the stages %v", err, stages)
-		}
+		holds(t, errors.Is(err, context.Canceled) && slices.Equal(stages, []string{StageWaiting}),
+			"Open = %v after the stages %v", err, stages)
 	})
 	for stage, newDir := range map[string]func(*testing.T) string{StageCreating: dataDir, StageStarting: existing} {
 		t.Run(stage, func(t *testing.T) {

@@ -61,9 +61,8 @@ func TestInterruptedCreation(t *testing.T) {
 			expect.NoError(t, leave(dir))
 			c := mustOpen(t, Config{Dir: dir})
 			ask(t, c.URL(), "SELECT 'alive'")
-			if left, _ := filepath.Glob(filepath.Join(dir, "postgres.new-*")); left != nil {
-				t.Errorf("Open left %v", left)
-			}
+			left, _ := filepath.Glob(filepath.Join(dir, "postgres.new-*"))
+			holds(t, left == nil, "Open left %v", left)
 		})
 	}
 }
@@ -86,10 +85,8 @@ func TestFallbackDir(t *testing.T) {
 	c := mustOpen(t, Config{Dir: dir, fallbackDir: refuge})
 	t.Cleanup(func() { mustBeGone(t, c.data) })
 	home, err := readLocation(filepath.Join(dir, "postgres.location"))
-	if err != nil || filepath.Dir(home) != refuge || c.data != filepath.Join(home, "postgres") {
-		t.Fatalf("postgres.location contains %q (%v), the cluster is in %s; want a folder in %s", home, err,
-			c.data, refuge)
-	}
+	mustHold(t, err == nil && filepath.Dir(home) == refuge && c.data == filepath.Join(home, "postgres"),
+		"postgres.location contains %q (%v), the cluster is in %s; want a folder in %s", home, err, c.data, refuge)
 	ask(t, c.URL(), "CREATE TABLE kept AS SELECT 'committed' AS text")
 	mustClose(t, c)
 	again := mustOpen(t, Config{Dir: dir, fallbackDir: refuge})
@@ -134,9 +131,8 @@ func TestOrdinaryUser(t *testing.T) {
 	cmd := account.command(patience(t), program, "-test.run=^TestReopenKeepsData$", "-test.v")
 	cmd.Env = append(cmd.Env, "TMPDIR="+temporary)
 	output, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(output), "--- PASS: TestReopenKeepsData") {
-		t.Errorf("as nobody: %v\n%s", err, output)
-	}
+	holds(t, err == nil && strings.Contains(string(output), "--- PASS: TestReopenKeepsData"), "as nobody: %v\n%s", err,
+		output)
 }
 
 func TestOtherMajorVersion(t *testing.T) {
@@ -174,9 +170,7 @@ func TestAccountOf(t *testing.T) {
 	owner := &account{uid: 4321, gid: 8765}
 	expect.NoError(t, owner.chown(dir))
 	got, err := accountOf(dir)
-	if err != nil || got.uid != 4321 || got.gid != 8765 {
-		t.Errorf("accountOf = %+v, %v; want the folder's owner", got, err)
-	}
+	holds(t, err == nil && got.uid == 4321 && got.gid == 8765, "accountOf = %+v, %v; want the folder's owner", got, err)
 }
 
 func TestRecordKeepsItsOwner(t *testing.T) {

@@ -23,8 +23,7 @@ import (
 	"assay/registry/expect"
 )
 
-// holdEnv makes the test binary open the data directory that it names, print the database's address, and close the
-// cluster when standard input ends.
+// holdEnv names a data directory: the test binary opens it, prints the address, and closes it when its input ends.
 const holdEnv = "ASSAY_POSTGRES_TEST_HOLD"
 
 func TestMain(m *testing.M) {
@@ -40,6 +39,30 @@ func TestMain(m *testing.M) {
 		_ = os.RemoveAll(created.dir)
 	}
 	os.Exit(code)
+}
+
+// holds reports a condition that does not hold.
+func holds(t testing.TB, condition bool, format string, args ...any) {
+	t.Helper()
+	if !condition {
+		t.Errorf(format, args...)
+	}
+}
+
+// mustHold ends the test if a condition does not hold.
+func mustHold(t testing.TB, condition bool, format string, args ...any) {
+	t.Helper()
+	if !condition {
+		t.Fatalf(format, args...)
+	}
+}
+
+// report reports an error, also of another goroutine than the test's.
+func report(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // created is a stopped cluster that tests copy, because creating one takes longest.
@@ -66,9 +89,7 @@ func existing(t *testing.T) string {
 		}
 		created.err = c.Close(patience(t))
 	})
-	if created.err != nil {
-		t.Fatalf("creating a cluster to copy: %v", created.err)
-	}
+	mustHold(t, created.err == nil, "creating a cluster to copy: %v", created.err)
 	from, to := filepath.Join(created.dir, "postgres"), filepath.Join(dir, "postgres")
 	owner, err := accountOf(from)
 	if err == nil {
@@ -136,9 +157,7 @@ func openElsewhere(t *testing.T, dir string) *holder {
 	t.Helper()
 	h, stdout := startHolder(t, dir)
 	line, err := stdout.ReadString('\n')
-	if err != nil || !strings.HasPrefix(line, "postgres://") {
-		t.Fatalf("opening in another process: %q, %v", line, err)
-	}
+	mustHold(t, err == nil && strings.HasPrefix(line, "postgres://"), "opening in another process: %q, %v", line, err)
 	h.url = strings.TrimSpace(line)
 	return h
 }
@@ -146,9 +165,8 @@ func openElsewhere(t *testing.T, dir string) *holder {
 // close makes the other process close the cluster.
 func (h *holder) close(t *testing.T) {
 	t.Helper()
-	if err := errors.Join(h.stdin.Close(), h.cmd.Wait()); err != nil {
-		t.Fatalf("closing in another process: %v", err)
-	}
+	err := errors.Join(h.stdin.Close(), h.cmd.Wait())
+	mustHold(t, err == nil, "closing in another process: %v", err)
 }
 
 // kill ends the other process like a crash.
@@ -203,9 +221,7 @@ func reachableIn(t *testing.T, parent string) string {
 	t.Cleanup(func() {
 		// A killed initdb may still be writing its last file.
 		err := poll(patience(t), func() (bool, error) { return os.RemoveAll(dir) == nil, nil })
-		if err != nil {
-			t.Errorf("removing %s: %v", dir, err)
-		}
+		holds(t, err == nil, "removing %s: %v", dir, err)
 	})
 	return dir
 }
@@ -250,9 +266,7 @@ func noProcess(t *testing.T, dir string) {
 		}
 		return left == nil, nil
 	})
-	if err != nil {
-		t.Errorf("these processes still run: %q", left)
-	}
+	holds(t, err == nil, "these processes still run: %q", left)
 }
 
 // mustBeGone fails the test if Postgres runs in the folder data, and stops it.
@@ -273,9 +287,7 @@ func mustOpen(t *testing.T, cfg Config) *Cluster {
 	defer cancel()
 	c := expect.Value(Open(ctx, cfg))(t)
 	t.Cleanup(func() {
-		if err := c.Close(patience(t)); err != nil {
-			t.Error(err)
-		}
+		report(t, c.Close(patience(t)))
 	})
 	return c
 }
@@ -290,9 +302,7 @@ func mustClose(t *testing.T, c *Cluster) {
 func mustRun(t *testing.T, c *Cluster) int {
 	t.Helper()
 	pid, _, err := running(c.data)
-	if err != nil || pid == 0 {
-		t.Fatalf("Postgres does not run: %v", err)
-	}
+	mustHold(t, err == nil && pid != 0, "Postgres does not run: %v", err)
 	return pid
 }
 
@@ -304,9 +314,7 @@ func ask(t *testing.T, url, query string) string {
 	defer func() { _ = conn.Close(context.Background()) }()
 	var value string
 	err = conn.QueryRow(t.Context(), query).Scan(&value)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		t.Fatalf("%s: %v", query, err)
-	}
+	mustHold(t, err == nil || errors.Is(err, pgx.ErrNoRows), "%s: %v", query, err)
 	return value
 }
 

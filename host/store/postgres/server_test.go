@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 
 	"assay/registry/expect"
@@ -24,9 +25,8 @@ func TestParsePIDFile(t *testing.T) {
 		"x\ny\n":                 {0, 0},
 		"99999999999999999999\n": {0, 0},
 	} {
-		if pid, port := parsePIDFile(text); pid != want[0] || port != want[1] {
-			t.Errorf("parsePIDFile(%q) = %d, %d; want %v", text, pid, port, want)
-		}
+		pid, port := parsePIDFile(text)
+		holds(t, pid == want[0] && port == want[1], "parsePIDFile(%q) = %d, %d; want %v", text, pid, port, want)
 	}
 }
 
@@ -36,9 +36,8 @@ func FuzzParsePIDFile(f *testing.F) {
 	f.Add("-1")
 	f.Add("99999999999999999999\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		if pid, port := parsePIDFile(text); pid < 0 || port < 0 {
-			t.Errorf("parsePIDFile(%q) = %d, %d", text, pid, port)
-		}
+		pid, port := parsePIDFile(text)
+		holds(t, pid >= 0 && port >= 0, "parsePIDFile(%q) = %d, %d", text, pid, port)
 	})
 }
 
@@ -46,12 +45,8 @@ func TestIsPostmasterOfThisFolder(t *testing.T) {
 	t.Parallel()
 	c := mustOpen(t, Config{Dir: existing(t)})
 	pid := mustRun(t, c)
-	if isPostmaster(pid, t.TempDir()) {
-		t.Error("isPostmaster accepts the Postgres of another folder")
-	}
-	if isPostmaster(os.Getpid(), c.data) {
-		t.Error("isPostmaster accepts this test")
-	}
+	holds(t, !isPostmaster(pid, t.TempDir()), "isPostmaster accepts the Postgres of another folder")
+	holds(t, !isPostmaster(os.Getpid(), c.data), "isPostmaster accepts this test")
 	// Such as an operator's shell that received the number of an earlier Postgres.
 	stranger := exec.CommandContext(t.Context(), "/bin/cat")
 	stranger.Dir = c.data
@@ -60,16 +55,10 @@ func TestIsPostmasterOfThisFolder(t *testing.T) {
 		err = stranger.Start()
 	}
 	expect.NoError(t, err)
-	if isPostmaster(stranger.Process.Pid, c.data) {
-		t.Error("isPostmaster accepts another program in the folder")
-	}
-	if err := errors.Join(stdin.Close(), stranger.Wait()); err != nil {
-		t.Error(err)
-	}
+	holds(t, !isPostmaster(stranger.Process.Pid, c.data), "isPostmaster accepts another program in the folder")
+	report(t, errors.Join(stdin.Close(), stranger.Wait()))
 	killPostmaster(t, c)
-	if isPostmaster(pid, c.data) {
-		t.Error("isPostmaster accepts a Postgres that has ended")
-	}
+	holds(t, !isPostmaster(pid, c.data), "isPostmaster accepts a Postgres that has ended")
 }
 
 func TestPruneLogs(t *testing.T) {
@@ -114,19 +103,15 @@ func TestStartErrorIsOfTheLastStart(t *testing.T) {
 	dir := t.TempDir()
 	c := Cluster{dir: dir, data: filepath.Join(dir, "postgres")}
 	own := filepath.Join(c.data, "log", "postgres-1.log")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(own), 0o700),
+	expect.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(own), 0o700),
 		os.WriteFile(c.path("log"), []byte("LOG:  first\n"), 0o600),
-		os.WriteFile(own, []byte("FATAL:  yesterday\n"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+		os.WriteFile(own, []byte("FATAL:  yesterday\n"), 0o600)))
 	name, text := newestLog(c.data)
 	// Postgres's log is written a little after Postgres ended.
 	var writing sync.WaitGroup
 	defer writing.Wait()
 	writing.Go(func() {
-		if err := rewrite(own, os.O_APPEND, "FATAL:  today\n"); err != nil {
-			t.Error(err)
-		}
+		report(t, rewrite(own, os.O_APPEND, "FATAL:  today\n"))
 	})
 	want := "LOG:  first; FATAL:  today (from " + own + ")"
 	expect.Equal(t, "startOutput", c.startOutput(t.Context(), name, len(text)), want)
@@ -150,4 +135,21 @@ func TestStartErrorQuotesPostgres(t *testing.T) {
 			expect.NoError(t, os.WriteFile(path, before, 0o600))
 		})
 	}
+}
+
+func TestReleasedLockIsFree(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lock")
+	held := expect.Value(openLock(path))(t)
+	if taken, err := held.try(syscall.LOCK_EX); !taken {
+		t.Fatal(err)
+	}
+	// Like a child process between fork and exec.
+	inherited := expect.Value(syscall.Dup(int(held.file.Fd())))(t)
+	defer func() { _ = syscall.Close(inherited) }()
+	held.release()
+	next := expect.Value(openLock(path))(t)
+	defer next.release()
+	taken, err := next.try(syscall.LOCK_EX)
+	holds(t, taken && err == nil, "try on a released lock = %t, %v", taken, err)
 }

@@ -28,9 +28,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -240,6 +242,7 @@ func (s *server) stop() error {
 	if s.template != "" && s.template != "template0" && !strings.HasPrefix(s.template, keptPrefix) {
 		errs = append(errs, drop(s.nodes, s.template))
 	}
+	kept.close()
 	if s.shared != nil {
 		errs = append(errs, s.shared.leave())
 	}
@@ -353,14 +356,52 @@ func admin(base string, statements ...string) error {
 	})
 }
 
-// onServer calls do with a new connection.
+// onServer calls do with a connection that no other call uses meanwhile, and keeps it for later calls.
 func onServer(base string, do func(ctx context.Context, conn *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), adminBound)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, base)
-	if err != nil {
-		return err
+	conn := kept.take(base)
+	if conn == nil || conn.Ping(ctx) != nil {
+		var err error
+		if conn, err = pgx.Connect(ctx, base); err != nil {
+			return err
+		}
 	}
-	defer func() { _ = conn.Close(ctx) }()
-	return do(ctx, conn)
+	if err := do(ctx, conn); err != nil {
+		return errors.Join(err, conn.Close(ctx))
+	}
+	kept.add(base, conn)
+	return nil
+}
+
+// idle holds open connections that nobody uses, by address.
+type idle struct {
+	mu    sync.Mutex
+	conns map[string][]*pgx.Conn
+}
+
+var kept = idle{conns: map[string][]*pgx.Conn{}}
+
+// take returns nil if there is none.
+func (i *idle) take(base string) (conn *pgx.Conn) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if n := len(i.conns[base]); n > 0 {
+		conn, i.conns[base] = i.conns[base][n-1], i.conns[base][:n-1]
+	}
+	return conn
+}
+
+func (i *idle) add(base string, conn *pgx.Conn) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.conns[base] = append(i.conns[base], conn)
+}
+
+func (i *idle) close() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, conn := range slices.Concat(slices.Collect(maps.Values(i.conns))...) {
+		_ = conn.Close(context.Background())
+	}
 }
