@@ -2,14 +2,9 @@ package sandbox
 
 import (
 	"context"
-	"errors"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -60,57 +55,4 @@ func smallInC(t testing.TB) registry.Module {
 	manifest := expect.Value(os.ReadFile(filepath.Join("testdata", "small", "manifest.json")))(t)
 	packed := expect.Value(registry.Pack(wasm, manifest, nil))(t)
 	return openModule(t, packed)
-}
-
-// BenchmarkOvershoot measures by how much guests that do not return exceed a limit of 20 ms of processor time, on an
-// idle machine and while other layers keep every processor busy. The guests have unlimited fuel. For a meaningful p99
-// use -benchtime=200x or more.
-func BenchmarkOvershoot(b *testing.B) {
-	for _, h := range hostileGuests() {
-		if !h.want.isSlow() {
-			continue
-		}
-		b.Run(h.name+"/idle", func(b *testing.B) { h.overshoot(b, 0) })
-		b.Run(h.name+"/busy", func(b *testing.B) { h.overshoot(b, runtime.GOMAXPROCS(0)) })
-	}
-}
-
-func (h hostileGuest) overshoot(b *testing.B, busyCallers int) {
-	b.Helper()
-	const limit = 20 * time.Millisecond
-	box := New(Config{Instances: 1 + busyCallers, Logger: discard()})
-	guest := openIn(b, box, h.module())
-	guest.bounds = bounds{fuel: math.MaxInt64 / 2, time: limit}
-	other := openIn(b, box, hostileGuest{wasm: slow(500_000)}.module())
-	ctx, stop := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	for range busyCallers {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				_, _ = other.Score(context.Background(), check.Input{})
-			}
-		})
-	}
-	var over []time.Duration
-	for b.Loop() {
-		over = append(over, max(0, guest.timeOf(b)-limit))
-	}
-	stop()
-	wg.Wait()
-	slices.Sort(over)
-	for name, rank := range map[string]int{"p50": 50, "p99": 99, "max": 100} {
-		b.ReportMetric(float64(over[(len(over)-1)*rank/100].Microseconds()), name+"-us")
-	}
-}
-
-// timeOf returns the processor time of a call that overruns its limit.
-func (p *Plugin) timeOf(b *testing.B) time.Duration {
-	b.Helper()
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	began := threadTime()
-	if _, err := p.Score(context.Background(), facts(testEntity, "")); !errors.Is(err, errTimeLimit) {
-		b.Fatalf("%v, want an overrun", err)
-	}
-	return threadTime() - began
 }

@@ -32,10 +32,10 @@ func sevenPoints(t *testing.T) registry.Module {
 }
 
 // run opens a module in a new sandbox with its cache in dir, expects a score of 7, and returns the log.
-func run(t *testing.T, dir string, key []byte, m registry.Module) string {
+func run(t *testing.T, dir string, m registry.Module) string {
 	t.Helper()
 	log, text := logged()
-	s := New(Config{CacheDir: dir, CacheKey: key, Instances: 1, Logger: log})
+	s := New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: log})
 	p := open(t, s, m)
 	wantScore(t, p, 7)
 	closePlugin(t, p)
@@ -99,16 +99,17 @@ func sandboxWithCache(t *testing.T, dir string) *Sandbox {
 func TestCacheIsReused(t *testing.T) {
 	t.Parallel()
 	dir, m := cacheDir(t), sevenPoints(t)
-	run(t, dir, cacheKey, m)
+	run(t, dir, m)
 	expect.Equal(t, "the folder has mode", inode(t, dir).Mode().Perm(), 0o700)
 	before := inode(t, compiled(t, dir))
-	expect.Equal(t, "logged", run(t, dir, cacheKey, m), "")
+	expect.Equal(t, "logged", run(t, dir, m), "")
 	if !os.SameFile(before, inode(t, compiled(t, dir))) {
 		t.Error("the code was compiled again")
 	}
 }
 
-// A cache file that is not as the host wrote it is deleted, and the module compiled again.
+// A cache file that is not as the host wrote it is deleted, and the module compiled again. TestForeignFilesAreNotRead in
+// registry/sealed has more of them.
 func TestAlteredCacheFileIsNotRun(t *testing.T) {
 	t.Parallel()
 	write := func(t *testing.T, file string, content []byte) {
@@ -116,14 +117,7 @@ func TestAlteredCacheFileIsNotRun(t *testing.T) {
 		expect.NoError(t, os.WriteFile(file, content, 0o600))
 	}
 	for name, alter := range map[string]func(t *testing.T, file string){
-		"bit flip in the code": func(t *testing.T, file string) { flip(t, file, -40) },
-		"bit flip in the seal": func(t *testing.T, file string) { flip(t, file, 3) },
-		"truncated": func(t *testing.T, file string) {
-			expect.NoError(t, os.Truncate(file, 200))
-		},
-		"empty":         func(t *testing.T, file string) { write(t, file, nil) },
-		"not sealed":    func(t *testing.T, file string) { write(t, file, forgedCode(t).content) },
-		"symbolic link": moveOutside,
+		"not sealed": func(t *testing.T, file string) { write(t, file, forgedCode(t).content) },
 		"sealed file of another module": func(t *testing.T, file string) {
 			elsewhere := cacheDir(t)
 			g := signalling(99, codeOne, "Because")
@@ -132,17 +126,14 @@ func TestAlteredCacheFileIsNotRun(t *testing.T) {
 			content := expect.Value(os.ReadFile(compiled(t, elsewhere)))(t)
 			write(t, file, content)
 		},
-		"sealed with another key": func(t *testing.T, file string) {
-			run(t, filepath.Dir(file), bytes.Repeat([]byte{8}, 32), sevenPoints(t))
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir, m := cacheDir(t), sevenPoints(t)
-			run(t, dir, cacheKey, m)
+			run(t, dir, m)
 			file := compiled(t, dir)
 			alter(t, file)
-			expect.Equal(t, "logged", run(t, dir, cacheKey, m), "")
+			expect.Equal(t, "logged", run(t, dir, m), "")
 			cache := sandboxWithCache(t, dir).cache
 			code := cache.read(cache.name(m, limitsOf(m)))
 			if code == nil || !inode(t, compiled(t, dir)).Mode().IsRegular() {
@@ -161,16 +152,6 @@ func moveOutside(t *testing.T, file string) {
 	outside := filepath.Join(t.TempDir(), "moved")
 	expect.NoError(t, os.Rename(file, outside))
 	expect.NoError(t, os.Symlink(outside, file))
-}
-
-func flip(t *testing.T, path string, at int) {
-	t.Helper()
-	content := expect.Value(os.ReadFile(path))(t)
-	if at < 0 {
-		at += len(content)
-	}
-	content[at] ^= 1
-	expect.NoError(t, os.WriteFile(path, content, 0o600))
 }
 
 // An attacker who can write the cache folder places code while the host compiles: in the folder, and in every folder
@@ -204,7 +185,7 @@ func TestForeignFileDuringCompilation(t *testing.T) {
 			}
 		}
 	})
-	for range 10 {
+	for range 3 {
 		g := newGuest()
 		g.scoring(g.signal(5, codeTwo, "Another"), returnScored)
 		wantScore(t, openIn(t, box, pack(t, g.encode(), manifest())), 5)
@@ -213,7 +194,7 @@ func TestForeignFileDuringCompilation(t *testing.T) {
 	close(stop)
 	attacker.Wait()
 	wantScore(t, openIn(t, box, good), 7)
-	run(t, dir, cacheKey, good) // after a restart too
+	run(t, dir, good) // after a restart too
 }
 
 // Code that changes after it was verified and before wazero has loaded it does not run.
@@ -299,45 +280,19 @@ func TestCacheWithoutTemporaryFolder(t *testing.T) {
 	dir := cacheDir(t)
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
 	for range 2 {
-		expect.Equal(t, "logged", run(t, dir, cacheKey, sevenPoints(t)), "")
+		expect.Equal(t, "logged", run(t, dir, sevenPoints(t)), "")
 	}
 	compiled(t, dir)
 }
 
-// Without a usable folder the sandbox logs a warning and compiles in memory.
+// Without a usable folder the sandbox logs a warning and compiles in memory. TestUnusableFolders in registry/sealed has
+// the others.
 func TestUnusableCacheFolder(t *testing.T) {
 	t.Parallel()
-	for name, prepare := range map[string]func(t *testing.T, dir string){
-		"accessible to others": func(t *testing.T, dir string) {
-			expect.NoError(t, os.Mkdir(dir, 0o700))
-			expect.NoError(t, os.Chmod(dir, 0o750))
-		},
-		"a file": func(t *testing.T, dir string) {
-			expect.NoError(t, os.WriteFile(dir, nil, 0o600))
-		},
-		"below a file": func(t *testing.T, dir string) {
-			expect.NoError(t, os.WriteFile(filepath.Dir(dir), nil, 0o600))
-		},
-		"a symbolic link": func(t *testing.T, dir string) {
-			expect.NoError(t, os.Symlink(t.TempDir(), dir))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := filepath.Join(t.TempDir(), "cache")
-			if name == "below a file" {
-				dir = filepath.Join(dir, "deeper")
-			}
-			prepare(t, dir)
-			text := run(t, dir, cacheKey, sevenPoints(t))
-			if !strings.Contains(text, "compilation cache cannot be used") {
-				t.Errorf("logged %q", text)
-			}
-			if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-				t.Errorf("%d files were written to the folder", len(entries))
-			}
-		})
-	}
+	dir := filepath.Join(t.TempDir(), "file", "cache")
+	expect.NoError(t, os.WriteFile(filepath.Dir(dir), nil, 0o600))
+	log := run(t, dir, sevenPoints(t))
+	expect.That(t, strings.Contains(log, "compilation cache cannot be used"), "logged %q", log)
 }
 
 // A cache that fails while the host runs does not fail the plugin either.
@@ -381,7 +336,7 @@ func TestClosingOneOfTwoPluginsWithTheSameCode(t *testing.T) {
 		}
 	}
 	kept := openIn(t, box, m)
-	for range 20 {
+	for range 5 {
 		closing := open(t, box, m)
 		var wg sync.WaitGroup
 		for range 2 {

@@ -32,7 +32,7 @@ func openCorrupted(box *Sandbox, m registry.Module) bool {
 }
 
 // bitFlips is the number of single-bit changes of TestBitFlips. FuzzOpen tries more.
-const bitFlips = 2000
+const bitFlips = 500
 
 // TestBitFlips flips single bits of a plugin: Open refuses it, or it runs like any other plugin.
 func TestBitFlips(t *testing.T) {

@@ -63,8 +63,7 @@ func TestPointersOutsideTrap(t *testing.T) {
 	name := newGuest().text("entity.value") // at dataAt in each guest below
 	span := func(ptr, length int) []byte { return concat(i32Const(ptr), i32Const(length)) }
 	spans := map[string][]byte{
-		"one byte beyond": span(page-1, 2), "at the end": span(page, 1), "far beyond": span(2*page, 1),
-		"highest address": span(-1, 1), "highest address and length": span(-1, -1),
+		"one byte beyond": span(page-1, 2), "highest address and length": span(-1, -1),
 		"more than the whole memory": span(0, -1),
 	}
 	calls := map[string]func(bad []byte) []byte{
@@ -112,7 +111,7 @@ func TestPointersAtTheEndDoNotTrap(t *testing.T) {
 	}
 }
 
-// TestAnswers checks what the host makes of the answers of a layer. returningGuests has more that are refused.
+// TestAnswers checks what the host makes of the answers of a layer.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	type code = func(g *guest) []byte
@@ -190,7 +189,10 @@ func TestAnswers(t *testing.T) {
 		"text of 241 bytes": {emitText(strings.Repeat("x", 241)), 0,
 			scored(1, "", check.Signal{Points: 1, Code: codeOne, Text: strings.Repeat("x", 234) + "…"})},
 		"text with an ANSI escape": {emitText("\x1b[2J"), 0, refused("control character U+001B")},
-		"text with NUL":            {emitText("a\x00b"), 0, refused("control character U+0000")},
+		"text with an override":    {emitText("evil\u202etxt.exe"), 0, refused("invisible character")},
+		"text like the host's":     {emitText("ASSAY： Nothing found"), 0, refused("the host's own")},
+		"text not UTF-8":           {emitText("a\xff"), 0, refused("not UTF-8")},
+		"no text":                  {emitText(""), 0, refused("empty")},
 		"threat":                   {threats("scam"), 0, scored(0, "scam")},
 		"last threat counts":       {threats("scam", "phishing"), 0, scored(0, "phishing")},
 		"unknown threat":           {threats("<script>"), 0, refused("no threat")},
@@ -265,10 +267,8 @@ func TestMemoryIsLimitedByManifest(t *testing.T) {
 	}{
 		"up to the limit":              {65536, 15, 1, 1},
 		"one page over the limit":      {65536, 16, -1, 1},
-		"far over the limit":           {65536, 40_000, -1, 1},
 		"up to the module's maximum":   {4, 3, 1, 1},
 		"over the module's maximum":    {4, 4, -1, 1},
-		"up to a larger limit":         {65536, 31, 1, 2},
 		"one page over a larger limit": {65536, 32, -1, 2},
 	} {
 		t.Run(name, func(t *testing.T) {

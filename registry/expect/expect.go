@@ -66,6 +66,14 @@ func Failure(t testing.TB, err error, format string, args ...any) {
 	}
 }
 
+// That reports, with a text, that a condition does not hold.
+func That(t testing.TB, holds bool, format string, args ...any) {
+	t.Helper()
+	if !holds {
+		t.Errorf(format, args...)
+	}
+}
+
 // NoDiff reports how got differs from want.
 func NoDiff(t testing.TB, what string, want, got any, opts ...cmp.Option) {
 	t.Helper()

@@ -2,15 +2,10 @@ package linear
 
 import (
 	"bytes"
-	"context"
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/tetratelabs/wazero/sys"
 
 	"assay/registry/expect"
 )
@@ -160,52 +155,6 @@ func TestGrowthBeforeSnapshot(t *testing.T) {
 			t.Errorf("reads %d and %d", a, b)
 		}
 	})
-}
-
-// The layer keeps its last entity in a string, a map and a slice.
-func TestGoGuestIsRestored(t *testing.T) {
-	t.Parallel()
-	compiled := newEngine(t, expect.Value(statefulLayer())(t), strategy{})
-	forEachStrategy(t, func(t *testing.T, s strategy) {
-		g := compiled.with(s).startWithSnapshot(t)
-		score := func(value string) []string { return g.score(t, map[string]string{"entity.value": value}) }
-		want := slices.Clone(contentOf(g.memory))
-		for i := range 1000 {
-			value := fmt.Sprintf("customer-%d.example", i)
-			if signals := score(value); !slices.Equal(signals, []string{"Before: "}) {
-				t.Fatalf("call %d: signals %q", i, signals)
-			}
-			if i%100 == 0 && !bytes.Contains(contentOf(g.memory), []byte(value)) {
-				t.Fatal("the guest did not read the value, so the test proves nothing")
-			}
-			g.restore(t)
-			if i%100 == 0 && !bytes.Equal(contentOf(g.memory), want) {
-				t.Fatalf("after call %d byte %d differs", i, firstDifference(contentOf(g.memory), want))
-			}
-		}
-		score("first.example")
-		if signals := score("second.example"); !slices.Equal(signals, []string{"Before: first.example"}) {
-			t.Errorf("without Restore: signals %q, so the test proves nothing", signals)
-		}
-		score("grow")
-		g.restore(t)
-		if !bytes.Equal(contentOf(g.memory), want) {
-			t.Error("growth is not undone")
-		}
-		exits(t, g)
-	})
-}
-
-// exits has the layer call proc_exit, which closes the module and frees the memory while the guest is still running.
-func exits(t *testing.T, g *guest) {
-	t.Helper()
-	ctx := context.WithValue(t.Context(), layerCallKey{}, &layerCall{facts: map[string]string{"entity.value": "exit"}})
-	_, err := g.ExportedFunction("assay_v1_score").Call(ctx)
-	var exit *sys.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 3 {
-		t.Fatalf("error %v, want exit code 3", err)
-	}
-	expect.Error(t, "Restore returns", g.memory.Restore(), errFreed)
 }
 
 func TestReserveRejectsBadSizes(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"math"
-	"os/exec"
 	"slices"
 	"testing"
 
@@ -94,50 +93,6 @@ func TestBehaviourOfEverything(t *testing.T) {
 	}
 	// The second call traps because the first one drops segments.
 	sameBehaviour(t, 1, everything(), []string{"counter"}, calls("run", 1, 1))
-}
-
-func TestBehaviourInInterpreter(t *testing.T) {
-	t.Parallel()
-	c := interpreter()
-	m := mustInstrument(t, everything())
-	want := observe(t, newHost(t, c, &fuelSupply{}), everything(), nil, calls("run", 3, 4))
-	got := observe(t, newHost(t, c, &fuelSupply{slice: 100, refills: -1}), m.Wasm, nil, calls("run", 3, 4))
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatal(diff)
-	}
-}
-
-func TestBehaviourOfOtherLanguages(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		compiler, install string
-		args              []string
-	}{
-		"C, optimised": {"clang", "clang and lld", []string{"--target=wasm32", "-O2", "-nostdlib", "-mbulk-memory",
-			"-msimd128", "-Wl,--no-entry", "testdata/guest.c", "-o"}},
-		"C, unoptimised": {"clang", "clang and lld", []string{"--target=wasm32", "-O0", "-nostdlib", "-mbulk-memory",
-			"-Wl,--no-entry", "testdata/guest.c", "-o"}},
-		"Rust": {"rustc", "rustc with the target wasm32-unknown-unknown", []string{"--target=wasm32-unknown-unknown",
-			"--crate-type=cdylib", "-O", "testdata/guest.rs", "-o"}},
-		"AssemblyScript": {"asc", "assemblyscript (npm), with its asc on the PATH",
-			[]string{"testdata/guest.ts", "-O", "--use", "abort=", "-o"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var err error
-			for _, path := range onPath(c.compiler) {
-				var wasm []byte
-				wasm, err = build("guest.wasm", func(file string) *exec.Cmd {
-					return exec.Command(path, slices.Concat(c.args, []string{file})...)
-				})
-				if err == nil {
-					sameBehaviour(t, 100, wasm, nil, calls("run", 0, 999, 123456))
-					return
-				}
-			}
-			t.Skipf("install %s to run this: %v", c.install, err)
-		})
-	}
 }
 
 // TestGlobalsCanBeRestored checks that a host can set every mutable global except those in Unrestored.

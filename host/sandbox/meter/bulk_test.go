@@ -125,22 +125,6 @@ func TestChunksAtBounds(t *testing.T) {
 	}
 }
 
-// TestChunksAtRandom compares random operations, some of which are out of bounds.
-func TestChunksAtRandom(t *testing.T) {
-	t.Parallel()
-	g, random, trapped := newBulkGuests(t, 1), rand.New(rand.NewPCG(3, 4)), 0
-	const rounds = 1000
-	for range rounds {
-		name := []string{"fill", "copy", "init"}[random.IntN(3)]
-		if g.compare(t, name, random.Uint32N(bulkMemory), random.Uint32N(bulkSegment), random.Uint32N(3*chunkBytes)) {
-			trapped++
-		}
-	}
-	if trapped == 0 || trapped == rounds {
-		t.Errorf("%d of %d trapped, so the test proves nothing", trapped, rounds)
-	}
-}
-
 func FuzzChunks(f *testing.F) {
 	g := newBulkGuests(f, 1000)
 	f.Add(byte(1), uint32(1), uint32(0), uint32(3*chunkBytes))

@@ -156,11 +156,6 @@ func newRuntime(t testing.TB, config wazero.RuntimeConfig) wazero.Runtime {
 	return r
 }
 
-// interpreter counts the same fuel, and starts large modules sooner.
-func interpreter() wazero.RuntimeConfig {
-	return wazero.NewRuntimeConfigInterpreter().WithCoreFeatures(api.CoreFeaturesV2)
-}
-
 func compiler() wazero.RuntimeConfig {
 	return wazero.NewRuntimeConfigCompiler().WithCoreFeatures(api.CoreFeaturesV2)
 }
@@ -184,13 +179,8 @@ func mustInstrument(t testing.TB, wasm []byte) *Module {
 // startMetered instruments a module under a policy and instantiates it.
 func startMetered(t testing.TB, wasm []byte, p policy, fuel *fuelSupply) api.Module {
 	t.Helper()
-	return startIn(t, compiler(), wasm, p, fuel)
-}
-
-func startIn(t testing.TB, config wazero.RuntimeConfig, wasm []byte, p policy, fuel *fuelSupply) api.Module {
-	t.Helper()
 	m := expect.Value(instrument(wasm, DefaultLimits(), p))(t)
-	guest := newHost(t, config, fuel).mustStart(t, m.Wasm)
+	guest := newHost(t, compiler(), fuel).mustStart(t, m.Wasm)
 	fuel.fuel = guest.ExportedGlobal(FuelExport).(api.MutableGlobal)
 	return guest
 }
