@@ -62,10 +62,6 @@ func TestConstraints(t *testing.T) {
 		}, []string{
 			"domain: style must not block alone, but with the highest scores of all style layers the log-odds are " +
 				"0.96 (a score of 72), and block begins at 0.82", "email: style must not block alone"}},
-		{"style blocks one type", func(l *registry.LineupDocument, _ []registry.Manifest) {
-			l.Layers[1].Weight = registry.ByType{"domain": 5, "email": 6.2}
-			l.Layers[0].Weight = registry.ForAll(9.3)
-		}, []string{"email: style must not block alone"}},
 		{"a bias by type", func(l *registry.LineupDocument, _ []registry.Manifest) {
 			l.Bias = registry.ByType{"domain": -4, "email": -5.3, "phone": -4, "iban": -4}
 		}, []string{"email: lists:seen:old of lists@1.0.0 warrants review", "email: lists:seen:parent",

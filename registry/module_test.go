@@ -64,7 +64,6 @@ func TestPackRefuses(t *testing.T) {
 	for _, c := range []struct{ name, wasm, manifest, want string }{
 		{"a second manifest", string(packed(t)), good, "already"},
 		{"an empty manifest in it", bare + custom(registry.ManifestSection, ""), good, "already"},
-		{"a bad manifest", bare, `{"name":"x"}`, "reading manifest: "},
 		{"no manifest", bare, "", "reading manifest: "},
 		{"not a module", "#!/bin/sh", good, "not a WebAssembly 1.0 binary module"},
 		{"a broken module", bare + "\x00\x7f", good, "longer than the file"},
@@ -86,7 +85,6 @@ func TestOpenModuleRefuses(t *testing.T) {
 	for _, c := range []struct{ name, wasm, want string }{
 		{"a script", "#!/bin/sh\n", "not a WebAssembly 1.0 binary module"},
 		{"another version", "\x00asm\x02\x00\x00\x00" + good, "not a WebAssembly 1.0 binary module"},
-		{"cut in the header", header[:7], "not a WebAssembly 1.0 binary module"},
 		{"no sections", header, "no section assay.manifest"},
 		{"no manifest", bare, "assay plugin build"},
 		{"a name that goes on", header + custom(registry.ManifestSection+"2", string(layer().encode())),
@@ -101,12 +99,8 @@ func TestOpenModuleRefuses(t *testing.T) {
 		{"a size beyond all", header + "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01" + good,
 			"section 1 at byte 8 is longer than the file"},
 		{"a size that does not end", header + "\x01\x80\x80", "section 1 at byte 8 is longer than the file"},
-		{"a size beyond 64 bits", header + "\x01" + strings.Repeat("\xff", 12) + good,
-			"section 1 at byte 8 is longer than the file"},
 		{"a broken second section", bare + "\x0b\x7f", "is longer than the file"},
 		{"a name beyond its section", header + section(0, "\x05ab"), "name is longer than the section"},
-		{"a name beyond all", header + section(0, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
-			"name is longer than the section"},
 		{"no name", header + section(0, ""), "name is longer than the section"},
 		{"too large", header + custom("pad", strings.Repeat("\x00", registry.MaxModuleBytes)),
 			"exceed the limit of 8388608"},

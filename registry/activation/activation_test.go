@@ -60,10 +60,8 @@ func TestParseRefuses(t *testing.T) {
 	for name, change := range map[string][2]string{
 		"another header":           {"v1", "v2"},
 		"a missing line":           {"author ana@laptop\n", ""},
-		"a repeated line":          {"number 7\n", "number 7\nnumber 7\n"},
 		"lines in another order":   {"number 7\nprevious", "previous"},
 		"an unknown field":         {"number 7\n", "number 7\nshare 9\n"},
-		"a leading zero":           {"number 7", "number 07"},
 		"number 0":                 {"number 7", "number 0"},
 		"a negative revision":      {"lineup 3", "lineup -3"},
 		"a short hash":             {"lineup 3 sha256:02", "lineup 3 sha256:"},
@@ -74,7 +72,6 @@ func TestParseRefuses(t *testing.T) {
 		"a limit above 100%":       {"limit 0.5%", "limit 100.01%"},
 		"a negative limit":         {"limit 0.5%", "limit -1%"},
 		"a limit of 3 decimals":    {"limit 0.5%", "limit 0.505%"},
-		"a limit in another form":  {"limit 0.5%", "limit 0.50%"},
 		"a limit that is missing":  {"limit 0.5%\n", ""},
 		"a limit without a canary": {"canary 4 sha256:03" + strings.Repeat("0", 62) + " 5%\n", ""},
 		"a canary of the lineup":   {"canary 4 sha256:03", "canary 4 sha256:02"},

@@ -185,45 +185,55 @@ func TestTurns(t *testing.T) {
 	})
 }
 
+// load are callers that send checks to a gate until they are stopped, and count them by account.
+type load struct {
+	sync.Mutex
+	all             sync.WaitGroup
+	judged, refused map[string]int
+}
+
+// run starts callers whose checks take a time.
+func (l *load) run(ctx context.Context, g *Gate, account string, cost time.Duration, callers int) {
+	for range callers {
+		l.all.Go(func() {
+			for ctx.Err() == nil {
+				counts := l.judged
+				if v, err := g.Enter(account, 1); err == nil {
+					_ = v.Judge(ctx, func() { <-time.After(cost) })
+					v.Close()
+				} else {
+					counts = l.refused
+					<-time.After(cost)
+				}
+				l.Lock()
+				counts[account]++
+				l.Unlock()
+			}
+		})
+	}
+}
+
+func (l *load) count(account string) int {
+	l.Lock()
+	defer l.Unlock()
+	return l.judged[account]
+}
+
 // Accounts share the time, not the number of turns: one whose checks take ten times as long gets a tenth as many. An
 // account that was idle has saved up nothing, and one that left owes what it used.
 func TestSlowChecksPayWithTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(0)
+		g, l := newGate(0), &load{judged: map[string]int{}, refused: map[string]int{}}
 		ctx, stop := context.WithCancel(t.Context())
-		var mu sync.Mutex
-		counts := map[string]int{}
-		judged := func(account string, more int) int {
-			mu.Lock()
-			defer mu.Unlock()
-			counts[account] += more
-			return counts[account]
-		}
-		var all sync.WaitGroup
-		run := func(account string, cost time.Duration, callers int) {
-			for range callers {
-				all.Go(func() {
-					for ctx.Err() == nil {
-						v, err := g.Enter(account, 1)
-						if err != nil {
-							<-time.After(time.Millisecond)
-							continue
-						}
-						_ = v.Judge(ctx, func() { <-time.After(cost); judged(account, 1) })
-						v.Close()
-					}
-				})
-			}
-		}
-		run("slow", 10*time.Millisecond, 4)
+		l.run(ctx, g, "slow", 10*time.Millisecond, 4)
 		<-time.After(time.Second)
-		alone := judged("slow", 0)
-		run("quick", time.Millisecond, 4)
+		alone := l.count("slow")
+		l.run(ctx, g, "quick", time.Millisecond, 4)
 		<-time.After(time.Second)
-		slow, quick := judged("slow", 0)-alone, judged("quick", 0)
+		slow, quick := l.count("slow")-alone, l.count("quick")
 		stop()
-		all.Wait()
+		l.all.Wait()
 		if alone < 95 || slow < 45 || slow > 55 || quick < 450 || quick > 550 {
 			t.Errorf("%d slow checks alone; then %d slow ones and %d quick ones in a second", alone, slow, quick)
 		}
@@ -235,49 +245,22 @@ func TestSlowChecksPayWithTurns(t *testing.T) {
 func TestPartsShareAnAccount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(0)
+		g, l := newGate(0), &load{judged: map[string]int{}, refused: map[string]int{}}
 		ctx, stop := context.WithCancel(t.Context())
-		var mu sync.Mutex
-		counts, refused := map[string]int{}, map[string]int{}
-		var all sync.WaitGroup
-		run := func(name string, cost time.Duration, callers int) {
-			for range callers {
-				all.Go(func() {
-					for ctx.Err() == nil {
-						v, err := g.Enter(name, 1)
-						if err == nil {
-							_ = v.Judge(ctx, func() { <-time.After(cost) })
-							v.Close()
-						} else {
-							<-time.After(cost)
-						}
-						mu.Lock()
-						if err == nil {
-							counts[name]++
-						} else {
-							refused[name]++
-						}
-						mu.Unlock()
-					}
-				})
-			}
-		}
-		run("account", time.Millisecond, 3)
-		run("all|slow", 4*time.Millisecond, 40)
-		run("all|quick", time.Millisecond, 1)
+		l.run(ctx, g, "account", time.Millisecond, 3)
+		l.run(ctx, g, "all|slow", 4*time.Millisecond, 40)
+		l.run(ctx, g, "all|quick", time.Millisecond, 1)
 		<-time.After(4 * time.Second)
 		stop()
-		all.Wait()
-		account, slow, quick := counts["account"], 4*counts["all|slow"], counts["all|quick"]
+		l.all.Wait()
+		account, slow, quick := l.judged["account"], 4*l.judged["all|slow"], l.judged["all|quick"]
 		if account < 1900 || slow+quick < 1900 || min(slow, quick) < 900 {
 			t.Errorf("milliseconds of the account %d, of the slow part %d, of the quick part %d", account, slow, quick)
 		}
-		if refused["account"]+refused["all|quick"] > 0 || refused["all|slow"] == 0 {
-			t.Errorf("refused: %v", refused)
+		if l.refused["account"]+l.refused["all|quick"] > 0 || l.refused["all|slow"] == 0 {
+			t.Errorf("refused: %v", l.refused)
 		}
-		if len(g.accounts) > 0 {
-			t.Errorf("%d accounts are left", len(g.accounts))
-		}
+		expect.Equal(t, "accounts that are left", len(g.accounts), 0)
 	})
 	g := newGate(0)
 	for account := 0; g.Admits("all|one", 1) == nil; account++ {
@@ -286,18 +269,24 @@ func TestPartsShareAnAccount(t *testing.T) {
 	expect.NoError(t, g.Admits("another", 1))
 }
 
+// judge has n checks of an account judged, one after another, which take a time each.
+func judge(t *testing.T, g *Gate, account string, cost time.Duration, n int) {
+	t.Helper()
+	for range n {
+		v := expect.Value(g.Enter(account, 1))(t)
+		expect.NoError(t, v.Judge(t.Context(), func() { <-time.After(cost) }))
+		v.Close()
+	}
+}
+
 // What an account may have in progress follows from the time that its own checks take, whoever else is slow.
 func TestPredictionUsesTheOwnMean(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(0)
-		costs := map[string]time.Duration{"slow": 10 * time.Millisecond, "quick": time.Millisecond}
 		for range 500 {
-			for account, cost := range costs {
-				v := expect.Value(g.Enter(account, 1))(t)
-				_ = v.Judge(t.Context(), func() { <-time.After(cost) })
-				v.Close()
-			}
+			judge(t, g, "slow", 10*time.Millisecond, 1)
+			judge(t, g, "quick", time.Millisecond, 1)
 		}
 		expect.Equal(t, "accepted slow checks", flood(t, g, "slow"), 5)
 		expect.Equal(t, "accepted quick checks", flood(t, g, "quick"), 33)
@@ -359,29 +348,18 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 	})
 }
 
-// A gate adapts to what checks cost, including the time until a check that has its turn runs.
+// A gate adapts to what checks cost, including the time until a check that has its turn runs. One slow check, as of a
+// process that was stopped, says little.
 func TestCostFollowsTheChecks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(0)
-		judge := func(cost time.Duration, n int) {
-			for range n {
-				v := expect.Value(g.Enter("a", 1))(t)
-				_ = v.Judge(t.Context(), func() { <-time.After(cost) })
-				v.Close()
-			}
-		}
-		judge(10*time.Millisecond, 500)
+		judge(t, g, "a", 10*time.Millisecond, 500)
 		expect.Equal(t, "accepted checks at 10 ms each", flood(t, g, "b"), 5)
-	})
-	synctest.Test(t, func(t *testing.T) {
-		g := newGate(0)
-		v := expect.Value(g.Enter("a", 1))(t)
-		_ = v.Judge(t.Context(), func() { <-time.After(time.Hour) }) // the process was stopped
-		v.Close()
-		if n := flood(t, g, "b"); n < 15 {
-			t.Errorf("after one slow check, only %d are accepted", n)
-		}
+		g = newGate(0)
+		judge(t, g, "a", time.Hour, 1)
+		n := flood(t, g, "b")
+		expect.That(t, n >= 15, "after one slow check, only %d are accepted", n)
 	})
 }
 
@@ -390,27 +368,16 @@ func TestCostFollowsTheChecks(t *testing.T) {
 func TestStallAtLowLoad(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const cheap, stall = 300 * time.Microsecond, 100 * time.Millisecond
 		g := NewGate(Config{Processors: 2, Target: 160 * time.Millisecond})
-		judge := func(cost time.Duration) {
-			v, err := g.Enter("a", 1)
-			expect.NoError(t, err)
-			_ = v.Judge(t.Context(), func() { <-time.After(cost) })
-			v.Close()
-		}
-		for range 500 {
-			judge(cheap)
-		}
+		judge(t, g, "a", 300*time.Microsecond, 500)
 		for range 5 {
 			var stopped sync.WaitGroup
 			for range g.cfg.Processors {
-				stopped.Go(func() { judge(stall) })
+				stopped.Go(func() { judge(t, g, "a", 100*time.Millisecond, 1) })
 			}
 			stopped.Wait()
-			for i := range 50 { // at 500 checks a second
-				if _, err := g.Enter("a", 1); err != nil {
-					t.Fatalf("check %d after the stall: %v", i+1, err)
-				}
+			for range 50 { // at 500 checks a second
+				expect.Value(g.Enter("a", 1))(t)
 			}
 			g.accounts, g.accepted = map[string]*account{}, 0
 		}

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"math"
-	"math/rand/v2"
 	"regexp"
 	"strings"
 	"testing"
@@ -25,7 +24,7 @@ var whole = regexp.MustCompile(`^` + apikey.Pattern + `$`)
 
 func TestNew(t *testing.T) {
 	t.Parallel()
-	const n = 100_000
+	const n = 20_000
 	seen := make(map[string]bool, n)
 	var counts [32]map[byte]int
 	for i := range counts {
@@ -46,7 +45,7 @@ func TestNew(t *testing.T) {
 		}
 	}
 	// Chi-squared over 62 digits has a mean of 61 and a standard deviation of 11. A byte modulo 62 without rejection
-	// would give about 1,400 in a sample of this size, and a missing digit 1,600.
+	// would give about 280 in a sample of this size, and a missing digit 320.
 	for i, count := range counts {
 		sum, expect := 0.0, float64(n)/float64(len(digits))
 		for _, d := range []byte(digits) {
@@ -105,7 +104,6 @@ func TestTestKeys(t *testing.T) {
 
 func TestParseRejectsMistypedKeys(t *testing.T) {
 	t.Parallel()
-	r := rand.New(rand.NewPCG(1, 2))
 	passed, tried := 0, 0
 	for _, key := range []string{fixed, apikey.New(), apikey.New(), apikey.New()} {
 		for i := range keySize {
@@ -130,15 +128,6 @@ func TestParseRejectsMistypedKeys(t *testing.T) {
 	}
 	if passed != 0 || tried != 4*keySize*255 {
 		t.Errorf("%d of %d keys with one wrong character are accepted", passed, tried)
-	}
-	for range 100_000 {
-		guess := []byte("assay_")
-		for range keySize - len(guess) {
-			guess = append(guess, digits[r.IntN(len(digits))])
-		}
-		if _, ok := apikey.Parse(string(guess)); ok { // the checksum of one in 2^32 guesses is correct
-			t.Errorf("the guess %s is accepted", guess)
-		}
 	}
 }
 

@@ -96,7 +96,7 @@ func TestDerivedKeys(t *testing.T) {
 
 func TestConcurrentStartsCreateOneSecret(t *testing.T) {
 	t.Parallel()
-	const hosts, rounds = 16, 25
+	const hosts, rounds = 16, 5
 	created := map[string]bool{}
 	for range rounds {
 		dir := filepath.Join(t.TempDir(), "data") // does not exist either
@@ -256,16 +256,8 @@ func TestSealIsPlainGCM(t *testing.T) {
 			t.Errorf("%s: opened as %q, %v", name, got, err)
 		}
 	}
-	sealed := ring.SealNode([]byte("node"), "chk_1")
-	if got, err := ring.OpenNode(sealed, "chk_1"); err != nil || string(got) != "node" {
-		t.Errorf("OpenNode = %q, %v", got, err)
-	}
-	expect.Failure(t, expect.ErrorOf(ring.OpenNode(sealed, "chk_2")), "OpenNode succeeds in another context")
-	sealed = ring.SealContribution([]byte("contribution"))
-	if got, err := ring.OpenContribution(sealed); err != nil || string(got) != "contribution" {
-		t.Errorf("OpenContribution = %q, %v", got, err)
-	}
-	expect.Failure(t, expect.ErrorOf(ring.OpenNode(sealed, "")), "OpenNode opens a contribution")
+	expect.Failure(t, expect.ErrorOf(ring.OpenNode(ring.SealNode(nil, "chk_1"), "chk_2")), "opened in another context")
+	expect.Failure(t, expect.ErrorOf(ring.OpenNode(ring.SealContribution(nil), "")), "OpenNode opens a contribution")
 }
 
 // A kept answer opens with the ring, the request and the context that it was sealed with, and not without one of them.

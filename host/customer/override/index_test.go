@@ -109,18 +109,15 @@ func TestFind(t *testing.T) {
 		value string
 		want  string
 	}{
-		{"as it was added", entity.Domain, "login.example.com", "domain"},
 		{"in capitals with a final dot", entity.Domain, "LOGIN.example.com.", "domain"},
 		{"in a URL", entity.Domain, "https://login.example.com:8443/path", "domain"},
 		{"a value covers no subdomain", entity.Domain, "a.login.example.com", ""},
 		{"a value covers no parent", entity.Domain, "example.com", ""},
 		{"in A-labels", entity.Domain, "xn--bcher-kva.example", "international"},
-		{"decomposed", entity.Domain, "bu\u0308cher.example", "international"},
 		{"a look-alike", entity.Domain, "bucher.example", ""},
 		{"the registrable domain", entity.Domain, "example.co.uk", "registrable"},
 		{"below it", entity.Domain, "a.b.example.co.uk", "registrable"},
 		{"an address at it", entity.Email, "jane@example.co.uk", "registrable"},
-		{"an address below it", entity.Email, "jane@mail.example.co.uk", "registrable"},
 		{"the same public suffix", entity.Domain, "sample.co.uk", ""},
 		{"with it as a subdomain", entity.Domain, "example.co.uk.example.net", ""},
 		{"another tag", entity.Email, "Jane+b@EXAMPLE.org", "email"},
@@ -131,7 +128,6 @@ func TestFind(t *testing.T) {
 		{"in a range", entity.Phone, "+49 89 123456", "range"},
 		{"in a range within it", entity.Phone, "+49 89 551234", "narrow range"},
 		{"in no range", entity.Phone, "+49 40 123456", ""},
-		{"without spaces", entity.IBAN, "de89370400440532013000", "iban"},
 		{"another account of the bank", entity.IBAN, "DE75 3704 0044 0532 0130 01", ""},
 		{"the bank", entity.IBAN, "FR14 2004 1010 0505 0001 3M02 606", "bank"},
 	} {
@@ -301,22 +297,4 @@ func TestLoadReadsWhatChanged(t *testing.T) {
 	x.load(t)
 	expect.Equal(t, "override", x.find(t, "acct_2", entity.Domain, "example.com"), "")
 	expect.NoDiff(t, "changes asked for", []int64{0, 1, 1, 0, 2, 0}, m.asked)
-}
-
-func BenchmarkFind(b *testing.B) {
-	m := &memory{}
-	m.add(b, "acct_1", "ovr_1", check.Block, Range, "+4989")
-	x := newClocked(m).load(b)
-	e, err := entity.Parse(entity.Phone, "+49301234567", "")
-	if err != nil {
-		b.Fatal(err)
-	}
-	for account, name := range map[string]string{"acct_1": "with", "acct_2": "without"} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				_, _ = x.Find(account, e)
-			}
-		})
-	}
 }

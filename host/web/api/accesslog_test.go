@@ -118,16 +118,3 @@ func TestNotReadyWhileShuttingDown(t *testing.T) {
 		t.Errorf("status %d: %s", status, body.Error)
 	}
 }
-
-// TestAccessLog relies on this order.
-func TestLogLinePrecedesTheResponse(t *testing.T) {
-	t.Parallel()
-	s := start(t, Config{})
-	for range 20 {
-		before := strings.Count(s.log.String(), "\n")
-		s.send(t, "GET", "/healthz", "")
-		if after := strings.Count(s.log.String(), "\n"); after != before+1 {
-			t.Fatalf("%d lines for one request", after-before)
-		}
-	}
-}

@@ -3,12 +3,8 @@ package api
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"strings"
 	"testing"
-	"time"
-
-	"assay/host/access/admission"
 )
 
 // auditFiles has the files of chain 3. The chain 9 fails.
@@ -70,12 +66,4 @@ func TestAuditFiles(t *testing.T) {
 	if r := s.send(t, "POST", "/audit/3/checkpoint", ""); r.status != 405 || r.header.Get("Allow") != "GET, HEAD" {
 		t.Errorf("POST: %d, %v", r.status, r.header)
 	}
-}
-
-// busyNetwork are rates of which a network has used up its own.
-type busyNetwork struct{ boundless }
-
-func (busyNetwork) TakeNetwork(netip.Prefix) error {
-	return &admission.RateError{Rate: admission.Rate{Name: "network", PerMinute: 6000, ByAddress: true},
-		Until: atCheck.Add(time.Second)}
 }

@@ -68,10 +68,7 @@ func members(n int) string {
 // malformed lists documents that must get a 400.
 var malformed = []string{
 	// empty or truncated
-	"", " ", "\n", `{`, `{"`, `{"domain`, `{"domain"`, `{"domain":`, `{"domain":"`, `{"domain":"a.com`,
-	`{"domain":"a.com"`,
-	`{"domain":"a.com",`, `{"domain":"a.com","x":[`, `{"domain":"a.com","x":{"y"`, `{"domain":"a.com","x":tru`,
-	`{"domain":"a.com","x":-`,
+	"", " ", "\n", `{`, `{"domain":"a.com`, `{"domain":"a.com","x":-`,
 	// accepted by lenient readers
 	`{"domain":"a.com",}`, `{,"domain":"a.com"}`, `{"domain":"a.com",,"x":1}`, `{"domain":"a.com" "x":1}`,
 	`{"domain" "a.com"}`,
@@ -237,20 +234,4 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%q: country is %q, want %q", body, q.country, want)
 		}
 	})
-}
-
-func BenchmarkDecode(b *testing.B) {
-	for name, body := range map[string]string{
-		"typical": `{"domain":"paypa1-secure-login.xyz","region":{"country":"DE"}}`,
-		"deep":    strings.Repeat("[", maxBody),
-		"wide":    members(2000)[:maxBody],
-		"escaped": `{"domain":"` + strings.Repeat(`\u0061`, 2700) + `"}`,
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(body)))
-			for b.Loop() {
-				_, _ = decode([]byte(body))
-			}
-		})
-	}
 }

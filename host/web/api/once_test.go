@@ -85,47 +85,6 @@ func (s *site) sendOnce(t *testing.T, path, body, key string) reply {
 
 const batchBody = `{"checks":[{"domain":"example.com"},{"email":7},{"iban":"DE89"}]}`
 
-// A request that is sent again gets the same bytes, whatever has changed since, and is checked once.
-func TestReplay(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		path, body, key string
-		checks          int
-	}{
-		"check":                   {"/api/check", exampleBody, "k", 1},
-		"batch":                   {batchPath, batchBody, "k", 2},
-		"the longest key":         {"/api/check", exampleBody, strings.Repeat("k", 255), 1},
-		"all kinds of characters": {"/api/check", exampleBody, `"8e03978e-40d5" ~!@#`, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := &onceChecker{}
-			s := startOnce(t, c)
-			first := s.sendOnce(t, test.path, test.body, test.key)
-			if first.status != 200 || first.header.Get("Idempotent-Replayed") != "" {
-				t.Fatalf("the first answer: %d, %v: %s", first.status, first.header, first.body)
-			}
-			for range 3 {
-				again := s.sendOnce(t, test.path, test.body, test.key)
-				again.wellBehaved(t)
-				if again.status != 200 || again.body != first.body ||
-					again.header.Get("Idempotent-Replayed") != "true" ||
-					again.header.Get("Content-Type") != first.header.Get("Content-Type") {
-					t.Errorf("again: %d, %v:\n%s, want\n%s", again.status, again.header, again.body, first.body)
-				}
-			}
-			expect.Equal(t, "checks made", len(c.requests()), test.checks)
-			other := s.sendOnce(t, test.path, test.body, "another")
-			plain := s.ask(t, goodKey, "POST "+test.path, test.body)
-			for _, r := range []reply{other, plain} {
-				if r.status != 200 || r.body == first.body || r.header.Get("Idempotent-Replayed") != "" {
-					t.Errorf("with another key and without: %d, %v: %s", r.status, r.header, r.body)
-				}
-			}
-		})
-	}
-}
-
 // A key belongs to one account and one request.
 func TestKeyOfAnotherRequest(t *testing.T) {
 	t.Parallel()
@@ -182,6 +141,9 @@ func TestInvalidIdempotencyKeys(t *testing.T) {
 		}
 	}
 	expect.Equal(t, "checks made", len(c.requests()), 0)
+	for _, key := range []string{strings.Repeat("k", 255), `"8e03978e-40d5" ~!@#`} {
+		s.sendOnce(t, "/api/check", exampleBody, key).is(t, key, 200)
+	}
 	// Endpoints that record nothing for an account have no keys.
 	s.send(t, "POST", "/api/check-public", exampleBody, "Idempotency-Key", "").is(t, "without a key", 200)
 }

@@ -214,7 +214,7 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 	broken := start(t, Config{Ready: func() error { return errors.New(secret) }, Public: brokenPublic{&public{}}})
 	busy := start(t, Config{Public: &public{limit: 0}})
 	full := start(t, Config{Door: closedDoor{}})
-	crowd := start(t, Config{Rates: busyNetwork{}})
+	crowd := start(t, Config{Rates: flooded{}})
 	billed := start(t, Config{ProviderEvent: func(_ context.Context, body []byte, signature string) error {
 		if signature != "good" || len(body) <= maxBody {
 			return &entity.InvalidError{Field: "Stripe-Signature", Reason: "is wrong"}

@@ -3,15 +3,10 @@ package api
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -19,15 +14,14 @@ import (
 	"testing"
 	"time"
 
+	"assay/host/web/certificate/certificatetest"
 	"assay/registry/expect"
 )
 
 func selfSigned(t *testing.T) *tls.Config {
 	t.Helper()
-	key := expect.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der := expect.Value(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+	cert, key := certificatetest.Pair(t, 1, time.Time{}, time.Now().Add(time.Hour))
+	return &tls.Config{Certificates: []tls.Certificate{expect.Value(tls.X509KeyPair(cert, key))(t)},
 		NextProtos: []string{"http/1.1"}}
 }
 

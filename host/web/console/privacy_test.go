@@ -18,14 +18,21 @@ import (
 // record records a check of a value for a key, as the host does, and returns its reference.
 func (s *site) record(t *testing.T, key string, kind entity.Type, value string, verdict check.Verdict) string {
 	t.Helper()
+	return s.recordAll(t, key, kind, value, verdict, 1)
+}
+
+// recordAll records n checks of a value in one transaction, and returns the last reference.
+func (s *site) recordAll(t *testing.T, key string, kind entity.Type, value string, verdict check.Verdict, n int) string {
+	t.Helper()
 	caller := expect.Value(s.store.Authenticate(t.Context(), key))(t)
-	e := expect.Value(entity.Parse(kind, value, ""))(t)
+	e := storetest.Parse(t, kind, value)
 	ledger := expect.Value(s.store.NewLedger(store.LedgerConfig{}))(t)
-	d := &check.Decision{Fused: check.Fused{Score: 91, Verdict: verdict}, Ref: check.NewRef(), Type: kind, Query: value,
-		At: s.clock.Load().UTC().Truncate(time.Millisecond), Revision: storetest.Revision}
-	err := ledger.Append(t.Context(), check.Record{Caller: caller, Entity: e, Decision: d})
-	expect.NoError(t, errors.Join(err, ledger.Close()))
-	return d.Ref
+	records := make([]check.Record, n)
+	for i := range records {
+		records[i] = storetest.At(storetest.Decided(caller, e, verdict), s.clock.Load().UTC().Truncate(time.Millisecond))
+	}
+	expect.NoError(t, errors.Join(ledger.Append(t.Context(), records...), ledger.Close()))
+	return records[n-1].Decision.Ref
 }
 
 // testPrivacyPage finds, downloads and erases a person's data with a free key, without JavaScript and without the value
@@ -122,19 +129,9 @@ func testLargeSubjectPage(t *testing.T, s *site) {
 	v, key := s.customer(t, "pro")
 	const jane = "jane.roe@example.net"
 	s.record(t, key, entity.Email, jane, check.Allow)
-	caller := expect.Value(s.store.Authenticate(t.Context(), key))(t)
-	e := expect.Value(entity.Parse(entity.Email, jane, ""))(t)
-	ledger := expect.Value(s.store.NewLedger(store.LedgerConfig{}))(t)
 	for range privacy.AtOnce / 50 {
-		records := make([]check.Record, 50)
-		for i := range records {
-			d := &check.Decision{Fused: check.Fused{Score: 1, Verdict: check.Allow}, Ref: check.NewRef(),
-				Type: entity.Email, At: s.clock.Load().UTC().Truncate(time.Millisecond), Revision: storetest.Revision}
-			records[i] = check.Record{Caller: caller, Entity: e, Decision: d}
-		}
-		expect.NoError(t, ledger.Append(t.Context(), records...))
+		s.recordAll(t, key, entity.Email, jane, check.Allow, 50)
 	}
-	expect.NoError(t, ledger.Close())
 	finish := func() {
 		work := expect.Value(s.store.ClaimRequest(t.Context()))(t)
 		for more := true; more; {
