@@ -16,9 +16,8 @@ func TestLogOddsOf(t *testing.T) {
 	score := func(x float64) int { return int(math.Round(100 / (1 + math.Exp(-x)))) }
 	for b := 1; b <= 100; b++ {
 		x := registry.LogOddsOf(b)
-		if score(x+1e-9) != b || score(x-1e-9) != b-1 {
-			t.Errorf("a score of %d begins at %v, where it is %d", b, x, score(x))
-		}
+		expect.That(t, score(x+1e-9) == b && score(x-1e-9) == b-1, "a score of %d begins at %v, where it is %d", b, x,
+			score(x))
 	}
 }
 
@@ -111,20 +110,17 @@ func TestConstraints(t *testing.T) {
 				for i, coefficient := range constraint.Coefficients {
 					sum += coefficient * l.Layers[i].Weight.For(constraint.Type)
 				}
-				if math.Abs(sum-constraint.LogOdds) > 1e-9 {
-					t.Errorf("the coefficients of %s amount to %v", constraint, sum)
-				}
+				expect.That(t, math.Abs(sum-constraint.LogOdds) <= 1e-9, "the coefficients of %s amount to %v",
+					constraint, sum)
 				if constraint.Slack() < 0 {
 					broken = append(broken, constraint.String())
 					leastSuffices(t, l, m, constraint)
 				}
 			}
-			if !slices.EqualFunc(broken, c.broken, strings.HasPrefix) {
-				t.Errorf("broken:\n%s\nwant:\n%s", strings.Join(broken, "\n"), strings.Join(c.broken, "\n"))
-			}
-			if err := l.CheckConstraints(m); (err != nil) != (len(c.broken) > 0) {
-				t.Errorf("checked with %v", err)
-			}
+			expect.That(t, slices.EqualFunc(broken, c.broken, strings.HasPrefix), "broken:\n%s\nwant:\n%s",
+				strings.Join(broken, "\n"), strings.Join(c.broken, "\n"))
+			err := l.CheckConstraints(m)
+			expect.That(t, (err != nil) == (len(c.broken) > 0), "checked with %v", err)
 		})
 	}
 }
@@ -175,7 +171,5 @@ func TestCheckConstraints(t *testing.T) {
 		"lists@1.0.0 that suffices is 10.21; signals of the layer that fall short: 3\n" +
 		"email: style must not block alone, but with the highest scores of all style layers the log-odds are 4.00 (a " +
 		"score of 98), and block begins at 2.14"
-	if err == nil || err.Error() != want {
-		t.Errorf("got %v\nwant %s", err, want)
-	}
+	expect.That(t, err != nil && err.Error() == want, "got %v\nwant %s", err, want)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // fit returns a lineup that may be put in force, and its manifests: a required layer that scores all types, and one
@@ -74,13 +75,9 @@ func TestFitness(t *testing.T) {
 			l, m := fit()
 			c.edit(&l, m)
 			err := l.CheckFitness(m)
-			if (err != nil) != (c.want != nil) {
-				t.Fatalf("checked with %v, want %q", err, c.want)
-			}
+			expect.Must(t, (err != nil) == (c.want != nil), "checked with %v, want %q", err, c.want)
 			for _, want := range c.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%v\nlacks %q", err, want)
-				}
+				expect.That(t, strings.Contains(err.Error(), want), "%v\nlacks %q", err, want)
 			}
 		})
 	}

@@ -35,13 +35,11 @@ func TestParseLineup(t *testing.T) {
 			{Layer: "email@2.0.0-rc.1+b2", Weight: registry.ForAll(0.5), Config: map[string]string{"floor": "7"}},
 		},
 	}
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Fatalf("%v (-want +got):\n%s", err, diff)
-	}
+	diff := cmp.Diff(want, got)
+	expect.Must(t, diff == "" && err == nil, "%v (-want +got):\n%s", err, diff)
 	name, version, ok := got.Layers[1].Ref()
-	if name != "email" || version != "2.0.0-rc.1+b2" || !ok {
-		t.Errorf("the reference is %s, %s, %t", name, version, ok)
-	}
+	expect.That(t, name == "email" && version == "2.0.0-rc.1+b2" && ok, "the reference is %s, %s, %t", name, version,
+		ok)
 }
 
 func TestLineupFields(t *testing.T) {
@@ -102,14 +100,10 @@ func TestLineupFields(t *testing.T) {
 		{"a misspelt field", "layers", layers(document{"layer": "domain@1.0.0", "wieght": 1}),
 			`there is no field "domain@1.0.0: wieght"`},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			_, err := registry.ParseLineup(lineup().with(c.field, c.value))
-			expect.Outcome(t, "parsing", err, c.refused)
-			if err != nil && !strings.HasPrefix(err.Error(), "reading lineup: ") {
-				t.Errorf("the error is %v", err)
-			}
-		})
+		_, err := registry.ParseLineup(lineup().with(c.field, c.value))
+		expect.Outcome(t, c.name+": parsing", err, c.refused)
+		expect.That(t, err == nil || strings.HasPrefix(err.Error(), "reading lineup: "), "%s: the error is %v", c.name,
+			err)
 	}
 }
 
@@ -122,14 +116,11 @@ func TestEncodeIsTheSameEveryTime(t *testing.T) {
 		`{"layer":"email@2.0.0-rc.1+b2","weight":0.5,"config":{"a":"\u003c2\u003e","m":"3","z":"1"}}]}`
 	for range 20 {
 		data, err := l.Encode()
-		if err != nil || string(data) != want {
-			t.Fatalf("encoded as %s, %v\nwant %s", data, err, want)
-		}
+		expect.Must(t, err == nil && string(data) == want, "encoded as %s, %v\nwant %s", data, err, want)
 	}
 	back, err := registry.ParseLineup([]byte(want))
-	if diff := cmp.Diff(l, back); diff != "" || err != nil {
-		t.Errorf("decoded again: %v (-want +got):\n%s", err, diff)
-	}
+	diff := cmp.Diff(l, back)
+	expect.That(t, diff == "" && err == nil, "decoded again: %v (-want +got):\n%s", err, diff)
 }
 
 // A lineup from before there were numbers by type reads and encodes as it did, so that its digest is the same.
@@ -151,13 +142,11 @@ func TestByType(t *testing.T) {
 		l, err := registry.ParseLineup([]byte(document))
 		expect.NoError(t, err)
 		got := l.Layers[0].Weight
-		if diff := cmp.Diff(want.weight, got); diff != "" || got.For("email") != want.email ||
-			got.For("phone") != want.phone || got.String() != want.shown {
-			t.Errorf("%s reads as %s (-want +got):\n%s", text, got, diff)
-		}
-		if encoded, err := l.Encode(); err != nil || string(encoded) != document {
-			t.Errorf("encoded as %s, %v\nwant %s", encoded, err, document)
-		}
+		diff := cmp.Diff(want.weight, got)
+		expect.That(t, diff == "" && got.For("email") == want.email && got.For("phone") == want.phone &&
+			got.String() == want.shown, "%s reads as %s (-want +got):\n%s", text, got, diff)
+		encoded, err := l.Encode()
+		expect.That(t, err == nil && string(encoded) == document, "encoded as %s, %v\nwant %s", encoded, err, document)
 	}
 }
 
@@ -174,9 +163,8 @@ func TestSuits(t *testing.T) {
 		"more types":  {registry.ByType{"email": 3, "phone": 0, "iban": 2}, true},
 		"a type less": {registry.ByType{"email": 3}, false},
 	} {
-		if err := (registry.LineupLayer{Layer: "a@1.0.0", Weight: c.weight}).Suits(m); (err == nil) != c.suits {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := (registry.LineupLayer{Layer: "a@1.0.0", Weight: c.weight}).Suits(m)
+		expect.That(t, (err == nil) == c.suits, "%s: %v", name, err)
 	}
 	floor := -40
 	for name, c := range map[string]struct {
@@ -191,9 +179,7 @@ func TestSuits(t *testing.T) {
 	} {
 		m := registry.Manifest{ScoreRange: &c.declared}
 		lowest, highest := registry.LineupLayer{Floor: c.floor}.Range(m)
-		if lowest != c.lowest || highest != c.declared[1] {
-			t.Errorf("%s: %d to %d", name, lowest, highest)
-		}
+		expect.That(t, lowest == c.lowest && highest == c.declared[1], "%s: %d to %d", name, lowest, highest)
 	}
 }
 
@@ -202,18 +188,15 @@ func TestDefaultLineup(t *testing.T) {
 	l, err := registry.DefaultLineup()
 	expect.NoError(t, err)
 	for i, item := range l.Layers {
-		if _, _, versioned := item.Ref(); versioned {
-			t.Errorf("layer %s names a version, which the host adds", item.Layer)
-		}
+		_, _, versioned := item.Ref()
+		expect.That(t, !versioned, "layer %s names a version, which the host adds", item.Layer)
 		l.Layers[i].Layer += "@1.0.0"
 	}
 	if err := l.Validate(); err != nil {
 		t.Error(err)
 	}
 	// Contract section 6.
-	if l.Bands != (registry.Bands{Review: 40, Block: 70}) {
-		t.Errorf("the bands are %+v", l.Bands)
-	}
+	expect.That(t, l.Bands == (registry.Bands{Review: 40, Block: 70}), "the bands are %+v", l.Bands)
 }
 
 func TestDiff(t *testing.T) {
@@ -304,10 +287,7 @@ func TestDiff(t *testing.T) {
 			at(0, 40, 70, edit(b, func(i *registry.LineupLayer) { i.Config = nil })),
 			[]registry.Change{{What: "b: config", From: "x=", To: ""}}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			expect.NoDiff(t, "changes", c.want, registry.Diff(c.from, c.to, plugins))
-		})
+		expect.NoDiff(t, c.name+": changes", c.want, registry.Diff(c.from, c.to, plugins))
 	}
 }
 
@@ -323,17 +303,13 @@ func FuzzParseLineup(f *testing.F) {
 		}
 		encoded := expect.Value(l.Encode())(t)
 		back, err := registry.ParseLineup(encoded)
-		if err != nil {
-			t.Fatalf("%s is accepted, but not its encoding: %v", data, err)
-		}
-		if changes := registry.Diff(l, back, nil); len(changes) != 0 {
-			t.Errorf("%s changes when encoded: %v", data, changes)
-		}
+		expect.Must(t, err == nil, "%s is accepted, but not its encoding: %v", data, err)
+		changes := registry.Diff(l, back, nil)
+		expect.That(t, len(changes) == 0, "%s changes when encoded: %v", data, changes)
 		for _, item := range l.Layers {
 			for _, weight := range item.Weight {
-				if !(weight >= 0 && weight <= registry.MaxWeight) {
-					t.Errorf("a layer with weight %v was accepted", item.Weight)
-				}
+				expect.That(t, weight >= 0 && weight <= registry.MaxWeight, "a layer with weight %v was accepted",
+					item.Weight)
 			}
 		}
 	})
@@ -348,17 +324,15 @@ func TestOpenLineup(t *testing.T) {
 			Weight: registry.ForAll(1e-7), Config: map[string]string{"b": "<\u2028", "a": "é"}}},
 	}
 	text, err := l.Canonical()
-	if err != nil || strings.Contains(string(text), "why") || strings.Contains(string(text), "base") {
-		t.Fatalf("canonical text %s, %v", text, err)
-	}
+	expect.Must(t, err == nil && !strings.Contains(string(text), "why") && !strings.Contains(string(text), "base"),
+		"canonical text %s, %v", text, err)
 	opened, err := registry.OpenLineup(text, registry.LineupHash(text))
 	expect.NoError(t, err)
 	if again, err := opened.Canonical(); err != nil || string(again) != string(text) {
 		t.Errorf("read and written: %s, %v, want %s", again, err, text)
 	}
-	if digest, ok := opened.Layers[0].ModuleDigest(); !ok || digest != (registry.Digest{1}) {
-		t.Errorf("digest %v, %v", digest, ok)
-	}
+	digest, ok := opened.Layers[0].ModuleDigest()
+	expect.That(t, ok && digest == (registry.Digest{1}), "digest %v, %v", digest, ok)
 	reweighed := bytes.Replace(text, []byte("1e-7"), []byte("1e-8"), 1)
 	unpinned := bytes.Replace(text, []byte(`"digest":"`+registry.Digest{1}.String()+`",`), nil, 1)
 	for name, test := range map[string]struct {

@@ -78,22 +78,18 @@ func TestManifestClasses(t *testing.T) {
 		{"clearing that warrants", "clearing", []int{-60, 0}, warranting(50, "review", false),
 			"only the signals of a finding layer"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			d := layer()
-			d["class"], d["score_range"], d["signals"] = c.class, c.bounds, c.signals
-			m, err := registry.ParseManifest(d.encode())
-			expect.Outcome(t, "parsing", err, c.refused)
-			if lowest, highest := m.Range(); err == nil && (lowest != c.bounds[0] || highest != c.bounds[1]) {
-				t.Errorf("the range is %d to %d, want %v", lowest, highest, c.bounds)
-			}
-		})
+		d := layer()
+		d["class"], d["score_range"], d["signals"] = c.class, c.bounds, c.signals
+		m, err := registry.ParseManifest(d.encode())
+		expect.Outcome(t, c.name+": parsing", err, c.refused)
+		if lowest, highest := m.Range(); err == nil && (lowest != c.bounds[0] || highest != c.bounds[1]) {
+			t.Errorf("%s: the range is %d to %d, want %v", c.name, lowest, highest, c.bounds)
+		}
 	}
-	if lowest, highest := (registry.Manifest{}).Range(); lowest != 0 || highest != 100 ||
-		(registry.Manifest{}).LayerClass() != registry.Style {
-		t.Errorf("without a class and a range, a layer is %s and scores %d to %d", registry.Manifest{}.LayerClass(),
-			lowest, highest)
-	}
+	lowest, highest := (registry.Manifest{}).Range()
+	expect.That(t, lowest == 0 && highest == 100 && (registry.Manifest{}).LayerClass() == registry.Style,
+		"without a class and a range, a layer is %s and scores %d to %d", registry.Manifest{}.LayerClass(), lowest,
+		highest)
 }
 
 func TestParseManifest(t *testing.T) {
@@ -105,9 +101,8 @@ func TestParseManifest(t *testing.T) {
 		Signals: []registry.SignalText{{Code: "a:b:c", Text: "One"}, {Code: "a:b:d", Text: "Two"}},
 		Threats: []sdk.Threat{sdk.Spam}, BudgetFuel: 5000, MemoryMB: 8, DefaultWeight: 2.5,
 	}
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
+	diff := cmp.Diff(want, got)
+	expect.That(t, diff == "" && err == nil, "%v (-want +got):\n%s", err, diff)
 }
 
 func TestManifestFields(t *testing.T) {
@@ -200,14 +195,10 @@ func TestManifestFields(t *testing.T) {
 
 		{"an unknown field", "budgetfuel", 5000, `there is no field "budgetfuel"`},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			_, err := registry.ParseManifest(layer().with(c.field, c.value))
-			expect.Outcome(t, "parsing", err, c.refused)
-			if err != nil && !strings.HasPrefix(err.Error(), "reading manifest: ") {
-				t.Errorf("the error is %v", err)
-			}
-		})
+		_, err := registry.ParseManifest(layer().with(c.field, c.value))
+		expect.Outcome(t, c.name+": parsing", err, c.refused)
+		expect.That(t, err == nil || strings.HasPrefix(err.Error(), "reading manifest: "), "%s: the error is %v",
+			c.name, err)
 	}
 }
 
@@ -215,14 +206,10 @@ func TestManifestReportsAllErrors(t *testing.T) {
 	t.Parallel()
 	_, err := registry.ParseManifest([]byte(
 		`{"facts":["x"],"signals":[{"code":"","text":""}],"threats":["doom"],"default_weight":-1}`))
-	if err == nil {
-		t.Fatal("an empty manifest was accepted")
-	}
+	expect.Must(t, err != nil, "an empty manifest was accepted")
 	for _, field := range []string{"name", "version", "summary", "entities", "facts", "signals", "threats",
 		"budget_fuel", "memory_mb", "default_weight"} {
-		if !strings.Contains(err.Error(), field) {
-			t.Errorf("the error does not name %s:\n%v", field, err)
-		}
+		expect.That(t, strings.Contains(err.Error(), field), "the error does not name %s:\n%v", field, err)
 	}
 }
 
@@ -244,9 +231,7 @@ func TestManifestErrorsHelp(t *testing.T) {
 		"my-layer:a:b":        {"host:a:b", "signals: "},
 	} {
 		_, err := registry.ParseManifest([]byte(strings.Replace(text, old, c.with, 1)))
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", c.with, err, c.want)
-		}
+		expect.That(t, err != nil && strings.Contains(err.Error(), c.want), "%s: %v, want %q", c.with, err, c.want)
 	}
 	_, err := registry.ParseManifest([]byte(text))
 	expect.NoError(t, err)
@@ -306,14 +291,12 @@ func FuzzParseManifest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if m.Name == "" || len(m.Entities) == 0 || len(m.Entities) > 4 || m.BudgetFuel < registry.MinBudget ||
-			m.MemoryMB < 1 || !(m.DefaultWeight >= 0) {
-			t.Errorf("%s was accepted as %+v", data, m)
-		}
+		expect.That(t, m.Name != "" && len(m.Entities) != 0 && len(m.Entities) <= 4 &&
+			m.BudgetFuel >= registry.MinBudget && m.MemoryMB >= 1 && m.DefaultWeight >= 0, "%s was accepted as %+v",
+			data, m)
 		again, err := json.Marshal(m)
 		expect.NoError(t, err)
-		if back, err := registry.ParseManifest(again); err != nil || fmt.Sprint(back) != fmt.Sprint(m) {
-			t.Errorf("%+v decoded again is %+v, %v", m, back, err)
-		}
+		back, err := registry.ParseManifest(again)
+		expect.That(t, err == nil && fmt.Sprint(back) == fmt.Sprint(m), "%+v decoded again is %+v, %v", m, back, err)
 	})
 }

@@ -36,16 +36,14 @@ func packed(tb testing.TB) []byte {
 func TestPackAndOpen(t *testing.T) {
 	t.Parallel()
 	wasm := packed(t)
-	if want := bare + custom(registry.ManifestSection, string(layer().encode())); string(wasm) != want {
-		t.Errorf("packed as %q, want %q", wasm, want)
-	}
+	want := bare + custom(registry.ManifestSection, string(layer().encode()))
+	expect.That(t, string(wasm) == want, "packed as %q, want %q", wasm, want)
 	m := expect.Value(registry.OpenModule(wasm))(t)
 	manifest := expect.Value(registry.ParseManifest(layer().encode()))(t)
 	sum := sha256.Sum256(wasm)
 	expect.NoDiff(t, "module", registry.Module{Manifest: manifest, Digest: sum, Wasm: wasm}, m)
-	if m.Ref() != "my-layer2@1.2.3" || m.Digest.String() != "sha256:"+hex.EncodeToString(sum[:]) {
-		t.Errorf("the module is %s, %s", m.Ref(), m.Digest)
-	}
+	expect.That(t, m.Ref() == "my-layer2@1.2.3" && m.Digest.String() == "sha256:"+hex.EncodeToString(sum[:]),
+		"the module is %s, %s", m.Ref(), m.Digest)
 }
 
 func TestPackLeavesItsInputAlone(t *testing.T) {
@@ -53,9 +51,7 @@ func TestPackLeavesItsInputAlone(t *testing.T) {
 	wasm := append(make([]byte, 0, 10_000), bare...) // with spare capacity that an append could overwrite
 	room := wasm[len(wasm):cap(wasm)]
 	expect.Value(registry.Pack(wasm, layer().encode(), nil))(t)
-	if string(wasm) != bare || !bytes.Equal(room, make([]byte, len(room))) {
-		t.Error("Pack changed its argument")
-	}
+	expect.That(t, string(wasm) == bare && bytes.Equal(room, make([]byte, len(room))), "Pack changed its argument")
 }
 
 func TestPackRefuses(t *testing.T) {
@@ -68,13 +64,9 @@ func TestPackRefuses(t *testing.T) {
 		{"not a module", "#!/bin/sh", good, "not a WebAssembly 1.0 binary module"},
 		{"a broken module", bare + "\x00\x7f", good, "longer than the file"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			if wasm, err := registry.Pack([]byte(c.wasm), []byte(c.manifest), nil); err == nil ||
-				!strings.Contains(err.Error(), c.want) || wasm != nil {
-				t.Errorf("packed as %q, %v; want an error with %q", wasm, err, c.want)
-			}
-		})
+		wasm, err := registry.Pack([]byte(c.wasm), []byte(c.manifest), nil)
+		expect.That(t, err != nil && strings.Contains(err.Error(), c.want) && wasm == nil,
+			"%s: packed as %q, %v; want an error with %q", c.name, wasm, err, c.want)
 	}
 }
 
@@ -105,17 +97,11 @@ func TestOpenModuleRefuses(t *testing.T) {
 		{"too large", header + custom("pad", strings.Repeat("\x00", registry.MaxModuleBytes)),
 			"exceed the limit of 8388608"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			m, err := registry.OpenModule([]byte(c.wasm))
-			if err == nil || !strings.HasPrefix(err.Error(), "opening module: ") ||
-				!strings.Contains(err.Error(), c.want) {
-				t.Errorf("opened with %v, want an error with %q", err, c.want)
-			}
-			if m.Wasm != nil || m.Manifest.Name != "" || m.Digest != (registry.Digest{}) {
-				t.Errorf("a refused module was returned: %+v", m)
-			}
-		})
+		m, err := registry.OpenModule([]byte(c.wasm))
+		expect.That(t, err != nil && strings.HasPrefix(err.Error(), "opening module: ") &&
+			strings.Contains(err.Error(), c.want), "%s: opened with %v, want an error with %q", c.name, err, c.want)
+		expect.That(t, m.Wasm == nil && m.Manifest.Name == "" && m.Digest == (registry.Digest{}),
+			"%s: a refused module was returned: %+v", c.name, m)
 	}
 }
 
@@ -140,12 +126,9 @@ func TestLargestModule(t *testing.T) {
 		room := registry.MaxModuleBytes - len(header) - len(manifest) - len(custom("pad",
 			strings.Repeat("\x00", 7<<20))) + 7<<20
 		wasm := header + custom("pad", strings.Repeat("\x00", room+more)) + manifest
-		if len(wasm) != registry.MaxModuleBytes+more {
-			t.Fatalf("the module has %d bytes", len(wasm))
-		}
-		if _, err := registry.OpenModule([]byte(wasm)); (err == nil) != (more == 0) {
-			t.Errorf("%d bytes: %v", len(wasm), err)
-		}
+		expect.Must(t, len(wasm) == registry.MaxModuleBytes+more, "the module has %d bytes", len(wasm))
+		_, err := registry.OpenModule([]byte(wasm))
+		expect.That(t, (err == nil) == (more == 0), "%d bytes: %v", len(wasm), err)
 	}
 }
 
@@ -159,22 +142,15 @@ func FuzzOpenModule(f *testing.F) {
 		before := bytes.Clone(wasm)
 		m, err := registry.OpenModule(wasm)
 		out, packErr := registry.Pack(wasm, layer().encode(), nil)
-		if !bytes.Equal(before, wasm) {
-			t.Fatal("the module was changed")
-		}
+		expect.Must(t, bytes.Equal(before, wasm), "the module was changed")
 		if err == nil {
-			if m.Digest != sha256.Sum256(wasm) || m.Manifest.Name == "" {
-				t.Errorf("opened as %+v", m)
-			}
-			if packErr == nil {
-				t.Error("a second manifest was packed")
-			}
+			expect.That(t, m.Digest == sha256.Sum256(wasm) && m.Manifest.Name != "", "opened as %+v", m)
+			expect.That(t, packErr != nil, "a second manifest was packed")
 		}
 		if packErr == nil {
-			if again, err := registry.OpenModule(out); err != nil || again.Manifest.Name != "my-layer2" ||
-				!bytes.HasPrefix(out, wasm) {
-				t.Errorf("packs but does not open: %v", err)
-			}
+			again, err := registry.OpenModule(out)
+			expect.That(t, err == nil && again.Manifest.Name == "my-layer2" && bytes.HasPrefix(out, wasm),
+				"packs but does not open: %v", err)
 		}
 	})
 }

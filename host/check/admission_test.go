@@ -77,12 +77,10 @@ func TestBatchDoesNotDelayOtherAccounts(t *testing.T) {
 		synctest.Wait()
 		close(proceed)
 		synctest.Wait()
-		if before < 1 || before > 2 {
-			t.Errorf("a check of another account was judged after %d of a batch of %d", before, check.MaxBatch)
-		}
-		if judged != check.MaxBatch || gate.InProgress() != 0 {
-			t.Errorf("%d checks of the batch were judged, and %d are still in progress", judged, gate.InProgress())
-		}
+		expect.That(t, before >= 1 && before <= 2, "a check of another account was judged after %d of a batch of %d",
+			before, check.MaxBatch)
+		expect.That(t, judged == check.MaxBatch && gate.InProgress() == 0,
+			"%d checks of the batch were judged, and %d are still in progress", judged, gate.InProgress())
 	})
 }
 
@@ -102,17 +100,13 @@ func TestLateCheckIsRefused(t *testing.T) {
 	_, batch := f.CheckBatch(t.Context(), f.caller, batchOf(3), nil)
 	for what, err := range map[string]error{"a check": single, "a batch": batch} {
 		var refused *check.UnavailableError
-		if !errors.As(err, &refused) || refused.Reason() != "deadline" {
-			t.Errorf("%s: %v", what, err)
-		}
+		expect.That(t, errors.As(err, &refused) && refused.Reason() == "deadline", "%s: %v", what, err)
 	}
 	close(release)
 	done.Wait()
 	v.Close()
-	if len(f.ran)+len(f.records) != 0 || gate.InProgress() != 0 {
-		t.Errorf("%d layers ran, %d checks were recorded, %d are in progress", len(f.ran), len(f.records),
-			gate.InProgress())
-	}
+	expect.That(t, len(f.ran)+len(f.records) == 0 && gate.InProgress() == 0,
+		"%d layers ran, %d checks were recorded, %d are in progress", len(f.ran), len(f.records), gate.InProgress())
 }
 
 // Free keys of a network share turns, whichever accounts they belong to. Those who pay have their account's. Checks
@@ -149,9 +143,8 @@ func TestGateRefuses(t *testing.T) {
 	v := expect.Value(f.Gate.Enter("another", 1))(t)
 	defer v.Close()
 	expect.Error(t, "a check", expect.ErrorOf(f.check(aDomain)), admission.ErrBusy)
-	if _, err := f.CheckBatch(t.Context(), f.caller, batchOf(2), nil); !errors.Is(err, admission.ErrBusy) {
-		t.Errorf("a batch: %v", err)
-	}
+	_, err := f.CheckBatch(t.Context(), f.caller, batchOf(2), nil)
+	expect.That(t, errors.Is(err, admission.ErrBusy), "a batch: %v", err)
 	expect.Equal(t, "a refused check ran layers or was recorded", len(f.ran)+len(f.records), 0)
 }
 
@@ -202,9 +195,8 @@ func TestSpentQuotaIsRemembered(t *testing.T) {
 				_, err = f.check(aDomain)
 			}
 			var quota *check.QuotaError
-			if !errors.As(err, &quota) || test.layers == 0 && quota.Needed != max(1, test.batch) {
-				t.Errorf("%v: %+v", err, quota)
-			}
+			expect.That(t, errors.As(err, &quota) && (test.layers != 0 || quota.Needed == max(1, test.batch)),
+				"%v: %+v", err, quota)
 			expect.Equal(t, "layers ran", len(f.ran)-before, test.layers)
 		})
 	}
@@ -232,8 +224,6 @@ func TestSpentQuotaHidesNoErrors(t *testing.T) {
 		t.Errorf("an invalid domain: %v", err)
 	}
 	answers, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{}}, nil)
-	if err != nil || answers[0].Err == nil {
-		t.Errorf("a batch without valid checks: %v, %v", answers, err)
-	}
+	expect.That(t, err == nil && answers[0].Err != nil, "a batch without valid checks: %v, %v", answers, err)
 	expect.Equal(t, "layers ran", len(f.ran), 1)
 }

@@ -43,9 +43,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	pro, ok := check.PlanNamed("pro")
-	if !ok {
-		t.Fatal("plan pro does not exist")
-	}
+	expect.Must(t, ok, "plan pro does not exist")
 	f := &fixture{caller: check.Caller{Account: "acct_1", Key: "key_1", Plan: pro}}
 	f.Checker = check.Checker{
 		Live: &check.Live{}, Ledger: f, Observer: f, Deadline: time.Minute,
@@ -157,18 +155,16 @@ func TestFirstFieldByTypeIsScored(t *testing.T) {
 			f := newFixture(t)
 			f.swap(1, f.member("a"))
 			d := f.mustCheck(t, c.fields...)
-			if d.Type != c.scored || d.Query != c.query {
-				t.Errorf("scored %s %q, want %s %q", d.Type, d.Query, c.scored, c.query)
-			}
+			expect.That(t, d.Type == c.scored && d.Query == c.query, "scored %s %q, want %s %q", d.Type, d.Query,
+				c.scored, c.query)
 			r := f.records[0]
 			var linked []string
 			for _, e := range r.Linked {
 				linked = append(linked, e.Value)
 			}
 			same(t, c.linked, linked)
-			if r.Entity.Type != c.scored || r.Decision != d || r.Caller.Key != "key_1" {
-				t.Errorf("the record has type %s and key %s", r.Entity.Type, r.Caller.Key)
-			}
+			expect.That(t, r.Entity.Type == c.scored && r.Decision == d && r.Caller.Key == "key_1",
+				"the record has type %s and key %s", r.Entity.Type, r.Caller.Key)
 		})
 	}
 }
@@ -208,13 +204,10 @@ func TestRefusedRequests(t *testing.T) {
 			f.swap(1, f.member("a"))
 			d, err := f.Check(context.Background(), check.Request{Caller: check.Caller{Plan: c.plan}, Fields: c.fields,
 				Country: c.country})
-			if d != nil || err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, c.as) {
-				t.Errorf("got %+v, %T %v; want a %T containing %q", d, err, err, c.as, c.want)
-			}
-			if len(f.ran)+len(f.records)+len(f.done) != 0 {
-				t.Errorf("a refused request ran layers %v and left %d records, %d decisions", f.ran, len(f.records),
-					len(f.done))
-			}
+			expect.That(t, d == nil && err != nil && strings.Contains(err.Error(), c.want) && errors.As(err, c.as),
+				"got %+v, %T %v; want a %T containing %q", d, err, err, c.as, c.want)
+			expect.That(t, len(f.ran)+len(f.records)+len(f.done) == 0,
+				"a refused request ran layers %v and left %d records, %d decisions", f.ran, len(f.records), len(f.done))
 		})
 	}
 }
@@ -243,13 +236,10 @@ func TestLedgerErrors(t *testing.T) {
 			f.appendErr = c.err
 			f.swap(1, f.member("a"))
 			d, err := f.check(aDomain)
-			if d != nil || !errors.Is(err, c.err) || len(f.done) != 0 {
-				t.Fatalf("got %+v, %v; observed %d decisions", d, err, len(f.done))
-			}
+			expect.Must(t, d == nil && errors.Is(err, c.err) && len(f.done) == 0, "got %+v, %v; observed %d decisions",
+				d, err, len(f.done))
 			var internal *check.InternalError
-			if c.passed == errors.As(err, &internal) {
-				t.Fatalf("the error is a %T", err)
-			}
+			expect.Must(t, c.passed != errors.As(err, &internal), "the error is a %T", err)
 			if internal != nil && (internal.Ref != f.records[0].Decision.Ref ||
 				!strings.Contains(err.Error(), internal.Ref)) {
 				t.Errorf("the error %q lacks the reference %s", err, f.records[0].Decision.Ref)
@@ -272,9 +262,8 @@ func TestNoLineup(t *testing.T) {
 	f := newFixture(t)
 	_, err := f.check(aDomain)
 	var internal *check.InternalError
-	if !errors.As(err, &internal) || !errors.Is(err, check.ErrNoLineup) || !strings.HasPrefix(internal.Ref, "chk_") {
-		t.Errorf("got %v, want an InternalError wrapping ErrNoLineup", err)
-	}
+	expect.That(t, errors.As(err, &internal) && errors.Is(err, check.ErrNoLineup) &&
+		strings.HasPrefix(internal.Ref, "chk_"), "got %v, want an InternalError wrapping ErrNoLineup", err)
 	expect.Equal(t, "a check without a decision was recorded", len(f.records), 0)
 }
 
@@ -357,9 +346,8 @@ func TestDecision(t *testing.T) {
 	}
 	expect.Equal(t, "the time is in", d.At.Location(), time.UTC)
 	ref := d.Ref
-	if d.Terms == nil || len(d.Terms.Layers) != len(d.Layers) || d.Terms.Layers[0].Name != "heavy" {
-		t.Errorf("terms %+v of %d layers", d.Terms, len(d.Layers))
-	}
+	expect.That(t, d.Terms != nil && len(d.Terms.Layers) == len(d.Layers) && d.Terms.Layers[0].Name == "heavy",
+		"terms %+v of %d layers", d.Terms, len(d.Layers))
 	d.Terms = nil
 	same(t, &check.Decision{
 		Fused: check.Fused{Score: 98, Lowest: 98, Highest: 100, Verdict: check.Block, Threat: "phishing",
@@ -378,11 +366,9 @@ func TestDecision(t *testing.T) {
 			{Layer: "odd", Version: "1.0.0", Weight: 1, Range: full, Failure: check.Exhausted},
 		},
 	}, d)
-	if len(f.done) != 1 || f.done[0] != d || len(f.failures) != 4 || f.failures[1] != nil ||
-		f.failures[2].Reason != check.Trap ||
-		!strings.Contains(f.failures[3].Err.Error(), "odd") {
-		t.Errorf("observed %d decisions and the failures %v", len(f.done), f.failures)
-	}
+	expect.That(t, len(f.done) == 1 && f.done[0] == d && len(f.failures) == 4 && f.failures[1] == nil &&
+		f.failures[2].Reason == check.Trap && strings.Contains(f.failures[3].Err.Error(), "odd"),
+		"observed %d decisions and the failures %v", len(f.done), f.failures)
 }
 
 func TestLayerReadsFactsAndItsConfig(t *testing.T) {
@@ -393,9 +379,8 @@ func TestLayerReadsFactsAndItsConfig(t *testing.T) {
 			"domain.ascii": "example.com", "entity.country": "FR", "config.floor": "7", "config.config.x": "8",
 			"floor": "", "config.": "", "config": "", "config.none": "", "config.domain.ascii": "", "entity.none": "",
 		} {
-			if got, known := facts.Get(name); got != want || known != (want != "") {
-				t.Errorf("fact %s is %q, %t", name, got, known)
-			}
+			got, known := facts.Get(name)
+			expect.That(t, got == want && known == (want != ""), "fact %s is %q, %t", name, got, known)
 		}
 		return check.Result{}, nil
 	})
@@ -409,9 +394,8 @@ func TestLayerReadsFactsAndItsConfig(t *testing.T) {
 			"": "a setting"},
 	}
 	for _, name := range []string{"config.x", "domain.ascii", "config.", ""} {
-		if got, known := facts.Get(name); known {
-			t.Errorf("%s reads %q", name, got)
-		}
+		got, known := facts.Get(name)
+		expect.That(t, !known, "%s reads %q", name, got)
 	}
 }
 
@@ -422,17 +406,14 @@ func TestLayersShareTheDeadlineOfTheCheck(t *testing.T) {
 	var deadlines []time.Time
 	m := f.memberFunc("a", func(ctx context.Context, _ check.Input) (check.Result, error) {
 		deadline, ok := ctx.Deadline()
-		if left := time.Until(deadline); !ok || left > f.Deadline {
-			t.Errorf("the layer has %v (%t), more than %v", left, ok, f.Deadline)
-		}
+		left := time.Until(deadline)
+		expect.That(t, ok && left <= f.Deadline, "the layer has %v (%t), more than %v", left, ok, f.Deadline)
 		deadlines = append(deadlines, deadline)
 		return check.Result{}, nil
 	})
 	f.swap(1, m, m)
 	f.mustCheck(t, aDomain)
-	if !deadlines[0].Equal(deadlines[1]) {
-		t.Errorf("two layers have the deadlines %v", deadlines)
-	}
+	expect.That(t, deadlines[0].Equal(deadlines[1]), "two layers have the deadlines %v", deadlines)
 }
 
 // TestIncompleteChecksAreRefused asserts that a check is never scored from less than all its layers and facts because
@@ -470,9 +451,8 @@ func TestIncompleteChecksAreRefused(t *testing.T) {
 					unavailable != nil && unavailable.Part != test.part {
 					t.Errorf("the check ended with %v", err)
 				}
-				if recorded := len(f.records) == 1; recorded != (test.part == "") {
-					t.Errorf("%d records", len(f.records))
-				}
+				recorded := len(f.records) == 1
+				expect.That(t, recorded == (test.part == ""), "%d records", len(f.records))
 			})
 		})
 	}
@@ -483,27 +463,22 @@ func TestExplainRecordsNothing(t *testing.T) {
 	f := newFixture(t)
 	f.swap(4, f.member("a"))
 	d, err := f.Explain(context.Background(), aPhone, "FR")
-	if err != nil || d.Type != entity.Phone || d.Revision != 4 || d.Score != 62 {
-		t.Errorf("explained as %+v, %v", d, err)
-	}
+	expect.That(t, err == nil && d.Type == entity.Phone && d.Revision == 4 && d.Score == 62, "explained as %+v, %v", d,
+		err)
 	expect.Equal(t, "an explanation was recorded", len(f.records)+len(f.done), 0)
-	if _, err := f.Explain(context.Background(), field(entity.Phone, " "), ""); !errors.As(err,
-		new(check.NoFieldError)) {
-		t.Errorf("blank: %v", err)
-	}
+	_, err = f.Explain(context.Background(), field(entity.Phone, " "), "")
+	expect.That(t, errors.As(err, new(check.NoFieldError)), "blank: %v", err)
 }
 
 // TestContract of the module compares what plans include.
 func TestPlanNamed(t *testing.T) {
 	t.Parallel()
 	for _, name := range append(check.PlanNames(), "public") {
-		if p, ok := check.PlanNamed(name); !ok || p.Name != name || !p.Covers(entity.Domain) {
-			t.Errorf("plan %s is %+v, %t", name, p, ok)
-		}
+		p, ok := check.PlanNamed(name)
+		expect.That(t, ok && p.Name == name && p.Covers(entity.Domain), "plan %s is %+v, %t", name, p, ok)
 	}
-	if p, ok := check.PlanNamed("growth"); ok || p.Covers(entity.Domain) {
-		t.Errorf("unexpected plan: %+v", p)
-	}
+	p, ok := check.PlanNamed("growth")
+	expect.That(t, !ok && !p.Covers(entity.Domain), "unexpected plan: %+v", p)
 }
 
 func TestReferencesAreUniqueAndSortByTime(t *testing.T) {
@@ -514,12 +489,8 @@ func TestReferencesAreUniqueAndSortByTime(t *testing.T) {
 		for range count {
 			ref := check.NewRef()
 			ulid, ok := strings.CutPrefix(ref, "chk_")
-			if !ok || len(ulid) != 26 {
-				t.Fatalf("reference %q is not chk_ and a ULID", ref)
-			}
-			if ulid[:timeChars] < before {
-				t.Fatalf("reference %q is earlier than its predecessor", ref)
-			}
+			expect.Must(t, ok && len(ulid) == 26, "reference %q is not chk_ and a ULID", ref)
+			expect.Must(t, ulid[:timeChars] >= before, "reference %q is earlier than its predecessor", ref)
 			seen[ref], before = true, ulid[:timeChars]
 			<-time.After(time.Millisecond / 10)
 		}

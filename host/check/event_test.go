@@ -60,8 +60,7 @@ func TestEventEchoesTheQuery(t *testing.T) {
 		_, body, err := d.Event()
 		expect.NoError(t, err)
 		var got struct{ Data struct{ Query string } }
-		if err := json.Unmarshal(body, &got); err != nil || got.Data.Query != query {
-			t.Errorf("%q is encoded as %q, %v", query, got.Data.Query, err)
-		}
+		err = json.Unmarshal(body, &got)
+		expect.That(t, err == nil && got.Data.Query == query, "%q is encoded as %q, %v", query, got.Data.Query, err)
 	}
 }

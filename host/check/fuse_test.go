@@ -61,17 +61,13 @@ func TestBandsBeginAtTheirScores(t *testing.T) {
 		{"first of block", .70, 70, check.Block},
 		{"certainly bad", 1 - 1e-9, 100, check.Block},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			want := check.Fused{Score: c.score, Lowest: c.score, Highest: c.score, Verdict: c.verdict,
-				Signals: []check.Signal{}}
-			expect.NoDiff(t, "as the bias", want, check.Fuse(logOdds(c.p), bands, nil))
-			// The same log-odds from a layer instead.
-			got := check.Fuse(-20, bands, []check.Outcome{scored("a", 20+logOdds(c.p), 100)})
-			if got.Score != c.score || got.Verdict != c.verdict {
-				t.Errorf("as a contribution: %d %s, want %d %s", got.Score, got.Verdict, c.score, c.verdict)
-			}
-		})
+		want := check.Fused{Score: c.score, Lowest: c.score, Highest: c.score, Verdict: c.verdict,
+			Signals: []check.Signal{}}
+		expect.NoDiff(t, c.name+": as the bias", want, check.Fuse(logOdds(c.p), bands, nil))
+		// The same log-odds from a layer instead.
+		got := check.Fuse(-20, bands, []check.Outcome{scored("a", 20+logOdds(c.p), 100)})
+		expect.That(t, got.Score == c.score && got.Verdict == c.verdict, "%s: as a contribution: %d %s, want %d %s",
+			c.name, got.Score, got.Verdict, c.score, c.verdict)
 	}
 }
 
@@ -175,9 +171,8 @@ func TestWeightlessLayersAreSilent(t *testing.T) {
 	for name, bias := range map[string]float64{"allow": -10, "review": 0, "block": 10} {
 		for _, weightless := range []check.Outcome{trial, failed("trial", 0, true)} {
 			got := check.Fuse(bias, bands, []check.Outcome{weightless, heavy})
-			if diff := cmp.Diff(check.Fuse(bias, bands, []check.Outcome{heavy}), got); diff != "" {
-				t.Errorf("%s (-without +with):\n%s", name, diff)
-			}
+			diff := cmp.Diff(check.Fuse(bias, bands, []check.Outcome{heavy}), got)
+			expect.That(t, diff == "", "%s (-without +with):\n%s", name, diff)
 		}
 	}
 }
@@ -255,10 +250,7 @@ func TestDominantThreat(t *testing.T) {
 		{"allow verdict", []check.Outcome{says(1, "spam", point(50, ""))}, ""},
 		{"raised to review", []check.Outcome{says(1, "spam", point(50, "")), failed("b", 6, true)}, "spam"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			expect.Equal(t, "threat", check.Fuse(logOdds(.20), bands, c.outcomes).Threat, c.want)
-		})
+		expect.Equal(t, c.name+": threat", check.Fuse(logOdds(.20), bands, c.outcomes).Threat, c.want)
 	}
 }
 
@@ -305,12 +297,10 @@ func TestFuseProperties(t *testing.T) {
 			before[i].Signals = slices.Clone(o.Signals)
 		}
 		f := check.Fuse(bias, bands, outcomes)
-		if diff := cmp.Diff(f, check.Fuse(bias, bands, outcomes)); diff != "" {
-			t.Fatalf("lineup %d: two calls returned different results:\n%s", i, diff)
-		}
-		if diff := cmp.Diff(before, outcomes); diff != "" {
-			t.Fatalf("lineup %d: Fuse changed its argument:\n%s", i, diff)
-		}
+		diff := cmp.Diff(f, check.Fuse(bias, bands, outcomes))
+		expect.Must(t, diff == "", "lineup %d: two calls returned different results:\n%s", i, diff)
+		diff = cmp.Diff(before, outcomes)
+		expect.Must(t, diff == "", "lineup %d: Fuse changed its argument:\n%s", i, diff)
 		consistent(t, i, bias, bands, outcomes, f)
 		switch p := int(math.Round(50 * (1 + math.Tanh(sumOf(bias, outcomes)/2)))); {
 		case f.Score > p:
@@ -329,9 +319,8 @@ func TestFuseProperties(t *testing.T) {
 			monotone(t, i, bias, bands, outcomes, layer)
 		}
 	}
-	if raised == 0 || lowered == 0 {
-		t.Errorf("for a failed layer, %d scores of the random lineups are raised and %d lowered", raised, lowered)
-	}
+	expect.That(t, raised != 0 && lowered != 0,
+		"for a failed layer, %d scores of the random lineups are raised and %d lowered", raised, lowered)
 }
 
 func sumOf(bias float64, outcomes []check.Outcome) float64 {
@@ -356,9 +345,8 @@ func consistent(t *testing.T, i int, bias float64, bands check.Bands, outcomes [
 	}
 	at := func(x float64) int { return int(math.Round(50 * (1 + math.Tanh(x/2)))) }
 	low, high := at(least), at(most)
-	if f.Lowest != low || f.Highest != high {
-		t.Fatalf("lineup %d: bounds %d to %d, want %d to %d", i, f.Lowest, f.Highest, low, high)
-	}
+	expect.Must(t, f.Lowest == low && f.Highest == high, "lineup %d: bounds %d to %d, want %d to %d", i, f.Lowest,
+		f.Highest, low, high)
 	want := at(sum)
 	switch {
 	case want >= bands.Block && low < bands.Block:
@@ -379,10 +367,9 @@ func monotone(t *testing.T, i int, bias float64, bands check.Bands, outcomes []c
 	for score := -100; score <= 100; score++ {
 		steps[layer].Score, steps[layer].Contribution = score, steps[layer].Weight*float64(score)/100
 		next := check.Fuse(bias, bands, steps)
-		if score > -100 && (next.Score < last.Score || next.Lowest < last.Lowest || next.Highest < last.Highest ||
-			rank(next.Verdict) < rank(last.Verdict)) {
-			t.Fatalf("lineup %d: layer %d at %d gives %+v after %+v", i, layer, score, next, last)
-		}
+		expect.Must(t, score <= -100 || next.Score >= last.Score && next.Lowest >= last.Lowest &&
+			next.Highest >= last.Highest && rank(next.Verdict) >= rank(last.Verdict),
+			"lineup %d: layer %d at %d gives %+v after %+v", i, layer, score, next, last)
 		last = next
 	}
 }
@@ -396,10 +383,9 @@ func bounded(t *testing.T, i int, bias float64, bands check.Bands, outcomes []ch
 	for _, score := range []int{lowest, lowest / 2, 0, highest / 2, highest} {
 		answered[layer] = scored(outcomes[layer].Layer, outcomes[layer].Weight, score)
 		with := check.Fuse(bias, bands, answered)
-		if with.Lowest < without.Lowest || with.Highest > without.Highest {
-			t.Fatalf("lineup %d: layer %d scoring %d gives %d to %d, outside %d to %d",
-				i, layer, score, with.Lowest, with.Highest, without.Lowest, without.Highest)
-		}
+		expect.Must(t, with.Lowest >= without.Lowest && with.Highest <= without.Highest,
+			"lineup %d: layer %d scoring %d gives %d to %d, outside %d to %d", i, layer, score, with.Lowest,
+			with.Highest, without.Lowest, without.Highest)
 	}
 }
 

@@ -65,14 +65,11 @@ func TestOnce(t *testing.T) {
 			}
 			f.Ledger = ledger
 			expect.NoError(t, test.send(f, once))
-			if string(once.Answer) != test.want || ledger.answer != test.want {
-				t.Errorf("the answer is %q and the ledger saw %q, want %q", once.Answer, ledger.answer, test.want)
-			}
+			expect.That(t, string(once.Answer) == test.want && ledger.answer == test.want,
+				"the answer is %q and the ledger saw %q, want %q", once.Answer, ledger.answer, test.want)
 			expect.Equal(t, "records", len(f.records), test.records)
 			for _, r := range f.records {
-				if r.Once != once {
-					t.Errorf("a record lacks the request: %+v", r)
-				}
+				expect.That(t, r.Once == once, "a record lacks the request: %+v", r)
 			}
 		})
 	}
@@ -107,9 +104,7 @@ func TestAnsweredRequest(t *testing.T) {
 		_, batchErr := f.CheckBatch(t.Context(), f.caller, []check.Item{{Fields: []check.Field{aDomain}}}, rendering())
 		for _, err := range []error{err, batchErr} {
 			var internal *check.InternalError
-			if !errors.Is(err, check.ErrAnswered) || errors.As(err, &internal) {
-				t.Errorf("got %v", err)
-			}
+			expect.That(t, errors.Is(err, check.ErrAnswered) && !errors.As(err, &internal), "got %v", err)
 		}
 	}
 	expect.Equal(t, "decisions observed", len(f.done), 0)

@@ -70,19 +70,14 @@ func TestOverrideHoldsTheScoreToTheBand(t *testing.T) {
 			same(t, test.signals, texts)
 			same(t, []string{"host:override:" + string(test.verdict)}, []string{d.Signals[0].Code})
 			event, _, err := d.Event()
-			if err != nil || event != test.event {
-				t.Errorf("event %q, %v; want %q", event, err, test.event)
-			}
-			if d.Score != test.score || d.Verdict != test.verdict || d.Threat != test.threat {
-				t.Errorf("%d %s %q, want %d %s %q", d.Score, d.Verdict, d.Threat, test.score, test.verdict, test.threat)
-			}
-			if d.Layers[0].Score != test.layer || d.Override.ID != "ovr_1" || test.override.Found != "" {
-				t.Errorf("layers %+v, override %+v, shared %+v", d.Layers, d.Override, test.override)
-			}
+			expect.That(t, err == nil && event == test.event, "event %q, %v; want %q", event, err, test.event)
+			expect.That(t, d.Score == test.score && d.Verdict == test.verdict && d.Threat == test.threat,
+				"%d %s %q, want %d %s %q", d.Score, d.Verdict, d.Threat, test.score, test.verdict, test.threat)
+			expect.That(t, d.Layers[0].Score == test.layer && d.Override.ID == "ovr_1" && test.override.Found == "",
+				"layers %+v, override %+v, shared %+v", d.Layers, d.Override, test.override)
 			recorded := f.records[0].Decision
-			if recorded.Score != test.score || recorded.Override.Found != bands.Verdict(recorded.Override.Score) {
-				t.Errorf("recorded %+v", recorded)
-			}
+			expect.That(t, recorded.Score == test.score &&
+				recorded.Override.Found == bands.Verdict(recorded.Override.Score), "recorded %+v", recorded)
 			same(t, []string{"acct_1"}, overrides.accounts)
 		})
 	}
@@ -96,16 +91,14 @@ func TestWhoUsesOverrides(t *testing.T) {
 	f.Overrides = overrides
 	e := expect.Value(entity.Parse(entity.Domain, "example.com", ""))(t)
 	d, err := f.Rescore(t.Context(), "acct_1", e)
-	if err != nil || d.Override != nil || d.Verdict != check.Review || len(overrides.accounts) != 0 {
-		t.Errorf("scored for feedback as %+v, %v", d, err)
-	}
+	expect.That(t, err == nil && d.Override == nil && d.Verdict == check.Review && len(overrides.accounts) == 0,
+		"scored for feedback as %+v, %v", d, err)
 	if d, err = f.Explain(t.Context(), aDomain, ""); err != nil || d.Verdict != check.Block {
 		t.Errorf("explained as %+v, %v", d, err)
 	}
 	answers, err := f.CheckBatch(t.Context(), f.caller, append(batchOf(2), check.Item{}), nil)
-	if err != nil || answers[0].Decision.Verdict != check.Block || answers[1].Decision.Override == nil {
-		t.Errorf("batch answered %+v, %v", answers, err)
-	}
+	expect.That(t, err == nil && answers[0].Decision.Verdict == check.Block && answers[1].Decision.Override != nil,
+		"batch answered %+v, %v", answers, err)
 	same(t, []string{"", "acct_1", "acct_1"}, overrides.accounts)
 }
 
@@ -119,11 +112,8 @@ func TestUnknownOverridesRefuseTheCheck(t *testing.T) {
 	_, batch := f.CheckBatch(t.Context(), f.caller, batchOf(1), nil)
 	for what, err := range map[string]error{"check": single, "batch": batch} {
 		var unavailable *check.UnavailableError
-		if !errors.As(err, &unavailable) || !strings.HasPrefix(unavailable.Error(), "overrides unavailable") {
-			t.Errorf("%s: %v", what, err)
-		}
+		expect.That(t, errors.As(err, &unavailable) && strings.HasPrefix(unavailable.Error(), "overrides unavailable"),
+			"%s: %v", what, err)
 	}
-	if len(f.ran) > 0 || len(f.records) > 0 {
-		t.Errorf("ran %v, recorded %v", f.ran, f.records)
-	}
+	expect.That(t, len(f.ran) <= 0 && len(f.records) <= 0, "ran %v, recorded %v", f.ran, f.records)
 }

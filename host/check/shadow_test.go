@@ -69,9 +69,8 @@ func shadowFixture(t *testing.T) (f *fixture, collector wantedFacts, runs *shado
 	live.Facts = []string{"dns.a", "domain.name"}
 	shadow := f.memberFunc("candidate", func(_ context.Context, in check.Input) (check.Result, error) {
 		for _, fact := range []string{"dns.a", "rdap.age_days", "config.zone"} {
-			if _, ok := in.Get(fact); !ok {
-				t.Errorf("the shadow layer lacks %s", fact)
-			}
+			_, ok := in.Get(fact)
+			expect.That(t, ok, "the shadow layer lacks %s", fact)
 		}
 		return check.Result{Score: 100}, nil
 	})
@@ -88,17 +87,14 @@ func TestShadowRunsAfterTheAnswer(t *testing.T) {
 	t.Parallel()
 	f, collector, runs := shadowFixture(t)
 	d := f.mustCheck(t, aDomain)
-	if len(d.Layers) != 1 || !slices.Equal(f.ran, []string{"live"}) {
-		t.Errorf("the decision has the layers %+v after %v ran", d.Layers, f.ran)
-	}
+	expect.That(t, len(d.Layers) == 1 && slices.Equal(f.ran, []string{"live"}),
+		"the decision has the layers %+v after %v ran", d.Layers, f.ran)
 	same(t, []string{"dns.a"}, <-collector.asked)
 	go f.Shadow.Run(t.Context())
 	got := <-runs.ran
 	same(t, []string{"rdap.age_days"}, <-collector.asked)
-	if got.live != d || got.shadow.Verdict != check.Block || len(got.outcomes) != 1 ||
-		got.outcomes[0].Layer != "candidate" {
-		t.Errorf("the shadow layers gave %+v", got)
-	}
+	expect.That(t, got.live == d && got.shadow.Verdict == check.Block && len(got.outcomes) == 1 &&
+		got.outcomes[0].Layer == "candidate", "the shadow layers gave %+v", got)
 	runs.wantLeftOut(t, 0)
 }
 
@@ -308,15 +304,12 @@ func TestCanary(t *testing.T) {
 			t.Errorf("%s was scored by revision %d, then by %d", account, l.Revision, d.Revision)
 		}
 		answers, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{Fields: []check.Field{aDomain}}}, nil)
-		if err != nil || answers[0].Decision.Revision != l.Revision {
-			t.Errorf("%s in a batch: %+v, %v", account, answers, err)
-		}
+		expect.That(t, err == nil && answers[0].Decision.Revision == l.Revision, "%s in a batch: %+v, %v", account,
+			answers, err)
 	}
-	if taken < accounts*3/100 || taken > accounts*7/100 {
-		t.Errorf("the canary takes %d of %d accounts, want about 5%%", taken, accounts)
-	}
+	expect.That(t, taken >= accounts*3/100 && taken <= accounts*7/100,
+		"the canary takes %d of %d accounts, want about 5%%", taken, accounts)
 	expect.Equal(t, "the canary scores for nobody's account", base.For(""), base)
-	if d, err := f.Explain(t.Context(), aDomain, ""); err != nil || d.Revision != 1 {
-		t.Errorf("explained by %+v, %v", d, err)
-	}
+	d, err := f.Explain(t.Context(), aDomain, "")
+	expect.That(t, err == nil && d.Revision == 1, "explained by %+v, %v", d, err)
 }

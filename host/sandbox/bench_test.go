@@ -31,9 +31,8 @@ func BenchmarkSmallLayer(b *testing.B) {
 					defer cancel()
 					b.ReportAllocs()
 					for b.Loop() {
-						if r, err := p.Score(ctx, facts); err != nil || r.Score != 30 || len(r.Signals) != 3 {
-							b.Fatalf("%+v, %v", r, err)
-						}
+						r, err := p.Score(ctx, facts)
+						expect.Must(b, err == nil && r.Score == 30 && len(r.Signals) == 3, "%+v, %v", r, err)
 					}
 				})
 			}

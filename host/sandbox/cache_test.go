@@ -44,9 +44,8 @@ func run(t *testing.T, dir string, m registry.Module) string {
 
 func wantScore(t *testing.T, p *Plugin, score int) {
 	t.Helper()
-	if result, err := p.Score(t.Context(), facts("x", "")); err != nil || result.Score != score {
-		t.Errorf("%+v, %v, want a score of %d", result, err, score)
-	}
+	result, err := p.Score(t.Context(), facts("x", ""))
+	expect.That(t, err == nil && result.Score == score, "%+v, %v, want a score of %d", result, err, score)
 }
 
 // compiled returns the only file below a folder.
@@ -72,9 +71,7 @@ func forgedCode(t *testing.T) *nativeCode {
 	t.Helper()
 	code := codeOf(t, sevenPoints(t))
 	forged := codeOf(t, pack(t, signalling(99, codeOne, "Because").encode(), manifest()))
-	if bytes.Equal(code.content, forged.content) {
-		t.Fatal("two modules have the same code")
-	}
+	expect.Must(t, !bytes.Equal(code.content, forged.content), "two modules have the same code")
 	code.content = forged.content
 	return code
 }
@@ -103,9 +100,7 @@ func TestCacheIsReused(t *testing.T) {
 	expect.Equal(t, "the folder has mode", inode(t, dir).Mode().Perm(), 0o700)
 	before := inode(t, compiled(t, dir))
 	expect.Equal(t, "logged", run(t, dir, m), "")
-	if !os.SameFile(before, inode(t, compiled(t, dir))) {
-		t.Error("the code was compiled again")
-	}
+	expect.That(t, os.SameFile(before, inode(t, compiled(t, dir))), "the code was compiled again")
 }
 
 // A cache file that is not as the host wrote it is deleted, and the module compiled again. TestForeignFilesAreNotRead in
@@ -136,9 +131,8 @@ func TestAlteredCacheFileIsNotRun(t *testing.T) {
 			expect.Equal(t, "logged", run(t, dir, m), "")
 			cache := sandboxWithCache(t, dir).cache
 			code := cache.read(cache.name(m, limitsOf(m)))
-			if code == nil || !inode(t, compiled(t, dir)).Mode().IsRegular() {
-				t.Fatal("the altered file still exists")
-			}
+			expect.Must(t, code != nil && inode(t, compiled(t, dir)).Mode().IsRegular(),
+				"the altered file still exists")
 			if metered, err := instrument(m); err != nil || code.module != sha256.Sum256(metered.Wasm) {
 				t.Errorf("the cache has code of another module, %v", err)
 			}
@@ -232,9 +226,8 @@ func TestStagedCodeThatChangesIsNotRun(t *testing.T) {
 			expect.NoError(t, err)
 			defer closePlugin(t, p)
 			wantScore(t, p, 7)
-			if code != nil || !strings.Contains(text.String(), "compilation cache cannot be used") {
-				t.Errorf("code %v, logged %q", code != nil, text)
-			}
+			expect.That(t, code == nil && strings.Contains(text.String(), "compilation cache cannot be used"),
+				"code %v, logged %q", code != nil, text)
 		})
 	}
 }
@@ -248,9 +241,7 @@ func TestCodeOfAnotherMeteringIsNotRun(t *testing.T) {
 	box.cache.write(box.cache.name(m, limitsOf(m)), m, forged)
 	wantScore(t, openIn(t, box, m), 7)
 	code := box.cache.read(box.cache.name(m, limitsOf(m)))
-	if code == nil || bytes.Equal(code.content, forged.content) {
-		t.Error("the cache was not repaired")
-	}
+	expect.That(t, code != nil && !bytes.Equal(code.content, forged.content), "the cache was not repaired")
 }
 
 // The cache name depends on everything that the code depends on.
@@ -265,9 +256,7 @@ func TestCacheName(t *testing.T) {
 		"another limit":  cache.name(m, more),
 		"another engine": (&codeCache{engine: "wazero-2/a"}).name(m, limitsOf(m)),
 	} {
-		if other == name {
-			t.Errorf("%s has the same name", what)
-		}
+		expect.That(t, other != name, "%s has the same name", what)
 	}
 	engine, err := cache.identifyEngine()
 	if again, _ := cache.identifyEngine(); err != nil || engine != again || !strings.HasPrefix(engine, "wazero-") {
@@ -303,9 +292,7 @@ func TestCacheFolderRemovedAfterStart(t *testing.T) {
 	s := New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: log})
 	expect.NoError(t, os.RemoveAll(dir))
 	wantScore(t, openIn(t, s, sevenPoints(t)), 7)
-	if !strings.Contains(text.String(), "compilation cache cannot be used") {
-		t.Errorf("logged %q", text)
-	}
+	expect.That(t, strings.Contains(text.String(), "compilation cache cannot be used"), "logged %q", text)
 }
 
 // A closed plugin releases its compiled code. Otherwise the host would grow with every lineup that was ever in force.
@@ -320,9 +307,7 @@ func TestClosedPluginReleasesCode(t *testing.T) {
 		expect.Until(t, "the code is released: "+state, func() bool { runtime.GC(); return module.Value() == nil })
 	}
 	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 1 {
-		t.Errorf("files %v, %v, want the sealed one", entries, err)
-	}
+	expect.That(t, err == nil && len(entries) == 1, "files %v, %v, want the sealed one", entries, err)
 }
 
 // Two plugins of one module are independent: closing one must not disturb calls of the other.
@@ -331,9 +316,8 @@ func TestClosingOneOfTwoPluginsWithTheSameCode(t *testing.T) {
 	box := sandboxOf(t, 2)
 	m := hostileGuest{wasm: healthy().encode}.module()
 	wantResult := func(p *Plugin) {
-		if result, err := scoreOf(p, testEntity); result.Score != len(testEntity) {
-			t.Errorf("%+v, %v", result, err)
-		}
+		result, err := scoreOf(p, testEntity)
+		expect.That(t, result.Score == len(testEntity), "%+v, %v", result, err)
 	}
 	kept := openIn(t, box, m)
 	for range 5 {
@@ -370,7 +354,6 @@ func TestOnlyCompileErrorsAreRetried(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	expect.NoError(t, os.WriteFile(file, nil, 0o600))
-	if err := start(sevenPoints(t), file); !isCompileError(err) {
-		t.Errorf("an unusable folder: %v", err)
-	}
+	err := start(sevenPoints(t), file)
+	expect.That(t, isCompileError(err), "an unusable folder: %v", err)
 }

@@ -177,9 +177,8 @@ func TestCompilerProcess(t *testing.T) {
 			first(t, compilingWith(t, "compile", cfg))
 			box := compilingWith(t, "panic", cfg)
 			wantScore(t, openIn(t, box, sevenPoints(t)), 7)
-			if err := box.Prepare(t.Context(), sevenPoints(t)); err != nil || text.Len() > 0 {
-				t.Errorf("preparing again: %v; logged %s", err, text)
-			}
+			err := box.Prepare(t.Context(), sevenPoints(t))
+			expect.That(t, err == nil && text.Len() <= 0, "preparing again: %v; logged %s", err, text)
 		})
 	}
 	wantScore(t, openIn(t, compilingWith(t, "compile", Config{}), sevenPoints(t)), 7)
@@ -202,13 +201,11 @@ func TestCompilerDescribesDefects(t *testing.T) {
 			m := pack(t, g.encode(), manifest())
 			_, want := sandboxOf(t, 1).Open(t.Context(), m)
 			_, got := compilingWith(t, "compile", Config{}).Open(t.Context(), m)
-			if want == nil || got == nil || got.Error() != want.Error() {
-				t.Errorf("the compiler says %v\nin this process: %v", got, want)
-			}
-			if err := compilingWith(t, "compile", Config{CacheDir: cacheDir(t), CacheKey: cacheKey}).
-				Prepare(t.Context(), m); err == nil {
-				t.Error("the module was prepared")
-			}
+			expect.That(t, want != nil && got != nil && got.Error() == want.Error(),
+				"the compiler says %v\nin this process: %v", got, want)
+			err := compilingWith(t, "compile", Config{CacheDir: cacheDir(t), CacheKey: cacheKey}).
+				Prepare(t.Context(), m)
+			expect.That(t, err != nil, "the module was prepared")
 		})
 	}
 }
@@ -222,9 +219,7 @@ func TestCompilerInheritsNothing(t *testing.T) {
 	secret := expect.Value(os.Create(filepath.Join(t.TempDir(), "secret")))(t)
 	defer secret.Close()
 	_, err := compilingWith(t, "inspect", Config{}).Open(t.Context(), sevenPoints(t))
-	if err == nil || !strings.HasSuffix(err.Error(), "found: ") {
-		t.Errorf("%v", err)
-	}
+	expect.That(t, err != nil && strings.HasSuffix(err.Error(), "found: "), "%v", err)
 }
 
 func TestCompilerThatCannotStart(t *testing.T) {
@@ -290,7 +285,5 @@ func TestCompilerOnFullDisk(t *testing.T) {
 	request := box.compiler.limits
 	request.Processors = 1
 	report, err := box.compiler.run(t.Context(), dir, request, sevenPoints(t).Wasm)
-	if err != nil || report.Error != "" || report.File != "" {
-		t.Errorf("%+v, %v", report, err)
-	}
+	expect.That(t, err == nil && report.Error == "" && report.File == "", "%+v, %v", report, err)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"assay/registry"
+	"assay/registry/expect"
 )
 
 // complete has every section of a module, to be truncated and altered.
@@ -38,12 +39,9 @@ const bitFlips = 500
 func TestBitFlips(t *testing.T) {
 	t.Parallel()
 	c := inChild(t, "bit flips", childTimeout)
-	if !c.clean() {
-		t.Errorf("hung: %v, crashed: %q", c.hung, c.crash)
-	}
-	if c.Score == 0 || c.Score == bitFlips {
-		t.Errorf("%d of %d altered plugins were opened, want some", c.Score, bitFlips)
-	}
+	expect.That(t, c.clean(), "hung: %v, crashed: %q", c.hung, c.crash)
+	expect.That(t, c.Score != 0 && c.Score != bitFlips, "%d of %d altered plugins were opened, want some", c.Score,
+		bitFlips)
 	t.Logf("%d of %d were opened, %d MiB", c.Score, bitFlips, c.PeakMB)
 }
 

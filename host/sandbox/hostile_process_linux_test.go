@@ -128,9 +128,7 @@ func TestHostileGuestsInChild(t *testing.T) {
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
 			c := inChild(t, h.name, childTimeout)
-			if !c.clean() {
-				t.Fatalf("hung: %v, crashed: %q; want %+v", c.hung, c.crash, h.want)
-			}
+			expect.Must(t, c.clean(), "hung: %v, crashed: %q; want %+v", c.hung, c.crash, h.want)
 			if wrong := h.want.mismatch(c.report); wrong != "" {
 				t.Error(wrong)
 			}
@@ -146,9 +144,8 @@ func TestHostileGuestsInChild(t *testing.T) {
 func TestCacheOnFullDisk(t *testing.T) {
 	t.Parallel()
 	c := inChild(t, "full disk", childTimeout)
-	if c.hung || c.crash != "" || c.Score != len(testEntity) {
-		t.Errorf("hung: %v, crashed: %q, refused: %q, score %d", c.hung, c.crash, c.Refused, c.Score)
-	}
+	expect.That(t, !c.hung && c.crash == "" && c.Score == len(testEntity),
+		"hung: %v, crashed: %q, refused: %q, score %d", c.hung, c.crash, c.Refused, c.Score)
 }
 
 func cacheOnFullDisk(r *report) {

@@ -57,9 +57,8 @@ func TestLengthsAreCheckedFirst(t *testing.T) { //nolint:paralleltest // it meas
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			for range calls {
-				if got := score(); got != c.want {
-					t.Fatalf("reason %q, want %q", got, c.want)
-				}
+				got := score()
+				expect.Must(t, got == c.want, "reason %q, want %q", got, c.want)
 			}
 			runtime.ReadMemStats(&after)
 			if allocated := (after.TotalAlloc - before.TotalAlloc) / calls; allocated > maxAllocated {
@@ -90,9 +89,8 @@ func TestHostWorkCostsFuel(t *testing.T) {
 			t.Parallel()
 			small := fuel(func(g *guest) []byte { return c.build(g, 64) })
 			large := fuel(func(g *guest) []byte { return c.build(g, 64+128) })
-			if large-small != c.want {
-				t.Errorf("%d units for 64 bytes, %d for 128 more, want %d more", small, large, c.want)
-			}
+			expect.That(t, large-small == c.want, "%d units for 64 bytes, %d for 128 more, want %d more", small, large,
+				c.want)
 		})
 	}
 	t.Run("fact", func(t *testing.T) {
@@ -103,8 +101,7 @@ func TestHostWorkCostsFuel(t *testing.T) {
 			result := expect.Value(p.Score(t.Context(), facts(value, "")))(t)
 			return result.Fuel
 		}
-		if small, large := fuelFor(sized(64)), fuelFor(sized(64+1024)); large-small != 1024/64 {
-			t.Errorf("%d units for 64 bytes, %d for 1024 more", small, large)
-		}
+		small, large := fuelFor(sized(64)), fuelFor(sized(64+1024))
+		expect.That(t, large-small == 1024/64, "%d units for 64 bytes, %d for 1024 more", small, large)
 	})
 }

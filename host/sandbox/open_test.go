@@ -63,9 +63,7 @@ func TestOpenDescribesDefects(t *testing.T) {
 				t.Fatal("the module was opened")
 			}
 			for _, want := range append(test.want, "guest@1.0.0") {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%v\ndoes not contain %q", err, want)
-				}
+				expect.That(t, strings.Contains(err.Error(), want), "%v\ndoes not contain %q", err, want)
 			}
 		})
 	}
@@ -81,9 +79,8 @@ func TestOpenAcceptsAllImports(t *testing.T) {
 		}
 	}
 	p := openGuest(t, g.scoring(i32Const(1)).initialising())
-	if result, err := p.Score(t.Context(), facts("x", "")); err != nil || !result.Abstained {
-		t.Errorf("%+v, %v", result, err)
-	}
+	result, err := p.Score(t.Context(), facts("x", ""))
+	expect.That(t, err == nil && result.Abstained, "%+v, %v", result, err)
 	expect.Equal(t, "manifest of", p.Manifest().Name, "guest")
 }
 
@@ -93,8 +90,7 @@ func TestInitialisationRunsOncePerInstance(t *testing.T) {
 	p := openGuest(t, scoring(i32Const(bufferAt), opLoad, i32Const(100), opAdd).initialising(count))
 	for range 5 {
 		_, err := p.Score(t.Context(), facts("x", ""))
-		if !strings.Contains(failureOf(t, err).Err.Error(), "returned 101") {
-			t.Errorf("%v, want one initialisation", err)
-		}
+		expect.That(t, strings.Contains(failureOf(t, err).Err.Error(), "returned 101"), "%v, want one initialisation",
+			err)
 	}
 }

@@ -81,11 +81,9 @@ func TestFailureChangesNoOtherCall(t *testing.T) {
 				for range 5 {
 					_, err := p.Score(t.Context(), facts("example.org", test.mode))
 					failure := failureOf(t, err)
-					if failure.Reason != test.reason || !strings.Contains(failure.Err.Error(), test.text) ||
-						failure.Output.Text != test.output {
-						t.Fatalf("%v with output %q, want %s with %q", failure, failure.Output.Text, test.reason,
-							test.text)
-					}
+					expect.Must(t, failure.Reason == test.reason && strings.Contains(failure.Err.Error(), test.text) &&
+						failure.Output.Text == test.output, "%v with output %q, want %s with %q", failure,
+						failure.Output.Text, test.reason, test.text)
 					other := expect.Value(p.Score(t.Context(), facts("example.org", "")))(t)
 					expect.NoDiff(t, "another call", quiet, other)
 				}
@@ -157,9 +155,7 @@ func TestPoolRecoversFromFailedReplacements(t *testing.T) {
 	in = expect.Value(p.acquire(t.Context()))(t)
 	p.release(in)
 	p.close()
-	if !in.module.IsClosed() {
-		t.Error("the pool left an instance open")
-	}
+	expect.That(t, in.module.IsClosed(), "the pool left an instance open")
 }
 
 // Many callers share few instances, some of which trap. Each gets the result of its own call.
@@ -186,9 +182,8 @@ func TestConcurrentCallsAreIsolated(t *testing.T) {
 				var failure *check.Failure
 				switch {
 				case mode == "x":
-					if !errors.As(err, &failure) || failure.Reason != check.Trap {
-						t.Errorf("%+v, %v, want a trap", result, err)
-					}
+					expect.That(t, errors.As(err, &failure) && failure.Reason == check.Trap, "%+v, %v, want a trap",
+						result, err)
 				case err != nil:
 					t.Error(err)
 				case len(result.Signals) != 1 || result.Signals[0].Text != value:
@@ -200,9 +195,7 @@ func TestConcurrentCallsAreIsolated(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if scored.Load() == 0 {
-		t.Error("no call returned a score")
-	}
+	expect.That(t, scored.Load() != 0, "no call returned a score")
 	expect.Until(t, "the pool is full again", func() bool {
 		idle, all := p.pool.counts()
 		return idle == all && all >= 1 && all <= 4
@@ -226,9 +219,8 @@ func TestTrimClosesUnneededInstances(t *testing.T) {
 	}
 	want := func(when string, n int) {
 		t.Helper()
-		if idle, all := p.counts(); idle != n || all != n {
-			t.Errorf("%s: %d of %d instances are idle, want %d of %d", when, idle, all, n, n)
-		}
+		idle, all := p.counts()
+		expect.That(t, idle == n && all == n, "%s: %d of %d instances are idle, want %d of %d", when, idle, all, n, n)
 	}
 	want("after the start", 1)
 	calls(4)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"assay/host/check"
+	"assay/registry/expect"
 )
 
 // points is a signal of a test's guest.
@@ -56,19 +57,16 @@ func TestPointsAndManifest(t *testing.T) {
 			maps.Copy(m, c.declared)
 			got, err := scoreOf(openIn(t, sandboxOf(t, 1), pack(t, emitting(c.signals).encode(), m)), testEntity)
 			if c.refused != "" {
-				if failure := failureOf(t, err); failure.Reason != check.Refused ||
-					!strings.Contains(failure.Rule, c.refused) {
-					t.Errorf("%v, want refused: %s", failure, c.refused)
-				}
+				failure := failureOf(t, err)
+				expect.That(t, failure.Reason == check.Refused && strings.Contains(failure.Rule, c.refused),
+					"%v, want refused: %s", failure, c.refused)
 				return
 			}
-			if err != nil || got.Score != c.want || len(got.Signals) != len(c.signals) {
-				t.Errorf("%+v, %v, want the score %d", got, err, c.want)
-			}
+			expect.That(t, err == nil && got.Score == c.want && len(got.Signals) == len(c.signals),
+				"%+v, %v, want the score %d", got, err, c.want)
 			for _, s := range got.Signals {
-				if promised := s.Code == codeOne && m["class"] == "finding"; (s.Threat == "scam") != promised {
-					t.Errorf("%s is evidence for %q", s.Code, s.Threat)
-				}
+				promised := s.Code == codeOne && m["class"] == "finding"
+				expect.That(t, (s.Threat == "scam") == promised, "%s is evidence for %q", s.Code, s.Threat)
 			}
 		})
 	}

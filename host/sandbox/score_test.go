@@ -46,12 +46,10 @@ func TestFact(t *testing.T) {
 			_, err := p.Score(t.Context(), facts(test.value, "brisk"))
 			failure := failureOf(t, err)
 			want := fmt.Sprintf("the layer returned %d, a failure", 1000+test.want)
-			if failure.Reason != check.Trap || !strings.Contains(failure.Err.Error(), want) {
-				t.Errorf("%v, want %s", failure, want)
-			}
-			if failure.Output.Text != test.buffer+"\n" {
-				t.Errorf("buffer %q, want %q", failure.Output.Text, test.buffer)
-			}
+			expect.That(t, failure.Reason == check.Trap && strings.Contains(failure.Err.Error(), want), "%v, want %s",
+				failure, want)
+			expect.That(t, failure.Output.Text == test.buffer+"\n", "buffer %q, want %q", failure.Output.Text,
+				test.buffer)
 		})
 	}
 }
@@ -81,10 +79,9 @@ func TestPointersOutsideTrap(t *testing.T) {
 		g.text("entity.value")
 		p := openIn(t, box, pack(t, g.scoring(body, returnScored).encode(), manifest()))
 		_, err := p.Score(t.Context(), facts("example.org", ""))
-		if failure := failureOf(t, err); failure.Reason != check.Trap ||
-			!strings.Contains(failure.Err.Error(), "outside its memory of 65536") {
-			t.Errorf("%s: %v", what, failure)
-		}
+		failure := failureOf(t, err)
+		expect.That(t, failure.Reason == check.Trap &&
+			strings.Contains(failure.Err.Error(), "outside its memory of 65536"), "%s: %v", what, failure)
 	}
 	for call, body := range calls {
 		for where, bad := range spans {
@@ -106,9 +103,8 @@ func TestPointersAtTheEndDoNotTrap(t *testing.T) {
 		// the value does not fit, so nothing is copied
 		g.text("entity.value"), i32Const(-1), i32Const(3), callFunc(fnFact), opDrop,
 		g.signal(5, codeOne, "Inside"), returnScored))
-	if result, err := p.Score(t.Context(), facts("example.org", "")); err != nil || result.Score != 5 {
-		t.Errorf("%+v, %v", result, err)
-	}
+	result, err := p.Score(t.Context(), facts("example.org", ""))
+	expect.That(t, err == nil && result.Score == 5, "%+v, %v", result, err)
 }
 
 // TestAnswers checks what the host makes of the answers of a layer.
@@ -278,9 +274,7 @@ func TestMemoryIsLimitedByManifest(t *testing.T) {
 			p := openIn(t, sandboxOf(t, 1), m)
 			_, err := p.Score(t.Context(), facts("x", ""))
 			want := fmt.Sprintf("returned %d,", 1000+test.want)
-			if !strings.Contains(failureOf(t, err).Err.Error(), want) {
-				t.Errorf("%v, want %s", err, want)
-			}
+			expect.That(t, strings.Contains(failureOf(t, err).Err.Error(), want), "%v, want %s", err, want)
 		})
 	}
 }
@@ -290,14 +284,11 @@ func TestHostSentenceIsRefused(t *testing.T) {
 	t.Parallel()
 	lost := check.Outcome{Layer: "graph", Weight: 1, Failure: check.Trap}
 	said := check.Fuse(0, check.Bands{Review: 40, Block: 70}, []check.Outcome{lost}).Signals
-	if len(said) != 1 {
-		t.Fatalf("the host says %v", said)
-	}
+	expect.Must(t, len(said) == 1, "the host says %v", said)
 	_, err := openGuest(t, signalling(1, codeOne, said[0].Text)).Score(t.Context(), facts(testEntity, ""))
-	if failure := failureOf(t, err); failure.Reason != check.Refused ||
-		!strings.Contains(failure.Err.Error(), "the host's own sentences") {
-		t.Errorf("%v, want refused", failure)
-	}
+	failure := failureOf(t, err)
+	expect.That(t, failure.Reason == check.Refused && strings.Contains(failure.Err.Error(), "the host's own sentences"),
+		"%v, want refused", failure)
 }
 
 // A failure's own text is one of the host's sentences. A guest that spells the entity in everything that it can choose

@@ -31,17 +31,15 @@ func TestCallsDoNotLeakState(t *testing.T) {
 			p := openIn(t, box, m)
 			for i := range c.calls {
 				result, err := scoreOf(p, fmt.Sprintf("canary-%d.example", i))
-				if err != nil || result.Score != c.score {
-					t.Fatalf("call %d: %+v, %v, want %d points", i, result, err, c.score)
-				}
+				expect.Must(t, err == nil && result.Score == c.score, "call %d: %+v, %v, want %d points", i, result,
+					err, c.score)
 			}
 			shared := expect.Value(box.OpenShared(t.Context(), m))(t)
 			defer closePlugin(t, shared)
 			for i := range 2 {
 				result, err := scoreOf(shared, testEntity)
-				if err != nil || (result.Score == c.score) != (i == 0 || c.never) {
-					t.Errorf("shared, call %d: %+v, %v", i, result, err)
-				}
+				expect.That(t, err == nil && (result.Score == c.score) == (i == 0 || c.never),
+					"shared, call %d: %+v, %v", i, result, err)
 			}
 		})
 	}
@@ -69,9 +67,8 @@ func TestGrowingLayerIsNotInitialisedAgain(t *testing.T) {
 	p := openIn(t, sandboxOf(t, 1), pack(t, g.encode(), manifest()))
 	started := starts(p)
 	for i := range 1000 {
-		if result, err := scoreOf(p, testEntity); err != nil || result.Score != 1 {
-			t.Fatalf("call %d: %+v, %v, want a memory of one page", i, result, err)
-		}
+		result, err := scoreOf(p, testEntity)
+		expect.Must(t, err == nil && result.Score == 1, "call %d: %+v, %v, want a memory of one page", i, result, err)
 	}
 	expect.Equal(t, "instances were started for 1000 calls", started.Load(), 0)
 }

@@ -51,9 +51,8 @@ func TestTimeNeverDecides(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := busy(t, 1)
-			if result, err := score(p); err != nil || result.Score != 7 {
-				t.Errorf("%+v, %v", result, err)
-			}
+			result, err := score(p)
+			expect.That(t, err == nil && result.Score == 7, "%+v, %v", result, err)
 		})
 	}
 }

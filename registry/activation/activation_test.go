@@ -42,17 +42,15 @@ func TestText(t *testing.T) {
 	t.Parallel()
 	expect.NoDiff(t, "text", firstText, first().Text())
 	a, err := activation.Parse(firstText)
-	if diff := cmp.Diff(first(), a); diff != "" || err != nil {
-		t.Errorf("%v, parsed (-want +got):\n%s", err, diff)
-	}
+	diff := cmp.Diff(first(), a)
+	expect.That(t, diff == "" && err == nil, "%v, parsed (-want +got):\n%s", err, diff)
 	short := first()
 	short.Previous, short.Canary, short.Reason = registry.Digest{}, nil, ""
 	if text := short.Text(); strings.Count(text, "\n") != 6 || !strings.Contains(text, "\nprevious none\n") {
 		t.Errorf("without optional fields: %s", text)
 	}
-	if a, err := activation.Parse(short.Text()); err != nil || !cmp.Equal(a, short) {
-		t.Errorf("%+v, %v", a, err)
-	}
+	a, err = activation.Parse(short.Text())
+	expect.That(t, err == nil && cmp.Equal(a, short), "%+v, %v", a, err)
 }
 
 func TestParseRefuses(t *testing.T) {
@@ -84,9 +82,7 @@ func TestParseRefuses(t *testing.T) {
 		"no newline at the end":    {"005Z\n", "005Z"},
 	} {
 		text := strings.Replace(firstText, change[0], change[1], 1)
-		if text == firstText {
-			t.Errorf("%s: the test changes nothing", name)
-		}
+		expect.That(t, text != firstText, "%s: the test changes nothing", name)
 		expect.Failure(t, expect.ErrorOf(activation.Parse(text)), "%s: parsed", name)
 	}
 }
@@ -126,9 +122,8 @@ func TestOpen(t *testing.T) {
 		s, err := trust.Open(sign(*key))
 		want := activation.Signed{Activation: first(), Hash: first().Hash(), Note: sign(*key), Key: key.Name(),
 			Role: role}
-		if diff := cmp.Diff(want, s); diff != "" || err != nil {
-			t.Errorf("%v, opened (-want +got):\n%s", err, diff)
-		}
+		diff := cmp.Diff(want, s)
+		expect.That(t, diff == "" && err == nil, "%v, opened (-want +got):\n%s", err, diff)
 	}
 	good := sign(operator)
 	for name, test := range map[string]struct{ signed, reason string }{
@@ -155,9 +150,8 @@ func TestOpenCandidate(t *testing.T) {
 	}
 	candidate := sign(activation.SignCandidate, operator)
 	s, err := trust.OpenCandidate(candidate)
-	if diff := cmp.Diff(first(), s.Activation); diff != "" || err != nil || s.Hash != first().Hash() {
-		t.Errorf("%v, opened (-want +got):\n%s", err, diff)
-	}
+	diff := cmp.Diff(first(), s.Activation)
+	expect.That(t, diff == "" && err == nil && s.Hash == first().Hash(), "%v, opened (-want +got):\n%s", err, diff)
 	_, err = trust.Open(candidate)
 	expect.ErrorText(t, "a candidate as an activation", err, "first line is not")
 	_, err = activation.Unverified(candidate)
@@ -178,9 +172,8 @@ func TestOpenMeasurement(t *testing.T) {
 		return expect.Value(activation.SignMeasurement([]byte(lineup), k))(t)
 	}
 	text, err := trust.OpenMeasurement(sign(operator))
-	if err != nil || string(text) != lineup || !activation.IsMeasurement(sign(operator)) {
-		t.Errorf("opened %s, %v", text, err)
-	}
+	expect.That(t, err == nil && string(text) == lineup && activation.IsMeasurement(sign(operator)), "opened %s, %v",
+		text, err)
 	_, err = trust.OpenMeasurement(sign(host))
 	expect.ErrorText(t, "a host's", err, `the role "host" may not sign it`)
 	_, err = trust.OpenMeasurement(sign(stranger))
@@ -190,9 +183,7 @@ func TestOpenMeasurement(t *testing.T) {
 	_, err = trust.OpenCandidate(sign(operator))
 	expect.ErrorText(t, "as a candidate", err, "does not begin with")
 	candidate, err := activation.SignCandidate(first(), operator)
-	if err != nil || activation.IsMeasurement(candidate) {
-		t.Errorf("a candidate as a measurement: %v", err)
-	}
+	expect.That(t, err == nil && !activation.IsMeasurement(candidate), "a candidate as a measurement: %v", err)
 	_, err = trust.OpenMeasurement(candidate)
 	expect.ErrorText(t, "a candidate as a measurement", err, "does not begin with")
 }
@@ -218,9 +209,8 @@ func TestParseKey(t *testing.T) {
 	t.Parallel()
 	key := newKey(t, "ana@laptop", 9)
 	again, err := activation.ParseKey(key.Private)
-	if err != nil || again.Verifier != key.Verifier || again.Name() != "ana@laptop" {
-		t.Errorf("%+v, %v, want %+v", again, err, key)
-	}
+	expect.That(t, err == nil && again.Verifier == key.Verifier && again.Name() == "ana@laptop", "%+v, %v, want %+v",
+		again, err, key)
 	for _, text := range []string{"", key.Verifier, key.Private + "x"} {
 		expect.Failure(t, expect.ErrorOf(activation.ParseKey(text)), "%q was read", text)
 	}

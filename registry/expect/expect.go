@@ -74,6 +74,14 @@ func That(t testing.TB, holds bool, format string, args ...any) {
 	}
 }
 
+// Must ends the test, with a text, unless a condition holds.
+func Must(t testing.TB, holds bool, format string, args ...any) {
+	t.Helper()
+	if !holds {
+		t.Fatalf(format, args...)
+	}
+}
+
 // NoDiff reports how got differs from want.
 func NoDiff(t testing.TB, what string, want, got any, opts ...cmp.Option) {
 	t.Helper()

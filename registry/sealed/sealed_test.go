@@ -33,9 +33,8 @@ func write(t *testing.T, f *sealed.Folder, name, content string) {
 
 func wantContent(t *testing.T, f *sealed.Folder, name, want string) {
 	t.Helper()
-	if got, ok := f.Read(name); !ok || string(got) != want {
-		t.Errorf("%s has %q, %t, want %q", name, got, ok, want)
-	}
+	got, ok := f.Read(name)
+	expect.That(t, ok && string(got) == want, "%s has %q, %t, want %q", name, got, ok, want)
 }
 
 func names(t *testing.T, dir string) string {
@@ -53,9 +52,8 @@ func TestReadReturnsWhatWasWritten(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "deeper", "cache")
 	f := open(t, dir, key)
-	if _, ok := f.Read("a"); ok {
-		t.Error("a file that was never written was read")
-	}
+	_, ok := f.Read("a")
+	expect.That(t, !ok, "a file that was never written was read")
 	write(t, f, "a", content)
 	write(t, f, "empty", "")
 	for range 2 {
@@ -125,9 +123,8 @@ func TestForeignFilesAreNotRead(t *testing.T) {
 			f := open(t, dir, key)
 			write(t, f, "a", content)
 			alter(t, filepath.Join(dir, "a.sealed"))
-			if got, ok := f.Read("a"); ok {
-				t.Errorf("read %q", got)
-			}
+			got, ok := f.Read("a")
+			expect.That(t, !ok, "read %q", got)
 			expect.Equal(t, "files", names(t, dir), "")
 			write(t, f, "a", content)
 			wantContent(t, f, "a", content)
@@ -151,9 +148,8 @@ func TestOpenRemovesWhatIsNotSealed(t *testing.T) {
 	expect.NoError(t, os.WriteFile(filepath.Join(dir, "wazero-dev-amd64-linux", "code.mac"), nil, 0o600))
 	expect.NoError(t, os.WriteFile(filepath.Join(dir, "layer.wasm"), nil, 0o600))
 	f = open(t, dir, key)
-	if got, want := names(t, dir), "kept.sealed "+filepath.Base(recent); got != want {
-		t.Errorf("files %s, want %s", got, want)
-	}
+	got, want := names(t, dir), "kept.sealed "+filepath.Base(recent)
+	expect.That(t, got == want, "files %s, want %s", got, want)
 	wantContent(t, f, "kept", content)
 }
 
@@ -206,9 +202,8 @@ func TestFolderRemovedMeanwhile(t *testing.T) {
 	f := open(t, dir, key)
 	expect.NoError(t, os.RemoveAll(dir))
 	expect.Error(t, "writing", f.Write("a", nil), fs.ErrNotExist)
-	if _, ok := f.Read("a"); ok {
-		t.Error("a file was read")
-	}
+	_, ok := f.Read("a")
+	expect.That(t, !ok, "a file was read")
 }
 
 func TestConcurrentUse(t *testing.T) {
@@ -222,9 +217,8 @@ func TestConcurrentUse(t *testing.T) {
 				if err := f.Write("a", []byte(content)); err != nil {
 					t.Error(err)
 				}
-				if got, ok := f.Read("a"); !ok || string(got) != content {
-					t.Errorf("read %q, %t", got, ok)
-				}
+				got, ok := f.Read("a")
+				expect.That(t, ok && string(got) == content, "read %q, %t", got, ok)
 			}
 		})
 	}

@@ -90,9 +90,8 @@ func TestAdmission(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, err := g.Enter("a", test.checks); !errors.Is(err, test.want) {
-				t.Errorf("%v, want %v", err, test.want)
-			}
+			_, err := g.Enter("a", test.checks)
+			expect.That(t, errors.Is(err, test.want), "%v, want %v", err, test.want)
 		})
 	}
 }
@@ -126,9 +125,8 @@ func TestClosedVisitsLeaveNothingBehind(t *testing.T) {
 		}
 		v.Close()
 	}
-	if g.InProgress() != 0 || len(g.accounts) != 0 || len(g.turns) != 0 || g.free != 1 {
-		t.Errorf("left behind: %+v", g)
-	}
+	expect.That(t, g.InProgress() == 0 && len(g.accounts) == 0 && len(g.turns) == 0 && g.free == 1, "left behind: %+v",
+		g)
 }
 
 func TestNoGate(t *testing.T) {
@@ -136,9 +134,8 @@ func TestNoGate(t *testing.T) {
 	var g *Gate
 	v, err := g.Enter("a", 1)
 	ran := false
-	if err != nil || v.Judge(t.Context(), func() { ran = true }) != nil || !ran {
-		t.Error("a check without a gate is not judged")
-	}
+	expect.That(t, err == nil && v.Judge(t.Context(), func() { ran = true }) == nil && ran,
+		"a check without a gate is not judged")
 	v.Close()
 }
 
@@ -179,9 +176,7 @@ func TestTurns(t *testing.T) {
 		close(release)
 		all.Wait()
 		want := []string{"batch", "flood", "one", "batch", "flood", "batch", "flood", "batch", "flood", "flood"}
-		if !slices.Equal(order, want) {
-			t.Errorf("judged %v, want %v", order, want)
-		}
+		expect.That(t, slices.Equal(order, want), "judged %v, want %v", order, want)
 	})
 }
 
@@ -234,9 +229,8 @@ func TestSlowChecksPayWithTurns(t *testing.T) {
 		slow, quick := l.count("slow")-alone, l.count("quick")
 		stop()
 		l.all.Wait()
-		if alone < 95 || slow < 45 || slow > 55 || quick < 450 || quick > 550 {
-			t.Errorf("%d slow checks alone; then %d slow ones and %d quick ones in a second", alone, slow, quick)
-		}
+		expect.That(t, alone >= 95 && slow >= 45 && slow <= 55 && quick >= 450 && quick <= 550,
+			"%d slow checks alone; then %d slow ones and %d quick ones in a second", alone, slow, quick)
 	})
 }
 
@@ -254,12 +248,10 @@ func TestPartsShareAnAccount(t *testing.T) {
 		stop()
 		l.all.Wait()
 		account, slow, quick := l.judged["account"], 4*l.judged["all|slow"], l.judged["all|quick"]
-		if account < 1900 || slow+quick < 1900 || min(slow, quick) < 900 {
-			t.Errorf("milliseconds of the account %d, of the slow part %d, of the quick part %d", account, slow, quick)
-		}
-		if l.refused["account"]+l.refused["all|quick"] > 0 || l.refused["all|slow"] == 0 {
-			t.Errorf("refused: %v", l.refused)
-		}
+		expect.That(t, account >= 1900 && slow+quick >= 1900 && min(slow, quick) >= 900,
+			"milliseconds of the account %d, of the slow part %d, of the quick part %d", account, slow, quick)
+		expect.That(t, l.refused["account"]+l.refused["all|quick"] <= 0 && l.refused["all|slow"] != 0, "refused: %v",
+			l.refused)
 		expect.Equal(t, "accounts that are left", len(g.accounts), 0)
 	})
 	g := newGate(0)
@@ -309,9 +301,8 @@ func TestSingleChecksPrecedeBatches(t *testing.T) {
 		}
 		close(release)
 		all.Wait()
-		if want := []int{0, 2, 1, 1}; !slices.Equal(order, want) {
-			t.Errorf("judged %v, want %v", order, want)
-		}
+		want := []int{0, 2, 1, 1}
+		expect.That(t, slices.Equal(order, want), "judged %v, want %v", order, want)
 	})
 }
 
@@ -331,15 +322,12 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 		synctest.Wait()
 		judged := 0
 		err = late.Judge(ctx, func() { judged++ })
-		if err != nil && (judged != 0 || !errors.Is(err, context.DeadlineExceeded)) {
-			t.Errorf("judged %d times: %v", judged, err)
-		}
+		expect.That(t, err == nil || judged == 0 && errors.Is(err, context.DeadlineExceeded), "judged %d times: %v",
+			judged, err)
 		all.Wait()
 		late.Close()
 		v.Close()
-		if g.free != 1 || g.InProgress() != 0 || len(g.turns) != 0 {
-			t.Errorf("left behind: %+v", g)
-		}
+		expect.That(t, g.free == 1 && g.InProgress() == 0 && len(g.turns) == 0, "left behind: %+v", g)
 		<-ctx.Done()
 		ended := expect.Value(g.Enter("c", 1))(t)
 		if err := ended.Judge(ctx, func() { t.Error("judged after its deadline") }); err == nil {
@@ -401,21 +389,18 @@ func TestShares(t *testing.T) {
 	b, _ := take("b")
 	c, _ := take("c")
 	d, _ := take("d")
-	if a != 4 || b != 2 || c != 1 || d != 1 {
-		t.Errorf("floods got %d, %d, %d and %d of 8 slots, want 4, 2, 1 and 1", a, b, c, d)
-	}
+	expect.That(t, a == 4 && b == 2 && c == 1 && d == 1, "floods got %d, %d, %d and %d of 8 slots, want 4, 2, 1 and 1",
+		a, b, c, d)
 	if _, err := s.Take("a"); !errors.Is(err, ErrShare) {
 		t.Errorf("more than a share: %v", err)
 	}
-	if _, err := s.Take("e"); !errors.Is(err, ErrBusy) {
-		t.Errorf("all slots taken: %v", err)
-	}
+	_, err := s.Take("e")
+	expect.That(t, errors.Is(err, ErrBusy), "all slots taken: %v", err)
 	for _, release := range releaseA {
 		release()
 	}
-	if n, _ := take("e"); n != 2 {
-		t.Errorf("after a release, a newcomer got %d slots, want 2", n)
-	}
+	n, _ := take("e")
+	expect.That(t, n == 2, "after a release, a newcomer got %d slots, want 2", n)
 }
 
 // Concurrent floods must never disturb the gate's books.
@@ -452,9 +437,8 @@ func TestGateUnderLoad(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if g.free != 2 || g.InProgress() != 0 || len(g.turns) != 0 || len(g.accounts) != 0 || most > 2 {
-		t.Errorf("left behind: %+v; at most %d ran at once", g, most)
-	}
+	expect.That(t, g.free == 2 && g.InProgress() == 0 && len(g.turns) == 0 && len(g.accounts) == 0 && most <= 2,
+		"left behind: %+v; at most %d ran at once", g, most)
 }
 
 // At 3,500 checks a second, 256 connections of one account are at the limit that leaves room for a newcomer. The same
@@ -510,12 +494,10 @@ func TestSpareWorkComesLast(t *testing.T) {
 		run("check 2", judged)
 		run("spare 3", spare)
 		all.Wait()
-		if want := []string{"spare 1", "check 1", "check 2", "spare 2", "spare 3"}; !slices.Equal(order, want) {
-			t.Errorf("the order is %q, want %q", order, want)
-		}
-		if g.free != 1 || g.InProgress() != 0 || g.cost != initialCost {
-			t.Errorf("%d processors are free, %d checks in progress, at a cost of %v", g.free, g.InProgress(), g.cost)
-		}
+		want := []string{"spare 1", "check 1", "check 2", "spare 2", "spare 3"}
+		expect.That(t, slices.Equal(order, want), "the order is %q, want %q", order, want)
+		expect.That(t, g.free == 1 && g.InProgress() == 0 && g.cost == initialCost,
+			"%d processors are free, %d checks in progress, at a cost of %v", g.free, g.InProgress(), g.cost)
 	})
 }
 

@@ -35,9 +35,8 @@ func TestLimiter(t *testing.T) {
 	l := NewLimiter(c.now)
 	rate := Rate{Name: "pro", PerMinute: 120} // one each half second, ten at once
 	for i := range 10 {
-		if err := l.Take("a", rate); err != nil {
-			t.Fatalf("use %d of a burst of 10: %v", i+1, err)
-		}
+		err := l.Take("a", rate)
+		expect.Must(t, err == nil, "use %d of a burst of 10: %v", i+1, err)
 	}
 	var refused *RateError
 	if err := l.Take("a", rate); !errors.As(err, &refused) || !refused.Until.Equal(c.at.Add(500*time.Millisecond)) {
@@ -52,14 +51,12 @@ func TestLimiter(t *testing.T) {
 	}
 	c.pass(time.Hour)
 	for i := range 11 {
-		if err := l.Take("a", rate); (err == nil) != (i < 10) {
-			t.Errorf("use %d after an hour: %v", i+1, err)
-		}
+		err := l.Take("a", rate)
+		expect.That(t, (err == nil) == (i < 10), "use %d after an hour: %v", i+1, err)
 	}
 	for range 1000 {
-		if err := l.Take("c", Rate{}); err != nil {
-			t.Fatalf("without a limit: %v", err)
-		}
+		err := l.Take("c", Rate{})
+		expect.Must(t, err == nil, "without a limit: %v", err)
 	}
 	for range 2 {
 		if err := l.Take("d", Rate{Name: "tiny", PerMinute: 1}); err == nil {
@@ -155,9 +152,7 @@ func TestLimiterWithoutDatabase(t *testing.T) {
 		expect.Failure(t, l.Settle(t.Context(), failing{}), "a failure is not reported")
 		c.pass(time.Second)
 	}
-	if accepted < 120 || accepted > 130 {
-		t.Errorf("%d uses in a minute, want those of one host", accepted)
-	}
+	expect.That(t, accepted >= 120 && accepted <= 130, "%d uses in a minute, want those of one host", accepted)
 }
 
 // TestLimiterSettlesLittle checks that names without recent uses cost neither memory nor statements, and that an absurd
@@ -185,15 +180,12 @@ func TestLimiterSettlesLittle(t *testing.T) {
 	c.pass(2 * RateWindow)
 	expect.Error(t, "after an absurd total", l.Take("key", rate), nil)
 	c.pass(3 * RateWindow)
-	if got := l.accepted(); len(got) != 0 || len(l.buckets) != 0 {
-		t.Errorf("%v are still known", got)
-	}
+	got := l.accepted()
+	expect.That(t, len(got) == 0 && len(l.buckets) == 0, "%v are still known", got)
 	for i := range maxBuckets + 1 {
 		_ = l.Take(fmt.Sprint(i), rate)
 	}
-	if len(l.buckets) > maxBuckets {
-		t.Errorf("%d names are known", len(l.buckets))
-	}
+	expect.That(t, len(l.buckets) <= maxBuckets, "%d names are known", len(l.buckets))
 }
 
 // TestRefusalsAreCheap checks that a flood that is refused costs neither much memory nor statements.
@@ -203,9 +195,7 @@ func TestRefusalsAreCheap(t *testing.T) {
 	rate := Rate{Name: "pro", PerMinute: 12}
 	_ = l.Take("key", rate)
 	if n := testing.AllocsPerRun(1000, func() {
-		if l.Take("key", rate) == nil {
-			t.Error("a use beyond the burst was accepted")
-		}
+		expect.That(t, l.Take("key", rate) != nil, "a use beyond the burst was accepted")
 	}); n > 1 {
 		t.Errorf("a refusal takes %v allocations, want that of its error alone", n)
 	}

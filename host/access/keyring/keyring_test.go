@@ -71,9 +71,8 @@ func TestLoadCreatesNothing(t *testing.T) {
 		"no folder": filepath.Join(dir, "missing", "secret")} {
 		expect.Error(t, name+": Load", expect.ErrorOf(keyring.Load(path)), fs.ErrNotExist)
 	}
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
-		t.Errorf("Load left %v, %v", entries, err)
-	}
+	entries, err := os.ReadDir(dir)
+	expect.That(t, err == nil && len(entries) == 0, "Load left %v, %v", entries, err)
 }
 
 func TestDerivedKeys(t *testing.T) {
@@ -88,9 +87,8 @@ func TestDerivedKeys(t *testing.T) {
 		seen[got] = name
 	}
 	for name, key := range keysOf(create(t, filepath.Join(t.TempDir(), "new"))) {
-		if hex.EncodeToString(key) == fixedKeys[name] {
-			t.Errorf("the %s key does not depend on the master secret", name)
-		}
+		expect.That(t, hex.EncodeToString(key) != fixedKeys[name], "the %s key does not depend on the master secret",
+			name)
 	}
 }
 
@@ -117,9 +115,8 @@ func TestConcurrentStartsCreateOneSecret(t *testing.T) {
 			if errs[i] != nil {
 				t.Fatal(errs[i])
 			}
-			if !bytes.Equal(rings[i].Fingerprint, rings[0].Fingerprint) {
-				t.Fatal("two hosts that started at the same time have different secrets")
-			}
+			expect.Must(t, bytes.Equal(rings[i].Fingerprint, rings[0].Fingerprint),
+				"two hosts that started at the same time have different secrets")
 		}
 		if again := load(t, path); !bytes.Equal(again.Fingerprint, rings[0].Fingerprint) {
 			t.Error("the file's secret differs from the hosts' secret")
@@ -175,9 +172,8 @@ func TestLoadValidatesTheFile(t *testing.T) {
 			case c.wantErr != "" && len(c.text) > 8 && strings.Contains(withoutPath(err, path), c.text[:8]):
 				t.Errorf("the error %q contains the secret", err)
 			}
-			if text, err := os.ReadFile(path); err != nil || string(text) != c.text {
-				t.Errorf("Load left the file with %q, %v", text, err)
-			}
+			text, err := os.ReadFile(path)
+			expect.That(t, err == nil && string(text) == c.text, "Load left the file with %q, %v", text, err)
 		})
 	}
 }
@@ -194,9 +190,8 @@ func TestUnusablePaths(t *testing.T) {
 	for name, path := range map[string]string{
 		"a folder": dir, "below a file": filepath.Join(file, "secret"), "a dangling link": dangling,
 	} {
-		if _, err := keyring.Create(path); err == nil || !strings.HasPrefix(err.Error(), "reading secret file: ") {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := keyring.Create(path)
+		expect.That(t, err != nil && strings.HasPrefix(err.Error(), "reading secret file: "), "%s: %v", name, err)
 	}
 }
 
@@ -211,12 +206,10 @@ func TestSealAndOpen(t *testing.T) {
 			if got, err := ring.Open(sealed, "hook_1"); err != nil || string(got) != plain {
 				t.Fatalf("Open = %q, %v; want %q", got, err, plain)
 			}
-			if plain != "" && bytes.Contains(sealed, []byte(plain)) {
-				t.Error("the sealed value contains the plain one")
-			}
-			if bytes.Equal(sealed, ring.Seal([]byte(plain), "hook_1")) {
-				t.Error("two sealed values are equal: the nonce is not random")
-			}
+			expect.That(t, plain == "" || !bytes.Contains(sealed, []byte(plain)),
+				"the sealed value contains the plain one")
+			expect.That(t, !bytes.Equal(sealed, ring.Seal([]byte(plain), "hook_1")),
+				"two sealed values are equal: the nonce is not random")
 			for context, by := range map[string]*keyring.Ring{"hook_2": ring, "": ring, "hook_1 ": ring,
 				"hook_1": other} {
 				if got, err := by.Open(sealed, context); err == nil {
@@ -228,9 +221,8 @@ func TestSealAndOpen(t *testing.T) {
 				altered[i] ^= 1
 				expect.Failure(t, expect.ErrorOf(ring.Open(altered, "hook_1")),
 					"Open succeeds with byte %d altered", i)
-				if _, err := ring.Open(sealed[:i], "hook_1"); err == nil && i < len(sealed) {
-					t.Errorf("Open succeeds with the first %d bytes", i)
-				}
+				_, err := ring.Open(sealed[:i], "hook_1")
+				expect.That(t, err != nil || i >= len(sealed), "Open succeeds with the first %d bytes", i)
 			}
 			expect.Failure(t, expect.ErrorOf(ring.Open(append(bytes.Clone(sealed), 0), "hook_1")),
 				"Open succeeds with an additional byte")
@@ -252,9 +244,7 @@ func TestSealIsPlainGCM(t *testing.T) {
 		gcm := expect.Value(cipher.NewGCM(block))(t)
 		sealed := seal([]byte("plain"), "context")
 		got, err := gcm.Open(nil, sealed[:gcm.NonceSize()], sealed[gcm.NonceSize():], additional)
-		if err != nil || string(got) != "plain" {
-			t.Errorf("%s: opened as %q, %v", name, got, err)
-		}
+		expect.That(t, err == nil && string(got) == "plain", "%s: opened as %q, %v", name, got, err)
 	}
 	expect.Failure(t, expect.ErrorOf(ring.OpenNode(ring.SealNode(nil, "chk_1"), "chk_2")), "opened in another context")
 	expect.Failure(t, expect.ErrorOf(ring.OpenNode(ring.SealContribution(nil), "")), "OpenNode opens a contribution")
@@ -266,9 +256,8 @@ func TestSealAnswer(t *testing.T) {
 	ring, other := load(t, write(t, fixedMaster, 0o600)), create(t, filepath.Join(t.TempDir(), "new"))
 	answer, request := []byte("the answer"), []byte("the request")
 	sealed := expect.Value(ring.SealAnswer(answer, request, "context"))(t)
-	if bytes.Contains(sealed, answer) || bytes.Contains(sealed, request) {
-		t.Errorf("the sealed answer shows what is in it: %q", sealed)
-	}
+	expect.That(t, !bytes.Contains(sealed, answer) && !bytes.Contains(sealed, request),
+		"the sealed answer shows what is in it: %q", sealed)
 	altered := bytes.Clone(sealed)
 	altered[len(altered)-1] ^= 1
 	for name, c := range map[string]struct {
@@ -288,8 +277,6 @@ func TestSealAnswer(t *testing.T) {
 		"cut":                  {ring, sealed[:11], "the request", "context", false},
 	} {
 		got, err := c.ring.OpenAnswer(c.sealed, []byte(c.request), c.context)
-		if (err == nil) != c.opens || c.opens && !bytes.Equal(got, answer) {
-			t.Errorf("%s: %q, %v", name, got, err)
-		}
+		expect.That(t, (err == nil) == c.opens && (!c.opens || bytes.Equal(got, answer)), "%s: %q, %v", name, got, err)
 	}
 }

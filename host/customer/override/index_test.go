@@ -134,9 +134,8 @@ func TestFind(t *testing.T) {
 		if got := x.find(t, "acct_1", test.typ, test.value); got != test.want {
 			t.Errorf("%s (%s): found %q, want %q", test.name, test.value, got, test.want)
 		}
-		if got := x.find(t, "acct_2", test.typ, test.value); got != "" {
-			t.Errorf("%s (%s): another account found %q", test.name, test.value, got)
-		}
+		got := x.find(t, "acct_2", test.typ, test.value)
+		expect.That(t, got == "", "%s (%s): another account found %q", test.name, test.value, got)
 	}
 }
 
@@ -175,9 +174,8 @@ func TestPrecedence(t *testing.T) {
 			for _, g := range test.given {
 				m.add(t, g.account, g.id, g.action, g.kind, g.value)
 			}
-			if got := newClocked(m).load(t).find(t, "acct_1", entity.Domain, "a.example.com"); got != test.want {
-				t.Errorf("%q decides, want %q", got, test.want)
-			}
+			got := newClocked(m).load(t).find(t, "acct_1", entity.Domain, "a.example.com")
+			expect.That(t, got == test.want, "%q decides, want %q", got, test.want)
 		})
 	}
 }
@@ -207,9 +205,8 @@ func TestAlteredEntriesAreIgnoredByName(t *testing.T) {
 			alter(e)
 			x := newClocked(m).load(t)
 			for _, account := range []string{"acct_1", "acct_2"} {
-				if got := x.find(t, account, entity.Domain, "example.com"); got != "" {
-					t.Errorf("%s: %s decides", account, got)
-				}
+				got := x.find(t, account, entity.Domain, "example.com")
+				expect.That(t, got == "", "%s: %s decides", account, got)
 			}
 			if ids := x.Ignored(); len(ids) != 1 || ids[0] != e.ID || !strings.Contains(x.log.String(), e.ID) {
 				t.Errorf("ignored %v, log %q", ids, x.log.String())
@@ -232,9 +229,8 @@ func TestExpiredOverrideDoesNotDecide(t *testing.T) {
 		want  string
 	}{{0, "ovr_1"}, {time.Hour - 1, "ovr_1"}, {time.Hour, ""}} {
 		x.at = start.Add(test.after)
-		if got := x.load(t).find(t, "acct_1", entity.Domain, "example.com"); got != test.want {
-			t.Errorf("after %s: found %q, want %q", test.after, got, test.want)
-		}
+		got := x.load(t).find(t, "acct_1", entity.Domain, "example.com")
+		expect.That(t, got == test.want, "after %s: found %q, want %q", test.after, got, test.want)
 	}
 }
 
@@ -251,14 +247,12 @@ func TestUnreadOverridesRefuseChecks(t *testing.T) {
 		expect.NoError(t, err)
 		_, err = x.Find(account, e)
 		var unavailable *check.UnavailableError
-		if err != nil && (!errors.As(err, &unavailable) || unavailable.Reason() != "overrides") {
-			t.Errorf("refused as %v", err)
-		}
+		expect.That(t, err == nil || errors.As(err, &unavailable) && unavailable.Reason() == "overrides",
+			"refused as %v", err)
 		return err != nil
 	}
-	if !refused("acct_9", entity.Domain, "example.com") || x.Ready() == nil {
-		t.Error("accepted a check before overrides were read")
-	}
+	expect.That(t, refused("acct_9", entity.Domain, "example.com") && x.Ready() != nil,
+		"accepted a check before overrides were read")
 	x.load(t)
 	m.err = errors.New("the database does not respond")
 	for _, test := range []struct {
@@ -266,14 +260,12 @@ func TestUnreadOverridesRefuseChecks(t *testing.T) {
 		own, others, phone bool
 	}{{maxAge, false, false, false}, {maxAge + 1, true, false, true}} {
 		x.at = start.Add(test.after)
-		if err := x.Load(t.Context()); err == nil {
-			t.Fatal("no error")
-		}
-		if refused("acct_1", entity.IBAN, "DE89370400440532013000") != test.own ||
-			refused("acct_2", entity.Domain, "example.com") != test.others ||
-			refused("acct_2", entity.Phone, "+49301234567") != test.phone || (x.Ready() == nil) != !test.own {
-			t.Errorf("wrong after %s", test.after)
-		}
+		err := x.Load(t.Context())
+		expect.Must(t, err != nil, "no error")
+		expect.That(t, refused("acct_1", entity.IBAN, "DE89370400440532013000") == test.own &&
+			refused("acct_2", entity.Domain, "example.com") == test.others &&
+			refused("acct_2", entity.Phone, "+49301234567") == test.phone && (x.Ready() == nil) == !test.own,
+			"wrong after %s", test.after)
 	}
 	m.err = nil
 	if x.load(t); refused("acct_1", entity.Domain, "example.com") || x.Ready() != nil {

@@ -45,17 +45,14 @@ func TestParseTarget(t *testing.T) {
 		"unknown country": {Bank, "US123", "", "bank: starts with 'US', which is not a country with IBANs"},
 		"invalid email":   {Email, "jane", "", "email: has no '@'"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, err := ParseTarget(test.kind, test.raw, "")
-			var invalid *entity.InvalidError
-			switch {
-			case test.refused != "" && (!errors.As(err, &invalid) || !strings.HasPrefix(err.Error(), test.refused)):
-				t.Errorf("%v, want %q", err, test.refused)
-			case test.refused == "" && (err != nil || got != Target{test.kind, test.want}):
-				t.Errorf("%v, %v, want %q", got, err, test.want)
-			}
-		})
+		got, err := ParseTarget(test.kind, test.raw, "")
+		var invalid *entity.InvalidError
+		switch {
+		case test.refused != "" && (!errors.As(err, &invalid) || !strings.HasPrefix(err.Error(), test.refused)):
+			t.Errorf("%s: %v, want %q", name, err, test.refused)
+		case test.refused == "" && (err != nil || got != Target{test.kind, test.want}):
+			t.Errorf("%s: %v, %v, want %q", name, got, err, test.want)
+		}
 	}
 }
 
@@ -74,9 +71,8 @@ func TestMasked(t *testing.T) {
 		"+493012":                {Range, "+493... (6 digits)"},
 		"DE37040044":             {Bank, "DE...44"},
 	} {
-		if got := target(t, test.kind, raw).Masked(); got != test.want {
-			t.Errorf("%s is shown as %q, want %q", raw, got, test.want)
-		}
+		got := target(t, test.kind, raw).Masked()
+		expect.That(t, got == test.want, "%s is shown as %q, want %q", raw, got, test.want)
 	}
 }
 
@@ -102,8 +98,7 @@ func TestValidate(t *testing.T) {
 		w := valid
 		test.change(&w)
 		err := w.Validate(now)
-		if (err == nil) != (test.refused == "") || err != nil && !strings.HasPrefix(err.Error(), test.refused) {
-			t.Errorf("%s: %v, want %q", name, err, test.refused)
-		}
+		expect.That(t, (err == nil) == (test.refused == "") && (err == nil ||
+			strings.HasPrefix(err.Error(), test.refused)), "%s: %v, want %q", name, err, test.refused)
 	}
 }

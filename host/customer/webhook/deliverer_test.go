@@ -153,9 +153,7 @@ func TestDelivererFollowsTheSchedule(t *testing.T) {
 				q.add("acct_1", "chk_1")
 				<-time.After(2 * time.Minute)
 				got := q.times("chk_1")
-				if len(got) != len(test.want) {
-					t.Fatalf("attempts at %v, due at %v", got, test.want)
-				}
+				expect.Must(t, len(got) == len(test.want), "attempts at %v, due at %v", got, test.want)
 				for i, at := range got {
 					// The next poll finds a new event without a hint. The retries are due relative to that.
 					late := at - test.want[i]
@@ -163,9 +161,8 @@ func TestDelivererFollowsTheSchedule(t *testing.T) {
 						t.Errorf("attempt %d began at %v, due at %v", i+1, at, test.want[i])
 					}
 					if i > 0 {
-						if gap := at - got[i-1] - (test.want[i] - test.want[i-1]); gap < 0 || gap > 3*minPollInterval {
-							t.Errorf("attempt %d began %v late", i+1, gap)
-						}
+						gap := at - got[i-1] - (test.want[i] - test.want[i-1])
+						expect.That(t, gap >= 0 && gap <= 3*minPollInterval, "attempt %d began %v late", i+1, gap)
 					}
 				}
 			})
@@ -184,9 +181,8 @@ func TestHint(t *testing.T) {
 		q.add("acct_1", "chk_1")
 		d.Hint()
 		<-time.After(minPollInterval)
-		if got := q.times("chk_1"); len(got) != 1 || got[0] > minPollInterval {
-			t.Errorf("attempts at %v after the hint", got)
-		}
+		got := q.times("chk_1")
+		expect.That(t, len(got) == 1 && got[0] <= minPollInterval, "attempts at %v after the hint", got)
 	})
 }
 
@@ -204,9 +200,8 @@ func TestOutcomeSurvivesOutage(t *testing.T) {
 		q.add("acct_1", "chk_1")
 		d.Hint()
 		<-time.After(AttemptLease - time.Second)
-		if got := q.times("chk_1"); len(got) != 1 || q.unsettled() != 0 {
-			t.Errorf("attempts at %v, %d unsettled", got, q.unsettled())
-		}
+		got := q.times("chk_1")
+		expect.That(t, len(got) == 1 && q.unsettled() == 0, "attempts at %v, %d unsettled", got, q.unsettled())
 		stop()
 	})
 }
@@ -245,9 +240,7 @@ func TestHangingEndpointsDelayNoOthers(t *testing.T) {
 				var delays []time.Duration
 				for _, ref := range healthy {
 					times := q.times(ref)
-					if len(times) != 1 {
-						t.Fatalf("%s was sent %d times", ref, len(times))
-					}
+					expect.Must(t, len(times) == 1, "%s was sent %d times", ref, len(times))
 					delays = append(delays, times[0])
 				}
 				slices.Sort(delays)
@@ -290,9 +283,8 @@ func TestStartWithQueuesOfHangingEndpoints(t *testing.T) {
 		}
 		<-time.After(pollInterval)
 		for _, ref := range healthy {
-			if got := q.times(ref); len(got) != 1 || got[0] > 2*minPollInterval {
-				t.Fatalf("%s was sent after %v", ref, got)
-			}
+			got := q.times(ref)
+			expect.Must(t, len(got) == 1 && got[0] <= 2*minPollInterval, "%s was sent after %v", ref, got)
 		}
 		stop()
 	})
@@ -322,15 +314,12 @@ func TestBusyAccount(t *testing.T) {
 		q.add("other", "other")
 		d.Hint()
 		<-time.After(10 * time.Second)
-		if got := q.times("other"); len(got) != 1 || got[0] > minPollInterval {
-			t.Errorf("the other account's attempt began at %v", got)
-		}
-		if n := q.unsettled(); n != 0 {
-			t.Errorf("%d of %d are still pending", n, events)
-		}
-		if peak > maxPerAccount || peak < maxPerUnknownAccount {
-			t.Errorf("%d were in flight at once, want at most %d", peak, maxPerAccount)
-		}
+		got := q.times("other")
+		expect.That(t, len(got) == 1 && got[0] <= minPollInterval, "the other account's attempt began at %v", got)
+		n := q.unsettled()
+		expect.That(t, n == 0, "%d of %d are still pending", n, events)
+		expect.That(t, peak <= maxPerAccount && peak >= maxPerUnknownAccount,
+			"%d were in flight at once, want at most %d", peak, maxPerAccount)
 		stop()
 	})
 }
@@ -376,9 +365,8 @@ func TestSlowAccountRecovers(t *testing.T) {
 		if _, closed, _, _ := l.available(); len(closed) != 0 || len(l.accounts) != 0 {
 			t.Errorf("a minute later: closed to %v, %d remembered", closed, len(l.accounts))
 		}
-		if all, slow := l.inFlight(); all != 0 || slow != 0 {
-			t.Errorf("%d slots in use, %d slow", all, slow)
-		}
+		all, slow := l.inFlight()
+		expect.That(t, all == 0 && slow == 0, "%d slots in use, %d slow", all, slow)
 	})
 }
 
@@ -388,7 +376,6 @@ func TestPanicFailsTheAttempt(t *testing.T) {
 	d := newDelivery("http://127.0.0.1:1")
 	d.Secrets = nil // sign panics
 	s := newSender(newGuard(t), nil, nil, storetest.Discard())
-	if o := s.send(d); o.Delivered || o.Error == "" || o.EndedAt.IsZero() {
-		t.Errorf("%+v", o)
-	}
+	o := s.send(d)
+	expect.That(t, !o.Delivered && o.Error != "" && !o.EndedAt.IsZero(), "%+v", o)
 }

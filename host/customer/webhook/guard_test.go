@@ -77,14 +77,12 @@ func TestGuardPortsAndSchemes(t *testing.T) {
 		"allowed, as Teredo":            {"[2001:0:7f00:1::]:443", true, false},
 		"allowed, IPv4-compatible":      {"[::127.0.0.1]:443", true, false},
 	} {
-		if err := g.check(netip.MustParseAddrPort(test.to), test.secure); (err == nil) != test.ok {
-			t.Errorf("%s: %v, want allowed: %v", name, err, test.ok)
-		}
+		err := g.check(netip.MustParseAddrPort(test.to), test.secure)
+		expect.That(t, (err == nil) == test.ok, "%s: %v, want allowed: %v", name, err, test.ok)
 	}
 	own, err := net.InterfaceAddrs()
-	if err != nil || len(newGuard(t).own) != len(own) {
-		t.Errorf("the guard has %d of %d own addresses, %v", len(newGuard(t).own), len(own), err)
-	}
+	expect.That(t, err == nil && len(newGuard(t).own) == len(own), "the guard has %d of %d own addresses, %v",
+		len(newGuard(t).own), len(own), err)
 }
 
 // errDialled replaces a connection that the guard permitted.
@@ -167,9 +165,8 @@ func TestDNSRebinding(t *testing.T) {
 		t.Fatalf("first attempt: %+v", e)
 	}
 	server.next("moves.test.")
-	if e := c.send(newDelivery("http://moves.test:" + port)); e.Delivered || e.Error != noAddress {
-		t.Errorf("second attempt: %+v", e)
-	}
+	e := c.send(newDelivery("http://moves.test:" + port))
+	expect.That(t, !e.Delivered && e.Error == noAddress, "second attempt: %+v", e)
 }
 
 // Redirects are not followed, and the environment's proxy is not used.
@@ -187,10 +184,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	server := startNameServer(t, map[string][][]netip.Addr{"receiver.test.": {{netip.MustParseAddr("127.0.0.1")}}})
 	c := newSender(newGuard(t, "127.0.0.1/32"), server.Resolver, nil, storetest.Discard())
 	for _, code := range []int{301, 302, 303, 307, 308} {
-		if e := c.send(newDelivery(fmt.Sprintf("http://receiver.test:%s/%d", port, code))); e.Status != code ||
-			e.Delivered {
-			t.Errorf("%d: %+v", code, e)
-		}
+		e := c.send(newDelivery(fmt.Sprintf("http://receiver.test:%s/%d", port, code)))
+		expect.That(t, e.Status == code && !e.Delivered, "%d: %+v", code, e)
 	}
 }
 
@@ -203,9 +198,8 @@ func TestErrorsRevealNothing(t *testing.T) {
 	names.alias("alias.test.", "private.test.")
 	s := newSender(newGuard(t), names.Resolver, nil, storetest.Discard())
 	for _, name := range []string{"unknown", "private", "own", "metadata", "empty", "alias"} {
-		if o := s.send(newDelivery("https://" + name + ".test/")); o.Error != noAddress || o.Status != 0 {
-			t.Errorf("%s.test: %q, want %q", name, o.Error, noAddress)
-		}
+		o := s.send(newDelivery("https://" + name + ".test/"))
+		expect.That(t, o.Error == noAddress && o.Status == 0, "%s.test: %q, want %q", name, o.Error, noAddress)
 	}
 }
 
@@ -232,8 +226,6 @@ func TestTLS(t *testing.T) {
 	} {
 		e := newSender(newGuard(t, "127.0.0.1/32"), names.Resolver, test.roots,
 			storetest.Discard()).send(newDelivery("https://" + test.host + ":" + port))
-		if e.Delivered != (test.want == "") || e.Error != test.want {
-			t.Errorf("%s: %+v, want %q", name, e, test.want)
-		}
+		expect.That(t, e.Delivered == (test.want == "") && e.Error == test.want, "%s: %+v, want %q", name, e, test.want)
 	}
 }

@@ -12,9 +12,8 @@ func (k *killTest) verify() {
 	k.Helper()
 	k.receiver.mu.Lock()
 	defer k.receiver.mu.Unlock()
-	if k.receiver.forged > 0 {
-		k.Errorf("%d requests had no signature with a secret that the customer knows", k.receiver.forged)
-	}
+	expect.That(k, k.receiver.forged <= 0, "%d requests had no signature with a secret that the customer knows",
+		k.receiver.forged)
 	events := expect.Value(k.store.RecentEvents(k.Context(), k.caller.Account, "", 0, always))(k)
 	for _, ref := range k.recorded {
 		i := slices.IndexFunc(events, func(e webhook.Event) bool { return e.Ref == ref })

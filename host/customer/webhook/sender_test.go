@@ -135,14 +135,12 @@ func TestResponsesAndFaults(t *testing.T) {
 			s := newSender(newGuard(t, "127.0.0.1/32"), names.Resolver, nil, storetest.Discard())
 			s.timeout, s.bodyTimeout = time.Minute, time.Minute
 			e := s.send(newDelivery(url))
-			if e.Status != test.want.Status || e.Error != test.want.Error ||
-				string(e.ResponseBody) != string(test.want.ResponseBody) || e.Delivered != test.want.Delivered {
-				t.Errorf("%d %q, body %.40q (%d bytes), delivered: %v; want %+v", e.Status, e.Error, e.ResponseBody,
-					len(e.ResponseBody), e.Delivered, test.want)
-			}
-			if e.Ref == "" || e.Attempt != 2 || e.Took <= 0 || e.EndedAt.IsZero() {
-				t.Errorf("event %s, attempt %d, took %v until %v", e.Ref, e.Attempt, e.Took, e.EndedAt)
-			}
+			expect.That(t, e.Status == test.want.Status && e.Error == test.want.Error &&
+				string(e.ResponseBody) == string(test.want.ResponseBody) && e.Delivered == test.want.Delivered,
+				"%d %q, body %.40q (%d bytes), delivered: %v; want %+v", e.Status, e.Error, e.ResponseBody,
+				len(e.ResponseBody), e.Delivered, test.want)
+			expect.That(t, e.Ref != "" && e.Attempt == 2 && e.Took > 0 && !e.EndedAt.IsZero(),
+				"event %s, attempt %d, took %v until %v", e.Ref, e.Attempt, e.Took, e.EndedAt)
 		})
 	}
 }
@@ -193,9 +191,8 @@ func TestAttemptTimes(t *testing.T) {
 				o := c.send(newDelivery(url))
 				expect.Equal(t, "took", o.Took, test.took)
 				expect.Equal(t, "status", o.Status, test.status)
-				if (o.Error == timedOut) != (test.status == 0) || o.Delivered != (test.status == 200) {
-					t.Errorf("%+v", o)
-				}
+				expect.That(t, (o.Error == timedOut) == (test.status == 0) && o.Delivered == (test.status == 200),
+					"%+v", o)
 			})
 		})
 	}
@@ -227,9 +224,8 @@ func TestLargeResponseIsCutOff(t *testing.T) {
 		}
 		wrote <- sum
 	})
-	if e := loopback(t).send(newDelivery("http://" + address)); !e.Delivered {
-		t.Errorf("%+v", e)
-	}
+	e := loopback(t).send(newDelivery("http://" + address))
+	expect.That(t, e.Delivered, "%+v", e)
 	if n := <-wrote; n > 32<<20 { // includes the kernel's buffers
 		t.Errorf("the receiver sent %d bytes", n)
 	}
@@ -252,9 +248,8 @@ func TestRequest(t *testing.T) {
 	loopback(t).send(d)
 	want := fmt.Sprint("POST /hook?x=1 HTTP/1.1 ", len(d.Body), " application/json Assay-Webhooks/1 true [] ",
 		string(d.Body))
-	if request := <-got; request != want {
-		t.Errorf("request %q, want %q", request, want)
-	}
+	request := <-got
+	expect.That(t, request == want, "request %q, want %q", request, want)
 	expect.Equal(t, "it was sent twice", len(got), 0)
 }
 
@@ -282,28 +277,20 @@ func TestExchange(t *testing.T) {
 		"\nContent-Type: application/json\n", "\nUser-Agent: Assay-Webhooks/1\n", "\nX-Service-Attempt: 2\n",
 		"\nWebhook-Id: " + d.Ref + "\n", "\nContent-Length: " + fmt.Sprint(len(d.Body)) + "\n",
 		"\nX-Service-Signature: " + signature[:15] + "***\n"} {
-		if !strings.Contains(o.Request.Header, want) {
-			t.Errorf("the request has no %q:\n%s", want, o.Request.Header)
-		}
+		expect.That(t, strings.Contains(o.Request.Header, want), "the request has no %q:\n%s", want, o.Request.Header)
 	}
-	if o.Request.Body != string(d.Body[:maxRequest]) {
-		t.Errorf("%d bytes of the request are kept, want %d", len(o.Request.Body), maxRequest)
-	}
+	expect.That(t, o.Request.Body == string(d.Body[:maxRequest]), "%d bytes of the request are kept, want %d",
+		len(o.Request.Body), maxRequest)
 	for _, want := range []string{"HTTP/1.1 400 Bad Request\n", "Set-Cookie: ***\n", "X-Api-Key: ***\n",
 		"X-Request-Id: req_1\n", "X-Echo: *** ***\n"} {
-		if !strings.Contains(o.ResponseHeader, want) {
-			t.Errorf("the response has no %q:\n%s", want, o.ResponseHeader)
-		}
+		expect.That(t, strings.Contains(o.ResponseHeader, want), "the response has no %q:\n%s", want, o.ResponseHeader)
 	}
 	kept := o.Request.Header + o.ResponseHeader + string(o.ResponseBody)
 	for _, secret := range append([]string{signature, signature[7:], "abc\n", "c2VjcmV0"}, d.Secrets...) {
-		if strings.Contains(kept, secret) {
-			t.Errorf("%q is kept:\n%s", secret, kept)
-		}
+		expect.That(t, !strings.Contains(kept, secret), "%q is kept:\n%s", secret, kept)
 	}
-	if !strings.HasPrefix(string(o.ResponseBody), "***\n***\nxxx") || len(o.ResponseBody) > maxBody {
-		t.Errorf("the body is %q", o.ResponseBody)
-	}
+	expect.That(t, strings.HasPrefix(string(o.ResponseBody), "***\n***\nxxx") && len(o.ResponseBody) <= maxBody,
+		"the body is %q", o.ResponseBody)
 }
 
 // Nothing of a request is kept as sent if no connection was made.
@@ -311,7 +298,5 @@ func TestExchangeWithoutConnection(t *testing.T) {
 	t.Parallel()
 	d := newDelivery("http://" + unused)
 	o := loopback(t).send(d)
-	if o.Request.Header != "" || o.Request.Body != string(d.Body) || o.ResponseHeader != "" {
-		t.Errorf("kept %+v", o)
-	}
+	expect.That(t, o.Request.Header == "" && o.Request.Body == string(d.Body) && o.ResponseHeader == "", "kept %+v", o)
 }

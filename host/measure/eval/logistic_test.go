@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 // TestSolve checks the Karush-Kuhn-Tucker conditions. With the multipliers of the limits, the gradient is zero for free
@@ -73,9 +75,8 @@ func TestSolve(t *testing.T) {
 			}
 		}
 	}
-	if atBound < 50 || binding < 50 {
-		t.Errorf("only %d coefficients are at a bound, and %d limits bind", atBound, binding)
-	}
+	expect.That(t, atBound >= 50 && binding >= 50, "only %d coefficients are at a bound, and %d limits bind", atBound,
+		binding)
 }
 
 // Without coefficients that meet all limits, the solver ends, and breaks them.
@@ -86,9 +87,7 @@ func TestSolveContradiction(t *testing.T) {
 			{coefficients: []float64{1, 0}, atLeast: 1}, {coefficients: []float64{-1, 0}, atLeast: 1}},
 		cases: []weightedCase{{[]float64{1}, true, 1}, {[]float64{0}, false, 1}}}
 	x, _ := r.solve(nil)
-	if r.limits[0].slack(x) >= 0 && r.limits[1].slack(x) >= 0 || math.IsNaN(x[0]) {
-		t.Errorf("solved as %v", x)
-	}
+	expect.That(t, (r.limits[0].slack(x) < 0 || r.limits[1].slack(x) < 0) && !math.IsNaN(x[0]), "solved as %v", x)
 }
 
 // TestDerive compares the derivatives with finite differences.
@@ -127,8 +126,7 @@ func TestLossDoesNotOverflow(t *testing.T) {
 		malicious bool
 		z, want   float64
 	}{{true, -1000, 1000}, {true, 1000, 0}, {false, 1000, 1000}, {false, -1000, 0}, {true, 0, math.Ln2}} {
-		if got := (&weightedCase{malicious: c.malicious}).loss(c.z); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("malicious %t at %v: %v, want %v", c.malicious, c.z, got, c.want)
-		}
+		got := (&weightedCase{malicious: c.malicious}).loss(c.z)
+		expect.That(t, math.Abs(got-c.want) <= 1e-9, "malicious %t at %v: %v, want %v", c.malicious, c.z, got, c.want)
 	}
 }

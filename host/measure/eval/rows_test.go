@@ -70,9 +70,8 @@ func TestReadRow(t *testing.T) {
 				}
 				return
 			}
-			if diff := cmp.Diff([]eval.Row{c.want}, rows); diff != "" || bad != nil {
-				t.Errorf("invalid lines %v (-want +got):\n%s", bad, diff)
-			}
+			diff := cmp.Diff([]eval.Row{c.want}, rows)
+			expect.That(t, diff == "" && bad == nil, "invalid lines %v (-want +got):\n%s", bad, diff)
 		})
 	}
 }
@@ -98,17 +97,14 @@ func TestReadForms(t *testing.T) {
 		{"gzip header only", "\x1f\x8b", nil, "unpacking rows"},
 		{"line too long", strings.Repeat("x", 2<<20), nil, "line 1 is longer"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			rows, bad, err := eval.Read(strings.NewReader(c.input), "")
-			if c.wantErr != "" {
-				expect.ErrorText(t, "error", err, c.wantErr)
-				return
-			}
-			if diff := cmp.Diff(c.want, rows); diff != "" || err != nil || bad != nil {
-				t.Errorf("error %v, invalid lines %v (-want +got):\n%s", err, bad, diff)
-			}
-		})
+		rows, bad, err := eval.Read(strings.NewReader(c.input), "")
+		if c.wantErr != "" {
+			expect.ErrorText(t, c.name+": error", err, c.wantErr)
+			continue
+		}
+		if diff := cmp.Diff(c.want, rows); diff != "" || err != nil || bad != nil {
+			t.Errorf("%s: error %v, invalid lines %v (-want +got):\n%s", c.name, err, bad, diff)
+		}
 	}
 }
 
@@ -125,9 +121,8 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%d rows and %d invalid lines from %d lines", len(rows), len(bad), lines)
 		}
 		for _, r := range rows {
-			if _, err := entity.Country(r.Country); err != nil {
-				t.Errorf("a row with country %q is accepted", r.Country)
-			}
+			_, err := entity.Country(r.Country)
+			expect.That(t, err == nil, "a row with country %q is accepted", r.Country)
 		}
 	})
 }

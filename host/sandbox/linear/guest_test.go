@@ -158,15 +158,13 @@ func (g *guest) call(t testing.TB, name string, params ...uint64) uint32 {
 	g.memory.Enter()
 	defer g.memory.Leave()
 	copy(g.stack[:], params)
-	if err := g.function(name).CallWithStack(context.Background(), g.stack[:]); err != nil {
-		t.Fatalf("%s%v: %v", name, params, err)
-	}
+	err := g.function(name).CallWithStack(context.Background(), g.stack[:])
+	expect.Must(t, err == nil, "%s%v: %v", name, params, err)
 	return uint32(g.stack[0])
 }
 
 func (g *guest) restore(t testing.TB) {
 	t.Helper()
-	if err := g.memory.Restore(); err != nil {
-		t.Fatalf("Restore returns %v", err)
-	}
+	err := g.memory.Restore()
+	expect.Must(t, err == nil, "Restore returns %v", err)
 }

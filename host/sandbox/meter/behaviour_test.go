@@ -69,20 +69,16 @@ func sameBehaviour(t *testing.T, smallest int64, wasm []byte, globals []string, 
 	for _, slice := range []int64{smallest, math.MaxInt32} {
 		fuel := &fuelSupply{slice: slice, refills: -1}
 		got := observe(t, newHost(t, config, fuel), metered, globals, calls)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("with slices of %d, the metered guest behaves differently (-plain +metered):\n%.2000s", slice,
-				diff)
-		}
+		diff := cmp.Diff(want, got)
+		expect.Must(t, diff == "",
+			"with slices of %d, the metered guest behaves differently (-plain +metered):\n%.2000s", slice, diff)
 		if slices.Contains(want.Traps, true) {
 			continue // a trap loses fuel that a local caches
 		}
-		if burned >= 0 && fuel.burned() != burned {
-			t.Errorf("slices of %d: %d units burned, with smaller slices %d", slice, fuel.burned(), burned)
-		}
+		expect.That(t, burned < 0 || fuel.burned() == burned, "slices of %d: %d units burned, with smaller slices %d",
+			slice, fuel.burned(), burned)
 		burned = fuel.burned()
-		if burned <= 0 {
-			t.Errorf("slices of %d: %d units burned", slice, burned)
-		}
+		expect.That(t, burned > 0, "slices of %d: %d units burned", slice, burned)
 	}
 }
 
@@ -107,9 +103,7 @@ func TestGlobalsCanBeRestored(t *testing.T) {
 	guest := newHost(t, compiler(), &fuelSupply{slice: 1000, refills: -1}).mustStart(t, m.Wasm)
 	for _, g := range m.Globals {
 		x, ok := guest.ExportedGlobal(g.Name).(api.MutableGlobal)
-		if !ok || ValueType(x.Type()) != g.Type {
-			t.Fatalf("%s is not a mutable %s: %v", g.Name, g.Type, x)
-		}
+		expect.Must(t, ok && ValueType(x.Type()) == g.Type, "%s is not a mutable %s: %v", g.Name, g.Type, x)
 		old := x.Get()
 		if g.Type != FuncRef && g.Type != ExternRef {
 			x.Set(old + 1)

@@ -196,14 +196,9 @@ func TestInstrumentIsDeterministic(t *testing.T) {
 	wasm := everything()
 	before := bytes.Clone(wasm)
 	m := mustInstrument(t, wasm)
-	if !bytes.Equal(m.Wasm, mustInstrument(t, wasm).Wasm) {
-		t.Fatal("the second result differs from the first")
-	}
-	if !bytes.Equal(wasm, before) {
-		t.Fatal("Instrument modified its input")
-	}
+	expect.Must(t, bytes.Equal(m.Wasm, mustInstrument(t, wasm).Wasm), "the second result differs from the first")
+	expect.Must(t, bytes.Equal(wasm, before), "Instrument modified its input")
 	_, err := Instrument(m.Wasm, DefaultLimits())
-	if e := new(Error); !errors.As(err, &e) || e.Section != "import" {
-		t.Fatalf("instrumenting twice: %v", err)
-	}
+	e := new(Error)
+	expect.Must(t, errors.As(err, &e) && e.Section == "import", "instrumenting twice: %v", err)
 }

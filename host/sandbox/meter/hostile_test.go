@@ -33,12 +33,10 @@ func TestEndless(t *testing.T) {
 			t.Parallel()
 			const slice, refills, maxOverdraft = 10_000, 20, 70_000
 			fuel := &fuelSupply{slice: slice, refills: refills}
-			if err := run(startMetered(t, c.wasm, defaultPolicy(), fuel), c.args...); !errors.Is(err, errOutOfFuel) {
-				t.Fatalf("ended with %v", err)
-			}
-			if fuel.granted > (refills+1)*(slice+maxOverdraft) {
-				t.Errorf("%d slices of %d paid for %d units", refills, slice, fuel.granted)
-			}
+			err := run(startMetered(t, c.wasm, defaultPolicy(), fuel), c.args...)
+			expect.Must(t, errors.Is(err, errOutOfFuel), "ended with %v", err)
+			expect.That(t, fuel.granted <= (refills+1)*(slice+maxOverdraft), "%d slices of %d paid for %d units",
+				refills, slice, fuel.granted)
 		})
 	}
 }
@@ -80,15 +78,13 @@ func TestFuelChecks(t *testing.T) {
 				return fuel.calls, fuel.burned()
 			}
 			checks, burned := measure(defaultPolicy())
-			if checks < c.minChecks || burned < c.minBurned {
-				t.Errorf("%d checks, want %d; %d units burned, want %d", checks, c.minChecks, burned, c.minBurned)
-			}
+			expect.That(t, checks >= c.minChecks && burned >= c.minBurned,
+				"%d checks, want %d; %d units burned, want %d", checks, c.minChecks, burned, c.minBurned)
 			p := defaultPolicy()
 			c.disable(&p)
 			checks, burned = measure(p)
-			if c.burnsLess && burned >= c.minBurned || !c.burnsLess && checks >= c.minChecks {
-				t.Errorf("without the rule the same: %d checks, %d units", checks, burned)
-			}
+			expect.That(t, (!c.burnsLess || burned < c.minBurned) && (c.burnsLess || checks < c.minChecks),
+				"without the rule the same: %d checks, %d units", checks, burned)
 		})
 	}
 }
@@ -105,9 +101,8 @@ func TestStartIsMetered(t *testing.T) {
 	} {
 		fuel := &fuelSupply{slice: 1000, refills: 3}
 		_, err := newHost(t, compiler(), fuel).start(mustInstrument(t, wasm).Wasm)
-		if !errors.Is(err, errOutOfFuel) || fuel.calls != 4 {
-			t.Errorf("%s: after %d refills: %v", name, fuel.calls, err)
-		}
+		expect.That(t, errors.Is(err, errOutOfFuel) && fuel.calls == 4, "%s: after %d refills: %v", name, fuel.calls,
+			err)
 	}
 }
 

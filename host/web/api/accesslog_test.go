@@ -66,24 +66,19 @@ func TestAccessLog(t *testing.T) {
 			logged := strings.TrimSpace(s.log.String())
 			var got line
 			var entry map[string]any
-			if err := json.Unmarshal([]byte(logged), &entry); err != nil {
-				t.Fatalf("not one line of JSON: %v: %s", err, logged)
-			}
+			err := json.Unmarshal([]byte(logged), &entry)
+			expect.Must(t, err == nil, "not one line of JSON: %v: %s", err, logged)
 			expect.NoError(t, json.NewDecoder(bytes.NewBufferString(logged)).Decode(&got))
 			if got.Ref != "" {
 				got.Ref = got.Ref[:3]
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("%s\n%s", diff, logged)
-			}
-			if _, ok := entry["ms"].(float64); !ok {
-				t.Errorf("no duration: %s", logged)
-			}
+			diff := cmp.Diff(test.want, got)
+			expect.That(t, diff == "", "%s\n%s", diff, logged)
+			_, ok := entry["ms"].(float64)
+			expect.That(t, ok, "no duration: %s", logged)
 			for _, word := range []string{"example.com", "key-secret", "KEY-SECRET", "198.51.100.77", "127.0.0.1",
 				"Bearer"} {
-				if strings.Contains(logged, word) {
-					t.Errorf("the log contains %q: %s", word, logged)
-				}
+				expect.That(t, !strings.Contains(logged, word), "the log contains %q: %s", word, logged)
 			}
 		})
 	}
@@ -96,16 +91,13 @@ func TestStatusEndpoints(t *testing.T) {
 		"/healthz": `{"status":"ok","version":"1.2.3"}`,
 		"/readyz":  `{"status":"ready"}`,
 	} {
-		if r := s.send(t, "GET", path, ""); r.status != 200 || r.body != want {
-			t.Errorf("%s: status %d: %s", path, r.status, r.body)
-		}
+		r := s.send(t, "GET", path, "")
+		expect.That(t, r.status == 200 && r.body == want, "%s: status %d: %s", path, r.status, r.body)
 	}
 	unready := start(t, Config{Ready: func() error { return errors.New(secret) }})
 	r := unready.send(t, "GET", "/readyz", "")
 	r.wellBehaved(t)
-	if r.status != 503 || r.failure(t).Error != "not ready" {
-		t.Errorf("/readyz: status %d: %s", r.status, r.body)
-	}
+	expect.That(t, r.status == 503 && r.failure(t).Error == "not ready", "/readyz: status %d: %s", r.status, r.body)
 	unready.send(t, "GET", "/healthz", "").is(t, "/healthz", 200)
 }
 
@@ -114,7 +106,5 @@ func TestNotReadyWhileShuttingDown(t *testing.T) {
 	s := New(Config{Checker: &checker{}, Keys: keys{}, Public: &public{}})
 	expect.NoError(t, s.Shutdown(context.Background()))
 	status, body := answerTo(s.ready(nil))
-	if status != 503 || body.Error != "not ready" {
-		t.Errorf("status %d: %s", status, body.Error)
-	}
+	expect.That(t, status == 503 && body.Error == "not ready", "status %d: %s", status, body.Error)
 }

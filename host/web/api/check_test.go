@@ -28,9 +28,8 @@ func TestResultMatchesTheContract(t *testing.T) {
 func TestResultWithoutSignalsOrThreat(t *testing.T) {
 	t.Parallel()
 	got := newResult(&check.Decision{})
-	if got.Signals == nil || got.Threat != nil {
-		t.Errorf("signals %v, threat %v; want an empty list and null", got.Signals, got.Threat)
-	}
+	expect.That(t, got.Signals != nil && got.Threat == nil, "signals %v, threat %v; want an empty list and null",
+		got.Signals, got.Threat)
 }
 
 func TestContentType(t *testing.T) {
@@ -61,9 +60,7 @@ func TestContentType(t *testing.T) {
 			r := s.send(t, http.MethodPost, "/api/check", body, append(test.headers, "Authorization", "Bearer "+
 				goodKey)...)
 			r.wellBehaved(t)
-			if r.status != test.status {
-				t.Errorf("status %d, want %d: %s", r.status, test.status, r.body)
-			}
+			expect.That(t, r.status == test.status, "status %d, want %d: %s", r.status, test.status, r.body)
 		})
 	}
 }
@@ -133,9 +130,7 @@ func TestAuthorization(t *testing.T) {
 			}
 			r := s.send(t, http.MethodPost, "/api/check"+test.path, body, test.headers...)
 			r.wellBehaved(t)
-			if r.status != test.status {
-				t.Fatalf("status %d, want %d: %s", r.status, test.status, r.body)
-			}
+			expect.Must(t, r.status == test.status, "status %d, want %d: %s", r.status, test.status, r.body)
 			if r.status == http.StatusUnauthorized {
 				expect.NoDiff(t, "difference", unauthorized, r.failure(t))
 			}
@@ -199,9 +194,7 @@ func TestErrorsOfACheck(t *testing.T) {
 			r.wellBehaved(t)
 			got := r.failure(t)
 			if test.anyRef {
-				if !strings.HasPrefix(got.Ref, "chk_") {
-					t.Errorf("ref is %q", got.Ref)
-				}
+				expect.That(t, strings.HasPrefix(got.Ref, "chk_"), "ref is %q", got.Ref)
 				expect.Equal(t, "the log has the ref", strings.Contains(s.log.String(), got.Ref), true)
 				got.Ref = ""
 			}

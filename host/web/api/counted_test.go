@@ -56,9 +56,7 @@ func TestRequestsAreCountedOnce(t *testing.T) {
 		clients.Go(func() {
 			for n := int(next.Add(1)) - 1; n < requests && !t.Failed(); n = int(next.Add(1)) - 1 {
 				answer, err := c.request(t.Context(), n)
-				if err != nil {
-					t.Errorf("request %d: %v", n, err)
-				}
+				expect.That(t, err == nil, "request %d: %v", n, err)
 				for _, m := range reference.FindAllSubmatch(answer, -1) {
 					refs[n] = append(refs[n], string(m[1]))
 				}
@@ -289,12 +287,10 @@ func TestReplayFromTheDatabase(t *testing.T) {
 		expect.Equal(t, name+": the first answer is a replay", first.header.Get("Idempotent-Replayed"), "")
 		for host := range hosts {
 			again := send(host, request[0], request[1], name)
-			if first.status != 200 || again.status != 200 || again.body != first.body ||
-				again.header.Get("Idempotent-Replayed") != "true" ||
-				again.header.Get("Content-Type") != first.header.Get("Content-Type") {
-				t.Errorf("%s: %d %s, then %d %v %s", name, first.status, first.body, again.status, again.header,
-					again.body)
-			}
+			expect.That(t, first.status == 200 && again.status == 200 && again.body == first.body &&
+				again.header.Get("Idempotent-Replayed") == "true" &&
+				again.header.Get("Content-Type") == first.header.Get("Content-Type"), "%s: %d %s, then %d %v %s", name,
+				first.status, first.body, again.status, again.header, again.body)
 		}
 		send(1, request[0], request[1]+" ", name).is(t, name, 409)
 	}

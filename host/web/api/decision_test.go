@@ -176,9 +176,8 @@ func TestInvalidDecisionRequests(t *testing.T) {
 		"DELETE /gdpr/review": "GET, HEAD, POST", "GET /gdpr/explain": "POST",
 	} {
 		r := s.ask(t, goodKey, request, "")
-		if r.status != 405 || r.header.Get("Allow") != allow {
-			t.Errorf("%s: %d, Allow %q, want 405 and %q", request, r.status, r.header.Get("Allow"), allow)
-		}
+		expect.That(t, r.status == 405 && r.header.Get("Allow") == allow, "%s: %d, Allow %q, want 405 and %q", request,
+			r.status, r.header.Get("Allow"), allow)
 	}
 	for _, path := range []string{"/api/checks/", "/api/checks", "/api/checks/" + knownRef + "/x"} {
 		s.ask(t, goodKey, "GET "+path, "").is(t, "GET", 404)

@@ -122,13 +122,11 @@ func TestMalformedBodies(t *testing.T) {
 		}
 		r := s.check(t, body)
 		r.wellBehaved(t)
-		if r.status != 400 || r.failure(t).Error == "" || len(r.body) > 200 {
-			t.Errorf("status %d for %.100q: %s", r.status, body, r.body)
-		}
+		expect.That(t, r.status == 400 && r.failure(t).Error != "" && len(r.body) <= 200, "status %d for %.100q: %s",
+			r.status, body, r.body)
 	}
-	if got := s.checker.requests(); len(got) > 0 {
-		t.Errorf("%d malformed requests were checked: %v", len(got), got)
-	}
+	got := s.checker.requests()
+	expect.That(t, len(got) <= 0, "%d malformed requests were checked: %v", len(got), got)
 }
 
 func TestTruncatedAtEveryByte(t *testing.T) {
@@ -201,21 +199,15 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			var invalid *entity.InvalidError
 			var whole invalidBody
-			if !errors.As(err, &invalid) && !errors.As(err, &whole) {
-				t.Fatalf("%q: unexpected kind of error %T: %v", body, err, err)
-			}
-			if len(err.Error()) > 160 {
-				t.Fatalf("%q: long error %q", body, err)
-			}
+			expect.Must(t, errors.As(err, &invalid) || errors.As(err, &whole), "%q: unexpected kind of error %T: %v",
+				body, err, err)
+			expect.Must(t, len(err.Error()) <= 160, "%q: long error %q", body, err)
 			return
 		}
-		if !utf8.Valid(body) {
-			t.Fatalf("%q is not UTF-8", body)
-		}
+		expect.Must(t, utf8.Valid(body), "%q is not UTF-8", body)
 		var lenient map[string]any
-		if err := json.Unmarshal(body, &lenient); err != nil {
-			t.Fatalf("%q: encoding/json rejects it: %v", body, err)
-		}
+		err = json.Unmarshal(body, &lenient)
+		expect.Must(t, err == nil, "%q: encoding/json rejects it: %v", body, err)
 		given := map[entity.Type]string{}
 		for _, f := range q.fields {
 			given[f.Type] = f.Value
@@ -230,8 +222,7 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		region, _ := lenient["region"].(map[string]any)
-		if want, _ := region["country"].(string); q.country != want {
-			t.Fatalf("%q: country is %q, want %q", body, q.country, want)
-		}
+		want, _ := region["country"].(string)
+		expect.Must(t, q.country == want, "%q: country is %q, want %q", body, q.country, want)
 	})
 }

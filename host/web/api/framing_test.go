@@ -36,9 +36,8 @@ func TestIsHost(t *testing.T) {
 		"x:8 0": false, "x:80:80": false, "::1": false, "[::1": false, "::1]": false, "[::1]80": false,
 		"[::1]:0": false, "[::1]:80:80": false, "[[::1]]": false, "a@x:80": false, "x/y": false,
 	} {
-		if got := isHost(value); got != want {
-			t.Errorf("isHost(%q) = %v, want %v", value, got, want)
-		}
+		got := isHost(value)
+		expect.That(t, got == want, "isHost(%q) = %v, want %v", value, got, want)
 	}
 }
 
@@ -107,21 +106,16 @@ func TestFramingIsStrict(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			replies := s.exchange(t, test.raw+smuggled)
-			if len(replies) != 1 {
-				t.Fatalf("%d responses, want one: %v", len(replies), replies)
-			}
+			expect.Must(t, len(replies) == 1, "%d responses, want one: %v", len(replies), replies)
 			r := replies[0]
 			r.is(t, "answer", test.status)
 			expect.Equal(t, "the response announces the end of the connection", r.closes, true)
-			if strings.Contains(r.body, goodKey) {
-				t.Errorf("the body quotes the key: %s", r.body)
-			}
+			expect.That(t, !strings.Contains(r.body, goodKey), "the body quotes the key: %s", r.body)
 		})
 	}
 	t.Cleanup(func() {
-		if got := s.checker.requests(); len(got) > 0 {
-			t.Errorf("%d requests were executed: %v", len(got), got)
-		}
+		got := s.checker.requests()
+		expect.That(t, len(got) <= 0, "%d requests were executed: %v", len(got), got)
 		expect.Equal(t, "the log quotes the key", strings.Contains(s.log.String(), goodKey), false)
 	})
 }
@@ -139,9 +133,7 @@ func TestMalformedHeadsAreRefusedAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			replies := s.exchange(t, raw)
-			if len(replies) != 1 || replies[0].status != 400 {
-				t.Errorf("responses %v, want one 400", replies)
-			}
+			expect.That(t, len(replies) == 1 && replies[0].status == 400, "responses %v, want one 400", replies)
 		})
 	}
 }
@@ -158,9 +150,8 @@ func TestParserErrorsDoNotQuoteHeads(t *testing.T) {
 	}
 	served := s.serveAside(l)
 	s.exchange(t, head+strings.Repeat("x", 2*maxHead))
-	if text := <-texts; strings.Contains(text, goodKey) {
-		t.Errorf("the text is %q", text)
-	}
+	text := <-texts
+	expect.That(t, !strings.Contains(text, goodKey), "the text is %q", text)
 	expect.NoError(t, s.Shutdown(context.Background()))
 	expect.NoError(t, <-served)
 }
@@ -213,10 +204,8 @@ func TestValidFramingIsAccepted(t *testing.T) {
 			for _, r := range s.exchange(t, test.raw) {
 				got = append(got, r.status)
 			}
-			if len(got) != len(test.statuses) || got[0] != test.statuses[0] ||
-				got[len(got)-1] != test.statuses[len(got)-1] {
-				t.Errorf("statuses %v, want %v", got, test.statuses)
-			}
+			expect.That(t, len(got) == len(test.statuses) && got[0] == test.statuses[0] &&
+				got[len(got)-1] == test.statuses[len(got)-1], "statuses %v, want %v", got, test.statuses)
 		})
 	}
 }
@@ -255,15 +244,11 @@ func TestRouting(t *testing.T) {
 			expect.Value(io.WriteString(c, raw))(t)
 			all := expect.Value(io.ReadAll(c))(t)
 			answer, body, _ := strings.Cut(string(all), "\r\n\r\n")
-			if want := "HTTP/1.1 " + strconv.Itoa(test.status) + " "; !strings.HasPrefix(answer, want) {
-				t.Fatalf("answer %q, want %q", answer, want)
-			}
-			if test.allow != "" && !strings.Contains(answer, "\r\nAllow: "+test.allow+"\r\n") {
-				t.Errorf("Allow is not %q: %s", test.allow, answer)
-			}
-			if strings.Contains(answer, "Access-Control") {
-				t.Errorf("CORS: %s", answer)
-			}
+			want := "HTTP/1.1 " + strconv.Itoa(test.status) + " "
+			expect.Must(t, strings.HasPrefix(answer, want), "answer %q, want %q", answer, want)
+			expect.That(t, test.allow == "" || strings.Contains(answer, "\r\nAllow: "+test.allow+"\r\n"),
+				"Allow is not %q: %s", test.allow, answer)
+			expect.That(t, !strings.Contains(answer, "Access-Control"), "CORS: %s", answer)
 			if test.method == "HEAD" {
 				expect.Equal(t, "the response to HEAD has a body", body, "")
 			} else if test.status != 200 && (!strings.HasPrefix(body, `{"error":"`) ||
@@ -305,20 +290,14 @@ func TestUnknownPathsWithPages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := s.send(t, test.method, test.path, "", test.headers...)
-			if got.status != test.status {
-				t.Fatalf("status %d, %q", got.status, got.body)
-			}
+			expect.Must(t, got.status == test.status, "status %d, %q", got.status, got.body)
 			if test.page {
-				if got.header.Get("Content-Type") != "text/html; charset=utf-8" || test.status == 404 &&
-					got.body != page {
-					t.Errorf("%v, %q", got.header, got.body)
-				}
+				expect.That(t, got.header.Get("Content-Type") == "text/html; charset=utf-8" && (test.status != 404 ||
+					got.body == page), "%v, %q", got.header, got.body)
 				return
 			}
 			got.wellBehaved(t)
-			if got.failure(t).Error != errNotFound.text {
-				t.Errorf("body %q", got.body)
-			}
+			expect.That(t, got.failure(t).Error == errNotFound.text, "body %q", got.body)
 		})
 	}
 }
@@ -350,9 +329,8 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 			for len(test.statuses) > 1 && slices.Equal(got, []int{408}) { // even the first head was late
 				got = test.site.drip(t, test.sent, test.dripped)
 			}
-			if len(got) != len(test.statuses) || (len(got) > 0 && got[len(got)-1] != test.statuses[len(got)-1]) {
-				t.Errorf("statuses %v, want %v", got, test.statuses)
-			}
+			expect.That(t, len(got) == len(test.statuses) && (len(got) <= 0 ||
+				got[len(got)-1] == test.statuses[len(got)-1]), "statuses %v, want %v", got, test.statuses)
 		})
 	}
 }
@@ -418,15 +396,10 @@ func TestHeadScanAtEverySplit(t *testing.T) {
 		"LF after empty lines": {"\r\n\r\nGET / HTTP/1.1\n\r\n", false},
 		"LF as an empty line":  {"\nGET / HTTP/1.1\r\n\r\n", false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for cut := range len(test.raw) + 1 {
-				var h headScan
-				err := errors.Join(h.feed([]byte(test.raw[:cut])), h.feed([]byte(test.raw[cut:])))
-				if (err == nil) != test.ok {
-					t.Errorf("split at %d: %v", cut, err)
-				}
-			}
-		})
+		for cut := range len(test.raw) + 1 {
+			var h headScan
+			err := errors.Join(h.feed([]byte(test.raw[:cut])), h.feed([]byte(test.raw[cut:])))
+			expect.That(t, (err == nil) == test.ok, "%s: split at %d: %v", name, cut, err)
+		}
 	}
 }

@@ -264,16 +264,14 @@ func TestPrivacyNeedsThePlan(t *testing.T) {
 		for key, status := range map[string]int{freeKey: 403, "key-unknown": 401} {
 			r := s.ask(t, key, request, "{")
 			r.is(t, request, status)
-			if want := "the free plan does not include privacy requests"; status == 403 && r.failure(t).Error != want {
-				t.Errorf("%s: %s", request, r.body)
-			}
+			want := "the free plan does not include privacy requests"
+			expect.That(t, status != 403 || r.failure(t).Error == want, "%s: %s", request, r.body)
 		}
 		without.ask(t, goodKey, request, "{}").is(t, request, 404)
 	}
 	r := s.ask(t, goodKey, "DELETE /gdpr/export", "")
-	if r.status != 405 || r.header.Get("Allow") != "GET, HEAD, POST" {
-		t.Errorf("DELETE: %d, Allow %q", r.status, r.header.Get("Allow"))
-	}
+	expect.That(t, r.status == 405 && r.header.Get("Allow") == "GET, HEAD, POST", "DELETE: %d, Allow %q", r.status,
+		r.header.Get("Allow"))
 	expect.Equal(t, "unexpected calls", len(a.seen), 0)
 }
 
@@ -289,9 +287,8 @@ func FuzzDecodeSelector(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		whose, err := decodeSelector(body)
 		if err != nil {
-			if status, _ := answerTo(err); status != 400 {
-				t.Errorf("%q: status %d, %v", body, status, err)
-			}
+			status, _ := answerTo(err)
+			expect.That(t, status == 400, "%q: status %d, %v", body, status, err)
 			return
 		}
 		given := 0
@@ -300,8 +297,6 @@ func FuzzDecodeSelector(f *testing.F) {
 				given++
 			}
 		}
-		if given != 1 {
-			t.Errorf("%q selects %+v", body, whose)
-		}
+		expect.That(t, given == 1, "%q selects %+v", body, whose)
 	})
 }

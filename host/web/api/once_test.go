@@ -135,9 +135,8 @@ func TestInvalidIdempotencyKeys(t *testing.T) {
 			r := s.send(t, "POST", path, map[string]string{"/api/check": exampleBody, batchPath: batchBody}[path],
 				headers...)
 			r.wellBehaved(t)
-			if r.status != 400 || r.failure(t).Error != test.want {
-				t.Errorf("%s, %s: %d, %s", name, path, r.status, r.body)
-			}
+			expect.That(t, r.status == 400 && r.failure(t).Error == test.want, "%s, %s: %d, %s", name, path, r.status,
+				r.body)
 		}
 	}
 	expect.Equal(t, "checks made", len(c.requests()), 0)
@@ -157,9 +156,8 @@ func TestErrorsAreNotKept(t *testing.T) {
 		for range 2 {
 			s.ask(t, key, "POST /api/check", exampleBody, "Idempotency-Key", "k")
 		}
-		if n := len(c.requests()); n != 2 || len(c.kept) != 0 {
-			t.Errorf("%s: %d checks, %d answers", key, n, len(c.kept))
-		}
+		n := len(c.requests())
+		expect.That(t, n == 2 && len(c.kept) == 0, "%s: %d checks, %d answers", key, n, len(c.kept))
 	}
 }
 
@@ -176,9 +174,7 @@ func TestReplayNeedsNoQuota(t *testing.T) {
 	for path, body := range map[string]string{"/api/check": exampleBody, batchPath: batchBody} {
 		for _, account := range []string{usedKey, freeKey} {
 			r := s.ask(t, account, "POST "+path, body, "Idempotency-Key", path)
-			if r.status != 200 || r.body != `{"kept":1}` {
-				t.Errorf("%s, %s: %d, %s", account, path, r.status, r.body)
-			}
+			expect.That(t, r.status == 200 && r.body == `{"kept":1}`, "%s, %s: %d, %s", account, path, r.status, r.body)
 		}
 	}
 	expect.Equal(t, "checks made", len(c.requests()), 0)
@@ -223,9 +219,8 @@ func TestLookUpOfAnswersFails(t *testing.T) {
 		s := startOnce(t, c)
 		r := s.sendOnce(t, "/api/check", exampleBody, "k")
 		r.wellBehaved(t)
-		if n := len(c.requests()); r.status != status || n != 0 {
-			t.Errorf("%v: %d after %d checks: %s", err, r.status, n, r.body)
-		}
+		n := len(c.requests())
+		expect.That(t, r.status == status && n == 0, "%v: %d after %d checks: %s", err, r.status, n, r.body)
 		s.check(t, exampleBody).is(t, "without a key", 200)
 	}
 }
@@ -258,9 +253,8 @@ func TestReplaysByKey(t *testing.T) {
 		t.Errorf("another key of the account: %d, %s, want %s", again.status, again.body, first.body)
 	}
 	for range 2 {
-		if r := send("test", "k"); r.status != 200 || r.body == first.body {
-			t.Errorf("a test key: %d, %s", r.status, r.body)
-		}
+		r := send("test", "k")
+		expect.That(t, r.status == 200 && r.body != first.body, "a test key: %d, %s", r.status, r.body)
 	}
 	for _, want := range []string{"other", "test", "test"} {
 		expect.Equal(t, "key that was used", storetest.Receive(t, "a use", used), want)

@@ -87,12 +87,10 @@ func TestPublicLimitAppliesToTheClientAddress(t *testing.T) {
 		s := start(t, Config{TrustedProxies: prefixes("::ffff:127.0.0.0/104", "10.0.0.0/8")})
 		s.send(t, "POST", "/api/check-public", `{"domain":"example.com"}`,
 			append(spoofed, "X-Forwarded-For", "203.0.113.9, 10.1.2.3", "X-Forwarded-For", "10.9.9.9")...)
-		if got := s.public.uses("203.0.113.9/32"); got != 1 {
-			t.Errorf("%d uses counted for the client, want 1: %v", got, s.public.used)
-		}
-		if at := s.Forwarded(); !at.IsZero() {
-			t.Errorf("a proxy is taken for untrusted, at %v", at)
-		}
+		got := s.public.uses("203.0.113.9/32")
+		expect.That(t, got == 1, "%d uses counted for the client, want 1: %v", got, s.public.used)
+		at := s.Forwarded()
+		expect.That(t, at.IsZero(), "a proxy is taken for untrusted, at %v", at)
 	})
 }
 
@@ -119,9 +117,8 @@ func TestUntrustedProxyIsNoticed(t *testing.T) {
 			for range 3 {
 				last = s.send(t, "POST", "/api/check-public", exampleBody, test.headers...)
 			}
-			if last.status != 429 || strings.Contains(last.body, "ASSAY_TRUSTED_PROXIES") != test.noticed {
-				t.Errorf("status %d: %s", last.status, last.body)
-			}
+			expect.That(t, last.status == 429 && strings.Contains(last.body, "ASSAY_TRUSTED_PROXIES") == test.noticed,
+				"status %d: %s", last.status, last.body)
 			if at := s.Forwarded(); at.IsZero() == test.noticed || test.noticed && time.Since(at) > time.Hour {
 				t.Errorf("the proxy was noticed at %v", at)
 			}
@@ -141,9 +138,8 @@ func TestHidesClients(t *testing.T) {
 		"169.254.1.1": true, "fe80::1%eth0": true, "100.64.0.1": true, "::ffff:10.0.0.1": true,
 		"10.1.0.1": false, "::ffff:10.1.0.1": false, "203.0.113.1": false, "2001:db8::1": false, "100.128.0.1": false,
 	} {
-		if got := s.hidesClients(netip.MustParseAddr(peer), &h); got != want {
-			t.Errorf("hidesClients(%s) = %v, want %v", peer, got, want)
-		}
+		got := s.hidesClients(netip.MustParseAddr(peer), &h)
+		expect.That(t, got == want, "hidesClients(%s) = %v, want %v", peer, got, want)
 	}
 }
 
@@ -189,21 +185,16 @@ func TestOriginalClient(t *testing.T) {
 		"a quoted address":           {"10.0.0.1", `"198.51.100.1"`, "10.0.0.1/32"},
 		"semicolon instead of comma": {"10.0.0.1", "1.1.1.1;198.51.100.1", "10.0.0.1/32"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var entries []string
-			if test.header != "" {
-				entries = strings.Split(test.header, ",")
-			}
-			if got := block(originalClient(netip.MustParseAddr(test.peer), entries,
-				trusted)); got.String() != test.want {
-				t.Errorf("got %v, want %s", got, test.want)
-			}
-		})
+		var entries []string
+		if test.header != "" {
+			entries = strings.Split(test.header, ",")
+		}
+		got := block(originalClient(netip.MustParseAddr(test.peer), entries,
+			trusted))
+		expect.That(t, got.String() == test.want, "%s: got %v, want %s", name, got, test.want)
 	}
-	if got := block(netip.Addr{}); got.IsValid() {
-		t.Errorf("the block of no address is %v", got)
-	}
+	got := block(netip.Addr{})
+	expect.That(t, !got.IsValid(), "the block of no address is %v", got)
 }
 
 func FuzzOriginalClient(f *testing.F) {
@@ -215,26 +206,21 @@ func FuzzOriginalClient(f *testing.F) {
 	f.Fuzz(func(t *testing.T, header, left string) {
 		entries := strings.Split(header, ",")
 		got := originalClient(peer, entries, trusted)
-		if !got.IsValid() || got.Zone() != "" || got.Is4In6() || !block(got).IsValid() {
-			t.Fatalf("%q gives %v", header, got)
-		}
-		if stranger := netip.MustParseAddr("203.0.113.1"); originalClient(stranger, entries, trusted) != stranger {
-			t.Fatalf("%q replaced an untrusted peer", header)
-		}
+		expect.Must(t, got.IsValid() && got.Zone() == "" && !got.Is4In6() && block(got).IsValid(), "%q gives %v",
+			header, got)
+		stranger := netip.MustParseAddr("203.0.113.1")
+		expect.Must(t, originalClient(stranger, entries, trusted) == stranger, "%q replaced an untrusted peer", header)
 		if within(got, trusted) {
 			return
 		}
 		// got is an untrusted hop, so entries to its left must not matter.
-		if again := originalClient(peer, append(strings.Split(left, ","), entries...), trusted); again != got {
-			t.Fatalf("%q gives %v, but with %q on its left %v", header, got, left, again)
-		}
+		again := originalClient(peer, append(strings.Split(left, ","), entries...), trusted)
+		expect.Must(t, again == got, "%q gives %v, but with %q on its left %v", header, got, left, again)
 		found := false
 		for _, e := range entries {
 			addr, ok := parseHop(e)
 			found = found || ok && addr == got
 		}
-		if !found {
-			t.Fatalf("%v is not in %q", got, header)
-		}
+		expect.Must(t, found, "%v is not in %q", got, header)
 	})
 }

@@ -78,9 +78,8 @@ func TestEveryEndpointNeedsItsScope(t *testing.T) {
 			}
 		}
 	}
-	if len(needed) != len(apikey.Scopes()) {
-		t.Errorf("only the scopes %v are needed anywhere", slices.Sorted(maps.Keys(needed)))
-	}
+	expect.That(t, len(needed) == len(apikey.Scopes()), "only the scopes %v are needed anywhere",
+		slices.Sorted(maps.Keys(needed)))
 	expect.Equal(t, "checks made without a field", len(s.checker.requests()), 0)
 }
 
@@ -89,9 +88,8 @@ func TestRouteWithoutScopeTakesNoKey(t *testing.T) {
 	t.Parallel()
 	s, ctx := New(Config{}), &fasthttp.RequestCtx{}
 	s.begin(ctx)
-	if status, _ := answerTo(s.permit(ctx, apikey.Limits{})); status != http.StatusForbidden {
-		t.Errorf("status %d", status)
-	}
+	status, _ := answerTo(s.permit(ctx, apikey.Limits{}))
+	expect.That(t, status == http.StatusForbidden, "status %d", status)
 }
 
 func TestLimitsOfKeys(t *testing.T) {
@@ -186,13 +184,11 @@ func TestTestKeysDoNotCountAsLoad(t *testing.T) {
 		t.Errorf("counted as %q", got)
 	}
 	s.send(t, "POST", "/api/check", "{}")
-	if got := <-answered; got != "/api/check 401" || len(refused) != 0 {
-		t.Errorf("counted as %q, with %d refusals", got, len(refused))
-	}
+	got := <-answered
+	expect.That(t, got == "/api/check 401" && len(refused) == 0, "counted as %q, with %d refusals", got, len(refused))
 	log := s.log.String()
-	if !strings.Contains(log, `"level":"INFO","msg":"request"`) || strings.Contains(log, "WARN") {
-		t.Errorf("logged:\n%s", log)
-	}
+	expect.That(t, strings.Contains(log, `"level":"INFO","msg":"request"`) && !strings.Contains(log, "WARN"),
+		"logged:\n%s", log)
 }
 
 // unavailable answers as a check does for the test value unavailable.test.

@@ -170,9 +170,8 @@ func TestFloodsCostOthersNothing(t *testing.T) {
 				<-h.entered
 			}
 			for range connections - test.share {
-				if status := <-answers; status != http.StatusServiceUnavailable {
-					t.Errorf("a request beyond the share: status %d", status)
-				}
+				status := <-answers
+				expect.That(t, status == http.StatusServiceUnavailable, "a request beyond the share: status %d", status)
 			}
 			for i := range calls {
 				if r := send(goodKey, test.call); r.status != http.StatusOK {
@@ -199,9 +198,8 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 	if _, err := s.lookups.Take("192.0.2.1/32"); !errors.Is(err, admission.ErrShare) {
 		t.Errorf("a flood from one address: %v", err)
 	}
-	if _, err := s.lookups.Take("192.0.2.2/32"); err != nil {
-		t.Errorf("another address: %v", err)
-	}
+	_, err := s.lookups.Take("192.0.2.2/32")
+	expect.That(t, err == nil, "another address: %v", err)
 }
 
 // waiting is a key store that answers when release is closed.
@@ -256,9 +254,8 @@ func TestRememberedKeysNeedNoSlot(t *testing.T) {
 	s := New(Config{Checker: &checker{}, Keys: remembering{strict{t}}, Public: &public{}, MaxLookups: 1})
 	expect.Value(s.lookups.Take("192.0.2.9/32"))(t)
 	for key, want := range map[string]error{goodKey: nil, "unknown": check.ErrUnauthorized} {
-		if _, err := s.authenticate(t.Context(), withKey(key)); !errors.Is(err, want) {
-			t.Errorf("key %q: error %v, want %v", key, err, want)
-		}
+		_, err := s.authenticate(t.Context(), withKey(key))
+		expect.That(t, errors.Is(err, want), "key %q: error %v, want %v", key, err, want)
 	}
 }
 

@@ -43,9 +43,8 @@ func testWithoutJavaScript(t *testing.T, s *site) {
 	first := v.at.text("secret")
 	v.press("Save", "url", "https://hooks.example.com/b").is(200, "Its secret stays the same.")
 	v.press("Rotate secret")
-	if again := v.at.text("secret"); again == first || !strings.HasPrefix(again, "whsec_") {
-		t.Errorf("rotated to %q", again)
-	}
+	again := v.at.text("secret")
+	expect.That(t, again != first && strings.HasPrefix(again, "whsec_"), "rotated to %q", again)
 	v.press("Send a test event").is(200, "A test event is on its way.")
 	v.follow("Attempts").is(200, "No attempts yet.")
 	v.follow("All events")
@@ -87,7 +86,6 @@ func testRejectedWebhookURLs(t *testing.T, s *site) {
 	}
 	v.is(400, "Webhook URL: ")
 	expect.Equal(t, "the field contains", field, address)
-	if endpoints, err := s.store.Endpoints(t.Context(), account(t, s, v.token())); err != nil || len(endpoints) != 0 {
-		t.Errorf("the saved endpoints are %v, %v; want none", endpoints, err)
-	}
+	endpoints, err := s.store.Endpoints(t.Context(), account(t, s, v.token()))
+	expect.That(t, err == nil && len(endpoints) == 0, "the saved endpoints are %v, %v; want none", endpoints, err)
 }

@@ -47,9 +47,8 @@ func testPrivacyPage(t *testing.T, s *site) {
 	v.press("Find", "who", " "+jane+" ")
 	v.is(200, "Audit log: 2 checks of type email Reputation graph: 2 checks by your account "+
 		"(1 blocked, 0 to review), 2 links")
-	if !strings.Contains(v.at.body, ref) || strings.Contains(v.at.body, other) {
-		t.Errorf("the page shows the wrong checks:\n%s", words(v.at.root))
-	}
+	expect.That(t, strings.Contains(v.at.body, ref) && !strings.Contains(v.at.body, other),
+		"the page shows the wrong checks:\n%s", words(v.at.root))
 	_, subject, _ := strings.Cut(words(v.at.root), "Subject reference: ")
 	subject, _, _ = strings.Cut(subject, " ")
 	for _, who := range []string{ref, subject} {
@@ -61,15 +60,13 @@ func testPrivacyPage(t *testing.T, s *site) {
 		Subject string
 		Checks  []struct{ Ref, Verdict string }
 	}
-	if err := json.Unmarshal([]byte(file.body), &held); err != nil || held.Subject != subject ||
-		len(held.Checks) != 2 || held.Checks[0].Ref != ref {
-		t.Errorf("downloaded %s: %v", file.body, err)
-	}
-	if kind, as := file.header.Get("Content-Type"),
-		file.header.Get("Content-Disposition"); kind != "application/json" ||
-		as != `attachment; filename="subject.json"` {
-		t.Errorf("the download is of type %q, %q", kind, as)
-	}
+	err := json.Unmarshal([]byte(file.body), &held)
+	expect.That(t, err == nil && held.Subject == subject && len(held.Checks) == 2 && held.Checks[0].Ref == ref,
+		"downloaded %s: %v", file.body, err)
+	kind, as := file.header.Get("Content-Type"),
+		file.header.Get("Content-Disposition")
+	expect.That(t, kind == "application/json" && as == `attachment; filename="subject.json"`,
+		"the download is of type %q, %q", kind, as)
 
 	v.press("Erase …").is(200, "Erase all of this permanently? "+subject+" Audit log: 2 checks")
 	v.follow("Keep it")
@@ -82,9 +79,8 @@ func testPrivacyPage(t *testing.T, s *site) {
 	v.is(200, "Audit log: 0 checks Reputation graph: nothing", "2 checks erased, recorded as erasure_")
 	v.lacks("Erase …")
 	v.get("/dashboard/checks")
-	if strings.Contains(v.at.body, ref) || !strings.Contains(v.at.body, other) {
-		t.Errorf("the list shows the wrong checks:\n%s", words(v.at.root))
-	}
+	expect.That(t, !strings.Contains(v.at.body, ref) && strings.Contains(v.at.body, other),
+		"the list shows the wrong checks:\n%s", words(v.at.root))
 }
 
 func testPrivacyPageErrors(t *testing.T, s *site) {
@@ -145,9 +141,8 @@ func testLargeSubjectPage(t *testing.T, s *site) {
 	v.get("/dashboard/privacy").is(200, "done 1001 of 1001")
 	var parts []privacy.Export
 	expect.NoError(t, json.Unmarshal([]byte(v.alone().press("Download").body), &parts))
-	if len(parts) != 2 || len(parts[0].Checks)+len(parts[1].Checks) != 1001 {
-		t.Errorf("downloaded %d parts", len(parts))
-	}
+	expect.That(t, len(parts) == 2 && len(parts[0].Checks)+len(parts[1].Checks) == 1001, "downloaded %d parts",
+		len(parts))
 	v.press("Find", "who", jane)
 	v.press("Erase …")
 	v.press("Erase permanently").is(200, "The erasure of 1001 checks has begun")

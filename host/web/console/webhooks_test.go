@@ -61,9 +61,7 @@ func TestFailingWebhook(t *testing.T) {
 	account := s.fail(t, func(*webhook.Outcome) {}).AccountID
 	const warning = "Every attempt since"
 	v.get("/dashboard/webhooks")
-	if strings.Contains(words(v.at.root), warning) {
-		t.Error("the page warns after a single failed attempt")
-	}
+	expect.That(t, !strings.Contains(words(v.at.root), warning), "the page warns after a single failed attempt")
 	s.pass(2 * warnAfter)
 	v.get("/dashboard/webhooks").is(200, warning)
 	since := expect.Value(s.store.Endpoints(t.Context(), account))(t)[0].FailingSince
@@ -77,11 +75,9 @@ func TestFailingWebhook(t *testing.T) {
 	}
 	v.press("Send a test event").is(200, "A test event is on its way.")
 	v.press("Enable").is(200, "The webhook is enabled.")
-	if strings.Contains(words(v.at.root), warning) || strings.Contains(words(v.at.root), "is disabled") {
-		t.Error("the page still warns about the enabled webhook")
-	}
+	expect.That(t, !strings.Contains(words(v.at.root), warning) && !strings.Contains(words(v.at.root), "is disabled"),
+		"the page still warns about the enabled webhook")
 	v.press("Remove")
-	if p := v.alone().post("/dashboard/webhooks/enable", "csrf", v.at.token()); p.status != 409 {
-		t.Errorf("enabling a removed webhook: status %d", p.status)
-	}
+	p := v.alone().post("/dashboard/webhooks/enable", "csrf", v.at.token())
+	expect.That(t, p.status == 409, "enabling a removed webhook: status %d", p.status)
 }

@@ -49,14 +49,12 @@ func TestSend(t *testing.T) {
 			sent := Message{To: "jane+x@example.org", Subject: "Sign in", Text: text}
 			expect.NoError(t, connect(t, s, test.url).Send(t.Context(), sent))
 			m := s.Next(t)
-			if m.User != test.user || m.From != "assay@example.com" || m.To != sent.To || m.Text != text {
-				t.Errorf("the server got %+v", m)
-			}
-			if h := m.Header; h.Get("Subject") != "Sign in" || h.Get("Auto-Submitted") != "auto-generated" ||
-				!strings.HasSuffix(h.Get("Message-Id"), "@example.com>") ||
-				h.Get("X-Mailer")+h.Get("User-Agent") != "" {
-				t.Errorf("the header is %v", h)
-			}
+			expect.That(t, m.User == test.user && m.From == "assay@example.com" && m.To == sent.To && m.Text == text,
+				"the server got %+v", m)
+			h := m.Header
+			expect.That(t, h.Get("Subject") == "Sign in" && h.Get("Auto-Submitted") == "auto-generated" &&
+				strings.HasSuffix(h.Get("Message-Id"), "@example.com>") && h.Get("X-Mailer")+h.Get("User-Agent") == "",
+				"the header is %v", h)
 		})
 	}
 }
@@ -71,10 +69,8 @@ func TestNoEncryptionNoMail(t *testing.T) {
 		t.Errorf("Send = %v after %d attempts", err, s.Attempts())
 	}
 	s = mailtest.Start(t, mailtest.StartTLS)
-	if err := connect(t, s, url).reach(s.Addr).Send(t.Context(), Message{To: "jane@example.org"}); err != nil ||
-		s.Next(t).User != "jo" {
-		t.Errorf("with STARTTLS: Send = %v", err)
-	}
+	err := connect(t, s, url).reach(s.Addr).Send(t.Context(), Message{To: "jane@example.org"})
+	expect.That(t, err == nil && s.Next(t).User == "jo", "with STARTTLS: Send = %v", err)
 }
 
 func TestRetries(t *testing.T) {
@@ -101,9 +97,8 @@ func TestRetries(t *testing.T) {
 			if (err == nil) != (test.sent == 1) || s.Attempts() != test.attempts || s.Received() != test.sent {
 				t.Errorf("Send = %v after %d attempts; the server got %d messages", err, s.Attempts(), s.Received())
 			}
-			if err != nil && strings.Contains(err.Error(), "jane") {
-				t.Errorf("the error names the receiver: %v", err)
-			}
+			expect.That(t, err == nil || !strings.Contains(err.Error(), "jane"), "the error names the receiver: %v",
+				err)
 		})
 	}
 }
@@ -119,9 +114,7 @@ func TestSendFails(t *testing.T) {
 	}
 	for _, to := range []string{"", "jane", "jane@example.org\r\nBcc: x@example.org", "a@example.org, b@example.org"} {
 		err := sender.Send(t.Context(), Message{To: to})
-		if err == nil || !strings.Contains(err.Error(), "malformed") {
-			t.Errorf("Send to %q = %v", to, err)
-		}
+		expect.That(t, err != nil && strings.Contains(err.Error(), "malformed"), "Send to %q = %v", to, err)
 	}
 }
 
@@ -134,8 +127,7 @@ func TestNew(t *testing.T) {
 		"smtp://mail.example:0?from=a@example.com", "smtp://user:hunter2@mail.example:99999?from=a@example.com",
 		"smtp://user:hunter2%zz@mail.example",
 	} {
-		if _, err := New(text); err == nil || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("New(%q) = %v", text, err)
-		}
+		_, err := New(text)
+		expect.That(t, err != nil && !strings.Contains(err.Error(), "hunter2"), "New(%q) = %v", text, err)
 	}
 }
