@@ -3,7 +3,6 @@ package registry_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -200,8 +199,7 @@ func TestForeignBuiltLayerIsNotInstalled(t *testing.T) {
 	want := build(t, s)
 	name := filepath.Join(cacheOf(s.Root), keys(cacheFiles(t, s))[0])
 	good := expect.Value(os.ReadFile(name))(t)
-	forged, err := registry.Pack(want.Wasm[:8], layer().with("name", "tiny"), nil)
-	expect.NoError(t, err)
+	forged := expect.Value(registry.Pack(want.Wasm[:8], layer().with("name", "tiny"), nil))(t)
 	altered := bytes.Replace(good, []byte("It is bad"), []byte("It is fad"), 1)
 	expect.Must(t, !bytes.Equal(altered, good), "the module does not contain its text")
 	for what, content := range map[string][]byte{
@@ -268,21 +266,6 @@ func TestBuildAll(t *testing.T) {
 	expect.That(t, !strings.Contains(err.Error(), "plugin tiny"), "the error names the good plugin:\n%v", err)
 }
 
-func TestCompiledLayerHasTheInterface(t *testing.T) {
-	t.Parallel()
-	needsCompiler(t)
-	s := checkout(t)
-	wasm, err := registry.CompileGo(t.Context(), filepath.Join(s.Root, "plugins", "tiny"))
-	expect.NoError(t, err)
-	for _, name := range []string{"assay_v1_score", "_initialize", "memory", "assay.manifest"} {
-		expect.That(t, bytes.Contains(wasm, []byte(name)), "the module does not name %s", name)
-	}
-	files := cacheFiles(t, s)
-	expect.That(t, len(files) == 0, "CompileGo touched the cache: %v", keys(files))
-	expect.Error(t, "a folder without a manifest",
-		expect.ErrorOf(registry.CompileGo(t.Context(), filepath.Join(s.Root, "plugins", "words"))), fs.ErrNotExist)
-}
-
 func TestFindSource(t *testing.T) {
 	t.Parallel()
 	root := expect.Value(filepath.EvalSymlinks(t.TempDir()))(t)
@@ -309,26 +292,6 @@ func TestPluginsAreFoldersWithAManifest(t *testing.T) {
 		put(t, s.Root, file, "{}")
 	}
 	dirs, err := s.Plugins()
-	diff := cmp.Diff([]string{filepath.Join(s.Root, "plugins", "a"), filepath.Join(s.Root, "plugins", "b")},
-		dirs)
+	diff := cmp.Diff([]string{filepath.Join(s.Root, "plugins", "a"), filepath.Join(s.Root, "plugins", "b")}, dirs)
 	expect.That(t, diff == "" && err == nil, "%v (-want +got):\n%s", err, diff)
-}
-
-// The default lineup names exactly the layers of this repository.
-func TestThisRepositoryIsASource(t *testing.T) {
-	t.Parallel()
-	s := expect.Value(registry.FindSource(".", nil, nil))(t)
-	dirs := expect.Value(s.Plugins())(t)
-	l := expect.Value(registry.DefaultLineup())(t)
-	for _, item := range l.Layers {
-		i := slices.IndexFunc(dirs, func(dir string) bool { return filepath.Base(dir) == item.Layer })
-		if i < 0 {
-			t.Errorf("the default lineup names %s, which has no folder among %d", item.Layer, len(dirs))
-			continue
-		}
-		var m struct{ Name string }
-		data, err := os.ReadFile(filepath.Join(dirs[i], "manifest.json"))
-		expect.That(t, err == nil && json.Unmarshal(data, &m) == nil && m.Name == item.Layer,
-			"folder %s has the manifest of %q: %v", item.Layer, m.Name, err)
-	}
 }

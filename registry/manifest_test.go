@@ -117,12 +117,9 @@ func TestManifestFields(t *testing.T) {
 		{"name too short", "name", "a", "name"},
 		{"name too long", "name", strings.Repeat("a", 41), "name"},
 		{"name with a line end", "name", "layer\n", "name"},
-		{"name not given", "name", nil, "name"},
-		{"name of another kind", "name", 7, "name"},
 
 		{"version of a build", "version", "1.2.3-rc.1+build.7", ""},
 		{"version with v", "version", "v1.2.3", "version"},
-		{"version not given", "version", nil, "version"},
 
 		{"longest summary", "summary", strings.Repeat("x", 200), ""},
 		{"summary too long", "summary", strings.Repeat("x", 201), "summary"},
@@ -145,7 +142,6 @@ func TestManifestFields(t *testing.T) {
 		{"a code twice", "signals", []any{signal("a:b:c", "One"), signal("a:b:c", "Two")},
 			`signals contains "a:b:c" twice`},
 		{"a signal without a text", "signals", []any{signal("a:b:c", "")}, "signals: a:b:c"},
-		{"a signal's text too long", "signals", []any{signal("a:b:c", strings.Repeat("x", 241))}, "signals: a:b:c"},
 		{"a signal with weight", "signals", []any{document{"code": "a:b:c", "text": "One", "weight": 5}}, "weight"},
 
 		{"class finding", "class", "finding", ""},
@@ -156,14 +152,11 @@ func TestManifestFields(t *testing.T) {
 		{"range too low", "score_range", []int{-101, 100}, "score_range is -101 to 100"},
 		{"range too high", "score_range", []int{0, 101}, "score_range is 0 to 101"},
 		{"range above 0", "score_range", []int{1, 100}, "score_range is 1 to 100"},
-		{"range below 0", "score_range", []int{-100, -1}, "score_range is -100 to -1"},
 		{"range of one number", "score_range", []int{0}, "score_range"},
 
 		{"a clearing signal's points", "signals", []any{document{"code": "a:b:c", "text": "One", "points": -5}}, ""},
 		{"points too many", "signals", []any{document{"code": "a:b:c", "text": "One", "points": 101}},
 			"signals: a:b:c: points is 101"},
-		{"points too few", "signals", []any{document{"code": "a:b:c", "text": "One", "points": -101}},
-			"signals: a:b:c: points is -101"},
 		{"a signal's threat", "signals", []any{document{"code": "a:b:c", "text": "One", "threat": "phishing"}}, ""},
 		{"a signal's threat unknown", "signals", []any{document{"code": "a:b:c", "text": "One", "threat": "doom"}},
 			`threat "doom"`},
@@ -179,7 +172,6 @@ func TestManifestFields(t *testing.T) {
 		{"budget too small", "budget_fuel", 999, "budget_fuel is 999, outside 1000 to 50000000"},
 		{"budget too large", "budget_fuel", 50_000_001, "budget_fuel"},
 		{"budget of a fraction", "budget_fuel", 5000.5, `field "budget_fuel" cannot be 5000.5`},
-		{"budget not given", "budget_fuel", nil, "budget_fuel"},
 		{"budget of time", "budget_ms", 20, `there is no field "budget_ms": set budget_fuel`},
 
 		{"smallest memory", "memory_mb", 1, ""},
@@ -233,8 +225,7 @@ func TestManifestErrorsHelp(t *testing.T) {
 		_, err := registry.ParseManifest([]byte(strings.Replace(text, old, c.with, 1)))
 		expect.That(t, err != nil && strings.Contains(err.Error(), c.want), "%s: %v, want %q", c.with, err, c.want)
 	}
-	_, err := registry.ParseManifest([]byte(text))
-	expect.NoError(t, err)
+	expect.NoError(t, expect.ErrorOf(registry.ParseManifest([]byte(text))))
 }
 
 // badDocuments returns variants of a valid JSON document that must be refused.
@@ -294,8 +285,7 @@ func FuzzParseManifest(f *testing.F) {
 		expect.That(t, m.Name != "" && len(m.Entities) != 0 && len(m.Entities) <= 4 &&
 			m.BudgetFuel >= registry.MinBudget && m.MemoryMB >= 1 && m.DefaultWeight >= 0, "%s was accepted as %+v",
 			data, m)
-		again, err := json.Marshal(m)
-		expect.NoError(t, err)
+		again := expect.Value(json.Marshal(m))(t)
 		back, err := registry.ParseManifest(again)
 		expect.That(t, err == nil && fmt.Sprint(back) == fmt.Sprint(m), "%+v decoded again is %+v, %v", m, back, err)
 	})

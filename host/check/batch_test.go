@@ -49,8 +49,7 @@ func TestCheckBatch(t *testing.T) {
 // TestLedgerErrors has the other errors.
 func TestCheckBatchIsAllOrNothing(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	f.swap(1, f.member("only"))
+	f := newFixture(t, "only")
 	f.appendErr = &check.QuotaError{Quota: 10, Left: 1, Needed: 2}
 	answers, err := f.CheckBatch(t.Context(), f.caller, batchOf(2), nil)
 	expect.Error(t, "a batch", err, f.appendErr)
@@ -60,8 +59,7 @@ func TestCheckBatchIsAllOrNothing(t *testing.T) {
 
 func TestCheckBatchNeedsAPlanWithBatches(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	f.swap(1, f.member("only"))
+	f := newFixture(t, "only")
 	f.caller.Plan, _ = check.PlanNamed("starter")
 	_, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{}}, nil)
 	var plan *check.PlanError

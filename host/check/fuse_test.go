@@ -90,53 +90,49 @@ func TestFailedLayer(t *testing.T) {
 	t.Parallel()
 	low, high := logOdds(.10), logOdds(.80) // a failed layer of weight 4 could raise the first to 86
 	type outcomes = []check.Outcome
-	for _, c := range []struct {
-		name                   string
+	type testCase struct {
 		bias                   float64
 		outcomes               outcomes
 		score, lowest, highest int
 		verdict                check.Verdict
 		failed                 []string
-	}{
-		{"required, could change the verdict", low, outcomes{failed("a", 4, true)}, 40, 10, 86, check.Review,
+	}
+	expect.Each(t, map[string]testCase{
+		"required, could change the verdict": {low, outcomes{failed("a", 4, true)}, 40, 10, 86, check.Review,
 			[]string{"a"}},
-		{"required, could just reach review", logOdds(.39), outcomes{failed("a", logOdds(.40)-logOdds(.39), true)},
+		"required, could just reach review": {logOdds(.39), outcomes{failed("a", logOdds(.40)-logOdds(.39), true)},
 			40, 39, 40, check.Review, []string{"a"}},
-		{"optional, could change the verdict", low, outcomes{failed("a", 4, false)}, 10, 10, 86, check.Allow,
+		"optional, could change the verdict": {low, outcomes{failed("a", 4, false)}, 10, 10, 86, check.Allow,
 			[]string{"a"}},
-		{"required, cannot change the verdict", low, outcomes{failed("a", 1, true)}, 10, 10, 23, check.Allow,
+		"required, cannot change the verdict": {low, outcomes{failed("a", 1, true)}, 10, 10, 23, check.Allow,
 			[]string{"a"}},
-		{"required, block without it", low, outcomes{failed("a", 4, true), scored("b", 4, 100)}, 86, 86, 100,
+		"required, block without it": {low, outcomes{failed("a", 4, true), scored("b", 4, 100)}, 86, 86, 100,
 			check.Block, []string{"a"}},
-		{"two required", low, outcomes{failed("a", 2, true), failed("b", 2, true)}, 40, 10, 86, check.Review,
+		"two required": {low, outcomes{failed("a", 2, true), failed("b", 2, true)}, 40, 10, 86, check.Review,
 			[]string{"a", "b"}},
-		{"required, could change the verdict together with an optional one", low,
+		"required, could change the verdict together with an optional one": {low,
 			outcomes{failed("a", 1, true), failed("b", 1, false)}, 40, 10, 45, check.Review, []string{"a", "b"}},
-		{"could have cleared a block", high, outcomes{lost("a", 2, -100, 0)}, 69, 35, 80, check.Review,
+		"could have cleared a block": {high, outcomes{lost("a", 2, -100, 0)}, 69, 35, 80, check.Review, []string{"a"}},
+		"could have cleared, but not below block": {high, outcomes{lost("a", 2, -20, 0)}, 80, 73, 80, check.Block,
 			[]string{"a"}},
-		{"could have cleared, but not below block", high, outcomes{lost("a", 2, -20, 0)}, 80, 73, 80, check.Block,
-			[]string{"a"}},
-		{"could have cleared a review, which stays one", logOdds(.60), outcomes{lost("a", 4, -100, 0)}, 60, 3, 60,
+		"could have cleared a review, which stays one": {logOdds(.60), outcomes{lost("a", 4, -100, 0)}, 60, 3, 60,
 			check.Review, []string{"a"}},
-		{"a required layer that only clears does not raise an allow", low,
+		"a required layer that only clears does not raise an allow": {low,
 			outcomes{{Layer: "a", Weight: 9, Range: check.Range{-100, 0}, Required: true, Failure: check.Trap}},
 			10, 0, 10, check.Allow, []string{"a"}},
-		{"cleared by a layer that answered", high, outcomes{scored("a", 4, -100)}, 7, 7, 7, check.Allow, nil},
-		{"abstaining is not failing", low, outcomes{{Layer: "a", Weight: 4, Required: true, Abstained: true}}, 10, 10,
+		"cleared by a layer that answered": {high, outcomes{scored("a", 4, -100)}, 7, 7, 7, check.Allow, nil},
+		"abstaining is not failing": {low, outcomes{{Layer: "a", Weight: 4, Required: true, Abstained: true}}, 10, 10,
 			10, check.Allow, nil},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			want := check.Fused{Score: c.score, Lowest: c.lowest, Highest: c.highest, Verdict: c.verdict,
-				Signals: []check.Signal{}}
-			for _, layer := range c.failed {
-				want.Signals = append(want.Signals, check.Signal{Code: "host:degraded:" + layer,
-					Text: fmt.Sprintf("Assay: The %s layer failed; with it, the score would be between %d and %d",
-						layer, c.lowest, c.highest)})
-			}
-			same(t, want, check.Fuse(c.bias, bands, c.outcomes))
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		want := check.Fused{Score: c.score, Lowest: c.lowest, Highest: c.highest, Verdict: c.verdict,
+			Signals: []check.Signal{}}
+		for _, layer := range c.failed {
+			want.Signals = append(want.Signals, check.Signal{Code: "host:degraded:" + layer,
+				Text: fmt.Sprintf("Assay: The %s layer failed; with it, the score would be between %d and %d",
+					layer, c.lowest, c.highest)})
+		}
+		same(t, want, check.Fuse(c.bias, bands, c.outcomes))
+	})
 }
 
 func codes(signals []check.Signal) []string {
@@ -185,24 +181,21 @@ func TestLightSignals(t *testing.T) {
 		sig(-5, "a:x:good")}
 	clearing := scored("age", 4, -80)
 	clearing.Signals = []check.Signal{sig(-30, "age:x:popular"), sig(-50, "age:x:registered")}
-	for _, c := range []struct {
-		name string
+	type testCase struct {
 		bias float64
 		with []check.Outcome
 		want []string
-	}{
-		{"allowed", logOdds(.10), nil, []string{"a:x:enough", "a:x:good"}},
-		{"cleared", logOdds(.80), []check.Outcome{clearing},
-			[]string{"age:x:registered", "age:x:popular", "a:x:enough", "a:x:good"}},
-		{"reviewed", logOdds(.50), nil, []string{"a:x:enough", "a:x:slight", "a:x:slightly_good", "a:x:good"}},
-		{"raised to review", logOdds(.10), []check.Outcome{failed("b", 4, true)},
-			[]string{"a:x:enough", "a:x:slight", "a:x:slightly_good", "a:x:good", "host:degraded:b"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			same(t, c.want, codes(check.Fuse(c.bias, bands, append(c.with, a)).Signals))
-		})
 	}
+	expect.Each(t, map[string]testCase{
+		"allowed": {logOdds(.10), nil, []string{"a:x:enough", "a:x:good"}},
+		"cleared": {logOdds(.80), []check.Outcome{clearing},
+			[]string{"age:x:registered", "age:x:popular", "a:x:enough", "a:x:good"}},
+		"reviewed": {logOdds(.50), nil, []string{"a:x:enough", "a:x:slight", "a:x:slightly_good", "a:x:good"}},
+		"raised to review": {logOdds(.10), []check.Outcome{failed("b", 4, true)},
+			[]string{"a:x:enough", "a:x:slight", "a:x:slightly_good", "a:x:good", "host:degraded:b"}},
+	}, func(t *testing.T, c testCase) {
+		same(t, c.want, codes(check.Fuse(c.bias, bands, append(c.with, a)).Signals))
+	})
 }
 
 func TestDominantThreat(t *testing.T) {
@@ -386,17 +379,6 @@ func bounded(t *testing.T, i int, bias float64, bands check.Bands, outcomes []ch
 		expect.Must(t, with.Lowest >= without.Lowest && with.Highest <= without.Highest,
 			"lineup %d: layer %d scoring %d gives %d to %d, outside %d to %d", i, layer, score, with.Lowest,
 			with.Highest, without.Lowest, without.Highest)
-	}
-}
-
-func BenchmarkFuse(b *testing.B) {
-	outcomes := []check.Outcome{scored("a", 6, 90), scored("b", 4, 20), failed("c", 3, true)}
-	for i := range outcomes {
-		outcomes[i].Signals = []check.Signal{sig(50, "a:b:c"), sig(40, "a:b:d")}
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		check.Fuse(-4, bands, outcomes)
 	}
 }
 

@@ -25,7 +25,7 @@ func (o *fixedOverrides) Find(account string, _ entity.Entity) (*check.Override,
 
 func TestOverrideHoldsTheScoreToTheBand(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	type testCase struct {
 		layer    int // what the layer scores, with a weight of 10
 		override check.Override
 		score    int
@@ -33,7 +33,8 @@ func TestOverrideHoldsTheScoreToTheBand(t *testing.T) {
 		threat   string
 		signals  []string
 		event    string
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"a block of what is allowed": {0, check.Override{ID: "ovr_1", Verdict: check.Block}, 70, check.Block, "",
 			[]string{"Assay: Blocked by your override ovr_1; the layers' score is 1"}, "check.blocked"},
 		"a block of what is reviewed": {50, check.Override{ID: "ovr_1", Verdict: check.Block}, 70, check.Block,
@@ -47,40 +48,37 @@ func TestOverrideHoldsTheScoreToTheBand(t *testing.T) {
 			[]string{"Assay: Allowed by your override ovr_1; the layers' score is 98", "accuses"}, ""},
 		"an allow of what is allowed": {0, check.Override{ID: "ovr_1", Verdict: check.Allow}, 1, check.Allow, "",
 			[]string{"Assay: Allowed by your override ovr_1; the layers' score is 1"}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			member := f.memberFunc("a", func(context.Context, check.Input) (check.Result, error) {
-				if test.layer == 0 {
-					return check.Result{}, nil
-				}
-				return check.Result{Score: test.layer, Threat: "phishing",
-					Signals: []check.Signal{{Points: test.layer, Code: "a:b:c", Text: "accuses"}}}, nil
-			})
-			member.Weight = eachType(10)
-			f.Live.Swap(check.NewLineup(1, eachType(-5), bands, []check.Member{member}))
-			overrides := &fixedOverrides{found: &test.override}
-			f.Overrides = overrides
-			d := f.mustCheck(t, aDomain)
-			var texts []string
-			for _, s := range d.Signals {
-				texts = append(texts, s.Text)
+	}, func(t *testing.T, test testCase) {
+		f := newFixture(t)
+		member := f.memberFunc("a", func(context.Context, check.Input) (check.Result, error) {
+			if test.layer == 0 {
+				return check.Result{}, nil
 			}
-			same(t, test.signals, texts)
-			same(t, []string{"host:override:" + string(test.verdict)}, []string{d.Signals[0].Code})
-			event, _, err := d.Event()
-			expect.That(t, err == nil && event == test.event, "event %q, %v; want %q", event, err, test.event)
-			expect.That(t, d.Score == test.score && d.Verdict == test.verdict && d.Threat == test.threat,
-				"%d %s %q, want %d %s %q", d.Score, d.Verdict, d.Threat, test.score, test.verdict, test.threat)
-			expect.That(t, d.Layers[0].Score == test.layer && d.Override.ID == "ovr_1" && test.override.Found == "",
-				"layers %+v, override %+v, shared %+v", d.Layers, d.Override, test.override)
-			recorded := f.records[0].Decision
-			expect.That(t, recorded.Score == test.score &&
-				recorded.Override.Found == bands.Verdict(recorded.Override.Score), "recorded %+v", recorded)
-			same(t, []string{"acct_1"}, overrides.accounts)
+			return check.Result{Score: test.layer, Threat: "phishing",
+				Signals: []check.Signal{{Points: test.layer, Code: "a:b:c", Text: "accuses"}}}, nil
 		})
-	}
+		member.Weight = eachType(10)
+		f.Live.Swap(check.NewLineup(1, eachType(-5), bands, []check.Member{member}))
+		overrides := &fixedOverrides{found: &test.override}
+		f.Overrides = overrides
+		d := f.mustCheck(t, aDomain)
+		var texts []string
+		for _, s := range d.Signals {
+			texts = append(texts, s.Text)
+		}
+		same(t, test.signals, texts)
+		same(t, []string{"host:override:" + string(test.verdict)}, []string{d.Signals[0].Code})
+		event, _, err := d.Event()
+		expect.That(t, err == nil && event == test.event, "event %q, %v; want %q", event, err, test.event)
+		expect.That(t, d.Score == test.score && d.Verdict == test.verdict && d.Threat == test.threat,
+			"%d %s %q, want %d %s %q", d.Score, d.Verdict, d.Threat, test.score, test.verdict, test.threat)
+		expect.That(t, d.Layers[0].Score == test.layer && d.Override.ID == "ovr_1" && test.override.Found == "",
+			"layers %+v, override %+v, shared %+v", d.Layers, d.Override, test.override)
+		recorded := f.records[0].Decision
+		expect.That(t, recorded.Score == test.score &&
+			recorded.Override.Found == bands.Verdict(recorded.Override.Score), "recorded %+v", recorded)
+		same(t, []string{"acct_1"}, overrides.accounts)
+	})
 }
 
 func TestWhoUsesOverrides(t *testing.T) {

@@ -103,8 +103,8 @@ func TestCacheIsReused(t *testing.T) {
 	expect.That(t, os.SameFile(before, inode(t, compiled(t, dir))), "the code was compiled again")
 }
 
-// A cache file that is not as the host wrote it is deleted, and the module compiled again. TestForeignFilesAreNotRead in
-// registry/sealed has more of them.
+// A cache file that is not as the host wrote it is deleted, and the module compiled again.
+// TestForeignFilesAreNotRead in registry/sealed has more of them.
 func TestAlteredCacheFileIsNotRun(t *testing.T) {
 	t.Parallel()
 	write := func(t *testing.T, file string, content []byte) {
@@ -196,7 +196,7 @@ func TestStagedCodeThatChangesIsNotRun(t *testing.T) {
 	t.Parallel()
 	m, forged := sevenPoints(t), forgedCode(t)
 	metered := expect.Value(instrument(m))(t)
-	for name, attack := range map[string]func(t *testing.T, s *staging){
+	expect.Each(t, map[string]func(t *testing.T, s *staging){
 		"content replaced, times reset": func(t *testing.T, s *staging) {
 			file := filepath.Join(s.dir, s.code.file)
 			info := inode(t, file)
@@ -214,22 +214,19 @@ func TestStagedCodeThatChangesIsNotRun(t *testing.T) {
 		"removed": func(t *testing.T, s *staging) {
 			expect.NoError(t, os.Remove(filepath.Join(s.dir, s.code.file)))
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			log, text := logged()
-			box := New(Config{Instances: 1, Logger: log})
-			staged := expect.Value(box.cache.stage(codeOf(t, m)))(t)
-			defer func() { _ = staged.remove() }()
-			attack(t, staged)
-			p, code, err := box.startIn(t.Context(), m, metered, false, staged)
-			expect.NoError(t, err)
-			defer closePlugin(t, p)
-			wantScore(t, p, 7)
-			expect.That(t, code == nil && strings.Contains(text.String(), "compilation cache cannot be used"),
-				"code %v, logged %q", code != nil, text)
-		})
-	}
+	}, func(t *testing.T, attack func(t *testing.T, s *staging)) {
+		log, text := logged()
+		box := New(Config{Instances: 1, Logger: log})
+		staged := expect.Value(box.cache.stage(codeOf(t, m)))(t)
+		defer func() { _ = staged.remove() }()
+		attack(t, staged)
+		p, code, err := box.startIn(t.Context(), m, metered, false, staged)
+		expect.NoError(t, err)
+		defer closePlugin(t, p)
+		wantScore(t, p, 7)
+		expect.That(t, code == nil && strings.Contains(text.String(), "compilation cache cannot be used"),
+			"code %v, logged %q", code != nil, text)
+	})
 }
 
 // Code of another metering is not used: the digest of the metered module is sealed with it.

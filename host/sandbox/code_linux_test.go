@@ -36,9 +36,7 @@ func TestMappedCode(t *testing.T) {
 		for range 2 {
 			got := score(p)
 			expect.That(t, got.Score == want.Score && got.Fuel == want.Fuel, "%s: %+v, want %+v", state, got, want)
-			if err := p.Trim(); err != nil {
-				t.Error(err)
-			}
+			expect.Error(t, "error", p.Trim(), nil)
 		}
 		expect.That(t, mapsFileAt(t, address), "%s: the code is not a mapping of a file", state)
 		engine := weak.Make(p.engine.(*cachedEngine))

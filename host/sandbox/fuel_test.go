@@ -146,23 +146,21 @@ func TestTimeLimitFollowsFromFuel(t *testing.T) {
 func TestHostFunctionsChargeFuel(t *testing.T) {
 	t.Parallel()
 	box := sandboxOf(t, 1)
-	for name, c := range map[string]struct {
+	type testCase struct {
 		function guestImport
 		code     []byte
 		fuel     int64
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"random bytes": {wasiRandomGetImport, concat(i32Const(0), i32Const(64<<10)), 64 << 10 / 64},
 		"buffers":      {wasiWriteImport, concat(i32Const(1), i32Const(64), i32Const(1024), i32Const(0)), 16 * 1024},
 		"subscriptions": {wasiPollImport, concat(i32Const(64), i32Const(1<<16), i32Const(1024), i32Const(0)),
 			16 * 1024},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := newGuest().importing(c.function).scoring(i32Const(1), opMemoryGrow, opDrop, c.code, callFunc(fnLog+1))
-			p := openIn(t, box, hostileGuest{wasm: g.encode}.module())
-			result, err := scoreOf(p, testEntity)
-			expect.That(t, err == nil && result.Fuel >= c.fuel && result.Fuel <= c.fuel+2000,
-				"%d units, %v, want at least %d and little more", result.Fuel, err, c.fuel)
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		g := newGuest().importing(c.function).scoring(i32Const(1), opMemoryGrow, opDrop, c.code, callFunc(fnLog+1))
+		p := openIn(t, box, hostileGuest{wasm: g.encode}.module())
+		result, err := scoreOf(p, testEntity)
+		expect.That(t, err == nil && result.Fuel >= c.fuel && result.Fuel <= c.fuel+2000,
+			"%d units, %v, want at least %d and little more", result.Fuel, err, c.fuel)
+	})
 }

@@ -78,21 +78,19 @@ func TestHostWorkCostsFuel(t *testing.T) {
 		return result.Fuel
 	}
 	sized := func(size int) string { return strings.Repeat("x", size) }
-	for name, c := range map[string]struct {
+	type testCase struct {
 		build func(g *guest, size int) []byte
 		want  int64 // fuel for 128 more bytes
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"signal text": {func(g *guest, size int) []byte { return g.signal(1, codeOne, sized(size)) }, 128},
 		"log":         {func(g *guest, size int) []byte { return g.log(sized(size)) }, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			small := fuel(func(g *guest) []byte { return c.build(g, 64) })
-			large := fuel(func(g *guest) []byte { return c.build(g, 64+128) })
-			expect.That(t, large-small == c.want, "%d units for 64 bytes, %d for 128 more, want %d more", small, large,
-				c.want)
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		small := fuel(func(g *guest) []byte { return c.build(g, 64) })
+		large := fuel(func(g *guest) []byte { return c.build(g, 64+128) })
+		expect.That(t, large-small == c.want, "%d units for 64 bytes, %d for 128 more, want %d more", small, large,
+			c.want)
+	})
 	t.Run("fact", func(t *testing.T) {
 		t.Parallel()
 		g := newGuest()

@@ -31,7 +31,7 @@ func TestOpenDescribesDefects(t *testing.T) {
 		want  []string // parts of the error
 	}
 	notStarted := func(g *guest, reason string) defect { return defect{g, []string{"starting an instance", reason}} }
-	for name, test := range map[string]defect{
+	expect.Each(t, map[string]defect{
 		"host function with 64 bits": {withImport(hostModule, "threat", tI32+tI64, ""), []string{"assay.threat"}},
 		"two defects": {with(func(g *guest) {
 			g.importing(importOf("env", "first", "", ""), importOf("env", "second", "", ""))
@@ -54,19 +54,16 @@ func TestOpenDescribesDefects(t *testing.T) {
 		"initialisation logs and traps":  notStarted(logging, "table is missing"),
 		"initialisation exits with 3":    notStarted(exitWith(3), "exited with code 3"),
 		"initialisation exits with zero": notStarted(exitWith(0), "exited with code 0"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p, err := sandboxOf(t, 1).Open(t.Context(), pack(t, test.guest.encode(), manifest()))
-			if err == nil {
-				closePlugin(t, p)
-				t.Fatal("the module was opened")
-			}
-			for _, want := range append(test.want, "guest@1.0.0") {
-				expect.That(t, strings.Contains(err.Error(), want), "%v\ndoes not contain %q", err, want)
-			}
-		})
-	}
+	}, func(t *testing.T, test defect) {
+		p, err := sandboxOf(t, 1).Open(t.Context(), pack(t, test.guest.encode(), manifest()))
+		if err == nil {
+			closePlugin(t, p)
+			t.Fatal("the module was opened")
+		}
+		for _, want := range append(test.want, "guest@1.0.0") {
+			expect.That(t, strings.Contains(err.Error(), want), "%v\ndoes not contain %q", err, want)
+		}
+	})
 }
 
 func TestOpenAcceptsAllImports(t *testing.T) {

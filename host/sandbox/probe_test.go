@@ -23,15 +23,12 @@ func TestProbe(t *testing.T) {
 	t.Parallel()
 	pr := &probe{sandboxWithCache(t, cacheDir(t)), buildGo(t, "probe")}
 	closePlugin(t, open(t, pr.box, pr.module))
-	for name, test := range map[string]func(*testing.T){
+	expect.Each(t, map[string]func(*testing.T){
 		"sees only its facts": pr.seesOnlyItsFacts, "recurses": pr.recurses, "keeps facts": pr.keepsFacts,
 		"is traced": pr.traces, "has a skeleton": pr.hasSkeleton,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t)
-		})
-	}
+	}, func(t *testing.T, test func(*testing.T)) {
+		test(t)
+	})
 }
 
 type seen struct {

@@ -135,8 +135,7 @@ func TestOpen(t *testing.T) {
 		"another text":       {strings.Replace(good, "number 7", "number 8", 1), "invalid signature"},
 		"two signatures":     {good + strings.SplitN(sign(stranger), "\n\n", 2)[1], "exactly one signature"},
 	} {
-		_, err := trust.Open(test.signed)
-		expect.ErrorText(t, name, err, test.reason)
+		expect.ErrorText(t, name, expect.ErrorOf(trust.Open(test.signed)), test.reason)
 	}
 }
 
@@ -152,8 +151,7 @@ func TestOpenCandidate(t *testing.T) {
 	s, err := trust.OpenCandidate(candidate)
 	diff := cmp.Diff(first(), s.Activation)
 	expect.That(t, diff == "" && err == nil && s.Hash == first().Hash(), "%v, opened (-want +got):\n%s", err, diff)
-	_, err = trust.Open(candidate)
-	expect.ErrorText(t, "a candidate as an activation", err, "first line is not")
+	expect.ErrorText(t, "a candidate as an activation", expect.ErrorOf(trust.Open(candidate)), "first line is not")
 	_, err = activation.Unverified(candidate)
 	expect.ErrorText(t, "a candidate as an activation, unverified", err, "first line is not")
 	_, err = trust.OpenCandidate(sign(activation.Sign, operator))
@@ -180,8 +178,7 @@ func TestOpenMeasurement(t *testing.T) {
 	expect.ErrorText(t, "a stranger's", err, "key eve, which the trust file does not list")
 	_, err = trust.OpenMeasurement(strings.Replace(sign(operator), "-1", "-2", 1))
 	expect.ErrorText(t, "altered", err, "invalid signature")
-	_, err = trust.OpenCandidate(sign(operator))
-	expect.ErrorText(t, "as a candidate", err, "does not begin with")
+	expect.ErrorText(t, "as a candidate", expect.ErrorOf(trust.OpenCandidate(sign(operator))), "does not begin with")
 	candidate, err := activation.SignCandidate(first(), operator)
 	expect.That(t, err == nil && !activation.IsMeasurement(candidate), "a candidate as a measurement: %v", err)
 	_, err = trust.OpenMeasurement(candidate)
@@ -200,8 +197,7 @@ func TestParseTrustRefuses(t *testing.T) {
 		"half a digest":   {operator + "\nrevoked sha256:00", "line 2: it is not sha256: and 64 hexadecimal digits"},
 		"two roles":       {operator + "\nhost" + strings.TrimPrefix(operator, "operator"), "listed twice"},
 	} {
-		_, err := activation.ParseTrust(test.text)
-		expect.ErrorText(t, name, err, test.reason)
+		expect.ErrorText(t, name, expect.ErrorOf(activation.ParseTrust(test.text)), test.reason)
 	}
 }
 
@@ -214,8 +210,7 @@ func TestParseKey(t *testing.T) {
 	for _, text := range []string{"", key.Verifier, key.Private + "x"} {
 		expect.Failure(t, expect.ErrorOf(activation.ParseKey(text)), "%q was read", text)
 	}
-	expect.Failure(t, expect.ErrorOf(activation.NewKey("a b", make([]byte, 32))),
-		"a name with a space was accepted")
+	expect.Failure(t, expect.ErrorOf(activation.NewKey("a b", make([]byte, 32))), "a name with a space was accepted")
 }
 
 func layer(name, mode string, required bool) registry.LineupLayer {
@@ -284,7 +279,6 @@ func TestPermit(t *testing.T) {
 		err := activation.Permit(activation.Host, from, to)
 		expect.Outcome(t, name, err, test.reason)
 		expect.Error(t, "an operator, "+name, activation.Permit(activation.Operator, from, to), nil)
-		expect.ErrorText(t, "a former key, "+name, activation.Permit(activation.Former, from, to),
-			"may not sign")
+		expect.ErrorText(t, "a former key, "+name, activation.Permit(activation.Former, from, to), "may not sign")
 	}
 }

@@ -112,3 +112,14 @@ func Until(t testing.TB, condition string, holds func() bool) {
 		}
 	}
 }
+
+// Each runs a test for each case of a table, in parallel.
+func Each[C any](t *testing.T, cases map[string]C, test func(t *testing.T, c C)) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, c)
+		})
+	}
+}

@@ -102,8 +102,7 @@ func TestUpdateReplacesSDK(t *testing.T) {
 	} {
 		dir := filepath.Join(t.TempDir(), "numbers")
 		expect.Value(project.Create(dir, "numbers", language, false))(t)
-		before, err := os.ReadFile(filepath.Join(dir, file))
-		expect.NoError(t, err)
+		before := expect.Value(os.ReadFile(filepath.Join(dir, file)))(t)
 		expect.NoError(t, os.Remove(filepath.Join(dir, file)))
 		files := expect.Value(project.Update(dir))(t)
 		after, err := os.ReadFile(filepath.Join(dir, file))
@@ -135,9 +134,7 @@ func TestBuildFollowsManifest(t *testing.T) {
 		expect.ErrorOf(project.Build(t.Context(), dir)), "SIGNAL_NAME_NEW")
 	own := "#define SIGNAL_NAME_NEW \"numbers:name:new\"\n#define SIGNAL_NAME_DIGITS SIGNAL_NAME_NEW\n"
 	expect.NoError(t, os.WriteFile(constants, []byte(own), 0o600))
-	if _, err := project.Build(t.Context(), dir); err != nil {
-		t.Error(err)
-	}
+	expect.Error(t, "error", expect.ErrorOf(project.Build(t.Context(), dir)), nil)
 	text, err := os.ReadFile(constants)
 	expect.That(t, err == nil && string(text) == own, "%v, the author's file is now:\n%s", err, text)
 }

@@ -89,7 +89,6 @@ func TestAccept(t *testing.T) {
 	for name, signed := range map[string]string{
 		"another text": activated, "another line": sign(t, release.Release{Name: "a\nb", Version: "1.0.0"}, ana),
 	} {
-		expect.Failure(t, expect.ErrorOf(release.Recorded(trust, signed)), "%s: it was accepted as a release",
-			name)
+		expect.Failure(t, expect.ErrorOf(release.Recorded(trust, signed)), "%s: it was accepted as a release", name)
 	}
 }

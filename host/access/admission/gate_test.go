@@ -62,12 +62,13 @@ func TestManyAccountsFillTheGate(t *testing.T) {
 
 func TestAdmission(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	type testCase struct {
 		late   time.Duration
 		before map[string]int // checks of a visit, by account
 		checks int
 		want   error
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"idle":                                 {checks: 1},
 		"a batch on an idle host":              {checks: 100},
 		"a slow database":                      {late: 97 * time.Millisecond, checks: 1},
@@ -81,19 +82,14 @@ func TestAdmission(t *testing.T) {
 		"a batch that no host could judge yet": {checks: 5000},
 		"a batch with no room for it": {before: map[string]int{"b": 300, "c": 300}, checks: 300,
 			want: ErrBusy},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := newGate(test.late)
-			for account, n := range test.before {
-				if _, err := g.Enter(account, n); err != nil {
-					t.Fatal(err)
-				}
-			}
-			_, err := g.Enter("a", test.checks)
-			expect.That(t, errors.Is(err, test.want), "%v, want %v", err, test.want)
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		g := newGate(test.late)
+		for account, n := range test.before {
+			expect.NoError(t, expect.ErrorOf(g.Enter(account, n)))
+		}
+		_, err := g.Enter("a", test.checks)
+		expect.That(t, errors.Is(err, test.want), "%v, want %v", err, test.want)
+	})
 }
 
 // If recording takes longer than judging, it determines how many checks are accepted.
@@ -116,12 +112,9 @@ func TestClosedVisitsLeaveNothingBehind(t *testing.T) {
 	t.Parallel()
 	g := newGate(0)
 	for range 3 {
-		v, err := g.Enter("a", 10)
-		expect.NoError(t, err)
+		v := expect.Value(g.Enter("a", 10))(t)
 		for range 4 {
-			if err := v.Judge(t.Context(), func() {}); err != nil {
-				t.Error(err)
-			}
+			expect.Error(t, "error", v.Judge(t.Context(), func() {}), nil)
 		}
 		v.Close()
 	}
@@ -150,17 +143,14 @@ func TestTurns(t *testing.T) {
 		var all sync.WaitGroup
 		enter := func(account string, checks, n int) {
 			for range n {
-				v, err := g.Enter(account, checks)
-				expect.NoError(t, err)
+				v := expect.Value(g.Enter(account, checks))(t)
 				for range checks {
 					all.Go(func() {
-						if err := v.Judge(t.Context(), func() {
+						expect.Error(t, "error", v.Judge(t.Context(), func() {
 							mu.Lock()
 							order = append(order, account)
 							mu.Unlock()
-						}); err != nil {
-							t.Error(err)
-						}
+						}), nil)
 					})
 				}
 			}
@@ -505,19 +495,16 @@ func TestWaitingForSpareTimeEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(0)
-		v, err := g.Enter("acct_1", 1)
-		expect.NoError(t, err)
+		v := expect.Value(g.Enter("acct_1", 1))(t)
 		defer v.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		noCall := func() { t.Error("called after the end of the context") }
-		if err := v.Judge(t.Context(), func() {
+		expect.Error(t, "error", v.Judge(t.Context(), func() {
 			for range 2 { // while it waits, and before
 				expect.Error(t, "waiting for spare time", g.Spare(ctx, noCall), context.DeadlineExceeded)
 			}
-		}); err != nil {
-			t.Error(err)
-		}
+		}), nil)
 		called := false
 		if err := g.Spare(t.Context(), func() { called = true }); err != nil || !called || g.free != 1 {
 			t.Errorf("afterwards: %v, called %v, %d processors free", err, called, g.free)

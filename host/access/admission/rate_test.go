@@ -71,64 +71,61 @@ func TestLimiter(t *testing.T) {
 func TestLimiterAcrossHosts(t *testing.T) {
 	t.Parallel()
 	const step = 10 * time.Millisecond
-	for _, test := range []struct {
-		name  string
+	type testCase struct {
 		hosts int
 		rate  int
 		each  time.Duration // between uses of a host; a host is used by turns of this length if turns
 		turns bool
 		most  float64 // of the rate, in any minute
 		least float64 // in the last minute
-	}{
-		{"one host", 1, 1200, step, false, 1.09, 0.99},
-		{"two hosts", 2, 1200, step, false, 1.2, 0.9},
-		{"two hosts, a low rate", 2, 60, step, false, 1.2, 0.9},
-		{"two hosts by turns", 2, 1200, 7 * time.Second, true, 1.2, 0.9},
-		{"two hosts, each below the rate", 2, 1200, 60 * time.Millisecond, false, 1.2, 0.9},
-		{"four hosts", 4, 1200, step, false, 1.4, 0.9},
-		{"two hosts within the rate", 2, 1200, 110 * time.Millisecond, false, 1, 0.9},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			c, uses := newClock(), together{}
-			hosts := make([]*Limiter, test.hosts)
-			for i := range hosts {
-				hosts[i] = NewLimiter(c.now)
-			}
-			rate := Rate{Name: "pro", PerMinute: test.rate}
-			accepted := make([]int, 3*int(RateWindow/step))
-			for n := range accepted {
-				at := time.Duration(n) * step
-				for i, h := range hosts {
-					use := at%test.each == 0
-					if test.turns {
-						use = int(at/test.each)%test.hosts == i
-					}
-					if use && h.Take("key", rate) == nil {
-						accepted[n]++
-					}
-					if n%100 == 100*i/test.hosts { // each second, and not all at once
-						expect.NoError(t, h.Settle(t.Context(), uses))
-					}
-				}
-				c.pass(step)
-			}
-			window, most := 0, 0
-			for n, k := range accepted {
-				window += k
-				if n >= int(RateWindow/step) {
-					window -= accepted[n-int(RateWindow/step)]
-				}
-				most = max(most, window)
-			}
-			if got := float64(most) / float64(test.rate); got > test.most {
-				t.Errorf("%.3f of the rate were accepted in a minute, want at most %v", got, test.most)
-			}
-			if got := float64(window) / float64(test.rate); got < test.least {
-				t.Errorf("%.3f of the rate were accepted in the last minute, want at least %v", got, test.least)
-			}
-		})
 	}
+	expect.Each(t, map[string]testCase{
+		"one host":                       {1, 1200, step, false, 1.09, 0.99},
+		"two hosts":                      {2, 1200, step, false, 1.2, 0.9},
+		"two hosts, a low rate":          {2, 60, step, false, 1.2, 0.9},
+		"two hosts by turns":             {2, 1200, 7 * time.Second, true, 1.2, 0.9},
+		"two hosts, each below the rate": {2, 1200, 60 * time.Millisecond, false, 1.2, 0.9},
+		"four hosts":                     {4, 1200, step, false, 1.4, 0.9},
+		"two hosts within the rate":      {2, 1200, 110 * time.Millisecond, false, 1, 0.9},
+	}, func(t *testing.T, test testCase) {
+		c, uses := newClock(), together{}
+		hosts := make([]*Limiter, test.hosts)
+		for i := range hosts {
+			hosts[i] = NewLimiter(c.now)
+		}
+		rate := Rate{Name: "pro", PerMinute: test.rate}
+		accepted := make([]int, 3*int(RateWindow/step))
+		for n := range accepted {
+			at := time.Duration(n) * step
+			for i, h := range hosts {
+				use := at%test.each == 0
+				if test.turns {
+					use = int(at/test.each)%test.hosts == i
+				}
+				if use && h.Take("key", rate) == nil {
+					accepted[n]++
+				}
+				if n%100 == 100*i/test.hosts { // each second, and not all at once
+					expect.NoError(t, h.Settle(t.Context(), uses))
+				}
+			}
+			c.pass(step)
+		}
+		window, most := 0, 0
+		for n, k := range accepted {
+			window += k
+			if n >= int(RateWindow/step) {
+				window -= accepted[n-int(RateWindow/step)]
+			}
+			most = max(most, window)
+		}
+		if got := float64(most) / float64(test.rate); got > test.most {
+			t.Errorf("%.3f of the rate were accepted in a minute, want at most %v", got, test.most)
+		}
+		if got := float64(window) / float64(test.rate); got < test.least {
+			t.Errorf("%.3f of the rate were accepted in the last minute, want at least %v", got, test.least)
+		}
+	})
 }
 
 // failing is a database that does not respond.
@@ -170,13 +167,10 @@ func TestLimiterSettlesLittle(t *testing.T) {
 		t.Errorf("few uses are written: %v", got)
 	}
 	_ = l.Take("key", rate)
-	if err := l.Settle(t.Context(), uses); err != nil || uses["key"] != 10 {
-		t.Errorf("%d uses are written, %v", uses["key"], err)
-	}
+	err := l.Settle(t.Context(), uses)
+	expect.That(t, err == nil && uses["key"] == 10, "%d uses are written, %v", uses["key"], err)
 	uses["key"] += 1 << 60
-	if err := l.Settle(t.Context(), uses); err != nil {
-		t.Error(err)
-	}
+	expect.Error(t, "error", l.Settle(t.Context(), uses), nil)
 	c.pass(2 * RateWindow)
 	expect.Error(t, "after an absurd total", l.Take("key", rate), nil)
 	c.pass(3 * RateWindow)

@@ -128,9 +128,3 @@ func FuzzParse(f *testing.F) {
 			hash)
 	})
 }
-
-func BenchmarkParse(b *testing.B) {
-	for b.Loop() {
-		apikey.Parse(fixed)
-	}
-}

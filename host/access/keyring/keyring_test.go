@@ -141,41 +141,39 @@ func checkModes(t *testing.T, dir, path string) {
 func TestLoadValidatesTheFile(t *testing.T) {
 	t.Parallel()
 	bytesOf := func(n int) string { return base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{0xfb}, n)) }
-	for _, c := range []struct {
-		name, text string
-		mode       fs.FileMode
-		wantErr    string // part of the error; "" if Load succeeds
-	}{
-		{"as created", fixedMaster + "\n", 0o600, ""},
-		{"without a newline", fixedMaster, 0o600, ""},
-		{"surrounded by white space", " \t" + fixedMaster + "\r\n\n", 0o600, ""},
-		{"read only", fixedMaster, 0o400, ""},
-		{"readable by the group", fixedMaster, 0o640, "640"},
-		{"writable by all", fixedMaster, 0o602, "602"},
-		{"empty", "", 0o600, "32 bytes in base64"},
-		{"one byte short", bytesOf(31), 0o600, "32 bytes in base64"},
-		{"one byte long", bytesOf(33), 0o600, "32 bytes in base64"},
-		{"URL base64", strings.ReplaceAll(bytesOf(32), "+", "-"), 0o600, "32 bytes in base64"},
-		{"not base64", strings.Repeat("*", 44), 0o600, "32 bytes in base64"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			path := write(t, c.text, c.mode)
-			ring, err := keyring.Load(path)
-			switch {
-			case c.wantErr == "" && err != nil:
-				t.Error(err)
-			case c.wantErr == "" && hex.EncodeToString(ring.Fingerprint) != fixedKeys["fingerprint"]:
-				t.Error("Load returned another secret")
-			case c.wantErr != "" && (err == nil || !strings.Contains(withoutPath(err, path), c.wantErr)):
-				t.Errorf("Load = %v, want an error with %q", err, c.wantErr)
-			case c.wantErr != "" && len(c.text) > 8 && strings.Contains(withoutPath(err, path), c.text[:8]):
-				t.Errorf("the error %q contains the secret", err)
-			}
-			text, err := os.ReadFile(path)
-			expect.That(t, err == nil && string(text) == c.text, "Load left the file with %q, %v", text, err)
-		})
+	type testCase struct {
+		text    string
+		mode    fs.FileMode
+		wantErr string // part of the error; "" if Load succeeds
 	}
+	expect.Each(t, map[string]testCase{
+		"as created":                {fixedMaster + "\n", 0o600, ""},
+		"without a newline":         {fixedMaster, 0o600, ""},
+		"surrounded by white space": {" \t" + fixedMaster + "\r\n\n", 0o600, ""},
+		"read only":                 {fixedMaster, 0o400, ""},
+		"readable by the group":     {fixedMaster, 0o640, "640"},
+		"writable by all":           {fixedMaster, 0o602, "602"},
+		"empty":                     {"", 0o600, "32 bytes in base64"},
+		"one byte short":            {bytesOf(31), 0o600, "32 bytes in base64"},
+		"one byte long":             {bytesOf(33), 0o600, "32 bytes in base64"},
+		"URL base64":                {strings.ReplaceAll(bytesOf(32), "+", "-"), 0o600, "32 bytes in base64"},
+		"not base64":                {strings.Repeat("*", 44), 0o600, "32 bytes in base64"},
+	}, func(t *testing.T, c testCase) {
+		path := write(t, c.text, c.mode)
+		ring, err := keyring.Load(path)
+		switch {
+		case c.wantErr == "" && err != nil:
+			t.Error(err)
+		case c.wantErr == "" && hex.EncodeToString(ring.Fingerprint) != fixedKeys["fingerprint"]:
+			t.Error("Load returned another secret")
+		case c.wantErr != "" && (err == nil || !strings.Contains(withoutPath(err, path), c.wantErr)):
+			t.Errorf("Load = %v, want an error with %q", err, c.wantErr)
+		case c.wantErr != "" && len(c.text) > 8 && strings.Contains(withoutPath(err, path), c.text[:8]):
+			t.Errorf("the error %q contains the secret", err)
+		}
+		text, err := os.ReadFile(path)
+		expect.That(t, err == nil && string(text) == c.text, "Load left the file with %q, %v", text, err)
+	})
 }
 
 // withoutPath returns the error's text without the path of the file, which contains random digits.
@@ -198,36 +196,30 @@ func TestUnusablePaths(t *testing.T) {
 func TestSealAndOpen(t *testing.T) {
 	t.Parallel()
 	ring, other := load(t, write(t, fixedMaster, 0o600)), create(t, filepath.Join(t.TempDir(), "secret"))
-	for name, plain := range map[string]string{"a secret": "whsec_0123456789", "empty": "",
-		"bytes": strings.Repeat("\x00\xff", 8), "long": strings.Repeat("x", 10_000)} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			sealed := ring.Seal([]byte(plain), "hook_1")
-			if got, err := ring.Open(sealed, "hook_1"); err != nil || string(got) != plain {
-				t.Fatalf("Open = %q, %v; want %q", got, err, plain)
+	expect.Each(t, map[string]string{"a secret": "whsec_0123456789", "empty": "",
+		"bytes": strings.Repeat("\x00\xff", 8), "long": strings.Repeat("x", 10_000)}, func(t *testing.T, plain string) {
+		sealed := ring.Seal([]byte(plain), "hook_1")
+		if got, err := ring.Open(sealed, "hook_1"); err != nil || string(got) != plain {
+			t.Fatalf("Open = %q, %v; want %q", got, err, plain)
+		}
+		expect.That(t, plain == "" || !bytes.Contains(sealed, []byte(plain)), "the sealed value contains the plain one")
+		expect.That(t, !bytes.Equal(sealed, ring.Seal([]byte(plain), "hook_1")),
+			"two sealed values are equal: the nonce is not random")
+		for context, by := range map[string]*keyring.Ring{"hook_2": ring, "": ring, "hook_1 ": ring, "hook_1": other} {
+			if got, err := by.Open(sealed, context); err == nil {
+				t.Errorf("Open = %q with the context %q (same secret: %t), want an error", got, context, by == ring)
 			}
-			expect.That(t, plain == "" || !bytes.Contains(sealed, []byte(plain)),
-				"the sealed value contains the plain one")
-			expect.That(t, !bytes.Equal(sealed, ring.Seal([]byte(plain), "hook_1")),
-				"two sealed values are equal: the nonce is not random")
-			for context, by := range map[string]*keyring.Ring{"hook_2": ring, "": ring, "hook_1 ": ring,
-				"hook_1": other} {
-				if got, err := by.Open(sealed, context); err == nil {
-					t.Errorf("Open = %q with the context %q (same secret: %t), want an error", got, context, by == ring)
-				}
-			}
-			for i := range min(len(sealed), 64) {
-				altered := bytes.Clone(sealed)
-				altered[i] ^= 1
-				expect.Failure(t, expect.ErrorOf(ring.Open(altered, "hook_1")),
-					"Open succeeds with byte %d altered", i)
-				_, err := ring.Open(sealed[:i], "hook_1")
-				expect.That(t, err != nil || i >= len(sealed), "Open succeeds with the first %d bytes", i)
-			}
-			expect.Failure(t, expect.ErrorOf(ring.Open(append(bytes.Clone(sealed), 0), "hook_1")),
-				"Open succeeds with an additional byte")
-		})
-	}
+		}
+		for i := range min(len(sealed), 64) {
+			altered := bytes.Clone(sealed)
+			altered[i] ^= 1
+			expect.Failure(t, expect.ErrorOf(ring.Open(altered, "hook_1")), "Open succeeds with byte %d altered", i)
+			_, err := ring.Open(sealed[:i], "hook_1")
+			expect.That(t, err != nil || i >= len(sealed), "Open succeeds with the first %d bytes", i)
+		}
+		expect.Failure(t, expect.ErrorOf(ring.Open(append(bytes.Clone(sealed), 0), "hook_1")),
+			"Open succeeds with an additional byte")
+	})
 }
 
 func TestSealIsPlainGCM(t *testing.T) {

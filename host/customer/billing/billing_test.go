@@ -60,13 +60,14 @@ func newTest(a *recorder) (*Billing, *TestCheckout) {
 
 func TestSubscribe(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	type testCase struct {
 		plan, account string
 		sub           Subscription
 		subErr        error
 		url           string // a prefix
 		err           error
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"new customer":      {plan: "starter", url: "/checkout/test/co_"},
 		"free":              {plan: "free", url: "https://a.example/back"},
 		"upgrade from free": {plan: "pro", account: "acct_1", subErr: ErrNotPaid, url: "/checkout/test/co_"},
@@ -75,24 +76,21 @@ func TestSubscribe(t *testing.T) {
 		"unknown plan":       {plan: "gold", err: ErrNoPlan},
 		"the public plan":    {plan: "public", err: ErrNoPlan},
 		"already subscribed": {plan: "pro", account: "acct_1", sub: Subscription{Status: PastDue}, err: ErrSubscribed},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := &recorder{sub: test.sub, err: test.subErr}
-			b, _ := newTest(a)
-			s, err := b.Subscribe(t.Context(), Order{Plan: test.plan, Account: test.account,
-				ReturnTo: "https://a.example/back", CancelTo: "https://a.example/no"})
-			expect.Must(t, errors.Is(err, test.err), "got %v, want %v", err, test.err)
-			if test.err != nil {
-				expect.Equal(t, "a checkout was stored", len(a.begun), 0)
-				return
-			}
-			c := a.begun[0]
-			expect.That(t, strings.HasPrefix(s.URL, test.url) && !strings.Contains(s.URL, s.Token), "URL %s", s.URL)
-			expect.That(t, c.Session == SessionHash(s.Token) && len(s.Token) == 43 && c.Plan == test.plan &&
-				c.Account == test.account && c.Paid == (test.plan == "free"), "stored %+v", c)
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		a := &recorder{sub: test.sub, err: test.subErr}
+		b, _ := newTest(a)
+		s, err := b.Subscribe(t.Context(), Order{Plan: test.plan, Account: test.account,
+			ReturnTo: "https://a.example/back", CancelTo: "https://a.example/no"})
+		expect.Must(t, errors.Is(err, test.err), "got %v, want %v", err, test.err)
+		if test.err != nil {
+			expect.Equal(t, "a checkout was stored", len(a.begun), 0)
+			return
+		}
+		c := a.begun[0]
+		expect.That(t, strings.HasPrefix(s.URL, test.url) && !strings.Contains(s.URL, s.Token), "URL %s", s.URL)
+		expect.That(t, c.Session == SessionHash(s.Token) && len(s.Token) == 43 && c.Plan == test.plan &&
+			c.Account == test.account && c.Paid == (test.plan == "free"), "stored %+v", c)
+	})
 }
 
 func TestPayValidatesCards(t *testing.T) {
@@ -143,31 +141,29 @@ func TestChangeCancelResume(t *testing.T) {
 	t.Parallel()
 	sub := Subscription{ID: "test_sub_1", Account: "acct_1", Customer: "test_cus_1", Plan: "starter", Status: PastDue}
 	month := time.Date(2031, 6, 1, 0, 0, 0, 0, time.UTC)
-	for name, test := range map[string]struct {
+	type testCase struct {
 		call func(context.Context, *Billing) error
 		want Change
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"change": {func(ctx context.Context, b *Billing) error { return b.ChangePlan(ctx, "acct_1", "pro") },
 			Change{Plan: "pro", Status: PastDue}},
 		"cancel": {func(ctx context.Context, b *Billing) error { return b.Cancel(ctx, "acct_1") },
 			Change{Status: PastDue, EndsAt: month}},
 		"resume": {func(ctx context.Context, b *Billing) error { return b.Resume(ctx, "acct_1") },
 			Change{Status: PastDue}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := &recorder{sub: sub}
-			b, _ := newTest(a)
-			expect.NoError(t, test.call(t.Context(), b))
-			got := a.applied[0]
-			expect.Equal(t, "the change has no id", got.Event == "", false)
-			test.want.Event, test.want.At, test.want.Provider = got.Event, testTime, "test"
-			test.want.Subscription, test.want.Customer = sub.ID, sub.Customer
-			expect.Equal(t, "change", got, test.want)
-			b.Accounts = &recorder{sub: Subscription{Status: Canceled}}
-			expect.Error(t, "with a canceled subscription", test.call(t.Context(), b), ErrNotPaid)
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		a := &recorder{sub: sub}
+		b, _ := newTest(a)
+		expect.NoError(t, test.call(t.Context(), b))
+		got := a.applied[0]
+		expect.Equal(t, "the change has no id", got.Event == "", false)
+		test.want.Event, test.want.At, test.want.Provider = got.Event, testTime, "test"
+		test.want.Subscription, test.want.Customer = sub.ID, sub.Customer
+		expect.Equal(t, "change", got, test.want)
+		b.Accounts = &recorder{sub: Subscription{Status: Canceled}}
+		expect.Error(t, "with a canceled subscription", test.call(t.Context(), b), ErrNotPaid)
+	})
 	b, _ := newTest(&recorder{sub: sub})
 	expect.Error(t, "changing to the free plan", b.ChangePlan(t.Context(), "acct_1", "free"), ErrNoPlan)
 }

@@ -82,8 +82,7 @@ func TestStripe(t *testing.T) {
 func TestStripeUnreachable(t *testing.T) {
 	t.Parallel()
 	s := NewStripe("sk_test_123", signingSecret, "http://127.0.0.1:1")
-	_, err := s.Checkout(t.Context(), Checkout{ID: "co_1", Plan: "pro"}, "https://a.example",
-		"https://a.example")
+	_, err := s.Checkout(t.Context(), Checkout{ID: "co_1", Plan: "pro"}, "https://a.example", "https://a.example")
 	expect.That(t, errors.Is(err, ErrUnavailable), "got %v", err)
 }
 

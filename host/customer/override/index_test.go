@@ -147,10 +147,11 @@ func TestPrecedence(t *testing.T) {
 		kind        Kind
 		value       string
 	}
-	for name, test := range map[string]struct {
+	type testCase struct {
 		given []given
 		want  string
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"the account's block precedes an allow for all": {[]given{{"", "all", check.Allow, Domain, "a.example.com"},
 			{"acct_1", "own", check.Block, Domain, "a.example.com"}}, "own"},
 		"even a wider one": {[]given{{"", "all", check.Allow, Domain, "a.example.com"},
@@ -167,23 +168,20 @@ func TestPrecedence(t *testing.T) {
 			{"acct_1", "except", check.Allow, Domain, "a.example.com"}}, "except"},
 		"those of others do not": {[]given{{"acct_2", "other", check.Block, Domain, "a.example.com"}}, ""},
 		"for all alone":          {[]given{{"", "all", check.Allow, Registrable, "example.com"}}, "all"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := &memory{}
-			for _, g := range test.given {
-				m.add(t, g.account, g.id, g.action, g.kind, g.value)
-			}
-			got := newClocked(m).load(t).find(t, "acct_1", entity.Domain, "a.example.com")
-			expect.That(t, got == test.want, "%q decides, want %q", got, test.want)
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		m := &memory{}
+		for _, g := range test.given {
+			m.add(t, g.account, g.id, g.action, g.kind, g.value)
+		}
+		got := newClocked(m).load(t).find(t, "acct_1", entity.Domain, "a.example.com")
+		expect.That(t, got == test.want, "%q decides, want %q", got, test.want)
+	})
 }
 
 // Each column is covered by the MAC, and so is the account that an entry counts for.
 func TestAlteredEntriesAreIgnoredByName(t *testing.T) {
 	t.Parallel()
-	for column, alter := range map[string]func(*Entry){
+	expect.Each(t, map[string]func(*Entry){
 		"id":            func(e *Entry) { e.ID = "ovr_2" },
 		"account":       func(e *Entry) { e.Account = "acct_2" },
 		"action":        func(e *Entry) { e.Action = check.Allow },
@@ -197,26 +195,23 @@ func TestAlteredEntriesAreIgnoredByName(t *testing.T) {
 		"expires at":    func(e *Entry) { e.ExpiresAt = e.ExpiresAt.Add(time.Millisecond) },
 		"mac":           func(e *Entry) { e.MAC[0] ^= 1 },
 		"no mac":        func(e *Entry) { e.MAC = nil },
-	} {
-		t.Run(column, func(t *testing.T) {
-			t.Parallel()
-			m := &memory{}
-			e := m.add(t, "acct_1", "ovr_1", check.Block, Domain, "example.com")
-			alter(e)
-			x := newClocked(m).load(t)
-			for _, account := range []string{"acct_1", "acct_2"} {
-				got := x.find(t, account, entity.Domain, "example.com")
-				expect.That(t, got == "", "%s: %s decides", account, got)
-			}
-			if ids := x.Ignored(); len(ids) != 1 || ids[0] != e.ID || !strings.Contains(x.log.String(), e.ID) {
-				t.Errorf("ignored %v, log %q", ids, x.log.String())
-			}
-			x.at = x.at.Add(2 * reloadInterval)
-			if x.load(t); strings.Count(x.log.String(), e.ID) != 1 {
-				t.Errorf("reported more than once: %s", x.log.String())
-			}
-		})
-	}
+	}, func(t *testing.T, alter func(*Entry)) {
+		m := &memory{}
+		e := m.add(t, "acct_1", "ovr_1", check.Block, Domain, "example.com")
+		alter(e)
+		x := newClocked(m).load(t)
+		for _, account := range []string{"acct_1", "acct_2"} {
+			got := x.find(t, account, entity.Domain, "example.com")
+			expect.That(t, got == "", "%s: %s decides", account, got)
+		}
+		if ids := x.Ignored(); len(ids) != 1 || ids[0] != e.ID || !strings.Contains(x.log.String(), e.ID) {
+			t.Errorf("ignored %v, log %q", ids, x.log.String())
+		}
+		x.at = x.at.Add(2 * reloadInterval)
+		if x.load(t); strings.Count(x.log.String(), e.ID) != 1 {
+			t.Errorf("reported more than once: %s", x.log.String())
+		}
+	})
 }
 
 func TestExpiredOverrideDoesNotDecide(t *testing.T) {

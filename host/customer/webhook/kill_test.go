@@ -244,9 +244,7 @@ func (k *killTest) settle() {
 	for _, ref := range k.resends {
 		k.rounds[ref] = 2
 		if k.int("SELECT count(*) FROM webhook_events WHERE ref = $1 AND state = 'failed'", ref) == 1 {
-			if err := k.store.ResendEvent(k.Context(), k.caller.Account, ref); err != nil {
-				k.Error(err)
-			}
+			expect.Error(k, "error", k.store.ResendEvent(k.Context(), k.caller.Account, ref), nil)
 		}
 	}
 	tick := time.NewTicker(50 * time.Millisecond)

@@ -53,9 +53,7 @@ func (k *killTest) verifyEvent(e webhook.Event, log []webhook.Attempt, arrivals 
 	case arrivals > len(log), interrupted > k.kills[e.Ref]:
 		wrong = "sent without an attempt, or interrupted without a kill"
 	}
-	if wrong != "" {
-		k.Errorf("%s, %s: %s: %s, sent %d times in %d attempts: %d accepted, %d refused, %d interrupted; %d kills",
-			e.Ref, k.stages[e.Ref], wrong, e.State, arrivals,
-			len(log), accepted, refused, interrupted, k.kills[e.Ref])
-	}
+	expect.That(k, wrong == "",
+		"%s, %s: %s: %s, sent %d times in %d attempts: %d accepted, %d refused, %d interrupted; %d kills", e.Ref,
+		k.stages[e.Ref], wrong, e.State, arrivals, len(log), accepted, refused, interrupted, k.kills[e.Ref])
 }

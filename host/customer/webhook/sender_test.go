@@ -77,11 +77,12 @@ func failed(reason string) Outcome { return Outcome{Error: reason} }
 func TestResponsesAndFaults(t *testing.T) {
 	t.Parallel()
 	silent, plain := receiver(t, func(net.Conn) {}), listen(t, "127.0.0.1:0", http.NotFoundHandler())
-	for name, test := range map[string]struct {
+	type testCase struct {
 		serve func(net.Conn)
 		url   string // instead of serve
 		want  Outcome
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"200":                  {serve: writes(ok + "Content-Length: 2\r\n\r\nOK"), want: accepted(200, "OK")},
 		"204":                  {serve: writes("HTTP/1.1 204 No Content\r\n\r\n"), want: accepted(204, "")},
 		"299 without a reason": {serve: writes("HTTP/1.1 299\r\n\r\n"), want: accepted(299, "")},
@@ -124,25 +125,22 @@ func TestResponsesAndFaults(t *testing.T) {
 		"speaks HTTP instead of TLS":      {url: strings.Replace(plain.URL, "http:", "https:", 1), want: failed(noTLS)},
 		"a URL that is no longer valid": {url: "http://user@127.0.0.1/",
 			want: failed("url: must not contain a user or password")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			url := test.url
-			if test.serve != nil {
-				url = "http://" + receiver(t, test.serve)
-			}
-			names := startNameServer(t, map[string][][]netip.Addr{})
-			s := newSender(newGuard(t, "127.0.0.1/32"), names.Resolver, nil, storetest.Discard())
-			s.timeout, s.bodyTimeout = time.Minute, time.Minute
-			e := s.send(newDelivery(url))
-			expect.That(t, e.Status == test.want.Status && e.Error == test.want.Error &&
-				string(e.ResponseBody) == string(test.want.ResponseBody) && e.Delivered == test.want.Delivered,
-				"%d %q, body %.40q (%d bytes), delivered: %v; want %+v", e.Status, e.Error, e.ResponseBody,
-				len(e.ResponseBody), e.Delivered, test.want)
-			expect.That(t, e.Ref != "" && e.Attempt == 2 && e.Took > 0 && !e.EndedAt.IsZero(),
-				"event %s, attempt %d, took %v until %v", e.Ref, e.Attempt, e.Took, e.EndedAt)
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		url := test.url
+		if test.serve != nil {
+			url = "http://" + receiver(t, test.serve)
+		}
+		names := startNameServer(t, map[string][][]netip.Addr{})
+		s := newSender(newGuard(t, "127.0.0.1/32"), names.Resolver, nil, storetest.Discard())
+		s.timeout, s.bodyTimeout = time.Minute, time.Minute
+		e := s.send(newDelivery(url))
+		expect.That(t, e.Status == test.want.Status && e.Error == test.want.Error &&
+			string(e.ResponseBody) == string(test.want.ResponseBody) && e.Delivered == test.want.Delivered,
+			"%d %q, body %.40q (%d bytes), delivered: %v; want %+v", e.Status, e.Error, e.ResponseBody,
+			len(e.ResponseBody), e.Delivered, test.want)
+		expect.That(t, e.Ref != "" && e.Attempt == 2 && e.Took > 0 && !e.EndedAt.IsZero(),
+			"event %s, attempt %d, took %v until %v", e.Ref, e.Attempt, e.Took, e.EndedAt)
+	})
 }
 
 // loopback returns a sender that may call this machine.
@@ -211,24 +209,6 @@ func respond(c net.Conn, response, drips string) {
 		}
 	}
 	_, _ = io.Copy(io.Discard, r) // until the client disconnects
-}
-
-// Only the beginning of a large response body is read.
-func TestLargeResponseIsCutOff(t *testing.T) {
-	t.Parallel()
-	wrote := make(chan int, 1)
-	address := receiver(t, func(c net.Conn) {
-		sum := 0
-		for n, err := io.WriteString(c, ok+"\r\n"); err == nil; n, err = c.Write(make([]byte, 1<<16)) {
-			sum += n
-		}
-		wrote <- sum
-	})
-	e := loopback(t).send(newDelivery("http://" + address))
-	expect.That(t, e.Delivered, "%+v", e)
-	if n := <-wrote; n > 32<<20 { // includes the kernel's buffers
-		t.Errorf("the receiver sent %d bytes", n)
-	}
 }
 
 // The receiver gets exactly the signed bytes, once.

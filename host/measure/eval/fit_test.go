@@ -101,9 +101,8 @@ func TestFitRecovers(t *testing.T) {
 			expect.That(t, math.Abs(typed.Bias-bias) <= .5 && math.Abs(typed.Weights[0]-drawn.a) <= .5 &&
 				math.Abs(typed.Weights[1]-drawn.b) <= .5, "%s at %.2f: bias %v and weights %v, want %.2f, %v and %v",
 				typed.Type, prevalence, typed.Bias, typed.Weights, bias, drawn.a, drawn.b)
-			if typed.Weights[2] != 5 || !slices.Equal(typed.Kept, []string{"idle"}) {
-				t.Errorf("a layer without scores goes from weight 5 to %v; kept are %v", typed.Weights[2], typed.Kept)
-			}
+			expect.That(t, typed.Weights[2] == 5 && slices.Equal(typed.Kept, []string{"idle"}),
+				"a layer without scores goes from weight 5 to %v; kept are %v", typed.Weights[2], typed.Kept)
 			// The eight sources are alike, so held-out rows are scored as well as those fitted to.
 			out, in := float64(typed.OutOfFold.AUC), float64(typed.Fitted.AUC)
 			expect.That(t, math.Abs(out-in) <= .01 && in >= .6, "%s: AUC %v, out of fold %v", typed.Type, in, out)
@@ -168,9 +167,8 @@ func TestFitMeetsLimits(t *testing.T) {
 		s.add(entity.Email, false, "", 0, 0)
 	}
 	unbounded := s.fit(t, unlimited(.5))
-	if unbounded.Types[0].Fitted.Bands.Review.FPR <= .02 {
-		t.Fatalf("the example is too easy: %+v", unbounded.Types[0].Fitted.Bands)
-	}
+	expect.Must(t, unbounded.Types[0].Fitted.Bands.Review.FPR > .02, "the example is too easy: %+v",
+		unbounded.Types[0].Fitted.Bands)
 	limited := s.fit(t, eval.FitOptions{L2: 1e-9, Prevalence: .5, ReviewFPR: .02, BlockFPR: .003, SuffixFPR: 1})
 	for _, typed := range limited.Types {
 		if b := typed.Fitted.Bands; !typed.TargetsMet || b.Review.FPR > .02 || b.Block.FPR > .003 {
@@ -311,24 +309,21 @@ func TestFoldsDropSisters(t *testing.T) {
 
 func TestFitRejects(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name   string
+	type testCase struct {
 		labels []bool
 		text   string
-	}{
-		{"no rows", nil, "no row was scored"},
-		{"one label", []bool{true, true}, "the same label"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			s := newSample()
-			for _, malicious := range c.labels {
-				s.add(entity.Domain, malicious, "", 50)
-			}
-			scored := expect.Value(eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil))(t)
-			expect.ErrorText(t, "error", expect.ErrorOf(eval.FitLineup(s.lineup, scored, unlimited(.1))), c.text)
-		})
 	}
+	expect.Each(t, map[string]testCase{
+		"no rows":   {nil, "no row was scored"},
+		"one label": {[]bool{true, true}, "the same label"},
+	}, func(t *testing.T, c testCase) {
+		s := newSample()
+		for _, malicious := range c.labels {
+			s.add(entity.Domain, malicious, "", 50)
+		}
+		scored := expect.Value(eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil))(t)
+		expect.ErrorText(t, "error", expect.ErrorOf(eval.FitLineup(s.lineup, scored, unlimited(.1))), c.text)
+	})
 }
 
 // Two rows are enough for a fit, even if they are in the same fold.

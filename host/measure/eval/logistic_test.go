@@ -50,9 +50,8 @@ func TestSolve(t *testing.T) {
 		x, multipliers := r.solve(nil)
 		for i, l := range r.limits {
 			slack := l.slack(x) - l.margin
-			if slack < -1e-5 || multipliers[i] < 0 || multipliers[i] > 1e-6 && slack > 1e-4 {
-				t.Fatalf("limit %d has slack %v and multiplier %v in %+v", i, slack, multipliers[i], r)
-			}
+			expect.Must(t, slack >= -1e-5 && multipliers[i] >= 0 && (multipliers[i] <= 1e-6 || slack <= 1e-4),
+				"limit %d has slack %v and multiplier %v in %+v", i, slack, multipliers[i], r)
 			if multipliers[i] > 1e-6 {
 				binding++
 			}
@@ -64,15 +63,13 @@ func TestSolve(t *testing.T) {
 			for k, l := range limits {
 				gradient[i] -= multipliers[k] * l.coefficients[i]
 			}
-			if x[i] < r.low[i] || x[i] > r.high[i] {
-				t.Fatalf("coefficient %d is %v, outside %v to %v", i, x[i], r.low[i], r.high[i])
-			}
+			expect.Must(t, x[i] >= r.low[i] && x[i] <= r.high[i], "coefficient %d is %v, outside %v to %v", i, x[i],
+				r.low[i], r.high[i])
 			if x[i] == r.low[i] || x[i] == r.high[i] {
 				atBound++
 			}
-			if (x[i] > r.low[i] && gradient[i] > 1e-5) || (x[i] < r.high[i] && gradient[i] < -1e-5) {
-				t.Fatalf("coefficient %d is %v with gradient %v in %+v", i, x[i], gradient[i], r)
-			}
+			expect.Must(t, (x[i] <= r.low[i] || gradient[i] <= 1e-5) && (x[i] >= r.high[i] || gradient[i] >= -1e-5),
+				"coefficient %d is %v with gradient %v in %+v", i, x[i], gradient[i], r)
 		}
 	}
 	expect.That(t, atBound >= 50 && binding >= 50, "only %d coefficients are at a bound, and %d limits bind", atBound,
@@ -108,10 +105,9 @@ func TestDerive(t *testing.T) {
 		up[i], down[i] = x[i]+h, x[i]-h
 		above, slopeAbove, _ := r.derive(up)
 		below, slopeBelow, _ := r.derive(down)
-		if difference := (above - below) / (2 * h); math.Abs(difference-gradient[i]) > 1e-8 ||
-			math.Abs(r.value(up)-above) > 1e-12 {
-			t.Errorf("gradient %d is %v, by differences %v", i, gradient[i], difference)
-		}
+		difference := (above - below) / (2 * h)
+		expect.That(t, math.Abs(difference-gradient[i]) <= 1e-8 && math.Abs(r.value(up)-above) <= 1e-12,
+			"gradient %d is %v, by differences %v", i, gradient[i], difference)
 		for j := range x {
 			if difference := (slopeAbove[j] - slopeBelow[j]) / (2 * h); math.Abs(difference-hessian[i][j]) > 1e-7 {
 				t.Errorf("second derivative %d,%d is %v, by differences %v", i, j, hessian[i][j], difference)

@@ -181,12 +181,10 @@ func TestPluginGolden(t *testing.T) {
 	expect.NoError(t, err)
 	r := expect.Value(eval.MeasurePlugin(s.lineup, nil, scored, unlimited(.3), 2, nil))(t)
 	r.Files, r.Skipped, r.Others, r.Replaced, r.Seconds = []string{"rows.jsonl"}, 1, 2, "idle@0.9.0", 1.5
-	if err := r.Explain(t.Context(), func(_ context.Context, row eval.Row) (eval.Called, error) {
+	expect.NoError(t, r.Explain(t.Context(), func(_ context.Context, row eval.Row) (eval.Called, error) {
 		return eval.Called{Signals: []check.Signal{}, Facts: map[string]string{"domain.name": row.Value},
 			Absent: []string{"dns.a"}, Log: []string{"a line\nand another"}}, nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	var text, page bytes.Buffer
 	expect.NoError(t, r.WriteText(&text))
 	expect.NoError(t, r.WriteHTML(&page))

@@ -16,64 +16,62 @@ import (
 func TestReadRow(t *testing.T) {
 	t.Parallel()
 	good := eval.Row{Type: entity.Domain, Value: "a.example", Malicious: true}
-	for _, c := range []struct {
-		name, line string
-		want       eval.Row
-		reason     string // part of the error; "" if the row is valid
-	}{
-		{"required fields only", `{"type":"domain","value":"a.example","label":1}`, good, ""},
-		{"label false", `{"type":"domain","value":"a.example","label":false}`,
+	type testCase struct {
+		line   string
+		want   eval.Row
+		reason string // part of the error; "" if the row is valid
+	}
+	expect.Each(t, map[string]testCase{
+		"required fields only": {`{"type":"domain","value":"a.example","label":1}`, good, ""},
+		"label false": {`{"type":"domain","value":"a.example","label":false}`,
 			eval.Row{Type: entity.Domain, Value: "a.example"}, ""},
-		{"unknown fields", `{"type":"domain","value":"a.example","label":1,"hosted":{"x":[1]}}`, good, ""},
-		{"rank", `{"type":"domain","value":"a.example","label":0,"rank":7}`,
+		"unknown fields": {`{"type":"domain","value":"a.example","label":1,"hosted":{"x":[1]}}`, good, ""},
+		"rank": {`{"type":"domain","value":"a.example","label":0,"rank":7}`,
 			eval.Row{Type: entity.Domain, Value: "a.example", Rank: 7}, ""},
-		{"facts",
-			`{"type":"domain","value":"a","label":0,"facts":{"rdap.age_days":12,"rdap.found":"yes","net.org":""}}`,
-			eval.Row{Type: entity.Domain, Value: "a", Facts: entity.Facts{"rdap.age_days": "12", "rdap.found": "yes"}},
+
+		"facts": {`{"type":"domain","value":"a","label":0,"facts":{"rdap.age_days":12,"rdap.found":"y","net.org":""}}`,
+			eval.Row{Type: entity.Domain, Value: "a", Facts: entity.Facts{"rdap.age_days": "12", "rdap.found": "y"}},
 			""},
-		{"held-out scores", `{"type":"domain","value":"a","label":0,"held_out":{"lexical":-23}}`,
+		"held-out scores": {`{"type":"domain","value":"a","label":0,"held_out":{"lexical":-23}}`,
 			eval.Row{Type: entity.Domain, Value: "a", HeldOut: map[string]int{"lexical": -23}}, ""},
-		{"all fields", `{"type":"phone","value":"030 1","label":0,"source":"s","category":"c","country":"DE"}`,
+		"all fields": {`{"type":"phone","value":"030 1","label":0,"source":"s","category":"c","country":"DE"}`,
 			eval.Row{Type: entity.Phone, Value: "030 1", Source: "s", Category: "c", Country: "DE"}, ""},
-		{"region as a string", `{"type":"phone","value":"1","label":0,"region":"MV"}`,
+		"region as a string": {`{"type":"phone","value":"1","label":0,"region":"MV"}`,
 			eval.Row{Type: entity.Phone, Value: "1", Country: "MV"}, ""},
-		{"region as an object", `{"type":"phone","value":"1","label":0,"region":{"country":"MV"}}`,
+		"region as an object": {`{"type":"phone","value":"1","label":0,"region":{"country":"MV"}}`,
 			eval.Row{Type: entity.Phone, Value: "1", Country: "MV"}, ""},
 
-		{"not JSON", `{"type":"domain"`, eval.Row{}, "it is not JSON"},
-		{"array", `["domain"]`, eval.Row{}, "it is not a JSON object"},
-		{"duplicate field", `{"type":"domain","type":"domain","value":"a","label":1}`, eval.Row{}, "duplicate"},
-		{"not UTF-8", "{\"type\":\"domain\",\"value\":\"\xff\",\"label\":1}", eval.Row{}, "it is not JSON"},
-		{"no type", `{"value":"a","label":1}`, eval.Row{}, "type is missing"},
-		{"unknown type", `{"type":"url","value":"a","label":1}`, eval.Row{}, `type is "url"`},
-		{"no value", `{"type":"domain","label":1}`, eval.Row{}, "value is missing"},
-		{"number as value", `{"type":"phone","value":49301,"label":1}`, eval.Row{}, "value is a JSON number"},
-		{"no label", `{"type":"domain","value":"a"}`, eval.Row{}, "label is missing"},
-		{"label 2", `{"type":"domain","value":"a","label":2}`, eval.Row{}, "label is 2"},
-		{"label as a string", `{"type":"domain","value":"a","label":"bad"}`, eval.Row{}, `label is "bad"`},
-		{"unknown country", `{"type":"phone","value":"1","label":1,"country":"Atlantis"}`, eval.Row{},
+		"not JSON":          {`{"type":"domain"`, eval.Row{}, "it is not JSON"},
+		"array":             {`["domain"]`, eval.Row{}, "it is not a JSON object"},
+		"duplicate field":   {`{"type":"domain","type":"domain","value":"a","label":1}`, eval.Row{}, "duplicate"},
+		"not UTF-8":         {"{\"type\":\"domain\",\"value\":\"\xff\",\"label\":1}", eval.Row{}, "it is not JSON"},
+		"no type":           {`{"value":"a","label":1}`, eval.Row{}, "type is missing"},
+		"unknown type":      {`{"type":"url","value":"a","label":1}`, eval.Row{}, `type is "url"`},
+		"no value":          {`{"type":"domain","label":1}`, eval.Row{}, "value is missing"},
+		"number as value":   {`{"type":"phone","value":49301,"label":1}`, eval.Row{}, "value is a JSON number"},
+		"no label":          {`{"type":"domain","value":"a"}`, eval.Row{}, "label is missing"},
+		"label 2":           {`{"type":"domain","value":"a","label":2}`, eval.Row{}, "label is 2"},
+		"label as a string": {`{"type":"domain","value":"a","label":"bad"}`, eval.Row{}, `label is "bad"`},
+		"unknown country": {`{"type":"phone","value":"1","label":1,"country":"Atlantis"}`, eval.Row{},
 			"region.country"},
-		{"fact that is a list", `{"type":"phone","value":"1","label":1,"facts":{"dns.a":["::1"]}}`, eval.Row{},
+		"fact that is a list": {`{"type":"phone","value":"1","label":1,"facts":{"dns.a":["::1"]}}`, eval.Row{},
 			`fact dns.a is ["::1"]`},
-		{"facts of another type", `{"type":"phone","value":"1","label":1,"facts":3}`, eval.Row{}, "want an object"},
-		{"impossible held-out score", `{"type":"phone","value":"1","label":1,"held_out":{"phone":101}}`, eval.Row{},
+		"facts of another type": {`{"type":"phone","value":"1","label":1,"facts":3}`, eval.Row{}, "want an object"},
+		"impossible held-out score": {`{"type":"phone","value":"1","label":1,"held_out":{"phone":101}}`, eval.Row{},
 			"is 101, outside -100 to 100"},
-		{"region as an array", `{"type":"phone","value":"1","label":1,"region":[1]}`, eval.Row{}, "region is [1]"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			rows, bad, err := eval.Read(strings.NewReader("\n"+c.line+"\n"), "")
-			expect.NoError(t, err)
-			if c.reason != "" {
-				if len(rows) != 0 || len(bad) != 1 || bad[0].Line != 2 || !strings.Contains(bad[0].Reason, c.reason) {
-					t.Errorf("rows %v, invalid lines %v; want one for line 2 that contains %q", rows, bad, c.reason)
-				}
-				return
+		"region as an array": {`{"type":"phone","value":"1","label":1,"region":[1]}`, eval.Row{}, "region is [1]"},
+	}, func(t *testing.T, c testCase) {
+		rows, bad, err := eval.Read(strings.NewReader("\n"+c.line+"\n"), "")
+		expect.NoError(t, err)
+		if c.reason != "" {
+			if len(rows) != 0 || len(bad) != 1 || bad[0].Line != 2 || !strings.Contains(bad[0].Reason, c.reason) {
+				t.Errorf("rows %v, invalid lines %v; want one for line 2 that contains %q", rows, bad, c.reason)
 			}
-			diff := cmp.Diff([]eval.Row{c.want}, rows)
-			expect.That(t, diff == "" && bad == nil, "invalid lines %v (-want +got):\n%s", bad, diff)
-		})
-	}
+			return
+		}
+		diff := cmp.Diff([]eval.Row{c.want}, rows)
+		expect.That(t, diff == "" && bad == nil, "invalid lines %v (-want +got):\n%s", bad, diff)
+	})
 }
 
 func TestReadForms(t *testing.T) {

@@ -17,9 +17,8 @@ func TestInstancesShareOneImage(t *testing.T) {
 		for i := range guests {
 			guests[i] = e.startWithSnapshot(t)
 		}
-		if len(e.images.images) != 1 || e.images.images[0].refs != len(guests) {
-			t.Fatalf("%d images, the first used %d times", len(e.images.images), e.images.images[0].refs)
-		}
+		expect.Must(t, len(e.images.images) == 1 && e.images.images[0].refs == len(guests),
+			"%d images, the first used %d times", len(e.images.images), e.images.images[0].refs)
 		for i, g := range guests {
 			g.call(t, "poke", 4096, uint64(i)+1)
 		}
@@ -110,9 +109,7 @@ func TestConcurrentInstances(t *testing.T) {
 						err := g.memory.Restore()
 						expect.That(t, err == nil, "Restore returns %v", err)
 					}
-					if err := g.Close(t.Context()); err != nil {
-						t.Error(err)
-					}
+					expect.Error(t, "error", g.Close(t.Context()), nil)
 				}
 			})
 		}

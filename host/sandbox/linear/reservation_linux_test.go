@@ -69,10 +69,11 @@ const maxTries = 100_000
 // only if all calls since were watched and had no page fault. The table cannot be read again, which discards all pages.
 func TestTableIsReadAfterFaults(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	type testCase struct {
 		call   func(t *testing.T, g *guest)
 		relies bool
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"the same page": {func(t *testing.T, g *guest) { g.call(t, "poke", 5000, 1) }, true},
 		"the same page, twice": {func(t *testing.T, g *guest) {
 			g.call(t, "poke", 5000, 1)
@@ -85,30 +86,27 @@ func TestTableIsReadAfterFaults(t *testing.T) {
 		}, false},
 		"not watched": {func(_ *testing.T, g *guest) { g.Memory().WriteByte(9000, 1) }, false},
 		"no call":     {func(*testing.T, *guest) {}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := newEngine(t, assemble(48), strategy{}).startWithSnapshot(t)
-			r := g.memory.reservation
-			if !r.faults.reliable {
-				t.Skip("this kernel does not count page faults")
+	}, func(t *testing.T, test testCase) {
+		g := newEngine(t, assemble(48), strategy{}).startWithSnapshot(t)
+		r := g.memory.reservation
+		if !r.faults.reliable {
+			t.Skip("this kernel does not count page faults")
+		}
+		// Other code of the same thread may have faults too, but not every time.
+		for tries := 0; ; tries++ {
+			expect.NoError(t, r.discardPages(g.memory.image.file))
+			g.call(t, "poke", 5000, 1)
+			g.restore(t)
+			test.call(t, g)
+			noTable := *g.memory.image.file
+			noTable.pagemap = -1
+			pages, ok := r.dirtyPages(&noTable)
+			if ok == test.relies && (!ok || len(pages) == 1 && pages[0] == uint32(5000/noTable.pageBytes)) {
+				return
 			}
-			// Other code of the same thread may have faults too, but not every time.
-			for tries := 0; ; tries++ {
-				expect.NoError(t, r.discardPages(g.memory.image.file))
-				g.call(t, "poke", 5000, 1)
-				g.restore(t)
-				test.call(t, g)
-				noTable := *g.memory.image.file
-				noTable.pagemap = -1
-				pages, ok := r.dirtyPages(&noTable)
-				if ok == test.relies && (!ok || len(pages) == 1 && pages[0] == uint32(5000/noTable.pageBytes)) {
-					return
-				}
-				expect.Must(t, !ok && tries != maxTries, "pages %v, %v, want %v", pages, ok, test.relies)
-			}
-		})
-	}
+			expect.Must(t, !ok && tries != maxTries, "pages %v, %v, want %v", pages, ok, test.relies)
+		}
+	})
 }
 
 // countsFaults must detect kernels that do not count the fault of a write.
@@ -142,24 +140,21 @@ func TestIsDirty(t *testing.T) {
 func TestProbeRejectsWrongTables(t *testing.T) {
 	t.Parallel()
 	entry := func(v uint64) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(&v)), entryBytes) }
-	for name, fill := range map[string][]byte{
+	expect.Each(t, map[string][]byte{
 		"empty":           nil,
 		"all absent":      entry(0),
 		"all written":     entry(entryPresent),
 		"all of the file": entry(entryPresent | entryFile),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := expect.Value((&ImageStore{}).Reserve(pageSize, pageSize))(t)
-			defer m.Free()
-			m.Reallocate(pageSize)
-			expect.NoError(t, m.Snapshot())
-			f := *m.image.file
-			f.pagemap = pagemapFile(t, uintptr(unsafe.Pointer(&m.reservation.all[0]))/uintptr(f.pageBytes), fill,
-				pageSize/f.pageBytes)
-			expect.That(t, !m.reservation.probePagemap(&f), "probePagemap accepted it")
-		})
-	}
+	}, func(t *testing.T, fill []byte) {
+		m := expect.Value((&ImageStore{}).Reserve(pageSize, pageSize))(t)
+		defer m.Free()
+		m.Reallocate(pageSize)
+		expect.NoError(t, m.Snapshot())
+		f := *m.image.file
+		f.pagemap = pagemapFile(t, uintptr(unsafe.Pointer(&m.reservation.all[0]))/uintptr(f.pageBytes), fill,
+			pageSize/f.pageBytes)
+		expect.That(t, !m.reservation.probePagemap(&f), "probePagemap accepted it")
+	})
 }
 
 // A range whose content differs from the file is not a mapping of it.
@@ -203,9 +198,7 @@ func TestRangeIsLeakedAfterFailedMapping(t *testing.T) {
 	m.Free()
 	err = unix.Madvise(whole, unix.MADV_NORMAL)
 	expect.That(t, err == nil, "the range is no longer mapped: %v", err)
-	if err := unix.MunmapPtr(unsafe.Pointer(&whole[0]), uintptr(len(whole))); err != nil {
-		t.Error(err)
-	}
+	expect.Error(t, "error", unix.MunmapPtr(unsafe.Pointer(&whole[0]), uintptr(len(whole))), nil)
 }
 
 func TestMemoryDoesNotMove(t *testing.T) {
@@ -218,9 +211,7 @@ func TestMemoryDoesNotMove(t *testing.T) {
 		g.restore(t)
 		g.call(t, "grow", maxPages-4)
 		g.call(t, "poke", 100, 0x61626364)
-		if string(view[100:104]) != "dcba" {
-			t.Errorf("an old view reads %q", view[100:104])
-		}
+		expect.That(t, string(view[100:104]) == "dcba", "an old view reads %q", view[100:104])
 	})
 }
 

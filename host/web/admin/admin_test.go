@@ -89,11 +89,12 @@ func TestReadiness(t *testing.T) {
 	problems := func() []Problem {
 		return []Problem{{"database", "is read-only", errors.New("no <writes>")}, {Part: "lineup"}}
 	}
-	for name, test := range map[string]struct {
+	type testCase struct {
 		cfg    Config
 		status int
 		body   string
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"ready": {Config{}, 200, `{"status":"ready"}`},
 		"degraded": {Config{Degraded: func() []string { return []string{"a layer is suspended"} }}, 200,
 			`{"status":"ready","degraded":["a layer is suspended"]}`},
@@ -103,18 +104,15 @@ func TestReadiness(t *testing.T) {
 		"draining and not ready": {Config{Draining: func() bool { return true },
 			Ready: func() []Problem { return []Problem{{Part: "lineup"}} }}, 503,
 			`{"status":"draining","problems":[{"part":"lineup"}]}`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			url, _ := start(t, test.cfg)
-			status, header, body := send(t, url+"/readyz")
-			if status != test.status || body != test.body+"\n" || header.Get("Content-Type") != "application/json" {
-				t.Errorf("status %d, want %d: %s, want %s", status, test.status, body, test.body)
-			}
-			expect.That(t, (header.Get("Retry-After") != "") == (status == http.StatusServiceUnavailable),
-				"status %d with Retry-After %q", status, header.Get("Retry-After"))
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		url, _ := start(t, test.cfg)
+		status, header, body := send(t, url+"/readyz")
+		if status != test.status || body != test.body+"\n" || header.Get("Content-Type") != "application/json" {
+			t.Errorf("status %d, want %d: %s, want %s", status, test.status, body, test.body)
+		}
+		expect.That(t, (header.Get("Retry-After") != "") == (status == http.StatusServiceUnavailable),
+			"status %d with Retry-After %q", status, header.Get("Retry-After"))
+	})
 }
 
 func TestProblemAsError(t *testing.T) {

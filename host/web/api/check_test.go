@@ -72,17 +72,15 @@ func TestBodySize(t *testing.T) {
 		const body = `{"domain":"example.com"}`
 		return body + strings.Repeat(" ", size-len(body))
 	}
-	for name, test := range map[string]struct {
+	type testCase struct {
 		size, status int
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"at the limit":    {maxBody, 200},
 		"above the limit": {maxBody + 1, 413},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s.check(t, pad(test.size)).is(t, "answer", test.status)
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		s.check(t, pad(test.size)).is(t, "answer", test.status)
+	})
 	t.Run("an oversize body takes precedence over a missing key", func(t *testing.T) {
 		t.Parallel()
 		s.send(t, http.MethodPost, "/api/check", pad(maxBody+1)).is(t, "answer", 413)

@@ -307,8 +307,7 @@ func TestReplayFromTheDatabase(t *testing.T) {
 	expect.Value(direct.Erase(t.Context(), caller, privacy.Selector{Entity: &e}))(t)
 	for _, request := range [][3]string{{"/api/check", jane, "single"}, {batchPath, batch, "batch"},
 		{"/api/check", jane, "new"}} {
-		if r := send(0, request[0], request[1], request[2]); r.status != 429 {
-			t.Errorf("%s after the erasure got %d: %s", request[2], r.status, r.body)
-		}
+		r := send(0, request[0], request[1], request[2])
+		expect.That(t, r.status == 429, "%s after the erasure got %d: %s", request[2], r.status, r.body)
 	}
 }

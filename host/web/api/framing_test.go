@@ -124,18 +124,15 @@ func TestFramingIsStrict(t *testing.T) {
 func TestMalformedHeadsAreRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
-	for name, raw := range map[string]string{
+	expect.Each(t, map[string]string{
 		"a body declared":     head + "A: b\r\n c\r\nContent-Length: 10000\r\n\r\n",
 		"chunks announced":    head + length + "Transfer-Encoding: chunked\r\n\r\n",
 		"LF without CRLF":     "GET /healthz HTTP/1.1\nHost: x\n\n",
 		"TLS, client waiting": "\x16\x03\x01\x00\xf4\x01\x00\x00\xf0",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			replies := s.exchange(t, raw)
-			expect.That(t, len(replies) == 1 && replies[0].status == 400, "responses %v, want one 400", replies)
-		})
-	}
+	}, func(t *testing.T, raw string) {
+		replies := s.exchange(t, raw)
+		expect.That(t, len(replies) == 1 && replies[0].status == 400, "responses %v, want one 400", replies)
+	})
 }
 
 func TestParserErrorsDoNotQuoteHeads(t *testing.T) {
@@ -270,12 +267,13 @@ func TestUnknownPathsWithPages(t *testing.T) {
 			ctx.SetBodyString(page)
 		}
 	}})
-	for name, test := range map[string]struct {
+	type testCase struct {
 		method, path string
 		headers      []string
 		status       int
 		page         bool
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"trailing slash":      {"POST", "/api/check/", nil, 404, false},
 		"upper case":          {"POST", "/API/CHECK", nil, 404, false},
 		"two slashes":         {"POST", "//api/check", nil, 404, false},
@@ -286,20 +284,17 @@ func TestUnknownPathsWithPages(t *testing.T) {
 		"script of a page":    {"GET", "/nope", []string{"Accept", "*/*", "HX-Request", "true"}, 404, true},
 		"existing page":       {"GET", "/docs", nil, 200, true},
 		"unknown method":      {"BREW", "/docs", []string{"Accept", "text/html"}, 404, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := s.send(t, test.method, test.path, "", test.headers...)
-			expect.Must(t, got.status == test.status, "status %d, %q", got.status, got.body)
-			if test.page {
-				expect.That(t, got.header.Get("Content-Type") == "text/html; charset=utf-8" && (test.status != 404 ||
-					got.body == page), "%v, %q", got.header, got.body)
-				return
-			}
-			got.wellBehaved(t)
-			expect.That(t, got.failure(t).Error == errNotFound.text, "body %q", got.body)
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		got := s.send(t, test.method, test.path, "", test.headers...)
+		expect.Must(t, got.status == test.status, "status %d, %q", got.status, got.body)
+		if test.page {
+			expect.That(t, got.header.Get("Content-Type") == "text/html; charset=utf-8" && (test.status != 404 ||
+				got.body == page), "%v, %q", got.header, got.body)
+			return
+		}
+		got.wellBehaved(t)
+		expect.That(t, got.failure(t).Error == errNotFound.text, "body %q", got.body)
+	})
 }
 
 // Sending byte by byte does not extend ReadTimeout.
@@ -308,11 +303,12 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 	reading := start(t, Config{ReadTimeout: 300 * time.Millisecond, IdleTimeout: time.Hour})
 	idling := start(t, Config{ReadTimeout: time.Hour, IdleTimeout: 300 * time.Millisecond})
 	whole := head + length + "\r\n" + exampleBody
-	for name, test := range map[string]struct {
+	type testCase struct {
 		site          *site
 		sent, dripped string
 		statuses      []int
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"nothing":   {reading, "", "", []int{408}},
 		"slow head": {reading, "", head + strings.Repeat("X: y\r\n", 1000), []int{408}},
 		"slow body": {reading, head + "Content-Length: 10000\r\n\r\n", strings.Repeat(" ", 10000), []int{408}},
@@ -322,17 +318,14 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 			strings.Repeat(" ", 10000), []int{100, 408}},
 		"slow second head": {reading, whole, head + strings.Repeat("X: y\r\n", 1000), []int{200, 408}},
 		"idle":             {idling, whole, "", []int{200}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := test.site.drip(t, test.sent, test.dripped)
-			for len(test.statuses) > 1 && slices.Equal(got, []int{408}) { // even the first head was late
-				got = test.site.drip(t, test.sent, test.dripped)
-			}
-			expect.That(t, len(got) == len(test.statuses) && (len(got) <= 0 ||
-				got[len(got)-1] == test.statuses[len(got)-1]), "statuses %v, want %v", got, test.statuses)
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		got := test.site.drip(t, test.sent, test.dripped)
+		for len(test.statuses) > 1 && slices.Equal(got, []int{408}) { // even the first head was late
+			got = test.site.drip(t, test.sent, test.dripped)
+		}
+		expect.That(t, len(got) == len(test.statuses) && (len(got) <= 0 ||
+			got[len(got)-1] == test.statuses[len(got)-1]), "statuses %v, want %v", got, test.statuses)
+	})
 }
 
 // drip sends a text at once and another byte by byte, and returns the statuses of the responses.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -214,16 +213,11 @@ func TestInvalidPrivacyRequests(t *testing.T) {
 		{export, "", two},
 		{export + "?subject=" + knownSubject + "&ref=" + knownRef, "", two},
 		{export + "?subject=", "", subject},
-		{export + "?subject=" + strings.ToUpper(knownSubject), "", subject},
-		{export + "?subject=" + knownSubject + "0", "", subject},
 		{export + "?subject=" + knownSubject[:60] + "%00%0a%0d%7f", "", subject},
 		{export + "?subject=" + knownSubject + "&subject=" + knownSubject, "",
 			"subject: must be given once, not 2 times"},
-		{export + "?ref=chk_%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25", "", ref},
-		{export + "?ref=" + strings.ToLower(knownRef), "", ref},
 		{export + "?ref=chk_8ZZZZZZZZZZZZZZZZZZZZZZZZZ", "", ref},
 		{export + "?email=a@example.com", "", "email" + inTheURL},
-		{export + "?ref=" + knownRef + "&iban=x", "", "iban" + inTheURL},
 		{export + "?ref=" + knownRef + "&limit=0", "", "limit: must be given once, as a whole number from 1 to 1000"},
 		{export + "?ref=" + knownRef + "&after=", "",
 			"after: must be the reference of a check, chk_ and 26 characters"},
@@ -231,18 +225,13 @@ func TestInvalidPrivacyRequests(t *testing.T) {
 			"after: must be given once, not 2 times"},
 		{erasing, ``, "the body is empty; a JSON object is expected"},
 		{erasing, `{}`, one},
-		{erasing, `[]`, "the body must be a JSON object, not an array"},
-		{erasing, `{"subjct":"` + knownSubject + `"}`, one},
-		{erasing, `{"subject":"` + knownSubject + `","ref":"` + knownRef + `"}`, one},
 		{erasing, `{"email":"a@example.com","email":"b@example.com"}`,
 			"a name occurs twice in one object, near byte 24"},
-		{erasing, `{"ref":"` + knownRef + `"}{}`, "the body must be one JSON object, with nothing after it"},
 		{erasing, `{"ref":null}`, "ref: must be a string, not null"},
 		{erasing, `{"ref":"` + knownRef + `\u0000"}`, ref},
 		{erasing, `{"email":" "}`, "email: is empty"},
 		{erasing, `{"email":"a\u0000@example.com"}`, "email: contains the control character U+0000"},
 		{erasing, `{"phone":"0151 23456789","region":{"country":"Germany"}}`, "region.country: "},
-		{"POST /gdpr/export", `{}`, one},
 		{"POST /gdpr/export?after=x", `{"ref":"` + knownRef + `"}`,
 			"after: must be the reference of a check, chk_ and 26 characters"},
 		{"POST /gdpr/subject", `{"ref":"` + knownRef + `"}`, "one of domain, email, phone or iban is required"},

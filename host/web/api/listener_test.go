@@ -52,15 +52,6 @@ func TestConnectionsAreLimited(t *testing.T) {
 	})
 }
 
-func TestIdleConnectionsDoNotBlock(t *testing.T) {
-	t.Parallel()
-	s := start(t, Config{})
-	for range 300 {
-		s.dial(t)
-	}
-	s.check(t, exampleBody).is(t, "answer", 200)
-}
-
 // poorListener fails with errs before it accepts connections.
 type poorListener struct {
 	net.Listener

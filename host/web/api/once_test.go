@@ -119,13 +119,11 @@ func TestInvalidIdempotencyKeys(t *testing.T) {
 		lines []string
 		want  string
 	}{
-		"empty":         {[]string{""}, characters},
-		"white space":   {[]string{"  "}, characters},
-		"too long":      {[]string{strings.Repeat("k", 256)}, characters},
-		"a tab":         {[]string{"a\tb"}, characters},
-		"no ASCII":      {[]string{"clé"}, characters},
-		"twice":         {[]string{"k", "l"}, "Idempotency-Key: must not occur more than once"},
-		"twice the one": {[]string{"k", "k"}, "Idempotency-Key: must not occur more than once"},
+		"empty":    {[]string{""}, characters},
+		"too long": {[]string{strings.Repeat("k", 256)}, characters},
+		"a tab":    {[]string{"a\tb"}, characters},
+		"no ASCII": {[]string{"clé"}, characters},
+		"twice":    {[]string{"k", "l"}, "Idempotency-Key: must not occur more than once"},
 	} {
 		for _, path := range []string{"/api/check", batchPath} {
 			headers := []string{"Authorization", "Bearer " + goodKey}

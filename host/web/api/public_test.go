@@ -21,11 +21,12 @@ func prefixes(list ...string) (ps []netip.Prefix) {
 func TestPublicChecksDomainsOnly(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
-	for name, test := range map[string]struct {
+	type testCase struct {
 		body   string
 		status int
 		text   string
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"a domain":              {`{"domain":"example.com"}`, 200, `"type":"domain"`},
 		"a domain and an email": {`{"email":"a@example.com","domain":"example.com"}`, 200, `"type":"domain"`},
 		"email":                 {`{"email":"a@example.com"}`, 400, "domain: is required; without a key, only domains"},
@@ -33,12 +34,9 @@ func TestPublicChecksDomainsOnly(t *testing.T) {
 		"iban":                  {`{"iban":"DE89370400440532013000"}`, 400, "domain: is required"},
 		"empty object":          {`{}`, 400, "domain: is required"},
 		"malformed":             {`{`, 400, "not valid JSON"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s.send(t, "POST", "/api/check-public", test.body).is(t, "answer", test.status, test.text)
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		s.send(t, "POST", "/api/check-public", test.body).is(t, "answer", test.status, test.text)
+	})
 	t.Cleanup(func() {
 		for _, req := range s.checker.requests() {
 			expect.NoDiff(t, "difference", []string{"domain=example.com"}, fieldsOf(req))
@@ -98,34 +96,32 @@ func TestPublicLimitAppliesToTheClientAddress(t *testing.T) {
 // up.
 func TestUntrustedProxyIsNoticed(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	type testCase struct {
 		headers []string
 		trusted []string
 		noticed bool
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"X-Forwarded-For":           {[]string{"X-Forwarded-For", "198.51.100.1"}, nil, true},
 		"Forwarded":                 {[]string{"Forwarded", "for=198.51.100.1"}, nil, true},
 		"another proxy is trusted":  {[]string{"X-Forwarded-For", "198.51.100.1"}, []string{"10.0.0.0/8"}, true},
 		"the proxy is trusted":      {[]string{"X-Forwarded-For", "198.51.100.1"}, []string{"127.0.0.0/8"}, false},
 		"no header":                 {nil, nil, false},
 		"another header of proxies": {[]string{"X-Forwarded-Proto", "https"}, nil, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := start(t, Config{Public: &public{limit: 1}, TrustedProxies: prefixes(test.trusted...)})
-			var last reply
-			for range 3 {
-				last = s.send(t, "POST", "/api/check-public", exampleBody, test.headers...)
-			}
-			expect.That(t, last.status == 429 && strings.Contains(last.body, "ASSAY_TRUSTED_PROXIES") == test.noticed,
-				"status %d: %s", last.status, last.body)
-			if at := s.Forwarded(); at.IsZero() == test.noticed || test.noticed && time.Since(at) > time.Hour {
-				t.Errorf("the proxy was noticed at %v", at)
-			}
-			want := map[bool]int{true: 1}[test.noticed]
-			expect.Equal(t, "lines in the log", strings.Count(s.log.String(), "a proxy is not trusted"), want)
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		s := start(t, Config{Public: &public{limit: 1}, TrustedProxies: prefixes(test.trusted...)})
+		var last reply
+		for range 3 {
+			last = s.send(t, "POST", "/api/check-public", exampleBody, test.headers...)
+		}
+		expect.That(t, last.status == 429 && strings.Contains(last.body, "ASSAY_TRUSTED_PROXIES") == test.noticed,
+			"status %d: %s", last.status, last.body)
+		if at := s.Forwarded(); at.IsZero() == test.noticed || test.noticed && time.Since(at) > time.Hour {
+			t.Errorf("the proxy was noticed at %v", at)
+		}
+		want := map[bool]int{true: 1}[test.noticed]
+		expect.Equal(t, "lines in the log", strings.Count(s.log.String(), "a proxy is not trusted"), want)
+	})
 }
 
 func TestHidesClients(t *testing.T) {
@@ -156,7 +152,6 @@ func TestClientOf(t *testing.T) {
 func TestOriginalClient(t *testing.T) {
 	t.Parallel()
 	trusted := prefixes("10.0.0.0/8", "fd00::/8")
-	hundred := strings.TrimSuffix(strings.Repeat("192.0.2.1,", 100), ",")
 	for name, test := range map[string]struct{ peer, header, want string }{
 		"untrusted peer":             {"203.0.113.1", "198.51.100.1", "203.0.113.1/32"},
 		"no header":                  {"10.0.0.1", "", "10.0.0.1/32"},
@@ -180,17 +175,13 @@ func TestOriginalClient(t *testing.T) {
 		"peer with zone":             {"fe80::1%eth0", "198.51.100.1", "fe80::/64"},
 		"IPv6 proxies":               {"fd00::1", "2001:db8::1, fd00::2", "2001:db8::/64"},
 		"octal":                      {"10.0.0.1", "0198.51.100.1", "10.0.0.1/32"},
-		"a hundred entries":          {"10.0.0.1", hundred, "192.0.2.1/32"},
-		"spaces and tabs around":     {"10.0.0.1", "1.1.1.1,\t 198.51.100.1 ", "198.51.100.1/32"},
 		"a quoted address":           {"10.0.0.1", `"198.51.100.1"`, "10.0.0.1/32"},
-		"semicolon instead of comma": {"10.0.0.1", "1.1.1.1;198.51.100.1", "10.0.0.1/32"},
 	} {
 		var entries []string
 		if test.header != "" {
 			entries = strings.Split(test.header, ",")
 		}
-		got := block(originalClient(netip.MustParseAddr(test.peer), entries,
-			trusted))
+		got := block(originalClient(netip.MustParseAddr(test.peer), entries, trusted))
 		expect.That(t, got.String() == test.want, "%s: got %v, want %s", name, got, test.want)
 	}
 	got := block(netip.Addr{})

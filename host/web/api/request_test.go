@@ -80,23 +80,23 @@ func TestServerTiming(t *testing.T) {
 	t.Parallel()
 	const dur = `;dur=\d+\.\d{3}`
 	s := start(t, Config{})
-	for _, test := range []struct{ name, path, body, value, want string }{
-		{"check", "/api/check", exampleBody, "1", "auth" + dur + ", check" + dur + ", total" + dur},
-		{"batch", batchPath, `{"checks":[` + exampleBody + `]}`, "1", "auth" + dur + ", check" + dur + ", total" + dur},
-		{"without a key", "/api/check-public", exampleBody, "1", "limit" + dur + ", check" + dur + ", total" + dur},
-		{"error", "/api/check", "{", "1", "auth" + dur + ", total" + dur},
-		{"another endpoint", "/none", "", "1", "total" + dur},
-		{"not asked for", "/api/check", exampleBody, "", ""},
-		{"asked for in another way", "/api/check", exampleBody, "yes", ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			r := s.ask(t, goodKey, "POST "+test.path, test.body, timingHeader, test.value)
-			if got := r.header.Get("Server-Timing"); !regexp.MustCompile("^" + test.want + "$").MatchString(got) {
-				t.Errorf("Server-Timing is %q, want %q", got, test.want)
-			}
-		})
-	}
+	type testCase struct{ path, body, value, want string }
+	expect.Each(t, map[string]testCase{
+		"check": {"/api/check", exampleBody, "1", "auth" + dur + ", check" + dur + ", total" + dur},
+		"batch": {batchPath, `{"checks":[` + exampleBody + `]}`, "1",
+			"auth" + dur + ", check" + dur + ", total" + dur},
+		"without a key": {"/api/check-public", exampleBody, "1",
+			"limit" + dur + ", check" + dur + ", total" + dur},
+		"error":                    {"/api/check", "{", "1", "auth" + dur + ", total" + dur},
+		"another endpoint":         {"/none", "", "1", "total" + dur},
+		"not asked for":            {"/api/check", exampleBody, "", ""},
+		"asked for in another way": {"/api/check", exampleBody, "yes", ""},
+	}, func(t *testing.T, test testCase) {
+		r := s.ask(t, goodKey, "POST "+test.path, test.body, timingHeader, test.value)
+		if got := r.header.Get("Server-Timing"); !regexp.MustCompile("^" + test.want + "$").MatchString(got) {
+			t.Errorf("Server-Timing is %q, want %q", got, test.want)
+		}
+	})
 }
 
 func TestStrictTransportSecurity(t *testing.T) {

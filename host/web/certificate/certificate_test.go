@@ -110,7 +110,7 @@ func TestOpenNamesWhatIsWrong(t *testing.T) {
 // A new certificate is served to new clients, however its files are replaced, and open connections stay.
 func TestRefresh(t *testing.T) {
 	t.Parallel()
-	for name, replace := range map[string]func(t *testing.T, f *files, cert, key []byte){
+	expect.Each(t, map[string]func(t *testing.T, f *files, cert, key []byte){
 		"written in place": func(t *testing.T, f *files, cert, key []byte) {
 			write(t, f.cert(), cert)
 			write(t, f.key(), key)
@@ -129,25 +129,22 @@ func TestRefresh(t *testing.T) {
 					os.Rename(file+".new", file)))
 			}
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := open(t, 90*day)
-			server, client := f.connect(t)
-			for serial := range int64(3) {
-				cert, key := certificatetest.Pair(t, serial+2, begin, begin.Add((90+time.Duration(serial))*day))
-				replace(t, f, cert, key)
-				expect.NoError(t, f.pair.Refresh(t.Context()))
-				expect.Equal(t, "the certificate", f.served(t), serial+2)
-				want := begin.Add((90 + time.Duration(serial)) * day)
-				expect.That(t, f.pair.Expiry().Equal(want), "it expires at %v, want %v", f.pair.Expiry(), want)
-			}
-			go func() { _, _ = server.Write([]byte("still here")) }()
-			got, err := io.ReadAll(io.LimitReader(client, 10))
-			expect.That(t, string(got) == "still here", "the open connection: %q, %v", got, err)
-			expect.Equal(t, "the protocol", client.ConnectionState().NegotiatedProtocol, "http/1.1")
-		})
-	}
+	}, func(t *testing.T, replace func(t *testing.T, f *files, cert, key []byte)) {
+		f := open(t, 90*day)
+		server, client := f.connect(t)
+		for serial := range int64(3) {
+			cert, key := certificatetest.Pair(t, serial+2, begin, begin.Add((90+time.Duration(serial))*day))
+			replace(t, f, cert, key)
+			expect.NoError(t, f.pair.Refresh(t.Context()))
+			expect.Equal(t, "the certificate", f.served(t), serial+2)
+			want := begin.Add((90 + time.Duration(serial)) * day)
+			expect.That(t, f.pair.Expiry().Equal(want), "it expires at %v, want %v", f.pair.Expiry(), want)
+		}
+		go func() { _, _ = server.Write([]byte("still here")) }()
+		got, err := io.ReadAll(io.LimitReader(client, 10))
+		expect.That(t, string(got) == "still here", "the open connection: %q, %v", got, err)
+		expect.Equal(t, "the protocol", client.ConnectionState().NegotiatedProtocol, "http/1.1")
+	})
 }
 
 // On Debian, the group ssl-cert reads keys.
@@ -155,8 +152,7 @@ func TestKeyOfAGroup(t *testing.T) {
 	t.Parallel()
 	f := open(t, day)
 	expect.NoError(t, os.Chmod(f.key(), 0o640))
-	_, err := certificate.Open(f.cert(), f.key(), slog.New(slog.DiscardHandler), time.Now)
-	expect.NoError(t, err)
+	expect.NoError(t, expect.ErrorOf(certificate.Open(f.cert(), f.key(), slog.New(slog.DiscardHandler), time.Now)))
 }
 
 // Files that cannot be used leave the certificate before in service. The log says so once.

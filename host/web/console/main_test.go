@@ -238,9 +238,7 @@ func (v *visitor) press(text string, typed ...string) page {
 			}
 		}
 		for i := 0; i < len(typed); i += 2 {
-			if !strings.Contains(v.at.body, `name="`+typed[i]+`"`) {
-				v.Fatalf("the form has no field %s", typed[i])
-			}
+			expect.Must(v, strings.Contains(v.at.body, `name="`+typed[i]+`"`), "the form has no field %s", typed[i])
 			fields.Set(typed[i], typed[i+1])
 		}
 		return v.send("POST", attribute(form, "action"), "application/x-www-form-urlencoded", fields.Encode())

@@ -22,14 +22,16 @@ func (s *site) record(t *testing.T, key string, kind entity.Type, value string, 
 }
 
 // recordAll records n checks of a value in one transaction, and returns the last reference.
-func (s *site) recordAll(t *testing.T, key string, kind entity.Type, value string, verdict check.Verdict, n int) string {
+func (s *site) recordAll(t *testing.T, key string, kind entity.Type, value string, verdict check.Verdict,
+	n int) string {
 	t.Helper()
 	caller := expect.Value(s.store.Authenticate(t.Context(), key))(t)
 	e := storetest.Parse(t, kind, value)
 	ledger := expect.Value(s.store.NewLedger(store.LedgerConfig{}))(t)
 	records := make([]check.Record, n)
 	for i := range records {
-		records[i] = storetest.At(storetest.Decided(caller, e, verdict), s.clock.Load().UTC().Truncate(time.Millisecond))
+		records[i] = storetest.At(storetest.Decided(caller, e, verdict),
+			s.clock.Load().UTC().Truncate(time.Millisecond))
 	}
 	expect.NoError(t, errors.Join(ledger.Append(t.Context(), records...), ledger.Close()))
 	return records[n-1].Decision.Ref
@@ -63,8 +65,7 @@ func testPrivacyPage(t *testing.T, s *site) {
 	err := json.Unmarshal([]byte(file.body), &held)
 	expect.That(t, err == nil && held.Subject == subject && len(held.Checks) == 2 && held.Checks[0].Ref == ref,
 		"downloaded %s: %v", file.body, err)
-	kind, as := file.header.Get("Content-Type"),
-		file.header.Get("Content-Disposition")
+	kind, as := file.header.Get("Content-Type"), file.header.Get("Content-Disposition")
 	expect.That(t, kind == "application/json" && as == `attachment; filename="subject.json"`,
 		"the download is of type %q, %q", kind, as)
 

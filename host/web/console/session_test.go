@@ -279,11 +279,12 @@ func TestCookiesThroughTLS(t *testing.T) {
 	plain := serve(t, nil)
 	configured := serve(t, func(c *Config) { c.URL = "https://assay.example" })
 	https := serve(t, func(c *Config) { c.HTTPS = true })
-	for name, test := range map[string]struct {
+	type testCase struct {
 		site   *site
 		proto  string
 		secure bool
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"plain HTTP":                          {plain, "", false},
 		"reported by the proxy":               {plain, "https", true},
 		"reported by the first proxy":         {plain, "HTTPS, http", true},
@@ -291,31 +292,28 @@ func TestCookiesThroughTLS(t *testing.T) {
 		"configured":                          {configured, "", true},
 		"of the host itself":                  {https, "", true},
 		"configured, and a proxy without TLS": {configured, "http", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			v := test.site.visit(t).alone()
-			if test.proto != "" {
-				v.header.Set("X-Forwarded-Proto", test.proto)
-			}
-			v.header.Set("Origin", "https://assay.example")
-			if test.site != configured {
-				v.header.Del("Origin")
-			}
-			p := v.post("/subscribe", "plan", "free")
-			prefix := map[bool]string{true: "__Host-", false: ""}[test.secure]
-			c := p.cookies()[prefix+"assay_checkout"]
-			expect.Must(t, p.status == 303 && c != nil, "status %d, cookies %v", p.status, p.cookies())
-			expect.That(t, c.Secure == test.secure && c.HttpOnly && c.SameSite == http.SameSiteLaxMode &&
-				c.Path == "/" && c.Domain == "", "cookie %s", c.Raw)
-			expect.That(t, (p.header.Get("Strict-Transport-Security") != "") == test.secure, "headers %v", p.header)
-			v.header.Set("Cookie", c.Name+"="+c.Value)
-			p = v.get(donePath)
-			c = p.cookies()[prefix+"assay_session"]
-			expect.That(t, p.status == 200 && c != nil && c.Secure == test.secure && c.HttpOnly,
-				"status %d, cookies %v", p.status, p.cookies())
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		v := test.site.visit(t).alone()
+		if test.proto != "" {
+			v.header.Set("X-Forwarded-Proto", test.proto)
+		}
+		v.header.Set("Origin", "https://assay.example")
+		if test.site != configured {
+			v.header.Del("Origin")
+		}
+		p := v.post("/subscribe", "plan", "free")
+		prefix := map[bool]string{true: "__Host-", false: ""}[test.secure]
+		c := p.cookies()[prefix+"assay_checkout"]
+		expect.Must(t, p.status == 303 && c != nil, "status %d, cookies %v", p.status, p.cookies())
+		expect.That(t, c.Secure == test.secure && c.HttpOnly && c.SameSite == http.SameSiteLaxMode &&
+			c.Path == "/" && c.Domain == "", "cookie %s", c.Raw)
+		expect.That(t, (p.header.Get("Strict-Transport-Security") != "") == test.secure, "headers %v", p.header)
+		v.header.Set("Cookie", c.Name+"="+c.Value)
+		p = v.get(donePath)
+		c = p.cookies()[prefix+"assay_session"]
+		expect.That(t, p.status == 200 && c != nil && c.Secure == test.secure && c.HttpOnly,
+			"status %d, cookies %v", p.status, p.cookies())
+	})
 }
 
 func TestRateLimits(t *testing.T) {
