@@ -291,7 +291,7 @@ func TestPluginsAreFoldersWithAManifest(t *testing.T) {
 		"plugins/a/deep/manifest.json", "plugins/manifest.json"} {
 		put(t, s.Root, file, "{}")
 	}
-	dirs, err := s.Plugins()
-	diff := cmp.Diff([]string{filepath.Join(s.Root, "plugins", "a"), filepath.Join(s.Root, "plugins", "b")}, dirs)
-	expect.That(t, diff == "" && err == nil, "%v (-want +got):\n%s", err, diff)
+	dirs := expect.Value(s.Plugins())(t)
+	plugins := filepath.Join(s.Root, "plugins")
+	expect.NoDiff(t, "the folders", []string{filepath.Join(plugins, "a"), filepath.Join(plugins, "b")}, dirs)
 }

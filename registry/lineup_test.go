@@ -27,7 +27,7 @@ func item(layer string, weight any) document { return document{"layer": layer, "
 
 func TestParseLineup(t *testing.T) {
 	t.Parallel()
-	got, err := registry.ParseLineup(lineup().encode())
+	got := expect.Value(registry.ParseLineup(lineup().encode()))(t)
 	want := registry.LineupDocument{
 		Note: "why", Bias: registry.ForAll(-4.5), Bands: registry.Bands{Review: 40, Block: 70},
 		Layers: []registry.LineupLayer{
@@ -35,8 +35,7 @@ func TestParseLineup(t *testing.T) {
 			{Layer: "email@2.0.0-rc.1+b2", Weight: registry.ForAll(0.5), Config: map[string]string{"floor": "7"}},
 		},
 	}
-	diff := cmp.Diff(want, got)
-	expect.Must(t, diff == "" && err == nil, "%v (-want +got):\n%s", err, diff)
+	expect.NoDiff(t, "the lineup", want, got)
 	name, version, ok := got.Layers[1].Ref()
 	expect.That(t, name == "email" && version == "2.0.0-rc.1+b2" && ok, "the reference is %s, %s, %t", name, version,
 		ok)
@@ -118,9 +117,8 @@ func TestEncodeIsTheSameEveryTime(t *testing.T) {
 		data, err := l.Encode()
 		expect.Must(t, err == nil && string(data) == want, "encoded as %s, %v\nwant %s", data, err, want)
 	}
-	back, err := registry.ParseLineup([]byte(want))
-	diff := cmp.Diff(l, back)
-	expect.That(t, diff == "" && err == nil, "decoded again: %v (-want +got):\n%s", err, diff)
+	back := expect.Value(registry.ParseLineup([]byte(want)))(t)
+	expect.NoDiff(t, "the lineup", l, back)
 }
 
 // A lineup from before there were numbers by type reads and encodes as it did, so that its digest is the same.

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/registry"
 	"assay/registry/expect"
 	"assay/sdk"
@@ -94,15 +92,14 @@ func TestManifestClasses(t *testing.T) {
 
 func TestParseManifest(t *testing.T) {
 	t.Parallel()
-	got, err := registry.ParseManifest(layer().encode())
+	got := expect.Value(registry.ParseManifest(layer().encode()))(t)
 	want := registry.Manifest{
 		Name: "my-layer2", Version: "1.2.3", Summary: "Scores nothing, for tests", Entities: []string{"domain", "iban"},
 		Facts:   []string{"domain.ascii", "config.floor"},
 		Signals: []registry.SignalText{{Code: "a:b:c", Text: "One"}, {Code: "a:b:d", Text: "Two"}},
 		Threats: []sdk.Threat{sdk.Spam}, BudgetFuel: 5000, MemoryMB: 8, DefaultWeight: 2.5,
 	}
-	diff := cmp.Diff(want, got)
-	expect.That(t, diff == "" && err == nil, "%v (-want +got):\n%s", err, diff)
+	expect.NoDiff(t, "the manifest", want, got)
 }
 
 func TestManifestFields(t *testing.T) {

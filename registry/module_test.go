@@ -29,8 +29,7 @@ var bare = header + section(1, "\x01\x60\x00\x01\x7f") + section(3, "\x01\x00") 
 
 func packed(tb testing.TB) []byte {
 	tb.Helper()
-	wasm := expect.Value(registry.Pack([]byte(bare), layer().encode(), nil))(tb)
-	return wasm
+	return expect.Value(registry.Pack([]byte(bare), layer().encode(), nil))(tb)
 }
 
 func TestPackAndOpen(t *testing.T) {

@@ -113,5 +113,5 @@ func TestUnknownOverridesRefuseTheCheck(t *testing.T) {
 		expect.That(t, errors.As(err, &unavailable) && strings.HasPrefix(unavailable.Error(), "overrides unavailable"),
 			"%s: %v", what, err)
 	}
-	expect.That(t, len(f.ran) <= 0 && len(f.records) <= 0, "ran %v, recorded %v", f.ran, f.records)
+	expect.That(t, len(f.ran) == 0 && len(f.records) == 0, "ran %v, recorded %v", f.ran, f.records)
 }

@@ -41,16 +41,14 @@ at 2026-11-22T19:00:00.005Z
 func TestText(t *testing.T) {
 	t.Parallel()
 	expect.NoDiff(t, "text", firstText, first().Text())
-	a, err := activation.Parse(firstText)
-	diff := cmp.Diff(first(), a)
-	expect.That(t, diff == "" && err == nil, "%v, parsed (-want +got):\n%s", err, diff)
+	a := expect.Value(activation.Parse(firstText))(t)
+	expect.NoDiff(t, "the activation", first(), a)
 	short := first()
 	short.Previous, short.Canary, short.Reason = registry.Digest{}, nil, ""
 	if text := short.Text(); strings.Count(text, "\n") != 6 || !strings.Contains(text, "\nprevious none\n") {
 		t.Errorf("without optional fields: %s", text)
 	}
-	a, err = activation.Parse(short.Text())
-	expect.That(t, err == nil && cmp.Equal(a, short), "%+v, %v", a, err)
+	expect.NoDiff(t, "the short activation", short, expect.Value(activation.Parse(short.Text()))(t))
 }
 
 func TestParseRefuses(t *testing.T) {

@@ -13,8 +13,7 @@ import (
 
 func target(t testing.TB, kind Kind, value string) Target {
 	t.Helper()
-	parsed := expect.Value(ParseTarget(kind, value, ""))(t)
-	return parsed
+	return expect.Value(ParseTarget(kind, value, ""))(t)
 }
 
 func TestParseTarget(t *testing.T) {

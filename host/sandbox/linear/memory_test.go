@@ -2,7 +2,6 @@ package linear
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -19,24 +18,6 @@ func forEachStrategy(t *testing.T, test func(t *testing.T, s strategy)) {
 			test(t, s)
 		})
 	}
-}
-
-func TestWritesAreUndone(t *testing.T) {
-	t.Parallel()
-	forEachStrategy(t, func(t *testing.T, s strategy) {
-		const pages = 4
-		g := newEngine(t, assemble(pages), s).startWithSnapshot(t)
-		random := rand.New(rand.NewPCG(1, 2))
-		at := uint64(pages * pageSize / 2)
-		for i := range 20_000 {
-			got := g.call(t, "peek", at)
-			expect.Must(t, got == 0, "call %d reads %#x at %d, which the previous call wrote", i, got, at)
-			// Outside the data segments, sometimes across system pages.
-			at = 2*activeAt + random.Uint64N(pages*pageSize-2*activeAt-4)
-			g.call(t, "poke", at, 0xc0ffee)
-			g.restore(t)
-		}
-	})
 }
 
 func TestRestoreAfterAllKindsOfWrites(t *testing.T) {

@@ -124,7 +124,7 @@ func TestMalformedBodies(t *testing.T) {
 			r.status, body, r.body)
 	}
 	got := s.checker.requests()
-	expect.That(t, len(got) <= 0, "%d malformed requests were checked: %v", len(got), got)
+	expect.That(t, len(got) == 0, "%d malformed requests were checked: %v", len(got), got)
 }
 
 func TestTruncatedAtEveryByte(t *testing.T) {

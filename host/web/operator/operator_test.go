@@ -40,8 +40,7 @@ func newPage(t *testing.T, s *operator.State, change func(*operator.Config)) htt
 	if change != nil {
 		change(&cfg)
 	}
-	h := expect.Value(operator.New(cfg))(t)
-	return h
+	return expect.Value(operator.New(cfg))(t)
 }
 
 // answer is a response that was read.

@@ -18,7 +18,6 @@ import (
 	"github.com/emersion/go-smtp"
 
 	"assay/host/web/certificate/certificatetest"
-	"assay/registry/expect"
 )
 
 // Security says how a server encrypts.
@@ -62,7 +61,10 @@ func Start(t testing.TB, security Security) *Server {
 		return &session{server: s}, nil
 	}))
 	smtpServer.Domain = "mail.example"
-	listener := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.Addr = listener.Addr().String()
 	switch security {
 	case StartTLS:
@@ -87,7 +89,11 @@ func (s *Server) certify(t testing.TB) *tls.Config {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(cert)
 	s.Client = &tls.Config{RootCAs: pool, ServerName: "127.0.0.1"}
-	return &tls.Config{Certificates: []tls.Certificate{expect.Value(tls.X509KeyPair(cert, key))(t)}}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}}
 }
 
 // Next returns the next message, for which it waits.
