@@ -152,6 +152,7 @@ func TestInvalidDecisionRequests(t *testing.T) {
 		{search, `{"after":"2026-01-15T10:30:00.123Z_chk_%"}`, after},
 		{"GET /api/checks/chk_x", "", badRef}, {"GET /api/checks/%25", "", badRef},
 		{explain, `{}`, badRef},
+		{explain, `{"ref":"` + knownRef + `","email":"a@example.com","iban":"x"}`, "at most one of"},
 		{explain, `{"ref":"` + knownRef + `"}`, "one of domain, email, phone or iban is required"},
 		{review, `{"ref":"` + knownRef + `"}`, "reason: is required"},
 		{review, `{"ref":"` + knownRef + `","reason":" \n"}`, "reason: is required"},
@@ -164,6 +165,7 @@ func TestInvalidDecisionRequests(t *testing.T) {
 		s.rejects(t, test.request, test.body, test.want)
 	}
 	expect.Equal(t, "unexpected calls", len(d.seen), 0)
+	s.ask(t, goodKey, "GET /api/checks/search", "").is(t, "another method", 405)
 	for _, path := range []string{"/api/checks/", "/api/checks", "/api/checks/" + knownRef + "/x"} {
 		s.ask(t, goodKey, "GET "+path, "").is(t, "GET", 404)
 	}
