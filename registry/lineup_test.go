@@ -63,6 +63,8 @@ func TestLineupFields(t *testing.T) {
 		{"bias too small for a type", "bias", document{"domain": -4, "email": -20.1, "phone": -3, "iban": 0},
 			"bias for email -20.1"},
 		{"bias for no type", "bias", document{}, `field "bias" has a value of the wrong kind`},
+		{"null for a type", "bias", document{"domain": nil, "email": -4, "phone": -3, "iban": 0},
+			`field "bias" has a value of the wrong kind`},
 
 		{"lowest bands", "bands", document{"review": 1, "block": 2}, ""},
 		{"highest bands", "bands", document{"review": 99, "block": 100}, ""},
@@ -75,6 +77,8 @@ func TestLineupFields(t *testing.T) {
 		{"heaviest layer", "layers", layers(item("domain@1.0.0", 20)), ""},
 		{"no layers", "layers", layers(), "layers"},
 		{"no weight", "layers", layers(document{"layer": "domain@1.0.0"}), `weight of layer "domain@1.0.0" is missing`},
+		{"null as weight", "layers", layers(document{"layer": "domain@1.0.0", "weight": nil}),
+			`weight of layer "domain@1.0.0" is missing`},
 		{"weight below zero", "layers", layers(item("domain@1.0.0", -1)), "weight of domain@1.0.0"},
 		{"weight too large", "layers", layers(item("domain@1.0.0", 21)), "weight of domain@1.0.0"},
 		{"weights by type", "layers", layers(item("domain@1.0.0", document{"domain": 7, "email": 5.5})), ""},
