@@ -268,6 +268,8 @@ func TestBuildAll(t *testing.T) {
 
 func TestFindSource(t *testing.T) {
 	t.Parallel()
+	expect.Error(t, "a folder without a manifest",
+		expect.ErrorOf(registry.CompileGo(t.Context(), t.TempDir())), fs.ErrNotExist)
 	root := expect.Value(filepath.EvalSymlinks(t.TempDir()))(t)
 	put(t, root, "go.mod", "module assay\n\ngo 1.26\n")
 	put(t, root, "deep/er/file", "")
