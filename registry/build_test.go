@@ -3,7 +3,6 @@ package registry_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -115,13 +114,10 @@ func TestBuildIsReproducible(t *testing.T) {
 	one, other := checkout(t), checkout(t)
 	put(t, other.Root, "README", "another folder, with another file in it")
 	first, second := build(t, one), build(t, other)
-	if !bytes.Equal(first.Wasm, second.Wasm) || first.Digest != second.Digest {
-		t.Errorf("two checkouts give %d bytes, %s and %d bytes, %s", len(first.Wasm), first.Digest, len(second.Wasm),
-			second.Digest)
-	}
-	if bytes.Contains(first.Wasm, []byte(one.Root)) {
-		t.Error("the module contains the path of its build folder")
-	}
+	expect.That(t, bytes.Equal(first.Wasm, second.Wasm) && first.Digest == second.Digest,
+		"two checkouts give %d bytes, %s and %d bytes, %s", len(first.Wasm), first.Digest, len(second.Wasm),
+		second.Digest)
+	expect.That(t, !bytes.Contains(first.Wasm, []byte(one.Root)), "the module contains the path of its build folder")
 	expect.Equal(t, "the module", first.Ref(), "tiny@1.2.3")
 	expect.NoDiff(t, "the caches", keys(cacheFiles(t, one)), keys(cacheFiles(t, other)))
 }
@@ -144,18 +140,13 @@ func TestBuildCache(t *testing.T) {
 	}
 	first := build(t, s)
 	before := cacheFiles(t, s)
-	if len(before) != 1 {
-		t.Fatalf("the cache contains %v", keys(before))
-	}
+	expect.Must(t, len(before) == 1, "the cache contains %v", keys(before))
 	again := build(t, s)
 	for name, info := range cacheFiles(t, s) {
-		if was := before[name]; was == nil || !os.SameFile(was, info) {
-			t.Errorf("%s was rewritten", name)
-		}
+		was := before[name]
+		expect.That(t, was != nil && os.SameFile(was, info), "%s was rewritten", name)
 	}
-	if !bytes.Equal(first.Wasm, again.Wasm) {
-		t.Error("the cache returned another module")
-	}
+	expect.That(t, bytes.Equal(first.Wasm, again.Wasm), "the cache returned another module")
 
 	for _, c := range []struct{ name, file, content string }{
 		{"a test of the plugin", "plugins/tiny/main_test.go", "package main\n"},
@@ -168,9 +159,8 @@ func TestBuildCache(t *testing.T) {
 		{"the host", "host/main.go", "package main\n"},
 	} {
 		put(t, s.Root, c.file, c.content)
-		if m, err := cached(s); err != nil || m.Digest != first.Digest {
-			t.Errorf("%s: the cached module was not used: %v", c.name, err)
-		}
+		m, err := cached(s)
+		expect.That(t, err == nil && m.Digest == first.Digest, "%s: the cached module was not used: %v", c.name, err)
 	}
 	for _, c := range []struct{ name, file, content string }{
 		{"the plugin's code", "plugins/tiny/main.go", pluginSource + "\n// changed\n"},
@@ -190,18 +180,15 @@ func TestBuildCache(t *testing.T) {
 		} else {
 			put(t, s.Root, c.file, string(was))
 		}
-		if _, err := cached(s); err != nil {
-			t.Fatalf("%s: put back, the cached module was not used: %v", c.name, err)
-		}
+		_, err := cached(s)
+		expect.Must(t, err == nil, "%s: put back, the cached module was not used: %v", c.name, err)
 	}
 
 	put(t, s.Root, "plugins/words/words.go", "package words\n\nconst Bad = \"worse.example\"\n")
-	if changed := build(t, s); changed.Digest == first.Digest {
-		t.Error("different code built the same module")
-	}
-	if files := cacheFiles(t, s); len(files) != 2 {
-		t.Errorf("the cache contains %v, want one module per source", keys(files))
-	}
+	changed := build(t, s)
+	expect.That(t, changed.Digest != first.Digest, "different code built the same module")
+	files := cacheFiles(t, s)
+	expect.That(t, len(files) == 2, "the cache contains %v, want one module per source", keys(files))
 }
 
 // A built layer that this host did not write under its name is built again, not installed.
@@ -212,12 +199,9 @@ func TestForeignBuiltLayerIsNotInstalled(t *testing.T) {
 	want := build(t, s)
 	name := filepath.Join(cacheOf(s.Root), keys(cacheFiles(t, s))[0])
 	good := expect.Value(os.ReadFile(name))(t)
-	forged, err := registry.Pack(want.Wasm[:8], layer().with("name", "tiny"), nil)
-	expect.NoError(t, err)
+	forged := expect.Value(registry.Pack(want.Wasm[:8], layer().with("name", "tiny"), nil))(t)
 	altered := bytes.Replace(good, []byte("It is bad"), []byte("It is fad"), 1)
-	if bytes.Equal(altered, good) {
-		t.Fatal("the module does not contain its text")
-	}
+	expect.Must(t, !bytes.Equal(altered, good), "the module does not contain its text")
 	for what, content := range map[string][]byte{
 		"altered":                      altered,
 		"another module":               forged,
@@ -230,12 +214,10 @@ func TestForeignBuiltLayerIsNotInstalled(t *testing.T) {
 	if got := build(t, s); got.Digest != want.Digest {
 		t.Errorf("the rebuilt module is %s, want %s", got.Digest, want.Digest)
 	}
-	if got, err := cached(s); err != nil || got.Digest != want.Digest {
-		t.Errorf("the cache was not repaired: %s, %v", got.Digest, err)
-	}
-	if files := cacheFiles(t, s); len(files) != 1 {
-		t.Errorf("the cache contains %v", keys(files))
-	}
+	got, err := cached(s)
+	expect.That(t, err == nil && got.Digest == want.Digest, "the cache was not repaired: %s, %v", got.Digest, err)
+	files := cacheFiles(t, s)
+	expect.That(t, len(files) == 1, "the cache contains %v", keys(files))
 }
 
 // Without a usable cache every build compiles.
@@ -249,9 +231,8 @@ func TestBuildWithoutCache(t *testing.T) {
 		t.Errorf("the folder was removed: built %s, want %s", got.Digest, want.Digest)
 	}
 	s.Cache = nil
-	if got := build(t, s); got.Digest != want.Digest {
-		t.Errorf("no cache: built %s, want %s", got.Digest, want.Digest)
-	}
+	got := build(t, s)
+	expect.That(t, got.Digest == want.Digest, "no cache: built %s, want %s", got.Digest, want.Digest)
 }
 
 func TestBuildAll(t *testing.T) {
@@ -267,52 +248,28 @@ func TestBuildAll(t *testing.T) {
 		counts, names = append(counts, done), append(names, name)
 	}
 	modules, err := s.BuildAll(t.Context(), progress)
-	if err != nil || len(modules) != 2 || modules[0].Manifest.Name != "second" || modules[1].Manifest.Name != "tiny" {
-		t.Fatalf("built %d modules: %v", len(modules), err)
-	}
+	expect.Must(t, err == nil && len(modules) == 2 && modules[0].Manifest.Name == "second" &&
+		modules[1].Manifest.Name == "tiny", "built %d modules: %v", len(modules), err)
 	slices.Sort(names)
-	if diff := cmp.Diff([]string{"second", "tiny"}, names); diff != "" || !slices.Equal(counts, []int{1, 2}) {
-		t.Errorf("progress %v (-want +got):\n%s", counts, diff)
-	}
+	diff := cmp.Diff([]string{"second", "tiny"}, names)
+	expect.That(t, diff == "" && slices.Equal(counts, []int{1, 2}), "progress %v (-want +got):\n%s", counts, diff)
 
 	put(t, s.Root, "plugins/second/main.go", pluginSource+"\nvar x int = \"no number\"\n")
 	put(t, s.Root, "plugins/third/manifest.json", "{}")
 	put(t, s.Root, "plugins/third/main.go", "package main\n\nfunc main() {}\n")
 	_, err = s.BuildAll(t.Context(), nil)
-	if err == nil {
-		t.Fatal("broken plugins were built")
-	}
+	expect.Must(t, err != nil, "broken plugins were built")
 	for _, want := range []string{"building plugin second: running go build: ", "no number", "building plugin third: ",
 		"reading manifest: "} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("the error does not say %q:\n%v", want, err)
-		}
+		expect.That(t, strings.Contains(err.Error(), want), "the error does not say %q:\n%v", want, err)
 	}
-	if strings.Contains(err.Error(), "plugin tiny") {
-		t.Errorf("the error names the good plugin:\n%v", err)
-	}
-}
-
-func TestCompiledLayerHasTheInterface(t *testing.T) {
-	t.Parallel()
-	needsCompiler(t)
-	s := checkout(t)
-	wasm, err := registry.CompileGo(t.Context(), filepath.Join(s.Root, "plugins", "tiny"))
-	expect.NoError(t, err)
-	for _, name := range []string{"assay_v1_score", "_initialize", "memory", "assay.manifest"} {
-		if !bytes.Contains(wasm, []byte(name)) {
-			t.Errorf("the module does not name %s", name)
-		}
-	}
-	if files := cacheFiles(t, s); len(files) != 0 {
-		t.Errorf("CompileGo touched the cache: %v", keys(files))
-	}
-	expect.Error(t, "a folder without a manifest",
-		expect.ErrorOf(registry.CompileGo(t.Context(), filepath.Join(s.Root, "plugins", "words"))), fs.ErrNotExist)
+	expect.That(t, !strings.Contains(err.Error(), "plugin tiny"), "the error names the good plugin:\n%v", err)
 }
 
 func TestFindSource(t *testing.T) {
 	t.Parallel()
+	expect.Error(t, "a folder without a manifest",
+		expect.ErrorOf(registry.CompileGo(t.Context(), t.TempDir())), fs.ErrNotExist)
 	root := expect.Value(filepath.EvalSymlinks(t.TempDir()))(t)
 	put(t, root, "go.mod", "module assay\n\ngo 1.26\n")
 	put(t, root, "deep/er/file", "")
@@ -320,14 +277,10 @@ func TestFindSource(t *testing.T) {
 	put(t, root, "other/deep/file", "")
 	for _, dir := range []string{"", "deep", "deep/er", "other", "other/deep"} {
 		s, err := registry.FindSource(filepath.Join(root, dir), nil, nil)
-		if err != nil || s.Root != root {
-			t.Errorf("from %q: %+v, %v", dir, s, err)
-		}
+		expect.That(t, err == nil && s.Root == root, "from %q: %+v, %v", dir, s, err)
 	}
-	if s, err := registry.FindSource(t.TempDir(), nil, nil); !errors.Is(err, registry.ErrNoSource) ||
-		s != (registry.Source{}) {
-		t.Errorf("from nowhere: %+v, %v", s, err)
-	}
+	s, err := registry.FindSource(t.TempDir(), nil, nil)
+	expect.That(t, errors.Is(err, registry.ErrNoSource) && s == (registry.Source{}), "from nowhere: %+v, %v", s, err)
 }
 
 func TestPluginsAreFoldersWithAManifest(t *testing.T) {
@@ -340,29 +293,7 @@ func TestPluginsAreFoldersWithAManifest(t *testing.T) {
 		"plugins/a/deep/manifest.json", "plugins/manifest.json"} {
 		put(t, s.Root, file, "{}")
 	}
-	dirs, err := s.Plugins()
-	if diff := cmp.Diff([]string{filepath.Join(s.Root, "plugins", "a"), filepath.Join(s.Root, "plugins", "b")},
-		dirs); diff != "" || err != nil {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
-}
-
-// The default lineup names exactly the layers of this repository.
-func TestThisRepositoryIsASource(t *testing.T) {
-	t.Parallel()
-	s := expect.Value(registry.FindSource(".", nil, nil))(t)
 	dirs := expect.Value(s.Plugins())(t)
-	l := expect.Value(registry.DefaultLineup())(t)
-	for _, item := range l.Layers {
-		i := slices.IndexFunc(dirs, func(dir string) bool { return filepath.Base(dir) == item.Layer })
-		if i < 0 {
-			t.Errorf("the default lineup names %s, which has no folder among %d", item.Layer, len(dirs))
-			continue
-		}
-		var m struct{ Name string }
-		data, err := os.ReadFile(filepath.Join(dirs[i], "manifest.json"))
-		if err != nil || json.Unmarshal(data, &m) != nil || m.Name != item.Layer {
-			t.Errorf("folder %s has the manifest of %q: %v", item.Layer, m.Name, err)
-		}
-	}
+	plugins := filepath.Join(s.Root, "plugins")
+	expect.NoDiff(t, "the folders", []string{filepath.Join(plugins, "a"), filepath.Join(plugins, "b")}, dirs)
 }

@@ -20,14 +20,12 @@ func TestCasesArePacked(t *testing.T) {
 	wasm := expect.Value(registry.Pack([]byte(bare), layer().encode(), []byte(someCases)))(t)
 	m := expect.Value(registry.OpenModule(wasm))(t)
 	cases, err := m.Cases()
-	if err != nil || len(cases) != 2 || cases[0].Facts["dns.a"] != "1" || cases[1].Min != -5 {
-		t.Errorf("the cases are %+v, %v", cases, err)
-	}
+	expect.That(t, err == nil && len(cases) == 2 && cases[0].Facts["dns.a"] == "1" && cases[1].Min == -5,
+		"the cases are %+v, %v", cases, err)
 	without, err := registry.OpenModule(packed(t))
 	expect.NoError(t, err)
-	if cases, err := without.Cases(); err != nil || cases != nil {
-		t.Errorf("without a section, the cases are %v, %v", cases, err)
-	}
+	cases, err = without.Cases()
+	expect.That(t, err == nil && cases == nil, "without a section, the cases are %v, %v", cases, err)
 }
 
 func TestParseCasesRefuses(t *testing.T) {
@@ -40,13 +38,9 @@ func TestParseCasesRefuses(t *testing.T) {
 		"two in a line":    {`{"name":"a"}{"name":"b"}`, "line 1: "},
 		"too long":         {strings.Repeat("\n", 256<<10+1), "exceed the limit of 262144"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := registry.ParseCases([]byte(test.text))
-			expect.ErrorText(t, "parsing", err, test.want)
-			expect.Failure(t,
-				expect.ErrorOf(registry.Pack([]byte(bare), layer().encode(), []byte(test.text))), "packed")
-		})
+		expect.ErrorText(t, name+": parsing", expect.ErrorOf(registry.ParseCases([]byte(test.text))), test.want)
+		expect.Failure(t,
+			expect.ErrorOf(registry.Pack([]byte(bare), layer().encode(), []byte(test.text))), "%s: packed", name)
 	}
 }
 
@@ -70,16 +64,14 @@ func TestDifferences(t *testing.T) {
 		"but a score is": {registry.Case{Max: 5}, registry.Answer{Abstained: true},
 			[]string{"the layer abstains, and a score of 0 to 5 is expected"}},
 	} {
-		if got := test.c.Differences(test.got); !slices.Equal(got, test.want) {
-			t.Errorf("%s: %q, want %q", name, got, test.want)
-		}
+		got := test.c.Differences(test.got)
+		expect.That(t, slices.Equal(got, test.want), "%s: %q, want %q", name, got, test.want)
 	}
 }
 
 func TestSettingsOfCase(t *testing.T) {
 	t.Parallel()
 	facts, settings := registry.Case{Facts: sdk.Facts{"config.limit": "5", "dns.a": "1"}}.Input()
-	if len(facts) != 1 || facts["dns.a"] != "1" || len(settings) != 1 || settings["limit"] != "5" {
-		t.Errorf("facts %q, settings %q", facts, settings)
-	}
+	expect.That(t, len(facts) == 1 && facts["dns.a"] == "1" && len(settings) == 1 && settings["limit"] == "5",
+		"facts %q, settings %q", facts, settings)
 }

@@ -16,9 +16,8 @@ func TestLogOddsOf(t *testing.T) {
 	score := func(x float64) int { return int(math.Round(100 / (1 + math.Exp(-x)))) }
 	for b := 1; b <= 100; b++ {
 		x := registry.LogOddsOf(b)
-		if score(x+1e-9) != b || score(x-1e-9) != b-1 {
-			t.Errorf("a score of %d begins at %v, where it is %d", b, x, score(x))
-		}
+		expect.That(t, score(x+1e-9) == b && score(x-1e-9) == b-1, "a score of %d begins at %v, where it is %d", b, x,
+			score(x))
 	}
 }
 
@@ -50,96 +49,90 @@ func constrained() (registry.LineupDocument, []registry.Manifest) {
 func TestConstraints(t *testing.T) {
 	t.Parallel()
 	floor := -10
-	for _, c := range []struct {
-		name   string
+	type testCase struct {
 		edit   func(l *registry.LineupDocument, m []registry.Manifest)
 		broken []string // the beginning of each broken constraint
-	}{
-		{"none broken", func(*registry.LineupDocument, []registry.Manifest) {}, nil},
-		{"style alone blocks", func(l *registry.LineupDocument, _ []registry.Manifest) {
+	}
+	expect.Each(t, map[string]testCase{
+		"none broken": {func(*registry.LineupDocument, []registry.Manifest) {}, nil},
+		"style alone blocks": {func(l *registry.LineupDocument, _ []registry.Manifest) {
 			l.Layers[1].Weight = registry.ForAll(6.2) // -4 + 6.2*0.8 = 0.96
 			l.Layers[0].Weight = registry.ForAll(9.09)
 		}, []string{
 			"domain: style must not block alone, but with the highest scores of all style layers the log-odds are " +
 				"0.96 (a score of 72), and block begins at 0.82", "email: style must not block alone"}},
-		{"style that has proved itself", func(l *registry.LineupDocument, m []registry.Manifest) {
+		"style that has proved itself": {func(l *registry.LineupDocument, m []registry.Manifest) {
 			l.Layers[1].Weight, m[1].Blocks = registry.ForAll(6.2), &registry.Proof{From: 75}
 			l.Layers[0].Weight = registry.ForAll(9.09)
 		}, nil},
-		{"a review that blocks", func(l *registry.LineupDocument, _ []registry.Manifest) {
+		"a review that blocks": {func(l *registry.LineupDocument, _ []registry.Manifest) {
 			l.Layers[0].Weight = registry.ForAll(9.2) // -4 + 9.2*0.53 = 0.88
 		}, []string{"domain: lists:seen:old of lists@1.0.0 warrants review, but with neutral style the log-odds are " +
 			"0.88 (a score of 71), and block begins at 0.82; the largest weight of lists@1.0.0 that keeps it below " +
 			"is 9.1", "email: lists:seen:old"}},
-		{"style blocks one type", func(l *registry.LineupDocument, _ []registry.Manifest) {
+		"style blocks one type": {func(l *registry.LineupDocument, _ []registry.Manifest) {
 			l.Layers[1].Weight = registry.ByType{"domain": 5, "email": 6.2}
 			l.Layers[0].Weight = registry.ForAll(9.09)
 		}, []string{"email: style must not block alone"}},
-		{"a bias by type", func(l *registry.LineupDocument, _ []registry.Manifest) {
+		"a bias by type": {func(l *registry.LineupDocument, _ []registry.Manifest) {
 			l.Bias = registry.ByType{"domain": -4, "email": -5.3, "phone": -4, "iban": -4}
 		}, []string{"email: lists:seen:old of lists@1.0.0 warrants review", "email: lists:seen:parent",
 			"email: lists:seen:exact"}},
-		{"a finding that does not reach its band", func(_ *registry.LineupDocument, m []registry.Manifest) {
+		"a finding that does not reach its band": {func(_ *registry.LineupDocument, m []registry.Manifest) {
 			m[0].Signals[1].Points = 50 // -4 + 4.5 - 1 = -0.5
 		}, []string{"domain: lists:seen:old of lists@1.0.0 warrants review, but with the lowest scores of all style " +
 			"layers the log-odds are -0.50 (a score of 38), and review begins at -0.43", "email: lists:seen:old"}},
-		{"style that does not lower", func(_ *registry.LineupDocument, m []registry.Manifest) {
+		"style that does not lower": {func(_ *registry.LineupDocument, m []registry.Manifest) {
 			m[0].Signals[1].Points, m[1].ScoreRange = 50, nil // -4 + 4.5 = 0.5, and 100 points of style make 1
 		}, []string{"domain: style must not", "email: style must not"}},
-		{"clearing outweighs a final finding", func(l *registry.LineupDocument, _ []registry.Manifest) {
+		"clearing outweighs a final finding": {func(l *registry.LineupDocument, _ []registry.Manifest) {
 			l.Layers[2].Weight = registry.ForAll(3.2) // -4 + 9 - 1 - 3.2 = 0.8
 		}, []string{"domain: lists:seen:exact of lists@1.0.0 warrants block, but with the lowest scores of all style " +
 			"layers and all clearing layers the log-odds are 0.80", "email: lists:seen:exact"}},
-		{"a floor on clearing", func(l *registry.LineupDocument, _ []registry.Manifest) {
+		"a floor on clearing": {func(l *registry.LineupDocument, _ []registry.Manifest) {
 			l.Layers[2].Weight, l.Layers[2].Floor = registry.ForAll(20), &floor
 		}, nil},
-		{"layers of weight 0", func(l *registry.LineupDocument, m []registry.Manifest) {
+		"layers of weight 0": {func(l *registry.LineupDocument, m []registry.Manifest) {
 			l.Layers[0].Weight, m[0].Signals[3].Points = registry.ForAll(0), 1
 			l.Layers[1].Weight = registry.ForAll(20)
 		}, nil},
-		{"no findings", func(_ *registry.LineupDocument, m []registry.Manifest) {
+		"no findings": {func(_ *registry.LineupDocument, m []registry.Manifest) {
 			m[0].Class, m[0].Signals = registry.Style, nil
 		}, nil},
-		{"findings for one type", func(l *registry.LineupDocument, m []registry.Manifest) {
+		"findings for one type": {func(l *registry.LineupDocument, m []registry.Manifest) {
 			l.Layers[1].Weight = registry.ForAll(6.2)
 			l.Layers[0].Weight = registry.ForAll(9.09)
 			m[0].Entities = []string{"email"}
 		}, []string{"email: style must not block alone"}},
-		{"layers that do not count", func(l *registry.LineupDocument, m []registry.Manifest) {
+		"layers that do not count": {func(l *registry.LineupDocument, m []registry.Manifest) {
 			l.Layers[1].Weight, l.Layers[1].Mode = registry.ForAll(20), registry.ModeShadow
 			l.Layers[2].Weight, l.Layers[2].Mode = registry.ForAll(20), registry.ModeOff
 		}, nil},
-		{"other bands", func(l *registry.LineupDocument, _ []registry.Manifest) {
+		"other bands": {func(l *registry.LineupDocument, _ []registry.Manifest) {
 			l.Bands = registry.Bands{Review: 62, Block: 90}
 		}, []string{"domain: lists:seen:old of", "domain: lists:seen:parent", "domain: lists:seen:exact",
 			"email: lists:seen:old of", "email: lists:seen:parent", "email: lists:seen:exact"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			l, m := constrained()
-			c.edit(&l, m)
-			var broken []string
-			for _, constraint := range registry.Constraints(l, m) {
-				sum := l.Bias.For(constraint.Type)
-				for i, coefficient := range constraint.Coefficients {
-					sum += coefficient * l.Layers[i].Weight.For(constraint.Type)
-				}
-				if math.Abs(sum-constraint.LogOdds) > 1e-9 {
-					t.Errorf("the coefficients of %s amount to %v", constraint, sum)
-				}
-				if constraint.Slack() < 0 {
-					broken = append(broken, constraint.String())
-					leastSuffices(t, l, m, constraint)
-				}
+	}, func(t *testing.T, c testCase) {
+		l, m := constrained()
+		c.edit(&l, m)
+		var broken []string
+		for _, constraint := range registry.Constraints(l, m) {
+			sum := l.Bias.For(constraint.Type)
+			for i, coefficient := range constraint.Coefficients {
+				sum += coefficient * l.Layers[i].Weight.For(constraint.Type)
 			}
-			if !slices.EqualFunc(broken, c.broken, strings.HasPrefix) {
-				t.Errorf("broken:\n%s\nwant:\n%s", strings.Join(broken, "\n"), strings.Join(c.broken, "\n"))
+			expect.That(t, math.Abs(sum-constraint.LogOdds) <= 1e-9, "the coefficients of %s amount to %v",
+				constraint, sum)
+			if constraint.Slack() < 0 {
+				broken = append(broken, constraint.String())
+				leastSuffices(t, l, m, constraint)
 			}
-			if err := l.CheckConstraints(m); (err != nil) != (len(c.broken) > 0) {
-				t.Errorf("checked with %v", err)
-			}
-		})
-	}
+		}
+		expect.That(t, slices.EqualFunc(broken, c.broken, strings.HasPrefix), "broken:\n%s\nwant:\n%s",
+			strings.Join(broken, "\n"), strings.Join(c.broken, "\n"))
+		err := l.CheckConstraints(m)
+		expect.That(t, (err != nil) == (len(c.broken) > 0), "checked with %v", err)
+	})
 }
 
 // leastSuffices checks that the weight which a broken constraint names suffices, and that the next one does not.
@@ -196,7 +189,5 @@ func TestCheckConstraints(t *testing.T) {
 		"email: lists:seen:old of lists@1.0.0 warrants review, but with neutral style the log-odds are 4.77 (a score " +
 		"of 99), and block begins at 2.14; no weight of lists@1.0.0 suffices: it would have to be at least 6.15 and " +
 		"at most 4.04"
-	if err == nil || err.Error() != want {
-		t.Errorf("got %v\nwant %s", err, want)
-	}
+	expect.That(t, err != nil && err.Error() == want, "got %v\nwant %s", err, want)
 }

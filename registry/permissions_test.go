@@ -50,24 +50,21 @@ func TestDiffManifests(t *testing.T) {
 			m.Signals = []registry.SignalText{{Code: "a:b:c", Text: "C", Points: 60}}
 		}, []registry.ManifestChange{{"promise of a:b:c", "", "60 points", false}}, false},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			from := registry.Manifest{Name: "some", Version: "1.0.0", Summary: "S", Entities: []string{"domain"},
-				Facts: []string{"domain.tld"}, Signals: []registry.SignalText{{Code: "a:b:c", Text: "C"}},
-				BudgetFuel: 1000, MemoryMB: 2, DefaultWeight: 1}
-			to := from
-			c.edit(&to)
-			got := registry.DiffManifests(from, to)
-			expect.NoDiff(t, "changes", append([]registry.ManifestChange{}, c.want...), got)
-			back := false
-			for i, change := range registry.DiffManifests(to, from) {
-				back = back || change.Grants
-				if change.From != got[i].To || change.To != got[i].From {
-					t.Errorf("the other direction is %+v", change)
-				}
-			}
-			expect.Equal(t, "the other direction grants more", back, c.back)
-		})
+		from := registry.Manifest{Name: "some", Version: "1.0.0", Summary: "S", Entities: []string{"domain"},
+			Facts: []string{"domain.tld"}, Signals: []registry.SignalText{{Code: "a:b:c", Text: "C"}},
+			BudgetFuel: 1000, MemoryMB: 2, DefaultWeight: 1}
+		to := from
+		c.edit(&to)
+		got := registry.DiffManifests(from, to)
+		expect.NoDiff(t, c.name+": changes", append([]registry.ManifestChange{}, c.want...), got)
+		back := false
+		for i, change := range registry.DiffManifests(to, from) {
+			back = back || change.Grants
+			expect.That(t, change.From == got[i].To && change.To == got[i].From, "%s: the other direction is %+v",
+				c.name,
+				change)
+		}
+		expect.Equal(t, c.name+": the other direction grants more", back, c.back)
 	}
 }
 
@@ -76,16 +73,14 @@ func TestSections(t *testing.T) {
 	wasm := []byte(header + "\x01\x02aa\x0a\x01c\x00\x06\x03abcde\x0d\x00")
 	got, err := registry.Sections(wasm)
 	want := []registry.Section{{"type", 4}, {"code", 3}, {`"abc"`, 8}, {"section 13", 2}}
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
+	diff := cmp.Diff(want, got)
+	expect.That(t, err == nil && diff == "", "%v (-want +got):\n%s", err, diff)
 	for name, text := range map[string]string{
 		"not a module":             "abc",
 		"a section beyond the end": header + "\x01\x05a",
 		"a name beyond the end":    header + "\x00\x01\x05",
 	} {
-		if got, err := registry.Sections([]byte(text)); err == nil {
-			t.Errorf("%s: %v", name, got)
-		}
+		got, err := registry.Sections([]byte(text))
+		expect.That(t, err != nil, "%s: %v", name, got)
 	}
 }

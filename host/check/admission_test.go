@@ -77,22 +77,19 @@ func TestBatchDoesNotDelayOtherAccounts(t *testing.T) {
 		synctest.Wait()
 		close(proceed)
 		synctest.Wait()
-		if before < 1 || before > 2 {
-			t.Errorf("a check of another account was judged after %d of a batch of %d", before, check.MaxBatch)
-		}
-		if judged != check.MaxBatch || gate.InProgress() != 0 {
-			t.Errorf("%d checks of the batch were judged, and %d are still in progress", judged, gate.InProgress())
-		}
+		expect.That(t, before >= 1 && before <= 2, "a check of another account was judged after %d of a batch of %d",
+			before, check.MaxBatch)
+		expect.That(t, judged == check.MaxBatch && gate.InProgress() == 0,
+			"%d checks of the batch were judged, and %d are still in progress", judged, gate.InProgress())
 	})
 }
 
 // A check whose deadline passes while it waits for a processor is refused.
 func TestLateCheckIsRefused(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
+	f := newFixture(t, "only")
 	gate := f.gated(1)
 	f.Deadline = time.Millisecond
-	f.swap(1, f.member("only"))
 	occupied, release := make(chan struct{}), make(chan struct{})
 	v := expect.Value(gate.Enter("another", 1))(t)
 	var done sync.WaitGroup
@@ -102,17 +99,13 @@ func TestLateCheckIsRefused(t *testing.T) {
 	_, batch := f.CheckBatch(t.Context(), f.caller, batchOf(3), nil)
 	for what, err := range map[string]error{"a check": single, "a batch": batch} {
 		var refused *check.UnavailableError
-		if !errors.As(err, &refused) || refused.Reason() != "deadline" {
-			t.Errorf("%s: %v", what, err)
-		}
+		expect.That(t, errors.As(err, &refused) && refused.Reason() == "deadline", "%s: %v", what, err)
 	}
 	close(release)
 	done.Wait()
 	v.Close()
-	if len(f.ran)+len(f.records) != 0 || gate.InProgress() != 0 {
-		t.Errorf("%d layers ran, %d checks were recorded, %d are in progress", len(f.ran), len(f.records),
-			gate.InProgress())
-	}
+	expect.That(t, len(f.ran)+len(f.records) == 0 && gate.InProgress() == 0,
+		"%d layers ran, %d checks were recorded, %d are in progress", len(f.ran), len(f.records), gate.InProgress())
 }
 
 // Free keys of a network share turns, whichever accounts they belong to. Those who pay have their account's. Checks
@@ -149,9 +142,8 @@ func TestGateRefuses(t *testing.T) {
 	v := expect.Value(f.Gate.Enter("another", 1))(t)
 	defer v.Close()
 	expect.Error(t, "a check", expect.ErrorOf(f.check(aDomain)), admission.ErrBusy)
-	if _, err := f.CheckBatch(t.Context(), f.caller, batchOf(2), nil); !errors.Is(err, admission.ErrBusy) {
-		t.Errorf("a batch: %v", err)
-	}
+	_, err := f.CheckBatch(t.Context(), f.caller, batchOf(2), nil)
+	expect.That(t, errors.Is(err, admission.ErrBusy), "a batch: %v", err)
 	expect.Equal(t, "a refused check ran layers or was recorded", len(f.ran)+len(f.records), 0)
 }
 
@@ -161,53 +153,52 @@ func TestSpentQuotaIsRemembered(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 31, 23, 59, 58, 0, time.UTC)
 	february := time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
-	for _, test := range []struct {
-		name   string
+	type testCase struct {
 		left   int
 		change func(f *fixture) // after the ledger has answered
 		batch  int              // checks of the second request; 0: a single one
 		layers int              // that run for the second request
-	}{
-		{name: "again", layers: 0},
-		{name: "just before the end", change: func(f *fixture) { f.passes(time.Second - 1) }, layers: 0},
-		{name: "after a second", change: func(f *fixture) { f.passes(time.Second) }, layers: 1},
-		{name: "the clock went back", change: func(f *fixture) { f.passes(-1) }, layers: 1},
-		{name: "the next month", change: func(f *fixture) { f.Now = func() time.Time { return february } }, layers: 1},
-		{name: "another account", change: func(f *fixture) { f.caller.Account = "acct_2" }, layers: 1},
-		{name: "another key of the account", change: func(f *fixture) { f.caller.Key = "key_2" }, layers: 0},
-		{name: "another plan", change: func(f *fixture) { f.caller.Plan.Name = "starter" }, layers: 1},
-		{name: "an upgrade", change: func(f *fixture) { f.caller.Plan.Quota++ }, layers: 1},
-		{name: "a batch", batch: 5, layers: 0},
-		{name: "a batch that the rest covers", left: 5, batch: 5, layers: 5},
-		{name: "a batch that the rest does not cover", left: 5, batch: 6, layers: 0},
-		{name: "a check that the rest covers", left: 5, layers: 1},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			f.Now = func() time.Time { return now }
-			f.swap(1, f.member("only"))
-			f.appendErr = &check.QuotaError{Quota: 10, Left: test.left, Needed: 7, ResetAt: february}
-			if _, err := f.CheckBatch(t.Context(), f.caller, batchOf(7), nil); !errors.Is(err, f.appendErr) {
-				t.Fatal(err)
-			}
-			before := len(f.ran)
-			if test.change != nil {
-				test.change(f)
-			}
-			var err error
-			if test.batch > 0 {
-				_, err = f.CheckBatch(t.Context(), f.caller, batchOf(test.batch), nil)
-			} else {
-				_, err = f.check(aDomain)
-			}
-			var quota *check.QuotaError
-			if !errors.As(err, &quota) || test.layers == 0 && quota.Needed != max(1, test.batch) {
-				t.Errorf("%v: %+v", err, quota)
-			}
-			expect.Equal(t, "layers ran", len(f.ran)-before, test.layers)
-		})
 	}
+	expect.Each(t, map[string]testCase{
+		"again":               {layers: 0},
+		"just before the end": {change: func(f *fixture) { f.passes(time.Second - 1) }, layers: 0},
+		"after a second":      {change: func(f *fixture) { f.passes(time.Second) }, layers: 1},
+		"the clock went back": {change: func(f *fixture) { f.passes(-1) }, layers: 1},
+
+		"the next month": {change: func(f *fixture) { f.Now = func() time.Time { return february } },
+			layers: 1},
+		"another account":            {change: func(f *fixture) { f.caller.Account = "acct_2" }, layers: 1},
+		"another key of the account": {change: func(f *fixture) { f.caller.Key = "key_2" }, layers: 0},
+		"another plan": {change: func(f *fixture) { f.caller.Plan.Name = "starter" },
+			layers: 1},
+		"an upgrade":                           {change: func(f *fixture) { f.caller.Plan.Quota++ }, layers: 1},
+		"a batch":                              {batch: 5, layers: 0},
+		"a batch that the rest covers":         {left: 5, batch: 5, layers: 5},
+		"a batch that the rest does not cover": {left: 5, batch: 6, layers: 0},
+		"a check that the rest covers":         {left: 5, layers: 1},
+	}, func(t *testing.T, test testCase) {
+		f := newFixture(t)
+		f.Now = func() time.Time { return now }
+		f.swap(1, f.member("only"))
+		f.appendErr = &check.QuotaError{Quota: 10, Left: test.left, Needed: 7, ResetAt: february}
+		if _, err := f.CheckBatch(t.Context(), f.caller, batchOf(7), nil); !errors.Is(err, f.appendErr) {
+			t.Fatal(err)
+		}
+		before := len(f.ran)
+		if test.change != nil {
+			test.change(f)
+		}
+		var err error
+		if test.batch > 0 {
+			_, err = f.CheckBatch(t.Context(), f.caller, batchOf(test.batch), nil)
+		} else {
+			_, err = f.check(aDomain)
+		}
+		var quota *check.QuotaError
+		expect.That(t, errors.As(err, &quota) && (test.layers != 0 || quota.Needed == max(1, test.batch)),
+			"%v: %+v", err, quota)
+		expect.Equal(t, "layers ran", len(f.ran)-before, test.layers)
+	})
 }
 
 // passes lets time pass on the fixture's clock.
@@ -219,8 +210,7 @@ func (f *fixture) passes(d time.Duration) {
 // An invalid check with a spent quota is still invalid.
 func TestSpentQuotaHidesNoErrors(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	f.swap(1, f.member("only"))
+	f := newFixture(t, "only")
 	f.appendErr = &check.QuotaError{Quota: 10, Needed: 1, ResetAt: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)}
 	for range 2 {
 		if _, err := f.check(aDomain); !errors.Is(err, f.appendErr) && err.Error() != f.appendErr.Error() {
@@ -232,8 +222,6 @@ func TestSpentQuotaHidesNoErrors(t *testing.T) {
 		t.Errorf("an invalid domain: %v", err)
 	}
 	answers, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{}}, nil)
-	if err != nil || answers[0].Err == nil {
-		t.Errorf("a batch without valid checks: %v, %v", answers, err)
-	}
+	expect.That(t, err == nil && answers[0].Err != nil, "a batch without valid checks: %v, %v", answers, err)
 	expect.Equal(t, "layers ran", len(f.ran), 1)
 }

@@ -41,35 +41,30 @@ func TestCheckBatch(t *testing.T) {
 		"email jane@example.org, revision 7",
 		"region.country: must be an ISO 3166-1 alpha-2 code such as DE, or EU",
 	}, got)
-	if len(f.records) != 2 || len(f.records[1].Linked) != 1 || f.records[0].Decision != answers[0].Decision {
-		t.Errorf("recorded: %+v", f.records)
-	}
+	expect.That(t, len(f.records) == 2 && len(f.records[1].Linked) == 1 && f.records[0].Decision == answers[0].Decision,
+		"recorded: %+v", f.records)
 	expect.Equal(t, "CheckDone was called for", len(f.done), 2)
 }
 
 // TestLedgerErrors has the other errors.
 func TestCheckBatchIsAllOrNothing(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	f.swap(1, f.member("only"))
+	f := newFixture(t, "only")
 	f.appendErr = &check.QuotaError{Quota: 10, Left: 1, Needed: 2}
 	answers, err := f.CheckBatch(t.Context(), f.caller, batchOf(2), nil)
 	expect.Error(t, "a batch", err, f.appendErr)
-	if answers != nil || len(f.records) != 2 {
-		t.Errorf("got %v, and %d records were appended", answers, len(f.records))
-	}
+	expect.That(t, answers == nil && len(f.records) == 2, "got %v, and %d records were appended", answers,
+		len(f.records))
 }
 
 func TestCheckBatchNeedsAPlanWithBatches(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	f.swap(1, f.member("only"))
+	f := newFixture(t, "only")
 	f.caller.Plan, _ = check.PlanNamed("starter")
 	_, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{}}, nil)
 	var plan *check.PlanError
-	if !errors.As(err, &plan) || plan.Error() != "the starter plan does not include batch checks" {
-		t.Errorf("got %v", err)
-	}
+	expect.That(t, errors.As(err, &plan) && plan.Error() == "the starter plan does not include batch checks", "got %v",
+		err)
 }
 
 // All lookups must start before any ends.
@@ -94,8 +89,7 @@ func TestCheckBatchLooksUpConcurrently(t *testing.T) {
 	f.swap(1, m)
 	answers := expect.Value(f.CheckBatch(t.Context(), f.caller, batchOf(check.MaxBatch), nil))(t)
 	for i, a := range answers {
-		if want := fmt.Sprintf("n%d.example.com", i); a.Decision.Query != want {
-			t.Fatalf("answer %d is for %s", i, a.Decision.Query)
-		}
+		want := fmt.Sprintf("n%d.example.com", i)
+		expect.Must(t, a.Decision.Query == want, "answer %d is for %s", i, a.Decision.Query)
 	}
 }

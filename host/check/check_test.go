@@ -40,16 +40,18 @@ type fixture struct {
 	done     []*check.Decision
 }
 
-func newFixture(t *testing.T) *fixture {
+// newFixture returns a checker whose lineup has a layer of each name.
+func newFixture(t *testing.T, layers ...string) *fixture {
 	t.Helper()
 	pro, ok := check.PlanNamed("pro")
-	if !ok {
-		t.Fatal("plan pro does not exist")
-	}
+	expect.Must(t, ok, "plan pro does not exist")
 	f := &fixture{caller: check.Caller{Account: "acct_1", Key: "key_1", Plan: pro}}
 	f.Checker = check.Checker{
 		Live: &check.Live{}, Ledger: f, Observer: f, Deadline: time.Minute,
 		Now: func() time.Time { return time.Date(2026, 1, 2, 4, 4, 5, 6_999_999, time.FixedZone("CET", 3600)) },
+	}
+	for _, name := range layers {
+		f.swap(1, f.member(name))
 	}
 	return f
 }
@@ -117,8 +119,7 @@ func (f *fixture) check(fields ...check.Field) (*check.Decision, error) {
 
 func (f *fixture) mustCheck(t *testing.T, fields ...check.Field) *check.Decision {
 	t.Helper()
-	d := expect.Value(f.check(fields...))(t)
-	return d
+	return expect.Value(f.check(fields...))(t)
 }
 
 func field(t entity.Type, value string) check.Field { return check.Field{Type: t, Value: value} }
@@ -132,45 +133,36 @@ var (
 
 func TestFirstFieldByTypeIsScored(t *testing.T) {
 	t.Parallel()
-	blank := func(t entity.Type) check.Field { return field(t, " \t\u00a0\n") }
-	for _, c := range []struct {
-		name   string
+	type testCase struct {
 		fields []check.Field
 		scored entity.Type
 		query  string
 		linked []string
-	}{
-		{"domain before all", []check.Field{anIBAN, aPhone, anEmail, aDomain}, entity.Domain, aDomain.Value,
-			[]string{"jane@example.com", "+33612345678", "DE89370400440532013000"}},
-		{"email before phone", []check.Field{aPhone, anEmail, anIBAN}, entity.Email, anEmail.Value,
-			[]string{"+33612345678", "DE89370400440532013000"}},
-		{"phone before iban", []check.Field{anIBAN, aPhone}, entity.Phone, aPhone.Value,
-			[]string{"DE89370400440532013000"}},
-		{"iban alone", []check.Field{anIBAN}, entity.IBAN, anIBAN.Value, nil},
-		{"an empty field counts as missing", []check.Field{field(entity.Domain, ""), anEmail},
-			entity.Email, anEmail.Value, nil},
-		{"white space counts as missing", []check.Field{blank(entity.Domain), anEmail, blank(entity.IBAN)},
-			entity.Email, anEmail.Value, nil},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			f.swap(1, f.member("a"))
-			d := f.mustCheck(t, c.fields...)
-			if d.Type != c.scored || d.Query != c.query {
-				t.Errorf("scored %s %q, want %s %q", d.Type, d.Query, c.scored, c.query)
-			}
-			r := f.records[0]
-			var linked []string
-			for _, e := range r.Linked {
-				linked = append(linked, e.Value)
-			}
-			same(t, c.linked, linked)
-			if r.Entity.Type != c.scored || r.Decision != d || r.Caller.Key != "key_1" {
-				t.Errorf("the record has type %s and key %s", r.Entity.Type, r.Caller.Key)
-			}
-		})
 	}
+	expect.Each(t, map[string]testCase{
+		"domain before all": {[]check.Field{anIBAN, aPhone, anEmail, aDomain}, entity.Domain, aDomain.Value,
+			[]string{"jane@example.com", "+33612345678", "DE89370400440532013000"}},
+		"email before phone": {[]check.Field{aPhone, anEmail, anIBAN}, entity.Email, anEmail.Value,
+			[]string{"+33612345678", "DE89370400440532013000"}},
+		"phone before iban": {[]check.Field{anIBAN, aPhone}, entity.Phone, aPhone.Value,
+			[]string{"DE89370400440532013000"}},
+		"iban alone": {[]check.Field{anIBAN}, entity.IBAN, anIBAN.Value, nil},
+		"an empty field counts as missing": {[]check.Field{field(entity.Domain, ""), anEmail},
+			entity.Email, anEmail.Value, nil},
+	}, func(t *testing.T, c testCase) {
+		f := newFixture(t, "a")
+		d := f.mustCheck(t, c.fields...)
+		expect.That(t, d.Type == c.scored && d.Query == c.query, "scored %s %q, want %s %q", d.Type, d.Query,
+			c.scored, c.query)
+		r := f.records[0]
+		var linked []string
+		for _, e := range r.Linked {
+			linked = append(linked, e.Value)
+		}
+		same(t, c.linked, linked)
+		expect.That(t, r.Entity.Type == c.scored && r.Decision == d && r.Caller.Key == "key_1",
+			"the record has type %s and key %s", r.Entity.Type, r.Caller.Key)
+	})
 }
 
 func TestRefusedRequests(t *testing.T) {
@@ -178,84 +170,64 @@ func TestRefusedRequests(t *testing.T) {
 	free, _ := check.PlanNamed("free")
 	public := check.PublicPlan()
 	pro, _ := check.PlanNamed("pro")
-	for _, c := range []struct {
-		name    string
+	type testCase struct {
 		plan    check.Plan
 		fields  []check.Field
 		country string
 		want    string // in the error's text
 		as      any    // the type that the error must have
-	}{
-		{"no fields", pro, nil, "", "domain, email, phone or iban", new(check.NoFieldError)},
-		{"blank fields only", pro, []check.Field{field(entity.Domain, "  "), field(entity.IBAN, "\u3000")}, "",
-			"domain, email, phone or iban", new(check.NoFieldError)},
-		{"invalid domain", pro, []check.Field{field(entity.Domain, "not a domain")}, "", "domain: ",
-			new(*entity.InvalidError)},
-		{"invalid linked field", pro, []check.Field{aDomain, field(entity.Email, "nobody")}, "", "email: ",
-			new(*entity.InvalidError)},
-		{"unknown country", pro, []check.Field{aDomain}, "Utopia", "region.country: ", new(*entity.InvalidError)},
-		{"phone on free", free, []check.Field{aPhone}, "FR",
-			"the free plan does not cover phone checks, only domain and email", new(*check.PlanError)},
-		{"iban on free", free, []check.Field{anIBAN}, "",
-			"the free plan does not cover iban checks, only domain and email", new(*check.PlanError)},
-		{"email without a key", public, []check.Field{anEmail}, "",
-			"the public plan does not cover email checks, only domain", new(*check.PlanError)},
-		{"no plan", check.Plan{}, []check.Field{aDomain}, "", "domain", new(*check.PlanError)},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			f.swap(1, f.member("a"))
-			d, err := f.Check(context.Background(), check.Request{Caller: check.Caller{Plan: c.plan}, Fields: c.fields,
-				Country: c.country})
-			if d != nil || err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, c.as) {
-				t.Errorf("got %+v, %T %v; want a %T containing %q", d, err, err, c.as, c.want)
-			}
-			if len(f.ran)+len(f.records)+len(f.done) != 0 {
-				t.Errorf("a refused request ran layers %v and left %d records, %d decisions", f.ran, len(f.records),
-					len(f.done))
-			}
-		})
 	}
+	expect.Each(t, map[string]testCase{
+		"no fields": {pro, nil, "", "domain, email, phone or iban", new(check.NoFieldError)},
+		"blank fields only": {pro, []check.Field{field(entity.Domain, "  "), field(entity.IBAN, "\u3000")}, "",
+			"domain, email, phone or iban", new(check.NoFieldError)},
+		"invalid domain": {pro, []check.Field{field(entity.Domain, "not a domain")}, "", "domain: ",
+			new(*entity.InvalidError)},
+		"invalid linked field": {pro, []check.Field{aDomain, field(entity.Email, "nobody")}, "", "email: ",
+			new(*entity.InvalidError)},
+		"unknown country": {pro, []check.Field{aDomain}, "Utopia", "region.country: ", new(*entity.InvalidError)},
+		"phone on free": {free, []check.Field{aPhone}, "FR",
+			"the free plan does not cover phone checks, only domain and email", new(*check.PlanError)},
+		"email without a key": {public, []check.Field{anEmail}, "",
+			"the public plan does not cover email checks, only domain", new(*check.PlanError)},
+		"no plan": {check.Plan{}, []check.Field{aDomain}, "", "domain", new(*check.PlanError)},
+	}, func(t *testing.T, c testCase) {
+		f := newFixture(t, "a")
+		d, err := f.Check(context.Background(), check.Request{Caller: check.Caller{Plan: c.plan}, Fields: c.fields,
+			Country: c.country})
+		expect.That(t, d == nil && err != nil && strings.Contains(err.Error(), c.want) && errors.As(err, c.as),
+			"got %+v, %T %v; want a %T containing %q", d, err, err, c.as, c.want)
+		expect.That(t, len(f.ran)+len(f.records)+len(f.done) == 0,
+			"a refused request ran layers %v and left %d records, %d decisions", f.ran, len(f.records), len(f.done))
+	})
 }
 
 func TestLedgerErrors(t *testing.T) {
 	t.Parallel()
 	quota := &check.QuotaError{Quota: 50, ResetAt: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)}
 	down := errors.New("no connection")
-	for _, c := range []struct {
-		name   string
+	type testCase struct {
 		err    error
 		passed bool
-	}{
-		{"key ended", check.ErrUnauthorized, true},
-		{"key ended, wrapped", fmt.Errorf("appending: %w", check.ErrUnauthorized), true},
-		{"answered", check.ErrAnswered, true},
-		{"unavailable", &check.UnavailableError{Part: "ledger", Err: down}, true},
-		{"quota", quota, true},
-		{"quota, wrapped", fmt.Errorf("appending: %w", quota), true},
-		{"database down", down, false},
-		{"time out", context.DeadlineExceeded, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			f.appendErr = c.err
-			f.swap(1, f.member("a"))
-			d, err := f.check(aDomain)
-			if d != nil || !errors.Is(err, c.err) || len(f.done) != 0 {
-				t.Fatalf("got %+v, %v; observed %d decisions", d, err, len(f.done))
-			}
-			var internal *check.InternalError
-			if c.passed == errors.As(err, &internal) {
-				t.Fatalf("the error is a %T", err)
-			}
-			if internal != nil && (internal.Ref != f.records[0].Decision.Ref ||
-				!strings.Contains(err.Error(), internal.Ref)) {
-				t.Errorf("the error %q lacks the reference %s", err, f.records[0].Decision.Ref)
-			}
-		})
 	}
+	expect.Each(t, map[string]testCase{
+		"key ended, wrapped": {fmt.Errorf("appending: %w", check.ErrUnauthorized), true},
+		"answered":           {check.ErrAnswered, true},
+		"unavailable":        {&check.UnavailableError{Part: "ledger", Err: down}, true},
+		"quota, wrapped":     {fmt.Errorf("appending: %w", quota), true},
+		"database down":      {down, false},
+	}, func(t *testing.T, c testCase) {
+		f := newFixture(t, "a")
+		f.appendErr = c.err
+		d, err := f.check(aDomain)
+		expect.Must(t, d == nil && errors.Is(err, c.err) && len(f.done) == 0, "got %+v, %v; observed %d decisions",
+			d, err, len(f.done))
+		var internal *check.InternalError
+		expect.Must(t, c.passed != errors.As(err, &internal), "the error is a %T", err)
+		expect.That(t, internal == nil || internal.Ref == f.records[0].Decision.Ref &&
+			strings.Contains(err.Error(), internal.Ref), "the error %q lacks the reference %s", err,
+			f.records[0].Decision.Ref)
+	})
 }
 
 func TestErrorTextsForClients(t *testing.T) {
@@ -272,9 +244,8 @@ func TestNoLineup(t *testing.T) {
 	f := newFixture(t)
 	_, err := f.check(aDomain)
 	var internal *check.InternalError
-	if !errors.As(err, &internal) || !errors.Is(err, check.ErrNoLineup) || !strings.HasPrefix(internal.Ref, "chk_") {
-		t.Errorf("got %v, want an InternalError wrapping ErrNoLineup", err)
-	}
+	expect.That(t, errors.As(err, &internal) && errors.Is(err, check.ErrNoLineup) &&
+		strings.HasPrefix(internal.Ref, "chk_"), "got %v, want an InternalError wrapping ErrNoLineup", err)
 	expect.Equal(t, "a check without a decision was recorded", len(f.records), 0)
 }
 
@@ -301,33 +272,30 @@ func TestCheckKeepsItsLineupThroughASwap(t *testing.T) {
 // A lineup's floor bounds how much a layer clears, and a weight may differ by type.
 func TestFloorAndWeightByType(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name         string
+	type testCase struct {
 		score        int
 		bounds       check.Range
 		field        check.Field
 		want         int
 		contribution float64
-	}{
-		{"above the floor", -30, check.Range{-40, 0}, anEmail, -30, -0.6},
-		{"below the floor", -80, check.Range{-40, 0}, anEmail, -40, -0.8},
-		{"no clearing at all", -80, check.Range{0, 100}, anEmail, 0, 0},
-		{"accusing", 60, check.Range{-40, 100}, anEmail, 60, 1.2},
-		{"another type", -80, check.Range{-40, 0}, field(entity.Domain, "example.com"), -40, -2},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			m := f.memberFunc("age", func(context.Context, check.Input) (check.Result, error) {
-				return check.Result{Score: c.score, Signals: []check.Signal{sig(c.score, "a:b:c")}}, nil
-			})
-			m.Range, m.Weight = c.bounds, check.ByType{entity.Email: 2, entity.Domain: 5}
-			f.swap(1, m)
-			if o := f.mustCheck(t, c.field).Layers[0]; o.Score != c.want || o.Contribution != c.contribution {
-				t.Errorf("score %d, contribution %v, want %d and %v", o.Score, o.Contribution, c.want, c.contribution)
-			}
-		})
 	}
+	expect.Each(t, map[string]testCase{
+		"above the floor":    {-30, check.Range{-40, 0}, anEmail, -30, -0.6},
+		"below the floor":    {-80, check.Range{-40, 0}, anEmail, -40, -0.8},
+		"no clearing at all": {-80, check.Range{0, 100}, anEmail, 0, 0},
+		"accusing":           {60, check.Range{-40, 100}, anEmail, 60, 1.2},
+		"another type":       {-80, check.Range{-40, 0}, field(entity.Domain, "example.com"), -40, -2},
+	}, func(t *testing.T, c testCase) {
+		f := newFixture(t)
+		m := f.memberFunc("age", func(context.Context, check.Input) (check.Result, error) {
+			return check.Result{Score: c.score, Signals: []check.Signal{sig(c.score, "a:b:c")}}, nil
+		})
+		m.Range, m.Weight = c.bounds, check.ByType{entity.Email: 2, entity.Domain: 5}
+		f.swap(1, m)
+		if o := f.mustCheck(t, c.field).Layers[0]; o.Score != c.want || o.Contribution != c.contribution {
+			t.Errorf("score %d, contribution %v, want %d and %v", o.Score, o.Contribution, c.want, c.contribution)
+		}
+	})
 }
 
 func TestDecision(t *testing.T) {
@@ -350,16 +318,13 @@ func TestDecision(t *testing.T) {
 	}))
 	d := f.mustCheck(t, anEmail)
 	for i := range d.Layers {
-		if d.Layers[i].Micros < 0 {
-			t.Errorf("layer %d took %d us", i, d.Layers[i].Micros)
-		}
+		expect.That(t, d.Layers[i].Micros >= 0, "layer %d took %d us", i, d.Layers[i].Micros)
 		d.Layers[i].Micros = 0
 	}
 	expect.Equal(t, "the time is in", d.At.Location(), time.UTC)
 	ref := d.Ref
-	if d.Terms == nil || len(d.Terms.Layers) != len(d.Layers) || d.Terms.Layers[0].Name != "heavy" {
-		t.Errorf("terms %+v of %d layers", d.Terms, len(d.Layers))
-	}
+	expect.That(t, d.Terms != nil && len(d.Terms.Layers) == len(d.Layers) && d.Terms.Layers[0].Name == "heavy",
+		"terms %+v of %d layers", d.Terms, len(d.Layers))
 	d.Terms = nil
 	same(t, &check.Decision{
 		Fused: check.Fused{Score: 98, Lowest: 98, Highest: 100, Verdict: check.Block, Threat: "phishing",
@@ -378,11 +343,9 @@ func TestDecision(t *testing.T) {
 			{Layer: "odd", Version: "1.0.0", Weight: 1, Range: full, Failure: check.Exhausted},
 		},
 	}, d)
-	if len(f.done) != 1 || f.done[0] != d || len(f.failures) != 4 || f.failures[1] != nil ||
-		f.failures[2].Reason != check.Trap ||
-		!strings.Contains(f.failures[3].Err.Error(), "odd") {
-		t.Errorf("observed %d decisions and the failures %v", len(f.done), f.failures)
-	}
+	expect.That(t, len(f.done) == 1 && f.done[0] == d && len(f.failures) == 4 && f.failures[1] == nil &&
+		f.failures[2].Reason == check.Trap && strings.Contains(f.failures[3].Err.Error(), "odd"),
+		"observed %d decisions and the failures %v", len(f.done), f.failures)
 }
 
 func TestLayerReadsFactsAndItsConfig(t *testing.T) {
@@ -393,9 +356,8 @@ func TestLayerReadsFactsAndItsConfig(t *testing.T) {
 			"domain.ascii": "example.com", "entity.country": "FR", "config.floor": "7", "config.config.x": "8",
 			"floor": "", "config.": "", "config": "", "config.none": "", "config.domain.ascii": "", "entity.none": "",
 		} {
-			if got, known := facts.Get(name); got != want || known != (want != "") {
-				t.Errorf("fact %s is %q, %t", name, got, known)
-			}
+			got, known := facts.Get(name)
+			expect.That(t, got == want && known == (want != ""), "fact %s is %q, %t", name, got, known)
 		}
 		return check.Result{}, nil
 	})
@@ -409,9 +371,8 @@ func TestLayerReadsFactsAndItsConfig(t *testing.T) {
 			"": "a setting"},
 	}
 	for _, name := range []string{"config.x", "domain.ascii", "config.", ""} {
-		if got, known := facts.Get(name); known {
-			t.Errorf("%s reads %q", name, got)
-		}
+		got, known := facts.Get(name)
+		expect.That(t, !known, "%s reads %q", name, got)
 	}
 }
 
@@ -422,17 +383,14 @@ func TestLayersShareTheDeadlineOfTheCheck(t *testing.T) {
 	var deadlines []time.Time
 	m := f.memberFunc("a", func(ctx context.Context, _ check.Input) (check.Result, error) {
 		deadline, ok := ctx.Deadline()
-		if left := time.Until(deadline); !ok || left > f.Deadline {
-			t.Errorf("the layer has %v (%t), more than %v", left, ok, f.Deadline)
-		}
+		left := time.Until(deadline)
+		expect.That(t, ok && left <= f.Deadline, "the layer has %v (%t), more than %v", left, ok, f.Deadline)
 		deadlines = append(deadlines, deadline)
 		return check.Result{}, nil
 	})
 	f.swap(1, m, m)
 	f.mustCheck(t, aDomain)
-	if !deadlines[0].Equal(deadlines[1]) {
-		t.Errorf("two layers have the deadlines %v", deadlines)
-	}
+	expect.That(t, deadlines[0].Equal(deadlines[1]), "two layers have the deadlines %v", deadlines)
 }
 
 // TestIncompleteChecksAreRefused asserts that a check is never scored from less than all its layers and facts because
@@ -448,34 +406,31 @@ func TestIncompleteChecksAreRefused(t *testing.T) {
 			return check.Result{}, &check.Failure{Reason: reason, Err: errors.New("no result")}
 		}
 	}
-	for name, test := range map[string]struct {
+	type testCase struct {
 		layer    layerFunc
 		required bool
 		part     string // of the error; "" if the check is scored
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"a layer past the deadline":    {layer: waits, part: "layer odd@1.0.0"},
 		"a required layer that traps":  {layer: fails(check.Trap), required: true},
 		"a layer that burned its fuel": {layer: fails(check.Exhausted)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				f := newFixture(t)
-				odd := f.memberFunc("odd", test.layer)
-				odd.Required = test.required
-				f.swap(1, f.member("other"), odd)
-				_, err := f.check(aDomain)
-				var unavailable *check.UnavailableError
-				if errors.As(err, &unavailable); unavailable != nil != (test.part != "") ||
-					unavailable != nil && unavailable.Part != test.part {
-					t.Errorf("the check ended with %v", err)
-				}
-				if recorded := len(f.records) == 1; recorded != (test.part == "") {
-					t.Errorf("%d records", len(f.records))
-				}
-			})
+	}, func(t *testing.T, test testCase) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFixture(t)
+			odd := f.memberFunc("odd", test.layer)
+			odd.Required = test.required
+			f.swap(1, f.member("other"), odd)
+			_, err := f.check(aDomain)
+			var unavailable *check.UnavailableError
+			if errors.As(err, &unavailable); unavailable != nil != (test.part != "") ||
+				unavailable != nil && unavailable.Part != test.part {
+				t.Errorf("the check ended with %v", err)
+			}
+			recorded := len(f.records) == 1
+			expect.That(t, recorded == (test.part == ""), "%d records", len(f.records))
 		})
-	}
+	})
 }
 
 func TestExplainRecordsNothing(t *testing.T) {
@@ -483,27 +438,22 @@ func TestExplainRecordsNothing(t *testing.T) {
 	f := newFixture(t)
 	f.swap(4, f.member("a"))
 	d, err := f.Explain(context.Background(), aPhone, "FR")
-	if err != nil || d.Type != entity.Phone || d.Revision != 4 || d.Score != 62 {
-		t.Errorf("explained as %+v, %v", d, err)
-	}
+	expect.That(t, err == nil && d.Type == entity.Phone && d.Revision == 4 && d.Score == 62, "explained as %+v, %v", d,
+		err)
 	expect.Equal(t, "an explanation was recorded", len(f.records)+len(f.done), 0)
-	if _, err := f.Explain(context.Background(), field(entity.Phone, " "), ""); !errors.As(err,
-		new(check.NoFieldError)) {
-		t.Errorf("blank: %v", err)
-	}
+	_, err = f.Explain(context.Background(), field(entity.Phone, " "), "")
+	expect.That(t, errors.As(err, new(check.NoFieldError)), "blank: %v", err)
 }
 
 // TestContract of the module compares what plans include.
 func TestPlanNamed(t *testing.T) {
 	t.Parallel()
 	for _, name := range append(check.PlanNames(), "public") {
-		if p, ok := check.PlanNamed(name); !ok || p.Name != name || !p.Covers(entity.Domain) {
-			t.Errorf("plan %s is %+v, %t", name, p, ok)
-		}
+		p, ok := check.PlanNamed(name)
+		expect.That(t, ok && p.Name == name && p.Covers(entity.Domain), "plan %s is %+v, %t", name, p, ok)
 	}
-	if p, ok := check.PlanNamed("growth"); ok || p.Covers(entity.Domain) {
-		t.Errorf("unexpected plan: %+v", p)
-	}
+	p, ok := check.PlanNamed("growth")
+	expect.That(t, !ok && !p.Covers(entity.Domain), "unexpected plan: %+v", p)
 }
 
 func TestReferencesAreUniqueAndSortByTime(t *testing.T) {
@@ -514,12 +464,8 @@ func TestReferencesAreUniqueAndSortByTime(t *testing.T) {
 		for range count {
 			ref := check.NewRef()
 			ulid, ok := strings.CutPrefix(ref, "chk_")
-			if !ok || len(ulid) != 26 {
-				t.Fatalf("reference %q is not chk_ and a ULID", ref)
-			}
-			if ulid[:timeChars] < before {
-				t.Fatalf("reference %q is earlier than its predecessor", ref)
-			}
+			expect.Must(t, ok && len(ulid) == 26, "reference %q is not chk_ and a ULID", ref)
+			expect.Must(t, ulid[:timeChars] >= before, "reference %q is earlier than its predecessor", ref)
 			seen[ref], before = true, ulid[:timeChars]
 			<-time.After(time.Millisecond / 10)
 		}

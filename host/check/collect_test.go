@@ -6,6 +6,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/registry/expect"
 )
 
 // collectorFunc is a function that acts as a Collector.
@@ -23,9 +24,8 @@ func TestCollect(t *testing.T) {
 	f := newFixture(t)
 	var wanted []string
 	f.Collector = collectorFunc(func(ctx context.Context, _ entity.Entity, w []string) (entity.Facts, []string) {
-		if _, ok := ctx.Deadline(); !ok {
-			t.Error("lookups have no deadline")
-		}
+		_, ok := ctx.Deadline()
+		expect.That(t, ok, "lookups have no deadline")
 		wanted = w
 		return entity.Facts{"dns.a": "192.0.2.1"}, []string{"rdap", "untrusted:dns"}
 	})
@@ -42,9 +42,8 @@ func TestCollect(t *testing.T) {
 	d := f.mustCheck(t, field(entity.Domain, "example.com"))
 	same(t, []string{"dns.a", "rdap.created"}, wanted)
 	for name, want := range map[string]string{"dns.a": "192.0.2.1", "domain.ascii": "example.com"} {
-		if got, _ := read.Get(name); got != want {
-			t.Errorf("the layer read %q for %s, want %q", got, name, want)
-		}
+		got, _ := read.Get(name)
+		expect.That(t, got == want, "the layer read %q for %s, want %q", got, name, want)
 	}
 	same(t, []check.Signal{{
 		Code: "host:unknown:rdap",
@@ -54,9 +53,8 @@ func TestCollect(t *testing.T) {
 		Text: "Assay: Scored without DNS: the DNS server gives false answers",
 	}}, d.Signals[len(d.Signals)-2:])
 	same(t, entity.Facts{"dns.a": "192.0.2.1"}, f.records[0].LookedUp)
-	if _, ok := f.records[0].Entity.Facts["dns.a"]; ok {
-		t.Error("a looked-up fact became part of the entity")
-	}
+	_, ok := f.records[0].Entity.Facts["dns.a"]
+	expect.That(t, !ok, "a looked-up fact became part of the entity")
 }
 
 func TestParsedFactsNeedNoLookup(t *testing.T) {
@@ -87,8 +85,7 @@ func TestReadsReputation(t *testing.T) {
 	}
 	f.swap(1, members...)
 	for _, o := range f.mustCheck(t, aDomain).Layers {
-		if o.ReadsReputation != (o.Layer != "first_hand") {
-			t.Errorf("layer %s: ReadsReputation is %t", o.Layer, o.ReadsReputation)
-		}
+		expect.That(t, o.ReadsReputation == (o.Layer != "first_hand"), "layer %s: ReadsReputation is %t", o.Layer,
+			o.ReadsReputation)
 	}
 }

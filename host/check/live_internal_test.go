@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 // Between loading the current lineup and retaining it, the lineup can be swapped out and drain.
@@ -13,22 +15,15 @@ func TestDrainedLineupCannotBeRetained(t *testing.T) {
 	var live Live
 	live.Swap(NewLineup(1, nil, Bands{}, nil))
 	stale := live.current.Load()
-	if !stale.retain() {
-		t.Fatal("the lineup in force cannot be retained")
-	}
+	expect.Must(t, stale.retain(), "the lineup in force cannot be retained")
 	drained := live.Swap(NewLineup(2, nil, Bands{}, nil))
-	if !stale.retain() {
-		t.Error("a lineup with references cannot be retained")
-	}
+	expect.That(t, stale.retain(), "a lineup with references cannot be retained")
 	stale.Release()
 	stale.Release()
 	<-drained
-	if stale.retain() {
-		t.Error("a drained lineup was retained")
-	}
-	if h := live.Acquire(); h.Revision != 2 {
-		t.Errorf("revision %d is in force, want 2", h.Revision)
-	}
+	expect.That(t, !stale.retain(), "a drained lineup was retained")
+	h := live.Acquire()
+	expect.That(t, h.Revision == 2, "revision %d is in force, want 2", h.Revision)
 }
 
 func TestAcquireSkipsADrainedLineup(t *testing.T) {
@@ -44,9 +39,8 @@ func TestAcquireSkipsADrainedLineup(t *testing.T) {
 	for range 4 {
 		checks.Go(func() {
 			begun.Add(1)
-			if h := live.Acquire(); h.Revision != 3 {
-				t.Errorf("acquired revision %d, want 3", h.Revision)
-			}
+			h := live.Acquire()
+			expect.That(t, h.Revision == 3, "acquired revision %d, want 3", h.Revision)
 		})
 	}
 	for begun.Load() < 4 {

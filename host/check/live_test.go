@@ -51,18 +51,12 @@ func TestLiveDrains(t *testing.T) {
 func TestLiveWithoutLineup(t *testing.T) {
 	t.Parallel()
 	var live check.Live
-	if live.Acquire() != nil {
-		t.Error("acquired a lineup before the first swap")
-	}
-	if live.Swap(nil) != nil {
-		t.Error("swapping nothing for nothing returned a channel")
-	}
+	expect.That(t, live.Acquire() == nil, "acquired a lineup before the first swap")
+	expect.That(t, live.Swap(nil) == nil, "swapping nothing for nothing returned a channel")
 	live.Swap(check.NewLineup(1, nil, bands, nil))
 	held := live.Acquire()
 	drained := live.Swap(nil)
-	if live.Acquire() != nil {
-		t.Error("acquired a lineup after the last was swapped out")
-	}
+	expect.That(t, live.Acquire() == nil, "acquired a lineup after the last was swapped out")
 	expect.Equal(t, "drained while a holder was left", closed(drained), false)
 	held.Release()
 	expect.Equal(t, "drained after the last holder released it", closed(drained), true)
@@ -106,15 +100,11 @@ func TestLiveUnderConcurrentSwaps(t *testing.T) {
 				}
 				u := &uses[h.Revision]
 				u.holders.Add(1)
-				if u.ended.Load() {
-					t.Errorf("revision %d was acquired after it had drained", h.Revision)
-				}
+				expect.That(t, !u.ended.Load(), "revision %d was acquired after it had drained", h.Revision)
 				if done.Add(1)%8 == 0 {
 					runtime.Gosched()
 				}
-				if u.ended.Load() {
-					t.Errorf("revision %d drained while a holder was left", h.Revision)
-				}
+				expect.That(t, !u.ended.Load(), "revision %d drained while a holder was left", h.Revision)
 				u.holders.Add(-1)
 				h.Release()
 			}
@@ -128,16 +118,13 @@ func TestLiveUnderConcurrentSwaps(t *testing.T) {
 		drains.Go(func() {
 			<-drained
 			uses[i].ended.Store(true)
-			if n := uses[i].holders.Load(); n != 0 {
-				t.Errorf("revision %d drained with %d holders", i, n)
-			}
+			n := uses[i].holders.Load()
+			expect.That(t, n == 0, "revision %d drained with %d holders", i, n)
 		})
 	}
 	stop.Store(true)
 	checks.Wait()
-	if !closed(live.Swap(nil)) {
-		t.Error("the last revision has no holders but has not drained")
-	}
+	expect.That(t, closed(live.Swap(nil)), "the last revision has no holders but has not drained")
 	drains.Wait() // hangs if a revision never drains
 }
 

@@ -41,41 +41,36 @@ func TestOnce(t *testing.T) {
 			return expect.ErrorOf(f.CheckBatch(t.Context(), f.caller, items, once))
 		}
 	}
-	for name, test := range map[string]struct {
+	type testCase struct {
 		send    func(f *fixture, once *check.Once) error
 		replace bool // the first lineup is refused
 		want    string
 		records int
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"a check":                      {single, false, "example.com 7", 1},
 		"a check that is scored again": {single, true, "example.com 8", 1},
 		"a batch": {batch(check.Item{Fields: []check.Field{host}}, check.Item{},
 			check.Item{Fields: []check.Field{anEmail}}), false,
 			"example.com 7; " + refusedOnce + "; jane@example.com 7", 2},
 		"a batch of which nothing is scored": {batch(check.Item{}), false, "", 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			f.swap(7, f.member("only"))
-			once := rendering()
-			ledger := &seeing{fixture: f}
-			if test.replace {
-				ledger.refuse = func() { f.swap(8, f.member("only")) }
-			}
-			f.Ledger = ledger
-			expect.NoError(t, test.send(f, once))
-			if string(once.Answer) != test.want || ledger.answer != test.want {
-				t.Errorf("the answer is %q and the ledger saw %q, want %q", once.Answer, ledger.answer, test.want)
-			}
-			expect.Equal(t, "records", len(f.records), test.records)
-			for _, r := range f.records {
-				if r.Once != once {
-					t.Errorf("a record lacks the request: %+v", r)
-				}
-			}
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		f := newFixture(t)
+		f.swap(7, f.member("only"))
+		once := rendering()
+		ledger := &seeing{fixture: f}
+		if test.replace {
+			ledger.refuse = func() { f.swap(8, f.member("only")) }
+		}
+		f.Ledger = ledger
+		expect.NoError(t, test.send(f, once))
+		expect.That(t, string(once.Answer) == test.want && ledger.answer == test.want,
+			"the answer is %q and the ledger saw %q, want %q", once.Answer, ledger.answer, test.want)
+		expect.Equal(t, "records", len(f.records), test.records)
+		for _, r := range f.records {
+			expect.That(t, r.Once == once, "a record lacks the request: %+v", r)
+		}
+	})
 }
 
 // seeing is a ledger that notes the answer it was given. It refuses the first call if refuse is set.
@@ -98,8 +93,7 @@ func (s *seeing) Append(ctx context.Context, records ...check.Record) error {
 // A request that was recorded before is neither remembered nor counted against a quota that is spent.
 func TestAnsweredRequest(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	f.swap(1, f.member("only"))
+	f := newFixture(t, "only")
 	f.appendErr = check.ErrAnswered
 	for range 2 {
 		_, err := f.Check(t.Context(), check.Request{Caller: f.caller, Fields: []check.Field{aDomain},
@@ -107,9 +101,7 @@ func TestAnsweredRequest(t *testing.T) {
 		_, batchErr := f.CheckBatch(t.Context(), f.caller, []check.Item{{Fields: []check.Field{aDomain}}}, rendering())
 		for _, err := range []error{err, batchErr} {
 			var internal *check.InternalError
-			if !errors.Is(err, check.ErrAnswered) || errors.As(err, &internal) {
-				t.Errorf("got %v", err)
-			}
+			expect.That(t, errors.Is(err, check.ErrAnswered) && !errors.As(err, &internal), "got %v", err)
 		}
 	}
 	expect.Equal(t, "decisions observed", len(f.done), 0)

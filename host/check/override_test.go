@@ -25,7 +25,7 @@ func (o *fixedOverrides) Find(account string, _ entity.Entity) (*check.Override,
 
 func TestOverrideHoldsTheScoreToTheBand(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	type testCase struct {
 		layer    int // what the layer scores, with a weight of 10
 		override check.Override
 		score    int
@@ -33,7 +33,8 @@ func TestOverrideHoldsTheScoreToTheBand(t *testing.T) {
 		threat   string
 		signals  []string
 		event    string
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"a block of what is allowed": {0, check.Override{ID: "ovr_1", Verdict: check.Block}, 70, check.Block, "",
 			[]string{"Assay: Blocked by your override ovr_1; the layers' score is 1"}, "check.blocked"},
 		"a block of what is reviewed": {50, check.Override{ID: "ovr_1", Verdict: check.Block}, 70, check.Block,
@@ -47,45 +48,37 @@ func TestOverrideHoldsTheScoreToTheBand(t *testing.T) {
 			[]string{"Assay: Allowed by your override ovr_1; the layers' score is 98", "accuses"}, ""},
 		"an allow of what is allowed": {0, check.Override{ID: "ovr_1", Verdict: check.Allow}, 1, check.Allow, "",
 			[]string{"Assay: Allowed by your override ovr_1; the layers' score is 1"}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFixture(t)
-			member := f.memberFunc("a", func(context.Context, check.Input) (check.Result, error) {
-				if test.layer == 0 {
-					return check.Result{}, nil
-				}
-				return check.Result{Score: test.layer, Threat: "phishing",
-					Signals: []check.Signal{{Points: test.layer, Code: "a:b:c", Text: "accuses"}}}, nil
-			})
-			member.Weight = eachType(10)
-			f.Live.Swap(check.NewLineup(1, eachType(-5), bands, []check.Member{member}))
-			overrides := &fixedOverrides{found: &test.override}
-			f.Overrides = overrides
-			d := f.mustCheck(t, aDomain)
-			var texts []string
-			for _, s := range d.Signals {
-				texts = append(texts, s.Text)
+	}, func(t *testing.T, test testCase) {
+		f := newFixture(t)
+		member := f.memberFunc("a", func(context.Context, check.Input) (check.Result, error) {
+			if test.layer == 0 {
+				return check.Result{}, nil
 			}
-			same(t, test.signals, texts)
-			same(t, []string{"host:override:" + string(test.verdict)}, []string{d.Signals[0].Code})
-			event, _, err := d.Event()
-			if err != nil || event != test.event {
-				t.Errorf("event %q, %v; want %q", event, err, test.event)
-			}
-			if d.Score != test.score || d.Verdict != test.verdict || d.Threat != test.threat {
-				t.Errorf("%d %s %q, want %d %s %q", d.Score, d.Verdict, d.Threat, test.score, test.verdict, test.threat)
-			}
-			if d.Layers[0].Score != test.layer || d.Override.ID != "ovr_1" || test.override.Found != "" {
-				t.Errorf("layers %+v, override %+v, shared %+v", d.Layers, d.Override, test.override)
-			}
-			recorded := f.records[0].Decision
-			if recorded.Score != test.score || recorded.Override.Found != bands.Verdict(recorded.Override.Score) {
-				t.Errorf("recorded %+v", recorded)
-			}
-			same(t, []string{"acct_1"}, overrides.accounts)
+			return check.Result{Score: test.layer, Threat: "phishing",
+				Signals: []check.Signal{{Points: test.layer, Code: "a:b:c", Text: "accuses"}}}, nil
 		})
-	}
+		member.Weight = eachType(10)
+		f.Live.Swap(check.NewLineup(1, eachType(-5), bands, []check.Member{member}))
+		overrides := &fixedOverrides{found: &test.override}
+		f.Overrides = overrides
+		d := f.mustCheck(t, aDomain)
+		var texts []string
+		for _, s := range d.Signals {
+			texts = append(texts, s.Text)
+		}
+		same(t, test.signals, texts)
+		same(t, []string{"host:override:" + string(test.verdict)}, []string{d.Signals[0].Code})
+		event, _, err := d.Event()
+		expect.That(t, err == nil && event == test.event, "event %q, %v; want %q", event, err, test.event)
+		expect.That(t, d.Score == test.score && d.Verdict == test.verdict && d.Threat == test.threat,
+			"%d %s %q, want %d %s %q", d.Score, d.Verdict, d.Threat, test.score, test.verdict, test.threat)
+		expect.That(t, d.Layers[0].Score == test.layer && d.Override.ID == "ovr_1" && test.override.Found == "",
+			"layers %+v, override %+v, shared %+v", d.Layers, d.Override, test.override)
+		recorded := f.records[0].Decision
+		expect.That(t, recorded.Score == test.score &&
+			recorded.Override.Found == bands.Verdict(recorded.Override.Score), "recorded %+v", recorded)
+		same(t, []string{"acct_1"}, overrides.accounts)
+	})
 }
 
 func TestWhoUsesOverrides(t *testing.T) {
@@ -96,16 +89,14 @@ func TestWhoUsesOverrides(t *testing.T) {
 	f.Overrides = overrides
 	e := expect.Value(entity.Parse(entity.Domain, "example.com", ""))(t)
 	d, err := f.Rescore(t.Context(), "acct_1", e)
-	if err != nil || d.Override != nil || d.Verdict != check.Review || len(overrides.accounts) != 0 {
-		t.Errorf("scored for feedback as %+v, %v", d, err)
-	}
+	expect.That(t, err == nil && d.Override == nil && d.Verdict == check.Review && len(overrides.accounts) == 0,
+		"scored for feedback as %+v, %v", d, err)
 	if d, err = f.Explain(t.Context(), aDomain, ""); err != nil || d.Verdict != check.Block {
 		t.Errorf("explained as %+v, %v", d, err)
 	}
 	answers, err := f.CheckBatch(t.Context(), f.caller, append(batchOf(2), check.Item{}), nil)
-	if err != nil || answers[0].Decision.Verdict != check.Block || answers[1].Decision.Override == nil {
-		t.Errorf("batch answered %+v, %v", answers, err)
-	}
+	expect.That(t, err == nil && answers[0].Decision.Verdict == check.Block && answers[1].Decision.Override != nil,
+		"batch answered %+v, %v", answers, err)
 	same(t, []string{"", "acct_1", "acct_1"}, overrides.accounts)
 }
 
@@ -119,11 +110,8 @@ func TestUnknownOverridesRefuseTheCheck(t *testing.T) {
 	_, batch := f.CheckBatch(t.Context(), f.caller, batchOf(1), nil)
 	for what, err := range map[string]error{"check": single, "batch": batch} {
 		var unavailable *check.UnavailableError
-		if !errors.As(err, &unavailable) || !strings.HasPrefix(unavailable.Error(), "overrides unavailable") {
-			t.Errorf("%s: %v", what, err)
-		}
+		expect.That(t, errors.As(err, &unavailable) && strings.HasPrefix(unavailable.Error(), "overrides unavailable"),
+			"%s: %v", what, err)
 	}
-	if len(f.ran) > 0 || len(f.records) > 0 {
-		t.Errorf("ran %v, recorded %v", f.ran, f.records)
-	}
+	expect.That(t, len(f.ran) == 0 && len(f.records) == 0, "ran %v, recorded %v", f.ran, f.records)
 }

@@ -69,9 +69,8 @@ func shadowFixture(t *testing.T) (f *fixture, collector wantedFacts, runs *shado
 	live.Facts = []string{"dns.a", "domain.name"}
 	shadow := f.memberFunc("candidate", func(_ context.Context, in check.Input) (check.Result, error) {
 		for _, fact := range []string{"dns.a", "rdap.age_days", "config.zone"} {
-			if _, ok := in.Get(fact); !ok {
-				t.Errorf("the shadow layer lacks %s", fact)
-			}
+			_, ok := in.Get(fact)
+			expect.That(t, ok, "the shadow layer lacks %s", fact)
 		}
 		return check.Result{Score: 100}, nil
 	})
@@ -88,17 +87,14 @@ func TestShadowRunsAfterTheAnswer(t *testing.T) {
 	t.Parallel()
 	f, collector, runs := shadowFixture(t)
 	d := f.mustCheck(t, aDomain)
-	if len(d.Layers) != 1 || !slices.Equal(f.ran, []string{"live"}) {
-		t.Errorf("the decision has the layers %+v after %v ran", d.Layers, f.ran)
-	}
+	expect.That(t, len(d.Layers) == 1 && slices.Equal(f.ran, []string{"live"}),
+		"the decision has the layers %+v after %v ran", d.Layers, f.ran)
 	same(t, []string{"dns.a"}, <-collector.asked)
 	go f.Shadow.Run(t.Context())
 	got := <-runs.ran
 	same(t, []string{"rdap.age_days"}, <-collector.asked)
-	if got.live != d || got.shadow.Verdict != check.Block || len(got.outcomes) != 1 ||
-		got.outcomes[0].Layer != "candidate" {
-		t.Errorf("the shadow layers gave %+v", got)
-	}
+	expect.That(t, got.live == d && got.shadow.Verdict == check.Block && len(got.outcomes) == 1 &&
+		got.outcomes[0].Layer == "candidate", "the shadow layers gave %+v", got)
 	runs.wantLeftOut(t, 0)
 }
 
@@ -163,11 +159,12 @@ func TestShadowNeedsFactsAndLayers(t *testing.T) {
 			*s.layer = func(context.Context, check.Input) (check.Result, error) { return check.Result{}, err }
 		}
 	}
-	for name, c := range map[string]struct {
+	type testCase struct {
 		prepare func(s setup)
 		ran     int
 		left    int
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"all is well": {func(setup) {}, 1, 0},
 		"a fact of the host's own is missing": {func(s setup) {
 			s.fixture.Shadow.Collector = noFacts{}
@@ -180,29 +177,26 @@ func TestShadowNeedsFactsAndLayers(t *testing.T) {
 		"an override decided": {func(s setup) {
 			s.fixture.Overrides = &fixedOverrides{found: &check.Override{ID: "ovr_1", Verdict: check.Block}}
 		}, 0, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f, runs := newFixture(t), &shadowRuns{ran: make(chan shadowRun, 1)}
-			layer := layerFunc(func(context.Context, check.Input) (check.Result, error) { return check.Result{}, nil })
-			shadow := f.memberFunc("shadow", func(ctx context.Context, in check.Input) (check.Result, error) {
-				return layer(ctx, in)
-			})
-			shadow.Shadow, shadow.Facts = true, []string{"dns.a"}
-			f.Shadow = &check.Shadow{Observer: runs}
-			c.prepare(setup{f, &layer, &shadow})
-			f.swap(1, f.member("live"), shadow)
-			f.mustCheck(t, aDomain)
-			ctx, cancel := context.WithCancel(t.Context())
-			var all sync.WaitGroup
-			all.Go(func() { f.Shadow.Run(ctx) })
-			<-f.swap(2) // waits for the queued check
-			cancel()
-			all.Wait()
-			same(t, c.ran, len(runs.ran))
-			runs.wantLeftOut(t, c.left)
+	}, func(t *testing.T, c testCase) {
+		f, runs := newFixture(t), &shadowRuns{ran: make(chan shadowRun, 1)}
+		layer := layerFunc(func(context.Context, check.Input) (check.Result, error) { return check.Result{}, nil })
+		shadow := f.memberFunc("shadow", func(ctx context.Context, in check.Input) (check.Result, error) {
+			return layer(ctx, in)
 		})
-	}
+		shadow.Shadow, shadow.Facts = true, []string{"dns.a"}
+		f.Shadow = &check.Shadow{Observer: runs}
+		c.prepare(setup{f, &layer, &shadow})
+		f.swap(1, f.member("live"), shadow)
+		f.mustCheck(t, aDomain)
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() { f.Shadow.Run(ctx) })
+		<-f.swap(2) // waits for the queued check
+		cancel()
+		all.Wait()
+		same(t, c.ran, len(runs.ran))
+		runs.wantLeftOut(t, c.left)
+	})
 }
 
 // What a shadow layer finds is exactly what a check finds when the layer counts.
@@ -238,43 +232,41 @@ func TestShadowEqualsLive(t *testing.T) {
 // While checks are in progress, shadow layers have a twentieth of one processor.
 func TestShadowPauses(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	type testCase struct {
 		busy bool
 		took time.Duration // a call of the layer
 		want time.Duration // 10 checks
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"idle":          {false, 3 * time.Millisecond, 30 * time.Millisecond},
 		"busy":          {true, 3 * time.Millisecond, 10 * 63 * time.Millisecond},
 		"busy, briefly": {true, 50 * time.Microsecond, 10 * 2050 * time.Microsecond},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				f, runs := newFixture(t), &shadowRuns{ran: make(chan shadowRun, 11)}
-				layer := f.memberFunc("shadow", func(context.Context, check.Input) (check.Result, error) {
-					<-time.After(c.took)
-					return check.Result{}, nil
-				})
-				layer.Shadow = true
-				f.Shadow = &check.Shadow{Observer: runs, Idle: func() bool { return !c.busy }}
-				f.swap(1, f.member("live"), layer)
-				for range cap(runs.ran) {
-					f.mustCheck(t, aDomain)
-				}
-				ctx, stop := context.WithCancel(t.Context())
-				var running sync.WaitGroup
-				running.Go(func() { f.Shadow.Run(ctx) })
-				<-runs.ran
-				began := time.Now()
-				for range cap(runs.ran) - 1 {
-					<-runs.ran
-				}
-				same(t, c.want, time.Since(began))
-				stop()
-				running.Wait()
+	}, func(t *testing.T, c testCase) {
+		synctest.Test(t, func(t *testing.T) {
+			f, runs := newFixture(t), &shadowRuns{ran: make(chan shadowRun, 11)}
+			layer := f.memberFunc("shadow", func(context.Context, check.Input) (check.Result, error) {
+				<-time.After(c.took)
+				return check.Result{}, nil
 			})
+			layer.Shadow = true
+			f.Shadow = &check.Shadow{Observer: runs, Idle: func() bool { return !c.busy }}
+			f.swap(1, f.member("live"), layer)
+			for range cap(runs.ran) {
+				f.mustCheck(t, aDomain)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() { f.Shadow.Run(ctx) })
+			<-runs.ran
+			began := time.Now()
+			for range cap(runs.ran) - 1 {
+				<-runs.ran
+			}
+			same(t, c.want, time.Since(began))
+			stop()
+			running.Wait()
 		})
-	}
+	})
 }
 
 // noFacts is a Collector whose database does not respond.
@@ -308,15 +300,12 @@ func TestCanary(t *testing.T) {
 			t.Errorf("%s was scored by revision %d, then by %d", account, l.Revision, d.Revision)
 		}
 		answers, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{Fields: []check.Field{aDomain}}}, nil)
-		if err != nil || answers[0].Decision.Revision != l.Revision {
-			t.Errorf("%s in a batch: %+v, %v", account, answers, err)
-		}
+		expect.That(t, err == nil && answers[0].Decision.Revision == l.Revision, "%s in a batch: %+v, %v", account,
+			answers, err)
 	}
-	if taken < accounts*3/100 || taken > accounts*7/100 {
-		t.Errorf("the canary takes %d of %d accounts, want about 5%%", taken, accounts)
-	}
+	expect.That(t, taken >= accounts*3/100 && taken <= accounts*7/100,
+		"the canary takes %d of %d accounts, want about 5%%", taken, accounts)
 	expect.Equal(t, "the canary scores for nobody's account", base.For(""), base)
-	if d, err := f.Explain(t.Context(), aDomain, ""); err != nil || d.Revision != 1 {
-		t.Errorf("explained by %+v, %v", d, err)
-	}
+	d, err := f.Explain(t.Context(), aDomain, "")
+	expect.That(t, err == nil && d.Revision == 1, "explained by %+v, %v", d, err)
 }

@@ -36,29 +36,24 @@ func TestTestValues(t *testing.T) {
 			switch v.Answer {
 			case check.TestQuota:
 				var quota *check.QuotaError
-				if !errors.As(err, &quota) || quota.Quota != f.caller.Plan.Quota ||
-					!quota.ResetAt.Equal(time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)) {
-					t.Errorf("error %v, want a *QuotaError until February", err)
-				}
+				expect.That(t, errors.As(err, &quota) && quota.Quota == f.caller.Plan.Quota &&
+					quota.ResetAt.Equal(time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)),
+					"error %v, want a *QuotaError until February", err)
 			case check.TestUnavailable:
 				var unavailable *check.UnavailableError
-				if !errors.As(err, &unavailable) {
-					t.Errorf("error %v, want an *UnavailableError", err)
-				}
+				expect.That(t, errors.As(err, &unavailable), "error %v, want an *UnavailableError", err)
 			default:
 				expect.NoError(t, err)
-				if string(d.Verdict) != v.Answer || bands.Verdict(d.Score) != d.Verdict || len(d.Signals) != 1 ||
-					(d.Threat == "") != (d.Verdict == check.Allow) || d.Type != v.Type || d.Query != " "+value+" " ||
-					!strings.HasPrefix(d.Ref, "test_") || len(d.Ref) != len("test_")+26 {
-					t.Errorf("%+v", d)
-				}
+				expect.That(t, string(d.Verdict) == v.Answer && bands.Verdict(d.Score) == d.Verdict &&
+					len(d.Signals) == 1 && (d.Threat == "") == (d.Verdict == check.Allow) && d.Type == v.Type &&
+					d.Query == " "+value+" " && strings.HasPrefix(d.Ref, "test_") && len(d.Ref) == len("test_")+26,
+					"%+v", d)
 			}
 		})
 	}
 	t.Cleanup(func() {
-		if len(f.records) != 0 || len(f.done) != 0 || len(f.ran) != 0 {
-			t.Errorf("%d records, %d observed, layers %v; want no trace", len(f.records), len(f.done), f.ran)
-		}
+		expect.That(t, len(f.records) == 0 && len(f.done) == 0 && len(f.ran) == 0,
+			"%d records, %d observed, layers %v; want no trace", len(f.records), len(f.done), f.ran)
 	})
 }
 
@@ -81,15 +76,11 @@ func TestTestKeysCheckNothingElse(t *testing.T) {
 		{"a domain as an address", f.caller.Plan, field(entity.Email, "block.test"), "email: "},
 		{"a type that the plan lacks", free, field(entity.Phone, "+12025550100"), "the free plan does not cover phone"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			caller := f.caller
-			caller.Plan = c.plan
-			d, err := f.Check(t.Context(), check.Request{Caller: caller, Fields: []check.Field{c.field}})
-			if d != nil || err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %+v, %v; want an error with %q", d, err, c.want)
-			}
-		})
+		caller := f.caller
+		caller.Plan = c.plan
+		d, err := f.Check(t.Context(), check.Request{Caller: caller, Fields: []check.Field{c.field}})
+		expect.That(t, d == nil && err != nil && strings.Contains(err.Error(), c.want),
+			"%s: got %+v, %v; want an error with %q", c.name, d, err, c.want)
 	}
 }
 
@@ -111,10 +102,8 @@ func TestBatchWithTestKey(t *testing.T) {
 	}
 	var quota *check.QuotaError
 	items := []check.Item{item(entity.Domain, "block.test"), item(entity.Domain, "quota.test")}
-	if _, err := f.CheckBatch(t.Context(), f.caller, items, nil); !errors.As(err, &quota) {
-		t.Errorf("a batch with quota.test: %v", err)
-	}
-	if len(f.records)+len(f.done)+len(f.ran) != 0 {
-		t.Errorf("%d records, %d observed, layers %v; want no trace", len(f.records), len(f.done), f.ran)
-	}
+	_, err = f.CheckBatch(t.Context(), f.caller, items, nil)
+	expect.That(t, errors.As(err, &quota), "a batch with quota.test: %v", err)
+	expect.That(t, len(f.records)+len(f.done)+len(f.ran) == 0, "%d records, %d observed, layers %v; want no trace",
+		len(f.records), len(f.done), f.ran)
 }

@@ -21,9 +21,7 @@ func TestABIListsImportsAndExports(t *testing.T) {
 		if len(signature.Results) == 1 {
 			want = strings.ReplaceAll(want, "-> (i32)", "-> i32")
 		}
-		if !strings.Contains(page, want) {
-			t.Errorf("section 3 does not contain %q", want)
-		}
+		expect.That(t, strings.Contains(page, want), "section 3 does not contain %q", want)
 	}
 	wasi := slices.Sorted(maps.Keys(imports[wasiModule]))
 	for i, name := range wasi {
@@ -33,11 +31,8 @@ func TestABIListsImportsAndExports(t *testing.T) {
 		t.Errorf("section 9 does not list exactly %s", list)
 	}
 	for _, export := range []string{exportMemory, exportScore, exportInit} {
-		if !strings.Contains(page, "| `"+export+"` |") {
-			t.Errorf("section 4 does not contain %s", export)
-		}
+		expect.That(t, strings.Contains(page, "| `"+export+"` |"), "section 4 does not contain %s", export)
 	}
-	if startFuel != 50_000_000 || !strings.Contains(page, "with 50,000,000 units of fuel") {
-		t.Errorf("section 4 does not say that the initialisation may burn %d units", startFuel)
-	}
+	expect.That(t, startFuel == 50_000_000 && strings.Contains(page, "with 50,000,000 units of fuel"),
+		"section 4 does not say that the initialisation may burn %d units", startFuel)
 }

@@ -153,8 +153,6 @@ var (
 	opMemoryInit  = []byte{0xfc, 8, 0, 0}
 	opMemoryCopy  = []byte{0xfc, 10, 0, 0}
 	opMemoryFill  = []byte{0xfc, 11, 0}
-	opTableGrow   = []byte{0xfc, 15, 0}
-	opTableFill   = []byte{0xfc, 17, 0}
 	opNullFunc    = []byte{0xd0, 0x70}
 )
 

@@ -31,21 +31,14 @@ func TestMappedCode(t *testing.T) {
 	box := sandboxWithCache(t, cacheDir(t))
 	for _, state := range []string{"compiled", "loaded from the cache"} {
 		p := open(t, box, m)
-		if !p.mapped || inMemory.mapped {
-			t.Fatalf("%s: the code is not mapped", state)
-		}
+		expect.Must(t, p.mapped && !inMemory.mapped, "%s: the code is not mapped", state)
 		address := fmt.Sprintf("%x-", uintptr(unsafe.Pointer(unsafe.SliceData(executableOf(p.compiled)))))
 		for range 2 {
-			if got := score(p); got.Score != want.Score || got.Fuel != want.Fuel {
-				t.Errorf("%s: %+v, want %+v", state, got, want)
-			}
-			if err := p.Trim(); err != nil {
-				t.Error(err)
-			}
+			got := score(p)
+			expect.That(t, got.Score == want.Score && got.Fuel == want.Fuel, "%s: %+v, want %+v", state, got, want)
+			expect.Error(t, "error", p.Trim(), nil)
 		}
-		if !mapsFileAt(t, address) {
-			t.Errorf("%s: the code is not a mapping of a file", state)
-		}
+		expect.That(t, mapsFileAt(t, address), "%s: the code is not a mapping of a file", state)
 		engine := weak.Make(p.engine.(*cachedEngine))
 		closePlugin(t, p)
 		expect.Until(t, "the code is unmapped", func() bool {

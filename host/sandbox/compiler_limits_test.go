@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"assay/registry/expect"
 )
 
 // The race detector takes terabytes into use, and other systems have no limits.
@@ -36,9 +38,7 @@ func TestCompilerIsLimited(t *testing.T) {
 				closePlugin(t, p)
 				t.Fatal("the module was opened")
 			}
-			if !strings.Contains(err.Error(), test.want) {
-				t.Errorf("%v\ndoes not contain %q", err, test.want)
-			}
+			expect.That(t, strings.Contains(err.Error(), test.want), "%v\ndoes not contain %q", err, test.want)
 		})
 	}
 }

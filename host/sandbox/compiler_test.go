@@ -166,22 +166,18 @@ func compilingWith(t *testing.T, name string, cfg Config) *Sandbox {
 // A module that was opened or prepared in a process of its own is loaded from the cache from then on.
 func TestCompilerProcess(t *testing.T) {
 	t.Parallel()
-	for name, first := range map[string]func(*testing.T, *Sandbox){
+	expect.Each(t, map[string]func(*testing.T, *Sandbox){
 		"opened":   func(t *testing.T, s *Sandbox) { wantScore(t, openIn(t, s, sevenPoints(t)), 7) },
 		"prepared": func(t *testing.T, s *Sandbox) { expect.NoError(t, s.Prepare(t.Context(), sevenPoints(t))) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			log, text := logged()
-			cfg := Config{CacheDir: cacheDir(t), CacheKey: cacheKey, Logger: log}
-			first(t, compilingWith(t, "compile", cfg))
-			box := compilingWith(t, "panic", cfg)
-			wantScore(t, openIn(t, box, sevenPoints(t)), 7)
-			if err := box.Prepare(t.Context(), sevenPoints(t)); err != nil || text.Len() > 0 {
-				t.Errorf("preparing again: %v; logged %s", err, text)
-			}
-		})
-	}
+	}, func(t *testing.T, first func(*testing.T, *Sandbox)) {
+		log, text := logged()
+		cfg := Config{CacheDir: cacheDir(t), CacheKey: cacheKey, Logger: log}
+		first(t, compilingWith(t, "compile", cfg))
+		box := compilingWith(t, "panic", cfg)
+		wantScore(t, openIn(t, box, sevenPoints(t)), 7)
+		err := box.Prepare(t.Context(), sevenPoints(t))
+		expect.That(t, err == nil && text.Len() <= 0, "preparing again: %v; logged %s", err, text)
+	})
 	wantScore(t, openIn(t, compilingWith(t, "compile", Config{}), sevenPoints(t)), 7)
 	if p, err := compilingWith(t, "panic", Config{}).Open(t.Context(), sevenPoints(t)); err == nil {
 		closePlugin(t, p)
@@ -192,25 +188,19 @@ func TestCompilerProcess(t *testing.T) {
 // The compiler describes defects as Open does.
 func TestCompilerDescribesDefects(t *testing.T) {
 	t.Parallel()
-	for name, g := range map[string]*guest{
+	expect.Each(t, map[string]*guest{
 		"unknown import":       newGuest().importing(importOf("env", "secret", "", "")).scoring(returnScored),
 		"invalid code":         scoring(opAdd),
 		"initialisation traps": signalling(1, codeOne, "x").initialising(opUnreachable),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := pack(t, g.encode(), manifest())
-			_, want := sandboxOf(t, 1).Open(t.Context(), m)
-			_, got := compilingWith(t, "compile", Config{}).Open(t.Context(), m)
-			if want == nil || got == nil || got.Error() != want.Error() {
-				t.Errorf("the compiler says %v\nin this process: %v", got, want)
-			}
-			if err := compilingWith(t, "compile", Config{CacheDir: cacheDir(t), CacheKey: cacheKey}).
-				Prepare(t.Context(), m); err == nil {
-				t.Error("the module was prepared")
-			}
-		})
-	}
+	}, func(t *testing.T, g *guest) {
+		m := pack(t, g.encode(), manifest())
+		_, want := sandboxOf(t, 1).Open(t.Context(), m)
+		_, got := compilingWith(t, "compile", Config{}).Open(t.Context(), m)
+		expect.That(t, want != nil && got != nil && got.Error() == want.Error(),
+			"the compiler says %v\nin this process: %v", got, want)
+		err := compilingWith(t, "compile", Config{CacheDir: cacheDir(t), CacheKey: cacheKey}).Prepare(t.Context(), m)
+		expect.That(t, err != nil, "the module was prepared")
+	})
 }
 
 // A compiler sees neither the environment nor the open files of its parent, and all its threads have a low priority.
@@ -222,9 +212,7 @@ func TestCompilerInheritsNothing(t *testing.T) {
 	secret := expect.Value(os.Create(filepath.Join(t.TempDir(), "secret")))(t)
 	defer secret.Close()
 	_, err := compilingWith(t, "inspect", Config{}).Open(t.Context(), sevenPoints(t))
-	if err == nil || !strings.HasSuffix(err.Error(), "found: ") {
-		t.Errorf("%v", err)
-	}
+	expect.That(t, err != nil && strings.HasSuffix(err.Error(), "found: "), "%v", err)
 }
 
 func TestCompilerThatCannotStart(t *testing.T) {
@@ -290,7 +278,5 @@ func TestCompilerOnFullDisk(t *testing.T) {
 	request := box.compiler.limits
 	request.Processors = 1
 	report, err := box.compiler.run(t.Context(), dir, request, sevenPoints(t).Wasm)
-	if err != nil || report.Error != "" || report.File != "" {
-		t.Errorf("%+v, %v", report, err)
-	}
+	expect.That(t, err == nil && report.Error == "" && report.File == "", "%+v, %v", report, err)
 }

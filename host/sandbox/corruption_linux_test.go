@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"math/rand/v2"
 	"testing"
 
 	"assay/registry"
@@ -29,36 +28,6 @@ func openCorrupted(box *Sandbox, m registry.Module) bool {
 		r.call(p)
 	}
 	return p.Close(context.Background()) == nil
-}
-
-// bitFlips is the number of single-bit changes of TestBitFlips. FuzzOpen tries more.
-const bitFlips = 2000
-
-// TestBitFlips flips single bits of a plugin: Open refuses it, or it runs like any other plugin.
-func TestBitFlips(t *testing.T) {
-	t.Parallel()
-	c := inChild(t, "bit flips", childTimeout)
-	if !c.clean() {
-		t.Errorf("hung: %v, crashed: %q", c.hung, c.crash)
-	}
-	if c.Score == 0 || c.Score == bitFlips {
-		t.Errorf("%d of %d altered plugins were opened, want some", c.Score, bitFlips)
-	}
-	t.Logf("%d of %d were opened, %d MiB", c.Score, bitFlips, c.PeakMB)
-}
-
-// openBitFlips reports as Score the number of altered plugins that were opened.
-func openBitFlips(r *report) {
-	m := complete.module()
-	box := newBox()
-	random := rand.New(rand.NewPCG(1, 2))
-	for range bitFlips {
-		wasm := complete.wasm()
-		wasm[random.IntN(len(wasm))] ^= 1 << random.IntN(8)
-		if openCorrupted(box, registry.Module{Manifest: m.Manifest, Wasm: wasm}) {
-			r.Score++
-		}
-	}
 }
 
 // FuzzOpen opens and calls arbitrary modules.

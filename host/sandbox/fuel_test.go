@@ -49,9 +49,8 @@ func TestFuelLimitIsExact(t *testing.T) {
 		counter.units -= units
 		expect.NoError(t, tank.refused(t.Context()))
 	}
-	if tank.burned() != 2000 || counter.units != 0 || tank.overrun() != nil {
-		t.Errorf("%d units burned, %d left", tank.burned(), counter.units)
-	}
+	expect.That(t, tank.burned() == 2000 && counter.units == 0 && tank.overrun() == nil, "%d units burned, %d left",
+		tank.burned(), counter.units)
 	counter.units--
 	expect.Error(t, "one unit more", tank.refused(t.Context()), errFuelLimit)
 }
@@ -70,9 +69,7 @@ func TestFuelLimitHoldsAtReturn(t *testing.T) {
 		if _, err := p.Score(t.Context(), facts("x", "")); err != nil {
 			got = failureOf(t, err).Reason
 		}
-		if got != want {
-			t.Errorf("budget of %d units: %q, want %q", budget, got, want)
-		}
+		expect.That(t, got == want, "budget of %d units: %q, want %q", budget, got, want)
 	}
 }
 
@@ -92,9 +89,7 @@ func TestSmallCallsAreNotTimed(t *testing.T) {
 			return 0
 		}
 		p.clocks.wall = func() time.Time {
-			if !c.wall {
-				t.Errorf("%s: the time was read", name)
-			}
+			expect.That(t, c.wall, "%s: the time was read", name)
 			return time.Unix(1_000_000, 0)
 		}
 		wantScore(t, p, 7)
@@ -121,9 +116,7 @@ func TestSlicesShrinkWithTimeLeft(t *testing.T) {
 	wall = wall.Add(24 * time.Hour) // suspended for longer than the limit
 	refill(meter.Slice)
 	used := untimed - 1 + 10_000*slowestUnit
-	if tank.used != used {
-		t.Errorf("10,000 units count as %v", tank.used-untimed+1)
-	}
+	expect.That(t, tank.used == used, "10,000 units count as %v", tank.used-untimed+1)
 	for left, want := range map[time.Duration]int64{
 		limit - used: meter.Slice, meter.Slice * slowestUnit: meter.Slice, 1000 * slowestUnit: 1000, 1: minSlice,
 	} {
@@ -144,9 +137,8 @@ func TestTimeLimitFollowsFromFuel(t *testing.T) {
 		registry.MaxBudget: 100 * time.Millisecond,
 		1 << 62:            100 * time.Millisecond,
 	} {
-		if got := boundsOf(budget); got.time != want || got.fuel != budget {
-			t.Errorf("%d units: %+v, want %v", budget, got, want)
-		}
+		got := boundsOf(budget)
+		expect.That(t, got.time == want && got.fuel == budget, "%d units: %+v, want %v", budget, got, want)
 	}
 }
 
@@ -154,24 +146,21 @@ func TestTimeLimitFollowsFromFuel(t *testing.T) {
 func TestHostFunctionsChargeFuel(t *testing.T) {
 	t.Parallel()
 	box := sandboxOf(t, 1)
-	for name, c := range map[string]struct {
+	type testCase struct {
 		function guestImport
 		code     []byte
 		fuel     int64
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"random bytes": {wasiRandomGetImport, concat(i32Const(0), i32Const(64<<10)), 64 << 10 / 64},
 		"buffers":      {wasiWriteImport, concat(i32Const(1), i32Const(64), i32Const(1024), i32Const(0)), 16 * 1024},
 		"subscriptions": {wasiPollImport, concat(i32Const(64), i32Const(1<<16), i32Const(1024), i32Const(0)),
 			16 * 1024},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := newGuest().importing(c.function).scoring(i32Const(1), opMemoryGrow, opDrop, c.code, callFunc(fnLog+1))
-			p := openIn(t, box, hostileGuest{wasm: g.encode}.module())
-			result, err := scoreOf(p, testEntity)
-			if err != nil || result.Fuel < c.fuel || result.Fuel > c.fuel+2000 {
-				t.Errorf("%d units, %v, want at least %d and little more", result.Fuel, err, c.fuel)
-			}
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		g := newGuest().importing(c.function).scoring(i32Const(1), opMemoryGrow, opDrop, c.code, callFunc(fnLog+1))
+		p := openIn(t, box, hostileGuest{wasm: g.encode}.module())
+		result, err := scoreOf(p, testEntity)
+		expect.That(t, err == nil && result.Fuel >= c.fuel && result.Fuel <= c.fuel+2000,
+			"%d units, %v, want at least %d and little more", result.Fuel, err, c.fuel)
+	})
 }

@@ -99,9 +99,8 @@ func openGuest(t testing.TB, g *guest) *Plugin {
 
 func closePlugin(t testing.TB, p *Plugin) {
 	t.Helper()
-	if err := p.Close(t.Context()); err != nil {
-		t.Errorf("closing plugin: %v", err)
-	}
+	err := p.Close(t.Context())
+	expect.That(t, err == nil, "closing plugin: %v", err)
 }
 
 // facts returns the input of a call: an entity, and the lineup's setting of config.mode.
@@ -115,9 +114,7 @@ func refusalOf(t testing.TB, err error) *refusal {
 	t.Helper()
 	var failure *check.Failure
 	var refused *refusal
-	if errors.As(err, &failure) || !errors.As(err, &refused) {
-		t.Fatalf("%v is not a refusal", err)
-	}
+	expect.Must(t, !errors.As(err, &failure) && errors.As(err, &refused), "%v is not a refusal", err)
 	return refused
 }
 
@@ -125,9 +122,7 @@ func refusalOf(t testing.TB, err error) *refusal {
 func failureOf(t testing.TB, err error) *check.Failure {
 	t.Helper()
 	var failure *check.Failure
-	if !errors.As(err, &failure) {
-		t.Fatalf("%v is not a *check.Failure", err)
-	}
+	expect.Must(t, errors.As(err, &failure), "%v is not a *check.Failure", err)
 	return failure
 }
 

@@ -6,25 +6,12 @@ import "bytes"
 
 func loopForever() []byte { return scoring(endless(), returnScored).encode() }
 
-func loopByBranchTable() []byte {
-	return scoring(op(0x03, 0x40), i32Const(0), op(0x0e, 1, 0, 0, 0x0b), returnScored).encode()
-}
-
 func loopThroughHost() []byte {
 	g := newGuest()
 	return g.scoring(endless(g.fact("entity.value", 100), opDrop), returnScored).encode()
 }
 
-// callTree has a hundred functions that each call the next one twice: 2^100 calls without a loop.
-func callTree() []byte {
-	g := scoring(callFunc(fnScore+1), returnScored)
-	for i := range 99 {
-		g.with(guestFunction{body: bytes.Repeat(callFunc(fnScore+i+2), 2)})
-	}
-	return g.with(guestFunction{}).encode()
-}
-
-// callTreeByTable is callTree with indirect calls.
+// callTreeByTable has a hundred functions that each call the next one twice, indirectly: 2^100 calls without a loop.
 func callTreeByTable() []byte {
 	g := scoring(callFunc(fnScore+1), returnScored)
 	for i := range 99 {
@@ -48,25 +35,6 @@ func fib(self int) guestFunction {
 		previous(1), previous(2), op(0x7c, 0x0b))}
 }
 
-func naiveFib() []byte {
-	return scoring(i64Const(90), callFunc(fnScore+1), opDrop, returnScored).with(fib(fnScore + 1)).encode()
-}
-
-// straightLine has 5 MiB of code without a loop, which a call tree runs again and again. With the race detector, which
-// slows the compiler down, it has an eighth of that.
-func straightLine() []byte {
-	size := 5 << 20
-	if raceDetector {
-		size /= 8
-	}
-	g := scoring(callFunc(fnScore+1), returnScored)
-	for i := range 30 {
-		g.with(guestFunction{body: bytes.Repeat(callFunc(fnScore+i+2), 2)})
-	}
-	step := concat(localGet(0), i32Const(1), opAdd, localSet(0))
-	return g.with(guestFunction{locals: tI32, body: bytes.Repeat(step, size/len(step))}).encode()
-}
-
 // recursionDepth is the call depth that a layer with small frames may rely on (sdk/ABI.md section 5).
 const recursionDepth = 20_000
 
@@ -82,23 +50,12 @@ func loopAtDepth() []byte {
 	return scoring(start, returnScored).with(f).encode()
 }
 
-// recurseRepeatedly recurses deeply, returns, and starts again.
-func recurseRepeatedly() []byte {
-	start, f := deep(fnScore+1, recursionDepth)
-	return scoring(endless(start), returnScored).with(f).encode()
-}
-
 func growForever() []byte {
 	return scoring(endless(i32Const(1), opMemoryGrow, opDrop), returnScored).encode()
 }
 
 // growTo64MiB grows a memory of one page to 64 MiB and pushes that size.
 var growTo64MiB = concat(i32Const(1023), opMemoryGrow, opDrop, i32Const(64<<20))
-
-func fillForever() []byte {
-	fill := concat(i32Const(0), i32Const(0xff), localGet(0), opMemoryFill)
-	return scoring(growTo64MiB, localSet(0), endless(fill), returnScored).encode()
-}
 
 func copyForever() []byte {
 	copying := concat(i32Const(8), i32Const(0), localGet(0), opMemoryCopy)
@@ -131,19 +88,8 @@ func logForever() []byte {
 	return g.scoring(endless(g.log("%s%n is a format\n")), returnScored).encode()
 }
 
-// endlessHostCall calls an imported function again and again with the arguments that code pushes.
-func endlessHostCall(f guestImport, code ...[]byte) func() []byte {
-	return func() []byte {
-		return newGuest().importing(f).
-			scoring(growTo64MiB, opDrop, endless(concat(code...), callFunc(fnLog+1), opDrop), returnScored).encode()
-	}
+func loopInStart() *guest {
+	g := healthy().with(guestFunction{body: endless()})
+	g.start = fnScore + 1
+	return g
 }
-
-var (
-	// randomForever has the host write 64 MiB per instruction.
-	randomForever = endlessHostCall(wasiRandomGetImport, i32Const(0), i32Const(64<<20))
-	// printVectors prints eight million empty buffers per call.
-	printVectors = endlessHostCall(wasiWriteImport, i32Const(1), i32Const(64), i32Const(8_000_000), i32Const(0))
-	// pollVectors subscribes to more than a million clocks per call.
-	pollVectors = endlessHostCall(wasiPollImport, i32Const(64), i32Const(64), i32Const(1_300_000), i32Const(0))
-)

@@ -1,9 +1,9 @@
 package sandbox
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
-	"strings"
 )
 
 // Guests that return: healthy ones, ones whose answers break the rules of the interface, and ones that try to see more
@@ -26,18 +26,6 @@ func signalling(points int, code, text string) *guest {
 func signallingRepeatedly(n int) func() []byte {
 	g := newGuest()
 	return g.scoring(repeat(n, g.signal(1, codeOne, "Again")), returnScored).encode
-}
-
-// signallingText emits a signal with a text of n bytes.
-func signallingText(n int) func() []byte {
-	g := newGuest()
-	return g.scoring(growTo64MiB, opDrop, i32Const(1), g.text(codeOne), i32Const(bufferAt), i32Const(n),
-		callFunc(fnSignal), returnScored).encode
-}
-
-func threatening(name string) func() []byte {
-	g := newGuest()
-	return g.scoring(g.threat(name), returnScored).encode
 }
 
 func returning(outcome int) func() []byte { return scoring(i32Const(outcome)).encode }
@@ -133,14 +121,11 @@ func closeOutput() []byte {
 		closeFile(0), closeFile(1), closeFile(2), returnScored).encode()
 }
 
-// statefulBy returns a guest with a table, an element segment and a passive data segment, and with code that may change
-// them.
-func statefulBy(code []byte) func() []byte {
-	g := scoring(code, returnScored)
+// settingTable changes its table, which the host does not put back.
+func settingTable() []byte {
+	g := scoring(i32Const(0), opNullFunc, op(0x26, 0), returnScored)
 	g.tables = [][]byte{functionTable(1, 2)}
-	g.elements = [][]byte{concat(op(1, 0), vector([][]byte{uleb(fnScore)}))}
-	g.passive = []byte("state")
-	return g.encode
+	return g.encode()
 }
 
 // growEachCall scores the size of its memory in pages, and then grows it.
@@ -157,12 +142,11 @@ func slow(n int) func() []byte {
 		returnScored).encode
 }
 
-func simdHeavy() []byte {
-	g := newGuest()
-	f := guestFunction{locals: tI32 + tV128 + tI32,
-		body: repeat(10_000, localGet(1), localGet(1), op(0xfd, 0xae, 1), op(0xfd, 0x4d), localSet(1))}
-	return g.scoring(callFunc(fnScore+1), g.signal(8, codeOne, "Done"), returnScored).with(f).encode()
+// invalidDebugInfo has DWARF sections without a valid byte.
+func invalidDebugInfo() []byte {
+	g := healthy()
+	for _, name := range []string{".debug_info", ".debug_abbrev", ".debug_line", ".debug_str", ".debug_ranges"} {
+		g.customs = append(g.customs, customSection(name, bytes.Repeat([]byte{0xff}, 64<<10)))
+	}
+	return g.encode()
 }
-
-// nested is a text of nested brackets.
-var nested = strings.Repeat("[", 240)

@@ -21,8 +21,7 @@ type hostileGuest struct {
 	memoryMB int // manifest; 0: 1
 	fuel     int // budget of the manifest; 0: 10 million
 	// processor time of a call, which does not follow from the budget, because a busy machine is slow; 0: patience
-	time    time.Duration
-	extraMB int // maximum resident memory that opening and calling it may add to a process; 0: 64
+	time time.Duration
 }
 
 // expectation is the expected result: refused by Open, a call that fails or is refused, or a score.
@@ -148,10 +147,7 @@ func TestRefusedModuleLeavesOtherPluginsWorking(t *testing.T) {
 	t.Parallel()
 	box := sandboxOf(t, 2)
 	plugin := openIn(t, box, hostileGuest{wasm: healthy().encode}.module())
-	for _, h := range malformedGuests() {
-		if h.extraMB > 0 {
-			continue // too large for this process
-		}
+	for _, h := range refusedGuests() {
 		if p, err := box.Open(t.Context(), h.module()); err == nil {
 			closePlugin(t, p)
 			t.Errorf("%s was opened", h.name)

@@ -11,14 +11,12 @@ func trapping(code ...[]byte) func() []byte {
 	return func() []byte { return scoring(concat(code...), returnScored).encode() }
 }
 
-// withTable has a table of three: a function of another type than the caller expects, and two null entries.
-func withTable(code ...[]byte) func() []byte {
-	return func() []byte {
-		g := scoring(concat(code...), opDrop, returnScored).with(guestFunction{params: tI64})
-		g.tables = [][]byte{functionTable(3, 3)}
-		g.elements = [][]byte{activeElements(fnScore + 1)}
-		return g.encode()
-	}
+// mistypedCall calls a function in a table as one of another type.
+func mistypedCall() []byte {
+	g := scoring(callTable(0, fnScore), opDrop, returnScored).with(guestFunction{params: tI64})
+	g.tables = [][]byte{functionTable(1, 1)}
+	g.elements = [][]byte{activeElements(fnScore + 1)}
+	return g.encode()
 }
 
 func exiting(code int) func() []byte {
@@ -29,22 +27,6 @@ func exiting(code int) func() []byte {
 
 func recurseForever() []byte {
 	return scoring(callFunc(fnScore+1), returnScored).with(guestFunction{body: callFunc(fnScore + 1)}).encode()
-}
-
-// recurseMutually has two functions that call each other, with a frame of a hundred values each.
-func recurseMutually() []byte {
-	const values = 100
-	many, ones := strings.Repeat(tI64, values), bytes.Repeat(i64Const(1), values)
-	calling := func(other int) guestFunction {
-		var arguments []byte
-		for i := range uint32(values) {
-			arguments = append(arguments, localGet(i)...)
-		}
-		return guestFunction{params: many, results: tI64,
-			body: concat(arguments, callFunc(other), localGet(values-1), op(0x7c))}
-	}
-	return scoring(ones, callFunc(fnScore+1), opDrop, returnScored).
-		with(calling(fnScore+2), calling(fnScore+1)).encode()
 }
 
 // recurseAndReturn recurses as deeply as the interface allows, and scores.
@@ -58,14 +40,6 @@ func recurseAndReturn() []byte {
 func recurseTooDeepAndReturn() []byte {
 	start, f := deep(fnScore+1, 10*recursionDepth)
 	return scoring(start, returnScored).with(f).encode()
-}
-
-// recurseByTable recurses by indirect calls only.
-func recurseByTable() []byte {
-	g := scoring(callTable(0, fnScore), opDrop, returnScored)
-	g.tables = [][]byte{functionTable(1, 1)}
-	g.elements = [][]byte{activeElements(fnScore)}
-	return g.encode()
 }
 
 // recurseWithResults has a frame of 8 kB for two instructions.
@@ -99,26 +73,9 @@ func recurseWithLocals() []byte {
 		with(guestFunction{params: tI32, locals: strings.Repeat(tI32, locals), body: recurse}).encode()
 }
 
-// recurseInStart overflows the stack during instantiation.
-func recurseInStart() []byte {
-	g := healthy().with(guestFunction{body: callFunc(fnScore + 1)})
-	g.start = fnScore + 1
-	return g.encode()
-}
-
-func trapAtDepth() []byte {
-	start, f := deep(fnScore+1, recursionDepth, opUnreachable)
-	return scoring(start, returnScored).with(f).encode()
-}
-
 // scoreIfEqual emits a signal and returns if the two values on the stack are equal, and traps otherwise.
 func (g *guest) scoreIfEqual(points int) []byte {
 	return concat(opEqual, ifTrue(g.signal(points, codeOne, "Refused"), returnScored, opReturn), opUnreachable)
-}
-
-func growAtOnce() []byte {
-	g := newGuest()
-	return g.scoring(i32Const(1000), opMemoryGrow, i32Const(-1), g.scoreIfEqual(9)).encode()
 }
 
 // once runs code in the first call of an instance, and scores 66 points in the second.

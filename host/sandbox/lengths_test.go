@@ -57,9 +57,8 @@ func TestLengthsAreCheckedFirst(t *testing.T) { //nolint:paralleltest // it meas
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			for range calls {
-				if got := score(); got != c.want {
-					t.Fatalf("reason %q, want %q", got, c.want)
-				}
+				got := score()
+				expect.Must(t, got == c.want, "reason %q, want %q", got, c.want)
 			}
 			runtime.ReadMemStats(&after)
 			if allocated := (after.TotalAlloc - before.TotalAlloc) / calls; allocated > maxAllocated {
@@ -79,22 +78,19 @@ func TestHostWorkCostsFuel(t *testing.T) {
 		return result.Fuel
 	}
 	sized := func(size int) string { return strings.Repeat("x", size) }
-	for name, c := range map[string]struct {
+	type testCase struct {
 		build func(g *guest, size int) []byte
 		want  int64 // fuel for 128 more bytes
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"signal text": {func(g *guest, size int) []byte { return g.signal(1, codeOne, sized(size)) }, 128},
 		"log":         {func(g *guest, size int) []byte { return g.log(sized(size)) }, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			small := fuel(func(g *guest) []byte { return c.build(g, 64) })
-			large := fuel(func(g *guest) []byte { return c.build(g, 64+128) })
-			if large-small != c.want {
-				t.Errorf("%d units for 64 bytes, %d for 128 more, want %d more", small, large, c.want)
-			}
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		small := fuel(func(g *guest) []byte { return c.build(g, 64) })
+		large := fuel(func(g *guest) []byte { return c.build(g, 64+128) })
+		expect.That(t, large-small == c.want, "%d units for 64 bytes, %d for 128 more, want %d more", small, large,
+			c.want)
+	})
 	t.Run("fact", func(t *testing.T) {
 		t.Parallel()
 		g := newGuest()
@@ -103,8 +99,7 @@ func TestHostWorkCostsFuel(t *testing.T) {
 			result := expect.Value(p.Score(t.Context(), facts(value, "")))(t)
 			return result.Fuel
 		}
-		if small, large := fuelFor(sized(64)), fuelFor(sized(64+1024)); large-small != 1024/64 {
-			t.Errorf("%d units for 64 bytes, %d for 1024 more", small, large)
-		}
+		small, large := fuelFor(sized(64)), fuelFor(sized(64+1024))
+		expect.That(t, large-small == 1024/64, "%d units for 64 bytes, %d for 1024 more", small, large)
 	})
 }

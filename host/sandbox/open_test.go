@@ -31,7 +31,7 @@ func TestOpenDescribesDefects(t *testing.T) {
 		want  []string // parts of the error
 	}
 	notStarted := func(g *guest, reason string) defect { return defect{g, []string{"starting an instance", reason}} }
-	for name, test := range map[string]defect{
+	expect.Each(t, map[string]defect{
 		"host function with 64 bits": {withImport(hostModule, "threat", tI32+tI64, ""), []string{"assay.threat"}},
 		"two defects": {with(func(g *guest) {
 			g.importing(importOf("env", "first", "", ""), importOf("env", "second", "", ""))
@@ -54,21 +54,16 @@ func TestOpenDescribesDefects(t *testing.T) {
 		"initialisation logs and traps":  notStarted(logging, "table is missing"),
 		"initialisation exits with 3":    notStarted(exitWith(3), "exited with code 3"),
 		"initialisation exits with zero": notStarted(exitWith(0), "exited with code 0"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p, err := sandboxOf(t, 1).Open(t.Context(), pack(t, test.guest.encode(), manifest()))
-			if err == nil {
-				closePlugin(t, p)
-				t.Fatal("the module was opened")
-			}
-			for _, want := range append(test.want, "guest@1.0.0") {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%v\ndoes not contain %q", err, want)
-				}
-			}
-		})
-	}
+	}, func(t *testing.T, test defect) {
+		p, err := sandboxOf(t, 1).Open(t.Context(), pack(t, test.guest.encode(), manifest()))
+		if err == nil {
+			closePlugin(t, p)
+			t.Fatal("the module was opened")
+		}
+		for _, want := range append(test.want, "guest@1.0.0") {
+			expect.That(t, strings.Contains(err.Error(), want), "%v\ndoes not contain %q", err, want)
+		}
+	})
 }
 
 func TestOpenAcceptsAllImports(t *testing.T) {
@@ -81,9 +76,8 @@ func TestOpenAcceptsAllImports(t *testing.T) {
 		}
 	}
 	p := openGuest(t, g.scoring(i32Const(1)).initialising())
-	if result, err := p.Score(t.Context(), facts("x", "")); err != nil || !result.Abstained {
-		t.Errorf("%+v, %v", result, err)
-	}
+	result, err := p.Score(t.Context(), facts("x", ""))
+	expect.That(t, err == nil && result.Abstained, "%+v, %v", result, err)
 	expect.Equal(t, "manifest of", p.Manifest().Name, "guest")
 }
 
@@ -93,8 +87,7 @@ func TestInitialisationRunsOncePerInstance(t *testing.T) {
 	p := openGuest(t, scoring(i32Const(bufferAt), opLoad, i32Const(100), opAdd).initialising(count))
 	for range 5 {
 		_, err := p.Score(t.Context(), facts("x", ""))
-		if !strings.Contains(failureOf(t, err).Err.Error(), "returned 101") {
-			t.Errorf("%v, want one initialisation", err)
-		}
+		expect.That(t, strings.Contains(failureOf(t, err).Err.Error(), "returned 101"), "%v, want one initialisation",
+			err)
 	}
 }

@@ -23,15 +23,12 @@ func TestProbe(t *testing.T) {
 	t.Parallel()
 	pr := &probe{sandboxWithCache(t, cacheDir(t)), buildGo(t, "probe")}
 	closePlugin(t, open(t, pr.box, pr.module))
-	for name, test := range map[string]func(*testing.T){
+	expect.Each(t, map[string]func(*testing.T){
 		"sees only its facts": pr.seesOnlyItsFacts, "recurses": pr.recurses, "keeps facts": pr.keepsFacts,
 		"is traced": pr.traces, "has a skeleton": pr.hasSkeleton,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t)
-		})
-	}
+	}, func(t *testing.T, test func(*testing.T)) {
+		test(t)
+	})
 }
 
 type seen struct {
@@ -49,17 +46,14 @@ func (pr *probe) seesOnlyItsFacts(t *testing.T) {
 			if err != nil {
 				t.Fatal(failureOf(t, err).Output.Text, err)
 			}
-			if len(result.Signals) != 1 {
-				t.Fatalf("%+v", result)
-			}
+			expect.Must(t, len(result.Signals) == 1, "%+v", result)
 			got := seen{result.Signals[0].Text, result.Fuel}
 			if first == (seen{}) {
 				first = got
 			}
 			const want = "time 2000-01-01T00:00:00Z, passed 0s, environment 0, map order "
-			if len(got.text) <= len(want) || got.text[:len(want)] != want {
-				t.Errorf("seen %q, want %q", got.text, want)
-			}
+			expect.That(t, len(got.text) > len(want) && got.text[:len(want)] == want, "seen %q, want %q", got.text,
+				want)
 			expect.Equal(t, "seen", got, first)
 		}
 	}
@@ -76,14 +70,12 @@ func (pr *probe) recurses(t *testing.T) {
 	}
 	for range 2 {
 		for _, depth := range []int{10, recursionDepth} {
-			if result, err := recurse(depth); err != nil || result.Score != 10 {
-				t.Fatalf("depth %d: %+v, %v", depth, result, err)
-			}
+			result, err := recurse(depth)
+			expect.Must(t, err == nil && result.Score == 10, "depth %d: %+v, %v", depth, result, err)
 		}
 		_, err := recurse(5 * recursionDepth)
-		if failure := failureOf(t, err); failure.Reason != check.Trap || !errors.Is(failure, errStackTooDeep) {
-			t.Errorf("too deep: %v", failure)
-		}
+		failure := failureOf(t, err)
+		expect.That(t, failure.Reason == check.Trap && errors.Is(failure, errStackTooDeep), "too deep: %v", failure)
 	}
 }
 
@@ -135,22 +127,18 @@ func (pr *probe) traces(t *testing.T) {
 		result, got, err := p.Trace(t.Context(), check.Input{Config: config})
 		if err != nil {
 			text := failureOf(t, err).Unwrap().Error()
-			if c.err == "" || !strings.Contains(text, c.err) {
-				t.Errorf("%s: %s, want %q", c.name, text, c.err)
-			}
+			expect.That(t, c.err != "" && strings.Contains(text, c.err), "%s: %s, want %q", c.name, text, c.err)
 		} else if c.err != "" {
 			t.Errorf("%s: scored %+v, want %q", c.name, result, c.err)
 		}
 		if got.Fuel <= 0 || got.Memory < pageBytes || got.Time <= 0 || err == nil && got.Fuel != result.Fuel {
 			t.Errorf("%s: fuel %d, memory %d, time %v; result %+v", c.name, got.Fuel, got.Memory, got.Time, result)
 		}
-		if printed, _, _ := strings.Cut(got.Printed, "\n"); printed != c.want.Printed {
-			t.Errorf("%s: printed %q, want %q", c.name, printed, c.want.Printed)
-		}
+		printed, _, _ := strings.Cut(got.Printed, "\n")
+		expect.That(t, printed == c.want.Printed, "%s: printed %q, want %q", c.name, printed, c.want.Printed)
 		got.Printed, got.Fuel, got.Memory, got.Time = c.want.Printed, 0, 0, 0
-		if diff := cmp.Diff(c.want, got, cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "began" },
-			cmp.Ignore())); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", c.name, diff)
-		}
+		diff := cmp.Diff(c.want, got, cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "began" },
+			cmp.Ignore()))
+		expect.That(t, diff == "", "%s (-want +got):\n%s", c.name, diff)
 	}
 }

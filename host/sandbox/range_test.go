@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"assay/host/check"
+	"assay/registry/expect"
 )
 
 // points is a signal of a test's guest.
@@ -27,12 +28,13 @@ func TestPointsAndManifest(t *testing.T) {
 	reviewing := map[string]any{"class": "finding", "signals": []map[string]any{{"code": codeOne, "text": "One",
 		"points": 60, "warrants": "review", "threat": "scam"}, {"code": codeTwo, "text": "Two"}}}
 	const tooFew, takePoints = "fewer points than its manifest promises", "other signals take points"
-	for name, c := range map[string]struct {
+	type testCase struct {
 		declared map[string]any
 		signals  []points
 		want     int
 		refused  string // a part of the refusal's rule; "" if the answer is accepted
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"no range, cleared":      {nil, []points{{codeOne, -60}, {codeTwo, 20}}, 0, ""},
 		"no range, alarming":     {nil, []points{{codeOne, 80}, {codeTwo, 80}}, 100, ""},
 		"a clearing sum":         {bounded("clearing", -100, 0), []points{{codeOne, -60}, {codeTwo, -20}}, -80, ""},
@@ -53,29 +55,23 @@ func TestPointsAndManifest(t *testing.T) {
 		"a review, as promised":    {reviewing, []points{{codeOne, 60}, {codeTwo, 5}}, 65, ""},
 		"more than a review":       {reviewing, []points{{codeOne, 61}}, 0, "more points than its manifest says"},
 		"one emission falls short": {promising, []points{{codeOne, 60}, {codeOne, 20}}, 0, tooFew},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := manifest()
-			maps.Copy(m, c.declared)
-			got, err := scoreOf(openIn(t, sandboxOf(t, 1), pack(t, emitting(c.signals).encode(), m)), testEntity)
-			if c.refused != "" {
-				if failure := failureOf(t, err); failure.Reason != check.Refused ||
-					!strings.Contains(failure.Rule, c.refused) {
-					t.Errorf("%v, want refused: %s", failure, c.refused)
-				}
-				return
-			}
-			if err != nil || got.Score != c.want || len(got.Signals) != len(c.signals) {
-				t.Errorf("%+v, %v, want the score %d", got, err, c.want)
-			}
-			for _, s := range got.Signals {
-				if promised := s.Code == codeOne && m["class"] == "finding"; (s.Threat == "scam") != promised {
-					t.Errorf("%s is evidence for %q", s.Code, s.Threat)
-				}
-			}
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		m := manifest()
+		maps.Copy(m, c.declared)
+		got, err := scoreOf(openIn(t, sandboxOf(t, 1), pack(t, emitting(c.signals).encode(), m)), testEntity)
+		if c.refused != "" {
+			failure := failureOf(t, err)
+			expect.That(t, failure.Reason == check.Refused && strings.Contains(failure.Rule, c.refused),
+				"%v, want refused: %s", failure, c.refused)
+			return
+		}
+		expect.That(t, err == nil && got.Score == c.want && len(got.Signals) == len(c.signals),
+			"%+v, %v, want the score %d", got, err, c.want)
+		for _, s := range got.Signals {
+			promised := s.Code == codeOne && m["class"] == "finding"
+			expect.That(t, (s.Threat == "scam") == promised, "%s is evidence for %q", s.Code, s.Threat)
+		}
+	})
 }
 
 // emitting returns a guest that emits the given signals.

@@ -16,13 +16,14 @@ func TestFact(t *testing.T) {
 	t.Parallel()
 	const untouched = "................"
 	long := strings.Repeat("v", 70_000)
-	for name, test := range map[string]struct {
+	type testCase struct {
 		fact     string
 		capacity int
 		value    string
 		want     int
 		buffer   string
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"present":              {"entity.value", 16, "example.org", 11, "example.org....."},
 		"fills the buffer":     {"entity.value", 11, "example.org", 11, "example.org....."},
 		"buffer one too small": {"entity.value", 10, "example.org", 11, untouched},
@@ -35,25 +36,19 @@ func TestFact(t *testing.T) {
 		"empty name":           {"", 16, "x", -1, untouched},
 		"prefix of a name":     {"entity.valu", 16, "x", -1, untouched},
 		"name too long":        {"entity.value" + strings.Repeat("x", sdk.MaxFactName), 16, "x", -1, untouched},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := newGuest()
-			fill := concat(i32Const(bufferAt), i32Const('.'), i32Const(16), opMemoryFill)
-			logBuffer := concat(i32Const(0), i32Const(bufferAt), i32Const(16), callFunc(fnLog))
-			p := openGuest(t, g.scoring(fill, g.fact(test.fact, test.capacity), localSet(0), logBuffer,
-				localGet(0), i32Const(1000), opAdd))
-			_, err := p.Score(t.Context(), facts(test.value, "brisk"))
-			failure := failureOf(t, err)
-			want := fmt.Sprintf("the layer returned %d, a failure", 1000+test.want)
-			if failure.Reason != check.Trap || !strings.Contains(failure.Err.Error(), want) {
-				t.Errorf("%v, want %s", failure, want)
-			}
-			if failure.Output.Text != test.buffer+"\n" {
-				t.Errorf("buffer %q, want %q", failure.Output.Text, test.buffer)
-			}
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		g := newGuest()
+		fill := concat(i32Const(bufferAt), i32Const('.'), i32Const(16), opMemoryFill)
+		logBuffer := concat(i32Const(0), i32Const(bufferAt), i32Const(16), callFunc(fnLog))
+		p := openGuest(t, g.scoring(fill, g.fact(test.fact, test.capacity), localSet(0), logBuffer,
+			localGet(0), i32Const(1000), opAdd))
+		_, err := p.Score(t.Context(), facts(test.value, "brisk"))
+		failure := failureOf(t, err)
+		want := fmt.Sprintf("the layer returned %d, a failure", 1000+test.want)
+		expect.That(t, failure.Reason == check.Trap && strings.Contains(failure.Err.Error(), want), "%v, want %s",
+			failure, want)
+		expect.That(t, failure.Output.Text == test.buffer+"\n", "buffer %q, want %q", failure.Output.Text, test.buffer)
+	})
 }
 
 // Every host function traps the guest if a pointer is outside its memory.
@@ -63,8 +58,7 @@ func TestPointersOutsideTrap(t *testing.T) {
 	name := newGuest().text("entity.value") // at dataAt in each guest below
 	span := func(ptr, length int) []byte { return concat(i32Const(ptr), i32Const(length)) }
 	spans := map[string][]byte{
-		"one byte beyond": span(page-1, 2), "at the end": span(page, 1), "far beyond": span(2*page, 1),
-		"highest address": span(-1, 1), "highest address and length": span(-1, -1),
+		"one byte beyond": span(page-1, 2), "highest address and length": span(-1, -1),
 		"more than the whole memory": span(0, -1),
 	}
 	calls := map[string]func(bad []byte) []byte{
@@ -82,10 +76,9 @@ func TestPointersOutsideTrap(t *testing.T) {
 		g.text("entity.value")
 		p := openIn(t, box, pack(t, g.scoring(body, returnScored).encode(), manifest()))
 		_, err := p.Score(t.Context(), facts("example.org", ""))
-		if failure := failureOf(t, err); failure.Reason != check.Trap ||
-			!strings.Contains(failure.Err.Error(), "outside its memory of 65536") {
-			t.Errorf("%s: %v", what, failure)
-		}
+		failure := failureOf(t, err)
+		expect.That(t, failure.Reason == check.Trap &&
+			strings.Contains(failure.Err.Error(), "outside its memory of 65536"), "%s: %v", what, failure)
 	}
 	for call, body := range calls {
 		for where, bad := range spans {
@@ -107,12 +100,11 @@ func TestPointersAtTheEndDoNotTrap(t *testing.T) {
 		// the value does not fit, so nothing is copied
 		g.text("entity.value"), i32Const(-1), i32Const(3), callFunc(fnFact), opDrop,
 		g.signal(5, codeOne, "Inside"), returnScored))
-	if result, err := p.Score(t.Context(), facts("example.org", "")); err != nil || result.Score != 5 {
-		t.Errorf("%+v, %v", result, err)
-	}
+	result, err := p.Score(t.Context(), facts("example.org", ""))
+	expect.That(t, err == nil && result.Score == 5, "%+v, %v", result, err)
 }
 
-// TestAnswers checks what the host makes of the answers of a layer. returningGuests has more that are refused.
+// TestAnswers checks what the host makes of the answers of a layer.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	type code = func(g *guest) []byte
@@ -166,11 +158,12 @@ func TestAnswers(t *testing.T) {
 			return body
 		}
 	}
-	for name, test := range map[string]struct {
+	type testCase struct {
 		body    code
 		outcome int
 		want    answer
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"nothing":    {nothing, 0, scored(0, "")},
 		"one signal": {emit(60), 0, scored(60, "", one(60))},
 		"sum of two signals": {func(g *guest) []byte {
@@ -190,7 +183,10 @@ func TestAnswers(t *testing.T) {
 		"text of 241 bytes": {emitText(strings.Repeat("x", 241)), 0,
 			scored(1, "", check.Signal{Points: 1, Code: codeOne, Text: strings.Repeat("x", 234) + "…"})},
 		"text with an ANSI escape": {emitText("\x1b[2J"), 0, refused("control character U+001B")},
-		"text with NUL":            {emitText("a\x00b"), 0, refused("control character U+0000")},
+		"text with an override":    {emitText("evil\u202etxt.exe"), 0, refused("invisible character")},
+		"text like the host's":     {emitText("ASSAY： Nothing found"), 0, refused("the host's own")},
+		"text not UTF-8":           {emitText("a\xff"), 0, refused("not UTF-8")},
+		"no text":                  {emitText(""), 0, refused("empty")},
 		"threat":                   {threats("scam"), 0, scored(0, "scam")},
 		"last threat counts":       {threats("scam", "phishing"), 0, scored(0, "phishing")},
 		"unknown threat":           {threats("<script>"), 0, refused("no threat")},
@@ -202,26 +198,23 @@ func TestAnswers(t *testing.T) {
 		"violation and abstains": {emit(101), 1, refused("101 points")},
 		"returns 2":              {emit(60), 2, fails(check.Trap, "returned 2")},
 		"returns 2^31-1":         {nothing, 1<<31 - 1, fails(check.Trap, "returned 2147483647")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := newGuest()
-			p := openGuest(t, g.scoring(test.body(g), i32Const(test.outcome)))
-			for range 2 { // the second call starts without signals
-				result, err := p.Score(t.Context(), facts("example.org", ""))
-				if test.want.failure != "" {
-					failure := failureOf(t, err)
-					if failure.Reason != test.want.failure || !strings.Contains(failure.Err.Error(), test.want.text) {
-						t.Errorf("%v, want %s with %q", failure, test.want.failure, test.want.text)
-					}
-					continue
+	}, func(t *testing.T, test testCase) {
+		g := newGuest()
+		p := openGuest(t, g.scoring(test.body(g), i32Const(test.outcome)))
+		for range 2 { // the second call starts without signals
+			result, err := p.Score(t.Context(), facts("example.org", ""))
+			if test.want.failure != "" {
+				failure := failureOf(t, err)
+				if failure.Reason != test.want.failure || !strings.Contains(failure.Err.Error(), test.want.text) {
+					t.Errorf("%v, want %s with %q", failure, test.want.failure, test.want.text)
 				}
-				expect.NoError(t, err)
-				result.Fuel = 0
-				expect.NoDiff(t, "result", test.want.Result, result)
+				continue
 			}
-		})
-	}
+			expect.NoError(t, err)
+			result.Fuel = 0
+			expect.NoDiff(t, "result", test.want.Result, result)
+		}
+	})
 }
 
 func TestLogIsLimited(t *testing.T) {
@@ -233,56 +226,47 @@ func TestLogIsLimited(t *testing.T) {
 	}
 	kept := strings.Repeat(line+"\n", 100)
 	dropped := func(n int) string { return fmt.Sprintf(" [%d bytes more]", n-sdk.LogBytes) }
-	for name, test := range map[string]struct {
+	type testCase struct {
 		wasm func() []byte
 		want string
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"one line":         {lines(1), kept[:100]},
 		"below the limit":  {lines(40), kept[:4000]},
 		"over the limit":   {lines(42), kept[:sdk.LogBytes] + " [104 bytes more]"},
 		"50,000 lines":     {lines(50_000), kept[:sdk.LogBytes] + dropped(50_000*100)},
 		"10 MiB in a line": {loggingBytes(10 << 20), strings.Repeat("x", sdk.LogBytes) + dropped(10<<20+1)},
 		"format verbs":     {logging("%s%n%!d(MISSING)"), "%s%n%!d(MISSING)\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := openIn(t, sandboxOf(t, 1), hostileGuest{wasm: test.wasm, memoryMB: 64}.module())
-			_, err := p.Score(t.Context(), facts("x", ""))
-			if got := failureOf(t, err).Output.Text; got != test.want {
-				t.Errorf("%d bytes of output, ending in %q", len(got), got[max(0, len(got)-40):])
-			}
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		p := openIn(t, sandboxOf(t, 1), hostileGuest{wasm: test.wasm, memoryMB: 64}.module())
+		_, err := p.Score(t.Context(), facts("x", ""))
+		got := failureOf(t, err).Output.Text
+		expect.That(t, got == test.want, "%d bytes of output, ending in %q", len(got), got[max(0, len(got)-40):])
+	})
 }
 
 func TestMemoryIsLimitedByManifest(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	type testCase struct {
 		maxPages uint32 // of the module
 		pages    int    // to grow by
 		want     int    // result of memory.grow
 		memoryMB int    // of the manifest
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"up to the limit":              {65536, 15, 1, 1},
 		"one page over the limit":      {65536, 16, -1, 1},
-		"far over the limit":           {65536, 40_000, -1, 1},
 		"up to the module's maximum":   {4, 3, 1, 1},
 		"over the module's maximum":    {4, 4, -1, 1},
-		"up to a larger limit":         {65536, 31, 1, 2},
 		"one page over a larger limit": {65536, 32, -1, 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := scoring(i32Const(test.pages), opMemoryGrow, i32Const(1000), opAdd).limited(1, test.maxPages)
-			m := hostileGuest{wasm: g.encode, fuel: registry.MaxBudget, memoryMB: test.memoryMB}.module()
-			p := openIn(t, sandboxOf(t, 1), m)
-			_, err := p.Score(t.Context(), facts("x", ""))
-			want := fmt.Sprintf("returned %d,", 1000+test.want)
-			if !strings.Contains(failureOf(t, err).Err.Error(), want) {
-				t.Errorf("%v, want %s", err, want)
-			}
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		g := scoring(i32Const(test.pages), opMemoryGrow, i32Const(1000), opAdd).limited(1, test.maxPages)
+		m := hostileGuest{wasm: g.encode, fuel: registry.MaxBudget, memoryMB: test.memoryMB}.module()
+		p := openIn(t, sandboxOf(t, 1), m)
+		_, err := p.Score(t.Context(), facts("x", ""))
+		want := fmt.Sprintf("returned %d,", 1000+test.want)
+		expect.That(t, strings.Contains(failureOf(t, err).Err.Error(), want), "%v, want %s", err, want)
+	})
 }
 
 // A layer cannot print what the host says about a lost layer, so that customers can trust that sentence.
@@ -290,14 +274,11 @@ func TestHostSentenceIsRefused(t *testing.T) {
 	t.Parallel()
 	lost := check.Outcome{Layer: "graph", Weight: 1, Failure: check.Trap}
 	said := check.Fuse(0, check.Bands{Review: 40, Block: 70}, []check.Outcome{lost}).Signals
-	if len(said) != 1 {
-		t.Fatalf("the host says %v", said)
-	}
+	expect.Must(t, len(said) == 1, "the host says %v", said)
 	_, err := openGuest(t, signalling(1, codeOne, said[0].Text)).Score(t.Context(), facts(testEntity, ""))
-	if failure := failureOf(t, err); failure.Reason != check.Refused ||
-		!strings.Contains(failure.Err.Error(), "the host's own sentences") {
-		t.Errorf("%v, want refused", failure)
-	}
+	failure := failureOf(t, err)
+	expect.That(t, failure.Reason == check.Refused && strings.Contains(failure.Err.Error(), "the host's own sentences"),
+		"%v, want refused", failure)
 }
 
 // A failure's own text is one of the host's sentences. A guest that spells the entity in everything that it can choose
@@ -312,10 +293,11 @@ func TestFailureTextIsTheHosts(t *testing.T) {
 	running := func(code ...[]byte) func(*guest) []byte {
 		return func(*guest) []byte { return concat(code...) }
 	}
-	for name, c := range map[string]struct {
+	type testCase struct {
 		code func(*guest) []byte
 		want string
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"code":      {signal(1, spelled, "x"), "refused: the manifest does not declare the signal"},
 		"text":      {signal(1, codeOne, spelled+"\n"), "refused: a signal's text cannot be shown to a person"},
 		"long code": {signal(1, strings.Repeat(spelled, 9), "x"), "refused: a signal's code is too long"},
@@ -327,17 +309,14 @@ func TestFailureTextIsTheHosts(t *testing.T) {
 		"exit":    {running(i32Const(number), callFunc(fnLog+1)), "trap: the layer exited"},
 		"crash":   {running(opUnreachable), "trap: the layer crashed"},
 		"fuel":    {running(endless()), "fuel: the fuel ran out"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := newGuest().importing(wasiExitImport)
-			p := openGuest(t, g.scoring(g.log(spelled), i32Const(4), g.text(spelled+"\n"), callFunc(fnLog),
-				c.code(g), returnScored))
-			_, err := p.Score(t.Context(), facts(testEntity, ""))
-			failure := failureOf(t, err)
-			expect.Equal(t, "Error", failure.Error(), c.want)
-			want := check.Output{Text: spelled + "\n" + spelled + "\n\n", Lines: 3, Bytes: 2*len(spelled) + 3, Level: 4}
-			expect.Equal(t, "output", failure.Output, want)
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		g := newGuest().importing(wasiExitImport)
+		p := openGuest(t, g.scoring(g.log(spelled), i32Const(4), g.text(spelled+"\n"), callFunc(fnLog),
+			c.code(g), returnScored))
+		_, err := p.Score(t.Context(), facts(testEntity, ""))
+		failure := failureOf(t, err)
+		expect.Equal(t, "Error", failure.Error(), c.want)
+		want := check.Output{Text: spelled + "\n" + spelled + "\n\n", Lines: 3, Bytes: 2*len(spelled) + 3, Level: 4}
+		expect.Equal(t, "output", failure.Output, want)
+	})
 }

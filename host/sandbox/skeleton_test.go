@@ -16,25 +16,18 @@ import (
 func (pr *probe) hasSkeleton(t *testing.T) {
 	metered := expect.Value(instrument(pr.module))(t)
 	bones := expect.Value(skeleton(metered.Wasm))(t)
-	if len(bones) > len(metered.Wasm)/2 {
-		t.Errorf("the skeleton has %d of %d bytes", len(bones), len(metered.Wasm))
-	}
+	expect.That(t, len(bones) <= len(metered.Wasm)/2, "the skeleton has %d of %d bytes", len(bones), len(metered.Wasm))
 	full, bare := instanceOf(t, metered.Wasm), instanceOf(t, bones)
 	want, _ := full.Memory().Read(0, full.Memory().Size())
 	got, _ := bare.Memory().Read(0, bare.Memory().Size())
-	if !bytes.Equal(want, got) {
-		t.Error("the memories differ after instantiation")
-	}
+	expect.That(t, bytes.Equal(want, got), "the memories differ after instantiation")
 	for name, f := range full.ExportedFunctionDefinitions() {
 		g := bare.ExportedFunctionDefinitions()[name]
-		if g == nil || g.Index() != f.Index() || !bytes.Equal(g.ParamTypes(), f.ParamTypes()) ||
-			!bytes.Equal(g.ResultTypes(), f.ResultTypes()) {
-			t.Errorf("the function %s differs", name)
-		}
+		expect.That(t, g != nil && g.Index() == f.Index() && bytes.Equal(g.ParamTypes(), f.ParamTypes()) &&
+			bytes.Equal(g.ResultTypes(), f.ResultTypes()), "the function %s differs", name)
 	}
-	if _, err := bare.ExportedFunction(exportScore).Call(t.Context()); err == nil {
-		t.Error("a function of the skeleton does not trap")
-	}
+	_, err := bare.ExportedFunction(exportScore).Call(t.Context())
+	expect.That(t, err != nil, "a function of the skeleton does not trap")
 }
 
 // instanceOf instantiates a module without running its initialisation.
@@ -77,13 +70,11 @@ func TestMergeData(t *testing.T) {
 		if want == nil {
 			want = test.body
 		}
-		if got := mergeData(test.body); !bytes.Equal(got, want) {
-			t.Errorf("%s: % x, want % x", name, got, want)
-		}
+		got := mergeData(test.body)
+		expect.That(t, bytes.Equal(got, want), "%s: % x, want % x", name, got, want)
 	}
 	for _, v := range []int64{0, 1, 63, 64, -1, -64, -65, 8191, 1 << 20, math.MaxInt32, math.MinInt32} {
-		if got, n := signed(appendSigned(nil, v)); got != v || n == 0 {
-			t.Errorf("%d is encoded as %d", v, got)
-		}
+		got, n := signed(appendSigned(nil, v))
+		expect.That(t, got == v && n != 0, "%d is encoded as %d", v, got)
 	}
 }

@@ -13,41 +13,34 @@ import (
 // earlier one, unless the plugin is opened with OpenShared.
 func TestCallsDoNotLeakState(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	type testCase struct {
 		wasm  func() []byte
 		score int
 		calls int
 		never bool // not even a shared instance has this state
-	}{
-		"memory":             {wasm: leakPrevious, score: 0, calls: 50_000},
-		"memory and global":  {wasm: countCalls, score: 2, calls: 50_000},
-		"size of the memory": {wasm: growEachCall, score: 1, calls: 5000},
-		"file descriptors":   {wasm: closeOutput, score: 1, calls: 500, never: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			box := sandboxOf(t, 1)
-			m := hostileGuest{wasm: c.wasm}.module()
-			p := openIn(t, box, m)
-			if raceDetector {
-				c.calls /= 10
-			}
-			for i := range c.calls {
-				result, err := scoreOf(p, fmt.Sprintf("canary-%d.example", i))
-				if err != nil || result.Score != c.score {
-					t.Fatalf("call %d: %+v, %v, want %d points", i, result, err, c.score)
-				}
-			}
-			shared := expect.Value(box.OpenShared(t.Context(), m))(t)
-			defer closePlugin(t, shared)
-			for i := range 2 {
-				result, err := scoreOf(shared, testEntity)
-				if err != nil || (result.Score == c.score) != (i == 0 || c.never) {
-					t.Errorf("shared, call %d: %+v, %v", i, result, err)
-				}
-			}
-		})
 	}
+	expect.Each(t, map[string]testCase{
+		"memory":             {wasm: leakPrevious, score: 0, calls: 2000},
+		"memory and global":  {wasm: countCalls, score: 2, calls: 2000},
+		"size of the memory": {wasm: growEachCall, score: 1, calls: 500},
+		"file descriptors":   {wasm: closeOutput, score: 1, calls: 50, never: true},
+	}, func(t *testing.T, c testCase) {
+		box := sandboxOf(t, 1)
+		m := hostileGuest{wasm: c.wasm}.module()
+		p := openIn(t, box, m)
+		for i := range c.calls {
+			result, err := scoreOf(p, fmt.Sprintf("canary-%d.example", i))
+			expect.Must(t, err == nil && result.Score == c.score, "call %d: %+v, %v, want %d points", i, result,
+				err, c.score)
+		}
+		shared := expect.Value(box.OpenShared(t.Context(), m))(t)
+		defer closePlugin(t, shared)
+		for i := range 2 {
+			result, err := scoreOf(shared, testEntity)
+			expect.That(t, err == nil && (result.Score == c.score) == (i == 0 || c.never),
+				"shared, call %d: %+v, %v", i, result, err)
+		}
+	})
 }
 
 // starts counts the instances that p starts from now on.
@@ -72,9 +65,8 @@ func TestGrowingLayerIsNotInitialisedAgain(t *testing.T) {
 	p := openIn(t, sandboxOf(t, 1), pack(t, g.encode(), manifest()))
 	started := starts(p)
 	for i := range 1000 {
-		if result, err := scoreOf(p, testEntity); err != nil || result.Score != 1 {
-			t.Fatalf("call %d: %+v, %v, want a memory of one page", i, result, err)
-		}
+		result, err := scoreOf(p, testEntity)
+		expect.Must(t, err == nil && result.Score == 1, "call %d: %+v, %v, want a memory of one page", i, result, err)
 	}
 	expect.Equal(t, "instances were started for 1000 calls", started.Load(), 0)
 }

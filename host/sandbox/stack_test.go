@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"assay/host/check"
+	"assay/registry/expect"
 )
 
 // An instance does not keep a stack that has grown, and a stack over the limit fails the call even if the guest has
@@ -20,12 +21,10 @@ func TestStackLimits(t *testing.T) {
 	for size, want := range map[int]error{in.stackBytes + 1: nil, maxStack: nil, maxStack + 1: errStackTooDeep} {
 		in.stack = guestStack{reflect.ValueOf(make([]byte, size))}
 		c := &call{plugin: p, fuel: fuelTank{bounds: p.bounds, clocks: p.clocks}}
-		if _, err := in.score(t.Context(), c); !errors.Is(err, want) {
-			t.Errorf("%d bytes: %v, want %v", size, err, want)
-		}
-		if kept := in.stack.bytes(); want == nil && kept != in.stackBytes {
-			t.Errorf("%d bytes: %d are kept", size, kept)
-		}
+		_, err := in.score(t.Context(), c)
+		expect.That(t, errors.Is(err, want), "%d bytes: %v, want %v", size, err, want)
+		kept := in.stack.bytes()
+		expect.That(t, want != nil || kept == in.stackBytes, "%d bytes: %d are kept", size, kept)
 	}
 }
 
@@ -64,7 +63,5 @@ func TestDepthDoesNotDependOnEarlierCalls(t *testing.T) {
 		}
 		trapped = trapped || first == string(check.Trap)
 	}
-	if !trapped {
-		t.Error("no recursion was too deep, so the test proves nothing")
-	}
+	expect.That(t, trapped, "no recursion was too deep, so the test proves nothing")
 }

@@ -96,33 +96,26 @@ func TestStateIsReviewed(t *testing.T) {
 		call.Type(), call.FieldByName("execCtx").Type(),
 	} {
 		fields, known := reviewed[typ.String()]
-		if !known {
-			t.Errorf("the type %s is not reviewed", typ)
-		}
+		expect.That(t, known, "the type %s is not reviewed", typ)
 		seen[typ.String()] = true
 		for i := range typ.NumField() {
-			if name := typ.Field(i).Name; fields[name] == "" {
-				t.Errorf("the field %s.%s %s is not reviewed", typ, name, typ.Field(i).Type)
-			}
+			name := typ.Field(i).Name
+			expect.That(t, fields[name] != "", "the field %s.%s %s is not reviewed", typ, name, typ.Field(i).Type)
 		}
 		for name := range fields {
-			if _, ok := typ.FieldByName(name); !ok {
-				t.Errorf("the field %s.%s does not exist", typ, name)
-			}
+			_, ok := typ.FieldByName(name)
+			expect.That(t, ok, "the field %s.%s does not exist", typ, name)
 		}
 	}
 	document := expect.Value(os.ReadFile("../../docs/decisions/sandbox.md"))(t)
 	for name, fields := range reviewed {
-		if !seen[name] {
-			t.Errorf("the type %s is not part of an instance", name)
-		}
+		expect.That(t, seen[name], "the type %s is not part of an instance", name)
 		if name == "wazevo.executionContext" {
 			continue // the document describes it as a whole
 		}
 		for field, reason := range fields {
-			if reason != immutable && !strings.Contains(string(document), "`"+field+"`") {
-				t.Errorf("docs/decisions/sandbox.md does not say why %s.%s is %s", name, field, reason)
-			}
+			expect.That(t, reason == immutable || strings.Contains(string(document), "`"+field+"`"),
+				"docs/decisions/sandbox.md does not say why %s.%s is %s", name, field, reason)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func hourly() func() time.Time {
 // A call that the system suspends again and again, or that waits long for an instance, returns its score.
 func TestTimeNeverDecides(t *testing.T) {
 	t.Parallel()
-	for name, score := range map[string]func(*Plugin) (check.Result, error){
+	expect.Each(t, map[string]func(*Plugin) (check.Result, error){
 		"suspended before every refill": func(p *Plugin) (check.Result, error) {
 			p.clocks.wall = hourly()
 			return scoreOf(p, testEntity)
@@ -47,15 +47,11 @@ func TestTimeNeverDecides(t *testing.T) {
 			time.AfterFunc(3*maxTime, func() { p.pool.release(in) })
 			return scoreOf(p, testEntity)
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := busy(t, 1)
-			if result, err := score(p); err != nil || result.Score != 7 {
-				t.Errorf("%+v, %v", result, err)
-			}
-		})
-	}
+	}, func(t *testing.T, score func(*Plugin) (check.Result, error)) {
+		p := busy(t, 1)
+		result, err := score(p)
+		expect.That(t, err == nil && result.Score == 7, "%+v, %v", result, err)
+	})
 }
 
 // A call that uses up its processor time is refused each time, and is not a failure of the layer.
@@ -65,8 +61,7 @@ func TestProcessorTimeRefuses(t *testing.T) {
 	var used atomic.Int64
 	p.clocks = clocks{hourly(), func() time.Duration { return time.Duration(used.Add(int64(maxTime))) }}
 	for range 10 {
-		_, err := scoreOf(p, testEntity)
-		expect.Error(t, "the call", refusalOf(t, err), errTimeLimit)
+		expect.Error(t, "the call", refusalOf(t, expect.ErrorOf(scoreOf(p, testEntity))), errTimeLimit)
 	}
 }
 
@@ -75,53 +70,47 @@ func TestLateCallIsRefused(t *testing.T) {
 	t.Parallel()
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	for name, c := range map[string]struct {
+	type testCase struct {
 		ctx  context.Context
 		want error
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"past the deadline": {pastDeadline(t), context.DeadlineExceeded},
 		"canceled":          {canceled, context.Canceled},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := busy(t, 1)
-			before := p.idleInstance()
-			for range 10 {
-				p.pool.release(expect.Value(p.pool.acquire(t.Context()))(t)) // so that the next call finds an instance
-				_, err := p.Score(c.ctx, facts(testEntity, ""))
-				expect.Error(t, "the call", refusalOf(t, err), c.want)
-			}
-			expect.Equal(t, "the instance", p.idleInstance(), before)
-			wantScore(t, p, 7)
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		p := busy(t, 1)
+		before := p.idleInstance()
+		for range 10 {
+			p.pool.release(expect.Value(p.pool.acquire(t.Context()))(t)) // so that the next call finds an instance
+			expect.Error(t, "the call", refusalOf(t, expect.ErrorOf(p.Score(c.ctx, facts(testEntity, "")))), c.want)
+		}
+		expect.Equal(t, "the instance", p.idleInstance(), before)
+		wantScore(t, p, 7)
+	})
 }
 
 // A call that waits until its deadline for an instance, which another call has or which is being created, is refused.
 func TestWaitForInstance(t *testing.T) {
 	t.Parallel()
-	for name, replaced := range map[string]bool{"busy": false, "being replaced": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := openIn(t, sandboxOf(t, 1), sevenPoints(t))
-			create, blocked := p.pool.create, make(chan struct{})
-			p.pool.create = func(ctx context.Context) (*instance, error) {
-				<-blocked
-				return create(ctx)
-			}
-			in := expect.Value(p.pool.acquire(t.Context()))(t)
-			if replaced {
-				p.pool.discard(in)
-			}
-			_, err := p.Score(pastDeadline(t), facts("x", ""))
-			expect.Error(t, "the call", refusalOf(t, err), context.DeadlineExceeded)
-			close(blocked)
-			if !replaced {
-				p.pool.release(in)
-			}
-			wantScore(t, p, 7) // which waits for the instance
-		})
-	}
+	expect.Each(t, map[string]bool{"busy": false, "being replaced": true}, func(t *testing.T, replaced bool) {
+		p := openIn(t, sandboxOf(t, 1), sevenPoints(t))
+		create, blocked := p.pool.create, make(chan struct{})
+		p.pool.create = func(ctx context.Context) (*instance, error) {
+			<-blocked
+			return create(ctx)
+		}
+		in := expect.Value(p.pool.acquire(t.Context()))(t)
+		if replaced {
+			p.pool.discard(in)
+		}
+		_, err := p.Score(pastDeadline(t), facts("x", ""))
+		expect.Error(t, "the call", refusalOf(t, err), context.DeadlineExceeded)
+		close(blocked)
+		if !replaced {
+			p.pool.release(in)
+		}
+		wantScore(t, p, 7) // which waits for the instance
+	})
 }
 
 // A call for which no instance can be created is refused, and the next one tries again.

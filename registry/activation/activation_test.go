@@ -41,18 +41,14 @@ at 2026-11-22T19:00:00.005Z
 func TestText(t *testing.T) {
 	t.Parallel()
 	expect.NoDiff(t, "text", firstText, first().Text())
-	a, err := activation.Parse(firstText)
-	if diff := cmp.Diff(first(), a); diff != "" || err != nil {
-		t.Errorf("%v, parsed (-want +got):\n%s", err, diff)
-	}
+	a := expect.Value(activation.Parse(firstText))(t)
+	expect.NoDiff(t, "the activation", first(), a)
 	short := first()
 	short.Previous, short.Canary, short.Reason = registry.Digest{}, nil, ""
 	if text := short.Text(); strings.Count(text, "\n") != 6 || !strings.Contains(text, "\nprevious none\n") {
 		t.Errorf("without optional fields: %s", text)
 	}
-	if a, err := activation.Parse(short.Text()); err != nil || !cmp.Equal(a, short) {
-		t.Errorf("%+v, %v", a, err)
-	}
+	expect.NoDiff(t, "the short activation", short, expect.Value(activation.Parse(short.Text()))(t))
 }
 
 func TestParseRefuses(t *testing.T) {
@@ -60,10 +56,8 @@ func TestParseRefuses(t *testing.T) {
 	for name, change := range map[string][2]string{
 		"another header":           {"v1", "v2"},
 		"a missing line":           {"author ana@laptop\n", ""},
-		"a repeated line":          {"number 7\n", "number 7\nnumber 7\n"},
 		"lines in another order":   {"number 7\nprevious", "previous"},
 		"an unknown field":         {"number 7\n", "number 7\nshare 9\n"},
-		"a leading zero":           {"number 7", "number 07"},
 		"number 0":                 {"number 7", "number 0"},
 		"a negative revision":      {"lineup 3", "lineup -3"},
 		"a short hash":             {"lineup 3 sha256:02", "lineup 3 sha256:"},
@@ -74,7 +68,6 @@ func TestParseRefuses(t *testing.T) {
 		"a limit above 100%":       {"limit 0.5%", "limit 100.01%"},
 		"a negative limit":         {"limit 0.5%", "limit -1%"},
 		"a limit of 3 decimals":    {"limit 0.5%", "limit 0.505%"},
-		"a limit in another form":  {"limit 0.5%", "limit 0.50%"},
 		"a limit that is missing":  {"limit 0.5%\n", ""},
 		"a limit without a canary": {"canary 4 sha256:03" + strings.Repeat("0", 62) + " 5%\n", ""},
 		"a canary of the lineup":   {"canary 4 sha256:03", "canary 4 sha256:02"},
@@ -87,9 +80,7 @@ func TestParseRefuses(t *testing.T) {
 		"no newline at the end":    {"005Z\n", "005Z"},
 	} {
 		text := strings.Replace(firstText, change[0], change[1], 1)
-		if text == firstText {
-			t.Errorf("%s: the test changes nothing", name)
-		}
+		expect.That(t, text != firstText, "%s: the test changes nothing", name)
 		expect.Failure(t, expect.ErrorOf(activation.Parse(text)), "%s: parsed", name)
 	}
 }
@@ -129,9 +120,8 @@ func TestOpen(t *testing.T) {
 		s, err := trust.Open(sign(*key))
 		want := activation.Signed{Activation: first(), Hash: first().Hash(), Note: sign(*key), Key: key.Name(),
 			Role: role}
-		if diff := cmp.Diff(want, s); diff != "" || err != nil {
-			t.Errorf("%v, opened (-want +got):\n%s", err, diff)
-		}
+		diff := cmp.Diff(want, s)
+		expect.That(t, diff == "" && err == nil, "%v, opened (-want +got):\n%s", err, diff)
 	}
 	good := sign(operator)
 	for name, test := range map[string]struct{ signed, reason string }{
@@ -143,8 +133,7 @@ func TestOpen(t *testing.T) {
 		"another text":       {strings.Replace(good, "number 7", "number 8", 1), "invalid signature"},
 		"two signatures":     {good + strings.SplitN(sign(stranger), "\n\n", 2)[1], "exactly one signature"},
 	} {
-		_, err := trust.Open(test.signed)
-		expect.ErrorText(t, name, err, test.reason)
+		expect.ErrorText(t, name, expect.ErrorOf(trust.Open(test.signed)), test.reason)
 	}
 }
 
@@ -158,11 +147,9 @@ func TestOpenCandidate(t *testing.T) {
 	}
 	candidate := sign(activation.SignCandidate, operator)
 	s, err := trust.OpenCandidate(candidate)
-	if diff := cmp.Diff(first(), s.Activation); diff != "" || err != nil || s.Hash != first().Hash() {
-		t.Errorf("%v, opened (-want +got):\n%s", err, diff)
-	}
-	_, err = trust.Open(candidate)
-	expect.ErrorText(t, "a candidate as an activation", err, "first line is not")
+	diff := cmp.Diff(first(), s.Activation)
+	expect.That(t, diff == "" && err == nil && s.Hash == first().Hash(), "%v, opened (-want +got):\n%s", err, diff)
+	expect.ErrorText(t, "a candidate as an activation", expect.ErrorOf(trust.Open(candidate)), "first line is not")
 	_, err = activation.Unverified(candidate)
 	expect.ErrorText(t, "a candidate as an activation, unverified", err, "first line is not")
 	_, err = trust.OpenCandidate(sign(activation.Sign, operator))
@@ -181,21 +168,17 @@ func TestOpenMeasurement(t *testing.T) {
 		return expect.Value(activation.SignMeasurement([]byte(lineup), k))(t)
 	}
 	text, err := trust.OpenMeasurement(sign(operator))
-	if err != nil || string(text) != lineup || !activation.IsMeasurement(sign(operator)) {
-		t.Errorf("opened %s, %v", text, err)
-	}
+	expect.That(t, err == nil && string(text) == lineup && activation.IsMeasurement(sign(operator)), "opened %s, %v",
+		text, err)
 	_, err = trust.OpenMeasurement(sign(host))
 	expect.ErrorText(t, "a host's", err, `the role "host" may not sign it`)
 	_, err = trust.OpenMeasurement(sign(stranger))
 	expect.ErrorText(t, "a stranger's", err, "key eve, which the trust file does not list")
 	_, err = trust.OpenMeasurement(strings.Replace(sign(operator), "-1", "-2", 1))
 	expect.ErrorText(t, "altered", err, "invalid signature")
-	_, err = trust.OpenCandidate(sign(operator))
-	expect.ErrorText(t, "as a candidate", err, "does not begin with")
+	expect.ErrorText(t, "as a candidate", expect.ErrorOf(trust.OpenCandidate(sign(operator))), "does not begin with")
 	candidate, err := activation.SignCandidate(first(), operator)
-	if err != nil || activation.IsMeasurement(candidate) {
-		t.Errorf("a candidate as a measurement: %v", err)
-	}
+	expect.That(t, err == nil && !activation.IsMeasurement(candidate), "a candidate as a measurement: %v", err)
 	_, err = trust.OpenMeasurement(candidate)
 	expect.ErrorText(t, "a candidate as a measurement", err, "does not begin with")
 }
@@ -212,8 +195,7 @@ func TestParseTrustRefuses(t *testing.T) {
 		"half a digest":   {operator + "\nrevoked sha256:00", "line 2: it is not sha256: and 64 hexadecimal digits"},
 		"two roles":       {operator + "\nhost" + strings.TrimPrefix(operator, "operator"), "listed twice"},
 	} {
-		_, err := activation.ParseTrust(test.text)
-		expect.ErrorText(t, name, err, test.reason)
+		expect.ErrorText(t, name, expect.ErrorOf(activation.ParseTrust(test.text)), test.reason)
 	}
 }
 
@@ -221,14 +203,12 @@ func TestParseKey(t *testing.T) {
 	t.Parallel()
 	key := newKey(t, "ana@laptop", 9)
 	again, err := activation.ParseKey(key.Private)
-	if err != nil || again.Verifier != key.Verifier || again.Name() != "ana@laptop" {
-		t.Errorf("%+v, %v, want %+v", again, err, key)
-	}
+	expect.That(t, err == nil && again.Verifier == key.Verifier && again.Name() == "ana@laptop", "%+v, %v, want %+v",
+		again, err, key)
 	for _, text := range []string{"", key.Verifier, key.Private + "x"} {
 		expect.Failure(t, expect.ErrorOf(activation.ParseKey(text)), "%q was read", text)
 	}
-	expect.Failure(t, expect.ErrorOf(activation.NewKey("a b", make([]byte, 32))),
-		"a name with a space was accepted")
+	expect.Failure(t, expect.ErrorOf(activation.NewKey("a b", make([]byte, 32))), "a name with a space was accepted")
 }
 
 func layer(name, mode string, required bool) registry.LineupLayer {
@@ -297,7 +277,6 @@ func TestPermit(t *testing.T) {
 		err := activation.Permit(activation.Host, from, to)
 		expect.Outcome(t, name, err, test.reason)
 		expect.Error(t, "an operator, "+name, activation.Permit(activation.Operator, from, to), nil)
-		expect.ErrorText(t, "a former key, "+name, activation.Permit(activation.Former, from, to),
-			"may not sign")
+		expect.ErrorText(t, "a former key, "+name, activation.Permit(activation.Former, from, to), "may not sign")
 	}
 }

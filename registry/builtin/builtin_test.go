@@ -20,9 +20,8 @@ func TestModules(t *testing.T) {
 		built := expect.Value(source.BuildAll(t.Context(), nil))(t)
 		want = digests(built)
 	}
-	if got := digests(modules); !maps.Equal(got, want) {
-		t.Errorf("the modules are %v, want %v", got, want)
-	}
+	got := digests(modules)
+	expect.That(t, maps.Equal(got, want), "the modules are %v, want %v", got, want)
 }
 
 func digests(modules []registry.Module) map[string]registry.Digest {

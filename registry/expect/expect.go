@@ -66,6 +66,22 @@ func Failure(t testing.TB, err error, format string, args ...any) {
 	}
 }
 
+// That reports, with a text, that a condition does not hold.
+func That(t testing.TB, holds bool, format string, args ...any) {
+	t.Helper()
+	if !holds {
+		t.Errorf(format, args...)
+	}
+}
+
+// Must ends the test, with a text, unless a condition holds.
+func Must(t testing.TB, holds bool, format string, args ...any) {
+	t.Helper()
+	if !holds {
+		t.Fatalf(format, args...)
+	}
+}
+
 // NoDiff reports how got differs from want.
 func NoDiff(t testing.TB, what string, want, got any, opts ...cmp.Option) {
 	t.Helper()
@@ -94,5 +110,16 @@ func Until(t testing.TB, condition string, holds func() bool) {
 		case <-deadline:
 			t.Fatalf("timed out waiting for %s", condition)
 		}
+	}
+}
+
+// Each runs a test for each case of a table, in parallel.
+func Each[C any](t *testing.T, cases map[string]C, test func(t *testing.T, c C)) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, c)
+		})
 	}
 }

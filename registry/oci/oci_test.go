@@ -31,10 +31,8 @@ func TestNamed(t *testing.T) {
 		expect.NoError(t, err)
 		r, err = r.named("probe", "1.0.0+b")
 		var refused *registry.Refusal
-		if want == "" && (!errors.As(err, &refused) || refused.Reason != registry.OtherName) ||
-			want != "" && (err != nil || r.String() != want) {
-			t.Errorf("%s: %v, %v, want %q", text, r, err, want)
-		}
+		expect.That(t, (want != "" || errors.As(err, &refused) && refused.Reason == registry.OtherName) &&
+			(want == "" || err == nil && r.String() == want), "%s: %v, %v, want %q", text, r, err, want)
 	}
 	for _, text := range []string{"", "probe", "r.example/Probe", "r.example/probe@sha256:00"} {
 		expect.Failure(t, expect.ErrorOf(ParseReference(text)), "%q was read", text)

@@ -19,7 +19,5 @@ func TestBuildIgnoresWorkspace(t *testing.T) {
 	expect.Value(project.Create(layer, "below", project.Go, false))(t)
 	wasm := expect.Value(project.Build(t.Context(), layer))(t)
 	m, err := registry.OpenModule(wasm)
-	if err != nil || m.Ref() != "below@0.1.0" {
-		t.Errorf("built %s, %v", m.Ref(), err)
-	}
+	expect.That(t, err == nil && m.Ref() == "below@0.1.0", "built %s, %v", m.Ref(), err)
 }

@@ -25,9 +25,7 @@ func newProject(t *testing.T, language project.Language, code string) (dir strin
 func replace(t *testing.T, file, old, with string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err == nil && !strings.Contains(string(text), old) {
-		t.Fatalf("%q is not in %s", old, file)
-	}
+	expect.Must(t, err != nil || strings.Contains(string(text), old), "%q is not in %s", old, file)
 	if err == nil {
 		err = os.WriteFile(file, []byte(strings.ReplaceAll(string(text), old, with)), 0o600)
 	}
@@ -55,9 +53,8 @@ func TestUpdateWritesSignals(t *testing.T) {
 			dir := newProject(t, c.language, c.code)
 			expect.Value(project.Update(dir))(t)
 			text, err := os.ReadFile(filepath.Join(dir, c.file))
-			if err != nil || !strings.Contains(string(text), c.want) {
-				t.Errorf("%v; %q is missing from:\n%s", err, c.want, text)
-			}
+			expect.That(t, err == nil && strings.Contains(string(text), c.want), "%v; %q is missing from:\n%s", err,
+				c.want, text)
 		})
 	}
 	dir := newProject(t, project.C, "numbers:name_digits:x")
@@ -71,9 +68,7 @@ func TestUpdateWritesSignals(t *testing.T) {
 func TestSignalsOfReleasedLayers(t *testing.T) {
 	t.Parallel()
 	manifests := expect.Value(filepath.Glob("../../plugins/*/manifest.json"))(t)
-	if len(manifests) == 0 {
-		t.Fatal("there are no layers")
-	}
+	expect.Must(t, len(manifests) != 0, "there are no layers")
 	for _, manifest := range append(manifests, "../../examples/layer-go/manifest.json") {
 		dir := filepath.Dir(manifest)
 		want := expect.Value(project.Signals(dir, project.Go))(t)
@@ -93,12 +88,9 @@ func TestUpdateKeepsOwnSignals(t *testing.T) {
 	const own = "package main\n"
 	expect.NoError(t, os.WriteFile(file, []byte(own), 0o600))
 	files, err := project.Update(dir)
-	if err != nil || slices.Contains(files, file) {
-		t.Errorf("%v, it wrote %q", err, files)
-	}
-	if text, err := os.ReadFile(file); err != nil || string(text) != own {
-		t.Errorf("%v, the author's file is now:\n%s", err, text)
-	}
+	expect.That(t, err == nil && !slices.Contains(files, file), "%v, it wrote %q", err, files)
+	text, err := os.ReadFile(file)
+	expect.That(t, err == nil && string(text) == own, "%v, the author's file is now:\n%s", err, text)
 }
 
 // TestUpdateReplacesSDK checks that Update replaces the SDK and leaves the author's files alone.
@@ -110,19 +102,16 @@ func TestUpdateReplacesSDK(t *testing.T) {
 	} {
 		dir := filepath.Join(t.TempDir(), "numbers")
 		expect.Value(project.Create(dir, "numbers", language, false))(t)
-		before, err := os.ReadFile(filepath.Join(dir, file))
-		expect.NoError(t, err)
+		before := expect.Value(os.ReadFile(filepath.Join(dir, file)))(t)
 		expect.NoError(t, os.Remove(filepath.Join(dir, file)))
 		files := expect.Value(project.Update(dir))(t)
 		after, err := os.ReadFile(filepath.Join(dir, file))
-		if err != nil || string(after) != string(before) {
-			t.Errorf("%s: %v, %s is not what it was", language, err, file)
-		}
+		expect.That(t, err == nil && string(after) == string(before), "%s: %v, %s is not what it was", language, err,
+			file)
 		for _, f := range files {
 			own := []string{"score.go", "manifest.json", "layer.rs", "layer.ts", "layer.c"}
-			if filepath.Dir(f) == dir && slices.Contains(own, filepath.Base(f)) {
-				t.Errorf("%s: wrote %s", language, f)
-			}
+			expect.That(t, filepath.Dir(f) != dir || !slices.Contains(own, filepath.Base(f)), "%s: wrote %s", language,
+				f)
 		}
 	}
 }
@@ -145,10 +134,7 @@ func TestBuildFollowsManifest(t *testing.T) {
 		expect.ErrorOf(project.Build(t.Context(), dir)), "SIGNAL_NAME_NEW")
 	own := "#define SIGNAL_NAME_NEW \"numbers:name:new\"\n#define SIGNAL_NAME_DIGITS SIGNAL_NAME_NEW\n"
 	expect.NoError(t, os.WriteFile(constants, []byte(own), 0o600))
-	if _, err := project.Build(t.Context(), dir); err != nil {
-		t.Error(err)
-	}
-	if text, err := os.ReadFile(constants); err != nil || string(text) != own {
-		t.Errorf("%v, the author's file is now:\n%s", err, text)
-	}
+	expect.Error(t, "error", expect.ErrorOf(project.Build(t.Context(), dir)), nil)
+	text, err := os.ReadFile(constants)
+	expect.That(t, err == nil && string(text) == own, "%v, the author's file is now:\n%s", err, text)
 }

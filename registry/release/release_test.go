@@ -46,9 +46,7 @@ func TestAccept(t *testing.T) {
 	renamed, revoked := probe, probe
 	renamed.Name, revoked.Digest = "other", bad
 	good := sign(t, probe, ana)
-	if !strings.HasPrefix(good, signedText) {
-		t.Errorf("signed %s", good)
-	}
+	expect.That(t, strings.HasPrefix(good, signedText), "signed %s", good)
 	for name, test := range map[string]struct {
 		of         release.Release
 		signatures []string
@@ -76,16 +74,13 @@ func TestAccept(t *testing.T) {
 	} {
 		signature, signed, err := release.Accept(trust, test.of, test.signatures...)
 		if test.want == "" {
-			if err != nil || signed.Release != test.of || signed.Key != test.by ||
-				signature != test.signatures[len(test.signatures)-1] {
-				t.Errorf("%s: %+v, %v", name, signed, err)
-			}
+			expect.That(t, err == nil && signed.Release == test.of && signed.Key == test.by &&
+				signature == test.signatures[len(test.signatures)-1], "%s: %+v, %v", name, signed, err)
 			continue
 		}
 		var refused *registry.Refusal
-		if !errors.As(err, &refused) || refused.Reason != test.want {
-			t.Errorf("%s: %v, want it to be refused as %q", name, err, test.want)
-		}
+		expect.That(t, errors.As(err, &refused) && refused.Reason == test.want, "%s: %v, want it to be refused as %q",
+			name, err, test.want)
 	}
 	// Signatures of published plugins remain verifiable. Other notes of the same keys are not signatures.
 	expect.Error(t, "a former key's of a revoked plugin, recorded",
@@ -94,7 +89,6 @@ func TestAccept(t *testing.T) {
 	for name, signed := range map[string]string{
 		"another text": activated, "another line": sign(t, release.Release{Name: "a\nb", Version: "1.0.0"}, ana),
 	} {
-		expect.Failure(t, expect.ErrorOf(release.Recorded(trust, signed)), "%s: it was accepted as a release",
-			name)
+		expect.Failure(t, expect.ErrorOf(release.Recorded(trust, signed)), "%s: it was accepted as a release", name)
 	}
 }

@@ -33,15 +33,13 @@ func write(t *testing.T, f *sealed.Folder, name, content string) {
 
 func wantContent(t *testing.T, f *sealed.Folder, name, want string) {
 	t.Helper()
-	if got, ok := f.Read(name); !ok || string(got) != want {
-		t.Errorf("%s has %q, %t, want %q", name, got, ok, want)
-	}
+	got, ok := f.Read(name)
+	expect.That(t, ok && string(got) == want, "%s has %q, %t, want %q", name, got, ok, want)
 }
 
 func names(t *testing.T, dir string) string {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	expect.NoError(t, err)
+	entries := expect.Value(os.ReadDir(dir))(t)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -53,9 +51,8 @@ func TestReadReturnsWhatWasWritten(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "deeper", "cache")
 	f := open(t, dir, key)
-	if _, ok := f.Read("a"); ok {
-		t.Error("a file that was never written was read")
-	}
+	_, ok := f.Read("a")
+	expect.That(t, !ok, "a file that was never written was read")
 	write(t, f, "a", content)
 	write(t, f, "empty", "")
 	for range 2 {
@@ -78,18 +75,16 @@ func TestForeignFilesAreNotRead(t *testing.T) {
 	t.Parallel()
 	flip := func(at int) func(*testing.T, string) {
 		return func(t *testing.T, file string) {
-			data, err := os.ReadFile(file)
-			expect.NoError(t, err)
+			data := expect.Value(os.ReadFile(file))(t)
 			data[(at+len(data))%len(data)] ^= 1
 			expect.NoError(t, os.WriteFile(file, data, 0o600))
 		}
 	}
-	for name, alter := range map[string]func(t *testing.T, file string){
+	expect.Each(t, map[string]func(t *testing.T, file string){
 		"bit flip in the content": flip(-1),
 		"bit flip in the seal":    flip(0),
 		"truncated by a byte": func(t *testing.T, file string) {
-			info, err := os.Stat(file)
-			expect.NoError(t, err)
+			info := expect.Value(os.Stat(file))(t)
 			expect.NoError(t, os.Truncate(file, info.Size()-1))
 		},
 		"truncated in the seal": func(t *testing.T, file string) { expect.NoError(t, os.Truncate(file, 5)) },
@@ -100,8 +95,7 @@ func TestForeignFilesAreNotRead(t *testing.T) {
 		},
 		"sealed under another name": func(t *testing.T, file string) {
 			other := open(t, filepath.Join(t.TempDir(), "other"), key)
-			private, err := other.Private()
-			expect.NoError(t, err)
+			private := expect.Value(other.Private())(t)
 			write(t, other, "other", content)
 			expect.NoError(t, os.Rename(filepath.Join(filepath.Dir(private), "other.sealed"), file))
 		},
@@ -118,21 +112,17 @@ func TestForeignFilesAreNotRead(t *testing.T) {
 			expect.NoError(t, os.Remove(file))
 			expect.NoError(t, os.MkdirAll(filepath.Join(file, "deeper"), 0o700))
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := filepath.Join(t.TempDir(), "cache")
-			f := open(t, dir, key)
-			write(t, f, "a", content)
-			alter(t, filepath.Join(dir, "a.sealed"))
-			if got, ok := f.Read("a"); ok {
-				t.Errorf("read %q", got)
-			}
-			expect.Equal(t, "files", names(t, dir), "")
-			write(t, f, "a", content)
-			wantContent(t, f, "a", content)
-		})
-	}
+	}, func(t *testing.T, alter func(t *testing.T, file string)) {
+		dir := filepath.Join(t.TempDir(), "cache")
+		f := open(t, dir, key)
+		write(t, f, "a", content)
+		alter(t, filepath.Join(dir, "a.sealed"))
+		got, ok := f.Read("a")
+		expect.That(t, !ok, "read %q", got)
+		expect.Equal(t, "files", names(t, dir), "")
+		write(t, f, "a", content)
+		wantContent(t, f, "a", content)
+	})
 }
 
 func TestOpenRemovesWhatIsNotSealed(t *testing.T) {
@@ -140,10 +130,8 @@ func TestOpenRemovesWhatIsNotSealed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	f := open(t, dir, key)
 	write(t, f, "kept", content)
-	recent, err := f.Private()
-	expect.NoError(t, err)
-	abandoned, err := f.Private()
-	expect.NoError(t, err)
+	recent := expect.Value(f.Private())(t)
+	abandoned := expect.Value(f.Private())(t)
 	longAgo := time.Now().Add(-2 * time.Hour)
 	expect.NoError(t, os.WriteFile(filepath.Join(abandoned, "code"), nil, 0o600))
 	expect.NoError(t, os.Chtimes(abandoned, longAgo, longAgo))
@@ -151,9 +139,8 @@ func TestOpenRemovesWhatIsNotSealed(t *testing.T) {
 	expect.NoError(t, os.WriteFile(filepath.Join(dir, "wazero-dev-amd64-linux", "code.mac"), nil, 0o600))
 	expect.NoError(t, os.WriteFile(filepath.Join(dir, "layer.wasm"), nil, 0o600))
 	f = open(t, dir, key)
-	if got, want := names(t, dir), "kept.sealed "+filepath.Base(recent); got != want {
-		t.Errorf("files %s, want %s", got, want)
-	}
+	got, want := names(t, dir), "kept.sealed "+filepath.Base(recent)
+	expect.That(t, got == want, "files %s, want %s", got, want)
 	wantContent(t, f, "kept", content)
 }
 
@@ -181,23 +168,19 @@ func TestSizeIsLimited(t *testing.T) {
 
 func TestUnusableFolders(t *testing.T) {
 	t.Parallel()
-	for name, prepare := range map[string]func(t *testing.T, dir string){
+	expect.Each(t, map[string]func(t *testing.T, dir string){
 		"accessible to others": func(t *testing.T, dir string) {
 			expect.NoError(t, os.Mkdir(dir, 0o700))
 			expect.NoError(t, os.Chmod(dir, 0o750))
 		},
 		"a file":          func(t *testing.T, dir string) { expect.NoError(t, os.WriteFile(dir, nil, 0o600)) },
 		"a symbolic link": func(t *testing.T, dir string) { expect.NoError(t, os.Symlink(t.TempDir(), dir)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := filepath.Join(t.TempDir(), "cache")
-			prepare(t, dir)
-			expect.Failure(t, expect.ErrorOf(sealed.Open(dir, key, limit)), "the folder was opened")
-		})
-	}
-	expect.Failure(t, expect.ErrorOf(sealed.Open(t.TempDir(), nil, limit)),
-		"a folder was opened without a key")
+	}, func(t *testing.T, prepare func(t *testing.T, dir string)) {
+		dir := filepath.Join(t.TempDir(), "cache")
+		prepare(t, dir)
+		expect.Failure(t, expect.ErrorOf(sealed.Open(dir, key, limit)), "the folder was opened")
+	})
+	expect.Failure(t, expect.ErrorOf(sealed.Open(t.TempDir(), nil, limit)), "a folder was opened without a key")
 }
 
 func TestFolderRemovedMeanwhile(t *testing.T) {
@@ -206,9 +189,8 @@ func TestFolderRemovedMeanwhile(t *testing.T) {
 	f := open(t, dir, key)
 	expect.NoError(t, os.RemoveAll(dir))
 	expect.Error(t, "writing", f.Write("a", nil), fs.ErrNotExist)
-	if _, ok := f.Read("a"); ok {
-		t.Error("a file was read")
-	}
+	_, ok := f.Read("a")
+	expect.That(t, !ok, "a file was read")
 }
 
 func TestConcurrentUse(t *testing.T) {
@@ -219,12 +201,9 @@ func TestConcurrentUse(t *testing.T) {
 		f := open(t, dir, key)
 		wg.Go(func() {
 			for range 20 {
-				if err := f.Write("a", []byte(content)); err != nil {
-					t.Error(err)
-				}
-				if got, ok := f.Read("a"); !ok || string(got) != content {
-					t.Errorf("read %q, %t", got, ok)
-				}
+				expect.Error(t, "error", f.Write("a", []byte(content)), nil)
+				got, ok := f.Read("a")
+				expect.That(t, ok && string(got) == content, "read %q, %t", got, ok)
 			}
 		})
 	}

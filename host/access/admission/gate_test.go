@@ -62,12 +62,13 @@ func TestManyAccountsFillTheGate(t *testing.T) {
 
 func TestAdmission(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	type testCase struct {
 		late   time.Duration
 		before map[string]int // checks of a visit, by account
 		checks int
 		want   error
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"idle":                                 {checks: 1},
 		"a batch on an idle host":              {checks: 100},
 		"a slow database":                      {late: 97 * time.Millisecond, checks: 1},
@@ -81,20 +82,14 @@ func TestAdmission(t *testing.T) {
 		"a batch that no host could judge yet": {checks: 5000},
 		"a batch with no room for it": {before: map[string]int{"b": 300, "c": 300}, checks: 300,
 			want: ErrBusy},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := newGate(test.late)
-			for account, n := range test.before {
-				if _, err := g.Enter(account, n); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if _, err := g.Enter("a", test.checks); !errors.Is(err, test.want) {
-				t.Errorf("%v, want %v", err, test.want)
-			}
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		g := newGate(test.late)
+		for account, n := range test.before {
+			expect.NoError(t, expect.ErrorOf(g.Enter(account, n)))
+		}
+		_, err := g.Enter("a", test.checks)
+		expect.That(t, errors.Is(err, test.want), "%v, want %v", err, test.want)
+	})
 }
 
 // If recording takes longer than judging, it determines how many checks are accepted.
@@ -117,18 +112,14 @@ func TestClosedVisitsLeaveNothingBehind(t *testing.T) {
 	t.Parallel()
 	g := newGate(0)
 	for range 3 {
-		v, err := g.Enter("a", 10)
-		expect.NoError(t, err)
+		v := expect.Value(g.Enter("a", 10))(t)
 		for range 4 {
-			if err := v.Judge(t.Context(), func() {}); err != nil {
-				t.Error(err)
-			}
+			expect.Error(t, "error", v.Judge(t.Context(), func() {}), nil)
 		}
 		v.Close()
 	}
-	if g.InProgress() != 0 || len(g.accounts) != 0 || len(g.turns) != 0 || g.free != 1 {
-		t.Errorf("left behind: %+v", g)
-	}
+	expect.That(t, g.InProgress() == 0 && len(g.accounts) == 0 && len(g.turns) == 0 && g.free == 1, "left behind: %+v",
+		g)
 }
 
 func TestNoGate(t *testing.T) {
@@ -136,9 +127,8 @@ func TestNoGate(t *testing.T) {
 	var g *Gate
 	v, err := g.Enter("a", 1)
 	ran := false
-	if err != nil || v.Judge(t.Context(), func() { ran = true }) != nil || !ran {
-		t.Error("a check without a gate is not judged")
-	}
+	expect.That(t, err == nil && v.Judge(t.Context(), func() { ran = true }) == nil && ran,
+		"a check without a gate is not judged")
 	v.Close()
 }
 
@@ -153,17 +143,14 @@ func TestTurns(t *testing.T) {
 		var all sync.WaitGroup
 		enter := func(account string, checks, n int) {
 			for range n {
-				v, err := g.Enter(account, checks)
-				expect.NoError(t, err)
+				v := expect.Value(g.Enter(account, checks))(t)
 				for range checks {
 					all.Go(func() {
-						if err := v.Judge(t.Context(), func() {
+						expect.Error(t, "error", v.Judge(t.Context(), func() {
 							mu.Lock()
 							order = append(order, account)
 							mu.Unlock()
-						}); err != nil {
-							t.Error(err)
-						}
+						}), nil)
 					})
 				}
 			}
@@ -179,10 +166,42 @@ func TestTurns(t *testing.T) {
 		close(release)
 		all.Wait()
 		want := []string{"batch", "flood", "one", "batch", "flood", "batch", "flood", "batch", "flood", "flood"}
-		if !slices.Equal(order, want) {
-			t.Errorf("judged %v, want %v", order, want)
-		}
+		expect.That(t, slices.Equal(order, want), "judged %v, want %v", order, want)
 	})
+}
+
+// load are callers that send checks to a gate until they are stopped, and count them by account.
+type load struct {
+	sync.Mutex
+	all             sync.WaitGroup
+	judged, refused map[string]int
+}
+
+// run starts callers whose checks take a time.
+func (l *load) run(ctx context.Context, g *Gate, account string, cost time.Duration, callers int) {
+	for range callers {
+		l.all.Go(func() {
+			for ctx.Err() == nil {
+				counts := l.judged
+				if v, err := g.Enter(account, 1); err == nil {
+					_ = v.Judge(ctx, func() { <-time.After(cost) })
+					v.Close()
+				} else {
+					counts = l.refused
+					<-time.After(cost)
+				}
+				l.Lock()
+				counts[account]++
+				l.Unlock()
+			}
+		})
+	}
+}
+
+func (l *load) count(account string) int {
+	l.Lock()
+	defer l.Unlock()
+	return l.judged[account]
 }
 
 // Accounts share the time, not the number of turns: one whose checks take ten times as long gets a tenth as many. An
@@ -190,43 +209,18 @@ func TestTurns(t *testing.T) {
 func TestSlowChecksPayWithTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(0)
+		g, l := newGate(0), &load{judged: map[string]int{}, refused: map[string]int{}}
 		ctx, stop := context.WithCancel(t.Context())
-		var mu sync.Mutex
-		counts := map[string]int{}
-		judged := func(account string, more int) int {
-			mu.Lock()
-			defer mu.Unlock()
-			counts[account] += more
-			return counts[account]
-		}
-		var all sync.WaitGroup
-		run := func(account string, cost time.Duration, callers int) {
-			for range callers {
-				all.Go(func() {
-					for ctx.Err() == nil {
-						v, err := g.Enter(account, 1)
-						if err != nil {
-							<-time.After(time.Millisecond)
-							continue
-						}
-						_ = v.Judge(ctx, func() { <-time.After(cost); judged(account, 1) })
-						v.Close()
-					}
-				})
-			}
-		}
-		run("slow", 10*time.Millisecond, 4)
+		l.run(ctx, g, "slow", 10*time.Millisecond, 4)
 		<-time.After(time.Second)
-		alone := judged("slow", 0)
-		run("quick", time.Millisecond, 4)
+		alone := l.count("slow")
+		l.run(ctx, g, "quick", time.Millisecond, 4)
 		<-time.After(time.Second)
-		slow, quick := judged("slow", 0)-alone, judged("quick", 0)
+		slow, quick := l.count("slow")-alone, l.count("quick")
 		stop()
-		all.Wait()
-		if alone < 95 || slow < 45 || slow > 55 || quick < 450 || quick > 550 {
-			t.Errorf("%d slow checks alone; then %d slow ones and %d quick ones in a second", alone, slow, quick)
-		}
+		l.all.Wait()
+		expect.That(t, alone >= 95 && slow >= 45 && slow <= 55 && quick >= 450 && quick <= 550,
+			"%d slow checks alone; then %d slow ones and %d quick ones in a second", alone, slow, quick)
 	})
 }
 
@@ -235,49 +229,20 @@ func TestSlowChecksPayWithTurns(t *testing.T) {
 func TestPartsShareAnAccount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(0)
+		g, l := newGate(0), &load{judged: map[string]int{}, refused: map[string]int{}}
 		ctx, stop := context.WithCancel(t.Context())
-		var mu sync.Mutex
-		counts, refused := map[string]int{}, map[string]int{}
-		var all sync.WaitGroup
-		run := func(name string, cost time.Duration, callers int) {
-			for range callers {
-				all.Go(func() {
-					for ctx.Err() == nil {
-						v, err := g.Enter(name, 1)
-						if err == nil {
-							_ = v.Judge(ctx, func() { <-time.After(cost) })
-							v.Close()
-						} else {
-							<-time.After(cost)
-						}
-						mu.Lock()
-						if err == nil {
-							counts[name]++
-						} else {
-							refused[name]++
-						}
-						mu.Unlock()
-					}
-				})
-			}
-		}
-		run("account", time.Millisecond, 3)
-		run("all|slow", 4*time.Millisecond, 40)
-		run("all|quick", time.Millisecond, 1)
+		l.run(ctx, g, "account", time.Millisecond, 3)
+		l.run(ctx, g, "all|slow", 4*time.Millisecond, 40)
+		l.run(ctx, g, "all|quick", time.Millisecond, 1)
 		<-time.After(4 * time.Second)
 		stop()
-		all.Wait()
-		account, slow, quick := counts["account"], 4*counts["all|slow"], counts["all|quick"]
-		if account < 1900 || slow+quick < 1900 || min(slow, quick) < 900 {
-			t.Errorf("milliseconds of the account %d, of the slow part %d, of the quick part %d", account, slow, quick)
-		}
-		if refused["account"]+refused["all|quick"] > 0 || refused["all|slow"] == 0 {
-			t.Errorf("refused: %v", refused)
-		}
-		if len(g.accounts) > 0 {
-			t.Errorf("%d accounts are left", len(g.accounts))
-		}
+		l.all.Wait()
+		account, slow, quick := l.judged["account"], 4*l.judged["all|slow"], l.judged["all|quick"]
+		expect.That(t, account >= 1900 && slow+quick >= 1900 && min(slow, quick) >= 900,
+			"milliseconds of the account %d, of the slow part %d, of the quick part %d", account, slow, quick)
+		expect.That(t, l.refused["account"]+l.refused["all|quick"] <= 0 && l.refused["all|slow"] != 0, "refused: %v",
+			l.refused)
+		expect.Equal(t, "accounts that are left", len(g.accounts), 0)
 	})
 	g := newGate(0)
 	for account := 0; g.Admits("all|one", 1) == nil; account++ {
@@ -286,18 +251,24 @@ func TestPartsShareAnAccount(t *testing.T) {
 	expect.NoError(t, g.Admits("another", 1))
 }
 
+// judge has n checks of an account judged, one after another, which take a time each.
+func judge(t *testing.T, g *Gate, account string, cost time.Duration, n int) {
+	t.Helper()
+	for range n {
+		v := expect.Value(g.Enter(account, 1))(t)
+		expect.NoError(t, v.Judge(t.Context(), func() { <-time.After(cost) }))
+		v.Close()
+	}
+}
+
 // What an account may have in progress follows from the time that its own checks take, whoever else is slow.
 func TestPredictionUsesTheOwnMean(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(0)
-		costs := map[string]time.Duration{"slow": 10 * time.Millisecond, "quick": time.Millisecond}
 		for range 500 {
-			for account, cost := range costs {
-				v := expect.Value(g.Enter(account, 1))(t)
-				_ = v.Judge(t.Context(), func() { <-time.After(cost) })
-				v.Close()
-			}
+			judge(t, g, "slow", 10*time.Millisecond, 1)
+			judge(t, g, "quick", time.Millisecond, 1)
 		}
 		expect.Equal(t, "accepted slow checks", flood(t, g, "slow"), 5)
 		expect.Equal(t, "accepted quick checks", flood(t, g, "quick"), 33)
@@ -320,9 +291,8 @@ func TestSingleChecksPrecedeBatches(t *testing.T) {
 		}
 		close(release)
 		all.Wait()
-		if want := []int{0, 2, 1, 1}; !slices.Equal(order, want) {
-			t.Errorf("judged %v, want %v", order, want)
-		}
+		want := []int{0, 2, 1, 1}
+		expect.That(t, slices.Equal(order, want), "judged %v, want %v", order, want)
 	})
 }
 
@@ -342,15 +312,12 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 		synctest.Wait()
 		judged := 0
 		err = late.Judge(ctx, func() { judged++ })
-		if err != nil && (judged != 0 || !errors.Is(err, context.DeadlineExceeded)) {
-			t.Errorf("judged %d times: %v", judged, err)
-		}
+		expect.That(t, err == nil || judged == 0 && errors.Is(err, context.DeadlineExceeded), "judged %d times: %v",
+			judged, err)
 		all.Wait()
 		late.Close()
 		v.Close()
-		if g.free != 1 || g.InProgress() != 0 || len(g.turns) != 0 {
-			t.Errorf("left behind: %+v", g)
-		}
+		expect.That(t, g.free == 1 && g.InProgress() == 0 && len(g.turns) == 0, "left behind: %+v", g)
 		<-ctx.Done()
 		ended := expect.Value(g.Enter("c", 1))(t)
 		if err := ended.Judge(ctx, func() { t.Error("judged after its deadline") }); err == nil {
@@ -359,29 +326,18 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 	})
 }
 
-// A gate adapts to what checks cost, including the time until a check that has its turn runs.
+// A gate adapts to what checks cost, including the time until a check that has its turn runs. One slow check, as of a
+// process that was stopped, says little.
 func TestCostFollowsTheChecks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(0)
-		judge := func(cost time.Duration, n int) {
-			for range n {
-				v := expect.Value(g.Enter("a", 1))(t)
-				_ = v.Judge(t.Context(), func() { <-time.After(cost) })
-				v.Close()
-			}
-		}
-		judge(10*time.Millisecond, 500)
+		judge(t, g, "a", 10*time.Millisecond, 500)
 		expect.Equal(t, "accepted checks at 10 ms each", flood(t, g, "b"), 5)
-	})
-	synctest.Test(t, func(t *testing.T) {
-		g := newGate(0)
-		v := expect.Value(g.Enter("a", 1))(t)
-		_ = v.Judge(t.Context(), func() { <-time.After(time.Hour) }) // the process was stopped
-		v.Close()
-		if n := flood(t, g, "b"); n < 15 {
-			t.Errorf("after one slow check, only %d are accepted", n)
-		}
+		g = newGate(0)
+		judge(t, g, "a", time.Hour, 1)
+		n := flood(t, g, "b")
+		expect.That(t, n >= 15, "after one slow check, only %d are accepted", n)
 	})
 }
 
@@ -390,27 +346,16 @@ func TestCostFollowsTheChecks(t *testing.T) {
 func TestStallAtLowLoad(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const cheap, stall = 300 * time.Microsecond, 100 * time.Millisecond
 		g := NewGate(Config{Processors: 2, Target: 160 * time.Millisecond})
-		judge := func(cost time.Duration) {
-			v, err := g.Enter("a", 1)
-			expect.NoError(t, err)
-			_ = v.Judge(t.Context(), func() { <-time.After(cost) })
-			v.Close()
-		}
-		for range 500 {
-			judge(cheap)
-		}
+		judge(t, g, "a", 300*time.Microsecond, 500)
 		for range 5 {
 			var stopped sync.WaitGroup
 			for range g.cfg.Processors {
-				stopped.Go(func() { judge(stall) })
+				stopped.Go(func() { judge(t, g, "a", 100*time.Millisecond, 1) })
 			}
 			stopped.Wait()
-			for i := range 50 { // at 500 checks a second
-				if _, err := g.Enter("a", 1); err != nil {
-					t.Fatalf("check %d after the stall: %v", i+1, err)
-				}
+			for range 50 { // at 500 checks a second
+				expect.Value(g.Enter("a", 1))(t)
 			}
 			g.accounts, g.accepted = map[string]*account{}, 0
 		}
@@ -434,21 +379,18 @@ func TestShares(t *testing.T) {
 	b, _ := take("b")
 	c, _ := take("c")
 	d, _ := take("d")
-	if a != 4 || b != 2 || c != 1 || d != 1 {
-		t.Errorf("floods got %d, %d, %d and %d of 8 slots, want 4, 2, 1 and 1", a, b, c, d)
-	}
+	expect.That(t, a == 4 && b == 2 && c == 1 && d == 1, "floods got %d, %d, %d and %d of 8 slots, want 4, 2, 1 and 1",
+		a, b, c, d)
 	if _, err := s.Take("a"); !errors.Is(err, ErrShare) {
 		t.Errorf("more than a share: %v", err)
 	}
-	if _, err := s.Take("e"); !errors.Is(err, ErrBusy) {
-		t.Errorf("all slots taken: %v", err)
-	}
+	_, err := s.Take("e")
+	expect.That(t, errors.Is(err, ErrBusy), "all slots taken: %v", err)
 	for _, release := range releaseA {
 		release()
 	}
-	if n, _ := take("e"); n != 2 {
-		t.Errorf("after a release, a newcomer got %d slots, want 2", n)
-	}
+	n, _ := take("e")
+	expect.That(t, n == 2, "after a release, a newcomer got %d slots, want 2", n)
 }
 
 // Concurrent floods must never disturb the gate's books.
@@ -485,9 +427,8 @@ func TestGateUnderLoad(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if g.free != 2 || g.InProgress() != 0 || len(g.turns) != 0 || len(g.accounts) != 0 || most > 2 {
-		t.Errorf("left behind: %+v; at most %d ran at once", g, most)
-	}
+	expect.That(t, g.free == 2 && g.InProgress() == 0 && len(g.turns) == 0 && len(g.accounts) == 0 && most <= 2,
+		"left behind: %+v; at most %d ran at once", g, most)
 }
 
 // At 3,500 checks a second, 256 connections of one account are at the limit that leaves room for a newcomer. The same
@@ -543,12 +484,10 @@ func TestSpareWorkComesLast(t *testing.T) {
 		run("check 2", judged)
 		run("spare 3", spare)
 		all.Wait()
-		if want := []string{"spare 1", "check 1", "check 2", "spare 2", "spare 3"}; !slices.Equal(order, want) {
-			t.Errorf("the order is %q, want %q", order, want)
-		}
-		if g.free != 1 || g.InProgress() != 0 || g.cost != initialCost {
-			t.Errorf("%d processors are free, %d checks in progress, at a cost of %v", g.free, g.InProgress(), g.cost)
-		}
+		want := []string{"spare 1", "check 1", "check 2", "spare 2", "spare 3"}
+		expect.That(t, slices.Equal(order, want), "the order is %q, want %q", order, want)
+		expect.That(t, g.free == 1 && g.InProgress() == 0 && g.cost == initialCost,
+			"%d processors are free, %d checks in progress, at a cost of %v", g.free, g.InProgress(), g.cost)
 	})
 }
 
@@ -556,19 +495,16 @@ func TestWaitingForSpareTimeEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(0)
-		v, err := g.Enter("acct_1", 1)
-		expect.NoError(t, err)
+		v := expect.Value(g.Enter("acct_1", 1))(t)
 		defer v.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		noCall := func() { t.Error("called after the end of the context") }
-		if err := v.Judge(t.Context(), func() {
+		expect.Error(t, "error", v.Judge(t.Context(), func() {
 			for range 2 { // while it waits, and before
 				expect.Error(t, "waiting for spare time", g.Spare(ctx, noCall), context.DeadlineExceeded)
 			}
-		}); err != nil {
-			t.Error(err)
-		}
+		}), nil)
 		called := false
 		if err := g.Spare(t.Context(), func() { called = true }); err != nil || !called || g.free != 1 {
 			t.Errorf("afterwards: %v, called %v, %d processors free", err, called, g.free)

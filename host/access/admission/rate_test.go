@@ -35,9 +35,8 @@ func TestLimiter(t *testing.T) {
 	l := NewLimiter(c.now)
 	rate := Rate{Name: "pro", PerMinute: 120} // one each half second, ten at once
 	for i := range 10 {
-		if err := l.Take("a", rate); err != nil {
-			t.Fatalf("use %d of a burst of 10: %v", i+1, err)
-		}
+		err := l.Take("a", rate)
+		expect.Must(t, err == nil, "use %d of a burst of 10: %v", i+1, err)
 	}
 	var refused *RateError
 	if err := l.Take("a", rate); !errors.As(err, &refused) || !refused.Until.Equal(c.at.Add(500*time.Millisecond)) {
@@ -52,14 +51,12 @@ func TestLimiter(t *testing.T) {
 	}
 	c.pass(time.Hour)
 	for i := range 11 {
-		if err := l.Take("a", rate); (err == nil) != (i < 10) {
-			t.Errorf("use %d after an hour: %v", i+1, err)
-		}
+		err := l.Take("a", rate)
+		expect.That(t, (err == nil) == (i < 10), "use %d after an hour: %v", i+1, err)
 	}
 	for range 1000 {
-		if err := l.Take("c", Rate{}); err != nil {
-			t.Fatalf("without a limit: %v", err)
-		}
+		err := l.Take("c", Rate{})
+		expect.Must(t, err == nil, "without a limit: %v", err)
 	}
 	for range 2 {
 		if err := l.Take("d", Rate{Name: "tiny", PerMinute: 1}); err == nil {
@@ -74,64 +71,61 @@ func TestLimiter(t *testing.T) {
 func TestLimiterAcrossHosts(t *testing.T) {
 	t.Parallel()
 	const step = 10 * time.Millisecond
-	for _, test := range []struct {
-		name  string
+	type testCase struct {
 		hosts int
 		rate  int
 		each  time.Duration // between uses of a host; a host is used by turns of this length if turns
 		turns bool
 		most  float64 // of the rate, in any minute
 		least float64 // in the last minute
-	}{
-		{"one host", 1, 1200, step, false, 1.09, 0.99},
-		{"two hosts", 2, 1200, step, false, 1.2, 0.9},
-		{"two hosts, a low rate", 2, 60, step, false, 1.2, 0.9},
-		{"two hosts by turns", 2, 1200, 7 * time.Second, true, 1.2, 0.9},
-		{"two hosts, each below the rate", 2, 1200, 60 * time.Millisecond, false, 1.2, 0.9},
-		{"four hosts", 4, 1200, step, false, 1.4, 0.9},
-		{"two hosts within the rate", 2, 1200, 110 * time.Millisecond, false, 1, 0.9},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			c, uses := newClock(), together{}
-			hosts := make([]*Limiter, test.hosts)
-			for i := range hosts {
-				hosts[i] = NewLimiter(c.now)
-			}
-			rate := Rate{Name: "pro", PerMinute: test.rate}
-			accepted := make([]int, 3*int(RateWindow/step))
-			for n := range accepted {
-				at := time.Duration(n) * step
-				for i, h := range hosts {
-					use := at%test.each == 0
-					if test.turns {
-						use = int(at/test.each)%test.hosts == i
-					}
-					if use && h.Take("key", rate) == nil {
-						accepted[n]++
-					}
-					if n%100 == 100*i/test.hosts { // each second, and not all at once
-						expect.NoError(t, h.Settle(t.Context(), uses))
-					}
-				}
-				c.pass(step)
-			}
-			window, most := 0, 0
-			for n, k := range accepted {
-				window += k
-				if n >= int(RateWindow/step) {
-					window -= accepted[n-int(RateWindow/step)]
-				}
-				most = max(most, window)
-			}
-			if got := float64(most) / float64(test.rate); got > test.most {
-				t.Errorf("%.3f of the rate were accepted in a minute, want at most %v", got, test.most)
-			}
-			if got := float64(window) / float64(test.rate); got < test.least {
-				t.Errorf("%.3f of the rate were accepted in the last minute, want at least %v", got, test.least)
-			}
-		})
 	}
+	expect.Each(t, map[string]testCase{
+		"one host":                       {1, 1200, step, false, 1.09, 0.99},
+		"two hosts":                      {2, 1200, step, false, 1.2, 0.9},
+		"two hosts, a low rate":          {2, 60, step, false, 1.2, 0.9},
+		"two hosts by turns":             {2, 1200, 7 * time.Second, true, 1.2, 0.9},
+		"two hosts, each below the rate": {2, 1200, 60 * time.Millisecond, false, 1.2, 0.9},
+		"four hosts":                     {4, 1200, step, false, 1.4, 0.9},
+		"two hosts within the rate":      {2, 1200, 110 * time.Millisecond, false, 1, 0.9},
+	}, func(t *testing.T, test testCase) {
+		c, uses := newClock(), together{}
+		hosts := make([]*Limiter, test.hosts)
+		for i := range hosts {
+			hosts[i] = NewLimiter(c.now)
+		}
+		rate := Rate{Name: "pro", PerMinute: test.rate}
+		accepted := make([]int, 3*int(RateWindow/step))
+		for n := range accepted {
+			at := time.Duration(n) * step
+			for i, h := range hosts {
+				use := at%test.each == 0
+				if test.turns {
+					use = int(at/test.each)%test.hosts == i
+				}
+				if use && h.Take("key", rate) == nil {
+					accepted[n]++
+				}
+				if n%100 == 100*i/test.hosts { // each second, and not all at once
+					expect.NoError(t, h.Settle(t.Context(), uses))
+				}
+			}
+			c.pass(step)
+		}
+		window, most := 0, 0
+		for n, k := range accepted {
+			window += k
+			if n >= int(RateWindow/step) {
+				window -= accepted[n-int(RateWindow/step)]
+			}
+			most = max(most, window)
+		}
+		if got := float64(most) / float64(test.rate); got > test.most {
+			t.Errorf("%.3f of the rate were accepted in a minute, want at most %v", got, test.most)
+		}
+		if got := float64(window) / float64(test.rate); got < test.least {
+			t.Errorf("%.3f of the rate were accepted in the last minute, want at least %v", got, test.least)
+		}
+	})
 }
 
 // failing is a database that does not respond.
@@ -155,9 +149,7 @@ func TestLimiterWithoutDatabase(t *testing.T) {
 		expect.Failure(t, l.Settle(t.Context(), failing{}), "a failure is not reported")
 		c.pass(time.Second)
 	}
-	if accepted < 120 || accepted > 130 {
-		t.Errorf("%d uses in a minute, want those of one host", accepted)
-	}
+	expect.That(t, accepted >= 120 && accepted <= 130, "%d uses in a minute, want those of one host", accepted)
 }
 
 // TestLimiterSettlesLittle checks that names without recent uses cost neither memory nor statements, and that an absurd
@@ -175,25 +167,19 @@ func TestLimiterSettlesLittle(t *testing.T) {
 		t.Errorf("few uses are written: %v", got)
 	}
 	_ = l.Take("key", rate)
-	if err := l.Settle(t.Context(), uses); err != nil || uses["key"] != 10 {
-		t.Errorf("%d uses are written, %v", uses["key"], err)
-	}
+	err := l.Settle(t.Context(), uses)
+	expect.That(t, err == nil && uses["key"] == 10, "%d uses are written, %v", uses["key"], err)
 	uses["key"] += 1 << 60
-	if err := l.Settle(t.Context(), uses); err != nil {
-		t.Error(err)
-	}
+	expect.Error(t, "error", l.Settle(t.Context(), uses), nil)
 	c.pass(2 * RateWindow)
 	expect.Error(t, "after an absurd total", l.Take("key", rate), nil)
 	c.pass(3 * RateWindow)
-	if got := l.accepted(); len(got) != 0 || len(l.buckets) != 0 {
-		t.Errorf("%v are still known", got)
-	}
+	got := l.accepted()
+	expect.That(t, len(got) == 0 && len(l.buckets) == 0, "%v are still known", got)
 	for i := range maxBuckets + 1 {
 		_ = l.Take(fmt.Sprint(i), rate)
 	}
-	if len(l.buckets) > maxBuckets {
-		t.Errorf("%d names are known", len(l.buckets))
-	}
+	expect.That(t, len(l.buckets) <= maxBuckets, "%d names are known", len(l.buckets))
 }
 
 // TestRefusalsAreCheap checks that a flood that is refused costs neither much memory nor statements.
@@ -203,9 +189,7 @@ func TestRefusalsAreCheap(t *testing.T) {
 	rate := Rate{Name: "pro", PerMinute: 12}
 	_ = l.Take("key", rate)
 	if n := testing.AllocsPerRun(1000, func() {
-		if l.Take("key", rate) == nil {
-			t.Error("a use beyond the burst was accepted")
-		}
+		expect.That(t, l.Take("key", rate) != nil, "a use beyond the burst was accepted")
 	}); n > 1 {
 		t.Errorf("a refusal takes %v allocations, want that of its error alone", n)
 	}

@@ -27,12 +27,9 @@ func TestParseScopes(t *testing.T) {
 			`unknown scope "admin"; the scopes are check, batch, events, feedback, overrides and privacy`, nil},
 		{"upper case", "Check", `unknown scope "Check"`, nil},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			got, err := apikey.ParseScopes(strings.Fields(c.given))
-			expect.NoDiff(t, c.name, c.want, got)
-			expect.Outcome(t, c.name, err, c.err)
-		})
+		got, err := apikey.ParseScopes(strings.Fields(c.given))
+		expect.NoDiff(t, c.name, c.want, got)
+		expect.Outcome(t, c.name, err, c.err)
 	}
 }
 
@@ -60,30 +57,28 @@ func TestLimitsPermit(t *testing.T) {
 
 func TestLimitsAdmit(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name, networks, addr string
-		want                 bool
-	}{
-		{"no list", "", "192.0.2.7", true},
-		{"no list, no address", "", "", true},
-		{"a list, no address", "0.0.0.0/0 ::/0", "", false},
-		{"a single address", "192.0.2.7", "192.0.2.7", true},
-		{"its neighbour", "192.0.2.7", "192.0.2.8", false},
-		{"the last of a network", "192.0.2.0/25", "192.0.2.127", true},
-		{"the next network", "192.0.2.0/25", "192.0.2.128", false},
-		{"IPv6", "2001:db8::/32", "2001:db8:ffff::1", true},
-		{"the next IPv6 network", "2001:db8::/32", "2001:db9::1", false},
-		{"the second of two", "192.0.2.0/24 2001:db8::/32", "2001:db8::1", true},
-		{"IPv4 is not in ::/0", "::/0", "192.0.2.7", false},
-		{"an address as IPv6 writes it", "::ffff:192.0.2.7", "192.0.2.7", true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			networks := expect.Value(apikey.ParseNetworks(strings.Fields(c.networks)))(t)
-			addr, _ := netip.ParseAddr(c.addr)
-			expect.Equal(t, "admitted", (apikey.Limits{Networks: networks}).Admits(addr), c.want)
-		})
+	type testCase struct {
+		networks, addr string
+		want           bool
 	}
+	expect.Each(t, map[string]testCase{
+		"no list":                      {"", "192.0.2.7", true},
+		"no list, no address":          {"", "", true},
+		"a list, no address":           {"0.0.0.0/0 ::/0", "", false},
+		"a single address":             {"192.0.2.7", "192.0.2.7", true},
+		"its neighbour":                {"192.0.2.7", "192.0.2.8", false},
+		"the last of a network":        {"192.0.2.0/25", "192.0.2.127", true},
+		"the next network":             {"192.0.2.0/25", "192.0.2.128", false},
+		"IPv6":                         {"2001:db8::/32", "2001:db8:ffff::1", true},
+		"the next IPv6 network":        {"2001:db8::/32", "2001:db9::1", false},
+		"the second of two":            {"192.0.2.0/24 2001:db8::/32", "2001:db8::1", true},
+		"IPv4 is not in ::/0":          {"::/0", "192.0.2.7", false},
+		"an address as IPv6 writes it": {"::ffff:192.0.2.7", "192.0.2.7", true},
+	}, func(t *testing.T, c testCase) {
+		networks := expect.Value(apikey.ParseNetworks(strings.Fields(c.networks)))(t)
+		addr, _ := netip.ParseAddr(c.addr)
+		expect.Equal(t, "admitted", (apikey.Limits{Networks: networks}).Admits(addr), c.want)
+	})
 }
 
 func TestParseNetworks(t *testing.T) {

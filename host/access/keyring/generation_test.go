@@ -71,29 +71,22 @@ func TestGenerations(t *testing.T) {
 			"without its prefix":                   {after, late[4:], false},
 		} {
 			plain, err := s.open(test.ring, test.sealed)
-			if (err == nil) != test.opens || test.opens && string(plain) != "plain" {
-				t.Errorf("%s %s: %q, %v", name, what, plain, err)
-			}
+			expect.That(t, (err == nil) == test.opens && (!test.opens || string(plain) == "plain"), "%s %s: %q, %v",
+				name, what, plain, err)
 		}
-		if !bytes.HasPrefix(late, after.Current().Prefix) || len(late) != len(early)+4 {
-			t.Errorf("%s: no prefix", name)
-		}
+		expect.That(t, bytes.HasPrefix(late, after.Current().Prefix) && len(late) == len(early)+4, "%s: no prefix",
+			name)
 	}
 	for name, key := range keysOf(after) {
-		if !bytes.Equal(key, keysOf(old)[name]) {
-			t.Errorf("the %s key changed", name)
-		}
+		expect.That(t, bytes.Equal(key, keysOf(old)[name]), "the %s key changed", name)
 	}
 	first, second := after.Generations()[0], after.Current()
 	for name, keys := range map[string][2][]byte{"sign": {first.SignSeed, second.SignSeed},
 		"activation": {first.Activation, second.Activation}} {
-		if bytes.Equal(keys[0], keys[1]) {
-			t.Errorf("the %s key did not change", name)
-		}
+		expect.That(t, !bytes.Equal(keys[0], keys[1]), "the %s key did not change", name)
 	}
-	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the changed file: %v, %v", info, err)
-	}
+	info, err := os.Stat(file)
+	expect.That(t, err == nil && info.Mode().Perm() == 0o600, "the changed file: %v, %v", info, err)
 }
 
 func TestRemoveGeneration(t *testing.T) {
@@ -110,9 +103,8 @@ func TestRemoveGeneration(t *testing.T) {
 	expect.ErrorText(t, "adding an earlier one", keyring.AddGeneration(file, change), "before that")
 	expect.NoError(t, keyring.RemoveGeneration(file, 2))
 	ring := load(t, file)
-	if g := ring.Generations(); len(g) != 2 || g[1].Number != 3 || !g[1].From.Equal(change.Add(time.Hour)) {
-		t.Errorf("left: %+v", g)
-	}
+	g := ring.Generations()
+	expect.That(t, len(g) == 2 && g[1].Number == 3 && g[1].From.Equal(change.Add(time.Hour)), "left: %+v", g)
 }
 
 func TestMalformedGenerations(t *testing.T) {
@@ -130,8 +122,7 @@ func TestMalformedGenerations(t *testing.T) {
 	} {
 		_, err := keyring.Load(write(t, fixedMaster+"\n"+lines+"\n", 0o600))
 		expect.ErrorText(t, name, err, "bytes in base64 and a time")
-		if err != nil && strings.Contains(err.Error(), secret) {
-			t.Errorf("%s: the error contains the secret: %v", name, err)
-		}
+		expect.That(t, err == nil || !strings.Contains(err.Error(), secret), "%s: the error contains the secret: %v",
+			name, err)
 	}
 }

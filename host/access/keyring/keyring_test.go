@@ -71,9 +71,8 @@ func TestLoadCreatesNothing(t *testing.T) {
 		"no folder": filepath.Join(dir, "missing", "secret")} {
 		expect.Error(t, name+": Load", expect.ErrorOf(keyring.Load(path)), fs.ErrNotExist)
 	}
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
-		t.Errorf("Load left %v, %v", entries, err)
-	}
+	entries, err := os.ReadDir(dir)
+	expect.That(t, err == nil && len(entries) == 0, "Load left %v, %v", entries, err)
 }
 
 func TestDerivedKeys(t *testing.T) {
@@ -88,15 +87,14 @@ func TestDerivedKeys(t *testing.T) {
 		seen[got] = name
 	}
 	for name, key := range keysOf(create(t, filepath.Join(t.TempDir(), "new"))) {
-		if hex.EncodeToString(key) == fixedKeys[name] {
-			t.Errorf("the %s key does not depend on the master secret", name)
-		}
+		expect.That(t, hex.EncodeToString(key) != fixedKeys[name], "the %s key does not depend on the master secret",
+			name)
 	}
 }
 
 func TestConcurrentStartsCreateOneSecret(t *testing.T) {
 	t.Parallel()
-	const hosts, rounds = 16, 25
+	const hosts, rounds = 16, 5
 	created := map[string]bool{}
 	for range rounds {
 		dir := filepath.Join(t.TempDir(), "data") // does not exist either
@@ -117,9 +115,8 @@ func TestConcurrentStartsCreateOneSecret(t *testing.T) {
 			if errs[i] != nil {
 				t.Fatal(errs[i])
 			}
-			if !bytes.Equal(rings[i].Fingerprint, rings[0].Fingerprint) {
-				t.Fatal("two hosts that started at the same time have different secrets")
-			}
+			expect.Must(t, bytes.Equal(rings[i].Fingerprint, rings[0].Fingerprint),
+				"two hosts that started at the same time have different secrets")
 		}
 		if again := load(t, path); !bytes.Equal(again.Fingerprint, rings[0].Fingerprint) {
 			t.Error("the file's secret differs from the hosts' secret")
@@ -144,42 +141,39 @@ func checkModes(t *testing.T, dir, path string) {
 func TestLoadValidatesTheFile(t *testing.T) {
 	t.Parallel()
 	bytesOf := func(n int) string { return base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{0xfb}, n)) }
-	for _, c := range []struct {
-		name, text string
-		mode       fs.FileMode
-		wantErr    string // part of the error; "" if Load succeeds
-	}{
-		{"as created", fixedMaster + "\n", 0o600, ""},
-		{"without a newline", fixedMaster, 0o600, ""},
-		{"surrounded by white space", " \t" + fixedMaster + "\r\n\n", 0o600, ""},
-		{"read only", fixedMaster, 0o400, ""},
-		{"readable by the group", fixedMaster, 0o640, "640"},
-		{"writable by all", fixedMaster, 0o602, "602"},
-		{"empty", "", 0o600, "32 bytes in base64"},
-		{"one byte short", bytesOf(31), 0o600, "32 bytes in base64"},
-		{"one byte long", bytesOf(33), 0o600, "32 bytes in base64"},
-		{"URL base64", strings.ReplaceAll(bytesOf(32), "+", "-"), 0o600, "32 bytes in base64"},
-		{"not base64", strings.Repeat("*", 44), 0o600, "32 bytes in base64"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			path := write(t, c.text, c.mode)
-			ring, err := keyring.Load(path)
-			switch {
-			case c.wantErr == "" && err != nil:
-				t.Error(err)
-			case c.wantErr == "" && hex.EncodeToString(ring.Fingerprint) != fixedKeys["fingerprint"]:
-				t.Error("Load returned another secret")
-			case c.wantErr != "" && (err == nil || !strings.Contains(withoutPath(err, path), c.wantErr)):
-				t.Errorf("Load = %v, want an error with %q", err, c.wantErr)
-			case c.wantErr != "" && len(c.text) > 8 && strings.Contains(withoutPath(err, path), c.text[:8]):
-				t.Errorf("the error %q contains the secret", err)
-			}
-			if text, err := os.ReadFile(path); err != nil || string(text) != c.text {
-				t.Errorf("Load left the file with %q, %v", text, err)
-			}
-		})
+	type testCase struct {
+		text    string
+		mode    fs.FileMode
+		wantErr string // part of the error; "" if Load succeeds
 	}
+	expect.Each(t, map[string]testCase{
+		"as created":                {fixedMaster + "\n", 0o600, ""},
+		"without a newline":         {fixedMaster, 0o600, ""},
+		"surrounded by white space": {" \t" + fixedMaster + "\r\n\n", 0o600, ""},
+		"read only":                 {fixedMaster, 0o400, ""},
+		"readable by the group":     {fixedMaster, 0o640, "640"},
+		"writable by all":           {fixedMaster, 0o602, "602"},
+		"empty":                     {"", 0o600, "32 bytes in base64"},
+		"one byte short":            {bytesOf(31), 0o600, "32 bytes in base64"},
+		"one byte long":             {bytesOf(33), 0o600, "32 bytes in base64"},
+		"URL base64":                {strings.ReplaceAll(bytesOf(32), "+", "-"), 0o600, "32 bytes in base64"},
+		"not base64":                {strings.Repeat("*", 44), 0o600, "32 bytes in base64"},
+	}, func(t *testing.T, c testCase) {
+		path := write(t, c.text, c.mode)
+		ring, err := keyring.Load(path)
+		switch {
+		case c.wantErr == "" && err != nil:
+			t.Error(err)
+		case c.wantErr == "" && hex.EncodeToString(ring.Fingerprint) != fixedKeys["fingerprint"]:
+			t.Error("Load returned another secret")
+		case c.wantErr != "" && (err == nil || !strings.Contains(withoutPath(err, path), c.wantErr)):
+			t.Errorf("Load = %v, want an error with %q", err, c.wantErr)
+		case c.wantErr != "" && len(c.text) > 8 && strings.Contains(withoutPath(err, path), c.text[:8]):
+			t.Errorf("the error %q contains the secret", err)
+		}
+		text, err := os.ReadFile(path)
+		expect.That(t, err == nil && string(text) == c.text, "Load left the file with %q, %v", text, err)
+	})
 }
 
 // withoutPath returns the error's text without the path of the file, which contains random digits.
@@ -194,48 +188,38 @@ func TestUnusablePaths(t *testing.T) {
 	for name, path := range map[string]string{
 		"a folder": dir, "below a file": filepath.Join(file, "secret"), "a dangling link": dangling,
 	} {
-		if _, err := keyring.Create(path); err == nil || !strings.HasPrefix(err.Error(), "reading secret file: ") {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := keyring.Create(path)
+		expect.That(t, err != nil && strings.HasPrefix(err.Error(), "reading secret file: "), "%s: %v", name, err)
 	}
 }
 
 func TestSealAndOpen(t *testing.T) {
 	t.Parallel()
 	ring, other := load(t, write(t, fixedMaster, 0o600)), create(t, filepath.Join(t.TempDir(), "secret"))
-	for name, plain := range map[string]string{"a secret": "whsec_0123456789", "empty": "",
-		"bytes": strings.Repeat("\x00\xff", 8), "long": strings.Repeat("x", 10_000)} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			sealed := ring.Seal([]byte(plain), "hook_1")
-			if got, err := ring.Open(sealed, "hook_1"); err != nil || string(got) != plain {
-				t.Fatalf("Open = %q, %v; want %q", got, err, plain)
+	expect.Each(t, map[string]string{"a secret": "whsec_0123456789", "empty": "",
+		"bytes": strings.Repeat("\x00\xff", 8), "long": strings.Repeat("x", 10_000)}, func(t *testing.T, plain string) {
+		sealed := ring.Seal([]byte(plain), "hook_1")
+		if got, err := ring.Open(sealed, "hook_1"); err != nil || string(got) != plain {
+			t.Fatalf("Open = %q, %v; want %q", got, err, plain)
+		}
+		expect.That(t, plain == "" || !bytes.Contains(sealed, []byte(plain)), "the sealed value contains the plain one")
+		expect.That(t, !bytes.Equal(sealed, ring.Seal([]byte(plain), "hook_1")),
+			"two sealed values are equal: the nonce is not random")
+		for context, by := range map[string]*keyring.Ring{"hook_2": ring, "": ring, "hook_1 ": ring, "hook_1": other} {
+			if got, err := by.Open(sealed, context); err == nil {
+				t.Errorf("Open = %q with the context %q (same secret: %t), want an error", got, context, by == ring)
 			}
-			if plain != "" && bytes.Contains(sealed, []byte(plain)) {
-				t.Error("the sealed value contains the plain one")
-			}
-			if bytes.Equal(sealed, ring.Seal([]byte(plain), "hook_1")) {
-				t.Error("two sealed values are equal: the nonce is not random")
-			}
-			for context, by := range map[string]*keyring.Ring{"hook_2": ring, "": ring, "hook_1 ": ring,
-				"hook_1": other} {
-				if got, err := by.Open(sealed, context); err == nil {
-					t.Errorf("Open = %q with the context %q (same secret: %t), want an error", got, context, by == ring)
-				}
-			}
-			for i := range min(len(sealed), 64) {
-				altered := bytes.Clone(sealed)
-				altered[i] ^= 1
-				expect.Failure(t, expect.ErrorOf(ring.Open(altered, "hook_1")),
-					"Open succeeds with byte %d altered", i)
-				if _, err := ring.Open(sealed[:i], "hook_1"); err == nil && i < len(sealed) {
-					t.Errorf("Open succeeds with the first %d bytes", i)
-				}
-			}
-			expect.Failure(t, expect.ErrorOf(ring.Open(append(bytes.Clone(sealed), 0), "hook_1")),
-				"Open succeeds with an additional byte")
-		})
-	}
+		}
+		for i := range min(len(sealed), 64) {
+			altered := bytes.Clone(sealed)
+			altered[i] ^= 1
+			expect.Failure(t, expect.ErrorOf(ring.Open(altered, "hook_1")), "Open succeeds with byte %d altered", i)
+			_, err := ring.Open(sealed[:i], "hook_1")
+			expect.That(t, err != nil || i >= len(sealed), "Open succeeds with the first %d bytes", i)
+		}
+		expect.Failure(t, expect.ErrorOf(ring.Open(append(bytes.Clone(sealed), 0), "hook_1")),
+			"Open succeeds with an additional byte")
+	})
 }
 
 func TestSealIsPlainGCM(t *testing.T) {
@@ -252,20 +236,10 @@ func TestSealIsPlainGCM(t *testing.T) {
 		gcm := expect.Value(cipher.NewGCM(block))(t)
 		sealed := seal([]byte("plain"), "context")
 		got, err := gcm.Open(nil, sealed[:gcm.NonceSize()], sealed[gcm.NonceSize():], additional)
-		if err != nil || string(got) != "plain" {
-			t.Errorf("%s: opened as %q, %v", name, got, err)
-		}
+		expect.That(t, err == nil && string(got) == "plain", "%s: opened as %q, %v", name, got, err)
 	}
-	sealed := ring.SealNode([]byte("node"), "chk_1")
-	if got, err := ring.OpenNode(sealed, "chk_1"); err != nil || string(got) != "node" {
-		t.Errorf("OpenNode = %q, %v", got, err)
-	}
-	expect.Failure(t, expect.ErrorOf(ring.OpenNode(sealed, "chk_2")), "OpenNode succeeds in another context")
-	sealed = ring.SealContribution([]byte("contribution"))
-	if got, err := ring.OpenContribution(sealed); err != nil || string(got) != "contribution" {
-		t.Errorf("OpenContribution = %q, %v", got, err)
-	}
-	expect.Failure(t, expect.ErrorOf(ring.OpenNode(sealed, "")), "OpenNode opens a contribution")
+	expect.Failure(t, expect.ErrorOf(ring.OpenNode(ring.SealNode(nil, "chk_1"), "chk_2")), "opened in another context")
+	expect.Failure(t, expect.ErrorOf(ring.OpenNode(ring.SealContribution(nil), "")), "OpenNode opens a contribution")
 }
 
 // A kept answer opens with the ring, the request and the context that it was sealed with, and not without one of them.
@@ -274,9 +248,8 @@ func TestSealAnswer(t *testing.T) {
 	ring, other := load(t, write(t, fixedMaster, 0o600)), create(t, filepath.Join(t.TempDir(), "new"))
 	answer, request := []byte("the answer"), []byte("the request")
 	sealed := expect.Value(ring.SealAnswer(answer, request, "context"))(t)
-	if bytes.Contains(sealed, answer) || bytes.Contains(sealed, request) {
-		t.Errorf("the sealed answer shows what is in it: %q", sealed)
-	}
+	expect.That(t, !bytes.Contains(sealed, answer) && !bytes.Contains(sealed, request),
+		"the sealed answer shows what is in it: %q", sealed)
 	altered := bytes.Clone(sealed)
 	altered[len(altered)-1] ^= 1
 	for name, c := range map[string]struct {
@@ -296,8 +269,6 @@ func TestSealAnswer(t *testing.T) {
 		"cut":                  {ring, sealed[:11], "the request", "context", false},
 	} {
 		got, err := c.ring.OpenAnswer(c.sealed, []byte(c.request), c.context)
-		if (err == nil) != c.opens || c.opens && !bytes.Equal(got, answer) {
-			t.Errorf("%s: %q, %v", name, got, err)
-		}
+		expect.That(t, (err == nil) == c.opens && (!c.opens || bytes.Equal(got, answer)), "%s: %q, %v", name, got, err)
 	}
 }

@@ -31,9 +31,7 @@ const fixed = "0123-4567-89AB-CDEF-GHJK-3TWJ"
 func TestParseCode(t *testing.T) {
 	t.Parallel()
 	want, ok := signin.ParseCode(fixed)
-	if !ok {
-		t.Fatalf("%q does not parse", fixed)
-	}
+	expect.Must(t, ok, "%q does not parse", fixed)
 	for name, text := range map[string]string{
 		"lower case":       strings.ToLower(fixed),
 		"without hyphens":  strings.ReplaceAll(fixed, "-", ""),
@@ -43,9 +41,8 @@ func TestParseCode(t *testing.T) {
 		"I for 1":          strings.Replace(fixed, "1", "I", 1),
 		"hyphens anywhere": fixed[:2] + "-" + fixed[2:],
 	} {
-		if got, ok := signin.ParseCode(text); !ok || got != want {
-			t.Errorf("%s: ParseCode(%q) = %x, %t", name, text, got, ok)
-		}
+		got, ok := signin.ParseCode(text)
+		expect.That(t, ok && got == want, "%s: ParseCode(%q) = %x, %t", name, text, got, ok)
 	}
 	for name, text := range map[string]string{
 		"empty": "", "too short": fixed[1:], "too long": fixed + "0", "twice": fixed + fixed,
@@ -53,9 +50,8 @@ func TestParseCode(t *testing.T) {
 		"an API key":                "assay_0123456789ABCDEFGHIJKLMNOPQRSTUV1ggZdL",
 		"other scripts":             strings.Repeat("０", 24),
 	} {
-		if hash, ok := signin.ParseCode(text); ok || hash != (signin.Hash{}) {
-			t.Errorf("%s: ParseCode(%q) accepts it", name, text)
-		}
+		hash, ok := signin.ParseCode(text)
+		expect.That(t, !ok && hash == (signin.Hash{}), "%s: ParseCode(%q) accepts it", name, text)
 	}
 }
 
@@ -70,14 +66,12 @@ func TestParseCodeFindsTypos(t *testing.T) {
 				continue
 			}
 			tried++
-			if _, ok := signin.ParseCode(plain[:i] + string(c) + plain[i+1:]); ok {
-				t.Errorf("%s with %c at %d is accepted", plain, c, i)
-			}
+			_, ok := signin.ParseCode(plain[:i] + string(c) + plain[i+1:])
+			expect.That(t, !ok, "%s with %c at %d is accepted", plain, c, i)
 		}
 		if i > 0 && plain[i] != plain[i-1] {
-			if _, ok := signin.ParseCode(plain[:i-1] + string([]byte{plain[i], plain[i-1]}) + plain[i+1:]); ok {
-				t.Errorf("%s with the characters %d and %d swapped is accepted", plain, i-1, i)
-			}
+			_, ok := signin.ParseCode(plain[:i-1] + string([]byte{plain[i], plain[i-1]}) + plain[i+1:])
+			expect.That(t, !ok, "%s with the characters %d and %d swapped is accepted", plain, i-1, i)
 		}
 	}
 	expect.Equal(t, "texts that were tried", tried, 24*31)
@@ -91,13 +85,11 @@ func TestTokens(t *testing.T) {
 	}
 	for _, text := range []string{"", "x", token[1:], token + "A", token[:42] + "!", token[:20] + "\n" + token[20:],
 		strings.Repeat("é", 21)} {
-		if _, ok := signin.ParseToken(text); ok {
-			t.Errorf("ParseToken accepts %q", text)
-		}
+		_, ok := signin.ParseToken(text)
+		expect.That(t, !ok, "ParseToken accepts %q", text)
 	}
-	if form := signin.FormToken(token); len(form) != 24 || strings.Contains(token, form) {
-		t.Errorf("the token of forms is %q", form)
-	}
+	form := signin.FormToken(token)
+	expect.That(t, len(form) == 24 && !strings.Contains(token, form), "the token of forms is %q", form)
 }
 
 func TestNewOrigin(t *testing.T) {
@@ -114,12 +106,9 @@ func TestNewOrigin(t *testing.T) {
 		{"hostile", "<script>alert(1)</script>", "", "Unknown browser", "unknown"},
 		{"none", "", "", "Unknown browser", "unknown"},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			client, _ := netip.ParsePrefix(test.client)
-			if got := signin.NewOrigin(test.agent, client); got.Browser != test.browser || got.Network != test.network {
-				t.Errorf("NewOrigin = %+v", got)
-			}
-		})
+		client, _ := netip.ParsePrefix(test.client)
+		got := signin.NewOrigin(test.agent, client)
+		expect.That(t, got.Browser == test.browser && got.Network == test.network, "%s: NewOrigin = %+v", test.name,
+			got)
 	}
 }

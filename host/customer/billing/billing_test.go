@@ -60,13 +60,14 @@ func newTest(a *recorder) (*Billing, *TestCheckout) {
 
 func TestSubscribe(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	type testCase struct {
 		plan, account string
 		sub           Subscription
 		subErr        error
 		url           string // a prefix
 		err           error
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"new customer":      {plan: "starter", url: "/checkout/test/co_"},
 		"free":              {plan: "free", url: "https://a.example/back"},
 		"upgrade from free": {plan: "pro", account: "acct_1", subErr: ErrNotPaid, url: "/checkout/test/co_"},
@@ -75,30 +76,21 @@ func TestSubscribe(t *testing.T) {
 		"unknown plan":       {plan: "gold", err: ErrNoPlan},
 		"the public plan":    {plan: "public", err: ErrNoPlan},
 		"already subscribed": {plan: "pro", account: "acct_1", sub: Subscription{Status: PastDue}, err: ErrSubscribed},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := &recorder{sub: test.sub, err: test.subErr}
-			b, _ := newTest(a)
-			s, err := b.Subscribe(t.Context(), Order{Plan: test.plan, Account: test.account,
-				ReturnTo: "https://a.example/back", CancelTo: "https://a.example/no"})
-			if !errors.Is(err, test.err) {
-				t.Fatalf("got %v, want %v", err, test.err)
-			}
-			if test.err != nil {
-				expect.Equal(t, "a checkout was stored", len(a.begun), 0)
-				return
-			}
-			c := a.begun[0]
-			if !strings.HasPrefix(s.URL, test.url) || strings.Contains(s.URL, s.Token) {
-				t.Errorf("URL %s", s.URL)
-			}
-			if c.Session != SessionHash(s.Token) || len(s.Token) != 43 || c.Plan != test.plan ||
-				c.Account != test.account || c.Paid != (test.plan == "free") {
-				t.Errorf("stored %+v", c)
-			}
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		a := &recorder{sub: test.sub, err: test.subErr}
+		b, _ := newTest(a)
+		s, err := b.Subscribe(t.Context(), Order{Plan: test.plan, Account: test.account,
+			ReturnTo: "https://a.example/back", CancelTo: "https://a.example/no"})
+		expect.Must(t, errors.Is(err, test.err), "got %v, want %v", err, test.err)
+		if test.err != nil {
+			expect.Equal(t, "a checkout was stored", len(a.begun), 0)
+			return
+		}
+		c := a.begun[0]
+		expect.That(t, strings.HasPrefix(s.URL, test.url) && !strings.Contains(s.URL, s.Token), "URL %s", s.URL)
+		expect.That(t, c.Session == SessionHash(s.Token) && len(s.Token) == 43 && c.Plan == test.plan &&
+			c.Account == test.account && c.Paid == (test.plan == "free"), "stored %+v", c)
+	})
 }
 
 func TestPayValidatesCards(t *testing.T) {
@@ -132,22 +124,16 @@ func TestPayValidatesCards(t *testing.T) {
 		"no name":               {with(func(c *Card) { c.Name = "  " }), "name", "name"},
 		"expiry before decline": {with(func(c *Card) { c.Number, c.Expiry = "4000000000000002", "1" }), "expiry", "MM"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c, err := provider.Pay("co_1", "pro", test.card)
-			var wrong *CardError
-			if test.field == "" {
-				if err != nil || c.Checkout != "co_1" || c.Plan != "pro" || c.Status != Active ||
-					c.Subscription == "" || c.Event == "" {
-					t.Errorf("got %+v, %v", c, err)
-				}
-				return
-			}
-			if !errors.As(err, &wrong) || wrong.Field != test.field || !strings.Contains(wrong.Reason, test.text) {
-				t.Errorf("got %v", err)
-			}
-			expect.Equal(t, "a rejected card caused the change", c, (Change{}))
-		})
+		c, err := provider.Pay("co_1", "pro", test.card)
+		var wrong *CardError
+		if test.field == "" {
+			expect.That(t, err == nil && c.Checkout == "co_1" && c.Plan == "pro" && c.Status == Active &&
+				c.Subscription != "" && c.Event != "", "%s: got %+v, %v", name, c, err)
+			continue
+		}
+		expect.That(t, errors.As(err, &wrong) && wrong.Field == test.field &&
+			strings.Contains(wrong.Reason, test.text), "%s: got %v", name, err)
+		expect.Equal(t, name+": a rejected card caused the change", c, (Change{}))
 	}
 }
 
@@ -155,31 +141,29 @@ func TestChangeCancelResume(t *testing.T) {
 	t.Parallel()
 	sub := Subscription{ID: "test_sub_1", Account: "acct_1", Customer: "test_cus_1", Plan: "starter", Status: PastDue}
 	month := time.Date(2031, 6, 1, 0, 0, 0, 0, time.UTC)
-	for name, test := range map[string]struct {
+	type testCase struct {
 		call func(context.Context, *Billing) error
 		want Change
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"change": {func(ctx context.Context, b *Billing) error { return b.ChangePlan(ctx, "acct_1", "pro") },
 			Change{Plan: "pro", Status: PastDue}},
 		"cancel": {func(ctx context.Context, b *Billing) error { return b.Cancel(ctx, "acct_1") },
 			Change{Status: PastDue, EndsAt: month}},
 		"resume": {func(ctx context.Context, b *Billing) error { return b.Resume(ctx, "acct_1") },
 			Change{Status: PastDue}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := &recorder{sub: sub}
-			b, _ := newTest(a)
-			expect.NoError(t, test.call(t.Context(), b))
-			got := a.applied[0]
-			expect.Equal(t, "the change has no id", got.Event == "", false)
-			test.want.Event, test.want.At, test.want.Provider = got.Event, testTime, "test"
-			test.want.Subscription, test.want.Customer = sub.ID, sub.Customer
-			expect.Equal(t, "change", got, test.want)
-			b.Accounts = &recorder{sub: Subscription{Status: Canceled}}
-			expect.Error(t, "with a canceled subscription", test.call(t.Context(), b), ErrNotPaid)
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		a := &recorder{sub: sub}
+		b, _ := newTest(a)
+		expect.NoError(t, test.call(t.Context(), b))
+		got := a.applied[0]
+		expect.Equal(t, "the change has no id", got.Event == "", false)
+		test.want.Event, test.want.At, test.want.Provider = got.Event, testTime, "test"
+		test.want.Subscription, test.want.Customer = sub.ID, sub.Customer
+		expect.Equal(t, "change", got, test.want)
+		b.Accounts = &recorder{sub: Subscription{Status: Canceled}}
+		expect.Error(t, "with a canceled subscription", test.call(t.Context(), b), ErrNotPaid)
+	})
 	b, _ := newTest(&recorder{sub: sub})
 	expect.Error(t, "changing to the free plan", b.ChangePlan(t.Context(), "acct_1", "free"), ErrNoPlan)
 }
@@ -188,9 +172,8 @@ func TestTestCheckoutRejectsEvents(t *testing.T) {
 	t.Parallel()
 	a := &recorder{}
 	b, _ := newTest(a)
-	if err := b.Receive(t.Context(), []byte(`{}`), ""); !errors.Is(err, ErrSignature) || len(a.applied) != 0 {
-		t.Errorf("got %v and %v", err, a.applied)
-	}
+	err := b.Receive(t.Context(), []byte(`{}`), "")
+	expect.That(t, errors.Is(err, ErrSignature) && len(a.applied) == 0, "got %v and %v", err, a.applied)
 }
 
 // brokenProvider refuses to refund one subscription.
@@ -216,10 +199,9 @@ func TestRefunds(t *testing.T) {
 	if err := b.Apply(t.Context(), Change{Subscription: "sub_refused"}); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("a refund that failed: %v, want ErrUnavailable, so that the event is sent again", err)
 	}
-	if err := b.RefundDue(t.Context()); !errors.Is(err, ErrUnavailable) ||
-		!slices.Equal(a.refunded, []string{"sub_2"}) {
-		t.Errorf("RefundDue: %v, refunded %v", err, a.refunded)
-	}
+	err := b.RefundDue(t.Context())
+	expect.That(t, errors.Is(err, ErrUnavailable) && slices.Equal(a.refunded, []string{"sub_2"}),
+		"RefundDue: %v, refunded %v", err, a.refunded)
 	expect.NoError(t, b.Apply(t.Context(), Change{Subscription: "sub_2"}))
 }
 
@@ -230,13 +212,11 @@ func TestClosed(t *testing.T) {
 	b, provider := newTest(a)
 	b.Provider = &Closed{*provider}
 	for plan, want := range map[string]error{"free": nil, "starter": ErrNotForSale, "pro": ErrNotForSale} {
-		if _, err := b.Subscribe(t.Context(), Order{Plan: plan}); !errors.Is(err, want) {
-			t.Errorf("subscribing to %s: %v, want %v", plan, err, want)
-		}
+		_, err := b.Subscribe(t.Context(), Order{Plan: plan})
+		expect.That(t, errors.Is(err, want), "subscribing to %s: %v, want %v", plan, err, want)
 	}
-	if len(a.begun) != 1 || b.Sells() || b.Provider.Test() {
-		t.Errorf("checkouts %+v, sells: %v, test mode: %v", a.begun, b.Sells(), b.Provider.Test())
-	}
+	expect.That(t, len(a.begun) == 1 && !b.Sells() && !b.Provider.Test(), "checkouts %+v, sells: %v, test mode: %v",
+		a.begun, b.Sells(), b.Provider.Test())
 	b.Accounts = &recorder{sub: Subscription{ID: "test_sub_1", Status: Active}}
 	expect.Error(t, "changing the plan", b.ChangePlan(t.Context(), "acct_1", "pro"), ErrNotForSale)
 	expect.NoError(t, b.Cancel(t.Context(), "acct_1"))

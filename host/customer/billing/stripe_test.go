@@ -56,21 +56,16 @@ func startStripe(t *testing.T) string {
 func TestStripe(t *testing.T) {
 	t.Parallel()
 	s := NewStripe("sk_test_123", signingSecret, startStripe(t))
-	if !s.Test() || NewStripe("sk_live_123", "", "").Test() {
-		t.Error("Test does not distinguish test keys from live keys")
-	}
+	expect.That(t, s.Test() && !NewStripe("sk_live_123", "", "").Test(),
+		"Test does not distinguish test keys from live keys")
 	ctx := t.Context()
 	url, err := s.Checkout(ctx, Checkout{ID: "co_1", Plan: "pro"}, "https://a.example/back", "https://a.example/no")
-	if err != nil || !strings.HasPrefix(url, "https://") {
-		t.Errorf("checkout: %q, %v", url, err)
-	}
+	expect.That(t, err == nil && strings.HasPrefix(url, "https://"), "checkout: %q, %v", url, err)
 	sub := Subscription{ID: "sub_1", Customer: "cus_1", Plan: "starter", Status: Active}
 	pro, _ := OfferOf("pro")
 	changed, err := s.Change(ctx, sub, pro)
-	if err != nil || changed.Plan != "pro" || changed.Subscription != "sub_1" || changed.Status == "" ||
-		changed.Event == "" {
-		t.Errorf("change: %+v, %v", changed, err)
-	}
+	expect.That(t, err == nil && changed.Plan == "pro" && changed.Subscription == "sub_1" && changed.Status != "" &&
+		changed.Event != "", "change: %+v, %v", changed, err)
 	if c, err := s.Cancel(ctx, sub); err != nil || c.Subscription != "sub_1" {
 		t.Errorf("cancel: %+v, %v", c, err)
 	}
@@ -80,18 +75,15 @@ func TestStripe(t *testing.T) {
 	for range 2 { // it can be repeated
 		expect.NoError(t, s.Refund(ctx, sub))
 	}
-	if c, err := s.Resume(ctx, sub); err != nil || c.Subscription != "sub_1" {
-		t.Errorf("resume: %+v, %v", c, err)
-	}
+	c, err := s.Resume(ctx, sub)
+	expect.That(t, err == nil && c.Subscription == "sub_1", "resume: %+v, %v", c, err)
 }
 
 func TestStripeUnreachable(t *testing.T) {
 	t.Parallel()
 	s := NewStripe("sk_test_123", signingSecret, "http://127.0.0.1:1")
-	if _, err := s.Checkout(t.Context(), Checkout{ID: "co_1", Plan: "pro"}, "https://a.example",
-		"https://a.example"); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("got %v", err)
-	}
+	_, err := s.Checkout(t.Context(), Checkout{ID: "co_1", Plan: "pro"}, "https://a.example", "https://a.example")
+	expect.That(t, errors.Is(err, ErrUnavailable), "got %v", err)
 }
 
 func TestResponseTimeIsStripes(t *testing.T) {
@@ -102,9 +94,8 @@ func TestResponseTimeIsStripes(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	for name, r := range map[string]*stripe.APIResponse{"no response": nil, "no date": {Header: http.Header{}}} {
-		if got := responseTime(r); time.Since(got).Abs() > time.Hour || got.Nanosecond() != 0 {
-			t.Errorf("%s: %s", name, got)
-		}
+		got := responseTime(r)
+		expect.That(t, time.Since(got).Abs() <= time.Hour && got.Nanosecond() == 0, "%s: %s", name, got)
 	}
 }
 
@@ -146,12 +137,8 @@ func TestStripeEvents(t *testing.T) {
 			t.Parallel()
 			body, signature := signed(t, name, time.Now(), signingSecret)
 			got, ok, err := s.Event(body, signature)
-			if err != nil || ok != test.ok {
-				t.Fatalf("%v, %v", ok, err)
-			}
-			if ok && got != test.want {
-				t.Errorf("got  %+v\nwant %+v", got, test.want)
-			}
+			expect.Must(t, err == nil && ok == test.ok, "%v, %v", ok, err)
+			expect.That(t, !ok || got == test.want, "got %+v\nwant %+v", got, test.want)
 		})
 	}
 }
@@ -180,10 +167,8 @@ func TestStripeSignature(t *testing.T) {
 			a := &recorder{}
 			err := (&Billing{Accounts: a, Provider: test.provider}).Receive(t.Context(), []byte(test.body),
 				test.signature)
-			if test.accepted != (err == nil) || test.accepted != (len(a.applied) == 1) ||
-				(!test.accepted && !errors.Is(err, ErrSignature)) {
-				t.Errorf("applied %v: %v", a.applied, err)
-			}
+			expect.That(t, test.accepted == (err == nil) && test.accepted == (len(a.applied) == 1) && (test.accepted ||
+				errors.Is(err, ErrSignature)), "applied %v: %v", a.applied, err)
 		})
 	}
 }
@@ -201,11 +186,7 @@ func FuzzStripeEvent(f *testing.F) {
 		p := webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: body, Secret: signingSecret,
 			Timestamp: time.Now()})
 		c, ok, err := s.Event(p.Payload, p.Header)
-		if ok && (err != nil || c.Event == "" || c.Subscription == "") {
-			t.Errorf("%+v, %v", c, err)
-		}
-		if err != nil && fmt.Sprint(err) == "" {
-			t.Error("the error has no text")
-		}
+		expect.That(t, !ok || err == nil && c.Event != "" && c.Subscription != "", "%+v, %v", c, err)
+		expect.That(t, err == nil || fmt.Sprint(err) != "", "the error has no text")
 	})
 }

@@ -161,9 +161,8 @@ func TestExplanation(t *testing.T) {
 				"have changed since: DNS.",
 		}}
 	expect.NoDiff(t, "difference", want, got)
-	if b.opened != 1 || b.released != 1 {
-		t.Errorf("the earlier lineup was opened %d times and released %d times", b.opened, b.released)
-	}
+	expect.That(t, b.opened == 1 && b.released == 1, "the earlier lineup was opened %d times and released %d times",
+		b.opened, b.released)
 	expect.Equal(t, "logged", b.log.String(), "")
 }
 
@@ -178,16 +177,14 @@ func TestPointsAddUp(t *testing.T) {
 	for _, r := range got.Today.Reasons {
 		sum += r.Points
 	}
-	if math.Abs(sum-got.Today.Total) > 0.05*float64(2+len(got.Today.Reasons)) || len(got.Today.Reasons) != 4 {
-		t.Errorf("%v add up to %.2f, not %.2f", got.Today.Reasons, sum, got.Today.Total)
-	}
+	expect.That(t, math.Abs(sum-got.Today.Total) <= 0.05*float64(2+len(got.Today.Reasons)) &&
+		len(got.Today.Reasons) == 4, "%v add up to %.2f, not %.2f", got.Today.Reasons, sum, got.Today.Total)
 	if score := 100 / (1 + math.Pow(2, -got.Today.Total/10)); math.Round(score) != float64(got.Today.Score) {
 		t.Errorf("a total of %.1f is a score of %.1f, not %d", got.Today.Total, score, got.Today.Score)
 	}
 	expect.Equal(t, "the lineup in force was scored twice", got.DecidedBy != got.Today || b.opened != 0, false)
-	if text := got.Text[len(got.Text)-1]; !strings.Contains(text, "All facts come from the value itself") {
-		t.Errorf("text: %s", text)
-	}
+	text := got.Text[len(got.Text)-1]
+	expect.That(t, strings.Contains(text, "All facts come from the value itself"), "text: %s", text)
 }
 
 func TestExplanationWithoutTheLineup(t *testing.T) {
@@ -198,28 +195,21 @@ func TestExplanationWithoutTheLineup(t *testing.T) {
 	text := strings.Join(got.Text, "\n")
 	for _, want := range []string{"An override that was set in advance decided the verdict",
 		"Revision 11 can no longer be loaded. Today's lineup, revision 13, gives 41 of 100"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is missing from\n%s", want, text)
-		}
+		expect.That(t, strings.Contains(text, want), "%q is missing from\n%s", want, text)
 	}
-	if got.DecidedBy != nil || got.Today == nil || strings.Contains(text, "its module is gone") {
-		t.Errorf("explained %+v", got)
-	}
-	if log := b.log.String(); !strings.Contains(log, "its module is gone") || strings.Contains(log, "jane") {
-		t.Errorf("logged %s", log)
-	}
+	expect.That(t, got.DecidedBy == nil && got.Today != nil && !strings.Contains(text, "its module is gone"),
+		"explained %+v", got)
+	log := b.log.String()
+	expect.That(t, strings.Contains(log, "its module is gone") && !strings.Contains(log, "jane"), "logged %s", log)
 }
 
 func TestExplanationIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 12, lineup(12, 0), nil)
 	var invalid *entity.InvalidError
-	if _, err := b.explain("john@example.net"); !errors.As(err, &invalid) || strings.Contains(err.Error(), "jane") {
-		t.Errorf("another value: %v", err)
-	}
-	if b.lookups != nil {
-		t.Errorf("looked up %v", b.lookups)
-	}
+	_, err := b.explain("john@example.net")
+	expect.That(t, errors.As(err, &invalid) && !strings.Contains(err.Error(), "jane"), "another value: %v", err)
+	expect.That(t, b.lookups == nil, "looked up %v", b.lookups)
 	b.recorded.Ref = "chk_01KF0HBGZ0Q8WJ3V5N7T9R2M4X"
 	if _, err := b.explain("jane@example.net"); err != nil { // no layer scores emails
 		t.Errorf("without layers: %v", err)

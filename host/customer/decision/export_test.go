@@ -78,16 +78,13 @@ func TestExport(t *testing.T) {
 				t.Errorf("%+v, %v", document, err)
 			}
 			lines, err := csv.NewReader(strings.NewReader(string(read(CSV)))).ReadAll()
-			if err != nil || len(lines) != n+1 || len(lines[0]) != 8 {
-				t.Fatalf("%d lines, %v", len(lines), err)
-			}
+			expect.Must(t, err == nil && len(lines) == n+1 && len(lines[0]) == 8, "%d lines, %v", len(lines), err)
 			const second = "chk_00000000000000000000000001 2026-01-15T10:30:00.123Z email 1 allow key_1 7 true"
-			if n > 1 && strings.Join(lines[2], " ") != second {
-				t.Errorf("line %q", lines[2])
+			if n > 1 {
+				expect.Equal(t, "a line", strings.Join(lines[2], " "), second)
 			}
-			if further := max(0, n-1) / 4 * 2; pages != further {
-				t.Errorf("paced %d times, want %d", pages, further)
-			}
+			further := max(0, n-1) / 4 * 2
+			expect.That(t, pages == further, "paced %d times, want %d", pages, further)
 		})
 	}
 }
@@ -98,9 +95,7 @@ func TestBrokenExport(t *testing.T) {
 	e := expect.Value(NewExport(t.Context(), all, check.Caller{}, Query{}, JSON, func() {}))(t)
 	defer e.Close()
 	text, err := io.ReadAll(e)
-	if err == nil || json.Valid(text) {
-		t.Errorf("a part of an export reads as a whole one: %v, %s", err, text)
-	}
+	expect.That(t, err != nil && !json.Valid(text), "a part of an export reads as a whole one: %v, %s", err, text)
 	e, err = NewExport(t.Context(), listed{checks: checksOf(10), size: 4}, check.Caller{}, Query{}, CSV, func() {})
 	expect.NoError(t, err)
 	e.Close()
@@ -112,9 +107,8 @@ func TestBrokenExport(t *testing.T) {
 		t.Error("an export began although its first page could not be read")
 	}
 	var invalid *entity.InvalidError
-	if _, err := ParseFormat("xml"); !errors.As(err, &invalid) || invalid.Field != "format" {
-		t.Errorf("format xml: %v", err)
-	}
+	_, err = ParseFormat("xml")
+	expect.That(t, errors.As(err, &invalid) && invalid.Field == "format", "format xml: %v", err)
 }
 
 func TestSelected(t *testing.T) {
@@ -126,8 +120,7 @@ func TestSelected(t *testing.T) {
 		want int
 	}{"all": {Query{}, 7}, "verdict": {Query{Verdict: check.Allow}, 5}, "type": {Query{Type: entity.Email}, 6},
 		"key": {Query{Key: "a"}, 3}, "all three": {Query{Verdict: check.Allow, Type: entity.Email, Key: "b"}, 4}} {
-		if got := test.q.Selected(counts); got != test.want {
-			t.Errorf("%s: %d, want %d", name, got, test.want)
-		}
+		got := test.q.Selected(counts)
+		expect.That(t, got == test.want, "%s: %d, want %d", name, got, test.want)
 	}
 }

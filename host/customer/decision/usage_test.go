@@ -27,19 +27,15 @@ func TestForecast(t *testing.T) {
 		"nothing but zeros":   {[]Count{count("2026-11-13", 0)}, 100},
 		"an unreadable count": {[]Count{count("yesterday", 70)}, -1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := -1
-			if n := Forecast(100, test.counts, noon); n != nil {
-				got = *n
-			}
-			expect.Equal(t, "forecast", got, test.want)
-		})
+		got := -1
+		if n := Forecast(100, test.counts, noon); n != nil {
+			got = *n
+		}
+		expect.Equal(t, name+": forecast", got, test.want)
 	}
 	last := time.Date(2026, 12, 31, 23, 59, 59, 0, time.UTC)
-	if n := Forecast(5, []Count{count("2026-12-24", 700)}, last); n == nil || *n != 5 {
-		t.Errorf("in the last second of the year: %v, want 5", n)
-	}
+	n := Forecast(5, []Count{count("2026-12-24", 700)}, last)
+	expect.That(t, n != nil && *n == 5, "in the last second of the year: %v, want 5", n)
 }
 
 func TestDays(t *testing.T) {

@@ -64,10 +64,9 @@ func TestValueIsScoredOnce(t *testing.T) {
 		{Report{Ref: ref, Label: Fraud}, 1, true},
 	} {
 		got, err := desk.Give(t.Context(), check.Caller{}, step.report)
-		if err != nil || got.Label != step.report.Label || got.Scored != step.scored || layers.calls != step.calls {
-			t.Errorf("step %d: %+v, %v after %d calls, want scored %v after %d", i, got, err, layers.calls, step.scored,
-				step.calls)
-		}
+		expect.That(t, err == nil && got.Label == step.report.Label && got.Scored == step.scored &&
+			layers.calls == step.calls, "step %d: %+v, %v after %d calls, want scored %v after %d", i, got, err,
+			layers.calls, step.scored, step.calls)
 	}
 	want := []Layer{{Name: "a", Version: "1.0.0", Score: 7, Signals: []string{"a:b:c"}}}
 	expect.NoDiff(t, "layers", want, kept.layers)
@@ -78,9 +77,8 @@ func TestNothingIsKeptIfScoringFails(t *testing.T) {
 	kept, busy := &records{}, &check.UnavailableError{Part: "processor"}
 	desk := Desk{Store: kept, Scorer: &scorer{err: busy}}
 	_, err := desk.Give(t.Context(), check.Caller{}, Report{Ref: ref, Label: Fraud, Entity: &entity.Entity{}})
-	if !errors.Is(err, busy) || kept.kept != nil {
-		t.Errorf("%v, kept %+v, want the scorer's error and nothing kept", err, kept.kept)
-	}
+	expect.That(t, errors.Is(err, busy) && kept.kept == nil, "%v, kept %+v, want the scorer's error and nothing kept",
+		err, kept.kept)
 }
 
 func TestValidate(t *testing.T) {
@@ -99,14 +97,10 @@ func TestValidate(t *testing.T) {
 		"reference of a test":     {Report{Ref: "test_01KF0HBGZ0Q8WJ3V5N7T9R2M4C", Label: Fraud}, "ref"},
 		"reference in lower case": {Report{Ref: strings.ToLower(ref), Label: Fraud}, "ref"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			err := test.report.Validate()
-			var invalid *entity.InvalidError
-			if errors.As(err, &invalid) != (test.field != "") || test.field != "" && invalid.Field != test.field {
-				t.Errorf("%v, want an error of field %q", err, test.field)
-			}
-		})
+		err := test.report.Validate()
+		var invalid *entity.InvalidError
+		expect.That(t, errors.As(err, &invalid) == (test.field != "") && (test.field == "" ||
+			invalid.Field == test.field), "%s: %v, want an error of field %q", name, err, test.field)
 	}
 }
 
@@ -129,8 +123,7 @@ func TestTallySignals(t *testing.T) {
 	}
 	expect.NoDiff(t, "difference", want, got)
 	for version, want := range map[string]int{"1.0.0": 2, "1.1.0": 2, "2.0.0": 0} {
-		if got := CountScored(labelled, "a", version); got != want {
-			t.Errorf("a@%s scored %d values, want %d", version, got, want)
-		}
+		got := CountScored(labelled, "a", version)
+		expect.That(t, got == want, "a@%s scored %d values, want %d", version, got, want)
 	}
 }

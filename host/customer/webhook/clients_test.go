@@ -93,7 +93,6 @@ func TestSignaturesForClients(t *testing.T) {
 		expect.NoError(t, os.WriteFile(file, want.Bytes(), 0o644))
 	}
 	got := expect.Value(os.ReadFile(file))(t)
-	if !bytes.Equal(got, want.Bytes()) {
-		t.Errorf("%s differs from what a host signs: go test ./host/customer/webhook -run %s -update", file, t.Name())
-	}
+	expect.That(t, bytes.Equal(got, want.Bytes()),
+		"%s differs from what a host signs: go test ./host/customer/webhook -run %s -update", file, t.Name())
 }

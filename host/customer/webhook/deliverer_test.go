@@ -153,19 +153,15 @@ func TestDelivererFollowsTheSchedule(t *testing.T) {
 				q.add("acct_1", "chk_1")
 				<-time.After(2 * time.Minute)
 				got := q.times("chk_1")
-				if len(got) != len(test.want) {
-					t.Fatalf("attempts at %v, due at %v", got, test.want)
-				}
+				expect.Must(t, len(got) == len(test.want), "attempts at %v, due at %v", got, test.want)
 				for i, at := range got {
 					// The next poll finds a new event without a hint. The retries are due relative to that.
 					late := at - test.want[i]
-					if late < 0 || late > pollInterval+3*minPollInterval {
-						t.Errorf("attempt %d began at %v, due at %v", i+1, at, test.want[i])
-					}
+					expect.That(t, late >= 0 && late <= pollInterval+3*minPollInterval,
+						"attempt %d began at %v, due at %v", i+1, at, test.want[i])
 					if i > 0 {
-						if gap := at - got[i-1] - (test.want[i] - test.want[i-1]); gap < 0 || gap > 3*minPollInterval {
-							t.Errorf("attempt %d began %v late", i+1, gap)
-						}
+						gap := at - got[i-1] - (test.want[i] - test.want[i-1])
+						expect.That(t, gap >= 0 && gap <= 3*minPollInterval, "attempt %d began %v late", i+1, gap)
 					}
 				}
 			})
@@ -184,9 +180,8 @@ func TestHint(t *testing.T) {
 		q.add("acct_1", "chk_1")
 		d.Hint()
 		<-time.After(minPollInterval)
-		if got := q.times("chk_1"); len(got) != 1 || got[0] > minPollInterval {
-			t.Errorf("attempts at %v after the hint", got)
-		}
+		got := q.times("chk_1")
+		expect.That(t, len(got) == 1 && got[0] <= minPollInterval, "attempts at %v after the hint", got)
 	})
 }
 
@@ -204,9 +199,8 @@ func TestOutcomeSurvivesOutage(t *testing.T) {
 		q.add("acct_1", "chk_1")
 		d.Hint()
 		<-time.After(AttemptLease - time.Second)
-		if got := q.times("chk_1"); len(got) != 1 || q.unsettled() != 0 {
-			t.Errorf("attempts at %v, %d unsettled", got, q.unsettled())
-		}
+		got := q.times("chk_1")
+		expect.That(t, len(got) == 1 && q.unsettled() == 0, "attempts at %v, %d unsettled", got, q.unsettled())
 		stop()
 	})
 }
@@ -214,54 +208,47 @@ func TestOutcomeSurvivesOutage(t *testing.T) {
 // Of one thousand endpoints a hundred hang. They delay none of the others, even before they are known to be slow.
 func TestHangingEndpointsDelayNoOthers(t *testing.T) {
 	t.Parallel()
-	for name, perSecond := range map[string]int{"a light load": 100, "a heavy load": 1000} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				const endpoints, hanging, seconds = 1000, 100, 30
-				q := &queue{}
-				hangs := func(account int) bool { return account%(endpoints/hanging) == 0 }
-				d, stop := run(t, q, func(d Delivery) (int, time.Duration) {
-					var account int
-					_, _ = fmt.Sscanf(d.AccountID, "acct_%d", &account)
-					if hangs(account) {
-						return 0, attemptTimeout
-					}
-					return 200, 50 * time.Millisecond
-				})
-				var healthy []string
-				tick := time.NewTicker(time.Second / time.Duration(perSecond))
-				for i := range seconds * perSecond {
-					<-tick.C
-					account := (i * 7919) % endpoints
-					ref := fmt.Sprintf("chk_%d", i)
-					q.add(fmt.Sprintf("acct_%d", account), ref)
-					d.Hint()
-					if !hangs(account) {
-						healthy = append(healthy, ref)
-					}
-				}
-				tick.Stop()
-				<-time.After(time.Second)
-				var delays []time.Duration
-				for _, ref := range healthy {
-					times := q.times(ref)
-					if len(times) != 1 {
-						t.Fatalf("%s was sent %d times", ref, len(times))
-					}
-					delays = append(delays, times[0])
-				}
-				slices.Sort(delays)
-				if p99 := delays[len(delays)*99/100]; p99 > 50*time.Millisecond ||
-					delays[len(delays)-1] > 500*time.Millisecond {
-					t.Errorf("p99 %v, longest %v from check to first attempt", p99, delays[len(delays)-1])
-				}
-				if all, slow := d.InFlight(); all != slow || slow == 0 || all > maxSlots {
-					t.Errorf("%d attempts are in flight, %d of them slow", all, slow)
-				}
-				stop()
-			})
+	synctest.Test(t, func(t *testing.T) {
+		const endpoints, hanging, seconds, perSecond = 1000, 100, 30, 1000
+		q := &queue{}
+		hangs := func(account int) bool { return account%(endpoints/hanging) == 0 }
+		d, stop := run(t, q, func(d Delivery) (int, time.Duration) {
+			var account int
+			_, _ = fmt.Sscanf(d.AccountID, "acct_%d", &account)
+			if hangs(account) {
+				return 0, attemptTimeout
+			}
+			return 200, 50 * time.Millisecond
 		})
-	}
+		var healthy []string
+		tick := time.NewTicker(time.Second / perSecond)
+		for i := range seconds * perSecond {
+			<-tick.C
+			account := (i * 7919) % endpoints
+			ref := fmt.Sprintf("chk_%d", i)
+			q.add(fmt.Sprintf("acct_%d", account), ref)
+			d.Hint()
+			if !hangs(account) {
+				healthy = append(healthy, ref)
+			}
+		}
+		tick.Stop()
+		<-time.After(time.Second)
+		var delays []time.Duration
+		for _, ref := range healthy {
+			times := q.times(ref)
+			expect.Must(t, len(times) == 1, "%s was sent %d times", ref, len(times))
+			delays = append(delays, times[0])
+		}
+		slices.Sort(delays)
+		p99 := delays[len(delays)*99/100]
+		expect.That(t, p99 <= 50*time.Millisecond && delays[len(delays)-1] <= 500*time.Millisecond,
+			"p99 %v, longest %v from check to first attempt", p99, delays[len(delays)-1])
+		if all, slow := d.InFlight(); all != slow || slow == 0 || all > maxSlots {
+			t.Errorf("%d attempts are in flight, %d of them slow", all, slow)
+		}
+		stop()
+	})
 }
 
 // A host that starts finds long queues for receivers that hang. They leave room for others at once, although the host
@@ -290,9 +277,8 @@ func TestStartWithQueuesOfHangingEndpoints(t *testing.T) {
 		}
 		<-time.After(pollInterval)
 		for _, ref := range healthy {
-			if got := q.times(ref); len(got) != 1 || got[0] > 2*minPollInterval {
-				t.Fatalf("%s was sent after %v", ref, got)
-			}
+			got := q.times(ref)
+			expect.Must(t, len(got) == 1 && got[0] <= 2*minPollInterval, "%s was sent after %v", ref, got)
 		}
 		stop()
 	})
@@ -322,15 +308,12 @@ func TestBusyAccount(t *testing.T) {
 		q.add("other", "other")
 		d.Hint()
 		<-time.After(10 * time.Second)
-		if got := q.times("other"); len(got) != 1 || got[0] > minPollInterval {
-			t.Errorf("the other account's attempt began at %v", got)
-		}
-		if n := q.unsettled(); n != 0 {
-			t.Errorf("%d of %d are still pending", n, events)
-		}
-		if peak > maxPerAccount || peak < maxPerUnknownAccount {
-			t.Errorf("%d were in flight at once, want at most %d", peak, maxPerAccount)
-		}
+		got := q.times("other")
+		expect.That(t, len(got) == 1 && got[0] <= minPollInterval, "the other account's attempt began at %v", got)
+		n := q.unsettled()
+		expect.That(t, n == 0, "%d of %d are still pending", n, events)
+		expect.That(t, peak <= maxPerAccount && peak >= maxPerUnknownAccount,
+			"%d were in flight at once, want at most %d", peak, maxPerAccount)
 		stop()
 	})
 }
@@ -376,9 +359,8 @@ func TestSlowAccountRecovers(t *testing.T) {
 		if _, closed, _, _ := l.available(); len(closed) != 0 || len(l.accounts) != 0 {
 			t.Errorf("a minute later: closed to %v, %d remembered", closed, len(l.accounts))
 		}
-		if all, slow := l.inFlight(); all != 0 || slow != 0 {
-			t.Errorf("%d slots in use, %d slow", all, slow)
-		}
+		all, slow := l.inFlight()
+		expect.That(t, all == 0 && slow == 0, "%d slots in use, %d slow", all, slow)
 	})
 }
 
@@ -388,7 +370,6 @@ func TestPanicFailsTheAttempt(t *testing.T) {
 	d := newDelivery("http://127.0.0.1:1")
 	d.Secrets = nil // sign panics
 	s := newSender(newGuard(t), nil, nil, storetest.Discard())
-	if o := s.send(d); o.Delivered || o.Error == "" || o.EndedAt.IsZero() {
-		t.Errorf("%+v", o)
-	}
+	o := s.send(d)
+	expect.That(t, !o.Delivered && o.Error != "" && !o.EndedAt.IsZero(), "%+v", o)
 }

@@ -32,8 +32,7 @@ func newGuard(t testing.TB, allow ...string) *Guard {
 	for _, text := range allow {
 		networks = append(networks, netip.MustParsePrefix(text))
 	}
-	g := expect.Value(NewGuard(networks))(t)
-	return g
+	return expect.Value(NewGuard(networks))(t)
 }
 
 // newDelivery returns the second attempt to deliver an event to url.

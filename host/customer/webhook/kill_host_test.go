@@ -83,9 +83,8 @@ func (h *hostProcess) start(t *testing.T, words ...string) {
 // await waits until the host has started, or has completed a command.
 func (h *hostProcess) await(t *testing.T) {
 	t.Helper()
-	if _, ok := <-h.stdout; !ok {
-		t.Fatal("the host ended unexpectedly")
-	}
+	_, ok := <-h.stdout
+	expect.Must(t, ok, "the host ended unexpectedly")
 }
 
 // kill ends the host with SIGKILL.

@@ -2,7 +2,6 @@ package webhook_test
 
 import (
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -16,7 +15,6 @@ import (
 // receiver is a webhook receiver that records all requests.
 type receiver struct {
 	*httptest.Server
-	listener *pausableListener
 
 	mu       sync.Mutex
 	arrivals map[string]int // requests by event
@@ -30,10 +28,7 @@ type receiver struct {
 func newReceiver(t *testing.T) *receiver {
 	t.Helper()
 	r := &receiver{arrivals: map[string]int{}, refusals: map[string]int{}}
-	r.Server = httptest.NewUnstartedServer(http.HandlerFunc(r.serve))
-	r.listener = &pausableListener{Listener: r.Server.Listener}
-	r.Server.Listener = r.listener
-	r.Start()
+	r.Server = httptest.NewServer(http.HandlerFunc(r.serve))
 	t.Cleanup(r.Close)
 	return r
 }
@@ -100,65 +95,4 @@ func (r *receiver) addSecret(secret string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.secrets = append(r.secrets, secret)
-}
-
-// nextHost is called when the host was killed. It resumes paused connections.
-func (r *receiver) nextHost() {
-	r.listener.resume()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.stallRef = ""
-}
-
-// pausableListener is a listener that can be paused: it accepts connections, but reads nothing from them.
-type pausableListener struct {
-	net.Listener
-
-	mu       sync.Mutex
-	resumed  chan struct{} // closed by resume; nil: not paused
-	accepted chan struct{} // closed at the first connection while paused
-}
-
-func (l *pausableListener) pause() (accepted <-chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.resumed, l.accepted = make(chan struct{}), make(chan struct{})
-	return l.accepted
-}
-
-func (l *pausableListener) resume() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.resumed != nil {
-		close(l.resumed)
-		l.resumed = nil
-	}
-}
-
-func (l *pausableListener) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.resumed == nil {
-		return conn, nil
-	}
-	if l.accepted != nil {
-		close(l.accepted)
-		l.accepted = nil
-	}
-	return &pausedConn{conn, l.resumed}, nil
-}
-
-// pausedConn is a connection whose reads block until resumed is closed.
-type pausedConn struct {
-	net.Conn
-	resumed <-chan struct{}
-}
-
-func (c *pausedConn) Read(b []byte) (int, error) {
-	<-c.resumed
-	return c.Conn.Read(b)
 }

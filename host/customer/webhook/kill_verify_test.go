@@ -12,9 +12,8 @@ func (k *killTest) verify() {
 	k.Helper()
 	k.receiver.mu.Lock()
 	defer k.receiver.mu.Unlock()
-	if k.receiver.forged > 0 {
-		k.Errorf("%d requests had no signature with a secret that the customer knows", k.receiver.forged)
-	}
+	expect.That(k, k.receiver.forged <= 0, "%d requests had no signature with a secret that the customer knows",
+		k.receiver.forged)
 	events := expect.Value(k.store.RecentEvents(k.Context(), k.caller.Account, "", 0, always))(k)
 	for _, ref := range k.recorded {
 		i := slices.IndexFunc(events, func(e webhook.Event) bool { return e.Ref == ref })
@@ -54,9 +53,7 @@ func (k *killTest) verifyEvent(e webhook.Event, log []webhook.Attempt, arrivals 
 	case arrivals > len(log), interrupted > k.kills[e.Ref]:
 		wrong = "sent without an attempt, or interrupted without a kill"
 	}
-	if wrong != "" {
-		k.Errorf("%s, %s: %s: %s, sent %d times in %d attempts: %d accepted, %d refused, %d interrupted; %d kills",
-			e.Ref, k.stages[e.Ref], wrong, e.State, arrivals,
-			len(log), accepted, refused, interrupted, k.kills[e.Ref])
-	}
+	expect.That(k, wrong == "",
+		"%s, %s: %s: %s, sent %d times in %d attempts: %d accepted, %d refused, %d interrupted; %d kills", e.Ref,
+		k.stages[e.Ref], wrong, e.State, arrivals, len(log), accepted, refused, interrupted, k.kills[e.Ref])
 }

@@ -3,6 +3,8 @@ package webhook
 import (
 	"strings"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 func TestParseURL(t *testing.T) {
@@ -20,9 +22,7 @@ func TestParseURL(t *testing.T) {
 		"https://example.com/a/../b//c?q=/": "https://example.com/a/../b//c?q=/",
 	} {
 		got, err := ParseURL(text)
-		if err != nil || got != want {
-			t.Errorf("%s: %q, %v, want %q", text, got, err, want)
-		}
+		expect.That(t, err == nil && got == want, "%s: %q, %v, want %q", text, got, err, want)
 	}
 	for text, want := range map[string]string{
 		"":                                 "begin with https",
@@ -61,10 +61,9 @@ func TestParseURL(t *testing.T) {
 		"https://example.com:x/":                           "not a URL",
 		"https://" + strings.Repeat("a", 63) + ".example/" + strings.Repeat("b", 3<<10): "more than 2048",
 	} {
-		if got, err := ParseURL(text); err == nil || !strings.HasPrefix(err.Error(), "url: ") ||
-			!strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %q, %v, want an error with %q", text, got, err, want)
-		}
+		got, err := ParseURL(text)
+		expect.That(t, err != nil && strings.HasPrefix(err.Error(), "url: ") && strings.Contains(err.Error(), want),
+			"%s: %q, %v, want an error with %q", text, got, err, want)
 	}
 }
 
@@ -115,13 +114,10 @@ func FuzzParseURL(f *testing.F) {
 		if twice, err := ParseURL(once); err != nil || twice != once {
 			t.Errorf("%q was parsed as %q, and that as %q, %v", text, once, twice, err)
 		}
-		if strings.ContainsAny(once, " \t\r\n\\@#") && !strings.Contains(text, "@") {
-			t.Errorf("%q was parsed as %q", text, once)
-		}
+		expect.That(t, !strings.ContainsAny(once, " \t\r\n\\@#") || strings.Contains(text, "@"), "%q was parsed as %q",
+			text, once)
 		u, err := parseURL(once)
-		if err != nil || u.User != nil {
-			t.Fatalf("%q: %v", once, err)
-		}
+		expect.Must(t, err == nil && u.User == nil, "%q: %v", once, err)
 		if strings.ContainsFunc(u.Host, func(r rune) bool { return r > '~' || r <= ' ' }) {
 			t.Errorf("%q has the host %q", text, u.Host)
 		}

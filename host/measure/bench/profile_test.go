@@ -48,9 +48,8 @@ func TestAttribute(t *testing.T) {
 	want := []PartTime{{partLogs, 512}, {partCollection, 256}, {partRest, 128}, {partLedger, 96}, {partFacts, 16},
 		{partCheck, 8}, {partSandbox, 4}, {partGuest, 3}}
 	expect.NoDiff(t, "result", want, got)
-	if _, err := Attribute(bytes.NewReader([]byte("no profile"))); err == nil {
-		t.Error("a text was read as a profile")
-	}
+	_, err := Attribute(bytes.NewReader([]byte("no profile")))
+	expect.That(t, err != nil, "a text was read as a profile")
 }
 
 func TestProcessTimes(t *testing.T) {
@@ -64,9 +63,8 @@ func TestProcessTimes(t *testing.T) {
 		t.Errorf("processes below the working directory's parent: %v, error %v", d, err)
 	}
 	expect.Equal(t, "processes in an empty directory", expect.Value(TimeWithin(t.TempDir()))(t), 0)
-	if _, err := ProcessTime(-1); err == nil {
-		t.Error("a process that does not exist used no processor time")
-	}
+	_, err := ProcessTime(-1)
+	expect.That(t, err != nil, "a process that does not exist used no processor time")
 }
 
 // burn computes until done.

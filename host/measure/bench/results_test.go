@@ -27,9 +27,7 @@ func TestReplaceSection(t *testing.T) {
 func TestWrap(t *testing.T) {
 	t.Parallel()
 	long := strings.TrimSpace(strings.Repeat("eleven char ", 10))
-	if len(long) != 119 {
-		t.Fatalf("the line has %d columns", len(long))
-	}
+	expect.Must(t, len(long) == 119, "the line has %d columns", len(long))
 	for name, test := range map[string]struct{ text, want string }{
 		"short lines are joined": {"one\ntwo\n\nthree\n", "one two\n\nthree"},
 		"a line of 120 columns":  {long + "x y", long + "x\ny"},
@@ -50,8 +48,7 @@ func TestResults(t *testing.T) {
 	text := expect.Value(os.ReadFile(file))(t)
 	for _, want := range []string{"# Results\n", "\n## Suite\n\n20", " UTC, revision ", " processors",
 		"\n\nlater text\n"} {
-		if strings.Count(string(text), want) != 1 || strings.Contains(string(text), "earlier text") {
-			t.Errorf("the file does not contain %q once, or contains the earlier results:\n%s", want, text)
-		}
+		expect.That(t, strings.Count(string(text), want) == 1 && !strings.Contains(string(text), "earlier text"),
+			"the file does not contain %q once, or contains the earlier results:\n%s", want, text)
 	}
 }

@@ -98,21 +98,15 @@ func TestFitRecovers(t *testing.T) {
 			typed := f.Types[i]
 			own := float64(typed.Positives) / float64(typed.N)
 			bias := drawn.bias + logit(prevalence) - logit(own)
-			if math.Abs(typed.Bias-bias) > .5 || math.Abs(typed.Weights[0]-drawn.a) > .5 ||
-				math.Abs(typed.Weights[1]-drawn.b) > .5 {
-				t.Errorf("%s at %.2f: bias %v and weights %v, want %.2f, %v and %v", typed.Type, prevalence, typed.Bias,
-					typed.Weights, bias, drawn.a, drawn.b)
-			}
-			if typed.Weights[2] != 5 || !slices.Equal(typed.Kept, []string{"idle"}) {
-				t.Errorf("a layer without scores goes from weight 5 to %v; kept are %v", typed.Weights[2], typed.Kept)
-			}
+			expect.That(t, math.Abs(typed.Bias-bias) <= .5 && math.Abs(typed.Weights[0]-drawn.a) <= .5 &&
+				math.Abs(typed.Weights[1]-drawn.b) <= .5, "%s at %.2f: bias %v and weights %v, want %.2f, %v and %v",
+				typed.Type, prevalence, typed.Bias, typed.Weights, bias, drawn.a, drawn.b)
+			expect.That(t, typed.Weights[2] == 5 && slices.Equal(typed.Kept, []string{"idle"}),
+				"a layer without scores goes from weight 5 to %v; kept are %v", typed.Weights[2], typed.Kept)
 			// The eight sources are alike, so held-out rows are scored as well as those fitted to.
-			if out, in := float64(typed.OutOfFold.AUC), float64(typed.Fitted.AUC); math.Abs(out-in) > .01 || in < .6 {
-				t.Errorf("%s: AUC %v, out of fold %v", typed.Type, in, out)
-			}
-			if typed.Folds != 8 || f.Dropped != 0 {
-				t.Errorf("%d folds, %d dropped", typed.Folds, f.Dropped)
-			}
+			out, in := float64(typed.OutOfFold.AUC), float64(typed.Fitted.AUC)
+			expect.That(t, math.Abs(out-in) <= .01 && in >= .6, "%s: AUC %v, out of fold %v", typed.Type, in, out)
+			expect.That(t, typed.Folds == 8 && f.Dropped == 0, "%d folds, %d dropped", typed.Folds, f.Dropped)
 		}
 	}
 }
@@ -138,9 +132,7 @@ func TestFitKeepsWeightsNonNegative(t *testing.T) {
 	s := newSample()
 	s.draw(rand.New(rand.NewPCG(5, 6)), entity.Domain, 3000, -1, 3, -2)
 	f := s.fit(t, unlimited(.3)).Types[0]
-	if f.Weights[1] != 0 || f.Weights[0] < 2 || f.Weights[0] > 4 {
-		t.Errorf("weights %v", f.Weights)
-	}
+	expect.That(t, f.Weights[1] == 0 && f.Weights[0] >= 2 && f.Weights[0] <= 4, "weights %v", f.Weights)
 }
 
 // For fully separated rows the best weights are infinite. The fit stays within the bounds.
@@ -154,12 +146,10 @@ func TestFitSeparable(t *testing.T) {
 		o := unlimited(.03)
 		o.L2 = l2
 		f := s.fit(t, o).Types[0]
-		if !(f.Weights[0] > 5 && f.Weights[0] <= eval.MaxWeight && f.Bias >= -eval.MaxWeight && f.Bias < -3) {
-			t.Errorf("l2 %v: bias %v, weights %v", l2, f.Bias, f.Weights)
-		}
-		if f.Fitted.AUC != 1 || f.OutOfFold.AUC != 1 {
-			t.Errorf("AUC %v, out of fold %v", f.Fitted.AUC, f.OutOfFold.AUC)
-		}
+		expect.That(t, f.Weights[0] > 5 && f.Weights[0] <= eval.MaxWeight && f.Bias >= -eval.MaxWeight && f.Bias < -3,
+			"l2 %v: bias %v, weights %v", l2, f.Bias, f.Weights)
+		expect.That(t, f.Fitted.AUC == 1 && f.OutOfFold.AUC == 1, "AUC %v, out of fold %v", f.Fitted.AUC,
+			f.OutOfFold.AUC)
 	}
 }
 
@@ -177,19 +167,17 @@ func TestFitMeetsLimits(t *testing.T) {
 		s.add(entity.Email, false, "", 0, 0)
 	}
 	unbounded := s.fit(t, unlimited(.5))
-	if unbounded.Types[0].Fitted.Bands.Review.FPR <= .02 {
-		t.Fatalf("the example is too easy: %+v", unbounded.Types[0].Fitted.Bands)
-	}
+	expect.Must(t, unbounded.Types[0].Fitted.Bands.Review.FPR > .02, "the example is too easy: %+v",
+		unbounded.Types[0].Fitted.Bands)
 	limited := s.fit(t, eval.FitOptions{L2: 1e-9, Prevalence: .5, ReviewFPR: .02, BlockFPR: .003, SuffixFPR: 1})
 	for _, typed := range limited.Types {
 		if b := typed.Fitted.Bands; !typed.TargetsMet || b.Review.FPR > .02 || b.Block.FPR > .003 {
 			t.Errorf("%s: targets met %t, bands %+v", typed.Type, typed.TargetsMet, b)
 		}
 	}
-	if d, e := limited.Types[0], limited.Types[1]; !(d.Prevalence < .5) || e.Prevalence != .5 ||
-		e.Fitted.Bands.Block.Recall < .75 {
-		t.Errorf("domains at %v, emails at %v with %v blocked", d.Prevalence, e.Prevalence, e.Fitted.Bands.Block.Recall)
-	}
+	d, e := limited.Types[0], limited.Types[1]
+	expect.That(t, d.Prevalence < .5 && e.Prevalence == .5 && e.Fitted.Bands.Block.Recall >= .75,
+		"domains at %v, emails at %v with %v blocked", d.Prevalence, e.Prevalence, e.Fitted.Bands.Block.Recall)
 }
 
 // A suffix with 50 benign rows may not be flagged more often than allowed, however few rows it is of all.
@@ -225,18 +213,14 @@ func TestFitWithinLineupLimits(t *testing.T) {
 	}}
 	f := s.fit(t, unlimited(.03)).Types[0]
 	w := f.Weights
-	if f.Bias+.8*w[0] < -.4 || f.Bias+w[1] > .8 || f.Bias+.7*w[2] < .8 {
-		t.Errorf("bias %v and weights %v break a limit", f.Bias, w)
-	}
-	if diff := cmp.Diff([]string{"a reaches review", "idle blocks"}, f.Binding); diff != "" || len(f.Broken) != 0 ||
-		!(f.Free.AUC > f.Fitted.AUC) {
-		t.Errorf("AUC %v, without the limits %v, broken %q (-want +got binding):\n%s", f.Fitted.AUC, f.Free.AUC,
-			f.Broken, diff)
-	}
+	expect.That(t, f.Bias+.8*w[0] >= -.4 && f.Bias+w[1] <= .8 && f.Bias+.7*w[2] >= .8,
+		"bias %v and weights %v break a limit", f.Bias, w)
+	diff := cmp.Diff([]string{"a reaches review", "idle blocks"}, f.Binding)
+	expect.That(t, diff == "" && len(f.Broken) == 0 && f.Free.AUC > f.Fitted.AUC,
+		"AUC %v, without the limits %v, broken %q (-want +got binding):\n%s", f.Fitted.AUC, f.Free.AUC, f.Broken, diff)
 	s.lineup.Limits[entity.Domain][1].AtLeast = 30
-	if f := s.fit(t, unlimited(.03)).Types[0]; !slices.Contains(f.Broken, "b never blocks") {
-		t.Errorf("broken %q", f.Broken)
-	}
+	f = s.fit(t, unlimited(.03)).Types[0]
+	expect.That(t, slices.Contains(f.Broken, "b never blocks"), "broken %q", f.Broken)
 }
 
 // Labels with nothing but scores are fitted to like rows with values.
@@ -278,13 +262,10 @@ func TestFolds(t *testing.T) {
 		s.add(entity.Domain, false, "popular", 0, 50*(i%20/19)) // one of twenty
 	}
 	d := s.fit(t, unlimited(.5)).Types[0]
-	if !slices.Equal(d.ByLetters, []string{"popular"}) || d.Folds != 2+5 {
-		t.Errorf("by letters %v, %d folds", d.ByLetters, d.Folds)
-	}
+	expect.That(t, slices.Equal(d.ByLetters, []string{"popular"}) && d.Folds == 2+5, "by letters %v, %d folds",
+		d.ByLetters, d.Folds)
 	// Without feed, layer a scores no row, and is kept at 5: it is not known to be good.
-	if d.Fitted.Recall1 < .5 {
-		t.Errorf("recall %v, out of fold %v", d.Fitted.Recall1, d.OutOfFold.Recall1)
-	}
+	expect.That(t, d.Fitted.Recall1 >= .5, "recall %v, out of fold %v", d.Fitted.Recall1, d.OutOfFold.Recall1)
 }
 
 // A source that alone has a category is divided by letters: without it, nothing would be known of the category.
@@ -302,9 +283,8 @@ func TestFoldsKeepCategories(t *testing.T) {
 		add(false, fmt.Sprint("popular", i%4), "", 0, 0)
 	}
 	d := s.fit(t, unlimited(.5)).Types[0]
-	if !slices.Equal(d.ByLetters, []string{"disposables"}) || d.OutOfFold.Recall1 < .99 {
-		t.Errorf("by letters %v, recall out of fold %v", d.ByLetters, d.OutOfFold.Recall1)
-	}
+	expect.That(t, slices.Equal(d.ByLetters, []string{"disposables"}) && d.OutOfFold.Recall1 >= .99,
+		"by letters %v, recall out of fold %v", d.ByLetters, d.OutOfFold.Recall1)
 }
 
 // Rows of other sources that share six letters with held-out rows do not train their fold.
@@ -323,31 +303,27 @@ func TestFoldsDropSisters(t *testing.T) {
 	}
 	s.lineup.Layers[0].Weight = same(0)
 	d := s.fit(t, unlimited(.5)).Types[0]
-	if !(d.Fitted.Recall1 > .99) || d.OutOfFold.Recall1 > .5 {
-		t.Errorf("recall %v, out of fold %v: the sister names trained the fold", d.Fitted.Recall1, d.OutOfFold.Recall1)
-	}
+	expect.That(t, d.Fitted.Recall1 > .99 && d.OutOfFold.Recall1 <= .5,
+		"recall %v, out of fold %v: the sister names trained the fold", d.Fitted.Recall1, d.OutOfFold.Recall1)
 }
 
 func TestFitRejects(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name   string
+	type testCase struct {
 		labels []bool
 		text   string
-	}{
-		{"no rows", nil, "no row was scored"},
-		{"one label", []bool{true, true}, "the same label"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			s := newSample()
-			for _, malicious := range c.labels {
-				s.add(entity.Domain, malicious, "", 50)
-			}
-			scored := expect.Value(eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil))(t)
-			expect.ErrorText(t, "error", expect.ErrorOf(eval.FitLineup(s.lineup, scored, unlimited(.1))), c.text)
-		})
 	}
+	expect.Each(t, map[string]testCase{
+		"no rows":   {nil, "no row was scored"},
+		"one label": {[]bool{true, true}, "the same label"},
+	}, func(t *testing.T, c testCase) {
+		s := newSample()
+		for _, malicious := range c.labels {
+			s.add(entity.Domain, malicious, "", 50)
+		}
+		scored := expect.Value(eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil))(t)
+		expect.ErrorText(t, "error", expect.ErrorOf(eval.FitLineup(s.lineup, scored, unlimited(.1))), c.text)
+	})
 }
 
 // Two rows are enough for a fit, even if they are in the same fold.
@@ -359,9 +335,8 @@ func TestFitOfTwoRows(t *testing.T) {
 		s.add(entity.Domain, true, "", 100)
 		s.add(entity.Domain, false, "", 0)
 		f := s.fit(t, unlimited(.1)).Types[0]
-		if math.IsNaN(f.Bias) || slices.ContainsFunc(f.Weights, math.IsNaN) || !f.OutOfFold.AUC.Defined() {
-			t.Errorf("bias %v, weights %v", f.Bias, f.Weights)
-		}
+		expect.That(t, !math.IsNaN(f.Bias) && !slices.ContainsFunc(f.Weights, math.IsNaN) && f.OutOfFold.AUC.Defined(),
+			"bias %v, weights %v", f.Bias, f.Weights)
 	}
 }
 

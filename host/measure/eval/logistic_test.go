@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"assay/registry/expect"
 )
 
 // TestSolve checks the Karush-Kuhn-Tucker conditions. With the multipliers of the limits, the gradient is zero for free
@@ -48,9 +50,8 @@ func TestSolve(t *testing.T) {
 		x, multipliers := r.solve(nil)
 		for i, l := range r.limits {
 			slack := l.slack(x) - l.margin
-			if slack < -1e-5 || multipliers[i] < 0 || multipliers[i] > 1e-6 && slack > 1e-4 {
-				t.Fatalf("limit %d has slack %v and multiplier %v in %+v", i, slack, multipliers[i], r)
-			}
+			expect.Must(t, slack >= -1e-5 && multipliers[i] >= 0 && (multipliers[i] <= 1e-6 || slack <= 1e-4),
+				"limit %d has slack %v and multiplier %v in %+v", i, slack, multipliers[i], r)
 			if multipliers[i] > 1e-6 {
 				binding++
 			}
@@ -62,20 +63,17 @@ func TestSolve(t *testing.T) {
 			for k, l := range limits {
 				gradient[i] -= multipliers[k] * l.coefficients[i]
 			}
-			if x[i] < r.low[i] || x[i] > r.high[i] {
-				t.Fatalf("coefficient %d is %v, outside %v to %v", i, x[i], r.low[i], r.high[i])
-			}
+			expect.Must(t, x[i] >= r.low[i] && x[i] <= r.high[i], "coefficient %d is %v, outside %v to %v", i, x[i],
+				r.low[i], r.high[i])
 			if x[i] == r.low[i] || x[i] == r.high[i] {
 				atBound++
 			}
-			if (x[i] > r.low[i] && gradient[i] > 1e-5) || (x[i] < r.high[i] && gradient[i] < -1e-5) {
-				t.Fatalf("coefficient %d is %v with gradient %v in %+v", i, x[i], gradient[i], r)
-			}
+			expect.Must(t, (x[i] <= r.low[i] || gradient[i] <= 1e-5) && (x[i] >= r.high[i] || gradient[i] >= -1e-5),
+				"coefficient %d is %v with gradient %v in %+v", i, x[i], gradient[i], r)
 		}
 	}
-	if atBound < 50 || binding < 50 {
-		t.Errorf("only %d coefficients are at a bound, and %d limits bind", atBound, binding)
-	}
+	expect.That(t, atBound >= 50 && binding >= 50, "only %d coefficients are at a bound, and %d limits bind", atBound,
+		binding)
 }
 
 // Without coefficients that meet all limits, the solver ends, and breaks them.
@@ -86,9 +84,7 @@ func TestSolveContradiction(t *testing.T) {
 			{coefficients: []float64{1, 0}, atLeast: 1}, {coefficients: []float64{-1, 0}, atLeast: 1}},
 		cases: []weightedCase{{[]float64{1}, true, 1}, {[]float64{0}, false, 1}}}
 	x, _ := r.solve(nil)
-	if r.limits[0].slack(x) >= 0 && r.limits[1].slack(x) >= 0 || math.IsNaN(x[0]) {
-		t.Errorf("solved as %v", x)
-	}
+	expect.That(t, (r.limits[0].slack(x) < 0 || r.limits[1].slack(x) < 0) && !math.IsNaN(x[0]), "solved as %v", x)
 }
 
 // TestDerive compares the derivatives with finite differences.
@@ -109,10 +105,9 @@ func TestDerive(t *testing.T) {
 		up[i], down[i] = x[i]+h, x[i]-h
 		above, slopeAbove, _ := r.derive(up)
 		below, slopeBelow, _ := r.derive(down)
-		if difference := (above - below) / (2 * h); math.Abs(difference-gradient[i]) > 1e-8 ||
-			math.Abs(r.value(up)-above) > 1e-12 {
-			t.Errorf("gradient %d is %v, by differences %v", i, gradient[i], difference)
-		}
+		difference := (above - below) / (2 * h)
+		expect.That(t, math.Abs(difference-gradient[i]) <= 1e-8 && math.Abs(r.value(up)-above) <= 1e-12,
+			"gradient %d is %v, by differences %v", i, gradient[i], difference)
 		for j := range x {
 			if difference := (slopeAbove[j] - slopeBelow[j]) / (2 * h); math.Abs(difference-hessian[i][j]) > 1e-7 {
 				t.Errorf("second derivative %d,%d is %v, by differences %v", i, j, hessian[i][j], difference)
@@ -127,8 +122,7 @@ func TestLossDoesNotOverflow(t *testing.T) {
 		malicious bool
 		z, want   float64
 	}{{true, -1000, 1000}, {true, 1000, 0}, {false, 1000, 1000}, {false, -1000, 0}, {true, 0, math.Ln2}} {
-		if got := (&weightedCase{malicious: c.malicious}).loss(c.z); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("malicious %t at %v: %v, want %v", c.malicious, c.z, got, c.want)
-		}
+		got := (&weightedCase{malicious: c.malicious}).loss(c.z)
+		expect.That(t, math.Abs(got-c.want) <= 1e-9, "malicious %t at %v: %v, want %v", c.malicious, c.z, got, c.want)
 	}
 }

@@ -129,20 +129,16 @@ func TestMeasure(t *testing.T) {
 	t.Parallel()
 	f, rows := example()
 	r := measure(t, f, rows, eval.Options{Worst: 100})
-	if len(r.Types) != 2 || r.Types[0].Type != entity.Domain || r.Types[1].Type != entity.Phone {
-		t.Fatalf("types %v", r.Types)
-	}
+	expect.Must(t, len(r.Types) == 2 && r.Types[0].Type == entity.Domain && r.Types[1].Type == entity.Phone, "types %v",
+		r.Types)
 	d := r.Types[0]
-	if d.N != 9 || d.Positives != 4 || d.Invalid.Malicious != 1 || d.Invalid.Benign != 0 {
-		t.Errorf("%d rows, %d positives, invalid %+v", d.N, d.Positives, d.Invalid)
-	}
+	expect.That(t, d.N == 9 && d.Positives == 4 && d.Invalid.Malicious == 1 && d.Invalid.Benign == 0,
+		"%d rows, %d positives, invalid %+v", d.N, d.Positives, d.Invalid)
 	// Of 20 pairs: 100 beats 5; 83 beats 4 and ties with 1; 50 beats 4; 2 ties with 2.
-	if want := (5 + 4.5 + 4 + 1) / 20.0; !near(float64(d.AUC), want) {
-		t.Errorf("AUC %v, want %v", d.AUC, want)
-	}
-	if d.Recall1 != .25 || d.Threshold1 != 100 || d.FPR1 != 0 || d.Recall01 != .25 {
-		t.Errorf("recall %v from %v at %v; %v", d.Recall1, d.Threshold1, d.FPR1, d.Recall01)
-	}
+	want := (5 + 4.5 + 4 + 1) / 20.0
+	expect.That(t, near(float64(d.AUC), want), "AUC %v, want %v", d.AUC, want)
+	expect.That(t, d.Recall1 == .25 && d.Threshold1 == 100 && d.FPR1 == 0 && d.Recall01 == .25,
+		"recall %v from %v at %v; %v", d.Recall1, d.Threshold1, d.FPR1, d.Recall01)
 	bands := map[string][2]int{"allow": {d.Bands.Allow.Benign, d.Bands.Allow.Malicious},
 		"review": {d.Bands.Review.Benign, d.Bands.Review.Malicious},
 		"block":  {d.Bands.Block.Benign, d.Bands.Block.Malicious}}
@@ -151,10 +147,8 @@ func TestMeasure(t *testing.T) {
 		b.TrueNegatives != 4 || b.Recall != .75 || b.FPR != .2 {
 		t.Errorf("from review on: %+v", b)
 	}
-	if d.Histogram.Benign[2] != 2 || d.Histogram.Benign[83] != 1 || d.Histogram.Malicious[100] != 1 ||
-		d.Histogram.Malicious[2] != 1 {
-		t.Errorf("histogram %+v", d.Histogram)
-	}
+	expect.That(t, d.Histogram.Benign[2] == 2 && d.Histogram.Benign[83] == 1 && d.Histogram.Malicious[100] == 1 &&
+		d.Histogram.Malicious[2] == 1, "histogram %+v", d.Histogram)
 
 	first, second, silent := d.Layers[0], d.Layers[1], d.Layers[2]
 	// Alone: 0, 0, 30, 60, 0 against 90, 60, 50, 0.
@@ -166,41 +160,10 @@ func TestMeasure(t *testing.T) {
 		t.Errorf("without first: %+v", first.Without)
 	}
 	// Without second: 2, 2, 17, 69, 2 against 96, 69, 50, 2.
-	if second.Scored != 4 || second.Without.Bands.Block.FalsePositives != 0 ||
-		second.Without.Bands.Block.TruePositives != 1 || second.Without.AUC != .75 {
-		t.Errorf("second: %+v", second)
-	}
-	if silent.AUC != .5 || silent.Abstained != 9 || silent.Without.AUC != d.AUC {
-		t.Errorf("silent: %+v", silent)
-	}
+	expect.That(t, second.Scored == 4 && second.Without.Bands.Block.FalsePositives == 0 &&
+		second.Without.Bands.Block.TruePositives == 1 && second.Without.AUC == .75, "second: %+v", second)
+	expect.That(t, silent.AUC == .5 && silent.Abstained == 9 && silent.Without.AUC == d.AUC, "silent: %+v", silent)
 	expect.Equal(t, "phone numbers have", len(r.Types[1].Layers), 1)
-
-	type group struct {
-		name  string
-		n     int
-		at    eval.Number
-		block eval.Number
-	}
-	var sources []group
-	for _, g := range d.Sources {
-		sources = append(sources, group{g.Name, g.N, g.AtOnePct, g.Block})
-	}
-	if diff := cmp.Diff([]group{{"list <b>\x1b[2J", 2, 0, 0}, {"feed", 2, .5, 1}, {"brands", 2, 0, .5},
-		{"popular", 3, 0, 0}}, sources, cmp.AllowUnexported(group{})); diff != "" {
-		t.Errorf("sources (-want +got):\n%s", diff)
-	}
-	var benign, malicious []string // without the rows that are scored correctly
-	for _, m := range d.Errors.Benign {
-		benign = append(benign, m.Value)
-	}
-	for _, m := range d.Errors.Malicious {
-		malicious = append(malicious, m.Value)
-	}
-	expect.NoDiff(t, "benign errors", []string{"login-bank.example", "bank.example", "münchen.example"}, benign)
-	expect.NoDiff(t, "malicious errors", []string{"quiet.example", "bonk.example"}, malicious)
-	if b := d.Errors.Benign[0]; b.Verdict != check.Block || len(b.Layers[0].Signals) != 1 {
-		t.Errorf("the worst error: %+v", b)
-	}
 }
 
 // TestCalibration checks figures computed by hand, for benign scores 2, 2, 17, 83, 3 and malicious ones 100, 83, 50, 2.
@@ -212,19 +175,15 @@ func TestCalibration(t *testing.T) {
 	// Bins: 2, 2, 3 and a malicious 2 in 0-9; 17 in 10-19; a malicious 50 in 50-59; 83 of each label in 80-89; a
 	// malicious 100 in 90-100.
 	ece := ((1 - .09) + .17 + .5 + (1.66 - 1) + 0) / 9
-	if !near(float64(c.Prevalence), 4.0/9) || !near(float64(c.Brier), brier) || !near(float64(c.ECE), ece) {
-		t.Errorf("%v: Brier %v and ECE %v, want %v and %v", c.Prevalence, c.Brier, c.ECE, brier, ece)
-	}
-	if b := c.Bins[0]; b.N != 4 || !near(float64(b.Predicted), .0225) || b.Observed != .25 ||
-		c.Bins[9].To != 100 || c.Bins[9].N != 1 || c.Bins[2].Predicted.Defined() {
-		t.Errorf("bins %+v", c.Bins)
-	}
+	expect.That(t, near(float64(c.Prevalence), 4.0/9) && near(float64(c.Brier), brier) && near(float64(c.ECE), ece),
+		"%v: Brier %v and ECE %v, want %v and %v", c.Prevalence, c.Brier, c.ECE, brier, ece)
+	b := c.Bins[0]
+	expect.That(t, b.N == 4 && near(float64(b.Predicted), .0225) && b.Observed == .25 && c.Bins[9].To == 100 &&
+		c.Bins[9].N == 1 && !c.Bins[2].Predicted.Defined(), "bins %+v", c.Bins)
 	// At a prevalence of 10%, a malicious row weighs .1/4 and a benign one .9/5.
 	c = measure(t, f, rows, eval.Options{Prevalence: .1}).Types[0].Calibration
 	brier = .9/5*(2*.02*.02+.03*.03+.17*.17+.83*.83) + .1/4*(.17*.17+.5*.5+.98*.98)
-	if c.Prevalence != .1 || !near(float64(c.Brier), brier) {
-		t.Errorf("at 10%%: Brier %v, want %v", c.Brier, brier)
-	}
+	expect.That(t, c.Prevalence == .1 && near(float64(c.Brier), brier), "at 10%%: Brier %v, want %v", c.Brier, brier)
 }
 
 // A row on which a layer fails counts with the score that the API would return, and with a warning. It is scored once,
@@ -235,13 +194,10 @@ func TestFailures(t *testing.T) {
 	f.scores["bonk.example"] = scores{first: 50, failure: check.Exhausted}
 	r := measure(t, f, rows, eval.Options{})
 	layer := r.Types[0].Layers[0]
-	if r.Failures() != 1 || layer.Failures["fuel"] != 1 || !slices.Equal(layer.FailedOn, []string{"bonk.example"}) ||
-		len(r.Warnings) != 3 {
-		t.Errorf("%d failures, %v on %q, warnings %q", r.Failures(), layer.Failures, layer.FailedOn, r.Warnings)
-	}
-	if f.attempts["bonk.example"] != 1 || f.attempts["shop.example"] != 1 {
-		t.Errorf("attempts %v", f.attempts)
-	}
+	expect.That(t, r.Failures() == 1 && layer.Failures["fuel"] == 1 &&
+		slices.Equal(layer.FailedOn, []string{"bonk.example"}) && len(r.Warnings) == 3,
+		"%d failures, %v on %q, warnings %q", r.Failures(), layer.Failures, layer.FailedOn, r.Warnings)
+	expect.That(t, f.attempts["bonk.example"] == 1 && f.attempts["shop.example"] == 1, "attempts %v", f.attempts)
 }
 
 // Without rows of both labels, AUC and recall are undefined, and all formats are valid.
@@ -264,13 +220,10 @@ func TestSingleLabel(t *testing.T) {
 			}
 			r := measure(t, f, rows, eval.Options{Worst: 5})
 			for _, typed := range r.Types {
-				if typed.AUC.Defined() || typed.Recall1.Defined() || typed.AUCInterval[0].Defined() {
-					t.Errorf("AUC %v, recall %v", typed.AUC, typed.Recall1)
-				}
+				expect.That(t, !typed.AUC.Defined() && !typed.Recall1.Defined() && !typed.AUCInterval[0].Defined(),
+					"AUC %v, recall %v", typed.AUC, typed.Recall1)
 			}
-			if name != "none" && len(r.Warnings) == 0 {
-				t.Error("there is no warning")
-			}
+			expect.That(t, name == "none" || len(r.Warnings) != 0, "there is no warning")
 			for format, write := range formats(r) {
 				if text := write(t); strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
 					t.Errorf("%s contains an undefined number:\n%s", format, text)
@@ -358,18 +311,12 @@ func TestProgress(t *testing.T) {
 		many = append(many, rows...)
 	}
 	last, calls := 0, 0
-	if _, err := eval.Run(t.Context(), f, lineup(), many, 3, func(done, total int) {
-		if done <= last || total != len(many) {
-			t.Errorf("%d of %d after %d", done, total, last)
-		}
+	expect.NoError(t, expect.ErrorOf(eval.Run(t.Context(), f, lineup(), many, 3, func(done, total int) {
+		expect.That(t, done > last && total == len(many), "%d of %d after %d", done, total, last)
 		last = done
 		calls++
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if last != len(many) || calls > 20 {
-		t.Errorf("%d calls, the last at %d of %d", calls, last, len(many))
-	}
+	})))
+	expect.That(t, last == len(many) && calls <= 20, "%d calls, the last at %d of %d", calls, last, len(many))
 }
 
 // Rows with failed lookups are counted with a warning.
@@ -395,18 +342,14 @@ func TestHeldOut(t *testing.T) {
 	r := measure(t, f, rows, eval.Options{Worst: 2})
 	d := r.Types[0]
 	// bias -4 + 8*0.1 is a score of 4
-	if d.Histogram.Malicious[50] != 0 || d.Histogram.Malicious[4] != 1 || d.HeldOut["first"] != 1 {
-		t.Errorf("histogram %v, held out %v", d.Histogram.Malicious, d.HeldOut)
-	}
+	expect.That(t, d.Histogram.Malicious[50] == 0 && d.Histogram.Malicious[4] == 1 && d.HeldOut["first"] == 1,
+		"histogram %v, held out %v", d.Histogram.Malicious, d.HeldOut)
 	m := d.Errors.Malicious[1]
-	if m.Value != "bonk.example" || m.Score != 4 || m.Layers[0].Score != 10 || m.Layers[0].Signals[0].Points != 10 {
-		t.Errorf("explained as %+v", m)
-	}
+	expect.That(t, m.Value == "bonk.example" && m.Score == 4 && m.Layers[0].Score == 10 &&
+		m.Layers[0].Signals[0].Points == 10, "explained as %+v", m)
 	warnings := strings.Join(r.Warnings, "\n")
 	for _, want := range []string{"of layer first, 1 of 9 rows", "no layer gone"} {
-		if !strings.Contains(warnings, want) {
-			t.Errorf("warnings lack %q:\n%s", want, warnings)
-		}
+		expect.That(t, strings.Contains(warnings, want), "warnings lack %q:\n%s", want, warnings)
 	}
 }
 
@@ -441,10 +384,9 @@ func TestFalsePositives(t *testing.T) {
 	for _, g := range append(d.Suffixes, d.TopSites...) {
 		got = append(got, counts{g.Group, g.Review.N, g.Review.Count, g.Block.Count})
 	}
-	if diff := cmp.Diff([]counts{{".co.uk", 50, 5, 1}, {".com", 1200, 6, 2}, {"rank 1 to 1,000", 1000 + 49 + 48, 57,
-		49}}, got, cmp.AllowUnexported(counts{})); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	diff := cmp.Diff([]counts{{".co.uk", 50, 5, 1}, {".com", 1200, 6, 2}, {"rank 1 to 1,000", 1000 + 49 + 48, 57,
+		49}}, got, cmp.AllowUnexported(counts{}))
+	expect.That(t, diff == "", "(-want +got):\n%s", diff)
 }
 
 // Categories weigh the same in the recall of threats. Allowed rows have no threat, so they do not count.
@@ -467,13 +409,10 @@ func TestThreats(t *testing.T) {
 	add("crypto", "scam", 3, 60)
 	add("suspect_registration", "phishing", 5, 90) // does not name a crime
 	d := measure(t, f, rows, eval.Options{}).Types[0].Threats
-	if d == nil || len(d.Categories) != 2 || !near(float64(d.MacroRecall), (.9+.25)/2) {
-		t.Fatalf("%+v", d)
-	}
-	if c, p := d.Categories[0], d.Categories[1]; c.Right.Count != 1 || c.Right.N != 4 || c.Scam != 3 || c.Wrong != 0 ||
-		p.Right.Count != 9 || p.Right.N != 10 || p.Wrong != 1 {
-		t.Errorf("%+v", d)
-	}
+	expect.Must(t, d != nil && len(d.Categories) == 2 && near(float64(d.MacroRecall), (.9+.25)/2), "%+v", d)
+	c, p := d.Categories[0], d.Categories[1]
+	expect.That(t, c.Right.Count == 1 && c.Right.N == 4 && c.Scam == 3 && c.Wrong == 0 && p.Right.Count == 9 &&
+		p.Right.N == 10 && p.Wrong == 1, "%+v", d)
 }
 
 // same is the same number for all types.

@@ -38,9 +38,7 @@ func (s *sampleBuilder) plugin(t *testing.T) *eval.PluginReport {
 	fits := []string{}
 	r := expect.Value(eval.MeasurePlugin(s.lineup, s.lineup.Limits, scored, unlimited(.3), 2,
 		func(done, total int, what string) { fits = append(fits, fmt.Sprintf("%d/%d %s", done, total, what)) }))(t)
-	if len(fits) != 2 || !strings.HasSuffix(fits[1], " domain with the layer") {
-		t.Errorf("progress %q", fits)
-	}
+	expect.That(t, len(fits) == 2 && strings.HasSuffix(fits[1], " domain with the layer"), "progress %q", fits)
 	return r
 }
 
@@ -64,24 +62,19 @@ func TestMeasurePlugin(t *testing.T) {
 	} {
 		r := pluginSample(test.score).plugin(t)
 		d := r.Types[0]
-		if d.AUCGain.Noise != test.noise || d.Recall1.Noise != test.noise ||
-			!test.noise && (d.AUCGain.Value < .05 || d.Recall1.Value < .2) {
-			t.Errorf("%s: AUC %+v, recall %+v", name, d.AUCGain, d.Recall1)
-		}
-		if d.AUCGain.Interval[0] > d.AUCGain.Value || d.AUCGain.Interval[1] < d.AUCGain.Value {
-			t.Errorf("%s: %v is outside its interval %v", name, d.AUCGain.Value, d.AUCGain.Interval)
-		}
+		expect.That(t, d.AUCGain.Noise == test.noise && d.Recall1.Noise == test.noise && (test.noise ||
+			d.AUCGain.Value >= .05 && d.Recall1.Value >= .2), "%s: AUC %+v, recall %+v", name, d.AUCGain, d.Recall1)
+		expect.That(t, d.AUCGain.Interval[0] <= d.AUCGain.Value && d.AUCGain.Interval[1] >= d.AUCGain.Value,
+			"%s: %v is outside its interval %v", name, d.AUCGain.Value, d.AUCGain.Interval)
 		i := slices.IndexFunc(d.Repeats, func(o eval.Overlap) bool { return o.Layer == "a@1.0.0" })
 		a := d.Repeats[i]
-		if float64(a.Correlation) < test.low-1e-9 || float64(a.Correlation) > test.high+1e-9 {
-			t.Errorf("%s: the correlation is %v, want %v to %v", name, a.Correlation, test.low, test.high)
-		}
+		expect.That(t, float64(a.Correlation) >= test.low-1e-9 && float64(a.Correlation) <= test.high+1e-9,
+			"%s: the correlation is %v, want %v to %v", name, a.Correlation, test.low, test.high)
 		if i != 0 || d.Repeats[1].Correlation.Defined() { // layer b never scores
 			t.Errorf("%s: %+v", name, d.Repeats)
 		}
-		if name == "new" && (a.SameLabel > .1 || d.Benign.Count != 0 || d.Weight <= 0 || len(d.Errors.Benign) != 0) {
-			t.Errorf("%s: %+v", name, d)
-		}
+		expect.That(t, name != "new" || a.SameLabel <= .1 && d.Benign.Count == 0 && d.Weight > 0 &&
+			len(d.Errors.Benign) == 0, "%s: %+v", name, d)
 	}
 }
 
@@ -94,9 +87,8 @@ func TestPluginWithoutItself(t *testing.T) {
 		s.scores[value][2] = 0
 	}
 	want := s.fit(t, unlimited(.3)).Types[0].OutOfFold
-	if without.AUC != want.AUC || without.Recall1 != want.Recall1 || *without.Bands != *want.Bands {
-		t.Errorf("%+v, want %+v", without, want)
-	}
+	expect.That(t, without.AUC == want.AUC && without.Recall1 == want.Recall1 && *without.Bands == *want.Bands,
+		"%+v, want %+v", without, want)
 }
 
 // TestPluginSistersCountOnce checks that a find in many names of one campaign is less certain than in as many names.
@@ -121,9 +113,8 @@ func TestPluginSistersCountOnce(t *testing.T) {
 		interval := s.plugin(t).Types[0].AUCGain.Interval
 		return float64(interval[1] - interval[0])
 	}
-	if apart, together := width(false), width(true); together < 1.5*apart {
-		t.Errorf("the interval is %v wide for sisters, and %v for others", together, apart)
-	}
+	apart, together := width(false), width(true)
+	expect.That(t, together >= 1.5*apart, "the interval is %v wide for sisters, and %v for others", together, apart)
 }
 
 // TestPluginRows checks which rows count, and what the report says of the others.
@@ -144,10 +135,8 @@ func TestPluginRows(t *testing.T) {
 		t.Errorf("%d types, warnings %q", len(r.Types), r.Warnings)
 	}
 	errors := r.Types[0].Errors
-	if len(errors.Benign) != 2 || errors.Benign[0].Score < errors.Benign[1].Score || errors.Benign[0].Score < 20 ||
-		len(errors.Malicious) != 2 || errors.Malicious[0].Score != 0 {
-		t.Errorf("%+v", errors)
-	}
+	expect.That(t, len(errors.Benign) == 2 && errors.Benign[0].Score >= errors.Benign[1].Score &&
+		errors.Benign[0].Score >= 20 && len(errors.Malicious) == 2 && errors.Malicious[0].Score == 0, "%+v", errors)
 	_, err := eval.MeasurePlugin(s.lineup, nil, nil, unlimited(.3), 2, nil)
 	expect.ErrorText(t, "without rows", err, "no rows of both labels")
 }
@@ -192,12 +181,10 @@ func TestPluginGolden(t *testing.T) {
 	expect.NoError(t, err)
 	r := expect.Value(eval.MeasurePlugin(s.lineup, nil, scored, unlimited(.3), 2, nil))(t)
 	r.Files, r.Skipped, r.Others, r.Replaced, r.Seconds = []string{"rows.jsonl"}, 1, 2, "idle@0.9.0", 1.5
-	if err := r.Explain(t.Context(), func(_ context.Context, row eval.Row) (eval.Called, error) {
+	expect.NoError(t, r.Explain(t.Context(), func(_ context.Context, row eval.Row) (eval.Called, error) {
 		return eval.Called{Signals: []check.Signal{}, Facts: map[string]string{"domain.name": row.Value},
 			Absent: []string{"dns.a"}, Log: []string{"a line\nand another"}}, nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	var text, page bytes.Buffer
 	expect.NoError(t, r.WriteText(&text))
 	expect.NoError(t, r.WriteHTML(&page))

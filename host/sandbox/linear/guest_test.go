@@ -3,18 +3,13 @@ package linear
 import (
 	"context"
 	"encoding/binary"
-	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
-	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
-	"github.com/tetratelabs/wazero/sys"
 
-	"assay/registry"
 	"assay/registry/expect"
 )
 
@@ -112,14 +107,7 @@ func newEngine(t testing.TB, wasm []byte, s strategy) *engine {
 	ctx := context.Background()
 	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().WithMemoryLimitPages(limitPages))
 	t.Cleanup(func() { _ = r.Close(ctx) })
-	provideImports(t, r)
-	compiled := expect.Value(r.CompileModule(ctx, wasm))(t)
-	return (&engine{runtime: r, compiled: compiled}).with(s)
-}
-
-// with returns an engine that runs the same code with a strategy.
-func (e *engine) with(s strategy) *engine {
-	return &engine{e.runtime, e.compiled, &ImageStore{maxCopied: s.maxCopied}, s}
+	return &engine{r, expect.Value(r.CompileModule(ctx, wasm))(t), &ImageStore{maxCopied: s.maxCopied}, s}
 }
 
 // start returns an instance without a snapshot.
@@ -137,8 +125,7 @@ func (e *engine) instantiate() (*guest, error) {
 		return nil, err
 	}
 	module, err := e.runtime.InstantiateModule(experimental.WithMemoryAllocator(context.Background(), memory),
-		e.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize").
-			WithNanotime(func() int64 { return 1 }, sys.ClockResolution(1)).WithRandSource(zeros{}))
+		e.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
 	if err != nil {
 		memory.Free()
 		return nil, err
@@ -165,99 +152,19 @@ func (g *guest) snapshot(t testing.TB) {
 	}
 }
 
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
-
 // call runs an exported function of up to three parameters.
 func (g *guest) call(t testing.TB, name string, params ...uint64) uint32 {
 	t.Helper()
 	g.memory.Enter()
 	defer g.memory.Leave()
 	copy(g.stack[:], params)
-	if err := g.function(name).CallWithStack(context.Background(), g.stack[:]); err != nil {
-		t.Fatalf("%s%v: %v", name, params, err)
-	}
+	err := g.function(name).CallWithStack(context.Background(), g.stack[:])
+	expect.Must(t, err == nil, "%s%v: %v", name, params, err)
 	return uint32(g.stack[0])
 }
 
 func (g *guest) restore(t testing.TB) {
 	t.Helper()
-	if err := g.memory.Restore(); err != nil {
-		t.Fatalf("Restore returns %v", err)
-	}
+	err := g.memory.Restore()
+	expect.Must(t, err == nil, "Restore returns %v", err)
 }
-
-// layerCall holds the facts and the signal texts of one call of a layer.
-type layerCall struct {
-	facts   map[string]string
-	signals []string
-}
-
-type layerCallKey struct{}
-
-// provideImports provides the functions that layers import (sdk/ABI.md).
-func provideImports(t testing.TB, r wazero.Runtime) {
-	t.Helper()
-	ctx := context.Background()
-	text := func(m api.Module, at, length uint64) []byte {
-		view, ok := m.Memory().Read(uint32(at), uint32(length))
-		if !ok {
-			panic("out of bounds")
-		}
-		return view
-	}
-	fact := func(ctx context.Context, m api.Module, s []uint64) {
-		value, known := ctx.Value(layerCallKey{}).(*layerCall).facts[string(text(m, s[0], s[1]))]
-		if !known {
-			s[0] = api.EncodeI32(-1)
-			return
-		}
-		if len(value) <= int(uint32(s[3])) {
-			copy(text(m, s[2], uint64(len(value))), value)
-		}
-		s[0] = uint64(len(value))
-	}
-	signal := func(ctx context.Context, m api.Module, s []uint64) {
-		c := ctx.Value(layerCallKey{}).(*layerCall)
-		c.signals = append(c.signals, string(text(m, s[3], s[4])))
-	}
-	b := r.NewHostModuleBuilder("assay")
-	for name, f := range map[string]struct {
-		call            api.GoModuleFunc
-		params, results int
-	}{"fact": {fact, 4, 1}, "signal": {signal, 5, 0}, "threat": {ignore, 2, 0}, "log": {ignore, 3, 0}} {
-		i32s := func(n int) []api.ValueType { return slices.Repeat([]api.ValueType{api.ValueTypeI32}, n) }
-		b = b.NewFunctionBuilder().WithGoModuleFunction(f.call, i32s(f.params), i32s(f.results)).Export(name)
-	}
-	expect.Value(b.Instantiate(ctx))(t)
-	wasi_snapshot_preview1.MustInstantiate(ctx, r)
-}
-
-func ignore(context.Context, api.Module, []uint64) {}
-
-// score runs a layer and returns the texts of its signals.
-func (g *guest) score(t testing.TB, facts map[string]string) []string {
-	t.Helper()
-	c := &layerCall{facts: facts}
-	g.memory.Enter()
-	defer g.memory.Leave()
-	if err := g.function("assay_v1_score").CallWithStack(context.WithValue(context.Background(), layerCallKey{}, c),
-		g.stack[:]); err != nil {
-		t.Fatal(err)
-	}
-	if g.stack[0] > 1 {
-		t.Fatalf("the layer returned %d", g.stack[0])
-	}
-	return c.signals
-}
-
-// statefulLayer returns the layer in testdata, as Go compiles it.
-var statefulLayer = sync.OnceValues(func() ([]byte, error) {
-	packed, err := registry.CompileGo(context.Background(), filepath.Join("testdata", "layer"))
-	if err != nil {
-		return nil, err
-	}
-	module, err := registry.OpenModule(packed)
-	return module.Wasm, err
-})

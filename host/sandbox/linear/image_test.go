@@ -17,16 +17,14 @@ func TestInstancesShareOneImage(t *testing.T) {
 		for i := range guests {
 			guests[i] = e.startWithSnapshot(t)
 		}
-		if len(e.images.images) != 1 || e.images.images[0].refs != len(guests) {
-			t.Fatalf("%d images, the first used %d times", len(e.images.images), e.images.images[0].refs)
-		}
+		expect.Must(t, len(e.images.images) == 1 && e.images.images[0].refs == len(guests),
+			"%d images, the first used %d times", len(e.images.images), e.images.images[0].refs)
 		for i, g := range guests {
 			g.call(t, "poke", 4096, uint64(i)+1)
 		}
 		for i, g := range guests {
-			if got := g.call(t, "peek", 4096); got != uint32(i)+1 {
-				t.Errorf("guest %d reads %d, which another wrote", i, got)
-			}
+			got := g.call(t, "peek", 4096)
+			expect.That(t, got == uint32(i)+1, "guest %d reads %d, which another wrote", i, got)
 		}
 		for i, g := range guests {
 			if i%2 == 0 {
@@ -34,9 +32,8 @@ func TestInstancesShareOneImage(t *testing.T) {
 			}
 		}
 		for i, g := range guests {
-			if got := g.call(t, "peek", 4096); got != uint32(i%2*(i+1)) {
-				t.Errorf("guest %d reads %d after others were restored", i, got)
-			}
+			got := g.call(t, "peek", 4096)
+			expect.That(t, got == uint32(i%2*(i+1)), "guest %d reads %d after others were restored", i, got)
 		}
 	})
 }
@@ -60,9 +57,8 @@ func TestDifferentSnapshotsAreNotShared(t *testing.T) {
 		for i, g := range guests {
 			g.call(t, "fill", 0, 0xff, 3*pageSize)
 			g.restore(t)
-			if got := g.call(t, "peek", 3*pageSize-4); got != uint32(i/2) {
-				t.Errorf("guest %d was restored to %d", i, got)
-			}
+			got := g.call(t, "peek", 3*pageSize-4)
+			expect.That(t, got == uint32(i/2), "guest %d was restored to %d", i, got)
 		}
 	})
 }
@@ -77,9 +73,7 @@ func TestFreeKeepsSharedImage(t *testing.T) {
 		expect.NoError(t, a.Close(t.Context()))
 		a.memory.Free() // the engine has already freed it
 		b.restore(t)
-		if !bytes.Equal(contentOf(b.memory), want) {
-			t.Error("the content differs from the snapshot")
-		}
+		expect.That(t, bytes.Equal(contentOf(b.memory), want), "the content differs from the snapshot")
 		c := e.startWithSnapshot(t)
 		expect.Equal(t, "images", len(e.images.images), 1)
 		for _, g := range []*guest{b, c} {
@@ -109,17 +103,13 @@ func TestConcurrentInstances(t *testing.T) {
 						return
 					}
 					for i := range uint64(50) {
-						if got := g.call(t, "peek", pageSize); got != uint32(worker%3) {
-							t.Errorf("worker %d reads %d", worker, got)
-						}
+						got := g.call(t, "peek", pageSize)
+						expect.That(t, got == uint32(worker%3), "worker %d reads %d", worker, got)
 						g.call(t, "poke", pageSize, 100*worker+i)
-						if err := g.memory.Restore(); err != nil {
-							t.Errorf("Restore returns %v", err)
-						}
+						err := g.memory.Restore()
+						expect.That(t, err == nil, "Restore returns %v", err)
 					}
-					if err := g.Close(t.Context()); err != nil {
-						t.Error(err)
-					}
+					expect.Error(t, "error", g.Close(t.Context()), nil)
 				}
 			})
 		}

@@ -2,15 +2,9 @@ package linear
 
 import (
 	"bytes"
-	"context"
-	"errors"
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/tetratelabs/wazero/sys"
 
 	"assay/registry/expect"
 )
@@ -24,25 +18,6 @@ func forEachStrategy(t *testing.T, test func(t *testing.T, s strategy)) {
 			test(t, s)
 		})
 	}
-}
-
-func TestWritesAreUndone(t *testing.T) {
-	t.Parallel()
-	forEachStrategy(t, func(t *testing.T, s strategy) {
-		const pages = 4
-		g := newEngine(t, assemble(pages), s).startWithSnapshot(t)
-		random := rand.New(rand.NewPCG(1, 2))
-		at := uint64(pages * pageSize / 2)
-		for i := range 20_000 {
-			if got := g.call(t, "peek", at); got != 0 {
-				t.Fatalf("call %d reads %#x at %d, which the previous call wrote", i, got, at)
-			}
-			// Outside the data segments, sometimes across system pages.
-			at = 2*activeAt + random.Uint64N(pages*pageSize-2*activeAt-4)
-			g.call(t, "poke", at, 0xc0ffee)
-			g.restore(t)
-		}
-	})
 }
 
 func TestRestoreAfterAllKindsOfWrites(t *testing.T) {
@@ -80,16 +55,13 @@ func TestRestoreAfterAllKindsOfWrites(t *testing.T) {
 		}
 		want := slices.Clone(contentOf(g.memory))
 		g.snapshot(t)
-		if !bytes.Equal(contentOf(g.memory), want) {
-			t.Fatal("the snapshot changed the content")
-		}
+		expect.Must(t, bytes.Equal(contentOf(g.memory), want), "the snapshot changed the content")
 		for range 3 { // each write follows every other, as the order is random
 			for name, write := range tests {
 				write(t, g)
 				g.restore(t)
-				if got := contentOf(g.memory); !bytes.Equal(got, want) {
-					t.Fatalf("%s: byte %d differs", name, firstDifference(got, want))
-				}
+				got := contentOf(g.memory)
+				expect.Must(t, bytes.Equal(got, want), "%s: byte %d differs", name, firstDifference(got, want))
 			}
 		}
 	})
@@ -131,16 +103,13 @@ func TestGrowth(t *testing.T) {
 				expect.Equal(t, name, g.call(t, "grow", test.by), test.want)
 				expect.Equal(t, name+": memory.size returns", g.call(t, "size"), test.pages)
 				for _, last := range []uint64{3*pageSize - 4, uint64(test.pages)*pageSize - 4} {
-					if g.call(t, "peek", last) != 0 {
-						t.Errorf("%s: the word at %d is not zero", name, last)
-					}
+					expect.That(t, g.call(t, "peek", last) == 0, "%s: the word at %d is not zero", name, last)
 				}
 				g.call(t, "poke", uint64(test.pages)*pageSize-4, 7)
 				g.restore(t)
 				g.stack = [3]uint64{3 * pageSize}
-				if err := g.function("peek").CallWithStack(t.Context(), g.stack[:]); err == nil {
-					t.Errorf("%s: the guest reads beyond its memory", name)
-				}
+				err := g.function("peek").CallWithStack(t.Context(), g.stack[:])
+				expect.That(t, err != nil, "%s: the guest reads beyond its memory", name)
 			}
 		}
 	})
@@ -156,56 +125,9 @@ func TestGrowthBeforeSnapshot(t *testing.T) {
 		g.snapshot(t)
 		g.call(t, "fill", 0, 9, 6*pageSize)
 		g.restore(t)
-		if a, b := g.call(t, "peek", 8), g.call(t, "peek", 5*pageSize); a != 1 || b != 2 {
-			t.Errorf("reads %d and %d", a, b)
-		}
+		a, b := g.call(t, "peek", 8), g.call(t, "peek", 5*pageSize)
+		expect.That(t, a == 1 && b == 2, "reads %d and %d", a, b)
 	})
-}
-
-// The layer keeps its last entity in a string, a map and a slice.
-func TestGoGuestIsRestored(t *testing.T) {
-	t.Parallel()
-	compiled := newEngine(t, expect.Value(statefulLayer())(t), strategy{})
-	forEachStrategy(t, func(t *testing.T, s strategy) {
-		g := compiled.with(s).startWithSnapshot(t)
-		score := func(value string) []string { return g.score(t, map[string]string{"entity.value": value}) }
-		want := slices.Clone(contentOf(g.memory))
-		for i := range 1000 {
-			value := fmt.Sprintf("customer-%d.example", i)
-			if signals := score(value); !slices.Equal(signals, []string{"Before: "}) {
-				t.Fatalf("call %d: signals %q", i, signals)
-			}
-			if i%100 == 0 && !bytes.Contains(contentOf(g.memory), []byte(value)) {
-				t.Fatal("the guest did not read the value, so the test proves nothing")
-			}
-			g.restore(t)
-			if i%100 == 0 && !bytes.Equal(contentOf(g.memory), want) {
-				t.Fatalf("after call %d byte %d differs", i, firstDifference(contentOf(g.memory), want))
-			}
-		}
-		score("first.example")
-		if signals := score("second.example"); !slices.Equal(signals, []string{"Before: first.example"}) {
-			t.Errorf("without Restore: signals %q, so the test proves nothing", signals)
-		}
-		score("grow")
-		g.restore(t)
-		if !bytes.Equal(contentOf(g.memory), want) {
-			t.Error("growth is not undone")
-		}
-		exits(t, g)
-	})
-}
-
-// exits has the layer call proc_exit, which closes the module and frees the memory while the guest is still running.
-func exits(t *testing.T, g *guest) {
-	t.Helper()
-	ctx := context.WithValue(t.Context(), layerCallKey{}, &layerCall{facts: map[string]string{"entity.value": "exit"}})
-	_, err := g.ExportedFunction("assay_v1_score").Call(ctx)
-	var exit *sys.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 3 {
-		t.Fatalf("error %v, want exit code 3", err)
-	}
-	expect.Error(t, "Restore returns", g.memory.Restore(), errFreed)
 }
 
 func TestReserveRejectsBadSizes(t *testing.T) {
@@ -217,10 +139,8 @@ func TestReserveRejectsBadSizes(t *testing.T) {
 		"beyond 32 bits":        {0, maxSize + pageSize},
 		"negative maximum":      {0, 1<<64 - pageSize},
 	} {
-		if m, err := NewImageStore().Reserve(test[0], test[1]); err == nil ||
-			!strings.Contains(err.Error(), "whole pages") {
-			t.Errorf("%s: %v, %v", name, m, err)
-		}
+		m, err := NewImageStore().Reserve(test[0], test[1])
+		expect.That(t, err != nil && strings.Contains(err.Error(), "whole pages"), "%s: %v, %v", name, m, err)
 	}
 }
 
@@ -231,16 +151,12 @@ func TestMisuse(t *testing.T) {
 		m.Allocate(0, 0)
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Error("two instantiations were accepted")
-				}
+				expect.That(t, recover() != nil, "two instantiations were accepted")
 			}()
 			m.Allocate(0, 0)
 		}()
-		if len(m.Reallocate(3*pageSize)) != 3*pageSize || m.Reallocate(2*pageSize) != nil ||
-			m.Reallocate(5*pageSize) != nil {
-			t.Error("Reallocate accepts wrong sizes")
-		}
+		expect.That(t, len(m.Reallocate(3*pageSize)) == 3*pageSize && m.Reallocate(2*pageSize) == nil &&
+			m.Reallocate(5*pageSize) == nil, "Reallocate accepts wrong sizes")
 		wantError := func(when string, want string, err error) {
 			t.Helper()
 			expect.ErrorText(t, when, err, want)
@@ -252,9 +168,7 @@ func TestMisuse(t *testing.T) {
 		m.Free()
 		wantError("restoring after Free", "closed", m.Restore())
 		wantError("snapshot after Free", "closed", m.Snapshot())
-		if m.Reallocate(4*pageSize) != nil {
-			t.Error("memory grew after Free")
-		}
+		expect.That(t, m.Reallocate(4*pageSize) == nil, "memory grew after Free")
 	})
 }
 
@@ -263,20 +177,15 @@ func TestEmptyMemory(t *testing.T) {
 	forEachStrategy(t, func(t *testing.T, s strategy) {
 		for _, maxBytes := range []uint64{0, pageSize} {
 			m := expect.Value((&ImageStore{maxCopied: s.maxCopied}).Reserve(0, maxBytes))(t)
-			if m.Reallocate(0) == nil {
-				t.Error("reallocating 0 bytes failed")
-			}
+			expect.That(t, m.Reallocate(0) != nil, "reallocating 0 bytes failed")
 			expect.NoError(t, m.Snapshot())
 			if err := m.Restore(); err != nil {
 				t.Errorf("Restore returns %v", err)
 			}
 			if maxBytes > 0 {
-				if m.Reallocate(maxBytes) == nil {
-					t.Error("memory did not grow")
-				}
-				if err := m.Restore(); err == nil {
-					t.Error("growth was undone in a memory of no module")
-				}
+				expect.That(t, m.Reallocate(maxBytes) != nil, "memory did not grow")
+				err := m.Restore()
+				expect.That(t, err != nil, "growth was undone in a memory of no module")
 			}
 			m.Free()
 		}

@@ -39,9 +39,7 @@ func TestDirtyPages(t *testing.T) {
 	wantDirty := func(want ...uint32) {
 		t.Helper()
 		got, ok := r.dirtyPages(f)
-		if !ok || fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("dirty pages %v (%v), want %v", got, ok, want)
-		}
+		expect.That(t, ok && fmt.Sprint(got) == fmt.Sprint(want), "dirty pages %v (%v), want %v", got, ok, want)
 	}
 	wantDirty()
 	for page := range count {
@@ -58,9 +56,8 @@ func TestDirtyPages(t *testing.T) {
 	for page := range maxDirty / f.pageBytes {
 		g.call(t, "poke", uint64(page*f.pageBytes), 7)
 	}
-	if got, ok := r.dirtyPages(f); ok {
-		t.Errorf("%d dirty pages were accepted", len(got))
-	}
+	got, ok := r.dirtyPages(f)
+	expect.That(t, !ok, "%d dirty pages were accepted", len(got))
 	g.restore(t)
 	wantDirty()
 }
@@ -72,10 +69,11 @@ const maxTries = 100_000
 // only if all calls since were watched and had no page fault. The table cannot be read again, which discards all pages.
 func TestTableIsReadAfterFaults(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	type testCase struct {
 		call   func(t *testing.T, g *guest)
 		relies bool
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"the same page": {func(t *testing.T, g *guest) { g.call(t, "poke", 5000, 1) }, true},
 		"the same page, twice": {func(t *testing.T, g *guest) {
 			g.call(t, "poke", 5000, 1)
@@ -88,41 +86,34 @@ func TestTableIsReadAfterFaults(t *testing.T) {
 		}, false},
 		"not watched": {func(_ *testing.T, g *guest) { g.Memory().WriteByte(9000, 1) }, false},
 		"no call":     {func(*testing.T, *guest) {}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := newEngine(t, assemble(48), strategy{}).startWithSnapshot(t)
-			r := g.memory.reservation
-			if !r.faults.reliable {
-				t.Skip("this kernel does not count page faults")
+	}, func(t *testing.T, test testCase) {
+		g := newEngine(t, assemble(48), strategy{}).startWithSnapshot(t)
+		r := g.memory.reservation
+		if !r.faults.reliable {
+			t.Skip("this kernel does not count page faults")
+		}
+		// Other code of the same thread may have faults too, but not every time.
+		for tries := 0; ; tries++ {
+			expect.NoError(t, r.discardPages(g.memory.image.file))
+			g.call(t, "poke", 5000, 1)
+			g.restore(t)
+			test.call(t, g)
+			noTable := *g.memory.image.file
+			noTable.pagemap = -1
+			pages, ok := r.dirtyPages(&noTable)
+			if ok == test.relies && (!ok || len(pages) == 1 && pages[0] == uint32(5000/noTable.pageBytes)) {
+				return
 			}
-			// Other code of the same thread may have faults too, but not every time.
-			for tries := 0; ; tries++ {
-				expect.NoError(t, r.discardPages(g.memory.image.file))
-				g.call(t, "poke", 5000, 1)
-				g.restore(t)
-				test.call(t, g)
-				noTable := *g.memory.image.file
-				noTable.pagemap = -1
-				pages, ok := r.dirtyPages(&noTable)
-				if ok == test.relies && (!ok || len(pages) == 1 && pages[0] == uint32(5000/noTable.pageBytes)) {
-					return
-				}
-				if ok || tries == maxTries {
-					t.Fatalf("pages %v, %v, want %v", pages, ok, test.relies)
-				}
-			}
-		})
-	}
+			expect.Must(t, !ok && tries != maxTries, "pages %v, %v, want %v", pages, ok, test.relies)
+		}
+	})
 }
 
 // countsFaults must detect kernels that do not count the fault of a write.
 func TestProbeRejectsMissingFaults(t *testing.T) {
 	t.Parallel()
 	for tries := 0; countsFaults(func() {}); tries++ {
-		if tries == maxTries {
-			t.Fatal("countsFaults accepted a write without a fault")
-		}
+		expect.Must(t, tries != maxTries, "countsFaults accepted a write without a fault")
 	}
 }
 
@@ -149,26 +140,21 @@ func TestIsDirty(t *testing.T) {
 func TestProbeRejectsWrongTables(t *testing.T) {
 	t.Parallel()
 	entry := func(v uint64) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(&v)), entryBytes) }
-	for name, fill := range map[string][]byte{
+	expect.Each(t, map[string][]byte{
 		"empty":           nil,
 		"all absent":      entry(0),
 		"all written":     entry(entryPresent),
 		"all of the file": entry(entryPresent | entryFile),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := expect.Value((&ImageStore{}).Reserve(pageSize, pageSize))(t)
-			defer m.Free()
-			m.Reallocate(pageSize)
-			expect.NoError(t, m.Snapshot())
-			f := *m.image.file
-			f.pagemap = pagemapFile(t, uintptr(unsafe.Pointer(&m.reservation.all[0]))/uintptr(f.pageBytes), fill,
-				pageSize/f.pageBytes)
-			if m.reservation.probePagemap(&f) {
-				t.Error("probePagemap accepted it")
-			}
-		})
-	}
+	}, func(t *testing.T, fill []byte) {
+		m := expect.Value((&ImageStore{}).Reserve(pageSize, pageSize))(t)
+		defer m.Free()
+		m.Reallocate(pageSize)
+		expect.NoError(t, m.Snapshot())
+		f := *m.image.file
+		f.pagemap = pagemapFile(t, uintptr(unsafe.Pointer(&m.reservation.all[0]))/uintptr(f.pageBytes), fill,
+			pageSize/f.pageBytes)
+		expect.That(t, !m.reservation.probePagemap(&f), "probePagemap accepted it")
+	})
 }
 
 // A range whose content differs from the file is not a mapping of it.
@@ -177,9 +163,7 @@ func TestProbeRejectsOtherContent(t *testing.T) {
 	g := newEngine(t, assemble(1), strategy{}).startWithSnapshot(t)
 	f := *g.memory.image.file
 	f.view = append(make([]byte, pageSize-1), 1)
-	if g.memory.reservation.probePagemap(&f) {
-		t.Error("probePagemap accepted it")
-	}
+	expect.That(t, !g.memory.reservation.probePagemap(&f), "probePagemap accepted it")
 }
 
 // pagemapFile returns the descriptor of a table with the same entry for count pages from first on.
@@ -199,9 +183,8 @@ func TestImageFileIsSealed(t *testing.T) {
 	descriptor := g.memory.image.file.descriptor
 	expect.Error(t, "writing", expect.ErrorOf(unix.Pwrite(descriptor, []byte("x"), 0)), unix.EPERM)
 	for _, size := range []int64{0, 2 * pageSize} {
-		if err := unix.Ftruncate(descriptor, size); !errors.Is(err, unix.EPERM) {
-			t.Errorf("resizing to %d: %v", size, err)
-		}
+		err := unix.Ftruncate(descriptor, size)
+		expect.That(t, errors.Is(err, unix.EPERM), "resizing to %d: %v", size, err)
 	}
 }
 
@@ -210,16 +193,12 @@ func TestRangeIsLeakedAfterFailedMapping(t *testing.T) {
 	t.Parallel()
 	m := expect.Value(NewImageStore().Reserve(3*pageSize, 3*pageSize))(t)
 	whole := m.reservation.all
-	if err := m.reservation.mapImage(&imageFile{descriptor: -1, view: whole}); !errors.Is(err, unix.EBADF) {
-		t.Fatalf("mapping a bad descriptor: %v", err)
-	}
+	err := m.reservation.mapImage(&imageFile{descriptor: -1, view: whole})
+	expect.Must(t, errors.Is(err, unix.EBADF), "mapping a bad descriptor: %v", err)
 	m.Free()
-	if err := unix.Madvise(whole, unix.MADV_NORMAL); err != nil {
-		t.Errorf("the range is no longer mapped: %v", err)
-	}
-	if err := unix.MunmapPtr(unsafe.Pointer(&whole[0]), uintptr(len(whole))); err != nil {
-		t.Error(err)
-	}
+	err = unix.Madvise(whole, unix.MADV_NORMAL)
+	expect.That(t, err == nil, "the range is no longer mapped: %v", err)
+	expect.Error(t, "error", unix.MunmapPtr(unsafe.Pointer(&whole[0]), uintptr(len(whole))), nil)
 }
 
 func TestMemoryDoesNotMove(t *testing.T) {
@@ -232,9 +211,7 @@ func TestMemoryDoesNotMove(t *testing.T) {
 		g.restore(t)
 		g.call(t, "grow", maxPages-4)
 		g.call(t, "poke", 100, 0x61626364)
-		if string(view[100:104]) != "dcba" {
-			t.Errorf("an old view reads %q", view[100:104])
-		}
+		expect.That(t, string(view[100:104]) == "dcba", "an old view reads %q", view[100:104])
 	})
 }
 
@@ -275,13 +252,11 @@ func TestNothingLeaks(t *testing.T) {
 				g.call(t, "grow", 7)
 			}
 			expect.NoError(t, g.Close(t.Context()))
-			if _, err := bad.instantiate(); err == nil {
-				t.Fatal("a module with a data segment out of bounds was instantiated")
-			}
+			_, err := bad.instantiate()
+			expect.Must(t, err != nil, "a module with a data segment out of bounds was instantiated")
 		}
-		if now := countResources(t); now.exceed(base) {
-			t.Errorf("%s: %+v before, %+v after %d instances", name, base, now, instances)
-		}
+		now := countResources(t)
+		expect.That(t, !now.exceed(base), "%s: %+v before, %+v after %d instances", name, base, now, instances)
 	}
 }
 
@@ -301,9 +276,7 @@ func TestOutOfMemory(t *testing.T) {
 			self := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestOutOfMemory$", "-test.v")
 			self.Env = append(os.Environ(), limitVariable+"="+limit)
 			out, err := self.CombinedOutput()
-			if err != nil || !strings.Contains(string(out), "--- PASS: TestOutOfMemory") {
-				t.Errorf("%v\n%s", err, out)
-			}
+			expect.That(t, err == nil && strings.Contains(string(out), "--- PASS: TestOutOfMemory"), "%v\n%s", err, out)
 		})
 	}
 }
@@ -335,12 +308,8 @@ func underLimit(t *testing.T, limit string) {
 	}
 	expect.NoError(t, errors.Join(err, unix.Setrlimit(resource,
 		&unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})))
-	if !errors.Is(refused, unix.ENOMEM) {
-		t.Errorf("reserving: %v", refused)
-	}
-	if limit == "data" && uint32(grown) != 0xffffffff {
-		t.Errorf("memory.grow returns %d", grown)
-	}
+	expect.That(t, errors.Is(refused, unix.ENOMEM), "reserving: %v", refused)
+	expect.That(t, limit != "data" || uint32(grown) == 0xffffffff, "memory.grow returns %d", grown)
 	if now := countResources(t); limit == "data" && now.addresses > sizes*os.Getpagesize()+reserved/2 {
 		t.Errorf("%d bytes of address space leaked", now.addresses-sizes*os.Getpagesize())
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"math"
-	"os/exec"
 	"slices"
 	"testing"
 
@@ -70,20 +69,16 @@ func sameBehaviour(t *testing.T, smallest int64, wasm []byte, globals []string, 
 	for _, slice := range []int64{smallest, math.MaxInt32} {
 		fuel := &fuelSupply{slice: slice, refills: -1}
 		got := observe(t, newHost(t, config, fuel), metered, globals, calls)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("with slices of %d, the metered guest behaves differently (-plain +metered):\n%.2000s", slice,
-				diff)
-		}
+		diff := cmp.Diff(want, got)
+		expect.Must(t, diff == "",
+			"with slices of %d, the metered guest behaves differently (-plain +metered):\n%.2000s", slice, diff)
 		if slices.Contains(want.Traps, true) {
 			continue // a trap loses fuel that a local caches
 		}
-		if burned >= 0 && fuel.burned() != burned {
-			t.Errorf("slices of %d: %d units burned, with smaller slices %d", slice, fuel.burned(), burned)
-		}
+		expect.That(t, burned < 0 || fuel.burned() == burned, "slices of %d: %d units burned, with smaller slices %d",
+			slice, fuel.burned(), burned)
 		burned = fuel.burned()
-		if burned <= 0 {
-			t.Errorf("slices of %d: %d units burned", slice, burned)
-		}
+		expect.That(t, burned > 0, "slices of %d: %d units burned", slice, burned)
 	}
 }
 
@@ -94,50 +89,6 @@ func TestBehaviourOfEverything(t *testing.T) {
 	}
 	// The second call traps because the first one drops segments.
 	sameBehaviour(t, 1, everything(), []string{"counter"}, calls("run", 1, 1))
-}
-
-func TestBehaviourInInterpreter(t *testing.T) {
-	t.Parallel()
-	c := interpreter()
-	m := mustInstrument(t, everything())
-	want := observe(t, newHost(t, c, &fuelSupply{}), everything(), nil, calls("run", 3, 4))
-	got := observe(t, newHost(t, c, &fuelSupply{slice: 100, refills: -1}), m.Wasm, nil, calls("run", 3, 4))
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Fatal(diff)
-	}
-}
-
-func TestBehaviourOfOtherLanguages(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		compiler, install string
-		args              []string
-	}{
-		"C, optimised": {"clang", "clang and lld", []string{"--target=wasm32", "-O2", "-nostdlib", "-mbulk-memory",
-			"-msimd128", "-Wl,--no-entry", "testdata/guest.c", "-o"}},
-		"C, unoptimised": {"clang", "clang and lld", []string{"--target=wasm32", "-O0", "-nostdlib", "-mbulk-memory",
-			"-Wl,--no-entry", "testdata/guest.c", "-o"}},
-		"Rust": {"rustc", "rustc with the target wasm32-unknown-unknown", []string{"--target=wasm32-unknown-unknown",
-			"--crate-type=cdylib", "-O", "testdata/guest.rs", "-o"}},
-		"AssemblyScript": {"asc", "assemblyscript (npm), with its asc on the PATH",
-			[]string{"testdata/guest.ts", "-O", "--use", "abort=", "-o"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var err error
-			for _, path := range onPath(c.compiler) {
-				var wasm []byte
-				wasm, err = build("guest.wasm", func(file string) *exec.Cmd {
-					return exec.Command(path, slices.Concat(c.args, []string{file})...)
-				})
-				if err == nil {
-					sameBehaviour(t, 100, wasm, nil, calls("run", 0, 999, 123456))
-					return
-				}
-			}
-			t.Skipf("install %s to run this: %v", c.install, err)
-		})
-	}
 }
 
 // TestGlobalsCanBeRestored checks that a host can set every mutable global except those in Unrestored.
@@ -152,9 +103,7 @@ func TestGlobalsCanBeRestored(t *testing.T) {
 	guest := newHost(t, compiler(), &fuelSupply{slice: 1000, refills: -1}).mustStart(t, m.Wasm)
 	for _, g := range m.Globals {
 		x, ok := guest.ExportedGlobal(g.Name).(api.MutableGlobal)
-		if !ok || ValueType(x.Type()) != g.Type {
-			t.Fatalf("%s is not a mutable %s: %v", g.Name, g.Type, x)
-		}
+		expect.Must(t, ok && ValueType(x.Type()) == g.Type, "%s is not a mutable %s: %v", g.Name, g.Type, x)
 		old := x.Get()
 		if g.Type != FuncRef && g.Type != ExternRef {
 			x.Set(old + 1)

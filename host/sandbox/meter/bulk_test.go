@@ -68,14 +68,10 @@ func (g *bulkGuests) compare(t testing.TB, name string, target, source, size uin
 	args := []uint64{uint64(target), uint64(source), uint64(size)}
 	_, want := g.plain.ExportedFunction(name).Call(context.Background(), args...)
 	_, got := g.metered.ExportedFunction(name).Call(context.Background(), args...)
-	if (want == nil) != (got == nil) {
-		t.Fatalf("%s %d, %d, %d: %v, plain %v", name, target, source, size, got, want)
-	}
+	expect.Must(t, (want == nil) == (got == nil), "%s %d, %d, %d: %v, plain %v", name, target, source, size, got, want)
 	a, _ := g.plain.Memory().Read(0, bulkMemory)
 	b, _ := g.metered.Memory().Read(0, bulkMemory)
-	if !bytes.Equal(a, b) {
-		t.Fatalf("%s %d, %d, %d: the memories differ", name, target, source, size)
-	}
+	expect.Must(t, bytes.Equal(a, b), "%s %d, %d, %d: the memories differ", name, target, source, size)
 	return got != nil
 }
 
@@ -119,25 +115,8 @@ func TestChunksAtBounds(t *testing.T) {
 		{"init", 0, 0, 0, false}, {"init", end, 0, 0, false}, {"init", 0, 0, 1, true},
 		{"init", 0, 0, chunk + 1, true}, {"init", 0, 1, 0, true},
 	} {
-		if g.compare(t, c.name, c.target, c.source, c.size) != c.traps {
-			t.Errorf("%s %d, %d, %d: trapped: %v", c.name, c.target, c.source, c.size, !c.traps)
-		}
-	}
-}
-
-// TestChunksAtRandom compares random operations, some of which are out of bounds.
-func TestChunksAtRandom(t *testing.T) {
-	t.Parallel()
-	g, random, trapped := newBulkGuests(t, 1), rand.New(rand.NewPCG(3, 4)), 0
-	const rounds = 1000
-	for range rounds {
-		name := []string{"fill", "copy", "init"}[random.IntN(3)]
-		if g.compare(t, name, random.Uint32N(bulkMemory), random.Uint32N(bulkSegment), random.Uint32N(3*chunkBytes)) {
-			trapped++
-		}
-	}
-	if trapped == 0 || trapped == rounds {
-		t.Errorf("%d of %d trapped, so the test proves nothing", trapped, rounds)
+		expect.That(t, g.compare(t, c.name, c.target, c.source, c.size) == c.traps, "%s %d, %d, %d: trapped: %v",
+			c.name, c.target, c.source, c.size, !c.traps)
 	}
 }
 
@@ -163,10 +142,9 @@ func TestChunksCheckFuel(t *testing.T) {
 			}
 			memory, _ := g.metered.Memory().Read(0, bulkMemory)
 			for i, changed := range []bool{true, true, false} {
-				if here := memory[i*chunkBytes:][:chunkBytes]; bytes.Equal(here,
-					pattern(bulkMemory)[i*chunkBytes:][:chunkBytes]) == changed {
-					t.Errorf("chunk %d changed: %v", i, !changed)
-				}
+				here := memory[i*chunkBytes:][:chunkBytes]
+				expect.That(t, bytes.Equal(here, pattern(bulkMemory)[i*chunkBytes:][:chunkBytes]) != changed,
+					"chunk %d changed: %v", i, !changed)
 			}
 		})
 	}

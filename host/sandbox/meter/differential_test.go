@@ -133,9 +133,7 @@ func sameProgram(t *testing.T, r wazero.Runtime, choices []byte) (ended bool) {
 	want, _ := execute(t, r, plain, &execution{})
 	same := func(what string, slice int64, got observation) {
 		t.Helper()
-		if !reflect.DeepEqual(got, want) {
-			t.Fatalf("%s, with slices of %d: %+v, want %+v", what, slice, got, want)
-		}
+		expect.Must(t, reflect.DeepEqual(got, want), "%s, with slices of %d: %+v, want %+v", what, slice, got, want)
 	}
 	counting, cost := execute(t, r, counted, &execution{})
 	same("counted", 0, counting)
@@ -148,9 +146,8 @@ func sameProgram(t *testing.T, r wazero.Runtime, choices []byte) (ended bool) {
 	x := &execution{fuelSupply: fuelSupply{slice: 100}, limit: math.MaxInt64}
 	got, _ := execute(t, r, exact, x)
 	same("charged one by one", x.slice, got)
-	if want.Trap == "" && x.burned() != cost {
-		t.Fatalf("%d units burned with a charge for each instruction, %d ran", x.burned(), cost)
-	}
+	expect.Must(t, want.Trap != "" || x.burned() == cost, "%d units burned with a charge for each instruction, %d ran",
+		x.burned(), cost)
 
 	guest := metered(defaultPolicy())
 	defer guest.Close(t.Context())
@@ -165,10 +162,8 @@ func sameProgram(t *testing.T, r wazero.Runtime, choices []byte) (ended bool) {
 		if i == 0 {
 			burned = x.burned()
 		}
-		if x.burned() != burned || burned < cost {
-			t.Fatalf("%d units burned with slices of %d, %d with an unlimited one, %d ran", x.burned(), slice, burned,
-				cost)
-		}
+		expect.Must(t, x.burned() == burned && burned >= cost,
+			"%d units burned with slices of %d, %d with an unlimited one, %d ran", x.burned(), slice, burned, cost)
 	}
 	if want.Trap != "" {
 		return false
@@ -200,9 +195,8 @@ func TestProgramsBehaveTheSame(t *testing.T) {
 			ended++
 		}
 	}
-	if ended < programs/2 {
-		t.Errorf("%d of %d programs ended without a trap, so the test proves little", ended, programs)
-	}
+	expect.That(t, ended >= programs/2, "%d of %d programs ended without a trap, so the test proves little", ended,
+		programs)
 	t.Logf("%d of %d programs ended without a trap", ended, programs)
 }
 

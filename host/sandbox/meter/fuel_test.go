@@ -17,7 +17,7 @@ func exactPolicy() policy {
 func burnedBy(t *testing.T, wasm []byte, p policy, c guestCall) int64 {
 	t.Helper()
 	fuel := &fuelSupply{slice: 1 << 40, refills: -1}
-	guest := startIn(t, interpreter(), wasm, p, fuel)
+	guest := startMetered(t, wasm, p, fuel)
 	before := fuel.burned()
 	expect.Value(guest.ExportedFunction(c.name).Call(context.Background(), c.args...))(t)
 	return fuel.burned() - before
@@ -26,32 +26,23 @@ func burnedBy(t *testing.T, wasm []byte, p policy, c guestCall) int64 {
 // TestFuelIsAnUpperBound compares the charge without surcharges with what really ran. It must not be less.
 func TestFuelIsAnUpperBound(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	type testCase struct {
 		wasm     []byte
 		call     guestCall
 		maxRatio float64 // of the charge to what ran
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"loop":       {hashLoop(), guestCall{"run", []uint64{1000}}, 1.01},
 		"recursion":  {fibonacci(), guestCall{"run", []uint64{15}}, 1.3},
 		"everything": {everything(), guestCall{"run", []uint64{7}}, 1.2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			isUpperBound(t, c.wasm, c.call, c.maxRatio)
-		})
-	}
-}
-
-func isUpperBound(t *testing.T, wasm []byte, call guestCall, maxRatio float64) {
-	t.Helper()
-	ran := burnedBy(t, wasm, exactPolicy(), call)
-	p := defaultPolicy()
-	p.entryCost, p.valuesPerUnit, p.iterationCost, p.importCost = 0, 0, 0, 0
-	charged := burnedBy(t, wasm, p, call)
-	if charged < ran || float64(charged) > maxRatio*float64(ran) {
-		t.Errorf("%d instructions ran, %d charged", ran, charged)
-	}
-	t.Logf("%d ran, %d charged", ran, charged)
+	}, func(t *testing.T, c testCase) {
+		ran := burnedBy(t, c.wasm, exactPolicy(), c.call)
+		p := defaultPolicy()
+		p.entryCost, p.valuesPerUnit, p.iterationCost, p.importCost = 0, 0, 0, 0
+		charged := burnedBy(t, c.wasm, p, c.call)
+		expect.That(t, charged >= ran && float64(charged) <= c.maxRatio*float64(ran),
+			"%d instructions ran, %d charged", ran, charged)
+	})
 }
 
 // TestCosts compares the fuel of small functions with the costs in doc.go. Entering each costs 3.
@@ -82,7 +73,7 @@ func TestFuelDoesNotDependOnSlices(t *testing.T) {
 	t.Parallel()
 	loop := []byte{opLoop, emptyBlock, opEnd}
 	work := fn(nil, repeat(4000, 0x01)...)
-	for name, ending := range map[string][]byte{
+	expect.Each(t, map[string][]byte{
 		"call":             {opCall, 1},
 		"call and return":  {opCall, 1, opReturn},
 		"indirect call":    {opI32Const, 0, opCallIndirect, 0, 0},
@@ -90,27 +81,23 @@ func TestFuelDoesNotDependOnSlices(t *testing.T) {
 		"call in both": {opI32Const, 0, opIf, emptyBlock, opCall, 1, opReturn, opElse, opCall, 1, opReturn,
 			opEnd},
 		"call before a block": {opBlock, emptyBlock, opCall, 1, opEnd},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, nops := range []int{0, 400, 509, 510, 511, 512, 513, 4090, 4093, 4094, 4095, 4096, 4097, 8190} {
-				wasm := module(section(idType, sig("", "")), section(idFunction, u(0), u(0)),
-					section(idTable, []byte{byte(FuncRef), 0, 1}), section(idExport, export("run", FunctionKind, 0)),
-					section(idElement, cat([]byte{0, opI32Const, 0, opEnd}, vec(u(1)))),
-					section(idCode, fn(nil, cat(loop, repeat(nops, 0x01), ending)...), work))
-				var want int64
-				for _, slice := range []int64{1 << 40, 25_000, 250, 1} {
-					fuel := &fuelSupply{slice: slice, refills: -1}
-					expect.NoError(t, run(startMetered(t, wasm, defaultPolicy(), fuel)))
-					if want == 0 {
-						want = fuel.burned()
-					}
-					if got := fuel.burned(); got != want || got < int64(nops+4000) {
-						t.Errorf("%d nops: %d units burned with slices of %d, %d with an unlimited one", nops, got,
-							slice, want)
-					}
+	}, func(t *testing.T, ending []byte) {
+		for _, nops := range []int{0, 400, 509, 510, 511, 512, 513, 4090, 4093, 4094, 4095, 4096, 4097, 8190} {
+			wasm := module(section(idType, sig("", "")), section(idFunction, u(0), u(0)),
+				section(idTable, []byte{byte(FuncRef), 0, 1}), section(idExport, export("run", FunctionKind, 0)),
+				section(idElement, cat([]byte{0, opI32Const, 0, opEnd}, vec(u(1)))),
+				section(idCode, fn(nil, cat(loop, repeat(nops, 0x01), ending)...), work))
+			var want int64
+			for _, slice := range []int64{1 << 40, 25_000, 250, 1} {
+				fuel := &fuelSupply{slice: slice, refills: -1}
+				expect.NoError(t, run(startMetered(t, wasm, defaultPolicy(), fuel)))
+				if want == 0 {
+					want = fuel.burned()
 				}
+				got := fuel.burned()
+				expect.That(t, got == want && got >= int64(nops+4000),
+					"%d nops: %d units burned with slices of %d, %d with an unlimited one", nops, got, slice, want)
 			}
-		})
-	}
+		}
+	})
 }

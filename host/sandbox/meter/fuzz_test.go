@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/tetratelabs/wazero"
+
+	"assay/registry/expect"
 )
 
 // checkInstrument checks that Instrument does not panic, that errors have a place, and that the engine accepts the
@@ -17,10 +19,9 @@ func checkInstrument(t *testing.T, rt wazero.Runtime, wasm []byte) (accepted boo
 	t.Helper()
 	m, err := Instrument(wasm, DefaultLimits())
 	if err != nil {
-		if e := new(Error); !errors.As(err, &e) || e.Offset < 0 || e.Offset > len(wasm) || e.Section == "" ||
-			e.Reason == "" {
-			t.Fatalf("error without a place: %#v", err)
-		}
+		e := new(Error)
+		expect.Must(t, errors.As(err, &e) && e.Offset >= 0 && e.Offset <= len(wasm) && e.Section != "" &&
+			e.Reason != "", "error without a place: %#v", err)
 		return false
 	}
 	ctx := context.Background()
@@ -33,9 +34,8 @@ func checkInstrument(t *testing.T, rt wazero.Runtime, wasm []byte) (accepted boo
 		metered.Close(ctx)
 	}
 	dropped := plainErr != nil && strings.Contains(plainErr.Error(), "custom") // instrumentation drops custom sections
-	if (plainErr == nil) != (meteredErr == nil) && !dropped {
-		t.Fatalf("the engine reports %v for the original, %v for the instrumented module", plainErr, meteredErr)
-	}
+	expect.Must(t, (plainErr == nil) == (meteredErr == nil) || dropped,
+		"the engine reports %v for the original, %v for the instrumented module", plainErr, meteredErr)
 	return plainErr == nil
 }
 
@@ -54,9 +54,7 @@ func TestBitFlips(t *testing.T) {
 			accepted++
 		}
 	}
-	if accepted == 0 || accepted == tries {
-		t.Errorf("%d of %d accepted, so the test proves nothing", accepted, tries)
-	}
+	expect.That(t, accepted != 0 && accepted != tries, "%d of %d accepted, so the test proves nothing", accepted, tries)
 }
 
 func FuzzInstrument(f *testing.F) {

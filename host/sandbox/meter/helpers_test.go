@@ -156,11 +156,6 @@ func newRuntime(t testing.TB, config wazero.RuntimeConfig) wazero.Runtime {
 	return r
 }
 
-// interpreter counts the same fuel, and starts large modules sooner.
-func interpreter() wazero.RuntimeConfig {
-	return wazero.NewRuntimeConfigInterpreter().WithCoreFeatures(api.CoreFeaturesV2)
-}
-
 func compiler() wazero.RuntimeConfig {
 	return wazero.NewRuntimeConfigCompiler().WithCoreFeatures(api.CoreFeaturesV2)
 }
@@ -184,13 +179,8 @@ func mustInstrument(t testing.TB, wasm []byte) *Module {
 // startMetered instruments a module under a policy and instantiates it.
 func startMetered(t testing.TB, wasm []byte, p policy, fuel *fuelSupply) api.Module {
 	t.Helper()
-	return startIn(t, compiler(), wasm, p, fuel)
-}
-
-func startIn(t testing.TB, config wazero.RuntimeConfig, wasm []byte, p policy, fuel *fuelSupply) api.Module {
-	t.Helper()
 	m := expect.Value(instrument(wasm, DefaultLimits(), p))(t)
-	guest := newHost(t, config, fuel).mustStart(t, m.Wasm)
+	guest := newHost(t, compiler(), fuel).mustStart(t, m.Wasm)
 	fuel.fuel = guest.ExportedGlobal(FuelExport).(api.MutableGlobal)
 	return guest
 }
@@ -206,14 +196,9 @@ func TestInstrumentIsDeterministic(t *testing.T) {
 	wasm := everything()
 	before := bytes.Clone(wasm)
 	m := mustInstrument(t, wasm)
-	if !bytes.Equal(m.Wasm, mustInstrument(t, wasm).Wasm) {
-		t.Fatal("the second result differs from the first")
-	}
-	if !bytes.Equal(wasm, before) {
-		t.Fatal("Instrument modified its input")
-	}
+	expect.Must(t, bytes.Equal(m.Wasm, mustInstrument(t, wasm).Wasm), "the second result differs from the first")
+	expect.Must(t, bytes.Equal(wasm, before), "Instrument modified its input")
 	_, err := Instrument(m.Wasm, DefaultLimits())
-	if e := new(Error); !errors.As(err, &e) || e.Section != "import" {
-		t.Fatalf("instrumenting twice: %v", err)
-	}
+	e := new(Error)
+	expect.Must(t, errors.As(err, &e) && e.Section == "import", "instrumenting twice: %v", err)
 }

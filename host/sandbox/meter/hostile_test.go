@@ -14,10 +14,11 @@ import (
 // that each kind of fuel check is needed.
 func TestEndless(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	type testCase struct {
 		wasm []byte
 		args []uint64
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"loop":                 {withMemory(endless()...), []uint64{0}},
 		"loop with parameters": {function("", "", 0x41, 0, 0x03, 1, 0x0c, 0, 0x0b, 0x1a), nil},
 		"loop by br_table":     {withMemory(0x03, 0x40, 0x41, 0, 0x0e, 1, 0, 0, 0x0b), []uint64{0}},
@@ -28,19 +29,14 @@ func TestEndless(t *testing.T) {
 			[]uint64{0}},
 		"memory.copy": {withMemory(endless(0x41, 0, 0x41, 1, 0x41, 0x80, 0x80, 3, opMisc, memoryCopy, 0, 0)...),
 			[]uint64{0}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			const slice, refills, maxOverdraft = 10_000, 20, 70_000
-			fuel := &fuelSupply{slice: slice, refills: refills}
-			if err := run(startMetered(t, c.wasm, defaultPolicy(), fuel), c.args...); !errors.Is(err, errOutOfFuel) {
-				t.Fatalf("ended with %v", err)
-			}
-			if fuel.granted > (refills+1)*(slice+maxOverdraft) {
-				t.Errorf("%d slices of %d paid for %d units", refills, slice, fuel.granted)
-			}
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		const slice, refills, maxOverdraft = 10_000, 20, 70_000
+		fuel := &fuelSupply{slice: slice, refills: refills}
+		err := run(startMetered(t, c.wasm, defaultPolicy(), fuel), c.args...)
+		expect.Must(t, errors.Is(err, errOutOfFuel), "ended with %v", err)
+		expect.That(t, fuel.granted <= (refills+1)*(slice+maxOverdraft), "%d slices of %d paid for %d units",
+			refills, slice, fuel.granted)
+	})
 }
 
 // TestFuelChecks counts fuel checks and fuel with and without each rule of the policy.
@@ -54,14 +50,15 @@ func TestFuelChecks(t *testing.T) {
 	fill := withMemory(0x41, 0, 0x41, 1, 0x41, 0x80, 0x80, 4, opMisc, memoryFill, 0)
 	grow := withMemory(0x20, 0, 0x40, 0, 0x1a)
 	noBulk := func(p *policy) { p.chargeBulk = false }
-	for name, c := range map[string]struct {
+	type testCase struct {
 		wasm      []byte
 		arg       uint64
 		disable   func(*policy)
 		minBurned int64 // with the rule
 		minChecks int   // with the rule: refills with slices of one unit
 		burnsLess bool  // without the rule less fuel is burned, instead of checked less often
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"entry": {descend, 1000, func(p *policy) { p.checkEntry = false }, 100_000, 2000, false},
 		"calls": {descend, 1000, func(p *policy) { p.checkAfterCalls = false }, 100_000, 2000, false},
 		"loop":  {countdown(), 1000, func(p *policy) { p.checkLoops = false }, 6000, 1000, false},
@@ -71,26 +68,21 @@ func TestFuelChecks(t *testing.T) {
 		"bulk":          {fill, 0, noBulk, 65536 / 64, 1, true},
 		"grow":          {grow, 3, noBulk, 3 * 1024, 1, true},
 		"grow too much": {grow, math.MaxUint32, noBulk, math.MaxUint32 * 1024, 1, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			measure := func(p policy) (checks int, burned int64) {
-				fuel := &fuelSupply{slice: 1, refills: -1}
-				expect.NoError(t, run(startMetered(t, c.wasm, p, fuel), c.arg))
-				return fuel.calls, fuel.burned()
-			}
-			checks, burned := measure(defaultPolicy())
-			if checks < c.minChecks || burned < c.minBurned {
-				t.Errorf("%d checks, want %d; %d units burned, want %d", checks, c.minChecks, burned, c.minBurned)
-			}
-			p := defaultPolicy()
-			c.disable(&p)
-			checks, burned = measure(p)
-			if c.burnsLess && burned >= c.minBurned || !c.burnsLess && checks >= c.minChecks {
-				t.Errorf("without the rule the same: %d checks, %d units", checks, burned)
-			}
-		})
-	}
+	}, func(t *testing.T, c testCase) {
+		measure := func(p policy) (checks int, burned int64) {
+			fuel := &fuelSupply{slice: 1, refills: -1}
+			expect.NoError(t, run(startMetered(t, c.wasm, p, fuel), c.arg))
+			return fuel.calls, fuel.burned()
+		}
+		checks, burned := measure(defaultPolicy())
+		expect.That(t, checks >= c.minChecks && burned >= c.minBurned,
+			"%d checks, want %d; %d units burned, want %d", checks, c.minChecks, burned, c.minBurned)
+		p := defaultPolicy()
+		c.disable(&p)
+		checks, burned = measure(p)
+		expect.That(t, (!c.burnsLess || burned < c.minBurned) && (c.burnsLess || checks < c.minChecks),
+			"without the rule the same: %d checks, %d units", checks, burned)
+	})
 }
 
 // TestStartIsMetered checks that an endless start function or _initialize can be stopped.
@@ -105,9 +97,8 @@ func TestStartIsMetered(t *testing.T) {
 	} {
 		fuel := &fuelSupply{slice: 1000, refills: 3}
 		_, err := newHost(t, compiler(), fuel).start(mustInstrument(t, wasm).Wasm)
-		if !errors.Is(err, errOutOfFuel) || fuel.calls != 4 {
-			t.Errorf("%s: after %d refills: %v", name, fuel.calls, err)
-		}
+		expect.That(t, errors.Is(err, errOutOfFuel) && fuel.calls == 4, "%s: after %d refills: %v", name, fuel.calls,
+			err)
 	}
 }
 

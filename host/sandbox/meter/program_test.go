@@ -42,7 +42,6 @@ const (
 	programMaxPages = 4
 	passiveBytes    = 100
 	tableEntries    = 8
-	maxEntries      = 16
 	mixFuel         = 100
 
 	localI32s, localI64s = 3, 2
@@ -82,7 +81,7 @@ func newProgram(choices []byte, counted bool) []byte {
 		section(idType, types...),
 		section(idImport, cat(str("env"), str("mix"), []byte{0, 3}), cat(str("env"), str("note"), []byte{0, 6})),
 		section(idFunction, declared...),
-		section(idTable, []byte{byte(FuncRef), 1, tableEntries, maxEntries}),
+		section(idTable, []byte{byte(FuncRef), 1, tableEntries, tableEntries}),
 		section(idMemory, []byte{1, programPages, programMaxPages}), section(idGlobal, globals...),
 		section(idExport, exports...),
 	}
@@ -229,7 +228,7 @@ var lengths = []int{1, 2, 30, 500, 506, 507, 508, 509, 510, 511, 512, 513, 1020,
 
 // statement appends instructions that take no operands and leave none.
 func (p *program) statement(depth int) {
-	const simple = 12
+	const simple = 11
 	n := simple + 11
 	if depth > 5 {
 		n = simple
@@ -261,17 +260,15 @@ func (p *program) statement(depth int) {
 	case 6:
 		p.bulk(depth)
 	case 7:
-		p.table(depth)
-	case 8:
 		p.value(byte(I32), depth)
 		p.count(64)
 		p.op(opCall, importNote)
-	case 9:
+	case 8:
 		p.value(p.anyType(), depth)
 		p.op(0x1a)
-	case 10:
+	case 9:
 		p.call(p.pick(len(p.functions)), depth)
-	case 11:
+	case 10:
 		p.value(byte(I32), depth)
 		p.branch(opBrIf, p.pick(len(p.labels)), depth)
 	default: // control flow
@@ -487,7 +484,7 @@ func (p *program) bulk(depth int) {
 		p.constant(byte(I32), 0xff)
 		p.op(0x71)
 	}
-	switch p.pick(5) {
+	switch p.pick(4) {
 	case 0:
 		near()
 		p.value(byte(I32), depth)
@@ -508,65 +505,10 @@ func (p *program) bulk(depth int) {
 		p.countOperand(pageShift, opI64Shl)
 		p.op(0x40, 0)
 		p.op(0x1a)
-	case 4:
-		if p.pick(16) == 1 {
-			p.op(opMisc, 9, 1) // data.drop
-		}
 	}
 }
 
 const pageBytes = 64 << 10
-
-// table appends a table instruction.
-func (p *program) table(depth int) {
-	size := func() {
-		p.constant(byte(I32), int64(p.pick(5)))
-		p.countOperand(entryShift, opI64ShrU)
-	}
-	switch p.pick(8) {
-	case 0: // swaps two entries of the same type with themselves
-		entry := int64(p.pick(6))
-		p.constant(byte(I32), entry)
-		p.constant(byte(I32), entry)
-		p.op(0x25, 0)
-		p.op(0x26, 0)
-	case 1:
-		p.op(0xd0, byte(FuncRef))
-		size()
-		p.op(opMisc, 15, 0) // table.grow
-		p.op(0x1a)
-	case 2:
-		p.constant(byte(I32), 6)
-		p.op(0xd0, byte(FuncRef))
-		size()
-		p.op(opMisc, 17, 0) // table.fill
-	case 3:
-		p.constant(byte(I32), 0)
-		p.constant(byte(I32), 0)
-		size()
-		p.op(opMisc, 14, 0, 0) // table.copy
-	case 4:
-		p.constant(byte(I32), 0)
-		p.constant(byte(I32), 0)
-		size()
-		p.op(opMisc, 12, 1, 0) // table.init
-	case 5:
-		if p.pick(16) == 1 {
-			p.op(opMisc, 13, 1) // elem.drop
-		}
-	case 6:
-		p.value(byte(I32), depth)
-		p.constant(byte(I32), tableEntries-1)
-		p.op(0x71)
-		p.op(0x25, 0)
-		p.op(0xd1) // ref.is_null
-		p.op(0x1a)
-	case 7:
-		p.op(opRefFunc, byte(p.pick(min(len(p.functions), 6))))
-		p.op(0xd1)
-		p.op(0x1a)
-	}
-}
 
 // value appends an expression of the given type.
 func (p *program) value(t byte, depth int) {

@@ -142,10 +142,16 @@ func TestRefusedModules(t *testing.T) {
 		"end missing": {module(types, oneFn, section(idCode, sized([]byte{0, 0x02, 0x40, opEnd}))), "code",
 			"inside a block"},
 		"bytes after the end": {body(opEnd, 0x01), "code", "left over"},
-		"else without if":     {body(0x02, 0x40, 0x05, 0x0b), "code", "else without"},
-		"second else":         {body(0x41, 0, 0x04, 0x40, 0x05, 0x05, 0x0b), "code", "else without"},
-		"nesting":             {body(repeat(30_000, 0x02, 0x40)...), "code", "nested deeper"},
-		"operands of blocks":  {body(repeat(1200, 0x02, 1, 0x0b)...), "code", "pass over"},
+		"compile bomb of branches": {body(cat([]byte{0x02, 0x40}, repeat(40_000, 0x41, 0, 0x0d, 0), []byte{0x0b})...),
+			"code", "units of work"},
+		"compile bomb of ifs":   {body(repeat(40_000, 0x41, 0, 0x04, 0x40, 0x01, 0x0b)...), "code", "units of work"},
+		"compile bomb of loops": {body(repeat(10_000, 0x03, 0x40, 0x41, 0, 0x0d, 0, 0x0b)...), "code", "units of work"},
+		"compile bomb of a branch table": {body(cat([]byte{0x02, 0x40, 0x41, 0, 0x0e}, u(1_000_000),
+			make([]byte, 1_000_001), []byte{0x0b})...), "code", "units of work"},
+		"else without if":    {body(0x02, 0x40, 0x05, 0x0b), "code", "else without"},
+		"second else":        {body(0x41, 0, 0x04, 0x40, 0x05, 0x05, 0x0b), "code", "else without"},
+		"nesting":            {body(repeat(30_000, 0x02, 0x40)...), "code", "nested deeper"},
+		"operands of blocks": {body(repeat(1200, 0x02, 1, 0x0b)...), "code", "pass over"},
 		"operands of branches": {body(cat([]byte{0x00, 0x02, 1}, repeat(1200, 0x0d, 0), []byte{0x0b})...), "code",
 			"pass over"},
 		"blocks times locals": {module(types, oneFn,
@@ -156,10 +162,9 @@ func TestRefusedModules(t *testing.T) {
 	} {
 		_, err := Instrument(c.wasm, DefaultLimits())
 		var e *Error
-		if !errors.As(err, &e) || e.Section != c.section || !strings.Contains(e.Reason, c.reason) || e.Offset < 0 ||
-			e.Offset > len(c.wasm) {
-			t.Errorf("%s: %v; want section %s, reason %q", name, err, c.section, c.reason)
-		}
+		expect.That(t, errors.As(err, &e) && e.Section == c.section && strings.Contains(e.Reason, c.reason) &&
+			e.Offset >= 0 && e.Offset <= len(c.wasm), "%s: %v; want section %s, reason %q", name, err, c.section,
+			c.reason)
 	}
 }
 
@@ -171,9 +176,7 @@ func TestErrorOffset(t *testing.T) {
 	//             8 + 2+1+3 = 14                + 2+1+1 = 18            + id, size, count = 21, size, locals = 23
 	_, err := Instrument(wasm, DefaultLimits())
 	want := "instrumenting module: code section, offset 26: instruction 0xfe: threads are not accepted"
-	if err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
-	}
+	expect.That(t, err != nil && err.Error() == want, "got %v, want %s", err, want)
 }
 
 // TestTruncatedModules truncates a module at every byte. Between sections, the result may be a valid module.
@@ -189,12 +192,9 @@ func TestTruncatedModules(t *testing.T) {
 	}
 	for n := range wasm {
 		_, err := Instrument(wasm[:n:n], DefaultLimits())
-		if e := new(Error); err != nil && (!errors.As(err, &e) || e.Offset > n) {
-			t.Fatalf("truncated at %d: %v", n, err)
-		}
-		if err == nil && !complete[n] {
-			t.Errorf("truncated at %d: accepted", n)
-		}
+		e := new(Error)
+		expect.Must(t, err == nil || errors.As(err, &e) && e.Offset <= n, "truncated at %d: %v", n, err)
+		expect.That(t, err != nil || complete[n], "truncated at %d: accepted", n)
 	}
 }
 
@@ -210,8 +210,7 @@ func TestAllocations(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	expect.Value(Instrument(wasm, DefaultLimits()))(t)
 	runtime.ReadMemStats(&after)
-	if got := after.TotalAlloc - before.TotalAlloc; got > uint64(120*len(wasm)) {
-		t.Errorf("%d bytes allocated for %d", got, len(wasm))
-	}
+	got := after.TotalAlloc - before.TotalAlloc
+	expect.That(t, got <= uint64(120*len(wasm)), "%d bytes allocated for %d", got, len(wasm))
 	t.Logf("%d bytes allocated for %d", after.TotalAlloc-before.TotalAlloc, len(wasm))
 }

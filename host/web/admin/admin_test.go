@@ -72,16 +72,13 @@ func TestPaths(t *testing.T) {
 		{url + "/debug/pprof/symbol", 200, "num_symbols"},
 	} {
 		status, header, body := send(t, test.url)
-		if status != test.status || !strings.Contains(body, test.part) {
-			t.Errorf("%s: status %d, want %d and %q: %s", test.url, status, test.status, test.part, body)
-		}
-		if header.Get("Cache-Control") != "no-store" || header.Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("%s: headers %v", test.url, header)
-		}
+		expect.That(t, status == test.status && strings.Contains(body, test.part), "%s: status %d, want %d and %q: %s",
+			test.url, status, test.status, test.part, body)
+		expect.That(t, header.Get("Cache-Control") == "no-store" && header.Get("X-Content-Type-Options") == "nosniff",
+			"%s: headers %v", test.url, header)
 	}
-	if _, _, body := send(t, url+"/debug/pprof/cmdline"); strings.Contains(body, "-test.") {
-		t.Errorf("the arguments of the process are shown: %s", body)
-	}
+	_, _, body := send(t, url+"/debug/pprof/cmdline")
+	expect.That(t, !strings.Contains(body, "-test."), "the arguments of the process are shown: %s", body)
 	response := expect.Value(http.Post(url+"/metrics", "text/plain", http.NoBody))(t)
 	_ = response.Body.Close()
 	expect.Equal(t, "POST /metrics: status", response.StatusCode, http.StatusMethodNotAllowed)
@@ -92,11 +89,12 @@ func TestReadiness(t *testing.T) {
 	problems := func() []Problem {
 		return []Problem{{"database", "is read-only", errors.New("no <writes>")}, {Part: "lineup"}}
 	}
-	for name, test := range map[string]struct {
+	type testCase struct {
 		cfg    Config
 		status int
 		body   string
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"ready": {Config{}, 200, `{"status":"ready"}`},
 		"degraded": {Config{Degraded: func() []string { return []string{"a layer is suspended"} }}, 200,
 			`{"status":"ready","degraded":["a layer is suspended"]}`},
@@ -106,19 +104,15 @@ func TestReadiness(t *testing.T) {
 		"draining and not ready": {Config{Draining: func() bool { return true },
 			Ready: func() []Problem { return []Problem{{Part: "lineup"}} }}, 503,
 			`{"status":"draining","problems":[{"part":"lineup"}]}`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			url, _ := start(t, test.cfg)
-			status, header, body := send(t, url+"/readyz")
-			if status != test.status || body != test.body+"\n" || header.Get("Content-Type") != "application/json" {
-				t.Errorf("status %d, want %d: %s, want %s", status, test.status, body, test.body)
-			}
-			if (header.Get("Retry-After") != "") != (status == http.StatusServiceUnavailable) {
-				t.Errorf("status %d with Retry-After %q", status, header.Get("Retry-After"))
-			}
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		url, _ := start(t, test.cfg)
+		status, header, body := send(t, url+"/readyz")
+		if status != test.status || body != test.body+"\n" || header.Get("Content-Type") != "application/json" {
+			t.Errorf("status %d, want %d: %s, want %s", status, test.status, body, test.body)
+		}
+		expect.That(t, (header.Get("Retry-After") != "") == (status == http.StatusServiceUnavailable),
+			"status %d with Retry-After %q", status, header.Get("Retry-After"))
+	})
 }
 
 func TestProblemAsError(t *testing.T) {
@@ -128,9 +122,8 @@ func TestProblemAsError(t *testing.T) {
 		"lists: not read":              {Part: "lists", Err: errors.New("not read")},
 		"database (is full): no space": {"database", "is full", errors.New("no space")},
 	} {
-		if got := p.Error().Error(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		got := p.Error().Error()
+		expect.That(t, got == want, "%q, want %q", got, want)
 	}
 }
 
@@ -153,9 +146,7 @@ func TestForeignHosts(t *testing.T) {
 			if bound == "loopback" && !ours {
 				want = http.StatusForbidden
 			}
-			if w.Code != want {
-				t.Errorf("bound to %s, Host %q: status %d, want %d", bound, host, w.Code, want)
-			}
+			expect.That(t, w.Code == want, "bound to %s, Host %q: status %d, want %d", bound, host, w.Code, want)
 		}
 	}
 	url, _ := start(t, Config{})
@@ -169,9 +160,8 @@ func TestProfilesOfOtherSites(t *testing.T) {
 	t.Parallel()
 	url, _ := start(t, Config{})
 	for site, want := range map[string]int{"none": 200, "same-origin": 200, "cross-site": 403, "same-site": 403} {
-		if status, _, _ := send(t, url+"/debug/pprof/heap", "Sec-Fetch-Site", site); status != want {
-			t.Errorf("Sec-Fetch-Site %s: status %d, want %d", site, status, want)
-		}
+		status, _, _ := send(t, url+"/debug/pprof/heap", "Sec-Fetch-Site", site)
+		expect.That(t, status == want, "Sec-Fetch-Site %s: status %d, want %d", site, status, want)
 	}
 }
 
@@ -220,18 +210,13 @@ func TestListen(t *testing.T) {
 	before := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port - 1}
 
 	l, taken, err := Listen(t.Context(), "", before, false)
-	if err != nil || !errors.Is(taken, syscall.EADDRINUSE) {
-		t.Fatalf("a taken default: %v, %v", taken, err)
-	}
-	if got := l.Addr().(*net.TCPAddr); got.Port == port || !got.IP.IsLoopback() {
-		t.Errorf("a taken default: listening on %v", got)
-	}
+	expect.Must(t, err == nil && errors.Is(taken, syscall.EADDRINUSE), "a taken default: %v, %v", taken, err)
+	got := l.Addr().(*net.TCPAddr)
+	expect.That(t, got.Port != port && got.IP.IsLoopback(), "a taken default: listening on %v", got)
 	_ = l.Close()
 
 	l, taken, err = Listen(t.Context(), "", before, true)
-	if err != nil || taken != nil {
-		t.Fatalf("any port: %v, %v", taken, err)
-	}
+	expect.Must(t, err == nil && taken == nil, "any port: %v, %v", taken, err)
 	_ = l.Close()
 
 	if l, _, err = Listen(t.Context(), busy.Addr().String(), before, false); l != nil ||
@@ -264,17 +249,15 @@ func TestDefaultAddress(t *testing.T) {
 			t.Errorf("customers on %v:%d, any port %v: %s, want %s", test.ip, test.port, test.anyPort, got, test.want)
 		}
 	}
-	if got := ByDefault(&net.UnixAddr{Name: "/run/assay"}, false).String(); got != "127.0.0.1:0" {
-		t.Errorf("customers on a socket: %s", got)
-	}
+	got := ByDefault(&net.UnixAddr{Name: "/run/assay"}, false).String()
+	expect.That(t, got == "127.0.0.1:0", "customers on a socket: %s", got)
 }
 
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	for setting, valid := range map[string]bool{"": true, "off": true, "127.0.0.1:0": true, ":9090": true,
 		"[::1]:9090": true, "localhost": false, "9090": false, "127.0.0.1:http-ish": false, "127.0.0.1:65536": false} {
-		if err := Validate(setting); (err == nil) != valid {
-			t.Errorf("%q: %v", setting, err)
-		}
+		err := Validate(setting)
+		expect.That(t, (err == nil) == valid, "%q: %v", setting, err)
 	}
 }

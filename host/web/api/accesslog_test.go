@@ -29,10 +29,11 @@ func TestAccessLog(t *testing.T) {
 	}
 	body := func(body string) func(*site) { return func(s *site) { s.check(t, body) } }
 	raw := func(head string) func(*site) { return func(s *site) { s.exchange(t, secretHead+head) } }
-	for name, test := range map[string]struct {
+	type testCase struct {
 		send func(*site)
 		want line
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"check": {body(exampleBody), line{"INFO", "POST", check, goodKey, "chk", "", 200}},
 		"check without a key": {request("POST /api/check-public", "", "X-Forwarded-For", "198.51.100.77"),
 			line{"INFO", "POST", "/api/check-public", "", "chk", "", 200}},
@@ -48,45 +49,37 @@ func TestAccessLog(t *testing.T) {
 			line{"ERROR", "POST", check, failKey, "chk", "check " + knownRef + ": " + secret, 500}},
 		"panic": {request("POST /api/check", panicKey),
 			line{"ERROR", "POST", check, panicKey, "chk", "panic: " + secret, 500}},
-		"not ready": {request("GET /readyz", ""),
-			line{"WARN", "GET", "/readyz", "", "", "database: " + secret, 503}},
+		"not ready": {request("GET /readyz", ""), line{"WARN", "GET", "/readyz", "", "", "database: " + secret,
+			503}},
 		"unknown path":   {request("GET /key-secret/example.com", ""), line{"INFO", "GET", "", "", "", "", 404}},
 		"unknown method": {request("KEY-SECRET /api/check", ""), line{"INFO", "other", check, "", "", "", 405}},
 		"malformed head": {raw("example.com\r\n\r\n"), line{Level: "INFO", Status: 400}},
 		"malformed head that can be parsed": {raw("A: b\r\n example.com\r\n\r\n"),
 			line{"INFO", "POST", check, "", "", "", 400}},
 		"large body": {body(strings.Repeat(" ", maxBody+1)), line{"INFO", "POST", check, "", "", "", 413}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := start(t, Config{Ready: func() error { return errors.New("database: " + secret) },
-				TrustedProxies: prefixes("127.0.0.0/8")})
-			test.send(s)
-			// The line is written before the response.
-			logged := strings.TrimSpace(s.log.String())
-			var got line
-			var entry map[string]any
-			if err := json.Unmarshal([]byte(logged), &entry); err != nil {
-				t.Fatalf("not one line of JSON: %v: %s", err, logged)
-			}
-			expect.NoError(t, json.NewDecoder(bytes.NewBufferString(logged)).Decode(&got))
-			if got.Ref != "" {
-				got.Ref = got.Ref[:3]
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("%s\n%s", diff, logged)
-			}
-			if _, ok := entry["ms"].(float64); !ok {
-				t.Errorf("no duration: %s", logged)
-			}
-			for _, word := range []string{"example.com", "key-secret", "KEY-SECRET", "198.51.100.77", "127.0.0.1",
-				"Bearer"} {
-				if strings.Contains(logged, word) {
-					t.Errorf("the log contains %q: %s", word, logged)
-				}
-			}
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		s := start(t, Config{Ready: func() error { return errors.New("database: " + secret) },
+			TrustedProxies: prefixes("127.0.0.0/8")})
+		test.send(s)
+		// The line is written before the response.
+		logged := strings.TrimSpace(s.log.String())
+		var got line
+		var entry map[string]any
+		err := json.Unmarshal([]byte(logged), &entry)
+		expect.Must(t, err == nil, "not one line of JSON: %v: %s", err, logged)
+		expect.NoError(t, json.NewDecoder(bytes.NewBufferString(logged)).Decode(&got))
+		if got.Ref != "" {
+			got.Ref = got.Ref[:3]
+		}
+		diff := cmp.Diff(test.want, got)
+		expect.That(t, diff == "", "%s\n%s", diff, logged)
+		_, ok := entry["ms"].(float64)
+		expect.That(t, ok, "no duration: %s", logged)
+		for _, word := range []string{"example.com", "key-secret", "KEY-SECRET", "198.51.100.77", "127.0.0.1",
+			"Bearer"} {
+			expect.That(t, !strings.Contains(logged, word), "the log contains %q: %s", word, logged)
+		}
+	})
 }
 
 func TestStatusEndpoints(t *testing.T) {
@@ -96,16 +89,13 @@ func TestStatusEndpoints(t *testing.T) {
 		"/healthz": `{"status":"ok","version":"1.2.3"}`,
 		"/readyz":  `{"status":"ready"}`,
 	} {
-		if r := s.send(t, "GET", path, ""); r.status != 200 || r.body != want {
-			t.Errorf("%s: status %d: %s", path, r.status, r.body)
-		}
+		r := s.send(t, "GET", path, "")
+		expect.That(t, r.status == 200 && r.body == want, "%s: status %d: %s", path, r.status, r.body)
 	}
 	unready := start(t, Config{Ready: func() error { return errors.New(secret) }})
 	r := unready.send(t, "GET", "/readyz", "")
 	r.wellBehaved(t)
-	if r.status != 503 || r.failure(t).Error != "not ready" {
-		t.Errorf("/readyz: status %d: %s", r.status, r.body)
-	}
+	expect.That(t, r.status == 503 && r.failure(t).Error == "not ready", "/readyz: status %d: %s", r.status, r.body)
 	unready.send(t, "GET", "/healthz", "").is(t, "/healthz", 200)
 }
 
@@ -114,20 +104,5 @@ func TestNotReadyWhileShuttingDown(t *testing.T) {
 	s := New(Config{Checker: &checker{}, Keys: keys{}, Public: &public{}})
 	expect.NoError(t, s.Shutdown(context.Background()))
 	status, body := answerTo(s.ready(nil))
-	if status != 503 || body.Error != "not ready" {
-		t.Errorf("status %d: %s", status, body.Error)
-	}
-}
-
-// TestAccessLog relies on this order.
-func TestLogLinePrecedesTheResponse(t *testing.T) {
-	t.Parallel()
-	s := start(t, Config{})
-	for range 20 {
-		before := strings.Count(s.log.String(), "\n")
-		s.send(t, "GET", "/healthz", "")
-		if after := strings.Count(s.log.String(), "\n"); after != before+1 {
-			t.Fatalf("%d lines for one request", after-before)
-		}
-	}
+	expect.That(t, status == 503 && body.Error == "not ready", "status %d: %s", status, body.Error)
 }

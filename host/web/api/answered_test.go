@@ -29,9 +29,7 @@ func TestAnswered(t *testing.T) {
 			}
 		},
 		Answered: func(route string, status int, took time.Duration) {
-			if took <= 0 || took > time.Hour {
-				t.Errorf("%s took %v", route, took)
-			}
+			expect.That(t, took > 0 && took <= time.Hour, "%s took %v", route, took)
 			answered <- fmt.Sprint(route, " ", status)
 		},
 	})
@@ -57,9 +55,8 @@ func TestAnswered(t *testing.T) {
 		{"BREW", "/api/check", "", nil, "/api/check 405"},
 	} {
 		s.send(t, test.method, test.path, test.body, test.headers...)
-		if got := <-answered; got != test.want {
-			t.Errorf("%s %s: %s, want %s", test.method, test.path, got, test.want)
-		}
+		got := <-answered
+		expect.That(t, got == test.want, "%s %s: %s, want %s", test.method, test.path, got, test.want)
 	}
 	for raw, want := range map[string]string{
 		"no HTTP\r\n\r\n": "other 400",
@@ -67,9 +64,8 @@ func TestAnswered(t *testing.T) {
 		"GET /healthz HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n":               "/healthz 400",
 	} {
 		s.exchange(t, raw)
-		if got := <-answered; got != want {
-			t.Errorf("%q: %s, want %s", raw, got, want)
-		}
+		got := <-answered
+		expect.That(t, got == want, "%q: %s, want %s", raw, got, want)
 	}
 }
 
@@ -94,7 +90,6 @@ func TestLoad(t *testing.T) {
 	wantLoad("during a request", [3]int{1, 1, 1})
 	close(leave)
 	readReplies(t, c)
-	if requests, _, _ := s.Load(); requests != 0 {
-		t.Errorf("%d requests are under way", requests)
-	}
+	requests, _, _ := s.Load()
+	expect.That(t, requests == 0, "%d requests are under way", requests)
 }

@@ -3,12 +3,10 @@ package api
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
-	"assay/host/access/admission"
+	"assay/registry/expect"
 )
 
 // auditFiles has the files of chain 3. The chain 9 fails.
@@ -56,26 +54,15 @@ func TestAuditFiles(t *testing.T) {
 		"/audit/9/tile/entries/000?a=b&c=": {status: 500},
 	} {
 		r := s.send(t, "GET", path, "")
-		if r.status != want.status || want.status == 200 && r.body != want.body {
-			t.Errorf("%s: %d %q", path, r.status, r.body)
-		}
+		expect.That(t, r.status == want.status && (want.status != 200 || r.body == want.body), "%s: %d %q", path,
+			r.status, r.body)
 		if want.status != 200 {
 			continue
 		}
 		cache := r.header.Get("Cache-Control")
-		if r.header.Get("Content-Type") != want.kind || strings.Contains(cache, "immutable") != want.cached {
-			t.Errorf("%s: %v", path, r.header)
-		}
+		expect.That(t, r.header.Get("Content-Type") == want.kind && strings.Contains(cache, "immutable") == want.cached,
+			"%s: %v", path, r.header)
 	}
-	if r := s.send(t, "POST", "/audit/3/checkpoint", ""); r.status != 405 || r.header.Get("Allow") != "GET, HEAD" {
-		t.Errorf("POST: %d, %v", r.status, r.header)
-	}
-}
-
-// busyNetwork are rates of which a network has used up its own.
-type busyNetwork struct{ boundless }
-
-func (busyNetwork) TakeNetwork(netip.Prefix) error {
-	return &admission.RateError{Rate: admission.Rate{Name: "network", PerMinute: 6000, ByAddress: true},
-		Until: atCheck.Add(time.Second)}
+	r := s.send(t, "POST", "/audit/3/checkpoint", "")
+	expect.That(t, r.status == 405 && r.header.Get("Allow") == "GET, HEAD", "POST: %d, %v", r.status, r.header)
 }

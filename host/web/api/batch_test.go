@@ -23,9 +23,7 @@ func TestBatch(t *testing.T) {
 		{"domain":"a.com","x":[[[[[[[[]]]]]]]]}, {"domain":"a\u0000b.com"}, null
 	]}`)
 	r.wellBehaved(t)
-	if r.status != 200 {
-		t.Fatalf("status %d: %s", r.status, r.body)
-	}
+	expect.Must(t, r.status == 200, "status %d: %s", r.status, r.body)
 	var body struct {
 		Results []struct{ Type, Query, Ref, Error string }
 	}
@@ -33,9 +31,7 @@ func TestBatch(t *testing.T) {
 	var got []string
 	for _, a := range body.Results {
 		got = append(got, strings.TrimSpace(fmt.Sprint(a.Type, " ", a.Query, " ", a.Error)))
-		if (a.Ref == "") != (a.Error != "") {
-			t.Errorf("ref %q together with error %q", a.Ref, a.Error)
-		}
+		expect.That(t, (a.Ref == "") == (a.Error != ""), "ref %q together with error %q", a.Ref, a.Error)
 	}
 	want := []string{
 		"domain example.com",
@@ -48,9 +44,8 @@ func TestBatch(t *testing.T) {
 		"the request must be a JSON object, not null",
 	}
 	expect.NoDiff(t, "difference", want, got)
-	if seen := s.checker.requests(); len(seen) != 2 || seen[0].Country != "FR" || seen[0].Caller.Account != goodKey {
-		t.Errorf("checked %+v", seen)
-	}
+	seen := s.checker.requests()
+	expect.That(t, len(seen) == 2 && seen[0].Country == "FR" && seen[0].Caller.Account == goodKey, "checked %+v", seen)
 }
 
 func TestInvalidBatch(t *testing.T) {
@@ -85,16 +80,13 @@ func TestLargestBatch(t *testing.T) {
 	s := start(t, Config{})
 	item := `{"domain":"` + strings.Repeat("a", 1000) + `.com"}`
 	r := s.batch(t, `{"checks":[`+strings.TrimSuffix(strings.Repeat(item+",", check.MaxBatch), ",")+`]}`)
-	if r.status != 200 || len(s.checker.requests()) != check.MaxBatch {
-		t.Errorf("status %d, %d requests: %.200s", r.status, len(s.checker.requests()), r.body)
-	}
+	expect.That(t, r.status == 200 && len(s.checker.requests()) == check.MaxBatch, "status %d, %d requests: %.200s",
+		r.status, len(s.checker.requests()), r.body)
 	// Only a batch has the larger limit.
-	if r := s.check(t, strings.Repeat(" ", maxBody+1)); r.status != 413 ||
-		r.failure(t).Error != fmt.Sprintf("the body exceeds %d bytes", maxBody) {
-		t.Errorf("a single check: status %d: %s", r.status, r.body)
-	}
-	if r := s.batch(t, strings.Repeat(" ", maxBatchBody+1)); r.status != 413 ||
-		r.failure(t).Error != fmt.Sprintf("the body exceeds %d bytes", maxBatchBody) {
-		t.Errorf("a batch: status %d: %s", r.status, r.body)
-	}
+	r = s.check(t, strings.Repeat(" ", maxBody+1))
+	expect.That(t, r.status == 413 && r.failure(t).Error == fmt.Sprintf("the body exceeds %d bytes", maxBody),
+		"a single check: status %d: %s", r.status, r.body)
+	r = s.batch(t, strings.Repeat(" ", maxBatchBody+1))
+	expect.That(t, r.status == 413 && r.failure(t).Error == fmt.Sprintf("the body exceeds %d bytes", maxBatchBody),
+		"a batch: status %d: %s", r.status, r.body)
 }

@@ -23,9 +23,8 @@ func TestDrainServes(t *testing.T) {
 	ask(t, open, reader)
 	s.Drain()
 	s.send(t, "GET", "/readyz", "").is(t, "readyz", 503)
-	if log := s.log.String(); strings.Contains(log, "/readyz") {
-		t.Errorf("load balancers that ask fill the log: %s", log)
-	}
+	log := s.log.String()
+	expect.That(t, !strings.Contains(log, "/readyz"), "load balancers that ask fill the log: %s", log)
 	s.send(t, "GET", "/healthz", "").is(t, "healthz", 200)
 	s.check(t, exampleBody).is(t, "a check on a new connection", 200)
 	if r := ask(t, open, reader); r.status != 200 || !r.closes {

@@ -54,9 +54,8 @@ func TestEvents(t *testing.T) {
 		"?after=9007199254740991": `{"events":[],"next":9007199254740991,"more":false}`,
 	} {
 		r := s.ask(t, goodKey, "GET /api/events"+query, "")
-		if diff := cmp.Diff(want, r.body); r.status != 200 || diff != "" {
-			t.Errorf("%s: %d (-want +got):\n%s", query, r.status, diff)
-		}
+		diff := cmp.Diff(want, r.body)
+		expect.That(t, r.status == 200 && diff == "", "%s: %d (-want +got):\n%s", query, r.status, diff)
 	}
 	const after, limit = "after: must be given once, as a whole number from 0 to 9007199254740991",
 		"limit: must be given once, as a whole number from 1 to 100"
@@ -67,7 +66,6 @@ func TestEvents(t *testing.T) {
 	} {
 		expect.Equal(t, query, s.rejects(t, "GET /api/events"+query, "", want), want)
 	}
-	if r := s.ask(t, freeKey, "GET /api/events", ""); r.body != `{"events":[],"next":0,"more":false}` {
-		t.Errorf("another account: %s", r.body)
-	}
+	r := s.ask(t, freeKey, "GET /api/events", "")
+	expect.That(t, r.body == `{"events":[],"next":0,"more":false}`, "another account: %s", r.body)
 }

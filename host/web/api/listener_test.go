@@ -40,9 +40,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 	ask(t, first, bufio.NewReader(first))
 	ask(t, second, bufio.NewReader(second))
 	replies := readRepliesOrReset(t, s.dial(t))
-	if len(replies) != 1 {
-		t.Fatalf("the third connection got %v, want one response", replies)
-	}
+	expect.Must(t, len(replies) == 1, "the third connection got %v, want one response", replies)
 	replies[0].is(t, "the third connection", 503, `"error":"`)
 	expect.NoError(t, first.Close())
 	expect.Until(t, "a connection to be accepted after one was closed", func() bool {
@@ -52,15 +50,6 @@ func TestConnectionsAreLimited(t *testing.T) {
 		r := readRepliesOrReset(t, c)
 		return err == nil && len(r) == 1 && r[0].status == 200
 	})
-}
-
-func TestIdleConnectionsDoNotBlock(t *testing.T) {
-	t.Parallel()
-	s := start(t, Config{})
-	for range 300 {
-		s.dial(t)
-	}
-	s.check(t, exampleBody).is(t, "answer", 200)
 }
 
 // poorListener fails with errs before it accepts connections.
@@ -129,9 +118,8 @@ func TestShutdownDrains(t *testing.T) {
 	close(hold.release)
 	for _, c := range conns {
 		replies := readReplies(t, c)
-		if len(replies) != 1 || replies[0].status != 200 || !replies[0].closes {
-			t.Errorf("a running check got %v", replies)
-		}
+		expect.That(t, len(replies) == 1 && replies[0].status == 200 && replies[0].closes, "a running check got %v",
+			replies)
 	}
 	expect.NoError(t, <-stopped)
 }
@@ -147,9 +135,8 @@ func TestShutdownEndsWithItsContext(t *testing.T) {
 	cancel()
 	expect.Error(t, "Shutdown", s.Shutdown(ctx), context.Canceled)
 	// The check's context has ended too, so the check gets a response.
-	if replies := readReplies(t, c); len(replies) != 1 || replies[0].status != 500 {
-		t.Errorf("the running check got %v", replies)
-	}
+	replies := readReplies(t, c)
+	expect.That(t, len(replies) == 1 && replies[0].status == 500, "the running check got %v", replies)
 }
 
 // Shutdown may be called before Serve, and after Serve has begun but before fasthttp knows the listener.
@@ -182,7 +169,6 @@ func TestWorkEndsWithTheTimeout(t *testing.T) {
 	hold := newHolding()
 	s := start(t, Config{Checker: hold, Timeout: time.Millisecond})
 	go func() { <-hold.entered }()
-	if r := s.check(t, exampleBody); r.status != 500 || r.failure(t).Ref != knownRef {
-		t.Errorf("status %d: %s", r.status, r.body)
-	}
+	r := s.check(t, exampleBody)
+	expect.That(t, r.status == 500 && r.failure(t).Ref == knownRef, "status %d: %s", r.status, r.body)
 }

@@ -85,17 +85,13 @@ func TestInvalidOverrides(t *testing.T) {
 
 		`{"domain":7,` + rest:                                 "domain: must be a string, not a number",
 		`{"domain":"example",` + rest:                         "domain: has no dot",
-		`{"registrable_domain":"www.example.com",` + rest:     "registrable_domain: must be 'example.com'",
-		`{"number_range":"+49",` + rest:                       "number_range: has fewer than 2 digits",
 		`{"bank":"DE12",` + rest:                              "bank: must be DE and the 8 characters",
 		`{"phone":"123456","region":{"country":"XX"},` + rest: "region.country: ",
 
 		but(`"action":"block",`, ""):                    "action: is required",
 		but("block", "review"):                          "action: must be",
-		but(`"reason":"a",`, ""):                        "reason: is required",
 		but(`,"expires_at":"2026-03-01T00:00:00Z"`, ""): "expires_at: is required",
 		but("2026-03-01T00:00:00Z", "tomorrow"):         "expires_at: must be a time",
-		but("2026-03-01", "2027-03-01"):                 "expires_at: must be within a year",
 		but(`"a"`, `"full"`):                            "the account has 1000 overrides",
 	} {
 		s.rejects(t, "POST "+overridesPath, body, want)

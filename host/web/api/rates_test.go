@@ -83,19 +83,16 @@ func TestRateLimits(t *testing.T) {
 			r.wellBehaved(t)
 			got := []string{r.header.Get("Retry-After"), r.header.Get("RateLimit-Policy"), r.header.Get("RateLimit"),
 				r.failure(t).ResetAt}
-			if diff := cmp.Diff([]string{test.retry, test.policy, test.left, test.at}, got); diff != "" ||
-				r.status != 429 || !strings.Contains(r.body, test.text) {
-				t.Errorf("status %d: %s\n%s", r.status, r.body, diff)
-			}
+			diff := cmp.Diff([]string{test.retry, test.policy, test.left, test.at}, got)
+			expect.That(t, diff == "" && r.status == 429 && strings.Contains(r.body, test.text), "status %d: %s\n%s",
+				r.status, r.body, diff)
 			expect.Equal(t, "keys were looked up", known.asked.Load(), test.asked)
-			if n := len(s.checker.requests()); n != 0 && test.name != "quota" {
-				t.Errorf("%d checks were made", n)
-			}
+			n := len(s.checker.requests())
+			expect.That(t, n == 0 || test.name == "quota", "%d checks were made", n)
 			through := s.ask(t, test.key, "POST "+test.path, exampleBody, "X-Forwarded-For", "198.51.100.7")
 			byAddress := test.name == "network" || test.name == "hour"
-			if strings.Contains(through.body, "ASSAY_TRUSTED_PROXIES") != byAddress {
-				t.Errorf("through a proxy: %s", through.body)
-			}
+			expect.That(t, strings.Contains(through.body, "ASSAY_TRUSTED_PROXIES") == byAddress, "through a proxy: %s",
+				through.body)
 		})
 	}
 }

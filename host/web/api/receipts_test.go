@@ -9,6 +9,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/customer/feedback"
+	"assay/registry/expect"
 )
 
 // receipts issues receipts of every check but unknownRef. They have proofs unless the check is largeRef.
@@ -34,20 +35,17 @@ func TestReceiptInResult(t *testing.T) {
 	s := start(t, Config{})
 	auth := []string{"Authorization", "Bearer " + goodKey}
 	plain := s.send(t, "POST", "/api/check", `{"domain":"example.com","receipt":false}`, auth...)
-	if plain.status != 200 || strings.Contains(plain.body, "receipt") {
-		t.Fatalf("%d %s", plain.status, plain.body)
-	}
+	expect.Must(t, plain.status == 200 && !strings.Contains(plain.body, "receipt"), "%d %s", plain.status, plain.body)
 	with := s.send(t, "POST", "/api/check", `{"domain":"example.com","receipt":true}`, auth...)
 	var result struct {
 		Ref     string
 		Receipt struct{ Record struct{ Ref string } }
 	}
 	same, _, _ := strings.Cut(plain.body, `"ref"`)
-	if err := json.Unmarshal([]byte(with.body), &result); err != nil || result.Ref == "" ||
-		result.Receipt.Record.Ref != result.Ref ||
-		!strings.HasPrefix(with.body, same+`"ref":"`+result.Ref+`","receipt":{`) {
-		t.Errorf("%d, %v: %s, without it %s", with.status, err, with.body, plain.body)
-	}
+	err := json.Unmarshal([]byte(with.body), &result)
+	expect.That(t, err == nil && result.Ref != "" && result.Receipt.Record.Ref == result.Ref &&
+		strings.HasPrefix(with.body, same+`"ref":"`+result.Ref+`","receipt":{`), "%d, %v: %s, without it %s",
+		with.status, err, with.body, plain.body)
 	invalid := s.send(t, "POST", "/api/check", `{"domain":"example.com","receipt":1}`, auth...)
 	if invalid.status != 400 || !strings.Contains(invalid.body, "receipt: must be true or false, not a number") {
 		t.Errorf("%d %s", invalid.status, invalid.body)
@@ -69,8 +67,6 @@ func TestReceiptBeforeItsProof(t *testing.T) {
 	s := start(t, Config{})
 	for ref, wait := range map[string]string{knownRef: "", largeRef: proofWait} {
 		r := s.ask(t, goodKey, "GET "+receiptsPrefix+ref, "")
-		if r.status != 200 || r.header.Get("Retry-After") != wait {
-			t.Errorf("%s: %d %v", ref, r.status, r.header)
-		}
+		expect.That(t, r.status == 200 && r.header.Get("Retry-After") == wait, "%s: %d %v", ref, r.status, r.header)
 	}
 }

@@ -26,22 +26,17 @@ func TestLogOfRefusalsIsLimited(t *testing.T) {
 			}
 			<-time.After(1001 * time.Microsecond) // never at the same instant as a line
 		}
-		if !r.admit(refusalKind{"/api/check", "database"}) {
-			t.Error("the first refusal of another kind has no line")
-		}
+		expect.That(t, r.admit(refusalKind{"/api/check", "database"}), "the first refusal of another kind has no line")
 		<-time.After(10 * time.Second)
 		synctest.Wait()
 		expect.Equal(t, "the first refusal of a later burst has a line", r.admit(burst), true)
 		r.admit(burst)
 		r.close()
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-		if own != 1 || len(lines) != 4 {
-			t.Errorf("%d lines of requests, and:\n%s", own, log.String())
-		}
+		expect.That(t, own == 1 && len(lines) == 4, "%d lines of requests, and:\n%s", own, log.String())
 		for i, want := range []string{"suppressed=999", "suppressed=999", "suppressed=501", "suppressed=1"} {
-			if i < len(lines) && !strings.Contains(lines[i], want+"\n") && !strings.HasSuffix(lines[i], want) {
-				t.Errorf("line %d is %s, want %s", i, lines[i], want)
-			}
+			expect.That(t, i >= len(lines) || strings.Contains(lines[i], want+"\n") ||
+				strings.HasSuffix(lines[i], want), "line %d is %s, want %s", i, lines[i], want)
 		}
 	})
 }
@@ -60,9 +55,7 @@ func TestRefusedRequestsShareLines(t *testing.T) {
 	log := s.log.String()
 	refused := strings.Count(log, `"status":503`)
 	most := 2 + 2*int(time.Since(began)/suppressFor) // each begins or ends a second of suppression
-	if !strings.Contains(log, admission.ErrBusy.Error()) || refused == 0 || refused > most ||
-		!strings.Contains(log, `"reason":"door"`) {
-		t.Errorf("%d refusals have %d lines:\n%s", n, refused, log)
-	}
+	expect.That(t, strings.Contains(log, admission.ErrBusy.Error()) && refused != 0 && refused <= most &&
+		strings.Contains(log, `"reason":"door"`), "%d refusals have %d lines:\n%s", n, refused, log)
 	expect.Equal(t, "failures", strings.Count(log, `"status":500`), n)
 }

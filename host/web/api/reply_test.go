@@ -29,17 +29,15 @@ func (r reply) is(t testing.TB, what string, status int, texts ...string) {
 	t.Helper()
 	r.wellBehaved(t)
 	lacks := func(text string) bool { return !strings.Contains(r.body, text) }
-	if r.status != status || slices.ContainsFunc(texts, lacks) {
-		t.Errorf("%s: status %d, want %d and %q: %s", what, r.status, status, texts, r.body)
-	}
+	expect.That(t, r.status == status && !slices.ContainsFunc(texts, lacks), "%s: status %d, want %d and %q: %s", what,
+		r.status, status, texts, r.body)
 }
 
 func (r reply) failure(t testing.TB) failure {
 	t.Helper()
 	var f failure
-	if err := json.Unmarshal([]byte(r.body), &f); err != nil {
-		t.Fatalf("the body of status %d is not JSON: %v: %q", r.status, err, r.body)
-	}
+	err := json.Unmarshal([]byte(r.body), &f)
+	expect.Must(t, err == nil, "the body of status %d is not JSON: %v: %q", r.status, err, r.body)
 	return f
 }
 
@@ -48,20 +46,15 @@ func (r reply) wellBehaved(t testing.TB) {
 	t.Helper()
 	expect.Equal(t, "X-Content-Type-Options", r.header.Get("X-Content-Type-Options"), "nosniff")
 	id := r.header.Get(requestHeader)
-	if !isRequestID(id) {
-		t.Errorf("%s is %q", requestHeader, id)
-	}
+	expect.That(t, isRequestID(id), "%s is %q", requestHeader, id)
 	for name := range r.header {
-		if strings.HasPrefix(name, "Access-Control-") || name == "Server" {
-			t.Errorf("unwanted header %s", name)
-		}
+		expect.That(t, !strings.HasPrefix(name, "Access-Control-") && name != "Server", "unwanted header %s", name)
 	}
 	if got := r.header.Get("WWW-Authenticate"); (got == "Bearer") != (r.status == 401) {
 		t.Errorf("WWW-Authenticate is %q with status %d", got, r.status)
 	}
-	if got := r.header.Get("Retry-After"); r.status == 503 && got != "1" {
-		t.Errorf("Retry-After is %q with status 503", got)
-	}
+	got := r.header.Get("Retry-After")
+	expect.That(t, r.status != 503 || got == "1", "Retry-After is %q with status 503", got)
 	if r.status == http.StatusOK || r.status == http.StatusAccepted {
 		return
 	}
@@ -69,10 +62,8 @@ func (r reply) wellBehaved(t testing.TB) {
 	if r.body != "" && !strings.HasSuffix(r.body, `,"request_id":"`+id+`"}`) { // the answer to HEAD is empty
 		t.Errorf("the body does not have the id of the request: %s", r.body)
 	}
-	if strings.Contains(r.body, secret) || strings.Contains(r.body, "goroutine") ||
-		strings.Contains(r.body, "fasthttp") {
-		t.Errorf("the body reveals internals: %q", r.body)
-	}
+	expect.That(t, !strings.Contains(r.body, secret) && !strings.Contains(r.body, "goroutine") &&
+		!strings.Contains(r.body, "fasthttp"), "the body reveals internals: %q", r.body)
 }
 
 // send makes one request with a new client. headers alternates names and values.
@@ -108,9 +99,8 @@ func (s *site) rejects(t testing.TB, request, body, want string) string {
 	r := s.ask(t, goodKey, request, body, "Content-Type", "application/json")
 	r.wellBehaved(t)
 	got := r.failure(t).Error
-	if r.status != 400 || !strings.HasPrefix(got, want) {
-		t.Errorf("%s %s: %d %q, want 400 %q", request, body, r.status, got, want)
-	}
+	expect.That(t, r.status == 400 && strings.HasPrefix(got, want), "%s %s: %d %q, want 400 %q", request, body,
+		r.status, got, want)
 	return got
 }
 
@@ -147,9 +137,8 @@ func (s *site) converse(t *testing.T, made *calls, dialogs []dialog, private ...
 		expect.NoDiff(t, e.request+" calls", []string{e.call}, made.seen)
 	}
 	for _, text := range private {
-		if log := s.log.text(); strings.Contains(log, text) {
-			t.Errorf("the log contains %q: %s", text, log)
-		}
+		log := s.log.text()
+		expect.That(t, !strings.Contains(log, text), "the log contains %q: %s", text, log)
 	}
 }
 
@@ -177,9 +166,7 @@ func readReplies(t testing.TB, c net.Conn) []reply {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return replies
 		}
-		if err != nil {
-			t.Fatalf("after %d responses: %v", len(replies), err)
-		}
+		expect.Must(t, err == nil, "after %d responses: %v", len(replies), err)
 		replies = append(replies, readReply(t, resp))
 	}
 }

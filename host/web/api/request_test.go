@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"assay/registry/expect"
 )
 
 func isRequestID(id string) bool {
@@ -41,19 +43,13 @@ func TestRequestIDs(t *testing.T) {
 			}})
 			r := send(s)
 			id := r.header.Get(requestHeader)
-			if !isRequestID(id) || id == clients {
-				t.Errorf("the id is %q", id)
-			}
-			if name == "page" && r.body != id {
-				t.Errorf("the page saw the id %q, want %q", r.body, id)
-			}
+			expect.That(t, isRequestID(id) && id != clients, "the id is %q", id)
+			expect.That(t, name != "page" || r.body == id, "the page saw the id %q, want %q", r.body, id)
 			if r.status != 200 {
 				r.wellBehaved(t)
 			}
 			log := s.log.String()
-			if !strings.Contains(log, `"request_id":"`+id+`"`) {
-				t.Errorf("the id is %s, but the log says %s", id, log)
-			}
+			expect.That(t, strings.Contains(log, `"request_id":"`+id+`"`), "the id is %s, but the log says %s", id, log)
 		})
 	}
 }
@@ -75,9 +71,8 @@ func TestClientsIDs(t *testing.T) {
 	} {
 		s := start(t, Config{})
 		s.check(t, exampleBody, test.header, test.value)
-		if kept := strings.Contains(s.log.String(), name); kept != test.kept {
-			t.Errorf("%s: in the log: %t, want %t:\n%s", name, kept, test.kept, s.log.String())
-		}
+		kept := strings.Contains(s.log.String(), name)
+		expect.That(t, kept == test.kept, "%s: in the log: %t, want %t:\n%s", name, kept, test.kept, s.log.String())
 	}
 }
 
@@ -85,23 +80,23 @@ func TestServerTiming(t *testing.T) {
 	t.Parallel()
 	const dur = `;dur=\d+\.\d{3}`
 	s := start(t, Config{})
-	for _, test := range []struct{ name, path, body, value, want string }{
-		{"check", "/api/check", exampleBody, "1", "auth" + dur + ", check" + dur + ", total" + dur},
-		{"batch", batchPath, `{"checks":[` + exampleBody + `]}`, "1", "auth" + dur + ", check" + dur + ", total" + dur},
-		{"without a key", "/api/check-public", exampleBody, "1", "limit" + dur + ", check" + dur + ", total" + dur},
-		{"error", "/api/check", "{", "1", "auth" + dur + ", total" + dur},
-		{"another endpoint", "/none", "", "1", "total" + dur},
-		{"not asked for", "/api/check", exampleBody, "", ""},
-		{"asked for in another way", "/api/check", exampleBody, "yes", ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			r := s.ask(t, goodKey, "POST "+test.path, test.body, timingHeader, test.value)
-			if got := r.header.Get("Server-Timing"); !regexp.MustCompile("^" + test.want + "$").MatchString(got) {
-				t.Errorf("Server-Timing is %q, want %q", got, test.want)
-			}
-		})
-	}
+	type testCase struct{ path, body, value, want string }
+	expect.Each(t, map[string]testCase{
+		"check": {"/api/check", exampleBody, "1", "auth" + dur + ", check" + dur + ", total" + dur},
+		"batch": {batchPath, `{"checks":[` + exampleBody + `]}`, "1",
+			"auth" + dur + ", check" + dur + ", total" + dur},
+		"without a key": {"/api/check-public", exampleBody, "1",
+			"limit" + dur + ", check" + dur + ", total" + dur},
+		"error":                    {"/api/check", "{", "1", "auth" + dur + ", total" + dur},
+		"another endpoint":         {"/none", "", "1", "total" + dur},
+		"not asked for":            {"/api/check", exampleBody, "", ""},
+		"asked for in another way": {"/api/check", exampleBody, "yes", ""},
+	}, func(t *testing.T, test testCase) {
+		r := s.ask(t, goodKey, "POST "+test.path, test.body, timingHeader, test.value)
+		if got := r.header.Get("Server-Timing"); !regexp.MustCompile("^" + test.want + "$").MatchString(got) {
+			t.Errorf("Server-Timing is %q, want %q", got, test.want)
+		}
+	})
 }
 
 func TestStrictTransportSecurity(t *testing.T) {
@@ -109,9 +104,8 @@ func TestStrictTransportSecurity(t *testing.T) {
 	for https, want := range map[bool]string{true: "max-age=31536000", false: ""} {
 		s := start(t, Config{HTTPS: https})
 		for _, path := range []string{"/healthz", "/none"} {
-			if got := s.send(t, "GET", path, "").header.Get("Strict-Transport-Security"); got != want {
-				t.Errorf("HTTPS %v, %s: the header is %q, want %q", https, path, got, want)
-			}
+			got := s.send(t, "GET", path, "").header.Get("Strict-Transport-Security")
+			expect.That(t, got == want, "HTTPS %v, %s: the header is %q, want %q", https, path, got, want)
 		}
 	}
 }

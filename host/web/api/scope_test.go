@@ -78,9 +78,8 @@ func TestEveryEndpointNeedsItsScope(t *testing.T) {
 			}
 		}
 	}
-	if len(needed) != len(apikey.Scopes()) {
-		t.Errorf("only the scopes %v are needed anywhere", slices.Sorted(maps.Keys(needed)))
-	}
+	expect.That(t, len(needed) == len(apikey.Scopes()), "only the scopes %v are needed anywhere",
+		slices.Sorted(maps.Keys(needed)))
 	expect.Equal(t, "checks made without a field", len(s.checker.requests()), 0)
 }
 
@@ -89,9 +88,8 @@ func TestRouteWithoutScopeTakesNoKey(t *testing.T) {
 	t.Parallel()
 	s, ctx := New(Config{}), &fasthttp.RequestCtx{}
 	s.begin(ctx)
-	if status, _ := answerTo(s.permit(ctx, apikey.Limits{})); status != http.StatusForbidden {
-		t.Errorf("status %d", status)
-	}
+	status, _ := answerTo(s.permit(ctx, apikey.Limits{}))
+	expect.That(t, status == http.StatusForbidden, "status %d", status)
 }
 
 func TestLimitsOfKeys(t *testing.T) {
@@ -106,38 +104,36 @@ func TestLimitsOfKeys(t *testing.T) {
 	}})
 	const denied = "the key's allow list does not permit requests from "
 	const noScope = "the key does not have the scope check, which the endpoint needs; it has events and privacy"
-	for _, c := range []struct {
-		name, key, from string
-		status          int
-		text            string
-	}{
-		{"an expired key", "expired", "203.0.113.9", 401, "the API key has expired"},
-		{"a suspended account", "suspended", "203.0.113.9", 403,
-			"the account is suspended; write to the operator of this service"},
-		{"IPv4 in the list", "networks", "203.0.113.9", 200, ""},
-		{"IPv6 written as IPv4", "networks", "::ffff:203.0.113.9", 200, ""},
-		{"behind another trusted proxy", "networks", "203.0.113.9, 127.0.0.2", 200, ""},
-		{"IPv4 not in the list", "networks", "203.0.112.9", 403, denied + "203.0.112.9"},
-		{"IPv6 not in the list", "networks", "2001:db9::1", 403, denied + "2001:db9::1"},
-		{"a forged first hop", "networks", "203.0.113.9, 198.51.100.1", 403, denied + "198.51.100.1"},
-		{"no forwarding header", "networks", "", 403, denied + "127.0.0.1"},
-		{"neither address nor scope", "both", "198.51.100.1", 403, denied + "198.51.100.1"},
-		{"no scope", "both", "203.0.113.9", 403, noScope},
-		{"no scope, any address", "scopes", "198.51.100.1", 403, noScope},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			headers := []string{"Authorization", "Bearer " + c.key}
-			if c.from != "" {
-				headers = append(headers, "X-Forwarded-For", c.from)
-			}
-			r := s.send(t, "POST", "/api/check", exampleBody, headers...)
-			r.wellBehaved(t)
-			if got := r.failure(t).Error; r.status != c.status || got != c.text {
-				t.Errorf("status %d, want %d; text %q, want %q", r.status, c.status, got, c.text)
-			}
-		})
+	type testCase struct {
+		key, from string
+		status    int
+		text      string
 	}
+	expect.Each(t, map[string]testCase{
+		"an expired key": {"expired", "203.0.113.9", 401, "the API key has expired"},
+		"a suspended account": {"suspended", "203.0.113.9", 403,
+			"the account is suspended; write to the operator of this service"},
+		"IPv4 in the list":             {"networks", "203.0.113.9", 200, ""},
+		"IPv6 written as IPv4":         {"networks", "::ffff:203.0.113.9", 200, ""},
+		"behind another trusted proxy": {"networks", "203.0.113.9, 127.0.0.2", 200, ""},
+		"IPv4 not in the list":         {"networks", "203.0.112.9", 403, denied + "203.0.112.9"},
+		"IPv6 not in the list":         {"networks", "2001:db9::1", 403, denied + "2001:db9::1"},
+		"a forged first hop":           {"networks", "203.0.113.9, 198.51.100.1", 403, denied + "198.51.100.1"},
+		"no forwarding header":         {"networks", "", 403, denied + "127.0.0.1"},
+		"neither address nor scope":    {"both", "198.51.100.1", 403, denied + "198.51.100.1"},
+		"no scope":                     {"both", "203.0.113.9", 403, noScope},
+		"no scope, any address":        {"scopes", "198.51.100.1", 403, noScope},
+	}, func(t *testing.T, c testCase) {
+		headers := []string{"Authorization", "Bearer " + c.key}
+		if c.from != "" {
+			headers = append(headers, "X-Forwarded-For", c.from)
+		}
+		r := s.send(t, "POST", "/api/check", exampleBody, headers...)
+		r.wellBehaved(t)
+		if got := r.failure(t).Error; r.status != c.status || got != c.text {
+			t.Errorf("status %d, want %d; text %q, want %q", r.status, c.status, got, c.text)
+		}
+	})
 	t.Run("a test key for events", func(t *testing.T) {
 		t.Parallel()
 		s.ask(t, "test", "GET /api/events", "").is(t, "events", 403,
@@ -186,13 +182,11 @@ func TestTestKeysDoNotCountAsLoad(t *testing.T) {
 		t.Errorf("counted as %q", got)
 	}
 	s.send(t, "POST", "/api/check", "{}")
-	if got := <-answered; got != "/api/check 401" || len(refused) != 0 {
-		t.Errorf("counted as %q, with %d refusals", got, len(refused))
-	}
+	got := <-answered
+	expect.That(t, got == "/api/check 401" && len(refused) == 0, "counted as %q, with %d refusals", got, len(refused))
 	log := s.log.String()
-	if !strings.Contains(log, `"level":"INFO","msg":"request"`) || strings.Contains(log, "WARN") {
-		t.Errorf("logged:\n%s", log)
-	}
+	expect.That(t, strings.Contains(log, `"level":"INFO","msg":"request"`) && !strings.Contains(log, "WARN"),
+		"logged:\n%s", log)
 }
 
 // unavailable answers as a check does for the test value unavailable.test.

@@ -145,46 +145,43 @@ func (h *hoarder) After(ctx context.Context, account string, after int64, limit 
 func TestFloodsCostOthersNothing(t *testing.T) {
 	t.Parallel()
 	const connections, calls = 64, 60
-	for name, test := range map[string]struct {
+	type testCase struct {
 		flood, call string // method, path and body
 		share       int    // slots of the flood
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"exports": {"GET " + exportPath + "?ref=" + knownRef + " ", `POST ` + erasePath + ` {"domain":"a.com"}`, 2},
 		"batches": {"POST " + batchPath + ` {"checks":[{"domain":"a.com"}]}`,
 			`POST ` + batchPath + ` {"checks":[{"domain":"a.com"}]}`, 8},
 		"events": {"GET /api/events ", "GET /api/events ", 8},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := newHoarder(failKey)
-			s := start(t, Config{Privacy: h, Checker: h, Events: h})
-			send := func(key, request string) reply {
-				words := strings.SplitN(request, " ", 3)
-				return s.send(t, words[0], words[1], words[2], "Authorization", "Bearer "+key)
+	}, func(t *testing.T, test testCase) {
+		h := newHoarder(failKey)
+		s := start(t, Config{Privacy: h, Checker: h, Events: h})
+		send := func(key, request string) reply {
+			words := strings.SplitN(request, " ", 3)
+			return s.send(t, words[0], words[1], words[2], "Authorization", "Bearer "+key)
+		}
+		answers := make(chan int, connections)
+		for range connections {
+			go func() { answers <- send(failKey, test.flood).status }()
+		}
+		for range test.share {
+			<-h.entered
+		}
+		for range connections - test.share {
+			status := <-answers
+			expect.That(t, status == http.StatusServiceUnavailable, "a request beyond the share: status %d", status)
+		}
+		for i := range calls {
+			if r := send(goodKey, test.call); r.status != http.StatusOK {
+				t.Fatalf("call %d of another account: status %d: %s", i+1, r.status, r.body)
 			}
-			answers := make(chan int, connections)
-			for range connections {
-				go func() { answers <- send(failKey, test.flood).status }()
-			}
-			for range test.share {
-				<-h.entered
-			}
-			for range connections - test.share {
-				if status := <-answers; status != http.StatusServiceUnavailable {
-					t.Errorf("a request beyond the share: status %d", status)
-				}
-			}
-			for i := range calls {
-				if r := send(goodKey, test.call); r.status != http.StatusOK {
-					t.Fatalf("call %d of another account: status %d: %s", i+1, r.status, r.body)
-				}
-			}
-			close(h.release)
-			for range test.share {
-				<-answers
-			}
-		})
-	}
+		}
+		close(h.release)
+		for range test.share {
+			<-answers
+		}
+	})
 }
 
 // Look-ups of unknown keys from one address must leave room for those from others.
@@ -199,9 +196,8 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 	if _, err := s.lookups.Take("192.0.2.1/32"); !errors.Is(err, admission.ErrShare) {
 		t.Errorf("a flood from one address: %v", err)
 	}
-	if _, err := s.lookups.Take("192.0.2.2/32"); err != nil {
-		t.Errorf("another address: %v", err)
-	}
+	_, err := s.lookups.Take("192.0.2.2/32")
+	expect.That(t, err == nil, "another address: %v", err)
 }
 
 // waiting is a key store that answers when release is closed.
@@ -256,9 +252,8 @@ func TestRememberedKeysNeedNoSlot(t *testing.T) {
 	s := New(Config{Checker: &checker{}, Keys: remembering{strict{t}}, Public: &public{}, MaxLookups: 1})
 	expect.Value(s.lookups.Take("192.0.2.9/32"))(t)
 	for key, want := range map[string]error{goodKey: nil, "unknown": check.ErrUnauthorized} {
-		if _, err := s.authenticate(t.Context(), withKey(key)); !errors.Is(err, want) {
-			t.Errorf("key %q: error %v, want %v", key, err, want)
-		}
+		_, err := s.authenticate(t.Context(), withKey(key))
+		expect.That(t, errors.Is(err, want), "key %q: error %v, want %v", key, err, want)
 	}
 }
 

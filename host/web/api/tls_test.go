@@ -3,15 +3,10 @@ package api
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -19,15 +14,14 @@ import (
 	"testing"
 	"time"
 
+	"assay/host/web/certificate/certificatetest"
 	"assay/registry/expect"
 )
 
 func selfSigned(t *testing.T) *tls.Config {
 	t.Helper()
-	key := expect.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der := expect.Value(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+	cert, key := certificatetest.Pair(t, 1, time.Time{}, time.Now().Add(time.Hour))
+	return &tls.Config{Certificates: []tls.Certificate{expect.Value(tls.X509KeyPair(cert, key))(t)},
 		NextProtos: []string{"http/1.1"}}
 }
 
@@ -51,9 +45,8 @@ func TestTLS(t *testing.T) {
 	defer client.CloseIdleConnections()
 	for range 2 { // on one connection
 		resp := expect.Value(client.Get("https://" + s.addr + "/healthz"))(t)
-		if r := readReply(t, resp); r.status != 200 || resp.ProtoMajor != 1 {
-			t.Errorf("status %d over TLS with %s", r.status, resp.Proto)
-		}
+		r := readReply(t, resp)
+		expect.That(t, r.status == 200 && resp.ProtoMajor == 1, "status %d over TLS with %s", r.status, resp.Proto)
 	}
 	resp, err := client.Post("https://"+s.addr+"/api/check-public", "application/json", strings.NewReader(exampleBody))
 	expect.NoError(t, err)
@@ -63,9 +56,8 @@ func TestTLS(t *testing.T) {
 	// What the connections of a plain port are protected from, these are too.
 	c := expect.Value(s.dialTLS(t, "127.0.0.1"))(t)
 	expect.Value(io.WriteString(c, "GET /healthz HTTP/1.1\nHost: x\n\n"))(t)
-	if r := readReplies(t, c); len(r) != 1 || r[0].status != 400 || !r[0].closes {
-		t.Errorf("a head with wrong line ends: %v", r)
-	}
+	r := readReplies(t, c)
+	expect.That(t, len(r) == 1 && r[0].status == 400 && r[0].closes, "a head with wrong line ends: %v", r)
 }
 
 func TestPlainHTTPOnATLSPort(t *testing.T) {
@@ -79,9 +71,8 @@ func TestPlainHTTPOnATLSPort(t *testing.T) {
 		"much":   "POST /api/check HTTP/1.1\r\n" + strings.Repeat("X: y\r\n", 10_000),
 	} {
 		c := s.dial(t)
-		if _, err := io.WriteString(c, request); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		_, err := io.WriteString(c, request)
+		expect.Must(t, err == nil, "%s: %v", name, err)
 		r := readReplies(t, c)
 		if len(r) != 1 || r[0].status != 400 || !r[0].closes || !strings.Contains(r[0].failure(t).Error, "https") {
 			t.Errorf("%s: %v", name, r)
@@ -91,13 +82,11 @@ func TestPlainHTTPOnATLSPort(t *testing.T) {
 	}
 	c := s.dial(t)
 	expect.Value(io.WriteString(c, "SSH-2.0-OpenSSH_9.2\r\n"))(t)
-	if got, err := io.ReadAll(resetIsEOF{c}); err != nil || strings.Contains(string(got), "HTTP") {
-		t.Errorf("another protocol: %q, %v", got, err)
-	}
+	got, err := io.ReadAll(resetIsEOF{c})
+	expect.That(t, err == nil && !strings.Contains(string(got), "HTTP"), "another protocol: %q, %v", got, err)
 	most := 1 + int(time.Since(began)/(59*time.Second)) // one a minute
-	if n := strings.Count(s.log.String(), "TLS handshakes fail"); n < 1 || n > most {
-		t.Errorf("%d lines in the log about handshakes:\n%s", n, s.log.String())
-	}
+	n := strings.Count(s.log.String(), "TLS handshakes fail")
+	expect.That(t, n >= 1 && n <= most, "%d lines in the log about handshakes:\n%s", n, s.log.String())
 }
 
 // Handshakes that never end take up to half of the slots, and nobody waits for them.
@@ -111,9 +100,7 @@ func TestSlowHandshakes(t *testing.T) {
 		t.Error("an address has more than its share of handshakes")
 	}
 	c, err := s.dialTLS(t, "127.0.0.2")
-	if err != nil {
-		t.Fatalf("another address waits: %v", err)
-	}
+	expect.Must(t, err == nil, "another address waits: %v", err)
 	ask(t, c, bufio.NewReader(c)).is(t, "answer", 200)
 	// A connection that ends in the middle of its handshake gives its slot back.
 	expect.NoError(t, errors.Join(silent.Close(), half.Close()))
@@ -151,10 +138,9 @@ func TestHandshakeWithAClientThatDoesNotRead(t *testing.T) {
 	go func() { _ = tls.Client(deaf{far, t.Context()}, anyCertificate).Handshake() }()
 	failed := make(chan error, 1)
 	s := &secure{timeout: 20 * time.Millisecond, failed: func(err error) { failed <- err }}
-	if err := s.handshake(tls.Server(near, selfSigned(t))); !errors.Is(err, os.ErrDeadlineExceeded) ||
-		!errors.Is(<-failed, os.ErrDeadlineExceeded) {
-		t.Errorf("the handshake ends with %v", err)
-	}
+	err := s.handshake(tls.Server(near, selfSigned(t)))
+	expect.That(t, errors.Is(err, os.ErrDeadlineExceeded) && errors.Is(<-failed, os.ErrDeadlineExceeded),
+		"the handshake ends with %v", err)
 }
 
 // A connection beyond the limit is closed at once: a response would need a handshake, for which nobody waits.

@@ -100,20 +100,17 @@ func TestOpenNamesWhatIsWrong(t *testing.T) {
 	} {
 		_, err := certificate.Open(test.cert, test.key, slog.New(slog.DiscardHandler), time.Now)
 		for _, want := range test.want {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want %q", name, err, want)
-			}
+			expect.That(t, err != nil && strings.Contains(err.Error(), want), "%s: %v, want %q", name, err, want)
 		}
-		if err != nil && strings.Contains(err.Error(), "PRIVATE") {
-			t.Errorf("%s: the error quotes the key: %v", name, err)
-		}
+		expect.That(t, err == nil || !strings.Contains(err.Error(), "PRIVATE"), "%s: the error quotes the key: %v",
+			name, err)
 	}
 }
 
 // A new certificate is served to new clients, however its files are replaced, and open connections stay.
 func TestRefresh(t *testing.T) {
 	t.Parallel()
-	for name, replace := range map[string]func(t *testing.T, f *files, cert, key []byte){
+	expect.Each(t, map[string]func(t *testing.T, f *files, cert, key []byte){
 		"written in place": func(t *testing.T, f *files, cert, key []byte) {
 			write(t, f.cert(), cert)
 			write(t, f.key(), key)
@@ -132,27 +129,22 @@ func TestRefresh(t *testing.T) {
 					os.Rename(file+".new", file)))
 			}
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := open(t, 90*day)
-			server, client := f.connect(t)
-			for serial := range int64(3) {
-				cert, key := certificatetest.Pair(t, serial+2, begin, begin.Add((90+time.Duration(serial))*day))
-				replace(t, f, cert, key)
-				expect.NoError(t, f.pair.Refresh(t.Context()))
-				expect.Equal(t, "the certificate", f.served(t), serial+2)
-				if want := begin.Add((90 + time.Duration(serial)) * day); !f.pair.Expiry().Equal(want) {
-					t.Errorf("it expires at %v, want %v", f.pair.Expiry(), want)
-				}
-			}
-			go func() { _, _ = server.Write([]byte("still here")) }()
-			if got, err := io.ReadAll(io.LimitReader(client, 10)); string(got) != "still here" {
-				t.Errorf("the open connection: %q, %v", got, err)
-			}
-			expect.Equal(t, "the protocol", client.ConnectionState().NegotiatedProtocol, "http/1.1")
-		})
-	}
+	}, func(t *testing.T, replace func(t *testing.T, f *files, cert, key []byte)) {
+		f := open(t, 90*day)
+		server, client := f.connect(t)
+		for serial := range int64(3) {
+			cert, key := certificatetest.Pair(t, serial+2, begin, begin.Add((90+time.Duration(serial))*day))
+			replace(t, f, cert, key)
+			expect.NoError(t, f.pair.Refresh(t.Context()))
+			expect.Equal(t, "the certificate", f.served(t), serial+2)
+			want := begin.Add((90 + time.Duration(serial)) * day)
+			expect.That(t, f.pair.Expiry().Equal(want), "it expires at %v, want %v", f.pair.Expiry(), want)
+		}
+		go func() { _, _ = server.Write([]byte("still here")) }()
+		got, err := io.ReadAll(io.LimitReader(client, 10))
+		expect.That(t, string(got) == "still here", "the open connection: %q, %v", got, err)
+		expect.Equal(t, "the protocol", client.ConnectionState().NegotiatedProtocol, "http/1.1")
+	})
 }
 
 // On Debian, the group ssl-cert reads keys.
@@ -160,8 +152,7 @@ func TestKeyOfAGroup(t *testing.T) {
 	t.Parallel()
 	f := open(t, day)
 	expect.NoError(t, os.Chmod(f.key(), 0o640))
-	_, err := certificate.Open(f.cert(), f.key(), slog.New(slog.DiscardHandler), time.Now)
-	expect.NoError(t, err)
+	expect.NoError(t, expect.ErrorOf(certificate.Open(f.cert(), f.key(), slog.New(slog.DiscardHandler), time.Now)))
 }
 
 // Files that cannot be used leave the certificate before in service. The log says so once.
@@ -178,9 +169,8 @@ func TestRefreshKeepsTheCertificateBefore(t *testing.T) {
 	if d := f.pair.Degraded(); len(d) != 1 || !strings.Contains(d[0], "does not match") {
 		t.Errorf("degraded: %q", d)
 	}
-	if n := strings.Count(f.log.String(), "was not replaced"); n != 1 {
-		t.Errorf("%d lines in the log:\n%s", n, f.log.String())
-	}
+	n := strings.Count(f.log.String(), "was not replaced")
+	expect.That(t, n == 1, "%d lines in the log:\n%s", n, f.log.String())
 	expect.NoError(t, os.Chmod(f.key(), 0o604))
 	_ = f.pair.Refresh(t.Context())
 	if d := f.pair.Degraded(); len(d) != 1 || !strings.Contains(d[0], "(mode 604)") || f.served(t) != 1 {
@@ -193,9 +183,8 @@ func TestRefreshKeepsTheCertificateBefore(t *testing.T) {
 	write(t, f.cert(), next)
 	write(t, f.key(), key)
 	_ = f.pair.Refresh(t.Context())
-	if d := f.pair.Degraded(); len(d) != 0 || f.served(t) != 2 {
-		t.Errorf("degraded with the new files: %q; %d is served", d, f.served(t))
-	}
+	d := f.pair.Degraded()
+	expect.That(t, len(d) == 0 && f.served(t) == 2, "degraded with the new files: %q; %d is served", d, f.served(t))
 }
 
 func TestDegradedByAge(t *testing.T) {
@@ -220,21 +209,18 @@ func TestDegradedByAge(t *testing.T) {
 		f.now = begin.Add(test.age)
 		_, _ = f.pair.Refresh(t.Context()), f.pair.Refresh(t.Context())
 		got := strings.Join(f.pair.Degraded(), "; ")
-		if (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
-			t.Errorf("%s: %q, want %q", name, got, test.want)
-		}
-		if n := strings.Count(f.log.String(), "level=WARN"); n != len(f.pair.Degraded()) {
-			t.Errorf("%s: %d warnings in the log", name, n)
-		}
+		expect.That(t, (got == "") == (test.want == "") && strings.Contains(got, test.want), "%s: %q, want %q", name,
+			got, test.want)
+		n := strings.Count(f.log.String(), "level=WARN")
+		expect.That(t, n == len(f.pair.Degraded()), "%s: %d warnings in the log", name, n)
 	}
 }
 
 func TestNoCertificate(t *testing.T) {
 	t.Parallel()
 	var none *certificate.Pair
-	if none.Config() != nil || none.Degraded() != nil {
-		t.Error("a host without a certificate has settings or problems")
-	}
+	expect.That(t, none.Config() == nil && none.Degraded() == nil,
+		"a host without a certificate has settings or problems")
 }
 
 // Clients that know only versions of TLS before 1.2 are refused.
@@ -246,7 +232,6 @@ func TestOldVersions(t *testing.T) {
 	go func() { _ = tls.Server(far, f.pair.Config()).Handshake(); _ = far.Close() }()
 	old := tls.Client(near, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10,
 		MaxVersion: tls.VersionTLS11})
-	if err := old.Handshake(); err == nil {
-		t.Error("TLS 1.1 is accepted")
-	}
+	err := old.Handshake()
+	expect.That(t, err != nil, "TLS 1.1 is accepted")
 }

@@ -73,9 +73,7 @@ func TestSuccessPage(t *testing.T) {
 			return v.get(donePath).status - 403
 		},
 	} {
-		if look(v.alone()) != 0 {
-			t.Errorf("%s has the wrong status", name)
-		}
+		expect.That(t, look(v.alone()) == 0, "%s has the wrong status", name)
 	}
 
 	var shown atomic.Int64
@@ -88,9 +86,8 @@ func TestSuccessPage(t *testing.T) {
 				shown.Add(1)
 				for name, want := range map[string]string{"Content-Type": "text/html; charset=utf-8",
 					"Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin"} {
-					if got := p.header.Get(name); got != want {
-						t.Errorf("%s: %q", name, got)
-					}
+					got := p.header.Get(name)
+					expect.That(t, got == want, "%s: %q", name, got)
 				}
 			case p.status != 410 || !strings.Contains(words(p.root), "Your key was already shown"):
 				t.Errorf("status %d: %s", p.status, words(p.root))
@@ -122,31 +119,29 @@ func testCheckoutsInSeveralTabs(t *testing.T, s *site) {
 // testSecondSubscription pays for a plan in two tabs. The second payment is returned, with a notice, and the
 // subscription that is left can be cancelled.
 func testSecondSubscription(t *testing.T, s *site) {
-	for name, signedIn := range map[string]bool{"of a new customer": false, "of an account": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			v := s.visitLanding(t)
-			if signedIn {
-				v.press("Get a free key").is(200, "This is your API key.")
-				v.get("/")
-			}
-			landing := *v
-			v.press("Subscribe to Pro")
-			second := landing // of the same browser
-			second.press("Subscribe to Pro")
-			s.pay(t, v, billing.Active)
-			s.pay(t, &second, billing.Active)
+	customers := map[string]bool{"of a new customer": false, "of an account": true}
+	expect.Each(t, customers, func(t *testing.T, signedIn bool) {
+		v := s.visitLanding(t)
+		if signedIn {
+			v.press("Get a free key").is(200, "This is your API key.")
+			v.get("/")
+		}
+		landing := *v
+		v.press("Subscribe to Pro")
+		second := landing // of the same browser
+		second.press("Subscribe to Pro")
+		s.pay(t, v, billing.Active)
+		s.pay(t, &second, billing.Active)
+		v.get(donePath)
+		if !signedIn {
+			v.is(200, "This is your API key.")
 			v.get(donePath)
-			if !signedIn {
-				v.is(200, "This is your API key.")
-				v.get(donePath)
-			}
-			v.is(200, "You already had a subscription")
-			v.get("/dashboard/plan")
-			v.is(200, "a second subscription to Pro was paid", "the payment was returned to your card")
-			v.press("Cancel subscription").is(200, "ends on")
-		})
-	}
+		}
+		v.is(200, "You already had a subscription")
+		v.get("/dashboard/plan")
+		v.is(200, "a second subscription to Pro was paid", "the payment was returned to your card")
+		v.press("Cancel subscription").is(200, "ends on")
+	})
 }
 
 // testSecondTestPayment opens the test checkout in two tabs. The second card is not taken.
@@ -184,10 +179,9 @@ func testTestMode(t *testing.T, s *site) {
 	for _, path := range []string{"/", "/docs", "/signin", donePath, "/nowhere", "/dashboard", "/dashboard/checks",
 		"/dashboard/keys", "/dashboard/webhooks", "/dashboard/overrides", "/dashboard/privacy", "/dashboard/plan"} {
 		page := v.get(path)
-		if !strings.Contains(page.body, "(test mode)</title>") ||
-			!strings.Contains(page.body, "Test mode: no real card") {
-			t.Errorf("%s does not say that the host is in test mode", path)
-		}
+		expect.That(t, strings.Contains(page.body, "(test mode)</title>") &&
+			strings.Contains(page.body, "Test mode: no real card"), "%s does not say that the host is in test mode",
+			path)
 	}
 }
 
@@ -209,9 +203,8 @@ func TestFreeKeys(t *testing.T) {
 			v := begin(address(i), "free")
 			if pause := time.Duration(i+1-freeKeysAtOnce) * freeKeyPause; pause > 0 {
 				v.is(202, "Your key is being issued")
-				if got, want := v.at.header.Get("Refresh"), fmt.Sprint(int(pause/time.Second)); got != want {
-					t.Errorf("%s: key %d waits %s s, want %s", name, i, got, want)
-				}
+				got, want := v.at.header.Get("Refresh"), fmt.Sprint(int(pause/time.Second))
+				expect.That(t, got == want, "%s: key %d waits %s s, want %s", name, i, got, want)
 				v.post("/checkout/reissue").is(409, "")
 				s.pass(pause)
 				v.get(donePath)
@@ -254,9 +247,7 @@ func TestConcurrentPayments(t *testing.T) {
 	for range 10 {
 		wg.Go(func() {
 			p := v.alone().post(form, card...)
-			if p.status != 303 && p.status != 404 {
-				t.Errorf("status %d: %s", p.status, words(p.root))
-			}
+			expect.That(t, p.status == 303 || p.status == 404, "status %d: %s", p.status, words(p.root))
 		})
 	}
 	wg.Wait()
@@ -286,9 +277,8 @@ func testChangePayment(t *testing.T, s *site) {
 	expect.NoError(t, err)
 	v.get("/dashboard/plan").is(200, "The last payment failed.")
 	v.press("Card and invoices")
-	if got := v.at.url.Query().Get("customer"); got != "sub_"+paid || v.at.url.Path != "/dashboard/plan" {
-		t.Errorf("the button leads to %s", v.at.url)
-	}
+	got := v.at.url.Query().Get("customer")
+	expect.That(t, got == "sub_"+paid && v.at.url.Path == "/dashboard/plan", "the button leads to %s", v.at.url)
 	v.post("/dashboard/plan/payment").is(403, "")
 
 	tester, _ := serve(t, nil).customer(t, "pro")

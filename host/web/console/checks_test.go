@@ -57,18 +57,16 @@ func testCheckPage(t *testing.T, s *site) {
 	v.is(200, "Baseline, before any finding −40.0 Imitates <b>PayPal</b> brands +80.0 Registered since 2009 age, with "+
 		"today's facts −6.6 Total: a score of 91, block +33.4 What was not known Scored without DNS: no answer in "+
 		"time Under today's lineup, revision 13")
-	if strings.Contains(v.at.body, "<b>PayPal") || strings.Contains(v.at.url.String(), "jane") {
-		t.Error("the page runs markup, or the value is in its URL")
-	}
+	expect.That(t, !strings.Contains(v.at.body, "<b>PayPal") && !strings.Contains(v.at.url.String(), "jane"),
+		"the page runs markup, or the value is in its URL")
 	lengths := map[string]string{}
 	for n := range v.at.root.Descendants() {
 		if n.DataAtom == atom.Progress && attribute(n, "aria-hidden") != "" {
 			lengths[attribute(n, "class")] = attribute(n, "value") + " of " + attribute(n, "max")
 		}
 	}
-	if lengths["against"] != "80 of 80" || lengths["favour"] != "6.6 of 80" || len(lengths) != 2 {
-		t.Errorf("bars %v", lengths)
-	}
+	expect.That(t, lengths["against"] == "80 of 80" && lengths["favour"] == "6.6 of 80" && len(lengths) == 2, "bars %v",
+		lengths)
 	day := s.clock.Load().UTC().AddDate(0, 0, 30).Format(time.DateOnly)
 	v.press("Save", "action", "allow", "reason", "refunded", "until", day)
 	v.is(200, "allow j...@example.net Email address refunded")
@@ -125,9 +123,7 @@ func TestChecksPage(t *testing.T) {
 			for _, w := range want {
 				wanted = wanted || w == ref
 			}
-			if shown != wanted {
-				t.Errorf("%s: check %s is shown: %v, want %v", what, ref, shown, wanted)
-			}
+			expect.That(t, shown == wanted, "%s: check %s is shown: %v, want %v", what, ref, shown, wanted)
 		}
 	}
 	newest := append(append([]string{}, refs[3:]...), other)
@@ -142,9 +138,7 @@ func TestChecksPage(t *testing.T) {
 	has("the first page of a value", refs[2:]...)
 	v.press("Older")
 	has("the second page of a value", refs[:2]...)
-	if v.at.url.RawQuery != "" {
-		t.Errorf("the value is in the URL %s", v.at.url)
-	}
+	expect.That(t, v.at.url.RawQuery == "", "the value is in the URL %s", v.at.url)
 	v.press("Find", "value", "", "type", "domain")
 	has("domains", other)
 	today := s.clock.Load().UTC().Format(time.DateOnly)

@@ -40,22 +40,17 @@ func checkInert(t *testing.T, p page, plain page) {
 			}
 			if n.DataAtom == atom.Script {
 				seen["script in "+n.Parent.Data] = true
-				if n.FirstChild != nil {
-					t.Error("the page contains an inline script")
-				}
+				expect.That(t, n.FirstChild == nil, "the page contains an inline script")
 			}
 		}
 		return seen
 	}
 	usual := kinds(plain.root)
 	for kind := range kinds(p.root) {
-		if !usual[kind] {
-			t.Errorf("the text added %q to the page", kind)
-		}
+		expect.That(t, usual[kind], "the text added %q to the page", kind)
 	}
-	if strings.Contains(p.body, "\x1b") || strings.Contains(p.body, "\x9b") && !strings.Contains(p.body, "\u009b") {
-		t.Error("the page contains control characters")
-	}
+	expect.That(t, !strings.Contains(p.body, "\x1b") && (!strings.Contains(p.body, "\x9b") ||
+		strings.Contains(p.body, "\u009b")), "the page contains control characters")
 }
 
 func testHostileText(t *testing.T, s *site) {
@@ -94,9 +89,7 @@ func testHostileText(t *testing.T, s *site) {
 			}
 			p := w.send(method, strings.ReplaceAll(path, "TEXT", escape(short)), "application/x-www-form-urlencoded",
 				form.Encode())
-			if p.status >= 500 {
-				t.Errorf("%s %q: status %d", request, text, p.status)
-			}
+			expect.That(t, p.status < 500, "%s %q: status %d", request, text, p.status)
 			checkInert(t, p, ordinary)
 		}
 	}
@@ -173,14 +166,12 @@ func testStaticFiles(t *testing.T, s *site) {
 	layout := v.get("/").body
 	for _, file := range []string{"console.css", "console.js", "icon.svg"} {
 		p := v.get("/static/" + file)
-		if p.status != 200 || p.header.Get("Content-Security-Policy") == "" ||
-			!strings.Contains(p.header.Get("Cache-Control"), "max-age=31536000") {
-			t.Errorf("%s: status %d, %v", file, p.status, p.header)
-		}
+		expect.That(t, p.status == 200 && p.header.Get("Content-Security-Policy") != "" &&
+			strings.Contains(p.header.Get("Cache-Control"), "max-age=31536000"), "%s: status %d, %v", file, p.status,
+			p.header)
 		sum := sha256.Sum256([]byte(p.body))
-		if address := fmt.Sprintf(`"/static/%s?v=%x"`, file, sum[:6]); !strings.Contains(layout, address) {
-			t.Errorf("the page does not contain %s", address)
-		}
+		address := fmt.Sprintf(`"/static/%s?v=%x"`, file, sum[:6])
+		expect.That(t, strings.Contains(layout, address), "the page does not contain %s", address)
 	}
 	for _, path := range []string{
 		"/static", "/static/", "/static/..", "/static/../console.go", "/static/..%2f..%2fetc/passwd",
@@ -217,13 +208,11 @@ func testOtherMethods(t *testing.T, s *site) {
 				t.Errorf("%s %s: status %d, Allow %q", method, path, p.status, p.header.Get("Allow"))
 			}
 		}
-		if p := v.send("BREW", path, "", ""); p.status != 501 {
-			t.Errorf("BREW %s: status %d", path, p.status)
-		}
+		p := v.send("BREW", path, "", "")
+		expect.That(t, p.status == 501, "BREW %s: status %d", path, p.status)
 	}
-	if p := v.send("DELETE", "/nothing", "", ""); p.status != 404 {
-		t.Errorf("status %d", p.status)
-	}
+	p := v.send("DELETE", "/nothing", "", "")
+	expect.That(t, p.status == 404, "status %d", p.status)
 }
 
 // TestDatabaseDown checks that without a database every page shows an error that does not reveal the cause.
@@ -248,24 +237,20 @@ func TestDatabaseDown(t *testing.T) {
 	checkFailed(w, w.post("/signin", "code", v.code), "/signin")
 	checkFailed(w, w.post("/signin/link", "token", "x"), "/signin/link")
 	for _, path := range []string{"/", "/docs", "/signin", LinkPath + "x"} { // pages without the database keep working
-		if p := w.get(path); p.status != 200 {
-			t.Errorf("%s, signed out: status %d", path, p.status)
-		}
+		p := w.get(path)
+		expect.That(t, p.status == 200, "%s, signed out: status %d", path, p.status)
 	}
 }
 
 func checkFailed(v *visitor, p page, path string) {
 	v.Helper()
 	// console.js shows the alert in place of the part that it cannot update.
-	if p.status != 500 || !strings.Contains(p.body, `<p role="alert">The fault is on our side.`) {
-		v.Errorf("%s: status %d: %s", path, p.status, words(p.root))
-	}
+	expect.That(v, p.status == 500 && strings.Contains(p.body, `<p role="alert">The fault is on our side.`),
+		"%s: status %d: %s", path, p.status, words(p.root))
 	for _, detail := range []string{"sql", "closed", "goroutine", ".go:", "postgres", "store"} {
-		if strings.Contains(strings.ToLower(words(p.root)), detail) {
-			v.Errorf("%s reveals %q: %s", path, detail, words(p.root))
-		}
+		expect.That(v, !strings.Contains(strings.ToLower(words(p.root)), detail), "%s reveals %q: %s", path, detail,
+			words(p.root))
 	}
-	if got := p.header.Get("Set-Cookie"); got != "" {
-		v.Errorf("%s sets a cookie: %s", path, got)
-	}
+	got := p.header.Get("Set-Cookie")
+	expect.That(v, got == "", "%s sets a cookie: %s", path, got)
 }

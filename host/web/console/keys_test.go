@@ -15,18 +15,16 @@ func testKeyWithLimits(t *testing.T, s *site) {
 	v.get("/dashboard/keys")
 	token := v.at.token()
 	v.is(200, "never")
-	if strings.Count(v.at.body, "checked>") != len(apikey.Scopes()) {
-		t.Errorf("the form of a new key does not have every scope ticked:\n%s", v.at.body)
-	}
+	expect.That(t, strings.Count(v.at.body, "checked>") == len(apikey.Scopes()),
+		"the form of a new key does not have every scope ticked:\n%s", v.at.body)
 	v.post("/dashboard/keys", "csrf", token, "name", "reader", "scope", "events", "test", "yes",
 		"networks", " 192.0.2.0/24,2001:db8::1\n", "until", s.clock.Load().UTC().Format(time.DateOnly))
 	v.is(200, "This is the new key.", "test key; only events; only from 192.0.2.0/24 2001:db8::1/128")
 	first := v.at.text("issued")
 	v.is(200, "works until")
 	limits := expect.Value(s.store.Authenticate(t.Context(), first))(t).Limits
-	if !limits.Test || len(limits.Scopes) != 1 || len(limits.Networks) != 2 {
-		t.Errorf("the key has the limits %+v", limits)
-	}
+	expect.That(t, limits.Test && len(limits.Scopes) == 1 && len(limits.Networks) == 2, "the key has the limits %+v",
+		limits)
 	v.press("Rotate", "overlap", "0s") // the newest is the first
 	second := v.at.text("issued")
 	s.store.ForgetCallers() // as the host does when it hears of the change
@@ -35,10 +33,9 @@ func testKeyWithLimits(t *testing.T, s *site) {
 		t.Errorf("the new key has the limits %+v", got)
 	}
 	v.press("Create key", "name", "plain")
-	if got := expect.Value(s.store.Authenticate(t.Context(), v.at.text("issued")))(t).Limits; got.Scopes != nil ||
-		got.Networks != nil || got.Test {
-		t.Errorf("a key from an unchanged form has the limits %+v", got)
-	}
+	got := expect.Value(s.store.Authenticate(t.Context(), v.at.text("issued")))(t).Limits
+	expect.That(t, got.Scopes == nil && got.Networks == nil && !got.Test,
+		"a key from an unchanged form has the limits %+v", got)
 }
 
 // Each error is next to its field, and the form keeps what was entered.
@@ -57,9 +54,8 @@ func testKeyFormErrors(t *testing.T, s *site) {
 		"until-error": {[]string{"name", "a", "scope", "check", "until", "2020-01-31"}, "must not be in the past"},
 	} {
 		p := v.post("/dashboard/keys", append([]string{"csrf", token}, c.fields...)...)
-		if p.status != 400 || !strings.Contains(p.text(id), c.want) {
-			t.Errorf("%s: status %d, %q, want %q", id, p.status, p.text(id), c.want)
-		}
+		expect.That(t, p.status == 400 && strings.Contains(p.text(id), c.want), "%s: status %d, %q, want %q", id,
+			p.status, p.text(id), c.want)
 		described := false
 		for n := range p.root.Descendants() {
 			described = described || strings.HasPrefix(attribute(n, "aria-describedby"), id)
@@ -67,9 +63,8 @@ func testKeyFormErrors(t *testing.T, s *site) {
 				expect.Equal(t, "the entered networks", attribute(n, "value"), c.fields[5])
 			}
 		}
-		if !described || strings.Count(p.body, `role="alert"`) != 1 {
-			t.Errorf("%s: not the only error, or no field refers to it", id)
-		}
+		expect.That(t, described && strings.Count(p.body, `role="alert"`) == 1,
+			"%s: not the only error, or no field refers to it", id)
 	}
 	v.is(400, "Keys")
 	expect.Equal(t, "keys", len(expect.Value(s.store.Keys(t.Context(), account(t, s, v.token())))(t)), 1)

@@ -64,9 +64,8 @@ var linkPattern = regexp.MustCompile(regexp.QuoteMeta(publicURL) + `(/\S+)`)
 func (m *mailSite) paths(t *testing.T, to, subject string) (paths []string) {
 	t.Helper()
 	message := m.server.Next(t)
-	if message.To != to || message.Header.Get("Subject") != subject {
-		t.Fatalf("the message is to %s, %q:\n%s", message.To, message.Header.Get("Subject"), message.Text)
-	}
+	expect.Must(t, message.To == to && message.Header.Get("Subject") == subject, "the message is to %s, %q:\n%s",
+		message.To, message.Header.Get("Subject"), message.Text)
 	for _, found := range linkPattern.FindAllStringSubmatch(message.Text, -1) {
 		paths = append(paths, found[1])
 	}
@@ -107,9 +106,8 @@ func TestSignInByMail(t *testing.T) {
 	// An unknown address gets the same answer, and no message. Neither does a link that confirms an address sign in.
 	w.get("/signin")
 	w.press("Send me a link", "email", "jane@example.NET")
-	if same := strings.ReplaceAll(w.at.body, ".NET", ".ORG"); same != answer {
-		t.Errorf("the answer to an unknown address differs:\n%s\n%s", same, answer)
-	}
+	same := strings.ReplaceAll(w.at.body, ".NET", ".ORG")
+	expect.That(t, same == answer, "the answer to an unknown address differs:\n%s\n%s", same, answer)
 	owner.get(accountPath)
 	owner.press("Send a link", "email", "john@example.org")
 	confirm := m.paths(t, "john@example.org", confirmSubject)[0]
@@ -143,9 +141,8 @@ func TestSignInByMail(t *testing.T) {
 			t.Errorf("the table %s contains an address: %s", table, rows)
 		}
 	}
-	if log := m.log.String(); strings.Contains(log, "@") {
-		t.Errorf("the log contains an address:\n%s", log)
-	}
+	log := m.log.String()
+	expect.That(t, !strings.Contains(log, "@"), "the log contains an address:\n%s", log)
 }
 
 // rows returns the rows of a table as text.
@@ -169,9 +166,7 @@ func TestMailToSeveralAccounts(t *testing.T) {
 	v.get("/signin")
 	v.press("Send me a link", "email", "jane@example.org")
 	paths := m.paths(t, "jane@example.org", signInSubject)
-	if len(paths) != 2 {
-		t.Fatalf("the message has the links %q", paths)
-	}
+	expect.Must(t, len(paths) == 2, "the message has the links %q", paths)
 	var opened []string
 	for _, path := range paths {
 		v.use(path)
@@ -179,9 +174,7 @@ func TestMailToSeveralAccounts(t *testing.T) {
 	}
 	slices.Sort(ids)
 	slices.Sort(opened)
-	if !slices.Equal(ids, opened) || ids[0] == ids[1] {
-		t.Errorf("the links open %q, want %q", opened, ids)
-	}
+	expect.That(t, slices.Equal(ids, opened) && ids[0] != ids[1], "the links open %q, want %q", opened, ids)
 }
 
 func TestMailLimits(t *testing.T) {
@@ -193,9 +186,8 @@ func TestMailLimits(t *testing.T) {
 		v := m.visit(t)
 		v.header.Set("X-Test-Client", "192.0.2.1/32")
 		p := v.post("/signin/mail", "email", "jane@example.org")
-		if want := map[bool]int{true: 200, false: 429}[i < maxSignIns]; p.status != want {
-			t.Errorf("request %d: status %d, want %d", i, p.status, want)
-		}
+		want := map[bool]int{true: 200, false: 429}[i < maxSignIns]
+		expect.That(t, p.status == want, "request %d: status %d, want %d", i, p.status, want)
 	}
 	for range maxMailsTo - 1 { // one confirmed the address
 		m.paths(t, "jane@example.org", signInSubject)
@@ -226,17 +218,14 @@ func testNoMail(t *testing.T, s *site) {
 	v, _ := s.customer(t, "free")
 	for path, body := range map[string]string{"/signin/mail": "email", accountPath + "/address": "email",
 		accountPath + "/address/confirm": "token"} {
-		if p := v.post(path, "csrf", v.at.token(), body, "jane@example.org"); p.status != 404 && p.status != 405 {
-			t.Errorf("%s: status %d", path, p.status)
-		}
+		p := v.post(path, "csrf", v.at.token(), body, "jane@example.org")
+		expect.That(t, p.status == 404 || p.status == 405, "%s: status %d", path, p.status)
 	}
 	if v.get(accountPath); strings.Contains(v.at.body, `type="email"`) {
 		t.Error("the account page asks for an address")
 	}
-	if w := s.visit(t); strings.Contains(w.get("/signin").body, `type="email"`) {
-		t.Error("the sign-in page asks for an address")
-	}
-	if _, err := New(Config{Mail: &mail.Sender{}}); err == nil {
-		t.Error("New accepts mail without a public URL")
-	}
+	w := s.visit(t)
+	expect.That(t, !strings.Contains(w.get("/signin").body, `type="email"`), "the sign-in page asks for an address")
+	_, err := New(Config{Mail: &mail.Sender{}})
+	expect.That(t, err != nil, "New accepts mail without a public URL")
 }

@@ -238,9 +238,7 @@ func (v *visitor) press(text string, typed ...string) page {
 			}
 		}
 		for i := 0; i < len(typed); i += 2 {
-			if !strings.Contains(v.at.body, `name="`+typed[i]+`"`) {
-				v.Fatalf("the form has no field %s", typed[i])
-			}
+			expect.Must(v, strings.Contains(v.at.body, `name="`+typed[i]+`"`), "the form has no field %s", typed[i])
 			fields.Set(typed[i], typed[i+1])
 		}
 		return v.send("POST", attribute(form, "action"), "application/x-www-form-urlencoded", fields.Encode())
@@ -303,9 +301,8 @@ func (p page) problem() (field, text string) {
 func (p page) is(status int, texts ...string) {
 	p.Helper()
 	lacks := func(text string) bool { return !strings.Contains(words(p.root), text) }
-	if p.status != status || slices.ContainsFunc(texts, lacks) {
-		p.Fatalf("%s: status %d, want %d and %q:\n%s", p.url, p.status, status, texts, words(p.root))
-	}
+	expect.Must(p, p.status == status && !slices.ContainsFunc(texts, lacks), "%s: status %d, want %d and %q:\n%s",
+		p.url, p.status, status, texts, words(p.root))
 }
 
 // is checks the current page.
@@ -315,9 +312,7 @@ func (v *visitor) is(status int, texts ...string) { v.Helper(); v.at.is(status, 
 func (v *visitor) lacks(texts ...string) {
 	v.Helper()
 	for _, text := range texts {
-		if strings.Contains(v.at.body, text) {
-			v.Errorf("%s contains %q:\n%s", v.at.url, text, words(v.at.root))
-		}
+		expect.That(v, !strings.Contains(v.at.body, text), "%s contains %q:\n%s", v.at.url, text, words(v.at.root))
 	}
 }
 

@@ -28,9 +28,7 @@ func testOverridesPage(t *testing.T, s *site) {
 	other, _ := s.customer(t, "pro")
 	other.get("/dashboard/overrides").is(200, "No overrides yet")
 	list, err := s.store.Overrides(t.Context(), account(t, s, v.token()))
-	if err != nil || len(list) != 1 {
-		t.Fatalf("listed %v, %v", list, err)
-	}
+	expect.Must(t, err == nil && len(list) == 1, "listed %v, %v", list, err)
 	other.post("/dashboard/overrides/" + list[0].ID + "/remove")
 
 	s.record(t, key, entity.Email, "jane.roe@example.net", check.Allow)
@@ -58,10 +56,9 @@ func testOverridesPageErrors(t *testing.T, s *site) {
 		v.get("/dashboard/overrides")
 		v.press("Save", "action", "block", "kind", test.kind, "value", test.value, "reason", test.reason,
 			"until", test.until)
-		if field, text := v.at.problem(); v.at.status != 400 || field != test.field ||
-			!strings.HasPrefix(text, test.want) {
-			t.Errorf("%+v: status %d, field %s: %s", test, v.at.status, field, text)
-		}
+		field, text := v.at.problem()
+		expect.That(t, v.at.status == 400 && field == test.field && strings.HasPrefix(text, test.want),
+			"%+v: status %d, field %s: %s", test, v.at.status, field, text)
 		v.is(400, "No overrides yet")
 	}
 	v.post("/dashboard/overrides/ovr_01KF0HBGZ0Q8WJ3V5N7T9R2M4C/remove")
@@ -80,13 +77,11 @@ func testListPages(t *testing.T, s *site) {
 		expect.NoError(t, err)
 	}
 	v.follow("Overrides").is(200, "Page 1 of 2 Next")
-	if strings.Contains(v.at.body, "reason 00") || strings.Count(v.at.body, "/remove") != rowsPerPage {
-		t.Error("the first page shows more than the newest overrides")
-	}
+	expect.That(t, !strings.Contains(v.at.body, "reason 00") && strings.Count(v.at.body, "/remove") == rowsPerPage,
+		"the first page shows more than the newest overrides")
 	v.follow("Next").is(200, "Previous Page 2 of 2")
-	if !strings.Contains(v.at.body, "reason 00") || strings.Count(v.at.body, "/remove") != 1 {
-		t.Error("the second page does not show the oldest override alone")
-	}
+	expect.That(t, strings.Contains(v.at.body, "reason 00") && strings.Count(v.at.body, "/remove") == 1,
+		"the second page does not show the oldest override alone")
 	for _, page := range []string{"0", "-1", "x"} {
 		v.get("/dashboard/overrides?page="+page).is(200, "Page 1 of 2")
 	}

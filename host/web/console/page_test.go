@@ -17,17 +17,15 @@ func TestFormats(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{0: "0", 999: "999", 1500: "1,500", 10_000: "10,000", 123_456: "123,456",
 		1_234_567: "1,234,567"} {
-		if got := count(n); got != want {
-			t.Errorf("count(%d) = %s, want %s", n, got, want)
-		}
+		got := count(n)
+		expect.That(t, got == want, "count(%d) = %s, want %s", n, got, want)
 	}
 	for text, want := range map[string]string{
 		"2026-01-05T03:04:05.678Z": "5 Jan 2026, 03:04:05 UTC", "2026-01-05T03:04:05+02:00": "5 Jan 2026, 01:04:05 UTC",
 		"some day": "some day", "": "",
 	} {
-		if got := timestamp(text); got != want {
-			t.Errorf("timestamp(%q) = %q, want %q", text, got, want)
-		}
+		got := timestamp(text)
+		expect.That(t, got == want, "timestamp(%q) = %q, want %q", text, got, want)
 	}
 }
 
@@ -57,9 +55,8 @@ func testDocsNameThreats(t *testing.T, s *site) {
 	v := s.visit(t)
 	v.get("/docs/scores").is(200, "What a score means")
 	for _, threat := range sdk.Threats() {
-		if !strings.Contains(v.at.body, "<code>"+string(threat)+"</code>") {
-			t.Errorf("the documentation does not name %s", threat)
-		}
+		expect.That(t, strings.Contains(v.at.body, "<code>"+string(threat)+"</code>"),
+			"the documentation does not name %s", threat)
 	}
 }
 
@@ -73,9 +70,8 @@ func testDocsOfLayers(t *testing.T, s *site) {
 		"/docs/changelog": false,
 	} {
 		v.get(path).is(200, "All pages")
-		if got := strings.Contains(v.at.body, entry); got != listed {
-			t.Errorf("%s lists the pages of layers: %t", path, got)
-		}
+		got := strings.Contains(v.at.body, entry)
+		expect.That(t, got == listed, "%s lists the pages of layers: %t", path, got)
 	}
 	v.get("/docs/catalogue/feeds")
 	expect.Equal(t, "a signal has an anchor", strings.Contains(v.at.body, `<h2 id="feeds:listed:exact">`), true)
@@ -91,18 +87,14 @@ func testUpdatedParts(t *testing.T, s *site) {
 		{"/dashboard", "/dashboard/try", "value", "result usage steps activity"},
 	} {
 		v.get(test.page)
-		if !strings.Contains(v.at.body, `action="`+test.action+`" data-update="`+test.update+`"`) {
-			t.Errorf("%s has no form that updates %q", test.page, test.update)
-		}
+		expect.That(t, strings.Contains(v.at.body, `action="`+test.action+`" data-update="`+test.update+`"`),
+			"%s has no form that updates %q", test.page, test.update)
 		for value, status := range map[string]int{"example.com": 200, "": 400} {
 			p := v.post(test.action, "csrf", token, test.field, value, "type", "domain")
-			if p.status != status {
-				t.Errorf("%s %q: status %d, want %d", test.action, value, p.status, status)
-			}
+			expect.That(t, p.status == status, "%s %q: status %d, want %d", test.action, value, p.status, status)
 			for _, id := range strings.Fields(test.update) {
-				if n := strings.Count(p.body, `id="`+id+`"`); n != 1 {
-					t.Errorf("%s %q: the page has %d elements with the id %s", test.action, value, n, id)
-				}
+				n := strings.Count(p.body, `id="`+id+`"`)
+				expect.That(t, n == 1, "%s %q: the page has %d elements with the id %s", test.action, value, n, id)
 			}
 		}
 	}
@@ -140,9 +132,8 @@ func TestFirstSteps(t *testing.T) {
 	}
 	s.pass(firstDays + time.Hour)
 	expect.Equal(t, "after a week without a check", len(steps(0)), 4)
-	if got := steps(1, one); got != nil {
-		t.Errorf("a week after the start: %+v", got)
-	}
+	got := steps(1, one)
+	expect.That(t, got == nil, "a week after the start: %+v", got)
 }
 
 func TestChart(t *testing.T) {
@@ -156,18 +147,15 @@ func TestChart(t *testing.T) {
 	}
 	days[4].Allow, days[4].Block = 1200, 34
 	svg := string(chart(days))
-	if n := strings.Count(svg, "<title>2026-01-05: 1,200 allow, 0 review, 34 block</title>"); n != 4 {
-		t.Errorf("the two charts have %d bars for the day with checks, want 4: %s", n, svg)
-	}
+	n := strings.Count(svg, "<title>2026-01-05: 1,200 allow, 0 review, 34 block</title>")
+	expect.That(t, n == 4, "the two charts have %d bars for the day with checks, want 4: %s", n, svg)
 	for _, label := range []string{">0<", ">500<", ">1,500<", ">6 Jan<", ">27 Jan<"} {
-		if strings.Count(svg, label) != 2 {
-			t.Errorf("the charts for a large screen and a phone lack the label %s", label)
-		}
+		expect.That(t, strings.Count(svg, label) == 2, "the charts for a large screen and a phone lack the label %s",
+			label)
 	}
 	for highest, want := range map[int]int{1: 1, 5: 1, 6: 2, 10: 2, 11: 5, 26: 10, 250: 50, 1234: 500} {
-		if got := tickStep(highest); got != want {
-			t.Errorf("tickStep(%d) = %d, want %d", highest, got, want)
-		}
+		got := tickStep(highest)
+		expect.That(t, got == want, "tickStep(%d) = %d, want %d", highest, got, want)
 	}
 }
 
@@ -177,9 +165,8 @@ func testErrorPages(t *testing.T, s *site) {
 	v.get("/nothing").is(404, "Sign out", "There is no such page.", "Go to the dashboard")
 	v.post("/dashboard/plan/cancel").is(403, "That did not work", "This form is out of date.")
 	v.get(donePath).is(410, "Your key was already shown", "Sign out")
-	if !strings.Contains(v.at.body, "<title>Your key was already shown") {
-		t.Error("the title differs from the heading")
-	}
+	expect.That(t, strings.Contains(v.at.body, "<title>Your key was already shown"),
+		"the title differs from the heading")
 	w := s.visit(t)
 	w.get("/nothing").is(404, "Go to the start page", "Sign in")
 }

@@ -18,14 +18,23 @@ import (
 // record records a check of a value for a key, as the host does, and returns its reference.
 func (s *site) record(t *testing.T, key string, kind entity.Type, value string, verdict check.Verdict) string {
 	t.Helper()
+	return s.recordAll(t, key, kind, value, verdict, 1)
+}
+
+// recordAll records n checks of a value in one transaction, and returns the last reference.
+func (s *site) recordAll(t *testing.T, key string, kind entity.Type, value string, verdict check.Verdict,
+	n int) string {
+	t.Helper()
 	caller := expect.Value(s.store.Authenticate(t.Context(), key))(t)
-	e := expect.Value(entity.Parse(kind, value, ""))(t)
+	e := storetest.Parse(t, kind, value)
 	ledger := expect.Value(s.store.NewLedger(store.LedgerConfig{}))(t)
-	d := &check.Decision{Fused: check.Fused{Score: 91, Verdict: verdict}, Ref: check.NewRef(), Type: kind, Query: value,
-		At: s.clock.Load().UTC().Truncate(time.Millisecond), Revision: storetest.Revision}
-	err := ledger.Append(t.Context(), check.Record{Caller: caller, Entity: e, Decision: d})
-	expect.NoError(t, errors.Join(err, ledger.Close()))
-	return d.Ref
+	records := make([]check.Record, n)
+	for i := range records {
+		records[i] = storetest.At(storetest.Decided(caller, e, verdict),
+			s.clock.Load().UTC().Truncate(time.Millisecond))
+	}
+	expect.NoError(t, errors.Join(ledger.Append(t.Context(), records...), ledger.Close()))
+	return records[n-1].Decision.Ref
 }
 
 // testPrivacyPage finds, downloads and erases a person's data with a free key, without JavaScript and without the value
@@ -40,9 +49,8 @@ func testPrivacyPage(t *testing.T, s *site) {
 	v.press("Find", "who", " "+jane+" ")
 	v.is(200, "Audit log: 2 checks of type email Reputation graph: 2 checks by your account "+
 		"(1 blocked, 0 to review), 2 links")
-	if !strings.Contains(v.at.body, ref) || strings.Contains(v.at.body, other) {
-		t.Errorf("the page shows the wrong checks:\n%s", words(v.at.root))
-	}
+	expect.That(t, strings.Contains(v.at.body, ref) && !strings.Contains(v.at.body, other),
+		"the page shows the wrong checks:\n%s", words(v.at.root))
 	_, subject, _ := strings.Cut(words(v.at.root), "Subject reference: ")
 	subject, _, _ = strings.Cut(subject, " ")
 	for _, who := range []string{ref, subject} {
@@ -54,15 +62,12 @@ func testPrivacyPage(t *testing.T, s *site) {
 		Subject string
 		Checks  []struct{ Ref, Verdict string }
 	}
-	if err := json.Unmarshal([]byte(file.body), &held); err != nil || held.Subject != subject ||
-		len(held.Checks) != 2 || held.Checks[0].Ref != ref {
-		t.Errorf("downloaded %s: %v", file.body, err)
-	}
-	if kind, as := file.header.Get("Content-Type"),
-		file.header.Get("Content-Disposition"); kind != "application/json" ||
-		as != `attachment; filename="subject.json"` {
-		t.Errorf("the download is of type %q, %q", kind, as)
-	}
+	err := json.Unmarshal([]byte(file.body), &held)
+	expect.That(t, err == nil && held.Subject == subject && len(held.Checks) == 2 && held.Checks[0].Ref == ref,
+		"downloaded %s: %v", file.body, err)
+	kind, as := file.header.Get("Content-Type"), file.header.Get("Content-Disposition")
+	expect.That(t, kind == "application/json" && as == `attachment; filename="subject.json"`,
+		"the download is of type %q, %q", kind, as)
 
 	v.press("Erase …").is(200, "Erase all of this permanently? "+subject+" Audit log: 2 checks")
 	v.follow("Keep it")
@@ -75,9 +80,8 @@ func testPrivacyPage(t *testing.T, s *site) {
 	v.is(200, "Audit log: 0 checks Reputation graph: nothing", "2 checks erased, recorded as erasure_")
 	v.lacks("Erase …")
 	v.get("/dashboard/checks")
-	if strings.Contains(v.at.body, ref) || !strings.Contains(v.at.body, other) {
-		t.Errorf("the list shows the wrong checks:\n%s", words(v.at.root))
-	}
+	expect.That(t, !strings.Contains(v.at.body, ref) && strings.Contains(v.at.body, other),
+		"the list shows the wrong checks:\n%s", words(v.at.root))
 }
 
 func testPrivacyPageErrors(t *testing.T, s *site) {
@@ -122,19 +126,9 @@ func testLargeSubjectPage(t *testing.T, s *site) {
 	v, key := s.customer(t, "pro")
 	const jane = "jane.roe@example.net"
 	s.record(t, key, entity.Email, jane, check.Allow)
-	caller := expect.Value(s.store.Authenticate(t.Context(), key))(t)
-	e := expect.Value(entity.Parse(entity.Email, jane, ""))(t)
-	ledger := expect.Value(s.store.NewLedger(store.LedgerConfig{}))(t)
 	for range privacy.AtOnce / 50 {
-		records := make([]check.Record, 50)
-		for i := range records {
-			d := &check.Decision{Fused: check.Fused{Score: 1, Verdict: check.Allow}, Ref: check.NewRef(),
-				Type: entity.Email, At: s.clock.Load().UTC().Truncate(time.Millisecond), Revision: storetest.Revision}
-			records[i] = check.Record{Caller: caller, Entity: e, Decision: d}
-		}
-		expect.NoError(t, ledger.Append(t.Context(), records...))
+		s.recordAll(t, key, entity.Email, jane, check.Allow, 50)
 	}
-	expect.NoError(t, ledger.Close())
 	finish := func() {
 		work := expect.Value(s.store.ClaimRequest(t.Context()))(t)
 		for more := true; more; {
@@ -148,9 +142,8 @@ func testLargeSubjectPage(t *testing.T, s *site) {
 	v.get("/dashboard/privacy").is(200, "done 1001 of 1001")
 	var parts []privacy.Export
 	expect.NoError(t, json.Unmarshal([]byte(v.alone().press("Download").body), &parts))
-	if len(parts) != 2 || len(parts[0].Checks)+len(parts[1].Checks) != 1001 {
-		t.Errorf("downloaded %d parts", len(parts))
-	}
+	expect.That(t, len(parts) == 2 && len(parts[0].Checks)+len(parts[1].Checks) == 1001, "downloaded %d parts",
+		len(parts))
 	v.press("Find", "who", jane)
 	v.press("Erase …")
 	v.press("Erase permanently").is(200, "The erasure of 1001 checks has begun")

@@ -37,10 +37,9 @@ func testFavicon(t *testing.T, s *site) {
 	v := s.visit(t)
 	v.get("/favicon.ico")
 	icon, err := static.ReadFile("static/icon.svg")
-	if err != nil || v.at.status != 200 || !bytes.Equal([]byte(v.at.body), icon) ||
-		v.at.header.Get("Content-Type") != "image/svg+xml" {
-		t.Errorf("status %d, %s, %v", v.at.status, v.at.header.Get("Content-Type"), err)
-	}
+	expect.That(t, err == nil && v.at.status == 200 && bytes.Equal([]byte(v.at.body), icon) &&
+		v.at.header.Get("Content-Type") == "image/svg+xml", "status %d, %s, %v", v.at.status,
+		v.at.header.Get("Content-Type"), err)
 }
 
 // TestCompression checks that pages are compressed unless they can hold a secret.
@@ -72,9 +71,8 @@ func TestCompression(t *testing.T) {
 		if got := p.header.Get("Content-Encoding"); got != test.want {
 			t.Errorf("%s: status %d, Content-Encoding %q, want %q", test.name, p.status, got, test.want)
 		}
-		if vary := strings.Contains(p.header.Get("Vary"), "Accept-Encoding"); test.want != "" && !vary {
-			t.Errorf("%s: Vary is %q", test.name, p.header.Get("Vary"))
-		}
+		vary := strings.Contains(p.header.Get("Vary"), "Accept-Encoding")
+		expect.That(t, test.want == "" || vary, "%s: Vary is %q", test.name, p.header.Get("Vary"))
 	}
 }
 
@@ -86,9 +84,8 @@ func testErrorPagesNameTheRequest(t *testing.T, s *site) {
 	ctx.Init(&request, nil, nil)
 	ctx.Response.Header.Set("X-Request-Id", "req_1")
 	s.Handler()(&ctx)
-	if body := string(ctx.Response.Body()); !strings.Contains(body, "Request <code>req_1</code>") {
-		t.Errorf("the page does not name the request: %s", body)
-	}
+	body := string(ctx.Response.Body())
+	expect.That(t, strings.Contains(body, "Request <code>req_1</code>"), "the page does not name the request: %s", body)
 }
 
 // TestSharedLimit checks that a page about a limit by address says if the address is a proxy's.
@@ -105,9 +102,8 @@ func TestSharedLimit(t *testing.T) {
 				t.Errorf("a page with status %d is about proxies", v.at.status)
 			}
 		}
-		if v.at.status != 429 || strings.Contains(v.at.body, "ASSAY_TRUSTED_PROXIES") != shared {
-			t.Errorf("shared %v: status %d: %s", shared, v.at.status, v.at.body)
-		}
+		expect.That(t, v.at.status == 429 && strings.Contains(v.at.body, "ASSAY_TRUSTED_PROXIES") == shared,
+			"shared %v: status %d: %s", shared, v.at.status, v.at.body)
 	}
 }
 
@@ -131,9 +127,8 @@ func TestFigures(t *testing.T) {
 	list := figures(docs.Results)
 	expect.Equal(t, "figures in the results", len(list), 3)
 	for _, f := range list {
-		if number, _, _ := strings.Cut(f.Number, " "); !strings.Contains(plain, number) {
-			t.Errorf("the results do not contain %s", f.Number)
-		}
+		number, _, _ := strings.Cut(f.Number, " ")
+		expect.That(t, strings.Contains(plain, number), "the results do not contain %s", f.Number)
 	}
 	const text = "# Results\n\n## Faults\n\n2026-01-31 10:00 UTC, revision 1.\n\n12345 records, 1 erasure.\n\n**2 " +
 		"differences.**\n\n| fault | times |\n|---|---|\n| disk full | 4 |\n| kill -9 of a host | 1200 |\n\n## Other\n"

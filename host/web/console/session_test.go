@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -35,9 +36,7 @@ func testForgedForms(t *testing.T, s *site) {
 	v.post("/signin", "code", v.code)
 	v.get("/dashboard/keys")
 	token := v.at.token()
-	if token == mine || token == "" {
-		t.Fatalf("signing in again gave the token %q", token)
-	}
+	expect.Must(t, token != mine && token != "", "signing in again gave the token %q", token)
 	id := strings.Split(strings.SplitN(v.at.body, "/dashboard/keys/", 2)[1], "/")[0]
 	before := words(v.at.root)
 	for _, path := range posts {
@@ -60,9 +59,8 @@ func testForgedForms(t *testing.T, s *site) {
 				w.header.Set("X-Forwarded-Proto", "https")
 			}
 			kind := cmp.Or(forged.kind, "application/x-www-form-urlencoded")
-			if p := w.send("POST", path+forged.query, kind, forged.body); p.status != 403 {
-				t.Errorf("%s, %s: status %d", path, name, p.status)
-			}
+			p := w.send("POST", path+forged.query, kind, forged.body)
+			expect.That(t, p.status == 403, "%s, %s: status %d", path, name, p.status)
 		}
 		if p := s.visit(t).post(path, "csrf", token); p.status != 403 && path != "/signout" {
 			t.Errorf("%s, signed out: status %d", path, p.status)
@@ -74,9 +72,8 @@ func testForgedForms(t *testing.T, s *site) {
 				(path == "/dashboard/keys" || path == "/dashboard/webhooks" || path == "/dashboard/privacy" ||
 					path == "/dashboard/plan" ||
 					strings.HasPrefix(path, "/dashboard/webhooks/") && strings.Count(path, "/") == 3)
-			if !hasPage && (p.status != 405 || p.header.Get("Allow") == "") {
-				t.Errorf("%s %s: status %d, Allow %q", method, path, p.status, p.header.Get("Allow"))
-			}
+			expect.That(t, hasPage || p.status == 405 && p.header.Get("Allow") != "", "%s %s: status %d, Allow %q",
+				method, path, p.status, p.header.Get("Allow"))
 		}
 	}
 	if v.get("/dashboard/keys"); words(v.at.root) != before {
@@ -93,9 +90,8 @@ func testForgedForms(t *testing.T, s *site) {
 	// policy, the origin.
 	w := s.visit(t).alone()
 	w.header.Set("Origin", "null")
-	if p := w.post("/signin", "code", v.code); p.status != 303 {
-		t.Errorf("a form of our own over plain HTTP: status %d", p.status)
-	}
+	p := w.post("/signin", "code", v.code)
+	expect.That(t, p.status == 303, "a form of our own over plain HTTP: status %d", p.status)
 }
 
 // token returns the token in the cookie of a visitor's session, or "".
@@ -148,9 +144,8 @@ func TestSessions(t *testing.T) {
 	s := serve(t, nil)
 	owner, key := s.customer(t, "pro")
 	copied := owner.token()
-	if strings.Contains(copied, key) || strings.Contains(copied, owner.at.token()) || len(copied) != 43 {
-		t.Errorf("the cookie holds %q", copied)
-	}
+	expect.That(t, !strings.Contains(copied, key) && !strings.Contains(copied, owner.at.token()) && len(copied) == 43,
+		"the cookie holds %q", copied)
 	for _, value := range []string{"x", copied[:len(copied)-1], copied + "A", copied[1:] + copied[:1], key, owner.code,
 		strings.Repeat("A", 43), strings.Repeat("A", 3000), "!!"} {
 		s.isSignedOut(t, value, "a guess")
@@ -188,9 +183,7 @@ func TestSessions(t *testing.T) {
 	// Nobody ends another account's sessions.
 	stranger, _ := s.customer(t, "free")
 	sessions, err := s.store.Sessions(t.Context(), account(t, s, owner.token()))
-	if err != nil || len(sessions) != 1 {
-		t.Fatalf("Sessions = %v, %v", sessions, err)
-	}
+	expect.Must(t, err == nil && len(sessions) == 1, "Sessions = %v, %v", sessions, err)
 	stranger.post(accountPath+"/sessions/"+sessions[0].ID+"/end", "csrf", stranger.at.token())
 	owner.get("/dashboard").is(200, "This month")
 
@@ -233,9 +226,7 @@ func TestSignInWithKey(t *testing.T) {
 		v.is(401, "its API keys do not sign in")
 		expect.Equal(t, "a key that was refused begins a session", v.token(), "")
 	}
-	if len(shown) != 1 {
-		t.Fatalf("the codes %q were shown", shown)
-	}
+	expect.Must(t, len(shown) == 1, "the codes %q were shown", shown)
 	s.signIn(t, shown[0])
 	v := s.visit(t)
 	v.enter("assay_nonsense").is(401, "This is an API key, which does not sign in.")
@@ -278,9 +269,8 @@ func TestSignInLink(t *testing.T) {
 	s.isSignedOut(t, v.token(), "after the operator signed the account out")
 	w.use(unused).is(410, "This link was used, or it has expired.")
 	w.enter(owner.code).is(401, "There is no such sign-in code.")
-	if _, err := s.store.NewLink(t.Context(), "acct_nobody"); !errors.Is(err, billing.ErrNoAccount) {
-		t.Errorf("NewLink = %v", err)
-	}
+	_, err := s.store.NewLink(t.Context(), "acct_nobody")
+	expect.That(t, errors.Is(err, billing.ErrNoAccount), "NewLink = %v", err)
 }
 
 // TestCookiesThroughTLS runs with HTTPS, of the host itself or of a proxy.
@@ -289,11 +279,12 @@ func TestCookiesThroughTLS(t *testing.T) {
 	plain := serve(t, nil)
 	configured := serve(t, func(c *Config) { c.URL = "https://assay.example" })
 	https := serve(t, func(c *Config) { c.HTTPS = true })
-	for name, test := range map[string]struct {
+	type testCase struct {
 		site   *site
 		proto  string
 		secure bool
-	}{
+	}
+	expect.Each(t, map[string]testCase{
 		"plain HTTP":                          {plain, "", false},
 		"reported by the proxy":               {plain, "https", true},
 		"reported by the first proxy":         {plain, "HTTPS, http", true},
@@ -301,38 +292,28 @@ func TestCookiesThroughTLS(t *testing.T) {
 		"configured":                          {configured, "", true},
 		"of the host itself":                  {https, "", true},
 		"configured, and a proxy without TLS": {configured, "http", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			v := test.site.visit(t).alone()
-			if test.proto != "" {
-				v.header.Set("X-Forwarded-Proto", test.proto)
-			}
-			v.header.Set("Origin", "https://assay.example")
-			if test.site != configured {
-				v.header.Del("Origin")
-			}
-			p := v.post("/subscribe", "plan", "free")
-			prefix := map[bool]string{true: "__Host-", false: ""}[test.secure]
-			c := p.cookies()[prefix+"assay_checkout"]
-			if p.status != 303 || c == nil {
-				t.Fatalf("status %d, cookies %v", p.status, p.cookies())
-			}
-			if c.Secure != test.secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" ||
-				c.Domain != "" {
-				t.Errorf("cookie %s", c.Raw)
-			}
-			if (p.header.Get("Strict-Transport-Security") != "") != test.secure {
-				t.Errorf("headers %v", p.header)
-			}
-			v.header.Set("Cookie", c.Name+"="+c.Value)
-			p = v.get(donePath)
-			if c := p.cookies()[prefix+"assay_session"]; p.status != 200 || c == nil || c.Secure != test.secure ||
-				!c.HttpOnly {
-				t.Errorf("status %d, cookies %v", p.status, p.cookies())
-			}
-		})
-	}
+	}, func(t *testing.T, test testCase) {
+		v := test.site.visit(t).alone()
+		if test.proto != "" {
+			v.header.Set("X-Forwarded-Proto", test.proto)
+		}
+		v.header.Set("Origin", "https://assay.example")
+		if test.site != configured {
+			v.header.Del("Origin")
+		}
+		p := v.post("/subscribe", "plan", "free")
+		prefix := map[bool]string{true: "__Host-", false: ""}[test.secure]
+		c := p.cookies()[prefix+"assay_checkout"]
+		expect.Must(t, p.status == 303 && c != nil, "status %d, cookies %v", p.status, p.cookies())
+		expect.That(t, c.Secure == test.secure && c.HttpOnly && c.SameSite == http.SameSiteLaxMode &&
+			c.Path == "/" && c.Domain == "", "cookie %s", c.Raw)
+		expect.That(t, (p.header.Get("Strict-Transport-Security") != "") == test.secure, "headers %v", p.header)
+		v.header.Set("Cookie", c.Name+"="+c.Value)
+		p = v.get(donePath)
+		c = p.cookies()[prefix+"assay_session"]
+		expect.That(t, p.status == 200 && c != nil && c.Secure == test.secure && c.HttpOnly,
+			"status %d, cookies %v", p.status, p.cookies())
+	})
 }
 
 func TestRateLimits(t *testing.T) {
@@ -361,19 +342,11 @@ func TestRateLimits(t *testing.T) {
 			return v.post(path, test.fields...).status
 		}
 		for i := range test.limit {
-			if status := status(clients[0]); status != test.status {
-				t.Fatalf("%s, attempt %d: status %d", path, i, status)
-			}
+			expect.Equal(t, fmt.Sprint(path, ", attempt ", i), status(clients[0]), test.status)
 		}
-		if status := status(clients[0]); status != 429 {
-			t.Errorf("%s beyond the limit: status %d", path, status)
-		}
-		if status := status(clients[1]); status != test.status {
-			t.Errorf("%s by another client: status %d", path, status)
-		}
+		expect.Equal(t, path+" beyond the limit", status(clients[0]), 429)
+		expect.Equal(t, path+" by another client", status(clients[1]), test.status)
 		s.pass(test.window)
-		if status := status(clients[0]); status != test.status {
-			t.Errorf("%s after the window: status %d", path, status)
-		}
+		expect.Equal(t, path+" after the window", status(clients[0]), test.status)
 	}
 }

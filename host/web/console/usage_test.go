@@ -60,10 +60,9 @@ func TestDownloadChecks(t *testing.T) {
 	v.get("/dashboard/checks?verdict=block")
 	v.follow("JSON")
 	var document struct{ Checks []decision.Check }
-	if err := json.Unmarshal([]byte(v.at.body), &document); err != nil || len(document.Checks) != 1 ||
-		document.Checks[0].Ref != blocked {
-		t.Errorf("%v: %s", err, v.at.body)
-	}
+	err = json.Unmarshal([]byte(v.at.body), &document)
+	expect.That(t, err == nil && len(document.Checks) == 1 && document.Checks[0].Ref == blocked, "%v: %s", err,
+		v.at.body)
 	v.get("/dashboard/checks/export?format=json&from=soon").is(400, "must be a day such as 2026-01-31")
 	v.get("/dashboard/checks/export?format=xml").is(400, "must be csv or json")
 	stranger := s.visit(t)

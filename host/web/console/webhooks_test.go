@@ -10,6 +10,21 @@ import (
 	"assay/registry/expect"
 )
 
+// fail claims the next event of a host's queue and has its first attempt fail, which it returns.
+func (s *site) fail(t *testing.T, change func(*webhook.Outcome)) webhook.Delivery {
+	t.Helper()
+	outbox := expect.Value(s.store.NewOutbox())(t)
+	defer outbox.Close()
+	claimed := expect.Value(outbox.Claim(t.Context(), webhook.ClaimOptions{MaxEvents: 1, MaxPerAccount: 1}))(t)
+	expect.Equal(t, "claimed events", len(claimed), 1)
+	o := webhook.Outcome{Ref: claimed[0].Ref, Attempt: 1, EndedAt: time.Now(), Status: 500,
+		Request: webhook.Request{Body: string(claimed[0].Body)}}
+	change(&o)
+	_, _, err := outbox.Finish(t.Context(), o)
+	expect.NoError(t, err)
+	return claimed[0]
+}
+
 // TestDeliveries checks that the page of an event shows what was sent and answered, and that a test event has the
 // verdict that was chosen.
 func TestDeliveries(t *testing.T) {
@@ -20,20 +35,11 @@ func TestDeliveries(t *testing.T) {
 	v.press("Save", "url", "https://hooks.example.com/a")
 	v.press("Send a test event", "verdict", "allow").is(400, "The verdict of a test event is review or block.")
 	v.press("Send a test event", "verdict", "block").is(200, "A test event is on its way.")
-	outbox := expect.Value(s.store.NewOutbox())(t)
-	defer outbox.Close()
-	claimed, err := outbox.Claim(t.Context(), webhook.ClaimOptions{MaxEvents: 1, MaxPerAccount: 1})
-	if err != nil || len(claimed) != 1 || claimed[0].Event != "check.blocked" {
-		t.Fatal(claimed, err)
-	}
-	if _, _, err := outbox.Finish(t.Context(), webhook.Outcome{
-		Ref: claimed[0].Ref, Attempt: 1, EndedAt: time.Now(), Status: 500, ResponseBody: []byte("out of order"),
-		ResponseHeader: "HTTP/1.1 500 Oops\nServer: lighttpd\n",
-		Request: webhook.Request{Header: "POST /a HTTP/1.1\nHost: hooks.example.com\n",
-			Body: string(claimed[0].Body)},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	claimed := s.fail(t, func(o *webhook.Outcome) {
+		o.ResponseBody, o.ResponseHeader = []byte("out of order"), "HTTP/1.1 500 Oops\nServer: lighttpd\n"
+		o.Request.Header = "POST /a HTTP/1.1\nHost: hooks.example.com\n"
+	})
+	expect.Equal(t, "the event", claimed.Event, "check.blocked")
 	v.get("/dashboard/webhooks")
 	v.follow("Attempts")
 	for _, text := range []string{`"query": "test.example"`, `"verdict": "BLOCK"`, `"score": 70`, "answered 500",
@@ -51,23 +57,11 @@ func TestFailingWebhook(t *testing.T) {
 	v, _ := s.customer(t, "pro")
 	v.follow("Webhooks")
 	v.press("Save", "url", "https://hooks.example.com/a")
-	outbox := expect.Value(s.store.NewOutbox())(t)
-	defer outbox.Close()
 	v.press("Send a test event")
-	claimed, err := outbox.Claim(t.Context(), webhook.ClaimOptions{MaxEvents: 1, MaxPerAccount: 1})
-	if err != nil || len(claimed) != 1 {
-		t.Fatal(claimed, err)
-	}
-	if _, _, err := outbox.Finish(t.Context(), webhook.Outcome{Ref: claimed[0].Ref, Attempt: 1, EndedAt: time.Now(),
-		Status: 500}); err != nil {
-		t.Fatal(err)
-	}
-	account := claimed[0].AccountID
+	account := s.fail(t, func(*webhook.Outcome) {}).AccountID
 	const warning = "Every attempt since"
 	v.get("/dashboard/webhooks")
-	if strings.Contains(words(v.at.root), warning) {
-		t.Error("the page warns after a single failed attempt")
-	}
+	expect.That(t, !strings.Contains(words(v.at.root), warning), "the page warns after a single failed attempt")
 	s.pass(2 * warnAfter)
 	v.get("/dashboard/webhooks").is(200, warning)
 	since := expect.Value(s.store.Endpoints(t.Context(), account))(t)[0].FailingSince
@@ -81,11 +75,9 @@ func TestFailingWebhook(t *testing.T) {
 	}
 	v.press("Send a test event").is(200, "A test event is on its way.")
 	v.press("Enable").is(200, "The webhook is enabled.")
-	if strings.Contains(words(v.at.root), warning) || strings.Contains(words(v.at.root), "is disabled") {
-		t.Error("the page still warns about the enabled webhook")
-	}
+	expect.That(t, !strings.Contains(words(v.at.root), warning) && !strings.Contains(words(v.at.root), "is disabled"),
+		"the page still warns about the enabled webhook")
 	v.press("Remove")
-	if p := v.alone().post("/dashboard/webhooks/enable", "csrf", v.at.token()); p.status != 409 {
-		t.Errorf("enabling a removed webhook: status %d", p.status)
-	}
+	p := v.alone().post("/dashboard/webhooks/enable", "csrf", v.at.token())
+	expect.That(t, p.status == 409, "enabling a removed webhook: status %d", p.status)
 }

@@ -33,32 +33,27 @@ func (s *Sender) reach(addr string) *Sender {
 
 func TestSend(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name      string
+	type testCase struct {
 		security  mailtest.Security
 		url, user string
-	}{
-		{"plain, to this machine", mailtest.Plain, "smtp://ADDR?from=assay@example.com", ""},
-		{"encrypted", mailtest.TLS, "smtps://ADDR?from=Assay+%3Cassay@example.com%3E", ""},
-		{"encrypted, with a password", mailtest.TLS, "smtps://jo:p%40ss%3Aword@ADDR?from=assay@example.com", "jo"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			s := mailtest.Start(t, test.security)
-			text := "Open this link:\n\n  https://assay.example/signin/link/" + strings.Repeat("x", 43) + "\n\nÖl.\n"
-			sent := Message{To: "jane+x@example.org", Subject: "Sign in", Text: text}
-			expect.NoError(t, connect(t, s, test.url).Send(t.Context(), sent))
-			m := s.Next(t)
-			if m.User != test.user || m.From != "assay@example.com" || m.To != sent.To || m.Text != text {
-				t.Errorf("the server got %+v", m)
-			}
-			if h := m.Header; h.Get("Subject") != "Sign in" || h.Get("Auto-Submitted") != "auto-generated" ||
-				!strings.HasSuffix(h.Get("Message-Id"), "@example.com>") ||
-				h.Get("X-Mailer")+h.Get("User-Agent") != "" {
-				t.Errorf("the header is %v", h)
-			}
-		})
 	}
+	expect.Each(t, map[string]testCase{
+		"plain, to this machine":     {mailtest.Plain, "smtp://ADDR?from=assay@example.com", ""},
+		"encrypted":                  {mailtest.TLS, "smtps://ADDR?from=Assay+%3Cassay@example.com%3E", ""},
+		"encrypted, with a password": {mailtest.TLS, "smtps://jo:p%40ss%3Aword@ADDR?from=assay@example.com", "jo"},
+	}, func(t *testing.T, test testCase) {
+		s := mailtest.Start(t, test.security)
+		text := "Open this link:\n\n  https://assay.example/signin/link/" + strings.Repeat("x", 43) + "\n\nÖl.\n"
+		sent := Message{To: "jane+x@example.org", Subject: "Sign in", Text: text}
+		expect.NoError(t, connect(t, s, test.url).Send(t.Context(), sent))
+		m := s.Next(t)
+		expect.That(t, m.User == test.user && m.From == "assay@example.com" && m.To == sent.To && m.Text == text,
+			"the server got %+v", m)
+		h := m.Header
+		expect.That(t, h.Get("Subject") == "Sign in" && h.Get("Auto-Submitted") == "auto-generated" &&
+			strings.HasSuffix(h.Get("Message-Id"), "@example.com>") && h.Get("X-Mailer")+h.Get("User-Agent") == "",
+			"the header is %v", h)
+	})
 }
 
 // TestNoEncryptionNoMail checks that a server elsewhere that offers no encryption gets nothing.
@@ -71,41 +66,34 @@ func TestNoEncryptionNoMail(t *testing.T) {
 		t.Errorf("Send = %v after %d attempts", err, s.Attempts())
 	}
 	s = mailtest.Start(t, mailtest.StartTLS)
-	if err := connect(t, s, url).reach(s.Addr).Send(t.Context(), Message{To: "jane@example.org"}); err != nil ||
-		s.Next(t).User != "jo" {
-		t.Errorf("with STARTTLS: Send = %v", err)
-	}
+	err := connect(t, s, url).reach(s.Addr).Send(t.Context(), Message{To: "jane@example.org"})
+	expect.That(t, err == nil && s.Next(t).User == "jo", "with STARTTLS: Send = %v", err)
 }
 
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	later := &smtp.SMTPError{Code: 451, Message: "try later, jane@example.org"}
 	never := &smtp.SMTPError{Code: 550, Message: "jane@example.org is unknown"}
-	for _, test := range []struct {
-		name     string
+	type testCase struct {
 		refusals []error
 		attempts int
 		sent     int
-	}{
-		{"at once", nil, 1, 1},
-		{"greylisted", []error{later, later}, 3, 1},
-		{"too often", []error{later, later, later}, 3, 0},
-		{"unknown", []error{never}, 1, 0},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			s := mailtest.Start(t, mailtest.Plain)
-			s.Refuse(test.refusals...)
-			sender := connect(t, s, "smtp://ADDR?from=assay@example.com")
-			err := sender.Send(t.Context(), Message{To: "jane@example.org"})
-			if (err == nil) != (test.sent == 1) || s.Attempts() != test.attempts || s.Received() != test.sent {
-				t.Errorf("Send = %v after %d attempts; the server got %d messages", err, s.Attempts(), s.Received())
-			}
-			if err != nil && strings.Contains(err.Error(), "jane") {
-				t.Errorf("the error names the receiver: %v", err)
-			}
-		})
 	}
+	expect.Each(t, map[string]testCase{
+		"at once":    {nil, 1, 1},
+		"greylisted": {[]error{later, later}, 3, 1},
+		"too often":  {[]error{later, later, later}, 3, 0},
+		"unknown":    {[]error{never}, 1, 0},
+	}, func(t *testing.T, test testCase) {
+		s := mailtest.Start(t, mailtest.Plain)
+		s.Refuse(test.refusals...)
+		sender := connect(t, s, "smtp://ADDR?from=assay@example.com")
+		err := sender.Send(t.Context(), Message{To: "jane@example.org"})
+		if (err == nil) != (test.sent == 1) || s.Attempts() != test.attempts || s.Received() != test.sent {
+			t.Errorf("Send = %v after %d attempts; the server got %d messages", err, s.Attempts(), s.Received())
+		}
+		expect.That(t, err == nil || !strings.Contains(err.Error(), "jane"), "the error names the receiver: %v", err)
+	})
 }
 
 func TestSendFails(t *testing.T) {
@@ -119,9 +107,7 @@ func TestSendFails(t *testing.T) {
 	}
 	for _, to := range []string{"", "jane", "jane@example.org\r\nBcc: x@example.org", "a@example.org, b@example.org"} {
 		err := sender.Send(t.Context(), Message{To: to})
-		if err == nil || !strings.Contains(err.Error(), "malformed") {
-			t.Errorf("Send to %q = %v", to, err)
-		}
+		expect.That(t, err != nil && strings.Contains(err.Error(), "malformed"), "Send to %q = %v", to, err)
 	}
 }
 
@@ -134,8 +120,7 @@ func TestNew(t *testing.T) {
 		"smtp://mail.example:0?from=a@example.com", "smtp://user:hunter2@mail.example:99999?from=a@example.com",
 		"smtp://user:hunter2%zz@mail.example",
 	} {
-		if _, err := New(text); err == nil || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("New(%q) = %v", text, err)
-		}
+		_, err := New(text)
+		expect.That(t, err != nil && !strings.Contains(err.Error(), "hunter2"), "New(%q) = %v", text, err)
 	}
 }

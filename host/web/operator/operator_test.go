@@ -40,8 +40,7 @@ func newPage(t *testing.T, s *operator.State, change func(*operator.Config)) htt
 	if change != nil {
 		change(&cfg)
 	}
-	h := expect.Value(operator.New(cfg))(t)
-	return h
+	return expect.Value(operator.New(cfg))(t)
 }
 
 // answer is a response that was read.
@@ -72,9 +71,8 @@ func form(token string) string { return url.Values{"token": {token}}.Encode() }
 func signIn(t *testing.T, h http.Handler) string {
 	t.Helper()
 	r := ask(t, h, "POST", "/operator/signin", form(token))
-	if r.StatusCode != http.StatusSeeOther || len(r.Cookies()) != 1 {
-		t.Fatalf("signing in got %d with the cookies %v:\n%s", r.StatusCode, r.Cookies(), r.text)
-	}
+	expect.Must(t, r.StatusCode == http.StatusSeeOther && len(r.Cookies()) == 1,
+		"signing in got %d with the cookies %v:\n%s", r.StatusCode, r.Cookies(), r.text)
 	return r.Cookies()[0].Name + "=" + r.Cookies()[0].Value
 }
 
@@ -82,9 +80,8 @@ func signIn(t *testing.T, h http.Handler) string {
 func (a answer) is(t *testing.T, what string, status int, contains ...string) answer {
 	t.Helper()
 	lacks := func(text string) bool { return !strings.Contains(a.text, text) }
-	if a.StatusCode != status || slices.ContainsFunc(contains, lacks) {
-		t.Errorf("%s: status %d, want %d and %q:\n%s", what, a.StatusCode, status, contains, a.text)
-	}
+	expect.That(t, a.StatusCode == status && !slices.ContainsFunc(contains, lacks),
+		"%s: status %d, want %d and %q:\n%s", what, a.StatusCode, status, contains, a.text)
 	return a
 }
 
@@ -106,9 +103,7 @@ func TestBadTokensAreRefused(t *testing.T) {
 		token + " ":                 "must not begin or end with a blank",
 	} {
 		_, err := operator.New(operator.Config{Token: token, Look: os.DirFS("../console/static")})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("token %q: %v, want %q", token, err, want)
-		}
+		expect.That(t, err != nil && strings.Contains(err.Error(), want), "token %q: %v, want %q", token, err, want)
 	}
 }
 
@@ -124,19 +119,17 @@ func TestSignIn(t *testing.T) {
 
 	r = ask(t, h, "POST", "/operator/signin", form(" "+token+"\n")).is(t, "the token", 303)
 	c := r.Cookies()[0]
-	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Secure || c.Path != "/operator" ||
-		c.MaxAge != 12*60*60 || r.Header.Get("Location") != "/operator" {
-		t.Errorf("signing in leads to %s with the cookie %+v", r.Header.Get("Location"), c)
-	}
+	expect.That(t, c.HttpOnly && c.SameSite == http.SameSiteStrictMode && !c.Secure && c.Path == "/operator" &&
+		c.MaxAge == 12*60*60 && r.Header.Get("Location") == "/operator", "signing in leads to %s with the cookie %+v",
+		r.Header.Get("Location"), c)
 	r = ask(t, h, "POST", "/operator/signin", form(token), "X-Forwarded-Proto", "https").
 		is(t, "behind a TLS proxy", 303)
 	expect.Equal(t, "Secure of the cookie behind a TLS proxy", r.Cookies()[0].Secure, true)
 	cookie := signIn(t, h)
 	ask(t, h, "GET", "/operator", "", "Cookie", cookie).is(t, "with a session", 200, "1.2.3", "Healthy", "Sign out")
 	r = ask(t, h, "POST", "/operator/signout", "", "Cookie", cookie).is(t, "signing out", 303)
-	if c := r.Cookies()[0]; c.MaxAge >= 0 || c.Value != "" {
-		t.Errorf("signing out leaves the cookie %+v", c)
-	}
+	c = r.Cookies()[0]
+	expect.That(t, c.MaxAge < 0 && c.Value == "", "signing out leaves the cookie %+v", c)
 	r = ask(t, h, "GET", "/operator", "", "Cookie", cookie).
 		is(t, "a copied cookie after signing out", 200, `name="token"`)
 	expect.Equal(t, "the state is shown to a copied cookie", strings.Contains(r.text, "1.2.3"), false)
@@ -156,9 +149,7 @@ func TestSessionsEnd(t *testing.T) {
 	for i := len("assay_operator="); i < len(cookie); i++ {
 		altered := []byte(cookie)
 		altered[i] ^= 1
-		if shown(h, string(altered)) {
-			t.Errorf("the session is valid with character %d altered", i)
-		}
+		expect.That(t, !shown(h, string(altered)), "the session is valid with character %d altered", i)
 	}
 	ask(t, h, "POST", "/operator/signout", "", "Cookie", other).is(t, "signing out", 303)
 	c.at = now.Add(12*time.Hour - time.Second)
@@ -213,11 +204,10 @@ func TestJSON(t *testing.T) {
 			Hosts           []struct{ Name string }
 			Unknown         map[string]string
 		}
-		if err := json.Unmarshal([]byte(r.text), &got); err != nil || got.Health != "attention" ||
-			got.Version != "1.2.3" || len(got.Hosts) != 1 || got.Unknown["chains"] == "" ||
-			r.Header.Get("Content-Type") != "application/json" {
-			t.Errorf("JSON %+v, %v:\n%s", got, err, r.text)
-		}
+		err := json.Unmarshal([]byte(r.text), &got)
+		expect.That(t, err == nil && got.Health == "attention" && got.Version == "1.2.3" && len(got.Hosts) == 1 &&
+			got.Unknown["chains"] != "" && r.Header.Get("Content-Type") == "application/json", "JSON %+v, %v:\n%s", got,
+			err, r.text)
 	}
 	ask(t, h, "GET", "/operator", "", "Authorization", "Bearer "+token).is(t, "HTML with the token", 200, "<h1>")
 }
@@ -254,15 +244,13 @@ func TestHeaders(t *testing.T) {
 	} {
 		r := ask(t, h, test.method, test.path, "").is(t, test.method+" "+test.path, test.status)
 		policy := r.Header.Get("Content-Security-Policy")
-		if strings.Contains(policy, "script") || strings.Contains(policy, "unsafe") ||
-			!strings.HasPrefix(policy, "default-src 'none'") || r.Header.Get("Cache-Control") != "no-store" ||
-			r.Header.Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("%s %s has the headers %v", test.method, test.path, r.Header)
-		}
+		expect.That(t, !strings.Contains(policy, "script") && !strings.Contains(policy, "unsafe") &&
+			strings.HasPrefix(policy, "default-src 'none'") && r.Header.Get("Cache-Control") == "no-store" &&
+			r.Header.Get("X-Content-Type-Options") == "nosniff", "%s %s has the headers %v", test.method, test.path,
+			r.Header)
 		for _, inline := range []string{"<script", "<style", "style=", "http://", "https://", "onclick"} {
-			if strings.Contains(r.Header.Get("Content-Type"), "html") && strings.Contains(r.text, inline) {
-				t.Errorf("%s %s contains %s", test.method, test.path, inline)
-			}
+			expect.That(t, !strings.Contains(r.Header.Get("Content-Type"), "html") || !strings.Contains(r.text, inline),
+				"%s %s contains %s", test.method, test.path, inline)
 		}
 	}
 	// What the page refers to exists, and can be kept.
@@ -271,9 +259,8 @@ func TestHeaders(t *testing.T) {
 		link, _, _ := strings.Cut(piece, `"`)
 		if strings.HasPrefix(link, "/operator/static/") {
 			r := ask(t, h, "GET", link, "").is(t, link, 200)
-			if !strings.Contains(r.Header.Get("Cache-Control"), "immutable") {
-				t.Errorf("%s is loaded again and again", link)
-			}
+			expect.That(t, strings.Contains(r.Header.Get("Cache-Control"), "immutable"), "%s is loaded again and again",
+				link)
 		}
 	}
 }
@@ -284,9 +271,8 @@ func TestRefresh(t *testing.T) {
 	for query, want := range map[string]bool{"": false, "?every=10": true, "?every=60": true, "?every=0": false,
 		"?every=1;url=x": false} {
 		text := ask(t, h, "GET", "/operator"+query, "", "Authorization", "Bearer "+token).text
-		if strings.Contains(text, `http-equiv="refresh"`) != want {
-			t.Errorf("with %q the page loads itself again: %t, want %t", query, !want, want)
-		}
+		expect.That(t, strings.Contains(text, `http-equiv="refresh"`) == want,
+			"with %q the page loads itself again: %t, want %t", query, !want, want)
 	}
 }
 
@@ -338,12 +324,9 @@ func TestHostileTexts(t *testing.T) {
 		s.Unknown = unknown
 		text := ask(t, newPage(t, s, nil), "GET", "/operator", "", "Authorization", "Bearer "+token).text
 		for _, bad := range []string{"<script", `" onload="`, "' {{"} {
-			if strings.Contains(text, bad) {
-				t.Errorf("the page contains %s:\n%s", bad, text)
-			}
+			expect.That(t, !strings.Contains(text, bad), "the page contains %s:\n%s", bad, text)
 		}
-		if !strings.Contains(text, "&lt;script&gt;") || !strings.HasSuffix(strings.TrimSpace(text), "</html>") {
-			t.Errorf("the page is not complete:\n%s", text)
-		}
+		expect.That(t, strings.Contains(text, "&lt;script&gt;") &&
+			strings.HasSuffix(strings.TrimSpace(text), "</html>"), "the page is not complete:\n%s", text)
 	}
 }

@@ -2,14 +2,10 @@
 package mailtest
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"io"
-	"math/big"
 	"mime/quotedprintable"
 	"net"
 	"net/mail"
@@ -20,6 +16,8 @@ import (
 
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
+
+	"assay/host/web/certificate/certificatetest"
 )
 
 // Security says how a server encrypts.
@@ -87,24 +85,15 @@ func Start(t testing.TB, security Security) *Server {
 // certify creates the server's certificate, which its clients trust, and returns the server's configuration.
 func (s *Server) certify(t testing.TB) *tls.Config {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cert, key := certificatetest.Pair(t, 1, time.Time{}, time.Now().Add(time.Hour))
 	pool := x509.NewCertPool()
-	pool.AddCert(certificate)
+	pool.AppendCertsFromPEM(cert)
 	s.Client = &tls.Config{RootCAs: pool, ServerName: "127.0.0.1"}
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}}
 }
 
 // Next returns the next message, for which it waits.
