@@ -1,26 +1,26 @@
 package ranges
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 )
 
-// TestRangesAreWellFormed catches mistyped ranges: prefixes that are not digits or are as long as the whole number.
+// TestRangesAreWellFormed catches mistyped ranges: parts that are not digits, or that are as long as the whole number.
 func TestRangesAreWellFormed(t *testing.T) {
 	t.Parallel()
-	for name, spans := range map[string][]span{
-		"FR": dramaFR[:], "GB": dramaGB[:], "SE": dramaSE[:], "DE": dramaDE[:], "AU": dramaAU[:],
-		"FR calls": telemarketingFR[:],
-	} {
-		for _, s := range spans {
-			if strings.Trim(s.prefix, "0123456789") != "" || len(s.prefix) >= s.length || s.length > 11 {
-				t.Errorf("%s: %+v is not a valid range", name, s)
+	for name, list := range map[string]string{"films": films, "calls": calls, "shared": shared, "before": before} {
+		for line := range strings.Lines(list) {
+			parts := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 4)
+			length, err := 99, error(nil)
+			if parts[2] != "." {
+				length, err = strconv.Atoi(parts[2])
 			}
-		}
-	}
-	for _, tail := range strings.Fields(dramaMobilesAU) {
-		if len(tail) != 4 || strings.Trim(tail, "0123456789") != "" {
-			t.Errorf("%q is not the end of an Australian mobile number", tail)
+			if err != nil || strings.Trim(parts[0]+strings.Trim(parts[1], "."), "0123456789") != "" ||
+				len(parts[1]) >= length && name != "films" || length != 99 && length > 11 ||
+				len(parts) != 3 && name != "calls" && name != "before" {
+				t.Errorf("%s: %q is not a valid range", name, line)
+			}
 		}
 	}
 }
