@@ -34,12 +34,9 @@ xom
 `
 
 // realDomains are names one edit away from a provider's that belong to other providers or businesses, in wordlist form.
-const realDomains = `amail bigfooty bigfoto blastmail bluewing bmail care castmail cloud clouds cmail comcasts
-dcloud dmail ecloud email emails fastmails fmail freened freenets gmails hcloud hicloud hmail hotmails imail internets jcloud
-jmail kcloud kmail lapostes maac mail mcloud mynte ncloud outlooks overlook pcloud protonmails qmail rfunbox rmail
-scloud seznams tcloud tels tiscalis tmail ucloud umail vastmail vcloud verizons vmail wcloud wmail xcloud xmail yahoos
-ymail zmail
-`
+//
+//go:embed real.txt
+var realDomains string
 
 // The lengths of names of providers from which a kind of mistake makes no other word.
 const (

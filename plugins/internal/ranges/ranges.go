@@ -47,8 +47,8 @@ func (n Number) IsFictional() bool {
 	case "49": // Bundesnetzagentur, Rufnummern für Mediennutzung ("Drama Numbers")
 		return n.in("17139200 2214710 3023125 4066969 6990009 8999998", 10) || n.in("176040690", 11)
 	case "61": // ACMA, numbers for use in radio, books, film and television, and single mobile numbers
-		const mobiles = "0006 0110 0156 0157 0158 0159 0313 0737 1266 1491 1804 2549 2665 2983 3087 3770 4118 4632 5254 5789 " +
-			"6398 6801 7426 7644 8148 8888 8957 9212 9455 9760"
+		const mobiles = "0006 0110 0156 0157 0158 0159 0313 0737 1266 1491 1804 2549 2665 2983 3087 3770 4118 4632" +
+			" 5254 5789 6398 6801 7426 7644 8148 8888 8957 9212 9455 9760"
 		return n.in("25550 27010 35550 37010 75550 77010 85550 87010", 9) ||
 			n.in("49157", 9) && Number{"", n.National[5:]}.in(mobiles, 4)
 	}
