@@ -17,8 +17,8 @@ import (
 func TestListsSearchable(t *testing.T) {
 	t.Parallel()
 	for name, list := range map[string]string{
-		"relays": relays, "services": services, "networks": networks, "vanity": vanity, "typed": typed, "popular": popular,
-		"slipped": slipped, "realDomains": realDomains, "wrongSuffixes": wrongSuffixes,
+		"relays": relays, "services": services, "networks": networks, "vanity": vanity, "typed": typed,
+		"popular": popular, "slipped": slipped, "realDomains": realDomains, "wrongSuffixes": wrongSuffixes,
 	} {
 		expect.Equal(t, name, wordlist.Fault(list), "")
 	}
@@ -198,8 +198,9 @@ func TestDisposableWord(t *testing.T) {
 		"mailprovvisoria24": "mailprovvisoria", "emaildescartavel": "maildescartavel", "inbox.trashinbox": "trashinbox",
 		"tijdelijkmailadres": "tijdelijkmail", "email10min": "mail10min", "mail2temp": "", "mailtemp7": "mailtemp",
 		"fake-inbox": "fakeinbox", "get.throwaway-email": "throwawayemail", "yopmail4u": "yopmail",
-		"templemail": "", "mailtemplates": "", "contemporaryposters": "", "htmlemailtemplates": "", "10minuteschool": "",
-		"mailcatcher": "", "maildroppa": "", "disposable-gloves": "", "fake-fur": "", "firstmail": "", "dropbox": "",
+		"templemail": "", "mailtemplates": "", "contemporaryposters": "", "htmlemailtemplates": "",
+		"10minuteschool": "",
+		"mailcatcher":    "", "maildroppa": "", "disposable-gloves": "", "fake-fur": "", "firstmail": "", "dropbox": "",
 		"email-brastemp": "", "temporary-staffing": "", "fastmail": "", "24hour-fitness": "", "": "", "mail": "",
 	} {
 		expect.Equal(t, "the word in "+labels, DisposableWord(labels), want)

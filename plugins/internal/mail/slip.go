@@ -80,11 +80,12 @@ func FindSlip(host, suffix string, unlisted bool) Slip {
 			}
 			isReal, best = true, Slip{} // the provider's own name, under a suffix that may be its own
 		}
-		if isReal || under != suffix && under != "com" || !near(len(name), len(label)) && !near(len(decoded), len(label)) {
+		size := len(label)
+		if isReal || under != suffix && under != "com" || !near(len(name), size) && !near(len(decoded), size) {
 			continue
 		}
 		known := wordlist.Has(popular, label)
-		if under != suffix && !(known && len(label) >= minAny) {
+		if under != suffix && !(known && size >= minAny) {
 			continue
 		}
 		if difference := mistake(name, decoded, label, known); difference != "" && (known || best.Meant == "") {

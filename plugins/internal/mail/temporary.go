@@ -6,8 +6,8 @@ import "strings"
 var serviceWords = [...]string{
 	"10minutemail", "minutemail", "minutesmail", "minuteinbox", "guerrillamail", "guerillamail", "mailinator",
 	"mailnesia", "yopmail", "dropmail", "spambog", "spamgourmet", "nospammail", "anonbox", "anonymail", "anonymousmail",
-	"anonmail", "mohmal", "getnada", "moakt", "selfdestruct", "inboxkitten", "mailsac", "linshiyou", "fakemailgenerator",
-	"emailgenerator",
+	"anonmail", "mohmal", "getnada", "moakt", "selfdestruct", "inboxkitten", "mailsac", "linshiyou",
+	"fakemailgenerator", "emailgenerator",
 }
 
 // mailWords are words for mail in the languages of temporaryWords. The word email ends in the first.

@@ -14,8 +14,9 @@ func TestIn(t *testing.T) {
 		want               bool
 	}{
 		"first": {"12345", "12 99", 5, true}, "last": {"99345", "12 99", 5, true}, "none": {"13345", "12 99", 5, false},
-		"longer prefix": {"12", "123 99", 0, false}, "whole": {"12", "12", 2, true}, "other length": {"123", "12", 2, false},
-		"any length": {"123", "12", 0, true}, "common start": {"1294", "123 129", 4, true}, "no prefix": {"12", "", 0, false},
+		"longer prefix": {"12", "123 99", 0, false}, "whole": {"12", "12", 2, true},
+		"other length": {"123", "12", 2, false}, "any length": {"123", "12", 0, true},
+		"common start": {"1294", "123 129", 4, true}, "no prefix": {"12", "", 0, false},
 		"no number": {"", "12", 0, false},
 	} {
 		expect.Equal(t, name, Number{"49", tc.national}.in(tc.prefixes, tc.length), tc.want)
