@@ -49,7 +49,8 @@ func TestEmailFacts(t *testing.T) {
 		"no loose dots, as is": {"hanako.y@docomo.ne.jp", "hanako.y@docomo.ne.jp", nil},
 		"needless escapes":     {`"j\a\@ne"@example.com`, `"ja@ne"@example.com`, nil},
 		"all of atext":         {"!#$%&'*/=?^_`{|}~@example.com", "!#$%&'*/=?^_`{|}~@example.com", nil},
-		"local of 64":          {strings.Repeat("a", 64) + "@example.com", strings.Repeat("a", 64) + "@example.com", nil},
+		"local of 64": {strings.Repeat("a", 64) + "@example.com",
+			strings.Repeat("a", 64) + "@example.com", nil},
 		"address of 254": {strings.Repeat("a", 64) + "@" + longName(189), strings.Repeat("a", 64) + "@" +
 			longName(189), nil},
 	} {

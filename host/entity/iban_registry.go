@@ -6,10 +6,8 @@ import (
 	"strings"
 )
 
-// span is a half-open range of positions in a BBAN. none is the empty span.
+// span is a half-open range of positions in a BBAN.
 type span struct{ from, to int }
-
-var none = span{}
 
 // ibanForm is the structure of a country's IBAN.
 type ibanForm struct {
@@ -37,7 +35,7 @@ var ibanForms = func() map[string]ibanForm {
 	return forms
 }()
 
-// spanOf reads a span such as 0-4, or none.
+// spanOf reads a span such as 0-4. "-" is the empty one.
 func spanOf(text string) span {
 	from, to, _ := strings.Cut(text, "-")
 	a, _ := strconv.Atoi(from)

@@ -75,9 +75,10 @@ func TestPhoneFacts(t *testing.T) {
 		"Mexican with a 1, country named":   {"1 33 1234 5678", "MX", "+523312345678", Facts{"phone.valid": "yes"}},
 		"Brazilian without the ninth digit": {"+55 11 6123-4567", "", "+5511961234567", Facts{"phone.type": "mobile"}},
 		"the same, country named":           {"(21) 8765-4321", "BR", "+5521987654321", Facts{"phone.valid": "yes"}},
-		"Brazilian fixed line has no ninth": {"+55 11 3123-4567", "", "+551131234567", Facts{"phone.type": "fixed_line"}},
-		"Brazilian mobile with too few":     {"+55 11 612-3456", "", "+55116123456", Facts{"phone.valid": "no"}},
-		"country without numbering":         {"0301234567", "AQ", "+49301234567", Facts{"phone.assumed": "yes"}},
+		"Brazilian fixed line": {"+55 11 3123-4567", "", "+551131234567", Facts{
+			"phone.type": "fixed_line"}},
+		"Brazilian mobile with too few": {"+55 11 612-3456", "", "+55116123456", Facts{"phone.valid": "no"}},
+		"country without numbering":     {"0301234567", "AQ", "+49301234567", Facts{"phone.assumed": "yes"}},
 	} {
 		checkFacts(t, Phone, c.raw, c.country, c.value, c.want)
 	}

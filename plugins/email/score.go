@@ -57,7 +57,7 @@ func scoreDomain(a *answer, host string) {
 	if suffix == "" || !found {
 		return
 	}
-	if word := disposableWord(labels); word != "" {
+	if word := mail.DisposableWord(labels); word != "" {
 		a.report(&disposableName, word, host)
 		return
 	}
@@ -67,7 +67,7 @@ func scoreDomain(a *answer, host string) {
 		a.report(&mistyped, host, slip.Meant, slip.Difference)
 	case borrowedFrom != "":
 		a.report(&borrowed, host, borrowedFrom)
-	case host == site && isTemporarily(labels):
+	case host == site && strings.HasPrefix(host, "tempor") && strings.HasSuffix(labels, "ly"): // often misspelt
 		a.report(&temporarily, host)
 	}
 }

@@ -81,23 +81,6 @@ func TestRunsAlongKeyboard(t *testing.T) {
 	}
 }
 
-func TestDisposableWord(t *testing.T) {
-	t.Parallel()
-	for labels, want := range map[string]string{
-		"temporalemail": "temporalemail", "mailtemporal": "mailtemporal", "10minemail": "10minemail",
-		"dispoemail": "dispoemail", "my-tempmail-2": "tempmail", "60-minuten-mail": "60minutenmail",
-		"mails-jetables": "mailsjetable", "wegwerfadresse": "wegwerfadress", "correodesechable": "correodesechable",
-		"mailprovvisoria24": "mailprovvisoria", "emaildescartavel": "maildescartavel", "inbox.trashinbox": "trashinbox",
-		"tijdelijkmailadres": "tijdelijkmail", "email10min": "mail10min", "mail2temp": "", "mailtemp7": "mailtemp",
-		"fake-inbox": "fakeinbox", "get.throwaway-email": "throwawayemail", "yopmail4u": "yopmail",
-		"templemail": "", "mailtemplates": "", "contemporaryposters": "", "htmlemailtemplates": "", "10minuteschool": "",
-		"mailcatcher": "", "maildroppa": "", "disposable-gloves": "", "fake-fur": "", "firstmail": "", "dropbox": "",
-		"email-brastemp": "", "temporary-staffing": "", "fastmail": "", "24hour-fitness": "", "": "", "mail": "",
-	} {
-		expect.Equal(t, "the word in "+labels, disposableWord(labels), want)
-	}
-}
-
 func FuzzScore(f *testing.F) {
 	suite := layertest.Open(f, ".")
 	f.Add("jane.doe", "mailinator.com", "", "mailinator", "com", "icann")

@@ -41,11 +41,12 @@ func Score(c *sdk.Check) sdk.Outcome {
 }
 
 // foundElsewhere reports whether the email layer has a finding about a mail domain, so that its spelling says nothing
-// more: a disposable service, or the name of a provider.
+// more: a disposable service or its name, or the name of a provider.
 func foundElsewhere(host, site, suffix string, unlisted bool) bool {
 	service, _ := mail.Disposable(host, site)
-	return service != "" || mail.FindSlip(host, suffix, unlisted).Meant != "" ||
-		mail.Borrowed(strings.TrimSuffix(host, "."+suffix)) != ""
+	labels := strings.TrimSuffix(host, "."+suffix)
+	return service != "" || mail.DisposableWord(labels) != "" || mail.Borrowed(labels) != "" ||
+		mail.FindSlip(host, suffix, unlisted).Meant != ""
 }
 
 // answer raises signals.

@@ -17,8 +17,8 @@ import (
 func TestListsSearchable(t *testing.T) {
 	t.Parallel()
 	for name, list := range map[string]string{
-		"relays": relays, "services": services, "networks": networks, "vanity": vanity, "typed": typed, "popular": popular,
-		"slipped": slipped, "realDomains": realDomains, "wrongSuffixes": wrongSuffixes,
+		"relays": relays, "services": services, "networks": networks, "vanity": vanity, "typed": typed,
+		"popular": popular, "slipped": slipped, "realDomains": realDomains, "wrongSuffixes": wrongSuffixes,
 	} {
 		expect.Equal(t, name, wordlist.Fault(list), "")
 	}
@@ -186,5 +186,23 @@ func TestIsRandom(t *testing.T) {
 		"9283471": false, "": false, "мария": false,
 	} {
 		expect.Equal(t, "IsRandom of "+local, IsRandom(local), want)
+	}
+}
+
+func TestDisposableWord(t *testing.T) {
+	t.Parallel()
+	for labels, want := range map[string]string{
+		"temporalemail": "temporalemail", "mailtemporal": "mailtemporal", "10minemail": "10minemail",
+		"dispoemail": "dispoemail", "my-tempmail-2": "tempmail", "60-minuten-mail": "60minutenmail",
+		"mails-jetables": "mailsjetable", "wegwerfadresse": "wegwerfadress", "correodesechable": "correodesechable",
+		"mailprovvisoria24": "mailprovvisoria", "emaildescartavel": "maildescartavel", "inbox.trashinbox": "trashinbox",
+		"tijdelijkmailadres": "tijdelijkmail", "email10min": "mail10min", "mail2temp": "", "mailtemp7": "mailtemp",
+		"fake-inbox": "fakeinbox", "get.throwaway-email": "throwawayemail", "yopmail4u": "yopmail",
+		"templemail": "", "mailtemplates": "", "contemporaryposters": "", "htmlemailtemplates": "",
+		"10minuteschool": "",
+		"mailcatcher":    "", "maildroppa": "", "disposable-gloves": "", "fake-fur": "", "firstmail": "", "dropbox": "",
+		"email-brastemp": "", "temporary-staffing": "", "fastmail": "", "24hour-fitness": "", "": "", "mail": "",
+	} {
+		expect.Equal(t, "the word in "+labels, DisposableWord(labels), want)
 	}
 }

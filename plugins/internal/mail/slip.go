@@ -34,12 +34,9 @@ xom
 `
 
 // realDomains are names one edit away from a provider's that belong to other providers or businesses, in wordlist form.
-const realDomains = `amail bigfooty bigfoto blastmail bluewing bmail care castmail cloud clouds cmail comcasts
-dcloud dmail ecloud email emails fastmails fmail freened freenets gmails hcloud hicloud hmail hotmails imail internets jcloud
-jmail kcloud kmail lapostes maac mail mcloud mynte ncloud outlooks overlook pcloud protonmails qmail rfunbox rmail
-scloud seznams tcloud tels tiscalis tmail ucloud umail vastmail vcloud verizons vmail wcloud wmail xcloud xmail yahoos
-ymail zmail
-`
+//
+//go:embed real.txt
+var realDomains string
 
 // The lengths of names of providers from which a kind of mistake makes no other word.
 const (
@@ -83,11 +80,12 @@ func FindSlip(host, suffix string, unlisted bool) Slip {
 			}
 			isReal, best = true, Slip{} // the provider's own name, under a suffix that may be its own
 		}
-		if isReal || under != suffix && under != "com" || !near(len(name), len(label)) && !near(len(decoded), len(label)) {
+		size := len(label)
+		if isReal || under != suffix && under != "com" || !near(len(name), size) && !near(len(decoded), size) {
 			continue
 		}
 		known := wordlist.Has(popular, label)
-		if under != suffix && !(known && len(label) >= minAny) {
+		if under != suffix && !(known && size >= minAny) {
 			continue
 		}
 		if difference := mistake(name, decoded, label, known); difference != "" && (known || best.Meant == "") {

@@ -1,7 +1,7 @@
 // Command disposable writes the fingerprints of the disposable mail domains of package mail: those that two or more of
 // the lists that are kept by hand hold. It leaves out popular ones, public suffixes, mailbox providers, privacy relays
-// and their mistypings, and every name whose fingerprint an honest row of the labelled domains has too. Its argument is the folder of train_disposable.jsonl.gz and of the files of labelled domains. The
-// same rows give the same bytes:
+// and their mistypings, and every name whose fingerprint an honest row of the labelled domains has too. Its argument is
+// the folder of train_disposable.jsonl.gz and of the files of labelled domains. The same rows give the same bytes:
 //
 //	go run ./plugins/internal/train/disposable FOLDER > plugins/internal/mail/disposable.bin
 package main
@@ -40,8 +40,8 @@ func run(args []string, out io.Writer, progress train.Progress) error {
 		return errors.New("want one argument: the folder that contains train_disposable.jsonl.gz")
 	}
 	honest := map[uint32]bool{}
-	for _, name := range []string{"train_domains.jsonl", "train_domains_pool.jsonl.gz", "train_domains_pool2.jsonl.gz"} {
-		err := train.EachLine(filepath.Join(args[0], name), func(r *row) error {
+	for _, name := range []string{".jsonl", "_pool.jsonl.gz", "_pool2.jsonl.gz"} {
+		err := train.EachLine(filepath.Join(args[0], "train_domains"+name), func(r *row) error {
 			host, site := r.Value, siteOf(r.Value)
 			for r.Label == 0 && len(host) >= len(site) && site != "" {
 				honest[fingerprint.Of(host)] = true

@@ -1,4 +1,4 @@
-package main
+package mail
 
 import "strings"
 
@@ -6,8 +6,8 @@ import "strings"
 var serviceWords = [...]string{
 	"10minutemail", "minutemail", "minutesmail", "minuteinbox", "guerrillamail", "guerillamail", "mailinator",
 	"mailnesia", "yopmail", "dropmail", "spambog", "spamgourmet", "nospammail", "anonbox", "anonymail", "anonymousmail",
-	"anonmail", "mohmal", "getnada", "moakt", "selfdestruct", "inboxkitten", "mailsac", "linshiyou", "fakemailgenerator",
-	"emailgenerator",
+	"anonmail", "mohmal", "getnada", "moakt", "selfdestruct", "inboxkitten", "mailsac", "linshiyou",
+	"fakemailgenerator", "emailgenerator",
 }
 
 // mailWords are words for mail in the languages of temporaryWords. The word email ends in the first.
@@ -29,31 +29,8 @@ var timeUnits = [...]string{
 	"min", "mins", "minut", "minute", "minutes", "minuten", "minutos", "minuti", "hour", "hours", "day", "days", "tage",
 }
 
-// letters is the set of letters a to z in a text, one bit each. It rules out most words without a search.
-type letters uint32
-
-func letterSet(text string) letters {
-	var set letters
-	for i := range len(text) {
-		if c := text[i] - 'a'; c < 26 {
-			set |= 1 << c
-		}
-	}
-	return set
-}
-
-// spell reports whether the set holds every letter a to z of word.
-func (set letters) spell(word string) bool {
-	for i := range len(word) {
-		if c := word[i] - 'a'; c < 26 && set&(1<<c) == 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// disposableWord returns the words that mark one of the dot-separated labels as a disposable service, or "".
-func disposableWord(labels string) string {
+// DisposableWord returns the words that mark one of the dot-separated labels as a disposable service, or "".
+func DisposableWord(labels string) string {
 	for labels != "" {
 		label, rest, _ := strings.Cut(labels, ".")
 		labels = rest
@@ -61,16 +38,12 @@ func disposableWord(labels string) string {
 		if len(joined) < len("moakt") {
 			continue
 		}
-		present := letterSet(joined)
 		for _, word := range serviceWords {
-			if present.spell(word) && strings.Contains(joined, word) {
+			if strings.Contains(joined, word) {
 				return word
 			}
 		}
 		for _, word := range mailWords {
-			if !present.spell(word) {
-				continue
-			}
 			for at := strings.Index(joined, word); at >= 0; {
 				if found := temporaryAround(joined, at, at+len(word)); found != "" {
 					return found
@@ -126,9 +99,4 @@ func timeAtEnd(text string) int {
 		}
 	}
 	return 0
-}
-
-// isTemporarily reports whether a label is the word temporarily, as it is often misspelt.
-func isTemporarily(label string) bool {
-	return strings.HasPrefix(label, "tempor") && strings.HasSuffix(label, "ly") && len(label) <= len("temporaryily")
 }
