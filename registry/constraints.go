@@ -180,8 +180,8 @@ func (l LineupDocument) NeededWeight(layer LineupLayer, manifests []Manifest) st
 	if len(most) > 0 {
 		needs += fmt.Sprintf(" and at most %v", most)
 	}
-	return fmt.Sprintf("%s has the weight %v; to be live, it needs %s, so that its signals reach what they warrant and no "+
-		"more", layer.Layer, layer.Weight, needs)
+	return fmt.Sprintf("%s has the weight %v; to be live, it needs %s, so that its signals reach what they warrant "+
+		"and no more", layer.Layer, layer.Weight, needs)
 }
 
 // ManifestsOf returns the manifest of each layer, from manifests by name@version.

@@ -163,8 +163,8 @@ func TestNeededWeight(t *testing.T) {
 	expect.Equal(t, "heavy enough", l.NeededWeight(l.Layers[0], manifests), "")
 	l.Layers[0].Weight = registry.ForAll(2)
 	expect.Equal(t, "too light", l.NeededWeight(l.Layers[0], manifests), "lists@1.0.0 has the weight 2; to be "+
-		"live, it needs at least domain 8.83, email 8.83 and at most domain 9.1, email 9.1, so that its signals reach what "+
-		"they warrant and no more")
+		"live, it needs at least domain 8.83, email 8.83 and at most domain 9.1, email 9.1, so that its signals reach "+
+		"what they warrant and no more")
 	expect.Equal(t, "another layer", l.NeededWeight(l.Layers[1], manifests), "")
 }
 

@@ -65,7 +65,8 @@ type SignalText struct {
 	Remedy   string     `json:"remedy,omitempty"` // what an honest owner of the entity can do, for the catalogue
 }
 
-// Proof is how rarely a style layer gives honest values of any kind a score that blocks. The layer's signature covers it.
+// Proof is how rarely a style layer gives honest values of any kind a score that blocks. The layer's signature covers
+// it.
 type Proof struct {
 	From   int      `json:"from"`   // the lowest score that may block
 	Honest []Proven `json:"honest"` // values that neither trained the layer nor chose From
@@ -107,7 +108,8 @@ func (p *Proof) validate(m Manifest) error {
 		names, reached = names+kind.Names, reached+kind.Reached
 	}
 	if names == 0 || reached*mostOfAll > names {
-		return fmt.Errorf("blocks: %d of %d honest values reach %d, more than 1 in %d", reached, names, p.From, mostOfAll)
+		return fmt.Errorf("blocks: %d of %d honest values reach %d, more than 1 in %d", reached, names, p.From,
+			mostOfAll)
 	}
 	return nil
 }

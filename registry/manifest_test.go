@@ -160,8 +160,8 @@ func TestManifestFields(t *testing.T) {
 		{"style that may block", "blocks", proof(80, 1, 1), ""},
 		{"a kind that often blocks", "blocks", proof(80, 9, 0), `9 of 4000 of "banks" reach 80, more than 1 in 500`},
 		{"honest values that often block", "blocks", proof(80, 4, 2), "6 of 10000 honest values reach 80, more than 1"},
-		{"a kind of few names", "blocks", document{"from": 80, "honest": []any{document{"kind": "banks", "names": 1499}}},
-			`"banks" has 1499 names: name each kind`},
+		{"a kind of few names", "blocks", document{"from": 80, "honest": []any{document{"kind": "banks",
+			"names": 1499}}}, `"banks" has 1499 names: name each kind`},
 		{"no proof", "blocks", document{"from": 80}, "0 of 0 honest values"},
 		{"a proof above the range", "blocks", proof(101, 0, 0), "from is 101, outside 1 to 100"},
 

@@ -146,8 +146,8 @@ func (m *match) namesBank(h *host) bool {
 
 // bankNames are the bait words that a bank has in its name. The others are its tools, such as pushtan.
 const bankNames = "" +
-	"banca banche banco bank banka banken bankieren banking banks banque banques caisse internetbanking netbank netbanking " +
-	"onlinebanking raiffeisen sparkasse volksbank "
+	"banca banche banco bank banka banken bankieren banking banks banque banques caisse internetbanking netbank " +
+	"netbanking onlinebanking raiffeisen sparkasse volksbank "
 
 // scoreSubstituted scores a brand with digits or non-ASCII letters in place of its own.
 func (f *finding) scoreSubstituted() {

@@ -59,8 +59,8 @@ func Score(c *sdk.Check) sdk.Outcome {
 // knownSuffixes are those whose misspellings a text names.
 var knownSuffixes = [...]string{"com", "net", "org", "info", "edu", "gov"}
 
-// signalUnknownSuffix says that nobody can register names under suffix, such as con, or one that RFC 6761 reserves, such
-// as invalid, and which suffix was meant.
+// signalUnknownSuffix says that nobody can register names under suffix, such as con, or invalid, which RFC 6761
+// reserves, and which suffix was meant.
 func signalUnknownSuffix(c *sdk.Check, suffix string) {
 	w := startText(codeUnknownSuffix, "")
 	w.quote("." + suffix)

@@ -81,8 +81,8 @@ func TestMoreWordsKeepTheBand(t *testing.T) {
 			b.Key + "-blumenwiese", b.Key + "verify"} {
 			want := warrantedBy(t, name+".com")
 			for _, word := range []string{"offen", "wiese", "jetzt", "qxv"} {
-				for _, more := range []string{name + "-" + word + ".com", word + "-" + name + ".com", word + "." + name +
-					".com", name + "-" + word + ".info"} {
+				for _, more := range []string{name + "-" + word + ".com", name + "-" + word + ".info",
+					word + "-" + name + ".com", word + "." + name + ".com"} {
 					if got := warrantedBy(t, more); got < want {
 						t.Errorf("%s has %d points, %s.com %d", more, got, name, want)
 					}
