@@ -34,7 +34,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 			f.report(&repeated, tail) // whichever country is meant
 		}
 	}
-	if f.assumed && read && !f.guessed && f.threat == "" {
+	if f.assumed && read && f.threat == "" {
 		f.report(&guessedCountry, f.country())
 	}
 	if f.threat != "" {
@@ -48,7 +48,6 @@ type answer struct {
 	check        *sdk.Check
 	assumed      bool // the country is a guess, so findings that depend on it count less
 	ordinary     bool // in another country that is as likely, it is an ordinary mobile or fixed line
-	guessed      bool // a signal has said which country was assumed
 	threat       sdk.Threat
 	threatPoints int
 }
@@ -76,7 +75,6 @@ func (f *answer) add(kind *finding, evidence ...string) {
 	case f.ordinary || kind.points < reviews:
 		guessed = &guessedOrdinary
 	}
-	f.guessed = true
 	f.raise(guessed.points, guessed.code,
 		sdk.Join(quote.Fill(guessed.text, f.country()), quote.Fill(kind.text, evidence...)), kind.threat)
 }

@@ -45,6 +45,7 @@ const (
 	minSwapped = 5 // two letters swapped, or one left out
 	minNear    = 6 // a letter from the next key
 	minAny     = 7 // any letter
+	never      = 99
 )
 
 // FindSlip finds the provider whose domain a host is one mistake away from. suffix is the host's public suffix;
@@ -101,11 +102,7 @@ func near(a, b int) bool { return a-b <= 1 && b-a <= 1 }
 // suffixSlip returns the slip of a provider's name under another suffix than under.
 func suffixSlip(name, under, suffix string, unlisted bool) Slip {
 	wrong := under == "com" && wordlist.Has(slipped, name) && (unlisted || wordlist.Has(wrongSuffixes, suffix))
-	if !wrong && unlisted {
-		edit, _ := oneEdit(suffix, under)
-		wrong = edit != ""
-	}
-	if !wrong {
+	if edit, _ := oneEdit(suffix, under); !wrong && (edit == "" || !unlisted) {
 		return Slip{}
 	}
 	return Slip{name + "." + under, "." + suffix + " in place of ." + under}
@@ -158,9 +155,6 @@ func undoLookalikes(name string) string {
 	}
 	return string(out)
 }
-
-// never is longer than any name of a provider.
-const never = 99
 
 // oneEdit describes how name differs from label by one insertion, omission, replacement or swap of neighbours (optimal
 // string alignment distance 1), or returns "" if the distance is not 1. needs is the least length of label at which the
