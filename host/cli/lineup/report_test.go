@@ -3,6 +3,7 @@ package lineup
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"testing"
 
@@ -52,7 +53,8 @@ func TestFlipsAreShownAndLimited(t *testing.T) {
 	text := hosttest.Output(t, dir, database, "lineup", "set", file, "--force", "--reason", "a test")
 	hosttest.Has(t, text, "domain: 9 of 9 verdicts change (100%)", "in force",
 		"  Only 9 checks, fewer than 200: the reference values decide.")
-	l.Base, l.Layers[0].Weight = "", registry.ForAll(l.Layers[0].Weight.For("domain")+0.001)
+	l.Base, l.Layers[0].Weight = "", maps.Clone(l.Layers[0].Weight)
+	l.Layers[0].Weight["domain"] += 0.001
 	text = hosttest.Output(t, dir, database, "lineup", "set", hosttest.WriteJSON(t, l)) // although that was forced
 	hosttest.Has(t, text, "domain: 0 of 9 verdicts change (0%)")
 }
