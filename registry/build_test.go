@@ -156,6 +156,7 @@ func TestBuildCache(t *testing.T) {
 		{"a file next to the plugins", "plugins/README", "text"},
 		{"what npm installs for the SDK", "sdk/typescript/node_modules/x/index.js", "text"},
 		{"what the TypeScript compiler writes", "sdk/typescript/build/index.js", "text"},
+		{"a trainer", "plugins/internal/train/main.go", "package main\n"},
 		{"the host", "host/main.go", "package main\n"},
 	} {
 		put(t, s.Root, c.file, c.content)

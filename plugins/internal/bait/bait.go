@@ -2,8 +2,6 @@
 // without hyphens between them. It assigns no points.
 package bait
 
-import "strings"
-
 // Match is a bait word in a label: label[Start:End].
 type Match struct {
 	Start, End int
@@ -61,29 +59,6 @@ var letterNumber = func() (numbers [256]uint8) {
 	}
 	return numbers
 }()
-
-// Each calls visit for every word of the lexicon in order, and for a word with several classes once per class.
-func Each(visit func(word string, class Class)) {
-	eachEntry(func(word string, class Class, _ bool) { visit(word, class) })
-}
-
-// eachEntry is Each with the plus signs of the lexicon as oneEdge.
-func eachEntry(visit func(word string, class Class, oneEdge bool)) {
-	for _, list := range lexicon {
-		start := -1
-		for i := 0; i <= len(list.words); i++ {
-			letter := i < len(list.words) && list.words[i] > ' '
-			switch {
-			case letter && start < 0:
-				start = i
-			case !letter && start >= 0:
-				word, oneEdge := strings.CutSuffix(list.words[start:i], "+")
-				visit(word, list.class, oneEdge)
-				start = -1
-			}
-		}
-	}
-}
 
 // longestAt returns the longest word of the lexicon that begins at text[i], with all its classes. The match is empty if
 // there is none.

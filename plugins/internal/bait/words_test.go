@@ -2,6 +2,7 @@ package bait
 
 import (
 	"cmp"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"assay/plugins/internal/generated"
 	"assay/plugins/internal/table"
+	"assay/registry/expect"
 )
 
 // TestWords fails if words.bin does not follow from the lexicon and ASSAY_UPDATE does not ask for a new one.
@@ -30,7 +32,7 @@ func wordsOf(t *testing.T) *words {
 	}
 	var buckets [1 << bucketBits][]lettered
 	x := &words{starts: []uint16{0}, pairs: make([]Class, 36*36), secondLetters: make([]uint64, 37)}
-	eachEntry(func(word string, class Class, oneEdge bool) {
+	eachEntry(t, func(word string, class Class, oneEdge bool) {
 		first, second := int(letterNumber[word[0]]), int(letterNumber[word[1]])
 		if first == 36 || second == 36 {
 			t.Fatalf("%q does not begin with two letters or digits", word)
@@ -87,4 +89,30 @@ func (x *words) file() []byte {
 	table.AddNumbers(&w, x.pairs)
 	table.AddNumbers(&w, x.secondLetters)
 	return w
+}
+
+// classNames are the headings of lexicon.txt, in the order of the classes. Words under "harmless" have none.
+const classNames = "login verify secure account urgent bank pay refund parcel fee official prize crypto connect " +
+	"invest support work romance shop cheat gaming software gamble loan goods pets filler"
+
+// eachEntry calls visit for every word of lexicon.txt in order, and for a word with several classes once per class.
+func eachEntry(t *testing.T, visit func(word string, class Class, oneEdge bool)) {
+	t.Helper()
+	class := harmless
+	for line := range strings.Lines(string(expect.Value(os.ReadFile("lexicon.txt"))(t))) {
+		if heading, ok := strings.CutPrefix(strings.TrimSpace(line), "["); ok {
+			class = harmless
+			if heading != "harmless]" {
+				class = 1 << slices.Index(strings.Fields(classNames), strings.TrimSuffix(heading, "]"))
+			}
+			continue
+		}
+		if line[0] == '#' {
+			continue
+		}
+		for text := range strings.FieldsSeq(line) {
+			word, oneEdge := strings.CutSuffix(text, "+")
+			visit(word, class, oneEdge)
+		}
+	}
 }

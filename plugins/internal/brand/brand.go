@@ -3,6 +3,7 @@
 package brand
 
 import (
+	_ "embed"
 	"strings"
 
 	"assay/plugins/internal/suffix"
@@ -42,32 +43,52 @@ func (b *Brand) Kind() Kind { return b.kind &^ flags }
 // Desk returns the flag Desk or DeskAlone, or 0 if the brand has neither.
 func (b *Brand) Desk() Kind { return b.kind & flags }
 
-// tables holds every brand. Their entries are from general knowledge of the names in phishing reports and of their
+// brandsFile holds the brands, a line each, from general knowledge of the names in phishing reports and of their
 // owners' domains.
-var tables = [...][]Brand{moneyBrands[:], cryptoBrands[:], webBrands[:], shopBrands[:], publicBrands[:]}
+//
+//go:embed brands.txt
+var brandsFile string
+
+// brands holds every brand. The first money of them are those of money.
+var brands, money = parseBrands(brandsFile)
+
+// parseBrands reads brandsFile: sections, the first of which is money, and lines of four fields.
+func parseBrands(text string) (all []Brand, money int) {
+	all = make([]Brand, 0, strings.Count(text, "\n"))
+	sections := 0
+	for line := range strings.Lines(text) {
+		key, rest, ok := strings.Cut(line, " | ")
+		if !ok {
+			if line[0] == '[' {
+				sections++
+			}
+			continue
+		}
+		if sections == 1 {
+			money++
+		}
+		name, rest, _ := strings.Cut(rest, " | ")
+		kinds, domains, _ := strings.Cut(strings.TrimSuffix(rest, "\n"), " | ")
+		b := Brand{Key: key, Name: name, Domains: domains}
+		for kind := range strings.FieldsSeq(kinds) {
+			b.kind |= kindNames[kind]
+		}
+		all = append(all, b)
+	}
+	return all, money
+}
+
+// kindNames are the kinds and flags as brandsFile spells them.
+var kindNames = map[string]Kind{"coined": Coined, "word": Word, "short": Short, "desk": Desk, "desk-alone": DeskAlone}
 
 // Count returns the number of brands, without sites.
-func Count() int {
-	n := 0
-	for _, table := range tables {
-		n += len(table)
-	}
-	return n
-}
+func Count() int { return len(brands) }
 
 // At returns the brand with index i, from 0 to Count()-1. Callers must not modify it.
-func At(i int) *Brand {
-	for _, table := range tables {
-		if i < len(table) {
-			return &table[i]
-		}
-		i -= len(table)
-	}
-	panic("brand: index out of range")
-}
+func At(i int) *Brand { return &brands[i] }
 
 // IsMoney reports whether the brand with index i, as in At, is a bank, a payment service, an insurer or tax software.
-func IsMoney(i int) bool { return i < len(moneyBrands) }
+func IsMoney(i int) bool { return i < money }
 
 // Relation is how a domain is related to a brand.
 type Relation byte
