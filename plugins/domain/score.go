@@ -4,7 +4,9 @@ import (
 	"unicode/utf8"
 
 	"assay/plugins/internal/brand"
+	"assay/plugins/internal/mail"
 	"assay/plugins/internal/suffix"
+	"assay/plugins/internal/wordlist"
 	"assay/sdk"
 )
 
@@ -41,7 +43,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 		w.signal(c, 0, codeRestricted)
 		return sdk.Scored
 	}
-	if best.points > 0 {
+	if best.points > 0 && !best.isMailSlip(c) {
 		best.signal(c, &h)
 	}
 	if c.Get(sdk.DomainSuffixKind) == "unlisted" {
@@ -54,6 +56,12 @@ func Score(c *sdk.Check) sdk.Outcome {
 	}
 	scoreScripts(c, &h, best.code == codeHomograph)
 	return sdk.Scored
+}
+
+// isMailSlip reports whether f is a mistyped mailbox provider in an email address, of which the email layer speaks.
+func (f *finding) isMailSlip(c *sdk.Check) bool {
+	return (f.code == codeTypo || f.code == codeSuffixTypo || f.code == codeElsewhere || f.code == codeHyphen) &&
+		c.Has(sdk.EmailDomain) && wordlist.Has(mail.Popular, f.match.Key) && !f.match.hasStrongBait()
 }
 
 // knownSuffixes are those whose misspellings a text names.

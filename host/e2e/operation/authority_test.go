@@ -104,7 +104,7 @@ func TestOperators(t *testing.T) {
 	expect.Equal(t, "in force", inForce(), "activation 3, revision 2")
 	hosttest.WantRefusal(t, "setting a stale file", f.Dir, f.Database, nil, set(stale),
 		"derives from another activation than 3",
-		"Changed in force by", "(activation 3):", "Changed by the file:", "iban: weight")
+		"Changed in force by", "(activation 3):", "Changed by the file:", "graph: weight")
 
 	// Of two operators at once, one wins, and the other one sees both changes.
 	files := []string{show("ana.json", 7.25), show("bob.json", 7.5)}

@@ -73,7 +73,7 @@ func TestSiteAt(t *testing.T) {
 		}
 		labels = append(labels, site.Name)
 	}
-	expect.Equal(t, "NextSite skips some sites", strings.Join(labels, " ")+" ", Sites)
+	expect.Equal(t, "NextSite skips some sites", strings.Join(labels, "\n")+"\n", Sites)
 }
 
 func TestOwnerName(t *testing.T) {

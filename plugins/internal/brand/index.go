@@ -103,7 +103,7 @@ func isSite(name string) bool {
 		if at == 0 {
 			return false
 		}
-		if end := at - 1 + len(name); end < len(Sites) && Sites[end] == ' ' && Sites[at-1:end] == name {
+		if end := at - 1 + len(name); end < len(Sites) && Sites[end] == '\n' && Sites[at-1:end] == name {
 			return true
 		}
 	}

@@ -5,15 +5,12 @@ import (
 	"strings"
 )
 
-// sitesFile holds the sites, a line each.
+// Sites are the main domains of popular sites that typosquatters imitate, a line each, sorted for package wordlist.
+// Unlike a brand, a site matches only a whole label or a whole part of one. Names within one edit of many legitimate
+// names are left out.
 //
 //go:embed sites.txt
-var sitesFile string
-
-// Sites are the main domains of popular sites that typosquatters imitate, sorted for package wordlist. Unlike a brand,
-// a site matches only a whole label or a whole part of one. Names within one edit of many legitimate names are left
-// out.
-var Sites = strings.ReplaceAll(sitesFile, "\n", " ")
+var Sites string
 
 // NextSite returns the first label of the site at offset start in Sites, and the offset of the next site.
 func NextSite(start int) (label string, next int) {
@@ -22,7 +19,7 @@ func NextSite(start int) (label string, next int) {
 		end++
 	}
 	next = end
-	for Sites[next] != ' ' {
+	for Sites[next] != '\n' {
 		next++
 	}
 	return Sites[start:end], next + 1

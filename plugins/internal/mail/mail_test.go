@@ -18,7 +18,7 @@ func TestListsSearchable(t *testing.T) {
 	t.Parallel()
 	for name, list := range map[string]string{
 		"relays": relays, "services": services, "networks": networks, "vanity": vanity, "typed": typed,
-		"popular": popular, "slipped": slipped, "realDomains": realDomains, "wrongSuffixes": wrongSuffixes,
+		"Popular": Popular, "slipped": slipped, "realDomains": realDomains, "wrongSuffixes": wrongSuffixes,
 	} {
 		expect.Equal(t, name, wordlist.Fault(list), "")
 	}

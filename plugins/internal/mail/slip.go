@@ -19,9 +19,9 @@ type Slip struct {
 //go:embed typed.txt
 var typed string
 
-// popular are the names of the most used providers, in wordlist form. Whoever is one letter away from one of these
+// Popular are the names of the most used providers, in wordlist form. Whoever is one letter away from one of these
 // has mistyped it, and so has who puts one under another suffix.
-const popular = `gmail googlemail hotmail icloud outlook protonmail yahoo
+const Popular = `gmail googlemail hotmail icloud outlook protonmail yahoo
 `
 
 // slipped are the names of providers that have no domain of their own under .co, .cm and the like, in wordlist form.
@@ -59,7 +59,7 @@ func FindSlip(host, suffix string, unlisted bool) Slip {
 		switch joined := first + rest; {
 		case first == "www" && wordlist.Has(typed, host[len("www."):]):
 			return Slip{host[len("www."):], "www. in front of it"}
-		case wordlist.Has(popular, joined) && wordlist.Has(typed, joined+"."+suffix):
+		case wordlist.Has(Popular, joined) && wordlist.Has(typed, joined+"."+suffix):
 			return Slip{joined + "." + suffix, "a dot inside"}
 		}
 		return Slip{}
@@ -85,7 +85,7 @@ func FindSlip(host, suffix string, unlisted bool) Slip {
 		if isReal || under != suffix && under != "com" || !near(len(name), size) && !near(len(decoded), size) {
 			continue
 		}
-		known := wordlist.Has(popular, label)
+		known := wordlist.Has(Popular, label)
 		if under != suffix && !(known && size >= minAny) {
 			continue
 		}
