@@ -20,6 +20,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/mod/semver"
 
+	"assay/registry/suggest"
 	"assay/sdk"
 )
 
@@ -209,7 +210,7 @@ func (m Manifest) validate() error {
 	}
 	for _, e := range m.Entities {
 		if !slices.Contains(entityTypes, e) {
-			bad("entities contains %q, which is not domain, email, phone or iban%s", e, Suggest(e, entityTypes))
+			bad("entities contains %q, which is not domain, email, phone or iban%s", e, suggest.Word(e, entityTypes))
 		}
 	}
 	if repeated, ok := firstRepeated(m.Entities); ok {
@@ -257,7 +258,7 @@ func (m Manifest) validate() error {
 	for _, t := range m.Threats {
 		if !slices.Contains(sdk.Threats(), t) {
 			names := strings.Split(fmt.Sprintf("%s", sdk.Threats()), " ")
-			bad("threats contains %q, which is not a published category%s", t, Suggest(string(t), names))
+			bad("threats contains %q, which is not a published category%s", t, suggest.Word(string(t), names))
 		}
 	}
 	if m.BudgetFuel < MinBudget || m.BudgetFuel > MaxBudget {
@@ -365,7 +366,7 @@ func describe(wrong *json.SemanticError, document reflect.Type) error {
 	field := strings.Join(slices.Collect(wrong.JSONPointer.Tokens()), ".")
 	switch {
 	case errors.Is(wrong, json.ErrUnknownName):
-		return &unknownFieldError{field, Suggest(wrong.JSONPointer.LastToken(), fieldNames(document))}
+		return &unknownFieldError{field, suggest.Word(wrong.JSONPointer.LastToken(), fieldNames(document))}
 	case field == "":
 		return errors.New("it is not a JSON object")
 	case wrong.JSONValue != nil:

@@ -18,6 +18,8 @@ type Item struct {
 	Fields  []Field
 	Country string
 	Err     error
+
+	Warnings []Warning
 }
 
 // Answer is the result of one item: either a decision or an error.
@@ -129,5 +131,5 @@ func parseItem(caller Caller, item Item) (parsed, error) {
 	if item.Err != nil {
 		return parsed{}, item.Err
 	}
-	return parseCovered(Request{Caller: caller, Fields: item.Fields, Country: item.Country})
+	return parseCovered(Request{Caller: caller, Fields: item.Fields, Country: item.Country, Warnings: item.Warnings})
 }

@@ -20,12 +20,20 @@ type Request struct {
 	Fields  []Field // in any order; the first in the order of entity.Types is scored, the others are linked to it
 	Country string  // region.country as sent; "" means EU
 	Once    *Once   // nil: every request is a new check
+
+	Warnings []Warning // about fields that were left out before
 }
 
 // Field is one scorable field of a request.
 type Field struct {
 	Type  entity.Type
 	Value string
+}
+
+// Warning names a field of a request that was left out, and says why. The check does not depend on it.
+type Warning struct {
+	Field   string `json:"field"`
+	Message string `json:"message"` // for people
 }
 
 // Decision is the result of a check.
@@ -39,6 +47,7 @@ type Decision struct {
 	Layers   []Outcome
 	Terms    *Terms    // of the lineup that decided, for the layers in the same order
 	Override *Override // decided the verdict instead of the layers; nil: none
+	Warnings []Warning // for the caller; not recorded
 }
 
 // TimeFormat is the layout of all times that clients see and the audit log hashes: ISO 8601 in UTC with milliseconds
@@ -355,6 +364,7 @@ func (c *Checker) decide(
 		Layers:   outcomes,
 		Terms:    l.terms[e.Type],
 		Override: override,
+		Warnings: p.warnings,
 	}, nil
 }
 

@@ -138,17 +138,21 @@ func TestFirstFieldByTypeIsScored(t *testing.T) {
 		scored entity.Type
 		query  string
 		linked []string
+		warned []string
 	}
 	expect.Each(t, map[string]testCase{
 		"domain before all": {[]check.Field{anIBAN, aPhone, anEmail, aDomain}, entity.Domain, aDomain.Value,
-			[]string{"jane@example.com", "+33612345678", "DE89370400440532013000"}},
+			[]string{"jane@example.com", "+33612345678", "DE89370400440532013000"}, nil},
 		"email before phone": {[]check.Field{aPhone, anEmail, anIBAN}, entity.Email, anEmail.Value,
-			[]string{"+33612345678", "DE89370400440532013000"}},
+			[]string{"+33612345678", "DE89370400440532013000"}, nil},
 		"phone before iban": {[]check.Field{anIBAN, aPhone}, entity.Phone, aPhone.Value,
-			[]string{"DE89370400440532013000"}},
-		"iban alone": {[]check.Field{anIBAN}, entity.IBAN, anIBAN.Value, nil},
+			[]string{"DE89370400440532013000"}, nil},
+		"iban alone": {[]check.Field{anIBAN}, entity.IBAN, anIBAN.Value, nil, nil},
 		"an empty field counts as missing": {[]check.Field{field(entity.Domain, ""), anEmail},
-			entity.Email, anEmail.Value, nil},
+			entity.Email, anEmail.Value, nil, nil},
+		"an invalid field is not linked": {[]check.Field{field(entity.IBAN, "?"), aPhone, field(entity.Email, "nobody"),
+			aDomain}, entity.Domain, aDomain.Value, []string{"+33612345678"}, []string{"email: has no '@'",
+			"iban: contains '?'; an IBAN consists of letters A-Z and digits"}},
 	}, func(t *testing.T, c testCase) {
 		f := newFixture(t, "a")
 		d := f.mustCheck(t, c.fields...)
@@ -160,6 +164,11 @@ func TestFirstFieldByTypeIsScored(t *testing.T) {
 			linked = append(linked, e.Value)
 		}
 		same(t, c.linked, linked)
+		var warned []string
+		for _, w := range d.Warnings {
+			warned = append(warned, w.Message)
+		}
+		same(t, c.warned, warned)
 		expect.That(t, r.Entity.Type == c.scored && r.Decision == d && r.Caller.Key == "key_1",
 			"the record has type %s and key %s", r.Entity.Type, r.Caller.Key)
 	})
@@ -182,8 +191,6 @@ func TestRefusedRequests(t *testing.T) {
 		"blank fields only": {pro, []check.Field{field(entity.Domain, "  "), field(entity.IBAN, "\u3000")}, "",
 			"domain, email, phone or iban", new(check.NoFieldError)},
 		"invalid domain": {pro, []check.Field{field(entity.Domain, "not a domain")}, "", "domain: ",
-			new(*entity.InvalidError)},
-		"invalid linked field": {pro, []check.Field{aDomain, field(entity.Email, "nobody")}, "", "email: ",
 			new(*entity.InvalidError)},
 		"unknown country": {pro, []check.Field{aDomain}, "Utopia", "region.country: ", new(*entity.InvalidError)},
 		"phone on free": {free, []check.Field{aPhone}, "FR",

@@ -65,10 +65,12 @@ type DoubtError struct{ Err error }
 func (e *DoubtError) Error() string { return fmt.Sprintf("the outcome is unknown: %v", e.Err) }
 
 // NoFieldError means that a request has none of the scorable fields. Its text lists all four (contract section 7).
-type NoFieldError struct{}
+type NoFieldError struct {
+	Hint string // follows the text; may be empty
+}
 
-func (NoFieldError) Error() string {
-	return "one of domain, email, phone or iban is required"
+func (e NoFieldError) Error() string {
+	return "one of domain, email, phone or iban is required" + e.Hint
 }
 
 // PlanError means that the caller's plan does not include an entity type or a feature.

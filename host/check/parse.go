@@ -13,6 +13,7 @@ type parsed struct {
 	query   string // scored's value as it was sent
 	linked  []entity.Entity
 
+	warnings []Warning
 	override *Override // nil: none
 }
 
@@ -30,8 +31,10 @@ func parseCovered(req Request) (parsed, error) {
 	return p, err
 }
 
-// parse parses the fields of a request. A field that contains only white space counts as absent.
+// parse parses the fields of a request. A field that contains only white space counts as absent. An invalid field
+// after the scored one is not linked, and the caller is warned.
 func parse(req Request) (p parsed, err error) {
+	p.warnings = req.Warnings
 	country, err := entity.Country(req.Country)
 	if err != nil {
 		return p, err
@@ -43,14 +46,16 @@ func parse(req Request) (p parsed, err error) {
 				continue
 			}
 			e, err := entity.Parse(t, f.Value, country)
-			if err != nil {
+			switch {
+			case found && err != nil:
+				p.warnings = append(p.warnings, Warning{Field: string(t), Message: err.Error()})
+			case err != nil:
 				return p, err
-			}
-			if found {
+			case found:
 				p.linked = append(p.linked, e)
-				continue
+			default:
+				p.scored, p.query, found = e, f.Value, true
 			}
-			p.scored, p.query, found = e, f.Value, true
 		}
 	}
 	if !found {

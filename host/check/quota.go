@@ -26,6 +26,15 @@ const (
 	maxAccounts = 10_000 // more are forgotten together
 )
 
+// Spent returns a *QuotaError if the ledger has just refused the account's checks because of its quota, and would refuse
+// the next one too.
+func (c *Checker) Spent(caller Caller) error {
+	if caller.Limits.Test {
+		return nil
+	}
+	return c.spent.refusal(caller, 1, c.Now())
+}
+
 // remember keeps the ledger's answer to a caller.
 func (s *spentQuotas) remember(c Caller, answer *QuotaError, now time.Time) {
 	s.mu.Lock()

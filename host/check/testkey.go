@@ -76,7 +76,7 @@ func answerTest(caller Caller, p parsed, now time.Time) (*Decision, error) {
 	}
 	fused.Lowest, fused.Highest, fused.Signals = fused.Score, fused.Score, []Signal{testSignal}
 	return &Decision{Fused: fused, Ref: "test_" + ulid.Make().String(), Type: p.scored.Type, Query: p.query,
-		At: now.UTC().Truncate(time.Millisecond)}, nil
+		At: now.UTC().Truncate(time.Millisecond), Warnings: p.warnings}, nil
 }
 
 // answerTests sets the answers to the requests of a batch that have no error. A value whose answer is an error for a

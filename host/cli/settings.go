@@ -15,7 +15,7 @@ import (
 	"assay/host/installation"
 	"assay/host/internal/envfile"
 	"assay/host/internal/terminal"
-	"assay/registry"
+	"assay/registry/suggest"
 )
 
 // The sources of a setting's value. A fourth is a file, with its name and line.
@@ -230,5 +230,5 @@ func suggestion(name string, known []*kong.Flag) string {
 	for i, f := range known {
 		names[i] = f.Envs[0]
 	}
-	return cmp.Or(registry.Suggest(name, names), ": 'assay help settings' lists them")
+	return cmp.Or(suggest.Word(name, names), ": 'assay help settings' lists them")
 }

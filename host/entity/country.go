@@ -19,15 +19,15 @@ const assigned = "" +
 const unofficial = "XK AC TA"
 
 // Country validates a request's region.country and returns it in upper case. It accepts EU, the ISO 3166-1 alpha-2
-// codes, XK, AC and TA, in any case; "" means EU. The error is an [*InvalidError] for the field "region.country".
+// codes, XK, AC and TA, and UK for GB, in any case; "" means EU. The error is an [*InvalidError] for the field "region.country".
 func Country(s string) (string, error) {
 	switch code := strings.ToUpper(s); {
 	case s == "":
 		return union, nil
 	case len(s) == 2 && (code == union || listsCode(assigned, code) || listsCode(unofficial, code)):
 		return code, nil
-	case len(s) == 2 && code == "UK":
-		return "", &InvalidError{Field: "region.country", Reason: "must be GB for the United Kingdom"}
+	case code == "UK": // reserved in ISO 3166-1 for the United Kingdom
+		return "GB", nil
 	}
 	return "", &InvalidError{Field: "region.country", Reason: "must be an ISO 3166-1 alpha-2 code such as DE, or EU"}
 }

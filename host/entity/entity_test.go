@@ -176,10 +176,10 @@ func TestErrorsTruncateTheInput(t *testing.T) {
 func TestCountry(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{"": "EU", "eu": "EU", "de": "DE", "Fr": "FR", "ZW": "ZW", "AD": "AD",
-		"xk": "XK", "AC": "AC"} {
+		"xk": "XK", "AC": "AC", "uk": "GB"} {
 		expect.Equal(t, "Country of "+in, expect.Value(Country(in))(t), want)
 	}
-	for _, in := range []string{"UK", "QQ", "D", "DEU", "D ", " D", "EA", "ſa", "ﬁ", "001", "A\x00", "zz"} {
+	for _, in := range []string{"QQ", "D", "DEU", "D ", " D", "EA", "ſa", "ﬁ", "001", "A\x00", "zz"} {
 		got, err := Country(in)
 		var invalid *InvalidError
 		if !errors.As(err, &invalid) || invalid.Field != "region.country" {

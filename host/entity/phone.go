@@ -81,8 +81,17 @@ func (d dial) String() string {
 	return d.digits
 }
 
+// keypad has the digit of each letter from A to Z on a telephone (ITU-T E.161 section 3.2).
+const keypad = "22233344455566677778889999"
+
+// A number that is partly spelt, such as 1-800-FLOWERS, begins with the digits of its area, and has a word.
+const (
+	minBeforeLetters = 3
+	minLetters       = 3
+)
+
 // readDial parses a number without its formatting, its extension and a "tel:" prefix (RFC 3966). It accepts the digits
-// of all scripts.
+// of all scripts, and letters for digits.
 func readDial(text string) (dial, error) {
 	number := cutExtension(text)
 	if len(number) >= 4 && strings.EqualFold(number[:4], "tel:") {
@@ -90,9 +99,14 @@ func readDial(text string) (dial, error) {
 	}
 	d := dial{text: number}
 	var digits []byte
-	run := 0
+	run, letters := 0, 0
 	for _, r := range number {
-		if v, ok := digitValue(r); ok {
+		v, ok := digitValue(r)
+		if upper := r &^ 0x20; !ok && len(digits) >= minBeforeLetters && 'A' <= upper && upper <= 'Z' {
+			v, ok = int(keypad[upper-'A']-'0'), true
+			letters++
+		}
+		if ok {
 			digits = append(digits, byte('0'+v))
 			run++
 			continue
@@ -112,6 +126,9 @@ func readDial(text string) (dial, error) {
 	}
 	if run > 0 {
 		d.groups = append(d.groups, run)
+	}
+	if letters > 0 && letters < minLetters {
+		return dial{}, refuse("contains letters; send digits only")
 	}
 	d.digits = string(digits)
 	if d.digits == "" {

@@ -28,6 +28,11 @@ func TestPhoneFacts(t *testing.T) {
 		"fullwidth":            {"＋３３６１２３４５６７８", "", "+33612345678", nil},
 		"Arabic digits":        {"+٣٣٦١٢٣٤٥٦٧٨", "", "+33612345678", nil},
 		"mathematical digits":  {"+33𝟼𝟷𝟸𝟹𝟺𝟻𝟼𝟽𝟾", "", "+33612345678", nil},
+		"spelt":                {"+1-800-FLOWERS", "", "+18003569377", Facts{"phone.type": "toll_free"}},
+		"spelt, country named": {"0800 buc hen", "DE", "+49800282436", nil},
+		"every letter":         {"800 ABCDEFGHIJKL", "US", "800222333444555", nil},
+		"the other letters":    {"800 MNOPQRSTUVWX", "US", "800666777788899", nil},
+		"the last letters":     {"800 YZ YZ YZ", "US", "+1800999999", Facts{"phone.valid": "no"}},
 		"direction marks":      {"\u202a+33 6 12 34 56 78\u202c", "", "+33612345678", nil},
 		"tab and NBSP":         {"+33\t6\u00a012 34 56 78", "", "+33612345678", nil},
 		"national, country named": {"030 901820", "DE", "+4930901820", Facts{
@@ -87,19 +92,22 @@ func TestPhoneFacts(t *testing.T) {
 func TestPhoneRefused(t *testing.T) {
 	t.Parallel()
 	checkRefused(t, Phone, map[string]refused{
-		"letters":             {"+33 six", "", "contains letters"},
-		"only plus":           {"+", "", "no digits"},
-		"one digit":           {"7", "", "fewer than 6"},
-		"five digits":         {"12345", "", "fewer than 6"},
-		"five international":  {"+12345", "AC", "fewer than 6"},
-		"short, not in plan":  {"12345", "DE", "fewer than 6"},
-		"sixteen digits":      {"+1234567890123456", "", "more than 15"},
-		"inner plus":          {"33+612345678", "", "not part of a phone number"},
-		"service code":        {"*#06#123456", "", "not part of a phone number"},
-		"two numbers":         {"+33612345678, +33612345679", "", "not part of a phone number"},
-		"extension too long":  {"+33612345678x12345678", "", "contains letters"},
-		"extension only":      {"ext 1234567", "", "no digits"},
-		"superscript numeral": {"+3361234567²", "", "not part of a phone number"},
+		"letters":                   {"+33 six", "", "contains letters"},
+		"only plus":                 {"+", "", "no digits"},
+		"one digit":                 {"7", "", "fewer than 6"},
+		"five digits":               {"12345", "", "fewer than 6"},
+		"five international":        {"+12345", "AC", "fewer than 6"},
+		"short, not in plan":        {"12345", "DE", "fewer than 6"},
+		"sixteen digits":            {"+1234567890123456", "", "more than 15"},
+		"inner plus":                {"33+612345678", "", "not part of a phone number"},
+		"service code":              {"*#06#123456", "", "not part of a phone number"},
+		"two numbers":               {"+33612345678, +33612345679", "", "not part of a phone number"},
+		"one letter":                {"+33612345678b", "", "contains letters"},
+		"letters first":             {"flowers 1-800", "", "contains letters"},
+		"letters of another script": {"+1 800 цветы", "", "contains letters"},
+		"extension too long":        {"+33612345678x12345678", "", "contains letters"},
+		"extension only":            {"ext 1234567", "", "no digits"},
+		"superscript numeral":       {"+3361234567²", "", "not part of a phone number"},
 	})
 }
 

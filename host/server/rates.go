@@ -31,13 +31,30 @@ func newRates(limits map[string]int, uses admission.Uses, log *slog.Logger) *rat
 		uses: uses, log: log}
 }
 
-// TakeKey implements api.Rates. An account whose quota exceeds its plan's has a rate that is higher in proportion.
+// maxBurst is how many checks of an account may come at once (contract section 8).
+const maxBurst = 1500
+
+// TakeCheck implements api.Rates. The bucket of checks holds the account's quota and a few more, which are then refused
+// because of the quota, not of the rate.
+func (r *rates) TakeCheck(caller check.Caller) error {
+	rate := r.rate(caller)
+	rate.Name += "-checks"
+	rate.Burst = min(caller.Plan.Quota, maxBurst) + rate.PerMinute/12
+	return r.limiter.Take("checks "+caller.Key, rate)
+}
+
+// TakeKey implements api.Rates.
 func (r *rates) TakeKey(caller check.Caller) error {
+	return r.limiter.Take("key "+caller.Key, r.rate(caller))
+}
+
+// rate returns the rate of a key. An account whose quota exceeds its plan's has one that is higher in proportion.
+func (r *rates) rate(caller check.Caller) admission.Rate {
 	limit := r.limits[caller.Plan.Name]
 	if usual := r.quotas[caller.Plan.Name]; usual > 0 && caller.Plan.Quota > usual {
 		limit = int(min(float64(limit)*float64(caller.Plan.Quota)/float64(usual), installation.MaxRate))
 	}
-	return r.limiter.Take("key "+caller.Key, admission.Rate{Name: caller.Plan.Name, PerMinute: limit})
+	return admission.Rate{Name: caller.Plan.Name, PerMinute: limit}
 }
 
 // TakeNetwork implements api.Rates.

@@ -34,11 +34,19 @@ func TestRates(t *testing.T) {
 		p.Quota = quota
 		return accepted(50, func() error { return r.TakeKey(check.Caller{Account: "acct_1", Key: key, Plan: p}) })
 	}
+	checks := func(key string, quota, n int) int {
+		p := pro
+		p.Quota = quota
+		return accepted(n, func() error { return r.TakeCheck(check.Caller{Account: "acct_1", Key: key, Plan: p}) })
+	}
 	for _, test := range []struct {
 		name string
 		got  int
 		want int
 	}{
+		{"a month's checks and those that the quota refuses", checks("key_1", 50, 200), 51},
+		{"a quota that is too large to use at once", checks("key_2", pro.Quota, 2000), maxBurst + 1},
+		{"a very large quota", checks("key_3", 1<<40, 2000), 2000},
 		{"a key", use("key_1", pro.Quota), 1},
 		{"another key of the account", use("key_2", pro.Quota), 1},
 		{"a lower quota", use("key_3", 1), 1},
@@ -67,6 +75,10 @@ func TestRates(t *testing.T) {
 		}
 	}
 	none := newRates(map[string]int{}, nil, nil)
+	r = none
+	if n := checks("key_1", 50, 1000); n != 1000 {
+		t.Errorf("without limits, %d of 1000 checks were accepted", n)
+	}
 	if n := accepted(1000, func() error { return none.takePublic(netip.Prefix{}) }); n != 1000 {
 		t.Errorf("without limits, %d of 1000 uses were accepted", n)
 	}

@@ -11,6 +11,7 @@ import (
 	"assay/host/store"
 	"assay/host/web/admin"
 	"assay/host/web/api"
+	"assay/host/web/console"
 )
 
 // newServer makes the servers of customers and operators, which do not serve yet.
@@ -43,6 +44,7 @@ func (h *host) newServer() error {
 		Ready:          h.ready,
 		ProviderEvent:  h.providerEvents(),
 		Pages:          d.pages.Handler(),
+		PageError:      console.ErrorText,
 		TLS:            h.certificate.Config(),
 		HTTPS:          h.cfg.TLSCert != "" || strings.HasPrefix(h.cfg.URL, "https://"),
 		TrustedProxies: proxies,

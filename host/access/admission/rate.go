@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -8,10 +9,11 @@ import (
 	"time"
 )
 
-// Rate is how many requests are accepted in a minute. A twelfth of them may come in one burst.
+// Rate is how many requests are accepted in a minute.
 type Rate struct {
 	Name      string // for clients
 	PerMinute int    // 0: no limit
+	Burst     int    // that may come at once; 0: a twelfth of PerMinute
 	ByAddress bool   // counts clients by their network
 }
 
@@ -22,7 +24,12 @@ const RateWindow = time.Minute
 func (r Rate) interval() time.Duration { return RateWindow / time.Duration(r.PerMinute) }
 
 // burst is how many uses a bucket holds.
-func (r Rate) burst() int { return max(1, r.PerMinute/12) }
+func (r Rate) burst() int { return max(1, cmp.Or(r.Burst, r.PerMinute/12)) }
+
+// Bucket returns how many uses come at once at most, and the time in which an empty bucket fills.
+func (r Rate) Bucket() (burst int, window time.Duration) {
+	return r.burst(), r.interval() * time.Duration(r.burst())
+}
 
 // RateError means that requests come faster than a Rate. Its text is for clients.
 type RateError struct {
@@ -133,7 +140,7 @@ func (l *Limiter) accepted() map[string]int64 {
 			continue
 		}
 		accepted[name] = 0
-		if b.accepted >= int64(max(1, b.rate.burst()/10)) {
+		if b.accepted >= int64(max(1, min(b.rate.burst(), b.rate.PerMinute/12)/10)) {
 			accepted[name], b.accepted = b.accepted, 0
 		}
 	}
@@ -153,7 +160,8 @@ func (b *bucket) settle(now time.Time, total, told int64) {
 	}
 	debt := time.Duration(min(float64(others)*float64(b.rate.interval()), math.MaxInt64/2))
 	b.full = later(b.full, now).Add(debt)
-	if most := now.Add(2 * RateWindow); b.full.After(most) { // whatever the database says
+	_, window := b.rate.Bucket()
+	if most := now.Add(window + 2*RateWindow); b.full.After(most) { // whatever the database says
 		b.full = most
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"assay/host/sandbox"
 	"assay/registry"
 	"assay/registry/project"
+	"assay/registry/suggest"
 	"assay/sdk"
 )
 
@@ -138,7 +139,7 @@ func knowsFacts(m registry.Module) error {
 	check := func(where, name string) {
 		if !strings.HasPrefix(name, "config.") && !slices.Contains(known, name) {
 			err = errors.Join(err, fmt.Errorf("%s names the fact %q, which does not exist%s", where, name,
-				registry.Suggest(name, known)))
+				suggest.Word(name, known)))
 		}
 	}
 	for _, name := range m.Manifest.Facts {

@@ -22,9 +22,9 @@ type batchResult struct {
 
 // checkBatch serves POST /api/check/batch. An invalid request gets an error in its place.
 func (s *Server) checkBatch(c *fiber.Ctx) error {
-	return s.admitted(c, s.cfg.Timeout, func(work context.Context, caller check.Caller) error {
+	return paced(s.admitted(c, s.cfg.Timeout, func(work context.Context, caller check.Caller) error {
 		return s.shared(s.batches, caller, func() error { return s.answerBatch(work, c, caller) })
-	})
+	}))
 }
 
 func (s *Server) answerBatch(work context.Context, c *fiber.Ctx, caller check.Caller) error {
@@ -77,13 +77,13 @@ func decodeBatch(body []byte) ([]check.Item, error) {
 	for i, request := range requests {
 		q, err := decode(request)
 		if err == nil && len(q.fields) == 0 {
-			err = check.NoFieldError{}
+			err = q.noField()
 		}
 		var invalid invalidBody
 		if errors.As(err, &invalid) {
 			err = invalidBody(strings.Replace(invalid.Error(), "the body", "the request", 1))
 		}
-		items[i] = check.Item{Fields: q.fields, Country: q.country, Err: err}
+		items[i] = check.Item{Fields: q.fields, Country: q.country, Err: err, Warnings: q.warnings}
 	}
 	return items, nil
 }

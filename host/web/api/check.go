@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"strings"
 	"time"
@@ -26,6 +27,8 @@ type result struct {
 	Query     string   `json:"query"`
 	Timestamp string   `json:"timestamp"`
 	Ref       string   `json:"ref"`
+
+	Warnings []check.Warning `json:"warnings,omitempty"`
 }
 
 func newResult(d *check.Decision) result {
@@ -37,6 +40,7 @@ func newResult(d *check.Decision) result {
 		Query:     d.Query,
 		Timestamp: stamp(d.At),
 		Ref:       d.Ref,
+		Warnings:  d.Warnings,
 	}
 	for i, s := range d.Signals {
 		r.Signals[i] = s.Text
@@ -49,15 +53,15 @@ func newResult(d *check.Decision) result {
 
 // check serves POST /api/check. It authenticates the caller before it reads the body.
 func (s *Server) check(c *fiber.Ctx) error {
-	return s.admitted(c, s.cfg.CheckTimeout, func(work context.Context, caller check.Caller) error {
+	return paced(s.admitted(c, s.cfg.CheckTimeout, func(work context.Context, caller check.Caller) error {
 		q, err := read(c.Request(), decode)
 		if err != nil {
 			return err
 		}
 		if len(q.fields) == 0 {
-			return check.NoFieldError{}
+			return q.noField()
 		}
-		req := check.Request{Caller: caller, Fields: q.fields, Country: q.country}
+		req := check.Request{Caller: caller, Fields: q.fields, Country: q.country, Warnings: q.warnings}
 		err = s.answerOnce(work, c.Context(), caller, renderCheck, func(once *check.Once) ([]check.Answer, error) {
 			req.Once = once
 			return s.scoreCheck(work, c.Context(), req)
@@ -66,7 +70,7 @@ func (s *Server) check(c *fiber.Ctx) error {
 			s.attachReceipt(work, c.Context(), caller)
 		}
 		return err
-	})
+	}))
 }
 
 // checkPublic serves POST /api/check-public. Every call counts against the hourly limit, errors included. An
@@ -83,7 +87,7 @@ func (s *Server) checkPublic(c *fiber.Ctx) error {
 	err := s.countPublic(work, c.Context())
 	end()
 	if err != nil {
-		return err
+		return paced(err)
 	}
 	q, err := read(c.Request(), decode)
 	if err != nil {
@@ -94,7 +98,7 @@ func (s *Server) checkPublic(c *fiber.Ctx) error {
 	}
 	end = current(c.Context()).part("check")
 	answers, err := s.scoreCheck(work, c.Context(),
-		check.Request{Caller: caller, Fields: q.fields[:1], Country: q.country})
+		check.Request{Caller: caller, Fields: q.fields[:1], Country: q.country, Warnings: q.warnings})
 	end()
 	if err != nil {
 		return err
@@ -131,6 +135,15 @@ func (s *Server) admitted(
 	})
 }
 
+// paced returns the error of a check, for which a rate's refusal is a tooFast.
+func paced(err error) error {
+	var rate *admission.RateError
+	if errors.As(err, &rate) {
+		return tooFast{rate}
+	}
+	return err
+}
+
 // keyed calls f with the deadline of a request's work and its caller.
 func (s *Server) keyed(c *fiber.Ctx, f func(context.Context, check.Caller) error) error {
 	return s.keyedWithin(c, s.cfg.Timeout, f)
@@ -154,13 +167,26 @@ func (s *Server) keyedWithin(
 	if err := s.permit(c.Context(), caller.Limits); err != nil {
 		return err
 	}
-	if err := s.cfg.Rates.TakeKey(caller); err != nil {
+	if err := s.pace(c.Context(), caller); err != nil {
 		return err
 	}
 	if recorded := x.scope == apikey.ScopeCheck || x.scope == apikey.ScopeBatch; !recorded || x.test {
 		s.cfg.Used(caller)
 	}
 	return f(work, caller)
+}
+
+// pace counts a request of a key, unless it comes too fast or is a check that a used up quota refuses anyway.
+func (s *Server) pace(ctx *fasthttp.RequestCtx, caller check.Caller) error {
+	if current(ctx).scope != apikey.ScopeCheck {
+		return s.cfg.Rates.TakeKey(caller)
+	}
+	if len(ctx.Request.Header.Peek(onceHeader)) == 0 { // otherwise the answer may have been kept
+		if err := s.cfg.Checker.Spent(caller); err != nil {
+			return err
+		}
+	}
+	return s.cfg.Rates.TakeCheck(caller)
 }
 
 // shared calls f in a slot of the caller's account.

@@ -85,7 +85,7 @@ func TestBodySize(t *testing.T) {
 func TestAuthorization(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
-	unauthorized := failure{Error: "the API key is missing, malformed, revoked or cancelled"}
+	unauthorized := failure{Code: codeUnauthorized, Error: "the API key is missing, malformed, revoked or cancelled"}
 	type testCase struct {
 		headers []string
 		path    string
@@ -165,14 +165,16 @@ func TestErrorsOfACheck(t *testing.T) {
 	}
 	expect.Each(t, map[string]testCase{
 		"plan": {key: freeKey, status: 403,
-			body: failure{Error: "the free plan does not cover iban checks, only domain and email"}},
-		"quota": {key: usedKey, status: 429, retryAfter: "1431000", body: failure{
+			body: failure{Code: codePlan,
+				Error: "the free plan does not cover iban checks, only domain and email"}},
+		"quota": {key: usedKey, status: 429, retryAfter: "1431000", body: failure{Code: codeQuota,
 			Error:   "the monthly quota of 50 checks is used up; it resets on 2026-02-01",
 			ResetAt: "2026-02-01T00:00:00.000Z"}},
-		"overloaded": {key: busyKey, status: 503, retryAfter: "1", body: failure{Error: admission.ErrBusy.Error()}},
-		"failure":    {key: failKey, status: 500, body: failure{Error: internal, Ref: knownRef}},
-		"key store":  {key: downKey, status: 500, anyRef: true, body: failure{Error: internal}},
-		"panic":      {key: panicKey, status: 500, anyRef: true, body: failure{Error: internal}},
+		"overloaded": {key: busyKey, status: 503, retryAfter: "1", body: failure{Code: codeBusy,
+			Error: admission.ErrBusy.Error()}},
+		"failure":   {key: failKey, status: 500, body: failure{Code: codeInternal, Error: internal, Ref: knownRef}},
+		"key store": {key: downKey, status: 500, anyRef: true, body: failure{Code: codeInternal, Error: internal}},
+		"panic":     {key: panicKey, status: 500, anyRef: true, body: failure{Code: codeInternal, Error: internal}},
 	}, func(t *testing.T, test testCase) {
 		r := s.ask(t, test.key, "POST /api/check", `{"iban":"DE89370400440532013000"}`)
 		r.wellBehaved(t)

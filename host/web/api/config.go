@@ -15,6 +15,8 @@ import (
 
 // Checker scores entities and records the decisions; *check.Checker implements it. It returns soon after ctx ends.
 type Checker interface {
+	// Spent returns a *check.QuotaError if the account's quota was used up a moment ago, for its next check.
+	Spent(caller check.Caller) error
 	Check(ctx context.Context, req check.Request) (*check.Decision, error)
 	CheckBatch(ctx context.Context, caller check.Caller, items []check.Item, once *check.Once) ([]check.Answer, error)
 }
@@ -45,7 +47,9 @@ type Public interface {
 // Rates limits how often requests come. Refusals are of type *admission.RateError. Its methods do not wait and query no
 // database.
 type Rates interface {
-	// TakeKey counts a request with a key.
+	// TakeCheck counts a check with a key. All checks of a month fit, unless there are very many of them.
+	TakeCheck(caller check.Caller) error
+	// TakeKey counts another request with a key.
 	TakeKey(caller check.Caller) error
 	// TakeNetwork counts a look-up of a key for a client, whose network has one limit.
 	TakeNetwork(client netip.Prefix) error
@@ -94,9 +98,11 @@ type Config struct {
 	// ProviderEvent handles an event of the payment provider, given its body and its Stripe-Signature header. It
 	// returns an *entity.InvalidError if the signature is wrong. nil: 404.
 	ProviderEvent func(ctx context.Context, body []byte, signature string) error
-	// Pages serves paths that are not endpoints, after the head is vetted and within an endpoint's body limit. If it
-	// responds 404, clients other than browsers get an endpoint's 404 instead. nil: 404.
+	// Pages serves paths that are not endpoints, after the head is vetted and within an endpoint's body limit. nil: 404.
 	Pages fasthttp.RequestHandler
+	// PageError returns the text of the error page that Pages has responded with, or "". Clients that do not ask for
+	// HTML get it as JSON. nil: "".
+	PageError func(*fasthttp.RequestCtx) string
 
 	TLS            *tls.Config    // nil: plain HTTP
 	HTTPS          bool           // customers reach the host by https, and browsers must not use http

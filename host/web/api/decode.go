@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -13,6 +15,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/registry/suggest"
 )
 
 // Limits on the JSON of a body, or of each request in a batch.
@@ -49,10 +52,13 @@ type query struct {
 	fields  []check.Field // without blank ones, in the order of entity.Types
 	country string        // region.country; "" if not given
 	receipt bool          // the result has a receipt
+
+	warnings []check.Warning // about fields that are left out
 }
 
 // decode reads a check request strictly (RFC 8259 in the profile of RFC 7493, I-JSON), so that no two readers can
-// understand it differently. Unknown members are ignored. Errors are of type invalidBody or *entity.InvalidError.
+// understand it differently. Unknown members, and invalid fields after the one to score, are left out with a warning.
+// Errors are of type invalidBody or *entity.InvalidError.
 func decode(body []byte) (q query, err error) {
 	members, err := decodeObject(body, "")
 	if err != nil {
@@ -60,21 +66,66 @@ func decode(body []byte) (q query, err error) {
 	}
 	for _, t := range entity.Types() {
 		text, err := textOf(members[string(t)], string(t))
+		if err == nil && strings.ContainsFunc(text, isControl) && strings.TrimSpace(text) != "" {
+			err = &entity.InvalidError{Field: string(t), Reason: "must not contain control characters"}
+		}
 		switch {
+		case err != nil && len(q.fields) > 0:
+			q.warnings = append(q.warnings, check.Warning{Field: string(t), Message: err.Error()})
 		case err != nil:
 			return query{}, err
-		case strings.TrimSpace(text) == "":
-		case strings.ContainsFunc(text, isControl):
-			return query{}, &entity.InvalidError{Field: string(t), Reason: "must not contain control characters"}
-		default:
+		case strings.TrimSpace(text) != "":
 			q.fields = append(q.fields, check.Field{Type: t, Value: text})
 		}
 	}
 	if q.receipt, err = flagOf(members["receipt"], "receipt"); err != nil {
 		return query{}, err
 	}
-	q.country, err = countryOf(members["region"])
+	q.warnings = append(q.warnings, unknown(members, "", requestFields)...)
+	region, err := regionOf(members["region"])
+	if err != nil {
+		return query{}, err
+	}
+	q.warnings = append(q.warnings, unknown(region, "region.", regionFields)...)
+	q.country, err = textOf(region["country"], "region.country")
 	return q, err
+}
+
+// countryOf returns the country of a region, or "" if there is none.
+func countryOf(region jsontext.Value) (string, error) {
+	members, err := regionOf(region)
+	if err != nil {
+		return "", err
+	}
+	return textOf(members["country"], "region.country")
+}
+
+// noField returns the error of a request without a field to score.
+func (q query) noField() error {
+	var e check.NoFieldError
+	if len(q.warnings) > 0 {
+		e.Hint = "; " + q.warnings[0].Message
+	}
+	return e
+}
+
+// The members of a check request and of its region (contract section 2.1).
+var (
+	requestFields = []string{"domain", "email", "phone", "iban", "region", "receipt"}
+	regionFields  = []string{"country"}
+)
+
+// unknown returns a warning for each member that is not a known one, and names the one that was probably meant.
+func unknown(members map[string]jsontext.Value, prefix string, known []string) (warnings []check.Warning) {
+	const longest = 64 // bytes of a name
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if !slices.Contains(known, name) {
+			name = strings.ToValidUTF8(name[:min(len(name), longest)], "")
+			warnings = append(warnings, check.Warning{Field: prefix + name,
+				Message: prefix + name + " is unknown and was ignored" + suggest.Word(name, known)})
+		}
+	}
+	return warnings
 }
 
 // flagOf returns a JSON boolean, or false for a member that is missing.
@@ -98,7 +149,8 @@ func decodeObject(body []byte, unlimited string) (members map[string]jsontext.Va
 	return members, nil
 }
 
-// membersOf returns the members of a JSON object that was vetted. Their values are parts of it.
+// membersOf returns the members of a JSON object that was vetted. Their values are parts of it. null means that a
+// member is absent.
 func membersOf(d *jsontext.Decoder, object []byte) (map[string]jsontext.Value, error) {
 	d.Reset(bytes.NewBuffer(object))
 	if _, err := d.ReadToken(); err != nil {
@@ -116,7 +168,9 @@ func membersOf(d *jsontext.Decoder, object []byte) (map[string]jsontext.Value, e
 			return nil, err
 		}
 		end := d.InputOffset()
-		members[name] = object[end-int64(len(value)) : end]
+		if value.Kind() != 'n' {
+			members[name] = object[end-int64(len(value)) : end]
+		}
 	}
 	return members, nil
 }
@@ -154,20 +208,20 @@ func vetJSON(d *jsontext.Decoder, unlimited string) error {
 	return nil
 }
 
-// countryOf returns the country of a region, or "" if there is none.
-func countryOf(region jsontext.Value) (string, error) {
+// regionOf returns the members of a region, which may be absent.
+func regionOf(region jsontext.Value) (map[string]jsontext.Value, error) {
 	if region == nil {
-		return "", nil
+		return nil, nil
 	}
 	if region.Kind() != '{' {
-		return "", &entity.InvalidError{Field: "region",
+		return nil, &entity.InvalidError{Field: "region",
 			Reason: `must be an object such as {"country":"DE"}, not ` + kindName(region.Kind())}
 	}
 	members, err := membersOf(new(jsontext.Decoder), region)
 	if err != nil {
-		return "", fmt.Errorf("decoding a vetted region: %w", err)
+		return nil, fmt.Errorf("decoding a vetted region: %w", err)
 	}
-	return textOf(members["country"], "region.country")
+	return members, nil
 }
 
 // textOf returns the text of a JSON string, or "" for a member that is missing.

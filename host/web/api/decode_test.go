@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"assay/host/check"
 	"assay/host/entity"
 	"assay/registry/expect"
 )
@@ -144,32 +146,71 @@ func TestFieldErrorsNameTheField(t *testing.T) {
 	expect.Each(t, map[string]testCase{
 		"number": {`{"domain":1}`, "domain: must be a string, not a number"},
 		"true":   {`{"email":true}`, "email: must be a string, not a boolean"},
-		"null":   {`{"phone":null}`, "phone: must be a string, not null"},
+		"null":   {`{"phone":null}`, four},
 		"object": {`{"domain":{}}`, "domain: must be a string, not an object"},
 		"region as a string": {`{"domain":"a.com","region":"DE"}`,
 			`region: must be an object such as {"country":"DE"}, not a string`},
 		"region as an array": {`{"domain":"a.com","region":[]}`, "not an array"},
-		"country null": {`{"domain":"a.com","region":{"country":null}}`,
-			"region.country: must be a string, not null"},
-		"NUL":            {`{"domain":"a\u0000.com"}`, "domain: must not contain control characters"},
-		"C0":             {`{"email":"a\r\nBcc: b@c.d"}`, "email: must not contain control characters"},
-		"DEL":            {`{"phone":"1\u007f"}`, "phone: must not contain control characters"},
-		"C1":             {`{"iban":"DE\u0085x"}`, "iban: must not contain control characters"},
-		"no field":       {`{}`, four},
-		"white space":    {`{"domain":" \t"}`, four},
-		"an array":       {`[]`, "must be a JSON object, not an array"},
-		"empty":          {``, "the body is empty"},
-		"truncated":      {`{"domain":"a.com"`, "not valid JSON in UTF-8, near byte 17"},
-		"duplicate name": {`{"domain":"a.com","domain":"b.com"}`, "twice"},
-		"too deep":       {`{"x":[[[[[[[[]]]]]]]]}`, "more than 8 levels deep"},
-		"too many":       {members(64), "more than 64 members"},
-		"trailing data":  {`{"domain":"a.com"} {}`, "nothing after it"},
+		"a misspelt field":   {`{"domian":"a.com"}`, `required; domian is unknown and was ignored: is it domain?`},
+		"NUL":                {`{"domain":"a\u0000.com"}`, "domain: must not contain control characters"},
+		"C0":                 {`{"email":"a\r\nBcc: b@c.d"}`, "email: must not contain control characters"},
+		"DEL":                {`{"phone":"1\u007f"}`, "phone: must not contain control characters"},
+		"C1":                 {`{"iban":"DE\u0085x"}`, "iban: must not contain control characters"},
+		"no field":           {`{}`, four},
+		"white space":        {`{"domain":" \t"}`, four},
+		"an array":           {`[]`, "must be a JSON object, not an array"},
+		"empty":              {``, "the body is empty"},
+		"truncated":          {`{"domain":"a.com"`, "not valid JSON in UTF-8, near byte 17"},
+		"duplicate name":     {`{"domain":"a.com","domain":"b.com"}`, "twice"},
+		"too deep":           {`{"x":[[[[[[[[]]]]]]]]}`, "more than 8 levels deep"},
+		"too many":           {members(64), "more than 64 members"},
+		"trailing data":      {`{"domain":"a.com"} {}`, "nothing after it"},
 	}, func(t *testing.T, test testCase) {
 		r := s.check(t, test.body)
 		r.wellBehaved(t)
 		if got := r.failure(t).Error; r.status != 400 || !strings.Contains(got, test.text) {
 			t.Errorf("status %d, %q; want 400 and %q", r.status, got, test.text)
 		}
+	})
+}
+
+// about returns whether a warning is about a field.
+func about(field string) func(check.Warning) bool {
+	return func(w check.Warning) bool { return w.Field == field }
+}
+
+// Unknown fields, and invalid ones after the field that is scored, are left out with a warning.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	type testCase struct {
+		body     string
+		warnings []check.Warning
+	}
+	expect.Each(t, map[string]testCase{
+		"none":          {`{"domain":"a.com","email":"a@b.com","region":{"country":"DE"},"receipt":false}`, nil},
+		"nulls":         {`{"domain":"a.com","email":null,"region":{"country":null},"receipt":null}`, nil},
+		"a null region": {`{"domain":"a.com","region":null}`, nil},
+		"misspelt, in another case, unlike any": {`{"domain":"a.com","emial":"x","Phone":"1","colour":{"a":1},"n":null}`,
+			[]check.Warning{{Field: "Phone", Message: "Phone is unknown and was ignored: is it phone?"},
+				{Field: "colour", Message: "colour is unknown and was ignored"},
+				{Field: "emial", Message: "emial is unknown and was ignored: is it email?"}}},
+		"in the region": {`{"domain":"a.com","region":{"contry":"DE"}}`, []check.Warning{{Field: "region.contry",
+			Message: "region.contry is unknown and was ignored: is it country?"}}},
+		"a number, a control character": {`{"domain":"a.com","email":5,"iban":"D\u0000"}`,
+			[]check.Warning{{Field: "email", Message: "email: must be a string, not a number"},
+				{Field: "iban", Message: "iban: must not contain control characters"}}},
+		"a long name": {`{"domain":"a.com","` + strings.Repeat("ä", 99) + `":1}`, []check.Warning{{
+			Field: strings.Repeat("ä", 32), Message: strings.Repeat("ä", 32) + " is unknown and was ignored"}}},
+	}, func(t *testing.T, test testCase) {
+		r := s.check(t, test.body)
+		r.is(t, "answer", 200)
+		var got result
+		expect.NoError(t, json.Unmarshal([]byte(r.body), &got))
+		expect.NoDiff(t, "warnings", test.warnings, got.Warnings)
+		expect.Equal(t, "has warnings", strings.Contains(r.body, `"warnings"`), test.warnings != nil)
+		r = s.ask(t, goodKey, "POST "+batchPath, `{"checks":[`+test.body+`]}`)
+		expect.Equal(t, "a batch has warnings", strings.Contains(r.body, `"warnings"`), test.warnings != nil)
 	})
 }
 
@@ -199,7 +240,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		for _, typ := range entity.Types() {
 			want, _ := lenient[string(typ)].(string)
-			if strings.TrimSpace(want) == "" {
+			if strings.TrimSpace(want) == "" || slices.ContainsFunc(q.warnings, about(string(typ))) {
 				want = ""
 			}
 			expect.Must(t, given[typ] == want && !strings.ContainsFunc(want, isControl), "%q: %s is %q, want %q", body,

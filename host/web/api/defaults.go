@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"assay/host/access/admission"
 	"assay/host/check"
 )
@@ -27,6 +29,9 @@ func (cfg *Config) setDefaults() {
 	}
 	if cfg.Used == nil {
 		cfg.Used = func(check.Caller) {}
+	}
+	if cfg.PageError == nil {
+		cfg.PageError = func(*fasthttp.RequestCtx) string { return "" }
 	}
 	if cfg.Refused == nil {
 		cfg.Refused = func(string) {}
@@ -74,5 +79,6 @@ func (open) Admits(string, int) error { return nil }
 // boundless are rates without limits.
 type boundless struct{}
 
+func (boundless) TakeCheck(check.Caller) error   { return nil }
 func (boundless) TakeKey(check.Caller) error     { return nil }
 func (boundless) TakeNetwork(netip.Prefix) error { return nil }

@@ -24,28 +24,31 @@ import (
 // refusal is an error at the level of HTTP. Its text is meant for the client.
 type refusal struct {
 	status int
+	code   string
 	text   string
 }
 
 func (r *refusal) Error() string { return r.text }
 
 var (
-	errMalformed = &refusal{fasthttp.StatusBadRequest, "the request is not well-formed HTTP/1.1"}
-	errNotFound  = &refusal{fasthttp.StatusNotFound, "there is no such endpoint"}
-	errMethod    = &refusal{fasthttp.StatusMethodNotAllowed,
+	errMalformed = &refusal{fasthttp.StatusBadRequest, codeRequest, "the request is not well-formed HTTP/1.1"}
+	errNotFound  = &refusal{fasthttp.StatusNotFound, codeNotFound, "there is no such endpoint"}
+	errMethod    = &refusal{fasthttp.StatusMethodNotAllowed, codeMethod,
 		"the endpoint does not support this method; see the Allow header"}
-	errSlow      = &refusal{fasthttp.StatusRequestTimeout, "the request did not arrive in time"}
-	errMediaType = &refusal{fasthttp.StatusUnsupportedMediaType,
+	errSlow      = &refusal{fasthttp.StatusRequestTimeout, codeSlow, "the request did not arrive in time"}
+	errMediaType = &refusal{fasthttp.StatusUnsupportedMediaType, codeMedia,
 		"the body must be JSON in UTF-8, sent as Content-Type: application/json"}
-	errEncoding     = &refusal{fasthttp.StatusUnsupportedMediaType, "the body must not have a Content-Encoding"}
-	errHeadTooLarge = &refusal{fasthttp.StatusRequestHeaderFieldsTooLarge,
+	errEncoding = &refusal{fasthttp.StatusUnsupportedMediaType, codeMedia,
+		"the body must not have a Content-Encoding"}
+	errHeadTooLarge = &refusal{fasthttp.StatusRequestHeaderFieldsTooLarge, codeHead,
 		fmt.Sprintf("the request line and headers exceed %d bytes or %d headers", maxHead, maxHeaders)}
-	errVersion = &refusal{fasthttp.StatusBadRequest, "only HTTP/1.1 and HTTP/1.0 are supported"}
+	errVersion = &refusal{fasthttp.StatusBadRequest, codeRequest, "only HTTP/1.1 and HTTP/1.0 are supported"}
 )
 
 // tooLarge returns the error for a body of more than limit bytes.
 func tooLarge(limit int) error {
-	return &refusal{fasthttp.StatusRequestEntityTooLarge, fmt.Sprintf("the body exceeds %d bytes", limit)}
+	return &refusal{fasthttp.StatusRequestEntityTooLarge, codeTooLarge,
+		fmt.Sprintf("the body exceeds %d bytes", limit)}
 }
 
 // invalidBody is the reason why a body as a whole is invalid. Errors of single fields are of type entity.InvalidError.
@@ -71,6 +74,12 @@ func (e *hourlyError) Error() string {
 const sharedLimit = "; all clients share this limit, because the service does not know the proxy in front of it " +
 	"(setting ASSAY_TRUSTED_PROXIES)"
 
+// tooFast is a rate's refusal of a check. Only the quota answers checks with 429, so that a client that gets it need not
+// try again before the quota is reset.
+type tooFast struct{ *admission.RateError }
+
+func (e tooFast) Unwrap() error { return e.RateError }
+
 // notReady means that the host should receive no requests.
 type notReady struct{ err error } // why, for the log
 
@@ -91,9 +100,42 @@ func newPanic(p any) *panicked {
 
 func (e *panicked) Error() string { return "panic: " + e.text }
 
+// The codes of errors, for programs. Texts may change, codes do not (contract section 7).
+const (
+	codeRequest      = "invalid_request"
+	codeBody         = "invalid_body"
+	codeField        = "invalid_field"
+	codeNoField      = "no_field"
+	codeUnauthorized = "unauthorized"
+	codeExpired      = "key_expired"
+	codeSuspended    = "account_suspended"
+	codePlan         = "plan_required"
+	codeScope        = "scope_missing"
+	codeAddress      = "address_refused"
+	codeForbidden    = "forbidden"
+	codeNotFound     = "not_found"
+	codeMethod       = "method_not_allowed"
+	codeSlow         = "too_slow"
+	codeTooLarge     = "too_large"
+	codeHead         = "headers_too_large"
+	codeConflict     = "conflict"
+	codeMedia        = "media_type"
+	codeQuota        = "quota_exhausted"
+	codeHourly       = "hourly_limit"
+	codeRate         = "rate_limited"
+	codeBusy         = "busy"
+	codeShare        = "share_exhausted"
+	codeUnavailable  = "unavailable"
+	codeNotReady     = "not_ready"
+	codeConnections  = "too_many_connections"
+	codeInternal     = "internal"
+	codeUncertain    = "uncertain"
+)
+
 // failure is the body of every error response (contract section 7). Empty fields are omitted.
 type failure struct {
 	Error   string `json:"error"`
+	Code    string `json:"code"`
 	Field   string `json:"field,omitempty"`
 	Ref     string `json:"ref,omitempty"`
 	ResetAt string `json:"reset_at,omitempty"`
@@ -109,19 +151,20 @@ type refused struct {
 var plainErrors = []struct {
 	err    error
 	status int
+	code   string
 }{
-	{privacy.ErrUnknownRequest, fasthttp.StatusNotFound},
-	{privacy.ErrNoExport, fasthttp.StatusNotFound},
-	{privacy.ErrUnknownSubject, fasthttp.StatusNotFound},
-	{feedback.ErrUnknownCheck, fasthttp.StatusNotFound},
-	{decision.ErrNoReview, fasthttp.StatusNotFound},
-	{override.ErrUnknown, fasthttp.StatusNotFound},
-	{check.ErrOtherRequest, fasthttp.StatusConflict},
-	{check.ErrSuspended, fasthttp.StatusForbidden},
-	{check.ErrExpired, fasthttp.StatusUnauthorized},
-	{check.ErrUnauthorized, fasthttp.StatusUnauthorized},
-	{admission.ErrBusy, fasthttp.StatusServiceUnavailable},
-	{admission.ErrShare, fasthttp.StatusServiceUnavailable},
+	{privacy.ErrUnknownRequest, fasthttp.StatusNotFound, codeNotFound},
+	{privacy.ErrNoExport, fasthttp.StatusNotFound, codeNotFound},
+	{privacy.ErrUnknownSubject, fasthttp.StatusNotFound, codeNotFound},
+	{feedback.ErrUnknownCheck, fasthttp.StatusNotFound, codeNotFound},
+	{decision.ErrNoReview, fasthttp.StatusNotFound, codeNotFound},
+	{override.ErrUnknown, fasthttp.StatusNotFound, codeNotFound},
+	{check.ErrOtherRequest, fasthttp.StatusConflict, codeConflict},
+	{check.ErrSuspended, fasthttp.StatusForbidden, codeSuspended},
+	{check.ErrExpired, fasthttp.StatusUnauthorized, codeExpired},
+	{check.ErrUnauthorized, fasthttp.StatusUnauthorized, codeUnauthorized},
+	{admission.ErrBusy, fasthttp.StatusServiceUnavailable, codeBusy},
+	{admission.ErrShare, fasthttp.StatusServiceUnavailable, codeShare},
 }
 
 // answerTo returns the status and body for an error: of all JSON endpoints, but not of the pages, nor of a connection
@@ -136,6 +179,7 @@ func answerTo(err error) (status int, body failure) {
 		plan    *check.PlanError
 		quota   *check.QuotaError
 		hourly  *hourlyError
+		fast    tooFast
 		rate    *admission.RateError
 		unready *notReady
 		missing *check.UnavailableError
@@ -143,37 +187,41 @@ func answerTo(err error) (status int, body failure) {
 	)
 	for _, plain := range plainErrors {
 		if errors.Is(err, plain.err) {
-			return plain.status, failure{Error: plain.err.Error()}
+			return plain.status, failure{Error: plain.err.Error(), Code: plain.code}
 		}
 	}
 	switch {
 	case errors.As(err, &refused):
-		return refused.status, failure{Error: refused.text}
+		return refused.status, failure{Error: refused.text, Code: refused.code}
 	case errors.As(err, &routing) && routing.Code == fasthttp.StatusNotFound:
-		return errNotFound.status, failure{Error: errNotFound.text}
+		return answerTo(errNotFound)
 	case errors.As(err, &routing) && routing.Code == fasthttp.StatusMethodNotAllowed:
-		return errMethod.status, failure{Error: errMethod.text}
+		return answerTo(errMethod)
 	case errors.As(err, &body400):
-		return fasthttp.StatusBadRequest, failure{Error: body400.Error()}
+		return fasthttp.StatusBadRequest, failure{Error: body400.Error(), Code: codeBody}
 	case errors.As(err, &none):
-		return fasthttp.StatusBadRequest, failure{Error: none.Error()}
+		return fasthttp.StatusBadRequest, failure{Error: none.Error(), Code: codeNoField}
 	case errors.As(err, &invalid):
-		return fasthttp.StatusBadRequest, failure{Error: invalid.Error(), Field: invalid.Field}
+		return fasthttp.StatusBadRequest, failure{Error: invalid.Error(), Code: codeField, Field: invalid.Field}
 	case errors.As(err, &tooMany):
-		return fasthttp.StatusBadRequest, failure{Error: tooMany.Error()}
+		return fasthttp.StatusBadRequest, failure{Error: tooMany.Error(), Code: codeBody}
 	case errors.As(err, &plan):
-		return fasthttp.StatusForbidden, failure{Error: plan.Error()}
+		return fasthttp.StatusForbidden, failure{Error: plan.Error(), Code: codePlan}
 	case errors.As(err, &quota):
-		return fasthttp.StatusTooManyRequests, failure{Error: quota.Error(), ResetAt: stamp(quota.ResetAt)}
+		return fasthttp.StatusTooManyRequests,
+			failure{Error: quota.Error(), Code: codeQuota, ResetAt: stamp(quota.ResetAt)}
 	case errors.As(err, &hourly):
-		return fasthttp.StatusTooManyRequests, failure{Error: hourly.Error(), ResetAt: stamp(hourly.resetAt)}
+		return fasthttp.StatusTooManyRequests,
+			failure{Error: hourly.Error(), Code: codeHourly, ResetAt: stamp(hourly.resetAt)}
+	case errors.As(err, &fast):
+		return fasthttp.StatusServiceUnavailable, failure{Error: fast.Error(), Code: codeRate}
 	case errors.As(err, &rate):
-		return fasthttp.StatusTooManyRequests, failure{Error: rate.Error(), ResetAt: stamp(rate.Until)}
+		return fasthttp.StatusTooManyRequests, failure{Error: rate.Error(), Code: codeRate, ResetAt: stamp(rate.Until)}
 	case errors.As(err, &missing):
 		const text = "the request cannot be answered in full at the moment; nothing was counted, try again"
-		return fasthttp.StatusServiceUnavailable, failure{Error: text}
+		return fasthttp.StatusServiceUnavailable, failure{Error: text, Code: codeUnavailable}
 	case errors.As(err, &unready):
-		return fasthttp.StatusServiceUnavailable, failure{Error: unready.Error()}
+		return fasthttp.StatusServiceUnavailable, failure{Error: unready.Error(), Code: codeNotReady}
 	}
 	return fasthttp.StatusInternalServerError, internal(err)
 }
@@ -189,17 +237,24 @@ func internal(err error) failure {
 	if ref == "" {
 		ref = check.NewRef()
 	}
-	text := "an internal error occurred; quote the ref when you contact support"
 	if errors.As(err, &doubt) {
-		text = "the request may have taken effect, in whole or in part; send it again to be sure"
+		return failure{Code: codeUncertain, Ref: ref,
+			Error: "the request may have taken effect, in whole or in part; send it again to be sure"}
 	}
-	return failure{Error: text, Ref: ref}
+	return failure{Error: "an internal error occurred; quote the ref when you contact support", Code: codeInternal,
+		Ref: ref}
 }
+
+// reasonRate is the refusal of a client that is too fast for its limit, however idle the host is.
+const reasonRate = "rate"
 
 // refusalReason returns the metric label of an error that gets 503.
 func refusalReason(err error) string {
 	var missing *check.UnavailableError
+	var fast tooFast
 	switch {
+	case errors.As(err, &fast):
+		return reasonRate
 	case errors.Is(err, admission.ErrBusy):
 		return "door"
 	case errors.Is(err, admission.ErrShare):
@@ -224,12 +279,11 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 		h.Set("Allow", s.allow[s.knownPath(ctx)])
 	case status == fasthttp.StatusServiceUnavailable:
 		h.Set("Retry-After", "1")
-		if !errors.Is(err, errDraining) && (x == nil || !x.test) {
-			s.cfg.Refused(refusalReason(err))
+		if reason := refusalReason(err); reason != reasonRate && !errors.Is(err, errDraining) && (x == nil || !x.test) {
+			s.cfg.Refused(reason)
 		}
-	case status == fasthttp.StatusTooManyRequests:
-		s.explainLimit(h, err)
 	}
+	s.explainLimit(h, err)
 	answer := refused{failure: body}
 	if x != nil {
 		answer.RequestID = x.id
@@ -247,7 +301,7 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 	}
 }
 
-// explainLimit sets Retry-After. If a rate or the limit per hour was exceeded, it also sets the fields of
+// explainLimit sets Retry-After if a limit was exceeded. For a rate or the limit per hour, it also sets the fields of
 // draft-ietf-httpapi-ratelimit-headers-10. Quotas are not reported in headers (contract section 7).
 func (s *Server) explainLimit(h *fasthttp.ResponseHeader, err error) {
 	var (
@@ -256,7 +310,7 @@ func (s *Server) explainLimit(h *fasthttp.ResponseHeader, err error) {
 		rate   *admission.RateError
 	)
 	seconds := func(until time.Time) int { return max(1, int(math.Ceil(until.Sub(s.cfg.Now()).Seconds()))) }
-	wait := 1
+	var wait int
 	switch {
 	case errors.As(err, &quota):
 		wait = seconds(quota.ResetAt)
@@ -265,9 +319,11 @@ func (s *Server) explainLimit(h *fasthttp.ResponseHeader, err error) {
 		h.Set("RateLimit", fmt.Sprintf(`"hour";r=0;t=%d`, wait))
 	case errors.As(err, &rate):
 		wait = seconds(rate.Until)
-		h.Set("RateLimit-Policy", fmt.Sprintf(`%q;q=%d;w=%d`, rate.Rate.Name, rate.Rate.PerMinute,
-			int(admission.RateWindow.Seconds())))
+		burst, window := rate.Rate.Bucket()
+		h.Set("RateLimit-Policy", fmt.Sprintf(`%q;q=%d;w=%d`, rate.Rate.Name, burst, int(math.Ceil(window.Seconds()))))
 		h.Set("RateLimit", fmt.Sprintf(`%q;r=0;t=%d`, rate.Rate.Name, wait))
+	default:
+		return
 	}
 	h.Set("Retry-After", strconv.Itoa(wait))
 }

@@ -2,10 +2,12 @@ package api
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
@@ -176,17 +178,39 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, err error) {
 	}
 }
 
+// maxExcess is how many connections beyond the limit may wait for a refusal.
+const maxExcess = 64
+
 // refuseConnection refuses a connection beyond the limit without reading its request. It runs in the accept loop, so it
-// must not block: the response fits into the buffer of a new socket, but TLS would need a handshake first.
+// must not block: the response fits into the buffer of a new socket. TLS needs a handshake first, for which a few
+// connections wait; any more are closed.
 func (s *Server) refuseConnection(c net.Conn) {
 	s.refused.Add(1)
 	if s.overflow.due() {
 		s.cfg.Logger.Warn("refusing connections", "limit", s.cfg.MaxConnections)
 	}
-	defer func() { _ = c.Close() }()
-	if s.cfg.TLS == nil {
-		_ = writeRefusal(c, "503 Service Unavailable", "Retry-After: 1\r\n", "too many connections are open")
+	refuse := func(c net.Conn) error {
+		return writeRefusal(c, "503 Service Unavailable", "Retry-After: 1\r\n", codeConnections,
+			"too many connections are open")
 	}
+	if s.cfg.TLS == nil {
+		_ = refuse(c)
+		_ = c.Close()
+		return
+	}
+	release, err := s.excess.Take(peerBlock(c.RemoteAddr()).String())
+	if err != nil {
+		_ = c.Close()
+		return
+	}
+	go func() {
+		defer release()
+		defer func() { _ = c.Close() }()
+		encrypted := tls.Server(c, s.cfg.TLS)
+		if c.SetDeadline(time.Now().Add(lingerTime)) == nil && encrypted.Handshake() == nil && refuse(encrypted) == nil {
+			drain(encrypted)
+		}
+	}()
 }
 
 // handshakeFailed logs why a client has no encrypted connection.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -246,16 +247,18 @@ func TestRouting(t *testing.T) {
 	}
 }
 
-// With pages configured, an unknown path gets a page in a browser, and JSON otherwise.
-func TestUnknownPathsWithPages(t *testing.T) {
+// Error pages are for clients that ask for HTML. All others get JSON.
+func TestErrorPages(t *testing.T) {
 	t.Parallel()
 	const page = "<p>There is no such page."
 	s := start(t, Config{Pages: func(ctx *fasthttp.RequestCtx) {
 		ctx.SetContentType("text/html; charset=utf-8")
-		if string(ctx.Path()) != "/docs" {
-			ctx.SetStatusCode(404)
+		if status := map[string]int{"/docs": 200, "/form": 400, "/foreign": 403}[string(ctx.Path())]; status != 200 {
+			ctx.SetStatusCode(cmp.Or(status, 404))
 			ctx.SetBodyString(page)
 		}
+	}, PageError: func(ctx *fasthttp.RequestCtx) string {
+		return map[string]string{"/foreign": "foreign origin"}[string(ctx.Path())]
 	}})
 	type testCase struct {
 		method, path string
@@ -264,24 +267,31 @@ func TestUnknownPathsWithPages(t *testing.T) {
 		page         bool
 	}
 	expect.Each(t, map[string]testCase{
-		"trailing slash":      {"POST", "/api/check/", nil, 404, false},
-		"any media type":      {"GET", "/nope", []string{"Accept", "*/*"}, 404, false},
-		"JSON":                {"GET", "/nope", []string{"Accept", "application/json"}, 404, false},
-		"browser":             {"GET", "/nope", []string{"Accept", "text/html,*/*;q=0.8"}, 404, true},
-		"browser, mixed case": {"GET", "/nope", []string{"Accept", "Text/HTML"}, 404, true},
-		"script of a page":    {"GET", "/nope", []string{"Accept", "*/*", "HX-Request", "true"}, 404, true},
-		"existing page":       {"GET", "/docs", nil, 200, true},
-		"unknown method":      {"BREW", "/docs", []string{"Accept", "text/html"}, 404, false},
+		"another error":          {"POST", "/foreign", nil, 403, false},
+		"another error, browser": {"POST", "/foreign", []string{"Accept", "text/html"}, 403, true},
+		"a form with a remark":   {"POST", "/form", nil, 400, true},
+		"trailing slash":         {"POST", "/api/check/", nil, 404, false},
+		"any media type":         {"GET", "/nope", []string{"Accept", "*/*"}, 404, false},
+		"JSON":                   {"GET", "/nope", []string{"Accept", "application/json"}, 404, false},
+		"browser":                {"GET", "/nope", []string{"Accept", "text/html,*/*;q=0.8"}, 404, true},
+		"browser, mixed case":    {"GET", "/nope", []string{"Accept", "Text/HTML"}, 404, true},
+		"script of a page":       {"GET", "/nope", []string{"Accept", "*/*", "HX-Request", "true"}, 404, true},
+		"existing page":          {"GET", "/docs", nil, 200, true},
+		"unknown method":         {"BREW", "/docs", []string{"Accept", "text/html"}, 404, false},
 	}, func(t *testing.T, test testCase) {
 		got := s.send(t, test.method, test.path, "", test.headers...)
 		expect.Must(t, got.status == test.status, "status %d, %q", got.status, got.body)
 		if test.page {
-			expect.That(t, got.header.Get("Content-Type") == "text/html; charset=utf-8" && (test.status != 404 ||
+			expect.That(t, got.header.Get("Content-Type") == "text/html; charset=utf-8" && (test.status == 200 ||
 				got.body == page), "%v, %q", got.header, got.body)
 			return
 		}
 		got.wellBehaved(t)
-		expect.That(t, got.failure(t).Error == errNotFound.text, "body %q", got.body)
+		want := failure{Error: errNotFound.text, Code: codeNotFound}
+		if test.status == 403 {
+			want = failure{Error: "foreign origin", Code: codeForbidden}
+		}
+		expect.NoDiff(t, "error", want, got.failure(t))
 	})
 }
 

@@ -227,7 +227,7 @@ func TestInvalidPrivacyRequests(t *testing.T) {
 		{erasing, `{}`, one},
 		{erasing, `{"email":"a@example.com","email":"b@example.com"}`,
 			"a name occurs twice in one object, near byte 24"},
-		{erasing, `{"ref":null}`, "ref: must be a string, not null"},
+		{erasing, `{"ref":null}`, one},
 		{erasing, `{"ref":"` + knownRef + `\u0000"}`, ref},
 		{erasing, `{"email":" "}`, "email: is empty"},
 		{erasing, `{"email":"a\u0000@example.com"}`, "email: contains the control character U+0000"},

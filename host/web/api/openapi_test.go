@@ -90,6 +90,23 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 	expect.NoDiff(t, "documented threats", threats, doc.Components.Schemas["Threat"].Value.Enum)
 }
 
+// The contract's table of errors has the codes of the document, whose schema every error in the tests obeys.
+func TestErrorCodesAreDocumented(t *testing.T) {
+	t.Parallel()
+	doc, _ := loadDocument(t)
+	var codes, told []string
+	for _, code := range doc.Components.Schemas["Error"].Value.Properties["code"].Value.Enum {
+		codes = append(codes, code.(string))
+	}
+	contract := string(expect.Value(os.ReadFile("../../../docs/contract.md"))(t))
+	for _, row := range regexp.MustCompile(`(?m)^\| [45]\d\d[^|]*\| ([^|]+) \|`).FindAllStringSubmatch(contract, -1) {
+		told = append(told, strings.Split(strings.ReplaceAll(row[1], "`", ""), ", ")...)
+	}
+	slices.Sort(codes)
+	slices.Sort(told)
+	expect.NoDiff(t, "codes of the document and of the contract", codes, told)
+}
+
 // endpoint is a documented operation that needs a key, with a request that succeeds. Bad and unknown take the place of
 // its path or, if it has one, of its body: the document forbids the one, and the other names nothing that exists.
 type endpoint struct{ method, path, body, bad, unknown string }
@@ -195,7 +212,11 @@ func ofEndpoints(t *testing.T, s, hasty *site, long []string) (all []conversatio
 		add(s, 401, nil)
 		add(limited, 401, auth(freeKey))
 		add(limited, 403, auth(goodKey))
-		add(fast, 429, auth(goodKey))
+		tooFast := 429
+		if e.path == "/api/check" || e.path == batchPath {
+			tooFast = 503
+		}
+		add(fast, tooFast, auth(goodKey))
 		add(s, 431, auth(goodKey, long...))
 		add(s, 500, auth(failKey))
 		add(full, 503, auth(goodKey))

@@ -28,9 +28,9 @@ func newRequestID() string { return "req_" + ulid.Make().String() }
 
 // writeRefusal writes a complete response to a connection whose request is not read, with the headers that every
 // response has. further are header lines that end with CRLF.
-func writeRefusal(c net.Conn, status, further, text string) error {
+func writeRefusal(c net.Conn, status, further, code, text string) error {
 	id := newRequestID()
-	body := fmt.Sprintf(`{"error":%q,"request_id":%q}`, text, id)
+	body := fmt.Sprintf(`{"error":%q,"code":%q,"request_id":%q}`, text, code, id)
 	_, err := fmt.Fprintf(c, "HTTP/1.1 %s\r\nConnection: close\r\n%sContent-Type: application/json\r\n"+
 		"X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n%s: %s\r\nContent-Length: %d\r\n\r\n%s",
 		status, further, requestHeader, id, len(body), body)

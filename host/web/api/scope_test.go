@@ -192,6 +192,8 @@ func TestTestKeysDoNotCountAsLoad(t *testing.T) {
 // unavailable answers as a check does for the test value unavailable.test.
 type unavailable struct{ Checker }
 
+func (unavailable) Spent(check.Caller) error { return nil }
+
 func (unavailable) Check(context.Context, check.Request) (*check.Decision, error) {
 	return nil, &check.UnavailableError{Part: "test", Err: errors.New("a test key asked for this")}
 }

@@ -48,6 +48,7 @@ type Server struct {
 	paths    map[string]string       // the paths of allow, each by itself
 	lookups  *admission.Shares
 	recall   KeyMemory          // nil: keys are always looked up
+	excess   *admission.Shares  // connections beyond the limit that are refused through TLS, by address block
 	presents singleflight.Group // look-ups of keys in progress, by key
 	batches  *admission.Shares
 	privacy  *admission.Shares
@@ -78,7 +79,7 @@ func New(cfg Config) *Server {
 	s := &Server{
 		cfg: cfg, lookups: admission.NewShares(cfg.MaxLookups), batches: admission.NewShares(cfg.MaxBatches),
 		privacy: admission.NewShares(cfg.MaxPrivacy), events: cfg.EventSlots,
-		keptLookups: admission.NewShares(maxKeptLookups),
+		keptLookups: admission.NewShares(maxKeptLookups), excess: admission.NewShares(maxExcess),
 	}
 	s.refusals.log, s.refusals.kinds = cfg.Logger, map[refusalKind]*suppressed{}
 	s.recall, _ = cfg.Keys.(KeyMemory)
@@ -233,12 +234,7 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	case x.route == "" && known && s.cfg.Pages != nil:
 		x.label = RoutePages
 		s.cfg.Pages(ctx)
-		if ctx.Response.StatusCode() == fasthttp.StatusNotFound {
-			x.label = RouteOther
-			if !wantsPage(&ctx.Request.Header) {
-				s.fail(ctx, errNotFound) // most likely a misspelt endpoint
-			}
-		}
+		s.refusePage(ctx, x)
 	case known:
 		s.routed(ctx)
 	case x.route == "": // fiber would respond to unknown methods in plain text
@@ -246,6 +242,32 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	default:
 		s.fail(ctx, errMethod)
 	}
+}
+
+// refusePage turns an error page into an error of the API for clients that do not ask for a page.
+func (s *Server) refusePage(ctx *fasthttp.RequestCtx, x *exchange) {
+	status := ctx.Response.StatusCode()
+	if status == fasthttp.StatusNotFound {
+		x.label = RouteOther
+	}
+	if wantsPage(&ctx.Request.Header) {
+		return
+	}
+	text := s.cfg.PageError(ctx)
+	switch {
+	case status == fasthttp.StatusNotFound:
+		s.fail(ctx, errNotFound) // most likely a misspelt endpoint
+	case text != "":
+		s.fail(ctx, &refusal{status, pageCodes[status], text})
+	}
+}
+
+// pageCodes are the codes of error pages by status.
+var pageCodes = map[int]string{
+	fasthttp.StatusBadRequest: codeRequest, fasthttp.StatusUnauthorized: codeUnauthorized,
+	fasthttp.StatusForbidden: codeForbidden, fasthttp.StatusMethodNotAllowed: codeMethod,
+	fasthttp.StatusConflict: codeConflict, fasthttp.StatusGone: codeNotFound, fasthttp.StatusTooManyRequests: codeRate,
+	fasthttp.StatusInternalServerError: codeInternal, fasthttp.StatusServiceUnavailable: codeUnavailable,
 }
 
 // wantsPage reports whether a request comes from a browser or from a script in a page.

@@ -23,6 +23,7 @@ const (
 	goodKey  = "key-good"
 	freeKey  = "key-free"
 	usedKey  = "key-used-up"
+	spentKey = "key-known-to-be-used-up"
 	busyKey  = "key-busy"
 	lateKey  = "key-late"
 	failKey  = "key-fail"
@@ -50,6 +51,14 @@ type checker struct {
 	seen []check.Request
 }
 
+// Spent knows of spentKey alone.
+func (c *checker) Spent(caller check.Caller) error {
+	if caller.Account == spentKey {
+		return &check.QuotaError{Quota: 50, ResetAt: nextMonth}
+	}
+	return nil
+}
+
 func (c *checker) Check(_ context.Context, req check.Request) (*check.Decision, error) {
 	c.mu.Lock()
 	c.seen = append(c.seen, req)
@@ -72,6 +81,7 @@ func (c *checker) Check(_ context.Context, req check.Request) (*check.Decision, 
 		Fused: check.Fused{Score: 94, Verdict: check.Block, Threat: "phishing", Signals: []check.Signal{{Text: "first"},
 			{Text: "second"}}},
 		Ref: check.NewRef(), Type: req.Fields[0].Type, Query: req.Fields[0].Value, At: atCheck,
+		Warnings: req.Warnings,
 	}, nil
 }
 
@@ -86,7 +96,8 @@ func (c *checker) CheckBatch(ctx context.Context, caller check.Caller, items []c
 		if answers[i].Err = item.Err; item.Err != nil {
 			continue
 		}
-		d, err := c.Check(ctx, check.Request{Caller: caller, Fields: item.Fields, Country: item.Country})
+		d, err := c.Check(ctx, check.Request{Caller: caller, Fields: item.Fields, Country: item.Country,
+			Warnings: item.Warnings})
 		if err != nil {
 			return nil, err
 		}
@@ -106,7 +117,7 @@ type keys struct{}
 
 func (keys) Authenticate(_ context.Context, presented string) (check.Caller, error) {
 	switch presented {
-	case goodKey, freeKey, usedKey, busyKey, lateKey, failKey, panicKey:
+	case goodKey, freeKey, usedKey, spentKey, busyKey, lateKey, failKey, panicKey:
 		plan := check.Plan{Name: "pro", Privacy: true, Cents: 1}
 		if presented == freeKey {
 			plan = check.Plan{Name: "free"}
@@ -257,6 +268,7 @@ var _ Checker = (*check.Checker)(nil)
 
 // holding is a checker that blocks each check until its release, or until its context ends.
 type holding struct {
+	checker
 	entered chan struct{}
 	release chan struct{}
 }

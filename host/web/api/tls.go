@@ -66,9 +66,14 @@ func looksLikeHTTP(first [5]byte) bool {
 
 // refusePlain responds to a request that was sent without encryption. The deadlines of the connection apply.
 func refusePlain(c net.Conn) {
-	if writeRefusal(c, "400 Bad Request", "", "this port serves https, and the request was sent with http") != nil {
-		return
+	const text = "this port serves https, and the request was sent with http"
+	if writeRefusal(c, "400 Bad Request", "", codeRequest, text) == nil {
+		drain(c)
 	}
+}
+
+// drain ends the response of a connection whose request was not read, and lets the client read it.
+func drain(c net.Conn) {
 	if half, ok := c.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil &&
 		c.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
 		_, _ = io.CopyN(io.Discard, c, lingerBytes)

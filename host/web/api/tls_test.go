@@ -60,6 +60,20 @@ func TestTLS(t *testing.T) {
 	expect.That(t, len(r) == 1 && r[0].status == 400 && r[0].closes, "a head with wrong line ends: %v", r)
 }
 
+// A connection beyond the limit gets an error through TLS too.
+func TestEncryptedConnectionsAreLimited(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{TLS: selfSigned(t), MaxConnections: 1})
+	first := expect.Value(s.dialTLS(t, "127.0.0.1"))(t)
+	ask(t, first, bufio.NewReader(first)).is(t, "the first connection", 200)
+	second := expect.Value(s.dialTLS(t, "127.0.0.1"))(t)
+	expect.Value(io.WriteString(second, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"))(t)
+	r := readReplies(t, second)
+	expect.Must(t, len(r) == 1 && r[0].closes, "the second connection got %v, want one response", r)
+	r[0].is(t, "the second connection", 503, codeConnections)
+	r[0].wellBehaved(t)
+}
+
 func TestPlainHTTPOnATLSPort(t *testing.T) {
 	t.Parallel()
 	began := time.Now()

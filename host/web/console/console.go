@@ -302,11 +302,21 @@ func (c *Console) fail(ctx *fiber.Ctx, err error) error {
 		page = &pageError{fiber.StatusInternalServerError, "The fault is on our side. Please try again in a minute."}
 	}
 	ctx.Status(page.status)
+	ctx.Context().SetUserValue(errorText{}, page.text)
 	var s *session
 	if page.status < fiber.StatusInternalServerError { // after an unexpected error the database may be unreachable
 		s, _ = c.current(ctx)
 	}
 	return c.render(ctx, "error", s, view{"Title": page.title(), "Text": page.text, "Request": requestID(ctx)})
+}
+
+// errorText is the key of a response's user value that holds the text of its error page.
+type errorText struct{}
+
+// ErrorText returns the text of the error page that a request was answered with, or "".
+func ErrorText(ctx *fasthttp.RequestCtx) string {
+	text, _ := ctx.UserValue(errorText{}).(string)
+	return text
 }
 
 // plainErrors are errors whose texts are for the customer.

@@ -1,7 +1,8 @@
-package registry
+// Package suggest guesses which word was meant by a misspelt one.
+package suggest
 
-// Suggest returns the end of an error's text that names the known word that was probably meant, or "".
-func Suggest(word string, known []string) string {
+// Word returns the end of an error's text that names the known word that was probably meant, or "".
+func Word(word string, known []string) string {
 	best, least := "", max(3, len(word)/3)
 	for _, k := range known {
 		if d := editDistance(word, k); d < least {
