@@ -1,0 +1,426 @@
+package customer
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"assay/host/access/apikey"
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/hosttest"
+	"assay/host/store/postgres/postgrestest"
+	"assay/registry/expect"
+)
+
+// service is a host as customers see it, for the tests of the contract's clauses.
+type service struct {
+	*hosttest.HostProcess
+	dir, database string
+}
+
+// TestContract sends a host what the contract promises, clause by clause. The names begin with the sections of
+// docs/contract.md.
+func TestContract(t *testing.T) {
+	t.Parallel()
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	s := &service{hosttest.StartHost(t, dir, database, hosttest.AllowLoopback, "--dns=off", "--rdap-url=off"), dir, database}
+	for name, clause := range map[string]func(*testing.T, *service){
+		"1 and 2.2 each type is scored and answered with the fields of a result":   testResult,
+		"2.1 the first of domain, email, phone, iban is scored, others are linked": testFields,
+		"2.1 one of the four fields is required":                                   testNoField,
+		"2.1 the region is EU by default":                                          testRegion,
+		"2.2 an allowed entity has no dominant threat":                             testAllowed,
+		"2.3, 5.6 and 6 events of block and review, signed with the secret":        testEvents,
+		"2.4 and 4.3 the record has a pseudonym, and is exported and erased":       testRecord,
+		"3 an event is sent again after 1 s and 4 s":                               testRetries,
+		"3 and 5.4 a key that is missing, malformed or revoked gets 401":           testKeys,
+		"4.1 every call to check counts once, whatever its result and type":        testCounting,
+		"4.2 without a key, domains alone, ten an hour from an address":            testPublic,
+		"4.4 a batch has up to 100 checks":                                         testBatch,
+		"7 errors are JSON, with a code":                                           testErrors,
+		"8 Free: 50 checks a month, one by one":                                    testQuota("free", 50, 1),
+		"8 Free: 50 checks a month, eight at once":                                 testQuota("free", 50, 8),
+		"8 Starter: 150 checks a month, eight at once":                             testQuota("starter", 150, 8),
+		"8 Pro: 1,500 checks a month, a hundred in a call":                         testQuotaOfBatches,
+		"8 plans cover types, batches, webhooks and privacy":                       testPlans,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clause(t, s)
+		})
+	}
+}
+
+// account returns a key of a new account on a plan.
+func (s *service) account(t *testing.T, plan string) apikey.Issued {
+	t.Helper()
+	return hosttest.OutputJSON[apikey.Issued](t, s.dir, s.database, "keys", "create", "--plan", plan)
+}
+
+// result is a check's answer with exactly the fields of section 2.2.
+type result struct {
+	Score     json.Number     `json:"score"`
+	Verdict   string          `json:"verdict"`
+	Signals   []string        `json:"signals"`
+	Threat    *string         `json:"dominant_threat"`
+	Type      string          `json:"type"`
+	Query     string          `json:"query"`
+	Timestamp string          `json:"timestamp"`
+	Ref       string          `json:"ref"`
+	Warnings  []check.Warning `json:"warnings"`
+}
+
+// check makes a check that must be answered.
+func (s *service) check(t *testing.T, key, body string) (r result) {
+	t.Helper()
+	status, text := hosttest.Send(t, s.HostProcess, key, "POST", "/api/check", body, "Content-Type", "application/json")
+	expect.Must(t, status == 200, "%s: status %d, %s", body, status, text)
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.DisallowUnknownFields()
+	expect.NoError(t, decoder.Decode(&r))
+	return r
+}
+
+// refused sends a request that must be refused, and returns the error.
+func (s *service) refused(t *testing.T, status int, key, path, body string) map[string]any {
+	t.Helper()
+	got, answer := hosttest.Ask(t, s.HostProcess, key, "POST", path, body)
+	text, _ := answer["error"].(string)
+	expect.Must(t, got == status && text != "", "%s %s: status %d, want %d: %v", path, body, got, status, answer)
+	return answer
+}
+
+// values have one value of each type.
+var values = map[entity.Type]string{entity.Domain: "paypa1-secure-login.xyz", entity.Email: "jane@example.com",
+	entity.Phone: "+1 202-456-1111", entity.IBAN: "DE89 3704 0044 0532 0130 00"}
+
+func body(typ entity.Type) string { return fmt.Sprintf(`{%q:%q}`, typ, values[typ]) }
+
+func testResult(t *testing.T, s *service) {
+	key, seen := s.account(t, "pro").Secret, map[string]bool{}
+	bands := []struct {
+		verdict string
+		least   int64
+	}{{"block", 70}, {"review", 40}, {"allow", 0}}
+	for typ, value := range values {
+		r := s.check(t, key, body(typ))
+		score, err := r.Score.Int64()
+		band := bands[slices.IndexFunc(bands, func(b struct {
+			verdict string
+			least   int64
+		}) bool {
+			return score >= b.least
+		})]
+		expect.That(t, err == nil && score >= 0 && score <= 100 && r.Verdict == band.verdict, "%s: score %s, verdict %q", typ,
+			r.Score, r.Verdict)
+		expect.That(t, r.Type == string(typ) && r.Query == value && !seen[r.Ref] && r.Ref != "", "%s: %+v", typ, r)
+		expect.That(t, r.Signals != nil, "%s: no array of signals", typ)
+		_, err = time.Parse("2006-01-02T15:04:05.000Z", r.Timestamp)
+		expect.NoError(t, err)
+		seen[r.Ref] = true
+	}
+}
+
+func testFields(t *testing.T, s *service) {
+	key := s.account(t, "pro").Secret
+	all := fmt.Sprintf(`{"iban":%q,"phone":%q,"email":%q,"domain":%q}`, values[entity.IBAN], values[entity.Phone],
+		values[entity.Email], values[entity.Domain])
+	expect.Equal(t, "scored of all", s.check(t, key, all).Type, "domain")
+	expect.Equal(t, "scored of two", s.check(t, key, `{"iban":"DE89370400440532013000","phone":"+12024561111"}`).Type, "phone")
+	r := s.check(t, key, `{"domain":"example.com","email":null,"phone":"12","iban":" ","domian":"x"}`)
+	expect.NoDiff(t, "warnings", []string{"domian", "phone"}, []string{r.Warnings[0].Field, r.Warnings[1].Field})
+	r = s.check(t, key, `{"email":"jane@example.com","region":null}`)
+	expect.Equal(t, "warnings of a valid request", len(r.Warnings), 0)
+}
+
+func testNoField(t *testing.T, s *service) {
+	key := s.account(t, "free").Secret
+	for _, body := range []string{`{}`, `{"domain":null}`, `{"email":" "}`, `{"region":{"country":"DE"}}`} {
+		answer := s.refused(t, 400, key, "/api/check", body)
+		for _, name := range entity.Types() {
+			expect.That(t, strings.Contains(answer["error"].(string), string(name)), "%s: %v", body, answer)
+		}
+		expect.Equal(t, "code", answer["code"].(string), "no_field")
+	}
+}
+
+func testRegion(t *testing.T, s *service) {
+	key := s.account(t, "starter").Secret
+	for country, number := range map[string]string{"DE": "030 901820", "uk": "020 7219 3000"} {
+		r := s.check(t, key, fmt.Sprintf(`{"phone":%q,"region":{"country":%q}}`, number, country))
+		expect.Equal(t, "verdict in "+country, r.Verdict, "allow")
+	}
+	with := s.check(t, key, `{"domain":"example.com","region":{"country":"EU"}}`)
+	without := s.check(t, key, `{"domain":"example.com"}`)
+	expect.Equal(t, "score without a region", without.Score, with.Score)
+	expect.Equal(t, "field", s.refused(t, 400, key, "/api/check",
+		`{"domain":"example.com","region":{"country":"Utopia"}}`)["field"].(string), "region.country")
+}
+
+func testAllowed(t *testing.T, s *service) {
+	r := s.check(t, s.account(t, "free").Secret, `{"domain":"wikipedia.org"}`)
+	expect.That(t, r.Verdict == "allow" && r.Threat == nil, "%+v", r)
+}
+
+// receiver sets a webhook of an account, and returns its secret and the calls.
+func (s *service) receiver(t *testing.T, account string, respond func(hosttest.Call) int) (string, <-chan hosttest.Call) {
+	t.Helper()
+	url, calls := hosttest.Receive(t, respond)
+	set := hosttest.OutputJSON[struct{ Secret string }](t, s.dir, s.database, "webhooks", "set", account, "--url", url)
+	return set.Secret, calls
+}
+
+func testEvents(t *testing.T, s *service) {
+	issued := s.account(t, "starter")
+	secret, calls := s.receiver(t, issued.Account, func(hosttest.Call) int { return 204 })
+	s.check(t, issued.Secret, `{"domain":"wikipedia.org"}`) // has no event, so the next one is the first
+	for i, body := range []string{body(entity.Domain), `{"email":"jane.doe@gmial.com"}`} {
+		r := s.check(t, issued.Secret, body)
+		name := map[string]string{"block": "check.blocked", "review": "check.review"}[r.Verdict]
+		call := hosttest.Next(t, calls)
+		mac := hmac.New(sha256.New, []byte(secret))
+		mac.Write(call.Body)
+		for header, want := range map[string]string{"X-Service-Event": name, "Content-Type": "application/json",
+			"X-Service-Signature": "sha256=" + hex.EncodeToString(mac.Sum(nil)), "X-Service-Sequence": fmt.Sprint(i + 1)} {
+			expect.Equal(t, header, call.Header.Get(header), want)
+		}
+		var event struct {
+			Event, Timestamp string
+			Data             struct {
+				Query, Type, Verdict, Ref string
+				Score                     json.Number
+				Signals                   []string
+			}
+		}
+		expect.NoError(t, json.Unmarshal(call.Body, &event))
+		expect.That(t, event.Event == name && event.Timestamp == r.Timestamp && event.Data.Query == r.Query &&
+			event.Data.Type == r.Type && event.Data.Verdict == strings.ToUpper(r.Verdict) && event.Data.Score == r.Score &&
+			event.Data.Ref == r.Ref && len(event.Data.Signals) > 0, "event %s of %+v", call.Body, r)
+		for _, code := range event.Data.Signals {
+			expect.That(t, regexp.MustCompile(`^[^:\s]+:[^:\s]+:[^:\s]+$`).MatchString(code), "signal %q", code)
+		}
+	}
+}
+
+func testRetries(t *testing.T, s *service) {
+	issued := s.account(t, "starter")
+	var attempts atomic.Int64
+	_, calls := s.receiver(t, issued.Account, func(hosttest.Call) int {
+		if attempts.Add(1) < 3 {
+			return 500
+		}
+		return 200
+	})
+	s.check(t, issued.Secret, body(entity.Domain))
+	hosttest.Next(t, calls)
+	for i, pause := range []time.Duration{time.Second, 4 * time.Second} {
+		since := time.Now()
+		call := hosttest.Next(t, calls)
+		expect.Equal(t, "attempt", call.Header.Get("X-Service-Attempt"), fmt.Sprint(i+2))
+		if took := time.Since(since); took < pause*9/10 { // the delivery and the test do not begin at the same time
+			t.Errorf("attempt %d came after %v", i+2, took)
+		}
+	}
+}
+
+func testRecord(t *testing.T, s *service) {
+	key := s.account(t, "pro").Secret
+	const person = `{"email":"erika.muster@example.com"}`
+	r := s.check(t, key, person)
+	status, answer := hosttest.Ask(t, s.HostProcess, key, "POST", "/gdpr/export", person)
+	expect.Must(t, status == 200, "export: %d %v", status, answer)
+	record := answer["checks"].([]any)[0].(map[string]any)
+	expect.That(t, record["ref"] == r.Ref && record["type"] == "email" && record["verdict"] == r.Verdict &&
+		record["timestamp"] == r.Timestamp, "record %v of %+v", record, r)
+	subject, _ := answer["subject"].(string)
+	expect.That(t, strings.HasPrefix(subject, "sub_") && !strings.Contains(fmt.Sprint(answer), "erika"), "export %v", answer)
+	status, erased := hosttest.Ask(t, s.HostProcess, key, "POST", "/gdpr/erase", person)
+	expect.Must(t, status == 200, "erasure: %d %v", status, erased)
+	status, answer = hosttest.Ask(t, s.HostProcess, key, "POST", "/gdpr/export", `{"ref":"`+r.Ref+`"}`)
+	expect.That(t, status == 200 && fmt.Sprint(answer["total"]) == "0" && answer["subject"] == nil,
+		"export after the erasure: %d %v", status, answer)
+}
+
+func testKeys(t *testing.T, s *service) {
+	issued := s.account(t, "pro")
+	other := s.account(t, "pro").Secret
+	for name, authorization := range map[string]string{"missing": "", "empty": "Bearer ", "another scheme": "Basic " + other,
+		"malformed": "Bearer x" + other, "unknown": "Bearer " + other[:len(other)-8] + "AAAAAAAA", "no scheme": other} {
+		status, text := hosttest.Send(t, s.HostProcess, "", "POST", "/api/check", body(entity.Domain), "Authorization",
+			authorization)
+		expect.That(t, status == 401 && strings.Contains(text, `"code":"unauthorized"`), "%s: %d %s", name, status, text)
+	}
+	for _, scheme := range []string{"bearer ", "BEARER  ", "Bearer "} {
+		status, text := hosttest.Send(t, s.HostProcess, "", "POST", "/api/check", body(entity.Domain), "Authorization",
+			scheme+issued.Secret)
+		expect.That(t, status == 200, "%q: %d %s", scheme, status, text)
+	}
+	hosttest.Output(t, s.dir, s.database, "keys", "revoke", issued.ID)
+	s.refused(t, 401, issued.Secret, "/api/check", body(entity.Domain))
+}
+
+// used returns the checks that an account has used this month.
+func (s *service) used(t *testing.T, key string) string {
+	t.Helper()
+	_, answer := hosttest.Ask(t, s.HostProcess, key, "GET", "/api/usage", "")
+	return fmt.Sprint(answer["used"])
+}
+
+func testCounting(t *testing.T, s *service) {
+	hosttest.WithinOneMonth(func() {
+		key := s.account(t, "pro").Secret
+		for _, typ := range entity.Types() {
+			s.check(t, key, body(typ))
+		}
+		s.check(t, key, `{"domain":"wikipedia.org"}`)
+		s.refused(t, 400, key, "/api/check", `{}`)
+		s.refused(t, 400, key, "/api/check", `{"domain":"?"}`)
+		expect.Equal(t, "checks used", s.used(t, key), "5")
+	})
+}
+
+func testPublic(t *testing.T, s *service) {
+	dir, database := hosttest.DataDir(t), postgrestest.Database(t)
+	host := hosttest.StartHost(t, dir, database, "--dns=off", "--rdap-url=off", "--trusted-proxies=127.0.0.1")
+	from := func(address, body string) (int, string) {
+		return hosttest.Send(t, host, "", "POST", "/api/check-public", body, "X-Forwarded-For", address, "Authorization", "x")
+	}
+	status, text := from("192.0.2.1", `{"email":"jane@example.com"}`)
+	expect.That(t, status == 400 && strings.Contains(text, "domain"), "an address: %d %s", status, text)
+	for range 9 {
+		status, text = from("192.0.2.1", `{"domain":"example.com"}`)
+		expect.Must(t, status == 200, "a domain: %d %s", status, text)
+	}
+	status, text = from("192.0.2.1", `{"domain":"example.com"}`)
+	expect.That(t, status == 429 && strings.Contains(text, `"code":"hourly_limit"`) && strings.Contains(text, "reset_at"),
+		"the eleventh call: %d %s", status, text)
+	status, text = from("192.0.2.2", `{"domain":"example.com"}`)
+	expect.That(t, status == 200, "another address: %d %s", status, text)
+}
+
+// batchOf returns a batch of n checks.
+func batchOf(n int) string {
+	return `{"checks":[` + strings.TrimSuffix(strings.Repeat(`{"domain":"example.com"},`, n), ",") + `]}`
+}
+
+func testBatch(t *testing.T, s *service) {
+	key := s.account(t, "pro").Secret
+	status, answer := hosttest.Ask(t, s.HostProcess, key, "POST", "/api/check/batch", batchOf(100))
+	results, _ := answer["results"].([]any)
+	expect.That(t, status == 200 && len(results) == 100, "100 checks: %d, %d results", status, len(results))
+	s.refused(t, 400, key, "/api/check/batch", batchOf(101))
+	expect.Equal(t, "checks used", s.used(t, key), "100")
+}
+
+func testErrors(t *testing.T, s *service) {
+	key := s.account(t, "pro").Secret
+	for _, test := range []struct {
+		method, path, body, code string
+		status                   int
+	}{
+		{"POST", "/api/check", `{`, "invalid_body", 400},
+		{"POST", "/api/check", `{"email":5}`, "invalid_field", 400},
+		{"GET", "/api/check", ``, "method_not_allowed", 405},
+		{"POST", "/api/checks", `{}`, "not_found", 404},
+		{"GET", "/nothing", ``, "not_found", 404},
+		{"GET", "/api/checks/chk_01KF0HBGZ0Q8WJ3V5N7T9R2M4C", ``, "not_found", 404},
+	} {
+		request := expect.Value(http.NewRequest(test.method, s.URL+test.path, strings.NewReader(test.body)))(t)
+		request.Header.Set("Authorization", "Bearer "+key)
+		response := expect.Value(http.DefaultClient.Do(request))(t)
+		text := expect.Value(io.ReadAll(response.Body))(t)
+		expect.NoError(t, response.Body.Close())
+		var answer struct{ Error, Code string }
+		expect.NoError(t, json.Unmarshal(text, &answer))
+		expect.That(t, response.StatusCode == test.status && answer.Error != "" && answer.Code == test.code &&
+			response.Header.Get("Content-Type") == "application/json", "%s %s %s: %d %s", test.method, test.path, test.body,
+			response.StatusCode, text)
+	}
+}
+
+// wantSpent compares the answer to a check beyond the quota with the contract.
+func wantSpent(t *testing.T, status int, answer map[string]any) {
+	t.Helper()
+	year, month, _ := time.Now().UTC().Date()
+	reset := time.Date(year, month+1, 1, 0, 0, 0, 0, time.UTC)
+	text, _ := answer["error"].(string)
+	expect.That(t, status == 429 && answer["code"] == "quota_exhausted" && answer["reset_at"] ==
+		reset.Format("2006-01-02T15:04:05.000Z") && strings.Contains(text, reset.Format(time.DateOnly)),
+		"beyond the quota: %d %v", status, answer)
+}
+
+// testQuota returns a test that a plan's quota can be used at once, by callers at the same time.
+func testQuota(plan string, quota int64, callers int) func(*testing.T, *service) {
+	return func(t *testing.T, s *service) {
+		hosttest.WithinOneMonth(func() {
+			key := s.account(t, plan).Secret
+			var answered atomic.Int64
+			var all sync.WaitGroup
+			for range callers {
+				all.Go(func() {
+					for {
+						status, answer := hosttest.Ask(t, s.HostProcess, key, "POST", "/api/check", `{"domain":"example.com"}`)
+						if status != 200 {
+							wantSpent(t, status, answer)
+							return
+						}
+						answered.Add(1)
+					}
+				})
+			}
+			all.Wait()
+			expect.Equal(t, "answered checks", answered.Load(), quota)
+		})
+	}
+}
+
+func testQuotaOfBatches(t *testing.T, s *service) {
+	if hosttest.RaceDetector {
+		t.Skip("a host is many times slower under the race detector; the plain run makes the 1,500 checks")
+	}
+	hosttest.WithinOneMonth(func() {
+		key := s.account(t, "pro").Secret
+		for n := range 15 {
+			status, answer := hosttest.Ask(t, s.HostProcess, key, "POST", "/api/check/batch", batchOf(100))
+			expect.Must(t, status == 200, "batch %d: %d %v", n+1, status, answer)
+		}
+		status, answer := hosttest.Ask(t, s.HostProcess, key, "POST", "/api/check", `{"domain":"example.com"}`)
+		wantSpent(t, status, answer)
+	})
+}
+
+func testPlans(t *testing.T, s *service) {
+	covered := map[string][]entity.Type{"free": {entity.Domain, entity.Email}, "starter": entity.Types(),
+		"pro": entity.Types()}
+	for plan, types := range covered {
+		key := s.account(t, plan).Secret
+		for _, typ := range entity.Types() {
+			if slices.Contains(types, typ) {
+				s.check(t, key, body(typ))
+				continue
+			}
+			expect.Equal(t, plan+" "+string(typ), s.refused(t, 403, key, "/api/check", body(typ))["code"].(string),
+				"plan_required")
+		}
+		if plan != "pro" {
+			s.refused(t, 403, key, "/api/check/batch", batchOf(1))
+			s.refused(t, 403, key, "/gdpr/erase", body(entity.Domain))
+		}
+	}
+	expect.NoDiff(t, "plans", check.PlanNames(), slices.SortedFunc(maps.Keys(covered), func(a, b string) int {
+		return slices.Index(check.PlanNames(), a) - slices.Index(check.PlanNames(), b)
+	}))
+}
