@@ -116,13 +116,13 @@ func TestPrune(t *testing.T) {
 		t.Errorf("the stored anchor is %+v, error %v", anchor, err)
 	}
 	reports, broken, err := k.verifyFiles(t)
-	want := Report{Records: 3, Pruned: 2, PrunedBefore: "2021-03-01", Checkpoints: 3, Since: "2021-03-20T12:00:00.000Z",
+	want := Report{Records: 3, Pruned: 2, PrunedBefore: "2021-03-10", Checkpoints: 3, Since: "2021-03-20T12:00:00.000Z",
 		OK: true}
 	diff := cmp.Diff([]Report{want}, reports[:1], cmpopts.IgnoreUnexported(Report{}))
 	if diff != "" || broken != nil || err != nil {
 		t.Fatalf("%v, %v; reports (-want +got):\n%s", broken, err, diff)
 	}
-	if text := reports[0].String(); !strings.Contains(text, "2 earlier records, from before 2021-03-01, were pruned") {
+	if text := reports[0].String(); !strings.Contains(text, "2 earlier records, from before 2021-03-10, were pruned") {
 		t.Errorf("the report reads %q", text)
 	}
 
@@ -133,7 +133,7 @@ func TestPrune(t *testing.T) {
 	expect.NoError(t, err)
 	expect.ErrorText(t, "verifying against a contradicting checkpoint", broken, "two signed hashes of it differ")
 	expect.Value(db.Exec(t.Context(), `UPDATE audit_anchors
-		SET note = replace(note, 'pruned before 2021-03-01', 'pruned before 2021-03-02')`))(t)
+		SET note = replace(note, 'pruned before 2021-03-10', 'pruned before 2021-03-11')`))(t)
 	_, broken, err = k.verifyFiles(t)
 	expect.NoError(t, err)
 	expect.ErrorText(t, "verifying an altered anchor", broken, "not signed by this host's key")

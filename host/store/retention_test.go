@@ -25,7 +25,7 @@ func recordAt(t *testing.T, caller check.Caller, value string, when time.Time) c
 }
 
 // checksOfMonths records three checks of each month from January 2021 on, in its partition, and returns their
-// references by month. It leaves the clock in March 2022, so records from before March 2021 are past their retention.
+// references by month. It leaves the clock at 10 March 2022, so records from before 10 March 2021 are past their retention.
 func checksOfMonths(t *testing.T, months int, s *Store, l *Ledger, caller check.Caller, now *time.Time) (
 	refs map[string][]string) {
 	t.Helper()
@@ -116,7 +116,7 @@ func TestRetention(t *testing.T) {
 		FROM audit_records ORDER BY seq DESC LIMIT 1`)
 	anchors, err := AuditLog{db: s.db}.Anchors(t.Context(), 0, testSigner().Public)
 	mustHold(t, err == nil && len(anchors) == 1, "anchors: %+v, %v", anchors, err)
-	if a := anchors[0]; a.Seq != 7 || !a.Before.Equal(period(day(2021, time.March, 1))) ||
+	if a := anchors[0]; a.Seq != 7 || !a.Before.Equal(time.Date(2021, 3, 10, 0, 0, 0, 0, time.UTC)) ||
 		record != fmt.Sprintf("pruning 7 %x 2022-03-10T12:00:00.000Z", a.Hash) {
 		t.Errorf("anchored at %+v, recorded as %s", a, record)
 	}
@@ -127,11 +127,12 @@ func TestRetention(t *testing.T) {
 
 	before := dumpTables(t, s)
 	holds(t, prune(t, s) == 0 && dumpTables(t, s) == before, "pruning again had an effect")
-	now = day(2022, time.March, 31)
-	expect(t, "anchors of a run later in the month", prune(t, s), 0)
-	now = time.Date(2022, 4, 1, 0, 0, 0, 0, time.UTC)
+	now = day(2022, time.March, 20)
+	expect(t, "anchors of a run on the last day", prune(t, s), 0)
+	now = time.Date(2022, 3, 21, 0, 0, 0, 0, time.UTC)
 	holds(t, prune(t, s) == 1 && recorded(t, s, refs["2021-03"][2]) == 0 && recorded(t, s, refs["2021-04"][0]) == 1,
-		"exactly the next month should be pruned")
+		"exactly the next day should be pruned")
+	expect(t, "partitions before the month has ended", months(t, s), want)
 	verifyLedger(t, s)
 	// Years later only records of pruning, and of accounts and keys, remain.
 	now = day(2025, time.January, 1)
@@ -146,7 +147,7 @@ func TestRetention(t *testing.T) {
 func TestAuditDue(t *testing.T) {
 	t.Parallel()
 	old, older := day(2021, time.February, 20), day(2020, time.December, 1)
-	young, younger := day(2021, time.March, 2), day(2022, time.March, 10)
+	young, younger := day(2021, time.March, 11), day(2022, time.March, 10)
 	future := day(2022, time.March, 12)
 	now := day(2022, time.January, 31)
 	s, _, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
@@ -158,7 +159,7 @@ func TestAuditDue(t *testing.T) {
 	}{
 		"young records":               {[]time.Time{young, younger}, younger, 0},
 		"old, then young":             {[]time.Time{older, old, young, younger}, younger, 2},
-		"the month's first instant":   {[]time.Time{old, time.Date(2021, 3, 1, 0, 0, 0, 0, time.UTC)}, younger, 1},
+		"the day's first instant":     {[]time.Time{old, time.Date(2021, 3, 10, 0, 0, 0, 0, time.UTC)}, younger, 1},
 		"an old record after a young": {[]time.Time{older, young, old, younger}, younger, 1},
 		"a young record first":        {[]time.Time{young, old, younger}, younger, 0},
 		"a record from the future":    {[]time.Time{old, future, old, young}, younger, 3},
@@ -197,7 +198,7 @@ func TestLateRecordsOutliveTheirPartition(t *testing.T) {
 	midnight := time.Date(2021, 3, 1, 0, 0, 0, 0, time.UTC)
 	appendOne(t, l, recordAt(t, caller, "example.org", midnight))
 	late := appendOne(t, l, recordAt(t, caller, "example.org", midnight.Add(-time.Millisecond)))
-	now = day(2022, time.March, 10)
+	now = day(2022, time.March, 1)
 	prune(t, s)
 	expect(t, "partitions", months(t, s), "2021_03 2021_04")
 	table := partitionOf(t, s, late)
@@ -221,7 +222,7 @@ func TestManyLateRecordsKeepTheirPartition(t *testing.T) {
 		many(now)} {
 		noError(t, l.Append(t.Context(), records...))
 	}
-	now = day(2022, time.March, 10)
+	now = day(2022, time.March, 1)
 	prune(t, s)
 	expect(t, "partitions", months(t, s), "2021_02 2021_03 2021_04")
 	expect(t, "remaining records", one[int](t, s, "SELECT count(*) FROM audit_records_2021_02"), pruneBatch+1)
