@@ -14,6 +14,7 @@ import (
 
 	"assay/host/installation"
 	"assay/host/internal/envfile"
+	"assay/host/internal/private"
 	"assay/host/internal/terminal"
 	"assay/registry/suggest"
 )
@@ -53,14 +54,12 @@ type settings struct {
 // read reads a file. Variables that are not settings, and values that a setting cannot have, are errors.
 func (s *settings) read(file string, known []*kong.Flag) error {
 	s.file, s.variables = file, map[string]envfile.Variable{}
-	text, err := os.ReadFile(file)
+	text, public, err := private.Inspect(file)
 	if err != nil {
 		s.broken = fmt.Errorf("reading the configuration file: %w", err)
 		return s.broken
 	}
-	if info, err := os.Stat(file); err == nil {
-		s.public = info.Mode().IsRegular() && info.Mode()&0o004 != 0
-	}
+	s.public = public
 	variables, err := envfile.Parse(file, string(text))
 	broken, wrong := []error{err}, []error(nil)
 	for _, v := range variables {
